@@ -12,7 +12,7 @@ long, sequence  what long wrote is read in sequence, and nothing of it is cached
 before, both OTHER  a file that this mount has cached, changed by the other one, and the reverse
 die PID N       PID dies while only the cache has bytes; they are there
 left PID, found PID, the host, dies; what it left is in the file system
-full STORE      STORE, a folder, has no more room
+full STORE      STORE, a folder, has no more room for bytes of files
 """
 import errno
 import mmap
@@ -20,6 +20,7 @@ import os
 import random
 import signal
 import sys
+import threading
 import time
 import urllib.request
 
@@ -303,46 +304,109 @@ def found():
     assert open(f"{mnt}/left", "rb").read() == b"left" * 10000
 
 
-def full(store):
-    def sync(fd):
-        try:
-            os.fsync(fd)
-            return 0
-        except OSError as e:
-            return e.errno
+def error_of(call, *arguments):
+    try:
+        call(*arguments)
+        return 0
+    except OSError as e:
+        return e.errno
 
+
+def soon(call):
+    """A thread does it, so that one that hangs is seen."""
+    ended = []
+    t = threading.Thread(target=lambda: ended.append(call()), daemon=True)
+    t.start()
+    t.join(20)
+    assert not t.is_alive(), f"{call.__name__} hangs"
+    assert ended, f"{call.__name__} fails"
+
+
+def full(store):
+    old = os.urandom(2 << 20)
+    with open(f"{mnt}/old", "wb") as f:
+        f.write(old)
+        f.flush()
+        os.fsync(f.fileno())
     fd = os.open(f"{mnt}/full", os.O_RDWR | os.O_CREAT)
+    twin = os.open(f"{mnt}/full", os.O_RDWR)
     os.pwrite(fd, b"0" * 100000, 0)
-    assert sync(fd) == 0
-    with open(f"{store}/ballast", "wb") as ballast:
-        try:
-            while True:
-                ballast.write(b"x" * 65536)
-                ballast.flush()
-        except OSError as e:
-            assert e.errno == errno.ENOSPC, e
-        data = os.urandom(1 << 20)
-        os.pwrite(fd, data, 0)
-        error = sync(fd)
-        assert error == errno.ENOSPC, error
-        assert os.pread(fd, len(data), 0) == data
-        twin = os.dup(fd)
-        try:
-            os.close(twin)
-            raise AssertionError("close says nothing")
-        except OSError as e:
-            assert e.errno == errno.ENOSPC, e
-        assert open(f"{mnt}/full", "rb").read() == data  # who reads has nothing to do with it
+    os.fsync(fd)
+    with open(f"{store}/ballast", "wb") as ballast:  # what is left is not for bytes of files
+        while os.statvfs(store).f_bavail * os.statvfs(store).f_bsize > 24 << 20:
+            ballast.write(b"x" * 65536)
+            ballast.flush()
+    filler = os.open(f"{mnt}/filler", os.O_WRONLY | os.O_CREAT | os.O_SYNC)
+    for piece in 1 << 20, 1 << 16, PAGE:
+        while error_of(os.write, filler, bytes([1]) * piece) == 0:
+            pass
+    os.close(filler)
+    # each is told once, and then has what the store has
+    os.pwrite(fd, os.urandom(1 << 20), 0)
+    assert error_of(os.fsync, fd) == errno.ENOSPC
+    assert os.fstat(fd).st_size >= 100000  # a part of it may have had room
+    assert error_of(os.fsync, fd) == 0
+    assert error_of(os.fsync, twin) == errno.ENOSPC
+    assert error_of(os.fsync, twin) == 0
+    size = os.fstat(fd).st_size
+    assert os.pread(fd, 2 << 20, 0) == direct(f"{mnt}/full", 0, size)
+    # more pages than there are cannot be written out: in nobody's way
+    held, refused = [], 0  # small0 and so on
+    time.sleep(1.2)  # pages take writes again
+    for i in range(700):
+        small = os.open(f"{mnt}/small{i}", os.O_WRONLY | os.O_CREAT)
+        error = error_of(os.write, small, b"y" * 2 * PAGE)
+        assert error in (0, errno.ENOSPC), error
+        if error == 0 and len(held) < 200:
+            held.append(small)
+        else:
+            error = max(error, error_of(os.close, small))
+            assert error == errno.ENOSPC, error
+            refused += 1
+    assert held and refused, (len(held), refused)
+
+    def reads():
+        there = os.open(f"{mnt}/old", os.O_RDONLY)
+        os.posix_fadvise(there, 0, 0, os.POSIX_FADV_DONTNEED)
+        assert os.pread(there, len(old), 0) == old
+        assert direct(f"{mnt}/old", 0, len(old)) == old
+
+    def overwrites():
+        there = os.open(f"{mnt}/old", os.O_RDWR)
+        for at in range(0, len(old), 4 * PAGE):
+            os.pwrite(there, old[at : at + 4096], at)
+        os.fsync(there)
+        os.close(there)
+
+    def appends():
+        there = os.open(f"{mnt}/old", os.O_WRONLY | os.O_APPEND)
+        assert error_of(os.write, there, bytes(1 << 20)) == errno.ENOSPC
+
+    for what in reads, overwrites, appends, reads:
+        soon(what)
+    for i in range(700):  # as far as there was room
+        assert os.stat(f"{mnt}/small{i}").st_size in (0, PAGE, 2 * PAGE)
+    told = 0
+    for i, small in enumerate(held):
+        error = error_of(os.close, small)
+        whole = open(f"{mnt}/small{i}", "rb").read() == b"y" * 2 * PAGE
+        assert (error, whole) in ((0, True), (errno.ENOSPC, False)), (i, error, whole)
+        told += error != 0
+    assert told > len(held) / 2, (told, len(held))
+    assert metrics()["cache_dirty_bytes"] == 0, metrics()
+    assert metrics()["cache_lost_files"] >= told, metrics()
     os.unlink(f"{store}/ballast")
+    data = os.urandom(1 << 20)
     until = time.monotonic() + 20
-    error = sync(fd)
-    while error != 0:  # what was under way may still fail
-        assert error == errno.ENOSPC and time.monotonic() < until, error
+    while error_of(os.pwrite, fd, data, 0) != 0 or error_of(os.fsync, fd) != 0:
+        assert time.monotonic() < until  # the space is the store's again a moment later
         time.sleep(0.05)
-        error = sync(fd)
     os.close(fd)
+    os.close(twin)
     assert direct(f"{mnt}/full", 0, len(data)) == data
+    assert open(f"{mnt}/old", "rb").read() == old
     assert metrics()["cache_dirty_bytes"] == 0
+    wait("cache_full", 0)
 
 
 globals()[sys.argv[3]](*sys.argv[4:])

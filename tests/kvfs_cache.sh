@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # kvfs_cache.sh LINK: kvfs_mount as two processes with the hybrid cache before the link. What is
-# there is read without asking anybody; sizes and times are those of what was written; a store that
-# is full is told at fsync and close, and nothing is lost; nor is it when either process dies;
-# others that come see all, and are seen; roles that were started with different settings are
+# there is read without asking anybody; sizes and times are those of what was written; nothing is
+# lost when either process dies; a store that is full is told at fsync and close, and stops nobody
+# else; others that come see all, and are seen; roles that were started with different settings are
 # refused.
 set -u
 . "$(dirname "$0")/kvfs_common.sh"
@@ -97,14 +97,16 @@ done
 ask found
 kvfs_close
 
-if mount -t tmpfs -o size=48m none "$work/store" 2>/dev/null; then
-    say "a store that is full: fsync and close say so, and the bytes are there when it is not"
+if mount -t tmpfs -o size=160m none "$work/store" 2>/dev/null; then
+    say "a store that is full: fsync and close say so, and nobody else waits"
     full=$work/store
     "$KVFS_TOOL" mkfs --store "$spec" >>"$work/log" 2>&1 || fail "mkfs on tmpfs"
     # shellcheck disable=SC2086
     kvfs_again $two --write-back --metrics "$figures"
     ask on
     ask full "$full"
+    n=$(grep -c "refuses what is cached" "$work/log")
+    [ "$n" -ge 1 ] && [ "$n" -le 60 ] || fail "$n lines of it in the log"
     kvfs_close
     umount "$full" && full=
 fi

@@ -322,6 +322,42 @@ static void test_hcache_fsync_waits_for_its_pages(void **state)
     hw_close(&w);
 }
 
+/* A store that refuses pages is tried by one page at a time, after pauses that grow; an fsync does
+   not wait for that, and when the store takes pages again all are written within a pause. */
+static void test_hcache_refusing_store_is_tried_less_and_less(void **state)
+{
+    const struct snic_hcache_control_stats *s;
+    struct hworld w;
+    uint64_t before;
+    uint64_t lpn;
+
+    (void)state;
+    hw_open(&w, &small, &plain, support_seed());
+    hw_settle(&w, 1000);
+    for (lpn = 0; lpn < 6; lpn++)
+        lock_write(&w, 0, 1, lpn, 5);
+    s = snic_hcache_control_counters(w.c);
+    w.store_result = SNIC_ENOSPC;
+    hw_settle(&w, UINT64_C(2000000000));
+    before = s->flush_failures;
+    assert_in_range(before, 2, 40);
+    hw_settle(&w, UINT64_C(10000000000));
+    assert_in_range(s->flush_failures, before + 5, before + 15);
+    assert_int_equal(snic_hcache_dirty(&w.host[0]), 6);
+    before = w.now;
+    hw_event(&w, SNIC_HCACHE_EV_FSYNC, 7, 1, 0);
+    while (w.synced_id != 7 && w.now - before < 100000000)
+        hw_settle(&w, 1000000);
+    assert_int_equal(w.synced_id, 7);
+    assert_int_equal(w.synced_result, SNIC_ENOSPC);
+    w.store_result = 0;
+    hw_settle(&w, UINT64_C(1500000000));
+    assert_int_equal(counts(&w).dirty, 0);
+    assert_int_equal(snic_hcache_dirty(&w.host[0]), 0);
+    assert_null(w.failure);
+    hw_close(&w);
+}
+
 /* Rewritten while the store writes the old content: dirty it stays, and both arrive in order. */
 static void test_hcache_rewritten_in_flight_stays_dirty(void **state)
 {
@@ -724,6 +760,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_hcache_fsync_waits_for_its_pages),
         cmocka_unit_test(test_hcache_rewritten_in_flight_stays_dirty),
         cmocka_unit_test(test_hcache_sequential_misses_prefetch),
+        cmocka_unit_test(test_hcache_refusing_store_is_tried_less_and_less),
         cmocka_unit_test(test_hcache_seal_refused_sum_drops_page),
         cmocka_unit_test(test_hcache_seal_packs_and_unpacks),
         cmocka_unit_test(test_hcache_read_n_gives_each_its_result),

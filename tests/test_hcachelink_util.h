@@ -32,6 +32,7 @@ struct rig {
     int ordered;       /* dma's reads are in order */
     uint32_t chunk;    /* of dma's sim backend; 0: its default */
     uint64_t store_ns; /* what a request of the store takes; 0: little */
+    uint64_t space;    /* of the store; 0: enough */
     int reason;
     void *user;
 };
@@ -90,6 +91,7 @@ static inline void rig_fs(struct rig *g)
                                 .seed = support_seed(),
                                 .delay_min_ns = 1000,
                                 .delay_max_ns = 10000,
+                                .space = g->space,
                                 .track = 1};
     if (g->store_ns != 0)
         m.delay_min_ns = m.delay_max_ns = g->store_ns;
@@ -239,6 +241,28 @@ static inline uint64_t rig_file(struct rig *g, const char *name)
     assert_int_equal(snic_fs_call(g->fs, &k), 0);
     g->handle = k.handle;
     return k.attr.ino;
+}
+
+/** Write to a file of its own until the store has no more space. @return what was written */
+static inline uint64_t rig_exhaust(struct rig *g, uint64_t ino)
+{
+    static unsigned char zeros[65536];
+    uint64_t at = 0;
+    for (size_t size = sizeof(zeros); size >= 512; size /= 2) {
+        struct snic_iov iov = {.base = zeros, .size = size};
+        struct snic_kvfs_req k = {.kind = SNIC_KVFS_WRITE,
+                                  .flags = SNIC_KVFS_CHECKED,
+                                  .ino = ino,
+                                  .iov = &iov,
+                                  .iov_count = 1};
+        do {
+            k.offset = at;
+            k.length = size;
+            at += snic_fs_call(g->fs, &k) == (int64_t)size ? size : 0;
+        } while (k.result == (int64_t)size);
+        assert_int_equal(k.result, SNIC_ENOSPC);
+    }
+    return at;
 }
 
 static inline void rig_fill(unsigned char *p, size_t n, uint64_t seed)

@@ -46,7 +46,7 @@ void kc_inode_put(struct km_cache *k, struct kc_inode *i)
 
     if (i->refs != 0 || i->opens != 0 || i->dirty || i->due != 0)
         return;
-    if (i->error != 0)
+    if (i->lost != 0 && !i->told)
         remote_lost_note(k->m->remote, i->ino);
     at = cache_slot(k, i->ino);
     *at = i->next;
@@ -77,16 +77,33 @@ void kc_inode_due(struct km_cache *k, struct kc_inode *i, uint32_t due)
     k->marked += (uint64_t)cache_marked(i) - (uint64_t)was;
 }
 
+void kc_inode_wrote(struct km_cache *k, struct kc_inode *i, uint64_t bytes, uint64_t pages)
+{
+    i->unflushed += bytes;
+    k->unflushed += bytes;
+    i->pages += pages;
+    k->pages += pages;
+}
+
+void kc_inode_flushed(struct km_cache *k, struct kc_inode *i, uint64_t bytes, uint64_t pages)
+{
+    bytes = snic_min_u64(bytes, i->unflushed);
+    pages = snic_min_u64(pages, i->pages);
+    i->unflushed -= bytes;
+    k->unflushed -= bytes;
+    i->pages -= pages;
+    k->pages -= pages;
+    i->last_page = 0;
+}
+
 void kc_inode_dirty(struct km_cache *k, struct kc_inode *i, int dirty)
 {
     int was = cache_marked(i);
 
     k->dirty += (uint64_t)dirty - i->dirty;
     i->dirty = (uint8_t)dirty;
-    if (!dirty) {
-        k->unflushed -= i->unflushed;
-        i->unflushed = 0;
-    }
+    if (!dirty)
+        kc_inode_flushed(k, i, i->unflushed, i->pages);
     k->marked += (uint64_t)cache_marked(i) - (uint64_t)was;
 }
 
@@ -100,6 +117,19 @@ void kc_inode_lose(struct km_cache *k, struct kc_inode *i)
     kc_inode_due(k, i, 0);
     i->sized = 0;
     remote_lost_note(k->m->remote, i->ino);
+}
+
+void kc_inode_fail(struct km_cache *k, struct kc_inode *i, int32_t error)
+{
+    i->lost++;
+    i->error = error;
+    i->told = 0;
+    i->sized = 0;
+    i->timed = 0;
+    i->changes++; /* KC3: sizes that are on their way are from before */
+    k->lost++;
+    kc_inode_dirty(k, i, 0);
+    kc_inode_due(k, i, 0);
 }
 
 /* Space as it will be: what was written behind the store's end, or, into holes, at least that. */
@@ -144,12 +174,17 @@ void kc_ready(struct km_cache *k, struct km_call *c)
     snic_queue_push(&k->ready, &c->cached.node);
 }
 
+void kc_again(struct km_cache *k, struct km_call *c)
+{
+    kc_detach(k, c);
+    kc_admit(k, c);
+}
+
 /* What has been held begins again: the cache may be there no more. */
 static void cache_restart(struct km_cache *k, struct km_call *c)
 {
     if (c->cached.step <= KC_PAGES && c->cached.step != KC_SENT) {
-        kc_detach(k, c);
-        kc_admit(k, c);
+        kc_again(k, c);
     } else {
         kc_ready(k, c);
     }
@@ -223,11 +258,15 @@ static struct km_cached *cache_of(struct snic_link *l)
 
 int kc_may_begin(const struct km_call *c)
 {
-    const struct snic_link *head = &c->cached.inode->calls;
+    struct snic_link *head = &c->cached.inode->calls;
+    int behind = 0; /* those that have begun all the same: kc_around() */
 
-    for (const struct snic_link *l = head->next; l != &c->cached.link; l = l->next)
-        if (cache_conflict(cache_of((struct snic_link *)(uintptr_t)l), &c->cached))
+    for (struct snic_link *l = head->next; l != head; l = l->next) {
+        if (l == &c->cached.link)
+            behind = 1;
+        else if ((!behind || cache_of(l)->active) && cache_conflict(cache_of(l), &c->cached))
             return 0;
+    }
     return 1;
 }
 
@@ -282,22 +321,45 @@ static void cache_is(struct km_call *c, enum kc_kind kind, uint32_t wants, uint6
     c->cached.last = to >> KC_PAGE_SHIFT;
 }
 
-/* Much is dirty: the writer waits for it to be written out, and hears if it cannot be. */
-static int cache_crowded(const struct km_cache *k, const struct kc_inode *i)
+int kc_full(const struct km_cache *k)
 {
-    uint64_t room = k->m->config->cache_mb << 20;
-
-    return i->unflushed >= room / 4 || (k->unflushed >= room / 2 && i->dirty);
+    return snic_loop_now(k->m->loop) < k->full_ns ||
+           (k->half != NULL && snic_hcachelink_refused(k->half) == SNIC_ENOSPC);
 }
 
-static void cache_is_write(const struct km_cache *k, struct km_call *c, const struct kc_inode *i)
+/* Half of the pages are dirty: by what was written and, for much of that has been flushed since
+   without a word, by a look. */
+static int cache_half(struct km_cache *k)
+{
+    uint64_t half = k->m->config->cache_mb << (20 - KC_PAGE_SHIFT) >> 1;
+    uint64_t now = snic_loop_now(k->m->loop);
+
+    if (k->pages < half)
+        return 0;
+    if (k->counted_ns == 0 || now - k->counted_ns >= KC_COUNT_NS) {
+        k->counted = snic_hcache_dirty(&k->hand);
+        k->counted_ns = now;
+    }
+    return k->counted >= half;
+}
+
+/* Much is dirty: the writer waits for it to be written out, and is told if it cannot be. */
+static int cache_crowded(const struct km_cache *k, const struct kc_inode *i)
+{
+    uint64_t pages = k->m->config->cache_mb << (20 - KC_PAGE_SHIFT);
+
+    return i->pages >= pages / 4 || (k->pages >= pages / 2 && i->dirty);
+}
+
+static void cache_is_write(struct km_cache *k, struct km_call *c, const struct kc_inode *i)
 {
     const struct snic_kvfs_req *r = &c->r.k;
     uint32_t not_pages = SNIC_KVFS_DIRECT | SNIC_KVFS_SYNC | SNIC_KVFS_KILL_PRIV;
     int append = (r->flags & SNIC_KVFS_APPEND) != 0;
 
     if (k->m->config->write_back && k->state == KC_ON && (r->flags & not_pages) == 0 &&
-        i->error == 0 && r->length > 0 && r->offset <= KC_END_MAX - r->length && i->sized &&
+        !kc_full(k) && (i->dirty || !cache_half(k)) && r->length > 0 &&
+        r->offset <= KC_END_MAX - r->length && i->sized &&
         (!append || i->size <= KC_END_MAX - r->length))
         cache_is(c, KC_WRITE, cache_crowded(k, i) ? KC_WANTS_FLUSH : 0, append ? 0 : r->offset,
                  append ? 0 : r->length);
@@ -346,8 +408,10 @@ static uint64_t cache_about(const struct km_cache *k, struct km_call *c)
     case SNIC_KVFS_FLUSH: /* who only reads does not wait for others' bytes */
         cache_is(c, KC_AFTER, remote_writes(k->m->remote, c) ? all | KC_WANTS_ERROR : 0, 0, 0);
         return r->ino;
-    case SNIC_KVFS_FSYNC:
     case SNIC_KVFS_RELEASE:
+        cache_is(c, KC_AFTER, all | (remote_writes(k->m->remote, c) ? KC_WANTS_ERROR : 0), 0, 0);
+        return r->ino;
+    case SNIC_KVFS_FSYNC:
         cache_is(c, KC_AFTER, all | KC_WANTS_ERROR, 0, 0);
         return r->ino;
     case SNIC_KVFS_SEEK:
@@ -413,6 +477,30 @@ void kc_admit(struct km_cache *k, struct km_call *c)
                 kc_inode_ref(c->cached.other);
         }
     }
+    kc_ready(k, c);
+}
+
+/* In its place: what came later waits for it still, what is under way it waits for. */
+void kc_around(struct km_cache *k, struct km_call *c, uint64_t done)
+{
+    struct kc_inode *i = c->cached.inode;
+    struct snic_link *at = i->calls.next;
+
+    c->cached.done += done;
+    c->iov.base = (unsigned char *)c->iov.base + done;
+    c->iov.size -= (size_t)done;
+    c->r.k.offset += done;
+    c->r.k.length -= done;
+    snic_link_remove(&c->cached.link);
+    while (at != &i->calls && cache_of(at)->active)
+        at = at->next;
+    snic_link_append(at, &c->cached.link);
+    cache_is(c, KC_CHANGE, KC_WANTS_FLUSH, c->r.k.offset, c->r.k.length);
+    i->changes++;
+    c->cached.active = 0;
+    c->cached.paging = 0;
+    c->cached.error = 0;
+    c->cached.step = KC_BEGIN;
     kc_ready(k, c);
 }
 

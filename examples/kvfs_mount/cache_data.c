@@ -98,7 +98,7 @@ static void data_fill(struct km_cache *k, struct km_call *f, uint64_t bytes)
     struct snic_hcache_page *locks = data_locks(f);
 
     for (uint32_t i = 0; i < f->cached.held; i++) {
-        uint64_t at = (uint64_t)i * KC_PAGE;
+        uint64_t at = (locks[i].lpn << KC_PAGE_SHIFT) - f->r.k.offset;
         uint64_t n = bytes > at ? snic_min_u64(bytes - at, KC_PAGE) : 0;
 
         memcpy(locks[i].data, (const unsigned char *)f->data + at, (size_t)n);
@@ -146,21 +146,25 @@ static void data_fetched(struct km_call *f)
     kc_pump(k);
 }
 
-/* Lock the pages from @p lpn to @p last that are missing, as far as they follow each other. */
+/* Lock the pages from @p lpn to @p last that are missing, as far as they follow each other. KC6:
+   those that have no place are read all the same, and not kept. */
 static int data_lock(struct km_cache *k, struct km_call *f, uint64_t ino, uint64_t lpn,
                      uint64_t last)
 {
     struct snic_hcache_page *locks = data_locks(f);
     int rc = 0;
 
-    while (f->cached.held < KC_RUN && lpn + f->cached.held <= last) {
-        rc = snic_hcache_lock(&k->hand, ino, lpn + f->cached.held, SNIC_HCACHE_FILL,
+    int refused = snic_hcachelink_refused(k->half);
+
+    while (f->cached.cover < KC_RUN && lpn + f->cached.cover <= last) {
+        rc = snic_hcache_lock(&k->hand, ino, lpn + f->cached.cover, SNIC_HCACHE_FILL,
                               &locks[f->cached.held]);
-        if (rc != 0)
+        if (rc != 0 && (rc != SNIC_EAGAIN || refused == 0))
             break;
-        f->cached.held++;
+        f->cached.held += rc == 0;
+        f->cached.cover++;
     }
-    return f->cached.held > 0 ? 0 : rc;
+    return f->cached.cover > 0 ? 0 : rc;
 }
 
 /* @return 0: they are asked for; SNIC_E*: the first one is not to be had */
@@ -171,17 +175,19 @@ static int data_fetch(struct km_cache *k, struct km_call *c, uint64_t lpn, uint6
     int rc;
 
     if (f == NULL)
-        return SNIC_EAGAIN;
+        return SNIC_ENOMEM;
     rc = data_lock(k, f, ino, lpn, last);
     if (rc != 0) {
         kc_own_end(k, f);
         return rc;
     }
-    k->busy++;
-    k->miss_pages += f->cached.held;
+    if (f->cached.held > 0)
+        k->busy++;
+    k->miss_pages += f->cached.cover;
+    k->bypassed += f->cached.cover - f->cached.held;
     snic_link_append(&k->fetches, &f->cached.link);
     f->iov.base = km_call_data(f);
-    f->iov.size = (size_t)f->cached.held * KC_PAGE;
+    f->iov.size = (size_t)f->cached.cover * KC_PAGE;
     f->r.k.iov = &f->iov;
     f->r.k.iov_count = 1;
     f->r.k.length = f->iov.size;
@@ -190,7 +196,7 @@ static int data_fetch(struct km_cache *k, struct km_call *c, uint64_t lpn, uint6
     f->r.k.cred = c->r.k.cred;
     c->cached.step = KC_SENT;
     if (k->m->config->prefetch)
-        snic_hcachelink_hint(k->half, ino, lpn, f->cached.held);
+        snic_hcachelink_hint(k->half, ino, lpn, f->cached.cover);
     kc_lower(f, data_fetched);
     return 0;
 }
@@ -233,6 +239,8 @@ static int data_paged(struct km_cache *k, struct km_call *c)
     int64_t result = c->cached.req.result;
 
     c->cached.step = KC_GO;
+    if (result == SNIC_EAGAIN) /* it is fetched without one */
+        result = 0;
     if (result == SNIC_EPEERDEAD || result == SNIC_EPIPE) {
         kc_hold(k, c);
         return 0;
@@ -260,9 +268,15 @@ int kc_read(struct km_cache *k, struct km_call *c)
         uint32_t from;
         uint32_t n = data_piece(c, length, &lpn, &from);
 
-        if (rc == SNIC_ENOENT &&
-            data_fetch(k, c, lpn, (c->r.k.offset + length - 1) >> KC_PAGE_SHIFT) == 0)
+        if (rc == SNIC_ENOENT)
+            rc = data_fetch(k, c, lpn, (c->r.k.offset + length - 1) >> KC_PAGE_SHIFT);
+        if (rc == 0)
             return 0;
+        if (rc == SNIC_ENOMEM && snic_hcachelink_refused(k->half) != 0) {
+            c->r.k.result = rc; /* no page may come, either */
+            c->cached.step = KC_END;
+            return 1;
+        }
         c->cached.req.offset = c->r.k.offset + c->cached.at;
         c->cached.req.length = n;
         c->cached.req.data = data_out(c);
@@ -303,12 +317,20 @@ static void data_written(struct km_cache *k, struct km_call *c)
 }
 
 /* KC4 */
-static void data_dirty(struct km_cache *k, struct kc_inode *i, uint64_t bytes)
+static void data_dirty(struct km_cache *k, struct kc_inode *i)
 {
     i->written++;
-    i->unflushed += bytes;
-    k->unflushed += bytes;
     kc_inode_dirty(k, i, 1);
+}
+
+/* @p bytes of them, at most in so many pages; small writes one after the other share one. */
+static void data_will(struct km_cache *k, struct kc_inode *i, uint64_t offset, uint64_t bytes)
+{
+    uint64_t first = offset >> KC_PAGE_SHIFT;
+    uint64_t last = (offset + bytes - 1) >> KC_PAGE_SHIFT;
+
+    kc_inode_wrote(k, i, bytes, last - first + (first + 1 != i->last_page));
+    i->last_page = last + 1;
 }
 
 int kc_write(struct km_cache *k, struct km_call *c)
@@ -325,16 +347,24 @@ int kc_write(struct km_cache *k, struct km_call *c)
         req->data = c->r.k.iov[0].base;
         req->flags = req->offset >= i->size ? SNIC_HCACHELINK_BEYOND : 0;
         c->cached.paging = 1;
-        data_dirty(k, i, req->length);
+        data_dirty(k, i);
+        data_will(k, i, req->offset, req->length);
         if (!kc_ask(k, c, SNIC_HCACHELINK_WRITE, i->ino, KC_PAGES))
             return 0;
     }
-    data_dirty(k, i, 0); /* a flush that began meanwhile had not all of it */
+    data_dirty(k, i); /* a flush that began meanwhile had not all of it */
     c->cached.paging = 0;
     c->cached.step = KC_END;
     if (req->result == SNIC_EPEERDEAD || req->result == SNIC_EPIPE) {
         c->cached.step = KC_GO;
         kc_hold(k, c);
+        return 0;
+    }
+    if (req->result == SNIC_EAGAIN) { /* KC6 */
+        req->result = (int64_t)req->at;
+        if (req->at != 0)
+            data_written(k, c);
+        kc_around(k, c, req->at);
         return 0;
     }
     if (req->result < 0)

@@ -356,6 +356,9 @@ size_t km_cache_metrics(const struct km *m, struct ex_metric *out)
         {"cache_around", k->around, 1}, /* reads and changes by the link */
         {"cache_dirty_bytes", k->unflushed, 0},
         {"cache_flush_errors", k->flush_errors, 1},
+        {"cache_lost_files", k->lost, 1}, /* whose bytes were dropped for that */
+        {"cache_full", k->state == KC_ON && kc_full(k), 0},
+        {"cache_bypassed_pages", k->bypassed, 1},
         {"cache_flushed_pages", k->before.flushes + k->theirs.flushes, 1},
         {"cache_flush_failures", k->before.flush_failures + k->theirs.flush_failures, 1},
         {"cache_flush_lag_max_us", snic_max_u64(k->before.lag_ns, k->theirs.lag_ns) / 1000, 0},
@@ -376,7 +379,7 @@ static void link_error(struct km_cache *k, struct kc_inode *i)
     if (i->dirty)
         kc_inode_lose(k, i);
     kc_inode_due(k, i, 0);
-    i->error = 0;
+    i->told = 1;
 }
 
 void km_cache_close(struct km *m)

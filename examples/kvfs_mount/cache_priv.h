@@ -25,6 +25,10 @@
  *       since whose beginning nothing was written.
  *   KC5 busy counts what uses the region: requests of hcachelink.h, and fetches with pages. The
  *       region is left, or changed, when it is 0.
+ *   KC6 While the store takes no pages (full) nobody waits for one that only a flush would free:
+ *       reads do without, and writes go by the link, which answers what the store answers. A flush
+ *       that fails is what fsync() and close() answer; then the pages are dropped, and each handle
+ *       that was open meanwhile is told by its next fsync(), once, and by every close() before it.
  */
 #ifndef KVFS_MOUNT_CACHE_PRIV_H
 #define KVFS_MOUNT_CACHE_PRIV_H
@@ -38,6 +42,15 @@ enum {
     KC_HASH = 16384,
     KC_OWNER = 2 /* of our handle; 1 is hcachelink's */
 };
+
+/* After a flush for which there was no space, pages take no writes for so long: twice as long each
+   time that one fails again after it, */
+#define KC_FULL_NS 1000000000u
+#define KC_FULL_MOST_NS 16000000000ull
+/* and a flush before another request is not tried again so soon. */
+#define KC_REFUSED_NS 100000000u
+/* How often dirty pages may be counted. */
+#define KC_COUNT_NS 20000000u
 
 /* Bytes behind this go by the link: who cannot have them hears it at once. */
 #define KC_END_MAX (UINT64_C(1) << 40)
@@ -85,15 +98,21 @@ struct kc_inode {
     uint64_t opens;
     uint64_t written;       /* writes to pages */
     uint64_t unflushed;     /* bytes of them since a flush began, about */
+    uint64_t pages;         /* of those, at most */
+    uint64_t last_page;     /* that was counted last, + 1 */
+    uint64_t refused_ns;    /* a flush has failed: none before others than fsync before then */
     uint64_t changes;       /* what may have changed the size, begun or ended */
     uint64_t touched;       /* times that were changed here */
     struct snic_link calls; /* with a range, in order */
     struct snic_kvfs_time atime;
     struct snic_kvfs_time mtime;
     struct snic_kvfs_time ctime;
-    uint32_t refs; /* calls */
-    uint32_t due;  /* SNIC_KVFS_SET_*: times that the store has not heard of */
-    int32_t error; /* lost: for the next fsync or close */
+    uint32_t refs;   /* calls */
+    uint32_t due;    /* SNIC_KVFS_SET_*: times that the store has not heard of */
+    uint32_t lost;   /* how often something was: each handle knows up to where it was told */
+    int32_t error;   /* of the last time */
+    int32_t refused; /* why the last flush failed */
+    uint8_t told;    /* of the last time, somebody was */
     uint8_t sized;
     uint8_t timed;
     uint8_t dirty;
@@ -127,6 +146,11 @@ struct km_cache {
     uint64_t regions;   /* that have gone */
     uint64_t dirty;     /* inodes */
     uint64_t unflushed; /* bytes of them, about */
+    uint64_t pages;     /* of those, at most */
+    uint64_t counted;   /* pages that were dirty then, */
+    uint64_t counted_ns;
+    uint64_t full_ns;   /* until then nothing is written to pages */
+    uint64_t full_wait; /* how long that was last */
     uint64_t marked;    /* inodes with something to amend */
     struct kc_inode *inodes[KC_HASH];
 
@@ -137,7 +161,11 @@ struct km_cache {
     uint64_t writes;
     uint64_t around;
     uint64_t flush_errors;
-    uint64_t useful; /* prefetched pages that were read, of regions that are gone */
+    uint64_t flush_errors_said; /* in the log */
+    uint64_t said_ns;
+    uint64_t lost;     /* inodes whose pages were dropped for it */
+    uint64_t bypassed; /* pages that were read from the store only, since none could be had */
+    uint64_t useful;   /* prefetched pages that were read, of regions that are gone */
     struct km_cache_state theirs;
     struct km_cache_state before; /* of regions that are gone */
 };
@@ -158,19 +186,31 @@ void kc_inode_ref(struct kc_inode *i);
 void kc_inode_unref(struct km_cache *k, struct kc_inode *i);
 void kc_inode_due(struct km_cache *k, struct kc_inode *i, uint32_t due);
 void kc_inode_dirty(struct km_cache *k, struct kc_inode *i, int dirty);
+/* Bytes of @p pages pages were written to pages of it, and will be flushed. */
+void kc_inode_wrote(struct km_cache *k, struct kc_inode *i, uint64_t bytes, uint64_t pages);
+/* The flush of so much of it has ended. */
+void kc_inode_flushed(struct km_cache *k, struct kc_inode *i, uint64_t bytes, uint64_t pages);
+/* What could not be flushed was dropped: each handle's next fsync() or close() says so. */
+void kc_inode_fail(struct km_cache *k, struct kc_inode *i, int32_t error);
+/* The store takes no pages. */
+int kc_full(const struct km_cache *k);
+/* Not to pages after all: the rest of the WRITE, behind @p done bytes, goes by the link. */
+void kc_around(struct km_cache *k, struct km_call *c, uint64_t done);
 /* What was written to it and is not in the file system is lost. */
 void kc_inode_lose(struct km_cache *k, struct kc_inode *i);
 /* Find out what the call is, and begin. */
 void kc_admit(struct km_cache *k, struct km_call *c);
 /* It goes on, soon. */
 void kc_ready(struct km_cache *k, struct km_call *c);
+/* It begins again: what it was may not be so any more. */
+void kc_again(struct km_cache *k, struct km_call *c);
 /* It waits for another state. */
 void kc_hold(struct km_cache *k, struct km_call *c);
 void kc_release(struct km_cache *k);
 void kc_pump(struct km_cache *k);
 /* It is not in the way of others any more. */
 void kc_detach(struct km_cache *k, struct km_call *c);
-/* No call before it is in its way. */
+/* No call before it, and none that has begun, is in its way. */
 int kc_may_begin(const struct km_call *c);
 /* Hand it to the link; @p home is told. */
 void kc_lower(struct km_call *c, void (*home)(struct km_call *c));

@@ -131,6 +131,55 @@ static int step_size(struct km_cache *k, struct km_call *c)
 
 /* ---- What is dirty ---- */
 
+/* Once a second at most. */
+static void step_complain(struct km_cache *k, const struct kc_inode *i, int32_t error)
+{
+    uint64_t now = snic_loop_now(k->m->loop);
+
+    k->flush_errors++;
+    if (k->said_ns != 0 && now - k->said_ns < 1000000000u)
+        return;
+    ex_log(EX_ERROR,
+           "inode %llu: the store refuses what is cached: %s; who syncs or closes is told, and the "
+           "bytes are dropped then (refusals since the last such line: %llu)",
+           (unsigned long long)i->ino, snic_strerror(error),
+           (unsigned long long)(k->flush_errors - k->flush_errors_said));
+    k->flush_errors_said = k->flush_errors;
+    k->said_ns = now;
+}
+
+/* KC6 */
+static void step_refused(struct km_cache *k, struct kc_inode *i, int32_t error)
+{
+    uint64_t now = snic_loop_now(k->m->loop);
+
+    step_complain(k, i, error);
+    i->refused = error;
+    i->refused_ns = now + KC_REFUSED_NS;
+    if (error != SNIC_ENOSPC || now < k->full_ns)
+        return;
+    k->full_wait = k->full_wait == 0 ? KC_FULL_NS : snic_min_u64(2 * k->full_wait, KC_FULL_MOST_NS);
+    k->full_ns = now + k->full_wait;
+}
+
+static void step_accepted(struct km_cache *k, const struct km_call *c, struct kc_inode *i)
+{
+    kc_inode_flushed(k, i, c->cached.unflushed, c->cached.pages);
+    i->refused_ns = 0;
+    if (snic_loop_now(k->m->loop) >= k->full_ns)
+        k->full_wait = 0;
+    if (i->written == c->cached.written) /* KC4 */
+        kc_inode_dirty(k, i, 0);
+}
+
+/* It was tried just now, for another request that could do without as little. */
+static int step_hopeless(const struct km_cache *k, const struct km_call *c,
+                         const struct kc_inode *i)
+{
+    return (c->cached.wants & (KC_WANTS_ERROR | KC_WANTS_ZERO)) == 0 &&
+           c->cached.kind != KC_SWEEP && snic_loop_now(k->m->loop) < i->refused_ns;
+}
+
 /* @return 1: go on; 0: it waits */
 static int step_flush(struct km_cache *k, struct km_call *c, struct kc_inode *i, uint8_t then)
 {
@@ -142,8 +191,14 @@ static int step_flush(struct km_cache *k, struct km_call *c, struct kc_inode *i,
         kc_hold(k, c);
         return 0;
     }
+    if (step_hopeless(k, c, i)) {
+        c->cached.error = i->refused;
+        c->cached.step = (uint8_t)(then + 1);
+        return 1;
+    }
     c->cached.written = i->written;
     c->cached.unflushed = i->unflushed;
+    c->cached.pages = i->pages;
     return kc_ask(k, c, SNIC_HCACHELINK_FLUSH, i->ino, then);
 }
 
@@ -160,26 +215,20 @@ static int step_flushed(struct km_cache *k, struct km_call *c, struct kc_inode *
     }
     c->cached.step++;
     if (result < 0) {
-        k->flush_errors++;
         c->cached.error = (int32_t)result;
-        ex_log(EX_ERROR, "inode %llu: writing what is cached: %s", (unsigned long long)i->ino,
-               snic_strerror((int)result));
+        step_refused(k, i, (int32_t)result);
     } else if (i->dirty) {
-        uint64_t bytes = snic_min_u64(c->cached.unflushed, i->unflushed);
-
-        i->unflushed -= bytes;
-        k->unflushed -= bytes;
-        if (i->written == c->cached.written) /* KC4 */
-            kc_inode_dirty(k, i, 0);
+        step_accepted(k, c, i);
     }
     return 1;
 }
 
-/* It could not be written: who throws the bytes away does not mind; who leaves has to. */
+/* It could not be written: who throws the bytes away does not mind; who leaves has to; who is told
+   of it was the one that they were kept for. */
 static int step_forget(struct km_cache *k, struct km_call *c)
 {
     if (c->cached.error == 0 ||
-        ((c->cached.wants & KC_WANTS_ZERO) == 0 && c->cached.kind != KC_SWEEP)) {
+        ((c->cached.wants & (KC_WANTS_ZERO | KC_WANTS_ERROR)) == 0 && c->cached.kind != KC_SWEEP)) {
         c->cached.step = KC_TIMES;
         return 1;
     }
@@ -196,15 +245,15 @@ static int step_forgot(struct km_cache *k, struct km_call *c)
         kc_hold(k, c);
         return 0;
     }
-    if (c->cached.kind == KC_SWEEP && c->cached.req.result == 0) {
-        ex_log(EX_ERROR, "inode %llu: what was written to the cache is lost",
-               (unsigned long long)i->ino);
-        i->error = c->cached.error;
-    }
-    if (c->cached.req.result == 0)
-        kc_inode_dirty(k, i, 0);
-    c->cached.error = 0;
     c->cached.step = KC_TIMES;
+    if (c->cached.req.result == 0 && (c->cached.wants & KC_WANTS_ZERO) == 0) {
+        kc_inode_fail(k, i, c->cached.error);
+        if (c->r.k.kind != SNIC_KVFS_RELEASE && c->cached.kind != KC_SWEEP)
+            km_session_doubt(k->m, i->ino);
+    } else if (c->cached.req.result == 0)
+        kc_inode_dirty(k, i, 0);
+    if ((c->cached.wants & KC_WANTS_ERROR) == 0)
+        c->cached.error = 0;
     return 1;
 }
 
@@ -285,6 +334,7 @@ static void step_opened(struct km_cache *k, struct km_call *c)
 {
     const struct snic_kvfs_req *r = &c->r.k;
     struct kc_inode *i = c->cached.inode;
+    uint32_t *told = remote_told(k->m->remote, c);
 
     if (r->result != 0)
         return;
@@ -302,6 +352,8 @@ static void step_opened(struct km_cache *k, struct km_call *c)
         step_learn(i, &r->attr);
     }
     i->opens++;
+    if (told != NULL) /* also of what nobody has been told yet */
+        *told = i->lost - (i->lost != 0 && !i->told);
 }
 
 static void step_home(struct km_call *c);
@@ -382,6 +434,10 @@ static int step_go(struct km_cache *k, struct km_call *c)
             c->cached.step = KC_SIZE;
             return 1;
         }
+        if (c->cached.kind == KC_WRITE && !c->cached.inode->sized && !c->cached.paging) {
+            kc_again(k, c); /* what it waited for has made the size unknown */
+            return 0;
+        }
         return c->cached.kind == KC_READ ? kc_read(k, c) : kc_write(k, c);
     }
     if (c->cached.kind == KC_CHANGE || c->r.k.kind == SNIC_KVFS_READ)
@@ -430,17 +486,31 @@ static int step_dropped(struct km_cache *k, struct km_call *c)
 
 /* ---- The end ---- */
 
+/* An fsync() is told of each loss once; a close(), which may be that of a process that ends and
+   does not look, until there was one. */
+static void step_tell(struct km_cache *k, struct km_call *c, struct kc_inode *i)
+{
+    uint32_t *told = remote_told(k->m->remote, c);
+    int news = told == NULL ? !i->told && i->lost != 0 : *told != i->lost;
+
+    if (c->r.k.result == 0)
+        c->r.k.result = c->cached.error != 0 ? c->cached.error : news ? i->error : 0;
+    if (c->r.k.result >= 0)
+        return;
+    i->told = 1;
+    if (told != NULL && c->r.k.kind == SNIC_KVFS_FSYNC)
+        *told = i->lost;
+}
+
 void kc_end(struct km_cache *k, struct km_call *c)
 {
     struct kc_inode *i = c->cached.inode;
     struct snic_kvfs_req *r = &c->r.k;
 
-    if ((c->cached.wants & KC_WANTS_ERROR) != 0 && i != NULL) {
-        if (r->result == 0)
-            r->result = c->cached.error != 0 ? c->cached.error : i->error;
-        if (r->kind != SNIC_KVFS_RELEASE)
-            i->error = 0;
-    }
+    if ((c->cached.wants & KC_WANTS_ERROR) != 0 && i != NULL && r->kind != SNIC_KVFS_RELEASE)
+        step_tell(k, c, i);
+    if (c->cached.done != 0) /* a WRITE whose rest went by the link, or failed there */
+        r->result = (int64_t)c->cached.done + (r->result > 0 ? r->result : 0);
     kc_detach(k, c);
     if (c->cached.kind == KC_SWEEP) {
         k->sweeps--;

@@ -115,11 +115,14 @@ struct km_cached {
     uint64_t first; /* pages */
     uint64_t last;
     uint64_t at;      /* READ: bytes that are there */
+    uint64_t done;    /* WRITE: bytes before the rest that goes by the link */
     uint64_t regions; /* that had gone when it began */
     uint64_t changes; /* of the inode then */
     uint64_t written; /* as changes, when a flush began */
     uint64_t unflushed;
-    uint32_t held; /* a fetch: pages that it fills */
+    uint64_t pages;
+    uint32_t held;  /* a fetch: pages that it fills, */
+    uint32_t cover; /* of so many that it reads */
     int32_t error;
     uint8_t step;  /* enum kc_step */
     uint8_t kind;  /* enum kc_kind */
@@ -252,6 +255,9 @@ void km_session_close(struct km *m);
 /* Names in the kernel, and attributes that come with them, are no longer to be believed. It does
    not wait. @return ns after which the kernel, too, knows */
 uint64_t km_session_expire(struct km *m);
+/* The kernel asks for the inode's attributes anew, and then notices that its pages are old. It does
+   not wait as long as the caller answers a call on an open file of it only later. */
+void km_session_doubt(const struct km *m, uint64_t ino);
 
 /* ---- session_other.c ---- */
 

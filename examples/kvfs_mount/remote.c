@@ -174,6 +174,13 @@ void remote_wrote(struct km_remote *r, const struct km_call *c)
         h->dirty++;
 }
 
+uint32_t *remote_told(struct km_remote *r, const struct km_call *c)
+{
+    struct kr_handle *h = remote_handle(r, c->r.k.handle);
+
+    return h != NULL ? &h->told : NULL;
+}
+
 int remote_writes(struct km_remote *r, const struct km_call *c)
 {
     const struct kr_handle *h = remote_handle(r, c->r.k.handle);

@@ -28,6 +28,7 @@ struct kr_handle {
     uint32_t flags;  /* of OPEN, without TRUNC */
     uint32_t kind;   /* SNIC_KVFS_OPEN, OPENDIR; 0: free, next in `remote` */
     int lost;        /* writes that may be */
+    uint32_t told;   /* cache.c: of the inode's losses */
 };
 
 /* Something was changed, and may be lost if the file system's process dies. */
@@ -106,6 +107,8 @@ int remote_send(struct km_remote *r, struct km_call *c);
 void remote_end(struct km_call *c, int64_t result);
 /* Bytes were written through the call's handle that the file system has yet to get. */
 void remote_wrote(struct km_remote *r, const struct km_call *c);
+/* How many losses of the inode's pages the call's handle has been told; NULL: it has none. */
+uint32_t *remote_told(struct km_remote *r, const struct km_call *c);
 /* May the call's handle write? */
 int remote_writes(struct km_remote *r, const struct km_call *c);
 /* A change of the inode is lost: the next fsync says so. */

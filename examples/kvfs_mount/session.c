@@ -122,6 +122,12 @@ uint64_t km_session_expire(struct km *m)
     return 0;
 }
 
+void km_session_doubt(const struct km *m, uint64_t ino)
+{
+    if (m->se != NULL && m->mounted_here)
+        (void)fuse_lowlevel_notify_inval_inode(m->se, ino, -1, 0);
+}
+
 /* ---- Requests come in ---- */
 
 /* Read one into *c and decode it; *c is NULL when the block is in use. Bytes; 0 none; -1 over. */

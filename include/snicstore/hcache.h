@@ -332,6 +332,13 @@ SNIC_API SNIC_NODISCARD int snic_hcache_drop(struct snic_hcache_host *h, uint64_
  */
 SNIC_API void snic_hcache_wait_arm(struct snic_hcache_host *h) SNIC_NONNULL(1);
 
+/**
+ * How many pages are dirty: reads the state of every entry (32 bytes a page), so not for each
+ * request. Others may work meanwhile; each entry counts as it was at some moment of the call.
+ * [host]
+ */
+SNIC_API uint64_t snic_hcache_dirty(const struct snic_hcache_host *h) SNIC_NONNULL(1);
+
 /* ---- Recovery and check ---- */
 
 enum snic_hcache_side { SNIC_HCACHE_HOST = 1, SNIC_HCACHE_DPU = 2 };

@@ -31,9 +31,10 @@
  * lock does it under FUSE).
  *
  * fsync answers 0 when all that was written to the file before it is in the store, and durable
- * there; a page that the store refuses stays dirty, is tried again, and is what the next fsync (or
- * flush) answers. Without one, pages are in the store some flush_ns later. A synchronous or direct
- * write is a WRITE and an FSYNC.
+ * there; a page that the store refuses stays dirty, is tried again (by one page at a time, after
+ * pauses that double up to a second), and is what the next fsync (or flush) answers. Until then no
+ * READ or WRITE waits for a page that only such a flush would free. Without one, pages are in the
+ * store some flush_ns later. A synchronous or direct write is a WRITE and an FSYNC.
  *
  * Death. Of the host: the DPU takes its locks away, and if its memory can still be reached (dma's
  * MAPPED) flushes what was whole and dirty; then `gone`. Of the DPU: all requests end with
@@ -99,11 +100,14 @@ struct snic_hcachelink_req {
     uint64_t offset;
     uint64_t length; /**< READ, WRITE: at most 2^30                                             */
     void *data;
-    int64_t result; /**< out; after an error some of it may have been done                      */
+    int64_t result; /**< out; after an error some of it may have been done. READ, WRITE:
+                         SNIC_EAGAIN, none of the entries where the next page belongs can be had,
+                         because the file system takes no dirty pages (no space, say): read or
+                         write the rest, from `at` on, without the cache                        */
     snic_hcachelink_done_fn done;
     void *ctx;
+    uint64_t at; /**< out, with SNIC_EAGAIN: so many bytes are done                             */
     struct snic_hcache_page page; /**< this and the rest: private                               */
-    uint64_t at;
     uint64_t since_ns;
     uint32_t step;
     uint32_t slot;
@@ -137,12 +141,13 @@ struct snic_hcachelink_host_opts {
 };
 
 struct snic_hcachelink_host_stats {
-    uint64_t hits;   /**< pages read from the region                                            */
-    uint64_t fills;  /**< pages asked for                                                       */
-    uint64_t waits;  /**< requests that waited for a page or an entry                           */
-    uint64_t wakes;  /**< doorbells of the DPU                                                  */
-    uint64_t moved;  /**< regions taken along to a successor                                    */
-    uint64_t strays; /**< messages that were not the protocol's                                 */
+    uint64_t hits;     /**< pages read from the region                                            */
+    uint64_t fills;    /**< pages asked for                                                       */
+    uint64_t waits;    /**< requests that waited for a page or an entry                           */
+    uint64_t wakes;    /**< doorbells of the DPU                                                  */
+    uint64_t moved;    /**< regions taken along to a successor                                    */
+    uint64_t strays;   /**< messages that were not the protocol's                                 */
+    uint64_t refusals; /**< how often the file system began to take no pages                    */
 };
 
 /** Bytes snic_hcachelink_host_init() needs, or 0 when @p o is invalid. [any] */
@@ -192,6 +197,11 @@ SNIC_API void snic_hcachelink_post(struct snic_hcachelink_host *h, struct snic_l
  */
 SNIC_API void snic_hcachelink_hint(struct snic_hcachelink_host *h, uint64_t ino, uint64_t lpn,
                                    uint32_t count) SNIC_NONNULL(1);
+/**
+ * Why the file system takes no dirty pages, as far as the DPU has told: what writes to the region
+ * now may not get out of it. 0: it takes them, or none is dirty. [owner]
+ */
+SNIC_API int snic_hcachelink_refused(const struct snic_hcachelink_host *h) SNIC_NONNULL(1);
 /** The region, and the epoch for handles of other threads (owners 2..254); NULL: none. [owner] */
 SNIC_API void *snic_hcachelink_host_region(struct snic_hcachelink_host *h, size_t *size,
                                            uint64_t *epoch) SNIC_NONNULL(1, 2, 3);

@@ -172,6 +172,7 @@ struct hcache_job *hcache_job_start(struct snic_hcache_control *c, enum hcache_j
     j->op_count = 0;
     j->tries = 0;
     j->result = 0;
+    j->probe = 0;
     j->generation++;
     return j;
 }
@@ -255,17 +256,18 @@ void hcache_later(struct snic_hcache_control *c, uint64_t bucket)
 static int control_next_fresh(struct snic_hcache_control *c, uint64_t *bucket)
 {
     uint64_t words = c->look_words;
+    uint64_t behind = UINT64_MAX << c->cursor % 64; /* the cursor's word: its end first, then all */
     uint64_t i;
 
     if (c->fresh.set == 0)
         return 0;
-    for (i = 0; i < words; i++) {
-        uint64_t w = (c->cursor + i) % words;
-        uint64_t ready = c->fresh.words[w] & ~c->visiting.words[w];
+    for (i = 0; i <= words; i++) {
+        uint64_t w = (c->cursor / 64 + i) % words;
+        uint64_t ready = c->fresh.words[w] & ~c->visiting.words[w] & (i == 0 ? behind : UINT64_MAX);
 
         if (ready != 0) {
             *bucket = w * 64 + (uint64_t)__builtin_ctzll(ready);
-            c->cursor = w;
+            c->cursor = (*bucket + 1) % (words * 64);
             return 1;
         }
     }

@@ -21,7 +21,9 @@
  * starts flushes, one visit per bucket is under way, and it starts none where FLIGHT is set. C4  A
  * bucket is mended before anything else is done in it. C5  An fsync round's members have asked
  * before the look that began it, so all they ask for is in due. A bucket leaves due when a visit
- * finds no page of theirs dirty that was not flushed in this round.
+ * finds no page of theirs dirty that was not flushed in this round. C6  While the store refuses
+ * pages (store_wait), one flush at a time tries it, after pauses that double; fsync rounds do not
+ * wait for that.
  */
 #ifndef SNIC_HCACHE_CONTROL_PRIV_H
 #define SNIC_HCACHE_CONTROL_PRIV_H
@@ -35,6 +37,9 @@ enum hcache_job_kind {
     SNIC_HCACHE__JOB_FLUSH,
     SNIC_HCACHE__JOB_FETCH
 };
+
+/* The longest pause between two tries of a store that refuses pages. */
+#define SNIC_HCACHE__STORE_WAIT_NS UINT64_C(1000000000)
 
 /* Tries of one CAS before a job gives up: a hostile host must not keep it for ever. */
 #define SNIC_HCACHE__TRIES 4096u
@@ -65,6 +70,7 @@ struct hcache_job {
     uint32_t packed;
     uint32_t ahead; /* fetch: mark the page                                              */
     uint32_t end;   /* flush: of the entry                                               */
+    uint32_t probe; /* flush: the one that tries a store that has failed                 */
     struct snic_hcache_op ops[SNIC_HCACHE_OPS_MAX];
     unsigned char *page;
     unsigned char *other; /* packed page                                                 */
@@ -114,8 +120,9 @@ struct snic_hcache_control {
     uint64_t look_ns, flush_ns, retry_ns;
     uint64_t next_look_ns;
     uint64_t later_ns;
-    uint64_t store_ns; /* the store failed: only fsync tries it before                    */
-    uint64_t cursor;   /* where the scan of fresh goes on                                  */
+    uint64_t store_ns;   /* the store failed: only fsync tries it before,                 */
+    uint64_t store_wait; /* which is so long after the failure; 0: it works               */
+    uint64_t cursor;     /* the bucket at which the scan of fresh continues               */
     uint64_t looks_started;
     uint32_t jobs_max, jobs_busy;
     uint32_t reserve;
@@ -125,6 +132,7 @@ struct snic_hcache_control {
     uint8_t mending[2]; /* host, DPU: RECOVERED is owed                                  */
     uint8_t recovered;  /* RECOVERED to be handed out, how often                         */
     uint8_t round_running;
+    uint8_t probing;   /* a flush with probe is under way                                  */
     uint8_t unordered; /* reads                                                          */
     uint32_t round;
     uint64_t wait_seen;

@@ -63,8 +63,25 @@ static void flush_end(struct snic_hcache_control *c, struct hcache_job *j, int s
         hcache_bit_set(&c->fresh, j->bucket);
     else
         hcache_later(c, j->bucket);
+    if (j->probe)
+        c->probing = 0;
     hcache_progress(c);
     hcache_job_end(c, j);
+}
+
+/* C6: the first failure, or one more of the flush that was to find out. */
+static void flush_failed(struct snic_hcache_control *c, const struct hcache_job *j)
+{
+    uint64_t least = 10 * c->look_ns;
+
+    c->stats.flush_failures++;
+    if (c->store_wait != 0 && !j->probe)
+        return;
+    c->store_wait =
+        c->store_wait == 0
+            ? least
+            : snic_min_u64(2 * c->store_wait, snic_max_u64(least, SNIC_HCACHE__STORE_WAIT_NS));
+    c->store_ns = c->now_ns + c->store_wait;
 }
 
 void hcache_flush_start(struct snic_hcache_control *c, struct hcache_job *j)
@@ -157,10 +174,10 @@ static void flush_stored(struct snic_hcache_control *c, struct hcache_job *j)
     uint64_t age = c->now_ns - snic_min_u64(j->since_ns, c->now_ns);
 
     if (j->result < 0) {
-        c->stats.flush_failures++;
-        c->store_ns = c->now_ns + 10 * c->look_ns;
+        flush_failed(c, j);
     } else {
         j->result = 0;
+        c->store_wait = 0;
         c->stats.flushes++;
         c->stats.dirty_age_max_ns = snic_max_u64(c->stats.dirty_age_max_ns, age);
     }

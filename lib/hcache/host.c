@@ -497,3 +497,19 @@ void snic_hcache_wait_arm(struct snic_hcache_host *h)
     (void)atomic_fetch_add_explicit(hcache_at(&h->g, SNIC_HCACHE_OFF_WAIT), 1,
                                     memory_order_seq_cst);
 }
+
+uint64_t snic_hcache_dirty(const struct snic_hcache_host *h)
+{
+    uint64_t dirty = 0;
+    uint64_t index;
+
+    for (index = 0; index < h->g.pages; index++) {
+        /* relaxed: a count */
+        uint64_t s = atomic_load_explicit(
+            hcache_state_at(&h->g, index / h->g.ways, (uint32_t)(index % h->g.ways)),
+            memory_order_relaxed);
+
+        dirty += hcache_status_of(s) == SNIC_HCACHE_DIRTY;
+    }
+    return dirty;
+}

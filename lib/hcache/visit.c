@@ -96,8 +96,8 @@ static int visit_mend(struct snic_hcache_control *c, struct hcache_job *j, int s
     return 1;
 }
 
-/* Start flushing an entry: 1, or 0 no job is free. */
-static int visit_flush(struct snic_hcache_control *c, struct hcache_job *v, uint32_t way)
+/* Start flushing an entry, which an fsync has @p asked for or not: 1, or 0 no job is free. */
+static int visit_flush(struct snic_hcache_control *c, struct hcache_job *v, uint32_t way, int asked)
 {
     struct hcache_job *j = hcache_job_start(c, SNIC_HCACHE__JOB_FLUSH, v->bucket);
 
@@ -111,6 +111,10 @@ static int visit_flush(struct snic_hcache_control *c, struct hcache_job *v, uint
     if (j->end == 0 || j->end > c->g.page_bytes) /* nobody said so, or a lie */
         j->end = c->g.page_bytes;
     j->since_ns = (uint64_t)c->since[v->bucket] * 1000000;
+    if (!asked && c->store_wait != 0) { /* C6 */
+        j->probe = 1;
+        c->probing = 1;
+    }
     hcache_flush_start(c, j);
     return 1;
 }
@@ -190,6 +194,12 @@ static int visit_marked(struct snic_hcache_control *c, struct hcache_job *j)
     return r;
 }
 
+/* C6 */
+static int visit_may_flush(const struct snic_hcache_control *c)
+{
+    return c->store_wait == 0 || (c->now_ns >= c->store_ns && !c->probing);
+}
+
 /*
  * Flush what is to be flushed, and keep the bits true (C2, C5). @p wanted: entries that the policy
  * wants to be clean.
@@ -217,14 +227,13 @@ static void visit_finish(struct snic_hcache_control *c, struct hcache_job *j, ui
         asked = due && (c->synced[bucket] >> way & 1) == 0 &&
                 hcache_fsync_wants(c, visit_word(j, way, SNIC_HCACHE__INO));
         still_due |= asked;
-        go = asked ||
-             (c->now_ns >= c->store_ns &&
-              ((wanted >> way & 1) != 0 || now - c->since[bucket] >= hcache_ms(c->flush_ns)));
+        go = asked || (visit_may_flush(c) && ((wanted >> way & 1) != 0 ||
+                                              now - c->since[bucket] >= hcache_ms(c->flush_ns)));
         if (!go || (s & SNIC_HCACHE__FLIGHT) != 0)
             continue; /* C3; the flush that is under way has the bucket visited again */
         if (hcache_lock_of(s) == SNIC_HCACHE_LOCK_WRITE)
             hcache_later(c, bucket);
-        else if (!visit_flush(c, j, way))
+        else if (!visit_flush(c, j, way, asked))
             hcache_bit_set(&c->fresh, bucket);
     }
     if (dirty)

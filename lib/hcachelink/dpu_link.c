@@ -149,6 +149,18 @@ static int hca_say_due(struct snic_hcachelink_dpu *d)
     return 1;
 }
 
+/** 1, or 0: no room. */
+static int hca_say_refused(struct snic_hcachelink_dpu *d)
+{
+    struct hca_message m = {.type = HCA_REFUSED, .result = d->refused};
+    if (d->refused == d->refused_told || d->state != HCA_D_RUN)
+        return 1;
+    if (!hca_dpu_send(d, &m))
+        return 0;
+    d->refused_told = d->refused;
+    return 1;
+}
+
 /** 1: all is said; 0: no room. */
 static int hca_dpu_say(struct snic_hcachelink_dpu *d)
 {
@@ -160,6 +172,8 @@ static int hca_dpu_say(struct snic_hcachelink_dpu *d)
             return 0;
         d->alive_due = 0;
     }
+    if (!hca_say_refused(d))
+        return 0;
     while (!snic_queue_empty(&d->answers)) {
         struct hca_task *t = SNIC_CONTAINER(d->answers.first, struct hca_task, node);
         struct hca_message m = {.type = HCA_DONE, .id = t->id, .result = t->result};
@@ -242,6 +256,8 @@ int hca_dpu_poll(struct snic_loop_poller *p, int sleeping)
     did = hca_engine_pump(d);
     did |= hca_task_pump(d);
     did |= hca_advance(d);
+    if (d->refused != 0 && d->state == HCA_D_RUN && snic_hcache_control_idle(d->engine))
+        d->refused = 0; /* nothing is left that could show it */
     said = hca_dpu_say(d);
     hca_dpu_timer(d, said);
     if (did)

@@ -73,6 +73,8 @@ struct snic_hcachelink_dpu {
     uint64_t salvage_from; /* stats.writes when the host died */
     uint64_t progress_ns;  /* DRAIN: its beginning, or the last page that was written */
     int32_t drain_error;   /* DRAIN: of a page that could not be; 0: none */
+    int32_t refused;       /* RUN: the last flush failed so; 0: it did not, or nothing is dirty */
+    int32_t refused_told;  /* and what the host knows of it */
     uint8_t state;
     uint8_t say;       /* 0, HCA_REGION, HCA_END: a DONE with id 0 is owed; HCA_FAILED */
     uint8_t alive_due; /* the host has asked */

@@ -61,6 +61,8 @@ int hca_engine_open(struct snic_hcachelink_dpu *d)
         hca_engine_close(d);
         return r;
     }
+    d->refused = 0;
+    d->refused_told = 0;
     d->runs = p.runs;
     memset(p.runs, 0, d->runs_max * sizeof(*p.runs));
     d->free_runs = (struct snic_queue){NULL, NULL};
@@ -110,8 +112,11 @@ static void hca_run_end(struct hca_run *u, struct snic_hcache_event *ev)
 {
     struct snic_hcachelink_dpu *d = u->d;
     ev->id = u->a.id;
-    if (ev->kind == SNIC_HCACHE_EV_FLUSHED && ev->result < 0)
-        d->drain_error = ev->result;
+    if (ev->kind == SNIC_HCACHE_EV_FLUSHED) {
+        d->refused = ev->result;
+        if (ev->result < 0)
+            d->drain_error = ev->result;
+    }
     u->busy = 0;
     d->runs_busy--;
     snic_queue_push(&d->free_runs, &u->node);

@@ -15,6 +15,8 @@
  * MISSED  host  ino, a lpn, b pages that it has read from the store itself; no answer
  * DONE    DPU   id, result             FAILED    DPU   result: the region cannot be reached
  * ALIVE   host  are you there?         ALIVE     DPU   while it works on the region
+ * REFUSED DPU   result: the file system takes no pages; 0: it does again, which is how a link
+ * begins
  */
 #ifndef SNIC_HCACHELINK_PRIV_H
 #define SNIC_HCACHELINK_PRIV_H
@@ -24,7 +26,7 @@
 #include <string.h>
 
 #define SNIC_HCACHELINK__MAGIC UINT32_C(0x31414348) /* "HCA1" */
-#define SNIC_HCACHELINK__VERSION 2u
+#define SNIC_HCACHELINK__VERSION 3u
 #define SNIC_HCACHELINK__BYTES 64u
 #define SNIC_HCACHELINK__TASKS_MAX 64u
 #define SNIC_HCACHELINK__TIME_MAX (UINT64_C(1) << 61) /* what is longer is for ever, too */
@@ -43,7 +45,8 @@ enum hca_type {
     HCA_DONE = 7,
     HCA_FAILED = 8,
     HCA_ALIVE = 9,
-    HCA_MISSED = 10
+    HCA_MISSED = 10,
+    HCA_REFUSED = 11
 };
 
 struct hca_message {

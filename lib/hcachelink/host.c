@@ -156,6 +156,7 @@ int snic_hcachelink_host_attach(struct snic_hcachelink_host *h, struct snic_dma 
     h->epoch++;
     h->credit = 0;
     h->reason = 0;
+    h->refused = 0;
     h->keep = 0;
     h->opened_due = 0;
     h->state = HCA_OPENING;
@@ -245,6 +246,11 @@ void *snic_hcachelink_host_region(struct snic_hcachelink_host *h, size_t *size, 
 const struct snic_hcache_host *snic_hcachelink_host_engine(const struct snic_hcachelink_host *h)
 {
     return &h->host;
+}
+
+int snic_hcachelink_refused(const struct snic_hcachelink_host *h)
+{
+    return h->refused;
 }
 
 const struct snic_hcachelink_host_stats *snic_hcachelink_host_counters(

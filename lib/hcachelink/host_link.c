@@ -310,6 +310,13 @@ static void hca_done(struct snic_hcachelink_host *h, const struct hca_message *m
         hca_finished(h, req);
 }
 
+static void hca_refused(struct snic_hcachelink_host *h, int32_t result)
+{
+    h->refused = result;
+    h->retry_due = 1; /* L7 */
+    h->stats.refusals += result < 0;
+}
+
 void snic_hcachelink_host_recv(void *ctx, const void *msg, uint32_t size)
 {
     struct snic_hcachelink_host *h = ctx;
@@ -326,6 +333,8 @@ void snic_hcachelink_host_recv(void *ctx, const void *msg, uint32_t size)
         hca_done(h, &m);
     else if (r == 0 && m.type == HCA_ALIVE)
         return;
+    else if (r == 0 && m.type == HCA_REFUSED)
+        hca_refused(h, m.result);
     else if (r == 0 && m.type == HCA_FAILED && m.result < 0)
         hca_host_over(h, m.result);
     else

@@ -21,6 +21,9 @@
  *   L6  What is dirty is forgotten with the link only if the DPU may have written it to the store,
  *       or may do so yet; not by an end before the beginning, nor for a DPU that has let go of it.
  *
+ *   L7  While the file system takes no pages nobody waits for an entry of a set that is full: only
+ * a flush would free one.
+ *
  * An end in OPENING waits for the DPU's DONE.
  */
 #ifndef SNIC_HCACHELINK_HOST_PRIV_H
@@ -60,6 +63,7 @@ struct snic_hcachelink_host {
     uint32_t fsyncs;     /* of them */
     uint32_t credit;     /* that may be */
     int reason;
+    int32_t refused; /* the file system takes no pages; 0: it does */
     uint8_t state;
     uint8_t say;    /* REGION or END, to be sent */
     uint8_t ending; /* in OPENING: END follows */

@@ -62,6 +62,12 @@ static void hca_moved(struct snic_hcachelink_req *req)
     req->slot = SNIC_HCACHELINK__NO_SLOT;
 }
 
+/** No entry is free, and none will be before the file system takes pages again (L7). */
+static int hca_full(const struct snic_hcachelink_host *h, int why)
+{
+    return why == SNIC_EAGAIN && h->refused != 0;
+}
+
 /** Somebody holds what it needs. 1: try once more at once; 0: it waits. */
 static int hca_busy(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req, int why)
 {
@@ -135,7 +141,7 @@ static int hca_read(struct snic_hcachelink_host *h, struct snic_hcachelink_req *
             hca_moved(req);
             return hca_ask(h, req, HCA_READ);
         }
-        if (!hca_is_busy(r))
+        if (!hca_is_busy(r) || hca_full(h, r))
             return hca_end(req, r);
         if (!hca_busy(h, req, r))
             return 0;
@@ -165,7 +171,7 @@ static int hca_write(struct snic_hcachelink_host *h, struct snic_hcachelink_req 
         int r;
         if (req->step == HCA_GO) {
             r = snic_hcache_lock(&h->host, req->ino, lpn, 0, &req->page);
-            if (hca_is_busy(r)) {
+            if (hca_is_busy(r) && !hca_full(h, r)) {
                 if (!hca_busy(h, req, r))
                     return 0;
                 continue;

@@ -34,5 +34,5 @@ int hca_decode(struct hca_message *m, const void *in, uint32_t size)
                               .a = snic_get_le64(p + 24),
                               .b = snic_get_le64(p + 32),
                               .c = snic_get_le64(p + 40)};
-    return m->type < HCA_REGION || m->type > HCA_MISSED || m->result > 0 ? SNIC_EPROTO : 0;
+    return m->type < HCA_REGION || m->type > HCA_REFUSED || m->result > 0 ? SNIC_EPROTO : 0;
 }

@@ -2,6 +2,7 @@
 snic_test(hcachelink hcachelink)
 snic_test(hcachelink_truncate hcachelink)
 snic_test(hcachelink_edges hcachelink)
+snic_test(hcachelink_full hcachelink)
 snic_test(hcachelink_around hcachelink)
 snic_test(hcachelink_threads hcachelink URING LABELS threads)
 snic_test(hcachelink_killed hcachelink URING VENDOR LABELS slow)

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* kvfs_mount's cache before a store that has no more space. */
+#include "test_kvfs_cache_world.h"
+
+static void pass(uint64_t ns)
+{
+    uint64_t until = snic_world_now(w.g.w) + ns;
+
+    while (snic_world_now(w.g.w) < until)
+        world_step();
+}
+
+/* A request that nobody may have to wait long for. */
+static int64_t op_soon(struct op *o)
+{
+    uint64_t since = snic_world_now(w.g.w);
+    int64_t result = op_alone(o);
+
+    assert_true(snic_world_now(w.g.w) - since < UINT64_C(1000000000));
+    return result;
+}
+
+static struct op *write_new(uint32_t file, uint64_t offset, uint64_t length, uint32_t flags)
+{
+    struct op *o = op_bytes(SNIC_KVFS_WRITE, file, offset, length);
+
+    o->call->r.k.flags |= flags;
+    now_write(o);
+    return o;
+}
+
+static void keep(uint32_t file)
+{
+    memcpy(w.model[file], w.now[file], FILE_MAX);
+}
+
+static void forget(uint32_t file)
+{
+    memset(w.model[file], 0, FILE_MAX);
+    memset(w.now[file], 0, FILE_MAX);
+    w.size[file] = 0;
+}
+
+static uint64_t failures(void)
+{
+    return snic_hcache_control_counters(snic_hcachelink_dpu_engine(w.g.dpu))->flush_failures;
+}
+
+/* File 0 is in the store, 1 to 3 are in pages only, as many as there are, and the store is full.
+   @return the inode whose bytes fill it */
+static uint64_t full_begin(void)
+{
+    uint64_t filler;
+
+    w.space = 6 << 20;
+    life_open(support_seed(), 1, 0);
+    for (int n = 0; n < 20000000 && w.m.cache->state != KC_ON; n++)
+        world_step();
+    rig_fill(w.model[0], FILE_MAX, support_seed());
+    assert_int_equal(snic_fs_put(w.g.fs, "/a", w.model[0], FILE_MAX, 0644), 0);
+    memcpy(w.now[0], w.model[0], FILE_MAX);
+    w.size[0] = FILE_MAX;
+    kc_inode_find(w.m.cache, w.ino[0])->sized = 0; /* nothing of it is cached */
+    for (uint32_t f = 1; f < FILES; f++)           /* their sizes are known */
+        assert_int_equal(op_alone(op_bytes(SNIC_KVFS_READ, f, 0, 1)), 0);
+    filler = rig_file(&w.g, "filler");
+    rig_exhaust(&w.g, filler);
+    w.config.cache_mb = 64; /* as if much more could be dirty */
+    for (uint32_t n = 0; n < 38; n += 2)
+        for (uint32_t f = 1; f < FILES; f++) {
+            struct op *o = write_new(f, n * KC_PAGE, 2 * KC_PAGE, 0);
+
+            assert_int_equal(op_alone(o), 2 * KC_PAGE);
+            keep(f);
+        }
+    assert_true(snic_hcache_dirty(&w.m.cache->hand) == 114); /* of 128 */
+    w.config.cache_mb = 1;
+    return filler;
+}
+
+static void full_end(uint64_t filler)
+{
+    struct snic_kvfs_req cut = {.kind = SNIC_KVFS_SETATTR,
+                                .flags = SNIC_KVFS_CHECKED,
+                                .set_mask = SNIC_KVFS_SET_SIZE,
+                                .ino = filler};
+
+    assert_int_equal(snic_fs_call(w.g.fs, &cut), 0);
+    pass(UINT64_C(20000000000));
+    assert_int_equal(kc_full(w.m.cache), 0);
+}
+
+/* Pages that cannot be written out are in nobody's way: what needs no space is done, what needs
+   some is refused, at once; who syncs or closes is told, and each other handle by its next fsync,
+   once. */
+static void test_kvfs_cache_full_store_stops_nobody(void **state)
+{
+    uint64_t filler = full_begin();
+    uint64_t before;
+    struct op *o;
+
+    (void)state;
+    for (int round = 0; round < 3; round++) {
+        check_all(0);
+        o = op_bytes(SNIC_KVFS_READ, 0, snic_rng_below(&w.rng, FILE_MAX / 2), 100000);
+        o->call->r.k.flags |= round == 1 ? SNIC_KVFS_DIRECT : 0;
+        assert_int_equal(op_soon(o), 100000);
+        assert_int_equal(op_soon(write_new(0, 3 * KC_PAGE + 100, 50000, 0)), 50000);
+        keep(0);
+        assert_int_equal(op_soon(op_new(SNIC_KVFS_FSYNC, 0)), 0);
+        check_all(0);
+        for (uint32_t f = 1; f < FILES; f++) /* they are there as long as nobody was told */
+            check_all(f);
+        pass(UINT64_C(300000000));
+        assert_int_equal(op_soon(op_bytes(SNIC_KVFS_WRITE, 2, FILE_MAX - 10, 10)), SNIC_ENOSPC);
+    }
+    assert_true(w.m.cache->bypassed > 0);
+    before = failures();
+    pass(UINT64_C(10000000000));
+    assert_in_range(failures(), before + 2, before + 20);
+    /* told: by fsync, by close, and the other handle, once each */
+    assert_int_equal(op_soon(op_new(SNIC_KVFS_FSYNC, 1)), SNIC_ENOSPC);
+    forget(1);
+    assert_int_equal(op_soon(op_new(SNIC_KVFS_FSYNC, 1)), 0);
+    check_all(1);
+    assert_int_equal(op_soon(op_new(SNIC_KVFS_FLUSH, 2)), SNIC_ENOSPC);
+    forget(2);
+    o = op_new(SNIC_KVFS_FSYNC, 2);
+    o->call->r.k.handle = w.handle[2] + 40; /* somebody else's, open all the time */
+    assert_int_equal(op_soon(o), SNIC_ENOSPC);
+    o = op_new(SNIC_KVFS_FSYNC, 2);
+    o->call->r.k.handle = w.handle[2] + 40;
+    assert_int_equal(op_soon(o), 0);
+    assert_int_equal(op_soon(op_new(SNIC_KVFS_FLUSH, 2)), SNIC_ENOSPC);
+    assert_int_equal(op_soon(op_new(SNIC_KVFS_FSYNC, 2)), SNIC_ENOSPC);
+    assert_int_equal(op_soon(op_new(SNIC_KVFS_FLUSH, 2)), 0);
+    check_all(2);
+    assert_int_equal(w.m.cache->lost, 2);
+    assert_int_equal(w.doubts, 2);
+    check_all(3); /* not told yet: written out when there is space */
+    full_end(filler);
+    check_store(3);
+    for (uint32_t f = 0; f < FILES; f++) {
+        assert_int_equal(op_soon(write_new(f, FILE_MAX / 2, 3 * KC_PAGE, 0)), 3 * KC_PAGE);
+        keep(f);
+        check_store(f);
+    }
+    life_close();
+}
+
+/* Requests that wait for a page already when the store turns out to have no space. */
+static void test_kvfs_cache_full_store_ends_waits(void **state)
+{
+    uint64_t filler = full_begin();
+    struct op *append;
+    struct op *o;
+
+    (void)state;
+    w.config.cache_mb = 64;          /* they are not kept from pages: those are not there */
+    for (uint64_t i = 0; i < 2; i++) /* overwrites: the second one waits behind the first */
+        (void)write_new(0, (5 + i) * KC_PAGE + 7, 12 * KC_PAGE, 0);
+    append = op_bytes(SNIC_KVFS_WRITE, 3, 0, 2 * KC_PAGE);
+    append->call->r.k.flags |= SNIC_KVFS_APPEND;
+    o = op_bytes(SNIC_KVFS_READ, 0, 20 * KC_PAGE, 20 * KC_PAGE);
+    for (unsigned i = 0; i < w.count; i++)
+        op_go(&w.ops[i]);
+    ops_end();
+    assert_int_equal(w.ops[0].result, 12 * KC_PAGE);
+    assert_int_equal(w.ops[1].result, 12 * KC_PAGE);
+    assert_true(append->result == SNIC_ENOSPC ||
+                (append->result > 0 && append->result <= 2 * KC_PAGE));
+    assert_int_equal(o->result, 20 * KC_PAGE);
+    for (uint64_t i = 0; i < 20 * KC_PAGE; i++)
+        assert_int_equal(o->data[i], w.model[0][20 * KC_PAGE + i]);
+    if (append->result > 0) { /* short: what could be kept */
+        memcpy(w.now[3] + w.size[3], append->data, (size_t)append->result);
+        w.size[3] += (uint64_t)append->result;
+    }
+    ops_free();
+    keep(0);
+    keep(3);
+    for (uint32_t f = 0; f < FILES; f++)
+        check_all(f);
+    w.config.cache_mb = 1;
+    full_end(filler);
+    for (uint32_t f = 0; f < FILES; f++)
+        check_store(f);
+    life_close();
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kvfs_cache_full_store_stops_nobody),
+        cmocka_unit_test(test_kvfs_cache_full_store_ends_waits),
+    };
+    return SUPPORT_MAIN(argc, argv, tests);
+}
