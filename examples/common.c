@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -234,20 +235,80 @@ void ex_address(const char *name, const char *text, struct snic_net_addr *out)
         ex_die("--%s: '%s' is not ADDRESS:PORT", name, text);
 }
 
+static int ex_io_uring_disabled(void)
+{
+    FILE *f = fopen("/proc/sys/kernel/io_uring_disabled", "r");
+    int value = 0;
+
+    if (f != NULL) {
+        if (fscanf(f, "%d", &value) != 1)
+            value = 0;
+        (void)fclose(f);
+    }
+    return value;
+}
+
+void ex_io_uring_why(int rc, int os_error, char *text, size_t size)
+{
+    struct rlimit files = {0, 0}, locked = {0, 0};
+
+    (void)getrlimit(RLIMIT_NOFILE, &files);
+    (void)getrlimit(RLIMIT_MEMLOCK, &locked);
+    switch (os_error) {
+    case EPERM:
+    case EACCES:
+        if (ex_io_uring_disabled() != 0)
+            (void)snprintf(text, size,
+                           "permission denied: io_uring is disabled by the sysctl "
+                           "kernel.io_uring_disabled; set it to 0");
+        else
+            (void)snprintf(text, size,
+                           "permission denied: a seccomp filter refuses io_uring_setup; "
+                           "in a container allow it in the seccomp profile "
+                           "(docker, podman: --security-opt seccomp=FILE)");
+        break;
+    case ENOSYS:
+        (void)snprintf(text, size,
+                       "this kernel has no io_uring (Linux 5.11 or later is needed), "
+                       "or a seccomp filter hides it");
+        break;
+    case EMFILE:
+        (void)snprintf(text, size,
+                       "too many open files: the limit of this process is %llu; "
+                       "raise it with 'ulimit -n'",
+                       (unsigned long long)files.rlim_cur);
+        break;
+    case ENFILE:
+        (void)snprintf(text, size,
+                       "too many open files in the system; raise the sysctl "
+                       "fs.file-max");
+        break;
+    case ENOMEM:
+        (void)snprintf(text, size,
+                       "out of memory for its rings (about 1 MiB), which kernels before "
+                       "5.12 count as locked memory, of which this process may have "
+                       "%llu KiB; raise it with 'ulimit -l'",
+                       (unsigned long long)(locked.rlim_cur / 1024));
+        break;
+    default:
+        (void)snprintf(text, size, "%s", os_error != 0 ? strerror(os_error) : snic_strerror(rc));
+        break;
+    }
+}
+
 struct snic_loop *ex_loop_open(uint32_t spin_us)
 {
-    struct snic_loop_uring_opts o = {.opts_size = sizeof(o), .spin_us = spin_us};
+    int os_error = 0;
+    struct snic_loop_uring_opts o = {
+        .opts_size = sizeof(o), .spin_us = spin_us, .os_error = &os_error};
     struct snic_loop *loop;
     int r = snic_loop_uring_open(&loop, &o);
 
-    if (r == SNIC_ENOTSUP)
-        ex_die("this kernel has no io_uring");
-    if (r == SNIC_EACCES || r == SNIC_EPERM)
-        ex_die("io_uring is disabled here (see /proc/sys/kernel/io_uring_disabled)");
-    if (r == SNIC_ENOMEM)
-        ex_die("no memory for an io_uring (is 'ulimit -l' too small?)");
-    if (r != 0)
-        ex_die("cannot open an io_uring: %s", snic_strerror(r));
+    if (r != 0) {
+        char why[256];
+        ex_io_uring_why(r, os_error, why, sizeof(why));
+        ex_die("cannot open an io_uring: %s", why);
+    }
     return loop;
 }
 

@@ -54,6 +54,8 @@ void ex_die(const char *format, ...) SNIC_PRINTF(1, 2) __attribute__((noreturn))
 /** A loop on io_uring, busy-polling so long before it sleeps; exits with a clear line when the
     system has none. */
 struct snic_loop *ex_loop_open(uint32_t spin_us);
+/** What an open of a loop that returned @p rc and left @p os_error failed of, and what to do. */
+void ex_io_uring_why(int rc, int os_error, char *text, size_t size);
 /** How long a server waits for its predecessor's address: taken_wait_ms of net. */
 #define EX_TAKEN_WAIT_MS 3000
 /** snic_io_uring_open(), which waits 3 s at most for one who has the file locked. */

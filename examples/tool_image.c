@@ -15,9 +15,12 @@ int tool_image_open(struct tool_image *m, const char *program, const char *path,
     memset(m, 0, sizeof(*m));
     m->program = program;
     m->path = path;
-    rc = snic_loop_uring_open(&m->loop, NULL);
+    struct snic_loop_uring_opts lo = {.opts_size = sizeof(lo), .os_error = &os_error};
+    rc = snic_loop_uring_open(&m->loop, &lo);
     if (rc != 0) {
-        (void)fprintf(stderr, "%s: no io_uring: %s\n", program, snic_strerror(rc));
+        char why[256];
+        ex_io_uring_why(rc, os_error, why, sizeof(why));
+        (void)fprintf(stderr, "%s: cannot open an io_uring: %s\n", program, why);
         return 2;
     }
     memset(&o, 0, sizeof(o));

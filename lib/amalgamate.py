@@ -22,6 +22,10 @@ QUOTED = re.compile(r'^\s*#\s*include\s+"([^"]+)"\s*(?:/[/*].*)?$')
 IFNDEF = re.compile(r"^\s*#\s*ifndef\s+(\w+)")
 OPENS = re.compile(r"^\s*#\s*if")
 CLOSES = re.compile(r"^\s*#\s*endif")
+# A function's declaration in a private header, and data that several files share.
+PROTOTYPE = re.compile(r"^(?:SNIC_NODISCARD )?(?!static\b|typedef\b|extern\b)[a-z][\w ]*[ *]\w+\(")
+DEFINITION = re.compile(r"^const [^=;]*?\b(\w+)(?:\[.*\])?(?: =.*|;)$")
+SHARED = re.compile(r"^extern (const .*?\b(\w+)(?:\[.*\])?;.*)$")
 
 
 class Failure(Exception):
@@ -74,6 +78,7 @@ class Inliner:
         self.root = os.path.realpath(root)
         self.done = set()
         self.private = set()
+        self.shared = set()
         self.out = []
 
     def resolve(self, name, origin):
@@ -117,7 +122,7 @@ class Inliner:
             elif CLOSES.match(line):
                 depth -= 1
             if not include:
-                self.out.append(line)
+                self.out.append(self.linkage(line, is_private))
                 continue
             target = self.resolve(include.group(1), path)
             if target not in self.done and depth != (1 if guarded else 0):
@@ -125,6 +130,19 @@ class Inliner:
                               "cannot be inlined once")
             self.add(target)
         self.out.append(f"/* ---- end of {self.short(path)} ---- */")
+
+    def linkage(self, line, is_private):
+        """LINE with the linkage that private names get in a single header (see the preamble)."""
+        shared = SHARED.match(line)
+        if is_private and shared:
+            self.shared.add(shared.group(2))
+            return f"SNIC_PRIVATE_DATA {shared.group(1)}"
+        if is_private and PROTOTYPE.match(line):
+            return f"SNIC_PRIVATE {line}"
+        name = DEFINITION.match(line)
+        if name and name.group(1) in self.shared:
+            return f"SNIC_PRIVATE_DEFINITION {line}"
+        return line
 
     @staticmethod
     def is_guarded(lines):
@@ -173,7 +191,14 @@ def preamble(title, names, out_name):
  *     #include "{out_name}"
  *
  * before any other include. Several of these headers may be instantiated in
- * that one file. Optional, defined before that include:
+ * that one file. 64-bit targets only. Linkage: the functions are hidden, so that a
+ * shared library that vendors this file exports none of them. Optional, defined
+ * before that include (SNIC_STATIC and SNIC_API in every file that includes it):
+ *   SNIC_STATIC          every function is static: a copy for this one file, which
+ *                        defines SNIC_IMPLEMENTATION too. Two libraries of one
+ *                        program that each vendor a module need it.
+ *   SNIC_API             a linkage of your own for the public functions, such as
+ *                        __attribute__((visibility("default"))) to export them
  *   SNIC_WITH_IO_URING   also the io_uring backends (link with -luring -pthread):
  *                        without it the linker finds no snic_*_uring_open()
  *                        and no snic_dma_shm_*()
@@ -184,6 +209,26 @@ def preamble(title, names, out_name):
  *   SNIC_MODULES         only the modules M with SNIC_MODULE_M defined, and
  *                        what they need, instead of all
  */
+#if defined(SNIC_STATIC) && !defined(SNIC_IMPLEMENTATION)
+#error "SNIC_STATIC: this file needs SNIC_IMPLEMENTATION, too: static functions are its own"
+#endif
+#if !defined(SNIC_PRIVATE)
+#if defined(SNIC_STATIC)
+#define SNIC_PRIVATE static __attribute__((unused))
+#define SNIC_PRIVATE_DATA static __attribute__((unused))
+#define SNIC_PRIVATE_DEFINITION static
+#if !defined(SNIC_API)
+#define SNIC_API static __attribute__((unused))
+#endif
+#else
+#define SNIC_PRIVATE __attribute__((visibility("hidden")))
+#define SNIC_PRIVATE_DATA extern __attribute__((visibility("hidden")))
+#define SNIC_PRIVATE_DEFINITION
+#if !defined(SNIC_API)
+#define SNIC_API __attribute__((visibility("hidden")))
+#endif
+#endif
+#endif
 #if defined(SNIC_IMPLEMENTATION) && defined(SNIC_WITH_IO_URING) && !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
 #endif
@@ -217,7 +262,10 @@ def implementation(inliner, modules, names):
     """Each source once per program file, however many single headers bring it."""
     out = inliner.out
     out += ["#if defined(SNIC_IMPLEMENTATION)", "#if defined(__cplusplus)",
-            '#error "SNIC_IMPLEMENTATION is C11: define it in a .c file"', "#endif"]
+            '#error "SNIC_IMPLEMENTATION is C11: define it in a .c file"',
+            "#elif __STDC_VERSION__ < 201112L",
+            '#error "SNIC_IMPLEMENTATION is C11: compile this file with -std=c11 or later"',
+            "#endif"]
     out += selection(modules, names)
     for kind in ("core", "backends"):
         sources = [(n, s) for n in names for s in getattr(modules[n], kind)]
@@ -257,6 +305,10 @@ def generate(root, out, modules, only, revision):
     headers = [h for n in names for h in public_headers(root, n)]
     everything = {os.path.realpath(f"{root}/include/snicstore/{h}")
                   for h in os.listdir(f"{root}/include/snicstore")}
+    # A backend that is not asked for leaves static declarations without a definition. GCC reports
+    # them at the end of the file, so the warning stays off for all of it.
+    inliner.out += ["#if defined(SNIC_STATIC)",
+                    '#pragma GCC diagnostic ignored "-Wunused-function"', "#endif"]
     if everything == {os.path.realpath(h) for h in headers}:
         inliner.add(umbrella)
         missing = everything - inliner.done

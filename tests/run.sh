@@ -53,7 +53,7 @@ packages gcc:gcc /usr/include/stdio.h:libc6-dev g++:g++ cmake:cmake ninja:ninja-
     make:make python3:python3 \
     pkg-config:pkg-config nm:binutils cmocka.h:libcmocka-dev liburing.h:liburing-dev \
     xxhash.h:libxxhash-dev clang-format:clang-format redis-cli:redis-tools \
-    redis-server:redis-server || exit 1
+    redis-server:redis-server musl-gcc:musl-tools || exit 1
 [ $scope = quick ] || packages clang:clang "$runtime:libclang-rt-dev" \
     llvm-symbolizer:llvm aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu \
     /usr/aarch64-linux-gnu/include/stdio.h:libc6-dev-arm64-cross qemu-aarch64:qemu-user || exit 1

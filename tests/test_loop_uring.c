@@ -100,15 +100,20 @@ static void denied_body(void *ctx)
 {
     const struct denial *d = ctx;
     struct snic_loop *l = NULL;
+    int os_error = 0;
+    struct snic_loop_uring_opts o = {.opts_size = sizeof(o), .os_error = &os_error};
     if (!deny_io_uring(d->error))
         _exit(77);
-    _exit(snic_loop_uring_open(&l, NULL) == d->expect && l == NULL ? 0 : 1);
+    if (snic_loop_uring_open(&l, NULL) != d->expect || l != NULL)
+        _exit(1);
+    _exit(snic_loop_uring_open(&l, &o) == d->expect && os_error == d->error ? 0 : 2);
 }
 
 /* Start-up errors must say what is wrong: no io_uring, forbidden, no memory. */
 static void test_loop_uring_kernel_refuses_open_says_why(void **state)
 {
-    struct denial d[] = {{ENOSYS, SNIC_ENOTSUP}, {EPERM, SNIC_EACCES}, {ENOMEM, SNIC_ENOMEM}};
+    struct denial d[] = {{ENOSYS, SNIC_ENOTSUP}, {EPERM, SNIC_EACCES},  {ENOMEM, SNIC_ENOMEM},
+                         {EMFILE, SNIC_ENFILE},  {ENFILE, SNIC_ENFILE}, {EAGAIN, SNIC_EAGAIN}};
     (void)state;
     for (size_t i = 0; i < SNIC_COUNTOF(d); i++) {
         int status = support_fork(denied_body, &d[i]);

@@ -5,7 +5,7 @@ if(TARGET snicstore_uring AND "luna" IN_LIST SNIC_WANTED_MODULES)
     solar_peers.c)
   set_target_properties(solar_net PROPERTIES C_STANDARD 11 C_EXTENSIONS ON
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
-  target_include_directories(solar_net SYSTEM PRIVATE ${SNIC_XXHASH_INCLUDE})
+  snic_system_include(solar_net PRIVATE ${SNIC_XXHASH_INCLUDE})
   target_link_libraries(solar_net PRIVATE snicstore_uring snicstore snicstore_flags
     Threads::Threads)
   if(TARGET snicstore_crypto)

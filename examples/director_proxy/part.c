@@ -67,9 +67,8 @@ void proxy_part_open(struct proxy_part *p)
     no.pool_buffers = 4096;
     if (proxy->parts_count > 1)
         flags = SNIC_NET_REUSEPORT | (proxy->steer ? SNIC_NET_STEER_CPU(proxy->parts_count) : 0);
-    int r = snic_loop_uring_open(&p->loop, NULL);
-    if (r == 0)
-        r = snic_net_uring_open(&p->net, p->loop, &no);
+    p->loop = ex_loop_open(0);
+    int r = snic_net_uring_open(&p->net, p->loop, &no);
     if (r != 0)
         ex_die("cannot start: %s", snic_strerror(r));
     size_t size = snic_director_memsize(&o);

@@ -14,6 +14,15 @@
 #ifndef SNIC_BASE_H
 #define SNIC_BASE_H
 
+/* Offsets and counts are 64 bits wide and products of them 128: a 32-bit target is refused here,
+ * before its own headers are read. */
+#if !defined(__SIZEOF_POINTER__) || __SIZEOF_POINTER__ < 8 || !defined(__SIZEOF_INT128__)
+#error "libsnicstore needs a 64-bit target and GCC or Clang (64-bit pointers, __int128)"
+#endif
+#if !defined(__cplusplus) && (!defined(__STDC_VERSION__) || __STDC_VERSION__ < 199901L)
+#error "libsnicstore's headers need C99 or later (the implementation C11), or C++11 or later"
+#endif
+
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -30,9 +39,9 @@
 
 /* ---- Compiler ---- */
 
-#if defined(SNIC_STATIC)
-#define SNIC_API
-#else
+/** Linkage of every public function. A single header that is vendored keeps them to the object it
+ * is linked into (its head says how to change that); the library exports them. */
+#ifndef SNIC_API
 #define SNIC_API __attribute__((visibility("default")))
 #endif
 #define SNIC_NODISCARD __attribute__((warn_unused_result))
@@ -42,8 +51,7 @@
 #define SNIC_UNLIKELY(c) __builtin_expect(!!(c), 0)
 #define SNIC_COUNTOF(a) (sizeof(a) / sizeof((a)[0]))
 /** The struct of type @p type whose member @p member @p ptr points to. */
-#define SNIC_CONTAINER(ptr, type, member)                                                          \
-    ((type *)(void *)((unsigned char *)(ptr)-offsetof(type, member)))
+#define SNIC_CONTAINER(ptr, type, member) ((type *)((uintptr_t)(ptr)-offsetof(type, member)))
 
 /**
  * Fields written by different threads sit this far apart: 128 rather than 64,
@@ -55,8 +63,10 @@
 #define SNIC_STATIC_ASSERT(c, text) static_assert(c, text)
 #elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
 #define SNIC_STATIC_ASSERT(c, text) _Static_assert(c, text)
-#else
-#define SNIC_STATIC_ASSERT(c, text) extern int snic_static_assert_[(c) ? 1 : -1]
+#else /* C99: glibc makes _Static_assert a macro here, one that repeats a declaration */
+#define SNIC_STATIC_ASSERT(c, text) SNIC_STATIC_ASSERT__AT(c, __COUNTER__)
+#define SNIC_STATIC_ASSERT__AT(c, n) SNIC_STATIC_ASSERT__ENUM(c, n)
+#define SNIC_STATIC_ASSERT__ENUM(c, n) enum { snic_static_assert_##n = 1 / !!(c) }
 #endif
 
 #ifdef __cplusplus

@@ -240,6 +240,7 @@ struct snic_loop_uring_opts {
     uint64_t stall_ns; /**< a gap to report; default 1000000                            */
     void (*on_stall)(void *ctx, uint64_t gap_ns); /**< may be NULL                        */
     void *ctx;
+    int *os_error; /**< gets the errno of an open that failed, else 0; may be NULL      */
 };
 
 /**
@@ -248,8 +249,13 @@ struct snic_loop_uring_opts {
  * door's call that fills the submission queue) is the owner for good: the doors
  * are closed there, too. The loop must outlive every snic_loop_post(). [owner]
  * @param o  may be NULL: defaults
- * @return 0; SNIC_EINVAL options; SNIC_ENOTSUP no io_uring in this kernel;
- *         SNIC_EACCES io_uring disabled; SNIC_ENOMEM memory or memlock
+ * @return 0; SNIC_EINVAL options; SNIC_ENOTSUP no io_uring in this kernel (errno
+ *         ENOSYS, also from a seccomp filter), or one older than 5.11;
+ *         SNIC_EACCES io_uring is refused: by the sysctl kernel.io_uring_disabled
+ *         or by a seccomp filter, as container engines install; SNIC_ENFILE
+ *         RLIMIT_NOFILE of the process or fs.file-max of the system; SNIC_ENOMEM
+ *         memory, or RLIMIT_MEMLOCK (kernels before 5.12 count rings);
+ *         SNIC_EAGAIN the kernel could not start a thread, try again
  */
 SNIC_API SNIC_NODISCARD int snic_loop_uring_open(struct snic_loop **out,
                                                  const struct snic_loop_uring_opts *o)

@@ -8,7 +8,9 @@
  */
 #include "snicstore/base.h"
 
-int snic_opts_copy(void *dst, uint32_t dst_size, const void *src)
+/* Not inlined: where the compiler sees how large *src is, it warns of the loop that looks behind
+ * it. */
+__attribute__((noinline)) int snic_opts_copy(void *dst, uint32_t dst_size, const void *src)
 {
     uint32_t src_size;
 

@@ -405,6 +405,8 @@ static int control_completion(struct snic_hcache_control *c, const struct snic_h
         break;
     case SNIC_HCACHE__JOB_NONE:
         break;
+    default:
+        break;
     }
     return 0;
 }
@@ -441,6 +443,8 @@ int snic_hcache_control_step(struct snic_hcache_control *c, const struct snic_hc
         break;
     case SNIC_HCACHE_EV_HOST_DEAD:
         control_host_dead(c);
+        break;
+    default:
         break;
     }
     if (c->dead == 0)

@@ -504,6 +504,7 @@ int loop_uring_is(const struct snic_loop *l)
 }
 
 /** Set up the ring with the best flags the kernel takes and the mask allows. */
+/* 0 or -errno. */
 static int loop_uring_setup(struct loop_uring *u, const struct snic_loop_uring_opts *o)
 {
     static const struct {
@@ -534,11 +535,16 @@ static int loop_uring_setup(struct loop_uring *u, const struct snic_loop_uring_o
             u->features = tries[i].have;
             if ((p.features & IORING_FEAT_EXT_ARG) == 0 || (p.features & IORING_FEAT_NODROP) == 0) {
                 io_uring_queue_exit(&u->ring);
-                return SNIC_ENOTSUP; /* older than 5.11 */
+                return -ENOSYS; /* older than 5.11 */
             }
         }
     }
-    switch (-r) {
+    return r;
+}
+
+static int loop_uring_open_error(int os_error)
+{
+    switch (os_error) {
     case 0:
         return 0;
     case EPERM:
@@ -546,6 +552,11 @@ static int loop_uring_setup(struct loop_uring *u, const struct snic_loop_uring_o
         return SNIC_EACCES;
     case ENOMEM:
         return SNIC_ENOMEM;
+    case EMFILE:
+    case ENFILE:
+        return SNIC_ENFILE;
+    case EAGAIN:
+        return SNIC_EAGAIN;
     default:
         return SNIC_ENOTSUP;
     }
@@ -628,13 +639,15 @@ int snic_loop_uring_open(struct snic_loop **out, const struct snic_loop_uring_op
     u->ready_fd = -1;
     snic_link_init(&u->polls);
     u->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    r = u->event_fd < 0 ? SNIC_ENOMEM : loop_uring_setup(u, &o);
-    if (r != 0) {
+    int failed = u->event_fd < 0 ? errno : -loop_uring_setup(u, &o);
+    if (o.os_error != NULL)
+        *o.os_error = failed;
+    if (failed != 0) {
         if (u->event_fd >= 0)
             (void)close(u->event_fd);
         free(regions);
         free(u);
-        return r;
+        return loop_uring_open_error(failed);
     }
     loop_uring_probe(u, &o);
     loop_uring_tables(u, &o);

@@ -359,6 +359,8 @@ static void segments_round_step(struct segments_disk *d)
         else
             segments_kick(d->store);
         break;
+    default:
+        break;
     }
 }
 

@@ -295,6 +295,8 @@ static void agent_luna_act(struct snic_volume *v, const struct snic_luna_action 
     case SNIC_LUNA_LEASE:
         volume_say_lease(v, a->disk);
         break;
+    default:
+        break;
     }
 }
 

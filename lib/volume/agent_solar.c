@@ -166,6 +166,8 @@ static void agent_solar_act(struct snic_volume *v, const struct snic_solar_actio
     case SNIC_SOLAR_LEASE:
         volume_say_lease(v, a->disk);
         break;
+    default:
+        break;
     }
 }
 

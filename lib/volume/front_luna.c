@@ -305,6 +305,8 @@ static void front_luna_act(struct snic_volume_server *s, const struct snic_luna_
         p->waits = 0;
         front_luna_go_on(s, p);
         break;
+    default:
+        break;
     }
 }
 

@@ -274,6 +274,8 @@ static int wal_compact_step(struct snic_wal *w)
         return 1;
     case WAL_COMPACT_READ:
         break;
+    default:
+        break;
     }
     return 0;
 }

@@ -39,7 +39,7 @@ if(TARGET solar_volume AND NOT SNIC_SINGLE AND NOT CMAKE_CROSSCOMPILING)
     ${PROJECT_SOURCE_DIR}/examples/common.c)
   set_target_properties(solar_faults PROPERTIES C_STANDARD 11 C_EXTENSIONS ON)
   target_include_directories(solar_faults PRIVATE ${PROJECT_SOURCE_DIR}/examples)
-  target_include_directories(solar_faults SYSTEM PRIVATE ${SNIC_XXHASH_INCLUDE})
+  snic_system_include(solar_faults PRIVATE ${SNIC_XXHASH_INCLUDE})
   target_link_libraries(solar_faults PRIVATE snicstore_uring snicstore snicstore_flags
     Threads::Threads)
   add_test(NAME solar_table2 COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/solar_table2.sh

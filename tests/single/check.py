@@ -14,7 +14,8 @@ import subprocess
 import sys
 import tempfile
 
-WARN = "-Werror -Wall -Wextra -Wpedantic -Wshadow -Wundef".split()
+WARN = ("-Werror -Wall -Wextra -Wpedantic -Wshadow -Wundef -Wredundant-decls -Wcast-qual "
+        "-Wswitch-default").split()
 STRICT = WARN + "-Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wcast-align".split()
 C_MODES = ["c99", "c11"]
 CXX_MODES = ["c++11", "c++17", "c++20"]
@@ -99,6 +100,54 @@ class Checks:
                 run(cc, "-std=gnu11", *STRICT, "-I", self.a.dir, one, two, "-luring", "-pthread",
                     *[f"-l{v.partition(':')[2]}" for v in self.a.vendor], "-o", f"{self.tmp}/a")
             self.late_include()
+
+    def refused(self, words, *command):
+        """The compiler ends with an error of ours."""
+        r = subprocess.run(command, capture_output=True, text=True, check=False)
+        if r.returncode == 0 or words not in r.stderr:
+            sys.exit(f"$ {' '.join(command)}\nno error that says {words!r}:\n{r.stderr}")
+
+    def embed(self):
+        """Libraries that vendor modules live side by side in one program, and keep them inside."""
+        cc = need("cc", "gcc", "clang")
+        objects = []
+        for number, m in enumerate(self.modules[:3] + self.modules[-1:]):
+            c = self.write(f"own{number}.c", "#define SNIC_STATIC", "#define SNIC_IMPLEMENTATION",
+                           f'#include "snic_{m}.h"', f"uint32_t own{number}(void);",
+                           f"uint32_t own{number}(void) {{ return snic_version(); }}")
+            objects.append(f"{c}.o")
+            run(cc, "-std=c11", *STRICT, "-I", self.a.dir, "-c", c, "-o", objects[-1])
+            if self.nm(objects[-1]) != {f"own{number}"}:
+                sys.exit(f"SNIC_STATIC: snic_{m}.h defines {self.nm(objects[-1])}")
+        main = self.write("main.c", "#include <stdint.h>", "uint32_t own0(void), own1(void);",
+                          "int main(void) { return own0() == own1() ? 0 : 1; }")
+        run(cc, main, *objects, "-o", f"{self.tmp}/a")
+        run(f"{self.tmp}/a")
+        whole = ["#define SNIC_IMPLEMENTATION", *(self.backends() if self.uring else []),
+                 '#include "snicstore.h"', "int own(void);", "int own(void) { return 1; }"]
+        c = self.write("static.c", "#define SNIC_STATIC", *whole)
+        run(cc, "-std=gnu11", "-w", "-I", self.a.dir, "-c", c, "-o", f"{self.tmp}/s.o")
+        if self.nm(f"{self.tmp}/s.o") != {"own"}:
+            sys.exit(f"SNIC_STATIC: snicstore.h defines {self.nm(f'{self.tmp}/s.o')}")
+        for lines, exported in (([], {"own"}), (self.exporting(), {"own", "snic_version"})):
+            c = self.write("shared.c", *lines, "#define SNIC_IMPLEMENTATION",
+                           '#include "snic_base.h"', "int own(void);",
+                           "int own(void) { return 1; }")
+            run(cc, "-std=c11", "-shared", "-fPIC", "-I", self.a.dir, c, "-o", f"{self.tmp}/s.so")
+            table = run("nm", "-D", "--defined-only", f"{self.tmp}/s.so")
+            out = {line.split()[-1] for line in table.splitlines()}
+            if not exported <= out or (not lines and out != exported):
+                sys.exit(f"a shared library that vendors snic_base.h exports {sorted(out)}")
+        c = self.write("c.c", "#define SNIC_STATIC", '#include "snic_base.h"')
+        self.refused("SNIC_STATIC: this file needs", cc, "-c", "-I", self.a.dir, c)
+        c = self.write("c.c", "#define SNIC_IMPLEMENTATION", '#include "snic_base.h"')
+        self.refused("is C11", cc, "-std=c99", "-fsyntax-only", "-I", self.a.dir, c)
+        narrow = ["-U__SIZEOF_POINTER__", "-D__SIZEOF_POINTER__=4", "-U__SIZEOF_INT128__"]
+        self.refused("64-bit target", cc, "-w", *narrow, "-fsyntax-only", "-I", self.a.dir, c)
+
+    @staticmethod
+    def exporting():
+        return ['#define SNIC_API __attribute__((visibility("default")))']
 
     def backends(self):
         """The lines that ask for all backends that the libraries were built with."""
