@@ -115,6 +115,7 @@ static enum kv_outcome string_get_start(struct kv_command *c, int array)
         c->engine->stats.hits++;
         if (kv_store_end(entry) > g->need)
             g->need = kv_store_end(entry);
+        kv_store_missed(c->store, entry);
         value = kv_store_value(c->store, entry);
         if (value != NULL) {
             g->error = string_keep(g, i, value, entry->value_size);
@@ -145,6 +146,7 @@ enum kv_outcome kv_cmd_get(struct kv_command *c)
     value = kv_store_value(c->store, entry);
     if (value == NULL)
         return string_get_start(c, 0);
+    kv_store_missed(c->store, entry);
     c->engine->stats.hits++;
     /* From the ring to the client without a copy of ours. */
     iov[0].base = head;

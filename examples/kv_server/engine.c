@@ -320,6 +320,7 @@ static void engine_store_opts(struct kv_engine *e, struct kv_store_opts *s)
     s->hash_seed[0] = o->hash_seed[0];
     s->hash_seed[1] = o->hash_seed[1];
     s->hook_bytes_max = o->hook_bytes_max;
+    s->cache_memory = o->cache_memory;
     s->flush_bytes_max = o->flush_bytes_max;
     s->room = engine_room;
     s->log = engine_log;

@@ -5,7 +5,7 @@
  * and a log of checksummed records, whatever carries its messages (director
  * channel or sockets) and its files (filelib or io_uring).
  *
- * Rules R1 to R7, of who caches, are in snicstore/offload.h. One more:
+ * Rules R1 to R8, of who caches, are in snicstore/offload.h. One more:
  *   R8  under sync always a reply leaves when all that it shows is durable, what
  *       others wrote and what is not there any more included.
  *
@@ -88,7 +88,7 @@ struct kv_engine_events {
     int (*invalidate)(void *ctx, const unsigned char key_hash[16], uint64_t version);
     /** The same for all keys (FLUSHALL). */
     int (*invalidate_all)(void *ctx, uint64_t version);
-    /** The key's newest version is durable at this place (used after a re-attach). */
+    /** The key's newest version is durable at this place (after a re-attach, and R8). */
     int (*cache)(void *ctx, const unsigned char key_hash[16], const struct kv_item *item,
                  uint64_t version);
     void *ctx;
@@ -99,6 +99,7 @@ struct kv_engine_opts {
     const struct kv_files_ops *files;
     void *files_ctx;
     struct kv_engine_events events;
+    int cache_memory; /**< what is in memory is offloaded, too                          */
     enum kv_sync sync;
     uint32_t sync_interval_ms;
     uint64_t memory_bytes;    /**< the newest records, kept in memory, too                  */

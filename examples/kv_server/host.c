@@ -332,6 +332,7 @@ static int host_open_engine(struct kv_host *h)
         o.events.invalidate_all = host_invalidate_all;
         o.events.cache = host_cache;
     }
+    o.cache_memory = h->config->offload == KV_OFFLOAD_ALL;
     o.events.ctx = h;
     o.hook_bytes_max = snic_filelib_max(h->files);
     o.flush_bytes_max = (uint32_t)snic_min_u64(1u << 20, o.hook_bytes_max / 2);

@@ -111,6 +111,12 @@ int kv_store_cache(struct kv_store *s, const struct kv_entry *e)
     return s->opts.cache(s->opts.ctx, hash, &item, e->version);
 }
 
+void kv_store_missed(struct kv_store *s, const struct kv_entry *e)
+{
+    if (kv_store_end(e) <= s->written && (e->address < s->head || s->opts.cache_memory))
+        (void)kv_store_cache(s, e); /* without room: at its next read */
+}
+
 static void store_cache_visit(void *ctx, struct kv_entry *e)
 {
     struct kv_store *s = ctx;

@@ -58,6 +58,7 @@ struct kv_store_opts {
     /** @return 0; SNIC_EAGAIN: call kv_store_resume_cache() later. */
     int (*cache)(void *ctx, const unsigned char key_hash[16], const struct kv_item *item,
                  uint64_t version);
+    int cache_memory; /**< the DPU reads what is in memory, too, from the device            */
     /** `durable` moved (sync always): held replies may go. */
     void (*durable)(void *ctx, uint64_t address);
     /** There is room again after SNIC_EAGAIN of a write. */
@@ -157,6 +158,11 @@ uint64_t kv_store_scan(struct kv_store *s, uint32_t database, uint64_t cursor, u
 uint64_t kv_store_version(const struct kv_store *s);
 void kv_store_detach(struct kv_store *s);
 void kv_store_attach(struct kv_store *s, const struct kv_files_ops *files, void *files_ctx);
+/**
+ * A client's read of @p e was left to this store: calls cache() if the DPU could have done it
+ * (rule R8 of snicstore/offload.h; its table may have evicted the key).
+ */
+void kv_store_missed(struct kv_store *s, const struct kv_entry *e);
 /** Go on with calling cache() after it said SNIC_EAGAIN. */
 void kv_store_resume_cache(struct kv_store *s);
 /** Every structure consistent? 0 or SNIC_ECORRUPT. For tests. */

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""kv_server: what clients share (the DPU's cache, its memory, places for clients) stays useful.
+
+    test_kv_share.py BINARY MODE [--only NAME] [--seed N]     MODE: monolith, single, two
+
+Exit code: 0, 1, or 77 when everything was skipped. Counts are checked, never times.
+"""
+import os
+import random
+import sys
+import time
+import traceback
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "support"))
+from kvnode import WAIT, Server, encode  # noqa: E402
+
+
+class Skip(Exception):
+    pass
+
+
+def figures(node, *names):
+    """Of INFO, once they stand still: the roles exchange them twice a second."""
+    last = None
+    end = time.monotonic() + WAIT
+    while time.monotonic() < end:
+        now = [int(node.info(n)) for n in names]
+        if now == last:
+            return now
+        last = now
+        time.sleep(0.7)
+    raise AssertionError("the figures do not come to rest")
+
+
+def test_cache_smaller_than_keys(ctx):
+    """One and a half times as many keys as cache entries: the DPU answers nearly what fits."""
+    if ctx.mode == "monolith":
+        raise Skip("nothing is offloaded")
+    rng = random.Random(ctx.seed)
+    entries, keys = 2048, 3000
+    with Server(ctx.binary, ctx.mode, **{"cache-entries": entries, "offload": "all",
+                                         "sync": "always"}) as node, node.conn() as c:
+        def run(count, writes):
+            for at in range(0, count, 100):
+                batch = [(rng.randrange(keys), rng.random() < writes) for _ in range(100)]
+                c.raw(b"".join(encode("SET", "k%d" % k, "v%d" % k) if w
+                               else encode("GET", "k%d" % k) for k, w in batch))
+                for k, w in batch:
+                    got = c.reply()
+                    assert got == ("OK" if w else b"v%d" % k), (k, w, got)
+
+        for at in range(0, keys, 100):
+            c.raw(b"".join(encode("SET", "k%d" % k, "v%d" % k) for k in range(at, at + 100)))
+            for k in range(at, at + 100):
+                assert c.reply() == "OK"
+        for i in range(20000, 20000 + 3 * entries):  # keys that take the others' places, and
+            c.send("SET", "k%d" % i, "x")            # every other of them leaves again
+            c.send("DEL", "k%d" % (i - i % 2))
+        for i in range(2 * 3 * entries):
+            c.reply()
+        run(10000, 0.01)
+        before = figures(node, "offloaded")[0]
+        run(10000, 0)  # reads alone, so that none is with the host behind a write
+        share = (figures(node, "offloaded")[0] - before) / 10000
+        print("  %.1f %% of reads offloaded; an LRU of the same size: %.1f %%" %
+              (100 * share, 100.0 * entries / keys))
+        assert share > entries / keys - 0.05
+
+
+TESTS = [v for k, v in list(globals().items()) if k.startswith("test_")]
+
+
+class Context:
+    def __init__(self, binary, mode, seed):
+        self.binary, self.mode, self.seed = binary, mode, seed
+
+
+def main():
+    args = sys.argv[1:]
+    seed, only = int.from_bytes(os.urandom(4), "little"), None
+    if "--seed" in args:
+        at = args.index("--seed")
+        seed = int(args[at + 1])
+        del args[at:at + 2]
+    if "--only" in args:
+        at = args.index("--only")
+        only = args[at + 1]
+        del args[at:at + 2]
+    ctx = Context(args[0], args[1], seed)
+    print("mode %s, seed %d" % (ctx.mode, seed), flush=True)
+    failed = ran = 0
+    for test in TESTS:
+        name = test.__name__[5:]
+        if only is not None and name != only:
+            continue
+        began = time.monotonic()
+        try:
+            test(ctx)
+            ran += 1
+            result = "ok"
+        except Skip as e:
+            result = "skipped: %s" % e
+        except Exception:  # whatever it was, the others run
+            traceback.print_exc()
+            failed += 1
+            result = "FAILED"
+        print("%-28s %6.2f s  %s" % (name, time.monotonic() - began, result), flush=True)
+    return 1 if failed else 0 if ran else 77
+
+
+if __name__ == "__main__":
+    sys.exit(main())
