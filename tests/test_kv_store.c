@@ -23,6 +23,8 @@ static void random_step(void)
         kst_spin(kst_any(300000));
     else if (what == 98 && kst_any(6) == 0)
         kst_flush(kst_any(2) ? KV_ALL_DATABASES : kst_any(2));
+    else if (what == 99 && kst_any(2) == 0)
+        kst_swap();
     kv_store_resume_cache(kst.store);
 }
 
@@ -100,6 +102,8 @@ static void test_kv_store_small_device_compaction_goes_on(void **state)
             taken += (uint32_t)kst_set(kst_any(KEYS));
             if (kst_any(8) == 0)
                 (void)kst_delete(kst_any(KEYS));
+            if (kst_any(50) == 0)
+                kst_swap();
         }
         assert_int_equal(taken, 6000);
         kst_check_all();

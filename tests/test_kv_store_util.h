@@ -64,6 +64,10 @@ struct kst {
     struct model_key keys[KEYS];
     uint32_t acked[KEYS]; /* when power was cut */
     uint32_t given[KEYS];
+    uint32_t swaps;       /* exchanges of the two databases: key k is in (k + swaps) % 2 */
+    uint64_t swap_end;    /* of the newest                                               */
+    uint32_t swaps_given; /* likewise                                                    */
+    uint32_t swaps_acked; /* when power was cut                                          */
     uint64_t operations;
     uint64_t cut_at; /* operation at which power is cut, 0: never */
     int cut;
@@ -104,6 +108,11 @@ void kst_spin(uint64_t ns);
 int kst_set(uint32_t k);
 int kst_delete(uint32_t k);
 void kst_flush(uint32_t database);
+/* Exchange the databases; the first call makes the key by which the survivors' numbers are known.
+ */
+void kst_swap(void);
+/* The database that key @p k is in. */
+uint32_t kst_database(uint32_t k);
 /* What a write that was not taken says; runs the loop where waiting helps. 1: again. */
 int kst_refused(int r);
 /* The key is what it was given last. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Commands on values: GET, SET and its relatives, MGET, MSET, INCR. */
+/* Commands on whole values: GET, SET and their relatives, MGET, MSET. */
 #include "engine_priv.h"
 
 #include <stdlib.h>
@@ -9,6 +9,7 @@
 #define KV_SET_XX 2u
 #define KV_SET_GET 4u
 #define KV_SET_KEEPTTL 8u
+#define KV_SET_PERSIST 16u
 
 /* ---- GET, MGET: reads whose replies may come later ---- */
 
@@ -168,59 +169,88 @@ enum kv_outcome kv_cmd_mget(struct kv_command *c)
 
 struct string_set {
     uint32_t flags;
-    int64_t expire_ms; /* 0: none */
+    uint32_t timed;    /* argument with the time, 0: none */
+    uint32_t unit_ms;  /* of it                           */
+    int absolute;      /* EXAT, PXAT                      */
+    int64_t expire_ms; /* 0: none                         */
 };
 
-/* Options behind the value. 0, or the error reply is written. */
-static int string_set_options(struct kv_command *c, struct string_set *o)
+static const struct {
+    const char *word;
+    uint32_t unit_ms;
+    int absolute;
+} string_times[] = {{"ex", 1000, 0}, {"px", 1, 0}, {"exat", 1000, 1}, {"pxat", 1, 1}};
+
+/* EX, PX, EXAT or PXAT at argument @p i, with its time. 0; -1 it is none or not allowed here. */
+static int string_time(const struct kv_command *c, struct string_set *o, uint32_t i)
+{
+    uint32_t t = 0;
+
+    while (t < SNIC_COUNTOF(string_times) && !kv_arg_is(&c->argv[i], string_times[t].word))
+        t++;
+    if (t == SNIC_COUNTOF(string_times) || i + 1 >= c->argc ||
+        (o->flags & (KV_SET_KEEPTTL | KV_SET_PERSIST)) != 0)
+        return -1;
+    /* The same word again is fine: the last one counts. */
+    if (o->timed != 0 &&
+        (o->unit_ms != string_times[t].unit_ms || o->absolute != string_times[t].absolute))
+        return -1;
+    o->timed = i + 1;
+    o->unit_ms = string_times[t].unit_ms;
+    o->absolute = string_times[t].absolute;
+    return 0;
+}
+
+/* Options from argument @p i on, of those in @p allowed and times. 0, or the error is written. */
+static int string_options(struct kv_command *c, struct string_set *o, uint32_t i, uint32_t allowed)
 {
     static const struct {
         const char *word;
-        uint64_t unit;
-        int absolute;
-    } times[] = {{"ex", 1000, 0}, {"px", 1, 0}, {"exat", 1000, 1}, {"pxat", 1, 1}};
-    int timed = 0;
+        uint32_t flag;
+        uint32_t against;
+    } words[] = {{"nx", KV_SET_NX, KV_SET_XX},
+                 {"xx", KV_SET_XX, KV_SET_NX},
+                 {"get", KV_SET_GET, 0},
+                 {"keepttl", KV_SET_KEEPTTL, KV_SET_PERSIST},
+                 {"persist", KV_SET_PERSIST, KV_SET_KEEPTTL}};
 
-    for (uint32_t i = 3; i < c->argc; i++) {
-        const struct resp_arg *a = &c->argv[i];
-        uint32_t t = 0;
+    for (; i < c->argc; i++) {
+        uint32_t w = 0;
 
-        if (kv_arg_is(a, "nx") && (o->flags & KV_SET_XX) == 0) {
-            o->flags |= KV_SET_NX;
-        } else if (kv_arg_is(a, "xx") && (o->flags & KV_SET_NX) == 0) {
-            o->flags |= KV_SET_XX;
-        } else if (kv_arg_is(a, "get")) {
-            o->flags |= KV_SET_GET;
-        } else if (kv_arg_is(a, "keepttl") && !timed) {
-            o->flags |= KV_SET_KEEPTTL;
+        while (w < SNIC_COUNTOF(words) &&
+               ((words[w].flag & allowed) == 0 || !kv_arg_is(&c->argv[i], words[w].word)))
+            w++;
+        if (w < SNIC_COUNTOF(words) && (o->flags & words[w].against) == 0 &&
+            (o->timed == 0 || (words[w].flag & (KV_SET_KEEPTTL | KV_SET_PERSIST)) == 0)) {
+            o->flags |= words[w].flag;
+        } else if (w == SNIC_COUNTOF(words) && string_time(c, o, i) == 0) {
+            i++;
         } else {
-            while (t < SNIC_COUNTOF(times) && !kv_arg_is(a, times[t].word))
-                t++;
-            /* The same word again is fine: the last one counts. */
-            if (t == SNIC_COUNTOF(times) || (timed && o->expire_ms != t) ||
-                (o->flags & KV_SET_KEEPTTL) != 0 || i + 1 >= c->argc) {
-                kv_put_error(c->engine, "ERR syntax error");
-                return -1;
-            }
-            timed = (int)++i;
-            o->expire_ms = t;
+            kv_put_error(c->engine, "ERR syntax error");
+            return -1;
         }
     }
-    if (timed) {
-        const struct resp_arg *a = &c->argv[timed];
-        int64_t t = o->expire_ms;
-        int64_t n = 0;
-        int r = kv_expiry(c, a, times[t].unit, times[t].absolute, &o->expire_ms);
+    return 0;
+}
 
-        if (r == -1) {
-            kv_put_error(c->engine, "ERR value is not an integer or out of range");
-            return -1;
-        }
-        (void)resp_number(a->data, a->size, &n);
-        if (r != 0 || n <= 0) {
-            kv_put_error(c->engine, "ERR invalid expire time in 'set' command");
-            return -1;
-        }
+/* The time that the options name. 0, or the error is written. */
+static int string_expiry(struct kv_command *c, struct string_set *o)
+{
+    const struct resp_arg *a = &c->argv[o->timed];
+    int64_t n = 0;
+    int r;
+
+    if (o->timed == 0)
+        return 0;
+    r = kv_expiry(c, a, o->unit_ms, o->absolute, &o->expire_ms);
+    if (r == -1) {
+        kv_put_error(c->engine, "ERR value is not an integer or out of range");
+        return -1;
+    }
+    (void)resp_number(a->data, a->size, &n);
+    if (r != 0 || n <= 0) {
+        kv_put_error(c->engine, "ERR invalid expire time in '%s' command", c->spec->name);
+        return -1;
     }
     return 0;
 }
@@ -233,22 +263,38 @@ static int string_too_long(struct kv_command *c, uint32_t i)
     return 1;
 }
 
-/* Store argv[value]; the entry may exist. KV_DONE after success, else what to return. */
-static enum kv_outcome string_store(struct kv_command *c, uint32_t value, uint64_t expire_ms,
-                                    int *stored)
+enum kv_outcome kv_string_store(struct kv_command *c, const struct kv_string_put *p, int *stored)
 {
-    const struct resp_arg *k = &c->argv[1];
-    const struct resp_arg *v = &c->argv[value];
     uint64_t end;
-    int r =
-        kv_store_set(c->store, c->database, k->data, k->size, v->data, v->size, expire_ms, &end);
+    int r = kv_store_set(c->store, p->database, p->key->data, p->key->size, p->value, p->size,
+                         p->expire_ms, &end);
 
     *stored = r == 0;
     if (r != 0)
         return kv_write_failed(c, r);
-    c->engine->stats.sets++;
+    if (p->encoding != 0) {
+        struct kv_entry *e = kv_store_find(c->store, p->database, p->key->data, p->key->size);
+
+        if (e != NULL)
+            e->flags |= (uint16_t)p->encoding;
+    }
     kv_depends(c, end);
     return KV_DONE;
+}
+
+/* Store argv[value]; the entry may exist. KV_DONE after success, else what to return. */
+static enum kv_outcome string_store(struct kv_command *c, uint32_t value, uint64_t expire_ms,
+                                    int *stored)
+{
+    struct kv_string_put p = {.database = c->database,
+                              .key = &c->argv[1],
+                              .value = c->argv[value].data,
+                              .size = c->argv[value].size,
+                              .expire_ms = expire_ms};
+    enum kv_outcome o = kv_string_store(c, &p, stored);
+
+    c->engine->stats.sets += *stored ? 1 : 0;
+    return o;
 }
 
 /* Write the old value as the reply. KV_DONE, or what to return instead of going on. */
@@ -304,9 +350,10 @@ static enum kv_outcome string_set(struct kv_command *c, const struct string_set 
 
 enum kv_outcome kv_cmd_set(struct kv_command *c)
 {
-    struct string_set o = {0, 0};
+    struct string_set o = {0};
 
-    if (string_set_options(c, &o) != 0 || string_too_long(c, 2))
+    if (string_options(c, &o, 3, KV_SET_NX | KV_SET_XX | KV_SET_GET | KV_SET_KEEPTTL) != 0 ||
+        string_expiry(c, &o) != 0 || string_too_long(c, 2))
         return KV_DONE;
     return string_set(c, &o, 2);
 }
@@ -332,37 +379,113 @@ enum kv_outcome kv_cmd_setnx(struct kv_command *c)
 
 enum kv_outcome kv_cmd_setex(struct kv_command *c)
 {
-    struct string_set o = {0, 0};
-    int64_t n = 0;
-    int r = kv_expiry(c, &c->argv[2], c->spec->name[0] == 'p' ? 1 : 1000, 0, &o.expire_ms);
+    struct string_set o = {.timed = 2, .unit_ms = c->spec->name[0] == 'p' ? 1 : 1000};
 
-    if (r == -1) {
-        kv_put_error(c->engine, "ERR value is not an integer or out of range");
+    if (string_expiry(c, &o) != 0 || string_too_long(c, 3))
         return KV_DONE;
-    }
-    (void)resp_number(c->argv[2].data, c->argv[2].size, &n);
-    if (r != 0 || n <= 0) {
-        kv_put_error(c->engine, "ERR invalid expire time in '%s' command", c->spec->name);
-        return KV_DONE;
-    }
-    return string_too_long(c, 3) ? KV_DONE : string_set(c, &o, 3);
+    return string_set(c, &o, 3);
 }
 
 enum kv_outcome kv_cmd_getset(struct kv_command *c)
 {
-    struct string_set o = {KV_SET_GET, 0};
+    struct string_set o = {.flags = KV_SET_GET};
 
     return string_too_long(c, 2) ? KV_DONE : string_set(c, &o, 2);
 }
 
+enum kv_outcome kv_cmd_getdel(struct kv_command *c)
+{
+    struct kv_entry *entry = kv_command_entry(c, 1);
+    enum kv_outcome outcome;
+    uint64_t end;
+    int failed;
+    int r;
+
+    outcome = string_old_value(c, entry, &failed);
+    if (outcome != KV_DONE || failed || entry == NULL)
+        return outcome;
+    r = kv_store_delete(c->store, entry, &end);
+    if (r != 0)
+        return kv_write_failed(c, r);
+    kv_depends(c, end);
+    return KV_DONE;
+}
+
+/* GETEX on an existing key: the value is written already. */
+static enum kv_outcome string_getex(struct kv_command *c, struct kv_entry *entry,
+                                    const struct string_set *o)
+{
+    int persist = (o->flags & KV_SET_PERSIST) != 0;
+    size_t written = c->engine->size;
+    enum kv_outcome outcome;
+    uint64_t end;
+    int r;
+
+    if (o->timed == 0 && (!persist || entry->expire_ms == 0))
+        return KV_DONE;
+    if (o->absolute && o->expire_ms <= (int64_t)kv_store_wall_ms(c->store)) {
+        r = kv_store_delete(c->store, entry, &end);
+        if (r != 0)
+            return kv_write_failed(c, r);
+        kv_depends(c, end);
+        return KV_DONE;
+    }
+    outcome = kv_rewrite(c, entry, persist ? 0 : (uint64_t)o->expire_ms, &r);
+    if (outcome == KV_DONE && r)
+        c->engine->size = written; /* without anything behind the value */
+    return outcome;
+}
+
+enum kv_outcome kv_cmd_getex(struct kv_command *c)
+{
+    struct string_set o = {0};
+    struct kv_entry *entry;
+    enum kv_outcome outcome;
+    size_t start = c->engine->size;
+    int failed;
+
+    if (string_options(c, &o, 2, KV_SET_PERSIST) != 0)
+        return KV_DONE;
+    entry = kv_command_entry(c, 1);
+    if (entry == NULL) {
+        kv_put_null(c->engine);
+        return KV_DONE;
+    }
+    if (string_expiry(c, &o) != 0)
+        return KV_DONE;
+    outcome = string_old_value(c, entry, &failed);
+    if (outcome != KV_DONE || failed)
+        return outcome;
+    outcome = string_getex(c, entry, &o);
+    if (outcome != KV_DONE)
+        c->engine->size = start;
+    return outcome;
+}
+
+/* ---- MSET, MSETNX: all keys or none ---- */
+
+static int string_any(struct kv_command *c)
+{
+    int any = 0;
+
+    for (uint32_t i = 1; i < c->argc; i += 2)
+        any |= kv_command_entry(c, i) != NULL;
+    return any;
+}
+
 enum kv_outcome kv_cmd_mset(struct kv_command *c)
 {
+    int nx = strcmp(c->spec->name, "msetnx") == 0;
     uint64_t bytes = 0;
     uint64_t largest = 0;
     int r;
 
     if (c->argc % 2 == 0) {
-        kv_put_error(c->engine, "ERR wrong number of arguments for 'mset' command");
+        kv_put_error(c->engine, "ERR wrong number of arguments for '%s' command", c->spec->name);
+        return KV_DONE;
+    }
+    if (nx && string_any(c)) {
+        kv_put_integer(c->engine, 0);
         return KV_DONE;
     }
     for (uint32_t i = 1; i < c->argc; i += 2) {
@@ -385,68 +508,7 @@ enum kv_outcome kv_cmd_mset(struct kv_command *c)
     if (r != 0)
         return kv_write_failed(c, r);
     c->engine->stats.sets += c->argc / 2;
-    kv_put_text(c->engine, "+OK\r\n");
-    return KV_DONE;
-}
-
-/* ---- INCR ---- */
-
-/* The signed step of INCR, DECR, INCRBY, DECRBY; 0 and an error reply if it is no number. */
-static int string_step(struct kv_command *c, int64_t *step)
-{
-    int down = c->spec->name[0] == 'd';
-
-    *step = 1;
-    if (c->argc == 3 && resp_number(c->argv[2].data, c->argv[2].size, step) != 0) {
-        kv_put_error(c->engine, "ERR value is not an integer or out of range");
-        return 0;
-    }
-    if (down && *step == INT64_MIN) {
-        kv_put_error(c->engine, "ERR decrement would overflow");
-        return 0;
-    }
-    if (down)
-        *step = -*step;
-    return 1;
-}
-
-enum kv_outcome kv_cmd_incr(struct kv_command *c)
-{
-    struct kv_entry *entry = kv_command_entry(c, 1);
-    const struct resp_arg *k = &c->argv[1];
-    char text[24];
-    int64_t old = 0;
-    int64_t step;
-    uint64_t end;
-    size_t size;
-    int r;
-
-    if (!string_step(c, &step))
-        return KV_DONE;
-    if (entry != NULL) {
-        const unsigned char *value;
-        uint32_t value_size;
-        enum kv_outcome o = kv_value_to_modify(c, entry, &value, &value_size);
-
-        if (o != KV_DONE)
-            return o == KV_LATER ? KV_DONE : o;
-        if (resp_number(value, value_size, &old) != 0) {
-            kv_depends(c, kv_store_end(entry));
-            kv_put_error(c->engine, "ERR value is not an integer or out of range");
-            return KV_DONE;
-        }
-    }
-    if ((step < 0 && old < INT64_MIN - step) || (step > 0 && old > INT64_MAX - step)) {
-        kv_put_error(c->engine, "ERR increment or decrement would overflow");
-        return KV_DONE;
-    }
-    size = resp_put_number(text, ':', old + step);
-    r = kv_store_set(c->store, c->database, k->data, k->size, text + 1, (uint32_t)size - 3,
-                     entry != NULL ? entry->expire_ms : 0, &end);
-    if (r != 0)
-        return kv_write_failed(c, r);
-    kv_depends(c, end);
-    kv_put(c->engine, text, size);
+    kv_put_text(c->engine, nx ? ":1\r\n" : "+OK\r\n");
     return KV_DONE;
 }
 

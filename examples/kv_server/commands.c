@@ -12,8 +12,17 @@ static const struct kv_command_spec kv_commands[] = {
     {"setex", kv_cmd_setex, 4, 1, 1, 1, 1, "write denyoom"},
     {"psetex", kv_cmd_setex, 4, 1, 1, 1, 1, "write denyoom"},
     {"getset", kv_cmd_getset, 3, 1, 1, 1, 1, "write denyoom fast"},
+    {"getdel", kv_cmd_getdel, 2, 1, 1, 1, 1, "write fast"},
+    {"getex", kv_cmd_getex, -2, 1, 1, 1, 1, "write fast"},
+    {"append", kv_cmd_append, 3, 1, 1, 1, 1, "write denyoom fast"},
+    {"setrange", kv_cmd_setrange, 4, 1, 1, 1, 1, "write denyoom"},
+    {"getrange", kv_cmd_getrange, 4, 0, 1, 1, 1, "readonly"},
+    {"substr", kv_cmd_getrange, 4, 0, 1, 1, 1, "readonly"},
+    {"lcs", kv_cmd_lcs, -3, 0, 1, 2, 1, "readonly"},
     {"mget", kv_cmd_mget, -2, 0, 1, -1, 1, "readonly fast"},
     {"mset", kv_cmd_mset, -3, 1, 1, -1, 2, "write denyoom"},
+    {"msetnx", kv_cmd_mset, -3, 1, 1, -1, 2, "write denyoom"},
+    {"incrbyfloat", kv_cmd_incrbyfloat, 3, 1, 1, 1, 1, "write denyoom fast"},
     {"incr", kv_cmd_incr, 2, 1, 1, 1, 1, "write denyoom fast"},
     {"decr", kv_cmd_incr, 2, 1, 1, 1, 1, "write denyoom fast"},
     {"incrby", kv_cmd_incr, 3, 1, 1, 1, 1, "write denyoom fast"},
@@ -22,11 +31,27 @@ static const struct kv_command_spec kv_commands[] = {
     {"del", kv_cmd_del, -2, 1, 1, -1, 1, "write"},
     {"unlink", kv_cmd_del, -2, 1, 1, -1, 1, "write fast"},
     {"exists", kv_cmd_exists, -2, 0, 1, -1, 1, "readonly fast"},
+    {"touch", kv_cmd_exists, -2, 0, 1, -1, 1, "readonly fast"},
+    {"rename", kv_cmd_rename, 3, 1, 1, 2, 1, "write"},
+    {"renamenx", kv_cmd_rename, 3, 1, 1, 2, 1, "write fast"},
+    {"copy", kv_cmd_copy, -3, 1, 1, 2, 1, "write denyoom"},
+    {"move", kv_cmd_move, 3, 1, 1, 1, 1, "write fast"},
+    {"dump", kv_cmd_dump, 2, 0, 1, 1, 1, "readonly"},
+    {"restore", kv_cmd_restore, -4, 1, 1, 1, 1, "write denyoom"},
+    {"object", kv_cmd_object, -2, 0, 0, 0, 0, ""},
+    {"memory", kv_cmd_memory, -2, 0, 0, 0, 0, ""},
+    {"swapdb", kv_cmd_swapdb, 3, 1, 0, 0, 0, "write fast"},
+    {"migrate", kv_cmd_unsupported, -6, 0, 0, 0, 0, "write movablekeys"},
+    {"sort", kv_cmd_unsupported, -2, 0, 1, 1, 1, "write denyoom movablekeys"},
+    {"sort_ro", kv_cmd_unsupported, -2, 0, 1, 1, 1, "readonly movablekeys"},
+    {"wait", kv_cmd_unsupported, 3, 0, 0, 0, 0, "noscript"},
     {"expire", kv_cmd_expire, -3, 1, 1, 1, 1, "write fast"},
     {"pexpire", kv_cmd_expire, -3, 1, 1, 1, 1, "write fast"},
     {"expireat", kv_cmd_expire, -3, 1, 1, 1, 1, "write fast"},
     {"pexpireat", kv_cmd_expire, -3, 1, 1, 1, 1, "write fast"},
     {"persist", kv_cmd_persist, 2, 1, 1, 1, 1, "write fast"},
+    {"expiretime", kv_cmd_ttl, 2, 0, 1, 1, 1, "readonly fast"},
+    {"pexpiretime", kv_cmd_ttl, 2, 0, 1, 1, 1, "readonly fast"},
     {"ttl", kv_cmd_ttl, 2, 0, 1, 1, 1, "readonly fast"},
     {"pttl", kv_cmd_ttl, 2, 0, 1, 1, 1, "readonly fast"},
     {"type", kv_cmd_type, 2, 0, 1, 1, 1, "readonly fast"},
@@ -34,6 +59,8 @@ static const struct kv_command_spec kv_commands[] = {
     {"flushall", kv_cmd_flush, -1, 1, 0, 0, 0, "write"},
     {"flushdb", kv_cmd_flush, -1, 1, 0, 0, 0, "write"},
     {"scan", kv_cmd_scan, -2, 0, 0, 0, 0, "readonly"},
+    {"keys", kv_cmd_keys, 2, 0, 0, 0, 0, "readonly"},
+    {"randomkey", kv_cmd_randomkey, 1, 0, 0, 0, 0, "readonly"},
     {"ping", kv_cmd_ping, -1, 0, 0, 0, 0, "fast"},
     {"echo", kv_cmd_echo, 2, 0, 0, 0, 0, "fast"},
     {"select", kv_cmd_select, 2, 0, 0, 0, 0, "loading stale fast"},
@@ -78,13 +105,25 @@ const struct kv_command_spec *kv_command_find(const void *name, size_t size)
     return NULL;
 }
 
+struct kv_entry *kv_command_lookup(struct kv_command *c, uint32_t database,
+                                   const struct resp_arg *key, int touch)
+{
+    struct kv_entry *e = kv_store_find(c->store, database, key->data, key->size);
+
+    kv_depends(c, e != NULL ? kv_store_end(e) : kv_store_absence(c->store));
+    if (e != NULL && touch)
+        e->accessed = (uint32_t)(kv_store_wall_ms(c->store) / 1000);
+    return e;
+}
+
 struct kv_entry *kv_command_entry(struct kv_command *c, uint32_t i)
 {
-    struct kv_entry *e = kv_store_find(c->store, c->database, c->argv[i].data, c->argv[i].size);
+    return kv_command_lookup(c, c->database, &c->argv[i], 1);
+}
 
-    if (e == NULL)
-        kv_depends(c, kv_store_absence(c->store));
-    return e;
+struct kv_entry *kv_command_peek(struct kv_command *c, uint32_t i)
+{
+    return kv_command_lookup(c, c->database, &c->argv[i], 0);
 }
 
 static void command_unknown(struct kv_command *c)

@@ -8,6 +8,8 @@
  *   C2 the file goes only when the copies survive power loss (in every sync mode)
  *      and no host read of it is in flight; offloaded reads are the file service's
  *      care.
+ *   C3 an exchange of databases (SWAP) stays where it is: its segment is a victim only
+ *      when it is the oldest, and what is copied from before it gets the present numbers.
  */
 #include "store_priv.h"
 
@@ -74,6 +76,10 @@ static struct kv_segment *compact_victim(const struct kv_store *s)
         sealed++;
         total += s->opts.segment_bytes;
         kept += g->kept;
+        if (g->swaps > 0 && g != oldest) { /* C3: its bytes wait for the older segments */
+            kept += gain;
+            continue;
+        }
         if (best == NULL || gain > most) {
             best = g;
             most = gain;
@@ -158,8 +164,10 @@ static int compact_record(struct kv_store *s, struct kv_record *r, const unsigne
     struct kv_entry *e;
     int error;
 
-    if (r->type == KV_RECORD_PAD)
+    if (r->type == KV_RECORD_PAD || r->type == KV_RECORD_SWAP) /* C3: nothing lies before it */
         return 0;
+    if (r->database < s->index.databases)
+        r->database = (uint16_t)kv_swap_database(s, r->database, address);
     if (r->type == KV_RECORD_FLUSH)
         return compact_oldest(s) == s->compact.victim
                    ? 0

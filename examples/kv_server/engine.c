@@ -64,6 +64,16 @@ static void client_shift(struct kv_client *c)
     free(m);
 }
 
+static void client_forget_values(struct kv_client *c)
+{
+    while (c->fetched != NULL) {
+        struct kv_fetched *f = c->fetched;
+
+        c->fetched = f->next;
+        free(f);
+    }
+}
+
 void kv_engine_client_closed(struct kv_engine *e, uint64_t id)
 {
     struct kv_client **at = client_slot(e, id);
@@ -75,6 +85,7 @@ void kv_engine_client_closed(struct kv_engine *e, uint64_t id)
     snic_link_remove(&c->link);
     while (c->first != NULL)
         client_shift(c);
+    client_forget_values(c);
     free(c);
     e->client_count--;
 }
@@ -151,6 +162,8 @@ static enum kv_outcome engine_run(struct kv_engine *e, struct kv_client *client,
         outcome = n == 0 ? KV_DONE : kv_command_run(&c); /* an empty message: an empty reply */
         kv_store_act_for(e->store, KV_TENANT_SERVER);
     }
+    if (outcome == KV_DONE || outcome == KV_LATER)
+        client_forget_values(client);
     if (outcome != KV_DONE)
         return outcome;
     if (e->no_memory) {
@@ -233,42 +246,50 @@ static void engine_fetched(struct kv_read *r)
 {
     struct kv_engine *e = r->ctx;
     struct kv_client *c = *client_slot(e, r->user);
+    uint32_t size = r->result == 0 ? r->value_size : 0;
+    struct kv_fetched *f;
 
     if (c == NULL || !c->fetching)
         return; /* the client went away */
     c->fetching = 0;
-    e->fetched.valid = 1;
-    e->fetched.client = c->id;
-    e->fetched.version = r->version;
-    e->fetched.value = r->value;
-    e->fetched.size = r->value_size;
-    e->fetched.error = r->result;
+    f = malloc(sizeof(*f) + size);
+    if (f == NULL) { /* the next run reads it again; this one is not answered with nothing */
+        e->stats.errors++;
+    } else {
+        f->version = r->version;
+        f->error = r->result;
+        f->size = size;
+        if (size > 0)
+            memcpy(f->value, r->value, size);
+        f->next = c->fetched;
+        c->fetched = f;
+    }
     if (!client_drain(e, c))
         engine_wait(e, c);
-    e->fetched.valid = 0;
 }
 
 enum kv_outcome kv_value_to_modify(struct kv_command *c, const struct kv_entry *entry,
                                    const unsigned char **value, uint32_t *size)
 {
     struct kv_engine *e = c->engine;
-    struct kv_fetched *f = &e->fetched;
+    struct kv_fetched *f = c->client->fetched;
 
     *value = kv_store_value(c->store, entry);
     *size = entry->value_size;
     if (*value != NULL)
         return KV_DONE;
-    if (f->valid && f->client == c->client->id && f->version == entry->version) {
-        f->valid = 0;
-        if (f->error != 0) {
-            kv_put_error(e, "ERR reading the value failed: %s", snic_strerror(f->error));
-            return KV_LATER;
-        }
+    while (f != NULL && f->version != entry->version)
+        f = f->next;
+    if (f != NULL && f->error != 0) {
+        kv_put_error(e, "ERR reading the value failed: %s", snic_strerror(f->error));
+        return KV_LATER;
+    }
+    if (f != NULL) {
         *value = f->value;
         *size = f->size;
         return KV_DONE;
     }
-    if (kv_store_read(c->store, entry, 1, engine_fetched, e, c->client->id) != 0) {
+    if (kv_store_read(c->store, entry, c->spec->write, engine_fetched, e, c->client->id) != 0) {
         kv_put_store_error(e, SNIC_ENOMEM);
         return KV_LATER;
     }
@@ -364,6 +385,7 @@ int kv_engine_open(struct kv_engine **out, const struct kv_engine_opts *o, char 
     e->args_room = KV_ARGS_INLINE;
     e->args = calloc(e->args_room, sizeof(*e->args));
     e->started_ns = snic_loop_now(o->loop);
+    e->random = o->hash_seed[0] ^ (uint64_t)(uintptr_t)e;
     if (e->clients == NULL || e->args == NULL) {
         engine_free(e);
         return SNIC_ENOMEM;

@@ -42,6 +42,17 @@ void kv_put(struct kv_engine *e, const void *data, size_t size)
     e->size += size;
 }
 
+void kv_put_before(struct kv_engine *e, size_t at, const void *data, size_t size)
+{
+    size_t behind = e->size - at;
+
+    if (engine_grow(e, size) != 0)
+        return;
+    memmove(e->buffer + at + size, e->buffer + at, behind);
+    memcpy(e->buffer + at, data, size);
+    e->size += size;
+}
+
 void kv_put_text(struct kv_engine *e, const char *text)
 {
     kv_put(e, text, strlen(text));
@@ -82,6 +93,11 @@ void kv_put_bulk(struct kv_engine *e, const void *data, size_t size)
 void kv_put_bulk_text(struct kv_engine *e, const char *text)
 {
     kv_put_bulk(e, text, strlen(text));
+}
+
+void kv_put_map(struct kv_command *c, int64_t n)
+{
+    kv_put_count(c->engine, '*', 2 * n);
 }
 
 void kv_put_null(struct kv_engine *e)

@@ -30,6 +30,15 @@ struct kv_message {
     unsigned char data[];
 };
 
+/** A value from the device that the client's command waited for; its bytes follow. */
+struct kv_fetched {
+    struct kv_fetched *next;
+    uint64_t version;
+    uint32_t size;
+    int error; /* SNIC_E* of the read */
+    unsigned char value[];
+};
+
 struct kv_client {
     struct kv_client *next; /* hash chain */
     uint64_t id;
@@ -37,7 +46,8 @@ struct kv_client {
     struct snic_link link; /* on engine.waiting while messages wait for room */
     struct kv_message *first;
     struct kv_message *last;
-    int fetching; /* a command awaits its value; nothing else may run */
+    int fetching;               /* a command awaits a value; nothing else may run   */
+    struct kv_fetched *fetched; /* what it has got so far, for its next run         */
     char name[KV_CLIENT_NAME_MAX];
 };
 
@@ -89,16 +99,6 @@ struct kv_command_spec {
     const char *flags; /* for COMMAND: blank-separated */
 };
 
-/** A value that a modifying command waited for; served to its next run. */
-struct kv_fetched {
-    int valid;
-    uint64_t client;
-    uint64_t version;
-    const unsigned char *value;
-    uint32_t size;
-    int error;
-};
-
 struct kv_engine {
     struct kv_engine_opts opts;
     struct kv_store *store;
@@ -108,8 +108,7 @@ struct kv_engine {
     struct snic_link waiting; /* clients whose first message found no room */
     struct kv_out_queue out;  /* what the layer above had no room for */
     struct kv_out_queue held; /* replies that wait for durability */
-    struct kv_fetched fetched;
-    char *buffer; /* output of the running command */
+    char *buffer;             /* output of the running command */
     size_t size;
     size_t room;
     int no_memory;
@@ -118,6 +117,7 @@ struct kv_engine {
     unsigned char *scratch;
     size_t scratch_room;
     uint64_t started_ns;
+    uint64_t random; /* RANDOMKEY's state */
     uint64_t connections;
     struct kv_engine_stats stats;
 };
@@ -125,12 +125,16 @@ struct kv_engine {
 /* ---- engine_out.c ---- */
 
 void kv_put(struct kv_engine *e, const void *data, size_t size);
+/** Put in front of what was put since e->size was @p at. */
+void kv_put_before(struct kv_engine *e, size_t at, const void *data, size_t size);
 void kv_put_text(struct kv_engine *e, const char *text);
 void kv_put_format(struct kv_engine *e, const char *format, ...) SNIC_PRINTF(2, 3);
 void kv_put_integer(struct kv_engine *e, int64_t n);
 void kv_put_count(struct kv_engine *e, char type, int64_t n);
 void kv_put_bulk(struct kv_engine *e, const void *data, size_t size);
 void kv_put_bulk_text(struct kv_engine *e, const char *text);
+/** The head of a map of @p n pairs. */
+void kv_put_map(struct kv_command *c, int64_t n);
 void kv_put_null(struct kv_engine *e);
 /** "-<text>\r\n"; control characters become blanks, as Redis does. */
 void kv_put_error(struct kv_engine *e, const char *format, ...) SNIC_PRINTF(2, 3);
@@ -162,12 +166,45 @@ enum kv_outcome kv_value_to_modify(struct kv_command *c, const struct kv_entry *
 enum kv_outcome kv_write_failed(struct kv_command *c, int error);
 /** The entry of argv[i], or NULL; the reply then depends on what made it so (R8). */
 struct kv_entry *kv_command_entry(struct kv_command *c, uint32_t i);
+/** The same for commands that do not use the value: OBJECT IDLETIME does not change. */
+struct kv_entry *kv_command_peek(struct kv_command *c, uint32_t i);
+/** The same for any key; @p touch: it counts as use. */
+struct kv_entry *kv_command_lookup(struct kv_command *c, uint32_t database,
+                                   const struct resp_arg *key, int touch);
 /** This reply shows what is durable only from @p end on (R8). */
 void kv_depends(struct kv_command *c, uint64_t end);
 
-/* ---- command_strings.c, command_keys.c, command_server.c ---- */
+/** What kv_string_store() stores; the value is borrowed and not the store's own memory. */
+struct kv_string_put {
+    uint32_t database;
+    const struct resp_arg *key;
+    const void *value;
+    uint32_t size;
+    uint64_t expire_ms;
+    uint32_t encoding; /* of KV_ENTRY_ENCODING */
+};
+/** Set a key. KV_DONE and *stored, or what to return (with *stored 0 the reply is written). */
+enum kv_outcome kv_string_store(struct kv_command *c, const struct kv_string_put *p, int *stored);
+/**
+ * Write the record of @p e, which argv[1] names, again with another expiry. KV_DONE: done if
+ * *written, else the error is written; other: what to return.
+ */
+enum kv_outcome kv_rewrite(struct kv_command *c, struct kv_entry *e, uint64_t expire_ms,
+                           int *written);
+
+/**
+ * Is argv[1] the subcommand @p word? @p arity as in the table. 1; 0 no; -1 yes, with the wrong
+ * number of arguments, and the error is written.
+ */
+int kv_subcommand(struct kv_command *c, const char *word, int arity);
+/** The error for a subcommand that there is not. */
+void kv_put_wrong_subcommand(struct kv_command *c);
+
+/* ---- command_*.c ---- */
 
 enum kv_outcome kv_cmd_get(struct kv_command *c);
+enum kv_outcome kv_cmd_getdel(struct kv_command *c);
+enum kv_outcome kv_cmd_getex(struct kv_command *c);
 enum kv_outcome kv_cmd_set(struct kv_command *c);
 enum kv_outcome kv_cmd_setnx(struct kv_command *c);
 enum kv_outcome kv_cmd_setex(struct kv_command *c);
@@ -175,7 +212,12 @@ enum kv_outcome kv_cmd_getset(struct kv_command *c);
 enum kv_outcome kv_cmd_mget(struct kv_command *c);
 enum kv_outcome kv_cmd_mset(struct kv_command *c);
 enum kv_outcome kv_cmd_incr(struct kv_command *c);
+enum kv_outcome kv_cmd_incrbyfloat(struct kv_command *c);
 enum kv_outcome kv_cmd_strlen(struct kv_command *c);
+enum kv_outcome kv_cmd_append(struct kv_command *c);
+enum kv_outcome kv_cmd_setrange(struct kv_command *c);
+enum kv_outcome kv_cmd_getrange(struct kv_command *c);
+enum kv_outcome kv_cmd_lcs(struct kv_command *c);
 enum kv_outcome kv_cmd_del(struct kv_command *c);
 enum kv_outcome kv_cmd_exists(struct kv_command *c);
 enum kv_outcome kv_cmd_expire(struct kv_command *c);
@@ -185,6 +227,17 @@ enum kv_outcome kv_cmd_type(struct kv_command *c);
 enum kv_outcome kv_cmd_dbsize(struct kv_command *c);
 enum kv_outcome kv_cmd_flush(struct kv_command *c);
 enum kv_outcome kv_cmd_scan(struct kv_command *c);
+enum kv_outcome kv_cmd_keys(struct kv_command *c);
+enum kv_outcome kv_cmd_randomkey(struct kv_command *c);
+enum kv_outcome kv_cmd_rename(struct kv_command *c);
+enum kv_outcome kv_cmd_copy(struct kv_command *c);
+enum kv_outcome kv_cmd_move(struct kv_command *c);
+enum kv_outcome kv_cmd_swapdb(struct kv_command *c);
+enum kv_outcome kv_cmd_dump(struct kv_command *c);
+enum kv_outcome kv_cmd_restore(struct kv_command *c);
+enum kv_outcome kv_cmd_object(struct kv_command *c);
+enum kv_outcome kv_cmd_memory(struct kv_command *c);
+enum kv_outcome kv_cmd_unsupported(struct kv_command *c);
 enum kv_outcome kv_cmd_ping(struct kv_command *c);
 enum kv_outcome kv_cmd_echo(struct kv_command *c);
 enum kv_outcome kv_cmd_select(struct kv_command *c);

@@ -16,8 +16,8 @@
 int kv_index_init(struct kv_index *x, uint32_t databases)
 {
     memset(x, 0, sizeof(*x));
-    x->counts = calloc(databases, sizeof(uint64_t));
-    x->expires = calloc(databases, sizeof(uint64_t));
+    x->counts = calloc((size_t)databases * 2, sizeof(uint64_t)); /* the second half is scratch */
+    x->expires = calloc((size_t)databases * 2, sizeof(uint64_t));
     x->databases = databases;
     if (x->counts == NULL || x->expires == NULL) {
         kv_index_fini(x);
@@ -201,6 +201,71 @@ uint64_t kv_index_scan(struct kv_index *x, uint64_t cursor, uint32_t count,
             return 0;
     }
     return (v << 12) | shard;
+}
+
+int kv_index_reserve(struct kv_index *x)
+{
+    for (uint32_t i = 0; i < KV_INDEX_SHARDS; i++)
+        if (x->shards[i].buckets == NULL && kv_index_grow(x, &x->shards[i]) != 0)
+            return SNIC_ENOMEM;
+    return 0;
+}
+
+/* Unlink every entry whose number changes. */
+static struct kv_entry *kv_index_take(struct kv_index *x, const uint16_t *number)
+{
+    struct kv_entry *list = NULL;
+
+    for (uint32_t i = 0; i < KV_INDEX_SHARDS; i++)
+        for (uint32_t k = 0; x->shards[i].count > 0 && k <= x->shards[i].mask; k++) {
+            struct kv_entry **at = &x->shards[i].buckets[k];
+
+            while (*at != NULL) {
+                struct kv_entry *e = *at;
+
+                if (number[e->database] == e->database) {
+                    at = &e->next;
+                    continue;
+                }
+                *at = e->next;
+                x->shards[i].count--;
+                e->next = list;
+                list = e;
+            }
+        }
+    return list;
+}
+
+static void kv_index_renumber_counts(uint64_t *counts, uint32_t databases, const uint16_t *number)
+{
+    uint64_t *old = counts + databases; /* scratch */
+
+    memcpy(old, counts, databases * sizeof(*counts));
+    for (uint32_t d = 0; d < databases; d++)
+        counts[number[d]] = old[d];
+}
+
+void kv_index_renumber(struct kv_index *x, const uint16_t *number,
+                       void (*rehash)(void *ctx, struct kv_entry *e), void *ctx)
+{
+    struct kv_entry *list = kv_index_take(x, number);
+
+    while (list != NULL) {
+        struct kv_entry *e = list;
+        struct kv_index_shard *s;
+
+        list = e->next;
+        e->database = number[e->database];
+        rehash(ctx, e);
+        s = kv_index_shard(x, e->hash);
+        if (s->count > s->mask)
+            (void)kv_index_grow(x, s); /* else the chains get longer */
+        e->next = s->buckets[e->hash & s->mask];
+        s->buckets[e->hash & s->mask] = e;
+        s->count++;
+    }
+    kv_index_renumber_counts(x->counts, x->databases, number);
+    kv_index_renumber_counts(x->expires, x->databases, number);
 }
 
 static int kv_index_bucket_check(const struct kv_index *x, uint32_t shard, uint32_t bucket,

@@ -49,6 +49,15 @@ void kv_index_clear(struct kv_index *x);
  */
 uint64_t kv_index_scan(struct kv_index *x, uint64_t cursor, uint32_t count,
                        void (*visit)(void *ctx, struct kv_entry *e), void *ctx);
+/** Make room so that kv_index_renumber() needs no memory. @return 0; SNIC_ENOMEM */
+int kv_index_reserve(struct kv_index *x);
+/**
+ * Database d becomes number[d], a permutation. @p rehash sets the two hashes of an entry for
+ * the database that it now has. Call kv_index_reserve() first; O(keys that change) and one
+ * look at every bucket.
+ */
+void kv_index_renumber(struct kv_index *x, const uint16_t *number,
+                       void (*rehash)(void *ctx, struct kv_entry *e), void *ctx);
 /** Counts true, every entry in its bucket, no key twice? 0 or SNIC_ECORRUPT. */
 int kv_index_check(const struct kv_index *x);
 

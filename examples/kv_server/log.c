@@ -76,6 +76,7 @@ void kv_log_segment_drop(struct kv_store *s, struct kv_segment *g)
 {
     uint64_t gone = 0;
 
+    kv_swap_forget(s, g);
     s->segments[g->number - s->segments_first] = NULL;
     s->live_segments--;
     free(g);
@@ -364,6 +365,7 @@ int kv_log_append(struct kv_store *s, struct kv_record *r, const void *key, cons
     kv_log_segment(s, s->tail_segment)->used += bytes;
     if (r->type == KV_RECORD_DEL || r->type == KV_RECORD_FLUSH)
         kv_log_segment(s, s->tail_segment)->kept += bytes;
+    kv_log_segment(s, s->tail_segment)->swaps += r->type == KV_RECORD_SWAP;
     kv_store_kick(s);
     return 0;
 }
@@ -375,6 +377,8 @@ static uint64_t log_flush_end(const struct kv_store *s)
     uint64_t at = s->written;
 
     limit = snic_min_u64(limit, s->tail);
+    /* A torn write must not keep what lies behind an exchange of databases without it (L7). */
+    limit = snic_min_u64(limit, kv_swap_next(s, s->written));
     if (limit - s->written <= s->opts.flush_bytes_max)
         return limit;
     while (at < limit) {
@@ -511,7 +515,8 @@ void kv_log_flush(struct kv_store *s)
     s->flush.tenant = s->vote_tenant;
     s->flush.priority = KV_LOG_PRIORITY;
     s->vote_bytes = 0;
-    s->flush.sync = s->opts.sync == KV_SYNC_ALWAYS;
+    s->flush.sync =
+        s->opts.sync == KV_SYNC_ALWAYS || kv_swap_next(s, s->written) == s->flush_to; /* L7 */
     s->flush.file = g->file;
     s->flush.offset = start & (s->opts.segment_bytes - 1);
     s->flush.size = snic_align_up(s->flush_to, KV_BLOCK) - start;

@@ -54,7 +54,7 @@ static int kv_record_header(struct kv_record *out, const unsigned char *data)
     out->reserved = snic_get_le32(data + 36);
     out->file = snic_get_le64(data + 40);
     if (out->magic != KV_RECORD_MAGIC || out->reserved != 0 || out->type < KV_RECORD_SET ||
-        out->type > KV_RECORD_PAD)
+        out->type > KV_RECORD_SWAP)
         return SNIC_ECORRUPT;
     if (out->key_size > KV_RECORD_PART_MAX || out->value_size > KV_RECORD_PART_MAX)
         return SNIC_ECORRUPT;

@@ -14,7 +14,13 @@ enum kv_record_type {
     KV_RECORD_SET = 1,
     KV_RECORD_DEL = 2,   /**< no value                                                   */
     KV_RECORD_FLUSH = 3, /**< no key: all older of the database (0xffff: of all) is gone */
-    KV_RECORD_PAD = 4    /**< value_size bytes to skip; only the header is checked       */
+    KV_RECORD_PAD = 4,   /**< value_size bytes to skip; only the header is checked       */
+    /**
+     * No key; the value is another database's number (2 bytes): the keys of both that lie
+     * before it in the log are exchanged. Servers older than this type report a log that has
+     * one as damaged there.
+     */
+    KV_RECORD_SWAP = 5
 };
 /** Largest key and value that a record may claim. */
 #define KV_RECORD_PART_MAX (1u << 30)

@@ -32,6 +32,7 @@ struct recover {
     size_t buffer_size;
     uint64_t flush_all;      /* newest FLUSH of all databases */
     uint64_t *flush_version; /* newest FLUSH of each          */
+    uint16_t *place;         /* where the index has each database of the log, of SWAPDB */
     uint64_t beyond_version; /* newest key of a database that there is not */
     uint32_t beyond;         /* the highest of these                       */
     uint64_t records;        /* of the current segment */
@@ -92,12 +93,52 @@ static int recover_order(const void *a, const void *b)
     return x->number < y->number ? -1 : x->number > y->number;
 }
 
+/* From here on the log's numbers mean other databases of the index; the index follows at the end.
+ */
+static int recover_swap(struct recover *v, const struct kv_record *r, uint32_t other,
+                        uint64_t address)
+{
+    uint32_t databases = v->store->index.databases;
+    uint16_t kept;
+
+    if (r->database >= databases || other >= databases) {
+        v->beyond_version = snic_max_u64(v->beyond_version, r->version);
+        v->beyond = (uint32_t)snic_max_u64(v->beyond, snic_max_u64(r->database, other));
+        return 0;
+    }
+    kept = v->place[other];
+    v->place[other] = v->place[r->database];
+    v->place[r->database] = kept;
+    return kv_swap_note(v->store, address, r->database, other);
+}
+
+/* The databases get the numbers that they have at the end of the log. */
+static int recover_renumber(struct recover *v)
+{
+    struct kv_store *s = v->store;
+    uint16_t *number;
+
+    if (s->swaps_count == 0)
+        return 0;
+    number = calloc(s->index.databases, sizeof(*number));
+    if (number == NULL || kv_index_reserve(&s->index) != 0) {
+        free(number);
+        return SNIC_ENOMEM;
+    }
+    for (uint32_t d = 0; d < s->index.databases; d++)
+        number[v->place[d]] = (uint16_t)d;
+    kv_swap_index(s, number);
+    free(number);
+    return 0;
+}
+
 /* Take one record at @p address into the index. */
 static int recover_record(struct recover *v, const struct kv_record *r, const unsigned char *key,
-                          uint64_t address)
+                          const unsigned char *value, uint64_t address)
 {
     struct kv_store *s = v->store;
     unsigned char hash[16];
+    uint32_t d = r->database < s->index.databases ? v->place[r->database] : r->database;
     uint64_t low;
     uint64_t high;
     struct kv_entry *e;
@@ -106,7 +147,9 @@ static int recover_record(struct recover *v, const struct kv_record *r, const un
     if (r->type == KV_RECORD_FLUSH && r->database == KV_ALL_DATABASES)
         v->flush_all = snic_max_u64(v->flush_all, r->version);
     if (r->type == KV_RECORD_FLUSH && r->database < s->index.databases)
-        v->flush_version[r->database] = snic_max_u64(v->flush_version[r->database], r->version);
+        v->flush_version[d] = snic_max_u64(v->flush_version[d], r->version);
+    if (r->type == KV_RECORD_SWAP)
+        return recover_swap(v, r, kv_swap_other(r, value), address);
     if (r->type != KV_RECORD_SET && r->type != KV_RECORD_DEL)
         return 0;
     if (r->database >= s->index.databases) {
@@ -116,12 +159,12 @@ static int recover_record(struct recover *v, const struct kv_record *r, const un
         }
         return 0;
     }
-    if (r->version < v->flush_all || r->version < v->flush_version[r->database])
+    if (r->version < v->flush_all || r->version < v->flush_version[d])
         return 0;
-    kv_store_hash(s, r->database, key, r->key_size, hash, &low, &high);
-    e = kv_index_find(&s->index, low, r->database, key, r->key_size);
+    kv_store_hash(s, d, key, r->key_size, hash, &low, &high);
+    e = kv_index_find(&s->index, low, d, key, r->key_size);
     if (e == NULL) {
-        e = kv_index_add(&s->index, low, r->database, key, r->key_size);
+        e = kv_index_add(&s->index, low, d, key, r->key_size);
         if (e == NULL)
             return SNIC_ENOMEM;
         e->hash_high = high;
@@ -159,13 +202,14 @@ static int64_t recover_buffer(struct recover *v, struct kv_segment *g, uint64_t 
             at += 8;
             continue;
         }
-        if (recover_record(v, &r, key, address + at) != 0)
+        if (recover_record(v, &r, key, value, address + at) != 0)
             return SNIC_ENOMEM;
         v->records++;
         if (r.type != KV_RECORD_PAD)
             g->used += (uint64_t)n;
         if (r.type == KV_RECORD_DEL || r.type == KV_RECORD_FLUSH)
             g->kept += (uint64_t)n;
+        g->swaps += r.type == KV_RECORD_SWAP;
         at += (uint64_t)n < size - at ? (size_t)n : size - at;
         if (r.type == KV_RECORD_PAD && (uint64_t)n > size)
             break;
@@ -276,7 +320,15 @@ static int recover_files(struct recover *v, char *error, size_t error_size)
     do
         cursor = kv_index_scan(&s->index, cursor, 4096, recover_sweep_visit, v);
     while (cursor != 0);
-    return 0;
+    return recover_renumber(v);
+}
+
+static void recover_free(struct recover *v)
+{
+    free(v->files);
+    free(v->flush_version);
+    free(v->place);
+    free(v->buffer);
 }
 
 int kv_recover(struct kv_store *s, char *error, size_t error_size)
@@ -289,11 +341,13 @@ int kv_recover(struct kv_store *s, char *error, size_t error_size)
     v.buffer_size = (size_t)s->boundary + KV_PIECE;
     v.buffer = malloc(v.buffer_size);
     v.flush_version = calloc(s->index.databases, sizeof(uint64_t));
-    if (v.buffer == NULL || v.flush_version == NULL) {
-        free(v.buffer);
-        free(v.flush_version);
+    v.place = calloc(s->index.databases, sizeof(*v.place));
+    if (v.buffer == NULL || v.flush_version == NULL || v.place == NULL) {
+        recover_free(&v);
         return SNIC_ENOMEM;
     }
+    for (uint32_t d = 0; d < s->index.databases; d++)
+        v.place[d] = (uint16_t)d;
     v.req.op = KV_FILE_LIST;
     v.req.entry = recover_entry;
     r = (int)recover_run(&v);
@@ -306,8 +360,6 @@ int kv_recover(struct kv_store *s, char *error, size_t error_size)
             qsort(v.files, v.count, sizeof(*v.files), recover_order);
         r = recover_files(&v, error, error_size);
     }
-    free(v.files);
-    free(v.flush_version);
-    free(v.buffer);
+    recover_free(&v);
     return r;
 }

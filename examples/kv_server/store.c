@@ -103,6 +103,8 @@ int kv_store_cache(struct kv_store *s, const struct kv_entry *e)
 
     if (s->opts.cache == NULL || g == NULL)
         return 0;
+    if (e->address < kv_swap_end(s))
+        return 0; /* the record may bear another number than the DPU would look for */
     store_entry_hash(e, hash);
     item.file = g->file;
     item.offset = (uint32_t)(e->address & (s->opts.segment_bytes - 1));
@@ -218,7 +220,9 @@ struct kv_entry *kv_store_find(struct kv_store *s, uint32_t database, const void
  */
 static int store_in_place(struct kv_store *s, struct kv_entry *e, uint32_t value_size)
 {
-    return e->address >= s->flush_to && (e->flags & KV_ENTRY_MOVED) == 0 &&
+    return s->flush_error == 0 && /* else the append refuses it */
+           e->address >= s->flush_to && (e->flags & KV_ENTRY_MOVED) == 0 &&
+           e->address >= kv_swap_end(s) && /* or recovery would exchange the new number, too */
            kv_record_bytes(e->key_size, e->value_size) == kv_record_bytes(e->key_size, value_size);
 }
 
@@ -276,13 +280,14 @@ int kv_store_set(struct kv_store *s, uint32_t database, const void *key, uint32_
             e->hash_high = high;
         }
         e->address = address;
-        e->flags = 0;
         kv_log_live(s, address, kv_record_bytes(key_size, value_size));
     }
     s->version = r.version;
     kv_index_expire(&s->index, e, expire_ms);
     e->version = r.version;
     e->value_size = value_size;
+    e->flags = 0;
+    e->accessed = (uint32_t)(kv_store_wall_ms(s) / 1000);
     *end = kv_store_end(e);
     return 0;
 }
@@ -404,6 +409,46 @@ uint64_t kv_store_scan(struct kv_store *s, uint32_t database, uint64_t cursor, u
     return kv_index_scan(&s->index, cursor, count, store_scan_visit, &scan);
 }
 
+struct store_random {
+    uint32_t database;
+    uint64_t random;
+    uint64_t now_ms;
+    uint64_t seen;
+    struct kv_entry *chosen;
+};
+
+/* Each of the keys of one step with the same probability. */
+static void store_random_visit(void *ctx, struct kv_entry *e)
+{
+    struct store_random *r = ctx;
+
+    if (e->database != r->database || (e->expire_ms != 0 && e->expire_ms <= r->now_ms))
+        return;
+    r->random = r->random * 6364136223846793005u + 1442695040888963407u;
+    if ((r->random >> 32) % ++r->seen == 0)
+        r->chosen = e;
+}
+
+struct kv_entry *kv_store_random(struct kv_store *s, uint32_t database, uint64_t random)
+{
+    struct store_random r = {.database = database, .random = random};
+    uint64_t start = random & ((1u << 24) - 1); /* a shard, and a bucket of it */
+    uint64_t cursor = start;
+
+    if (s->index.counts[database] == 0)
+        return NULL;
+    r.now_ms = kv_store_wall_ms(s);
+    do
+        cursor = kv_index_scan(&s->index, cursor, 1, store_random_visit, &r);
+    while (cursor != 0 && r.chosen == NULL);
+    while (r.chosen == NULL) {
+        cursor = kv_index_scan(&s->index, cursor, 64, store_random_visit, &r);
+        if (cursor == 0)
+            break;
+    }
+    return r.chosen;
+}
+
 void kv_store_act_for(struct kv_store *s, uint32_t tenant)
 {
     s->tenant = tenant;
@@ -453,7 +498,6 @@ static void store_read_done(struct kv_file_req *f)
         r->key = key;
         r->key_size = record.key_size;
         r->value_size = record.value_size;
-        r->database = record.database;
     }
     if (r->result != 0) {
         s->stats.errors++;

@@ -30,9 +30,18 @@ struct kv_entry {
     uint32_t value_size;
     uint32_t key_size;
     uint16_t database;
-    uint16_t flags;
+    uint16_t flags;    /**< KV_ENTRY_*                                                   */
+    uint32_t accessed; /**< wall clock in s: the last command that used the value        */
     unsigned char key[];
 };
+
+/**
+ * kv_entry.flags, for OBJECT ENCODING, and as in Redis not kept across a restart: the value was
+ * built in place (APPEND, SETRANGE); it is text although it looks like a number (INCRBYFLOAT).
+ */
+#define KV_ENTRY_RAW 4u
+#define KV_ENTRY_TEXT 8u
+#define KV_ENTRY_ENCODING (KV_ENTRY_RAW | KV_ENTRY_TEXT)
 
 struct kv_store_opts {
     struct snic_loop *loop;
@@ -104,6 +113,11 @@ int kv_store_delete(struct kv_store *s, struct kv_entry *e, uint64_t *end);
 /** Delete all keys of one database or of all. @return as kv_store_set() */
 int kv_store_flush_keys(struct kv_store *s, uint32_t database, uint64_t *end);
 /**
+ * Exchange the keys of two databases; O(keys of both and of the index' tables).
+ * @return as kv_store_set(); SNIC_ENOMEM
+ */
+int kv_store_swap(struct kv_store *s, uint32_t a, uint32_t b, uint64_t *end);
+/**
  * Would writes of @p bytes of records in all, none larger than @p record, find
  * room now? So that commands on several keys apply all or nothing. @return as
  * kv_store_set(); the room is not taken.
@@ -127,7 +141,6 @@ struct kv_read {
     uint64_t version;           /**< the entry's when the read was started                  */
     const unsigned char *key;   /**< valid during done                                      */
     const unsigned char *value; /**< valid during done                                      */
-    uint32_t database;
     uint32_t key_size;
     uint32_t value_size;
     /* -- the store's -- */
@@ -154,6 +167,9 @@ uint64_t kv_store_expires(const struct kv_store *s, uint32_t database);
  */
 uint64_t kv_store_scan(struct kv_store *s, uint32_t database, uint64_t cursor, uint32_t count,
                        void (*visit)(void *ctx, struct kv_entry *e), void *ctx);
+
+/** A live key of @p database by chance, decided by @p random; NULL: there is none. O(index). */
+struct kv_entry *kv_store_random(struct kv_store *s, uint32_t database, uint64_t random);
 
 uint64_t kv_store_version(const struct kv_store *s);
 void kv_store_detach(struct kv_store *s);

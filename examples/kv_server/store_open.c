@@ -128,6 +128,7 @@ static void store_free(struct kv_store *s)
 {
     kv_compact_fini(s);
     kv_log_close(s);
+    kv_swap_close(s);
     kv_index_fini(&s->index);
     free(s);
 }
@@ -169,6 +170,8 @@ int kv_store_open(struct kv_store **out, const struct kv_store_opts *o, char *er
     r = store_options(s, o, error, error_size);
     if (r == 0)
         r = kv_index_init(&s->index, s->opts.databases);
+    if (r == 0)
+        r = kv_swap_open(s);
     if (r == 0)
         r = kv_log_open(s);
     if (r != 0) {

@@ -14,6 +14,8 @@
  *      overwritten in place.
  *   L6 `ahead` empty segments after the tail's exist; ordinary writes leave two of
  *      them to compaction and deletions, which give space back.
+ *   L7 an exchange of databases is the last record of its log write, which is durable
+ *      before the next write begins.
  */
 #ifndef KV_STORE_PRIV_H
 #define KV_STORE_PRIV_H
@@ -31,6 +33,18 @@
 
 #define KV_ENTRY_TOMB 1u  /* kv_entry.flags: a deletion, during recovery only        */
 #define KV_ENTRY_MOVED 2u /* compaction has moved the record of the newest version   */
+/* 4u and 8u are KV_ENTRY_ENCODING */
+
+/*
+ * An exchange of two databases (SWAPDB) in the log. What lies before `address` has the
+ * numbers of before it; records are never moved across it with the old numbers, and it is
+ * never moved itself (C3 in compact.c), so that recovery replays it where it lies.
+ */
+struct kv_swap {
+    uint64_t address;
+    uint16_t a;
+    uint16_t b;
+};
 
 enum kv_segment_state {
     KV_SEGMENT_NONE,
@@ -47,10 +61,11 @@ struct kv_segment {
     struct kv_store *store;
     uint64_t number;
     uint64_t file;
-    uint64_t used; /* bytes of records                              */
-    uint64_t live; /* of which belong to live entries               */
-    uint64_t kept; /* of which are deletions (C1)                   */
-    uint32_t pins; /* host reads in flight                          */
+    uint64_t used;  /* bytes of records                              */
+    uint64_t live;  /* of which belong to live entries               */
+    uint64_t kept;  /* of which are deletions (C1)                   */
+    uint32_t pins;  /* host reads in flight                          */
+    uint32_t swaps; /* exchanges of databases in it                  */
     enum kv_segment_state state;
 };
 
@@ -130,6 +145,14 @@ struct kv_store {
     uint64_t wall_offset_ms;
     int closing;
 
+    struct kv_swap *swaps; /* ascending addresses */
+    uint32_t swaps_count;
+    uint32_t swaps_room;
+    uint16_t *swap_map;  /* what swaps[swap_from .. swap_to - 1] do to each number */
+    uint16_t *swap_work; /* scratch: of one exchange */
+    uint32_t swap_from;
+    uint32_t swap_to;
+
     uint64_t version;
     uint64_t deletion;       /* end address of the newest deletion */
     uint64_t attach_version; /* the hook inserts nothing up to here (R7) */
@@ -157,6 +180,25 @@ int kv_store_cache(struct kv_store *s, const struct kv_entry *e);
 void kv_store_cache_walk(struct kv_store *s);
 /* Learn the wall clock anew. */
 void kv_store_wall_sync(struct kv_store *s);
+
+/* ---- swap.c ---- */
+
+int kv_swap_open(struct kv_store *s);
+void kv_swap_close(struct kv_store *s);
+/* Note an exchange at @p address, which is above all noted ones. @return 0; SNIC_ENOMEM */
+int kv_swap_note(struct kv_store *s, uint64_t address, uint32_t a, uint32_t b);
+/* The present number of the database of a record at @p address. Cheap for ascending addresses. */
+uint32_t kv_swap_database(struct kv_store *s, uint32_t database, uint64_t address);
+/* End of the first exchange at or above @p address; UINT64_MAX: none. */
+uint64_t kv_swap_next(const struct kv_store *s, uint64_t address);
+/* Records below may have old numbers. */
+uint64_t kv_swap_end(const struct kv_store *s);
+/* The segment @p g goes: forget its exchanges. */
+void kv_swap_forget(struct kv_store *s, const struct kv_segment *g);
+/* Change the numbers of databases in the index, which has room. */
+void kv_swap_index(struct kv_store *s, const uint16_t *number);
+/* The other database of a record of type KV_RECORD_SWAP. */
+uint32_t kv_swap_other(const struct kv_record *r, const unsigned char *value);
 
 /* ---- store_open.c ---- */
 

@@ -2,12 +2,14 @@
 # The kv_server: its parts, and the whole from outside. Needs the program.
 set(_kv ${PROJECT_SOURCE_DIR}/examples/kv_server)
 set(_kv_store ${_kv}/store.c ${_kv}/store_open.c ${_kv}/log.c ${_kv}/recover.c
-  ${_kv}/compact.c ${_kv}/index.c ${_kv}/record.c)
+  ${_kv}/compact.c ${_kv}/swap.c ${_kv}/index.c ${_kv}/record.c)
 snic_test(kv_resp base SOURCES ${_kv}/resp.c LABELS kv)
 snic_test(kv_store loop SOURCES test_kv_store_files.c test_kv_store_model.c ${_kv_store}
   LABELS kv)
 set(_kv_power ${_kv_store} ${_kv}/engine.c ${_kv}/engine_out.c ${_kv}/commands.c
-  ${_kv}/command_keys.c ${_kv}/command_server.c ${_kv}/command_strings.c ${_kv}/resp.c
+  ${_kv}/command_keys.c ${_kv}/command_server.c ${_kv}/command_strings.c
+  ${_kv}/command_numbers.c ${_kv}/command_ranges.c ${_kv}/command_expire.c ${_kv}/command_scan.c
+  ${_kv}/command_move.c ${_kv}/command_dump.c ${_kv}/rdb.c ${_kv}/command_object.c ${_kv}/resp.c
   ${_kv}/tenant.c)
 snic_test(kv_power files SOURCES support/kv_files_direct.c support/kv_model.c ${_kv_power}
   LABELS kv TIMEOUT 1800)
