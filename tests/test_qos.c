@@ -76,6 +76,7 @@ static void open_mem(struct conformance_io *c, const struct conformance_io_backe
         o.part_bytes = 4096;
         o.parts = 1;
         o.flags = SNIC_QOS_AUTO | SNIC_QOS_WAITS;
+        o.tenant_depth = depth; /* the door's contract: one user may fill it */
     }
     inner = c->io;
     assert_int_equal(qx_open(&c->io, inner, &o), 0);
@@ -273,6 +274,88 @@ static void test_qos_tenant_depth_busy(void **state)
     assert_int_equal(v.busy, COUNT - LIMIT);
     assert_int_equal(v.completed, LIMIT);
     rig_close(&g);
+    free(mem);
+}
+
+/* A FLUSH is a request as the others: a tenant that sends nothing else is refused beyond its limit,
+ * and leaves the others their places. */
+static void test_qos_flush_counts_in_tenant_depth(void **state)
+{
+    enum { COUNT = 32, LIMIT = 8 };
+    struct rig g;
+    struct request r[COUNT];
+    struct snic_qos_tenant_view v;
+    struct snic_qos_opts o = {
+        .opts_size = sizeof(o), .flags = SNIC_QOS_AUTO, .depth = COUNT, .tenant_depth = LIMIT};
+    unsigned char *mem = buffer(4096);
+    (void)state;
+    rig_open(&g, &o);
+    for (int i = 0; i < COUNT - 1; i++) {
+        request_init(&r[i], g.io, SNIC_IO_FLUSH, 0, NULL, 0);
+        r[i].req.tenant = 1;
+        assert_int_equal(request_submit(&r[i]), 1);
+    }
+    assert_int_equal(run(&g, SNIC_IO_READ, 2, 0, mem, 4096), 4096);
+    for (int i = 0; i < COUNT - 1; i++) {
+        request_wait(&r[i]);
+        assert_int_equal(r[i].req.result, i < LIMIT ? 0 : SNIC_EBUSY);
+    }
+    assert_int_equal(snic_qos_get_tenant_view(g.io, 1, &v), 0);
+    assert_int_equal(v.busy, COUNT - 1 - LIMIT);
+    assert_int_equal(v.errors, 0);
+    assert_int_equal(v.requests, 0);
+    rig_close(&g);
+    free(mem);
+}
+
+/* Without an option a tenant that is alone may have the whole depth; beside others no tenant takes
+ * the last place, however many it asks for. */
+static void test_qos_default_depth_leaves_places(void **state)
+{
+    enum { DEPTH = 24 };
+    struct rig g;
+    struct request r[DEPTH], others[DEPTH];
+    struct snic_qos_opts o = {.opts_size = sizeof(o), .flags = SNIC_QOS_AUTO, .depth = DEPTH};
+    unsigned char *mem = buffer(4096);
+    (void)state;
+    for (uint32_t tenants = 1; tenants <= 3; tenants++) {
+        uint32_t taken[4] = {0}, refused = 0;
+        rig_open(&g, &o);
+        for (uint32_t t = 1; t < tenants; t++) /* known, and idle */
+            assert_int_equal(run(&g, SNIC_IO_READ, t, 0, mem, 4096), 4096);
+        for (uint32_t i = 0; i < DEPTH; i++) {
+            request_init(&r[i], g.io, SNIC_IO_READ, 0, mem, 4096);
+            r[i].req.tenant = SNIC_QOS_DEFAULT;
+            assert_int_equal(request_submit(&r[i]), 1);
+            if (tenants > 1 && i == DEPTH / 2 - 1)
+                break; /* what is refused beyond has a place until its done, too */
+        }
+        uint32_t first = tenants > 1 ? DEPTH / 2 : DEPTH;
+        for (uint32_t t = 1, n = 0; t < tenants; t++, n++) {
+            request_init(&others[n], g.io, SNIC_IO_READ, 0, mem, 4096);
+            others[n].req.tenant = t;
+            assert_int_equal(request_submit(&others[n]), 1);
+        }
+        struct request more;
+        if (tenants > 1) {
+            request_init(&more, g.io, SNIC_IO_READ, 0, mem, 4096);
+            more.req.tenant = SNIC_QOS_DEFAULT;
+            assert_int_equal(request_submit(&more), 1);
+            request_wait(&more);
+            refused += more.req.result == SNIC_EBUSY;
+        }
+        for (uint32_t i = 0; i < first; i++) {
+            request_wait(&r[i]);
+            taken[0] += r[i].req.result == 4096;
+        }
+        for (uint32_t n = 0; n + 1 < tenants; n++) {
+            request_wait(&others[n]);
+            assert_int_equal(others[n].req.result, 4096);
+        }
+        assert_int_equal(taken[0], first);
+        assert_int_equal(refused, tenants > 1);
+        rig_close(&g);
+    }
     free(mem);
 }
 
@@ -496,6 +579,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_qos_tenants_added_set_removed),
         cmocka_unit_test(test_qos_unknown_ids_default_or_automatic),
         cmocka_unit_test(test_qos_tenant_depth_busy),
+        cmocka_unit_test(test_qos_flush_counts_in_tenant_depth),
+        cmocka_unit_test(test_qos_default_depth_leaves_places),
         cmocka_unit_test(test_qos_credit_is_in_requests),
         cmocka_unit_test(test_qos_backlogged_tenants_share_by_weight),
         cmocka_unit_test(test_qos_flood_leaves_quiet_tenant_alone),

@@ -35,6 +35,7 @@ static void open_file(struct conformance_io *c, const struct conformance_io_back
     (void)unlink(path); /* the handle keeps it */
     struct snic_qos_opts q = {
         .opts_size = sizeof(q), .flags = SNIC_QOS_AUTO, .depth = depth, .part_bytes = b->align};
+    q.tenant_depth = depth; /* the door's contract: one user may fill it */
     assert_int_equal(qx_open(&c->io, file, &q), 0);
 }
 

@@ -136,6 +136,14 @@ struct snic_gimbal;
 
 enum snic_gimbal_op { SNIC_GIMBAL_READ = 0, SNIC_GIMBAL_WRITE = 1 };
 
+/** How an I/O ended, for snic_gimbal_complete(). */
+enum snic_gimbal_outcome {
+    SNIC_GIMBAL_FAILED = 0, /**< counted as an error; its latency is not measured            */
+    SNIC_GIMBAL_DONE = 1,   /**< its bytes are counted and its latency measured              */
+    SNIC_GIMBAL_UNTIMED = 2 /**< neither an error nor a measure of the device: one that moved
+                                 no bytes (a discard), or was withdrawn before it was sent  */
+};
+
 /** The printed algorithms where ours depart from them; see the departures above. */
 #define SNIC_GIMBAL_DISCARD (1u << 0)       /**< Alg. 1 line 14: drop tokens when overloaded      */
 #define SNIC_GIMBAL_SLOT_ABOVE (1u << 1)    /**< Alg. 2 line 7: a slot closes above its size      */
@@ -253,7 +261,7 @@ struct snic_gimbal_tenant_view {
     uint64_t device_ns; /**< sum of complete - poll                                        */
     uint32_t deferred;  /**< 1: without a free slot                                        */
     uint32_t draining;  /**< 1: removed, I/Os still inside                                 */
-    uint64_t errors;    /**< completed without ok                                          */
+    uint64_t errors;    /**< ended as FAILED                                              */
     uint32_t lost;      /**< in flight, of slots that were given up                        */
     uint32_t parked;    /**< 1: waits for its own caps                                     */
 };
@@ -314,10 +322,10 @@ SNIC_API struct snic_gimbal_io *snic_gimbal_poll(struct snic_gimbal *g, uint64_t
  */
 SNIC_API uint64_t snic_gimbal_deadline_ns(const struct snic_gimbal *g) SNIC_NONNULL(1);
 /**
- * The device finished an I/O that poll gave (asserted): it is the caller's again. @p ok 0: it
- * failed, and says nothing about the device's speed. [owner]
+ * The device finished an I/O that poll gave (asserted): it is the caller's again.
+ * @param outcome  enum snic_gimbal_outcome (asserted). [owner]
  */
-SNIC_API void snic_gimbal_complete(struct snic_gimbal *g, struct snic_gimbal_io *io, int ok,
+SNIC_API void snic_gimbal_complete(struct snic_gimbal *g, struct snic_gimbal_io *io, int outcome,
                                    uint64_t now_ns) SNIC_NONNULL(1, 2);
 /**
  * Take back an I/O that waits. It must be inside (asserted). [owner]

@@ -28,16 +28,20 @@
  *     or, if it was short, the bytes up to there. Parts behind it may have been transferred,
  *     too. A cancelled request whose first parts were done reports these as a short transfer.
  *   FLUSH passes the queues: it reaches the device when it is submitted, or as soon as that has
- *     room, and so covers what completed before. It has no cost and carries no credit.
+ *     room, and so covers what completed before. It has no cost and carries no credit, but it is
+ *     one of its tenant's requests (Limits).
  *   Cost. A READ or WRITE counts by its bytes, but at least as 4 KiB.
- *   ZERO, DISCARD are not split and cost a write of their length, at most part_bytes: a
- *     device does not move their bytes. Their time on the device is not measured as a write's.
+ *   ZERO is split and costs as a WRITE: many devices and all files without such a command write
+ *     the zeros. DISCARD is not split and costs a write of its length, at most part_bytes: no
+ *     bytes move. Their time on the device is not measured as a write's.
  *   Priority 0..7; larger ones count as 7.
  *   Times. queued_ns: accepted; device_ns: the first part was sent; done_ns: the last returned.
  *   Credit. How many requests like this one the tenant may have under way, at least 1; 0 for
  *     FLUSH and for what was refused or cancelled before the device saw it.
  *   Limits. `depth` requests in all: beyond that submit takes none (io.h). A tenant may have
- *     tenant_depth of them; what it submits beyond ends with SNIC_EBUSY.
+ *     tenant_depth of them; what it submits beyond ends with SNIC_EBUSY. Where that is 0 a tenant
+ *     that is alone may have all; beside others as many as are free, so that however many a
+ *     tenant submits, at least one request of each other tenant is taken.
  *   Closing waits for what is inside, but for no cap: the tenants' end with it.
  *   Device gone. When the inner handle refuses for good, everything queued ends with that
  *     error from the loop, and submit returns it.
@@ -88,7 +92,7 @@ struct snic_qos_opts {
     uint32_t flags;       /**< SNIC_QOS_*                                                */
     uint32_t tenants_max; /**< beside the default one, 1..SNIC_GIMBAL_TENANTS_MAX - 1; default 64 */
     uint32_t depth;       /**< requests inside, 1..65536; default the inner handle's     */
-    uint32_t tenant_depth; /**< of one tenant, 1..depth; default depth                    */
+    uint32_t tenant_depth; /**< of one tenant, 1..depth; default 0: see Limits           */
     uint32_t
         device_depth;    /**< parts on the device at once; default and at most the inner handle's */
     uint32_t parts;      /**< beyond one per request, 1..65536; default 512              */

@@ -318,8 +318,10 @@ uint64_t snic_gimbal_deadline_ns(const struct snic_gimbal *g)
     return g->deadline_ns;
 }
 
-void snic_gimbal_complete(struct snic_gimbal *g, struct snic_gimbal_io *io, int ok, uint64_t now_ns)
+void snic_gimbal_complete(struct snic_gimbal *g, struct snic_gimbal_io *io, int outcome,
+                          uint64_t now_ns)
 {
+    SNIC_ASSERT(outcome >= SNIC_GIMBAL_FAILED && outcome <= SNIC_GIMBAL_UNTIMED);
     SNIC_ASSERT(io->tenant < g->o.tenants_max);
     SNIC_ASSERT((io->state & 0xff) == GIMBAL_IO_OUT);
     struct gimbal_tenant *t = &g->tenants[io->tenant];
@@ -328,14 +330,14 @@ void snic_gimbal_complete(struct snic_gimbal *g, struct snic_gimbal_io *io, int 
     t->inflight--;
     t->device_ns += g->now_ns - io->sent_ns;
     g->alive_ns = g->now_ns;
-    if (ok) {
+    if (outcome == SNIC_GIMBAL_DONE) {
         t->bytes[io->op] += io->size;
         t->ios[io->op]++;
         gimbal_bucket_fill(g, g->now_ns); /* at the rate and the shares until now */
         gimbal_congestion_done(g, io, g->now_ns);
         gimbal_cost_done(g, io, g->now_ns);
     } else {
-        t->errors++;
+        t->errors += outcome == SNIC_GIMBAL_FAILED;
     }
     gimbal_slot_done(g, t, io);
     io->credit = gimbal_slot_credit(g, t);

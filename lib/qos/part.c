@@ -64,6 +64,8 @@ static void part_fill(const struct qos *q, struct qos_slot *slot, struct qos_par
     out->region = req->region;
     if (req->op == SNIC_IO_READ || req->op == SNIC_IO_WRITE)
         part_cut(q, slot, out);
+    else if (req->op == SNIC_IO_ZERO) /* a device without such a command writes them */
+        out->length = snic_min_u64(req->length - slot->next, q->opts.part_bytes);
     else
         out->length = req->length;
     slot->next += out->length;
@@ -189,7 +191,7 @@ void qos_withdraw(struct qos *q, struct qos_slot *slot, int error)
         } else if (part->state == QOS_PART_READY) {
             part_unready(q, part);
             if (slot->req->op != SNIC_IO_FLUSH)
-                snic_gimbal_complete(q->gimbal, &part->gio, 0, q->now_ns);
+                snic_gimbal_complete(q->gimbal, &part->gio, SNIC_GIMBAL_UNTIMED, q->now_ns);
         } else {
             continue;
         }

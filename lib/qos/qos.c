@@ -56,7 +56,7 @@ static void qos_finish(struct qos *q, struct qos_slot *slot)
         struct qos_tenant *t = &q->tenants[slot->tenant];
         t->completed++;
         t->errors += req->result < 0;
-        if (q->waits != NULL && slot->device_ns != UINT64_MAX)
+        if (q->waits != NULL && slot->device_ns != UINT64_MAX && req->op != SNIC_IO_FLUSH)
             snic_hist_record(&q->waits[slot->tenant], req->device_ns - req->queued_ns);
         qos_tenant_leave(q, slot->tenant);
     }
@@ -196,9 +196,12 @@ void qos_part_done(struct snic_io_req *req)
     q->sent--;
     slot->device_ns = snic_min_u64(slot->device_ns, req->device_ns);
     if (req->op != SNIC_IO_FLUSH) {
-        int moved = (req->op == SNIC_IO_READ || req->op == SNIC_IO_WRITE) &&
-                    req->result == (int64_t)req->length;
-        snic_gimbal_complete(q->gimbal, &part->gio, moved, now);
+        int outcome = SNIC_GIMBAL_UNTIMED; /* ZERO, DISCARD: not a write's time */
+        if (req->result != (int64_t)req->length)
+            outcome = SNIC_GIMBAL_FAILED;
+        else if (req->op == SNIC_IO_READ || req->op == SNIC_IO_WRITE)
+            outcome = SNIC_GIMBAL_DONE;
+        snic_gimbal_complete(q->gimbal, &part->gio, outcome, now);
         slot->credit = part->gio.credit;
     }
     qos_part_end(q, part, req->result, req->os_error);
@@ -210,6 +213,20 @@ void qos_part_done(struct snic_io_req *req)
 
 /* ---- Ops ---- */
 
+/**
+ * How many requests one tenant may have inside. Without an option: all, where no other tenant is
+ * there; else as many as are free, so that one that floods the switch leaves half of it, two a
+ * third, and n always one share in n + 1.
+ */
+static uint32_t qos_tenant_depth(const struct qos *q)
+{
+    if (q->opts.tenant_depth != 0)
+        return q->opts.tenant_depth;
+    if (q->tenants_added == 0)
+        return q->opts.depth;
+    return (uint32_t)snic_max_u64(1, q->opts.depth - q->requests + 1); /* this one is counted */
+}
+
 static void qos_start(struct qos *q, struct qos_slot *slot)
 {
     struct snic_io_req *req = slot->req;
@@ -218,12 +235,8 @@ static void qos_start(struct qos *q, struct qos_slot *slot)
         qos_refuse(q, slot, r);
         return;
     }
-    if (req->op == SNIC_IO_FLUSH) {
-        qos_feed_flush(q, slot);
-        return;
-    }
     uint32_t index = qos_tenant_of(q, req->tenant);
-    if (q->tenants[index].requests >= q->opts.tenant_depth) {
+    if (q->tenants[index].requests >= qos_tenant_depth(q)) {
         q->tenants[index].busy++;
         q->busy++;
         qos_refuse(q, slot, SNIC_EBUSY);
@@ -231,7 +244,10 @@ static void qos_start(struct qos *q, struct qos_slot *slot)
     }
     slot->tenant = index;
     qos_tenant_enter(q, index);
-    qos_feed(q, slot);
+    if (req->op == SNIC_IO_FLUSH)
+        qos_feed_flush(q, slot);
+    else
+        qos_feed(q, slot);
 }
 
 static int qos_submit(struct snic_io *io, struct snic_io_req **reqs, uint32_t n)
@@ -337,7 +353,6 @@ static int qos_options(struct snic_qos_opts *o, struct snic_gimbal_opts *g,
     t->opts_size = sizeof(*t);
     o->tenants_max = o->tenants_max != 0 ? o->tenants_max : 64;
     o->depth = o->depth != 0 ? o->depth : inner->depth_max;
-    o->tenant_depth = o->tenant_depth != 0 ? o->tenant_depth : o->depth;
     o->device_depth = o->device_depth != 0 ? o->device_depth : inner->depth_max;
     o->device_depth = (uint32_t)snic_min_u64(o->device_depth, inner->depth_max);
     o->parts = o->parts != 0 ? o->parts : 512;

@@ -116,6 +116,7 @@ struct qos {
     uint32_t tenant_free;
     struct snic_link idle;
     uint32_t automatic;
+    uint32_t tenants_added;  /* ADDED, beside the default one */
     struct snic_hist *waits; /* per tenant, or NULL */
     uint64_t evicted;
     uint64_t unknown;

@@ -57,6 +57,7 @@ static void qos_tenant_drop(struct qos *q, uint32_t index)
     qos_tenant_unhash(q, index);
     snic_link_remove(&t->idle);
     q->automatic -= (uint32_t)t->automatic;
+    q->tenants_added--;
     t->automatic = 0;
     if (t->requests == 0)
         qos_tenant_free(q, index);
@@ -111,6 +112,7 @@ static int qos_tenant_add(struct qos *q, uint32_t id, const struct snic_gimbal_t
     *bucket = index;
     if (q->waits != NULL)
         snic_hist_reset(&q->waits[index]);
+    q->tenants_added++;
     *out = index;
     return 0;
 }
