@@ -26,6 +26,13 @@ for v in v2 v3; do
     test "$(grep -c '^16 66.67 66.67 66.67 66.67$' "$dir/$v.out")" -eq 7
     grep -q '</svg>' "$dir/$v.svg"
 done
+# names with blanks count as the others
+sed 's|/data/a|/data/my file 1|' "$dir/v2" >"$dir/blank2"
+sed 's|/data/a|/data/my file 1|' "$dir/v3" >"$dir/blank3"
+for v in blank2 blank3; do
+    "$sim" --iolog "$dir/$v" >"$dir/$v.out"
+    grep -q '^# 12 references, 4 distinct pages$' "$dir/$v.out"
+done
 refused() {
     code=0
     "$sim" "$@" >"$dir/out" 2>"$dir/err" || code=$?
@@ -36,9 +43,21 @@ echo "not an iolog" >"$dir/bad"
 printf 'fio version 2 iolog\n/a read 5\n' >"$dir/short"
 refused --iolog "$dir/bad"
 refused --iolog "$dir/short"
+grep -q "short: line 2 is cut off: NAME ACTION OFFSET LENGTH is wanted" "$dir/err"
 refused --iolog "$dir/none"
+grep -q "none: No such file or directory" "$dir/err"
+# one misspelled action in a trace that is good otherwise
+sed 's|/data/a read 8192|/data/a raed 8192|' "$dir/v2" >"$dir/misspelled"
+refused --iolog "$dir/misspelled"
+grep -q "misspelled: line 6 has no action that fio writes (read, write" "$dir/err"
+printf 'fio version 3 iolog\n/a read 0 4096\n' >"$dir/untimed"
+refused --iolog "$dir/untimed"
+grep -q "untimed: line 2 does not begin with a time" "$dir/err"
+printf 'fio version 2 iolog\n/a add\n/a open\n' >"$dir/empty"
+refused --iolog "$dir/empty"
+grep -q "empty: has no read and no write" "$dir/err"
 refused --trace nothing
-refused --peers nobody
+refused --peers none
 refused --page 1
 refused --refs
 refused --wrong 1

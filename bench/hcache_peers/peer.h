@@ -35,8 +35,15 @@ extern const char *const hcache_trace_names[];
 /** 0, or -1 no such name or no memory. */
 int hcache_trace_make(struct hcache_trace *t, const char *name, uint64_t refs, uint64_t pages,
                       uint64_t seed);
-/** fio's iolog, version 2 or 3, in pages of @p page_bytes: 0, or the number of the bad line. */
-long hcache_trace_iolog(struct hcache_trace *t, const char *path, uint32_t page_bytes);
+/** Why a trace was refused. */
+struct hcache_trace_error {
+    long line;        /* 0: the file as a whole */
+    const char *text; /* what is wrong with it */
+};
+/** fio's iolog, version 2 or 3, in pages of @p page_bytes: 0; -1 and @p why. Names may have blanks.
+ */
+int hcache_trace_iolog(struct hcache_trace *t, const char *path, uint32_t page_bytes,
+                       struct hcache_trace_error *why);
 /** Counts distinct; called by the two above. */
 int hcache_trace_count(struct hcache_trace *t);
 void hcache_trace_free(struct hcache_trace *t);

@@ -4,6 +4,7 @@
 
 #include "snicstore/base.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -203,60 +204,133 @@ static int trace_add(struct hcache_trace *t, uint64_t *room, uint64_t ino, uint6
     return 0;
 }
 
-/* "name read 4096 512" in version 2, a time before it in version 3. 0, or -1. */
-static int trace_line(struct hcache_trace *t, uint64_t *room, char *line, int version,
-                      uint32_t page_bytes)
+static int trace_word(const char *word, const char *const *known)
 {
-    char name[256], action[32];
-    unsigned long long when, offset = 0, bytes = 0;
-    int n =
-        version == 3
-            ? sscanf(line, "%llu %255s %31s %llu %llu", &when, name, action, &offset, &bytes) - 1
-            : sscanf(line, "%255s %31s %llu %llu", name, action, &offset, &bytes);
-    uint64_t lpn;
+    for (; *known != NULL; known++)
+        if (strcmp(word, *known) == 0)
+            return 1;
+    return 0;
+}
 
-    if (n < 2)
-        return n <= 0 ? 0 : -1; /* an empty line */
-    if (strcmp(action, "read") != 0 && strcmp(action, "write") != 0)
-        return 0; /* add, open, close, sync, trim, wait */
-    if (n < 4 || bytes > (1u << 30) || offset + bytes < offset)
+/* The last word of the line, cut off it; "" when there is none. */
+static char *trace_last(char *line)
+{
+    size_t n = strlen(line);
+    char *word;
+
+    while (n > 0 && strchr(" \t\r\n", line[n - 1]) != NULL)
+        line[--n] = 0;
+    word = line + n;
+    while (word > line && word[-1] != ' ' && word[-1] != '\t')
+        word--;
+    if (word > line)
+        word[-1] = 0;
+    return word > line ? word : line + n;
+}
+
+static int trace_number(const char *word, uint64_t *out)
+{
+    char *end;
+
+    if (*word < '0' || *word > '9')
         return -1;
+    errno = 0;
+    *out = strtoull(word, &end, 10);
+    return *end == 0 && errno == 0 ? 0 : -1;
+}
+
+/*
+ * "NAME read 4096 512" in version 2, a time before it in version 3. The name may have blanks, so
+ * the line is read from its end. 0; -1, and why says what is wrong.
+ */
+static int trace_line(struct hcache_trace *t, uint64_t *room, char *line, int version,
+                      uint32_t page_bytes, struct hcache_trace_error *why)
+{
+    static const char *const file_actions[] = {"add", "open", "close", NULL};
+    static const char *const io_actions[] = {"read",     "write", "trim", "sync",
+                                             "datasync", "wait",  NULL};
+    uint64_t when, offset = 0, bytes = 0, lpn;
+    char *last, *number, *action;
+
+    line += strspn(line, " \t\r\n");
+    if (*line == 0)
+        return 0;
+    if (version == 3) {
+        size_t n = strcspn(line, " \t");
+        char *rest = line + n + (line[n] != 0);
+
+        line[n] = 0;
+        why->text = "does not begin with a time, as version 3 does";
+        if (trace_number(line, &when) != 0)
+            return -1;
+        line = rest;
+    }
+    last = trace_last(line);
+    why->text = "is cut off: NAME ACTION OFFSET LENGTH is wanted";
+    if (trace_word(last, file_actions))
+        return *line != 0 ? 0 : -1;
+    why->text = "has no action that fio writes (read, write, trim, sync, datasync, wait; "
+                "add, open, close)";
+    if (trace_number(last, &bytes) != 0)
+        return -1;
+    number = trace_last(line);
+    if (strcmp(number, "wait") == 0)
+        return 0; /* a pause has one number */
+    if (trace_word(number, io_actions)) {
+        why->text = "is cut off: NAME ACTION OFFSET LENGTH is wanted";
+        return -1;
+    }
+    action = trace_number(number, &offset) == 0 ? trace_last(line) : number;
+    if (!trace_word(action, io_actions))
+        return -1;
+    why->text = "has no file name";
+    if (*line == 0)
+        return -1;
+    if (strcmp(action, "read") != 0 && strcmp(action, "write") != 0)
+        return 0;
+    why->text = "has a length above 1 GiB, or an offset beyond 2^64";
+    if (bytes > (1u << 30) || offset + bytes < offset)
+        return -1;
+    why->text = "does not fit into memory";
     for (lpn = offset / page_bytes; lpn * page_bytes < offset + bytes; lpn++)
-        if (trace_add(t, room, trace_file(name), lpn) != 0)
+        if (trace_add(t, room, trace_file(line), lpn) != 0)
             return -1;
     return 0;
 }
 
-long hcache_trace_iolog(struct hcache_trace *t, const char *path, uint32_t page_bytes)
+int hcache_trace_iolog(struct hcache_trace *t, const char *path, uint32_t page_bytes,
+                       struct hcache_trace_error *why)
 {
     FILE *f = fopen(path, "r");
-    char line[1024];
+    size_t line_room = 0;
+    char *line = NULL;
     uint64_t room = 0;
-    long number = 1;
-    int version = 0;
+    int version = 0, bad;
 
     memset(t, 0, sizeof(*t));
-    if (f == NULL)
-        return 1;
-    if (fgets(line, sizeof(line), f) == NULL ||
-        sscanf(line, "fio version %d iolog", &version) != 1 || version < 2 || version > 3) {
-        fclose(f);
-        return 1;
+    memset(why, 0, sizeof(*why));
+    if (f == NULL) {
+        why->text = strerror(errno);
+        return -1;
     }
-    while (fgets(line, sizeof(line), f) != NULL) {
-        number++;
-        if (trace_line(t, &room, line, version, page_bytes) != 0) {
-            fclose(f);
-            hcache_trace_free(t);
-            return number;
-        }
+    why->line = 1;
+    why->text = "is not 'fio version 2 iolog' or 'fio version 3 iolog'";
+    bad = getline(&line, &line_room, f) < 0 ||
+          sscanf(line, "fio version %d iolog", &version) != 1 || version < 2 || version > 3;
+    while (!bad && getline(&line, &line_room, f) >= 0) {
+        why->line++;
+        bad = trace_line(t, &room, line, version, page_bytes, why) != 0;
     }
-    fclose(f);
-    if (t->count == 0 || hcache_trace_count(t) != 0) {
+    free(line);
+    (void)fclose(f);
+    if (!bad && (t->count == 0 || hcache_trace_count(t) != 0)) {
+        why->line = 0;
+        why->text = t->count == 0 ? "has no read and no write" : "does not fit into memory";
+        bad = 1;
+    }
+    if (bad)
         hcache_trace_free(t);
-        return number;
-    }
-    return 0;
+    return bad ? -1 : 0;
 }
 
 double hcache_trace_run(const struct hcache_trace *t, const struct hcache_peer *p, uint64_t pages)

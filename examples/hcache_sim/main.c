@@ -141,17 +141,19 @@ static void draw(const char *title)
 
 int main(int argc, char **argv)
 {
+    struct hcache_trace_error why;
     struct hcache_trace t;
-    char line[32];
     int p, k;
 
     options(argc, argv);
     if (sim.iolog != NULL) {
-        long bad = hcache_trace_iolog(&t, sim.iolog, (uint32_t)sim.page);
-
-        snprintf(line, sizeof(line), "line %ld", bad);
-        if (bad != 0)
-            mistake(sim.iolog, line);
+        if (hcache_trace_iolog(&t, sim.iolog, (uint32_t)sim.page, &why) != 0) {
+            if (why.line != 0)
+                fprintf(stderr, "hcache_sim: %s: line %ld %s\n", sim.iolog, why.line, why.text);
+            else
+                fprintf(stderr, "hcache_sim: %s: %s\n", sim.iolog, why.text);
+            exit(2);
+        }
     } else if (hcache_trace_make(&t, sim.trace, sim.refs, sim.refs / 8, sim.seed) != 0) {
         mistake("no such trace", sim.trace);
     }
