@@ -17,7 +17,8 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 DOCUMENTS = "tests/limits"
-WORDS = r"(?:MAX|LIMIT|DEPTH|POOL|SLOTS|ENTRIES|WINDOW|BUFFERS|PLACES|SERVERS|CONNS|TRIES|NS|MS|SECONDS)"
+WORDS = (r"(?:MAX|LIMIT|DEPTH|POOL|SLOTS|ENTRIES|WINDOW|BUFFERS|PLACES|SERVERS|CONNS|TRIES|NS|MS|"
+         r"SECONDS)")
 MACRO = re.compile(rf"^\s*#\s*define\s+(\w*_{WORDS}(?:_[A-Z]+)?)\s+\(?[\dUS(]")
 CONSTANT = re.compile(rf"\b([A-Z][A-Z0-9_]*_{WORDS})\s*=\s*[\dA-Z(]")
 FIELD = re.compile(r"^\s+(?:uint32_t|uint64_t|uint16_t|size_t|unsigned|int)\s+"
