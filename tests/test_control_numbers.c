@@ -156,6 +156,39 @@ static void test_control_numbers_more_servers_than_numbers(void **state)
     crowded(SNIC_VOLUME_LUNA);
 }
 
+/* Two numbers, and a server that is used between any two uses of the others: it keeps its own. */
+static void least_recent(uint32_t transport)
+{
+    static unsigned char back[4096];
+    struct ctlfix *f = &fix;
+    struct snic_control_client_stats s;
+    enum { USES = 12 };
+    begin(f, transport, support_seed(), 2);
+    for (uint32_t i = 1; i < 3; i++)
+        assert_int_equal(ctlfix_move(f, 0, i, i), 0);
+    for (uint64_t i = 0; i < USES; i++) {
+        snic_control_client_get_stats(f->client[0].cc, &s);
+        uint64_t before = s.given_back;
+        io(f, SNIC_IO_READ, 0, back);
+        snic_control_client_get_stats(f->client[0].cc, &s);
+        if (i >= 2) /* moves were told, too */
+            assert_int_equal(s.given_back, before);
+        ctlfix_run(f, CTLFIX_MS);
+        io(f, SNIC_IO_READ, (1 + i % 2) << 21, back);
+        ctlfix_run(f, CTLFIX_MS);
+    }
+    assert_int_equal(s.crowded, 0);
+    ctlfix_check(f);
+    ctlfix_end(f);
+}
+
+static void test_control_numbers_least_recently_used_makes_room(void **state)
+{
+    (void)state;
+    least_recent(SNIC_VOLUME_SOLAR);
+    least_recent(SNIC_VOLUME_LUNA);
+}
+
 /* Late ones come after the move, after the death of who sent them, and to whom has its number. */
 static void weather(struct ctlfix *f)
 {
@@ -235,6 +268,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_control_numbers_rounds_solar),
         cmocka_unit_test(test_control_numbers_rounds_luna),
+        cmocka_unit_test(test_control_numbers_least_recently_used_makes_room),
         cmocka_unit_test(test_control_numbers_more_servers_than_numbers),
         cmocka_unit_test(test_control_numbers_many_solar),
         cmocka_unit_test(test_control_numbers_many_luna),

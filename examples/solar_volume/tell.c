@@ -144,6 +144,12 @@ static void why_text(const struct snic_ebs_wait *w, uint32_t why, char text[TELL
     if (kind == TELL_REFUSED && error == SNIC_ENOSPC)
         n = (size_t)snprintf(text, TELL_WHY,
                              "the catalog at %s says that no server has room for it", te.t.control);
+    else if (kind == TELL_REFUSED && error == SNIC_EHOSTUNREACH)
+        n = (size_t)snprintf(
+            text, TELL_WHY,
+            "the catalog at %s says that no server that is up has room for it, and "
+            "others are down",
+            te.t.control);
     else if (kind == TELL_REFUSED && error == SNIC_EBUSY)
         n = (size_t)snprintf(text, TELL_WHY,
                              "it is on one more server than this client connects to at a time "

@@ -452,8 +452,9 @@ struct snic_control_client_events {
     void (*lost)(void *ctx, uint32_t disk, int reason);
     /** The volume has been told, and accepts them. */
     void (*qos)(void *ctx, uint32_t disk, const struct snic_control_qos *q);
-    /** A segment is asked for in vain (SNIC_ENOSPC no server has room; SNIC_EBUSY its server is one
-     * more than servers_max, and I/Os wait for all others); it is asked for again. */
+    /** A segment is asked for in vain (SNIC_ENOSPC no server has room, and what waited has ended
+     * so, it is not asked for again; SNIC_EHOSTUNREACH none that can be reached has; SNIC_EBUSY its
+     * server is one more than servers_max, and I/Os wait for all others); it is asked for again. */
     void (*wanting)(void *ctx, uint32_t disk, uint64_t segment, int error);
     /** The catalog can be reached (1) or not (0). */
     void (*link)(void *ctx, int up);
@@ -503,6 +504,7 @@ struct snic_control_client_stats {
     uint32_t waiting;    /**< segments                                                           */
     uint32_t servers;    /**< with a number                                                      */
     uint64_t given_back; /**< numbers: servers that had to be connected to anew               */
+    uint64_t no_room;    /**< lookups answered so: I/O that waited for a place ended with ENOSPC  */
     uint64_t crowded;    /**< times that no number could be given back                         */
     uint64_t refused;    /**< limits that the volume does not accept: those before hold        */
 };

@@ -375,6 +375,15 @@ SNIC_API SNIC_NODISCARD int snic_ebs_queue_map(struct snic_ebs_queue *q, uint32_
 SNIC_API SNIC_NODISCARD int snic_ebs_queue_hole(struct snic_ebs_queue *q, uint32_t disk,
                                                 uint64_t segment, uint64_t asked_ns,
                                                 uint64_t now_ns) SNIC_NONNULL(1);
+/**
+ * A segment can have no place: what waits for one there, and was told of none before, ends with
+ * @p result. Not remembered: what comes later asks again. O(RPCs of the disk). [owner]
+ * @param result  SNIC_ENOSPC, say
+ * @return 0; SNIC_ENOENT disk
+ */
+SNIC_API SNIC_NODISCARD int snic_ebs_queue_refuse(struct snic_ebs_queue *q, uint32_t disk,
+                                                  uint64_t segment, int result, uint64_t now_ns)
+    SNIC_NONNULL(1);
 /** For a place: a write, and what was told of one before. */
 #define SNIC_EBS_WAITS_PLACE (1u << 0)
 /** For a place, if there is one: what snic_ebs_queue_hole() ends. */

@@ -360,6 +360,13 @@ SNIC_API SNIC_NODISCARD int snic_solar_map(struct snic_solar *c, uint32_t disk, 
  */
 SNIC_API SNIC_NODISCARD int snic_solar_hole(struct snic_solar *c, uint32_t disk, uint64_t segment,
                                             uint64_t asked_ns, uint64_t now_ns) SNIC_NONNULL(1);
+/**
+ * The answer to MAP where the segment can have no place now: what waits for one, never told of any,
+ * ends with @p result (SNIC_ENOSPC, say). Not remembered: the next write asks again. [owner]
+ * @return 0; SNIC_ENOENT disk
+ */
+SNIC_API SNIC_NODISCARD int snic_solar_refuse(struct snic_solar *c, uint32_t disk, uint64_t segment,
+                                              int result, uint64_t now_ns) SNIC_NONNULL(1);
 /** @return SNIC_EBS_WAITS_*: what waits for a segment [owner] */
 SNIC_API uint32_t snic_solar_waits(const struct snic_solar *c, uint32_t disk, uint64_t segment)
     SNIC_NONNULL(1);

@@ -382,6 +382,13 @@ SNIC_API SNIC_NODISCARD int snic_volume_map(struct snic_volume *v, uint32_t disk
  */
 SNIC_API SNIC_NODISCARD int snic_volume_hole(struct snic_volume *v, uint32_t disk, uint64_t segment,
                                              uint64_t asked_ns) SNIC_NONNULL(1);
+/**
+ * A segment that map() asked for can have no place now: what waits for one, never told of any, ends
+ * with @p result, as SNIC_ENOSPC. Not remembered: the next write asks again. [owner]
+ * @return 0; SNIC_ENOENT disk
+ */
+SNIC_API SNIC_NODISCARD int snic_volume_refuse(struct snic_volume *v, uint32_t disk,
+                                               uint64_t segment, int result) SNIC_NONNULL(1);
 /** @return SNIC_EBS_WAITS_* (ebs_queue.h): what waits for a segment; without PLACE in it none has
  * to be made, if the segment was never written: snic_volume_hole() [owner] */
 SNIC_API uint32_t snic_volume_waits(const struct snic_volume *v, uint32_t disk, uint64_t segment)

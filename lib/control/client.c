@@ -189,6 +189,17 @@ static int control_client_number(struct snic_control_client *c, uint32_t id, int
     return 0;
 }
 
+/* A number is free as soon as some I/O has ended, all else takes longer. */
+static void control_client_put_off(struct snic_control_client *c, struct control_client_want *w,
+                                   int number)
+{
+    w->due_ns = control_client_now(c) + SNIC_CONTROL__CLIENT_WANT_NS;
+    if (number != SNIC_EBUSY)
+        return;
+    w->due_ns = control_client_now(c) + SNIC_CONTROL__CLIENT_SOON_NS;
+    snic_loop_arm(c->o.loop, &c->timer, w->due_ns);
+}
+
 static void control_client_item(struct snic_control_client *c, uint32_t disk,
                                 const struct snic_control_item *it, uint32_t tag)
 {
@@ -212,13 +223,15 @@ static void control_client_item(struct snic_control_client *c, uint32_t disk,
         control_want_nowhere(c, w, tag);
         return;
     }
-    w->due_ns = control_client_now(c);
-    if (it->status == 0 && r == SNIC_EBUSY) { /* a number is free as soon as some I/O has ended */
-        w->due_ns += SNIC_CONTROL__CLIENT_SOON_NS;
-        snic_loop_arm(c->o.loop, &c->timer, w->due_ns);
-    } else {
-        w->due_ns += SNIC_CONTROL__CLIENT_WANT_NS;
+    if (it->status == SNIC_ENOSPC) { /* to wait for room is the guest's to decide */
+        c->stats.no_room += snic_volume_refuse(c->v, disk, it->segment, SNIC_ENOSPC) == 0;
+        if (snic_volume_waits(c->v, disk, it->segment) == 0) {
+            control_want_free(c, w);
+            w = NULL;
+        }
     }
+    if (w != NULL)
+        control_client_put_off(c, w, it->status == 0 ? r : 0);
     if (c->e.wanting != NULL)
         c->e.wanting(c->ctx, disk, it->segment, r);
 }

@@ -158,6 +158,7 @@ struct control_node {
     uint32_t pad;
     uint64_t free;
     uint64_t places;
+    uint64_t lost_ns; /* when it was READY last; 0: never in this process */
     struct snic_net_addr addr;
     struct snic_net_addr peer;
 };
@@ -220,10 +221,11 @@ struct snic_control {
     uint64_t uuid[2];
     uint64_t incarnation;
     uint64_t head_ts;
-    uint64_t ts;       /* used last */
-    uint64_t position; /* appended last */
-    uint32_t vd;       /* used last */
-    uint32_t turn;     /* node that had a segment last */
+    uint64_t ts;         /* used last */
+    uint64_t serving_ns; /* since then */
+    uint64_t position;   /* appended last */
+    uint32_t vd;         /* used last */
+    uint32_t turn;       /* node that had a segment last */
     struct control_disk *disks;
     struct control_seg *segs;
     struct control_node *nodes;

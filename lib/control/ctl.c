@@ -301,6 +301,7 @@ static void control_serve(struct snic_control *c)
 {
     uint64_t now = control_now(c);
     c->serving = 1;
+    c->serving_ns = control_now(c);
     for (uint32_t i = 0; i < c->o.disks_max; i++)
         if (c->disks[i].used && c->disks[i].held)
             c->disks[i].grace_ns = now + c->o.lease_ns;

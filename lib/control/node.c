@@ -45,6 +45,7 @@ static void control_node_down(struct snic_control *c, struct control_node *n)
         return;
     n->session = SNIC_CONTROL__NIL;
     n->state = CONTROL_DOWN;
+    n->lost_ns = control_now(c);
     control_op_node_gone(c, n->id - 1);
     SNIC_ASSERT(n->making == 0 && n->copying == 0);
     control_tell(c, SNIC_CONTROL_SERVER_DOWN, n->id, 0, 0, n->segments);

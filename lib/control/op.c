@@ -8,6 +8,7 @@
 
 enum { CONTROL_MAKING = 0, CONTROL_MADE };
 #define SNIC_CONTROL__TRIES 4u
+#define SNIC_CONTROL__BACK_NS UINT64_C(10000000000) /* in which a server may come back */
 #define SNIC_CONTROL__COMMAND_NS UINT64_C(10000000000)
 #define SNIC_CONTROL__COPY_NS UINT64_C(60000000000)
 
@@ -184,12 +185,30 @@ uint32_t control_turn(struct snic_control *c)
     return SNIC_CONTROL__NIL;
 }
 
+/* No server has a free place, as far as is known: one that went a short while ago, or has not come
+ * since this process began, may have. */
+static int control_no_room(const struct snic_control *c)
+{
+    uint64_t now = control_now(c);
+    int r = SNIC_EHOSTUNREACH;
+    for (uint32_t i = 0; i < SNIC_CONTROL_SERVERS_MAX; i++) {
+        const struct control_node *n = &c->nodes[i];
+        if (n->ts == 0)
+            continue;
+        if (n->state == CONTROL_READY)
+            r = SNIC_ENOSPC;
+        else if (now - snic_max_u64(n->lost_ns, c->serving_ns) < SNIC_CONTROL__BACK_NS)
+            return SNIC_EHOSTUNREACH;
+    }
+    return r;
+}
+
 static int control_place_at(struct snic_control *c, struct control_op *op)
 {
     struct control_disk *d = &c->disks[op->disk];
     op->to = control_turn(c);
     if (op->to == SNIC_CONTROL__NIL)
-        return SNIC_ENOSPC;
+        return control_no_room(c);
     op->state = CONTROL_MAKING;
     op->gen = snic_volume_gen(d->lease, 0);
     c->nodes[op->to].making++;
@@ -230,7 +249,7 @@ int control_place(struct snic_control *c, struct control_disk *d, uint64_t segme
     }
     if (r != 0) {
         control_op_free(c, op);
-        if (r == SNIC_ENOSPC)
+        if (r == SNIC_ENOSPC || r == SNIC_EHOSTUNREACH)
             control_tell(c, SNIC_CONTROL_NO_PLACE, 0, d->vd, r, segment);
     }
     return r;
@@ -277,7 +296,7 @@ static void control_place_answer(struct snic_control *c, struct control_op *op, 
                               snic_control_seg_id(op->vd, op->segment), op->vd, 0, 0, NULL);
     int r = ++op->tries < SNIC_CONTROL__TRIES ? control_place_at(c, op) : status;
     if (r == SNIC_EPEERDEAD && op->to != SNIC_CONTROL__NIL)
-        r = SNIC_ENOSPC;
+        r = SNIC_EHOSTUNREACH;
     if (r != 0)
         control_place_end(c, op, r);
 }

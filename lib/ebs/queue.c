@@ -230,14 +230,23 @@ void ebs_disk_hole(struct snic_ebs_queue *q, struct snic_ebs_disk *d)
 }
 
 /* What is left of the disk's first I/O cannot be asked for: it ends with its RPCs. */
-static void ebs_io_refuse(struct snic_ebs_queue *q, struct snic_ebs_disk *d, struct snic_ebs_io *io)
+static void ebs_io_refuse(struct snic_ebs_queue *q, struct snic_ebs_disk *d, int result)
 {
+    struct snic_ebs_io *io = SNIC_CONTAINER(d->queue.next, struct snic_ebs_io, link);
     d->charged = 0;
     snic_link_remove(&io->link);
     io->cursor = io->blocks;
     if (io->result == 0)
-        io->result = SNIC_EIO;
+        io->result = result;
     ebs_io_progress(q, io);
+}
+
+void ebs_disk_refuse(struct snic_ebs_queue *q, struct snic_ebs_disk *d, int result)
+{
+    d->map_said = 0;
+    d->say_map = 0;
+    ebs_io_refuse(q, d, result);
+    ebs_disk_turn(q, d);
 }
 
 enum ebs_turn { EBS_TURN_MORE, EBS_TURN_NEXT, EBS_TURN_OFF, EBS_TURN_STOP };
@@ -251,7 +260,7 @@ static enum ebs_turn ebs_disk_step(struct snic_ebs_queue *q, struct snic_ebs_dis
     uint64_t segment = (io->lba + io->cursor) >> SNIC_EBS_SEGMENT_LOG2;
     uint32_t count = (uint32_t)snic_min_u64(ebs_io_here(io), SNIC_EBS_RPC_BLOCKS);
     if (ebs_segment_abandoned(q, d, segment)) {
-        ebs_io_refuse(q, d, io);
+        ebs_io_refuse(q, d, SNIC_EIO);
         return EBS_TURN_MORE;
     }
     if (q->rpcs_free == 0)

@@ -25,6 +25,8 @@ void ebs_disk_turn(struct snic_ebs_queue *q, struct snic_ebs_disk *d);
 void ebs_io_zero(const struct snic_ebs_io *io, uint32_t piece, uint32_t block, uint32_t blocks);
 /* The first I/O, which waits for a place, needs none there. */
 void ebs_disk_hole(struct snic_ebs_queue *q, struct snic_ebs_disk *d);
+/* The first I/O, which waits for a place, cannot have one. */
+void ebs_disk_refuse(struct snic_ebs_queue *q, struct snic_ebs_disk *d, int result);
 /* Is it over? An RPC of it was, or its time. */
 void ebs_io_progress(struct snic_ebs_queue *q, struct snic_ebs_io *io);
 

@@ -231,6 +231,27 @@ int snic_ebs_queue_hole(struct snic_ebs_queue *q, uint32_t disk, uint64_t segmen
     return 0;
 }
 
+int snic_ebs_queue_refuse(struct snic_ebs_queue *q, uint32_t disk, uint64_t segment, int result,
+                          uint64_t now_ns)
+{
+    if (disk >= q->o.disks_max || !q->disks[disk].used)
+        return SNIC_ENOENT;
+    struct snic_ebs_disk *d = &q->disks[disk];
+    q->now_ns = snic_max_u64(q->now_ns, now_ns);
+    for (struct snic_link *l = d->rpcs.next, *next; l != &d->rpcs; l = next) {
+        struct snic_ebs_rpc *r = SNIC_CONTAINER(l, struct snic_ebs_rpc, of_disk);
+        next = l->next;
+        if (ebs_segment_of(r) == segment && r->where == SNIC_EBS_RPC_PARKED && r->seg_gen == 0)
+            q->ops->end(q, r, result);
+    }
+    const struct snic_ebs_io *io = ebs_waits_first(d, segment);
+    if (io != NULL && d->need_gen == 0)
+        ebs_disk_refuse(q, d, result);
+    else
+        ebs_disk_goes_on(q, d, segment);
+    return 0;
+}
+
 int snic_ebs_queue_get_busy(const struct snic_ebs_queue *q, uint32_t server,
                             struct snic_ebs_busy *out)
 {

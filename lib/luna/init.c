@@ -206,6 +206,12 @@ int snic_luna_hole(struct snic_luna *c, uint32_t disk, uint64_t segment, uint64_
     return snic_ebs_queue_hole(&c->q, disk, segment, asked_ns, now_ns);
 }
 
+int snic_luna_refuse(struct snic_luna *c, uint32_t disk, uint64_t segment, int result,
+                     uint64_t now_ns)
+{
+    return snic_ebs_queue_refuse(&c->q, disk, segment, result, now_ns);
+}
+
 uint32_t snic_luna_waits(const struct snic_luna *c, uint32_t disk, uint64_t segment)
 {
     return snic_ebs_queue_waits(&c->q, disk, segment);

@@ -102,6 +102,11 @@ static int agent_luna_hole(struct snic_volume *v, uint32_t disk, uint64_t segmen
     return snic_luna_hole(v->luna, disk, segment, asked_ns, volume_now(v));
 }
 
+static int agent_luna_refuse(struct snic_volume *v, uint32_t disk, uint64_t segment, int result)
+{
+    return snic_luna_refuse(v->luna, disk, segment, result, volume_now(v));
+}
+
 static uint32_t agent_luna_waits(const struct snic_volume *v, uint32_t disk, uint64_t segment)
 {
     return snic_luna_waits(v->luna, disk, segment);
@@ -355,6 +360,7 @@ const struct volume_agent volume_agent_luna = {
     .server_moved = agent_luna_server_moved,
     .map = agent_luna_map,
     .hole = agent_luna_hole,
+    .refuse = agent_luna_refuse,
     .waits = agent_luna_waits,
     .attach = agent_luna_attach,
     .detach = agent_luna_detach,

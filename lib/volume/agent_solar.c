@@ -110,6 +110,11 @@ static int agent_solar_hole(struct snic_volume *v, uint32_t disk, uint64_t segme
     return snic_solar_hole(v->solar, disk, segment, asked_ns, volume_now(v));
 }
 
+static int agent_solar_refuse(struct snic_volume *v, uint32_t disk, uint64_t segment, int result)
+{
+    return snic_solar_refuse(v->solar, disk, segment, result, volume_now(v));
+}
+
 static uint32_t agent_solar_waits(const struct snic_volume *v, uint32_t disk, uint64_t segment)
 {
     return snic_solar_waits(v->solar, disk, segment);
@@ -220,6 +225,7 @@ const struct volume_agent volume_agent_solar = {
     .server_moved = agent_solar_server_moved,
     .map = agent_solar_map,
     .hole = agent_solar_hole,
+    .refuse = agent_solar_refuse,
     .waits = agent_solar_waits,
     .attach = agent_solar_attach,
     .detach = agent_solar_detach,

@@ -207,6 +207,13 @@ int snic_volume_hole(struct snic_volume *v, uint32_t disk, uint64_t segment, uin
     return r;
 }
 
+int snic_volume_refuse(struct snic_volume *v, uint32_t disk, uint64_t segment, int result)
+{
+    int r = v->agent->refuse(v, disk, segment, result);
+    volume_soon(v);
+    return r;
+}
+
 uint32_t snic_volume_waits(const struct snic_volume *v, uint32_t disk, uint64_t segment)
 {
     return v->agent->waits(v, disk, segment);

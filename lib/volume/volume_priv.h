@@ -364,6 +364,7 @@ struct volume_agent {
     int (*map)(struct snic_volume *v, uint32_t disk, uint64_t segment, uint64_t seg_id,
                uint32_t server, uint32_t gen);
     int (*hole)(struct snic_volume *v, uint32_t disk, uint64_t segment, uint64_t asked_ns);
+    int (*refuse)(struct snic_volume *v, uint32_t disk, uint64_t segment, int result);
     uint32_t (*waits)(const struct snic_volume *v, uint32_t disk, uint64_t segment);
     int (*attach)(struct snic_volume *v, uint32_t disk, const struct snic_ebs_disk_opts *o);
     int (*detach)(struct snic_volume *v, uint32_t disk);
