@@ -104,11 +104,118 @@ static void test_director_long_messages_survive_ends(void **state)
     }
 }
 
+/* ---- What a connection's messages see of each other ---- */
+
+static void seen_value(struct dirfix_client *c, const struct dirfix_msg *m,
+                       const unsigned char *body)
+{
+    struct seen *s = c->user;
+    (void)body;
+    s->ok++;
+    if (m->arg == DIRFIX_BY_RULE)
+        s->last_value = m->value;
+}
+
+/** The predicate's own answers, too, come behind a write of the client: it sees that. */
+static void test_director_answer_waits_for_barrier(void **state)
+{
+    (void)state;
+    for (int order = 0; order < 2; order++) {
+        struct dirfix_opts o = options(support_seed(), 2);
+        o.host_delay_ns = 500000;
+        o.director.flags = order ? SNIC_DIRECTOR_IN_ORDER : 0;
+        dirfix_open(&fix, &o);
+        struct dirfix_client *c = join(&fix, 0);
+        c->reply = seen_value;
+        for (uint32_t round = 0; round < 20; round++) {
+            dirfix_send(c, DIRFIX_SET, 0, 3, round, 0);
+            dirfix_send(c, DIRFIX_ECHO, 'w', (uint16_t)round, 10, 0);
+            dirfix_send(c, DIRFIX_SEEN, 0, 3, 0, 0);
+            dirfix_send(c, DIRFIX_WORD, 0, 0, round + 1, 0); /* waits as well, and counts once */
+            dirfix_pump(c);
+            dirfix_finish(&fix);
+            assert_int_equal(seen[0].ok, 4 * (round + 1));
+            dirfix_flush_all(&fix); /* the version is in the table again */
+        }
+        /* The last SEEN: behind the SET, so not the version before it. */
+        dirfix_send(c, DIRFIX_SET, 0, 3, 77, 0);
+        dirfix_send(c, DIRFIX_SEEN, 0, 3, 0, 0);
+        dirfix_pump(c);
+        dirfix_finish(&fix);
+        assert_true(seen[0].last_value == 0 || seen[0].last_value >= fix.version);
+        assert_int_equal(dirfix_stats(&fix).messages, 20 * 4 + 2);
+        dirfix_close(&fix);
+    }
+}
+
+/** The host sees each message with the word as the messages before it left it. */
+static void test_director_user_word_is_the_message_s(void **state)
+{
+    (void)state;
+    for (uint64_t s = 0; s < 20; s++) {
+        struct dirfix_opts o = options(support_seed() * 100 + s, 2);
+        o.host_delay_ns = 300000;
+        o.director.flags = s % 2 ? SNIC_DIRECTOR_IN_ORDER : 0;
+        dirfix_open(&fix, &o);
+        put_keys(&fix, join(&fix, 1), 8);
+        mislead(&fix, 8);
+        struct dirfix_client *c = join(&fix, 0);
+        for (uint32_t k = 1; k <= 30; k++) {
+            /* Offloaded, and handed back when the word is another one. */
+            dirfix_send(c, DIRFIX_GET, 'w', (uint16_t)(k % 8), k - 1, 0);
+            dirfix_send(c, s % 3 ? DIRFIX_CHANGE : DIRFIX_WORD, 0, 0, k, 0);
+            dirfix_send(c, DIRFIX_ECHO, 'w', (uint16_t)k, 3, 0); /* the host compares */
+        }
+        dirfix_pump(c);
+        dirfix_finish(&fix);
+        assert_int_equal(seen[0].ok, 90);
+        assert_true(dirfix_stats(&fix).offload_to_host > 0);
+        dirfix_close(&fix);
+    }
+}
+
+/** Doors of different loops cannot be joined: two threads would run one engine. */
+static void test_director_doors_of_other_loops_are_refused(void **state)
+{
+    struct dirfix_opts o = options(support_seed(), 1);
+    struct snic_channel_offer offer = {.kind = SNIC_DIRECTOR_CHANNEL_KIND, .record_max = 65536};
+    struct snic_offload_opts oo = {.opts_size = sizeof(oo), .key_size = 8, .cache_capacity = 16};
+    struct snic_offload_user u = {NULL, NULL, NULL, NULL, NULL};
+    struct snic_offload *e = NULL;
+    struct snic_director *d = NULL;
+    (void)state;
+    dirfix_open(&fix, &o);
+    size_t size = snic_offload_memsize(&oo);
+    void *mem = support_guard_alloc(size, SNIC_OFFLOAD_ALIGN);
+    u.func =
+        (int (*)(void *, const struct snic_offload *, const struct snic_offload_msg *,
+                 struct snic_offload_read *, struct snic_offload_reply *))(void (*)(void))abort;
+    u.reply = (enum snic_offload_verdict(*)(void *, const struct snic_offload_msg *,
+                                            const struct snic_offload_read *, const unsigned char *,
+                                            int64_t, uint64_t,
+                                            struct snic_offload_reply *))(void (*)(void))abort;
+    assert_int_equal(snic_offload_init(&e, mem, size, fix.host, fix.files, &u, &oo), SNIC_EINVAL);
+    assert_int_equal(snic_offload_init(&e, mem, size, fix.host, NULL, &u, &oo), 0);
+    size_t n = snic_director_memsize(&fix.o.director);
+    void *dmem = support_guard_alloc(n, SNIC_DIRECTOR_ALIGN);
+    assert_int_equal(snic_director_init(&d, dmem, n, fix.net, e, &fix.user, &fix.o.director),
+                     SNIC_EINVAL);
+    support_guard_free(dmem);
+    assert_ptr_equal(snic_offload_fini(e), mem);
+    support_guard_free(mem);
+    snic_director_upstream_close(fix.d);
+    assert_int_equal(snic_director_upstream_channel(fix.d, fix.hub[0], &offer), SNIC_EINVAL);
+    dirfix_close(&fix);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_director_long_messages_come_back_from_engine),
         cmocka_unit_test(test_director_long_messages_survive_ends),
+        cmocka_unit_test(test_director_answer_waits_for_barrier),
+        cmocka_unit_test(test_director_user_word_is_the_message_s),
+        cmocka_unit_test(test_director_doors_of_other_loops_are_refused),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

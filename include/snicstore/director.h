@@ -18,9 +18,15 @@
  * Rules per connection
  * - Messages are cut by the user's framer and classified by the predicate.
  * - While a BARRIER message (a write) of this connection is with the host, what
- *   could be offloaded goes to the host too, and a BARRIER message waits for the
- *   offloaded reads before it: a client sees its own writes, and none too early.
- *   Reads that are outstanding together are not ordered among each other.
+ *   could be offloaded goes to the host too, an ANSWER waits and is then decided
+ *   anew, and a BARRIER message waits for the offloaded reads before it: a client
+ *   sees its own writes, and none too early. Reads that are outstanding together
+ *   are not ordered among each other.
+ * - A message is classified, offloaded and sent to the host with the connection's
+ *   user word as the messages before it left it: what the predicate changes counts
+ *   from the next message on; what a reply of the host changes
+ *   (SNIC_DIRECTOR_REPLY_USER) from the next one that is classified, which is the
+ *   next one of all if the message was a SWITCH.
  * - Replies leave in the order of the requests (SNIC_DIRECTOR_IN_ORDER) or as
  *   they come, never mixed (protocols with request ids).
  * - A connection has at most pending_max messages under way and stops reading
@@ -77,7 +83,13 @@ enum snic_director_route {
     SNIC_DIRECTOR_BARRIER = 1, /**< to the host; until its reply, everything goes there    */
     SNIC_DIRECTOR_DPU = 2,     /**< to the offload engine                                  */
     SNIC_DIRECTOR_ANSWER = 3,  /**< answered by the predicate itself (reply text)          */
-    SNIC_DIRECTOR_CLOSE = 4    /**< answered with reply text, then closed (protocol error) */
+    SNIC_DIRECTOR_CLOSE = 4,   /**< answered with reply text, then closed (protocol error) */
+    /**
+     * As BARRIER; the host's reply may change the user word, so that later messages of the
+     * connection are classified only behind it. Not needed where the host keeps the word of each
+     * connection itself (from `conn` and `closed`), and the predicate needs none.
+     */
+    SNIC_DIRECTOR_SWITCH = 5
 };
 
 struct snic_director_verdict {
@@ -98,7 +110,8 @@ struct snic_director_user {
      */
     int64_t (*frame)(void *ctx, const unsigned char *data, size_t size, uint64_t *state);
     /**
-     * Decide on one message, called once for each; may change *conn_user (say,
+     * Decide on one message, called once for each, and once more where ANSWER had to wait for a
+     * barrier (with *conn_user as it was); may change *conn_user (say,
      * SELECT). No system calls. @p out comes with route HOST, flags and reply_size 0;
      * reply is undefined.
      */
@@ -167,7 +180,10 @@ struct snic_director_opts {
 
 /** Bytes for init, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_director_memsize(const struct snic_director_opts *o) SNIC_NONNULL(1);
-/** @p offload may be NULL: everything goes to the host. @return 0; SNIC_EINVAL; SNIC_ENOSPC [owner]
+/**
+ * @p offload may be NULL: everything goes to the host. [owner]
+ * @return 0; SNIC_EINVAL options, alignment, functions missing, @p offload of another loop than
+ *         @p net; SNIC_ENOSPC @p mem_size small
  */
 SNIC_API SNIC_NODISCARD int snic_director_init(struct snic_director **out, void *mem,
                                                size_t mem_size, struct snic_net *net,
@@ -202,7 +218,7 @@ SNIC_API void snic_director_upstream_net(struct snic_director *d, const struct s
  * only inside the hub's accept event, whose return value is this one's. The one
  * before must have ended. Connections of clients survive. [owner]
  * @return 0; SNIC_EBUSY there is a live one; SNIC_ECONNREFUSED another kind of channel;
- *         the errors of snic_channel_accept()
+ *         SNIC_EINVAL the hub is of another loop; the errors of snic_channel_accept()
  */
 SNIC_API SNIC_NODISCARD int snic_director_upstream_channel(struct snic_director *d,
                                                            struct snic_channel_hub *hub,

@@ -388,6 +388,8 @@ SNIC_API void snic_files_get_stats(const struct snic_files *f, struct snic_files
 /** What probe said of the mounted image. [owner] */
 SNIC_API void snic_files_get_info(const struct snic_files *f, struct snic_files_info *out)
     SNIC_NONNULL(1, 2);
+/** The loop of the device. [any] */
+SNIC_API struct snic_loop *snic_files_loop(const struct snic_files *f) SNIC_NONNULL(1);
 /** Every table, list, index and count consistent? 0 or SNIC_ECORRUPT. O(image). [owner] */
 SNIC_API int snic_files_check(const struct snic_files *f) SNIC_NONNULL(1);
 

@@ -93,6 +93,8 @@ SNIC_API void snic_fs_post(struct snic_fs *fs, struct snic_fs_req *req) SNIC_NON
 /** As snic_kvfs_cancel(); harmless when @p req is done. Of a posted request only when its
     snic_fs_post() has returned. [owner] */
 SNIC_API void snic_fs_cancel(struct snic_fs *fs, struct snic_fs_req *req) SNIC_NONNULL(1, 2);
+/** As given to init. [any] */
+SNIC_API struct snic_loop *snic_fs_loop(const struct snic_fs *fs) SNIC_NONNULL(1);
 /** The engine, for statistics. [owner] */
 SNIC_API struct snic_kvfs *snic_fs_engine(struct snic_fs *fs) SNIC_NONNULL(1);
 

@@ -264,7 +264,7 @@ SNIC_API size_t snic_hcachelink_dpu_memsize(const struct snic_hcachelink_dpu_opt
 /**
  * Serve @p d, whose events it takes over unless SHARED, from @p fs, mounted, of the same loop; both
  * stay the caller's. Before the loop runs again after @p d was opened.
- * @return 0; SNIC_EINVAL options, alignment (SNIC_CACHELINE); SNIC_ENOSPC [owner]
+ * @return 0; SNIC_EINVAL options, alignment (SNIC_CACHELINE), another loop; SNIC_ENOSPC [owner]
  */
 SNIC_API SNIC_NODISCARD int snic_hcachelink_dpu_init(struct snic_hcachelink_dpu **out, void *mem,
                                                      size_t size, struct snic_dma *d,

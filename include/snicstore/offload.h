@@ -187,7 +187,8 @@ SNIC_API size_t snic_offload_memsize(const struct snic_offload_opts *o) SNIC_NON
 /**
  * @p files may be NULL when only the cache is wanted. Does not install hooks:
  * see snic_offload_hooks(). [owner]
- * @return 0; SNIC_EINVAL; SNIC_ENOSPC @p mem_size small
+ * @return 0; SNIC_EINVAL options, alignment, functions missing, @p files of another loop;
+ *         SNIC_ENOSPC @p mem_size small
  */
 SNIC_API SNIC_NODISCARD int snic_offload_init(struct snic_offload **out, void *mem, size_t mem_size,
                                               struct snic_loop *loop, struct snic_files *files,
@@ -245,6 +246,8 @@ SNIC_API void snic_offload_forget(struct snic_offload *o, const void *key, uint6
 SNIC_API SNIC_NODISCARD int snic_offload_get(const struct snic_offload *o, const void *key,
                                              void *item, uint64_t *version) SNIC_NONNULL(1, 2);
 
+/** As given to init. [any] */
+SNIC_API struct snic_loop *snic_offload_loop(const struct snic_offload *o) SNIC_NONNULL(1);
 /** Bytes of a key, and of an item. [any] */
 SNIC_API uint32_t snic_offload_key_size(const struct snic_offload *o) SNIC_NONNULL(1);
 SNIC_API uint32_t snic_offload_item_size(const struct snic_offload *o) SNIC_NONNULL(1);

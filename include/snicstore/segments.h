@@ -298,6 +298,9 @@ SNIC_API SNIC_NODISCARD int snic_segments_open(struct snic_segments **out, void 
  */
 SNIC_API void *snic_segments_close(struct snic_segments *s) SNIC_NONNULL(1);
 
+/** The loop of its devices. [any] */
+SNIC_API struct snic_loop *snic_segments_loop(const struct snic_segments *s) SNIC_NONNULL(1);
+
 /* ---- Use, from opened() on ---- */
 
 /**

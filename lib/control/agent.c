@@ -412,8 +412,8 @@ static int control_agent_options(struct snic_control_agent_opts *o,
     if (o->retry_ns == 0)
         o->retry_ns = UINT64_C(100000000);
     if (o->flags != 0 || o->loop == NULL || o->net == NULL || o->store == NULL ||
-        o->net->loop != o->loop || o->addr.family == 0 || !control_addr_known(&o->addr) ||
-        o->listen.family == 0 || !control_addr_known(&o->listen))
+        o->net->loop != o->loop || snic_segments_loop(o->store) != o->loop || o->addr.family == 0 ||
+        !control_addr_known(&o->addr) || o->listen.family == 0 || !control_addr_known(&o->listen))
         return SNIC_EINVAL;
     return 0;
 }

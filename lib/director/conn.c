@@ -215,7 +215,7 @@ static int director_offload(struct snic_director_conn *c)
     if (d->host_net && director_stage_need(c->msg_size) > SNIC_DIRECTOR__STAGE)
         return 0;
     struct snic_offload_msg m = {c->msg, c->msg_size, c->msg_flags, c->user};
-    struct director_slot *s = director_slot_take(c);
+    struct director_slot *s = director_slot_take(c); /* keeps the word, too */
     s->state = DIRECTOR_SLOT_OFFLOAD;
     int r = snic_offload_submit(d->offload, NULL, &m, (uint64_t)(s - d->slots),
                                 director_reply_offloaded, d);
@@ -244,12 +244,14 @@ static int director_route(struct snic_director_conn *c)
         }
         c->tried = 1;
     }
-    if (c->route == SNIC_DIRECTOR_BARRIER) {
+    if (c->route == SNIC_DIRECTOR_BARRIER || c->route == SNIC_DIRECTOR_SWITCH) {
         if (c->offloading > 0) {
             c->wait_for |= SNIC_DIRECTOR__WAIT_OFFLOAD;
             return 0;
         }
         flags = SNIC_DIRECTOR__BARRIER;
+        if (c->route == SNIC_DIRECTOR_SWITCH)
+            flags |= SNIC_DIRECTOR__SWITCH;
     }
     int r = director_to_host(c, &s, c->msg, c->msg_size, flags);
     c->piece_of = r == 1 ? NULL : s;
@@ -260,15 +262,24 @@ static int director_route(struct snic_director_conn *c)
     return 1;
 }
 
-/* Classify the message at hand; 1 when it was answered at once, 2 when that was the last. */
+/*
+ * Classify the message at hand; 1 when it was answered at once, 2 when that was the last, -1 when
+ * its answer waits for a barrier: it is classified again, since the answer may be another one then.
+ */
 static int director_decide(struct snic_director_conn *c)
 {
     struct snic_director *d = c->d;
     struct snic_director_verdict v; /* its 512 bytes of text are not cleared */
+    uint64_t user = c->user;
     v.route = SNIC_DIRECTOR_HOST;
     v.flags = 0;
     v.reply_size = 0;
     d->user.predicate(d->user.ctx, d->offload, &c->user, c->msg, c->msg_size, &v);
+    if (v.route == SNIC_DIRECTOR_ANSWER && c->barriers > 0) {
+        c->user = user;
+        c->wait_for |= SNIC_DIRECTOR__WAIT_BARRIER;
+        return -1;
+    }
     d->stats.messages++;
     if (v.route == SNIC_DIRECTOR_ANSWER || v.route == SNIC_DIRECTOR_CLOSE) {
         SNIC_ASSERT(v.reply_size <= sizeof(v.reply));
@@ -292,12 +303,20 @@ static uint32_t director_step(struct snic_director_conn *c)
     if (c->wait_for != 0 || c->closing || c->dead) /* I2 */
         return 0;
     if (!c->decided) {
-        if (director_in_head(&c->client) == NULL || !director_conn_room(c))
+        int r = 1;
+        if (c->switches > 0) {
+            c->wait_for |= SNIC_DIRECTOR__WAIT_BARRIER;
             return 0;
-        int r = c->part != NULL ? director_frame_part(c) : director_frame_head(c);
+        }
+        if ((c->msg == NULL && director_in_head(&c->client) == NULL) || !director_conn_room(c))
+            return 0;
+        if (c->msg == NULL)
+            r = c->part != NULL ? director_frame_part(c) : director_frame_head(c);
         if (r != 1)
             return r == 0 ? 0 : SNIC_DIRECTOR__MESSAGE_COST;
         r = director_decide(c);
+        if (r < 0)
+            return 0;
         if (r != 0) {
             uint32_t cost = c->msg_size + SNIC_DIRECTOR__MESSAGE_COST;
             director_conn_consume(c);
@@ -353,7 +372,7 @@ uint32_t director_turn(struct snic_loop_task *t, uint32_t budget)
     struct snic_director_conn *c = SNIC_CONTAINER(t, struct snic_director_conn, task);
     uint32_t used = 0;
     uint32_t n = 1;
-    c->wait_for &= ~(SNIC_DIRECTOR__WAIT_BOUND | SNIC_DIRECTOR__WAIT_OFFLOAD);
+    c->wait_for &= ~SNIC_DIRECTOR__WAIT_OWN;
     if (c->host.in_count > 0)
         director_net_pump(c);
     if (c->ended && c->host.in_count == 0)
@@ -428,7 +447,7 @@ void director_conn_check(struct snic_director_conn *c)
         }
         if (c->closing && c->host.in_count == 0 && director_out_empty(&c->client))
             director_end_close(&c->client);
-    } else if (c->closing || (c->client.eof && c->client.in_count == 0 && !c->decided &&
+    } else if (c->closing || (c->client.eof && c->client.in_count == 0 && c->msg == NULL &&
                               snic_link_alone(&c->slots))) {
         if (c->client.cursor == NULL)
             director_end_close(&c->client);
@@ -461,6 +480,7 @@ static void director_conn_end(struct snic_director_conn *c)
     director_in_drop(&c->host);
     director_part_give(c);
     c->decided = 0;
+    c->msg = NULL;
     director_out_drop(&c->client);
     director_reply_drop(c);
     if (c->host.busy == 0)

@@ -168,7 +168,8 @@ int snic_director_init(struct snic_director **out, void *mem, size_t mem_size, s
     struct snic_arena a = {mem, mem_size, 0};
     if (!director_opts(&o, opts) || ((uintptr_t)mem & (SNIC_DIRECTOR_ALIGN - 1)) != 0 ||
         !director_divide(&l, &o) || user->frame == NULL || user->predicate == NULL ||
-        user->protocol_error == NULL || user->host_gone == NULL)
+        user->protocol_error == NULL || user->host_gone == NULL ||
+        (offload != NULL && snic_offload_loop(offload) != net->loop))
         return SNIC_EINVAL;
     size_t need = snic_director_memsize(opts);
     if (need == 0)

@@ -58,6 +58,7 @@ enum director_slot_state {
 #define SNIC_DIRECTOR__STREAMED 4u /* some of the reply is in the out queue */
 #define SNIC_DIRECTOR__STARTED 8u  /* on the list of started replies */
 #define SNIC_DIRECTOR__NET 16u     /* HOST: on the list of the net host */
+#define SNIC_DIRECTOR__SWITCH 32u  /* nothing is classified before its reply */
 
 struct director_slot {
     struct director_piece piece; /* first: JOB */
@@ -70,6 +71,7 @@ struct director_slot {
     uint32_t gen;
     uint32_t bytes; /* of the reply so far, at most UINT32_MAX */
     uint32_t sent;  /* bytes of the message that the host has received */
+    uint64_t user;  /* the connection's word when the message was classified */
     uint8_t state;
     uint8_t flags;
     uint8_t kept_size;
@@ -115,6 +117,10 @@ struct director_end {
 #define SNIC_DIRECTOR__WAIT_BLOCK 8u
 #define SNIC_DIRECTOR__WAIT_TIER 16u
 #define SNIC_DIRECTOR__WAIT_CHANNEL 32u
+#define SNIC_DIRECTOR__WAIT_BARRIER 64u /* an answer, or a message behind a SWITCH */
+/* What ends with a reply of the connection's own. */
+#define SNIC_DIRECTOR__WAIT_OWN                                                                    \
+    (SNIC_DIRECTOR__WAIT_BOUND | SNIC_DIRECTOR__WAIT_OFFLOAD | SNIC_DIRECTOR__WAIT_BARRIER)
 
 struct snic_director_conn {
     struct snic_director *d;
@@ -141,7 +147,7 @@ struct snic_director_conn {
     uint8_t route;
     uint8_t tried; /* offload said no */
     uint32_t msg_flags;
-    const unsigned char *msg;
+    const unsigned char *msg; /* NULL: none; not decided: it will be, again */
     uint32_t msg_size;
     struct director_slot *piece_of; /* of the message at hand, once part of it was sent */
     struct snic_link slots;
@@ -154,6 +160,7 @@ struct snic_director_conn {
     uint32_t reply;  /* bytes of one, the larger the longer remembered: bounds the window */
     uint32_t offloading;
     uint32_t barriers;
+    uint32_t switches; /* of these */
     uint32_t wait_for;
     uint8_t raw;     /* passed through */
     uint8_t closing; /* nothing more is answered; close when all is sent */
@@ -264,6 +271,7 @@ int director_reply_text(struct director_slot *s, const void *text, uint32_t size
 uint32_t director_reply_bytes(struct director_slot *s, const void *data, uint32_t size);
 void director_reply_done(struct director_slot *s);
 void director_reply_gone(struct director_slot *s);
+void director_reply_unblock(struct director_slot *s);
 void director_reply_gone_all(struct snic_director_conn *c, uint32_t net);
 void director_reply_cut(struct snic_director_conn *c);
 void director_reply_offloaded(void *ctx, struct snic_offload_job *job);

@@ -106,6 +106,7 @@ struct director_slot *director_slot_take(struct snic_director_conn *c)
     s->flags = 0;
     s->bytes = 0;
     s->sent = 0;
+    s->user = c->user;
     s->job = NULL;
     s->state = DIRECTOR_SLOT_HOST;
     snic_link_append(&c->slots, &s->link);

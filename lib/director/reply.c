@@ -202,15 +202,22 @@ static void director_reply_window(struct snic_director_conn *c, uint32_t bytes)
     c->window = (uint32_t)snic_max_u64(most, 1);
 }
 
+/* What @s holds back of its connection's messages may go on. */
+void director_reply_unblock(struct director_slot *s)
+{
+    if (s->flags & SNIC_DIRECTOR__BARRIER)
+        s->conn->barriers--;
+    if (s->flags & SNIC_DIRECTOR__SWITCH)
+        s->conn->switches--;
+    s->flags &= (uint8_t) ~(SNIC_DIRECTOR__BARRIER | SNIC_DIRECTOR__SWITCH);
+}
+
 /* @s has got its whole answer (state DONE, GONE or CUT). */
 static void director_reply_finish(struct director_slot *s)
 {
     struct snic_director_conn *c = s->conn;
     director_reply_window(c, s->bytes);
-    if (s->flags & SNIC_DIRECTOR__BARRIER) {
-        s->flags &= (uint8_t)~SNIC_DIRECTOR__BARRIER;
-        c->barriers--;
-    }
+    director_reply_unblock(s);
     if (!director_in_order(c)) {
         if (c->current == s && !director_reply_emit(s))
             c->current = NULL; /* waits for a block: started again below */
@@ -221,7 +228,7 @@ static void director_reply_finish(struct director_slot *s)
     }
     director_reply_advance(c);
     director_conn_check(c);
-    if (c->wait_for & (SNIC_DIRECTOR__WAIT_BOUND | SNIC_DIRECTOR__WAIT_OFFLOAD))
+    if (c->wait_for & SNIC_DIRECTOR__WAIT_OWN)
         director_ready(c);
 }
 
@@ -262,9 +269,8 @@ void director_reply_gone_all(struct snic_director_conn *c, uint32_t net)
             director_conn_abort(c);
             return;
         }
-        if (s->flags & SNIC_DIRECTOR__BARRIER)
-            c->barriers--;
-        s->flags &= (uint8_t) ~(SNIC_DIRECTOR__BARRIER | SNIC_DIRECTOR__CLOSE);
+        director_reply_unblock(s);
+        s->flags &= (uint8_t)~SNIC_DIRECTOR__CLOSE;
         s->state = DIRECTOR_SLOT_GONE;
         if (!director_in_order(c))
             director_reply_start(s);
@@ -312,8 +318,7 @@ void director_reply_drop(struct snic_director_conn *c)
         director_reply_pieces_drop(s);
         if (s->state == DIRECTOR_SLOT_OFFLOAD || s->state == DIRECTOR_SLOT_RETRY)
             continue; /* comes back by itself */
-        if (s->flags & SNIC_DIRECTOR__BARRIER)
-            c->barriers--;
+        director_reply_unblock(s);
         if (s->job != NULL) {
             c->mem -= s->job->bytes;
             snic_offload_release(c->d->offload, s->job);

@@ -56,8 +56,9 @@ int director_to_host(struct snic_director_conn *c, struct director_slot **slot,
     }
     *slot = s;
     if (flags & SNIC_DIRECTOR__BARRIER) {
-        s->flags |= SNIC_DIRECTOR__BARRIER;
+        s->flags |= flags & (SNIC_DIRECTOR__BARRIER | SNIC_DIRECTOR__SWITCH);
         c->barriers++;
+        c->switches += (flags & SNIC_DIRECTOR__SWITCH) != 0;
     }
     if (r == 0) {
         director_no_host(s, msg, size);

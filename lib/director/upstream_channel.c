@@ -57,7 +57,7 @@ static int director_channel_pieces(struct snic_director_conn *c, struct director
     while (s->sent < size) {
         struct director_wire w = {.conn = c->id,
                                   .seq = director_reply_token(s),
-                                  .word = c->user,
+                                  .word = s->user,
                                   .size = (uint32_t)snic_min_u64(most, size - s->sent),
                                   .kind = DIRECTOR_MESSAGE,
                                   .offset = s->sent,
@@ -90,7 +90,7 @@ int director_channel_send(struct snic_director_conn *c, struct director_slot *s,
 {
     struct director_wire w = {.conn = c->id,
                               .seq = director_reply_token(s),
-                              .word = c->user,
+                              .word = s->user,
                               .size = size,
                               .kind = DIRECTOR_MESSAGE};
     c->known = 1;
@@ -394,6 +394,8 @@ int snic_director_upstream_channel(struct snic_director *d, struct snic_channel_
                                      .closed = director_channel_closed,
                                      .ctx = d};
     struct snic_channel *ch = NULL;
+    if (snic_channel_hub_dma(hub)->loop != d->loop)
+        return SNIC_EINVAL;
     if (offer->kind != SNIC_DIRECTOR_CHANNEL_KIND)
         return SNIC_ECONNREFUSED;
     if (d->channel != NULL)

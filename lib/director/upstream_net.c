@@ -220,6 +220,7 @@ void director_net_over(struct snic_director_conn *c)
     c->client.eof = 1; /* nothing more is taken from the client */
     director_part_give(c);
     c->decided = 0;
+    c->msg = NULL;
     c->piece_of = NULL;
     director_in_drop(&c->client);
     director_reply_cut(c);

@@ -268,6 +268,11 @@ void snic_files_get_stats(const struct snic_files *f, struct snic_files_stats *o
     out->broken = f->broken;
 }
 
+struct snic_loop *snic_files_loop(const struct snic_files *f)
+{
+    return f->loop;
+}
+
 void snic_files_get_info(const struct snic_files *f, struct snic_files_info *out)
 {
     *out = f->info;

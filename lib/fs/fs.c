@@ -431,6 +431,11 @@ void *snic_fs_fini(struct snic_fs *fs)
     return mem;
 }
 
+struct snic_loop *snic_fs_loop(const struct snic_fs *fs)
+{
+    return fs->loop;
+}
+
 struct snic_kvfs *snic_fs_engine(struct snic_fs *fs)
 {
     return fs->engine;

@@ -70,7 +70,7 @@ int snic_hcachelink_dpu_init(struct snic_hcachelink_dpu **out, void *mem, size_t
     int r = hca_dpu_opts(&copy, o);
     if (r != 0)
         return r;
-    if ((uintptr_t)mem % SNIC_CACHELINE != 0)
+    if ((uintptr_t)mem % SNIC_CACHELINE != 0 || snic_fs_loop(fs) != dma->loop)
         return SNIC_EINVAL;
     if (size < sizeof(*d))
         return SNIC_ENOSPC;

@@ -82,7 +82,8 @@ int snic_offload_init(struct snic_offload **out, void *mem, size_t mem_size, str
     struct offload_layout l;
     struct snic_arena a = {mem, mem_size, 0};
     if (!offload_opts(&o, opts) || ((uintptr_t)mem & (SNIC_OFFLOAD_ALIGN - 1)) != 0 ||
-        snic_offload_memsize(opts) == 0 || (files != NULL && (!user->func || !user->reply)))
+        snic_offload_memsize(opts) == 0 || (files != NULL && (!user->func || !user->reply)) ||
+        (files != NULL && snic_files_loop(files) != loop))
         return SNIC_EINVAL;
     if (mem_size < snic_offload_memsize(opts))
         return SNIC_ENOSPC;
@@ -550,6 +551,11 @@ void snic_offload_release(struct snic_offload *o, struct snic_offload_job *job)
     struct offload_context *h = (struct offload_context *)(void *)job;
     SNIC_ASSERT(h->state == OFFLOAD_DELIVERED && h->o == o); /* I3 */
     offload_drop(o, h);
+}
+
+struct snic_loop *snic_offload_loop(const struct snic_offload *o)
+{
+    return o->loop;
 }
 
 uint32_t snic_offload_active(const struct snic_offload *o)

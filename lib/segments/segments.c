@@ -549,6 +549,11 @@ static int segments_busy(const struct snic_segments *s)
     return busy;
 }
 
+struct snic_loop *snic_segments_loop(const struct snic_segments *s)
+{
+    return s->loop;
+}
+
 void *snic_segments_close(struct snic_segments *s)
 {
     void *mem = s->mem;

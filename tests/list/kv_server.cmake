@@ -36,6 +36,9 @@ if(Python3_FOUND AND TARGET kv_server AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_
     add_test(NAME kv_tenants_${mode} COMMAND ${Python3_EXECUTABLE}
       ${CMAKE_CURRENT_SOURCE_DIR}/test_kv_tenants.py $<TARGET_FILE:kv_server> ${mode})
   endforeach()
+  add_test(NAME kv_share COMMAND ${Python3_EXECUTABLE}
+    ${CMAKE_CURRENT_SOURCE_DIR}/test_kv_share.py $<TARGET_FILE:kv_server> two)
+  set_tests_properties(kv_share PROPERTIES LABELS "kv;slow" SKIP_RETURN_CODE 77 TIMEOUT 600)
   # What holds without a switch holds with one.
   add_test(NAME kv_server_qos COMMAND ${Python3_EXECUTABLE}
     ${CMAKE_CURRENT_SOURCE_DIR}/test_kv_server.py $<TARGET_FILE:kv_server> two)

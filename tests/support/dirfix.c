@@ -119,6 +119,18 @@ static void user_predicate(void *ctx, struct snic_offload *o, uint64_t *conn_use
         out->route = SNIC_DIRECTOR_ANSWER;
         out->reply_size = user_text(out->reply, DIRFIX_OK, DIRFIX_BY_RULE, &m);
         break;
+    case DIRFIX_CHANGE:
+        out->route = SNIC_DIRECTOR_SWITCH;
+        break;
+    case DIRFIX_SEEN: {
+        uint64_t version = 0;
+        hash = dirfix_hash(f, m.key);
+        out->route = SNIC_DIRECTOR_ANSWER;
+        (void)!snic_offload_get(o, &hash, NULL, &version);
+        m.value = (uint32_t)version;
+        out->reply_size = user_text(out->reply, DIRFIX_OK, DIRFIX_BY_RULE, &m);
+        break;
+    }
     case DIRFIX_PING:
     case DIRFIX_BYE:
         out->route = m.op == DIRFIX_BYE ? SNIC_DIRECTOR_CLOSE : SNIC_DIRECTOR_ANSWER;

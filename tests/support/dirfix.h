@@ -18,7 +18,9 @@ enum { DIRFIX_HEAD = 16, DIRFIX_KEYS = 64, DIRFIX_CLIENTS = 64, DIRFIX_PENDING =
 
 /* ops: GET and MGET may be offloaded; SET, DEL are barriers; PING is answered by the predicate;
  * ECHO's reply has `value` bytes, from the host; WORD sets the user word; QUIT closes after its
- * reply; BAD is a protocol error, BIG is refused; HOLD is answered after `value` microseconds. */
+ * reply; SEEN is answered by the predicate: value is the version of key in the cache table, 0 if it
+ * is not there; CHANGE is a SWITCH whose reply sets the user word to `value`; BAD is a protocol
+ * error, BIG is refused; HOLD is answered after `value` microseconds. */
 enum dirfix_op {
     DIRFIX_GET = 'G',
     DIRFIX_SET = 'S',
@@ -27,6 +29,8 @@ enum dirfix_op {
     DIRFIX_PING = 'P',
     DIRFIX_ECHO = 'E',
     DIRFIX_WORD = 'W',
+    DIRFIX_SEEN = 'V',
+    DIRFIX_CHANGE = 'C',
     DIRFIX_QUIT = 'Q',
     DIRFIX_BAD = 'B',
     DIRFIX_BIG = 'X',

@@ -263,13 +263,16 @@ static int host_send(struct dirfix_host_op *op)
         }
         struct snic_iov v[2] = {{op->reply + op->at, n / 2},
                                 {op->reply + op->at + n / 2, n - n / 2}};
-        int r = snic_director_host_reply(f->h, op->conn, op->seq, v, 2, flags, 0);
+        if (op->m.op == DIRFIX_CHANGE)
+            flags |= SNIC_DIRECTOR_REPLY_USER;
+        int r = snic_director_host_reply(f->h, op->conn, op->seq, v, 2, flags, op->m.value);
         if (r == SNIC_EAGAIN)
             return 0;
         if (r != SNIC_EPEERDEAD)
             assert_int_equal(r, 0);
         op->at += n;
-        if (flags == SNIC_DIRECTOR_REPLY_MORE && f->o.host_delay_ns > 0) { /* the rest later */
+        if ((flags & SNIC_DIRECTOR_REPLY_MORE) != 0 &&
+            f->o.host_delay_ns > 0) { /* the rest later */
             snic_loop_arm(f->host, &op->timer,
                           snic_loop_now(f->host) + snic_rng_below(&f->rng, f->o.host_delay_ns));
             return 1;
@@ -462,8 +465,8 @@ static void host_message(void *ctx, uint64_t conn, uint64_t seq, uint64_t conn_u
     assert_int_equal(op->m.size, size);
     for (uint32_t i = DIRFIX_HEAD; i < size; i++)
         assert_int_equal(msg[i], 0);
-    if (op->m.op == DIRFIX_ECHO && op->m.arg == 'w')
-        assert_int_equal(conn_user, op->m.key);
+    if ((op->m.op == DIRFIX_ECHO || op->m.op == DIRFIX_GET) && op->m.arg == 'w')
+        assert_int_equal(conn_user, op->m.op == DIRFIX_GET ? op->m.value : op->m.key);
     op->f = f;
     op->conn = conn;
     op->seq = seq;
