@@ -381,6 +381,40 @@ static void ex_seek(struct ex *e)
     }
 }
 
+/* As cp: another descriptor, whose extents of data are all that is not zeros. */
+static void ex_extents(struct ex *e)
+{
+    ex_note(e, "extents");
+    int fd = open(e->path, O_RDONLY | O_CLOEXEC);
+    size_t at = 0;
+    if (fd == -1) {
+        ex_fail(e, "open to read");
+    }
+    while (at < e->size) {
+        off_t data = lseek(fd, (off_t)at, SEEK_DATA);
+        if (data == -1 && errno != ENXIO) {
+            ex_fail(e, "SEEK_DATA at %zu", at);
+        }
+        size_t until = data == -1 ? e->size : (size_t)data;
+        if (until < at || until > e->size) {
+            ex_fail(e, "SEEK_DATA at %zu: %zu", at, until);
+        }
+        for (; at < until; at++) {
+            if (e->model[at]) {
+                ex_fail(e, "byte %zu is data, and in a hole that ends at %zu", at, until);
+            }
+        }
+        if (at < e->size) {
+            off_t hole = lseek(fd, data, SEEK_HOLE);
+            if (hole <= data || hole > (off_t)e->size) {
+                ex_fail(e, "SEEK_HOLE at %lld: %lld", (long long)data, (long long)hole);
+            }
+            at = (size_t)hole;
+        }
+    }
+    close(fd);
+}
+
 static void ex_sync(struct ex *e)
 {
     size_t data = ex_below(e, 2);
@@ -443,6 +477,7 @@ static const struct {
     {"zero", ex_zero, 4},
     {"copy", ex_copy, 5},
     {"seek", ex_seek, 5},
+    {"extents", ex_extents, 3},
     {"sync", ex_sync, 3},
     {"reopen", ex_reopen, 2},
 };

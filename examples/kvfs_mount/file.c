@@ -17,6 +17,12 @@ struct km_file *km_file_new(const struct km_call *c)
     if (f != NULL) {
         f->handle = c->r.k.handle;
         f->owners = NULL;
+        f->writer = 0;
+        if (c->r.k.kind != SNIC_KVFS_OPENDIR) {
+            uint64_t ino = c->r.k.kind == SNIC_KVFS_CREATE ? c->r.k.attr.ino : c->r.k.ino;
+
+            f->writer = km_writers_add(c->m, ino, c->open_flags) ? ino : 0;
+        }
         f->sgid = (c->r.k.attr.mode & (S_ISGID | S_IXGRP)) == S_ISGID;
         snic_link_append(&c->m->files, &f->link);
     }
@@ -71,12 +77,14 @@ uint64_t km_file_owner(const struct km_file *f)
     return f->owners != NULL ? f->owners->owner : 0;
 }
 
-void km_file_free(struct km_file *f)
+void km_file_free(struct km *m, struct km_file *f)
 {
     if (f == NULL)
         return;
     while (f->owners != NULL)
         file_closed(f, f->owners->owner);
+    if (f->writer != 0)
+        km_writers_drop(m, f->writer);
     snic_link_remove(&f->link);
     free(f);
 }
@@ -100,7 +108,7 @@ void km_file_note(struct km_call *c)
         break;
     case SNIC_KVFS_RELEASE:
     case SNIC_KVFS_RELEASEDIR:
-        km_file_free(c->file);
+        km_file_free(c->m, c->file);
         c->file = NULL;
         break;
     default:

@@ -183,6 +183,7 @@ static int main_run(struct km_config *c)
     m->config = c;
     m->owner = pthread_self();
     snic_link_init(&m->files);
+    pthread_mutex_init(&m->writers_lock, NULL);
     /* Without readers session.c looks busily itself. */
     m->loop = ex_loop_open(c->threads == 0 ? 0 : (uint32_t)c->spin_us);
     if (km_calls_open(m) != 0)
@@ -217,8 +218,9 @@ static size_t main_options(struct km_config *c, struct ex_option *out)
          "likes",
          0, 0, NULL},
         {"writeback", EX_FLAG, &c->writeback, NULL,
-         "and gathers writes: small ones are faster, but st_blocks, SEEK_DATA and atime are those "
-         "before what it holds, and errors come at fsync; with --exclusive",
+         "and gathers writes: small ones are faster, but st_blocks and atime are those before what "
+         "it holds, errors come at fsync, and once a file that may be written to was searched for "
+         "holes none is found in any; with --exclusive",
          0, 0, NULL},
         {"cache-mb", EX_NUMBER, &c->cache_mb, "N",
          "of records in memory, default 16; with --two-process of the files' bytes, in the host's "

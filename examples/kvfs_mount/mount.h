@@ -44,6 +44,7 @@ enum {
     KM_REQUESTS = 8192,      /* the engine's                                            */
     KM_LOCKS_WAITING = 4096, /* more get ENOLCK: others must get through                */
     KM_GROUPS = 256,
+    KM_WRITERS = 4096, /* lists of the table */
     KM_NAME_MAX = 1024
 };
 
@@ -98,7 +99,8 @@ struct km_file {
     struct snic_link link; /* m->files */
     uint64_t handle;       /* the engine's */
     struct km_owner *owners;
-    int sgid; /* set-gid without execution by the group, when it was opened */
+    int sgid;        /* set-gid without execution by the group, when it was opened */
+    uint64_t writer; /* the inode, if it counts in m->writers */
 };
 
 /* What cache.c knows of a call. */
@@ -148,6 +150,7 @@ struct km_call {
     atomic_int cancelling;       /* enum km_cancel                                            */
     uint32_t raw;                /* flags of the kernel that libfuse does not pass on         */
     uint32_t size;               /* bytes that the kernel has room for                        */
+    uint32_t seek;               /* a GETATTR for SEEK_DATA or SEEK_HOLE; else 0              */
     uint32_t open_flags;
     uint32_t waits; /* a lock request, counted in m->locks_waiting */
     int cancelled;  /* behind a link: so that a death does not ask for the lock anew */
@@ -207,6 +210,10 @@ struct km {
     struct snic_timer look;
 
     struct snic_link files; /* open ones: the loop's thread has them */
+
+    pthread_mutex_t writers_lock; /* writers.c */
+    struct km_writer *writers[KM_WRITERS];
+    int writers_unknown; /* no memory for all of them */
 
     struct snic_queue large; /* answers that session.c gives one at a time */
     int defer_large;
@@ -316,7 +323,15 @@ struct km_file *km_file_new(const struct km_call *c);
 void km_file_note(struct km_call *c);
 /* Of a RELEASE: whose locks are left. */
 uint64_t km_file_owner(const struct km_file *f);
-void km_file_free(struct km_file *f);
+void km_file_free(struct km *m, struct km_file *f);
+
+/* ---- writers.c ---- */
+
+/* It was opened; @return 1: it counts, until dropped. On the loop's thread */
+int km_writers_add(struct km *m, uint64_t ino, uint32_t open_flags);
+void km_writers_drop(struct km *m, uint64_t ino);
+/* May the kernel have bytes of it that it has not told? From any thread. */
+int km_writers_any(struct km *m, uint64_t ino);
 
 /* ---- reply.c ---- */
 

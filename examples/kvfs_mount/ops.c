@@ -21,6 +21,7 @@ struct km_call *km_begin(fuse_req_t req, enum snic_kvfs_kind kind, fuse_ino_t in
     c->fuse = req;
     c->waits = 0;
     c->size = 0;
+    c->seek = 0;
     c->file = NULL;
     c->data = km_call_data(c);
     memset(&c->cached, 0, sizeof(c->cached));

@@ -147,12 +147,38 @@ void km_op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off
     km_go(c);
 }
 
+/*
+ * The kernel may have bytes that we do not know of: all is data, up to the size. Where it gathers
+ * writes we do not know that, either; it does, and at ENOSYS answers itself, that all is data, from
+ * now on for every file.
+ */
+static void data_seek_all(fuse_req_t req, fuse_ino_t ino, off_t off, int whence,
+                          struct fuse_file_info *fi)
+{
+    const struct km *m = fuse_req_userdata(req);
+    struct km_call *c;
+
+    if (atomic_load_explicit(&m->writeback, memory_order_relaxed)) {
+        fuse_reply_err(req, ENOSYS);
+        return;
+    }
+    c = km_begin(req, SNIC_KVFS_GETATTR, ino);
+    c->seek = (uint32_t)whence;
+    c->r.k.offset = (uint64_t)off;
+    km_file(c, fi);
+    km_go(c);
+}
+
 void km_op_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse_file_info *fi)
 {
     struct km_call *c;
 
     if (whence != SEEK_DATA && whence != SEEK_HOLE) {
         fuse_reply_err(req, EINVAL);
+        return;
+    }
+    if (km_writers_any(fuse_req_userdata(req), ino)) {
+        data_seek_all(req, ino, off, whence, fi);
         return;
     }
     c = km_begin(req, SNIC_KVFS_SEEK, ino);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 static int reply_error(int64_t result)
 {
@@ -24,7 +25,16 @@ static int reply_error(int64_t result)
     }
 }
 
-static void reply_stat(const struct km *m, struct stat *st, const struct snic_kvfs_attr *from)
+/* No block at all means that all of it is zeros, and who archives it would not read it: not so if
+   the kernel may have bytes (writers.c). */
+static int reply_hollow(struct km *m, const struct snic_kvfs_attr *a)
+{
+    int some = a->size > 0 || atomic_load_explicit(&m->writeback, memory_order_relaxed);
+
+    return a->space == 0 && some && S_ISREG(a->mode) && km_writers_any(m, a->ino);
+}
+
+static void reply_stat(struct km *m, struct stat *st, const struct snic_kvfs_attr *from)
 {
     struct snic_kvfs_attr amended = *from;
     const struct snic_kvfs_attr *a = &amended;
@@ -39,7 +49,7 @@ static void reply_stat(const struct km *m, struct stat *st, const struct snic_kv
     st->st_rdev = a->rdev;
     st->st_size = (off_t)a->size;
     st->st_blksize = KM_PAGE;
-    st->st_blocks = (blkcnt_t)((a->space + 511) / 512);
+    st->st_blocks = (blkcnt_t)(((reply_hollow(m, a) ? KM_PAGE : a->space) + 511) / 512);
     st->st_atim = (struct timespec){.tv_sec = a->atime.sec, .tv_nsec = a->atime.nsec};
     st->st_mtim = (struct timespec){.tv_sec = a->mtime.sec, .tv_nsec = a->mtime.nsec};
     st->st_ctim = (struct timespec){.tv_sec = a->ctime.sec, .tv_nsec = a->ctime.nsec};
@@ -51,13 +61,21 @@ static double reply_timeout(const struct km *m)
     return atomic_load_explicit(&m->alone, memory_order_relaxed) ? m->timeout : 0;
 }
 
-static void reply_entry_fill(const struct km *m, const struct snic_kvfs_attr *a,
+/* The block that is none is not kept; the kernel's write-back cache asks anew by itself. */
+static double reply_attr_timeout(struct km *m, const struct snic_kvfs_attr *a)
+{
+    return !atomic_load_explicit(&m->writeback, memory_order_relaxed) && reply_hollow(m, a)
+               ? 0
+               : reply_timeout(m);
+}
+
+static void reply_entry_fill(struct km *m, const struct snic_kvfs_attr *a,
                              struct fuse_entry_param *e)
 {
     memset(e, 0, sizeof(*e));
     e->ino = a->ino;
     e->entry_timeout = reply_timeout(m);
-    e->attr_timeout = e->entry_timeout;
+    e->attr_timeout = reply_attr_timeout(m, a);
     reply_stat(m, &e->attr, a);
 }
 
@@ -97,6 +115,13 @@ static void reply_unopen(struct km_call *c, enum snic_kvfs_kind kind)
     c->m->carrier->submit(c->m, c);
 }
 
+/* The kernel may remember that the file has no block. */
+static void reply_doubt(const struct km_call *c, const struct km_file *f)
+{
+    if (f->writer != 0 && c->r.k.kind == SNIC_KVFS_OPEN && c->r.k.attr.space == 0)
+        km_session_doubt(c->m, f->writer);
+}
+
 /* @return 1: the block is in use again */
 static int reply_open(struct km_call *c)
 {
@@ -118,12 +143,13 @@ static int reply_open(struct km_call *c)
             reply_entry_fill(c->m, &c->r.k.attr, &e);
             rc = fuse_reply_create(c->fuse, &e, &c->fi);
         } else {
+            reply_doubt(c, f);
             rc = fuse_reply_open(c->fuse, &c->fi);
         }
     }
     if (rc != -ENOENT) /* the request was not abandoned */
         return 0;
-    km_file_free(f);
+    km_file_free(c->m, f);
     reply_unopen(c, c->r.k.kind == SNIC_KVFS_OPENDIR ? SNIC_KVFS_RELEASEDIR : SNIC_KVFS_RELEASE);
     return 1;
 }
@@ -272,12 +298,27 @@ static void reply_lock(struct km_call *c)
     (void)fuse_reply_lock(c->fuse, &l);
 }
 
+/* All of the file is data. */
+static void reply_seek(struct km_call *c, const struct stat *st)
+{
+    off_t offset = (off_t)c->r.k.offset;
+
+    if (offset < 0 || offset >= st->st_size)
+        (void)fuse_reply_err(c->fuse, ENXIO);
+    else
+        (void)fuse_reply_lseek(c->fuse, c->seek == SEEK_HOLE ? st->st_size : offset);
+}
+
 static void reply_attr(struct km_call *c)
 {
     struct stat st;
 
     reply_stat(c->m, &st, &c->r.k.attr);
-    (void)fuse_reply_attr(c->fuse, &st, reply_timeout(c->m));
+    if (c->seek != 0) {
+        reply_seek(c, &st);
+        return;
+    }
+    (void)fuse_reply_attr(c->fuse, &st, reply_attr_timeout(c->m, &c->r.k.attr));
 }
 
 /* @return 1: the block is in use again */

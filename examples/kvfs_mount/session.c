@@ -389,7 +389,7 @@ static void session_drain(struct km *m)
         (void)snic_loop_once(m->loop, 100000000u);
     }
     while (!snic_link_alone(&m->files)) /* the session's end closes them */
-        km_file_free(SNIC_CONTAINER(m->files.next, struct km_file, link));
+        km_file_free(m, SNIC_CONTAINER(m->files.next, struct km_file, link));
 }
 
 void km_session_run(struct km *m)

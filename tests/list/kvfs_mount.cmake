@@ -61,8 +61,8 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
     kvfs_mount_test(kvfs_stress_${store} ${store} ${_s} "" kvfs_suite.sh
       $<TARGET_FILE:kvfs_stress> --processes 6 NIGHTLY --steps 30000 END MNT)
   endforeach()
-  # Other ways to mount: two processes; the kernel's writeback cache, which hides dirty bytes from
-  # SEEK_DATA and sizes from EFBIG (Linux's, on any FUSE file system).
+  # Other ways to mount: two processes; the kernel's writeback cache, which hides sizes from EFBIG
+  # (Linux's, on any FUSE file system), so that it is not tried with all of POSIX.
   # What two processes share is tested over both links by turns; what is a link's own, over each.
   kvfs_mount_test(kvfs_posix_two lmdb ${_posix_two} --two-process kvfs_suite.sh
     $<TARGET_FILE:kvfs_posix> MNT)
@@ -76,7 +76,10 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
   kvfs_mount_test(kvfs_exerciser_two lmdb ${_exerciser} --two-process kvfs_suite.sh
     $<TARGET_FILE:kvfs_exerciser> --processes 4 NIGHTLY --steps 50000 END MNT)
   kvfs_mount_test(kvfs_exerciser_exclusive lmdb ${_exerciser} --exclusive kvfs_suite.sh
-    $<TARGET_FILE:kvfs_exerciser> --processes 4 --no seek NIGHTLY --steps 50000 END MNT)
+    $<TARGET_FILE:kvfs_exerciser> --processes 4 NIGHTLY --steps 50000 END MNT)
+  kvfs_mount_test(kvfs_exerciser_writeback lmdb ${_exerciser} "--exclusive --writeback"
+    kvfs_suite.sh $<TARGET_FILE:kvfs_exerciser> --processes 4 NIGHTLY --steps 50000 END MNT)
+  kvfs_mount_test(kvfs_sparse lmdb ${_scope} "" kvfs_sparse.sh)
   # Beside a plain folder: set-uid, set-gid and capabilities.
   kvfs_mount_test(kvfs_setid lmdb ${_scope} "" kvfs_setid.sh)
   kvfs_mount_test(kvfs_setid_two lmdb ${_posix_two} --two-process kvfs_setid.sh)

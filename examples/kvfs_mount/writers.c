@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Inodes of which the kernel may have bytes that nobody here knows of: pages of a mapping, or of
+ * its write-back cache. What SEEK_DATA, SEEK_HOLE and st_blocks say of such a file must not make a
+ * program that copies it leave bytes out: all of it is data.
+ *
+ * The kernel tells nothing of mappings, but a mapping holds its open file (RELEASE comes after the
+ * last one), can be written only where that was opened for reading and writing, and its pages are
+ * written out when it goes. So a file is such a one as long as it is open that way or, where the
+ * kernel or the hybrid cache gathers writes, in any way that writes.
+ *
+ * The loop's thread adds and drops, readers' threads look: the kernel has had the answer to the
+ * open before anything could be written to its pages.
+ */
+#include "mount.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+
+struct km_writer {
+    struct km_writer *next;
+    uint64_t ino;
+    uint64_t count;
+};
+
+static struct km_writer **writers_find(struct km *m, uint64_t ino)
+{
+    struct km_writer **at =
+        &m->writers[(ino * UINT64_C(0x9e3779b97f4a7c15)) >> 32 & (KM_WRITERS - 1)];
+
+    SNIC_STATIC_ASSERT((KM_WRITERS & (KM_WRITERS - 1)) == 0, "a power of two");
+    while (*at != NULL && (*at)->ino != ino)
+        at = &(*at)->next;
+    return at;
+}
+
+int km_writers_add(struct km *m, uint64_t ino, uint32_t open_flags)
+{
+    int mode = (int)open_flags & O_ACCMODE;
+    struct km_writer **at;
+    int added;
+
+    if (mode != O_RDWR && (mode != O_WRONLY || !(m->config->writeback || m->config->write_back)))
+        return 0;
+    pthread_mutex_lock(&m->writers_lock);
+    at = writers_find(m, ino);
+    if (*at == NULL) {
+        *at = calloc(1, sizeof(**at));
+        if (*at != NULL)
+            (*at)->ino = ino;
+        else
+            m->writers_unknown = 1; /* for good */
+    }
+    added = *at != NULL;
+    if (added)
+        (*at)->count++;
+    pthread_mutex_unlock(&m->writers_lock);
+    return added;
+}
+
+void km_writers_drop(struct km *m, uint64_t ino)
+{
+    struct km_writer **at;
+
+    pthread_mutex_lock(&m->writers_lock);
+    at = writers_find(m, ino);
+    if (*at != NULL && --(*at)->count == 0) {
+        struct km_writer *gone = *at;
+
+        *at = gone->next;
+        free(gone);
+    }
+    pthread_mutex_unlock(&m->writers_lock);
+}
+
+int km_writers_any(struct km *m, uint64_t ino)
+{
+    int any;
+
+    pthread_mutex_lock(&m->writers_lock);
+    any = m->writers_unknown || *writers_find(m, ino) != NULL;
+    pthread_mutex_unlock(&m->writers_lock);
+    return any;
+}

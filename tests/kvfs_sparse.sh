@@ -1,0 +1,52 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# kvfs_sparse.sh: who copies a file by SEEK_DATA, SEEK_HOLE or st_blocks while another process has
+# it mapped, or has written what the kernel or the hybrid cache still holds, copies every byte; when
+# nobody can write to it any more, its holes are known.
+set -u
+. "$(dirname "$0")/kvfs_common.sh"
+exec </dev/null
+here=$(cd "$(dirname "$0")" && pwd)
+
+tried() { # PROGRAM: the copies of those that are installed are tried
+    command -v "$1" >/dev/null
+}
+for how in "" "--threads 2" "--two-process" "--two-process --cache-mb 4 --write-back" \
+    "--exclusive --writeback"; do
+    say "mounted with '$how'"
+    # shellcheck disable=SC2086
+    if [ -z "$work" ]; then kvfs_open $how; else kvfs_again $how; fi
+    for way in map mapped-only write old-empty; do
+        timeout -s KILL 60 python3 "$here/kvfs_sparse.py" "$mnt/$way" $way "$work/ready" \
+            2>"$work/said" &
+        writer=$!
+        pids=$writer
+        i=0
+        until [ -e "$work/ready" ]; do
+            [ $((i += 1)) -le 400 ] || fail "$way: no writer: $(cat "$work/said")"
+            sleep 0.05
+        done
+        timeout 60 python3 "$here/kvfs_sparse.py" "$mnt/$way" same ||
+            fail "$how, $way: by SEEK_DATA and SEEK_HOLE bytes are left out"
+        if tried cp; then
+            cp --sparse=auto "$mnt/$way" "$work/copy" && cmp "$mnt/$way" "$work/copy" ||
+                fail "$how, $way: cp"
+        fi
+        if tried tar; then
+            tar -S -cf - -C "$mnt" $way | tar -xOf - >"$work/copy"
+            cmp "$mnt/$way" "$work/copy" || fail "$how, $way: tar -S"
+        fi
+        rm "$work/ready"
+        wait $writer || fail "$way: the writer: $(cat "$work/said")"
+        pids=
+        case $how in
+        *--writeback*) ;; # the kernel has been told once that it has to answer itself
+        *)
+            timeout 60 python3 "$here/kvfs_sparse.py" "$mnt/$way" holes ||
+                fail "$how, $way: nobody has it open, and there is no hole"
+            ;;
+        esac
+    done
+    kvfs_close
+done
+say "all well"
