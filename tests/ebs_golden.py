@@ -10,6 +10,7 @@ import struct
 import sys
 
 VERSION = 2
+PROOF = 0x0ddc0ffeebadf00d
 TYPES = ["WRITE", "WACK", "READ_REQ", "READ_RESP", "ACKV", "PROBE", "PROBE_ACK", "RESET", "HELLO",
          "HELLO_ACK", "FENCE", "FENCE_ACK", "NAK"]
 TO_SERVER = {"WRITE", "READ_REQ", "PROBE", "HELLO", "FENCE"}
@@ -45,14 +46,15 @@ def part(kind):
         return b""
     if kind.startswith("HELLO"):
         epoch = 7 if kind == "HELLO" else 0
-        return struct.pack(">BBHIQQQIIQIQI", 1, 2, 0, 0xfeedface, 0xf, 0x0f1e2d3c4b5a6978,
-                           0x8877665544332211, epoch, 4320, 0x1020304050607080, 0x99, 0, 0)
+        last = 0xacc0000000000001 if kind == "HELLO" else 0x5eed000000000002
+        return struct.pack(">BBHIIIQQQQIIQ", 1, 2, 0, 0xfeedface, 0xf, epoch, 0x0f1e2d3c4b5a6978,
+                           0x8877665544332211, PROOF, 0x1020304050607080, 0x99, 4320, last)
     if kind == "RESET":
         return struct.pack(">QBBHI48x", 0x8877665544332211, 1, 3, 0, 2500)
     if kind.startswith("PROBE"):
-        return struct.pack(">IIQ48x", 224, 0, 0x0f1e2d3c4b5a6978)
+        return struct.pack(">IIQ32xQ8x", 224, 0, 0x0f1e2d3c4b5a6978, PROOF)
     if kind == "NAK":
-        return struct.pack(">IH58x", 1500, 0x8000)
+        return struct.pack(">IHHQ48x", 1500, 0x8000, 0, PROOF)
     return block(kind)
 
 

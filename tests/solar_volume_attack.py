@@ -241,7 +241,9 @@ def luna_hello(client):
     p[64:66] = 2, 2
     p[68:72] = os.urandom(3) + b"\1"
     p[80:88] = os.urandom(8)
-    struct.pack_into(">IIQ", p, 96, 1, 4096, client)
+    struct.pack_into(">I", p, 76, 1)
+    struct.pack_into(">Q", p, 104, client)
+    struct.pack_into(">I", p, 116, 4096)
     struct.pack_into(">I", p, 52, crc32c(struct.pack(">II", 0, 2) + p))
     return bytes(p)
 

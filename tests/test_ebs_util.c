@@ -54,6 +54,11 @@ static void sample_hello(struct snic_ebs_hello *h, unsigned type)
     h->payload_max = 4320;
     h->client_id = UINT64_C(0x1020304050607080);
     h->key_id = 0x99;
+    h->proof = UINT64_C(0x0ddc0ffeebadf00d);
+    if (type == SNIC_EBS_HELLO)
+        h->account = UINT64_C(0xacc0000000000001);
+    else
+        h->key_nonce = UINT64_C(0x5eed000000000002);
 }
 
 static void sample_part(struct snic_ebs_header *h, unsigned type)
@@ -74,10 +79,12 @@ static void sample_part(struct snic_ebs_header *h, unsigned type)
     case SNIC_EBS_PROBE_ACK:
         h->u.probe.probe_bytes = 224;
         h->u.probe.nonce = UINT64_C(0x0f1e2d3c4b5a6978);
+        h->u.probe.proof = UINT64_C(0x0ddc0ffeebadf00d);
         break;
     case SNIC_EBS_NAK:
         h->u.nak.retry_us = 1500;
         h->u.nak.bad_flags = 0x8000;
+        h->u.nak.proof = UINT64_C(0x0ddc0ffeebadf00d);
         h->status = SNIC_EBS_BUSY;
         break;
     case SNIC_EBS_ACKV:

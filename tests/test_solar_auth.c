@@ -145,6 +145,89 @@ static void test_solar_auth_replayed_packets_are_refused(void **state)
     duo_close(d);
 }
 
+/* Each path has numbers of its own: what a slow one brings after thousands of packets of the others
+   is no replay. */
+static void test_solar_auth_slow_path_is_no_replay(void **state)
+{
+    struct duo *d = auth_open(&secret);
+    static struct letter late;
+    struct snic_ebs_io w;
+    (void)state;
+    auth_round(d, 1);
+    duo_io(d, &w, SNIC_EBS_IO_WRITE, 9, 1, &out);
+    for (int i = 0; i < 50 && late.size == 0; i++) {
+        duo_turn(d, 0);
+        for (uint32_t k = 0; k < d->letters; k++)
+            if (d->bag[k].to_target && d->bag[k].bytes[1] == SNIC_EBS_WRITE)
+                late = d->bag[k];
+        if (late.size != 0)
+            duo_turn(d, 1); /* it is not lost, but late */
+    }
+    assert_true(late.size != 0);
+    for (uint32_t i = 0; i < d->c->path_slots; i++)
+        if (i != late.path)
+            d->c->servers[0].paths[i].pn += 4 * SNIC_SOLAR__WINDOW;
+    duo_until(d, 3);
+    assert_int_equal(w.result, 0);
+    uint32_t used = 0; /* of another path, later numbers came */
+    for (uint32_t i = 0; i < d->t->o.conns_max; i++)
+        for (uint32_t k = 0; d->t->conns[i].used && k < SNIC_EBS_PATHS; k++)
+            used += k != late.path && d->t->conns[i].session.seen[k].top >
+                                          snic_get_be64(late.bytes + 56) + SNIC_SOLAR__WINDOW;
+    assert_true(used > 0);
+    struct snic_solar_target_stats before = target_stats(d);
+    duo_deliver(d, &late);
+    assert_int_equal(target_stats(d).writes, before.writes + 1);
+    assert_int_equal(target_stats(d).replayed, before.replayed);
+    duo_deliver(d, &late);
+    assert_int_equal(target_stats(d).replayed, before.replayed + 1);
+    assert_int_equal(target_stats(d).unauthentic, 0);
+    duo_close(d);
+}
+
+/* The same number on two paths is two nonces: what is sealed differs, and opens on its own path. */
+static void test_solar_auth_nonce_is_of_path_and_number(void **state)
+{
+    static struct solar_session s, to;
+    static unsigned char sealed[SNIC_EBS_PATHS][SNIC_EBS_BLOCK_BYTES];
+    struct solar_scratch scratch = {.key = &keys[0]}, opens = {.key = &keys[1]};
+    unsigned char head[SNIC_EBS_PATHS][SNIC_EBS_PACKET_BYTES], tag[16];
+    struct snic_ebs_header h;
+    struct snic_ebs_place at;
+    (void)state;
+    memset(&s, 0, sizeof(s));
+    s.ops = &solar_toy_ops;
+    s.secret = &secret;
+    to = s;
+    memset(&h, 0, sizeof(h));
+    h.type = SNIC_EBS_WRITE;
+    h.flags = SNIC_EBS_AUTH;
+    h.pkt_cnt = 1;
+    h.u.block.blk_cnt = 1;
+    h.pn = UINT64_C(7) << 32 | 5;
+    for (uint32_t i = 0; i < SNIC_EBS_PATHS; i++) {
+        h.path_id = (uint8_t)i;
+        int n = snic_ebs_encode(head[i], sizeof(head[i]), &at, SNIC_EBS_TO_SERVER, &h, block,
+                                sizeof(block));
+        assert_true(n > 0);
+        assert_int_equal(solar_session_seal(&s, &scratch, 0, head[i], &at, sealed[i], block, tag),
+                         0);
+        memcpy(head[i] + at.body_at, sealed[i], sizeof(block));
+        memcpy(head[i] + at.tag_at, tag, sizeof(tag));
+        for (uint32_t k = 0; k < i; k++)
+            assert_memory_not_equal(sealed[i], sealed[k], 32);
+        assert_int_equal(solar_session_seal(&s, &scratch, 0, head[i], &at, sealed[i], block, tag),
+                         SNIC_EINVAL); /* twice */
+    }
+    for (uint32_t i = SNIC_EBS_PATHS; i-- > 0;) {
+        assert_int_equal(solar_session_open(&to, &opens, 0, head[i], &at, back), 0);
+        assert_memory_equal(back, block, sizeof(block));
+        assert_int_equal(solar_session_open(&to, &opens, 0, head[i], &at, back), SNIC_EEXIST);
+    }
+    head[0][20] = SNIC_EBS_PATHS;
+    assert_int_equal(solar_session_open(&to, &opens, 0, head[0], &at, back), SNIC_EACCES);
+}
+
 /* Any bit of a sealed packet counts: header, body and tag. (The INT block is nobody's.) */
 static void test_solar_auth_any_bit_flipped_is_refused(void **state)
 {
@@ -199,15 +282,20 @@ static void test_solar_auth_numbers_pass_2_to_32_next_key(void **state)
         n = d->t->conns[i].used ? &d->t->conns[i] : n;
     assert_non_null(n);
     memcpy(first, d->c->servers[0].session.way[0].bytes, sizeof(first));
-    d->c->servers[0].pn |= 0xfffffffau;
-    n->pn |= 0xfffffffbu;
+    for (uint32_t i = 0; i < d->c->path_slots; i++) { /* one path is ahead of the others */
+        d->c->servers[0].paths[i].pn |= i == 0 ? 0xfffffffau : 0xffff0000u;
+        n->path[i].pn |= i == 0 ? 0xfffffffbu : 0xffff0000u;
+    }
     for (uint64_t lba = 2; lba < 12; lba++)
         auth_round(d, lba);
     assert_memory_not_equal(d->c->servers[0].session.way[0].bytes, first, sizeof(first));
     assert_memory_equal(d->c->servers[0].session.way[0].bytes, n->session.way[0].bytes, 16);
     assert_memory_equal(d->c->servers[0].session.way[1].bytes, n->session.way[1].bytes, 16);
     assert_memory_not_equal(n->session.way[0].bytes, n->session.way[1].bytes, 16);
-    assert_true(d->c->servers[0].pn >> 32 == 4 && n->pn >> 32 == 10);
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < d->c->path_slots; i++)
+        used += d->c->servers[0].paths[i].pn >> 32 == 4 && n->path[i].pn >> 32 == 10;
+    assert_true(used >= 1);
     assert_true(agent_stats(d).unauthentic == 0 && target_stats(d).unauthentic == 0);
     duo_close(d);
 }
@@ -249,11 +337,14 @@ static void test_solar_auth_server_removed_comes_back(void **state)
     (void)state;
     auth_round(d, 1);
     for (uint64_t i = 2; i < 5; i++) {
-        uint64_t pn = d->c->servers[0].pn;
+        uint64_t pn = 0;
+        for (uint32_t k = 0; k < d->c->path_slots; k++)
+            pn = snic_max_u64(pn, d->c->servers[0].paths[k].pn);
         assert_int_equal(snic_solar_server_remove(d->c, 0, 1, d->now), 0);
         assert_int_equal(snic_solar_server_add(d->c, 0, d->now), 0);
         assert_int_equal(snic_solar_server_auth(d->c, 0, &secret, 0), 0);
-        assert_true(d->c->servers[0].pn >= pn);
+        for (uint32_t k = 0; k < d->c->path_slots; k++)
+            assert_true(d->c->servers[0].paths[k].pn >= pn);
         assert_int_equal(d->c->servers[0].session.way[0].known, 0); /* keys are of one connection */
         auth_round(d, i);
     }
@@ -316,6 +407,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_solar_auth_data_arrive_and_are_not_seen),
         cmocka_unit_test(test_solar_auth_other_secret_nothing_is_done),
         cmocka_unit_test(test_solar_auth_replayed_packets_are_refused),
+        cmocka_unit_test(test_solar_auth_slow_path_is_no_replay),
+        cmocka_unit_test(test_solar_auth_nonce_is_of_path_and_number),
         cmocka_unit_test(test_solar_auth_any_bit_flipped_is_refused),
         cmocka_unit_test(test_solar_auth_numbers_pass_2_to_32_next_key),
         cmocka_unit_test(test_solar_auth_server_restarted_reset_is_vouched_for),

@@ -586,6 +586,38 @@ static void test_solar_edges_a_packet_speaks_for_itself(void **state)
     duo_close(d);
 }
 
+/* On the way ports are given others (a NAT that was restarted): reads go on as soon as the new ones
+   are proven, and no port is exchanged for it. */
+static void test_solar_edges_new_address_is_proven_and_reads_go_on(void **state)
+{
+    static unsigned char wrote[SNIC_EBS_BLOCK_BYTES], got[SNIC_EBS_BLOCK_BYTES];
+    struct snic_iov from = {wrote, sizeof(wrote)}, into = {got, sizeof(got)};
+    struct duo *d = &duo;
+    struct snic_solar_target_stats t;
+    struct snic_solar_stats s;
+    struct snic_ebs_io io;
+    (void)state;
+    memset(d, 0, sizeof(*d));
+    duo_open(d);
+    memset(wrote, 9, sizeof(wrote));
+    duo_io(d, &io, SNIC_EBS_IO_WRITE, 3, 1, &from);
+    duo_until(d, 1);
+    for (uint32_t i = 0; i < 5; i++) {
+        d->nat++;
+        memset(got, 0, sizeof(got));
+        duo_io(d, &io, SNIC_EBS_IO_READ, 3, 1, &into);
+        duo_until(d, 2 + i);
+        assert_int_equal(io.result, 0);
+        assert_memory_equal(got, wrote, sizeof(wrote));
+        assert_true(io.done_ns - io.submitted_ns < 5000000);
+    }
+    snic_solar_target_get_stats(d->t, &t);
+    snic_solar_get_stats(d->c, &s);
+    assert_true(t.unproven >= 5 && t.unproven < 100);
+    assert_int_equal(s.rerolls, 0);
+    duo_close(d);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -606,6 +638,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_solar_edges_what_waits_without_an_rpc),
         cmocka_unit_test(test_solar_edges_busy_and_gone_wait_for_the_map),
         cmocka_unit_test(test_solar_edges_superseded_by_nobody_ends_the_lease),
+        cmocka_unit_test(test_solar_edges_new_address_is_proven_and_reads_go_on),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -16,6 +16,9 @@ static struct {
     struct snic_solar_target *t;
     void *mem;
     uint64_t now, pn;
+    struct snic_solar_peer peer; /* that says it */
+    uint64_t bytes_in, bytes_out;
+    uint32_t requests;
     unsigned char packet[SNIC_EBS_PACKET_BYTES];
     struct snic_ebs_header answer; /* the last one */
 } stand;
@@ -26,6 +29,7 @@ static void stand_open(void)
         .opts_size = sizeof(o), .srv_epoch = SRV_EPOCH, .conns_max = CONNS, .seed = 5};
     memset(&stand, 0, sizeof(stand));
     stand.now = 1000 * MS;
+    stand.peer = (struct snic_solar_peer){{7, 8, 9}};
     size_t size = snic_solar_target_memsize(&o);
     stand.mem = aligned_alloc(SNIC_SOLAR_ALIGN, size);
     assert_non_null(stand.mem);
@@ -38,31 +42,48 @@ static void stand_close(void)
     free(snic_solar_target_fini(stand.t));
 }
 
-/* @return how many packets came of it; the last is in stand.answer */
-static int say(const struct snic_ebs_header *h)
+/* Bytes that come. @return how many packets came of it; the last is in stand.answer */
+static int arrive(const void *packet, size_t bytes)
 {
-    struct snic_solar_peer peer = {{7, 8, 9}};
     struct snic_solar_request q;
     struct snic_solar_train *t;
     struct snic_ebs_place place;
     int answers = 0;
-    int n =
-        snic_ebs_encode(stand.packet, sizeof(stand.packet), NULL, SNIC_EBS_TO_SERVER, h, NULL, 0);
-    assert_true(n > 0);
-    (void)snic_solar_target_recv(stand.t, &peer, stand.packet, (size_t)n, 0, &q, stand.now);
+    stand.bytes_in += bytes;
+    if (snic_solar_target_recv(stand.t, &stand.peer, packet, bytes, 0, &q, stand.now) == 1) {
+        stand.requests++;
+        snic_solar_target_answer(stand.t, &q, SNIC_EBS_NO_SEGMENT, 0, 0, stand.now);
+    }
     while (snic_solar_target_poll(stand.t, &t, 1, stand.now) == 1) {
+        static unsigned char out[SNIC_SOLAR_TRAIN_MAX * SNIC_EBS_PACKET_BYTES];
         size_t size = 0;
         for (uint32_t i = 0; i < t->iov_count; i++) {
-            memcpy(stand.packet + size, t->iov[i].base, t->iov[i].size);
+            memcpy(out + size, t->iov[i].base, t->iov[i].size);
             size += t->iov[i].size;
         }
-        assert_int_equal(
-            snic_ebs_decode(&stand.answer, &place, SNIC_EBS_TO_CLIENT, stand.packet, size), 0);
+        assert_memory_equal(&t->peer, &stand.peer, sizeof(stand.peer));
+        stand.bytes_out += size;
+        assert_int_equal(snic_ebs_decode(&stand.answer, &place, SNIC_EBS_TO_CLIENT, out, size), 0);
         answers++;
         snic_solar_target_sent(stand.t, t);
     }
     assert_int_equal(snic_solar_target_check(stand.t), 0);
     return answers;
+}
+
+static int say_with(const struct snic_ebs_header *h, const void *body, size_t size)
+{
+    int n = snic_ebs_encode(stand.packet, sizeof(stand.packet), NULL, SNIC_EBS_TO_SERVER, h, body,
+                            size);
+    assert_true(n > 0);
+    if (size > 0)
+        memcpy(stand.packet + n, body, size);
+    return arrive(stand.packet, (size_t)n + size);
+}
+
+static int say(const struct snic_ebs_header *h)
+{
+    return say_with(h, NULL, 0);
 }
 
 /* @return the number that the server gives; 0: it has no place */
@@ -83,7 +104,7 @@ static uint32_t greet(uint64_t client_id)
                                                                    : 0;
 }
 
-static int probe(uint32_t conn_id, uint32_t srv_epoch)
+static int probe_with(uint32_t conn_id, uint32_t srv_epoch, uint64_t proof)
 {
     struct snic_ebs_header h;
     memset(&h, 0, sizeof(h));
@@ -93,7 +114,57 @@ static int probe(uint32_t conn_id, uint32_t srv_epoch)
     h.conn_id = conn_id;
     h.srv_epoch = srv_epoch;
     h.u.probe.nonce = 77;
+    h.u.probe.proof = proof;
     return say(&h);
+}
+
+static int probe(uint32_t conn_id, uint32_t srv_epoch)
+{
+    return probe_with(conn_id, srv_epoch, 0);
+}
+
+/* What has most answers: a small packet that asks for 16 blocks. */
+static int ask(uint32_t conn_id)
+{
+    unsigned char slots[SNIC_EBS_READ_BLOCKS * SNIC_EBS_SLOT_BYTES] = {0};
+    struct snic_ebs_header h;
+    memset(&h, 0, sizeof(h));
+    h.type = SNIC_EBS_READ_REQ;
+    h.conn_id = conn_id;
+    h.srv_epoch = SRV_EPOCH;
+    h.pkt_cnt = SNIC_EBS_READ_BLOCKS;
+    h.pn = ++stand.pn;
+    h.u.block.blk_cnt = SNIC_EBS_READ_BLOCKS;
+    h.u.block.need_mask = 0xffff;
+    h.u.block.bind_crc = snic_ebs_bind_crc(&h.u.block);
+    return say_with(&h, slots, sizeof(slots));
+}
+
+/* Packets of every kind, with a header and without, of a connection and of none. */
+static void say_everything(uint32_t conn_id)
+{
+    struct snic_ebs_header h;
+    for (uint32_t type = 1; type < SNIC_EBS_TYPE_END; type++) {
+        memset(&h, 0, sizeof(h));
+        h.type = (uint8_t)type;
+        h.conn_id = conn_id;
+        h.srv_epoch = SRV_EPOCH;
+        h.pkt_cnt = 1;
+        h.pn = ++stand.pn;
+        h.u.block.op = SNIC_EBS_ZERO;
+        h.u.block.blk_cnt = 1;
+        h.u.block.wver = 1;
+        h.u.block.data_crc = SNIC_EBS_CRC_ZEROS;
+        h.u.block.bind_crc = snic_ebs_bind_crc(&h.u.block);
+        if (snic_ebs_encode(stand.packet, sizeof(stand.packet), NULL, SNIC_EBS_TO_SERVER, &h, NULL,
+                            0) > 0)
+            (void)say(&h);
+    }
+    for (uint32_t size = 1; size < 300; size += 21) { /* of another version; cut off */
+        memset(stand.packet, 0x5a, size);
+        stand.packet[0] = size % 2 == 0 ? 0x1d : 0x28;
+        (void)arrive(stand.packet, size);
+    }
 }
 
 static void test_solar_strangers_keep_no_place(void **state)
@@ -140,11 +211,86 @@ static void test_solar_strangers_learn_no_token(void **state)
     stand_close();
 }
 
+/* A client of an earlier release is told so, and the operator can be. */
+static void test_solar_strangers_other_version_is_told(void **state)
+{
+    struct snic_solar_target_stats s;
+    (void)state;
+    stand_open();
+    assert_true(greet(1) != 0);
+    memset(stand.packet, 0, 128);
+    stand.packet[0] = 0x18;
+    stand.packet[1] = SNIC_EBS_HELLO;
+    assert_int_equal(arrive(stand.packet, 128), 1);
+    assert_true(stand.answer.type == SNIC_EBS_RESET && stand.answer.status == SNIC_EBS_BAD_VERSION);
+    assert_true(stand.answer.u.reset.ver_min == 2 && stand.answer.u.reset.ver_max == 2);
+    snic_solar_target_get_stats(stand.t, &s);
+    assert_true(s.versions == 1 && s.peer_version == 1 && s.conns == 1);
+    stand_close();
+}
+
+/* Who can write any sender's address into his packets makes the server send little there: at most
+   three times what comes from it, until it has shown that it hears. A proof is of one address. */
+static void test_solar_strangers_nothing_is_reflected(void **state)
+{
+    const struct snic_solar_peer victim = {{99, 98, 97}};
+    (void)state;
+    stand_open();
+    struct snic_solar_peer self = stand.peer;
+    uint32_t mine = greet(1);
+    uint64_t proof = stand.answer.u.hello.proof;
+    assert_true(mine != 0 && proof != 0);
+    assert_int_equal(ask(mine), 1);
+    assert_true(stand.answer.type == SNIC_EBS_NAK && stand.answer.status == SNIC_EBS_UNPROVEN);
+    assert_true(stand.answer.u.nak.proof == proof && stand.requests == 0);
+    assert_int_equal(probe(mine, SRV_EPOCH), 1);
+    assert_int_equal(stand.answer.status, SNIC_EBS_UNPROVEN);
+    assert_int_equal(probe_with(mine, SRV_EPOCH, proof ^ 2), 1);
+    assert_int_equal(stand.answer.status, SNIC_EBS_UNPROVEN);
+    assert_int_equal(probe_with(mine, SRV_EPOCH, proof), 1);
+    assert_int_equal(stand.answer.status, SNIC_EBS_OK);
+    (void)ask(mine);
+    assert_int_equal(stand.requests, 1);
+    stand.peer = victim;
+    for (uint32_t i = 0; i < 50; i++) {
+        stand.bytes_in = stand.bytes_out = 0;
+        (void)ask(mine);
+        assert_true(stand.bytes_out <= 3 * stand.bytes_in && stand.requests == 1);
+        (void)probe_with(mine, SRV_EPOCH, proof); /* it is another's */
+        (void)greet(2 + i % 2);
+        assert_true(stand.bytes_out <= 3 * stand.bytes_in);
+        say_everything(i % 3 == 0 ? mine : i);
+        assert_true(stand.bytes_out <= 3 * stand.bytes_in);
+        uint32_t before = stand.requests;
+        (void)ask(mine);
+        assert_int_equal(stand.requests, before);
+        stand.requests = 1;
+        stand.now += 100 * MS;
+    }
+    stand.peer = self; /* its proof holds, whatever was said in its name */
+    (void)ask(mine);
+    assert_int_equal(stand.requests, 2);
+    stand.peer.word[1]++; /* another port: it proves itself anew, and not with what is old */
+    (void)ask(mine);
+    assert_int_equal(stand.requests, 2);
+    proof = stand.answer.u.nak.proof;
+    stand.now += 20000 * MS;
+    assert_int_equal(probe_with(mine, SRV_EPOCH, proof), 1);
+    assert_int_equal(stand.answer.status, SNIC_EBS_UNPROVEN);
+    assert_int_equal(probe_with(mine, SRV_EPOCH, stand.answer.u.probe.proof), 1);
+    assert_int_equal(stand.answer.status, SNIC_EBS_OK);
+    (void)ask(mine);
+    assert_int_equal(stand.requests, 3);
+    stand_close();
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_solar_strangers_keep_no_place),
         cmocka_unit_test(test_solar_strangers_learn_no_token),
+        cmocka_unit_test(test_solar_strangers_nothing_is_reflected),
+        cmocka_unit_test(test_solar_strangers_other_version_is_told),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -112,7 +112,7 @@ static void duo_act(struct duo *d, struct snic_solar_action *a)
 
 void duo_deliver(struct duo *d, const struct letter *l)
 {
-    struct snic_solar_peer peer = {{l->path, l->gen, 0}};
+    struct snic_solar_peer peer = {{l->path, l->gen, d->nat}};
     struct snic_solar_request q;
     if (!l->to_target) {
         (void)snic_solar_recv(d->c, 0, l->path, l->gen, l->bytes, l->size, 0, d->now);

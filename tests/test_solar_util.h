@@ -31,6 +31,7 @@ struct duo {
     uint32_t fences;   /* that came, */
     uint32_t promise;  /* and what they are answered */
     int mute;          /* MAP has no answer */
+    uint64_t nat;      /* part of the agent's address, as the target sees it */
     uint64_t ready[BAG];
     uint64_t version[512];
     unsigned char store[512][SNIC_EBS_BLOCK_BYTES];

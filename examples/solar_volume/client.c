@@ -158,6 +158,7 @@ static void metrics_solar(struct ex_metric *m, size_t *count, const struct snic_
     metric(m, count, "data_crc", s->data_crc, 1);
     metric(m, count, "unauthentic", s->unauthentic, 1);
     metric(m, count, "replayed", s->replayed, 1);
+    metric(m, count, "other_version", s->versions, 1);
 }
 
 static void metrics_luna(struct ex_metric *m, size_t *count, const struct snic_luna_stats *s)

@@ -46,6 +46,7 @@ static struct {
     unsigned char names[16]; /* the key of clients' numbers in the figures */
     struct snic_timer timer;
     uint64_t unauthentic; /* that were told */
+    uint64_t versions;    /* likewise */
     uint32_t disk;        /* whose segments are being made */
     uint64_t segment;
     int ready;
@@ -242,6 +243,8 @@ static size_t metrics(void *ctx, struct ex_metric *m)
         {"turned_away", s.target.turned_away, 1},
         {"unauthentic", s.target.unauthentic, 1},
         {"replayed", s.target.replayed, 1},
+        {"unproven", s.target.unproven, 1},
+        {"other_version", s.target.versions + s.luna.versions, 1},
         {"luna_conns", s.luna.conns, 0},
         {"luna_opened", s.luna.opened, 1},
         {"luna_turned_away", s.turned_away, 1},
@@ -336,17 +339,25 @@ static void agent_open(const struct snic_net_addr *at)
 
 /* ---- Beginning ---- */
 
-/* One line in five seconds. */
-static void seals(struct snic_timer *t, uint64_t now)
+/* One line of each in five seconds. */
+static void strangers(struct snic_timer *t, uint64_t now)
 {
     struct snic_volume_server_stats s;
     snic_volume_server_get_stats(sv.server, &s);
+    uint64_t versions = s.target.versions + s.luna.versions;
     if (s.target.unauthentic != sv.unauthentic)
         ex_log(EX_WARNING,
                "%" PRIu64 " packets were dropped that are not sealed with the key of %s: a client "
                "has another one, or none",
                s.target.unauthentic - sv.unauthentic, so.wire_key);
+    if (versions != sv.versions)
+        ex_log(EX_WARNING,
+               "a client speaks version %" PRIu32 " of the packet format, this server version %u: "
+               "it was not served (use the same release at both ends)",
+               s.target.versions != 0 ? s.target.peer_version : s.luna.peer_version,
+               SNIC_EBS_VERSION);
     sv.unauthentic = s.target.unauthentic;
+    sv.versions = versions;
     snic_loop_arm(sv.loop, t, now + UINT64_C(5000000000));
 }
 
@@ -359,10 +370,8 @@ static void ready(void)
     if (snic_volume_server_addr(sv.server, &a) == 0)
         (void)snic_net_addr_format(&a, text, sizeof(text));
     snic_volume_server_get_stats(sv.server, &s);
-    if (so.wire_key != NULL) {
-        snic_timer_init(&sv.timer, seals);
-        snic_loop_arm(sv.loop, &sv.timer, snic_loop_now(sv.loop) + UINT64_C(1000000000));
-    }
+    snic_timer_init(&sv.timer, strangers);
+    snic_loop_arm(sv.loop, &sv.timer, snic_loop_now(sv.loop) + UINT64_C(1000000000));
     if (so.control != NULL)
         agent_open(&a);
     if (ex_stats_start(&sv.stats, sv.loop, sv.net, "solar_server", so.stats, so.metrics, metrics,

@@ -70,6 +70,14 @@ void tell_suspect(void *ctx, uint32_t server, int is)
     (void)ctx;
     te.dark[server] = is ? server_who(server) : 0;
     snic_volume_get_stats(te.t.v, &s);
+    uint32_t version = te.t.luna ? s.luna.peer_version : s.agent.peer_version;
+    if (is && version != 0) {
+        ex_log(EX_ERROR,
+               "no path to %s works: a server answers in version %" PRIu32 " of the packet format, "
+               "this client speaks version %u (use the same release at both ends)",
+               server_name(server, name), version, SNIC_EBS_VERSION);
+        return;
+    }
     ex_log(EX_WARNING,
            !is         ? "%s can be reached again"
            : te.t.luna ? "no connection to %s stands"

@@ -33,12 +33,13 @@
  *     120 by type: WRITE guest_tag 4, 0 4; WACK srv_crc 4, 0 4; READ_REQ need_mask 8;
  *         READ_RESP addr_slot 2, addr_gen 2, guest_tag 4; FENCE, FENCE_ACK 0
  *     HELLO part (HELLO, HELLO_ACK):
- *      64 ver_min  65 ver_max  66 0 2  68 conn_id 4  72 features 8  80 nonce 8  88 reset_token 8
- *      96 epoch 4 100 payload_max 4 104 client_id 8 112 key_id 4 116 key_nonce 8 124 0 4
+ *      64 ver_min  65 ver_max  66 0 2  68 conn_id 4  72 features 4  76 epoch 4  80 nonce 8
+ *      88 reset_token 8  96 proof 8 104 client_id 8 112 key_id 4 116 payload_max 4
+ *     120 by type: HELLO account 8; HELLO_ACK key_nonce 8
  *     RESET part: 64 token 8  72 ver_min  73 ver_max  74 0 2  76 retry_us 4  80 0 48
  *     PROBE part (PROBE, PROBE_ACK): 64 probe_bytes 4  68 held_seq 4  72 nonce 8  80 held 32
- *        112 0 16
- *     NAK part:   64 retry_us 4  68 bad_flags 2  70 0 58
+ *        112 proof 8 120 0 8
+ *     NAK part:   64 retry_us 4  68 bad_flags 2  70 0 2  72 proof 8  80 0 48
  *     ACKV has no second part: its entries (32 bytes each, pkt_cnt of them) follow the RPC header.
  *
  * The body: WRITE and READ_RESP of op DATA have the block, 4096 bytes (a READ_RESP only with
@@ -64,6 +65,9 @@
  *     connection knows no other; the token proves the sender, the versions it speaks are a range.
  *   - A PROBE_ACK says which requests of its path the server has in hand, to be answered when the
  *     store is done: a slow store and a lost packet are different things.
+ *   - A proof is what a server tells the address that a packet came from (HELLO_ACK, PROBE_ACK,
+ *     NAK), and is told again from there (HELLO, PROBE): so it knows that this address hears what
+ *     it sends, and is not that of somebody else. PROBE_ACK has status UNPROVEN until it does.
  *   - In a FENCE wver is the least version that will still be applied.
  *   - Bytes said to be 0 are sent as 0, and not looked at.
  *   - In every version of this format bytes 0, 1, 4 ... 7 and 8 ... 15 mean what they mean here,
@@ -103,6 +107,7 @@ extern "C" {
 #define SNIC_EBS_RPC_BLOCKS 64               /**< most blocks, and packets, of an RPC */
 #define SNIC_EBS_READ_BLOCKS 16              /**< most blocks that one READ_REQ asks for */
 #define SNIC_EBS_ACKS 64                     /**< most entries of an ACKV */
+#define SNIC_EBS_PATHS 16                    /**< a path_id that is sealed is below it */
 #define SNIC_EBS_LBA_END (UINT64_C(1) << 48) /**< an lba is below it (2^60 bytes) */
 /** CRC32C of a block of zeros; in the specification K_4096. */
 #define SNIC_EBS_CRC_ZEROS 0x98f94189u
@@ -163,7 +168,8 @@ enum snic_ebs_status {
     SNIC_EBS_NO_LEASE = 15,   /**< not the writer of this disk (any more) */
     SNIC_EBS_GEN_AHEAD = 16,  /**< of a fence: seg_gen is one that the control plane has not given
                                    this server yet: not fenced, again later */
-    SNIC_EBS_STATUS_END = 17
+    SNIC_EBS_UNPROVEN = 17,   /**< to an address that has not said its proof: PROBE with it first */
+    SNIC_EBS_STATUS_END = 18
 };
 
 /** What a WRITE or READ_RESP says about its block. */
@@ -214,15 +220,16 @@ struct snic_ebs_hello {
     uint8_t ver_max;
     uint16_t pad;
     uint32_t conn_id;     /**< what packets to the sender shall bear; 0 in neither direction */
-    uint64_t features;    /**< SNIC_EBS_FEATURE_*; HELLO_ACK: of both sides */
+    uint32_t features;    /**< SNIC_EBS_FEATURE_*; HELLO_ACK: of both sides */
+    uint32_t epoch;       /**< HELLO: client_epoch; HELLO_ACK: 0 (srv_epoch says it) */
     uint64_t nonce;       /**< random; HELLO_ACK: that of the HELLO */
     uint64_t reset_token; /**< will be in a RESET of the sender */
-    uint32_t epoch;       /**< HELLO: client_epoch; HELLO_ACK: 0 (srv_epoch says it) */
-    uint32_t payload_max; /**< the longest datagram the sender takes */
+    uint64_t proof;       /**< HELLO_ACK: of the address; HELLO: the last that it was told, or 0 */
     uint64_t client_id;   /**< HELLO: who it is; HELLO_ACK: the same */
     uint32_t key_id;      /**< the shared secret, with AUTH */
-    uint32_t pad2;
-    uint64_t key_nonce; /**< HELLO_ACK with AUTH: random, goes into the keys */
+    uint32_t payload_max; /**< the longest datagram the sender takes */
+    uint64_t account;     /**< HELLO with AUTH: whose key it is; 0: the shared secret */
+    uint64_t key_nonce;   /**< HELLO_ACK with AUTH: random, goes into the keys */
 };
 struct snic_ebs_reset {
     uint64_t token;
@@ -238,11 +245,13 @@ struct snic_ebs_probe {
     /** PROBE_ACK: bit path_seq % 256 of what came on this path and has no answer yet, for the 256
         path_seq up to held_seq. */
     uint64_t held[4];
+    uint64_t proof; /**< PROBE_ACK: of the address; PROBE: the last that was told, or 0 */
 };
 struct snic_ebs_nak {
     uint32_t retry_us;  /**< with BUSY */
     uint16_t bad_flags; /**< with BAD_FLAGS */
     uint16_t pad;
+    uint64_t proof; /**< with UNPROVEN: of the address */
 };
 
 struct snic_ebs_header {
@@ -267,7 +276,7 @@ struct snic_ebs_header {
     uint8_t credit; /**< answers: snic_ebs_credit_code() of the blocks granted */
     uint8_t pad;
     uint32_t pad2;
-    uint64_t pn; /**< per (conn, direction), never twice under a key */
+    uint64_t pn; /**< per (conn, direction, path_id), never twice under a key */
     union {
         struct snic_ebs_block block; /**< WRITE, WACK, READ_REQ, READ_RESP, FENCE, FENCE_ACK */
         struct snic_ebs_hello hello; /**< HELLO, HELLO_ACK */

@@ -117,7 +117,11 @@ SNIC_API SNIC_NODISCARD int snic_ebs_openssl_secret_open(void **key, const unsig
 /** Forget a key; NULL is fine. [owner] */
 SNIC_API void snic_ebs_openssl_close(void *key);
 
-/** Packets that one wire key may seal; pn goes on under the next one. */
+/**
+ * Packets that one wire key may seal on each path; pn goes on under the next one. Each path has
+ * numbers of its own, as in QUIC's multipath extension, so that a slower one is no replay of a
+ * faster one; the nonce is of path_id and pn: (salt ^ path_id) 4, pn 8.
+ */
 #define SNIC_EBS_KEY_PACKETS (UINT64_C(1) << 32)
 /** A new key is due when no more than these are left. */
 #define SNIC_EBS_KEY_REKEY (UINT64_C(1) << 24)
@@ -127,7 +131,7 @@ struct snic_ebs_key {
     const struct snic_ebs_sec_ops *ops; /**< borrowed */
     void *key;                          /**< the backend's */
     uint64_t pn_first;                  /**< seals and opens pn_first ... pn_first + 2^32 - 1 */
-    uint64_t pn_next;                   /**< sealing: no pn below it */
+    uint64_t pn_next[SNIC_EBS_PATHS];   /**< sealing, by path_id: no pn below it */
     uint32_t salt;                      /**< first 4 bytes of the nonce */
     uint32_t key_id;                    /**< the caller's */
 };
@@ -138,10 +142,11 @@ SNIC_API void snic_ebs_key_init(struct snic_ebs_key *k, const struct snic_ebs_se
 SNIC_API int snic_ebs_key_due(const struct snic_ebs_key *k, uint64_t pn) SNIC_NONNULL(1);
 /**
  * Encrypt the body of an encoded packet that has AUTH: from @p in to @p out (may be the same), and
- * its tag. @p packet is what snic_ebs_encode() wrote. No pn is sealed twice or out of order.
- * [owner]
+ * its tag. @p packet is what snic_ebs_encode() wrote. No pn of a path is sealed twice or out of
+ * order. [owner]
  * @return 0; SNIC_ESTALE the key has sealed all it may, or pn is before it; SNIC_EINVAL pn was
- *         used, or the packet has no AUTH; or the backend's error, after which pn counts as used
+ *         used, path_id is none, or the packet has no AUTH; or the backend's error, after which pn
+ * counts as used
  */
 SNIC_API SNIC_NODISCARD int snic_ebs_seal(struct snic_ebs_key *k, const void *packet,
                                           const struct snic_ebs_place *place, void *out,

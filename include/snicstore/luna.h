@@ -345,6 +345,8 @@ struct snic_luna_stats {
     uint64_t resets;     /**< connections that the other side or the network ended             */
     uint64_t silences;   /**< ended for want of progress                                       */
     uint64_t violations; /**< ended for what came                                              */
+    uint64_t versions;   /**< of them, for another version of the format; the last one's:      */
+    uint32_t peer_version;
     uint64_t probes;
     uint64_t fences;
     uint64_t abandoned; /**< writes that ended after error_ns, unfenced, by RPCs            */
@@ -545,11 +547,13 @@ struct snic_luna_target_stats {
     uint64_t opened;
     uint64_t closed;     /**< all of them                                                      */
     uint64_t violations; /**< ended for what came                                              */
-    uint64_t evicted;    /**< ended to make room                                               */
-    uint64_t replaced;   /**< ended since the client came again                                */
-    uint64_t deaf;       /**< ended since the client did not read                              */
-    uint64_t data_crc;   /**< blocks whose checksum was wrong                                  */
-    uint64_t invalid;    /**< frames refused as no sensible request                            */
+    uint64_t versions;   /**< of them, for another version of the format; the last one's:      */
+    uint32_t peer_version;
+    uint64_t evicted;  /**< ended to make room                                               */
+    uint64_t replaced; /**< ended since the client came again                                */
+    uint64_t deaf;     /**< ended since the client did not read                              */
+    uint64_t data_crc; /**< blocks whose checksum was wrong                                  */
+    uint64_t invalid;  /**< frames refused as no sensible request                            */
     uint64_t pauses;
     uint64_t cut; /**< blocks that were put together from several recv                         */
     uint32_t conns;

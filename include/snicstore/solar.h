@@ -8,7 +8,7 @@
  *             (packets, tables, ciphers).
  * Memory      Caller-owned: memsize, init; nothing is allocated afterwards. The agent: 2.2 KiB per
  *             RPC, 25 KiB per path (two times `paths` per server), 5.2 KiB per train (61 KiB with
- *             SNIC_SOLAR_CRYPTO or _AUTH), 24 bytes per 2 MiB of disk mapped. The target: 1.5 KiB
+ *             SNIC_SOLAR_CRYPTO or _AUTH), 24 bytes per 2 MiB of disk mapped. The target: 6.3 KiB
  *             per connection and 5.2 KiB per train (61 KiB with SNIC_SOLAR_AUTH); nothing per RPC,
  *             block or packet.
  * Threads     [owner] one thread owns an object; memsize is [any].
@@ -153,21 +153,30 @@
  * disk with a key is encrypted before it leaves (AES-XTS), its checksums are of the ciphertext, and
  * a tag of the plaintext under that key (snic_ebs_tag) goes with it and is compared when it is
  * read: what was written under another key, or under one and read without, ends with SNIC_ECORRUPT.
- * What servers and the network still learn of such a disk: which blocks are written and read, when,
- * how many at once; whether a block is written with what it had before (XTS, and the tag, are the
- * same for the same bytes at the same place: XTS in each 16 bytes of it); and which blocks are
- * zeroed or trimmed, for those requests say so in clear, and a block of them reads as zeros without
- * a key. A block that is written with zeros is encrypted as any other. With AUTH who is on the way
- * is not believed either. Both sides hold a secret. HELLO, HELLO_ACK and RESET bear a MAC under it;
- * all else is sealed by AES-128-GCM under keys that are derived from the secret, the direction, and
- * what both said in the handshake, random numbers of both among it: a key is of one connection. The
- * nonce is salt and pn, the headers are additional data, what is sent again is sealed anew under a
- * new pn, and every 2^32 numbers the next key is derived, on both sides alike, for pn / 2^32 is
- * part of what it is derived from. What is not sealed, sealed wrongly or a number that came before
- * (among the last 2048) is dropped without an answer, and counted. A HELLO that was said before
- * ends nothing. Not hidden: who writes where and how much (the headers). One secret is shared by
- * all clients of a server, so a client is not protected from another one; to exchange the secret
- * both sides begin anew.
+ *
+ * What servers and the network learn of such a disk: which blocks are written and read, when, how
+ * many at once; whether a block is written with what it had before (XTS, and the tag, are the same
+ * for the same bytes at the same place: XTS in each 16 bytes of it); and which blocks are zeroed or
+ * trimmed, for those requests say so in clear, and a block of them reads as zeros without a key. A
+ * block that is written with zeros is encrypted as any other.
+ *
+ * An address is not believed: anybody can write another's into a packet. A server answers what
+ * comes from one with at most three times as many bytes (NAK with UNPROVEN, instead of blocks that
+ * are read), until it hears from there the proof that it has told there, in HELLO_ACK, PROBE_ACK or
+ * that NAK, and that the next PROBE repeats. Paths do it before they are ALIVE, at no cost. A path
+ * whose port becomes another one on the way (a NAT) needs one more round.
+ *
+ * With AUTH who is on the way is not believed either. Both sides hold a secret. HELLO, HELLO_ACK
+ * and RESET bear a MAC under it; all else is sealed by AES-128-GCM under keys that are derived from
+ * the secret, the direction, and what both said in the handshake, random numbers of both among it:
+ * a key is of one connection. Each path has numbers of its own, so that what is slow is no replay;
+ * the nonce is salt, path and pn, the headers are additional data, what is sent again is sealed
+ * anew under a new pn, and every 2^32 numbers the next key is derived, on both sides alike, for pn
+ * / 2^32 is part of what it is derived from. What is not sealed, sealed wrongly or a number that
+ * came before (among the last 2048 of its path) is dropped without an answer, and counted. A HELLO
+ * that was said before ends nothing. Not hidden: who writes where and how much (the headers). One
+ * secret is shared by all clients of a server, so a client is not protected from another one; to
+ * exchange the secret both sides begin anew.
  */
 #ifndef SNIC_SOLAR_H
 #define SNIC_SOLAR_H
@@ -472,7 +481,9 @@ struct snic_solar_stats {
     uint64_t train_waits; /**< times that no train was free                                    */
     uint64_t unauthentic; /**< AUTH: without a seal, or with a wrong one                       */
     uint64_t replayed;    /**< AUTH: packets whose number had come, or is too old              */
-    uint32_t inside;      /**< I/Os                                                            */
+    uint64_t versions;    /**< datagrams of another version of the format; the last one's:     */
+    uint32_t peer_version;
+    uint32_t inside; /**< I/Os                                                            */
     uint32_t rpcs;
     uint32_t rpcs_high;
     uint32_t trains_out;
@@ -640,6 +651,9 @@ struct snic_solar_target_stats {
     uint64_t turned_away; /**< greetings for which there was none                               */
     uint64_t unauthentic;
     uint64_t replayed;
+    uint64_t unproven; /**< reads that were not done: the address has not said its proof     */
+    uint64_t versions; /**< datagrams of another version of the format; the last one's:       */
+    uint32_t peer_version;
     uint32_t conns;
     uint32_t requests; /**< out                                                               */
     uint32_t writes_out;

@@ -51,19 +51,23 @@ static void decode_block(struct snic_ebs_block *b, const unsigned char *p, unsig
     }
 }
 
-static void decode_hello(struct snic_ebs_hello *h, const unsigned char *p)
+static void decode_hello(struct snic_ebs_hello *h, const unsigned char *p, unsigned type)
 {
+    uint64_t by_type = snic_get_be64(p + EBS_AT_HELLO_BY_TYPE);
+
     h->ver_min = p[EBS_AT_HELLO_VER_MIN];
     h->ver_max = p[EBS_AT_HELLO_VER_MAX];
     h->conn_id = snic_get_be32(p + EBS_AT_HELLO_CONN_ID);
-    h->features = snic_get_be64(p + EBS_AT_HELLO_FEATURES);
+    h->features = snic_get_be32(p + EBS_AT_HELLO_FEATURES);
+    h->epoch = snic_get_be32(p + EBS_AT_HELLO_EPOCH);
     h->nonce = snic_get_be64(p + EBS_AT_HELLO_NONCE);
     h->reset_token = snic_get_be64(p + EBS_AT_HELLO_TOKEN);
-    h->epoch = snic_get_be32(p + EBS_AT_HELLO_EPOCH);
-    h->payload_max = snic_get_be32(p + EBS_AT_HELLO_PAYLOAD);
+    h->proof = snic_get_be64(p + EBS_AT_HELLO_PROOF);
     h->client_id = snic_get_be64(p + EBS_AT_HELLO_CLIENT);
     h->key_id = snic_get_be32(p + EBS_AT_HELLO_KEY);
-    h->key_nonce = snic_get_be64(p + EBS_AT_HELLO_KEY_NONCE);
+    h->payload_max = snic_get_be32(p + EBS_AT_HELLO_PAYLOAD);
+    h->account = type == SNIC_EBS_HELLO ? by_type : 0;
+    h->key_nonce = type == SNIC_EBS_HELLO ? 0 : by_type;
 }
 
 static void decode_part(struct snic_ebs_header *h, unsigned part, const unsigned char *p)
@@ -74,7 +78,7 @@ static void decode_part(struct snic_ebs_header *h, unsigned part, const unsigned
     }
     memset(&h->u, 0, sizeof(h->u));
     if (part == EBS_HELLO) {
-        decode_hello(&h->u.hello, p);
+        decode_hello(&h->u.hello, p, h->type);
     } else if (part == EBS_RESET) {
         h->u.reset.token = snic_get_be64(p + EBS_AT_RESET_TOKEN);
         h->u.reset.ver_min = p[EBS_AT_RESET_VER_MIN];
@@ -86,9 +90,11 @@ static void decode_part(struct snic_ebs_header *h, unsigned part, const unsigned
         h->u.probe.nonce = snic_get_be64(p + EBS_AT_PROBE_NONCE);
         for (uint32_t i = 0; i < 4; i++)
             h->u.probe.held[i] = snic_get_be64(p + EBS_AT_PROBE_HELD + 8 * i);
+        h->u.probe.proof = snic_get_be64(p + EBS_AT_PROBE_PROOF);
     } else if (part == EBS_NAK) {
         h->u.nak.retry_us = snic_get_be32(p + EBS_AT_NAK_RETRY);
         h->u.nak.bad_flags = snic_get_be16(p + EBS_AT_NAK_FLAGS);
+        h->u.nak.proof = snic_get_be64(p + EBS_AT_NAK_PROOF);
     }
 }
 

@@ -61,13 +61,14 @@ enum ebs_at {
     EBS_AT_HELLO_VER_MAX = 65,
     EBS_AT_HELLO_CONN_ID = 68,
     EBS_AT_HELLO_FEATURES = 72,
+    EBS_AT_HELLO_EPOCH = 76,
     EBS_AT_HELLO_NONCE = 80,
     EBS_AT_HELLO_TOKEN = 88,
-    EBS_AT_HELLO_EPOCH = 96,
-    EBS_AT_HELLO_PAYLOAD = 100,
+    EBS_AT_HELLO_PROOF = 96,
     EBS_AT_HELLO_CLIENT = 104,
     EBS_AT_HELLO_KEY = 112,
-    EBS_AT_HELLO_KEY_NONCE = 116,
+    EBS_AT_HELLO_PAYLOAD = 116,
+    EBS_AT_HELLO_BY_TYPE = 120, /* HELLO: account; HELLO_ACK: key_nonce */
     /* RESET, PROBE and NAK parts. */
     EBS_AT_RESET_TOKEN = 64,
     EBS_AT_RESET_VER_MIN = 72,
@@ -77,8 +78,10 @@ enum ebs_at {
     EBS_AT_PROBE_HELD_SEQ = 68,
     EBS_AT_PROBE_NONCE = 72,
     EBS_AT_PROBE_HELD = 80,
+    EBS_AT_PROBE_PROOF = 112,
     EBS_AT_NAK_RETRY = 64,
-    EBS_AT_NAK_FLAGS = 68
+    EBS_AT_NAK_FLAGS = 68,
+    EBS_AT_NAK_PROOF = 72
 };
 
 /* bind_crc: of these, which end with data_crc. */

@@ -51,19 +51,20 @@ static void encode_block(unsigned char *p, unsigned type, const struct snic_ebs_
     snic_put_be64(p + EBS_AT_BY_TYPE, last);
 }
 
-static void encode_hello(unsigned char *p, const struct snic_ebs_hello *h)
+static void encode_hello(unsigned char *p, unsigned type, const struct snic_ebs_hello *h)
 {
     p[EBS_AT_HELLO_VER_MIN] = h->ver_min;
     p[EBS_AT_HELLO_VER_MAX] = h->ver_max;
     snic_put_be32(p + EBS_AT_HELLO_CONN_ID, h->conn_id);
-    snic_put_be64(p + EBS_AT_HELLO_FEATURES, h->features);
+    snic_put_be32(p + EBS_AT_HELLO_FEATURES, h->features);
+    snic_put_be32(p + EBS_AT_HELLO_EPOCH, h->epoch);
     snic_put_be64(p + EBS_AT_HELLO_NONCE, h->nonce);
     snic_put_be64(p + EBS_AT_HELLO_TOKEN, h->reset_token);
-    snic_put_be32(p + EBS_AT_HELLO_EPOCH, h->epoch);
-    snic_put_be32(p + EBS_AT_HELLO_PAYLOAD, h->payload_max);
+    snic_put_be64(p + EBS_AT_HELLO_PROOF, h->proof);
     snic_put_be64(p + EBS_AT_HELLO_CLIENT, h->client_id);
     snic_put_be32(p + EBS_AT_HELLO_KEY, h->key_id);
-    snic_put_be64(p + EBS_AT_HELLO_KEY_NONCE, h->key_nonce);
+    snic_put_be32(p + EBS_AT_HELLO_PAYLOAD, h->payload_max);
+    snic_put_be64(p + EBS_AT_HELLO_BY_TYPE, type == SNIC_EBS_HELLO ? h->account : h->key_nonce);
 }
 
 /* Bytes 64 ... 127, which are 0 so far where the part is not a block's. */
@@ -72,7 +73,7 @@ static void encode_part(unsigned char *p, unsigned part, const struct snic_ebs_h
     if (part == EBS_BLOCK) {
         encode_block(p, h->type, &h->u.block);
     } else if (part == EBS_HELLO) {
-        encode_hello(p, &h->u.hello);
+        encode_hello(p, h->type, &h->u.hello);
     } else if (part == EBS_RESET) {
         snic_put_be64(p + EBS_AT_RESET_TOKEN, h->u.reset.token);
         p[EBS_AT_RESET_VER_MIN] = h->u.reset.ver_min;
@@ -84,9 +85,11 @@ static void encode_part(unsigned char *p, unsigned part, const struct snic_ebs_h
         snic_put_be64(p + EBS_AT_PROBE_NONCE, h->u.probe.nonce);
         for (uint32_t i = 0; i < 4; i++)
             snic_put_be64(p + EBS_AT_PROBE_HELD + 8 * i, h->u.probe.held[i]);
+        snic_put_be64(p + EBS_AT_PROBE_PROOF, h->u.probe.proof);
     } else if (part == EBS_NAK) {
         snic_put_be32(p + EBS_AT_NAK_RETRY, h->u.nak.retry_us);
         snic_put_be16(p + EBS_AT_NAK_FLAGS, h->u.nak.bad_flags);
+        snic_put_be64(p + EBS_AT_NAK_PROOF, h->u.nak.proof);
     }
 }
 

@@ -33,6 +33,7 @@ static const struct names_status names_status[SNIC_EBS_STATUS_END] = {
     [SNIC_EBS_NO_SPACE] = {"NO_SPACE", SNIC_ENOSPC},
     [SNIC_EBS_NO_LEASE] = {"NO_LEASE", SNIC_ESTALE},
     [SNIC_EBS_GEN_AHEAD] = {"GEN_AHEAD", SNIC_EAGAIN},
+    [SNIC_EBS_UNPROVEN] = {"UNPROVEN", SNIC_EAGAIN},
 };
 
 static const struct {

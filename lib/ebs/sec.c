@@ -2,10 +2,10 @@
 /*
  * How ciphers are used, whoever brings them.
  *
- * I1  A nonce is salt and pn, and no pn is sealed twice under a key: pn_next rises before the
- * cipher is called, so that a failure does not give it free again. I2  A key seals and opens 2^32
- * packets, those from pn_first on, and none beside them. I3  Of plaintext nothing is computed that
- * leaves but what is encrypted and its tag, which is a keyed function of all of it.
+ * I1  A nonce is salt, path and pn, and no pn of a path is sealed twice under a key: pn_next rises
+ * before the cipher is called, so that a failure does not give it free again. I2  A key seals and
+ * opens 2^32 packets, those from pn_first on, and none beside them. I3  Of plaintext nothing is
+ * computed that leaves but what is encrypted and its tag, which is a keyed function of all of it.
  */
 #include "ebs/ebs_priv.h"
 #include "snicstore/ebs_sec.h"
@@ -62,7 +62,8 @@ void snic_ebs_key_init(struct snic_ebs_key *k, const struct snic_ebs_sec_ops *op
     k->key = key;
     k->salt = salt;
     k->pn_first = pn_first;
-    k->pn_next = pn_first;
+    for (unsigned i = 0; i < SNIC_EBS_PATHS; i++)
+        k->pn_next[i] = pn_first;
 }
 
 static int sec_in_life(const struct snic_ebs_key *k, uint64_t pn)
@@ -75,9 +76,10 @@ int snic_ebs_key_due(const struct snic_ebs_key *k, uint64_t pn)
     return !sec_in_life(k, pn) || pn - k->pn_first >= SNIC_EBS_KEY_PACKETS - SNIC_EBS_KEY_REKEY;
 }
 
-static void sec_nonce(unsigned char nonce[12], const struct snic_ebs_key *k, uint64_t pn)
+static void sec_nonce(unsigned char nonce[12], const struct snic_ebs_key *k, unsigned path,
+                      uint64_t pn)
 {
-    snic_put_be32(nonce, k->salt);
+    snic_put_be32(nonce, k->salt ^ path); /* of 2^32 that differ, if paths do */
     snic_put_be64(nonce + 4, pn);
 }
 
@@ -85,16 +87,17 @@ int snic_ebs_seal(struct snic_ebs_key *k, const void *packet, const struct snic_
                   void *out, const void *in, unsigned char tag[16])
 {
     uint64_t pn = snic_get_be64((const unsigned char *)packet + EBS_AT_PN);
+    unsigned path = ((const unsigned char *)packet)[EBS_AT_PATH_ID];
     unsigned char nonce[12];
 
-    if (place->tag_at == 0)
+    if (place->tag_at == 0 || path >= SNIC_EBS_PATHS)
         return SNIC_EINVAL;
     if (!sec_in_life(k, pn))
         return SNIC_ESTALE;
-    if (pn < k->pn_next || pn == UINT64_MAX)
+    if (pn < k->pn_next[path] || pn == UINT64_MAX)
         return SNIC_EINVAL;
-    k->pn_next = pn + 1; /* I1 */
-    sec_nonce(nonce, k, pn);
+    k->pn_next[path] = pn + 1; /* I1 */
+    sec_nonce(nonce, k, path, pn);
     return k->ops->gcm_seal(k->key, nonce, packet, place->header_size, out, in, place->body_size,
                             tag);
 }
@@ -106,11 +109,11 @@ int snic_ebs_open(const struct snic_ebs_key *k, const void *packet,
     uint64_t pn = snic_get_be64(p + EBS_AT_PN);
     unsigned char nonce[12];
 
-    if (place->tag_at == 0)
+    if (place->tag_at == 0 || p[EBS_AT_PATH_ID] >= SNIC_EBS_PATHS)
         return SNIC_EINVAL;
     if (!sec_in_life(k, pn))
         return SNIC_ESTALE;
-    sec_nonce(nonce, k, pn);
+    sec_nonce(nonce, k, p[EBS_AT_PATH_ID], pn);
     return k->ops->gcm_open(k->key, nonce, p, place->header_size, out, p + place->body_at,
                             place->body_size, p + place->tag_at);
 }

@@ -167,6 +167,8 @@ int luna_in_head(struct luna_in *in, unsigned direction, const unsigned char **d
     in->have = 0;
     in->done = 0;
     int r = snic_ebs_decode(&in->h, &in->place, direction, head, SNIC_EBS_HEADER_BYTES);
+    if (r == SNIC_EVERSION)
+        in->version = head[0] >> 4;
     if (r != 0)
         return r;
     /* A gap, or a frame of another stream. */

@@ -326,6 +326,10 @@ static int luna_intake_step(struct snic_luna_target *t, struct luna_peer *n,
 static void luna_intake_violation(struct snic_luna_target *t, struct luna_peer *n, int error)
 {
     t->s.violations++;
+    if (error == SNIC_EVERSION && n->in.version != 0) {
+        t->s.versions++;
+        t->s.peer_version = n->in.version;
+    }
     if (n->state == LUNA_PEER_BYE)
         return;
     if (error == SNIC_EVERSION)

@@ -75,9 +75,10 @@ struct luna_in {
     uint32_t phase; /* enum luna_phase */
     uint32_t have;  /* bytes of the head, list or block */
     uint32_t skip;
-    uint32_t done; /* blocks of the frame */
-    uint32_t crc;  /* of the block so far */
-    uint32_t seq;  /* of the last frame */
+    uint32_t done;    /* blocks of the frame */
+    uint32_t crc;     /* of the block so far */
+    uint32_t seq;     /* of the last frame */
+    uint32_t version; /* of a frame that is of another one; 0 */
     unsigned char head[SNIC_EBS_HEADER_BYTES];
     unsigned char list[SNIC_LUNA__LIST];
 };

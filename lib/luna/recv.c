@@ -349,6 +349,10 @@ int snic_luna_recv(struct snic_luna *c, uint32_t server, uint32_t conn, uint32_t
     int r = luna_in_stream(c, n, data, size);
     if (r != 0) {
         c->s.violations++;
+        if (r == SNIC_EVERSION && n->in.version != 0) {
+            c->s.versions++;
+            c->s.peer_version = n->in.version;
+        }
         luna_conn_end(c, n, r, 1);
         return r;
     }

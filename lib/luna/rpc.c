@@ -279,6 +279,7 @@ void luna_rpc_status(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks, u
     case SNIC_EBS_BAD_VERSION:
     case SNIC_EBS_BAD_FLAGS:
     case SNIC_EBS_BAD_AUTH:
+    case SNIC_EBS_UNPROVEN:
         luna_rpc_later(c, r, blocks, 1000); /* of the connection, not of the blocks */
         break;
     case SNIC_EBS_IO:

@@ -69,7 +69,7 @@ static void solar_answer_head(struct snic_solar_target *t, struct solar_conn *n,
     h->pkt_cnt = q->pkt_cnt;
     h->credit = solar_target_credit(t);
     h->path_seq = ++n->path[q->path].seq;
-    h->pn = ++n->pn;
+    h->pn = solar_conn_number(n, q->path);
     h->flags = q->flags & SNIC_EBS_CE_ECHO;
 }
 
@@ -153,7 +153,7 @@ static void solar_answer_close(struct snic_solar_target *t, struct solar_train *
     solar_answer_waited(t, r);
     r->h.pkt_cnt = (uint16_t)r->acks;
     int sealed = n->used && n->client == r->h.conn_id; /* else it is another's by now */
-    r->h.pn = sealed ? ++n->pn : 0;
+    r->h.pn = sealed ? solar_conn_number(n, r->h.path_id) : 0;
     if (!solar_target_auth(t) || sealed)
         (void)solar_wire_add(&t->wire, solar_target_session(t, n), NULL, r, SNIC_EBS_TO_CLIENT,
                              &r->h, r->head[0] + SNIC_EBS_RPC_BYTES, r->acks * SNIC_EBS_ACK_BYTES,

@@ -90,6 +90,7 @@ int snic_solar_target_init(struct snic_solar_target **out, void *mem, size_t siz
     t->epoch = 1;
     t->conns = conns;
     snic_rng_init(&t->rng, full.seed ^ full.srv_epoch);
+    t->proof_salt = snic_rng_next(&t->rng);
     solar_pool_init(&t->pool, trains, sealed == NULL ? NULL : sealed + SNIC_EBS_BLOCK_BYTES,
                     full.trains_max);
     t->wire.plain = sealed;
@@ -127,21 +128,65 @@ uint64_t solar_conn_token(const struct snic_solar_target *t, uint32_t conn_id)
     return solar_conn_hash(t, conn_id, UINT64_C(0x70656b6f74));
 }
 
+/* ---- Addresses ---- */
+
+/* Of an address and a time, and of no connection: who hears there may use it for any of his. */
+static uint64_t solar_conn_proof_at(const struct snic_solar_target *t,
+                                    const struct snic_solar_peer *peer, uint64_t slot)
+{
+    unsigned char words[40];
+    for (uint32_t i = 0; i < 3; i++)
+        snic_put_le64(words + (size_t)8 * i, peer->word[i]);
+    snic_put_le64(words + 24, slot);
+    snic_put_le64(words + 32, t->proof_salt);
+    return snic_siphash(t->o.key, words, sizeof(words)) | 1;
+}
+
+uint64_t solar_conn_proof(const struct snic_solar_target *t, const struct snic_solar_peer *peer)
+{
+    return solar_conn_proof_at(t, peer, t->now_ns >> SNIC_SOLAR__PROOF_BITS);
+}
+
+void solar_conn_says(const struct snic_solar_target *t, struct solar_conn *n, uint32_t path,
+                     const struct snic_solar_peer *peer, uint64_t said)
+{
+    struct solar_conn_path *p = &n->path[path];
+    uint64_t slot = t->now_ns >> SNIC_SOLAR__PROOF_BITS;
+    if (said == 0 || (said != solar_conn_proof_at(t, peer, slot) &&
+                      (slot == 0 || said != solar_conn_proof_at(t, peer, slot - 1))))
+        return;
+    p->peer = *peer;
+    p->proven = 1;
+}
+
+int solar_conn_proven(const struct solar_conn *n, uint32_t path, const struct snic_solar_peer *peer)
+{
+    const struct solar_conn_path *p = &n->path[path];
+    return p->proven && memcmp(&p->peer, peer, sizeof(*peer)) == 0;
+}
+
+uint64_t solar_conn_number(struct solar_conn *n, uint32_t path)
+{
+    struct solar_conn_path *p = &n->path[path];
+    return p->pn = solar_session_next(&n->session, SNIC_EBS_TO_CLIENT, p->pn);
+}
+
 /* Its open acknowledgements go out as they are: the train knows what it needs. */
 static void solar_conn_fresh(struct snic_solar_target *t, struct solar_conn *n, uint32_t slot,
                              uint64_t client_id)
 {
     uint32_t old = n->conn_id;
     memset(n, 0, sizeof(*n));
-    for (uint32_t i = 0; i < SNIC_SOLAR_PATHS_MAX; i++)
+    for (uint32_t i = 0; i < SNIC_SOLAR_PATHS_MAX; i++) {
         n->path[i].train = SNIC_SOLAR__NIL;
+        n->path[i].pn = (uint64_t)t->o.srv_epoch << 32;
+    }
     do
         n->conn_id = ((uint32_t)snic_rng_next(&t->rng) & ~(t->o.conns_max - 1)) | slot;
     while (n->conn_id == 0 || n->conn_id == old);
     n->used = 1;
     n->client_id = client_id;
     n->client_stats.since_ns = t->now_ns;
-    n->pn = (uint64_t)t->o.srv_epoch << 32;
 }
 
 /* Keys are of this handshake alone: the client's random number and ours are in them. */

@@ -385,6 +385,8 @@ void solar_path_reset(struct snic_solar *c, struct solar_path *p)
     p->tail_done = 1;
     p->have_srv_seq = 0;
     p->paced = 0;
+    p->proven = 0;
+    p->proof = 0;
     p->reorder = SNIC_SOLAR__REORDER;
     p->srtt_ns = 0;
     p->var_ns = 0;
@@ -475,7 +477,7 @@ void solar_path_heard(struct snic_solar *c, struct solar_path *p, int whole)
         p->answers = p->answers < 255 ? p->answers + 1 : 255;
         p->misses = 0;
     }
-    if (p->state == SNIC_SOLAR_PROBING && p->answers >= 2) {
+    if (p->state == SNIC_SOLAR_PROBING && p->answers >= 2 && p->proven) {
         p->probe_ns = SNIC_NEVER;
         solar_path_state(c, p, SNIC_SOLAR_ALIVE);
         if (c->servers[p->server].extra)
@@ -483,10 +485,25 @@ void solar_path_heard(struct snic_solar *c, struct solar_path *p, int whole)
     } else if (p->state == SNIC_SOLAR_PROBING && whole) {
         p->probe_ns = c->q.now_ns;
         solar_path_arm(c, p);
-    } else if (p->state == SNIC_SOLAR_SUSPECTED && whole) {
+    } else if (p->state == SNIC_SOLAR_SUSPECTED && whole && p->proven) {
         p->probe_ns = SNIC_NEVER;
         solar_path_state(c, p, SNIC_SOLAR_ALIVE);
+    } else if (p->state == SNIC_SOLAR_SUSPECTED && whole) {
+        p->probe_ns = c->q.now_ns;
+        solar_path_arm(c, p);
     }
+}
+
+void solar_path_unproven(struct snic_solar *c, struct solar_path *p, uint64_t proof)
+{
+    p->proof = proof;
+    p->proven = 0;
+    if (p->state < SNIC_SOLAR_ALIVE)
+        return;
+    if (p->state == SNIC_SOLAR_ALIVE)
+        solar_path_state(c, p, SNIC_SOLAR_SUSPECTED);
+    p->probe_ns = c->q.now_ns;
+    solar_path_arm(c, p);
 }
 
 /* ---- The owner's side ---- */

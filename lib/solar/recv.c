@@ -201,6 +201,8 @@ static void solar_in_single(struct snic_solar *c, struct solar_in *in)
         a.srv_crc = h->u.block.srv_crc;
     else
         c->s.naks++;
+    if (h->type == SNIC_EBS_NAK && h->status == SNIC_EBS_UNPROVEN)
+        solar_path_unproven(c, in->p, h->u.nak.proof);
     if (h->type == SNIC_EBS_NAK && (a.status == SNIC_EBS_OK || a.status == SNIC_EBS_SUPERSEDED))
         return;
     solar_in_ack(c, in, &a, &newest, retry_us);
@@ -352,6 +354,7 @@ static int solar_in_hello(struct snic_solar *c, struct solar_in *in)
         solar_server_arm(c, s);
         c->q.dirty = 1;
     }
+    in->p->proof = h->proof;
     solar_path_heard(c, in->p, in->place.body_size == SNIC_EBS_BLOCK_BYTES);
     return 0;
 }
@@ -377,6 +380,10 @@ static int solar_in_probe(struct snic_solar *c, struct solar_in *in)
     solar_path_rtt(c, q, solar_in_rtt(c, in, q, x));
     solar_path_held(c, q, x, &in->h.u.probe);
     solar_path_release(c, q, x);
+    if (in->h.status == SNIC_EBS_OK)
+        q->proven = 1;
+    else
+        solar_path_unproven(c, q, in->h.u.probe.proof);
     /* A small one says what the server has, and nothing about a path that may lose large ones. */
     if (in->place.body_size == SNIC_EBS_BLOCK_BYTES)
         solar_path_heard(c, q, 1);
@@ -474,6 +481,10 @@ int snic_solar_recv(struct snic_solar *c, uint32_t server, uint32_t path, uint32
     int r = snic_ebs_decode(&in.h, &in.place, SNIC_EBS_TO_CLIENT, data, size);
     if (r != 0) {
         c->s.malformed++;
+        if (r == SNIC_EVERSION) {
+            c->s.versions++;
+            c->s.peer_version = *(const unsigned char *)data >> 4;
+        }
         return r;
     }
     in.bytes = data;

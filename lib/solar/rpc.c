@@ -323,6 +323,7 @@ void solar_rpc_status(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt, u
     case SNIC_EBS_BAD_VERSION:
     case SNIC_EBS_BAD_FLAGS:
     case SNIC_EBS_BAD_AUTH:
+    case SNIC_EBS_UNPROVEN:
         solar_rpc_again(c, r, bit); /* of the connection, not of the block */
         break;
     case SNIC_EBS_IO:

@@ -30,7 +30,7 @@ static void solar_head(struct snic_solar *c, struct solar_server *s, struct sola
     h->path_seq = p->next_seq;
     h->tx_ts = (uint32_t)c->q.now_ns;
     h->srv_epoch = s->srv_epoch;
-    h->pn = ++s->pn;
+    h->pn = p->pn = solar_session_next(&s->session, SNIC_EBS_TO_SERVER, p->pn);
     h->pkt_cnt = 1;
 }
 
@@ -493,6 +493,7 @@ int solar_send_probe(struct snic_solar *c, struct solar_path *p, uint32_t paddin
     h.u.probe.probe_bytes = SNIC_EBS_HEADER_BYTES + padding;
     h.u.probe.nonce = snic_rng_next(&c->q.rng);
     struct solar_tx *x = solar_path_push(c, p, SOLAR_TX_PROBE, 0);
+    h.u.probe.proof = p->proof;
     x->need = h.u.probe.nonce;
     return solar_send_one(c, p, &h, padding);
 }
@@ -501,6 +502,8 @@ int solar_send_hello(struct snic_solar *c, struct solar_path *p)
 {
     struct solar_server *s = solar_server_of(c, p);
     struct snic_ebs_header h;
+    for (uint32_t i = 0; i < c->path_slots; i++) /* the latest HELLO has the highest of all paths */
+        p->pn = snic_max_u64(p->pn, s->paths[i].pn);
     solar_head(c, s, p, &h, SNIC_EBS_HELLO);
     h.u.hello.ver_min = SNIC_EBS_VERSION;
     h.u.hello.ver_max = SNIC_EBS_VERSION;
@@ -513,6 +516,7 @@ int solar_send_hello(struct snic_solar *c, struct solar_path *p)
     h.u.hello.epoch = c->o.client_epoch;
     h.u.hello.payload_max = SNIC_EBS_PACKET_BYTES;
     h.u.hello.client_id = c->client_id;
+    h.u.hello.proof = p->proof;
     if (!solar_send_one(c, p, &h, SNIC_SOLAR__PADDING))
         return 0;
     solar_server_asked(c, s);

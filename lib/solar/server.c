@@ -36,7 +36,6 @@ int snic_solar_server_add(struct snic_solar *c, uint32_t server, uint64_t now_ns
     s->index = server;
     s->credit = c->o.window_start * c->o.paths;
     s->paths = c->paths + (size_t)server * c->path_slots;
-    s->pn = snic_max_u64((uint64_t)c->o.client_epoch << 32, c->pn_used);
     snic_timer_init(&s->timer, solar_server_fired);
     for (int kind = 0; kind < SOLAR_KINDS; kind++) {
         snic_link_init(&s->ready[kind]);
@@ -49,6 +48,7 @@ int snic_solar_server_add(struct snic_solar *c, uint32_t server, uint64_t now_ns
         p->c = c;
         p->server = server;
         p->index = (uint8_t)i;
+        p->pn = snic_max_u64((uint64_t)c->o.client_epoch << 32, c->pn_used);
         snic_timer_init(&p->timer, solar_path_fired);
         solar_path_reset(c, p);
         solar_cc_init(c, &p->cc, c->o.window_start); /* whatever was there before */
@@ -97,12 +97,12 @@ int snic_solar_server_remove(struct snic_solar *c, uint32_t server, int forget, 
     for (uint32_t i = 0; i < c->path_slots; i++) {
         struct solar_path *p = &s->paths[i];
         solar_path_close(c, p);
+        c->pn_used = snic_max_u64(c->pn_used, p->pn);
         p->sent = p->acked = p->lost = p->timed_out = p->rerolls = 0;
     }
     SNIC_ASSERT(s->write_out == 0 && s->load->backlog == 0);
     snic_wheel_cancel(&c->q.wheel, &s->timer);
     snic_link_remove(&s->event);
-    c->pn_used = snic_max_u64(c->pn_used, s->pn);
     memset(s->load, 0, sizeof(*s->load));
     memset(s, 0, sizeof(*s));
     s->load = &c->q.loads[server];

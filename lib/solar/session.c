@@ -6,7 +6,7 @@
  *     handshake: no two connections, and no two generations of one, share a key.
  * I2  What is opened changes nothing before its tag was right: who forges packets with numbers of
  *     another generation costs the derivation of a key each, and moves neither key nor window.
- * I3  Bit pn mod SNIC_SOLAR__WINDOW of the window is of pn for the pns above top -
+ * I3  Bit pn mod SNIC_SOLAR__WINDOW of a path's window is of pn for the pns above top -
  * SNIC_SOLAR__WINDOW.
  */
 #include "solar/wire_priv.h"
@@ -46,7 +46,7 @@ static int solar_session_derive(const struct solar_session *s, unsigned directio
     unsigned char info[SNIC_SOLAR__INFO_BYTES];
     unsigned char out[32];
 
-    memcpy(info, "snic ebs keys 1", 16);
+    memcpy(info, "snic ebs keys 2", 16);
     snic_put_be32(info + 16, direction);
     snic_put_be32(info + 20, generation);
     snic_put_be64(info + 24, s->client_id);
@@ -105,24 +105,37 @@ int solar_session_open(struct solar_session *s, struct solar_scratch *scratch, u
                        const void *packet, const struct snic_ebs_place *place, void *out)
 {
     uint64_t pn = snic_get_be64((const unsigned char *)packet + SNIC_SOLAR__AT_PN);
+    unsigned path = ((const unsigned char *)packet)[SNIC_SOLAR__AT_PATH];
     uint32_t generation = (uint32_t)(pn >> 32);
-    struct solar_way way = s->way[direction];
+    struct solar_way *way = &s->way[direction];
+    struct solar_way other;
     int r = 0;
 
-    if (!solar_window_fresh(&s->seen, pn))
+    if (path >= SNIC_EBS_PATHS)
+        return SNIC_EACCES;
+    if (!solar_window_fresh(&s->seen[path], pn))
         return SNIC_EEXIST;
-    if (!way.known || way.generation != generation)
-        r = solar_session_derive(s, direction, generation, &way);
+    if (!way->known || way->generation != generation) {
+        way = &other;
+        r = solar_session_derive(s, direction, generation, way);
+    }
     if (r == 0)
-        r = solar_session_load(s, scratch, &way);
+        r = solar_session_load(s, scratch, way);
     if (r == 0)
-        r = snic_ebs_open(&way.key, packet, place, out);
+        r = snic_ebs_open(&way->key, packet, place, out);
     if (r != 0)
         return r;
-    solar_window_mark(&s->seen, pn); /* I2 */
+    solar_window_mark(&s->seen[path], pn); /* I2 */
     if (!s->way[direction].known || generation > s->way[direction].generation)
-        s->way[direction] = way;
+        s->way[direction] = *way;
     return 0;
+}
+
+uint64_t solar_session_next(const struct solar_session *s, unsigned direction, uint64_t last)
+{
+    const struct solar_way *way = &s->way[direction];
+
+    return snic_max_u64(last, way->known ? (uint64_t)way->generation << 32 : 0) + 1;
 }
 
 /* ---- The handshake ---- */
@@ -133,7 +146,7 @@ int solar_vouch(const struct snic_ebs_sec_ops *ops, void *secret, unsigned direc
     unsigned char text[16 + 4 + SNIC_EBS_HEADER_BYTES];
     unsigned char out[32];
 
-    memcpy(text, "snic ebs hello1", 16);
+    memcpy(text, "snic ebs hello2", 16);
     snic_put_be32(text + 16, direction);
     memcpy(text + 20, packet, SNIC_EBS_HEADER_BYTES);
     int r = ops->mac(secret, text, sizeof(text), out);

@@ -94,6 +94,7 @@ struct solar_path {
     uint8_t tail_done; /* the last packet was hedged */
     uint8_t have_srv_seq;
     uint8_t paced;    /* something waits for pace_ns */
+    uint8_t proven;   /* the server knows that this port is ours */
     uint32_t srv_seq; /* the highest path_seq that came */
     uint32_t next_seq;
     uint32_t una;
@@ -114,6 +115,8 @@ struct solar_path {
     uint64_t last_sent_ns;
     uint64_t hint_ns;   /* the last that was taken */
     uint64_t reopen_ns; /* OPENING, no port: ask again */
+    uint64_t pn;        /* used last, of all gens */
+    uint64_t proof;     /* what the server told this port last; 0 */
     uint64_t sent;
     uint64_t acked;
     uint64_t lost;
@@ -149,7 +152,6 @@ struct solar_server {
     uint32_t credit;
     uint64_t token;
     uint64_t nonce;
-    uint64_t pn;
     uint64_t retry_ns; /* no greeting before that */
     uint64_t hello_ns; /* not up: from when on paths greet; SNIC_NEVER: they do */
     uint64_t dark_ns;  /* since when no path is ALIVE; SNIC_NEVER */
@@ -253,7 +255,7 @@ struct snic_solar {
     uint64_t client_id;
     uint64_t read_out;
     uint64_t read_max;
-    uint64_t pn_used;      /* with servers whose numbers were given back */
+    uint64_t pn_used;      /* on any path of servers whose numbers were given back */
     uint32_t path_slots;   /* per server */
     uint32_t turn;         /* the server that may send first */
     uint32_t servers_high; /* numbers from this one on were never given */
@@ -312,6 +314,8 @@ void solar_path_close(struct snic_solar *c, struct solar_path *p);
 void solar_path_state(struct snic_solar *c, struct solar_path *p, uint32_t state);
 void solar_path_reroll(struct snic_solar *c, struct solar_path *p);
 void solar_path_heard(struct snic_solar *c, struct solar_path *p, int whole);
+/** The server will not send much there before it hears @p proof from there. */
+void solar_path_unproven(struct snic_solar *c, struct solar_path *p, uint64_t proof);
 void solar_path_arm(struct snic_solar *c, struct solar_path *p);
 void solar_path_fired(struct snic_timer *t, uint64_t now_ns);
 void solar_path_release(struct snic_solar *c, struct solar_path *p, struct solar_tx *x);

@@ -37,7 +37,7 @@ static void solar_target_echo(struct snic_solar_target *t, const struct solar_re
     if (in->n != NULL) {
         h->conn_id = in->n->client;
         h->path_seq = ++in->n->path[in->h.path_id].seq;
-        h->pn = ++in->n->pn;
+        h->pn = solar_conn_number(in->n, in->h.path_id);
     }
 }
 
@@ -66,6 +66,7 @@ static void solar_target_nak(struct snic_solar_target *t, const struct solar_req
     h.status = (uint16_t)status;
     h.u.nak.retry_us = retry_us;
     h.u.nak.bad_flags = (uint16_t)bad_flags;
+    h.u.nak.proof = status == SNIC_EBS_UNPROVEN ? solar_conn_proof(t, in->peer) : 0;
     t->s.naks += (uint64_t)solar_target_single(t, in->n, in->peer, &h, 0, NULL);
     in->n->client_stats.refused++;
 }
@@ -81,7 +82,9 @@ static int solar_target_hello(struct snic_solar_target *t, struct solar_req_in *
     in->n = solar_conn_hello(t, k, in->h.pn);
     if (in->n == NULL)
         return SNIC_ENOSPC;
+    solar_conn_says(t, in->n, in->h.path_id, in->peer, k->proof);
     solar_target_echo(t, in, &h, SNIC_EBS_HELLO_ACK);
+    h.u.hello.proof = solar_conn_proof(t, in->peer);
     h.pkt_cnt = 1;
     h.pkt_id = 0;
     h.u.hello.ver_min = SNIC_EBS_VERSION;
@@ -102,7 +105,11 @@ static int solar_target_hello(struct snic_solar_target *t, struct solar_req_in *
 static int solar_target_probe(struct snic_solar_target *t, struct solar_req_in *in)
 {
     struct snic_ebs_header h;
+    solar_conn_says(t, in->n, in->h.path_id, in->peer, in->h.u.probe.proof);
     solar_target_echo(t, in, &h, SNIC_EBS_PROBE_ACK);
+    if (!solar_conn_proven(in->n, in->h.path_id, in->peer))
+        h.status = SNIC_EBS_UNPROVEN;
+    h.u.probe.proof = solar_conn_proof(t, in->peer);
     h.u.probe.probe_bytes = in->place.size;
     h.u.probe.nonce = in->h.u.probe.nonce;
     const struct solar_conn_path *p = &in->n->path[in->h.path_id];
@@ -214,6 +221,11 @@ static int solar_target_read(struct snic_solar_target *t, struct solar_req_in *i
         solar_target_nak(t, in, SNIC_EBS_INVALID, 0, 0);
         return SNIC_EINVAL;
     }
+    if (!solar_conn_proven(in->n, in->h.path_id, in->peer)) {
+        t->s.unproven++;
+        solar_target_nak(t, in, SNIC_EBS_UNPROVEN, 0, 0);
+        return SNIC_EACCES;
+    }
     solar_target_request(t, in, q, SNIC_SOLAR_DO_READ);
     for (uint32_t i = 0; i < count; i++)
         snic_ebs_slot_get(in->body, i, &q->slots[2 * i], &q->slots[2 * i + 1]);
@@ -240,6 +252,10 @@ static int solar_target_refuse(struct snic_solar_target *t, struct solar_req_in 
 {
     struct snic_ebs_start peek;
     t->s.malformed++;
+    if (error == SNIC_EVERSION) {
+        t->s.versions++;
+        t->s.peer_version = in->bytes[0] >> 4;
+    }
     /* A client that is known speaks what we speak: then it is damage, or somebody else. */
     if (error == SNIC_EVERSION && snic_ebs_peek(&peek, in->bytes, size) == 0 &&
         solar_conn_find(t, peek.conn_id) == NULL) {

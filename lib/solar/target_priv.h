@@ -14,18 +14,25 @@
 #include "solar/solar_priv.h"
 
 #define SNIC_SOLAR__WAYS 16u
+#define SNIC_SOLAR__PROOF_BITS                                                                     \
+    33 /* a proof holds in the 8.6 s in which it is made, and the next                             \
+        */
 #define SNIC_SOLAR__GREETED_NS (1000 * SNIC_SOLAR__MS) /* a place is kept for who only greets */
 /* Of a read whose blocks are zeros and data in turn: what is shorter ends a train. */
 #define SNIC_SOLAR__READ_TRAINS (SNIC_EBS_READ_BLOCKS / 2u + 1)
 
 struct solar_conn_path {
-    uint32_t seq;      /* the last path_seq that was used */
-    uint32_t train;    /* open ACKV, or NIL */
-    uint64_t held[4];  /* J3 */
-    uint32_t held_seq; /* the highest that came */
-    uint32_t held_gen; /* of the path, and 256; 0: none */
-    uint32_t came_seq; /* the highest of all packets; statistics */
-    uint32_t came_gen; /* likewise, of the path, and 256; 0: none */
+    uint32_t seq;                /* the last path_seq that was used */
+    uint32_t train;              /* open ACKV, or NIL */
+    uint64_t held[4];            /* J3 */
+    uint32_t held_seq;           /* the highest that came */
+    uint32_t held_gen;           /* of the path, and 256; 0: none */
+    uint32_t came_seq;           /* the highest of all packets; statistics */
+    uint32_t came_gen;           /* likewise, of the path, and 256; 0: none */
+    uint64_t pn;                 /* used last */
+    struct snic_solar_peer peer; /* that has said its proof, if it is proven */
+    uint32_t proven;
+    uint32_t pad;
 };
 
 struct solar_conn {
@@ -37,7 +44,6 @@ struct solar_conn {
     uint64_t client_id;
     uint64_t nonce;
     uint64_t heard_ns;
-    uint64_t pn;
     uint64_t hello_pn;                            /* AUTH: the highest of a HELLO */
     uint64_t key_nonce;                           /* AUTH: ours in the keys */
     struct snic_solar_target_client client_stats; /* but for its id and time */
@@ -54,6 +60,7 @@ struct snic_solar_target {
     uint32_t active; /* connections heard in the last epoch that is over */
     uint32_t active_now;
     struct snic_rng rng;
+    uint64_t proof_salt;
     struct solar_conn *conns;
     struct solar_pool pool;
     struct solar_wire wire;
@@ -69,6 +76,15 @@ void solar_conn_heard(struct snic_solar_target *t, struct solar_conn *n);
 void solar_conn_came(struct solar_conn *n, const struct snic_ebs_header *h,
                      const struct snic_solar_peer *peer);
 uint64_t solar_conn_token(const struct snic_solar_target *t, uint32_t conn_id);
+/** What is told to an address, so that it can show that it hears. Never 0. */
+uint64_t solar_conn_proof(const struct snic_solar_target *t, const struct snic_solar_peer *peer);
+/** @p said came from @p peer on this path. */
+void solar_conn_says(const struct snic_solar_target *t, struct solar_conn *n, uint32_t path,
+                     const struct snic_solar_peer *peer, uint64_t said);
+int solar_conn_proven(const struct solar_conn *n, uint32_t path,
+                      const struct snic_solar_peer *peer);
+/** The number of the next packet on a path. */
+uint64_t solar_conn_number(struct solar_conn *n, uint32_t path);
 
 /* What came and is not answered (J3). */
 void solar_conn_holds(struct solar_conn *n, const struct snic_solar_request *q);

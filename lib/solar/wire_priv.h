@@ -9,6 +9,7 @@
 #include "snicstore/solar.h"
 
 #define SNIC_SOLAR__AT_PN 56 /* where a packet's number is, see ebs.h */
+#define SNIC_SOLAR__AT_PATH 20
 
 /** The packet numbers that came, the highest and those below it, so that none counts twice. */
 #define SNIC_SOLAR__WINDOW 2048u
@@ -37,7 +38,7 @@ struct solar_way {
 /**
  * Both directions of a connection. Its keys are derived with mac from the shared secret and from
  * all that HELLO and HELLO_ACK said, random numbers of both sides among it; each has 2^32 packet
- * numbers, after which the next one is derived: a packet's pn says which. Plain data.
+ * numbers of each path, after which the next one is derived: a packet's pn says which. Plain data.
  */
 struct solar_session {
     const struct snic_ebs_sec_ops *ops; /* borrowed; NULL: there is no session */
@@ -49,8 +50,9 @@ struct solar_session {
     uint32_t server_conn;
     uint32_t client_epoch;
     uint32_t server_epoch;
-    struct solar_way way[2];  /* by direction                     */
-    struct solar_window seen; /* of the direction that is opened */
+    struct solar_way way[2]; /* by direction */
+    /* Of the direction that is opened, by path: each has numbers of its own. */
+    struct solar_window seen[SNIC_EBS_PATHS];
 };
 /** snic_ebs_seal() with the key that the packet's pn asks for. [owner] @return likewise */
 SNIC_NODISCARD int solar_session_seal(struct solar_session *s, struct solar_scratch *scratch,
@@ -64,6 +66,11 @@ SNIC_NODISCARD int solar_session_seal(struct solar_session *s, struct solar_scra
 SNIC_NODISCARD int solar_session_open(struct solar_session *s, struct solar_scratch *scratch,
                                       unsigned direction, const void *packet,
                                       const struct snic_ebs_place *place, void *out);
+/**
+ * The number after @p last on a path, of the key that all paths seal with: one that sends little
+ * leaves numbers out when another has used up a key. [any]
+ */
+uint64_t solar_session_next(const struct solar_session *s, unsigned direction, uint64_t last);
 /** The tag of a HELLO, HELLO_ACK or RESET, of its encoded header. [any] @return 0 or mac's error */
 SNIC_NODISCARD int solar_vouch(const struct snic_ebs_sec_ops *ops, void *secret, unsigned direction,
                                const void *packet, unsigned char tag[16]);

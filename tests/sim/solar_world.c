@@ -167,11 +167,12 @@ static uint32_t fabric_copy(struct world *w, const struct datagram *from)
     return i;
 }
 
-/* A packet number is used once by an agent: it is a nonce, if packets are sealed. */
+/* A packet number is used once on a path by an agent: they are a nonce, if packets are sealed. */
 static void check_number(struct world *w, const struct datagram *d)
 {
     uint64_t pn = snic_get_be64(d->bytes + 56);
-    uint64_t *last = &w->numbers[d->server][pn % SNIC_COUNTOF(w->numbers[0])];
+    uint64_t *of = w->numbers[d->server][d->bytes[20] % SNIC_EBS_PATHS];
+    uint64_t *last = &of[pn % SNIC_COUNTOF(w->numbers[0][0])];
     if (d->to_server && *last == pn)
         world_fail(w, "a packet number came twice");
     if (d->to_server)
