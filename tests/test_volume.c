@@ -53,6 +53,43 @@ static void test_volume_zeros_over_segments(void **state)
     assert_true(all_are(buffer + 12288 + (3u << 20), (1u << 20) - 12288, 9));
 }
 
+/* What was written, and how, at each place: in memory, at home, and after a power cut. */
+static void test_volume_states_tell_what_blocks_are(void **state)
+{
+    struct snic_io_req r;
+    (void)state;
+    memset(buffer, 9, 1u << 20);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, 8192, 12288, buffer), 12288);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_ZERO, 12288, 4096, NULL), 4096);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_DISCARD, 511 * 4096, 8192, NULL), 8192);
+    for (uint32_t round = 0; round < 3; round++) {
+        memset(buffer, 0xff, 8192);
+        assert_int_equal(volfix_states(&fix, 0, buffer), 4096);
+        for (uint32_t i = 0; i < 4096; i++) {
+            uint32_t want = i == 2 || i == 4 ? SNIC_EBS_STATE_DATA : SNIC_EBS_STATE_NEVER;
+            want = i == 3 ? SNIC_EBS_STATE_ZERO : i == 511 ? SNIC_EBS_STATE_TRIM : want;
+            assert_int_equal(buffer[i], want);
+        }
+        assert_int_equal(buffer[4096], 0xff);
+        assert_int_equal(volfix_states(&fix, 1, buffer), 4096);
+        assert_int_equal(buffer[0], SNIC_EBS_STATE_TRIM);
+        assert_true(all_are(buffer + 1, 4095, SNIC_EBS_STATE_NEVER));
+        if (round == 0)
+            volfix_settle_home(&fix, 0);
+        if (round == 1) {
+            volfix_server_kill(&fix, 0, SNIC_FAULT_KEEP_NONE);
+            assert_int_equal(volfix_server_start(&fix, 0), 0);
+        }
+    }
+    snic_io_req_init(&r);
+    r.op = SNIC_IO_READ;
+    r.length = r.buf.size = 4096;
+    r.buf.base = buffer;
+    r.offset = 4096;
+    assert_int_equal(snic_volume_disk_states(fix.io, &r), SNIC_EINVAL);
+    assert_int_equal(volfix_states(&fix, VOLFIX_SEGMENTS, buffer), SNIC_ERANGE);
+}
+
 static void test_volume_refuses_what_the_geometry_excludes(void **state)
 {
     uint64_t size = fix.io->geometry.size;
@@ -388,6 +425,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {CASE(test_volume_written_is_read),
                                        CASE(test_volume_never_written_is_zeros),
                                        CASE(test_volume_zeros_over_segments),
+                                       CASE(test_volume_states_tell_what_blocks_are),
                                        CASE(test_volume_refuses_what_the_geometry_excludes),
                                        CASE(test_volume_epoch_rises_at_each_start),
                                        CASE(test_volume_epoch_not_durable_is_not_used),

@@ -69,6 +69,10 @@ static void test_volume_keys_at_rest_is_ciphertext(void **state)
     memset(buffer, 0, SIZE);
     assert_int_equal(volfix_io(&fix, SNIC_IO_READ, 0, SIZE, buffer), SIZE);
     assert_true(all_are(buffer, SIZE, 7));
+    /* What the server says of blocks it says in the clear. */
+    assert_int_equal(volfix_states(&fix, 0, buffer), 4096);
+    assert_int_equal(buffer[0], SNIC_EBS_STATE_DATA);
+    assert_int_equal(buffer[4095], 0);
 }
 
 /* Neither gets bytes; what is written anew is there for whoever wrote it, and for him only. */

@@ -173,7 +173,22 @@ enum snic_ebs_status {
 };
 
 /** What a WRITE or READ_RESP says about its block. */
-enum snic_ebs_op { SNIC_EBS_DATA = 0, SNIC_EBS_ZERO = 1, SNIC_EBS_TRIM = 2, SNIC_EBS_OP_END = 3 };
+enum snic_ebs_op {
+    SNIC_EBS_DATA = 0,
+    SNIC_EBS_ZERO = 1,
+    SNIC_EBS_TRIM = 2,
+    SNIC_EBS_STATES = 3, /**< of a READ_REQ for the first block of a segment: not the block is asked
+                              for, but what each block of the segment is. The READ_RESP's data are
+                              a byte for each (enum snic_ebs_state), then zeros; guest_tag is 0   */
+    SNIC_EBS_OP_END = 4
+};
+/** A block, as STATES tells; fixed for ever. All but DATA read as zeros. */
+enum snic_ebs_state {
+    SNIC_EBS_STATE_NEVER = 0, /**< never written                                               */
+    SNIC_EBS_STATE_DATA = 1,  /**< has data, or had and they are lost                           */
+    SNIC_EBS_STATE_ZERO = 2,  /**< written by ZERO                                              */
+    SNIC_EBS_STATE_TRIM = 3   /**< written by TRIM                                              */
+};
 
 /* Features in HELLO and HELLO_ACK; what both sides have may be used. */
 #define SNIC_EBS_FEATURE_AUTH (1u << 0) /**< AES-128-GCM on the wire */

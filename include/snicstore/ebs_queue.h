@@ -77,6 +77,10 @@ enum snic_ebs_io_op {
     SNIC_EBS_IO_FLUSH /**< no blocks                                                             */
 };
 
+/** An I/O's flag: a READ of one block, the first of a segment, gives what each block of the segment
+    is (SNIC_EBS_STATES) instead of its data; zeros where nothing was ever written. */
+#define SNIC_EBS_IO_STATES (1u << 0)
+
 /** Embed it, fill the first part; SNIC_CONTAINER finds the owner. Borrowed until DONE. */
 struct snic_ebs_io {
     uint64_t lba;               /**< first block                                                 */
@@ -85,9 +89,9 @@ struct snic_ebs_io {
     uint32_t iov_count;
     uint32_t blocks; /**< 1..SNIC_EBS_IO_BLOCKS_MAX                                              */
     uint32_t disk;
-    uint8_t op;    /**< enum snic_ebs_io_op                                                      */
-    uint8_t state; /**< the queue's                                                              */
-    uint16_t reserved;
+    uint8_t op;     /**< enum snic_ebs_io_op                                                      */
+    uint8_t state;  /**< the queue's                                                              */
+    uint16_t flags; /**< SNIC_EBS_IO_STATES                                                      */
     /* -- out -- */
     int32_t result;   /**< 0; SNIC_EIO given up, or the server's device failed; SNIC_ENOSPC the
                            server's store is full; SNIC_ECORRUPT a block's data are damaged there;
@@ -448,6 +452,11 @@ SNIC_API int snic_ebs_queue_check(const struct snic_ebs_queue *q) SNIC_NONNULL(1
 static inline int snic_ebs_rpc_over(const struct snic_ebs_rpc *r)
 {
     return r->where == SNIC_EBS_RPC_FENCING || r->where == SNIC_EBS_RPC_ENDED;
+}
+/** 1: it asks what the segment's blocks are; its answer is never encrypted. It is not ENDED. */
+static inline int snic_ebs_rpc_states(const struct snic_ebs_rpc *r)
+{
+    return r->op == SNIC_EBS_IO_READ && (r->io->flags & SNIC_EBS_IO_STATES) != 0;
 }
 /** Onto @p list, which is what @p where says. [owner] */
 static inline void snic_ebs_rpc_move(struct snic_ebs_rpc *r, struct snic_link *list, uint32_t where)

@@ -336,6 +336,15 @@ SNIC_API SNIC_NODISCARD int snic_segments_find(const struct snic_segments *s, ui
 SNIC_API int snic_segments_next(const struct snic_segments *s, uint64_t *cursor,
                                 struct snic_segments_stat *out) SNIC_NONNULL(1, 2, 3);
 
+/**
+ * What each block of a segment is, durable or not: 0 it was never written, else 1 and its kind;
+ * LOST and damaged ones count as DATA. O(SNIC_SEGMENTS_BLOCKS). [owner]
+ * @param[out] out  SNIC_SEGMENTS_BLOCKS bytes
+ * @return 0; SNIC_ENOENT
+ */
+SNIC_API SNIC_NODISCARD int snic_segments_states(const struct snic_segments *s, uint64_t seg_id,
+                                                 uint8_t *out) SNIC_NONNULL(1, 3);
+
 struct snic_segments_info {
     uint32_t disks;
     uint32_t dead;      /**< devices                                                            */

@@ -393,6 +393,15 @@ SNIC_API SNIC_NODISCARD int snic_volume_refuse(struct snic_volume *v, uint32_t d
  * to be made, if the segment was never written: snic_volume_hole() [owner] */
 SNIC_API uint32_t snic_volume_waits(const struct snic_volume *v, uint32_t disk, uint64_t segment)
     SNIC_NONNULL(1);
+/**
+ * What the blocks of a segment are, as a request to a disk's handle: a READ of one block, the first
+ * of the segment, is given instead a byte for each block of the segment (enum snic_ebs_state), then
+ * zeros. Blocks behind the disk's end are NEVER. Otherwise as snic_io_submit() of one. [owner]
+ * @return 1; 0 there is no room now; SNIC_EINVAL the handle is no disk, or the request no such
+ * read; SNIC_ECANCELED it is being closed
+ */
+SNIC_API SNIC_NODISCARD int snic_volume_disk_states(struct snic_io *io, struct snic_io_req *req)
+    SNIC_NONNULL(1, 2);
 /** The disk's lease is another's, the owner has heard: new writes and flushes end with SNIC_EROFS;
  * reads go on where the server has not heard of a later lease. [owner] */
 SNIC_API void snic_volume_disk_lost(struct snic_volume *v, uint32_t disk) SNIC_NONNULL(1);

@@ -69,11 +69,14 @@ static int ebs_block_bad(const struct ebs_terms *t, unsigned direction)
     if (t->blk_cnt == 0 || t->blk_cnt > ebs_count_max(t, direction) ||
         t->blk_off + t->blk_cnt > SNIC_EBS_SEGMENT_BLOCKS)
         return 1;
+    if (t->op == SNIC_EBS_STATES &&
+        (t->type != SNIC_EBS_READ_REQ || t->blk_cnt != 1 || t->blk_off != 0))
+        return 1;
     if (t->type != SNIC_EBS_READ_REQ || (direction & SNIC_EBS_STREAM) != 0)
         return 0;
     /* Bits of blocks that there are, and not too many. */
-    return t->op != SNIC_EBS_DATA || t->pkt_cnt != t->blk_cnt || t->need_mask == 0 ||
-           (t->blk_cnt < 64 && t->need_mask >> t->blk_cnt != 0) ||
+    return (t->op != SNIC_EBS_DATA && t->op != SNIC_EBS_STATES) || t->pkt_cnt != t->blk_cnt ||
+           t->need_mask == 0 || (t->blk_cnt < 64 && t->need_mask >> t->blk_cnt != 0) ||
            __builtin_popcountll(t->need_mask) > SNIC_EBS_READ_BLOCKS;
 }
 

@@ -79,6 +79,9 @@ static int ebs_io_valid(const struct snic_ebs_disk *d, const struct snic_ebs_io 
         return SNIC_EINVAL;
     if (d->lost && io->op != SNIC_EBS_IO_READ)
         return SNIC_EROFS;
+    if (io->flags != 0 && (io->flags != SNIC_EBS_IO_STATES || io->op != SNIC_EBS_IO_READ ||
+                           io->blocks != 1 || io->lba % SNIC_EBS_SEGMENT_BLOCKS != 0))
+        return SNIC_EINVAL;
     if (io->op == SNIC_EBS_IO_FLUSH)
         return 0;
     if (io->blocks == 0 || io->blocks > SNIC_EBS_IO_BLOCKS_MAX || io->lba >= d->blocks ||

@@ -166,7 +166,7 @@ static uint32_t luna_intake_judge(const struct snic_ebs_header *h)
     if (h->pkt_id + b->blk_cnt > h->pkt_cnt)
         return SNIC_EBS_INVALID;
     if (h->type == SNIC_EBS_READ_REQ)
-        return b->op == SNIC_EBS_DATA ? SNIC_EBS_OK : SNIC_EBS_INVALID;
+        return b->op == SNIC_EBS_DATA || b->op == SNIC_EBS_STATES ? SNIC_EBS_OK : SNIC_EBS_INVALID;
     return b->wver == 0 ? SNIC_EBS_INVALID : SNIC_EBS_OK;
 }
 

@@ -193,7 +193,7 @@ static void luna_in_block(struct snic_luna *c, struct luna_conn *n, struct luna_
 {
     struct luna_in *in = &n->in;
     const struct snic_ebs_block *b = &in->h.u.block;
-    void *key = c->q.disks[r->q.disk].xts_key;
+    void *key = snic_ebs_rpc_states(&r->q) ? NULL : c->q.disks[r->q.disk].xts_key;
     uint64_t bit = luna_bit(in->h.pkt_id + in->done);
     uint32_t crc = in->crc;
     if (c->o.crc != NULL)

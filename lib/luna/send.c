@@ -203,6 +203,8 @@ static uint32_t luna_put_small(struct snic_luna *c, struct luna_conn *n, struct 
         b->op = (uint8_t)(r->q.op - SNIC_EBS_IO_WRITE);
         b->data_crc = SNIC_EBS_CRC_ZEROS;
     }
+    if (snic_ebs_rpc_states(&r->q))
+        b->op = SNIC_EBS_STATES;
     b->bind_crc = snic_ebs_bind_crc(b);
     luna_out_frame(o, SNIC_LUNA__UP, &h, NULL);
     return count;

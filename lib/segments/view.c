@@ -47,6 +47,24 @@ int snic_segments_next(const struct snic_segments *s, uint64_t *cursor,
     return 0;
 }
 
+int snic_segments_states(const struct snic_segments *s, uint64_t seg_id, uint8_t *out)
+{
+    uint32_t disk, place;
+    const struct segments_place *p = segments_lookup(s, seg_id, &disk, &place);
+    if (p == NULL)
+        return SNIC_ENOENT;
+    for (uint32_t i = 0; i < SNIC_SEGMENTS_BLOCKS; i++) {
+        struct segments_version v;
+        segments_version_of(&s->disk[disk], segments_entry(&s->disk[disk], place, i), &v);
+        uint32_t kind = v.kind == SNIC_SEGMENTS_LOST ? SNIC_SEGMENTS_DATA : v.kind;
+        if (segments_block_lost(p, i))
+            out[i] = 1 + SNIC_SEGMENTS_DATA;
+        else
+            out[i] = (uint8_t)(v.wver != 0 ? 1 + kind : 0);
+    }
+    return 0;
+}
+
 void snic_segments_inspect(const struct snic_segments *s, struct snic_segments_info *out)
 {
     memset(out, 0, sizeof(*out));

@@ -218,7 +218,7 @@ static int solar_in_store(struct snic_solar *c, struct solar_in *in, const struc
 {
     const struct snic_ebs_block *b = &in->h.u.block;
     const unsigned char *data = in->body;
-    void *key = c->q.disks[r->q.disk].xts_key;
+    void *key = snic_ebs_rpc_states(&r->q) ? NULL : c->q.disks[r->q.disk].xts_key;
     if (snic_ebs_bind_crc(b) != b->bind_crc || b->vd_id != c->q.disks[r->q.disk].vd_id)
         return SNIC_ECORRUPT;
     if (b->op != SNIC_EBS_DATA) {

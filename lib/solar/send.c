@@ -164,6 +164,7 @@ static int solar_put_ask(struct snic_solar *c, struct solar_path *p, struct sola
     solar_block_part(c, r, 0, &h.u.block);
     h.u.block.blk_cnt = r->q.count;
     h.u.block.need_mask = blocks;
+    h.u.block.op = snic_ebs_rpc_states(&r->q) ? SNIC_EBS_STATES : SNIC_EBS_DATA;
     h.u.block.bind_crc = snic_ebs_bind_crc(&h.u.block);
     if (solar_wire_add(&c->wire, solar_session_of(s), NULL, t, SNIC_EBS_TO_SERVER, &h, slots,
                        count * SNIC_EBS_SLOT_BYTES, 1) != 0)

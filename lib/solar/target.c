@@ -213,8 +213,8 @@ static int solar_target_read(struct snic_solar_target *t, struct solar_req_in *i
 {
     const struct snic_ebs_block *b = &in->h.u.block;
     uint32_t count = solar_ones(b->need_mask);
-    if (!solar_target_bound(b) || b->op != SNIC_EBS_DATA || count == 0 ||
-        count > SNIC_EBS_READ_BLOCKS || b->blk_cnt > SNIC_EBS_RPC_BLOCKS ||
+    if (!solar_target_bound(b) || (b->op != SNIC_EBS_DATA && b->op != SNIC_EBS_STATES) ||
+        count == 0 || count > SNIC_EBS_READ_BLOCKS || b->blk_cnt > SNIC_EBS_RPC_BLOCKS ||
         (b->need_mask & ~solar_mask(b->blk_cnt)) != 0 || in->h.pkt_cnt != b->blk_cnt ||
         (uint32_t)b->blk_off + b->blk_cnt > SNIC_EBS_SEGMENT_BLOCKS ||
         in->place.body_size != count * SNIC_EBS_SLOT_BYTES) {

@@ -53,6 +53,7 @@ static int disk_part(struct volume_disk *d, struct volume_io *x)
     struct snic_ebs_io *io = &x->io;
     memset(io, 0, sizeof(*io));
     io->disk = d->index;
+    io->flags = x->flags;
     io->op = ops[req->op];
     if (req->op == SNIC_IO_READ || req->op == SNIC_IO_WRITE) {
         io->iov = req->iov != NULL ? req->iov : &req->buf;
@@ -74,7 +75,7 @@ static void disk_free(struct volume_disk *d, struct volume_io *x)
     d->inside--;
 }
 
-static void disk_accept(struct volume_disk *d, struct snic_io_req *req)
+static void disk_accept(struct volume_disk *d, struct snic_io_req *req, uint16_t flags)
 {
     struct volume_io *x = &d->ios[d->free];
     d->io.stats.submitted++;
@@ -91,6 +92,7 @@ static void disk_accept(struct volume_disk *d, struct snic_io_req *req)
     d->io.stats.queue_high = snic_max_u64(d->io.stats.queue_high, d->inside);
     d->io.stats.flushes += req->op == SNIC_IO_FLUSH;
     x->used = 1;
+    x->flags = flags;
     x->req = req;
     x->disk = d;
     x->blocks = req->op == SNIC_IO_FLUSH ? 0 : req->length / SNIC_EBS_BLOCK_BYTES;
@@ -109,7 +111,7 @@ static int disk_submit(struct snic_io *io, struct snic_io_req **reqs, uint32_t n
     if (d->closing || d->v->closing)
         return SNIC_ECANCELED;
     for (; i < n && d->free != SNIC_VOLUME__NIL; i++)
-        disk_accept(d, reqs[i]);
+        disk_accept(d, reqs[i], 0);
     return (int)i;
 }
 
@@ -117,6 +119,22 @@ static void disk_cancel(struct snic_io *io, struct snic_io_req *req)
 {
     (void)io;
     (void)req; /* it may be in a server's hands already */
+}
+
+static const struct snic_io_ops disk_ops;
+
+int snic_volume_disk_states(struct snic_io *io, struct snic_io_req *req)
+{
+    struct volume_disk *d = (struct volume_disk *)(void *)io;
+    if (io->ops != &disk_ops || req->op != SNIC_IO_READ || req->length != SNIC_EBS_BLOCK_BYTES ||
+        req->offset % SNIC_VOLUME_SEGMENT_BYTES != 0)
+        return SNIC_EINVAL;
+    if (d->closing || d->v->closing)
+        return SNIC_ECANCELED;
+    if (d->free == SNIC_VOLUME__NIL)
+        return 0;
+    disk_accept(d, req, SNIC_EBS_IO_STATES);
+    return 1;
 }
 
 /* ---- Done ---- */
@@ -181,16 +199,17 @@ static void disk_agent_opts(const struct snic_volume_disk_opts *o, struct snic_e
     a->xts_key = o->xts_key;
 }
 
+static const struct snic_io_ops disk_ops = {.ops_size = sizeof(disk_ops),
+                                            .name = "volume",
+                                            .submit = disk_submit,
+                                            .cancel = disk_cancel,
+                                            .close = disk_close};
+
 static void disk_handle(struct volume_disk *d, uint64_t bytes)
 {
-    static const struct snic_io_ops ops = {.ops_size = sizeof(ops),
-                                           .name = "volume",
-                                           .submit = disk_submit,
-                                           .cancel = disk_cancel,
-                                           .close = disk_close};
     struct snic_io *io = &d->io;
     memset(io, 0, sizeof(*io));
-    io->ops = &ops;
+    io->ops = &disk_ops;
     io->loop = d->v->o.loop;
     io->geometry.size = bytes;
     io->geometry.block = SNIC_EBS_BLOCK_BYTES;

@@ -129,7 +129,8 @@ static uint32_t request_refused(struct snic_volume_server *s, const struct volum
     if (q->w.vd_id != g.vd_id ||
         (q->w.op != SNIC_SOLAR_DO_FENCE &&
          (q->w.lba != g.base_lba + q->w.block || q->w.count == 0 || q->w.count > most ||
-          q->w.block + (uint32_t)q->w.count > SNIC_EBS_SEGMENT_BLOCKS))) {
+          q->w.block + (uint32_t)q->w.count > SNIC_EBS_SEGMENT_BLOCKS ||
+          (q->w.kind == SNIC_EBS_STATES && (q->w.op != SNIC_SOLAR_DO_READ || q->w.need != 1))))) {
         s->stats.invalid++;
         return SNIC_EBS_INVALID;
     }
@@ -317,10 +318,33 @@ static void request_read_show(struct volume_op *op)
     volume_server_soon(s);
 }
 
+SNIC_STATIC_ASSERT((int)SNIC_EBS_STATE_DATA == 1 + (int)SNIC_SEGMENTS_DATA &&
+                       (int)SNIC_EBS_STATE_ZERO == 1 + (int)SNIC_SEGMENTS_ZERO &&
+                       (int)SNIC_EBS_STATE_TRIM == 1 + (int)SNIC_SEGMENTS_TRIM,
+                   "states are kinds, and 1");
+
+/* The first block was read, and fences as a read does; what is asked for are the states of all. */
+static void request_read_states(struct volume_op *op)
+{
+    struct snic_segments_block *b = &op->block[0];
+    memset(op->data, 0, SNIC_EBS_BLOCK_BYTES);
+    op->req.result = snic_segments_states(op->s->store, op->req.seg_id, op->data);
+    op->req.refused = 0;
+    b->status = SNIC_SEGMENTS_DONE;
+    b->kind = SNIC_SEGMENTS_DATA;
+    b->wver = snic_max_u64(b->wver, 1);
+    b->guest_tag = 0;
+    b->data = op->data;
+    b->data_crc = snic_crc32c(0, op->data, SNIC_EBS_BLOCK_BYTES);
+}
+
 static void request_read_done(struct snic_segments_req *req)
 {
     struct volume_op *op = SNIC_CONTAINER(req, struct volume_op, req);
     struct snic_volume_server *s = op->s;
+    int read = req->result == 0 || (req->refused != 0 && req->result == SNIC_ECORRUPT);
+    if (read && op->q[0].w.kind == SNIC_EBS_STATES)
+        request_read_states(op);
     if (req->result == 0 || (req->refused != 0 && req->result == SNIC_ECORRUPT)) {
         request_read_show(op);
         return;

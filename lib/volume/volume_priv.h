@@ -329,7 +329,8 @@ struct volume_io {
     struct volume_disk *disk;
     uint64_t blocks; /* left, this part included */
     uint32_t next;
-    uint32_t used;
+    uint16_t used;
+    uint16_t flags; /* SNIC_EBS_IO_* */
 };
 
 struct volume_disk {

@@ -260,6 +260,24 @@ static void io_done(struct snic_io_req *r)
     r->backend[0] = 1;
 }
 
+int64_t volfix_states(struct volfix *f, uint64_t segment, void *data)
+{
+    struct snic_io_req r;
+    snic_io_req_init(&r);
+    r.done = io_done;
+    r.op = SNIC_IO_READ;
+    r.offset = segment * SNIC_VOLUME_SEGMENT_BYTES;
+    r.length = r.buf.size = BLOCK;
+    r.buf.base = data;
+    int n = snic_volume_disk_states(f->io, &r);
+    if (n != 1)
+        return n == 0 ? SNIC_EAGAIN : n;
+    r.backend[0] = 0;
+    while (r.backend[0] == 0)
+        assert_int_equal(snic_world_step(f->world), 1);
+    return r.result;
+}
+
 int64_t volfix_io(struct volfix *f, uint32_t op, uint64_t offset, uint64_t length, void *data)
 {
     struct snic_io_req r, *p = &r;

@@ -113,6 +113,8 @@ void volfix_segment_create(struct volfix *f, uint32_t server, uint32_t segment, 
 int volfix_store(struct volfix *f, uint32_t server, struct snic_segments_req *q);
 /* One request to the disk; its result. */
 int64_t volfix_io(struct volfix *f, uint32_t op, uint64_t offset, uint64_t length, void *data);
+/* What each block of a segment is, into 4096 bytes; the result. */
+int64_t volfix_states(struct volfix *f, uint64_t segment, void *data);
 /* What both transports count. */
 uint64_t volfix_blocks_written(struct volfix *f);
 uint64_t volfix_again(struct volfix *f);
