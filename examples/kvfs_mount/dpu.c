@@ -185,6 +185,7 @@ int km_dpu_run(struct km_config *config)
     d->store.cache_mb = config->records_mb;
     d->store.alone = dpu_alone;
     d->store.requests = KM_REQUESTS;
+    d->store.inodes = km_inodes(config);
     d->store.create = config->mkfs;
     d->store.sole = config->exclusive;
     ex_signals(d->loop, dpu_stop, d);

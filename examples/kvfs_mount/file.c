@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-struct km_file *km_file_new(const struct km_call *c)
+struct km_file *km_file_new(struct km_call *c)
 {
     struct km_file *f = malloc(sizeof(*f));
 
@@ -18,6 +18,8 @@ struct km_file *km_file_new(const struct km_call *c)
         f->handle = c->r.k.handle;
         f->owners = NULL;
         f->writer = 0;
+        f->uid = c->r.k.cred.uid;
+        c->opens = 0;
         if (c->r.k.kind != SNIC_KVFS_OPENDIR) {
             uint64_t ino = c->r.k.kind == SNIC_KVFS_CREATE ? c->r.k.attr.ino : c->r.k.ino;
 
@@ -85,6 +87,7 @@ void km_file_free(struct km *m, struct km_file *f)
         file_closed(f, f->owners->owner);
     if (f->writer != 0)
         km_writers_drop(m, f->writer);
+    km_open_give(m, f->uid);
     snic_link_remove(&f->link);
     free(f);
 }

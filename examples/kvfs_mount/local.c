@@ -72,6 +72,7 @@ int km_local_open(struct km *m)
     m->store.alone = local_alone;
     m->store.cache_mb = c->cache_mb; /* of records: 0 is 16 */
     m->store.requests = KM_REQUESTS;
+    m->store.inodes = km_inodes(c);
     m->store.create = c->mkfs;
     m->store.sole = c->exclusive;
     rc = kvfs_store_open(&m->store);

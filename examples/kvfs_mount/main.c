@@ -127,6 +127,7 @@ static size_t main_metrics(void *ctx, struct ex_metric *out)
     size_t n = SNIC_COUNTOF(all);
 
     memcpy(out, all, sizeof(all));
+    n += km_open_metrics(m, out + n);
     n += km_store_metrics(&m->store, out + n);
     return n + km_remote_metrics(m, out + n);
 }
@@ -184,6 +185,7 @@ static int main_run(struct km_config *c)
     m->owner = pthread_self();
     snic_link_init(&m->files);
     pthread_mutex_init(&m->writers_lock, NULL);
+    pthread_mutex_init(&m->open.lock, NULL);
     /* Without readers session.c looks busily itself. */
     m->loop = ex_loop_open(c->threads == 0 ? 0 : (uint32_t)c->spin_us);
     if (km_calls_open(m) != 0)
@@ -255,6 +257,13 @@ static size_t main_options(struct km_config *c, struct ex_option *out)
          "both",
          0, 0, NULL},
         {"socket", EX_TEXT, &c->socket, "PATH", "between the roles", 0, 0, NULL},
+        {"open-files", EX_NUMBER, &c->open_files, "N",
+         "at most so many, folders too, are open at once (ENFILE; the last sixteenth is root's); "
+         "default 262144",
+         KM_OPEN_FILES_LEAST, KM_OPEN_FILES_MOST, NULL},
+        {"user-open-files", EX_NUMBER, &c->user_open_files, "N",
+         "at most so many of one user (EMFILE), but for root; default: half of --open-files", 1,
+         KM_OPEN_FILES_MOST, NULL},
         {"f", EX_FLAG, &c->foreground, NULL,
          "stay in the foreground; else the log goes on to stderr", 0, 0, NULL},
         {"o", EX_TEXT, &c->options, "OPTIONS", "mount options, as -o of mount.fuse", 0, 0, NULL},
@@ -468,7 +477,8 @@ static void main_check(struct km_config *c)
 
 int main(int argc, char **argv)
 {
-    struct km_config c = {.store = "mem", .timeout = 60, .spin_us = 50};
+    struct km_config c = {
+        .store = "mem", .timeout = 60, .spin_us = 50, .open_files = KM_OPEN_FILES};
     char **args;
     int status;
     int n;

@@ -44,7 +44,11 @@ enum {
     KM_REQUESTS = 8192,      /* the engine's                                            */
     KM_LOCKS_WAITING = 4096, /* more get ENOLCK: others must get through                */
     KM_GROUPS = 256,
-    KM_WRITERS = 4096, /* lists of the table */
+    KM_WRITERS = 4096,      /* lists of the table */
+    KM_USERS = 64,          /* as those */
+    KM_OPEN_FILES = 262144, /* at most, unless an option says otherwise */
+    KM_OPEN_FILES_LEAST = 64,
+    KM_OPEN_FILES_MOST = 1 << 24,
     KM_NAME_MAX = 1024
 };
 
@@ -73,6 +77,8 @@ struct km_config {
     uint64_t timeout; /* seconds that the kernel keeps names and attributes while we are alone */
     uint64_t stats;
     uint64_t spin_us;
+    uint64_t open_files;
+    uint64_t user_open_files; /* 0: half of those */
     int foreground;
     int mkfs;
     int exclusive;
@@ -101,6 +107,7 @@ struct km_file {
     struct km_owner *owners;
     int sgid;        /* set-gid without execution by the group, when it was opened */
     uint64_t writer; /* the inode, if it counts in m->writers */
+    uint32_t uid;    /* who has opened it: it counts in m->open */
 };
 
 /* What cache.c knows of a call. */
@@ -152,6 +159,7 @@ struct km_call {
     uint32_t size;               /* bytes that the kernel has room for                        */
     uint32_t seek;               /* a GETATTR for SEEK_DATA or SEEK_HOLE; else 0              */
     uint32_t open_flags;
+    uint32_t opens; /* it counts in m->open */
     uint32_t waits; /* a lock request, counted in m->locks_waiting */
     int cancelled;  /* behind a link: so that a death does not ask for the lock anew */
     struct fuse_file_info fi;
@@ -171,6 +179,18 @@ struct km_carrier {
     void (*submit)(struct km *m, struct km_call *c);
     /* On the loop's thread. 0: it has not arrived yet. */
     int (*cancel)(struct km *m, struct km_call *c);
+};
+
+/* Open files: open_count.c. */
+struct km_user;
+struct km_open_count {
+    pthread_mutex_t lock;
+    struct km_user *users[KM_USERS];
+    uint64_t count;
+    uint64_t refused_user;
+    uint64_t refused_all;
+    uint64_t said; /* of those, in the log */
+    uint64_t said_ns;
 };
 
 struct km {
@@ -211,6 +231,7 @@ struct km {
 
     struct snic_link files; /* open ones: the loop's thread has them */
 
+    struct km_open_count open;
     pthread_mutex_t writers_lock; /* writers.c */
     struct km_writer *writers[KM_WRITERS];
     int writers_unknown; /* no memory for all of them */
@@ -295,6 +316,8 @@ void km_groups(struct km_call *c);
 void km_kill(struct km_call *c);
 void km_file(struct km_call *c, const struct fuse_file_info *fi);
 void km_go(struct km_call *c);
+/* The same for one that opens: unless too many are open. */
+void km_go_open(struct km_call *c);
 void km_op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void km_op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
                   struct fuse_file_info *fi);
@@ -318,12 +341,22 @@ void km_op_flock(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi, int 
 /* ---- file.c: on the loop's thread ---- */
 
 /* An open file for the handle that the call has brought. NULL: no memory. */
-struct km_file *km_file_new(const struct km_call *c);
+struct km_file *km_file_new(struct km_call *c);
 /* What a call that has ended means for its open file; the last one frees it. */
 void km_file_note(struct km_call *c);
 /* Of a RELEASE: whose locks are left. */
 uint64_t km_file_owner(const struct km_file *f);
 void km_file_free(struct km *m, struct km_file *f);
+
+/* ---- open_count.c ---- */
+
+/* One more, of the call that is to open it, @return 0, or why not: EMFILE, ENFILE, ENOMEM. Any
+   thread */
+int km_open_take(struct km_call *c);
+/* One less of the user's. */
+void km_open_give(struct km *m, uint32_t uid);
+struct ex_metric;
+size_t km_open_metrics(struct km *m, struct ex_metric *out);
 
 /* ---- writers.c ---- */
 
@@ -368,6 +401,11 @@ struct ex_metric;
 /* The link's figures. @return how many; 0 where there is no other process */
 size_t km_remote_metrics(const struct km *m, struct ex_metric *out);
 int km_dpu_run(struct km_config *config);
+/* How many inodes the engine may know: what is open, and what is held without a name. */
+static inline uint32_t km_inodes(const struct km_config *c)
+{
+    return (uint32_t)(c->open_files + c->open_files / 2);
+}
 /* What both roles' settings come to: they have to be the same. */
 uint64_t km_tag(const struct km_config *config);
 /* The mount serves: tell who waits for it (the shell). */

@@ -22,6 +22,7 @@ struct km_call *km_begin(fuse_req_t req, enum snic_kvfs_kind kind, fuse_ino_t in
     c->waits = 0;
     c->size = 0;
     c->seek = 0;
+    c->opens = 0;
     c->file = NULL;
     c->data = km_call_data(c);
     memset(&c->cached, 0, sizeof(c->cached));
@@ -52,6 +53,18 @@ void km_kill(struct km_call *c)
     c->r.k.flags |= SNIC_KVFS_KILL_PRIV;
     if (c->r.k.cred.uid != 0 && (c->file == NULL || c->file->sgid))
         km_groups(c);
+}
+
+void km_go_open(struct km_call *c)
+{
+    int error = km_open_take(c);
+
+    if (error == 0) {
+        km_go(c);
+        return;
+    }
+    (void)fuse_reply_err(c->fuse, error);
+    km_call_put(c);
 }
 
 void km_name(struct km_call *c, const char *name)
@@ -270,7 +283,7 @@ static void km_op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info 
     struct km_call *c = km_begin(req, SNIC_KVFS_OPENDIR, ino);
 
     c->fi = *fi;
-    km_go(c);
+    km_go_open(c);
 }
 
 /*

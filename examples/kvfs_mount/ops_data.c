@@ -37,7 +37,7 @@ void km_op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
     struct km_call *c = km_begin(req, SNIC_KVFS_OPEN, ino);
 
     data_open_flags(c, fi);
-    km_go(c);
+    km_go_open(c);
 }
 
 void km_op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
@@ -50,7 +50,7 @@ void km_op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mo
     c->r.k.mode = mode;
     if ((fi->flags & O_EXCL) != 0)
         c->r.k.flags |= SNIC_KVFS_EXCL;
-    km_go(c);
+    km_go_open(c);
 }
 
 void km_op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)

@@ -397,6 +397,8 @@ void km_call_answer(struct km_call *c)
         else if (reply_good(c))
             return;
     }
+    if (c->opens) /* nothing is open */
+        km_open_give(m, c->r.k.cred.uid);
     atomic_fetch_sub_explicit(&m->in_flight, 1, memory_order_relaxed);
     if (waited && atomic_exchange(&c->cancelling, KM_CANCEL_OVER) == KM_CANCEL_POSTED)
         return; /* the message frees it */

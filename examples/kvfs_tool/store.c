@@ -159,6 +159,7 @@ static int store_open_fs(struct kvfs_store *s)
     o.alone = s->alone != NULL ? store_alone : NULL;
     o.cache_bytes = s->cache_mb << 20;
     o.requests_max = s->requests;
+    o.inodes_max = s->inodes;
     o.flags = s->read_only ? SNIC_KVFS_READ_ONLY : 0;
     while (o.session_id == 0)
         if (getrandom(&o.session_id, sizeof(o.session_id), 0) != (ssize_t)sizeof(o.session_id))

@@ -19,6 +19,7 @@ struct kvfs_store {
     int sole;          /**< lmdb: nobody else may have it open                                 */
     uint64_t cache_mb; /**< of the engine; 0: its default                                      */
     uint32_t requests; /**< of the engine; 0: its default                                      */
+    uint32_t inodes;   /**< open at once, of the engine; 0: its default                        */
     void (*alone)(struct kvfs_store *s, int alone); /**< as in fs.h; may be NULL               */
 
     struct snic_loop *loop;

@@ -79,6 +79,7 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
     $<TARGET_FILE:kvfs_exerciser> --processes 4 NIGHTLY --steps 50000 END MNT)
   kvfs_mount_test(kvfs_exerciser_writeback lmdb ${_exerciser} "--exclusive --writeback"
     kvfs_suite.sh $<TARGET_FILE:kvfs_exerciser> --processes 4 NIGHTLY --steps 50000 END MNT)
+  kvfs_mount_test(kvfs_open_files lmdb ${_scope} "" kvfs_open_files.sh)
   kvfs_mount_test(kvfs_sparse lmdb ${_scope} "" kvfs_sparse.sh)
   # Beside a plain folder: set-uid, set-gid and capabilities.
   kvfs_mount_test(kvfs_setid lmdb ${_scope} "" kvfs_setid.sh)
