@@ -152,14 +152,43 @@ def test_options():
 
 
 def test_job_mistakes():
-    j = job("[global]\nbs=5k\nbs=\n[a]\niodept=3\nrw=red\n[a]\n\nweight=300\n")
+    j = job("[global]\nbs=5k\nbs=\n[a]\niodept=3\nrw=red\nioengine=sync\n\nweight=300\n")
     out, err = run("--job", j, "--ssd", "dct983", code=2)
     assert out == ""
     lines = err.splitlines()
-    for n, text in [(3, "bs: given already"), (5, "unknown key 'iodept'"), (6, "rw: 'red'"),
-                    (7, "[a] is there already, in line 4"), (9, "weight: '300'")]:
+    for n, text in [(2, "note: bs is ignored: line 3 gives another"), (3, "bs: no value"),
+                    (5, "unknown key 'iodept'"), (6, "rw: 'red'"),
+                    (7, "note: ioengine is ignored"), (9, "weight: '300'")]:
         assert any(s.startswith("%s:%d: " % (j, n)) and text in s for s in lines), (n, err)
-    assert len(lines) == 5, err
+    assert len(lines) == 6, err
+
+
+# Each of fio's options is read, or left out by name.
+
+def test_fio_s_own_options_are_known():
+    fio = shutil.which("fio")
+    if fio is None:
+        print("skip: no fio")
+        return
+    text = subprocess.run([fio, "--cmdhelp=all"], capture_output=True, text=True,
+                          check=False).stdout
+    keys = re.findall(r"^ *([a-z0-9_-]+) +:", text, re.M)
+    assert len(keys) > 150, text[:500]
+    mine = {"rw", "rwmixread", "rwmixwrite", "bs", "bssplit", "startdelay", "runtime", "iodepth",
+            "numjobs", "rate", "rate_iops", "offset", "size"}
+    lines = ["%s=1" % k for k in sorted(set(keys) - mine)]
+    _, err = run("--job", job("[a]\n" + "\n".join(lines)), "--ssd", "dct983", "--seconds", 1)
+    for number, line in enumerate(lines, 2):
+        assert ":%d: note: %s is ignored" % (number, line.split("=")[0]) in err, (line, err)
+    # The same file is one for both.
+    j = job("[global]\nioengine=psync\nbs=4k,8k ; sizes\nsize=50%\nfilename=x\ntime_based\n"
+            "runtime=1\n[some readers]\nrw=randread\n[writers]\nrw=write\nnumjobs=2\n"
+            "bssplit=4k/50:8k/50\n", "both.fio")
+    r = subprocess.run([fio, "--parse-only", j], capture_output=True, text=True, check=False,
+                       cwd=WORK)
+    assert r.returncode == 0, r.stdout + r.stderr
+    out, _ = run("--job", j, "--ssd", "dct983", "--seconds", 1)
+    assert "some_readers" in out and "writers" in out, out
 
 
 def test_jobs_that_do_not_fit():

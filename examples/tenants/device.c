@@ -198,10 +198,9 @@ static void device_open_file(struct device *d, uint32_t depth)
     int os_error = 0;
     int r;
 
-    device_signals(NULL);
+    d->loop = ex_loop_open(0); /* before a file is filled, which takes its time */
+    device_signals(d->loop);
     device_check(d);
-    d->loop = ex_loop_open(0);
-    device_wake = d->loop;
     o.flags = d->direct ? SNIC_IO_OPEN_DIRECT : 0;
     o.flags |= d->writes ? 0 : SNIC_IO_OPEN_READONLY;
     r = ex_io_open(&d->io, d->loop, &o, &os_error);

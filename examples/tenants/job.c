@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The job file's language: lines of "[name]" and "key = value", comments after '#' or ';' at the
- * start of a line. [global], which comes first, gives what the sections after it begin with. A
- * mistake never ends the parsing: all of them are told, each with its line.
+ * The job file's language, which is fio's as far as it describes tenants: lines of "[name]" and
+ * "key = value", comments after '#' or ';' at the start of a line or after white space. [global]
+ * gives what the sections after it begin with. A mistake never ends the parsing: all of them are
+ * reported, each with its line, and so is what is left out because it has no meaning here.
  */
 #include "job.h"
+
+#include "job_text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -34,19 +37,19 @@ struct parse_key {
         n, k, offsetof(struct job, field), 1, lo, hi                                               \
     }
 #define PARSE_RATE_MAX (UINT64_C(1) << 40)
-#define PARSE_TIME_MAX (UINT64_C(86400) * 1000000000)
 
-enum { KEY_RW, KEY_MIX, KEY_BS, KEY_SPLIT, KEY_START, KEY_STOP, KEY_RUN };
+enum { KEY_RW, KEY_MIX, KEY_MIX_WRITE, KEY_BS, KEY_SPLIT, KEY_START, KEY_STOP, KEY_RUN };
 static const struct parse_key parse_keys[] = {
     [KEY_RW] = PARSE_32("rw", PARSE_RW, kind, 0, 0),
     [KEY_MIX] = PARSE_32("rwmixread", PARSE_NUMBER, read_percent, 0, 100),
+    [KEY_MIX_WRITE] = PARSE_32("rwmixwrite", PARSE_NUMBER, read_percent, 0, 100),
     [KEY_BS] = PARSE_32("bs", PARSE_BYTES, size[0].bytes, JOB_BLOCK_MIN, JOB_BLOCK_MAX),
     [KEY_SPLIT] = PARSE_32("bssplit", PARSE_SPLIT, size[0].bytes, JOB_BLOCK_MIN, JOB_BLOCK_MAX),
-    [KEY_START] = PARSE_64("start", PARSE_TIME, start_ns, 0, PARSE_TIME_MAX),
-    [KEY_STOP] = PARSE_64("stop", PARSE_TIME, stop_ns, 1, PARSE_TIME_MAX),
-    [KEY_RUN] = PARSE_64("runtime", PARSE_TIME, run_ns, 1, PARSE_TIME_MAX),
-    PARSE_64("start_step", PARSE_TIME, start_step_ns, 0, PARSE_TIME_MAX),
-    PARSE_64("stop_step", PARSE_TIME, stop_step_ns, 0, PARSE_TIME_MAX),
+    [KEY_START] = PARSE_64("start", PARSE_TIME, start_ns, 0, JOB_TEXT_TIME_MAX),
+    [KEY_STOP] = PARSE_64("stop", PARSE_TIME, stop_ns, 1, JOB_TEXT_TIME_MAX),
+    [KEY_RUN] = PARSE_64("runtime", PARSE_TIME, run_ns, 1, JOB_TEXT_TIME_MAX),
+    PARSE_64("start_step", PARSE_TIME, start_step_ns, 0, JOB_TEXT_TIME_MAX),
+    PARSE_64("stop_step", PARSE_TIME, stop_step_ns, 0, JOB_TEXT_TIME_MAX),
     PARSE_32("iodepth", PARSE_NUMBER, depth, 1, JOB_DEPTH_MAX),
     PARSE_32("numjobs", PARSE_NUMBER, count, 1, JOB_TENANTS_MAX),
     PARSE_32("weight", PARSE_NUMBER, weight, 1, 256),
@@ -61,18 +64,16 @@ static const struct parse_key parse_keys[] = {
 #define PARSE_KEYS (sizeof(parse_keys) / sizeof(parse_keys[0]))
 /* What fio calls some of them. */
 static const char *const parse_aliases[][2] = {
-    {"startdelay", "start"}, {"blocksize", "bs"}, {"readwrite", "rw"}};
+    {"startdelay", "start"}, {"blocksize", "bs"}, {"readwrite", "rw"}, {"timeout", "runtime"}};
 
 struct parse {
     struct job_list *out;
-    job_error_fn fn;
-    void *ctx;
+    const struct job_source *source;
     unsigned line;
     unsigned errors;
     struct job defaults;
-    struct job *job;  /* of the section, or &defaults, or NULL: none yet */
-    struct job spare; /* where a section goes that cannot be kept */
-    int global_seen;
+    struct job *job;                    /* of the section, or &defaults, or NULL: none yet */
+    struct job spare;                   /* where a section goes that cannot be kept */
     uint32_t seen;                      /* keys of this section */
     unsigned seen_line[PARSE_KEYS + 1]; /* where */
 };
@@ -83,7 +84,19 @@ static void parse_fail_at(struct parse *p, unsigned line, const char *format, va
 
     p->errors++;
     if (vsnprintf(text, sizeof(text), format, ap) > 0)
-        p->fn(p->ctx, line, text);
+        p->source->mistake(p->source->ctx, line, text);
+}
+
+__attribute__((format(printf, 3, 4))) static void parse_ignored(struct parse *p, unsigned line,
+                                                                const char *format, ...)
+{
+    char text[256];
+    va_list ap;
+
+    va_start(ap, format);
+    if (p->source->ignored != NULL && vsnprintf(text, sizeof(text), format, ap) > 0)
+        p->source->ignored(p->source->ctx, line, text);
+    va_end(ap);
 }
 
 __attribute__((format(printf, 2, 3))) static int parse_fail(struct parse *p, const char *format,
@@ -109,99 +122,20 @@ __attribute__((format(printf, 3, 4))) static void parse_fail_line(struct parse *
 
 /* ---- Values ---- */
 
-/* Digits at @p text. @return behind them, or NULL: none, or too many */
-static const char *parse_digits(const char *text, uint64_t *out)
-{
-    uint64_t v = 0;
-
-    if (*text < '0' || *text > '9')
-        return NULL;
-    for (; *text >= '0' && *text <= '9'; text++) {
-        unsigned d = (unsigned)(*text - '0');
-
-        if (v > (UINT64_MAX - d) / 10)
-            return NULL;
-        v = v * 10 + d;
-    }
-    *out = v;
-    return text;
-}
-
-static char parse_lower(char c)
-{
-    return c >= 'A' && c <= 'Z' ? (char)(c | 32) : c;
-}
-
-/* N, or N with K, M, G, T (powers of 1024), perhaps followed by B or iB. @return behind it */
-static const char *parse_bytes(const char *text, uint64_t *out)
-{
-    static const char units[] = "kmgt";
-    const char *end = parse_digits(text, out);
-    const char *u;
-
-    if (end == NULL || *end == 0)
-        return end;
-    u = strchr(units, parse_lower(*end));
-    if (u == NULL)
-        return end;
-    if (*out > UINT64_MAX >> (10 * (u - units + 1)))
-        return NULL;
-    *out <<= 10 * (u - units + 1);
-    end++;
-    if (end[0] == 'i' && parse_lower(end[1]) == 'b')
-        end++;
-    return parse_lower(*end) == 'b' ? end + 1 : end;
-}
-
-/* N or N.N with us, ms, s (the default), m, h. @return behind it */
-static const char *parse_time(const char *text, uint64_t *out)
-{
-    static const struct {
-        const char *name;
-        uint64_t ns;
-    } units[] = {{"us", 1000},
-                 {"ms", 1000000},
-                 {"s", 1000000000},
-                 {"m", UINT64_C(60000000000)},
-                 {"h", UINT64_C(3600000000000)}};
-    uint64_t unit = 1000000000;
-    uint64_t whole;
-    uint64_t part = 0;
-    uint64_t scale = 1;
-    const char *end = parse_digits(text, &whole);
-
-    if (end == NULL)
-        return NULL;
-    if (*end == '.') {
-        const char *from = end + 1;
-
-        end = parse_digits(from, &part);
-        if (end == NULL || end - from > 6)
-            return NULL;
-        for (; from < end; from++)
-            scale *= 10;
-    }
-    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
-        if (strcmp(end, units[i].name) == 0) {
-            unit = units[i].ns;
-            end += strlen(end);
-        }
-    if (whole > PARSE_TIME_MAX)
-        whole = PARSE_TIME_MAX; /* an hour of it would overflow; it is out of range all the same */
-    if (whole > UINT64_MAX / unit - 1)
-        return NULL;
-    *out = whole * unit + part * unit / scale; /* part < 10^6, unit < 2^42 */
-    return end;
-}
-
 static int parse_rw(struct parse *p, const char *text)
 {
-    static const char *const names[] = {"read", "write", "rw"};
+    static const char *const names[] = {"read", "write", "rw", "readwrite"};
+    size_t n = strcspn(text, ":");
+    const char *kind = strncmp(text, "rand", 4) == 0 ? text + 4 : text;
 
-    p->job->random = strncmp(text, "rand", 4) == 0;
-    for (uint32_t i = 0; i < 3; i++)
-        if (strcmp(text + (p->job->random ? 4 : 0), names[i]) == 0) {
-            p->job->kind = i;
+    for (uint32_t i = 0; i < 4; i++)
+        if (strlen(names[i]) == n - (size_t)(kind - text) &&
+            strncmp(kind, names[i], strlen(names[i])) == 0 && (i < 3 || kind == text)) {
+            p->job->random = kind != text;
+            p->job->kind = i < 3 ? i : JOB_MIXED;
+            if (text[n] != 0)
+                parse_ignored(p, p->line, "rw: '%s' is ignored: places are drawn one by one",
+                              text + n);
             return 0;
         }
     return parse_fail(p, "rw: '%s' is not one of read, write, rw, randread, randwrite, randrw",
@@ -213,6 +147,34 @@ static int parse_block(struct parse *p, const char *key, uint64_t n)
     if (n < JOB_BLOCK_MIN || n > JOB_BLOCK_MAX || n % JOB_BLOCK_MIN != 0)
         return parse_fail(p, "%s: %llu is not a multiple of %u between %u and %u bytes", key,
                           (unsigned long long)n, JOB_BLOCK_MIN, JOB_BLOCK_MIN, JOB_BLOCK_MAX);
+    return 0;
+}
+
+/* SIZE, or READS,WRITES[,TRIMS], of which one may be missing: the default, as in fio. */
+static int parse_bs(struct parse *p, const char *text)
+{
+    uint64_t bs[3] = {4096, 4096, 4096};
+    const char *at = text;
+    int n = 0;
+
+    for (; n < 3; n++, at++) {
+        const char *end = *at == ',' || *at == 0 ? at : job_text_bytes(at, &bs[n]);
+
+        if (end == NULL || (*end != ',' && *end != 0) || *text == 0)
+            return parse_fail(p, "bs: '%s' is not a size (N, NK, NM), or READS,WRITES,TRIMS", text);
+        if (end != at && parse_block(p, "bs", bs[n]) != 0)
+            return -1;
+        at = end;
+        if (*at == 0)
+            break;
+    }
+    if (*at != 0)
+        return parse_fail(p, "bs: '%s' has more than three sizes", text);
+    p->job->bs[0] = (uint32_t)bs[0];
+    p->job->bs[1] = (uint32_t)(n == 0 ? bs[0] : bs[1]);
+    p->job->sizes = 1;
+    p->job->size[0].percent = 100;
+    p->job->size[0].bytes = p->job->bs[0];
     return 0;
 }
 
@@ -230,8 +192,8 @@ static int parse_split(struct parse *p, const char *text)
 
         if (n == JOB_SIZES_MAX)
             return parse_fail(p, "bssplit: more than %d sizes", JOB_SIZES_MAX);
-        at = parse_bytes(at, &bytes);
-        if (at == NULL || *at != '/' || (at = parse_digits(at + 1, &percent)) == NULL ||
+        at = job_text_bytes(at, &bytes);
+        if (at == NULL || *at != '/' || (at = job_text_digits(at + 1, &percent)) == NULL ||
             (*at != ':' && *at != 0))
             return parse_fail(p, "bssplit: '%s' is not SIZE/PERCENT:SIZE/PERCENT...", text);
         if (parse_block(p, "bssplit", bytes) != 0)
@@ -249,6 +211,7 @@ static int parse_split(struct parse *p, const char *text)
         return parse_fail(p, "bssplit: the percents make %llu, not 100", (unsigned long long)sum);
     memcpy(p->job->size, size, n * sizeof(size[0]));
     p->job->sizes = n;
+    p->job->bs[0] = p->job->bs[1] = 0;
     return 0;
 }
 
@@ -260,6 +223,23 @@ static void parse_put(struct job *j, const struct parse_key *k, uint64_t v)
         memcpy((unsigned char *)j + k->at, &v, sizeof(v));
     else
         memcpy((unsigned char *)j + k->at, &narrow, sizeof(narrow));
+}
+
+/* N% of size and offset. @return 1 it was that */
+static int parse_percent(struct parse *p, const struct parse_key *k, const char *text)
+{
+    uint64_t v;
+    const char *end = job_text_digits(text, &v);
+
+    if (end == NULL || strcmp(end, "%") != 0)
+        return 0;
+    if (k->at == offsetof(struct job, range) && v >= 1 && v <= 100)
+        p->job->range_percent = (uint32_t)v;
+    else if (k->at == offsetof(struct job, offset) && v <= 99)
+        p->job->offset_percent = (uint32_t)v;
+    else
+        return 0;
+    return 1;
 }
 
 /* @return 0 when the value was taken */
@@ -276,24 +256,27 @@ static int parse_value(struct parse *p, const struct parse_key *k, const char *t
         return parse_rw(p, text);
     if (k->kind == PARSE_SPLIT)
         return parse_split(p, text);
-    end = k->kind == PARSE_NUMBER  ? parse_digits(text, &v)
-          : k->kind == PARSE_BYTES ? parse_bytes(text, &v)
-                                   : parse_time(text, &v);
+    if (k == &parse_keys[KEY_BS])
+        return parse_bs(p, text);
+    if (parse_percent(p, k, text))
+        return 0;
+    end = k->kind == PARSE_NUMBER  ? job_text_digits(text, &v)
+          : k->kind == PARSE_BYTES ? job_text_bytes(text, &v)
+                                   : job_text_time(text, &v);
     if (end == NULL || *end != 0)
         return parse_fail(p, "%s: '%s' is not %s", k->name, text, what[k->kind]);
-    if (k == &parse_keys[KEY_BS]) {
-        if (parse_block(p, k->name, v) != 0)
-            return -1;
-        p->job->sizes = 1;
-        p->job->size[0].percent = 100;
-    } else if (v < k->min || v > k->max) {
+    if (v < k->min || v > k->max) {
         return k->kind == PARSE_TIME
                    ? parse_fail(p, "%s: '%s' is not %s24 hours", k->name, text,
                                 k->min == 0 ? "at most " : "more than 0, at most ")
                    : parse_fail(p, "%s: '%s' is not between %llu and %llu", k->name, text,
                                 (unsigned long long)k->min, (unsigned long long)k->max);
     }
-    parse_put(p->job, k, v);
+    parse_put(p->job, k, k == &parse_keys[KEY_MIX_WRITE] ? 100 - v : v);
+    if (k->at == offsetof(struct job, range))
+        p->job->range_percent = 0;
+    else if (k->at == offsetof(struct job, offset))
+        p->job->offset_percent = 0;
     return 0;
 }
 
@@ -335,8 +318,17 @@ static void parse_close(struct parse *p)
         j->stop_ns = UINT64_MAX;
     if (j == &p->defaults)
         return;
-    if (parse_says(p, KEY_MIX) && j->kind != JOB_MIXED)
-        parse_fail_line(p, p->seen_line[KEY_MIX], "rwmixread needs rw=rw or rw=randrw");
+    for (unsigned k = KEY_MIX; k <= KEY_MIX_WRITE; k++)
+        if (parse_says(p, k) && j->kind != JOB_MIXED)
+            parse_ignored(p, p->seen_line[k], "%s is ignored: rw is neither rw nor randrw",
+                          parse_keys[k].name);
+    if (j->bs[0] != 0 && j->kind == JOB_WRITE)
+        j->size[0].bytes = j->bs[1];
+    if (j->kind == JOB_MIXED && j->bs[0] != j->bs[1])
+        parse_fail_line(p, parse_says(p, KEY_BS) ? p->seen_line[KEY_BS] : j->line,
+                        "bs: reads of %u and writes of %u bytes: a tenant that does both has one "
+                        "size; make two sections of it, or use bssplit",
+                        j->bs[0], j->bs[1]);
     if (j->run_ns == 0 && j->stop_ns <= j->start_ns)
         parse_fail_line(p, parse_says(p, KEY_STOP) ? p->seen_line[KEY_STOP] : j->line,
                         "[%s] stops before it starts", j->name);
@@ -351,25 +343,26 @@ static void parse_close(struct parse *p)
     }
 }
 
-static int parse_name_ok(const char *s)
+/* What is printed in tables and metrics: letters, digits, '_' and '-'; the rest becomes '_'. */
+static void parse_name(char *s)
 {
     for (; *s != 0; s++)
-        if (!((*s >= '0' && *s <= '9') || (parse_lower(*s) >= 'a' && parse_lower(*s) <= 'z') ||
-              *s == '_' || *s == '-'))
-            return 0;
-    return 1;
+        if (!((*s >= '0' && *s <= '9') ||
+              (job_text_lower(*s) >= 'a' && job_text_lower(*s) <= 'z') || *s == '_' || *s == '-'))
+            *s = '_';
+}
+
+static int parse_name_taken(const struct parse *p, const char *name)
+{
+    for (unsigned i = 0; i < p->out->count; i++)
+        if (strcmp(p->out->jobs[i].name, name) == 0)
+            return 1;
+    return 0;
 }
 
 static void parse_global(struct parse *p)
 {
-    if (p->global_seen)
-        parse_fail(p, "[global] is there already");
-    else if (p->out->count > 0 || p->job == &p->spare)
-        parse_fail(p, "[global] comes before the tenants");
-    p->job = p->global_seen || p->out->count > 0 ? &p->spare : &p->defaults;
-    if (p->job == &p->spare)
-        *p->job = p->defaults; /* its keys are looked at, and forgotten */
-    p->global_seen = 1;
+    p->job = &p->defaults; /* of the sections that follow */
 }
 
 static void parse_section(struct parse *p, char *text)
@@ -394,17 +387,14 @@ static void parse_section(struct parse *p, char *text)
     }
     text++;
     n -= 2;
-    if (n == 0 || n >= JOB_NAME_MAX || !parse_name_ok(text)) {
-        parse_fail(p, "[%s]: a name is 1 to %d letters, digits, '_' and '-'", text,
-                   JOB_NAME_MAX - 1);
+    if (n == 0 || n >= JOB_NAME_MAX) {
+        parse_fail(p, "[%s]: a name has 1 to %d bytes", text, JOB_NAME_MAX - 1);
         return;
     }
+    parse_name(text);
     memcpy(p->job->name, text, n + 1);
-    for (unsigned i = 0; i < p->out->count; i++)
-        if (strcmp(p->out->jobs[i].name, text) == 0) {
-            parse_fail(p, "[%s] is there already, in line %u", text, p->out->jobs[i].line);
-            return;
-        }
+    for (unsigned i = 2; parse_name_taken(p, p->job->name); i++) /* fio has several of a name */
+        (void)snprintf(p->job->name, JOB_NAME_MAX, "%.*s-%u", JOB_NAME_MAX - 6, text, i);
     if (p->out->count == JOB_SECTIONS_MAX) {
         parse_fail(p, "[%s]: more than %d sections", text, JOB_SECTIONS_MAX);
         return;
@@ -414,17 +404,6 @@ static void parse_section(struct parse *p, char *text)
 }
 
 /* ---- Lines ---- */
-
-/* Cut white space at both ends of [text, end). */
-static char *parse_trim(char *text, char *end)
-{
-    while (text < end && (*text == ' ' || *text == '\t'))
-        text++;
-    while (end > text && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r'))
-        end--;
-    *end = 0;
-    return text;
-}
 
 static void parse_assign(struct parse *p, char *key, const char *value)
 {
@@ -436,17 +415,18 @@ static void parse_assign(struct parse *p, char *key, const char *value)
     while (k < PARSE_KEYS && strcmp(parse_keys[k].name, key) != 0)
         k++;
     if (k == PARSE_KEYS) {
-        parse_fail(p, "unknown key '%s'", key);
+        if (job_fio_key(key))
+            parse_ignored(p, p->line, "%s is ignored: it has no meaning here", key);
+        else
+            parse_fail(p, "unknown key '%s'", key);
         return;
     }
     if (p->job == NULL) {
         parse_fail(p, "%s: before the first [section]", key);
         return;
     }
-    if (p->seen >> k & 1) {
-        parse_fail(p, "%s: given already, in line %u", key, p->seen_line[k]);
-        return;
-    }
+    if (p->seen >> k & 1)
+        parse_ignored(p, p->seen_line[k], "%s is ignored: line %u gives another", key, p->line);
     p->seen |= UINT32_C(1) << k;
     p->seen_line[k] = p->line;
     (void)parse_value(p, &parse_keys[k], value);
@@ -454,6 +434,7 @@ static void parse_assign(struct parse *p, char *key, const char *value)
 
 static void parse_line(struct parse *p, const char *at, size_t n)
 {
+    char raw[PARSE_LINE_MAX];
     char copy[PARSE_LINE_MAX];
     char *text;
     char *equals;
@@ -462,32 +443,55 @@ static void parse_line(struct parse *p, const char *at, size_t n)
         parse_fail(p, "longer than %d bytes", PARSE_LINE_MAX - 1);
         return;
     }
-    memcpy(copy, at, n);
+    memcpy(raw, at, n);
+    raw[n] = 0;
+    if (memchr(raw, 0, n) == NULL && job_fio_expand(p->source, raw, copy, sizeof(copy)) != 0) {
+        parse_fail(p, "longer than %d bytes with its variables", PARSE_LINE_MAX - 1);
+        return;
+    }
+    if (memchr(raw, 0, n) != NULL)
+        memcpy(copy, raw, n + 1);
+    else
+        n = strlen(copy);
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)copy[i] < 32 && copy[i] != '\t' && copy[i] != '\r') {
             parse_fail(p, "not a line of text");
             return;
         }
-    text = parse_trim(copy, copy + n);
+    text = job_text_trim(copy, copy + n);
     if (*text == 0 || *text == '#' || *text == ';')
         return;
+    for (char *c = text + 1; *c != 0; c++)
+        if ((*c == '#' || *c == ';') && (c[-1] == ' ' || c[-1] == '\t')) {
+            text = job_text_trim(text, c);
+            break;
+        }
     if (*text == '[') {
         parse_section(p, text);
         return;
     }
     equals = strchr(text, '=');
+    if (equals == NULL && job_fio_key(text)) { /* a flag */
+        parse_ignored(p, p->line, "%s is ignored: it has no meaning here", text);
+        return;
+    }
+    if (strncmp(text, "include ", 8) == 0) {
+        parse_fail(p, "include: other files are not read here; put their lines in this one");
+        return;
+    }
     if (equals == NULL) {
         parse_fail(p, "'%s' is neither [name] nor key=value", text);
         return;
     }
     {
-        char *value = parse_trim(equals + 1, text + strlen(text));
+        char *value = job_text_trim(equals + 1, text + strlen(text));
 
-        parse_assign(p, parse_trim(text, equals), value);
+        parse_assign(p, job_text_trim(text, equals), value);
     }
 }
 
-unsigned job_parse(struct job_list *out, const char *text, size_t size, job_error_fn fn, void *ctx)
+unsigned job_parse(struct job_list *out, const char *text, size_t size,
+                   const struct job_source *source)
 {
     struct parse p;
     size_t at = 0;
@@ -495,8 +499,7 @@ unsigned job_parse(struct job_list *out, const char *text, size_t size, job_erro
     memset(out, 0, sizeof(*out));
     memset(&p, 0, sizeof(p));
     p.out = out;
-    p.fn = fn;
-    p.ctx = ctx;
+    p.source = source;
     parse_defaults(&p.defaults);
     while (at < size) {
         const char *end = memchr(text + at, '\n', size - at);
@@ -513,6 +516,21 @@ unsigned job_parse(struct job_list *out, const char *text, size_t size, job_erro
 }
 
 /* ---- Of a job ---- */
+
+void job_place(struct job_list *jobs, uint64_t size, uint64_t align)
+{
+    for (unsigned i = 0; i < jobs->count; i++) {
+        struct job *j = &jobs->jobs[i];
+
+        if (j->offset_percent != 0)
+            j->offset = size / 100 * j->offset_percent / align * align;
+        if (j->range_percent == 0)
+            continue;
+        j->range = size / 100 * j->range_percent / align * align;
+        if (j->range_percent == 100)
+            j->range = size > j->offset ? size - j->offset : 0; /* all that there is */
+    }
+}
 
 uint32_t job_block_max(const struct job *j)
 {

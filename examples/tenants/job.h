@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define JOB_NAME_MAX 32 /* bytes of a section's name, its end included */
+#define JOB_NAME_MAX 48 /* bytes of a section's name, its end included */
 #define JOB_SECTIONS_MAX 64
 #define JOB_TENANTS_MAX 1024
 #define JOB_SIZES_MAX 8 /* of a bssplit */
@@ -41,6 +41,9 @@ struct job {
     uint64_t rate_ios;
     uint64_t cap_bytes; /* what the switch gives at most, per second; 0: no cap */
     uint64_t cap_ios;
+    uint32_t bs[2];          /* reads, writes; 0: size[] was given itself */
+    uint32_t offset_percent; /* of the device, instead of offset; 0: none */
+    uint32_t range_percent;  /* likewise, instead of range */
     uint64_t offset;
     uint64_t range;         /* bytes from offset; 0: to the end */
     uint64_t start_ns;      /* of the first tenant of the section, from the beginning */
@@ -56,11 +59,26 @@ struct job_list {
     struct job jobs[JOB_SECTIONS_MAX];
 };
 
-/** Told of every mistake; @p line counts from 1. */
-typedef void (*job_error_fn)(void *ctx, unsigned line, const char *text);
+/** Where a job file's reader reports, and has its variables from. Lines count from 1. */
+struct job_source {
+    void (*mistake)(void *ctx, unsigned line, const char *text);
+    /** Something of fio that has no meaning here and is left out; may be NULL. */
+    void (*ignored)(void *ctx, unsigned line, const char *text);
+    /** The value of ${NAME}, or NULL: empty; may be NULL. */
+    const char *(*variable)(void *ctx, const char *name);
+    void *ctx;
+};
 
 /** @return 0, or the number of mistakes: then @p out is of no use */
-unsigned job_parse(struct job_list *out, const char *text, size_t size, job_error_fn fn, void *ctx);
+unsigned job_parse(struct job_list *out, const char *text, size_t size,
+                   const struct job_source *source);
+/** Percents become bytes of a device of @p size bytes, in multiples of @p align. */
+void job_place(struct job_list *jobs, uint64_t size, uint64_t align);
+
+/** Is it an option of fio that says nothing about a tenant? */
+int job_fio_key(const char *key);
+/** @p in with its ${NAME} replaced. @return 0; -1 it does not fit */
+int job_fio_expand(const struct job_source *s, const char *in, char *out, size_t size);
 
 /** The largest and the smallest I/O of a job. */
 uint32_t job_block_max(const struct job *j);

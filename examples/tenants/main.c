@@ -48,6 +48,17 @@ static void main_mistake(void *ctx, unsigned line, const char *text)
     fprintf(stderr, "%s:%u: %s\n", (const char *)ctx, line, text);
 }
 
+static void main_ignored(void *ctx, unsigned line, const char *text)
+{
+    fprintf(stderr, "%s:%u: note: %s\n", (const char *)ctx, line, text);
+}
+
+static const char *main_variable(void *ctx, const char *name)
+{
+    (void)ctx;
+    return getenv(name);
+}
+
 static void main_read_jobs(struct job_list *jobs, const char *path)
 {
     FILE *f = fopen(path, "rb");
@@ -64,7 +75,11 @@ static void main_read_jobs(struct job_list *jobs, const char *path)
     if (n > MAIN_JOB_BYTES_MAX)
         ex_die("%s: more than %u bytes", path, MAIN_JOB_BYTES_MAX);
     fclose(f);
-    if (job_parse(jobs, text, n, main_mistake, (void *)(uintptr_t)path) != 0)
+    const struct job_source source = {.mistake = main_mistake,
+                                      .ignored = main_ignored,
+                                      .variable = main_variable,
+                                      .ctx = (void *)(uintptr_t)path};
+    if (job_parse(jobs, text, n, &source) != 0)
         exit(2);
     free(text);
 }
@@ -213,14 +228,17 @@ static void main_options(struct options *o, struct device *d, int argc, char **a
         argc, argv, options, SNIC_COUNTOF(options),
         "Tenants share a device, as a job file says: [name] sections of\n"
         "  rw=read|write|rw|randread|randwrite|randrw (default read)   rwmixread=% (50)\n"
-        "  bs=N (4K) or bssplit=N/%:N/%   iodepth=N (1)   numjobs=N (1): so many alike\n"
+        "  bs=N (4K) or bs=READS,WRITES or bssplit=N/%:N/%   iodepth=N (1)\n"
+        "  numjobs=N (1): so many alike\n"
         "  weight=N (1)   priority=0..7 (0; 7 the most urgent)\n"
-        "  offset=N (0)   size=N (all)\n"
+        "  offset=N (0)   size=N (all); or N% of the device\n"
         "  rate=N, rate_iops=N: what a tenant asks for at most, per second\n"
         "  cap_bytes=N, cap_iops=N: what gimbal gives it at most, per second\n"
         "  start=T   stop=T or runtime=T   start_step=T, stop_step=T: of each further one\n"
         "and what [global], in front of them, says for all. Bytes may have K, M, G or T behind\n"
-        "them (powers of 1024), times us, ms, s (the default), m or h.");
+        "them (powers of 1024), times us, ms, s (the default), m or h. ${NAME} is a variable of\n"
+        "the environment. fio's job files can be read: options of fio that have no meaning here\n"
+        "are named and ignored.");
 }
 
 static void main_usage(const char *program, const char *text)
@@ -413,6 +431,7 @@ int main(int argc, char **argv)
     d.writes = main_writes(&jobs);
     d.seed = o.seed;
     device_open(&d, depth, pool);
+    job_place(&jobs, d.size, d.align > 4096 ? d.align : 4096);
     main_check_jobs(&jobs, o.job, &d, o.seconds);
     const char *const taken[] = {o.job, d.path, o.svg};
     if (o.svg != NULL)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # examples/tenants: its job files, and the program from outside.
 set(_tenants ${PROJECT_SOURCE_DIR}/examples/tenants)
-snic_test(tenants_job base SOURCES ${_tenants}/job.c LABELS tenants)
+snic_test(tenants_job base SOURCES ${_tenants}/job.c ${_tenants}/job_fio.c
+          ${_tenants}/job_text.c LABELS tenants)
 if(TARGET test_tenants_job)
   target_include_directories(test_tenants_job PRIVATE ${_tenants})
 endif()
