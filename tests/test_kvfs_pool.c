@@ -82,6 +82,12 @@ static void test_kvfs_pool_empty_collect_counted_once(void **state)
     kvt_open(&t, NULL);
     uint64_t dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
     uint64_t f = kvt_create(&t, SNIC_KVFS_ROOT, "f", 0644);
+    struct snic_kvfs_req req;
+    struct snic_iov iov = {(void *)(uintptr_t) "v", 1};
+    kvt_req(&t, &req, SNIC_KVFS_SETXATTR, f, "user.a"); /* more than one commit can remove */
+    req.iov = &iov;
+    req.iov_count = 1;
+    assert_int_equal(kvt_call(&t, &req), 0);
     assert_int_equal(kvt_unlink(&t, SNIC_KVFS_ROOT, "f"), 0);
     hogs_hold(&t, dir);
     assert_int_equal(kvt_release(&t, f, RW), 0);

@@ -161,7 +161,7 @@ static void test_nvmefs_head_golden(void **state)
 {
     static const uint32_t groups[1] = {0x22};
     static const unsigned char want[72] = {
-        1, 19, 24, 0, 4, 0, 0, 0, 1, 0,    0, 0, 2, 0, 0, 0, 3,    0, 0, 0, 0x12, 0, 0, 0,
+        2, 19, 24, 0, 4, 0, 0, 0, 1, 0,    0, 0, 2, 0, 0, 0, 3,    0, 0, 0, 0x12, 0, 0, 0,
         1, 0,  0,  0, 0, 0, 0, 0, 9, 0,    0, 0, 0, 0, 0, 0, 5,    0, 0, 0, 0,    0, 0, 0,
         6, 0,  0,  0, 0, 0, 0, 0, 0, 0x10, 0, 0, 0, 0, 0, 0, 0x22, 0, 0, 0, 0,    0, 0, 0};
     struct snic_nvmefs_req r = {.op = SNIC_NVMEFS_WRITE,
@@ -368,9 +368,9 @@ static void test_nvmefs_head_errors(void **state)
     r.op = SNIC_NVMEFS_OPS;
     assert_int_equal(snic_nvmefs_head_encode(&r, a, sizeof(a)), SNIC_ENOTSUP);
     memset(a, 0, sizeof(a));
-    ((unsigned char *)a)[0] = 2;
-    assert_int_equal(snic_nvmefs_head_decode(&r, a, 48), SNIC_EVERSION);
     ((unsigned char *)a)[0] = 1;
+    assert_int_equal(snic_nvmefs_head_decode(&r, a, 48), SNIC_EVERSION);
+    ((unsigned char *)a)[0] = SNIC_NVMEFS_OPS_VERSION;
     ((unsigned char *)a)[1] = 200;
     assert_int_equal(snic_nvmefs_head_decode(&r, a, 48), SNIC_ENOTSUP);
     assert_int_equal(snic_nvmefs_head_decode(&r, a, 47), SNIC_EPROTO);
@@ -405,7 +405,7 @@ static void test_nvmefs_answers_round_trip(void **state)
             assert_memory_equal(&back.attr, &r.attr, sizeof(r.attr));
         a[0] = 9;
         assert_int_equal(snic_nvmefs_answer_decode(&back, a, n), SNIC_EVERSION);
-        a[0] = 1;
+        a[0] = SNIC_NVMEFS_OPS_VERSION;
         a[1] ^= 1;
         assert_int_equal(snic_nvmefs_answer_decode(&back, a, n), SNIC_EPROTO);
     }

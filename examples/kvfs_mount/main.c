@@ -121,6 +121,7 @@ static size_t main_metrics(void *ctx, struct ex_metric *out)
         {"write_bytes", m->write_bytes, 1},
         {"in_flight", atomic_load(&m->in_flight), 0},
         {"locks_waiting", atomic_load(&m->locks_waiting), 0},
+        {"held", km_known_held(m), 0},
         {"cpu_ns", ex_cpu_process_ns(), 1},
     };
 
@@ -188,7 +189,7 @@ static int main_run(struct km_config *c)
     pthread_mutex_init(&m->open.lock, NULL);
     /* Without readers session.c looks busily itself. */
     m->loop = ex_loop_open(c->threads == 0 ? 0 : (uint32_t)c->spin_us);
-    if (km_calls_open(m) != 0)
+    if (km_calls_open(m) != 0 || km_known_open(m) != 0)
         ex_log(EX_ERROR, "no address space for requests");
     else if (km_session_open(m) != 0)
         status = 2; /* libfuse has said which option */
@@ -198,6 +199,7 @@ static int main_run(struct km_config *c)
     km_remote_close(m);
     if (km_local_close(m) != 0 && status == 0)
         status = 1;
+    km_known_close(m);
     km_calls_close(m);
     snic_loop_close(m->loop);
     if (status == 0)

@@ -9,6 +9,7 @@
  *   ops.c, ops_data.c   a request of FUSE becomes a struct snic_kvfs_req
  *   reply.c    and its outcome FUSE's answer
  *   call.c     memory of requests in flight
+ *   known.c    inodes that the kernel knows by number
  *   local.c    the file system in this process
  *   remote.c, remote_link.c     in another, seen from here: calls; that process' deaths
  *   dpu.c      and that process
@@ -18,8 +19,9 @@
  *
  * A request in flight is one block of memory: struct km_call, what the kernel wrote (names and data
  * are used where they are, data on a page's beginning), then, where the answer has data, that, in
- * the same place. So nothing is copied but by the kernel, and there is no state per file: the
- * node ids of FUSE are inode numbers, and forgetting one means nothing.
+ * the same place. So nothing is copied but by the kernel. The node ids of FUSE are inode numbers;
+ * of an inode that the kernel knows there is a count of how often (known.c), of an open file what
+ * file.c has.
  */
 #ifndef KVFS_MOUNT_H
 #define KVFS_MOUNT_H
@@ -193,6 +195,8 @@ struct km_open_count {
     uint64_t said_ns;
 };
 
+struct km_known;
+
 struct km {
     struct km_config *config;
     struct snic_loop *loop;
@@ -202,6 +206,7 @@ struct km {
     int dead;                 /* it has been said that the session is */
     struct km_remote *remote; /* remote.c */
     struct km_cache *cache;   /* cache.c; NULL: none */
+    struct km_known *known;   /* known.c */
     struct fuse_session *se;
     int fd;
     uint64_t init_unique; /* of FUSE_INIT, whose answer is amended */
@@ -309,6 +314,8 @@ extern const struct fuse_lowlevel_ops km_ops;
 void km_init(void *userdata, struct fuse_conn_info *conn);
 /* Begin a call for a request, in the current block. */
 struct km_call *km_begin(fuse_req_t req, enum snic_kvfs_kind kind, fuse_ino_t ino);
+/* A call of nothing, in its block. */
+void km_clear(struct km_call *c);
 void km_name(struct km_call *c, const char *name);
 /* The caller's groups, from /proc: the kernel does not send them. */
 void km_groups(struct km_call *c);
@@ -365,6 +372,21 @@ int km_writers_add(struct km *m, uint64_t ino, uint32_t open_flags);
 void km_writers_drop(struct km *m, uint64_t ino);
 /* May the kernel have bytes of it that it has not told? From any thread. */
 int km_writers_any(struct km *m, uint64_t ino);
+
+/* ---- known.c ---- */
+
+int km_known_open(struct km *m); /* 0; -1 no memory */
+void km_known_close(struct km *m);
+/* The kernel is about to be told of the inode, or was not told after all. */
+void km_known_add(struct km *m, uint64_t ino);
+/* It has forgotten it @p count times. From any thread. */
+void km_known_drop(struct km *m, uint64_t ino, uint64_t count);
+/* It has lost its last name, and @p handle keeps it. */
+void km_known_hold(struct km *m, uint64_t ino, uint64_t handle);
+/* No more requests: all such handles end. Runs the loop. */
+void km_known_end(struct km *m);
+/* Inodes without a name that are held. From any thread. */
+uint64_t km_known_held(struct km *m);
 
 /* ---- reply.c ---- */
 

@@ -12,13 +12,9 @@
 
 /* ---- A call ---- */
 
-struct km_call *km_begin(fuse_req_t req, enum snic_kvfs_kind kind, fuse_ino_t ino)
+void km_clear(struct km_call *c)
 {
-    const struct fuse_ctx *ctx = fuse_req_ctx(req);
-    struct km_call *c = km_session_take();
-
     memset(&c->r, 0, sizeof(c->r));
-    c->fuse = req;
     c->waits = 0;
     c->size = 0;
     c->seek = 0;
@@ -27,6 +23,15 @@ struct km_call *km_begin(fuse_req_t req, enum snic_kvfs_kind kind, fuse_ino_t in
     c->data = km_call_data(c);
     memset(&c->cached, 0, sizeof(c->cached));
     atomic_store_explicit(&c->cancelling, 0, memory_order_relaxed);
+}
+
+struct km_call *km_begin(fuse_req_t req, enum snic_kvfs_kind kind, fuse_ino_t ino)
+{
+    const struct fuse_ctx *ctx = fuse_req_ctx(req);
+    struct km_call *c = km_session_take();
+
+    km_clear(c);
+    c->fuse = req;
     c->r.k.kind = kind;
     c->r.k.flags = SNIC_KVFS_CHECKED; /* the kernel has, by default_permissions */
     c->r.k.ino = ino;
@@ -115,15 +120,14 @@ static void km_op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 
 static void km_op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t nlookup)
 {
-    (void)ino;
-    (void)nlookup;
+    km_known_drop(fuse_req_userdata(req), ino, nlookup);
     fuse_reply_none(req);
 }
 
 static void km_op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forgets)
 {
-    (void)count;
-    (void)forgets;
+    for (size_t i = 0; i < count; i++)
+        km_known_drop(fuse_req_userdata(req), forgets[i].ino, forgets[i].nlookup);
     fuse_reply_none(req);
 }
 
@@ -152,6 +156,7 @@ static void km_op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
     struct km_call *c = km_begin(req, SNIC_KVFS_UNLINK, parent);
 
     km_name(c, name);
+    c->r.k.flags |= SNIC_KVFS_HOLD;
     km_go(c);
 }
 
@@ -160,6 +165,7 @@ static void km_op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
     struct km_call *c = km_begin(req, SNIC_KVFS_RMDIR, parent);
 
     km_name(c, name);
+    c->r.k.flags |= SNIC_KVFS_HOLD;
     km_go(c);
 }
 
@@ -185,7 +191,7 @@ static void km_op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fu
 {
     struct km_call *c;
 
-    if ((flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE)) != 0) {
+    if ((flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT)) != 0) {
         fuse_reply_err(req, EINVAL);
         return;
     }
@@ -193,8 +199,10 @@ static void km_op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fu
     km_name(c, name);
     c->r.k.ino2 = parent2;
     km_name2(c, name2);
+    c->r.k.flags |= SNIC_KVFS_HOLD;
     c->r.k.flags |= (flags & RENAME_NOREPLACE) != 0 ? SNIC_KVFS_RENAME_NOREPLACE : 0;
     c->r.k.flags |= (flags & RENAME_EXCHANGE) != 0 ? SNIC_KVFS_RENAME_EXCHANGE : 0;
+    c->r.k.flags |= (flags & RENAME_WHITEOUT) != 0 ? SNIC_KVFS_RENAME_WHITEOUT : 0;
     km_go(c);
 }
 

@@ -49,7 +49,8 @@ static uint64_t remote_handle_new(struct km_remote *r, const struct km_call *c)
     }
     r->handle_free = r->handles[h - 1].remote;
     r->handles[h - 1] = (struct kr_handle){
-        .ino = c->r.k.kind == SNIC_KVFS_CREATE ? c->r.k.attr.ino : c->r.k.ino,
+        .ino = c->r.k.kind == SNIC_KVFS_OPEN || c->r.k.kind == SNIC_KVFS_OPENDIR ? c->r.k.ino
+                                                                                 : c->r.k.attr.ino,
         .remote = c->r.k.handle,
         .flags = c->r.k.flags & (SNIC_KVFS_CHECKED | SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE),
         .kind = c->r.k.kind == SNIC_KVFS_OPENDIR ? SNIC_KVFS_OPENDIR : SNIC_KVFS_OPEN};
@@ -359,6 +360,12 @@ static void remote_note(struct km_remote *r, struct km_call *c)
                 k->result = SNIC_ENFILE;
         }
         break;
+    case SNIC_KVFS_UNLINK:
+    case SNIC_KVFS_RMDIR:
+    case SNIC_KVFS_RENAME: /* one that is held; without memory it is until this process ends */
+        if (k->result == 0 && k->handle != 0)
+            k->handle = remote_handle_new(r, c);
+        break;
     case SNIC_KVFS_RELEASE:
     case SNIC_KVFS_RELEASEDIR:
         remote_released(r, k->handle);
@@ -428,6 +435,22 @@ static int remote_sane(const struct snic_kvfs_req *k, const struct km_down *d, u
            l->start <= l->end;
 }
 
+/* Is there a handle in the answer? */
+static int remote_opens(uint32_t kind)
+{
+    switch (kind) {
+    case SNIC_KVFS_OPEN:
+    case SNIC_KVFS_CREATE:
+    case SNIC_KVFS_OPENDIR:
+    case SNIC_KVFS_UNLINK:
+    case SNIC_KVFS_RMDIR:
+    case SNIC_KVFS_RENAME:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
 void remote_answer(struct km_remote *r, const struct km_down *d, void *data, uint32_t size)
 {
     uint32_t slot = (uint32_t)d->number;
@@ -445,7 +468,7 @@ void remote_answer(struct km_remote *r, const struct km_down *d, void *data, uin
                (long long)d->result, k->kind);
         k->result = SNIC_EIO;
     }
-    if (k->kind == SNIC_KVFS_OPEN || k->kind == SNIC_KVFS_CREATE || k->kind == SNIC_KVFS_OPENDIR)
+    if (remote_opens(k->kind))
         k->handle = d->handle;
     if (k->kind == SNIC_KVFS_STATFS)
         k->statfs = d->u.statfs;

@@ -84,7 +84,9 @@ static void reply_entry(struct km_call *c)
     struct fuse_entry_param e;
 
     reply_entry_fill(c->m, &c->r.k.attr, &e);
-    (void)fuse_reply_entry(c->fuse, &e);
+    km_known_add(c->m, e.ino);
+    if (fuse_reply_entry(c->fuse, &e) != 0)
+        km_known_drop(c->m, e.ino, 1);
 }
 
 /* A name that is not there: the kernel may remember that, too. */
@@ -141,7 +143,10 @@ static int reply_open(struct km_call *c)
         c->fi.direct_io = !alone && (c->open_flags & O_APPEND) != 0 ? 1 : 0;
         if (c->r.k.kind == SNIC_KVFS_CREATE) {
             reply_entry_fill(c->m, &c->r.k.attr, &e);
+            km_known_add(c->m, e.ino);
             rc = fuse_reply_create(c->fuse, &e, &c->fi);
+            if (rc != 0)
+                km_known_drop(c->m, e.ino, 1);
         } else {
             reply_doubt(c, f);
             rc = fuse_reply_open(c->fuse, &c->fi);
@@ -195,6 +200,12 @@ static void reply_bad(struct km_call *c)
         (void)fuse_reply_err(c->fuse, error);
 }
 
+/* Does the kernel count the entry as a look-up? */
+static int reply_dirent_known(const struct km_call *c, const struct snic_kvfs_dirent *d)
+{
+    return (c->r.k.flags & SNIC_KVFS_READDIR_PLUS) != 0 && d->has_attr && d->cookie > 2;
+}
+
 /* One entry into [at, room) of the answer. @return bytes; more than there are: no room */
 static size_t reply_dirent(struct km_call *c, char *at, size_t room,
                            const struct snic_kvfs_dirent *d, const char *name)
@@ -209,7 +220,7 @@ static size_t reply_dirent(struct km_call *c, char *at, size_t room,
         return fuse_add_direntry(c->fuse, at, room, name, &st, (off_t)d->cookie);
     }
     memset(&e, 0, sizeof(e));
-    if (d->has_attr && d->cookie > 2)
+    if (reply_dirent_known(c, d))
         reply_entry_fill(c->m, &d->attr, &e);
     e.attr.st_ino = d->ino;
     e.attr.st_mode = d->has_attr ? d->attr.mode : d->type;
@@ -236,6 +247,18 @@ static int reply_entry_take(const unsigned char *from, const unsigned char *end,
     return d->name_size > 0 && strlen(name) == d->name_size && strchr(name, '/') == NULL ? 0 : -1;
 }
 
+/* The kernel has not got the entries before @p to. */
+static void reply_readdir_lost(struct km_call *c, const unsigned char *to)
+{
+    const unsigned char *from = c->data;
+    char name[KM_NAME_MAX + 1];
+    struct snic_kvfs_dirent d;
+
+    for (; from < to && reply_entry_take(from, to, &d, name) == 0; from += d.bytes)
+        if (reply_dirent_known(c, &d))
+            km_known_drop(c->m, d.attr.ino, 1);
+}
+
 static void reply_readdir(struct km_call *c)
 {
     const unsigned char *from = c->data;
@@ -251,6 +274,7 @@ static void reply_readdir(struct km_call *c)
         if (reply_entry_take(from, end, &d, name) != 0) {
             ex_log(EX_ERROR, "an entry of folder %llu makes no sense",
                    (unsigned long long)c->r.k.ino);
+            reply_readdir_lost(c, from);
             c->r.k.result = SNIC_EIO;
             reply_bad(c);
             return;
@@ -258,10 +282,13 @@ static void reply_readdir(struct km_call *c)
         n = reply_dirent(c, out + used, c->size - used, &d, name);
         if (n > c->size - used)
             break;
+        if (reply_dirent_known(c, &d))
+            km_known_add(c->m, d.attr.ino);
         used += n;
         from += d.bytes;
     }
-    (void)fuse_reply_buf(c->fuse, out, used);
+    if (fuse_reply_buf(c->fuse, out, used) != 0)
+        reply_readdir_lost(c, from);
 }
 
 static void reply_statfs(struct km_call *c)
@@ -368,6 +395,13 @@ static int reply_good(struct km_call *c)
             (void)fuse_reply_xattr(c->fuse, (size_t)k->result);
         else
             (void)fuse_reply_buf(c->fuse, c->data, (size_t)k->result);
+        return 0;
+    case SNIC_KVFS_UNLINK:
+    case SNIC_KVFS_RMDIR:
+    case SNIC_KVFS_RENAME:
+        if (k->handle != 0) /* before the answer, which may end what the kernel knows */
+            km_known_hold(c->m, k->attr.ino, k->handle);
+        (void)fuse_reply_err(c->fuse, 0);
         return 0;
     case SNIC_KVFS_STATFS:
         reply_statfs(c);

@@ -388,6 +388,7 @@ static void session_drain(struct km *m)
         session_unlock(m);
         (void)snic_loop_once(m->loop, 100000000u);
     }
+    km_known_end(m);
     while (!snic_link_alone(&m->files)) /* the session's end closes them */
         km_file_free(m, SNIC_CONTAINER(m->files.next, struct km_file, link));
 }

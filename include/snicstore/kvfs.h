@@ -112,9 +112,9 @@ enum snic_kvfs_kind {
     SNIC_KVFS_CREATE,      /**< ino, name, mode, flags -> attr, handle; O_EXCL or not      */
     SNIC_KVFS_MKDIR,       /**< ino, name, mode -> attr                                  */
     SNIC_KVFS_SYMLINK,     /**< ino, name, target (name2) -> attr                         */
-    SNIC_KVFS_UNLINK,      /**< ino, name                                                */
-    SNIC_KVFS_RMDIR,       /**< ino, name                                                */
-    SNIC_KVFS_RENAME,      /**< ino, name, ino2, name2, flags SNIC_KVFS_RENAME_*           */
+    SNIC_KVFS_UNLINK,      /**< ino, name; flag HOLD                                     */
+    SNIC_KVFS_RMDIR,       /**< ino, name; flag HOLD                                     */
+    SNIC_KVFS_RENAME,      /**< ino, name, ino2, name2, flags SNIC_KVFS_RENAME_*, HOLD     */
     SNIC_KVFS_LINK,        /**< ino (the file), ino2 (the directory), name2 -> attr        */
     SNIC_KVFS_OPEN,        /**< ino, flags -> handle, attr                               */
     SNIC_KVFS_RELEASE,     /**< handle; drops its flock and, by owner, its POSIX locks      */
@@ -167,6 +167,12 @@ enum snic_kvfs_kind {
 #define SNIC_KVFS_KILL_PRIV (1u << 4)
 #define SNIC_KVFS_READDIR_PLUS (1u << 5)
 #define SNIC_KVFS_LOCK_WAIT (1u << 6)
+/**
+ * UNLINK, RMDIR, RENAME: an inode whose last name goes with it stays for whoever knows its number:
+ * the answer has it in attr.ino and a handle (0: none lost its last name, or a quarter of
+ * inodes_max are held so already), which counts as open until RELEASE.
+ */
+#define SNIC_KVFS_HOLD (1u << 7)
 #define SNIC_KVFS_EXCL (1u << 8)  /**< CREATE: SNIC_EEXIST when there                       */
 #define SNIC_KVFS_TRUNC (1u << 9) /**< CREATE, OPEN: size becomes 0                         */
 #define SNIC_KVFS_OPEN_READ (1u << 10)
@@ -174,6 +180,9 @@ enum snic_kvfs_kind {
 #define SNIC_KVFS_NOATIME (1u << 12) /**< READ, READDIR: atime stays                        */
 #define SNIC_KVFS_RENAME_NOREPLACE (1u << 16)
 #define SNIC_KVFS_RENAME_EXCHANGE (1u << 17)
+#define SNIC_KVFS_RENAME_WHITEOUT                                                                  \
+    (1u << 18) /**< a character device 0:0, mode 0, takes the name                                 \
+                */
 #define SNIC_KVFS_FALLOC_KEEP_SIZE (1u << 16)
 #define SNIC_KVFS_FALLOC_PUNCH (1u << 17) /**< with KEEP_SIZE, as Linux wants it             */
 #define SNIC_KVFS_FALLOC_ZERO (1u << 18)
@@ -362,6 +371,8 @@ struct snic_kvfs_stats {
     uint64_t alone;    /**< 1: this session caches records                                  */
     uint64_t in_flight;
     uint64_t inodes; /**< in memory: open, locked or changed                              */
+    uint64_t held;   /**< without a name, by SNIC_KVFS_HOLD                                */
+    uint64_t unheld; /**< that were not kept, since too many were                         */
 };
 /** Counters since init, and states. [owner] */
 SNIC_API void snic_kvfs_get_stats(const struct snic_kvfs *k, struct snic_kvfs_stats *out)

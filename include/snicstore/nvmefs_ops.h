@@ -36,7 +36,7 @@
 extern "C" {
 #endif
 
-#define SNIC_NVMEFS_OPS_VERSION 1U
+#define SNIC_NVMEFS_OPS_VERSION 2U
 #define SNIC_NVMEFS_NAME_MAX 1024U   /**< of a name; RESOLVE's path may fill the header        */
 #define SNIC_NVMEFS_HEADER_MAX 3072U /**< WH_len                                               */
 #define SNIC_NVMEFS_GROUPS_MAX 256U  /**< as far as names leave room                           */
@@ -53,9 +53,9 @@ enum snic_nvmefs_op_kind {
     SNIC_NVMEFS_CREATE = 7,       /**< name, mode, flags -> attr, handle                        */
     SNIC_NVMEFS_MKDIR = 8,        /**< name, mode -> attr                                       */
     SNIC_NVMEFS_SYMLINK = 9,      /**< name, data in: the target -> attr                        */
-    SNIC_NVMEFS_UNLINK = 10,      /**< name                                                     */
-    SNIC_NVMEFS_RMDIR = 11,       /**< name                                                     */
-    SNIC_NVMEFS_RENAME = 12,      /**< name, ino2, name2, flags                                 */
+    SNIC_NVMEFS_UNLINK = 10,      /**< name; HOLD -> handle, attr.ino                           */
+    SNIC_NVMEFS_RMDIR = 11,       /**< name; HOLD -> handle, attr.ino                           */
+    SNIC_NVMEFS_RENAME = 12,      /**< name, ino2, name2, flags; HOLD -> handle, attr.ino       */
     SNIC_NVMEFS_LINK = 13,        /**< ino2 (directory), name2 -> attr                          */
     SNIC_NVMEFS_OPEN = 14,        /**< flags -> attr, handle                                    */
     SNIC_NVMEFS_RELEASE = 15,     /**< handle, owner                                            */
@@ -91,6 +91,7 @@ enum snic_nvmefs_op_kind {
 #define SNIC_NVMEFS_KILL_PRIV (1U << 4)
 #define SNIC_NVMEFS_READDIR_PLUS (1U << 5)
 #define SNIC_NVMEFS_LOCK_WAIT (1U << 6)
+#define SNIC_NVMEFS_HOLD (1U << 7)
 #define SNIC_NVMEFS_EXCL (1U << 8)
 #define SNIC_NVMEFS_TRUNC (1U << 9)
 #define SNIC_NVMEFS_OPEN_READ (1U << 10)
@@ -100,7 +101,7 @@ enum snic_nvmefs_op_kind {
     (1U << 16) /**< RENAME no-replace, FALLOCATE keep, SEEK data, XATTR create */
 #define SNIC_NVMEFS_OWN_B                                                                          \
     (1U << 17) /**< RENAME exchange, FALLOCATE punch, SEEK hole, XATTR replace */
-#define SNIC_NVMEFS_OWN_C (1U << 18) /**< FALLOCATE zero                                        */
+#define SNIC_NVMEFS_OWN_C (1U << 18) /**< FALLOCATE zero, RENAME whiteout                       */
 
 /* ---- On the wire ---- */
 

@@ -61,15 +61,18 @@ static int kvfs_check_inode(const struct snic_kvfs *k, const struct kvfs_inode *
 
 static int kvfs_check_inodes(const struct snic_kvfs *k)
 {
-    uint32_t count = 0;
+    uint32_t count = 0, held = 0;
     for (uint64_t b = 0; b <= k->inodes.mask; b++) {
         for (const struct kvfs_inode *i = k->inodes.buckets[b]; i != NULL; i = i->next) {
             if (++count > k->inodes.count || kvfs_inode_find(k, i->ino) != i ||
-                kvfs_check_inode(k, i) != 0)
+                kvfs_check_inode(k, i) != 0 || i->holds > i->opens)
                 return SNIC_ECORRUPT;
+            held += i->holds;
         }
     }
-    return count == k->inodes.count && count <= k->inodes.used ? 0 : SNIC_ECORRUPT;
+    return count == k->inodes.count && held == k->inodes.held && count <= k->inodes.used
+               ? 0
+               : SNIC_ECORRUPT;
 }
 
 static uint32_t kvfs_check_nodes(const struct snic_queue *q)

@@ -9,7 +9,11 @@
  */
 #include "kvfs/core.h"
 
-enum { INODE_RANGE = 16384, INODE_COLLECTS = 6 /* at once: others of the engine's need room */ };
+enum {
+    INODE_RANGE = 16384,
+    INODE_COLLECTS = 6, /* at once: others of the engine's need room */
+    INODE_HELD_PART = 4 /* of the table, at most, are held */
+};
 
 SNIC_STATIC_ASSERT(INODE_RANGE <= SNIC_KVFS_SESSION_RANGE_MAX, "as a session's record has it");
 
@@ -100,11 +104,39 @@ int kvfs_inode_open(struct kvfs_op *op, uint64_t ino)
     return 0;
 }
 
-void kvfs_inode_close(struct snic_kvfs *k, uint64_t ino)
+int kvfs_inode_holds(const struct kvfs_op *op)
 {
+    return op->req != NULL && (op->req->flags & SNIC_KVFS_HOLD) != 0 &&
+           op->k->inodes.held < op->k->o.inodes_max / INODE_HELD_PART;
+}
+
+int kvfs_inode_hold(struct kvfs_op *op, uint64_t ino)
+{
+    struct kvfs_inode *i = kvfs_inode_find(op->k, ino);
+    if (i == NULL || !i->orphan || !kvfs_inode_holds(op)) {
+        op->k->stats.unheld += (op->req->flags & SNIC_KVFS_HOLD) != 0;
+        return 0;
+    }
+    i->opens++;
+    i->holds++;
+    op->k->inodes.held++;
+    op->req->handle = kvfs_handle(ino, 0);
+    op->req->attr.ino = ino;
+    if (!kvfs_alone(op->k))
+        kvfs_collect(op->k, ino); /* others hear that it is open */
+    return 1;
+}
+
+void kvfs_inode_close(struct snic_kvfs *k, uint64_t handle)
+{
+    uint64_t ino = kvfs_handle_ino(handle);
     struct kvfs_inode *i = kvfs_inode_find(k, ino);
     if (i == NULL || i->opens == 0)
         return;
+    if (kvfs_handle_flags(handle) == 0 && i->holds > 0) {
+        i->holds--;
+        k->inodes.held--;
+    }
     i->opens--;
     if (i->opens == 0 && i->orphan) {
         kvfs_collect(k, ino);

@@ -546,6 +546,7 @@ void snic_kvfs_get_stats(const struct snic_kvfs *k, struct snic_kvfs_stats *out)
     *out = k->stats;
     out->in_flight = k->in_flight;
     out->inodes = k->inodes.count;
+    out->held = k->inodes.held;
     out->alone = (uint64_t)kvfs_alone(k);
     out->sessions = k->session.mounted && !k->session.dead ? k->session.other_count + 1U : 0;
 }

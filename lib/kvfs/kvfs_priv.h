@@ -233,7 +233,14 @@ int kvfs_entry_delete(struct kvfs_op *op, uint64_t dir, const char *name, uint32
 int kvfs_new_ino(struct kvfs_op *op, uint64_t *ino);
 /* Opens counted here. */
 int kvfs_inode_open(struct kvfs_op *op, uint64_t ino); /* 0; SNIC_ENFILE */
-void kvfs_inode_close(struct snic_kvfs *k, uint64_t ino);
+void kvfs_inode_close(struct snic_kvfs *k, uint64_t handle);
+/*
+ * After the commit that took the last name of `ino`: with SNIC_KVFS_HOLD it is open from now on,
+ * and the request has the handle. 1: it is; 0: its removal is the caller's to begin.
+ */
+int kvfs_inode_hold(struct kvfs_op *op, uint64_t ino);
+/* Will it? */
+int kvfs_inode_holds(const struct kvfs_op *op);
 uint32_t kvfs_inode_opens(const struct snic_kvfs *k, uint64_t ino);
 /*
  * Handles need no memory: inode, and what it is open for (SNIC_KVFS_OPEN_READ and _WRITE). Never 0.

@@ -189,7 +189,7 @@ static int name_remove_find(struct kvfs_op *op, struct snic_kvfs_attr *dir,
 /* What follows the commit: op->s[0] is the inode whose last name it took, 0 if none. */
 static int name_remove_done(struct kvfs_op *op)
 {
-    if (op->s[0] != 0)
+    if (op->s[0] != 0 && !kvfs_inode_hold(op, op->s[0]))
         kvfs_collect_orphan(op, op->s[0]);
     return 0;
 }

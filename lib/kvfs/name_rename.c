@@ -55,6 +55,7 @@ struct name_rename {
     struct name_rename_side to;
     int same; /* one directory                                                             */
     int exchange;
+    int whiteout;
     int moving; /* a directory goes to another parent (I2)                                   */
     struct snic_kvfs_time now;
 };
@@ -63,9 +64,12 @@ struct name_rename {
 
 static int name_rename_check(const struct snic_kvfs_req *req)
 {
-    const uint32_t both = SNIC_KVFS_RENAME_NOREPLACE | SNIC_KVFS_RENAME_EXCHANGE;
-    if ((req->flags & both) == both)
+    const uint32_t not_exchanged = SNIC_KVFS_RENAME_NOREPLACE | SNIC_KVFS_RENAME_WHITEOUT;
+    if ((req->flags & SNIC_KVFS_RENAME_EXCHANGE) != 0 && (req->flags & not_exchanged) != 0)
         return SNIC_EINVAL;
+    if ((req->flags & SNIC_KVFS_RENAME_WHITEOUT) != 0 && (req->flags & SNIC_KVFS_CHECKED) == 0 &&
+        req->cred.uid != 0)
+        return SNIC_EPERM; /* as mknod() of a device */
     if (req->name_size == 0)
         return SNIC_ENOENT;
     if (kvfs_name_dots(req->name, req->name_size) != 0)
@@ -93,6 +97,7 @@ static int name_rename_read(struct kvfs_op *op, struct name_rename *r)
     memset(r, 0, sizeof(*r));
     r->same = op->ino == op->ino2;
     r->exchange = (req->flags & SNIC_KVFS_RENAME_EXCHANGE) != 0;
+    r->whiteout = (req->flags & SNIC_KVFS_RENAME_WHITEOUT) != 0;
     r->now = kvfs_time(op);
     r->from.dir = &r->from_dir;
     r->to.dir = r->same ? &r->from_dir : &r->to_dir;
@@ -339,7 +344,7 @@ static int name_rename_dirs(struct kvfs_op *op, struct name_rename *r)
     if (!r->exchange) {
         if (from->entries == 0)
             return kvfs_torn(op, from->ino, "more names than it counts");
-        from->entries--;
+        from->entries -= !r->whiteout;
         to->entries += !r->to.found;
     }
     if (!r->same && r->from.is_dir) {
@@ -357,14 +362,34 @@ static int name_rename_dirs(struct kvfs_op *op, struct name_rename *r)
     return rc != 0 || r->same ? rc : kvfs_put_attr(op, to);
 }
 
+/* What the old name is from now on. */
+static int name_rename_whiteout(struct kvfs_op *op, struct name_rename_side *s)
+{
+    struct snic_kvfs_attr a;
+    uint64_t ino;
+    int rc = kvfs_new_ino(op, &ino);
+    if (rc == 0)
+        rc = kvfs_lock(op, ino, KVFS_EXCLUSIVE); /* nobody knows it yet: it is had at once */
+    if (rc == 0)
+        rc = kvfs_make_attr(op, s->dir, ino, KVFS_IFCHR, &a);
+    if (rc != 0)
+        return rc;
+    a.name = s->hash;
+    a.flags |= SNIC_KVFS_ATTR_PARENT;
+    kvfs_private(op, ino);
+    rc = kvfs_put_attr(op, &a);
+    return rc != 0 ? rc : kvfs_entry_put(op, s->dir->ino, s->name, s->size, ino, KVFS_IFCHR);
+}
+
 static int name_rename_changes(struct kvfs_op *op, struct name_rename *r)
 {
     int rc = kvfs_entry_put(op, r->to.dir->ino, r->to.name, r->to.size, r->from.entry.ino,
                             r->from.entry.type);
     if (rc == 0)
-        rc = r->exchange ? kvfs_entry_put(op, r->from.dir->ino, r->from.name, r->from.size,
-                                          r->to.entry.ino, r->to.entry.type)
-                         : kvfs_entry_delete(op, r->from.dir->ino, r->from.name, r->from.size);
+        rc = r->exchange   ? kvfs_entry_put(op, r->from.dir->ino, r->from.name, r->from.size,
+                                            r->to.entry.ino, r->to.entry.type)
+             : r->whiteout ? name_rename_whiteout(op, &r->from)
+                           : kvfs_entry_delete(op, r->from.dir->ino, r->from.name, r->from.size);
     if (rc == 0)
         rc = name_rename_inode(op, r, &r->from, &r->to);
     if (rc == 0 && r->to.found)
@@ -374,7 +399,7 @@ static int name_rename_changes(struct kvfs_op *op, struct name_rename *r)
 
 static int name_rename_done(struct kvfs_op *op)
 {
-    if (op->s[RENAME_S_GONE] != 0)
+    if (op->s[RENAME_S_GONE] != 0 && !kvfs_inode_hold(op, op->s[RENAME_S_GONE]))
         kvfs_linger(op, op->s[RENAME_S_GONE]);
     return 0;
 }

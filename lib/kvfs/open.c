@@ -111,13 +111,13 @@ int kvfs_run_release(struct kvfs_op *op)
     if (rc != 0)
         return rc;
     if (op->k->session.dead || !op->k->session.mounted) {
-        kvfs_inode_close(op->k, ino);
+        kvfs_inode_close(op->k, op->req->handle);
         return 0;
     }
     rc = open_end_owner(op, ino, KVFS_LOCKS_POSIX | KVFS_LOCKS_FLOCK);
     if (kvfs_runs_again(op, rc))
         return KVFS_PENDING;
-    kvfs_inode_close(op->k, ino);
+    kvfs_inode_close(op->k, op->req->handle);
     return rc;
 }
 

@@ -15,6 +15,8 @@
 #include "kvfs/session_priv.h"
 
 enum { ORPHAN_PAGE = 48 };
+/* Phases of collecting: 0 decides. */
+enum { ORPHAN_EMPTY = 1, ORPHAN_ATTR = 2, ORPHAN_LIST = 3, ORPHAN_AT_ONCE = 4 };
 
 static void orphan_key(struct snic_kvop_key *key, uint64_t ino)
 {
@@ -86,10 +88,16 @@ static int orphan_note(struct kvfs_op *op, struct kvfs_inode *i, const struct sn
     return rc != 0 ? rc : orphan_put(op, a->ino, &o);
 }
 
-int kvfs_orphan(struct kvfs_op *op, const struct snic_kvfs_attr *a)
+/* Is all of it known from the attributes? */
+static int orphan_is_plain(const struct snic_kvfs_attr *a)
 {
     const uint32_t more = SNIC_KVFS_ATTR_XATTR | SNIC_KVFS_ATTR_ACL | SNIC_KVFS_ATTR_DEFAULT_ACL |
                           SNIC_KVFS_ATTR_PARENTS;
+    return (a->flags & more) == 0;
+}
+
+int kvfs_orphan(struct kvfs_op *op, const struct snic_kvfs_attr *a)
+{
     struct kvfs_inode *i;
     int multi = (op->k->o.caps & SNIC_KV_CAP_ATOMIC_MULTI) != 0;
     int rc = kvfs_lock(op, a->ino, KVFS_EXCLUSIVE);
@@ -97,8 +105,8 @@ int kvfs_orphan(struct kvfs_op *op, const struct snic_kvfs_attr *a)
         return rc;
     i = kvfs_inode_find(op->k, a->ino);
     SNIC_ASSERT(i != NULL);
-    if (kvfs_alone(op->k) && i->opens == 0 && i->pins == 0 && (a->flags & more) == 0 &&
-        (multi || (a->flags & SNIC_KVFS_ATTR_BIG) == 0)) {
+    if (kvfs_alone(op->k) && i->opens == 0 && i->pins == 0 && orphan_is_plain(a) &&
+        !kvfs_inode_holds(op) && (multi || (a->flags & SNIC_KVFS_ATTR_BIG) == 0)) {
         i->orphan = 0;
         return orphan_delete_all(op, a);
     }
@@ -162,7 +170,10 @@ static int orphan_all_passed(const struct snic_kvfs *k, struct snic_kvfs_orphan 
     return 1;
 }
 
-/* What to do: *out is 1 when nobody has it open. */
+/*
+ * What to do: *out is 1 when nobody has it open, ORPHAN_AT_ONCE when, besides, one commit can
+ * remove it.
+ */
 static int orphan_decide(struct kvfs_op *op, int *out)
 {
     struct snic_kvfs *k = op->k;
@@ -195,7 +206,8 @@ static int orphan_decide(struct kvfs_op *op, int *out)
         i->orphan = 1;
     if (op->commit_state == KVFS_COMMIT_NONE) { /* else it is decided, and others may have gone */
         if (kvfs_alone(k)) {                    /* O3 */
-            *out = !open;
+            int multi = (k->o.caps & SNIC_KV_CAP_ATOMIC_MULTI) != 0;
+            *out = open ? 0 : multi && orphan_is_plain(&a) ? ORPHAN_AT_ONCE : 1;
             return 0;
         }
         rc = kvfs_session_look(op, 0);
@@ -249,6 +261,21 @@ static int orphan_empty(struct kvfs_op *op)
     return kvfs_next(op, op->phase);
 }
 
+/* All of it, and the reminder. The lock is held since it was decided. */
+static int orphan_at_once(struct kvfs_op *op)
+{
+    struct snic_kvfs_attr a;
+    struct snic_kvop_key key;
+    int rc = kvfs_get_attr(op, op->s[0], &a);
+    if (rc == 0)
+        rc = orphan_delete_all(op, &a);
+    if (rc != 0 && rc != SNIC_ENOENT)
+        return rc;
+    orphan_key(&key, op->s[0]);
+    rc = kvfs_delete(op, &key);
+    return rc != 0 ? rc : kvfs_commit(op, 0);
+}
+
 /* The attributes, and then the reminder. */
 static int orphan_end(struct kvfs_op *op)
 {
@@ -256,7 +283,7 @@ static int orphan_end(struct kvfs_op *op)
     int multi = (op->k->o.caps & SNIC_KV_CAP_ATOMIC_MULTI) != 0;
     int rc = 0;
     orphan_key(&key, op->s[0]);
-    if (op->phase == 2) {
+    if (op->phase == ORPHAN_ATTR) {
         rc = orphan_delete_kind(op, op->s[0], SNIC_KVFS_REC_ATTR);
         if (rc == 0 && multi)
             rc = kvfs_delete(op, &key);
@@ -264,7 +291,7 @@ static int orphan_end(struct kvfs_op *op)
             rc = kvfs_commit(op, 0);
         if (rc != 0 || multi)
             return rc;
-        return kvfs_next(op, 3);
+        return kvfs_next(op, ORPHAN_LIST);
     }
     rc = kvfs_delete(op, &key);
     return rc != 0 ? rc : kvfs_commit(op, 0);
@@ -275,16 +302,16 @@ static int orphan_collect(struct kvfs_op *op)
     int remove, rc;
     if (op->phase == 0) {
         rc = orphan_decide(op, &remove);
-        return rc != 0 || !remove ? rc : kvfs_next(op, 1);
+        return rc != 0 || !remove ? rc : kvfs_next(op, (uint32_t)remove);
     }
     rc = kvfs_lock(op, op->s[0], KVFS_EXCLUSIVE);
     if (rc != 0)
         return rc;
-    if (op->phase == 1) {
+    if (op->phase == ORPHAN_EMPTY) {
         rc = orphan_empty(op);
-        return rc != 0 ? rc : kvfs_next(op, 2);
+        return rc != 0 ? rc : kvfs_next(op, ORPHAN_ATTR);
     }
-    rc = orphan_end(op);
+    rc = op->phase == ORPHAN_AT_ONCE ? orphan_at_once(op) : orphan_end(op);
     if (rc != 0)
         return rc;
     struct kvfs_inode *i = kvfs_inode_find(op->k, op->s[0]);

@@ -180,6 +180,7 @@ struct kvfs_inode {
     struct snic_link waiters; /* operations, first come first                                 */
     uint32_t readers;         /* hold it shared                                                 */
     uint32_t opens;
+    uint32_t holds;  /* of the opens: by SNIC_KVFS_HOLD                                         */
     uint32_t pins;   /* by other files of the engine (locks.c, orphan.c)                      */
     uint8_t collect; /* in k->collects: to be removed                                         */
     uint8_t lingers; /* in k->lingers; counts as a pin                                        */
@@ -199,6 +200,7 @@ struct kvfs_inodes {
     uint64_t mask;
     uint32_t count;
     uint32_t max;
+    uint32_t held; /* sum of holds                                                             */
 };
 
 struct kvfs_blocks {

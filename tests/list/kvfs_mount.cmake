@@ -81,6 +81,12 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
     kvfs_suite.sh $<TARGET_FILE:kvfs_exerciser> --processes 4 NIGHTLY --steps 50000 END MNT)
   kvfs_mount_test(kvfs_open_files lmdb ${_scope} "" kvfs_open_files.sh)
   kvfs_mount_test(kvfs_sparse lmdb ${_scope} "" kvfs_sparse.sh)
+  kvfs_mount_test(kvfs_overlay lmdb ${_scope} "" kvfs_overlay.sh)
+  # Beside a plain folder: inodes that the kernel has after their last name has gone.
+  kvfs_mount_test(kvfs_held lmdb ${_scope} "" kvfs_held.sh)
+  kvfs_mount_test(kvfs_held_two lmdb ${_posix_two} --two-process kvfs_held.sh)
+  kvfs_mount_test(kvfs_held_nvmefs lmdb ${_posix_two}
+    "${_nvmefs} --cache-mb 4 --write-back" kvfs_held.sh)
   # Beside a plain folder: set-uid, set-gid and capabilities.
   kvfs_mount_test(kvfs_setid lmdb ${_scope} "" kvfs_setid.sh)
   kvfs_mount_test(kvfs_setid_two lmdb ${_posix_two} --two-process kvfs_setid.sh)
