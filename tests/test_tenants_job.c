@@ -361,8 +361,9 @@ static void test_tenants_job_of_fio(void **state)
     refuses("[a]\nbs=4k,8x\n", 2, "is not a size");
     refuses("[a]\nbs=4k,100\n", 2, "multiple of 512");
     char text[600] = "[a]\n#";
-    for (int i = 0; i < 60; i++)
-        strcat(text, "${LONG}");
+    size_t n = strlen(text);
+    for (int i = 0; i < 60; i++, n += 7)
+        memcpy(text + n, "${LONG}", 8);
     refuses(text, 2, "with its variables");
 }
 
