@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# kvfs_open_files.sh: one user with as many files open as there may be is refused more (EMFILE), and
-# others are not; when all that there may be are open (ENFILE) root still opens some. What is refused
-# was not made, is counted, and is a line in the log each second at most; when files are closed the
-# next ones open.
+# kvfs_open_files.sh: one user with as many files open as there may be is refused more (EMFILE),
+# and others are not; when all that there may be are open (ENFILE) root still opens some. What is
+# refused was not made, is counted, and is a line in the log each second at most; when files are
+# closed the next ones open.
 set -u
 . "$(dirname "$0")/kvfs_common.sh"
 exec </dev/null

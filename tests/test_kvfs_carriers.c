@@ -23,6 +23,7 @@ static void test_cancel(struct snic_fs *fs, struct snic_fs_req *req);
 #define snic_fs_cancel test_cancel
 #include "../examples/kvfs_mount/local.c"
 #include "../examples/kvfs_mount/remote.c"
+#include "../examples/kvfs_mount/remote_lost.c"
 
 /* ---- The world around them ---- */
 
@@ -152,7 +153,7 @@ static void world_open(const struct km_carrier *carrier)
 static void world_close(void)
 {
     free(world.m.remote->handles);
-    free(world.m.remote->lost);
+    remote_lost_close(world.m.remote);
     free(world.m.remote);
     free(world.call);
 }
@@ -274,6 +275,60 @@ static void test_kvfs_carriers_two_deaths_tell_both(void **state)
     world_close();
 }
 
+/* More changes than the ring has room for, none of them durable: the first of them may be lost as
+   well as the last, and no fsync() of what was there may say that it is not. What comes later is
+   not lost, and each inode is told once. */
+static void test_kvfs_carriers_more_changes_than_are_kept_are_told_all(void **state)
+{
+    (void)state;
+    for (uint64_t more = 0; more < 3; more++) {
+        world_open(&remote_carrier);
+        uint64_t ring = KR_CHANGES + more - 1;
+        for (uint64_t i = 0; i < ring; i++)
+            assert_int_equal(ask(SNIC_KVFS_SETATTR, 20 + i, NULL), 0);
+        die();
+        assert_int_equal(world.m.remote->overflows, ring > KR_CHANGES);
+        for (uint64_t i = 0; i < ring; i++)
+            assert_int_equal(ask(SNIC_KVFS_FSYNC, 20 + i, NULL), SNIC_EIO);
+        uint64_t other = 10, h = 0; /* not changed as far as the ring knows */
+        assert_int_equal(ask(SNIC_KVFS_FSYNC, other, NULL), ring > KR_CHANGES ? SNIC_EIO : 0);
+        assert_int_equal(ask(SNIC_KVFS_FSYNC, other, NULL), 0);
+        assert_int_equal(ask(SNIC_KVFS_OPEN, 21, &h), 0);
+        assert_int_equal(ask(SNIC_KVFS_FSYNC, 21, &h), 0);
+        assert_int_equal(ask(SNIC_KVFS_SETATTR, 20 + ring, NULL), 0); /* made later */
+        assert_int_equal(ask(SNIC_KVFS_FSYNC, 20 + ring, NULL), 0);
+        assert_int_equal(ask(SNIC_KVFS_SYNCFS, 1, NULL), SNIC_EIO);
+        assert_int_equal(ask(SNIC_KVFS_SYNCFS, 1, NULL), 0);
+        assert_int_equal(ask(SNIC_KVFS_SETATTR, 22, NULL), 0); /* the next death tells, too */
+        die();
+        assert_int_equal(ask(SNIC_KVFS_FSYNC, 22, NULL), SNIC_EIO);
+        assert_int_equal(ask(SNIC_KVFS_FSYNC, 22, NULL), 0);
+        world_close();
+    }
+}
+
+/* What left the ring, and was durable or old by then, is no reason. */
+static void test_kvfs_carriers_what_left_the_ring_durable_is_no_loss(void **state)
+{
+    (void)state;
+    for (int old = 0; old < 2; old++) {
+        world_open(&remote_carrier);
+        for (uint64_t i = 0; i < KR_CHANGES; i++)
+            assert_int_equal(ask(SNIC_KVFS_SETATTR, 20 + i, NULL), 0);
+        if (old)
+            world.now += KR_CHANGE_NS + 1;
+        else
+            assert_int_equal(ask(SNIC_KVFS_FSYNC, 20, NULL), 0);
+        for (uint64_t i = 0; i < KR_CHANGES; i++)
+            assert_int_equal(ask(SNIC_KVFS_SETATTR, 20 + KR_CHANGES + i, NULL), 0);
+        die();
+        assert_int_equal(world.m.remote->overflows, 0);
+        assert_int_equal(ask(SNIC_KVFS_FSYNC, 20, NULL), 0);
+        assert_int_equal(ask(SNIC_KVFS_FSYNC, 20 + KR_CHANGES, NULL), SNIC_EIO);
+        world_close();
+    }
+}
+
 static void test_kvfs_carriers_syncfs_after_loss_is_told_once(void **state)
 {
     (void)state;
@@ -332,6 +387,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_carriers_durable_then_death_is_no_loss),
         cmocka_unit_test(test_kvfs_carriers_released_after_death_is_told_at_fsync),
         cmocka_unit_test(test_kvfs_carriers_two_deaths_tell_both),
+        cmocka_unit_test(test_kvfs_carriers_more_changes_than_are_kept_are_told_all),
+        cmocka_unit_test(test_kvfs_carriers_what_left_the_ring_durable_is_no_loss),
         cmocka_unit_test(test_kvfs_carriers_syncfs_after_loss_is_told_once),
         cmocka_unit_test(test_kvfs_carriers_refused_by_the_link_ends),
         cmocka_unit_test(test_kvfs_carriers_cancelled_while_posted_is_asked_again),

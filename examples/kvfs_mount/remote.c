@@ -19,8 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KR_CHANGE_NS 30000000000u /* so late the store has it for certain */
-
 /* ---- Handles ---- */
 
 static struct kr_handle *remote_handle(struct km_remote *r, uint64_t h)
@@ -133,39 +131,7 @@ int remote_send(struct km_remote *r, struct km_call *c)
     return 0;
 }
 
-/* ---- What may be lost ---- */
-
-static void remote_changed(struct km_remote *r, uint64_t ino)
-{
-    uint64_t now = snic_loop_now(r->m->loop);
-
-    if (ino == 0)
-        return;
-    r->changes[r->change_count % KR_CHANGES] =
-        (struct kr_change){.ino = ino, .number = r->change_count, .ns = now};
-    r->change_count++;
-}
-
-void remote_lost_note(struct km_remote *r, uint64_t ino)
-{
-    r->lost_any = 1;
-    for (uint64_t i = 0; i < r->lost_count; i++)
-        if (r->lost[i] == ino)
-            return;
-    if (r->lost_count == r->lost_room) {
-        uint64_t room = r->lost_room == 0 ? KR_CHANGES : r->lost_room * 2;
-        uint64_t *grown = realloc(r->lost, (size_t)room * sizeof(*grown));
-
-        if (grown == NULL) {
-            ex_log(EX_ERROR, "inode %llu: changes may be lost, and no memory to tell it at fsync",
-                   (unsigned long long)ino);
-            return;
-        }
-        r->lost = grown;
-        r->lost_room = room;
-    }
-    r->lost[r->lost_count++] = ino;
-}
+/* ---- What may be lost: remote_lost.c ---- */
 
 void remote_wrote(struct km_remote *r, const struct km_call *c)
 {
@@ -187,41 +153,6 @@ int remote_writes(struct km_remote *r, const struct km_call *c)
     const struct kr_handle *h = remote_handle(r, c->r.k.handle);
 
     return h == NULL || (h->flags & SNIC_KVFS_OPEN_WRITE) != 0;
-}
-
-void remote_lose(struct km_remote *r)
-{
-    uint64_t now = snic_loop_now(r->m->loop);
-
-    for (uint64_t i = 0; i < r->handle_count; i++) {
-        struct kr_handle *h = &r->handles[i];
-
-        if (h->kind == 0)
-            continue;
-        h->remote = 0;
-        h->lost |= h->dirty != 0;
-        h->dirty = 0;
-        r->lost_any |= h->lost;
-    }
-    for (uint32_t i = 0; i < KR_CHANGES; i++) {
-        struct kr_change *e = &r->changes[i];
-
-        if (e->ino != 0 && e->number >= r->durable_changes && now - e->ns <= KR_CHANGE_NS)
-            remote_lost_note(r, e->ino);
-        e->ino = 0;
-    }
-}
-
-/* @return 1: a change of the inode may be lost; it is told once */
-static int remote_lost_change(struct km_remote *r, uint64_t ino)
-{
-    for (uint64_t i = 0; i < r->lost_count; i++) {
-        if (r->lost[i] != ino)
-            continue;
-        r->lost[i] = r->lost[--r->lost_count];
-        return 1;
-    }
-    return 0;
 }
 
 /* The kernel has closed it for good: what was written through it is the inode's from now on. */

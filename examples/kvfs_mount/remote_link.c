@@ -108,22 +108,46 @@ static void remote_recall(struct km_remote *r)
         r->last = r->last->next;
 }
 
+/* Numbers on their way to a file. */
+struct stale {
+    uint64_t inos[512];
+    size_t count;
+    int fd;
+    int bad;
+};
+
+static void stale_flush(struct stale *s)
+{
+    size_t bytes = s->count * sizeof(s->inos[0]);
+
+    if (bytes > 0)
+        s->bad |= write(s->fd, s->inos, bytes) != (ssize_t)bytes;
+    s->count = 0;
+}
+
+static void stale_add(struct stale *s, uint64_t ino)
+{
+    s->inos[s->count++] = ino;
+    if (s->count == SNIC_COUNTOF(s->inos))
+        stale_flush(s);
+}
+
 /* What is open, and what may have lost a change: gathered until it can be asked for. */
 static void remote_stale(struct km_remote *r)
 {
-    int bad = 0;
+    struct stale s = {.count = 0};
 
     if (r->fresh_fd < 0)
         r->fresh_fd = memfd_create("kvfs_stale", MFD_CLOEXEC);
-    for (uint64_t i = 0; i < r->handle_count; i++) {
-        const struct kr_handle *h = &r->handles[i];
-
-        if (h->kind != 0)
-            bad |= write(r->fresh_fd, &h->ino, sizeof(h->ino)) < 0;
-    }
-    for (uint64_t i = 0; i < r->lost_count; i++)
-        bad |= write(r->fresh_fd, &r->lost[i], sizeof(r->lost[i])) < 0;
-    if (bad)
+    s.fd = r->fresh_fd;
+    for (uint64_t i = 0; i < r->handle_count; i++)
+        if (r->handles[i].kind != 0)
+            stale_add(&s, r->handles[i].ino);
+    for (uint64_t i = 0; i < r->lost.room; i++)
+        if (r->lost.slots[i] != 0)
+            stale_add(&s, r->lost.slots[i]);
+    stale_flush(&s);
+    if (s.bad)
         ex_log(EX_WARNING, "the kernel may keep attributes and bytes from before");
     if (r->fresh_fd >= 0 && lseek(r->fresh_fd, 0, SEEK_CUR) == 0) {
         close(r->fresh_fd);
@@ -440,7 +464,7 @@ void km_remote_close(struct km *m)
         close(r->fresh_fd);
     free(r->end);
     free(r->handles);
-    free(r->lost);
+    remote_lost_close(r);
     free(r);
     m->remote = NULL;
 }
@@ -454,5 +478,7 @@ size_t km_remote_metrics(const struct km *m, struct ex_metric *out)
     if (r == NULL)
         return 0;
     n = km_cache_metrics(m, out);
+    out[n++] = (struct ex_metric){"lost_inodes", r->lost.count, 0}; /* nobody was told yet */
+    out[n++] = (struct ex_metric){"lost_overflows", r->overflows, 1};
     return n + (r->link->metrics == NULL ? 0 : r->link->metrics(r, out + n));
 }

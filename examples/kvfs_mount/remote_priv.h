@@ -17,7 +17,8 @@
 #include "wire.h"
 
 /* More slots than locks may wait: others get through. */
-enum { KR_SLOTS = 2 * KM_LOCKS_WAITING, KR_CHANGES = 2048 };
+enum { KR_SLOTS = 2 * KM_LOCKS_WAITING, KR_CHANGES = 65536 };
+#define KR_CHANGE_NS 30000000000u /* so late the store has a change for certain */
 
 enum kr_state { KR_DOWN, KR_REOPENING, KR_UP };
 
@@ -36,6 +37,12 @@ struct kr_change {
     uint64_t ino; /* 0: no more */
     uint64_t number;
     uint64_t ns;
+};
+
+struct kr_set {
+    uint64_t *slots; /* inodes, 0: none */
+    uint64_t room;
+    uint64_t count;
 };
 
 struct km_remote;
@@ -90,9 +97,14 @@ struct km_remote {
     struct kr_change changes[KR_CHANGES]; /* the last ones, by number */
     uint64_t change_count;
     uint64_t durable_changes; /* below this they are durable: one fsync is for all */
-    uint64_t *lost;           /* inodes with changes that may be lost, until it is told */
-    uint64_t lost_count;
-    uint64_t lost_room;
+    struct kr_change left;    /* the last one that has left the ring, if */
+    int left_any;             /* any has */
+    uint64_t most;            /* RL2 */
+    struct kr_set lost;       /* inodes with changes that may be lost, until it is told */
+    struct kr_set told;       /* since the overflow */
+    uint64_t lost_all;        /* up to this one any may have lost changes; 0: there was none */
+    uint64_t overflows;
+    uint64_t overflow_said;
     int fresh_fd; /* numbers of inodes that the kernel has to ask for anew; -1: none */
     int lost_any; /* something may be, and SYNCFS has not told */
 };
@@ -111,16 +123,24 @@ void remote_wrote(struct km_remote *r, const struct km_call *c);
 uint32_t *remote_told(struct km_remote *r, const struct km_call *c);
 /* May the call's handle write? */
 int remote_writes(struct km_remote *r, const struct km_call *c);
-/* A change of the inode is lost: the next fsync says so. */
-void remote_lost_note(struct km_remote *r, uint64_t ino);
-/* The file system's process has died: note what may be lost. */
-void remote_lose(struct km_remote *r);
 /* Send what waits, as far as the ring has room. */
 void remote_flush(struct km_remote *r);
 /* @p data are @p size bytes, or are where the call has room for them (NULL). */
 void remote_answer(struct km_remote *r, const struct km_down *d, void *data, uint32_t size);
 /* The file system's own number of the handle that the call is about; 0: none */
 uint64_t remote_theirs(struct km_remote *r, const struct km_call *c);
+
+/* ---- remote_lost.c ---- */
+
+/* Something of the inode was changed; 0: nothing. */
+void remote_changed(struct km_remote *r, uint64_t ino);
+/* A change of the inode is lost: the next fsync says so. */
+void remote_lost_note(struct km_remote *r, uint64_t ino);
+/* The file system's process has died: note what may be lost. */
+void remote_lose(struct km_remote *r);
+/* @return 1: a change of the inode may be lost; it is told once */
+int remote_lost_change(struct km_remote *r, uint64_t ino);
+void remote_lost_close(struct km_remote *r);
 
 /* ---- remote_link.c: for the links ---- */
 
