@@ -120,6 +120,7 @@ static size_t main_metrics(void *ctx, struct ex_metric *out)
         {"read_bytes", m->read_bytes, 1},
         {"write_bytes", m->write_bytes, 1},
         {"in_flight", atomic_load(&m->in_flight), 0},
+        {"spins", m->spins, 1}, /* looks for more to do instead of sleeping */
         {"locks_waiting", atomic_load(&m->locks_waiting), 0},
         {"held", km_known_held(m), 0},
         {"cpu_ns", ex_cpu_process_ns(), 1},
@@ -260,12 +261,10 @@ static size_t main_options(struct km_config *c, struct ex_option *out)
          0, 0, NULL},
         {"socket", EX_TEXT, &c->socket, "PATH", "between the roles", 0, 0, NULL},
         {"open-files", EX_NUMBER, &c->open_files, "N",
-         "at most so many, folders too, are open at once (ENFILE; the last sixteenth is root's); "
-         "default 262144",
+         "most open at once, folders too (ENFILE; the last sixteenth is root's); default 262144",
          KM_OPEN_FILES_LEAST, KM_OPEN_FILES_MOST, NULL},
         {"user-open-files", EX_NUMBER, &c->user_open_files, "N",
-         "at most so many of one user (EMFILE), but for root; default: half of --open-files", 1,
-         KM_OPEN_FILES_MOST, NULL},
+         "most of one user but root (EMFILE); default half of those", 1, KM_OPEN_FILES_MOST, NULL},
         {"f", EX_FLAG, &c->foreground, NULL,
          "stay in the foreground; else the log goes on to stderr", 0, 0, NULL},
         {"o", EX_TEXT, &c->options, "OPTIONS", "mount options, as -o of mount.fuse", 0, 0, NULL},
@@ -273,7 +272,8 @@ static size_t main_options(struct km_config *c, struct ex_option *out)
          "print a line of figures so often; of two processes each its own", 0, 86400, NULL},
         {"metrics", EX_TEXT, &c->metrics, "ADDRESS:PORT",
          "figures for Prometheus, at /metrics; of two processes the host's", 0, 0, NULL},
-        {"spin", EX_NUMBER, &c->spin_us, "US", "busy-poll so long before sleeping; default 50", 0,
+        {"spin", EX_NUMBER, &c->spin_us, "US",
+         "busy-poll so long before sleeping; default 50; the host of two processes sleeps, 0", 0,
          1000000, NULL},
     };
 
@@ -480,7 +480,7 @@ static void main_check(struct km_config *c)
 int main(int argc, char **argv)
 {
     struct km_config c = {
-        .store = "mem", .timeout = 60, .spin_us = 50, .open_files = KM_OPEN_FILES};
+        .store = "mem", .timeout = 60, .spin_us = KM_SPIN_UNSET, .open_files = KM_OPEN_FILES};
     char **args;
     int status;
     int n;
@@ -501,6 +501,8 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN);
     if (c.role != NULL)
         main_role(&c);
+    if (c.spin_us == KM_SPIN_UNSET)
+        c.spin_us = c.role != NULL && strcmp(c.role, "host") == 0 ? 0 : KM_SPIN_US;
     if (c.role != NULL && strcmp(c.role, "dpu") == 0) {
         status = km_dpu_run(&c);
         free(args);

@@ -50,9 +50,12 @@ enum {
     KM_USERS = 64,          /* as those */
     KM_OPEN_FILES = 262144, /* at most, unless an option says otherwise */
     KM_OPEN_FILES_LEAST = 64,
+    KM_SPIN_US = 50,
     KM_OPEN_FILES_MOST = 1 << 24,
     KM_NAME_MAX = 1024
 };
+
+#define KM_SPIN_UNSET UINT64_MAX
 
 struct km;
 
@@ -250,6 +253,7 @@ struct km {
     struct km_call *free;
 
     uint64_t calls; /* answered, by the loop's thread */
+    uint64_t spins;
     uint64_t errors;
     uint64_t io_errors;
     uint64_t read_bytes;

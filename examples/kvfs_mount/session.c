@@ -268,8 +268,9 @@ static void session_worked(struct session_alone *s)
 /*
  * The next request follows an answer soon, if any does: that is looked for busily, so that it costs
  * one read and one write and no call of the loop's. What a disk or another machine has to do first
- * is, if such things have lately come as soon. A process of the file system's own looks busily too,
- * and to be woken by it takes longer than it took to answer.
+ * is, if such things have lately come as soon. Another process's answers take as long as it takes
+ * to be woken, so whoever wants to spin for them (--spin; by default the host's processor is
+ * spared) does so each time.
  */
 static int session_spins(const struct session_alone *s)
 {
@@ -306,6 +307,7 @@ static void session_alone(struct km *m)
             waits = 0;
         } else {
             waits = session_spins(&s);
+            m->spins += (uint64_t)waits;
             if (!waits)
                 session_sleep(&s);
         }

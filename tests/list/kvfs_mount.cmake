@@ -80,6 +80,7 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
   kvfs_mount_test(kvfs_exerciser_writeback lmdb ${_exerciser} "--exclusive --writeback"
     kvfs_suite.sh $<TARGET_FILE:kvfs_exerciser> --processes 4 NIGHTLY --steps 50000 END MNT)
   kvfs_mount_test(kvfs_open_files lmdb ${_scope} "" kvfs_open_files.sh)
+  kvfs_mount_test(kvfs_spin lmdb ${_scope} "" kvfs_spin.sh)
   kvfs_mount_test(kvfs_sparse lmdb ${_scope} "" kvfs_sparse.sh)
   kvfs_mount_test(kvfs_overlay lmdb ${_scope} "" kvfs_overlay.sh)
   # Beside a plain folder: inodes that the kernel has after their last name has gone.
