@@ -70,7 +70,8 @@ case " $modules " in
     ;;
 esac
 case " $modules " in
-"  " | *" ebs "*) packages openssl/evp.h:libssl-dev nbdcopy:libnbd-bin mkfs.ext4:e2fsprogs \
+"  " | *" ebs "*) packages openssl/evp.h:libssl-dev nbdcopy:libnbd-bin nbdkit:nbdkit \
+    qemu-img:qemu-utils mkfs.ext4:e2fsprogs \
     fio:fio nft:nftables ip:iproute2 ethtool:ethtool ;;
 esac
 [ $scope != nightly ] || packages clang-tidy:clang-tidy cppcheck:cppcheck || exit 1

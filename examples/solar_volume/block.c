@@ -20,7 +20,7 @@ void block_init(struct block_dev *d, struct snic_io *io)
 
 static int block_is_write(const struct block_req *r)
 {
-    return r->op != SNIC_IO_READ && r->op != SNIC_IO_FLUSH;
+    return r->op != SNIC_IO_READ && r->op != SNIC_IO_FLUSH && r->op != BLOCK_STATES;
 }
 
 static int block_conflict(const struct snic_link *list, const struct block_req *r)
@@ -68,7 +68,8 @@ static void block_over(struct block_req *r, int result)
 static int block_send(struct block_req *r)
 {
     struct snic_io_req *q = &r->io;
-    int n = snic_io_submit(r->dev->io, &q, 1);
+    int n = r->op == BLOCK_STATES ? snic_volume_disk_states(r->dev->io, q)
+                                  : snic_io_submit(r->dev->io, &q, 1);
     if (n == 0)
         snic_queue_push(&r->dev->full, &r->node);
     return n;
@@ -173,6 +174,10 @@ void block_submit(struct block_dev *d, struct block_req *r)
     r->end = (r->offset + r->length + BLOCK_BYTES - 1) / BLOCK_BYTES;
     snic_link_init(&r->link);
     d->inside++;
+    if (r->op == BLOCK_STATES) {
+        block_io(r, SNIC_IO_READ, r->offset, BLOCK_BYTES, r->edge);
+        return;
+    }
     d->unaligned += r->op != SNIC_IO_FLUSH && r->partial;
     if (r->op == SNIC_IO_FLUSH) {
         block_io(r, SNIC_IO_FLUSH, 0, 0, NULL);

@@ -10,6 +10,9 @@
 
 enum { BLOCK_BYTES = 4096 };
 
+/** An op beside those of the io door: what each block of the segment at offset is, into edge. */
+enum { BLOCK_STATES = 128, BLOCK_SEGMENT = SNIC_VOLUME_SEGMENT_BYTES };
+
 struct block_req;
 typedef void (*block_done_fn)(struct block_req *r, int result);
 
@@ -19,7 +22,7 @@ struct block_req {
     unsigned char *data; /**< READ: room for length + 2 * BLOCK_BYTES; WRITE: length */
     uint64_t offset;
     uint64_t length;
-    uint8_t op; /**< enum snic_io_op */
+    uint8_t op; /**< enum snic_io_op, or BLOCK_STATES */
     uint8_t fua;
     /* -- results -- */
     unsigned char *bytes; /**< READ: where the bytes are, in data */
@@ -32,7 +35,7 @@ struct block_req {
     uint64_t end;
     int partial;
     int step;
-    unsigned char edge[BLOCK_BYTES];
+    unsigned char edge[BLOCK_BYTES]; /**< STATES: of each block enum snic_ebs_state */
 };
 
 struct block_dev {

@@ -63,12 +63,29 @@ static void qos(void *ctx, uint32_t disk, const struct snic_control_qos *q)
 /* That long it is true, though nothing is heard: it is asked for again much sooner. */
 #define REFUSED_NS UINT64_C(5000000000)
 
+/* Writes there have ended with ENOSPC: one line in five seconds, for they may be many. */
+static void no_room(uint64_t segment, uint64_t now)
+{
+    static uint64_t next_ns;
+    if (now < next_ns)
+        return;
+    next_ns = now + REFUSED_NS;
+    ex_log(EX_ERROR,
+           "disk %s: no space left (ENOSPC) for writes to segment %" PRIu64
+           ": no block server has room for it; add a server or delete a disk",
+           li.name, segment);
+}
+
 static void wanting(void *ctx, uint32_t disk, uint64_t segment, int error)
 {
     struct refused *r = &li.refused[segment % REFUSED];
     uint64_t now = snic_loop_now(li.loop);
     (void)ctx;
     (void)disk;
+    if (error == SNIC_ENOSPC) {
+        no_room(segment, now);
+        return; /* nothing waits for it any more */
+    }
     if (now < r->until_ns && r->segment < segment)
         return;
     r->segment = segment;

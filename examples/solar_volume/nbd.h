@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * Virtual disks for whoever speaks NBD: qemu, fio, nbdcopy, the kernel. Fixed newstyle handshake,
- * simple replies; several clients at a time, several connections of one client (what is
- * acknowledged is durable, so a flush on one is one on all).
+ * simple and structured replies, block status by context base:allocation; several clients at a
+ * time, several connections of one client (what is acknowledged is durable, so a flush on one is
+ * one on all).
  *
  * A connection has at most NBD_DEPTH requests and NBD_BYTES of their data inside, then it is not
  * read for a while. What is not the protocol ends the connection, with one line in the log.

@@ -10,9 +10,13 @@ enum {
     OPT_LIST = 3,
     OPT_INFO = 6,
     OPT_GO = 7,
+    OPT_STRUCTURED = 8,
+    OPT_LIST_META = 9,
+    OPT_SET_META = 10,
     REP_ACK = 1,
     REP_SERVER = 2,
     REP_INFO = 3,
+    REP_META = 4,
     INFO_EXPORT = 0,
     INFO_NAME = 1,
     INFO_BLOCK_SIZE = 3
@@ -21,6 +25,9 @@ enum {
 #define ERR_UNSUP REP_ERR(1)
 #define ERR_INVALID REP_ERR(3)
 #define ERR_UNKNOWN REP_ERR(6)
+#define ERR_TOO_BIG REP_ERR(9)
+#define CONTEXT "base:allocation"
+#define NAMESPACE "base:"
 #define REPLY_MAGIC UINT64_C(0x3e889045565a9)
 enum {
     FLAG_HAS = 1,
@@ -29,7 +36,10 @@ enum {
     FLAG_FUA = 8,
     FLAG_TRIM = 32,
     FLAG_ZEROES = 64,
-    FLAG_MULTI = 256
+    FLAG_DF = 128,
+    FLAG_MULTI = 256,
+    FLAG_CACHE = 1024,
+    FLAG_FAST_ZERO = 2048
 };
 
 void nbd_hello(struct nbd_conn *c)
@@ -70,15 +80,18 @@ static struct nbd_export *options_find(struct nbd *n, const unsigned char *name,
     return NULL;
 }
 
-static uint16_t options_flags(const struct nbd_export *x)
+/* To write zeros takes no data, so it is fast wherever it is possible. */
+static uint16_t options_flags(const struct nbd_conn *c, const struct nbd_export *x)
 {
-    return FLAG_HAS | FLAG_FLUSH | FLAG_FUA | FLAG_TRIM | FLAG_ZEROES | FLAG_MULTI |
-           (x->read_only ? FLAG_READ_ONLY : 0);
+    return (uint16_t)(FLAG_HAS | FLAG_FLUSH | FLAG_FUA | FLAG_TRIM | FLAG_ZEROES | FLAG_MULTI |
+                      FLAG_CACHE | FLAG_FAST_ZERO | (c->structured ? FLAG_DF : 0) |
+                      (x->read_only ? FLAG_READ_ONLY : 0));
 }
 
 static void options_begin(struct nbd_conn *c, struct nbd_export *x)
 {
     c->x = x;
+    c->status = c->structured && c->meta == x;
     c->state = NBD_REQUEST;
     c->want = 28;
 }
@@ -94,7 +107,7 @@ static void options_export_name(struct nbd_conn *c, uint32_t size)
     }
     memset(b, 0, sizeof(b));
     snic_put_be64(b, x->size);
-    snic_put_be16(b + 8, options_flags(x));
+    snic_put_be16(b + 8, options_flags(c, x));
     options_begin(c, x);
     nbd_say(c, b, c->no_zeroes ? 10 : 134);
 }
@@ -135,7 +148,7 @@ static void options_info(struct nbd_conn *c, uint32_t size)
     }
     snic_put_be16(b, INFO_EXPORT);
     snic_put_be64(b + 2, x->size);
-    snic_put_be16(b + 10, options_flags(x));
+    snic_put_be16(b + 10, options_flags(c, x));
     options_reply(c, REP_INFO, b, 12);
     for (uint32_t i = 0, said = 0; i < infos; i++) {
         uint32_t what = snic_get_be16(c->in + 6 + name + 2 * i);
@@ -159,6 +172,69 @@ static void options_info(struct nbd_conn *c, uint32_t size)
     options_reply(c, REP_ACK, NULL, 0);
 }
 
+static void options_structured(struct nbd_conn *c, uint32_t size)
+{
+    if (size != 0) {
+        options_error(c, ERR_INVALID, "STRUCTURED_REPLY has no data");
+        return;
+    }
+    c->structured = 1;
+    options_reply(c, REP_ACK, NULL, 0);
+}
+
+/* 1: the query is for the one context that there is; in a list its namespace is, too. */
+static int options_query(const struct nbd_conn *c, const unsigned char *query, uint32_t size)
+{
+    const char *all = c->option == OPT_LIST_META ? NAMESPACE : CONTEXT;
+    return (size == strlen(CONTEXT) && memcmp(query, CONTEXT, size) == 0) ||
+           (size == strlen(all) && memcmp(query, all, size) == 0);
+}
+
+/* @return 1 the context is asked for; 0; -1: the lengths do not fit */
+static int options_queries(const struct nbd_conn *c, uint32_t at, uint32_t size)
+{
+    uint32_t count = snic_get_be32(c->in + at);
+    int any = count == 0 && c->option == OPT_LIST_META;
+    for (at += 4; count > 0; count--) {
+        uint32_t n = size - at >= 4 ? snic_get_be32(c->in + at) : UINT32_MAX;
+        if (size - at < 4 || n > size - at - 4)
+            return -1;
+        any |= options_query(c, c->in + at + 4, n);
+        at += 4 + n;
+    }
+    return at == size ? any : -1;
+}
+
+static void options_meta(struct nbd_conn *c, uint32_t size)
+{
+    unsigned char b[4 + sizeof(CONTEXT)];
+    int set = c->option == OPT_SET_META;
+    uint32_t name = size >= 8 ? snic_get_be32(c->in) : 0;
+    int any = size < 8 || name > size - 8 ? -1 : options_queries(c, 4 + name, size);
+    if (set)
+        c->meta = NULL;
+    if (!c->structured) {
+        options_error(c, ERR_INVALID, "STRUCTURED_REPLY has to come first");
+        return;
+    }
+    if (any < 0) {
+        options_error(c, ERR_INVALID, "its lengths do not fit");
+        return;
+    }
+    struct nbd_export *x = options_find(c->n, c->in + 4, name);
+    if (x == NULL) {
+        options_error(c, ERR_UNKNOWN, "no such disk here");
+        return;
+    }
+    if (any) {
+        snic_put_be32(b, set ? NBD_CONTEXT : 0);
+        memcpy(b + 4, CONTEXT, strlen(CONTEXT));
+        options_reply(c, REP_META, b, 4 + (uint32_t)strlen(CONTEXT));
+        c->meta = set ? x : c->meta;
+    }
+    options_reply(c, REP_ACK, NULL, 0);
+}
+
 static void options_option(struct nbd_conn *c, uint32_t size)
 {
     c->state = NBD_OPTION;
@@ -178,6 +254,13 @@ static void options_option(struct nbd_conn *c, uint32_t size)
     case OPT_GO:
         options_info(c, size);
         break;
+    case OPT_STRUCTURED:
+        options_structured(c, size);
+        break;
+    case OPT_LIST_META:
+    case OPT_SET_META:
+        options_meta(c, size);
+        break;
     default:
         options_error(c, ERR_UNSUP, "not spoken here");
         break;
@@ -187,7 +270,8 @@ static void options_option(struct nbd_conn *c, uint32_t size)
 static void options_flags_came(struct nbd_conn *c)
 {
     uint32_t flags = snic_get_be32(c->in);
-    if ((flags & ~3u) != 0 || (flags & 1) == 0) {
+    /* One that does not speak the fixed handshake asks by EXPORT_NAME, which is served. */
+    if ((flags & ~3u) != 0) {
         nbd_end(c, "speaks another handshake");
         return;
     }
@@ -207,8 +291,13 @@ void nbd_handshake(struct nbd_conn *c)
     case NBD_OPTION:
         size = snic_get_be32(c->in + 12);
         c->option = snic_get_be32(c->in + 8);
-        if (snic_get_be64(c->in) != NBD_IHAVEOPT || size > NBD_OPTION_MAX) {
-            nbd_end(c, "sends no option, or one that is too long");
+        if (snic_get_be64(c->in) != NBD_IHAVEOPT) {
+            nbd_end(c, "sends no option");
+        } else if (size > NBD_OPTION_MAX && c->option == OPT_EXPORT_NAME) {
+            nbd_end(c, "asks for a disk that is not here"); /* it cannot be answered */
+        } else if (size > NBD_OPTION_MAX) {
+            c->state = NBD_SKIP;
+            c->want = size;
         } else if (size == 0) {
             options_option(c, 0);
         } else {
@@ -218,6 +307,13 @@ void nbd_handshake(struct nbd_conn *c)
         break;
     case NBD_OPTION_DATA:
         options_option(c, c->want);
+        break;
+    case NBD_SKIP:
+        c->state = NBD_OPTION;
+        c->want = 16;
+        if (c->option == OPT_SET_META)
+            c->meta = NULL;
+        options_error(c, ERR_TOO_BIG, "more data than any option needs here");
         break;
     case NBD_REQUEST:
     case NBD_PAYLOAD:

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* A connection: nbd.c has bytes and requests, nbd_options.c the handshake. */
+/*
+ * A connection: nbd.c has its bytes and its end, nbd_options.c the handshake, nbd_request.c
+ * requests, nbd_status.c those for block status, nbd_reply.c what leaves.
+ */
 #ifndef SOLAR_VOLUME_NBD_PRIV_H
 #define SOLAR_VOLUME_NBD_PRIV_H
 
@@ -9,9 +12,31 @@
 
 #define NBD_MAGIC UINT64_C(0x4e42444d41474943)
 #define NBD_IHAVEOPT UINT64_C(0x49484156454f5054)
-enum { NBD_OPTION_MAX = 4096, NBD_SEND_MAX = 1024 };
+/* Of an option more bytes than that are not looked at: a name and a query of the longest that the
+ * protocol has fit. */
+enum { NBD_OPTION_MAX = 16384, NBD_SEND_MAX = 1024 };
+enum { NBD_CHUNK_HEAD = 20, NBD_WHY = 64, NBD_CONTEXT = 1 };
 
-enum nbd_state { NBD_FLAGS, NBD_OPTION, NBD_OPTION_DATA, NBD_REQUEST, NBD_PAYLOAD, NBD_ENDED };
+enum nbd_command {
+    NBD_CMD_READ = 0,
+    NBD_CMD_WRITE,
+    NBD_CMD_DISC,
+    NBD_CMD_FLUSH,
+    NBD_CMD_TRIM,
+    NBD_CMD_CACHE,
+    NBD_CMD_ZEROES,
+    NBD_CMD_STATUS
+};
+
+enum nbd_state {
+    NBD_FLAGS,
+    NBD_OPTION,
+    NBD_OPTION_DATA,
+    NBD_SKIP, /* an option's data that are too long */
+    NBD_REQUEST,
+    NBD_PAYLOAD,
+    NBD_ENDED
+};
 
 struct nbd_conn;
 
@@ -20,9 +45,13 @@ struct nbd_req {
     struct nbd_conn *c;
     struct snic_net_send_req send;
     struct snic_iov iov[2];
-    unsigned char head[16];
-    unsigned char *memory;
+    unsigned char head[NBD_CHUNK_HEAD + 6 + NBD_WHY];
+    unsigned char *memory; /* of a read, of a write's data, or of block status */
     uint64_t memory_size;
+    uint64_t offset;
+    uint32_t length;
+    uint16_t type;        /* enum nbd_command */
+    uint16_t one;         /* REQ_ONE */
     struct nbd_req *next; /* free */
 };
 
@@ -50,8 +79,11 @@ struct nbd_conn {
     uint64_t moved_ns; /* when one of them had left, or began to while there was none */
     uint64_t bytes;    /* of requests */
     int no_zeroes;
-    int gone;    /* the net has closed it */
-    int closing; /* we have */
+    int structured;          /* replies */
+    int status;              /* base:allocation may be asked for */
+    struct nbd_export *meta; /* that it was selected for */
+    int gone;                /* the net has closed it */
+    int closing;             /* we have */
     int cut;
     struct nbd_req *free;
     struct nbd_req *now; /* its payload is being received */
@@ -77,6 +109,21 @@ struct nbd {
 
 /* nbd.c */
 void nbd_end(struct nbd_conn *c, const char *why);
+/* If nothing of it is left anywhere. */
+void nbd_free(struct nbd_conn *c);
+/* In order, if it has ended and all is answered. */
+void nbd_hang_up(struct nbd_conn *c);
+/* Whatever has been received, as far as there is room. */
+void nbd_parse(struct nbd_conn *c);
+/* nbd_request.c: a header is in c->in, and a request is free for it; a write's data are there. */
+void nbd_request(struct nbd_conn *c);
+void nbd_payload(struct nbd_conn *c);
+/* nbd_status.c: q->memory has so much room, and is what it works with until it replies. */
+uint64_t nbd_status_room(void);
+void nbd_status_start(struct nbd_req *q);
+void *nbd_status_list(struct nbd_req *q, uint64_t *size);
+/* nbd_reply.c: the request is over; it is free when the reply has left. */
+void nbd_reply(struct nbd_req *q, int result);
 /* Bytes of the handshake; they are copied. It may end the connection: what state comes next is to
  * be set before. */
 void nbd_say(struct nbd_conn *c, const void *bytes, uint32_t size);

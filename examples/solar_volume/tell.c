@@ -149,10 +149,7 @@ static void why_text(const struct snic_ebs_wait *w, uint32_t why, char text[TELL
     int error = link_refused(w->segment);
     uint32_t kind = why & (TELL_NO_CATALOG - 1);
     size_t n = 0;
-    if (kind == TELL_REFUSED && error == SNIC_ENOSPC)
-        n = (size_t)snprintf(text, TELL_WHY,
-                             "the catalog at %s says that no server has room for it", te.t.control);
-    else if (kind == TELL_REFUSED && error == SNIC_EHOSTUNREACH)
+    if (kind == TELL_REFUSED && error == SNIC_EHOSTUNREACH)
         n = (size_t)snprintf(
             text, TELL_WHY,
             "the catalog at %s says that no server that is up has room for it, and "
