@@ -41,6 +41,7 @@ static int stage_sc;
 #define snic_hcache_put second_hcache_put
 #define snic_hcache_lock second_hcache_lock
 #define snic_hcache_unlock second_hcache_unlock
+#define snic_hcache_dirty second_hcache_dirty
 #define snic_hcache_drop second_hcache_drop
 #define snic_hcache_wait_arm second_hcache_wait_arm
 #define snic_hcache_recover second_hcache_recover

@@ -43,6 +43,13 @@ static void test_hcachelink_no_wait_for_what_a_failing_flush_would_free(void **s
     assert_int_equal(rig_call(&g, &req), SNIC_EAGAIN);
     assert_int_equal(rig_op(&g, SNIC_HCACHELINK_READ, ino, 0, RIG_PAGE, out), RIG_PAGE);
     assert_memory_equal(out, page, RIG_PAGE); /* what is dirty is read */
+    /* a truncation needs no entry, either, and cuts what is dirty */
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_TRUNCATE, old, 0, 12 * RIG_PAGE + 100, NULL), 0);
+    assert_int_equal(snic_fs_get(g.fs, "/old", out, sizeof(out)), 12 * RIG_PAGE + 100);
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_TRUNCATE, ino, 0, 60 * RIG_PAGE + 100, NULL), 0);
+    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_READ, ino, 60 * RIG_PAGE, RIG_PAGE, out), RIG_PAGE);
+    for (int i = 0; i < RIG_PAGE; i++)
+        assert_int_equal(out[i], i < 100 ? page[12 * RIG_PAGE + i] : 0);
     assert_int_equal(rig_op(&g, SNIC_HCACHELINK_FSYNC, ino, 0, 0, NULL), SNIC_ENOSPC);
     assert_true(snic_world_now(g.w) - since < 100000000);
     failures = snic_hcache_control_counters(snic_hcachelink_dpu_engine(g.dpu))->flush_failures;

@@ -116,7 +116,7 @@ static void lie_open(struct lie *t, uint64_t seed, int no_dpu, int local)
 static void say_to_dpu(struct lie *t)
 {
     unsigned char msg[SNIC_DMA_MSG_MAX];
-    struct hca_message m = {.type = (uint16_t)snic_rng_below(&t->rng, 10),
+    struct hca_message m = {.type = (uint16_t)snic_rng_below(&t->rng, 13),
                             .id = number(t),
                             .ino = snic_rng_below(&t->rng, 2) ? t->ino : number(t),
                             .a = number(t),
@@ -238,7 +238,7 @@ static void say_to_host(struct lie *t, int honest)
         return;
     }
     if (!honest && snic_rng_below(&t->rng, 20) == 0)
-        m.type = (uint16_t)snic_rng_below(&t->rng, 10);
+        m.type = (uint16_t)snic_rng_below(&t->rng, 13);
     if (!honest && snic_rng_below(&t->rng, 10) == 0)
         m.result = (int32_t)snic_rng_next(&t->rng);
     memset(msg, 0, sizeof(msg));

@@ -34,7 +34,7 @@
 enum { HCA_NONE, HCA_OPENING, HCA_OPEN, HCA_ENDING, HCA_OVER };
 
 /* req.step besides the types of messages: what an answer or a wake-up goes on with. */
-enum { HCA_GO = 0, HCA_FILLED = 32, HCA_BEHIND = 33, HCA_BEHIND_AGAIN = 34 };
+enum { HCA_GO = 0, HCA_FILLED = 32, HCA_BEHIND = 33, HCA_BEHIND_AGAIN = 34, HCA_CUT = 35 };
 
 /* req.slot when it has none. */
 #define SNIC_HCACHELINK__NO_SLOT UINT32_MAX

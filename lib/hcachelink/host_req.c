@@ -7,6 +7,8 @@
  *     flush of it begins and nobody fills it from the store;
  *   drops the pages behind, lets the DPU truncate the store, drops again what was filled between;
  *   and only then cuts the content of the page and gives it back.
+ * Where no entry can be had for the page (L7), it is not locked before: whoever fills it meanwhile
+ * may do so from before, so it is looked for behind that.
  */
 #include "snicstore/hcachelink.h"
 
@@ -216,7 +218,7 @@ static int hca_truncate(struct snic_hcachelink_host *h, struct snic_hcachelink_r
         int r = cut == 0 ? 0
                          : snic_hcache_lock(&h->host, req->ino, req->length >> h->page_shift,
                                             SNIC_HCACHE_DIRECT, &req->page);
-        if (r == 0) {
+        if (r == 0 || hca_full(h, r)) {
             hca_moved(req);
             req->at = hca_behind(h, req->length);
             req->step = HCA_BEHIND;
@@ -226,10 +228,21 @@ static int hca_truncate(struct snic_hcachelink_host *h, struct snic_hcachelink_r
             return 0;
         }
     }
-    if (!hca_drop(h, req, UINT64_MAX))
+    if (req->step != HCA_CUT && !hca_drop(h, req, UINT64_MAX))
         return 0;
     if (req->step == HCA_BEHIND)
         return hca_ask(h, req, HCA_TRUNCATE);
+    req->step = HCA_CUT;
+    while (cut != 0 && req->page.held == 0) { /* there was no entry for it */
+        int r = snic_hcache_lock(&h->host, req->ino, req->length >> h->page_shift,
+                                 SNIC_HCACHE_PRESENT, &req->page);
+        if (r == SNIC_ENOENT)
+            return hca_end(req, 0);
+        if (r != 0 && !hca_is_busy(r))
+            return hca_end(req, r);
+        if (r != 0 && !hca_busy(h, req, r))
+            return 0;
+    }
     if (cut != 0 && (req->page.flags & SNIC_HCACHE_NEW) == 0) {
         memset((unsigned char *)req->page.data + cut, 0, (UINT64_C(1) << h->page_shift) - cut);
         req->page.end = (uint32_t)snic_min_u64(req->page.end, cut);
