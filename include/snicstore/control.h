@@ -40,6 +40,8 @@
  *   Thin. A segment is placed when it is written first, on the next server in a circle that has
  *     free places. Until then reads of it are zeros, and ZERO and DISCARD have nothing to do: for
  *     these a client asks for it only if it is placed (SNIC_CONTROL_IF_PLACED), each time anew.
+ *     Where no server has one, what waits for it ends with SNIC_ENOSPC, at once; while a server
+ *     that may have is away, for 10 s, the client asks again (SNIC_EHOSTUNREACH).
  *
  * How a segment moves from A to B: B makes it, hidden, and copies all blocks with their versions
  * from A, while A is written on. A higher generation is recorded, and set at A, which from then on
