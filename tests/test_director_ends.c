@@ -358,24 +358,26 @@ static void test_director_slow_reader_is_bounded(void **state)
  * the others live. */
 static void test_director_hog_is_reset(void **state)
 {
+    enum { HOGS = 20 };
     (void)state;
     for (uint64_t s = 0; s < support_scale(4, 40); s++) {
-        struct dirfix_opts o = options(support_seed() * 100 + s, 5);
-        struct dirfix_client *hogs[4];
+        struct dirfix_opts o = options(support_seed() * 100 + s, HOGS + 1);
+        struct dirfix_client *hogs[HOGS];
         o.director.pool_bytes = 4u << 20;
         o.director.stall_ms = 50;
         o.local = s % 2;
         o.host_delay_ns = 3000000; /* much is asked for before the first answer */
         dirfix_open(&fix, &o);
-        for (uint32_t k = 0; k < 4; k++)
+        for (uint32_t k = 0; k < HOGS; k++)
             hogs[k] = join(&fix, k);
-        struct dirfix_client *quick = join(&fix, 4);
+        struct dirfix_client *quick = join(&fix, HOGS);
         dirfix_run(&fix, 1000000);
-        for (uint32_t k = 0; k < 4; k++) {
+        for (uint32_t k = 0; k < HOGS; k++) {
             snic_net_pause(hogs[k]->conn, 1);
             hogs[k]->paused = 1;
             for (uint32_t i = 0; i < 16; i++)
-                dirfix_send(hogs[k], DIRFIX_ECHO, 0, 0, 150000, 0); /* in all 9.6 MB of replies */
+                dirfix_send(hogs[k], DIRFIX_ECHO, 0, 0, 150000,
+                            0); /* 4 at first: 12 MB of replies */
             dirfix_pump(hogs[k]);
         }
         dirfix_run(&fix, 5000000);
@@ -383,13 +385,13 @@ static void test_director_hog_is_reset(void **state)
             dirfix_send(quick, DIRFIX_ECHO, 0, 0, 1000, 0);
         dirfix_pump(quick);
         dirfix_finish(&fix);
-        assert_int_equal(seen[4].ok, 40);
+        assert_int_equal(seen[HOGS].ok, 40);
         dirfix_run(&fix, 500000000);
         struct snic_director_stats st = dirfix_stats(&fix);
-        assert_in_range(st.hog_resets, 1, 4);
+        assert_in_range(st.hog_resets, 1, HOGS);
         assert_true(st.stalls > 0);
-        assert_int_equal(st.conns, 5 - st.hog_resets);
-        for (uint32_t k = 0; k < 4; k++) {
+        assert_int_equal(st.conns, HOGS + 1 - st.hog_resets);
+        for (uint32_t k = 0; k < HOGS; k++) {
             hogs[k]->paused = 0;
             if (hogs[k]->conn != NULL)
                 snic_net_pause(hogs[k]->conn, 0);

@@ -174,6 +174,106 @@ static void test_director_user_word_is_the_message_s(void **state)
     }
 }
 
+/* ---- Clients that do not read ---- */
+
+static void pause_client(struct dirfix_client *c)
+{
+    snic_net_pause(c->conn, 1);
+    c->paused = 1;
+}
+
+static void unpause_all(struct dirfix *f, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        f->clients[i].paused = 0;
+        if (f->clients[i].conn != NULL)
+            snic_net_pause(f->clients[i].conn, 0);
+    }
+}
+
+/** However many clients do not take their offloaded replies: others' reads are offloaded. */
+static void test_director_slow_readers_leave_pool_to_others(void **state)
+{
+    (void)state;
+    for (uint64_t s = 0; s < 4; s++) {
+        enum { SLOW = 40 };
+        struct dirfix_opts o = options(support_seed() * 100 + s, SLOW + 1);
+        struct snic_offload_stats st;
+        o.local = s % 2;
+        o.contexts = 1024;
+        o.director.pool_bytes = s < 2 ? 16u << 20 : 0; /* 0: few blocks, nothing can be copied */
+        o.director.flags = s % 3 ? SNIC_DIRECTOR_IN_ORDER : 0;
+        dirfix_open(&fix, &o);
+        struct dirfix_client *quick = join(&fix, SLOW);
+        put_keys(&fix, quick, DIRFIX_KEYS);
+        dirfix_flush_all(&fix);
+        for (uint32_t i = 0; i < SLOW; i++) {
+            struct dirfix_client *c = join(&fix, i);
+            dirfix_run(&fix, 100000);
+            pause_client(c);
+            for (uint32_t k = 0; k < 200; k++)
+                dirfix_send(c, DIRFIX_MGET, 4, (uint16_t)(k % (DIRFIX_KEYS - 4)), 0, 0);
+            dirfix_pump(c);
+        }
+        dirfix_run(&fix, 50000000);
+        uint32_t before = seen[SLOW].paths[DIRFIX_BY_DPU];
+        for (uint32_t k = 0; k < 100; k++) {
+            dirfix_send(quick, DIRFIX_MGET, 2, (uint16_t)(k % (DIRFIX_KEYS - 2)), 0, 0);
+            dirfix_pump(quick);
+            dirfix_run(&fix, 2000000);
+        }
+        dirfix_run(&fix, 10000000);
+        snic_offload_get_stats(fix.offload, &st);
+        assert_true(seen[SLOW].paths[DIRFIX_BY_DPU] - before >= 99);
+        assert_true(st.pool_free > 0);
+        unpause_all(&fix, SLOW);
+        dirfix_finish(&fix);
+        dirfix_close(&fix);
+    }
+}
+
+/** Clients that do not read and fill all memory stop others for stall_ms once, not each. */
+static void test_director_hogs_go_one_behind_the_other(void **state)
+{
+    (void)state;
+    for (uint64_t s = 0; s < 4; s++) {
+        enum { SLOW = 30 };
+        struct dirfix_opts o = options(support_seed() * 100 + s, SLOW + 1);
+        struct dirfix_client *quick;
+        uint64_t began, ended = 0;
+        o.local = s % 2;
+        o.director.pool_bytes = 4u << 20;
+        o.director.stall_ms = 50;
+        o.host_delay_ns = 3000000; /* much is asked for before the first answer */
+        dirfix_open(&fix, &o);
+        quick = join(&fix, SLOW);
+        for (uint32_t i = 0; i < SLOW; i++) {
+            struct dirfix_client *c = join(&fix, i);
+            dirfix_run(&fix, 100000);
+            pause_client(c);
+            for (uint32_t k = 0; k < 10; k++)
+                dirfix_send(c, DIRFIX_ECHO, 0, 0, 150000, 0);
+            dirfix_pump(c);
+        }
+        began = snic_world_now(fix.w);
+        for (uint32_t k = 0; k < 200; k++) { /* one at a time */
+            uint32_t ok = seen[SLOW].ok;
+            dirfix_send(quick, DIRFIX_ECHO, 0, 0, 1000, 0);
+            dirfix_pump(quick);
+            while (seen[SLOW].ok == ok)
+                assert_int_equal(dirfix_step(&fix), 1);
+            ended = snic_world_now(fix.w);
+        }
+        struct snic_director_stats st = dirfix_stats(&fix);
+        assert_true(st.stalls > 0 && st.hog_resets >= 3);
+        /* 200 answers of 1.5 ms on average, and the time that the first hog was given. */
+        assert_true(ended - began < 200 * UINT64_C(2000000) + 6 * UINT64_C(50000000));
+        unpause_all(&fix, SLOW);
+        dirfix_finish(&fix);
+        dirfix_close(&fix);
+    }
+}
+
 /** Doors of different loops cannot be joined: two threads would run one engine. */
 static void test_director_doors_of_other_loops_are_refused(void **state)
 {
@@ -215,6 +315,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_director_long_messages_survive_ends),
         cmocka_unit_test(test_director_answer_waits_for_barrier),
         cmocka_unit_test(test_director_user_word_is_the_message_s),
+        cmocka_unit_test(test_director_slow_readers_leave_pool_to_others),
+        cmocka_unit_test(test_director_hogs_go_one_behind_the_other),
         cmocka_unit_test(test_director_doors_of_other_loops_are_refused),
     };
     return SUPPORT_MAIN(argc, argv, tests);

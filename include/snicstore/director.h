@@ -29,13 +29,19 @@
  *   next one of all if the message was a SWITCH.
  * - Replies leave in the order of the requests (SNIC_DIRECTOR_IN_ORDER) or as
  *   they come, never mixed (protocols with request ids).
- * - A connection has at most pending_max messages under way and stops reading
- *   when it holds conn_bytes of replies that its client does not take. Its
- *   replies that the host has sent by then are kept, in memory shared by all. If
- *   that runs out, the host is not heard until there is room again; if there is
- *   none after stall_ms, the connection that holds most and moved less than
- *   64 KiB meanwhile is reset (hog_resets). The same for a client that stops in
- *   the middle of a long message while others wait for the memory it holds.
+ * - A connection has at most pending_max messages under way, and stops reading
+ *   when it holds conn_bytes of replies that its client does not take, or a quarter
+ *   of what is left of the memory shared by all. Its replies that the host has sent
+ *   by then are kept there. If that runs out, the host is not heard until there is
+ *   room again (stalls), and of the connections that hold some and moved less than
+ *   64 KiB for stall_ms (an eighth of it, when memory has been short for so long)
+ *   the one that holds most is reset, until there is room (hog_resets). The same
+ *   for a client that stops in the middle of a long message while others wait for
+ *   the memory it holds.
+ * - The offload engine's pool is shared the same way: what a connection reads, and
+ *   what its client does not take, is at most about a quarter of what is free there;
+ *   beyond, its messages wait. Where half of the pool is in use, replies are copied
+ *   out of it (copied_out).
  *
  * When the host dies (channel upstream), its unanswered messages are answered
  * with host_gone(), in order; a client that has already got part of such a reply
@@ -250,13 +256,14 @@ struct snic_director_stats {
     uint64_t hosts;           /**< hosts that attached by a channel                         */
     uint64_t stale_replies;   /**< from the host, for messages that are not waiting         */
     uint64_t stalls;          /**< times that the host was not heard for want of memory     */
-    uint64_t hog_resets;
-    uint64_t records_down; /**< channel messages to and from the host                    */
+    uint64_t hog_resets;      /**< clients reset because they did not move and memory ran out  */
+    uint64_t records_down;    /**< channel messages to and from the host                    */
     uint64_t records_up;
     uint64_t invalidations; /**< and cache entries that the host sent                     */
     uint64_t blocks_free;   /**< of pool_bytes, now                                       */
     uint64_t host_refused;  /**< net upstream: connections that could not be made         */
     uint64_t host_ended;    /**< and that the host ended first                            */
+    uint64_t copied_out;    /**< offloaded replies copied because the engine's pool was low  */
 };
 /** Copy the counters out. [owner] */
 SNIC_API void snic_director_get_stats(const struct snic_director *d,

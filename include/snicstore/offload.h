@@ -306,6 +306,10 @@ SNIC_API void snic_offload_release(struct snic_offload *o, struct snic_offload_j
 /** Contexts in use: reads of jobs that are not released. [owner] */
 SNIC_API uint32_t snic_offload_active(const struct snic_offload *o) SNIC_NONNULL(1);
 
+/** Bytes of the pool, and those that are free now. [owner] */
+SNIC_API uint64_t snic_offload_pool_bytes(const struct snic_offload *o) SNIC_NONNULL(1);
+SNIC_API uint64_t snic_offload_pool_free(const struct snic_offload *o) SNIC_NONNULL(1);
+
 struct snic_offload_stats {
     uint64_t submitted;
     uint64_t completed;

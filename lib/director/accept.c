@@ -78,7 +78,7 @@ static void director_conn_init(struct snic_director_conn *c)
     director_out_init(&c->host, c);
     c->id = ++d->serial;
     c->user = c->frame_state = c->reply_state = 0;
-    c->mem = c->progress = c->mark = 0;
+    c->mem = c->job_bytes = c->progress = c->mark = c->mark_ns = 0;
     c->part = NULL;
     c->part_size = c->part_cap = 0;
     c->decided = c->tried = 0;
@@ -92,6 +92,7 @@ static void director_conn_init(struct snic_director_conn *c)
     c->window = (uint32_t)snic_min_u64(d->opts.pending_max, SNIC_DIRECTOR__WINDOW);
     c->reply = 0;
     c->raw = c->closing = c->dead = c->known = c->notify = c->ended = 0;
+    c->evicted = 0;
     c->used = 1;
     c->task.deficit = 0;
     snic_link_append(&d->all, &c->link);

@@ -34,7 +34,7 @@ void director_conn_consume(struct snic_director_conn *c)
 static int director_conn_room(struct snic_director_conn *c)
 {
     struct snic_director *d = c->d;
-    if (c->pending >= c->window || c->mem >= d->opts.conn_bytes) {
+    if (c->pending >= c->window || c->mem >= director_share(c)) {
         c->wait_for |= SNIC_DIRECTOR__WAIT_BOUND;
         return 0;
     }
@@ -206,6 +206,19 @@ static int director_frame_head(struct snic_director_conn *c)
 /* ---- Routing ---- */
 
 /*
+ * Would @c have more than its share of the engine's pool, in replies that its client does not take
+ * and in reads under way? Then it waits for these: nobody else has to.
+ */
+static int director_offload_unfair(const struct snic_director_conn *c)
+{
+    uint64_t held = c->job_bytes + (uint64_t)c->offloading * c->reply;
+    uint64_t kept = snic_offload_pool_bytes(c->d->offload) / 4; /* for those that hold nothing */
+    uint64_t rest = snic_offload_pool_free(c->d->offload);
+    rest = rest > kept ? rest - kept : 0;
+    return held > rest / SNIC_DIRECTOR__SHARE;
+}
+
+/*
  * Give the message at hand to the engine; 0 when it says no. What it may hand back is sent to a net
  * host as a whole, so that must be short; a channel takes any in pieces.
  */
@@ -236,6 +249,9 @@ static int director_route(struct snic_director_conn *c)
     if (c->route == SNIC_DIRECTOR_DPU && !c->tried && d->offload != NULL) {
         if (c->barriers > 0) {
             d->stats.barrier_blocked++;
+        } else if (director_offload_unfair(c)) {
+            c->wait_for |= SNIC_DIRECTOR__WAIT_POOL;
+            return 0;
         } else if (c->offloading >= SNIC_DIRECTOR__OFFLOADS) {
             c->wait_for |= SNIC_DIRECTOR__WAIT_OFFLOAD;
             return 0;
@@ -427,6 +443,17 @@ static void director_end_close(struct director_end *e)
     }
 }
 
+/* Has what the connection itself can do about its waiting been done? */
+static int director_conn_may_go_on(const struct snic_director_conn *c)
+{
+    if ((c->wait_for & SNIC_DIRECTOR__WAIT_POOL) && !director_offload_unfair(c))
+        return 1;
+    if (c->host.in_count > 0) /* what the host has sent may be what all wait for */
+        return c->mem <= c->d->opts.conn_bytes / 2;
+    return (c->wait_for & SNIC_DIRECTOR__WAIT_BOUND) && c->pending < c->window &&
+           c->mem <= director_share(c) / 2;
+}
+
 /* Everything that should happen when there is nothing more to send, or nothing more at all. */
 void director_conn_check(struct snic_director_conn *c)
 {
@@ -452,9 +479,7 @@ void director_conn_check(struct snic_director_conn *c)
         if (c->client.cursor == NULL)
             director_end_close(&c->client);
     }
-    if (c->mem <= c->d->opts.conn_bytes / 2 && snic_link_alone(&c->wait) &&
-        (((c->wait_for & SNIC_DIRECTOR__WAIT_BOUND) && c->pending < c->window) ||
-         c->host.in_count > 0)) /* what the host has sent may be what all wait for */
+    if (snic_link_alone(&c->wait) && director_conn_may_go_on(c))
         director_ready(c);
 }
 
@@ -508,7 +533,7 @@ static void director_client_recv(void *ctx, struct snic_net_conn *n, struct snic
     struct snic_director_conn *c = ctx;
     (void)n;
     c->d->stats.recv_bytes += b->size;
-    c->progress += b->size;
+    director_moved(c, b->size);
     if (c->dead || c->closing || (c->client.eof && !c->raw)) {
         snic_net_put(c->d->net, b);
         return;

@@ -57,7 +57,8 @@ static int director_divide(struct director_layout *l, const struct snic_director
     for (uint32_t size = SNIC_DIRECTOR__TIER_0; size < big && size <= SNIC_DIRECTOR__TIER_1;
          size *= SNIC_DIRECTOR__TIER_1 / SNIC_DIRECTOR__TIER_0) {
         l->tier_size[l->tiers] = size;
-        l->tier_count[l->tiers++] = (uint32_t)snic_max_u64(1, rest / 8 / size);
+        l->tier_count[l->tiers++] =
+            (uint32_t)snic_min_u64(o->conns_max, snic_max_u64(1, rest / 8 / size));
     }
     l->tier_size[l->tiers] = big;
     l->tier_count[l->tiers++] =
@@ -353,7 +354,7 @@ static uint64_t director_check_conn(const struct snic_director_conn *c, uint64_t
             jobs += s->job->bytes;
     }
     if (listed > c->pending || offloads != c->offloading || barriers != c->barriers ||
-        c->mem != blocks * SNIC_DIRECTOR__BLOCK + jobs)
+        c->mem != blocks * SNIC_DIRECTOR__BLOCK + jobs || c->job_bytes != jobs)
         return UINT64_MAX / 2;
     *slots += c->pending;
     return blocks;

@@ -19,6 +19,8 @@
 #define SNIC_DIRECTOR__LISTENERS 16
 #define SNIC_DIRECTOR__PROGRESS 65536 /* bytes a connection must move in stall_ms */
 #define SNIC_DIRECTOR__MESSAGE_COST 64
+/* What one connection holds of the blocks, or the engine's pool: at most this part of the rest. */
+#define SNIC_DIRECTOR__SHARE 4
 
 /* ---- Bytes on their way out ---- */
 
@@ -110,7 +112,7 @@ struct director_end {
 };
 
 /* Why a connection does not go on with its messages. */
-#define SNIC_DIRECTOR__WINDOW 16u      /* messages under way of a new connection */
+#define SNIC_DIRECTOR__WINDOW 4u       /* messages under way of a new connection */
 #define SNIC_DIRECTOR__WAIT_BOUND 1u   /* its own: window, conn_bytes */
 #define SNIC_DIRECTOR__WAIT_OFFLOAD 2u /* a barrier, for offloaded messages before it */
 #define SNIC_DIRECTOR__WAIT_SLOT 4u
@@ -118,9 +120,11 @@ struct director_end {
 #define SNIC_DIRECTOR__WAIT_TIER 16u
 #define SNIC_DIRECTOR__WAIT_CHANNEL 32u
 #define SNIC_DIRECTOR__WAIT_BARRIER 64u /* an answer, or a message behind a SWITCH */
-/* What ends with a reply of the connection's own. */
+#define SNIC_DIRECTOR__WAIT_POOL 128u   /* it holds its share of the engine's pool */
+/* What ends with a reply of the connection's own, or when it is sent. */
 #define SNIC_DIRECTOR__WAIT_OWN                                                                    \
-    (SNIC_DIRECTOR__WAIT_BOUND | SNIC_DIRECTOR__WAIT_OFFLOAD | SNIC_DIRECTOR__WAIT_BARRIER)
+    (SNIC_DIRECTOR__WAIT_BOUND | SNIC_DIRECTOR__WAIT_OFFLOAD | SNIC_DIRECTOR__WAIT_BARRIER |       \
+     SNIC_DIRECTOR__WAIT_POOL)
 
 struct snic_director_conn {
     struct snic_director *d;
@@ -134,9 +138,11 @@ struct snic_director_conn {
     uint64_t user;
     uint64_t frame_state;
     uint64_t reply_state;
-    uint64_t mem;      /* bytes of blocks and jobs it holds */
-    uint64_t progress; /* bytes received and sent */
-    uint64_t mark;     /* progress when the stall timer was armed */
+    uint64_t mem;       /* bytes of blocks and jobs it holds */
+    uint64_t job_bytes; /* of these, of the engine's pool */
+    uint64_t progress;  /* bytes received and sent */
+    uint64_t mark;      /* progress at mark_ns: I5 in memory.c */
+    uint64_t mark_ns;
     /* the message being assembled, when it spans buffers */
     unsigned char *part;
     uint32_t part_size;
@@ -168,6 +174,7 @@ struct snic_director_conn {
     uint8_t known;   /* to the host */
     uint8_t notify;  /* the host must hear of the end */
     uint8_t ended;   /* the net host has closed; some of its bytes are still to be read */
+    uint8_t evicted; /* reset for the memory it holds, which is still to come back */
     uint8_t used;
 };
 
@@ -211,6 +218,8 @@ struct snic_director {
     struct snic_link wait_channel;
     struct snic_loop_poller poller;
     struct snic_timer stall;
+    uint64_t stall_since_ns; /* memory has run out since then, again and again */
+    uint64_t stall_last_ns;
     struct snic_timer drain;
     void (*drained)(void *ctx);
     void *drained_ctx;
@@ -246,6 +255,9 @@ int director_part_grow(struct snic_director_conn *c, uint32_t want);
 void director_part_give(struct snic_director_conn *c);
 void director_wait(struct snic_director_conn *c, struct snic_link *list, uint32_t why);
 void director_wake(struct snic_director *d, struct snic_link *list, uint32_t why);
+uint64_t director_share(const struct snic_director_conn *c);
+void director_hold(struct snic_director_conn *c, uint64_t bytes);
+void director_moved(struct snic_director_conn *c, uint64_t bytes);
 void director_stall_check(struct snic_director *d);
 void director_stall_fire(struct snic_timer *t, uint64_t now_ns);
 
@@ -271,6 +283,7 @@ int director_reply_text(struct director_slot *s, const void *text, uint32_t size
 uint32_t director_reply_bytes(struct director_slot *s, const void *data, uint32_t size);
 void director_reply_done(struct director_slot *s);
 void director_reply_gone(struct director_slot *s);
+void director_job_release(struct director_slot *s);
 void director_reply_unblock(struct director_slot *s);
 void director_reply_gone_all(struct snic_director_conn *c, uint32_t net);
 void director_reply_cut(struct snic_director_conn *c);

@@ -11,6 +11,9 @@
  *     is armed.
  * I4  What was given back last is taken first, and only when there is none the next that was never
  *     used: the pool costs as much memory as was ever needed at once, whatever its size.
+ * I5  mark_ns is when the connection last completed SNIC_DIRECTOR__PROGRESS bytes, received or
+ * sent, or began to hold memory. One that holds some and has not moved for stall_ms is a hog; where
+ *     memory has been short for so long already, one that has not moved for an eighth of it.
  */
 #include "director/director_priv.h"
 
@@ -39,6 +42,40 @@ void director_wake(struct snic_director *d, struct snic_link *list, uint32_t why
 
 /* ---- Blocks ---- */
 
+/*
+ * What @c may hold before it takes another message: however many others hold theirs and do not
+ * move, some is left.
+ */
+uint64_t director_share(const struct snic_director_conn *c)
+{
+    const struct snic_director *d = c->d;
+    /* Enough for short replies of those that hold nothing: hogs leave it alone. */
+    uint64_t kept = snic_min_u64(2 * (uint64_t)d->opts.conns_max, d->blocks_count / 4);
+    uint64_t rest = d->blocks_free > kept ? d->blocks_free - kept : 0;
+    rest = rest * SNIC_DIRECTOR__BLOCK / SNIC_DIRECTOR__SHARE;
+    return snic_min_u64(c->d->opts.conn_bytes, snic_max_u64(rest, 2 * SNIC_DIRECTOR__BLOCK));
+}
+
+/* @c holds @bytes more. I5 */
+void director_hold(struct snic_director_conn *c, uint64_t bytes)
+{
+    if (c->mem == 0) {
+        c->mark = c->progress;
+        c->mark_ns = snic_loop_now(c->d->loop);
+    }
+    c->mem += bytes;
+}
+
+/* @c received or sent @bytes. I5 */
+void director_moved(struct snic_director_conn *c, uint64_t bytes)
+{
+    c->progress += bytes;
+    if (c->progress - c->mark >= SNIC_DIRECTOR__PROGRESS) {
+        c->mark = c->progress;
+        c->mark_ns = snic_loop_now(c->d->loop);
+    }
+}
+
 /* A block for @c, unless no more than @reserve are left. */
 struct director_block *director_block_take(struct snic_director_conn *c, uint32_t reserve)
 {
@@ -49,7 +86,7 @@ struct director_block *director_block_take(struct snic_director_conn *c, uint32_
     if (n == NULL) /* I4 */
         n = &d->blocks[d->blocks_made++].piece.node;
     d->blocks_free--;
-    c->mem += SNIC_DIRECTOR__BLOCK;
+    director_hold(c, SNIC_DIRECTOR__BLOCK);
     struct director_piece *p = SNIC_CONTAINER(n, struct director_piece, node);
     n->next = NULL;
     p->kind = DIRECTOR_PIECE_BLOCK;
@@ -174,6 +211,8 @@ int director_part_grow(struct snic_director_conn *c, uint32_t want)
             director_wait(c, &t->waiters, SNIC_DIRECTOR__WAIT_TIER);
             return 0;
         }
+        c->mark = c->progress;
+        c->mark_ns = snic_loop_now(d->loop);
         mem = (unsigned char *)n;
         cap = t->size;
         tier = (uint8_t)(1 + (t - d->tiers));
@@ -219,19 +258,6 @@ static int director_stall_any(const struct snic_director *d)
     return any;
 }
 
-/* I3 */
-void director_stall_check(struct snic_director *d)
-{
-    if (d->stall.armed || !director_stall_any(d))
-        return;
-    for (struct snic_link *l = d->all.next; l != &d->all; l = l->next) {
-        struct snic_director_conn *c = SNIC_CONTAINER(l, struct snic_director_conn, link);
-        c->mark = c->progress;
-    }
-    snic_loop_arm(d->loop, &d->stall,
-                  snic_loop_now(d->loop) + (uint64_t)d->opts.stall_ms * 1000000);
-}
-
 /* What @c keeps from others. */
 static uint64_t director_stall_held(const struct snic_director_conn *c)
 {
@@ -239,26 +265,52 @@ static uint64_t director_stall_held(const struct snic_director_conn *c)
     return c->mem + part + (uint64_t)c->pending * sizeof(struct director_slot);
 }
 
-/* Memory ran out and did not come back: whoever holds most and does not move has to go. */
-void director_stall_fire(struct snic_timer *t, uint64_t now_ns)
+/* The hog that holds most; NULL: none, or one was reset and its memory is still to come back. */
+static struct snic_director_conn *director_stall_hog(struct snic_director *d)
 {
-    struct snic_director *d = SNIC_CONTAINER(t, struct snic_director, stall);
+    uint64_t now = snic_loop_now(d->loop);
+    uint64_t stall_ns = (uint64_t)d->opts.stall_ms * 1000000;
+    uint64_t grace = now - d->stall_since_ns >= stall_ns ? stall_ns / 8 : stall_ns;
     struct snic_director_conn *hog = NULL;
-    (void)now_ns;
-    if (!director_stall_any(d))
-        return;
     for (struct snic_link *l = d->all.next; l != &d->all; l = l->next) {
         struct snic_director_conn *c = SNIC_CONTAINER(l, struct snic_director_conn, link);
-        if (c->dead || c->progress - c->mark >= SNIC_DIRECTOR__PROGRESS)
+        if (c->evicted && !c->dead)
+            return NULL;
+        if (c->dead || now - c->mark_ns < grace)
             continue;
         if (c->mem == 0 && c->part_tier == 0 && snic_link_alone(&d->wait_slot))
             continue; /* it only waits, as the others do */
-        if (hog == NULL || director_stall_held(c) > director_stall_held(hog))
+        if (director_stall_held(c) > 0 &&
+            (hog == NULL || director_stall_held(c) > director_stall_held(hog)))
             hog = c;
     }
-    if (hog != NULL && director_stall_held(hog) > 0) {
+    return hog;
+}
+
+/*
+ * I3. Memory ran out: the hog that holds most has to go, at once when there is one, and the next
+ * when its memory does not suffice.
+ */
+void director_stall_check(struct snic_director *d)
+{
+    uint64_t now = snic_loop_now(d->loop);
+    uint64_t stall_ns = (uint64_t)d->opts.stall_ms * 1000000;
+    if (d->stall.armed || !director_stall_any(d))
+        return;
+    if (d->stall_since_ns == 0 || now - d->stall_last_ns > stall_ns)
+        d->stall_since_ns = now;
+    d->stall_last_ns = now;
+    struct snic_director_conn *hog = director_stall_hog(d);
+    if (hog != NULL) {
+        hog->evicted = 1;
         d->stats.hog_resets++;
         director_conn_abort(hog);
     }
-    director_stall_check(d);
+    snic_loop_arm(d->loop, &d->stall, now + snic_max_u64(stall_ns / 16, 1000000));
+}
+
+void director_stall_fire(struct snic_timer *t, uint64_t now_ns)
+{
+    (void)now_ns;
+    director_stall_check(SNIC_CONTAINER(t, struct snic_director, stall));
 }

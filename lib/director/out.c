@@ -161,9 +161,7 @@ static void director_piece_free(struct snic_director_conn *c, struct director_pi
         return;
     }
     struct director_slot *s = (struct director_slot *)p;
-    c->mem -= s->job->bytes;
-    snic_offload_release(c->d->offload, s->job);
-    s->job = NULL;
+    director_job_release(s);
     director_slot_give(s);
 }
 
@@ -257,7 +255,7 @@ static void director_out_sent(struct snic_net_send_req *r)
     e->busy--;
     if (r->result != 0)
         return; /* closed follows, and drops the queue */
-    c->progress += left;
+    director_moved(c, left);
     if (e == &c->client)
         c->d->stats.sent_bytes += left;
     while (left > 0) { /* I2 */

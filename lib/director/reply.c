@@ -192,7 +192,7 @@ void director_reply_advance(struct snic_director_conn *c)
  */
 static void director_reply_window(struct snic_director_conn *c, uint32_t bytes)
 {
-    uint64_t bytes_max = c->d->opts.conn_bytes;
+    uint64_t bytes_max = director_share(c);
     uint64_t most;
     c->reply = (uint32_t)snic_max_u64(bytes, c->reply - c->reply / 4);
     most = snic_min_u64(c->d->opts.pending_max, bytes_max / snic_max_u64(c->reply, 1));
@@ -319,11 +319,8 @@ void director_reply_drop(struct snic_director_conn *c)
         if (s->state == DIRECTOR_SLOT_OFFLOAD || s->state == DIRECTOR_SLOT_RETRY)
             continue; /* comes back by itself */
         director_reply_unblock(s);
-        if (s->job != NULL) {
-            c->mem -= s->job->bytes;
-            snic_offload_release(c->d->offload, s->job);
-            s->job = NULL;
-        }
+        if (s->job != NULL)
+            director_job_release(s);
         director_slot_give(s);
     }
 }
@@ -341,20 +338,51 @@ static void director_reply_orphan(struct director_slot *s, struct snic_offload_j
     director_conn_check(c);
 }
 
+/* Return the job of @s, whose bytes were counted as its connection's. */
+void director_job_release(struct director_slot *s)
+{
+    struct snic_director_conn *c = s->conn;
+    c->mem -= s->job->bytes;
+    c->job_bytes -= s->job->bytes;
+    snic_offload_release(c->d->offload, s->job);
+    s->job = NULL;
+}
+
+/*
+ * Copy the reply instead of sending it from the engine's pool? Short ones always, as far as there
+ * are blocks; all where the pool runs low: a client that does not read holds blocks then, not
+ * what everybody's reads need.
+ */
+static int director_reply_copies(const struct snic_director_conn *c,
+                                 const struct snic_offload_job *job)
+{
+    struct snic_director *d = c->d;
+    uint32_t blocks = job->bytes / SNIC_DIRECTOR__DATA + 2;
+    if (job->bytes <= SNIC_DIRECTOR__COPY)
+        return d->blocks_free > SNIC_DIRECTOR__RESERVE;
+    if (snic_offload_pool_free(d->offload) >= snic_offload_pool_bytes(d->offload) / 2 ||
+        d->blocks_free < blocks + 4 * SNIC_DIRECTOR__RESERVE ||
+        c->mem + job->bytes > director_share(c))
+        return 0;
+    d->stats.copied_out++;
+    return 1;
+}
+
 static void director_reply_sent(struct director_slot *s, struct snic_offload_job *job)
 {
     struct snic_director_conn *c = s->conn;
     struct snic_director *d = c->d;
     d->stats.offloaded++;
     c->offloading--;
-    if (job->bytes <= SNIC_DIRECTOR__COPY && d->blocks_free > SNIC_DIRECTOR__RESERVE) {
+    if (director_reply_copies(c, job)) {
         for (uint32_t i = 0; i < job->iov_count; i++)
             (void)director_reply_bytes(s, job->iov[i].base, (uint32_t)job->iov[i].size);
         snic_offload_release(d->offload, job);
     } else {
         s->job = job;
         s->bytes = (uint32_t)snic_min_u64(job->bytes, UINT32_MAX);
-        c->mem += job->bytes;
+        director_hold(c, job->bytes);
+        c->job_bytes += job->bytes;
         (void)director_reply_current(s);
     }
     director_reply_done(s);

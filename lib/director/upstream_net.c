@@ -162,7 +162,7 @@ static void director_net_recv(void *ctx, struct snic_net_conn *n, struct snic_ne
 {
     struct snic_director_conn *c = ctx;
     (void)n;
-    c->progress += b->size;
+    director_moved(c, b->size);
     if (c->dead || (c->closing && !c->raw)) {
         snic_net_put(c->d->net, b);
         return;

@@ -563,6 +563,16 @@ uint32_t snic_offload_active(const struct snic_offload *o)
     return o->active;
 }
 
+uint64_t snic_offload_pool_bytes(const struct snic_offload *o)
+{
+    return (uint64_t)o->pool.blocks * o->pool.block;
+}
+
+uint64_t snic_offload_pool_free(const struct snic_offload *o)
+{
+    return o->pool.bytes_free;
+}
+
 void snic_offload_get_stats(const struct snic_offload *o, struct snic_offload_stats *out)
 {
     *out = o->stats;
