@@ -110,8 +110,8 @@ MUTATIONS = [
     ("who gave its number back has it still", "client.c",
      "c->server[k].number = SNIC_CONTROL__NIL;", ";", NUMBERS, "*rounds*"),
     ("no number is given back where segments are", "client.c",
-     "for (int with = 0; with <= (forget != 0); with++) {", "for (int with = 0; with < 1; with++) {",
-     NUMBERS, "*more_servers*"),
+     "for (int with = 0; with <= (forget != 0); with++) {",
+     "for (int with = 0; with < 1; with++) {", NUMBERS, "*more_servers*"),
     ("a store goes to an older state of its catalog", "agent.c",
      "r = SNIC_ESTALE; /* an older", "r = 0; /* an older", ALL, "*another_catalog*"),
 ]
