@@ -181,6 +181,16 @@ static void test_kvfs_cache_full_store_ends_waits(void **state)
     keep(3);
     for (uint32_t f = 0; f < FILES; f++)
         check_all(f);
+    o = op_new(SNIC_KVFS_SETATTR,
+               2); /* makes room; what could not be written out goes, and is told */
+    o->call->r.k.set_mask = SNIC_KVFS_SET_SIZE;
+    o->call->r.k.attr.size = 3 * KC_PAGE + 5;
+    assert_int_equal(op_soon(o), 0);
+    forget(2);
+    w.size[2] = 3 * KC_PAGE + 5;
+    check_all(2);
+    assert_int_equal(op_soon(op_new(SNIC_KVFS_FSYNC, 2)), SNIC_ENOSPC);
+    assert_int_equal(op_soon(op_new(SNIC_KVFS_FSYNC, 2)), 0);
     w.config.cache_mb = 1;
     full_end(filler);
     for (uint32_t f = 0; f < FILES; f++)

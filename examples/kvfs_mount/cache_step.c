@@ -172,12 +172,25 @@ static void step_accepted(struct km_cache *k, const struct km_call *c, struct kc
         kc_inode_dirty(k, i, 0);
 }
 
+/* It makes room: a full store is no reason to refuse it. */
+static int step_shrinks(const struct km_call *c, const struct kc_inode *i)
+{
+    const struct snic_kvfs_req *r = &c->r.k;
+
+    if (c->cached.kind != KC_CHANGE)
+        return 0;
+    if (r->kind == SNIC_KVFS_FALLOCATE)
+        return (r->flags & SNIC_KVFS_FALLOC_PUNCH) != 0;
+    return r->kind == SNIC_KVFS_SETATTR && i->sized && r->attr.size < i->size;
+}
+
 /* It was tried just now, for another request that could do without as little. */
 static int step_hopeless(const struct km_cache *k, const struct km_call *c,
                          const struct kc_inode *i)
 {
     return (c->cached.wants & (KC_WANTS_ERROR | KC_WANTS_ZERO)) == 0 &&
-           c->cached.kind != KC_SWEEP && snic_loop_now(k->m->loop) < i->refused_ns;
+           c->cached.kind != KC_SWEEP && !step_shrinks(c, i) &&
+           snic_loop_now(k->m->loop) < i->refused_ns;
 }
 
 /* @return 1: go on; 0: it waits */
@@ -223,12 +236,14 @@ static int step_flushed(struct km_cache *k, struct km_call *c, struct kc_inode *
     return 1;
 }
 
-/* It could not be written: who throws the bytes away does not mind; who leaves has to; who is told
-   of it was the one that they were kept for. */
+/* It could not be written: who throws the bytes away does not mind; who leaves has to, and who
+   makes room; who is told of it was the one that they were kept for. */
 static int step_forget(struct km_cache *k, struct km_call *c)
 {
-    if (c->cached.error == 0 ||
-        ((c->cached.wants & (KC_WANTS_ZERO | KC_WANTS_ERROR)) == 0 && c->cached.kind != KC_SWEEP)) {
+    int goes = (c->cached.wants & (KC_WANTS_ZERO | KC_WANTS_ERROR)) != 0 ||
+               c->cached.kind == KC_SWEEP || step_shrinks(c, c->cached.inode);
+
+    if (c->cached.error == 0 || !goes) {
         c->cached.step = KC_TIMES;
         return 1;
     }
