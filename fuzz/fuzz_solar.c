@@ -246,7 +246,7 @@ static void fuzz_open(struct fuzz *f)
     must(snic_solar_init(&f->c, mem, size, &o, f->now) == 0);
     must(snic_solar_target_init(&f->t, kmem, ksize, &k, f->now) == 0);
     must(snic_solar_server_add(f->c, 0, f->now) == 0);
-    must(!sealed || snic_solar_server_auth(f->c, 0, &keys[4], 0) == 0);
+    must(!sealed || snic_solar_server_auth(f->c, 0, &keys[4], 0, 0) == 0);
     must(snic_solar_attach(f->c, 0, &d, f->now) == 0);
 }
 

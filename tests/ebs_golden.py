@@ -46,13 +46,13 @@ def part(kind):
         return b""
     if kind.startswith("HELLO"):
         epoch = 7 if kind == "HELLO" else 0
-        last = 0xacc0000000000001 if kind == "HELLO" else 0x5eed000000000002
+        last = 0xacc00001 << 32 if kind == "HELLO" else 0x5eed000000000002
         return struct.pack(">BBHIIIQQQQIIQ", 1, 2, 0, 0xfeedface, 0xf, epoch, 0x0f1e2d3c4b5a6978,
                            0x8877665544332211, PROOF, 0x1020304050607080, 0x99, 4320, last)
     if kind == "RESET":
         return struct.pack(">QBBHI48x", 0x8877665544332211, 1, 3, 0, 2500)
     if kind.startswith("PROBE"):
-        return struct.pack(">IIQ32xQ8x", 224, 0, 0x0f1e2d3c4b5a6978, PROOF)
+        return struct.pack(">IIQ32xQII", 224, 0, 0x0f1e2d3c4b5a6978, PROOF, 0x99, 0xacc00001)
     if kind == "NAK":
         return struct.pack(">IHHQ48x", 1500, 0x8000, 0, PROOF)
     return block(kind)

@@ -56,7 +56,7 @@ static void sample_hello(struct snic_ebs_hello *h, unsigned type)
     h->key_id = 0x99;
     h->proof = UINT64_C(0x0ddc0ffeebadf00d);
     if (type == SNIC_EBS_HELLO)
-        h->account = UINT64_C(0xacc0000000000001);
+        h->account = 0xacc00001;
     else
         h->key_nonce = UINT64_C(0x5eed000000000002);
 }
@@ -80,6 +80,8 @@ static void sample_part(struct snic_ebs_header *h, unsigned type)
         h->u.probe.probe_bytes = 224;
         h->u.probe.nonce = UINT64_C(0x0f1e2d3c4b5a6978);
         h->u.probe.proof = UINT64_C(0x0ddc0ffeebadf00d);
+        h->u.probe.key_id = 0x99;
+        h->u.probe.account = 0xacc00001;
         break;
     case SNIC_EBS_NAK:
         h->u.nak.retry_us = 1500;

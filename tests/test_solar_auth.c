@@ -145,6 +145,102 @@ static void test_solar_auth_replayed_packets_are_refused(void **state)
     duo_close(d);
 }
 
+/* ---- A secret for each client ---- */
+
+static struct solar_toy_key theirs[3] = {{{31, 1}}, {{31, 2}}, {{31, 3}}};
+
+static void *auth_secret_of(void *ctx, uint32_t key_id, uint32_t account)
+{
+    assert_ptr_equal(ctx, theirs);
+    return key_id == 5 && account >= 1 && account <= 3 ? &theirs[account - 1] : NULL;
+}
+
+static struct duo *accounts_open(uint32_t account, struct solar_toy_key *has)
+{
+    struct duo *d = &duo;
+    memset(d, 0, sizeof(*d));
+    for (size_t i = 0; i < sizeof(block); i++)
+        block[i] = (unsigned char)(i * 11 + i / 256);
+    d->o.flags = d->k.flags = SNIC_SOLAR_AUTH;
+    d->o.sec = d->k.sec = &solar_toy_ops;
+    d->o.wire_keys[0] = &keys[0];
+    d->o.wire_keys[1] = &keys[1];
+    d->k.wire_keys[0] = &keys[2];
+    d->k.wire_keys[1] = &keys[3];
+    d->k.secret_of = auth_secret_of;
+    d->k.secret_ctx = theirs;
+    d->secret = has;
+    d->key_id = 5;
+    d->account = account;
+    duo_open(d);
+    return d;
+}
+
+/* A request says whose connection brought it. Who says that he is another has his key, or nothing
+   is done; so has who says that he is nobody. */
+static void test_solar_auth_accounts_have_keys_of_their_own(void **state)
+{
+    static const struct {
+        uint32_t account, has, key_id;
+    } wrong[] = {{1, 1, 5}, {2, 0, 5}, {0, 0, 5}, {4, 0, 5}, {1, 0, 6}};
+    (void)state;
+    for (uint32_t i = 1; i <= 3; i++) {
+        struct duo *d = accounts_open(i, &theirs[i - 1]);
+        auth_round(d, 3);
+        assert_int_equal(d->account_seen, i);
+        assert_int_equal(target_stats(d).unauthentic, 0);
+        duo_close(d);
+    }
+    for (uint32_t i = 0; i < SNIC_COUNTOF(wrong); i++) {
+        struct duo *d = accounts_open(wrong[i].account, &theirs[wrong[i].has]);
+        struct snic_ebs_io w;
+        d->c->servers[0].key_id = wrong[i].key_id;
+        duo_io(d, &w, SNIC_EBS_IO_WRITE, 3, 1, &out);
+        for (int k = 0; k < 60; k++)
+            duo_turn(d, 0);
+        assert_true(target_stats(d).writes == 0 && target_stats(d).conns == 0);
+        assert_true(target_stats(d).unauthentic > 3);
+        for (int k = 0; k < 4000 && d->told[SNIC_SOLAR_DONE] < 1; k++)
+            duo_turn(d, 0);
+        duo_close(d);
+    }
+}
+
+/* A client's id is no secret: with a key of his own nobody ends another's connection by it. And a
+   server that was restarted can say so to each under his key, since a PROBE says whose it is. */
+static void test_solar_auth_accounts_end_nothing_of_others(void **state)
+{
+    struct duo *d = accounts_open(1, &theirs[0]);
+    struct snic_ebs_hello h;
+    struct snic_ebs_io w;
+    struct solar_conn *n = NULL;
+    (void)state;
+    auth_round(d, 3);
+    for (uint32_t i = 0; i < d->t->o.conns_max; i++)
+        n = d->t->conns[i].used ? &d->t->conns[i] : n;
+    assert_non_null(n);
+    memset(&h, 0, sizeof(h));
+    h.client_id = d->c->client_id;
+    h.account = 2;
+    h.conn_id = 77;
+    h.nonce = 78;
+    uint32_t conn_id = n->conn_id;
+    struct solar_conn *other_conn =
+        solar_conn_hello(d->t, &h, UINT64_C(1) << 60, auth_secret_of(theirs, 5, 2));
+    assert_true(other_conn != NULL && other_conn != n && other_conn->account == 2);
+    assert_true(n->used && n->conn_id == conn_id && n->account == 1);
+    auth_round(d, 4);
+    d->k.srv_epoch = 10;
+    assert_int_equal(
+        snic_solar_target_init(&d->t, d->tmem, snic_solar_target_memsize(&d->k), &d->k, d->now), 0);
+    uint64_t before = d->now;
+    duo_io(d, &w, SNIC_EBS_IO_WRITE, 5, 1, &out);
+    duo_until(d, 5);
+    assert_true(w.result == 0 && agent_stats(d).resets == 1);
+    assert_true(d->now - before < 100000000); /* not only when it is given up, after 5 s */
+    duo_close(d);
+}
+
 /* Each path has numbers of its own: what a slow one brings after thousands of packets of the others
    is no replay. */
 static void test_solar_auth_slow_path_is_no_replay(void **state)
@@ -342,7 +438,7 @@ static void test_solar_auth_server_removed_comes_back(void **state)
             pn = snic_max_u64(pn, d->c->servers[0].paths[k].pn);
         assert_int_equal(snic_solar_server_remove(d->c, 0, 1, d->now), 0);
         assert_int_equal(snic_solar_server_add(d->c, 0, d->now), 0);
-        assert_int_equal(snic_solar_server_auth(d->c, 0, &secret, 0), 0);
+        assert_int_equal(snic_solar_server_auth(d->c, 0, &secret, 0, 0), 0);
         for (uint32_t k = 0; k < d->c->path_slots; k++)
             assert_true(d->c->servers[0].paths[k].pn >= pn);
         assert_int_equal(d->c->servers[0].session.way[0].known, 0); /* keys are of one connection */
@@ -395,9 +491,9 @@ static void test_solar_auth_options_incomplete_refused(void **state)
     struct duo *d = auth_open(&secret);
     for (int i = 0; i < 10; i++)
         duo_turn(d, 0);
-    assert_int_equal(snic_solar_server_auth(d->c, 0, &other, 1), SNIC_EBUSY);
-    assert_int_equal(snic_solar_server_auth(d->c, 1, &other, 1), SNIC_ENOENT);
-    assert_int_equal(snic_solar_server_auth(d->c, 0, NULL, 1), SNIC_EINVAL);
+    assert_int_equal(snic_solar_server_auth(d->c, 0, &other, 1, 0), SNIC_EBUSY);
+    assert_int_equal(snic_solar_server_auth(d->c, 1, &other, 1, 0), SNIC_ENOENT);
+    assert_int_equal(snic_solar_server_auth(d->c, 0, NULL, 1, 0), SNIC_EINVAL);
     duo_close(d);
 }
 
@@ -407,6 +503,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_solar_auth_data_arrive_and_are_not_seen),
         cmocka_unit_test(test_solar_auth_other_secret_nothing_is_done),
         cmocka_unit_test(test_solar_auth_replayed_packets_are_refused),
+        cmocka_unit_test(test_solar_auth_accounts_have_keys_of_their_own),
+        cmocka_unit_test(test_solar_auth_accounts_end_nothing_of_others),
         cmocka_unit_test(test_solar_auth_slow_path_is_no_replay),
         cmocka_unit_test(test_solar_auth_nonce_is_of_path_and_number),
         cmocka_unit_test(test_solar_auth_any_bit_flipped_is_refused),

@@ -10,6 +10,7 @@ void duo_open(struct duo *d)
     struct snic_solar_target_opts k = d->k;
     struct snic_ebs_disk_opts disk = {.opts_size = sizeof(disk), .sa_epoch = 1, .blocks = 512};
     void *secret = d->secret;
+    uint32_t key_id = d->key_id, account = d->account;
     uint64_t store_ns = d->store_ns;
     memset(d, 0, sizeof(*d));
     d->secret = secret;
@@ -34,7 +35,7 @@ void duo_open(struct duo *d)
     assert_int_equal(snic_solar_target_init(&d->t, d->tmem, ksize, &k, d->now), 0);
     assert_int_equal(snic_solar_server_add(d->c, 0, d->now), 0);
     if (secret != NULL)
-        assert_int_equal(snic_solar_server_auth(d->c, 0, secret, 0), 0);
+        assert_int_equal(snic_solar_server_auth(d->c, 0, secret, key_id, account), 0);
     assert_int_equal(snic_solar_attach(d->c, 0, &disk, d->now), 0);
 }
 
@@ -120,6 +121,7 @@ void duo_deliver(struct duo *d, const struct letter *l)
     }
     if (snic_solar_target_recv(d->t, &peer, l->bytes, l->size, 0, &q, d->now) != 1)
         return;
+    d->account_seen = q.account;
     int write = q.op == SNIC_SOLAR_DO_WRITE;
     int held = write && d->hold == q.lba + 1;
     d->fences += q.op == SNIC_SOLAR_DO_FENCE;

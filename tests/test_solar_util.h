@@ -24,14 +24,16 @@ struct duo {
     uint32_t status;          /* what the store says */
     struct snic_solar_opts o; /* duo_open adds to what is set here */
     struct snic_solar_target_opts k;
-    void *secret;      /* AUTH: the agent's */
-    uint64_t store_ns; /* what the store takes */
-    uint64_t refuse;   /* a write of lba refuse - 1 is refused, */
-    uint64_t hold;     /* one of lba hold - 1 waits until this is 0 */
-    uint32_t fences;   /* that came, */
-    uint32_t promise;  /* and what they are answered */
-    int mute;          /* MAP has no answer */
-    uint64_t nat;      /* part of the agent's address, as the target sees it */
+    void *secret; /* AUTH: the agent's */
+    uint32_t key_id, account;
+    uint32_t account_seen; /* of the last request */
+    uint64_t store_ns;     /* what the store takes */
+    uint64_t refuse;       /* a write of lba refuse - 1 is refused, */
+    uint64_t hold;         /* one of lba hold - 1 waits until this is 0 */
+    uint32_t fences;       /* that came, */
+    uint32_t promise;      /* and what they are answered */
+    int mute;              /* MAP has no answer */
+    uint64_t nat;          /* part of the agent's address, as the target sees it */
     uint64_t ready[BAG];
     uint64_t version[512];
     unsigned char store[512][SNIC_EBS_BLOCK_BYTES];

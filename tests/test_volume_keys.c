@@ -201,6 +201,84 @@ static void test_volume_keys_another_secret_does_nothing(void **state)
     assert_int_equal(volfix_io(&fix, SNIC_IO_READ, 0, 4096, buffer), 4096);
 }
 
+/* ---- A key for each client, and what it may do ---- */
+
+static void *secret_of(void *ctx, uint32_t key_id, uint32_t account)
+{
+    (void)ctx;
+    (void)key_id;
+    return account == 7 ? &secret : account == 8 ? &other : NULL;
+}
+
+static void accounts(uint32_t account, void *key, uint32_t rights)
+{
+    fix.secret_of = secret_of;
+    fix.account = account;
+    fix.rights = rights;
+    sealed(NULL, key);
+}
+
+static uint64_t forbidden(void)
+{
+    struct snic_volume_server_stats s;
+    snic_volume_server_get_stats(fix.server[0].s, &s);
+    return s.forbidden;
+}
+
+/* Each may do with a disk what it was given: what it was not is refused, also when it was given
+   before, and whatever stands there, in the segment or in its generation. */
+static void test_volume_keys_rights_are_each_accounts(void **state)
+{
+    const uint32_t all = SNIC_VOLUME_MAY_READ | SNIC_VOLUME_MAY_WRITE;
+    struct snic_segments_stat stat;
+    (void)state;
+    accounts(7, &secret, all);
+    written_and_read();
+    assert_int_equal(fix.rights_account, 7);
+    fix.rights = SNIC_VOLUME_MAY_READ;
+    assert_int_equal(volfix_io(&fix, SNIC_IO_READ, 0, 8192, buffer), 8192);
+    memset(buffer + 8192, 99, 4096);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, 0, 4096, buffer + 8192), SNIC_EPERM);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_ZERO, 0, 4096, NULL), SNIC_EPERM);
+    assert_true(forbidden() >= 4); /* and their fences */
+    assert_int_equal(volfix_io(&fix, SNIC_IO_READ, 0, 4096, buffer + 8192), 4096);
+    assert_memory_equal(buffer, buffer + 8192, 4096);
+    fix.rights = SNIC_VOLUME_MAY_WRITE;
+    assert_int_equal(volfix_io(&fix, SNIC_IO_READ, 0, 4096, buffer), SNIC_EPERM);
+    assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, 0, 4096, buffer), 4096);
+    accounts(8, &other, 0);
+    struct snic_segments *store = snic_volume_server_store(fix.server[0].s);
+    assert_int_equal(snic_segments_find(store, 100, &stat), 0);
+    uint32_t gen = stat.gen;
+    for (uint32_t i = 0; i < 3; i++) { /* of this generation, an older and a later one: all alike */
+        uint64_t before = forbidden();
+        fix.place[0].gen = gen + i - 1;
+        volfix_client_kill(&fix);
+        assert_int_equal(fix.rights, 0);
+        fix.place[0].gen = 0; /* it is not raised */
+        volfix_client_start(&fix);
+        fix.place[0].gen = gen + i - 1;
+        assert_int_equal(volfix_io(&fix, SNIC_IO_READ, 0, 4096, buffer), SNIC_EPERM);
+        assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, 0, 4096, buffer), SNIC_EPERM);
+        assert_true(forbidden() >= before + 3);
+        assert_int_equal(snic_segments_find(store, 100, &stat), 0);
+        assert_int_equal(stat.gen, gen);
+        assert_int_equal(fix.rights_account, 8);
+        assert_int_equal(fix.leases, 0);
+    }
+    accounts(8, &secret, all); /* whose key is another's */
+    volfix_load(&fix, 4);
+    volfix_run(&fix, 2000 * VOLFIX_MS);
+    assert_true(fix.inflight > 0 && target().unauthentic > 0 && target().conns == 0);
+    volfix_client_kill(&fix);
+    fix.wanted = fix.begun;
+    fix.why[0] = 0;
+    volfix_client_start(&fix);
+    fix.secret_of = NULL;
+    fix.account = 0;
+    sealed(NULL, NULL);
+}
+
 static void test_volume_keys_options_are_judged(void **state)
 {
     struct snic_volume_opts o = {.opts_size = sizeof(o), .client_epoch = 1};
@@ -254,6 +332,7 @@ int main(int argc, char **argv)
                                        BOTH(test_volume_keys_plain_is_not_read_with_one),
                                        SOLAR(test_volume_keys_sealed_is_written_and_read),
                                        SOLAR(test_volume_keys_another_secret_does_nothing),
+                                       SOLAR(test_volume_keys_rights_are_each_accounts),
                                        SOLAR(test_volume_keys_options_are_judged)};
     return SUPPORT_MAIN(argc, argv, tests);
 }

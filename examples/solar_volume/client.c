@@ -125,7 +125,9 @@ static void options(int argc, char **argv)
         {"disk-key", EX_TEXT, &co.disk_key, "FILE",
          "the disk is encrypted with this key (`ctl key disk FILE` makes one)", 0, 0, NULL},
         {"wire-key", EX_TEXT, &co.wire_key, "FILE",
-         "seal all packets with this key, which the servers have, too (solar)", 0, 0, NULL},
+         "seal all packets with this key: one that the servers have, too, or the client's own, "
+         "made of that (`ctl key client`) (solar)",
+         0, 0, NULL},
         {"stats", EX_NUMBER, &co.stats, "SECONDS", "print a line of statistics", 0, 86400, NULL},
         {"metrics", EX_TEXT, &co.metrics, "ADDR:PORT", "serve them for Prometheus", 0, 0, NULL},
         {"log", EX_PARSE, &co.level, "error|warning|info|debug", "what to log", 0, 0, ex_log_parse},
@@ -159,6 +161,7 @@ static void metrics_solar(struct ex_metric *m, size_t *count, const struct snic_
     metric(m, count, "unauthentic", s->unauthentic, 1);
     metric(m, count, "replayed", s->replayed, 1);
     metric(m, count, "other_version", s->versions, 1);
+    metric(m, count, "forbidden", s->forbidden, 1);
 }
 
 static void metrics_luna(struct ex_metric *m, size_t *count, const struct snic_luna_stats *s)
@@ -373,6 +376,7 @@ static void volume_open(void)
     o.sec = cl.wire.sec != NULL || cl.xts != NULL ? snic_ebs_openssl() : NULL;
     o.secret = cl.wire.secret;
     o.key_id = cl.wire.id;
+    o.account = cl.wire.account;
     memcpy(o.wire_keys, cl.wire.keys, sizeof(o.wire_keys));
     o.paths = (uint32_t)co.paths;
     o.deadline_ns = co.timeout * UINT64_C(1000000000);

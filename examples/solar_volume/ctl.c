@@ -317,7 +317,8 @@ static void usage(FILE *out)
 {
     fprintf(out, "Usage: solar_volume ctl VERB [ARGUMENT]... [OPTION]...\n\n"
                  "  serve                          the catalog's process\n"
-                 "  key      disk|wire FILE        a new key, in a new file\n");
+                 "  key      disk|wire FILE        a new key, in a new file\n"
+                 "  key      client FILE KEY N     client N's, made of a wire key\n");
     ctl_verbs_help(out);
     fprintf(out, "\n  solar_volume ctl VERB --help lists a verb's options\n");
 }

@@ -12,23 +12,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { KEY_BYTES = 64, KEY_TEXT = 256 };
+enum { KEY_BYTES = 64, KEY_CLIENT_BYTES = KEY_BYTES + 8, KEY_TEXT = 256 };
 
 static const char key_title[] = "solar_volume %s key 1\n";
 
-static int key_open_file(const char *path)
+/* Why a file is no key; NULL: it is open. */
+static const char *key_open_file(const char *path, int *fd)
 {
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &st) != 0)
-        ex_die("key file %s: %s", path, strerror(errno));
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (*fd < 0 || fstat(*fd, &st) != 0)
+        return strerror(errno);
     if (!S_ISREG(st.st_mode))
-        ex_die("key file %s is no regular file", path);
+        return "is no regular file";
     if (st.st_uid != geteuid() && st.st_uid != 0)
-        ex_die("key file %s is another user's", path);
+        return "is another user's";
     if ((st.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-        ex_die("key file %s may be used by others: chmod 600 it", path);
-    return fd;
+        return "may be used by others: chmod 600 it";
+    return NULL;
 }
 
 static int key_digit(char c)
@@ -38,9 +39,9 @@ static int key_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The title, 128 digits, the end of the line. 0, or what is wrong. */
-static const char *key_parse(const char *kind, const char *text, size_t size,
-                             unsigned char bytes[KEY_BYTES])
+/* The title, two digits for each byte, the end of the line. 0, or what is wrong. */
+static const char *key_parse(const char *kind, const char *text, size_t size, unsigned char *bytes,
+                             size_t count)
 {
     char title[64];
     int n = snprintf(title, sizeof(title), key_title, kind);
@@ -48,9 +49,9 @@ static const char *key_parse(const char *kind, const char *text, size_t size,
         return size > 13 && memcmp(text, "solar_volume ", 13) == 0
                    ? "is a key of another kind"
                    : "is no key that `solar_volume ctl key` has made";
-    if (size - (size_t)n != 2 * KEY_BYTES + 1 || text[size - 1] != '\n')
+    if (size - (size_t)n != 2 * count + 1 || text[size - 1] != '\n')
         return "is cut off, or too long";
-    for (size_t i = 0; i < KEY_BYTES; i++) {
+    for (size_t i = 0; i < count; i++) {
         int high = key_digit(text[(size_t)n + 2 * i]);
         int low = key_digit(text[(size_t)n + 2 * i + 1]);
         if (high < 0 || low < 0)
@@ -60,25 +61,40 @@ static const char *key_parse(const char *kind, const char *text, size_t size,
     return NULL;
 }
 
-static void key_load(const char *kind, const char *path, unsigned char bytes[KEY_BYTES])
+/* @p client: in its stead it may be one of these, and *client says so. What is wrong, or NULL. */
+static const char *key_try(const char *kind, const char *path,
+                           unsigned char bytes[KEY_CLIENT_BYTES], int *client)
 {
     const struct rlimit none = {0, 0};
     char text[KEY_TEXT];
     size_t size = 0;
     ssize_t n = 1;
-    int fd = key_open_file(path);
+    int fd;
+    const char *wrong = key_open_file(path, &fd);
     (void)setrlimit(RLIMIT_CORE, &none); /* a core dump would have it */
-    while (size < sizeof(text) && n > 0) {
+    while (wrong == NULL && size < sizeof(text) && n > 0) {
         n = read(fd, text + size, sizeof(text) - size);
         size += n > 0 ? (size_t)n : 0;
     }
-    if (n < 0)
-        ex_die("key file %s: %s", path, strerror(errno));
-    close(fd);
-    const char *wrong = key_parse(kind, text, size, bytes);
+    if (wrong == NULL && n < 0)
+        wrong = strerror(errno);
+    if (fd >= 0)
+        close(fd);
+    if (wrong == NULL && client != NULL &&
+        key_parse("client", text, size, bytes, KEY_CLIENT_BYTES) == NULL)
+        *client = 1;
+    else if (wrong == NULL)
+        wrong = key_parse(kind, text, size, bytes, KEY_BYTES);
     explicit_bzero(text, sizeof(text));
+    return wrong;
+}
+
+static void key_load(const char *kind, const char *path, unsigned char bytes[KEY_CLIENT_BYTES],
+                     int *client)
+{
+    const char *wrong = key_try(kind, path, bytes, client);
     if (wrong != NULL)
-        ex_die("key file %s %s (a %s key is needed)", path, wrong, kind);
+        ex_die("key file %s: %s (a %s key is needed)", path, wrong, kind);
 }
 
 static const struct snic_ebs_sec_ops *key_ciphers(void)
@@ -112,21 +128,21 @@ static void key_check(const char *path, const unsigned char bytes[KEY_BYTES], ui
 
 void key_disk_check(const char *path, uint64_t check[2])
 {
-    unsigned char bytes[KEY_BYTES];
+    unsigned char bytes[KEY_CLIENT_BYTES];
     check[0] = check[1] = 0;
     if (path == NULL)
         return;
     (void)key_ciphers();
-    key_load("disk", path, bytes);
+    key_load("disk", path, bytes, NULL);
     key_check(path, bytes, check);
     explicit_bzero(bytes, sizeof(bytes));
 }
 
 void key_disk_open(const char *path, void **xts, uint64_t check[2])
 {
-    unsigned char bytes[KEY_BYTES];
+    unsigned char bytes[KEY_CLIENT_BYTES];
     (void)key_ciphers();
-    key_load("disk", path, bytes);
+    key_load("disk", path, bytes, NULL);
     key_check(path, bytes, check);
     int r = snic_ebs_openssl_xts_open(xts, bytes, KEY_BYTES);
     explicit_bzero(bytes, sizeof(bytes));
@@ -134,14 +150,22 @@ void key_disk_open(const char *path, void **xts, uint64_t check[2])
         ex_die("key file %s: %s", path, snic_strerror(r));
 }
 
+static uint32_t key_wire_id(const char *path, const unsigned char bytes[KEY_BYTES])
+{
+    unsigned char out[32];
+    key_fingerprint(path, bytes, "solar_volume wire id 1", out);
+    return snic_get_le32(out);
+}
+
 void key_wire_open(const char *path, struct key_wire *w)
 {
     static const unsigned char any[16] = {0};
-    unsigned char bytes[KEY_BYTES], out[32];
+    unsigned char bytes[KEY_CLIENT_BYTES];
+    int client = 0;
     w->sec = key_ciphers();
-    key_load("wire", path, bytes);
-    key_fingerprint(path, bytes, "solar_volume wire id 1", out);
-    w->id = snic_get_le32(out);
+    key_load("wire", path, bytes, &client);
+    w->account = client ? snic_get_le32(bytes + KEY_BYTES) : 0;
+    w->id = client ? snic_get_le32(bytes + KEY_BYTES + 4) : key_wire_id(path, bytes);
     int r = snic_ebs_openssl_secret_open(&w->secret, bytes, KEY_BYTES);
     explicit_bzero(bytes, sizeof(bytes));
     for (uint32_t i = 0; i < 2 && r == 0; i++)
@@ -155,6 +179,53 @@ void key_wire_close(struct key_wire *w)
     snic_ebs_openssl_close(w->secret);
     snic_ebs_openssl_close(w->keys[0]);
     snic_ebs_openssl_close(w->keys[1]);
+}
+
+/* ---- Clients' ---- */
+
+/* Two MACs under the wire key, of the number. 0 or an error. */
+static int key_derive(void *secret, uint32_t account, unsigned char bytes[KEY_BYTES])
+{
+    unsigned char text[32] = "solar_volume client key 1";
+    int r = 0;
+    snic_put_le32(text + 26, account);
+    for (unsigned i = 0; i < 2 && r == 0; i++) {
+        text[31] = (unsigned char)i;
+        r = key_ciphers()->mac(secret, text, sizeof(text), bytes + (size_t)32 * i);
+    }
+    return r;
+}
+
+const char *key_maker_open(const char *path, struct key_maker *m)
+{
+    unsigned char bytes[KEY_CLIENT_BYTES];
+    memset(m, 0, sizeof(*m));
+    (void)key_ciphers();
+    const char *wrong = key_try("wire", path, bytes, NULL);
+    if (wrong == NULL) {
+        m->id = key_wire_id(path, bytes);
+        int r = snic_ebs_openssl_secret_open(&m->secret, bytes, KEY_BYTES);
+        wrong = r != 0 ? snic_strerror(r) : NULL;
+    }
+    explicit_bzero(bytes, sizeof(bytes));
+    return wrong;
+}
+
+void *key_maker_secret(const struct key_maker *m, uint32_t account)
+{
+    unsigned char bytes[KEY_BYTES];
+    void *secret = NULL;
+    int r = key_derive(m->secret, account, bytes);
+    if (r == 0)
+        r = snic_ebs_openssl_secret_open(&secret, bytes, KEY_BYTES);
+    explicit_bzero(bytes, sizeof(bytes));
+    return r == 0 ? secret : NULL;
+}
+
+void key_maker_close(struct key_maker *m)
+{
+    snic_ebs_openssl_close(m->secret);
+    m->secret = NULL;
 }
 
 /* ---- A new one ---- */
@@ -176,26 +247,60 @@ static void key_write(const char *path, const char *text, size_t size)
         ex_die("key file %s: %s", path, strerror(errno));
 }
 
-int key_make(int argc, char **argv)
+static void key_store(const char *kind, const char *path, unsigned char *bytes, size_t count)
 {
     char text[KEY_TEXT];
+    size_t n = (size_t)snprintf(text, sizeof(text), key_title, kind);
+    for (size_t i = 0; i < count; i++)
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "%02x", bytes[i]);
+    text[n++] = '\n';
+    key_write(path, text, n);
+    explicit_bzero(text, sizeof(text));
+    explicit_bzero(bytes, count);
+}
+
+/* FILE WIRE-KEY NUMBER */
+static void key_make_client(char **argv)
+{
+    unsigned char bytes[KEY_CLIENT_BYTES];
+    struct key_maker m;
+    char *end;
+    errno = 0;
+    unsigned long account = strtoul(argv[2], &end, 10);
+    if (argv[2][0] < '0' || argv[2][0] > '9' || *end != 0 || errno != 0 || account == 0 ||
+        account > UINT32_MAX)
+        ex_die("'%s' is no number of a client: 1 ... 4294967295", argv[2]);
+    const char *wrong = key_maker_open(argv[1], &m);
+    if (wrong != NULL)
+        ex_die("key file %s: %s (a wire key is needed)", argv[1], wrong);
+    if (key_derive(m.secret, (uint32_t)account, bytes) != 0)
+        ex_die("key file %s: no key can be made of it", argv[1]);
+    snic_put_le32(bytes + KEY_BYTES, (uint32_t)account);
+    snic_put_le32(bytes + KEY_BYTES + 4, m.id);
+    key_maker_close(&m);
+    key_store("client", argv[0], bytes, sizeof(bytes));
+}
+
+int key_make(int argc, char **argv)
+{
     unsigned char bytes[KEY_BYTES];
+    if (argc == 5 && strcmp(argv[1], "client") == 0) {
+        key_make_client(argv + 2);
+        return 0;
+    }
     if (argc != 3 || (strcmp(argv[1], "disk") != 0 && strcmp(argv[1], "wire") != 0)) {
         int help = argc == 2 && strcmp(argv[1], "--help") == 0;
         fprintf(help ? stdout : stderr,
-                "Usage: solar_volume ctl key disk|wire FILE\n\n"
+                "Usage: solar_volume ctl key disk|wire FILE\n"
+                "       solar_volume ctl key client FILE WIRE-KEY NUMBER\n\n"
                 "Make a new key, for --disk-key or --wire-key, in a new file that its owner alone\n"
-                "can read. Who loses a disk's key loses the disk.\n");
+                "can read. Who loses a disk's key loses the disk. A client's key is made of a\n"
+                "server's wire key, and is for one client, that stands under its number in the\n"
+                "server's --clients.\n");
         return help ? 0 : 2;
     }
     if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
         ex_die("the system has no random numbers: %s", strerror(errno));
-    size_t n = (size_t)snprintf(text, sizeof(text), key_title, argv[1]);
-    for (size_t i = 0; i < KEY_BYTES; i++)
-        n += (size_t)snprintf(text + n, sizeof(text) - n, "%02x", bytes[i]);
-    text[n++] = '\n';
-    key_write(argv[2], text, n);
-    explicit_bzero(text, sizeof(text));
-    explicit_bzero(bytes, sizeof(bytes));
+    key_store(argv[1], argv[2], bytes, sizeof(bytes));
     return 0;
 }

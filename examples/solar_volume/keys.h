@@ -7,6 +7,8 @@
  *          never have it; the catalog knows a check value, so that no other key is used.
  *   wire   a secret of servers and clients: their packets are sealed (AES-128-GCM) under keys that
  *          each connection derives from it. What servers copy from each other is not sealed.
+ *   client a secret that one client has, with a number, made of a wire key; a server makes it of
+ *          the same wire key again, for the numbers that stand in its --clients.
  */
 #ifndef SOLAR_VOLUME_KEYS_H
 #define SOLAR_VOLUME_KEYS_H
@@ -17,7 +19,8 @@ struct key_wire {
     const struct snic_ebs_sec_ops *sec;
     void *secret;
     void *keys[2];
-    uint32_t id; /* of the secret: the same at both ends */
+    uint32_t id;      /* of the secret, or of the wire key that it was made of */
+    uint32_t account; /* whose it is; 0: a wire key */
 };
 
 /* Each exits with a clear line when the file is missing, can be read by others, or is no such key.
@@ -25,9 +28,19 @@ struct key_wire {
 void key_disk_open(const char *path, void **xts, uint64_t check[2]);
 /* The check value alone; 0 0 when path is NULL. */
 void key_disk_check(const char *path, uint64_t check[2]);
+/* Of a wire key, or a client's. */
 void key_wire_open(const char *path, struct key_wire *w);
+/* A wire key that clients' keys are made of. What is wrong with the file, or NULL. */
+struct key_maker {
+    void *secret;
+    uint32_t id;
+};
+const char *key_maker_open(const char *path, struct key_maker *m);
+/* The secret of a client's key; NULL: it cannot be made. */
+void *key_maker_secret(const struct key_maker *m, uint32_t account);
+void key_maker_close(struct key_maker *m);
 void key_wire_close(struct key_wire *w);
-/* `ctl key disk|wire FILE`: a new one. */
+/* `ctl key disk|wire FILE`, `ctl key client FILE WIRE-KEY NUMBER`: a new one. */
 int key_make(int argc, char **argv);
 
 #endif

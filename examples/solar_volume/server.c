@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* A block server on files or devices. */
+#include "clients.h"
 #include "keys.h"
 #include "store.h"
 #include "volume.h"
@@ -32,6 +33,8 @@ static struct {
     int salvage;
     uint32_t transports;
     const char *wire_key;
+    const char *wire_key_before;
+    const char *clients;
 } so = {.listen = "127.0.0.1:7000", .store_size = UINT64_C(1) << 30, .level = EX_INFO};
 
 static struct {
@@ -47,6 +50,7 @@ static struct {
     struct snic_timer timer;
     uint64_t unauthentic; /* that were told */
     uint64_t versions;    /* likewise */
+    uint64_t told_ns;     /* nothing of these is told before */
     uint32_t disk;        /* whose segments are being made */
     uint64_t segment;
     int ready;
@@ -99,6 +103,31 @@ static int option_disk(void *target, const char *text)
     return 0;
 }
 
+static void options_keys(void)
+{
+    if (so.wire_key == NULL && (so.clients != NULL || so.wire_key_before != NULL))
+        ex_die("--clients and --wire-key-before: --wire-key FILE is needed, of which clients' keys "
+               "are made");
+    if (so.clients == NULL && so.wire_key_before != NULL)
+        ex_die(
+            "--wire-key-before is for --clients: one key that all have is exchanged at both ends "
+            "together");
+    if (so.wire_key == NULL)
+        return;
+    if ((so.transports & SNIC_VOLUME_SERVES(SNIC_VOLUME_LUNA)) != 0)
+        ex_die("--wire-key: LUNA has no cipher on the wire, and would be an open door beside it; "
+               "serve it elsewhere, over TLS or IPsec");
+    if (so.control != NULL && so.peer == NULL)
+        ex_die("--wire-key with --control: --peer ADDR:PORT is needed, in a network that only "
+               "servers reach: segments are copied from there without a key, by whoever asks");
+    key_wire_open(so.wire_key, &sv.wire);
+    if (sv.wire.account != 0)
+        ex_die("key file %s is a client's key: the server needs the wire key that it was made of",
+               so.wire_key);
+    if (so.clients != NULL)
+        clients_begin(so.clients, so.wire_key, so.wire_key_before);
+}
+
 static void options(int argc, char **argv)
 {
     static const struct ex_option table[] = {
@@ -130,6 +159,13 @@ static void options(int argc, char **argv)
          "SOLAR's; "
          "with --control --peer is needed, too",
          0, 0, NULL},
+        {"clients", EX_TEXT, &so.clients, "FILE",
+         "with --wire-key: who may do what, lines of `NUMBER DISK r|w|rw`; each client has a key "
+         "of "
+         "its own (`ctl key client`), and nobody else is served. Read again when it changes",
+         0, 0, NULL},
+        {"wire-key-before", EX_TEXT, &so.wire_key_before, "FILE",
+         "with --clients: keys that were made of this wire key are good still", 0, 0, NULL},
         {"stats", EX_NUMBER, &so.stats, "SECONDS", "print a line of statistics", 0, 86400, NULL},
         {"metrics", EX_TEXT, &so.metrics, "ADDR:PORT", "serve them for Prometheus", 0, 0, NULL},
         {"log", EX_PARSE, &so.level, "error|warning|info|debug", "what to log", 0, 0, ex_log_parse},
@@ -142,15 +178,7 @@ static void options(int argc, char **argv)
         ex_die("--format and --salvage: the one throws away what the other saves");
     if (so.control != NULL && so.disk_count != 0)
         ex_die("--disk is for servers without --control: there the catalog makes disks");
-    if (so.wire_key == NULL)
-        return;
-    if ((so.transports & SNIC_VOLUME_SERVES(SNIC_VOLUME_LUNA)) != 0)
-        ex_die("--wire-key: LUNA has no cipher on the wire, and would be an open door beside it; "
-               "serve it elsewhere, over TLS or IPsec");
-    if (so.control != NULL && so.peer == NULL)
-        ex_die("--wire-key with --control: --peer ADDR:PORT is needed, in a network that only "
-               "servers reach: segments are copied from there without a key, by whoever asks");
-    key_wire_open(so.wire_key, &sv.wire);
+    options_keys();
 }
 
 /* ---- Statistics ---- */
@@ -212,8 +240,7 @@ static size_t metrics(void *ctx, struct ex_metric *m)
     (void)ctx;
     snic_volume_server_get_stats(sv.server, &s);
     snic_segments_inspect(snic_volume_server_store(sv.server), &info);
-    struct snic_control_agent_stats a;
-    memset(&a, 0, sizeof(a));
+    struct snic_control_agent_stats a = {.server = 0};
     if (sv.agent != NULL)
         snic_control_agent_get_stats(sv.agent, &a);
     const struct ex_metric all[] = {
@@ -233,6 +260,7 @@ static size_t metrics(void *ctx, struct ex_metric *m)
         {"no_lease", s.no_lease, 1},
         {"ahead", s.ahead, 1},
         {"invalid", s.invalid, 1},
+        {"forbidden", s.forbidden, 1},
         {"failed", s.failed, 1},
         {"damaged", s.damaged, 1},
         {"misread", info.misread, 1},
@@ -339,10 +367,25 @@ static void agent_open(const struct snic_net_addr *at)
 
 /* ---- Beginning ---- */
 
+static void clients_again(void)
+{
+    if (so.clients == NULL || !clients_look())
+        return;
+    uint32_t ended = snic_volume_server_secrets(sv.server);
+    clients_old();
+    ex_log(EX_INFO, "%s: who may do what was read again; %" PRIu32 " connections ended", so.clients,
+           ended);
+}
+
 /* One line of each in five seconds. */
 static void strangers(struct snic_timer *t, uint64_t now)
 {
     struct snic_volume_server_stats s;
+    clients_again();
+    snic_loop_arm(sv.loop, t, now + UINT64_C(1000000000));
+    if (now < sv.told_ns)
+        return;
+    sv.told_ns = now + UINT64_C(5000000000);
     snic_volume_server_get_stats(sv.server, &s);
     uint64_t versions = s.target.versions + s.luna.versions;
     if (s.target.unauthentic != sv.unauthentic)
@@ -358,7 +401,6 @@ static void strangers(struct snic_timer *t, uint64_t now)
                SNIC_EBS_VERSION);
     sv.unauthentic = s.target.unauthentic;
     sv.versions = versions;
-    snic_loop_arm(sv.loop, t, now + UINT64_C(5000000000));
 }
 
 static void ready(void)
@@ -519,8 +561,11 @@ static void stop(void *ctx)
 
 int sv_server(int argc, char **argv)
 {
-    static const struct snic_volume_server_events ev = {
-        .opened = opened, .failed = failed, .damaged = store_damaged, .misread = store_misread};
+    static const struct snic_volume_server_events ev = {.opened = opened,
+                                                        .failed = failed,
+                                                        .damaged = store_damaged,
+                                                        .misread = store_misread,
+                                                        .rights = clients_rights};
     options(argc, argv);
     snic_put_le64(sv.names, sv_seed());
     snic_put_le64(sv.names + 8, sv_seed());
@@ -537,7 +582,8 @@ int sv_server(int argc, char **argv)
     o.flags = so.control != NULL ? SNIC_VOLUME_GOVERNED : 0;
     o.seed = sv_seed();
     o.sec = sv.wire.sec;
-    o.secret = sv.wire.secret;
+    o.secret = so.clients == NULL ? sv.wire.secret : NULL;
+    o.secret_of = so.clients != NULL ? clients_secret : NULL;
     o.key_id = sv.wire.id;
     memcpy(o.wire_keys, sv.wire.keys, sizeof(o.wire_keys));
     o.store.flags = so.format ? SNIC_SEGMENTS_FORMAT : SNIC_SEGMENTS_BLANK;
@@ -561,6 +607,8 @@ int sv_server(int argc, char **argv)
         free(snic_control_agent_close(sv.agent));
     free(snic_volume_server_close(sv.server));
     store_end();
+    if (so.clients != NULL)
+        clients_end();
     key_wire_close(&sv.wire);
     for (uint32_t i = 0; i < so.store_count; i++)
         snic_io_close(sv.io[i]);

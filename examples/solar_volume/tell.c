@@ -36,6 +36,8 @@ static struct {
     uint32_t dark[LINK_SERVERS]; /* who it is that cannot be reached; 0: nobody */
     uint32_t who[LINK_SERVERS];  /* whose busy[] is: a number may be given to another server */
     struct wait wait;
+    uint64_t forbidden; /* answers that were told */
+    uint64_t forbidden_ns;
     uint64_t abandoned; /* writes that were told of */
     uint64_t slow;      /* I/Os, of which nothing was said yet; the last of them: */
     uint64_t slow_lba;
@@ -220,6 +222,21 @@ void tell_slow(void *ctx, uint32_t disk, uint64_t lba, uint32_t blocks)
     te.slow_blocks = blocks;
 }
 
+/* One line in five seconds. */
+static void look_forbidden(uint64_t now)
+{
+    struct snic_volume_stats s;
+    snic_volume_get_stats(te.t.v, &s);
+    if (s.agent.forbidden == te.forbidden || now < te.forbidden_ns)
+        return;
+    ex_log(EX_ERROR,
+           "disk %s: a server says that this client's key does not permit what was asked for (its "
+           "--clients says what does)",
+           te.t.disk);
+    te.forbidden = s.agent.forbidden;
+    te.forbidden_ns = now + UINT64_C(5000000000);
+}
+
 static void look_abandoned(void)
 {
     struct snic_volume_stats s;
@@ -240,6 +257,7 @@ static void second(struct snic_timer *t, uint64_t now)
     int waits = snic_volume_get_wait(te.t.v, 0, &is) == 1;
     for (uint32_t i = 0; i < LINK_SERVERS; i++)
         look_server(i, now);
+    look_forbidden(now);
     look_abandoned();
     look_wait(waits ? &is : NULL, now);
     look_slow(waits ? &is : NULL, now);

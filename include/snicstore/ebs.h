@@ -35,10 +35,10 @@
  *     HELLO part (HELLO, HELLO_ACK):
  *      64 ver_min  65 ver_max  66 0 2  68 conn_id 4  72 features 4  76 epoch 4  80 nonce 8
  *      88 reset_token 8  96 proof 8 104 client_id 8 112 key_id 4 116 payload_max 4
- *     120 by type: HELLO account 8; HELLO_ACK key_nonce 8
+ *     120 by type: HELLO account 4, 0 4; HELLO_ACK key_nonce 8
  *     RESET part: 64 token 8  72 ver_min  73 ver_max  74 0 2  76 retry_us 4  80 0 48
  *     PROBE part (PROBE, PROBE_ACK): 64 probe_bytes 4  68 held_seq 4  72 nonce 8  80 held 32
- *        112 proof 8 120 0 8
+ *        112 proof 8 120 key_id 4 124 account 4
  *     NAK part:   64 retry_us 4  68 bad_flags 2  70 0 2  72 proof 8  80 0 48
  *     ACKV has no second part: its entries (32 bytes each, pkt_cnt of them) follow the RPC header.
  *
@@ -169,7 +169,8 @@ enum snic_ebs_status {
     SNIC_EBS_GEN_AHEAD = 16,  /**< of a fence: seg_gen is one that the control plane has not given
                                    this server yet: not fenced, again later */
     SNIC_EBS_UNPROVEN = 17,   /**< to an address that has not said its proof: PROBE with it first */
-    SNIC_EBS_STATUS_END = 18
+    SNIC_EBS_FORBIDDEN = 18,  /**< this client may not do that with this disk: not now, nor later */
+    SNIC_EBS_STATUS_END = 19
 };
 
 /** What a WRITE or READ_RESP says about its block. */
@@ -243,8 +244,9 @@ struct snic_ebs_hello {
     uint64_t client_id;   /**< HELLO: who it is; HELLO_ACK: the same */
     uint32_t key_id;      /**< the shared secret, with AUTH */
     uint32_t payload_max; /**< the longest datagram the sender takes */
-    uint64_t account;     /**< HELLO with AUTH: whose key it is; 0: the shared secret */
-    uint64_t key_nonce;   /**< HELLO_ACK with AUTH: random, goes into the keys */
+    uint32_t account;     /**< HELLO with AUTH: whose key it is; 0: the shared secret */
+    uint32_t pad2;
+    uint64_t key_nonce; /**< HELLO_ACK with AUTH: random, goes into the keys */
 };
 struct snic_ebs_reset {
     uint64_t token;
@@ -261,6 +263,10 @@ struct snic_ebs_probe {
         path_seq up to held_seq. */
     uint64_t held[4];
     uint64_t proof; /**< PROBE_ACK: of the address; PROBE: the last that was told, or 0 */
+    /** PROBE with AUTH: as in HELLO, so that a server that has forgotten the connection can say
+        so under the right key. PROBE_ACK: 0. */
+    uint32_t key_id;
+    uint32_t account;
 };
 struct snic_ebs_nak {
     uint32_t retry_us;  /**< with BUSY */

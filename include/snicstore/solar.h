@@ -174,9 +174,14 @@
  * anew under a new pn, and every 2^32 numbers the next key is derived, on both sides alike, for pn
  * / 2^32 is part of what it is derived from. What is not sealed, sealed wrongly or a number that
  * came before (among the last 2048 of its path) is dropped without an answer, and counted. A HELLO
- * that was said before ends nothing. Not hidden: who writes where and how much (the headers). One
- * secret is shared by all clients of a server, so a client is not protected from another one; to
- * exchange the secret both sides begin anew.
+ * that was said before ends nothing. Not hidden: who writes where and how much (the headers).
+ *   One secret may be shared by all clients of a server, and then none is protected from another;
+ * to exchange it both sides begin anew. Or each client has one of its own, by a number (account,
+ * secret_of): a connection is of the account whose secret its HELLO was vouched for with, every
+ * request says which that is, and the owner decides what it may do. Nobody can end another
+ * account's connection, or open one in its name. Secrets come and go while the target runs
+ * (snic_solar_target_secrets). Which account a packet of a connection that was forgotten is of only
+ * a PROBE says, so only that has an answer then.
  */
 #ifndef SNIC_SOLAR_H
 #define SNIC_SOLAR_H
@@ -331,12 +336,14 @@ SNIC_API SNIC_NODISCARD int snic_solar_server_renew(struct snic_solar *c, uint32
                                                     uint64_t now_ns) SNIC_NONNULL(1);
 /**
  * All packets from and to this server are sealed under keys that both derive from @p secret (a
- * secret of the sec ops, borrowed while the agent lives) by its number @p key_id. To be said after
+ * secret of the sec ops, borrowed while the agent lives) by its number @p key_id. @p account: whose
+ * it is, where a server gives each client one of its own; 0: all have this one. To be said after
  * server_add, before the first path is opened. [owner]
  * @return 0; SNIC_ENOENT; SNIC_EINVAL no SNIC_SOLAR_AUTH; SNIC_EBUSY a path is open
  */
 SNIC_API SNIC_NODISCARD int snic_solar_server_auth(struct snic_solar *c, uint32_t server,
-                                                   void *secret, uint32_t key_id) SNIC_NONNULL(1);
+                                                   void *secret, uint32_t key_id, uint32_t account)
+    SNIC_NONNULL(1);
 /**
  * Attach a disk under a free number. [owner]
  * @return 0; SNIC_EINVAL; SNIC_EEXIST; SNIC_EOVERFLOW sa_epoch is above 65535: the disk's epochs
@@ -481,6 +488,7 @@ struct snic_solar_stats {
     uint64_t train_waits; /**< times that no train was free                                    */
     uint64_t unauthentic; /**< AUTH: without a seal, or with a wrong one                       */
     uint64_t replayed;    /**< AUTH: packets whose number had come, or is too old              */
+    uint64_t forbidden;   /**< answers that the client may not do that with the disk           */
     uint64_t versions;    /**< datagrams of another version of the format; the last one's:     */
     uint32_t peer_version;
     uint32_t inside; /**< I/Os                                                            */
@@ -529,6 +537,10 @@ struct snic_solar_target_opts {
     void *secret; /**< AUTH: shared with all clients; its number:                             */
     uint32_t key_id;
     uint32_t pad;
+    /** AUTH, instead of `secret`: that of an account, by the number of the key that it was made
+     * of; borrowed until fini. NULL: there is no such account, nobody is greeted by it. */
+    void *(*secret_of)(void *ctx, uint32_t key_id, uint32_t account);
+    void *secret_ctx;
 };
 
 enum snic_solar_request_op { SNIC_SOLAR_DO_WRITE = 1, SNIC_SOLAR_DO_READ, SNIC_SOLAR_DO_FENCE };
@@ -558,6 +570,8 @@ struct snic_solar_request {
     uint64_t need;
     const void *data; /**< WRITE of data: 4096 bytes in the datagram that was given to recv;
                            AUTH: in the target, until the next call of recv                    */
+    uint32_t account; /**< whose connection it came by; 0: the shared secret's, or no AUTH */
+    uint32_t pad2;
     /* -- the engine's -- */
     struct snic_solar_peer peer;
     uint64_t rpc_id;
@@ -630,6 +644,15 @@ SNIC_API uint32_t snic_solar_target_poll(struct snic_solar_target *t, struct sni
 /** Give a train back. [owner] */
 SNIC_API void snic_solar_target_sent(struct snic_solar_target *t, struct snic_solar_train *train)
     SNIC_NONNULL(1, 2);
+
+/**
+ * What secret_of() answers has changed: connections of accounts that have none any more end, and
+ * are not told (nobody could vouch for it); the others use what it answers now, which has to be the
+ * same bytes. Then nothing of what it answered before is in use. O(connections). [owner]
+ * @return how many ended
+ */
+SNIC_API uint32_t snic_solar_target_secrets(struct snic_solar_target *t, uint64_t now_ns)
+    SNIC_NONNULL(1);
 
 struct snic_solar_target_stats {
     uint64_t packets_in;

@@ -30,6 +30,10 @@
  *   Leases. The upper half of a segment's generation is the lease (sa_epoch) under which it may be
  *   used, the lower half counts its moves: snic_volume_gen(). A request of an older lease, by its
  *   version or its generation, is answered NO_LEASE, of an older generation STALE_GEN.
+ *   Rights. With one secret for all clients (or none) whoever has it may use every disk. With
+ *   secret_of each client is known by a key of its own, and each request is looked at by rights()
+ *   before the store is: who may not read, write or fence a disk is answered FORBIDDEN, whatever is
+ *   there. A segment of another disk than the one that he named is not there.
  *   Epochs. Segment SNIC_VOLUME_META of the store is the server's own: there are its epoch, raised
  *   and durable before the first datagram is received, and the secret of its reset tokens. The
  *   first epoch of a store is random. If they are damaged, the epoch goes on after the version that
@@ -67,6 +71,7 @@
  * blocks, the rest is refused as the geometry says. A write is done when it is durable, so FUA
  * costs nothing, and a flush waits for the writes before it. ZERO and DISCARD of any size.
  * Results beside the door's: SNIC_ESTALE the lease is another's (writes: SNIC_EROFS from then on);
+ * SNIC_EPERM the server's rights() do not permit it;
  * SNIC_EIO given up after deadline_ns (writes that may be under way: error_ns), or the server's
  * device failed; SNIC_ENOSPC its store is full; SNIC_ECORRUPT the server's copy is damaged;
  * SNIC_EUNKNOWN the client was closed.
@@ -154,7 +159,15 @@ struct snic_volume_server_opts {
     void *secret;
     void *wire_keys[2];
     const struct snic_ebs_sec_ops *sec;
+    /** Instead of secret: each client has one of its own (solar.h: secret_of), and what it may do
+     * is said by the events' rights(). Borrowed until close. */
+    void *(*secret_of)(void *ctx, uint32_t key_id, uint32_t account);
+    void *secret_ctx;
 };
+
+/** What an account may do with a disk. */
+#define SNIC_VOLUME_MAY_READ (1u << 0)
+#define SNIC_VOLUME_MAY_WRITE (1u << 1) /**< and fence; without MAY_READ no block is read      */
 
 struct snic_volume_server_events {
     /** The end of opening: as of segments.h; SNIC_EOVERFLOW epochs are used up; SNIC_ECORRUPT the
@@ -167,6 +180,10 @@ struct snic_volume_server_events {
      * client's or of another server's, found a block damaged. May be NULL. */
     void (*damaged)(void *ctx, uint32_t disk, uint64_t seg_id, uint32_t block, uint32_t blocks);
     void (*misread)(void *ctx, uint32_t disk, uint64_t seg_id, uint32_t block, int error);
+    /** With secret_of: SNIC_VOLUME_MAY_* of @p account on disk @p vd_id. Asked at each request,
+     * before the store is; so it is to be quick, and what is refused learns nothing of the disk:
+     * neither whether it is there, nor a generation. NULL: nobody may do anything. */
+    uint32_t (*rights)(void *ctx, uint32_t account, uint64_t vd_id);
 };
 
 /** Bytes snic_volume_server_open() needs for @p o; 0: invalid. [owner] */
@@ -189,6 +206,9 @@ SNIC_API SNIC_NODISCARD int snic_volume_server_open(struct snic_volume_server **
  * @return the memory
  */
 SNIC_API void *snic_volume_server_close(struct snic_volume_server *s) SNIC_NONNULL(1);
+/** What secret_of() answers has changed: as snic_solar_target_secrets(). 0 before it is opened.
+ * [owner] */
+SNIC_API uint32_t snic_volume_server_secrets(struct snic_volume_server *s) SNIC_NONNULL(1);
 /** Where it receives, with the port that was chosen. @return 0; SNIC_EBUSY not opened [owner] */
 SNIC_API SNIC_NODISCARD int snic_volume_server_addr(const struct snic_volume_server *s,
                                                     struct snic_net_addr *out) SNIC_NONNULL(1, 2);
@@ -210,6 +230,7 @@ struct snic_volume_server_stats {
     uint64_t no_lease;    /**< refused: lease                                                    */
     uint64_t ahead;       /**< fences refused: a generation that the server does not have yet    */
     uint64_t invalid;     /**< refused: another disk's, another place, too long                  */
+    uint64_t forbidden;   /**< refused: the account may not do that with the disk                */
     uint64_t failed;      /**< by the store                                                      */
     uint64_t damaged;     /**< blocks read that are                                              */
     uint64_t unsent;      /**< trains and sends that the network refused                         */
@@ -288,6 +309,8 @@ struct snic_volume_opts {
     void *secret;
     void *wire_keys[2];
     uint64_t error_ns; /**< as in solar.h; default 0: a write waits for its server or owner    */
+    uint32_t account;  /**< whose the secret is; 0: all clients of the servers have it         */
+    uint32_t pad2;
 };
 
 /** Called from the loop; each may be NULL but map. */

@@ -66,7 +66,8 @@ static void decode_hello(struct snic_ebs_hello *h, const unsigned char *p, unsig
     h->client_id = snic_get_be64(p + EBS_AT_HELLO_CLIENT);
     h->key_id = snic_get_be32(p + EBS_AT_HELLO_KEY);
     h->payload_max = snic_get_be32(p + EBS_AT_HELLO_PAYLOAD);
-    h->account = type == SNIC_EBS_HELLO ? by_type : 0;
+    h->account = type == SNIC_EBS_HELLO ? (uint32_t)(by_type >> 32) : 0;
+    h->pad2 = 0;
     h->key_nonce = type == SNIC_EBS_HELLO ? 0 : by_type;
 }
 
@@ -91,6 +92,8 @@ static void decode_part(struct snic_ebs_header *h, unsigned part, const unsigned
         for (uint32_t i = 0; i < 4; i++)
             h->u.probe.held[i] = snic_get_be64(p + EBS_AT_PROBE_HELD + 8 * i);
         h->u.probe.proof = snic_get_be64(p + EBS_AT_PROBE_PROOF);
+        h->u.probe.key_id = snic_get_be32(p + EBS_AT_PROBE_KEY);
+        h->u.probe.account = snic_get_be32(p + EBS_AT_PROBE_ACCOUNT);
     } else if (part == EBS_NAK) {
         h->u.nak.retry_us = snic_get_be32(p + EBS_AT_NAK_RETRY);
         h->u.nak.bad_flags = snic_get_be16(p + EBS_AT_NAK_FLAGS);

@@ -64,7 +64,8 @@ static void encode_hello(unsigned char *p, unsigned type, const struct snic_ebs_
     snic_put_be64(p + EBS_AT_HELLO_CLIENT, h->client_id);
     snic_put_be32(p + EBS_AT_HELLO_KEY, h->key_id);
     snic_put_be32(p + EBS_AT_HELLO_PAYLOAD, h->payload_max);
-    snic_put_be64(p + EBS_AT_HELLO_BY_TYPE, type == SNIC_EBS_HELLO ? h->account : h->key_nonce);
+    snic_put_be64(p + EBS_AT_HELLO_BY_TYPE,
+                  type == SNIC_EBS_HELLO ? encode_2x32(h->account, 0) : h->key_nonce);
 }
 
 /* Bytes 64 ... 127, which are 0 so far where the part is not a block's. */
@@ -86,6 +87,8 @@ static void encode_part(unsigned char *p, unsigned part, const struct snic_ebs_h
         for (uint32_t i = 0; i < 4; i++)
             snic_put_be64(p + EBS_AT_PROBE_HELD + 8 * i, h->u.probe.held[i]);
         snic_put_be64(p + EBS_AT_PROBE_PROOF, h->u.probe.proof);
+        snic_put_be32(p + EBS_AT_PROBE_KEY, h->u.probe.key_id);
+        snic_put_be32(p + EBS_AT_PROBE_ACCOUNT, h->u.probe.account);
     } else if (part == EBS_NAK) {
         snic_put_be32(p + EBS_AT_NAK_RETRY, h->u.nak.retry_us);
         snic_put_be16(p + EBS_AT_NAK_FLAGS, h->u.nak.bad_flags);

@@ -34,6 +34,7 @@ static const struct names_status names_status[SNIC_EBS_STATUS_END] = {
     [SNIC_EBS_NO_LEASE] = {"NO_LEASE", SNIC_ESTALE},
     [SNIC_EBS_GEN_AHEAD] = {"GEN_AHEAD", SNIC_EAGAIN},
     [SNIC_EBS_UNPROVEN] = {"UNPROVEN", SNIC_EAGAIN},
+    [SNIC_EBS_FORBIDDEN] = {"FORBIDDEN", SNIC_EPERM},
 };
 
 static const struct {

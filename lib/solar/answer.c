@@ -28,7 +28,7 @@ static struct solar_session *solar_target_session(struct snic_solar_target *t, s
     return n != NULL && solar_target_auth(t) ? &n->session : NULL;
 }
 
-int solar_target_single(struct snic_solar_target *t, struct solar_conn *n,
+int solar_target_single(struct snic_solar_target *t, struct solar_conn *n, void *secret,
                         const struct snic_solar_peer *peer, struct snic_ebs_header *h,
                         uint32_t padding, const void *telemetry)
 {
@@ -36,7 +36,7 @@ int solar_target_single(struct snic_solar_target *t, struct solar_conn *n,
     if (r == NULL)
         return 0;
     r->ack_size = 0;
-    if (solar_wire_add(&t->wire, solar_target_session(t, n), t->o.secret, r, SNIC_EBS_TO_CLIENT, h,
+    if (solar_wire_add(&t->wire, solar_target_session(t, n), secret, r, SNIC_EBS_TO_CLIENT, h,
                        solar_zeros, padding, 0) != 0) {
         solar_train_free(&t->pool, r);
         return 0;
@@ -188,7 +188,7 @@ static void solar_answer_single(struct snic_solar_target *t, struct solar_conn *
             t->s.acks++;
         }
     }
-    if (!solar_target_single(t, n, &q->peer, &h, 0, telemetry))
+    if (!solar_target_single(t, n, NULL, &q->peer, &h, 0, telemetry))
         t->s.acks_lost++;
 }
 

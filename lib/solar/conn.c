@@ -27,7 +27,8 @@ static int solar_target_opts(struct snic_solar_target_opts *full,
     if (full->idle_ns == 0)
         full->idle_ns = 10000 * SNIC_SOLAR__MS;
     if ((full->flags & SNIC_SOLAR_AUTH) != 0 &&
-        (!solar_wire_able(full->sec, full->wire_keys) || full->secret == NULL))
+        (!solar_wire_able(full->sec, full->wire_keys) ||
+         (full->secret == NULL) == (full->secret_of == NULL)))
         return SNIC_EINVAL;
     return (full->flags & ~SNIC_SOLAR_AUTH) == 0 && full->srv_epoch != 0 &&
                    snic_is_pow2(full->conns_max) && full->conns_max <= 65536 &&
@@ -82,8 +83,10 @@ int snic_solar_target_init(struct snic_solar_target **out, void *mem, size_t siz
     memset(mem, 0, need);
     struct snic_solar_target *t = solar_target_layout(&a, &full, &conns, &trains, &sealed);
     t->o = full;
-    if ((full.flags & SNIC_SOLAR_AUTH) == 0)
+    if ((full.flags & SNIC_SOLAR_AUTH) == 0) {
         t->o.secret = NULL;
+        t->o.secret_of = NULL;
+    }
     t->mem = mem;
     t->now_ns = now_ns;
     t->epoch_ns = now_ns;
@@ -196,7 +199,7 @@ static void solar_conn_keys(struct snic_solar_target *t, struct solar_conn *n,
     struct solar_session *s = &n->session;
     n->key_nonce = snic_rng_next(&t->rng);
     s->ops = t->wire.ops;
-    s->secret = t->o.secret;
+    s->secret = n->secret;
     s->client_id = h->client_id;
     s->client_nonce = h->nonce;
     s->server_nonce = n->key_nonce;
@@ -204,6 +207,26 @@ static void solar_conn_keys(struct snic_solar_target *t, struct solar_conn *n,
     s->server_conn = n->conn_id;
     s->client_epoch = h->epoch;
     s->server_epoch = t->o.srv_epoch;
+}
+
+uint32_t snic_solar_target_secrets(struct snic_solar_target *t, uint64_t now_ns)
+{
+    uint32_t ended = 0;
+    t->now_ns = snic_max_u64(t->now_ns, now_ns);
+    for (uint32_t i = 0; i < t->o.conns_max && t->o.secret_of != NULL; i++) {
+        struct solar_conn *n = &t->conns[i];
+        if (!n->used)
+            continue;
+        n->secret = t->o.secret_of(t->o.secret_ctx, n->key_id, n->account);
+        n->session.secret = n->secret;
+        if (n->secret != NULL)
+            continue;
+        n->used = 0;
+        memset(&n->session, 0, sizeof(n->session)); /* its keys, too */
+        t->s.conns--;
+        ended++;
+    }
+    return ended;
 }
 
 /* Until when nobody else gets its place. Greetings prove nothing: they come from any address. */
@@ -214,7 +237,7 @@ static uint64_t solar_conn_until(const struct snic_solar_target *t, const struct
 }
 
 struct solar_conn *solar_conn_hello(struct snic_solar_target *t, const struct snic_ebs_hello *h,
-                                    uint64_t pn)
+                                    uint64_t pn, void *secret)
 {
     uint64_t client_id = h->client_id;
     uint32_t base = (uint32_t)solar_conn_hash(t, client_id, t->o.seed);
@@ -222,7 +245,8 @@ struct solar_conn *solar_conn_hello(struct snic_solar_target *t, const struct sn
     struct solar_conn *n = NULL, *idle = NULL;
     for (uint32_t i = 0; i < ways; i++) {
         struct solar_conn *k = &t->conns[(base + i) & (t->o.conns_max - 1)];
-        if (k->used && k->client_id == client_id) {
+        /* The id is no secret: with another's key it ends nothing of whose it is. */
+        if (k->used && k->client_id == client_id && k->secret == secret) {
             n = k;
             break;
         }
@@ -246,6 +270,9 @@ struct solar_conn *solar_conn_hello(struct snic_solar_target *t, const struct sn
         n->client = h->conn_id;
         n->nonce = h->nonce;
         n->heard_ns = t->now_ns;
+        n->account = h->account;
+        n->key_id = h->key_id;
+        n->secret = secret;
         if (solar_target_auth(t))
             solar_conn_keys(t, n, h);
     }

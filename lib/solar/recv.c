@@ -405,7 +405,8 @@ static int solar_in_fence(struct snic_solar *c, struct solar_in *in)
     /* A newer generation or lease there refuses ours as a fence does; GEN_AHEAD says that there is
        an older one, and writes under way may be applied when it is raised. */
     if (h->status == SNIC_EBS_OK || h->status == SNIC_EBS_STALE_GEN ||
-        h->status == SNIC_EBS_NO_SEGMENT || h->status == SNIC_EBS_NO_LEASE)
+        h->status == SNIC_EBS_NO_SEGMENT || h->status == SNIC_EBS_NO_LEASE ||
+        h->status == SNIC_EBS_FORBIDDEN)
         solar_rpc_fenced(c, r);
     else
         snic_ebs_rpc_fence_refused(&c->q, &r->q);

@@ -326,6 +326,10 @@ void solar_rpc_status(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt, u
     case SNIC_EBS_UNPROVEN:
         solar_rpc_again(c, r, bit); /* of the connection, not of the block */
         break;
+    case SNIC_EBS_FORBIDDEN:
+        c->s.forbidden++;
+        solar_rpc_refused(c, r, status);
+        break;
     case SNIC_EBS_IO:
         snic_ebs_busy_failed(&c->q.loads[r->q.server].busy, c->q.now_ns);
         solar_rpc_refused(c, r, status);

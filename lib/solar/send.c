@@ -495,6 +495,8 @@ int solar_send_probe(struct snic_solar *c, struct solar_path *p, uint32_t paddin
     h.u.probe.nonce = snic_rng_next(&c->q.rng);
     struct solar_tx *x = solar_path_push(c, p, SOLAR_TX_PROBE, 0);
     h.u.probe.proof = p->proof;
+    h.u.probe.key_id = s->key_id;
+    h.u.probe.account = s->account;
     x->need = h.u.probe.nonce;
     return solar_send_one(c, p, &h, padding);
 }
@@ -513,6 +515,7 @@ int solar_send_hello(struct snic_solar *c, struct solar_path *p)
                          ((c->o.flags & SNIC_SOLAR_INT) != 0 ? SNIC_EBS_FEATURE_INT : 0) |
                          (s->secret != NULL ? SNIC_EBS_FEATURE_AUTH : 0);
     h.u.hello.key_id = s->key_id;
+    h.u.hello.account = s->account;
     h.u.hello.nonce = s->nonce;
     h.u.hello.epoch = c->o.client_epoch;
     h.u.hello.payload_max = SNIC_EBS_PACKET_BYTES;

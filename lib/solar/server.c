@@ -110,7 +110,8 @@ int snic_solar_server_remove(struct snic_solar *c, uint32_t server, int forget, 
     return 0;
 }
 
-int snic_solar_server_auth(struct snic_solar *c, uint32_t server, void *secret, uint32_t key_id)
+int snic_solar_server_auth(struct snic_solar *c, uint32_t server, void *secret, uint32_t key_id,
+                           uint32_t account)
 {
     if (server >= c->o.servers_max || !c->q.loads[server].used)
         return SNIC_ENOENT;
@@ -121,6 +122,7 @@ int snic_solar_server_auth(struct snic_solar *c, uint32_t server, void *secret, 
         return SNIC_EBUSY;
     s->secret = secret;
     s->key_id = key_id;
+    s->account = account;
     return 0;
 }
 

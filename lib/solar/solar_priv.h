@@ -170,7 +170,7 @@ struct solar_server {
     struct solar_path *paths; /* SNIC_SOLAR_PATHS_MAX */
     void *secret;             /* AUTH, or NULL */
     uint32_t key_id;
-    uint32_t pad;
+    uint32_t account;
     struct snic_ebs_load *load; /* backlog: blocks admitted and never sent */
     struct solar_session session;
 };

@@ -14,6 +14,7 @@ struct solar_req_in {
     uint64_t came_ns; /* to this host */
     uint32_t flags;
     struct solar_conn *n;
+    void *secret; /* AUTH: of who greets, or asks after a connection */
 };
 
 /* The fields of an answer to what came. */
@@ -45,6 +46,8 @@ static void solar_target_reset(struct snic_solar_target *t, const struct solar_r
                                uint32_t conn_id, uint32_t status)
 {
     struct snic_ebs_header h;
+    if (solar_target_auth(t) && in->secret == NULL)
+        return; /* whoever it is could not believe it */
     memset(&h, 0, sizeof(h));
     h.type = SNIC_EBS_RESET;
     h.conn_id = conn_id;
@@ -55,7 +58,7 @@ static void solar_target_reset(struct snic_solar_target *t, const struct solar_r
     h.u.reset.token = solar_conn_token(t, conn_id);
     h.u.reset.ver_min = SNIC_EBS_VERSION;
     h.u.reset.ver_max = SNIC_EBS_VERSION;
-    t->s.resets += (uint64_t)solar_target_single(t, NULL, in->peer, &h, 0, NULL);
+    t->s.resets += (uint64_t)solar_target_single(t, NULL, in->secret, in->peer, &h, 0, NULL);
 }
 
 static void solar_target_nak(struct snic_solar_target *t, const struct solar_req_in *in,
@@ -67,7 +70,7 @@ static void solar_target_nak(struct snic_solar_target *t, const struct solar_req
     h.u.nak.retry_us = retry_us;
     h.u.nak.bad_flags = (uint16_t)bad_flags;
     h.u.nak.proof = status == SNIC_EBS_UNPROVEN ? solar_conn_proof(t, in->peer) : 0;
-    t->s.naks += (uint64_t)solar_target_single(t, in->n, in->peer, &h, 0, NULL);
+    t->s.naks += (uint64_t)solar_target_single(t, in->n, NULL, in->peer, &h, 0, NULL);
     in->n->client_stats.refused++;
 }
 
@@ -79,7 +82,7 @@ static int solar_target_hello(struct snic_solar_target *t, struct solar_req_in *
         solar_target_reset(t, in, in->h.conn_id, SNIC_EBS_BAD_VERSION);
         return SNIC_EVERSION;
     }
-    in->n = solar_conn_hello(t, k, in->h.pn);
+    in->n = solar_conn_hello(t, k, in->h.pn, in->secret);
     if (in->n == NULL)
         return SNIC_ENOSPC;
     solar_conn_says(t, in->n, in->h.path_id, in->peer, k->proof);
@@ -98,7 +101,8 @@ static int solar_target_hello(struct snic_solar_target *t, struct solar_req_in *
     h.u.hello.reset_token = solar_conn_token(t, in->n->conn_id);
     h.u.hello.payload_max = SNIC_EBS_PACKET_BYTES;
     h.u.hello.client_id = k->client_id;
-    t->s.hellos += (uint64_t)solar_target_single(t, in->n, in->peer, &h, in->place.body_size, NULL);
+    t->s.hellos += (uint64_t)solar_target_single(t, in->n, in->secret, in->peer, &h,
+                                                 in->place.body_size, NULL);
     return 0;
 }
 
@@ -117,7 +121,7 @@ static int solar_target_probe(struct snic_solar_target *t, struct solar_req_in *
         h.u.probe.held_seq = p->held_seq;
         memcpy(h.u.probe.held, p->held, sizeof(p->held));
     }
-    (void)solar_target_single(t, in->n, in->peer, &h, in->place.body_size, NULL);
+    (void)solar_target_single(t, in->n, NULL, in->peer, &h, in->place.body_size, NULL);
     return 0;
 }
 
@@ -142,6 +146,8 @@ static void solar_target_request(const struct snic_solar_target *t, const struct
     q->wver = b->wver;
     q->need = b->need_mask;
     q->data = NULL;
+    q->account = in->n->account;
+    q->pad2 = 0;
     q->peer = *in->peer;
     q->rpc_id = in->h.rpc_id;
     q->rx_ns = in->came_ns;
@@ -269,6 +275,15 @@ static int solar_target_refuse(struct snic_solar_target *t, struct solar_req_in 
     return error;
 }
 
+/* The secret of who greets, or asks what we have of his. */
+static void *solar_target_secret(const struct snic_solar_target *t, uint32_t key_id,
+                                 uint32_t account)
+{
+    if (t->o.secret_of != NULL)
+        return account != 0 ? t->o.secret_of(t->o.secret_ctx, key_id, account) : NULL;
+    return key_id == t->o.key_id && account == 0 ? t->o.secret : NULL;
+}
+
 /* With AUTH: is it from who it says, and the first of its number? Its body, in the clear. */
 static int solar_target_open(struct snic_solar_target *t, struct solar_req_in *in)
 {
@@ -281,14 +296,20 @@ static int solar_target_open(struct snic_solar_target *t, struct solar_req_in *i
     if ((in->h.flags & SNIC_EBS_AUTH) == 0) {
         r = SNIC_EACCES;
     } else if (in->h.type == SNIC_EBS_HELLO) {
-        r = in->h.u.hello.key_id != t->o.key_id
+        in->secret = solar_target_secret(t, in->h.u.hello.key_id, in->h.u.hello.account);
+        r = in->secret == NULL
                 ? SNIC_EACCES
-                : solar_vouched(t->wire.ops, t->o.secret, SNIC_EBS_TO_SERVER, in->bytes,
-                                &in->place);
+                : solar_vouched(t->wire.ops, in->secret, SNIC_EBS_TO_SERVER, in->bytes, &in->place);
     } else {
         struct solar_conn *n = solar_conn_find(t, in->h.conn_id);
-        if (n == NULL)
-            return 0; /* nobody can tell; the answer is a RESET, and nothing else */
+        if (n == NULL) {
+            /* Nobody can tell; the answer is a RESET, and nothing else. With many secrets only a
+               PROBE says under which. */
+            in->secret = t->o.secret;
+            if (in->h.type == SNIC_EBS_PROBE)
+                in->secret = solar_target_secret(t, in->h.u.probe.key_id, in->h.u.probe.account);
+            return 0;
+        }
         r = solar_session_open(&n->session, &t->wire.open, SNIC_EBS_TO_SERVER, in->bytes,
                                &in->place, t->wire.plain);
         in->body = t->wire.plain;
@@ -310,6 +331,7 @@ int snic_solar_target_recv(struct snic_solar_target *t, const struct snic_solar_
     in.flags = flags;
     in.came_ns = now_ns;
     in.n = NULL;
+    in.secret = t->o.secret; /* NULL where there are many */
     int r = snic_ebs_decode(&in.h, &in.place, SNIC_EBS_TO_SERVER, data, size);
     if (r != 0)
         return solar_target_refuse(t, &in, r, size);

@@ -41,6 +41,9 @@ struct solar_conn {
     uint32_t client;  /* what it has to see */
     uint32_t epoch;   /* of activity */
     uint32_t proved;  /* it has used the number that we gave it */
+    uint32_t account; /* whose key it has */
+    uint32_t key_id;  /* made of which */
+    void *secret;     /* AUTH */
     uint64_t client_id;
     uint64_t nonce;
     uint64_t heard_ns;
@@ -70,7 +73,7 @@ struct snic_solar_target {
 struct solar_conn *solar_conn_find(struct snic_solar_target *t, uint32_t conn_id);
 /** For a client that says HELLO, number @p pn. NULL: no room, or an old one said again. */
 struct solar_conn *solar_conn_hello(struct snic_solar_target *t, const struct snic_ebs_hello *h,
-                                    uint64_t pn);
+                                    uint64_t pn, void *secret);
 void solar_conn_heard(struct snic_solar_target *t, struct solar_conn *n);
 /** Statistics of a packet that came. */
 void solar_conn_came(struct solar_conn *n, const struct snic_ebs_header *h,
@@ -92,8 +95,9 @@ void solar_conn_answers(struct solar_conn *n, const struct snic_solar_request *q
 
 /* answer.c */
 uint8_t solar_target_credit(const struct snic_solar_target *t);
-/** One packet of its own, on @p n or, NULL, of none; no train free: not sent. */
-int solar_target_single(struct snic_solar_target *t, struct solar_conn *n,
+/** One packet of its own, on @p n or, NULL, of none, vouched for by @p secret; no train free: not
+ * sent. */
+int solar_target_single(struct snic_solar_target *t, struct solar_conn *n, void *secret,
                         const struct snic_solar_peer *peer, struct snic_ebs_header *h,
                         uint32_t padding, const void *telemetry);
 

@@ -78,7 +78,7 @@ static int agent_solar_server_add(struct snic_volume *v, uint32_t server)
 {
     int r = snic_solar_server_add(v->solar, server, volume_now(v));
     if (r == 0 && v->o.secret != NULL)
-        r = snic_solar_server_auth(v->solar, server, v->o.secret, v->o.key_id);
+        r = snic_solar_server_auth(v->solar, server, v->o.secret, v->o.key_id, v->o.account);
     return r;
 }
 

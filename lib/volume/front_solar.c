@@ -14,7 +14,7 @@ static void front_solar_opts(const struct snic_volume_server *s, struct snic_sol
     t->trains_max = s->o.trains_max;
     t->rx_blocks = s->o.writes_max;
     memcpy(t->key, s->key, sizeof(t->key));
-    if (s->o.secret == NULL)
+    if (s->o.secret == NULL && s->o.secret_of == NULL)
         return;
     t->flags = SNIC_SOLAR_AUTH;
     t->sec = s->o.sec;
@@ -22,6 +22,8 @@ static void front_solar_opts(const struct snic_volume_server *s, struct snic_sol
     t->wire_keys[1] = s->o.wire_keys[1];
     t->secret = s->o.secret;
     t->key_id = s->o.key_id;
+    t->secret_of = s->o.secret_of;
+    t->secret_ctx = s->o.secret_ctx;
 }
 
 static void front_solar_given(void *owner, void *what)

@@ -116,6 +116,19 @@ static int request_ahead(const struct snic_volume_server *s, const struct volume
     return (s->o.flags & SNIC_VOLUME_GOVERNED) != 0 && q->w.seg_gen > g->gen;
 }
 
+/* May whoever asks do that with the disk that he names? Looked at before anything of the store is,
+ * so that what is refused is refused alike whatever is there. */
+static int request_forbidden(const struct snic_volume_server *s, const struct volume_ask *q)
+{
+    uint32_t may = 0;
+    if (s->o.secret_of == NULL)
+        return 0;
+    if (s->e.rights != NULL) /* there is SOLAR only */
+        may = s->e.rights(s->ctx, q->solar.account, q->w.vd_id);
+    return (may & (q->w.op == SNIC_SOLAR_DO_READ ? SNIC_VOLUME_MAY_READ : SNIC_VOLUME_MAY_WRITE)) ==
+           0;
+}
+
 /* Is it a request for this segment, now? */
 static uint32_t request_refused(struct snic_volume_server *s, const struct volume_ask *q)
 {
@@ -126,6 +139,10 @@ static uint32_t request_refused(struct snic_volume_server *s, const struct volum
         return SNIC_EBS_NO_SEGMENT;
     }
     uint32_t most = q->w.op == SNIC_SOLAR_DO_WRITE ? 1 : SNIC_EBS_SEGMENT_BLOCKS;
+    if (s->o.secret_of != NULL && q->w.vd_id != g.vd_id) {
+        s->stats.no_segment++; /* another disk's is nobody's business */
+        return SNIC_EBS_NO_SEGMENT;
+    }
     if (q->w.vd_id != g.vd_id ||
         (q->w.op != SNIC_SOLAR_DO_FENCE &&
          (q->w.lba != g.base_lba + q->w.block || q->w.count == 0 || q->w.count > most ||
@@ -415,6 +432,11 @@ static void request_read(struct snic_volume_server *s, const struct volume_ask *
 
 void volume_request(struct snic_volume_server *s, const struct volume_ask *q)
 {
+    if (request_forbidden(s, q)) {
+        s->stats.forbidden++;
+        request_answer(s, q, SNIC_EBS_FORBIDDEN);
+        return;
+    }
     uint32_t status = request_refused(s, q);
     /* Writes that were taken before are not refused by what this one may raise. */
     if (s->group != NULL && s->group->q[0].w.seg_id == q->w.seg_id &&

@@ -30,10 +30,10 @@ static int server_options(struct snic_volume_server_opts *o,
     server_default(&o->streams_max, 64);
     server_default(&o->sends_max, 64);
     server_default(&o->frames_max, 64);
-    server_default(&o->transports,
-                   SNIC_VOLUME_SERVES(SNIC_VOLUME_SOLAR) | (o->secret == NULL ? luna : 0));
+    server_default(&o->transports, SNIC_VOLUME_SERVES(SNIC_VOLUME_SOLAR) |
+                                       (o->secret == NULL && o->secret_of == NULL ? luna : 0));
     o->store.opts_size = sizeof(o->store);
-    if (o->secret != NULL && (o->transports & luna) != 0)
+    if ((o->secret != NULL || o->secret_of != NULL) && (o->transports & luna) != 0)
         return SNIC_EINVAL; /* it would be open by another door */
     if ((o->flags & ~SNIC_VOLUME_GOVERNED) != 0 || o->loop == NULL || o->net == NULL ||
         o->io == NULL || o->disks == 0 || o->disks > SNIC_SEGMENTS_DISKS_MAX ||
@@ -67,7 +67,7 @@ static int server_layout(struct snic_arena *a, struct snic_volume_server *s, voi
     unsigned char *data =
         snic_arena_take(a, o->reads_max, (size_t)SNIC_VOLUME__GROUP * SNIC_EBS_BLOCK_BYTES, 4096);
     s->meta = snic_arena_take(a, 1, SNIC_EBS_BLOCK_BYTES, 4096);
-    if (o->secret != NULL)
+    if (o->secret != NULL || o->secret_of != NULL)
         s->opened_data = snic_arena_take(a, SNIC_VOLUME__GROUP, SNIC_EBS_BLOCK_BYTES, 4096);
     if (a->base != NULL && a->used != SIZE_MAX) {
         volume_ops_init(s, &s->writes, writes, o->writes_max, NULL);
@@ -246,6 +246,13 @@ int snic_volume_server_addr(const struct snic_volume_server *s, struct snic_net_
         return SNIC_EBUSY;
     *out = s->addr;
     return 0;
+}
+
+uint32_t snic_volume_server_secrets(struct snic_volume_server *s)
+{
+    if (s->solar.target == NULL)
+        return 0;
+    return snic_solar_target_secrets(s->solar.target, volume_server_now(s));
 }
 
 struct snic_segments *snic_volume_server_store(struct snic_volume_server *s)

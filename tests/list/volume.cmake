@@ -29,6 +29,10 @@ if(TARGET solar_volume AND NOT SNIC_SINGLE AND NOT CMAKE_CROSSCOMPILING)
     set_tests_properties(solar_volume_${t} PROPERTIES LABELS "volume;slow" SKIP_RETURN_CODE 77
       TIMEOUT 600)
   endforeach()
+  add_test(NAME solar_clients COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/solar_clients.sh
+    $<TARGET_FILE:solar_volume>)
+  set_tests_properties(solar_clients PROPERTIES LABELS "volume;slow;waits;each2_solar_volume@asan"
+    SKIP_RETURN_CODE 77 TIMEOUT 600)
   foreach(t hang attack store tells nbd solar luna)
     if(TEST solar_volume_${t})
       set_property(TEST solar_volume_${t} APPEND PROPERTY LABELS waits each2_solar_volume@asan)

@@ -378,7 +378,7 @@ void world_agent_start(struct world *w)
     memset(w->ports, 0, sizeof(w->ports));
     for (uint32_t s = 0; s < w->o.servers; s++)
         if (snic_solar_server_add(w->c, s, w->now_ns) != 0 ||
-            (w->o.auth && snic_solar_server_auth(w->c, s, &world_secret, 3) != 0))
+            (w->o.auth && snic_solar_server_auth(w->c, s, &world_secret, 3, 0) != 0))
             world_fail(w, "server_add");
     for (uint32_t d = 0; d < w->o.disks; d++) {
         struct snic_ebs_disk_opts k = {.opts_size = sizeof(k), .sa_epoch = w->epoch[d]++};

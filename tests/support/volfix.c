@@ -40,6 +40,14 @@ static void failed(void *ctx, uint32_t disk, int error)
     s->failed++;
 }
 
+static uint32_t rights(void *ctx, uint32_t account, uint64_t vd_id)
+{
+    struct volfix *f = ((struct volfix_server *)ctx)->f;
+    f->rights_account = account;
+    f->rights_disk = vd_id;
+    return f->rights;
+}
+
 /* Small, so that what the network has no room for waits; and with few buffers, which would be laid
    out anew at each start. */
 static const struct snic_net_uring_opts net_opts = {
@@ -47,7 +55,8 @@ static const struct snic_net_uring_opts net_opts = {
 
 int volfix_server_start(struct volfix *f, uint32_t server)
 {
-    static const struct snic_volume_server_events ev = {.opened = opened, .failed = failed};
+    static const struct snic_volume_server_events ev = {
+        .opened = opened, .failed = failed, .rights = rights};
     struct volfix_server *s = &f->server[server];
     struct snic_volume_server_opts o = {.opts_size = sizeof(o), .disks = 1};
     assert_null(s->s);
@@ -68,6 +77,8 @@ int volfix_server_start(struct volfix *f, uint32_t server)
     o.flags = f->governed;
     o.sec = f->sec;
     o.secret = f->server_secret;
+    o.secret_of = f->secret_of;
+    o.secret_ctx = f;
     memcpy(o.wire_keys, f->server_wire[server], sizeof(o.wire_keys));
     o.frames_max = 16;
     o.store = (struct snic_segments_opts){
@@ -227,6 +238,7 @@ void volfix_client_start(struct volfix *f)
     o.error_ns = f->error_ns;
     o.sec = f->sec;
     o.secret = f->client_secret;
+    o.account = f->account;
     memcpy(o.wire_keys, f->client_wire, sizeof(o.wire_keys));
     size_t size = snic_volume_memsize(&o);
     f->mem = support_guard_alloc(size, SNIC_VOLUME_ALIGN);

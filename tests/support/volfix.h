@@ -66,6 +66,12 @@ struct volfix {
     void *client_secret;
     void *server_wire[VOLFIX_SERVERS][2];
     void *client_wire[2];
+    /* Instead of server_secret; the account of clients that start; what rights() answers. */
+    void *(*secret_of)(void *ctx, uint32_t key_id, uint32_t account);
+    uint32_t account;
+    uint32_t rights;
+    uint32_t rights_account; /* that was asked for last */
+    uint64_t rights_disk;
     void *xts_key;
     uint64_t deadline_ns; /* of clients that start; 0: the default */
     uint64_t error_ns;    /* likewise */
