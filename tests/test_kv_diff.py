@@ -8,9 +8,11 @@ The exceptions, all in same(): times that are answered (TTL, OBJECT IDLETIME) ma
 time between the two; SCAN's cursors and the order of SCAN and KEYS are each server's own, so whole
 scans are compared as sets; RANDOMKEY answers any key; MEMORY USAGE is each server's own; DUMP of
 what Redis compresses is another string of the same meaning, which the other server restores;
-RESTORE of another type than a string is an error here; OBJECT REFCOUNT does not know of copies.
-More than 1048576 arguments are an error here. Exit code 77 without redis-server.
+RESTORE of another type than a string is an error here; errors inside of a script have other texts;
+OBJECT REFCOUNT does not know of copies. More than 1048576 arguments are an error here. Exit code
+77 without redis-server.
 """
+import hashlib
 import os
 import random
 import shutil
@@ -20,6 +22,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "support"))
+from kvscripts import SEVERAL, SINGLE  # noqa: E402
 from kvnode import WAIT, Closed, Conn, Server, encode, free_port  # noqa: E402
 
 NIGHTLY = os.environ.get("SNIC_NIGHTLY", "") not in ("", "0")
@@ -129,6 +132,24 @@ class Maker:
                                  ["minmatchlen"], ["nope"]])
         return ["lcs", self.key(), self.key()] + [self.case(o) for o in options]
 
+    def eval(self):
+        r = self.rng
+        if r.random() < 0.7:
+            text, keys = r.choice(SINGLE), [self.key()]
+        else:
+            text, keys = r.choice(SEVERAL), [self.key() for _ in range(r.randrange(4))]
+        value = r.choice([self.value(), "held", "held", "held"])
+        args = [value, r.choice(FAR + ["0", "-5", "x"]), r.choice(["0", "1"])]
+        if r.random() < 0.4:  # so that there is something to hold
+            return ["set", self.key(), "held"] + r.choice([[], ["px", r.choice(FAR)]])
+        name = hashlib.sha1(text.encode()).hexdigest()
+        return r.choice([["eval", text, str(len(keys))] + keys + args] * 3 +
+                        [["evalsha", r.choice([name, name.upper()]), str(len(keys))] + keys + args,
+                         ["script", "load", text], ["script", "exists", name, "x"],
+                         ["script", "flush"] + r.choice([[], ["sync"], ["nope"]]),
+                         ["eval", text, r.choice(["-1", "9", "x"]), "k"],
+                         ["evalsha", "x", "0"], ["script", "kill"], ["script", "nope"]])
+
     def copy(self):
         r = self.rng
         return ["copy", self.key(), self.key()] + r.choice(
@@ -195,7 +216,7 @@ class Maker:
             lambda: [r.choice(["incrby", "decrby"]), k(), r.choice(NUMBERS)],
             lambda: ["setnx", k(), v()], lambda: ["getset", k(), v()],
             lambda: [r.choice(["setex", "psetex"]), k(), r.choice(["900000", "-1", "0", "a"]), v()],
-            lambda: ["getdel", k()], self.getex, self.lcs, self.copy, self.restore, self.restore,
+            lambda: ["getdel", k()], self.getex, self.lcs, self.copy, self.eval, self.eval, self.restore, self.restore,
             lambda: ["append", k(), v()], lambda: ["append", k(), v()],
             lambda: ["setrange", k(), self.number(), v()],
             lambda: ["setrange", k(), r.choice(["8388607", "8388608", "9223372036854775807"]), v()]
@@ -297,6 +318,8 @@ class Judge:
             return same_numbers(a, b, 60000 if name[0] == "p" else 60)
         if name == "object" and a[:1] == b[:1] == b":":
             return command[1].lower() == "refcount" or same_numbers(a, b, 60)
+        if name in ("eval", "evalsha") and a[:1] == b[:1] == b"-":
+            return True
         if name == "memory" and a[:1] == b[:1] == b":":
             return True
         if name == "keys" and a[:1] == b[:1] == b"*":

@@ -7,8 +7,7 @@
 #define OBJECT_EMBEDDED_MAX 44u /* Redis keeps such strings in one piece with their header */
 #define OBJECT_SHARED 10000     /* numbers below are shared in Redis                       */
 
-/* A text per line, as HELP answers. */
-static void object_help(struct kv_engine *e, const char *const *lines, size_t count)
+void kv_put_help(struct kv_engine *e, const char *const *lines, size_t count)
 {
     kv_put_count(e, '*', (int64_t)count);
     for (size_t i = 0; i < count; i++)
@@ -106,7 +105,7 @@ enum kv_outcome kv_cmd_object(struct kv_command *c)
     int r = kv_subcommand(c, "help", 2);
 
     if (r > 0)
-        object_help(c->engine, help, SNIC_COUNTOF(help));
+        kv_put_help(c->engine, help, SNIC_COUNTOF(help));
     if (r != 0)
         return KV_DONE;
     while (w < SNIC_COUNTOF(words) && (r = kv_subcommand(c, words[w], 3)) == 0)
@@ -221,7 +220,7 @@ enum kv_outcome kv_cmd_memory(struct kv_command *c)
             kv_put_bulk_text(c->engine, "Stats not supported for the current allocator");
     } else if ((r = kv_subcommand(c, "help", 2)) != 0) {
         if (r > 0)
-            object_help(c->engine, help, SNIC_COUNTOF(help));
+            kv_put_help(c->engine, help, SNIC_COUNTOF(help));
     } else {
         kv_put_wrong_subcommand(c);
     }

@@ -359,6 +359,7 @@ static void engine_free(struct kv_engine *e)
     free(e->buffer);
     free(e->args);
     free(e->scratch);
+    free(e->scripts);
     free(e);
 }
 

@@ -117,7 +117,8 @@ struct kv_engine {
     unsigned char *scratch;
     size_t scratch_room;
     uint64_t started_ns;
-    uint64_t random; /* RANDOMKEY's state */
+    struct kv_scripts *scripts; /* command_script.c's */
+    uint64_t random;            /* RANDOMKEY's state */
     uint64_t connections;
     struct kv_engine_stats stats;
 };
@@ -197,6 +198,8 @@ enum kv_outcome kv_rewrite(struct kv_command *c, struct kv_entry *e, uint64_t ex
  * number of arguments, and the error is written.
  */
 int kv_subcommand(struct kv_command *c, const char *word, int arity);
+/** A text per line, as HELP answers. */
+void kv_put_help(struct kv_engine *e, const char *const *lines, size_t count);
 /** The error for a subcommand that there is not. */
 void kv_put_wrong_subcommand(struct kv_command *c);
 
@@ -238,6 +241,10 @@ enum kv_outcome kv_cmd_restore(struct kv_command *c);
 enum kv_outcome kv_cmd_object(struct kv_command *c);
 enum kv_outcome kv_cmd_memory(struct kv_command *c);
 enum kv_outcome kv_cmd_unsupported(struct kv_command *c);
+enum kv_outcome kv_cmd_eval(struct kv_command *c);
+enum kv_outcome kv_cmd_script(struct kv_command *c);
+enum kv_outcome kv_cmd_slowlog(struct kv_command *c);
+enum kv_outcome kv_cmd_latency(struct kv_command *c);
 enum kv_outcome kv_cmd_ping(struct kv_command *c);
 enum kv_outcome kv_cmd_echo(struct kv_command *c);
 enum kv_outcome kv_cmd_select(struct kv_command *c);

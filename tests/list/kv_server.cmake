@@ -9,7 +9,8 @@ snic_test(kv_store loop SOURCES test_kv_store_files.c test_kv_store_model.c ${_k
 set(_kv_power ${_kv_store} ${_kv}/engine.c ${_kv}/engine_out.c ${_kv}/commands.c
   ${_kv}/command_keys.c ${_kv}/command_server.c ${_kv}/command_strings.c
   ${_kv}/command_numbers.c ${_kv}/command_ranges.c ${_kv}/command_expire.c ${_kv}/command_scan.c
-  ${_kv}/command_move.c ${_kv}/command_dump.c ${_kv}/rdb.c ${_kv}/command_object.c ${_kv}/resp.c
+  ${_kv}/command_move.c ${_kv}/command_dump.c ${_kv}/rdb.c ${_kv}/command_object.c
+  ${_kv}/command_script.c ${_kv}/script.c ${_kv}/sha1.c ${_kv}/resp.c
   ${_kv}/tenant.c)
 snic_test(kv_power files SOURCES support/kv_files_direct.c support/kv_model.c ${_kv_power}
   LABELS kv TIMEOUT 1800)
