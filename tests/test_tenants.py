@@ -163,6 +163,17 @@ def test_job_mistakes():
     assert len(lines) == 6, err
 
 
+def test_a_job_file_is_at_most_a_mebibyte():
+    text = "[a]\n"
+    j = job(text + "#\n" * ((1 << 19) - len(text) // 2))
+    assert os.path.getsize(j) == 1 << 20
+    run("--job", j, "--ssd", "dct983", "--seconds", 1)
+    with open(j, "a", encoding="utf-8") as f:
+        f.write("\n")
+    _, err = run("--job", j, "--ssd", "dct983", "--seconds", 1, code=1)
+    assert "more than 1048576 bytes" in err, err
+
+
 # Each of fio's options is read, or left out by name.
 
 def test_fio_s_own_options_are_known():
