@@ -216,7 +216,8 @@ class Maker:
             lambda: [r.choice(["incrby", "decrby"]), k(), r.choice(NUMBERS)],
             lambda: ["setnx", k(), v()], lambda: ["getset", k(), v()],
             lambda: [r.choice(["setex", "psetex"]), k(), r.choice(["900000", "-1", "0", "a"]), v()],
-            lambda: ["getdel", k()], self.getex, self.lcs, self.copy, self.eval, self.eval, self.restore, self.restore,
+            lambda: ["getdel", k()], self.getex, self.lcs, self.copy, self.eval,
+            self.eval, self.restore, self.restore,
             lambda: ["append", k(), v()], lambda: ["append", k(), v()],
             lambda: ["setrange", k(), self.number(), v()],
             lambda: ["setrange", k(), r.choice(["8388607", "8388608", "9223372036854775807"]), v()]

@@ -236,7 +236,7 @@ enum kv_outcome kv_cmd_info(struct kv_command *c)
     return KV_DONE;
 }
 
-/* ---- CONFIG, COMMAND, CLIENT ---- */
+/* ---- CONFIG, CLIENT ---- */
 
 static void server_unknown_sub(struct kv_command *c)
 {
@@ -308,71 +308,6 @@ enum kv_outcome kv_cmd_config(struct kv_command *c)
             kv_put_bulk_text(e, pairs[p][0]);
             kv_put_bulk_text(e, pairs[p][1]);
         }
-    return KV_DONE;
-}
-
-/* One command as Redis 7 describes it: ten elements. */
-static void server_describe(struct kv_engine *e, const struct kv_command_spec *s)
-{
-    const char *at = s->flags;
-    int64_t flags = 1;
-
-    kv_put_count(e, '*', 10);
-    kv_put_bulk_text(e, s->name);
-    kv_put_integer(e, s->arity);
-    for (const char *p = at; *p != 0; p++)
-        flags += *p == ' ';
-    kv_put_count(e, '*', flags);
-    while (at != NULL) {
-        const char *end = strchr(at, ' ');
-        size_t n = end != NULL ? (size_t)(end - at) : strlen(at);
-
-        kv_put_format(e, "+%.*s\r\n", (int)n, at);
-        at = end != NULL ? end + 1 : NULL;
-    }
-    kv_put_integer(e, s->first_key);
-    kv_put_integer(e, s->last_key);
-    kv_put_integer(e, s->step);
-    kv_put_text(e, "*0\r\n*0\r\n*0\r\n*0\r\n");
-}
-
-enum kv_outcome kv_cmd_command(struct kv_command *c)
-{
-    struct kv_engine *e = c->engine;
-    uint32_t count = 0;
-
-    while (kv_command_at(count) != NULL)
-        count++;
-    if (c->argc == 1) {
-        kv_put_count(e, '*', count);
-        for (uint32_t i = 0; i < count; i++)
-            server_describe(e, kv_command_at(i));
-    } else if (kv_arg_is(&c->argv[1], "count")) {
-        if (c->argc == 2)
-            kv_put_integer(e, count);
-        else
-            server_wrong_sub_args(c);
-    } else if (kv_arg_is(&c->argv[1], "docs")) {
-        kv_put_text(e, "*0\r\n"); /* no texts: clients then show none */
-    } else if (kv_arg_is(&c->argv[1], "list")) {
-        kv_put_count(e, '*', count);
-        for (uint32_t i = 0; i < count; i++)
-            kv_put_bulk_text(e, kv_command_at(i)->name);
-    } else if (kv_arg_is(&c->argv[1], "info")) {
-        kv_put_count(e, '*', c->argc == 2 ? count : c->argc - 2);
-        for (uint32_t i = 0; c->argc == 2 && i < count; i++)
-            server_describe(e, kv_command_at(i));
-        for (uint32_t i = 2; i < c->argc; i++) {
-            const struct kv_command_spec *s = kv_command_find(c->argv[i].data, c->argv[i].size);
-
-            if (s != NULL)
-                server_describe(e, s);
-            else
-                kv_put_text(e, "*-1\r\n");
-        }
-    } else {
-        server_unknown_sub(c);
-    }
     return KV_DONE;
 }
 

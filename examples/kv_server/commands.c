@@ -41,7 +41,7 @@ static const struct kv_command_spec kv_commands[] = {
     {"object", kv_cmd_object, -2, 0, 0, 0, 0, ""},
     {"memory", kv_cmd_memory, -2, 0, 0, 0, 0, ""},
     {"swapdb", kv_cmd_swapdb, 3, 1, 0, 0, 0, "write fast"},
-    {"migrate", kv_cmd_unsupported, -6, 0, 0, 0, 0, "write movablekeys"},
+    {"migrate", kv_cmd_unsupported, -6, 0, 3, 3, 1, "write movablekeys"},
     {"sort", kv_cmd_unsupported, -2, 0, 1, 1, 1, "write denyoom movablekeys"},
     {"sort_ro", kv_cmd_unsupported, -2, 0, 1, 1, 1, "readonly movablekeys"},
     {"wait", kv_cmd_unsupported, 3, 0, 0, 0, 0, "noscript"},
@@ -61,11 +61,13 @@ static const struct kv_command_spec kv_commands[] = {
     {"scan", kv_cmd_scan, -2, 0, 0, 0, 0, "readonly"},
     {"keys", kv_cmd_keys, 2, 0, 0, 0, 0, "readonly"},
     {"randomkey", kv_cmd_randomkey, 1, 0, 0, 0, 0, "readonly"},
-    {"eval", kv_cmd_eval, -3, 1, 0, 0, 0, "noscript stale skip_monitor movablekeys"},
-    {"evalsha", kv_cmd_eval, -3, 1, 0, 0, 0, "noscript stale skip_monitor movablekeys"},
-    {"script", kv_cmd_script, -2, 0, 0, 0, 0, "noscript"},
+    {"eval", kv_cmd_eval, -3, 1, 0, 0, 0, "noscript stale skip_monitor no_mandatory_keys movablekeys"},
+    {"evalsha", kv_cmd_eval, -3, 1, 0, 0, 0, "noscript stale skip_monitor no_mandatory_keys movablekeys"},
+    {"script", kv_cmd_script, -2, 0, 0, 0, 0, ""},
+    {"slowlog", kv_cmd_slowlog, -2, 0, 0, 0, 0, ""},
+    {"latency", kv_cmd_latency, -2, 0, 0, 0, 0, ""},
     {"ping", kv_cmd_ping, -1, 0, 0, 0, 0, "fast"},
-    {"echo", kv_cmd_echo, 2, 0, 0, 0, 0, "fast"},
+    {"echo", kv_cmd_echo, 2, 0, 0, 0, 0, "loading stale fast"},
     {"select", kv_cmd_select, 2, 0, 0, 0, 0, "loading stale fast"},
     {"hello", kv_cmd_hello, -1, 0, 0, 0, 0, "noscript loading stale fast"},
     {"info", kv_cmd_info, -1, 0, 0, 0, 0, "loading stale"},
@@ -154,6 +156,7 @@ enum kv_outcome kv_command_run(struct kv_command *c)
 {
     const struct kv_command_spec *spec = kv_command_find(c->argv[0].data, c->argv[0].size);
     enum kv_outcome outcome;
+    uint64_t began;
 
     if (spec == NULL) {
         command_unknown(c);
@@ -174,7 +177,9 @@ enum kv_outcome kv_command_run(struct kv_command *c)
                 return KV_DONE;
             }
         }
+    began = kv_slow_clock();
     outcome = spec->run(c);
+    kv_slow_note(c, kv_slow_clock() - began);
     if (outcome == KV_DONE || outcome == KV_LATER)
         c->engine->stats.commands++;
     return outcome;

@@ -360,6 +360,7 @@ static void engine_free(struct kv_engine *e)
     free(e->args);
     free(e->scratch);
     free(e->scripts);
+    kv_slow_free(e);
     free(e);
 }
 

@@ -117,6 +117,7 @@ struct kv_engine {
     unsigned char *scratch;
     size_t scratch_room;
     uint64_t started_ns;
+    struct kv_slow *slow;       /* command_slow.c's */
     struct kv_scripts *scripts; /* command_script.c's */
     uint64_t random;            /* RANDOMKEY's state */
     uint64_t connections;
@@ -202,6 +203,13 @@ int kv_subcommand(struct kv_command *c, const char *word, int arity);
 void kv_put_help(struct kv_engine *e, const char *const *lines, size_t count);
 /** The error for a subcommand that there is not. */
 void kv_put_wrong_subcommand(struct kv_command *c);
+
+/* ---- command_slow.c ---- */
+
+uint64_t kv_slow_clock(void);
+/** A command took @p ns of the engine's time; note it if that is long. */
+void kv_slow_note(struct kv_command *c, uint64_t ns);
+void kv_slow_free(struct kv_engine *e);
 
 /* ---- command_*.c ---- */
 

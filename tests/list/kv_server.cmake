@@ -10,7 +10,8 @@ set(_kv_power ${_kv_store} ${_kv}/engine.c ${_kv}/engine_out.c ${_kv}/commands.c
   ${_kv}/command_keys.c ${_kv}/command_server.c ${_kv}/command_strings.c
   ${_kv}/command_numbers.c ${_kv}/command_ranges.c ${_kv}/command_expire.c ${_kv}/command_scan.c
   ${_kv}/command_move.c ${_kv}/command_dump.c ${_kv}/rdb.c ${_kv}/command_object.c
-  ${_kv}/command_script.c ${_kv}/script.c ${_kv}/sha1.c ${_kv}/resp.c
+  ${_kv}/command_script.c ${_kv}/script.c ${_kv}/sha1.c
+  ${_kv}/command_docs.c ${_kv}/command_docs_data.c ${_kv}/command_slow.c ${_kv}/resp.c
   ${_kv}/tenant.c)
 snic_test(kv_power files SOURCES support/kv_files_direct.c support/kv_model.c ${_kv_power}
   LABELS kv TIMEOUT 1800)
@@ -57,6 +58,9 @@ if(Python3_FOUND AND TARGET kv_server AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_
     set_property(TEST kv_server_monolith kv_server_single kv_server_two kv_server_qos
       APPEND PROPERTY ENVIRONMENT "SNIC_SANITIZED=${SNIC_SANITIZE}")
   endif()
+  add_test(NAME kv_commands COMMAND ${Python3_EXECUTABLE}
+    ${CMAKE_CURRENT_SOURCE_DIR}/test_kv_commands.py $<TARGET_FILE:kv_server>)
+  set_tests_properties(kv_commands PROPERTIES LABELS kv SKIP_RETURN_CODE 77 TIMEOUT 900)
   add_test(NAME kv_kill COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/kv_kill.py
     $<TARGET_FILE:kv_server>)
   set_tests_properties(kv_kill PROPERTIES LABELS kv TIMEOUT 1800)

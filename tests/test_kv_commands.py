@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What kv_server tells of its commands, beside what redis-server tells of the same ones.
+
+    test_kv_commands.py BINARY
+
+COMMAND DOCS has Redis' arguments (its summaries are our own words), COMMAND GETKEYS, SLOWLOG and
+LATENCY answer the same, redis-cli has help, lock scripts are known and others are refused. Exit
+code 77 without redis-server or redis-cli.
+"""
+import os
+import shutil
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+from test_kv_diff import Conn, Redis, Server  # noqa: E402
+from kvscripts import SEVERAL, SINGLE, UNKNOWN  # noqa: E402
+
+SAME = """COMMAND GETKEYS mset a 1 b 2 | COMMAND GETKEYS eval x 2 a b c | COMMAND GETKEYS get
+COMMAND GETKEYS nope x | COMMAND GETKEYS ping x | COMMAND GETKEYS copy a b db 1
+COMMAND GETKEYS object encoding k | COMMAND GETKEYS memory usage k | COMMAND GETKEYS lcs a b len
+COMMAND GETKEYS get a b | COMMAND INFO nope | COMMAND COUNT x | COMMAND GETKEYS | COMMAND NOPE
+COMMAND LIST FILTERBY PATTERN getra* | COMMAND LIST FILTERBY NOPE x | COMMAND LIST x
+SLOWLOG LEN | SLOWLOG GET -2 | SLOWLOG GET x | SLOWLOG GET | SLOWLOG GET 1 2 | SLOWLOG RESET
+SLOWLOG NOPE | LATENCY LATEST | LATENCY HISTORY x | LATENCY RESET | LATENCY RESET a | LATENCY NOPE
+LATENCY | SCRIPT | SCRIPT NOPE | SCRIPT EXISTS | SCRIPT FLUSH x | EVALSHA x 0 | EVAL x -1
+EVAL x 1 | EVAL x y | OBJECT HELP x | MEMORY DOCTOR x | MEMORY USAGE absent"""
+REFUSED = [("SORT", "k"), ("SORT_RO", "k"), ("WAIT", "1", "0"),
+           ("MIGRATE", "h", "1", "k", "0", "1"), ("EVAL", "return 1", "0")]
+
+
+def pairs(flat):
+    return dict(zip(flat[::2], flat[1::2]))
+
+
+def docs(conn):
+    """The arguments of every command and subcommand."""
+    out = {}
+    for name, doc in pairs(conn.cmd("COMMAND", "DOCS")).items():
+        doc = pairs(doc)
+        out[name] = doc.get(b"arguments")
+        assert doc[b"summary"] and doc[b"since"] and doc[b"group"], name
+        for sub, text in pairs(doc.get(b"subcommands", [])).items():
+            out[sub] = pairs(text).get(b"arguments")
+    return out
+
+
+def compare_docs(ours, theirs):
+    mine, real = docs(ours), docs(theirs)
+    for name in mine:
+        assert mine[name] == real[name], "%r: %r, redis has %r" % (name, mine[name], real[name])
+    for name in ours.cmd("COMMAND", "LIST"):
+        assert name in mine, "no documentation of %r" % name
+        info, other = ours.cmd("COMMAND", "INFO", name)[0], theirs.cmd("COMMAND", "INFO", name)[0]
+        assert info[:2] == other[:2] and info[3:6] == other[3:6], (name, info, other)
+    assert ours.cmd("COMMAND", "COUNT") == len(ours.cmd("COMMAND", "LIST"))
+    return len(mine)
+
+
+def redis_cli(port):
+    def help_of(text):
+        return subprocess.run(["redis-cli", "-p", str(port)], input=text.encode() + b"\n",
+                              stdout=subprocess.PIPE, timeout=60, check=True).stdout.decode()
+
+    assert "key value [NX|XX] [GET] [EX seconds|PX" in help_of("help set")
+    for word in ("GETRANGE", "LCS", "SUBSTR"):
+        assert word in help_of("help @string"), word
+
+
+def scripts(conn):
+    for text in SINGLE + SEVERAL:
+        name = conn.cmd("SCRIPT", "LOAD", text)
+        assert isinstance(name, bytes), (name, text)
+        assert conn.cmd("SCRIPT", "EXISTS", name) == [1]
+    for text in UNKNOWN:
+        assert "not supported" in conn.cmd("SCRIPT", "LOAD", text), text
+
+
+def slowlog(conn, node):
+    """A command that keeps the engine busy is noted: SETs of the largest values do sooner or
+    later; how long 10 ms are is the machine's affair."""
+    conn.cmd("SLOWLOG", "RESET")
+    conn.cmd("SET", "big", b"x" * (2 << 20))
+    conn.cmd("SET", "a", b"ab" * 700)
+    for _ in range(200):
+        conn.cmd("LCS", "a", "a")
+        if conn.cmd("SLOWLOG", "LEN") > 0:
+            break
+    for entry in conn.cmd("SLOWLOG", "GET", "-1"):
+        assert len(entry) == 6 and entry[2] >= 10000 and entry[3], entry
+    assert conn.cmd("DEL", "big", "a") == 2
+
+
+def main():
+    if shutil.which("redis-cli") is None:
+        print("skipped: redis-cli is not installed")
+        return 77
+    redis = Redis()
+    node = Server(sys.argv[1], "monolith")
+    try:
+        node.start()
+        ours, theirs = node.conn(), Conn(redis.port)
+        for line in SAME.split("\n"):
+            for text in line.split(" | "):
+                a, b = ours.cmd(*text.split()), theirs.cmd(*text.split())
+                assert a == b, "%s: %r, redis answers %r" % (text, a, b)
+        print("%d commands and subcommands documented" % compare_docs(ours, theirs))
+        for command in REFUSED:
+            assert " not supported" in ours.cmd(*command), command
+        redis_cli(node.port)
+        scripts(ours)
+        slowlog(ours, node)
+        assert node.stop() == 0
+    finally:
+        redis.destroy()
+        node.destroy()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
