@@ -274,6 +274,55 @@ static void test_director_hogs_go_one_behind_the_other(void **state)
     }
 }
 
+/* ---- Places for clients ---- */
+
+static uint32_t full_text(void *ctx, char *out, uint32_t max)
+{
+    struct dirfix_msg m = {.size = DIRFIX_HEAD, .op = DIRFIX_ERROR, .arg = 'f', .id = UINT32_MAX};
+    (void)ctx;
+    assert_true(max >= DIRFIX_HEAD);
+    dirfix_encode((unsigned char *)out, &m);
+    return DIRFIX_HEAD;
+}
+
+/** A client beyond conns_max is told so; idle ones make room when idle_ms says so. */
+static void test_director_full_says_so_and_idle_ends(void **state)
+{
+    struct dirfix_opts o = options(support_seed(), 6);
+    (void)state;
+    o.director.conns_max = 3;
+    o.director.idle_ms = 100;
+    o.full = full_text;
+    dirfix_open(&fix, &o);
+    for (uint32_t i = 0; i < 3; i++) {
+        dirfix_send(join(&fix, i), DIRFIX_ECHO, 0, 0, 10, 0);
+        dirfix_pump(&fix.clients[i]);
+    }
+    dirfix_run(&fix, 10000000);
+    for (uint32_t i = 3; i < 6; i++) { /* more than there are places: each hears it */
+        struct dirfix_client *c = join(&fix, i);
+        dirfix_send(c, DIRFIX_ECHO, 0, 0, 10, 0); /* is not read */
+        dirfix_pump(c);
+        until_closed(&fix, c);
+        assert_int_equal(seen[i].paths['f'], 1);
+        assert_int_equal(c->reason, 0);
+    }
+    assert_int_equal(dirfix_stats(&fix).refused, 3);
+    assert_int_equal(dirfix_stats(&fix).idle_closed, 0);
+    for (uint32_t k = 0; k < 30; k++) { /* one of them is not idle */
+        dirfix_send(&fix.clients[1], DIRFIX_ECHO, 0, 0, 10, 0);
+        dirfix_pump(&fix.clients[1]);
+        dirfix_run(&fix, 10000000);
+    }
+    assert_int_equal(dirfix_stats(&fix).idle_closed, 2);
+    assert_true(fix.clients[0].closed && !fix.clients[1].closed && fix.clients[2].closed);
+    dirfix_send(join(&fix, 3), DIRFIX_ECHO, 0, 0, 10, 0);
+    dirfix_pump(&fix.clients[3]);
+    dirfix_finish(&fix);
+    assert_int_equal(seen[3].ok, 1);
+    dirfix_close(&fix);
+}
+
 /** Doors of different loops cannot be joined: two threads would run one engine. */
 static void test_director_doors_of_other_loops_are_refused(void **state)
 {
@@ -317,6 +366,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_director_user_word_is_the_message_s),
         cmocka_unit_test(test_director_slow_readers_leave_pool_to_others),
         cmocka_unit_test(test_director_hogs_go_one_behind_the_other),
+        cmocka_unit_test(test_director_full_says_so_and_idle_ends),
         cmocka_unit_test(test_director_doors_of_other_loops_are_refused),
     };
     return SUPPORT_MAIN(argc, argv, tests);

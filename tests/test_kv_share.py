@@ -68,6 +68,89 @@ def test_cache_smaller_than_keys(ctx):
         assert share > entries / keys - 0.05
 
 
+def value(c, name, size):
+    assert c.cmd("SET", name, b"v" * size) == "OK"
+
+
+def test_paused_clients(ctx):
+    """Eight clients that ask for 160 MiB and pause: nobody is reset, others go on."""
+    if ctx.mode == "monolith":
+        raise Skip("no director")
+    with Server(ctx.binary, ctx.mode) as node, node.conn() as c:
+        size, gets = 1 << 20, 20
+        for i in range(8):
+            value(c, "v%d" % i, size)
+        slow = [node.conn() for _ in range(8)]
+        for i, s in enumerate(slow):
+            s.raw(encode("GET", "v%d" % i) * gets)
+        for i in range(2000):
+            assert c.cmd("INCR", "n") == i + 1
+        for s in slow:
+            for _ in range(gets):
+                assert s.reply() == b"v" * size
+            s.close()
+        stalls, resets = figures(node, "reply_stalls", "hog_resets")
+        print("  %d stalls, %d resets" % (stalls, resets))
+        assert stalls == 0 and resets == 0
+
+
+def test_paused_readers_of_device(ctx):
+    """150 clients that do not read what the DPU answers: others' reads are still offloaded."""
+    if ctx.mode == "monolith":
+        raise Skip("nothing is offloaded")
+    with Server(ctx.binary, ctx.mode, offload="all", sync="always") as node, node.conn() as c:
+        for i in range(16):
+            value(c, "v%d" % i, 65000)
+        value(c, "small", 4096)
+        slow = [node.conn() for _ in range(150)]
+        for i, s in enumerate(slow):
+            s.raw(encode("GET", "v%d" % (i % 16)) * 50)
+        for _ in range(100):
+            assert c.cmd("PING") == "PONG"
+        before = figures(node, "offloaded")[0]
+        print("  %d offloaded for those that do not read" % before)
+        for _ in range(1000):
+            assert c.cmd("GET", "small") == b"v" * 4096
+        offloaded = figures(node, "offloaded")[0] - before
+        free, stalls, resets = figures(node, "offload_pool_free", "reply_stalls", "hog_resets")
+        print("  %d of 1000 offloaded, %d bytes of the pool free, %d stalls, %d resets" %
+              (offloaded, free, stalls, resets))
+        assert offloaded >= 950 and free > 0 and resets == 0
+        for i, s in enumerate(slow):
+            for _ in range(50):
+                assert s.reply() == b"v" * 65000
+            s.close()
+
+
+def test_full(ctx):
+    """One client too many hears Redis' words, and one that is idle gives its place away."""
+    if ctx.mode == "monolith":
+        raise Skip("no director")
+    with Server(ctx.binary, ctx.mode, conns=4, timeout=2) as node:
+        held = []
+        end = time.monotonic() + WAIT
+        while len(held) < 4:  # those that waited for the start may not be gone yet
+            c = node.conn()
+            if c.cmd("PING") == "PONG":
+                held.append(c)
+            assert time.monotonic() < end
+        c = node.conn()
+        text = c.reply()
+        assert text == "ERR max number of clients reached", text
+        assert c.eof() == b""
+        for h in held:  # two seconds later
+            assert h.eof() == b""
+        while True:
+            c = node.conn()
+            if c.cmd("PING") == "PONG":
+                break
+            assert time.monotonic() < end
+        assert "clients were refused" in node.log()
+        while int(node.info("clients_idle_closed")) < 4:  # the figures come twice a second
+            assert time.monotonic() < end
+            time.sleep(0.2)
+
+
 TESTS = [v for k, v in list(globals().items()) if k.startswith("test_")]
 
 

@@ -57,7 +57,8 @@ static int proxy_look(struct snic_loop_poller *poller, int sleeping)
 void proxy_part_open(struct proxy_part *p)
 {
     struct proxy *proxy = p->proxy;
-    struct snic_net_uring_opts no = {.opts_size = sizeof(no), .taken_wait_ms = EX_TAKEN_WAIT_MS};
+    struct snic_net_uring_opts no = {
+        .opts_size = sizeof(no), .taken_wait_ms = EX_TAKEN_WAIT_MS, .sent_ms = UINT32_MAX};
     struct snic_director_opts o = {.opts_size = sizeof(o), .flags = SNIC_DIRECTOR_IN_ORDER};
     struct snic_director_user u;
     uint32_t flags = 0;

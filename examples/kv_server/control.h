@@ -36,6 +36,13 @@ struct kv_control {
     uint64_t segments_free;
     uint64_t file_reads;
     uint64_t file_writes;
+    uint64_t cache_evicted;
+    uint64_t stalls;
+    uint64_t hog_resets;
+    uint64_t refused;
+    uint64_t idle_closed;
+    uint64_t offload_busy;
+    uint64_t pool_free;
 };
 
 /** The storage switch, DPU -> host, with each KV_CONTROL_STATS (--qos). */

@@ -23,6 +23,7 @@
 #define KV_TENANTS_TOLD 64        /* per tick */
 #define KV_LINGER_NS 10000000000u /* for a host that does not go after the drain */
 #define KV_SILENT_NS 5000000000u  /* a host that opens nothing for so long is none */
+#define KV_REPORT_NS 1000000000u  /* between lines about clients */
 #define KV_REFUSED_NS 1000000000u /* between lines about refused hosts */
 
 /* One host. */
@@ -53,6 +54,9 @@ struct kv_dpu {
     struct snic_timer timer;
     struct ex_stats *stats;
     uint64_t messages_told;
+    struct snic_director_stats reported; /* as of the last lines in the log */
+    uint64_t reported_ns;
+    uint64_t reply_bytes; /* most of replies that clients have not read yet */
     uint32_t tenant_told; /* where the next dpu_control_tenants() goes on */
     uint64_t drained_ns;
     uint64_t refused_ns;
@@ -123,6 +127,13 @@ static void dpu_control(struct kv_dpu *d, enum kv_control_kind kind)
         .segments_free = fs.segments_free,
         .file_reads = fs.reads,
         .file_writes = fs.writes,
+        .cache_evicted = os.evicted,
+        .stalls = ds.stalls,
+        .hog_resets = ds.hog_resets,
+        .refused = ds.refused,
+        .idle_closed = ds.idle_closed,
+        .offload_busy = os.refused_busy,
+        .pool_free = os.pool_free,
     };
     d->messages_told = ds.messages;
     dpu_tell(d, &m, sizeof(m));
@@ -153,6 +164,13 @@ static size_t dpu_metrics(void *ctx, struct ex_metric *out)
         {"connections", ds.conns, 0},
         {"protocol_errors", ds.protocol_errors, 1},
         {"pauses", ds.pauses, 1},
+        {"stalls", ds.stalls, 1},
+        {"hog_resets", ds.hog_resets, 1},
+        {"connections_refused", ds.refused, 1},
+        {"connections_idle_closed", ds.idle_closed, 1},
+        {"reply_blocks_free", ds.blocks_free, 0},
+        {"offload_copied_out", ds.copied_out, 1},
+        {"offload_pool_free", os.pool_free, 0},
         {"received_bytes", ds.recv_bytes, 1},
         {"sent_bytes", ds.sent_bytes, 1},
         {"ring_records_up", ds.records_up, 1},
@@ -216,6 +234,27 @@ static void dpu_look(struct kv_dpu *d)
     }
 }
 
+/* What clients must not notice without a word here; at most one line of each kind a second. */
+static void dpu_report(struct kv_dpu *d, const struct snic_director_stats *s, uint64_t now)
+{
+    if (now - d->reported_ns < KV_REPORT_NS)
+        return;
+    if (s->hog_resets > d->reported.hog_resets)
+        ex_log(EX_WARNING,
+               "%" PRIu64 " clients were reset: they did not read their replies, and memory for "
+               "replies ran out (%" PRIu64 " bytes)",
+               s->hog_resets - d->reported.hog_resets, d->reply_bytes);
+    else if (s->stalls > d->reported.stalls)
+        ex_log(EX_WARNING, "replies of the host waited %" PRIu64 " times for memory",
+               s->stalls - d->reported.stalls);
+    if (s->refused > d->reported.refused)
+        ex_log(EX_WARNING,
+               "%" PRIu64 " clients were refused: %" PRIu64 " are connected (--conns, --timeout)",
+               s->refused - d->reported.refused, s->conns);
+    d->reported = *s;
+    d->reported_ns = now;
+}
+
 static void dpu_tick(struct snic_timer *t, uint64_t now)
 {
     struct kv_dpu *d = SNIC_CONTAINER(t, struct kv_dpu, timer);
@@ -224,6 +263,7 @@ static void dpu_tick(struct snic_timer *t, uint64_t now)
     dpu_wall(d);
     dpu_look(d);
     snic_director_get_stats(d->director, &ds);
+    dpu_report(d, &ds, now);
     if (ds.messages != d->messages_told) /* an idle host is not woken */
         dpu_control(d, KV_CONTROL_STATS);
     if (d->drained)
@@ -444,10 +484,25 @@ static void dpu_open_offload(struct kv_dpu *d)
     snic_files_set_hooks(d->image.files, &hooks);
 }
 
+/*
+ * Memory for replies on their way, touched as far as it is needed: a quarter of the machine's,
+ * 64 MiB at least, at most what all clients may hold.
+ */
+static uint64_t dpu_reply_bytes(const struct kv_config *c)
+{
+    uint64_t pages = (uint64_t)sysconf(_SC_PHYS_PAGES);
+    uint64_t quarter = pages / 4 * (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t least = 2 * (uint64_t)KV_MESSAGE_MAX + (64u << 20) + c->conns_max * 16384;
+    uint64_t most = c->conns_max * 4 * (uint64_t)KV_CONN_BYTES;
+
+    return snic_max_u64(least, snic_min_u64(quarter, most));
+}
+
 static void dpu_open_director(struct kv_dpu *d)
 {
     const struct kv_config *c = d->config;
-    struct snic_net_uring_opts net = {.opts_size = sizeof(net), .taken_wait_ms = EX_TAKEN_WAIT_MS};
+    struct snic_net_uring_opts net = {
+        .opts_size = sizeof(net), .taken_wait_ms = EX_TAKEN_WAIT_MS, .sent_ms = UINT32_MAX};
     struct snic_director_opts o = {.opts_size = sizeof(o)};
     struct snic_director_user user = kv_director_user(&d->user);
     struct snic_net_addr a;
@@ -464,6 +519,8 @@ static void dpu_open_director(struct kv_dpu *d)
     o.message_max = KV_MESSAGE_MAX;
     o.pending_max = KV_PENDING_MAX;
     o.conn_bytes = KV_CONN_BYTES;
+    o.idle_ms = (uint32_t)c->timeout_s * 1000;
+    o.pool_bytes = d->reply_bytes = dpu_reply_bytes(c);
     size = snic_director_memsize(&o);
     r = snic_director_init(&d->director, ex_memory(size, "director"), size, d->net, d->offload,
                            &user, &o);

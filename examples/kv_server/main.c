@@ -191,6 +191,8 @@ static void kv_options(struct kv_config *c, int argc, char **argv)
         {"seed", EX_TEXT, &c->seed, "HEX", "of key hashes, 32 digits, the same for both roles", 0,
          0, NULL},
         {"buffered", EX_FLAG, &c->buffered, NULL, "use the page cache, not direct I/O", 0, 0, NULL},
+        {"timeout", EX_NUMBER, &c->timeout_s, "SECONDS",
+         "close idle clients (not of --monolith); default 0: never", 0, 4000000, NULL},
         {"conns", EX_NUMBER, &c->conns_max, "N", "most clients; default 1024", 1, 60000, NULL},
         {"databases", EX_NUMBER, &c->databases, "N", "for SELECT; default 16", 1, 4096, NULL},
         {"spin", EX_NUMBER, &c->spin_us, "US", "busy-poll so long before sleeping; default 0", 0,

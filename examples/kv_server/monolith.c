@@ -78,7 +78,8 @@ static int monolith_reply(void *ctx, uint64_t client, uint64_t seq, const struct
 
 static void monolith_open(struct kv_monolith *m, const struct kv_config *c, struct kv_plain *files)
 {
-    struct snic_net_uring_opts net = {.opts_size = sizeof(net), .taken_wait_ms = EX_TAKEN_WAIT_MS};
+    struct snic_net_uring_opts net = {
+        .opts_size = sizeof(net), .taken_wait_ms = EX_TAKEN_WAIT_MS, .sent_ms = UINT32_MAX};
     struct kv_front_opts front;
     struct kv_engine_opts o;
     char error[256];

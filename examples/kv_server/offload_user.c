@@ -246,6 +246,15 @@ void kv_offload_forget_memory(struct kv_offload *k)
     k->memory_offset = 0;
 }
 
+static uint32_t kv_full(void *ctx, char *out, uint32_t max)
+{
+    static const char text[] = "-ERR max number of clients reached\r\n";
+
+    (void)ctx;
+    memcpy(out, text, snic_min_u64(sizeof(text) - 1, max));
+    return (uint32_t)snic_min_u64(sizeof(text) - 1, max);
+}
+
 struct snic_offload_user kv_offload_user(struct kv_offload *k)
 {
     struct snic_offload_user u = {kv_func, kv_reply, kv_cache, kv_invalidate, k};
@@ -261,6 +270,7 @@ struct snic_director_user kv_director_user(struct kv_offload *k)
         .protocol_error = kv_protocol_error,
         .host_gone = kv_host_gone,
         .ctx = k,
+        .full = kv_full,
     };
 
     return u;

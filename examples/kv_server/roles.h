@@ -41,6 +41,7 @@ struct kv_config {
     uint64_t thresh_max_us; /**< likewise                                                  */
     uint64_t write_cost;    /**< likewise: the worst                                       */
     uint64_t conns_max;
+    uint64_t timeout_s; /**< idle clients are closed after so long; 0: never               */
     uint64_t databases;
     uint64_t spin_us;
     uint64_t stats;

@@ -258,7 +258,8 @@ static void dpu_open_offload(struct ps_dpu *d)
 static void dpu_open_director(struct ps_dpu *d)
 {
     const struct ps_config *c = d->config;
-    struct snic_net_uring_opts net = {.opts_size = sizeof(net), .taken_wait_ms = EX_TAKEN_WAIT_MS};
+    struct snic_net_uring_opts net = {
+        .opts_size = sizeof(net), .taken_wait_ms = EX_TAKEN_WAIT_MS, .sent_ms = UINT32_MAX};
     struct snic_director_opts o = {.opts_size = sizeof(o)};
     struct snic_director_user user = ps_director_user(&d->user);
     struct snic_net_addr a;

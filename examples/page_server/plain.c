@@ -66,7 +66,8 @@ static void plain_drain(void *ctx)
 static void plain_open_front(struct ps_plain *p)
 {
     const struct ps_config *c = p->config;
-    struct snic_net_uring_opts net = {.opts_size = sizeof(net), .taken_wait_ms = EX_TAKEN_WAIT_MS};
+    struct snic_net_uring_opts net = {
+        .opts_size = sizeof(net), .taken_wait_ms = EX_TAKEN_WAIT_MS, .sent_ms = UINT32_MAX};
     struct front_opts o;
     char text[128];
     int r;

@@ -144,6 +144,12 @@ struct snic_director_user {
      */
     int64_t (*frame_reply)(void *ctx, const unsigned char *data, size_t size, uint64_t *state,
                            int *done);
+    /**
+     * Text for a client beyond conns_max, sent before its connection is closed (to 16 at once:
+     * net's conns_max should be larger by these; others are reset). NULL: all are reset.
+     * @return bytes written <= max
+     */
+    uint32_t (*full)(void *ctx, char *out, uint32_t max);
 };
 
 /** Flows of interest: zero fields are wildcards. Others are passed through untouched. */
@@ -157,7 +163,7 @@ struct snic_director_signature {
 struct snic_director_opts {
     uint32_t opts_size;
     uint32_t flags;     /**< SNIC_DIRECTOR_IN_ORDER                                      */
-    uint32_t conns_max; /**< default 1024; more are refused                              */
+    uint32_t conns_max; /**< default 1024; more are refused, with the text of full()     */
     /**
      * Largest message, at most 1 GiB; default 9 MiB. Longer ones end with SNIC_EMSGSIZE. Those that
      * the offload engine keeps (its message_max) may have any of these lengths, but with a net
@@ -182,6 +188,11 @@ struct snic_director_opts {
     uint64_t pool_bytes;
     uint32_t stall_ms; /**< see above; default 1000                                     */
     uint32_t drain_ms; /**< what is not finished by then is reset; default 5000         */
+    /**
+     * Connections on which nothing was under way, received or sent for so long are closed
+     * (idle_closed), an unfinished message with them. 0, the default: never.
+     */
+    uint32_t idle_ms;
 };
 
 /** Bytes for init, or 0 when @p o is invalid. [any] */
@@ -263,6 +274,7 @@ struct snic_director_stats {
     uint64_t blocks_free;   /**< of pool_bytes, now                                       */
     uint64_t host_refused;  /**< net upstream: connections that could not be made         */
     uint64_t host_ended;    /**< and that the host ended first                            */
+    uint64_t idle_closed;   /**< connections closed after idle_ms                           */
     uint64_t copied_out;    /**< offloaded replies copied because the engine's pool was low  */
 };
 /** Copy the counters out. [owner] */

@@ -416,6 +416,12 @@ struct snic_net_uring_opts {
                                     most 60000; default 0. For servers: what a killed process
                                     had in an io_uring the kernel closes some time after the
                                     process is gone, and its successor finds the port taken   */
+    /**
+     * How long a TCP peer may leave bytes unacknowledged, or answer that it has no room for them:
+     * the user time-out. Default idle_ms; at most 2^30, or UINT32_MAX: the system's rule, which
+     * ends peers that are silent, and waits for those that answer without reading.
+     */
+    uint32_t sent_ms;
 };
 /**
  * Datagrams are never cut into fragments: one that is too large for the way is lost, and its

@@ -93,9 +93,100 @@ static void director_conn_init(struct snic_director_conn *c)
     c->reply = 0;
     c->raw = c->closing = c->dead = c->known = c->notify = c->ended = 0;
     c->evicted = 0;
+    c->active_ns = snic_loop_now(d->loop);
     c->used = 1;
     c->task.deficit = 0;
     snic_link_append(&d->all, &c->link);
+}
+
+/* ---- Refusals ---- */
+
+static void director_refusal_recv(void *ctx, struct snic_net_conn *n, struct snic_net_buf *b)
+{
+    struct director_refusal *r = ctx;
+    (void)n;
+    snic_net_put(r->d->net, b);
+}
+
+static void director_refusal_eof(void *ctx, struct snic_net_conn *n)
+{
+    (void)ctx;
+    (void)n;
+}
+
+static void director_refusal_closed(void *ctx, struct snic_net_conn *n, int reason)
+{
+    struct director_refusal *r = ctx;
+    (void)n;
+    (void)reason;
+    r->net = NULL;
+    r->d->refusals_used--;
+    director_drain_check(r->d);
+}
+
+static void director_refusal_sent(struct snic_net_send_req *req)
+{
+    (void)req; /* closing has begun already */
+}
+
+void director_refusals_drop(struct snic_director *d)
+{
+    for (uint32_t i = 0; i < SNIC_DIRECTOR__REFUSALS; i++)
+        if (d->refusals[i].net != NULL)
+            snic_net_abort(d->refusals[i].net);
+}
+
+/* There is no place for @n: tell it, or reset it. */
+static void director_refuse(struct snic_director *d, struct snic_net_conn *n)
+{
+    static const struct snic_net_stream_events events = {
+        .recv = director_refusal_recv,
+        .eof = director_refusal_eof,
+        .closed = director_refusal_closed,
+    };
+    struct director_refusal *r = d->refusals;
+    d->stats.refused++;
+    while (r != d->refusals + SNIC_DIRECTOR__REFUSALS && r->net != NULL)
+        r++;
+    if (r == d->refusals + SNIC_DIRECTOR__REFUSALS || d->user.full == NULL || d->draining) {
+        snic_net_abort(n);
+        return;
+    }
+    r->d = d;
+    r->net = n;
+    d->refusals_used++;
+    snic_net_bind(n, &events, r);
+    r->iov.base = r->text;
+    r->iov.size = d->user.full(d->user.ctx, r->text, sizeof(r->text));
+    SNIC_ASSERT(r->iov.size <= sizeof(r->text));
+    r->req.iov = &r->iov;
+    r->req.iov_count = 1;
+    r->req.flags = 0;
+    r->req.region = SNIC_NO_REGION;
+    r->req.done = director_refusal_sent;
+    if (r->iov.size > 0 && snic_net_send(n, &r->req) == 1)
+        snic_net_close(n);
+    else
+        snic_net_abort(n);
+}
+
+/* ---- Idle connections ---- */
+
+void director_idle_fire(struct snic_timer *t, uint64_t now_ns)
+{
+    struct snic_director *d = SNIC_CONTAINER(t, struct snic_director, idle_timer);
+    uint64_t idle_ns = (uint64_t)d->opts.idle_ms * 1000000;
+    for (struct snic_link *l = d->all.next; l != &d->all;) {
+        struct snic_director_conn *c = SNIC_CONTAINER(l, struct snic_director_conn, link);
+        l = l->next;
+        if (c->dead || c->closing || c->raw || c->pending > 0 || c->client.cursor != NULL ||
+            c->client.busy > 0 || now_ns - c->active_ns < idle_ns)
+            continue;
+        d->stats.idle_closed++;
+        c->closing = 1;
+        director_conn_check(c);
+    }
+    snic_loop_arm(d->loop, t, now_ns + snic_max_u64(idle_ns / 4, 1000000));
 }
 
 void director_accept(void *ctx, struct snic_net_conn *n, const struct snic_net_addr *peer)
@@ -105,8 +196,7 @@ void director_accept(void *ctx, struct snic_net_conn *n, const struct snic_net_a
     int raw = d->host_net && (!wanted || (d->channel == NULL && d->user.frame_reply == NULL));
     struct snic_director_conn *c = d->draining || (!wanted && !raw) ? NULL : director_conn_take(d);
     if (c == NULL) {
-        d->stats.refused++;
-        snic_net_abort(n);
+        director_refuse(d, n);
         return;
     }
     director_conn_init(c);

@@ -428,7 +428,13 @@ void director_conn_release(struct snic_director_conn *c)
     snic_link_append(d->idle.next, &c->link); /* first: it is in the caches */
     d->stats.conns--;
     d->stats.closed++;
-    if (d->draining && snic_link_alone(&d->all) && d->drained != NULL) {
+    director_drain_check(d);
+}
+
+/* Is it the end of a drain? */
+void director_drain_check(struct snic_director *d)
+{
+    if (d->draining == 1 && snic_link_alone(&d->all) && d->refusals_used == 0) {
         snic_loop_cancel(d->loop, &d->drain);
         snic_loop_defer(d->loop, &d->drained_msg);
         d->draining = 2;

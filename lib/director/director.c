@@ -199,6 +199,9 @@ int snic_director_init(struct snic_director **out, void *mem, size_t mem_size, s
     director_start(d, &l);
     snic_timer_init(&d->stall, director_stall_fire);
     snic_timer_init(&d->drain, director_drain_fire);
+    snic_timer_init(&d->idle_timer, director_idle_fire);
+    if (o.idle_ms != 0)
+        director_idle_fire(&d->idle_timer, snic_loop_now(d->loop));
     d->drained_msg.fn = director_drained;
     snic_loop_poller_init(&d->poller, director_poll);
     snic_loop_poller_add(d->loop, &d->poller);
@@ -208,7 +211,7 @@ int snic_director_init(struct snic_director **out, void *mem, size_t mem_size, s
 
 void *snic_director_fini(struct snic_director *d)
 {
-    SNIC_ASSERT(snic_link_alone(&d->all));
+    SNIC_ASSERT(snic_link_alone(&d->all) && d->refusals_used == 0);
     snic_director_upstream_close(d);
     for (uint32_t i = 0; i < SNIC_DIRECTOR__LISTENERS; i++) {
         if (d->listeners[i] != NULL)
@@ -217,6 +220,7 @@ void *snic_director_fini(struct snic_director *d)
     SNIC_ASSERT(!d->channel_close_queued);
     snic_loop_cancel(d->loop, &d->stall);
     snic_loop_cancel(d->loop, &d->drain);
+    snic_loop_cancel(d->loop, &d->idle_timer);
     snic_loop_poller_remove(d->loop, &d->poller);
     return d;
 }
@@ -300,13 +304,11 @@ void snic_director_drain(struct snic_director *d, void (*done)(void *ctx), void 
         c->client.eof = 1; /* what is here is answered, nothing more is taken */
         director_ready(c);
     }
-    if (snic_link_alone(&d->all)) {
-        d->draining = 2;
-        snic_loop_defer(d->loop, &d->drained_msg);
-    } else {
+    director_refusals_drop(d);
+    director_drain_check(d);
+    if (d->draining == 1)
         snic_loop_arm(d->loop, &d->drain,
                       snic_loop_now(d->loop) + (uint64_t)d->opts.drain_ms * 1000000);
-    }
 }
 
 /* ---- Facts ---- */

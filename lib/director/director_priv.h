@@ -17,6 +17,7 @@
 #define SNIC_DIRECTOR__COPY 1024
 #define SNIC_DIRECTOR__OFFLOADS 256 /* most offloaded messages of one connection at once */
 #define SNIC_DIRECTOR__LISTENERS 16
+#define SNIC_DIRECTOR__REFUSALS 16
 #define SNIC_DIRECTOR__PROGRESS 65536 /* bytes a connection must move in stall_ms */
 #define SNIC_DIRECTOR__MESSAGE_COST 64
 /* What one connection holds of the blocks, or the engine's pool: at most this part of the rest. */
@@ -143,6 +144,7 @@ struct snic_director_conn {
     uint64_t progress;  /* bytes received and sent */
     uint64_t mark;      /* progress at mark_ns: I5 in memory.c */
     uint64_t mark_ns;
+    uint64_t active_ns; /* last received or sent */
     /* the message being assembled, when it spans buffers */
     unsigned char *part;
     uint32_t part_size;
@@ -176,6 +178,15 @@ struct snic_director_conn {
     uint8_t ended;   /* the net host has closed; some of its bytes are still to be read */
     uint8_t evicted; /* reset for the memory it holds, which is still to come back */
     uint8_t used;
+};
+
+/* A client that is told why it is refused. */
+struct director_refusal {
+    struct snic_director *d;
+    struct snic_net_conn *net; /* NULL: the place is free */
+    struct snic_net_send_req req;
+    struct snic_iov iov;
+    char text[SNIC_DIRECTOR__TEXT];
 };
 
 /* ---- The director ---- */
@@ -221,6 +232,9 @@ struct snic_director {
     uint64_t stall_since_ns; /* memory has run out since then, again and again */
     uint64_t stall_last_ns;
     struct snic_timer drain;
+    struct snic_timer idle_timer;
+    struct director_refusal refusals[SNIC_DIRECTOR__REFUSALS];
+    uint32_t refusals_used;
     void (*drained)(void *ctx);
     void *drained_ctx;
     struct snic_loop_msg drained_msg;
@@ -294,6 +308,8 @@ uint64_t director_reply_token(const struct director_slot *s);
 struct director_slot *director_reply_slot(struct snic_director *d, uint64_t conn, uint64_t seq);
 
 /* accept.c */
+void director_refusals_drop(struct snic_director *d);
+void director_idle_fire(struct snic_timer *t, uint64_t now_ns);
 void director_accept(void *ctx, struct snic_net_conn *n, const struct snic_net_addr *peer);
 
 /* conn.c */
@@ -304,6 +320,7 @@ void director_conn_check(struct snic_director_conn *c);
 void director_conn_abort(struct snic_director_conn *c);
 void director_conn_consume(struct snic_director_conn *c);
 void director_conn_release(struct snic_director_conn *c);
+void director_drain_check(struct snic_director *d);
 
 /* upstream.c and upstream_net.c */
 int director_to_host(struct snic_director_conn *c, struct director_slot **slot,

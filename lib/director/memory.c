@@ -70,6 +70,7 @@ void director_hold(struct snic_director_conn *c, uint64_t bytes)
 void director_moved(struct snic_director_conn *c, uint64_t bytes)
 {
     c->progress += bytes;
+    c->active_ns = snic_loop_now(c->d->loop);
     if (c->progress - c->mark >= SNIC_DIRECTOR__PROGRESS) {
         c->mark = c->progress;
         c->mark_ns = snic_loop_now(c->d->loop);

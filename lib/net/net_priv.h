@@ -31,7 +31,8 @@ static inline int net_opts_read(struct snic_net_uring_opts *out,
     o.dgrams_max = o.dgrams_max != 0 ? o.dgrams_max : 64;
     if (o.conns_max > 65535 || o.recv_size < 512 || o.recv_size > 1u << 20 ||
         o.pool_buffers > 32768 || !snic_is_pow2(o.pool_buffers) ||
-        o.idle_ms > SNIC_NET__PATIENCE_MAX || o.dgrams_max > 16384 ||
+        o.idle_ms > SNIC_NET__PATIENCE_MAX ||
+        (o.sent_ms > SNIC_NET__PATIENCE_MAX && o.sent_ms != UINT32_MAX) || o.dgrams_max > 16384 ||
         (o.dgram_flags & ~(SNIC_NET_DGRAM_DF | SNIC_NET_DGRAM_WAIT | SNIC_NET_DGRAM_TIME)) != 0 ||
         o.taken_wait_ms > 60000 || o.dgram_recv_bytes > INT32_MAX / 2 ||
         o.dgram_send_bytes > INT32_MAX / 2)

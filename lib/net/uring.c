@@ -238,7 +238,7 @@ static int net_uring_connect(struct snic_net *base, const struct snic_net_addr *
     int fd = net_uring_socket(a, SOCK_STREAM);
     if (fd < 0)
         return fd;
-    net_uring_sock_stream(fd, a, n->opts.idle_ms);
+    net_uring_sock_stream(fd, a, &n->opts);
     struct net_uring_conn *c = net_uring_conn_take(n, fd);
     c->to = to;
     c->connect_op.complete = net_uring_connected;

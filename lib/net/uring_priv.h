@@ -162,7 +162,8 @@ void net_uring_addr_from(struct snic_net_addr *a, const union net_uring_sockaddr
                          socklen_t size);
 int net_uring_error(int os_error);
 int net_uring_socket(const struct snic_net_addr *a, int type);
-void net_uring_sock_stream(int fd, const struct snic_net_addr *a, uint32_t idle_ms);
+void net_uring_sock_stream(int fd, const struct snic_net_addr *a,
+                           const struct snic_net_uring_opts *o);
 int net_uring_sock_bind(int fd, const union net_uring_sockaddr *s, socklen_t size,
                         uint32_t wait_ms);
 int net_uring_sock_listen(const struct snic_net_addr *a, uint32_t flags,

@@ -128,9 +128,10 @@ void net_uring_sock_patience(int fd, uint32_t ms)
 }
 
 /* No delay, and an end for peers that are silent for idle_ms. Accepted sockets inherit this. */
-void net_uring_sock_stream(int fd, const struct snic_net_addr *a, uint32_t idle_ms)
+void net_uring_sock_stream(int fd, const struct snic_net_addr *a,
+                           const struct snic_net_uring_opts *o)
 {
-    int idle_s = (int)(idle_ms / 2000);
+    int idle_s = (int)(o->idle_ms / 2000);
     if (a->family == SNIC_NET_UNIX)
         return;
     net_uring_sock_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
@@ -138,7 +139,8 @@ void net_uring_sock_stream(int fd, const struct snic_net_addr *a, uint32_t idle_
     net_uring_sock_set(fd, IPPROTO_TCP, TCP_KEEPIDLE, idle_s < 1 ? 1 : idle_s);
     net_uring_sock_set(fd, IPPROTO_TCP, TCP_KEEPINTVL, idle_s < 5 ? 1 : idle_s / 5);
     net_uring_sock_set(fd, IPPROTO_TCP, TCP_KEEPCNT, 5);
-    net_uring_sock_patience(fd, idle_ms);
+    if (o->sent_ms != UINT32_MAX)
+        net_uring_sock_patience(fd, o->sent_ms != 0 ? o->sent_ms : o->idle_ms);
 }
 
 int net_uring_path_id(const char *path, uint64_t *dev, uint64_t *ino)
@@ -200,7 +202,7 @@ int net_uring_sock_listen(const struct snic_net_addr *a, uint32_t flags,
         if (a->family == SNIC_NET_IPV6)
             net_uring_sock_set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
     }
-    net_uring_sock_stream(fd, a, o->idle_ms);
+    net_uring_sock_stream(fd, a, o);
     int r = net_uring_sock_bind(fd, &s, size, o->taken_wait_ms);
     if (r == 0)
         r = listen(fd, SNIC_NET__URING_BACKLOG);

@@ -239,7 +239,8 @@ static void dirfix_open_director(struct dirfix *f)
                                     .protocol_error = user_protocol_error,
                                     .host_gone = user_host_gone,
                                     .frame_reply = f->o.no_frame_reply ? NULL : user_frame_reply,
-                                    .ctx = f};
+                                    .ctx = f,
+                                    .full = f->o.full};
     size_t n = snic_director_memsize(o);
     assert_true(n > 0);
     f->director_mem = support_guard_alloc(n, SNIC_DIRECTOR_ALIGN);

@@ -87,7 +87,8 @@ struct dirfix_opts {
     uint32_t contexts;
     uint32_t offload_message_max; /* default 256 */
     uint32_t net_recv_size;
-    uint32_t net_conns;                 /* of the DPU; default 256 */
+    uint32_t net_conns; /* of the DPU; default 256 */
+    uint32_t (*full)(void *ctx, char *out, uint32_t max);
     struct snic_director_opts director; /* zeros: small defaults */
 };
 
