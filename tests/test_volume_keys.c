@@ -246,6 +246,21 @@ static void test_volume_keys_rights_are_each_accounts(void **state)
     fix.rights = SNIC_VOLUME_MAY_WRITE;
     assert_int_equal(volfix_io(&fix, SNIC_IO_READ, 0, 4096, buffer), SNIC_EPERM);
     assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, 0, 4096, buffer), 4096);
+    /* A read of a later lease fences those before it, but none by who may only read. */
+    for (uint32_t may = SNIC_VOLUME_MAY_READ; may <= all; may += SNIC_VOLUME_MAY_WRITE) {
+        accounts(7, &secret, may);
+        assert_int_equal(snic_segments_find(snic_volume_server_store(fix.server[0].s), 100, &stat),
+                         0);
+        uint32_t was = stat.gen, told = fix.place[0].gen;
+        fix.place[0].gen = was + (1u << 16);
+        assert_int_equal(snic_volume_map(fix.v, 0, 0, 100, 0, fix.place[0].gen), 0);
+        assert_int_equal(volfix_io(&fix, SNIC_IO_READ, 0, 4096, buffer), 4096);
+        assert_int_equal(snic_segments_find(snic_volume_server_store(fix.server[0].s), 100, &stat),
+                         0);
+        assert_int_equal(stat.gen > was, may == all);
+        fix.place[0].gen = may == all ? stat.gen : told;
+        fix.epoch += may == all;
+    }
     accounts(8, &other, 0);
     struct snic_segments *store = snic_volume_server_store(fix.server[0].s);
     assert_int_equal(snic_segments_find(store, 100, &stat), 0);

@@ -118,15 +118,19 @@ static int request_ahead(const struct snic_volume_server *s, const struct volume
 
 /* May whoever asks do that with the disk that he names? Looked at before anything of the store is,
  * so that what is refused is refused alike whatever is there. */
+static uint32_t request_rights(const struct snic_volume_server *s, const struct volume_ask *q)
+{
+    if (s->o.secret_of == NULL)
+        return SNIC_VOLUME_MAY_READ | SNIC_VOLUME_MAY_WRITE;
+    if (s->e.rights == NULL)
+        return 0;
+    return s->e.rights(s->ctx, q->solar.account, q->w.vd_id); /* there is SOLAR only */
+}
+
 static int request_forbidden(const struct snic_volume_server *s, const struct volume_ask *q)
 {
-    uint32_t may = 0;
-    if (s->o.secret_of == NULL)
-        return 0;
-    if (s->e.rights != NULL) /* there is SOLAR only */
-        may = s->e.rights(s->ctx, q->solar.account, q->w.vd_id);
-    return (may & (q->w.op == SNIC_SOLAR_DO_READ ? SNIC_VOLUME_MAY_READ : SNIC_VOLUME_MAY_WRITE)) ==
-           0;
+    uint32_t needs = q->w.op == SNIC_SOLAR_DO_READ ? SNIC_VOLUME_MAY_READ : SNIC_VOLUME_MAY_WRITE;
+    return (request_rights(s, q) & needs) == 0;
 }
 
 /* Is it a request for this segment, now? */
@@ -173,14 +177,17 @@ static uint32_t request_refused(struct snic_volume_server *s, const struct volum
 }
 
 /* Nobody else tells a server without a control plane of a later lease: the first request that has
- * one fences those before it, in the store, before it is answered. */
-static void request_raise(const struct snic_volume_server *s, struct snic_segments_req *req,
-                          uint32_t gen)
+ * one fences those before it, in the store, before it is answered; but who may only read fences
+ * nobody by it. */
+static void request_raise(const struct snic_volume_server *s, const struct volume_ask *q,
+                          struct snic_segments_req *req)
 {
+    uint32_t gen = q->w.seg_gen;
     uint64_t least = snic_ebs_id(gen >> 16, 0);
     struct snic_segments_stat g;
     if ((s->o.flags & SNIC_VOLUME_GOVERNED) != 0 ||
-        snic_segments_find(s->store, req->seg_id, &g) != 0 || gen >> 16 <= g.gen >> 16)
+        snic_segments_find(s->store, req->seg_id, &g) != 0 || gen >> 16 <= g.gen >> 16 ||
+        (request_rights(s, q) & SNIC_VOLUME_MAY_WRITE) == 0)
         return;
     req->flags |= SNIC_SEGMENTS_RAISE;
     req->min_wver = snic_max_u64(req->min_wver, least);
@@ -210,7 +217,7 @@ void volume_request_flush(struct snic_volume_server *s)
     op->req.flags = SNIC_SEGMENTS_CRC_CHECKED; /* the engine has compared it */
     op->req.blocks = op->block;
     op->req.count = (uint16_t)op->count;
-    request_raise(s, &op->req, op->req.gen);
+    request_raise(s, &op->q[0], &op->req);
     s->stats.groups++;
     int r = snic_segments_submit(s->store, &op->req);
     if (r == 0)
@@ -288,7 +295,7 @@ static void request_fence(struct snic_volume_server *s, const struct volume_ask 
         op->req.seg_id = q->w.seg_id;
         op->req.gen = q->w.seg_gen;
         op->req.min_wver = q->w.wver;
-        request_raise(s, &op->req, op->req.gen);
+        request_raise(s, q, &op->req);
         r = snic_segments_submit(s->store, &op->req);
         if (r != 0)
             request_free(&s->writes, op);
@@ -422,7 +429,7 @@ static void request_read(struct snic_volume_server *s, const struct volume_ask *
     op->req.gen = q->w.seg_gen;
     op->req.blocks = op->block;
     op->req.count = (uint16_t)n;
-    request_raise(s, &op->req, op->req.gen);
+    request_raise(s, q, &op->req);
     int r = snic_segments_submit(s->store, &op->req);
     if (r == 0)
         return;
