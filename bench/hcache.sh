@@ -41,7 +41,9 @@ all=
 for who in cached plain nvmefs one; do
     mkdir "$work/store.$who"
     case $who in
-    cached) how="--two-process --cache-mb ${SNIC_BENCH_CACHE_MB:-384} --write-back --prefetch" ;;
+    cached)
+        how="--two-process --cache-mb ${SNIC_BENCH_CACHE_MB:-384} --cache-writeback --prefetch"
+        ;;
     plain) how=--two-process ;;
     nvmefs) how="--two-process --link nvmefs" ;;
     one) how= ;;

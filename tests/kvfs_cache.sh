@@ -39,7 +39,7 @@ ask() {
         fail "$*: $(tail -n 3 "$work/asked")"
 }
 
-for how in "" --prefetch "--write-back --prefetch"; do
+for how in "" --prefetch "--cache-writeback --prefetch"; do
     say "reads that are answered here, and what has been written: ${how:-writes go to both}"
     figures=127.0.0.1:$(port)
     # shellcheck disable=SC2086
@@ -66,7 +66,7 @@ done
 
 say "others come and go"
 # shellcheck disable=SC2086
-kvfs_again $two --write-back --metrics "$figures"
+kvfs_again $two --cache-writeback --metrics "$figures"
 other=$work/other
 mkdir "$other"
 ask on
@@ -80,7 +80,7 @@ kvfs_close
 
 say "the file system's process dies with pages that only the host has; then the host's"
 # shellcheck disable=SC2086
-kvfs_again $two --write-back --metrics "$figures"
+kvfs_again $two --cache-writeback --metrics "$figures"
 ask on
 for n in 1 2 3; do
     ask die "$(role dpu)" $n
@@ -102,7 +102,7 @@ if mount -t tmpfs -o size=160m none "$work/store" 2>/dev/null; then
     full=$work/store
     "$KVFS_TOOL" mkfs --store "$spec" >>"$work/log" 2>&1 || fail "mkfs on tmpfs"
     # shellcheck disable=SC2086
-    kvfs_again $two --write-back --metrics "$figures"
+    kvfs_again $two --cache-writeback --metrics "$figures"
     ask on
     ask full "$full"
     n=$(grep -c "refuses what is cached" "$work/log")
@@ -121,8 +121,8 @@ until [ -S "$work/own" ]; do
     [ $((i += 1)) -le 600 ] || fail "no socket"
     sleep 0.05
 done
-for wrong in "--link ring --cache-mb 9" "--link nvmefs" "--link $link --cache-mb 8 --write-back" \
-    "--link $link --cache-mb 8 --prefetch"; do
+for wrong in "--link ring --cache-mb 9" "--link nvmefs" \
+    "--link $link --cache-mb 8 --cache-writeback" "--link $link --cache-mb 8 --prefetch"; do
     # shellcheck disable=SC2086
     timeout 10 "$KVFS_MOUNT" -f --role host $wrong --socket "$work/own" "$mnt" 2>"$work/said"
     rc=$?

@@ -85,7 +85,7 @@ if unshare -m --propagation private true 2>/dev/null; then # were it mounted, no
     refused 1 "not over the root" timeout 20 unshare -m --propagation private \
         "$KVFS_MOUNT" --store mem -f /
 fi
-refused 2 "exclusive" "$KVFS_MOUNT" --store mem --writeback "$mnt"
+refused 2 "exclusive" "$KVFS_MOUNT" --store mem --kernel-writeback "$mnt"
 refused 2 "two-process" "$KVFS_MOUNT" --store mem --two-process --threads 2 "$mnt"
 refused 2 "two-process" "$KVFS_MOUNT" --store mem --link nvmefs "$mnt"
 refused 2 "neither ring nor" "$KVFS_MOUNT" --store mem --two-process --link wire "$mnt"

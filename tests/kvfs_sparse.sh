@@ -11,8 +11,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 tried() { # PROGRAM: the copies of those that are installed are tried
     command -v "$1" >/dev/null
 }
-for how in "" "--threads 2" "--two-process" "--two-process --cache-mb 4 --write-back" \
-    "--exclusive --writeback"; do
+for how in "" "--threads 2" "--two-process" "--two-process --cache-mb 4 --cache-writeback" \
+    "--exclusive --kernel-writeback"; do
     say "mounted with '$how'"
     # shellcheck disable=SC2086
     if [ -z "$work" ]; then kvfs_open $how; else kvfs_again $how; fi
@@ -40,7 +40,7 @@ for how in "" "--threads 2" "--two-process" "--two-process --cache-mb 4 --write-
         wait $writer || fail "$way: the writer: $(cat "$work/said")"
         pids=
         case $how in
-        *--writeback*) ;; # the kernel has been told once that it has to answer itself
+        *--kernel-writeback*) ;; # the kernel has been told once that it has to answer itself
         *)
             timeout 60 python3 "$here/kvfs_sparse.py" "$mnt/$way" holes ||
                 fail "$how, $way: nobody has it open, and there is no hole"

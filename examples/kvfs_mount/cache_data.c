@@ -49,9 +49,11 @@ static void data_accessed(struct km_cache *k, struct km_call *c)
     struct kc_inode *i = c->cached.inode;
     struct snic_kvfs_time now;
 
-    if ((c->r.k.flags & SNIC_KVFS_NOATIME) != 0 || !i->timed)
+    if ((c->r.k.flags & SNIC_KVFS_NOATIME) != 0 || !i->timed || k->m->config->read_only ||
+        k->m->config->atime == SNIC_KVFS_NO_ATIME)
         return;
-    if (!c->cached.fetched && data_newer(&i->atime, &i->mtime) && data_newer(&i->atime, &i->ctime))
+    if (k->m->config->atime != SNIC_KVFS_STRICT_ATIME && !c->cached.fetched &&
+        data_newer(&i->atime, &i->mtime) && data_newer(&i->atime, &i->ctime))
         return; /* the kernel asks so often that a day more or less does not matter */
     now = kc_now();
     i->atime = now;

@@ -188,6 +188,8 @@ int km_dpu_run(struct km_config *config)
     d->store.inodes = km_inodes(config);
     d->store.create = config->mkfs;
     d->store.sole = config->exclusive;
+    d->store.read_only = config->read_only;
+    d->store.flags = config->atime | config->diratime;
     ex_signals(d->loop, dpu_stop, d);
     rc = dpu_open(d);
     if (rc == 0)

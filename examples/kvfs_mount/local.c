@@ -75,6 +75,8 @@ int km_local_open(struct km *m)
     m->store.inodes = km_inodes(c);
     m->store.create = c->mkfs;
     m->store.sole = c->exclusive;
+    m->store.read_only = c->read_only;
+    m->store.flags = c->atime | c->diratime;
     rc = kvfs_store_open(&m->store);
     if (rc != 0)
         return rc;

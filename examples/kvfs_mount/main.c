@@ -209,119 +209,6 @@ static int main_run(struct km_config *c)
     return status;
 }
 
-enum { MAIN_OPTIONS_MAX = 32 };
-
-/* @return how many */
-static size_t main_options(struct km_config *c, struct ex_option *out)
-{
-    const struct ex_option options[] = {
-        {"store", EX_PARSE, &c->store, KVFS_STORE_NAMES,
-         "where it lives; default mem: gone when it is unmounted", 0, 0, kvfs_store_parse},
-        {"mkfs", EX_FLAG, &c->mkfs, NULL, "make a file system if the store holds none", 0, 0, NULL},
-        {"exclusive", EX_FLAG, &c->exclusive, NULL,
-         "nobody else may have the store open: the kernel keeps names and attributes as long as it "
-         "likes",
-         0, 0, NULL},
-        {"writeback", EX_FLAG, &c->writeback, NULL,
-         "and gathers writes: small ones are faster, but st_blocks and atime are those before what "
-         "it holds, errors come at fsync, and once a file that may be written to was searched for "
-         "holes none is found in any; with --exclusive",
-         0, 0, NULL},
-        {"cache-mb", EX_NUMBER, &c->cache_mb, "N",
-         "of records in memory, default 16; with --two-process of the files' bytes, in the host's "
-         "memory, before the link (DPC's hybrid cache, section 3.3), default none. Those are used "
-         "while no other mount has the store",
-         1, 1048576, NULL},
-        {"write-back", EX_FLAG, &c->write_back, NULL,
-         "writes stay there for a moment: fsync and close wait until the file system has them, and "
-         "answer what became of them (no space); else they go to both; with --cache-mb. "
-         "(--writeback is the kernel's)",
-         0, 0, NULL},
-        {"prefetch", EX_FLAG, &c->prefetch, NULL,
-         "what is read in sequence is brought there in advance; with --cache-mb", 0, 0, NULL},
-        {"records-mb", EX_NUMBER, &c->records_mb, "N",
-         "with --two-process: of records in memory; default 16", 1, 1048576, NULL},
-        {"threads", EX_NUMBER, &c->threads, "N",
-         "readers of /dev/fuse; 0, the default: the file system's own thread", 0, 256, NULL},
-        {"timeout", EX_NUMBER, &c->timeout, "SECONDS",
-         "the kernel keeps names and attributes so long while no other mount has the store; "
-         "default 60 (1 where the kernel cannot be told of others)",
-         0, 86400, NULL},
-        {"two-process", EX_FLAG, &c->two_process, NULL,
-         "the file system in a process of its own; one that dies, or says nothing for 30 s while "
-         "requests wait, is replaced",
-         0, 0, NULL},
-        {"link", EX_TEXT, &c->link, "ring|nvmefs",
-         "between the two: messages in rings, the default, or commands of nvme-fs (DPC, section "
-         "3.2) through queue pairs, 255 at a time beside locks that wait",
-         0, 0, NULL},
-        {"role", EX_TEXT, &c->role, "dpu|host",
-         "play one role only; --link, --cache-mb, --write-back and --prefetch are the same for "
-         "both",
-         0, 0, NULL},
-        {"socket", EX_TEXT, &c->socket, "PATH", "between the roles", 0, 0, NULL},
-        {"open-files", EX_NUMBER, &c->open_files, "N",
-         "most open at once, folders too (ENFILE; the last sixteenth is root's); default 262144",
-         KM_OPEN_FILES_LEAST, KM_OPEN_FILES_MOST, NULL},
-        {"user-open-files", EX_NUMBER, &c->user_open_files, "N",
-         "most of one user but root (EMFILE); default half of those", 1, KM_OPEN_FILES_MOST, NULL},
-        {"f", EX_FLAG, &c->foreground, NULL,
-         "stay in the foreground; else the log goes on to stderr", 0, 0, NULL},
-        {"o", EX_TEXT, &c->options, "OPTIONS", "mount options, as -o of mount.fuse", 0, 0, NULL},
-        {"stats", EX_NUMBER, &c->stats, "SECONDS",
-         "print a line of figures so often; of two processes each its own", 0, 86400, NULL},
-        {"metrics", EX_TEXT, &c->metrics, "ADDRESS:PORT",
-         "figures for Prometheus, at /metrics; of two processes the host's", 0, 0, NULL},
-        {"spin", EX_NUMBER, &c->spin_us, "US",
-         "busy-poll so long before sleeping; default 50; the host of two processes sleeps, 0", 0,
-         1000000, NULL},
-    };
-
-    SNIC_STATIC_ASSERT(SNIC_COUNTOF(options) <= MAIN_OPTIONS_MAX, "there is room");
-    memcpy(out, options, sizeof(options));
-    return SNIC_COUNTOF(options);
-}
-
-/* Does the word after this one belong to it? */
-static int main_takes_value(const struct ex_option *o, size_t count, const char *word)
-{
-    const char *name = word + strspn(word, "-");
-
-    if (strchr(word, '=') != NULL || strcmp(name, "help") == 0 || strcmp(word, "-h") == 0)
-        return 0;
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(o[i].name, name) == 0)
-            return o[i].kind != EX_FLAG;
-    return 1; /* ex_options() refuses it */
-}
-
-/* -f and -o become options of common.h; the mount point is taken out. @return how many are left */
-static int main_arguments(struct km_config *c, int argc, char **argv, char **out)
-{
-    static const char summary[] =
-        "Mount a file system that lives in a key-value store: the DPU's work is done by a thread "
-        "of "
-        "this process or, with --two-process, by a process of its own behind a ring, or nvme-fs.\n"
-        "The mount point is the last argument: kvfs_mount [OPTION]... MOUNTPOINT";
-    static char f[] = "--f";
-    static char o[] = "--o";
-    struct ex_option options[MAIN_OPTIONS_MAX];
-    size_t count = main_options(c, options);
-    int n = 0;
-
-    for (int i = 0; i < argc; i++) {
-        if (i > 0 && argv[i][0] != '-' && c->mountpoint == NULL) {
-            c->mountpoint = argv[i];
-            continue;
-        }
-        out[n++] = strcmp(argv[i], "-f") == 0 ? f : strcmp(argv[i], "-o") == 0 ? o : argv[i];
-        if (i > 0 && argv[i][0] == '-' && i + 1 < argc && main_takes_value(options, count, argv[i]))
-            out[n++] = argv[++i];
-    }
-    ex_options(n, out, options, count, summary);
-    return n;
-}
-
 /* ---- Two processes ---- */
 
 static char main_folder[] = "/tmp/kvfs_mount.XXXXXX";
@@ -409,12 +296,6 @@ uint64_t km_tag(const struct km_config *c)
            (uint64_t)c->prefetch << 3 | c->cache_mb << 8;
 }
 
-static void main_wrong(const char *what)
-{
-    fprintf(stderr, "kvfs_mount: %s (--help lists the options)\n", what);
-    exit(2);
-}
-
 /* What the supervisor left for the role. */
 static void main_role(struct km_config *c)
 {
@@ -422,9 +303,9 @@ static void main_role(struct km_config *c)
     const char *pid = getenv("KVFS_MOUNT_SUPERVISOR");
 
     if (strcmp(c->role, "host") != 0 && strcmp(c->role, "dpu") != 0)
-        main_wrong("--role is neither dpu nor host");
+        km_wrong("--role is neither dpu nor host");
     if (c->socket == NULL)
-        main_wrong("--role needs --socket");
+        km_wrong("--role needs --socket");
     c->folder = getenv("KVFS_MOUNT_FOLDER");
     c->supervisor = pid != NULL ? (int)strtol(pid, NULL, 10) : 0;
     main_pipe = fd != NULL ? (int)strtol(fd, NULL, 10) : -1;
@@ -434,6 +315,25 @@ static void main_role(struct km_config *c)
     }
 }
 
+/* A second one would hide the first, and be in its way when that is unmounted. */
+static void main_check_free(const char *at)
+{
+    FILE *f = fopen("/proc/self/mountinfo", "r");
+    char *line = NULL;
+    size_t room = 0;
+    char place[4096];
+    int ours = 0;
+
+    while (f != NULL && getline(&line, &room, f) > 0)
+        if (sscanf(line, "%*d %*d %*s %*s %4095s", place) == 1 && strcmp(place, at) == 0)
+            ours = strstr(line, " - fuse.kvfs_mount ") != NULL; /* the last line is the topmost */
+    free(line);
+    if (f != NULL)
+        fclose(f);
+    if (ours)
+        ex_die("%s: a file system of kvfs_mount is mounted there: unmount it first", at);
+}
+
 /* What can be said before anything is opened. */
 static void main_check(struct km_config *c)
 {
@@ -441,22 +341,30 @@ static void main_check(struct km_config *c)
     struct snic_net_addr a;
     struct statvfs v;
     struct stat st;
+    const char *spec;
 
     if (c->mountpoint == NULL)
-        main_wrong("where to?");
+        km_wrong("where to? The mount point is the last argument");
+    if (stat(c->mountpoint, &st) != 0 && kvfs_store_parse(&spec, c->mountpoint) == 0)
+        km_wrong("where to? That is a store, and the mount point is the last argument");
     if (c->metrics != NULL && snic_net_addr_parse(&a, c->metrics) != 0)
-        main_wrong("--metrics is not ADDRESS:PORT");
+        km_wrong("--metrics is not ADDRESS:PORT");
     if (c->writeback && !c->exclusive)
-        main_wrong("--writeback: what one mount holds others do not see: give --exclusive, too");
+        km_wrong(
+            "--kernel-writeback: what one mount holds others do not see: give --exclusive, too");
     if ((c->write_back || c->prefetch) && c->cache_mb == 0)
-        main_wrong("--write-back, --prefetch: of the cache; give --cache-mb, too");
+        km_wrong("--cache-writeback, --prefetch: of the cache; give --cache-mb, too");
     if ((c->write_back || c->prefetch || c->records_mb != 0) && !c->two_process && c->role == NULL)
-        main_wrong("--write-back, --prefetch, --records-mb: of two processes; give --two-process, "
-                   "too");
+        km_wrong(
+            "--cache-writeback, --prefetch, --records-mb: of two processes; give --two-process, "
+            "too");
     if (c->link != NULL && !c->two_process && c->role == NULL)
-        main_wrong("--link: of two processes; give --two-process, too");
+        km_wrong("--link: of two processes; give --two-process, too");
+    if (c->read_only && (c->mkfs || c->writeback || strcmp(c->store, "mem") == 0))
+        km_wrong("-o ro: nothing is made or gathered in a read-only mount: without --mkfs and "
+                 "--kernel-writeback, and of a store that holds a file system");
     if (c->two_process && c->threads > 0)
-        main_wrong("--threads: with --two-process the host's thread reads itself");
+        km_wrong("--threads: with --two-process the host's thread reads itself");
     if (access("/dev/fuse", R_OK | W_OK) != 0)
         ex_die("/dev/fuse: %s: %s", strerror(errno),
                errno == EACCES ? "mounting is root's, or whoever may open it"
@@ -474,6 +382,8 @@ static void main_check(struct km_config *c)
         ex_die("%s: %s", c->mountpoint, strerror(errno));
     if (strcmp(full, "/") == 0) /* nobody could name it to unmount it */
         ex_die("%s: not over the root", c->mountpoint);
+    if (c->role == NULL)
+        main_check_free(full);
     c->mountpoint = full;
 }
 
@@ -489,12 +399,9 @@ int main(int argc, char **argv)
         return km_session_unmount(argv[2]);
     if (argc == 3 && strcmp(argv[1], KM_REFRESH) == 0)
         return km_session_refresh(argv[2]);
-    args = calloc((size_t)argc + 1, sizeof(*args));
-    if (args == NULL)
-        ex_die("out of memory");
-    n = main_arguments(&c, argc, argv, args);
+    n = km_arguments(&c, argc, argv, &args);
     if (c.link != NULL && strcmp(c.link, "ring") != 0 && strcmp(c.link, "nvmefs") != 0)
-        main_wrong("--link is neither ring nor nvmefs");
+        km_wrong("--link is neither ring nor nvmefs");
     c.nvmefs = c.link != NULL && strcmp(c.link, "nvmefs") == 0;
     ex_log_set(EX_INFO, c.role != NULL ? c.role : "kvfs_mount");
     signal(SIGPIPE, SIG_IGN);

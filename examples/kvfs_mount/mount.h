@@ -6,6 +6,7 @@
  *   session.c  the kernel's requests come in: by the thread of the file system itself, or by
  *              readers of their own; mounting
  *   session_other.c     what a process of its own does: unmounting, having attributes asked anew
+ *   options.c  the command line
  *   ops.c, ops_data.c   a request of FUSE becomes a struct snic_kvfs_req
  *   reply.c    and its outcome FUSE's answer
  *   call.c     memory of requests in flight
@@ -90,6 +91,9 @@ struct km_config {
     int writeback;  /* the kernel's */
     int write_back; /* the cache's */
     int prefetch;
+    int read_only;
+    uint32_t atime;    /* SNIC_KVFS_NO_ATIME, _STRICT_ATIME; 0: relatime */
+    uint32_t diratime; /* SNIC_KVFS_NO_DIRATIME; 0: as files */
     int two_process;
     const char *link;   /* NULL, "ring", "nvmefs": between the two processes */
     int nvmefs;         /* it is nvme-fs */
@@ -259,6 +263,15 @@ struct km {
     uint64_t read_bytes;
     uint64_t write_bytes;
 };
+
+/* ---- options.c ---- */
+
+/* Wrong usage: it ends the process. */
+void km_wrong(const char *what) __attribute__((noreturn));
+/* @return how many *@p out are, as ex_options() has taken them */
+int km_arguments(struct km_config *c, int argc, char **argv, char ***out);
+/* What libfuse is to know of -o. */
+void km_options_libfuse(const struct km_config *c, char *out, size_t room);
 
 /* ---- call.c ---- */
 

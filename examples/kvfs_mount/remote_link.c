@@ -98,7 +98,7 @@ static void remote_recall(struct km_remote *r)
         else if (remote_again(c))
             remote_push(r, c);
         else
-            remote_end(c, SNIC_EIO);
+            remote_end(c, SNIC_EPEERDEAD);
     }
     if (r->first == NULL)
         r->first = later;
@@ -279,7 +279,7 @@ static int remote_connect(struct km_remote *r)
     if (rc == SNIC_EPERM && !r->refused)
         ex_log(EX_ERROR,
                "%s: the file system's process there was started with another --link, --cache-mb, "
-               "--write-back or --prefetch: these have to be the same for both roles",
+               "--cache-writeback or --prefetch: these have to be the same for both roles",
                r->m->config->socket);
     r->refused = rc == SNIC_EPERM;
     if (rc != 0)

@@ -182,6 +182,47 @@ static int reply_stale(uint32_t kind)
     }
 }
 
+static const char *reply_name(uint32_t kind)
+{
+    static const char *const names[SNIC_KVFS_KINDS] = {
+        [SNIC_KVFS_LOOKUP] = "lookup",
+        [SNIC_KVFS_GETATTR] = "getattr",
+        [SNIC_KVFS_SETATTR] = "setattr",
+        [SNIC_KVFS_READLINK] = "readlink",
+        [SNIC_KVFS_MKNOD] = "mknod",
+        [SNIC_KVFS_CREATE] = "create",
+        [SNIC_KVFS_MKDIR] = "mkdir",
+        [SNIC_KVFS_SYMLINK] = "symlink",
+        [SNIC_KVFS_UNLINK] = "unlink",
+        [SNIC_KVFS_RMDIR] = "rmdir",
+        [SNIC_KVFS_RENAME] = "rename",
+        [SNIC_KVFS_LINK] = "link",
+        [SNIC_KVFS_OPEN] = "open",
+        [SNIC_KVFS_RELEASE] = "release",
+        [SNIC_KVFS_FLUSH] = "close",
+        [SNIC_KVFS_FSYNC] = "fsync",
+        [SNIC_KVFS_READ] = "read",
+        [SNIC_KVFS_WRITE] = "write",
+        [SNIC_KVFS_FALLOCATE] = "fallocate",
+        [SNIC_KVFS_SEEK] = "lseek",
+        [SNIC_KVFS_COPY] = "copy_file_range",
+        [SNIC_KVFS_OPENDIR] = "opendir",
+        [SNIC_KVFS_READDIR] = "readdir",
+        [SNIC_KVFS_RELEASEDIR] = "closedir",
+        [SNIC_KVFS_STATFS] = "statfs",
+        [SNIC_KVFS_SETXATTR] = "setxattr",
+        [SNIC_KVFS_GETXATTR] = "getxattr",
+        [SNIC_KVFS_LISTXATTR] = "listxattr",
+        [SNIC_KVFS_REMOVEXATTR] = "removexattr",
+        [SNIC_KVFS_GETLK] = "getlk",
+        [SNIC_KVFS_SETLK] = "setlk",
+        [SNIC_KVFS_FLOCK] = "flock",
+        [SNIC_KVFS_SYNCFS] = "syncfs",
+    };
+
+    return kind < SNIC_KVFS_KINDS && names[kind] != NULL ? names[kind] : "an operation";
+}
+
 static void reply_bad(struct km_call *c)
 {
     int error = reply_error(c->r.k.result);
@@ -191,8 +232,11 @@ static void reply_bad(struct km_call *c)
     c->m->errors++;
     if (error == EIO) {
         c->m->io_errors++;
-        ex_log(EX_ERROR, "operation %u on inode %llu: %s", c->r.k.kind,
-               (unsigned long long)c->r.k.ino, snic_strerror((int)c->r.k.result));
+        ex_log(EX_ERROR, "%s of inode %llu: %s", reply_name(c->r.k.kind),
+               (unsigned long long)c->r.k.ino,
+               c->r.k.result == SNIC_EPEERDEAD
+                   ? "the file system's process died; it may have been carried out, or not"
+                   : snic_strerror((int)c->r.k.result));
     }
     if (error == ENOENT && c->r.k.kind == SNIC_KVFS_LOOKUP)
         reply_absent(c);

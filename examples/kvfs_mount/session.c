@@ -415,18 +415,19 @@ static int session_args(struct km *m, struct fuse_args *args)
 {
     char name[512];
     char options[1024];
+    char given[4096];
 
     snprintf(name, sizeof(name), "%s", m->config->store);
     for (char *p = name; *p != 0; p++)
         if (*p == ',' || *p == '\\')
             *p = '_';
-    snprintf(options, sizeof(options), "%sdefault_permissions,subtype=kvfs,fsname=%s",
+    snprintf(options, sizeof(options), "%sdefault_permissions,subtype=kvfs_mount,fsname=%s",
              geteuid() == 0 ? "dev,suid,allow_other," : "", name);
     if (fuse_opt_add_arg(args, "kvfs_mount") != 0 || fuse_opt_add_arg(args, "-o") != 0 ||
         fuse_opt_add_arg(args, options) != 0)
         return -1;
-    if (m->config->options != NULL &&
-        (fuse_opt_add_arg(args, "-o") != 0 || fuse_opt_add_arg(args, m->config->options) != 0))
+    km_options_libfuse(m->config, given, sizeof(given));
+    if (given[0] != 0 && (fuse_opt_add_arg(args, "-o") != 0 || fuse_opt_add_arg(args, given) != 0))
         return -1;
     return 0;
 }

@@ -160,7 +160,7 @@ static int store_open_fs(struct kvfs_store *s)
     o.cache_bytes = s->cache_mb << 20;
     o.requests_max = s->requests;
     o.inodes_max = s->inodes;
-    o.flags = s->read_only ? SNIC_KVFS_READ_ONLY : 0;
+    o.flags = s->flags | (s->read_only ? SNIC_KVFS_READ_ONLY : 0);
     while (o.session_id == 0)
         if (getrandom(&o.session_id, sizeof(o.session_id), 0) != (ssize_t)sizeof(o.session_id))
             o.session_id = (uint64_t)kvfs_store_wall(NULL);

@@ -53,7 +53,7 @@ struct snic_fs_req {
 /** Zero the struct, then set opts_size, wall and session_id. */
 struct snic_fs_opts {
     uint32_t opts_size;
-    uint32_t flags;             /**< SNIC_KVFS_READ_ONLY, SNIC_KVFS_NO_ATIME                   */
+    uint32_t flags;             /**< SNIC_KVFS_READ_ONLY, _NO_ATIME, _NO_DIRATIME, _STRICT_ATIME */
     int64_t (*wall)(void *ctx); /**< ns since 1970                                             */
     void (*damage)(void *ctx, const struct snic_kvfs_damage *d); /**< may be NULL               */
     void *ctx;

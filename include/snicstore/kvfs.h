@@ -312,15 +312,19 @@ struct snic_kvfs_opts {
     uint64_t heartbeat_ns; /**< default 1 s; less than lease_ns                                 */
     uint32_t stripe_bytes; /**< of the store (struct snic_kv); 0: no object bytes beside records */
     uint32_t caps;         /**< of the store, SNIC_KV_CAP_* of kvop.h                            */
-    uint32_t flags;        /**< SNIC_KVFS_READ_ONLY, SNIC_KVFS_NO_ATIME                           */
+    uint32_t flags;        /**< SNIC_KVFS_READ_ONLY, _NO_ATIME, _NO_DIRATIME, _STRICT_ATIME       */
     uint32_t reserved;
     uint64_t session_id; /**< a random number that no other session has; not 0                 */
     void (*damage)(void *ctx, const struct snic_kvfs_damage *d); /**< may be NULL              */
     void *ctx;
 };
-#define SNIC_KVFS_TIMES_AT_ONCE 1U    /**< times_ns: times are not kept back                    */
-#define SNIC_KVFS_READ_ONLY (1u << 0) /**< changes end with SNIC_EROFS                          */
-#define SNIC_KVFS_NO_ATIME (1u << 1)  /**< never change atime by reading                        */
+#define SNIC_KVFS_TIMES_AT_ONCE 1U      /**< times_ns: times are not kept back                    */
+#define SNIC_KVFS_READ_ONLY (1u << 0)   /**< changes end with SNIC_EROFS                          */
+#define SNIC_KVFS_NO_ATIME (1u << 1)    /**< never change atime by reading                        */
+#define SNIC_KVFS_NO_DIRATIME (1u << 2) /**< nor of directories                                */
+#define SNIC_KVFS_STRICT_ATIME                                                                     \
+    (1u << 3) /**< by each read; else as relatime: older than mtime or                             \
+                 ctime, or by a day                                  */
 
 struct snic_kvfs;
 

@@ -65,7 +65,9 @@ void lmdb_space_bytes(struct lmdb_kv *s, uint64_t *all, uint64_t *available)
         unused = (uint64_t)f.f_bavail * f.f_frsize;
         unused = unused < SNIC_LMDB__KEPT_OBJECTS ? 0 : unused - SNIC_LMDB__KEPT_OBJECTS;
         unused = snic_align_down(unused, (uint64_t)LMDB_PREPARE_STEP * LMDB_BLOCK);
-        total = (uint64_t)f.f_blocks * f.f_frsize;
+        /* What the disk keeps back for root is no part of it: df would count that as taken. */
+        total =
+            (uint64_t)(f.f_blocks - (f.f_bfree - snic_min_u64(f.f_bfree, f.f_bavail))) * f.f_frsize;
     }
     uint64_t most = (uint64_t)s->segment_count * LMDB_SEGMENT * LMDB_BLOCK;
     *all = snic_min_u64(total, most + s->opts.map_bytes);

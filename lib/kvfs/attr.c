@@ -34,8 +34,10 @@ int kvfs_relatime(const struct kvfs_op *op, struct snic_kvfs_attr *a)
     if ((op->k->o.flags & (SNIC_KVFS_NO_ATIME | SNIC_KVFS_READ_ONLY)) != 0 ||
         (op->req != NULL && (op->req->flags & SNIC_KVFS_NOATIME) != 0))
         return 0;
-    if (!attr_not_after(&a->atime, &a->mtime) && !attr_not_after(&a->atime, &a->ctime) &&
-        now.sec - a->atime.sec < ATTR_DAY)
+    if (kvfs_is_dir(a) && (op->k->o.flags & SNIC_KVFS_NO_DIRATIME) != 0)
+        return 0;
+    if ((op->k->o.flags & SNIC_KVFS_STRICT_ATIME) == 0 && !attr_not_after(&a->atime, &a->mtime) &&
+        !attr_not_after(&a->atime, &a->ctime) && now.sec - a->atime.sec < ATTR_DAY)
         return 0;
     if (a->atime.sec == now.sec && a->atime.nsec == now.nsec)
         return 0;

@@ -19,7 +19,8 @@ static int kvfs_opts(struct snic_kvfs_opts *o, const struct snic_kvfs_opts *from
 {
     *o = (struct snic_kvfs_opts){.opts_size = sizeof(*o)};
     if (snic_opts_copy(o, sizeof(*o), from) != 0 || o->session_id == 0 || o->reserved != 0 ||
-        (o->flags & ~(SNIC_KVFS_READ_ONLY | SNIC_KVFS_NO_ATIME)) != 0)
+        (o->flags & ~(SNIC_KVFS_READ_ONLY | SNIC_KVFS_NO_ATIME | SNIC_KVFS_NO_DIRATIME |
+                      SNIC_KVFS_STRICT_ATIME)) != 0)
         return SNIC_EINVAL;
     o->requests_max = o->requests_max == 0 ? 1024 : o->requests_max;
     o->inodes_max = o->inodes_max == 0 ? 65536 : o->inodes_max;

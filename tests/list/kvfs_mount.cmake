@@ -77,17 +77,20 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
     $<TARGET_FILE:kvfs_exerciser> --processes 4 NIGHTLY --steps 50000 END MNT)
   kvfs_mount_test(kvfs_exerciser_exclusive lmdb ${_exerciser} --exclusive kvfs_suite.sh
     $<TARGET_FILE:kvfs_exerciser> --processes 4 NIGHTLY --steps 50000 END MNT)
-  kvfs_mount_test(kvfs_exerciser_writeback lmdb ${_exerciser} "--exclusive --writeback"
+  kvfs_mount_test(kvfs_exerciser_writeback lmdb ${_exerciser} "--exclusive --kernel-writeback"
     kvfs_suite.sh $<TARGET_FILE:kvfs_exerciser> --processes 4 NIGHTLY --steps 50000 END MNT)
   kvfs_mount_test(kvfs_open_files lmdb ${_scope} "" kvfs_open_files.sh)
   kvfs_mount_test(kvfs_spin lmdb ${_scope} "" kvfs_spin.sh)
   kvfs_mount_test(kvfs_sparse lmdb ${_scope} "" kvfs_sparse.sh)
   kvfs_mount_test(kvfs_overlay lmdb ${_scope} "" kvfs_overlay.sh)
+  kvfs_mount_test(kvfs_options lmdb ${_scope} "" kvfs_options.sh)
+  kvfs_mount_test(kvfs_options_two lmdb ${_posix_two}
+    "--two-process --cache-mb 4 --cache-writeback" kvfs_options.sh)
   # Beside a plain folder: inodes that the kernel has after their last name has gone.
   kvfs_mount_test(kvfs_held lmdb ${_scope} "" kvfs_held.sh)
   kvfs_mount_test(kvfs_held_two lmdb ${_posix_two} --two-process kvfs_held.sh)
   kvfs_mount_test(kvfs_held_nvmefs lmdb ${_posix_two}
-    "${_nvmefs} --cache-mb 4 --write-back" kvfs_held.sh)
+    "${_nvmefs} --cache-mb 4 --cache-writeback" kvfs_held.sh)
   # Beside a plain folder: set-uid, set-gid and capabilities.
   kvfs_mount_test(kvfs_setid lmdb ${_scope} "" kvfs_setid.sh)
   kvfs_mount_test(kvfs_setid_two lmdb ${_posix_two} --two-process kvfs_setid.sh)
@@ -131,7 +134,8 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
   endif()
   kvfs_mount_test(kvfs_cache_ring lmdb ${_cache_own} "" kvfs_cache.sh ring)
   kvfs_mount_test(kvfs_cache_nvmefs lmdb ${_cache_own} "" kvfs_cache.sh nvmefs)
-  foreach(v "both|" "back|--write-back --prefetch" "nvmefs|--link nvmefs --write-back --prefetch")
+  foreach(v "both|" "back|--cache-writeback --prefetch"
+      "nvmefs|--link nvmefs --cache-writeback --prefetch")
     string(REGEX REPLACE "\\|.*" "" _v "${v}")
     string(REGEX REPLACE ".*\\|" "" _o "${v}")
     kvfs_mount_test(kvfs_exerciser_cache_${_v} lmdb ${_cache_all} "${_cache} ${_o}" kvfs_suite.sh
