@@ -265,12 +265,12 @@ static void test_control_lease_ends_while_a_server_registers(void **state)
     assert_int_equal(ctlfix_create(&fix, 1), 0); /* nothing of it is anywhere */
     message(&m[0], SNIC_CONTROL_REVOKE, "root");
     message(&m[1], SNIC_CONTROL_REVOKE, "data-1");
-    for (uint32_t k = 0; k < 100; k++) {
+    for (uint32_t k = 0; k < 400; k++) {
         uint32_t there = 0;
         ctlfix_server_kill(&fix, 1, SNIC_FAULT_KEEP_ALL);
         ctlfix_run(&fix, 10 * CTLFIX_MS);
         ctlfix_server_start(&fix, 1);
-        ctlfix_run(&fix, 49 * CTLFIX_MS + k / 2 * 40000); /* it asks its store first */
+        ctlfix_run(&fix, 49 * CTLFIX_MS + k / 2 * 10000); /* it asks its store first */
         uint64_t before = snic_world_now(fix.world);
         assert_int_equal(ctlfix_ask(&fix, &m[k % 2]), 0);
         lease += k % 2 == 0;

@@ -5,6 +5,11 @@
  * time, several connections of one client (what is acknowledged is durable, so a flush on one is
  * one on all).
  *
+ * Block status tells blocks of 4096 bytes (nbd_status.c); CACHE has nothing to fetch and is done at
+ * once; zeros take no data, so FAST_ZERO always succeeds. Extended headers and the experimental
+ * RESIZE, which qemu 7.2 and libnbd 1.14 do not use, are refused: a disk has the size that it was
+ * opened with.
+ *
  * A connection has at most NBD_DEPTH requests and NBD_BYTES of their data inside, then it is not
  * read for a while. What is not the protocol ends the connection, with one line in the log.
  *
