@@ -323,6 +323,46 @@ static void test_director_full_says_so_and_idle_ends(void **state)
     dirfix_close(&fix);
 }
 
+/** Options that are refused say which one it is, and only those. */
+static void test_director_wrong_option_is_named(void **state)
+{
+    struct snic_director_opts d = {.opts_size = sizeof(d)};
+    struct snic_offload_opts o = {.opts_size = sizeof(o), .key_size = 8, .cache_capacity = 16};
+    (void)state;
+    assert_null(snic_director_opts_wrong(&d));
+    assert_null(snic_offload_opts_wrong(&o));
+#define WRONG(who, opts, field, value, name)                                                       \
+    do {                                                                                           \
+        __typeof__(opts) saved = opts;                                                             \
+        opts.field = value;                                                                        \
+        assert_int_equal(snic_##who##_memsize(&opts), 0);                                          \
+        assert_non_null(snic_##who##_opts_wrong(&opts));                                           \
+        assert_int_equal(strncmp(snic_##who##_opts_wrong(&opts), name, strlen(name)), 0);          \
+        opts = saved;                                                                              \
+    } while (0)
+    WRONG(director, d, opts_size, 1, "opts_size");
+    WRONG(director, d, flags, 2, "flags");
+    WRONG(director, d, conns_max, 65537, "conns_max");
+    WRONG(director, d, message_max, (1u << 30) + 1, "message_max");
+    WRONG(director, d, pending_max, 65537, "pending_max");
+    WRONG(director, d, conn_bytes, 100, "conn_bytes");
+    WRONG(director, d, quantum, (1u << 24) + 1, "quantum");
+    WRONG(director, d, signatures_count, 1, "signatures");
+    WRONG(director, d, pool_bytes, 1 << 20, "pool_bytes");
+    WRONG(offload, o, flags, 2, "flags");
+    WRONG(offload, o, key_size, 65, "key_size");
+    WRONG(offload, o, item_size, 241, "item_size");
+    WRONG(offload, o, cache_capacity, 0, "cache_capacity");
+    WRONG(offload, o, contexts, 3, "contexts");
+    WRONG(offload, o, read_max, (256u << 20) + 1, "read_max");
+    WRONG(offload, o, pool_bytes, 65536, "pool_bytes");
+    WRONG(offload, o, message_max, (16u << 20) + 1, "message_max");
+    WRONG(offload, o, read_align, 3, "read_align");
+    WRONG(offload, o, tenants, 65537, "tenants");
+    WRONG(offload, o, reserved, 1, "reserved");
+#undef WRONG
+}
+
 /** Doors of different loops cannot be joined: two threads would run one engine. */
 static void test_director_doors_of_other_loops_are_refused(void **state)
 {
@@ -367,6 +407,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_director_slow_readers_leave_pool_to_others),
         cmocka_unit_test(test_director_hogs_go_one_behind_the_other),
         cmocka_unit_test(test_director_full_says_so_and_idle_ends),
+        cmocka_unit_test(test_director_wrong_option_is_named),
         cmocka_unit_test(test_director_doors_of_other_loops_are_refused),
     };
     return SUPPORT_MAIN(argc, argv, tests);

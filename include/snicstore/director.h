@@ -195,6 +195,8 @@ struct snic_director_opts {
     uint32_t idle_ms;
 };
 
+/** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
+SNIC_API const char *snic_director_opts_wrong(const struct snic_director_opts *o) SNIC_NONNULL(1);
 /** Bytes for init, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_director_memsize(const struct snic_director_opts *o) SNIC_NONNULL(1);
 /**

@@ -182,6 +182,8 @@ struct snic_offload_opts {
     uint32_t reserved; /**< must be 0 */
 };
 
+/** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
+SNIC_API const char *snic_offload_opts_wrong(const struct snic_offload_opts *o) SNIC_NONNULL(1);
 /** Bytes for init, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_offload_memsize(const struct snic_offload_opts *o) SNIC_NONNULL(1);
 /**

@@ -86,6 +86,39 @@ static uint64_t director_pool_least(const struct snic_director_opts *o)
            ((uint64_t)o->conns_max * 3 + 128) * SNIC_DIRECTOR__BLOCK;
 }
 
+static void director_opts_defaults(struct snic_director_opts *o)
+{
+    o->conns_max = o->conns_max == 0 ? 1024 : o->conns_max;
+    o->message_max = o->message_max == 0 ? 9u << 20 : o->message_max;
+    o->pending_max = o->pending_max == 0 ? 1024 : o->pending_max;
+    o->conn_bytes = o->conn_bytes == 0 ? 1u << 20 : o->conn_bytes;
+    o->quantum = o->quantum == 0 ? 16384 : o->quantum;
+    o->stall_ms = o->stall_ms == 0 ? 1000 : o->stall_ms;
+    o->drain_ms = o->drain_ms == 0 ? 5000 : o->drain_ms;
+}
+
+/* What is wrong with options whose defaults are filled in, or NULL. */
+static const char *director_opts_wrong(const struct snic_director_opts *o)
+{
+    if ((o->flags & ~SNIC_DIRECTOR_IN_ORDER) != 0)
+        return "flags: unknown bits";
+    if (o->conns_max > 65536)
+        return "conns_max: above 65536";
+    if (o->message_max > (1u << 30))
+        return "message_max: above 1 GiB";
+    if (o->pending_max > 65536)
+        return "pending_max: above 65536";
+    if (o->conn_bytes > (1u << 30) || o->conn_bytes < SNIC_DIRECTOR__BLOCK)
+        return "conn_bytes: not 4 KiB to 1 GiB";
+    if (o->quantum > (1u << 24))
+        return "quantum: above 16 MiB";
+    if (o->signatures_count > 1024)
+        return "signatures_count: above 1024";
+    if (o->signatures_count > 0 && o->signatures == NULL)
+        return "signatures: NULL";
+    return NULL;
+}
+
 static int director_opts(struct snic_director_opts *out, const struct snic_director_opts *in)
 {
     struct snic_director_opts o;
@@ -93,17 +126,8 @@ static int director_opts(struct snic_director_opts *out, const struct snic_direc
     o.opts_size = sizeof(o);
     if (snic_opts_copy(&o, sizeof(o), in) != 0)
         return 0;
-    o.conns_max = o.conns_max == 0 ? 1024 : o.conns_max;
-    o.message_max = o.message_max == 0 ? 9u << 20 : o.message_max;
-    o.pending_max = o.pending_max == 0 ? 1024 : o.pending_max;
-    o.conn_bytes = o.conn_bytes == 0 ? 1u << 20 : o.conn_bytes;
-    o.quantum = o.quantum == 0 ? 16384 : o.quantum;
-    o.stall_ms = o.stall_ms == 0 ? 1000 : o.stall_ms;
-    o.drain_ms = o.drain_ms == 0 ? 5000 : o.drain_ms;
-    if ((o.flags & ~SNIC_DIRECTOR_IN_ORDER) != 0 || o.conns_max > 65536 ||
-        o.message_max > (1u << 30) || o.pending_max > 65536 || o.conn_bytes > (1u << 30) ||
-        o.conn_bytes < SNIC_DIRECTOR__BLOCK || o.quantum > (1u << 24) ||
-        o.signatures_count > 1024 || (o.signatures_count > 0 && o.signatures == NULL))
+    director_opts_defaults(&o);
+    if (director_opts_wrong(&o) != NULL)
         return 0;
     if (o.pool_bytes == 0)
         o.pool_bytes = snic_max_u64(SNIC_DIRECTOR__POOL, director_pool_least(&o) * 2);
@@ -134,6 +158,22 @@ size_t snic_director_memsize(const struct snic_director_opts *opts)
         return 0;
     director_lay(&l, &a, &o);
     return a.used == SIZE_MAX ? 0 : a.used;
+}
+
+const char *snic_director_opts_wrong(const struct snic_director_opts *opts)
+{
+    struct snic_director_opts o;
+    struct director_layout l;
+    memset(&o, 0, sizeof(o));
+    o.opts_size = sizeof(o);
+    if (snic_opts_copy(&o, sizeof(o), opts) != 0)
+        return "opts_size: not the struct's, or an unknown option is set";
+    director_opts_defaults(&o);
+    if (director_opts_wrong(&o) != NULL)
+        return director_opts_wrong(&o);
+    if (!director_opts(&o, opts) || !director_divide(&l, &o))
+        return "pool_bytes: too small for message_max and conns_max";
+    return snic_director_memsize(opts) == 0 ? "pool_bytes: more than memory can be" : NULL;
 }
 
 static int director_poll(struct snic_loop_poller *p, int sleeping);

@@ -21,6 +21,41 @@
 
 /* ---- Options and memory ---- */
 
+/* What is wrong with options whose defaults are filled in, or NULL. */
+static const char *offload_opts_wrong(const struct snic_offload_opts *o)
+{
+    if ((o->flags & ~SNIC_OFFLOAD_STRICT) != 0)
+        return "flags: unknown bits";
+    if (o->key_size < 1 || o->key_size > 64)
+        return "key_size: not 1..64";
+    if (o->item_size > SNIC_OFFLOAD_ITEM_MAX)
+        return "item_size: above SNIC_OFFLOAD_ITEM_MAX";
+    if (o->cache_capacity == 0 || o->cache_capacity > SNIC_CUCKOO_CAPACITY_MAX / 17 * 16)
+        return "cache_capacity: 0, or more than a table can have";
+    if (!snic_is_pow2(o->contexts) || o->contexts > 65536)
+        return "contexts: not a power of two up to 65536";
+    if (o->read_max > (256u << 20))
+        return "read_max: above 256 MiB";
+    if (o->pool_bytes > (uint64_t)1 << 40)
+        return "pool_bytes: above 1 TiB";
+    if (o->message_max > (16u << 20))
+        return "message_max: above 16 MiB";
+    if (!snic_is_pow2(o->read_align) || o->read_align > 4096)
+        return "read_align: not a power of two up to 4096";
+    if (o->tenants > 65536)
+        return "tenants: above 65536";
+    return o->reserved != 0 ? "reserved: not 0" : NULL;
+}
+
+static void offload_opts_defaults(struct snic_offload_opts *d)
+{
+    d->contexts = d->contexts == 0 ? 1024 : d->contexts;
+    d->read_max = d->read_max == 0 ? 65536 : d->read_max;
+    d->pool_bytes = d->pool_bytes == 0 ? (uint64_t)16 << 20 : d->pool_bytes;
+    d->message_max = d->message_max == 0 ? 4096 : d->message_max;
+    d->read_align = d->read_align == 0 ? 1 : d->read_align;
+}
+
 static int offload_opts(struct snic_offload_opts *out, const struct snic_offload_opts *o)
 {
     struct snic_offload_opts d;
@@ -28,16 +63,8 @@ static int offload_opts(struct snic_offload_opts *out, const struct snic_offload
     d.opts_size = sizeof(d);
     if (snic_opts_copy(&d, sizeof(d), o) != 0)
         return 0;
-    d.contexts = d.contexts == 0 ? 1024 : d.contexts;
-    d.read_max = d.read_max == 0 ? 65536 : d.read_max;
-    d.pool_bytes = d.pool_bytes == 0 ? (uint64_t)16 << 20 : d.pool_bytes;
-    d.message_max = d.message_max == 0 ? 4096 : d.message_max;
-    d.read_align = d.read_align == 0 ? 1 : d.read_align;
-    if ((d.flags & ~SNIC_OFFLOAD_STRICT) != 0 || d.key_size < 1 || d.key_size > 64 ||
-        d.item_size > SNIC_OFFLOAD_ITEM_MAX || d.cache_capacity == 0 || !snic_is_pow2(d.contexts) ||
-        d.contexts > 65536 || d.read_max > (256u << 20) || d.pool_bytes > (uint64_t)1 << 40 ||
-        d.message_max > (16u << 20) || !snic_is_pow2(d.read_align) || d.read_align > 4096 ||
-        d.tenants > 65536 || d.reserved != 0)
+    offload_opts_defaults(&d);
+    if (offload_opts_wrong(&d) != NULL)
         return 0;
     *out = d;
     return 1;
@@ -70,6 +97,25 @@ size_t snic_offload_memsize(const struct snic_offload_opts *opts)
         !offload_cache_layout(NULL, &a, &o, 0) || a.used == SIZE_MAX)
         return 0;
     return a.used;
+}
+
+const char *snic_offload_opts_wrong(const struct snic_offload_opts *opts)
+{
+    struct snic_offload_opts d;
+    struct offload_layout l;
+    struct snic_arena a = {NULL, SIZE_MAX, 0};
+    memset(&d, 0, sizeof(d));
+    d.opts_size = sizeof(d);
+    if (snic_opts_copy(&d, sizeof(d), opts) != 0)
+        return "opts_size: not the struct's, or an unknown option is set";
+    offload_opts_defaults(&d);
+    if (offload_opts_wrong(&d) != NULL)
+        return offload_opts_wrong(&d);
+    if (!offload_layout(&l, &a, &d))
+        return "pool_bytes: too small for read_max and its headers, or too large";
+    if (!offload_cache_layout(NULL, &a, &d, 0) || a.used == SIZE_MAX)
+        return "cache_capacity, contexts, message_max: more than memory can be";
+    return NULL;
 }
 
 static void offload_later(struct snic_loop_msg *m);
