@@ -186,9 +186,35 @@ static void test_filelib_vector_library_every_split_whole(void **state)
     }
 }
 
+/** With default options the device reads and writes the rings, whatever alignment it wants. */
+static void test_filelib_default_needs_no_bounce(void **state)
+{
+    (void)state;
+    for (uint32_t align = 512; align <= 4096; align *= 8) {
+        struct snic_files_stats st;
+        static unsigned char bytes[8 * 4096];
+        struct filelink l;
+        uint64_t file = 0;
+        memset(&l, 0, sizeof(l));
+        l.fx.disk_opts.align = align;
+        filelink_open(&l);
+        assert_int_equal(filelink_named(l.group, SNIC_FILES_CREATE, SNIC_FILES_ROOT, "f", &file),
+                         0);
+        for (uint32_t i = 0; i < 8; i++) {
+            assert_int_equal(filelink_write(l.group, file, i * 4096, bytes + i * 4096, 4096, 0),
+                             4096);
+            assert_int_equal(filelink_read(l.group, file, i * 4096, bytes + i * 4096, 4096), 4096);
+        }
+        snic_files_get_stats(l.fx.files, &st);
+        assert_int_equal(st.bounced, 0);
+        filelink_close(&l);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_filelib_default_needs_no_bounce),
         cmocka_unit_test(test_filelib_vector_service_every_split_whole),
         cmocka_unit_test(test_filelib_vector_library_every_split_whole),
     };

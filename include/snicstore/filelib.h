@@ -69,7 +69,14 @@ struct snic_filelib_opts {
     uint64_t up_bytes;   /**< request ring, see snic_channel_opts; default 4 MiB        */
     uint64_t down_bytes; /**< response ring; default 4 MiB                              */
     uint32_t record_max; /**< largest message; default: the most that the rings take    */
-    uint32_t payload_align; /**< match the device's alignment for direct I/O; default 8    */
+    /**
+     * Power of two 8..4096. Bytes of READ and WRITE lie at multiples of this in the rings, so with
+     * the device's alignment or more it reads and writes them in place; with less each request is
+     * copied through one of the service's few bounce buffers (snic_files_stats.bounced). Default
+     * 4096, enough for every device, or 8 where a ring is smaller than 256 KiB; a message takes
+     * up to as much more of its ring.
+     */
+    uint32_t payload_align;
     uint32_t channel_flags; /**< SNIC_CHANNEL_UP_QUIESCENT, SNIC_CHANNEL_DOWN_ORDERED      */
     uint32_t tenants;       /**< requests may name 0..tenants-1; 1..4096; default 1        */
     /**

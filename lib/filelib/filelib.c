@@ -372,6 +372,9 @@ static int filelib_options(struct snic_filelib_opts *o, const struct snic_fileli
         o->up_bytes = 4u << 20;
     if (o->down_bytes == 0)
         o->down_bytes = 4u << 20;
+    if (o->payload_align == 0)
+        o->payload_align =
+            snic_min_u64(o->up_bytes, o->down_bytes) >= SNIC_FILELIB__ALIGNED ? 4096 : 8;
     if (o->tenants == 0)
         o->tenants = 1;
     if (o->credit == 0)

@@ -32,6 +32,7 @@
 #include "files/wire.h"
 
 #define SNIC_FILELIB__NO_ENTRY UINT32_MAX
+#define SNIC_FILELIB__ALIGNED 262144 /* rings from here on have room for aligned payloads */
 #define SNIC_FILELIB__TENANTS_MAX 4096u
 
 /* Words of snic_filelib_req.private_. */
