@@ -425,9 +425,49 @@ static void test_files_truncated_many_segments_all_free(void **state)
     }
 }
 
+static int list_order[2], list_count;
+
+static void list_done(struct snic_files_req *r)
+{
+    list_order[list_count++] = r->op;
+}
+
+/** A LIST of an empty directory in a large image does not hold back what comes behind it. */
+static void test_files_list_goes_by_steps(void **state)
+{
+    struct filefix x;
+    struct snic_files_req list, stat;
+    unsigned char buf[4096];
+    uint64_t dir = 0, file = 0;
+    (void)state;
+    memset(&x, 0, sizeof(x));
+    memset(&list, 0, sizeof(list));
+    memset(&stat, 0, sizeof(stat));
+    x.format.files_max = 20000;
+    x.disk_opts.size = 32u << 20;
+    filefix_fresh(&x);
+    assert_int_equal(filefix_mkdir(x.files, "d", &dir), 0);
+    assert_int_equal(filefix_create(x.files, SNIC_FILES_ROOT, "f", &file), 0);
+    list = (struct snic_files_req){.op = SNIC_FILES_LIST, .dir = dir, .done = list_done};
+    list.buf.base = buf;
+    list.buf.size = list.length = sizeof(buf);
+    stat = (struct snic_files_req){.op = SNIC_FILES_STAT, .file = file, .done = list_done};
+    struct snic_files_req *both[2] = {&list, &stat};
+    list_count = 0;
+    snic_files_submit(x.files, both, 2);
+    while (list_count < 2)
+        assert_int_equal(snic_world_step(x.world), 1);
+    assert_int_equal(list.result, 0);
+    assert_int_equal(stat.result, 0);
+    assert_int_equal(list_order[0], SNIC_FILES_STAT);
+    assert_int_equal(filefix_unmount(&x), 0);
+    filefix_close(&x);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_files_list_goes_by_steps),
         cmocka_unit_test(test_files_format_options_refused),
         cmocka_unit_test(test_files_mounted_info_as_probed),
         cmocka_unit_test(test_files_mount_memory_exact),

@@ -238,7 +238,8 @@ enum snic_files_op_kind {
     SNIC_FILES_OPEN = 20, /**< dir, name -> 0, id, size, kind: of a file or a directory           */
     SNIC_FILES_STAT = 21, /**< file -> 0, size, kind, allocated                                   */
     SNIC_FILES_LIST = 22  /**< dir, offset (cursor, 0 to start), buf -> bytes of entries (0: end),
-                               cursor; see snic_files_entry_next()                                */
+                               cursor; see snic_files_entry_next(). Looks at 1024 nodes of the
+                               image per iteration of the loop                                    */
 };
 
 /** WRITE: complete when it survives power loss. */

@@ -125,6 +125,7 @@ void files_settle(struct snic_files *f)
 void files_frame_init(struct snic_files *f)
 {
     f->finish_msg.fn = files_finish_run;
+    f->list_msg.fn = files_list_run;
     snic_timer_init(&f->io_retry, files_io_retry);
 }
 

@@ -225,6 +225,9 @@ struct snic_files {
     uint32_t finish_armed;
     uint32_t active; /* requests */
     struct snic_queue io_failed;
+    struct snic_queue lists; /* LIST requests that have not looked at all nodes */
+    struct snic_loop_msg list_msg;
+    uint32_t list_armed;
 
     /* commit: I6 */
     struct snic_queue control; /* control requests that wait for room */
@@ -382,6 +385,7 @@ void files_piece_retire(struct snic_files *f, struct files_piece *p);
 void files_control_start(struct snic_files *f, struct snic_files_req *r);
 void files_control_run(struct snic_files *f);
 void files_truncate_run(struct snic_files *f, struct snic_files_req *r);
+void files_list_run(struct snic_loop_msg *msg);
 void files_look(struct snic_files *f, struct snic_files_req *r);
 
 /* commit.c */

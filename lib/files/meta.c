@@ -313,6 +313,8 @@ void files_control_start(struct snic_files *f, struct snic_files_req *r)
 
 /* ---- Looking ---- */
 
+#define SNIC_FILES__LIST_STEP 1024 /* nodes of an image that one step looks at */
+
 static void meta_describe(const struct snic_files *f, uint32_t index, struct snic_files_req *r)
 {
     const struct files_node *n = &f->nodes[index];
@@ -322,6 +324,7 @@ static void meta_describe(const struct snic_files *f, uint32_t index, struct sni
     r->allocated = (uint64_t)n->segs << f->seg_shift;
 }
 
+/* As a LIST's result, from cursor on; SNIC_EAGAIN: some nodes were looked at, go on from there. */
 static int64_t meta_list(const struct snic_files *f, struct snic_files_req *r)
 {
     unsigned char *p = r->buf.base;
@@ -333,7 +336,8 @@ static int64_t meta_list(const struct snic_files *f, struct snic_files_req *r)
         return rc;
     if (r->iov != NULL || r->buf.size < r->length || (p == NULL && room != 0))
         return SNIC_EINVAL;
-    for (i = snic_max_u64(r->offset, 1); i < f->nodes_count; i++) {
+    uint64_t end = snic_min_u64(f->nodes_count, r->cursor + SNIC_FILES__LIST_STEP);
+    for (i = r->cursor; i < end; i++) {
         const struct files_node *n = &f->nodes[i];
         uint64_t bytes = 24 + snic_align_up(n->name_size, 8);
         if (n->id == 0 || n->parent != r->dir)
@@ -352,7 +356,35 @@ static int64_t meta_list(const struct snic_files *f, struct snic_files_req *r)
         used += bytes;
     }
     r->cursor = i;
-    return (int64_t)used;
+    return used == 0 && i < f->nodes_count ? SNIC_EAGAIN : (int64_t)used;
+}
+
+static void meta_list_step(struct snic_files *f, struct snic_files_req *r)
+{
+    int64_t rc = meta_list(f, r);
+    if (rc != SNIC_EAGAIN) {
+        files_finish(f, r, rc);
+        return;
+    }
+    snic_queue_push(&f->lists, &r->node);
+    if (!f->list_armed) {
+        f->list_armed = 1;
+        snic_loop_defer(f->loop, &f->list_msg);
+    }
+}
+
+/* One step of one LIST per iteration of the loop, in turns. */
+void files_list_run(struct snic_loop_msg *msg)
+{
+    struct snic_files *f = SNIC_CONTAINER(msg, struct snic_files, list_msg);
+    struct snic_node *n = snic_queue_pop(&f->lists);
+    f->list_armed = 0;
+    if (n != NULL)
+        meta_list_step(f, SNIC_CONTAINER(n, struct snic_files_req, node));
+    if (!snic_queue_empty(&f->lists) && !f->list_armed) {
+        f->list_armed = 1;
+        snic_loop_defer(f->loop, &f->list_msg);
+    }
 }
 
 void files_look(struct snic_files *f, struct snic_files_req *r)
@@ -360,7 +392,8 @@ void files_look(struct snic_files *f, struct snic_files_req *r)
     uint32_t index = SNIC_FILES__NONE;
     int64_t rc = 0;
     if (r->op == SNIC_FILES_LIST) {
-        files_finish(f, r, meta_list(f, r));
+        r->cursor = snic_max_u64(r->offset, 1);
+        meta_list_step(f, r);
         return;
     }
     if (r->op == SNIC_FILES_OPEN)
@@ -373,3 +406,5 @@ void files_look(struct snic_files *f, struct snic_files_req *r)
         meta_describe(f, index, r);
     files_finish(f, r, rc);
 }
+
+#undef SNIC_FILES__LIST_STEP
