@@ -210,6 +210,43 @@ def test_ctl_silent(t):
     assert verb.returncode == 0 and "disk d " in said, said
 
 
+def test_other_version(t):
+    """A catalog of another release: verbs, clients and servers say so, and what to do."""
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        at = "127.0.0.1:%d" % door.getsockname()[1]
+
+        def answer():
+            while True:
+                try:
+                    peer, _ = door.accept()
+                except OSError:
+                    return
+                with peer:
+                    peer.settimeout(5)
+                    first = peer.recv(16)
+                    if len(first) >= 4: # WELCOME of the version before
+                        peer.sendall(first[:2] + bytes([first[2] - 1, 2]) + bytes(12))
+                        try:
+                            while peer.recv(4096):
+                                pass
+                        except OSError:
+                            pass
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        t.refused("another version of the control protocol", "ctl", "list", "--control", at)
+        t.refused("another version of the control protocol", "client", "--control", at, "--disk",
+                  "d", "--socket", t.path("other.sock"))
+        log = t.path("other.log")
+        with open(log, "wb") as out:
+            server = subprocess.Popen([t.program, "server", "--listen", "127.0.0.1:0", "--store",
+                                       t.path("other"), "--store-size", "64M", "--control", at],
+                                      stdout=out, stderr=out)
+        t.children.append(server)
+        until(lambda: b"another version of the control protocol" in open(log, "rb").read(),
+              "the server says so")
+
+
 def test_server_peer(t):
     """The door for servers that copy segments has no key: who opens it beside sealed packets has to
     say where."""
@@ -313,7 +350,7 @@ def test_server_disk(t):
 
 TESTS = [test_client_epoch, test_server_disk, test_nbd_deaf, test_nbd_leaves, test_nbd_many,
          test_nbd_end, test_nbd_options, test_ctl_silent, test_server_names, test_metrics_held,
-         test_server_peer]
+         test_server_peer, test_other_version]
 
 
 if __name__ == "__main__":

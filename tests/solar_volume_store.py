@@ -224,8 +224,35 @@ def case_salvage(world):
     assert read(disk, 20) == (0, b"anew".ljust(BLOCK))
 
 
-CASES = [case_format_killed, case_other_device, case_named, case_first_pages, case_damage,
-         case_salvage]
+def crc32c(data):
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return crc ^ 0xffffffff
+
+
+def case_other_version(world):
+    """A store of an earlier release is refused, with what to do, and left as it is."""
+    world.serve("a").end()
+    with open(world.path("a"), "r+b") as f:
+        for at in (0, 4096):
+            f.seek(at)
+            page = bytearray(f.read(4096))
+            page[12:16] = (1).to_bytes(4, "little")
+            page[8:12] = crc32c(page[12:]).to_bytes(4, "little")
+            f.seek(at)
+            f.write(page)
+    with open(world.path("a"), "rb") as f:
+        before = f.read(16384)
+    world.refused(*world.words("a"), says=["version 1,", "reads version 2", "nbdcopy"])
+    with open(world.path("a"), "rb") as f:
+        assert f.read(16384) == before
+
+
+CASES = [case_other_version, case_format_killed, case_other_device, case_named, case_first_pages,
+         case_damage, case_salvage]
 
 if __name__ == "__main__":
     sys.exit(run_tests(sys.argv[1], sys.argv[2:], CASES, Store))

@@ -119,7 +119,7 @@ static void not_opened(int result, const struct snic_wal_report *report)
         why = "something else than a catalog is there (--format overwrites it)";
         break;
     case SNIC_EVERSION:
-        why = "it is a catalog of another version of this program";
+        why = "it is a catalog of another version of this program: run the release that wrote it";
         break;
     case SNIC_ECORRUPT:
         why = "it is damaged";

@@ -61,7 +61,12 @@ static const char *subject(void)
 
 void ctl_say_gone(int status)
 {
-    if (!vb.answered && status != SNIC_ECONNRESET && status != SNIC_EPIPE)
+    if (status == SNIC_EVERSION)
+        fprintf(stderr,
+                "solar_volume: %s: the catalog at %s speaks another version of the control "
+                "protocol, this program version %u (use the same release for both)\n",
+                subject(), vo.control, SNIC_CONTROL_VERSION);
+    else if (!vb.answered && status != SNIC_ECONNRESET && status != SNIC_EPIPE)
         fprintf(stderr, "solar_volume: %s: no catalog can be reached at %s: %s\n", subject(),
                 vo.control, snic_strerror(status));
     else

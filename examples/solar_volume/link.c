@@ -165,6 +165,10 @@ int link_open(struct snic_loop *loop, struct snic_net *net, const char *control,
     if (li.result == SNIC_EOVERFLOW)
         ex_die("disk %s: its %u leases are used up (solar_volume ctl reissue gives it new ones)",
                name, SNIC_CONTROL_LEASE_MAX);
+    if (li.result == SNIC_EVERSION)
+        ex_die("the catalog speaks another version of the control protocol than this client, "
+               "version %u (use the same release for the catalog, its servers and clients)",
+               SNIC_CONTROL_VERSION);
     if (li.result != 0)
         ex_die("disk %s: %s", name, snic_strerror(li.result));
     return 1;

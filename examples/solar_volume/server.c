@@ -328,6 +328,9 @@ static void refused(void *ctx, int error)
         text = "a server of this number is there, at another address: is the store a copy?";
     if (error == SNIC_EEXIST)
         text = "the store has segments that no catalog placed here";
+    if (error == SNIC_EVERSION)
+        text = "it speaks another version of the control protocol (use the same release for the "
+               "catalog, its servers and clients)";
     ex_log(EX_ERROR, "the store on %s%s is not registered with the catalog at %s: %s", so.stores[0],
            so.store_count > 1 ? " and others" : "", so.control, text);
 }

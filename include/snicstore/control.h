@@ -447,7 +447,8 @@ struct snic_control_grant {
 struct snic_control_client_events {
     /** What became of an attach: 0; SNIC_ENOENT no such disk; SNIC_EBUSY another has it;
      * SNIC_EACCES its key is another (that one's check value is in @p g); SNIC_EOVERFLOW its leases
-     * are used up; others. A catalog that is busy is asked again. Must not be NULL. */
+     * are used up; SNIC_EVERSION the catalog speaks another version of the protocol; others. A
+     * catalog that is busy is asked again. Must not be NULL. */
     void (*granted)(void *ctx, uint32_t disk, int result, const struct snic_control_grant *g);
     /** The lease is another's, or revoked (SNIC_ESTALE), the disk deleted (SNIC_ENOENT): the
      * volume has been told. */

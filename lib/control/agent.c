@@ -354,7 +354,6 @@ static void control_agent_gone(void *owner, int reason)
 {
     struct snic_control_agent *a = owner;
     int was = a->state == CONTROL_AGENT_READY;
-    (void)reason;
     a->session++;
     if (a->state != CONTROL_AGENT_LOADING)
         a->state = CONTROL_AGENT_IDLE;
@@ -363,6 +362,8 @@ static void control_agent_gone(void *owner, int reason)
     control_agent_forget(a);
     if (was && a->e.ready != NULL && !a->closing)
         a->e.ready(a->ctx, 0, a->server);
+    if (reason == SNIC_EVERSION && a->e.refused != NULL && !a->closing)
+        a->e.refused(a->ctx, reason);
 }
 
 static void control_agent_tick(struct snic_timer *t, uint64_t now)

@@ -287,11 +287,19 @@ static void control_client_gone(void *owner, int reason)
 {
     struct snic_control_client *c = owner;
     int was = c->welcome;
-    (void)reason;
     c->welcome = 0;
     c->begin_ns = control_client_now(c) + c->o.retry_ns;
     if (was && c->e.link != NULL && !c->closing)
         c->e.link(c->ctx, 0);
+    /* It will never grant anything. */
+    for (uint32_t i = 0; reason == SNIC_EVERSION && i < c->o.disks_max && !c->closing; i++) {
+        struct snic_control_grant none;
+        if (c->disks[i].state != CONTROL_CLIENT_WANTED)
+            continue;
+        memset(&none, 0, sizeof(none));
+        c->disks[i].state = CONTROL_CLIENT_NONE;
+        c->e.granted(c->ctx, i, SNIC_EVERSION, &none);
+    }
 }
 
 static void control_client_tick(struct snic_timer *t, uint64_t now)

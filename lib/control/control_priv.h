@@ -47,7 +47,8 @@
 struct control_stream_events {
     void (*up)(void *owner); /* connected; may be NULL */
     void (*msg)(void *owner, struct snic_control_msg *m);
-    void (*gone)(void *owner, int reason); /* the last; the stream may be used again */
+    /* The last; the stream may be used again. SNIC_EVERSION: the other side speaks another one. */
+    void (*gone)(void *owner, int reason);
 };
 
 /* Bytes up to `end` may leave when `position` is durable. */
@@ -74,6 +75,7 @@ struct control_stream {
     uint8_t closing; /* nothing is delivered, nothing taken */
     uint8_t ending;  /* to be closed when all has left */
     uint8_t bad;     /* ended by what was not understood */
+    uint8_t other;   /* which was of another version */
     uint64_t durable;
     struct control_mark mark[SNIC_CONTROL__MARKS];
     struct snic_net_send_req req;

@@ -131,6 +131,7 @@ static void control_stream_refuse(struct control_stream *s, int error)
 {
     struct snic_control_msg m;
     s->bad = 1;
+    s->other = error == SNIC_EVERSION;
     if (error != SNIC_EVERSION) {
         control_stream_abort(s);
         return;
@@ -201,7 +202,7 @@ static void control_stream_closed(void *ctx, struct snic_net_conn *c, int reason
     (void)c;
     s->conn = NULL;
     s->closing = 1;
-    s->e->gone(s->owner, reason);
+    s->e->gone(s->owner, s->other ? SNIC_EVERSION : reason);
 }
 
 static const struct snic_net_stream_events control_stream_ev = {
@@ -220,6 +221,7 @@ static void control_stream_begin(struct control_stream *s)
     s->closing = 0;
     s->ending = 0;
     s->bad = 0;
+    s->other = 0;
 }
 
 void control_stream_accept(struct control_stream *s, struct snic_net_conn *c)
