@@ -29,6 +29,20 @@ static void mistake(void *ctx, unsigned line, const char *text)
     t->count++;
 }
 
+static void ignored(void *ctx, unsigned line, const char *text)
+{
+    const struct told *t = ctx;
+
+    need(line <= t->lines && strlen(text) > 0 && memchr(text, '\n', strlen(text)) == NULL);
+}
+
+/* A name gives itself, so that lines also become longer than they were. */
+static const char *variable(void *ctx, const char *name)
+{
+    (void)ctx;
+    return strlen(name) > 2 ? "0123456789abcdef0123456789abcdef" : name;
+}
+
 static void look(const struct job *j)
 {
     uint32_t percent = 0;
@@ -45,6 +59,7 @@ static void look(const struct job *j)
     need(j->count >= 1 && j->count <= JOB_TENANTS_MAX);
     need(j->weight >= 1 && j->weight <= 256 && j->priority <= 7);
     need(j->range == 0 || j->range >= job_block_max(j));
+    need(j->range_percent <= 100 && j->offset_percent < 100);
     need(j->offset + j->range >= j->offset);
     need(job_start_ns(j, 0) < job_stop_ns(j, 0));
     need(job_start_ns(j, j->count - 1) < job_stop_ns(j, j->count - 1));
@@ -66,7 +81,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     copy = realloc(copy, size > 0 ? size : 1);
     for (size_t i = 0; i < size; i++)
         told.lines += data[i] == '\n';
-    r = job_parse(&list, copy, size, mistake, &told);
+    const struct job_source source = {mistake, ignored, variable, &told};
+    r = job_parse(&list, copy, size, &source);
     need(r == told.count);
     if (r == 0) {
         need(list.count >= 1 && list.count <= JOB_SECTIONS_MAX);
@@ -75,6 +91,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             tenants += list.jobs[i].count;
         }
         need(tenants == list.tenants && tenants <= JOB_TENANTS_MAX);
+        job_place(&list, (size + 1) << 16, 4096);
+        for (unsigned i = 0; i < list.count; i++)
+            look(&list.jobs[i]);
     }
     free(copy);
     return 0;

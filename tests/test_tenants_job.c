@@ -345,7 +345,10 @@ static void test_tenants_job_of_fio(void **state)
     assert_int_equal(j[0].range, (UINT64_C(500) << 20) / 4096 * 4096);
     accepts("[a]\noffset=25%\nsize=100%\n");
     job_place(&list, 1u << 20, 4096);
-    assert_int_equal(j[0].offset + j[0].range, 1u << 20);
+    assert_true(j[0].offset == (1u << 20) / 100 * 25 / 4096 * 4096 && j[0].range == 0);
+    accepts("[a]\nsize=1%\nbs=64k\n"); /* not less than an I/O */
+    job_place(&list, 1u << 20, 4096);
+    assert_int_equal(j[0].range, 65536);
     accepts("[a]\nsize=10%\nsize=8k\n"); /* the last one counts */
     assert_string_equal(wrong.note, "2: size is ignored: line 3 gives another");
     job_place(&list, 1u << 20, 4096);

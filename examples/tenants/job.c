@@ -527,8 +527,9 @@ void job_place(struct job_list *jobs, uint64_t size, uint64_t align)
         if (j->range_percent == 0)
             continue;
         j->range = size / 100 * j->range_percent / align * align;
+        j->range = j->range < job_block_max(j) ? job_block_max(j) : j->range;
         if (j->range_percent == 100)
-            j->range = size > j->offset ? size - j->offset : 0; /* all that there is */
+            j->range = 0; /* all that there is */
     }
 }
 
