@@ -53,7 +53,7 @@ static int docs_has(const char *p, char mark)
 static void docs_put_flags(struct kv_engine *e, const char *p, int64_t flags)
 {
     kv_put_bulk_text(e, "flags");
-    kv_put_count(e, '*', flags);
+    kv_put_set(e, flags);
     if (docs_has(p, '?'))
         kv_put_text(e, "+optional\r\n");
     if (docs_has(p, '+'))
@@ -194,7 +194,7 @@ static void command_describe(struct kv_engine *e, const struct kv_command_spec *
     kv_put_integer(e, s->arity);
     for (const char *p = s->flags; *p != 0; p++)
         flags += *p == ' ';
-    kv_put_count(e, '*', flags);
+    kv_put_set(e, flags);
     while (at != NULL) {
         const char *end = strchr(at, ' ');
         size_t n = end != NULL ? (size_t)(end - at) : strlen(at);
@@ -231,7 +231,7 @@ static void command_info(struct kv_command *c)
         if (s != NULL)
             command_describe(e, s);
         else
-            kv_put_text(e, "*-1\r\n");
+            kv_put_null_array(e);
     }
 }
 

@@ -19,6 +19,7 @@ struct string_get {
     uint64_t seq;
     uint64_t user;
     uint64_t need;
+    uint32_t flags;   /* of the reply                  */
     uint32_t count;   /* keys                          */
     uint32_t pending; /* reads in flight               */
     int array;        /* MGET: an array reply          */
@@ -40,6 +41,7 @@ static void string_get_reply(struct string_get *g)
 
     e->size = 0;
     e->no_memory = 0;
+    e->resp3 = (g->user & KV_WORD_RESP3) != 0;
     if (g->error != 0) {
         kv_put_error(e, "ERR reading the value failed: %s", snic_strerror(g->error));
     } else {
@@ -57,7 +59,7 @@ static void string_get_reply(struct string_get *g)
     }
     iov.base = e->buffer;
     iov.size = e->size;
-    kv_answer(e, g->client, g->seq, g->user, 0, g->need, &iov, 1);
+    kv_answer(e, g->client, g->seq, g->user, g->flags, g->need, &iov, 1);
     string_get_free(g);
 }
 
@@ -102,6 +104,7 @@ static enum kv_outcome string_get_start(struct kv_command *c, int array)
     g->client = c->client->id;
     g->seq = c->seq;
     g->user = c->client->user;
+    g->flags = c->flags;
     g->count = count;
     g->array = array;
     g->pending = guard;
@@ -131,6 +134,35 @@ static enum kv_outcome string_get_start(struct kv_command *c, int array)
     return KV_LATER;
 }
 
+/* The same inside of EXEC: into the engine's buffer, as a whole, on this run or a later one. */
+static enum kv_outcome string_get_now(struct kv_command *c, int array)
+{
+    if (array)
+        kv_put_count(c->engine, '*', c->argc - 1);
+    for (uint32_t i = 1; i < c->argc; i++) {
+        struct kv_entry *entry = kv_command_entry(c, i);
+        const unsigned char *value;
+        uint32_t size;
+        int r;
+
+        if (entry == NULL) {
+            kv_put_null(c->engine);
+            continue;
+        }
+        r = kv_value_at_hand(c, entry, &value, &size);
+        if (r == 0 && kv_fetch(c, entry) == KV_FETCH)
+            return KV_FETCH;
+        if (r != 1) {
+            c->engine->size = 0;
+            kv_put_error(c->engine, "ERR reading the value failed: %s",
+                         snic_strerror(r != 0 ? r : SNIC_ENOMEM));
+            return KV_DONE;
+        }
+        kv_put_bulk(c->engine, value, size);
+    }
+    return KV_DONE;
+}
+
 enum kv_outcome kv_cmd_get(struct kv_command *c)
 {
     struct kv_entry *entry = kv_command_entry(c, 1);
@@ -144,6 +176,8 @@ enum kv_outcome kv_cmd_get(struct kv_command *c)
         kv_put_null(c->engine);
         return KV_DONE;
     }
+    if (c->in_exec)
+        return string_get_now(c, 0);
     value = kv_store_value(c->store, entry);
     if (value == NULL)
         return string_get_start(c, 0);
@@ -156,13 +190,14 @@ enum kv_outcome kv_cmd_get(struct kv_command *c)
     iov[1].size = entry->value_size;
     iov[2].base = (void *)(uintptr_t) "\r\n";
     iov[2].size = 2;
-    kv_answer(c->engine, c->client->id, c->seq, c->client->user, 0, kv_store_end(entry), iov, 3);
+    kv_answer(c->engine, c->client->id, c->seq, c->client->user, c->flags, kv_store_end(entry), iov,
+              3);
     return KV_LATER;
 }
 
 enum kv_outcome kv_cmd_mget(struct kv_command *c)
 {
-    return string_get_start(c, 1);
+    return c->in_exec ? string_get_now(c, 1) : string_get_start(c, 1);
 }
 
 /* ---- SET ---- */

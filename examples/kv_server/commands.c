@@ -61,14 +61,23 @@ static const struct kv_command_spec kv_commands[] = {
     {"scan", kv_cmd_scan, -2, 0, 0, 0, 0, "readonly"},
     {"keys", kv_cmd_keys, 2, 0, 0, 0, 0, "readonly"},
     {"randomkey", kv_cmd_randomkey, 1, 0, 0, 0, 0, "readonly"},
-    {"eval", kv_cmd_eval, -3, 1, 0, 0, 0, "noscript stale skip_monitor no_mandatory_keys movablekeys"},
-    {"evalsha", kv_cmd_eval, -3, 1, 0, 0, 0, "noscript stale skip_monitor no_mandatory_keys movablekeys"},
+    {"eval", kv_cmd_eval, -3, 1, 0, 0, 0,
+     "noscript stale skip_monitor no_mandatory_keys movablekeys"},
+    {"evalsha", kv_cmd_eval, -3, 1, 0, 0, 0,
+     "noscript stale skip_monitor no_mandatory_keys movablekeys"},
     {"script", kv_cmd_script, -2, 0, 0, 0, 0, ""},
     {"slowlog", kv_cmd_slowlog, -2, 0, 0, 0, 0, ""},
     {"latency", kv_cmd_latency, -2, 0, 0, 0, 0, ""},
     {"ping", kv_cmd_ping, -1, 0, 0, 0, 0, "fast"},
     {"echo", kv_cmd_echo, 2, 0, 0, 0, 0, "loading stale fast"},
     {"select", kv_cmd_select, 2, 0, 0, 0, 0, "loading stale fast"},
+    {"multi", kv_cmd_multi, 1, 0, 0, 0, 0, "noscript loading stale fast allow_busy"},
+    {"exec", kv_cmd_exec, 1, 0, 0, 0, 0, "noscript loading stale skip_slowlog"},
+    {"discard", kv_cmd_discard, 1, 0, 0, 0, 0, "noscript loading stale fast allow_busy"},
+    {"watch", kv_cmd_watch, -2, 0, 1, -1, 1, "noscript loading stale fast allow_busy"},
+    {"unwatch", kv_cmd_unwatch, 1, 0, 0, 0, 0, "noscript loading stale fast allow_busy"},
+    {"auth", kv_cmd_auth, -2, 0, 0, 0, 0, "noscript loading stale fast no_auth allow_busy"},
+    {"reset", kv_cmd_reset, 1, 0, 0, 0, 0, "noscript loading stale fast no_auth allow_busy"},
     {"hello", kv_cmd_hello, -1, 0, 0, 0, 0, "noscript loading stale fast"},
     {"info", kv_cmd_info, -1, 0, 0, 0, 0, "loading stale"},
     {"config", kv_cmd_config, -2, 0, 0, 0, 0, "admin noscript loading stale"},
@@ -152,31 +161,67 @@ static void command_unknown(struct kv_command *c)
                  args);
 }
 
+/* Run before a client has authenticated; run inside of a transaction at once. */
+static enum kv_outcome (*const command_unauthenticated[])(struct kv_command *c) = {
+    kv_cmd_auth, kv_cmd_hello, kv_cmd_quit, kv_cmd_reset, NULL};
+static enum kv_outcome (*const command_at_once[])(struct kv_command *c) = {
+    kv_cmd_multi, kv_cmd_exec, kv_cmd_discard, kv_cmd_watch, kv_cmd_quit, kv_cmd_reset, NULL};
+
+static int command_any(enum kv_outcome (*run)(struct kv_command *c),
+                       enum kv_outcome (*const *list)(struct kv_command *c))
+{
+    while (*list != NULL && *list != run)
+        list++;
+    return *list != NULL;
+}
+
+/* The error is written: a transaction cannot be carried out any more. */
+static enum kv_outcome command_refused(struct kv_command *c)
+{
+    if (!c->in_exec)
+        kv_transaction_fail(c->client);
+    return KV_DONE;
+}
+
 enum kv_outcome kv_command_run(struct kv_command *c)
 {
     const struct kv_command_spec *spec = kv_command_find(c->argv[0].data, c->argv[0].size);
     enum kv_outcome outcome;
     uint64_t began;
 
+    c->spec = spec;
     if (spec == NULL) {
         command_unknown(c);
-        return KV_DONE;
+        return command_refused(c);
     }
+    c->client->last_command = spec;
     if ((spec->arity > 0 && c->argc != (uint32_t)spec->arity) ||
         (spec->arity < 0 && c->argc < (uint32_t)-spec->arity)) {
         kv_put_error(c->engine, "ERR wrong number of arguments for '%s' command", spec->name);
-        return KV_DONE;
+        return command_refused(c);
     }
-    c->spec = spec;
+    if ((c->client->user & KV_WORD_AUTH) == 0 && !command_any(spec->run, command_unauthenticated)) {
+        kv_put_error(c->engine, "NOAUTH Authentication required.");
+        return command_refused(c);
+    }
     if (spec->first_key > 0)
         for (uint32_t i = spec->first_key; i < c->argc; i += spec->step) {
             if (spec->last_key > 0 && i > (uint32_t)spec->last_key)
                 break;
             if (c->argv[i].size > c->engine->opts.key_max) {
                 kv_put_error(c->engine, "ERR key is longer than %u bytes", c->engine->opts.key_max);
-                return KV_DONE;
+                return command_refused(c);
             }
         }
+    if (!c->in_exec && c->client->tx != NULL && c->client->tx->open &&
+        !command_any(spec->run, command_at_once)) {
+        if (spec->run == kv_cmd_shutdown) {
+            kv_put_error(c->engine, "ERR Command not allowed inside a transaction");
+            return command_refused(c);
+        }
+        kv_transaction_queue(c);
+        return KV_DONE;
+    }
     began = kv_slow_clock();
     outcome = spec->run(c);
     kv_slow_note(c, kv_slow_clock() - began);

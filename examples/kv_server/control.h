@@ -11,9 +11,10 @@
 #define KV_CONTROL_MAGIC 0x4356564bu
 
 enum kv_control_kind {
-    KV_CONTROL_STATS = 1,   /**< DPU -> host: its figures, for INFO                       */
-    KV_CONTROL_DRAINED = 2, /**< DPU -> host: no client is left, write out and go          */
-    KV_CONTROL_SHUTDOWN = 3 /**< host -> DPU: a client asked for SHUTDOWN                  */
+    KV_CONTROL_STATS = 1,    /**< DPU -> host: its figures, for INFO                       */
+    KV_CONTROL_DRAINED = 2,  /**< DPU -> host: no client is left, write out and go          */
+    KV_CONTROL_SHUTDOWN = 3, /**< host -> DPU: a client asked for SHUTDOWN                 */
+    KV_CONTROL_PASSWORD = 4  /**< host -> DPU: there is a password (messages: 1) or none   */
 };
 
 /** Both ends run the same binary: host byte order. */

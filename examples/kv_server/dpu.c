@@ -332,6 +332,8 @@ static void dpu_recv(void *ctx, struct snic_channel_hub *h, const void *msg, uin
     memcpy(&m, msg, sizeof(m));
     if (m.magic == KV_CONTROL_MAGIC && m.kind == KV_CONTROL_SHUTDOWN)
         kv_dpu_drain(l->dpu);
+    if (m.magic == KV_CONTROL_MAGIC && m.kind == KV_CONTROL_PASSWORD)
+        l->dpu->user.password = m.messages != 0;
 }
 
 static int dpu_hosts(const struct kv_dpu *d)
@@ -545,6 +547,7 @@ struct kv_dpu *kv_dpu_open(const struct kv_config *c)
     d->loop = ex_loop_open((uint32_t)c->spin_us);
     d->user.loop = d->loop;
     d->user.tenants = &c->tenants;
+    d->user.password = c->settings.password[0] != 0;
     memcpy(d->user.hash_seed, c->hash_seed, sizeof(d->user.hash_seed));
     d->user.limits.bulk_max = KV_VALUE_MAX;
     d->user.limits.message_max = KV_MESSAGE_MAX;

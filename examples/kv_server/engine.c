@@ -3,6 +3,7 @@
  * The engine: clients and the order of their messages.
  *   E1 messages of one client run in the order in which they came; only replies to
  *      reads may be late, and the layer above restores their order.
+ *   E4 while e->exclusive is set (transaction.c), only that client's commands run.
  */
 #include "engine_priv.h"
 
@@ -31,6 +32,9 @@ static struct kv_client *client_get(struct kv_engine *e, uint64_t id, uint64_t u
             return NULL;
         (*at)->id = id;
         (*at)->user = user;
+        if (e->settings.password[0] == 0)
+            (*at)->user |= KV_WORD_AUTH; /* one that comes later is for later connections */
+        (*at)->created_ns = snic_loop_now(e->opts.loop);
         snic_link_init(&(*at)->link);
         e->client_count++;
         e->connections++;
@@ -38,7 +42,8 @@ static struct kv_client *client_get(struct kv_engine *e, uint64_t id, uint64_t u
     return *at;
 }
 
-static int client_keep(struct kv_client *c, uint64_t seq, const unsigned char *msg, size_t size)
+int kv_message_keep(struct kv_message **first, struct kv_message **last, uint64_t seq,
+                    const unsigned char *msg, size_t size)
 {
     struct kv_message *m = malloc(sizeof(*m) + size);
 
@@ -48,12 +53,17 @@ static int client_keep(struct kv_client *c, uint64_t seq, const unsigned char *m
     m->seq = seq;
     m->size = size;
     memcpy(m->data, msg, size);
-    if (c->first == NULL)
-        c->first = m;
+    if (*first == NULL)
+        *first = m;
     else
-        c->last->next = m;
-    c->last = m;
+        (*last)->next = m;
+    *last = m;
     return 0;
+}
+
+static int client_keep(struct kv_client *c, uint64_t seq, const unsigned char *msg, size_t size)
+{
+    return kv_message_keep(&c->first, &c->last, seq, msg, size);
 }
 
 static void client_shift(struct kv_client *c)
@@ -74,20 +84,52 @@ static void client_forget_values(struct kv_client *c)
     }
 }
 
-void kv_engine_client_closed(struct kv_engine *e, uint64_t id)
+static void client_free(struct kv_engine *e, struct kv_client *c)
 {
-    struct kv_client **at = client_slot(e, id);
-    struct kv_client *c = *at;
+    struct kv_client **at = client_slot(e, c->id);
 
-    if (c == NULL)
-        return;
     *at = c->next;
     snic_link_remove(&c->link);
     while (c->first != NULL)
         client_shift(c);
     client_forget_values(c);
+    kv_transaction_free(c);
+    if (e->exclusive == c)
+        e->exclusive = NULL;
     free(c);
     e->client_count--;
+}
+
+void kv_engine_client_closed(struct kv_engine *e, uint64_t id)
+{
+    struct kv_client *c = *client_slot(e, id);
+
+    if (c == NULL)
+        return;
+    if (e->exclusive == c) /* its EXEC ends first */
+        c->gone = 1;
+    else
+        client_free(e, c);
+}
+
+void kv_each_client(struct kv_engine *e, void (*visit)(void *ctx, struct kv_client *c), void *ctx)
+{
+    for (uint32_t i = 0; i <= e->client_mask; i++)
+        for (struct kv_client *c = e->clients[i]; c != NULL; c = c->next)
+            visit(ctx, c);
+}
+
+uint64_t kv_client_bytes(const struct kv_client *c)
+{
+    uint64_t n = sizeof(*c);
+
+    for (const struct kv_message *m = c->first; m != NULL; m = m->next)
+        n += sizeof(*m) + m->size;
+    for (const struct kv_fetched *f = c->fetched; f != NULL; f = f->next)
+        n += sizeof(*f) + f->size;
+    if (c->tx != NULL)
+        n += sizeof(*c->tx) + c->tx->bytes + c->tx->out_room;
+    return n;
 }
 
 /* ---- Running messages ---- */
@@ -100,8 +142,7 @@ static void engine_no_memory(struct kv_engine *e, uint64_t client, uint64_t seq,
     kv_answer(e, client, seq, user, 0, 0, &iov, 1);
 }
 
-/* Arguments of a message; they point into it or into the scratch buffer. */
-static int64_t engine_args(struct kv_engine *e, const unsigned char *msg, size_t size)
+int64_t kv_engine_args(struct kv_engine *e, const unsigned char *msg, size_t size)
 {
     int64_t n;
 
@@ -126,6 +167,32 @@ static int64_t engine_args(struct kv_engine *e, const unsigned char *msg, size_t
     return n;
 }
 
+/* What the message says, run; @p n arguments are in e->args. */
+static enum kv_outcome engine_command(struct kv_command *c, int64_t n)
+{
+    struct kv_engine *e = c->engine;
+    enum kv_outcome outcome;
+
+    if (n < 0) {
+        char text[RESP_ERROR_MAX];
+        struct resp_limits limits = {UINT32_MAX, UINT32_MAX};
+
+        kv_put(e, text, resp_error(c->message, c->message_size, &limits, text));
+        c->flags |= KV_REPLY_CLOSE;
+        return KV_DONE;
+    }
+    if (n == 0)
+        return KV_DONE; /* an empty message: an empty reply */
+    if (c->client->last_command == NULL && kv_transaction_inherit(c) != 0) {
+        c->flags |= KV_REPLY_CLOSE;
+        return KV_DONE;
+    }
+    kv_store_act_for(e->store, kv_tenant_of(e->opts.tenants, c->client->user));
+    outcome = kv_command_run(c);
+    kv_store_act_for(e->store, KV_TENANT_SERVER);
+    return outcome;
+}
+
 /* Run one message. KV_DONE or KV_LATER: it is over for the queue. */
 static enum kv_outcome engine_run(struct kv_engine *e, struct kv_client *client, uint64_t seq,
                                   const unsigned char *msg, size_t size)
@@ -133,37 +200,37 @@ static enum kv_outcome engine_run(struct kv_engine *e, struct kv_client *client,
     struct kv_command c = {.engine = e, .store = e->store, .client = client, .seq = seq};
     uint64_t id = client->id;
     enum kv_outcome outcome;
+    uint64_t before = client->user;
     struct snic_iov iov;
     int64_t n;
 
-    if (e->out.bytes > KV_OUT_LIMIT)
+    if (e->out.bytes > KV_OUT_LIMIT || (e->exclusive != NULL && e->exclusive != client)) /* E4 */
         return KV_AGAIN;
-    n = engine_args(e, msg, size);
-    c.database = (uint32_t)(client->user & 0xffff);
+    n = kv_engine_args(e, msg, size);
+    c.database = (uint32_t)(client->user & KV_WORD_DATABASE);
     c.argv = e->args;
     c.argc = n > 0 ? (uint32_t)n : 0;
     c.message = msg;
     c.message_size = size;
     e->size = 0;
     e->no_memory = 0;
+    e->resp3 = (client->user & KV_WORD_RESP3) != 0;
+    client->used_ns = snic_loop_now(e->opts.loop);
     if (n == SNIC_ENOMEM) {
         engine_no_memory(e, id, seq, client->user);
         return KV_DONE;
     }
-    if (n < 0) {
-        char text[RESP_ERROR_MAX];
-        struct resp_limits limits = {UINT32_MAX, UINT32_MAX};
-
-        kv_put(e, text, resp_error(msg, size, &limits, text));
-        c.flags = KV_REPLY_CLOSE;
-        outcome = KV_DONE;
-    } else {
-        kv_store_act_for(e->store, kv_tenant_of(e->opts.tenants, client->user));
-        outcome = n == 0 ? KV_DONE : kv_command_run(&c); /* an empty message: an empty reply */
-        kv_store_act_for(e->store, KV_TENANT_SERVER);
+    if ((client->user & (KV_WORD_SILENT | KV_WORD_SKIP)) != 0)
+        c.flags |= KV_REPLY_SILENT | ((client->user & KV_WORD_SKIP) != 0 ? KV_REPLY_USER : 0);
+    client->user &= ~KV_WORD_SKIP;
+    if (client->killed)
+        c.flags |= KV_REPLY_CLOSE;
+    outcome = client->killed ? KV_DONE : engine_command(&c, n);
+    if (outcome == KV_AGAIN || outcome == KV_FETCH) { /* it runs again as it was */
+        client->user |= before & KV_WORD_SKIP;
+        return outcome;
     }
-    if (outcome == KV_DONE || outcome == KV_LATER)
-        client_forget_values(client);
+    client_forget_values(client);
     if (outcome != KV_DONE)
         return outcome;
     if (e->no_memory) {
@@ -179,17 +246,19 @@ static enum kv_outcome engine_run(struct kv_engine *e, struct kv_client *client,
 /* Run what waits of one client. @return 0 when it found no room again. */
 static int client_drain(struct kv_engine *e, struct kv_client *c)
 {
-    while (c->first != NULL && !c->fetching) {
+    while (c->first != NULL && c->fetching == 0) {
         struct kv_message *m = c->first;
         enum kv_outcome o = engine_run(e, c, m->seq, m->data, m->size);
 
         if (o == KV_AGAIN)
             return 0;
-        if (o == KV_FETCH) {
-            c->fetching = 1;
+        if (o == KV_FETCH)
+            return 1;
+        client_shift(c);
+        if (c->gone && e->exclusive != c) { /* nobody reads what comes behind */
+            client_free(e, c);
             return 1;
         }
-        client_shift(c);
     }
     return 1;
 }
@@ -207,9 +276,15 @@ static void engine_room(void *ctx)
     while (!snic_link_alone(&e->waiting)) {
         struct kv_client *c = SNIC_CONTAINER(e->waiting.next, struct kv_client, link);
 
-        if (!client_drain(e, c))
-            break;
+        if (e->exclusive != NULL) /* E4 */
+            c = e->exclusive;
+        if (snic_link_alone(&c->link))
+            break; /* it waits for the device */
         snic_link_remove(&c->link);
+        if (!client_drain(e, c)) {
+            snic_link_append(e->waiting.next, &c->link); /* still the first */
+            break;
+        }
     }
 }
 
@@ -231,7 +306,6 @@ void kv_engine_message(struct kv_engine *e, uint64_t client, uint64_t seq, uint6
             engine_no_memory(e, client, seq, user);
             return;
         }
-        c->fetching = o == KV_FETCH;
         if (o == KV_AGAIN)
             engine_wait(e, c);
         return;
@@ -249,9 +323,9 @@ static void engine_fetched(struct kv_read *r)
     uint32_t size = r->result == 0 ? r->value_size : 0;
     struct kv_fetched *f;
 
-    if (c == NULL || !c->fetching)
+    if (c == NULL || c->fetching == 0)
         return; /* the client went away */
-    c->fetching = 0;
+    c->fetching--;
     f = malloc(sizeof(*f) + size);
     if (f == NULL) { /* the next run reads it again; this one is not answered with nothing */
         e->stats.errors++;
@@ -264,36 +338,54 @@ static void engine_fetched(struct kv_read *r)
         f->next = c->fetched;
         c->fetched = f;
     }
+    if (c->fetching > 0)
+        return;
     if (!client_drain(e, c))
         engine_wait(e, c);
+    else if (e->exclusive == NULL)
+        engine_room(e); /* if it had the engine for itself, others wait */
+}
+
+int kv_value_at_hand(struct kv_command *c, const struct kv_entry *entry,
+                     const unsigned char **value, uint32_t *size)
+{
+    const struct kv_fetched *f = c->client->fetched;
+
+    *value = kv_store_value(c->store, entry);
+    *size = entry->value_size;
+    if (*value != NULL)
+        return 1;
+    while (f != NULL && f->version != entry->version)
+        f = f->next;
+    if (f == NULL)
+        return 0;
+    *value = f->value;
+    *size = f->size;
+    return f->error != 0 ? f->error : 1;
+}
+
+enum kv_outcome kv_fetch(struct kv_command *c, const struct kv_entry *entry)
+{
+    if (kv_store_read(c->store, entry, c->spec->write, engine_fetched, c->engine, c->client->id) !=
+        0) {
+        kv_put_store_error(c->engine, SNIC_ENOMEM);
+        return KV_LATER;
+    }
+    c->client->fetching++;
+    return KV_FETCH;
 }
 
 enum kv_outcome kv_value_to_modify(struct kv_command *c, const struct kv_entry *entry,
                                    const unsigned char **value, uint32_t *size)
 {
-    struct kv_engine *e = c->engine;
-    struct kv_fetched *f = c->client->fetched;
+    int r = kv_value_at_hand(c, entry, value, size);
 
-    *value = kv_store_value(c->store, entry);
-    *size = entry->value_size;
-    if (*value != NULL)
+    if (r == 0)
+        return kv_fetch(c, entry);
+    if (r == 1)
         return KV_DONE;
-    while (f != NULL && f->version != entry->version)
-        f = f->next;
-    if (f != NULL && f->error != 0) {
-        kv_put_error(e, "ERR reading the value failed: %s", snic_strerror(f->error));
-        return KV_LATER;
-    }
-    if (f != NULL) {
-        *value = f->value;
-        *size = f->size;
-        return KV_DONE;
-    }
-    if (kv_store_read(c->store, entry, c->spec->write, engine_fetched, e, c->client->id) != 0) {
-        kv_put_store_error(e, SNIC_ENOMEM);
-        return KV_LATER;
-    }
-    return KV_FETCH;
+    kv_put_error(c->engine, "ERR reading the value failed: %s", snic_strerror(r));
+    return KV_LATER;
 }
 
 enum kv_outcome kv_write_failed(struct kv_command *c, int error)
@@ -353,7 +445,7 @@ static void engine_free(struct kv_engine *e)
 {
     for (uint32_t i = 0; e->clients != NULL && i <= e->client_mask; i++)
         while (e->clients[i] != NULL)
-            kv_engine_client_closed(e, e->clients[i]->id);
+            client_free(e, e->clients[i]);
     kv_out_drop(e);
     free(e->clients);
     free(e->buffer);
@@ -381,6 +473,7 @@ int kv_engine_open(struct kv_engine **out, const struct kv_engine_opts *o, char 
         e->opts.value_max = 8u << 20;
     if (e->opts.key_max == 0)
         e->opts.key_max = 64u << 10;
+    e->settings = o->settings;
     snic_link_init(&e->waiting);
     e->client_mask = 4095;
     e->clients = calloc(e->client_mask + 1, sizeof(*e->clients));
@@ -424,8 +517,10 @@ void kv_engine_detach(struct kv_engine *e)
     /* The clients of a dead DPU are gone, and so is its cache. */
     kv_out_drop(e);
     for (uint32_t i = 0; i <= e->client_mask; i++)
-        while (e->clients[i] != NULL)
-            kv_engine_client_closed(e, e->clients[i]->id);
+        for (struct kv_client *c = e->clients[i], *next; c != NULL; c = next) {
+            next = c->next;
+            kv_engine_client_closed(e, c->id);
+        }
 }
 
 void kv_engine_attach(struct kv_engine *e, const struct kv_files_ops *files, void *files_ctx)
@@ -436,6 +531,12 @@ void kv_engine_attach(struct kv_engine *e, const struct kv_files_ops *files, voi
 uint64_t kv_engine_version(const struct kv_engine *e)
 {
     return kv_store_version(e->store);
+}
+
+void kv_engine_reset_stats(struct kv_engine *e)
+{
+    memset(&e->stats, 0, sizeof(e->stats));
+    e->connections = 0;
 }
 
 void kv_engine_get_stats(const struct kv_engine *e, struct kv_engine_stats *out)
@@ -449,6 +550,8 @@ void kv_engine_get_stats(const struct kv_engine *e, struct kv_engine_stats *out)
     s.misses = e->stats.misses;
     s.sets = e->stats.sets;
     s.errors += e->stats.errors;
+    s.query_limit = e->stats.query_limit;
+    s.auth_failures = e->stats.auth_failures;
     s.clients = e->client_count;
     *out = s;
 }

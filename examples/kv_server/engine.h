@@ -18,6 +18,7 @@
 
 #include "snicstore.h"
 #include "record.h"
+#include "settings.h"
 #include "tenant.h"
 
 struct kv_engine;
@@ -117,6 +118,15 @@ struct kv_engine_opts {
     /** INFO: the lines of section "tenants" or "device"; 0: there is none. May be NULL. */
     size_t (*section)(void *ctx, const char *section, char *out, size_t max);
     const struct kv_tenants *tenants; /**< who shares the device; NULL: nobody            */
+    struct kv_settings settings;      /**< at the start; CONFIG SET changes them          */
+    uint32_t conns_max;               /**< CONFIG GET maxclients                          */
+    /** CONFIG SET has changed them. May be NULL. */
+    void (*changed)(void *ctx, const struct kv_settings *s);
+    /** CLIENT KILL: end the connection. @return 1; 0 it can only be told at its next message. May
+        be NULL. */
+    int (*kill)(void *ctx, uint64_t client);
+    /** "ADDRESS:PORT" of a client's two ends. @return 1; 0 not known here. May be NULL. */
+    int (*address)(void *ctx, uint64_t client, char *peer, char *own, size_t max);
     /** SHUTDOWN was asked for; drain and exit. */
     void (*shutdown)(void *ctx, int nosave);
     void (*log)(void *ctx, int level,
@@ -150,7 +160,9 @@ struct kv_engine_stats {
     uint64_t commands, gets, hits, misses, sets, device_reads;
     uint64_t log_bytes, live_bytes, memory_used, segments, compactions, compacted_bytes;
     uint64_t flushes, flush_bytes, expired, errors, read_only;
-    uint64_t no_space; /**< writes are refused until there is room                       */
+    uint64_t no_space;      /**< writes are refused until there is room                       */
+    uint64_t query_limit;   /**< clients ended: client-query-buffer-limit                    */
+    uint64_t auth_failures; /**< wrong passwords                                             */
 };
 void kv_engine_get_stats(const struct kv_engine *e, struct kv_engine_stats *out);
 

@@ -97,12 +97,34 @@ void kv_put_bulk_text(struct kv_engine *e, const char *text)
 
 void kv_put_map(struct kv_command *c, int64_t n)
 {
-    kv_put_count(c->engine, '*', 2 * n);
+    kv_put_count(c->engine, c->engine->resp3 ? '%' : '*', c->engine->resp3 ? n : 2 * n);
+}
+
+void kv_put_set(struct kv_engine *e, int64_t n)
+{
+    kv_put_count(e, e->resp3 ? '~' : '*', n);
 }
 
 void kv_put_null(struct kv_engine *e)
 {
-    kv_put(e, "$-1\r\n", 5);
+    kv_put_text(e, e->resp3 ? "_\r\n" : "$-1\r\n");
+}
+
+void kv_put_null_array(struct kv_engine *e)
+{
+    kv_put_text(e, e->resp3 ? "_\r\n" : "*-1\r\n");
+}
+
+void kv_put_verbatim(struct kv_engine *e, const void *data, size_t size)
+{
+    if (!e->resp3) {
+        kv_put_bulk(e, data, size);
+        return;
+    }
+    kv_put_count(e, '=', (int64_t)size + 4);
+    kv_put_text(e, "txt:");
+    kv_put(e, data, size);
+    kv_put(e, "\r\n", 2);
 }
 
 void kv_put_error(struct kv_engine *e, const char *format, ...)
@@ -215,6 +237,9 @@ void kv_answer(struct kv_engine *e, uint64_t client, uint64_t seq, uint64_t user
 {
     const struct kv_engine_events *v = &e->opts.events;
 
+    if ((flags & KV_REPLY_SILENT) != 0) /* the message is answered, with nothing */
+        count = 0;
+    flags &= ~KV_REPLY_SILENT;
     if (need > kv_store_durable(e->store)) { /* R8 */
         struct kv_out *o = out_reply(client, seq, user, flags, iov, count);
 

@@ -14,11 +14,20 @@
 
 #include "resp.h"
 #include "store.h"
+#include "word.h"
 
 /** Replies waiting for room above; beyond this, commands wait too. */
 #define KV_OUT_LIMIT (64u << 20)
 #define KV_CLIENT_NAME_MAX 256
+/** What clients that check a version read: whose semantics these are. */
+#define KV_REDIS_VERSION "7.0.15"
 #define KV_ARGS_INLINE 64
+/** CLIENT SETINFO. */
+#define KV_CLIENT_LIB_MAX 64
+/** Values from the device that a transaction collects before it begins. */
+#define KV_PREFETCH_MAX (64u << 20)
+/** Of kv_answer() only: the client has switched replies off. */
+#define KV_REPLY_SILENT 0x100u
 
 enum kv_outcome { KV_DONE, KV_LATER, KV_AGAIN, KV_FETCH };
 
@@ -46,9 +55,47 @@ struct kv_client {
     struct snic_link link; /* on engine.waiting while messages wait for room */
     struct kv_message *first;
     struct kv_message *last;
-    int fetching;               /* a command awaits a value; nothing else may run   */
+    uint32_t fetching;          /* values that a command awaits; nothing else may run */
     struct kv_fetched *fetched; /* what it has got so far, for its next run         */
+    struct kv_transaction *tx;  /* NULL: neither MULTI nor WATCH so far             */
+    int gone;                   /* closed in the middle of its EXEC, which ends first */
+    int killed;                 /* CLIENT KILL: its next message is its last        */
+    int no_evict;
+    uint64_t created_ns;
+    uint64_t used_ns;
+    const struct kv_command_spec *last_command;
     char name[KV_CLIENT_NAME_MAX];
+    char lib_name[KV_CLIENT_LIB_MAX];
+    char lib_version[KV_CLIENT_LIB_MAX];
+};
+
+/** A key that WATCH named, and its version then; 0: there was none. */
+struct kv_watch {
+    struct kv_watch *next;
+    uint64_t version;
+    uint32_t database;
+    uint32_t size;
+    unsigned char key[];
+};
+
+struct kv_transaction {
+    int open;    /* MULTI came                                                     */
+    int failed;  /* a command could not be queued: EXEC does nothing               */
+    int running; /* EXEC is under way, and the engine is this client's             */
+    int fetched; /* what is on the device and can be known before has been read    */
+    uint32_t count;
+    uint64_t bytes; /* of the queue, for the limit */
+    struct kv_message *first;
+    struct kv_message *last;
+    struct kv_message *at; /* the next one to run */
+    struct kv_watch *watched;
+    int watch_lost; /* a host before this one knew what was watched           */
+    char *out;      /* replies of the commands that have run                  */
+    size_t out_size;
+    size_t out_room;
+    int out_lost; /* no memory for them, or beyond the limit                */
+    uint64_t need;
+    uint32_t flags;
 };
 
 /** Something for the layer above, in order: a reply or an invalidation. */
@@ -86,6 +133,7 @@ struct kv_command {
     uint64_t need;
     const unsigned char *message;
     size_t message_size;
+    int in_exec; /* answer in the engine's buffer: no KV_LATER */
 };
 
 struct kv_command_spec {
@@ -112,6 +160,9 @@ struct kv_engine {
     size_t size;
     size_t room;
     int no_memory;
+    int resp3;                   /* the running command's client wants RESP3 */
+    struct kv_client *exclusive; /* its EXEC is under way: all others wait */
+    struct kv_settings settings;
     struct resp_arg *args;
     uint32_t args_room;
     unsigned char *scratch;
@@ -137,7 +188,12 @@ void kv_put_bulk(struct kv_engine *e, const void *data, size_t size);
 void kv_put_bulk_text(struct kv_engine *e, const char *text);
 /** The head of a map of @p n pairs. */
 void kv_put_map(struct kv_command *c, int64_t n);
+/** The head of a set. */
+void kv_put_set(struct kv_engine *e, int64_t n);
 void kv_put_null(struct kv_engine *e);
+void kv_put_null_array(struct kv_engine *e);
+/** A text for people: a verbatim string where there is RESP3. */
+void kv_put_verbatim(struct kv_engine *e, const void *data, size_t size);
 /** "-<text>\r\n"; control characters become blanks, as Redis does. */
 void kv_put_error(struct kv_engine *e, const char *format, ...) SNIC_PRINTF(2, 3);
 /** The error of a store call: ENOSPC, EIO, ENOMEM. */
@@ -151,6 +207,36 @@ void kv_out_events(struct kv_engine *e, struct kv_store_opts *s);
 int kv_out_send(struct kv_engine *e);
 /** Forget what waits: nobody will take it. */
 void kv_out_drop(struct kv_engine *e);
+
+/* ---- engine.c ---- */
+
+/** Arguments of a message into e->args; they point into it or into the scratch buffer. */
+int64_t kv_engine_args(struct kv_engine *e, const unsigned char *msg, size_t size);
+/** Keep a message at the end of a list. @return 0; SNIC_ENOMEM */
+int kv_message_keep(struct kv_message **first, struct kv_message **last, uint64_t seq,
+                    const unsigned char *msg, size_t size);
+/** Begin to read a value that the client's command needs. @return KV_FETCH; KV_LATER as below */
+enum kv_outcome kv_fetch(struct kv_command *c, const struct kv_entry *entry);
+/** The value if it is at hand: in memory or read before. 1; 0; SNIC_E* the read failed */
+int kv_value_at_hand(struct kv_command *c, const struct kv_entry *entry,
+                     const unsigned char **value, uint32_t *size);
+/** Call @p visit for each client. */
+void kv_each_client(struct kv_engine *e, void (*visit)(void *ctx, struct kv_client *c), void *ctx);
+/** What a client holds: messages that wait, a transaction, values. */
+uint64_t kv_client_bytes(const struct kv_client *c);
+
+/* ---- transaction.c ---- */
+
+/** Queue the command, whose arity is right. The reply is written. */
+void kv_transaction_queue(struct kv_command *c);
+/** A command was refused before it was queued. */
+void kv_transaction_fail(struct kv_client *c);
+/** The client, new to this engine, comes with the word of a connection that is older. 0, or the
+    error is written, and the connection has to end. */
+int kv_transaction_inherit(struct kv_command *c);
+/** Forget MULTI, the queue and what is watched. */
+void kv_transaction_forget(struct kv_client *c);
+void kv_transaction_free(struct kv_client *c);
 
 /* ---- commands.c ---- */
 
@@ -201,6 +287,8 @@ enum kv_outcome kv_rewrite(struct kv_command *c, struct kv_entry *e, uint64_t ex
 int kv_subcommand(struct kv_command *c, const char *word, int arity);
 /** A text per line, as HELP answers. */
 void kv_put_help(struct kv_engine *e, const char *const *lines, size_t count);
+/** CONFIG RESETSTAT. */
+void kv_engine_reset_stats(struct kv_engine *e);
 /** The error for a subcommand that there is not. */
 void kv_put_wrong_subcommand(struct kv_command *c);
 
@@ -261,6 +349,13 @@ enum kv_outcome kv_cmd_info(struct kv_command *c);
 enum kv_outcome kv_cmd_config(struct kv_command *c);
 enum kv_outcome kv_cmd_command(struct kv_command *c);
 enum kv_outcome kv_cmd_client(struct kv_command *c);
+enum kv_outcome kv_cmd_auth(struct kv_command *c);
+enum kv_outcome kv_cmd_reset(struct kv_command *c);
+enum kv_outcome kv_cmd_multi(struct kv_command *c);
+enum kv_outcome kv_cmd_exec(struct kv_command *c);
+enum kv_outcome kv_cmd_discard(struct kv_command *c);
+enum kv_outcome kv_cmd_watch(struct kv_command *c);
+enum kv_outcome kv_cmd_unwatch(struct kv_command *c);
 enum kv_outcome kv_cmd_shutdown(struct kv_command *c);
 enum kv_outcome kv_cmd_quit(struct kv_command *c);
 

@@ -272,6 +272,17 @@ static void host_shutdown(void *ctx, int nosave)
     kv_host_drain(h);
 }
 
+/* CONFIG SET: from now on the DPU answers only for those who have authenticated, or for all. */
+static void host_changed(void *ctx, const struct kv_settings *s)
+{
+    struct kv_host *h = ctx;
+    struct kv_control m = {.magic = KV_CONTROL_MAGIC, .kind = KV_CONTROL_PASSWORD};
+
+    m.messages = s->password[0] != 0;
+    if (h->dma != NULL)
+        (void)snic_dma_send(h->dma, &m, sizeof(m));
+}
+
 /* ---- Attach, detach ---- */
 
 static void *host_memory(size_t size)
@@ -342,6 +353,7 @@ static int host_open_engine(struct kv_host *h)
     o.info = host_info;
     o.section = host_section;
     o.shutdown = host_shutdown;
+    o.changed = host_changed;
     o.ctx = h;
     r = kv_engine_open(&h->engine, &o, error, sizeof(error));
     if (r != 0 && !h->dead)

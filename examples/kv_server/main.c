@@ -92,6 +92,41 @@ static int kv_by_parse(void *target, const char *text)
     return 0;
 }
 
+static int kv_setting(struct kv_config *c, const char *name, const char *text)
+{
+    int known;
+    const char *wrong = kv_settings_set(&c->settings, name, text, &known);
+
+    if (wrong != NULL)
+        ex_die("--%s: %s", name, wrong);
+    return 0;
+}
+
+static int kv_requirepass_parse(void *target, const char *text)
+{
+    return kv_setting(target, "requirepass", text);
+}
+
+static int kv_protected_parse(void *target, const char *text)
+{
+    return kv_setting(target, "protected-mode", text);
+}
+
+static int kv_out_limit_parse(void *target, const char *text)
+{
+    return kv_setting(target, "client-output-buffer-limit", text);
+}
+
+static int kv_clients_memory_parse(void *target, const char *text)
+{
+    return kv_setting(target, "maxmemory-clients", text);
+}
+
+static int kv_query_limit_parse(void *target, const char *text)
+{
+    return kv_setting(target, "client-query-buffer-limit", text);
+}
+
 static int kv_tenant_option(void *target, const char *text)
 {
     struct kv_config *c = target;
@@ -194,6 +229,19 @@ static void kv_options(struct kv_config *c, int argc, char **argv)
         {"timeout", EX_NUMBER, &c->timeout_s, "SECONDS",
          "close idle clients (not of --monolith); default 0: never", 0, 4000000, NULL},
         {"conns", EX_NUMBER, &c->conns_max, "N", "most clients; default 1024", 1, 60000, NULL},
+        {"requirepass", EX_PARSE, c, "PASSWORD", "clients must give it with AUTH or HELLO", 0, 0,
+         kv_requirepass_parse},
+        {"protected-mode", EX_PARSE, c, "yes|no",
+         "without a password answer only clients of this machine; default yes", 0, 0,
+         kv_protected_parse},
+        {"client-output-buffer-limit", EX_PARSE, c, "'normal HARD SOFT SECONDS'",
+         "end a client whose unread replies are more; default 'normal 256mb 64mb 60', 0: no limit",
+         0, 0, kv_out_limit_parse},
+        {"maxmemory-clients", EX_PARSE, c, "BYTES|PERCENT%",
+         "of all clients together, the largest is ended first; default 25%, 0: no limit", 0, 0,
+         kv_clients_memory_parse},
+        {"client-query-buffer-limit", EX_PARSE, c, "BYTES",
+         "end a client whose unfinished input is more; default 1gb", 0, 0, kv_query_limit_parse},
         {"databases", EX_NUMBER, &c->databases, "N", "for SELECT; default 16", 1, 4096, NULL},
         {"spin", EX_NUMBER, &c->spin_us, "US", "busy-poll so long before sleeping; default 0", 0,
          1000000, NULL},
@@ -299,6 +347,8 @@ void kv_engine_options(struct kv_engine_opts *o, const struct kv_config *c)
     o->key_max = KV_KEY_MAX;
     o->log = kv_log_line;
     o->tenants = &c->tenants;
+    o->settings = c->settings;
+    o->conns_max = (uint32_t)c->conns_max;
 }
 
 size_t kv_engine_metrics(const struct kv_engine_stats *s, struct ex_metric *out)
@@ -346,6 +396,7 @@ int main(int argc, char **argv)
         .log_level = EX_INFO,
     };
 
+    kv_settings_default(&c.settings);
     kv_options(&c, argc, argv);
     ex_log_set(c.log_level, names[c.role]);
     signal(SIGPIPE, SIG_IGN); /* whoever reads the log may end first */

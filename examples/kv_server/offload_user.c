@@ -5,6 +5,8 @@
  */
 #include "offload_user.h"
 
+#include "word.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -124,11 +126,16 @@ static void kv_predicate(void *ctx, struct snic_offload *o, uint64_t *conn_user,
         out->route = size > 0 && msg[0] == '*' ? SNIC_DIRECTOR_ANSWER : SNIC_DIRECTOR_BARRIER;
         return; /* an empty array gets no reply, as in Redis */
     }
+    if (argc == 1 && argv[0].size == 5 && strncasecmp((const char *)argv[0].data, "multi", 5) == 0)
+        *conn_user |= KV_WORD_MULTI; /* the host's reply says the same, but later */
     if (keys == 0) {
         out->route = argc > 0 && kv_is_read(&argv[0]) ? SNIC_DIRECTOR_HOST : SNIC_DIRECTOR_BARRIER;
         return;
     }
-    out->route = o != NULL ? SNIC_DIRECTOR_DPU : SNIC_DIRECTOR_HOST;
+    out->route = o != NULL && (*conn_user & KV_WORD_HOST) == 0 &&
+                         (!k->password || (*conn_user & KV_WORD_AUTH) != 0)
+                     ? SNIC_DIRECTOR_DPU
+                     : SNIC_DIRECTOR_HOST;
     for (uint32_t i = 1; i <= keys && out->route == SNIC_DIRECTOR_DPU; i++)
         if (!kv_offloadable(k, o, *conn_user, &argv[i], &item))
             out->route = SNIC_DIRECTOR_HOST;

@@ -22,6 +22,7 @@ struct kv_offload {
     uint64_t memory_file;
     uint32_t memory_offset;
     int all;
+    int password; /**< there is one: only connections with KV_WORD_AUTH are answered      */
     const struct kv_tenants *tenants; /**< NULL: nobody shares the device                  */
 };
 

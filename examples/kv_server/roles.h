@@ -51,6 +51,7 @@ struct kv_config {
     struct kv_tenants tenants; /**< on: --qos gimbal                                      */
     int tenants_given;         /**< --tenant or --tenant-by                                */
     enum ex_level log_level;
+    struct kv_settings settings; /**< at the start                                        */
 };
 
 #define KV_CONN_BYTES (1u << 20)

@@ -12,7 +12,8 @@ set(_kv_power ${_kv_store} ${_kv}/engine.c ${_kv}/engine_out.c ${_kv}/commands.c
   ${_kv}/command_move.c ${_kv}/command_dump.c ${_kv}/rdb.c ${_kv}/command_object.c
   ${_kv}/command_script.c ${_kv}/script.c ${_kv}/sha1.c
   ${_kv}/command_docs.c ${_kv}/command_docs_data.c ${_kv}/command_slow.c ${_kv}/resp.c
-  ${_kv}/tenant.c)
+  ${_kv}/tenant.c ${_kv}/command_session.c ${_kv}/command_client.c ${_kv}/command_config.c
+  ${_kv}/transaction.c ${_kv}/settings.c)
 snic_test(kv_power files SOURCES support/kv_files_direct.c support/kv_model.c ${_kv_power}
   LABELS kv TIMEOUT 1800)
 foreach(t kv_resp kv_store kv_power)
@@ -26,11 +27,13 @@ if(Python3_FOUND AND TARGET kv_server AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_
       ${CMAKE_CURRENT_SOURCE_DIR}/test_kv_server.py $<TARGET_FILE:kv_server> ${mode})
     add_test(NAME kv_diff_${mode} COMMAND ${Python3_EXECUTABLE}
       ${CMAKE_CURRENT_SOURCE_DIR}/test_kv_diff.py $<TARGET_FILE:kv_server> ${mode})
+    add_test(NAME kv_session_${mode} COMMAND ${Python3_EXECUTABLE}
+      ${CMAKE_CURRENT_SOURCE_DIR}/test_kv_session.py $<TARGET_FILE:kv_server> ${mode})
     set(labels kv)
     if(mode STREQUAL single)
       list(APPEND labels threads)
     endif()
-    set_tests_properties(kv_server_${mode} kv_diff_${mode} PROPERTIES LABELS "${labels}"
+    set_tests_properties(kv_server_${mode} kv_diff_${mode} kv_session_${mode} PROPERTIES LABELS "${labels}"
       SKIP_RETURN_CODE 77 TIMEOUT 1800)
     set_property(TEST kv_server_${mode} APPEND PROPERTY LABELS each4_kv_server@asan)
   endforeach()

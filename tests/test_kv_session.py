@@ -1,0 +1,247 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Transactions, passwords, RESP3, limits of connections: kv_server beside redis-server.
+
+    test_kv_session.py BINARY MODE
+
+Where redis-server is installed, each conversation below is held with both and the bytes are the
+same, but for the numbers of connections and what their texts list. Its clients, redis-cli and
+redis-benchmark, are required with RESP2 and RESP3 where it is.
+"""
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "support"))
+from kvnode import WAIT, Closed, Conn, Server, encode, free_port  # noqa: E402
+
+
+class Raw(Conn):
+    """Replies as the bytes they are, RESP3's too."""
+
+    def one(self):
+        line = self.line()
+        kind, rest = line[:1], line[1:]
+        out = line + b"\r\n"
+        if kind in b"$=" and rest != b"-1":
+            out += self.bulk(int(rest)) + b"\r\n"
+        elif kind in b"*~" and rest != b"-1":
+            for _ in range(int(rest)):
+                out += self.one()
+        elif kind == b"%":
+            for _ in range(2 * int(rest)):
+                out += self.one()
+        return out
+
+
+def redis_server():
+    binary = shutil.which("redis-server")
+    if binary is None:
+        return None
+    directory = tempfile.mkdtemp(prefix="kvsession.")
+    port = free_port()
+    p = subprocess.Popen([binary, "--port", str(port), "--save", "", "--dir", directory],
+                         stdout=subprocess.DEVNULL)
+    end = time.monotonic() + WAIT
+    while True:
+        try:
+            Raw(port).close()
+            return port, p, directory
+        except OSError:
+            assert time.monotonic() < end and p.poll() is None, "no redis-server"
+            time.sleep(0.02)
+
+
+# Each line is "CONNECTION command ..."; a connection begins with its first line. "!" after the
+# connection: no reply comes.
+TALKS = {
+    "transaction": """
+a MULTI|a SET x 1|a INCR x|a GET x|b GET x|a EXEC|b GET x|a EXEC|a DISCARD
+a MULTI|a MULTI|a SET x 5|a DISCARD|a GET x|a MULTI|a EXEC
+a MULTI|a SET x 6|a NOSUCH|a SET x 7|a EXEC|a GET x
+a MULTI|a SET x|a SET x 8|a EXEC|a GET x
+a MULTI|a INCR|a DISCARD|a MULTI|a SET y abc|a INCR y|a SET y 2|a EXEC|a GET y
+a WATCH x|b SET x 9|a MULTI|a SET x 10|a EXEC|a GET x
+a WATCH x|b GET x|a MULTI|a SET x 10|a EXEC|a GET x
+a WATCH x y|b DEL y|a UNWATCH|a MULTI|a SET x 11|a EXEC
+a WATCH nokey|b SET nokey 1|a MULTI|a PING|a EXEC|a MULTI|a PING|a EXEC
+a WATCH nokey|a MULTI|a WATCH x|a SET x 3|b EXPIRE nokey 1000|a EXEC|a GET x
+a MULTI|a SELECT 3|a SET z 1|a EXEC|a GET z|a SELECT 0|a GET z
+a MULTI|a MSET p 1 q 2|a MGET p q r|a DEL p q|a EXISTS p q|a EXEC
+a WATCH x|b FLUSHALL|a MULTI|a PING|a EXEC|a WATCH|a MULTI x
+a MULTI|a SET x 1|a RESET|a EXEC|a GET x
+""",
+    "hello": """
+a HELLO 3|a GET none|a SET k v|a GET k|a MGET k none|a CONFIG GET maxmemory-policy
+a MULTI|a GET none|a EXEC|a WATCH k|b SET k w|a MULTI|a EXEC
+a HELLO 2|a GET none|a HELLO 4|a HELLO x|a HELLO 3 SETNAME me|a CLIENT GETNAME
+a HELLO 3 FOO|a HELLO 3 SETNAME|a HELLO 3 AUTH a|a RESET|a CLIENT GETNAME|a GET none
+a HELLO 3 AUTH default anything|a HELLO 3 AUTH nobody x|a AUTH x|a AUTH default x|a AUTH a b c
+a LCS k k IDX|a CLIENT TRACKINGINFO|a CLIENT GETREDIR
+""",
+    "reply": """
+a SET k v|!a CLIENT REPLY OFF|!a SET k w|!a GET k|a CLIENT REPLY ON|a GET k
+!a CLIENT REPLY SKIP|!a SET k x|a GET k|!a CLIENT REPLY SKIP|!a GET k|a PING|a CLIENT REPLY NO
+a CLIENT NO-EVICT ON|a CLIENT NO-EVICT X|a CLIENT NOSUCH|a CLIENT SETNAME|a CLIENT KILL 1:2
+a CLIENT KILL ID 999999999|a CLIENT KILL TYPE pubsub|a CLIENT KILL ID 0|a CLIENT LIST TYPE x
+a CLIENT UNBLOCK 12345|a CLIENT LIST ID x|a QUIT
+""",
+    "config": """
+a CONFIG SET client-output-buffer-limit "normal 100mb 50mb 10"|a CONFIG GET client-output-buffer-limit
+a CONFIG SET maxmemory-clients 10%|a CONFIG GET maxmemory-clients|a CONFIG SET maxmemory-clients 1gb
+a CONFIG GET maxmemory-clients|a CONFIG SET client-query-buffer-limit 2mb
+a CONFIG GET client-query-buffer-limit|a CONFIG SET nosuch 1|a CONFIG SET x|a CONFIG GET maxmemory
+a CONFIG SET client-query-buffer-limit 1gb protected-mode no|a CONFIG GET protected-mode
+a CONFIG SET requirepass secret|a GET x|b GET x|b MULTI|b NOSUCH|b AUTH wrong|b HELLO 3|b PING
+b AUTH secret|b PING|c HELLO 3 AUTH default secret|c PING|d AUTH default secret|d GET x
+e HELLO 2 AUTH default bad|e GET x|e AUTH default secret|e RESET|e GET x|e QUIT
+a CONFIG SET requirepass ""|f GET x|a CONFIG RESETSTAT
+""",
+}
+
+
+def words(text):
+    return [w.strip('"') for w in re.findall(r'"[^"]*"|\S+', text)]
+
+
+def known(reply):
+    """Without what is each server's own."""
+    return re.sub(rb"\r\n\$2\r\nid\r\n:\d+", b"\r\n$2\r\nid\r\n:N", reply)
+
+
+def hold(port, text):
+    conns, out = {}, []
+    for line in text.replace("\n", "|").split("|"):
+        if not line.strip():
+            continue
+        silent = line.startswith("!")
+        name, *command = words(line.lstrip("!"))
+        c = conns.setdefault(name, None) or Raw(port)
+        conns[name] = c
+        c.send(*command)
+        if silent:
+            continue
+        out.append((line, known(c.one())))
+        if command[0] == "QUIT":
+            c.eof()
+            c.close()
+            del conns[name]
+    for c in conns.values():
+        c.close()
+    return out
+
+
+def test_talks(node, real):
+    for name, text in TALKS.items():
+        with Raw(node.port) as c:
+            c.cmd("FLUSHALL")
+        ours = hold(node.port, text)
+        if real is None:
+            continue
+        for (line, a), (_, b) in zip(ours, hold(real, text)):
+            assert a == b, "%s: %r: here %r, redis-server %r" % (name, line, a, b)
+
+
+def test_one_at_a_time(node):
+    """Transactions of two clients on the same counters are never mixed, also not on the device."""
+    a, b = Raw(node.port), Raw(node.port)
+    a.cmd("MSET", "n1", "0", "n2", "0")
+    for i in range(200):
+        for c in (a, b):
+            c.raw(b"".join(encode(*x) for x in (
+                ("MULTI",), ("INCR", "n1"), ("GET", "n1"), ("INCR", "n2"), ("GET", "n2"),
+                ("EXEC",))))
+    for i in range(200):
+        for c in (a, b):
+            assert c.one() == b"+OK\r\n"
+            for _ in range(4):
+                assert c.one() == b"+QUEUED\r\n"
+            lines = c.one().split(b"\r\n")
+            assert lines[0] == b"*4" and lines[1][1:] == lines[3] == lines[4][1:] == lines[6], lines
+    assert a.cmd("MGET", "n1", "n2") == [b"400", b"400"]
+    # A client that goes away behind its EXEC: all of it is done.
+    for i in range(20):
+        with Raw(node.port) as c:
+            c.raw(b"".join(encode(*x) for x in (
+                ("MULTI",), ("INCR", "m1"), ("SET", "big", b"x" * 1000000), ("INCR", "m2"),
+                ("EXEC",))))
+    end = time.monotonic() + WAIT
+    while a.cmd("GET", "m2") != a.cmd("GET", "m1") or a.cmd("GET", "m1") is None:
+        assert time.monotonic() < end, "half a transaction"
+        time.sleep(0.05)
+    a.close()
+    b.close()
+
+
+def test_cold(node):
+    """EXEC of values that only the device has."""
+    with Raw(node.port) as c:
+        for i in range(48):
+            c.cmd("SET", "cold%d" % i, b"%d" % i * 500000)
+        for i in range(120):
+            c.cmd("SET", "fill%d" % i, b"f" * 1000000)
+        c.raw(b"".join(encode(*x) for x in [("MULTI",)] +
+                       [("STRLEN" if i % 3 == 0 else "GET", "cold%d" % i) for i in range(24)] +
+                       [("APPEND", "cold0", "end"), ("GET", "cold0"), ("EXEC",)]))
+        assert c.one() == b"+OK\r\n"
+        for _ in range(26):
+            assert c.one() == b"+QUEUED\r\n"
+        r = c.reply()
+        for i in range(24):
+            value = b"%d" % i * 500000
+            assert r[i] == (len(value) if i % 3 == 0 else value), i
+        assert r[24] == 500003 and r[25] == b"0" * 500000 + b"end"
+
+
+def test_redis_py_8(node):
+    """The greeting of redis-py 8, byte for byte."""
+    with Raw(node.port) as c:
+        c.raw(b"*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n")
+        assert c.one().startswith(b"%7\r\n$6\r\nserver\r\n$5\r\nredis\r\n")
+        c.raw(b"*4\r\n$6\r\nCLIENT\r\n$7\r\nSETINFO\r\n$8\r\nLIB-NAME\r\n$8\r\nredis-py\r\n"
+              b"*4\r\n$6\r\nCLIENT\r\n$7\r\nSETINFO\r\n$7\r\nLIB-VER\r\n$5\r\n8.0.0\r\n")
+        assert c.one() == b"+OK\r\n" and c.one() == b"+OK\r\n"
+        c.send("CLIENT", "LIST")
+        assert b"lib-name=redis-py lib-ver=8.0.0" in c.one()
+
+
+def test_tools(node):
+    if shutil.which("redis-benchmark") is None:
+        print("skipped: redis-cli and redis-benchmark are not installed")
+        return
+    for three in ([], ["-3"]):
+        out = subprocess.run(["redis-cli", "-p", str(node.port), *three], timeout=WAIT,
+                             input="MULTI\nSET t 1\nGET t\nEXEC\nGET none\nCONFIG GET save\n",
+                             stdout=subprocess.PIPE, text=True, check=True).stdout
+        assert out.split("\n")[:4] == ["OK", "QUEUED", "QUEUED", "OK"], out
+        out = subprocess.run(["redis-benchmark", "-p", str(node.port), *three, "-n", "2000", "-q",
+                              "-t", "ping,set,get,incr,mset", "-P", "8"], timeout=WAIT,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                             check=True).stdout
+        assert "Error" not in out and "MSET" in out, out
+
+
+def main():
+    binary, mode = sys.argv[1:3]
+    real = redis_server()
+    try:
+        with Server(binary, mode, memory="32M", segment="16M", size="1G") as node:
+            for t in (test_one_at_a_time, test_cold, test_redis_py_8, test_tools):
+                print(t.__name__, flush=True)
+                t(node)
+            print("test_talks", flush=True)
+            test_talks(node, real[0] if real is not None else None)
+    finally:
+        if real is not None:
+            real[1].kill()
+            real[1].wait()
+            shutil.rmtree(real[2], ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
