@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 /* ---- LMDB's cursors ---- */
 
@@ -103,10 +104,71 @@ static void test_kv_lmdb_space_is_summed_once_in_a_while(void **state)
     kvl_close(&k);
 }
 
+/* ---- Space goes back to the disk ---- */
+
+static uint64_t space_taken(const char *path)
+{
+    char name[4200];
+    struct stat st;
+    (void)snprintf(name, sizeof(name), "%s/objects", path);
+    assert_int_equal(stat(name, &st), 0);
+    return (uint64_t)st.st_blocks * 512;
+}
+
+/* Objects 1 to `count` of `size` bytes: written, or compared. */
+static void space_objects(struct kvl *k, uint64_t count, uint64_t size, int write)
+{
+    enum { PIECE = 1 << 20 };
+    static unsigned char bytes[PIECE];
+    for (uint64_t o = 1; o <= count; o++) {
+        for (uint64_t at = 0; at < size; at += PIECE) {
+            if (write)
+                kvl_fill(bytes, o, at, PIECE, 0);
+            assert_int_equal(kvl_object(k, write ? SNIC_KVOP_OBJECT_WRITE : SNIC_KVOP_OBJECT_READ,
+                                        0, o, at, PIECE, bytes),
+                             PIECE);
+            assert_true(write || kvl_filled(bytes, o, at, PIECE, 0));
+        }
+    }
+}
+
+/* 160 MiB that are removed: 64 MiB of them stay at hand, until the store is closed. What is written
+ * into the space that was given back is there, also after the store was opened anew. */
+static void test_kv_lmdb_space_goes_back(void **state)
+{
+    enum { MIB = 1 << 20, OBJECTS = 10, SIZE = 16 * MIB, SPARE = 64 * MIB, SMALL = 2 * MIB };
+    char path[4096];
+    struct kvl k;
+    (void)state;
+    kvl_path(path, sizeof(path));
+    kvl_open(&k, path, SNIC_KV_OPEN_CREATE);
+    for (int round = 0; round < 3; round++) {
+        space_objects(&k, OBJECTS, SIZE, 1);
+        assert_int_equal(kvl_sync(&k), 0);
+        assert_true(space_taken(path) >= OBJECTS * (uint64_t)SIZE);
+        space_objects(&k, OBJECTS, SIZE, 0);
+        for (uint64_t o = 2; o <= OBJECTS; o++)
+            assert_int_equal(kvl_object(&k, SNIC_KVOP_OBJECT_TRUNCATE, 0, o, 0, 0, NULL), 0);
+        assert_int_equal(kvl_sync(&k), 0);
+        for (int i = 0; i < 100 && space_taken(path) > SPARE + 3 * (uint64_t)SIZE; i++)
+            kvl_turn(&k, 100000000);
+        assert_true(space_taken(path) <= SPARE + 3 * (uint64_t)SIZE);
+        space_objects(&k, 1, SIZE, 0);
+        kvl_close(&k);
+        assert_true(space_taken(path) <= 2 * (uint64_t)SIZE + SMALL);
+        kvl_open(&k, path, 0);
+        space_objects(&k, 1, SIZE, 0);
+    }
+    assert_int_equal(kvl_object(&k, SNIC_KVOP_OBJECT_TRUNCATE, 0, 1, 0, 0, NULL), 0);
+    kvl_close(&k);
+    assert_true(space_taken(path) <= SMALL);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kv_lmdb_space_is_summed_once_in_a_while),
+        cmocka_unit_test(test_kv_lmdb_space_goes_back),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

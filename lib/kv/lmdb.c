@@ -255,6 +255,16 @@ static void lmdb_expire(struct lmdb_kv *s, struct snic_queue *q, int error, uint
     *q = left;
 }
 
+/* Space that nothing uses goes back to the disk. */
+static void lmdb_trim(struct lmdb_kv *s, uint64_t keep, uint32_t most)
+{
+    if (s->mode != LMDB_SOLE || s->quiescing || s->dead != 0 || s->full != 0 || s->readonly)
+        return;
+    lmdb_space_trim(s, keep, most);
+    if (s->active->trims.count > 0)
+        lmdb_batch_soon(s);
+}
+
 static void lmdb_tick(struct snic_timer *t, uint64_t now_ns)
 {
     struct lmdb_kv *s = SNIC_CONTAINER(t, struct lmdb_kv, tick_timer);
@@ -264,6 +274,7 @@ static void lmdb_tick(struct snic_timer *t, uint64_t now_ns)
     lmdb_mode_look(s);
     lmdb_expire(s, &s->waiters, SNIC_EUNKNOWN, now_ns);
     lmdb_expire(s, &s->blocked, SNIC_ETIMEDOUT, now_ns);
+    lmdb_trim(s, SNIC_LMDB__SPARE, SNIC_LMDB__TRIMS);
     if (s->mode == LMDB_SHARED)
         lmdb_mode_claim(s, now_ns);
     else if (s->marked > 0 && s->overwrites == 0 && !s->quiescing && !s->readonly &&
@@ -289,6 +300,7 @@ static void lmdb_free(struct lmdb_kv *s)
     for (int i = 0; i < 2; i++) {
         lmdb_table_close(&s->batches[i].table);
         free(s->batches[i].frees.at);
+        free(s->batches[i].trims.at);
         free(s->batches[i].marks.at);
         free(s->batches[i].got.at);
     }
@@ -312,8 +324,12 @@ static void lmdb_close(struct snic_kv *kv)
         int r = snic_loop_once(kv->loop, SNIC_NEVER);
         SNIC_ASSERT(r >= 0); /* the kernel still owns the callers' memory: no way on */
     }
-    if (s->dead == 0 && !s->readonly)
+    if (s->dead == 0 && !s->readonly) {
+        int r = lmdb_batch_drain(s); /* what it gives back is free then */
+        if (r == 0)
+            lmdb_trim(s, 0, UINT32_MAX);
         (void)lmdb_mode_settle(s);
+    }
     while (s->flight != NULL && s->flight->parts > 0)
         (void)snic_loop_once(kv->loop, SNIC_NEVER);
     while (s->turn_set)

@@ -41,6 +41,7 @@ static void lmdb_batch_clear(struct lmdb_batch *b)
 {
     lmdb_table_clear(&b->table);
     b->frees.count = 0;
+    b->trims.count = 0;
     b->marks.count = 0;
     b->got.count = 0;
     b->names = 0;
@@ -271,6 +272,7 @@ static void lmdb_batch_finish(struct lmdb_kv *s, struct lmdb_batch *b)
     if (b->result == 0) {
         s->durable_seq = b->seq;
         lmdb_space_freed(s, &b->frees);
+        lmdb_space_trimmed(s, &b->trims);
         lmdb_runs_join(s, &b->got);
     }
     lmdb_batch_wake(s, b->seq, b->result, b->os_error);

@@ -64,6 +64,10 @@ enum {
 };
 
 #define SNIC_LMDB__TICK_NS 100000000ULL
+/** Free blocks that are kept with their space for what comes next: 64 MiB. */
+#define SNIC_LMDB__SPARE (4U * LMDB_SEGMENT)
+/** Segments that give their space back in one tick: some milliseconds of the loop's thread. */
+#define SNIC_LMDB__TRIMS 16U
 #define SNIC_LMDB__KEPT_OBJECTS (32ULL << 20) /* of the disk: objects stop growing there */
 /** A batch that names object bytes may wait so many times batch_ns: it costs a flush of them. */
 #define SNIC_LMDB__NAMES_FACTOR 40U
@@ -93,6 +97,7 @@ struct lmdb_value {
 struct lmdb_batch {
     struct lmdb_table table;
     struct lmdb_runs frees; /* blocks given back by it (S4) */
+    struct lmdb_runs trims; /* whose space the file gives back when it is durable (S4) */
     uint64_t seq;
     uint64_t flush_mark; /* frozen: object writes completed before; until then: its first time */
     uint8_t names;       /* holds map records: object bytes first (S3) */
@@ -144,6 +149,7 @@ struct lmdb_segment {
     uint32_t free;             /* blocks below prepared that are not busy */
     uint32_t prepared;         /* so many first blocks have space in the file */
     uint8_t marked;
+    uint8_t trim; /* its space is being given back: nothing is prepared meanwhile */
 };
 
 /* ---- Object operations ---- */
@@ -465,6 +471,13 @@ int lmdb_space_marked(struct lmdb_kv *s, uint32_t block);
 /** Remove all marks; checksums have been put. */
 void lmdb_space_unmark(struct lmdb_kv *s);
 int lmdb_space_load(struct lmdb_kv *s);
+/**
+ * Segments without a block in use give their space back to the disk, @p most at once, as long as
+ * @p keep free blocks are left. Alone only: the active batch says so first, then
+ * lmdb_space_trimmed() does it.
+ */
+void lmdb_space_trim(struct lmdb_kv *s, uint64_t keep, uint32_t most);
+void lmdb_space_trimmed(struct lmdb_kv *s, struct lmdb_runs *runs);
 /** Space of the file for a segment whose first @p from blocks have it: how many have it then. */
 uint32_t lmdb_segment_extend(struct lmdb_kv *s, uint32_t n, uint32_t from);
 /** Forget the segments; count them anew from maps: begin, a block, end. */

@@ -307,10 +307,11 @@ static int lmdb_shared_reserve(struct lmdb_kv *s, MDB_txn *txn, struct lmdb_batc
         if (e != 0 && e != MDB_NOTFOUND)
             return e;
         int grown = 0;
-        if (snic_get_le32(record + 4) < LMDB_SEGMENT && e == MDB_NOTFOUND) {
-            uint32_t prepared = lmdb_segment_extend(s, n, 0);
+        uint32_t from = snic_get_le32(record + 4);
+        if (from <= (n == 0 ? 1U : 0U)) { /* never used, or given back */
+            uint32_t prepared = lmdb_segment_extend(s, n, from);
             snic_put_le32(record + 4, prepared);
-            grown = prepared > 0;
+            grown = prepared > from;
             if (!grown && n > 0 && start == 0)
                 break; /* the disk has no more */
         }

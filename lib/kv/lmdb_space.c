@@ -11,7 +11,10 @@
  *
  * Space of the file is asked for (fallocate) before blocks are given out, a segment at a time, or
  * 1 MiB where the disk is nearly full: so SNIC_ENOSPC comes when blocks are taken, not when they
- * are written, and ALLOC's promise holds.
+ * are written, and ALLOC's promise holds. A segment without a block in use gives its space back:
+ * the record says that nothing is prepared, and when that is durable the file gets a hole. Some
+ * free segments are kept for what comes next (SNIC_LMDB__SPARE) until the store is closed. With
+ * others at the store nothing is given back.
  */
 #include "snicstore/kv.h"
 
@@ -156,7 +159,7 @@ uint32_t lmdb_segment_extend(struct lmdb_kv *s, uint32_t n, uint32_t from)
 static int lmdb_segment_prepare(struct lmdb_kv *s, uint32_t n)
 {
     struct lmdb_segment *g = lmdb_segment_at(s, n);
-    if (g == NULL || g->prepared == LMDB_SEGMENT)
+    if (g == NULL || g->prepared == LMDB_SEGMENT || g->trim)
         return 0;
     uint32_t from = g->prepared;
     g->prepared = lmdb_segment_extend(s, n, from);
@@ -232,11 +235,16 @@ static uint32_t lmdb_space_find(struct lmdb_kv *s, uint32_t wish, uint32_t *segm
     return best;
 }
 
-/** Space of the file for blocks never used. 1 if there is more now. */
+/** Space of the file for blocks that have none. 1 if there is more now. */
 static int lmdb_space_grow(struct lmdb_kv *s)
 {
-    if (s->segment_end > 0 && lmdb_segment_prepare(s, s->segment_end - 1)) {
-        s->rotor = s->segment_end - 1;
+    for (uint32_t n = 0; n < s->segment_end; n++) {
+        const struct lmdb_segment *g = s->segments[n];
+        if (g == NULL || g->prepared == LMDB_SEGMENT || g->trim)
+            continue;
+        if (!lmdb_segment_prepare(s, n))
+            break; /* the disk has no more, or the next segment needs less at once */
+        s->rotor = n;
         return 1;
     }
     if (!lmdb_segment_prepare(s, s->segment_end))
@@ -318,6 +326,39 @@ void lmdb_space_freed(struct lmdb_kv *s, struct lmdb_runs *runs)
 {
     for (uint32_t i = 0; i < runs->count && s->mode == LMDB_SOLE; i++)
         lmdb_space_untake(s, runs->at[i].block, runs->at[i].count);
+    runs->count = 0;
+}
+
+void lmdb_space_trim(struct lmdb_kv *s, uint64_t keep, uint32_t most)
+{
+    for (uint32_t n = s->segment_end; n-- > 0 && most > 0 && s->blocks_free > keep;) {
+        struct lmdb_segment *g = s->segments[n];
+        uint32_t first = n == 0; /* the head stays */
+        if (g == NULL || g->trim || g->marked || g->prepared <= first ||
+            g->free != g->prepared - first || s->blocks_free - g->free < keep)
+            continue;
+        if (lmdb_runs_add(&s->active->trims, n * LMDB_SEGMENT + first, g->free) != 0)
+            return; /* another time */
+        s->blocks_free -= g->free;
+        g->free = 0;
+        g->prepared = first;
+        g->trim = 1;
+        lmdb_segment_put(s, n);
+        most--;
+    }
+}
+
+void lmdb_space_trimmed(struct lmdb_kv *s, struct lmdb_runs *runs)
+{
+    for (uint32_t i = 0; i < runs->count; i++)
+        SNIC_LMDB__EACH(s, runs->at[i].block, runs->at[i].count, n, at, part)
+        {
+            off_t from = ((off_t)n * LMDB_SEGMENT + at) * LMDB_BLOCK;
+            /* Where the disk cannot, it keeps the space, as without this. */
+            (void)fallocate(s->object_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, from,
+                            (off_t)part * LMDB_BLOCK);
+            s->segments[n]->trim = 0;
+        }
     runs->count = 0;
 }
 
