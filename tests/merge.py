@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """One ctest over several build trees.
 
-    merge.py OUT [--modules a,b] [--day TURN [--rotate NAME=K,...]] [--resume DIR]
+    merge.py OUT [--modules a,b] [--day TURN [--rotate NAME=K[@LABEL],...]] [--resume DIR]
              [--night-in a,b] [--cost PROGRAM] NAME=BUILD[:SKIP_LABELS[:ONLY_LABELS]] ...
 
 writes OUT/CTestTestfile.cmake with every test of every build, named NAME/test, plus NAME/build,
@@ -18,7 +18,8 @@ start, one a line, so that nothing else has to be compiled.
 --day leaves out what its labels leave to the night, and says so in a line for each build:
 `nightly` and, in the build NAME, `nightly@NAME`; of the tests of one build with the same label
 `eachK_WHAT` (`eachK_WHAT@NAME`) all but every K-th, beginning with number TURN modulo K. --rotate:
-the build NAME runs the tests of every K-th module (a test's first label).
+the build NAME runs the tests of every K-th module (a test's first label), or with LABEL all but
+those that carry it, and of these every K-th.
 """
 import os
 import re
@@ -60,8 +61,10 @@ class Day:
 
     def takes(self, build, test, labels):
         taken = True
-        every = self.rotate.get(build, 1)
-        if every > 1 and labels:
+        every, kind = self.rotate.get(build, (1, ""))
+        if every > 1 and kind:
+            labels = labels + [f"each{every}_{build}"] if kind in labels else labels
+        elif every > 1 and labels:
             number = self.modules.index(labels[0])
             if number % every != self.turn % every:
                 self.resting.setdefault(build, set()).add(labels[0])
@@ -84,6 +87,13 @@ class Day:
             print(f"== {build:9} left to the night: {' '.join(tests)}")
         for build, names in self.resting.items():
             print(f"== {build:9} modules left to other commits: {' '.join(sorted(names))}")
+
+
+def rotation(text):
+    """NAME=K[@LABEL] as (NAME, (K, LABEL))."""
+    name, _, every = text.partition("=")
+    every, _, label = every.partition("@")
+    return name, (int(every), label)
 
 
 def targets(folder, text):
@@ -134,7 +144,7 @@ def main(argv):
         else:
             builds.append(a)
     if day:
-        day.rotate = {n: int(k) for n, _, k in (r.partition("=") for r in rotate.split(",") if r)}
+        day.rotate = dict(map(rotation, filter(None, rotate.split(","))))
     lines = []
     for b in builds:
         name, _, rest = b.partition("=")

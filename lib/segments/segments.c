@@ -440,7 +440,7 @@ static void segments_carve_disk(struct snic_arena *a, struct segments_disk *d,
     memset(entry, 0, SNIC_SEGMENTS__ENTRIES(places) * sizeof(*entry));
     memset(op, 0, SNIC_SEGMENTS__OPS * sizeof(*op));
     memset(pages, 0, (size_t)SNIC_SEGMENTS__OPS << 12);
-    memset(bytes, 0, (size_t)g->cache_blocks << 12);
+    /* Not the cache's blocks, which are most of the memory: a slot is filled before it is read. */
     for (uint32_t i = 0; i < SNIC_SEGMENTS__OPS; i++)
         op[i].page = pages + ((size_t)i << 12);
 }

@@ -33,8 +33,8 @@ if(TARGET test_replica_sim AND SNIC_PYTHON AND NOT SNIC_SANITIZE AND NOT SNIC_NO
    NOT SNIC_SINGLE AND NOT CMAKE_CROSSCOMPILING)
   add_test(NAME replica_sim_compilers COMMAND ${SNIC_PYTHON}
     ${CMAKE_CURRENT_SOURCE_DIR}/sim/same.py)
-  set_tests_properties(replica_sim_compilers PROPERTIES LABELS "replica;slow" TIMEOUT 3600
-    SKIP_RETURN_CODE 77)
+  set_tests_properties(replica_sim_compilers PROPERTIES LABELS "replica;slow;each3_compilers"
+    TIMEOUT 3600 SKIP_RETURN_CODE 77)
 endif()
 # Those of clocks and full logs: 8 times 2,500.
 if(TARGET test_replica_sim AND NOT SNIC_SANITIZE AND NOT SNIC_NO_ASSERT AND NOT SNIC_SINGLE AND

@@ -14,6 +14,8 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <limits.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -167,6 +169,11 @@ int support_main(int argc, char **argv, const struct CMUnitTest *tests, size_t c
         snprintf(pattern, sizeof(pattern), is_pattern ? "%s" : "*%s*", filter);
         cmocka_set_test_filter(pattern);
     }
+    /* Tests allocate disks, images and copies of them again and again. Freed memory is kept, so
+       that the kernel hands out each page once, and not once for each use. */
+    (void)mallopt(M_MMAP_MAX, 0);
+    (void)mallopt(M_TRIM_THRESHOLD, INT_MAX);
+    (void)mallopt(M_TOP_PAD, 1 << 22);
     printf("seed %llu\n", (unsigned long long)support_seed());
     fflush(stdout);
     failed = _cmocka_run_group_tests(group != NULL ? group + 1 : argv[0], tests, count, NULL, NULL);
