@@ -39,9 +39,15 @@ packages() {
     # shellcheck disable=SC2086
     $sudo env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -q \
         --no-install-recommends -o Dpkg::Use-Pty=0 $missing >/tmp/snic_apt.$$ 2>&1 || {
-        tail -n 20 /tmp/snic_apt.$$ >&2
+        # One that cannot be had must not keep the others away.
+        failed=
+        for p in $missing; do
+            $sudo env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -q \
+                --no-install-recommends -o Dpkg::Use-Pty=0 "$p" >/tmp/snic_apt.$$ 2>&1 ||
+                { failed="$failed $p"; tail -n 5 /tmp/snic_apt.$$ >&2; }
+        done
         rm -f /tmp/snic_apt.$$
-        return 1
+        [ -z "$failed" ] || { echo "== not installed:$failed"; return 1; }
     }
     rm -f /tmp/snic_apt.$$
 }
