@@ -561,6 +561,46 @@ static void test_ebs_queue_expires_once(void **state)
     assert_int_equal(io.result, SNIC_ENOSPC);
 }
 
+/* A server that never answers has all the RPCs that it may have, and some are abandoned: more I/O
+   for it fails at once, that for another server is not behind it, and when the fences count all is
+   as before. */
+static void test_ebs_queue_abandoned_holds_up_no_other_server(void **state)
+{
+    struct plain *p = open_queue();
+    struct snic_ebs_io io[RPCS / 2], more, other;
+    (void)state;
+    p->q.o.error_ns = 61 * SECOND;
+    for (uint64_t i = 0; i < 7; i++)
+        place(p, i, 0, 1);
+    place(p, 7, 1, 1);
+    for (uint32_t i = 0; i < RPCS / 2; i++)
+        submit(p, &io[i], SNIC_EBS_IO_ZERO, i % 4 * 512 + i, 1);
+    look(p, 1);
+    look(p, 60 * SECOND + 1);
+    assert_null(snic_ebs_queue_done(&p->q));
+    look(p, 62 * SECOND);
+    for (uint32_t i = 0; i < RPCS / 2; i++)
+        assert_int_equal(snic_ebs_queue_done(&p->q)->result, SNIC_EIO);
+    assert_int_equal(p->q.s.abandoned, RPCS / 2);
+    submit(p, &more, SNIC_EBS_IO_ZERO, 5 * 512, 1);
+    submit(p, &other, SNIC_EBS_IO_ZERO, 7 * 512, 1);
+    look(p, 62 * SECOND + 1);
+    assert_ptr_equal(snic_ebs_queue_done(&p->q), &more);
+    assert_int_equal(more.result, SNIC_EIO);
+    finish(p);
+    assert_ptr_equal(snic_ebs_queue_done(&p->q), &other);
+    assert_int_equal(other.result, 0);
+    for (uint64_t i = 0; i < 4; i++)
+        place(p, i, 1, 2); /* elsewhere, of a later generation: no copy is written any more */
+    assert_int_equal(p->q.s.rpcs, 0);
+    assert_true(p->q.loads[0].abandoned == 0 && p->q.loads[1].abandoned == 0);
+    submit(p, &more, SNIC_EBS_IO_ZERO, 0, 1);
+    look(p, 62 * SECOND + 2);
+    finish(p);
+    assert_ptr_equal(snic_ebs_queue_done(&p->q), &more);
+    assert_int_equal(more.result, 0);
+}
+
 static void test_ebs_queue_fence_refused_is_sent_later(void **state)
 {
     struct plain *p = open_queue();
@@ -687,6 +727,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ebs_queue_hole_is_as_old_as_its_question),
         cmocka_unit_test(test_ebs_queue_hole_larger_than_the_pool),
         cmocka_unit_test(test_ebs_queue_expires_once),
+        cmocka_unit_test(test_ebs_queue_abandoned_holds_up_no_other_server),
         cmocka_unit_test(test_ebs_queue_fence_refused_is_sent_later),
         cmocka_unit_test(test_ebs_queue_halt_ends_all),
         cmocka_unit_test(test_ebs_queue_need_dies_with_its_io),

@@ -176,7 +176,8 @@ struct snic_ebs_load {
     uint32_t backlog; /**< blocks that wait to be sent: from 256 on disks wait; the transport's  */
     uint8_t used;     /**< the number is a server's                                              */
     uint8_t told;     /**< it is SUSPECT                                                         */
-    uint8_t pad[6];
+    uint8_t pad[2];
+    uint32_t abandoned; /**< of its RPCs                                                        */
     struct snic_ebs_busy busy;
 };
 

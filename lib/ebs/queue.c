@@ -275,6 +275,12 @@ static enum ebs_turn ebs_disk_step(struct snic_ebs_queue *q, struct snic_ebs_dis
     if (!known)
         w.server = snic_ebs_nowhere(q);
     if (q->loads[w.server].rpcs >= ebs_share(q, w.server)) {
+        /* All that it may have is taken, and some of it has had no answer for error_ns: what is
+         * behind this I/O is not to wait for that server, too. */
+        if (known && q->loads[w.server].abandoned != 0) {
+            ebs_io_refuse(q, d, SNIC_EIO);
+            return EBS_TURN_MORE;
+        }
         if (known)
             return EBS_TURN_NEXT;
         ebs_disk_needs(q, d, io, segment, w.seg_gen);

@@ -59,6 +59,7 @@ static void ebs_rpc_release(struct snic_ebs_queue *q, struct snic_ebs_rpc *r)
     struct snic_ebs_io *io = r->io;
     uint64_t uses = snic_ebs_id_counter(r->id) >> q->slot_bits;
     q->disks[r->disk].abandoned -= io == &q->orphan;
+    q->loads[r->server].abandoned -= io == &q->orphan;
     if (io->result == 0)
         io->result = r->result;
     q->loads[r->server].rpcs--;
@@ -123,6 +124,8 @@ void ebs_rpc_retarget(struct snic_ebs_queue *q, struct snic_ebs_rpc *r,
     q->ops->leave(q, r);
     q->loads[r->server].rpcs--;
     q->loads[w->server].rpcs++;
+    q->loads[r->server].abandoned -= r->io == &q->orphan;
+    q->loads[w->server].abandoned += r->io == &q->orphan;
     q->loads[w->server].busy.used_ns = q->now_ns;
     r->server = w->server;
     r->seg_id = w->seg_id;
@@ -189,6 +192,7 @@ static void ebs_rpc_abandon(struct snic_ebs_queue *q, struct snic_ebs_rpc *r)
     r->io = &q->orphan;
     q->orphan.rpcs++;
     d->abandoned++;
+    q->loads[r->server].abandoned++;
     q->s.abandoned++;
     for (struct snic_link *l = d->rpcs.next, *next; l != &d->rpcs; l = next) {
         struct snic_ebs_rpc *o = SNIC_CONTAINER(l, struct snic_ebs_rpc, of_disk);
