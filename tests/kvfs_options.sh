@@ -122,6 +122,19 @@ refused 2 "unknown option" "$KVFS_MOUNT" -o nonsense "$spec" "$mnt"
 refused 2 "between 1 and 1048576" "$KVFS_MOUNT" -o cache_mb=0 "$spec" "$mnt"
 refused 0 "kvfs_mount [0-9]" "$KVFS_MOUNT" --version
 
+say "copy_file_range() copies all that is asked for"
+on rw
+head -c 9000000 /dev/urandom >"$mnt/long"
+python3 - "$mnt" <<'END' || fail "a copy is short"
+import os, sys
+a, b = (os.open(sys.argv[1] + n, os.O_RDWR | os.O_CREAT) for n in ("/long", "/copy"))
+assert os.copy_file_range(a, b, 20000000) == 9000000
+assert os.copy_file_range(a, b, 20000000, 8000000, 8000000) == 1000000
+END
+cmp "$mnt/long" "$mnt/copy" || fail "a copy differs"
+rm "$mnt/long" "$mnt/copy"
+away
+
 say "twice at one place; the place is free again afterwards"
 on rw
 refused 1 "is mounted there: unmount it first" "$KVFS_MOUNT" "$spec" "$mnt"

@@ -535,9 +535,33 @@ static void test_kvfs_data_appends_at_once_all_there(void **state)
     kvt_close(&t);
 }
 
+/* fdatasync() of a write within the size commits nothing; fsync() the times. */
+static void test_kvfs_data_fdatasync_leaves_times(void **state)
+{
+    static unsigned char bytes[100000];
+    struct snic_kvfs_stats before, after;
+    struct snic_kvfs_req req;
+    struct kvt t;
+    (void)state;
+    kvt_open(&t, NULL);
+    uint64_t f = kvt_file(&t, SNIC_KVFS_ROOT, "f", 0644);
+    assert_int_equal(kvt_write(&t, f, 0, bytes, sizeof(bytes)), sizeof(bytes));
+    for (int data = 1; data >= 0; data--) {
+        assert_int_equal(kvt_write(&t, f, 4096, bytes, 100), 100);
+        snic_kvfs_get_stats(t.k, &before);
+        kvt_req(&t, &req, SNIC_KVFS_FSYNC, f, NULL);
+        req.flags |= data ? SNIC_KVFS_FSYNC_DATA : 0;
+        assert_int_equal(kvt_call(&t, &req), 0);
+        snic_kvfs_get_stats(t.k, &after);
+        assert_int_equal(after.store_commits - before.store_commits, data ? 0 : 1);
+    }
+    kvt_close(&t);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kvfs_data_fdatasync_leaves_times),
         cmocka_unit_test(test_kvfs_data_all_sequences_as_array),
         cmocka_unit_test(test_kvfs_data_all_sequences_plain_store_as_array),
         cmocka_unit_test(test_kvfs_data_operations_counted),

@@ -167,6 +167,7 @@ struct km_call {
     uint32_t raw;                /* flags of the kernel that libfuse does not pass on         */
     uint32_t size;               /* bytes that the kernel has room for                        */
     uint32_t seek;               /* a GETATTR for SEEK_DATA or SEEK_HOLE; else 0              */
+    uint64_t copied;             /* COPY: by requests before */
     uint32_t open_flags;
     uint32_t opens; /* it counts in m->open */
     uint32_t waits; /* a lock request, counted in m->locks_waiting */

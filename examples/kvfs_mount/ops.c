@@ -19,6 +19,7 @@ void km_clear(struct km_call *c)
     c->size = 0;
     c->seek = 0;
     c->opens = 0;
+    c->copied = 0;
     c->file = NULL;
     c->data = km_call_data(c);
     memset(&c->cached, 0, sizeof(c->cached));

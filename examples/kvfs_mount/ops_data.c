@@ -77,7 +77,8 @@ void km_op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_
 {
     struct km_call *c = km_begin(req, SNIC_KVFS_FSYNC, ino);
 
-    (void)datasync;
+    if (datasync)
+        c->r.k.flags |= SNIC_KVFS_FSYNC_DATA;
     km_file(c, fi);
     km_go(c);
 }

@@ -392,6 +392,36 @@ static void reply_attr(struct km_call *c)
     (void)fuse_reply_attr(c->fuse, &st, reply_attr_timeout(c->m, &c->r.k.attr));
 }
 
+/*
+ * The file system copies a piece at a time, so that others get on; the kernel's caller gets all
+ * that was asked for, unless a signal has come. @return 1: the block is in use again
+ */
+static int reply_copy(struct km_call *c)
+{
+    const struct snic_kvfs_req had = c->r.k;
+    struct snic_kvfs_req *k = &c->r.k;
+    uint64_t more = (uint64_t)had.result;
+
+    c->copied += more;
+    if (more == 0 || more >= had.length || fuse_req_interrupted(c->fuse)) {
+        (void)fuse_reply_write(c->fuse, (size_t)c->copied);
+        return 0;
+    }
+    memset(k, 0, sizeof(*k));
+    k->kind = had.kind;
+    k->flags = had.flags;
+    k->cred = had.cred;
+    k->ino = had.ino;
+    k->handle = c->file != NULL ? c->file->handle : 0;
+    k->offset = had.offset + more;
+    k->ino2 = had.ino2;
+    k->offset2 = had.offset2 + more;
+    k->length = had.length - more;
+    memset(&c->cached, 0, sizeof(c->cached));
+    c->m->carrier->submit(c->m, c);
+    return 1;
+}
+
 /* @return 1: the block is in use again */
 static int reply_good(struct km_call *c)
 {
@@ -425,8 +455,7 @@ static int reply_good(struct km_call *c)
         (void)fuse_reply_write(c->fuse, (size_t)k->result);
         return 0;
     case SNIC_KVFS_COPY:
-        (void)fuse_reply_write(c->fuse, (size_t)k->result);
-        return 0;
+        return reply_copy(c);
     case SNIC_KVFS_SEEK:
         (void)fuse_reply_lseek(c->fuse, (off_t)k->result);
         return 0;
@@ -469,6 +498,8 @@ void km_call_answer(struct km_call *c)
         fuse_req_interrupt_func(c->fuse, NULL, NULL);
         atomic_fetch_sub(&m->locks_waiting, 1);
     }
+    if (c->copied > 0 && c->r.k.result < 0)
+        c->r.k.result = 0; /* what was copied before counts */
     if (c->fuse != NULL) {
         if (c->r.k.result < 0)
             reply_bad(c);

@@ -119,10 +119,12 @@ enum snic_kvfs_kind {
     SNIC_KVFS_OPEN,        /**< ino, flags -> handle, attr                               */
     SNIC_KVFS_RELEASE,     /**< handle; drops its flock and, by owner, its POSIX locks      */
     SNIC_KVFS_FLUSH,       /**< handle, owner: a descriptor is closed                     */
-    SNIC_KVFS_FSYNC,       /**< ino: durable, with the directory entries made before       */
+    SNIC_KVFS_FSYNC,       /**< ino: durable, with the directory entries made before; flag
+                                FSYNC_DATA: as fdatasync(), times may stay kept back        */
     SNIC_KVFS_READ,        /**< ino, offset, iov -> bytes                                */
     SNIC_KVFS_WRITE,       /**< ino, offset (or APPEND), iov -> bytes                     */
-    SNIC_KVFS_FALLOCATE,   /**< ino, offset, length, flags SNIC_KVFS_FALLOC_*. Where the store
+    SNIC_KVFS_FALLOCATE,   /**< ino, offset, length, flags SNIC_KVFS_FALLOC_* (no range is collapsed
+                                or inserted: the mount answers EOPNOTSUPP). Where the store
                                 lacks SNIC_KV_CAP_ALLOC none is set aside: only the size grows    */
     SNIC_KVFS_SEEK,        /**< ino, offset, flags SNIC_KVFS_SEEK_* -> offset in result      */
     SNIC_KVFS_COPY,        /**< ino, offset, ino2, offset2, length -> bytes (may be fewer)   */
@@ -183,6 +185,7 @@ enum snic_kvfs_kind {
 #define SNIC_KVFS_RENAME_WHITEOUT                                                                  \
     (1u << 18) /**< a character device 0:0, mode 0, takes the name                                 \
                 */
+#define SNIC_KVFS_FSYNC_DATA (1u << 16)
 #define SNIC_KVFS_FALLOC_KEEP_SIZE (1u << 16)
 #define SNIC_KVFS_FALLOC_PUNCH (1u << 17) /**< with KEEP_SIZE, as Linux wants it             */
 #define SNIC_KVFS_FALLOC_ZERO (1u << 18)

@@ -98,7 +98,7 @@ enum snic_nvmefs_op_kind {
 #define SNIC_NVMEFS_OPEN_WRITE (1U << 11)
 #define SNIC_NVMEFS_NOATIME (1U << 12)
 #define SNIC_NVMEFS_OWN_A                                                                          \
-    (1U << 16) /**< RENAME no-replace, FALLOCATE keep, SEEK data, XATTR create */
+    (1U << 16) /**< RENAME no-replace, FALLOCATE keep, FSYNC data, SEEK data, XATTR create */
 #define SNIC_NVMEFS_OWN_B                                                                          \
     (1U << 17) /**< RENAME exchange, FALLOCATE punch, SEEK hole, XATTR replace */
 #define SNIC_NVMEFS_OWN_C (1U << 18) /**< FALLOCATE zero, RENAME whiteout                       */

@@ -156,7 +156,7 @@ int kvfs_run_fsync(struct kvfs_op *op)
     int rc = 0;
     if (op->phase == SYNC_TIMES && op->req->kind == SNIC_KVFS_SYNCFS)
         return open_sync_times(op);
-    if (op->phase == SYNC_TIMES)
+    if (op->phase == SYNC_TIMES && (op->req->flags & SNIC_KVFS_FSYNC_DATA) == 0)
         rc = open_flush(op, op->ino, 0);
     if (rc == 0 && op->phase == SYNC_TIMES)
         rc = kvfs_commit(op, 0);
