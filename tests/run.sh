@@ -55,6 +55,12 @@ packages gcc:gcc /usr/include/stdio.h:libc6-dev g++:g++ cmake:cmake ninja:ninja-
     pkg-config:pkg-config nm:binutils cmocka.h:libcmocka-dev liburing.h:liburing-dev \
     xxhash.h:libxxhash-dev clang-format:clang-format redis-cli:redis-tools \
     redis-server:redis-server musl-gcc:musl-tools || exit 1
+# The client libraries that talk to kv_server; those that cannot be had are skipped by name.
+packages /usr/include/hiredis/hiredis.h:libhiredis-dev \
+    /usr/lib/python3/dist-packages/redis/client.py:python3-redis \
+    /usr/share/perl5/Redis.pm:libredis-perl ruby:ruby \
+    /usr/share/rubygems-integration/all/specifications/redis-4*.gemspec:ruby-redis \
+    php:php-cli /usr/lib/php/2*/redis.so:php-redis node:nodejs npm:npm
 [ $scope = quick ] || packages clang:clang "$runtime:libclang-rt-dev" \
     llvm-symbolizer:llvm aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu \
     /usr/aarch64-linux-gnu/include/stdio.h:libc6-dev-arm64-cross qemu-aarch64:qemu-user || exit 1

@@ -205,7 +205,8 @@ static void command_describe(struct kv_engine *e, const struct kv_command_spec *
     kv_put_integer(e, s->first_key);
     kv_put_integer(e, s->last_key);
     kv_put_integer(e, s->step);
-    kv_put_text(e, "*0\r\n*0\r\n*0\r\n*0\r\n");
+    kv_put_set(e, 0);
+    kv_put_text(e, "*0\r\n*0\r\n*0\r\n");
 }
 
 static uint32_t command_count(void)

@@ -197,6 +197,13 @@ enum kv_outcome kv_command_run(struct kv_command *c)
     c->client->last_command = spec;
     if ((spec->arity > 0 && c->argc != (uint32_t)spec->arity) ||
         (spec->arity < 0 && c->argc < (uint32_t)-spec->arity)) {
+        if (spec->run == kv_cmd_exec) { /* it ends the transaction all the same */
+            kv_put_error(c->engine, "EXECABORT Transaction discarded because of: wrong number of "
+                                    "arguments for 'exec' command");
+            kv_transaction_forget(c->client);
+            c->flags |= KV_REPLY_USER;
+            return KV_DONE;
+        }
         kv_put_error(c->engine, "ERR wrong number of arguments for '%s' command", spec->name);
         return command_refused(c);
     }

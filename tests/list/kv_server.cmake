@@ -61,6 +61,23 @@ if(Python3_FOUND AND TARGET kv_server AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_
     set_property(TEST kv_server_monolith kv_server_single kv_server_two kv_server_qos
       APPEND PROPERTY ENVIRONMENT "SNIC_SANITIZED=${SNIC_SANITIZE}")
   endif()
+  # Client libraries, of which hiredis' is compiled here.
+  find_library(SNIC_HIREDIS hiredis)
+  find_path(SNIC_HIREDIS_INCLUDE hiredis/hiredis.h)
+  set(_hiredis "")
+  if(SNIC_HIREDIS AND SNIC_HIREDIS_INCLUDE AND NOT SNIC_SANITIZE)
+    add_executable(client_hiredis clients/client_hiredis.c)
+    target_include_directories(client_hiredis SYSTEM PRIVATE ${SNIC_HIREDIS_INCLUDE})
+    target_link_libraries(client_hiredis PRIVATE ${SNIC_HIREDIS})
+    set(_hiredis $<TARGET_FILE:client_hiredis>)
+  endif()
+  foreach(mode monolith two)
+    add_test(NAME kv_clients_${mode} COMMAND ${Python3_EXECUTABLE}
+      ${CMAKE_CURRENT_SOURCE_DIR}/test_kv_clients.py $<TARGET_FILE:kv_server> ${mode}
+      ${CMAKE_CURRENT_BINARY_DIR}/clients ${_hiredis})
+    set_tests_properties(kv_clients_${mode} PROPERTIES LABELS kv SKIP_RETURN_CODE 77 TIMEOUT 900
+      RESOURCE_LOCK kv_clients)
+  endforeach()
   add_test(NAME kv_commands COMMAND ${Python3_EXECUTABLE}
     ${CMAKE_CURRENT_SOURCE_DIR}/test_kv_commands.py $<TARGET_FILE:kv_server>)
   set_tests_properties(kv_commands PROPERTIES LABELS kv SKIP_RETURN_CODE 77 TIMEOUT 900)

@@ -101,6 +101,10 @@ class Conn:
             return None if rest == b"-1" else self.bulk(int(rest))
         if kind == b"*":
             return None if rest == b"-1" else [self.reply() for _ in range(int(rest))]
+        if kind == b"_":
+            return None
+        if kind in b"~%":
+            return [self.reply() for _ in range(int(rest) * (2 if kind == b"%" else 1))]
         raise AssertionError("not a reply: %r" % line)
 
     def cmd(self, *args):
