@@ -4,6 +4,7 @@ set(_kv ${PROJECT_SOURCE_DIR}/examples/kv_server)
 set(_kv_store ${_kv}/store.c ${_kv}/store_open.c ${_kv}/log.c ${_kv}/recover.c
   ${_kv}/compact.c ${_kv}/swap.c ${_kv}/index.c ${_kv}/record.c)
 snic_test(kv_resp base SOURCES ${_kv}/resp.c LABELS kv)
+snic_test(kv_rdb base SOURCES ${_kv}/rdb.c ${_kv}/resp.c LABELS kv)
 snic_test(kv_store loop SOURCES test_kv_store_files.c test_kv_store_model.c ${_kv_store}
   LABELS kv)
 set(_kv_power ${_kv_store} ${_kv}/engine.c ${_kv}/engine_out.c ${_kv}/commands.c
@@ -16,7 +17,7 @@ set(_kv_power ${_kv_store} ${_kv}/engine.c ${_kv}/engine_out.c ${_kv}/commands.c
   ${_kv}/transaction.c ${_kv}/settings.c)
 snic_test(kv_power files SOURCES support/kv_files_direct.c support/kv_model.c ${_kv_power}
   LABELS kv TIMEOUT 1800)
-foreach(t kv_resp kv_store kv_power)
+foreach(t kv_resp kv_rdb kv_store kv_power)
   if(TARGET test_${t})
     target_include_directories(test_${t} PRIVATE ${_kv})
   endif()
