@@ -186,7 +186,8 @@ void director_idle_fire(struct snic_timer *t, uint64_t now_ns)
         c->closing = 1;
         director_conn_check(c);
     }
-    snic_loop_arm(d->loop, t, now_ns + snic_max_u64(idle_ns / 4, 1000000));
+    if (!snic_link_alone(&d->all)) /* else the next client arms it */
+        snic_loop_arm(d->loop, t, now_ns + snic_max_u64(idle_ns / 4, 1000000));
 }
 
 void director_accept(void *ctx, struct snic_net_conn *n, const struct snic_net_addr *peer)
@@ -204,6 +205,8 @@ void director_accept(void *ctx, struct snic_net_conn *n, const struct snic_net_a
     d->stats.accepted++;
     d->stats.conns++;
     director_conn_bind(c, n);
+    if (d->opts.idle_ms != 0 && !d->idle_timer.armed)
+        director_idle_fire(&d->idle_timer, snic_loop_now(d->loop));
     if (raw) {
         d->stats.passed_through++;
         if (!director_net_connect(c))

@@ -240,8 +240,6 @@ int snic_director_init(struct snic_director **out, void *mem, size_t mem_size, s
     snic_timer_init(&d->stall, director_stall_fire);
     snic_timer_init(&d->drain, director_drain_fire);
     snic_timer_init(&d->idle_timer, director_idle_fire);
-    if (o.idle_ms != 0)
-        director_idle_fire(&d->idle_timer, snic_loop_now(d->loop));
     d->drained_msg.fn = director_drained;
     snic_loop_poller_init(&d->poller, director_poll);
     snic_loop_poller_add(d->loop, &d->poller);
