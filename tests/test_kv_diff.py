@@ -332,6 +332,8 @@ class Judge:
         if len(self.maker.payloads) > 40:
             self.maker.payloads = self.maker.payloads[:2]
         self.maker.payloads += [t for t in text if len(t) < 100000]
+        if len(text[0]) > 8 << 20:
+            return True  # ours is not compressed, and longer than an argument may be
         got = []
         for conn, payload in ((self.ours, text[1]), (self.theirs, text[0])):
             assert conn.cmd("RESTORE", "of the judge", "0", payload) == "OK"
