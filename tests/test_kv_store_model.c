@@ -312,9 +312,13 @@ void kst_check_survivors(void)
         kst.swaps++; /* the one that was not acknowledged */
     assert_true(kst.swaps <= kst.swaps_given);
     for (uint32_t k = 0; k < KEYS; k++) {
+        char key[64];
+        uint32_t n = key_name(k, key);
         int found = get(k, &g);
         uint32_t v = kst.given[k] + 1;
 
+        /* L7: what was written behind an exchange is not there without it. */
+        assert_null(kv_store_find(kst.store, 1 - kst_database(k), key, n));
         while (v > kst.acked[k] && !agrees(k, v - 1, found, &g))
             v--;
         if (v == kst.acked[k] && kst.keys[k].versions[kst.acked[k]].expire_ms == 0)

@@ -314,6 +314,20 @@ static void log_vote(struct kv_store *s, uint64_t bytes)
     }
 }
 
+/* Nothing else is written in the blocks of the exchange at @p address (L7); there is room. */
+static void log_end_block(struct kv_store *s, uint64_t address)
+{
+    struct kv_record pad = {.type = KV_RECORD_PAD};
+    uint64_t left = kv_swap_write_end(s, address) - s->tail;
+
+    pad.file = kv_log_segment(s, s->tail_segment)->file;
+    if (left >= KV_RECORD_HEADER) {
+        pad.value_size = (uint32_t)(left - KV_RECORD_HEADER);
+        kv_record_encode(kv_log_at(s, s->tail), &pad, "", "");
+    }
+    s->tail += left;
+}
+
 int kv_log_append(struct kv_store *s, struct kv_record *r, const void *key, const void *value,
                   int reserve, uint64_t *address)
 {
@@ -346,7 +360,7 @@ int kv_log_append(struct kv_store *s, struct kv_record *r, const void *key, cons
             return e;
         }
     }
-    if (!log_room(s, s->tail + bytes)) {
+    if (!log_room(s, r->type == KV_RECORD_SWAP ? kv_swap_write_end(s, s->tail) : s->tail + bytes)) {
         s->room_wanted = 1;
         kv_store_kick(s);
         return SNIC_EAGAIN;
@@ -359,6 +373,8 @@ int kv_log_append(struct kv_store *s, struct kv_record *r, const void *key, cons
     kv_record_encode(out, r, out + KV_RECORD_HEADER, out + KV_RECORD_HEADER + r->key_size);
     *address = s->tail;
     s->tail += bytes;
+    if (r->type == KV_RECORD_SWAP)
+        log_end_block(s, *address);
     log_vote(s, bytes);
     if (r->version <= s->attach_version)
         s->old_until = s->tail;

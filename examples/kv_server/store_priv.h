@@ -14,8 +14,8 @@
  *      overwritten in place.
  *   L6 `ahead` empty segments after the tail's exist; ordinary writes leave two of
  *      them to compaction and deletions, which give space back.
- *   L7 an exchange of databases is the last record of its log write, which is durable
- *      before the next write begins.
+ *   L7 an exchange of databases is the last record of its log write and of its block, and
+ *      is durable before the next write begins.
  */
 #ifndef KV_STORE_PRIV_H
 #define KV_STORE_PRIV_H
@@ -189,7 +189,9 @@ void kv_swap_close(struct kv_store *s);
 int kv_swap_note(struct kv_store *s, uint64_t address, uint32_t a, uint32_t b);
 /* The present number of the database of a record at @p address. Cheap for ascending addresses. */
 uint32_t kv_swap_database(struct kv_store *s, uint32_t database, uint64_t address);
-/* End of the first exchange at or above @p address; UINT64_MAX: none. */
+/* End of the blocks of the exchange at @p address: a pad record fills them. */
+uint64_t kv_swap_write_end(const struct kv_store *s, uint64_t address);
+/* That of the first exchange at or above @p address; UINT64_MAX: none. */
 uint64_t kv_swap_next(const struct kv_store *s, uint64_t address);
 /* Records below may have old numbers. */
 uint64_t kv_swap_end(const struct kv_store *s);

@@ -113,11 +113,22 @@ uint32_t kv_swap_database(struct kv_store *s, uint32_t database, uint64_t addres
     return s->swap_map[database];
 }
 
+uint64_t kv_swap_write_end(const struct kv_store *s, uint64_t address)
+{
+    uint64_t end = address + kv_record_bytes(0, 2);
+    uint64_t top = snic_align_up(end, KV_BLOCK);
+
+    /* A pad needs room for its header, but at the end of a ring or segment. */
+    if (top != end && top - end < KV_RECORD_HEADER && (top & (s->boundary - 1)) != 0)
+        top += KV_BLOCK;
+    return top;
+}
+
 uint64_t kv_swap_next(const struct kv_store *s, uint64_t address)
 {
     uint32_t i = swap_at(s, address);
 
-    return i < s->swaps_count ? s->swaps[i].address + kv_record_bytes(0, 2) : UINT64_MAX;
+    return i < s->swaps_count ? kv_swap_write_end(s, s->swaps[i].address) : UINT64_MAX;
 }
 
 void kv_swap_forget(struct kv_store *s, const struct kv_segment *g)
