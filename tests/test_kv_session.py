@@ -210,6 +210,48 @@ def test_redis_py_8(node):
         assert b"lib-name=redis-py lib-ver=8.0.0" in c.one()
 
 
+def test_write_all_then_read(node):
+    """Clients that write a whole pipeline before they read."""
+    with Raw(node.port) as c:
+        c.raw(b"".join(encode("SET", "w%d" % (i % 50), b"v" * 10000) +
+                       encode("GET", "w%d" % (i % 50)) for i in range(1000)))
+        for i in range(1000):
+            assert c.reply() == "OK" and len(c.reply()) == 10000
+        big = b"b" * (8 << 20)
+        assert c.cmd("SET", "big", big) == "OK"
+        c.raw(encode("GET", "big") * 2 + encode("SET", "big2", big) * 4)
+        for _ in range(2):
+            assert len(c.reply()) == len(big)
+        for _ in range(4):
+            assert c.reply() == "OK"
+        c.raw(encode("INCR", "many") * 200000)
+        for i in range(200000):
+            assert c.reply() == i + 1
+
+
+def test_output_limit(node):
+    """A client that never reads is closed at its limit; another does not notice, nor does memory."""
+    with Raw(node.port) as a:
+        a.cmd("SET", "mega", b"m" * (1 << 20))
+        before = node.rss_kib()
+        assert a.cmd("CONFIG", "SET", "client-output-buffer-limit", "normal 32mb 0 0") == "OK"
+        time.sleep(0.3)  # until the other role knows
+        with Raw(node.port) as c:
+            closed = False
+            try:
+                for _ in range(400):
+                    c.raw(encode("GET", "mega"))
+                    assert a.cmd("PING") == "PONG"
+                for _ in range(400):
+                    c.reply()
+            except (Closed, OSError):
+                closed = True
+            assert closed, "400 MiB of unread replies under a limit of 32"
+        after = node.rss_kib()
+        assert after - before < (32 + 64) << 10, (before, after)
+        a.cmd("CONFIG", "SET", "client-output-buffer-limit", "normal 256mb 64mb 60")
+
+
 def test_tools(node):
     if shutil.which("redis-benchmark") is None:
         print("skipped: redis-cli and redis-benchmark are not installed")
@@ -231,7 +273,8 @@ def main():
     real = redis_server()
     try:
         with Server(binary, mode, memory="32M", segment="16M", size="1G") as node:
-            for t in (test_one_at_a_time, test_cold, test_redis_py_8, test_tools):
+            for t in (test_one_at_a_time, test_cold, test_redis_py_8, test_write_all_then_read,
+                      test_output_limit, test_tools):
                 print(t.__name__, flush=True)
                 t(node)
             print("test_talks", flush=True)

@@ -19,6 +19,7 @@ struct string_get {
     uint64_t seq;
     uint64_t user;
     uint64_t need;
+    uint64_t bytes;   /* of its values                 */
     uint32_t flags;   /* of the reply                  */
     uint32_t count;   /* keys                          */
     uint32_t pending; /* reads in flight               */
@@ -60,6 +61,7 @@ static void string_get_reply(struct string_get *g)
     iov.base = e->buffer;
     iov.size = e->size;
     kv_answer(e, g->client, g->seq, g->user, g->flags, g->need, &iov, 1);
+    e->reading -= g->bytes;
     string_get_free(g);
 }
 
@@ -85,16 +87,23 @@ static void string_get_read(struct kv_read *r)
         g->error = r->result;
     else if (string_keep(g, (uint32_t)r->user, r->value, r->value_size) != 0)
         g->error = SNIC_ENOMEM;
-    if (--g->pending == 0)
+    if (--g->pending == 0) {
+        struct kv_engine *e = g->engine;
+
         string_get_reply(g);
+        kv_engine_go_on(e);
+    }
 }
 
 /* Collect the values of argv[1..]; answered here or when the last read is done. */
 static enum kv_outcome string_get_start(struct kv_command *c, int array)
 {
     uint32_t count = c->argc - 1;
-    struct string_get *g = calloc(1, sizeof(*g) + count * sizeof(g->values[0]));
-    uint32_t guard = 1; /* reads never complete inside the call, but the count must not reach 0 */
+    struct string_get *g;
+
+    if (c->engine->reading > KV_READING_MAX)
+        return KV_AGAIN;
+    g = calloc(1, sizeof(*g) + count * sizeof(g->values[0]));
 
     if (g == NULL) {
         kv_put_store_error(c->engine, SNIC_ENOMEM);
@@ -107,7 +116,7 @@ static enum kv_outcome string_get_start(struct kv_command *c, int array)
     g->flags = c->flags;
     g->count = count;
     g->array = array;
-    g->pending = guard;
+    g->pending = 1; /* reads never complete inside the call, but it must not reach 0 */
     for (uint32_t i = 0; i < count && g->error == 0; i++) {
         struct kv_entry *entry = kv_command_entry(c, i + 1);
         const unsigned char *value;
@@ -120,6 +129,7 @@ static enum kv_outcome string_get_start(struct kv_command *c, int array)
         if (kv_store_end(entry) > g->need)
             g->need = kv_store_end(entry);
         kv_store_missed(c->store, entry);
+        g->bytes += entry->value_size;
         value = kv_store_value(c->store, entry);
         if (value != NULL) {
             g->error = string_keep(g, i, value, entry->value_size);
@@ -129,6 +139,7 @@ static enum kv_outcome string_get_start(struct kv_command *c, int array)
         }
     }
     g->need = snic_max_u64(g->need, c->need);
+    c->engine->reading += g->bytes;
     if (--g->pending == 0)
         string_get_reply(g);
     return KV_LATER;

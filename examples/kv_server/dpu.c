@@ -166,6 +166,7 @@ static size_t dpu_metrics(void *ctx, struct ex_metric *out)
         {"pauses", ds.pauses, 1},
         {"stalls", ds.stalls, 1},
         {"hog_resets", ds.hog_resets, 1},
+        {"output_limit_resets", ds.full_resets, 1},
         {"connections_refused", ds.refused, 1},
         {"connections_idle_closed", ds.idle_closed, 1},
         {"reply_blocks_free", ds.blocks_free, 0},
@@ -244,6 +245,11 @@ static void dpu_report(struct kv_dpu *d, const struct snic_director_stats *s, ui
                "%" PRIu64 " clients were reset: they did not read their replies, and memory for "
                "replies ran out (%" PRIu64 " bytes)",
                s->hog_resets - d->reported.hog_resets, d->reply_bytes);
+    else if (s->full_resets > d->reported.full_resets)
+        ex_log(EX_WARNING,
+               "%" PRIu64 " clients were reset: their unread replies are more than "
+               "client-output-buffer-limit or a fair share of maxmemory-clients",
+               s->full_resets - d->reported.full_resets);
     else if (s->stalls > d->reported.stalls)
         ex_log(EX_WARNING, "replies of the host waited %" PRIu64 " times for memory",
                s->stalls - d->reported.stalls);
@@ -321,6 +327,14 @@ static int dpu_offer(void *ctx, struct snic_channel_hub *h, const struct snic_ch
     return r;
 }
 
+/* client-output-buffer-limit as the director takes it; 0 means no limit. */
+static uint32_t dpu_conn_bytes(uint64_t hard)
+{
+    uint64_t most = 1u << 30;
+
+    return (uint32_t)(hard == 0 ? most : snic_min_u64(most, snic_max_u64(hard, 64u << 10)));
+}
+
 static void dpu_recv(void *ctx, struct snic_channel_hub *h, const void *msg, uint32_t size)
 {
     struct kv_link *l = ctx;
@@ -332,8 +346,11 @@ static void dpu_recv(void *ctx, struct snic_channel_hub *h, const void *msg, uin
     memcpy(&m, msg, sizeof(m));
     if (m.magic == KV_CONTROL_MAGIC && m.kind == KV_CONTROL_SHUTDOWN)
         kv_dpu_drain(l->dpu);
-    if (m.magic == KV_CONTROL_MAGIC && m.kind == KV_CONTROL_PASSWORD)
+    if (m.magic == KV_CONTROL_MAGIC && m.kind == KV_CONTROL_SETTINGS) {
         l->dpu->user.password = m.messages != 0;
+        if (snic_director_set_conn_bytes(l->dpu->director, dpu_conn_bytes(m.cpu_ns)) != 0)
+            ex_log(EX_WARNING, "client-output-buffer-limit cannot be changed");
+    }
 }
 
 static int dpu_hosts(const struct kv_dpu *d)
@@ -487,17 +504,17 @@ static void dpu_open_offload(struct kv_dpu *d)
 }
 
 /*
- * Memory for replies on their way, touched as far as it is needed: a quarter of the machine's,
- * 64 MiB at least, at most what all clients may hold.
+ * Memory for replies on their way, touched as far as it is needed: maxmemory-clients, by default
+ * a quarter of the machine's, and at least 64 MiB.
  */
 static uint64_t dpu_reply_bytes(const struct kv_config *c)
 {
-    uint64_t pages = (uint64_t)sysconf(_SC_PHYS_PAGES);
-    uint64_t quarter = pages / 4 * (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t least = 2 * (uint64_t)KV_MESSAGE_MAX + (64u << 20) + c->conns_max * 16384;
-    uint64_t most = c->conns_max * 4 * (uint64_t)KV_CONN_BYTES;
+    struct kv_settings s = c->settings;
 
-    return snic_max_u64(least, snic_min_u64(quarter, most));
+    if (s.clients == 0) /* no limit but the machine's */
+        s.clients = -75;
+    return snic_max_u64(least, kv_settings_clients(&s));
 }
 
 static void dpu_open_director(struct kv_dpu *d)
@@ -516,11 +533,11 @@ static void dpu_open_director(struct kv_dpu *d)
     r = snic_net_uring_open(&d->net, d->loop, &net);
     if (r != 0)
         ex_die("cannot open the network: %s", snic_strerror(r));
-    o.flags = SNIC_DIRECTOR_IN_ORDER;
+    o.flags = SNIC_DIRECTOR_IN_ORDER | SNIC_DIRECTOR_RESET_FULL;
     o.conns_max = (uint32_t)c->conns_max;
     o.message_max = KV_MESSAGE_MAX;
     o.pending_max = KV_PENDING_MAX;
-    o.conn_bytes = KV_CONN_BYTES;
+    o.conn_bytes = dpu_conn_bytes(c->settings.out[0].hard);
     o.idle_ms = (uint32_t)c->timeout_s * 1000;
     o.pool_bytes = d->reply_bytes = dpu_reply_bytes(c);
     size = snic_director_memsize(&o);

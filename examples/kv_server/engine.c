@@ -288,6 +288,11 @@ static void engine_room(void *ctx)
     }
 }
 
+void kv_engine_go_on(struct kv_engine *e)
+{
+    engine_room(e);
+}
+
 void kv_engine_message(struct kv_engine *e, uint64_t client, uint64_t seq, uint64_t user,
                        const unsigned char *msg, size_t size)
 {

@@ -26,6 +26,8 @@
 #define KV_CLIENT_LIB_MAX 64
 /** Values from the device that a transaction collects before it begins. */
 #define KV_PREFETCH_MAX (64u << 20)
+/** Values of GET and MGET that are being collected; beyond it the next of them wait. */
+#define KV_READING_MAX (64u << 20)
 /** Of kv_answer() only: the client has switched replies off. */
 #define KV_REPLY_SILENT 0x100u
 
@@ -163,6 +165,7 @@ struct kv_engine {
     int resp3;                   /* the running command's client wants RESP3 */
     struct kv_client *exclusive; /* its EXEC is under way: all others wait */
     struct kv_settings settings;
+    uint64_t reading; /* KV_READING_MAX */
     struct resp_arg *args;
     uint32_t args_room;
     unsigned char *scratch;
@@ -212,6 +215,8 @@ void kv_out_drop(struct kv_engine *e);
 
 /** Arguments of a message into e->args; they point into it or into the scratch buffer. */
 int64_t kv_engine_args(struct kv_engine *e, const unsigned char *msg, size_t size);
+/** What commands waited for may be there: run them. */
+void kv_engine_go_on(struct kv_engine *e);
 /** Keep a message at the end of a list. @return 0; SNIC_ENOMEM */
 int kv_message_keep(struct kv_message **first, struct kv_message **last, uint64_t seq,
                     const unsigned char *msg, size_t size);

@@ -9,6 +9,8 @@
  */
 #include "front.h"
 
+#include "../common.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,6 +48,10 @@ struct front_conn {
     int half_closed; /* the peer sends no more */
     int closing;
     struct snic_link dirty; /* has output to send at the end of the iteration */
+    size_t slot_bytes;      /* of answers before their turn */
+    uint64_t soft_since_ns; /* above the soft limit since then; 0: it is not */
+    int evicted;
+    size_t counted; /* what it holds, in front->held */
     uint32_t next_free;
 };
 
@@ -62,6 +68,11 @@ struct kv_front {
     int draining;
     void (*done)(void *ctx);
     void *done_ctx;
+    struct kv_settings settings;
+    uint64_t clients_bytes; /* maxmemory-clients */
+    uint64_t held;          /* unread replies of all */
+    uint64_t limit_told_ns;
+    struct snic_timer watch;
     struct kv_front_stats stats;
 };
 
@@ -115,13 +126,86 @@ static void front_mark(struct front_conn *c)
 
 static size_t front_unsent(const struct front_conn *c)
 {
-    return c->out.size + (c->in_flight ? c->sending.size : 0);
+    return c->out.size + c->slot_bytes + (c->in_flight ? c->sending.size : 0);
 }
 
+/* A client that writes all its requests before it reads must be read from: see front_limit(). */
 static int front_full(const struct front_conn *c)
 {
-    return front_unsent(c) > c->front->opts.conn_bytes ||
-           c->next_seq - c->next_out >= c->front->opts.pending_max;
+    return c->next_seq - c->next_out >= c->front->opts.pending_max;
+}
+
+/* End a client for what it holds. */
+static void front_evict(struct front_conn *c, const char *limit)
+{
+    struct kv_front *f = c->front;
+    uint64_t now = snic_loop_now(f->opts.net->loop);
+
+    f->stats.output_limit++;
+    if (f->limit_told_ns == 0 || now - f->limit_told_ns >= 1000000000u) {
+        f->limit_told_ns = now;
+        ex_log(EX_WARNING,
+               "a client is closed: it has not read %zu bytes of replies (%s); %llu so far",
+               front_unsent(c), limit, (unsigned long long)f->stats.output_limit);
+    }
+    c->closing = 1;
+    c->evicted = 1;
+    snic_net_abort(c->net);
+}
+
+/* client-output-buffer-limit and maxmemory-clients, after replies were added. */
+static void front_limit(struct front_conn *c)
+{
+    struct kv_front *f = c->front;
+    const struct kv_out_limit *l = &f->settings.out[0];
+    size_t unsent = front_unsent(c);
+    uint64_t now = snic_loop_now(f->opts.net->loop);
+
+    if (c->evicted)
+        return;
+    if (l->soft == 0 || unsent <= l->soft)
+        c->soft_since_ns = 0;
+    else if (c->soft_since_ns == 0)
+        c->soft_since_ns = now;
+    if ((l->hard != 0 && unsent > l->hard) ||
+        (c->soft_since_ns != 0 && now - c->soft_since_ns > l->soft_s * 1000000000u))
+        front_evict(c, "client-output-buffer-limit");
+}
+
+/* Once a second: who is above the soft limit for too long; the largest, if all hold too much. */
+static void front_watch(struct snic_timer *t, uint64_t now_ns)
+{
+    struct kv_front *f = SNIC_CONTAINER(t, struct kv_front, watch);
+
+    for (uint32_t i = 0; i < f->opts.conns_max; i++)
+        if (f->conns[i].net != NULL)
+            front_limit(&f->conns[i]);
+    snic_loop_arm(f->opts.net->loop, t, now_ns + 1000000000u);
+}
+
+/* What @p c holds has changed. */
+static void front_account(struct front_conn *c)
+{
+    struct kv_front *f = c->front;
+    size_t unsent = c->evicted ? 0 : front_unsent(c);
+
+    f->held += unsent;
+    f->held -= c->counted;
+    c->counted = unsent;
+    front_limit(c);
+    while (f->clients_bytes != 0 && f->held > f->clients_bytes) {
+        struct front_conn *hog = NULL;
+
+        for (uint32_t i = 0; i < f->opts.conns_max; i++)
+            if (f->conns[i].net != NULL && (hog == NULL || f->conns[i].counted > hog->counted))
+                hog = &f->conns[i];
+        if (hog == NULL || hog->counted == 0)
+            return;
+        f->held -= hog->counted;
+        hog->counted = 0;
+        if (!hog->evicted)
+            front_evict(hog, "maxmemory-clients");
+    }
 }
 
 static void front_parse(struct front_conn *c);
@@ -133,6 +217,7 @@ static void front_sent(struct snic_net_send_req *s)
     c->in_flight = 0;
     c->sending.size = 0;
     front_trim(&c->sending);
+    front_account(c);
     if (s->result == 0)
         front_mark(c); /* the rest, or the end */
 }
@@ -200,6 +285,7 @@ static void front_in_order(struct front_conn *c, int close_after)
 
         if (front_append(&c->out, s->data, s->size) != 0)
             c->closing = 1;
+        c->slot_bytes -= s->size;
         free(s->data);
         s->data = NULL;
         c->closing |= s->close_after;
@@ -225,6 +311,7 @@ int kv_front_reply(void *ctx, uint64_t client, uint64_t seq, const struct snic_i
         for (uint32_t i = 0; i < count && r == 0; i++)
             r = front_append(&c->out, iov[i].base, iov[i].size);
         front_in_order(c, close_after || r != 0);
+        front_account(c);
         return 0;
     }
     b.data = malloc(1); /* an empty answer is an answer */
@@ -241,6 +328,8 @@ int kv_front_reply(void *ctx, uint64_t client, uint64_t seq, const struct snic_i
     s->data = b.data;
     s->size = b.size;
     s->close_after = close_after;
+    c->slot_bytes += s->size;
+    front_account(c);
     return 0;
 }
 
@@ -397,6 +486,7 @@ static void front_closed(void *ctx, struct snic_net_conn *net, int reason)
     (void)net;
     (void)reason;
     front_drop_input(c);
+    f->held -= c->counted;
     for (uint32_t i = 0; i < f->opts.pending_max; i++)
         free(c->slots[i].data);
     free(c->slots);
@@ -472,6 +562,8 @@ int kv_front_open(struct kv_front **out, const struct kv_front_opts *o, struct s
     }
     snic_link_init(&f->dirty);
     f->flush.fn = front_flush;
+    kv_front_settings(f, &o->settings);
+    snic_timer_init(&f->watch, front_watch);
     r = snic_net_listen(o->net, &o->address, 0, front_accept, f, &f->listener);
     if (r == 0 && bound != NULL)
         r = snic_net_listen_addr(f->listener, bound);
@@ -480,8 +572,26 @@ int kv_front_open(struct kv_front **out, const struct kv_front_opts *o, struct s
         free(f);
         return r;
     }
+    snic_loop_arm(o->net->loop, &f->watch, snic_loop_now(o->net->loop) + 1000000000u);
     *out = f;
     return 0;
+}
+
+void kv_front_settings(struct kv_front *f, const struct kv_settings *s)
+{
+    f->settings = *s;
+    f->clients_bytes = kv_settings_clients(s);
+}
+
+int kv_front_kill(struct kv_front *f, uint64_t client)
+{
+    struct front_conn *c = front_find(f, client);
+
+    if (c == NULL)
+        return 0;
+    c->closing = 1;
+    snic_net_abort(c->net);
+    return 1;
 }
 
 void kv_front_engine(struct kv_front *f, struct kv_engine *e)
@@ -508,6 +618,7 @@ void kv_front_drain(struct kv_front *f, void (*done)(void *ctx), void *ctx)
 
 void kv_front_close(struct kv_front *f)
 {
+    snic_loop_cancel(f->opts.net->loop, &f->watch);
     if (f->listener != NULL)
         snic_net_unlisten(f->listener);
     free(f->conns);

@@ -19,13 +19,14 @@ struct kv_front_opts {
     struct snic_net *net;
     struct snic_net_addr address;
     uint32_t conns_max;
-    uint32_t conn_bytes;  /**< a connection that holds more unsent bytes is not read from */
-    uint32_t pending_max; /**< power of two: messages of a connection under way            */
+    struct kv_settings settings; /**< at the start                                         */
+    uint32_t pending_max;        /**< power of two: messages of a connection under way            */
     struct resp_limits limits;
 };
 
 struct kv_front_stats {
-    uint64_t accepted, refused, closed, conns, messages, protocol_errors, oversized, pauses;
+    uint64_t accepted, refused, closed, conns, messages, protocol_errors, oversized, pauses,
+        output_limit; /**< closed for the replies that they did not read                       */
 };
 
 /** @return 0, SNIC_E* of snic_net_listen(), SNIC_ENOMEM */
@@ -33,6 +34,10 @@ int kv_front_open(struct kv_front **out, const struct kv_front_opts *o,
                   struct snic_net_addr *bound);
 /** The engine that gets the messages; before the loop runs. */
 void kv_front_engine(struct kv_front *f, struct kv_engine *e);
+/** CONFIG SET. */
+void kv_front_settings(struct kv_front *f, const struct kv_settings *s);
+/** End a connection. @return 1; 0 there is none */
+int kv_front_kill(struct kv_front *f, uint64_t client);
 /** As kv_engine_events.reply; ctx is the front. */
 int kv_front_reply(void *ctx, uint64_t client, uint64_t seq, const struct snic_iov *iov,
                    uint32_t count, uint32_t flags, uint64_t user);

@@ -276,9 +276,10 @@ static void host_shutdown(void *ctx, int nosave)
 static void host_changed(void *ctx, const struct kv_settings *s)
 {
     struct kv_host *h = ctx;
-    struct kv_control m = {.magic = KV_CONTROL_MAGIC, .kind = KV_CONTROL_PASSWORD};
+    struct kv_control m = {.magic = KV_CONTROL_MAGIC, .kind = KV_CONTROL_SETTINGS};
 
     m.messages = s->password[0] != 0;
+    m.cpu_ns = s->out[0].hard;
     if (h->dma != NULL)
         (void)snic_dma_send(h->dma, &m, sizeof(m));
 }

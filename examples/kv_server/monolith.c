@@ -63,6 +63,7 @@ static size_t monolith_metrics(void *ctx, struct ex_metric *out)
     n = kv_engine_metrics(&s, out);
     out[n++] = (struct ex_metric){"connections", f.conns, 0};
     out[n++] = (struct ex_metric){"messages", f.messages, 1};
+    out[n++] = (struct ex_metric){"output_limit_resets", f.output_limit, 1};
     out[n++] = (struct ex_metric){"protocol_errors", f.protocol_errors, 1};
     out[n++] = (struct ex_metric){"cpu_ns", ex_cpu_process_ns(), 1};
     return n;
@@ -74,6 +75,20 @@ static int monolith_reply(void *ctx, uint64_t client, uint64_t seq, const struct
     const struct kv_monolith *m = ctx;
 
     return kv_front_reply(m->front, client, seq, iov, count, flags, user);
+}
+
+static void monolith_changed(void *ctx, const struct kv_settings *s)
+{
+    const struct kv_monolith *m = ctx;
+
+    kv_front_settings(m->front, s);
+}
+
+static int monolith_kill(void *ctx, uint64_t client)
+{
+    const struct kv_monolith *m = ctx;
+
+    return kv_front_kill(m->front, client);
 }
 
 static void monolith_open(struct kv_monolith *m, const struct kv_config *c, struct kv_plain *files)
@@ -96,11 +111,13 @@ static void monolith_open(struct kv_monolith *m, const struct kv_config *c, stru
     o.events.reply = monolith_reply;
     o.info = monolith_info;
     o.shutdown = monolith_shutdown;
+    o.changed = monolith_changed;
+    o.kill = monolith_kill;
     o.ctx = m;
     memset(&front, 0, sizeof(front));
     front.net = m->net;
     front.conns_max = (uint32_t)c->conns_max;
-    front.conn_bytes = KV_CONN_BYTES;
+    front.settings = c->settings;
     front.pending_max = KV_PENDING_MAX;
     front.limits.bulk_max = KV_VALUE_MAX;
     front.limits.message_max = KV_MESSAGE_MAX;

@@ -159,6 +159,11 @@ struct snic_director_signature {
 };
 
 #define SNIC_DIRECTOR_IN_ORDER (1u << 0)
+/**
+ * A client that does not take its replies is not paused at its bound but reset there
+ * (full_resets): for protocols whose clients write all their requests before they read.
+ */
+#define SNIC_DIRECTOR_RESET_FULL (1u << 1)
 
 struct snic_director_opts {
     uint32_t opts_size;
@@ -248,6 +253,10 @@ SNIC_API int snic_director_host_attached(const struct snic_director *d) SNIC_NON
 /** End the channel upstream, as when the host dies; harmless without one. [owner] */
 SNIC_API void snic_director_upstream_close(struct snic_director *d) SNIC_NONNULL(1);
 
+/** Change opts.conn_bytes, for connections that there are, too. @return 0; SNIC_EINVAL [owner] */
+SNIC_API SNIC_NODISCARD int snic_director_set_conn_bytes(struct snic_director *d, uint32_t bytes)
+    SNIC_NONNULL(1);
+
 struct snic_director_stats {
     uint64_t accepted;
     uint64_t refused;
@@ -269,6 +278,7 @@ struct snic_director_stats {
     uint64_t hosts;           /**< hosts that attached by a channel                         */
     uint64_t stale_replies;   /**< from the host, for messages that are not waiting         */
     uint64_t stalls;          /**< times that the host was not heard for want of memory     */
+    uint64_t full_resets;     /**< clients reset with SNIC_DIRECTOR_RESET_FULL              */
     uint64_t hog_resets;      /**< clients reset because they did not move and memory ran out  */
     uint64_t records_down;    /**< channel messages to and from the host                    */
     uint64_t records_up;

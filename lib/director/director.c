@@ -100,7 +100,7 @@ static void director_opts_defaults(struct snic_director_opts *o)
 /* What is wrong with options whose defaults are filled in, or NULL. */
 static const char *director_opts_wrong(const struct snic_director_opts *o)
 {
-    if ((o->flags & ~SNIC_DIRECTOR_IN_ORDER) != 0)
+    if ((o->flags & ~(SNIC_DIRECTOR_IN_ORDER | SNIC_DIRECTOR_RESET_FULL)) != 0)
         return "flags: unknown bits";
     if (o->conns_max > 65536)
         return "conns_max: above 65536";
@@ -174,6 +174,14 @@ const char *snic_director_opts_wrong(const struct snic_director_opts *opts)
     if (!director_opts(&o, opts) || !director_divide(&l, &o))
         return "pool_bytes: too small for message_max and conns_max";
     return snic_director_memsize(opts) == 0 ? "pool_bytes: more than memory can be" : NULL;
+}
+
+int snic_director_set_conn_bytes(struct snic_director *d, uint32_t bytes)
+{
+    if (bytes > (1u << 30) || bytes < SNIC_DIRECTOR__BLOCK)
+        return SNIC_EINVAL;
+    d->opts.conn_bytes = bytes;
+    return 0;
 }
 
 static int director_poll(struct snic_loop_poller *p, int sleeping);
