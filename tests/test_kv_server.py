@@ -272,7 +272,7 @@ def test_commands(ctx):
         equal(hello[:6], [b"server", b"redis", b"version", hello[3], b"proto", 2])
         equal(c.cmd("CLIENT", "GETNAME"), b"me")
         assert c.cmd("CLIENT", "ID") > 0
-        is_in("NOPROTO", c.cmd("HELLO", "3"))
+        is_in("NOPROTO", c.cmd("HELLO", "4"))
         for section in ("server", "clients", "stats", "keyspace", "snicstore"):
             is_in(b"# " + section.capitalize().encode(), c.cmd("INFO", section))
         for name in (b"offloaded_share:", b"total_cpu_us:", b"host_cpu_us:"):

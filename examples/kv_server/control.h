@@ -14,8 +14,9 @@ enum kv_control_kind {
     KV_CONTROL_STATS = 1,    /**< DPU -> host: its figures, for INFO                       */
     KV_CONTROL_DRAINED = 2,  /**< DPU -> host: no client is left, write out and go          */
     KV_CONTROL_SHUTDOWN = 3, /**< host -> DPU: a client asked for SHUTDOWN                 */
-    KV_CONTROL_SETTINGS = 4  /**< host -> DPU: messages: is there a password; cpu_ns: the output
-                                  limit of a client                                          */
+    /** host -> DPU: messages: is there a password; cpu_ns, offloaded, to_host: the limit of a
+        client's unread replies */
+    KV_CONTROL_SETTINGS = 4
 };
 
 /** Both ends run the same binary: host byte order. */

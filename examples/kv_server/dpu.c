@@ -60,6 +60,7 @@ struct kv_dpu {
     uint32_t tenant_told; /* where the next dpu_control_tenants() goes on */
     uint64_t drained_ns;
     uint64_t refused_ns;
+    struct kv_out_limit limit;
     int draining;
     int drained;
 };
@@ -248,7 +249,7 @@ static void dpu_report(struct kv_dpu *d, const struct snic_director_stats *s, ui
     else if (s->full_resets > d->reported.full_resets)
         ex_log(EX_WARNING,
                "%" PRIu64 " clients were reset: their unread replies are more than "
-               "client-output-buffer-limit or a fair share of maxmemory-clients",
+               "client-output-buffer-limit or a fair share of maxmemory-clients, for its time",
                s->full_resets - d->reported.full_resets);
     else if (s->stalls > d->reported.stalls)
         ex_log(EX_WARNING, "replies of the host waited %" PRIu64 " times for memory",
@@ -268,6 +269,7 @@ static void dpu_tick(struct snic_timer *t, uint64_t now)
 
     dpu_wall(d);
     dpu_look(d);
+    (void)snic_director_reset_full(d->director, d->limit.soft_s * 1000);
     snic_director_get_stats(d->director, &ds);
     dpu_report(d, &ds, now);
     if (ds.messages != d->messages_told) /* an idle host is not woken */
@@ -327,12 +329,19 @@ static int dpu_offer(void *ctx, struct snic_channel_hub *h, const struct snic_ch
     return r;
 }
 
-/* client-output-buffer-limit as the director takes it; 0 means no limit. */
-static uint32_t dpu_conn_bytes(uint64_t hard)
+/*
+ * client-output-buffer-limit: a client is not read from while it holds the soft limit, and is reset
+ * when it stays there for the soft time without taking anything. 0 means no limit.
+ */
+static uint32_t dpu_conn_bytes(const struct kv_out_limit *l)
 {
     uint64_t most = 1u << 30;
 
-    return (uint32_t)(hard == 0 ? most : snic_min_u64(most, snic_max_u64(hard, 64u << 10)));
+    if (l->hard != 0)
+        most = snic_min_u64(most, l->hard);
+    if (l->soft != 0)
+        most = snic_min_u64(most, l->soft);
+    return (uint32_t)snic_max_u64(most, 64u << 10);
 }
 
 static void dpu_recv(void *ctx, struct snic_channel_hub *h, const void *msg, uint32_t size)
@@ -348,7 +357,8 @@ static void dpu_recv(void *ctx, struct snic_channel_hub *h, const void *msg, uin
         kv_dpu_drain(l->dpu);
     if (m.magic == KV_CONTROL_MAGIC && m.kind == KV_CONTROL_SETTINGS) {
         l->dpu->user.password = m.messages != 0;
-        if (snic_director_set_conn_bytes(l->dpu->director, dpu_conn_bytes(m.cpu_ns)) != 0)
+        l->dpu->limit = (struct kv_out_limit){m.cpu_ns, m.offloaded, m.to_host};
+        if (snic_director_set_conn_bytes(l->dpu->director, dpu_conn_bytes(&l->dpu->limit)) != 0)
             ex_log(EX_WARNING, "client-output-buffer-limit cannot be changed");
     }
 }
@@ -533,11 +543,12 @@ static void dpu_open_director(struct kv_dpu *d)
     r = snic_net_uring_open(&d->net, d->loop, &net);
     if (r != 0)
         ex_die("cannot open the network: %s", snic_strerror(r));
-    o.flags = SNIC_DIRECTOR_IN_ORDER | SNIC_DIRECTOR_RESET_FULL;
+    d->limit = c->settings.out[0];
+    o.flags = SNIC_DIRECTOR_IN_ORDER;
     o.conns_max = (uint32_t)c->conns_max;
     o.message_max = KV_MESSAGE_MAX;
     o.pending_max = KV_PENDING_MAX;
-    o.conn_bytes = dpu_conn_bytes(c->settings.out[0].hard);
+    o.conn_bytes = dpu_conn_bytes(&d->limit);
     o.idle_ms = (uint32_t)c->timeout_s * 1000;
     o.pool_bytes = d->reply_bytes = dpu_reply_bytes(c);
     size = snic_director_memsize(&o);

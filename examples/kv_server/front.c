@@ -129,10 +129,14 @@ static size_t front_unsent(const struct front_conn *c)
     return c->out.size + c->slot_bytes + (c->in_flight ? c->sending.size : 0);
 }
 
-/* A client that writes all its requests before it reads must be read from: see front_limit(). */
+/* Not read from: with many messages under way, or above the soft limit until it takes replies. */
 static int front_full(const struct front_conn *c)
 {
-    return c->next_seq - c->next_out >= c->front->opts.pending_max;
+    const struct kv_out_limit *l = &c->front->settings.out[0];
+    size_t unsent = front_unsent(c);
+
+    return (l->soft != 0 && unsent > l->soft) || (l->hard != 0 && unsent > l->hard / 2) ||
+           c->next_seq - c->next_out >= c->front->opts.pending_max;
 }
 
 /* End a client for what it holds. */
@@ -216,6 +220,7 @@ static void front_sent(struct snic_net_send_req *s)
 
     c->in_flight = 0;
     c->sending.size = 0;
+    c->soft_since_ns = 0; /* it reads */
     front_trim(&c->sending);
     front_account(c);
     if (s->result == 0)

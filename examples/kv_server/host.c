@@ -280,6 +280,8 @@ static void host_changed(void *ctx, const struct kv_settings *s)
 
     m.messages = s->password[0] != 0;
     m.cpu_ns = s->out[0].hard;
+    m.offloaded = s->out[0].soft;
+    m.to_host = s->out[0].soft_s;
     if (h->dma != NULL)
         (void)snic_dma_send(h->dma, &m, sizeof(m));
 }

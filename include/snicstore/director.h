@@ -159,11 +159,6 @@ struct snic_director_signature {
 };
 
 #define SNIC_DIRECTOR_IN_ORDER (1u << 0)
-/**
- * A client that does not take its replies is not paused at its bound but reset there
- * (full_resets): for protocols whose clients write all their requests before they read.
- */
-#define SNIC_DIRECTOR_RESET_FULL (1u << 1)
 
 struct snic_director_opts {
     uint32_t opts_size;
@@ -256,6 +251,12 @@ SNIC_API void snic_director_upstream_close(struct snic_director *d) SNIC_NONNULL
 /** Change opts.conn_bytes, for connections that there are, too. @return 0; SNIC_EINVAL [owner] */
 SNIC_API SNIC_NODISCARD int snic_director_set_conn_bytes(struct snic_director *d, uint32_t bytes)
     SNIC_NONNULL(1);
+/**
+ * Reset the clients that are not read from because of the replies they hold and that have taken
+ * less than 64 KiB of these for @p ms: one that writes all its requests before it reads would wait
+ * for ever. [owner] @return how many
+ */
+SNIC_API uint32_t snic_director_reset_full(struct snic_director *d, uint64_t ms) SNIC_NONNULL(1);
 
 struct snic_director_stats {
     uint64_t accepted;
@@ -278,7 +279,7 @@ struct snic_director_stats {
     uint64_t hosts;           /**< hosts that attached by a channel                         */
     uint64_t stale_replies;   /**< from the host, for messages that are not waiting         */
     uint64_t stalls;          /**< times that the host was not heard for want of memory     */
-    uint64_t full_resets;     /**< clients reset with SNIC_DIRECTOR_RESET_FULL              */
+    uint64_t full_resets;     /**< clients reset by snic_director_reset_full()              */
     uint64_t hog_resets;      /**< clients reset because they did not move and memory ran out  */
     uint64_t records_down;    /**< channel messages to and from the host                    */
     uint64_t records_up;

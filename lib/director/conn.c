@@ -34,11 +34,6 @@ void director_conn_consume(struct snic_director_conn *c)
 static int director_conn_room(struct snic_director_conn *c)
 {
     struct snic_director *d = c->d;
-    if (c->mem >= director_share(c) && (d->opts.flags & SNIC_DIRECTOR_RESET_FULL) != 0) {
-        d->stats.full_resets++;
-        director_conn_abort(c);
-        return 0;
-    }
     if (c->pending >= c->window || c->mem >= director_share(c)) {
         c->wait_for |= SNIC_DIRECTOR__WAIT_BOUND;
         return 0;

@@ -100,7 +100,7 @@ static void director_opts_defaults(struct snic_director_opts *o)
 /* What is wrong with options whose defaults are filled in, or NULL. */
 static const char *director_opts_wrong(const struct snic_director_opts *o)
 {
-    if ((o->flags & ~(SNIC_DIRECTOR_IN_ORDER | SNIC_DIRECTOR_RESET_FULL)) != 0)
+    if ((o->flags & ~SNIC_DIRECTOR_IN_ORDER) != 0)
         return "flags: unknown bits";
     if (o->conns_max > 65536)
         return "conns_max: above 65536";
@@ -182,6 +182,23 @@ int snic_director_set_conn_bytes(struct snic_director *d, uint32_t bytes)
         return SNIC_EINVAL;
     d->opts.conn_bytes = bytes;
     return 0;
+}
+
+uint32_t snic_director_reset_full(struct snic_director *d, uint64_t ms)
+{
+    uint64_t now = snic_loop_now(d->loop);
+    uint32_t count = 0;
+    for (struct snic_link *l = d->all.next; l != &d->all;) {
+        struct snic_director_conn *c = SNIC_CONTAINER(l, struct snic_director_conn, link);
+        l = l->next;
+        if (c->dead || c->closing || c->raw || (c->wait_for & SNIC_DIRECTOR__WAIT_BOUND) == 0 ||
+            c->mem <= director_share(c) / 2 || now - c->mark_ns < ms * 1000000)
+            continue;
+        director_conn_abort(c);
+        d->stats.full_resets++;
+        count++;
+    }
+    return count;
 }
 
 static int director_poll(struct snic_loop_poller *p, int sleeping);
