@@ -174,8 +174,32 @@ static void kv_options_together(struct kv_config *c)
         c->role = KV_ROLE_MONOLITH;
 }
 
+/* What CONFIG SET changes, too. @return how many */
+static size_t kv_limit_options(struct kv_config *c, struct ex_option *out)
+{
+    const struct ex_option options[] = {
+        {"requirepass", EX_PARSE, c, "PASSWORD", "clients must give it with AUTH or HELLO", 0, 0,
+         kv_requirepass_parse},
+        {"protected-mode", EX_PARSE, c, "yes|no",
+         "without a password answer only clients of this machine; default yes", 0, 0,
+         kv_protected_parse},
+        {"client-output-buffer-limit", EX_PARSE, c, "'normal HARD SOFT SECONDS'",
+         "end a client whose unread replies are more; default 'normal 256mb 64mb 60', 0: no limit",
+         0, 0, kv_out_limit_parse},
+        {"maxmemory-clients", EX_PARSE, c, "BYTES|PERCENT%",
+         "of all clients together, the largest is ended first; default 25%, 0: no limit", 0, 0,
+         kv_clients_memory_parse},
+        {"client-query-buffer-limit", EX_PARSE, c, "BYTES",
+         "end a client whose unfinished input is more; default 1gb", 0, 0, kv_query_limit_parse},
+    };
+
+    memcpy(out, options, sizeof(options));
+    return SNIC_COUNTOF(options);
+}
+
 static void kv_options(struct kv_config *c, int argc, char **argv)
 {
+    struct ex_option all[64];
     const struct ex_option options[] = {
         {"listen", EX_TEXT, &c->listen, "ADDRESS:PORT", "clients; default 127.0.0.1:6379", 0, 0,
          NULL},
@@ -229,19 +253,6 @@ static void kv_options(struct kv_config *c, int argc, char **argv)
         {"timeout", EX_NUMBER, &c->timeout_s, "SECONDS",
          "close idle clients (not of --monolith); default 0: never", 0, 4000000, NULL},
         {"conns", EX_NUMBER, &c->conns_max, "N", "most clients; default 1024", 1, 60000, NULL},
-        {"requirepass", EX_PARSE, c, "PASSWORD", "clients must give it with AUTH or HELLO", 0, 0,
-         kv_requirepass_parse},
-        {"protected-mode", EX_PARSE, c, "yes|no",
-         "without a password answer only clients of this machine; default yes", 0, 0,
-         kv_protected_parse},
-        {"client-output-buffer-limit", EX_PARSE, c, "'normal HARD SOFT SECONDS'",
-         "end a client whose unread replies are more; default 'normal 256mb 64mb 60', 0: no limit",
-         0, 0, kv_out_limit_parse},
-        {"maxmemory-clients", EX_PARSE, c, "BYTES|PERCENT%",
-         "of all clients together, the largest is ended first; default 25%, 0: no limit", 0, 0,
-         kv_clients_memory_parse},
-        {"client-query-buffer-limit", EX_PARSE, c, "BYTES",
-         "end a client whose unfinished input is more; default 1gb", 0, 0, kv_query_limit_parse},
         {"databases", EX_NUMBER, &c->databases, "N", "for SELECT; default 16", 1, 4096, NULL},
         {"spin", EX_NUMBER, &c->spin_us, "US", "busy-poll so long before sleeping; default 0", 0,
          1000000, NULL},
@@ -255,7 +266,9 @@ static void kv_options(struct kv_config *c, int argc, char **argv)
          ex_log_parse},
     };
 
-    ex_options(argc, argv, options, SNIC_COUNTOF(options), summary);
+    memcpy(all, options, sizeof(options));
+    ex_options(argc, argv, all,
+               SNIC_COUNTOF(options) + kv_limit_options(c, all + SNIC_COUNTOF(options)), summary);
     kv_options_together(c);
 }
 

@@ -34,7 +34,8 @@ if(Python3_FOUND AND TARGET kv_server AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_
     if(mode STREQUAL single)
       list(APPEND labels threads)
     endif()
-    set_tests_properties(kv_server_${mode} kv_diff_${mode} kv_session_${mode} PROPERTIES LABELS "${labels}"
+    set_tests_properties(kv_server_${mode} kv_diff_${mode} kv_session_${mode}
+      PROPERTIES LABELS "${labels}"
       SKIP_RETURN_CODE 77 TIMEOUT 1800)
     set_property(TEST kv_server_${mode} APPEND PROPERTY LABELS each4_kv_server@asan)
   endforeach()
