@@ -174,10 +174,12 @@ static void kv_options_together(struct kv_config *c)
         c->role = KV_ROLE_MONOLITH;
 }
 
-/* What CONFIG SET changes, too. @return how many */
+/* The log's level, and what CONFIG SET changes, too. @return how many */
 static size_t kv_limit_options(struct kv_config *c, struct ex_option *out)
 {
     const struct ex_option options[] = {
+        {"log-level", EX_PARSE, &c->log_level, "error|warning|info|debug", "default info", 0, 0,
+         ex_log_parse},
         {"requirepass", EX_PARSE, c, "PASSWORD", "clients must give it with AUTH or HELLO", 0, 0,
          kv_requirepass_parse},
         {"protected-mode", EX_PARSE, c, "yes|no",
@@ -262,8 +264,6 @@ static void kv_options(struct kv_config *c, int argc, char **argv)
          "figures of the DPU role, or of the monolith, for Prometheus, at /metrics; the host's are "
          "in INFO and in the lines of --stats",
          0, 0, NULL},
-        {"log-level", EX_PARSE, &c->log_level, "error|warning|info|debug", "default info", 0, 0,
-         ex_log_parse},
     };
 
     memcpy(all, options, sizeof(options));
