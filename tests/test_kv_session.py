@@ -249,6 +249,21 @@ def test_output_limit(node):
         a.cmd("CONFIG", "SET", "client-output-buffer-limit", "normal 256mb 64mb 60")
 
 
+def test_nothing_behind(node):
+    """What stands behind QUIT or in a browser's POST is not run."""
+    post = b"POST / HTTP/1.1\r\nHost: x\r\n\r\nSET evil 1\r\nSHUTDOWN\r\n"
+    for data, reply in ((encode("QUIT") + encode("SET", "evil", "1"), b"+OK\r\n"), (post, b""),
+                        (post[17:], b"")):
+        with Raw(node.port) as c:
+            c.raw(data)
+            try:
+                assert c.eof() == reply
+            except Closed:
+                pass
+    with Raw(node.port) as c:
+        assert c.cmd("EXISTS", "evil") == 0
+
+
 def test_tools(node):
     if shutil.which("redis-benchmark") is None:
         print("skipped: redis-cli and redis-benchmark are not installed")
@@ -271,7 +286,7 @@ def main():
     try:
         with Server(binary, mode, memory="32M", segment="16M", size="1G") as node:
             for t in (test_one_at_a_time, test_cold, test_redis_py_8, test_write_all_then_read,
-                      test_output_limit, test_tools):
+                      test_output_limit, test_nothing_behind, test_tools):
                 print(t.__name__, flush=True)
                 t(node)
             print("test_talks", flush=True)

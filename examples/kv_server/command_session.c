@@ -173,6 +173,7 @@ enum kv_outcome kv_cmd_reset(struct kv_command *c)
 enum kv_outcome kv_cmd_quit(struct kv_command *c)
 {
     c->flags |= KV_REPLY_CLOSE;
+    c->client->killed = 1; /* nothing behind it is run */
     kv_put_text(c->engine, "+OK\r\n");
     return KV_DONE;
 }

@@ -190,6 +190,11 @@ enum kv_outcome kv_command_run(struct kv_command *c)
     uint64_t began;
 
     c->spec = spec;
+    if (kv_arg_is(&c->argv[0], "post") || kv_arg_is(&c->argv[0], "host:")) {
+        c->flags |= KV_REPLY_CLOSE | KV_REPLY_SILENT; /* a web page made a browser send this */
+        c->client->killed = 1;
+        return KV_DONE;
+    }
     if (spec == NULL) {
         command_unknown(c);
         return command_refused(c);

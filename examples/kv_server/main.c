@@ -174,12 +174,14 @@ static void kv_options_together(struct kv_config *c)
         c->role = KV_ROLE_MONOLITH;
 }
 
-/* The log's level, and what CONFIG SET changes, too. @return how many */
+/* Small ones, and what CONFIG SET changes, too. @return how many */
 static size_t kv_limit_options(struct kv_config *c, struct ex_option *out)
 {
     const struct ex_option options[] = {
         {"log-level", EX_PARSE, &c->log_level, "error|warning|info|debug", "default info", 0, 0,
          ex_log_parse},
+        {"spin", EX_NUMBER, &c->spin_us, "US", "busy-poll so long before sleeping; default 0", 0,
+         1000000, NULL},
         {"requirepass", EX_PARSE, c, "PASSWORD", "clients must give it with AUTH or HELLO", 0, 0,
          kv_requirepass_parse},
         {"protected-mode", EX_PARSE, c, "yes|no",
@@ -256,8 +258,6 @@ static void kv_options(struct kv_config *c, int argc, char **argv)
          "close idle clients (not of --monolith); default 0: never", 0, 4000000, NULL},
         {"conns", EX_NUMBER, &c->conns_max, "N", "most clients; default 1024", 1, 60000, NULL},
         {"databases", EX_NUMBER, &c->databases, "N", "for SELECT; default 16", 1, 4096, NULL},
-        {"spin", EX_NUMBER, &c->spin_us, "US", "busy-poll so long before sleeping; default 0", 0,
-         1000000, NULL},
         {"stats", EX_NUMBER, &c->stats, "SECONDS", "print a line of figures so often", 0, 86400,
          NULL},
         {"metrics", EX_TEXT, &c->metrics, "ADDRESS:PORT",
