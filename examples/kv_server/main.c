@@ -185,7 +185,7 @@ static size_t kv_limit_options(struct kv_config *c, struct ex_option *out)
         {"requirepass", EX_PARSE, c, "PASSWORD", "clients must give it with AUTH or HELLO", 0, 0,
          kv_requirepass_parse},
         {"protected-mode", EX_PARSE, c, "yes|no",
-         "without a password answer only clients of this machine; default yes", 0, 0,
+         "without a password refuse to --listen on other than loopback; default yes", 0, 0,
          kv_protected_parse},
         {"client-output-buffer-limit", EX_PARSE, c, "'normal HARD SOFT SECONDS'",
          "end a client whose unread replies are more; default 'normal 256mb 64mb 60', 0: no limit",
@@ -280,6 +280,12 @@ static void kv_check(const struct kv_config *c)
     size_t size = strlen(c->socket);
 
     ex_address("listen", c->listen, &a);
+    if (c->settings.protected_mode && c->settings.password[0] == 0 &&
+        strncmp(c->listen, "127.", 4) != 0 && strncmp(c->listen, "[::1]", 5) != 0 &&
+        strncmp(c->listen, "localhost:", 10) != 0 && strncmp(c->listen, "unix:", 5) != 0)
+        ex_die("--listen: '%s' can be reached from other machines: give --requirepass PASSWORD, or "
+               "--protected-mode no if everybody may read and write",
+               c->listen);
     if (c->metrics != NULL)
         ex_address("metrics", c->metrics, &a);
     if (c->role != KV_ROLE_SINGLE && c->role != KV_ROLE_MONOLITH &&
