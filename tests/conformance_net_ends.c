@@ -149,7 +149,7 @@ void conf_test_bad_send_refused(void **state)
     struct conf_req *r = &p->client.reqs[0];
     struct snic_net_send_req copy;
     int got = 0;
-    for (int kind = 0; kind < 7; kind++) {
+    for (int kind = 0; kind < 8; kind++) {
         conf_req_fill(&p->client, r, 10);
         r->s.done = kind == 0 ? NULL : r->s.done;
         r->s.iov = kind == 1 ? NULL : r->s.iov;
@@ -161,6 +161,8 @@ void conf_test_bad_send_refused(void **state)
         }
         for (uint32_t i = 0; kind == 6 && i < r->s.iov_count; i++)
             r->iov[i].size = 0;
+        if (kind == 7) /* a send is at most 2^31 - 1 bytes */
+            r->iov[0].size = UINT32_C(1) << 31;
         copy = r->s;
         CONF_CALL(&p->e, got = snic_net_send(p->client.conn, &r->s));
         assert_int_equal(got, SNIC_EINVAL);

@@ -92,7 +92,9 @@ static void test_dma_sim_bad_options_refused(void **state)
         {.opts_size = sizeof(bad[0]), .chunk = 12},
         {.opts_size = sizeof(bad[0]), .chunk = 4},
         {.opts_size = sizeof(bad[0]), .delay_min_ns = 10, .delay_max_ns = 5},
-        {.opts_size = sizeof(bad[0]), .bytes_per_us = UINT64_MAX},
+        {.opts_size = sizeof(bad[0]), .bytes_per_us = (UINT64_C(1) << 40) + 1},
+        {.opts_size = sizeof(bad[0]), .depth = 65537},
+        {.opts_size = sizeof(bad[0]), .delay_max_ns = (UINT64_C(1) << 60) + 1},
         {.opts_size = 3},
     };
     for (size_t i = 0; i < SNIC_COUNTOF(bad); i++)

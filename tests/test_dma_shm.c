@@ -535,6 +535,9 @@ static void test_dma_shm_connect_errors_told_apart(void **state)
     assert_int_equal(snic_dma_shm_connect(&d, l, &o, &e), SNIC_ECONNREFUSED);
     assert_int_equal(listen(fd, 5), 0);
     assert_int_equal(snic_dma_shm_connect(&d, l, &o, &e), SNIC_ETIMEDOUT);
+    o.timeout_ms = 86400001; /* more than a day */
+    assert_int_equal(snic_dma_shm_connect(&d, l, &o, &e), SNIC_EINVAL);
+    o.timeout_ms = 50;
     (void)close(fd);
     assert_null(d);
     struct snic_world_opts wo = {.opts_size = sizeof(wo)};

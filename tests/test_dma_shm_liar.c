@@ -429,6 +429,29 @@ static void test_dma_shm_saturated_bell_does_not_block(void **state)
     liar_close(&x);
 }
 
+/** A peer that sends nothing after it has connected holds a place for five seconds. */
+static void test_dma_shm_silent_peer_turned_away(void **state)
+{
+    (void)state;
+    int before = conf_dma_fds();
+    struct liar x;
+    char byte;
+    ssize_t n = -1;
+    liar_open(&x);
+    liar_dial(&x);
+    for (int i = 0; n < 0 && i < 10000; i++) {
+        (void)snic_loop_once(x.loop, 100000000);
+        n = recv(x.fd, &byte, 1, MSG_DONTWAIT);
+    }
+    assert_int_equal(n, 0); /* closed by the listener */
+    assert_int_equal(x.accepted, 0);
+    (void)close(x.fd);
+    liar_welcome(&x);
+    liar_hang_up(&x);
+    liar_close(&x);
+    assert_int_equal(conf_dma_fds(), before);
+}
+
 /** One listener, many peers at once, each with its own death. */
 static void test_dma_shm_many_peers_served(void **state)
 {
@@ -469,6 +492,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_dma_shm_lying_regions_torn),
         cmocka_unit_test(test_dma_shm_adjacent_blocks_told_apart),
         cmocka_unit_test(test_dma_shm_saturated_bell_does_not_block),
+        cmocka_unit_test(test_dma_shm_silent_peer_turned_away),
         cmocka_unit_test(test_dma_shm_many_peers_served),
     };
     return SUPPORT_MAIN(argc, argv, tests);

@@ -208,6 +208,8 @@ static void test_net_uring_bad_options_refused(void **state)
         {.opts_size = sizeof(struct snic_net_uring_opts), .pool_buffers = 3},
         {.opts_size = sizeof(struct snic_net_uring_opts), .pool_buffers = 65536},
         {.opts_size = sizeof(struct snic_net_uring_opts), .taken_wait_ms = 60001},
+        {.opts_size = sizeof(struct snic_net_uring_opts), .idle_ms = (1u << 30) + 1},
+        {.opts_size = sizeof(struct snic_net_uring_opts), .sent_ms = (1u << 30) + 1},
     };
     struct conf_env e;
     struct snic_net *n = NULL;
