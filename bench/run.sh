@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# run.sh [MODULE...] [--seconds N] [--requests N]
+# run.sh [MODULE...] [--seconds N] [--requests N] [--repeats N]
 #
 # Installs the peers, makes a Release build and prints machine, compiler, commit and the rows of
 # the named modules' benchmarks, or of all. `dds` stands for those of the storage node's modules,
@@ -12,8 +12,11 @@
 # sockets beside plain ones (veth as root), and a virtual disk by NBD beside nbdkit; `nvmefs` queue
 # pairs beside the shape of virtio-fs; `hcache` its hits beside memcpy, and the mount with it and
 # without (as root); `minos` the replication engine, its explorer, its simulation, and the MINOS
-# paper's figures in simulated time. --seconds N: time of each program per case; --requests N: of
-# a node, in the figures of minos (10000; the paper's are 100000). Save the output: bench/plot.sh
+# paper's figures in simulated time. `neighbours`: what a slow, paused, hostile or full client costs
+# the others of the same server, beside what it costs with redis-server, nbdkit and ext4 (hours;
+# bench/neighbours.sh has the words for parts of it). --seconds N: time of each program per case;
+# --requests N: of a node, in the figures of minos (10000; the paper's are 100000), and of the
+# victims in neighbours (100000); --repeats N: of neighbours (5). Save the output: bench/plot.sh
 # makes pictures of it.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -22,12 +25,13 @@ exec </dev/null
 LC_ALL=C.UTF-8
 export LC_ALL
 
-usage() { sed -n '3,18s/^# \{0,1\}//p' "$0"; exit "$1"; }
-seconds= modules= requests=
+usage() { sed -n '3,22s/^# \{0,1\}//p' "$0"; exit "$1"; }
+seconds= modules= requests= repeats=
 while [ $# -gt 0 ]; do
     case $1 in
     --seconds) seconds=${2:?--seconds N}; shift ;;
     --requests) requests=${2:?--requests N}; shift ;;
+    --repeats) repeats=${2:?--repeats N}; shift ;;
     minos) modules="$modules ddp explorer lives minos" ;;
     solar) modules="$modules ebs solar" ;;
     dds)
@@ -42,7 +46,9 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-case $seconds$requests in *[!0-9]*) echo "--seconds and --requests take numbers" >&2; exit 2 ;; esac
+case $seconds$requests$repeats in
+*[!0-9]*) echo "--seconds, --requests and --repeats take numbers" >&2; exit 2 ;;
+esac
 
 . tests/packages.sh
 {
@@ -55,6 +61,10 @@ case $seconds$requests in *[!0-9]*) echo "--seconds and --requests take numbers"
 
 case " $modules " in
 *" solar "*) packages nbdkit:nbdkit openssl/evp.h:libssl-dev ip:iproute2 >&2 ;;
+esac
+case " $modules " in
+*" neighbours "*) packages nbdkit:nbdkit lmdb.h:liblmdb-dev mkfs.ext4:e2fsprogs losetup:mount \
+    /usr/include/fuse3/fuse.h:libfuse3-dev fusermount3:fuse3 openssl/evp.h:libssl-dev >&2 ;;
 esac
 case " $modules " in
 *" kvfs "* | *" hcache "*)
@@ -75,7 +85,8 @@ mkdir -p "$out" || exit 1
     export CMAKE_GENERATOR
 # Only what the named modules need; everything when the storage node is among them.
 case " $modules " in
-*" kv "* | *" kvfs "* | *" proxy "* | *" figures "* | *" tenants "* | *" qos "*) only= ;;
+*" kv "* | *" kvfs "* | *" proxy "* | *" figures "* | *" tenants "* | *" qos "* | \
+    *" neighbours "*) only= ;;
 *) only=$(echo $modules | tr ' ' ';') ;;
 esac
 case "$only " in gimbal[\;\ ]* | *\;gimbal[\;\ ]*) only="$only;ssd;credit" ;; esac
@@ -116,7 +127,10 @@ for m in $modules; do
         continue
         ;;
     esac
-    if [ "$m" = kvfs ]; then
+    if [ "$m" = neighbours ]; then
+        SNIC_BENCH_BUILD=$out sh bench/neighbours.sh ${seconds:+--seconds "$seconds"} \
+            ${requests:+--requests "$requests"} ${repeats:+--repeats "$repeats"} || status=1
+    elif [ "$m" = kvfs ]; then
         [ ! -x "$out/bench/bench_kvfs" ] ||
             "$out/bench/bench_kvfs" ${seconds:+--seconds "$seconds"} || status=1
         SNIC_BENCH_BUILD=$out sh bench/kvfs.sh ${seconds:+--seconds "$seconds"} || status=1
