@@ -239,6 +239,21 @@ static void test_filelib_request_invalid_refused(void **state)
     r.key_size = 4096;
     r.count = 17;
     refused(l.group, &r, SNIC_EMSGSIZE);
+    r.count = 1;
+    refused(l.group, &r, SNIC_ENOTSUP); /* it fits; the service has no hook */
+    r.key_size = 4097;
+    refused(l.group, &r, SNIC_EINVAL);
+    r.key_size = 40960;
+    refused(l.group, &r, SNIC_EINVAL);
+    r.op = SNIC_FILELIB_CACHE;
+    r.key_size = 8;
+    r.items = buf;
+    r.item_size = 4096;
+    refused(l.group, &r, SNIC_ENOTSUP);
+    r.item_size = 4097;
+    refused(l.group, &r, SNIC_EINVAL);
+    r.item_size = 40960;
+    refused(l.group, &r, SNIC_EINVAL);
     r.op = SNIC_FILES_READ;
     r.flags = 0;
     r.buf.base = buf;
@@ -263,8 +278,18 @@ static void test_filelib_memory_exact(void **state)
     memset(&o, 0, sizeof(o));
     assert_int_equal(snic_filelib_memsize(&o), 0);
     o.opts_size = sizeof(o);
+    o.depth = 65536;
+    assert_true(snic_filelib_memsize(&o) != 0);
     o.depth = 65537;
     assert_int_equal(snic_filelib_memsize(&o), 0);
+    o.depth = 655360;
+    assert_int_equal(snic_filelib_memsize(&o), 0);
+    struct snic_files_server_opts so = {.opts_size = sizeof(so), .depth = 65536};
+    assert_true(snic_files_server_memsize(&so) != 0);
+    so.depth = 65537;
+    assert_int_equal(snic_files_server_memsize(&so), 0);
+    so.depth = 655360;
+    assert_int_equal(snic_files_server_memsize(&so), 0);
     o.depth = 0;
     o.reserved = 1;
     assert_int_equal(snic_filelib_memsize(&o), 0);
@@ -274,6 +299,44 @@ static void test_filelib_memory_exact(void **state)
     assert_int_equal(snic_filelib_open(&g, mem, size - 1, l.host_hub, &o), SNIC_ENOSPC);
     assert_int_equal(snic_filelib_open(&g, mem + 8, size - 8, l.host_hub, &o), SNIC_EINVAL);
     support_guard_free(mem);
+    filelink_close(&l);
+}
+
+/* The largest message is the caller's choice up to what the rings take, never beyond. */
+static void test_filelib_record_max_chosen_and_bounded(void **state)
+{
+    struct filelink l;
+    struct snic_filelib_opts o;
+    struct snic_filelib *g;
+    uint32_t most;
+    uint32_t i;
+    (void)state;
+    link_setup(&l, 0);
+    filelink_open(&l);
+    most = snic_filelib_max(l.group);
+    for (i = 0; i < 4; i++) {
+        size_t size;
+        unsigned char *mem;
+        memset(&o, 0, sizeof(o));
+        o.opts_size = sizeof(o);
+        o.id = 1;
+        o.up_bytes = 65536;
+        o.down_bytes = 65536;
+        o.payload_align = 8;
+        o.record_max = i == 0 ? 8 : i == 1 ? 1000 : i == 2 ? 65536 : 655360;
+        size = snic_filelib_memsize(&o);
+        mem = support_guard_alloc(size, SNIC_FILELIB_ALIGN);
+        if (i != 1) { /* no room for a request's header; more than the rings take */
+            assert_int_equal(snic_filelib_open(&g, mem, size, l.host_hub, &o), SNIC_EINVAL);
+        } else {
+            assert_int_equal(snic_filelib_open(&g, mem, size, l.host_hub, &o), 0);
+            assert_true(snic_filelib_max(g) > 0 && snic_filelib_max(g) < 1000);
+            (void)snic_filelib_close(g);
+        }
+        support_guard_free(mem);
+    }
+    assert_int_equal(snic_filelib_max(l.group), most);
+    assert_int_equal(snic_filelib_state(l.group), 0);
     filelink_close(&l);
 }
 
@@ -517,6 +580,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_filelib_file_read_and_written_by_handle),
         cmocka_unit_test(test_filelib_request_invalid_refused),
         cmocka_unit_test(test_filelib_memory_exact),
+        cmocka_unit_test(test_filelib_record_max_chosen_and_bounded),
         cmocka_unit_test(test_filelib_read_lent_not_copied),
         cmocka_unit_test(test_filelib_rings_full_all_completed),
         cmocka_unit_test(test_filelib_dpu_dies_requests_end_and_reissued),

@@ -126,7 +126,7 @@ static void test_filelib_host_sizes_wrong_refused(void **state)
     raw_open(&l, &raw);
     assert_int_equal(raw_ask(&l, &raw, 41, 0, 0, 0, 8, 1000, 8), SNIC_EINVAL);
     assert_int_equal(raw_ask(&l, &raw, 41, 0, 0, 0, 8, 0x20000001, 8), SNIC_EINVAL);
-    assert_int_equal(raw_ask(&l, &raw, 41, 0, 0, 0, 5000, 1, 5000), SNIC_EINVAL);
+    assert_int_equal(raw_ask(&l, &raw, 41, 0, 0, 0, 4097, 1, 4097), SNIC_EINVAL);
     assert_int_equal(raw_ask(&l, &raw, 41, 0, 0, 0, 0, 5, 0), SNIC_EINVAL);
     assert_int_equal(raw_ask(&l, &raw, 40, 0, 0, 0, 8, 3, 8), SNIC_EINVAL);
     assert_int_equal(raw_hooks, 0);
@@ -134,6 +134,8 @@ static void test_filelib_host_sizes_wrong_refused(void **state)
     assert_int_equal(st.refused, 5);
     assert_int_equal(raw_ask(&l, &raw, 41, 0, 0, 0, 8, 1500, 12000), 0);
     assert_int_equal(raw_hooks, 1500);
+    assert_int_equal(raw_ask(&l, &raw, 41, 0, 0, 0, 4096, 1, 4096), 0);
+    assert_int_equal(raw_hooks, 1501);
     snic_files_server_get_stats(l.server, &before);
     assert_int_equal(raw_ask(&l, &raw, 2, a, 100, 0, 0, 0, 50), SNIC_EPROTO);
     assert_int_equal(raw_ask(&l, &raw, 2, a, 50, 0, 0, 0, 100), SNIC_EPROTO);

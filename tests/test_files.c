@@ -3,6 +3,7 @@
  * The file service by its direct interface on a simulated disk: the contract of single requests,
  * one statement of the header at a time.
  */
+#include "files/files_priv.h"
 #include "filefix.h"
 #include "filepattern.h"
 #include "support.h"
@@ -35,6 +36,26 @@ static void test_files_format_options_refused(void **state)
     assert_int_equal(snic_files_format(fx.io, &o), SNIC_EINVAL);
     o = fx.format;
     o.journal_bytes = 4096;
+    assert_int_equal(snic_files_format(fx.io, &o), SNIC_EINVAL);
+    /* At a limit only the device is too small; one beyond, and ten times, is refused. */
+    o = fx.format;
+    o.files_max = 1u << 23;
+    assert_int_equal(snic_files_format(fx.io, &o), SNIC_ENOSPC);
+    o.files_max = 10u << 23;
+    assert_int_equal(snic_files_format(fx.io, &o), SNIC_EINVAL);
+    o = fx.format;
+    o.dirs_max = 1u << 20;
+    assert_int_equal(snic_files_format(fx.io, &o), SNIC_ENOSPC);
+    o.dirs_max = (1u << 20) + 1;
+    assert_int_equal(snic_files_format(fx.io, &o), SNIC_EINVAL);
+    o.dirs_max = 10u << 20;
+    assert_int_equal(snic_files_format(fx.io, &o), SNIC_EINVAL);
+    o = fx.format;
+    o.journal_bytes = (uint64_t)1 << 32;
+    assert_int_equal(snic_files_format(fx.io, &o), SNIC_ENOSPC);
+    o.journal_bytes = ((uint64_t)1 << 32) + 131072;
+    assert_int_equal(snic_files_format(fx.io, &o), SNIC_EINVAL);
+    o.journal_bytes = (uint64_t)10 << 32;
     assert_int_equal(snic_files_format(fx.io, &o), SNIC_EINVAL);
     o = fx.format;
     o.reserved = 1;
@@ -99,6 +120,14 @@ static void test_files_mount_memory_exact(void **state)
     assert_int_equal(snic_files_unmount(f), 0);
     support_guard_free(mem);
     fx.mount.depth = 3;
+    assert_int_equal(snic_files_memsize(&info, &fx.mount), 0);
+    fx.mount.depth = 4;
+    assert_true(snic_files_memsize(&info, &fx.mount) != 0);
+    fx.mount.depth = 4096;
+    assert_true(snic_files_memsize(&info, &fx.mount) != 0);
+    fx.mount.depth = 4097;
+    assert_int_equal(snic_files_memsize(&info, &fx.mount), 0);
+    fx.mount.depth = 40960;
     assert_int_equal(snic_files_memsize(&info, &fx.mount), 0);
     fx.mount.depth = 0;
     fx.mount.bounce_bytes = 5000;
@@ -432,6 +461,165 @@ static void list_done(struct snic_files_req *r)
     list_order[list_count++] = r->op;
 }
 
+/* ---- What waits, and what commits by itself ---- */
+
+#define WAITING 600u
+
+static struct snic_files_req waiting[WAITING];
+static unsigned char waiting_bytes[WAITING][4096];
+static unsigned waiting_done;
+
+static void waiting_end(struct snic_files_req *r)
+{
+    assert_int_equal(r->result, r->op == SNIC_FILES_WRITE ? 4096 : 0);
+    waiting_done++;
+}
+
+static void waiting_run(struct filefix *fx, unsigned n)
+{
+    struct snic_files_req *p[WAITING];
+    unsigned i;
+    for (i = 0; i < n; i++) {
+        p[i] = &waiting[i];
+        waiting[i].region = SNIC_NO_REGION;
+        waiting[i].done = waiting_end;
+    }
+    waiting_done = 0;
+    snic_files_submit(fx->files, p, n);
+    while (waiting_done < n)
+        assert_int_equal(snic_world_step(fx->world), 1);
+}
+
+/* As many requests as device requests, one fewer, one more, and fifty times as many: what is
+ * beyond waits, each completes once. */
+static void test_files_more_requests_than_depth_all_completed(void **state)
+{
+    static const unsigned counts[] = {3, 4, 5, 40, 200};
+    struct filefix fx;
+    unsigned char back[4096];
+    uint64_t a;
+    unsigned c;
+    unsigned i;
+    (void)state;
+    memset(&fx, 0, sizeof(fx));
+    fx.mount.depth = 4;
+    fx.mount.bounce_count = 2;
+    fx.disk_opts.delay_min_ns = 1000;
+    fx.disk_opts.delay_max_ns = 100000;
+    filefix_fresh(&fx);
+    assert_int_equal(filefix_create(fx.files, 0, "a", &a), 0);
+    for (c = 0; c < SNIC_COUNTOF(counts); c++) {
+        memset(waiting, 0, sizeof(waiting));
+        for (i = 0; i < counts[c]; i++) {
+            memset(waiting_bytes[i], (int)(i + c + 1), 4096);
+            waiting[i].op = SNIC_FILES_WRITE;
+            waiting[i].file = a;
+            waiting[i].offset = i * 4096u + 1; /* by way of bounce buffers */
+            waiting[i].length = 4096;
+            waiting[i].buf = (struct snic_iov){waiting_bytes[i], 4096};
+        }
+        waiting_run(&fx, counts[c]);
+        for (i = 0; i < counts[c]; i++) {
+            assert_int_equal(filefix_read(fx.files, a, i * 4096u + 1, back, 4096), 4096);
+            assert_memory_equal(back, waiting_bytes[i], 4096);
+        }
+    }
+    assert_int_equal(snic_files_check(fx.files), 0);
+    filefix_close(&fx);
+}
+
+/* More control operations than a journal entry holds: those beyond wait for the next entry. */
+static void test_files_more_controls_than_an_entry_all_durable(void **state)
+{
+    struct filefix fx;
+    struct snic_files_stats before;
+    struct snic_files_stats after;
+    static char names[WAITING][256];
+    uint64_t id;
+    unsigned i;
+    (void)state;
+    memset(&fx, 0, sizeof(fx));
+    fx.format.files_max = 1000;
+    filefix_fresh(&fx);
+    memset(waiting, 0, sizeof(waiting));
+    for (i = 0; i < WAITING; i++) {
+        memset(names[i], 'n', 255);
+        names[i][0] = (char)('A' + i / 26);
+        names[i][1] = (char)('a' + i % 26);
+        waiting[i].op = SNIC_FILES_CREATE;
+        waiting[i].name = names[i];
+        waiting[i].name_size = 255;
+    }
+    snic_files_get_stats(fx.files, &before);
+    waiting_run(&fx, WAITING);
+    snic_files_get_stats(fx.files, &after);
+    assert_true(after.journal_bytes - before.journal_bytes > WAITING * 255u);
+    assert_in_range(after.commits - before.commits, WAITING * 255u / 65536 + 1, WAITING / 4);
+    snic_disk_power_cut(fx.disk, support_seed());
+    filefix_reopen(&fx);
+    (void)filefix_unmount(&fx);
+    filefix_mount(&fx);
+    for (i = 0; i < WAITING; i++)
+        assert_int_equal(filefix_find(fx.files, 0, names[i], &id, NULL), 0);
+    filefix_close(&fx);
+}
+
+/* Ids end one day: CREATE is refused then, what exists is used on, mounted again too. */
+static void test_files_last_id_given_create_refused(void **state)
+{
+    struct filefix fx;
+    char byte = 0;
+    uint64_t id;
+    int i;
+    (void)state;
+    memset(&fx, 0, sizeof(fx));
+    filefix_fresh(&fx);
+    fx.files->next_id = SNIC_FILES__GENERATION_MAX - 1;
+    assert_int_equal(filefix_create(fx.files, 0, "last", &id), 0);
+    for (i = 0; i < 10; i++) {
+        assert_int_equal(filefix_create(fx.files, 0, "more", NULL), SNIC_ENOSPC);
+        assert_int_equal(filefix_mkdir(fx.files, "more", NULL), SNIC_ENOSPC);
+    }
+    assert_int_equal(filefix_write(fx.files, id, 0, "x", 1, SNIC_FILES_SYNC), 1);
+    assert_int_equal(filefix_unmount(&fx), 0);
+    filefix_mount(&fx);
+    assert_int_equal(filefix_find(fx.files, 0, "last", &id, NULL), 0);
+    assert_int_equal(filefix_read(fx.files, id, 0, &byte, 1), 1);
+    assert_int_equal(byte, 'x');
+    assert_int_equal(filefix_create(fx.files, 0, "more", NULL), SNIC_ENOSPC);
+    assert_int_equal(filefix_delete(fx.files, 0, "last"), 0);
+    filefix_close(&fx);
+}
+
+/* Sizes that no FSYNC waits for are in the journal sync_delay_us later, and not before. */
+static void test_files_unsynced_size_committed_after_delay(void **state)
+{
+    static const uint32_t delays[] = {1, 1000, 1000000, UINT32_MAX};
+    unsigned i;
+    (void)state;
+    for (i = 0; i < SNIC_COUNTOF(delays); i++) {
+        struct filefix fx;
+        struct snic_files_stats before;
+        struct snic_files_stats after;
+        uint64_t started;
+        uint64_t a;
+        memset(&fx, 0, sizeof(fx));
+        fx.mount.sync_delay_us = delays[i];
+        filefix_fresh(&fx);
+        assert_int_equal(filefix_create(fx.files, 0, "a", &a), 0);
+        snic_files_get_stats(fx.files, &before);
+        started = snic_loop_now(fx.loop);
+        assert_int_equal(filefix_write(fx.files, a, 0, "x", 1, 0), 1);
+        do {
+            snic_files_get_stats(fx.files, &after);
+        } while (after.commits == before.commits && snic_world_step(fx.world) == 1);
+        assert_int_equal(after.commits - before.commits, delays[i] == UINT32_MAX ? 0 : 1);
+        if (delays[i] != UINT32_MAX)
+            assert_true(snic_loop_now(fx.loop) - started >= (uint64_t)delays[i] * 1000);
+        filefix_close(&fx);
+    }
+}
+
 /** A LIST of an empty directory in a large image does not hold back what comes behind it. */
 static void test_files_list_goes_by_steps(void **state)
 {
@@ -468,6 +656,10 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_files_list_goes_by_steps),
+        cmocka_unit_test(test_files_more_requests_than_depth_all_completed),
+        cmocka_unit_test(test_files_more_controls_than_an_entry_all_durable),
+        cmocka_unit_test(test_files_last_id_given_create_refused),
+        cmocka_unit_test(test_files_unsynced_size_committed_after_delay),
         cmocka_unit_test(test_files_format_options_refused),
         cmocka_unit_test(test_files_mounted_info_as_probed),
         cmocka_unit_test(test_files_mount_memory_exact),
