@@ -164,6 +164,33 @@ static void test_replica_foreign_pieces_without_sense_refused(void **state)
     finish_alone_of_three();
 }
 
+/*
+ * More large messages at once than there is room for: their pieces are lost and counted. A message
+ * of which nothing has come for long gives its place up, so others arrive again.
+ */
+static void test_replica_foreign_pieces_of_too_many_lost(void **state)
+{
+    unsigned char *body = packet + SNIC_REPLICA__PACKET + SNIC_REPLICA__FRAME;
+    struct replica_cut c = {.total = SNIC_REPLICA__DDP + 1000, .offset = 0};
+    (void)state;
+    start_alone_of_three();
+    uint32_t most = fix.r->o.pieces_max;
+    for (uint32_t n = 1; n <= 20 * most; n++) {
+        c.crc = n;
+        replica_put_cut(body, &c);
+        assert_int_equal(throw_at(1, packet, wrap(REPLICA_PIECE, SNIC_REPLICA__PIECE + 64, 1)), 0);
+        if (n <= most + 1)
+            assert_int_equal(fix.r->lost_pieces, n > most);
+    }
+    assert_true(fix.r->lost_pieces > most);
+    /* No place for these is left for good: the latest have them. */
+    uint32_t latest = 0;
+    for (uint32_t i = 0; i < most; i++)
+        latest += fix.r->wholes[i].used && fix.r->wholes[i].crc > most;
+    assert_int_equal(latest, most);
+    finish_alone_of_three();
+}
+
 /* ---- Files of the membership that are not this node's ---- */
 
 static int reopened;
@@ -359,6 +386,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_replica_foreign_packets_without_sense_refused),
         cmocka_unit_test(test_replica_foreign_pieces_without_sense_refused),
+        cmocka_unit_test(test_replica_foreign_pieces_of_too_many_lost),
         cmocka_unit_test(test_replica_foreign_membership_no_vote),
         cmocka_unit_test(test_replica_foreign_strange_logs_said),
         cmocka_unit_test(test_replica_foreign_packets_by_address),
