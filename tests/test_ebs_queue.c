@@ -601,6 +601,42 @@ static void test_ebs_queue_abandoned_holds_up_no_other_server(void **state)
     assert_int_equal(more.result, 0);
 }
 
+/* A server answers, but for one segment's fence, and has all the RPCs that it may have: I/O for its
+   other segments waits for a place. When it is SUSPECT, nobody waits for it. */
+static void test_ebs_queue_abandoned_one_fails_no_other(void **state)
+{
+    struct plain *p = open_queue();
+    struct snic_ebs_io first, io[RPCS / 2 - 1], more;
+    (void)state;
+    p->q.o.error_ns = 61 * SECOND;
+    for (uint64_t i = 0; i < 4; i++)
+        place(p, i, 0, 1);
+    submit(p, &first, SNIC_EBS_IO_ZERO, 0, 1);
+    look(p, 1);
+    look(p, 60 * SECOND + 1);
+    look(p, 62 * SECOND);
+    assert_ptr_equal(snic_ebs_queue_done(&p->q), &first);
+    assert_true(first.result == SNIC_EIO && p->q.loads[0].abandoned == 1);
+    for (uint32_t round = 0; round < 2; round++) {
+        p->q.loads[0].told = (uint8_t)round;
+        for (uint32_t i = 0; i < RPCS / 2 - 1; i++)
+            submit(p, &io[i], SNIC_EBS_IO_ZERO, 512 + i, 1);
+        submit(p, &more, SNIC_EBS_IO_ZERO, 1024, 1);
+        look(p, 62 * SECOND + 1);
+        if (round == 0)
+            assert_null(snic_ebs_queue_done(&p->q));
+        else
+            assert_ptr_equal(snic_ebs_queue_done(&p->q), &more);
+        finish(p);
+        for (uint32_t i = 0; i < RPCS / 2 - 1; i++)
+            assert_int_equal(snic_ebs_queue_done(&p->q)->result, 0);
+        look(p, 62 * SECOND + 2);
+        finish(p);
+        assert_ptr_equal(snic_ebs_queue_done(&p->q), round == 0 ? &more : NULL);
+        assert_int_equal(more.result, round == 0 ? 0 : SNIC_EIO);
+    }
+}
+
 static void test_ebs_queue_fence_refused_is_sent_later(void **state)
 {
     struct plain *p = open_queue();
@@ -728,6 +764,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ebs_queue_hole_larger_than_the_pool),
         cmocka_unit_test(test_ebs_queue_expires_once),
         cmocka_unit_test(test_ebs_queue_abandoned_holds_up_no_other_server),
+        cmocka_unit_test(test_ebs_queue_abandoned_one_fails_no_other),
         cmocka_unit_test(test_ebs_queue_fence_refused_is_sent_later),
         cmocka_unit_test(test_ebs_queue_halt_ends_all),
         cmocka_unit_test(test_ebs_queue_need_dies_with_its_io),

@@ -254,6 +254,17 @@ void ebs_disk_refuse(struct snic_ebs_queue *q, struct snic_ebs_disk *d, int resu
 
 enum ebs_turn { EBS_TURN_MORE, EBS_TURN_NEXT, EBS_TURN_OFF, EBS_TURN_STOP };
 
+/*
+ * All that the server may have is taken, and some of it has had no answer for error_ns. If that is
+ * all of it, or the server is SUSPECT, what is behind an I/O for it is not to wait for it, too. But
+ * one that answers frees places: a segment whose fence it refuses is no reason to fail others.
+ */
+static int ebs_server_silent(const struct snic_ebs_queue *q, uint32_t server)
+{
+    const struct snic_ebs_load *l = &q->loads[server];
+    return l->abandoned != 0 && (l->told || l->abandoned >= ebs_share(q, server));
+}
+
 /* One RPC of the disk's first I/O. What has no place yet waits by itself, and nothing behind it
    does: not all places may be known, when a server is gone, or the pool is full. */
 static enum ebs_turn ebs_disk_step(struct snic_ebs_queue *q, struct snic_ebs_disk *d)
@@ -275,9 +286,7 @@ static enum ebs_turn ebs_disk_step(struct snic_ebs_queue *q, struct snic_ebs_dis
     if (!known)
         w.server = snic_ebs_nowhere(q);
     if (q->loads[w.server].rpcs >= ebs_share(q, w.server)) {
-        /* All that it may have is taken, and some of it has had no answer for error_ns: what is
-         * behind this I/O is not to wait for that server, too. */
-        if (known && q->loads[w.server].abandoned != 0) {
+        if (known && ebs_server_silent(q, w.server)) {
             ebs_io_refuse(q, d, SNIC_EIO);
             return EBS_TURN_MORE;
         }
