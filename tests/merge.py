@@ -17,7 +17,8 @@ start, one a line, so that nothing else has to be compiled.
 
 --day leaves out what its labels leave to the night, and says so in a line for each build:
 `nightly` and, in the build NAME, `nightly@NAME`; of the tests of one build with the same label
-`eachK_WHAT` (`eachK_WHAT@NAME`) all but every K-th, beginning with number TURN modulo K. --rotate:
+`eachK_WHAT` (`eachK_WHAT@NAME`) all but every K-th, beginning with number TURN modulo K; a second
+such label of a test looks at TURN / K, and so on. --rotate:
 the build NAME runs the tests of every K-th module (a test's first label), or with LABEL all but
 those that carry it, and of these every K-th.
 """
@@ -61,22 +62,26 @@ class Day:
 
     def takes(self, build, test, labels):
         taken = True
+        turn = self.turn
         every, kind = self.rotate.get(build, (1, ""))
         if every > 1 and kind:
             labels = labels + [f"each{every}_{build}"] if kind in labels else labels
         elif every > 1 and labels:
             number = self.modules.index(labels[0])
-            if number % every != self.turn % every:
+            if number % every != turn % every:
                 self.resting.setdefault(build, set()).add(labels[0])
                 return False
+            turn //= every
         for label in labels:
             kind, _, where = label.partition("@")
             if where not in ("", build):
                 continue
             each = re.fullmatch(r"each(\d+)_\w+", kind)
             if each:
+                every = int(each.group(1))
                 number = self.seen[build, label] = self.seen.get((build, label), -1) + 1
-                taken = taken and number % int(each.group(1)) == self.turn % int(each.group(1))
+                taken = taken and number % every == turn % every
+                turn //= every  # a digit for each: else two may leave a test out at every turn
             taken = taken and kind != "nightly"
         if not taken:
             self.left.setdefault(build, []).append(test)
