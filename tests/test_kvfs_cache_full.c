@@ -198,11 +198,39 @@ static void test_kvfs_cache_full_store_ends_waits(void **state)
     life_close();
 }
 
+/* Any other refusal may pass: a truncation is refused likewise, and drops nothing. */
+static void test_kvfs_cache_full_truncation_drops_only_for_space(void **state)
+{
+    const struct snic_kv_fault f = {
+        .kind = SNIC_KV_FAULT_ERROR, .error = SNIC_EIO, .after = 1, .repeat = UINT64_MAX};
+    struct op *o;
+
+    (void)state;
+    life_open(support_seed(), 1, 0);
+    for (int n = 0; n < 20000000 && w.m.cache->state != KC_ON; n++)
+        world_step();
+    assert_int_equal(op_alone(op_bytes(SNIC_KVFS_READ, 1, 0, 1)), 0);
+    assert_int_equal(op_alone(write_new(1, 0, 10 * KC_PAGE, 0)), 10 * KC_PAGE);
+    keep(1);
+    assert_int_equal(snic_kvmem_fault(w.g.medium, &f), 0);
+    o = op_new(SNIC_KVFS_SETATTR, 1);
+    o->call->r.k.set_mask = SNIC_KVFS_SET_SIZE;
+    o->call->r.k.attr.size = 9 * KC_PAGE;
+    assert_true(op_alone(o) < 0);
+    snic_kvmem_faults_clear(w.g.medium);
+    pass(UINT64_C(2000000000));
+    check_all(1);
+    assert_int_equal(op_alone(op_new(SNIC_KVFS_FSYNC, 1)), 0);
+    check_store(1);
+    life_close();
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kvfs_cache_full_store_stops_nobody),
         cmocka_unit_test(test_kvfs_cache_full_store_ends_waits),
+        cmocka_unit_test(test_kvfs_cache_full_truncation_drops_only_for_space),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

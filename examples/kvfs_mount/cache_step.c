@@ -241,7 +241,8 @@ static int step_flushed(struct km_cache *k, struct km_call *c, struct kc_inode *
 static int step_forget(struct km_cache *k, struct km_call *c)
 {
     int goes = (c->cached.wants & (KC_WANTS_ZERO | KC_WANTS_ERROR)) != 0 ||
-               c->cached.kind == KC_SWEEP || step_shrinks(c, c->cached.inode);
+               c->cached.kind == KC_SWEEP ||
+               (c->cached.error == SNIC_ENOSPC && step_shrinks(c, c->cached.inode));
 
     if (c->cached.error == 0 || !goes) {
         c->cached.step = KC_TIMES;
