@@ -202,9 +202,91 @@ static void test_luna_edges_new_one_is_asked_too(void **state)
     duo_close(d);
 }
 
+/* ---- Options at the ends of their ranges ---- */
+
+#define U32(field) offsetof(struct snic_luna_opts, field), 0
+#define U64(field) offsetof(struct snic_luna_opts, field), 1
+#define T32(field) offsetof(struct snic_luna_target_opts, field), 0
+#define T64(field) offsetof(struct snic_luna_target_opts, field), 1
+
+struct range {
+    size_t at;
+    int wide;
+    uint64_t least, most; /* 0 asks for the default */
+};
+
+static void put(void *opts, const struct range *r, uint64_t value)
+{
+    uint32_t narrow = (uint32_t)value;
+    if (r->wide)
+        memcpy((char *)opts + r->at, &value, sizeof(value));
+    else
+        memcpy((char *)opts + r->at, &narrow, sizeof(narrow));
+}
+
+static void test_luna_edges_options_out_of_range_refused(void **state)
+{
+    const uint64_t ms = 1000000, hour = UINT64_C(3600000) * ms;
+    const struct range agent[] = {
+        {U32(disks_max), 1, 4096},
+        {U32(servers_max), 1, 1024},
+        {U32(conns), 1, SNIC_LUNA_CONNS_MAX},
+        {U32(rpcs_max), 16, 65536},
+        {U32(sends_max), 4, 4096},
+        {U32(chunks_max), 1, 1u << 20},
+        {U64(disk_blocks_max), 512, UINT64_C(1) << 40},
+        {U64(deadline_ns), 1, 24 * hour},
+        {U64(slow_ns), 1, 24 * hour},
+        {U64(error_ns), 0, 24 * hour},
+        {U64(suspect_ns), 1, hour},
+        {U64(progress_ns), ms, hour},
+        {U64(retry_max_ns), ms, hour},
+        {U64(stall_ns), 1000, hour},
+    };
+    const struct range target[] = {
+        {T32(conns_max), 1, 4096},
+        {T32(frames_max), 2, 1024},
+        {T32(sends_max), 4, 4096},
+        {T64(stall_ns), 1, UINT64_C(1) << 60},
+    };
+    (void)state;
+    for (uint32_t i = 0; i < SNIC_COUNTOF(agent); i++)
+        for (uint64_t by = 1; by <= 10; by += 9) {
+            const struct range *r = &agent[i];
+            struct snic_luna_opts o = {.opts_size = sizeof(o), .client_epoch = 1};
+            o.chunks_max = 1; /* a map of 2^40 blocks is not asked for */
+            put(&o, r, r->least);
+            assert_true(snic_luna_memsize(&o) > 0);
+            put(&o, r, r->most);
+            assert_true(snic_luna_memsize(&o) > 0);
+            put(&o, r, by == 1 ? r->most + 1 : 10 * r->most);
+            assert_int_equal(snic_luna_memsize(&o), 0);
+            if (r->least > 1) {
+                put(&o, r, r->least - 1);
+                assert_int_equal(snic_luna_memsize(&o), 0);
+            }
+        }
+    for (uint32_t i = 0; i < SNIC_COUNTOF(target); i++)
+        for (uint64_t by = 1; by <= 10; by += 9) {
+            const struct range *r = &target[i];
+            struct snic_luna_target_opts o = {.opts_size = sizeof(o), .srv_epoch = 1};
+            put(&o, r, r->least);
+            assert_true(snic_luna_target_memsize(&o) > 0);
+            put(&o, r, r->most);
+            assert_true(snic_luna_target_memsize(&o) > 0);
+            put(&o, r, by == 1 ? r->most + 1 : 10 * r->most);
+            assert_int_equal(snic_luna_target_memsize(&o), 0);
+            if (r->least > 1) {
+                put(&o, r, r->least - 1);
+                assert_int_equal(snic_luna_target_memsize(&o), 0);
+            }
+        }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_luna_edges_options_out_of_range_refused),
         cmocka_unit_test(test_luna_edges_strangers_make_room),
         cmocka_unit_test(test_luna_edges_what_a_disk_waits_for),
         cmocka_unit_test(test_luna_edges_what_waits_is_as_old_as_its_rpc),

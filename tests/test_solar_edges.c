@@ -618,9 +618,90 @@ static void test_solar_edges_new_address_is_proven_and_reads_go_on(void **state)
     duo_close(d);
 }
 
+/* ---- Options at the ends of their ranges ---- */
+
+#define U32(field) offsetof(struct snic_solar_opts, field), 0
+#define U64(field) offsetof(struct snic_solar_opts, field), 1
+#define T32(field) offsetof(struct snic_solar_target_opts, field), 0
+
+struct range {
+    size_t at;
+    int wide;
+    uint64_t least, most; /* 0 asks for the default */
+};
+
+static void put(void *opts, const struct range *r, uint64_t value)
+{
+    uint32_t narrow = (uint32_t)value;
+    if (r->wide)
+        memcpy((char *)opts + r->at, &value, sizeof(value));
+    else
+        memcpy((char *)opts + r->at, &narrow, sizeof(narrow));
+}
+
+static void test_solar_edges_options_out_of_range_refused(void **state)
+{
+    const uint64_t ms = 1000000, hour = UINT64_C(3600000) * ms;
+    const struct range agent[] = {
+        {U32(disks_max), 1, 4096},
+        {U32(servers_max), 1, 1024},
+        {U32(paths), 1, 8},
+        {U32(rpcs_max), 16, 65536},
+        {U32(trains_max), 4, 4096},
+        {U32(chunks_max), 1, 1u << 20},
+        {U32(window_max), 4, 256}, /* window_start is 4 */
+        {U64(disk_blocks_max), 512, UINT64_C(1) << 40},
+        {U64(deadline_ns), 1, 24 * hour},
+        {U64(slow_ns), 1, 24 * hour},
+        {U64(error_ns), 0, 24 * hour},
+        {U64(suspect_ns), 1, hour},
+        {U64(rto_min_ns), 10000, 8 * ms}, /* rto_max_ns */
+        {U64(rto_max_ns), ms, 8 * ms},    /* rto_min_ns and the longest */
+        {U64(base_rtt_ns), 1000, ms},
+        {U64(stall_ns), 1000, hour},
+    };
+    const struct range target[] = {
+        {T32(conns_max), 1, 65536},
+        {T32(trains_max), 9, 4096},
+    };
+    (void)state;
+    for (uint32_t i = 0; i < SNIC_COUNTOF(agent); i++)
+        for (uint64_t by = 1; by <= 10; by += 9) {
+            const struct range *r = &agent[i];
+            struct snic_solar_opts o = {.opts_size = sizeof(o), .client_epoch = 1};
+            o.chunks_max = 1; /* a map of 2^40 blocks is not asked for */
+            put(&o, r, r->least);
+            assert_true(snic_solar_memsize(&o) > 0);
+            put(&o, r, r->most);
+            assert_true(snic_solar_memsize(&o) > 0);
+            put(&o, r, by == 1 ? r->most + 1 : 10 * r->most);
+            assert_int_equal(snic_solar_memsize(&o), 0);
+            if (r->least > 1) {
+                put(&o, r, r->least - 1);
+                assert_int_equal(snic_solar_memsize(&o), 0);
+            }
+        }
+    for (uint32_t i = 0; i < SNIC_COUNTOF(target); i++)
+        for (uint64_t by = 1; by <= 10; by += 9) {
+            const struct range *r = &target[i];
+            struct snic_solar_target_opts o = {.opts_size = sizeof(o), .srv_epoch = 1};
+            put(&o, r, r->least);
+            assert_true(snic_solar_target_memsize(&o) > 0);
+            put(&o, r, r->most);
+            assert_true(snic_solar_target_memsize(&o) > 0);
+            put(&o, r, by == 1 ? r->most + 1 : 10 * r->most);
+            assert_int_equal(snic_solar_target_memsize(&o), 0);
+            if (r->least > 1) {
+                put(&o, r, r->least - 1);
+                assert_int_equal(snic_solar_target_memsize(&o), 0);
+            }
+        }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_solar_edges_options_out_of_range_refused),
         cmocka_unit_test(test_solar_edges_limits_raised_who_waits_goes_on),
         cmocka_unit_test(test_solar_edges_least_of_trains_any_read_is_answered),
         cmocka_unit_test(test_solar_edges_unknown_place_others_go_on),
