@@ -356,6 +356,23 @@ static void raw_sent(struct snic_net_send_req *r)
     raw.sent = 1;
 }
 
+static uint32_t crowd; /* connections that are there */
+
+static void crowd_connected(void *ctx, struct snic_net_conn *c, int error)
+{
+    (void)ctx;
+    (void)c;
+    crowd += error == 0;
+}
+
+static void crowd_closed(void *ctx, struct snic_net_conn *c, int reason)
+{
+    (void)ctx;
+    (void)c;
+    (void)reason;
+    crowd--;
+}
+
 static void raw_open(void)
 {
     static const struct snic_net_stream_events ev = {
@@ -412,6 +429,83 @@ static void test_control_refused_and_vanished_leaves_its_place(void **state)
     snic_net_abort(raw.c);
     while (!raw.gone)
         assert_int_equal(snic_world_step(fix.world), 1);
+}
+
+/* All sessions are in use: who comes then is turned away, counted and reported, and there is room
+   when those that did not say HELLO are given up. At 1 and at 10 times the 16 of the fixture. */
+static void test_control_sessions_used_up_turned_away(void **state)
+{
+    static const struct snic_net_stream_events ev = {
+        .connected = crowd_connected, .recv = raw_recv, .closed = crowd_closed};
+    struct snic_net_addr a = {.family = SNIC_NET_SIM, .node = CTLFIX_CTL, .port = 7100};
+    struct snic_control_stats s;
+    struct snic_net_conn *c;
+    (void)state;
+    assert_int_equal(ctlfix_create(&fix, 0), 0);
+    snic_control_get_stats(fix.ctl, &s);
+    uint32_t before = s.sessions, more = 16 - before;
+    assert_true(before < 16 && s.turned_away == 0);
+    for (uint32_t i = 0; i < 16 - before + 10 * 16; i++) {
+        assert_int_equal(snic_net_connect(fix.op_net, &a, &ev, NULL, &c), 0);
+        ctlfix_run(&fix, CTLFIX_MS);
+        snic_control_get_stats(fix.ctl, &s);
+        assert_int_equal(s.sessions, i < more ? before + i + 1 : 16);
+        assert_int_equal(s.turned_away, i < more ? 0 : i - more + 1);
+    }
+    assert_int_equal(fix.events[SNIC_CONTROL_CROWDED], 10 * 16);
+    ctlfix_run(&fix, 3500 * CTLFIX_MS);
+    snic_control_get_stats(fix.ctl, &s);
+    assert_int_equal(s.sessions, before);
+    assert_int_equal(crowd, 0);
+    ctlfix_client_start(&fix, 0);
+    assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0);
+    assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_WRITE, 0, 4096, buffer), 4096);
+}
+
+/* A catalog has disks_max disks: one more is refused, and there is room when one is deleted. */
+static void test_control_disks_used_up_enospc(void **state)
+{
+    struct snic_control_msg m;
+    char name[3] = "a0";
+    (void)state;
+    for (uint32_t i = 0; i < 80; i++) {
+        name[0] = (char)('a' + i / 10);
+        name[1] = (char)('0' + i % 10);
+        message(&m, SNIC_CONTROL_CREATE, name);
+        m.bytes = CTLFIX_BLOCKS * 4096;
+        assert_int_equal(ctlfix_ask(&fix, &m), i < 8 ? 0 : SNIC_ENOSPC);
+    }
+    message(&m, SNIC_CONTROL_DELETE, "a3");
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    ctlfix_run(&fix, 2000 * CTLFIX_MS);
+    message(&m, SNIC_CONTROL_CREATE, "more");
+    m.bytes = CTLFIX_BLOCKS * 4096;
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+}
+
+/* Options beyond what the header names are refused when memory is asked for. */
+static void test_control_options_out_of_range_refused(void **state)
+{
+    struct snic_control_opts o = {.opts_size = sizeof(o), .loop = fix.loop, .net = fix.net};
+    struct snic_control_client_opts k = {.opts_size = sizeof(k)};
+    const struct {
+        uint32_t *field, most;
+    } of[] = {{&o.disks_max, 65536},     {&o.segments_max, 1u << 28}, {&o.sessions_max, 4096},
+              {&o.ops_max, 32768},       {&k.disks_max, 64},          {&k.servers_max, 1024},
+              {&k.lookups_max, 1u << 20}};
+    (void)state;
+    o.io = fix.io;
+    k.loop = fix.loop;
+    k.net = fix.net;
+    for (uint32_t i = 0; i < SNIC_COUNTOF(of); i++) {
+        *of[i].field = of[i].most;
+        assert_true(snic_control_memsize(&o) > 0 && snic_control_client_memsize(&k) > 0);
+        *of[i].field = of[i].most + 1;
+        assert_true((snic_control_memsize(&o) == 0) != (snic_control_client_memsize(&k) == 0));
+        *of[i].field = 10 * of[i].most;
+        assert_true((snic_control_memsize(&o) == 0) != (snic_control_client_memsize(&k) == 0));
+        *of[i].field = 1;
+    }
 }
 
 /* The log has no room just now, or the catalog is busy with others: a client that wants a disk
@@ -594,6 +688,9 @@ int main(int argc, char **argv)
         T(test_control_lease_ends_while_a_server_registers),
         T(test_control_catalog_larger_than_its_device_does_not_begin),
         T(test_control_refused_and_vanished_leaves_its_place),
+        T(test_control_sessions_used_up_turned_away),
+        T(test_control_disks_used_up_enospc),
+        T(test_control_options_out_of_range_refused),
         T(test_control_attach_to_a_busy_catalog_waits),
         T(test_control_copy_of_a_server_is_refused),
         T(test_control_reissue_server_comes_again_at_any_time),

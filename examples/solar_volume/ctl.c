@@ -34,6 +34,7 @@ static struct {
     struct ex_stats *stats;
     uint64_t no_place;
     uint64_t no_place_ns;
+    uint64_t crowded_ns;
     int ready;
     int code;
 } ct;
@@ -90,6 +91,7 @@ static size_t metrics(void *ctx, struct ex_metric *m)
         {"deleted", s.deleted, 1},
         {"records", s.records, 1},
         {"overrun", s.overrun, 1},
+        {"turned_away", s.turned_away, 1},
     };
     for (; n < SNIC_COUNTOF(all); n++)
         m[n] = all[n];
@@ -221,6 +223,19 @@ static void no_place(const struct snic_control_event *e)
     ct.no_place_ns = now + UINT64_C(5000000000);
 }
 
+/* One line in five seconds, too. */
+static void crowded(const struct snic_control_event *e)
+{
+    uint64_t now = snic_loop_now(ct.loop);
+    if (now < ct.crowded_ns)
+        return;
+    ex_log(EX_WARNING,
+           "all %" PRIu64 " connections are in use (--sessions): %" PRIu64
+           " were turned away so far",
+           to.sessions, e->value);
+    ct.crowded_ns = now + UINT64_C(5000000000);
+}
+
 static void event(void *ctx, const struct snic_control_event *e)
 {
     (void)ctx;
@@ -256,6 +271,9 @@ static void event(void *ctx, const struct snic_control_event *e)
         break;
     case SNIC_CONTROL_NO_PLACE:
         no_place(e);
+        break;
+    case SNIC_CONTROL_CROWDED:
+        crowded(e);
         break;
     }
 }

@@ -281,7 +281,9 @@ enum snic_control_what {
     SNIC_CONTROL_ENDED,          /**< vd: the holder detached, went away, or lost it           */
     SNIC_CONTROL_MOVED,          /**< vd, value: segment, server                               */
     SNIC_CONTROL_MOVE_FAILED,    /**< likewise, error                                          */
-    SNIC_CONTROL_NO_PLACE        /**< vd, value: segment: no server has a free place           */
+    SNIC_CONTROL_NO_PLACE,       /**< vd, value: segment: no server has a free place           */
+    SNIC_CONTROL_CROWDED         /**< value: connections that were turned away so far, since
+                                      sessions_max were there                                  */
 };
 
 struct snic_control_event {
@@ -336,11 +338,12 @@ struct snic_control_stats {
     uint64_t placed;
     uint64_t moved;
     uint64_t moves_failed;
-    uint64_t refused;   /**< requests                                                          */
-    uint64_t malformed; /**< sessions ended by what was not understood                         */
-    uint64_t deleted;   /**< verdicts                                                          */
-    uint64_t records;   /**< appended                                                          */
-    uint64_t overrun;   /**< sessions ended since they did not read                            */
+    uint64_t refused;     /**< requests                                                          */
+    uint64_t malformed;   /**< sessions ended by what was not understood                         */
+    uint64_t deleted;     /**< verdicts                                                          */
+    uint64_t records;     /**< appended                                                          */
+    uint64_t overrun;     /**< sessions ended since they did not read                            */
+    uint64_t turned_away; /**< connections, since sessions_max were there                      */
 };
 /** [owner] */
 SNIC_API void snic_control_get_stats(const struct snic_control *c, struct snic_control_stats *out)

@@ -246,6 +246,13 @@ static void control_session_gone(void *owner, int reason)
 static const struct control_stream_events control_session_ev = {.msg = control_session_msg,
                                                                 .gone = control_session_gone};
 
+static void control_crowded(struct snic_control *c)
+{
+    struct snic_control_event e = {.what = SNIC_CONTROL_CROWDED};
+    e.value = ++c->stats.turned_away;
+    control_tell_event(c, &e);
+}
+
 static void control_accept(void *ctx, struct snic_net_conn *n, const struct snic_net_addr *peer)
 {
     struct snic_control *c = ctx;
@@ -256,6 +263,8 @@ static void control_accept(void *ctx, struct snic_net_conn *n, const struct snic
             s = &c->sessions[i];
     if (s == NULL || c->closing || c->dead) {
         snic_net_abort(n);
+        if (!c->closing && !c->dead)
+            control_crowded(c);
         return;
     }
     s->used = 1;
