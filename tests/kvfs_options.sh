@@ -120,6 +120,13 @@ refused 2 "MOUNTPOINT" "$KVFS_MOUNT" "$spec" "$mnt" "$mnt"
 refused 2 "where to" "$KVFS_MOUNT" "$spec"
 refused 2 "unknown option" "$KVFS_MOUNT" -o nonsense "$spec" "$mnt"
 refused 2 "between 1 and 1048576" "$KVFS_MOUNT" -o cache_mb=0 "$spec" "$mnt"
+for o in "threads 257 256" "timeout 86401 86400" "stats 86401 86400" "open-files 63 16777216" \
+    "open-files 16777217 16777216" "user-open-files 0 16777216" "spin 1000001 1000000" \
+    "records-mb 0 1048576"; do
+    # shellcheck disable=SC2086
+    set -- $o
+    refused 2 "between [0-9]* and $3" "$KVFS_MOUNT" "--$1" "$2" "$spec" "$mnt"
+done
 refused 0 "kvfs_mount [0-9]" "$KVFS_MOUNT" --version
 
 say "copy_file_range() copies all that is asked for"

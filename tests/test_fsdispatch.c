@@ -312,10 +312,24 @@ static void test_fsdispatch_waiting_locks_end(void **state)
     assert_int_equal(wait[1].result, SNIC_EUNKNOWN);
 }
 
+static void test_fsdispatch_bad_options_refused(void **state)
+{
+    struct snic_fsdispatch_opts o = {.opts_size = sizeof(o), .commands = 131072};
+    (void)state;
+    assert_true(snic_fsdispatch_memsize(&o) > 0);
+    o.commands++;
+    assert_int_equal(snic_fsdispatch_memsize(&o), 0);
+    o.commands *= 10;
+    assert_int_equal(snic_fsdispatch_memsize(&o), 0);
+    o.commands = 0;
+    assert_int_equal(snic_fsdispatch_memsize(&o), 0);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fsdispatch_files_end_to_end),
+        cmocka_unit_test(test_fsdispatch_bad_options_refused),
         cmocka_unit_test(test_fsdispatch_names_links_and_xattrs),
         cmocka_unit_test(test_fsdispatch_waiting_locks_end),
     };

@@ -290,6 +290,8 @@ static void test_kv_lmdb_faults_what_is_no_store_is_refused(void **state)
     (void)snprintf(name, sizeof(name), "%s/data.mdb", f.path);
     assert_int_equal(truncate(name, 8192), 0);
     assert_int_equal(faults_refused(f.path), SNIC_ECORRUPT);
+    o = (struct snic_kv_lmdb_opts){.opts_size = sizeof(o), .path = path, .depth = (1u << 20) + 1};
+    assert_int_equal(kvl_try(&k, &o, NULL), SNIC_EINVAL);
     o = (struct snic_kv_lmdb_opts){.opts_size = sizeof(o), .path = path, .flags = 1u << 20};
     assert_int_equal(kvl_try(&k, &o, NULL), SNIC_EINVAL);
     o.flags = SNIC_KV_OPEN_CREATE | SNIC_KV_OPEN_READONLY;

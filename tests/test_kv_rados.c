@@ -320,6 +320,9 @@ static void test_kv_rados_bad_options_refused(void **state)
     o.conf = "/nonexistent/ceph.conf";
     assert_int_equal(snic_kv_rados_open(&kv, l, &o, &error, text), SNIC_ENOENT);
     assert_non_null(strstr(text, "/nonexistent/ceph.conf"));
+    o.depth = 65537;
+    assert_int_equal(snic_kv_rados_open(&kv, l, &o, NULL, NULL), SNIC_EINVAL);
+    o.depth = 0;
     o.flags = 1U << 30;
     assert_int_equal(snic_kv_rados_open(&kv, l, &o, NULL, NULL), SNIC_EINVAL);
     assert_null(kv);

@@ -37,7 +37,7 @@ static void test_kvfs_options_wrong_refused(void **state)
     (void)state;
     kvt_opts(&good);
     assert_true(snic_kvfs_memsize(&good) > 0);
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < 11; i++) {
         o = good;
         if (i == 0)
             o.opts_size = 3;
@@ -57,6 +57,8 @@ static void test_kvfs_options_wrong_refused(void **state)
             o.times_ns = UINT64_MAX;
         else if (i == 8)
             o.lease_ns = UINT64_MAX;
+        else if (i == 9)
+            o.locks_max = (1U << 30) + 1;
         else
             o.inodes_max = UINT32_MAX;
         assert_int_equal(snic_kvfs_memsize(&o), 0);
@@ -158,6 +160,15 @@ static void test_kvfs_make_wrong_refused_nothing_changed(void **state)
     assert_int_equal(kvt_try_mkdir(&t, dir, longer, 0755), SNIC_ENAMETOOLONG);
     assert_int_equal(kvt_try_lookup(&t, dir, longer), SNIC_ENAMETOOLONG);
     assert_int_equal(kvt_try_resolve(&t, dir, longer), SNIC_ENAMETOOLONG);
+    char *path = malloc(65538);
+    assert_non_null(path);
+    memset(path, '/', 65537);
+    path[65536] = 0;
+    assert_int_equal(kvt_try_resolve(&t, dir, path), SNIC_KVFS_ROOT);
+    path[65536] = '/';
+    path[65537] = 0;
+    assert_int_equal(kvt_try_resolve(&t, dir, path), SNIC_ENAMETOOLONG);
+    free(path);
     assert_int_equal(kvt_try_mkdir(&t, dir, "", 0755), SNIC_ENOENT);
     assert_int_equal(kvt_try_lookup(&t, dir, ""), SNIC_ENOENT);
     assert_int_equal(kvt_try_resolve(&t, dir, ""), SNIC_ENOENT);

@@ -447,6 +447,19 @@ static void test_nvmefs_options_refused(void **state)
     dpu.flags = 0;
     dpu.look_max = 33;
     assert_int_equal(snic_nvmefs_dpu_memsize(&dpu), 0);
+    dpu.look_max = 0;
+    dpu.queues_max = SNIC_NVMEFS_QUEUES_MAX + 1;
+    assert_int_equal(snic_nvmefs_dpu_memsize(&dpu), 0);
+    dpu.queues_max = SNIC_NVMEFS_QUEUES_MAX;
+    dpu.depth_max = 2 * SNIC_NVMEFS_DEPTH_MAX;
+    assert_int_equal(snic_nvmefs_dpu_memsize(&dpu), 0);
+    dpu.depth_max = SNIC_NVMEFS_DEPTH_MAX;
+    assert_true(snic_nvmefs_dpu_memsize(&dpu) > 0);
+    dpu.chunk_bytes = SNIC_NVMEFS_DATA_MAX + SNIC_NVMEFS_PAGE;
+    assert_int_equal(snic_nvmefs_dpu_memsize(&dpu), 0);
+    o = good;
+    o.data_bytes = SNIC_NVMEFS_DATA_MAX + SNIC_NVMEFS_PAGE;
+    assert_int_equal(snic_nvmefs_host_memsize(&o), 0);
 }
 
 int main(int argc, char **argv)

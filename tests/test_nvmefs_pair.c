@@ -140,6 +140,38 @@ static void test_nvmefs_data_of_every_shape_arrives(void **state)
     duo_close(&x);
 }
 
+/*
+ * 1 MiB in 256 pages is the most, and of pieces that are no pages as many as a command's page holds
+ * beside its header; a byte or a piece more is refused and takes no entry.
+ */
+static void test_nvmefs_largest_data_arrives_more_refused(void **state)
+{
+    struct duo x;
+    struct snic_nvmefs_extent e[257];
+    (void)state;
+    start(&x, 4, 0);
+    (void)duo_region_add(&x, 4 << 20, 9);
+    for (uint32_t i = 0; i < 257; i++)
+        e[i] = (struct snic_nvmefs_extent){SNIC_NVMEFS_ADDRESS(9, i * UINT64_C(8192)), 4096, 0};
+    struct snic_nvmefs_req r = {
+        .op = SNIC_NVMEFS_READ, .ino = 1, .offset = 77, .extents = e, .extent_count = 256};
+    run(&x, 0, &r);
+    assert_int_equal(r.result, SNIC_NVMEFS_DATA_MAX);
+    e[255].size = 4097;
+    assert_int_equal(snic_nvmefs_host_submit(x.h[0], &r), SNIC_EMSGSIZE);
+    e[255].size = UINT32_MAX;
+    assert_int_equal(snic_nvmefs_host_submit(x.h[0], &r), SNIC_EMSGSIZE);
+    for (uint32_t i = 0; i < 257; i++)
+        e[i].size = 64;
+    for (r.extent_count = 257; r.extent_count > 240; r.extent_count--)
+        assert_int_equal(snic_nvmefs_host_submit(x.h[0], &r), SNIC_EMSGSIZE);
+    assert_int_equal(snic_nvmefs_host_outstanding(x.h[0]), 0);
+    r.extent_count = 230;
+    run(&x, 0, &r);
+    assert_int_equal(r.result, 230 * 64);
+    duo_close(&x);
+}
+
 static void test_nvmefs_copy_goes_through_the_queues_memory(void **state)
 {
     struct duo x;
@@ -717,6 +749,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nvmefs_8k_write_and_read_take_four_operations),
         cmocka_unit_test(test_nvmefs_data_of_every_shape_arrives),
+        cmocka_unit_test(test_nvmefs_largest_data_arrives_more_refused),
         cmocka_unit_test(test_nvmefs_copy_goes_through_the_queues_memory),
         cmocka_unit_test(test_nvmefs_every_short_word_on_small_queues),
         cmocka_unit_test(test_nvmefs_random_runs_lose_and_double_nothing),

@@ -323,6 +323,47 @@ static void test_nvmefslink_others_share_the_link(void **state)
     world_close(&x);
 }
 
+/* As many windows and queues as there may be: more are refused, and those there go on. */
+static void test_nvmefslink_windows_and_queues_full(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 2; kind++) {
+        struct snic_nvmefslink_queue_opts o = {.opts_size = sizeof(o), .depth = 64};
+        struct snic_nvmefslink_events none = {pat_opened, pat_done, NULL, pat_closed, NULL};
+        struct snic_nvmefslink_queue *q = NULL;
+        struct world x;
+        uint64_t key[SNIC_NVMEFS_WINDOWS_MAX];
+        int window[SNIC_NVMEFS_WINDOWS_MAX];
+        unsigned char *room = NULL;
+        void *memory = NULL;
+        uint32_t n = 0;
+        world_open(&x, kind, SNIC_DMA_CAP_ORDERED_READ, 64, 4);
+        assert_int_equal(snic_dma_alloc(x.d[0], SNIC_NVMEFS_WINDOWS_MAX * 4096, &memory), 0);
+        room = memory;
+        world_rest(&x);
+        assert_int_equal(snic_nvmefslink_open(&q, x.host.link, &o, &none), SNIC_EAGAIN);
+        assert_null(q);
+        for (; n < SNIC_NVMEFS_WINDOWS_MAX; n++) {
+            window[n] = snic_nvmefslink_window_add(x.host.link, room + n * 4096, 4096, &key[n]);
+            if (window[n] < 0)
+                break;
+        }
+        assert_int_equal(window[n], SNIC_ENOSPC);
+        assert_true(n < SNIC_NVMEFS_WINDOWS_MAX && n > 32); /* queues have their own */
+        world_rest(&x);
+        snic_nvmefslink_window_remove(x.host.link, (uint32_t)window[3]);
+        snic_dma_unregister(x.d[0], key[3]);
+        window[3] = snic_nvmefslink_window_add(x.host.link, room + 3 * 4096, 4096, &key[3]);
+        assert_true(window[3] >= 0);
+        world_rest(&x);
+        x.q[0].wrong = 0;
+        assert_int_equal(pat_submit(&x.q[0], 0, 0, SNIC_NVMEFS_GETATTR), 0); /* all goes on */
+        world_rest(&x);
+        assert_int_equal(x.q[0].wrong, 0);
+        world_close(&x);
+    }
+}
+
 /* Several queues that the DPU does not take, asked for at once: each is told so. */
 static void test_nvmefslink_every_refusal_is_heard(void **state)
 {
@@ -447,6 +488,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_nvmefslink_detached_host_waits_for_nobody),
         cmocka_unit_test(test_nvmefslink_unregistered_memory_is_a_status),
         cmocka_unit_test(test_nvmefslink_others_share_the_link),
+        cmocka_unit_test(test_nvmefslink_windows_and_queues_full),
         cmocka_unit_test(test_nvmefslink_every_refusal_is_heard),
         cmocka_unit_test(test_nvmefslink_deleted_before_it_was_asked),
         cmocka_unit_test(test_nvmefslink_late_messages_are_of_the_past),
