@@ -286,6 +286,39 @@ static void test_kvfs_shared_waiter_of_silent_store_leaves_nothing(void **state)
     many_close(&y);
 }
 
+/* Locks of one file are one record: when it is full more are refused, of other files they are not.
+ */
+static void test_kvfs_shared_locks_of_one_file_full(void **state)
+{
+    static struct many y;
+    struct snic_kvfs_opts o;
+    int64_t r = 0;
+    unsigned n = 0;
+    (void)state;
+    many_open(&y, 2, MANY_CAPS, support_seed());
+    o = y.t[0].o;
+    o.locks_max = 4096;
+    y.t[0].quiet = 1;
+    kvt_close(&y.t[0]);
+    kvt_open_on(&y.t[0], y.m, &o);
+    snic_kvfs_set_sole(y.t[0].k, 0);
+    many_mount(&y);
+    uint64_t f = many_file(&y, 0, "f"), g = many_file(&y, 0, "g");
+    for (; n < 2000 && r == 0; n += r == 0)
+        r = many_lock(&y, 0, SNIC_KVFS_SETLK, f, 1, W, 2 * n, 2 * n);
+    assert_int_equal(r, SNIC_ENOLCK);
+    assert_in_range(n, 1700, 1750);
+    for (unsigned i = 0; i < 10; i++)
+        assert_int_equal(many_lock(&y, i % 2, SNIC_KVFS_SETLK, f, 3, W, 10000, 10000), SNIC_ENOLCK);
+    assert_int_equal(many_lock(&y, 1, SNIC_KVFS_SETLK, g, 3, W, 0, 9), 0);
+    assert_int_equal(many_lock(&y, 0, SNIC_KVFS_SETLK, f, 1, U, 0, 0), 0);
+    assert_int_equal(many_lock(&y, 1, SNIC_KVFS_SETLK, f, 3, W, 10000, 10000), 0);
+    assert_int_equal(many_lock(&y, 1, SNIC_KVFS_SETLK, f, 3, U, 0, UINT64_MAX), 0);
+    assert_int_equal(many_lock(&y, 1, SNIC_KVFS_SETLK, g, 3, U, 0, UINT64_MAX), 0);
+    assert_int_equal(many_lock(&y, 0, SNIC_KVFS_SETLK, f, 1, U, 0, UINT64_MAX), 0);
+    many_close(&y);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -295,6 +328,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_shared_locks_end_with_lease),
         cmocka_unit_test(test_kvfs_shared_waiting_for_lock_lets_newcomer_in),
         cmocka_unit_test(test_kvfs_shared_waiter_refused_leaves_nothing),
+        cmocka_unit_test(test_kvfs_shared_locks_of_one_file_full),
         cmocka_unit_test(test_kvfs_shared_waiter_of_silent_store_leaves_nothing),
     };
     return SUPPORT_MAIN(argc, argv, tests);
