@@ -106,7 +106,11 @@ def test_exists(path, function):
             if n.endswith((".cmake", ".txt")):
                 with open(f"{ROOT}/{folder}/{n}", encoding="utf-8") as f:
                     listed.append(f.read())
-    if not re.search(rf"\b{re.escape(name)}\b", "\n".join(listed)):
+    text, (first, _, last) = "\n".join(listed), name.rpartition("_")
+    # Written out, or as FIRST_${t} in a loop over names of which LAST is one.
+    looped = first and f"{first}_${{" in text and \
+        re.search(rf"foreach\(\w+ [^)]*\b{re.escape(last)}\b", text)
+    if not looped and not re.search(rf"\b{re.escape(name)}\b", text):
         return f"tests/{path} is in no list of tests"
     return None
 
