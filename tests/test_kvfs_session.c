@@ -476,6 +476,34 @@ static void test_kvfs_session_number_taken_refused(void **state)
     }
 }
 
+/* As many sessions as the table has room for: one more is refused until one is gone. */
+static void test_kvfs_session_table_full_mount_refused(void **state)
+{
+    enum { SESSIONS = 64 };
+    struct many y;
+    unsigned char record[SNIC_KVFS_SESSION_BYTES];
+    struct snic_kvfs_session other = {.flags = 0};
+    struct snic_kvop_change c = {.kind = SNIC_KVOP_PUT, .value = record};
+    struct snic_kvop op = {.kind = SNIC_KVOP_COMMIT, .changes = &c, .change_count = 1};
+    (void)state;
+    many_open(&y, 1, MANY_CAPS, 3);
+    for (uint64_t id = 1; id <= SESSIONS; id++) {
+        snic_kvfs_key_number(&c.key, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_SESSION, id << 32);
+        c.size = snic_kvfs_session_encode(record, &other);
+        snic_kvfs_seal(&c.key, record, c.size, 0);
+        snic_kvmem_apply(y.m, &op);
+        assert_int_equal(op.result, 0);
+    }
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(session_mount(&y, 0), SNIC_EBUSY);
+    c.kind = SNIC_KVOP_DELETE;
+    snic_kvmem_apply(y.m, &op);
+    assert_int_equal(session_mount(&y, 0), 0);
+    assert_int_equal(many_simple(&y, 0, SNIC_KVFS_MKNOD, 1, "f"), 0);
+    assert_int_equal(session_unmount(&y, 0), 0);
+    many_close(&y);
+}
+
 /* The table is missing: the mount says which record. */
 static void test_kvfs_session_table_missing_named(void **state)
 {
@@ -508,6 +536,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_session_mkfs_mount_refused),
         cmocka_unit_test(test_kvfs_session_unmount_failed_lives_on),
         cmocka_unit_test(test_kvfs_session_number_taken_refused),
+        cmocka_unit_test(test_kvfs_session_table_full_mount_refused),
         cmocka_unit_test(test_kvfs_session_table_missing_named),
         cmocka_unit_test(test_kvfs_session_store_down_told),
     };
