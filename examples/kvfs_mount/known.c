@@ -8,6 +8,7 @@
  *   K1 An entry's count is above 0, or it waits for a free block to end its handle (`late`).
  *   K2 A count goes up before the kernel gets the answer: it may forget at once.
  *   K3 With no memory for an entry the inode is not known: it ends with its last name.
+ *   K4 Nothing is begun with the lock held: other calls may end within, and their answers count.
  *
  * A table with linear probing; readers' threads forget, the loop's thread does the rest.
  */
@@ -116,8 +117,8 @@ static void known_remove(struct km_known *k, struct known_entry *e)
     memset(&k->table[gap], 0, sizeof(k->table[gap]));
 }
 
-/* @return 0; -1 all blocks are in flight */
-static int known_release(struct km *m, uint64_t ino, uint64_t handle)
+/* Put the end of a handle in front of @p list. @return 0; -1 all blocks are in flight */
+static int known_release(struct km *m, uint64_t ino, uint64_t handle, struct km_call **list)
 {
     struct km_call *c = km_call_get(m);
 
@@ -129,8 +130,20 @@ static int known_release(struct km *m, uint64_t ino, uint64_t handle)
     c->r.k.flags = SNIC_KVFS_CHECKED;
     c->r.k.ino = ino;
     c->r.k.handle = handle;
-    km_go(c);
+    c->next = *list;
+    *list = c;
     return 0;
+}
+
+/* K4 */
+static void known_go(struct km_call *list)
+{
+    while (list != NULL) {
+        struct km_call *c = list;
+
+        list = c->next;
+        km_go(c);
+    }
 }
 
 void km_known_add(struct km *m, uint64_t ino)
@@ -152,7 +165,7 @@ void km_known_add(struct km *m, uint64_t ino)
 }
 
 /* Those whose handle could not be ended for want of a block. Lock held. */
-static void known_retry(struct km *m)
+static void known_retry(struct km *m, struct km_call **list)
 {
     struct km_known *k = m->known;
 
@@ -160,7 +173,7 @@ static void known_retry(struct km *m)
         struct known_entry *e = &k->table[i];
 
         while (e->ino != 0 && e->count == 0) { /* another one may come to its place */
-            if (known_release(m, e->ino, e->handle) != 0)
+            if (known_release(m, e->ino, e->handle, list) != 0)
                 return;
             known_remove(k, e);
             k->late--;
@@ -171,25 +184,28 @@ static void known_retry(struct km *m)
 void km_known_drop(struct km *m, uint64_t ino, uint64_t count)
 {
     struct km_known *k = m->known;
+    struct km_call *list = NULL;
     struct known_entry *e;
 
     pthread_mutex_lock(&k->lock);
     if (k->late > 0)
-        known_retry(m);
+        known_retry(m, &list);
     e = known_find(k, ino);
     if (e->ino != 0) {
         e->count -= snic_min_u64(count, e->count);
-        if (e->count == 0 && e->handle != 0 && known_release(m, ino, e->handle) != 0)
+        if (e->count == 0 && e->handle != 0 && known_release(m, ino, e->handle, &list) != 0)
             k->late++;
         else if (e->count == 0)
             known_remove(k, e);
     }
     pthread_mutex_unlock(&k->lock);
+    known_go(list);
 }
 
 void km_known_hold(struct km *m, uint64_t ino, uint64_t handle)
 {
     struct km_known *k = m->known;
+    struct km_call *list = NULL;
     struct known_entry *e;
 
     pthread_mutex_lock(&k->lock);
@@ -201,7 +217,8 @@ void km_known_hold(struct km *m, uint64_t ino, uint64_t handle)
     }
     pthread_mutex_unlock(&k->lock);
     if (handle != 0) /* the kernel does not know it: another mount had given it the name */
-        (void)known_release(m, ino, handle);
+        (void)known_release(m, ino, handle, &list);
+    known_go(list);
 }
 
 void km_known_end(struct km *m)
@@ -210,6 +227,8 @@ void km_known_end(struct km *m)
     int more;
 
     do {
+        struct km_call *list = NULL;
+
         pthread_mutex_lock(&k->lock);
         more = 0;
         for (uint64_t i = 0; i <= k->mask && k->held > 0; i++) {
@@ -217,7 +236,7 @@ void km_known_end(struct km *m)
 
             if (e->ino == 0 || e->handle == 0)
                 continue;
-            if (known_release(m, e->ino, e->handle) != 0) {
+            if (known_release(m, e->ino, e->handle, &list) != 0) {
                 more = 1;
                 break;
             }
@@ -225,6 +244,7 @@ void km_known_end(struct km *m)
             k->held--;
         }
         pthread_mutex_unlock(&k->lock);
+        known_go(list);
         while (atomic_load(&m->in_flight) > 0)
             (void)snic_loop_once(m->loop, 100000000u);
     } while (more);
