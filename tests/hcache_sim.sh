@@ -58,6 +58,11 @@ refused --iolog "$dir/empty"
 grep -q "empty: has no read and no write" "$dir/err"
 refused --trace nothing
 refused --peers none
+eight=lru,lru,lru,lru,lru,lru,lru,lru
+"$sim" --iolog "$dir/v2" --peers $eight >"$dir/out"
+refused --iolog "$dir/v2" --peers $eight,lru
+grep -q -e "--peers" "$dir/err"
+refused --iolog "$dir/v2" --peers $eight,$eight,$eight,$eight,$eight,$eight,$eight,$eight,$eight,$eight
 refused --page 1
 refused --refs
 refused --wrong 1

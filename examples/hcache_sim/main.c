@@ -68,6 +68,8 @@ static void choose_peers(void)
         if (sim.peer[sim.peer_count++] == NULL)
             mistake("no such policy", at);
     }
+    if (at != NULL)
+        mistake("more than 8 policies", "--peers");
 }
 
 static void options(int argc, char **argv)
