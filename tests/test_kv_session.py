@@ -70,6 +70,14 @@ a WATCH x|b SET x 9|a MULTI|a SET x 10|a EXEC|a GET x
 a WATCH x|b GET x|a MULTI|a SET x 10|a EXEC|a GET x
 a WATCH x y|b DEL y|a UNWATCH|a MULTI|a SET x 11|a EXEC
 a WATCH nokey|b SET nokey 1|a MULTI|a PING|a EXEC|a MULTI|a PING|a EXEC
+a FLUSHALL|a WATCH nokey|b SET nokey 1|b DEL nokey|a MULTI|a PING|a EXEC|a MULTI|a PING|a EXEC
+a WATCH nokey|b SET nokey 1|b FLUSHDB|a MULTI|a PING|a EXEC|a WATCH nokey|b SET other 1|b DEL other
+a MULTI|a PING|a EXEC|a WATCH nokey|b DEL nokey|a MULTI|a PING|a EXEC|b SELECT 1|b SET nokey 1
+b SELECT 0|a WATCH nokey|b SWAPDB 0 1|b DEL nokey|a MULTI|a PING|a EXEC|a WATCH nokey
+a SET nokey 1|a DEL nokey|a MULTI|a PING|a EXEC|a WATCH nokey|b MULTI|b INCR nokey|b DEL nokey
+b EXEC|a MULTI|a PING|a EXEC|a WATCH nokey|b SET p 1|b RENAME p nokey|b DEL nokey|a UNWATCH|a WATCH p
+a MULTI|a PING|a EXEC|a WATCH nokey|b SET nokey 1|b DEL nokey|a DISCARD|a WATCH q|a MULTI|a EXEC
+a WATCH nokey|b SET nokey 1|b DEL nokey|a UNWATCH|a MULTI|a PING|a EXEC
 a WATCH nokey|a MULTI|a WATCH x|a SET x 3|b EXPIRE nokey 1000|a EXEC|a GET x
 a MULTI|a SELECT 3|a SET z 1|a EXEC|a GET z|a SELECT 0|a GET z
 a MULTI|a MSET p 1 q 2|a MGET p q r|a DEL p q|a EXISTS p q|a EXEC

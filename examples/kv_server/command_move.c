@@ -195,6 +195,8 @@ enum kv_outcome kv_cmd_swapdb(struct kv_command *c)
         if (r != 0)
             return kv_write_failed(c, r);
         kv_depends(c, end);
+        kv_watch_swapped(c->engine, (uint32_t)n[0]);
+        kv_watch_swapped(c->engine, (uint32_t)n[1]);
     }
     kv_put_text(c->engine, "+OK\r\n");
     return KV_DONE;

@@ -442,6 +442,7 @@ static void engine_store_opts(struct kv_engine *e, struct kv_store_opts *s)
     s->flush_bytes_max = o->flush_bytes_max;
     s->room = engine_room;
     s->log = engine_log;
+    s->created = kv_watch_created;
     s->ctx = e;
     kv_out_events(e, s);
 }
@@ -453,6 +454,7 @@ static void engine_free(struct kv_engine *e)
             client_free(e, e->clients[i]);
     kv_out_drop(e);
     free(e->clients);
+    free(e->absent);
     free(e->buffer);
     free(e->args);
     free(e->scratch);
@@ -482,14 +484,17 @@ int kv_engine_open(struct kv_engine **out, const struct kv_engine_opts *o, char 
     snic_link_init(&e->waiting);
     e->client_mask = 4095;
     e->clients = calloc(e->client_mask + 1, sizeof(*e->clients));
+    e->absent = calloc(KV_WATCH_LISTS, sizeof(*e->absent));
     e->args_room = KV_ARGS_INLINE;
     e->args = calloc(e->args_room, sizeof(*e->args));
     e->started_ns = snic_loop_now(o->loop);
     e->random = o->hash_seed[0] ^ (uint64_t)(uintptr_t)e;
-    if (e->clients == NULL || e->args == NULL) {
+    if (e->clients == NULL || e->args == NULL || e->absent == NULL) {
         engine_free(e);
         return SNIC_ENOMEM;
     }
+    for (uint32_t i = 0; i < KV_WATCH_LISTS; i++)
+        snic_link_init(&e->absent[i]);
     engine_store_opts(e, &s);
     r = kv_store_open(&e->store, &s, error, error_size);
     if (r != 0) {

@@ -71,10 +71,15 @@ struct kv_client {
     char lib_version[KV_CLIENT_LIB_MAX];
 };
 
-/** A key that WATCH named, and its version then; 0: there was none. */
+/** Lists of watched keys that were absent. */
+#define KV_WATCH_LISTS 1024u
+
+/** A key that WATCH named, and its version then; 0: it was absent. */
 struct kv_watch {
     struct kv_watch *next;
+    struct snic_link link; /* absent: on a list of engine.absent, by the key's hash */
     uint64_t version;
+    int created; /* absent at WATCH, and set since, whether or not it still exists */
     uint32_t database;
     uint32_t size;
     unsigned char key[];
@@ -91,6 +96,7 @@ struct kv_transaction {
     struct kv_message *last;
     struct kv_message *at; /* the next one to run */
     struct kv_watch *watched;
+    struct kv_engine *engine;
     int watch_lost; /* a host before this one knew what was watched           */
     char *out;      /* replies of the commands that have run                  */
     size_t out_size;
@@ -162,7 +168,9 @@ struct kv_engine {
     size_t size;
     size_t room;
     int no_memory;
-    int resp3;                   /* the running command's client wants RESP3 */
+    int resp3;                /* the running command's client wants RESP3 */
+    struct snic_link *absent; /* KV_WATCH_LISTS lists of watched keys that were absent */
+    uint64_t absent_count;
     struct kv_client *exclusive; /* its EXEC is under way: all others wait */
     struct kv_settings settings;
     uint64_t reading; /* KV_READING_MAX */
@@ -242,6 +250,10 @@ int kv_transaction_inherit(struct kv_command *c);
 /** Forget MULTI, the queue and what is watched. */
 void kv_transaction_forget(struct kv_client *c);
 void kv_transaction_free(struct kv_client *c);
+/** An absent key was set: an EXEC of those that watch it fails, also if it is deleted again. */
+void kv_watch_created(void *ctx, uint32_t database, const void *key, uint32_t key_size);
+/** After SWAPDB: the same for the absent keys that exist in the database now. */
+void kv_watch_swapped(struct kv_engine *e, uint32_t database);
 
 /* ---- commands.c ---- */
 

@@ -278,6 +278,8 @@ int kv_store_set(struct kv_store *s, uint32_t database, const void *key, uint32_
             if (e == NULL) /* the record says a value that nobody was promised */
                 return SNIC_ENOMEM;
             e->hash_high = high;
+            if (s->opts.created != NULL)
+                s->opts.created(s->opts.ctx, database, key, key_size);
         }
         e->address = address;
         kv_log_live(s, address, kv_record_bytes(key_size, value_size));

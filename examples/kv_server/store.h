@@ -68,6 +68,8 @@ struct kv_store_opts {
     int (*cache)(void *ctx, const unsigned char key_hash[16], const struct kv_item *item,
                  uint64_t version);
     int cache_memory; /**< the DPU reads what is in memory, too, from the device            */
+    /** A key that was absent is there now. May be NULL. */
+    void (*created)(void *ctx, uint32_t database, const void *key, uint32_t key_size);
     /** `durable` moved (sync always): held replies may go. */
     void (*durable)(void *ctx, uint64_t address);
     /** There is room again after SNIC_EAGAIN of a write. */

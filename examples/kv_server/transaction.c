@@ -14,10 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct kv_transaction *transaction_get(struct kv_client *c)
+static struct kv_transaction *transaction_get(struct kv_engine *e, struct kv_client *c)
 {
-    if (c->tx == NULL)
+    if (c->tx == NULL) {
         c->tx = calloc(1, sizeof(*c->tx));
+        if (c->tx != NULL)
+            c->tx->engine = e;
+    }
     return c->tx;
 }
 
@@ -42,12 +45,60 @@ static void transaction_forget_queue(struct kv_transaction *t)
     t->flags = 0;
 }
 
+/* ---- Watched keys that were absent ---- */
+
+static struct snic_link *watch_list(struct kv_engine *e, uint32_t database, const void *key,
+                                    uint32_t key_size)
+{
+    unsigned char hash[16];
+
+    kv_key_hash(hash, e->opts.hash_seed, database, key, key_size);
+    return &e->absent[snic_get_le64(hash) & (KV_WATCH_LISTS - 1)];
+}
+
+static void watch_unlink(struct kv_engine *e, struct kv_watch *w)
+{
+    if (w->version != 0)
+        return;
+    snic_link_remove(&w->link);
+    e->absent_count--;
+}
+
+void kv_watch_created(void *ctx, uint32_t database, const void *key, uint32_t key_size)
+{
+    struct kv_engine *e = ctx;
+    struct snic_link *list;
+
+    if (e->absent_count == 0)
+        return;
+    list = watch_list(e, database, key, key_size);
+    for (struct snic_link *l = list->next; l != list; l = l->next) {
+        struct kv_watch *w = SNIC_CONTAINER(l, struct kv_watch, link);
+
+        if (w->database == database && w->size == key_size && memcmp(w->key, key, key_size) == 0)
+            w->created = 1;
+    }
+}
+
+void kv_watch_swapped(struct kv_engine *e, uint32_t database)
+{
+    for (uint32_t i = 0; e->absent_count > 0 && i < KV_WATCH_LISTS; i++)
+        for (struct snic_link *l = e->absent[i].next; l != &e->absent[i]; l = l->next) {
+            struct kv_watch *w = SNIC_CONTAINER(l, struct kv_watch, link);
+
+            if (w->database == database &&
+                kv_store_find(e->store, database, w->key, w->size) != NULL)
+                w->created = 1;
+        }
+}
+
 static void transaction_forget_watched(struct kv_transaction *t)
 {
     while (t->watched != NULL) {
         struct kv_watch *w = t->watched;
 
         t->watched = w->next;
+        watch_unlink(t->engine, w);
         free(w);
     }
     t->watch_lost = 0;
@@ -83,7 +134,7 @@ int kv_transaction_inherit(struct kv_command *c)
 
     if ((client->user & (KV_WORD_MULTI | KV_WORD_WATCH)) == 0)
         return 0;
-    t = transaction_get(client);
+    t = transaction_get(c->engine, client);
     if (t == NULL) {
         kv_put_store_error(c->engine, SNIC_ENOMEM);
         return -1;
@@ -108,7 +159,7 @@ int kv_transaction_inherit(struct kv_command *c)
 
 enum kv_outcome kv_cmd_multi(struct kv_command *c)
 {
-    struct kv_transaction *t = transaction_get(c->client);
+    struct kv_transaction *t = transaction_get(c->engine, c->client);
 
     if (t == NULL) {
         kv_put_store_error(c->engine, SNIC_ENOMEM);
@@ -171,7 +222,7 @@ static int transaction_watches(const struct kv_transaction *t, uint32_t database
 
 enum kv_outcome kv_cmd_watch(struct kv_command *c)
 {
-    struct kv_transaction *t = transaction_get(c->client);
+    struct kv_transaction *t = transaction_get(c->engine, c->client);
 
     if (t == NULL) {
         kv_put_store_error(c->engine, SNIC_ENOMEM);
@@ -198,7 +249,12 @@ enum kv_outcome kv_cmd_watch(struct kv_command *c)
         w->version = e != NULL ? e->version : 0;
         w->database = c->database;
         w->size = key->size;
+        w->created = 0;
         memcpy(w->key, key->data, key->size);
+        if (w->version == 0) {
+            snic_link_append(watch_list(c->engine, w->database, w->key, w->size), &w->link);
+            c->engine->absent_count++;
+        }
         w->next = t->watched;
         t->watched = w;
     }
@@ -229,7 +285,7 @@ static int transaction_touched(struct kv_command *c)
         struct resp_arg key = {w->key, w->size};
         const struct kv_entry *e = kv_command_lookup(c, w->database, &key, 0);
 
-        if ((e != NULL ? e->version : 0) != w->version)
+        if (w->created || (e != NULL ? e->version : 0) != w->version)
             return 1;
     }
     return t->watch_lost;
