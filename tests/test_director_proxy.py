@@ -241,9 +241,55 @@ def several(folder):
             p.wait()
 
 
+def full():
+    """As many clients as --conns, one more, ten times as many: those beyond hear why or
+    are reset, are counted, and one line a second at most says so; a free place is used again."""
+    port, page = free_port(), free_port()
+    proxy = subprocess.Popen([sys.argv[1], "--listen", "127.0.0.1:%d" % port, "--conns", "4",
+                              "--server", "127.0.0.1:%d" % free_port(), "--metrics",
+                              "127.0.0.1:%d" % page], stderr=subprocess.PIPE, text=True)
+    try:
+        wait_port(page)
+        ours = []
+        for _ in range(4):
+            ours.append(Conn(port))
+            assert ours[-1].cmd("PING") == b"+PONG"
+        more = Conn(port)
+        assert more.reply() == b"-ERR max number of clients reached" and more.file.read() == b""
+        for _ in range(36):
+            try:
+                c = Conn(port)
+                assert c.file.read() in (b"", b"-ERR max number of clients reached\r\n")
+            except ConnectionError:
+                pass
+        assert [c.cmd("PING") for c in ours] == [b"+PONG"] * 4
+        m = metrics(page)
+        assert m["director_proxy_connections_refused"] == 37, m
+        assert m["director_proxy_connections"] == 4, m
+        ours.pop().sock.shutdown(socket.SHUT_RDWR)
+        while metrics(page)["director_proxy_connections"] > 3:
+            time.sleep(0.01)
+        assert Conn(port).cmd("PING") == b"+PONG"
+        proxy.send_signal(signal.SIGTERM)
+        log = proxy.stderr.read()
+        assert "clients were refused: 4 are connected (--conns)" in log, log
+        assert log.count("clients were refused") < 37, log
+        assert proxy.wait(60) == 0
+        proxy.stderr.close()
+        for n in "0", "33":
+            r = subprocess.run([sys.argv[1], "--directors", n], stderr=subprocess.PIPE, text=True,
+                               timeout=60, check=False)
+            assert r.returncode != 0 and "--directors" in r.stderr, r
+    finally:
+        if proxy.poll() is None:
+            proxy.kill()
+        proxy.wait()
+
+
 def main():
     unreachable()
     dying()
+    full()
     if shutil.which("redis-server") is None:
         print("skip: no redis-server")
         return 77

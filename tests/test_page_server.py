@@ -16,6 +16,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 
@@ -26,7 +27,7 @@ NIGHTLY = os.environ.get("SNIC_NIGHTLY", "") not in ("", "0")
 PAGES = 300
 REQUEST, REPLY = 56, 48
 STAT, GET, LOG, READ = 1, 2, 3, 4
-OK, BAD, RANGE, AHEAD, GAP = 0, 1, 2, 3, 4
+OK, BAD, RANGE, AHEAD, GAP, BUSY = 0, 1, 2, 3, 4, 5
 
 
 def crc32c(data):
@@ -313,6 +314,97 @@ def test_page_server_garbage_sent_others_go_on(make, rng):
                 pass
     n.load("mixed", "--requests", "1000", "--check")
     n.stop()
+
+
+# More clients than --conns are taken, or vanish without a counter and a line in the log.
+def test_page_server_more_clients_than_conns_refused_counted(make):
+    page = free_port()
+    n = make("--conns", "4", "--metrics", "127.0.0.1:%d" % page).start()
+
+    def refused():
+        with socket.create_connection(("127.0.0.1", page), timeout=WAIT) as s:
+            s.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            text = s.makefile("rb").read().decode()
+        return int(re.search(r"^\w+_connections_refused (\d+)$", text, re.M).group(1))
+
+    def ask(c):
+        try:
+            return c.ask(STAT)[1]
+        except (OSError, Closed):
+            return None
+
+    def ask_once():
+        try:
+            with Client(n.port) as c:
+                return ask(c)
+        except OSError:
+            return None
+
+    end = time.monotonic() + WAIT
+    ours = []
+    while len(ours) < 4:  # the place of the client that waited for the start gets free
+        try:
+            c = Client(n.port)
+        except OSError:
+            continue
+        if ask(c) == OK:
+            ours.append(c)
+        assert time.monotonic() < end, n.log()
+    before = refused()
+    for _ in range(36):
+        assert ask_once() in (None, BUSY)
+    assert refused() - before == 36
+    assert [ask(c) for c in ours] == [OK] * 4
+    ours.pop().__exit__(None, None, None)
+    while ask_once() != OK:
+        assert time.monotonic() < end, n.log()
+    for c in ours:
+        c.__exit__(None, None, None)
+    while "clients were refused: 4 are connected (--conns)" not in n.log():
+        assert time.monotonic() < end, n.log()
+        time.sleep(0.05)
+    n.stop()
+
+
+# More requests under way than a connection may have, or a longer one: lost, or held in memory.
+def test_page_server_requests_beyond_pending_and_length(make):
+    n = make().start()
+    for count in 1023, 1024, 1025, 10240:
+        with Client(n.port) as c:
+            q = b"".join(request(GET, page=i % PAGES, number=i) for i in range(count))
+            sender = threading.Thread(target=c.sock.sendall, args=(q,))
+            sender.start()
+            got = [c.reply() for _ in range(count)]
+            sender.join(WAIT)
+            assert sorted(r[0] for r in got) == list(range(count)), count
+            assert {r[1] for r in got} == {OK}, count
+    with Client(n.port) as beside:
+        for length, want in [(65535, RANGE), (65536, RANGE), (65537, None), (655360, None)]:
+            with Client(n.port) as c:
+                q = request(LOG, page=1, lsn=5, data=b"x" * length)
+                try:
+                    c.sock.sendall(q)
+                    assert c.reply()[1] == (want or BAD), length
+                    if want is None:
+                        assert not c.sock.recv(1), length
+                except (ConnectionError, Closed):
+                    assert want is None, length
+            assert beside.ask(STAT)[1] == OK, length
+    n.stop()
+
+
+# An option beyond its range is taken, or refused without its name.
+def test_page_server_options_beyond_their_range_refused(make):
+    n = make()
+    for option, values in [("--conns", "0 60001 600000"), ("--buffers", "3 32769 65537 655360"),
+                           ("--page-bytes", "256 128K 640K 3000"), ("--log", "512K 2T"),
+                           ("--pages", "0 4294967297"), ("--size", "1M"), ("--stats", "86401")]:
+        for value in values.split():
+            r = subprocess.run([n.server, "--monolith", "--dir", os.path.join(n.directory, "d"),
+                                option, value], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               timeout=WAIT, env=n.environment())
+            out = r.stdout.decode(errors="replace")
+            assert r.returncode != 0 and option in out, (option, value, r.returncode, out)
 
 
 # The remote file gives other bytes than were written.

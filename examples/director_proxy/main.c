@@ -47,6 +47,7 @@ static size_t proxy_metrics(void *ctx, struct ex_metric *out)
         [PROXY_ANSWERED] = "answered",
         [PROXY_TO_SERVER] = "to_server",
         [PROXY_PASSED] = "passed_through",
+        [PROXY_REFUSED] = "connections_refused",
         [PROXY_SERVER_GONE] = "server_gone",
         [PROXY_SERVER_ENDED] = "server_ended",
         [PROXY_PROTOCOL_ERRORS] = "protocol_errors",

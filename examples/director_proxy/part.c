@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 
+#define PROXY_REPORT_NS 1000000000u /* between lines about clients */
+
 static void proxy_drained(void *ctx)
 {
     ((struct proxy_part *)ctx)->done = 1;
@@ -24,6 +26,18 @@ void proxy_part_stop(struct proxy_part *p)
     snic_loop_post(p->loop, &p->stop);
 }
 
+/* Clients beyond --conns: a line at most once a second. */
+static void proxy_report(struct proxy_part *p, uint64_t refused, uint64_t conns)
+{
+    uint64_t now = snic_loop_now(p->loop);
+    if (refused == p->refused || (p->refused > 0 && now - p->refused_ns < PROXY_REPORT_NS))
+        return;
+    ex_log(EX_WARNING, "%llu clients were refused: %llu are connected (--conns)",
+           (unsigned long long)(refused - p->refused), (unsigned long long)conns);
+    p->refused = refused;
+    p->refused_ns = now;
+}
+
 /* Once per iteration: publish, and notice when the server fails clients. */
 static int proxy_look(struct snic_loop_poller *poller, int sleeping)
 {
@@ -38,6 +52,7 @@ static int proxy_look(struct snic_loop_poller *poller, int sleeping)
         [PROXY_ANSWERED] = s.answered,
         [PROXY_TO_SERVER] = s.to_host,
         [PROXY_PASSED] = s.passed_through,
+        [PROXY_REFUSED] = s.refused,
         [PROXY_SERVER_GONE] = s.host_gone,
         [PROXY_SERVER_ENDED] = s.host_refused + s.host_ended,
         [PROXY_PROTOCOL_ERRORS] = s.protocol_errors,
@@ -47,6 +62,7 @@ static int proxy_look(struct snic_loop_poller *poller, int sleeping)
     };
     for (int i = 0; i < PROXY_COUNTS; i++)
         atomic_store_explicit(&p->counts[i], now[i], memory_order_relaxed);
+    proxy_report(p, s.refused, s.conns);
     if (p->failures != now[PROXY_SERVER_ENDED]) {
         p->failures = now[PROXY_SERVER_ENDED];
         proxy_server_missed(p);

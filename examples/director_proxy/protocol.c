@@ -95,6 +95,13 @@ static uint32_t proxy_host_gone(void *ctx, const unsigned char *msg, uint32_t si
     return proxy_put(out, max, text, sizeof(text) - 1);
 }
 
+static uint32_t proxy_full(void *ctx, char *out, uint32_t max)
+{
+    static const char text[] = "-ERR max number of clients reached\r\n";
+    (void)ctx;
+    return proxy_put(out, max, text, sizeof(text) - 1);
+}
+
 /* ---- Replies ---- */
 
 /*
@@ -188,6 +195,7 @@ void proxy_user(struct proxy_part *p, struct snic_director_user *out)
                                        .predicate = proxy_predicate,
                                        .protocol_error = proxy_protocol_error,
                                        .host_gone = proxy_host_gone,
+                                       .full = proxy_full,
                                        .frame_reply = p->proxy->pass ? NULL : proxy_frame_reply,
                                        .ctx = p};
 }

@@ -22,6 +22,7 @@ enum proxy_count {
     PROXY_ANSWERED,
     PROXY_TO_SERVER,
     PROXY_PASSED,
+    PROXY_REFUSED,
     PROXY_SERVER_GONE,
     PROXY_SERVER_ENDED,
     PROXY_PROTOCOL_ERRORS,
@@ -42,7 +43,9 @@ struct proxy_part {
     struct snic_loop_poller poller;
     struct snic_loop_msg stop;
     struct snic_loop_msg missed;
-    uint64_t failures; /* connections to the server that failed or that it ended, as last seen */
+    uint64_t failures;   /* connections to the server that failed or that it ended, as last seen */
+    uint64_t refused;    /* clients beyond --conns, as last reported */
+    uint64_t refused_ns; /* when                                    */
     uint32_t number;
     int done;
     pthread_t thread;

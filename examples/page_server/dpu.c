@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #define DPU_TICK_NS 100000000u
+#define DPU_REPORT_NS 1000000000u /* between lines about clients */
 
 struct ps_dpu {
     const struct ps_config *config;
@@ -33,6 +34,8 @@ struct ps_dpu {
     struct snic_files_server *server;
     void *hub_memory;
     void *server_memory;
+    uint64_t refused;    /* clients beyond --conns, as last reported */
+    uint64_t refused_ns; /* when                                    */
     int dead;
     int cut;
     int draining;
@@ -60,6 +63,7 @@ static size_t dpu_metrics(void *ctx, struct ex_metric *out)
         {"offload_to_host", ds.offload_to_host, 1},
         {"host_gone", ds.host_gone, 1},
         {"connections", ds.conns, 0},
+        {"connections_refused", ds.refused, 1},
         {"protocol_errors", ds.protocol_errors, 1},
         {"invalidations", ds.invalidations, 1},
         {"cache_items", os.items, 0},
@@ -112,12 +116,26 @@ static void dpu_look(struct ps_dpu *d)
     d->cut = 1;
 }
 
+static void dpu_report(struct ps_dpu *d, uint64_t now)
+{
+    struct snic_director_stats s;
+
+    snic_director_get_stats(d->director, &s);
+    if (s.refused == d->refused || now - d->refused_ns < DPU_REPORT_NS)
+        return;
+    ex_log(EX_WARNING, "%" PRIu64 " clients were refused: %" PRIu64 " are connected (--conns)",
+           s.refused - d->refused, s.conns);
+    d->refused = s.refused;
+    d->refused_ns = now;
+}
+
 static void dpu_tick(struct snic_timer *t, uint64_t now)
 {
     struct ps_dpu *d = SNIC_CONTAINER(t, struct ps_dpu, timer);
 
     dpu_stat(d);
     dpu_look(d);
+    dpu_report(d, now);
     snic_loop_arm(d->loop, t, now + DPU_TICK_NS);
 }
 

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define FRONT_REPORT_NS 1000000000u /* between lines about clients */
+
 struct front_bytes {
     unsigned char *data;
     size_t size;
@@ -42,6 +44,9 @@ struct front {
     struct front_conn *conns;
     uint64_t generation;
     uint32_t open;
+    uint64_t refused;     /* beyond conns_max */
+    uint64_t reported;    /* of them */
+    uint64_t reported_ns; /* when */
     struct snic_link dirty;
     struct snic_loop_msg flush;
     int flush_queued;
@@ -241,6 +246,25 @@ static void front_closed(void *ctx, struct snic_net_conn *net, int reason)
         f->done(f->ctx);
 }
 
+/* Counted, and reported at most once a second. */
+static void front_refused_one(struct front *f)
+{
+    uint64_t now = snic_loop_now(f->o.net->loop);
+
+    f->refused++;
+    if (f->reported > 0 && now - f->reported_ns < FRONT_REPORT_NS)
+        return;
+    ex_log(EX_WARNING, "%llu clients were refused: %u are connected (--conns)",
+           (unsigned long long)(f->refused - f->reported), f->open);
+    f->reported = f->refused;
+    f->reported_ns = now;
+}
+
+uint64_t front_refused(const struct front *f)
+{
+    return f->refused;
+}
+
 static void front_accept(void *ctx, struct snic_net_conn *net, const struct snic_net_addr *peer)
 {
     static const struct snic_net_stream_events events = {
@@ -252,6 +276,7 @@ static void front_accept(void *ctx, struct snic_net_conn *net, const struct snic
     while (i < f->o.conns_max && f->conns[i].net != NULL)
         i++;
     if (i == f->o.conns_max) {
+        front_refused_one(f);
         snic_net_abort(net);
         return;
     }

@@ -23,6 +23,8 @@ struct front_opts {
 int front_open(struct front **out, const struct front_opts *o, struct snic_net_addr *bound);
 /** The engine that gets the messages; before the loop runs. */
 void front_engine(struct front *f, struct engine *e);
+/** Connections refused because conns_max were open. */
+uint64_t front_refused(const struct front *f);
 /** As engine_events.reply. @return 0 */
 int front_reply(struct front *f, uint64_t conn, uint64_t seq, const struct snic_iov *iov,
                 uint32_t count);

@@ -12,7 +12,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define PS_FILES_OWN 64 /* descriptors beside those of clients */
+#define PS_PLAIN_BUFFERS 32768u /* the depth of a plain file */
+#define PS_FILES_OWN 64         /* descriptors beside those of clients */
 
 static const char summary[] =
     "page_server: the storage of a database's pages (DDS section 9.1). Updates arrive as log\n"
@@ -85,6 +86,8 @@ static void ps_options(struct ps_config *c, int argc, char **argv)
         ex_die("--page-bytes: must be a power of two");
     if (c->plain && c->role != PS_SUPERVISOR)
         ex_die("--monolith and --role exclude each other");
+    if (c->plain && c->buffers > PS_PLAIN_BUFFERS)
+        ex_die("--buffers: at most %u with --monolith", PS_PLAIN_BUFFERS);
     if (c->plain)
         c->role = PS_PLAIN;
 }

@@ -54,6 +54,13 @@ static uint32_t ps_host_gone(void *ctx, const unsigned char *msg, uint32_t size,
                           size < WIRE_REQUEST ? WIRE_LOST : WIRE_GONE);
 }
 
+/* The reply names no request: none was read. */
+static uint32_t ps_full(void *ctx, char *out, uint32_t max)
+{
+    (void)ctx;
+    return max < WIRE_REPLY ? 0 : ps_error_reply(out, 0, WIRE_BUSY);
+}
+
 /* ---- Predicate ---- */
 
 static void ps_answer_stat(const struct ps_offload *p, uint64_t id,
@@ -187,6 +194,7 @@ struct snic_director_user ps_director_user(struct ps_offload *p)
         .predicate = ps_predicate,
         .protocol_error = ps_protocol_error,
         .host_gone = ps_host_gone,
+        .full = ps_full,
         .ctx = p,
     };
 

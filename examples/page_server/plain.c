@@ -33,6 +33,7 @@ static size_t plain_metrics(void *ctx, struct ex_metric *out)
     struct ps_plain *p = ctx;
     size_t n = ps_engine_metrics(p->engine, out);
 
+    out[n++] = (struct ex_metric){"connections_refused", front_refused(p->front), 1};
     out[n++] = (struct ex_metric){"cpu_ns", ex_cpu_process_ns(), 1};
     return n;
 }
