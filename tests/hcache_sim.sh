@@ -62,7 +62,8 @@ eight=lru,lru,lru,lru,lru,lru,lru,lru
 "$sim" --iolog "$dir/v2" --peers $eight >"$dir/out"
 refused --iolog "$dir/v2" --peers $eight,lru
 grep -q -e "--peers" "$dir/err"
-refused --iolog "$dir/v2" --peers $eight,$eight,$eight,$eight,$eight,$eight,$eight,$eight,$eight,$eight
+twenty=$eight,$eight,lru,lru,lru,lru
+refused --iolog "$dir/v2" --peers $twenty,$twenty,$twenty,$twenty # 80, longer than its list
 refused --page 1
 refused --refs
 refused --wrong 1
