@@ -30,6 +30,7 @@ struct nb {
 
     uint64_t start_ns;
     uint64_t end_ns;
+    uint64_t closing_ns; /* no new requests since, 0: not yet */
     uint64_t issued;
     uint64_t answered;
     uint64_t lost;   /* with their connections */

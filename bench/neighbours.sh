@@ -11,11 +11,23 @@
 #   paused    asks for large replies and reads none
 #   hostile   as many connections as the server takes: a third flood it, a third send what breaks
 #             the protocol, a third are idle; those that are closed come again
-#   full      writes more and more, and goes on when no space is left
+#   full      has filled the disk, and goes on writing
 #
 # PROGRAM, without one all; limits are the default ones, but for that of connections, 64:
 #
 #   kv_server        beside redis-server; neither syncs
+#   director_proxy   in front of a redis-server, beside one without it
+#   solar_volume     4 KiB at random: a server with two disks, one client and its NBD socket for the
+#                    victims, one for the neighbour, which while it is paused is stopped, too, and
+#                    while it is hostile sends the server noise; beside nbdkit memory behind two nbdkit
+#                    nbd. full: a store without room beside the two disks, of which the
+#                    neighbour writes all of its own again and again (no peer)
+#   kvfs_mount       as root; on LMDB, two processes, a cache that writes back, on ext4 on a loop
+#                    device, beside such an ext4; 4 KiB at random past the page cache, each client a
+#                    file. slow: large reads, then waits; paused: stopped amid them; hostile: 12
+#                    threads that write 1 MiB at a time, make and remove names, and sync. The load
+#                    is not fio's, whose latency does not count from the time a request is due
+#   page_server      pages as they are on the device; no peer
 #
 #   row neighbours PROGRAM:NEIGHBOUR ours|PEER 4 X us      99th percentile of the victims' latency
 #   row neighbours PROGRAM:NEIGHBOUR_p50 WHO 4 X us
@@ -32,21 +44,21 @@
 # their own CPU time is not what is measured. SNIC_BENCH_PEERS=no leaves out the peers.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-usage() { sed -n '3,35s/^# \{0,1\}//p' "$0"; exit "$1"; }
+usage() { sed -n '3,48s/^# \{0,1\}//p' "$0"; exit "$1"; }
 seconds=2 requests=100000 repeats= programs=
 while [ $# -gt 0 ]; do
     case $1 in
     --seconds) seconds=${2:?--seconds N}; shift ;;
     --requests) requests=${2:?--requests N}; shift ;;
     --repeats) repeats=${2:?--repeats N}; shift ;;
-    kv_server) programs="$programs $1" ;;
+    kv_server | director_proxy | solar_volume | kvfs_mount | page_server) programs="$programs $1" ;;
     --help | -h) usage 0 ;;
     *) usage 2 >&2 ;;
     esac
     shift
 done
 case $seconds$requests$repeats in *[!0-9]*) echo "options take numbers" >&2; exit 2 ;; esac
-programs=${programs:-kv_server}
+programs=${programs:-kv_server director_proxy solar_volume kvfs_mount page_server}
 peers=${SNIC_BENCH_PEERS:-yes}
 bin=${SNIC_BENCH_BUILD:-build/bench}/bin
 [ -x "$bin/neighbours" ] || { echo "neighbours.sh: no $bin/neighbours" >&2; exit 1; }
@@ -56,9 +68,23 @@ bin=$(cd "$bin" && pwd)
 module=neighbours connections=64
 . bench/common.sh
 rounds=${repeats:-$rounds}
-besides= victim=
+besides= victim= stopped= loops= memory=
+# Mounts and loop devices of kvfs_mount, too.
+unmount() {
+    [ ! -d "$work/mnt.ours" ] || fusermount3 -u -z "$work/mnt.ours" 2>/dev/null
+    for p in $running; do kill "$p" 2>/dev/null; done
+    for p in $running; do wait "$p" 2>/dev/null; done
+    running=
+    for l in $loops; do
+        umount "$l" 2>/dev/null || umount -l "$l" 2>/dev/null
+    done
+    loops=
+}
 neighbours_finish() {
-    for p in $victim $besides; do kill -CONT "$p" 2>/dev/null; done
+    for p in $victim $besides $stopped; do kill -CONT "$p" 2>/dev/null; done
+    for p in $victim $besides; do kill "$p" 2>/dev/null; done
+    [ -z "$loops" ] || unmount
+    [ -z "$memory" ] || [ "$memory" = "$work" ] || rm -rf "$memory"
     running="$victim $besides $running"
     finish
 }
@@ -67,7 +93,7 @@ trap neighbours_finish EXIT
 field() { sed -n "s/^$2=//p" "$1"; }
 # beside OPTION...: one more process of the neighbour
 beside() {
-    nice -n 19 "$bin/neighbours" --seconds "$bound" --seed "$round" "$@" >"$work/beside" 2>&1 &
+    nice -n 19 "$bin/neighbours" --seconds "$lasts" --seed "$round" "$@" >"$work/beside" 2>&1 &
     besides="$besides $!"
 }
 # alone WHO OPTION...: the closed loop; sets rate_WHO
@@ -82,20 +108,32 @@ alone() {
 }
 # cell NEIGHBOUR WHO: neighbour_PROGRAM NEIGHBOUR WHO starts it, beside victims with $load_WHO
 cell() {
-    eval "rate=\$rate_$2 load=\$load_$2"
-    bound=$((3 * requests / rate + 30))
-    # They are connected before the neighbour comes, and begin when it has been there for a second.
+    eval "rate=\$rate_$2 load=\${load_$2_$1:-\$load_$2}"
+    bound=$((3 * requests / rate + 30)) lasts=$((3 * requests / rate + 180))
+    # They are connected before the neighbour comes, and begin when it has been there for a second;
+    # a disk is full before they come.
+    if [ "$1" = full ]; then
+        "neighbour_$program" "$1" "$2"
+        [ "$program" != kvfs_mount ] || until_full "$2"
+    fi
     # shellcheck disable=SC2086
     "$bin/neighbours" --as open --rate "$rate" --requests "$requests" --seconds $bound \
         --delay 1500 --seed "$round" $load >"$work/victim" 2>&1 &
     victim=$!
     sleep 0.5
-    "neighbour_$program" "$1" "$2"
-    wait $victim || die "$program: the victims of $2 failed: $(cat "$work/victim")"
+    [ "$1" = full ] || "neighbour_$program" "$1" "$2"
+    wait $victim ||
+        die "$program: the victims of $2 failed beside $1: $(cat "$work/victim" "$work"/log.*)"
     victim=
+    for p in $stopped; do kill -CONT "$p"; done
+    stopped=
     for p in $besides; do kill "$p" 2>/dev/null; done
     for p in $besides; do wait "$p"; done
     besides=
+    # It has met the end of the disk.
+    [ "$program $1" != "kvfs_mount full" ] || [ "$(field "$work/beside" errors)" -gt 0 ] ||
+        die "$program: the disk of $2 did not fill: $(cat "$work/beside")"
+    [ "$program" != kvfs_mount ] || rm -f "$folder"/f* "$folder"/h*
     sleep 0.5
     keep "$program:$1" "$2" "$(field "$work/victim" p99_us)"
     keep "$program:$1_p50" "$2" "$(field "$work/victim" p50_us)"
@@ -140,7 +178,11 @@ repeat() {
     while [ $((round += 1)) -le "$rounds" ]; do
         calibrate
         for c in $cells; do
-            for w in "$@"; do cell "$c" "$w"; done
+            for w in "$@"; do
+                [ "$c $w" != "full nbdkit" ] || continue
+                [ "$w" != nbdkit ] || nbdkit_again
+                cell "$c" "$w"
+            done
         done
     done
 }
@@ -191,6 +233,230 @@ run_kv_server() {
     rows ours $peer
 }
 neighbour_kv_server() { resp "$@"; }
+
+run_director_proxy() {
+    peer=
+    begin behind redis-server --port $port --save '' --appendonly no --dir "$work"
+    answers behind
+    begin ours "$bin/director_proxy" --listen 127.0.0.1:$port \
+        --server 127.0.0.1:"$(port_of behind)" --conns $connections --log-level error
+    resp_ready ours
+    if [ "$peers" = yes ]; then
+        peer=redis
+        begin redis redis-server --port $port --save '' --appendonly no --dir "$work" \
+            --maxclients $connections
+        resp_ready redis
+    fi
+    repeat "good slow paused hostile" ours $peer
+    rows ours $peer
+}
+neighbour_director_proxy() { resp "$@"; }
+
+# ---- Virtual disks ----
+
+# ready LOG: what it says it is ready at
+ready() {
+    i=0
+    until at=$(sed -n 's/^ready \([^ ]*\).*/\1/p' "$1" 2>/dev/null) && [ -n "$at" ]; do
+        [ $((i += 1)) -le 300 ] || die "it is not ready: $(cat "$1")"
+        sleep 0.1
+    done
+}
+nbd_blocks=16384
+there() { # there SOCKET
+    i=0
+    until [ -S "$1" ]; do
+        [ $((i += 1)) -le 300 ] || die "no $1"
+        sleep 0.1
+    done
+}
+# nbd_ready WHO SOCKET: writes the victims' disk
+nbd_ready() {
+    there "$2"
+    "$bin/neighbours" --protocol nbd --address "$2" --as fill --clients 1 --keys $nbd_blocks \
+        --bytes 4096 >"$work/fill" 2>&1 || die "$1: $(cat "$work/fill")"
+    [ "$(field "$work/fill" errors)" = 0 ] || die "cannot fill $1: $(cat "$work/fill")"
+}
+nbd_load="--keys $nbd_blocks --bytes 4096 --writes 10"
+# disks NAME STORE_SIZE SIZE: a server NAME, with a disk for victims and one of SIZE, each a client
+disks() {
+    begin "$1" "$bin/solar_volume" server --listen 127.0.0.1:0 --store "$memory/$1" \
+        --store-size "$2" --disk 1:64M --disk "2:$3" --log error
+    ready "$work/log.$1"
+    eval "at_$1=$at"
+    server=$at
+    begin "$1_victim" "$bin/solar_volume" client --server "$server" --disk 1 --size 64M --epoch 1 \
+        --socket "$work/$1.victim" --log error
+    ready "$work/log.$1_victim"
+    begin "$1_beside" "$bin/solar_volume" client --server "$server" --disk 2 --size "$3" --epoch 1 \
+        --socket "$work/$1.beside" --log error
+    ready "$work/log.$1_beside"
+    nbd_ready "$1" "$work/$1.victim"
+}
+nbdkit_at() { # nbdkit_at victim|beside
+    begin "nbdkit_$1" nbdkit -f -U "$work/nbdkit.$1" nbd hostname=127.0.0.1 \
+        "port=$(port_of memory)" retry=10
+    there "$work/nbdkit.$1"
+}
+# Some versions fail an assertion when a client closes a connection on which replies are due.
+nbdkit_again() {
+    for part in victim beside; do
+        eval "p=\$pid_nbdkit_$part"
+        # shellcheck disable=SC2154
+        kill -0 "$p" 2>/dev/null && continue
+        why=$(tail -n 1 "$work/log.nbdkit_$part")
+        echo "neighbours: nbdkit ended and is started again: $why" >&2
+        running=$(echo " $running " | sed "s/ $p / /")
+        rm -f "$work/nbdkit.$part"
+        nbdkit_at $part
+    done
+}
+run_solar_volume() {
+    peer=
+    memory=$(mktemp -d "/dev/shm/neighbours.XXXXXX" 2>/dev/null) || memory=$work
+    disks ours 1G 64M
+    disks full 320M 206M
+    load_ours="--protocol nbd --address $work/ours.victim $nbd_load"
+    load_ours_full="--protocol nbd --address $work/full.victim $nbd_load"
+    alone ours $load_ours
+    if [ "$peers" = yes ] && command -v nbdkit >/dev/null; then
+        peer=nbdkit
+        begin memory nbdkit -f -p "$port" -i 127.0.0.1 memory 64M
+        for c in victim beside; do nbdkit_at $c; done
+        nbd_ready nbdkit "$work/nbdkit.victim"
+        load_nbdkit="--protocol nbd --address $work/nbdkit.victim $nbd_load"
+        alone nbdkit $load_nbdkit
+    fi
+    repeat "good slow paused hostile full" ours $peer
+    rows ours $peer
+    end_all
+    [ "$memory" = "$work" ] || rm -rf "$memory"
+    memory=
+}
+neighbour_solar_volume() {
+    at="--protocol nbd --address $work/$2.beside"
+    case $1 in
+    good) beside --as open --rate "$rate" --requests 2000000000 $at $nbd_load ;;
+    slow) beside --as slow $at --keys 32 --bytes 1048576 --depth 32 ;;
+    paused)
+        beside --as paused $at --keys 32 --bytes 1048576 --depth 32
+        sleep 0.5
+        stopped=$(pid_of "$2_beside")
+        kill -STOP "$stopped" || die "$2_beside is gone: $(cat "$work/log.$2_beside")"
+        ;;
+    hostile)
+        beside --as hostile $at --clients $connections --depth 64 $nbd_load --writes 50
+        [ "$2" != ours ] || beside --protocol udp --as hostile --address "$at_ours"
+        ;;
+    full)
+        beside --as full --protocol nbd --address "$work/full.beside" --clients 1 --depth 4 \
+            --keys 206 --bytes 1048576 --writes 100
+        ;;
+    esac
+}
+
+# ---- File systems ----
+
+file_load="--keys 1024 --bytes 4096"
+# loop_at WHO: an ext4 at $work/loop.WHO
+loop_at() {
+    mkdir "$work/loop.$1" && truncate -s 384M "$work/image.$1" &&
+        mkfs.ext4 -q -F "$work/image.$1" && mount -o loop "$work/image.$1" "$work/loop.$1" ||
+        return 1
+    loops="$loops $work/loop.$1"
+}
+# files WHO FOLDER: fills it, and finds the saturation
+files() {
+    for f in v n b; do
+        case $f in b) keys=2048 ;; *) keys=1024 ;; esac
+        "$bin/neighbours" --protocol file --as fill --address "$2" --prefix $f --keys $keys \
+            --bytes 4096 >"$work/fill" 2>&1 || die "$1: $(cat "$work/fill" "$work/log.$1")"
+    done
+    eval "folder_$1=$2"
+    eval "load_$1=\"--protocol file --address $2 --prefix v $file_load --writes 10\""
+    eval "alone $1 \$load_$1"
+}
+run_kvfs_mount() {
+    peer=
+    [ -x "$bin/kvfs_mount" ] || { echo "skip neighbours kvfs_mount: it is not built"; return; }
+    [ "$(id -u)" = 0 ] && [ -c /dev/fuse ] && (: <>/dev/fuse) 2>/dev/null &&
+        loop_at ours 2>"$work/log" ||
+        { echo "skip neighbours kvfs_mount: it needs root, /dev/fuse and loop devices"; return; }
+    mkdir "$work/mnt.ours" "$work/loop.ours/store"
+    begin ours "$bin/kvfs_mount" -f --store "lmdb:$work/loop.ours/store" --mkfs --two-process \
+        --cache-mb 16 --cache-writeback "$work/mnt.ours"
+    i=0
+    until mountpoint -q "$work/mnt.ours"; do
+        kill -0 "$(pid_of ours)" 2>/dev/null && [ $((i += 1)) -le 300 ] ||
+            die "cannot mount: $(cat "$work/log.ours")"
+        sleep 0.1
+    done
+    files ours "$work/mnt.ours"
+    if [ "$peers" = yes ] && loop_at ext4; then
+        peer=ext4
+        : >"$work/log.ext4"
+        files ext4 "$work/loop.ext4"
+    fi
+    repeat "good slow paused hostile full" ours $peer
+    rows ours $peer
+    unmount
+    rm -rf "$work/image.ours" "$work/image.ext4"
+}
+# until_full WHO: its disk no longer fills
+until_full() {
+    left=
+    i=0
+    while [ $((i += 1)) -le 60 ]; do
+        now=$(df --output=avail "$work/loop.$1" | tail -n 1)
+        [ "$now" != "$left" ] || break
+        left=$now
+        sleep 2
+    done
+}
+neighbour_kvfs_mount() {
+    eval "folder=\$folder_$2"
+    at="--protocol file --address $folder"
+    case $1 in
+    good)
+        beside --as open --rate "$rate" --requests 2000000000 $at --prefix n $file_load --writes 10
+        ;;
+    slow) beside --as slow $at --prefix b ;;
+    paused)
+        beside --as paused $at --prefix b
+        sleep 0.5
+        stopped=${besides# }
+        kill -STOP "$stopped"
+        ;;
+    hostile) beside --as hostile $at --prefix h --clients 12 ;;
+    full) beside --as full $at --prefix f --clients 2 ;;
+    esac
+}
+
+# ---- Pages ----
+
+run_page_server() {
+    at="--protocol page --address 127.0.0.1:$port"
+    begin ours "$bin/page_server" --listen 127.0.0.1:$port --file "$work/pages" --pages 16384 \
+        --conns $connections --log-level error
+    i=0
+    until "$bin/neighbours" $at --as open --clients 1 --requests 1 --seconds 5 \
+        >"$work/probe" 2>&1 &&
+        [ "$(field "$work/probe" errors)" = 0 ]; do
+        [ $((i += 1)) -le 100 ] || die "page_server: $(cat "$work/probe" "$work/log.ours")"
+        sleep 0.1
+    done
+    load_ours="$at --keys 16384"
+    alone ours $load_ours
+    repeat "good slow paused hostile" ours
+    rows ours
+}
+neighbour_page_server() {
+    case $1 in
+    good) beside --as open --rate "$rate" --requests 2000000000 $load ;;
+    slow | paused) beside --as "$1" $load --depth 4096 ;; # 128 MiB of replies in all
+    hostile) beside --as hostile $load --clients $connections --depth 64 ;;
+    esac
+}
 
 for program in $programs; do
     "run_$program"

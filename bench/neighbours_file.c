@@ -117,8 +117,11 @@ static void flood(struct thread *t)
             (void)unlink(name);
             continue;
         }
-        if (pwrite(t->fd, t->buffer, BIG, (off_t)(at * BIG)) != (ssize_t)BIG)
+        t->answered++;
+        if (pwrite(t->fd, t->buffer, BIG, (off_t)(at * BIG)) != (ssize_t)BIG) {
+            t->errors++;
             sleep_until(nb_now() + SECOND / 1000); /* full: tries again */
+        }
         if (t->number % 3 == 2)
             (void)fdatasync(t->fd);
     }

@@ -106,7 +106,7 @@ static void issue(struct nb *n, struct client *c, uint64_t now)
         return;
     }
     while (c->kind != KIND_IDLE && c->out_size <= room && c->outstanding < n->depth) {
-        if (is_load(n) && n->issued >= n->requests)
+        if (is_load(n) && (n->issued >= n->requests || n->closing_ns != 0))
             return;
         if (n->role != NB_OPEN) {
             ask(n, c, now);
@@ -210,10 +210,13 @@ static void begin(struct nb *n, struct client *clients)
     for (uint64_t i = 0; i < n->clients; i++) {
         struct client *c = &clients[i];
 
-        c->kind = n->role == NB_SLOW     ? KIND_SLOW
-                  : n->role == NB_PAUSED ? KIND_PAUSED
-                  : is_load(n)           ? KIND_LOAD
-                                         : hostile[i % 3];
+        c->kind = hostile[i % 3];
+        if (n->role == NB_SLOW)
+            c->kind = KIND_SLOW;
+        else if (n->role == NB_PAUSED)
+            c->kind = KIND_PAUSED;
+        else if (n->role != NB_HOSTILE)
+            c->kind = KIND_LOAD;
         c->due = calloc(NB_WINDOW, sizeof(*c->due));
         c->out = malloc(out_room(n));
         c->in = malloc(IN_BYTES);
@@ -254,11 +257,18 @@ static uint64_t work(struct nb *n, struct client *clients, struct pollfd *polls,
     return now < n->start_ns ? snic_min_u64(now + SECOND / 10, n->start_ns) : next;
 }
 
-static int over(const struct nb *n, uint64_t now)
+/* A load asks no more when its time is over, but waits for the replies that are due. */
+static int over(struct nb *n, uint64_t now)
 {
-    if (nb_stopped() || now >= n->start_ns + n->seconds * SECOND)
+    int end = nb_stopped() || now >= n->start_ns + n->seconds * SECOND;
+
+    if (!is_load(n))
+        return end;
+    if ((end || n->issued >= n->requests) && n->answered + n->lost >= n->issued)
         return 1;
-    return is_load(n) && n->issued >= n->requests && n->answered + n->lost >= n->issued;
+    if (end && n->closing_ns == 0)
+        n->closing_ns = now;
+    return n->closing_ns != 0 && now >= n->closing_ns + 2 * SECOND;
 }
 
 void nb_run_streams(struct nb *n)
