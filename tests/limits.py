@@ -110,7 +110,7 @@ def test_exists(path, function):
     # Written out, or as FIRST_${t} in a loop over names of which LAST is one.
     looped = first and f"{first}_${{" in text and \
         re.search(rf"foreach\(\w+ [^)]*\b{re.escape(last)}\b", text)
-    if not looped and not re.search(rf"\b{re.escape(name)}\b", text):
+    if not looped and not re.search(rf"\b(?:test_)?{re.escape(name)}\b", text):
         return f"tests/{path} is in no list of tests"
     return None
 
