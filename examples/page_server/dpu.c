@@ -123,8 +123,8 @@ static void dpu_report(struct ps_dpu *d, uint64_t now)
     snic_director_get_stats(d->director, &s);
     if (s.refused == d->refused || now - d->refused_ns < DPU_REPORT_NS)
         return;
-    ex_log(EX_WARNING, "%" PRIu64 " clients were refused: %" PRIu64 " are connected (--conns)",
-           s.refused - d->refused, s.conns);
+    ex_log(EX_WARNING, "%" PRIu64 " clients were refused: at most %" PRIu64 " at once (--conns)",
+           s.refused - d->refused, d->config->conns_max);
     d->refused = s.refused;
     d->refused_ns = now;
 }

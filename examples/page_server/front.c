@@ -254,8 +254,8 @@ static void front_refused_one(struct front *f)
     f->refused++;
     if (f->reported > 0 && now - f->reported_ns < FRONT_REPORT_NS)
         return;
-    ex_log(EX_WARNING, "%llu clients were refused: %u are connected (--conns)",
-           (unsigned long long)(f->refused - f->reported), f->open);
+    ex_log(EX_WARNING, "%llu clients were refused: at most %u at once (--conns)",
+           (unsigned long long)(f->refused - f->reported), f->o.conns_max);
     f->reported = f->refused;
     f->reported_ns = now;
 }
