@@ -334,6 +334,18 @@ def main():
         quits = Conn(port)
         quits.sock.sendall(encode("SET", "q", "1") + encode("QUIT"))
         assert quits.reply() == b"+OK" and quits.reply() == b"+OK" and quits.file.read() == b""
+        # Nothing behind QUIT is run, nor what a browser posts; what came before is.
+        direct = Conn(servers[0])
+        for end, last in ((encode("QUIT"), b"+OK\r\n"), (b"POST / HTTP/1.1\r\n", b""),
+                          (b"Host: x\r\n", b""), (encode("MULTI") + encode("QUIT"), None)):
+            direct.cmd("DEL", "before", "evil")
+            behind = Conn(port)
+            behind.sock.sendall(encode("SET", "before", "1") + end + encode("SET", "evil", "1") * 9)
+            assert behind.reply() == b"+OK"
+            got = behind.file.read()
+            assert got == (b"+OK\r\n" * 2 if last is None else last), (end, got)
+            assert direct.cmd("GET", "before") == b"1"
+            assert direct.cmd("GET", "evil") is None, end
         half = Conn(port)
         half.sock.sendall(encode("GET", "q") * 100)
         half.sock.shutdown(socket.SHUT_WR)

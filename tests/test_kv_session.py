@@ -75,8 +75,9 @@ a WATCH nokey|b SET nokey 1|b FLUSHDB|a MULTI|a PING|a EXEC|a WATCH nokey|b SET 
 a MULTI|a PING|a EXEC|a WATCH nokey|b DEL nokey|a MULTI|a PING|a EXEC|b SELECT 1|b SET nokey 1
 b SELECT 0|a WATCH nokey|b SWAPDB 0 1|b DEL nokey|a MULTI|a PING|a EXEC|a WATCH nokey
 a SET nokey 1|a DEL nokey|a MULTI|a PING|a EXEC|a WATCH nokey|b MULTI|b INCR nokey|b DEL nokey
-b EXEC|a MULTI|a PING|a EXEC|a WATCH nokey|b SET p 1|b RENAME p nokey|b DEL nokey|a UNWATCH|a WATCH p
-a MULTI|a PING|a EXEC|a WATCH nokey|b SET nokey 1|b DEL nokey|a DISCARD|a WATCH q|a MULTI|a EXEC
+b EXEC|a MULTI|a PING|a EXEC|a WATCH nokey|b SET p 1|b RENAME p nokey|b DEL nokey|a UNWATCH
+a WATCH p|a MULTI|a PING|a EXEC|a WATCH nokey|b SET nokey 1|b DEL nokey|a DISCARD|a WATCH q
+a MULTI|a EXEC
 a WATCH nokey|b SET nokey 1|b DEL nokey|a UNWATCH|a MULTI|a PING|a EXEC
 a WATCH nokey|a MULTI|a WATCH x|a SET x 3|b EXPIRE nokey 1000|a EXEC|a GET x
 a MULTI|a SELECT 3|a SET z 1|a EXEC|a GET z|a SELECT 0|a GET z
@@ -272,6 +273,80 @@ def test_nothing_behind(node):
         assert c.cmd("EXISTS", "evil") == 0
 
 
+def test_replication(node, real):
+    """INFO replication and ROLE are those of a master without replicas."""
+    def names(port):
+        with Conn(port) as c:
+            text = c.cmd("INFO", "replication").decode()
+            return re.sub("master_replid:[0-9a-f]{40}", "master_replid:ID", text), c.cmd("ROLE")
+    ours = names(node.port)
+    assert ours[1] == [b"master", 0, []], ours
+    assert "role:master\r\nconnected_slaves:0\r\n" in ours[0], ours
+    with Conn(node.port) as c:
+        text = c.cmd("INFO").decode()
+        assert len(re.findall(r"^role:", text, re.M)) == 1, text
+    if real is not None:
+        theirs = names(real)
+        assert [s.strip() for s in ours[0].split("\r\n") if s] == \
+            [s.strip() for s in theirs[0].split("\r\n") if s], (ours, theirs)
+        assert ours[1] == theirs[1]
+
+
+def test_full(binary, mode):
+    """A client too many gets Redis' error before its connection is closed."""
+    with Server(binary, mode, conns=4) as node:
+        held = []
+        end = time.monotonic() + WAIT
+        while len(held) < 4:  # those that waited for the start may not be gone yet
+            c = node.conn()
+            if c.cmd("PING") == "PONG":
+                held.append(c)
+            assert time.monotonic() < end
+        for _ in range(40):
+            with node.conn() as c:
+                assert c.eof() == b"-ERR max number of clients reached\r\n"
+        held.pop().close()
+        while True:
+            with node.conn() as c:
+                if c.cmd("PING") == "PONG":
+                    break
+            assert time.monotonic() < end
+        while "clients were refused" not in node.log():  # once a second
+            assert time.monotonic() < end, node.log()
+            time.sleep(0.05)
+        assert node.stop() == 0
+
+
+def test_password_stays(binary, mode):
+    """CONFIG SET does not open a server that other machines reach."""
+    for extra, refused in (([], True), (["--protected-mode", "no"], False)):
+        node = Server(binary, mode, requirepass="secret")
+        try:
+            args = node.args(extra)
+            args[args.index("--listen") + 1] = "0.0.0.0:%d" % node.port
+            node.args = lambda extra, a=args: a
+            node.start(wait=False)
+            end = time.monotonic() + WAIT
+            while True:
+                try:
+                    c = node.conn()
+                    if c.cmd("AUTH", "secret") == "OK":
+                        break
+                except (OSError, Closed):
+                    pass
+                assert time.monotonic() < end and node.process.poll() is None, node.log()
+                time.sleep(0.05)
+            assert c.cmd("CONFIG", "SET", "protected-mode", "no") == "OK"
+            for args in (("requirepass", ""), ("protected-mode", "no", "requirepass", "")):
+                got = c.cmd("CONFIG", "SET", *args)
+                assert (got != "OK" and "password" in got) if refused else got == "OK", got
+            with node.conn() as other:
+                assert (other.cmd("GET", "x") is None) != refused
+            c.close()
+        finally:
+            node.destroy()
+
+
 def test_tools(node):
     if shutil.which("redis-benchmark") is None:
         print("skipped: redis-cli and redis-benchmark are not installed")
@@ -299,6 +374,11 @@ def main():
                 t(node)
             print("test_talks", flush=True)
             test_talks(node, real[0] if real is not None else None)
+            print("test_replication", flush=True)
+            test_replication(node, real[0] if real is not None else None)
+        for t in (test_full, test_password_stays):
+            print(t.__name__, flush=True)
+            t(binary, mode)
     finally:
         if real is not None:
             real[1].kill()

@@ -62,6 +62,11 @@ static void proxy_predicate(void *ctx, struct snic_offload *o, uint64_t *user,
         *user = 0;
     if (n == 1 && *user == 0 && proxy_is(&args[0], "ping"))
         proxy_answer(out, "+PONG\r\n");
+    if (proxy_is(&args[0], "quit") || proxy_is(&args[0], "post") || proxy_is(&args[0], "host:")) {
+        /* Nothing behind it is run; the last two are what a web page makes a browser send. */
+        proxy_answer(out, proxy_is(&args[0], "quit") ? "+OK\r\n" : "");
+        out->route = SNIC_DIRECTOR_CLOSE;
+    }
     for (size_t i = 0; i < SNIC_COUNTOF(endless); i++)
         if (proxy_is(&args[0], endless[i]))
             proxy_answer(out, "-ERR this command does not work through the proxy\r\n");

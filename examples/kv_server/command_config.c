@@ -150,6 +150,12 @@ static void config_set(struct kv_command *c)
         if (!known || wrong != NULL)
             return;
     }
+    if (e->opts.password_needed && next.password[0] == 0) {
+        kv_put_error(e, "ERR CONFIG SET failed (possibly related to argument 'requirepass') - "
+                        "other machines can reach the server, and it was not started with "
+                        "--protected-mode no: without a password everybody could read and write");
+        return;
+    }
     e->settings = next; /* all or none */
     if (e->opts.changed != NULL)
         e->opts.changed(e->opts.ctx, &e->settings);

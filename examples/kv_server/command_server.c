@@ -111,6 +111,32 @@ static void server_info_state(const struct kv_command *c, const struct kv_engine
                     s->device_reads, s->errors);
 }
 
+/* There are no replicas: what Redis says of a lone master. */
+static void server_info_replication(const struct kv_command *c, struct server_text *t)
+{
+    unsigned char id[32];
+
+    if (!server_wants(c, "replication"))
+        return;
+    kv_key_hash(id, c->engine->opts.hash_seed, 0, "replication", 11);
+    kv_key_hash(id + 16, c->engine->opts.hash_seed, 1, "replication", 11);
+    server_line(t, "# Replication\r\nrole:master\r\nconnected_slaves:0\r\n"
+                   "master_failover_state:no-failover\r\nmaster_replid:");
+    for (uint32_t i = 0; i < 20; i++)
+        server_line(t, "%02x", id[i]);
+    server_line(t,
+                "\r\nmaster_replid2:%040d\r\nmaster_repl_offset:0\r\n"
+                "second_repl_offset:-1\r\nrepl_backlog_active:0\r\nrepl_backlog_size:1048576"
+                "\r\nrepl_backlog_first_byte_offset:0\r\nrepl_backlog_histlen:0\r\n\r\n",
+                0);
+}
+
+enum kv_outcome kv_cmd_role(struct kv_command *c)
+{
+    kv_put_text(c->engine, "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n");
+    return KV_DONE;
+}
+
 /* A section that is there only with a storage switch. */
 static void server_info_section(const struct kv_command *c, const char *section, const char *title,
                                 struct server_text *t)
@@ -133,6 +159,7 @@ enum kv_outcome kv_cmd_info(struct kv_command *c)
     t.size = 0;
     kv_engine_get_stats(e, &s);
     server_info_state(c, &s, &t);
+    server_info_replication(c, &t);
     if (server_wants(c, "snicstore") && e->opts.info != NULL) {
         server_line(&t, "# Snicstore\r\n");
         t.size += e->opts.info(e->opts.ctx, t.data + t.size, sizeof(t.data) - t.size - 1);

@@ -80,6 +80,7 @@ static const struct kv_command_spec kv_commands[] = {
     {"reset", kv_cmd_reset, 1, 0, 0, 0, 0, "noscript loading stale fast no_auth allow_busy"},
     {"hello", kv_cmd_hello, -1, 0, 0, 0, 0, "noscript loading stale fast"},
     {"info", kv_cmd_info, -1, 0, 0, 0, 0, "loading stale"},
+    {"role", kv_cmd_role, 1, 0, 0, 0, 0, "noscript loading stale fast"},
     {"config", kv_cmd_config, -2, 0, 0, 0, 0, "admin noscript loading stale"},
     {"command", kv_cmd_command, -1, 0, 0, 0, 0, "loading stale"},
     {"client", kv_cmd_client, -2, 0, 0, 0, 0, "admin noscript loading stale"},

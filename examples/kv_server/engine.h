@@ -119,6 +119,8 @@ struct kv_engine_opts {
     size_t (*section)(void *ctx, const char *section, char *out, size_t max);
     const struct kv_tenants *tenants; /**< who shares the device; NULL: nobody            */
     struct kv_settings settings;      /**< at the start; CONFIG SET changes them          */
+    int password_needed;              /**< CONFIG SET must not leave none: protected mode, and
+                                           other machines reach the server  */
     uint32_t conns_max;               /**< CONFIG GET maxclients                          */
     /** CONFIG SET has changed them. May be NULL. */
     void (*changed)(void *ctx, const struct kv_settings *s);

@@ -363,6 +363,7 @@ enum kv_outcome kv_cmd_echo(struct kv_command *c);
 enum kv_outcome kv_cmd_select(struct kv_command *c);
 enum kv_outcome kv_cmd_hello(struct kv_command *c);
 enum kv_outcome kv_cmd_info(struct kv_command *c);
+enum kv_outcome kv_cmd_role(struct kv_command *c);
 enum kv_outcome kv_cmd_config(struct kv_command *c);
 enum kv_outcome kv_cmd_command(struct kv_command *c);
 enum kv_outcome kv_cmd_client(struct kv_command *c);

@@ -55,6 +55,14 @@ struct front_conn {
     uint32_t next_free;
 };
 
+/* A connection for which there is no place, until its end. */
+struct front_refusal {
+    struct kv_front *front;
+    struct snic_net_conn *net; /* NULL: free */
+    struct snic_net_send_req send;
+    struct snic_iov iov;
+};
+
 struct kv_front {
     struct kv_front_opts opts;
     struct kv_engine *engine;
@@ -72,6 +80,9 @@ struct kv_front {
     uint64_t clients_bytes; /* maxmemory-clients */
     uint64_t held;          /* unread replies of all */
     uint64_t limit_told_ns;
+    struct front_refusal refusals[KV_FRONT_REFUSALS];
+    uint32_t refusals_used;
+    uint64_t refused_told_ns;
     struct snic_timer watch;
     struct kv_front_stats stats;
 };
@@ -483,6 +494,12 @@ static void front_eof(void *ctx, struct snic_net_conn *net)
     front_mark(c);
 }
 
+static void front_drain_check(struct kv_front *f)
+{
+    if (f->draining && f->stats.conns == 0 && f->refusals_used == 0 && f->done != NULL)
+        f->done(f->done_ctx);
+}
+
 static void front_closed(void *ctx, struct snic_net_conn *net, int reason)
 {
     struct front_conn *c = ctx;
@@ -505,12 +522,81 @@ static void front_closed(void *ctx, struct snic_net_conn *net, int reason)
     f->free_first = (uint32_t)(c - f->conns) + 1;
     f->stats.closed++;
     f->stats.conns--;
-    if (f->draining && f->stats.conns == 0 && f->done != NULL)
-        f->done(f->done_ctx);
+    front_drain_check(f);
 }
 
 static const struct snic_net_stream_events front_events = {
     .recv = front_recv, .eof = front_eof, .closed = front_closed};
+
+/* ---- Refusals ---- */
+
+static void front_refusal_recv(void *ctx, struct snic_net_conn *net, struct snic_net_buf *buf)
+{
+    struct front_refusal *r = ctx;
+
+    (void)net;
+    snic_net_put(r->front->opts.net, buf);
+}
+
+static void front_refusal_eof(void *ctx, struct snic_net_conn *net)
+{
+    (void)ctx; /* it is being closed */
+    (void)net;
+}
+
+static void front_refusal_closed(void *ctx, struct snic_net_conn *net, int reason)
+{
+    struct front_refusal *r = ctx;
+
+    (void)net;
+    (void)reason;
+    r->net = NULL;
+    r->front->refusals_used--;
+    front_drain_check(r->front);
+}
+
+static void front_refusal_sent(struct snic_net_send_req *s)
+{
+    (void)s; /* closing has begun already */
+}
+
+/* There is no place for the connection: the reason as Redis words it, then its end. */
+static void front_refuse(struct kv_front *f, struct snic_net_conn *net)
+{
+    static const struct snic_net_stream_events events = {
+        .recv = front_refusal_recv, .eof = front_refusal_eof, .closed = front_refusal_closed};
+    static const char text[] = "-ERR max number of clients reached\r\n";
+    uint64_t now = snic_loop_now(f->opts.net->loop);
+    struct front_refusal *r = f->refusals;
+
+    f->stats.refused++;
+    if (!f->draining && (f->refused_told_ns == 0 || now - f->refused_told_ns >= 1000000000u)) {
+        f->refused_told_ns = now;
+        ex_log(EX_WARNING, "all %u places of --conns are taken, and %llu clients were refused",
+               f->opts.conns_max, (unsigned long long)f->stats.refused);
+    }
+    while (r != f->refusals + KV_FRONT_REFUSALS && r->net != NULL)
+        r++;
+    if (r == f->refusals + KV_FRONT_REFUSALS || f->draining) {
+        snic_net_abort(net);
+        return;
+    }
+    memset(r, 0, sizeof(*r));
+    r->front = f;
+    r->net = net;
+    f->refusals_used++;
+    snic_net_bind(net, &events, r);
+    r->iov.base = (void *)(uintptr_t)text;
+    r->iov.size = sizeof(text) - 1;
+    r->send.iov = &r->iov;
+    r->send.iov_count = 1;
+    r->send.region = SNIC_NO_REGION;
+    r->send.done = front_refusal_sent;
+    if (snic_net_send(net, &r->send) == 1)
+        snic_net_close(net);
+    else
+        snic_net_abort(net);
+}
 
 static void front_accept(void *ctx, struct snic_net_conn *net, const struct snic_net_addr *peer)
 {
@@ -520,8 +606,7 @@ static void front_accept(void *ctx, struct snic_net_conn *net, const struct snic
 
     (void)peer;
     if (f->free_first == 0 || f->draining) {
-        f->stats.refused++;
-        snic_net_abort(net);
+        front_refuse(f, net);
         return;
     }
     c = &f->conns[f->free_first - 1];
@@ -612,10 +697,13 @@ void kv_front_drain(struct kv_front *f, void (*done)(void *ctx), void *ctx)
     if (f->listener != NULL)
         snic_net_unlisten(f->listener);
     f->listener = NULL;
-    if (f->stats.conns == 0) {
+    if (f->stats.conns == 0 && f->refusals_used == 0) {
         done(ctx);
         return;
     }
+    for (uint32_t i = 0; i < KV_FRONT_REFUSALS; i++)
+        if (f->refusals[i].net != NULL)
+            snic_net_abort(f->refusals[i].net);
     for (uint32_t i = 0; i < f->opts.conns_max; i++)
         if (f->conns[i].net != NULL)
             front_mark(&f->conns[i]);

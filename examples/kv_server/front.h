@@ -15,6 +15,9 @@
 
 struct kv_front;
 
+/** Connections beyond conns_max that are told so at a time; more are reset. */
+#define KV_FRONT_REFUSALS 16u
+
 struct kv_front_opts {
     struct snic_net *net;
     struct snic_net_addr address;

@@ -217,7 +217,7 @@ static size_t host_info(void *ctx, char *out, size_t max)
     uint64_t host = host_cpu_ns(h) / 1000;
     int n = snprintf(
         out, max,
-        "role:%s\r\nhost_pid:%d\r\ndpu_pid:%" PRIu64 "\r\nhost_cpu_us:%" PRIu64
+        "snicstore_role:%s\r\nhost_pid:%d\r\ndpu_pid:%" PRIu64 "\r\nhost_cpu_us:%" PRIu64
         "\r\ndpu_cpu_us:%" PRIu64 "\r\ntotal_cpu_us:%" PRIu64 "\r\nmessages:%" PRIu64
         "\r\noffloaded:%" PRIu64 "\r\noffloaded_share:%.4f\r\nto_host:%" PRIu64
         "\r\noffload_to_host:%" PRIu64 "\r\nring_records_up:%" PRIu64

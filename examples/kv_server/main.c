@@ -272,6 +272,13 @@ static void kv_options(struct kv_config *c, int argc, char **argv)
     kv_options_together(c);
 }
 
+/* Does the server listen where only this machine reaches it? */
+static int kv_local(const struct kv_config *c)
+{
+    return strncmp(c->listen, "127.", 4) == 0 || strncmp(c->listen, "[::1]", 5) == 0 ||
+           strncmp(c->listen, "localhost:", 10) == 0 || strncmp(c->listen, "unix:", 5) == 0;
+}
+
 /* What can be said before anything is opened or written. */
 static void kv_check(const struct kv_config *c)
 {
@@ -280,9 +287,7 @@ static void kv_check(const struct kv_config *c)
     size_t size = strlen(c->socket);
 
     ex_address("listen", c->listen, &a);
-    if (c->settings.protected_mode && c->settings.password[0] == 0 &&
-        strncmp(c->listen, "127.", 4) != 0 && strncmp(c->listen, "[::1]", 5) != 0 &&
-        strncmp(c->listen, "localhost:", 10) != 0 && strncmp(c->listen, "unix:", 5) != 0)
+    if (c->settings.protected_mode && c->settings.password[0] == 0 && !kv_local(c))
         ex_die("--listen: '%s' can be reached from other machines: give --requirepass PASSWORD, or "
                "--protected-mode no if everybody may read and write",
                c->listen);
@@ -368,6 +373,7 @@ void kv_engine_options(struct kv_engine_opts *o, const struct kv_config *c)
     o->tenants = &c->tenants;
     o->settings = c->settings;
     o->conns_max = (uint32_t)c->conns_max;
+    o->password_needed = c->settings.protected_mode && !kv_local(c);
 }
 
 size_t kv_engine_metrics(const struct kv_engine_stats *s, struct ex_metric *out)

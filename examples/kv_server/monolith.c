@@ -43,7 +43,7 @@ static void monolith_shutdown(void *ctx, int nosave)
 static size_t monolith_info(void *ctx, char *out, size_t max)
 {
     int n = snprintf(out, max,
-                     "role:monolith\r\noffloaded_share:0\r\nhost_cpu_us:%" PRIu64
+                     "snicstore_role:monolith\r\noffloaded_share:0\r\nhost_cpu_us:%" PRIu64
                      "\r\ntotal_cpu_us:%" PRIu64 "\r\n",
                      ex_cpu_process_ns() / 1000, ex_cpu_process_ns() / 1000);
 
@@ -100,7 +100,7 @@ static void monolith_open(struct kv_monolith *m, const struct kv_config *c, stru
     char error[256];
     int r;
 
-    net.conns_max = (uint32_t)c->conns_max + 16;
+    net.conns_max = (uint32_t)c->conns_max + KV_FRONT_REFUSALS;
     r = snic_net_uring_open(&m->net, m->loop, &net);
     if (r != 0)
         ex_die("cannot open the network: %s", snic_strerror(r));
