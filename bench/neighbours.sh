@@ -19,8 +19,8 @@
 #   director_proxy   in front of a redis-server, beside one without it
 #   solar_volume     4 KiB at random: a server with two disks, one client and its NBD socket for the
 #                    victims, one for the neighbour, which while it is paused is stopped, too, and
-#                    while it is hostile sends the server noise; beside nbdkit memory behind two nbdkit
-#                    nbd. full: a store without room beside the two disks, of which the
+#                    while it is hostile sends the server noise; beside nbdkit memory behind two
+#                    nbdkit nbd. full: a store without room beside the two disks, of which the
 #                    neighbour writes all of its own again and again (no peer)
 #   kvfs_mount       as root; on LMDB, two processes, a cache that writes back, on ext4 on a loop
 #                    device, beside such an ext4; 4 KiB at random past the page cache, each client a
@@ -44,7 +44,7 @@
 # their own CPU time is not what is measured. SNIC_BENCH_PEERS=no leaves out the peers.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-usage() { sed -n '3,48s/^# \{0,1\}//p' "$0"; exit "$1"; }
+usage() { sed -n '3,44s/^# \{0,1\}//p' "$0"; exit "$1"; }
 seconds=2 requests=100000 repeats= programs=
 while [ $# -gt 0 ]; do
     case $1 in
