@@ -17,7 +17,8 @@ set(_kv_power ${_kv_store} ${_kv}/engine.c ${_kv}/engine_out.c ${_kv}/commands.c
   ${_kv}/transaction.c ${_kv}/settings.c)
 snic_test(kv_power files SOURCES support/kv_files_direct.c support/kv_model.c ${_kv_power}
   LABELS kv TIMEOUT 1800)
-foreach(t kv_resp kv_rdb kv_store kv_power)
+snic_test(kv_early loop SOURCES ${_kv_power} LABELS kv)
+foreach(t kv_resp kv_rdb kv_store kv_power kv_early)
   if(TARGET test_${t})
     target_include_directories(test_${t} PRIVATE ${_kv})
   endif()
