@@ -54,9 +54,10 @@ if(Python3_FOUND AND TARGET kv_server AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_
     ${CMAKE_CURRENT_SOURCE_DIR}/test_kv_diff.py $<TARGET_FILE:kv_server> two)
   set_tests_properties(kv_tenants_single kv_tenants_two kv_server_qos kv_diff_qos PROPERTIES
     LABELS kv SKIP_RETURN_CODE 77 TIMEOUT 1800)
-  # By day each mode runs without sanitizers, with and without the switch by turns, one mode with
-  # ASan, and the one with threads of its own with TSan.
-  set_property(TEST kv_server_two kv_server_qos APPEND PROPERTY LABELS each2_kv_server@main)
+  # By day the monolith runs without sanitizers, and one of the modes with a DPU role (20 CPU
+  # seconds and more each); one mode with ASan, and the one with threads of its own with TSan.
+  set_property(TEST kv_server_single kv_server_two kv_server_qos
+    APPEND PROPERTY LABELS each3_kv_server@main)
   set_property(TEST kv_server_qos APPEND PROPERTY LABELS each4_kv_server@asan)
   set_property(TEST kv_tenants_single kv_tenants_two APPEND PROPERTY LABELS each2_tenants)
   set_tests_properties(kv_server_qos kv_diff_qos PROPERTIES ENVIRONMENT SNIC_KV_QOS=1)
