@@ -232,7 +232,7 @@ SNIC_CUCKOO__INLINE _Atomic uint64_t *cuckoo_slot(const struct snic_cuckoo *t, u
 SNIC_CUCKOO__INLINE _Atomic uint16_t *cuckoo_age(const struct snic_cuckoo *t, uint32_t bucket,
                                                  uint32_t slot)
 {
-    return (_Atomic uint16_t *)(void *)(cuckoo_header(t, 0) + t->ages_offset) +
+    return (_Atomic uint16_t *)(uintptr_t)(cuckoo_header(t, 0) + t->ages_offset) +
            ((uint64_t)bucket * SNIC_CUCKOO_BUCKET_SLOTS + slot);
 }
 
