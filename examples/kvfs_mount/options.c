@@ -322,7 +322,7 @@ int km_arguments(struct km_config *c, int argc, char **argv, char ***out)
         "mount(8), or in fstab, the type is fuse.kvfs_mount, and STORE the device.";
     static char f[] = "--f";
     static char o[] = "--o";
-    struct options_line l = {.n = 0};
+    static struct options_line l; /* held until the process ends, also by a refusal */
     size_t bytes;
 
     l.count = options_table(c, l.table);
