@@ -78,7 +78,7 @@ if(Python3_FOUND AND TARGET kv_server AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_
   foreach(mode monolith two)
     add_test(NAME kv_clients_${mode} COMMAND ${Python3_EXECUTABLE}
       ${CMAKE_CURRENT_SOURCE_DIR}/test_kv_clients.py $<TARGET_FILE:kv_server> ${mode}
-      ${CMAKE_CURRENT_BINARY_DIR}/clients ${_hiredis})
+      ${CMAKE_BINARY_DIR}/kv_clients ${_hiredis})
     set_tests_properties(kv_clients_${mode} PROPERTIES LABELS kv SKIP_RETURN_CODE 77 TIMEOUT 900
       RESOURCE_LOCK kv_clients)
   endforeach()
