@@ -238,7 +238,9 @@ def test_slow_reader(ctx):
             assert slow.reply() == value, "reply %d differs" % i
             equal(other.cmd("GET", "o%d" % (i % 300)), b"v")
             most = max(most, node.rss_kib())
-        assert most < before + 160 * 1024, "memory grew from %d to %d KiB" % (before, most)
+        # ThreadSanitizer keeps four bytes of its own for each byte that was touched.
+        room = 160 * 1024 * (5 if THREADS_ONLY else 1)
+        assert most < before + room, "memory grew from %d to %d KiB" % (before, most)
         equal(slow.cmd("PING"), "PONG")
         equal(slow.cmd("FLUSHALL"), "OK")
 
