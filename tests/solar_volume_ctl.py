@@ -72,8 +72,10 @@ SEGMENT = 2 << 20
 
 def used_disk(world, servers, segments):
     """Disk root, of which each segment has a block of its own, on so many servers."""
-    up = [world.server(n + 1) for n in range(servers)]
-    world.up(servers)
+    up = []
+    for n in range(1, servers + 1): # the catalog numbers them in the order of their registration
+        up.append(world.server(n))
+        world.up(n)
     world.ok("create", "root", str(segments * SEGMENT))
     world.begin("client", "client", "--control", world.catalog.at, "--disk", "root", "--socket",
                 f"{world.work}/nbd")
