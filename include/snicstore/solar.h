@@ -163,8 +163,9 @@
  * An address is not believed: anybody can write another's into a packet. A server answers what
  * comes from one with at most three times as many bytes (NAK with UNPROVEN, instead of blocks that
  * are read), until it hears from there the proof that it has told there, in HELLO_ACK, PROBE_ACK or
- * that NAK, and that the next PROBE repeats. Paths do it before they are ALIVE, at no cost. A path
- * whose port becomes another one on the way (a NAT) needs one more round.
+ * that NAK, and that the next PROBE repeats. Paths do it before they are ALIVE, at no cost. A proof
+ * is of a host, not of its port, as QUIC's tokens are (RFC 9000, section 8.1.3): a path that goes
+ * on from another port has proven itself; one whose host changes needs one more round trip.
  *
  * With AUTH who is on the way is not believed either. Both sides hold a secret. HELLO, HELLO_ACK
  * and RESET bear a MAC under it; all else is sealed by AES-128-GCM under keys that are derived from
@@ -213,7 +214,9 @@ typedef uint32_t (*snic_solar_crc_fn)(void *ctx, const void *data, size_t size);
 
 /* ---- Trains ---- */
 
-/** The other end of a datagram, as the target's owner packs it; equal bytes are the same end. */
+/** The other end of a datagram, as the target's owner packs it; equal bytes are the same end. The
+ * last two words are its host: ends that differ in the first only are ports of one host, and what
+ * one of them has proven (see above) holds for the others. */
 struct snic_solar_peer {
     uint64_t word[3];
 };

@@ -133,15 +133,17 @@ uint64_t solar_conn_token(const struct snic_solar_target *t, uint32_t conn_id)
 
 /* ---- Addresses ---- */
 
-/* Of an address and a time, and of no connection: who hears there may use it for any of his. */
+/* Of a host and a time, and of no connection: whoever receives there may use it for each of its
+ * connections, and for each port (RFC 9000, section 8.1.3): a path that moves to another port,
+ * because it lost packets, is not made to lose one more round trip. */
 static uint64_t solar_conn_proof_at(const struct snic_solar_target *t,
                                     const struct snic_solar_peer *peer, uint64_t slot)
 {
-    unsigned char words[40];
-    for (uint32_t i = 0; i < 3; i++)
-        snic_put_le64(words + (size_t)8 * i, peer->word[i]);
-    snic_put_le64(words + 24, slot);
-    snic_put_le64(words + 32, t->proof_salt);
+    unsigned char words[32];
+    for (uint32_t i = 0; i < 2; i++)
+        snic_put_le64(words + (size_t)8 * i, peer->word[1 + i]);
+    snic_put_le64(words + 16, slot);
+    snic_put_le64(words + 24, t->proof_salt);
     return snic_siphash(t->o.key, words, sizeof(words)) | 1;
 }
 
@@ -165,7 +167,7 @@ void solar_conn_says(const struct snic_solar_target *t, struct solar_conn *n, ui
 int solar_conn_proven(const struct solar_conn *n, uint32_t path, const struct snic_solar_peer *peer)
 {
     const struct solar_conn_path *p = &n->path[path];
-    return p->proven && memcmp(&p->peer, peer, sizeof(*peer)) == 0;
+    return p->proven && p->peer.word[1] == peer->word[1] && p->peer.word[2] == peer->word[2];
 }
 
 uint64_t solar_conn_number(struct solar_conn *n, uint32_t path)
