@@ -7,7 +7,9 @@
 
 A candidate is a constant of include/, lib/ or examples/ whose name says that it bounds something
 (_MAX, _LIMIT, _DEPTH, ... and times), a field of a public options struct with such a name, and an
-option of a program that takes a number, a size or a time. It has a row in a table of limits, which
+option of a program that takes a number, a size or a time. A test that a row names is one that
+ctest has, by day or by night: its file stands in a list of tests, or in a script of such a list,
+and its function in a table of tests. A candidate has a row in a table of limits, which
 names the test that meets it, or stands in the list of constants that bound nothing a user or a
 peer can reach, with the reason.
 """
@@ -24,7 +26,13 @@ CONSTANT = re.compile(rf"\b([A-Z][A-Z0-9_]*_{WORDS})\s*=\s*[\dA-Z(]")
 FIELD = re.compile(r"^\s+(?:uint32_t|uint64_t|uint16_t|size_t|unsigned|int)\s+"
                    r"(\w*(?:_max|_min|depth|_ms|_ns|_us|_slots|_buffers|entries|_timeout)\w*)\s*;")
 OPTS = re.compile(r"^struct (snic_\w+_opts) \{")
-OPTION = re.compile(r'\{"([\w-]+)",\s*EX_(?:NUMBER|SIZE|TIME)\b')
+# An entry of an option table, with and without designators; of EX_PARSE, one that takes a number.
+OPTION = re.compile(r'\{\s*(?:\.name\s*=\s*)?"([\w-]+)",\s*(?:\.kind\s*=\s*)?EX_(\w+),'
+                    r'\s*(?:\.target\s*=\s*)?[^,"]*,\s*(?:\.value\s*=\s*)?("[^"]*")?')
+# Programs that read their options by hand: what is read as a number, or refused as none.
+BY_HAND = re.compile(r'strcmp\([^()]*"--([\w-]+)"\) == 0\)\s*\{?\s*(?:\w[\w.]* = |if \(!?)'
+                     r'\w*number\(|"--([\w-]+): \'%s\' is not a number')
+NUMERIC = re.compile(r"BYTES|SECONDS|PERCENT|SIZE|\bN\b|=MS\b|\d\.\.")
 ROW = re.compile(r"^\|\s*`([^`]+)`")
 TEST = re.compile(r"`([\w./-]+?)(?::(\w+))?`")
 
@@ -45,7 +53,7 @@ def candidates():
             lines = f.read().splitlines()
         struct = None
         program = path.split("/")[1].removesuffix(".c") if path.startswith("examples/") else None
-        for number, line in enumerate(lines):
+        for line in lines:
             for pattern in (MACRO, CONSTANT):
                 for m in pattern.finditer(line):
                     found.setdefault(m.group(1), path)
@@ -55,13 +63,14 @@ def candidates():
                 field = FIELD.match(line)
                 if struct and field:
                     found.setdefault(f"{struct}.{field.group(1)}", path)
-            elif program:
-                # A table's entry may go on in the next line.
-                joined = line + " " + (lines[number + 1].strip() if number + 1 < len(lines) else "")
-                option = OPTION.search(joined) if OPTION.match(line.strip() + " ") or \
-                    line.strip().startswith('{"') else None
-                if option:
-                    found.setdefault(f"{program} --{option.group(1)}", path)
+        text = "\n".join(lines) if program else ""
+        for m in BY_HAND.finditer(text):
+            found.setdefault(f"{program} --{m.group(1) or m.group(2)}", path)
+        for m in OPTION.finditer(text):
+            name, kind, value = m.groups()
+            if kind in ("NUMBER", "SIZE") or \
+                    (kind == "PARSE" and NUMERIC.search(value or "")):
+                found.setdefault(f"{program} --{name}", path)
     return found
 
 
@@ -89,34 +98,87 @@ def document(path, rows, others, problems):
                 table[name] = (f"{path}:{number}", cells)
 
 
-def test_exists(path, function):
-    """PATH is a file below tests/; FUNCTION a test in it. A script is a test as a whole."""
-    full = f"{ROOT}/tests/{path}"
-    if not os.path.isfile(full):
-        return f"no file tests/{path}"
-    if function:
-        with open(full, encoding="utf-8") as f:
-            text = f.read()
-        if not re.search(rf"\b{function}\b", text):
-            return f"tests/{path} has no {function}"
-    name = os.path.basename(path).rsplit(".", 1)[0].removeprefix("test_")
-    listed = []
+def lists(scripts):
+    """What registers tests, without comments; and what the scripts there start."""
+    out = []
     for folder in ("tests/list", "tests"):
-        for n in os.listdir(f"{ROOT}/{folder}"):
+        for n in sorted(os.listdir(f"{ROOT}/{folder}")):
             if n.endswith((".cmake", ".txt")):
                 with open(f"{ROOT}/{folder}/{n}", encoding="utf-8") as f:
-                    listed.append(f.read())
-    text, (first, _, last) = "\n".join(listed), name.rpartition("_")
+                    out.append(re.sub(r"#.*", "", f.read()))
+    text = "\n".join(out)
+    return "\n".join([text] + [t for n, t in scripts.items() if n in text])
+
+
+def sources(suffix):
+    """The text of all files below tests/ with this suffix, name -> text."""
+    out = {}
+    for n in sorted(os.listdir(f"{ROOT}/tests")):
+        if n.endswith(suffix):
+            with open(f"{ROOT}/tests/{n}", encoding="utf-8") as f:
+                out[n] = f.read()
+    return out
+
+
+DEFINED = re.compile(r"^(?:static )?(?:void|int) (\w+)\(", re.M)
+NET_TEST = re.compile(r"\bCONF_CASE\((\w+)\)")  # a macro of conformance_net.c makes the names
+
+
+def used_names(everything):
+    """Every name in the tests' C sources and headers at another place than its definition."""
+    out = set()
+    for suffix in ("c", "h"):
+        for text in everything[suffix].values():
+            out.update(re.findall(r"\w{6,}", DEFINED.sub("", text)))
+            out.update("conf_test_" + n for n in NET_TEST.findall(text))
+    return out
+
+
+def function_runs(path, function, everything, used):
+    """FUNCTION is defined in PATH, and something runs it. None, or what is wrong."""
+    text = everything[path.rpartition(".")[2]].get(path)
+    if text is None:
+        return f"functions of tests/{path} cannot be named"
+    if path.endswith(".py"):
+        if not re.search(rf"^def {function}\(", text, re.M):
+            return f"tests/{path} defines no {function}"
+        # main() takes all that are called test_*, or each is named once more.
+        taken = function.startswith("test_") and re.search(r"startswith\(.test_", text)
+        if not taken and len(re.findall(rf"\b{function}\b", text)) < 2:
+            return f"tests/{path} does not run {function}"
+        return None
+    if path.endswith(".sh"):
+        return None if function in text else f"tests/{path} has no {function}"
+    if function not in DEFINED.findall(text):
+        return f"tests/{path} defines no {function}"
+    return None if function in used else f"no table of tests has {function} of tests/{path}"
+
+
+def test_exists(path, function, listed, everything, used):
+    """PATH is a file below tests/ that a run takes; FUNCTION a test in it, for scripts, too."""
+    if not os.path.isfile(f"{ROOT}/tests/{path}"):
+        return f"no file tests/{path}"
+    if function:
+        wrong = function_runs(path, function, everything, used)
+        if wrong:
+            return wrong
+    base = os.path.basename(path)
+    if base in listed:
+        return None
+    name = base.rsplit(".", 1)[0].removeprefix("test_")
+    first, _, last = name.rpartition("_")
     # Written out, or as FIRST_${t} in a loop over names of which LAST is one.
-    looped = first and f"{first}_${{" in text and \
-        re.search(rf"foreach\(\w+ [^)]*\b{re.escape(last)}\b", text)
-    if not looped and not re.search(rf"\b(?:test_)?{re.escape(name)}\b", text):
-        return f"tests/{path} is in no list of tests"
-    return None
+    looped = first and f"{first}_${{" in listed and \
+        re.search(rf"foreach\(\w+ [^)]*\b{re.escape(last)}\b", listed)
+    # A C file's name: a test's, a program's or a source's.
+    named = base.endswith(".c") and re.search(rf"\b(?:test_)?{re.escape(name)}\b", listed)
+    return None if looped or named else f"tests/{path} is in no list of tests"
 
 
 def check():
     found, (rows, others, problems) = candidates(), documents()
+    everything = {k: sources("." + k) for k in ("c", "h", "py", "sh")}
+    listed, used = lists(everything["sh"]), used_names(everything)
     for name, path in found.items():
         if name not in rows and name not in others:
             problems.append(f"{path}: {name} has no row in {DOCUMENTS}/")
@@ -131,7 +193,7 @@ def check():
         if not tests:
             problems.append(f"{place}: {name} names no test")
         for path, function in tests:
-            wrong = test_exists(path, function)
+            wrong = test_exists(path, function, listed, everything, used)
             if wrong:
                 problems.append(f"{place}: {name}: {wrong}")
     for name, (place, cells) in others.items():
