@@ -6,7 +6,8 @@
  */
 #include "test_offload_util.h"
 
-#include <math.h>
+#include "support/lru.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,51 +15,6 @@
 static struct node node;
 
 enum { CAPACITY = 1024, KEYS_MOST = 10 * CAPACITY, FLUSHES = 64, STORM = 100000 };
-
-/* ---- The reference: an LRU of CAPACITY keys ---- */
-
-struct lru {
-    uint32_t prev[KEYS_MOST + 1], next[KEYS_MOST + 1]; /* the last one is the list's head */
-    uint8_t in[KEYS_MOST];
-    uint32_t count;
-};
-
-static void lru_init(struct lru *l)
-{
-    memset(l, 0, sizeof(*l));
-    l->prev[KEYS_MOST] = l->next[KEYS_MOST] = KEYS_MOST;
-}
-
-static void lru_remove(struct lru *l, uint32_t k)
-{
-    if (!l->in[k])
-        return;
-    l->next[l->prev[k]] = l->next[k];
-    l->prev[l->next[k]] = l->prev[k];
-    l->in[k] = 0;
-    l->count--;
-}
-
-static void lru_put(struct lru *l, uint32_t k)
-{
-    lru_remove(l, k);
-    if (l->count == CAPACITY)
-        lru_remove(l, l->prev[KEYS_MOST]);
-    l->next[k] = l->next[KEYS_MOST];
-    l->prev[k] = KEYS_MOST;
-    l->prev[l->next[k]] = k;
-    l->next[KEYS_MOST] = k;
-    l->in[k] = 1;
-    l->count++;
-}
-
-static int lru_get(struct lru *l, uint32_t k)
-{
-    if (!l->in[k])
-        return 0;
-    lru_put(l, k);
-    return 1;
-}
 
 /* ---- A store: writes reach the file late and in any order ---- */
 
@@ -71,8 +27,7 @@ struct store {
     struct snic_rng rng;
     uint32_t keys;
     int refills; /* the host caches what reads missed (R8) */
-    double sums[KEYS_MOST];
-    int zipf;
+    struct draw draw;
     uint64_t version;
     uint64_t newest[KEYS_MOST];  /* acknowledged */
     uint64_t durable[KEYS_MOST]; /* newest version that the file holds */
@@ -86,41 +41,20 @@ static struct store st;
 static void store_open(uint32_t keys, int zipf, int refills, uint64_t seed)
 {
     struct snic_offload_opts o = node_opts();
-    double sum = 0;
     memset(&st, 0, sizeof(st));
     snic_rng_init(&st.rng, seed);
-    lru_init(&st.lru);
+    lru_open(&st.lru, keys, CAPACITY);
+    draw_open(&st.draw, keys, zipf);
     st.keys = keys;
-    st.zipf = zipf;
     st.refills = refills;
     st.version = 1; /* every key was written once */
-    for (uint32_t k = 0; k < keys; k++) {
-        sum += pow((double)k + 1, -0.99);
-        st.sums[k] = sum;
+    for (uint32_t k = 0; k < keys; k++)
         st.newest[k] = st.durable[k] = 1;
-    }
     for (uint32_t i = 0; i < FLUSHES; i++)
         st.flushes[i].key = UINT32_MAX;
     o.cache_capacity = CAPACITY;
     o.cache_seed = seed;
     node_open(&node, &o, 1);
-}
-
-static uint32_t store_key(void)
-{
-    uint32_t low = 0, high = st.keys - 1;
-    double x;
-    if (!st.zipf)
-        return (uint32_t)snic_rng_below(&st.rng, st.keys);
-    x = (double)(snic_rng_next(&st.rng) >> 11) / 9007199254740992.0 * st.sums[high];
-    while (low < high) {
-        uint32_t middle = (low + high) / 2;
-        if (st.sums[middle] < x)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
 }
 
 /* The write of @version ends: the hook of the file service puts it. */
@@ -170,7 +104,7 @@ static double store_run(uint32_t ops)
 {
     st.reads = st.hits = st.lru_hits = 0;
     for (uint32_t i = 0; i < ops; i++) {
-        uint32_t k = store_key();
+        uint32_t k = draw_key(&st.draw, &st.rng);
         if (snic_rng_below(&st.rng, 10) == 0)
             store_write(k);
         else
@@ -182,6 +116,8 @@ static double store_run(uint32_t ops)
 
 static void store_close(void)
 {
+    lru_close(&st.lru);
+    draw_close(&st.draw);
     node_close(&node);
 }
 
@@ -246,7 +182,7 @@ static void test_offload_cache_recovers_from_clearing(void **state)
         for (uint32_t i = 0; i < FLUSHES; i++)
             store_flushed(&st.flushes[i]);
         snic_offload_invalidate_all(node.o, ++st.version);
-        lru_init(&st.lru);
+        lru_clear(&st.lru);
         for (uint64_t k = 0; k < st.keys; k++)
             assert_int_equal(snic_offload_get(node.o, &k, NULL, NULL), SNIC_ENOENT);
         assert_int_equal(snic_offload_check(node.o), 0);

@@ -2,6 +2,7 @@
 snic_test(hcache hcache SOURCES test_hcache_util.c TIMEOUT 300)
 snic_test(hcache_random hcache SOURCES test_hcache_util.c TIMEOUT 300)
 snic_test(hcache_hostile hcache SOURCES test_hcache_util.c TIMEOUT 300)
+snic_test(hcache_useful hcache SOURCES support/lru.c TIMEOUT 300 LIBS m)
 snic_test(hcache_killed hcache SOURCES test_hcache_util.c TIMEOUT 300 LABELS slow)
 snic_test(hcache_threads hcache SOURCES test_hcache_util.c TIMEOUT 300 LABELS threads)
 if("dma" IN_LIST SNIC_WANTED_MODULES) # the door is not among hcache's needs
