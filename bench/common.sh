@@ -76,8 +76,8 @@ calibrate() {
     awk 'BEGIN { for (i = 0; i < 2000000; i++) x += i }'
     echo $((($(date +%s%N) - start) / 1000)) >>"$work/noise"
 }
-# noise MODULE: the row of it
+# noise MODULE [CASE]: the row of it
 noise() {
-    [ ! -e "$work/noise" ] || sort -n "$work/noise" | awk -v m="$1" '{ v[NR] = $1 } END {
-        printf "row %s noise - - %.1f %%\n", m, 100 * (v[NR] - v[1]) / v[int((NR + 1) / 2)] }'
+    [ ! -e "$work/noise" ] || sort -n "$work/noise" | awk -v m="$1 ${2:-noise}" '{ v[NR] = $1 } END {
+        printf "row %s - - %.1f %%\n", m, 100 * (v[NR] - v[1]) / v[int((NR + 1) / 2)] }'
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * neighbours: load for servers that speak RESP, NBD, or the page server's protocol, and for files;
- * or a client that behaves badly. bench/neighbours.sh starts one of each beside the other.
+ * neighbours: load for servers that speak RESP, NBD, the page server's protocol or a catalog's, and
+ * for files; or a client that behaves badly. bench/neighbours.sh starts one of each beside the
+ * other.
  */
 #include "neighbours.h"
 
@@ -16,7 +17,8 @@
 #include <time.h>
 
 static const char help[] =
-    "Usage: neighbours --protocol resp|page|nbd|file|udp --as ROLE --address ADDRESS [OPTION]...\n"
+    "Usage: neighbours --protocol resp|page|nbd|catalog|file|udp --as ROLE --address ADDRESS "
+    "[OPTION]...\n"
     "\n"
     "  --as closed       each client keeps --depth requests under way: saturation\n"
     "       fill         sets keys 0 to --keys - 1 once\n"
@@ -25,14 +27,15 @@ static const char help[] =
     "       paused       asks for --depth replies, reads none\n"
     "       hostile      of --clients connections a third floods the server, a third sends what\n"
     "                    breaks the protocol, a third is idle; those that are closed come again\n"
-    "       full         files: writes more and more, and goes on when no space is left\n"
+    "       full         files: writes more and more, and goes on when no space is left; a\n"
+    "                    catalog: asks for segments that no server has room for\n"
     "  --address         HOST:PORT, the path of a socket, or a file or folder\n"
     "  --clients N       4\n"
     "  --depth N         16; of an open loop 16384\n"
     "  --keys N          keys, pages, or blocks, 1000\n"
-    "  --bytes N         of a value or block, 64\n"
-    "  --prefix TEXT     of keys, key:\n"
-    "  --writes PERCENT  0\n"
+    "  --bytes N         of a value or block, 64; segments of a catalog's lookup\n"
+    "  --prefix TEXT     of keys, key:; of a catalog's disks\n"
+    "  --writes PERCENT  0; of a catalog's requests, leases renewed or disks opened\n"
     "  --rate N          of all clients together, 1000\n"
     "  --requests N      100000\n"
     "  --seconds N       end at the latest after it, 600; what is unanswered then is an error\n"
@@ -122,7 +125,7 @@ static void number(struct nb *n, const char *option, const char *value)
 
 static void options(struct nb *n, int argc, char **argv)
 {
-    static const char *const protocols[] = {"resp", "page", "nbd", "file", "udp", NULL};
+    static const char *const protocols[] = {"resp", "page", "nbd", "catalog", "file", "udp", NULL};
     static const char *const roles[] = {"closed", "fill",    "open", "slow",
                                         "paused", "hostile", "full", NULL};
     int depth = 0;

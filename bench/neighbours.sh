@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# neighbours.sh [--seconds N] [--requests N] [--repeats N] [PROGRAM...]
+# neighbours.sh [--seconds N] [--requests N] [--most N] [--repeats N] [PROGRAM...]
 #
 # What one client costs the others. Victims: 4 clients with Poisson arrivals at 30 % of what the
 # same clients get from the server alone in a closed loop; latency counts from the time that a
@@ -16,49 +16,80 @@
 # PROGRAM, without one all; limits are the default ones, but for that of connections, 64:
 #
 #   kv_server        beside redis-server; neither syncs
-#   director_proxy   in front of a redis-server, beside one without it
+#   page_server      pages as they are on the device; no peer
 #   solar_volume     4 KiB at random: a server with two disks, one client and its NBD socket for the
 #                    victims, one for the neighbour, which while it is paused is stopped, too, and
 #                    while it is hostile sends the server noise; beside nbdkit memory behind two
 #                    nbdkit nbd. full: a store without room beside the two disks, of which the
 #                    neighbour writes all of its own again and again (no peer)
+#   director_proxy   in front of a redis-server, beside one without it
+#   catalog          solar_volume ctl serve with a block server. Each client has a disk, asks where
+#                    one of its segments is, and with 10 % renews its lease or (1 %) opens another
+#                    disk. slow, paused: lookups of 64 segments; hostile: half of those that flood
+#                    list segments as an operator does; full: asks for segments that no server has
+#                    room for; no peer
 #   kvfs_mount       as root; on LMDB, two processes, a cache that writes back, on ext4 on a loop
 #                    device, beside such an ext4; 4 KiB at random past the page cache, each client a
 #                    file. slow: large reads, then waits; paused: stopped amid them; hostile: 12
 #                    threads that write 1 MiB at a time, make and remove names, and sync. The load
 #                    is not fio's, whose latency does not count from the time a request is due
-#   page_server      pages as they are on the device; no peer
 #
+#   cell neighbours PROGRAM:NEIGHBOUR WHO ROUND ...        one round, as soon as it is over
 #   row neighbours PROGRAM:NEIGHBOUR ours|PEER 4 X us      99th percentile of the victims' latency
 #   row neighbours PROGRAM:NEIGHBOUR_p50 WHO 4 X us
 #   row neighbours PROGRAM:NEIGHBOUR_rate WHO 4 X op/s     that was answered
 #   row neighbours PROGRAM:NEIGHBOUR_errors WHO 4 N errors of all repeats: error replies, requests
 #                                                          without one, connections lost
 #   row neighbours PROGRAM:NEIGHBOUR_rise WHO 4 X x        99th percentile over that beside good
+#   row neighbours PROGRAM:requests WHO 4 N operations     of the victims in a cell
+#   row neighbours PROGRAM:rounds ours - N rounds          that are in these medians
+#   row neighbours PROGRAM:time ours - N s                 of the whole program
 #   ratio neighbours PROGRAM:NEIGHBOUR_rise ours/PEER 4 X  the peer's rise over ours
 #   goal neighbours PROGRAM:NEIGHBOUR_rise X <= L met      or missed; L: 2, or the peer's rise if
 #                                                          that is less, but not less than 1
 #
 # Values are medians of --repeats N rounds (5) in which the contestants take turns. --requests N: of
-# the victims in a cell (100000); --seconds N: of the closed loop (2). Neighbours run at nice 19:
-# their own CPU time is not what is measured. SNIC_BENCH_PEERS=no leaves out the peers.
+# the victims in a cell (100000), but what is due in --most N seconds (20; kvfs_mount 10) where that
+# is less; --seconds N: of the closed loop (2). Neighbours run at nice 19: their own CPU time is not
+# what is measured. A program that fails does not stop the others; one that is interrupted prints
+# the rows of its rounds so far. SNIC_BENCH_PEERS=no leaves out the peers.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-usage() { sed -n '3,44s/^# \{0,1\}//p' "$0"; exit "$1"; }
-seconds=2 requests=100000 repeats= programs=
+usage() { sed -n '3,55s/^# \{0,1\}//p' "$0"; exit "$1"; }
+seconds=2 requests=100000 most= repeats= programs=
 while [ $# -gt 0 ]; do
     case $1 in
     --seconds) seconds=${2:?--seconds N}; shift ;;
     --requests) requests=${2:?--requests N}; shift ;;
+    --most) most=${2:?--most N}; shift ;;
     --repeats) repeats=${2:?--repeats N}; shift ;;
-    kv_server | director_proxy | solar_volume | kvfs_mount | page_server) programs="$programs $1" ;;
+    kv_server | page_server | solar_volume | director_proxy | catalog | kvfs_mount)
+        programs="$programs $1"
+        ;;
     --help | -h) usage 0 ;;
     *) usage 2 >&2 ;;
     esac
     shift
 done
-case $seconds$requests$repeats in *[!0-9]*) echo "options take numbers" >&2; exit 2 ;; esac
-programs=${programs:-kv_server director_proxy solar_volume kvfs_mount page_server}
+case $seconds$requests$most$repeats in *[!0-9]*) echo "options take numbers" >&2; exit 2 ;; esac
+programs=${programs:-kv_server page_server solar_volume director_proxy catalog kvfs_mount}
+# Each program in a process of its own, which ends what it has started.
+program=${programs# }
+case $program in
+*" "*)
+    status=0 one=
+    trap '[ -z "$one" ] || kill "$one"; wait; exit 143' INT TERM HUP
+    for program in $programs; do
+        sh bench/neighbours.sh --seconds "$seconds" --requests "$requests" \
+            ${most:+--most "$most"} ${repeats:+--repeats "$repeats"} "$program" &
+        one=$!
+        wait $one || status=1
+    done
+    exit $status
+    ;;
+esac
+began=$(date +%s)
+case $program in kvfs_mount) most=${most:-10} ;; *) most=${most:-20} ;; esac
 peers=${SNIC_BENCH_PEERS:-yes}
 bin=${SNIC_BENCH_BUILD:-build/bench}/bin
 [ -x "$bin/neighbours" ] || { echo "neighbours.sh: no $bin/neighbours" >&2; exit 1; }
@@ -81,7 +112,10 @@ unmount() {
     done
     loops=
 }
+printed= round=0
 neighbours_finish() {
+    trap '' INT TERM HUP
+    [ -n "$printed" ] || [ "$round" -lt 2 ] || rows
     for p in $victim $besides $stopped; do kill -CONT "$p" 2>/dev/null; done
     for p in $victim $besides; do kill "$p" 2>/dev/null; done
     [ -z "$loops" ] || unmount
@@ -107,10 +141,13 @@ alone() {
     [ "$rate" -gt 0 ] || die "$program: $who answers nothing: $(cat "$work/alone")"
     eval "rate_$who=$rate"
 }
+# open_loop [OPTION]...: more of what the victims do
+open_loop() { beside --as open --rate "$rate" --requests 2000000000 "$@"; }
 # cell NEIGHBOUR WHO: neighbour_PROGRAM NEIGHBOUR WHO starts it, beside victims with $load_WHO
 cell() {
     eval "rate=\$rate_$2 load=\${load_$2_$1:-\$load_$2}"
-    bound=$((3 * requests / rate + 30)) lasts=$((3 * requests / rate + 180))
+    n=$((rate * most < requests ? rate * most : requests))
+    bound=$((2 * n / rate + 10)) lasts=$((2 * n / rate + 180))
     # They are connected before the neighbour comes, and begin when it has been there for a second;
     # a disk is full before they come.
     if [ "$1" = full ]; then
@@ -118,7 +155,7 @@ cell() {
         [ "$program" != kvfs_mount ] || until_full "$2"
     fi
     # shellcheck disable=SC2086
-    "$bin/neighbours" --as open --rate "$rate" --requests "$requests" --seconds $bound \
+    "$bin/neighbours" --as open --rate "$rate" --requests $n --seconds $bound \
         --delay 1500 --seed "$round" $load >"$work/victim" 2>&1 &
     victim=$!
     sleep 0.5
@@ -136,16 +173,27 @@ cell() {
         die "$program: the disk of $2 did not fill: $(cat "$work/beside")"
     [ "$program" != kvfs_mount ] || rm -f "$folder"/f* "$folder"/h*
     sleep 0.5
-    keep "$program:$1" "$2" "$(field "$work/victim" p99_us)"
-    keep "$program:$1_p50" "$2" "$(field "$work/victim" p50_us)"
-    keep "$program:$1_rate" "$2" "$(field "$work/victim" rate)"
-    keep "$program:$1_errors" "$2" "$(field "$work/victim" errors)"
+    # shellcheck disable=SC2046
+    set -- "$1" "$2" $(for f in p99_us p50_us rate errors; do field "$work/victim" $f; done)
+    keep "$program:$1" "$2" "$3"
+    keep "$program:$1_p50" "$2" "$4"
+    keep "$program:$1_rate" "$2" "$5"
+    keep "$program:$1_errors" "$2" "$6"
+    keep "$program:requests" "$2" $n
+    echo "cell neighbours $program:$1 $2 $round $3 us, p50 $4 us, $5 op/s, $6 errors"
 }
-# rows OURS_PEER...: of $program
+# rows: of $program, ours and $peer
 rows() {
+    printed=yes
+    kept "$program:good" ours || return
+    for w in $peer ours; do
+        kept "$program:requests" "$w" || continue
+        echo "row neighbours $program:requests $w 4 $(middle "$program:requests" "$w") operations"
+    done
+    echo "row neighbours $program:rounds ours - $(wc -l <"$work/v.$program:good.ours") rounds"
     for c in good slow paused hostile full; do
         limit=2
-        for w in ${2:-} ours; do
+        for w in $peer ours; do
             kept "$program:$c" "$w" || continue
             p99=$(middle "$program:$c" "$w")
             t="row neighbours $program:$c"
@@ -155,37 +203,36 @@ rows() {
             echo "${t}_errors $w 4 $(awk '{ s += $1 } END { print s }' \
                 "$work/v.$program:${c}_errors.$w") errors"
             [ $c != good ] || continue
+            kept "$program:good" "$w" || continue
             rise=$(awk -v a="$p99" -v b="$(middle "$program:good" "$w")" \
                 'BEGIN { printf "%.3f", (b > 0 ? a / b : 0) }')
             echo "${t}_rise $w 4 $rise x"
             if [ "$w" != ours ]; then
-                peer=$rise
+                peers_rise=$rise
                 limit=$(awk -v r="$rise" 'BEGIN { print (r < 1 ? 1 : (r > 2 ? 2 : r)) }')
                 continue
             fi
-            kept "$program:$c" "${2:-none}" && awk -v o="$rise" -v p="$peer" \
-                -v t="ratio neighbours $program:${c}_rise ours/$2 4" \
+            kept "$program:$c" "${peer:-none}" && awk -v o="$rise" -v p="$peers_rise" \
+                -v t="ratio neighbours $program:${c}_rise ours/$peer 4" \
                 'BEGIN { if (o > 0) printf "%s %.3f\n", t, p / o }'
             awk -v r="$rise" -v l="$limit" -v t="goal neighbours $program:${c}_rise" \
                 'BEGIN { printf "%s %s <= %s %s\n", t, r, l, (r + 0 <= l + 0 ? "met" : "missed") }'
         done
     done
 }
-# repeat NEIGHBOURS WHO...: all rounds of $program
+# repeat NEIGHBOUR...: all rounds of $program, ours and $peer; and their rows
 repeat() {
-    cells=$1
-    shift
-    round=0
     while [ $((round += 1)) -le "$rounds" ]; do
         calibrate
-        for c in $cells; do
-            for w in "$@"; do
+        for c in "$@"; do
+            for w in ours $peer; do
                 [ "$c $w" != "full nbdkit" ] || continue
                 [ "$w" != nbdkit ] || nbdkit_again
                 cell "$c" "$w"
             done
         done
     done
+    rows
 }
 
 # ---- Servers that speak RESP ----
@@ -194,7 +241,7 @@ repeat() {
 resp() {
     at="--protocol resp --address 127.0.0.1:$(port_of "$2")"
     case $1 in
-    good) beside --as open --rate "$rate" --requests 2000000000 $load ;;
+    good) open_loop $load ;;
     # 128 MiB of replies in all
     slow | paused) beside --as "$1" $at --prefix big: --keys 1 --depth 128 ;;
     hostile) beside --as hostile $at --clients $connections --depth 64 $resp_keys ;;
@@ -219,10 +266,8 @@ resp_ready() {
 }
 resp_keys="--keys 20000 --bytes 1000"
 
-run_kv_server() {
-    peer=
-    begin ours "$bin/kv_server" --listen 127.0.0.1:$port --file "$work/kv" --size 1G \
-        --conns $connections --sync none --log-level error
+# resp_rounds: ours is there; beside a redis-server
+resp_rounds() {
     resp_ready ours
     if [ "$peers" = yes ] && command -v redis-server >/dev/null; then
         peer=redis
@@ -230,26 +275,22 @@ run_kv_server() {
             --maxclients $connections
         resp_ready redis
     fi
-    repeat "good slow paused hostile" ours $peer
-    rows ours $peer
+    repeat good slow paused hostile
+}
+
+run_kv_server() {
+    begin ours "$bin/kv_server" --listen 127.0.0.1:$port --file "$work/kv" --size 1G \
+        --conns $connections --sync none --log-level error
+    resp_rounds
 }
 neighbour_kv_server() { resp "$@"; }
 
 run_director_proxy() {
-    peer=
     begin behind redis-server --port $port --save '' --appendonly no --dir "$work"
     answers behind
     begin ours "$bin/director_proxy" --listen 127.0.0.1:$port \
         --server 127.0.0.1:"$(port_of behind)" --conns $connections --log-level error
-    resp_ready ours
-    if [ "$peers" = yes ]; then
-        peer=redis
-        begin redis redis-server --port $port --save '' --appendonly no --dir "$work" \
-            --maxclients $connections
-        resp_ready redis
-    fi
-    repeat "good slow paused hostile" ours $peer
-    rows ours $peer
+    resp_rounds
 }
 neighbour_director_proxy() { resp "$@"; }
 
@@ -312,9 +353,9 @@ nbdkit_again() {
         nbdkit_at $part
     done
 }
+in_memory() { memory=$(mktemp -d "/dev/shm/neighbours.XXXXXX" 2>/dev/null) || memory=$work; }
 run_solar_volume() {
-    peer=
-    memory=$(mktemp -d "/dev/shm/neighbours.XXXXXX" 2>/dev/null) || memory=$work
+    in_memory
     disks ours 1G 64M
     disks full 320M 206M
     load_ours="--protocol nbd --address $work/ours.victim $nbd_load"
@@ -328,16 +369,12 @@ run_solar_volume() {
         load_nbdkit="--protocol nbd --address $work/nbdkit.victim $nbd_load"
         alone nbdkit $load_nbdkit
     fi
-    repeat "good slow paused hostile full" ours $peer
-    rows ours $peer
-    end_all
-    [ "$memory" = "$work" ] || rm -rf "$memory"
-    memory=
+    repeat good slow paused hostile full
 }
 neighbour_solar_volume() {
     at="--protocol nbd --address $work/$2.beside"
     case $1 in
-    good) beside --as open --rate "$rate" --requests 2000000000 $at $nbd_load ;;
+    good) open_loop $at $nbd_load ;;
     slow) beside --as slow $at --keys 32 --bytes 1048576 --depth 32 ;;
     paused)
         beside --as paused $at --keys 32 --bytes 1048576 --depth 32
@@ -353,6 +390,40 @@ neighbour_solar_volume() {
         beside --as full --protocol nbd --address "$work/full.beside" --clients 1 --depth 4 \
             --keys 206 --bytes 1048576 --writes 100
         ;;
+    esac
+}
+
+# ---- The catalog ----
+
+catalog_load="--keys 8 --bytes 1 --writes 10"
+run_catalog() {
+    in_memory
+    begin ours "$bin/solar_volume" ctl serve --listen 127.0.0.1:0 --catalog "$memory/catalog" \
+        --sessions $((connections + 8)) --log error
+    ready "$work/log.ours"
+    control=$at
+    begin store "$bin/solar_volume" server --listen 127.0.0.1:0 --store "$memory/store" \
+        --store-size 1G --control "$control" --log error
+    ready "$work/log.store"
+    for c in 0 1 2 3; do
+        for d in v$c:128M vo$c:2M n$c:128M no$c:2M h$c:128M ho$c:2M; do
+            "$bin/solar_volume" ctl create "${d%:*}" "${d#*:}" --control "$control" >"$work/log" \
+                2>&1 || die "cannot make a disk: $(cat "$work/log")"
+        done
+    done
+    "$bin/solar_volume" ctl create f0 8G --control "$control" >"$work/log" 2>&1 ||
+        die "cannot make a disk: $(cat "$work/log")"
+    load_ours="--protocol catalog --address $control --prefix v $catalog_load"
+    alone ours $load_ours
+    repeat good slow paused hostile full
+}
+neighbour_catalog() {
+    at="--protocol catalog --address $control"
+    case $1 in
+    good) open_loop $at --prefix n $catalog_load ;;
+    slow | paused) beside --as "$1" $at --prefix n --keys 64 --bytes 64 --depth 4096 ;;
+    hostile) beside --as hostile $at --prefix h $catalog_load --clients $connections --depth 64 ;;
+    full) beside --as full $at --prefix f --clients 1 --keys 4096 --bytes 1 --depth 64 ;;
     esac
 }
 
@@ -378,7 +449,6 @@ files() {
     eval "alone $1 \$load_$1"
 }
 run_kvfs_mount() {
-    peer=
     [ -x "$bin/kvfs_mount" ] || { echo "skip neighbours kvfs_mount: it is not built"; return; }
     [ "$(id -u)" = 0 ] && [ -c /dev/fuse ] && (: <>/dev/fuse) 2>/dev/null &&
         loop_at ours 2>"$work/log" ||
@@ -398,10 +468,7 @@ run_kvfs_mount() {
         : >"$work/log.ext4"
         files ext4 "$work/loop.ext4"
     fi
-    repeat "good slow paused hostile full" ours $peer
-    rows ours $peer
-    unmount
-    rm -rf "$work/image.ours" "$work/image.ext4"
+    repeat good slow paused hostile full
 }
 # until_full WHO: its disk no longer fills
 until_full() {
@@ -418,9 +485,7 @@ neighbour_kvfs_mount() {
     eval "folder=\$folder_$2"
     at="--protocol file --address $folder"
     case $1 in
-    good)
-        beside --as open --rate "$rate" --requests 2000000000 $at --prefix n $file_load --writes 10
-        ;;
+    good) open_loop $at --prefix n $file_load --writes 10 ;;
     slow) beside --as slow $at --prefix b ;;
     paused)
         beside --as paused $at --prefix b
@@ -448,19 +513,17 @@ run_page_server() {
     done
     load_ours="$at --keys 16384"
     alone ours $load_ours
-    repeat "good slow paused hostile" ours
-    rows ours
+    repeat good slow paused hostile
 }
 neighbour_page_server() {
     case $1 in
-    good) beside --as open --rate "$rate" --requests 2000000000 $load ;;
+    good) open_loop $load ;;
     slow | paused) beside --as "$1" $load --depth 4096 ;; # 128 MiB of replies in all
     hostile) beside --as hostile $load --clients $connections --depth 64 ;;
     esac
 }
 
-for program in $programs; do
-    "run_$program"
-    end_all
-done
-noise neighbours
+peer=
+"run_$program"
+noise neighbours "$program:noise"
+echo "row neighbours $program:time ours - $(($(date +%s) - began)) s"

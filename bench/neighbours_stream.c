@@ -4,8 +4,9 @@
  *
  * I1  A request's latency counts from the time it was due, whether or not it could be sent then:
  *     a server that stalls is charged for all requests that were due meanwhile.
- * I2  Replies of RESP come in order: `due` is a ring of the times of the outstanding requests. The
- *     other protocols' requests bear their time as their id, the lowest bit: a write.
+ * I2  Replies of RESP come in order: `due` is a ring of the times of the outstanding requests; of
+ *     CATALOG their tags are places in it, 0: free. The other protocols' requests bear their time
+ *     as their id, the lowest bit: a write.
  * I3  `skip` bytes of the reply at the front are still to come; it is complete at 0.
  */
 #include "neighbours.h"
@@ -28,6 +29,7 @@ enum kind { KIND_LOAD, KIND_SLOW, KIND_PAUSED, KIND_IDLE, KIND_GARBAGE };
 struct client {
     int fd;
     enum kind kind;
+    struct nb_peer peer;
     uint64_t again_ns; /* connect, read, or send garbage then */
     uint64_t due_ns;   /* of the next request, in an open loop */
     uint64_t sent;     /* of this connection */
@@ -64,6 +66,8 @@ static void lose(struct nb *n, struct client *c)
     n->lost += c->outstanding;
     n->errors += is_load(n) ? 1 + c->outstanding : 0;
     c->outstanding = c->first = c->sent = 0;
+    if (n->protocol == NB_CATALOG)
+        memset(c->due, 0, NB_WINDOW * sizeof(*c->due));
     c->out_size = c->out_done = c->in_size = 0;
     c->skip = 0;
     c->in_reply = 0;
@@ -72,7 +76,7 @@ static void lose(struct nb *n, struct client *c)
 
 static void join(struct nb *n, struct client *c, uint64_t now)
 {
-    c->fd = nb_connect(n);
+    c->fd = nb_connect(n, &c->peer);
     c->again_ns = now;
     if (c->fd < 0) {
         if (is_load(n))
@@ -83,14 +87,24 @@ static void join(struct nb *n, struct client *c, uint64_t now)
 
 /* ---- Requests ---- */
 
+/* Of a catalog what was asked long ago may have no answer yet. */
+static int may_ask(const struct nb *n, const struct client *c)
+{
+    return c->outstanding < n->depth &&
+           (n->protocol != NB_CATALOG || c->due[c->sent % NB_WINDOW] == 0);
+}
+
 static void ask(struct nb *n, struct client *c, uint64_t due)
 {
     uint64_t key = n->role == NB_FILL ? n->issued : snic_rng_below(&n->rng, n->keys);
     int write = n->role == NB_FILL || snic_rng_below(&n->rng, 100) < n->writes;
 
-    c->out_size += nb_put(n, c->out + c->out_size, due << 1 | (unsigned)write, key);
-    c->due[(c->first + c->outstanding++) % NB_WINDOW] = due;
-    c->sent++;
+    uint64_t place = c->sent++ % NB_WINDOW;
+    uint64_t id = n->protocol == NB_CATALOG ? place + 1 : due;
+
+    c->out_size += nb_put(n, &c->peer, c->out + c->out_size, id << 1 | (unsigned)write, key);
+    c->due[place] = due;
+    c->outstanding++;
     n->issued++;
 }
 
@@ -105,7 +119,7 @@ static void issue(struct nb *n, struct client *c, uint64_t now)
         }
         return;
     }
-    while (c->kind != KIND_IDLE && c->out_size <= room && c->outstanding < n->depth) {
+    while (c->kind != KIND_IDLE && c->out_size <= room && may_ask(n, c)) {
         if (is_load(n) && (n->issued >= n->requests || n->closing_ns != 0))
             return;
         if (n->role != NB_OPEN) {
@@ -139,9 +153,21 @@ static void flush(struct nb *n, struct client *c)
 
 /* ---- Replies ---- */
 
+static uint64_t time_due(const struct nb *n, struct client *c)
+{
+    uint64_t place = n->protocol == NB_RESP ? c->first % NB_WINDOW : (c->id >> 1) - 1;
+    uint64_t due;
+
+    if (n->protocol != NB_RESP && n->protocol != NB_CATALOG)
+        return c->id >> 1;
+    due = c->due[place];
+    c->due[place] = 0;
+    return due;
+}
+
 static void complete(struct nb *n, struct client *c)
 {
-    uint64_t due = n->protocol == NB_RESP ? c->due[c->first % NB_WINDOW] : c->id >> 1;
+    uint64_t due = time_due(n, c);
     uint64_t now = nb_now();
 
     c->in_reply = 0;
@@ -161,12 +187,16 @@ static int parse(struct nb *n, struct client *c)
         size_t left = c->in_size - at;
 
         if (!c->in_reply) {
-            int64_t head = nb_head(n, c->in + at, left, &c->id, &c->skip, &c->failed);
+            int64_t head = nb_head(n, &c->peer, c->in + at, left, &c->id, &c->skip, &c->failed);
 
-            if (head < 0 || (head > 0 && c->outstanding == 0))
-                return 0;
             if (head == 0)
                 break;
+            if (head > 0 && c->id == NB_NO_REPLY) {
+                at += (size_t)head;
+                continue;
+            }
+            if (head < 0 || c->outstanding == 0)
+                return 0;
             c->in_reply = 1;
             at += (size_t)head;
             left -= (size_t)head;
@@ -217,6 +247,9 @@ static void begin(struct nb *n, struct client *clients)
             c->kind = KIND_PAUSED;
         else if (n->role != NB_HOSTILE)
             c->kind = KIND_LOAD;
+        c->peer.number = i;
+        c->peer.plain = c->kind == KIND_IDLE || c->kind == KIND_GARBAGE;
+        c->peer.operator= n->role == NB_HOSTILE && c->kind == KIND_LOAD && i / 3 % 2 == 1;
         c->due = calloc(NB_WINDOW, sizeof(*c->due));
         c->out = malloc(out_room(n));
         c->in = malloc(IN_BYTES);

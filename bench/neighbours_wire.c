@@ -113,13 +113,15 @@ static int socket_of(const char *address)
     return fd;
 }
 
-int nb_connect(const struct nb *n)
+int nb_connect(const struct nb *n, struct nb_peer *p)
 {
     int fd = socket_of(n->address);
 
     if (fd < 0)
         return -1;
-    if ((n->protocol == NB_NBD && handshake(fd) != 0) || fcntl(fd, F_SETFL, O_NONBLOCK) != 0) {
+    if ((n->protocol == NB_NBD && handshake(fd) != 0) ||
+        (n->protocol == NB_CATALOG && nb_catalog_begin(n, p, fd) != 0) ||
+        fcntl(fd, F_SETFL, O_NONBLOCK) != 0) {
         close(fd);
         return -1;
     }
@@ -161,7 +163,7 @@ static size_t put_nbd(const struct nb *n, unsigned char *out, uint64_t id, uint6
     return NBD_REQUEST + n->bytes;
 }
 
-size_t nb_put(const struct nb *n, unsigned char *out, uint64_t id, uint64_t key)
+size_t nb_put(const struct nb *n, struct nb_peer *p, unsigned char *out, uint64_t id, uint64_t key)
 {
     struct wire_request r = {.id = id, .op = WIRE_GET, .page = key};
 
@@ -169,13 +171,16 @@ size_t nb_put(const struct nb *n, unsigned char *out, uint64_t id, uint64_t key)
         return put_resp(n, out, id, key);
     if (n->protocol == NB_NBD)
         return put_nbd(n, out, id, key);
+    if (n->protocol == NB_CATALOG)
+        return nb_catalog_put(n, p, out, id, key);
     return wire_request_put(out, &r);
 }
 
 size_t nb_garbage(struct nb *n, unsigned char *out)
 {
     uint64_t kind = snic_rng_next(&n->rng) % 3;
-    size_t used = kind == 0 ? 0 : nb_put(n, out, 0, 0);
+    struct nb_peer none = {0};
+    size_t used = kind == 0 ? 0 : nb_put(n, &none, out, 0, 0);
 
     if (kind == 0) { /* noise */
         for (; used < 64; used += 8)
@@ -214,8 +219,8 @@ static int64_t head_resp(const unsigned char *in, size_t size, uint64_t *skip, i
     return end + 1 - in;
 }
 
-int64_t nb_head(const struct nb *n, const unsigned char *in, size_t size, uint64_t *id,
-                uint64_t *skip, int *failed)
+int64_t nb_head(const struct nb *n, struct nb_peer *p, const unsigned char *in, size_t size,
+                uint64_t *id, uint64_t *skip, int *failed)
 {
     *skip = 0;
     *failed = 0;
@@ -231,6 +236,8 @@ int64_t nb_head(const struct nb *n, const unsigned char *in, size_t size, uint64
         *skip = (*id & 1) == 0 && !*failed ? n->bytes : 0;
         return NBD_REPLY;
     }
+    if (n->protocol == NB_CATALOG)
+        return nb_catalog_head(p, in, size, id, failed);
     if (size < WIRE_REPLY)
         return 0;
     *id = snic_get_le64(in + 8);

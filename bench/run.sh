@@ -13,8 +13,8 @@
 # pairs beside the shape of virtio-fs; `hcache` its hits beside memcpy, and the mount with it and
 # without (as root); `minos` the replication engine, its explorer, its simulation, and the MINOS
 # paper's figures in simulated time. `neighbours`: what a slow, paused, hostile or full client costs
-# the others of the same server, beside what it costs with redis-server, nbdkit and ext4 (hours;
-# bench/neighbours.sh has the words for parts of it). --seconds N: time of each program per case;
+# the others of the same server, beside what it costs with redis-server, nbdkit and ext4 (40
+# minutes; bench/neighbours.sh runs parts of it). --seconds N: time of each program per case;
 # --requests N: of a node, in the figures of minos (10000; the paper's are 100000), and of the
 # victims in neighbours (100000); --repeats N: of neighbours (5). Save the output: bench/plot.sh
 # makes pictures of it.
