@@ -193,17 +193,22 @@ static void kill_host(void)
 {
     uint64_t before = r.w.recovered;
     int torn[HW_INOS][LPNS];
+    uint64_t cut[HW_INOS];
     uint32_t i, k, rounds = 0;
 
     memset(torn, 0, sizeof(torn));
-    for (i = 0; i < HW_INOS; i++)
+    for (i = 0; i < HW_INOS; i++) {
         r.cuts[i]++; /* who asked for an fsync is dead */
+        cut[i] = LPNS;
+    }
     for (i = 0; i < THREADS; i++) {
         if (r.t[i].what == WRITING)
             torn[r.t[i].ino][r.t[i].lpn] = 1;
-        if (r.t[i].what == CUT_DROP || r.t[i].what == CUT_AGAIN)
+        if (r.t[i].what == CUT_DROP || r.t[i].what == CUT_AGAIN) {
             r.cutting[r.t[i].ino] = 0; /* the DPU truncated, or did not */
-        if (r.t[i].what == DIRECT)     /* a lock and nothing else: but locked means dropped */
+            cut[r.t[i].ino] = snic_min_u64(cut[r.t[i].ino], r.t[i].cut);
+        }
+        if (r.t[i].what == DIRECT) /* a lock and nothing else: but locked means dropped */
             torn[r.t[i].ino][r.t[i].lpn] = 1;
         if (r.t[i].what == CUT_DROP)
             for (k = (uint32_t)r.t[i].cut; k < LPNS; k++)
@@ -223,6 +228,9 @@ static void kill_host(void)
     for (i = 0; i < HW_HOSTS; i++)
         assert_int_equal(snic_hcache_host_attach(&r.w.host[i], r.w.mem, r.w.size, i + 1, r.epoch),
                          0);
+    for (i = 0; i < HW_INOS; i++) /* the successor drops behind what was being cut */
+        if (cut[i] < LPNS)
+            assert_int_equal(snic_hcache_drop(&r.w.host[0], i, &cut[i], LPNS - 1), 0);
     for (i = 0; i < HW_INOS; i++)
         for (k = 0; k < LPNS; k++) {
             if (r.w.store[i][k].version < r.synced[i][k])

@@ -88,6 +88,8 @@
  *   host dead: write-locked pages are torn and dropped; its read locks and guards are given back;
  *     dirty pages that were not locked are whole and are flushed as usual, if the region survives.
  *     What was fsynced is in the store. Lost at most: what a crash of the host would lose.
+ *     If the region is used again, drop behind the end of each truncation that was under way: a
+ *     page filled from before it may be cached, as its second drop was not done.
  *   DPU dead (its store writes are over or fenced): pages that it was filling are dropped, its read
  *     locks, flights and guards are given back; what was dirty stays dirty and is flushed by the
  *     next engine, which looks at every bucket first. Nothing is lost.

@@ -129,7 +129,8 @@ static int state_step(const struct one *o, const struct state *from, size_t i, i
     return 1;
 }
 
-/* A read that can be next may be: it changes nothing, and later is no better. 1, 0 none, -1. */
+/* A read that can be next may be: it changes nothing, and later is no better. 1, 0 none, -1: it is
+ * outside of the window. */
 static int search_read(const struct one *o, const struct state *s, uint64_t horizon,
                        struct state *next)
 {
@@ -153,6 +154,7 @@ static enum history_verdict search_key(const struct one *o)
     size_t room = 1024, depth = 0;
     struct state *stack = malloc(room * sizeof(*stack));
     enum history_verdict v = HISTORY_BAD;
+    int cut = 0; /* a branch was left because of the window: another one may still say good */
     assert_non_null(stack);
     stack[depth++] = (struct state){.first = 1};
     (void)seen_add(&x, &stack[0]);
@@ -168,10 +170,9 @@ static enum history_verdict search_key(const struct one *o)
                 horizon = o->ops[i].end;
         }
         int step = search_read(o, &s, horizon, &stack[depth]);
-        if (step < 0) {
-            v = HISTORY_GAVE_UP;
-            break;
-        }
+        cut |= step < 0;
+        if (step < 0)
+            continue;
         depth += (size_t)step;
         if (step > 0)
             continue;
@@ -187,7 +188,9 @@ static enum history_verdict search_key(const struct one *o)
                 continue;
             /* A write of unknown outcome may also never happen. */
             for (int aside = op->end == HISTORY_OPEN; aside >= 0; aside--) {
-                int r = state_step(o, &s, i, aside, &next) ? seen_add(&x, &next) : -1;
+                int fits = state_step(o, &s, i, aside, &next);
+                int r = fits ? seen_add(&x, &next) : 0;
+                cut |= !fits;
                 if (r < 0)
                     v = HISTORY_GAVE_UP;
                 if (r <= 0)
@@ -207,7 +210,7 @@ static enum history_verdict search_key(const struct one *o)
     }
     free(stack);
     free(x.seen);
-    return v;
+    return v == HISTORY_BAD && cut ? HISTORY_GAVE_UP : v;
 }
 
 /* ---- Unique values: zones ---- */
