@@ -363,6 +363,67 @@ static void test_kvfs_rename_deep_no_circle(void **state)
     kvt_close(&t);
 }
 
+/* The parent of a directory, written past the engine. */
+static void rename_set_parent(struct kvt *t, uint64_t ino, uint64_t parent)
+{
+    unsigned char record[SNIC_KVFS_ATTR_BYTES];
+    struct snic_kvop_get g = {.value = record, .room = sizeof(record)};
+    struct snic_kvop get = {.kind = SNIC_KVOP_GET, .gets = &g, .get_count = 1};
+    struct snic_kvop_change c = {.kind = SNIC_KVOP_PUT, .value = record, .size = sizeof(record)};
+    struct snic_kvop put = {.kind = SNIC_KVOP_COMMIT, .changes = &c, .change_count = 1};
+    struct snic_kvfs_attr a;
+    snic_kvfs_key(&g.key, ino, SNIC_KVFS_REC_ATTR);
+    snic_kvmem_apply(t->m, &get);
+    assert_int_equal(snic_kvfs_attr_decode(&a, record, g.size), 0);
+    a.parent = parent;
+    snic_kvfs_attr_encode(record, &a);
+    snic_kvfs_seal(&g.key, record, sizeof(record), 0);
+    c.key = g.key;
+    snic_kvmem_apply(t->m, &put);
+    assert_int_equal(put.result, 0);
+}
+
+/* Any depth is legal: 2^20 directories were taken for a circle. */
+static void test_kvfs_rename_into_any_depth(void **state)
+{
+    struct kvt t;
+    (void)state;
+    kvt_open(&t, NULL);
+    uint64_t side = kvt_mkdir(&t, RENAME_ROOT, "side", 0755);
+    uint64_t at = RENAME_ROOT;
+    for (uint64_t n = support_scale(3000, (1u << 20) + 100); n > 0; n--)
+        at = kvt_mkdir(&t, at, "d", 0755);
+    assert_int_equal(kvt_rename(&t, RENAME_ROOT, "side", at, "side", 0), 0);
+    KVT_REFUSED(&t, SNIC_EINVAL, kvt_rename(&t, RENAME_ROOT, "d", side, "x", 0));
+    assert_int_equal(t.damages, 0);
+    kvt_close(&t);
+}
+
+/* A damaged store whose directories are below each other: the walk ends, and names one of them. */
+static void test_kvfs_rename_circle_in_the_store_reported(void **state)
+{
+    static const uint32_t lengths[] = {1, 2, 47, 48, 49, 1000};
+    (void)state;
+    for (size_t i = 0; i < SNIC_COUNTOF(lengths); i++) {
+        struct kvt t;
+        kvt_open(&t, NULL);
+        (void)kvt_mkdir(&t, RENAME_ROOT, "side", 0755);
+        uint64_t first = kvt_mkdir(&t, RENAME_ROOT, "d", 0755);
+        uint64_t at = first;
+        for (uint32_t n = 1; n < lengths[i]; n++)
+            at = kvt_mkdir(&t, at, "d", 0755);
+        uint64_t below = kvt_mkdir(&t, at, "e", 0755); /* beside the circle */
+        assert_int_equal(kvt_unmount(&t), 0);
+        rename_set_parent(&t, first, at);
+        assert_int_equal(kvt_mount(&t), 0);
+        assert_int_equal(kvt_rename(&t, RENAME_ROOT, "side", below, "side", 0), SNIC_ECORRUPT);
+        assert_int_equal(t.damages, 1);
+        assert_int_equal(t.damage[0].key.bytes[0], SNIC_KVFS_REC_ATTR);
+        assert_true(t.damage[0].key.group >= first && t.damage[0].key.group < below);
+        kvt_close(&t);
+    }
+}
+
 /* ---- Cost ---- */
 
 static uint64_t rename_commits, rename_groups;
@@ -421,6 +482,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_rename_linked_names_follow),
         cmocka_unit_test(test_kvfs_rename_replaced_lingers),
         cmocka_unit_test(test_kvfs_rename_deep_no_circle),
+        cmocka_unit_test(test_kvfs_rename_into_any_depth),
+        cmocka_unit_test(test_kvfs_rename_circle_in_the_store_reported),
         cmocka_unit_test(test_kvfs_rename_within_one_group),
     };
     return SUPPORT_MAIN(argc, argv, tests);

@@ -501,6 +501,20 @@ static void test_kvfs_session_table_full_mount_refused(void **state)
     assert_int_equal(session_mount(&y, 0), 0);
     assert_int_equal(many_simple(&y, 0, SNIC_KVFS_MKNOD, 1, "f"), 0);
     assert_int_equal(session_unmount(&y, 0), 0);
+    /* More than there can be: damage, which is named, and not a full disk. */
+    c.kind = SNIC_KVOP_PUT;
+    for (uint64_t id = SESSIONS; id <= 10ull * SESSIONS; id++) {
+        snic_kvfs_key_number(&c.key, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_SESSION, id << 32);
+        snic_kvfs_seal(&c.key, record, c.size, 0);
+        snic_kvmem_apply(y.m, &op);
+        assert_int_equal(op.result, 0);
+        if (id == SESSIONS + 1) {
+            assert_int_equal(session_mount(&y, 0), SNIC_ECORRUPT);
+            assert_int_equal(y.t[0].damages, 1);
+            assert_int_equal(snic_kvop_key_compare(&y.t[0].damage[0].key, &c.key), 0);
+        }
+    }
+    assert_int_equal(session_mount(&y, 0), SNIC_ECORRUPT);
     many_close(&y);
 }
 

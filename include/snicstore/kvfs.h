@@ -93,7 +93,6 @@ extern "C" {
 #define SNIC_KVFS_XATTR_NAME_MAX 255U
 #define SNIC_KVFS_XATTR_VALUE_MAX 65536U
 #define SNIC_KVFS_XATTR_LIST_MAX 65536U
-#define SNIC_KVFS_GROUPS_MAX 65536U /**< supplementary groups of a caller                    */
 #define SNIC_KVFS_IO_MAX (1U << 20) /**< bytes of one READ or WRITE                          */
 
 /** Time as every call brings it. */

@@ -11,13 +11,15 @@
  * Format: of LMDB's data version 1, with the machine's own byte order and word size, as its mdb.c
  * defines MDB_page, MDB_meta, MDB_db and MDB_node.
  */
-#include "snicstore/base.h"
+#include "snicstore/kv.h"
 
 #if defined(SNIC_WITH_LMDB)
 #include <lmdb.h>
+#include <pthread.h>
 #endif
 
 #include "kv/lmdb_check.h"
+#include "kv/lmdb_priv.h"
 
 #if defined(SNIC_WITH_LMDB)
 
@@ -43,7 +45,8 @@ enum {
     LMDB_NODE_HEAD = 8,
     LMDB_NODE_BIG = 1,        /* its value is in pages of its own */
     LMDB_TREE_DEPTH_MAX = 32, /* LMDB's own */
-    LMDB_META_TRIES = 10,
+    LMDB_META_TRIES = 20,     /* a process may write one now ... */
+    LMDB_META_WAIT_US = 2000,
     LMDB_CHECK_TRIES = 1000
 };
 
@@ -147,8 +150,11 @@ int lmdb_check_meta(const char *folder, int create, char *text)
         return SNIC_ENOENT;
     }
     int bad = 0;
-    for (int i = 0; i < LMDB_META_TRIES && bad >= 0; i++) /* another process may write one now */
+    for (int i = 0; i < LMDB_META_TRIES && bad >= 0; i++) {
+        if (i > 0)
+            (void)usleep(LMDB_META_WAIT_US); /* ... and may be interrupted in it */
         bad = lmdb_metas_look(fd, text);
+    }
     (void)close(fd);
     if (bad < 0) {
         text[0] = '\0';
@@ -289,6 +295,30 @@ static int lmdb_check_find(int fd, MDB_txn *snap, uint32_t page_bytes, struct lm
     return 0;
 }
 
+/** The meta of the snapshot, which is renewed while two commits come between. 0 or SNIC_E*. */
+static int lmdb_check_catch(int fd, MDB_txn *snap, uint32_t page_bytes, struct lmdb_meta *m,
+                            char *text)
+{
+    size_t first = mdb_txn_id(snap);
+    for (uint32_t tries = 0; !lmdb_check_find(fd, snap, page_bytes, m); tries++) {
+        if (tries == LMDB_CHECK_TRIES) {
+            int moves = mdb_txn_id(snap) != first;
+            (void)snprintf(text, 256,
+                           moves ? "the file data.mdb changes faster than it can be checked: try "
+                                   "again when fewer processes write"
+                                 : "the file data.mdb does not have the state that LMDB reads");
+            return moves ? SNIC_EBUSY : SNIC_ECORRUPT;
+        }
+        mdb_txn_reset(snap);
+        int e = mdb_txn_renew(snap);
+        if (e != 0) {
+            (void)snprintf(text, 256, "the file data.mdb cannot be read: %s", mdb_strerror(e));
+            return lmdb_error(e);
+        }
+    }
+    return 0;
+}
+
 int lmdb_check_pages(MDB_env *env, MDB_txn *snap, char *text)
 {
     MDB_stat stat;
@@ -298,13 +328,9 @@ int lmdb_check_pages(MDB_env *env, MDB_txn *snap, char *text)
     if (mdb_env_stat(env, &stat) != 0 || mdb_env_get_fd(env, &w.fd) != 0)
         return SNIC_EIO;
     w.page_bytes = stat.ms_psize;
-    for (uint32_t tries = 0; !lmdb_check_find(w.fd, snap, w.page_bytes, &m); tries++) {
-        mdb_txn_reset(snap); /* two commits since it began */
-        if (tries == LMDB_CHECK_TRIES || mdb_txn_renew(snap) != 0) {
-            (void)snprintf(text, 256, "the file data.mdb has not the state that LMDB reads");
-            return SNIC_ECORRUPT;
-        }
-    }
+    int r = lmdb_check_catch(w.fd, snap, w.page_bytes, &m, text);
+    if (r != 0)
+        return r;
     /* What a snapshot uses was in the file before it could be had. */
     if (fstat(w.fd, &st) != 0)
         return SNIC_EIO;
@@ -316,7 +342,7 @@ int lmdb_check_pages(MDB_env *env, MDB_txn *snap, char *text)
     w.pages = malloc((size_t)LMDB_TREE_DEPTH_MAX * w.page_bytes);
     if (w.pages == NULL)
         return SNIC_ENOMEM;
-    int r = lmdb_walk_tree(&w, &m.trees[0]);
+    r = lmdb_walk_tree(&w, &m.trees[0]);
     if (r == 0)
         r = lmdb_walk_tree(&w, &m.trees[1]);
     free(w.pages);

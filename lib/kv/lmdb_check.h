@@ -16,8 +16,8 @@
 int lmdb_check_meta(const char *folder, int create, char *text);
 
 /**
- * Are all pages that @p snap uses in the file? 0; SNIC_ECORRUPT with @p text; SNIC_ENOMEM.
- * It renews the snapshot while others write.
+ * Are all pages that @p snap uses in the file? It renews the snapshot while others write.
+ * 0; SNIC_ECORRUPT with @p text; SNIC_EBUSY with @p text: others commit all the time; SNIC_ENOMEM.
  */
 int lmdb_check_pages(MDB_env *env, MDB_txn *snap, char *text);
 

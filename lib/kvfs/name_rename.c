@@ -12,6 +12,9 @@
  * I3. Phases: LOOK finds out what is asked; when a walk is needed, WALK goes up RENAME_PIECE
  *     directories a round; WALKED is LOOK again, but with the walk done, if nothing has changed.
  *     VERDICT looks once more whether anything was moved, before it refuses.
+ * I4. A walk of any length ends at the root, unless the store is damaged and parents form a circle.
+ *     The directory at the end of rounds 1, 2, 4, 8, ... is kept; a walk that comes to it again,
+ *     with nothing moved since it began, is in a circle (Brent's cycle detection).
  */
 #include "kvfs/kvfs_priv.h"
 
@@ -20,8 +23,7 @@ enum {
     RENAME_WALK = 1,
     RENAME_WALKED = 2,
     RENAME_VERDICT = 3,
-    RENAME_PIECE = 48,         /* directories in one round of the walk                          */
-    RENAME_DEPTH_MAX = 1 << 20 /* more are a circle                                             */
+    RENAME_PIECE = 48 /* directories in one round of the walk                                   */
 };
 /* op->s */
 enum {
@@ -30,10 +32,13 @@ enum {
     RENAME_S_SECOND = 2, /* 1: the walk from `from` for the target                             */
     RENAME_S_SOURCE = 3, /* who was looked for                                                 */
     RENAME_S_TARGET = 4,
-    RENAME_S_STEPS = 5,
-    RENAME_S_ERROR = 6, /* what the walk found                                                  */
-    RENAME_S_GONE = 7   /* the inode that lost its last name, 0 if none                         */
+    RENAME_S_ROUNDS = 5, /* of this walk                                                       */
+    RENAME_S_ERROR = 6,  /* what the walk found: enum below                                    */
+    RENAME_S_MARK = 7,   /* I4: a directory where the walk was, 0 if none                      */
+    RENAME_S_GONE = 7    /* of the commit: the inode that lost its last name, 0 if none        */
 };
+/* What the walk found. */
+enum { RENAME_BELOW = 0, RENAME_NOT_EMPTY = 1, RENAME_CIRCLE = 2 };
 
 /* One side: a directory, a name in it, the inode it has. */
 struct name_rename_side {
@@ -174,7 +179,7 @@ static int name_rename_walk_begin(struct kvfs_op *op, const struct name_rename *
     op->s[RENAME_S_AT] = r->from.is_dir ? op->ino2 : op->ino;
     op->s[RENAME_S_SOURCE] = r->from.entry.ino;
     op->s[RENAME_S_TARGET] = r->to.is_dir ? r->to.entry.ino : 0;
-    op->s[RENAME_S_STEPS] = 0;
+    op->s[RENAME_S_ROUNDS] = op->s[RENAME_S_MARK] = 0;
     return kvfs_next(op, RENAME_WALK);
 }
 
@@ -184,13 +189,14 @@ static int name_rename_walk_turn(struct kvfs_op *op, int found)
     int second = op->s[RENAME_S_SECOND] != 0;
     if (found) {
         int exchange = (op->req->flags & SNIC_KVFS_RENAME_EXCHANGE) != 0;
-        op->s[RENAME_S_ERROR] = second && !exchange; /* ENOTEMPTY, else EINVAL */
+        op->s[RENAME_S_ERROR] = second && !exchange ? RENAME_NOT_EMPTY : RENAME_BELOW;
         return kvfs_next(op, RENAME_VERDICT);
     }
     if (second || op->s[RENAME_S_TARGET] == 0)
         return kvfs_next(op, RENAME_WALKED);
     op->s[RENAME_S_SECOND] = 1;
     op->s[RENAME_S_AT] = op->ino;
+    op->s[RENAME_S_ROUNDS] = op->s[RENAME_S_MARK] = 0;
     return kvfs_next(op, RENAME_WALK);
 }
 
@@ -218,20 +224,31 @@ static int name_rename_walk(struct kvfs_op *op)
         at = a.parent;
     }
     op->s[RENAME_S_AT] = at;
-    op->s[RENAME_S_STEPS] += RENAME_PIECE;
-    return op->s[RENAME_S_STEPS] > RENAME_DEPTH_MAX ? SNIC_ECORRUPT : kvfs_next(op, RENAME_WALK);
+    if (at != 0 && at == op->s[RENAME_S_MARK]) {
+        op->s[RENAME_S_ERROR] = RENAME_CIRCLE;
+        return kvfs_next(op, RENAME_VERDICT);
+    }
+    op->s[RENAME_S_ROUNDS]++;
+    if (snic_is_pow2(op->s[RENAME_S_ROUNDS]))
+        op->s[RENAME_S_MARK] = at; /* I4 */
+    return kvfs_next(op, RENAME_WALK);
 }
 
 /* What the walk found holds if nothing was moved meanwhile. */
 static int name_rename_verdict(struct kvfs_op *op)
 {
+    struct snic_kvop_key key;
     uint64_t moves;
     int rc = name_rename_moves(op, 0, &moves);
     if (rc != 0)
         return rc;
     if (moves != op->s[RENAME_S_MOVES])
         return kvfs_next(op, RENAME_LOOK);
-    return op->s[RENAME_S_ERROR] != 0 ? SNIC_ENOTEMPTY : SNIC_EINVAL;
+    if (op->s[RENAME_S_ERROR] != RENAME_CIRCLE)
+        return op->s[RENAME_S_ERROR] == RENAME_NOT_EMPTY ? SNIC_ENOTEMPTY : SNIC_EINVAL;
+    snic_kvfs_key(&key, op->s[RENAME_S_AT], SNIC_KVFS_REC_ATTR);
+    kvfs_damage(op->k, &key, "a directory that is below itself");
+    return SNIC_ECORRUPT;
 }
 
 /* ---- Who may ---- */

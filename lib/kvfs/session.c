@@ -72,8 +72,8 @@ static int session_parse(struct snic_kvfs *k, struct kvfs_session_table *t,
             rc = snic_kvfs_number_decode(&t->version, value, r->value_size);
             t->table = value;
             t->table_size = r->value_size;
-        } else if (t->count == KVFS_SESSIONS_MAX) {
-            return SNIC_ENOSPC;
+        } else if (t->count == KVFS_SESSIONS_MAX) { /* no arrival makes one more (S2) */
+            rc = SNIC_ECORRUPT;
         } else {
             row = &t->rows[t->count++];
             row->id = id;
@@ -162,8 +162,10 @@ int kvfs_session_scan(struct kvfs_op *op, uint32_t n, struct kvfs_session_table 
     for (const struct snic_kvop_record *r = snic_kvop_first(got); r != NULL && rc == 0;
          r = snic_kvop_next(got, r))
         rc = session_parse(op->k, t, r);
-    if (rc == 0 && !got->end)
-        rc = SNIC_ENOSPC;
+    if (rc == 0 && !got->end) { /* nor so many records */
+        kvfs_damage(op->k, &want.key, "more sessions than there can be");
+        rc = SNIC_ECORRUPT;
+    }
     if (rc != 0)
         return rc;
     session_note(op->k, t);

@@ -16,6 +16,7 @@ if(TARGET test_kv_rados)
   set_tests_properties(kv_rados_bluestore PROPERTIES ENVIRONMENT SNIC_RADOS_STORE=bluestore
     SKIP_RETURN_CODE 77 TIMEOUT 900 LABELS "kv;slow;each2_rados")
 endif()
+snic_test(kv_lmdb_check kv URING VENDOR)
 snic_test(kv_lmdb_cut kv URING VENDOR)
 snic_test(kv_lmdb_faults kv URING VENDOR SOURCES kv_lmdb_record.c)
 snic_test(kv_lmdb_killed kv URING VENDOR SOURCES kv_lmdb_audit.c)
