@@ -120,6 +120,27 @@ static void test_kv_lmdb_faults_full_disk_loses_nothing(void **state)
     faults_close(&f);
 }
 
+/* Close waits two seconds for room, and no longer; what was durable is there afterwards. */
+static void test_kv_lmdb_faults_full_disk_close_ends(void **state)
+{
+    static const uint32_t times[] = {4, 1u << 30}; /* room comes in time, or never */
+    struct faults f;
+    (void)state;
+    for (size_t i = 0; i < SNIC_COUNTOF(times); i++) {
+        faults_open(&f);
+        record_fault_data_write =
+            (struct record_fault){.after = 1, .times = times[i], .error = ENOSPC};
+        assert_int_equal(kvl_put(&f.k, 1, 50, 150, 0), 0);
+        assert_int_equal(kvl_sync(&f.k), SNIC_ENOSPC);
+        kvl_close(&f.k);
+        record_fault_data_write = (struct record_fault){0};
+        assert_int_equal(kvl_try(&f.k, &f.opts, NULL), 0);
+        faults_expect(&f);
+        assert_int_equal(kvl_get(&f.k, 1, 50, 0), i == 0 ? 150 : 0);
+        faults_close(&f);
+    }
+}
+
 static void test_kv_lmdb_faults_object_errors_are_of_their_operation(void **state)
 {
     struct faults f;
@@ -589,6 +610,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kv_lmdb_faults_failed_sync_ends_the_handle),
         cmocka_unit_test(test_kv_lmdb_faults_full_disk_loses_nothing),
+        cmocka_unit_test(test_kv_lmdb_faults_full_disk_close_ends),
         cmocka_unit_test(test_kv_lmdb_faults_object_errors_are_of_their_operation),
         cmocka_unit_test(test_kv_lmdb_faults_damaged_bytes_are_told),
         cmocka_unit_test(test_kv_lmdb_faults_what_is_no_store_is_refused),

@@ -416,6 +416,67 @@ static void test_kvfs_reads_complete_late_cache_true(void **state)
     free(r);
 }
 
+struct flight_overtaken {
+    uint64_t dir;
+    uint64_t left;
+};
+
+/* Before a commit of MKDIR another handle changes what it was read with. */
+static void flight_change_guarded(struct kvt *t, struct snic_kvop *op)
+{
+    unsigned char record[SNIC_KVFS_ATTR_BYTES];
+    struct snic_kvop_get get = {.value = record, .room = sizeof(record)};
+    struct snic_kvop read = {.kind = SNIC_KVOP_GET, .gets = &get, .get_count = 1};
+    struct snic_kvop_change c = {.kind = SNIC_KVOP_PUT, .value = record, .size = sizeof(record)};
+    struct snic_kvop write = {.kind = SNIC_KVOP_COMMIT, .changes = &c, .change_count = 1};
+    struct snic_kvfs_attr a;
+    struct flight_overtaken *f = t->ctx;
+    if (op->kind != SNIC_KVOP_COMMIT || op->guard_count == 0 || f->left == 0)
+        return;
+    f->left--;
+    snic_kvfs_key(&get.key, f->dir, SNIC_KVFS_REC_ATTR);
+    snic_kvmem_apply(t->m, &read);
+    assert_int_equal(snic_kvfs_attr_decode(&a, record, get.size), 0);
+    a.version++;
+    snic_kvfs_attr_encode(record, &a);
+    snic_kvfs_seal(&get.key, record, sizeof(record), 0);
+    c.key = get.key;
+    snic_kvmem_apply(t->m, &write);
+}
+
+/* A request that others overtake each time is tried 1000 times, then SNIC_ETIMEDOUT. */
+static void test_kvfs_overtaken_each_time_ends(void **state)
+{
+    enum { RETRIES = 1000 };
+    static const uint64_t times[] = {RETRIES, RETRIES + 1, 10ull * RETRIES};
+    struct snic_kvfs_opts o;
+    struct snic_kvfs_req req;
+    (void)state;
+    kvt_opts(&o);
+    o.lease_ns = 1ull << 60; /* the backing off takes seconds, in which no heartbeat gets through */
+    o.heartbeat_ns = o.lease_ns / 4;
+    for (size_t i = 0; i < SNIC_COUNTOF(times); i++) {
+        struct kvt t;
+        struct snic_kvfs_stats s;
+        struct flight_overtaken f = {.left = times[i]};
+        kvt_open(&t, &o);
+        f.dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
+        t.ctx = &f;
+        t.before = flight_change_guarded;
+        kvt_req(&t, &req, SNIC_KVFS_MKDIR, f.dir, "d");
+        req.mode = 0755;
+        assert_int_equal(kvt_call(&t, &req), times[i] > RETRIES ? SNIC_ETIMEDOUT : 0);
+        t.before = NULL;
+        snic_kvfs_get_stats(t.k, &s);
+        assert_int_equal(s.retries, snic_min_u64(times[i], RETRIES + 1));
+        assert_int_equal(kvt_try_lookup(&t, f.dir, "d"),
+                         times[i] > RETRIES ? SNIC_ENOENT : (int)req.attr.ino);
+        if (times[i] > RETRIES)
+            kvt_mkdir(&t, f.dir, "d", 0755);
+        kvt_close(&t);
+    }
+}
+
 /* What is kept may turn out wrong, by a guard: it is read again, not tried for ever. */
 static void test_kvfs_cache_wrong_read_again(void **state)
 {
@@ -560,6 +621,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_commit_unknown_either_is_found_out),
         cmocka_unit_test(test_kvfs_store_fails_errors_surface_nothing_changed),
         cmocka_unit_test(test_kvfs_reads_complete_late_cache_true),
+        cmocka_unit_test(test_kvfs_overtaken_each_time_ends),
         cmocka_unit_test(test_kvfs_cache_wrong_read_again),
         cmocka_unit_test(test_kvfs_blocks_are_few_large_requests_all_end),
         cmocka_unit_test(test_kvfs_session_dies_requests_end_with_eio),
