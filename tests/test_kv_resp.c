@@ -71,7 +71,7 @@ static void test_kv_resp_broken_input_gets_redis_texts(void **state)
         const char *data;
         const char *text;
     } cases[] = {
-        {"*x\r\n", "invalid multibulk length"},    {"*2000000\r\n", "invalid multibulk length"},
+        {"*x\r\n", "invalid multibulk length"},    {"*2147483648\r\n", "invalid multibulk length"},
         {"* 1\r\n", "invalid multibulk length"},   {"*1\r\nx\r\n", "expected '$', got 'x'"},
         {"*1\r\n:1\r\n", "expected '$', got ':'"}, {"*1\r\n$-1\r\n", "invalid bulk length"},
         {"*1\r\n$x\r\n", "invalid bulk length"},   {"*1\r\n$536870913\r\n", "invalid bulk length"},
@@ -275,6 +275,32 @@ static void test_kv_resp_noise_has_one_meaning(void **state)
     }
 }
 
+/** The largest count and the largest argument fit into the state, framing and skipping. */
+static void test_kv_resp_largest_counts_fit_the_state(void **state)
+{
+    static const char text[] = "*2147483647\r\n$1\r\na\r\n$536870912\r\nx";
+    const unsigned char *d = (const unsigned char *)text;
+    uint64_t s = 0;
+
+    (void)state;
+    assert_int_equal(resp_frame(d, 20, &limits, &s), 0);
+    assert_false(resp_skipping(s));
+    assert_int_equal(resp_frame(d, sizeof(text) - 1, &limits, &s), SNIC_EMSGSIZE);
+    assert_int_equal(resp_discard(d, sizeof(text) - 1, &s), sizeof(text) - 1);
+    assert_true(resp_skipping(s));
+    for (uint64_t left = (512u << 20) + 1; left > 0;) { /* the argument's rest and its CRLF */
+        static unsigned char zeros[1 << 20];
+        size_t n = left < sizeof(zeros) ? (size_t)left : sizeof(zeros);
+
+        assert_int_equal(resp_discard(zeros, n, &s), n);
+        left -= n;
+    }
+    assert_int_equal(resp_discard(d + 13, 7, &s), 7); /* the next one */
+    assert_true(resp_skipping(s));
+    d = (const unsigned char *)"$-1\r\n";
+    assert_int_equal(resp_discard(d, 5, &s), SNIC_EPROTO);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -284,6 +310,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kv_resp_args_are_taken),
         cmocka_unit_test(test_kv_resp_numbers),
         cmocka_unit_test(test_kv_resp_noise_has_one_meaning),
+        cmocka_unit_test(test_kv_resp_largest_counts_fit_the_state),
     };
 
     return SUPPORT_MAIN(argc, argv, tests);

@@ -4,20 +4,30 @@
 
 #include <string.h>
 
-enum kv_outcome kv_cmd_del(struct kv_command *c)
+/* Room for the deletion of all keys, or of those that exist. */
+static int del_room(struct kv_command *c, int exist)
 {
     uint64_t bytes = 0;
     uint64_t largest = 0;
-    int64_t count = 0;
-    int r;
 
     for (uint32_t i = 1; i < c->argc; i++) {
         uint64_t n = kv_record_bytes(c->argv[i].size, 0);
 
+        if (exist && kv_command_peek(c, i) == NULL)
+            continue;
         bytes += n;
         largest = snic_max_u64(largest, n);
     }
-    r = kv_store_check_room(c->store, bytes, largest, 1); /* all keys or none */
+    return kv_command_room(c, bytes, largest, 1);
+}
+
+enum kv_outcome kv_cmd_del(struct kv_command *c)
+{
+    int64_t count = 0;
+    int r = del_room(c, 0); /* all keys or none */
+
+    if (r == SNIC_EMSGSIZE)
+        r = del_room(c, 1);
     for (uint32_t i = 1; r == 0 && i < c->argc; i++) {
         struct kv_entry *e = kv_command_entry(c, i);
         uint64_t end;

@@ -44,7 +44,7 @@ static enum kv_outcome move_run(struct kv_command *c, const struct move *m, int 
     if (o != KV_DONE)
         return o == KV_LATER ? KV_DONE : o;
     set = kv_record_bytes(m->key->size, p.size);
-    r = kv_store_check_room(c->store, set + del, snic_max_u64(set, del), 0);
+    r = kv_command_room(c, set + del, snic_max_u64(set, del), 0);
     copy = r == 0 ? move_value(value, p.size) : NULL;
     old.data = copy != NULL ? move_value(m->from->key, m->from->key_size) : NULL;
     if (r == 0 && old.data == NULL)

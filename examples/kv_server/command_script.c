@@ -106,7 +106,7 @@ static int script_room(struct script_run *s, uint32_t value_size, int deletes)
         bytes += n;
         largest = snic_max_u64(largest, n);
     }
-    return kv_store_check_room(s->command->store, bytes, largest, deletes);
+    return kv_command_room(s->command, bytes, largest, deletes);
 }
 
 static enum kv_outcome script_delete(struct script_run *s, uint32_t i)

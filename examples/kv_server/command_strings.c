@@ -542,7 +542,7 @@ enum kv_outcome kv_cmd_mset(struct kv_command *c)
         bytes += n;
         largest = snic_max_u64(largest, n);
     }
-    r = kv_store_check_room(c->store, bytes, largest, 0); /* all keys or none */
+    r = kv_command_room(c, bytes, largest, 0); /* all keys or none */
     for (uint32_t i = 1; r == 0 && i < c->argc; i += 2) {
         uint64_t end;
 

@@ -519,7 +519,7 @@ static void dpu_open_offload(struct kv_dpu *d)
  */
 static uint64_t dpu_reply_bytes(const struct kv_config *c)
 {
-    uint64_t least = 2 * (uint64_t)KV_MESSAGE_MAX + (64u << 20) + c->conns_max * 16384;
+    uint64_t least = 2 * c->message_max + (64u << 20) + c->conns_max * 16384;
     struct kv_settings s = c->settings;
 
     if (s.clients == 0) /* no limit but the machine's */
@@ -546,7 +546,7 @@ static void dpu_open_director(struct kv_dpu *d)
     d->limit = c->settings.out[0];
     o.flags = SNIC_DIRECTOR_IN_ORDER;
     o.conns_max = (uint32_t)c->conns_max;
-    o.message_max = KV_MESSAGE_MAX;
+    o.message_max = (uint32_t)c->message_max;
     o.pending_max = KV_PENDING_MAX;
     o.conn_bytes = dpu_conn_bytes(&d->limit);
     o.idle_ms = (uint32_t)c->timeout_s * 1000;
@@ -578,7 +578,7 @@ struct kv_dpu *kv_dpu_open(const struct kv_config *c)
     d->user.password = c->settings.password[0] != 0;
     memcpy(d->user.hash_seed, c->hash_seed, sizeof(d->user.hash_seed));
     d->user.limits.bulk_max = KV_VALUE_MAX;
-    d->user.limits.message_max = KV_MESSAGE_MAX;
+    d->user.limits.message_max = (uint32_t)c->message_max;
     dpu_wall(d);
     dpu_open_image(d);
     dpu_open_offload(d);

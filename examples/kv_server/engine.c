@@ -3,7 +3,8 @@
  * The engine: clients and the order of their messages.
  *   E1 messages of one client run in the order in which they came; only replies to
  *      reads may be late, and the layer above restores their order.
- *   E4 while e->exclusive is set (transaction.c), only that client's commands run.
+ *   E4 while e->exclusive is set (transaction.c, kv_command_room()), only that client's commands
+ *      run.
  */
 #include "engine_priv.h"
 
@@ -100,16 +101,29 @@ static void client_free(struct kv_engine *e, struct kv_client *c)
     e->client_count--;
 }
 
+static void engine_room(void *ctx);
+
+/* @return 1 if others waited for its command */
+static int client_close(struct kv_engine *e, struct kv_client *c)
+{
+    int waited = e->exclusive == c;
+
+    if (waited && c->tx != NULL && c->tx->running) { /* its EXEC ends first */
+        c->gone = 1;
+        return 0;
+    }
+    client_free(e, c);
+    return waited;
+}
+
 void kv_engine_client_closed(struct kv_engine *e, uint64_t id)
 {
     struct kv_client *c = *client_slot(e, id);
 
     if (c == NULL)
         return;
-    if (e->exclusive == c) /* its EXEC ends first */
-        c->gone = 1;
-    else
-        client_free(e, c);
+    if (client_close(e, c))
+        engine_room(e);
 }
 
 void kv_each_client(struct kv_engine *e, void (*visit)(void *ctx, struct kv_client *c), void *ctx)
@@ -193,6 +207,23 @@ static enum kv_outcome engine_command(struct kv_command *c, int64_t n)
     return outcome;
 }
 
+/* What a large command needed is not kept for ever. */
+static void engine_trim(struct kv_engine *e)
+{
+    struct resp_arg *args;
+
+    if (e->room > KV_BUFFER_KEEP) {
+        free(e->buffer);
+        e->buffer = NULL;
+        e->room = 0;
+    }
+    if (e->args_room > KV_ARGS_KEEP && (args = malloc(KV_ARGS_INLINE * sizeof(*args))) != NULL) {
+        free(e->args);
+        e->args = args;
+        e->args_room = KV_ARGS_INLINE;
+    }
+}
+
 /* Run one message. KV_DONE or KV_LATER: it is over for the queue. */
 static enum kv_outcome engine_run(struct kv_engine *e, struct kv_client *client, uint64_t seq,
                                   const unsigned char *msg, size_t size)
@@ -206,6 +237,7 @@ static enum kv_outcome engine_run(struct kv_engine *e, struct kv_client *client,
 
     if (e->out.bytes > KV_OUT_LIMIT || (e->exclusive != NULL && e->exclusive != client)) /* E4 */
         return KV_AGAIN;
+    engine_trim(e);
     n = kv_engine_args(e, msg, size);
     c.database = (uint32_t)(client->user & KV_WORD_DATABASE);
     c.argv = e->args;
@@ -231,6 +263,8 @@ static enum kv_outcome engine_run(struct kv_engine *e, struct kv_client *client,
         return outcome;
     }
     client_forget_values(client);
+    if (e->exclusive == client && (client->tx == NULL || !client->tx->running))
+        e->exclusive = NULL; /* its command that waited for room is over */
     if (outcome != KV_DONE)
         return outcome;
     if (e->no_memory) {
@@ -393,11 +427,23 @@ enum kv_outcome kv_value_to_modify(struct kv_command *c, const struct kv_entry *
     return KV_LATER;
 }
 
+int kv_command_room(struct kv_command *c, uint64_t bytes, uint64_t record, int deletes)
+{
+    struct kv_engine *e = c->engine;
+    int r = kv_store_check_room(c->store, bytes, record, deletes);
+
+    /* What others write meanwhile might leave no room for it ever. */
+    if (r == SNIC_EAGAIN && e->exclusive == NULL && bytes > e->opts.memory_bytes / 4)
+        e->exclusive = c->client;
+    return r;
+}
+
 enum kv_outcome kv_write_failed(struct kv_command *c, int error)
 {
     if (error == SNIC_EAGAIN)
         return KV_AGAIN;
     c->engine->size = 0;
+    c->need = 0; /* the error shows nothing of what was read */
     kv_put_store_error(c->engine, error);
     return KV_DONE;
 }
@@ -529,7 +575,7 @@ void kv_engine_detach(struct kv_engine *e)
     for (uint32_t i = 0; i <= e->client_mask; i++)
         for (struct kv_client *c = e->clients[i], *next; c != NULL; c = next) {
             next = c->next;
-            kv_engine_client_closed(e, c->id);
+            (void)client_close(e, c);
         }
 }
 

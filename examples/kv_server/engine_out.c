@@ -155,6 +155,11 @@ void kv_put_store_error(struct kv_engine *e, int error)
         kv_put_error(e, "ERR no space left on the device: delete something or wait for compaction");
     else if (error == SNIC_ENOMEM)
         kv_put_error(e, "OOM out of memory");
+    else if (error == SNIC_EMSGSIZE)
+        kv_put_error(e,
+                     "ERR the command writes more than fits into the %llu bytes of --memory at "
+                     "once: split it",
+                     (unsigned long long)e->opts.memory_bytes);
     else
         kv_put_error(e, "MISCONF Errors writing to the log: %s", snic_strerror(error));
 }

@@ -22,6 +22,9 @@
 /** What clients that check a version read: whose semantics these are. */
 #define KV_REDIS_VERSION "7.0.15"
 #define KV_ARGS_INLINE 64
+/** Arguments and bytes of a reply that there is memory for while no command runs. */
+#define KV_ARGS_KEEP 65536u
+#define KV_BUFFER_KEEP (16u << 20)
 /** CLIENT SETINFO. */
 #define KV_CLIENT_LIB_MAX 64
 /** Values from the device that a transaction collects before it begins. */
@@ -269,6 +272,8 @@ enum kv_outcome kv_value_to_modify(struct kv_command *c, const struct kv_entry *
                                    const unsigned char **value, uint32_t *size);
 /** After a failed store write: KV_AGAIN, or the error reply and KV_DONE. */
 enum kv_outcome kv_write_failed(struct kv_command *c, int error);
+/** kv_store_check_room() for the command; others wait until one that needs much has it (E4). */
+int kv_command_room(struct kv_command *c, uint64_t bytes, uint64_t record, int deletes);
 /** The entry of argv[i], or NULL; the reply then depends on what made it so (R8). */
 struct kv_entry *kv_command_entry(struct kv_command *c, uint32_t i);
 /** The same for commands that do not use the value: OBJECT IDLETIME does not change. */

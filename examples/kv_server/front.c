@@ -361,7 +361,6 @@ static void front_own_reply(struct front_conn *c, const char *text, size_t size,
 /* One step over @p data: bytes consumed, or 0 when more are needed. */
 static size_t front_step(struct front_conn *c, const unsigned char *data, size_t size)
 {
-    static const char too_long[] = "-ERR key or value is too long\r\n";
     struct kv_front *f = c->front;
     char text[RESP_ERROR_MAX];
     int64_t n;
@@ -385,7 +384,7 @@ static size_t front_step(struct front_conn *c, const unsigned char *data, size_t
             if (c->frame_state == 0) {
                 c->skipping = 0;
                 f->stats.oversized++;
-                front_own_reply(c, too_long, sizeof(too_long) - 1, 0);
+                front_own_reply(c, text, resp_too_long(&f->opts.limits, text), 0);
             }
             return (size_t)n;
         }

@@ -380,7 +380,7 @@ static int host_attach(struct kv_host *h, struct snic_dma *dma)
         r = host_open_engine(h);
     if (r != 0)
         return r;
-    o.message_max = KV_MESSAGE_MAX;
+    o.message_max = (uint32_t)h->config->message_max;
     o.key_size = 16;
     o.item_size = sizeof(struct kv_item);
     o.version = kv_engine_version(h->engine);

@@ -126,7 +126,8 @@ void kv_log_create_ahead(struct kv_store *s)
     struct kv_segment *g;
     uint64_t limit = s->opts.device_bytes / s->opts.segment_bytes;
 
-    if (s->creating > 0 || s->ahead >= KV_AHEAD || s->create_full || s->closing)
+    if (s->creating > 0 || (s->ahead >= KV_AHEAD && s->ahead >= s->ahead_wanted) ||
+        s->create_full || s->closing)
         return;
     if (s->opts.device_bytes != 0 && s->live_segments >= limit) {
         s->create_full = 1;
@@ -227,7 +228,8 @@ static int log_no_segment(struct kv_store *s, int reserve)
     kv_store_kick(s);
     if (!s->create_full || s->creating > 0 || waits)
         return SNIC_EAGAIN;
-    if (reserve == KV_FOR_DATA && !s->stats.no_space) { /* until a whole segment is free again */
+    /* Until a whole segment is free again; a command of several may find too few of them. */
+    if (reserve == KV_FOR_DATA && !s->stats.no_space && s->ahead <= KV_RESERVE) {
         s->stats.no_space = 1;
         kv_store_say(s, 1, "no space in '%s': writes are refused",
                      s->opts.name != NULL ? s->opts.name : "the store");
@@ -288,7 +290,12 @@ int kv_store_check_room(struct kv_store *s, uint64_t bytes, uint64_t record, int
 
     if (s->flush_error != 0)
         return SNIC_EIO;
-    if (s->ahead < keep || (need > left && s->ahead <= keep)) {
+    if (need > s->ring_bytes - 2 * KV_BLOCK)
+        return SNIC_EMSGSIZE;
+    if (need > left)
+        keep += (uint32_t)((need - left + s->opts.segment_bytes - 1) / s->opts.segment_bytes);
+    s->ahead_wanted = s->ahead < keep ? keep : 0;
+    if (s->ahead < keep) {
         s->room_wanted = 1;
         return log_no_segment(s, deletes ? KV_FOR_DELETE : KV_FOR_DATA);
     }

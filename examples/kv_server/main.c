@@ -193,6 +193,9 @@ static size_t kv_limit_options(struct kv_config *c, struct ex_option *out)
         {"maxmemory-clients", EX_PARSE, c, "BYTES|PERCENT%",
          "of all clients together, the largest is ended first; default 25%, 0: no limit", 0, 0,
          kv_clients_memory_parse},
+        {"message-max", EX_SIZE, &c->message_max, "BYTES",
+         "a longer command is refused; default 256M, 9M to 1G", KV_MESSAGE_LEAST, KV_MESSAGE_MOST,
+         NULL},
         {"client-query-buffer-limit", EX_PARSE, c, "BYTES",
          "end a client whose unfinished input is more; default 1gb", 0, 0, kv_query_limit_parse},
     };
@@ -417,6 +420,7 @@ int main(int argc, char **argv)
         .segment = 64u << 20,
         .cache_entries = 4u << 20,
         .conns_max = 1024,
+        .message_max = KV_MESSAGE_DEFAULT,
         .databases = 16,
         .log_level = EX_INFO,
     };

@@ -120,7 +120,7 @@ static void monolith_open(struct kv_monolith *m, const struct kv_config *c, stru
     front.settings = c->settings;
     front.pending_max = KV_PENDING_MAX;
     front.limits.bulk_max = KV_VALUE_MAX;
-    front.limits.message_max = KV_MESSAGE_MAX;
+    front.limits.message_max = (uint32_t)c->message_max;
     ex_address("listen", c->listen, &front.address);
     /* The recovery runs the loop, so the engine comes before the first client. */
     o.events.ctx = m;

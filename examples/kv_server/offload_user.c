@@ -32,11 +32,10 @@ static uint32_t kv_protocol_error(void *ctx, int error, const unsigned char *dat
                                   char *out, uint32_t max)
 {
     struct kv_offload *k = ctx;
-    char text[RESP_ERROR_MAX] = "-ERR key or value is too long\r\n";
-    size_t n = strlen(text);
+    char text[RESP_ERROR_MAX];
+    size_t n = error == SNIC_EMSGSIZE ? resp_too_long(&k->limits, text)
+                                      : resp_error(data, size, &k->limits, text);
 
-    if (error != SNIC_EMSGSIZE)
-        n = resp_error(data, size, &k->limits, text);
     n = n < max ? n : max;
     memcpy(out, text, n);
     return (uint32_t)n;

@@ -3,10 +3,10 @@
  * RESP2 framing and arguments.
  *
  * A framing state packs what must survive between calls into one word:
- *   I1 bit 63 set: a frame under way; bits 0..31 the offset up to which the message is
- *      parsed, bits 32..53 the arguments still to come (22 bits: RESP_ARGS_MAX fits).
- *   I2 bit 62 set: discarding; bits 0..31 the bytes of the current argument still to
- *      skip, its CRLF included, bits 32..53 the arguments still to come.
+ *   I1 bit 63 set: a frame under way; bits 0..30 the offset up to which the message is
+ *      parsed, bits 31..61 the arguments still to come (RESP_ARGS_MAX fits).
+ *   I2 bit 62 set: discarding; bits 0..30 the bytes of the current argument still to
+ *      skip, its CRLF included, bits 31..61 the arguments still to come.
  *   I3 0: between messages.
  */
 #include "resp.h"
@@ -18,8 +18,9 @@
 
 #define RESP_FRAMING ((uint64_t)1 << 63)
 #define RESP_SKIPPING ((uint64_t)1 << 62)
-#define RESP_LOW 0xffffffffu
-#define RESP_ARGS_MASK 0x3fffffu
+#define RESP_LOW 0x7fffffffu
+#define RESP_ARGS_SHIFT 31
+#define RESP_ARGS_MASK 0x7fffffffu
 
 /* Longest count line that is waited for: Redis gives up after its inline bound. */
 #define RESP_LINE_MAX RESP_INLINE_MAX
@@ -134,7 +135,7 @@ static int64_t resp_frame_array(const unsigned char *data, size_t size, uint64_t
         *state = 0;
         return (int64_t)next;
     }
-    *state = RESP_FRAMING | ((uint64_t)count << 32) | next;
+    *state = RESP_FRAMING | ((uint64_t)count << RESP_ARGS_SHIFT) | next;
     return 0;
 }
 
@@ -181,7 +182,7 @@ static int64_t resp_frame_why(const unsigned char *data, size_t size,
             return r;
     }
     at = (size_t)(*state & RESP_LOW);
-    args = (*state >> 32) & RESP_ARGS_MASK;
+    args = (*state >> RESP_ARGS_SHIFT) & RESP_ARGS_MASK;
     while (args > 0) {
         int64_t bulk;
         size_t next = 0;
@@ -193,7 +194,7 @@ static int64_t resp_frame_why(const unsigned char *data, size_t size,
         if (r == 0)
             break;
         if (bulk > limits->bulk_max || next + (uint64_t)bulk + 2 > limits->message_max) {
-            *state = RESP_FRAMING | (args << 32) | at;
+            *state = RESP_FRAMING | (args << RESP_ARGS_SHIFT) | at;
             return SNIC_EMSGSIZE;
         }
         if (size - next < (size_t)bulk + 2)
@@ -205,7 +206,7 @@ static int64_t resp_frame_why(const unsigned char *data, size_t size,
         *state = 0;
         return (int64_t)at;
     }
-    *state = RESP_FRAMING | (args << 32) | at;
+    *state = RESP_FRAMING | (args << RESP_ARGS_SHIFT) | at;
     return size > limits->message_max ? SNIC_EMSGSIZE : 0;
 }
 
@@ -220,7 +221,7 @@ int64_t resp_frame(const unsigned char *data, size_t size, const struct resp_lim
 
 int64_t resp_discard(const unsigned char *data, size_t size, uint64_t *state)
 {
-    uint64_t args = (*state >> 32) & RESP_ARGS_MASK;
+    uint64_t args = (*state >> RESP_ARGS_SHIFT) & RESP_ARGS_MASK;
     uint64_t skip = (*state & RESP_SKIPPING) != 0 ? *state & RESP_LOW : 0;
     size_t at = (*state & RESP_SKIPPING) != 0 ? 0 : (size_t)(*state & RESP_LOW);
 
@@ -232,7 +233,7 @@ int64_t resp_discard(const unsigned char *data, size_t size, uint64_t *state)
         int r;
 
         if (skip > have) {
-            *state = RESP_SKIPPING | (args << 32) | (skip - have);
+            *state = RESP_SKIPPING | (args << RESP_ARGS_SHIFT) | (skip - have);
             return (int64_t)size;
         }
         at += (size_t)skip;
@@ -245,7 +246,7 @@ int64_t resp_discard(const unsigned char *data, size_t size, uint64_t *state)
         if (r < 0)
             return r;
         if (r == 0) {
-            *state = RESP_SKIPPING | (args << 32);
+            *state = RESP_SKIPPING | (args << RESP_ARGS_SHIFT);
             return (int64_t)at;
         }
         at = next;
@@ -288,6 +289,16 @@ size_t resp_error(const unsigned char *data, size_t size, const struct resp_limi
     } else {
         n = snprintf(out, RESP_ERROR_MAX, "-ERR Protocol error: %s\r\n", texts[fault]);
     }
+    return n < 0 ? 0 : (size_t)n;
+}
+
+size_t resp_too_long(const struct resp_limits *limits, char out[RESP_ERROR_MAX])
+{
+    int n = snprintf(out, RESP_ERROR_MAX,
+                     "-ERR the command is longer than %u bytes (--message-max), or one of its "
+                     "arguments than %u\r\n",
+                     limits->message_max, limits->bulk_max);
+
     return n < 0 ? 0 : (size_t)n;
 }
 

@@ -18,13 +18,13 @@
 /** Redis' own bounds. */
 #define RESP_INLINE_MAX 65536
 #define RESP_BULK_HARD_MAX (512u << 20)
-#define RESP_ARGS_MAX (1u << 20)
-/** Longest "-ERR Protocol error: ..." line. */
-#define RESP_ERROR_MAX 96
+#define RESP_ARGS_MAX 0x7fffffffu
+/** Longest line of resp_error() and resp_too_long(). */
+#define RESP_ERROR_MAX 192
 
 struct resp_limits {
     uint32_t bulk_max;    /**< a longer argument makes the message oversized            */
-    uint32_t message_max; /**< a longer message is oversized; < 2^32                    */
+    uint32_t message_max; /**< a longer message is oversized; < 2^31                    */
 };
 
 /**
@@ -51,6 +51,9 @@ int resp_skipping(uint64_t state);
 /** The error line, with CRLF, for data on which resp_frame() or resp_discard() said SNIC_EPROTO. */
 size_t resp_error(const unsigned char *data, size_t size, const struct resp_limits *limits,
                   char out[RESP_ERROR_MAX]);
+
+/** The error line, with CRLF, for a message that was oversized. @return its size */
+size_t resp_too_long(const struct resp_limits *limits, char out[RESP_ERROR_MAX]);
 
 struct resp_arg {
     const unsigned char *data;

@@ -41,7 +41,8 @@ struct kv_config {
     uint64_t thresh_max_us; /**< likewise                                                  */
     uint64_t write_cost;    /**< likewise: the worst                                       */
     uint64_t conns_max;
-    uint64_t timeout_s; /**< idle clients are closed after so long; 0: never               */
+    uint64_t message_max; /**< of a command                                               */
+    uint64_t timeout_s;   /**< idle clients are closed after so long; 0: never               */
     uint64_t databases;
     uint64_t spin_us;
     uint64_t stats;
@@ -58,8 +59,10 @@ struct kv_config {
 #define KV_PENDING_MAX 1024u
 #define KV_KEY_MAX (64u << 10)
 #define KV_VALUE_MAX (8u << 20)
-/** A message with one largest value and a handful of arguments fits. */
-#define KV_MESSAGE_MAX (9u << 20)
+/** --message-max: a message with one largest value and a handful of arguments fits. */
+#define KV_MESSAGE_LEAST (9u << 20)
+#define KV_MESSAGE_MOST (1u << 30)
+#define KV_MESSAGE_DEFAULT (256u << 20)
 
 /** Each returns the exit status. */
 int kv_run_monolith(const struct kv_config *c);

@@ -122,7 +122,7 @@ int kv_store_swap(struct kv_store *s, uint32_t a, uint32_t b, uint64_t *end);
 /**
  * Would writes of @p bytes of records in all, none larger than @p record, find
  * room now? So that commands on several keys apply all or nothing. @return as
- * kv_store_set(); the room is not taken.
+ * kv_store_set(); SNIC_EMSGSIZE memory_bytes can never hold them; the room is not taken.
  */
 int kv_store_check_room(struct kv_store *s, uint64_t bytes, uint64_t record, int deletes);
 /** End address of the record of @p e: what a reply that shows it depends on. */

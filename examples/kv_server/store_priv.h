@@ -115,6 +115,7 @@ struct kv_store {
     uint64_t segments_room;
     uint64_t tail_segment;
     uint32_t ahead;
+    uint32_t ahead_wanted; /* for a command of several segments; 0: KV_AHEAD */
     uint32_t creating;
     uint32_t live_segments;
     int create_full; /* the last creation found no space */

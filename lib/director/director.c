@@ -27,6 +27,7 @@ SNIC_STATIC_ASSERT(SNIC_DIRECTOR__DATA >= 4000, "what frame_reply() may ask for"
 #define SNIC_DIRECTOR__COMMON 32768
 #define SNIC_DIRECTOR__TIER_0 65536
 #define SNIC_DIRECTOR__TIER_1 (1u << 20)
+#define SNIC_DIRECTOR__TIER_2 (16u << 20)
 #define SNIC_DIRECTOR__POOL ((uint64_t)64 << 20)
 
 /* ---- Options and memory ---- */
@@ -60,9 +61,15 @@ static int director_divide(struct director_layout *l, const struct snic_director
         l->tier_count[l->tiers++] =
             (uint32_t)snic_min_u64(o->conns_max, snic_max_u64(1, rest / 8 / size));
     }
+    if (big > SNIC_DIRECTOR__TIER_2) { /* few are as long as may be: those have an eighth */
+        l->tier_size[l->tiers] = SNIC_DIRECTOR__TIER_2;
+        l->tier_count[l->tiers++] =
+            (uint32_t)snic_min_u64(o->conns_max, snic_max_u64(1, rest / 4 / SNIC_DIRECTOR__TIER_2));
+    }
     l->tier_size[l->tiers] = big;
-    l->tier_count[l->tiers++] =
-        (uint32_t)snic_min_u64(o->conns_max, snic_max_u64(1, rest * 3 / 8 / big));
+    l->tier_count[l->tiers++] = (uint32_t)snic_min_u64(
+        o->conns_max,
+        snic_max_u64(1, (big > SNIC_DIRECTOR__TIER_2 ? rest / 8 : rest * 3 / 8) / big));
     for (uint32_t i = 0; i < l->tiers; i++) {
         uint64_t bytes = (uint64_t)l->tier_size[i] * l->tier_count[i];
         if (bytes > pool)
@@ -462,4 +469,5 @@ int snic_director_check(const struct snic_director *d)
 #undef SNIC_DIRECTOR__COMMON
 #undef SNIC_DIRECTOR__TIER_0
 #undef SNIC_DIRECTOR__TIER_1
+#undef SNIC_DIRECTOR__TIER_2
 #undef SNIC_DIRECTOR__POOL
