@@ -387,7 +387,6 @@ static void lmdb_init(struct lmdb_kv *s, struct snic_loop *l)
     s->active = &s->batches[0];
     s->active->seq = 1;
     s->active->flush_mark = snic_loop_now(l);
-    s->io_waiting_last = &s->io_waiting;
     s->turn.fn = lmdb_turn;
     snic_timer_init(&s->batch_timer, lmdb_batch_timer);
     snic_timer_init(&s->tick_timer, lmdb_tick);

@@ -71,6 +71,7 @@ static void lmdb_io_free(struct lmdb_kv *s, struct lmdb_io *io)
 {
     if (io->writing != NULL)
         *io->writing -= io->to == s->direct ? -1 : 1;
+    s->large_bytes -= io->counted;
     if (io->bounce != NULL)
         lmdb_spare_give(&s->bounce_spare, io->bounce);
     io->next = s->io_spare;
@@ -150,6 +151,57 @@ uint32_t lmdb_pieces_crc(struct lmdb_job *j, uint64_t at, uint64_t size)
 
 /* ---- Requests ---- */
 
+/** The lane whose turn it is; NULL: none has one. */
+static struct lmdb_lane *lmdb_io_turn(const struct lmdb_kv *s)
+{
+    for (int large = 1; large >= 0; large--) {
+        struct snic_node *n = s->lanes[large].first;
+        struct lmdb_lane *l = n == NULL ? NULL : SNIC_CONTAINER(n, struct lmdb_lane, node);
+        if (l != NULL && (!large || s->large_bytes == 0 ||
+                          s->large_bytes + l->first->req.length <= LMDB_LARGE_BYTES))
+            return l;
+    }
+    return NULL;
+}
+
+/** It is the first of its lane, and that the first of the handle's; another lane is next. */
+static void lmdb_io_leave(struct lmdb_kv *s, struct lmdb_lane *l)
+{
+    struct snic_queue *lanes = &s->lanes[l->first->req.length > LMDB_LARGE];
+    l->first = l->first->next;
+    (void)snic_queue_pop(lanes);
+    if (l->first != NULL)
+        snic_queue_push(lanes, &l->node);
+}
+
+/** Send what has its turn; what failed may end its job, which may send, too. */
+static void lmdb_io_pump(struct lmdb_kv *s)
+{
+    struct lmdb_lane *l;
+    if (s->pumping)
+        return;
+    s->pumping = 1;
+    while (!s->flush_waiting && (l = lmdb_io_turn(s)) != NULL) {
+        struct lmdb_io *io = l->first;
+        struct snic_io_req *req = &io->req;
+        uint32_t counted = req->length > LMDB_LARGE ? (uint32_t)req->length : 0;
+        int n = snic_io_submit(io->to, &req, 1);
+        if (n == 0)
+            break; /* a request that is over tries again */
+        lmdb_io_leave(s, l);
+        if (n > 0) {
+            io->counted = counted;
+            s->large_bytes += counted;
+            continue;
+        }
+        struct lmdb_job *j = io->job;
+        lmdb_job_fail(j, SNIC_EIO, 0);
+        lmdb_io_free(s, io);
+        lmdb_job_step(j);
+    }
+    s->pumping = 0;
+}
+
 /** What waits for the file to take more goes first. */
 static void lmdb_io_retry(struct lmdb_kv *s)
 {
@@ -157,22 +209,7 @@ static void lmdb_io_retry(struct lmdb_kv *s)
         s->flush_waiting = 0;
         lmdb_batch_flush(s);
     }
-    while (s->io_waiting != NULL && !s->flush_waiting) {
-        struct lmdb_io *io = s->io_waiting;
-        struct snic_io_req *req = &io->req;
-        int n = snic_io_submit(io->to, &req, 1);
-        if (n == 0)
-            return;
-        s->io_waiting = io->next;
-        if (s->io_waiting == NULL)
-            s->io_waiting_last = &s->io_waiting;
-        if (n < 0) {
-            lmdb_job_fail(io->job, SNIC_EIO, 0);
-            struct lmdb_job *j = io->job;
-            lmdb_io_free(s, io);
-            lmdb_job_step(j);
-        }
-    }
+    lmdb_io_pump(s);
 }
 
 static void lmdb_io_done(struct snic_io_req *req)
@@ -193,23 +230,21 @@ static void lmdb_io_done(struct snic_io_req *req)
     lmdb_job_step(j);
 }
 
+/** Who sends holds one of the job's own. */
 static void lmdb_io_send(struct lmdb_io *io)
 {
     struct lmdb_kv *s = io->job->s;
-    struct snic_io_req *req = &io->req;
-    int n = s->io_waiting != NULL ? 0 : snic_io_submit(io->to, &req, 1);
-    if (n == 1)
-        return;
-    if (n == 0) {
-        io->next = NULL;
-        *s->io_waiting_last = io;
-        s->io_waiting_last = &io->next;
-        return;
-    }
-    struct lmdb_job *j = io->job;
-    lmdb_job_fail(j, SNIC_EIO, 0);
-    lmdb_io_free(s, io);
-    j->pending--; /* whoever sends holds one of its own */
+    int large = io->req.length > LMDB_LARGE;
+    struct lmdb_lane *l = &io->job->o->lane[large];
+    io->next = NULL;
+    if (l->first != NULL)
+        l->last->next = io;
+    else
+        l->first = io;
+    if (l->first == io)
+        snic_queue_push(&s->lanes[large], &l->node);
+    l->last = io;
+    lmdb_io_pump(s);
 }
 
 /** Bytes of the object file that no folio crosses: the largest that ext4 makes. */
@@ -244,6 +279,7 @@ static struct lmdb_io *lmdb_io_begin(struct lmdb_job *j, int write, uint64_t off
     io->job = j;
     lmdb_io_direct_or_not(io, write, offset);
     io->bounce = NULL;
+    io->counted = 0;
     io->iov_count = 0;
     j->pending++;
     return io;

@@ -57,7 +57,9 @@ enum {
     LMDB_SMALL_JOB = 18,  /* blocks of a small job */
     LMDB_LARGE_JOB = SNIC_KVOP_TRANSFER_MAX / LMDB_BLOCK + 2,
     LMDB_BOUNCE = 1 << 18, /* bytes of an aligned copy */
-    LMDB_GRANULES = 256,   /* hash buckets of granules of the object file */
+    LMDB_LARGE = 1 << 16,  /* requests of more bytes are large; of such, so much at a time: */
+    LMDB_LARGE_BYTES = 2 << 20,
+    LMDB_GRANULES = 256, /* hash buckets of granules of the object file */
     LMDB_VALUE_ROOM = SNIC_KVOP_VALUE_MAX + 8,
     LMDB_RECORD_TAIL = 4, /* the CRC32C behind a value */
     LMDB_SEGMENT_RECORD = 8 + LMDB_WORDS * 8
@@ -218,8 +220,16 @@ struct lmdb_job {
     struct lmdb_plan plan[];
 };
 
+/** Requests of one object to the object file that wait for their turn. */
+struct lmdb_lane {
+    struct snic_node node; /* in the handle's */
+    struct lmdb_io *first; /* NULL: it is in no queue */
+    struct lmdb_io *last;
+};
+
 /** Jobs on one object; there while it has any. */
 struct lmdb_object {
+    struct lmdb_lane lane[2]; /* small, large */
     struct lmdb_object *chain;
     struct lmdb_object *next_woken;
     uint8_t woken; /* in the handle's list of those whose jobs may start */
@@ -236,6 +246,7 @@ struct lmdb_io {
     unsigned char *bounce; /* NULL: the pieces themselves */
     uint64_t at;           /* of the pieces: where it begins */
     int32_t *writing;      /* counted there; NULL: a read */
+    uint32_t counted;      /* in the handle's large_bytes */
     uint32_t iov_count;
     struct snic_iov iov[SNIC_IO_IOV_MAX];
 };
@@ -329,8 +340,9 @@ struct lmdb_kv {
     struct lmdb_object *object_spare;
     struct lmdb_job *job_spare[2];
     struct lmdb_io *io_spare;
-    struct lmdb_io *io_waiting; /* the file took no more */
-    struct lmdb_io **io_waiting_last;
+    struct snic_queue lanes[2]; /* objects in turn: small, large */
+    uint64_t large_bytes;       /* under way */
+    uint8_t pumping;
     struct lmdb_spare *edge_spare;
     struct lmdb_spare *bounce_spare;
     /* map */
