@@ -78,6 +78,7 @@ calibrate() {
 }
 # noise MODULE [CASE]: the row of it
 noise() {
-    [ ! -e "$work/noise" ] || sort -n "$work/noise" | awk -v m="$1 ${2:-noise}" '{ v[NR] = $1 } END {
+    [ ! -e "$work/noise" ] ||
+        sort -n "$work/noise" | awk -v m="$1 ${2:-noise}" '{ v[NR] = $1 } END {
         printf "row %s - - %.1f %%\n", m, 100 * (v[NR] - v[1]) / v[int((NR + 1) / 2)] }'
 }

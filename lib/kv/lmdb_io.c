@@ -334,6 +334,7 @@ void lmdb_io_run(struct lmdb_job *j, int write, uint32_t block, uint32_t count, 
             return;
         io->at = at;
         uint64_t most = snic_min_u64(left, SNIC_LMDB__GRANULE - offset % SNIC_LMDB__GRANULE);
+        most = snic_min_u64(most, LMDB_PIECE);
         uint64_t n = snic_align_down(lmdb_io_gather(io, at, most), LMDB_BLOCK);
         /* Pieces so small that 64 of them hold no block, or badly aligned ones: a copy. */
         if (n == 0 || (n < most && io->iov_count < SNIC_IO_IOV_MAX) || !lmdb_io_aligned(io)) {

@@ -58,8 +58,9 @@ enum {
     LMDB_LARGE_JOB = SNIC_KVOP_TRANSFER_MAX / LMDB_BLOCK + 2,
     LMDB_BOUNCE = 1 << 18, /* bytes of an aligned copy */
     LMDB_LARGE = 1 << 16,  /* requests of more bytes are large; of such, so much at a time: */
-    LMDB_LARGE_BYTES = 2 << 20,
-    LMDB_GRANULES = 256, /* hash buckets of granules of the object file */
+    LMDB_LARGE_BYTES = 1 << 20,
+    LMDB_PIECE = 1 << 18, /* a larger request goes in pieces */
+    LMDB_GRANULES = 256,  /* hash buckets of granules of the object file */
     LMDB_VALUE_ROOM = SNIC_KVOP_VALUE_MAX + 8,
     LMDB_RECORD_TAIL = 4, /* the CRC32C behind a value */
     LMDB_SEGMENT_RECORD = 8 + LMDB_WORDS * 8
