@@ -272,7 +272,7 @@ def full():
         assert Conn(port).cmd("PING") == b"+PONG"
         proxy.send_signal(signal.SIGTERM)
         log = proxy.stderr.read()
-        assert "clients were refused: 4 are connected (--conns)" in log, log
+        assert "clients were refused: 4 are connected (--conns, --timeout)" in log, log
         assert log.count("clients were refused") < 37, log
         assert proxy.wait(60) == 0
         proxy.stderr.close()
@@ -284,6 +284,45 @@ def full():
         if proxy.poll() is None:
             proxy.kill()
         proxy.wait()
+
+
+def idle(folder, *options):
+    """--timeout: idle clients are closed, also those passed through, and others are not."""
+    port, behind, page = free_port(), free_port(), free_port()
+    redis = start_redis(behind, folder)
+    proxy = subprocess.Popen([sys.argv[1], *options, "--timeout", "1",
+                              "--listen", "127.0.0.1:%d" % port,
+                              "--server", "127.0.0.1:%d" % behind, "--metrics",
+                              "127.0.0.1:%d" % page], stderr=subprocess.PIPE, text=True)
+    try:
+        wait_port(port)
+        wait_port(page)
+        silent, idler, active, waiting = [Conn(port) for _ in range(4)]
+        assert idler.cmd("SET", "a", "b") == b"+OK"
+        waiting.sock.sendall(encode("BLPOP", "none", "0") if not options else b"")
+        closed, end = set(), time.monotonic() + 60
+        while len(closed) < 2:
+            assert active.cmd("GET", "a") == b"b"
+            assert time.monotonic() < end
+            for c in {silent, idler} - closed:
+                c.sock.settimeout(0.1)
+                try:
+                    assert c.sock.recv(1) == b""
+                    closed.add(c)
+                except TimeoutError:
+                    pass
+        m = metrics(page)
+        assert m["director_proxy_connections_idle_closed"] >= 2, m
+        assert active.cmd("PING") == b"+PONG"
+        if not options:  # its reply is still to come
+            assert active.cmd("RPUSH", "none", "x") == b":1"
+            assert waiting.reply() == [b"none", b"x"]
+        stop(proxy)
+    finally:
+        for p in redis, proxy:
+            if p.poll() is None:
+                p.kill()
+            p.wait()
 
 
 def main():
@@ -299,6 +338,8 @@ def main():
     folder = tempfile.mkdtemp()
     passing(folder)
     several(folder)
+    idle(folder)
+    idle(folder, "--pass")
     servers = [free_port(), free_port()]
     redis = [start_redis(p, folder) for p in servers]
     port = free_port()

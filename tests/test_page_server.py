@@ -360,9 +360,36 @@ def test_page_server_more_clients_than_conns_refused_counted(make):
         assert time.monotonic() < end, n.log()
     for c in ours:
         c.__exit__(None, None, None)
-    while "clients were refused: at most 4 at once (--conns)" not in n.log():
+    while "clients were refused: at most 4 at once (--conns, --timeout)" not in n.log():
         assert time.monotonic() < end, n.log()
         time.sleep(0.05)
+    n.stop()
+
+
+# Idle clients keep their places for ever, or one that is not idle loses its own.
+def test_page_server_timeout_closes_only_idle_clients(make):
+    page = free_port()
+    n = make("--conns", "4", "--timeout", "1", "--metrics", "127.0.0.1:%d" % page).start()
+    with Client(n.port) as silent, Client(n.port) as idle, Client(n.port) as active:
+        assert idle.ask(STAT)[1] == OK
+        idle.sock.sendall(request(STAT)[:7])  # an unfinished message does not count
+        idle.sock.settimeout(0.1)
+        end, open_ = time.monotonic() + WAIT, {silent, idle}
+        while open_:
+            assert active.ask(STAT)[1] == OK
+            assert time.monotonic() < end, n.log()
+            for c in list(open_):
+                c.sock.settimeout(0.1)
+                try:
+                    assert c.sock.recv(1) == b""
+                    open_.remove(c)
+                except TimeoutError:
+                    pass
+        with socket.create_connection(("127.0.0.1", page), timeout=WAIT) as s:
+            s.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            text = s.makefile("rb").read().decode()
+        assert int(re.search(r"^\w+_connections_idle_closed (\d+)$", text, re.M).group(1)) == 2
+        assert active.ask(STAT)[1] == OK
     n.stop()
 
 
@@ -398,7 +425,8 @@ def test_page_server_options_beyond_their_range_refused(make):
     n = make()
     for option, values in [("--conns", "0 60001 600000"), ("--buffers", "3 32769 65537 655360"),
                            ("--page-bytes", "256 128K 640K 3000"), ("--log", "512K 2T"),
-                           ("--pages", "0 4294967297"), ("--size", "1M"), ("--stats", "86401")]:
+                           ("--pages", "0 4294967297"), ("--size", "1M"), ("--stats", "86401"),
+                           ("--timeout", "4000001")]:
         for value in values.split():
             r = subprocess.run([n.server, "--monolith", "--dir", os.path.join(n.directory, "d"),
                                 option, value], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

@@ -32,7 +32,7 @@ static void proxy_report(struct proxy_part *p, uint64_t refused, uint64_t conns)
     uint64_t now = snic_loop_now(p->loop);
     if (refused == p->refused || (p->refused > 0 && now - p->refused_ns < PROXY_REPORT_NS))
         return;
-    ex_log(EX_WARNING, "%llu clients were refused: %llu are connected (--conns)",
+    ex_log(EX_WARNING, "%llu clients were refused: %llu are connected (--conns, --timeout)",
            (unsigned long long)(refused - p->refused), (unsigned long long)conns);
     p->refused = refused;
     p->refused_ns = now;
@@ -53,6 +53,7 @@ static int proxy_look(struct snic_loop_poller *poller, int sleeping)
         [PROXY_TO_SERVER] = s.to_host,
         [PROXY_PASSED] = s.passed_through,
         [PROXY_REFUSED] = s.refused,
+        [PROXY_IDLE_CLOSED] = s.idle_closed,
         [PROXY_SERVER_GONE] = s.host_gone,
         [PROXY_SERVER_ENDED] = s.host_refused + s.host_ended,
         [PROXY_PROTOCOL_ERRORS] = s.protocol_errors,
@@ -79,6 +80,7 @@ void proxy_part_open(struct proxy_part *p)
     struct snic_director_user u;
     uint32_t flags = 0;
     o.conns_max = (uint32_t)proxy->conns;
+    o.idle_ms = (uint32_t)proxy->timeout_s * 1000;
     o.message_max = (uint32_t)proxy->message_max;
     no.conns_max = (uint32_t)proxy->conns * 2 + 16; /* one each to the server, and our own */
     no.pool_buffers = 4096;

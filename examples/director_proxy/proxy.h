@@ -23,6 +23,7 @@ enum proxy_count {
     PROXY_TO_SERVER,
     PROXY_PASSED,
     PROXY_REFUSED,
+    PROXY_IDLE_CLOSED,
     PROXY_SERVER_GONE,
     PROXY_SERVER_ENDED,
     PROXY_PROTOCOL_ERRORS,
@@ -60,6 +61,7 @@ struct proxy {
     struct snic_net_addr server_addr;
     struct resp_limits limits;
     uint64_t conns;
+    uint64_t timeout_s; /* idle clients are closed after so long; 0: never */
     uint64_t message_max;
     const char *listen;
     const char *server;

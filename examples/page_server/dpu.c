@@ -64,6 +64,7 @@ static size_t dpu_metrics(void *ctx, struct ex_metric *out)
         {"host_gone", ds.host_gone, 1},
         {"connections", ds.conns, 0},
         {"connections_refused", ds.refused, 1},
+        {"connections_idle_closed", ds.idle_closed, 1},
         {"protocol_errors", ds.protocol_errors, 1},
         {"invalidations", ds.invalidations, 1},
         {"cache_items", os.items, 0},
@@ -123,7 +124,8 @@ static void dpu_report(struct ps_dpu *d, uint64_t now)
     snic_director_get_stats(d->director, &s);
     if (s.refused == d->refused || now - d->refused_ns < DPU_REPORT_NS)
         return;
-    ex_log(EX_WARNING, "%" PRIu64 " clients were refused: at most %" PRIu64 " at once (--conns)",
+    ex_log(EX_WARNING,
+           "%" PRIu64 " clients were refused: at most %" PRIu64 " at once (--conns, --timeout)",
            s.refused - d->refused, d->config->conns_max);
     d->refused = s.refused;
     d->refused_ns = now;
@@ -290,6 +292,7 @@ static void dpu_open_director(struct ps_dpu *d)
     if (r != 0)
         ex_die("cannot open the network: %s", snic_strerror(r));
     o.conns_max = (uint32_t)c->conns_max;
+    o.idle_ms = (uint32_t)c->timeout_s * 1000;
     o.message_max = PS_MESSAGE_MAX;
     o.pending_max = PS_PENDING_MAX;
     o.conn_bytes = PS_CONN_BYTES;

@@ -30,7 +30,8 @@ struct front_conn {
     struct front_bytes sending;
     struct snic_net_send_req send;
     struct snic_iov iov;
-    uint32_t pending; /* messages under way */
+    uint64_t active_ns; /* last received or sent */
+    uint32_t pending;   /* messages under way */
     int in_flight;
     int paused;
     int eof; /* nothing more is read, for good */
@@ -47,6 +48,8 @@ struct front {
     uint64_t refused;     /* beyond conns_max */
     uint64_t reported;    /* of them */
     uint64_t reported_ns; /* when */
+    uint64_t idle_closed;
+    struct snic_timer idle;
     struct snic_link dirty;
     struct snic_loop_msg flush;
     int flush_queued;
@@ -139,6 +142,7 @@ static void front_recv(void *ctx, struct snic_net_conn *net, struct snic_net_buf
     struct front_conn *c = ctx;
     size_t used = 0;
 
+    c->active_ns = snic_loop_now(c->front->o.net->loop);
     if (!c->eof && !c->front->draining) {
         if (c->in.size == 0)
             used = front_messages(c, b->data, b->size);
@@ -165,6 +169,7 @@ static void front_sent(struct snic_net_send_req *q)
 
     c->in_flight = 0;
     c->sending.size = 0;
+    c->active_ns = snic_loop_now(c->front->o.net->loop);
     if (q->result == 0)
         front_mark(c);
 }
@@ -254,7 +259,7 @@ static void front_refused_one(struct front *f)
     f->refused++;
     if (f->reported > 0 && now - f->reported_ns < FRONT_REPORT_NS)
         return;
-    ex_log(EX_WARNING, "%llu clients were refused: at most %u at once (--conns)",
+    ex_log(EX_WARNING, "%llu clients were refused: at most %u at once (--conns, --timeout)",
            (unsigned long long)(f->refused - f->reported), f->o.conns_max);
     f->reported = f->refused;
     f->reported_ns = now;
@@ -283,9 +288,33 @@ static void front_accept(void *ctx, struct snic_net_conn *net, const struct snic
     f->conns[i].front = f;
     f->conns[i].net = net;
     f->conns[i].id = ++f->generation << 16 | i;
+    f->conns[i].active_ns = snic_loop_now(f->o.net->loop);
     snic_link_init(&f->conns[i].dirty);
     f->open++;
     snic_net_bind(net, &events, &f->conns[i]);
+}
+
+uint64_t front_idle_closed(const struct front *f)
+{
+    return f->idle_closed;
+}
+
+/* Close the connections on which nothing has moved for idle_ns and nothing is under way. */
+static void front_idle_fire(struct snic_timer *t, uint64_t now)
+{
+    struct front *f = SNIC_CONTAINER(t, struct front, idle);
+
+    for (uint32_t i = 0; i < f->o.conns_max; i++) {
+        struct front_conn *c = &f->conns[i];
+
+        if (c->net == NULL || c->eof || c->pending > 0 || c->in_flight || c->out.size > 0 ||
+            now - c->active_ns < f->o.idle_ns)
+            continue;
+        f->idle_closed++;
+        c->eof = 1;
+        front_mark(c);
+    }
+    snic_loop_arm(f->o.net->loop, t, now + f->o.idle_ns / 4);
 }
 
 int front_open(struct front **out, const struct front_opts *o, struct snic_net_addr *bound)
@@ -298,6 +327,7 @@ int front_open(struct front **out, const struct front_opts *o, struct snic_net_a
     f->o = *o;
     f->flush.fn = front_flush;
     snic_link_init(&f->dirty);
+    snic_timer_init(&f->idle, front_idle_fire);
     r = snic_net_listen(o->net, &o->address, 0, front_accept, f, &f->listener);
     if (r != 0) {
         free(f->conns);
@@ -305,6 +335,8 @@ int front_open(struct front **out, const struct front_opts *o, struct snic_net_a
         return r;
     }
     (void)snic_net_listen_addr(f->listener, bound);
+    if (o->idle_ns != 0)
+        front_idle_fire(&f->idle, snic_loop_now(o->net->loop));
     *out = f;
     return 0;
 }
@@ -320,6 +352,7 @@ void front_drain(struct front *f, void (*done)(void *ctx), void *ctx)
     f->done = done;
     f->ctx = ctx;
     snic_net_unlisten(f->listener);
+    snic_loop_cancel(f->o.net->loop, &f->idle);
     for (uint32_t i = 0; i < f->o.conns_max; i++)
         if (f->conns[i].net != NULL)
             front_mark(&f->conns[i]);

@@ -17,6 +17,7 @@ struct front_opts {
     uint32_t conns_max; /**< up to 65535                                                       */
     uint32_t conn_bytes;
     uint32_t pending_max;
+    uint64_t idle_ns; /**< connections without traffic for so long are closed; 0: never       */
 };
 
 /** @return 0, or SNIC_E* of snic_net_listen() */
@@ -25,6 +26,8 @@ int front_open(struct front **out, const struct front_opts *o, struct snic_net_a
 void front_engine(struct front *f, struct engine *e);
 /** Connections refused because conns_max were open. */
 uint64_t front_refused(const struct front *f);
+/** Connections closed after idle_ns. */
+uint64_t front_idle_closed(const struct front *f);
 /** As engine_events.reply. @return 0 */
 int front_reply(struct front *f, uint64_t conn, uint64_t seq, const struct snic_iov *iov,
                 uint32_t count);

@@ -71,6 +71,8 @@ static void ps_options(struct ps_config *c, int argc, char **argv)
         {"socket", EX_TEXT, &c->socket, "PATH", "between the roles; default FILE.sock", 0, 0, NULL},
         {"buffered", EX_FLAG, &c->buffered, NULL, "use the page cache, not direct I/O", 0, 0, NULL},
         {"conns", EX_NUMBER, &c->conns_max, "N", "most clients; default 256", 1, 60000, NULL},
+        {"timeout", EX_NUMBER, &c->timeout_s, "SECONDS", "close idle clients; default 0: never", 0,
+         4000000, NULL},
         {"stats", EX_NUMBER, &c->stats, "SECONDS", "print a line of figures so often", 0, 86400,
          NULL},
         {"metrics", EX_TEXT, &c->metrics, "ADDRESS:PORT",

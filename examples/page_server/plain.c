@@ -34,6 +34,7 @@ static size_t plain_metrics(void *ctx, struct ex_metric *out)
     size_t n = ps_engine_metrics(p->engine, out);
 
     out[n++] = (struct ex_metric){"connections_refused", front_refused(p->front), 1};
+    out[n++] = (struct ex_metric){"connections_idle_closed", front_idle_closed(p->front), 1};
     out[n++] = (struct ex_metric){"cpu_ns", ex_cpu_process_ns(), 1};
     return n;
 }
@@ -83,6 +84,7 @@ static void plain_open_front(struct ps_plain *p)
     o.conns_max = (uint32_t)c->conns_max;
     o.conn_bytes = PS_CONN_BYTES;
     o.pending_max = PS_PENDING_MAX;
+    o.idle_ns = c->timeout_s * 1000000000;
     r = front_open(&p->front, &o, &o.address);
     if (r != 0)
         ex_die("cannot listen on %s: %s", c->listen, snic_strerror(r));

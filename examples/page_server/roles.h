@@ -26,6 +26,7 @@ struct ps_config {
     int offload;
     int buffered;
     uint64_t conns_max;
+    uint64_t timeout_s; /* idle clients are closed after so long; 0: never */
     uint64_t stats;
     const char *metrics;
     enum ex_level log_level;

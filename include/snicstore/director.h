@@ -190,7 +190,8 @@ struct snic_director_opts {
     uint32_t drain_ms; /**< what is not finished by then is reset; default 5000         */
     /**
      * Connections on which nothing was under way, received or sent for so long are closed
-     * (idle_closed), an unfinished message with them. 0, the default: never.
+     * (idle_closed), an unfinished message with them; one that is passed through, together with
+     * its host's end. 0, the default: never.
      */
     uint32_t idle_ms;
 };

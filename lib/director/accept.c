@@ -172,6 +172,12 @@ static void director_refuse(struct snic_director *d, struct snic_net_conn *n)
 
 /* ---- Idle connections ---- */
 
+/* Nothing is on its way out of @e. */
+static int director_idle_end(const struct director_end *e)
+{
+    return e->cursor == NULL && e->busy == 0;
+}
+
 void director_idle_fire(struct snic_timer *t, uint64_t now_ns)
 {
     struct snic_director *d = SNIC_CONTAINER(t, struct snic_director, idle_timer);
@@ -179,8 +185,8 @@ void director_idle_fire(struct snic_timer *t, uint64_t now_ns)
     for (struct snic_link *l = d->all.next; l != &d->all;) {
         struct snic_director_conn *c = SNIC_CONTAINER(l, struct snic_director_conn, link);
         l = l->next;
-        if (c->dead || c->closing || c->raw || c->pending > 0 || c->client.cursor != NULL ||
-            c->client.busy > 0 || now_ns - c->active_ns < idle_ns)
+        if (c->dead || c->closing || c->pending > 0 || now_ns - c->active_ns < idle_ns ||
+            !director_idle_end(&c->client) || (c->raw && !director_idle_end(&c->host)))
             continue;
         d->stats.idle_closed++;
         c->closing = 1;
