@@ -77,6 +77,9 @@ struct snic_offload;
 /** Most reads of one message. */
 #define SNIC_OFFLOAD_PARTS_MAX 16
 
+/** Most pieces of one reply. */
+#define SNIC_OFFLOAD_IOV_MAX 48
+
 /** Complete in submission order over all streams, as the paper does. */
 #define SNIC_OFFLOAD_STRICT (1u << 0)
 
@@ -162,10 +165,15 @@ struct snic_offload_opts {
      * sixteenth more entries, for tombstones and uneven buckets.
      */
     uint64_t cache_capacity;
-    uint64_t cache_seed;  /**< random where keys come from a network                     */
-    uint32_t contexts;    /**< reads in flight, power of two 1..65536; default 1024      */
-    uint32_t read_max;    /**< largest read; larger ones go to the host; default 65536   */
-    uint64_t pool_bytes;  /**< read buffers, >= read_max + header; default 16 MiB        */
+    uint64_t cache_seed; /**< random where keys come from a network                     */
+    uint32_t contexts;   /**< reads in flight, power of two 1..65536; default 1024      */
+    uint32_t read_max;   /**< largest read; larger ones go to the host; default 65536   */
+    /**
+     * Read buffers, shared: at least read_max + 2 * read_align + 1 KiB; default 16 MiB. A read
+     * takes what it is widened to, rounded up to 256 bytes or read_align, and with a read_align up
+     * to 512 bytes 256 to 768 more, for header and trailer.
+     */
+    uint64_t pool_bytes;
     uint32_t message_max; /**< messages are kept (for the host) up to this; default 4096 */
     /**
      * Reads are widened to multiples of this, so that a device that wants aligned
@@ -280,10 +288,11 @@ typedef void (*snic_offload_done_fn)(void *ctx, struct snic_offload_job *job);
 struct snic_offload_job {
     struct snic_node node; /**< the receiver's to use after done                           */
     enum snic_offload_status status;
-    uint32_t iov_count; /**< DONE: one piece per part, header, bytes and trailer together   */
-    struct snic_iov iov[SNIC_OFFLOAD_PARTS_MAX];
-    int32_t region; /**< of the pieces, or SNIC_NO_REGION                               */
-    uint32_t bytes; /**< sum of the pieces                                              */
+    uint32_t iov_count; /**< DONE: one to three pieces per part, with header and trailer    */
+    struct snic_iov iov[SNIC_OFFLOAD_IOV_MAX];
+    int32_t region;      /**< of the pieces, or SNIC_NO_REGION                               */
+    uint32_t bytes;      /**< sum of the pieces                                              */
+    uint64_t pool_bytes; /**< of the pool, held until it is released                      */
     uint32_t message_size;
     const unsigned char *message;
     uint64_t cookie; /**< as submitted                                               */

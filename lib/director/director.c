@@ -19,7 +19,7 @@
 #include "director/director_priv.h"
 
 SNIC_STATIC_ASSERT(sizeof(struct director_block) == SNIC_DIRECTOR__BLOCK, "a block is a page");
-SNIC_STATIC_ASSERT(SNIC_DIRECTOR__IOV >= SNIC_OFFLOAD_PARTS_MAX, "a job fits one send");
+SNIC_STATIC_ASSERT(SNIC_DIRECTOR__IOV >= SNIC_OFFLOAD_IOV_MAX, "a job fits one send");
 SNIC_STATIC_ASSERT(SNIC_DIRECTOR__IOV <= SNIC_NET_IOV_MAX, "a send fits net");
 SNIC_STATIC_ASSERT(SNIC_DIRECTOR__DATA >= 4000, "what frame_reply() may ask for");
 
@@ -399,7 +399,7 @@ static uint64_t director_check_queue(const struct snic_queue *q, uint64_t *jobs)
         if (p->kind == DIRECTOR_PIECE_BLOCK)
             blocks++;
         else
-            *jobs += ((const struct director_slot *)p)->job->bytes;
+            *jobs += ((const struct director_slot *)p)->job->pool_bytes;
     }
     return blocks;
 }
@@ -423,7 +423,7 @@ static uint64_t director_check_conn(const struct snic_director_conn *c, uint64_t
         offloads += s->state == DIRECTOR_SLOT_OFFLOAD || s->state == DIRECTOR_SLOT_RETRY;
         barriers += (s->flags & SNIC_DIRECTOR__BARRIER) != 0;
         if (s->state == DIRECTOR_SLOT_DONE && s->job != NULL)
-            jobs += s->job->bytes;
+            jobs += s->job->pool_bytes;
     }
     if (listed > c->pending || offloads != c->offloading || barriers != c->barriers ||
         c->mem != blocks * SNIC_DIRECTOR__BLOCK + jobs || c->job_bytes != jobs)

@@ -8,7 +8,7 @@
 #include "director/wire.h"
 
 #define SNIC_DIRECTOR__BLOCK 4096
-#define SNIC_DIRECTOR__IOV 32    /* pieces of one send; at least SNIC_OFFLOAD_PARTS_MAX */
+#define SNIC_DIRECTOR__IOV 48    /* pieces of one send; at least SNIC_OFFLOAD_IOV_MAX */
 #define SNIC_DIRECTOR__SENDS 2   /* sends in flight of one connection */
 #define SNIC_DIRECTOR__TIERS 4   /* buffers for messages that outgrow a block */
 #define SNIC_DIRECTOR__RESERVE 8 /* blocks that only the host's replies may use */

@@ -342,8 +342,8 @@ static void director_reply_orphan(struct director_slot *s, struct snic_offload_j
 void director_job_release(struct director_slot *s)
 {
     struct snic_director_conn *c = s->conn;
-    c->mem -= s->job->bytes;
-    c->job_bytes -= s->job->bytes;
+    c->mem -= s->job->pool_bytes;
+    c->job_bytes -= s->job->pool_bytes;
     snic_offload_release(c->d->offload, s->job);
     s->job = NULL;
 }
@@ -381,8 +381,8 @@ static void director_reply_sent(struct director_slot *s, struct snic_offload_job
     } else {
         s->job = job;
         s->bytes = (uint32_t)snic_min_u64(job->bytes, UINT32_MAX);
-        director_hold(c, job->bytes);
-        c->job_bytes += job->bytes;
+        director_hold(c, job->pool_bytes);
+        c->job_bytes += job->pool_bytes;
         (void)director_reply_current(s);
     }
     director_reply_done(s);

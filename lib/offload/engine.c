@@ -5,9 +5,10 @@
  * A job is a chain of contexts, one per read. submit() asks func() for the reads, takes contexts
  * and buffers for all of them or gives up, and submits them to the file service. When the last
  * has completed, reply() judges each; its header is written in front of the bytes read and its
- * trailer behind them, so that each part leaves as one piece.
+ * trailer behind them, so that each part leaves as one piece, or, where the buffer has no room for
+ * them (pool.c), as up to three.
  *
- *   buffer: | room >= 256 | lead | bytes asked for | widening | room 256 |
+ *   buffer: | room >= 256, or none | lead | bytes asked for | widening | room 256, or none |
  *
  * I1  A context is idle, or part of exactly one chain; `active` counts the latter.
  * I2  A job is delivered once, from the loop: at once, behind older jobs of its stream, or (STRICT)
@@ -149,7 +150,6 @@ int snic_offload_init(struct snic_offload **out, void *mem, size_t mem_size, str
     if (self->tenants != NULL)
         memset(self->tenants, 0, o.tenants * sizeof(*self->tenants));
     memset(self->contexts, 0, (size_t)o.contexts * sizeof(*self->contexts));
-    memset(self->pool.mem, 0, (size_t)self->pool.blocks * self->pool.block);
     offload_pool_start(&self->pool);
     for (uint32_t i = 0; i < o.contexts; i++) {
         struct offload_context *c = &self->contexts[i];
@@ -157,8 +157,7 @@ int snic_offload_init(struct snic_offload **out, void *mem, size_t mem_size, str
         c->message = l.messages + (size_t)i * o.message_max;
         snic_queue_push(&self->idle, &c->job.node);
     }
-    self->region =
-        snic_loop_region_add(loop, self->pool.mem, (size_t)self->pool.blocks * self->pool.block);
+    self->region = snic_loop_region_add(loop, self->pool.mem, (size_t)self->pool.bytes);
     if (self->region < 0)
         self->region = SNIC_NO_REGION;
     *out = self;
@@ -252,6 +251,7 @@ static struct offload_context *offload_take(struct snic_offload *o)
     SNIC_DASSERT(c->state == OFFLOAD_FREE);
     c->part = NULL;
     c->buf = NULL;
+    c->direct = 0;
     o->active++;
     if (o->active > o->stats.active_high)
         o->stats.active_high = o->active;
@@ -271,7 +271,8 @@ static int offload_tenant_take(struct snic_offload *o, struct offload_context *c
     if (o->tenants == NULL)
         return 1;
     t = offload_tenant_of(o, c->op.tenant);
-    if (t->contexts > o->opts.contexts - o->active || t->bytes + bytes > o->pool.bytes_free)
+    if (t->contexts > o->opts.contexts - o->active ||
+        t->bytes + bytes > offload_pool_free(&o->pool))
         return 0;
     t->contexts++;
     t->bytes += bytes;
@@ -298,6 +299,7 @@ static void offload_drop(struct snic_offload *o, struct offload_context *c)
         if (c->buf != NULL)
             offload_pool_give(&o->pool, c->buf);
         c->buf = NULL;
+        c->direct = 0;
         offload_tenant_give(o, c);
         c->part = NULL;
         c->state = OFFLOAD_FREE;
@@ -317,8 +319,11 @@ static int offload_buffer(struct snic_offload *o, struct offload_context *c)
     uint64_t align = o->opts.read_align;
     uint64_t from = snic_align_down(c->op.offset, align);
     uint64_t to = snic_align_up(c->op.offset + c->op.size, align);
-    uint64_t room = snic_max_u64(SNIC_OFFLOAD__ROOM, align);
-    uint64_t bytes = room + (to - from) + SNIC_OFFLOAD__ROOM;
+    uint64_t room = o->pool.room;
+    uint64_t bytes = room + (to - from);
+    if (!o->pool.apart && to - c->op.offset - c->op.size < SNIC_OFFLOAD__ROOM)
+        bytes += SNIC_OFFLOAD__ROOM;
+    bytes = offload_pool_round(&o->pool, bytes);
     if (!offload_tenant_take(o, c, bytes))
         return 0;
     c->buf = offload_pool_take(&o->pool, bytes);
@@ -326,6 +331,7 @@ static int offload_buffer(struct snic_offload *o, struct offload_context *c)
         offload_tenant_give(o, c);
         return 0;
     }
+    c->bytes = bytes;
     c->lead = (uint32_t)(c->op.offset - from);
     c->req.op = SNIC_FILES_READ;
     c->req.priority = c->op.priority;
@@ -344,19 +350,43 @@ static int offload_buffer(struct snic_offload *o, struct offload_context *c)
 
 /* ---- Completion ---- */
 
-/* Write @r around @data; @data is where the bytes asked for begin. */
-static void offload_piece(struct snic_offload_job *job, unsigned char *data,
-                          const struct snic_offload_reply *r)
+static void offload_piece(struct snic_offload_job *job, unsigned char *at, uint64_t size)
 {
-    unsigned char *at = data + r->skip - r->header_size;
-    memcpy(at, r->header, r->header_size);
-    memcpy(data + r->skip + r->take, r->trailer, r->trailer_size);
-    struct snic_iov *v = &job->iov[job->iov_count++];
-    v->base = at;
-    v->size = (size_t)r->header_size + r->take + r->trailer_size;
-    job->bytes += (uint32_t)v->size;
-    if (v->size == 0)
-        job->iov_count--;
+    if (size == 0)
+        return;
+    job->bytes += (uint32_t)size;
+    if (job->iov_count > 0) {
+        struct snic_iov *last = &job->iov[job->iov_count - 1];
+        if ((unsigned char *)last->base + last->size == at) {
+            last->size += (size_t)size;
+            return;
+        }
+    }
+    job->iov[job->iov_count].base = at;
+    job->iov[job->iov_count++].size = (size_t)size;
+}
+
+/* Write @r around @data, which is where the bytes that @c asked for begin. */
+static void offload_part(struct offload_context *c, unsigned char *data,
+                         const struct snic_offload_reply *r)
+{
+    const struct snic_offload *o = c->o;
+    struct snic_offload_job *job = &c->head->job;
+    unsigned char *text = NULL;
+    unsigned char *head = data + r->skip - r->header_size;
+    unsigned char *tail = data + r->skip + r->take;
+    if (o->pool.apart)
+        text = offload_pool_text(&o->pool, (uint32_t)(c - o->contexts));
+    if ((uint64_t)(data + r->skip - c->buf) < r->header_size)
+        head = text;
+    if ((uint64_t)(c->buf + c->bytes - tail) < r->trailer_size)
+        tail = text + SNIC_OFFLOAD__ROOM;
+    memcpy(tail, r->trailer, r->trailer_size);
+    memcpy(head, r->header, r->header_size);
+    offload_piece(job, head, r->header_size);
+    offload_piece(job, data + r->skip, r->take);
+    offload_piece(job, tail, r->trailer_size);
+    job->pool_bytes += c->bytes;
 }
 
 /* Ask reply() about one part; 0: to the host. */
@@ -383,7 +413,7 @@ static int offload_judge(struct snic_offload *o, struct offload_context *h,
     SNIC_ASSERT(r.header_size <= SNIC_OFFLOAD_HEADER_MAX &&
                 r.trailer_size <= SNIC_OFFLOAD_HEADER_MAX);
     SNIC_ASSERT((uint64_t)r.skip + r.take <= (uint64_t)(result > 0 ? result : 0));
-    offload_piece(&h->job, data, &r);
+    offload_part(c, data, &r);
     return 1;
 }
 
@@ -435,6 +465,7 @@ static void offload_read_done(struct snic_files_req *req)
             h->job.status = SNIC_OFFLOAD_TO_HOST;
             h->job.iov_count = 0;
             h->job.bytes = 0;
+            h->job.pool_bytes = 0;
             break;
         }
     }
@@ -515,17 +546,27 @@ static int offload_refuse(struct snic_offload *o, int error)
     return error;
 }
 
-/* func()'s own answer takes a buffer, too: it leaves like any other. */
+/* func()'s own answer takes a buffer, too, or its context's: it leaves like any other. */
 static int offload_answer(struct snic_offload *o, struct offload_context *h,
                           const struct snic_offload_reply *r)
 {
+    unsigned char *data;
     SNIC_ASSERT(r->header_size <= SNIC_OFFLOAD_HEADER_MAX &&
                 r->trailer_size <= SNIC_OFFLOAD_HEADER_MAX);
-    h->buf = offload_pool_take(&o->pool, 2 * SNIC_OFFLOAD__ROOM);
-    if (h->buf == NULL)
-        return SNIC_EAGAIN;
+    if (o->pool.apart) {
+        data = offload_pool_text(&o->pool, (uint32_t)(h - o->contexts));
+    } else {
+        h->bytes = offload_pool_round(&o->pool, 2 * SNIC_OFFLOAD__ROOM);
+        h->buf = data = offload_pool_take(&o->pool, h->bytes);
+        if (h->buf == NULL)
+            return SNIC_EAGAIN;
+        h->job.pool_bytes = h->bytes;
+    }
+    h->direct = 1;
     h->job.status = SNIC_OFFLOAD_DONE;
-    offload_piece(&h->job, h->buf + SNIC_OFFLOAD__ROOM, r);
+    memcpy(data, r->header, r->header_size);
+    memcpy(data + r->header_size, r->trailer, r->trailer_size);
+    offload_piece(&h->job, data, (uint64_t)r->header_size + r->trailer_size);
     return 0;
 }
 
@@ -555,6 +596,7 @@ int snic_offload_submit(struct snic_offload *o, struct snic_offload_stream *stre
         return offload_refuse(o, SNIC_EAGAIN);
     h->job.iov_count = 0;
     h->job.bytes = 0;
+    h->job.pool_bytes = 0;
     int v = offload_plan(o, h, msg, &r);
     if (v == 1 && (v = offload_answer(o, h, &r)) == 0)
         v = 1;
@@ -616,13 +658,13 @@ uint64_t snic_offload_pool_bytes(const struct snic_offload *o)
 
 uint64_t snic_offload_pool_free(const struct snic_offload *o)
 {
-    return o->pool.bytes_free;
+    return offload_pool_free(&o->pool);
 }
 
 void snic_offload_get_stats(const struct snic_offload *o, struct snic_offload_stats *out)
 {
     *out = o->stats;
-    out->pool_free = o->pool.bytes_free;
+    out->pool_free = offload_pool_free(&o->pool);
 }
 
 int snic_offload_check(const struct snic_offload *o)
@@ -634,14 +676,14 @@ int snic_offload_check(const struct snic_offload *o)
          n = n->next)
         idle++;
     for (uint32_t i = 0; i < o->opts.contexts; i++)
-        used += o->contexts[i].buf != NULL;
+        used += o->contexts[i].buf != NULL || o->contexts[i].direct;
     for (uint32_t i = 0; i < o->opts.contexts; i++)
         held += o->contexts[i].held;
     for (uint32_t i = 0; i < o->opts.tenants; i++)
         held -= o->tenants[i].bytes;
     if (idle + o->active != o->opts.contexts || used != o->active || held != 0)
         return SNIC_ECORRUPT; /* I1, I3, I4 */
-    if (offload_pool_check(&o->pool) != 0)
+    if (base_runs_check(&o->pool.runs) != 0)
         return SNIC_ECORRUPT;
     return offload_cache_check(o);
 }

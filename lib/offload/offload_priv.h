@@ -7,29 +7,28 @@
 
 #include "snicstore/offload.h"
 #include "snicstore/cuckoo.h"
+#include "base/runs.h"
 
 #include <stdatomic.h>
 
 /* Room for reply()'s header in front of a read, and for its trailer behind. */
 #define SNIC_OFFLOAD__ROOM SNIC_OFFLOAD_HEADER_MAX
-/* Smallest block of the pool: a small record with both rooms. */
-#define SNIC_OFFLOAD__BLOCK_MIN 1024
-#define SNIC_OFFLOAD__ORDERS 24
-#define SNIC_OFFLOAD__NIL UINT32_MAX
+/* Smallest block of the pool. */
+#define SNIC_OFFLOAD__BLOCK_MIN 256
+/* Coarsest alignment at which a buffer has the rooms itself. */
+#define SNIC_OFFLOAD__NEAR 512
 /* An item in the table: 12 bytes of ours, then the user's. */
 #define SNIC_OFFLOAD__WORD 12
 
-/* Buddy allocator over the pool; bookkeeping lies apart, the pool is I/O memory. */
+/* Buffers: bookkeeping lies apart, the pool is I/O memory. */
 struct offload_pool {
     unsigned char *mem;
-    uint8_t *order; /* per smallest block: its order, with SNIC_OFFLOAD__FREE when free */
-    uint32_t *next; /* free lists by index of the smallest block */
-    uint32_t *prev;
-    uint32_t heads[SNIC_OFFLOAD__ORDERS];
-    uint32_t block; /* bytes of the smallest block */
+    uint64_t bytes; /* of mem: the blocks, and all contexts' text */
+    struct base_runs runs;
+    uint32_t block; /* bytes */
     uint32_t blocks;
-    uint32_t orders; /* orders in use: 0..orders - 1 */
-    uint64_t bytes_free;
+    uint32_t room; /* in front of a read */
+    int apart;     /* headers and trailers lie behind the blocks */
 };
 
 enum offload_state {
@@ -52,7 +51,8 @@ struct offload_context {
     snic_offload_done_fn done;
     void *ctx;
     unsigned char *buf;
-    uint64_t held; /* bytes of the pool that are counted for its tenant */
+    uint64_t bytes; /* of buf */
+    uint64_t held;  /* bytes of the pool that are counted for its tenant */
     unsigned char *message;
     uint64_t user;
     uint32_t flags;
@@ -97,9 +97,11 @@ struct snic_offload {
 int offload_pool_layout(struct offload_pool *p, struct snic_arena *a,
                         const struct snic_offload_opts *o);
 void offload_pool_start(struct offload_pool *p);
+uint64_t offload_pool_round(const struct offload_pool *p, uint64_t bytes);
 unsigned char *offload_pool_take(struct offload_pool *p, uint64_t bytes);
 void offload_pool_give(struct offload_pool *p, unsigned char *mem);
-int offload_pool_check(const struct offload_pool *p);
+uint64_t offload_pool_free(const struct offload_pool *p);
+unsigned char *offload_pool_text(const struct offload_pool *p, uint32_t number);
 
 /* cache.c */
 int offload_cache_layout(struct snic_offload *o, struct snic_arena *a,
