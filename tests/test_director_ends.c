@@ -474,7 +474,7 @@ static void test_director_stalled_message_gives_way(void **state)
     o.director.stall_ms = 50;
     o.net_recv_size = 16000;
     dirfix_open(&fix, &o);
-    unsigned char half[100000] = {0};
+    unsigned char half[290000] = {0};
     struct dirfix_msg m = {.size = 300000, .op = DIRFIX_ECHO};
     dirfix_encode(half, &m);
     for (uint32_t i = 0; i < 7; i++) {

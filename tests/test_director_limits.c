@@ -285,6 +285,44 @@ static uint32_t full_text(void *ctx, char *out, uint32_t max)
     return DIRFIX_HEAD;
 }
 
+/** Clients in the middle of long messages hold what these need, so that many find room. */
+static void test_director_long_messages_hold_their_length(void **state)
+{
+    enum { STUCK = 60 };
+    static const uint32_t sizes[] = {33 << 10, 70000};
+    static unsigned char half[70000];
+    (void)state;
+    for (uint32_t k = 0; k < SNIC_COUNTOF(sizes); k++) {
+        struct dirfix_opts o = options(support_seed() + k, STUCK + 1);
+        struct dirfix_msg m = {.size = sizes[k], .op = DIRFIX_ECHO};
+        uint32_t stuck = k == 0 ? STUCK : STUCK / 2;
+        o.director.message_max = 2u << 20;
+        o.director.pool_bytes = 16u << 20; /* a quarter of it, about, is for long messages */
+        o.director.stall_ms = 50;
+        dirfix_open(&fix, &o);
+        dirfix_encode(half, &m);
+        for (uint32_t i = 0; i < stuck; i++) {
+            dirfix_send_raw(join(&fix, i), half, sizes[k] - 1);
+            dirfix_pump(&fix.clients[i]);
+        }
+        dirfix_run(&fix, 200000000);
+        assert_int_equal(snic_director_check(fix.d), 0);
+        join(&fix, STUCK);
+        for (uint32_t i = 0; i < 3; i++)
+            dirfix_send(&fix.clients[STUCK], DIRFIX_ECHO, 0, 0, 10, 100000);
+        dirfix_pump(&fix.clients[STUCK]);
+        dirfix_run(&fix, 200000000);
+        assert_int_equal(seen[STUCK].ok, 3);
+        assert_int_equal(dirfix_stats(&fix).hog_resets, 0);
+        for (uint32_t i = 0; i < stuck; i++)
+            dirfix_disconnect(&fix.clients[i], i % 2);
+        dirfix_run(&fix, 200000000);
+        assert_int_equal(snic_director_check(fix.d), 0);
+        assert_int_equal(dirfix_stats(&fix).conns, 1);
+        dirfix_close(&fix);
+    }
+}
+
 /** A client beyond conns_max is told so; idle ones make room when idle_ms says so. */
 static void test_director_full_says_so_and_idle_ends(void **state)
 {
@@ -406,6 +444,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_director_user_word_is_the_message_s),
         cmocka_unit_test(test_director_slow_readers_leave_pool_to_others),
         cmocka_unit_test(test_director_hogs_go_one_behind_the_other),
+        cmocka_unit_test(test_director_long_messages_hold_their_length),
         cmocka_unit_test(test_director_full_says_so_and_idle_ends),
         cmocka_unit_test(test_director_wrong_option_is_named),
         cmocka_unit_test(test_director_doors_of_other_loops_are_refused),

@@ -183,7 +183,9 @@ struct snic_director_opts {
     /**
      * Replies on their way and messages longer than a buffer live here, shared by all
      * connections. 2 * message_max + 3 MiB + 12 KiB for each of conns_max is enough to
-     * begin with; default 64 MiB, or twice that where it is more.
+     * begin with; default 64 MiB, or twice that where it is more. A long message holds what has
+     * arrived of it and at most a quarter more, rounded up to 4 KiB; one above 64 KiB that would be
+     * more than a quarter of what is free holds message_max.
      */
     uint64_t pool_bytes;
     uint32_t stall_ms; /**< see above; default 1000                                     */

@@ -125,6 +125,25 @@ static inline uint32_t base_runs_take(struct base_runs *r, uint32_t n)
     return i;
 }
 
+/* Make the run that begins with block @i @n blocks long where it is; 0: there is no room behind. */
+static inline int base_runs_extend(struct base_runs *r, uint32_t i, uint32_t n)
+{
+    uint32_t had = r->tag[i];
+    uint32_t behind = i + had;
+    SNIC_ASSERT(had > 0 && had <= n && behind <= r->blocks);
+    if (behind == r->blocks || (r->tag[behind] & SNIC_RUNS__FREE) == 0)
+        return had == n;
+    uint32_t more = r->tag[behind] & ~SNIC_RUNS__FREE;
+    if (more < n - had)
+        return 0;
+    base_runs_unlink(r, behind, more);
+    if (had + more > n)
+        base_runs_link(r, i + n, had + more - n);
+    r->tag[i] = r->tag[i + n - 1] = n;
+    r->free_blocks -= n - had;
+    return 1;
+}
+
 /* Return the run that begins with block @i. */
 static inline void base_runs_give(struct base_runs *r, uint32_t i)
 {

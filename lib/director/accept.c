@@ -81,6 +81,7 @@ static void director_conn_init(struct snic_director_conn *c)
     c->mem = c->job_bytes = c->progress = c->mark = c->mark_ns = 0;
     c->part = NULL;
     c->part_size = c->part_cap = 0;
+    c->part_kind = DIRECTOR_PART_BLOCK;
     c->decided = c->tried = 0;
     c->piece_of = NULL;
     c->current = NULL;

@@ -12,7 +12,7 @@
  *
  * All fields are written by the loop's thread only. Invariants are in the files:
  *   accept.c  clients, signatures                conn.c              messages in, ends
- *   memory.c  blocks, slots, tiers, stalls
+ *   memory.c  blocks, slots, long messages, stalls
  *   out.c     queues and sends of one end        reply.c             replies and their order
  *   upstream.c, upstream_net.c, upstream_channel.c  the host         host.c  its end of a channel
  */
@@ -25,9 +25,8 @@ SNIC_STATIC_ASSERT(SNIC_DIRECTOR__DATA >= 4000, "what frame_reply() may ask for"
 
 #define SNIC_DIRECTOR__OWN_MAX 16 /* slots that a connection has for itself */
 #define SNIC_DIRECTOR__COMMON 32768
-#define SNIC_DIRECTOR__TIER_0 65536
-#define SNIC_DIRECTOR__TIER_1 (1u << 20)
-#define SNIC_DIRECTOR__TIER_2 (16u << 20)
+#define SNIC_DIRECTOR__AREA_LEAST (1u << 20)
+#define SNIC_DIRECTOR__RARE (16u << 20) /* few messages are longer */
 #define SNIC_DIRECTOR__POOL ((uint64_t)64 << 20)
 
 /* ---- Options and memory ---- */
@@ -38,10 +37,11 @@ struct director_layout {
     struct director_slot *slots;
     struct director_block *blocks;
     struct snic_director_signature *signatures;
-    unsigned char *tier_mem[SNIC_DIRECTOR__TIERS];
-    uint32_t tier_size[SNIC_DIRECTOR__TIERS];
-    uint32_t tier_count[SNIC_DIRECTOR__TIERS];
-    uint32_t tiers;
+    struct director_long parts;
+    unsigned char *buffers; /* of the longest messages */
+    uint32_t buffer_size;
+    uint32_t buffers_count;
+    uint32_t area_blocks;
     uint32_t slots_own;
     uint32_t slots_common;
     uint32_t blocks_count;
@@ -53,29 +53,18 @@ static int director_divide(struct director_layout *l, const struct snic_director
     uint64_t least = (2 * (uint64_t)o->conns_max + 64) * SNIC_DIRECTOR__BLOCK;
     uint64_t rest = o->pool_bytes > least ? o->pool_bytes - least : 0;
     uint64_t pool = rest;
-    uint32_t big = (uint32_t)snic_align_up(o->message_max, 4096);
-    l->tiers = 0;
-    for (uint32_t size = SNIC_DIRECTOR__TIER_0; size < big && size <= SNIC_DIRECTOR__TIER_1;
-         size *= SNIC_DIRECTOR__TIER_1 / SNIC_DIRECTOR__TIER_0) {
-        l->tier_size[l->tiers] = size;
-        l->tier_count[l->tiers++] =
-            (uint32_t)snic_min_u64(o->conns_max, snic_max_u64(1, rest / 8 / size));
-    }
-    if (big > SNIC_DIRECTOR__TIER_2) { /* few are as long as may be: those have an eighth */
-        l->tier_size[l->tiers] = SNIC_DIRECTOR__TIER_2;
-        l->tier_count[l->tiers++] =
-            (uint32_t)snic_min_u64(o->conns_max, snic_max_u64(1, rest / 4 / SNIC_DIRECTOR__TIER_2));
-    }
-    l->tier_size[l->tiers] = big;
-    l->tier_count[l->tiers++] = (uint32_t)snic_min_u64(
-        o->conns_max,
-        snic_max_u64(1, (big > SNIC_DIRECTOR__TIER_2 ? rest / 8 : rest * 3 / 8) / big));
-    for (uint32_t i = 0; i < l->tiers; i++) {
-        uint64_t bytes = (uint64_t)l->tier_size[i] * l->tier_count[i];
-        if (bytes > pool)
-            return 0;
-        pool -= bytes;
-    }
+    uint32_t big = (uint32_t)snic_align_up(o->message_max, SNIC_DIRECTOR__BLOCK);
+    uint64_t area = snic_max_u64(SNIC_DIRECTOR__AREA_LEAST, rest / 4);
+    area = snic_min_u64(area, (uint64_t)o->conns_max * big) / SNIC_DIRECTOR__BLOCK;
+    area = snic_min_u64(area, SNIC_RUNS__BLOCKS_MAX);
+    l->area_blocks = (uint32_t)area;
+    l->buffer_size = big;
+    uint64_t longest = big > SNIC_DIRECTOR__RARE ? rest / 8 : rest * 3 / 8;
+    l->buffers_count = (uint32_t)snic_min_u64(o->conns_max, snic_max_u64(1, longest / big));
+    uint64_t bytes = area * SNIC_DIRECTOR__BLOCK + (uint64_t)big * l->buffers_count;
+    if (bytes > pool)
+        return 0;
+    pool -= bytes;
     pool = (pool + least) / SNIC_DIRECTOR__BLOCK;
     if (pool > UINT32_MAX / 2)
         return 0;
@@ -151,9 +140,11 @@ static void director_lay(struct director_layout *l, struct snic_arena *a,
     l->slots = snic_arena_take(a, slots, sizeof(*l->slots), SNIC_CACHELINE);
     l->signatures = snic_arena_take(a, (size_t)o->signatures_count + 1, sizeof(*l->signatures), 64);
     l->blocks = snic_arena_take(a, l->blocks_count, sizeof(*l->blocks), SNIC_DIRECTOR__BLOCK);
-    for (uint32_t i = 0; i < l->tiers; i++)
-        l->tier_mem[i] =
-            snic_arena_take(a, l->tier_count[i], l->tier_size[i], SNIC_DIRECTOR__BLOCK);
+    l->parts.area = snic_arena_take(a, l->area_blocks, SNIC_DIRECTOR__BLOCK, SNIC_DIRECTOR__BLOCK);
+    l->buffers = snic_arena_take(a, l->buffers_count, l->buffer_size, SNIC_DIRECTOR__BLOCK);
+    l->parts.runs.tag = snic_arena_take(a, l->area_blocks, sizeof(uint32_t), 64);
+    l->parts.runs.next = snic_arena_take(a, l->area_blocks, sizeof(uint32_t), 64);
+    l->parts.runs.prev = snic_arena_take(a, l->area_blocks, sizeof(uint32_t), 64);
 }
 
 size_t snic_director_memsize(const struct snic_director_opts *opts)
@@ -220,16 +211,14 @@ static void director_start(struct snic_director *d, const struct director_layout
     snic_link_init(&d->wait_slot);
     snic_link_init(&d->wait_block);
     snic_link_init(&d->wait_channel);
-    for (uint32_t i = 0; i < l->tiers; i++) {
-        struct director_tier *t = &d->tiers[i];
-        t->mem = l->tier_mem[i];
-        t->size = i + 1 < l->tiers ? l->tier_size[i] : d->opts.message_max;
-        t->count = l->tier_count[i];
-        snic_link_init(&t->waiters);
-        for (uint32_t k = 0; k < t->count; k++)
-            snic_queue_push(&t->idle,
-                            (struct snic_node *)(void *)(t->mem + (size_t)k * l->tier_size[i]));
-    }
+    d->parts = l->parts;
+    base_runs_start(&d->parts.runs, l->area_blocks);
+    snic_link_init(&d->parts.waiters);
+    memset(&d->parts.idle, 0, sizeof(d->parts.idle));
+    d->parts.idle_count = l->buffers_count;
+    for (uint32_t i = 0; i < l->buffers_count; i++)
+        snic_queue_push(&d->parts.idle,
+                        (struct snic_node *)(void *)(l->buffers + (size_t)i * l->buffer_size));
 }
 
 int snic_director_init(struct snic_director **out, void *mem, size_t mem_size, struct snic_net *net,
@@ -267,7 +256,6 @@ int snic_director_init(struct snic_director **out, void *mem, size_t mem_size, s
     d->slots_common = l.slots_common;
     d->slots_count = d->slots_free = o.conns_max * l.slots_own + l.slots_common;
     d->blocks_count = d->blocks_free = l.blocks_count;
-    d->tiers_count = l.tiers;
     director_start(d, &l);
     snic_timer_init(&d->stall, director_stall_fire);
     snic_timer_init(&d->drain, director_drain_fire);
@@ -413,7 +401,8 @@ static uint64_t director_check_conn(const struct snic_director_conn *c, uint64_t
     uint32_t listed = 0;
     uint32_t offloads = 0;
     uint32_t barriers = 0;
-    blocks += (c->part != NULL && c->part_tier == 0) + (uint64_t)(c->carry != NULL);
+    blocks +=
+        (c->part != NULL && c->part_kind == DIRECTOR_PART_BLOCK) + (uint64_t)(c->carry != NULL);
     for (const struct snic_link *l = c->slots.next; l != &c->slots; l = l->next) {
         const struct director_slot *s = SNIC_CONTAINER(l, struct director_slot, link);
         if (s->conn != c || s->state == DIRECTOR_SLOT_FREE || s->state == DIRECTOR_SLOT_SENDING)
@@ -462,12 +451,11 @@ int snic_director_check(const struct snic_director *d)
         common + d->slots_common != d->slots_count - (uint64_t)d->opts.conns_max * d->slots_own ||
         conns != d->stats.conns)
         return SNIC_ECORRUPT;
-    return 0;
+    return base_runs_check(&d->parts.runs);
 }
 
 #undef SNIC_DIRECTOR__OWN_MAX
 #undef SNIC_DIRECTOR__COMMON
-#undef SNIC_DIRECTOR__TIER_0
-#undef SNIC_DIRECTOR__TIER_1
-#undef SNIC_DIRECTOR__TIER_2
+#undef SNIC_DIRECTOR__AREA_LEAST
+#undef SNIC_DIRECTOR__RARE
 #undef SNIC_DIRECTOR__POOL

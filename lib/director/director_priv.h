@@ -5,12 +5,14 @@
 #ifndef SNIC_DIRECTOR_PRIV_H
 #define SNIC_DIRECTOR_PRIV_H
 
+#include "base/runs.h"
 #include "director/wire.h"
 
 #define SNIC_DIRECTOR__BLOCK 4096
-#define SNIC_DIRECTOR__IOV 48    /* pieces of one send; at least SNIC_OFFLOAD_IOV_MAX */
-#define SNIC_DIRECTOR__SENDS 2   /* sends in flight of one connection */
-#define SNIC_DIRECTOR__TIERS 4   /* buffers for messages that outgrow a block */
+#define SNIC_DIRECTOR__IOV 48  /* pieces of one send; at least SNIC_OFFLOAD_IOV_MAX */
+#define SNIC_DIRECTOR__SENDS 2 /* sends in flight of one connection */
+/* A message that outgrows a block may have so much of the area, or a quarter of what is free. */
+#define SNIC_DIRECTOR__AREA_OWN 65536
 #define SNIC_DIRECTOR__RESERVE 8 /* blocks that only the host's replies may use */
 #define SNIC_DIRECTOR__TEXT 512
 /* Offloaded replies up to this are copied, and their jobs freed. */
@@ -112,13 +114,15 @@ struct director_end {
     uint8_t dead; /* the host's: its closed event is still to come */
 };
 
+enum director_part_kind { DIRECTOR_PART_BLOCK, DIRECTOR_PART_RUN, DIRECTOR_PART_BUFFER };
+
 /* Why a connection does not go on with its messages. */
 #define SNIC_DIRECTOR__WINDOW 4u       /* messages under way of a new connection */
 #define SNIC_DIRECTOR__WAIT_BOUND 1u   /* its own: window, conn_bytes */
 #define SNIC_DIRECTOR__WAIT_OFFLOAD 2u /* a barrier, for offloaded messages before it */
 #define SNIC_DIRECTOR__WAIT_SLOT 4u
 #define SNIC_DIRECTOR__WAIT_BLOCK 8u
-#define SNIC_DIRECTOR__WAIT_TIER 16u
+#define SNIC_DIRECTOR__WAIT_PART 16u
 #define SNIC_DIRECTOR__WAIT_CHANNEL 32u
 #define SNIC_DIRECTOR__WAIT_BARRIER 64u /* an answer, or a message behind a SWITCH */
 #define SNIC_DIRECTOR__WAIT_POOL 128u   /* it holds its share of the engine's pool */
@@ -149,7 +153,7 @@ struct snic_director_conn {
     unsigned char *part;
     uint32_t part_size;
     uint32_t part_cap;
-    uint8_t part_tier;
+    uint8_t part_kind; /* where it lies */
     /* the message that was classified and waits */
     uint8_t decided; /* 1: route, flags, msg below hold */
     uint8_t route;
@@ -191,12 +195,16 @@ struct director_refusal {
 
 /* ---- The director ---- */
 
-struct director_tier {
-    struct snic_queue idle;
+/*
+ * Messages that outgrow a block: runs of an area, as long as they are, and buffers for the longest,
+ * which also are for those that find no run.
+ */
+struct director_long {
+    unsigned char *area; /* blocks of SNIC_DIRECTOR__BLOCK */
+    struct base_runs runs;
+    struct snic_queue idle; /* buffers */
     struct snic_link waiters;
-    unsigned char *mem;
-    uint32_t size;
-    uint32_t count;
+    uint32_t idle_count;
 };
 
 struct snic_director {
@@ -219,8 +227,7 @@ struct snic_director {
     uint32_t slots_common;
     uint32_t blocks_count;
     uint32_t blocks_free;
-    uint32_t tiers_count;
-    struct director_tier tiers[SNIC_DIRECTOR__TIERS];
+    struct director_long parts;
     struct snic_link all;
     struct snic_link idle;
     struct snic_link dirty;

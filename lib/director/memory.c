@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Memory that connections share: blocks (replies, short beginnings of messages), slots (messages
- * under way), tiers (long messages); who waits for which, and what happens when nobody moves.
+ * under way), parts (long messages); who waits for which, and what happens when nobody moves.
  *
  * I1  A connection with fewer than slots_own slots always gets one; slots_common counts what is
  *     left of the others.
@@ -174,14 +174,44 @@ void director_slot_give(struct director_slot *s)
     }
 }
 
-/* ---- Tiers ---- */
+/* ---- Long messages ---- */
 
-static struct director_tier *director_tier_for(struct snic_director *d, uint32_t want)
+/* May a message have @n blocks of the area? However long it is, it leaves most to others. */
+static int director_area_fair(const struct snic_director *d, uint32_t n)
 {
-    uint32_t k = 0;
-    while (k + 1 < d->tiers_count && d->tiers[k].size < want)
-        k++;
-    return &d->tiers[k];
+    return (uint64_t)n * SNIC_DIRECTOR__BLOCK <= SNIC_DIRECTOR__AREA_OWN ||
+           n <= d->parts.runs.free_blocks / SNIC_DIRECTOR__SHARE;
+}
+
+/* The block of the area that @c's part begins with. */
+static uint32_t director_part_run(const struct snic_director_conn *c)
+{
+    return (uint32_t)((size_t)(c->part - c->d->parts.area) / SNIC_DIRECTOR__BLOCK);
+}
+
+/* Memory for a message of @want bytes or some more, in @cap and @kind; NULL: there is none. */
+static unsigned char *director_part_find(struct snic_director_conn *c, uint32_t want, uint32_t *cap,
+                                         uint8_t *kind)
+{
+    struct snic_director *d = c->d;
+    uint64_t bytes = snic_max_u64(want, (uint64_t)c->part_cap + c->part_cap / 4);
+    bytes = snic_min_u64(bytes, d->opts.message_max);
+    uint32_t n = (uint32_t)(snic_align_up(bytes, SNIC_DIRECTOR__BLOCK) / SNIC_DIRECTOR__BLOCK);
+    *cap = (uint32_t)snic_min_u64((uint64_t)n * SNIC_DIRECTOR__BLOCK, d->opts.message_max);
+    *kind = DIRECTOR_PART_RUN;
+    if (c->part != NULL && c->part_kind == DIRECTOR_PART_RUN && director_area_fair(d, n) &&
+        base_runs_extend(&d->parts.runs, director_part_run(c), n))
+        return c->part;
+    uint32_t i = director_area_fair(d, n) ? base_runs_take(&d->parts.runs, n) : SNIC_RUNS__NONE;
+    if (i != SNIC_RUNS__NONE)
+        return d->parts.area + (size_t)i * SNIC_DIRECTOR__BLOCK;
+    *cap = d->opts.message_max;
+    *kind = DIRECTOR_PART_BUFFER;
+    if (d->parts.idle_count == 0 || (d->parts.idle_count == 1 && want <= SNIC_DIRECTOR__AREA_OWN &&
+                                     d->opts.message_max > SNIC_DIRECTOR__AREA_OWN))
+        return NULL; /* the last one is for those that only fit there */
+    d->parts.idle_count--;
+    return (unsigned char *)snic_queue_pop(&d->parts.idle);
 }
 
 /*
@@ -192,8 +222,8 @@ int director_part_grow(struct snic_director_conn *c, uint32_t want)
 {
     struct snic_director *d = c->d;
     unsigned char *mem;
-    uint32_t cap;
-    uint8_t tier;
+    uint32_t cap = SNIC_DIRECTOR__DATA;
+    uint8_t kind = DIRECTOR_PART_BLOCK;
     if (want > d->opts.message_max)
         return SNIC_EMSGSIZE;
     if (want <= SNIC_DIRECTOR__DATA) {
@@ -203,29 +233,25 @@ int director_part_grow(struct snic_director_conn *c, uint32_t want)
             return 0;
         }
         mem = b->data;
-        cap = SNIC_DIRECTOR__DATA;
-        tier = 0;
     } else {
-        struct director_tier *t = director_tier_for(d, want);
-        struct snic_node *n = snic_queue_pop(&t->idle);
-        if (n == NULL) {
-            director_wait(c, &t->waiters, SNIC_DIRECTOR__WAIT_TIER);
+        mem = director_part_find(c, want, &cap, &kind);
+        if (mem == NULL) {
+            director_wait(c, &d->parts.waiters, SNIC_DIRECTOR__WAIT_PART);
             return 0;
         }
         c->mark = c->progress;
         c->mark_ns = snic_loop_now(d->loop);
-        mem = (unsigned char *)n;
-        cap = t->size;
-        tier = (uint8_t)(1 + (t - d->tiers));
     }
-    if (c->part_size > 0)
-        memcpy(mem, c->part, c->part_size);
-    uint32_t size = c->part_size;
-    director_part_give(c);
-    c->part = mem;
-    c->part_size = size;
+    if (mem != c->part) {
+        uint32_t size = c->part_size;
+        if (size > 0)
+            memcpy(mem, c->part, size);
+        director_part_give(c);
+        c->part = mem;
+        c->part_size = size;
+    }
     c->part_cap = cap;
-    c->part_tier = tier;
+    c->part_kind = kind;
     return 1;
 }
 
@@ -234,15 +260,20 @@ void director_part_give(struct snic_director_conn *c)
     struct snic_director *d = c->d;
     if (c->part == NULL)
         return;
-    if (c->part_tier == 0) {
+    if (c->part_kind == DIRECTOR_PART_BLOCK) {
         director_block_give(c, SNIC_CONTAINER(c->part, struct director_block, data));
     } else {
-        struct director_tier *t = &d->tiers[c->part_tier - 1];
-        snic_queue_push(&t->idle, (struct snic_node *)(void *)c->part);
-        if (!snic_link_alone(&t->waiters))
-            director_wake(d, &t->waiters, SNIC_DIRECTOR__WAIT_TIER);
+        if (c->part_kind == DIRECTOR_PART_RUN) {
+            base_runs_give(&d->parts.runs, director_part_run(c));
+        } else {
+            snic_queue_push(&d->parts.idle, (struct snic_node *)(void *)c->part);
+            d->parts.idle_count++;
+        }
+        if (!snic_link_alone(&d->parts.waiters))
+            director_wake(d, &d->parts.waiters, SNIC_DIRECTOR__WAIT_PART);
     }
     c->part = NULL;
+    c->part_kind = DIRECTOR_PART_BLOCK;
     c->part_size = 0;
     c->part_cap = 0;
 }
@@ -254,15 +285,13 @@ static int director_stall_any(const struct snic_director *d)
 {
     int any = d->stalled || !snic_link_alone(&d->wait_block) || !snic_link_alone(&d->wait_slot);
     any |= d->channel == NULL && !snic_queue_empty(&d->retry); /* it needs blocks */
-    for (uint32_t k = 0; k < d->tiers_count; k++)
-        any |= !snic_link_alone(&d->tiers[k].waiters);
-    return any;
+    return any || !snic_link_alone(&d->parts.waiters);
 }
 
 /* What @c keeps from others. */
 static uint64_t director_stall_held(const struct snic_director_conn *c)
 {
-    uint64_t part = c->part_tier > 0 ? c->part_cap : 0;
+    uint64_t part = c->part_kind != DIRECTOR_PART_BLOCK ? c->part_cap : 0;
     return c->mem + part + (uint64_t)c->pending * sizeof(struct director_slot);
 }
 
@@ -279,7 +308,7 @@ static struct snic_director_conn *director_stall_hog(struct snic_director *d)
             return NULL;
         if (c->dead || now - c->mark_ns < grace)
             continue;
-        if (c->mem == 0 && c->part_tier == 0 && snic_link_alone(&d->wait_slot))
+        if (c->mem == 0 && c->part_kind == DIRECTOR_PART_BLOCK && snic_link_alone(&d->wait_slot))
             continue; /* it only waits, as the others do */
         if (director_stall_held(c) > 0 &&
             (hog == NULL || director_stall_held(c) > director_stall_held(hog)))
