@@ -48,3 +48,30 @@ says 2 "/d/one: exists already in the store\|/two: exists already in the store\|
 says 2 "/none in the store: no such" load --store "$spec" "$work/tree" /none
 says 0 "one" cat --store "$spec" /d/one
 says 0 "clean: 0 findings left, 0 mended" fsck --data --store "$spec"
+
+# A path of 4095 bytes is loaded; a longer one is refused, with its length and what to do.
+for bytes in 4095 4096 40960; do
+    rm -rf "$work/deep" "$work/store"
+    mkdir "$work/deep"
+    python3 - "$work/deep" $bytes <<'EOF' || exit 1
+import os
+import sys
+at, left = sys.argv[1], int(sys.argv[2]) - len(sys.argv[1])
+os.chdir(at)
+while left > 400:
+    os.mkdir("d" * 200)
+    os.chdir("d" * 200)
+    left -= 201
+os.mkdir("d" * (left // 2 - 1))
+os.chdir("d" * (left // 2 - 1))
+open("f" * (left - left // 2 - 1), "w").close()
+EOF
+    says 0 'made' mkfs --store "$spec"
+    if [ $bytes = 4095 ]; then
+        says 0 "^21 files, 0 bytes" load --store "$spec" "$work/deep"
+        says 0 "clean" fsck --store "$spec"
+    else
+        says 2 "a path of 4[0-9]* bytes, of at most 4095: load a folder" \
+            load --store "$spec" "$work/deep"
+    fi
+done

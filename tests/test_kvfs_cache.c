@@ -293,6 +293,74 @@ static void test_kvfs_cache_read_at_the_end(void **state)
     life_close();
 }
 
+static void cache_tick(struct snic_timer *t, uint64_t now)
+{
+    snic_loop_arm(w.g.loop[0], t, now + 50000000);
+}
+
+/* Until this time, which a timer makes pass. */
+static void cache_until(uint64_t until)
+{
+    while (snic_loop_now(w.g.loop[0]) < until) {
+        assert_true(snic_world_step(w.g.w));
+        km_cache_look(&w.m);
+        world_reap();
+    }
+}
+
+/*
+ * The next process does not take the cache with the pages that the last one left: it is asked for
+ * 30 s, then they are lost, the file's next fsync says so, and calls go by the link.
+ */
+static void test_kvfs_cache_not_taken_given_up(void **state)
+{
+    static const uint64_t waits[] = {29, 31, 300}; /* s */
+
+    (void)state;
+    for (size_t i = 0; i < SNIC_COUNTOF(waits); i++) {
+        struct snic_timer tick;
+        struct op *o;
+        uint64_t dead;
+        int late = waits[i] > 30;
+
+        life_open(support_seed(), 1, 1);
+        for (int n = 0; n < 20000000 && w.m.cache->state != KC_ON; n++)
+            world_step();
+        assert_int_equal(op_alone(op_bytes(SNIC_KVFS_READ, 0, 0, 1)), 0); /* the size */
+        o = op_bytes(SNIC_KVFS_WRITE, 0, 0, 20000);
+        now_write(o);
+        assert_int_equal(op_alone(o), 20000);
+        memcpy(w.model[0], w.now[0], 20000);
+        assert_int_not_equal(w.m.cache->dirty, 0);
+        w.refuses = 1;
+        world_kill();
+        for (int n = 0; n < 20000000 && w.m.cache->state != KC_DEAD; n++)
+            world_step();
+        assert_int_equal(w.m.cache->state, KC_DEAD);
+        dead = snic_loop_now(w.g.loop[0]);
+        snic_timer_init(&tick, cache_tick);
+        snic_loop_arm(w.g.loop[0], &tick, dead + 1);
+        o = op_bytes(SNIC_KVFS_READ, 0, 0, 20000); /* it may have to wait, but not for ever */
+        op_go(o);
+        cache_until(dead + waits[i] * 1000000000u);
+        assert_int_equal(w.m.cache->state, late ? KC_OFF : KC_DEAD);
+        assert_int_equal(w.lost, late);
+        w.refuses = 0;
+        ops_end();
+        assert_int_equal(o->result, late ? 0 : 20000);
+        ops_free();
+        cache_until(snic_loop_now(w.g.loop[0]) + 61000000000u); /* the pause between tries */
+        assert_int_equal(w.m.cache->state, KC_ON);
+        snic_loop_cancel(w.g.loop[0], &tick);
+        if (late)
+            w.size[0] = 0;
+        else
+            check_store(0);
+        check_all(0);
+        life_close();
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -300,6 +368,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_cache_writes_wait),
         cmocka_unit_test(test_kvfs_cache_other_end_dies),
         cmocka_unit_test(test_kvfs_cache_read_at_the_end),
+        cmocka_unit_test(test_kvfs_cache_not_taken_given_up),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -44,6 +44,7 @@ static struct {
     struct km_remote remote;
     struct snic_dma *dma; /* the other end's, with g.dpu on it */
     int dying;
+    int refuses; /* the next process does not take the cache */
     struct snic_rng rng;
     uint64_t ino[FILES], handle[FILES], size[FILES];
     unsigned char model[FILES][FILE_MAX], now[FILES][FILE_MAX];
@@ -211,7 +212,7 @@ static inline int test_connect(struct snic_dma **out, struct snic_loop *l,
     struct snic_dma_sim_opts so = {.opts_size = sizeof(so), .caps = SNIC_DMA_CAP_ATOMIC};
 
     assert_int_equal(o->tag, 1);
-    if (w.g.dpu != NULL)
+    if (w.g.dpu != NULL || w.refuses)
         return SNIC_ECONNREFUSED;
     assert_int_equal(snic_dma_sim_open(out, l, events, &w.dma, w.g.loop[1], &none, &so), 0);
     w.g.d[1] = w.dma;

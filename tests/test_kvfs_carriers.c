@@ -361,6 +361,38 @@ static void test_kvfs_carriers_refused_by_the_link_ends(void **state)
     world_close();
 }
 
+/* A call that finds no slot waits, each is sent in its turn. */
+static void test_kvfs_carriers_more_calls_than_slots_wait(void **state)
+{
+    static const unsigned counts[] = {1, 2, 10};
+    (void)state;
+    for (size_t n = 0; n < SNIC_COUNTOF(counts); n++) {
+        struct km_call *calls[10];
+        world_open(&remote_carrier); /* with one slot */
+        for (unsigned i = 0; i < counts[n]; i++) {
+            calls[i] = calloc(1, KM_BLOCK);
+            assert_non_null(calls[i]);
+            calls[i]->m = &world.m;
+            calls[i]->r.k.kind = SNIC_KVFS_GETATTR;
+            calls[i]->r.k.ino = 20 + i;
+            world.m.carrier->submit(&world.m, calls[i]);
+            assert_int_equal(world.sent, 1);
+        }
+        for (unsigned i = 0; i < counts[n]; i++) {
+            struct km_down d = {.number = world.number};
+            assert_int_equal(world.sent, i + 1);
+            assert_ptr_equal(world.m.remote->slots[(uint32_t)world.number], calls[i]);
+            remote_answer(world.m.remote, &d, NULL, 0);
+            remote_flush(world.m.remote);
+            assert_int_equal(world.done, i + 1);
+        }
+        assert_true(world.m.remote->first == NULL && world.m.remote->free_count == 1);
+        for (unsigned i = 0; i < counts[n]; i++)
+            free(calls[i]);
+        world_close();
+    }
+}
+
 /* ---- The local one ---- */
 
 /* Until the request has come to the loop's thread, that does not look at what is in it. */
@@ -391,6 +423,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_carriers_what_left_the_ring_durable_is_no_loss),
         cmocka_unit_test(test_kvfs_carriers_syncfs_after_loss_is_told_once),
         cmocka_unit_test(test_kvfs_carriers_refused_by_the_link_ends),
+        cmocka_unit_test(test_kvfs_carriers_more_calls_than_slots_wait),
         cmocka_unit_test(test_kvfs_carriers_cancelled_while_posted_is_asked_again),
     };
     return SUPPORT_MAIN(argc, argv, tests);

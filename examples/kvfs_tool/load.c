@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fts.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,10 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-enum { LOAD_LINKS_FIRST = 1024, LOAD_DEPTH = 4096 };
+/* Each folder takes two bytes of a path at least. */
+enum { LOAD_LINKS_FIRST = 1024, LOAD_PATH_MAX = PATH_MAX - 1, LOAD_DEPTH = PATH_MAX / 2 };
+/* The log's lines have 1023 bytes: of a longer path the end is printed. */
+enum { LOAD_SHOWN = 300 };
 
 /* A file with several names that has been met. */
 struct load_link {
@@ -290,8 +294,7 @@ static int load_entry(struct load *l, const FTSENT *e)
 {
     switch (e->fts_info) {
     case FTS_D:
-        if (e->fts_level >= LOAD_DEPTH)
-            return SNIC_ENAMETOOLONG;
+        SNIC_ASSERT(e->fts_level < LOAD_DEPTH);
         if (e->fts_level == 0) /* the folder itself is PATH */
             return 0;
         l->files++;
@@ -312,18 +315,25 @@ static void load_failed(const struct load *l, const FTSENT *e, size_t from, int 
 {
     const char *to = l->t->argc > 1 ? l->t->argv[1] : "/";
     const char *below = e->fts_level == 0 ? "" : e->fts_path + from;
+    const char *path = e->fts_path;
+    size_t size = strlen(path);
     int n = (int)strlen(to);
 
     below += strspn(below, "/");
     while (n > 0 && to[n - 1] == '/')
         n--;
     kt_progress_end(l->t);
-    if (rc == SNIC_EEXIST)
+    path += size > LOAD_SHOWN ? size - LOAD_SHOWN : 0;
+    below += strlen(below) > LOAD_SHOWN ? strlen(below) - LOAD_SHOWN : 0;
+    if (rc == SNIC_ENAMETOOLONG && size > LOAD_PATH_MAX)
+        ex_log(EX_ERROR,
+               "...%s: a path of %zu bytes, of at most %d: load a folder further down by itself",
+               path, size, LOAD_PATH_MAX);
+    else if (rc == SNIC_EEXIST)
         ex_log(EX_ERROR, "%.*s/%s: exists already in the store: nothing is written over", n, to,
                below);
     else
-        ex_log(EX_ERROR, "%s: to %.*s/%s in the store: %s", e->fts_path, n, to, below,
-               snic_strerror(rc));
+        ex_log(EX_ERROR, "%s: to %.*s/%s in the store: %s", path, n, to, below, snic_strerror(rc));
 }
 
 static int load_tree(struct load *l, char *from)
