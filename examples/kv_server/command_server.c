@@ -31,6 +31,9 @@ enum kv_outcome kv_cmd_select(struct kv_command *c)
 
     if (resp_number(c->argv[1].data, c->argv[1].size, &n) != 0) {
         kv_put_error(c->engine, "ERR value is not an integer or out of range");
+    } else if (n < INT32_MIN || n > INT32_MAX) {
+        kv_put_error(c->engine, "ERR value is out of range, value must between -2147483648 and "
+                                "2147483647");
     } else if (n < 0 || n >= (int64_t)c->engine->opts.databases) {
         kv_put_error(c->engine, "ERR DB index is out of range");
     } else {

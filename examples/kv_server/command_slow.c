@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * SLOWLOG and LATENCY: commands that kept the engine busy for 10 ms or longer, the newest 128. What
- * a command waits for (the device, durability) does not count, as in Redis.
+ * SLOWLOG and LATENCY: commands that kept the engine busy for slowlog-log-slower-than microseconds
+ * or longer, the newest slowlog-max-len. What a command waits for (the device, durability) does not
+ * count, as in Redis.
  */
 #include "engine_priv.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#define SLOW_NS 10000000u
-#define SLOW_ENTRIES 128u
 #define SLOW_ARGS 32u   /* kept of a command; the last one says how many more there were */
-#define SLOW_BYTES 128u /* kept of an argument                                           */
+#define SLOW_BYTES 128u /* kept of an argument, and how many more there were             */
+#define SLOW_TEXT 48u   /* what says so                                                  */
 
 struct slow_entry {
     struct slow_entry *next; /* older */
+    struct slow_entry *previous;
     int64_t id;
     int64_t unix_s;
     int64_t took_us;
@@ -26,8 +28,9 @@ struct slow_entry {
 };
 
 struct kv_slow {
-    struct slow_entry *first;
-    uint32_t count;
+    struct slow_entry *first; /* the newest */
+    struct slow_entry *last;
+    uint64_t count;
     int64_t id;
 };
 
@@ -39,16 +42,16 @@ uint64_t kv_slow_clock(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static void slow_cut(struct kv_slow *s, uint32_t keep)
+static void slow_cut(struct kv_slow *s, uint64_t keep)
 {
-    struct slow_entry **at = &s->first;
+    while (s->count > keep) {
+        struct slow_entry *e = s->last;
 
-    for (uint32_t i = 0; i < keep && *at != NULL; i++)
-        at = &(*at)->next;
-    while (*at != NULL) {
-        struct slow_entry *e = *at;
-
-        *at = e->next;
+        s->last = e->previous;
+        if (s->last != NULL)
+            s->last->next = NULL;
+        else
+            s->first = NULL;
         free(e);
         s->count--;
     }
@@ -61,45 +64,82 @@ void kv_slow_free(struct kv_engine *e)
     free(e->slow);
 }
 
-/* Keep argument @p i of a command. @return the bytes used */
-static size_t slow_keep(unsigned char *out, const struct resp_arg *a)
+/* Passwords are not kept. */
+static int slow_is_secret(const struct kv_command *c, uint32_t i)
 {
-    uint32_t size = a->size < SLOW_BYTES ? a->size : SLOW_BYTES;
+    return i % 2 == 1 && i >= 3 && strcmp(c->spec->name, "config") == 0 &&
+           kv_arg_is(&c->argv[1], "set") && kv_arg_is(&c->argv[i - 1], "requirepass");
+}
 
-    memcpy(out, &size, sizeof(size));
+/* Keep argument @p i of a command. @return the bytes used */
+static size_t slow_keep(unsigned char *out, const struct kv_command *c, uint32_t i)
+{
+    const struct resp_arg *a = &c->argv[i];
+    uint32_t size = a->size < SLOW_BYTES ? a->size : SLOW_BYTES;
+    char text[SLOW_TEXT] = "";
+
+    if (i + 1 == SLOW_ARGS && c->argc > SLOW_ARGS) {
+        size = 0;
+        snprintf(text, sizeof(text), "... (%u more arguments)", c->argc - SLOW_ARGS + 1);
+    } else if (slow_is_secret(c, i)) {
+        size = 0;
+        snprintf(text, sizeof(text), "(redacted)");
+    } else if (a->size > SLOW_BYTES) {
+        snprintf(text, sizeof(text), "... (%u more bytes)", a->size - SLOW_BYTES);
+    }
     memcpy(out + sizeof(size), a->data, size);
+    memcpy(out + sizeof(size) + size, text, strlen(text));
+    size += (uint32_t)strlen(text);
+    memcpy(out, &size, sizeof(size));
     return sizeof(size) + size;
 }
 
-void kv_slow_note(struct kv_command *c, uint64_t ns)
+/* Passwords are not kept; of EXEC the commands are, whose arguments have taken the place of its
+   own. */
+static int slow_is_noted(const struct kv_command *c)
 {
-    struct kv_engine *e = c->engine;
-    uint32_t argc = c->argc < SLOW_ARGS ? c->argc : SLOW_ARGS;
-    struct slow_entry *n;
+    return c->spec != NULL && strcmp(c->spec->name, "auth") != 0 &&
+           strcmp(c->spec->name, "hello") != 0 && strcmp(c->spec->name, "exec") != 0;
+}
 
-    if (ns < SLOW_NS || c->spec == NULL || strcmp(c->spec->name, "auth") == 0 ||
-        strcmp(c->spec->name, "hello") == 0)
-        return; /* passwords are not kept */
-    if (strcmp(c->spec->name, "exec") == 0)
-        return; /* its commands are noted; their arguments have taken the place of its own */
-    if (e->slow == NULL)
-        e->slow = calloc(1, sizeof(*e->slow));
-    n = calloc(1, sizeof(*n) + argc * (SLOW_BYTES + sizeof(uint32_t)));
-    if (e->slow == NULL || n == NULL) {
-        free(n);
+static void slow_add(struct kv_slow *s, struct kv_command *c, uint64_t ns)
+{
+    uint32_t argc = c->argc < SLOW_ARGS ? c->argc : SLOW_ARGS;
+    struct slow_entry *n =
+        calloc(1, sizeof(*n) + argc * (SLOW_BYTES + SLOW_TEXT + sizeof(uint32_t)));
+
+    if (n == NULL)
         return;
-    }
-    n->id = e->slow->id++;
+    n->id = s->id++;
     n->unix_s = (int64_t)(kv_store_wall_ms(c->store) / 1000);
     n->took_us = (int64_t)(ns / 1000);
     n->argc = argc;
     memcpy(n->name, c->client->name, sizeof(n->name));
     for (uint32_t i = 0; i < argc; i++)
-        n->size += slow_keep(n->args + n->size, &c->argv[i]);
-    n->next = e->slow->first;
-    e->slow->first = n;
-    e->slow->count++;
-    slow_cut(e->slow, SLOW_ENTRIES);
+        n->size += slow_keep(n->args + n->size, c, i);
+    n->next = s->first;
+    if (s->first != NULL)
+        s->first->previous = n;
+    else
+        s->last = n;
+    s->first = n;
+    s->count++;
+}
+
+void kv_slow_note(struct kv_command *c, uint64_t ns)
+{
+    struct kv_engine *e = c->engine;
+
+    if (e->settings.slow_us < 0)
+        return;
+    if (ns / 1000 >= (uint64_t)e->settings.slow_us && slow_is_noted(c)) {
+        if (e->slow == NULL)
+            e->slow = calloc(1, sizeof(*e->slow));
+        if (e->slow != NULL)
+            slow_add(e->slow, c, ns);
+    }
+    if (e->slow != NULL)
+        slow_cut(e->slow, (uint64_t)e->settings.slow_max);
 }
 
 static void slow_put(struct kv_engine *e, const struct slow_entry *n)
@@ -125,7 +165,7 @@ static void slow_put(struct kv_engine *e, const struct slow_entry *n)
 static void slow_get(struct kv_command *c)
 {
     struct kv_engine *e = c->engine;
-    uint32_t have = e->slow != NULL ? e->slow->count : 0;
+    uint64_t have = e->slow != NULL ? e->slow->count : 0;
     const struct slow_entry *n = e->slow != NULL ? e->slow->first : NULL;
     int64_t count = 10;
 
@@ -135,7 +175,7 @@ static void slow_get(struct kv_command *c)
         return;
     }
     if (count == -1 || count > (int64_t)have)
-        count = have;
+        count = (int64_t)have;
     kv_put_count(e, '*', count);
     for (; count > 0; count--, n = n->next)
         slow_put(e, n);
@@ -146,7 +186,9 @@ enum kv_outcome kv_cmd_slowlog(struct kv_command *c)
     static const char *const help[] = {
         "SLOWLOG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "GET [<count>]",
-        "    The newest commands that took 10 ms or longer, 10 by default; -1: all.",
+        "    The newest commands that took slowlog-log-slower-than (10 ms) or longer, 10 by "
+        "default; "
+        "-1: all.",
         "LEN",
         "    How many are kept.",
         "RESET",
@@ -160,7 +202,7 @@ enum kv_outcome kv_cmd_slowlog(struct kv_command *c)
         slow_get(c);
     } else if ((r = kv_subcommand(c, "len", 2)) != 0) {
         if (r > 0)
-            kv_put_integer(e, e->slow != NULL ? e->slow->count : 0);
+            kv_put_integer(e, e->slow != NULL ? (int64_t)e->slow->count : 0);
     } else if ((r = kv_subcommand(c, "reset", 2)) != 0) {
         if (r > 0 && e->slow != NULL)
             slow_cut(e->slow, 0);

@@ -2,6 +2,7 @@
 /* What CONFIG SET changes: texts and numbers. The texts of errors are Redis 7's. */
 #include "settings.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +14,13 @@
 #define SETTINGS_QUERY_LEAST (1u << 20)
 
 static const char *const settings_classes[] = {"normal", "slave", "pubsub"};
-static const char *const settings_names[] = {"client-output-buffer-limit", "maxmemory-clients",
-                                             "client-query-buffer-limit", "requirepass",
-                                             "protected-mode"};
+static const char *const settings_names[] = {"client-output-buffer-limit",
+                                             "maxmemory-clients",
+                                             "client-query-buffer-limit",
+                                             "requirepass",
+                                             "protected-mode",
+                                             "slowlog-log-slower-than",
+                                             "slowlog-max-len"};
 
 void kv_settings_default(struct kv_settings *s)
 {
@@ -26,6 +31,8 @@ void kv_settings_default(struct kv_settings *s)
     s->clients = -SETTINGS_PERCENT_DEFAULT;
     s->query = 1u << 30;
     s->protected_mode = 1;
+    s->slow_us = 10000;
+    s->slow_max = 128;
 }
 
 uint64_t kv_settings_clients(const struct kv_settings *s)
@@ -134,6 +141,25 @@ static const char *settings_clients(struct kv_settings *s, const char *value)
     return NULL;
 }
 
+/* A whole number, of which the least is 0 or -1. */
+static const char *settings_number(const char *value, int64_t least, int64_t *out)
+{
+    const char *digits = value + (value[0] == '-');
+    char *end;
+    long long v;
+
+    errno = 0;
+    v = strtoll(value, &end, 10);
+    if (digits[0] < '0' || digits[0] > '9' || *end != 0 || errno != 0 ||
+        (digits[0] == '0' && value[1] != 0))
+        return "argument couldn't be parsed into an integer";
+    if (v < least)
+        return least < 0 ? "argument must be between -1 and 9223372036854775807 inclusive"
+                         : "argument must be between 0 and 9223372036854775807 inclusive";
+    *out = v;
+    return NULL;
+}
+
 const char *kv_settings_set(struct kv_settings *s, const char *name, const char *value, int *known)
 {
     uint64_t v;
@@ -165,6 +191,10 @@ const char *kv_settings_set(struct kv_settings *s, const char *name, const char 
             return "argument must be 'yes' or 'no'";
         s->protected_mode = strcasecmp(value, "yes") == 0;
         return NULL;
+    case 5:
+        return settings_number(value, -1, &s->slow_us);
+    case 6:
+        return settings_number(value, 0, &s->slow_max);
     default:
         *known = 0;
         return NULL;
@@ -196,8 +226,11 @@ const char *kv_settings_get(const struct kv_settings *s, size_t i, char *value, 
     case 3:
         snprintf(value, max, "%s", s->password);
         break;
-    default:
+    case 4:
         snprintf(value, max, "%s", s->protected_mode ? "yes" : "no");
+        break;
+    default:
+        snprintf(value, max, "%" PRId64, i == 5 ? s->slow_us : s->slow_max);
         break;
     }
     return settings_names[i];

@@ -31,6 +31,8 @@ struct kv_settings {
     uint64_t query;                 /**< client-query-buffer-limit                            */
     char password[KV_PASSWORD_MAX]; /**< requirepass; "": none                                */
     int protected_mode;             /**< protected-mode                                       */
+    int64_t slow_us;  /**< slowlog-log-slower-than; -1: nothing is noted, 0: everything           */
+    int64_t slow_max; /**< slowlog-max-len                                                        */
 };
 
 void kv_settings_default(struct kv_settings *s);
