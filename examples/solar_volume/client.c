@@ -507,7 +507,7 @@ static void network(void)
                "this process may have %" PRIu64 " files, and %" PRIu32 " servers need %" PRIu64
                ": raise the limit (ulimit -n, LimitNOFILE=) or lower --servers",
                files, servers, (uint64_t)servers * lanes + FILES_BESIDE);
-    cl.net = sv_net(cl.loop, datagrams, streams, 0);
+    cl.net = sv_net(cl.loop, datagrams, streams, SV_POOL, 0);
 }
 
 int sv_client(int argc, char **argv)

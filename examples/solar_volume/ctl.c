@@ -35,6 +35,8 @@ static struct {
     uint64_t no_place;
     uint64_t no_place_ns;
     uint64_t crowded_ns;
+    uint64_t refused; /* servers, since the last line about one */
+    uint64_t refused_ns;
     int ready;
     int code;
 } ct;
@@ -194,9 +196,19 @@ static const char *server_of(const struct snic_control_event *e)
     return text;
 }
 
+/* Each is refused again every two seconds: one line in a second, of whichever comes then. */
 static void refused(const struct snic_control_event *e)
 {
     const char *text = snic_strerror(e->error);
+    char more[64] = "";
+    uint64_t now = snic_loop_now(ct.loop);
+    ct.refused++;
+    if (now < ct.refused_ns)
+        return;
+    if (ct.refused > 1)
+        snprintf(more, sizeof(more), "; %" PRIu64 " refusals since the last such line", ct.refused);
+    ct.refused = 0;
+    ct.refused_ns = now + UINT64_C(1000000000);
     if (e->error == SNIC_EPERM)
         text = "it belongs to another catalog";
     if (e->error == SNIC_ESTALE)
@@ -204,8 +216,9 @@ static void refused(const struct snic_control_event *e)
     if (e->error == SNIC_EBUSY)
         text = "it is here, at another address: one of the stores is a copy";
     if (e->error == SNIC_ENOSPC)
-        text = "there are too many (forget gives numbers back)";
-    ex_log(EX_ERROR, "%s is refused: %s", server_of(e), text);
+        text = "all numbers of servers are in use (ctl forget gives back that of one that is gone "
+               "for good)";
+    ex_log(EX_ERROR, "%s is refused: %s%s", server_of(e), text, more);
 }
 
 /* Clients ask again and again, for each segment: one line in five seconds. */
@@ -215,10 +228,17 @@ static void no_place(const struct snic_control_event *e)
     ct.no_place++;
     if (now < ct.no_place_ns)
         return;
-    ex_log(EX_WARNING,
-           "%s: no server has room for segment %" PRIu64 " (%s); %" PRIu64
-           " such answers since the last such line",
-           disk_of(e), e->value, snic_strerror(e->error), ct.no_place);
+    if (e->error == SNIC_E2BIG)
+        ex_log(EX_WARNING,
+               "%s: no place for segment %" PRIu64 ": the catalog has all %" PRIu64
+               " segments that it may have (--segments); %" PRIu64
+               " such answers since the last such line",
+               disk_of(e), e->value, to.segments, ct.no_place);
+    else
+        ex_log(EX_WARNING,
+               "%s: no server has room for segment %" PRIu64 " (%s); %" PRIu64
+               " such answers since the last such line",
+               disk_of(e), e->value, snic_strerror(e->error), ct.no_place);
     ct.no_place = 0;
     ct.no_place_ns = now + UINT64_C(5000000000);
 }
@@ -230,8 +250,8 @@ static void crowded(const struct snic_control_event *e)
     if (now < ct.crowded_ns)
         return;
     ex_log(EX_WARNING,
-           "all %" PRIu64 " connections are in use (--sessions): %" PRIu64
-           " were turned away so far",
+           "all %" PRIu64 " connections are in use, or kept for servers that are away "
+           "(--sessions): %" PRIu64 " were turned away so far",
            to.sessions, e->value);
     ct.crowded_ns = now + UINT64_C(5000000000);
 }
@@ -293,13 +313,22 @@ static void segments_default(void)
         to.segments = snic_max_u64(snic_min_u64(room, 262144), 1);
 }
 
+/* Connections that are turned away, scrapers' of --metrics, and those that end. */
+enum { BESIDE = 24, FILES_BESIDE = 40 };
+
 int ctl_serve(int argc, char **argv)
 {
     static const struct snic_control_events ev = {
         .opened = opened, .failed = failed, .event = event};
     options(argc, argv);
     ct.loop = ex_loop_open(0);
-    ct.net = sv_net(ct.loop, 1, (uint32_t)to.sessions + 8, 0);
+    uint64_t want = to.sessions + BESIDE + FILES_BESIDE, files = sv_files(want);
+    if (files < want)
+        ex_log(EX_WARNING,
+               "this process may have %" PRIu64 " files, and %" PRIu64 " connections need %" PRIu64
+               ": raise the limit (ulimit -n, LimitNOFILE=) or lower --sessions",
+               files, to.sessions, want);
+    ct.net = sv_net(ct.loop, 1, (uint32_t)to.sessions + BESIDE, SV_POOL, 0);
     ct.io = sv_file(ct.loop, "catalog", to.catalog, to.size);
     segments_default();
     struct snic_control_opts o = {.opts_size = sizeof(o), .loop = ct.loop, .net = ct.net};

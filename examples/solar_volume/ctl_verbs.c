@@ -66,6 +66,11 @@ void ctl_say_gone(int status)
                 "solar_volume: %s: the catalog at %s speaks another version of the control "
                 "protocol, this program version %u (use the same release for both)\n",
                 subject(), vo.control, SNIC_CONTROL_VERSION);
+    else if (status == SNIC_ENFILE)
+        fprintf(stderr,
+                "solar_volume: %s: all connections of the catalog at %s are in use (--sessions of "
+                "ctl serve): nothing was done, try again\n",
+                subject(), vo.control);
     else if (!vb.answered && status != SNIC_ECONNRESET && status != SNIC_EPIPE)
         fprintf(stderr, "solar_volume: %s: no catalog can be reached at %s: %s\n", subject(),
                 vo.control, snic_strerror(status));
@@ -338,7 +343,7 @@ int ctl_verb(const char *verb, int argc, char **argv, int *code)
     options(v, argc, argv);
     ex_address("control", vo.control, &a);
     vb.loop = ex_loop_open(0);
-    vb.net = sv_net(vb.loop, 1, 8, 0);
+    vb.net = sv_net(vb.loop, 1, 8, SV_POOL, 0);
     vb.verb = v->name;
     vb.begin = v->begin;
     vb.control = vo.control;

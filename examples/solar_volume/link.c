@@ -26,6 +26,7 @@ static struct {
     int granted; /* 1: an answer came */
     int result;
     int up;
+    int turned; /* the catalog had no connection for us, or refuses */
     struct refused refused[REFUSED];
 } li;
 
@@ -72,7 +73,8 @@ static void no_room(uint64_t segment, uint64_t now)
     next_ns = now + REFUSED_NS;
     ex_log(EX_ERROR,
            "disk %s: no space left (ENOSPC) for writes to segment %" PRIu64
-           ": no block server has room for it; add a server or delete a disk",
+           ": no block server has room for it, or the catalog has as many segments as it may have "
+           "(its --segments); add a server or delete a disk",
            li.name, segment);
 }
 
@@ -118,10 +120,32 @@ static void up(void *ctx, int is)
     li.up = is;
 }
 
+/* It asks again every second: one line in five. */
+static void refused(void *ctx, int error)
+{
+    static uint64_t next_ns;
+    uint64_t now = snic_loop_now(li.loop);
+    (void)ctx;
+    li.turned = 1;
+    if (now < next_ns)
+        return;
+    next_ns = now + REFUSED_NS;
+    if (error == SNIC_ENFILE)
+        ex_log(EX_WARNING,
+               "disk %s waits: all connections of the catalog at %s are in use (--sessions of ctl "
+               "serve); it is asked again",
+               li.name, li.control);
+    else
+        ex_log(EX_WARNING, "disk %s waits: the catalog at %s refuses: %s", li.name, li.control,
+               snic_strerror(error));
+}
+
 static void patience(struct snic_timer *t, uint64_t now)
 {
     (void)t;
     (void)now;
+    if (li.turned)
+        return; /* which was said */
     ex_log(EX_WARNING,
            li.up ? "disk %s waits: the catalog at %s has not granted its lease yet"
                  : "disk %s waits for its lease: the catalog at %s does not answer yet",
@@ -132,8 +156,12 @@ int link_open(struct snic_loop *loop, struct snic_net *net, const char *control,
               int take, const char *key_file, const uint64_t key[2], uint32_t servers,
               struct snic_control_grant *out)
 {
-    static const struct snic_control_client_events ev = {
-        .granted = granted, .lost = lost, .qos = qos, .wanting = wanting, .link = up};
+    static const struct snic_control_client_events ev = {.granted = granted,
+                                                         .lost = lost,
+                                                         .qos = qos,
+                                                         .wanting = wanting,
+                                                         .link = up,
+                                                         .refused = refused};
     struct snic_control_client_opts o = {.opts_size = sizeof(o), .loop = loop, .net = net};
     ex_address("control", control, &o.control);
     o.disks_max = 1;

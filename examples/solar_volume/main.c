@@ -89,8 +89,6 @@ int sv_transport(void *set, const char *text)
     return is != 0 ? 0 : -1;
 }
 
-/* Buffers of a stream are as large as a group of blocks that the store writes at once; of a block
- * server's 64 connections none has to wait for another's. */
 uint64_t sv_files(uint64_t want)
 {
     struct rlimit l;
@@ -104,14 +102,15 @@ uint64_t sv_files(uint64_t want)
     return l.rlim_cur;
 }
 
+/* Buffers of a stream are as large as a group of blocks that the store writes at once. */
 struct snic_net *sv_net(struct snic_loop *loop, uint32_t datagram_sockets, uint32_t streams,
-                        uint32_t dgram_flags)
+                        uint32_t buffers, uint32_t dgram_flags)
 {
     struct snic_net_uring_opts o = {.opts_size = sizeof(o),
                                     .conns_max = streams,
                                     .recv_size = 65536,
-                                    .recv_buffers = 4,
-                                    .pool_buffers = 512,
+                                    .recv_buffers = SV_BUFFERS,
+                                    .pool_buffers = (uint32_t)snic_pow2_up(buffers),
                                     .send_queue = 192,
                                     .idle_ms = 30000,
                                     .dgrams_max = datagram_sockets,

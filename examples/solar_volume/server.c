@@ -35,6 +35,7 @@ static struct {
     const char *wire_key;
     const char *wire_key_before;
     const char *clients;
+    uint64_t connections; /* 0: the defaults of the two transports */
 } so = {.listen = "127.0.0.1:7000", .store_size = UINT64_C(1) << 30, .level = EX_INFO};
 
 static struct {
@@ -51,7 +52,12 @@ static struct {
     uint64_t unauthentic; /* that were told */
     uint64_t versions;    /* likewise */
     uint64_t told_ns;     /* nothing of these is told before */
-    uint32_t disk;        /* whose segments are being made */
+    uint64_t refused_ns;  /* likewise, of the catalog's refusal */
+    int refused;          /* why, last */
+    uint64_t crowd;       /* connections of clients that were turned away, as was told */
+    uint64_t lost;        /* blocks that came damaged, since the last line about one */
+    uint64_t lost_ns;
+    uint32_t disk; /* whose segments are being made */
     uint64_t segment;
     int ready;
     int code;
@@ -166,6 +172,10 @@ static void options(int argc, char **argv)
          0, 0, NULL},
         {"wire-key-before", EX_TEXT, &so.wire_key_before, "FILE",
          "with --clients: keys that were made of this wire key are good still", 0, 0, NULL},
+        {"connections", EX_NUMBER, &so.connections, "N",
+         "most connections of clients: over SOLAR one of each client (256, of 6.3 KiB each), over "
+         "LUNA two (64, of 0.3 MiB each); one more is turned away",
+         1, 4096, NULL},
         {"stats", EX_NUMBER, &so.stats, "SECONDS", "print a line of statistics", 0, 86400, NULL},
         {"metrics", EX_TEXT, &so.metrics, "ADDR:PORT", "serve them for Prometheus", 0, 0, NULL},
         {"log", EX_PARSE, &so.level, "error|warning|info|debug", "what to log", 0, 0, ex_log_parse},
@@ -315,9 +325,11 @@ static void registered(void *ctx, int is, uint32_t server)
            so.control, server);
 }
 
+/* It asks again every two seconds: one line in ten, or when the reason is another. */
 static void refused(void *ctx, int error)
 {
     const char *text = snic_strerror(error);
+    uint64_t now = snic_loop_now(sv.loop);
     (void)ctx;
     if (error == SNIC_EPERM)
         text = "the store is of another catalog";
@@ -326,23 +338,42 @@ static void refused(void *ctx, int error)
                "server (then --format begins anew)";
     if (error == SNIC_EBUSY)
         text = "a server of this number is there, at another address: is the store a copy?";
+    if (error == SNIC_ENOSPC)
+        text = "it has all the servers that it can have (ctl forget gives back the number of one "
+               "that is gone for good)";
+    if (error == SNIC_ENFILE)
+        text = "all its connections are in use (--sessions of ctl serve); it is asked again";
     if (error == SNIC_EEXIST)
         text = "the store has segments that no catalog placed here";
     if (error == SNIC_EVERSION)
         text = "it speaks another version of the control protocol (use the same release for the "
                "catalog, its servers and clients)";
+    if (now < sv.refused_ns && error == sv.refused)
+        return;
+    sv.refused_ns = now + UINT64_C(10000000000);
+    sv.refused = error;
     ex_log(EX_ERROR, "the store on %s%s is not registered with the catalog at %s: %s", so.stores[0],
            so.store_count > 1 ? " and others" : "", so.control, text);
 }
 
+/* There may be many, one after the other: one line in a second; metric copied_damaged counts. */
 static void lost(void *ctx, uint64_t segment, uint32_t block)
 {
+    uint64_t now = snic_loop_now(sv.loop);
+    char more[64] = "";
     (void)ctx;
-    ex_log(
-        EX_ERROR,
-        "block %" PRIu64 " of disk %" PRIu64
-        " is damaged at the server that it was moved from: it cannot be read until it is written",
-        (segment & UINT32_MAX) * SNIC_SEGMENTS_BLOCKS + block, segment >> 32);
+    sv.lost++;
+    if (now < sv.lost_ns)
+        return;
+    sv.lost_ns = now + UINT64_C(1000000000);
+    if (sv.lost > 1)
+        snprintf(more, sizeof(more), "; %" PRIu64 " such blocks since the last such line", sv.lost);
+    sv.lost = 0;
+    ex_log(EX_ERROR,
+           "block %" PRIu64 " of disk %" PRIu64
+           " is damaged at the server that it was moved from: it cannot be read until it is "
+           "written%s",
+           (segment & UINT32_MAX) * SNIC_SEGMENTS_BLOCKS + block, segment >> 32, more);
 }
 
 static void agent_open(const struct snic_net_addr *at)
@@ -402,6 +433,13 @@ static void strangers(struct snic_timer *t, uint64_t now)
                "it was not served (use the same release at both ends)",
                s.target.versions != 0 ? s.target.peer_version : s.luna.peer_version,
                SNIC_EBS_VERSION);
+    uint64_t crowd = s.target.turned_away + s.turned_away;
+    if (crowd != sv.crowd)
+        ex_log(EX_WARNING,
+               "all connections that clients may have are in use (--connections): %" PRIu64
+               " times one was turned away since the last such line",
+               crowd - sv.crowd);
+    sv.crowd = crowd;
     sv.unauthentic = s.target.unauthentic;
     sv.versions = versions;
 }
@@ -562,6 +600,28 @@ static void stop(void *ctx)
     snic_loop_stop(sv.loop);
 }
 
+/* No LUNA client waits for another's buffers. Streams are those of the catalog, of servers that
+ * copy and of scrapers, too, and those that are turned away. */
+enum { STREAMS_BESIDE = 192, FILES_BESIDE = 64, LUNA_CONNECTIONS = 64 };
+
+static void network(void)
+{
+    int luna = so.transports != SNIC_VOLUME_SERVES(SNIC_VOLUME_SOLAR) && so.wire_key == NULL;
+    uint32_t streams = LUNA_CONNECTIONS;
+    if (so.connections != 0 && luna)
+        streams = (uint32_t)so.connections;
+    uint64_t want = streams + STREAMS_BESIDE + FILES_BESIDE;
+    uint64_t files = sv_files(want);
+    if (files < want)
+        ex_log(EX_WARNING,
+               "this process may have %" PRIu64 " files, and %" PRIu32 " connections need %" PRIu64
+               ": raise the limit (ulimit -n, LimitNOFILE=) or lower --connections",
+               files, streams, want);
+    sv.net = sv_net(sv.loop, 8, streams + STREAMS_BESIDE,
+                    (uint32_t)snic_max_u64((uint64_t)streams * SV_BUFFERS, SV_POOL),
+                    SNIC_NET_DGRAM_WAIT);
+}
+
 int sv_server(int argc, char **argv)
 {
     static const struct snic_volume_server_events ev = {.opened = opened,
@@ -573,7 +633,7 @@ int sv_server(int argc, char **argv)
     snic_put_le64(sv.names, sv_seed());
     snic_put_le64(sv.names + 8, sv_seed());
     sv.loop = ex_loop_open(0);
-    sv.net = sv_net(sv.loop, 8, 256, SNIC_NET_DGRAM_WAIT);
+    network();
     store_begin(sv.loop, so.stores, so.store_count);
     for (uint32_t i = 0; i < so.store_count; i++)
         sv.io[i] = sv_file(sv.loop, "store", so.stores[i], so.store_size);
@@ -588,6 +648,8 @@ int sv_server(int argc, char **argv)
     o.secret = so.clients == NULL ? sv.wire.secret : NULL;
     o.secret_of = so.clients != NULL ? clients_secret : NULL;
     o.key_id = sv.wire.id;
+    o.streams_max = (uint32_t)so.connections;
+    o.conns_max = so.connections != 0 ? (uint32_t)snic_pow2_up(so.connections) : 0;
     memcpy(o.wire_keys, sv.wire.keys, sizeof(o.wire_keys));
     o.store.flags = so.format ? SNIC_SEGMENTS_FORMAT : SNIC_SEGMENTS_BLANK;
     o.store.flags |= so.salvage ? SNIC_SEGMENTS_SALVAGE : 0;

@@ -9,7 +9,8 @@
  *             except by the net door. The catalog: its log's buffers; for each of segments_max,
  *             placed or not, 40 bytes and the hash's 4, for each of disks_max 180 and 4, where the
  *             hash is of the next power of two; 69 KiB for each of sessions_max, 112 bytes for each
- *             of ops_max, 0.1 MiB for the servers. A block server's end 4 MiB.
+ *             of ops_max, 0.2 MiB for the servers and those that are turned away. A block server's
+ *             end 4 MiB.
  * Threads     The owner thread of the loop.
  * Progress    No call blocks but close, which runs the loop.
  * Errors      0 on success, a negative SNIC_E* otherwise; then nothing changed.
@@ -261,12 +262,16 @@ struct snic_control_opts {
     uint32_t disks_max;        /**< default 256, at most 65536                                 */
     uint32_t segments_max;     /**< default 65536, at most 2^28                                */
     uint32_t sessions_max;     /**< default 64, at most 4096: connections of servers, clients and
-                                    operators; one more is closed. Who does not say HELLO in
-                                    3 s (lease_ns, if less) loses his, any other after lease_ns
-                                    or server_ns of silence                                    */
-    uint32_t ops_max;          /**< under way, default 256, at most 32768                      */
-    uint64_t lease_ns;         /**< a holder is gone when silent so long; default 10 s         */
-    uint64_t server_ns;        /**< a server is; default 3 s                                   */
+                                    operators; one more is answered SNIC_ENFILE, as is a client
+                                    where no more are left than there are recorded servers that
+                                    are away (half of all at most). One without HELLO for 3 s
+                                    (lease_ns, if less) is closed, any other after lease_ns or
+                                    server_ns of silence                                       */
+    uint32_t ops_max;          /**< under way, default 256, at most 32768; what is beyond is
+                                    answered SNIC_EAGAIN, and clients ask again                */
+    uint64_t lease_ns;         /**< a holder is gone when silent so long; default 10 s,
+                                    100 ms..24 h                                               */
+    uint64_t server_ns;        /**< a server is; default 3 s, 100 ms..24 h                     */
     uint64_t uuid[2];          /**< format: names the catalog; must not be 0                   */
 };
 
@@ -281,7 +286,9 @@ enum snic_control_what {
     SNIC_CONTROL_ENDED,          /**< vd: the holder detached, went away, or lost it           */
     SNIC_CONTROL_MOVED,          /**< vd, value: segment, server                               */
     SNIC_CONTROL_MOVE_FAILED,    /**< likewise, error                                          */
-    SNIC_CONTROL_NO_PLACE,       /**< vd, value: segment: no server has a free place           */
+    SNIC_CONTROL_NO_PLACE,       /**< vd, value: segment, error: SNIC_ENOSPC no server has a free
+                                      place, SNIC_EHOSTUNREACH one that is away may have, or
+                                      SNIC_E2BIG segments_max are placed                       */
     SNIC_CONTROL_CROWDED         /**< value: connections that were turned away so far, since
                                       sessions_max were there                                  */
 };
@@ -378,7 +385,8 @@ struct snic_control_agent_events {
     void (*ready)(void *ctx, int is, uint32_t server);
     /** The store belongs to another catalog, or to a later state of this one (SNIC_EPERM,
      * SNIC_ESTALE), the catalog refuses (SNIC_EBUSY: one of its number is there, at another
-     * address), or the store fails; it is tried again. */
+     * address; SNIC_ENOSPC: it has SNIC_CONTROL_SERVERS_MAX servers; SNIC_ENFILE: all its sessions
+     * are in use), or the store fails; it is tried again. */
     void (*refused)(void *ctx, int error);
     /** A block of a segment (by its id) that was copied here is damaged at the server it came from:
      * it is damaged here, too, until it is written. */
@@ -464,6 +472,9 @@ struct snic_control_client_events {
     void (*wanting)(void *ctx, uint32_t disk, uint64_t segment, int error);
     /** The catalog can be reached (1) or not (0). */
     void (*link)(void *ctx, int up);
+    /** The catalog has no session for this client now (SNIC_ENFILE); it is asked again. May be
+     * NULL. */
+    void (*refused)(void *ctx, int error);
 };
 
 /** Bytes snic_control_client_open() needs; 0: invalid. [any] */
@@ -513,6 +524,7 @@ struct snic_control_client_stats {
     uint64_t no_room;    /**< lookups answered so: I/O that waited for a place ended with ENOSPC  */
     uint64_t crowded;    /**< times that no number could be given back                         */
     uint64_t refused;    /**< limits that the volume does not accept: those before hold        */
+    uint64_t turned_away; /**< times that the catalog had no session for this client          */
 };
 /** [owner] */
 SNIC_API void snic_control_client_get_stats(const struct snic_control_client *c,
@@ -528,7 +540,8 @@ struct snic_control_call_events {
     void (*item)(void *ctx, const struct snic_control_msg *m);
     /** Its end. SNIC_ENOENT no such disk or server; SNIC_EINVAL name, size, limits out of their
      * ranges; SNIC_EFBIG a disk of more than SNIC_VOLUME_DISK_BYTES_MAX; SNIC_EEXIST; SNIC_EBUSY;
-     * SNIC_ENOSPC; SNIC_ECONNREFUSED, SNIC_ECONNRESET, ... no catalog; others. */
+     * SNIC_ENOSPC; SNIC_ENFILE the catalog's sessions are all in use; SNIC_ECONNREFUSED,
+     * SNIC_ECONNRESET, ... no catalog; others. */
     void (*done)(void *ctx, int status, uint64_t value);
 };
 

@@ -358,7 +358,9 @@ static void control_agent_gone(void *owner, int reason)
     if (a->state != CONTROL_AGENT_LOADING)
         a->state = CONTROL_AGENT_IDLE;
     a->claim_due = 0;
-    a->begin_ns = snic_max_u64(a->begin_ns, snic_loop_now(a->o.loop) + a->o.retry_ns);
+    /* One of another version is asked as seldom as one that refuses. */
+    a->begin_ns = snic_max_u64(a->begin_ns, snic_loop_now(a->o.loop) +
+                                                (reason == SNIC_EVERSION ? 20 : 1) * a->o.retry_ns);
     control_agent_forget(a);
     if (was && a->e.ready != NULL && !a->closing)
         a->e.ready(a->ctx, 0, a->server);

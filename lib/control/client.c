@@ -249,6 +249,15 @@ static void control_client_welcome(struct snic_control_client *c)
         c->e.link(c->ctx, 1);
 }
 
+static void control_client_refused(struct snic_control_client *c, int error)
+{
+    c->stats.turned_away++;
+    c->begin_ns = control_client_now(c) + 20 * c->o.retry_ns;
+    control_stream_abort(&c->s);
+    if (c->e.refused != NULL && !c->closing)
+        c->e.refused(c->ctx, error);
+}
+
 static void control_client_msg(void *owner, struct snic_control_msg *m)
 {
     struct snic_control_client *c = owner;
@@ -256,6 +265,8 @@ static void control_client_msg(void *owner, struct snic_control_msg *m)
     uint32_t disk = control_client_disk_of(c, m->vd);
     if (m->type == SNIC_CONTROL_WELCOME && !c->welcome)
         control_client_welcome(c);
+    else if (m->type == SNIC_CONTROL_DONE && m->tag == 0 && m->status < 0 && !c->welcome)
+        control_client_refused(c, m->status);
     else if (m->type == SNIC_CONTROL_SERVER)
         control_client_server(c, m);
     else if (m->type == SNIC_CONTROL_GRANT)
@@ -288,7 +299,7 @@ static void control_client_gone(void *owner, int reason)
     struct snic_control_client *c = owner;
     int was = c->welcome;
     c->welcome = 0;
-    c->begin_ns = control_client_now(c) + c->o.retry_ns;
+    c->begin_ns = snic_max_u64(c->begin_ns, control_client_now(c) + c->o.retry_ns);
     if (was && c->e.link != NULL && !c->closing)
         c->e.link(c->ctx, 0);
     /* It will never grant anything. */

@@ -7,6 +7,7 @@
  *     catalog.c  disks, segments, servers in memory; their records
  *     recover.c  the records of a log become a catalog
  *     ctl.c      the catalog's process from outside; sessions, time
+ *     crowd.c    connections for which there is no session
  *     node.c     a session of a block server: registration, claims, commands
  *     guest.c    a session of a client: leases, lookups
  *     desk.c     a session of an operator
@@ -40,6 +41,7 @@
 #define SNIC_CONTROL__MARKS 16u
 #define SNIC_CONTROL__LEASE_ENDED (SNIC_CONTROL_LEASE_MAX + 1) /* after the last one */
 #define SNIC_CONTROL__STRANGER_NS UINT64_C(3000000000)
+#define SNIC_CONTROL__CROWD 8u   /* connections without a session that are answered at a time */
 #define SNIC_CONTROL__OUT 65536u /* bytes that wait to be sent to a session */
 
 /* ---- Streams ---- */
@@ -178,6 +180,13 @@ struct control_session {
     uint64_t heard_ns;
 };
 
+/* A connection for which there is no session. */
+struct control_extra {
+    struct control_stream s;
+    uint64_t since_ns;
+    uint8_t used;
+};
+
 enum control_op_type {
     CONTROL_OP_ATTACH = 1,
     CONTROL_OP_PLACE,
@@ -232,6 +241,7 @@ struct snic_control {
     struct control_seg *segs;
     struct control_node *nodes;
     struct control_session *sessions;
+    struct control_extra extra[SNIC_CONTROL__CROWD];
     struct control_op *ops;
     uint32_t *disk_hash;
     uint32_t *seg_hash;
@@ -294,6 +304,15 @@ void control_tell_refused(struct snic_control *c, uint32_t server, int error,
                           const struct snic_net_addr *addr);
 void control_session_end(struct control_session *s, int orderly);
 struct control_session *control_session_at(struct snic_control *c, uint32_t index);
+
+/* crowd.c */
+void control_crowd_init(struct snic_control *c, unsigned char *memory);
+void control_crowd_accept(struct snic_control *c, struct snic_net_conn *n);
+void control_crowd_tick(struct snic_control *c, uint64_t now_ns);
+/* Ends them all. @return how many are not gone yet */
+int control_crowd_end(struct snic_control *c);
+/* Sessions that clients do not get: of servers that are recorded and away, half of all at most. */
+uint32_t control_crowd_kept(const struct snic_control *c);
 
 /* node.c */
 void control_node_hello(struct control_session *s, const struct snic_control_msg *m);

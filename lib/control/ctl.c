@@ -26,6 +26,12 @@ static void control_wal_opts(const struct snic_control_opts *o, struct snic_wal_
     w->uuid[1] = o->uuid[1];
 }
 
+/* Less would end sessions between two looks at them; much more would not fit into the clock. */
+static int control_time_ok(uint64_t ns)
+{
+    return ns >= 2 * SNIC_CONTROL__TICK_NS && ns <= UINT64_C(86400000000000);
+}
+
 static int control_options(struct snic_control_opts *o, const struct snic_control_opts *from)
 {
     struct snic_wal_opts w;
@@ -43,7 +49,8 @@ static int control_options(struct snic_control_opts *o, const struct snic_contro
     if ((o->flags & ~(SNIC_WAL_CREATE | SNIC_WAL_FORMAT)) != 0 || o->loop == NULL ||
         o->net == NULL || o->io == NULL || o->net->loop != o->loop || o->io->loop != o->loop ||
         o->disks_max > 65536 || o->segments_max > 1u << 28 || o->sessions_max > 4096 ||
-        o->ops_max > 32768 || (o->flags != 0 && o->uuid[0] == 0 && o->uuid[1] == 0))
+        o->ops_max > 32768 || !control_time_ok(o->lease_ns) || !control_time_ok(o->server_ns) ||
+        (o->flags != 0 && o->uuid[0] == 0 && o->uuid[1] == 0))
         return SNIC_EINVAL;
     control_wal_opts(o, &w);
     return snic_wal_memsize(o->io, &w) == 0 ? SNIC_EINVAL : 0;
@@ -71,9 +78,11 @@ static size_t control_layout(struct snic_arena *a, struct snic_control *c, void 
     c->half = snic_arena_take(a, o->disks_max, sizeof(uint32_t), 64);
     unsigned char *in = snic_arena_take(a, o->sessions_max, SNIC_CONTROL_SMALL, 64);
     unsigned char *out = snic_arena_take(a, o->sessions_max, SNIC_CONTROL__OUT, 64);
+    unsigned char *crowd = snic_arena_take(a, 2 * SNIC_CONTROL__CROWD, SNIC_CONTROL_SMALL, 64);
     if (a->base == NULL || a->used == SIZE_MAX)
         return size;
     control_catalog_init(c);
+    control_crowd_init(c, crowd);
     memset(c->sessions, 0, o->sessions_max * sizeof(*c->sessions));
     for (uint32_t i = 0; i < o->sessions_max; i++) {
         struct control_session *s = &c->sessions[i];
@@ -187,11 +196,24 @@ static void control_welcome(struct control_session *s)
     control_say(s, &m);
 }
 
+static void control_crowded(struct snic_control *c)
+{
+    struct snic_control_event e = {.what = SNIC_CONTROL_CROWDED};
+    e.value = ++c->stats.turned_away;
+    control_tell_event(c, &e);
+}
+
 static void control_hello(struct control_session *s, const struct snic_control_msg *m)
 {
+    struct snic_control *c = s->c;
     if (m->role == SNIC_CONTROL_STORE) {
         s->role = SNIC_CONTROL_STORE;
         control_node_hello(s, m);
+    } else if (m->role == SNIC_CONTROL_CLIENT &&
+               c->o.sessions_max - c->stats.sessions < control_crowd_kept(c)) {
+        control_crowded(c);
+        control_done(s, 0, SNIC_ENFILE, 0);
+        control_session_end(s, 1);
     } else if (m->role == SNIC_CONTROL_CLIENT || m->role == SNIC_CONTROL_OPERATOR) {
         s->role = m->role;
         control_welcome(s);
@@ -246,13 +268,6 @@ static void control_session_gone(void *owner, int reason)
 static const struct control_stream_events control_session_ev = {.msg = control_session_msg,
                                                                 .gone = control_session_gone};
 
-static void control_crowded(struct snic_control *c)
-{
-    struct snic_control_event e = {.what = SNIC_CONTROL_CROWDED};
-    e.value = ++c->stats.turned_away;
-    control_tell_event(c, &e);
-}
-
 static void control_accept(void *ctx, struct snic_net_conn *n, const struct snic_net_addr *peer)
 {
     struct snic_control *c = ctx;
@@ -261,10 +276,13 @@ static void control_accept(void *ctx, struct snic_net_conn *n, const struct snic
     for (uint32_t i = 0; i < c->o.sessions_max && s == NULL; i++)
         if (!c->sessions[i].used)
             s = &c->sessions[i];
-    if (s == NULL || c->closing || c->dead) {
+    if (c->closing || c->dead) {
         snic_net_abort(n);
-        if (!c->closing && !c->dead)
-            control_crowded(c);
+        return;
+    }
+    if (s == NULL) {
+        control_crowd_accept(c, n);
+        control_crowded(c);
         return;
     }
     s->used = 1;
@@ -291,6 +309,7 @@ static void control_tick(struct snic_timer *t, uint64_t now_ns)
         if (s->used && now_ns - s->heard_ns > most) /* its end may be on its way for ever */
             control_session_end(s, 0);
     }
+    control_crowd_tick(c, now_ns);
     control_op_tick(c);
     if (!c->closing && !c->dead)
         snic_loop_arm(c->o.loop, &c->timer, now_ns + SNIC_CONTROL__TICK_NS);
@@ -412,6 +431,7 @@ static void control_wal_failed(void *ctx, int error)
     for (uint32_t i = 0; i < c->o.sessions_max; i++)
         if (c->sessions[i].used)
             control_session_end(&c->sessions[i], 0);
+    (void)control_crowd_end(c);
     snic_loop_cancel(c->o.loop, &c->timer);
     if (!c->serving)
         control_opened(c, error);
@@ -474,7 +494,7 @@ void *snic_control_close(struct snic_control *c)
     for (uint32_t i = 0; i < c->o.sessions_max; i++)
         if (c->sessions[i].used)
             control_session_end(&c->sessions[i], 0);
-    while (!control_silent(c))
+    while (control_crowd_end(c) != 0 || !control_silent(c))
         (void)snic_loop_once(c->o.loop, SNIC_NEVER);
     (void)snic_wal_close(c->wal);
     return c;

@@ -239,7 +239,7 @@ int control_place(struct snic_control *c, struct control_disk *d, uint64_t segme
     op->vd = d->vd;
     op->segment = segment;
     struct control_seg *g = control_seg_new(c, d->vd, (uint32_t)segment);
-    int r = g == NULL ? SNIC_ENOSPC : 0;
+    int r = g == NULL ? SNIC_ENOSPC : 0, full = g == NULL;
     if (r == 0) {
         control_seg_link(c, d, g);
         op->seg = (uint32_t)(g - c->segs);
@@ -250,7 +250,7 @@ int control_place(struct snic_control *c, struct control_disk *d, uint64_t segme
     if (r != 0) {
         control_op_free(c, op);
         if (r == SNIC_ENOSPC || r == SNIC_EHOSTUNREACH)
-            control_tell(c, SNIC_CONTROL_NO_PLACE, 0, d->vd, r, segment);
+            control_tell(c, SNIC_CONTROL_NO_PLACE, 0, d->vd, full ? SNIC_E2BIG : r, segment);
     }
     return r;
 }
@@ -294,7 +294,9 @@ static void control_place_answer(struct snic_control *c, struct control_op *op, 
     if (status == SNIC_EEXIST) /* what is left of another attempt */
         (void)control_command(c, op->to, NULL, SNIC_CONTROL_DROP,
                               snic_control_seg_id(op->vd, op->segment), op->vd, 0, 0, NULL);
-    int r = ++op->tries < SNIC_CONTROL__TRIES ? control_place_at(c, op) : status;
+    if (status != SNIC_ENOSPC) /* each that is full is asked once */
+        op->tries++;
+    int r = op->tries < SNIC_CONTROL__TRIES ? control_place_at(c, op) : status;
     if (r == SNIC_EPEERDEAD && op->to != SNIC_CONTROL__NIL)
         r = SNIC_EHOSTUNREACH;
     if (r != 0)

@@ -158,6 +158,7 @@ static void ctl_event(void *ctx, const struct snic_control_event *e)
     assert_in_range(e->what, 1, 15);
     f->events[e->what]++;
     f->event_value[e->what] = e->value;
+    f->event_error[e->what] = e->error;
 }
 
 int ctlfix_ctl_start(struct ctlfix *f)
@@ -175,8 +176,8 @@ int ctlfix_ctl_start(struct ctlfix *f)
     o.addr = at(CTLFIX_CTL, PORT_CTL);
     o.disks_max = 8;
     o.segments_max = f->segments_max;
-    o.sessions_max = 16;
-    o.ops_max = 32;
+    o.sessions_max = f->sessions_max != 0 ? f->sessions_max : 16;
+    o.ops_max = f->ops_max != 0 ? f->ops_max : 32;
     o.lease_ns = 2000 * CTLFIX_MS;
     o.server_ns = 1500 * CTLFIX_MS;
     o.uuid[0] = f->seed + 1;

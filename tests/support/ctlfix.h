@@ -101,6 +101,7 @@ struct ctlfix_client {
     struct ctlfix_guest guest[CTLFIX_DISKS];
     uint32_t wanting;
     uint32_t links;
+    int refused; /* by the catalog, last */
 };
 
 struct ctlfix {
@@ -124,8 +125,11 @@ struct ctlfix {
     int failed;
     uint32_t events[16];
     uint64_t event_value[16];
+    int event_error[16];
     uint64_t key[2];       /* of disks that are created, and of clients that attach */
     uint32_t segments_max; /* of the catalog */
+    uint32_t sessions_max; /* likewise; 0: 16 */
+    uint32_t ops_max;      /* likewise; 0: 32 */
     int strict;            /* what is written without the lease never lands */
     uint32_t transport;    /* of clients that are started */
     uint32_t lookups_max;  /* likewise */

@@ -339,6 +339,12 @@ static void cc_qos(void *ctx, uint32_t disk, const struct snic_control_qos *q)
     c->guest[disk].rate = q->bytes_per_second;
 }
 
+static void cc_refused(void *ctx, int error)
+{
+    struct ctlfix_client *c = ctx;
+    c->refused = error;
+}
+
 static void cc_wanting(void *ctx, uint32_t disk, uint64_t segment, int error)
 {
     struct ctlfix_client *c = ctx;
@@ -360,7 +366,8 @@ void ctlfix_client_start(struct ctlfix *f, uint32_t client)
                                                           .lost = cc_lost,
                                                           .qos = cc_qos,
                                                           .wanting = cc_wanting,
-                                                          .link = cc_link};
+                                                          .link = cc_link,
+                                                          .refused = cc_refused};
     struct snic_volume_opts o = {.opts_size = sizeof(o), .rpcs_max = 64, .trains_max = 16};
     struct snic_control_client_opts k = {.opts_size = sizeof(k)};
     struct ctlfix_client *c = &f->client[client];

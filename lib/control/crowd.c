@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Connections for which the catalog has no session. The first SNIC_CONTROL__CROWD of them at a time
+ * are answered when they say HELLO, so that they know why, and are closed; others are reset. Places
+ * of servers that are recorded and away are kept from clients: without its server a segment cannot
+ * be used by anybody.
+ */
+#include "control/control_priv.h"
+
+static void control_crowd_msg(void *owner, struct snic_control_msg *m)
+{
+    struct control_extra *x = owner;
+    struct snic_control_msg out;
+    (void)m;
+    control_msg(&out, SNIC_CONTROL_DONE, 0);
+    out.status = SNIC_ENFILE;
+    if (control_stream_send(&x->s, &out, 0) == 0)
+        control_stream_close(&x->s);
+}
+
+static void control_crowd_gone(void *owner, int reason)
+{
+    struct control_extra *x = owner;
+    (void)reason;
+    x->used = 0;
+}
+
+void control_crowd_init(struct snic_control *c, unsigned char *memory)
+{
+    static const struct control_stream_events ev = {.msg = control_crowd_msg,
+                                                    .gone = control_crowd_gone};
+    for (uint32_t i = 0; i < SNIC_CONTROL__CROWD; i++) {
+        struct control_extra *x = &c->extra[i];
+        unsigned char *in = memory + (size_t)i * 2 * SNIC_CONTROL_SMALL;
+        x->used = 0;
+        control_stream_init(&x->s, c->o.net, &ev, x, in, SNIC_CONTROL_SMALL,
+                            in + SNIC_CONTROL_SMALL, SNIC_CONTROL_SMALL);
+    }
+}
+
+void control_crowd_accept(struct snic_control *c, struct snic_net_conn *n)
+{
+    for (uint32_t i = 0; i < SNIC_CONTROL__CROWD; i++) {
+        struct control_extra *x = &c->extra[i];
+        if (x->used)
+            continue;
+        x->used = 1;
+        x->since_ns = control_now(c);
+        control_stream_accept(&x->s, n);
+        return;
+    }
+    snic_net_abort(n);
+}
+
+void control_crowd_tick(struct snic_control *c, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < SNIC_CONTROL__CROWD; i++)
+        if (c->extra[i].used && now_ns - c->extra[i].since_ns > SNIC_CONTROL__STRANGER_NS)
+            control_stream_abort(&c->extra[i].s);
+}
+
+int control_crowd_end(struct snic_control *c)
+{
+    int used = 0;
+    for (uint32_t i = 0; i < SNIC_CONTROL__CROWD; i++) {
+        used += c->extra[i].used;
+        control_stream_abort(&c->extra[i].s);
+    }
+    return used;
+}
+
+uint32_t control_crowd_kept(const struct snic_control *c)
+{
+    uint32_t away = 0;
+    for (uint32_t i = 0; i < SNIC_CONTROL_SERVERS_MAX; i++)
+        away += c->nodes[i].ts != 0 && c->nodes[i].session == SNIC_CONTROL__NIL;
+    return (uint32_t)snic_min_u64(away, c->o.sessions_max / 2);
+}
