@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Options, logs, statistics, shutdown and CPU accounting of the example programs. */
+/* Logs, statistics, shutdown and CPU accounting of the example programs. */
 #include "common.h"
 
 #include <errno.h>
@@ -13,157 +13,11 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- Options ---- */
-
-#define EX_HELP_LEFT 30u /* columns before the text */
-#define EX_HELP_MAX 100u
-
-/* An option and its text, in lines of EX_HELP_MAX columns at most. */
-static void ex_help_option(const char *left, const char *text)
-{
-    size_t at = (size_t)printf("  %-27s", left);
-
-    if (at >= EX_HELP_LEFT) { /* it has a line of its own */
-        printf("\n");
-        at = 0;
-    }
-    while (*text != 0) {
-        size_t n = strcspn(text, " ");
-
-        if (at > EX_HELP_LEFT && at + 1 + n > EX_HELP_MAX) {
-            printf("\n");
-            at = 0;
-        }
-        at += (size_t)(at < EX_HELP_LEFT ? printf("%*s", (int)(EX_HELP_LEFT - at), "") : 0);
-        at += (size_t)printf("%s%.*s", at > EX_HELP_LEFT ? " " : "", (int)n, text);
-        text += n + strspn(text + n, " ");
-    }
-    printf("\n");
-}
-
-static void ex_help(const char *program, const struct ex_option *o, size_t count,
-                    const char *summary)
-{
-    printf("%s\n\nUsage: %s [OPTION]...\n\n", summary, program);
-    for (size_t i = 0; i < count; i++) {
-        char left[64];
-
-        snprintf(left, sizeof(left), "%s%s%s%s", o[i].name[1] == 0 ? "-" : "--", o[i].name,
-                 o[i].value != NULL ? " " : "", o[i].value != NULL ? o[i].value : "");
-        ex_help_option(left, o[i].help);
-    }
-    ex_help_option("--help", "print this and exit");
-}
-
-static int ex_number(const char *text, int size, uint64_t *out)
-{
-    char *end = NULL;
-    uint64_t v;
-    unsigned shift = 0;
-
-    if (text[0] < '0' || text[0] > '9')
-        return -1;
-    errno = 0;
-    v = strtoull(text, &end, 10);
-    if (errno != 0)
-        return -1;
-    if (size && *end != 0) {
-        static const char units[] = "KMGT";
-        const char *u = strchr(units, *end & ~32);
-
-        if (u == NULL || *u == 0)
-            return -1;
-        shift = 10 * (unsigned)(u - units + 1);
-        end++;
-        if (*end == 'i')
-            end++;
-        if (*end == 'B' || *end == 'b')
-            end++;
-    }
-    if (*end != 0 || (shift > 0 && v > UINT64_MAX >> shift))
-        return -1;
-    *out = v << shift;
-    return 0;
-}
-
-static void ex_mistake(const char *program, const char *format, ...) SNIC_PRINTF(2, 3);
-static void ex_mistake(const char *program, const char *format, ...)
-{
-    va_list ap;
-
-    fprintf(stderr, "%s: ", program);
-    va_start(ap, format);
-    vfprintf(stderr, format, ap);
-    va_end(ap);
-    fprintf(stderr, " (--help lists the options)\n");
-    exit(2);
-}
-
-static void ex_set(const char *program, const struct ex_option *o, const char *value)
-{
-    uint64_t n;
-
-    switch (o->kind) {
-    case EX_FLAG:
-        *(int *)o->target = 1;
-        break;
-    case EX_TEXT:
-        *(const char **)o->target = value;
-        break;
-    case EX_NUMBER:
-    case EX_SIZE:
-        if (ex_number(value, o->kind == EX_SIZE, &n) != 0)
-            ex_mistake(program, "--%s: '%s' is not a %s", o->name, value,
-                       o->kind == EX_SIZE ? "size" : "number");
-        if (n < o->min || n > o->max)
-            ex_mistake(program, "--%s: %s is not between %" PRIu64 " and %" PRIu64, o->name, value,
-                       o->min, o->max);
-        *(uint64_t *)o->target = n;
-        break;
-    case EX_PARSE:
-        if (o->parse(o->target, value) != 0)
-            ex_mistake(program, "--%s: '%s' is not %s%s", o->name, value,
-                       strchr(o->value, '|') != NULL ? "one of " : "", o->value);
-        break;
-    }
-}
-
-void ex_options(int argc, char **argv, const struct ex_option *o, size_t count, const char *summary)
-{
-    for (int i = 1; i < argc; i++) {
-        const char *name = argv[i];
-        const char *equals = strchr(name, '=');
-        size_t size = equals != NULL ? (size_t)(equals - name) : strlen(name);
-        const char *value = equals != NULL ? equals + 1 : NULL;
-        size_t k = 0;
-
-        if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
-            ex_help(argv[0], o, count, summary);
-            exit(0);
-        }
-        if (size < 3 || strncmp(name, "--", 2) != 0)
-            ex_mistake(argv[0], "'%s' is not an option", name);
-        while (k < count &&
-               (strlen(o[k].name) != size - 2 || memcmp(o[k].name, name + 2, size - 2) != 0))
-            k++;
-        if (k == count)
-            ex_mistake(argv[0], "unknown option '%.*s'", (int)size, name);
-        if (o[k].kind == EX_FLAG && value != NULL)
-            ex_mistake(argv[0], "--%s takes no value", o[k].name);
-        if (o[k].kind != EX_FLAG && value == NULL) {
-            if (++i == argc)
-                ex_mistake(argv[0], "--%s needs a value", o[k].name);
-            value = argv[i];
-        }
-        ex_set(argv[0], &o[k], value);
-    }
-}
-
 /* ---- Logs ---- */
 
 static const char *const ex_levels[] = {"error", "warning", "info", "debug"};
 static enum ex_level ex_log_level = EX_INFO;
-static char ex_log_role[32] = "";
+static char ex_log_role[32] = ""; /* "": lines begin with the program's name */
 
 int ex_log_parse(void *level, const char *text)
 {
@@ -178,23 +32,31 @@ int ex_log_parse(void *level, const char *text)
 void ex_log_set(enum ex_level level, const char *role)
 {
     ex_log_level = level;
-    snprintf(ex_log_role, sizeof(ex_log_role), "%s", role);
+    snprintf(ex_log_role, sizeof(ex_log_role), "%s", role != NULL ? role : "");
+}
+
+/* "TIME PID ROLE LEVEL: " of a server's log, "PROGRAM: " of a tool. @return bytes */
+static size_t ex_log_head(enum ex_level level, char *line, size_t size)
+{
+    struct timespec t;
+    struct tm tm;
+    size_t n;
+
+    if (ex_log_role[0] == 0)
+        return (size_t)snprintf(line, size, "%.200s: %s", program_invocation_short_name,
+                                level == EX_WARNING ? "warning: " : "");
+    clock_gettime(CLOCK_REALTIME, &t);
+    localtime_r(&t.tv_sec, &tm);
+    n = strftime(line, size, "%Y-%m-%d %H:%M:%S", &tm);
+    return n + (size_t)snprintf(line + n, size - n, ".%03ld %d %s %s: ", t.tv_nsec / 1000000,
+                                (int)getpid(), ex_log_role, ex_levels[level]);
 }
 
 static void ex_log_list(enum ex_level level, const char *format, va_list ap)
 {
     char line[1024];
-    struct timespec t;
-    struct tm tm;
-    size_t n;
+    size_t n = ex_log_head(level, line, sizeof(line));
 
-    clock_gettime(CLOCK_REALTIME, &t);
-    localtime_r(&t.tv_sec, &tm);
-    n = strftime(line, sizeof(line), "%Y-%m-%d %H:%M:%S", &tm);
-    n += (size_t)snprintf(line + n, sizeof(line) - n, ".%03ld %d %s%s%s: ", t.tv_nsec / 1000000,
-                          (int)getpid(), ex_log_role, ex_log_role[0] != 0 ? " " : "",
-                          ex_levels[level]);
-    n += (size_t)snprintf(line + n, sizeof(line) - n - 1, "%s", "");
     if (vsnprintf(line + n, sizeof(line) - n - 1, format, ap) < 0)
         return;
     n = strlen(line);
@@ -228,12 +90,6 @@ void ex_die(const char *format, ...)
 /* ---- What is needed first ---- */
 
 #define EX_LOCK_TRIES 60 /* of 50 ms */
-
-void ex_address(const char *name, const char *text, struct snic_net_addr *out)
-{
-    if (snic_net_addr_parse(out, text) != 0)
-        ex_die("--%s: '%s' is not ADDRESS:PORT", name, text);
-}
 
 static int ex_io_uring_disabled(void)
 {
@@ -307,7 +163,7 @@ struct snic_loop *ex_loop_open(uint32_t spin_us)
     if (r != 0) {
         char why[256];
         ex_io_uring_why(r, os_error, why, sizeof(why));
-        ex_die("cannot open an io_uring: %s", why);
+        ex_die("cannot set up io_uring: %s", why);
     }
     return loop;
 }
@@ -536,10 +392,8 @@ int ex_stats_start(struct ex_stats **out, struct snic_loop *loop, struct snic_ne
     s->ctx = ctx;
     snic_timer_init(&s->timer, ex_stats_line);
     if (address != NULL) {
-        r = snic_net_addr_parse(&a, address);
-        if (r != 0)
-            ex_log(EX_ERROR, "--metrics: '%s' is not ADDRESS:PORT", address);
-        else if ((r = snic_net_listen(net, &a, 0, ex_scrape_accept, s, &s->listener)) != 0)
+        ex_address("metrics", address, &a);
+        if ((r = snic_net_listen(net, &a, 0, ex_scrape_accept, s, &s->listener)) != 0)
             ex_log(EX_ERROR, "cannot serve metrics at %s: %s", address, snic_strerror(r));
     }
     if (r != 0) {

@@ -37,7 +37,10 @@ struct ex_option {
 void ex_options(int argc, char **argv, const struct ex_option *o, size_t count,
                 const char *summary);
 
-/** The value @p text of option --@p name as an address; exits with a clear line if it is none. */
+/** Print "PROGRAM: MESSAGE (--help lists the options)" and exit 2: a mistake on the command line.
+ */
+void ex_usage(const char *format, ...) SNIC_PRINTF(1, 2) __attribute__((noreturn));
+/** The value @p text of option --@p name as an address; ex_usage() if it is none. */
 void ex_address(const char *name, const char *text, struct snic_net_addr *out);
 
 /* ---- Logs: one line on stderr ---- */
@@ -46,6 +49,8 @@ enum ex_level { EX_ERROR, EX_WARNING, EX_INFO, EX_DEBUG };
 
 /** error, warning, info or debug; for EX_PARSE. */
 int ex_log_parse(void *level, const char *text);
+/** Lines begin with time, process and @p role as a server's log does, or, with NULL and before
+    this call, with the program's name as a tool's messages do. */
 void ex_log_set(enum ex_level level, const char *role);
 void ex_log(enum ex_level level, const char *format, ...) SNIC_PRINTF(2, 3);
 /** Log an error and exit 1. */

@@ -22,6 +22,7 @@
  */
 #include "snicstore/replica.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,9 +67,15 @@ static struct {
     int trace;
 } g = {.nodes = 3, .model = SNIC_DDP_SYNCH, .disk_us = 100};
 
-static void die(const char *why)
+static void die(const char *format, ...) SNIC_PRINTF(1, 2);
+static void die(const char *format, ...)
 {
-    (void)fprintf(stderr, "ddp_cluster: %s\n", why);
+    va_list ap;
+    (void)fprintf(stderr, "ddp_cluster: ");
+    va_start(ap, format);
+    (void)vfprintf(stderr, format, ap);
+    va_end(ap);
+    (void)fprintf(stderr, "\n");
     exit(2);
 }
 
@@ -160,13 +167,13 @@ static void trace_action(uint32_t node, const struct snic_replica_trace *t)
         trace_send(node, t);
     else if (a->type == SNIC_DDP_APPEND)
         say("%u log      %s %s%s", node, key_name(&a->msg.key), ts_name(a->msg.ts),
-            (a->flags & SNIC_DDP_BACKGROUND) != 0 ? " in the background" : "");
+            (a->flags & SNIC_DDP_BACKGROUND) != 0 ? " (background)" : "");
     else if (a->type == SNIC_DDP_CAUGHT_UP)
         say("%u has caught up", node);
     else if (a->type == SNIC_DDP_READY)
-        say("%u is in order after the restart", node);
+        say("%u is recovered after the restart", node);
     else if (a->type == SNIC_DDP_SUSPECT)
-        say("%u is kept waiting by %s", node, mask_name(a->to));
+        say("%u suspects %s", node, mask_name(a->to));
 }
 
 static void on_trace(void *ctx, const struct snic_replica_trace *t)
@@ -196,7 +203,7 @@ static void on_done(struct snic_replica_op *done)
         say("%s: refused, it holds %.*s (%s)", o->text, (int)done->size, (const char *)done->data,
             ts_name(done->ts));
     else
-        say("%s: %s", o->text, done->result == 0 ? "done" : snic_errname(done->result));
+        say("%s: %s", o->text, done->result == 0 ? "done" : snic_strerror(done->result));
 }
 
 /* ---- Nodes ---- */
@@ -209,7 +216,7 @@ static void node_up(struct node *n, int found)
     if (snic_world_loop(g.world, n->number, &n->loop) != 0 ||
         snic_net_sim_open(&n->net, g.fabric, n->loop, NULL) != 0 ||
         snic_io_mem_open(&n->io, n->loop, n->disk) != 0)
-        die("a node's doors do not open");
+        die("cannot open the simulated devices of a node: out of memory");
     memset(&o, 0, sizeof(o));
     o.opts_size = sizeof(o);
     o.flags = found ? SNIC_REPLICA_FOUND : 0;
@@ -239,7 +246,7 @@ static void node_up(struct node *n, int found)
     if (n->mem == NULL)
         n->mem = aligned_alloc(SNIC_REPLICA_ALIGN, snic_align_up(size, SNIC_REPLICA_ALIGN));
     if (n->mem == NULL || size == 0 || snic_replica_init(&n->r, n->mem, size, &o) != 0)
-        die("a node does not begin");
+        die("cannot start a node: out of memory");
     n->scope = 0;
 }
 
@@ -250,7 +257,7 @@ static void node_down(struct node *n, int power)
     for (uint32_t i = 0; i < OPS; i++) {
         if (g.op[i].used && g.op[i].node == n->number) {
             g.op[i].used = 0;
-            say("%s: nobody is there to answer", g.op[i].text);
+            say("%s: no reply: node %u went down", g.op[i].text, n->number);
         }
     }
     snic_replica_stop(n->r);
@@ -283,13 +290,13 @@ static void begin(void)
     f.link.delay_min_ns = f.link.delay_max_ns = 20000;
     if (snic_world_open(&g.world, &w) != 0 || snic_world_loop(g.world, NODES, &g.clock) != 0 ||
         snic_net_fabric_open(&g.fabric, g.world, &f) != 0)
-        die("no world");
+        die("cannot set up the simulation: out of memory");
     snic_timer_init(&g.tick, on_tick);
     for (uint32_t i = 0; i < g.nodes; i++) {
         struct snic_disk_opts d = {.opts_size = sizeof(d), .sector = 512, .size = DISK_BYTES};
         d.delay_min_ns = d.delay_max_ns = g.disk_us * 1000;
         if (snic_disk_open(&g.node[i].disk, &d) != 0)
-            die("no disk");
+            die("cannot set up the simulated disks: out of memory");
         g.node[i].number = i;
         g.addrs[i].family = SNIC_NET_SIM;
         g.addrs[i].node = i;
@@ -332,12 +339,12 @@ static void show_node(const struct node *n)
     }
     snic_replica_inspect(n->r, &info);
     printf("  node %u %s, epoch %u, full %s, learners %s\n", n->number,
-           info.state == SNIC_REPLICA_STOPPED ? "has stopped" : states[info.member.state],
+           info.state == SNIC_REPLICA_STOPPED ? "is stopped" : states[info.member.state],
            info.member.view.epoch, mask_name(info.member.view.full),
            mask_name(info.member.view.learners));
     while (snic_replica_next(n->r, &cursor, &e) == 0) {
         if (e.data == NULL)
-            printf("      %s %s is being written\n", key_name(&e.key), ts_name(e.ts));
+            printf("      %s %s (write in flight)\n", key_name(&e.key), ts_name(e.ts));
         else
             printf("      %s %s = %.*s\n", key_name(&e.key), ts_name(e.ts), (int)e.size,
                    (const char *)e.data);
@@ -354,7 +361,9 @@ static void operate(uint32_t kind, struct node *n, char *const *word, uint32_t w
     while (o < g.op + OPS && o->used)
         o++;
     if (o == g.op + OPS || n->r == NULL) {
-        say("%s: %s", line, n->r == NULL ? "that node is down" : "too many without an answer");
+        say("%s: %s", line,
+            n->r == NULL ? "the node is down: restart it first"
+                         : "too many operations without a reply");
         return;
     }
     memset(o, 0, sizeof(*o));
@@ -386,7 +395,7 @@ static void operate(uint32_t kind, struct node *n, char *const *word, uint32_t w
         n->scope = 0;
     if (r != 0) {
         o->used = 0;
-        say("%s: %s", line, snic_errname(r));
+        say("%s: %s", line, snic_strerror(r));
         return;
     }
     for (uint32_t i = 0; wait && o->used && i < 20000; i++)
@@ -524,11 +533,11 @@ static int command_operation(const struct command *c, char *const *word, uint32_
     if (!word_node(word[1], &node) || (words > c->least && strcmp(word[words - 1], "&") != 0))
         return 0;
     if (c->least > 2 && strlen(word[2]) > KEY) {
-        printf("  a key has at most %d bytes\n", KEY);
+        printf("  key '%s' is too long: %d bytes at most\n", word[2], KEY);
         return 0;
     }
     if (c->kind == SNIC_REPLICA_SYNC && g.model != SNIC_DDP_SCOPE) {
-        printf("  only --model scope has something to persist\n");
+        printf("  persist needs --model scope\n");
         return 0;
     }
     operate(c->kind, &g.node[node], word, words, line);
@@ -544,7 +553,7 @@ static int command(char *const *word, uint32_t words, const char *line)
             c = &commands[i];
     }
     if (c == NULL) {
-        printf("  what? (\"help\" lists the commands)\n");
+        printf("  unknown command '%s' (\"help\" lists the commands)\n", word[0]);
         return 0;
     }
     int fits = words >= c->least && words <= c->most;
@@ -552,7 +561,7 @@ static int command(char *const *word, uint32_t words, const char *line)
         return -1;
     if (fits && (c->run != NULL ? c->run(word, words) : command_operation(c, word, words, line)))
         return 1;
-    printf("  what? (%s)\n", c->form);
+    printf("  usage: %s\n", c->form);
     return 0;
 }
 
@@ -583,11 +592,11 @@ static int read_line(FILE *in, char *line, int *bad)
         int c;
         while ((c = fgetc(in)) != '\n' && c != EOF)
             ;
-        printf("  what? (a line has at most %d bytes)\n", LINE - 2);
+        printf("  line is too long: %d bytes at most\n", LINE - 2);
         *bad = 1;
     }
     if (ferror(in)) {
-        (void)fprintf(stderr, "ddp_cluster: the script cannot be read\n");
+        (void)fprintf(stderr, "ddp_cluster: cannot read the script: %s\n", strerror(errno));
         *bad = 1;
     }
     return 0;
@@ -629,16 +638,18 @@ static const char *options(int argc, char **argv)
             (void)command_help(NULL, 0);
             exit(0);
         } else if (strcmp(argv[i], "--nodes") == 0) {
-            if (!word_number(next, NODES, &nodes))
-                nodes = 0;
+            if (!word_number(next, NODES, &nodes) || nodes < 1)
+                die("--nodes: '%s' is not a number between 1 and %d", next, NODES);
             i++;
         } else if (strcmp(argv[i], "--disk-us") == 0) {
             if (!word_number(next, 1000000, &g.disk_us))
-                die("a disk takes 0 to 1000000 us");
+                die("--disk-us: '%s' is not a number between 0 and 1000000", next);
             i++;
         } else if (strcmp(argv[i], "--model") == 0) {
             for (g.model = SNIC_DDP_SCOPE; g.model > 0 && strcmp(models[g.model], next) != 0;)
                 g.model--;
+            if (g.model == 0)
+                die("--model: '%s' is not one of synch, strict, renf, event and scope", next);
             i++;
         } else if (strcmp(argv[i], "--witness") == 0) {
             g.witness = 1;
@@ -646,14 +657,14 @@ static const char *options(int argc, char **argv)
             g.flags |= SNIC_DDP_PAPER;
         } else if (argv[i][0] != '-' && path == NULL) {
             path = argv[i];
+        } else if (argv[i][0] != '-') {
+            die("one argument too many: '%s' (" USAGE ")", argv[i]);
         } else {
-            die(USAGE);
+            die("unknown option '%s' (" USAGE ")", argv[i]);
         }
     }
-    if (nodes < 1 || g.model == 0)
-        die("1 to 7 nodes; models are synch, strict, renf, event and scope");
     if (g.witness && nodes < 2)
-        die("beside a witness one node more must hold data");
+        die("--witness: at least 2 nodes are needed (--nodes), so that one holds data");
     g.nodes = (uint32_t)nodes;
     return path;
 }
@@ -663,7 +674,7 @@ int main(int argc, char **argv)
     const char *path = options(argc, argv);
     FILE *in = path != NULL ? fopen(path, "r") : stdin;
     if (in == NULL)
-        die("no such script");
+        die("cannot open script '%s': %s", path, strerror(errno));
     begin();
     int bad = script(in);
     end();

@@ -47,7 +47,7 @@ static void *block(size_t size, size_t align)
 {
     void *p = size == 0 ? NULL : aligned_alloc(align, (size_t)snic_align_up(size, align));
     if (p == NULL)
-        ex_die("no memory, or wrong options");
+        ex_die("out of memory");
     return p;
 }
 
@@ -57,7 +57,8 @@ static void host_gone(void *ctx, struct snic_files_server *s, int reason)
 {
     struct node *n = ctx;
     (void)s;
-    (void)printf("dpu: the host has gone: %s\n", snic_strerror(reason));
+    (void)printf("dpu: the host role is gone: %s\n",
+                 reason == 0 ? "it detached" : snic_strerror(reason));
     snic_loop_stop(n->dpu_loop);
 }
 
@@ -88,15 +89,15 @@ static void *mount_image(struct node *n, struct snic_io **io)
     must(n->path, snic_io_uring_open(io, n->dpu_loop, &o, NULL));
     rc = snic_files_probe(*io, &info);
     if (rc == SNIC_ENOENT && !empty)
-        ex_die("%s: not an image, and not empty", n->path);
+        ex_die("%s: not an image, and not empty: name a new file", n->path);
     if (rc == SNIC_ENOENT) {
-        must("format", snic_files_format(*io, &format));
+        must("formatting the image", snic_files_format(*io, &format));
         rc = snic_files_probe(*io, &info);
     }
-    must("probe", rc);
+    must("reading the image", rc);
     size = snic_files_memsize(&info, NULL);
     mem = block(size, SNIC_FILES_ALIGN);
-    must("mount", snic_files_mount(&n->files, mem, size, *io, NULL));
+    must("mounting the image", snic_files_mount(&n->files, mem, size, *io, NULL));
     (void)printf("dpu: mounted %s, %llu segments\n", n->path, (unsigned long long)info.segments);
     return mem;
 }
@@ -115,10 +116,10 @@ static void *dpu(void *arg)
     must("link", snic_dma_local_open(&n->host_dma, n->host_loop, &none, &dma, n->dpu_loop, &none));
     must("hub", snic_channel_hub_init(&hub, hub_mem, size, dma, &o));
     (void)pthread_barrier_wait(&n->ready);
-    must("loop", snic_loop_run(n->dpu_loop)); /* until host_gone */
+    must("waiting for events", snic_loop_run(n->dpu_loop)); /* until host_gone */
     snic_files_server_close(n->server);
     while (snic_channel_hub_count(hub) > 0)
-        must("loop", snic_loop_once(n->dpu_loop, SNIC_NEVER));
+        must("waiting for events", snic_loop_once(n->dpu_loop, SNIC_NEVER));
     snic_channel_hub_fini(hub);
     must("unmount", snic_files_unmount(n->files));
     snic_io_close(io);
@@ -159,7 +160,7 @@ static void finish(struct snic_filelib *g, const char *what, struct snic_filelib
     struct snic_filelib_req *done;
     must(what, snic_filelib_wait(g, &done, 1, SNIC_NEVER));
     if (done != r || must(what, r->result) != bytes)
-        ex_die("%s: %lld of %lld bytes", what, (long long)r->result, (long long)bytes);
+        ex_die("%s: %lld of %lld bytes only", what, (long long)r->result, (long long)bytes);
 }
 
 static void write_and_read(struct snic_filelib *g, uint64_t id)
@@ -176,7 +177,7 @@ static void write_and_read(struct snic_filelib *g, uint64_t id)
     snic_filelib_read(&file, &r, 0, in, sizeof(in));
     finish(g, "read", &r, MESSAGE_BYTES);
     if (memcmp(in, out, sizeof(in)) != 0)
-        ex_die("read: other bytes than were written");
+        ex_die("read: the bytes differ from those written");
     (void)printf("host: read %d bytes, the same\n", MESSAGE_BYTES);
 }
 
@@ -218,7 +219,7 @@ static void host(struct node *n)
     list(g, dir);
     snic_filelib_close(g);
     while (snic_channel_hub_count(hub) > 0)
-        must("loop", snic_loop_once(n->host_loop, SNIC_NEVER));
+        must("waiting for events", snic_loop_once(n->host_loop, SNIC_NEVER));
     snic_channel_hub_fini(hub);
     snic_loop_close(n->host_loop);
     free(mem);
@@ -230,14 +231,15 @@ int main(int argc, char **argv)
     struct node n = {0};
     pthread_t thread;
     if (argc != 2 || argv[1][0] == '-') {
-        (void)fprintf(stderr, "usage: files_local IMAGE\n");
+        (void)fprintf(stderr, "usage: files_local IMAGE\nA file service and its client in one "
+                              "process: IMAGE is made (64 MiB) if it does not exist.\n");
         return 2;
     }
     n.path = argv[1];
-    must("loop", snic_loop_uring_open(&n.dpu_loop, NULL));
-    must("loop", snic_loop_uring_open(&n.host_loop, NULL));
+    must("cannot set up io_uring", snic_loop_uring_open(&n.dpu_loop, NULL));
+    must("cannot set up io_uring", snic_loop_uring_open(&n.host_loop, NULL));
     if (pthread_barrier_init(&n.ready, NULL, 2) != 0 || pthread_create(&thread, NULL, dpu, &n) != 0)
-        ex_die("no thread");
+        ex_die("cannot start a thread");
     (void)pthread_barrier_wait(&n.ready);
     host(&n);
     (void)pthread_join(thread, NULL);

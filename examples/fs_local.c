@@ -41,16 +41,19 @@ static int use(struct snic_fs *fs)
     int64_t n;
     mkdir.mode = 0755;
     n = snic_fs_call(fs, &mkdir);
-    if (n != SNIC_EEXIST && failed("mkdir dir", n)) /* it is there when this ran before */
+    if (n != SNIC_EEXIST &&
+        failed("cannot make directory /dir", n)) /* it is there when this ran before */
         return 1;
-    if (failed("put", snic_fs_put(fs, "/dir/hello", "hello, world", 12, 0644)) ||
-        failed("sync", snic_fs_call(fs, &sync))) /* from here on it survives a loss of power */
+    if (failed("cannot write /dir/hello",
+               snic_fs_put(fs, "/dir/hello", "hello, world", 12, 0644)) ||
+        failed("cannot sync the file system",
+               snic_fs_call(fs, &sync))) /* from here on it survives a loss of power */
         return 1;
     n = snic_fs_get(fs, "/dir/hello", text, sizeof(text));
-    if (failed("get", n))
+    if (failed("cannot read /dir/hello", n))
         return 1;
     (void)printf("/dir/hello has %lld bytes: %.*s\n", (long long)n, (int)n, text);
-    return failed("what is not there", snic_fs_get(fs, "/none", text, 1)) ? 0 : 1;
+    return failed("cannot read /none (as expected)", snic_fs_get(fs, "/none", text, 1)) ? 0 : 1;
 }
 
 /* The first mount of a new store needs a file system on it. */
@@ -62,10 +65,10 @@ static int mount_and_use(struct snic_fs *fs)
         if (rc == 0)
             rc = snic_fs_mount(fs);
     }
-    if (failed("mount", rc))
+    if (failed("cannot mount the file system", rc))
         return 1;
     bad = use(fs);
-    return failed("unmount", snic_fs_unmount(fs)) || bad;
+    return failed("cannot unmount the file system", snic_fs_unmount(fs)) || bad;
 }
 
 static int serve(struct snic_loop *loop, struct snic_kv *kv)
@@ -76,12 +79,12 @@ static int serve(struct snic_loop *loop, struct snic_kv *kv)
     void *memory;
     int bad;
     if (getrandom(&o.session_id, sizeof(o.session_id), 0) != (ssize_t)sizeof(o.session_id))
-        return failed("random number", SNIC_EIO);
+        return failed("cannot get random numbers", SNIC_EIO);
     size = snic_fs_memsize(&o); /* 0: the options are wrong */
     memory = size == 0 ? NULL : malloc(size);
     if (memory == NULL)
-        return failed("memory", SNIC_ENOMEM);
-    bad = failed("init", snic_fs_init(&fs, memory, size, loop, kv, &o));
+        return failed("cannot allocate the file system's memory", SNIC_ENOMEM);
+    bad = failed("cannot set up the file system", snic_fs_init(&fs, memory, size, loop, kv, &o));
     if (!bad) {
         bad = mount_and_use(fs);
         (void)snic_fs_fini(fs); /* before its store and its loop */
@@ -100,10 +103,11 @@ int main(int argc, char **argv)
     char why[256] = "store";
     int error = 0, bad, rc;
     if (argc > 2 || (argc == 2 && argv[1][0] == '-')) {
-        (void)fprintf(stderr, "Usage: fs_local [FOLDER]\n");
+        (void)fprintf(stderr, "Usage: fs_local [FOLDER]\nA file system in the store FOLDER, or in "
+                              "memory without one.\n");
         return 2;
     }
-    if (failed("loop", snic_loop_uring_open(&loop, NULL)))
+    if (failed("cannot set up io_uring", snic_loop_uring_open(&loop, NULL)))
         return 1;
     o.path = argv[1];
     if (argc == 2)

@@ -24,7 +24,7 @@ void *ex_memory(size_t size, const char *what)
     size_t align = size < EX_HUGE ? 4096 : EX_HUGE;
 
     if (size == 0 || posix_memalign(&p, align, size) != 0)
-        ex_die("no memory for the %s (%zu bytes)", what, size);
+        ex_die("out of memory for the %s (%zu bytes)", what, size);
     if (size >= EX_HUGE) /* lookups in a large table are misses of the TLB, too */
         (void)madvise(p, size - size % EX_HUGE, MADV_HUGEPAGE);
     return p;
@@ -85,8 +85,8 @@ static int image_device(const char *path)
 static void image_enough(const struct ex_image_opts *o, uint64_t size)
 {
     if (size < o->least)
-        ex_die("--size: '%s' must have %" PRIu64 " MiB at least, for %s", o->path, o->least >> 20,
-               o->why);
+        ex_die("image '%s' is too small: it needs %" PRIu64 " MiB at least (--size) for %s",
+               o->path, o->least >> 20, o->why);
 }
 
 static void image_open_io(struct ex_image *i, struct snic_loop *loop, const struct ex_image_opts *o)
@@ -106,7 +106,8 @@ static void image_open_io(struct ex_image *i, struct snic_loop *loop, const stru
     }
     r = ex_io_open(&i->io, loop, &io, &os_error);
     if (r == SNIC_EBUSY)
-        ex_die("image '%s' is in use by another process", o->path);
+        ex_die("image '%s' is in use by another process: stop that one, or name another image",
+               o->path);
     if (r != 0)
         ex_die("cannot open image '%s': %s", o->path,
                os_error != 0 ? strerror(abs(os_error)) : snic_strerror(r));
@@ -120,12 +121,14 @@ static int image_format(struct ex_image *i, const struct ex_image_opts *o,
     int r;
 
     if (!image_blank(o->path))
-        ex_die("'%s' holds other data than an image: not formatted, not touched", o->path);
+        ex_die("'%s' is not a snicstore image and not empty: it is left as it is; name another "
+               "file, or empty this one",
+               o->path);
     image_enough(o, i->io->geometry.size);
     r = snic_files_format(i->io, &f);
     if (r != 0)
         ex_die("cannot format image '%s': %s", o->path, snic_strerror(r));
-    ex_log(EX_INFO, "formatted new image '%s'", o->path);
+    ex_log(EX_INFO, "created image '%s'", o->path);
     return snic_files_probe(i->io, info);
 }
 
@@ -140,21 +143,28 @@ void ex_image_open(struct ex_image *i, struct snic_loop *loop, const struct ex_i
     if (r == SNIC_ENOENT)
         r = image_format(i, o, &info);
     else if (r == 0 && o->size_given && o->size >> 20 != info.size >> 20)
-        ex_log(EX_INFO, "'%s' exists with %" PRIu64 " MiB; --size is for new images", o->path,
-               info.size >> 20);
+        ex_log(EX_INFO,
+               "image '%s' has %" PRIu64 " MiB: --size is ignored, it is for new images only",
+               o->path, info.size >> 20);
     if (r == SNIC_EVERSION)
-        ex_die("image '%s' has a format of another version than this program", o->path);
+        ex_die("image '%s' has a format version that this program does not support: use the "
+               "release that wrote it",
+               o->path);
     if (r == SNIC_ERANGE)
-        ex_die("image '%s' is cut off: the file is shorter than the image in it", o->path);
+        ex_die("image '%s' is truncated: the file is shorter than the image in it; restore it from "
+               "a copy",
+               o->path);
     if (r != 0)
-        ex_die("'%s' is not a usable image: %s", o->path, snic_strerror(r));
+        ex_die("image '%s' cannot be used: %s (snic_fsck shows what is wrong)", o->path,
+               snic_strerror(r));
     if (o->wrap != NULL)
         i->io = o->wrap(o->ctx, i->io);
     size = snic_files_memsize(&info, &o->mount);
     i->memory = ex_memory(size, "file service");
     r = snic_files_mount(&i->files, i->memory, size, i->io, &o->mount);
     if (r != 0)
-        ex_die("cannot mount image '%s': %s", o->path, snic_strerror(r));
+        ex_die("cannot mount image '%s': %s (snic_fsck shows what is wrong)", o->path,
+               snic_strerror(r));
 }
 
 int ex_image_close(struct ex_image *i)

@@ -151,7 +151,7 @@ static void load_make_pattern(struct load *l)
 
     l->pattern = malloc(PATTERN_BYTES + (size_t)l->value_bytes);
     if (l->pattern == NULL)
-        ex_die("out of memory");
+        ex_die("out of memory for values of %" PRIu64 " bytes (--value-bytes)", l->value_bytes);
     snic_rng_init(&rng, 1);
     snic_rng_fill(&rng, l->pattern, PATTERN_BYTES + (size_t)l->value_bytes);
 }
@@ -238,7 +238,7 @@ static void load_issue(struct load_conn *c, uint64_t now)
     c->filled = 0;
     c->sending = 1;
     if (snic_net_send(c->conn, &c->req) != 1)
-        ex_die("a connection does not take a command");
+        ex_die("cannot send to %s", l->address);
 }
 
 static void load_sent(struct snic_net_send_req *req)
@@ -387,7 +387,7 @@ static size_t load_setup_piece(struct load_conn *c, const unsigned char *data, s
         }
         c->line[c->line_size] = 0;
         if (strcmp(c->line, "+OK") != 0)
-            ex_die("--database or --name was refused: %s", c->line);
+            ex_die("the server refused --database or --name: %s", c->line);
         c->line_size = 0;
         c->setup--;
     }
@@ -408,7 +408,8 @@ static void load_recv(void *ctx, struct snic_net_conn *conn, struct snic_net_buf
         at = load_setup_piece(c, buf->data, buf->size);
     while (at < buf->size) {
         if (c->answered == c->issued)
-            ex_die("the server sent more than was asked");
+            ex_die("the server at %s sent a reply without a request: is it a Redis server?",
+                   l->address);
         at += load_piece(c, buf->data + at, buf->size - at, now);
     }
     snic_net_put(l->net, buf);
@@ -439,7 +440,7 @@ static void load_info_recv(void *ctx, struct snic_net_conn *conn, struct snic_ne
             continue;
         c->line[c->line_size] = 0;
         if (c->line[0] != '$')
-            ex_die("INFO was refused: %.*s", (int)strcspn(c->line, "\r"), c->line);
+            ex_die("the server refused INFO: %.*s", (int)strcspn(c->line, "\r"), c->line);
         c->value_size = strtoull(c->line + 1, NULL, 10);
         c->state = REPLY_VALUE;
     }
@@ -475,9 +476,10 @@ static void load_connected(void *ctx, struct snic_net_conn *conn, int error)
 
 static void load_eof(void *ctx, struct snic_net_conn *conn)
 {
-    (void)ctx;
+    struct load_conn *c = ctx;
+
     (void)conn;
-    ex_die("the server closed a connection");
+    ex_die("the server at %s closed a connection", c->load->address);
 }
 
 static void load_closed(void *ctx, struct snic_net_conn *conn, int reason)
@@ -486,7 +488,7 @@ static void load_closed(void *ctx, struct snic_net_conn *conn, int reason)
 
     (void)conn;
     if (reason != 0 && reason != SNIC_ECONNABORTED)
-        ex_die("a connection was lost: %s", snic_strerror(reason));
+        ex_die("connection to %s lost: %s", c->load->address, snic_strerror(reason));
     c->load->gone++;
 }
 
@@ -516,13 +518,14 @@ static void load_open(struct load *l)
         c->halves[0] = malloc(half);
         c->halves[1] = malloc(half);
         if (c->slots == NULL || c->halves[0] == NULL || c->halves[1] == NULL)
-            ex_die("out of memory");
+            ex_die("out of memory for the connections' buffers (--clients, --pipeline, "
+                   "--value-bytes)");
         r = snic_net_connect(l->net, &a, &events, c, &c->conn);
         if (r != 0)
             ex_die("cannot connect to %s: %s", l->address, snic_strerror(r));
     }
     if (l->conns == NULL)
-        ex_die("out of memory");
+        ex_die("out of memory for %" PRIu64 " connections (--clients)", l->clients);
 }
 
 static void load_close(struct load *l)
@@ -560,7 +563,7 @@ static void load_print(const struct load *l)
     printf(format, l->answered, seconds, rate, p50, p99, p999, (double)l->latency.max / 1e3,
            l->gets, l->sets, l->missing, l->mismatches, l->errors);
     if (l->errors > 0)
-        ex_log(EX_ERROR, "the first of %" PRIu64 " error replies: %s", l->errors, l->first_error);
+        ex_log(EX_ERROR, "%" PRIu64 " error replies, the first: %s", l->errors, l->first_error);
 }
 
 static int load_kind_parse(void *target, const char *text)
@@ -591,8 +594,8 @@ int main(int argc, char **argv)
         {"op", EX_PARSE, &l.kind, "get|set|mixed|fill", "what to do; default get", 0, 0,
          load_kind_parse},
         {"clients", EX_NUMBER, &l.clients, "N", "connections; default 16", 1, 4096, NULL},
-        {"pipeline", EX_NUMBER, &l.pipeline, "N", "commands on their way per connection; default 1",
-         1, 1024, NULL},
+        {"pipeline", EX_NUMBER, &l.pipeline, "N", "requests in flight per connection; default 1", 1,
+         1024, NULL},
         {"keys", EX_NUMBER, &l.keys, "N", "different keys; default 100000", 1,
          UINT64_C(999999999999), NULL},
         {"key-bytes", EX_NUMBER, &l.key_bytes, "N", "of each key; default 16; 8 as in YCSB's rows",
@@ -614,9 +617,9 @@ int main(int argc, char **argv)
     int r;
 
     ex_options(argc, argv, options, SNIC_COUNTOF(options), summary);
-    ex_log_set(EX_INFO, "load");
+    ex_log_set(EX_INFO, NULL);
     if (l.name != NULL && (l.name[0] == 0 || strlen(l.name) > NAME_BYTES))
-        ex_die("--name: 1 to %u bytes", NAME_BYTES);
+        ex_usage("--name: '%s' must have 1 to %u bytes", l.name, NAME_BYTES);
     if (l.info)
         l.clients = 1;
     if (l.kind == KIND_FILL)
@@ -629,7 +632,7 @@ int main(int argc, char **argv)
     load_open(&l);
     r = snic_loop_run(l.loop);
     if (r != 0)
-        ex_die("the loop failed: %s", snic_strerror(r));
+        ex_die("waiting for events failed: %s", snic_strerror(r));
     if (!l.info)
         load_print(&l);
     load_close(&l);

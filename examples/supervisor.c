@@ -38,7 +38,7 @@ static pid_t super_start(const char *seed, int argc, char **argv, int child)
     int n = 0;
 
     if (args == NULL)
-        ex_die("out of memory");
+        ex_die("out of memory for the arguments of a role");
     for (int i = 0; i < argc; i++)
         args[n++] = argv[i];
     args[n++] = (char *)(uintptr_t) "--role";
@@ -56,11 +56,12 @@ static pid_t super_start(const char *seed, int argc, char **argv, int child)
         if (getppid() != parent)
             _exit(1);
         execv("/proc/self/exe", args);
-        ex_die("cannot start the %s role: %s", child_names[child], strerror(errno));
+        ex_die("cannot start the %s role: execv /proc/self/exe: %s", child_names[child],
+               strerror(errno));
     }
     free(args);
     if (pid < 0)
-        ex_die("cannot start the %s role: %s", child_names[child], strerror(errno));
+        ex_die("cannot start the %s role: fork: %s", child_names[child], strerror(errno));
     ex_log(EX_INFO, "started the %s role, process %d", child_names[child], (int)pid);
     return pid;
 }
@@ -84,11 +85,11 @@ static int super_ended(int child, int status, uint64_t lived_ms, int stopping)
     if (stopping)
         return -1;
     if (WIFEXITED(status) && lived_ms < SUPER_START_MS) {
-        ex_log(EX_ERROR, "the %s role cannot run (exit status %d)", child_names[child],
-               WEXITSTATUS(status));
+        ex_log(EX_ERROR, "the %s role failed at its start (exit status %d): its message is above",
+               child_names[child], WEXITSTATUS(status));
         return -1;
     }
-    ex_log(EX_WARNING, "the %s role died (%s %d); starting it again", child_names[child],
+    ex_log(EX_WARNING, "the %s role died (%s %d): restarting it", child_names[child],
            WIFSIGNALED(status) ? "signal" : "exit status",
            WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
     return 1;

@@ -20,7 +20,7 @@ int tool_image_open(struct tool_image *m, const char *program, const char *path,
     if (rc != 0) {
         char why[256];
         ex_io_uring_why(rc, os_error, why, sizeof(why));
-        (void)fprintf(stderr, "%s: cannot open an io_uring: %s\n", program, why);
+        (void)fprintf(stderr, "%s: cannot set up io_uring: %s\n", program, why);
         return 2;
     }
     memset(&o, 0, sizeof(o));
@@ -30,7 +30,7 @@ int tool_image_open(struct tool_image *m, const char *program, const char *path,
     rc = ex_io_open(&m->io, m->loop, &o, &os_error);
     if (rc != 0) {
         (void)fprintf(stderr, "%s: %s: %s\n", program, path,
-                      rc == SNIC_EBUSY ? "in use by another process"
+                      rc == SNIC_EBUSY ? "in use by another process: stop it first"
                       : os_error != 0  ? strerror(abs(os_error))
                                        : snic_strerror(rc));
         snic_loop_close(m->loop);
@@ -40,7 +40,8 @@ int tool_image_open(struct tool_image *m, const char *program, const char *path,
     m->size = m->probed == 0 ? snic_files_memsize(&m->info, NULL) : SNIC_FILES_ALIGN;
     m->mem = aligned_alloc(SNIC_FILES_ALIGN, (size_t)snic_align_up(m->size, SNIC_FILES_ALIGN));
     if (m->mem == NULL) {
-        (void)fprintf(stderr, "%s: %s\n", program, snic_strerror(SNIC_ENOMEM));
+        (void)fprintf(stderr, "%s: %s: out of memory for the image's tables\n", program,
+                      snic_strerror(SNIC_ENOMEM));
         tool_image_close(m);
         return 2;
     }
@@ -50,8 +51,8 @@ int tool_image_open(struct tool_image *m, const char *program, const char *path,
 int tool_image_refused(const struct tool_image *m)
 {
     (void)fprintf(stderr, "%s: %s: %s\n", m->program, m->path,
-                  m->probed == SNIC_ENOENT   ? "holds no image"
-                  : m->probed == SNIC_ERANGE ? "cut off: the file is shorter than the image in it"
+                  m->probed == SNIC_ENOENT   ? "not an image of the file service"
+                  : m->probed == SNIC_ERANGE ? "truncated: the file is shorter than the image in it"
                                              : snic_strerror(m->probed));
     return m->probed == SNIC_EIO ? 2 : 1;
 }

@@ -29,50 +29,50 @@ try() {
 # Each line that is no command: it is said how it is written, nothing is done, the exit code is 1.
 while IFS='|' read -r line text; do
     printf '%s\nget 0 x\n' "$line" | try 1 "$text"
-    grep -q 'get 0 x: SNIC_ENOENT' "$work/out" || bad "something was done: $line"
+    grep -q 'get 0 x: no such file, directory' "$work/out" || bad "something was done: $line"
 done <<'END'
 frobnicate|"help" lists the commands
-put|what? (put NODE
-put 0 x|what? (put NODE
-put 0 x two words|what? (put NODE
-put 3 x v|what? (put NODE
-put -1 x v|what? (put NODE
-put 0 seventeen-bytes-k v|a key has at most 16 bytes
-get 0 x y|what? (get NODE
-cas 0 x old|what? (cas NODE
-persist 0|only --model scope
-crash|what? (crash
-crash everybody|what? (crash
-restart 0x1|what? (restart
-partition 0 0|what? (partition
-partition 0 1 oneway|what? (partition
-heal all|what? (heal
-run|what? (run
-run -1|what? (run
-run 1s|what? (run
-run 99999999999999999999999|what? (run
-trace maybe|what? (trace
-show me|what? (show
+put|usage: put NODE
+put 0 x|usage: put NODE
+put 0 x two words|usage: put NODE
+put 3 x v|usage: put NODE
+put -1 x v|usage: put NODE
+put 0 seventeen-bytes-k v|key 'seventeen-bytes-k' is too long: 16 bytes at most
+get 0 x y|usage: get NODE
+cas 0 x old|usage: cas NODE
+persist 0|persist needs --model scope
+crash|usage: crash
+crash everybody|usage: crash
+restart 0x1|usage: restart
+partition 0 0|usage: partition
+partition 0 1 oneway|usage: partition
+heal all|usage: heal
+run|usage: run
+run -1|usage: run
+run 1s|usage: run
+run 99999999999999999999999|usage: run
+trace maybe|usage: trace
+show me|usage: show
 1 2 3 4 5 6 7 8 9 10|"help" lists the commands
 END
-{ head -c 600 /dev/zero | tr '\0' a; printf '\nget 0 x\n'; } | try 1 'a line has at most'
-grep -q 'get 0 x: SNIC_ENOENT' "$work/out" || bad "nothing after a long line"
+{ head -c 600 /dev/zero | tr '\0' a; printf '\nget 0 x\n'; } | try 1 'line is too long'
+grep -q 'get 0 x: no such file, directory, key or id' "$work/out" || bad "nothing after a long line"
 
 # And what is one, whatever ends its line.
 printf '# words\n\n  help\t\r\nrun 1 # ms\nput 1 sixteen-bytes-k_ v\nget 2 sixteen-bytes-k_' |
     try 0 'get 2 sixteen-bytes-k_: v'
 printf 'quit\nfrobnicate\n' | try 0 '> quit'
 try 0 'partition A B [one-way]' --help </dev/null
-try 2 'usage:' --frobnicate </dev/null
-try 2 'usage:' one two </dev/null
-try 2 'no such script' "$work/none"
-try 1 'cannot be read' "$work"
+try 2 "unknown option '--frobnicate' (usage:" --frobnicate </dev/null
+try 2 "one argument too many: 'two'" one two </dev/null
+try 2 "cannot open script '$work/none': No such file" "$work/none"
+try 1 'cannot read the script: Is a directory' "$work"
 for nodes in 0 8 x 3x ''; do
-    try 2 '1 to 7 nodes' --nodes "$nodes" </dev/null
+    try 2 "--nodes: '$nodes' is not a number between 1 and 7" --nodes "$nodes" </dev/null
 done
-try 2 'models are' --model fast </dev/null
+try 2 "--model: 'fast' is not one of synch" --model fast </dev/null
 try 2 'witness' --nodes 1 --witness </dev/null
-try 2 'a disk takes' --disk-us soon </dev/null
+try 2 "--disk-us: 'soon' is not a number between 0 and 1000000" --disk-us soon </dev/null
 for nodes in 1 7; do
     echo 'put 0 x v' | try 0 'put 0 x v: done' --nodes $nodes
 done

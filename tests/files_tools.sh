@@ -51,18 +51,18 @@ cp "$dir/good" "$image"
 truncate -s 5000000 "$image"
 fsck "$image"
 [ $code = 1 ] || fail "fsck, cut off: exit code $code"
-say 'cut off: the file is shorter than the image in it$'
+say 'truncated: the file is shorter than the image in it$'
 
 cp "$0" "$image"
 fsck "$image"
 [ $code = 1 ] || fail "fsck, no image: exit code $code"
-say ': holds no image$'
+say ': not an image of the file service$'
 # A limit of the process is named, and what raises it. Which one lets the program start and the
 # io_uring fail depends on the descriptors inherited here.
 for n in 4 5 6 7 8 9 10 11 12; do
     (exec >"$dir/out" 2>&1; ulimit -n $n && exec timeout 120 "$tool_dump" "$image")
     ! grep -q "io_uring" "$dir/out" || break
 done
-say "cannot open an io_uring: too many open files: the limit of this process is $n;.*ulimit -n"
+say "cannot set up io_uring: too many open files: the limit of this process is $n;.*ulimit -n"
 dump "$dir/none"
 [ $code = 2 ] || fail "dump, no file: exit code $code"

@@ -82,7 +82,7 @@ def commands(rng):
 
 
 def unreachable():
-    """Why the server is away is said once, and that it is there again."""
+    """Why the server is away is said once, and that it is reachable again."""
     port, away = free_port(), free_port()
     proxy = subprocess.Popen([sys.argv[1], "--listen", "127.0.0.1:%d" % port, "--server",
                               "127.0.0.1:%d" % away, "--log-level", "info"],
@@ -99,11 +99,11 @@ def unreachable():
             server.settimeout(60)
             server.accept()[0].close()
             log = ""
-            while "there again" not in log:
+            while "reachable again" not in log:
                 line = proxy.stderr.readline()
                 assert line, log
                 log += line
-        assert log.count("warning: server 127.0.0.1:%d: connection refused" % away) == 1, log
+        assert log.count("warning: server 127.0.0.1:%d is not reachable: " % away) == 1, log
         proxy.send_signal(signal.SIGTERM)
         assert proxy.wait(60) == 0
         proxy.stderr.close()
@@ -149,7 +149,7 @@ def dying():
             asked.close()
             server.accept()[0].close()  # the first look
             server.close()
-            log_until(proxy, "server 127.0.0.1:%d: connection refused" % behind)
+            log_until(proxy, "server 127.0.0.1:%d is not reachable: connection refused" % behind)
             stop(proxy)
         finally:
             if proxy.poll() is None:
@@ -175,9 +175,9 @@ def passing(folder):
         redis.kill()
         redis.wait()
         assert listener.file.read() == b""
-        log = log_until(proxy, "server 127.0.0.1:%d: connection refused" % behind)
+        log = log_until(proxy, "server 127.0.0.1:%d is not reachable: connection refused" % behind)
         redis = start_redis(behind, folder)
-        log = log_until(proxy, "there again", log)
+        log = log_until(proxy, "reachable again", log)
         assert Conn(port).cmd("PING") == b"+PONG"
         assert log.count("connection refused") == 1, log
         stop(proxy)
@@ -229,10 +229,10 @@ def several(folder):
         redis.wait()
         for c in clients:
             assert c.file.read() == b""
-        log = log_until(proxy, "server 127.0.0.1:%d: connection refused" % behind)
+        log = log_until(proxy, "server 127.0.0.1:%d is not reachable: connection refused" % behind)
         assert Conn(port).cmd("GET", "k").startswith(b"-ERR the server")
         redis = start_redis(behind, folder)
-        log_until(proxy, "there again", log)
+        log_until(proxy, "reachable again", log)
         stop(proxy)
     finally:
         for p in redis, proxy:

@@ -597,14 +597,14 @@ def test_start_errors(ctx):
     if ctx.mode != "monolith":
         spoilt = ctx.server()
         try:
-            fails("must have 80 MiB at least", "--size", "79M", at=spoilt)
-            fails("must have 4112 MiB at least", "--segment", "1G", "--size", "4G", at=spoilt)
+            fails("it needs 80 MiB at least (--size)", "--size", "79M", at=spoilt)
+            fails("needs 4112 MiB at least (--size)", "--segment", "1G", "--size", "4G", at=spoilt)
             assert not os.path.exists(os.path.join(spoilt.directory, "img")), "an image too small"
             path = os.path.join(spoilt.directory, "notes.tar")
             for data in (os.urandom(MIB), os.urandom(100)):
                 with open(path, "wb") as f:
                     f.write(data)
-                fails("not touched", "--file", path, at=spoilt)
+                fails("it is left as it is", "--file", path, at=spoilt)
                 with open(path, "rb") as f:
                     assert f.read() == data, "somebody's file was changed"
             spoilt.start()
@@ -615,12 +615,12 @@ def test_start_errors(ctx):
             spoilt.start()
             equal(spoilt.stop(), 0)
             equal(os.path.getsize(path), size, "an image has grown")
-            is_in("img' exists with 256 MiB; --size is for new images", spoilt.log())
-            equal(spoilt.log().count("exists with"), 1, "lines about the size")
+            is_in("img' has 256 MiB: --size is ignored, it is for new images only", spoilt.log())
+            equal(spoilt.log().count("--size is ignored"), 1, "lines about the size")
             os.truncate(path, size // 2)
             code, _, err = run_once(ctx, spoilt)
             assert code != 0, "half an image was served"
-            is_in("cut off", err)
+            is_in("truncated", err)
             equal(os.path.getsize(path), size // 2, "half an image has grown")
             with open(path, "r+b") as f:
                 f.seek(0)
@@ -630,7 +630,7 @@ def test_start_errors(ctx):
             is_in("img", err)
             with open(path, "r+b") as f:  # its end, too, is gone: tables and data are left
                 f.write(bytes(MIB))
-            fails("not touched", at=spoilt)
+            fails("it is left as it is", at=spoilt)
         finally:
             spoilt.destroy()
     node.destroy()
@@ -658,7 +658,8 @@ def test_fsck(ctx):
         node.start()
         with node.conn() as c:
             equal(c.cmd("SET", "k", "v"), "OK")
-        equal(run(image), (2, "", "snic_fsck: %s: in use by another process\n" % image))
+        equal(run(image),
+              (2, "", "snic_fsck: %s: in use by another process: stop it first\n" % image))
         equal(node.stop(), 0)
         code, out, err = run("--list", image)
         equal((code, err), (0, ""), "a whole image")
@@ -668,7 +669,7 @@ def test_fsck(ctx):
         other = os.path.join(node.directory, "other")
         with open(other, "wb") as f:
             f.write(os.urandom(MIB))
-        equal(run(other), (1, "", "snic_fsck: %s: holds no image\n" % other))
+        equal(run(other), (1, "", "snic_fsck: %s: not an image of the file service\n" % other))
         none = os.path.join(node.directory, "none")
         equal(run(none), (2, "", "snic_fsck: %s: No such file or directory\n" % none))
     finally:

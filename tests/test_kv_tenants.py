@@ -92,30 +92,30 @@ def test_options(binary, mode):
     fails("need --qos gimbal", "--tenant", "0")
     fails("need --qos gimbal", "--tenant-by", "client")
     fails("--write-cost need --qos gimbal", "--thresh-min", "100")
-    fails("--thresh-min is not less than --thresh-max", *on, "--thresh-max", "250")
+    fails("--thresh-min must be less than --thresh-max", *on, "--thresh-max", "250")
     fails("--write-cost", *on, "--write-cost", "33")
     fails("--tenant: '16' is not a database from 0 to 15", *on, "--tenant", "16")
     fails("'x' is not a database", *on, "--tenant", "x:weight=2")
     fails("'01' is not a database", *on, "--tenant", "01")
-    fails("'1' is there twice", *on, "--tenant", "1", "--tenant", "1:weight=3")
-    fails("'weight=0': not a number from 1 to 256", *on, "--tenant", "1:weight=0")
-    fails("'weight=257': not", *on, "--tenant", "1:weight=257")
-    fails("'weight=': not", *on, "--tenant", "1:weight=")
-    fails("'bytes=3X': not", *on, "--tenant", "1:bytes=3X")
-    fails("'ios=99999999999999999999999': not", *on, "--tenant",
+    fails("'1' is set twice", *on, "--tenant", "1", "--tenant", "1:weight=3")
+    fails("'weight=0' is not a number from 1 to 256", *on, "--tenant", "1:weight=0")
+    fails("'weight=257' is not", *on, "--tenant", "1:weight=257")
+    fails("'weight=' is not", *on, "--tenant", "1:weight=")
+    fails("'bytes=3X' is not", *on, "--tenant", "1:bytes=3X")
+    fails("'ios=99999999999999999999999' is not", *on, "--tenant",
           "1:ios=99999999999999999999999")
     fails("'speed=3' is neither", *on, "--tenant", "1:speed=3")
-    fails("'a.b' and 'a_b' would be one in the metrics", *by_client, "--tenant", "a.b",
+    fails("'a.b' and 'a_b' would have the same name in the metrics", *by_client, "--tenant", "a.b",
           "--tenant", "a_b")
-    fails("'server' is what the server itself", *by_client, "--tenant", "server:weight=2")
-    fails("a tenant's name has 1 to 63 bytes", *by_client, "--tenant", ":weight=1")
-    fails("a tenant's name has 1 to 63 bytes", *by_client, "--tenant", "n" * 64)
+    fails("'server' is reserved for the server's own", *by_client, "--tenant", "server:weight=2")
+    fails("': the name of a tenant must have 1 to 63 bytes", *by_client, "--tenant", ":weight=1")
+    fails("': the name of a tenant must have 1 to 63 bytes", *by_client, "--tenant", "n" * 64)
     fails("more than 64 tenants", *by_client,
           *sum((["--tenant", "t%d" % i] for i in range(65)), []))
     fails("--databases", *on, "--databases", "4096")
     mono = Server(binary, "monolith")
     r = subprocess.run(mono.args(on), capture_output=True, text=True, timeout=WAIT, check=False)
-    assert r.returncode != 0 and "--monolith has none" in r.stderr, r.stderr
+    assert r.returncode != 0 and "--monolith exclude each other" in r.stderr, r.stderr
     mono.destroy()
     node.destroy()
 

@@ -360,7 +360,7 @@ def test_page_server_more_clients_than_conns_refused_counted(make):
         assert time.monotonic() < end, n.log()
     for c in ours:
         c.__exit__(None, None, None)
-    while "clients were refused: at most 4 at once (--conns, --timeout)" not in n.log():
+    while "clients were refused: 4 are connected; raise --conns" not in n.log():
         assert time.monotonic() < end, n.log()
         time.sleep(0.05)
     n.stop()

@@ -130,36 +130,37 @@ static void proxy_port_is_free(const struct proxy *p)
     r = is_four ? bind(fd, (struct sockaddr *)&four, sizeof(four))
                 : bind(fd, (struct sockaddr *)&six, sizeof(six));
     if (r != 0)
-        ex_die("cannot listen at %s: %s", p->listen, strerror(errno));
+        ex_die("cannot listen on %s (--listen): %s", p->listen, strerror(errno));
     (void)close(fd);
 }
 
 static void proxy_open(struct proxy *p)
 {
     char text[160];
-    if (snic_net_addr_parse(&p->listen_addr, p->listen) != 0)
-        ex_die("--listen %s: not an address", p->listen);
-    if (snic_net_addr_parse(&p->server_addr, p->server) != 0)
-        ex_die("--server %s: not an address", p->server);
+    ex_address("listen", p->listen, &p->listen_addr);
+    ex_address("server", p->server, &p->server_addr);
     if (p->parts_count > 1 && p->listen_addr.family == SNIC_NET_UNIX)
-        ex_die("--directors: a UNIX socket cannot be shared");
+        ex_usage("--directors: a UNIX socket (--listen %s) cannot be shared: use an IP address, or "
+                 "--directors 1",
+                 p->listen);
     if (p->parts_count > 1)
         proxy_port_is_free(p);
     p->limits.message_max = (uint32_t)p->message_max;
     p->limits.bulk_max = (uint32_t)p->message_max;
     p->parts = aligned_alloc(SNIC_CACHELINE, p->parts_count * sizeof(*p->parts));
     if (p->parts == NULL)
-        ex_die("not enough memory");
+        ex_die("out of memory for %u directors (--directors)", (unsigned)p->parts_count);
     memset(p->parts, 0, p->parts_count * sizeof(*p->parts));
     for (uint32_t i = 0; i < p->parts_count; i++) { /* in order: the kernel counts them so */
         p->parts[i].proxy = p;
         p->parts[i].number = i;
         if (p->steer && !proxy_pin(&p->parts[i], 0))
-            ex_die("--steer-cpu: no CPU for director %u of %u", i, (unsigned)p->parts_count);
+            ex_usage("--steer-cpu: director %u of %u has no CPU of its own: lower --directors", i,
+                     (unsigned)p->parts_count);
         proxy_part_open(&p->parts[i]);
     }
     (void)snic_net_addr_format(&p->listen_addr, text, sizeof(text));
-    ex_log(EX_INFO, "listening at %s, server at %s", text, p->server);
+    ex_log(EX_INFO, "listening on %s, server at %s", text, p->server);
 }
 
 static void proxy_run(struct program *g)
@@ -173,9 +174,12 @@ static void proxy_run(struct program *g)
         exit(1);
     ex_signals(first->loop, proxy_stop, p);
     proxy_server_start(p);
-    for (uint64_t i = 1; i < p->parts_count; i++)
-        if (pthread_create(&p->parts[i].thread, NULL, proxy_thread, &p->parts[i]) != 0)
-            ex_die("cannot start thread %u", (unsigned)i);
+    for (uint64_t i = 1; i < p->parts_count; i++) {
+        int r = pthread_create(&p->parts[i].thread, NULL, proxy_thread, &p->parts[i]);
+
+        if (r != 0)
+            ex_die("cannot start the thread of director %u: %s", (unsigned)i, strerror(r));
+    }
     (void)proxy_thread(first);
     for (uint64_t i = 1; i < p->parts_count; i++)
         (void)pthread_join(p->parts[i].thread, NULL);
@@ -206,7 +210,7 @@ static void proxy_options(struct program *g, enum ex_level *level, int argc, cha
          .kind = EX_NUMBER,
          .target = &p->parts_count,
          .value = "N",
-         .help = "threads that share the port and nothing else (1)",
+         .help = "threads that share the port only (1)",
          .min = 1,
          .max = PROXY_PARTS_MAX},
         {.name = "steer-cpu",

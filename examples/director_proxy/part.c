@@ -32,7 +32,9 @@ static void proxy_report(struct proxy_part *p, uint64_t refused, uint64_t conns)
     uint64_t now = snic_loop_now(p->loop);
     if (refused == p->refused || (p->refused > 0 && now - p->refused_ns < PROXY_REPORT_NS))
         return;
-    ex_log(EX_WARNING, "%llu clients were refused: %llu are connected (--conns, --timeout)",
+    ex_log(EX_WARNING,
+           "%llu clients were refused: %llu are connected; raise --conns, or close idle ones with "
+           "--timeout",
            (unsigned long long)(refused - p->refused), (unsigned long long)conns);
     p->refused = refused;
     p->refused_ns = now;
@@ -89,29 +91,35 @@ void proxy_part_open(struct proxy_part *p)
     p->loop = ex_loop_open(0);
     int r = snic_net_uring_open(&p->net, p->loop, &no);
     if (r != 0)
-        ex_die("cannot start: %s", snic_strerror(r));
+        ex_die("cannot open the network: %s", snic_strerror(r));
     size_t size = snic_director_memsize(&o);
     if (size == 0 || posix_memalign(&p->mem, SNIC_DIRECTOR_ALIGN, size) != 0)
-        ex_die("not enough memory for %u connections", o.conns_max);
+        ex_die(
+            "out of memory for %u connections (--conns) with requests of up to --message-max bytes",
+            o.conns_max);
     proxy_user(p, &u);
     r = snic_director_init(&p->director, p->mem, size, p->net, NULL, &u, &o);
     if (r != 0)
-        ex_die("cannot start: %s", snic_strerror(r));
+        ex_die("cannot set up the director: %s", snic_strerror(r));
     snic_director_upstream_net(p->director, &proxy->server_addr);
     r = snic_director_listen(p->director, &proxy->listen_addr, flags, &proxy->listen_addr);
     if (r != 0)
-        ex_die("cannot listen at %s: %s", proxy->listen, snic_strerror(r));
+        ex_die("cannot listen on %s (--listen): %s", proxy->listen, snic_strerror(r));
     if (proxy->steer && p->net->stats.steered == 0)
-        ex_log(EX_WARNING, "--steer-cpu: not permitted; the flow's hash decides");
+        ex_log(EX_WARNING,
+               "--steer-cpu: permission denied by the kernel: clients are spread by hash instead");
     snic_loop_poller_init(&p->poller, proxy_look);
     snic_loop_poller_add(p->loop, &p->poller);
 }
 
 void proxy_part_run(struct proxy_part *p)
 {
-    while (!p->done)
-        if (snic_loop_once(p->loop, SNIC_NEVER) < 0)
-            ex_die("the loop failed");
+    while (!p->done) {
+        int r = snic_loop_once(p->loop, SNIC_NEVER);
+
+        if (r < 0)
+            ex_die("waiting for events failed: %s", snic_strerror(r));
+    }
     if (p->number > 0) { /* where they were used */
         snic_loop_poller_remove(p->loop, &p->poller);
         free(snic_director_fini(p->director));

@@ -69,7 +69,7 @@ static void proxy_predicate(void *ctx, struct snic_offload *o, uint64_t *user,
     }
     for (size_t i = 0; i < SNIC_COUNTOF(endless); i++)
         if (proxy_is(&args[0], endless[i]))
-            proxy_answer(out, "-ERR this command does not work through the proxy\r\n");
+            proxy_answer(out, "-ERR this command is not supported by the proxy\r\n");
 }
 
 static uint32_t proxy_put(char *out, uint32_t max, const char *text, size_t n)
@@ -93,7 +93,7 @@ static uint32_t proxy_protocol_error(void *ctx, int error, const unsigned char *
 static uint32_t proxy_host_gone(void *ctx, const unsigned char *msg, uint32_t size, char *out,
                                 uint32_t max)
 {
-    static const char text[] = "-ERR the server is not there\r\n";
+    static const char text[] = "-ERR the server behind the proxy is not reachable\r\n";
     proxy_server_missed(ctx);
     (void)msg;
     (void)size;

@@ -15,13 +15,14 @@ static void proxy_probe_connected(void *ctx, struct snic_net_conn *c, int error)
     struct proxy *p = ctx;
     if (error == 0) {
         if (p->away)
-            ex_log(EX_INFO, "server %s: there again", p->server);
+            ex_log(EX_INFO, "server %s is reachable again", p->server);
         p->away = 0;
         snic_net_close(c);
         return;
     }
     if (!p->away)
-        ex_log(EX_WARNING, "server %s: %s", p->server, snic_strerror(error));
+        ex_log(EX_WARNING, "server %s is not reachable: %s; clients get an error until it is",
+               p->server, snic_strerror(error));
     p->away = 1;
 }
 

@@ -231,8 +231,8 @@ static void dpu_look(struct kv_dpu *d)
             l->dead = 1;
         }
         if (l->dead)
-            ex_log(EX_WARNING, "the host is given up: %s",
-                   l->cut ? "its link was cut" : "it opened nothing");
+            ex_log(EX_WARNING, "closing the link to the host role: %s",
+                   l->cut ? "it was cut" : "it did not attach in time");
     }
 }
 
@@ -243,20 +243,25 @@ static void dpu_report(struct kv_dpu *d, const struct snic_director_stats *s, ui
         return;
     if (s->hog_resets > d->reported.hog_resets)
         ex_log(EX_WARNING,
-               "%" PRIu64 " clients were reset: they did not read their replies, and memory for "
-               "replies ran out (%" PRIu64 " bytes)",
+               "%" PRIu64 " clients were disconnected: they did not read their replies, and the "
+               "memory for replies (%" PRIu64 " bytes) was used up",
                s->hog_resets - d->reported.hog_resets, d->reply_bytes);
     else if (s->full_resets > d->reported.full_resets)
-        ex_log(EX_WARNING,
-               "%" PRIu64 " clients were reset: their unread replies are more than "
-               "client-output-buffer-limit or a fair share of maxmemory-clients, for its time",
-               s->full_resets - d->reported.full_resets);
+        ex_log(
+            EX_WARNING,
+            "%" PRIu64
+            " clients were disconnected: their unread replies exceeded client-output-buffer-limit, "
+            "or a fair share of maxmemory-clients, for longer than its time",
+            s->full_resets - d->reported.full_resets);
     else if (s->stalls > d->reported.stalls)
-        ex_log(EX_WARNING, "replies of the host waited %" PRIu64 " times for memory",
+        ex_log(EX_WARNING,
+               "replies of the host role waited %" PRIu64
+               " times for memory: clients read them too slowly (--maxmemory-clients)",
                s->stalls - d->reported.stalls);
     if (s->refused > d->reported.refused)
         ex_log(EX_WARNING,
-               "%" PRIu64 " clients were refused: %" PRIu64 " are connected (--conns, --timeout)",
+               "%" PRIu64 " clients were refused: %" PRIu64
+               " are connected; raise --conns, or close idle ones with --timeout",
                s->refused - d->reported.refused, s->conns);
     d->reported = *s;
     d->reported_ns = now;
@@ -287,7 +292,7 @@ static void dpu_server_gone(void *ctx, struct snic_files_server *s, int reason)
 
     (void)s;
     if (reason != 0 && reason != SNIC_EPEERDEAD)
-        ex_log(EX_WARNING, "the host's file channel ended: %s", snic_strerror(reason));
+        ex_log(EX_WARNING, "the file channel of the host role ended: %s", snic_strerror(reason));
     l->dead = 1;
 }
 
@@ -296,7 +301,7 @@ static void dpu_hub_death(void *ctx, struct snic_channel_hub *h, enum snic_dma_d
     struct kv_link *l = ctx;
 
     (void)h;
-    ex_log(l->dpu->draining ? EX_INFO : EX_WARNING, "the host is gone (%s)",
+    ex_log(l->dpu->draining ? EX_INFO : EX_WARNING, "the host role is gone (%s)",
            cause == SNIC_DMA_DEATH_EXIT ? "its process ended" : "it closed the link");
     l->dead = 1;
 }
@@ -359,7 +364,8 @@ static void dpu_recv(void *ctx, struct snic_channel_hub *h, const void *msg, uin
         l->dpu->user.password = m.messages != 0;
         l->dpu->limit = (struct kv_out_limit){m.cpu_ns, m.offloaded, m.to_host};
         if (snic_director_set_conn_bytes(l->dpu->director, dpu_conn_bytes(&l->dpu->limit)) != 0)
-            ex_log(EX_WARNING, "client-output-buffer-limit cannot be changed");
+            ex_log(EX_WARNING,
+                   "cannot change client-output-buffer-limit: the value is out of range");
     }
 }
 
@@ -415,14 +421,14 @@ static void dpu_accept(void *ctx, struct snic_dma *dma, uint32_t pid)
 
     if (r != 0) {
         if (d->refused_ns == 0 || now - d->refused_ns >= KV_REFUSED_NS) {
-            ex_log(EX_WARNING, "host %u is refused: %s", pid, snic_strerror(r));
+            ex_log(EX_WARNING, "host process %u is refused: %s", pid, snic_strerror(r));
             d->refused_ns = now;
         }
         snic_dma_close(dma);
         dpu_look(d); /* it will try again */
         return;
     }
-    ex_log(EX_INFO, "host %u attached", pid);
+    ex_log(EX_INFO, "host process %u attached", pid);
 }
 
 /* Give back what a dead host used. At the top level only: closing runs the loop. */
@@ -559,7 +565,7 @@ static void dpu_open_director(struct kv_dpu *d)
     ex_address("listen", c->listen, &a);
     r = snic_director_listen(d->director, &a, 0, &a);
     if (r != 0)
-        ex_die("cannot listen on %s: %s", c->listen, snic_strerror(r));
+        ex_die("cannot listen on %s (--listen): %s", c->listen, snic_strerror(r));
     snic_net_addr_format(&a, text, sizeof(text));
     ex_log(EX_INFO, "serving %s from image '%s', offload %s", text, c->file,
            d->offload != NULL ? "on" : "off");
@@ -570,7 +576,7 @@ struct kv_dpu *kv_dpu_open(const struct kv_config *c)
     struct kv_dpu *d = calloc(1, sizeof(*d));
 
     if (d == NULL)
-        ex_die("out of memory");
+        ex_die("out of memory for the DPU role");
     d->config = c;
     d->loop = ex_loop_open((uint32_t)c->spin_us);
     d->user.loop = d->loop;
@@ -605,7 +611,8 @@ static void dpu_listen(struct kv_dpu *d)
     o.path = d->config->socket;
     r = snic_dma_shm_listen(&d->listener, d->loop, &o, dpu_accept, d);
     if (r != 0)
-        ex_die("cannot listen for the host on '%s': %s", o.path, snic_strerror(r));
+        ex_die("cannot listen for the host role on socket '%s' (--socket): %s", o.path,
+               snic_strerror(r));
 }
 
 /* ---- Run ---- */
@@ -650,7 +657,7 @@ int kv_dpu_run(struct kv_dpu *d)
         dpu_reap(d);
     }
     if (r < 0)
-        ex_log(EX_ERROR, "the loop failed: %s", snic_strerror(r));
+        ex_log(EX_ERROR, "waiting for events failed: %s", snic_strerror(r));
     ex_signals_off();
     ex_stats_stop(d->stats);
     if (d->listener != NULL)
@@ -664,7 +671,7 @@ int kv_dpu_run(struct kv_dpu *d)
     offload = d->offload != NULL ? snic_offload_fini(d->offload) : NULL;
     r = ex_image_close(&d->image);
     if (r != 0)
-        ex_log(EX_ERROR, "unmounting the image failed: %s", snic_strerror(r));
+        ex_log(EX_ERROR, "cannot unmount image '%s': %s", d->config->file, snic_strerror(r));
     snic_loop_close(d->loop);
     free(director);
     free(offload);

@@ -516,7 +516,7 @@ int kv_engine_open(struct kv_engine **out, const struct kv_engine_opts *o, char 
     struct kv_store_opts s;
     int r;
 
-    snprintf(error, error_size, "out of memory");
+    snprintf(error, error_size, "out of memory for the engine");
     if (e == NULL)
         return SNIC_ENOMEM;
     e->opts = *o;

@@ -152,7 +152,7 @@ void kv_put_error(struct kv_engine *e, const char *format, ...)
 void kv_put_store_error(struct kv_engine *e, int error)
 {
     if (error == SNIC_ENOSPC)
-        kv_put_error(e, "ERR no space left on the device: delete something or wait for compaction");
+        kv_put_error(e, "ERR no space left on the device: delete keys, or wait for compaction");
     else if (error == SNIC_ENOMEM)
         kv_put_error(e, "OOM out of memory");
     else if (error == SNIC_EMSGSIZE)
@@ -208,7 +208,7 @@ static struct kv_out *out_make(size_t size)
 
     if (o == NULL) {
         /* A reply that cannot be kept would leave its client waiting for ever. */
-        fputs("kv_server: out of memory for a reply\n", stderr);
+        fputs("kv_server: out of memory for a reply: aborting\n", stderr);
         abort();
     }
     o->size = size;

@@ -270,7 +270,7 @@ int kv_plain_open(struct kv_plain **out, struct snic_loop *loop, const char *dir
     struct kv_plain *p = calloc(1, sizeof(*p));
     int e = 0;
 
-    snprintf(error, error_size, "out of memory");
+    snprintf(error, error_size, "out of memory for the file table");
     if (p == NULL || (p->directory = strdup(directory)) == NULL) {
         free(p);
         return SNIC_ENOMEM;
@@ -286,7 +286,10 @@ int kv_plain_open(struct kv_plain **out, struct snic_loop *loop, const char *dir
         snprintf(error, error_size, "cannot open directory '%s': %s", directory, strerror(e));
     } else if (flock(p->dir_fd, LOCK_EX | LOCK_NB) != 0) {
         e = errno;
-        snprintf(error, error_size, "directory '%s' is in use by another process", directory);
+        snprintf(error, error_size,
+                 "directory '%s' is in use by another process: stop that one, or name another with "
+                 "--dir",
+                 directory);
     }
     if (e != 0) {
         kv_plain_close(p);

@@ -160,7 +160,8 @@ static void front_evict(struct front_conn *c, const char *limit)
     if (f->limit_told_ns == 0 || now - f->limit_told_ns >= 1000000000u) {
         f->limit_told_ns = now;
         ex_log(EX_WARNING,
-               "a client is closed: it has not read %zu bytes of replies (%s); %llu so far",
+               "a client was disconnected: it has %zu bytes of unread replies (%s); %llu clients "
+               "so far",
                front_unsent(c), limit, (unsigned long long)f->stats.output_limit);
     }
     c->closing = 1;
@@ -571,8 +572,9 @@ static void front_refuse(struct kv_front *f, struct snic_net_conn *net)
     f->stats.refused++;
     if (!f->draining && (f->refused_told_ns == 0 || now - f->refused_told_ns >= 1000000000u)) {
         f->refused_told_ns = now;
-        ex_log(EX_WARNING, "all %u places of --conns are taken, and %llu clients were refused",
-               f->opts.conns_max, (unsigned long long)f->stats.refused);
+        ex_log(EX_WARNING,
+               "%llu clients were refused: all %u connections are in use; raise --conns",
+               (unsigned long long)f->stats.refused, f->opts.conns_max);
     }
     while (r != f->refusals + KV_FRONT_REFUSALS && r->net != NULL)
         r++;

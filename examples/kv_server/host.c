@@ -293,7 +293,7 @@ static void *host_memory(size_t size)
     void *p = NULL;
 
     if (size == 0 || posix_memalign(&p, 4096, size) != 0)
-        ex_die("out of memory (%zu bytes)", size);
+        ex_die("out of memory for the host role (%zu bytes)", size);
     return p;
 }
 
@@ -360,7 +360,7 @@ static int host_open_engine(struct kv_host *h)
     o.ctx = h;
     r = kv_engine_open(&h->engine, &o, error, sizeof(error));
     if (r != 0 && !h->dead)
-        ex_die("cannot open the store: %s", error);
+        ex_die("cannot open the store in image '%s': %s", h->config->file, error);
     return r;
 }
 
@@ -388,7 +388,7 @@ static int host_attach(struct kv_host *h, struct snic_dma *dma)
     r = snic_director_host_open(&h->director, h->hub, &ev, &o);
     if (r != 0)
         return r;
-    ex_log(EX_INFO, "attached to the DPU");
+    ex_log(EX_INFO, "attached to the DPU role");
     kv_engine_writable(h->engine);
     return 0;
 }
@@ -433,13 +433,14 @@ static void host_connect(struct kv_host *h)
         h->missed = 0;
         r = host_attach(h, dma);
         if (r != 0) {
-            ex_log(EX_WARNING, "cannot attach to the DPU: %s", snic_strerror(r));
+            ex_log(EX_WARNING, "cannot attach to the DPU role at '%s': %s", o.path,
+                   snic_strerror(r));
             host_detach(h);
         }
     } else if (r != SNIC_ECONNREFUSED && r != SNIC_ENOENT) {
-        ex_log(EX_WARNING, "cannot connect to the DPU at '%s': %s", o.path, snic_strerror(r));
+        ex_log(EX_WARNING, "cannot connect to the DPU role at '%s': %s", o.path, snic_strerror(r));
     } else if (++h->missed == HOST_PATIENCE) {
-        ex_log(EX_INFO, "waiting for the DPU at '%s'", o.path);
+        ex_log(EX_INFO, "waiting for the DPU role at '%s' (kv_server --role dpu)", o.path);
     }
 }
 
@@ -456,7 +457,7 @@ struct kv_host *kv_host_open(const struct kv_config *c)
     struct kv_host *h = calloc(1, sizeof(*h));
 
     if (h == NULL)
-        ex_die("out of memory");
+        ex_die("out of memory for the host role");
     h->config = c;
     h->loop = ex_loop_open((uint32_t)c->spin_us);
     snic_timer_init(&h->timer, host_tick);
@@ -514,14 +515,14 @@ int kv_host_run(struct kv_host *h)
 
     while (r >= 0 && !host_over(h)) {
         if (h->dead) {
-            ex_log(h->draining ? EX_INFO : EX_WARNING, "the DPU is gone");
+            ex_log(h->draining ? EX_INFO : EX_WARNING, "the DPU role is gone");
             host_detach(h);
             h->dead = 0;
         }
         if (host_may_connect(h)) {
             host_connect(h);
             if (h->dma == NULL && h->config->role == KV_ROLE_SINGLE)
-                ex_die("the roles cannot be joined");
+                ex_die("cannot link the host role to the DPU role");
             if (h->dma == NULL)
                 snic_loop_arm(h->loop, &h->timer, h->connect_ns);
         }
@@ -529,13 +530,13 @@ int kv_host_run(struct kv_host *h)
             r = snic_loop_once(h->loop, SNIC_NEVER);
     }
     if (r < 0)
-        ex_log(EX_ERROR, "the loop failed: %s", snic_strerror(r));
+        ex_log(EX_ERROR, "waiting for events failed: %s", snic_strerror(r));
     if (h->config->role == KV_ROLE_HOST)
         ex_signals_off(); /* in a single process they are the DPU thread's */
     r = h->engine != NULL ? kv_engine_close(h->engine) : 0;
     h->engine = NULL;
     if (r != 0)
-        ex_log(EX_ERROR, "the last writes failed: %s", snic_strerror(r));
+        ex_log(EX_ERROR, "cannot write the last records: %s; they may be lost", snic_strerror(r));
     host_detach(h);
     ex_stats_stop(h->stats);
     snic_net_shut(h->net);

@@ -231,7 +231,7 @@ static int log_no_segment(struct kv_store *s, int reserve)
     /* Until a whole segment is free again; a command of several may find too few of them. */
     if (reserve == KV_FOR_DATA && !s->stats.no_space && s->ahead <= KV_RESERVE) {
         s->stats.no_space = 1;
-        kv_store_say(s, 1, "no space in '%s': writes are refused",
+        kv_store_say(s, 1, "no space left in '%s': writes are refused until keys are deleted",
                      s->opts.name != NULL ? s->opts.name : "the store");
     }
     return SNIC_ENOSPC;
@@ -454,7 +454,7 @@ static void log_flush_failed(struct kv_store *s, int error)
     uint64_t now = snic_loop_now(s->opts.loop);
 
     if (s->flush_error == 0)
-        kv_store_say(s, 0, "log write failed: %s; trying again every second", snic_strerror(error));
+        kv_store_say(s, 0, "cannot write the log: %s; retrying every second", snic_strerror(error));
     s->flush_error = error;
     s->stats.errors++;
     s->stats.read_only = 1;

@@ -98,7 +98,7 @@ static int kv_setting(struct kv_config *c, const char *name, const char *text)
     const char *wrong = kv_settings_set(&c->settings, name, text, &known);
 
     if (wrong != NULL)
-        ex_die("--%s: %s", name, wrong);
+        ex_usage("--%s: %s", name, wrong);
     return 0;
 }
 
@@ -133,7 +133,7 @@ static int kv_tenant_option(void *target, const char *text)
 
     c->tenants_given = 1;
     if (kv_tenant_parse(&c->tenants, text) != 0)
-        ex_die("--tenant: %s", c->tenants.error);
+        ex_usage("--tenant: %s", c->tenants.error);
     return 0;
 }
 
@@ -143,18 +143,19 @@ static void kv_tenants_options(struct kv_config *c)
 
     t->databases = (uint32_t)c->databases;
     if (!t->on && c->tenants_given)
-        ex_die("--tenant and --tenant-by need --qos gimbal");
+        ex_usage("--tenant and --tenant-by need --qos gimbal");
     if (!t->on && (c->thresh_min_us != 0 || c->thresh_max_us != 0 || c->write_cost != 0))
-        ex_die("--thresh-min, --thresh-max and --write-cost need --qos gimbal");
+        ex_usage("--thresh-min, --thresh-max and --write-cost need --qos gimbal");
     if ((c->thresh_min_us != 0 ? c->thresh_min_us : 250) >=
         (c->thresh_max_us != 0 ? c->thresh_max_us : 1500))
-        ex_die("--thresh-min is not less than --thresh-max");
+        ex_usage("--thresh-min must be less than --thresh-max");
     if (t->on && c->monolith)
-        ex_die("--qos: a switch stands in front of an image; --monolith has none");
+        ex_usage("--qos gimbal and --monolith exclude each other: the switch shares an image, and "
+                 "--monolith uses plain files");
     if (kv_tenants_check(t) != 0)
-        ex_die("--tenant: %s", t->error);
+        ex_usage("--tenant: %s", t->error);
     if (t->on && kv_tenants_count(t) >= SNIC_GIMBAL_TENANTS_MAX)
-        ex_die("--databases: with --qos at most %d", SNIC_GIMBAL_TENANTS_MAX - 2);
+        ex_usage("--databases: with --qos gimbal at most %d", SNIC_GIMBAL_TENANTS_MAX - 2);
 }
 
 /* What options say together. */
@@ -164,9 +165,9 @@ static void kv_options_together(struct kv_config *c)
     if (!c->size_given)
         c->size = KV_SIZE_DEFAULT;
     if (!snic_is_pow2(c->segment))
-        ex_die("--segment: must be a power of two");
+        ex_usage("--segment: must be a power of two, such as 64M");
     if (c->single_process + c->monolith + (c->role != KV_ROLE_SUPERVISOR) > 1)
-        ex_die("--single-process, --monolith and --role exclude each other");
+        ex_usage("--single-process, --monolith and --role exclude each other");
     kv_tenants_options(c);
     if (c->single_process)
         c->role = KV_ROLE_SINGLE;
@@ -182,8 +183,8 @@ static size_t kv_limit_options(struct kv_config *c, struct ex_option *out)
          ex_log_parse},
         {"spin", EX_NUMBER, &c->spin_us, "US", "busy-poll so long before sleeping; default 0", 0,
          1000000, NULL},
-        {"requirepass", EX_PARSE, c, "PASSWORD", "clients must give it with AUTH or HELLO", 0, 0,
-         kv_requirepass_parse},
+        {"requirepass", EX_PARSE, c, "PASSWORD",
+         "password that clients must give with AUTH or HELLO", 0, 0, kv_requirepass_parse},
         {"protected-mode", EX_PARSE, c, "yes|no",
          "without a password refuse to --listen on other than loopback; default yes", 0, 0,
          kv_protected_parse},
@@ -291,15 +292,15 @@ static void kv_check(const struct kv_config *c)
 
     ex_address("listen", c->listen, &a);
     if (c->settings.protected_mode && c->settings.password[0] == 0 && !kv_local(c))
-        ex_die("--listen: '%s' can be reached from other machines: give --requirepass PASSWORD, or "
-               "--protected-mode no if everybody may read and write",
-               c->listen);
+        ex_usage("--listen: '%s' can be reached from other machines: set --requirepass PASSWORD, "
+                 "or --protected-mode no to let everybody read and write",
+                 c->listen);
     if (c->metrics != NULL)
         ex_address("metrics", c->metrics, &a);
     if (c->role != KV_ROLE_SINGLE && c->role != KV_ROLE_MONOLITH &&
         (size == 0 || size >= sizeof(u.sun_path)))
-        ex_die("--socket: '%s' has %zu bytes, a socket's path 1 to %zu", c->socket, size,
-               sizeof(u.sun_path) - 1);
+        ex_usage("--socket: '%s' has %zu bytes, the path of a socket must have 1 to %zu", c->socket,
+                 size, sizeof(u.sun_path) - 1);
 }
 
 /*
@@ -321,11 +322,13 @@ static void kv_descriptors(struct kv_config *c)
             return;
     }
     if (r.rlim_cur <= KV_FILES_OWN)
-        ex_die("only %llu open files are allowed: 'ulimit -n' must be above %d",
+        ex_die("the limit of open files is %llu, and more than %d are needed: raise it with "
+               "'ulimit -n'",
                (unsigned long long)r.rlim_cur, KV_FILES_OWN);
     if (r.rlim_cur < c->conns_max + KV_FILES_OWN && c->role != KV_ROLE_HOST) {
         c->conns_max = r.rlim_cur - KV_FILES_OWN;
-        ex_log(EX_WARNING, "'ulimit -n' leaves room for %llu clients",
+        ex_log(EX_WARNING,
+               "the limit of open files ('ulimit -n') allows %llu clients only, fewer than --conns",
                (unsigned long long)c->conns_max);
     }
 }
@@ -339,7 +342,7 @@ static void kv_seed(struct kv_config *c)
 
     if (c->seed == NULL) {
         if (getrandom(c->hash_seed, sizeof(c->hash_seed), 0) != (ssize_t)sizeof(c->hash_seed))
-            ex_die("no random numbers: %s", strerror(errno));
+            ex_die("cannot get random numbers: getrandom: %s", strerror(errno));
         snprintf(text, sizeof(text), "%016llx%016llx", (unsigned long long)c->hash_seed[0],
                  (unsigned long long)c->hash_seed[1]);
         c->seed = text;
@@ -347,7 +350,7 @@ static void kv_seed(struct kv_config *c)
     }
     if (strlen(c->seed) != 32 || strspn(c->seed, "0123456789abcdefABCDEF") != 32 ||
         sscanf(c->seed, "%16llx%16llx", &low, &high) != 2)
-        ex_die("--seed: '%s' is not 32 hexadecimal digits", c->seed);
+        ex_usage("--seed: '%s' is not 32 hexadecimal digits", c->seed);
     c->hash_seed[0] = low;
     c->hash_seed[1] = high;
 }

@@ -129,7 +129,7 @@ static void monolith_open(struct kv_monolith *m, const struct kv_config *c, stru
         ex_die("cannot open the store in '%s': %s", c->directory, error);
     r = kv_front_open(&m->front, &front, &front.address);
     if (r != 0)
-        ex_die("cannot listen on %s: %s", c->listen, snic_strerror(r));
+        ex_die("cannot listen on %s (--listen): %s", c->listen, snic_strerror(r));
     kv_front_engine(m->front, m->engine);
     snic_net_addr_format(&front.address, error, sizeof(error));
     ex_log(EX_INFO, "monolith serves %s from '%s'", error, c->directory);
@@ -154,12 +154,13 @@ int kv_run_monolith(const struct kv_config *c)
         return 1;
     r = snic_loop_run(m.loop);
     if (r != 0)
-        ex_log(EX_ERROR, "the loop failed: %s", snic_strerror(r));
+        ex_log(EX_ERROR, "waiting for events failed: %s", snic_strerror(r));
     ex_signals_off();
     ex_stats_stop(stats);
     r = kv_engine_close(m.engine);
     if (r != 0)
-        ex_log(EX_ERROR, "the last writes failed: %s", snic_strerror(r));
+        ex_log(EX_ERROR, "cannot write the last records to '%s': %s; they may be lost",
+               c->directory, snic_strerror(r));
     kv_front_close(m.front);
     snic_net_shut(m.net);
     kv_plain_close(files);

@@ -44,8 +44,9 @@ static uint32_t kv_protocol_error(void *ctx, int error, const unsigned char *dat
 static uint32_t kv_host_gone(void *ctx, const unsigned char *msg, uint32_t size, char *out,
                              uint32_t max)
 {
-    static const char fresh[] = "-LOADING the host role is not there, try again\r\n";
-    static const char lost[] = "-LOADING the host role died: done or not done\r\n";
+    static const char fresh[] = "-LOADING the host role is not connected, try again\r\n";
+    static const char lost[] =
+        "-LOADING the host role died: the outcome of this command is unknown\r\n";
     const char *text = msg != NULL ? fresh : lost;
     size_t n = strlen(text);
 

@@ -65,7 +65,7 @@ struct snic_io *kv_qos_open(const struct kv_config *c, struct snic_io *io, void 
         r = snic_qos_tenant_add(out, n, &opts);
     }
     if (r != 0)
-        ex_die("cannot set up the storage switch: %s", snic_strerror(r));
+        ex_die("cannot set up the storage switch (--qos): %s", snic_strerror(r));
     return out;
 }
 
@@ -76,9 +76,11 @@ void kv_qos_uncap(struct snic_io *io)
 
     while (snic_qos_tenant_next(io, &cursor, &v) == 0) {
         struct snic_gimbal_tenant_opts o = {.opts_size = sizeof(o), .weight = v.engine.weight};
+        int r = snic_qos_tenant_set(io, v.id, &o);
 
-        if (snic_qos_tenant_set(io, v.id, &o) != 0)
-            ex_log(EX_WARNING, "a tenant keeps its caps");
+        if (r != 0)
+            ex_log(EX_WARNING, "cannot lift the caps of tenant %" PRIu32 ": %s", v.id,
+                   snic_strerror(r));
     }
 }
 
@@ -197,7 +199,7 @@ void kv_qos_hear_init(struct kv_qos_heard *h, const struct kv_config *c)
     h->count = kv_tenants_count(&c->tenants);
     h->tenants = calloc(h->count, sizeof(*h->tenants));
     if (h->tenants == NULL)
-        ex_die("out of memory");
+        ex_die("out of memory for the tenants' statistics");
 }
 
 int kv_qos_hear(struct kv_qos_heard *h, const void *msg, uint32_t size)

@@ -65,7 +65,7 @@ static void recover_entry(struct kv_file_req *r, const char *name, uint64_t file
     uint64_t number = 0;
 
     if (strlen(name) != 20 || sscanf(name, "log-%16" SCNx64, &number) != 1 || number == 0) {
-        kv_store_say(v->store, 1, "file '%.100s' is not a log segment, ignored", name);
+        kv_store_say(v->store, 1, "file '%.100s' is not a log segment: ignored", name);
         return;
     }
     if (v->count == v->room) {
@@ -251,8 +251,9 @@ static int recover_segment(struct recover *v, struct kv_segment *g, uint64_t fil
         offset += piece;
     }
     if (v->skipped > 0)
-        kv_store_say(s, 1, "log segment %" PRIu64 ": about %" PRIu64 " bytes are not valid records",
-                     g->number, v->skipped);
+        kv_store_say(
+            s, 1, "log segment %" PRIu64 ": about %" PRIu64 " bytes are not valid records: skipped",
+            g->number, v->skipped);
     return 0;
 }
 
@@ -283,7 +284,8 @@ static int recover_sizes(const struct recover *v, char *error, size_t error_size
     for (size_t i = 0; i < v->count; i++)
         if (v->files[i].size > v->store->opts.segment_bytes) {
             snprintf(error, error_size,
-                     "log segment %" PRIu64 " has %" PRIu64 " bytes: --segment must not be less",
+                     "log segment %" PRIu64 " has %" PRIu64
+                     " bytes: set --segment to at least that",
                      v->files[i].number, v->files[i].size);
             return SNIC_EINVAL;
         }
@@ -311,7 +313,7 @@ static int recover_files(struct recover *v, char *error, size_t error_size)
         }
     }
     if (r == 0 && v->beyond_version > v->flush_all) {
-        snprintf(error, error_size, "there are keys of database %u: --databases must be above that",
+        snprintf(error, error_size, "the store has keys of database %u: set --databases above that",
                  v->beyond);
         r = SNIC_EINVAL;
     }

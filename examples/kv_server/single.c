@@ -37,8 +37,9 @@ int kv_run_single(const struct kv_config *c)
     if (r != 0)
         ex_die("cannot link the roles: %s", snic_strerror(r));
     kv_host_use(s.host, host);
-    if (pthread_create(&thread, NULL, single_host, &s) != 0)
-        ex_die("cannot start the host's thread");
+    r = pthread_create(&thread, NULL, single_host, &s);
+    if (r != 0)
+        ex_die("cannot start the thread of the host role: %s", strerror(r));
     ex_signals(kv_dpu_loop(d), kv_dpu_drain, d);
     r = kv_dpu_run(d);
     pthread_join(thread, NULL);

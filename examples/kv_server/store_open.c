@@ -112,12 +112,13 @@ static int store_options(struct kv_store *s, const struct kv_store_opts *o, char
         s->tick_ns = snic_min_u64(s->tick_ns, snic_max_u64(s->opts.sync_interval_ms, 1) * 1000000u);
     if (!snic_is_pow2(s->opts.segment_bytes) || s->opts.segment_bytes > (1u << 31) ||
         s->opts.segment_bytes < KV_BLOCK || s->opts.memory_bytes < KV_BLOCK) {
-        snprintf(error, error_size, "segment size must be a power of two up to 2 GiB");
+        snprintf(error, error_size, "--segment must be a power of two up to 2G");
         return SNIC_EINVAL;
     }
     if (kv_record_bytes(s->opts.key_max, s->opts.value_max) + KV_RECORD_HEADER >
         snic_min_u64(snic_pow2_up(s->opts.memory_bytes), s->opts.segment_bytes)) {
-        snprintf(error, error_size, "memory and segments must hold the largest record (%zu bytes)",
+        snprintf(error, error_size,
+                 "--memory and --segment must hold the largest record (%zu bytes)",
                  kv_record_bytes(s->opts.key_max, s->opts.value_max));
         return SNIC_EINVAL;
     }
@@ -149,9 +150,9 @@ static int store_first_segment(struct kv_store *s, char *error, size_t error_siz
     s->head = s->zeroed = s->synced = s->tail;
     if (s->ahead == 0) {
         /* Full: the log stands before a segment that is made when space comes back. */
-        kv_store_say(s, 1, "no space for a log segment: reads only, until something is deleted");
+        kv_store_say(s, 1, "no space for a log segment: read-only until keys are deleted");
         s->stats.no_space = 1;
-        snprintf(error, error_size, "no space for a single log segment of %llu bytes",
+        snprintf(error, error_size, "no space for one log segment of %llu bytes (--segment)",
                  (unsigned long long)s->opts.segment_bytes);
         return s->live_segments == 0 ? SNIC_ENOSPC : 0;
     }
@@ -164,7 +165,7 @@ int kv_store_open(struct kv_store **out, const struct kv_store_opts *o, char *er
     struct kv_store *s = calloc(1, sizeof(*s));
     int r;
 
-    snprintf(error, error_size, "out of memory");
+    snprintf(error, error_size, "out of memory for the store");
     if (s == NULL)
         return SNIC_ENOMEM;
     r = store_options(s, o, error, error_size);

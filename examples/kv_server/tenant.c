@@ -53,7 +53,7 @@ static int tenant_setting(struct kv_tenants *t, struct kv_tenant *k, const char 
         if (size < n || memcmp(text, settings[i].name, n) != 0)
             continue;
         if (tenant_number(text + n, size - n, settings[i].suffix, settings[i].max, &v) != 0) {
-            snprintf(t->error, sizeof(t->error), "'%.*s': not a number from 1 to %llu", (int)size,
+            snprintf(t->error, sizeof(t->error), "'%.*s' is not a number from 1 to %llu", (int)size,
                      text, (unsigned long long)settings[i].max);
             return -1;
         }
@@ -85,8 +85,9 @@ int kv_tenant_parse(struct kv_tenants *t, const char *text)
 
     memset(&k, 0, sizeof(k));
     if (size == 0 || size >= sizeof(k.name)) {
-        snprintf(t->error, sizeof(t->error), "a tenant's name has 1 to %zu bytes",
-                 sizeof(k.name) - 1);
+        snprintf(t->error, sizeof(t->error),
+                 "'%.*s': the name of a tenant must have 1 to %zu bytes",
+                 size < 70 ? (int)size : 70, text, sizeof(k.name) - 1);
         return -1;
     }
     memcpy(k.name, text, size);
@@ -97,19 +98,18 @@ int kv_tenant_parse(struct kv_tenants *t, const char *text)
             return -1;
     }
     if (strcmp(k.name, KV_TENANT_OWN) == 0) {
-        snprintf(t->error, sizeof(t->error), "'%s' is what the server itself reads and writes",
-                 k.name);
+        snprintf(t->error, sizeof(t->error), "'%s' is reserved for the server's own I/O", k.name);
         return -1;
     }
     for (uint32_t i = 0; i < t->count; i++) {
         const char *name = t->list[i].name;
         if (strcmp(name, k.name) == 0) {
-            snprintf(t->error, sizeof(t->error), "'%s' is there twice", k.name);
+            snprintf(t->error, sizeof(t->error), "'%s' is set twice", k.name);
             return -1;
         }
         if (tenant_alike(name, k.name)) {
-            snprintf(t->error, sizeof(t->error), "'%s' and '%s' would be one in the metrics", name,
-                     k.name);
+            snprintf(t->error, sizeof(t->error),
+                     "'%s' and '%s' would have the same name in the metrics", name, k.name);
             return -1;
         }
     }

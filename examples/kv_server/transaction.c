@@ -150,7 +150,7 @@ int kv_transaction_inherit(struct kv_command *c)
         t->open = t->failed = 1;
         return 0;
     }
-    kv_put_error(c->engine, "ABORTED the host role was started again and does not know this "
+    kv_put_error(c->engine, "ABORTED the host role was restarted and does not have this "
                             "connection's transaction: connect again and repeat it");
     return -1;
 }
@@ -193,7 +193,7 @@ void kv_transaction_queue(struct kv_command *c)
 
     t->bytes += c->message_size + sizeof(struct kv_message);
     if (t->bytes > e->settings.query) {
-        kv_put_error(e, "ERR the queued commands take more than client-query-buffer-limit");
+        kv_put_error(e, "ERR the queued commands exceed client-query-buffer-limit");
         e->stats.query_limit++;
         c->flags |= KV_REPLY_CLOSE;
         t->failed = 1;
@@ -388,8 +388,8 @@ static enum kv_outcome transaction_end(struct kv_command *c)
     e->no_memory = 0;
     e->resp3 = (c->client->user & KV_WORD_RESP3) != 0;
     if (t->out_lost) {
-        kv_put_error(e, "ERR the transaction was carried out; its replies are larger than "
-                        "client-output-buffer-limit or memory");
+        kv_put_error(e, "ERR the transaction was executed, but its replies exceed "
+                        "client-output-buffer-limit or the available memory");
         c->flags |= KV_REPLY_CLOSE;
     } else {
         kv_put_count(e, '*', t->count);

@@ -134,8 +134,9 @@ static void load_one(struct load_conn *c, const struct wire_reply *r, const unsi
     struct load_op *op = &c->ops[i];
 
     if (i >= l->pipeline || op->state != OP_SENT || op->generation != r->id >> SLOT_BITS)
-        ex_die("the server answered %" PRIu64 ", which was not asked: %s", r->id,
-               wire_status_text(r->status));
+        ex_die("protocol error: %s sent a reply to request %" PRIu64
+               ", which is not in flight (%s)",
+               l->address, r->id, wire_status_text(r->status));
     if (!load_reply(l, op, r, data)) {
         op->state = OP_AGAIN;
         l->again++;
@@ -157,7 +158,8 @@ static size_t load_replies(struct load_conn *c, const unsigned char *data, size_
         int64_t n = wire_reply_get(&r, data + at, size - at);
 
         if (n < 0)
-            ex_die("the server sent no reply but something else");
+            ex_die("protocol error: %s sent a malformed reply: is it a page_server?",
+                   c->load->address);
         if (n == 0)
             return at;
         load_one(c, &r, data + at + WIRE_REPLY);
@@ -229,7 +231,7 @@ static void load_eof(void *ctx, struct snic_net_conn *conn)
     struct load_conn *c = ctx;
 
     if (!c->load->reconnect)
-        ex_die("the server closed a connection");
+        ex_die("the server at %s closed a connection (--reconnect retries)", c->load->address);
     snic_net_abort(conn);
 }
 
@@ -243,7 +245,8 @@ static void load_closed(void *ctx, struct snic_net_conn *conn, int reason)
     if (l->phase > PHASE_CHECK)
         return; /* our own end */
     if (!l->reconnect)
-        ex_die("a connection was lost: %s", snic_strerror(reason));
+        ex_die("connection to %s lost: %s (--reconnect retries)", l->address,
+               snic_strerror(reason));
     l->lost++;
     load_lost(c);
 }
@@ -274,7 +277,7 @@ void load_open(struct load *l)
     snic_timer_init(&l->retry, load_retry);
     l->conns = calloc((size_t)l->clients, sizeof(*l->conns));
     if (l->conns == NULL)
-        ex_die("out of memory");
+        ex_die("out of memory for %" PRIu64 " connections (--clients)", l->clients);
     for (uint64_t i = 0; i < l->clients; i++) {
         struct load_conn *c = &l->conns[i];
 
@@ -286,7 +289,7 @@ void load_open(struct load *l)
         c->in = malloc(WIRE_REPLY + WIRE_DATA_MAX);
         if (c->ops == NULL || c->spare == NULL || c->halves[0] == NULL || c->halves[1] == NULL ||
             c->in == NULL)
-            ex_die("out of memory");
+            ex_die("out of memory for the connections' buffers (--clients, --pipeline)");
         for (uint32_t k = 0; k < l->pipeline; k++)
             c->spare[c->spares++] = (uint32_t)l->pipeline - 1 - k;
         load_connect(c);

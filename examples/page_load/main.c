@@ -157,9 +157,10 @@ static void load_is_wrong(struct load *l, const struct load_op *op, const struct
 {
     if (l->wrong++ < 5)
         ex_log(EX_ERROR,
-               "page %" PRIu64 ": %s (got LSN %" PRIu64 "%s, asked %" PRIu64 ", known %" PRIu64 ")",
-               op->page, what, r->lsn, (r->flags & WIRE_BY_DPU) != 0 ? " from the DPU" : "",
-               op->lsn, op->floor);
+               "page %" PRIu64 ": %s (got LSN %" PRIu64 "%s, requested %" PRIu64 ", known %" PRIu64
+               ")",
+               op->page, what, r->lsn, (r->flags & WIRE_BY_DPU) != 0 ? " by the DPU" : "", op->lsn,
+               op->floor);
 }
 
 static void load_take_page(struct load *l, const struct load_op *op, const struct wire_reply *r,
@@ -171,9 +172,9 @@ static void load_take_page(struct load *l, const struct load_op *op, const struc
     if (r->length != l->page_bytes)
         what = "not a page";
     else if (r->lsn < op->lsn)
-        what = "older than asked";
+        what = "older than requested";
     else if (r->lsn < op->floor)
-        what = "older than what was known when it was asked";
+        what = "older than known at the time of the request";
     else if (l->phase == PHASE_ADOPT)
         what = model_adopt(&l->model, op->page, r->lsn, data);
     else
@@ -226,7 +227,7 @@ int load_reply(struct load *l, struct load_op *op, const struct wire_reply *r,
         return 0;
     if (r->status != WIRE_OK) {
         if (l->errors++ < 5)
-            ex_log(EX_ERROR, "page %" PRIu64 " was refused: %s", op->page,
+            ex_log(EX_ERROR, "request for page %" PRIu64 " failed: %s", op->page,
                    wire_status_text(r->status));
     } else {
         load_take(l, op, r, data);
@@ -269,10 +270,13 @@ static void load_timed(struct snic_timer *t, uint64_t now)
 static void load_hello(struct load *l)
 {
     if (l->pages == 0 || l->page_bytes == 0)
-        ex_die("the server does not say how many pages it has");
+        ex_die("the server at %s reports no number of pages: is it a page_server?", l->address);
     if (l->remote != (l->kind == KIND_READ || l->kind == KIND_WRITE) && l->kind != KIND_FILL)
-        ex_die("--op: %s", l->remote ? "a remote file has read, write and fill"
-                                     : "pages have get, log, mixed, fill and check");
+        ex_usage("--op: %s",
+                 l->remote
+                     ? "the server has a remote file (--remote-file), for which it is read, write "
+                       "or fill"
+                     : "the server has pages, for which it is get, log, mixed, fill or check");
     model_open(&l->model, l->pages, l->page_bytes, (uint32_t)l->update_bytes);
     load_begin(l, l->remote ? PHASE_BEFORE : PHASE_ADOPT);
 }
@@ -368,8 +372,8 @@ static void load_options(struct load *l, int argc, char **argv)
         {"op", EX_PARSE, &l->kind, "get|log|mixed|fill|read|write|check", "what to do; default get",
          0, 0, load_kind_parse},
         {"clients", EX_NUMBER, &l->clients, "N", "connections; default 4", 1, 4096, NULL},
-        {"pipeline", EX_NUMBER, &l->pipeline, "N",
-         "operations on their way per connection; default 1", 1, 1024, NULL},
+        {"pipeline", EX_NUMBER, &l->pipeline, "N", "requests in flight per connection; default 1",
+         1, 1024, NULL},
         {"update-bytes", EX_NUMBER, &l->update_bytes, "N",
          "of an update, the same as in earlier runs; default 128", 8, WIRE_DATA_MAX, NULL},
         {"update-percent", EX_NUMBER, &l->update_percent, "N", "of mixed; default 10", 0, 100,
@@ -379,7 +383,8 @@ static void load_options(struct load *l, int argc, char **argv)
         {"requests", EX_NUMBER, &l->requests, "N", "stop after so many operations", 1, UINT64_MAX,
          NULL},
         {"seed", EX_NUMBER, &l->seed, "N", "of the drawn pages; default 1", 0, UINT64_MAX, NULL},
-        {"reconnect", EX_FLAG, &l->reconnect, NULL, "go on when a connection is lost", 0, 0, NULL},
+        {"reconnect", EX_FLAG, &l->reconnect, NULL, "reconnect when a connection is lost", 0, 0,
+         NULL},
         {"check", EX_FLAG, &l->check, NULL, "read every page at the end", 0, 0, NULL},
         {"report", EX_FLAG, &l->report, NULL, "print name=value lines, for programs", 0, 0, NULL},
     };
@@ -402,13 +407,13 @@ int main(int argc, char **argv)
     int r;
 
     load_options(&l, argc, argv);
-    ex_log_set(EX_INFO, "load");
+    ex_log_set(EX_INFO, NULL);
     snic_rng_init(&l.rng, l.seed);
     snic_timer_init(&l.timer, load_timed);
     load_open(&l);
     r = snic_loop_run(l.loop);
     if (r != 0)
-        ex_die("the loop failed: %s", snic_strerror(r));
+        ex_die("waiting for events failed: %s", snic_strerror(r));
     if (load_print_checked(&l))
         load_print(&l);
     load_close(&l);

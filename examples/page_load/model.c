@@ -32,12 +32,12 @@ void model_open(struct model *m, uint64_t pages, uint32_t page_bytes, uint32_t u
     m->page_bytes = page_bytes;
     m->update_bytes = update_bytes;
     if (update_bytes < LSN_BYTES || update_bytes > body)
-        ex_die("--update-bytes: must be %u to %u", LSN_BYTES, body);
+        ex_usage("--update-bytes: %u is not between %u and %u", update_bytes, LSN_BYTES, body);
     m->parts = (uint32_t)snic_min_u64(MODEL_PARTS_MAX, body / update_bytes);
     m->page = calloc((size_t)pages, sizeof(*m->page));
     m->pattern = malloc(PATTERN_BYTES + page_bytes);
     if (m->page == NULL || m->pattern == NULL)
-        ex_die("out of memory");
+        ex_die("out of memory for the model of the pages");
     snic_rng_init(&rng, 1); /* the same in every run */
     snic_rng_fill(&rng, m->pattern, PATTERN_BYTES + page_bytes);
 }
@@ -56,7 +56,7 @@ static void model_append(struct model_page *p, uint64_t lsn)
         p->room = p->room == 0 ? 4 : p->room * 2;
         p->lsns = realloc(p->lsns, p->room * sizeof(*p->lsns));
         if (p->lsns == NULL)
-            ex_die("out of memory");
+            ex_die("out of memory for the model of the pages");
     }
     p->lsns[p->count++] = lsn;
 }
@@ -122,11 +122,11 @@ const char *model_check(const struct model *m, uint64_t page, uint64_t lsn,
     uint64_t inside;
 
     if (lsn != 0 && k == 0)
-        return "the page has no update with this LSN";
+        return "no update of the page has this LSN";
     if (page_check(data, m->page_bytes, page, &inside) != 0)
         return "wrong checksum";
     if (inside != lsn)
-        return "not the LSN that the reply says";
+        return "its LSN is not that of the reply";
     for (uint32_t i = 0; i < m->parts; i++) {
         uint32_t n = (i + m->parts - p->first % m->parts) % m->parts; /* its first update */
         uint64_t want = 0;
@@ -160,7 +160,7 @@ const char *model_adopt(struct model *m, uint64_t page, uint64_t lsn, const unsi
         uint64_t n = lsns[(oldest + i) % m->parts];
 
         if (p->count > 0 && n <= p->lsns[p->count - 1])
-            return "the updates are not in order";
+            return "the updates are out of order";
         model_append(p, n);
     }
     p->acked = p->seen = lsn;

@@ -125,7 +125,8 @@ static void dpu_report(struct ps_dpu *d, uint64_t now)
     if (s.refused == d->refused || now - d->refused_ns < DPU_REPORT_NS)
         return;
     ex_log(EX_WARNING,
-           "%" PRIu64 " clients were refused: at most %" PRIu64 " at once (--conns, --timeout)",
+           "%" PRIu64 " clients were refused: %" PRIu64
+           " are connected; raise --conns, or close idle ones with --timeout",
            s.refused - d->refused, d->config->conns_max);
     d->refused = s.refused;
     d->refused_ns = now;
@@ -157,7 +158,7 @@ static void dpu_hub_death(void *ctx, struct snic_channel_hub *h, enum snic_dma_d
     struct ps_dpu *d = ctx;
 
     (void)h;
-    ex_log(d->draining ? EX_INFO : EX_WARNING, "the host is gone (%s)",
+    ex_log(d->draining ? EX_INFO : EX_WARNING, "the host role is gone (%s)",
            cause == SNIC_DMA_DEATH_EXIT ? "its process ended" : "it closed the link");
     d->dead = 1;
 }
@@ -213,7 +214,7 @@ static void dpu_accept(void *ctx, struct snic_dma *dma, uint32_t pid)
     }
     d->dma = dma;
     d->dead = d->cut = 0;
-    ex_log(EX_INFO, "host %u attached", pid);
+    ex_log(EX_INFO, "host process %u attached", pid);
 }
 
 /* Give back what a dead host used. At the top level only: closing runs the loop. */
@@ -246,7 +247,7 @@ static void dpu_open_image(struct ps_dpu *d)
     o.least = sizes[STORE_PAGES] + sizes[STORE_LOG] + (32u << 20);
     o.size = d->config->size != 0 ? d->config->size : o.least;
     o.size_given = d->config->size != 0;
-    o.why = "the pages, twice, and the log";
+    o.why = "two copies of the pages, and the log";
     o.mount.opts_size = sizeof(o.mount);
     o.mount.depth = 1024;
     ex_image_open(&d->image, d->loop, &o);
@@ -304,7 +305,7 @@ static void dpu_open_director(struct ps_dpu *d)
     ex_address("listen", c->listen, &a);
     r = snic_director_listen(d->director, &a, 0, &a);
     if (r != 0)
-        ex_die("cannot listen on %s: %s", c->listen, snic_strerror(r));
+        ex_die("cannot listen on %s (--listen): %s", c->listen, snic_strerror(r));
     snic_net_addr_format(&a, text, sizeof(text));
     ex_log(EX_INFO, "serving %s from image '%s', offload %s", text, c->file,
            d->offload != NULL ? "on" : "off");
@@ -318,7 +319,8 @@ static void dpu_listen(struct ps_dpu *d)
     o.path = d->config->socket;
     r = snic_dma_shm_listen(&d->listener, d->loop, &o, dpu_accept, d);
     if (r != 0)
-        ex_die("cannot listen for the host on '%s': %s", o.path, snic_strerror(r));
+        ex_die("cannot listen for the host role on socket '%s' (--socket): %s", o.path,
+               snic_strerror(r));
 }
 
 /* ---- Run ---- */
@@ -358,7 +360,7 @@ static int dpu_close(struct ps_dpu *d)
     offload = d->offload != NULL ? snic_offload_fini(d->offload) : NULL;
     r = ex_image_close(&d->image);
     if (r != 0)
-        ex_log(EX_ERROR, "unmounting the image failed: %s", snic_strerror(r));
+        ex_log(EX_ERROR, "cannot unmount image '%s': %s", d->config->file, snic_strerror(r));
     snic_loop_close(d->loop);
     free(director);
     free(offload);
@@ -390,6 +392,6 @@ int ps_run_dpu(const struct ps_config *c)
         dpu_reap(d);
     }
     if (r < 0)
-        ex_log(EX_ERROR, "the loop failed: %s", snic_strerror(r));
+        ex_log(EX_ERROR, "waiting for events failed: %s", snic_strerror(r));
     return dpu_close(d);
 }

@@ -16,7 +16,7 @@ static struct engine_request *engine_request_new(struct engine *e)
 
     r = n != NULL ? SNIC_CONTAINER(n, struct engine_request, node) : malloc(sizeof(*r));
     if (r == NULL)
-        ex_die("out of memory");
+        ex_die("out of memory for a request");
     memset(r, 0, sizeof(*r));
     r->engine = e;
     e->active++;
@@ -140,8 +140,8 @@ static void engine_get_done(struct store_req *q)
         engine_get_read(r);
         return;
     } else {
-        ex_log(EX_ERROR, "page %llu cannot be read: %s", (unsigned long long)r->q.page,
-               q->result < 0 ? snic_strerror((int)q->result) : "its checksum is wrong");
+        ex_log(EX_ERROR, "cannot read page %llu: %s", (unsigned long long)r->q.page,
+               q->result < 0 ? snic_strerror((int)q->result) : "checksum mismatch");
         engine_answer(r, q->result < 0 ? WIRE_FAILED : WIRE_DAMAGED);
     }
     engine_serve(e);
@@ -387,7 +387,7 @@ static void engine_allocate(struct engine *e)
     e->buffers = calloc(e->o.buffers, sizeof(*e->buffers));
     if (e->pages == NULL || e->buffers == NULL ||
         posix_memalign((void **)&e->memory, STORE_ALIGN, each * e->o.buffers) != 0)
-        ex_die("out of memory");
+        ex_die("out of memory for the engine");
     for (uint32_t i = 0; i < e->o.buffers; i++) {
         e->buffers[i].engine = e;
         e->buffers[i].data = e->memory + i * each;
@@ -402,7 +402,7 @@ int engine_open(struct engine **out, const struct engine_opts *o)
     int r;
 
     if (e == NULL)
-        ex_die("out of memory");
+        ex_die("out of memory for the pages' table (--pages)");
     e->o = *o;
     e->loop = o->store->loop;
     e->page_bytes = o->limits.page_bytes;
@@ -415,7 +415,7 @@ int engine_open(struct engine **out, const struct engine_opts *o)
     if (r == 0 && fresh)
         r = shape_note(e);
     if (r != 0) {
-        ex_log(EX_ERROR, "cannot recover: %s", snic_strerror(r));
+        ex_log(EX_ERROR, "cannot recover the pages from the log: %s", snic_strerror(r));
         engine_stop(e);
         engine_close(e);
         return r;

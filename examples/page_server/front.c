@@ -67,7 +67,7 @@ static void front_append(struct front_bytes *b, const void *data, size_t size)
 
         b->data = realloc(b->data, room);
         if (b->data == NULL)
-            ex_die("out of memory");
+            ex_die("out of memory for a reply");
         b->room = room;
     }
     memcpy(b->data + b->size, data, size);
@@ -259,7 +259,9 @@ static void front_refused_one(struct front *f)
     f->refused++;
     if (f->reported > 0 && now - f->reported_ns < FRONT_REPORT_NS)
         return;
-    ex_log(EX_WARNING, "%llu clients were refused: at most %u at once (--conns, --timeout)",
+    ex_log(EX_WARNING,
+           "%llu clients were refused: %u are connected; raise --conns, or close idle ones with "
+           "--timeout",
            (unsigned long long)(f->refused - f->reported), f->o.conns_max);
     f->reported = f->refused;
     f->reported_ns = now;
@@ -323,7 +325,7 @@ int front_open(struct front **out, const struct front_opts *o, struct snic_net_a
     int r;
 
     if (f == NULL || (f->conns = calloc(o->conns_max, sizeof(*f->conns))) == NULL)
-        ex_die("out of memory");
+        ex_die("out of memory for %u connections (--conns)", o->conns_max);
     f->o = *o;
     f->flush.fn = front_flush;
     snic_link_init(&f->dirty);

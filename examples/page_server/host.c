@@ -170,7 +170,8 @@ static int host_open_engine(struct ps_host *h)
     engine_sizes(&c->limits, c->log_bytes, s.sizes);
     r = store_open_lib(&h->store, h->lib, h->loop, &s);
     if (r == SNIC_ENOSPC)
-        ex_die("the image has no room for the pages and the log");
+        ex_die("the image is too small for the pages and the log: make a new one with a larger "
+               "--size");
     if (r != 0)
         return r;
     o.store = &h->store;
@@ -206,7 +207,7 @@ static int host_attach(struct ps_host *h)
     r = snic_director_host_open(&h->director, h->hub, &ev, &o);
     if (r != 0)
         return r;
-    ex_log(EX_INFO, "attached to the DPU; newest LSN %" PRIu64, o.version);
+    ex_log(EX_INFO, "attached to the DPU role; newest LSN %" PRIu64, o.version);
     engine_fill_cache(h->engine);
     return 0;
 }
@@ -250,15 +251,16 @@ static void host_connect(struct ps_host *h)
     if (r != 0) {
         h->dma = NULL;
         if (r != SNIC_ECONNREFUSED && r != SNIC_ENOENT)
-            ex_log(EX_WARNING, "cannot connect to the DPU at '%s': %s", o.path, snic_strerror(r));
+            ex_log(EX_WARNING, "cannot connect to the DPU role at '%s': %s", o.path,
+                   snic_strerror(r));
         else if (++h->missed == HOST_PATIENCE)
-            ex_log(EX_INFO, "waiting for the DPU at '%s'", o.path);
+            ex_log(EX_INFO, "waiting for the DPU role at '%s' (page_server --role dpu)", o.path);
         return;
     }
     h->missed = 0;
     r = host_attach(h);
     if (r != 0) {
-        ex_log(EX_WARNING, "cannot attach to the DPU: %s", snic_strerror(r));
+        ex_log(EX_WARNING, "cannot attach to the DPU role at '%s': %s", o.path, snic_strerror(r));
         host_detach(h);
     }
 }
@@ -294,7 +296,7 @@ static void host_keep_attached(struct ps_host *h)
     uint64_t now = snic_loop_clock(h->loop);
 
     if (h->dead) {
-        ex_log(h->draining ? EX_INFO : EX_WARNING, "the DPU is gone");
+        ex_log(h->draining ? EX_INFO : EX_WARNING, "the DPU role is gone");
         host_detach(h);
     }
     if (h->dma != NULL || h->draining)
@@ -326,7 +328,7 @@ int ps_run_host(const struct ps_config *c)
             r = snic_loop_once(h->loop, SNIC_NEVER);
     }
     if (r < 0)
-        ex_log(EX_ERROR, "the loop failed: %s", snic_strerror(r));
+        ex_log(EX_ERROR, "waiting for events failed: %s", snic_strerror(r));
     ex_signals_off();
     ex_stats_stop(h->stats);
     host_detach(h); /* what is not answered was not promised */

@@ -28,7 +28,7 @@ struct log_record *log_record_new(uint32_t length)
     struct log_record *r = malloc(sizeof(*r) + length);
 
     if (r == NULL)
-        ex_die("out of memory");
+        ex_die("out of memory for a log record");
     memset(r, 0, sizeof(*r));
     r->length = length;
     return r;
@@ -53,7 +53,9 @@ static void log_written(struct store_req *q)
     l->busy = 0;
     if (q->result != (int64_t)q->size && l->broken == 0) {
         l->broken = q->result < 0 ? q->result : SNIC_EIO;
-        ex_log(EX_ERROR, "the log cannot be written: %s", snic_strerror((int)l->broken));
+        ex_log(EX_ERROR,
+               "cannot write the log: %s; updates are refused until the server is restarted",
+               snic_strerror((int)l->broken));
     }
     log_end(l, &l->writing, l->broken);
     log_flush(l);
@@ -254,7 +256,7 @@ int log_open(struct log *l, struct store *store, uint64_t bytes, log_found_fn fo
     l->fill = LOG_HEADER;
     for (int i = 0; i < 2; i++)
         if (posix_memalign((void **)&l->buffers[i], STORE_ALIGN, LOG_BLOCK_MAX) != 0)
-            ex_die("out of memory");
+            ex_die("out of memory for the log's buffers");
     for (unsigned i = 0; i < 2 && r >= 0; i++) {
         r = log_read(l, i, 0, &first[i]);
         if (r != 1)

@@ -85,11 +85,11 @@ static void ps_options(struct ps_config *c, int argc, char **argv)
     c->limits.page_bytes = (uint32_t)c->page_bytes;
     c->limits.remote = remote;
     if (!snic_is_pow2(c->page_bytes))
-        ex_die("--page-bytes: must be a power of two");
+        ex_usage("--page-bytes: %" PRIu64 " is not a power of two", c->page_bytes);
     if (c->plain && c->role != PS_SUPERVISOR)
-        ex_die("--monolith and --role exclude each other");
+        ex_usage("--monolith and --role exclude each other");
     if (c->plain && c->buffers > PS_PLAIN_BUFFERS)
-        ex_die("--buffers: at most %u with --monolith", PS_PLAIN_BUFFERS);
+        ex_usage("--buffers: at most %u with --monolith", PS_PLAIN_BUFFERS);
     if (c->plain)
         c->role = PS_PLAIN;
 }
@@ -105,8 +105,8 @@ static void ps_check(const struct ps_config *c)
     if (c->metrics != NULL)
         ex_address("metrics", c->metrics, &a);
     if (c->role != PS_PLAIN && (size == 0 || size >= sizeof(u.sun_path)))
-        ex_die("--socket: '%s' has %zu bytes, a socket's path 1 to %zu", c->socket, size,
-               sizeof(u.sun_path) - 1);
+        ex_usage("--socket: '%s' has %zu bytes, the path of a socket must have 1 to %zu", c->socket,
+                 size, sizeof(u.sun_path) - 1);
 }
 
 /* Each client is a descriptor. */
@@ -119,7 +119,8 @@ static void ps_descriptors(const struct ps_config *c)
         return;
     r.rlim_cur = want < r.rlim_max ? want : r.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur < want)
-        ex_log(EX_WARNING, "'ulimit -n' leaves no room for %llu clients",
+        ex_log(EX_WARNING,
+               "the limit of open files ('ulimit -n') does not allow %llu clients (--conns)",
                (unsigned long long)c->conns_max);
 }
 

@@ -87,7 +87,7 @@ static void plain_open_front(struct ps_plain *p)
     o.idle_ns = c->timeout_s * 1000000000;
     r = front_open(&p->front, &o, &o.address);
     if (r != 0)
-        ex_die("cannot listen on %s: %s", c->listen, snic_strerror(r));
+        ex_die("cannot listen on %s (--listen): %s", c->listen, snic_strerror(r));
     front_engine(p->front, p->engine);
     snic_net_addr_format(&o.address, text, sizeof(text));
     ex_log(EX_INFO, "serving %s from directory '%s'", text, c->directory);
@@ -112,7 +112,8 @@ static void plain_open(struct ps_plain *p)
     o.events.stat = plain_stat;
     o.events.ctx = p;
     if (engine_open(&p->engine, &o) != 0)
-        ex_die("cannot open the pages in '%s'", c->directory);
+        ex_die("cannot serve the pages in directory '%s' (--dir): see the message above",
+               c->directory);
     plain_open_front(p);
 }
 
@@ -131,7 +132,7 @@ int ps_run_plain(const struct ps_config *c)
         return 1;
     r = snic_loop_run(p->loop);
     if (r != 0)
-        ex_log(EX_ERROR, "the loop failed: %s", snic_strerror(r));
+        ex_log(EX_ERROR, "waiting for events failed: %s", snic_strerror(r));
     ex_signals_off();
     ex_stats_stop(stats);
     engine_drain(p->engine);

@@ -48,7 +48,8 @@ static void replay_failed(struct engine_buffer *b, const char *why)
     struct snic_node *n;
 
     if (!b->engine->stopped)
-        ex_log(EX_ERROR, "page %llu cannot be replayed: %s", (unsigned long long)b->page, why);
+        ex_log(EX_ERROR, "cannot replay the log into page %llu: %s", (unsigned long long)b->page,
+               why);
     p->damaged = 1; /* its records stay in the log, whose half is not used again */
     while ((n = snic_queue_pop(&b->replayed)) != NULL)
         free(SNIC_CONTAINER(n, struct log_record, node));
@@ -65,7 +66,7 @@ static void replay_written(struct store_req *q)
     struct snic_node *n;
 
     if (q->result != (int64_t)e->page_bytes) {
-        replay_failed(b, q->result < 0 ? snic_strerror((int)q->result) : "a short write");
+        replay_failed(b, q->result < 0 ? snic_strerror((int)q->result) : "short write");
         return;
     }
     p->place ^= 1;
@@ -128,10 +129,10 @@ static void replay_read(struct store_req *q)
     uint64_t lsn = 0;
 
     if (q->result != (int64_t)e->page_bytes)
-        replay_failed(b, q->result < 0 ? snic_strerror((int)q->result) : "a short read");
+        replay_failed(b, q->result < 0 ? snic_strerror((int)q->result) : "short read");
     else if (page_check(b->data, e->page_bytes, b->page, &lsn) != 0 ||
              lsn != e->pages[b->page].applied)
-        replay_failed(b, "its checksum is wrong");
+        replay_failed(b, "checksum mismatch");
     else if (e->stopped)
         replay_end(b);
     else
@@ -246,7 +247,7 @@ int replay_scan(struct engine *e)
     memset(&q, 0, sizeof(q));
     q.file = STORE_PAGES;
     if (posix_memalign((void **)&q.data, STORE_ALIGN, SCAN_BYTES) != 0)
-        ex_die("out of memory");
+        ex_die("out of memory for the replay of the log");
     for (uint64_t at = 0; at < places && r >= 0; at += step) {
         uint64_t n = snic_min_u64(step, places - at);
 

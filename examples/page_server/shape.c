@@ -56,15 +56,18 @@ static void shape_compare(const struct engine *e, const unsigned char *block)
 
     if (snic_get_le32(block + 4) != snic_crc32c(0, block + 8, SHAPE_BYTES - 8) ||
         snic_get_le32(block) != SHAPE_MAGIC)
-        ex_die("what the pages were made with is damaged: not served");
+        ex_die("the description of the pages is corrupt (checksum mismatch): they are not served; "
+               "restore them from a copy");
     if (snic_get_le32(block + 8) != SHAPE_VERSION)
-        ex_die("the pages have a format of another version than this program");
+        ex_die("the pages have a format version that this program does not support: use the "
+               "release that wrote it");
     if (snic_get_le32(block + 12) != (uint32_t)e->o.limits.remote)
-        ex_die("this was made %s --remote-file", e->o.limits.remote ? "without" : "with");
+        ex_die("the pages were made %s --remote-file: start the server in the same way",
+               e->o.limits.remote ? "without" : "with");
     for (size_t i = 0; i < SNIC_COUNTOF(all); i++)
         if (all[i].made != all[i].asked)
-            ex_die("%s: this was made with %" PRIu64 ", not %" PRIu64, all[i].option, all[i].made,
-                   all[i].asked);
+            ex_die("%s is %" PRIu64 ", but the pages were made with %" PRIu64 ": use that",
+                   all[i].option, all[i].made, all[i].asked);
 }
 
 int shape_check(struct engine *e, int *fresh)
@@ -73,7 +76,7 @@ int shape_check(struct engine *e, int *fresh)
     int64_t r;
 
     if (posix_memalign((void **)&block, STORE_ALIGN, STORE_ALIGN) != 0)
-        ex_die("out of memory");
+        ex_die("out of memory for a block");
     r = shape_run(e, 0, block);
     *fresh = 1;
     for (uint32_t i = 0; r == STORE_ALIGN && i < SHAPE_BYTES; i++)
@@ -90,9 +93,10 @@ int shape_note(struct engine *e)
     int64_t r;
 
     if (e->version != 0)
-        ex_die("what the pages were made with is lost: not served");
+        ex_die("the description of the pages is missing: they are not served; restore them from a "
+               "copy");
     if (posix_memalign((void **)&block, STORE_ALIGN, STORE_ALIGN) != 0)
-        ex_die("out of memory");
+        ex_die("out of memory for a block");
     shape_encode(e, block);
     r = shape_run(e, 1, block);
     free(block);

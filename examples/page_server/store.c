@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -90,8 +91,11 @@ static void store_plain_submit(struct store *s, struct store_req *r)
     io->buf.base = r->data;
     io->buf.size = r->size;
     io->done = store_plain_done;
-    if (snic_io_submit(s->ios[r->file], &io, 1) != 1)
-        ex_die("file '%s' takes no request", store_names[r->file]);
+    int submitted = snic_io_submit(s->ios[r->file], &io, 1);
+
+    if (submitted != 1)
+        ex_die("cannot submit I/O to file '%s': %s", store_names[r->file],
+               snic_strerror(submitted != 0 ? submitted : SNIC_EAGAIN));
 }
 
 void store_open_plain(struct store *s, struct snic_loop *loop, const struct store_opts *o)
@@ -100,20 +104,26 @@ void store_open_plain(struct store *s, struct snic_loop *loop, const struct stor
     s->submit = store_plain_submit;
     s->loop = loop;
     if (mkdir(o->directory, 0700) != 0 && errno != EEXIST)
-        ex_die("cannot make directory '%s': %s", o->directory, strerror(errno));
+        ex_die("cannot create directory '%s' (--dir): %s", o->directory, strerror(errno));
     for (int i = 0; i < STORE_FILES; i++) {
         struct snic_io_uring_opts io = {.opts_size = sizeof(io)};
         char path[4096];
-        int r;
+        int r, os_error = 0;
 
         (void)snprintf(path, sizeof(path), "%s/%s", o->directory, store_names[i]);
         io.path = path;
         io.size = o->sizes[i];
         io.depth = 32768;
-        io.flags = SNIC_IO_OPEN_CREATE | (o->buffered ? 0 : SNIC_IO_OPEN_TRY_DIRECT);
-        r = snic_io_uring_open(&s->ios[i], loop, &io, NULL);
+        io.flags =
+            SNIC_IO_OPEN_CREATE | SNIC_IO_OPEN_LOCK | (o->buffered ? 0 : SNIC_IO_OPEN_TRY_DIRECT);
+        r = ex_io_open(&s->ios[i], loop, &io, &os_error);
+        if (r == SNIC_EBUSY)
+            ex_die("'%s' is in use by another process: stop that one, or name another directory "
+                   "with --dir",
+                   path);
         if (r != 0)
-            ex_die("cannot open '%s': %s", path, snic_strerror(r));
+            ex_die("cannot open '%s': %s", path,
+                   os_error != 0 ? strerror(abs(os_error)) : snic_strerror(r));
     }
 }
 
@@ -134,8 +144,11 @@ int64_t store_run(struct store *s, struct store_req *r)
 {
     r->done = store_run_done;
     s->submit(s, r);
-    while (r->done != NULL)
-        if (snic_loop_once(s->loop, SNIC_NEVER) < 0)
-            ex_die("the loop failed");
+    while (r->done != NULL) {
+        int rc = snic_loop_once(s->loop, SNIC_NEVER);
+
+        if (rc < 0)
+            ex_die("waiting for events failed: %s", snic_strerror(rc));
+    }
     return r->result;
 }

@@ -144,14 +144,14 @@ const char *wire_status_text(uint16_t status)
 {
     static const char *const texts[] = {"done",
                                         "malformed request",
-                                        "no such page or bytes",
-                                        "LSN not known yet",
+                                        "page or byte out of range",
+                                        "LSN not reached yet",
                                         "gap in the log",
                                         "busy",
-                                        "the host is not there",
-                                        "the host died meanwhile",
-                                        "damaged page",
-                                        "the device failed"};
+                                        "the host role is not connected",
+                                        "the host role died: outcome unknown",
+                                        "corrupt page",
+                                        "device error"};
 
     return status < SNIC_COUNTOF(texts) ? texts[status] : "unknown status";
 }

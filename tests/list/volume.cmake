@@ -41,7 +41,7 @@ if(TARGET solar_volume AND NOT SNIC_SINGLE AND NOT CMAKE_CROSSCOMPILING)
   # Guests over a fabric of network namespaces that breaks. It wants the machine for itself, and the
   # fabric has one name only.
   add_executable(solar_faults solar_faults.c solar_faults_volume.c solar_faults_tcp.c
-    ${PROJECT_SOURCE_DIR}/examples/common.c)
+    ${PROJECT_SOURCE_DIR}/examples/common.c ${PROJECT_SOURCE_DIR}/examples/options.c)
   set_target_properties(solar_faults PROPERTIES C_STANDARD 11 C_EXTENSIONS ON)
   target_include_directories(solar_faults PRIVATE ${PROJECT_SOURCE_DIR}/examples)
   snic_system_include(solar_faults PRIVATE ${SNIC_XXHASH_INCLUDE})

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* The command line of the example programs. */
+#include "common.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EX_HELP_LEFT 30u /* columns before the text */
+#define EX_HELP_MAX 100u
+
+/* An option and its text, in lines of EX_HELP_MAX columns at most. */
+static void ex_help_option(const char *left, const char *text)
+{
+    size_t at = (size_t)printf("  %-27s", left);
+
+    if (at >= EX_HELP_LEFT) { /* it has a line of its own */
+        printf("\n");
+        at = 0;
+    }
+    while (*text != 0) {
+        size_t n = strcspn(text, " ");
+
+        if (at > EX_HELP_LEFT && at + 1 + n > EX_HELP_MAX) {
+            printf("\n");
+            at = 0;
+        }
+        at += (size_t)(at < EX_HELP_LEFT ? printf("%*s", (int)(EX_HELP_LEFT - at), "") : 0);
+        at += (size_t)printf("%s%.*s", at > EX_HELP_LEFT ? " " : "", (int)n, text);
+        text += n + strspn(text + n, " ");
+    }
+    printf("\n");
+}
+
+static void ex_help(const char *program, const struct ex_option *o, size_t count,
+                    const char *summary)
+{
+    printf("%s\n\nUsage: %s [OPTION]...\n\n", summary, program);
+    for (size_t i = 0; i < count; i++) {
+        char left[64];
+
+        snprintf(left, sizeof(left), "%s%s%s%s", o[i].name[1] == 0 ? "-" : "--", o[i].name,
+                 o[i].value != NULL ? " " : "", o[i].value != NULL ? o[i].value : "");
+        ex_help_option(left, o[i].help);
+    }
+    ex_help_option("--help", "print this and exit");
+}
+
+static int ex_number(const char *text, int size, uint64_t *out)
+{
+    char *end = NULL;
+    uint64_t v;
+    unsigned shift = 0;
+
+    if (text[0] < '0' || text[0] > '9')
+        return -1;
+    errno = 0;
+    v = strtoull(text, &end, 10);
+    if (errno != 0)
+        return -1;
+    if (size && *end != 0) {
+        static const char units[] = "KMGT";
+        const char *u = strchr(units, *end & ~32);
+
+        if (u == NULL || *u == 0)
+            return -1;
+        shift = 10 * (unsigned)(u - units + 1);
+        end++;
+        if (*end == 'i')
+            end++;
+        if (*end == 'B' || *end == 'b')
+            end++;
+    }
+    if (*end != 0 || (shift > 0 && v > UINT64_MAX >> shift))
+        return -1;
+    *out = v << shift;
+    return 0;
+}
+
+void ex_usage(const char *format, ...)
+{
+    va_list ap;
+
+    fprintf(stderr, "%s: ", program_invocation_short_name);
+    va_start(ap, format);
+    vfprintf(stderr, format, ap);
+    va_end(ap);
+    fprintf(stderr, " (--help lists the options)\n");
+    exit(2);
+}
+
+void ex_address(const char *name, const char *text, struct snic_net_addr *out)
+{
+    if (snic_net_addr_parse(out, text) != 0)
+        ex_usage("--%s: '%s' is not ADDRESS:PORT (IPv4, [IPv6] or localhost) or unix:PATH", name,
+                 text);
+}
+
+/* A limit as a user writes it: bytes in the largest unit that divides them. */
+static const char *ex_limit(enum ex_kind kind, uint64_t v, char *out, size_t size)
+{
+    static const char units[] = "\0KMGT";
+    unsigned u = 0;
+
+    while (kind == EX_SIZE && u < 4 && v != 0 && v % 1024 == 0) {
+        v /= 1024;
+        u++;
+    }
+    (void)snprintf(out, size, u != 0 ? "%" PRIu64 "%c" : "%" PRIu64, v, units[u]);
+    return out;
+}
+
+static void ex_number_refused(const struct ex_option *o, const char *value, int parsed)
+{
+    char min[32], max[32], range[80];
+
+    ex_limit(o->kind, o->min, min, sizeof(min));
+    ex_limit(o->kind, o->max, max, sizeof(max));
+    if (o->max == UINT64_MAX)
+        (void)snprintf(range, sizeof(range), "at least %s", min);
+    else
+        (void)snprintf(range, sizeof(range), "between %s and %s", min, max);
+    if (parsed)
+        ex_usage("--%s: %s is not %s", o->name, value, range);
+    ex_usage("--%s: '%s' is not a %s %s", o->name, value,
+             o->kind == EX_SIZE ? "size (N, NK, NM, NG or NT)" : "number", range);
+}
+
+/* Edits (insertions, deletions, replacements) from one name to another, of 31 bytes at most. */
+static size_t ex_distance(const char *a, size_t n, const char *b)
+{
+    size_t row[33], m = strlen(b);
+
+    if (n > 31 || m > 31)
+        return SIZE_MAX;
+    for (size_t j = 0; j <= m; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= n; i++) {
+        size_t diagonal = row[0];
+
+        row[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            size_t change = diagonal + (a[i - 1] != b[j - 1]);
+            size_t least = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
+
+            diagonal = row[j];
+            row[j] = change < least ? change : least;
+        }
+    }
+    return row[m];
+}
+
+static void ex_unknown(const char *text, size_t size, const struct ex_option *o, size_t count)
+{
+    const char *nearest = NULL;
+    size_t best = size > 6 ? 3 : 2; /* without its dashes: a third of it at most */
+
+    for (size_t i = 0; i < count; i++) {
+        size_t d = ex_distance(text + 2, size - 2, o[i].name);
+
+        if (d < best) {
+            best = d;
+            nearest = o[i].name;
+        }
+    }
+    if (nearest != NULL)
+        ex_usage("unknown option '%.*s': did you mean --%s?", (int)size, text, nearest);
+    ex_usage("unknown option '%.*s'", (int)size, text);
+}
+
+static void ex_set(const struct ex_option *o, const char *value)
+{
+    uint64_t n;
+
+    switch (o->kind) {
+    case EX_FLAG:
+        *(int *)o->target = 1;
+        break;
+    case EX_TEXT:
+        *(const char **)o->target = value;
+        break;
+    case EX_NUMBER:
+    case EX_SIZE:
+        if (ex_number(value, o->kind == EX_SIZE, &n) != 0)
+            ex_number_refused(o, value, 0);
+        if (n < o->min || n > o->max)
+            ex_number_refused(o, value, 1);
+        *(uint64_t *)o->target = n;
+        break;
+    case EX_PARSE:
+        if (o->parse(o->target, value) != 0)
+            ex_usage("--%s: '%s' is not %s%s", o->name, value,
+                     strchr(o->value, '|') != NULL ? "one of " : "", o->value);
+        break;
+    }
+}
+
+void ex_options(int argc, char **argv, const struct ex_option *o, size_t count, const char *summary)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *name = argv[i];
+        const char *equals = strchr(name, '=');
+        size_t size = equals != NULL ? (size_t)(equals - name) : strlen(name);
+        const char *value = equals != NULL ? equals + 1 : NULL;
+        size_t k = 0;
+
+        if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+            ex_help(program_invocation_short_name, o, count, summary);
+            exit(0);
+        }
+        if (size < 3 || strncmp(name, "--", 2) != 0)
+            ex_usage("unexpected argument '%s': options begin with --", name);
+        while (k < count &&
+               (strlen(o[k].name) != size - 2 || memcmp(o[k].name, name + 2, size - 2) != 0))
+            k++;
+        if (k == count)
+            ex_unknown(name, size, o, count);
+        if (o[k].kind == EX_FLAG && value != NULL)
+            ex_usage("--%s takes no value", o[k].name);
+        if (o[k].kind != EX_FLAG && value == NULL) {
+            if (++i == argc)
+                ex_usage("--%s needs a value", o[k].name);
+            value = argv[i];
+        }
+        ex_set(&o[k], value);
+    }
+}
