@@ -24,7 +24,11 @@ static inline int test_connect(struct snic_dma **out, struct snic_loop *l,
 #include "../examples/kvfs_mount/cache_step.c"
 #include "../examples/kvfs_mount/call.c"
 
-enum { FILES = 4, FILE_MAX = 40 * KC_PAGE, OPS = 6 };
+#ifndef WORLD_PAGES
+#define WORLD_PAGES 40 /* of a file, at most */
+#endif
+
+enum { FILES = 4, FILE_MAX = WORLD_PAGES * KC_PAGE, OPS = 6 };
 
 struct op {
     struct km_call *call;

@@ -451,6 +451,7 @@ void kc_admit(struct km_cache *k, struct km_call *c)
     c->cached.at = 0;
     c->cached.error = 0;
     c->cached.fetched = 0;
+    c->cached.missed = 0;
     c->cached.by_link = 0;
     c->cached.paging = 0;
     ino = cache_about(k, c);

@@ -229,7 +229,7 @@ static int data_read_done(struct km_cache *k, struct km_call *c)
     c->r.k.result = (int64_t)c->cached.at;
     c->data = c->r.k.iov[0].base;
     k->reads++;
-    k->hit_reads += !c->cached.fetched;
+    k->hit_reads += !c->cached.missed;
     data_accessed(k, c);
     c->cached.step = KC_END;
     return 1;
@@ -253,6 +253,10 @@ static int data_paged(struct km_cache *k, struct km_call *c)
         kc_ready(k, c);
         return 0;
     }
+    if (result > 0 && c->cached.missed)
+        k->miss_pages++;
+    else if (result > 0)
+        k->hit_pages++;
     c->cached.at += (uint64_t)result;
     c->cached.paging = 0;
     return 1;
@@ -270,8 +274,10 @@ int kc_read(struct km_cache *k, struct km_call *c)
         uint32_t from;
         uint32_t n = data_piece(c, length, &lpn, &from);
 
-        if (rc == SNIC_ENOENT)
+        if (rc == SNIC_ENOENT) {
+            c->cached.missed = 1;
             rc = data_fetch(k, c, lpn, (c->r.k.offset + length - 1) >> KC_PAGE_SHIFT);
+        }
         if (rc == 0)
             return 0;
         if (rc == SNIC_ENOMEM && snic_hcachelink_refused(k->half) != 0) {

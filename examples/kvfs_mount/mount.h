@@ -148,7 +148,8 @@ struct km_cached {
     uint8_t queued;
     uint8_t active;
     uint8_t fetched; /* READ: some came by the link, */
-    uint8_t by_link; /* all has to */
+    uint8_t missed;  /* some were not there when they were looked for; */
+    uint8_t by_link; /* all has to come by the link */
     uint8_t paging;  /* a request of hcachelink for a part of it is under way */
 };
 

@@ -141,6 +141,7 @@ int snic_hcache_control_init(struct snic_hcache_control **out, void *mem, size_t
     c.reserve = o.reserve;
     c.unordered = (uint8_t)o.unordered;
     c.prefetch_max = o.prefetch_max == SNIC_HCACHE_NO_PREFETCH ? 0 : o.prefetch_max;
+    c.window_max = c.prefetch_max;
     c.look_wanted = 1;
     c.mending[1] = 1;
     *at = c;

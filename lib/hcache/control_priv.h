@@ -149,7 +149,9 @@ struct snic_hcache_control {
     uint32_t out_head, out_count;
     struct hcache_fsync fsync[SNIC_HCACHE_FSYNCS];
     uint32_t fsyncs_done;
-    uint32_t fetching; /* jobs */
+    uint32_t fetching;       /* jobs */
+    uint32_t window_max;     /* 1..prefetch_max: see hcache_prefetch_account()                */
+    uint32_t landed, wasted; /* pages fetched ahead, and named as victims without a hit      */
     struct hcache_stream stream[SNIC_HCACHE_STREAMS];
     uint64_t stream_clock;
     uint64_t streams_open; /* a bit per stream with something to fetch                   */
@@ -216,6 +218,8 @@ void hcache_fsync_judge(struct snic_hcache_control *c);
 
 /* ---- prefetch.c ---- */
 
+/* So many pages that were fetched ahead have come, so many are given up and were never hit. */
+void hcache_prefetch_account(struct snic_hcache_control *c, uint32_t landed, uint32_t wasted);
 void hcache_prefetch_miss(struct snic_hcache_control *c, uint64_t ino, uint64_t lpn,
                           uint32_t count);
 void hcache_prefetch_ahead(struct snic_hcache_control *c, uint64_t ino, uint64_t lpn);

@@ -140,6 +140,7 @@ static void fetch_fill(struct snic_hcache_control *c, struct hcache_job *j)
     j->op_count = 0;
     if (fetch_open(c, j)) {
         c->stats.prefetched++;
+        hcache_prefetch_account(c, 1, 0);
         next = hcache_with(j->state & SNIC_HCACHE__VERSIONS, SNIC_HCACHE_LOCK_NONE,
                            SNIC_HCACHE_CLEAN) |
                SNIC_HCACHE__PREFETCHED | (j->ahead ? SNIC_HCACHE__AHEAD : 0);

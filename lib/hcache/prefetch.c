@@ -6,6 +6,11 @@
  * reached marks double it. The first page of every batch is marked AHEAD: the host's first hit of
  * it says that the reader has got there, and the next batch is asked for while it still reads this
  * one (as Linux's readahead does). Nothing there, or nothing behind: the stream is forgotten.
+ *
+ * Random reads look like short streams where many pages of a file are in use, and what is fetched
+ * for them takes the places of pages that are. So windows are bounded by what becomes of the pages:
+ * if more than a quarter of them are given up without a hit, the bound is halved, down to a page;
+ * if less than a sixteenth, it is doubled.
  */
 #include "snicstore/hcache.h"
 
@@ -14,6 +19,7 @@
 #include <string.h>
 
 #define SNIC_HCACHE__WINDOW_MIN 4u
+#define SNIC_HCACHE__ACCOUNT 32u /* pages after which the bound is looked at */
 
 static void prefetch_extend(struct snic_hcache_control *c, struct hcache_stream *s, uint64_t to)
 {
@@ -37,8 +43,22 @@ static void prefetch_extend(struct snic_hcache_control *c, struct hcache_stream 
 static void prefetch_wider(const struct snic_hcache_control *c, struct hcache_stream *s)
 {
     s->window = s->window * 2 < SNIC_HCACHE__WINDOW_MIN ? SNIC_HCACHE__WINDOW_MIN : s->window * 2;
-    if (s->window > c->prefetch_max)
-        s->window = c->prefetch_max;
+    if (s->window > c->window_max)
+        s->window = c->window_max;
+}
+
+void hcache_prefetch_account(struct snic_hcache_control *c, uint32_t landed, uint32_t wasted)
+{
+    c->landed += landed;
+    c->wasted += wasted;
+    if (c->landed < SNIC_HCACHE__ACCOUNT && c->wasted < SNIC_HCACHE__ACCOUNT)
+        return;
+    if (c->wasted > c->landed / 4)
+        c->window_max = c->window_max > 1 ? c->window_max / 2 : 1;
+    else if (c->wasted <= c->landed / 16)
+        c->window_max = (uint32_t)snic_min_u64(c->window_max * UINT64_C(2), c->prefetch_max);
+    c->landed = 0;
+    c->wasted = 0;
 }
 
 void hcache_prefetch_miss(struct snic_hcache_control *c, uint64_t ino, uint64_t lpn, uint32_t count)

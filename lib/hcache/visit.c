@@ -162,7 +162,11 @@ static uint32_t visit_choose(struct snic_hcache_control *c, struct hcache_job *j
             named &= ~(1u << way);
         }
         if (next != s) {
-            c->stats.victims += (next & ~s & SNIC_HCACHE__VICTIM) != 0;
+            uint32_t given_up = (next & ~s & SNIC_HCACHE__VICTIM) != 0;
+
+            c->stats.victims += given_up;
+            if (given_up && (s & SNIC_HCACHE__PREFETCHED) != 0)
+                hcache_prefetch_account(c, 0, 1);
             hcache_job_cas(j, 0, hcache_entry_offset(&c->g, j->bucket, way), s, next);
         }
     }

@@ -106,6 +106,7 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
   snic_test(kvfs_carriers kvfs)
   snic_test(kvfs_cache hcachelink)
   snic_test(kvfs_cache_full hcachelink)
+  snic_test(kvfs_cache_useful hcachelink SOURCES support/lru.c LIBS m)
   foreach(t carriers cache cache_full)
     target_include_directories(test_kvfs_${t} SYSTEM PRIVATE ${SNIC_FUSE3_INCLUDE_DIRS})
   endforeach()
