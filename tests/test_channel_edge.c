@@ -296,6 +296,30 @@ static void test_channel_offer_unlike_rings_refused(void **state)
     }
 }
 
+/** An offer of another version, whatever its length, is refused as such: not left unanswered. */
+static void test_channel_offer_of_other_version_refused(void **state)
+{
+    static const uint32_t sizes[] = {16, 64, sizeof(struct channel_ctl), 128};
+    (void)state;
+    for (uint32_t i = 0; i < SNIC_COUNTOF(sizes); i++) {
+        struct duo x;
+        struct seen h;
+        struct snic_channel_opts o = duo_opts(1);
+        unsigned char other[128] = {0};
+        duo_open(&x, 0, 0, 0);
+        duo_channel(&x, &h, &o);
+        struct channel_ctl m = x.hub[0]->slots[0].open; /* the refusal ends this one */
+        m.version = SNIC_CHANNEL__VERSION + 1;
+        memcpy(other, &m, sizeof(m));
+        assert_int_equal(snic_dma_send(x.d[0], other, sizes[i]), 1);
+        duo_run(&x);
+        assert_int_equal(h.closed, 1);
+        assert_int_equal(h.reason, SNIC_EVERSION);
+        duo_part(&x, &h, &x.dpu[1]);
+        duo_close(&x);
+    }
+}
+
 /* ---- Nonsense in control messages ---- */
 
 /** Any bytes behind the magic: the hub ignores, refuses or accepts, and its channels live on. */
@@ -367,6 +391,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_channel_reserve_errors),
         cmocka_unit_test(test_channel_header_too_long_ends_channel),
         cmocka_unit_test(test_channel_offer_unlike_rings_refused),
+        cmocka_unit_test(test_channel_offer_of_other_version_refused),
         cmocka_unit_test(test_channel_random_control_messages_survived),
     };
     return SUPPORT_MAIN(argc, argv, tests);

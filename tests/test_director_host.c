@@ -177,30 +177,90 @@ static void test_director_stale_replies_are_ignored(void **state)
     }
 }
 
-/** A host whose keys have another size than the table's is turned away. */
+static void no_message(void *ctx, uint64_t conn, uint64_t seq, uint64_t user,
+                       const unsigned char *msg, uint32_t size)
+{
+    (void)ctx, (void)conn, (void)seq, (void)user, (void)msg, (void)size;
+    fail();
+}
+
+/** A host whose keys or items have another size than the table's is turned away, and both ends can
+ *  say which and how large. */
 static void test_director_host_of_other_sizes_is_turned_away(void **state)
 {
+    static const struct {
+        const char *option;
+        uint32_t key, item, host, director;
+    } wrong[] = {{"key_size", 16, 24, 16, 8}, {"item_size", 8, 200, 200, 24}};
     struct dirfix_opts o = options(support_seed(), 1);
-    struct snic_director_host_events ev = {0};
-    struct snic_director_host_opts ho = {.opts_size = sizeof(ho), .key_size = 16, .item_size = 24};
-    struct snic_director_host *bad = NULL;
+    struct snic_director_host_events ev = {.message = no_message};
+    struct snic_director_mismatch m;
     (void)state;
     dirfix_open(&fix, &o);
     dirfix_host_kill(&fix);
     dirfix_host_attach(&fix);
     dirfix_run(&fix, 1000000);
+    assert_int_equal(snic_director_get_mismatch(fix.d, &m), 0);
+    assert_int_equal(snic_director_host_get_mismatch(fix.h, &m), 0);
     snic_director_upstream_close(fix.d);
     dirfix_run(&fix, 1000000);
     assert_int_equal(fix.host_deaths, 1);
-    ev.message = (void (*)(void *, uint64_t, uint64_t, uint64_t, const unsigned char *, uint32_t))(
-        void (*)(void))abort;
-    assert_int_equal(snic_director_host_open(&bad, fix.hub[0], &ev, &ho), 0);
-    dirfix_run(&fix, 10000000);
-    assert_false(snic_director_host_attached(fix.d));
-    struct snic_iov v = {&ho, 4};
-    assert_int_equal(snic_director_host_reply(bad, 1, 1, &v, 1, 0, 0), SNIC_EPEERDEAD);
-    snic_director_host_close(bad);
+    for (uint32_t i = 0; i < SNIC_COUNTOF(wrong); i++) {
+        struct snic_director_host_opts ho = {
+            .opts_size = sizeof(ho), .key_size = wrong[i].key, .item_size = wrong[i].item};
+        struct snic_director_host *bad = NULL;
+        assert_int_equal(snic_director_host_open(&bad, fix.hub[0], &ev, &ho), 0);
+        dirfix_run(&fix, 10000000);
+        assert_false(snic_director_host_attached(fix.d));
+        for (int end = 0; end < 2; end++) {
+            memset(&m, 0, sizeof(m));
+            assert_int_equal(end ? snic_director_get_mismatch(fix.d, &m)
+                                 : snic_director_host_get_mismatch(bad, &m),
+                             1);
+            assert_string_equal(m.option, wrong[i].option);
+            assert_int_equal(m.host, wrong[i].host);
+            assert_int_equal(m.director, wrong[i].director);
+        }
+        struct snic_iov v = {&ho, 4};
+        assert_int_equal(snic_director_host_reply(bad, 1, 1, &v, 1, 0, 0), SNIC_EPEERDEAD);
+        snic_director_host_close(bad);
+    }
     dirfix_close(&fix);
+}
+
+/** Host and director may take messages of different lengths: the smaller counts, also for what
+ *  waits since the host before, and again for the next host. */
+static void test_director_smaller_message_max_counts(void **state)
+{
+    (void)state;
+    for (int order = 0; order < 2; order++) {
+        struct dirfix_opts o = options(support_seed(), 3);
+        o.director.flags = order ? SNIC_DIRECTOR_IN_ORDER : 0;
+        o.director.message_max = 100000;
+        o.host_message_max = 5000;
+        dirfix_open(&fix, &o);
+        assert_int_equal(dirfix_stats(&fix).message_max, 5000);
+        struct dirfix_client *c = join(&fix, 0);
+        dirfix_send(c, DIRFIX_ECHO, 0, 0, 10, 5000 - DIRFIX_HEAD);
+        dirfix_pump(c);
+        dirfix_finish(&fix);
+        assert_int_equal(seen[0].ok, 1);
+        dirfix_send(c, DIRFIX_ECHO, 0, 0, 10, 5001 - DIRFIX_HEAD);
+        dirfix_pump(c);
+        until_closed(&fix, c); /* as a message beyond the director's own */
+        assert_int_equal(dirfix_stats(&fix).protocol_errors, 1);
+        dirfix_host_kill(&fix);
+        fix.o.host_message_max = 400000;
+        dirfix_host_attach(&fix);
+        dirfix_run(&fix, 1000000);
+        assert_int_equal(dirfix_stats(&fix).message_max, 100000);
+        c = join(&fix, 1);
+        dirfix_send(c, DIRFIX_ECHO, 0, 0, 10, 90000);
+        dirfix_pump(c);
+        dirfix_finish(&fix);
+        assert_int_equal(seen[1].ok, 1);
+        dirfix_close(&fix);
+    }
 }
 
 /** A net host that closes or resets ends its client after what came before; one that is not
@@ -452,6 +512,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_director_second_host_is_refused),
         cmocka_unit_test(test_director_stale_replies_are_ignored),
         cmocka_unit_test(test_director_host_of_other_sizes_is_turned_away),
+        cmocka_unit_test(test_director_smaller_message_max_counts),
         cmocka_unit_test(test_director_net_host_ends),
         cmocka_unit_test(test_director_ends_reach_a_busy_host_later),
         cmocka_unit_test(test_director_refused_host_is_left_alone),

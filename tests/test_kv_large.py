@@ -5,10 +5,12 @@
     test_kv_large.py BINARY MODE
 """
 import os
+import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "support"))
-from kvnode import Error, Server  # noqa: E402
+from kvnode import WAIT, Error, Server  # noqa: E402
 
 MIB = 1 << 20
 KEYS = 1 << 20  # with the command's name one more than 2^20 arguments
@@ -72,6 +74,41 @@ def test_too_long(c, node):
     assert node.rss_kib() < before + room, (before, node.rss_kib())
 
 
+def test_roles_differ(binary):
+    """The roles were started with other --message-max: the smaller counts, and the log says so."""
+    dpu = Server(binary, "two", **{"message-max": str(40 * MIB)})
+    host = None
+    try:
+        dpu.start(wait=False, extra=("--role", "dpu"))
+        args = dpu.args(("--role", "host", "--message-max", str(10 * MIB)))
+        with open(dpu.log_path, "ab") as log:
+            host = subprocess.Popen(args, stdout=log, stderr=log, env=dpu.environment())
+        end = time.monotonic() + WAIT
+        text = "the host takes messages up to %d bytes, this role up to %d" % (10 * MIB, 40 * MIB)
+        while text not in dpu.log():
+            assert time.monotonic() < end and host.poll() is None, dpu.log()
+            time.sleep(0.05)
+        dpu.wait_ready()
+        with dpu.conn() as c:
+            names = keys(8 * MIB // 15)
+            c.raw(command(b"DEL", names))
+            assert c.reply() == 0
+            c.raw(command(b"DEL", names * 2))
+            r = c.reply()
+            assert isinstance(r, Error) and str(10 * MIB) in r, r
+        with dpu.conn() as c:
+            assert c.cmd("SET", "a", "b") == "OK"
+        assert dpu.stop() == 0
+        host.terminate()
+        assert host.wait(WAIT) == 0
+        host = None
+    finally:
+        if host is not None:
+            host.kill()
+            host.wait()
+        dpu.destroy()
+
+
 def main():
     binary, mode = sys.argv[1:3]
     options = {"memory": "64M", "segment": "16M", "size": "512M", "message-max": str(80 * MIB)}
@@ -81,6 +118,8 @@ def main():
             test_many_keys(c)
             test_too_long(c, node)
         assert node.stop() == 0
+    if mode == "two":
+        test_roles_differ(binary)
 
 
 if __name__ == "__main__":

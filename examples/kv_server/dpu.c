@@ -54,6 +54,7 @@ struct kv_dpu {
     struct snic_timer timer;
     struct ex_stats *stats;
     uint64_t messages_told;
+    uint64_t hosts_told;
     struct snic_director_stats reported; /* as of the last lines in the log */
     uint64_t reported_ns;
     uint64_t reply_bytes; /* most of replies that clients have not read yet */
@@ -277,6 +278,13 @@ static void dpu_tick(struct snic_timer *t, uint64_t now)
     (void)snic_director_reset_full(d->director, d->limit.soft_s * 1000);
     snic_director_get_stats(d->director, &ds);
     dpu_report(d, &ds, now);
+    if (ds.hosts != d->hosts_told && ds.message_max < d->config->message_max)
+        ex_log(EX_WARNING,
+               "the host takes messages up to %" PRIu64 " bytes, this role up to %" PRIu64
+               " (--message-max): the smaller counts",
+               ds.message_max, d->config->message_max);
+    d->hosts_told = ds.hosts;
+    d->user.limits.message_max = (uint32_t)ds.message_max;
     if (ds.messages != d->messages_told) /* an idle host is not woken */
         dpu_control(d, KV_CONTROL_STATS);
     if (d->drained)
@@ -298,9 +306,15 @@ static void dpu_server_gone(void *ctx, struct snic_files_server *s, int reason)
 
 static void dpu_hub_death(void *ctx, struct snic_channel_hub *h, enum snic_dma_death cause)
 {
+    struct snic_director_mismatch m;
     struct kv_link *l = ctx;
 
     (void)h;
+    if (snic_director_get_mismatch(l->dpu->director, &m))
+        ex_log(EX_ERROR,
+               "the host role was refused: its %s is %u, the DPU role's %u: start both from "
+               "the same version",
+               m.option, m.host, m.director);
     ex_log(l->dpu->draining ? EX_INFO : EX_WARNING, "the host role is gone (%s)",
            cause == SNIC_DMA_DEATH_EXIT ? "its process ended" : "it closed the link");
     l->dead = 1;

@@ -509,13 +509,26 @@ static int host_over(const struct kv_host *h)
            snic_loop_now(h->loop) - h->drain_ns >= KV_DRAIN_NS;
 }
 
+static void host_report_gone(const struct kv_host *h)
+{
+    struct snic_director_mismatch m;
+
+    if (h->director != NULL && snic_director_host_get_mismatch(h->director, &m))
+        ex_log(EX_ERROR,
+               "the DPU role refused this one: %s is %u here, %u there: start both from the same "
+               "version",
+               m.option, m.host, m.director);
+    else
+        ex_log(h->draining ? EX_INFO : EX_WARNING, "the DPU role is gone");
+}
+
 int kv_host_run(struct kv_host *h)
 {
     int r = 0;
 
     while (r >= 0 && !host_over(h)) {
         if (h->dead) {
-            ex_log(h->draining ? EX_INFO : EX_WARNING, "the DPU role is gone");
+            host_report_gone(h);
             host_detach(h);
             h->dead = 0;
         }

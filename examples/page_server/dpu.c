@@ -155,9 +155,15 @@ static void dpu_server_gone(void *ctx, struct snic_files_server *s, int reason)
 
 static void dpu_hub_death(void *ctx, struct snic_channel_hub *h, enum snic_dma_death cause)
 {
+    struct snic_director_mismatch m;
     struct ps_dpu *d = ctx;
 
     (void)h;
+    if (snic_director_get_mismatch(d->director, &m))
+        ex_log(EX_ERROR,
+               "the host role was refused: its %s is %u, the DPU role's %u: start both from "
+               "the same version",
+               m.option, m.host, m.director);
     ex_log(d->draining ? EX_INFO : EX_WARNING, "the host role is gone (%s)",
            cause == SNIC_DMA_DEATH_EXIT ? "its process ended" : "it closed the link");
     d->dead = 1;

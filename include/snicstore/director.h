@@ -167,7 +167,8 @@ struct snic_director_opts {
     /**
      * Largest message, at most 1 GiB; default 9 MiB. Longer ones end with SNIC_EMSGSIZE. Those that
      * the offload engine keeps (its message_max) may have any of these lengths, but with a net
-     * upstream what is longer than 16352 bytes is not offloaded.
+     * upstream what is longer than 16352 bytes is not offloaded. The limit of the host at a channel
+     * counts where it is smaller (stats.message_max), from its attachment to the next host's.
      */
     uint32_t message_max;
     uint32_t pending_max; /**< messages of one connection under way; default 1024          */
@@ -246,6 +247,15 @@ SNIC_API SNIC_NODISCARD int snic_director_upstream_channel(struct snic_director 
                                                            struct snic_channel_hub *hub,
                                                            const struct snic_channel_offer *offer)
     SNIC_NONNULL(1, 2, 3);
+/** Why a host was not attached: its and the director's number of something that must be equal. */
+struct snic_director_mismatch {
+    const char *option; /**< "version" (of the channel's format), "key_size" or "item_size"    */
+    uint32_t host;
+    uint32_t director;
+};
+/** 1, and @p out, when the last host that offered a channel was refused so; else 0. [owner] */
+SNIC_API int snic_director_get_mismatch(const struct snic_director *d,
+                                        struct snic_director_mismatch *out) SNIC_NONNULL(1, 2);
 /** 1 when a host is attached by a channel and has said its hello. [owner] */
 SNIC_API int snic_director_host_attached(const struct snic_director *d) SNIC_NONNULL(1);
 /** End the channel upstream, as when the host dies; harmless without one. [owner] */
@@ -291,6 +301,7 @@ struct snic_director_stats {
     uint64_t host_refused;  /**< net upstream: connections that could not be made         */
     uint64_t host_ended;    /**< and that the host ended first                            */
     uint64_t idle_closed;   /**< connections closed after idle_ms                           */
+    uint64_t message_max;   /**< now: the smaller of the director's and the host's         */
     uint64_t copied_out;    /**< offloaded replies copied because the engine's pool was low  */
 };
 /** Copy the counters out. [owner] */
@@ -324,8 +335,8 @@ struct snic_director_host_events {
 struct snic_director_host_opts {
     uint32_t opts_size;
     /**
-     * As the director's, or more, at most 1 GiB; default 9 MiB. With less the director ends the
-     * channel (SNIC_EPROTO). Also the longest reply of one call.
+     * At most 1 GiB; default 9 MiB. The smaller of this and the director's counts. Also the
+     * longest reply of one call.
      */
     uint32_t message_max;
     uint64_t ring_bytes; /**< of each direction, power of two >= 256 KiB; default 4 MiB */
@@ -343,6 +354,9 @@ SNIC_API SNIC_NODISCARD int snic_director_host_open(struct snic_director_host **
                                                     const struct snic_director_host_events *ev,
                                                     const struct snic_director_host_opts *o)
     SNIC_NONNULL(1, 2, 3, 4);
+/** 1, and @p out, when the director refused this host so (before `death`); else 0. [owner] */
+SNIC_API int snic_director_host_get_mismatch(const struct snic_director_host *h,
+                                             struct snic_director_mismatch *out) SNIC_NONNULL(1, 2);
 /** Close; the director then treats this host as dead. Not inside its events. [owner] */
 SNIC_API void snic_director_host_close(struct snic_director_host *h);
 /** Flag of snic_director_host_reply(): not complete, MORE pieces of it follow. */

@@ -55,7 +55,9 @@ struct channel_ctl {
     uint64_t down_size;
     uint64_t down_bytes;
 };
+#define SNIC_CHANNEL__CTL_HEAD 16 /* magic to generation: of every version */
 SNIC_STATIC_ASSERT(sizeof(struct channel_ctl) == 96, "wire format");
+SNIC_STATIC_ASSERT(offsetof(struct channel_ctl, reason) == SNIC_CHANNEL__CTL_HEAD, "wire format");
 SNIC_STATIC_ASSERT(sizeof(struct channel_ctl) <= SNIC_DMA_MSG_MAX, "one message");
 
 /* ---- Hub ---- */

@@ -213,9 +213,13 @@ static void channel_hub_recv(void *ctx, struct snic_dma *d, const void *msg, uin
             h->opts.recv(h->opts.ctx, h, msg, size);
         return;
     }
-    if (size != sizeof(m))
-        return; /* of no version we know */
-    memcpy(&m, msg, sizeof(m));
+    memset(&m, 0, sizeof(m));
+    memcpy(&m, msg, snic_min_u64(size, sizeof(m)));
+    if (size != sizeof(m)) { /* another version: what every one begins with is enough to refuse */
+        if (size >= SNIC_CHANNEL__CTL_HEAD && m.type == CHANNEL_CTL_OPEN)
+            channel_refuse(h, &m, SNIC_EVERSION);
+        return;
+    }
     if (m.type == CHANNEL_CTL_OPEN) {
         if (m.version != SNIC_CHANNEL__VERSION)
             channel_refuse(h, &m, SNIC_EVERSION);

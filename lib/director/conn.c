@@ -158,6 +158,10 @@ static int director_frame_part(struct snic_director_conn *c)
     memcpy(c->part + c->part_size, b->data, (size_t)n);
     uint32_t size = c->part_size + (uint32_t)n;
     int64_t r = c->d->user.frame(c->d->user.ctx, c->part, size, &c->frame_state);
+    if (r > (int64_t)c->d->message_max) { /* the host takes less than there is memory for */
+        director_conn_error(c, SNIC_EMSGSIZE, c->part, size, 1);
+        return 0;
+    }
     if (r == 0) {
         c->part_size = size;
         director_in_take(&c->client, (uint32_t)n);
@@ -185,7 +189,7 @@ static int director_frame_head(struct snic_director_conn *c)
         return 0;
     int64_t r = c->d->user.frame(c->d->user.ctx, b->data, b->size, &c->frame_state);
     if (r > 0 && r <= (int64_t)b->size) {
-        if (r > (int64_t)c->d->opts.message_max) {
+        if (r > (int64_t)c->d->message_max) {
             director_conn_error(c, SNIC_EMSGSIZE, b->data, b->size, 1);
             return 0;
         }

@@ -242,6 +242,7 @@ int snic_director_init(struct snic_director **out, void *mem, size_t mem_size, s
     struct snic_director *d = l.d;
     memset(d, 0, sizeof(*d));
     d->opts = o;
+    d->message_max = o.message_max;
     if (o.signatures_count > 0)
         memcpy(l.signatures, o.signatures, o.signatures_count * sizeof(*l.signatures));
     d->opts.signatures = l.signatures;
@@ -375,6 +376,7 @@ void snic_director_get_stats(const struct snic_director *d, struct snic_director
 {
     *out = d->stats;
     out->blocks_free = d->blocks_free;
+    out->message_max = d->message_max;
 }
 
 static uint64_t director_check_queue(const struct snic_queue *q, uint64_t *jobs)

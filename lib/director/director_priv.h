@@ -258,6 +258,8 @@ struct snic_director {
     uint64_t closed_wait;          /* connections whose end the host has not heard of */
     uint32_t up_at;                /* progress in the record that was not taken */
     uint32_t record_max;
+    uint32_t message_max; /* what both take: opts.message_max, or less where the host says so */
+    struct director_refused refused; /* the last host */
     uint8_t attached;
     uint8_t broken;  /* the host wrote nonsense */
     uint8_t stalled; /* up is not heard for want of blocks */

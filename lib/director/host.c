@@ -36,6 +36,7 @@ struct snic_director_host {
     uint8_t refused; /* the user was told SNIC_EAGAIN */
     uint8_t inside;
     struct director_stage stage;
+    struct director_refused mismatch; /* from REFUSED */
 };
 
 /* ---- Up ---- */
@@ -208,6 +209,9 @@ static void director_host_one(struct snic_director_host *h, const struct directo
         h->ev.message(h->ev.ctx, w->conn, w->seq, w->word, bytes, w->size);
     else if (w->kind == DIRECTOR_CLOSED && h->ev.closed != NULL)
         h->ev.closed(h->ev.ctx, w->conn);
+    else if (w->kind == DIRECTOR_REFUSED && w->size == 8)
+        h->mismatch = (struct director_refused){(uint32_t)w->word, snic_get_le32(bytes),
+                                                snic_get_le32(bytes + 4)};
 }
 
 static void director_host_part(struct snic_director_host *h, const struct snic_channel_msg *m)
@@ -328,11 +332,12 @@ static int director_host_opts(struct snic_director_host_opts *out,
 
 static void director_host_hello(struct snic_director_host *h)
 {
-    struct director_wire w = {.word = h->opts.version, .size = 12, .kind = DIRECTOR_HELLO};
+    struct director_wire w = {.word = h->opts.version, .size = 16, .kind = DIRECTOR_HELLO};
     unsigned char *p = director_stage_put(&h->stage, &w);
     snic_put_le32(p, h->opts.key_size);
     snic_put_le32(p + 4, h->opts.item_size);
     snic_put_le32(p + 8, h->opts.message_max);
+    snic_put_le32(p + 12, SNIC_DIRECTOR__VERSION);
     (void)director_host_push(h);
 }
 
@@ -382,6 +387,17 @@ int snic_director_host_open(struct snic_director_host **out, struct snic_channel
     snic_loop_poller_add(h->loop, &h->poller);
     *out = h;
     return 0;
+}
+
+int snic_director_host_get_mismatch(const struct snic_director_host *h,
+                                    struct snic_director_mismatch *out)
+{
+    if (h->mismatch.field == DIRECTOR_FIELD_NONE)
+        return 0;
+    out->option = director_field_name(h->mismatch.field);
+    out->host = h->mismatch.host;
+    out->director = h->mismatch.director;
+    return 1;
 }
 
 void snic_director_host_close(struct snic_director_host *h)

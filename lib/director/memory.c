@@ -224,7 +224,7 @@ int director_part_grow(struct snic_director_conn *c, uint32_t want)
     unsigned char *mem;
     uint32_t cap = SNIC_DIRECTOR__DATA;
     uint8_t kind = DIRECTOR_PART_BLOCK;
-    if (want > d->opts.message_max)
+    if (want > d->message_max)
         return SNIC_EMSGSIZE;
     if (want <= SNIC_DIRECTOR__DATA) {
         struct director_block *b = director_block_take(c, SNIC_DIRECTOR__RESERVE);

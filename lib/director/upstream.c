@@ -4,12 +4,15 @@
  */
 #include "director/director_priv.h"
 
-/* The message of @s, which is here, has no host to go to. */
+/* The message of @s, which is here, has no host to go to, or only one that takes none so long. */
 static void director_no_host(struct director_slot *s, const unsigned char *msg, uint32_t size)
 {
     struct snic_director *d = s->conn->d;
     char text[SNIC_DIRECTOR__TEXT];
-    uint32_t n = d->user.host_gone(d->user.ctx, msg, size, text, sizeof(text));
+    uint32_t n =
+        d->channel != NULL && size > d->message_max
+            ? d->user.protocol_error(d->user.ctx, SNIC_EMSGSIZE, msg, size, text, sizeof(text))
+            : d->user.host_gone(d->user.ctx, msg, size, text, sizeof(text));
     SNIC_ASSERT(n <= sizeof(text));
     s->state = DIRECTOR_SLOT_HOST;
     if (director_reply_text(s, text, n))
@@ -42,6 +45,7 @@ int director_to_host(struct snic_director_conn *c, struct director_slot **slot,
         r = director_channel_send(c, s, msg, size);
     else if (d->host_net && !c->raw)
         r = director_net_send(c, s, msg, size);
+    r = r == SNIC_EMSGSIZE ? 0 : r;
     if (r < 0) {
         if (d->channel == NULL)
             director_wait(c, &d->wait_block, SNIC_DIRECTOR__WAIT_BLOCK);
@@ -93,6 +97,7 @@ int director_retry_one(struct director_slot *s)
         r = director_channel_send(c, s, job->message, job->message_size);
     else if (d->host_net)
         r = director_net_send(c, s, job->message, job->message_size);
+    r = r == SNIC_EMSGSIZE ? 0 : r;
     if (r < 0)
         return 0;
     c->offloading--;

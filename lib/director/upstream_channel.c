@@ -84,7 +84,10 @@ static int director_channel_pieces(struct snic_director_conn *c, struct director
     return 1;
 }
 
-/* 1 sent; SNIC_EAGAIN no room, a part of a long message may be sent. */
+/*
+ * 1 sent; SNIC_EAGAIN no room, a part of a long message may be sent; SNIC_EMSGSIZE more than this
+ * host takes: the one before took it.
+ */
 int director_channel_send(struct snic_director_conn *c, struct director_slot *s,
                           const unsigned char *msg, uint32_t size)
 {
@@ -93,6 +96,8 @@ int director_channel_send(struct snic_director_conn *c, struct director_slot *s,
                               .word = s->user,
                               .size = size,
                               .kind = DIRECTOR_MESSAGE};
+    if (size > c->d->message_max)
+        return SNIC_EMSGSIZE;
     c->known = 1;
     if (director_stage_need(size) > SNIC_DIRECTOR__STAGE)
         return director_channel_pieces(c, s, msg, size);
@@ -195,25 +200,58 @@ static int director_up_reply(struct snic_director *d, const struct director_wire
     return 1;
 }
 
-/* The host introduces itself: R7. 0; SNIC_EPROTO */
+/* The host and the director differ in @field: the host hears it before the end. */
+static int director_up_refuse(struct snic_director *d, uint32_t field, uint32_t host, uint32_t own)
+{
+    struct director_wire w = {.word = field, .size = 8, .kind = DIRECTOR_REFUSED};
+    unsigned char bytes[8];
+    snic_put_le32(bytes, host);
+    snic_put_le32(bytes + 4, own);
+    d->refused = (struct director_refused){field, host, own};
+    if (director_channel_stage(d, &w, bytes))
+        (void)director_channel_push(d);
+    return SNIC_EVERSION;
+}
+
+/* The host introduces itself: R7. 0; SNIC_EPROTO, SNIC_EVERSION */
 static int director_up_hello(struct snic_director *d, const struct director_wire *w,
                              const unsigned char *bytes)
 {
-    unsigned char sizes[12];
-    if (w->size != sizeof(sizes) || d->attached)
+    unsigned char sizes[16] = {0};
+    if (d->attached || w->size < 12)
         return SNIC_EPROTO;
-    memcpy(sizes, bytes, sizeof(sizes));
-    if (snic_get_le32(sizes + 8) < d->opts.message_max)
-        return SNIC_EPROTO; /* it would drop longer messages, and never answer them */
+    memcpy(sizes, bytes, snic_min_u64(w->size, sizeof(sizes)));
+    uint32_t version = w->size < sizeof(sizes) ? 1 : snic_get_le32(sizes + 12);
+    uint32_t key = snic_get_le32(sizes);
+    uint32_t item = snic_get_le32(sizes + 4);
+    if (w->size != sizeof(sizes) || version != SNIC_DIRECTOR__VERSION)
+        return director_up_refuse(d, DIRECTOR_FIELD_VERSION, version, SNIC_DIRECTOR__VERSION);
+    if (snic_get_le32(sizes + 8) == 0)
+        return SNIC_EPROTO;
     if (d->offload != NULL) {
-        if (snic_get_le32(sizes) != snic_offload_key_size(d->offload) ||
-            snic_get_le32(sizes + 4) != snic_offload_item_size(d->offload))
-            return SNIC_EPROTO;
+        if (key != snic_offload_key_size(d->offload))
+            return director_up_refuse(d, DIRECTOR_FIELD_KEY, key,
+                                      snic_offload_key_size(d->offload));
+        if (item != snic_offload_item_size(d->offload))
+            return director_up_refuse(d, DIRECTOR_FIELD_ITEM, item,
+                                      snic_offload_item_size(d->offload));
         snic_offload_invalidate_all(d->offload, w->word);
     }
+    d->message_max = (uint32_t)snic_min_u64(d->opts.message_max, snic_get_le32(sizes + 8));
+    d->refused.field = DIRECTOR_FIELD_NONE;
     d->attached = 1;
     d->stats.hosts++;
     return 0;
+}
+
+int snic_director_get_mismatch(const struct snic_director *d, struct snic_director_mismatch *out)
+{
+    if (d->refused.field == DIRECTOR_FIELD_NONE)
+        return 0;
+    out->option = director_field_name(d->refused.field);
+    out->host = d->refused.host;
+    out->director = d->refused.director;
+    return 1;
 }
 
 /* A cache entry. 0; SNIC_EPROTO */
@@ -406,6 +444,7 @@ int snic_director_upstream_channel(struct snic_director *d, struct snic_channel_
     if (r != 0)
         return r;
     d->channel = ch;
+    d->refused.field = DIRECTOR_FIELD_NONE;
     d->record_max = offer->record_max;
     d->channel_close.fn = director_channel_close_msg;
     /* Behind the channel's poller: what it brought leaves in the same iteration. */

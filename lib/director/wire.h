@@ -8,7 +8,10 @@
  *   down  MESSAGE  conn, seq, user, bytes: a client's message. PIECE: word is the connection's user
  *                  word, `offset` and `total` say which part of the message this is.
  *         CLOSED   conn
- *   up    HELLO    word: the host's version; 12 bytes: key size, item size, longest message
+ *         REFUSED  to a host that cannot be attached, before the end: word: enum director_field,
+ *                  8 bytes: the host's number, the director's
+ *   up    HELLO    word: the host's version of the data; 16 bytes: key size, item size, longest
+ *                  message, SNIC_DIRECTOR__VERSION. The first, 1, had 12 bytes.
  *         REPLY    conn, seq, word: user, flags: SNIC_DIRECTOR_REPLY_*
  *         INVALIDATE, CACHE  word: version; the key, the key and the item
  *         CLEAR    word: version
@@ -20,6 +23,7 @@
 
 #include "snicstore/director.h"
 
+#define SNIC_DIRECTOR__VERSION 2
 #define SNIC_DIRECTOR__BATCH 1 /* types of channel messages */
 #define SNIC_DIRECTOR__PIECE 2
 #define SNIC_DIRECTOR__STAGE 16384 /* most bytes of a batch */
@@ -33,8 +37,30 @@ enum director_wire_kind {
     DIRECTOR_REPLY = 4,
     DIRECTOR_INVALIDATE = 5,
     DIRECTOR_CACHE = 6,
-    DIRECTOR_CLEAR = 7
+    DIRECTOR_CLEAR = 7,
+    DIRECTOR_REFUSED = 8
 };
+
+/* What host and director do not agree on. */
+enum director_field {
+    DIRECTOR_FIELD_NONE = 0,
+    DIRECTOR_FIELD_VERSION = 1,
+    DIRECTOR_FIELD_KEY = 2,
+    DIRECTOR_FIELD_ITEM = 3
+};
+
+struct director_refused {
+    uint32_t field;
+    uint32_t host;
+    uint32_t director;
+};
+
+static inline const char *director_field_name(uint32_t field)
+{
+    return field == DIRECTOR_FIELD_KEY    ? "key_size"
+           : field == DIRECTOR_FIELD_ITEM ? "item_size"
+                                          : "version";
+}
 
 struct director_wire {
     uint64_t conn;

@@ -84,6 +84,7 @@ struct dirfix_opts {
     uint64_t disk_delay_ns;  /* most time that the disk takes; default 200000 */
     uint32_t cache_capacity; /* default 256 */
     uint32_t ring_bytes;
+    uint32_t host_message_max; /* 0: as the director's */
     uint32_t contexts;
     uint32_t offload_message_max; /* default 256 */
     uint32_t net_recv_size;

@@ -529,7 +529,9 @@ void dirfix_host_start(struct dirfix *f)
                                            .death = host_death,
                                            .ctx = f};
     struct snic_director_host_opts o = {.opts_size = sizeof(o),
-                                        .message_max = f->o.director.message_max,
+                                        .message_max = f->o.host_message_max != 0
+                                                           ? f->o.host_message_max
+                                                           : f->o.director.message_max,
                                         .key_size = 8,
                                         .item_size = 24,
                                         .version = f->version};
