@@ -13,7 +13,12 @@ if("gimbal" IN_LIST SNIC_WANTED_MODULES)
   snic_test(gimbal_lsm ssd SOURCES ${bench}/gimbal_lsm_sim.c ${bench}/gimbal_peers/fifo.c
     ${bench}/gimbal_peers/reflex.c ${bench}/gimbal_peers/parda.c ${bench}/gimbal_peers/flashfq.c
     ${bench}/gimbal_peers/gimbal.c ${bench}/gimbal_peers/find.c LIBS m)
-  if(TARGET test_gimbal_lsm)
-    target_include_directories(test_gimbal_lsm PRIVATE ${bench})
-  endif()
+  snic_test(gimbal_victims ssd SOURCES ${bench}/gimbal_sim.c ${bench}/gimbal_peers/fifo.c
+    ${bench}/gimbal_peers/reflex.c ${bench}/gimbal_peers/parda.c ${bench}/gimbal_peers/flashfq.c
+    ${bench}/gimbal_peers/gimbal.c ${bench}/gimbal_peers/find.c LIBS m)
+  foreach(t lsm victims)
+    if(TARGET test_gimbal_${t})
+      target_include_directories(test_gimbal_${t} PRIVATE ${bench})
+    endif()
+  endforeach()
 endif()
