@@ -20,6 +20,7 @@ void control_catalog_init(struct snic_control *c)
     memset(c->disks, 0, c->o.disks_max * sizeof(*c->disks));
     memset(c->segs, 0, c->o.segments_max * sizeof(*c->segs));
     c->disk_free = c->seg_free = SNIC_CONTROL__NIL;
+    c->disk_end = c->seg_end = 0;
     for (uint32_t i = c->o.disks_max; i-- > 0;) {
         c->disks[i].next = c->disk_free;
         c->disk_free = i;
@@ -53,7 +54,7 @@ struct control_disk *control_disk_find(struct snic_control *c, uint32_t vd)
 
 struct control_disk *control_disk_named(struct snic_control *c, const char *name)
 {
-    for (uint32_t i = 0; i < c->o.disks_max; i++)
+    for (uint32_t i = 0; i < c->disk_end; i++)
         if (c->disks[i].used && strcmp(c->disks[i].name, name) == 0)
             return &c->disks[i];
     return NULL;
@@ -66,6 +67,7 @@ struct control_disk *control_disk_new(struct snic_control *c, uint32_t vd)
         return NULL;
     struct control_disk *d = &c->disks[i];
     c->disk_free = d->next;
+    c->disk_end = (uint32_t)snic_max_u64(c->disk_end, i + 1);
     memset(d, 0, sizeof(*d));
     d->used = 1;
     d->vd = vd;
@@ -109,6 +111,7 @@ struct control_seg *control_seg_new(struct snic_control *c, uint32_t vd, uint32_
         return NULL;
     struct control_seg *g = &c->segs[i];
     c->seg_free = g->next;
+    c->seg_end = (uint32_t)snic_max_u64(c->seg_end, i + 1);
     memset(g, 0, sizeof(*g));
     g->state = CONTROL_PLACING;
     g->vd = vd;

@@ -42,6 +42,7 @@
 #define SNIC_CONTROL__LEASE_ENDED (SNIC_CONTROL_LEASE_MAX + 1) /* after the last one */
 #define SNIC_CONTROL__STRANGER_NS UINT64_C(3000000000)
 #define SNIC_CONTROL__CROWD 8u   /* connections without a session that are answered at a time */
+#define SNIC_CONTROL__TURN 16u   /* messages of a connection in one turn of the loop */
 #define SNIC_CONTROL__OUT 65536u /* bytes that wait to be sent to a session */
 
 /* ---- Streams ---- */
@@ -78,6 +79,10 @@ struct control_stream {
     uint8_t ending;  /* to be closed when all has left */
     uint8_t bad;     /* ended by what was not understood */
     uint8_t other;   /* which was of another version */
+    uint8_t ended;   /* the other side sends no more */
+    uint32_t left;   /* messages, in this turn */
+    struct snic_timer turn;
+    struct snic_queue bufs; /* lent, not taken yet */
     uint64_t durable;
     struct control_mark mark[SNIC_CONTROL__MARKS];
     struct snic_net_send_req req;
@@ -249,6 +254,8 @@ struct snic_control {
     uint32_t seg_mask;
     uint32_t disk_free;
     uint32_t seg_free;
+    uint32_t disk_end; /* all from here on were never used */
+    uint32_t seg_end;
     uint32_t op_free;
     uint32_t
         *half; /* disks that others of their names have replaced; their ends are not recorded */

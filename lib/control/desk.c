@@ -5,6 +5,7 @@
 #include "control/control_priv.h"
 
 #define SNIC_CONTROL__PAGE 16u
+#define SNIC_CONTROL__LOOK 4096u  /* places of a table that one page looks at */
 #define SNIC_CONTROL__LIMITS 512u /* bytes that a table of one disk's limits needs, at most */
 
 /*
@@ -144,11 +145,18 @@ static int control_desk_move(struct control_session *s, const struct snic_contro
 
 /* ---- Lists ---- */
 
+/* What a page looks at ends here, at @p end at the latest: others wait meanwhile. */
+static uint64_t control_desk_most(const struct snic_control_msg *m, uint64_t end)
+{
+    return m->value < end ? snic_min_u64(end, m->value + SNIC_CONTROL__LOOK) : end;
+}
+
 static uint64_t control_desk_disks(struct control_session *s, const struct snic_control_msg *m)
 {
     struct snic_control *c = s->c;
     uint32_t n = 0;
-    for (uint64_t i = m->value; i < c->o.disks_max; i++) {
+    uint64_t most = control_desk_most(m, c->disk_end);
+    for (uint64_t i = m->value; i < most; i++) {
         const struct control_disk *d = &c->disks[i];
         struct snic_control_msg out;
         if (!d->used)
@@ -166,7 +174,7 @@ static uint64_t control_desk_disks(struct control_session *s, const struct snic_
         memcpy(out.name, d->name, sizeof(out.name));
         control_say(s, &out);
     }
-    return 0;
+    return most < c->disk_end ? most : 0;
 }
 
 static uint64_t control_desk_nodes(struct control_session *s, const struct snic_control_msg *m)
@@ -201,7 +209,8 @@ static uint64_t control_desk_segments(struct control_session *s, const struct sn
     uint64_t i = m->value;
     control_msg(&out, SNIC_CONTROL_SEGMENT, m->tag);
     out.vd = d->vd;
-    for (; i < c->o.segments_max && out.count < SNIC_CONTROL_ITEMS; i++) {
+    uint64_t most = control_desk_most(m, c->seg_end);
+    for (; i < most && out.count < SNIC_CONTROL_ITEMS; i++) {
         const struct control_seg *g = &c->segs[i];
         if (g->state != CONTROL_PLACED || g->vd != d->vd)
             continue;
@@ -212,7 +221,7 @@ static uint64_t control_desk_segments(struct control_session *s, const struct sn
     }
     if (out.count != 0)
         control_say(s, &out);
-    return i < c->o.segments_max ? i : 0;
+    return i < c->seg_end ? i : 0;
 }
 
 void control_desk_msg(struct control_session *s, struct snic_control_msg *m)

@@ -6,6 +6,9 @@
  *     whose ends rise and whose positions rise; the last mark's end is head, if there is a mark.
  * T2  gone() comes once for each connection that was accepted, or whose connect was; nothing is
  *     delivered after closing began.
+ * T3  In one turn of the loop SNIC_CONTROL__TURN messages are taken of a connection: who sends many
+ *     at once waits, not the others. What has not been taken is in `in` and in `bufs`; while there
+ *     is any that may be a message, the timer is armed.
  */
 #include "control/control_priv.h"
 
@@ -22,6 +25,8 @@ int control_addr_same(const struct snic_net_addr *a, const struct snic_net_addr 
            memcmp(a->ip, b->ip, sizeof(a->ip)) == 0;
 }
 
+static void control_stream_turn(struct snic_timer *t, uint64_t now_ns);
+
 void control_stream_init(struct control_stream *s, struct snic_net *net,
                          const struct control_stream_events *e, void *owner, unsigned char *in,
                          uint32_t in_size, unsigned char *out, uint32_t out_size)
@@ -34,6 +39,7 @@ void control_stream_init(struct control_stream *s, struct snic_net *net,
     s->in_size = in_size;
     s->out = out;
     s->out_size = out_size;
+    snic_timer_init(&s->turn, control_stream_turn);
 }
 
 /* ---- Out ---- */
@@ -146,7 +152,7 @@ static void control_stream_take(struct control_stream *s)
 {
     struct snic_control_msg m;
     uint32_t at = 0;
-    while (!s->closing) {
+    while (!s->closing && s->left > 0) {
         int n = snic_control_get(&m, s->in + at, s->in_used - at, s->in_size);
         if (n == 0)
             break;
@@ -155,31 +161,69 @@ static void control_stream_take(struct control_stream *s)
             break;
         }
         at += (uint32_t)n;
+        s->left--;
         s->e->msg(s->owner, &m);
     }
     s->in_used -= at;
     memmove(s->in, s->in + at, s->in_used);
 }
 
+/* What has come is not wanted any more. */
+static void control_stream_drop(struct control_stream *s)
+{
+    struct snic_node *n;
+    snic_loop_cancel(s->net->loop, &s->turn);
+    while ((n = snic_queue_pop(&s->bufs)) != NULL)
+        snic_net_put(s->net, SNIC_CONTAINER(n, struct snic_net_buf, node));
+}
+
+static void control_stream_turn(struct snic_timer *t, uint64_t now_ns)
+{
+    struct control_stream *s = SNIC_CONTAINER(t, struct control_stream, turn);
+    struct snic_node *n;
+    s->left = SNIC_CONTROL__TURN;
+    control_stream_take(s);
+    while (s->left > 0 && !s->closing && (n = s->bufs.first) != NULL) {
+        struct snic_net_buf *b = SNIC_CONTAINER(n, struct snic_net_buf, node);
+        uint32_t most = (uint32_t)snic_min_u64(b->size, s->in_size - s->in_used);
+        memcpy(s->in + s->in_used, b->data, most);
+        s->in_used += most;
+        b->data += most;
+        b->size -= most;
+        if (b->size == 0) {
+            (void)snic_queue_pop(&s->bufs);
+            snic_net_put(s->net, b);
+        }
+        control_stream_take(s);
+    }
+    if (s->closing)
+        control_stream_drop(s);
+    else if (s->left == 0)
+        snic_loop_arm(s->net->loop, t, now_ns);
+    else if (s->ended)
+        control_stream_close(s);
+}
+
 static void control_stream_recv(void *ctx, struct snic_net_conn *c, struct snic_net_buf *b)
 {
     struct control_stream *s = ctx;
     (void)c;
-    while (b->size > 0 && !s->closing) {
-        uint32_t n = (uint32_t)snic_min_u64(b->size, s->in_size - s->in_used);
-        memcpy(s->in + s->in_used, b->data, n);
-        s->in_used += n;
-        b->data += n;
-        b->size -= n;
-        control_stream_take(s);
+    if (s->closing) {
+        snic_net_put(s->net, b);
+        return;
     }
-    snic_net_put(s->net, b);
+    snic_queue_push(&s->bufs, &b->node);
+    if (!s->turn.armed)
+        control_stream_turn(&s->turn, snic_loop_now(s->net->loop));
 }
 
 static void control_stream_eof(void *ctx, struct snic_net_conn *c)
 {
+    struct control_stream *s = ctx;
     (void)c;
-    control_stream_close(ctx);
+    s->ended = 1;
+    if (!s->turn.armed)
+        control_stream_close(s);
 }
 
 static void control_stream_writable(void *ctx, struct snic_net_conn *c)
@@ -202,6 +246,7 @@ static void control_stream_closed(void *ctx, struct snic_net_conn *c, int reason
     (void)c;
     s->conn = NULL;
     s->closing = 1;
+    control_stream_drop(s);
     s->e->gone(s->owner, s->other ? SNIC_EVERSION : reason);
 }
 
@@ -220,6 +265,7 @@ static void control_stream_begin(struct control_stream *s)
     s->marks = 0;
     s->closing = 0;
     s->ending = 0;
+    s->ended = 0;
     s->bad = 0;
     s->other = 0;
 }
@@ -250,6 +296,7 @@ void control_stream_close(struct control_stream *s)
         return;
     s->closing = 1;
     s->ending = 1;
+    control_stream_drop(s);
     control_stream_end(s);
 }
 
@@ -259,5 +306,6 @@ void control_stream_abort(struct control_stream *s)
         return;
     s->closing = 1;
     s->ending = 0;
+    control_stream_drop(s);
     snic_net_abort(s->conn);
 }
