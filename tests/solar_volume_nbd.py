@@ -295,6 +295,9 @@ def case_thin(t):
                 at += size
         assert data == [(3 << 30, BLOCK)], data
         assert world.ok("show", "root").count("segment ") == 1, world.ok("show", "root")
+        # More than the 1 GiB of an I/O of the engine.
+        assert n.request(ZEROES, 0, (4 << 30) - BLOCK, FAST)[0] == 0
+        assert n.request(READ, 3 << 30, BLOCK)[1] == bytes(BLOCK)
     finally:
         world.end()
 

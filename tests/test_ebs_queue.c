@@ -94,6 +94,8 @@ static const struct snic_ebs_queue_ops plain_ops = {.made = plain_made,
                                                     .give_up = plain_give_up,
                                                     .end = plain_end};
 
+static uint64_t disk_blocks = 4096; /* of the next queue */
+
 static struct plain *open_queue(void)
 {
     const struct snic_ebs_queue_opts o = {.client_epoch = 1,
@@ -101,11 +103,12 @@ static struct plain *open_queue(void)
                                           .servers_max = SERVERS,
                                           .rpcs_max = RPCS,
                                           .chunks_max = 1,
-                                          .disk_blocks_max = 4096,
+                                          .disk_blocks_max = disk_blocks,
                                           .deadline_ns = 60 * SECOND,
                                           .slow_ns = SECOND,
                                           .seed = support_seed()};
-    const struct snic_ebs_disk_opts d = {.opts_size = sizeof(d), .sa_epoch = 1, .blocks = 4096};
+    const struct snic_ebs_disk_opts d = {
+        .opts_size = sizeof(d), .sa_epoch = 1, .blocks = disk_blocks};
     struct snic_arena measure = {NULL, 0, 0}, a;
     struct snic_ebs_queue parts;
     memset(&plain, 0, sizeof(plain));
@@ -241,6 +244,22 @@ static void test_ebs_queue_refusals_change_nothing(void **state)
     assert_int_equal(snic_ebs_queue_get_wait(&p->q, 0, &wait), 0);
     assert_int_equal(snic_ebs_queue_get_busy(&p->q, SERVERS, &busy), SNIC_ENOENT);
     assert_true(p->q.s.inside == 0 && p->q.s.rpcs == 0 && snic_ebs_queue_done(&p->q) == NULL);
+    assert_int_equal(snic_ebs_queue_check(&p->q), 0);
+}
+
+/* Places of one GiB are known, of a disk of eleven: those of another one are refused, those that
+   are known stay, and go on. */
+static void test_ebs_queue_places_beyond_chunks_refused(void **state)
+{
+    struct snic_ebs_where w = {.seg_id = 1, .server = 0, .seg_gen = 2};
+    (void)state;
+    disk_blocks = UINT64_C(11) << 18;
+    struct plain *p = open_queue();
+    disk_blocks = 4096;
+    assert_int_equal(snic_ebs_queue_map(&p->q, 0, 511, &w, 0), 0);
+    for (uint64_t g = 1; g <= 10; g++)
+        assert_int_equal(snic_ebs_queue_map(&p->q, 0, g << 9, &w, 0), SNIC_ENOSPC);
+    assert_int_equal(snic_ebs_queue_map(&p->q, 0, 0, &w, 0), 0);
     assert_int_equal(snic_ebs_queue_check(&p->q), 0);
 }
 
@@ -754,6 +773,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ebs_queue_refusals_change_nothing),
+        cmocka_unit_test(test_ebs_queue_places_beyond_chunks_refused),
         cmocka_unit_test(test_ebs_queue_order),
         cmocka_unit_test(test_ebs_queue_refs_keep),
         cmocka_unit_test(test_ebs_queue_place_unknown),

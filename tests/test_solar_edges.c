@@ -235,6 +235,11 @@ static void test_solar_edges_disks_as_large_as_said(void **state)
     assert_int_equal(snic_solar_attach(duo.c, 1, &o, duo.now), 0);
     for (uint64_t g = 0; g < 21; g++)
         assert_int_equal(snic_solar_map(duo.c, 1, g << 9, 5, 0, 1, duo.now), 0);
+    for (uint32_t n = 1; n <= 10; n += 9) { /* an I/O has so many blocks, the volume splits it */
+        struct snic_ebs_io io = {.disk = 1, .op = SNIC_EBS_IO_ZERO};
+        io.blocks = n * SNIC_EBS_IO_BLOCKS_MAX + 1;
+        assert_int_equal(snic_solar_submit(duo.c, &io, duo.now), SNIC_EINVAL);
+    }
     duo_close(&duo);
 }
 

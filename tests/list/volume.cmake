@@ -2,6 +2,7 @@
 set(_volume support/volfix.c)
 snic_test(volume volume SOURCES ${_volume})
 snic_test(volume_damage volume SOURCES ${_volume})
+snic_test(volume_limits volume SOURCES ${_volume})
 snic_test(volume_luna volume SOURCES ${_volume})
 snic_test(volume_keys volume SOURCES ${_volume} sim/solar_cipher.c)
 snic_test(volume_secret volume CRYPTO SOURCES ${_volume})

@@ -81,6 +81,12 @@ int volfix_server_start(struct volfix *f, uint32_t server)
     o.secret_ctx = f;
     memcpy(o.wire_keys, f->server_wire[server], sizeof(o.wire_keys));
     o.frames_max = 16;
+    if (f->small) {
+        o.writes_max = o.reads_max = o.sends_max = 4;
+        o.trains_max = 9;
+        o.frames_max = 2;
+        o.conns_max = 1;
+    }
     o.store = (struct snic_segments_opts){
         .flags = SNIC_SEGMENTS_BLANK | f->salvage, .log_bytes = 4u << 20, .cache_blocks = 1024};
     o.store.uuid[0] = server + 1;
@@ -235,6 +241,9 @@ void volfix_client_start(struct volfix *f)
     o.transport = f->transport;
     o.flags = f->paper ? SNIC_VOLUME_PAPER : 0;
     o.deadline_ns = f->deadline_ns;
+    o.slow_ns = f->slow_ns;
+    o.suspect_ns = f->suspect_ns;
+    o.progress_ns = f->progress_ns;
     o.error_ns = f->error_ns;
     o.sec = f->sec;
     o.secret = f->client_secret;

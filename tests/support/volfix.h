@@ -73,8 +73,10 @@ struct volfix {
     uint32_t rights_account; /* that was asked for last */
     uint64_t rights_disk;
     void *xts_key;
-    uint64_t deadline_ns; /* of clients that start; 0: the default */
-    uint64_t error_ns;    /* likewise */
+    uint64_t deadline_ns;                      /* of clients that start; 0: the default */
+    uint64_t slow_ns, suspect_ns, progress_ns; /* likewise */
+    int small;         /* servers that start have the least of all, and a place for one client */
+    uint64_t error_ns; /* likewise */
     uint32_t servers;
     uint32_t epoch; /* of the lease */
     uint64_t seed;
