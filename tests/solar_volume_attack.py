@@ -149,6 +149,57 @@ def test_nbd_many(t):
     crowd.join()
 
 
+def test_nbd_silent(t):
+    """All places are taken by clients that say nothing, or not all: after ten seconds they have
+    none any more, and one that has chosen its disk keeps its own however long it is idle."""
+    _, at = t.server()
+    metrics = f"127.0.0.1:{free_port()}"
+    _, path = t.client(at, "--metrics", metrics)
+    idle = Nbd(path)
+    began = time.monotonic()
+    silent = [Nbd(path, go=False) for _ in range(63)]
+    for s in silent[::2]:
+        s.s.sendall(bytes(3))  # of four
+    refused, one = 0, None
+    while one is None:
+        assert refused < 10000, "there is room again"
+        try:
+            one = Nbd(path)
+        except (EOFError, ConnectionError):
+            refused += 1
+            time.sleep(0.01)
+    assert time.monotonic() - began > 9.5
+    assert figures(metrics)["nbd_turned_away"] == refused > 0, refused
+    assert idle.write(0, b"x" * BLOCK) == 0 and idle.read(0, BLOCK) == b"x" * BLOCK
+    assert t.log("client").count("has not chosen a disk") < 4, t.log("client")
+    for s in silent:
+        s.s.close()
+
+
+def test_nbd_large(t):
+    """A request of 32 MiB is done, of one block more refused: a read goes on, a write, whose data
+    would follow, ends its connection; so does one of ten times as much."""
+    _, at = t.server("--disk", "2:400M", "--store-size", "600M")
+    _, path = t.begin("large", "client", "--server", at, "--disk", "2", "--size", "400M", "--epoch",
+                      "1", "--socket", t.path("nbd"))
+    nbd, most = Nbd(path), 32 << 20
+    assert nbd.write(0, b"z" * most) == 0
+    assert nbd.read(0, most) == b"z" * most
+    for size in (most + BLOCK, 10 * most):
+        nbd.ask(0, 0, size)
+        assert nbd.answer()[0] == 22
+        assert nbd.read(0, BLOCK) == b"z" * BLOCK
+        other = Nbd(path)
+        other.ask(1, 0, size)
+        try:
+            other.answer()
+            fail("it is answered")
+        except (EOFError, ConnectionError):
+            pass
+    until(lambda: t.log("large").count("writes more than is allowed"), "it is said")
+    assert nbd.write(0, b"y" * BLOCK) == 0
+
+
 def test_nbd_end(t):
     """A client that is told to end waits for who reads its answers, and not for who does not."""
     _, at = t.server()
@@ -349,8 +400,8 @@ def test_server_disk(t):
 
 
 TESTS = [test_client_epoch, test_server_disk, test_nbd_deaf, test_nbd_leaves, test_nbd_many,
-         test_nbd_end, test_nbd_options, test_ctl_silent, test_server_names, test_metrics_held,
-         test_server_peer, test_other_version]
+         test_nbd_silent, test_nbd_large, test_nbd_end, test_nbd_options, test_ctl_silent,
+         test_server_names, test_metrics_held, test_server_peer, test_other_version]
 
 
 if __name__ == "__main__":

@@ -268,6 +268,7 @@ static size_t metrics(void *ctx, struct ex_metric *m)
     metric(m, &count, "nbd_clients", n.clients, 0);
     metric(m, &count, "nbd_requests", n.requests, 1);
     metric(m, &count, "nbd_errors", n.errors, 1);
+    metric(m, &count, "nbd_turned_away", n.turned_away, 1);
     if (is_luna())
         metrics_luna(m, &count, &s.luna);
     else

@@ -9,6 +9,7 @@
 #include "nbd_priv.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,7 +42,7 @@ static void nbd_drop_held(struct nbd_conn *c)
 /* Orderly, after what is queued: requests that are inside are answered first. */
 void nbd_hang_up(struct nbd_conn *c)
 {
-    if (c->state == NBD_ENDED && c->inside == 0 && !c->closing && !c->gone) {
+    if (c->state == NBD_ENDED && c->inside == 0 && !c->closing && !c->gone && !c->cut) {
         c->closing = 1;
         snic_net_close(c->net);
     }
@@ -61,14 +62,28 @@ static void nbd_forget_payload(struct nbd_conn *c)
     c->inside--;
 }
 
+/* One line in a second. */
+static void nbd_say_ended(struct nbd *n, const char *why)
+{
+    uint64_t now = snic_loop_now(n->loop);
+    char more[64] = "";
+    n->s.protocol++;
+    n->ended++;
+    if (now < n->ended_ns)
+        return;
+    if (n->ended > 1)
+        snprintf(more, sizeof(more), "; %" PRIu64 " such ends since the last such line", n->ended);
+    n->ended = 0;
+    n->ended_ns = now + UINT64_C(1000000000);
+    ex_log(EX_WARNING, "an NBD client %s: its connection is closed%s", why, more);
+}
+
 void nbd_end(struct nbd_conn *c, const char *why)
 {
     if (c->state == NBD_ENDED)
         return;
-    if (why != NULL) {
-        c->n->s.protocol++;
-        ex_log(EX_WARNING, "an NBD client %s: its connection is closed", why);
-    }
+    if (why != NULL)
+        nbd_say_ended(c->n, why);
     c->state = NBD_ENDED;
     c->want = 0;
     nbd_forget_payload(c);
@@ -150,6 +165,7 @@ static void nbd_closed(void *ctx, struct snic_net_conn *net, int reason)
 static void nbd_crowded(struct nbd *n)
 {
     uint64_t now = snic_loop_now(n->loop);
+    n->s.turned_away++;
     n->crowd++;
     if (now < n->crowd_ns)
         return;
@@ -157,6 +173,29 @@ static void nbd_crowded(struct nbd *n)
            n->crowd);
     n->crowd = 0;
     n->crowd_ns = now + UINT64_C(5000000000);
+}
+
+/* One that connects and says nothing would keep its place for ever. */
+static void nbd_hello_over(struct snic_timer *t, uint64_t now)
+{
+    struct nbd *n = SNIC_CONTAINER(t, struct nbd, hello);
+    int left = 0;
+    for (struct snic_link *l = n->conns.next, *next; l != &n->conns; l = next) {
+        struct nbd_conn *c = SNIC_CONTAINER(l, struct nbd_conn, link);
+        next = l->next;
+        if (c->gone || c->cut || c->state >= NBD_REQUEST)
+            continue;
+        if (now < c->since_ns + NBD_HELLO_NS) {
+            left = 1;
+            continue;
+        }
+        c->cut = 1;
+        snic_net_abort(c->net);
+        nbd_end(c, "has not chosen a disk in 10 seconds");
+    }
+    n->hello_armed = left;
+    if (left)
+        snic_loop_arm(n->loop, t, now + UINT64_C(1000000000));
 }
 
 static void nbd_accept(void *ctx, struct snic_net_conn *net, const struct snic_net_addr *peer)
@@ -183,6 +222,10 @@ static void nbd_accept(void *ctx, struct snic_net_conn *net, const struct snic_n
     snic_link_append(&n->conns, &c->link);
     n->s.clients++;
     n->s.accepted++;
+    c->since_ns = snic_loop_now(n->loop);
+    if (!n->hello_armed)
+        snic_loop_arm(n->loop, &n->hello, c->since_ns + UINT64_C(1000000000));
+    n->hello_armed = 1;
     snic_net_bind(net, &ev, c);
     nbd_hello(c);
 }
@@ -238,6 +281,7 @@ struct nbd *nbd_open(struct snic_loop *loop, const struct snic_net_addr *addr)
     n->net = nbd_net(loop);
     snic_link_init(&n->conns);
     snic_timer_init(&n->patience, nbd_patience);
+    snic_timer_init(&n->hello, nbd_hello_over);
     int r = snic_net_listen(n->net, addr, 0, nbd_accept, n, &n->listener);
     if (r != 0) {
         (void)snic_net_addr_format(addr, text, sizeof(text));
@@ -291,6 +335,7 @@ void nbd_drain(struct nbd *n, void (*over)(void *ctx), void *ctx)
 void nbd_close(struct nbd *n)
 {
     snic_loop_cancel(n->loop, &n->patience);
+    snic_loop_cancel(n->loop, &n->hello);
     snic_net_shut(n->net);
     free(n);
 }

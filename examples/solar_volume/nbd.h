@@ -13,6 +13,7 @@
  * A connection has at most NBD_DEPTH requests and NBD_BYTES of their data inside, then it is not
  * read for a while. What is not the protocol ends the connection, with one line in the log.
  *
+ * A client has NBD_HELLO_NS to choose a disk, as qemu gives its own, then its place is another's.
  * There are NBD_CLIENTS connections at most, on a net handle of their own: whatever they hold of
  * what they sent, no other's receiving waits for it.
  */
@@ -29,6 +30,7 @@ enum {
     NBD_REQUEST_MAX = 32 << 20
 };
 #define NBD_BYTES (UINT64_C(96) << 20)
+#define NBD_HELLO_NS UINT64_C(10000000000)
 
 struct nbd_export {
     char name[NBD_NAME];
@@ -43,6 +45,7 @@ struct nbd_stats {
     uint64_t requests;
     uint64_t errors;   /* replies with an error */
     uint64_t protocol; /* connections ended for what they said */
+    uint64_t turned_away;
 };
 
 struct nbd;

@@ -78,6 +78,7 @@ struct nbd_conn {
     uint32_t leaving;  /* says, and replies that the net has */
     uint64_t moved_ns; /* when one of them had left, or began to while there was none */
     uint64_t bytes;    /* of requests */
+    uint64_t since_ns;
     int no_zeroes;
     int structured;          /* replies */
     int status;              /* base:allocation may be asked for */
@@ -101,10 +102,14 @@ struct nbd {
     struct nbd_stats s;
     uint64_t crowd; /* turned away since the last line about them */
     uint64_t crowd_ns;
+    uint64_t ended; /* for what they said, since the last line about one */
+    uint64_t ended_ns;
     void (*over)(void *ctx);
     void *ctx;
     int draining;
     struct snic_timer patience; /* while draining */
+    struct snic_timer hello;    /* armed: somebody has not chosen a disk yet */
+    int hello_armed;
 };
 
 /* nbd.c */
