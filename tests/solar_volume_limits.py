@@ -135,6 +135,23 @@ def case_disks(w):
     assert "--disks" in said, said
 
 
+def case_named_disks(w):
+    """64 disks can be named where no catalog has them, and not one more."""
+    def words(count):
+        return ["server", "--listen", "127.0.0.1:0", "--store", f"{w.work}/store", "--store-size",
+                "160M", *(word for n in range(count) for word in ("--disk", f"{n + 1}:2M"))]
+
+    for count in (65, 640):
+        said = refused(w.program, *words(count))
+        assert "--disk 65:2M" in said and "64" in said and "catalog" in said, said
+    assert not os.path.exists(f"{w.work}/store")
+    server = w.begin("server", *words(64))
+    client = w.begin("client", "client", "--server", server.at, "--disk", "64", "--size", "2M",
+                     "--epoch", "1", "--socket", f"{w.work}/nbd")
+    assert Nbd(f"{w.work}/nbd").write(0, b"x" * 4096) == 0
+    client.end()
+
+
 def case_segments(w):
     """All --segments are placed: writes that need one more end with ENOSPC at once, catalog and
     client say which limit it is, once in a while; a deletion makes room."""
@@ -194,7 +211,7 @@ def case_connections(w):
         server.end()
 
 
-CASES = [case_options, case_sessions, case_disks, case_segments, case_connections]
+CASES = [case_options, case_sessions, case_disks, case_named_disks, case_segments, case_connections]
 
 if __name__ == "__main__":
     sys.exit(run_tests(sys.argv[1], sys.argv[2:], CASES, Small))

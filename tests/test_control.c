@@ -668,6 +668,17 @@ static void test_control_without_room_enospc_at_once(void **state)
     assert_int_equal(store_ask(0, SNIC_SEGMENTS_DELETE, snic_control_seg_id(1000, 0)), 1);
     ctlfix_run(&fix, 2000 * CTLFIX_MS);
     assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_WRITE, 0, 4096, buffer), 4096);
+    /* One that is away is waited for ten seconds, and not for ever. */
+    ctlfix_server_kill(&fix, 1, SNIC_FAULT_KEEP_ALL);
+    ctlfix_run(&fix, 3000 * CTLFIX_MS);
+    over = 0;
+    r.offset = 4u << 20;
+    assert_int_equal(snic_io_submit(fix.client[0].guest[0].io, &p, 1), 1);
+    ctlfix_run(&fix, 5500 * CTLFIX_MS);
+    assert_int_equal(over, 0);
+    ctlfix_run(&fix, 4000 * CTLFIX_MS);
+    assert_int_equal(over, 1);
+    assert_int_equal(r.result, SNIC_ENOSPC);
 }
 
 int main(int argc, char **argv)
