@@ -379,8 +379,9 @@ struct snic_files_stats {
     uint64_t segments_limbo; /**< freed, waiting for durability or readers   */
     uint64_t files;
     uint64_t dirs;
-    uint64_t in_flight; /**< requests                                   */
-    int32_t broken;     /**< 0, or the error that stopped metadata writes */
+    uint64_t in_flight;   /**< requests                                   */
+    uint64_t write_looks; /**< writes in flight that writes were compared with */
+    int32_t broken;       /**< 0, or the error that stopped metadata writes */
     uint32_t reserved;
 };
 /** Copy the counters and the present numbers. [owner] */

@@ -122,7 +122,9 @@ static int check_writes(const struct snic_files *f)
         if (++active > f->pieces_count)
             return SNIC_ECORRUPT;
     }
-    return exclusive == f->writes_exclusive && poisoned == f->poisoned ? 0 : SNIC_ECORRUPT;
+    if (exclusive != f->writes_exclusive || poisoned != f->poisoned)
+        return SNIC_ECORRUPT;
+    return files_busy_check(f, active);
 }
 
 int snic_files_check(const struct snic_files *f)

@@ -9,66 +9,123 @@
  * E2  When a growing write fails, every write of the segment that reaches beyond its `from`
  *     fails too, and the claim falls back to `from`. New writes of the segment wait until the
  *     last of them has ended, since these may still be changing what they failed to write.
+ * E3  A segment lists the extenders that have not ended in the order in which they entered. While
+ *     none has failed, those in front of the first growing one are complete or below init: a write
+ *     that ends looks at what it lets go on, not at all that are in flight.
  */
 #include "files/files_priv.h"
 
-static struct files_piece *extend_piece(struct snic_link *l)
+/* ---- The extenders of a segment, in the order in which they entered: E3 ---- */
+
+static void extend_list(struct snic_files *f, struct files_piece *p)
 {
-    return SNIC_CONTAINER(l, struct files_piece, link);
+    struct files_seg *s = &f->segs[p->seg];
+    uint32_t i = (uint32_t)(p - f->pieces);
+    p->seg_prev = s->busy_last;
+    p->seg_next = SNIC_FILES__NONE;
+    if (s->busy_last == SNIC_FILES__NONE)
+        s->busy_first = i;
+    else
+        f->pieces[s->busy_last].seg_next = i;
+    s->busy_last = i;
 }
 
-/* Would a write of these device blocks have to wait? I7 */
-int files_extend_conflict(const struct snic_files *f, uint64_t first, uint64_t end, int exclusive)
+static void extend_unlist(struct snic_files *f, struct files_piece *p)
 {
-    struct snic_link *l;
-    if (!exclusive && f->writes_exclusive == 0)
-        return 0;
-    for (l = f->writes.next; l != &f->writes; l = l->next) {
-        const struct files_piece *p = extend_piece(l);
-        if ((exclusive || p->exclusive) && p->block_first < end && first < p->block_end)
-            return 1;
+    struct files_seg *s = &f->segs[p->seg];
+    if (p->seg_prev == SNIC_FILES__NONE)
+        s->busy_first = p->seg_next;
+    else
+        f->pieces[p->seg_prev].seg_next = p->seg_next;
+    if (p->seg_next == SNIC_FILES__NONE)
+        s->busy_last = p->seg_prev;
+    else
+        f->pieces[p->seg_next].seg_prev = p->seg_prev;
+}
+
+/* A new write of its segment's bytes up to p->to: let it claim what it extends. E1 */
+void files_extend_enter(struct snic_files *f, struct files_piece *p)
+{
+    struct files_seg *s = &f->segs[p->seg];
+    p->from = s->claimed;
+    if (p->to > s->claimed) {
+        p->extender = FILES_EXTEND_GROW;
+        s->claimed = p->to;
+    } else if (p->to > s->init) {
+        p->extender = FILES_EXTEND_WAIT;
     }
-    return 0;
+    if (p->extender != FILES_EXTEND_NOT)
+        extend_list(f, p);
 }
 
 /* Must a write of this segment wait until failed ones are gone? E2 */
 int files_extend_poisoned(const struct snic_files *f, uint32_t seg)
 {
-    struct snic_link *l;
     if (f->poisoned == 0)
         return 0;
-    for (l = f->writes.next; l != &f->writes; l = l->next)
-        if (extend_piece(l)->seg == seg && extend_piece(l)->error != 0)
+    for (uint32_t i = f->segs[seg].busy_first; i != SNIC_FILES__NONE; i = f->pieces[i].seg_next)
+        if (f->pieces[i].error != 0)
             return 1;
     return 0;
 }
 
 static void extend_poison(struct snic_files *f, const struct files_piece *bad)
 {
-    struct snic_link *l;
-    for (l = f->writes.next; l != &f->writes; l = l->next) {
-        struct files_piece *p = extend_piece(l);
-        if (p->seg == bad->seg && p->extender != FILES_EXTEND_NOT && p->error == 0 &&
-            p->to > bad->from) {
+    for (uint32_t i = f->segs[bad->seg].busy_first; i != SNIC_FILES__NONE;
+         i = f->pieces[i].seg_next) {
+        struct files_piece *p = &f->pieces[i];
+        if (p->error == 0 && p->to > bad->from) {
             p->error = bad->error;
             f->poisoned++;
         }
     }
 }
 
-/* The next write of the segment that may end, or NULL. */
+static void extend_end(struct snic_files *f, struct files_piece *p)
+{
+    struct files_seg *s = &f->segs[p->seg];
+    if (p->error == 0 && p->extender == FILES_EXTEND_GROW) {
+        s->init = p->to;
+        if (s->node != SNIC_FILES__NONE)
+            files_dirty_seg(f, p->seg);
+    }
+    extend_unlist(f, p);
+    files_piece_retire(f, p);
+}
+
+static int extend_may_end(const struct snic_files *f, const struct files_piece *p)
+{
+    uint32_t init = f->segs[p->seg].init;
+    if (!p->complete)
+        return 0;
+    return p->error != 0 || (p->extender == FILES_EXTEND_GROW ? p->from == init : p->to <= init);
+}
+
+/* The next write of the segment that may end, or NULL, where some have failed. */
 static struct files_piece *extend_next(struct snic_files *f, uint32_t seg)
 {
-    struct snic_link *l;
-    for (l = f->writes.next; l != &f->writes; l = l->next) {
-        struct files_piece *p = extend_piece(l);
-        if (p->seg != seg || p->extender == FILES_EXTEND_NOT || !p->complete)
-            continue;
-        if (p->error != 0 || (p->extender == FILES_EXTEND_GROW && p->from == f->segs[seg].init) ||
-            (p->extender == FILES_EXTEND_WAIT && f->segs[seg].init >= p->to))
-            return p;
-    }
+    for (uint32_t i = f->segs[seg].busy_first; i != SNIC_FILES__NONE; i = f->pieces[i].seg_next)
+        if (extend_may_end(f, &f->pieces[i]))
+            return &f->pieces[i];
     return NULL;
+}
+
+/* End what may end at the head of the list: E3. */
+static void extend_run(struct snic_files *f, uint32_t seg)
+{
+    uint32_t i;
+    while ((i = f->segs[seg].busy_first) != SNIC_FILES__NONE) {
+        struct files_piece *p = &f->pieces[i];
+        f->stats.write_looks++;
+        if (extend_may_end(f, p)) {
+            extend_end(f, p);
+        } else if (p->extender == FILES_EXTEND_WAIT && p->to <= f->segs[seg].init) {
+            extend_unlist(f, p); /* below init by now, as any write there */
+            p->extender = FILES_EXTEND_NOT;
+        } else {
+            return;
+        }
+    }
 }
 
 /* A write piece is complete (its error set): end it, and those that waited for it. */
@@ -85,13 +142,13 @@ void files_extend_settle(struct snic_files *f, struct files_piece *p)
         if (f->segs[seg].claimed > p->from)
             f->segs[seg].claimed = p->from;
     }
-    while ((p = extend_next(f, seg)) != NULL) {
-        struct files_seg *s = &f->segs[seg];
-        if (p->error == 0 && p->extender == FILES_EXTEND_GROW) {
-            s->init = p->to;
-            if (s->node != SNIC_FILES__NONE)
-                files_dirty_seg(f, seg);
-        }
-        files_piece_retire(f, p);
+    if (f->poisoned == 0) {
+        if (extend_may_end(f, p))
+            extend_end(f, p);
+        extend_run(f, seg);
+        return;
     }
+    while ((p = extend_next(f, seg)) != NULL)
+        extend_end(f, p);
+    extend_run(f, seg);
 }

@@ -72,6 +72,8 @@ struct files_seg {
     uint32_t prev;
     uint32_t chain; /* (node, logical) index */
     uint32_t dirty_next;
+    uint32_t busy_first; /* extenders in flight, through seg_next */
+    uint32_t busy_last;
 };
 
 /* A list of segments through `next`. */
@@ -121,6 +123,11 @@ struct files_piece {
     uint32_t seg;
     uint32_t from; /* extender: claimed before, claimed after   */
     uint32_t to;
+    uint32_t seg_next; /* extenders of the segment                 */
+    uint32_t seg_prev;
+    uint32_t child[2]; /* busy.c                                   */
+    uint32_t rank;
+    uint64_t max_end[2];
     int32_t error;
     uint8_t kind;
     uint8_t step;     /* enum files_piece_step                     */
@@ -203,7 +210,9 @@ struct snic_files {
     uint32_t pieces_count;
     uint32_t pieces_free_count;
     struct snic_link pieces_free;
-    struct snic_link writes;   /* active write pieces */
+    struct snic_link writes; /* active write pieces */
+    uint32_t busy_root;      /* the same, by their blocks */
+    uint64_t busy_rank;
     uint32_t writes_exclusive; /* of them, those that write parts of blocks */
     uint32_t poisoned;         /* active extenders that must fail           */
     unsigned char **bounce_free;
@@ -375,8 +384,14 @@ int files_piece_read(struct snic_files *f, struct snic_files_req *r);
 int files_piece_write(struct snic_files *f, struct snic_files_req *r);
 int files_piece_fill(struct snic_files *f, struct snic_files_req *r);
 
+/* busy.c */
+void files_busy_add(struct snic_files *f, struct files_piece *p);
+void files_busy_remove(struct snic_files *f, const struct files_piece *p);
+int files_busy_conflict(struct snic_files *f, uint64_t first, uint64_t end, int exclusive);
+int files_busy_check(const struct snic_files *f, uint32_t active);
+
 /* extend.c */
-int files_extend_conflict(const struct snic_files *f, uint64_t first, uint64_t end, int exclusive);
+void files_extend_enter(struct snic_files *f, struct files_piece *p);
 int files_extend_poisoned(const struct snic_files *f, uint32_t seg);
 void files_extend_settle(struct snic_files *f, struct files_piece *p);
 void files_piece_retire(struct snic_files *f, struct files_piece *p);

@@ -106,6 +106,7 @@ static void mount_init(struct snic_files *f, struct snic_io *io,
     f->pieces_free_count = o->depth;
     snic_link_init(&f->pieces_free);
     snic_link_init(&f->writes);
+    f->busy_root = SNIC_FILES__NONE;
     for (i = 0; i < o->depth; i++) {
         f->pieces[i].files = f;
         snic_link_append(&f->pieces_free, &f->pieces[i].link);

@@ -176,7 +176,7 @@ void files_piece_retire(struct snic_files *f, struct files_piece *p)
     if (p->bounce != NULL)
         f->bounce_free[f->bounce_free_count++] = p->bounce;
     if (p->kind >= FILES_PIECE_WRITE) {
-        f->writes_exclusive -= p->exclusive;
+        files_busy_remove(f, p);
         f->poisoned -= p->error != 0 && p->extender != FILES_EXTEND_NOT;
     }
     snic_link_remove(&p->link);
@@ -354,19 +354,12 @@ static void piece_write_done(struct snic_io_req *io)
 static void piece_enter(struct snic_files *f, struct files_piece *p, uint64_t in, uint64_t n,
                         uint64_t first, uint64_t end)
 {
-    struct files_seg *s = &f->segs[p->seg];
     p->block_first = first;
     p->block_end = end;
-    p->from = s->claimed;
     p->to = (uint32_t)(in + n);
-    if (p->to > s->claimed) {
-        p->extender = FILES_EXTEND_GROW;
-        s->claimed = p->to;
-    } else if (p->to > s->init) {
-        p->extender = FILES_EXTEND_WAIT;
-    }
+    files_extend_enter(f, p);
     p->io.done = piece_write_done;
-    f->writes_exclusive += p->exclusive;
+    files_busy_add(f, p);
     snic_link_append(&f->writes, &p->link);
     if (p->extender == FILES_EXTEND_NOT && f->fua && p->req->op == SNIC_FILES_WRITE &&
         (p->req->flags & SNIC_FILES_SYNC) != 0 && p->req->length <= SNIC_FILES__FUA_MAX) {
@@ -391,7 +384,7 @@ static int piece_write_bounce(struct snic_files *f, struct snic_files_req *r, ui
     int head = first < in && first < claimed;
     int tail = in + n < end && in + n < claimed;
     struct files_piece *p;
-    if (f->bounce_free_count == 0 || files_extend_conflict(f, base + first, base + end, 1))
+    if (f->bounce_free_count == 0 || files_busy_conflict(f, base + first, base + end, 1))
         return 1;
     p = piece_new(f, r, FILES_PIECE_WRITE_BOUNCE, seg);
     p->exclusive = 1;
@@ -430,7 +423,7 @@ static int piece_write_zeros(struct snic_files *f, struct snic_files_req *r, uin
     if (!f->zero)
         n = snic_min_u64(n,
                          snic_min_u64(f->transfer, SNIC_FILES__PIECE_IOV * SNIC_FILES__ZERO_BYTES));
-    if (files_extend_conflict(f, base + in, base + in + n, 1))
+    if (files_busy_conflict(f, base + in, base + in + n, 1))
         return 1;
     p = piece_new(f, r, FILES_PIECE_ZERO, seg);
     p->exclusive = 1;
@@ -493,7 +486,7 @@ int files_piece_write(struct snic_files *f, struct snic_files_req *r)
             piece_advance(r, n);
         return rc;
     }
-    if (files_extend_conflict(f, base + in, base + in + direct, 0))
+    if (files_busy_conflict(f, base + in, base + in + direct, 0))
         return 1;
     p = piece_new(f, r, FILES_PIECE_WRITE, seg);
     piece_enter(f, p, in, direct, base + in, base + in + direct);
