@@ -187,7 +187,9 @@ int ex_io_open(struct snic_io **io, struct snic_loop *loop, const struct snic_io
 
 /* ---- Statistics ---- */
 
-#define EX_PAGE_MAX 131072
+/* Each figure has three lines, of 512 bytes at most in all. */
+#define EX_FIGURE_BYTES 512u
+#define EX_PAGE_MAX (EX_METRICS_MAX * EX_FIGURE_BYTES + 2048u)
 #define EX_SCRAPERS 8
 
 struct ex_scrape {
@@ -257,7 +259,7 @@ static size_t ex_scrape_figures(const struct ex_stats *s, char *body, size_t max
     size_t size = 0;
     size_t n = s->fill(s->ctx, m);
 
-    for (size_t i = 0; i < n && size < max - 512; i++) {
+    for (size_t i = 0; i < n && size + EX_FIGURE_BYTES <= max; i++) {
         size += ex_scrape_help(body + size, max - size, s->prefix, m[i].name);
         size += (size_t)snprintf(body + size, max - size, "# TYPE %s_%s %s\n%s_%s %" PRIu64 "\n",
                                  s->prefix, m[i].name, m[i].counter ? "counter" : "gauge",

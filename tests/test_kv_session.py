@@ -403,6 +403,17 @@ def test_much_from_device(node):
         assert a.cmd("DEL", *keys) == count
 
 
+def test_many_databases(binary, mode):
+    """INFO has a line of each of 4096 databases; one more is refused at the start."""
+    with Server(binary, mode, databases=4096) as node, Raw(node.port) as c:
+        c.raw(b"".join(encode("SELECT", i) + encode("SET", "k", "v") for i in range(4096)))
+        for _ in range(2 * 4096):
+            assert c.reply() == "OK"
+        text = c.cmd("INFO", "keyspace").decode()
+        assert len(re.findall(r"^db\d+:keys=1,", text, re.M)) == 4096, text[-100:]
+        assert c.cmd("SELECT", 4096) == "ERR DB index is out of range"
+
+
 def test_full(binary, mode):
     """A client too many gets Redis' error before its connection is closed."""
     with Server(binary, mode, conns=4) as node:
@@ -492,7 +503,8 @@ def main():
                 t(node)  # the engine's, which is the same in all modes
             print("test_replication", flush=True)
             test_replication(node, real[0] if real is not None else None)
-        for t in (test_full, test_password_stays):
+        for t in (test_full, test_password_stays) + (
+                (test_many_databases,) if mode == "monolith" else ()):
             print(t.__name__, flush=True)
             t(binary, mode)
     finally:

@@ -262,6 +262,40 @@ def test_metrics(binary, mode):
             time.sleep(0.1)
 
 
+def shown_and_left_out(c, port, used):
+    end = time.monotonic() + WAIT
+    while len(section(c, "tenants")) < used:
+        assert time.monotonic() < end, len(section(c, "tenants"))
+        time.sleep(0.2)
+    with urllib.request.urlopen("http://127.0.0.1:%d/metrics" % port, timeout=WAIT) as r:
+        page = r.read().decode()
+    shown = len(re.findall(r"^\w*tenant_\w+_credit \d+$", page, re.M))
+    left_out = int(re.search(r"^\w*tenants_not_shown (\d+)$", page, re.M).group(1))
+    assert 60 < shown < used <= shown + left_out <= 1001, (shown, left_out)
+
+
+def test_many_tenants(binary, mode):
+    """More tenants than a page of figures has room for: it says how many are left out; INFO has
+    them all."""
+    port = free_port()
+    node = Server(binary, mode, qos="gimbal", databases="1000",
+                  metrics="127.0.0.1:%d" % port)
+    used = 200
+    with node:
+        with node.conn() as c:
+            c.raw(b"".join(encode("SELECT", "%d" % i) + encode("SET", "k", "v")
+                           for i in range(used)))
+            for _ in range(2 * used):
+                equal(c.reply(), "OK")
+        equal(node.stop(), 0, "exit status")
+        node.start()  # all is on the device only
+        with node.conn() as c:
+            c.raw(b"".join(encode("SELECT", "%d" % i) + encode("GET", "k") for i in range(used)))
+            for _ in range(used):
+                equal((c.reply(), c.reply()), ("OK", b"v"))
+            shown_and_left_out(c, port, used)
+
+
 def test_end(binary, mode):
     """The drain does not wait for caps: what was inside took hours at a byte a second."""
     node = Server(binary, mode, qos="gimbal", tenant="1:bytes=1:ios=1")
@@ -289,7 +323,8 @@ def test_end(binary, mode):
             t.join()
 
 
-TESTS = [test_options, test_off, test_databases, test_clients, test_flood, test_metrics, test_end]
+TESTS = [test_options, test_off, test_databases, test_clients, test_flood, test_metrics, test_many_tenants,
+         test_end]
 
 
 def main():

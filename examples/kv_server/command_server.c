@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -46,9 +47,14 @@ enum kv_outcome kv_cmd_select(struct kv_command *c)
 
 /* ---- INFO ---- */
 
+#define SERVER_TEXT (64u << 10)  /* what does not grow with databases and tenants */
+#define SERVER_DATABASE_TEXT 96u /* a line of one ...                             */
+#define SERVER_TENANT_TEXT 1024u /* ... and of the other                          */
+
 struct server_text {
-    char data[65536];
+    char *data;
     size_t size;
+    size_t room;
 };
 
 static void server_line(struct server_text *t, const char *format, ...) SNIC_PRINTF(2, 3);
@@ -58,10 +64,10 @@ static void server_line(struct server_text *t, const char *format, ...)
     int n;
 
     va_start(ap, format);
-    n = vsnprintf(t->data + t->size, sizeof(t->data) - t->size, format, ap);
+    n = vsnprintf(t->data + t->size, t->room - t->size, format, ap);
     va_end(ap);
     if (n > 0)
-        t->size = snic_min_u64(t->size + (size_t)n, sizeof(t->data) - 1);
+        t->size = snic_min_u64(t->size + (size_t)n, t->room - 1);
 }
 
 /* Is @p section asked for? All of them are when none is named. */
@@ -149,7 +155,7 @@ static void server_info_section(const struct kv_command *c, const char *section,
     if (!server_wants(c, section) || o->section == NULL || o->tenants == NULL || !o->tenants->on)
         return;
     server_line(t, "%s", title);
-    t->size += o->section(o->ctx, section, t->data + t->size, sizeof(t->data) - t->size - 1);
+    t->size += o->section(o->ctx, section, t->data + t->size, t->room - t->size - 1);
     server_line(t, "\r\n");
 }
 
@@ -157,15 +163,21 @@ enum kv_outcome kv_cmd_info(struct kv_command *c)
 {
     struct kv_engine *e = c->engine;
     struct kv_engine_stats s;
-    struct server_text t;
+    struct server_text t = {.room = SERVER_TEXT + e->opts.databases * SERVER_DATABASE_TEXT};
 
-    t.size = 0;
+    if (e->opts.tenants != NULL && e->opts.tenants->on)
+        t.room += (size_t)kv_tenants_count(e->opts.tenants) * SERVER_TENANT_TEXT;
+    t.data = malloc(t.room);
+    if (t.data == NULL) {
+        kv_put_store_error(e, SNIC_ENOMEM);
+        return KV_DONE;
+    }
     kv_engine_get_stats(e, &s);
     server_info_state(c, &s, &t);
     server_info_replication(c, &t);
     if (server_wants(c, "snicstore") && e->opts.info != NULL) {
         server_line(&t, "# Snicstore\r\n");
-        t.size += e->opts.info(e->opts.ctx, t.data + t.size, sizeof(t.data) - t.size - 1);
+        t.size += e->opts.info(e->opts.ctx, t.data + t.size, t.room - t.size - 1);
         server_line(&t, "\r\n");
     }
     server_info_section(c, "tenants", "# Tenants\r\n", &t);
@@ -179,6 +191,7 @@ enum kv_outcome kv_cmd_info(struct kv_command *c)
                             kv_store_count(e->store, d), kv_store_expires(e->store, d));
     }
     kv_put_verbatim(e, t.data, t.size);
+    free(t.data);
     return KV_DONE;
 }
 

@@ -155,7 +155,9 @@ size_t kv_qos_metrics(const struct kv_config *c, const struct snic_io *io, struc
 {
     struct kv_control_device d;
     struct kv_control_tenant t;
+    enum { TENANT_METRICS = 6 };
     uint32_t cursor = 0;
+    uint64_t left_out = 0;
     size_t n = 0;
 
     kv_qos_device(io, &d);
@@ -173,7 +175,7 @@ size_t kv_qos_metrics(const struct kv_config *c, const struct snic_io *io, struc
     };
     for (size_t i = 0; i < SNIC_COUNTOF(device) && n < max; i++)
         out[n++] = device[i];
-    while (n + 6 <= max && kv_qos_tenant(io, &cursor, &t) == 0) {
+    while (n + TENANT_METRICS < max && kv_qos_tenant(io, &cursor, &t) == 0) {
         const struct ex_metric tenant[] = {
             {qos_metric_name(c, t.number, "reads"), t.ops[0], 1},
             {qos_metric_name(c, t.number, "writes"), t.ops[1], 1},
@@ -183,9 +185,14 @@ size_t kv_qos_metrics(const struct kv_config *c, const struct snic_io *io, struc
             {qos_metric_name(c, t.number, "credit"), t.credit, 0},
         };
 
+        SNIC_STATIC_ASSERT(SNIC_COUNTOF(tenant) == TENANT_METRICS, "room for it");
         memcpy(out + n, tenant, sizeof(tenant));
         n += SNIC_COUNTOF(tenant);
     }
+    while (kv_qos_tenant(io, &cursor, &t) == 0)
+        left_out++;
+    if (n < max)
+        out[n++] = (struct ex_metric){"tenants_not_shown", left_out, 0};
     return n;
 }
 
