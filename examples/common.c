@@ -89,7 +89,22 @@ void ex_die(const char *format, ...)
 
 /* ---- What is needed first ---- */
 
-#define EX_LOCK_TRIES 60 /* of 50 ms */
+#define EX_LOCK_TRIES 60   /* of 50 ms */
+#define EX_OTHER_FILES 32u /* beside those of an option */
+
+void ex_open_files(const char *name, uint64_t count)
+{
+    struct rlimit r;
+
+    count += EX_OTHER_FILES;
+    if (getrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur >= count)
+        return;
+    r.rlim_cur = snic_min_u64(count, r.rlim_max);
+    if (setrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur < count)
+        ex_die("--%s: %" PRIu64 " open files are needed, the limit is %" PRIu64
+               "; raise it with 'ulimit -n'",
+               name, count, (uint64_t)r.rlim_max);
+}
 
 static int ex_io_uring_disabled(void)
 {

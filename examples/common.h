@@ -56,6 +56,9 @@ void ex_log(enum ex_level level, const char *format, ...) SNIC_PRINTF(2, 3);
 /** Log an error and exit 1. */
 void ex_die(const char *format, ...) SNIC_PRINTF(1, 2) __attribute__((noreturn));
 
+/** Room for @p count open files of option --@p name, and some; exits with a clear line if the limit
+    of the process cannot be raised to it. */
+void ex_open_files(const char *name, uint64_t count);
 /** A loop on io_uring, busy-polling so long before it sleeps; exits with a clear line when the
     system has none. */
 struct snic_loop *ex_loop_open(uint32_t spin_us);

@@ -504,6 +504,7 @@ static void load_open(struct load *l)
     int r;
 
     ex_address("address", l->address, &a);
+    ex_open_files("clients", l->clients);
     l->loop = ex_loop_open(0);
     o.conns_max = (uint32_t)l->clients;
     r = snic_net_uring_open(&l->net, l->loop, &o);

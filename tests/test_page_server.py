@@ -433,6 +433,20 @@ def test_page_server_options_beyond_their_range_refused(make):
                                timeout=WAIT, env=n.environment())
             out = r.stdout.decode(errors="replace")
             assert r.returncode != 0 and option in out, (option, value, r.returncode, out)
+    # page_load's: what is in its range passes, and the next mistake is told.
+    for option, good, bad in [
+            ("--clients", "1 4096", "0 4097 40960"), ("--pipeline", "1 1024", "0 1025 10240"),
+            ("--update-bytes", "8 65536", "7 65537 655360"),
+            ("--update-percent", "0 100", "101 1000"),
+            ("--seconds", "1 1000000", "0 1000001 10000000"),
+            ("--requests", "1 18446744073709551615", "0 18446744073709551616")]:
+        for value in good.split() + bad.split():
+            r = subprocess.run([n.load_binary, option, value, "--address", "nowhere"],
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=WAIT,
+                               env=n.environment())
+            out = r.stdout.decode(errors="replace")
+            assert r.returncode > 0 and (option + ":" in out) == (value in bad.split()), (
+                option, value, r.returncode, out)
 
 
 # The remote file gives other bytes than were written.
@@ -451,8 +465,35 @@ def test_page_server_remote_file_written_read_back(make):
     n.stop()
 
 
+# A DPU role that hangs keeps the host from ending: it waits 10 s. By night.
+def test_page_server_dpu_hangs_at_the_end_host_goes(make):
+    if not NIGHTLY:
+        return
+    n = make().start()
+    n.load("fill")
+    dpu, host = n.pid("dpu"), n.pid("host")
+    os.kill(dpu, signal.SIGSTOP)
+    n.process.send_signal(signal.SIGTERM)
+    end = time.monotonic() + WAIT
+    while True:
+        try:
+            with open("/proc/%d/stat" % host) as f:
+                if f.read().rpartition(")")[2].split()[0] == "Z":
+                    break
+        except OSError:
+            break
+        assert time.monotonic() < end, "the host waits for ever"
+        time.sleep(0.05)
+    os.kill(dpu, signal.SIGCONT)
+    assert n.process.wait(WAIT) == 0
+    n.start()
+    n.load("check")
+    n.stop()
+
+
 # What a mode does not do otherwise than another is not asked again.
 ONLY_TWO = [test_page_server_mixed_load_roles_killed_nothing_lost,
+            test_page_server_dpu_hangs_at_the_end_host_goes,
             test_page_server_garbage_sent_others_go_on]
 NOT_LIBRARY = [test_page_server_small_log_many_updates_halves_turn,
                test_page_server_started_with_other_sizes_refused_nothing_lost,
@@ -480,7 +521,7 @@ def main():
         if not NIGHTLY and (mode != "two" and fn in ONLY_TWO or
                             mode == "library" and fn in NOT_LIBRARY):
             continue
-        if mode == "monolith" and fn in ONLY_TWO[:1]:
+        if mode == "monolith" and fn in ONLY_TWO[:2]:
             continue  # it has no roles
         nodes = []
 

@@ -11,9 +11,9 @@
 #include <string.h>
 #include <time.h>
 
-#define SLOW_ARGS 32u   /* kept of a command; the last one says how many more there were */
-#define SLOW_BYTES 128u /* kept of an argument, and how many more there were             */
-#define SLOW_TEXT 48u   /* what says so                                                  */
+#define SLOW_ARGS_MAX 32u       /* kept of a command; the last one says how many more there were */
+#define SLOW_ARG_BYTES_MAX 128u /* kept of an argument, and how many more there were */
+#define SLOW_TEXT 48u           /* what says so                                                  */
 
 struct slow_entry {
     struct slow_entry *next; /* older */
@@ -75,17 +75,17 @@ static int slow_is_secret(const struct kv_command *c, uint32_t i)
 static size_t slow_keep(unsigned char *out, const struct kv_command *c, uint32_t i)
 {
     const struct resp_arg *a = &c->argv[i];
-    uint32_t size = a->size < SLOW_BYTES ? a->size : SLOW_BYTES;
+    uint32_t size = a->size < SLOW_ARG_BYTES_MAX ? a->size : SLOW_ARG_BYTES_MAX;
     char text[SLOW_TEXT] = "";
 
-    if (i + 1 == SLOW_ARGS && c->argc > SLOW_ARGS) {
+    if (i + 1 == SLOW_ARGS_MAX && c->argc > SLOW_ARGS_MAX) {
         size = 0;
-        snprintf(text, sizeof(text), "... (%u more arguments)", c->argc - SLOW_ARGS + 1);
+        snprintf(text, sizeof(text), "... (%u more arguments)", c->argc - SLOW_ARGS_MAX + 1);
     } else if (slow_is_secret(c, i)) {
         size = 0;
         snprintf(text, sizeof(text), "(redacted)");
-    } else if (a->size > SLOW_BYTES) {
-        snprintf(text, sizeof(text), "... (%u more bytes)", a->size - SLOW_BYTES);
+    } else if (a->size > SLOW_ARG_BYTES_MAX) {
+        snprintf(text, sizeof(text), "... (%u more bytes)", a->size - SLOW_ARG_BYTES_MAX);
     }
     memcpy(out + sizeof(size), a->data, size);
     memcpy(out + sizeof(size) + size, text, strlen(text));
@@ -104,9 +104,9 @@ static int slow_is_noted(const struct kv_command *c)
 
 static void slow_add(struct kv_slow *s, struct kv_command *c, uint64_t ns)
 {
-    uint32_t argc = c->argc < SLOW_ARGS ? c->argc : SLOW_ARGS;
+    uint32_t argc = c->argc < SLOW_ARGS_MAX ? c->argc : SLOW_ARGS_MAX;
     struct slow_entry *n =
-        calloc(1, sizeof(*n) + argc * (SLOW_BYTES + SLOW_TEXT + sizeof(uint32_t)));
+        calloc(1, sizeof(*n) + argc * (SLOW_ARG_BYTES_MAX + SLOW_TEXT + sizeof(uint32_t)));
 
     if (n == NULL)
         return;

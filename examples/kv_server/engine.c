@@ -551,6 +551,11 @@ int kv_engine_open(struct kv_engine **out, const struct kv_engine_opts *o, char 
     return 0;
 }
 
+int kv_engine_finish(struct kv_engine *e, uint64_t patience_ns)
+{
+    return kv_store_finish(e->store, patience_ns);
+}
+
 int kv_engine_close(struct kv_engine *e)
 {
     int r = kv_store_close(e->store);

@@ -141,6 +141,8 @@ int kv_engine_open(struct kv_engine **out, const struct kv_engine_opts *o, char 
                    size_t error_size);
 /** Flush everything, run the loop until it is durable, free. */
 int kv_engine_close(struct kv_engine *e);
+/** As kv_store_finish(). */
+int kv_engine_finish(struct kv_engine *e, uint64_t patience_ns);
 /**
  * One framed RESP message of a client. @p client_user is the connection's word (low
  * 16 bits: its database; the next 16: tenant.h); it counts for the client's first message,

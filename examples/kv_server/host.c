@@ -20,6 +20,7 @@
 #define HOST_CREDIT 32           /* requests per tenant until the device grants some */
 #define HOST_PATIENCE 40u        /* attempts before it is said that nobody is there */
 #define KV_DRAIN_NS 15000000000u /* a DPU that does not drain is not waited for longer */
+#define KV_STORE_NS 10000000000u /* then: one that makes no progress with the last writes */
 #define KV_EPOCH_SHIFT 48
 #define KV_REPLY_PIECE (4u << 20)
 
@@ -546,6 +547,11 @@ int kv_host_run(struct kv_host *h)
         ex_log(EX_ERROR, "waiting for events failed: %s", snic_strerror(r));
     if (h->config->role == KV_ROLE_HOST)
         ex_signals_off(); /* in a single process they are the DPU thread's */
+    if (h->engine != NULL && h->director != NULL &&
+        kv_engine_finish(h->engine, KV_STORE_NS) == SNIC_ETIMEDOUT) {
+        ex_log(EX_ERROR, "the DPU stores nothing any more: it is not waited for");
+        host_detach(h);
+    }
     r = h->engine != NULL ? kv_engine_close(h->engine) : 0;
     h->engine = NULL;
     if (r != 0)

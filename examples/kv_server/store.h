@@ -85,6 +85,11 @@ int kv_store_open(struct kv_store **out, const struct kv_store_opts *o, char *er
                   size_t error_size);
 /** Write everything, durably, run the loop until done, free. @return 0; SNIC_EIO */
 int kv_store_close(struct kv_store *s);
+/**
+ * Before kv_store_close(): store what is not stored yet. 0; SNIC_EIO it cannot be; SNIC_ETIMEDOUT
+ * the files made no progress for so long (0: wait for ever): detach before the close.
+ */
+int kv_store_finish(struct kv_store *s, uint64_t patience_ns);
 
 /** Reads and records from now on are on behalf of this tenant of the device; at first the server.
  */

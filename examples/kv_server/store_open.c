@@ -201,35 +201,73 @@ int kv_store_open(struct kv_store **out, const struct kv_store_opts *o, char *er
     return 0;
 }
 
-/* Run the loop until no request is below; one that ends may let a command begin another. */
-static void store_settle(struct kv_store *s)
+/* How long the files below may make no progress; 0: for ever. */
+struct store_patience {
+    uint64_t ns;
+    uint64_t since_ns;
+    uint64_t written;
+    uint64_t synced;
+    uint64_t requests;
+};
+
+/* One turn of the loop. 0; SNIC_EIO; SNIC_ETIMEDOUT */
+static int store_turn(struct kv_store *s, struct store_patience *p)
 {
-    while (s->attached && s->requests > 0)
-        if (snic_loop_once(s->opts.loop, 1000000000u) < 0)
-            break;
+    uint64_t now;
+
+    if (snic_loop_once(s->opts.loop, 1000000000u) < 0)
+        return SNIC_EIO;
+    now = snic_loop_now(s->opts.loop);
+    if (p->since_ns == 0 || p->written != s->written || p->synced != s->synced ||
+        p->requests != s->requests) {
+        p->since_ns = now;
+        p->written = s->written;
+        p->synced = s->synced;
+        p->requests = s->requests;
+    }
+    return p->ns != 0 && now - p->since_ns >= p->ns ? SNIC_ETIMEDOUT : 0;
+}
+
+/* Run the loop until no request is below; one that ends may let a command begin another. */
+static int store_settle(struct kv_store *s, struct store_patience *p)
+{
+    int r = 0;
+
+    while (s->attached && s->requests > 0 && r == 0)
+        r = store_turn(s, p);
+    return r;
+}
+
+int kv_store_finish(struct kv_store *s, uint64_t patience_ns)
+{
+    struct store_patience p = {.ns = patience_ns};
+    int failed = 0;
+    int r;
+
+    s->closing = 1;
+    do {
+        r = store_settle(s, &p);
+        while (s->attached && r == 0 && !failed &&
+               (s->written < s->tail || s->synced < s->written)) {
+            kv_log_flush(s);
+            if (!s->flushing)
+                kv_log_sync(s);
+            r = store_turn(s, &p);
+            failed = s->flush_error != 0;
+        }
+        if (r == 0)
+            r = store_settle(s, &p);
+        while (s->kicked) /* the deferred message is the loop's until it has run */
+            if (snic_loop_once(s->opts.loop, 0) < 0)
+                break;
+    } while (s->attached && r == 0 && (s->requests > 0 || (!failed && s->written < s->tail)));
+    return r != 0 ? r : failed || s->written < s->tail ? SNIC_EIO : 0;
 }
 
 int kv_store_close(struct kv_store *s)
 {
-    int r = 0;
+    int r = kv_store_finish(s, 0);
 
-    s->closing = 1;
-    do {
-        store_settle(s);
-        while (s->attached && r == 0 && (s->written < s->tail || s->synced < s->written)) {
-            kv_log_flush(s);
-            if (!s->flushing)
-                kv_log_sync(s);
-            if (snic_loop_once(s->opts.loop, 1000000000u) < 0 || s->flush_error != 0)
-                r = SNIC_EIO;
-        }
-        store_settle(s);
-        while (s->kicked) /* the deferred message is the loop's until it has run */
-            if (snic_loop_once(s->opts.loop, 0) < 0)
-                break;
-    } while (s->attached && (s->requests > 0 || (r == 0 && s->written < s->tail)));
-    if (s->written < s->tail)
-        r = SNIC_EIO;
     snic_loop_cancel(s->opts.loop, &s->timer);
     store_free(s);
     return r;

@@ -269,6 +269,7 @@ void load_open(struct load *l)
     int r;
 
     ex_address("address", l->address, &l->addr);
+    ex_open_files("clients", l->clients * 2);
     l->loop = ex_loop_open(0);
     o.conns_max = (uint32_t)l->clients * 2; /* the old ones go while new ones come */
     r = snic_net_uring_open(&l->net, l->loop, &o);

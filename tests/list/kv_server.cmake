@@ -95,6 +95,11 @@ if(Python3_FOUND AND TARGET kv_server AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_
   add_test(NAME kv_commands COMMAND ${Python3_EXECUTABLE}
     ${CMAKE_CURRENT_SOURCE_DIR}/test_kv_commands.py $<TARGET_FILE:kv_server>)
   set_tests_properties(kv_commands PROPERTIES LABELS kv SKIP_RETURN_CODE 77 TIMEOUT 900)
+  if(TARGET kv_load)
+    add_test(NAME kv_limits COMMAND ${Python3_EXECUTABLE}
+      ${CMAKE_CURRENT_SOURCE_DIR}/test_kv_limits.py $<TARGET_FILE:kv_server> $<TARGET_FILE:kv_load>)
+    set_tests_properties(kv_limits PROPERTIES LABELS kv TIMEOUT 900)
+  endif()
   add_test(NAME kv_kill COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/kv_kill.py
     $<TARGET_FILE:kv_server>)
   set_tests_properties(kv_kill PROPERTIES LABELS kv TIMEOUT 1800)
