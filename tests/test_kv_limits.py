@@ -148,7 +148,7 @@ def test_cannot_start(server, _):
         os.mkdir(path)  # the next DPU role finds a directory
         os.kill(node.role_pid("dpu"), signal.SIGKILL)
         assert node.wait() == 1
-        assert "the dpu role cannot run (exit status 1)" in node.log(), node.log()
+        assert "the dpu role failed at its start (exit status 1)" in node.log(), node.log()
         for pid in pids:
             wait_for(lambda: not os.path.exists("/proc/%d" % pid), node)
         os.rmdir(path)

@@ -549,7 +549,10 @@ int kv_host_run(struct kv_host *h)
         ex_signals_off(); /* in a single process they are the DPU thread's */
     if (h->engine != NULL && h->director != NULL &&
         kv_engine_finish(h->engine, KV_STORE_NS) == SNIC_ETIMEDOUT) {
-        ex_log(EX_ERROR, "the DPU stores nothing any more: it is not waited for");
+        ex_log(EX_ERROR,
+               "the DPU role has not completed a write for %u s: writes that are not "
+               "durable yet are lost",
+               (unsigned)(KV_STORE_NS / 1000000000u));
         host_detach(h);
     }
     r = h->engine != NULL ? kv_engine_close(h->engine) : 0;
