@@ -379,7 +379,8 @@ def test_scripts(node):
 
 
 def test_much_from_device(node):
-    """More than the 64 MiB that are read ahead for EXEC and for MGET: all right, others go on."""
+    """More than the 64 MiB that are read ahead for EXEC and for MGET, and that wait for the DPU
+    role: all is right, others go on."""
     count, size = 9, 8 << 20
     others = 9 if os.environ.get("SNIC_NIGHTLY", "0") not in ("", "0") else 1
     with Raw(node.port) as a:
@@ -498,7 +499,7 @@ def main():
             test_talks(node, real[0] if real is not None else None)
             print("test_texts", flush=True)
             test_texts(node, real[0] if real is not None else None)
-            for t in (test_scripts, test_much_from_device) if mode == "monolith" else ():
+            for t in {"monolith": [test_scripts], "two": [test_much_from_device]}.get(mode, []):
                 print(t.__name__, flush=True)
                 t(node)  # the engine's, which is the same in all modes
             print("test_replication", flush=True)

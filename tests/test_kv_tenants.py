@@ -323,8 +323,8 @@ def test_end(binary, mode):
             t.join()
 
 
-TESTS = [test_options, test_off, test_databases, test_clients, test_flood, test_metrics, test_many_tenants,
-         test_end]
+TESTS = [test_options, test_off, test_databases, test_clients, test_flood, test_metrics,
+         test_many_tenants, test_end]
 
 
 def main():
