@@ -78,12 +78,17 @@ fail() {
     [ -z "${log:-}" ] || tail -n 20 "$log".* 2>/dev/null
     exit 1
 }
+# Guests and servers come before what else the machine does, where that is permitted: an I/O that
+# has no answer since nobody got a CPU says nothing about the fabric.
+prio=''
+[ "$(nice -n -10 nice 2>/dev/null)" -ge "$(nice)" ] || prio='nice -n -10'
 # run PID_NAME LOG COMMAND...: in the background, in a group of its own
 run() {
     name=$1 out=$2
     shift 2
     : >"$out" # there at once, for says
-    setsid "$@" >"$out" 2>&1 7>&- 8>&- 9>&- &
+    # shellcheck disable=SC2086
+    setsid $prio "$@" >"$out" 2>&1 7>&- 8>&- 9>&- &
     eval "$name=\$!"
 }
 # says WORD LOG PID: it has
@@ -118,7 +123,8 @@ serve
 run peer "$work/peer.log" nsenter --net=/run/netns/sol_s "$faults" tcp_server --listen $where:7004
 says ready "$work/peer.log" "$peer"
 epoch=0
-pause=${SNIC_TABLE2_PAUSE_US:-8000}
+full_pause=${SNIC_TABLE2_PAUSE_US:-8000}
+pause=$full_pause
 
 # load TRANSPORT PORT MILLISECONDS OPTION...
 load() {
@@ -173,12 +179,9 @@ is_bad() { # ROW WHAT: it goes on, and fails in the end
 }
 judge() { # ROW: what must hold in each round
     r=$log.solar
-    if [ "$(value "$r" hung)" != 0 ] && [ "$starved" -gt 50 ]; then
-        echo "$1: not judged: guests and server waited $starved % of the time for a CPU"
-        unjudged="$unjudged $1"
-    elif [ "$(value "$r" hung)" != 0 ]; then
-        is_bad "$1" "$(value "$r" hung) I/Os of SOLAR had no answer for a second"
-    fi
+    [ "$(value "$r" hung)" = 0 ] ||
+        is_bad "$1" "$(value "$r" hung) I/Os of SOLAR had no answer for a second (guests and \
+server waited $starved % of the time for a CPU)"
     [ "$(value "$r" errors)" = 0 ] || is_bad "$1" "$(value "$r" errors) I/Os failed"
     [ "$(value "$r" wrong)" = 0 ] ||
         is_bad "$1" "$(value "$r" wrong) blocks are not as they were acknowledged"
@@ -186,9 +189,8 @@ judge() { # ROW: what must hold in each round
 }
 
 # A row whose guests and server together waited for a CPU for more than a fifth of its time, and in
-# which I/Os had no answer, says nothing about the fabric: it is tried three times. If it was more
-# than half of its time even then, the row is not judged, and if nothing else failed, it all ends as
-# a skip, which says so.
+# which I/Os had no answer, is tried again with half as many I/Os a second, and then with a quarter,
+# for which a machine that others use has time. The last try is judged.
 row() { # NAME TRY
     epoch=$((epoch + 1))
     log=$work/$1.$epoch
@@ -225,10 +227,13 @@ row() { # NAME TRY
     wait "$tcp" || fail "$1: the guests of TCP ended with $?"
     line "$1" "$hit"
     if [ "$(value "$log.solar" hung)" != 0 ] && [ "$starved" -gt 20 ] && [ "$2" -lt 3 ]; then
-        echo "$1: once more: the machine was others', guests and server waited for it $starved %"
+        echo "$1: $(value "$log.solar" hung) I/Os of SOLAR had no answer for a second, and guests \
+and server waited $starved % for a CPU: once more, with half as many I/Os a second"
+        pause=$((pause * 2))
         row "$1" $(($2 + 1))
         return
     fi
+    pause=$full_pause
     judge "$1"
     eval "solar_$1=\$((\${solar_$1:-0} + $(value "$log.solar" hung)))"
     eval "tcp_$1=\$((\${tcp_$1:-0} + $(value "$log.tcp" hung)))"
@@ -337,7 +342,7 @@ fault_of_programs() { # NAME
 }
 programs() {
     for p in fio nbdcopy mkfs.ext4 e2fsck; do
-        command -v $p >/dev/null || { unjudged="$unjudged programs" && echo "no $p" && return; }
+        command -v $p >/dev/null || { unjudged="$unjudged $p" && echo "no $p" && return; }
     done
     epoch=$((epoch + 1))
     log=$work/programs.$epoch
@@ -386,5 +391,5 @@ for w in $rows; do
     fi
 done
 [ -z "$bad" ] || { echo "FAILED:$bad"; exit 1; }
-[ -z "$unjudged" ] || skip "the machine was others', not judged:$unjudged"
+[ -z "$unjudged" ] || skip "all but row programs is well, for which there is no$unjudged"
 echo "all well"
