@@ -148,6 +148,22 @@ carried() { ip netns exec sol_f cat "/sys/class/net/$1/statistics/rx_packets"; }
 # waited PID: for a CPU, so far, in ms (the first thread)
 waited() { awk '{ print int($2 / 1000000) }' "/proc/$1/schedstat" 2>/dev/null || echo 0; }
 
+# used: of the machine's CPUs, by others, in a second, in percent
+cpu() { awk '/^cpu / { print $2 + $3 + $4 + $7 + $8 + $9, $5 + $6 }' /proc/stat; }
+used() {
+    # shellcheck disable=SC2046
+    set -- $(cpu)
+    sleep 1
+    # shellcheck disable=SC2046
+    set -- "$1" "$2" $(cpu)
+    echo $((100 * ($3 - $1) / ($3 - $1 + $4 - $2 + 1)))
+}
+waits=600
+quiet() {
+    while [ $waits -gt 0 ] && [ "$(used)" -gt 30 ]; do waits=$((waits - 1)); done
+    [ $waits -gt 0 ] || echo "this machine is never quiet"
+}
+
 # Which links go down; what silently loses hangs TCP.
 down_of() { case $1 in port_fail) echo fc0 fs0 ;; spine_fail) echo fc2 fs2 ;; esac; }
 is_silent() {
@@ -190,7 +206,8 @@ server waited $starved % of the time for a CPU)"
 
 # A row whose guests and server together waited for a CPU for more than a fifth of its time, and in
 # which I/Os had no answer, is tried again with half as many I/Os a second, and then with a quarter,
-# for which a machine that others use has time. The last try is judged.
+# each time when the machine has time for it: the kernel, too, needs a CPU for the packets. All
+# together wait ten minutes at most for that. The last try is judged.
 row() { # NAME TRY
     epoch=$((epoch + 1))
     log=$work/$1.$epoch
@@ -230,6 +247,7 @@ row() { # NAME TRY
         echo "$1: $(value "$log.solar" hung) I/Os of SOLAR had no answer for a second, and guests \
 and server waited $starved % for a CPU: once more, with half as many I/Os a second"
         pause=$((pause * 2))
+        quiet
         row "$1" $(($2 + 1))
         return
     fi
