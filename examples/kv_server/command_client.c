@@ -19,24 +19,25 @@ static void client_syntax(struct kv_command *c)
 
 /* ---- LIST, INFO ---- */
 
-static void client_addresses(struct kv_engine *e, uint64_t id, char *peer, char *own, size_t max)
+/* What is not known here is 0, and its address is "?:0". */
+static void client_facts(struct kv_engine *e, uint64_t id, struct kv_client_facts *f)
 {
-    snprintf(peer, max, "?:0");
-    snprintf(own, max, "?:0");
-    if (e->opts.address != NULL)
-        (void)e->opts.address(e->opts.ctx, id, peer, own, max);
+    memset(f, 0, sizeof(*f));
+    if (e->opts.facts == NULL || !e->opts.facts(e->opts.ctx, id, f)) {
+        snprintf(f->peer, sizeof(f->peer), "?:0");
+        snprintf(f->own, sizeof(f->own), "?:0");
+    }
 }
 
 static void client_line(struct kv_engine *e, const struct kv_client *c)
 {
     uint64_t now = snic_loop_now(e->opts.loop);
     const struct kv_transaction *t = c->tx;
-    char peer[64];
-    char own[64];
+    struct kv_client_facts f;
     char flags[8];
     size_t n = 0;
 
-    client_addresses(e, c->id, peer, own, sizeof(peer));
+    client_facts(e, c->id, &f);
     if (t != NULL && t->open)
         flags[n++] = 'x';
     if (c->no_evict)
@@ -46,13 +47,17 @@ static void client_line(struct kv_engine *e, const struct kv_client *c)
     flags[n] = 0;
     kv_put_format(e,
                   "id=%" PRId64 " addr=%s laddr=%s fd=-1 name=%s age=%" PRIu64 " idle=%" PRIu64
-                  " flags=%s db=%u sub=0 psub=0 ssub=0 multi=%d qbuf=0 qbuf-free=0 argv-mem=0 "
-                  "multi-mem=%" PRIu64 " rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=%" PRIu64
+                  " flags=%s db=%u sub=0 psub=0 ssub=0 multi=%d qbuf=%" PRIu64 " qbuf-free=%" PRIu64
+                  " argv-mem=%" PRIu64 " multi-mem=%" PRIu64 " rbs=%" PRIu64 " rbp=%" PRIu64
+                  " obl=%" PRIu64 " oll=%" PRIu64 " omem=%" PRIu64 " tot-mem=%" PRIu64
                   " events=r cmd=%s user=default redir=-1 resp=%d",
-                  kv_session_id(c), peer, own, c->name, (now - c->created_ns) / 1000000000u,
+                  kv_session_id(c), f.peer, f.own, c->name, (now - c->created_ns) / 1000000000u,
                   (now - c->used_ns) / 1000000000u, flags, (unsigned)(c->user & KV_WORD_DATABASE),
-                  t != NULL && t->open ? (int)t->count : -1, t != NULL ? t->bytes : 0,
-                  kv_client_bytes(c), c->last_command != NULL ? c->last_command->name : "NULL",
+                  t != NULL && t->open ? (int)t->count : -1, f.query_bytes,
+                  f.query_memory - f.query_bytes, kv_client_argv_bytes(c), t != NULL ? t->bytes : 0,
+                  f.query_memory, f.query_memory, f.out_bytes, f.out_blocks, f.out_memory,
+                  kv_client_bytes(c) + f.query_memory + f.out_memory,
+                  c->last_command != NULL ? c->last_command->name : "NULL",
                   (c->user & KV_WORD_RESP3) != 0 ? 3 : 2);
     if (c->lib_name[0] != 0 || c->lib_version[0] != 0)
         kv_put_format(e, " lib-name=%s lib-ver=%s", c->lib_name, c->lib_version);
@@ -73,23 +78,25 @@ struct client_filter {
     int killed_self;
 };
 
+static int client_text_is(const char *text, const struct resp_arg *a)
+{
+    return strlen(text) == a->size && memcmp(text, a->data, a->size) == 0;
+}
+
 static int client_matches(const struct client_filter *f, const struct kv_client *c)
 {
     struct kv_engine *e = f->command->engine;
     int64_t id = kv_session_id(c);
-    char peer[64];
-    char own[64];
+    struct kv_client_facts facts;
     int64_t n;
 
     if (f->none || c->gone || (f->id != 0 && f->id != id) ||
         (f->skip_me && c == f->command->client))
         return 0;
     if (f->address != NULL || f->own != NULL) {
-        client_addresses(e, c->id, peer, own, sizeof(peer));
-        if ((f->address != NULL && (strlen(peer) != f->address->size ||
-                                    memcmp(peer, f->address->data, f->address->size) != 0)) ||
-            (f->own != NULL &&
-             (strlen(own) != f->own->size || memcmp(own, f->own->data, f->own->size) != 0)))
+        client_facts(e, c->id, &facts);
+        if ((f->address != NULL && !client_text_is(facts.peer, f->address)) ||
+            (f->own != NULL && !client_text_is(facts.own, f->own)))
             return 0;
     }
     for (uint32_t i = 0; i < f->id_count; i++) {
@@ -314,7 +321,7 @@ static void client_no_evict(struct kv_command *c)
         client_syntax(c);
         return;
     }
-    c->client->no_evict = kv_arg_is(&c->argv[2], "on");
+    kv_session_no_evict(c, kv_arg_is(&c->argv[2], "on"));
     client_ok(c);
 }
 

@@ -150,7 +150,7 @@ enum kv_outcome kv_cmd_ttl(struct kv_command *c)
             if (strstr(name, "time") == NULL)
                 left -= (int64_t)kv_store_wall_ms(c->store);
             if (name[0] != 'p')
-                left = (left + 500) / 1000;
+                left = (int64_t)(((uint64_t)left + 500) / 1000);
         }
     }
     kv_put_integer(c->engine, left);

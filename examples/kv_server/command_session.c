@@ -77,6 +77,15 @@ enum kv_outcome kv_cmd_auth(struct kv_command *c)
     return KV_DONE;
 }
 
+void kv_session_no_evict(struct kv_command *c, int on)
+{
+    struct kv_engine *e = c->engine;
+
+    if (c->client->no_evict != on && e->opts.no_evict != NULL)
+        e->opts.no_evict(e->opts.ctx, c->client->id, on);
+    c->client->no_evict = on;
+}
+
 int64_t kv_session_id(const struct kv_client *c)
 {
     return (int64_t)(c->id & INT64_MAX);
@@ -164,7 +173,7 @@ enum kv_outcome kv_cmd_reset(struct kv_command *c)
     if (e->settings.password[0] != 0)
         c->client->user &= ~KV_WORD_AUTH;
     kv_session_name(c, "", 0);
-    c->client->no_evict = 0;
+    kv_session_no_evict(c, 0);
     c->flags = (c->flags & ~KV_REPLY_SILENT) | KV_REPLY_USER;
     kv_put_text(e, "+RESET\r\n");
     return KV_DONE;

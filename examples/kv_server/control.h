@@ -15,8 +15,10 @@ enum kv_control_kind {
     KV_CONTROL_DRAINED = 2,  /**< DPU -> host: no client is left, write out and go          */
     KV_CONTROL_SHUTDOWN = 3, /**< host -> DPU: a client asked for SHUTDOWN                 */
     /** host -> DPU: messages: is there a password; cpu_ns, offloaded, to_host: the limit of a
-        client's unread replies */
-    KV_CONTROL_SETTINGS = 4
+        client's unread replies; records_up: of all clients; records_down: of a command */
+    KV_CONTROL_SETTINGS = 4,
+    KV_CONTROL_KILL = 5, /**< host -> DPU: reset client `messages`                             */
+    KV_CONTROL_KEEP = 6  /**< host -> DPU: spare client `messages`, or (offloaded 0) not       */
 };
 
 /** Both ends run the same binary: host byte order. */

@@ -23,6 +23,8 @@
 #define KV_TENANTS_TOLD 64        /* per tick */
 #define KV_LINGER_NS 10000000000u /* for a host that does not go after the drain */
 #define KV_SILENT_NS 5000000000u  /* a host that opens nothing for so long is none */
+#define KV_FULL_MS 10000u         /* a client at the hard limit that takes nothing for so long */
+#define KV_SHARE_MS 60000u        /* one that holds its share of what is left for replies */
 #define KV_REPORT_NS 1000000000u  /* between lines about clients */
 #define KV_REFUSED_NS 1000000000u /* between lines about refused hosts */
 
@@ -57,8 +59,9 @@ struct kv_dpu {
     uint64_t hosts_told;
     struct snic_director_stats reported; /* as of the last lines in the log */
     uint64_t reported_ns;
-    uint64_t reply_bytes; /* most of replies that clients have not read yet */
-    uint32_t tenant_told; /* where the next dpu_control_tenants() goes on */
+    uint64_t reply_bytes;    /* most of replies that clients have not read yet */
+    uint64_t query_reported; /* clients ended for client-query-buffer-limit, as of the last line */
+    uint32_t tenant_told;    /* where the next dpu_control_tenants() goes on */
     uint64_t drained_ns;
     uint64_t refused_ns;
     struct kv_out_limit limit;
@@ -169,6 +172,8 @@ static size_t dpu_metrics(void *ctx, struct ex_metric *out)
         {"stalls", ds.stalls, 1},
         {"hog_resets", ds.hog_resets, 1},
         {"output_limit_resets", ds.full_resets, 1},
+        {"clients_memory_resets", ds.total_resets, 1},
+        {"query_limit_resets", d->user.query_limit, 1},
         {"connections_refused", ds.refused, 1},
         {"connections_idle_closed", ds.idle_closed, 1},
         {"reply_blocks_free", ds.blocks_free, 0},
@@ -247,6 +252,10 @@ static void dpu_report(struct kv_dpu *d, const struct snic_director_stats *s, ui
                "%" PRIu64 " clients were disconnected: they did not read their replies, and the "
                "memory for replies (%" PRIu64 " bytes) was used up",
                s->hog_resets - d->reported.hog_resets, d->reply_bytes);
+    else if (s->total_resets > d->reported.total_resets)
+        ex_log(EX_WARNING,
+               "%" PRIu64 " clients were reset: all hold more than maxmemory-clients, these most",
+               s->total_resets - d->reported.total_resets);
     else if (s->full_resets > d->reported.full_resets)
         ex_log(
             EX_WARNING,
@@ -259,6 +268,12 @@ static void dpu_report(struct kv_dpu *d, const struct snic_director_stats *s, ui
                "replies of the host role waited %" PRIu64
                " times for memory: clients read them too slowly (--maxmemory-clients)",
                s->stalls - d->reported.stalls);
+    if (d->user.query_limit > d->query_reported)
+        ex_log(EX_WARNING,
+               "%" PRIu64 " clients were closed: their unfinished command is longer than "
+               "client-query-buffer-limit",
+               d->user.query_limit - d->query_reported);
+    d->query_reported = d->user.query_limit;
     if (s->refused > d->reported.refused)
         ex_log(EX_WARNING,
                "%" PRIu64 " clients were refused: %" PRIu64
@@ -268,6 +283,20 @@ static void dpu_report(struct kv_dpu *d, const struct snic_director_stats *s, ui
     d->reported_ns = now;
 }
 
+/*
+ * client-output-buffer-limit: a client is not read from while it holds the hard limit, and is reset
+ * when it takes nothing then, or nothing for the soft time above the soft limit. 0 means no limit
+ * but the director's.
+ */
+static uint32_t dpu_conn_bytes(const struct kv_out_limit *l)
+{
+    uint64_t most = 1u << 30;
+
+    if (l->hard != 0)
+        most = snic_min_u64(most, l->hard);
+    return (uint32_t)snic_max_u64(most, 64u << 10);
+}
+
 static void dpu_tick(struct snic_timer *t, uint64_t now)
 {
     struct kv_dpu *d = SNIC_CONTAINER(t, struct kv_dpu, timer);
@@ -275,7 +304,10 @@ static void dpu_tick(struct snic_timer *t, uint64_t now)
 
     dpu_wall(d);
     dpu_look(d);
-    (void)snic_director_reset_full(d->director, d->limit.soft_s * 1000);
+    (void)snic_director_reset_full(d->director, dpu_conn_bytes(&d->limit), KV_FULL_MS);
+    (void)snic_director_reset_full(d->director, 0, KV_SHARE_MS);
+    if (d->limit.soft != 0)
+        (void)snic_director_reset_full(d->director, d->limit.soft, d->limit.soft_s * 1000);
     snic_director_get_stats(d->director, &ds);
     dpu_report(d, &ds, now);
     if (ds.hosts != d->hosts_told && ds.message_max < d->config->message_max)
@@ -348,19 +380,15 @@ static int dpu_offer(void *ctx, struct snic_channel_hub *h, const struct snic_ch
     return r;
 }
 
-/*
- * client-output-buffer-limit: a client is not read from while it holds the soft limit, and is reset
- * when it stays there for the soft time without taking anything. 0 means no limit.
- */
-static uint32_t dpu_conn_bytes(const struct kv_out_limit *l)
+/* CONFIG SET */
+static void dpu_settings(struct kv_dpu *d, const struct kv_control *m)
 {
-    uint64_t most = 1u << 30;
-
-    if (l->hard != 0)
-        most = snic_min_u64(most, l->hard);
-    if (l->soft != 0)
-        most = snic_min_u64(most, l->soft);
-    return (uint32_t)snic_max_u64(most, 64u << 10);
+    d->user.password = m->messages != 0;
+    d->limit = (struct kv_out_limit){m->cpu_ns, m->offloaded, m->to_host};
+    d->user.query_max = m->records_down;
+    snic_director_set_total_bytes(d->director, m->records_up);
+    if (snic_director_set_conn_bytes(d->director, dpu_conn_bytes(&d->limit)) != 0)
+        ex_log(EX_WARNING, "cannot change client-output-buffer-limit: the value is out of range");
 }
 
 static void dpu_recv(void *ctx, struct snic_channel_hub *h, const void *msg, uint32_t size)
@@ -372,15 +400,16 @@ static void dpu_recv(void *ctx, struct snic_channel_hub *h, const void *msg, uin
     if (size != sizeof(m))
         return;
     memcpy(&m, msg, sizeof(m));
-    if (m.magic == KV_CONTROL_MAGIC && m.kind == KV_CONTROL_SHUTDOWN)
+    if (m.magic != KV_CONTROL_MAGIC)
+        return;
+    if (m.kind == KV_CONTROL_SHUTDOWN)
         kv_dpu_drain(l->dpu);
-    if (m.magic == KV_CONTROL_MAGIC && m.kind == KV_CONTROL_SETTINGS) {
-        l->dpu->user.password = m.messages != 0;
-        l->dpu->limit = (struct kv_out_limit){m.cpu_ns, m.offloaded, m.to_host};
-        if (snic_director_set_conn_bytes(l->dpu->director, dpu_conn_bytes(&l->dpu->limit)) != 0)
-            ex_log(EX_WARNING,
-                   "cannot change client-output-buffer-limit: the value is out of range");
-    }
+    else if (m.kind == KV_CONTROL_SETTINGS)
+        dpu_settings(l->dpu, &m);
+    else if (m.kind == KV_CONTROL_KILL) /* one that has gone is no error */
+        (void)snic_director_conn_reset(l->dpu->director, m.messages);
+    else if (m.kind == KV_CONTROL_KEEP)
+        (void)snic_director_conn_keep(l->dpu->director, m.messages, m.offloaded != 0);
 }
 
 static int dpu_hosts(const struct kv_dpu *d)
@@ -534,17 +563,16 @@ static void dpu_open_offload(struct kv_dpu *d)
 }
 
 /*
- * Memory for replies on their way, touched as far as it is needed: maxmemory-clients, by default
- * a quarter of the machine's, and at least 64 MiB.
+ * Memory for replies on their way, touched as far as it is needed: maxmemory-clients or what
+ * CONFIG SET may make of it, half of the machine's.
  */
 static uint64_t dpu_reply_bytes(const struct kv_config *c)
 {
     uint64_t least = 2 * c->message_max + (64u << 20) + c->conns_max * 16384;
-    struct kv_settings s = c->settings;
+    struct kv_settings half = {.clients = -50};
 
-    if (s.clients == 0) /* no limit but the machine's */
-        s.clients = -75;
-    return snic_max_u64(least, kv_settings_clients(&s));
+    least = snic_max_u64(least, kv_settings_clients(&half));
+    return snic_max_u64(least, kv_settings_clients(&c->settings));
 }
 
 static void dpu_open_director(struct kv_dpu *d)
@@ -564,6 +592,7 @@ static void dpu_open_director(struct kv_dpu *d)
     if (r != 0)
         ex_die("cannot open the network: %s", snic_strerror(r));
     d->limit = c->settings.out[0];
+    d->user.query_max = c->settings.query;
     o.flags = SNIC_DIRECTOR_IN_ORDER;
     o.conns_max = (uint32_t)c->conns_max;
     o.message_max = (uint32_t)c->message_max;
@@ -576,6 +605,7 @@ static void dpu_open_director(struct kv_dpu *d)
                            &user, &o);
     if (r != 0)
         ex_die("cannot set up the director: %s", snic_strerror(r));
+    snic_director_set_total_bytes(d->director, kv_settings_clients(&c->settings));
     ex_address("listen", c->listen, &a);
     r = snic_director_listen(d->director, &a, 0, &a);
     if (r != 0)

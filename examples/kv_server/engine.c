@@ -133,12 +133,19 @@ void kv_each_client(struct kv_engine *e, void (*visit)(void *ctx, struct kv_clie
             visit(ctx, c);
 }
 
-uint64_t kv_client_bytes(const struct kv_client *c)
+uint64_t kv_client_argv_bytes(const struct kv_client *c)
 {
-    uint64_t n = sizeof(*c);
+    uint64_t n = 0;
 
     for (const struct kv_message *m = c->first; m != NULL; m = m->next)
         n += sizeof(*m) + m->size;
+    return n;
+}
+
+uint64_t kv_client_bytes(const struct kv_client *c)
+{
+    uint64_t n = sizeof(*c) + kv_client_argv_bytes(c);
+
     for (const struct kv_fetched *f = c->fetched; f != NULL; f = f->next)
         n += sizeof(*f) + f->size;
     if (c->tx != NULL)
@@ -592,6 +599,11 @@ void kv_engine_attach(struct kv_engine *e, const struct kv_files_ops *files, voi
 uint64_t kv_engine_version(const struct kv_engine *e)
 {
     return kv_store_version(e->store);
+}
+
+const struct kv_settings *kv_engine_settings(const struct kv_engine *e)
+{
+    return &e->settings;
 }
 
 void kv_engine_reset_stats(struct kv_engine *e)

@@ -95,6 +95,17 @@ struct kv_engine_events {
     void *ctx;
 };
 
+/** Of a connection, known to those who hold its socket. */
+struct kv_client_facts {
+    char peer[64]; /**< "ADDRESS:PORT" of its two ends                                       */
+    char own[64];
+    uint64_t query_bytes; /**< of an unfinished command                                      */
+    uint64_t query_memory;
+    uint64_t out_bytes;  /**< replies before their turn                                     */
+    uint64_t out_blocks; /**< of those that can be sent                                     */
+    uint64_t out_memory; /**< of all its replies                                            */
+};
+
 struct kv_engine_opts {
     struct snic_loop *loop;
     const struct kv_files_ops *files;
@@ -127,8 +138,10 @@ struct kv_engine_opts {
     /** CLIENT KILL: end the connection. @return 1; 0 it can only be told at its next message. May
         be NULL. */
     int (*kill)(void *ctx, uint64_t client);
-    /** "ADDRESS:PORT" of a client's two ends. @return 1; 0 not known here. May be NULL. */
-    int (*address)(void *ctx, uint64_t client, char *peer, char *own, size_t max);
+    /** What CLIENT LIST shows of a connection. @return 1; 0 not known here. May be NULL. */
+    int (*facts)(void *ctx, uint64_t client, struct kv_client_facts *out);
+    /** CLIENT NO-EVICT. May be NULL. */
+    void (*no_evict)(void *ctx, uint64_t client, int on);
     /** SHUTDOWN was asked for; drain and exit. */
     void (*shutdown)(void *ctx, int nosave);
     void (*log)(void *ctx, int level,
@@ -158,6 +171,9 @@ void kv_engine_detach(struct kv_engine *e);
 void kv_engine_attach(struct kv_engine *e, const struct kv_files_ops *files, void *files_ctx);
 /** The newest version given out: the floor at attach (R7). */
 uint64_t kv_engine_version(const struct kv_engine *e);
+
+/** As CONFIG SET left them. */
+const struct kv_settings *kv_engine_settings(const struct kv_engine *e);
 
 struct kv_engine_stats {
     uint64_t keys, clients;

@@ -17,7 +17,7 @@
 #include "word.h"
 
 /** Replies waiting for room above; beyond this, commands wait too. */
-#define KV_OUT_LIMIT (64u << 20)
+#define KV_OUT_LIMIT (32u << 20)
 #define KV_CLIENT_NAME_MAX 256
 /** What clients that check a version read: whose semantics these are. */
 #define KV_REDIS_VERSION "7.0.15"
@@ -238,6 +238,8 @@ int kv_value_at_hand(struct kv_command *c, const struct kv_entry *entry,
                      const unsigned char **value, uint32_t *size);
 /** Call @p visit for each client. */
 void kv_each_client(struct kv_engine *e, void (*visit)(void *ctx, struct kv_client *c), void *ctx);
+/** Of these, the messages that wait. */
+uint64_t kv_client_argv_bytes(const struct kv_client *c);
 /** What a client holds: messages that wait, a transaction, values. */
 uint64_t kv_client_bytes(const struct kv_client *c);
 

@@ -3,16 +3,21 @@
  * Connections of the monolith.
  *   F1 messages are numbered per connection; slot seq & (pending_max - 1) holds an
  *      answer that came before its turn.
- *   F2 at most one send is in flight per connection; what is answered meanwhile
- *      gathers in `out` and leaves with the next one, once per loop iteration.
+ *   F2 at most one send is in flight per connection, of the first `flight` bytes of `out`; what is
+ *      answered meanwhile leaves with the next one, once per loop iteration.
  *   F3 input is `in` (the bytes of an unfinished message) followed by the lent buffers.
  */
 #include "front.h"
 
 #include "../common.h"
+#include "front_out.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* A client that holds client-output-buffer-limit's hard limit and takes nothing is closed. */
+#define FRONT_HARD_NS 10000000000u
+#define FRONT_TELL_NS 1000000000u /* between two log lines of a kind */
 
 struct front_buffer {
     char *data;
@@ -38,18 +43,20 @@ struct front_conn {
     uint64_t next_seq;
     uint64_t next_out;
     struct front_slot *slots;
-    struct front_buffer out;
-    struct front_buffer sending;
+    struct front_out out;
     struct snic_net_send_req send;
-    struct snic_iov iov;
-    int in_flight;
+    struct snic_iov iov[FRONT_OUT_IOV];
+    size_t flight; /* bytes of the send in flight; 0: none */
+    char peer[48];
     int paused;
     int eof;         /* input is over: broken, or worked off after a half-close */
     int half_closed; /* the peer sends no more */
     int closing;
     struct snic_link dirty; /* has output to send at the end of the iteration */
     size_t slot_bytes;      /* of answers before their turn */
-    uint64_t soft_since_ns; /* above the soft limit since then; 0: it is not */
+    uint64_t soft_since_ns; /* above the soft limit since then, taking nothing; 0: it is not */
+    uint64_t hard_since_ns; /* the hard limit, likewise */
+    int no_evict;
     int evicted;
     size_t counted; /* what it holds, in front->held */
     uint32_t next_free;
@@ -80,6 +87,8 @@ struct kv_front {
     uint64_t clients_bytes; /* maxmemory-clients */
     uint64_t held;          /* unread replies of all */
     uint64_t limit_told_ns;
+    uint64_t query_told_ns;
+    char own[48]; /* the address that it listens on */
     struct front_refusal refusals[KV_FRONT_REFUSALS];
     uint32_t refusals_used;
     uint64_t refused_told_ns;
@@ -137,16 +146,15 @@ static void front_mark(struct front_conn *c)
 
 static size_t front_unsent(const struct front_conn *c)
 {
-    return c->out.size + c->slot_bytes + (c->in_flight ? c->sending.size : 0);
+    return c->out.bytes + c->slot_bytes;
 }
 
-/* Not read from: with many messages under way, or above the soft limit until it takes replies. */
+/* Not read from: with many messages under way, or at the hard limit until it takes replies. */
 static int front_full(const struct front_conn *c)
 {
     const struct kv_out_limit *l = &c->front->settings.out[0];
-    size_t unsent = front_unsent(c);
 
-    return (l->soft != 0 && unsent > l->soft) || (l->hard != 0 && unsent > l->hard / 2) ||
+    return (l->hard != 0 && front_unsent(c) >= l->hard) ||
            c->next_seq - c->next_out >= c->front->opts.pending_max;
 }
 
@@ -157,7 +165,7 @@ static void front_evict(struct front_conn *c, const char *limit)
     uint64_t now = snic_loop_now(f->opts.net->loop);
 
     f->stats.output_limit++;
-    if (f->limit_told_ns == 0 || now - f->limit_told_ns >= 1000000000u) {
+    if (f->limit_told_ns == 0 || now - f->limit_told_ns >= FRONT_TELL_NS) {
         f->limit_told_ns = now;
         ex_log(EX_WARNING,
                "a client was disconnected: it has %zu bytes of unread replies (%s); %llu clients "
@@ -169,7 +177,19 @@ static void front_evict(struct front_conn *c, const char *limit)
     snic_net_abort(c->net);
 }
 
-/* client-output-buffer-limit and maxmemory-clients, after replies were added. */
+/* Begin or end to count the time above a limit. */
+static void front_since(uint64_t *since_ns, int above, uint64_t now)
+{
+    if (!above)
+        *since_ns = 0;
+    else if (*since_ns == 0)
+        *since_ns = now;
+}
+
+/*
+ * client-output-buffer-limit: Redis ends a client at the hard limit at once. Here it is not read
+ * from any more, and ended when it takes nothing: one that reads while it writes goes on.
+ */
 static void front_limit(struct front_conn *c)
 {
     struct kv_front *f = c->front;
@@ -179,11 +199,9 @@ static void front_limit(struct front_conn *c)
 
     if (c->evicted)
         return;
-    if (l->soft == 0 || unsent <= l->soft)
-        c->soft_since_ns = 0;
-    else if (c->soft_since_ns == 0)
-        c->soft_since_ns = now;
-    if ((l->hard != 0 && unsent > l->hard) ||
+    front_since(&c->soft_since_ns, l->soft != 0 && unsent > l->soft, now);
+    front_since(&c->hard_since_ns, l->hard != 0 && unsent >= l->hard, now);
+    if ((c->hard_since_ns != 0 && now - c->hard_since_ns > FRONT_HARD_NS) ||
         (c->soft_since_ns != 0 && now - c->soft_since_ns > l->soft_s * 1000000000u))
         front_evict(c, "client-output-buffer-limit");
 }
@@ -203,17 +221,18 @@ static void front_watch(struct snic_timer *t, uint64_t now_ns)
 static void front_account(struct front_conn *c)
 {
     struct kv_front *f = c->front;
-    size_t unsent = c->evicted ? 0 : front_unsent(c);
+    size_t held = c->evicted || c->no_evict ? 0 : front_unsent(c) + c->in.size;
 
-    f->held += unsent;
+    f->held += held;
     f->held -= c->counted;
-    c->counted = unsent;
+    c->counted = held;
     front_limit(c);
     while (f->clients_bytes != 0 && f->held > f->clients_bytes) {
         struct front_conn *hog = NULL;
 
         for (uint32_t i = 0; i < f->opts.conns_max; i++)
-            if (f->conns[i].net != NULL && (hog == NULL || f->conns[i].counted > hog->counted))
+            if (f->conns[i].net != NULL && !f->conns[i].no_evict &&
+                (hog == NULL || f->conns[i].counted > hog->counted))
                 hog = &f->conns[i];
         if (hog == NULL || hog->counted == 0)
             return;
@@ -230,10 +249,9 @@ static void front_sent(struct snic_net_send_req *s)
 {
     struct front_conn *c = SNIC_CONTAINER(s, struct front_conn, send);
 
-    c->in_flight = 0;
-    c->sending.size = 0;
-    c->soft_since_ns = 0; /* it reads */
-    front_trim(&c->sending);
+    front_out_sent(&c->out, c->flight);
+    c->flight = 0;
+    c->soft_since_ns = c->hard_since_ns = 0; /* it reads */
     front_account(c);
     if (s->result == 0)
         front_mark(c); /* the rest, or the end */
@@ -244,36 +262,29 @@ static int front_finished(const struct front_conn *c)
 {
     int answered = c->next_seq == c->next_out;
 
-    if (c->in_flight || c->out.size > 0)
+    if (c->flight > 0 || c->out.bytes > 0)
         return 0;
     return c->closing || ((c->eof || c->front->draining) && answered);
 }
 
 static void front_flush_conn(struct front_conn *c)
 {
-    struct front_buffer swap = c->sending;
-
-    if (c->in_flight)
+    if (c->flight > 0)
         return;
-    if (c->out.size == 0) {
+    if (!front_full(c)) /* with what it holds meanwhile */
         front_parse(c);
+    if (c->out.bytes == 0) {
         if (front_finished(c))
             snic_net_close(c->net);
         return;
     }
-    c->sending = c->out;
-    c->out = swap;
-    c->out.size = 0;
-    c->iov.base = c->sending.data;
-    c->iov.size = c->sending.size;
-    c->send.iov = &c->iov;
-    c->send.iov_count = 1;
+    c->send.iov = c->iov;
+    c->send.iov_count = front_out_gather(&c->out, c->iov, &c->flight);
     c->send.region = SNIC_NO_REGION;
     c->send.done = front_sent;
-    c->in_flight = 1;
     if (snic_net_send(c->net, &c->send) != 1) {
-        c->in_flight = 0; /* the connection is going: closed follows */
-        c->sending.size = 0;
+        c->flight = 0; /* the connection is going: closed follows */
+        front_out_free(&c->out);
     }
 }
 
@@ -300,7 +311,7 @@ static void front_in_order(struct front_conn *c, int close_after)
     while (!c->closing && c->slots[c->next_out & mask].data != NULL) { /* F1 */
         struct front_slot *s = &c->slots[c->next_out & mask];
 
-        if (front_append(&c->out, s->data, s->size) != 0)
+        if (front_out_append(&c->out, s->data, s->size) != 0)
             c->closing = 1;
         c->slot_bytes -= s->size;
         free(s->data);
@@ -326,7 +337,7 @@ int kv_front_reply(void *ctx, uint64_t client, uint64_t seq, const struct snic_i
         return 0;
     if (seq == c->next_out) {
         for (uint32_t i = 0; i < count && r == 0; i++)
-            r = front_append(&c->out, iov[i].base, iov[i].size);
+            r = front_out_append(&c->out, iov[i].base, iov[i].size);
         front_in_order(c, close_after || r != 0);
         front_account(c);
         return 0;
@@ -359,6 +370,24 @@ static void front_own_reply(struct front_conn *c, const char *text, size_t size,
     kv_front_reply(c->front, c->id, seq, &iov, 1, close_after ? KV_REPLY_CLOSE : 0, 0);
 }
 
+/* client-query-buffer-limit: Redis ends the client without a reply, too. */
+static void front_query_limit(struct front_conn *c)
+{
+    struct kv_front *f = c->front;
+    uint64_t now = snic_loop_now(f->opts.net->loop);
+
+    f->stats.query_limit++;
+    if (f->query_told_ns == 0 || now - f->query_told_ns >= FRONT_TELL_NS) {
+        f->query_told_ns = now;
+        ex_log(EX_WARNING,
+               "a client is closed: its unfinished command is longer than "
+               "client-query-buffer-limit; %llu so far",
+               (unsigned long long)f->stats.query_limit);
+    }
+    c->closing = 1;
+    snic_net_abort(c->net);
+}
+
 /* One step over @p data: bytes consumed, or 0 when more are needed. */
 static size_t front_step(struct front_conn *c, const unsigned char *data, size_t size)
 {
@@ -374,6 +403,10 @@ static size_t front_step(struct front_conn *c, const unsigned char *data, size_t
             f->stats.messages++;
             kv_engine_message(f->engine, c->id, seq, 0, data, (size_t)n);
             return (size_t)n;
+        }
+        if (size > f->settings.query && (n == 0 || n == SNIC_EMSGSIZE)) {
+            front_query_limit(c);
+            return 0;
         }
         if (n == 0)
             return 0;
@@ -482,6 +515,8 @@ static void front_recv(void *ctx, struct snic_net_conn *net, struct snic_net_buf
     (void)net;
     snic_queue_push(&c->lent, &buf->node);
     front_parse(c);
+    if (c->in.size != 0 || c->counted != 0)
+        front_account(c);
 }
 
 static void front_eof(void *ctx, struct snic_net_conn *net)
@@ -513,8 +548,7 @@ static void front_closed(void *ctx, struct snic_net_conn *net, int reason)
         free(c->slots[i].data);
     free(c->slots);
     free(c->in.data);
-    free(c->out.data);
-    free(c->sending.data);
+    front_out_free(&c->out);
     snic_link_remove(&c->dirty);
     kv_engine_client_closed(f->engine, c->id);
     c->net = NULL;
@@ -605,7 +639,6 @@ static void front_accept(void *ctx, struct snic_net_conn *net, const struct snic
     struct front_conn *c;
     uint32_t next;
 
-    (void)peer;
     if (f->free_first == 0 || f->draining) {
         front_refuse(f, net);
         return;
@@ -625,6 +658,8 @@ static void front_accept(void *ctx, struct snic_net_conn *net, const struct snic
     c->net = net;
     c->id = (++f->generation << 16) | (uint64_t)(c - f->conns);
     snic_link_init(&c->dirty);
+    if (snic_net_addr_format(peer, c->peer, sizeof(c->peer)) < 0)
+        c->peer[0] = 0;
     f->stats.accepted++;
     f->stats.conns++;
     snic_net_bind(net, &front_events, c);
@@ -658,6 +693,8 @@ int kv_front_open(struct kv_front **out, const struct kv_front_opts *o, struct s
     r = snic_net_listen(o->net, &o->address, 0, front_accept, f, &f->listener);
     if (r == 0 && bound != NULL)
         r = snic_net_listen_addr(f->listener, bound);
+    if (r == 0 && bound != NULL)
+        (void)snic_net_addr_format(bound, f->own, sizeof(f->own));
     if (r != 0) {
         free(f->conns);
         free(f);
@@ -672,6 +709,32 @@ void kv_front_settings(struct kv_front *f, const struct kv_settings *s)
 {
     f->settings = *s;
     f->clients_bytes = kv_settings_clients(s);
+}
+
+void kv_front_no_evict(struct kv_front *f, uint64_t client, int on)
+{
+    struct front_conn *c = front_find(f, client);
+
+    if (c == NULL)
+        return;
+    c->no_evict = on;
+    front_account(c);
+}
+
+int kv_front_facts(struct kv_front *f, uint64_t client, struct kv_client_facts *out)
+{
+    const struct front_conn *c = front_find(f, client);
+
+    if (c == NULL)
+        return 0;
+    memcpy(out->peer, c->peer, sizeof(c->peer));
+    memcpy(out->own, f->own, sizeof(f->own));
+    out->query_bytes = c->in.size;
+    out->query_memory = c->in.room;
+    out->out_bytes = c->slot_bytes;
+    out->out_blocks = c->out.blocks;
+    out->out_memory = c->out.memory + c->slot_bytes;
+    return 1;
 }
 
 int kv_front_kill(struct kv_front *f, uint64_t client)

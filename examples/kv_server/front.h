@@ -29,7 +29,8 @@ struct kv_front_opts {
 
 struct kv_front_stats {
     uint64_t accepted, refused, closed, conns, messages, protocol_errors, oversized, pauses,
-        output_limit; /**< closed for the replies that they did not read                       */
+        output_limit, /**< closed for the replies that they did not read                       */
+        query_limit;  /**< and for a command longer than client-query-buffer-limit             */
 };
 
 /** @return 0, SNIC_E* of snic_net_listen(), SNIC_ENOMEM */
@@ -39,6 +40,10 @@ int kv_front_open(struct kv_front **out, const struct kv_front_opts *o,
 void kv_front_engine(struct kv_front *f, struct kv_engine *e);
 /** CONFIG SET. */
 void kv_front_settings(struct kv_front *f, const struct kv_settings *s);
+/** CLIENT NO-EVICT: maxmemory-clients does not end this one. */
+void kv_front_no_evict(struct kv_front *f, uint64_t client, int on);
+/** As kv_engine_opts.facts. */
+int kv_front_facts(struct kv_front *f, uint64_t client, struct kv_client_facts *out);
 /** End a connection. @return 1; 0 there is none */
 int kv_front_kill(struct kv_front *f, uint64_t client);
 /** As kv_engine_events.reply; ctx is the front. */

@@ -52,9 +52,14 @@ struct kv_host {
 
 /* ---- Up: to the director ---- */
 
-static int host_gone(struct kv_host *h, uint64_t client)
+static int host_gone(const struct kv_host *h, uint64_t client)
 {
     return h->director == NULL || (client >> KV_EPOCH_SHIFT) != (h->epoch & 0xffff); /* H1 */
+}
+
+static uint64_t host_conn(uint64_t client)
+{
+    return client & (((uint64_t)1 << KV_EPOCH_SHIFT) - 1);
 }
 
 /* A reply above the director's message size goes in pieces; EAGAIN remembers how far. */
@@ -83,7 +88,7 @@ static int host_reply(void *ctx, uint64_t client, uint64_t seq, const struct sni
                       uint32_t count, uint32_t flags, uint64_t user)
 {
     struct kv_host *h = ctx;
-    uint64_t conn = client & (((uint64_t)1 << KV_EPOCH_SHIFT) - 1);
+    uint64_t conn = host_conn(client);
     uint32_t f = ((flags & KV_REPLY_CLOSE) != 0 ? SNIC_DIRECTOR_REPLY_CLOSE : 0) |
                  ((flags & KV_REPLY_USER) != 0 ? SNIC_DIRECTOR_REPLY_USER : 0);
 
@@ -283,8 +288,31 @@ static void host_changed(void *ctx, const struct kv_settings *s)
     m.cpu_ns = s->out[0].hard;
     m.offloaded = s->out[0].soft;
     m.to_host = s->out[0].soft_s;
+    m.records_up = kv_settings_clients(s);
+    m.records_down = s->query;
     if (h->dma != NULL)
         (void)snic_dma_send(h->dma, &m, sizeof(m));
+}
+
+/* Tell the DPU of one client. @return 1; 0 it is of a DPU before this one, or there is no room */
+static int host_tell(const struct kv_host *h, enum kv_control_kind kind, uint64_t client, int on)
+{
+    struct kv_control m = {.magic = KV_CONTROL_MAGIC, .kind = kind};
+
+    m.messages = host_conn(client);
+    m.offloaded = on != 0;
+    return h->dma != NULL && !host_gone(h, client) && snic_dma_send(h->dma, &m, sizeof(m)) > 0;
+}
+
+static int host_kill(void *ctx, uint64_t client)
+{
+    return host_tell(ctx, KV_CONTROL_KILL, client, 0);
+}
+
+static void host_no_evict(void *ctx, uint64_t client, int on)
+{
+    if (!host_tell(ctx, KV_CONTROL_KEEP, client, on))
+        ex_log(EX_WARNING, "CLIENT NO-EVICT did not reach the DPU");
 }
 
 /* ---- Attach, detach ---- */
@@ -358,6 +386,8 @@ static int host_open_engine(struct kv_host *h)
     o.section = host_section;
     o.shutdown = host_shutdown;
     o.changed = host_changed;
+    o.kill = host_kill;
+    o.no_evict = host_no_evict;
     o.ctx = h;
     r = kv_engine_open(&h->engine, &o, error, sizeof(error));
     if (r != 0 && !h->dead)
@@ -389,6 +419,7 @@ static int host_attach(struct kv_host *h, struct snic_dma *dma)
     r = snic_director_host_open(&h->director, h->hub, &ev, &o);
     if (r != 0)
         return r;
+    host_changed(h, kv_engine_settings(h->engine)); /* a new DPU knows the options only */
     ex_log(EX_INFO, "attached to the DPU role");
     kv_engine_writable(h->engine);
     return 0;

@@ -64,6 +64,7 @@ static size_t monolith_metrics(void *ctx, struct ex_metric *out)
     out[n++] = (struct ex_metric){"connections", f.conns, 0};
     out[n++] = (struct ex_metric){"messages", f.messages, 1};
     out[n++] = (struct ex_metric){"output_limit_resets", f.output_limit, 1};
+    out[n++] = (struct ex_metric){"query_limit_resets", f.query_limit, 1};
     out[n++] = (struct ex_metric){"protocol_errors", f.protocol_errors, 1};
     out[n++] = (struct ex_metric){"cpu_ns", ex_cpu_process_ns(), 1};
     return n;
@@ -91,6 +92,20 @@ static int monolith_kill(void *ctx, uint64_t client)
     return kv_front_kill(m->front, client);
 }
 
+static int monolith_facts(void *ctx, uint64_t client, struct kv_client_facts *out)
+{
+    const struct kv_monolith *m = ctx;
+
+    return kv_front_facts(m->front, client, out);
+}
+
+static void monolith_no_evict(void *ctx, uint64_t client, int on)
+{
+    const struct kv_monolith *m = ctx;
+
+    kv_front_no_evict(m->front, client, on);
+}
+
 static void monolith_open(struct kv_monolith *m, const struct kv_config *c, struct kv_plain *files)
 {
     struct snic_net_uring_opts net = {
@@ -113,6 +128,8 @@ static void monolith_open(struct kv_monolith *m, const struct kv_config *c, stru
     o.shutdown = monolith_shutdown;
     o.changed = monolith_changed;
     o.kill = monolith_kill;
+    o.facts = monolith_facts;
+    o.no_evict = monolith_no_evict;
     o.ctx = m;
     memset(&front, 0, sizeof(front));
     front.net = m->net;

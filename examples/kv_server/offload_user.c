@@ -18,8 +18,14 @@ static int64_t kv_frame(void *ctx, const unsigned char *data, size_t size, uint6
     struct kv_offload *k = ctx;
     int64_t n = SNIC_EMSGSIZE;
 
-    if (!resp_skipping(*state))
+    if (!resp_skipping(*state)) {
         n = resp_frame(data, size, &k->limits, state);
+        if (size > k->query_max && (n == 0 || n == SNIC_EMSGSIZE)) {
+            k->query_over = 1;
+            k->query_limit++;
+            return SNIC_EMSGSIZE; /* the connection ends */
+        }
+    }
     if (n != SNIC_EMSGSIZE)
         return n;
     n = resp_discard(data, size, state);
@@ -33,8 +39,14 @@ static uint32_t kv_protocol_error(void *ctx, int error, const unsigned char *dat
 {
     struct kv_offload *k = ctx;
     char text[RESP_ERROR_MAX];
-    size_t n = error == SNIC_EMSGSIZE ? resp_too_long(&k->limits, text)
-                                      : resp_error(data, size, &k->limits, text);
+    size_t n;
+
+    if (k->query_over) { /* client-query-buffer-limit: no reply, as in Redis */
+        k->query_over = 0;
+        return 0;
+    }
+    n = error == SNIC_EMSGSIZE ? resp_too_long(&k->limits, text)
+                               : resp_error(data, size, &k->limits, text);
 
     n = n < max ? n : max;
     memcpy(out, text, n);

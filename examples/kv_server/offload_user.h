@@ -22,7 +22,10 @@ struct kv_offload {
     uint64_t memory_file;
     uint32_t memory_offset;
     int all;
-    int password; /**< there is one: only connections with KV_WORD_AUTH are answered      */
+    int password;         /**< there is one: only connections with KV_WORD_AUTH are answered      */
+    uint64_t query_max;   /**< client-query-buffer-limit                                  */
+    uint64_t query_limit; /**< clients ended for it                                       */
+    int query_over;       /**< the connection being framed is ended for it                */
     const struct kv_tenants *tenants; /**< NULL: nobody shares the device                  */
 };
 

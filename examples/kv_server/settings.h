@@ -16,7 +16,11 @@
 #define KV_PASSWORD_MAX 512
 #define KV_OUT_CLASSES 3 /**< normal, replica, pubsub; only the first has clients here      */
 
-/** A client is closed at once above hard, and after soft_s seconds above soft. 0: no limit. */
+/**
+ * A client is not read from at hard, and closed when it takes nothing for 10 s then, or for soft_s
+ * seconds above soft: Redis closes it at once above hard, and after soft_s above soft whether it
+ * reads or not. 0: no limit, but 1 GiB where there is a DPU role.
+ */
 struct kv_out_limit {
     uint64_t hard;
     uint64_t soft;

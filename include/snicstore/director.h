@@ -265,11 +265,27 @@ SNIC_API void snic_director_upstream_close(struct snic_director *d) SNIC_NONNULL
 SNIC_API SNIC_NODISCARD int snic_director_set_conn_bytes(struct snic_director *d, uint32_t bytes)
     SNIC_NONNULL(1);
 /**
- * Reset the clients that are not read from because of the replies they hold and that have taken
- * less than 64 KiB of these for @p ms: one that writes all its requests before it reads would wait
- * for ever. [owner] @return how many
+ * Reset the clients that hold @p bytes of replies and more and that have sent and taken less than
+ * 64 KiB for @p ms. 0: those that are not read from because of the replies they hold; one that
+ * writes all its requests before it reads would wait for ever. [owner] @return how many
  */
-SNIC_API uint32_t snic_director_reset_full(struct snic_director *d, uint64_t ms) SNIC_NONNULL(1);
+SNIC_API uint32_t snic_director_reset_full(struct snic_director *d, uint64_t bytes, uint64_t ms)
+    SNIC_NONNULL(1);
+/**
+ * What the replies of all clients together may take of the pool and the offload engine's; when they
+ * have more, the client that holds most is reset (total_resets). 0, at first: what there is.
+ * [owner]
+ */
+SNIC_API void snic_director_set_total_bytes(struct snic_director *d, uint64_t bytes)
+    SNIC_NONNULL(1);
+/**
+ * Spare @p conn, as the host knows it: total_bytes does not count and not reset it, want of memory
+ * resets it only when there is no other. @return 0; SNIC_ENOENT [owner]
+ */
+SNIC_API int snic_director_conn_keep(struct snic_director *d, uint64_t conn, int on)
+    SNIC_NONNULL(1);
+/** Reset the client of @p conn, as the host knows it. @return 0; SNIC_ENOENT [owner] */
+SNIC_API int snic_director_conn_reset(struct snic_director *d, uint64_t conn) SNIC_NONNULL(1);
 
 struct snic_director_stats {
     uint64_t accepted;
@@ -303,6 +319,7 @@ struct snic_director_stats {
     uint64_t idle_closed;   /**< connections closed after idle_ms                           */
     uint64_t message_max;   /**< now: the smaller of the director's and the host's         */
     uint64_t copied_out;    /**< offloaded replies copied because the engine's pool was low  */
+    uint64_t total_resets;  /**< clients reset for snic_director_set_total_bytes()            */
 };
 /** Copy the counters out. [owner] */
 SNIC_API void snic_director_get_stats(const struct snic_director *d,

@@ -93,7 +93,7 @@ static void director_conn_init(struct snic_director_conn *c)
     c->window = (uint32_t)snic_min_u64(d->opts.pending_max, SNIC_DIRECTOR__WINDOW);
     c->reply = 0;
     c->raw = c->closing = c->dead = c->known = c->notify = c->ended = 0;
-    c->evicted = 0;
+    c->evicted = c->kept = 0;
     c->active_ns = snic_loop_now(d->loop);
     c->used = 1;
     c->task.deficit = 0;

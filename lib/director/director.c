@@ -182,15 +182,52 @@ int snic_director_set_conn_bytes(struct snic_director *d, uint32_t bytes)
     return 0;
 }
 
-uint32_t snic_director_reset_full(struct snic_director *d, uint64_t ms)
+void snic_director_set_total_bytes(struct snic_director *d, uint64_t bytes)
+{
+    d->total_bytes = bytes;
+}
+
+/* The connection of a client by its number; NULL: it has gone. */
+static struct snic_director_conn *director_conn_find(struct snic_director *d, uint64_t conn)
+{
+    for (struct snic_link *l = d->all.next; l != &d->all; l = l->next) {
+        struct snic_director_conn *c = SNIC_CONTAINER(l, struct snic_director_conn, link);
+        if (c->id == conn && !c->dead && !c->raw)
+            return c;
+    }
+    return NULL;
+}
+
+int snic_director_conn_keep(struct snic_director *d, uint64_t conn, int on)
+{
+    struct snic_director_conn *c = director_conn_find(d, conn);
+    if (c == NULL)
+        return SNIC_ENOENT;
+    if (c->kept != (on != 0))
+        d->held += on ? 0 - c->mem : c->mem;
+    c->kept = on != 0;
+    return 0;
+}
+
+int snic_director_conn_reset(struct snic_director *d, uint64_t conn)
+{
+    struct snic_director_conn *c = director_conn_find(d, conn);
+    if (c == NULL)
+        return SNIC_ENOENT;
+    director_conn_abort(c);
+    return 0;
+}
+
+uint32_t snic_director_reset_full(struct snic_director *d, uint64_t bytes, uint64_t ms)
 {
     uint64_t now = snic_loop_now(d->loop);
     uint32_t count = 0;
     for (struct snic_link *l = d->all.next; l != &d->all;) {
         struct snic_director_conn *c = SNIC_CONTAINER(l, struct snic_director_conn, link);
         l = l->next;
-        if (c->dead || c->closing || c->raw || (c->wait_for & SNIC_DIRECTOR__WAIT_BOUND) == 0 ||
-            c->mem <= director_share(c) / 2 || now - c->mark_ns < ms * 1000000)
+        int full = (c->wait_for & SNIC_DIRECTOR__WAIT_BOUND) != 0 && c->mem > director_share(c) / 2;
+        if (c->dead || c->closing || c->raw || (bytes == 0 ? !full : c->mem < bytes) ||
+            now - c->mark_ns < ms * 1000000)
             continue;
         director_conn_abort(c);
         d->stats.full_resets++;
@@ -292,6 +329,7 @@ static int director_poll(struct snic_loop_poller *p, int sleeping)
     struct snic_director *d = SNIC_CONTAINER(p, struct snic_director, poller);
     int any = director_channel_flush(d);
     (void)sleeping;
+    director_total_check(d);
     while (!snic_link_alone(&d->dirty)) {
         struct snic_director_conn *c =
             SNIC_CONTAINER(d->dirty.next, struct snic_director_conn, dirty);

@@ -181,6 +181,7 @@ struct snic_director_conn {
     uint8_t notify;  /* the host must hear of the end */
     uint8_t ended;   /* the net host has closed; some of its bytes are still to be read */
     uint8_t evicted; /* reset for the memory it holds, which is still to come back */
+    uint8_t kept;    /* others are reset before it */
     uint8_t used;
 };
 
@@ -227,6 +228,8 @@ struct snic_director {
     uint32_t slots_common;
     uint32_t blocks_count;
     uint32_t blocks_free;
+    uint64_t held;        /* bytes of replies: `mem` of all connections that are not kept */
+    uint64_t total_bytes; /* that they may hold; 0: what there is */
     struct director_long parts;
     struct snic_link all;
     struct snic_link idle;
@@ -282,6 +285,7 @@ uint64_t director_share(const struct snic_director_conn *c);
 void director_hold(struct snic_director_conn *c, uint64_t bytes);
 void director_moved(struct snic_director_conn *c, uint64_t bytes);
 void director_stall_check(struct snic_director *d);
+void director_total_check(struct snic_director *d);
 void director_stall_fire(struct snic_timer *t, uint64_t now_ns);
 
 /* out.c */

@@ -52,7 +52,10 @@ uint64_t director_share(const struct snic_director_conn *c)
     /* Enough for short replies of those that hold nothing: hogs leave it alone. */
     uint64_t kept = snic_min_u64(2 * (uint64_t)d->opts.conns_max, d->blocks_count / 4);
     uint64_t rest = d->blocks_free > kept ? d->blocks_free - kept : 0;
-    rest = rest * SNIC_DIRECTOR__BLOCK / SNIC_DIRECTOR__SHARE;
+    rest *= SNIC_DIRECTOR__BLOCK;
+    if (d->total_bytes != 0)
+        rest = snic_min_u64(rest, d->total_bytes > d->held ? d->total_bytes - d->held : 0);
+    rest /= SNIC_DIRECTOR__SHARE;
     return snic_min_u64(c->d->opts.conn_bytes, snic_max_u64(rest, 2 * SNIC_DIRECTOR__BLOCK));
 }
 
@@ -64,6 +67,7 @@ void director_hold(struct snic_director_conn *c, uint64_t bytes)
         c->mark_ns = snic_loop_now(c->d->loop);
     }
     c->mem += bytes;
+    c->d->held += c->kept ? 0 : bytes;
 }
 
 /* @c received or sent @bytes. I5 */
@@ -100,6 +104,7 @@ void director_block_give(struct snic_director_conn *c, struct director_block *b)
     struct snic_director *d = c->d;
     SNIC_DASSERT(c->mem >= SNIC_DIRECTOR__BLOCK);
     c->mem -= SNIC_DIRECTOR__BLOCK;
+    d->held -= c->kept ? 0 : SNIC_DIRECTOR__BLOCK;
     b->piece.node.next = d->blocks_idle.first;
     if (d->blocks_idle.first == NULL)
         d->blocks_idle.last = &b->piece.node;
@@ -295,7 +300,10 @@ static uint64_t director_stall_held(const struct snic_director_conn *c)
     return c->mem + part + (uint64_t)c->pending * sizeof(struct director_slot);
 }
 
-/* The hog that holds most; NULL: none, or one was reset and its memory is still to come back. */
+/*
+ * The hog that holds most, one that is kept only where there is no other; NULL: none, or one was
+ * reset and its memory is still to come back.
+ */
 static struct snic_director_conn *director_stall_hog(struct snic_director *d)
 {
     uint64_t now = snic_loop_now(d->loop);
@@ -311,7 +319,8 @@ static struct snic_director_conn *director_stall_hog(struct snic_director *d)
         if (c->mem == 0 && c->part_kind == DIRECTOR_PART_BLOCK && snic_link_alone(&d->wait_slot))
             continue; /* it only waits, as the others do */
         if (director_stall_held(c) > 0 &&
-            (hog == NULL || director_stall_held(c) > director_stall_held(hog)))
+            (hog == NULL || c->kept < hog->kept ||
+             (c->kept == hog->kept && director_stall_held(c) > director_stall_held(hog))))
             hog = c;
     }
     return hog;
@@ -337,6 +346,26 @@ void director_stall_check(struct snic_director *d)
         director_conn_abort(hog);
     }
     snic_loop_arm(d->loop, &d->stall, now + snic_max_u64(stall_ns / 16, 1000000));
+}
+
+/* All hold more than total_bytes: who holds most has to go, unless one is going already. */
+void director_total_check(struct snic_director *d)
+{
+    struct snic_director_conn *hog = NULL;
+    if (d->total_bytes == 0 || d->held <= d->total_bytes)
+        return;
+    for (struct snic_link *l = d->all.next; l != &d->all; l = l->next) {
+        struct snic_director_conn *c = SNIC_CONTAINER(l, struct snic_director_conn, link);
+        if (c->evicted && !c->dead)
+            return;
+        if (!c->dead && !c->kept && c->mem > (hog != NULL ? hog->mem : 0))
+            hog = c;
+    }
+    if (hog == NULL)
+        return;
+    hog->evicted = 1;
+    d->stats.total_resets++;
+    director_conn_abort(hog);
 }
 
 void director_stall_fire(struct snic_timer *t, uint64_t now_ns)

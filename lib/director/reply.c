@@ -195,7 +195,8 @@ static void director_reply_window(struct snic_director_conn *c, uint32_t bytes)
     uint64_t bytes_max = director_share(c);
     uint64_t most;
     c->reply = (uint32_t)snic_max_u64(bytes, c->reply - c->reply / 4);
-    most = snic_min_u64(c->d->opts.pending_max, bytes_max / snic_max_u64(c->reply, 1));
+    most = bytes_max > c->mem ? bytes_max - c->mem : 0;
+    most = snic_min_u64(c->d->opts.pending_max, most / snic_max_u64(c->reply, 1));
     most = snic_min_u64(most, 2 * (uint64_t)c->window);
     if (c->mem > bytes_max / 2)
         most = snic_min_u64(most, c->window / 2);
@@ -343,6 +344,7 @@ void director_job_release(struct director_slot *s)
 {
     struct snic_director_conn *c = s->conn;
     c->mem -= s->job->pool_bytes;
+    c->d->held -= c->kept ? 0 : s->job->pool_bytes;
     c->job_bytes -= s->job->pool_bytes;
     snic_offload_release(c->d->offload, s->job);
     s->job = NULL;

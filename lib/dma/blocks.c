@@ -25,17 +25,19 @@ int dma_block_alloc(struct dma_block **blocks, size_t size, void **out)
         b = b->next;
     if (b == NULL) {
         b = malloc(sizeof(*b));
-        unsigned char *mem = aligned_alloc(SNIC_DMA_BLOCK__PAGE, size);
-        if (b == NULL || mem == NULL) {
+        unsigned char *raw = calloc(1, size + SNIC_DMA_BLOCK__PAGE); /* large: pages untouched */
+        if (b == NULL || raw == NULL) {
             free(b);
-            free(mem);
+            free(raw);
             return SNIC_ENOMEM;
         }
-        *b = (struct dma_block){.next = *blocks, .mem = mem, .size = size};
+        size_t skip = SNIC_DMA_BLOCK__PAGE - ((uintptr_t)raw & (SNIC_DMA_BLOCK__PAGE - 1));
+        *b = (struct dma_block){.next = *blocks, .raw = raw, .mem = raw + skip, .size = size};
         *blocks = b;
+    } else {
+        memset(b->mem, 0, b->size);
     }
     b->used = 1;
-    memset(b->mem, 0, b->size);
     *out = b->mem;
     return 0;
 }
@@ -65,7 +67,7 @@ void dma_block_free(struct dma_block *blocks)
 {
     while (blocks != NULL) {
         struct dma_block *next = blocks->next;
-        free(blocks->mem);
+        free(blocks->raw);
         free(blocks);
         blocks = next;
     }

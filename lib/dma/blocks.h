@@ -7,6 +7,7 @@
 
 struct dma_block {
     struct dma_block *next;
+    unsigned char *raw; /* as it was allocated */
     unsigned char *mem;
     size_t size;
     int used;

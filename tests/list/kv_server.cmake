@@ -82,16 +82,18 @@ if(Python3_FOUND AND TARGET kv_server AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_
     set_tests_properties(kv_clients_${mode} PROPERTIES LABELS kv SKIP_RETURN_CODE 77 TIMEOUT 900
       RESOURCE_LOCK kv_clients)
   endforeach()
-  foreach(mode monolith single two)
-    add_test(NAME kv_large_${mode} COMMAND ${Python3_EXECUTABLE}
-      ${CMAKE_CURRENT_SOURCE_DIR}/test_kv_large.py $<TARGET_FILE:kv_server> ${mode})
-    set_tests_properties(kv_large_${mode} PROPERTIES LABELS kv TIMEOUT 900)
+  foreach(t large memory)
+    foreach(mode monolith single two)
+      add_test(NAME kv_${t}_${mode} COMMAND ${Python3_EXECUTABLE}
+        ${CMAKE_CURRENT_SOURCE_DIR}/test_kv_${t}.py $<TARGET_FILE:kv_server> ${mode})
+      set_tests_properties(kv_${t}_${mode} PROPERTIES LABELS kv TIMEOUT 900)
+      if(_sanitized)
+        set_property(TEST kv_${t}_${mode}
+          APPEND PROPERTY ENVIRONMENT "SNIC_SANITIZED=${SNIC_SANITIZE}")
+      endif()
+    endforeach()
+    set_property(TEST kv_${t}_single kv_${t}_two APPEND PROPERTY LABELS each2_kv_${t})
   endforeach()
-  set_property(TEST kv_large_single kv_large_two APPEND PROPERTY LABELS each2_kv_large)
-  if(_sanitized)
-    set_property(TEST kv_large_monolith kv_large_single kv_large_two
-      APPEND PROPERTY ENVIRONMENT "SNIC_SANITIZED=${SNIC_SANITIZE}")
-  endif()
   add_test(NAME kv_commands COMMAND ${Python3_EXECUTABLE}
     ${CMAKE_CURRENT_SOURCE_DIR}/test_kv_commands.py $<TARGET_FILE:kv_server>)
   set_tests_properties(kv_commands PROPERTIES LABELS kv SKIP_RETURN_CODE 77 TIMEOUT 900)

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file kv_server/front_out.h
+ * Replies that a client has not taken yet: bytes in blocks, so that what was sent is free at once
+ * and what is appended moves nothing.
+ */
+#ifndef KV_FRONT_OUT_H
+#define KV_FRONT_OUT_H
+
+#include "snicstore.h"
+
+#define FRONT_OUT_IOV 16
+
+struct front_out_block;
+
+/** All zero: empty. */
+struct front_out {
+    struct front_out_block *first;
+    struct front_out_block *last;
+    size_t bytes;  /**< not sent                                                          */
+    size_t memory; /**< of the blocks                                                     */
+    uint32_t blocks;
+};
+
+/** Append a copy. @return 0; SNIC_ENOMEM a part may have been appended */
+int front_out_append(struct front_out *o, const void *data, size_t size);
+/** What one send takes: some of the first blocks, unchanged until front_out_sent(). @return pieces
+ */
+uint32_t front_out_gather(const struct front_out *o, struct snic_iov iov[FRONT_OUT_IOV],
+                          size_t *bytes);
+/** The first @p bytes have been sent. */
+void front_out_sent(struct front_out *o, size_t bytes);
+void front_out_free(struct front_out *o);
+
+#endif
