@@ -80,6 +80,7 @@ OPERATIONS = {
     "sendfile": from_source(lambda s, fd: os.sendfile(fd, s, 0, 10)),
     "mapped store": mapped,
     "chown nothing": lambda p: os.chown(p, -1, -1),
+    "chown nothing, open": lambda p: opened(p, os.O_WRONLY, lambda fd: os.chown(p, -1, -1)),
     "chown to the same": lambda p: os.chown(p, OWNER, GROUP),
     "chgrp": lambda p: os.chown(p, -1, 7),
     "chown": lambda p: os.chown(p, OTHER, -1),
@@ -99,8 +100,8 @@ def stricter(operation, caller, mode, caps):
     uid = CALLERS[caller][0]
     if operation == "mapped store":
         return caps  # written back, it is a write: capabilities go
-    if operation == "chown nothing" and uid == OTHER:
-        return True  # success without effect instead of EPERM; but capabilities go
+    if operation == "chown nothing, open" and uid == OTHER:
+        return True  # it may be a write: success without effect instead of EPERM
     # The kernel announces the end of capabilities by root's write as a chown to nothing.
     return caps and uid == 0 and operation in (
         "write", "write direct", "append", "write sync", "allocate", "allocate behind the end",

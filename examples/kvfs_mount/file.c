@@ -23,6 +23,7 @@ struct km_file *km_file_new(struct km_call *c)
         if (c->r.k.kind != SNIC_KVFS_OPENDIR) {
             uint64_t ino = c->r.k.kind == SNIC_KVFS_CREATE ? c->r.k.attr.ino : c->r.k.ino;
 
+            f->open_flags = c->open_flags;
             f->writer = km_writers_add(c->m, ino, c->open_flags) ? ino : 0;
         }
         f->sgid = (c->r.k.attr.mode & (S_ISGID | S_IXGRP)) == S_ISGID;
@@ -86,7 +87,7 @@ void km_file_free(struct km *m, struct km_file *f)
     while (f->owners != NULL)
         file_closed(f, f->owners->owner);
     if (f->writer != 0)
-        km_writers_drop(m, f->writer);
+        km_writers_drop(m, f->writer, f->open_flags);
     km_open_give(m, f->uid);
     snic_link_remove(&f->link);
     free(f);

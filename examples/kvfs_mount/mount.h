@@ -114,9 +114,10 @@ struct km_file {
     struct snic_link link; /* m->files */
     uint64_t handle;       /* the engine's */
     struct km_owner *owners;
-    int sgid;        /* set-gid without execution by the group, when it was opened */
-    uint64_t writer; /* the inode, if it counts in m->writers */
-    uint32_t uid;    /* who has opened it: it counts in m->open */
+    int sgid;            /* set-gid without execution by the group, when it was opened */
+    uint64_t writer;     /* the inode, if it counts in m->writers, */
+    uint32_t open_flags; /* so */
+    uint32_t uid;        /* who has opened it: it counts in m->open */
 };
 
 /* What cache.c knows of a call. */
@@ -388,9 +389,11 @@ size_t km_open_metrics(struct km *m, struct ex_metric *out);
 
 /* It was opened; @return 1: it counts, until dropped. On the loop's thread */
 int km_writers_add(struct km *m, uint64_t ino, uint32_t open_flags);
-void km_writers_drop(struct km *m, uint64_t ino);
+void km_writers_drop(struct km *m, uint64_t ino, uint32_t open_flags);
 /* May the kernel have bytes of it that it has not told? From any thread. */
 int km_writers_any(struct km *m, uint64_t ino);
+/* Is it open for writing? From any thread. */
+int km_writers_open(struct km *m, uint64_t ino);
 
 /* ---- known.c ---- */
 

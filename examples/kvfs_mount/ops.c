@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/fuse.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -271,12 +272,16 @@ static void km_op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int s
     c->r.k.attr.mtime = km_time(&st->st_mtim);
     c->r.k.attr.ctime = km_time(&st->st_ctim);
     /* A change of owner takes setuid and setgid whoever does it, as the kernel leaves it to us; so
-       does chown(-1, -1), which comes as a request that sets nothing. */
+       does chown(-1, -1), which comes as a request that sets nothing, and of which the kernel has
+       not checked who may do it. */
     if ((c->raw & FATTR_KILL_SUIDGID) != 0 ||
         (set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)) != 0 || (c->raw & OPS_FATTR_ANY) == 0)
         km_kill(c);
-    if ((c->raw & OPS_FATTR_ANY) == 0)
+    if ((c->raw & OPS_FATTR_ANY) == 0) {
         c->r.k.set_mask = 0;
+        if (!km_writers_open(c->m, ino)) /* else it may be a write, by whoever has opened it */
+            c->r.k.flags &= ~SNIC_KVFS_CHECKED;
+    }
     km_go(c);
 }
 
@@ -386,10 +391,41 @@ static void km_op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
     km_go(c);
 }
 
+/*
+ * Before a SETATTR that takes privileges the kernel takes the file's capabilities itself, and has
+ * not checked yet who may do that; the engine takes them with the SETATTR. It is the kernel that
+ * asks if the caller may not: only CAP_SETFCAP may remove them. Of a file that is open for writing
+ * it may be a write, before which they have to go.
+ */
+static int ops_kernel_takes(const struct km_call *c, uint64_t ino, const char *name)
+{
+    char path[32], line[128];
+    unsigned long long caps = ~0ull;
+    FILE *f;
+
+    if (strcmp(name, "security.capability") != 0 || c->r.k.cred.uid == 0 ||
+        km_writers_open(c->m, ino))
+        return 0;
+    snprintf(path, sizeof(path), "/proc/%u/status", c->r.k.cred.pid);
+    f = fopen(path, "re");
+    if (f == NULL)
+        return 0;
+    while (fgets(line, sizeof(line), f) != NULL)
+        if (sscanf(line, "CapEff: %llx", &caps) == 1)
+            break;
+    (void)fclose(f);
+    return (caps >> CAP_SETFCAP & 1) == 0;
+}
+
 static void km_op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 {
     struct km_call *c = km_begin(req, SNIC_KVFS_REMOVEXATTR, ino);
 
+    if (ops_kernel_takes(c, ino, name)) {
+        (void)fuse_reply_err(req, 0);
+        km_call_put(c);
+        return;
+    }
     km_name(c, name);
     km_go(c);
 }

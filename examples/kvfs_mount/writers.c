@@ -9,6 +9,9 @@
  * written out when it goes. So a file is such a one as long as it is open that way or, where the
  * kernel or the hybrid cache gathers writes, in any way that writes.
  *
+ * A SETATTR of nothing is what the kernel sends for chown(-1, -1), and before it changes bytes of a
+ * file with privileges. Where nobody has opened the file for writing it is the former.
+ *
  * The loop's thread adds and drops, readers' threads look: the kernel has had the answer to the
  * open before anything could be written to its pages.
  */
@@ -20,7 +23,8 @@
 struct km_writer {
     struct km_writer *next;
     uint64_t ino;
-    uint64_t count;
+    uint64_t count; /* files open for writing, */
+    uint64_t pages; /* of which the kernel may have bytes */
 };
 
 static struct km_writer **writers_find(struct km *m, uint64_t ino)
@@ -34,13 +38,17 @@ static struct km_writer **writers_find(struct km *m, uint64_t ino)
     return at;
 }
 
+static int writers_pages(const struct km *m, uint32_t open_flags)
+{
+    return ((int)open_flags & O_ACCMODE) == O_RDWR || m->config->writeback || m->config->write_back;
+}
+
 int km_writers_add(struct km *m, uint64_t ino, uint32_t open_flags)
 {
-    int mode = (int)open_flags & O_ACCMODE;
     struct km_writer **at;
     int added;
 
-    if (mode != O_RDWR && (mode != O_WRONLY || !(m->config->writeback || m->config->write_back)))
+    if (((int)open_flags & O_ACCMODE) == O_RDONLY)
         return 0;
     pthread_mutex_lock(&m->writers_lock);
     at = writers_find(m, ino);
@@ -52,18 +60,22 @@ int km_writers_add(struct km *m, uint64_t ino, uint32_t open_flags)
             m->writers_unknown = 1; /* for good */
     }
     added = *at != NULL;
-    if (added)
+    if (added) {
         (*at)->count++;
+        (*at)->pages += (uint64_t)writers_pages(m, open_flags);
+    }
     pthread_mutex_unlock(&m->writers_lock);
     return added;
 }
 
-void km_writers_drop(struct km *m, uint64_t ino)
+void km_writers_drop(struct km *m, uint64_t ino, uint32_t open_flags)
 {
     struct km_writer **at;
 
     pthread_mutex_lock(&m->writers_lock);
     at = writers_find(m, ino);
+    if (*at != NULL)
+        (*at)->pages -= (uint64_t)writers_pages(m, open_flags);
     if (*at != NULL && --(*at)->count == 0) {
         struct km_writer *gone = *at;
 
@@ -73,12 +85,24 @@ void km_writers_drop(struct km *m, uint64_t ino)
     pthread_mutex_unlock(&m->writers_lock);
 }
 
-int km_writers_any(struct km *m, uint64_t ino)
+static int writers_has(struct km *m, uint64_t ino, int pages)
 {
+    const struct km_writer *w;
     int any;
 
     pthread_mutex_lock(&m->writers_lock);
-    any = m->writers_unknown || *writers_find(m, ino) != NULL;
+    w = *writers_find(m, ino);
+    any = m->writers_unknown || (w != NULL && (!pages || w->pages != 0));
     pthread_mutex_unlock(&m->writers_lock);
     return any;
+}
+
+int km_writers_any(struct km *m, uint64_t ino)
+{
+    return writers_has(m, ino, 1);
+}
+
+int km_writers_open(struct km *m, uint64_t ino)
+{
+    return writers_has(m, ino, 0);
 }

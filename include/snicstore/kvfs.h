@@ -162,7 +162,8 @@ enum snic_kvfs_kind {
  * of a size clear set-uid, and set-gid where the group may execute or the caller is not in it (gid
  * and groups of cred); SETXATTR of an access ACL clears set-gid where he is not. A SETATTR of owner
  * or group clears them in any case (root is in every group then); one with KILL_PRIV and without
- * any value is such a one. File capabilities (security.capability) go with all these but SETXATTR,
+ * any value is such a one (SNIC_EPERM from others than the owner if a bit would go, unless CHECKED:
+ * then it has no effect). File capabilities (security.capability) go with all these but SETXATTR,
  * whoever asks.
  */
 #define SNIC_KVFS_KILL_PRIV (1u << 4)

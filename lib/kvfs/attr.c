@@ -120,6 +120,8 @@ static int attr_check_caller(struct kvfs_op *op, const struct snic_kvfs_attr *a)
         return SNIC_EPERM;
     if ((m & SNIC_KVFS_SET_MODE) != 0 && !owner)
         return SNIC_EPERM;
+    if (m == 0 && attr_is_chown(req) && !owner && kvfs_mode_killed(op, a, 0) != a->mode)
+        return SNIC_EPERM; /* it would be a chmod() */
     if (times == 0 || owner || (m & SNIC_KVFS_SET_SIZE) != 0)
         return 0;
     return times == (SNIC_KVFS_SET_ATIME_NOW | SNIC_KVFS_SET_MTIME_NOW)
@@ -171,13 +173,14 @@ static void attr_apply(const struct kvfs_op *op, struct snic_kvfs_attr *a)
 }
 
 /*
- * A chown() that sets nothing. The kernel has not asked whose file it is (it sends the same before
- * it changes bytes): from others than the owner it has no effect.
+ * A chown() that sets nothing. Where the caller was CHECKED that was not of this (the kernel sends
+ * the same before it changes bytes): from others than the owner it has no effect.
  */
 static int attr_takes_privileges(const struct kvfs_op *op, const struct snic_kvfs_attr *a)
 {
     const struct snic_kvfs_req *req = op->req;
-    return attr_is_chown(req) && !kvfs_is_dir(a) && (req->cred.uid == 0 || req->cred.uid == a->uid);
+    return attr_is_chown(req) && !kvfs_is_dir(a) &&
+           ((req->flags & SNIC_KVFS_CHECKED) == 0 || req->cred.uid == 0 || req->cred.uid == a->uid);
 }
 
 int kvfs_run_setattr(struct kvfs_op *op)
