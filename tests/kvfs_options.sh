@@ -4,6 +4,11 @@ if [ -z "${KVFS_OPTIONS_INSIDE:-}" ] && [ "$(id -u)" = 0 ] &&
     unshare -m --propagation private true 2>/dev/null; then # for a program in mount(8)'s path
     KVFS_OPTIONS_INSIDE=1 exec unshare -m --propagation private sh "$0" "$@"
 fi
+# The copies of other tests' mounts would keep their processes alive when those are unmounted.
+[ -z "${KVFS_OPTIONS_INSIDE:-}" ] ||
+    for m in $(awk '$2 ~ "^/var/tmp/kvfs[.]" { print $2 }' /proc/mounts | tac); do
+        umount -l "$m"
+    done
 . "$(dirname "$0")/kvfs_common.sh"
 exec </dev/null
 [ -n "${KVFS_OPTIONS_INSIDE:-}" ] || skip "no mount namespace"
