@@ -382,10 +382,56 @@ static void test_channel_random_control_messages_survived(void **state)
     snic_world_close(x.w);
 }
 
+/** Options that are refused say which one it is, and only those. */
+static void test_channel_wrong_option_is_named(void **state)
+{
+    (void)state;
+    {
+        struct snic_channel_opts good = {.opts_size = sizeof(good)};
+        assert_null(snic_channel_opts_wrong(&good));
+#define WRONG(field, value, name)                                                                  \
+    do {                                                                                           \
+        struct snic_channel_opts bad = good;                                                       \
+        bad.field = value;                                                                         \
+        support_names(snic_channel_opts_wrong(&bad), name);                                        \
+    } while (0)
+        WRONG(opts_size, 3, "opts_size");
+        WRONG(up_bytes, 2048, "up_bytes");
+        WRONG(up_bytes, 5000, "up_bytes");
+        WRONG(down_bytes, UINT64_C(1) << 32, "down_bytes");
+        WRONG(up_progress, UINT64_C(2) << 20, "up_progress");
+        WRONG(down_progress, UINT64_C(2) << 20, "down_progress");
+        WRONG(payload_align, 24, "payload_align");
+        WRONG(payload_align, 8192, "payload_align");
+        WRONG(granule_bytes, 8, "granule_bytes");
+        WRONG(senders_max, 1025, "senders_max");
+        WRONG(flags, 1u << 2, "flags");
+        WRONG(reserved, 1, "reserved");
+        WRONG(record_max, 1u << 20, "record_max");
+        WRONG(up_progress, 64, "up_progress");
+#undef WRONG
+    }
+    {
+        struct snic_channel_hub_opts good = {.opts_size = sizeof(good)};
+        assert_null(snic_channel_hub_opts_wrong(&good));
+#define WRONG(field, value, name)                                                                  \
+    do {                                                                                           \
+        struct snic_channel_hub_opts bad = good;                                                   \
+        bad.field = value;                                                                         \
+        support_names(snic_channel_hub_opts_wrong(&bad), name);                                    \
+        assert_int_equal(snic_channel_hub_memsize(&bad), 0);                                       \
+    } while (0)
+        WRONG(opts_size, 3, "opts_size");
+        WRONG(channels_max, 57, "channels_max");
+#undef WRONG
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_channel_bad_options_refused),
+        cmocka_unit_test(test_channel_wrong_option_is_named),
         cmocka_unit_test(test_channel_refused_open_closed_with_reason),
         cmocka_unit_test(test_channel_oversize_rings_refused),
         cmocka_unit_test(test_channel_reserve_errors),

@@ -587,10 +587,38 @@ static void test_cuckoo_batched_equals_scalar(void **state)
     util_close(&b);
 }
 
+/** Options that are refused say which one it is, and only those. */
+static void test_cuckoo_wrong_option_is_named(void **state)
+{
+    (void)state;
+    {
+        struct snic_cuckoo_opts good = {
+            .opts_size = sizeof(good), .key_size = 8, .item_size = 8, .capacity_slots = 64};
+        assert_null(snic_cuckoo_opts_wrong(&good));
+#define WRONG(field, value, name)                                                                  \
+    do {                                                                                           \
+        struct snic_cuckoo_opts bad = good;                                                        \
+        bad.field = value;                                                                         \
+        support_names(snic_cuckoo_opts_wrong(&bad), name);                                         \
+        assert_int_equal(snic_cuckoo_memsize(&bad), 0);                                            \
+    } while (0)
+        WRONG(opts_size, 3, "opts_size");
+        WRONG(key_size, 0, "key_size");
+        WRONG(key_size, 65, "key_size");
+        WRONG(item_size, 257, "item_size");
+        WRONG(flags, 0x100, "flags");
+        WRONG(flags, SNIC_CUCKOO_VARIABLE | SNIC_CUCKOO_EVICT, "flags");
+        WRONG(capacity_slots, 0, "capacity_slots");
+        WRONG(capacity_slots, SNIC_CUCKOO_CAPACITY_MAX + 1, "capacity_slots");
+#undef WRONG
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cuckoo_bad_options_init_refused),
+        cmocka_unit_test(test_cuckoo_wrong_option_is_named),
         cmocka_unit_test(test_cuckoo_memsize_counts_bytes_per_slot),
         cmocka_unit_test(test_cuckoo_empty_one_key_lives_and_dies),
         cmocka_unit_test(test_cuckoo_update_verdicts_carried_out),

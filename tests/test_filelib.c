@@ -572,10 +572,53 @@ static void test_filelib_host_dies_service_goes_on(void **state)
     }
 }
 
+/** Options that are refused say which one it is, and only those. */
+static void test_filelib_wrong_option_is_named(void **state)
+{
+    (void)state;
+    {
+        struct snic_filelib_opts good = {.opts_size = sizeof(good)};
+        assert_null(snic_filelib_opts_wrong(&good));
+#define WRONG(field, value, name)                                                                  \
+    do {                                                                                           \
+        struct snic_filelib_opts bad = good;                                                       \
+        bad.field = value;                                                                         \
+        support_names(snic_filelib_opts_wrong(&bad), name);                                        \
+        assert_int_equal(snic_filelib_memsize(&bad), 0);                                           \
+    } while (0)
+        WRONG(opts_size, 3, "opts_size");
+        WRONG(depth, 65537, "depth");
+        WRONG(tenants, 4097, "tenants");
+        WRONG(reserved, 1, "reserved");
+        WRONG(channel_flags, 1u << 3, "channel_flags");
+        WRONG(up_bytes, 5000, "up_bytes");
+        WRONG(down_bytes, 1000, "down_bytes");
+        WRONG(payload_align, 7, "payload_align");
+        WRONG(record_max, 8u << 20, "record_max");
+#undef WRONG
+    }
+    {
+        struct snic_files_server_opts good = {.opts_size = sizeof(good)};
+        assert_null(snic_files_server_opts_wrong(&good));
+#define WRONG(field, value, name)                                                                  \
+    do {                                                                                           \
+        struct snic_files_server_opts bad = good;                                                  \
+        bad.field = value;                                                                         \
+        support_names(snic_files_server_opts_wrong(&bad), name);                                   \
+        assert_int_equal(snic_files_server_memsize(&bad), 0);                                      \
+    } while (0)
+        WRONG(opts_size, 3, "opts_size");
+        WRONG(depth, 65537, "depth");
+        WRONG(flags, 1, "flags");
+#undef WRONG
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_filelib_every_operation_carried_out),
+        cmocka_unit_test(test_filelib_wrong_option_is_named),
         cmocka_unit_test(test_filelib_long_request_in_parts_whole),
         cmocka_unit_test(test_filelib_file_read_and_written_by_handle),
         cmocka_unit_test(test_filelib_request_invalid_refused),

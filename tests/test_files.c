@@ -652,10 +652,37 @@ static void test_files_list_goes_by_steps(void **state)
     filefix_close(&x);
 }
 
+/** Options that are refused say which one it is, and only those. */
+static void test_files_wrong_option_is_named(void **state)
+{
+    (void)state;
+    struct snic_files_info info = {.block_bytes = 65536};
+    {
+        struct snic_files_mount_opts good = {.opts_size = sizeof(good)};
+        assert_null(snic_files_mount_opts_wrong(&info, &good));
+#define WRONG(field, value, name)                                                                  \
+    do {                                                                                           \
+        struct snic_files_mount_opts bad = good;                                                   \
+        bad.field = value;                                                                         \
+        support_names(snic_files_mount_opts_wrong(&info, &bad), name);                             \
+    } while (0)
+        WRONG(opts_size, 3, "opts_size");
+        WRONG(depth, 3, "depth");
+        WRONG(depth, 4097, "depth");
+        WRONG(bounce_count, 1, "bounce_count");
+        WRONG(bounce_count, 1025, "bounce_count");
+        WRONG(bounce_bytes, 12345, "bounce_bytes");
+        WRONG(bounce_bytes, 32768, "bounce_bytes");
+        WRONG(flags, 1, "flags");
+#undef WRONG
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_files_list_goes_by_steps),
+        cmocka_unit_test(test_files_wrong_option_is_named),
         cmocka_unit_test(test_files_more_requests_than_depth_all_completed),
         cmocka_unit_test(test_files_more_controls_than_an_entry_all_durable),
         cmocka_unit_test(test_files_last_id_given_create_refused),

@@ -746,10 +746,34 @@ static void test_hcache_dma_failure_ends_engine(void **state)
     hw_close(&w);
 }
 
+/** Options that are refused say which one it is, and only those. */
+static void test_hcache_wrong_option_is_named(void **state)
+{
+    (void)state;
+    struct snic_hcache_opts good = {.opts_size = sizeof(good), .pages = 4 * SNIC_HCACHE_WAYS_MAX};
+    assert_null(snic_hcache_opts_wrong(&good));
+#define WRONG(field, value, name)                                                                  \
+    do {                                                                                           \
+        struct snic_hcache_opts bad = good;                                                        \
+        bad.field = value;                                                                         \
+        support_names(snic_hcache_opts_wrong(&bad), name);                                         \
+        assert_int_equal(snic_hcache_memsize(&bad), 0);                                            \
+    } while (0)
+    WRONG(opts_size, 3, "opts_size");
+    WRONG(page_bytes, 1000, "page_bytes");
+    WRONG(page_bytes, 131072, "page_bytes");
+    WRONG(ways, SNIC_HCACHE_WAYS_MAX + 1, "ways");
+    WRONG(mode, 77, "mode");
+    WRONG(pages, 0, "pages");
+    WRONG(pages, 4 * SNIC_HCACHE_WAYS_MAX + 1, "pages");
+#undef WRONG
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hcache_options_out_of_range_refused),
+        cmocka_unit_test(test_hcache_wrong_option_is_named),
         cmocka_unit_test(test_hcache_seal_xor_rebuilds),
         cmocka_unit_test(test_hcache_write_then_read_hits),
         cmocka_unit_test(test_hcache_locked_page_busy),

@@ -462,10 +462,57 @@ static void test_nvmefs_options_refused(void **state)
     assert_int_equal(snic_nvmefs_host_memsize(&o), 0);
 }
 
+/** Options that are refused say which one it is, and only those. */
+static void test_nvmefs_wrong_option_is_named(void **state)
+{
+    (void)state;
+    {
+        struct snic_nvmefs_host_opts good = {.opts_size = sizeof(good), .data_bytes = 1u << 16};
+        assert_null(snic_nvmefs_host_opts_wrong(&good));
+#define WRONG(field, value, name)                                                                  \
+    do {                                                                                           \
+        struct snic_nvmefs_host_opts bad = good;                                                   \
+        bad.field = value;                                                                         \
+        support_names(snic_nvmefs_host_opts_wrong(&bad), name);                                    \
+        assert_int_equal(snic_nvmefs_host_memsize(&bad), 0);                                       \
+    } while (0)
+        WRONG(opts_size, 3, "opts_size");
+        WRONG(depth, 3, "depth");
+        WRONG(depth, 8192, "depth");
+        WRONG(queue, SNIC_NVMEFS_QUEUES_MAX, "queue");
+        WRONG(reserved, 1, "reserved");
+        WRONG(address, 5, "address");
+        WRONG(data_bytes, 5, "data_bytes");
+        WRONG(data_bytes, 2u << 20, "data_bytes");
+#undef WRONG
+    }
+    {
+        struct snic_nvmefs_dpu_opts good = {.opts_size = sizeof(good)};
+        assert_null(snic_nvmefs_dpu_opts_wrong(&good));
+#define WRONG(field, value, name)                                                                  \
+    do {                                                                                           \
+        struct snic_nvmefs_dpu_opts bad = good;                                                    \
+        bad.field = value;                                                                         \
+        support_names(snic_nvmefs_dpu_opts_wrong(&bad), name);                                     \
+        assert_int_equal(snic_nvmefs_dpu_memsize(&bad), 0);                                        \
+    } while (0)
+        WRONG(opts_size, 3, "opts_size");
+        WRONG(flags, 1u << 9, "flags");
+        WRONG(queues_max, 33, "queues_max");
+        WRONG(depth_max, 3, "depth_max");
+        WRONG(chunk_bytes, 5, "chunk_bytes");
+        WRONG(chunks, 15, "chunks");
+        WRONG(steps, 1, "steps");
+        WRONG(look_max, 33, "look_max");
+#undef WRONG
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nvmefs_sqe_bits_are_as_the_paper_has_them),
+        cmocka_unit_test(test_nvmefs_wrong_option_is_named),
         cmocka_unit_test(test_nvmefs_sqe_every_bit_is_a_field_or_refused),
         cmocka_unit_test(test_nvmefs_cqe_bits),
         cmocka_unit_test(test_nvmefs_ctl_bytes),

@@ -516,10 +516,43 @@ static void test_ring_run_ends_where_records_differ(void **state)
     fixture_close(&f);
 }
 
+/** Options that are refused say which one it is, and only those. */
+static void test_ring_wrong_option_is_named(void **state)
+{
+    (void)state;
+    {
+        struct snic_ring_opts good = {
+            .opts_size = sizeof(good), .kind = SNIC_RING_REQUEST, .capacity_bytes = 65536};
+        assert_null(snic_ring_opts_wrong(&good));
+#define WRONG(field, value, name)                                                                  \
+    do {                                                                                           \
+        struct snic_ring_opts bad = good;                                                          \
+        bad.field = value;                                                                         \
+        support_names(snic_ring_opts_wrong(&bad), name);                                           \
+        assert_int_equal(snic_ring_memsize(&bad), 0);                                              \
+    } while (0)
+        WRONG(opts_size, 3, "opts_size");
+        WRONG(kind, 3, "kind");
+        WRONG(discipline, 2, "discipline");
+        WRONG(granule_bytes, 24, "granule_bytes");
+        WRONG(granule_bytes, 8192, "granule_bytes");
+        WRONG(body_align, 4, "body_align");
+        WRONG(owners_max, 4097, "owners_max");
+        WRONG(flags, 2, "flags");
+        WRONG(capacity_bytes, 512, "capacity_bytes");
+        WRONG(capacity_bytes, 65537, "capacity_bytes");
+        WRONG(progress_max, 65537, "progress_max");
+        WRONG(progress_max, 32, "progress_max");
+        WRONG(record_max, 40000, "record_max");
+#undef WRONG
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ring_options_bad_refused),
+        cmocka_unit_test(test_ring_wrong_option_is_named),
         cmocka_unit_test(test_ring_memory_short_or_skewed_refused),
         cmocka_unit_test(test_ring_header_damaged_refused),
         cmocka_unit_test(test_ring_producer_refusals_change_nothing),

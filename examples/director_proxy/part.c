@@ -93,7 +93,9 @@ void proxy_part_open(struct proxy_part *p)
     if (r != 0)
         ex_die("cannot open the network: %s", snic_strerror(r));
     size_t size = snic_director_memsize(&o);
-    if (size == 0 || posix_memalign(&p->mem, SNIC_DIRECTOR_ALIGN, size) != 0)
+    if (size == 0)
+        ex_die("cannot set up the director: %s", snic_director_opts_wrong(&o));
+    if (posix_memalign(&p->mem, SNIC_DIRECTOR_ALIGN, size) != 0)
         ex_die(
             "out of memory for %u connections (--conns) with requests of up to --message-max bytes",
             o.conns_max);

@@ -554,6 +554,8 @@ static void dpu_open_offload(struct kv_dpu *d)
         o.pool_bytes = 64u << 20;
     }
     size = snic_offload_memsize(&o);
+    if (size == 0)
+        ex_die("cannot set up the offload engine: %s", snic_offload_opts_wrong(&o));
     r = snic_offload_init(&d->offload, ex_memory(size, "cache table"), size, d->loop,
                           d->image.files, &user, &o);
     if (r != 0)
@@ -601,6 +603,8 @@ static void dpu_open_director(struct kv_dpu *d)
     o.idle_ms = (uint32_t)c->timeout_s * 1000;
     o.pool_bytes = d->reply_bytes = dpu_reply_bytes(c);
     size = snic_director_memsize(&o);
+    if (size == 0)
+        ex_die("cannot set up the director: %s", snic_director_opts_wrong(&o));
     r = snic_director_init(&d->director, ex_memory(size, "director"), size, d->net, d->offload,
                            &user, &o);
     if (r != 0)

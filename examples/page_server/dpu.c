@@ -274,6 +274,8 @@ static void dpu_open_offload(struct ps_dpu *d)
     o.pool_bytes = 32u << 20;
     o.read_align = d->image.io->geometry.offset_align;
     size = snic_offload_memsize(&o);
+    if (size == 0)
+        ex_die("cannot set up the offload engine: %s", snic_offload_opts_wrong(&o));
     r = snic_offload_init(&d->offload, ex_memory(size, "cache table"), size, d->loop,
                           d->image.files, &user, &o);
     if (r != 0)
@@ -304,6 +306,8 @@ static void dpu_open_director(struct ps_dpu *d)
     o.pending_max = PS_PENDING_MAX;
     o.conn_bytes = PS_CONN_BYTES;
     size = snic_director_memsize(&o);
+    if (size == 0)
+        ex_die("cannot set up the director: %s", snic_director_opts_wrong(&o));
     r = snic_director_init(&d->director, ex_memory(size, "director"), size, d->net, d->offload,
                            &user, &o);
     if (r != 0)

@@ -150,6 +150,9 @@ struct snic_channel_hub_opts {
 /** Control messages of the hub start with these 4 bytes; the user's must not. */
 #define SNIC_CHANNEL_MAGIC 0x48434e53U /* "SNCH", little-endian */
 
+/** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
+SNIC_API const char *snic_channel_hub_opts_wrong(const struct snic_channel_hub_opts *o)
+    SNIC_NONNULL(1);
 /** Bytes snic_channel_hub_init() needs, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_channel_hub_memsize(const struct snic_channel_hub_opts *o) SNIC_NONNULL(1);
 /**
@@ -200,6 +203,8 @@ struct snic_channel_opts {
     uint32_t reserved;      /**< must be 0                                                  */
 };
 
+/** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
+SNIC_API const char *snic_channel_opts_wrong(const struct snic_channel_opts *o) SNIC_NONNULL(1);
 /**
  * Host: allocate and format the rings and offer them to the peer. Sending may start at once;
  * the opened or the closed event tells what the peer said. [owner]

@@ -94,6 +94,8 @@ struct snic_cuckoo_opts {
     uint64_t seed; /**< Hash seed; any value. Random where keys are foreign.          */
 };
 
+/** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
+SNIC_API const char *snic_cuckoo_opts_wrong(const struct snic_cuckoo_opts *o) SNIC_NONNULL(1);
 /** Bytes snic_cuckoo_init() needs for @p o, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_cuckoo_memsize(const struct snic_cuckoo_opts *o) SNIC_NONNULL(1);
 

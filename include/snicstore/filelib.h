@@ -91,6 +91,8 @@ struct snic_filelib_opts {
     uint32_t reserved; /**< must be 0                                                       */
 };
 
+/** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
+SNIC_API const char *snic_filelib_opts_wrong(const struct snic_filelib_opts *o) SNIC_NONNULL(1);
 /** Bytes snic_filelib_open() needs, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_filelib_memsize(const struct snic_filelib_opts *o) SNIC_NONNULL(1);
 /**

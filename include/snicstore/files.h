@@ -192,6 +192,10 @@ struct snic_files_mount_opts {
     struct snic_files_hooks hooks; /**< copied                                                 */
 };
 
+/** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
+SNIC_API const char *snic_files_mount_opts_wrong(const struct snic_files_info *info,
+                                                 const struct snic_files_mount_opts *o)
+    SNIC_NONNULL(1);
 /** Bytes that mounting needs, or 0 when an option is invalid. @p o may be NULL. [any] */
 SNIC_API size_t snic_files_memsize(const struct snic_files_info *info,
                                    const struct snic_files_mount_opts *o) SNIC_NONNULL(1);
@@ -489,6 +493,9 @@ struct snic_files_server_opts {
     void *ctx;
 };
 
+/** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
+SNIC_API const char *snic_files_server_opts_wrong(const struct snic_files_server_opts *o)
+    SNIC_NONNULL(1);
 /** Bytes snic_files_serve() needs, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_files_server_memsize(const struct snic_files_server_opts *o) SNIC_NONNULL(1);
 /**

@@ -162,6 +162,8 @@ struct snic_hcache_info {
     uint64_t memory_bytes;
 };
 
+/** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
+SNIC_API const char *snic_hcache_opts_wrong(const struct snic_hcache_opts *o) SNIC_NONNULL(1);
 /** Bytes of the region for @p o, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_hcache_memsize(const struct snic_hcache_opts *o) SNIC_NONNULL(1);
 /**

@@ -231,6 +231,9 @@ struct snic_nvmefs_host_opts {
     uint64_t address;    /**< of the queue's memory; at a page                                */
 };
 
+/** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
+SNIC_API const char *snic_nvmefs_host_opts_wrong(const struct snic_nvmefs_host_opts *o)
+    SNIC_NONNULL(1);
 /** Bytes snic_nvmefs_host_init() needs, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_nvmefs_host_memsize(const struct snic_nvmefs_host_opts *o) SNIC_NONNULL(1);
 /** Bytes of the queue's memory, or 0 when @p o is invalid. [any] */
@@ -355,6 +358,9 @@ struct snic_nvmefs_dpu_opts {
 #define SNIC_NVMEFS_DPU_ORDERED (1U << 0) /**< reads fetch in ascending order (dma.h's cap)    */
 #define SNIC_NVMEFS_DPU_EAGER (1U << 1)   /**< the carrier peeks, and calls tick and sleep        */
 
+/** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
+SNIC_API const char *snic_nvmefs_dpu_opts_wrong(const struct snic_nvmefs_dpu_opts *o)
+    SNIC_NONNULL(1);
 /** Bytes snic_nvmefs_dpu_init() needs, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_nvmefs_dpu_memsize(const struct snic_nvmefs_dpu_opts *o) SNIC_NONNULL(1);
 /** @return 0; SNIC_EINVAL options or alignment (SNIC_NVMEFS_ALIGN); SNIC_ENOSPC [owner] */

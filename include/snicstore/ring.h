@@ -149,6 +149,8 @@ struct snic_ring_info {
     uint32_t reserved;
 };
 
+/** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
+SNIC_API const char *snic_ring_opts_wrong(const struct snic_ring_opts *o) SNIC_NONNULL(1);
 /** Bytes of shared memory for @p o, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_ring_memsize(const struct snic_ring_opts *o) SNIC_NONNULL(1);
 /**

@@ -17,7 +17,7 @@
 
 /* ---- Open ---- */
 
-static int channel_host_opts(struct snic_channel_opts *o, const struct snic_channel_opts *in)
+static int channel_host_fill(struct snic_channel_opts *o, const struct snic_channel_opts *in)
 {
     *o = (struct snic_channel_opts){.opts_size = sizeof(*o)};
     int r = snic_opts_copy(o, sizeof(*o), in);
@@ -28,9 +28,6 @@ static int channel_host_opts(struct snic_channel_opts *o, const struct snic_chan
     o->payload_align = o->payload_align == 0 ? 8 : o->payload_align;
     o->granule_bytes = o->granule_bytes == 0 ? 64 : o->granule_bytes;
     o->senders_max = o->senders_max == 0 ? 16 : o->senders_max;
-    if (o->up_bytes < 4096 || o->down_bytes < 4096 || o->senders_max > 1024 || o->reserved != 0 ||
-        (o->flags & ~(SNIC_CHANNEL_UP_QUIESCENT | SNIC_CHANNEL_DOWN_ORDERED)) != 0)
-        return SNIC_EINVAL;
     return 0;
 }
 
@@ -47,6 +44,55 @@ static struct snic_ring_opts channel_host_ring(const struct snic_channel_opts *o
                                    .progress_max = down ? o->down_progress : o->up_progress,
                                    .record_max = o->record_max,
                                    .epoch = o->id};
+}
+
+static int channel_ring_size_wrong(uint64_t bytes)
+{
+    return !snic_is_pow2(bytes) || bytes < 4096 || bytes > UINT64_C(1) << 31;
+}
+
+/* What is wrong with options whose defaults are filled in, or NULL. */
+static const char *channel_host_wrong(const struct snic_channel_opts *o)
+{
+    if (channel_ring_size_wrong(o->up_bytes))
+        return "up_bytes: not a power of two 4 KiB..2 GiB";
+    if (channel_ring_size_wrong(o->down_bytes))
+        return "down_bytes: not a power of two 4 KiB..2 GiB";
+    if (o->up_progress > o->up_bytes)
+        return "up_progress: above up_bytes";
+    if (o->down_progress > o->down_bytes)
+        return "down_progress: above down_bytes";
+    if (!snic_is_pow2(o->payload_align) || o->payload_align < 8 || o->payload_align > 4096)
+        return "payload_align: not a power of two 8..4096";
+    if (!snic_is_pow2(o->granule_bytes) || o->granule_bytes < 16 || o->granule_bytes > 4096)
+        return "granule_bytes: not a power of two 16..4096";
+    if (o->senders_max > 1024)
+        return "senders_max: not 0..1024";
+    if ((o->flags & ~(SNIC_CHANNEL_UP_QUIESCENT | SNIC_CHANNEL_DOWN_ORDERED)) != 0)
+        return "flags: unknown bits";
+    if (o->reserved != 0)
+        return "reserved: not 0";
+    struct snic_ring_opts up = channel_host_ring(o, 0);
+    struct snic_ring_opts down = channel_host_ring(o, 1);
+    if (snic_ring_memsize(&up) == 0 || snic_ring_memsize(&down) == 0)
+        return o->record_max != 0
+                   ? "record_max: two of them, padded, do not fit into up_progress or down_progress"
+                   : "up_progress, down_progress: too small for two records with payload_align";
+    return NULL;
+}
+
+static int channel_host_opts(struct snic_channel_opts *o, const struct snic_channel_opts *in)
+{
+    int r = channel_host_fill(o, in);
+    return r == 0 && channel_host_wrong(o) != NULL ? SNIC_EINVAL : r;
+}
+
+const char *snic_channel_opts_wrong(const struct snic_channel_opts *in)
+{
+    struct snic_channel_opts o;
+    if (channel_host_fill(&o, in) != 0)
+        return "opts_size: not the struct's, or an unknown option is set";
+    return channel_host_wrong(&o);
 }
 
 /** Allocate, format and register one ring. */

@@ -294,6 +294,14 @@ static int channel_hub_opts(struct snic_channel_hub_opts *o, const struct snic_c
     return o->channels_max > SNIC_CHANNEL_MAX ? SNIC_EINVAL : 0;
 }
 
+const char *snic_channel_hub_opts_wrong(const struct snic_channel_hub_opts *in)
+{
+    struct snic_channel_hub_opts o = {.opts_size = sizeof(o)};
+    if (snic_opts_copy(&o, sizeof(o), in) != 0)
+        return "opts_size: not the struct's, or an unknown option is set";
+    return channel_hub_opts(&o, in) != 0 ? "channels_max: not 1..56, or 0 for 8" : NULL;
+}
+
 size_t snic_channel_hub_memsize(const struct snic_channel_hub_opts *o)
 {
     struct snic_channel_hub_opts copy;

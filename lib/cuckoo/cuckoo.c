@@ -15,6 +15,21 @@ struct cuckoo_layout {
     uint64_t memory_bytes;
 };
 
+static const char *cuckoo_opts_wrong(const struct snic_cuckoo_opts *o)
+{
+    if (o->key_size < 1 || o->key_size > SNIC_CUCKOO_KEY_MAX)
+        return "key_size: not 1..64";
+    if (o->item_size > SNIC_CUCKOO_ITEM_MAX)
+        return "item_size: not 0..256";
+    if ((o->flags & ~(SNIC_CUCKOO_VARIABLE | SNIC_CUCKOO_EVICT)) != 0)
+        return "flags: unknown bits";
+    if (o->flags == (SNIC_CUCKOO_VARIABLE | SNIC_CUCKOO_EVICT))
+        return "flags: VARIABLE and EVICT exclude each other";
+    if (o->capacity_slots < 1 || o->capacity_slots > SNIC_CUCKOO_CAPACITY_MAX)
+        return "capacity_slots: not 1..2^33";
+    return NULL;
+}
+
 static int cuckoo_layout_of(struct cuckoo_layout *l, struct snic_cuckoo_opts *o,
                             const struct snic_cuckoo_opts *from)
 {
@@ -24,12 +39,7 @@ static int cuckoo_layout_of(struct cuckoo_layout *l, struct snic_cuckoo_opts *o,
     memset(o, 0, sizeof(*o));
     if (snic_opts_copy(o, sizeof(*o), from) != 0)
         return SNIC_EINVAL;
-    if (o->key_size < 1 || o->key_size > SNIC_CUCKOO_KEY_MAX || o->item_size > SNIC_CUCKOO_ITEM_MAX)
-        return SNIC_EINVAL;
-    if ((o->flags & ~(SNIC_CUCKOO_VARIABLE | SNIC_CUCKOO_EVICT)) != 0 ||
-        o->flags == (SNIC_CUCKOO_VARIABLE | SNIC_CUCKOO_EVICT))
-        return SNIC_EINVAL;
-    if (o->capacity_slots < 1 || o->capacity_slots > SNIC_CUCKOO_CAPACITY_MAX)
+    if (cuckoo_opts_wrong(o) != NULL)
         return SNIC_EINVAL;
     l->buckets = (o->capacity_slots + SNIC_CUCKOO_BUCKET_SLOTS - 1) / SNIC_CUCKOO_BUCKET_SLOTS;
     l->buckets = snic_max_u64(l->buckets, 2);
@@ -46,6 +56,19 @@ static int cuckoo_layout_of(struct cuckoo_layout *l, struct snic_cuckoo_opts *o,
     if (l->memory_bytes > SIZE_MAX)
         return SNIC_EINVAL;
     return 0;
+}
+
+const char *snic_cuckoo_opts_wrong(const struct snic_cuckoo_opts *from)
+{
+    struct cuckoo_layout l;
+    struct snic_cuckoo_opts o;
+
+    memset(&o, 0, sizeof(o));
+    if (snic_opts_copy(&o, sizeof(o), from) != 0)
+        return "opts_size: not the struct's, or an unknown option is set";
+    if (cuckoo_opts_wrong(&o) != NULL)
+        return cuckoo_opts_wrong(&o);
+    return cuckoo_layout_of(&l, &o, from) != 0 ? "capacity_slots: more than memory can be" : NULL;
 }
 
 size_t snic_cuckoo_memsize(const struct snic_cuckoo_opts *o)

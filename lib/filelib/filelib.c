@@ -361,7 +361,34 @@ static void filelib_closed(void *ctx, struct snic_channel *c, int reason)
 
 /* ---- Life ---- */
 
-static int filelib_options(struct snic_filelib_opts *o, const struct snic_filelib_opts *in)
+static struct snic_channel_opts filelib_channel_opts(const struct snic_filelib_opts *o)
+{
+    return (struct snic_channel_opts){.opts_size = sizeof(struct snic_channel_opts),
+                                      .kind = SNIC_FILES_CHANNEL_KIND,
+                                      .id = o->id,
+                                      .up_bytes = o->up_bytes,
+                                      .down_bytes = o->down_bytes,
+                                      .record_max = o->record_max,
+                                      .payload_align = o->payload_align,
+                                      .flags = o->channel_flags};
+}
+
+/* What is wrong with options whose defaults are filled in, or NULL. */
+static const char *filelib_wrong(const struct snic_filelib_opts *o)
+{
+    struct snic_channel_opts co = filelib_channel_opts(o);
+    if (o->depth > 65536)
+        return "depth: not 1..65536";
+    if (o->tenants > SNIC_FILELIB__TENANTS_MAX)
+        return "tenants: not 1..4096";
+    if (o->reserved != 0)
+        return "reserved: not 0";
+    if ((o->channel_flags & ~(SNIC_CHANNEL_UP_QUIESCENT | SNIC_CHANNEL_DOWN_ORDERED)) != 0)
+        return "channel_flags: unknown bits";
+    return snic_channel_opts_wrong(&co); /* these have the same names */
+}
+
+static int filelib_fill(struct snic_filelib_opts *o, const struct snic_filelib_opts *in)
 {
     memset(o, 0, sizeof(*o));
     if (snic_opts_copy(o, sizeof(*o), in) != 0)
@@ -379,9 +406,20 @@ static int filelib_options(struct snic_filelib_opts *o, const struct snic_fileli
         o->tenants = 1;
     if (o->credit == 0)
         o->credit = SNIC_CREDIT_UNLIMITED;
-    return o->depth > 65536 || o->tenants > SNIC_FILELIB__TENANTS_MAX || o->reserved != 0
-               ? SNIC_EINVAL
-               : 0;
+    return 0;
+}
+
+static int filelib_options(struct snic_filelib_opts *o, const struct snic_filelib_opts *in)
+{
+    return filelib_fill(o, in) != 0 || filelib_wrong(o) != NULL ? SNIC_EINVAL : 0;
+}
+
+const char *snic_filelib_opts_wrong(const struct snic_filelib_opts *in)
+{
+    struct snic_filelib_opts o;
+    if (filelib_fill(&o, in) != 0)
+        return "opts_size: not the struct's, or an unknown option is set";
+    return filelib_wrong(&o);
 }
 
 static struct snic_filelib *filelib_place(struct snic_arena *a, const struct snic_filelib_opts *o)
@@ -427,20 +465,11 @@ size_t snic_filelib_memsize(const struct snic_filelib_opts *in)
 
 static int filelib_connect(struct snic_filelib *g, struct snic_channel_hub *hub)
 {
-    struct snic_channel_opts co;
+    struct snic_channel_opts co = filelib_channel_opts(&g->opts);
     struct snic_channel_events e;
     struct snic_channel_info info;
     uint32_t room;
     int rc;
-    memset(&co, 0, sizeof(co));
-    co.opts_size = sizeof(co);
-    co.kind = SNIC_FILES_CHANNEL_KIND;
-    co.id = g->opts.id;
-    co.up_bytes = g->opts.up_bytes;
-    co.down_bytes = g->opts.down_bytes;
-    co.record_max = g->opts.record_max;
-    co.payload_align = g->opts.payload_align;
-    co.flags = g->opts.channel_flags;
     memset(&e, 0, sizeof(e));
     e.message = filelib_message;
     e.opened = filelib_opened;

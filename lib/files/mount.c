@@ -4,8 +4,7 @@
  */
 #include "files/files_priv.h"
 
-static int mount_options(struct snic_files_mount_opts *o, const struct snic_files_mount_opts *in,
-                         uint32_t block)
+static int mount_fill(struct snic_files_mount_opts *o, const struct snic_files_mount_opts *in)
 {
     memset(o, 0, sizeof(*o));
     o->opts_size = sizeof(*o);
@@ -19,11 +18,36 @@ static int mount_options(struct snic_files_mount_opts *o, const struct snic_file
         o->bounce_bytes = 65536;
     if (o->sync_delay_us == 0)
         o->sync_delay_us = 1000000;
-    if (o->depth < 4 || o->depth > 4096 || o->bounce_count < 2 || o->bounce_count > 1024 ||
-        !snic_is_pow2(o->bounce_bytes) || o->bounce_bytes < block || o->bounce_bytes < 4096 ||
-        o->bounce_bytes > (1u << 20) || o->flags != 0)
-        return SNIC_EINVAL;
     return 0;
+}
+
+/* What is wrong with options whose defaults are filled in, or NULL. */
+static const char *mount_wrong(const struct snic_files_mount_opts *o, uint32_t block)
+{
+    if (o->depth < 4 || o->depth > 4096)
+        return "depth: not 4..4096";
+    if (o->bounce_count < 2 || o->bounce_count > 1024)
+        return "bounce_count: not 2..1024";
+    if (!snic_is_pow2(o->bounce_bytes) || o->bounce_bytes < 4096 || o->bounce_bytes > (1u << 20))
+        return "bounce_bytes: not a power of two 4096..1 MiB";
+    if (o->bounce_bytes < block)
+        return "bounce_bytes: less than a block of the image";
+    return o->flags != 0 ? "flags: not 0" : NULL;
+}
+
+static int mount_options(struct snic_files_mount_opts *o, const struct snic_files_mount_opts *in,
+                         uint32_t block)
+{
+    return mount_fill(o, in) != 0 || mount_wrong(o, block) != NULL ? SNIC_EINVAL : 0;
+}
+
+const char *snic_files_mount_opts_wrong(const struct snic_files_info *info,
+                                        const struct snic_files_mount_opts *in)
+{
+    struct snic_files_mount_opts o;
+    if (mount_fill(&o, in) != 0)
+        return "opts_size: not the struct's, or an unknown option is set";
+    return mount_wrong(&o, info->block_bytes);
 }
 
 /* Place everything behind `f`; measures when the arena has no base. */

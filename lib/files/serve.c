@@ -348,6 +348,16 @@ static void serve_closed(void *ctx, struct snic_channel *ch, int reason)
 
 /* ---- Life ---- */
 
+static const char *serve_wrong(const struct snic_files_server_opts *o)
+{
+    if (o->depth > 65536)
+        return "depth: not 1..65536";
+    if (o->flags != 0)
+        return "flags: not 0";
+    return o->tenants - 1 > UINT32_MAX - o->tenant ? "tenants: tenant + tenants is above 2^32"
+                                                   : NULL;
+}
+
 static int serve_options(struct snic_files_server_opts *o, const struct snic_files_server_opts *in)
 {
     memset(o, 0, sizeof(*o));
@@ -357,9 +367,16 @@ static int serve_options(struct snic_files_server_opts *o, const struct snic_fil
         o->depth = 256;
     if (o->tenants == 0)
         o->tenants = 1;
-    return o->depth > 65536 || o->flags != 0 || o->tenants - 1 > UINT32_MAX - o->tenant
-               ? SNIC_EINVAL
-               : 0;
+    return serve_wrong(o) != NULL ? SNIC_EINVAL : 0;
+}
+
+const char *snic_files_server_opts_wrong(const struct snic_files_server_opts *in)
+{
+    struct snic_files_server_opts o;
+    memset(&o, 0, sizeof(o));
+    if (snic_opts_copy(&o, sizeof(o), in) != 0)
+        return "opts_size: not the struct's, or an unknown option is set";
+    return serve_options(&o, in) != 0 ? serve_wrong(&o) : NULL;
 }
 
 static struct snic_files_server *serve_place(struct snic_arena *a, uint32_t depth)

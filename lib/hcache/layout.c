@@ -35,14 +35,26 @@ static void hcache_derive(struct snic_hcache_info *i)
     i->memory_bytes = i->data_offset + i->pages * i->page_bytes;
 }
 
-static int hcache_in_range(const struct snic_hcache_info *i)
+static const char *hcache_wrong(const struct snic_hcache_info *i)
 {
-    return snic_is_pow2(i->page_bytes) && i->page_bytes >= 512 && i->page_bytes <= 65536 &&
-           i->ways >= 1 && i->ways <= SNIC_HCACHE_WAYS_MAX && i->mode <= SNIC_HCACHE_MODE_WRITE &&
-           i->pages >= i->ways && i->pages <= SNIC_HCACHE__PAGES_MAX && i->pages % i->ways == 0;
+    if (!snic_is_pow2(i->page_bytes) || i->page_bytes < 512 || i->page_bytes > 65536)
+        return "page_bytes: not a power of two 512..65536";
+    if (i->ways < 1 || i->ways > SNIC_HCACHE_WAYS_MAX)
+        return "ways: 0, or above SNIC_HCACHE_WAYS_MAX";
+    if (i->mode > SNIC_HCACHE_MODE_WRITE)
+        return "mode: unknown";
+    if (i->pages < i->ways || i->pages > SNIC_HCACHE__PAGES_MAX || i->pages % i->ways != 0)
+        return "pages: not a multiple of ways up to 2^31";
+    return NULL;
 }
 
-static int hcache_info_from(struct snic_hcache_info *i, const struct snic_hcache_opts *in)
+static int hcache_in_range(const struct snic_hcache_info *i)
+{
+    return hcache_wrong(i) == NULL;
+}
+
+/* What the options say, defaults filled in. */
+static int hcache_info_fill(struct snic_hcache_info *i, const struct snic_hcache_opts *in)
 {
     struct snic_hcache_opts o;
 
@@ -55,10 +67,26 @@ static int hcache_info_from(struct snic_hcache_info *i, const struct snic_hcache
     i->mode = o.mode;
     i->pages = o.pages;
     i->seed = o.seed;
-    if (!hcache_in_range(i))
+    return 0;
+}
+
+static int hcache_info_from(struct snic_hcache_info *i, const struct snic_hcache_opts *in)
+{
+    if (hcache_info_fill(i, in) != 0 || !hcache_in_range(i))
         return SNIC_EINVAL;
     hcache_derive(i);
     return i->memory_bytes > SIZE_MAX ? SNIC_EINVAL : 0;
+}
+
+const char *snic_hcache_opts_wrong(const struct snic_hcache_opts *o)
+{
+    struct snic_hcache_info i;
+
+    if (hcache_info_fill(&i, o) != 0)
+        return "opts_size: not the struct's, or an unknown option is set";
+    if (hcache_wrong(&i) != NULL)
+        return hcache_wrong(&i);
+    return hcache_info_from(&i, o) != 0 ? "pages: more than memory can be" : NULL;
 }
 
 size_t snic_hcache_memsize(const struct snic_hcache_opts *o)

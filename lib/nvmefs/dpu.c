@@ -15,6 +15,23 @@
 
 /* ---- Memory ---- */
 
+static const char *nvmefs_dpu_wrong(const struct snic_nvmefs_dpu_opts *o)
+{
+    if ((o->flags & ~(SNIC_NVMEFS_DPU_ORDERED | SNIC_NVMEFS_DPU_EAGER)) != 0)
+        return "flags: unknown bits";
+    if (o->queues_max > SNIC_NVMEFS_QUEUES_MAX)
+        return "queues_max: above SNIC_NVMEFS_QUEUES_MAX";
+    if (!snic_is_pow2(o->depth_max) || o->depth_max < 2 || o->depth_max > SNIC_NVMEFS_DEPTH_MAX)
+        return "depth_max: not a power of two 2..SNIC_NVMEFS_DEPTH_MAX";
+    if (o->chunk_bytes % SNIC_NVMEFS_PAGE != 0 || o->chunk_bytes > SNIC_NVMEFS_DATA_MAX)
+        return "chunk_bytes: not whole pages up to SNIC_NVMEFS_DATA_MAX";
+    if (o->chunks < SNIC_NVMEFS_PIECES_MAX || o->chunks > (1U << 24))
+        return "chunks: not SNIC_NVMEFS_PIECES_MAX..2^24";
+    if (o->steps < 2 || o->steps > 65536)
+        return "steps: not 2..65536";
+    return o->look_max > SNIC_NVMEFS__LOOK_MAX ? "look_max: above 32" : NULL;
+}
+
 static int nvmefs_dpu_opts(struct snic_nvmefs_dpu_opts *o, const struct snic_nvmefs_dpu_opts *in)
 {
     *o = (struct snic_nvmefs_dpu_opts){.opts_size = sizeof(*o)};
@@ -27,14 +44,15 @@ static int nvmefs_dpu_opts(struct snic_nvmefs_dpu_opts *o, const struct snic_nvm
     o->chunks = o->chunks == 0 ? 256 : o->chunks;
     o->steps = o->steps == 0 ? 256 : o->steps;
     o->look_max = o->look_max == 0 ? 8 : o->look_max;
-    if ((o->flags & ~(SNIC_NVMEFS_DPU_ORDERED | SNIC_NVMEFS_DPU_EAGER)) != 0 ||
-        o->queues_max > SNIC_NVMEFS_QUEUES_MAX || !snic_is_pow2(o->depth_max) || o->depth_max < 2 ||
-        o->depth_max > SNIC_NVMEFS_DEPTH_MAX || o->chunk_bytes % SNIC_NVMEFS_PAGE != 0 ||
-        o->chunk_bytes > SNIC_NVMEFS_DATA_MAX || o->chunks < SNIC_NVMEFS_PIECES_MAX ||
-        o->chunks > (1U << 24) || o->steps < 2 || o->steps > 65536 ||
-        o->look_max > SNIC_NVMEFS__LOOK_MAX)
-        return SNIC_EINVAL;
-    return 0;
+    return nvmefs_dpu_wrong(o) != NULL ? SNIC_EINVAL : 0;
+}
+
+const char *snic_nvmefs_dpu_opts_wrong(const struct snic_nvmefs_dpu_opts *in)
+{
+    struct snic_nvmefs_dpu_opts o = {.opts_size = sizeof(o)};
+    if (snic_opts_copy(&o, sizeof(o), in) != 0)
+        return "opts_size: not the struct's, or an unknown option is set";
+    return nvmefs_dpu_opts(&o, in) != 0 ? nvmefs_dpu_wrong(&o) : NULL;
 }
 
 static struct snic_nvmefs_dpu *nvmefs_dpu_place(struct snic_arena *a,

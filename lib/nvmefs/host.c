@@ -36,6 +36,21 @@ struct nvmefs_layout {
     uint64_t bytes;
 };
 
+static const char *nvmefs_host_wrong(const struct snic_nvmefs_host_opts *o)
+{
+    if (!snic_is_pow2(o->depth) || o->depth < 2 || o->depth > SNIC_NVMEFS_DEPTH_MAX)
+        return "depth: not a power of two 2..SNIC_NVMEFS_DEPTH_MAX";
+    if (o->queue >= SNIC_NVMEFS_QUEUES_MAX)
+        return "queue: not below SNIC_NVMEFS_QUEUES_MAX";
+    if (o->reserved != 0)
+        return "reserved: not 0";
+    if (o->address % SNIC_NVMEFS_PAGE != 0 || o->address >> 48 >= SNIC_NVMEFS_WINDOWS_MAX)
+        return "address: not of a page, or of no window";
+    if (o->data_bytes % SNIC_NVMEFS_PAGE != 0 || o->data_bytes > SNIC_NVMEFS_DATA_MAX)
+        return "data_bytes: not whole pages up to SNIC_NVMEFS_DATA_MAX";
+    return NULL;
+}
+
 static int nvmefs_host_opts(struct snic_nvmefs_host_opts *o, const struct snic_nvmefs_host_opts *in)
 {
     *o = (struct snic_nvmefs_host_opts){.opts_size = sizeof(*o)};
@@ -43,12 +58,15 @@ static int nvmefs_host_opts(struct snic_nvmefs_host_opts *o, const struct snic_n
     if (r != 0)
         return r;
     o->depth = o->depth == 0 ? 64 : o->depth;
-    if (!snic_is_pow2(o->depth) || o->depth < 2 || o->depth > SNIC_NVMEFS_DEPTH_MAX ||
-        o->queue >= SNIC_NVMEFS_QUEUES_MAX || o->reserved != 0 ||
-        o->address % SNIC_NVMEFS_PAGE != 0 || o->address >> 48 >= SNIC_NVMEFS_WINDOWS_MAX ||
-        o->data_bytes % SNIC_NVMEFS_PAGE != 0 || o->data_bytes > SNIC_NVMEFS_DATA_MAX)
-        return SNIC_EINVAL;
-    return 0;
+    return nvmefs_host_wrong(o) != NULL ? SNIC_EINVAL : 0;
+}
+
+const char *snic_nvmefs_host_opts_wrong(const struct snic_nvmefs_host_opts *in)
+{
+    struct snic_nvmefs_host_opts o = {.opts_size = sizeof(o)};
+    if (snic_opts_copy(&o, sizeof(o), in) != 0)
+        return "opts_size: not the struct's, or an unknown option is set";
+    return nvmefs_host_opts(&o, in) != 0 ? nvmefs_host_wrong(&o) : NULL;
 }
 
 static struct nvmefs_layout nvmefs_host_layout(const struct snic_nvmefs_host_opts *o)

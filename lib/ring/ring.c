@@ -55,26 +55,43 @@ static uint64_t ring_record_max(const struct ring_header *h)
     return half <= over ? 0 : snic_min_u64(half - over, SNIC_RING__RECORD_LIMIT);
 }
 
+/* What is wrong with options whose defaults are filled in, or with a foreign header; or NULL. */
+static const char *ring_header_wrong(const struct ring_header *h)
+{
+    if (h->kind != SNIC_RING_REQUEST && h->kind != SNIC_RING_RESPONSE)
+        return "kind: not SNIC_RING_REQUEST or SNIC_RING_RESPONSE";
+    if (h->discipline > SNIC_RING_QUIESCENT)
+        return "discipline: not SNIC_RING_COMMIT or SNIC_RING_QUIESCENT";
+    if (!snic_is_pow2(h->granule_bytes) || h->granule_bytes < 16 || h->granule_bytes > 4096)
+        return "granule_bytes: not a power of two 16..4096";
+    if (!snic_is_pow2(h->body_align) || h->body_align < 8 || h->body_align > 4096)
+        return "body_align: not a power of two 8..4096";
+    if (h->owners_max > 4096)
+        return "owners_max: not 0..4096";
+    if ((h->flags & ~SNIC_RING_ONE_PRODUCER) != 0)
+        return "flags: unknown bits";
+    if (h->flags != 0 && h->kind != SNIC_RING_REQUEST)
+        return "flags: ONE_PRODUCER is of request rings";
+    if (h->flags != 0 && h->owners_max != 1)
+        return "owners_max: not 1 with ONE_PRODUCER";
+    if (!snic_is_pow2(h->capacity_bytes) || h->capacity_bytes < 1024 ||
+        h->capacity_bytes > (UINT64_C(1) << 31) || h->capacity_bytes < h->granule_bytes)
+        return "capacity_bytes: not a power of two 1024..2^31, or less than granule_bytes";
+    if (h->progress_max > h->capacity_bytes)
+        return "progress_max: above capacity_bytes";
+    if (ring_record_max(h) == 0)
+        return "progress_max: too small for two records with granule_bytes and body_align";
+    if (h->record_max == 0 || h->record_max > ring_record_max(h))
+        return "record_max: above 2^27, or two of them, padded, do not fit into progress_max";
+    return NULL;
+}
+
 /* Derive the offsets and check every relation: options and foreign headers both come here. */
 static int ring_header_complete(struct ring_header *h)
 {
     uint64_t align;
 
-    if ((h->kind != SNIC_RING_REQUEST && h->kind != SNIC_RING_RESPONSE) ||
-        h->discipline > SNIC_RING_QUIESCENT)
-        return SNIC_EINVAL;
-    if (!snic_is_pow2(h->granule_bytes) || h->granule_bytes < 16 || h->granule_bytes > 4096 ||
-        !snic_is_pow2(h->body_align) || h->body_align < 8 || h->body_align > 4096 ||
-        h->owners_max > 4096)
-        return SNIC_EINVAL;
-    if ((h->flags & ~SNIC_RING_ONE_PRODUCER) != 0 ||
-        (h->flags != 0 && (h->kind != SNIC_RING_REQUEST || h->owners_max != 1)))
-        return SNIC_EINVAL;
-    if (!snic_is_pow2(h->capacity_bytes) || h->capacity_bytes < 1024 ||
-        h->capacity_bytes > (UINT64_C(1) << 31) || h->progress_max > h->capacity_bytes ||
-        h->capacity_bytes < h->granule_bytes)
-        return SNIC_EINVAL;
-    if (h->record_max == 0 || h->record_max > ring_record_max(h))
+    if (ring_header_wrong(h) != NULL)
         return SNIC_EINVAL;
     align = snic_max_u64(h->body_align, SNIC_RING_ALIGN);
     h->commit_offset = SNIC_RING_OFF_OWNERS + (uint64_t)h->owners_max * SNIC_RING__OWNER_BYTES;
@@ -84,7 +101,8 @@ static int ring_header_complete(struct ring_header *h)
     return 0;
 }
 
-static int ring_header_from_opts(struct ring_header *h, const struct snic_ring_opts *user)
+/* What the options say, defaults filled in: record_max comes after their check. */
+static int ring_header_fill(struct ring_header *h, const struct snic_ring_opts *user)
 {
     struct snic_ring_opts o;
 
@@ -103,14 +121,30 @@ static int ring_header_from_opts(struct ring_header *h, const struct snic_ring_o
     h->capacity_bytes = o.capacity_bytes;
     h->progress_max = o.progress_max != 0 ? o.progress_max : o.capacity_bytes / 2;
     h->epoch = o.epoch;
-    if (!snic_is_pow2(h->granule_bytes) || !snic_is_pow2(h->body_align) ||
-        h->granule_bytes > 4096 || h->body_align > 4096)
+    h->record_max = o.record_max;
+    if (h->record_max == 0 && snic_is_pow2(h->granule_bytes) && snic_is_pow2(h->body_align) &&
+        h->granule_bytes <= 4096 && h->body_align <= 4096)
+        h->record_max = (uint32_t)ring_record_max(h);
+    return 0;
+}
+
+static int ring_header_from_opts(struct ring_header *h, const struct snic_ring_opts *user)
+{
+    if (ring_header_fill(h, user) != 0)
         return SNIC_EINVAL;
-    h->record_max = o.record_max != 0 ? o.record_max : (uint32_t)ring_record_max(h);
     if (ring_header_complete(h) != 0)
         return SNIC_EINVAL;
     h->crc = snic_crc32c(0, h, offsetof(struct ring_header, crc));
     return 0;
+}
+
+const char *snic_ring_opts_wrong(const struct snic_ring_opts *o)
+{
+    struct ring_header h;
+
+    if (ring_header_fill(&h, o) != 0)
+        return "opts_size: not the struct's, or an unknown option is set";
+    return ring_header_wrong(&h);
 }
 
 size_t snic_ring_memsize(const struct snic_ring_opts *o)

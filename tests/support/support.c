@@ -536,3 +536,11 @@ int support_pin(unsigned index)
     }
     return -1;
 }
+
+void support_names(const char *wrong, const char *option)
+{
+    size_t n = strlen(option);
+    if (wrong == NULL || strncmp(wrong, option, n) != 0 || (wrong[n] != ':' && wrong[n] != ','))
+        fail_msg("option %s is wrong, and the text is: %s", option,
+                 wrong == NULL ? "(none)" : wrong);
+}

@@ -75,6 +75,9 @@ void support_skip_program(const char *reason) __attribute__((noreturn));
  * hold a pattern that support_guard_free() checks. Never NULL. [any]
  */
 void *support_guard_alloc(size_t size, size_t align);
+/** An options' text of what is wrong is there and begins with the option's name. */
+void support_names(const char *wrong, const char *option);
+
 /** Check both sides of the block and unmap it; fails the test if either was written. [any] */
 void support_guard_free(void *block);
 /** Check every live block; fails the test if one is damaged. [any] */
