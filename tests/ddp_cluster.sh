@@ -67,7 +67,7 @@ try 2 "unknown option '--frobnicate' (usage:" --frobnicate </dev/null
 try 2 "one argument too many: 'two'" one two </dev/null
 try 2 "cannot open script '$work/none': No such file" "$work/none"
 try 1 'cannot read the script: Is a directory' "$work"
-for nodes in 0 8 x 3x ''; do
+for nodes in 0 8 70 x 3x ''; do
     try 2 "--nodes: '$nodes' is not a number between 1 and 7" --nodes "$nodes" </dev/null
 done
 try 2 "--model: 'fast' is not one of synch" --model fast </dev/null

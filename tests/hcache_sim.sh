@@ -64,6 +64,15 @@ refused --iolog "$dir/v2" --peers $eight,lru
 grep -q -e "--peers" "$dir/err"
 twenty=$eight,$eight,lru,lru,lru,lru
 refused --iolog "$dir/v2" --peers $twenty,$twenty,$twenty,$twenty # 80, longer than its list
-refused --page 1
+# each number at the ends of its range, and beyond
+for at in "--page 512" "--page 65536" "--refs 1000" "--seed 18446744073709551614"; do
+    "$sim" --iolog "$dir/v2" $at >"$dir/out"
+done
+for beyond in "--page 511" "--page 65537" "--page 655360" "--refs 999" "--refs 100000001" \
+    "--refs 1000000000" "--seed 18446744073709551615" "--seed -1" "--page x"; do
+    refused --iolog "$dir/v2" $beyond
+    grep -q -e "^hcache_sim: ${beyond% *}: '${beyond#* }' is not a number from [0-9]* to [0-9]*$" \
+        "$dir/err"
+done
 refused --refs
 refused --wrong 1

@@ -32,6 +32,11 @@ says 2 "dump: --repair is an option of other commands" dump --repair --store "$s
 says 2 "fsck: --group is an option of other commands" fsck --group 1 --store "$spec"
 says 2 "'99x' is not a number" dump --store "$spec" --group 99x
 says 2 "'2000000' is not a number of 0 to 1048576" ls --store "$spec" --cache-mb=2000000
+says 2 "'1048577' is not a number of 0 to 1048576" ls --store "$spec" --cache-mb=1048577
+says 2 "'-1' is not a number of 0 to 1048576" ls --store "$spec" --cache-mb=-1
+timeout 60 "$tool" ls --store "$spec" --cache-mb=1024 || exit 1
+says 2 "there is no group 18446744073709551614" dump --store "$spec" --group 18446744073709551614
+says 2 "'18446744073709551616' is not a number" dump --store "$spec" --group 18446744073709551616
 says 2 "takes no value, but has 'yes'" fsck --store "$spec" --repair=yes
 says 2 "'what' is not one of" ls --store what
 says 2 "there is no group 99999" dump --store "$spec" --group 99999

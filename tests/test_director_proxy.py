@@ -272,18 +272,50 @@ def full():
         assert Conn(port).cmd("PING") == b"+PONG"
         proxy.send_signal(signal.SIGTERM)
         log = proxy.stderr.read()
-        assert "clients were refused: 4 are connected (--conns, --timeout)" in log, log
+        assert "clients were refused: 4 are connected; raise --conns" in log, log
         assert log.count("clients were refused") < 37, log
         assert proxy.wait(60) == 0
         proxy.stderr.close()
-        for n in "0", "33":
-            r = subprocess.run([sys.argv[1], "--directors", n], stderr=subprocess.PIPE, text=True,
-                               timeout=60, check=False)
-            assert r.returncode != 0 and "--directors" in r.stderr, r
+        for option, good, bad in (("--directors", "1 32", "0 33 320"),
+                                  ("--conns", "1 30000", "0 30001 300000"),
+                                  ("--message-max", "4096 512M", "4095 513M 5G"),
+                                  ("--stats", "0 86400", "86401 864000")):
+            for n in good.split() + bad.split():
+                r = subprocess.run([sys.argv[1], option, n, "--listen", "nowhere"],
+                                   stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+                assert r.returncode > 0 and (option + ":" in r.stderr) == (n in bad.split()), r
     finally:
         if proxy.poll() is None:
             proxy.kill()
         proxy.wait()
+
+
+def long_requests(folder):
+    """--message-max: a request as long is passed on, a longer one gets an error, and the connection
+    is used on."""
+    port, behind = free_port(), free_port()
+    redis = start_redis(behind, folder)
+    proxy = subprocess.Popen([sys.argv[1], "--message-max", "4096", "--listen",
+                              "127.0.0.1:%d" % port, "--server", "127.0.0.1:%d" % behind],
+                             stderr=subprocess.PIPE, text=True)
+    try:
+        wait_port(port)
+        c, other, kept = Conn(port), Conn(port), None
+        for size in (4095, 4096, 4097, 40960):
+            value = b"x" * size
+            while len(encode("SET", "k", value)) > size:
+                value = value[:-1]
+            got = c.cmd("SET", "k", value)
+            assert got == b"+OK" if size <= 4096 else got.startswith(b"-ERR"), (size, got)
+            kept = value if size <= 4096 else kept
+            assert c.cmd("GET", "k") == kept, size
+            assert other.cmd("PING") == b"+PONG"
+        stop(proxy)
+    finally:
+        for p in redis, proxy:
+            if p.poll() is None:
+                p.kill()
+            p.wait()
 
 
 def idle(folder, *options):
@@ -338,6 +370,7 @@ def main():
     folder = tempfile.mkdtemp()
     passing(folder)
     several(folder)
+    long_requests(folder)
     idle(folder)
     idle(folder, "--pass")
     servers = [free_port(), free_port()]

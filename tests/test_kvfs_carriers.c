@@ -16,6 +16,7 @@ static uint64_t test_now(const struct snic_loop *l);
 static void test_post(struct snic_loop *l, struct snic_loop_msg *msg);
 static void test_submit(struct snic_fs *fs, struct snic_fs_req *req);
 static void test_cancel(struct snic_fs *fs, struct snic_fs_req *req);
+static void test_arm(struct snic_loop *l, struct snic_timer *t, uint64_t when);
 
 #define snic_loop_now test_now
 #define snic_loop_post test_post
@@ -24,6 +25,24 @@ static void test_cancel(struct snic_fs *fs, struct snic_fs_req *req);
 #include "../examples/kvfs_mount/local.c"
 #include "../examples/kvfs_mount/remote.c"
 #include "../examples/kvfs_mount/remote_lost.c"
+#define snic_loop_arm test_arm
+#include "../examples/kvfs_mount/remote_link.c"
+static int test_once(struct snic_loop *l, uint64_t ns);
+static const struct snic_hcachelink_dpu_stats *test_half_stats(
+    const struct snic_hcachelink_dpu *half);
+static const struct snic_hcache_control *test_half_engine(const struct snic_hcachelink_dpu *half);
+static void test_half_detach(struct snic_hcachelink_dpu *half);
+static int test_half_idle(const struct snic_hcachelink_dpu *half);
+static void *test_half_fini(struct snic_hcachelink_dpu *half);
+static void test_half_close(struct snic_dma *dma);
+#define snic_loop_once test_once
+#define snic_hcachelink_dpu_counters test_half_stats
+#define snic_hcachelink_dpu_engine test_half_engine
+#define snic_hcachelink_dpu_detach test_half_detach
+#define snic_hcachelink_dpu_idle test_half_idle
+#define snic_hcachelink_dpu_fini test_half_fini
+#define snic_dma_close test_half_close
+#include "../examples/kvfs_mount/dpu_cache.c"
 
 /* ---- The world around them ---- */
 
@@ -31,6 +50,7 @@ static struct {
     struct km m;
     uint64_t number; /* of the last one sent */
     int refuse;      /* what the link says to the next one */
+    int absent;      /* no process of the file system listens */
     unsigned sent;
     unsigned done;
     unsigned submitted; /* to the file system of this process */
@@ -55,12 +75,33 @@ static int world_send(struct km_remote *r, struct km_call *c)
     return rc;
 }
 
-static const struct kr_link world_link = {.send = world_send};
+static int world_connect(struct km_remote *r)
+{
+    (void)r;
+    return world.absent ? SNIC_ECONNREFUSED : 0;
+}
+
+static void world_disconnect(struct km_remote *r, int orderly)
+{
+    (void)r;
+    (void)orderly;
+}
+
+static const struct kr_link world_link = {
+    .connect = world_connect, .close = world_disconnect, .send = world_send};
+const struct kr_link remote_ring, remote_nvmefs;
 
 static uint64_t test_now(const struct snic_loop *l)
 {
     (void)l;
     return world.now;
+}
+
+static void test_arm(struct snic_loop *l, struct snic_timer *t, uint64_t when)
+{
+    (void)l;
+    (void)t;
+    (void)when;
 }
 
 static void test_post(struct snic_loop *l, struct snic_loop_msg *msg)
@@ -131,6 +172,61 @@ void ex_log(enum ex_level level, const char *format, ...)
 {
     (void)level;
     (void)format;
+}
+
+/* ---- No cache ---- */
+
+struct km_call *km_call_get(struct km *m)
+{
+    (void)m;
+    return NULL;
+}
+
+int km_cache_open(struct km *m)
+{
+    (void)m;
+    return 0;
+}
+
+void km_cache_close(struct km *m)
+{
+    (void)m;
+}
+
+void km_cache_look(struct km *m)
+{
+    (void)m;
+}
+
+void km_cache_give_up(struct km *m)
+{
+    (void)m;
+}
+
+int km_cache_waits(const struct km *m)
+{
+    (void)m;
+    return 0;
+}
+
+size_t km_cache_metrics(const struct km *m, struct ex_metric *out)
+{
+    (void)m;
+    (void)out;
+    return 0;
+}
+
+int km_session_refresh_start(struct km *m, int fd)
+{
+    (void)m;
+    (void)fd;
+    return -1;
+}
+
+pid_t km_session_refresh_end(struct km *m)
+{
+    (void)m;
+    return 0;
 }
 
 /* ---- The remote one ---- */
@@ -393,6 +489,124 @@ static void test_kvfs_carriers_more_calls_than_slots_wait(void **state)
     }
 }
 
+/*
+ * The process is gone and no other comes: calls wait 30 s for it, at the end of the mount 2 s, then
+ * end with SNIC_ETIMEDOUT, as do those that come later. A process that comes serves the next.
+ */
+static void test_kvfs_carriers_no_next_process_ends_calls(void **state)
+{
+    static const uint64_t limits[] = {KR_GIVE_UP_NS, KR_STOPPING_NS};
+    (void)state;
+    for (uint64_t i = 0; i < 6; i++) {
+        uint64_t limit = limits[i % 2];
+        uint64_t wait = i < 2 ? limit : i < 4 ? limit + 1 : 10 * limit;
+        world_open(&remote_carrier);
+        world.now = 1;
+        world.absent = 1;
+        world.m.remote->fresh_fd = -1;
+        world.call->r.k.kind = SNIC_KVFS_GETATTR;
+        world.m.carrier->submit(&world.m, world.call);
+        assert_int_equal(world.sent, 1);
+        world.m.remote->cut = 1;
+        remote_look(&world.m.remote->timer, world.now);
+        assert_int_equal(world.m.remote->state, KR_DOWN);
+        atomic_store(&world.m.stopping, (int)(i % 2));
+        world.now += wait;
+        remote_look(&world.m.remote->timer, world.now);
+        assert_int_equal(world.done, wait > limit);
+        if (wait > limit) {
+            assert_int_equal(world.result, SNIC_ETIMEDOUT);
+            world.m.carrier->submit(&world.m, world.call);
+            remote_look(&world.m.remote->timer, world.now);
+            assert_int_equal(world.done, 2);
+            assert_int_equal(world.result, SNIC_ETIMEDOUT);
+            world.m.carrier->submit(&world.m, world.call);
+        }
+        assert_int_equal(world.sent, 1);
+        world.absent = 0;
+        remote_look(&world.m.remote->timer, world.now);
+        assert_int_equal(world.m.remote->state, KR_UP);
+        assert_int_equal(world.sent, 2);
+        world_close();
+    }
+}
+
+/* ---- The cache's half at the file system's process ---- */
+
+static struct {
+    struct kd d;
+    struct snic_hcachelink_dpu_stats stats;
+    uint64_t gone_ns; /* when its host is gone for certain */
+    unsigned detached;
+    unsigned ended;
+} half;
+
+static int test_once(struct snic_loop *l, uint64_t ns)
+{
+    (void)l;
+    world.now += ns;
+    if (world.now >= half.gone_ns)
+        cache_gone(&half.d, half.d.cache.half);
+    return 0;
+}
+
+static const struct snic_hcachelink_dpu_stats *test_half_stats(const struct snic_hcachelink_dpu *h)
+{
+    (void)h;
+    return &half.stats;
+}
+
+static const struct snic_hcache_control *test_half_engine(const struct snic_hcachelink_dpu *h)
+{
+    (void)h;
+    return NULL;
+}
+
+static void test_half_detach(struct snic_hcachelink_dpu *h)
+{
+    (void)h;
+    half.detached++;
+}
+
+static int test_half_idle(const struct snic_hcachelink_dpu *h)
+{
+    (void)h;
+    return 1;
+}
+
+static void *test_half_fini(struct snic_hcachelink_dpu *h)
+{
+    (void)h;
+    half.ended++;
+    return NULL;
+}
+
+static void test_half_close(struct snic_dma *dma)
+{
+    (void)dma;
+}
+
+/* The next host waits for the pages of one that has gone, but 20 s at most for one that has not. */
+static void test_kvfs_carriers_host_that_stays_is_detached(void **state)
+{
+    static const uint64_t gone[] = {0, 19, 21, 200}; /* s */
+    static struct snic_dma dma;
+    (void)state;
+    for (size_t i = 0; i < SNIC_COUNTOF(gone); i++) {
+        memset(&world, 0, sizeof(world));
+        memset(&half, 0, sizeof(half));
+        half.gone_ns = gone[i] * 1000000000;
+        half.d.cache.half = (struct snic_hcachelink_dpu *)(void *)&half.stats; /* any */
+        half.d.cache.dma = &dma;
+        dpu_cache_reap(&half.d);
+        assert_int_equal(half.detached, gone[i] > 20);
+        assert_int_equal(half.ended, 1);
+        assert_null(half.d.cache.half);
+        assert_true(world.now <= KD_CACHE_WAIT_NS &&
+                    world.now + 20000000 >= snic_min_u64(half.gone_ns, KD_CACHE_WAIT_NS));
+    }
+}
+
 /* ---- The local one ---- */
 
 /* Until the request has come to the loop's thread, that does not look at what is in it. */
@@ -424,6 +638,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_carriers_syncfs_after_loss_is_told_once),
         cmocka_unit_test(test_kvfs_carriers_refused_by_the_link_ends),
         cmocka_unit_test(test_kvfs_carriers_more_calls_than_slots_wait),
+        cmocka_unit_test(test_kvfs_carriers_no_next_process_ends_calls),
+        cmocka_unit_test(test_kvfs_carriers_host_that_stays_is_detached),
         cmocka_unit_test(test_kvfs_carriers_cancelled_while_posted_is_asked_again),
     };
     return SUPPORT_MAIN(argc, argv, tests);

@@ -13,6 +13,8 @@
 
 #include "snicstore/hcache.h"
 
+#include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,13 +38,18 @@ static void mistake(const char *what, const char *which)
     exit(2);
 }
 
-static uint64_t number(const char *text, uint64_t least, uint64_t most)
+static uint64_t number(const char *option, const char *text, uint64_t least, uint64_t most)
 {
     char *end;
-    uint64_t v = strtoull(text, &end, 0);
+    uint64_t v;
 
-    if (*text == 0 || *end != 0 || v < least || v > most)
-        mistake("not a number in range", text);
+    errno = 0;
+    v = strtoull(text, &end, 0);
+    if (*text < '0' || *text > '9' || *end != 0 || errno != 0 || v < least || v > most) {
+        fprintf(stderr, "hcache_sim: %s: '%s' is not a number from %" PRIu64 " to %" PRIu64 "\n",
+                option, text, least, most);
+        exit(2);
+    }
     return v;
 }
 
@@ -94,11 +101,11 @@ static void options(int argc, char **argv)
         else if (strcmp(argv[i], "--peers") == 0)
             sim.peers = argv[i + 1];
         else if (strcmp(argv[i], "--page") == 0)
-            sim.page = number(argv[i + 1], 512, 65536);
+            sim.page = number(argv[i], argv[i + 1], 512, 65536);
         else if (strcmp(argv[i], "--refs") == 0)
-            sim.refs = number(argv[i + 1], 1000, 100000000);
+            sim.refs = number(argv[i], argv[i + 1], 1000, 100000000);
         else if (strcmp(argv[i], "--seed") == 0)
-            sim.seed = number(argv[i + 1], 0, UINT64_MAX - 1);
+            sim.seed = number(argv[i], argv[i + 1], 0, UINT64_MAX - 1);
         else
             mistake("no such option", argv[i]);
     }
