@@ -105,7 +105,7 @@ if mount -t tmpfs -o size=160m none "$work/store" 2>/dev/null; then
     kvfs_again $two --cache-writeback --metrics "$figures"
     ask on
     ask full "$full"
-    n=$(grep -c "refuses what is cached" "$work/log")
+    n=$(grep -c "refuses cached writes" "$work/log")
     [ "$n" -ge 1 ] && [ "$n" -le 60 ] || fail "$n lines of it in the log"
     kvfs_close
     umount "$full" && full=
@@ -127,7 +127,7 @@ for wrong in "--link ring --cache-mb 9" "--link nvmefs" \
     timeout 10 "$KVFS_MOUNT" -f --role host $wrong --socket "$work/own" "$mnt" 2>"$work/said"
     rc=$?
     [ $rc = 1 ] || fail "$wrong: ended with $rc: $(cat "$work/said")"
-    grep -q "have to be the same for both roles" "$work/said" || fail "$wrong: $(cat "$work/said")"
+    grep -q "use the same for both roles" "$work/said" || fail "$wrong: $(cat "$work/said")"
 done
 timeout 60 "$KVFS_MOUNT" --role host --link "$link" --cache-mb 8 --socket "$work/own" \
     --metrics "$figures" "$mnt" 2>>"$work/log" || fail "the same settings are refused"

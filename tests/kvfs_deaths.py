@@ -314,7 +314,7 @@ def traced(pid, log):
     until = time.monotonic() + 60
     while time.monotonic() < until:
         with open(log, encoding="utf-8") as f:
-            if f"process {pid} has said nothing for 30 s: it is stopped by a debugger" in f.read():
+            if f"process {pid} has not responded for 30 s: it is stopped by a debugger" in f.read():
                 break
         time.sleep(0.5)
     else:

@@ -72,7 +72,7 @@ if [ -n "$nightly" ]; then
     dpu=$(of_ours dpu)
     kill -STOP "$dpu"
     ask stalled || said stalled
-    [ "$(grep -c "process $dpu has said nothing.*killed" "$work/log")" = 1 ] ||
+    [ "$(grep -c "process $dpu has not responded.*killing" "$work/log")" = 1 ] ||
         fail "no word of it, or two"
     next=$(of_ours dpu)
     [ -n "$next" ] && [ "$next" != "$dpu" ] || fail "it was not killed"

@@ -71,36 +71,36 @@ ended() { # no process is left that served
 say "bad input"
 refused 2 "unknown option" "$KVFS_MOUNT" --nonsense x "$mnt"
 refused 2 "not one of" "$KVFS_MOUNT" --store what "$mnt"
-refused 2 "where to" "$KVFS_MOUNT" --store mem
+refused 2 "mount point is missing" "$KVFS_MOUNT" --store mem
 refused 1 "cannot be made.*No such file" "$KVFS_MOUNT" --store "lmdb:$work/no/store" --mkfs "$mnt"
 refused 0 "^  -f " "$KVFS_MOUNT" --help
 refused 0 "8 not" "$KVFS_TOOL" fsck --help
 refused 2 "takes no value" "$KVFS_TOOL" fsck --quiet=1 --store mem
-refused 2 "'chek' is not a command" "$KVFS_TOOL" chek --store mem
-refused 2 "mount only" "$KVFS_TOOL" ls --store mem
+refused 2 "unknown command 'chek'" "$KVFS_TOOL" chek --store mem
+refused 2 "only while kvfs_mount" "$KVFS_TOOL" ls --store mem
 refused 1 "No such file" "$KVFS_MOUNT" --store mem "$work/none"
 refused 1 "not a directory" "$KVFS_MOUNT" --store mem /etc/passwd
 refused 1 "kvfs_tool mkfs" "$KVFS_MOUNT" --store "$spec" "$mnt"
 if unshare -m --propagation private true 2>/dev/null; then # were it mounted, nobody else saw it
-    refused 1 "not over the root" timeout 20 unshare -m --propagation private \
+    refused 1 "cannot mount over the root" timeout 20 unshare -m --propagation private \
         "$KVFS_MOUNT" --store mem -f /
 fi
 refused 2 "exclusive" "$KVFS_MOUNT" --store mem --kernel-writeback "$mnt"
 refused 2 "two-process" "$KVFS_MOUNT" --store mem --two-process --threads 2 "$mnt"
 refused 2 "two-process" "$KVFS_MOUNT" --store mem --link nvmefs "$mnt"
-refused 2 "neither ring nor" "$KVFS_MOUNT" --store mem --two-process --link wire "$mnt"
+refused 2 "must be ring or" "$KVFS_MOUNT" --store mem --two-process --link wire "$mnt"
 refused 2 "ADDRESS:PORT" "$KVFS_MOUNT" --store mem --metrics nowhere "$mnt"
-refused 2 "neither" "$KVFS_MOUNT" --store mem --role nobody "$mnt"
+refused 2 "must be dpu or host" "$KVFS_MOUNT" --store mem --role nobody "$mnt"
 refused 2 "socket" "$KVFS_MOUNT" --store mem --role dpu
 refused 0 "MOUNTPOINT" "$KVFS_MOUNT" --help
 refused 2 "Usage" "$KVFS_TOOL" nonsense
-refused 2 "says where" "$KVFS_TOOL" ls
+refused 2 "names the store" "$KVFS_TOOL" ls
 refused 2 "not one of" "$KVFS_TOOL" ls --store what
 refused 2 "kvfs_tool mkfs" "$KVFS_TOOL" ls --store "$spec"
 refused 0 "" "$KVFS_TOOL" mkfs --store "$spec"
 refused 2 "force" "$KVFS_TOOL" mkfs "--store=$spec"
 refused 2 "no such" "$KVFS_TOOL" cat --store "$spec" /none
-refused 2 "folder\|No such" "$KVFS_TOOL" load --store "$spec" "$work/none"
+refused 2 "directory\|No such" "$KVFS_TOOL" load --store "$spec" "$work/none"
 
 say "a limit of reads by -o"
 timeout 60 "$KVFS_MOUNT" --store mem -o max_read=4096 "$mnt" >"$work/log.read" 2>&1 ||
@@ -161,7 +161,7 @@ END
 i=0
 until python3 "$work/hurt.py" "$work/hurt/data.mdb" && # the next one, a second later, is good
     timeout 60 "$KVFS_TOOL" fsck --repair --store "$hurt" >"$work/out" 2>&1
-    [ $? = 8 ] && grep -q "could not be found out: checksum" "$work/out"; do
+    [ $? = 8 ] && grep -q "cannot find out whether it is mounted: checksum" "$work/out"; do
     [ $((i += 1)) -le 20 ] || fail "no word of a damaged heartbeat: $(cat "$work/out")"
 done
 unmount "$other"

@@ -24,6 +24,6 @@ for how in "" "--threads 2" "--two-process"; do
         fail "$how: open files"
     kvfs_close
 done
-n=$(grep -c -e "sets another number" "$work/log")
+n=$(grep -c -e 'raise --\(user-\)\?open-files' "$work/log")
 [ "$n" -ge 1 ] && [ "$n" -le 60 ] || fail "$n lines of it in the log"
 say "all well"

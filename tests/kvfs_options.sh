@@ -115,14 +115,14 @@ on rw
 away
 
 say "what is wrong, and what to do"
-refused 2 "read-only" "$KVFS_MOUNT" -o ro --mkfs "$spec" "$mnt"
-refused 2 "read-only" "$KVFS_MOUNT" -o ro mem "$mnt"
-refused 2 "called --kernel-writeback" "$KVFS_MOUNT" --exclusive --writeback "$spec" "$mnt"
-refused 2 "called --cache-writeback" "$KVFS_MOUNT" --write-back "$spec" "$mnt"
-refused 2 "called --cache-writeback" "$KVFS_MOUNT" -o write_back "$spec" "$mnt"
+refused 2 "-o ro excludes" "$KVFS_MOUNT" -o ro --mkfs "$spec" "$mnt"
+refused 2 "-o ro excludes" "$KVFS_MOUNT" -o ro mem "$mnt"
+refused 2 "use --kernel-writeback" "$KVFS_MOUNT" --exclusive --writeback "$spec" "$mnt"
+refused 2 "use --cache-writeback" "$KVFS_MOUNT" --write-back "$spec" "$mnt"
+refused 2 "use --cache-writeback" "$KVFS_MOUNT" -o write_back "$spec" "$mnt"
 refused 2 "MOUNTPOINT" "$KVFS_MOUNT" "$mnt" "$mnt"
 refused 2 "MOUNTPOINT" "$KVFS_MOUNT" "$spec" "$mnt" "$mnt"
-refused 2 "where to" "$KVFS_MOUNT" "$spec"
+refused 2 "mount point is missing" "$KVFS_MOUNT" "$spec"
 refused 2 "unknown option" "$KVFS_MOUNT" -o nonsense "$spec" "$mnt"
 refused 2 "between 1 and 1048576" "$KVFS_MOUNT" -o cache_mb=0 "$spec" "$mnt"
 for o in "threads 257 256" "timeout 86401 86400" "stats 86401 86400" "open-files 63 16777216" \
@@ -149,9 +149,9 @@ away
 
 say "twice at one place; the place is free again afterwards"
 on rw
-refused 1 "is mounted there: unmount it first" "$KVFS_MOUNT" "$spec" "$mnt"
+refused 1 "is mounted there already: unmount it first" "$KVFS_MOUNT" "$spec" "$mnt"
 [ "$(grep -c " $mnt fuse" /proc/mounts)" = 1 ] || fail "mounted twice"
-refused 2 "stays as it is" "$KVFS_MOUNT" "$spec" "$mnt" -o remount,ro
+refused 2 "-o remount is not supported" "$KVFS_MOUNT" "$spec" "$mnt" -o remount,ro
 away
 
 command -v mount.fuse >/dev/null || skip "no mount.fuse (package fuse3)"
@@ -162,7 +162,7 @@ mount --bind "$work/bin" /usr/local/sbin || fail "no /usr/local/sbin"
 mount -t fuse.kvfs_mount "$spec" "$mnt" -o noatime,cache_mb=8 2>>"$work/log" || fail "mount(8)"
 grep -q "^$spec $mnt fuse.kvfs_mount .*noatime" /proc/mounts || fail "$(grep "$mnt" /proc/mounts)"
 [ "$(cat "$mnt/d/f" | cksum)" = "$sum" ] || fail "mount(8), other bytes"
-refused 2 "stays as it is" mount -o remount,ro "$mnt"
+refused 2 "-o remount is not supported" mount -o remount,ro "$mnt"
 refused 1 "unmount it first" mount -t fuse.kvfs_mount "$spec" "$mnt"
 away
 words=noauto,nofail,_netdev,x-test,ro,two_process,nodev

@@ -108,7 +108,7 @@ for lie in good long over zero odd past head nul write open code lock; do
     : >"$work/log"
     timeout -s KILL 60 python3 "$work/ask.py" "$mnt" $lie 2>"$work/asked" ||
         fail "$lie: $(tail -n 2 "$work/asked" "$work/log")"
-    [ $lie = good ] || grep -q "makes no sense" "$work/log" || fail "$lie: no word of it"
+    [ $lie = good ] || grep -q "protocol error\|malformed" "$work/log" || fail "$lie: no word of it"
 done
 fusermount3 -u "$mnt" || fail "cannot unmount"
 ended "lies"

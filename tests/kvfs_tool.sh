@@ -21,27 +21,27 @@ says() {
 
 says 0 'made a file system, uuid [0-9a-f-]\{36\}$' mkfs --store "$spec"
 for command in mkfs fsck dump stats ls; do
-    says 2 "lives in a mount only" $command --store mem
+    says 2 "exists only while kvfs_mount" $command --store mem
 done
-says 2 "cat: PATH missing" cat --store "$spec"
-says 2 "load: FOLDER missing" load --store "$spec"
-says 2 "ls: one argument too many: extra" ls --store "$spec" / extra
-says 2 "ls: 2 arguments too many, from a on" ls --store "$spec" / a b
+says 2 "cat: argument PATH is missing" cat --store "$spec"
+says 2 "load: argument FOLDER is missing" load --store "$spec"
+says 2 "ls: one argument too many: 'extra'" ls --store "$spec" / extra
+says 2 "ls: 2 arguments too many, from 'a' on" ls --store "$spec" / a b
 says 2 "stats: unknown option '--what'" stats --store "$spec" --what
-says 2 "dump: --repair is an option of other commands" dump --repair --store "$spec"
-says 2 "fsck: --group is an option of other commands" fsck --group 1 --store "$spec"
+says 2 "dump: --repair is not an option of this command" dump --repair --store "$spec"
+says 2 "fsck: --group is not an option of this command" fsck --group 1 --store "$spec"
 says 2 "'99x' is not a number" dump --store "$spec" --group 99x
-says 2 "'2000000' is not a number of 0 to 1048576" ls --store "$spec" --cache-mb=2000000
-says 2 "'1048577' is not a number of 0 to 1048576" ls --store "$spec" --cache-mb=1048577
-says 2 "'-1' is not a number of 0 to 1048576" ls --store "$spec" --cache-mb=-1
+says 2 "'2000000' is not a number between 0 and 1048576" ls --store "$spec" --cache-mb=2000000
+says 2 "'1048577' is not a number between 0 and 1048576" ls --store "$spec" --cache-mb=1048577
+says 2 "'-1' is not a number between 0 and 1048576" ls --store "$spec" --cache-mb=-1
 timeout 60 "$tool" ls --store "$spec" --cache-mb=1024 || exit 1
-says 2 "there is no group 18446744073709551614" dump --store "$spec" --group 18446744073709551614
+says 2 "no group 18446744073709551614" dump --store "$spec" --group 18446744073709551614
 says 2 "'18446744073709551616' is not a number" dump --store "$spec" --group 18446744073709551616
 says 2 "takes no value, but has 'yes'" fsck --store "$spec" --repair=yes
 says 2 "'what' is not one of" ls --store what
-says 2 "there is no group 99999" dump --store "$spec" --group 99999
+says 2 "no group 99999" dump --store "$spec" --group 99999
 says 0 "group 0 'A'" dump --store "$spec" --group 0
-says 0 "must be there.*a file that is there is an error" --help
+says 0 "must exist.*an existing file is an error" --help
 
 mkdir -p "$work/tree/d"
 echo one >"$work/tree/d/one"
@@ -76,7 +76,7 @@ EOF
         says 0 "^21 files, 0 bytes" load --store "$spec" "$work/deep"
         says 0 "clean" fsck --store "$spec"
     else
-        says 2 "a path of 4[0-9]* bytes, of at most 4095: load a folder" \
+        says 2 "the path has 4[0-9]* bytes, the maximum is 4095: load a folder" \
             load --store "$spec" "$work/deep"
     fi
 done

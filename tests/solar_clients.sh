@@ -40,7 +40,7 @@ key client "$work/new7" "$work/wire2" 7
 cmp -s "$work/seven" "$work/eight" && fail "two clients have one key"
 [ "$(stat -c %a "$work/seven")" = 600 ] || fail "a key is open to others"
 for n in 0 x 4294967296 -1 ''; do
-    refused 'no number of a client' ctl key client "$work/none" "$work/wire" "$n"
+    refused 'is not the number of a client' ctl key client "$work/none" "$work/wire" "$n"
 done
 refused 'another kind' ctl key client "$work/none" "$work/seven" 1
 
@@ -58,17 +58,17 @@ list 'line 2: not NUMBER DISK' '# one\n7 1 rx\n'
 list 'line 1: not NUMBER DISK' '0 1 rw\n'
 list 'line 1: not NUMBER DISK' 'seven 1 rw\n'
 list 'line 1: not NUMBER DISK' '7 1rw\n'
-list 'stand there twice' '7 1 rw\n7 1 r\n'
+list 'are listed twice' '7 1 rw\n7 1 r\n'
 awk 'BEGIN { for (i = 1; i <= 4097; i++) print i, 1, "r" }' >"$work/list"
-refused 'line 4097: there are more than 4096' server --store "$work/none" \
+refused 'line 4097: more than 4096 entries' server --store "$work/none" \
     --wire-key "$work/wire" --clients "$work/list"
 printf '7 1 rw\n' >"$work/list"
 chmod 666 "$work/list"
-refused 'others may write to it' server --store "$work/none" --wire-key "$work/wire" \
+refused 'writable by other users' server --store "$work/none" --wire-key "$work/wire" \
     --clients "$work/list"
 chmod 644 "$work/list"
-refused 'wire-key FILE is needed' server --store "$work/none" --clients "$work/list"
-refused "is a client's key" server --store "$work/none" --wire-key "$work/seven" \
+refused 'need --wire-key FILE' server --store "$work/none" --clients "$work/list"
+refused "is the key of a client" server --store "$work/none" --wire-key "$work/seven" \
     --clients "$work/list"
 
 echo "== each does what it may"
@@ -114,7 +114,7 @@ no() { # KEY DISK reads|writes
         timeout 60 nbdcopy "$work/other" "$uri" 2>"$work/copy.log"
     fi && fail "$1 $3 disk $2"
     grep -q 'not permitted' "$work/copy.log" || fail "not EPERM: $(cat "$work/copy.log")"
-    says 'does not permit what was asked' "$work/client.log"
+    says 'key does not permit it' "$work/client.log"
     left
 }
 nobody() { # KEY: who has it is not spoken to
@@ -154,12 +154,12 @@ done
 echo "== while it runs"
 : >"$work/server.log"
 printf '7 1 rw\n8 1 bad\n' >"$work/list"
-says 'line 2: not NUMBER DISK.*stays as it was' "$work/server.log"
+says 'line 2: not NUMBER DISK.*the rights of clients are unchanged' "$work/server.log"
 reads eight 1
 attach eight 1
 : >"$work/server.log"
 printf '7 1 rw\n' >"$work/list"
-says 'read again; [1-9][0-9]* connections ended' "$work/server.log"
+says 'read again; [1-9][0-9]* connections were closed' "$work/server.log"
 timeout 20 nbdcopy "$uri" "$work/back" 2>/dev/null && fail "8 reads on"
 kill -9 $client
 wait $client 2>/dev/null
@@ -168,7 +168,7 @@ reads seven 1
 nobody new7
 : >"$work/server.log"
 cp "$work/wire2" "$work/new" && mv "$work/new" "$work/now"
-says 'read again; 0 connections ended' "$work/server.log"
+says 'read again; 0 connections were closed' "$work/server.log"
 reads seven 1 # made of the one before
 reads new7 1
 : >"$work/server.log"

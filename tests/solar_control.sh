@@ -116,10 +116,10 @@ cmp "$work/image" "$work/back" || fail "other bytes came back"
 e2fsck -fn "$work/back" >/dev/null 2>&1 || fail "e2fsck"
 
 echo "== a client is stopped while all its segments leave a server that is gone for good"
-gone=$(grep -c 'its holder is gone' "$work/ctl.log")
+gone=$(grep -c 'its client is gone' "$work/ctl.log")
 kill -STOP $client
 i=0 # then its session has ended, and it is told of no move
-until [ "$(grep -c 'its holder is gone' "$work/ctl.log")" -gt "$gone" ]; do
+until [ "$(grep -c 'its client is gone' "$work/ctl.log")" -gt "$gone" ]; do
     [ $((i += 1)) -le 300 ] || fail "its session does not end"
     sleep 0.1
 done
@@ -134,7 +134,7 @@ serve 1 "$a1"
 echo "== another client takes it, and is the only one that writes"
 "$program" client --control "$control" --disk root --socket "$work/nbd2" \
     >"$work/other.log" 2>&1 && fail "two clients have it"
-grep -q 'another client has it' "$work/other.log" || fail "it does not say why"
+grep -q 'in use by another client' "$work/other.log" || fail "it does not say why"
 "$program" client --control "$control" --disk root --take --socket "$work/nbd2" \
     >"$work/other.log" 2>&1 &
 other=$!

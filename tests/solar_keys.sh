@@ -45,39 +45,39 @@ wrong 'No such file'
 cp "$work/disk" "$work/bad"
 for mode in 640 604 660 620; do
     chmod $mode "$work/bad"
-    wrong 'used by others'
+    wrong 'accessible to other users'
 done
 chmod 600 "$work/bad"
 head -c 100 "$work/disk" >"$work/bad"
-wrong 'cut off'
+wrong 'truncated'
 { cat "$work/disk"; echo; } >"$work/bad"
 wrong 'too long'
 head -c 64 /dev/urandom >"$work/bad"
-wrong 'no key that'
+wrong 'not a key made by'
 : >"$work/bad"
-wrong 'no key that'
+wrong 'not a key made by'
 sed '2s/^./x/' "$work/disk" >"$work/bad"
-wrong 'damaged'
+wrong 'corrupt'
 cat "$work/wire" >"$work/bad"
 wrong 'another kind'
 rm "$work/bad"
 mkdir "$work/bad"
-wrong 'no regular file'
+wrong 'not a regular file'
 rmdir "$work/bad"
 mkfifo "$work/bad"
 chmod 600 "$work/bad"
-wrong 'no regular file'
+wrong 'not a regular file'
 if [ "$(id -u)" = 0 ]; then
     rm "$work/bad"
     cp "$work/disk" "$work/bad"
     chmod 600 "$work/bad"
     chown 12345 "$work/bad"
-    wrong "another user's"
+    wrong 'belongs to another user'
 fi
-refused 'LUNA has no cipher' client --transport luna --wire-key "$work/wire" --size 64M \
+refused 'LUNA has no encryption' client --transport luna --wire-key "$work/wire" --size 64M \
     --socket "$work/nbd"
-refused 'LUNA has no cipher' server --transport both --wire-key "$work/wire" --store "$work/none"
-refused 'peer ADDR:PORT is needed' server --control 127.0.0.1:1 --wire-key "$work/wire" \
+refused 'LUNA has no' server --transport both --wire-key "$work/wire" --store "$work/none"
+refused 'needs --peer ADDR:PORT' server --control 127.0.0.1:1 --wire-key "$work/wire" \
     --store "$work/none"
 
 echo "== without a catalog: sealed, and encrypted at rest"
@@ -134,7 +134,7 @@ says 'not sealed with the key' "$work/server.log"
 kill -9 $client
 wait $client 2>/dev/null
 attach client.log --epoch 6
-says 'no path to .* wants a wire key' "$work/client.log"
+says 'no path to .* needs a wire key' "$work/client.log"
 kill -9 $client
 wait $client 2>/dev/null
 attach client.log --wire-key "$work/wire" --disk-key "$work/disk" --epoch 7
@@ -175,26 +175,26 @@ with() {
 client=$!
 ready "$work/client.log" $client
 timeout 60 nbdcopy "$work/image" "$uri" || fail "nbdcopy"
-with 'another key than that of' root "--disk-key $work/disk2"
+with 'another key than that in' root "--disk-key $work/disk2"
 with 'is encrypted: --disk-key FILE is needed' root ''
 with 'is not encrypted' plain "--disk-key $work/disk"
 timeout 60 nbdcopy "$work/image" "$uri" || fail "who had it has lost it" # whatever they said
 timeout 60 nbdcopy "$uri" "$work/back" || fail "nbdcopy back"
 cmp "$work/image" "$work/back" || fail "other bytes came back"
 grep -q 'nobody shall find' "$work/store1" "$work/catalog" && fail "the plain text is there"
-refused 'it is here' ctl forget 1 --control "$control"
-refused 'usage' ctl forget --control "$control"
+refused 'it is connected' ctl forget 1 --control "$control"
+refused 'arguments are missing' ctl forget --control "$control"
 stop $client
 client=''
 stop $server
 server=''
 i=0
 until "$program" ctl forget 1 --control "$control" >"$work/forget.log" 2>&1 ||
-    ! grep -q 'it is here' "$work/forget.log"; do
+    ! grep -q 'it is connected' "$work/forget.log"; do
     [ $((i += 1)) -le 200 ] || fail "it stays here"
     sleep 0.1
 done
-refused 'segments are there' ctl forget 1 --control "$control"
+refused 'it has segments' ctl forget 1 --control "$control"
 verb delete root && verb forget 1 || fail "forget"
 verb list | grep -q '^server' && fail "it is not forgotten"
 stop $ctl

@@ -112,7 +112,7 @@ if [ "$transport" = solar ] && unshare -n true 2>/dev/null; then
         sleep 5
         kill -TERM $!
         wait $!' "$program" "$work" || fail "the client ended with $?"
-    grep -q 'takes no packets of 4252 bytes' "$work/narrow.log" || fail "the MTU is not named"
+    grep -q 'drops packets of 4252 bytes' "$work/narrow.log" || fail "the MTU is not named"
     grep -q '\btoo_large=[1-9]' "$work/narrow.log" || fail "nothing is too large"
 fi
 

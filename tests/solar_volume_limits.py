@@ -102,7 +102,7 @@ def case_sessions(w):
     until(lambda: "--sessions" in w.log("second"), "the client says why")
     assert Nbd(f"{w.work}/first").write(0, bytes(4096)) == 0
     third.end(hard=True)
-    until(lambda: "as number 4" in fourth.log(), "the server that waited is here")
+    until(lambda: "as server 4" in fourth.log(), "the server that waited is here")
     first.end()
     time.sleep(1.5)  # the client asks every second, and a place is free: the third server's
     assert not os.path.exists(f"{w.work}/second")

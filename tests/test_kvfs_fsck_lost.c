@@ -104,7 +104,7 @@ static void test_kvfs_fsck_lost_small_bytes_found(void **state)
     lost_begin(&l);
     lost_forget(&l, l.small, SNIC_KVFS_REC_DATA);
     snprintf(record, sizeof(record), "group %llu 'D'", (unsigned long long)l.small);
-    lost_found(&l, "/dir/small: ", record, "3000 read as zeros");
+    lost_found(&l, "/dir/small: ", record, "3000 bytes read as zeros");
     lost_end(&l);
 }
 
@@ -137,7 +137,7 @@ static void test_kvfs_fsck_lost_map_damaged_found(void **state)
     for (int repair = 0; repair < 2; repair++) {
         assert_int_equal(lost_fsck(&l, repair, &r), FSCK_LEFT);
         assert_int_equal(r.findings, 1);
-        assert_non_null(strstr(l.said, "/dir/big: where its bytes are is damaged"));
+        assert_non_null(strstr(l.said, "/dir/big: corrupt map of extents"));
     }
     l.broken = 0;
     lost_end(&l);
@@ -162,7 +162,7 @@ static void test_kvfs_fsck_lost_nothing_clean(void **state)
     op.object = l.big;
     assert_int_equal(lost_op(&l, &op), 1);
     assert_int_equal(lost_fsck(&l, 0, &r), FSCK_CLEAN);
-    assert_non_null(strstr(l.said, "--repair counts them"));
+    assert_non_null(strstr(l.said, "--repair corrects it"));
     assert_int_equal(lost_fsck(&l, 1, &r), FSCK_MENDED);
     lost_end(&l);
 }

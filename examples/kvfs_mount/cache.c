@@ -111,8 +111,7 @@ void kc_inode_lose(struct km_cache *k, struct kc_inode *i)
 {
     if (!i->dirty)
         return;
-    ex_log(EX_ERROR, "inode %llu: what was written to the cache is lost",
-           (unsigned long long)i->ino);
+    ex_log(EX_ERROR, "inode %llu: writes in the cache are lost", (unsigned long long)i->ino);
     kc_inode_dirty(k, i, 0);
     kc_inode_due(k, i, 0);
     i->sized = 0;

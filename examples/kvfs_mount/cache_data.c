@@ -73,7 +73,7 @@ static struct snic_hcache_page *data_locks(struct km_call *f)
 static void data_unlock(struct km_cache *k, struct snic_hcache_page *page, enum snic_hcache_how how)
 {
     if (snic_hcache_unlock(&k->hand, page, how) != 0)
-        ex_log(EX_ERROR, "inode %llu, page %llu: its lock is not ours",
+        ex_log(EX_ERROR, "inode %llu, page %llu: its lock is held by another owner",
                (unsigned long long)page->ino, (unsigned long long)page->lpn);
 }
 

@@ -168,7 +168,7 @@ static void link_begin(struct km_cache *k, uint64_t now)
     }
     link_free(k);
     if (rc != SNIC_ECONNREFUSED && rc != SNIC_ETIMEDOUT) /* it is not ready, or just dead */
-        ex_log(EX_WARNING, "no cache for now: %s", snic_strerror(rc));
+        ex_log(EX_WARNING, "running without the cache for now: %s", snic_strerror(rc));
 }
 
 /* ---- Leaving ---- */
@@ -275,7 +275,7 @@ static void link_again(struct km_cache *k, uint64_t now)
     rc = link_connect(k);
     if (rc == 0 || now - k->dead_ns <= KC_GIVE_UP_NS)
         return;
-    ex_log(EX_ERROR, "the file system's process does not take the cache: %s", snic_strerror(rc));
+    ex_log(EX_ERROR, "the file system's process refuses the cache: %s", snic_strerror(rc));
     link_off(k);
 }
 

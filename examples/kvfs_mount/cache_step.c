@@ -140,8 +140,8 @@ static void step_complain(struct km_cache *k, const struct kc_inode *i, int32_t 
     if (k->said_ns != 0 && now - k->said_ns < 1000000000u)
         return;
     ex_log(EX_ERROR,
-           "inode %llu: the store refuses what is cached: %s; who syncs or closes is told, and the "
-           "bytes are dropped then (refusals since the last such line: %llu)",
+           "inode %llu: the store refuses cached writes: %s; the next fsync or close reports the "
+           "error, and then they are dropped (refusals since the last such line: %llu)",
            (unsigned long long)i->ino, snic_strerror(error),
            (unsigned long long)(k->flush_errors - k->flush_errors_said));
     k->flush_errors_said = k->flush_errors;
@@ -492,7 +492,7 @@ static int step_dropped(struct km_cache *k, struct km_call *c)
     c->cached.step = KC_END;
     if (result < 0 &&
         !step_gone(result)) { /* a page is held for ever: begin with an empty region */
-        ex_log(EX_ERROR, "inode %llu: pages cannot be dropped: %s",
+        ex_log(EX_ERROR, "inode %llu: cannot drop its pages from the cache: %s",
                (unsigned long long)c->cached.inode->ino, snic_strerror((int)result));
         k->reason = (int)result;
         kc_tidy(k);

@@ -34,11 +34,11 @@ static void dpu_accept(void *ctx, struct snic_dma *dma, uint32_t pid)
     rc = d->link->attach(d);
     if (rc != 0) {
         d->dma = NULL;
-        ex_log(EX_ERROR, "host %u is refused: %s", pid, snic_strerror(rc));
+        ex_log(EX_ERROR, "host process %u is refused: %s", pid, snic_strerror(rc));
         return;
     }
     d->tell_alone = 1;
-    ex_log(EX_INFO, "host %u attached", pid);
+    ex_log(EX_INFO, "host process %u attached", pid);
 }
 
 static void dpu_look_store(struct kd *d)
@@ -111,7 +111,7 @@ static int dpu_open(struct kd *d)
     umask(077);
     rc = snic_dma_shm_listen(&d->listener, d->loop, &o, dpu_accept, d);
     if (rc != 0)
-        ex_log(EX_ERROR, "%s: %s", o.path, snic_strerror(rc));
+        ex_log(EX_ERROR, "cannot listen on socket %s (--socket): %s", o.path, snic_strerror(rc));
     return rc;
 }
 

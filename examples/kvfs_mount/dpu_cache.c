@@ -119,7 +119,7 @@ void dpu_cache_reap(struct kd *d)
     }
     written = snic_hcachelink_dpu_counters(c->half)->salvaged - written;
     if (written > 0)
-        ex_log(EX_INFO, "%llu pages of the host that has gone are written",
+        ex_log(EX_INFO, "%llu pages of the host process that died were written",
                (unsigned long long)written);
     cache_end(d);
 }

@@ -76,7 +76,10 @@ static void nvme_recv(void *ctx, const void *msg, uint32_t size)
 {
     (void)ctx;
     (void)msg;
-    ex_log(EX_WARNING, "the host talks nonsense (%u bytes): has it another --link?", size);
+    ex_log(EX_WARNING,
+           "protocol error: malformed message of the host process (%u bytes): does it use another "
+           "--link?",
+           size);
 }
 
 static void nvme_death(void *ctx, enum snic_dma_death cause)

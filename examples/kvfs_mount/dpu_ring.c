@@ -209,7 +209,7 @@ static int ring_message(void *ctx, struct snic_channel *ch, const struct snic_ch
     struct kd_call *c = ring->free;
 
     if (m->header_bytes != sizeof(*u) || !ring_fits(u, m)) {
-        ex_log(EX_WARNING, "the host talks nonsense");
+        ex_log(EX_WARNING, "protocol error: malformed message of the host process");
         return 1;
     }
     if (m->type == KM_WIRE_CANCEL) {
@@ -266,7 +266,7 @@ static void ring_closed(void *ctx, struct snic_channel *ch, int reason)
 
     (void)ch;
     if (reason != 0)
-        ex_log(EX_WARNING, "the host has gone: %s", snic_strerror(reason));
+        ex_log(EX_WARNING, "the host process is gone: %s", snic_strerror(reason));
     d->gone = 1;
 }
 

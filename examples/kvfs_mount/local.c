@@ -98,7 +98,7 @@ int km_local_close(struct km *m)
         snic_loop_cancel(m->loop, &m->look);
         rc = snic_fs_unmount(m->store.fs);
         if (rc != 0)
-            ex_log(EX_ERROR, "%s: unmounting the store: %s", m->store.spec, snic_strerror(rc));
+            ex_log(EX_ERROR, "cannot unmount store %s: %s", m->store.spec, snic_strerror(rc));
     }
     kvfs_store_close(&m->store);
     return rc;

@@ -30,7 +30,7 @@ void km_serving(int status)
     if (main_pipe < 0)
         return;
     if (write(main_pipe, &byte, 1) != 1 && errno != EPIPE)
-        ex_log(EX_WARNING, "cannot tell that the mount serves: %s", strerror(errno));
+        ex_log(EX_WARNING, "cannot report that the mount is ready: %s", strerror(errno));
     close(main_pipe);
     main_pipe = -1;
 }
@@ -43,10 +43,10 @@ static void main_background(void)
     pid_t pid;
 
     if (pipe(ends) != 0)
-        ex_die("pipe: %s", strerror(errno));
+        ex_die("cannot go to the background: pipe: %s", strerror(errno));
     pid = fork();
     if (pid < 0)
-        ex_die("fork: %s", strerror(errno));
+        ex_die("cannot go to the background: fork: %s", strerror(errno));
     if (pid > 0) {
         close(ends[1]);
         while (read(ends[0], &status, 1) < 0 && errno == EINTR)
@@ -63,14 +63,14 @@ static void main_silent(const struct km_config *c)
 {
     if (freopen("/dev/null", "r", stdin) == NULL ||
         (c->stats == 0 && freopen("/dev/null", "w", stdout) == NULL))
-        ex_log(EX_WARNING, "/dev/null: %s", strerror(errno));
+        ex_log(EX_WARNING, "cannot go to the background: /dev/null: %s", strerror(errno));
 }
 
 static void main_detach(const struct km_config *c)
 {
     main_silent(c);
     if (chdir("/") != 0)
-        ex_log(EX_WARNING, "cannot leave the folder: %s", strerror(errno));
+        ex_log(EX_WARNING, "cannot leave the working directory: %s", strerror(errno));
 }
 
 size_t km_store_metrics(struct kvfs_store *store, struct ex_metric *out)
@@ -105,8 +105,8 @@ void km_store_judge(const struct kvfs_store *store, const struct snic_kvfs_stats
         return;
     *dead = 1;
     ex_log(EX_ERROR,
-           "%s: this mount was silent for so long that another one declared it dead: all its "
-           "requests fail until it is unmounted and mounted anew",
+           "%s: this mount did not respond for so long that another one declared it dead: all its "
+           "requests fail until it is unmounted and mounted again",
            store->spec);
 }
 
@@ -146,9 +146,13 @@ static int main_stats(struct km *m, struct snic_net **net, struct ex_stats **sta
 
     if (c->stats == 0 && c->metrics == NULL)
         return 0;
-    if (c->metrics != NULL && snic_net_uring_open(net, m->loop, &o) != 0) {
-        ex_log(EX_ERROR, "no network for --metrics");
-        return -1;
+    if (c->metrics != NULL) {
+        int r = snic_net_uring_open(net, m->loop, &o);
+
+        if (r != 0) {
+            ex_log(EX_ERROR, "cannot open the network for --metrics: %s", snic_strerror(r));
+            return -1;
+        }
     }
     return ex_stats_start(stats, m->loop, *net, "kvfs", c->stats, c->metrics, main_metrics, m);
 }
@@ -182,7 +186,7 @@ static int main_run(struct km_config *c)
     int status = 1;
 
     if (m == NULL)
-        ex_die("out of memory");
+        ex_die("out of memory for the mount");
     m->config = c;
     m->owner = pthread_self();
     snic_link_init(&m->files);
@@ -191,7 +195,7 @@ static int main_run(struct km_config *c)
     /* Without readers session.c looks busily itself. */
     m->loop = ex_loop_open(c->threads == 0 ? 0 : (uint32_t)c->spin_us);
     if (km_calls_open(m) != 0 || km_known_open(m) != 0)
-        ex_log(EX_ERROR, "no address space for requests");
+        ex_log(EX_ERROR, "out of memory: no address space for requests (ulimit -v)");
     else if (km_session_open(m) != 0)
         status = 2; /* libfuse has said which option */
     else if ((c->role != NULL ? km_remote_open(m) : km_local_open(m)) == 0)
@@ -236,11 +240,13 @@ static char *main_store(const char *spec)
         return (char *)(uintptr_t)spec;
     path++;
     if (getcwd(cwd, sizeof(cwd)) == NULL || (strchr(cwd, ':') != NULL && spec[0] == 'r'))
-        ex_die("%s: not from this folder: give the whole path", spec);
+        ex_die("--store: '%s' is relative to a directory whose name cannot be used: use an "
+               "absolute path",
+               spec);
     size = strlen(spec) + strlen(cwd) + 2;
     full = malloc(size);
     if (full == NULL)
-        ex_die("out of memory");
+        ex_die("out of memory for the path of the store");
     snprintf(full, size, "%.*s%s/%s", (int)(path - spec), spec, cwd, path);
     return full;
 }
@@ -267,7 +273,7 @@ static int main_supervise(const struct km_config *c, int argc, char **argv)
     int status;
 
     if (args == NULL || mkdtemp(main_folder) == NULL)
-        ex_die("%s: %s", main_folder, strerror(errno));
+        ex_die("cannot make directory %s: %s", main_folder, strerror(errno));
     snprintf(main_ring, sizeof(main_ring), "%s/ring", main_folder);
     main_supervisor = getpid();
     (void)atexit(main_clean);
@@ -303,7 +309,7 @@ static void main_role(struct km_config *c)
     const char *pid = getenv("KVFS_MOUNT_SUPERVISOR");
 
     if (strcmp(c->role, "host") != 0 && strcmp(c->role, "dpu") != 0)
-        km_wrong("--role is neither dpu nor host");
+        km_wrong("--role: must be dpu or host");
     if (c->socket == NULL)
         km_wrong("--role needs --socket");
     c->folder = getenv("KVFS_MOUNT_FOLDER");
@@ -331,7 +337,7 @@ static void main_check_free(const char *at)
     if (f != NULL)
         fclose(f);
     if (ours)
-        ex_die("%s: a file system of kvfs_mount is mounted there: unmount it first", at);
+        ex_die("%s: a kvfs_mount file system is mounted there already: unmount it first", at);
 }
 
 /* What can be said before anything is opened. */
@@ -344,44 +350,42 @@ static void main_check(struct km_config *c)
     const char *spec;
 
     if (c->mountpoint == NULL)
-        km_wrong("where to? The mount point is the last argument");
+        km_wrong("the mount point is missing: it is the last argument");
     if (stat(c->mountpoint, &st) != 0 && kvfs_store_parse(&spec, c->mountpoint) == 0)
-        km_wrong("where to? That is a store, and the mount point is the last argument");
-    if (c->metrics != NULL && snic_net_addr_parse(&a, c->metrics) != 0)
-        km_wrong("--metrics is not ADDRESS:PORT");
+        km_wrong("the mount point is missing: the last argument is a store");
+    if (c->metrics != NULL)
+        ex_address("metrics", c->metrics, &a);
     if (c->writeback && !c->exclusive)
-        km_wrong(
-            "--kernel-writeback: what one mount holds others do not see: give --exclusive, too");
+        km_wrong("--kernel-writeback needs --exclusive: other mounts of the store would not see "
+                 "what this one holds");
     if ((c->write_back || c->prefetch) && c->cache_mb == 0)
-        km_wrong("--cache-writeback, --prefetch: of the cache; give --cache-mb, too");
+        km_wrong("--cache-writeback and --prefetch need --cache-mb");
     if ((c->write_back || c->prefetch || c->records_mb != 0) && !c->two_process && c->role == NULL)
-        km_wrong(
-            "--cache-writeback, --prefetch, --records-mb: of two processes; give --two-process, "
-            "too");
+        km_wrong("--cache-writeback, --prefetch and --records-mb need --two-process");
     if (c->link != NULL && !c->two_process && c->role == NULL)
-        km_wrong("--link: of two processes; give --two-process, too");
+        km_wrong("--link needs --two-process");
     if (c->read_only && (c->mkfs || c->writeback || strcmp(c->store, "mem") == 0))
-        km_wrong("-o ro: nothing is made or gathered in a read-only mount: without --mkfs and "
-                 "--kernel-writeback, and of a store that holds a file system");
+        km_wrong("-o ro excludes --mkfs and --kernel-writeback, and needs a store that holds a "
+                 "file system");
     if (c->two_process && c->threads > 0)
-        km_wrong("--threads: with --two-process the host's thread reads itself");
+        km_wrong("--threads excludes --two-process");
     if (access("/dev/fuse", R_OK | W_OK) != 0)
         ex_die("/dev/fuse: %s: %s", strerror(errno),
-               errno == EACCES ? "mounting is root's, or whoever may open it"
-                               : "is the module 'fuse' loaded?");
+               errno == EACCES ? "need root, or access to /dev/fuse"
+                               : "is the module 'fuse' loaded (modprobe fuse)?");
     /* A role that died left its mount; what the kernel closes late ends our question. */
     if (c->role != NULL && statvfs(c->mountpoint, &v) != 0 &&
         (errno == ENOTCONN || errno == ECONNABORTED))
         (void)umount2(c->mountpoint, MNT_DETACH);
     if (statvfs(c->mountpoint, &v) != 0 || stat(c->mountpoint, &st) != 0)
-        ex_die("%s: %s%s", c->mountpoint, strerror(errno),
+        ex_die("mount point %s: %s%s", c->mountpoint, strerror(errno),
                errno == ENOTCONN ? ": a mount that died is there: fusermount3 -u -z it" : "");
     if (!S_ISDIR(st.st_mode))
-        ex_die("%s: not a directory", c->mountpoint);
+        ex_die("mount point %s: not a directory", c->mountpoint);
     if (realpath(c->mountpoint, full) == NULL)
-        ex_die("%s: %s", c->mountpoint, strerror(errno));
+        ex_die("mount point %s: %s", c->mountpoint, strerror(errno));
     if (strcmp(full, "/") == 0) /* nobody could name it to unmount it */
-        ex_die("%s: not over the root", c->mountpoint);
+        ex_die("mount point %s: cannot mount over the root directory", c->mountpoint);
     if (c->role == NULL)
         main_check_free(full);
     c->mountpoint = full;
@@ -401,9 +405,9 @@ int main(int argc, char **argv)
         return km_session_refresh(argv[2]);
     n = km_arguments(&c, argc, argv, &args);
     if (c.link != NULL && strcmp(c.link, "ring") != 0 && strcmp(c.link, "nvmefs") != 0)
-        km_wrong("--link is neither ring nor nvmefs");
+        km_wrong("--link: must be ring or nvmefs");
     c.nvmefs = c.link != NULL && strcmp(c.link, "nvmefs") == 0;
-    ex_log_set(EX_INFO, c.role != NULL ? c.role : "kvfs_mount");
+    ex_log_set(EX_INFO, c.role);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     if (c.role != NULL)
@@ -416,6 +420,8 @@ int main(int argc, char **argv)
         return status;
     }
     main_check(&c);
+    if (c.role == NULL)
+        ex_log_set(EX_INFO, "kvfs_mount");
     if (!c.foreground)
         main_background();
     status = c.two_process && c.role == NULL ? main_supervise(&c, n, args) : main_run(&c);

@@ -48,14 +48,14 @@ static void open_say(struct km *m, uint32_t uid, int error)
         return;
     if (error == EMFILE)
         ex_log(EX_WARNING,
-               "user %u has %llu files open, the most that one user may: --user-open-files sets "
-               "another number (refused since the last such line: %llu)",
+               "user %u has %llu files open, the most for one user: raise --user-open-files "
+               "(refused since the last such line: %llu)",
                uid, (unsigned long long)open_user_max(m->config),
                (unsigned long long)(refused - o->said));
     else
         ex_log(EX_WARNING,
-               "%llu files are open, the most that there may be%s: --open-files sets another "
-               "number (refused since the last such line: %llu)",
+               "%llu files are open, the most%s: raise --open-files (refused since the last such "
+               "line: %llu)",
                (unsigned long long)o->count, uid == 0 ? "" : " but for root",
                (unsigned long long)(refused - o->said));
     o->said = refused;

@@ -24,8 +24,8 @@ static size_t options_processes(struct km_config *c, struct ex_option *out)
 {
     const struct ex_option options[] = {
         {"two-process", EX_FLAG, &c->two_process, NULL,
-         "the file system in a process of its own; one that dies, or says nothing for 30 s while "
-         "requests wait, is replaced",
+         "the file system in a process of its own; one that dies, or does not respond for 30 s "
+         "while requests wait, is replaced",
          0, 0, NULL},
         {"link", EX_TEXT, &c->link, "ring|nvmefs",
          "between the two: messages in rings, the default, or commands of nvme-fs (DPC, section "
@@ -51,8 +51,8 @@ static size_t options_table(struct km_config *c, struct ex_option *out)
          "where it lives; default mem: gone when it is unmounted", 0, 0, kvfs_store_parse},
         {"mkfs", EX_FLAG, &c->mkfs, NULL, "make a file system if the store holds none", 0, 0, NULL},
         {"exclusive", EX_FLAG, &c->exclusive, NULL,
-         "nobody else may have the store open: the kernel keeps names and attributes as long as it "
-         "likes",
+         "no other mount may have the store open: the kernel keeps names and attributes as long as "
+         "it likes",
          0, 0, NULL},
         {"kernel-writeback", EX_FLAG, &c->writeback, NULL,
          "the kernel gathers writes: small ones are faster, but st_blocks and atime are those "
@@ -155,7 +155,7 @@ void km_options_libfuse(const struct km_config *c, char *out, size_t room)
         if (options_among(word, size, options_not_libfuse))
             continue;
         if (used + size + 2 > room)
-            km_wrong("-o: too long");
+            km_wrong("-o: the list of options is too long");
         used += (size_t)snprintf(out + used, room - used, "%s%.*s", used > 0 ? "," : "", (int)size,
                                  word);
     }
@@ -185,8 +185,8 @@ static void options_own(struct km_config *c)
         else if (options_is(word, size, "diratime"))
             c->diratime = 0;
         else if (options_is(word, size, "remount"))
-            km_wrong("remount: what is mounted stays as it is; unmount it, and mount it with the "
-                     "options that it shall have");
+            km_wrong(
+                "-o remount is not supported: unmount it, and mount it again with the new options");
     }
 }
 
@@ -205,7 +205,7 @@ static void *options_take(size_t size)
     void *p = malloc(size);
 
     if (p == NULL)
-        ex_die("out of memory");
+        ex_die("out of memory for the arguments");
     return p;
 }
 
@@ -213,10 +213,11 @@ static void *options_take(size_t size)
 static void options_old(const char *name, size_t size)
 {
     if (options_is(name, size, "writeback"))
-        km_wrong("--writeback is called --kernel-writeback; the hybrid cache's is "
-                 "--cache-writeback");
+        km_wrong("--writeback does not exist: use --kernel-writeback for the kernel's cache, "
+                 "--cache-writeback for the hybrid cache");
     if (options_is(name, size, "write-back") || options_is(name, size, "write_back"))
-        km_wrong("--write-back is called --cache-writeback; the kernel's is --kernel-writeback");
+        km_wrong("--write-back does not exist: use --cache-writeback for the hybrid cache, "
+                 "--kernel-writeback for the kernel's");
 }
 
 /* One of ours? Then it becomes --NAME or --NAME=VALUE. */
@@ -288,8 +289,8 @@ static void options_place(struct km_config *c, struct options_line *l, char *wor
     }
     if (kvfs_store_parse(&spec, c->mountpoint) != 0) {
         fprintf(stderr,
-                "kvfs_mount: '%s' is no store, and there is one mount point: "
-                "kvfs_mount " KVFS_STORE_NAMES " MOUNTPOINT\n",
+                "kvfs_mount: unexpected argument '%s', which is not a store (one mount point "
+                "only): kvfs_mount " KVFS_STORE_NAMES " MOUNTPOINT\n",
                 c->mountpoint);
         exit(2);
     }
@@ -329,7 +330,7 @@ int km_arguments(struct km_config *c, int argc, char **argv, char ***out)
     l.out = calloc(options_room(argc, argv, &bytes), sizeof(*l.out));
     l.rest = options_take(bytes);
     if (l.out == NULL)
-        ex_die("out of memory");
+        ex_die("out of memory for the arguments");
     l.rest[0] = 0;
     l.out[l.n++] = argv[0];
     for (int i = 1; i < argc; i++) {

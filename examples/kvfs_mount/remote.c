@@ -220,8 +220,7 @@ void remote_flush(struct km_remote *r)
         if (remote_lost(r, c)) {
             (void)remote_pop(r);
             ex_log(EX_WARNING,
-                   "inode %llu: changes before the file system's process died may be "
-                   "lost",
+                   "inode %llu: changes made before the file system's process died may be lost",
                    (unsigned long long)c->r.k.ino);
             remote_end(c, SNIC_EIO);
             continue;
@@ -395,7 +394,8 @@ void remote_answer(struct km_remote *r, const struct km_down *d, void *data, uin
     k = &c->r.k;
     k->result = d->result;
     if (!remote_sane(k, d, size)) {
-        ex_log(EX_ERROR, "the file system's process: answer %lld to operation %u makes no sense",
+        ex_log(EX_ERROR,
+               "protocol error: the file system's process sent result %lld for operation %u",
                (long long)d->result, k->kind);
         k->result = SNIC_EIO;
     }

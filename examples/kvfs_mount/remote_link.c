@@ -148,7 +148,7 @@ static void remote_stale(struct km_remote *r)
             stale_add(&s, r->lost.slots[i]);
     stale_flush(&s);
     if (s.bad)
-        ex_log(EX_WARNING, "the kernel may keep attributes and bytes from before");
+        ex_log(EX_WARNING, "the kernel may keep stale attributes and data");
     if (r->fresh_fd >= 0 && lseek(r->fresh_fd, 0, SEEK_CUR) == 0) {
         close(r->fresh_fd);
         r->fresh_fd = -1;
@@ -202,7 +202,7 @@ static void remote_down(struct km_remote *r)
     remote_stale(r);
     remote_recall(r);
     r->forgotten_ns = r->down_ns + (r->m->mounted_here ? km_session_expire(r->m) : 0);
-    ex_log(EX_WARNING, "the file system's process has gone; requests wait for the next one");
+    ex_log(EX_WARNING, "the file system's process is gone; requests wait for the next one");
 }
 
 /*
@@ -278,8 +278,8 @@ static int remote_connect(struct km_remote *r)
 
     if (rc == SNIC_EPERM && !r->refused)
         ex_log(EX_ERROR,
-               "%s: the file system's process there was started with another --link, --cache-mb, "
-               "--cache-writeback or --prefetch: these have to be the same for both roles",
+               "%s: the file system's process was started with another --link, --cache-mb, "
+               "--cache-writeback or --prefetch: use the same for both roles",
                r->m->config->socket);
     r->refused = rc == SNIC_EPERM;
     if (rc != 0)
@@ -339,7 +339,7 @@ static int remote_excused(struct km_remote *r, pid_t pid)
     if (state != 'D' && state != 't')
         return 0;
     if (!r->excused)
-        ex_log(EX_WARNING, "the file system's process %d has said nothing for %u s: it %s",
+        ex_log(EX_WARNING, "the file system's process %d has not responded for %u s: it %s",
                (int)pid, KR_GIVE_UP_S,
                state == 'D' ? "waits for a disk" : "is stopped by a debugger");
     r->excused = 1;
@@ -369,11 +369,11 @@ static void remote_listen(struct km_remote *r, uint64_t now)
     if (pid > 0 && remote_excused(r, pid))
         return;
     if (pid > 0 && kill(pid, SIGKILL) == 0) {
-        ex_log(EX_ERROR, "the file system's process %d has said nothing for %u s: it is killed",
+        ex_log(EX_ERROR, "the file system's process %d has not responded for %u s: killing it",
                (int)pid, KR_GIVE_UP_S);
         return;
     }
-    ex_log(EX_ERROR, "the file system's process has said nothing for %u s: it is given up",
+    ex_log(EX_ERROR, "the file system's process has not responded for %u s: closing its link",
            KR_GIVE_UP_S);
     r->cut = 1; /* at least nobody waits for it */
 }
@@ -440,7 +440,8 @@ int km_remote_open(struct km *m)
         if (rc == SNIC_EPERM)
             return rc;
         if (snic_loop_clock(m->loop) - r->down_ns > KR_GIVE_UP_NS) {
-            ex_log(EX_ERROR, "no file system's process at %s", m->config->socket);
+            ex_log(EX_ERROR, "waiting for the file system's process at %s (kvfs_mount --role dpu)",
+                   m->config->socket);
             return SNIC_ETIMEDOUT;
         }
         (void)snic_loop_once(m->loop, 20000000u);

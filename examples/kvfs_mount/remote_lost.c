@@ -129,8 +129,8 @@ static void lost_overflow(struct km_remote *r, const char *why)
         return;
     r->overflow_said = now != 0 ? now : 1;
     ex_log(EX_WARNING,
-           "%s: which files have lost changes with the file system's process is not known: the "
-           "next fsync of each file and folder answers EIO, once",
+           "%s: cannot tell which files lost changes when the file system's process died: the next "
+           "fsync of each file and directory fails once with EIO",
            why);
 }
 
@@ -139,7 +139,7 @@ void remote_lost_note(struct km_remote *r, uint64_t ino)
     r->lost_any = 1;
     r->most = snic_max_u64(r->most, ino);
     if (set_add(&r->lost, ino) != 0)
-        lost_overflow(r, "no memory");
+        lost_overflow(r, "out of memory");
 }
 
 void remote_lose(struct km_remote *r)
@@ -164,7 +164,7 @@ void remote_lose(struct km_remote *r)
         e->ino = 0;
     }
     if (r->left_any && lost_may_be(r, &r->left, now))
-        lost_overflow(r, "more changes than are kept");
+        lost_overflow(r, "more changes than are recorded");
     r->left_any = 0;
 }
 

@@ -194,10 +194,10 @@ static int64_t nvme_result(const struct km_call *c)
     if (q->status == SNIC_NVMEFS_STATUS_ABORTED && c->cancelled)
         return SNIC_EINTR;
     if (q->status != SNIC_NVMEFS_STATUS_OK)
-        ex_log(EX_ERROR, "the file system's process: status 0x%x to %s", q->status,
-               snic_nvmefs_op_name(q->op));
+        ex_log(EX_ERROR, "the file system's process failed %s with status 0x%x",
+               snic_nvmefs_op_name(q->op), q->status);
     else if (q->result == SNIC_EPROTO)
-        ex_log(EX_ERROR, "the file system's process: its answer to %s makes no sense",
+        ex_log(EX_ERROR, "protocol error: malformed reply of the file system's process to %s",
                snic_nvmefs_op_name(q->op));
     return q->result;
 }
@@ -247,7 +247,7 @@ static void nvme_closed(void *ctx, struct snic_nvmefslink_queue *queue, int reas
 
     (void)queue;
     if (reason != 0 && reason != SNIC_EPEERDEAD)
-        ex_log(EX_ERROR, "a queue of nvme-fs is lost: %s", snic_strerror(reason));
+        ex_log(EX_ERROR, "a queue pair of nvme-fs failed: %s", snic_strerror(reason));
     r->cut = 1;
 }
 

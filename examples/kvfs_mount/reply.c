@@ -234,9 +234,8 @@ static void reply_bad(struct km_call *c)
         c->m->io_errors++;
         ex_log(EX_ERROR, "%s of inode %llu: %s", reply_name(c->r.k.kind),
                (unsigned long long)c->r.k.ino,
-               c->r.k.result == SNIC_EPEERDEAD
-                   ? "the file system's process died; it may have been carried out, or not"
-                   : snic_strerror((int)c->r.k.result));
+               c->r.k.result == SNIC_EPEERDEAD ? "the file system's process died: outcome unknown"
+                                               : snic_strerror((int)c->r.k.result));
     }
     if (error == ENOENT && c->r.k.kind == SNIC_KVFS_LOOKUP)
         reply_absent(c);
@@ -316,7 +315,7 @@ static void reply_readdir(struct km_call *c)
         size_t n;
 
         if (reply_entry_take(from, end, &d, name) != 0) {
-            ex_log(EX_ERROR, "an entry of folder %llu makes no sense",
+            ex_log(EX_ERROR, "directory %llu has a malformed entry: skipped",
                    (unsigned long long)c->r.k.ino);
             reply_readdir_lost(c, from);
             c->r.k.result = SNIC_EIO;

@@ -118,7 +118,7 @@ uint64_t km_session_expire(struct km *m)
     if (m->init_minor < KM_EPOCH_MINOR)
         return (uint64_t)(m->timeout * 1e9);
     if (write(m->fd, &h, sizeof(h)) < 0 && errno != ENOTCONN && errno != ENODEV)
-        ex_log(EX_WARNING, "the kernel does not forget names: %s", strerror(errno));
+        ex_log(EX_WARNING, "the kernel cannot invalidate names: %s", strerror(errno));
     return 0;
 }
 
@@ -142,7 +142,7 @@ static ssize_t session_receive(struct km *m, struct km_call **c)
         if (n < 0 && errno == EAGAIN)
             return 0;
         if (n < 0 && errno != ENODEV)
-            ex_log(EX_ERROR, "reading /dev/fuse: %s", strerror(errno));
+            ex_log(EX_ERROR, "cannot read /dev/fuse: %s", strerror(errno));
         return -1;
     }
     session_raw(m, *c, (size_t)n);
@@ -282,7 +282,7 @@ static int session_spins(const struct session_alone *s)
 static void session_sleep(struct session_alone *s)
 {
     if (!s->watch.armed && snic_loop_watch_start(s->m->loop, &s->watch) != 0)
-        ex_log(EX_WARNING, "the kernel takes no more operations");
+        ex_log(EX_WARNING, "the kernel refuses more requests");
     (void)snic_loop_once(s->m->loop, SNIC_NEVER);
     session_waited(s, snic_loop_now(s->m->loop), 1);
     session_worked(s);
@@ -340,13 +340,13 @@ static void session_readers_start(struct km *m)
     sigaction(SIGUSR2, &sa, NULL);
     m->readers = calloc(m->config->threads, sizeof(*m->readers));
     if (m->readers == NULL)
-        ex_die("out of memory");
+        ex_die("out of memory for the threads (--threads)");
     sigfillset(&all);
     sigdelset(&all, SIGUSR2);
     pthread_sigmask(SIG_SETMASK, &all, &saved);
     for (; m->reader_count < m->config->threads; m->reader_count++)
         if (pthread_create(&m->readers[m->reader_count], NULL, session_reader, m) != 0)
-            ex_die("cannot start a thread: %s", strerror(errno));
+            ex_die("cannot start a thread (--threads): %s", strerror(errno));
     pthread_sigmask(SIG_SETMASK, &saved, NULL);
 }
 
@@ -454,11 +454,11 @@ int km_session_mount(struct km *m)
     m->fd = fuse_session_fd(m->se);
     rc = fuse_session_custom_io(m->se, &io, m->fd);
     if (rc != 0) {
-        ex_log(EX_ERROR, "libfuse takes no writer: %s", strerror(-rc));
+        ex_log(EX_ERROR, "cannot set up libfuse: %s", strerror(-rc));
         return -1;
     }
     if (m->config->threads == 0 && fcntl(m->fd, F_SETFL, fcntl(m->fd, F_GETFL) | O_NONBLOCK) != 0) {
-        ex_log(EX_ERROR, "/dev/fuse: %s", strerror(errno));
+        ex_log(EX_ERROR, "cannot open /dev/fuse: %s", strerror(errno));
         return -1;
     }
     return 0;

@@ -85,8 +85,7 @@ static void *session_stopper(void *arg)
     atomic_store(&m->refreshing, KM_REFRESH_NONE);
     if (session_reap(session_other(m, KM_UNMOUNT, 0)) == 0)
         return NULL;
-    ex_log(EX_WARNING, "%s is in use; files open there get errors from now on",
-           m->config->mountpoint);
+    ex_log(EX_WARNING, "%s is in use: files open there fail from now on", m->config->mountpoint);
     km_session_over(m); /* libfuse unmounts what is in use */
     return NULL;
 }
@@ -164,7 +163,7 @@ pid_t km_session_refresh_end(struct km *m)
 
 static void session_refresh_failed(void)
 {
-    ex_log(EX_WARNING, "the kernel may keep attributes and bytes from before the death");
+    ex_log(EX_WARNING, "the kernel may keep stale attributes and data from before the death");
 }
 
 static void *session_refresher(void *arg)

@@ -145,7 +145,7 @@ static int dump_record(void *ctx, const struct snic_kvop_key *key, const void *v
     else
         rc = dump_value(key, value, size);
     if (rc < 0) {
-        (void)printf(" damaged: %s, %u bytes", snic_strerror(rc), size);
+        (void)printf(" corrupt: %s, %u bytes", snic_strerror(rc), size);
         d->damaged++;
     }
     (void)putchar('\n');
@@ -166,7 +166,7 @@ static int dump_group(void *ctx, uint64_t group)
                      (long long)op.allocated);
         d->objects++;
     } else if (op.result == SNIC_ECORRUPT) {
-        (void)printf("group %llu object: damaged: where its bytes are\n", number(group));
+        (void)printf("group %llu object: corrupt map of extents\n", number(group));
         d->objects++;
         d->damaged++;
     }
@@ -191,11 +191,11 @@ int kt_dump(struct kt *t)
         return 2;
     }
     if (t->one_group && d.records + d.objects == 0) {
-        ex_log(EX_ERROR, "%s: there is no group %llu", t->s.spec, number(t->group));
+        ex_log(EX_ERROR, "%s: no group %llu", t->s.spec, number(t->group));
         return 2;
     }
     if (d.damaged > 0)
-        ex_log(EX_ERROR, "%s: %llu of %llu records and objects are damaged", t->s.spec,
-               number(d.damaged), number(d.records + d.objects));
+        ex_log(EX_ERROR, "%s: %llu of %llu records and objects are corrupt: run kvfs_tool fsck",
+               t->s.spec, number(d.damaged), number(d.records + d.objects));
     return d.damaged > 0 ? 1 : 0;
 }

@@ -89,10 +89,10 @@ static void tool_fsck_counts(const struct fsck_report *r, uint64_t mounts)
     printf("%llu records, %llu inodes, %llu directories\n", (unsigned long long)r->records,
            (unsigned long long)r->inodes, (unsigned long long)r->directories);
     if (mounts != 0)
-        printf("it is mounted: %llu mount%s; what they are changing may be among the findings\n",
+        printf("it is mounted: %llu mount%s; changes in progress may be among the findings\n",
                (unsigned long long)mounts, mounts == 1 ? "" : "s");
     if (dead + r->intents + r->orphans != 0)
-        printf("the next mount clears away: %llu sessions, %llu commits, %llu orphans\n",
+        printf("the next mount removes: %llu sessions, %llu commits, %llu orphans\n",
                (unsigned long long)dead, (unsigned long long)r->intents,
                (unsigned long long)r->orphans);
 }
@@ -112,22 +112,22 @@ int kt_fsck(struct kt *t)
     uint64_t mounts;
     int rc = kt_in_use(t, &mounts);
     if (rc != 0) {
-        (void)fprintf(stderr, "whether it is mounted could not be found out: %s%s\n",
-                      snic_strerror(rc),
-                      t->repair && !t->force ? ": if it is not, --repair --force mends it" : "");
+        (void)fprintf(stderr, "cannot find out whether it is mounted: %s%s\n", snic_strerror(rc),
+                      t->repair && !t->force ? ": if it is not, --repair --force repairs it" : "");
         if (t->repair && !t->force)
             return FSCK_ERROR;
     }
     if (mounts != 0 && (t->repair || !t->force)) {
         (void)fprintf(stderr, "the file system is mounted: %s\n",
-                      t->repair ? "unmount it before --repair" : "--force checks it all the same");
+                      t->repair ? "unmount it before --repair" : "--force checks it nevertheless");
         return FSCK_ERROR;
     }
     enum fsck_code code = fsck_run(&o, &r);
     kt_progress_end(t);
     if (code == FSCK_ERROR) {
         (void)fprintf(stderr, "cannot check: %s\n",
-                      r.error == SNIC_ENOENT ? "no file system there" : snic_strerror(r.error));
+                      r.error == SNIC_ENOENT ? "the store holds no file system"
+                                             : snic_strerror(r.error));
         return (int)code;
     }
     tool_fsck_counts(&r, mounts);

@@ -74,7 +74,7 @@ static int bytes_finding(struct fsck *f, const struct fsck_inode *i,
 void fsck_note_path(struct fsck *f, const struct fsck_inode *i, const struct snic_kvop_key *key)
 {
     char path[BYTES_PATH], text[BYTES_PATH + 64];
-    snprintf(text, sizeof(text), "%s: has the damaged records of this group",
+    snprintf(text, sizeof(text), "%s: has the corrupt records of this group",
              bytes_path(f, i, path));
     fsck_note(f, key, text);
 }
@@ -104,7 +104,7 @@ static void bytes_read_all(struct fsck *f, const struct fsck_inode *i,
         int64_t rc = f->o->op(f->o->ctx, &read);
         if (rc == SNIC_ECORRUPT) {
             char text[96];
-            snprintf(text, sizeof(text), "bytes at %llu are damaged",
+            snprintf(text, sizeof(text), "bytes at %llu are corrupt",
                      (unsigned long long)read.bad_offset);
             (void)bytes_finding(f, i, key, 0, text);
             at = read.bad_offset + SNIC_KVOP_BLOCK;
@@ -128,7 +128,7 @@ static void bytes_count(struct fsck *f, struct fsck_inode *i, uint64_t space)
 static void bytes_counted(struct fsck *f, struct fsck_inode *i, const struct snic_kvop_key *key,
                           uint64_t space)
 {
-    fsck_note(f, key, "its bytes take more or less space than was counted: --repair counts them");
+    fsck_note(f, key, "space of its data differs from the count: --repair corrects it");
     if (!f->o->repair || f->error != 0)
         return;
     bytes_count(f, i, space);
@@ -153,7 +153,7 @@ static void bytes_small(struct fsck *f, struct fsck_inode *i, const struct snic_
         return;
     }
     snic_kvfs_key(&d, i->a.ino, SNIC_KVFS_REC_DATA);
-    snprintf(text, sizeof(text), "its bytes are lost: %llu read as zeros",
+    snprintf(text, sizeof(text), "data lost: %llu bytes read as zeros",
              (unsigned long long)i->a.size);
     if (bytes_finding(f, i, &d, 1, text))
         bytes_count(f, i, 0);
@@ -176,7 +176,7 @@ static void bytes_big(struct fsck *f, struct fsck_inode *i, const struct snic_kv
     }
     int64_t rc = f->o->op(f->o->ctx, &stat);
     if (rc == SNIC_ECORRUPT) {
-        (void)bytes_finding(f, i, key, 0, "where its bytes are is damaged: they cannot be read");
+        (void)bytes_finding(f, i, key, 0, "corrupt map of extents: its data cannot be read");
         return;
     }
     if (rc < 0 && f->error == 0)
@@ -202,7 +202,7 @@ void fsck_file(struct fsck *f, struct fsck_inode *i, const struct snic_kvop_key 
     if (type == BYTES_LNK && i->target == 0 && !i->hurt)
         (void)bytes_finding(f, i, key, 0, "symbolic link without a target");
     if (type == BYTES_LNK && i->target != 0 && i->a.size != i->target) {
-        if (bytes_finding(f, i, key, 1, "size is not its target's")) {
+        if (bytes_finding(f, i, key, 1, "size differs from its target's length")) {
             i->a.size = i->target;
             fsck_put_attr(f, i);
         }

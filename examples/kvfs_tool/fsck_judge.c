@@ -83,7 +83,7 @@ static void judge_further(struct fsck *f, const struct snic_kvop_key *key,
     uint32_t names = judge_count(f->value, bytes, key->group);
     uint32_t first = names != 0 && judge_is_first(i, parent, h);
     if (count > names || count < names - first) {
-        if (fsck_finding(f, key, !f->damaged, "further names that are not there"))
+        if (fsck_finding(f, key, !f->damaged, "hard links that do not exist"))
             judge_put_further(f, key, names - first);
     }
 }
@@ -101,7 +101,7 @@ static void judge_unknown(struct fsck *f, const struct snic_kvop_key *key,
         return;
     snic_kvfs_key_parent(&further, e->ino, key->group, h);
     if (fsck_get(f, &further) == 0 &&
-        fsck_finding(f, &further, !f->damaged, "a name that its inode does not know"))
+        fsck_finding(f, &further, !f->damaged, "entry that its inode does not list"))
         judge_put_further(f, &further, judge_count(record, size, e->ino));
 }
 
@@ -134,7 +134,7 @@ static void judge_entries(struct fsck *f, const struct snic_kvop_key *key,
             snic_kvfs_entry_append(left, &bytes, SNIC_KVOP_VALUE_MAX, &e) != 0)
             bad = 1;
     }
-    if (bad && fsck_finding(f, key, !f->damaged, "a name that leads nowhere"))
+    if (bad && fsck_finding(f, key, !f->damaged, "entry without an inode"))
         fsck_put(f, key, left, bytes);
     free(left);
 }
@@ -234,7 +234,7 @@ static void judge_stray(struct fsck *f, const struct fsck_inode *i)
     if (i->listed && i->records == 0) {
         struct snic_kvop_key o;
         snic_kvfs_key_number(&o, SNIC_KVFS_GROUP_ORPHANS, SNIC_KVFS_REC_ORPHAN, i->a.ino);
-        fsck_note(f, &o, "its inode is gone");
+        fsck_note(f, &o, "its inode does not exist");
         if (f->o->repair)
             fsck_put(f, &o, NULL, 0);
     }
@@ -242,7 +242,7 @@ static void judge_stray(struct fsck *f, const struct fsck_inode *i)
     int64_t rc = f->o->op(f->o->ctx, &stat);
     if (i->records == 0 && rc != SNIC_ECORRUPT && (rc < 0 || stat.allocated <= 0))
         return;
-    if (!fsck_finding(f, &key, !f->damaged, "records or bytes without an inode"))
+    if (!fsck_finding(f, &key, !f->damaged, "records or data without an inode"))
         return;
     fsck_group(f, i->a.ino, judge_delete_record);
     (void)f->o->op(f->o->ctx, &op);
@@ -299,21 +299,21 @@ static void judge_inode(struct fsck *f, uint64_t at)
         struct snic_kvfs_orphan none = {.count = 0};
         f->r->orphans++;
         snic_kvfs_key_number(&o, SNIC_KVFS_GROUP_ORPHANS, SNIC_KVFS_REC_ORPHAN, i->a.ino);
-        if (!i->listed && fsck_finding(f, &key, 1, "without a name, and not listed"))
+        if (!i->listed && fsck_finding(f, &key, 1, "orphan inode that is not listed"))
             fsck_put(f, &o, record, snic_kvfs_orphan_encode(record, &none));
         return;
     }
     if (i->a.ino == 1)
-        (void)fsck_finding(f, &key, 0, "a number that is never given out");
+        (void)fsck_finding(f, &key, 0, "inode number out of range");
     if (!judge_is_dir(i) && i->entries != 0)
-        (void)fsck_finding(f, &key, 0, "names in what is no directory");
+        (void)fsck_finding(f, &key, 0, "entries in a non-directory inode");
     if (i->a.ino != 0 && i->names == 0) {
-        if (fsck_finding(f, &key, !f->damaged, "without a name"))
+        if (fsck_finding(f, &key, !f->damaged, "inode without an entry"))
             judge_rescue(f, i->a.ino);
         return;
     }
     if (judge_counts(i, &a) &&
-        fsck_finding(f, &key, !f->damaged, "counts, flags or parent are wrong")) {
+        fsck_finding(f, &key, !f->damaged, "wrong counts, flags or parent")) {
         i->a = a;
         fsck_put_attr(f, i);
         return;
@@ -340,7 +340,7 @@ static void judge_loops(struct fsck *f)
         i = &f->inodes[n];
         struct snic_kvop_key key;
         judge_key(&key, i->a.ino);
-        if (!fsck_finding(f, &key, !f->damaged, "a circle of directories"))
+        if (!fsck_finding(f, &key, !f->damaged, "cycle of directories"))
             continue;
         /* One name of the circle goes; the directory is then without a name. */
         snic_kvfs_key_hash(&key, i->named_in, SNIC_KVFS_REC_ENTRY, i->named_as);
@@ -362,16 +362,16 @@ void fsck_judge(struct fsck *f)
     uint64_t count = f->count;
     judge_key(&key, 0);
     if (root == NULL || !judge_is_dir(root)) {
-        (void)fsck_finding(f, &key, 0, "there is no root directory");
+        (void)fsck_finding(f, &key, 0, "no root directory");
         return;
     }
     snic_kvfs_key(&key, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_NEXT_INO);
     if (f->next_ino > SNIC_KVFS_INO_MAX && f->most < SNIC_KVFS_INO_MAX &&
-        fsck_finding(f, &key, 1, "no numbers are left")) {
+        fsck_finding(f, &key, 1, "no inode numbers are left")) {
         f->next_ino = 0;
         (void)judge_new_ino(f);
     }
-    if (f->next_ino <= f->most && fsck_finding(f, &key, 1, "numbers would be given out again"))
+    if (f->next_ino <= f->most && fsck_finding(f, &key, 1, "next inode number is in use already"))
         (void)judge_new_ino(f);
     fsck_groups(f, judge_names_of);
     judge_loops(f);

@@ -205,12 +205,12 @@ static void fsck_intent(struct fsck *f, const struct snic_kvop_key *key,
     f->r->intents++;
     if (n == NULL || snic_kvfs_verify(key, record, size) != 0 ||
         snic_kvfs_intent_decode(n, record, size) != 0) {
-        (void)fsck_finding(f, key, 0, "intent that cannot be read");
+        (void)fsck_finding(f, key, 0, "corrupt intent");
         f->damaged = 1;
         free(n);
         return;
     }
-    fsck_note(f, key, "a commit was not finished");
+    fsck_note(f, key, "unfinished commit");
     if (f->o->repair) {
         for (uint32_t i = 0; i < n->key_count; i++) {
             uint32_t bytes = fsck_get(f, &n->keys[i]);
@@ -256,10 +256,10 @@ static void fsck_entries(struct fsck *f, const struct snic_kvop_key *key,
         i->named_in = key->group;
         i->named_as = h;
         if (f->has_super && (is.high != h.high || is.low != h.low))
-            (void)fsck_finding(f, key, 0, "a name under another name's hash");
+            (void)fsck_finding(f, key, 0, "entry under the hash of another name");
     }
     if (rc < 0) {
-        (void)fsck_finding(f, key, 0, "names that cannot be read");
+        (void)fsck_finding(f, key, 0, "corrupt entry");
         f->damaged = 1;
     }
 }
@@ -270,7 +270,7 @@ static void fsck_xattr(struct fsck *f, struct fsck_inode *i, const struct snic_k
     const char *name = (const char *)record + SNIC_KVFS_HEAD + 2;
     uint32_t bytes = size < SNIC_KVFS_HEAD + 2 ? 0 : snic_get_le16(record + SNIC_KVFS_HEAD);
     if (bytes == 0 || bytes > size - SNIC_KVFS_HEAD - 2) {
-        if (fsck_finding(f, key, 1, "extended attribute that cannot be read"))
+        if (fsck_finding(f, key, 1, "corrupt extended attribute"))
             fsck_put(f, key, NULL, 0);
         return;
     }
@@ -286,7 +286,7 @@ static void fsck_attr(struct fsck *f, struct fsck_inode *i, const struct snic_kv
 {
     struct snic_kvfs_attr a;
     if (snic_kvfs_attr_decode(&a, record, size) != 0 || a.ino != key->group) {
-        (void)fsck_finding(f, key, 0, "attributes that cannot be");
+        (void)fsck_finding(f, key, 0, "invalid attributes");
         f->damaged = 1;
         return;
     }
@@ -302,7 +302,7 @@ static void fsck_further(struct fsck *f, struct fsck_inode *i, const struct snic
 {
     uint32_t count = size == SNIC_KVFS_HEAD + 4 ? snic_get_le32(record + SNIC_KVFS_HEAD) : 0;
     i->further += count;
-    if (count == 0 && fsck_finding(f, key, 1, "further name that cannot be read"))
+    if (count == 0 && fsck_finding(f, key, 1, "corrupt hard link record"))
         fsck_put(f, key, NULL, 0);
 }
 
@@ -318,7 +318,7 @@ static void fsck_locks(struct fsck *f, const struct snic_kvop_key *key, const un
         bad = (type & 3) == 0 || (type & 3) == 3 || type > 7 ||
               snic_get_le64(p + 16) > snic_get_le64(p + 24);
     }
-    if (bad && fsck_finding(f, key, 1, "locks that cannot be read"))
+    if (bad && fsck_finding(f, key, 1, "corrupt locks"))
         fsck_put(f, key, NULL, 0);
 }
 
@@ -348,7 +348,7 @@ static void fsck_file_record(struct fsck *f, const struct snic_kvop_key *key,
     if (i == NULL)
         return;
     if (fsck_unknown(key)) {
-        if (fsck_finding(f, key, 1, "record of no known kind"))
+        if (fsck_finding(f, key, 1, "record of an unknown kind"))
             fsck_put(f, key, NULL, 0);
         return;
     }
@@ -364,7 +364,7 @@ static void fsck_file_record(struct fsck *f, const struct snic_kvop_key *key,
         i->data = 1;
         i->small = size - SNIC_KVFS_HEAD;
         if (size > SNIC_KVFS_HEAD + SNIC_KVFS_SMALL_MAX)
-            (void)fsck_finding(f, key, 0, "more data than a small file has");
+            (void)fsck_finding(f, key, 0, "more data than a small file may have");
         break;
     case SNIC_KVFS_REC_TARGET:
         i->target = size - SNIC_KVFS_HEAD;
@@ -398,15 +398,15 @@ static void fsck_session(struct fsck *f, const struct snic_kvop_key *key,
     struct snic_kvfs_session s;
     if (fence) { /* its session may do without: it is dead */
         if ((id != f->session || snic_kvfs_number_decode(&number, record, size) != 0) &&
-            fsck_finding(f, key, 1, "fence without a session, or that cannot be read"))
+            fsck_finding(f, key, 1, "fence that is corrupt or without a session"))
             fsck_put(f, key, NULL, 0);
     } else if (key->size != 9 && !beat) {
-        if (fsck_finding(f, key, 1, "record of no known kind"))
+        if (fsck_finding(f, key, 1, "record of an unknown kind"))
             fsck_put(f, key, NULL, 0);
     } else if (id == 0 && !beat) {
         f->has_table = 1;
         if (snic_kvfs_number_decode(&number, record, size) != 0 &&
-            fsck_finding(f, key, 1, "table of sessions that cannot be read"))
+            fsck_finding(f, key, 1, "corrupt table of sessions"))
             fsck_put_number(f, key, 1);
     } else if (beat) {
         f->session_beats += id == f->session;
@@ -414,7 +414,7 @@ static void fsck_session(struct fsck *f, const struct snic_kvop_key *key,
             if (fsck_finding(f, key, 1, "heartbeat without a session"))
                 fsck_put(f, key, NULL, 0);
         } else if (snic_kvfs_number_decode(&number, record, size) != 0 &&
-                   fsck_finding(f, key, 1, "heartbeat that cannot be read")) {
+                   fsck_finding(f, key, 1, "corrupt heartbeat")) {
             fsck_put_number(f, key, 1);
         }
     } else {
@@ -422,10 +422,10 @@ static void fsck_session(struct fsck *f, const struct snic_kvop_key *key,
         f->session = id;
         f->session_beats = 0;
         if (f->r->sessions >= FSCK_SESSIONS) {
-            if (fsck_finding(f, key, 1, "more sessions than a mount can look at"))
+            if (fsck_finding(f, key, 1, "more sessions than a mount supports"))
                 fsck_put(f, key, NULL, 0);
         } else if (snic_kvfs_session_decode(&s, record, size) != 0 &&
-                   fsck_finding(f, key, 1, "session that cannot be read"))
+                   fsck_finding(f, key, 1, "corrupt session"))
             fsck_put(f, key, NULL, 0);
     }
 }
@@ -449,17 +449,17 @@ static void fsck_super_record(struct fsck *f, const struct snic_kvop_key *key,
     if (key->bytes[0] == SNIC_KVFS_REC_SUPER && key->size == 1) {
         f->has_super = snic_kvfs_super_decode(&f->super, record, size) == 0;
         if (!f->has_super)
-            (void)fsck_finding(f, key, 0, "superblock that cannot be read");
+            (void)fsck_finding(f, key, 0, "corrupt superblock");
     } else if (key->bytes[0] == SNIC_KVFS_REC_NEXT_INO && key->size == 1) {
         if (snic_kvfs_number_decode(&f->next_ino, record, size) != 0)
-            (void)fsck_finding(f, key, 0, "next inode number that cannot be read");
+            (void)fsck_finding(f, key, 0, "corrupt next inode number");
     } else if (key->bytes[0] == SNIC_KVFS_REC_MOVES && key->size == 1) {
         if (snic_kvfs_number_decode(&number, record, size) != 0 &&
-            fsck_finding(f, key, 1, "number of moves that cannot be read"))
+            fsck_finding(f, key, 1, "corrupt number of moves"))
             fsck_put_number(f, key, 1);
     } else if (key->bytes[0] == SNIC_KVFS_REC_SESSION) {
         fsck_session(f, key, record, size);
-    } else if (fsck_finding(f, key, 1, "record of no known kind")) {
+    } else if (fsck_finding(f, key, 1, "record of an unknown kind")) {
         fsck_put(f, key, NULL, 0);
     }
 }
@@ -497,7 +497,7 @@ static void fsck_unread(struct fsck *f, const struct snic_kvop_key *key, int why
 {
     int may = why == SNIC_ECORRUPT && fsck_may_go(key);
     if (fsck_finding(f, key, may,
-                     why == SNIC_EVERSION ? "of another version" : "checksum is wrong"))
+                     why == SNIC_EVERSION ? "unsupported version" : "checksum mismatch"))
         fsck_put(f, key, NULL, 0);
     else
         fsck_hurt(f, key);
@@ -518,11 +518,11 @@ static void fsck_record(struct fsck *f, const struct snic_kvop_key *key,
     }
     if (((uint32_t)flags & SNIC_KVFS_RESERVED) != 0) {
         if (f->o->repair && f->r->intents == 0 &&
-            fsck_finding(f, key, 1, "reserved by a commit that is not there"))
+            fsck_finding(f, key, 1, "reserved by a commit that does not exist"))
             fsck_settle(f, key, record, size);
         record = fsck_logical(f, key, record, &size);
         if (record == NULL) {
-            (void)fsck_finding(f, key, 0, "reserved record that cannot be read");
+            (void)fsck_finding(f, key, 0, "corrupt reserved record");
             fsck_hurt(f, key);
         }
         if (record == NULL || size == 0)
@@ -555,7 +555,7 @@ static void fsck_beyond(struct fsck *f, uint64_t group)
     struct snic_kvop op = {.kind = SNIC_KVOP_OBJECT_TRUNCATE, .object = group};
     struct snic_kvop_key key;
     snic_kvfs_key(&key, group, SNIC_KVFS_REC_ATTR);
-    if (!fsck_finding(f, &key, 1, "records or bytes of a number that is never given out"))
+    if (!fsck_finding(f, &key, 1, "records or data of an inode number out of range"))
         return;
     fsck_group(f, group, fsck_delete);
     (void)fsck_op(f, &op);
@@ -582,7 +582,7 @@ int fsck_load(struct fsck *f)
     if (f->has_super && !f->has_table && !f->damaged) {
         struct snic_kvop_key key;
         snic_kvfs_key_number(&key, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_SESSION, 0);
-        if (fsck_finding(f, &key, 1, "the table of sessions is missing"))
+        if (fsck_finding(f, &key, 1, "no table of sessions"))
             fsck_put_number(f, &key, 1);
     }
     if (!f->has_super) {

@@ -145,7 +145,7 @@ static int load_xattrs(struct load *l, const char *path, uint64_t ino)
             return rc;
         if (rc != 0) {
             l->skipped++;
-            ex_log(EX_WARNING, "%s: attribute %s is left out: %s", path, names + at,
+            ex_log(EX_WARNING, "%s: attribute %s was not copied: %s", path, names + at,
                    snic_strerror(rc));
         }
     }
@@ -327,13 +327,14 @@ static void load_failed(const struct load *l, const FTSENT *e, size_t from, int 
     below += strlen(below) > LOAD_SHOWN ? strlen(below) - LOAD_SHOWN : 0;
     if (rc == SNIC_ENAMETOOLONG && size > LOAD_PATH_MAX)
         ex_log(EX_ERROR,
-               "...%s: a path of %zu bytes, of at most %d: load a folder further down by itself",
+               "...%s: the path has %zu bytes, the maximum is %d: load a folder further down by "
+               "itself",
                path, size, LOAD_PATH_MAX);
     else if (rc == SNIC_EEXIST)
-        ex_log(EX_ERROR, "%.*s/%s: exists already in the store: nothing is written over", n, to,
-               below);
+        ex_log(EX_ERROR, "%.*s/%s: exists already in the store: not overwritten", n, to, below);
     else
-        ex_log(EX_ERROR, "%s: to %.*s/%s in the store: %s", path, n, to, below, snic_strerror(rc));
+        ex_log(EX_ERROR, "cannot copy %s to %.*s/%s in the store: %s", path, n, to, below,
+               snic_strerror(rc));
 }
 
 static int load_tree(struct load *l, char *from)
@@ -386,7 +387,7 @@ static int load_run(struct kt *t, struct load *l)
         (void)printf("%llu files, %llu bytes\n", (unsigned long long)l->files,
                      (unsigned long long)l->bytes);
     if (l->skipped != 0)
-        ex_log(EX_WARNING, "%llu attributes were left out", (unsigned long long)l->skipped);
+        ex_log(EX_WARNING, "%llu attributes were not copied", (unsigned long long)l->skipped);
     return rc != 0 || ended != 0 ? 2 : 0;
 }
 
@@ -397,9 +398,9 @@ int kt_load(struct kt *t)
     int status = 2;
 
     if (stat(t->argv[0], &st) != 0 || !S_ISDIR(st.st_mode))
-        ex_log(EX_ERROR, "%s: %s", t->argv[0], errno != 0 ? strerror(errno) : "not a folder");
+        ex_log(EX_ERROR, "%s: %s", t->argv[0], errno != 0 ? strerror(errno) : "not a directory");
     else if (l == NULL || (l->data = malloc(SNIC_KVFS_IO_MAX)) == NULL || load_grow(l) != 0)
-        ex_log(EX_ERROR, "out of memory");
+        ex_log(EX_ERROR, "out of memory for the copy");
     else
         status = load_run(t, l);
     if (l != NULL) {

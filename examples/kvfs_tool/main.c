@@ -28,22 +28,22 @@ static const struct {
     int options;         /* its own, besides those of all           */
     const char *help;
 } commands[] = {
-    {"mkfs", kt_mkfs, {NULL}, TOOL_FORCE, "make a file system; --force: also over one there is"},
+    {"mkfs", kt_mkfs, {NULL}, TOOL_FORCE, "make a file system; --force: also over an existing one"},
     {"fsck",
      kt_fsck,
      {NULL},
      TOOL_FORCE | TOOL_REPAIR | TOOL_DATA,
-     "check it; --repair: mend, --data: read all bytes,\n           --force: only look, though it "
-     "is "
-     "mounted;\n           --repair --force: mend, though it cannot be found out whether it is"},
+     "check it; --repair: repair it, --data: read all bytes,\n           --force: check it "
+     "although it is mounted;\n           --repair --force: repair it although it is unknown "
+     "whether it is"},
     {"dump", kt_dump, {NULL}, TOOL_GROUP, "every record as text; --group N: those of one inode"},
     {"load",
      kt_load,
      {"FOLDER", "[PATH]"},
      0,
-     "FOLDER [PATH]: copy what is in a folder of this host into PATH (default /), which\n"
-     "           must be there; directories may be, a file that is there is an error"},
-    {"stats", kt_stats, {NULL}, 0, "count what is there"},
+     "FOLDER [PATH]: copy the contents of a folder of this host into PATH (default /), which\n     "
+     "      must exist; directories may exist, an existing file is an error"},
+    {"stats", kt_stats, {NULL}, 0, "count inodes, records and bytes"},
     {"ls", kt_ls, {"[PATH]"}, 0, "[PATH]: list a directory"},
     {"cat", kt_cat, {"PATH"}, 0, "PATH: print a file"},
     {"stat", kt_stat, {"PATH"}, 0, "PATH: print its attributes"},
@@ -228,12 +228,12 @@ int kt_mkfs(struct kt *t)
         return status;
     rc = t->force ? kt_in_use(t, &mounts) : 0;
     if (rc != 0) {
-        ex_log(EX_ERROR, "%s: whether it is mounted could not be found out: %s", t->s.spec,
+        ex_log(EX_ERROR, "%s: cannot find out whether it is mounted: %s", t->s.spec,
                snic_strerror(rc));
         return 2;
     }
     if (mounts != 0) {
-        ex_log(EX_ERROR, "%s: is mounted: unmount it first", t->s.spec);
+        ex_log(EX_ERROR, "%s is mounted: unmount it first", t->s.spec);
         return 2;
     }
     snic_rng_init(&rng, (uint64_t)kvfs_store_wall(NULL) ^ ((uint64_t)getpid() << 40));
@@ -241,11 +241,11 @@ int kt_mkfs(struct kt *t)
     rc = snic_fs_mkfs(t->s.fs, &o);
     if (rc == SNIC_EEXIST)
         ex_log(EX_ERROR,
-               "%s: holds a file system already (--force makes a new one, the old one's "
-               "files are lost)",
+               "%s holds a file system already (--force makes a new one, and the files of the old "
+               "one are lost)",
                t->s.spec);
     else if (rc != 0)
-        ex_log(EX_ERROR, "%s: %s", t->s.spec, snic_strerror(rc));
+        ex_log(EX_ERROR, "cannot make a file system in %s: %s", t->s.spec, snic_strerror(rc));
     if (rc != 0)
         return 2;
     (void)printf("%s: made a file system, uuid ", t->s.spec);
@@ -259,9 +259,10 @@ int kt_mkfs(struct kt *t)
 
 static void tool_usage(FILE *to)
 {
-    (void)fprintf(to, "Look after the file system in a store.\n\n"
-                      "Usage: kvfs_tool COMMAND --store lmdb:PATH|rados:CONF:POOL[:NAMESPACE]\n"
-                      "                 [OPTION]... [ARGUMENT]...\n\n");
+    (void)fprintf(
+        to,
+        "Manage the file system in a store.\n\nUsage: kvfs_tool COMMAND --store "
+        "lmdb:PATH|rados:CONF:POOL[:NAMESPACE]\n                 [OPTION]... [ARGUMENT]...\n\n");
     for (size_t i = 0; i < SNIC_COUNTOF(commands); i++)
         (void)fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].help);
     (void)fprintf(to, "\n--quiet: no progress on stderr. --cache-mb N: of records in memory.\n"
@@ -313,7 +314,7 @@ static int tool_value(struct kt *t, const char *command, const char *name, const
                    : tool_bad(command, "--group: '%s' is not a number", value);
     }
     if (tool_number(value, &t->s.cache_mb) != 0 || t->s.cache_mb > 1u << 20)
-        return tool_bad(command, "--cache-mb: '%s' is not a number of 0 to 1048576", value);
+        return tool_bad(command, "--cache-mb: '%s' is not a number between 0 and 1048576", value);
     return 0;
 }
 
@@ -337,7 +338,7 @@ static int tool_option(struct kt *t, size_t command, char **argv, int *i)
     if (o == SNIC_COUNTOF(options))
         return tool_bad(who, "unknown option '%s'", name);
     if ((options[o].bit & (commands[command].options | TOOL_ANY)) == 0)
-        return tool_bad(who, "%s is an option of other commands", name);
+        return tool_bad(who, "%s is not an option of this command", name);
     *i += 1;
     if (!options[o].valued && equals != NULL)
         return tool_bad(who, "%s takes no value, but has '%s'", name, value);
@@ -358,14 +359,14 @@ static int tool_args(const struct kt *t, size_t command)
 
     while (args[most] != NULL) {
         if (most >= t->argc && args[most][0] != '[')
-            return tool_bad(commands[command].name, "%s missing", args[most]);
+            return tool_bad(commands[command].name, "argument %s is missing", args[most]);
         most++;
     }
     if (t->argc == most + 1)
-        return tool_bad(commands[command].name, "one argument too many: %s", t->argv[most]);
+        return tool_bad(commands[command].name, "one argument too many: '%s'", t->argv[most]);
     if (t->argc > most)
-        return tool_bad(commands[command].name, "%d arguments too many, from %s on", t->argc - most,
-                        t->argv[most]);
+        return tool_bad(commands[command].name, "%d arguments too many, from '%s' on",
+                        t->argc - most, t->argv[most]);
     return 0;
 }
 
@@ -381,10 +382,11 @@ static int tool_parse(struct kt *t, size_t command, int argc, char **argv)
     if (tool_args(t, command) != 0)
         return -1;
     if (t->s.spec == NULL)
-        return tool_bad(commands[command].name, "--store says where the file system is");
+        return tool_bad(commands[command].name,
+                        "--store is missing: it names the store of the file system");
     if (strcmp(t->s.spec, "mem") == 0)
         return tool_bad(commands[command].name,
-                        "--store mem: lives in a mount only (kvfs_mount): nothing to look after");
+                        "--store mem: exists only while kvfs_mount has it mounted");
     return 0;
 }
 
@@ -395,7 +397,7 @@ static int tool_end(struct kt *t, int status)
     if (t->s.loop != NULL)
         snic_loop_close(t->s.loop);
     if (fflush(stdout) != 0 || ferror(stdout)) {
-        (void)fprintf(stderr, "kvfs_tool: cannot write: %s\n", strerror(errno));
+        (void)fprintf(stderr, "kvfs_tool: cannot write to stdout: %s\n", strerror(errno));
         return 2;
     }
     return status;
@@ -406,7 +408,7 @@ int main(int argc, char **argv)
     struct kt t = {.quiet = !isatty(STDERR_FILENO)};
     size_t i = 0;
 
-    ex_log_set(EX_INFO, "kvfs_tool");
+    ex_log_set(EX_INFO, NULL);
     if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
         tool_usage(stdout);
         return 0;
@@ -415,7 +417,7 @@ int main(int argc, char **argv)
         i++;
     if (argc < 2 || i == SNIC_COUNTOF(commands)) {
         if (argc >= 2)
-            (void)fprintf(stderr, "kvfs_tool: '%s' is not a command\n\n", argv[1]);
+            (void)fprintf(stderr, "kvfs_tool: unknown command '%s'\n\n", argv[1]);
         tool_usage(stderr);
         return 2;
     }

@@ -129,14 +129,15 @@ static int store_open_kv(struct kvfs_store *s)
     why = error > 0 && strstr(text, "error ") != NULL ? strerror(error) : "";
     if (rc == SNIC_ENOENT && strncmp(s->spec, "lmdb:", 5) == 0 && !s->create)
         ex_log(EX_ERROR, "%s: %s: make one with 'kvfs_tool mkfs'", s->spec,
-               text[0] != 0 ? text : "there is no store");
+               text[0] != 0 ? text : "no store");
     else if (rc != 0)
         ex_log(EX_ERROR, "%s: %s%s%s", s->spec,
-               rc == SNIC_EVERSION ? "a store of another version"
-               : text[0] != 0      ? text
-               : rc == SNIC_EBUSY  ? "in use"
-               : error != 0        ? strerror(abs(error))
-                                   : snic_strerror(rc),
+               rc == SNIC_EVERSION
+                   ? "a store of an unsupported version: use the release that wrote it"
+               : text[0] != 0     ? text
+               : rc == SNIC_EBUSY ? "in use by another process"
+               : error != 0       ? strerror(abs(error))
+                                  : snic_strerror(rc),
                why[0] != 0 ? ": " : "", why);
     return rc;
 }
@@ -210,11 +211,12 @@ int kvfs_store_mount(struct kvfs_store *s, int make)
     }
     if (rc != 0)
         ex_log(EX_ERROR, "%s: %s", s->spec,
-               s->medium != NULL     ? "lives in a mount only: mount it with kvfs_mount"
-               : rc == SNIC_ENOENT   ? "holds no file system: make one with 'kvfs_tool mkfs'"
-               : rc == SNIC_EVERSION ? "holds a file system of another version"
-               : rc == SNIC_EBUSY    ? "in use"
-                                     : snic_strerror(rc));
+               s->medium != NULL   ? "exists only while it is mounted: mount it with kvfs_mount"
+               : rc == SNIC_ENOENT ? "no file system: make one with 'kvfs_tool mkfs'"
+               : rc == SNIC_EVERSION
+                   ? "a file system of an unsupported version: use the release that wrote it"
+               : rc == SNIC_EBUSY ? "in use by another process"
+                                  : snic_strerror(rc));
     return rc;
 }
 

@@ -57,35 +57,37 @@ static int is_luna(void)
 static void options_check(void)
 {
     if (co.transport == SNIC_VOLUME_SERVES(SNIC_VOLUME_SOLAR) && co.paths > 8)
-        ex_die("--paths: solar has at most 8");
+        ex_usage("--paths: at most 8 with --transport solar");
     if ((co.transport & (co.transport - 1)) != 0)
-        ex_die("--transport: a client has one of them, solar or luna");
+        ex_usage("--transport: a client uses one transport: solar or luna");
     if (co.paper && (!is_luna() || co.paths > 1))
-        ex_die("--paper is of --transport luna, which has one connection then");
+        ex_usage("--paper needs --transport luna, with one path (--paths)");
     if (co.wire_key != NULL && is_luna())
-        ex_die("--wire-key: LUNA has no cipher on the wire; run it over TLS or IPsec");
+        ex_usage("--wire-key: LUNA has no encryption on the wire: use --transport solar, or run it "
+                 "over TLS or IPsec");
     if (co.socket == NULL)
-        ex_die("--socket PATH is needed");
+        ex_usage("--socket PATH is needed");
     if (co.control != NULL) {
         if (!snic_control_name_ok(co.name))
-            ex_die("--disk: '%s' is no disk's name", co.name);
+            ex_usage("--disk: '%s' is not the name of a disk (letters, digits, '.', '_' and '-')",
+                     co.name);
         if (co.server != NULL || co.size != 0 || co.epoch != 0)
-            ex_die("--control: the catalog knows servers, size and epoch of a disk");
+            ex_usage("--server, --size and --epoch exclude --control: the catalog knows them");
         return;
     }
     co.server = co.server == NULL ? "127.0.0.1:7000" : co.server;
     char *rest;
     co.disk = strtoull(co.name, &rest, 10);
     if (co.name[0] < '0' || co.name[0] > '9' || *rest != 0 || co.disk == 0 || co.disk > UINT32_MAX)
-        ex_die("--disk: '%s' is no number of a disk, and names need a catalog (--control)",
-               co.name);
+        ex_usage("--disk: '%s' is not the number of a disk: names need a catalog (--control)",
+                 co.name);
     if (co.size == 0)
-        ex_die("--size SIZE is needed");
+        ex_usage("--size SIZE is needed");
     if (co.epoch == 0)
-        ex_die("--epoch N is needed without --control: higher at each start of a client of this "
-               "disk; writes of an epoch that was used before fail");
+        ex_usage("--epoch N is needed without --control: a higher number at each start of a client "
+                 "of this disk, since writes of an older epoch fail");
     if (co.size % BLOCK_BYTES != 0)
-        ex_die("--size: a disk is of whole blocks of %d bytes", BLOCK_BYTES);
+        ex_usage("--size: must be a multiple of %d bytes", BLOCK_BYTES);
 }
 
 static void options(int argc, char **argv)
@@ -132,7 +134,7 @@ static void options(int argc, char **argv)
         {"metrics", EX_TEXT, &co.metrics, "ADDR:PORT", "serve them for Prometheus", 0, 0, NULL},
         {"log", EX_PARSE, &co.level, "error|warning|info|debug", "what to log", 0, 0, ex_log_parse},
     };
-    ex_options(argc, argv, table, SNIC_COUNTOF(table), "Virtual disk for whoever speaks NBD.");
+    ex_options(argc, argv, table, SNIC_COUNTOF(table), "Virtual disk for NBD clients.");
     ex_log_set(co.level, "client");
     options_check();
 }
@@ -305,7 +307,7 @@ static void map(void *ctx, uint32_t disk, uint64_t segment, uint32_t gen)
         return; /* there is no other place: it waits, which is told (tell.h) */
     int r = snic_volume_map(cl.v, disk, segment, co.disk << 32 | segment, 0, now);
     if (r != 0)
-        ex_log(EX_ERROR, "segment %" PRIu64 " cannot be used: %s", segment, snic_strerror(r));
+        ex_log(EX_ERROR, "disk segment %" PRIu64 " cannot be used: %s", segment, snic_strerror(r));
 }
 
 static void lease(void *ctx, uint32_t disk)
@@ -315,10 +317,12 @@ static void lease(void *ctx, uint32_t disk)
     if (co.control != NULL)
         link_lease(); /* says so */
     else
-        ex_log(EX_ERROR,
-               "--epoch %" PRIu64 " was used before, or another client has a later one: "
-               "nothing is written any more, and servers that know refuse reads",
-               co.epoch);
+        ex_log(
+            EX_ERROR,
+            "--epoch %" PRIu64
+            " was used before, or another client has a later one: writes fail from now on, and "
+            "servers that know the later epoch refuse reads; start this client with a higher one",
+            co.epoch);
 }
 
 static void drained(void *ctx)
@@ -340,8 +344,7 @@ static void stop(void *ctx)
     snic_volume_get_stats(cl.v, &s);
     if (s.agent.inside + s.luna.inside != 0)
         ex_log(EX_INFO,
-               "%" PRIu32
-               " I/Os are inside: this ends when they are answered, or by a second signal",
+               "%" PRIu32 " I/Os are in flight: exiting when they complete, or at a second signal",
                s.agent.inside + s.luna.inside);
     nbd_drain(cl.nbd, drained, NULL);
 }
@@ -471,7 +474,8 @@ static void key_probe(void)
         wrong += r == SNIC_ECORRUPT;
     }
     if (wrong != 0)
-        ex_die("disk %s was not written with the key of %s", co.name, co.disk_key);
+        ex_die("disk %s was not written with the key in %s: use the key that it was created with",
+               co.name, co.disk_key);
 }
 
 static void end(void)
@@ -505,8 +509,8 @@ static void network(void)
     uint64_t files = sv_files((uint64_t)datagrams + streams + FILES_BESIDE);
     if (files < (uint64_t)servers * lanes + FILES_BESIDE)
         ex_log(EX_WARNING,
-               "this process may have %" PRIu64 " files, and %" PRIu32 " servers need %" PRIu64
-               ": raise the limit (ulimit -n, LimitNOFILE=) or lower --servers",
+               "the limit of open files is %" PRIu64 ", and %" PRIu32 " servers need %" PRIu64
+               ": raise it (ulimit -n, LimitNOFILE=) or lower --servers",
                files, servers, (uint64_t)servers * lanes + FILES_BESIDE);
     cl.net = sv_net(cl.loop, datagrams, streams, SV_POOL, 0);
 }
@@ -516,7 +520,7 @@ int sv_client(int argc, char **argv)
     struct snic_net_addr at = {.family = SNIC_NET_UNIX};
     options(argc, argv);
     if (strlen(co.socket) >= sizeof(at.path))
-        ex_die("--socket: the path is too long");
+        ex_usage("--socket: '%s' is too long for the path of a socket", co.socket);
     memcpy(at.path, co.socket, strlen(co.socket) + 1);
     if (co.wire_key != NULL)
         key_wire_open(co.wire_key, &cl.wire);
@@ -538,7 +542,7 @@ int sv_client(int argc, char **argv)
     }
     cl.nbd = nbd_open(cl.loop, &at);
     if (nbd_export(cl.nbd, co.name, cl.io) != 0)
-        ex_die("too many disks");
+        ex_die("too many disks in one process");
     if (ex_stats_start(&cl.stats, cl.loop, cl.net, "solar_client", co.stats, co.metrics, metrics,
                        NULL) != 0)
         return 1;

@@ -116,19 +116,19 @@ static const char *table_list(struct client_table *t, char *why, size_t size)
     if (f == NULL || fstat(fileno(f), &st) != 0)
         wrong = strerror(errno);
     else if (!S_ISREG(st.st_mode))
-        wrong = "is no regular file";
+        wrong = "not a regular file";
     else if ((st.st_uid != geteuid() && st.st_uid != 0) || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-        wrong = "others may write to it: it has to be this user's alone, chmod 644 it";
+        wrong = "writable by other users: chmod 644 it, and let this user or root own it";
     for (uint32_t n = 1; wrong == NULL && fgets(line, sizeof(line), f) != NULL; n++) {
         struct client_grant g;
         int r = strchr(line, '\n') == NULL && !feof(f) ? -1 : take_line(line, &g);
         if (r == 0 && t->grants == CLIENTS_MAX) {
-            snprintf(why, size, "line %" PRIu32 ": there are more than %d", n, CLIENTS_MAX);
+            snprintf(why, size, "line %u: more than %d entries", n, CLIENTS_MAX);
             wrong = why;
         } else if (r == 0) {
             t->grant[t->grants++] = g;
         } else if (r < 0) {
-            snprintf(why, size, "line %" PRIu32 ": not NUMBER DISK r|w|rw", n);
+            snprintf(why, size, "line %u: not NUMBER DISK r|w|rw", n);
             wrong = why;
         }
     }
@@ -141,7 +141,7 @@ static const char *table_list(struct client_table *t, char *why, size_t size)
     qsort(t->grant, t->grants, sizeof(t->grant[0]), grant_order);
     for (uint32_t i = 1; i < t->grants; i++)
         if (grant_order(&t->grant[i - 1], &t->grant[i]) == 0) {
-            snprintf(why, size, "client %" PRIu32 " and disk %" PRIu64 " stand there twice",
+            snprintf(why, size, "client %u and disk %" PRIu64 " are listed twice",
                      t->grant[i].account, t->grant[i].disk);
             return why;
         }
@@ -164,7 +164,7 @@ static const char *table_key(struct client_table *t, const char *path)
         s->account = t->grant[i].account;
         s->secret[k] = key_maker_secret(&m, s->account);
         if (s->secret[k] == NULL)
-            wrong = "no secrets can be made of it";
+            wrong = "cannot derive the clients' keys from it";
     }
     t->key_id[k] = m.id;
     t->keys++;
@@ -179,7 +179,7 @@ static struct client_table *table_read(int die)
     const char *wrong, *path = ct.path[0];
     struct client_table *t = calloc(1, sizeof(*t));
     if (t == NULL)
-        ex_die("out of memory");
+        ex_die("out of memory for the list of clients");
     wrong = table_list(t, why, sizeof(why));
     for (uint32_t i = 1; wrong == NULL && i < CLIENTS_FILES; i++)
         if (ct.path[i] != NULL) {
@@ -190,7 +190,7 @@ static struct client_table *table_read(int die)
         return t;
     if (die)
         ex_die("%s: %s", path, wrong);
-    ex_log(EX_ERROR, "%s: %s; who may do what stays as it was", path, wrong);
+    ex_log(EX_ERROR, "%s: %s; the rights of clients are unchanged", path, wrong);
     table_free(t);
     return NULL;
 }

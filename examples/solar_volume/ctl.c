@@ -66,7 +66,7 @@ static void options(int argc, char **argv)
     ex_options(argc, argv, table, SNIC_COUNTOF(table), "Catalog of virtual disks.");
     ex_log_set(to.level, "ctl");
     if (to.catalog == NULL)
-        ex_die("--catalog FILE is needed");
+        ex_usage("--catalog FILE is needed");
 }
 
 static size_t metrics(void *ctx, struct ex_metric *m)
@@ -110,25 +110,26 @@ static void not_opened(int result, const struct snic_wal_report *report)
     case SNIC_EACCES:
     case SNIC_ENXIO:
     case SNIC_EHOSTUNREACH:
-        ex_log(EX_ERROR, "--listen %s: %s", to.listen, why);
+        ex_log(EX_ERROR, "cannot listen on %s (--listen): %s", to.listen, why);
         return;
     case SNIC_ENOSPC:
         ex_log(EX_ERROR,
-               "--catalog %s: it has more than %" PRIu64 " disks (--disks) or %" PRIu64
-               " segments (--segments), or, with %" PRIu64
-               " bytes, no room to record so many (100 bytes a segment, 264 a disk, twice)",
+               "catalog %s has more than %" PRIu64 " disks (--disks) or %" PRIu64
+               " segments (--segments), or is too small, with %" PRIu64
+               " bytes, to record so many (100 bytes a segment, 264 a disk, twice)",
                to.catalog, to.disks, to.segments, ct.io->geometry.size);
         return;
     case SNIC_EEXIST:
-        why = "something else than a catalog is there (--format overwrites it)";
+        why = "not a catalog, and not empty (--format overwrites it)";
         break;
     case SNIC_EVERSION:
-        why = "it is a catalog of another version of this program: run the release that wrote it";
+        why = "a catalog of a version that this program does not support: run the release that "
+              "wrote it";
         break;
     case SNIC_ECORRUPT:
-        why = "it is damaged";
+        why = "corrupt: restore it from a copy";
         if (report->verdict == SNIC_WAL_CORRUPT) {
-            snprintf(text, sizeof(text), "its log has a gap, from %" PRIu64 " to %" PRIu64,
+            snprintf(text, sizeof(text), "corrupt: its log has a gap, from %" PRIu64 " to %" PRIu64,
                      report->first_missing, report->last_missing);
             why = text;
         }
@@ -168,7 +169,10 @@ static void opened(void *ctx, int result, const struct snic_wal_report *report)
 static void failed(void *ctx, int error)
 {
     (void)ctx;
-    ex_log(EX_ERROR, "the catalog's device %s is dead: %s", to.catalog, snic_strerror(error));
+    ex_log(
+        EX_ERROR,
+        "the catalog's device %s failed: %s; no changes are made until this process is restarted",
+        to.catalog, snic_strerror(error));
     ct.code = 1;
     snic_loop_stop(ct.loop);
 }
@@ -212,9 +216,9 @@ static void refused(const struct snic_control_event *e)
     if (e->error == SNIC_EPERM)
         text = "it belongs to another catalog";
     if (e->error == SNIC_ESTALE)
-        text = "this catalog, an older copy perhaps, does not know it";
+        text = "this catalog does not know it: is it an older copy?";
     if (e->error == SNIC_EBUSY)
-        text = "it is here, at another address: one of the stores is a copy";
+        text = "it is connected already, from another address: one of the stores is a copy";
     if (e->error == SNIC_ENOSPC)
         text = "all numbers of servers are in use (ctl forget gives back that of one that is gone "
                "for good)";
@@ -231,13 +235,14 @@ static void no_place(const struct snic_control_event *e)
     if (e->error == SNIC_E2BIG)
         ex_log(EX_WARNING,
                "%s: no place for segment %" PRIu64 ": the catalog has all %" PRIu64
-               " segments that it may have (--segments); %" PRIu64
-               " such answers since the last such line",
+               " segments that it may have; raise --segments (%" PRIu64
+               " such answers since the last such line)",
                disk_of(e), e->value, to.segments, ct.no_place);
     else
         ex_log(EX_WARNING,
-               "%s: no server has room for segment %" PRIu64 " (%s); %" PRIu64
-               " such answers since the last such line",
+               "%s: no server has room for segment %" PRIu64
+               " (%s); add a server or delete a disk (%" PRIu64
+               " such answers since the last such line)",
                disk_of(e), e->value, snic_strerror(e->error), ct.no_place);
     ct.no_place = 0;
     ct.no_place_ns = now + UINT64_C(5000000000);
@@ -250,8 +255,9 @@ static void crowded(const struct snic_control_event *e)
     if (now < ct.crowded_ns)
         return;
     ex_log(EX_WARNING,
-           "all %" PRIu64 " connections are in use, or kept for servers that are away "
-           "(--sessions): %" PRIu64 " were turned away so far",
+           "all %" PRIu64
+           " connections are in use, or reserved for servers that are not connected: %" PRIu64
+           " were refused so far; raise --sessions",
            to.sessions, e->value);
     ct.crowded_ns = now + UINT64_C(5000000000);
 }
@@ -261,23 +267,23 @@ static void event(void *ctx, const struct snic_control_event *e)
     (void)ctx;
     switch ((enum snic_control_what)e->what) {
     case SNIC_CONTROL_SERVER_UP:
-        ex_log(EX_INFO, "%s is here, with %" PRIu64 " segments", server_of(e), e->value);
+        ex_log(EX_INFO, "%s is connected, with %" PRIu64 " segments", server_of(e), e->value);
         break;
     case SNIC_CONTROL_SERVER_DOWN:
-        ex_log(EX_WARNING, "%s is gone", server_of(e));
+        ex_log(EX_WARNING, "%s is disconnected", server_of(e));
         break;
     case SNIC_CONTROL_SERVER_REFUSED:
         refused(e);
         break;
     case SNIC_CONTROL_SERVER_LACKS:
-        ex_log(EX_ERROR, "%s lacks %" PRIu64 " segments that it should have", server_of(e),
-               e->value);
+        ex_log(EX_ERROR, "%s lacks %" PRIu64 " segments that the catalog has placed there",
+               server_of(e), e->value);
         break;
     case SNIC_CONTROL_GRANTED:
         ex_log(EX_INFO, "%s: lease %" PRIu64 " is granted", disk_of(e), e->value);
         break;
     case SNIC_CONTROL_ENDED:
-        ex_log(EX_INFO, "%s: its holder is gone%s%s", disk_of(e), e->error != 0 ? ": " : "",
+        ex_log(EX_INFO, "%s: its client is gone%s%s", disk_of(e), e->error != 0 ? ": " : "",
                e->error != 0 ? snic_strerror(e->error) : "");
         break;
     case SNIC_CONTROL_MOVED:
@@ -285,9 +291,8 @@ static void event(void *ctx, const struct snic_control_event *e)
                e->server);
         break;
     case SNIC_CONTROL_MOVE_FAILED:
-        ex_log(EX_WARNING,
-               "%s: segment %" PRIu64 " stays, and is not moved to server %" PRIu32 ": %s",
-               disk_of(e), e->value, e->server, snic_strerror(e->error));
+        ex_log(EX_WARNING, "%s: segment %" PRIu64 " was not moved to server %u: %s", disk_of(e),
+               e->value, e->server, snic_strerror(e->error));
         break;
     case SNIC_CONTROL_NO_PLACE:
         no_place(e);
@@ -325,8 +330,8 @@ int ctl_serve(int argc, char **argv)
     uint64_t want = to.sessions + BESIDE + FILES_BESIDE, files = sv_files(want);
     if (files < want)
         ex_log(EX_WARNING,
-               "this process may have %" PRIu64 " files, and %" PRIu64 " connections need %" PRIu64
-               ": raise the limit (ulimit -n, LimitNOFILE=) or lower --sessions",
+               "the limit of open files is %" PRIu64 ", and %" PRIu64 " connections need %" PRIu64
+               ": raise it (ulimit -n, LimitNOFILE=) or lower --sessions",
                files, to.sessions, want);
     ct.net = sv_net(ct.loop, 1, (uint32_t)to.sessions + BESIDE, SV_POOL, 0);
     ct.io = sv_file(ct.loop, "catalog", to.catalog, to.size);
@@ -343,11 +348,10 @@ int ctl_serve(int argc, char **argv)
     o.uuid[1] = sv_seed() | 1;
     size_t size = snic_control_memsize(&o);
     if (size == 0)
-        ex_die("--catalog %s: it has %" PRIu64 " bytes, too few for a catalog", to.catalog,
-               ct.io->geometry.size);
+        ex_die("catalog %s is too small: %" PRIu64 " bytes", to.catalog, ct.io->geometry.size);
     int r = snic_control_open(&ct.ctl, sv_memory(size), size, &o, &ev, NULL);
     if (r != 0)
-        ex_die("--catalog %s: %s", to.catalog, snic_strerror(r));
+        ex_die("cannot open catalog %s: %s", to.catalog, snic_strerror(r));
     ex_signals(ct.loop, stop, NULL);
     (void)snic_loop_run(ct.loop);
     if (ct.ready)
@@ -380,7 +384,7 @@ int sv_ctl(int argc, char **argv)
     if (argc >= 2 && ctl_verb(argv[1], argc - 1, argv + 1, &code))
         return code;
     if (argc >= 2 && strcmp(argv[1], "--help") != 0)
-        fprintf(stderr, "solar_volume ctl: no verb '%s'\n\n", argv[1]);
+        fprintf(stderr, "solar_volume: ctl: unknown verb '%s'\n\n", argv[1]);
     usage(argc >= 2 && strcmp(argv[1], "--help") == 0 ? stdout : stderr);
     return argc >= 2 && strcmp(argv[1], "--help") == 0 ? 0 : 2;
 }

@@ -37,7 +37,7 @@ static void moving_add(uint64_t segment, uint32_t server)
         mv.room = mv.room * 2 + 64;
         mv.list = realloc(mv.list, mv.room * sizeof(*mv.list));
         if (mv.list == NULL)
-            ex_die("move: no memory for a list of %zu segments", mv.room);
+            ex_die("move: out of memory for a list of %zu segments", mv.room);
     }
     mv.list[mv.count].segment = segment;
     mv.list[mv.count++].server = server;
@@ -90,10 +90,10 @@ static void move_say(const char *text)
     const struct moving *g = &mv.list[mv.at];
     char from[32] = "";
     if (g->server != 0)
-        snprintf(from, sizeof(from), " at server %" PRIu32, g->server);
+        snprintf(from, sizeof(from), " from server %" PRIu32, g->server);
     fprintf(stderr,
-            "solar_volume: move: segment %" PRIu64 " of disk %s stays%s, and is not moved to "
-            "server %" PRIu64 ": %s\n",
+            "solar_volume: move: segment %" PRIu64 " of disk %s was not moved%s to server %" PRIu64
+            ": %s\n",
             g->segment, vb.name, from, vb.server, text);
 }
 
@@ -139,13 +139,14 @@ static void move_next(void)
 static const char *move_why(int status)
 {
     if (status == SNIC_ENOSPC)
-        return "that has no room left";
+        return "it has no room left";
     if (status == SNIC_ENOENT)
-        return "there is no such disk, or the segment was never read or written";
+        return "no such disk, or the segment was never read or written";
     if (status == SNIC_EOVERFLOW)
-        return "the moves of one lease are used up (a new lease of the disk has new ones)";
+        return "the moves of the disk's lease are used up: restart its client, or reissue the disk";
     if (move_fate(status) == MOVE_BUSY)
-        return "it moves already, or another one moves there, or the disk is being reissued";
+        return "it is being moved already, another one is being moved there, or the disk is being "
+               "reissued";
     return snic_strerror(status);
 }
 
@@ -157,9 +158,9 @@ static int move_judge_absent(void)
     uint32_t from = mv.list[mv.at].server;
     int up = (mv.node[vb.server] & NODE_UP) != 0;
     if (!up) {
-        snprintf(text, sizeof(text), "server %" PRIu64 " is not here", vb.server);
+        snprintf(text, sizeof(text), "server %" PRIu64 " is not connected", vb.server);
     } else if (from != 0 ? (mv.node[from] & NODE_UP) == 0 : mv.status == SNIC_EHOSTUNREACH) {
-        snprintf(text, sizeof(text), "the server where it is is not here");
+        snprintf(text, sizeof(text), "the server that has it is not connected");
         mv.node[from] |= NODE_GIVEN_UP;
     } else if (from == 0) {
         snprintf(text, sizeof(text), "server %" PRIu64 " cannot copy it: %s", vb.server,
@@ -233,8 +234,8 @@ static void move_begin(void)
     char *rest;
     if ((mv.node[vb.server] & NODE_KNOWN) == 0) {
         fprintf(stderr,
-                "solar_volume: move: disk %s, %s %s: the catalog knows no server %" PRIu64
-                " (list shows those it knows)\n",
+                "solar_volume: move: disk %s, %s %s: no server %" PRIu64
+                " in the catalog (list shows them)\n",
                 vb.name, mv.all ? "segments:" : "segment", vb.segment, vb.server);
         ctl_fail();
         return;
@@ -255,7 +256,7 @@ void ctl_move(void)
     mv.all = strcmp(vb.segment, "all") == 0;
     (void)strtoull(vb.segment, &rest, 10);
     if (!mv.all && (vb.segment[0] < '0' || vb.segment[0] > '9' || *rest != 0))
-        ex_die("move: '%s' is neither a segment's number nor all", vb.segment);
+        ex_usage("move: segment '%s' is neither a number nor all", vb.segment);
     vb.next = move_begin;
     ctl_ask(SNIC_CONTROL_NODES);
 }

@@ -63,21 +63,21 @@ void ctl_say_gone(int status)
 {
     if (status == SNIC_EVERSION)
         fprintf(stderr,
-                "solar_volume: %s: the catalog at %s speaks another version of the control "
-                "protocol, this program version %u (use the same release for both)\n",
+                "solar_volume: %s: the catalog at %s uses another version of the control protocol "
+                "than this program (%u): use the same release for both\n",
                 subject(), vo.control, SNIC_CONTROL_VERSION);
     else if (status == SNIC_ENFILE)
         fprintf(stderr,
                 "solar_volume: %s: all connections of the catalog at %s are in use (--sessions of "
-                "ctl serve): nothing was done, try again\n",
+                "ctl serve): nothing was changed, try again\n",
                 subject(), vo.control);
     else if (!vb.answered && status != SNIC_ECONNRESET && status != SNIC_EPIPE)
-        fprintf(stderr, "solar_volume: %s: no catalog can be reached at %s: %s\n", subject(),
-                vo.control, snic_strerror(status));
+        fprintf(stderr, "solar_volume: %s: cannot connect to the catalog at %s (--control): %s\n",
+                subject(), vo.control, snic_strerror(status));
     else
-        fprintf(stderr, "solar_volume: %s: the catalog at %s went away (%s)%s\n", subject(),
-                vo.control, snic_strerror(status),
-                vb.m.type >= SNIC_CONTROL_DISKS ? "" : ": it is not known whether it was done");
+        fprintf(stderr, "solar_volume: %s: connection to the catalog at %s lost (%s)%s\n",
+                subject(), vo.control, snic_strerror(status),
+                vb.m.type >= SNIC_CONTROL_DISKS ? "" : ": the outcome is unknown");
 }
 
 void ctl_ask(uint32_t type)
@@ -96,28 +96,28 @@ static void why(int status)
     if (status == SNIC_EOVERFLOW)
         text = "its leases are used up (reissue gives it new ones)";
     if (status == SNIC_EHOSTUNREACH)
-        text = "a server that takes part is not here (list shows which)";
+        text = "a server that takes part is not connected (list shows which)";
     if (status == SNIC_EBUSY)
         text = "it is in use";
     if (status == SNIC_EBUSY && vb.m.type == SNIC_CONTROL_FORGET)
-        text = "it is here";
+        text = "it is connected: stop it first";
     if (status == SNIC_EBUSY && vb.m.type == SNIC_CONTROL_REISSUE)
         text = "it is in use (revoke ends its client's lease)";
     if (status == SNIC_ENOTEMPTY)
-        text = "segments are there: move them away, or delete their disks";
+        text = "it has segments: move them away, or delete their disks";
     if (status == SNIC_EEXIST && vb.m.type == SNIC_CONTROL_REISSUE)
-        text = "the disk of that name and .reissue is in the way, and not empty";
+        text = "the disk of that name with .reissue exists, and is not empty";
     if (status == SNIC_EEXIST && vb.m.type == SNIC_CONTROL_CREATE)
-        text = "there is one of that name";
+        text = "a disk of that name exists";
     if (status == SNIC_ENOENT)
-        text = vb.m.type == SNIC_CONTROL_FORGET ? "the catalog knows none of that number"
-                                                : "there is none of that name";
+        text = vb.m.type == SNIC_CONTROL_FORGET ? "no server of that number in the catalog"
+                                                : "no disk of that name in the catalog";
     if (status == SNIC_EINVAL && vb.m.type == SNIC_CONTROL_CREATE)
         text = vb.m.bytes % 4096 != 0 || vb.m.bytes == 0
-                   ? "a disk is of whole blocks of 4096 bytes"
-                   : "names that end in .reissue are the catalog's own";
+                   ? "the size must be a multiple of 4096 bytes"
+                   : "names that end in .reissue are reserved";
     if (status == SNIC_ENOSPC && vb.m.type == SNIC_CONTROL_CREATE)
-        text = "the catalog has no room for more disks (--disks of ctl serve)";
+        text = "the catalog has as many disks as it may have: raise --disks of ctl serve";
     fprintf(stderr, "solar_volume: %s: %s\n", subject(), text);
 }
 
@@ -240,7 +240,7 @@ static void list(void)
 static void shown(void)
 {
     if (segments == 0)
-        printf("disk %s: no segment has a place yet\n", vo.name);
+        printf("disk %s: no segment is placed yet\n", vo.name);
     ctl_end();
 }
 
@@ -316,18 +316,18 @@ static void options(const struct verb *v, int argc, char **argv)
     for (; i < argc && n < 64; i++)
         args[n++] = argv[i];
     ex_options(n, args, table, SNIC_COUNTOF(table), v->help);
-    ex_log_set(vo.level, "ctl");
+    ex_log_set(vo.level, NULL);
     if (v->begin == qos && vo.iops == SNIC_CONTROL_KEEP && vo.bandwidth == SNIC_CONTROL_KEEP)
-        ex_die("qos: nothing is named: --iops N, --bandwidth SIZE, or both (0: no limit)");
+        ex_usage("qos: --iops N, --bandwidth SIZE, or both are needed (0: no limit)");
     if (vo.disk_key != NULL && v->begin != create)
-        ex_die("--disk-key: a disk has its key from its creation on");
+        ex_usage("--disk-key is for create: a disk has one key from its creation on");
     if ((v->arguments[0] != NULL && v->begin != forget && vo.name == NULL) ||
         (v->begin == forget && vo.server == 0) || (v->begin == create && vo.size == 0) ||
         (v->begin == ctl_move && (vo.segment == NULL || vo.server == 0)))
-        ex_die("usage: solar_volume ctl %s %s", v->name, v->usage);
+        ex_usage("%s: arguments are missing: solar_volume ctl %s %s", v->name, v->name, v->usage);
     if (vo.name != NULL && !snic_control_name_ok(vo.name))
-        ex_die("disk '%s': a name is of letters, digits, '.', '_', '-', at most %u of them",
-               vo.name, SNIC_CONTROL_NAME - 1);
+        ex_usage("'%s' is not the name of a disk: at most %u letters, digits, '.', '_' and '-'",
+                 vo.name, SNIC_CONTROL_NAME - 1);
 }
 
 int ctl_verb(const char *verb, int argc, char **argv, int *code)
@@ -356,7 +356,7 @@ int ctl_verb(const char *verb, int argc, char **argv, int *code)
     size_t size = snic_control_call_memsize();
     int r = snic_control_call_open(&vb.call, sv_memory(size), size, vb.net, &a, &ev, NULL);
     if (r != 0)
-        ex_die("--control %s: %s", vo.control, snic_strerror(r));
+        ex_die("cannot connect to the catalog at %s (--control): %s", vo.control, snic_strerror(r));
     v->begin();
     (void)snic_loop_run(vb.loop);
     free(snic_control_call_close(vb.call));

@@ -24,11 +24,11 @@ static const char *key_open_file(const char *path, int *fd)
     if (*fd < 0 || fstat(*fd, &st) != 0)
         return strerror(errno);
     if (!S_ISREG(st.st_mode))
-        return "is no regular file";
+        return "not a regular file";
     if (st.st_uid != geteuid() && st.st_uid != 0)
-        return "is another user's";
+        return "belongs to another user";
     if ((st.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-        return "may be used by others: chmod 600 it";
+        return "accessible to other users: chmod 600 it";
     return NULL;
 }
 
@@ -47,15 +47,15 @@ static const char *key_parse(const char *kind, const char *text, size_t size, un
     int n = snprintf(title, sizeof(title), key_title, kind);
     if (size < (size_t)n || memcmp(text, title, (size_t)n) != 0)
         return size > 13 && memcmp(text, "solar_volume ", 13) == 0
-                   ? "is a key of another kind"
-                   : "is no key that `solar_volume ctl key` has made";
+                   ? "a key of another kind"
+                   : "not a key made by `solar_volume ctl key`";
     if (size - (size_t)n != 2 * count + 1 || text[size - 1] != '\n')
-        return "is cut off, or too long";
+        return "truncated, or too long";
     for (size_t i = 0; i < count; i++) {
         int high = key_digit(text[(size_t)n + 2 * i]);
         int low = key_digit(text[(size_t)n + 2 * i + 1]);
         if (high < 0 || low < 0)
-            return "is damaged";
+            return "corrupt";
         bytes[i] = (unsigned char)(high << 4 | low);
     }
     return NULL;
@@ -114,7 +114,7 @@ static void key_fingerprint(const char *path, const unsigned char bytes[KEY_BYTE
     if (r == 0)
         r = key_ciphers()->mac(secret, what, strlen(what), out);
     if (r != 0)
-        ex_die("key file %s: its key cannot be used: %s", path, snic_strerror(r));
+        ex_die("key file %s cannot be used: %s", path, snic_strerror(r));
     snic_ebs_openssl_close(secret);
 }
 
@@ -269,12 +269,12 @@ static void key_make_client(char **argv)
     unsigned long account = strtoul(argv[2], &end, 10);
     if (argv[2][0] < '0' || argv[2][0] > '9' || *end != 0 || errno != 0 || account == 0 ||
         account > UINT32_MAX)
-        ex_die("'%s' is no number of a client: 1 ... 4294967295", argv[2]);
+        ex_usage("key client: '%s' is not the number of a client, from 1 to 4294967295", argv[2]);
     const char *wrong = key_maker_open(argv[1], &m);
     if (wrong != NULL)
-        ex_die("key file %s: %s (a wire key is needed)", argv[1], wrong);
+        ex_usage("key file %s: %s (a wire key is needed)", argv[1], wrong);
     if (key_derive(m.secret, (uint32_t)account, bytes) != 0)
-        ex_die("key file %s: no key can be made of it", argv[1]);
+        ex_die("key file %s: cannot derive a client's key from it", argv[1]);
     snic_put_le32(bytes + KEY_BYTES, (uint32_t)account);
     snic_put_le32(bytes + KEY_BYTES + 4, m.id);
     key_maker_close(&m);
@@ -290,17 +290,17 @@ int key_make(int argc, char **argv)
     }
     if (argc != 3 || (strcmp(argv[1], "disk") != 0 && strcmp(argv[1], "wire") != 0)) {
         int help = argc == 2 && strcmp(argv[1], "--help") == 0;
-        fprintf(help ? stdout : stderr,
-                "Usage: solar_volume ctl key disk|wire FILE\n"
-                "       solar_volume ctl key client FILE WIRE-KEY NUMBER\n\n"
-                "Make a new key, for --disk-key or --wire-key, in a new file that its owner alone\n"
-                "can read. Who loses a disk's key loses the disk. A client's key is made of a\n"
-                "server's wire key, and is for one client, that stands under its number in the\n"
-                "server's --clients.\n");
+        fprintf(
+            help ? stdout : stderr,
+            "Usage: solar_volume ctl key disk|wire FILE\n"
+            "       solar_volume ctl key client FILE WIRE-KEY NUMBER\n\n"
+            "Make a new key, for --disk-key or --wire-key, in a new file that its owner alone\n"
+            "can read. Who loses a disk's key loses the disk. A client's key is made of a\n"
+            "server's wire key, for the one client of that number in the server's --clients.\n");
         return help ? 0 : 2;
     }
     if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
-        ex_die("the system has no random numbers: %s", strerror(errno));
+        ex_die("cannot get random numbers: getrandom: %s", strerror(errno));
     key_store(argv[1], argv[2], bytes, sizeof(bytes));
     return 0;
 }

@@ -47,8 +47,8 @@ static void lost(void *ctx, uint32_t disk, int reason)
     ex_log(EX_ERROR,
            reason == SNIC_ENOENT
                ? "disk %s has been deleted"
-               : "another client has the lease of disk %s, or it was revoked: nothing is written "
-                 "any more, and servers that know refuse reads",
+               : "another client has the lease of disk %s, or it was revoked: writes fail from now "
+                 "on, and servers that know of it refuse reads",
            li.name);
 }
 
@@ -113,9 +113,8 @@ static void up(void *ctx, int is)
     (void)ctx;
     if (li.up != is)
         ex_log(is ? EX_INFO : EX_WARNING,
-               is ? "the catalog at %s is here"
-                  : "the catalog at %s is "
-                    "gone",
+               is ? "connected to the catalog at %s"
+                  : "connection to the catalog at %s lost: retrying",
                li.control);
     li.up = is;
 }
@@ -133,7 +132,7 @@ static void refused(void *ctx, int error)
     if (error == SNIC_ENFILE)
         ex_log(EX_WARNING,
                "disk %s waits: all connections of the catalog at %s are in use (--sessions of ctl "
-               "serve); it is asked again",
+               "serve): retrying",
                li.name, li.control);
     else
         ex_log(EX_WARNING, "disk %s waits: the catalog at %s refuses: %s", li.name, li.control,
@@ -148,7 +147,7 @@ static void patience(struct snic_timer *t, uint64_t now)
         return; /* which was said */
     ex_log(EX_WARNING,
            li.up ? "disk %s waits: the catalog at %s has not granted its lease yet"
-                 : "disk %s waits for its lease: the catalog at %s does not answer yet",
+                 : "disk %s waits for its lease: the catalog at %s does not respond yet",
            li.name, li.control);
 }
 
@@ -183,19 +182,19 @@ int link_open(struct snic_loop *loop, struct snic_net *net, const char *control,
     if (!li.granted)
         return 0;
     if (li.result == SNIC_EBUSY)
-        ex_die("disk %s: another client has it (--take fences it)", name);
+        ex_die("disk %s is in use by another client (--take fences it)", name);
     if (li.result == SNIC_EACCES && key_file == NULL)
         ex_die("disk %s is encrypted: --disk-key FILE is needed", name);
     if (li.result == SNIC_EACCES && (li.grant.key[0] | li.grant.key[1]) == 0)
         ex_die("disk %s is not encrypted: it was created without --disk-key", name);
     if (li.result == SNIC_EACCES)
-        ex_die("disk %s is encrypted with another key than that of %s", name, key_file);
+        ex_die("disk %s is encrypted with another key than that in %s", name, key_file);
     if (li.result == SNIC_EOVERFLOW)
         ex_die("disk %s: its %u leases are used up (solar_volume ctl reissue gives it new ones)",
                name, SNIC_CONTROL_LEASE_MAX);
     if (li.result == SNIC_EVERSION)
-        ex_die("the catalog speaks another version of the control protocol than this client, "
-               "version %u (use the same release for the catalog, its servers and clients)",
+        ex_die("the catalog uses another version of the control protocol than this client (%u): "
+               "use the same release for the catalog, its servers and clients",
                SNIC_CONTROL_VERSION);
     if (li.result != 0)
         ex_die("disk %s: %s", name, snic_strerror(li.result));

@@ -36,7 +36,7 @@ uint64_t sv_seed(void)
 {
     uint64_t seed = 0;
     if (getrandom(&seed, sizeof(seed), 0) != (ssize_t)sizeof(seed))
-        ex_die("the system has no random numbers: %s", strerror(errno));
+        ex_die("cannot get random numbers: getrandom: %s", strerror(errno));
     return seed;
 }
 
@@ -44,9 +44,10 @@ void *sv_memory(size_t size)
 {
     void *p = size != 0 ? aligned_alloc(4096, snic_align_up(size, 4096)) : NULL;
     if (size == 0)
-        ex_die("these options do not fit together");
+        ex_die("these options do not fit together: lower --connections, --servers, --disks or "
+               "--segments");
     if (p == NULL)
-        ex_die("no memory: %zu bytes are needed", size);
+        ex_die("out of memory: %zu bytes are needed", size);
     return p;
 }
 
@@ -71,8 +72,10 @@ struct snic_io *sv_file(struct snic_loop *loop, const char *option, const char *
         r = ex_io_open(&io, loop, &o, &os_error);
     }
     if (r != 0)
-        ex_die("--%s %s: %s%s%s", option, path, snic_strerror(r), os_error != 0 ? ": " : "",
-               os_error != 0 ? strerror(os_error) : "");
+        ex_die("cannot open %s (--%s): %s", path, option,
+               r == SNIC_EBUSY ? "in use by another process: stop that one first"
+               : os_error != 0 ? strerror(os_error)
+                               : snic_strerror(r));
     return io;
 }
 
@@ -122,7 +125,7 @@ struct snic_net *sv_net(struct snic_loop *loop, uint32_t datagram_sockets, uint3
     struct snic_net *net;
     int r = snic_net_uring_open(&net, loop, &o);
     if (r != 0)
-        ex_die("no network: %s", snic_strerror(r));
+        ex_die("cannot open the network: %s", snic_strerror(r));
     return net;
 }
 
@@ -130,9 +133,9 @@ static void usage(FILE *to)
 {
     fprintf(to, "Usage: solar_volume server|client|ctl [OPTION]...\n\n"
                 "  server   blocks of virtual disks, in a store on files or devices\n"
-                "  client   a virtual disk for whoever speaks NBD\n"
+                "  client   a virtual disk for NBD clients\n"
                 "  ctl      the control plane: catalog of disks and servers\n\n"
-                "  solar_volume server --help, client --help, ctl --help say more\n");
+                "  solar_volume server --help, client --help, ctl --help list their options\n");
 }
 
 int main(int argc, char **argv)
@@ -144,7 +147,7 @@ int main(int argc, char **argv)
     if (argc >= 2 && strcmp(argv[1], "ctl") == 0)
         return sv_ctl(argc - 1, argv + 1);
     if (argc >= 2 && strcmp(argv[1], "--help") != 0)
-        fprintf(stderr, "solar_volume: '%s' is none of its parts\n\n", argv[1]);
+        fprintf(stderr, "solar_volume: unknown command '%s'\n\n", argv[1]);
     usage(argc >= 2 && strcmp(argv[1], "--help") == 0 ? stdout : stderr);
     return argc >= 2 && strcmp(argv[1], "--help") == 0 ? 0 : 2;
 }

@@ -75,7 +75,7 @@ static void nbd_say_ended(struct nbd *n, const char *why)
         snprintf(more, sizeof(more), "; %" PRIu64 " such ends since the last such line", n->ended);
     n->ended = 0;
     n->ended_ns = now + UINT64_C(1000000000);
-    ex_log(EX_WARNING, "an NBD client %s: its connection is closed%s", why, more);
+    ex_log(EX_WARNING, "NBD connection closed: the client %s%s", why, more);
 }
 
 void nbd_end(struct nbd_conn *c, const char *why)
@@ -169,8 +169,7 @@ static void nbd_crowded(struct nbd *n)
     n->crowd++;
     if (now < n->crowd_ns)
         return;
-    ex_log(EX_WARNING, "more than %d NBD clients: %" PRIu64 " were turned away", NBD_CLIENTS,
-           n->crowd);
+    ex_log(EX_WARNING, "more than %d NBD clients: %" PRIu64 " were refused", NBD_CLIENTS, n->crowd);
     n->crowd = 0;
     n->crowd_ns = now + UINT64_C(5000000000);
 }
@@ -250,7 +249,7 @@ static struct snic_net *nbd_net(struct snic_loop *loop)
     struct snic_net *net;
     int r = snic_net_uring_open(&net, loop, &o);
     if (r != 0)
-        ex_die("no network for NBD: %s", snic_strerror(r));
+        ex_die("cannot open the network for NBD: %s", snic_strerror(r));
     return net;
 }
 
@@ -265,7 +264,7 @@ static void nbd_patience(struct snic_timer *t, uint64_t now)
             now < c->moved_ns + NBD_PATIENCE_NS)
             continue;
         c->cut = 1;
-        ex_log(EX_WARNING, "an NBD client does not read its answers: its connection is cut");
+        ex_log(EX_WARNING, "NBD connection closed: the client does not read its replies");
         snic_net_abort(c->net);
     }
     snic_loop_arm(n->loop, t, now + NBD_PATIENCE_NS / 8);
@@ -276,7 +275,7 @@ struct nbd *nbd_open(struct snic_loop *loop, const struct snic_net_addr *addr)
     struct nbd *n = calloc(1, sizeof(*n));
     char text[160];
     if (n == NULL)
-        ex_die("no memory");
+        ex_die("out of memory for NBD connections");
     n->loop = loop;
     n->net = nbd_net(loop);
     snic_link_init(&n->conns);
@@ -285,8 +284,8 @@ struct nbd *nbd_open(struct snic_loop *loop, const struct snic_net_addr *addr)
     int r = snic_net_listen(n->net, addr, 0, nbd_accept, n, &n->listener);
     if (r != 0) {
         (void)snic_net_addr_format(addr, text, sizeof(text));
-        ex_die("cannot listen at %s: %s%s", text, snic_strerror(r),
-               r == SNIC_EINVAL ? " (is its folder there?)" : "");
+        ex_die("cannot listen on socket %s (--socket): %s%s", text, snic_strerror(r),
+               r == SNIC_EINVAL ? " (does its directory exist?)" : "");
     }
     return n;
 }

@@ -102,7 +102,7 @@ static void options_export_name(struct nbd_conn *c, uint32_t size)
     unsigned char b[134];
     struct nbd_export *x = options_find(c->n, c->in, size);
     if (x == NULL) {
-        nbd_end(c, "asks for a disk that is not here");
+        nbd_end(c, "requested an export that does not exist");
         return;
     }
     memset(b, 0, sizeof(b));
@@ -133,17 +133,17 @@ static void options_info(struct nbd_conn *c, uint32_t size)
     unsigned char b[16 + NBD_NAME];
     uint32_t name = size >= 6 ? snic_get_be32(c->in) : 0;
     if (size < 6 || name > size - 6) {
-        options_error(c, ERR_INVALID, "its lengths do not fit");
+        options_error(c, ERR_INVALID, "invalid lengths");
         return;
     }
     uint32_t infos = snic_get_be16(c->in + 4 + name);
     if (size != 6 + name + 2 * infos) {
-        options_error(c, ERR_INVALID, "its lengths do not fit");
+        options_error(c, ERR_INVALID, "invalid lengths");
         return;
     }
     struct nbd_export *x = options_find(c->n, c->in + 4, name);
     if (x == NULL) {
-        options_error(c, ERR_UNKNOWN, "no such disk here");
+        options_error(c, ERR_UNKNOWN, "no such export");
         return;
     }
     snic_put_be16(b, INFO_EXPORT);
@@ -214,16 +214,16 @@ static void options_meta(struct nbd_conn *c, uint32_t size)
     if (set)
         c->meta = NULL;
     if (!c->structured) {
-        options_error(c, ERR_INVALID, "STRUCTURED_REPLY has to come first");
+        options_error(c, ERR_INVALID, "STRUCTURED_REPLY must be negotiated first");
         return;
     }
     if (any < 0) {
-        options_error(c, ERR_INVALID, "its lengths do not fit");
+        options_error(c, ERR_INVALID, "invalid lengths");
         return;
     }
     struct nbd_export *x = options_find(c->n, c->in + 4, name);
     if (x == NULL) {
-        options_error(c, ERR_UNKNOWN, "no such disk here");
+        options_error(c, ERR_UNKNOWN, "no such export");
         return;
     }
     if (any) {
@@ -262,7 +262,7 @@ static void options_option(struct nbd_conn *c, uint32_t size)
         options_meta(c, size);
         break;
     default:
-        options_error(c, ERR_UNSUP, "not spoken here");
+        options_error(c, ERR_UNSUP, "option not supported");
         break;
     }
 }
@@ -272,7 +272,7 @@ static void options_flags_came(struct nbd_conn *c)
     uint32_t flags = snic_get_be32(c->in);
     /* One that does not speak the fixed handshake asks by EXPORT_NAME, which is served. */
     if ((flags & ~3u) != 0) {
-        nbd_end(c, "speaks another handshake");
+        nbd_end(c, "uses another handshake");
         return;
     }
     c->no_zeroes = (flags & 2) != 0;
@@ -292,9 +292,9 @@ void nbd_handshake(struct nbd_conn *c)
         size = snic_get_be32(c->in + 12);
         c->option = snic_get_be32(c->in + 8);
         if (snic_get_be64(c->in) != NBD_IHAVEOPT) {
-            nbd_end(c, "sends no option");
+            nbd_end(c, "sent no valid option");
         } else if (size > NBD_OPTION_MAX && c->option == OPT_EXPORT_NAME) {
-            nbd_end(c, "asks for a disk that is not here"); /* it cannot be answered */
+            nbd_end(c, "requested an export that does not exist"); /* it cannot be answered */
         } else if (size > NBD_OPTION_MAX) {
             c->state = NBD_SKIP;
             c->want = size;
@@ -313,7 +313,7 @@ void nbd_handshake(struct nbd_conn *c)
         c->want = 16;
         if (c->option == OPT_SET_META)
             c->meta = NULL;
-        options_error(c, ERR_TOO_BIG, "more data than any option needs here");
+        options_error(c, ERR_TOO_BIG, "option is too long");
         break;
     case NBD_REQUEST:
     case NBD_PAYLOAD:

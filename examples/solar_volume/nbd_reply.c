@@ -46,7 +46,7 @@ void nbd_say(struct nbd_conn *c, const void *bytes, uint32_t size)
     struct nbd_say *y = calloc(1, sizeof(*y));
     if (y == NULL || size > sizeof(y->bytes)) {
         free(y);
-        nbd_end(c, "finds no memory here");
+        nbd_end(c, "cannot be served: out of memory");
         return;
     }
     memcpy(y->bytes, bytes, size);
@@ -65,7 +65,7 @@ void nbd_say(struct nbd_conn *c, const void *bytes, uint32_t size)
     if (c->state == NBD_ENDED)
         return;
     /* It asks faster than it reads: an orderly end would wait for it. */
-    nbd_end(c, "does not read what it asks for");
+    nbd_end(c, "does not read its replies");
     snic_net_abort(c->net);
 }
 

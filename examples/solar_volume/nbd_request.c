@@ -118,7 +118,7 @@ void nbd_request(struct nbd_conn *c)
     uint32_t length = snic_get_be32(h + 24);
     c->have = 0;
     if (snic_get_be32(h) != REQUEST_MAGIC) {
-        nbd_end(c, "sends no request");
+        nbd_end(c, "sent no valid request");
         return;
     }
     if (type == NBD_CMD_DISC) {
@@ -126,7 +126,7 @@ void nbd_request(struct nbd_conn *c)
         return;
     }
     if (type == NBD_CMD_WRITE && length > NBD_REQUEST_MAX) { /* its data are not to be waited for */
-        nbd_end(c, "writes more than is allowed at once");
+        nbd_end(c, "sent a write larger than the maximum");
         return;
     }
     int result = request_judge(c, flags, type, snic_get_be64(h + 16), length);
@@ -134,7 +134,7 @@ void nbd_request(struct nbd_conn *c)
     unsigned char *memory = room != 0 ? malloc(room) : NULL;
     c->n->s.requests++;
     if (room != 0 && memory == NULL) {
-        nbd_end(c, "finds no memory here");
+        nbd_end(c, "cannot be served: out of memory");
         return;
     }
     struct nbd_req *q = request_take(c, memory, room);

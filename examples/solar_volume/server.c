@@ -69,7 +69,7 @@ static int option_store(void *target, const char *text)
 {
     (void)target;
     if (so.store_count == SV_STORES)
-        ex_die("--store %s: a store has at most %d devices", text, SV_STORES);
+        ex_usage("--store %s: a store has at most %d devices", text, SV_STORES);
     if (text[0] == 0)
         return -1;
     so.stores[so.store_count++] = text;
@@ -84,13 +84,13 @@ static int option_disk(void *target, const char *text)
     struct sv_disk *d = &so.disks[so.disk_count];
     (void)target;
     if (so.disk_count == SV_DISKS)
-        ex_die("--disk %s: at most %d disks can be named (a catalog knows more)", text, SV_DISKS);
+        ex_usage("--disk %s: at most %d disks (a catalog, --control, has more)", text, SV_DISKS);
     if (text[0] < '0' || text[0] > '9')
         return -1;
     d->vd = strtoull(text, &end, 10);
     for (uint32_t i = 0; i < so.disk_count; i++)
         if (so.disks[i].vd == d->vd)
-            ex_die("--disk %s: disk %" PRIu64 " is named twice", text, d->vd);
+            ex_usage("--disk %s: disk %" PRIu64 " is set twice", text, d->vd);
     if (*end != ':' || end[1] < '0' || end[1] > '9' || d->vd == 0 || d->vd > UINT32_MAX)
         return -1;
     d->bytes = strtoull(end + 1, &end, 10);
@@ -104,7 +104,7 @@ static int option_disk(void *target, const char *text)
         return -1;
     d->bytes <<= shift;
     if (d->bytes % SNIC_EBS_BLOCK_BYTES != 0)
-        ex_die("--disk %s: a disk is of whole blocks of %d bytes", text, SNIC_EBS_BLOCK_BYTES);
+        ex_usage("--disk %s: the size must be a multiple of %d bytes", text, SNIC_EBS_BLOCK_BYTES);
     so.disk_count++;
     return 0;
 }
@@ -112,23 +112,23 @@ static int option_disk(void *target, const char *text)
 static void options_keys(void)
 {
     if (so.wire_key == NULL && (so.clients != NULL || so.wire_key_before != NULL))
-        ex_die("--clients and --wire-key-before: --wire-key FILE is needed, of which clients' keys "
-               "are made");
+        ex_usage("--clients and --wire-key-before need --wire-key FILE, from which clients' keys "
+                 "are derived");
     if (so.clients == NULL && so.wire_key_before != NULL)
-        ex_die(
-            "--wire-key-before is for --clients: one key that all have is exchanged at both ends "
-            "together");
+        ex_usage(
+            "--wire-key-before needs --clients: without it exchange the key at both ends together");
     if (so.wire_key == NULL)
         return;
     if ((so.transports & SNIC_VOLUME_SERVES(SNIC_VOLUME_LUNA)) != 0)
-        ex_die("--wire-key: LUNA has no cipher on the wire, and would be an open door beside it; "
-               "serve it elsewhere, over TLS or IPsec");
+        ex_usage("--wire-key: LUNA has no encryption on the wire, and would bypass the key: use "
+                 "--transport solar, and serve LUNA from another process, over TLS or IPsec");
     if (so.control != NULL && so.peer == NULL)
-        ex_die("--wire-key with --control: --peer ADDR:PORT is needed, in a network that only "
-               "servers reach: segments are copied from there without a key, by whoever asks");
+        ex_usage("--wire-key with --control needs --peer ADDR:PORT, in a network that only servers "
+                 "reach: any host there can copy segments without a key");
     key_wire_open(so.wire_key, &sv.wire);
     if (sv.wire.account != 0)
-        ex_die("key file %s is a client's key: the server needs the wire key that it was made of",
+        ex_die("key file %s is the key of a client: the server needs the wire key that it was "
+               "derived from",
                so.wire_key);
     if (so.clients != NULL)
         clients_begin(so.clients, so.wire_key, so.wire_key_before);
@@ -183,11 +183,12 @@ static void options(int argc, char **argv)
     ex_options(argc, argv, table, SNIC_COUNTOF(table), "Block server of virtual disks.");
     ex_log_set(so.level, "server");
     if (so.store_count == 0)
-        ex_die("--store FILE is needed");
+        ex_usage("--store FILE is needed");
     if (so.format && so.salvage)
-        ex_die("--format and --salvage: the one throws away what the other saves");
+        ex_usage("--format and --salvage exclude each other: one erases what the other saves");
     if (so.control != NULL && so.disk_count != 0)
-        ex_die("--disk is for servers without --control: there the catalog makes disks");
+        ex_usage("--disk and --control exclude each other: with a catalog, make disks with "
+                 "solar_volume ctl create");
     options_keys();
 }
 
@@ -320,8 +321,8 @@ static void registered(void *ctx, int is, uint32_t server)
 {
     (void)ctx;
     ex_log(is ? EX_INFO : EX_WARNING,
-           is ? "the catalog at %s has this server, as number %" PRIu32
-              : "the catalog at %s is gone; this is server %" PRIu32,
+           is ? "registered with the catalog at %s as server %u"
+              : "connection to the catalog at %s lost: retrying; this is server %u",
            so.control, server);
 }
 
@@ -332,22 +333,22 @@ static void refused(void *ctx, int error)
     uint64_t now = snic_loop_now(sv.loop);
     (void)ctx;
     if (error == SNIC_EPERM)
-        text = "the store is of another catalog";
+        text = "the store belongs to another catalog";
     if (error == SNIC_ESTALE)
-        text = "the catalog is older than what this store has seen of it, or has forgotten this "
-               "server (then --format begins anew)";
+        text = "the catalog is older than the store's last registration, or has forgotten this "
+               "server (then --format erases the store)";
     if (error == SNIC_EBUSY)
-        text = "a server of this number is there, at another address: is the store a copy?";
+        text = "a server of this number is connected from another address: is the store a copy?";
     if (error == SNIC_ENOSPC)
-        text = "it has all the servers that it can have (ctl forget gives back the number of one "
-               "that is gone for good)";
+        text = "it has as many servers as it may have (ctl forget frees the number of one that is "
+               "gone for good)";
     if (error == SNIC_ENFILE)
-        text = "all its connections are in use (--sessions of ctl serve); it is asked again";
+        text = "all its connections are in use (--sessions of ctl serve): retrying";
     if (error == SNIC_EEXIST)
-        text = "the store has segments that no catalog placed here";
+        text = "the store has segments that no catalog has placed there";
     if (error == SNIC_EVERSION)
-        text = "it speaks another version of the control protocol (use the same release for the "
-               "catalog, its servers and clients)";
+        text = "it uses another version of the control protocol: use the same release for the "
+               "catalog, its servers and clients";
     if (now < sv.refused_ns && error == sv.refused)
         return;
     sv.refused_ns = now + UINT64_C(10000000000);
@@ -371,8 +372,8 @@ static void lost(void *ctx, uint64_t segment, uint32_t block)
     sv.lost = 0;
     ex_log(EX_ERROR,
            "block %" PRIu64 " of disk %" PRIu64
-           " is damaged at the server that it was moved from: it cannot be read until it is "
-           "written%s",
+           " was corrupt at the server that it was moved from: it "
+           "cannot be read until it is written%s",
            (segment & UINT32_MAX) * SNIC_SEGMENTS_BLOCKS + block, segment >> 32, more);
 }
 
@@ -389,14 +390,15 @@ static void agent_open(const struct snic_net_addr *at)
     if (so.peer != NULL)
         ex_address("peer", so.peer, &o.listen);
     if (memcmp(o.addr.ip, any, sizeof(any)) == 0 || memcmp(o.listen.ip, any, sizeof(any)) == 0)
-        ex_die("--control: clients are told the address of --listen (%s), servers that of --peer "
-               "(%s), so they have to be this machine's",
-               so.listen, so.peer != NULL ? so.peer : "the same, any port");
+        ex_usage("--control: the addresses of --listen (%s), for clients, and --peer (%s), for "
+                 "servers, must be this machine's, not 0.0.0.0 or [::]",
+                 so.listen, so.peer != NULL ? so.peer : "the same host, any port");
     size_t size = snic_control_agent_memsize(&o);
     int r = snic_control_agent_open(&sv.agent, sv_memory(size), size, &o, &ev, NULL);
     if (r != 0)
-        ex_die("--%s %s: cannot listen for other servers: %s", so.peer != NULL ? "peer" : "listen",
-               so.peer != NULL ? so.peer : so.listen, snic_strerror(r));
+        ex_die("cannot listen on %s (--%s) for other servers: %s",
+               so.peer != NULL ? so.peer : so.listen, so.peer != NULL ? "peer" : "listen",
+               snic_strerror(r));
 }
 
 /* ---- Beginning ---- */
@@ -407,8 +409,7 @@ static void clients_again(void)
         return;
     uint32_t ended = snic_volume_server_secrets(sv.server);
     clients_old();
-    ex_log(EX_INFO, "%s: who may do what was read again; %" PRIu32 " connections ended", so.clients,
-           ended);
+    ex_log(EX_INFO, "%s: read again; %" PRIu32 " connections were closed", so.clients, ended);
 }
 
 /* One line of each in five seconds. */
@@ -424,20 +425,20 @@ static void strangers(struct snic_timer *t, uint64_t now)
     uint64_t versions = s.target.versions + s.luna.versions;
     if (s.target.unauthentic != sv.unauthentic)
         ex_log(EX_WARNING,
-               "%" PRIu64 " packets were dropped that are not sealed with the key of %s: a client "
+               "%" PRIu64 " packets were dropped: they are not sealed with the key in %s; a client "
                "has another one, or none",
                s.target.unauthentic - sv.unauthentic, so.wire_key);
     if (versions != sv.versions)
         ex_log(EX_WARNING,
-               "a client speaks version %" PRIu32 " of the packet format, this server version %u: "
-               "it was not served (use the same release at both ends)",
+               "a client was refused: it uses version %u of the packet format, this server version "
+               "%u: use the same release at both ends",
                s.target.versions != 0 ? s.target.peer_version : s.luna.peer_version,
                SNIC_EBS_VERSION);
     uint64_t crowd = s.target.turned_away + s.turned_away;
     if (crowd != sv.crowd)
         ex_log(EX_WARNING,
-               "all connections that clients may have are in use (--connections): %" PRIu64
-               " times one was turned away since the last such line",
+               "all connections for clients are in use: %" PRIu64
+               " were refused since the last such line; raise --connections",
                crowd - sv.crowd);
     sv.crowd = crowd;
     sv.unauthentic = s.target.unauthentic;
@@ -472,11 +473,11 @@ static void not_created(int error)
     const struct sv_disk *d = &so.disks[sv.disk];
     snic_segments_inspect(snic_volume_server_store(sv.server), &info);
     ex_die("--disk %" PRIu64 ":%" PRIu64 ": segment %" PRIu64 " of %" PRIu64
-           " cannot be made: %s (the store has places for %" PRIu64 ", %" PRIu64
-           " are used, and the disks named before it need theirs)",
+           " cannot be made: %s (the store has places for %" PRIu64 ", of which %" PRIu64
+           " are used, and disks named before it need theirs)",
            d->vd, d->bytes, sv.segment,
            (d->bytes + SNIC_VOLUME_SEGMENT_BYTES - 1) / SNIC_VOLUME_SEGMENT_BYTES,
-           error == SNIC_ENOSPC ? "there is no room" : snic_strerror(error), info.places,
+           error == SNIC_ENOSPC ? "no room is left" : snic_strerror(error), info.places,
            info.segments);
 }
 
@@ -542,11 +543,11 @@ static void not_opened(int result, const struct snic_segments_report *report)
     if (s.meta_errors != 0)
         ex_log(EX_ERROR, "the server's own segment, in the store on %s%s, cannot be used: %s",
                so.stores[0], so.store_count > 1 ? " and others" : "",
-               result == SNIC_EOVERFLOW  ? "this was the last start that it can count"
-               : result == SNIC_ECORRUPT ? "what version it has is lost (--salvage makes it anew)"
+               result == SNIC_EOVERFLOW  ? "its counter of starts is used up"
+               : result == SNIC_ECORRUPT ? "its version is lost (--salvage makes it anew)"
                                          : snic_strerror(result));
     else if (s.srv_epoch != 0)
-        ex_log(EX_ERROR, "--listen %s: %s", so.listen, snic_strerror(result));
+        ex_log(EX_ERROR, "cannot listen on %s (--listen): %s", so.listen, snic_strerror(result));
     else
         store_refused(result, report);
 }
@@ -561,29 +562,31 @@ static void opened(void *ctx, int result, const struct snic_segments_report *rep
         return;
     }
     if (report->formatted != 0)
-        ex_log(EX_INFO, "devices that were blank and have been formatted: %" PRIu32,
-               report->formatted);
+        ex_log(EX_INFO, "blank devices formatted: %u", report->formatted);
     if (report->tails != 0)
-        ex_log(EX_INFO, "the log's last write was cut off, as after a crash");
+        ex_log(
+            EX_INFO,
+            "the last write of the log is incomplete, as after a crash: it was not acknowledged");
     if (report->gaps != 0)
         ex_log(EX_WARNING,
-               "the log was damaged (gaps: %" PRIu64 ") and is opened without what is lost: blocks "
-               "that were written then are older than what was acknowledged, or zeros, and nothing "
-               "tells which: check the file systems, or restore them",
+               "the log is corrupt (gaps: %" PRIu64
+               ") and was opened without the lost records (--salvage): "
+               "blocks written then are older than acknowledged, or zero, and cannot be "
+               "identified: check the file systems, or restore them",
                report->gaps);
     if (report->repaired != 0)
         ex_log(EX_INFO,
-               "%" PRIu64 " tables or superblocks had one damaged copy, as after a crash: repaired",
+               "%" PRIu64 " tables or superblocks had one corrupt copy, as after a crash: repaired",
                report->repaired);
     if (report->damaged != 0)
-        ex_log(EX_WARNING, "%" PRIu64 " tables are damaged: their blocks are refused",
+        ex_log(EX_WARNING, "%" PRIu64 " tables are corrupt: their blocks are refused",
                report->damaged);
     ex_log(EX_INFO, "%" PRIu32 " segments, %" PRIu64 " blocks from the log", report->segments,
            report->replayed);
     struct snic_segments_stat stat;
     if (so.control == NULL &&
         snic_segments_find(snic_volume_server_store(sv.server), SNIC_CONTROL_META, &stat) == 0)
-        ex_die("--store %s belongs to a catalog: --control ADDR:PORT is needed", so.stores[0]);
+        ex_die("store %s belongs to a catalog: --control ADDR:PORT is needed", so.stores[0]);
     create_fits();
     create_next();
 }
@@ -591,7 +594,8 @@ static void opened(void *ctx, int result, const struct snic_segments_report *rep
 static void failed(void *ctx, uint32_t disk, int error)
 {
     (void)ctx;
-    ex_log(EX_ERROR, "device %s is dead: %s", so.stores[disk], snic_strerror(error));
+    ex_log(EX_ERROR, "device %s failed: %s; its blocks are refused until the server is restarted",
+           so.stores[disk], snic_strerror(error));
 }
 
 static void stop(void *ctx)
@@ -614,8 +618,8 @@ static void network(void)
     uint64_t files = sv_files(want);
     if (files < want)
         ex_log(EX_WARNING,
-               "this process may have %" PRIu64 " files, and %" PRIu32 " connections need %" PRIu64
-               ": raise the limit (ulimit -n, LimitNOFILE=) or lower --connections",
+               "the limit of open files is %" PRIu64 ", and %" PRIu32 " connections need %" PRIu64
+               ": raise it (ulimit -n, LimitNOFILE=) or lower --connections",
                files, streams, want);
     sv.net = sv_net(sv.loop, 8, streams + STREAMS_BESIDE,
                     (uint32_t)snic_max_u64((uint64_t)streams * SV_BUFFERS, SV_POOL),
@@ -661,7 +665,7 @@ int sv_server(int argc, char **argv)
     void *mem = sv_memory(size);
     int r = snic_volume_server_open(&sv.server, mem, size, &o, &ev, NULL);
     if (r != 0)
-        ex_die("the store on %s%s cannot be opened: %s", so.stores[0],
+        ex_die("cannot open the store on %s%s: %s", so.stores[0],
                so.store_count > 1 ? " and others" : "", snic_strerror(r));
     ex_signals(sv.loop, stop, NULL);
     (void)snic_loop_run(sv.loop);

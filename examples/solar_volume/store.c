@@ -31,8 +31,7 @@ void store_fits(struct snic_io *const *io, const struct snic_segments_opts *o)
 {
     for (uint32_t i = 0; i < st.count; i++)
         if (snic_segments_memsize(&io[i], 1, o) == 0)
-            ex_die("--store %s: it has %" PRIu64 " bytes, too few for a store, or takes too few at "
-                   "once",
+            ex_die("store %s is too small: %" PRIu64 " bytes, or its device takes too small I/Os",
                    st.files[i], io[i]->geometry.size);
 }
 
@@ -42,20 +41,20 @@ static const char *store_corrupt(const struct snic_segments_report *r, char *tex
         snprintf(text, size, "it is a device of another store than those before it");
     } else if (r->is_disks != 0 && (r->is_disk != r->disk || r->is_disks != st.count)) {
         snprintf(text, size,
-                 "it is device %" PRIu32 " of %" PRIu32 " of its store, and named as device "
-                 "%" PRIu32 " of %" PRIu32 ": all are needed, in the order of their format",
+                 "it is device %u of %u of its store, but named as device %u of %u: name all, in "
+                 "the order of their format",
                  r->is_disk + 1, r->is_disks, r->disk + 1, st.count);
     } else if (r->last_missing != 0) {
         snprintf(text, size,
-                 "its log is damaged, and lacks its records from number %" PRIu64 " to %" PRIu64
-                 ": what they wrote is lost (--salvage opens it without)",
+                 "its log is corrupt: records %" PRIu64 " to %" PRIu64
+                 " are missing, and what they wrote is lost (--salvage opens it without them)",
                  r->first_missing, r->last_missing);
     } else if (r->gaps != 0) {
         snprintf(text, size,
-                 "its log is empty, and was not: what its records wrote is lost (--salvage opens "
-                 "it without)");
+                 "its log is empty, but was not: what its records wrote is lost (--salvage opens "
+                 "it without them)");
     } else {
-        snprintf(text, size, "it is damaged: its beginning, or its log, is not as it was written");
+        snprintf(text, size, "corrupt: its superblocks or its log are not as written");
     }
     return text;
 }
@@ -65,33 +64,31 @@ void store_refused(int result, const struct snic_segments_report *r)
     char text[256] = "";
     const char *why = snic_strerror(result);
     if (result == SNIC_ENOENT)
-        why = "it is blank (a file that was not there has been made), and the others are a store: "
-              "it is not the device that was there, and nothing was written on it (with --format "
-              "all of them begin anew, and what they have is gone)";
+        why = "it is blank (a file that did not exist was made), but the others are a store: it is "
+              "not the device that belongs to it, and nothing was written to it (--format erases "
+              "all of them)";
     if (result == SNIC_EEXIST)
-        why = "something else than a store is there, or one whose first pages are gone (--format "
-              "overwrites it)";
+        why = "not a store, or one whose first pages are lost (--format overwrites it)";
     if (result == SNIC_EVERSION) {
         snprintf(text, sizeof(text),
-                 "its format is version %" PRIu32 ", and this program reads version %u: serve it "
-                 "with the release that wrote it, and copy each disk over NBD (nbdcopy, qemu-img "
+                 "its format is version %u, and this program supports version %u: serve it with "
+                 "the release that wrote it, and copy each disk over NBD (nbdcopy, qemu-img "
                  "convert) to a new store of this one",
                  r->version, SNIC_SEGMENTS_VERSION);
         why = text;
     }
     if (result == SNIC_ENOSPC)
-        why = "its file system is full, it is smaller than when it was formatted, or its log has "
-              "more than there is memory for";
+        why = "its file system is full, it is smaller than when it was formatted, or its log does "
+              "not fit the memory";
     if (result == SNIC_EINVAL) {
         snprintf(text, sizeof(text),
-                 "it had another size when it was formatted (its log has %" PRIu64 " bytes)",
+                 "its size has changed since it was formatted (its log has %" PRIu64 " bytes)",
                  r->log_bytes);
         why = text;
     }
     if (result == SNIC_ECORRUPT)
         why = store_corrupt(r, text, sizeof(text));
-    ex_log(EX_ERROR, "--store %s cannot be opened: %s", r->disk < st.count ? st.files[r->disk] : "",
-           why);
+    ex_log(EX_ERROR, "cannot open store %s: %s", r->disk < st.count ? st.files[r->disk] : "", why);
 }
 
 /* ---- Damage ---- */
@@ -117,12 +114,12 @@ void store_damaged(void *ctx, uint32_t disk, uint64_t seg_id, uint32_t block, ui
         return;
     if (blocks == 0)
         ex_log(EX_ERROR,
-               "device %s: the table of place %" PRIu64 " is damaged, twice: whose segment it was "
-               "is not known any more",
+               "device %s: both copies of the table of place %" PRIu64
+               " are corrupt: its segment is unknown",
                st.files[disk], seg_id);
     else
         ex_log(EX_ERROR,
-               "device %s: a table is damaged, twice: %" PRIu32 " blocks from %s on are refused",
+               "device %s: both copies of a table are corrupt: %u blocks from %s on are refused",
                st.files[disk], blocks, store_block(seg_id, block, text, sizeof(text)));
 }
 
@@ -134,7 +131,7 @@ static void store_say(uint64_t now)
         snprintf(more, sizeof(more), "; %" PRIu64 " such reads since the last such line",
                  st.misread);
     ex_log(EX_ERROR, "device %s: %s %s%s%s", st.files[st.device], text,
-           st.error == SNIC_ECORRUPT ? "is damaged: its checksum is wrong" : "cannot be read: ",
+           st.error == SNIC_ECORRUPT ? "is corrupt: checksum mismatch" : "cannot be read: ",
            st.error == SNIC_ECORRUPT ? "" : snic_strerror(st.error), more);
     st.misread = 0;
     st.armed = 1;

@@ -75,21 +75,21 @@ void tell_suspect(void *ctx, uint32_t server, int is)
     uint32_t version = te.t.luna ? s.luna.peer_version : s.agent.peer_version;
     if (is && version != 0) {
         ex_log(EX_ERROR,
-               "no path to %s works: a server answers in version %" PRIu32 " of the packet format, "
-               "this client speaks version %u (use the same release at both ends)",
+               "no path to %s works: a server answers in version %u of the packet format, this "
+               "client uses version %u: use the same release at both ends",
                server_name(server, name), version, SNIC_EBS_VERSION);
         return;
     }
-    ex_log(EX_WARNING,
-           !is         ? "%s can be reached again"
-           : te.t.luna ? "no connection to %s stands"
-           : s.too_large != 0
-               ? "no path to %s works: a link on the way takes no packets of 4252 bytes (raise its "
-                 "MTU, 4400 is good, or use --transport luna)"
-           : te.t.sealed ? "no path to %s works: it is not there, or its wire key is another "
-                           "one than this client's"
-                         : "no path to %s works: it is not there, or wants a wire key",
-           server_name(server, name));
+    ex_log(
+        EX_WARNING,
+        !is                ? "%s is reachable again"
+        : te.t.luna        ? "%s is not reachable: no connection is open"
+        : s.too_large != 0 ? "no path to %s works: a link on the way drops packets of 4252 bytes: "
+                             "raise its MTU (4400), or use --transport luna"
+        : te.t.sealed
+            ? "no path to %s works: it is down, or its wire key is another one than this client's"
+            : "no path to %s works: it is down, or needs a wire key (--wire-key)",
+        server_name(server, name));
 }
 
 /* What a server says: that it is busy, or that its store failed. */
@@ -108,13 +108,12 @@ static void look_server(uint32_t server, uint64_t now)
     uint64_t seconds = busy_look(&te.busy[server], &is, now);
     if (seconds != 0)
         ex_log(EX_WARNING,
-               "%s says that it is busy, and does nothing, for %" PRIu64
-               " s: its store hangs or has no room",
+               "%s reports that it is busy, for %" PRIu64
+               " s so far: its store hangs or has no room",
                server_name(server, name), seconds);
     int failed = busy_failed_look(&te.busy[server], &is, now);
     if (failed > 0)
-        ex_log(EX_ERROR,
-               "%s answers, and says that its store failed: what needs it fails, or waits",
+        ex_log(EX_ERROR, "%s reports that its store failed: I/O that needs it fails, or waits",
                server_name(server, name));
     else if (failed < 0)
         ex_log(EX_INFO, "the store of %s works again", server_name(server, name));
@@ -140,12 +139,12 @@ static uint32_t wait_why(const struct snic_ebs_wait *w)
 static void why_text(const struct snic_ebs_wait *w, uint32_t why, char text[TELL_WHY])
 {
     static const char *const said[] = {
-        [TELL_SILENT] = "%s has not answered yet",
-        [TELL_FAILED] = "%s answers, and its store failed",
-        [TELL_DARK] = "%s cannot be reached",
-        [TELL_BUSY] = "%s says that it is busy",
-        [TELL_ELSEWHERE] = ("%s does not have it as this client knows it (no such disk, or a "
-                            "smaller one?)"),
+        [TELL_SILENT] = "%s has not responded yet",
+        [TELL_FAILED] = "the store of %s failed",
+        [TELL_DARK] = "%s is not reachable",
+        [TELL_BUSY] = "%s is busy",
+        [TELL_ELSEWHERE] =
+            ("%s does not have it as this client knows it (no such disk, or a smaller one?)"),
     };
     char name[TELL_NAME] = "";
     int error = link_refused(w->segment);
@@ -154,26 +153,25 @@ static void why_text(const struct snic_ebs_wait *w, uint32_t why, char text[TELL
     if (kind == TELL_REFUSED && error == SNIC_EHOSTUNREACH)
         n = (size_t)snprintf(
             text, TELL_WHY,
-            "the catalog at %s says that no server that is up has room for it, and "
-            "others are down",
+            "the catalog at %s reports no room on servers that are up, and others are down",
             te.t.control);
     else if (kind == TELL_REFUSED && error == SNIC_EBUSY)
-        n = (size_t)snprintf(text, TELL_WHY,
-                             "it is on one more server than this client connects to at a time "
-                             "(raise --servers), and all of those are in use");
+        n = (size_t)snprintf(
+            text, TELL_WHY,
+            "it needs one more server than this client connects to at a time (raise --servers)");
     else if (kind == TELL_REFUSED)
-        n = (size_t)snprintf(text, TELL_WHY, "the catalog at %s says: %s", te.t.control,
+        n = (size_t)snprintf(text, TELL_WHY, "the catalog at %s reports: %s", te.t.control,
                              snic_strerror(error));
     else if (kind == TELL_PLACE && te.t.control == NULL)
-        n = (size_t)snprintf(text, TELL_WHY, "its place is not known");
+        n = (size_t)snprintf(text, TELL_WHY, "its location is unknown");
     else if (kind == TELL_PLACE && (why & TELL_NO_CATALOG) == 0)
-        n = (size_t)snprintf(text, TELL_WHY, "the catalog at %s has not said where it is",
+        n = (size_t)snprintf(text, TELL_WHY, "the catalog at %s has not reported its location",
                              te.t.control);
     else if (kind != TELL_PLACE)
         n = (size_t)snprintf(text, TELL_WHY, said[kind], server_name(w->server, name));
     n = snic_min_u64(n, TELL_WHY - 1);
     if ((why & TELL_NO_CATALOG) != 0)
-        snprintf(text + n, TELL_WHY - n, "%sthe catalog at %s does not answer",
+        snprintf(text + n, TELL_WHY - n, "%sthe catalog at %s does not respond",
                  n != 0 ? "; and " : "", te.t.control);
 }
 
@@ -207,7 +205,7 @@ static void look_slow(const struct snic_ebs_wait *is, uint64_t now)
         return;
     ex_log(EX_WARNING,
            "disk %s: %" PRIu64 " I/Os have taken longer than a second, one at block %" PRIu64
-           ", of %" PRIu32 "; what is not done is tried on",
+           ", of %" PRIu32 "; they are retried",
            te.t.disk, te.slow, te.slow_lba, te.slow_blocks);
     te.slow = 0;
     te.slow_ns = now + UINT64_C(5000000000);
@@ -230,8 +228,8 @@ static void look_forbidden(uint64_t now)
     if (s.agent.forbidden == te.forbidden || now < te.forbidden_ns)
         return;
     ex_log(EX_ERROR,
-           "disk %s: a server says that this client's key does not permit what was asked for (its "
-           "--clients says what does)",
+           "disk %s: a server refused an I/O: this client's key does not permit it (--clients of "
+           "the server)",
            te.t.disk);
     te.forbidden = s.agent.forbidden;
     te.forbidden_ns = now + UINT64_C(5000000000);
@@ -244,9 +242,9 @@ static void look_abandoned(void)
     uint64_t all = s.agent.abandoned + s.luna.abandoned;
     if (all != te.abandoned)
         ex_log(EX_ERROR,
-               "disk %s: writes failed (EIO), for their server has not answered in --io-timeout "
-               "seconds (%" PRIu64 " requests); I/O to their segments fails until the server or "
-               "the catalog confirms that no late copy of them is written",
+               "disk %s: writes failed (EIO): their server has not responded within --io-timeout "
+               "(%" PRIu64 " requests); I/O to their segments fails until the server or the "
+               "catalog confirms that no late copy of them is written",
                te.t.disk, all - te.abandoned);
     te.abandoned = all;
 }
