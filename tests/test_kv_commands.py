@@ -10,6 +10,7 @@ code 77 without redis-server or redis-cli.
 """
 import os
 import shutil
+import struct
 import subprocess
 import sys
 
@@ -92,6 +93,47 @@ def slowlog(conn, node):
     assert conn.cmd("DEL", "big", "a") == 2
 
 
+def log_records(path):
+    """Type, database and number of bytes of each record of a log segment."""
+    with open(path, "rb") as f:
+        data = f.read()
+    at = 0
+    while at + 48 <= len(data) and data[at:at + 4] == b"SKV1":
+        key, value, kind, database = struct.unpack_from("<IIHH", data, at + 24)
+        size = (48 + key + value + 7) // 8 * 8
+        yield kind, database, size
+        at += size
+
+
+def swapdb_mark(binary):
+    """Servers that do not know SWAPDB's record refuse its log: a key of a database that there
+    cannot be lies before each of them in the same segment. This one opens it."""
+    node = Server(binary, "monolith", sync="always", segment="16M")
+    try:
+        node.start()
+        with node.conn() as c:
+            assert c.cmd("SET", "k", "zero") == "OK"
+            for i in range(3):
+                assert c.cmd("SWAPDB", "0", "1") == "OK"
+                assert c.cmd("SET", "behind%d" % i, "v") == "OK"
+        assert node.stop() == 0
+        swaps = 0
+        for name in os.listdir(os.path.join(node.directory, "d")):
+            marked = False
+            for kind, database, _ in log_records(os.path.join(node.directory, "d", name)):
+                marked = marked or (kind == 1 and database == 0xfffe)
+                assert kind != 5 or marked, name
+                swaps += kind == 5
+        assert swaps == 3, swaps
+        node.start()
+        with node.conn() as c:
+            assert c.cmd("GET", "k") is None and c.cmd("DBSIZE") == 2
+            assert c.cmd("SELECT", "1") == "OK" and c.cmd("GET", "k") == b"zero"
+        assert node.stop() == 0
+    finally:
+        node.destroy()
+
+
 def main():
     if shutil.which("redis-cli") is None:
         print("skipped: redis-cli is not installed")
@@ -112,6 +154,7 @@ def main():
         scripts(ours)
         slowlog(ours, node)
         assert node.stop() == 0
+        swapdb_mark(sys.argv[1])
     finally:
         redis.destroy()
         node.destroy()

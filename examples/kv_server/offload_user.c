@@ -239,7 +239,7 @@ static void kv_cache(void *ctx, struct snic_offload *o, const struct snic_files_
             return; /* zeros or a pad up to the boundary: the last thing in a write */
         if (r.type == KV_RECORD_SET || r.type == KV_RECORD_DEL)
             kv_key_hash(hash, k->hash_seed, r.database, key, r.key_size);
-        if (r.type == KV_RECORD_SET)
+        if (r.type == KV_RECORD_SET && r.database != KV_MARK_DATABASE)
             (void)snic_offload_put(o, hash, &item, r.version); /* refused: just not offloaded */
         else if (r.type == KV_RECORD_DEL)
             snic_offload_forget(o, hash, r.version);

@@ -17,11 +17,16 @@ enum kv_record_type {
     KV_RECORD_PAD = 4,   /**< value_size bytes to skip; only the header is checked       */
     /**
      * No key; the value is another database's number (2 bytes): the keys of both that lie
-     * before it in the log are exchanged. Servers older than this type report a log that has
-     * one as damaged there.
+     * before it in the log are exchanged. Servers older than this type would skip it: a SET of
+     * KV_MARK_DATABASE lies before it in its segment.
      */
     KV_RECORD_SWAP = 5
 };
+/**
+ * Servers that know no KV_RECORD_SWAP refuse a log with a key of this database, which no
+ * --databases reaches. Others skip the record: it is no key.
+ */
+#define KV_MARK_DATABASE 0xfffeu
 /** Largest key and value that a record may claim. */
 #define KV_RECORD_PART_MAX (1u << 30)
 

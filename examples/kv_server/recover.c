@@ -152,6 +152,8 @@ static int recover_record(struct recover *v, const struct kv_record *r, const un
         return recover_swap(v, r, kv_swap_other(r, value), address);
     if (r->type != KV_RECORD_SET && r->type != KV_RECORD_DEL)
         return 0;
+    if (r->database == KV_MARK_DATABASE)
+        return 0;
     if (r->database >= s->index.databases) {
         if (r->type == KV_RECORD_SET) {
             v->beyond_version = snic_max_u64(v->beyond_version, r->version);

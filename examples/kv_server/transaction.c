@@ -8,6 +8,11 @@
  *   T2 an EXEC that has begun ends, also when its client goes away meanwhile.
  *   T3 a connection that was in a transaction with a host before this one has lost its queue: no
  *      command of it is run as if there were no transaction.
+ *   T4 each command is records of its own in the log, which is durable from its start on: after a
+ *      power failure or the process' death an EXEC that was not acknowledged, and a command of
+ *      several keys, may be there in part, its first records without its last. Redis drops such a
+ *      transaction when it loads its append-only file. Compaction's copies lie between the records,
+ *      and the unwritten tail is changed in place, so that a mark at the end would not suffice.
  */
 #include "engine_priv.h"
 
