@@ -674,12 +674,59 @@ static void test_control_verdict_before_the_claim_ends_the_session(void **state)
     assert_true(fix.server[0].ready && fix.server[0].readies > readies);
 }
 
+/* Doors of different loops are joined: two threads would run one catalog, agent or client. */
+static void test_control_doors_of_other_loops_are_refused(void **state)
+{
+    const struct snic_net_addr at = {.family = SNIC_NET_SIM, .node = CTLFIX_CTL, .port = 7100};
+    struct ctlfix_server *server = &fix.server[0];
+    (void)state;
+    attached();
+    struct snic_control_opts c = {.opts_size = sizeof(c),
+                                  .loop = fix.loop,
+                                  .net = fix.net,
+                                  .io = fix.io,
+                                  .addr = at,
+                                  .segments_max = fix.segments_max};
+    assert_true(snic_control_memsize(&c) > 0);
+    c.net = server->net;
+    assert_int_equal(snic_control_memsize(&c), 0);
+    c.net = fix.net;
+    c.io = server->io;
+    assert_int_equal(snic_control_memsize(&c), 0);
+    c.io = fix.io;
+    c.loop = server->loop;
+    assert_int_equal(snic_control_memsize(&c), 0);
+
+    struct snic_control_agent_opts a = {.opts_size = sizeof(a),
+                                        .loop = server->loop,
+                                        .net = server->net,
+                                        .store = snic_volume_server_store(server->s),
+                                        .control = at,
+                                        .addr = at,
+                                        .listen = at};
+    assert_true(snic_control_agent_memsize(&a) > 0);
+    a.net = fix.net;
+    assert_int_equal(snic_control_agent_memsize(&a), 0);
+    a.net = server->net;
+    a.store = snic_volume_server_store(fix.server[1].s);
+    assert_int_equal(snic_control_agent_memsize(&a), 0);
+
+    struct snic_control_client_opts k = {.opts_size = sizeof(k),
+                                         .loop = fix.client[0].loop,
+                                         .net = fix.client[0].net,
+                                         .control = at};
+    assert_true(snic_control_client_memsize(&k) > 0);
+    k.net = fix.net;
+    assert_int_equal(snic_control_client_memsize(&k), 0);
+}
+
 int main(int argc, char **argv)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         T(test_control_qos_reaches_a_holder_that_was_away),
         T(test_control_limits_out_of_range_are_refused),
+        T(test_control_doors_of_other_loops_are_refused),
         T(test_control_limit_that_is_kept_stays),
         T(test_control_disk_too_large_for_clients_is_refused),
         T(test_control_limits_the_volume_refuses_are_not_told),

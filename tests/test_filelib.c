@@ -17,6 +17,25 @@ static void count_done(struct snic_filelib_req *r)
 }
 
 /* Every operation does over the channel what it does on the service. */
+/** A service whose files and hub are of two loops cannot be: two threads would run it. */
+static void test_filelib_service_of_other_loop_refused(void **state)
+{
+    struct snic_channel_offer offer = {.kind = SNIC_FILES_CHANNEL_KIND, .record_max = 65536};
+    struct snic_files_server_opts o = {.opts_size = sizeof(o)};
+    struct snic_files_server *s = NULL;
+    struct filelink l;
+    (void)state;
+    link_setup(&l, 0);
+    filelink_open(&l);
+    size_t size = snic_files_server_memsize(&o);
+    void *mem = support_guard_alloc(size, SNIC_CACHELINE);
+    assert_int_equal(snic_files_serve(&s, mem, size, l.fx.files, l.host_hub, &offer, &o),
+                     SNIC_EINVAL);
+    assert_null(s);
+    support_guard_free(mem);
+    filelink_close(&l);
+}
+
 static void test_filelib_every_operation_carried_out(void **state)
 {
     unsigned kind;
@@ -618,6 +637,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_filelib_every_operation_carried_out),
+        cmocka_unit_test(test_filelib_service_of_other_loop_refused),
         cmocka_unit_test(test_filelib_wrong_option_is_named),
         cmocka_unit_test(test_filelib_long_request_in_parts_whole),
         cmocka_unit_test(test_filelib_file_read_and_written_by_handle),

@@ -239,6 +239,27 @@ static void test_fs_empty_store_mount_enoent_mkfs_twice_eexist(void **state)
     rig_close(&g);
 }
 
+/** A store of another loop cannot be joined: two threads would run one file system. */
+static void test_fs_store_of_other_loop_refused(void **state)
+{
+    struct snic_fs *fs = NULL;
+    struct snic_loop *other;
+    struct rig g;
+    (void)state;
+    rig_open(&g, 0);
+    struct snic_fs_opts o = options(&g);
+    size_t size = snic_fs_memsize(&o);
+    void *mem = support_guard_alloc(size, 16);
+    assert_int_equal(snic_world_loop(g.world, 9, &other), 0);
+    assert_int_equal(snic_fs_init(&fs, mem, size, other, g.kv, &o), SNIC_EINVAL);
+    assert_null(fs);
+    assert_int_equal(snic_fs_init(&fs, mem, size, g.loop, g.kv, &o), 0);
+    assert_ptr_equal(snic_fs_fini(fs), mem);
+    support_guard_free(mem);
+    snic_loop_close(other);
+    rig_close(&g);
+}
+
 static void test_fs_bad_options_refused(void **state)
 {
     struct snic_fs_opts o;
@@ -501,6 +522,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_fs_empty_store_mount_enoent_mkfs_twice_eexist),
         cmocka_unit_test(test_fs_others_are_told_before_they_go_on),
         cmocka_unit_test(test_fs_bad_options_refused),
+        cmocka_unit_test(test_fs_store_of_other_loop_refused),
         cmocka_unit_test(test_fs_many_requests_narrow_door_each_told_once),
         cmocka_unit_test(test_fs_submit_from_done),
         cmocka_unit_test(test_fs_unknown_kind_einval),

@@ -184,6 +184,23 @@ static void test_hcachelink_end_flushes_and_may_begin_again(void **state)
     rig_close(&g);
 }
 
+/** A file system of another loop than the link's cannot be joined. */
+static void test_hcachelink_file_system_of_other_loop_refused(void **state)
+{
+    struct snic_hcachelink_dpu *dpu = NULL;
+    struct rig g;
+    (void)state;
+    rig_defaults(&g);
+    rig_open(&g);
+    size_t size = snic_hcachelink_dpu_memsize(&g.po);
+    void *mem = support_guard_alloc(size, SNIC_CACHELINE);
+    assert_ptr_not_equal(g.d[0]->loop, g.d[1]->loop); /* the host's end is of another */
+    assert_int_equal(snic_hcachelink_dpu_init(&dpu, mem, size, g.d[0], g.fs, &g.po), SNIC_EINVAL);
+    assert_null(dpu);
+    support_guard_free(mem);
+    rig_close(&g);
+}
+
 static void test_hcachelink_dpu_dies_and_nothing_is_lost(void **state)
 {
     struct rig g;
@@ -602,6 +619,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_hcachelink_dma_operations_are_counted),
         cmocka_unit_test(test_hcachelink_more_than_the_region),
         cmocka_unit_test(test_hcachelink_end_flushes_and_may_begin_again),
+        cmocka_unit_test(test_hcachelink_file_system_of_other_loop_refused),
         cmocka_unit_test(test_hcachelink_dpu_dies_and_nothing_is_lost),
         cmocka_unit_test(test_hcachelink_host_dies),
         cmocka_unit_test(test_hcachelink_dead_hosts_pages_are_salvaged),

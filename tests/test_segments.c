@@ -166,6 +166,34 @@ static void tell(void *ctx, int result, const struct snic_segments_report *r)
     told++;
 }
 
+/* Devices of two loops are taken: two threads would run one store. */
+static void test_segments_device_of_other_loop_refused(void **state)
+{
+    const struct snic_segments_events e = {.opened = tell};
+    struct snic_segments *s = NULL;
+    struct snic_io *io[2];
+    struct snic_io *there;
+    struct snic_loop *other;
+    (void)state;
+    begin(2, 0);
+    size_t size = snic_segments_memsize(fix.io, 2, &fix.opts);
+    void *mem = support_guard_alloc(size, SNIC_SEGMENTS_ALIGN);
+    assert_int_equal(snic_world_loop(fix.world, 9, &other), 0);
+    assert_int_equal(snic_io_mem_open(&there, other, fix.disk[1]), 0);
+    for (int i = 0; i < 2; i++) {
+        io[i] = there;
+        io[!i] = fix.io[!i];
+        assert_int_equal(snic_segments_memsize(io, 2, &fix.opts), 0);
+        assert_int_equal(snic_segments_open(&s, mem, size, io, 2, &fix.opts, &e, NULL),
+                         SNIC_EINVAL);
+    }
+    assert_null(s);
+    snic_io_close(there);
+    snic_loop_close(other);
+    support_guard_free(mem);
+    end();
+}
+
 /* A byte less memory is not seen; or closing while it opens leaves requests behind. */
 static void test_segments_open_memory_one_short_refused_close_at_any_time(void **state)
 {
@@ -756,6 +784,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_segments_open_bad_argument_refused),
+        cmocka_unit_test(test_segments_device_of_other_loop_refused),
         cmocka_unit_test(test_segments_memsize_largest_device_bounded),
         cmocka_unit_test(test_segments_open_memory_one_short_refused_close_at_any_time),
         cmocka_unit_test(test_segments_open_what_is_there_told),
