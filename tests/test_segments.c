@@ -171,24 +171,17 @@ static void test_segments_device_of_other_loop_refused(void **state)
 {
     const struct snic_segments_events e = {.opened = tell};
     struct snic_segments *s = NULL;
-    struct snic_io *io[2];
-    struct snic_io *there;
     struct snic_loop *other;
     (void)state;
     begin(2, 0);
+    struct snic_io *io[2] = {fix.io[0], NULL};
     size_t size = snic_segments_memsize(fix.io, 2, &fix.opts);
     void *mem = support_guard_alloc(size, SNIC_SEGMENTS_ALIGN);
     assert_int_equal(snic_world_loop(fix.world, 9, &other), 0);
-    assert_int_equal(snic_io_mem_open(&there, other, fix.disk[1]), 0);
-    for (int i = 0; i < 2; i++) {
-        io[i] = there;
-        io[!i] = fix.io[!i];
-        assert_int_equal(snic_segments_memsize(io, 2, &fix.opts), 0);
-        assert_int_equal(snic_segments_open(&s, mem, size, io, 2, &fix.opts, &e, NULL),
-                         SNIC_EINVAL);
-    }
-    assert_null(s);
-    snic_io_close(there);
+    assert_int_equal(snic_io_mem_open(&io[1], other, fix.disk[1]), 0);
+    assert_int_equal(snic_segments_memsize(io, 2, &fix.opts), 0);
+    assert_int_equal(snic_segments_open(&s, mem, size, io, 2, &fix.opts, &e, NULL), SNIC_EINVAL);
+    snic_io_close(io[1]);
     snic_loop_close(other);
     support_guard_free(mem);
     end();
