@@ -141,6 +141,7 @@ static void test_channel_reserve_errors(void **state)
     assert_int_equal(snic_channel_sender_init(&s, h.c), 0);
     assert_int_equal(snic_channel_up_reserve(&s, 0, 257, 0, &slot), SNIC_EMSGSIZE);
     assert_int_equal(snic_channel_up_reserve(&s, 0, 1, 1000, &slot), SNIC_EMSGSIZE);
+    assert_int_equal(snic_channel_up_reserve(&s, 0, 1, 10000, &slot), SNIC_EMSGSIZE);
     assert_int_equal(snic_channel_up_reserve(&s, 65536, 1, 1, &slot), SNIC_EINVAL);
     assert_int_equal(snic_channel_down_reserve(u->c, 0, 257, 0, &slot), SNIC_EMSGSIZE);
     assert_int_equal(snic_channel_down_reserve(u->c, 0, 1, 1000, &slot), SNIC_EMSGSIZE);
@@ -149,6 +150,8 @@ static void test_channel_reserve_errors(void **state)
     assert_int_equal(snic_channel_up_push(&s, 0, "x", 1, huge, 2), SNIC_EMSGSIZE);
     assert_int_equal(snic_channel_down_push(u->c, 0, "x", 1, huge, 2), SNIC_EMSGSIZE);
     assert_int_equal(slot.position, 77);
+    assert_int_equal(snic_channel_up_reserve(&s, 0, 1, 999, &slot), 0);
+    snic_channel_up_cancel(&s);
     assert_int_equal(snic_channel_up_reserve(&s, 0, 8, 8, &slot), 0);
     assert_int_equal(snic_channel_up_reserve(&s, 0, 8, 8, &slot), SNIC_EBUSY);
     snic_channel_up_cancel(&s);

@@ -195,6 +195,15 @@ static void test_ddpnic_host_refusals_change_nothing(void **state)
     nw_calm(w);
     nw_same(w);
     nw_promised(w);
+    for (int i = 0; i < 3; i++) /* all three places are free again */
+        assert_true(nw_op(w, SNIC_DDP_WRITE, 0, 0, 7, NULL) >= 0);
+    ev.type = SNIC_DDP_WRITE;
+    ev.scope = 7;
+    for (int i = 0; i < 27; i++)
+        refused_host(w, 0, ev, SNIC_EAGAIN);
+    assert_true(nw_op(w, SNIC_DDP_READ, 0, 1, 0, NULL) >= 0);
+    nw_calm(w);
+    nw_same(w);
     assert_true(nw_op(w, SNIC_DDP_SYNC, 0, 0, 99, NULL) >= 0);
     assert_int_equal(w->op[w->ops - 1].state, NW_NONE); /* SNIC_ESTALE */
     nw_free(w);

@@ -67,6 +67,7 @@ static void test_gimbal_opts_at_limits_accepted(void **state)
                                  .write_cost_worst = SNIC_GIMBAL_COST_MAX,
                                  .bucket_bytes = SNIC_GIMBAL_SIZE_MAX,
                                  .cost_period_ns = SNIC_GIMBAL_NS_MAX,
+                                 .rate_window_ns = SNIC_GIMBAL_NS_MAX,
                                  .rate_max = SNIC_GIMBAL_RATE_MAX,
                                  .slot_overlap = 16 * SNIC_GIMBAL_OVERLAP_ONE};
     struct gx x;

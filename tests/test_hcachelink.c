@@ -516,6 +516,7 @@ static void test_hcachelink_many_requests_few_tasks(void **state)
     g.po.tasks = 2;
     g.po.control.prefetch_max = SNIC_HCACHE_NO_PREFETCH;
     g.ho.timeout_ns = 2000000000;
+    g.ho.requests_max = 4; /* the others wait at the host */
     rig_open(&g);
     ino = rig_file(&g, "a");
     for (int i = 0; i < 40; i++) {
@@ -556,7 +557,11 @@ static void test_hcachelink_refuses_what_the_header_says(void **state)
     ho.flags = 8;
     assert_int_equal(snic_hcachelink_host_memsize(&ho), 0);
     ho = g.ho;
+    ho.requests_max = 64;
+    assert_true(snic_hcachelink_host_memsize(&ho) > 0);
     ho.requests_max = 65;
+    assert_int_equal(snic_hcachelink_host_memsize(&ho), 0);
+    ho.requests_max = 1;
     assert_int_equal(snic_hcachelink_host_memsize(&ho), 0);
     ho = g.ho;
     ho.bell = SNIC_DMA_DOORBELLS;

@@ -150,6 +150,7 @@ static void test_kvfs_make_wrong_refused_nothing_changed(void **state)
 {
     char *longest = long_name(1024), *longer = long_name(1025);
     char *target = long_name(4095), *more = long_name(4096), back[4096];
+    char *much = long_name(10 * 4095);
     struct kvt t;
     uint64_t digest, ino;
     (void)state;
@@ -160,9 +161,13 @@ static void test_kvfs_make_wrong_refused_nothing_changed(void **state)
     assert_int_equal(kvt_try_mkdir(&t, dir, longer, 0755), SNIC_ENAMETOOLONG);
     assert_int_equal(kvt_try_lookup(&t, dir, longer), SNIC_ENAMETOOLONG);
     assert_int_equal(kvt_try_resolve(&t, dir, longer), SNIC_ENAMETOOLONG);
-    char *path = malloc(65538);
+    assert_int_equal(kvt_try_mkdir(&t, dir, much, 0755), SNIC_ENAMETOOLONG);
+    assert_int_equal(kvt_try_symlink(&t, dir, "x", much), SNIC_ENAMETOOLONG);
+    char *path = malloc(655361);
     assert_non_null(path);
-    memset(path, '/', 65537);
+    memset(path, '/', 655360);
+    path[655360] = 0;
+    assert_int_equal(kvt_try_resolve(&t, dir, path), SNIC_ENAMETOOLONG);
     path[65536] = 0;
     assert_int_equal(kvt_try_resolve(&t, dir, path), SNIC_KVFS_ROOT);
     path[65536] = '/';
@@ -195,7 +200,7 @@ static void test_kvfs_make_wrong_refused_nothing_changed(void **state)
     assert_memory_equal(back, target, 4095);
     assert_int_equal(kvt_readlink(&t, ino, back, 10), 10);
     kvt_close(&t);
-    free(longest), free(longer), free(target), free(more);
+    free(longest), free(longer), free(target), free(more), free(much);
 }
 
 /* What a new name does to its directory, and what the new inode looks like. */

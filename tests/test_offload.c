@@ -121,12 +121,13 @@ static void test_offload_refusals_say_host(void **state)
     assert_int_equal(node_ask(&node, NULL, 0, 100, 1), SNIC_ENOENT);
     node.no = 0;
     assert_int_equal(node_ask(&node, NULL, 0, 4097, 1), SNIC_EMSGSIZE);
+    assert_int_equal(node_ask(&node, NULL, 0, 40960, 1), SNIC_EMSGSIZE);
     assert_int_equal(node_ask(&node, NULL, 0, 0, 1), SNIC_EMSGSIZE);
     assert_int_equal(node_ask(&node, NULL, UINT64_MAX - 50, 100, 1), SNIC_EMSGSIZE);
     unsigned char big[sizeof(struct ask) + 1] = {0};
     struct snic_offload_msg m = {big, sizeof(big), 0, 0};
     assert_int_equal(snic_offload_submit(node.o, NULL, &m, 0, node_done, &node), SNIC_EMSGSIZE);
-    assert_int_equal(node_ask(&node, NULL, 0, 100, 1), 0);
+    assert_int_equal(node_ask(&node, NULL, 0, 4096, 1), 0);
     assert_int_equal(node_ask(&node, NULL, 0, 100, 2), 0);
     assert_int_equal(node_ask(&node, NULL, 0, 100, 3), SNIC_EAGAIN);
     node_run(&node);
@@ -135,7 +136,7 @@ static void test_offload_refusals_say_host(void **state)
     node_run(&node);
     snic_offload_get_stats(node.o, &st);
     assert_int_equal(st.refused_func, 1);
-    assert_int_equal(st.refused_size, 4);
+    assert_int_equal(st.refused_size, 5);
     assert_int_equal(st.refused_busy, 1);
     assert_int_equal(st.submitted, 3);
     assert_int_equal(st.completed, 3);
