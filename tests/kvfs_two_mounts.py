@@ -6,6 +6,7 @@
                                                  until the mount is no more
     kvfs_two_mounts.py hold MOUNT NOTES NAME         hold a lock until killed; NOTES/NAME: it has it
     kvfs_two_mounts.py lock MOUNT                    wait for that lock
+    kvfs_two_mounts.py gone MOUNT OTHER              what OTHER removes of what MOUNT knows
     kvfs_two_mounts.py check MOUNT NOTES             what was acknowledged is there, and is there
                                                      once
 
@@ -187,6 +188,40 @@ def lock(mount):
     return 0
 
 
+def gone(mount, other):
+    """An open file stays; one that is only known here, which others cannot see, is stale."""
+    for name in "opened", "known":
+        with open(f"{mount}/{name}", "w", encoding="ascii") as f:
+            f.write(name)
+    os.mkdir(f"{mount}/folder")
+    opened = os.open(f"{mount}/opened", os.O_RDWR)
+    known = [os.open(f"{mount}/{name}", os.O_PATH) for name in ("known", "folder")]
+    for name in "opened", "known":
+        os.unlink(f"{other}/{name}")
+    os.rmdir(f"{other}/folder")
+    for fd in known:
+        until = time.monotonic() + 20
+        while True:  # until the kernel asks again
+            try:
+                os.fstat(fd)
+            except OSError as e:
+                if e.errno != errno.ESTALE:
+                    sys.exit(f"removed elsewhere, and known here: {e}")
+                break
+            if time.monotonic() > until:
+                sys.exit("removed elsewhere, and known here: it is still there")
+            time.sleep(0.1)
+        os.close(fd)
+    os.pwrite(opened, b"it is", 0)
+    if os.pread(opened, 100, 0) != b"it isd":
+        sys.exit("removed elsewhere, and open here: other bytes")
+    os.close(opened)
+    for name in "opened", "known", "folder":
+        if os.path.exists(f"{mount}/{name}"):
+            sys.exit(f"{name} is there again")
+    return 0
+
+
 def notes_of(folder):
     """(worker, mark, words) of all notes."""
     for name in sorted(os.listdir(folder)):
@@ -283,7 +318,8 @@ def check(mount, notes):
 
 
 def main(argv):
-    return {"work": work, "hold": hold, "lock": lock, "check": check}[argv[0]](*argv[1:])
+    return {"work": work, "hold": hold, "lock": lock, "gone": gone, "check": check}[argv[0]](
+        *argv[1:])
 
 
 if __name__ == "__main__":

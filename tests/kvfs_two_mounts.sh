@@ -87,6 +87,8 @@ round=0
 while [ $((round += 1)) -le $rounds ]; do
     rm -f "$notes/stop"
     two_mount
+    [ $round != 1 ] || timeout 60 python3 "$here/kvfs_two_mounts.py" gone "$first" "$other" ||
+        fail "what the other mount has removed"
     two_work "a$round." "$first"
     a=$!
     two_work "b$round." "$other"

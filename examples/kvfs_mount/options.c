@@ -48,7 +48,12 @@ static size_t options_table(struct km_config *c, struct ex_option *out)
 {
     const struct ex_option options[] = {
         {"store", EX_PARSE, &c->store, KVFS_STORE_NAMES,
-         "where it lives; default mem: gone when it is unmounted", 0, 0, kvfs_store_parse},
+         "where it lives; default mem: gone when it is unmounted. What is deleted on lmdb goes "
+         "back "
+         "to the disk where 16 MiB in a row are free, not while other mounts have the store, and "
+         "the "
+         "last 64 MiB of it at unmount",
+         0, 0, kvfs_store_parse},
         {"mkfs", EX_FLAG, &c->mkfs, NULL, "make a file system if the store holds none", 0, 0, NULL},
         {"exclusive", EX_FLAG, &c->exclusive, NULL,
          "no other mount may have the store open: the kernel keeps names and attributes as long as "

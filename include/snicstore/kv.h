@@ -241,8 +241,11 @@ SNIC_API SNIC_NODISCARD int snic_kv_mem_open(struct snic_kv **out, struct snic_l
  * met, and not all of it can be told from a defect of LMDB.
  *
  * The file `objects` is sparse and as long as the disk is large: its space is taken in steps of 16
- * MiB and, once taken, stays the store's. What was opened is not to be used across fork(). Of
- * time-outs: what waits for a batch ends with them; a transfer that was begun is waited for.
+ * MiB. A step in which nothing is in use goes back to the disk when that is durable, all but 64 MiB
+ * of them, which do so at close; not while other handles have the store open, but when one is sole
+ * again. What is free in a step of which some is in use stays the store's. What was opened is not
+ * to be used across fork(). Of time-outs: what waits for a batch ends with them; a transfer that
+ * was begun is waited for.
  *
  * A full disk: objects take no more space when 32 MiB are left, and SPACE's free bytes are those
  * that they can have; new records are refused with SNIC_ENOSPC at 16 MiB. What is left is for

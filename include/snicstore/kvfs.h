@@ -172,7 +172,8 @@ enum snic_kvfs_kind {
 /**
  * UNLINK, RMDIR, RENAME: an inode whose last name goes with it stays for whoever knows its number:
  * the answer has it in attr.ino and a handle (0: none lost its last name, or a quarter of
- * inodes_max are held so already), which counts as open until RELEASE.
+ * inodes_max are held so already), which counts as open until RELEASE. What another session removes
+ * is gone, SNIC_ENOENT, unless it is open here: it knows what others have open, and no more.
  */
 #define SNIC_KVFS_HOLD (1u << 7)
 #define SNIC_KVFS_EXCL (1u << 8)  /**< CREATE: SNIC_EEXIST when there                       */
