@@ -103,6 +103,38 @@ static void test_gimbal_memory_one_byte_short_refused(void **state)
     support_guard_free(mem);
 }
 
+/* A tenant with queue_max I/Os: the others do not notice, and it has a place again when one of its
+   own has completed. */
+static void test_gimbal_queue_full_is_its_tenants_alone(void **state)
+{
+    (void)state;
+    struct snic_gimbal_opts o = {.tenants_max = 2, .queue_max = 4};
+    struct snic_gimbal_io io[4], others[4], more;
+    struct gx x;
+    gx_open(&x, &o);
+    gx_tenants(&x, 2);
+    for (uint32_t i = 0; i < 4; i++)
+        gx_submit(&x, &io[i], 0, SNIC_GIMBAL_READ, 4096);
+    gx_fill(&more, 0, SNIC_GIMBAL_READ, 4096);
+    for (uint32_t i = 0; i < 40; i++)
+        assert_int_equal(snic_gimbal_submit(x.g, &more, x.now), SNIC_EBUSY);
+    for (uint32_t i = 0; i < 4; i++)
+        gx_submit(&x, &others[i], 1, SNIC_GIMBAL_READ, 4096);
+    struct snic_gimbal_io *out = gx_next(&x);
+    while (out->tenant != 0) {
+        snic_gimbal_complete(x.g, out, 1, x.now);
+        out = gx_next(&x);
+    }
+    assert_int_equal(snic_gimbal_submit(x.g, &more, x.now), SNIC_EBUSY); /* it is out */
+    snic_gimbal_complete(x.g, out, 1, x.now);
+    assert_int_equal(snic_gimbal_submit(x.g, &more, x.now), 0);
+    gx_fill(out, 0, SNIC_GIMBAL_READ, 4096);
+    assert_int_equal(snic_gimbal_submit(x.g, out, x.now), SNIC_EBUSY);
+    while ((out = gx_next(&x)) != NULL)
+        snic_gimbal_complete(x.g, out, 1, x.now);
+    gx_close(&x);
+}
+
 static void test_gimbal_errors_change_nothing(void **state)
 {
     (void)state;
@@ -456,6 +488,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_gimbal_opts_at_limits_accepted),
         cmocka_unit_test(test_gimbal_memory_one_byte_short_refused),
         cmocka_unit_test(test_gimbal_errors_change_nothing),
+        cmocka_unit_test(test_gimbal_queue_full_is_its_tenants_alone),
         cmocka_unit_test(test_gimbal_contract_broken_aborts),
         cmocka_unit_test(test_gimbal_deadline_token_time_exact),
         cmocka_unit_test(test_gimbal_cancel_any_queued_leaves_the_rest),

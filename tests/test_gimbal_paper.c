@@ -53,6 +53,38 @@ static void alg1_enter(struct gx *x, uint8_t op, uint32_t state)
     assert_int_equal(gx_view(x).thresh_ns[op], 675 * US); /* half of the way to the EWMA */
 }
 
+/* However long a device is idle, or overloaded, the target rate stays between rate_min and
+   rate_max, and rises again when the device is. */
+static void test_gimbal_target_rate_has_floor_and_ceiling(void **state)
+{
+    (void)state;
+    struct snic_gimbal_opts o = {
+        .tenants_max = 1, .rate_start = SEC, .rate_max = 2 * SEC, .rate_min = SEC / 2};
+    struct gx x;
+    for (uint8_t op = 0; op < 2; op++) {
+        gx_open(&x, &o);
+        gx_tenants(&x, 1);
+        uint64_t most = 0, least = UINT64_MAX;
+        for (int i = 0; i < 100000; i++) {
+            (void)drive(&x, op, 100 * US);
+            most = snic_max_u64(most, gx_view(&x).target_rate);
+        }
+        assert_int_equal(most, 2 * SEC);
+        assert_int_equal(gx_view(&x).target_rate, 2 * SEC);
+        for (int i = 0; i < 1000; i++) {
+            (void)drive(&x, op, 5000 * US);
+            least = snic_min_u64(least, gx_view(&x).target_rate);
+        }
+        assert_int_equal(least, SEC / 2);
+        for (uint64_t ewma = 5000 * US; ewma >= 100 * US; ewma = ewma * 2 / 3)
+            (void)drive(&x, op, ewma);
+        for (int i = 0; i < 100; i++)
+            (void)drive(&x, op, 100 * US);
+        assert_true(gx_view(&x).target_rate > SEC / 2);
+        gx_close(&x);
+    }
+}
+
 /*
  * From @from, an EWMA of @ewma_ns leads to @to, the threshold to @thresh_ns, and the target rate
  * changes by @step times 4096; for both I/O types.
@@ -475,6 +507,7 @@ static void test_gimbal_overload_discards_if_asked(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gimbal_target_rate_has_floor_and_ceiling),
         cmocka_unit_test(test_gimbal_underutilised_to_underutilised),
         cmocka_unit_test(test_gimbal_underutilised_to_avoidance),
         cmocka_unit_test(test_gimbal_underutilised_to_congested),

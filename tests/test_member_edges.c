@@ -117,7 +117,11 @@ static void test_member_edges_messages_without_sense_refused(void **state)
     assert_int_equal(one_message(&t, &m), SNIC_EPROTO);
     m.view = one_view(11, 7, 0);
     assert_int_equal(one_message(&t, &m), SNIC_EPROTO);
-    assert_int_equal(status(&t).refused, 7);
+    m = one_from(1, SNIC_MEMBER_HEARTBEAT, 9);
+    m.seq = 1;
+    m.src = SNIC_MEMBER_NODES_MAX; /* no node of any cluster */
+    assert_int_equal(one_message(&t, &m), SNIC_EPROTO);
+    assert_int_equal(status(&t).refused, 8);
     /* Of a node without a name: nothing is counted of it, and nothing granted. */
     m = one_from(1, SNIC_MEMBER_HEARTBEAT, 9);
     m.seq = 1;

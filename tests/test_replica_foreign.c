@@ -48,7 +48,7 @@ static uint64_t throw_at(uint32_t from, const unsigned char *bytes, uint32_t siz
     return info().refused - before.refused;
 }
 
-static unsigned char packet[1400];
+static unsigned char packet[8192];
 
 /* A packet of one frame, whose body is in place. */
 static uint32_t wrap(uint32_t kind, uint32_t size, uint32_t src)
@@ -122,6 +122,19 @@ static void test_replica_foreign_packets_without_sense_refused(void **state)
         m.type = (uint8_t)(type == 0 ? 0 : SNIC_DDP_PURGE + 1);
         replica_put_ddp(body, &m);
         assert_int_equal(throw_at(1, packet, wrap(REPLICA_DDP, SNIC_REPLICA__DDP, 1)), 1);
+    }
+    /* A value as long as value_max is taken, for which there is no room in the log just now; of one
+       that is longer, or ten times as long, there is no message. */
+    m = (struct snic_ddp_msg){.type = SNIC_DDP_INV, .src = 1, .epoch = 1, .ts = 99};
+    uint64_t no_room = info().no_room;
+    for (uint32_t i = 0; i < 3; i++) {
+        m.length = i == 0 ? 4000 : i == 1 ? 4001 : 8000;
+        replica_put_ddp(body, &m);
+        fix.r->log.refusal = SNIC_ENOSPC;
+        uint64_t counted = throw_at(1, packet, wrap(REPLICA_DDP, SNIC_REPLICA__DDP + m.length, 1));
+        fix.r->log.refusal = 0;
+        assert_int_equal(counted, i > 0);
+        assert_int_equal(info().no_room, no_room + 1);
     }
     /* The membership's. */
     memset(&mm, 0, sizeof(mm));

@@ -137,6 +137,11 @@ def test_options():
             (("--job", j, "--ssd", "dct983", "--device-scale", "1x"), "--device-scale"),
             (("--job", j, "--ssd", "dct983", "--device-scale", "nan"), "--device-scale"),
             (("--job", j, "--ssd", "dct983", "--seconds", "0"), "--seconds"),
+            (("--job", j, "--ssd", "dct983", "--seconds", "86401"), "--seconds"),
+            (("--job", j, "--ssd", "dct983", "--warmup", "86401"), "--warmup"),
+            (("--job", j, "--ssd", "dct983", "--solo", "86401"), "--solo"),
+            (("--job", j, "--ssd", "dct983", "--stats", "864010"), "--stats"),
+            (("--job", j, "--ssd", "dct983", "--size", str((1 << 50) + 4096)), "--size"),
             (("--job", j, "--ssd", "dct983", "--nothing"), "--nothing")]:
         out, err = run(*args, code=2)
         assert out == "" and text in err, (args, err)

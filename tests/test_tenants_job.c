@@ -214,6 +214,7 @@ static void test_tenants_job_structure_mistakes(void **state)
     refuses("[a] x\n[b]\n", 1, "is not [name]");
     refuses("[]\n[b]\n", 1, "a name has");
     refuses("[0123456789012345678901234567890123456789012345678]\n[b]\n", 1, "a name has");
+    refuses("[012345678901234567890123456789012345678901234567]\n[b]\n", 1, "a name has");
     accepts("[01234567890123456789012345678901234567890123456]\n");
     refuses("[a]\nbs=4k\001\n", 2, "not a line of text");
 }

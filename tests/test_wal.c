@@ -238,7 +238,10 @@ static void test_wal_calls_refused_nothing_changed(void **state)
     assert_int_equal(snic_wal_meta_get(fix.wal, &p, &length), 0);
     assert_int_equal(length, 0);
     r.bytes = bytes;
+    r.length = 512;
     assert_int_equal(try_append(&r), 0);
+    r.length = 10 * 512;
+    assert_int_equal(try_append(&r), SNIC_EMSGSIZE);
     finish();
 }
 
