@@ -13,11 +13,14 @@
 #   library   its files on the DPU role through the file library; every request goes to the host
 #   offload   reads are answered by the DPU role
 #
+# What the library's way costs: fig14c, fig14, fig24, fig25, rows *_beside_baseline of `library`:
+# its rate, and with _cpu the CPU of all roles and the client per operation, in times the baseline's.
+#
 # A row `paper` says what the paper's text states, on other hardware. A figure that cannot be
 # measured says "missing" and why.
 set -u
 cd "$(dirname "$0")/.." || exit 1
-usage() { sed -n '3,17s/^# \{0,1\}//p' "$0"; exit "$1"; }
+usage() { sed -n '3,20s/^# \{0,1\}//p' "$0"; exit "$1"; }
 all="fig14 fig14c fig16 fig17 fig18 fig21 fig22 fig23 fig24 fig25"
 seconds=1 figures=
 while [ $# -gt 0 ]; do
@@ -68,6 +71,19 @@ peak() {
     done
 }
 
+# beside CELL WHO...: in CELL, how many times the baseline's; what a way costs, or saves, beside it
+beside() {
+    cell=$1
+    shift
+    kept "$cell" baseline || return
+    base=$(middle "$cell" baseline)
+    for w in "$@"; do
+        ! kept "$cell" "$w" || awk -v c="$cell" -v w="$w" -v n="$(threads "$w")" -v b="$base" \
+            -v v="$(middle "$cell" "$w")" 'BEGIN { if (b > 0)
+                printf "row dds %s_beside_baseline %s %s %.2f times\n", c, w, n, v / b }'
+    done
+}
+
 # ---- Servers and their loads ----
 
 # node NAME COMMAND...: one of the servers
@@ -107,6 +123,8 @@ told() {
     rows us/op "$a:${case}_cpu" "$@"
     for r in host dpu client; do rows cores "$a:${case}_$r" "$@"; done
     for q in p50 p99; do rows us "$b:${case}_$q" "$@"; done
+    beside "$a:$case" library offload
+    beside "$a:${case}_cpu" library offload
 }
 # pages FIG_RATE FIG_LATENCY CASE SERVER OP DEPTH [WHO]
 pages() {
