@@ -14,7 +14,7 @@
 #   offload   reads are answered by the DPU role
 #
 # What the library's way costs: fig14c, fig14, fig24, fig25, rows *_beside_baseline of `library`:
-# its rate, and with _cpu the CPU of all roles and the client per operation, in times the baseline's.
+# its rate, and with _cpu the CPU of all roles and the client for an operation, in times baseline's.
 #
 # A row `paper` says what the paper's text states, on other hardware. A figure that cannot be
 # measured says "missing" and why.
