@@ -542,43 +542,48 @@ static void test_hcachelink_many_requests_few_tasks(void **state)
 
 /* ---- Contract ---- */
 
-static void test_hcachelink_refuses_what_the_header_says(void **state)
+static void refuses_options(const struct rig *g)
 {
-    struct rig g;
     struct snic_hcachelink_host_opts ho;
     struct snic_hcachelink_dpu_opts po;
     struct snic_hcache_seal seal = *snic_hcache_seal_crc();
-    const void *region;
-    uint64_t epoch;
-    size_t size;
-    (void)state;
-    rig_defaults(&g);
-    ho = g.ho;
+    ho = g->ho;
     ho.flags = 8;
     assert_int_equal(snic_hcachelink_host_memsize(&ho), 0);
-    ho = g.ho;
+    ho = g->ho;
     ho.requests_max = 64;
     assert_true(snic_hcachelink_host_memsize(&ho) > 0);
     ho.requests_max = 65;
     assert_int_equal(snic_hcachelink_host_memsize(&ho), 0);
     ho.requests_max = 1;
     assert_int_equal(snic_hcachelink_host_memsize(&ho), 0);
-    ho = g.ho;
+    ho = g->ho;
     ho.bell = SNIC_DMA_DOORBELLS;
     assert_int_equal(snic_hcachelink_host_memsize(&ho), 0);
-    ho = g.ho;
+    ho = g->ho;
     ho.cache.pages = 63;
     assert_int_equal(snic_hcachelink_host_memsize(&ho), 0);
-    po = g.po;
+    po = g->po;
     po.flags = 8;
     assert_int_equal(snic_hcachelink_dpu_memsize(&po), 0);
-    po = g.po;
+    po = g->po;
     po.tasks = 65;
     assert_int_equal(snic_hcachelink_dpu_memsize(&po), 0);
-    po = g.po;
+    po = g->po;
     seal.pack = (uint32_t(*)(void *, const void *, uint32_t, void *))(void (*)(void))abort;
     po.control.seal = &seal;
     assert_int_equal(snic_hcachelink_dpu_memsize(&po), 0);
+}
+
+static void test_hcachelink_refuses_what_the_header_says(void **state)
+{
+    struct rig g;
+    const void *region;
+    uint64_t epoch;
+    size_t size;
+    (void)state;
+    rig_defaults(&g);
+    refuses_options(&g);
     rig_open(&g);
     region = snic_hcachelink_host_region(g.host, &size, &epoch);
     assert_non_null(region);
