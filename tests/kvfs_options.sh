@@ -91,6 +91,7 @@ on rw
 touch -a -d "-3 hours" "$mnt/d" "$mnt/d/f"
 away
 contents() { # the object file is as large as its disk, and nearly all of it a hole
+    sync "$work/store/data.mdb" "$work/store/objects" # what it occupies may change with that
     cksum <"$work/store/data.mdb"
     head -c 4M "$work/store/objects" | cksum
     stat -c '%b %Y %Z' "$work/store/objects"
