@@ -52,6 +52,12 @@ void ex_die(const char *format, ...)
     abort();
 }
 
+void ex_usage(const char *format, ...)
+{
+    (void)format;
+    abort();
+}
+
 static void list_nodes(void)
 {
     struct snic_control_msg m = {.type = SNIC_CONTROL_NODE};
