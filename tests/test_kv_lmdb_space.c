@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* The store on LMDB: how often the records of its space are read. */
+/* The store on LMDB: how often the records of its space and of its maps are read, and which space
+ * goes back to the disk. */
 #include "kv_lmdb_util.h"
+
+#include "support/lru.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -32,6 +35,74 @@ int mdb_cursor_get(void *cursor, struct space_value *key, struct space_value *va
     if (key->size == 9 && key->data != NULL && *(const unsigned char *)key->data == 'F')
         space_reads++;
     return atomic_load(&real)(cursor, key, value, op);
+}
+
+/** Records of maps that were read. */
+static _Thread_local uint64_t map_reads;
+
+int mdb_get(void *txn, unsigned dbi, struct space_value *key, struct space_value *value);
+
+int mdb_get(void *txn, unsigned dbi, struct space_value *key, struct space_value *value)
+{
+    static int (*_Atomic real)(void *, unsigned, struct space_value *, struct space_value *);
+    if (atomic_load(&real) == NULL) {
+        int (*found)(void *, unsigned, struct space_value *, struct space_value *) = NULL;
+        void *symbol = dlsym(RTLD_NEXT, "mdb_get");
+        KVL_CHECK(symbol != NULL);
+        memcpy(&found, &symbol, sizeof(found));
+        atomic_store(&real, found);
+    }
+    map_reads += key->size > 0 && *(const unsigned char *)key->data == 'M';
+    return atomic_load(&real)(txn, dbi, key, value);
+}
+
+/* ---- Maps in memory ---- */
+
+/* Objects of 1 MiB or less, of which each has one chunk of the map, in more than there is room for:
+ * the record is read as often as an LRU of 16384 chunks needs it. */
+static void test_kv_lmdb_space_maps_are_kept_like_lru(void **state)
+{
+    enum { CHUNKS = 16384, OPS = 60000, SOME = 200 };
+    static unsigned char bytes[KVL_BLOCK];
+    struct snic_rng rng;
+    char path[4096];
+    struct kvl k;
+    (void)state;
+    kvl_path(path, sizeof(path));
+    kvl_open(&k, path, SNIC_KV_OPEN_CREATE);
+    for (uint64_t o = 1; o <= SOME; o++) { /* the others are holes, which have a chunk, too */
+        kvl_fill(bytes, o, 0, sizeof(bytes), 0);
+        assert_int_equal(kvl_object(&k, SNIC_KVOP_OBJECT_WRITE, 0, o, 0, sizeof(bytes), bytes),
+                         sizeof(bytes));
+    }
+    assert_int_equal(kvl_sync(&k), 0);
+    snic_rng_init(&rng, 7 + support_seed());
+    for (int n = 0; n < 4; n++) {
+        uint32_t keys = n >> 1 ? 2 * CHUNKS : CHUNKS / 10 * 11;
+        uint64_t lru_misses = 0;
+        struct draw draw;
+        struct lru lru;
+        draw_open(&draw, keys, n & 1);
+        lru_open(&lru, keys, CHUNKS);
+        for (uint32_t i = 0; i < OPS + CHUNKS; i++) {
+            /* First all once, so that both begin alike. */
+            uint32_t key = i < CHUNKS ? i : draw_key(&draw, &rng);
+            if (i == CHUNKS)
+                map_reads = lru_misses = 0;
+            lru_misses += !lru_get(&lru, key);
+            lru_put(&lru, key);
+            assert_int_equal(kvl_object(&k, SNIC_KVOP_OBJECT_READ, 0, key + 1, 0, 512, bytes), 512);
+            assert_true(key < SOME ? kvl_filled(bytes, key + 1, 0, 512, 0) : bytes[0] == 0);
+        }
+        printf("  %.1f x, %s: %llu of %u read the map, %llu with an LRU\n", keys / (double)CHUNKS,
+               n & 1 ? "Zipf" : "uniform", (unsigned long long)map_reads, OPS,
+               (unsigned long long)lru_misses);
+        assert_true(map_reads <= lru_misses + OPS / 20);
+        assert_true(lru_misses == 0 || map_reads > 0);
+        lru_close(&lru);
+        draw_close(&draw);
+    }
+    kvl_close(&k);
 }
 
 /* ---- Several handles ---- */
@@ -167,6 +238,7 @@ static void test_kv_lmdb_space_goes_back(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kv_lmdb_space_maps_are_kept_like_lru),
         cmocka_unit_test(test_kv_lmdb_space_is_summed_once_in_a_while),
         cmocka_unit_test(test_kv_lmdb_space_goes_back),
     };
