@@ -36,6 +36,34 @@ static void test_filelib_service_of_other_loop_refused(void **state)
     filelink_close(&l);
 }
 
+/** The host hears which alignment the service's device wants, whatever its own is. */
+static void test_filelib_device_alignment_is_told(void **state)
+{
+    unsigned char buf[8192];
+    (void)state;
+    memset(buf, 3, sizeof(buf));
+    for (unsigned kind = 0; kind < SNIC_COUNTOF(links); kind++) {
+        for (uint32_t align = 8; align <= 4096; align *= 512) {
+            struct snic_filelib_stats st;
+            struct snic_files_stats fs;
+            struct filelink l;
+            uint64_t a;
+            link_setup(&l, kind);
+            l.fx.disk_opts.align = 512;
+            l.open.payload_align = align;
+            filelink_open(&l);
+            assert_int_equal(filelink_named(l.group, SNIC_FILES_CREATE, 0, "a", &a), 0);
+            snic_filelib_get_stats(l.group, &st);
+            assert_int_equal(st.device_align, 512);
+            assert_int_equal(st.payload_align, align);
+            assert_int_equal(filelink_write(l.group, a, 0, buf, sizeof(buf), 0), sizeof(buf));
+            snic_files_get_stats(l.fx.files, &fs);
+            assert_int_equal(fs.bounced > 0, align < st.device_align);
+            filelink_close(&l);
+        }
+    }
+}
+
 static void test_filelib_every_operation_carried_out(void **state)
 {
     unsigned kind;
@@ -638,6 +666,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_filelib_every_operation_carried_out),
         cmocka_unit_test(test_filelib_service_of_other_loop_refused),
+        cmocka_unit_test(test_filelib_device_alignment_is_told),
         cmocka_unit_test(test_filelib_wrong_option_is_named),
         cmocka_unit_test(test_filelib_long_request_in_parts_whole),
         cmocka_unit_test(test_filelib_file_read_and_written_by_handle),

@@ -220,10 +220,12 @@ SNIC_API SNIC_NODISCARD int snic_channel_open(struct snic_channel **out, struct 
 /** The DPU's options. */
 struct snic_channel_accept_opts {
     uint32_t opts_size;
-    uint32_t flags;       /**< SNIC_CHANNEL_UNMAPPED, SNIC_CHANNEL_REGIONS                  */
-    uint32_t batch_bytes; /**< down: deliver when so much is finished, or when idle; 0: in
-                               the same loop iteration                                      */
-    uint32_t budget;      /**< most messages per loop iteration; default 256                */
+    uint32_t flags;         /**< SNIC_CHANNEL_UNMAPPED, SNIC_CHANNEL_REGIONS                  */
+    uint32_t batch_bytes;   /**< down: deliver when so much is finished, or when idle; 0: in
+                                 the same loop iteration                                      */
+    uint32_t budget;        /**< most messages per loop iteration; default 256                */
+    uint32_t payload_align; /**< what the service would like, 0: any; the host's peer_align  */
+    uint32_t reserved;      /**< must be 0                                                   */
 };
 
 /**
@@ -342,8 +344,10 @@ struct snic_channel_info {
     uint64_t down_bytes;
     uint32_t record_max; /**< most header + payload bytes of a message                   */
     uint32_t payload_align;
-    int32_t mapped; /**< 1: this end works on the ring memory itself                */
-    int32_t closed; /**< 1 after the closed event                                   */
+    int32_t mapped;      /**< 1: this end works on the ring memory itself                */
+    int32_t closed;      /**< 1 after the closed event                                   */
+    uint32_t peer_align; /**< host, opened: payload_align that the service would like, or 0 */
+    uint32_t reserved;
 };
 /** What was agreed; sizes are 0 before the opened event of an unmapped DPU. [owner] */
 SNIC_API void snic_channel_get_info(const struct snic_channel *c, struct snic_channel_info *out)

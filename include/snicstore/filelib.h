@@ -74,7 +74,8 @@ struct snic_filelib_opts {
      * the device's alignment or more it reads and writes them in place; with less each request is
      * copied through one of the service's few bounce buffers (snic_files_stats.bounced). Default
      * 4096, enough for every device, or 8 where a ring is smaller than 256 KiB; a message takes
-     * up to as much more of its ring.
+     * up to as much more of its ring. The service says what its device wants when it accepts:
+     * snic_filelib_stats.device_align.
      */
     uint32_t payload_align;
     uint32_t channel_flags; /**< SNIC_CHANNEL_UP_QUIESCENT, SNIC_CHANNEL_DOWN_ORDERED      */
@@ -281,6 +282,9 @@ struct snic_filelib_stats {
     uint64_t waits;        /**< requests that found the ring or depth full, or no credit */
     uint64_t held;         /**< times that a tenant's requests were held for want of credit */
     uint64_t outstanding;
+    uint32_t device_align;  /**< what the service's device wants, 0 before `opened`. Where
+                                 payload_align is less, it copies each request's bytes */
+    uint32_t payload_align; /**< the group's                                       */
 };
 /** Copy the counters. [owner] */
 SNIC_API void snic_filelib_get_stats(const struct snic_filelib *g, struct snic_filelib_stats *out)

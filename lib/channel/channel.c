@@ -267,7 +267,8 @@ void snic_channel_get_info(const struct snic_channel *c, struct snic_channel_inf
                                       .record_max = most,
                                       .payload_align = c->up.body_align,
                                       .mapped = c->mapped,
-                                      .closed = c->closed};
+                                      .closed = c->closed,
+                                      .peer_align = c->role == CHANNEL_HOST ? c->peer_align : 0};
 }
 
 void snic_channel_get_stats(const struct snic_channel *c, struct snic_channel_stats *out)

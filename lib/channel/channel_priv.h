@@ -169,6 +169,7 @@ struct snic_channel {
     uint32_t slot;
     uint32_t kind;
     uint32_t flags;
+    uint32_t peer_align; /* DPU: to be told with ACCEPT; host: as told */
     uint64_t id;
     struct snic_ring_info up;
     struct snic_ring_info down;

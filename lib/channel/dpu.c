@@ -105,7 +105,9 @@ static int channel_accept_opts(struct snic_channel_accept_opts *o,
     if (r != 0)
         return r;
     o->budget = o->budget == 0 ? 256 : o->budget;
-    return (o->flags & ~(SNIC_CHANNEL_UNMAPPED | SNIC_CHANNEL_REGIONS)) != 0 ? SNIC_EINVAL : 0;
+    if ((o->flags & ~(SNIC_CHANNEL_UNMAPPED | SNIC_CHANNEL_REGIONS)) != 0 || o->reserved != 0)
+        return SNIC_EINVAL;
+    return o->payload_align != 0 && !snic_is_pow2(o->payload_align) ? SNIC_EINVAL : 0;
 }
 
 /** Is the offer one that could hold at all? */
@@ -146,6 +148,7 @@ int snic_channel_accept(struct snic_channel **out, struct snic_channel_hub *h,
     u->up_region = u->down_region = SNIC_NO_REGION;
     u->batch_bytes = o.batch_bytes;
     u->budget = o.budget;
+    c->peer_align = o.payload_align;
     u->up.channel = u->down.channel = c;
     c->slot = m->slot;
     c->kind = m->kind;

@@ -91,6 +91,7 @@ static int channel_slot_flush(struct snic_channel_hub *h, struct channel_slot *s
     }
     if ((s->send & SNIC_CHANNEL__SEND_ACCEPT) != 0) {
         struct channel_ctl m = channel_ctl_make(h, s, CHANNEL_CTL_ACCEPT, 0);
+        m.payload_align = s->channel != NULL ? s->channel->peer_align : 0;
         if (!channel_ctl_send(h, &m))
             return 0;
         s->send &= (uint8_t)~SNIC_CHANNEL__SEND_ACCEPT;
@@ -234,8 +235,10 @@ static void channel_hub_recv(void *ctx, struct snic_dma *d, const void *msg, uin
     if (m.type == CHANNEL_CTL_CLOSE && !s->got_close)
         channel_on_close(h, s, m.reason);
     else if (m.type == CHANNEL_CTL_ACCEPT && s->channel != NULL &&
-             s->channel->role == CHANNEL_HOST && !s->channel->opened)
+             s->channel->role == CHANNEL_HOST && !s->channel->opened) {
+        s->channel->peer_align = m.payload_align;
         s->channel->opened = s->channel->opened_due = 1;
+    }
 }
 
 static void channel_hub_doorbell(void *ctx, struct snic_dma *d, uint32_t id)

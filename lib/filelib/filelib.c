@@ -612,7 +612,11 @@ uint32_t snic_filelib_max(const struct snic_filelib *g)
 
 void snic_filelib_get_stats(const struct snic_filelib *g, struct snic_filelib_stats *out)
 {
+    struct snic_channel_info info;
+    snic_channel_get_info(g->channel, &info);
     *out = g->stats;
+    out->device_align = info.peer_align;
+    out->payload_align = info.payload_align;
     out->submitted = atomic_load_explicit(&g->submitted, memory_order_relaxed);
     out->outstanding = out->submitted - out->completed;
 }

@@ -437,6 +437,7 @@ int snic_files_serve(struct snic_files_server **out, void *mem, size_t mem_size,
     ao.flags = o.channel_flags;
     ao.batch_bytes = o.batch_bytes;
     ao.budget = o.budget;
+    ao.payload_align = (uint32_t)snic_max_u64(f->align, f->mem_align);
     memset(&e, 0, sizeof(e));
     e.message = serve_message;
     e.opened = serve_opened;
