@@ -51,6 +51,30 @@ static void round_trip(const struct snic_ebs_header *h, const struct snic_ebs_pl
     REQUIRE(memcmp(&back, h, sizeof(back)) == 0);
 }
 
+static int no_mac(void *secret, const void *in, size_t size, unsigned char out[32])
+{
+    (void)secret;
+    memset(out, 0, 32);
+    REQUIRE(size == 64 && memcmp(in, "snic ebs token 1", 16) == 0);
+    return 0;
+}
+
+/* What is read and signed again is the same bytes. */
+static void look_at_token(const unsigned char *token)
+{
+    static const struct snic_ebs_sec_ops ops = {.ops_size = sizeof(ops), .mac = no_mac};
+    unsigned char again[SNIC_EBS_TOKEN_BYTES], zeros[16] = {0};
+    struct snic_ebs_token t, v;
+    int key = 0, r = snic_ebs_token_read(&t, token);
+    REQUIRE(r == 0 || r == SNIC_EVERSION || r == SNIC_EPROTO);
+    int verified = snic_ebs_token_verify(&v, token, &ops, &key);
+    REQUIRE(verified == (r != 0 ? r : memcmp(token + 48, zeros, 16) == 0 ? 0 : SNIC_EACCES));
+    if (r != 0)
+        return;
+    REQUIRE(snic_ebs_token_sign(again, &t, &ops, &key) == 0);
+    REQUIRE(memcmp(again, token, 48) == 0);
+}
+
 static void look(const struct snic_ebs_header *h, const struct snic_ebs_place *at,
                  const uint8_t *packet)
 {
@@ -59,7 +83,9 @@ static void look(const struct snic_ebs_header *h, const struct snic_ebs_place *a
     uint16_t slot;
     uint16_t gen;
 
-    if (h->type == SNIC_EBS_ACKV) {
+    if (h->type == SNIC_EBS_TOKEN) {
+        look_at_token(h->u.token);
+    } else if (h->type == SNIC_EBS_ACKV) {
         for (uint32_t i = 0; i < h->pkt_cnt; i++)
             snic_ebs_ack_get(&a, packet + at->body_at, i);
     } else if (h->type == SNIC_EBS_READ_REQ) {

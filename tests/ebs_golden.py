@@ -5,6 +5,8 @@
 
 The values are those of ebs_sample() in tests/test_ebs_util.c.
 """
+import hashlib
+import hmac
 import re
 import struct
 import sys
@@ -12,8 +14,8 @@ import sys
 VERSION = 2
 PROOF = 0x0ddc0ffeebadf00d
 TYPES = ["WRITE", "WACK", "READ_REQ", "READ_RESP", "ACKV", "PROBE", "PROBE_ACK", "RESET", "HELLO",
-         "HELLO_ACK", "FENCE", "FENCE_ACK", "NAK"]
-TO_SERVER = {"WRITE", "READ_REQ", "PROBE", "HELLO", "FENCE"}
+         "HELLO_ACK", "FENCE", "FENCE_ACK", "NAK", "TOKEN"]
+TO_SERVER = {"WRITE", "READ_REQ", "PROBE", "HELLO", "FENCE", "TOKEN"}
 # Flags and status, where they are not 0.
 FLAGS = {"WRITE": 0x126, "WACK": 0x210, "READ_RESP": 0x80}
 STATUS = {"RESET": 10, "FENCE_ACK": 2, "NAK": 4}
@@ -41,6 +43,14 @@ def block(kind):
     return bound + struct.pack(">II", crc32c(bound), 0x76543210) + last
 
 
+def token():
+    """Also in tests/test_ebs_token.c; the signing key is 64 bytes, 1 ... 64."""
+    claims = struct.pack(">BBHIQIIQ16x", 1, 5, 0, 0x5167, 0x0102030405060708, 0x00030000,
+                         0xacc00001, 0x6f5e4d3c)
+    mac = hmac.new(bytes(range(1, 65)), b"snic ebs token 1" + claims, hashlib.sha256)
+    return claims + mac.digest()[:16]
+
+
 def part(kind):
     if kind == "ACKV":
         return b""
@@ -55,6 +65,8 @@ def part(kind):
         return struct.pack(">IIQ32xQII", 224, 0, 0x0f1e2d3c4b5a6978, PROOF, 0x99, 0xacc00001)
     if kind == "NAK":
         return struct.pack(">IHHQ48x", 1500, 0x8000, 0, PROOF)
+    if kind == "TOKEN":
+        return token()
     return block(kind)
 
 

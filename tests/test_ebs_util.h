@@ -5,6 +5,10 @@
 
 #include "snicstore/ebs.h"
 
+/** The token of ebs_golden.py: rights 5, key 0x5167, generation 3 << 16, account 0xacc00001; its
+ * signing key is of 64 bytes, 1 ... 64. */
+extern const unsigned char ebs_sample_token[SNIC_EBS_TOKEN_BYTES];
+
 /** The direction that a type goes; those that go both ways go to the client here. */
 unsigned ebs_way(unsigned type);
 /** The fields of the sample of @p type. */

@@ -20,6 +20,8 @@ static struct volfix fix;
 static uint64_t resets, cuts;
 static uint64_t mend[VOLFIX_SERVERS];
 static int sealed; /* SOLAR's packets are */
+static int tokens; /* and servers want tokens, good for two seconds, under keys that change */
+static uint32_t known;
 
 static uint64_t number(const char *name, uint64_t otherwise)
 {
@@ -128,6 +130,33 @@ static void accident(struct volfix *f, uint64_t *down)
     }
 }
 
+static void *token_key(void *ctx, uint32_t key_id)
+{
+    static struct solar_toy_key keys[8];
+    (void)ctx;
+    if (key_id >= 8 || (known >> key_id & 1) == 0)
+        return NULL;
+    keys[key_id].bytes[0] = key_id;
+    keys[key_id].bytes[1] = 77;
+    return &keys[key_id];
+}
+
+static void exchange(struct volfix *f)
+{
+    uint32_t next = f->token_key_id % 7 + 1;
+    if (!tokens || snic_rng_below(&f->rng, 100) != 0)
+        return;
+    if ((known >> next & 1) == 0) {
+        known |= 1u << next;
+        return;
+    }
+    f->token_key_id = next;
+    known = 1u << next | (snic_rng_below(&f->rng, 2) != 0 ? known : 0);
+    for (uint32_t i = 0; i < f->servers; i++)
+        if (f->server[i].s != NULL)
+            (void)snic_volume_server_tokens(f->server[i].s);
+}
+
 /* All begin anew, and share a secret. */
 static void seal(struct volfix *f)
 {
@@ -135,6 +164,14 @@ static void seal(struct volfix *f)
     volfix_client_kill(f);
     f->sec = &solar_toy_ops;
     f->server_secret = f->client_secret = &secret;
+    if (tokens) {
+        known = 2;
+        f->token_key = token_key;
+        f->token_key_id = 1;
+        f->token_rights = SNIC_EBS_MAY_ALL;
+        f->token_seconds = 2;
+        f->tokens_max = 8;
+    }
     for (uint32_t k = 0; k < 2; k++)
         f->client_wire[k] = &wire[VOLFIX_SERVERS][k];
     for (uint32_t i = 0; i < f->servers; i++) {
@@ -159,6 +196,7 @@ static void life(uint32_t transport, uint64_t seed, uint64_t ios, int tell)
     while ((f->begun < f->wanted || f->inflight != 0) && f->why[0] == 0) {
         volfix_run(f, snic_rng_below(&f->rng, 8 * VOLFIX_MS) + 1);
         accident(f, down);
+        exchange(f);
         volfix_load(f, f->wanted - f->begun);
         volfix_check(f);
         if (snic_world_now(f->world) > 600000 * VOLFIX_MS)
@@ -222,6 +260,14 @@ static void test_volume_sim_many_sealed(void **state)
     sealed = 0;
 }
 
+static void test_volume_sim_many_tokens(void **state)
+{
+    (void)state;
+    sealed = tokens = 1;
+    many(SNIC_VOLUME_SOLAR);
+    sealed = tokens = 0;
+}
+
 static void test_volume_sim_many_luna(void **state)
 {
     (void)state;
@@ -230,9 +276,11 @@ static void test_volume_sim_many_luna(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_volume_sim_one_solar), cmocka_unit_test(test_volume_sim_one_luna),
-        cmocka_unit_test(test_volume_sim_many_solar), cmocka_unit_test(test_volume_sim_many_sealed),
-        cmocka_unit_test(test_volume_sim_many_luna)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_volume_sim_one_solar),
+                                       cmocka_unit_test(test_volume_sim_one_luna),
+                                       cmocka_unit_test(test_volume_sim_many_solar),
+                                       cmocka_unit_test(test_volume_sim_many_sealed),
+                                       cmocka_unit_test(test_volume_sim_many_tokens),
+                                       cmocka_unit_test(test_volume_sim_many_luna)};
     return SUPPORT_MAIN(argc, argv, tests);
 }

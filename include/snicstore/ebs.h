@@ -3,8 +3,9 @@
  * @file snicstore/ebs.h
  * What the transports of a block store (SOLAR's packets, LUNA's frames) have in common: the
  * packet format, the algebra of block checksums, and the tables of a storage agent (rate limits,
- * where a segment lives, where a block that is read goes). Ciphers and tags: ebs_sec.h. When an
- * agent asks where a segment is: ebs_ask.h; what it does with I/Os: ebs_queue.h.
+ * where a segment lives, where a block that is read goes). Ciphers and tags: ebs_sec.h; tokens:
+ * ebs_token.h. When an agent asks where a segment is: ebs_ask.h; what it does with I/Os:
+ * ebs_queue.h.
  *
  * Depends on  snicstore/base.h, snicstore/ebs_ask.h.
  * Memory      The caller supplies all of it (memsize, init); nothing allocates. The codec and
@@ -72,6 +73,7 @@
  *   - Bytes said to be 0 are sent as 0, and not looked at.
  *   - In every version of this format bytes 0, 1, 4 ... 7 and 8 ... 15 mean what they mean here,
  *     so that a packet of a version not known can be answered (snic_ebs_peek).
+ *   - A TOKEN is a header and a token; it names no RPC, and rpc_id comes back in its answer.
  *   - With flag INT an ACKV has the 80 bytes right after the RPC header: the echo of the newest
  *     packet it acknowledges that had one.
  *   - HELLO, HELLO_ACK and RESET come before or after there are keys: with AUTH their tag is a MAC
@@ -100,6 +102,7 @@ extern "C" {
 #define SNIC_EBS_SLOT_BYTES 4      /**< entry of a READ_REQ */
 #define SNIC_EBS_BLOCK_BYTES 4096  /**< a block, and the longest body of a datagram */
 #define SNIC_EBS_TAG_BYTES 16      /**< GCM tag */
+#define SNIC_EBS_TOKEN_BYTES 64    /**< a TOKEN's part (ebs_token.h) */
 #define SNIC_EBS_PACKET_BYTES 4320 /**< the longest datagram */
 #define SNIC_EBS_BLOCK_LOG2 12
 #define SNIC_EBS_SEGMENT_BLOCKS 512          /**< of a segment */
@@ -129,7 +132,8 @@ enum snic_ebs_type {
     SNIC_EBS_FENCE = 11,
     SNIC_EBS_FENCE_ACK = 12,
     SNIC_EBS_NAK = 13,
-    SNIC_EBS_TYPE_END = 14
+    SNIC_EBS_TOKEN = 14, /**< the answer is a NAK with its status, OK, too */
+    SNIC_EBS_TYPE_END = 15
 };
 
 /* Flags; fixed for ever. A packet with one of bits 12 ... 15 that is not known here is refused with
@@ -170,7 +174,9 @@ enum snic_ebs_status {
                                    this server yet: not fenced, again later */
     SNIC_EBS_UNPROVEN = 17,   /**< to an address that has not said its proof: PROBE with it first */
     SNIC_EBS_FORBIDDEN = 18,  /**< this client may not do that with this disk: not now, nor later */
-    SNIC_EBS_STATUS_END = 19
+    SNIC_EBS_NO_TOKEN = 19, /**< no valid token of this client for this disk: TOKEN first. Answer to
+                                 a TOKEN: it has expired, or its key is not known (any more)  */
+    SNIC_EBS_STATUS_END = 20
 };
 
 /** What a WRITE or READ_RESP says about its block. */
@@ -304,7 +310,8 @@ struct snic_ebs_header {
         struct snic_ebs_reset reset;
         struct snic_ebs_probe probe; /**< PROBE, PROBE_ACK */
         struct snic_ebs_nak nak;
-    } u; /**< ACKV: nothing */
+        unsigned char token[SNIC_EBS_TOKEN_BYTES]; /**< TOKEN: as it is, not looked at */
+    } u;                                           /**< ACKV: nothing */
 };
 
 /** Where the parts of a packet are, in bytes from its beginning. */

@@ -190,7 +190,7 @@ struct snic_ebs_disk {
     uint8_t map_said; /**< MAP was said for the first I/O                                        */
     uint8_t say_map;
     uint8_t charged; /**< the first I/O is admitted, its RPCs are not all made                   */
-    uint8_t pad;
+    uint8_t say_token; /**< TOKEN to be said                                                     */
     uint32_t index;
     uint32_t inside; /**< I/Os                                                                   */
     uint32_t abandoned; /**< RPCs of `orphan`                                                    */
@@ -214,6 +214,12 @@ struct snic_ebs_disk {
     struct snic_link event;
     struct snic_ebs_map *map;
     void *map_mem;
+    unsigned char token[SNIC_EBS_TOKEN_BYTES];
+    uint32_t token_serial;  /**< of the token, in its presentations; 0: it has none              */
+    uint32_t token_wait_us; /**< until what was answered NO_TOKEN is sent again                  */
+    uint64_t token_said_ns; /**< no TOKEN is said before                                         */
+    uint32_t token_bad;     /**< 1: a server says that it is not valid, nor will be              */
+    uint32_t pad3;
 };
 
 /**
@@ -400,6 +406,40 @@ SNIC_API uint32_t snic_ebs_queue_waits(const struct snic_ebs_queue *q, uint32_t 
 /** How many segments the maps have at @p server; @p forget: they are forgotten. [owner] */
 SNIC_API uint64_t snic_ebs_queue_mapped(struct snic_ebs_queue *q, uint32_t server, int forget)
     SNIC_NONNULL(1);
+/**
+ * The token that servers are shown for a disk, from now on (ebs_token.h); copied. [owner]
+ * @return 1 it is another one than before; 0 it is not; SNIC_ENOENT disk
+ */
+SNIC_API SNIC_NODISCARD int snic_ebs_queue_token(struct snic_ebs_queue *q, uint32_t disk,
+                                                 const unsigned char token[SNIC_EBS_TOKEN_BYTES])
+    SNIC_NONNULL(1, 3);
+/** 1: what is answered NO_TOKEN is sent again, after the token; 0: it is as FORBIDDEN. [owner] */
+static inline int snic_ebs_disk_presents(const struct snic_ebs_disk *d)
+{
+    return d->token_serial != 0 && !d->token_bad;
+}
+/** Least token_wait_us. */
+#define SNIC_EBS_TOKEN_WAIT_US 500u
+/** A block of the disk is done: servers accept its token. [owner] */
+static inline void snic_ebs_disk_token_works(struct snic_ebs_disk *d)
+{
+    d->token_wait_us = SNIC_EBS_TOKEN_WAIT_US;
+}
+/** The token is sent since a server has answered NO_TOKEN. [owner] */
+SNIC_API void snic_ebs_disk_token_sent(struct snic_ebs_queue *q, struct snic_ebs_disk *d)
+    SNIC_NONNULL(1, 2);
+/** The rpc_id of a TOKEN of the disk: no RPC's, whose epoch is not 0. [owner] */
+static inline uint64_t snic_ebs_disk_token_id(const struct snic_ebs_disk *d)
+{
+    return (uint64_t)d->token_serial << 16 | d->index;
+}
+/**
+ * A server has answered a TOKEN: OK; NO_TOKEN, which has to be said; anything else, after which
+ * none is sent until there is another one. [owner]
+ * @return 1; 0 it is of no TOKEN, or of an older one
+ */
+SNIC_API int snic_ebs_queue_token_answer(struct snic_ebs_queue *q, uint64_t rpc_id, uint32_t status)
+    SNIC_NONNULL(1);
 /** The disk's lease is another's: no more writes; to be said. [owner] */
 SNIC_API void snic_ebs_queue_lost(struct snic_ebs_queue *q, uint32_t disk) SNIC_NONNULL(1);
 
@@ -429,7 +469,7 @@ struct snic_ebs_said {
     uint32_t lease; /**< 1: it has lost its lease; 0: where is the segment?                    */
     uint64_t segment;
     uint32_t gen32;
-    uint32_t pad;
+    uint32_t token; /**< 1: a server does not accept its token, it needs another one           */
 };
 /** The next I/O that is done, or NULL; the caller's again. [owner] */
 SNIC_API struct snic_ebs_io *snic_ebs_queue_done(struct snic_ebs_queue *q) SNIC_NONNULL(1);

@@ -165,4 +165,7 @@ SNIC_API SNIC_NODISCARD int snic_ebs_open(const struct snic_ebs_key *k, const vo
 #ifdef __cplusplus
 }
 #endif
+
+#include "snicstore/ebs_token.h"
+
 #endif /* SNIC_EBS_SEC_H */

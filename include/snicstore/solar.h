@@ -285,7 +285,9 @@ enum snic_solar_act {
     SNIC_SOLAR_SUSPECT,    /**< server: no path works                                          */
     SNIC_SOLAR_RECOVERED,  /**< server: after SUSPECT, one does                                */
     SNIC_SOLAR_SLOW,       /**< io is older than slow_ns; it stays the engine's                */
-    SNIC_SOLAR_LEASE       /**< disk: a newer lease writes there                               */
+    SNIC_SOLAR_LEASE,      /**< disk: a newer lease writes there                               */
+    SNIC_SOLAR_TOKEN       /**< disk: a server does not accept its token: it has expired, or is not
+                                valid; at most once a second                                   */
 };
 
 struct snic_solar_action {
@@ -357,6 +359,15 @@ SNIC_API SNIC_NODISCARD int snic_solar_attach(struct snic_solar *c, uint32_t dis
     SNIC_NONNULL(1, 3);
 /** Forget a disk. @return 0; SNIC_ENOENT; SNIC_EBUSY I/Os inside [owner] */
 SNIC_API SNIC_NODISCARD int snic_solar_detach(struct snic_solar *c, uint32_t disk) SNIC_NONNULL(1);
+/**
+ * The token that servers are shown for a disk, from now on (ebs_token.h); copied. It is sent to all
+ * servers at once, and to one that answers NO_TOKEN; I/O waits until a server accepts it. Without
+ * one, or if a server says that it is not valid, NO_TOKEN ends I/O with SNIC_EPERM. [owner]
+ * @return 0; SNIC_ENOENT disk
+ */
+SNIC_API SNIC_NODISCARD int snic_solar_token(struct snic_solar *c, uint32_t disk,
+                                             const unsigned char token[SNIC_EBS_TOKEN_BYTES],
+                                             uint64_t now_ns) SNIC_NONNULL(1, 3);
 /** Change a disk's QoS; debt stays. @return 0; SNIC_ENOENT; SNIC_EINVAL [owner] */
 SNIC_API SNIC_NODISCARD int snic_solar_qos(struct snic_solar *c, uint32_t disk,
                                            const struct snic_ebs_disk_opts *o, uint64_t now_ns)
@@ -492,6 +503,8 @@ struct snic_solar_stats {
     uint64_t unauthentic; /**< AUTH: without a seal, or with a wrong one                       */
     uint64_t replayed;    /**< AUTH: packets whose number had come, or is too old              */
     uint64_t forbidden;   /**< answers that the client may not do that with the disk           */
+    uint64_t no_token;    /**< answers that the server knows no valid token for the disk       */
+    uint64_t tokens;      /**< sent                                                             */
     uint64_t versions;    /**< datagrams of another version of the format; the last one's:     */
     uint32_t peer_version;
     uint32_t inside; /**< I/Os                                                            */
@@ -546,7 +559,12 @@ struct snic_solar_target_opts {
     void *secret_ctx;
 };
 
-enum snic_solar_request_op { SNIC_SOLAR_DO_WRITE = 1, SNIC_SOLAR_DO_READ, SNIC_SOLAR_DO_FENCE };
+enum snic_solar_request_op {
+    SNIC_SOLAR_DO_WRITE = 1,
+    SNIC_SOLAR_DO_READ,
+    SNIC_SOLAR_DO_FENCE,
+    SNIC_SOLAR_DO_TOKEN
+};
 
 /**
  * What a client asks the owner to do; plain data, kept by the owner until it answers. The engine
@@ -555,6 +573,8 @@ enum snic_solar_request_op { SNIC_SOLAR_DO_WRITE = 1, SNIC_SOLAR_DO_READ, SNIC_S
  *          then apply iff wver is higher than the block's, and answer when that is durable.
  *   READ   the blocks of `need` (bit i: block + i).
  *   FENCE  from now on refuse writes of the segment with a version below wver, durably.
+ *   TOKEN  the client shows the token at `data`, in the datagram: verify and remember it, or answer
+ *          NO_TOKEN or FORBIDDEN. Other requests of a disk of which there is none: NO_TOKEN.
  */
 struct snic_solar_request {
     uint8_t op;   /**< enum snic_solar_request_op                                              */
@@ -657,6 +677,10 @@ SNIC_API void snic_solar_target_sent(struct snic_solar_target *t, struct snic_so
 SNIC_API uint32_t snic_solar_target_secrets(struct snic_solar_target *t, uint64_t now_ns)
     SNIC_NONNULL(1);
 
+/** 1: a connection uses a secret that secret_of() has answered. O(connections). [owner] */
+SNIC_API int snic_solar_target_secret_used(const struct snic_solar_target *t, const void *secret)
+    SNIC_NONNULL(1, 2);
+
 struct snic_solar_target_stats {
     uint64_t packets_in;
     uint64_t packets;
@@ -678,6 +702,7 @@ struct snic_solar_target_stats {
     uint64_t unauthentic;
     uint64_t replayed;
     uint64_t unproven; /**< reads that were not done: the address has not said its proof     */
+    uint64_t tokens;   /**< requests                                                         */
     uint64_t versions; /**< datagrams of another version of the format; the last one's:       */
     uint32_t peer_version;
     uint32_t conns;

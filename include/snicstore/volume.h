@@ -34,8 +34,10 @@
  *   secret_of each client is known by a key of its own, and each request is looked at by rights()
  *   before the store is: who may not read, write or fence a disk is answered FORBIDDEN, whatever is
  *   there. A segment of another disk than the one that he named is not there.
- *   Epochs. Segment SNIC_VOLUME_META of the store is the server's own: there are its epoch, raised
- *   and durable before the first datagram is received, and the secret of its reset tokens. The
+ *   Tokens. With token_key a disk is open to a client that has shown a token for it, under its
+ * lease and until it expires (ebs_token.h); servers remember that for its connection, and ask
+ * nobody. Epochs. Segment SNIC_VOLUME_META of the store is the server's own: there are its epoch,
+ * raised and durable before the first datagram is received, and the secret of its reset tokens. The
  *   first epoch of a store is random. If they are damaged, the epoch goes on after the version that
  *   they were written with, with another secret. If the segment is gone, or the store is opened
  *   over a gap in its log, both begin anew; if that version is lost, with SNIC_SEGMENTS_SALVAGE
@@ -163,11 +165,25 @@ struct snic_volume_server_opts {
      * is said by the events' rights(). Borrowed until close. */
     void *(*secret_of)(void *ctx, uint32_t key_id, uint32_t account);
     void *secret_ctx;
+    /** Disks are opened by tokens alone (ebs_token.h): the signing key of that number, of sec;
+     * borrowed until the next call. NULL: there is none. What is asked of a disk without a valid
+     * token is answered NO_TOKEN. Instead of rights(); with secret_of a token is its account's,
+     * else account 0's. NULL here: no tokens are needed. */
+    void *(*token_key)(void *ctx, uint32_t key_id);
+    /** With token_key: seconds since 1970-01-01 UTC. */
+    uint64_t (*unix_time)(void *ctx);
+    void *token_ctx;
+    uint32_t tokens_max; /**< remembered, 8..2^20; default 4096, each of 64 bytes. Where there are
+                              more, those used least recently are shown again                    */
+    uint32_t pad;
 };
 
 /** What an account may do with a disk. */
 #define SNIC_VOLUME_MAY_READ (1u << 0)
 #define SNIC_VOLUME_MAY_WRITE (1u << 1) /**< and fence; without MAY_READ no block is read      */
+SNIC_STATIC_ASSERT(SNIC_VOLUME_MAY_READ == SNIC_EBS_MAY_READ &&
+                       SNIC_VOLUME_MAY_WRITE == SNIC_EBS_MAY_WRITE,
+                   "as in tokens");
 
 struct snic_volume_server_events {
     /** The end of opening: as of segments.h; SNIC_EOVERFLOW epochs are used up; SNIC_ECORRUPT the
@@ -209,6 +225,12 @@ SNIC_API void *snic_volume_server_close(struct snic_volume_server *s) SNIC_NONNU
 /** What secret_of() answers has changed: as snic_solar_target_secrets(). 0 before it is opened.
  * [owner] */
 SNIC_API uint32_t snic_volume_server_secrets(struct snic_volume_server *s) SNIC_NONNULL(1);
+/** As snic_solar_target_secret_used(). [owner] */
+SNIC_API int snic_volume_server_secret_used(const struct snic_volume_server *s, const void *secret)
+    SNIC_NONNULL(1, 2);
+/** What token_key() answers has changed: tokens under keys that are gone are forgotten, and their
+ * disks closed until others are shown. @return how many [owner] */
+SNIC_API uint32_t snic_volume_server_tokens(struct snic_volume_server *s) SNIC_NONNULL(1);
 /** Where it receives, with the port that was chosen. @return 0; SNIC_EBUSY not opened [owner] */
 SNIC_API SNIC_NODISCARD int snic_volume_server_addr(const struct snic_volume_server *s,
                                                     struct snic_net_addr *out) SNIC_NONNULL(1, 2);
@@ -220,18 +242,22 @@ SNIC_API struct snic_segments *snic_volume_server_store(struct snic_volume_serve
 struct snic_volume_server_stats {
     struct snic_solar_target_stats target; /**< SOLAR's; zeros if it is not served               */
     uint32_t srv_epoch;
-    uint32_t inside;      /**< requests in the store                                             */
-    uint64_t busy;        /**< answered so                                                       */
-    uint64_t writes;      /**< blocks                                                            */
-    uint64_t reads;       /**< blocks                                                            */
-    uint64_t groups;      /**< writes of the store that they were                                */
-    uint64_t no_segment;  /**< refused: not here                                                 */
-    uint64_t stale;       /**< refused: generation                                               */
-    uint64_t no_lease;    /**< refused: lease                                                    */
-    uint64_t ahead;       /**< fences refused: a generation that the server does not have yet    */
-    uint64_t invalid;     /**< refused: another disk's, another place, too long                  */
-    uint64_t forbidden;   /**< refused: the account may not do that with the disk                */
-    uint64_t failed;      /**< by the store                                                      */
+    uint32_t inside;     /**< requests in the store                                             */
+    uint64_t busy;       /**< answered so                                                       */
+    uint64_t writes;     /**< blocks                                                            */
+    uint64_t reads;      /**< blocks                                                            */
+    uint64_t groups;     /**< writes of the store that they were                                */
+    uint64_t no_segment; /**< refused: not here                                                 */
+    uint64_t stale;      /**< refused: generation                                               */
+    uint64_t no_lease;   /**< refused: lease                                                    */
+    uint64_t ahead;      /**< fences refused: a generation that the server does not have yet    */
+    uint64_t invalid;    /**< refused: another disk's, another place, too long                  */
+    uint64_t forbidden;  /**< refused: the account may not do that with the disk                */
+    uint64_t failed;     /**< by the store                                                      */
+    uint64_t no_token;   /**< requests for disks of which no valid token was shown              */
+    uint64_t tokens;     /**< shown and accepted                                                */
+    uint64_t tokens_refused; /**< expired, of unknown keys, or not valid                         */
+    uint64_t tokens_evicted; /**< forgotten for others: tokens_max is small                      */
     uint64_t damaged;     /**< blocks read that are                                              */
     uint64_t unsent;      /**< trains and sends that the network refused                         */
     uint64_t read_waits;  /**< reads that waited for trains or sends                             */
@@ -323,6 +349,9 @@ struct snic_volume_events {
     void (*lease)(void *ctx, uint32_t disk);
     /** No path or connection to the server works (1), or one does again (0). */
     void (*suspect)(void *ctx, uint32_t server, int suspect);
+    /** A server does not accept the disk's token: get another one (snic_volume_disk_token()); what
+     * the server does not permit waits. At most once a second for each disk. */
+    void (*token)(void *ctx, uint32_t disk);
     /** An I/O of the disk is older than slow_ns; it goes on. */
     void (*slow)(void *ctx, uint32_t disk, uint64_t lba, uint32_t blocks);
 };
@@ -387,6 +416,15 @@ SNIC_API SNIC_NODISCARD int snic_volume_disk_open(struct snic_volume *v, uint32_
  * [owner] */
 SNIC_API SNIC_NODISCARD int snic_volume_disk_qos(struct snic_volume *v, uint32_t disk,
                                                  const struct snic_volume_disk_opts *o)
+    SNIC_NONNULL(1, 3);
+/**
+ * The token that servers are shown for a disk from now on (ebs_token.h); copied. Before it expires
+ * another one is to follow; I/O that a server refuses for want of one waits until deadline_ns.
+ * Without any, it ends with SNIC_EPERM. [owner]
+ * @return 0; SNIC_ENOENT no such disk is open
+ */
+SNIC_API SNIC_NODISCARD int snic_volume_disk_token(struct snic_volume *v, uint32_t disk,
+                                                   const unsigned char token[SNIC_EBS_TOKEN_BYTES])
     SNIC_NONNULL(1, 3);
 /**
  * Where a segment of a disk is. [owner]

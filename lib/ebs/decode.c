@@ -98,6 +98,8 @@ static void decode_part(struct snic_ebs_header *h, unsigned part, const unsigned
         h->u.nak.retry_us = snic_get_be32(p + EBS_AT_NAK_RETRY);
         h->u.nak.bad_flags = snic_get_be16(p + EBS_AT_NAK_FLAGS);
         h->u.nak.proof = snic_get_be64(p + EBS_AT_NAK_PROOF);
+    } else if (part == EBS_TOKEN) {
+        memcpy(h->u.token, p + EBS_AT_TOKEN, SNIC_EBS_TOKEN_BYTES);
     }
 }
 

@@ -133,6 +133,10 @@ int snic_ebs_queue_attach(struct snic_ebs_queue *q, uint32_t disk,
     d->say = 0;
     d->map_said = 0;
     d->say_map = 0;
+    d->say_token = 0;
+    d->token_serial = 0;
+    d->token_bad = 0;
+    d->token_said_ns = 0;
     d->charged = 0;
     d->deficit = 0;
     d->vd_id = full.vd_id;
@@ -158,6 +162,7 @@ int snic_ebs_queue_detach(struct snic_ebs_queue *q, uint32_t disk)
     (void)snic_ebs_map_fini(d->map);
     snic_link_remove(&d->event);
     memset(&d->tag, 0, sizeof(d->tag));
+    memset(d->token, 0, sizeof(d->token));
     d->used = 0;
     return 0;
 }

@@ -83,7 +83,8 @@ enum ebs_at {
     EBS_AT_PROBE_ACCOUNT = 124,
     EBS_AT_NAK_RETRY = 64,
     EBS_AT_NAK_FLAGS = 68,
-    EBS_AT_NAK_PROOF = 72
+    EBS_AT_NAK_PROOF = 72,
+    EBS_AT_TOKEN = 64
 };
 
 /* bind_crc: of these, which end with data_crc. */
@@ -98,6 +99,7 @@ SNIC_STATIC_ASSERT(EBS_AT_VD_ID == SNIC_EBS_RPC_BYTES && EBS_AT_LBA == 88 && EBS
                        EBS_AT_SEG_GEN == 104 && EBS_AT_DATA_CRC == 108,
                    "on the wire");
 SNIC_STATIC_ASSERT(EBS_AT_BY_TYPE + 8 == SNIC_EBS_HEADER_BYTES, "on the wire");
+SNIC_STATIC_ASSERT(EBS_AT_TOKEN + SNIC_EBS_TOKEN_BYTES == SNIC_EBS_HEADER_BYTES, "on the wire");
 SNIC_STATIC_ASSERT(SNIC_EBS__BIND_BYTES == 48 && EBS_AT_DATA_CRC + 4 == EBS_AT_BIND_CRC,
                    "what binds data to its place ends with their checksum");
 SNIC_STATIC_ASSERT(SNIC_EBS_PREFIX_BYTES == SNIC_EBS_HEADER_BYTES + SNIC_EBS_INT_BYTES,
@@ -108,7 +110,7 @@ SNIC_STATIC_ASSERT(SNIC_EBS_PACKET_BYTES ==
 SNIC_STATIC_ASSERT(SNIC_EBS_ACKS *SNIC_EBS_ACK_BYTES <= SNIC_EBS_BLOCK_BYTES, "a body");
 
 /* What the 64 bytes behind the RPC header are. */
-enum ebs_part { EBS_NONE, EBS_BLOCK, EBS_HELLO, EBS_RESET, EBS_PROBE, EBS_NAK };
+enum ebs_part { EBS_NONE, EBS_BLOCK, EBS_HELLO, EBS_RESET, EBS_PROBE, EBS_NAK, EBS_TOKEN };
 
 /* What bodies are; only EBS_BODY_DATA is outside hdr_crc. */
 enum ebs_body { EBS_BODY_NONE, EBS_BODY_DATA, EBS_BODY_ACKS, EBS_BODY_SLOTS, EBS_BODY_PADDING };

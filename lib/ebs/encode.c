@@ -93,6 +93,8 @@ static void encode_part(unsigned char *p, unsigned part, const struct snic_ebs_h
         snic_put_be32(p + EBS_AT_NAK_RETRY, h->u.nak.retry_us);
         snic_put_be16(p + EBS_AT_NAK_FLAGS, h->u.nak.bad_flags);
         snic_put_be64(p + EBS_AT_NAK_PROOF, h->u.nak.proof);
+    } else if (part == EBS_TOKEN) {
+        memcpy(p + EBS_AT_TOKEN, h->u.token, SNIC_EBS_TOKEN_BYTES);
     }
 }
 

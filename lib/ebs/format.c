@@ -25,6 +25,7 @@ static const struct ebs_kind ebs_kinds[SNIC_EBS_TYPE_END] = {
     [SNIC_EBS_FENCE] = {EBS_BLOCK, EBS_BODY_NONE, SNIC_EBS__UP},
     [SNIC_EBS_FENCE_ACK] = {EBS_BLOCK, EBS_BODY_NONE, SNIC_EBS__DOWN},
     [SNIC_EBS_NAK] = {EBS_NAK, EBS_BODY_NONE, SNIC_EBS__DOWN},
+    [SNIC_EBS_TOKEN] = {EBS_TOKEN, EBS_BODY_NONE, SNIC_EBS__UP},
 };
 
 const struct ebs_kind *ebs_kind_of(unsigned type, unsigned direction)

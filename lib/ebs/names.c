@@ -7,8 +7,8 @@
 #include "ebs/ebs_priv.h"
 
 static const char *const names_type[SNIC_EBS_TYPE_END] = {
-    "?",         "WRITE", "WACK",  "READ_REQ",  "READ_RESP", "ACKV",      "PROBE",
-    "PROBE_ACK", "RESET", "HELLO", "HELLO_ACK", "FENCE",     "FENCE_ACK", "NAK",
+    "?",     "WRITE", "WACK",      "READ_REQ", "READ_RESP", "ACKV", "PROBE", "PROBE_ACK",
+    "RESET", "HELLO", "HELLO_ACK", "FENCE",    "FENCE_ACK", "NAK",  "TOKEN",
 };
 
 struct names_status {
@@ -35,6 +35,7 @@ static const struct names_status names_status[SNIC_EBS_STATUS_END] = {
     [SNIC_EBS_GEN_AHEAD] = {"GEN_AHEAD", SNIC_EAGAIN},
     [SNIC_EBS_UNPROVEN] = {"UNPROVEN", SNIC_EAGAIN},
     [SNIC_EBS_FORBIDDEN] = {"FORBIDDEN", SNIC_EPERM},
+    [SNIC_EBS_NO_TOKEN] = {"NO_TOKEN", SNIC_EPERM},
 };
 
 static const struct {

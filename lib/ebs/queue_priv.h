@@ -50,6 +50,8 @@ void ebs_ask_begin(struct snic_ebs_queue *q, struct snic_ebs_rpc *r);
 /* MAP is to be said for its segment. */
 void ebs_ask_parked(struct snic_ebs_queue *q, struct snic_ebs_rpc *r);
 /* MAP is to be said for the disk's first I/O, whose segment is need_segment. */
+/* It has something to say. */
+void ebs_disk_event(struct snic_ebs_queue *q, struct snic_ebs_disk *d);
 void ebs_ask_disk(struct snic_ebs_queue *q, struct snic_ebs_disk *d);
 
 static inline uint64_t ebs_segment_of(const struct snic_ebs_rpc *r)

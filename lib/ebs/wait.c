@@ -24,7 +24,7 @@ void ebs_ask_parked(struct snic_ebs_queue *q, struct snic_ebs_rpc *r)
     snic_ebs_ask_put(&q->asks, &r->ask);
 }
 
-static void ebs_disk_event(struct snic_ebs_queue *q, struct snic_ebs_disk *d)
+void ebs_disk_event(struct snic_ebs_queue *q, struct snic_ebs_disk *d)
 {
     if (snic_link_alone(&d->event))
         snic_link_append(&q->disk_events, &d->event);
@@ -126,14 +126,17 @@ int snic_ebs_queue_say(struct snic_ebs_queue *q, struct snic_ebs_said *out)
         return 1;
     while (!any && !snic_link_alone(&q->disk_events)) {
         struct snic_ebs_disk *d = SNIC_CONTAINER(q->disk_events.next, struct snic_ebs_disk, event);
-        any = d->say || d->say_map;
+        any = d->say || d->say_token || d->say_map;
         out->disk = d->index;
         out->lease = d->say;
+        out->token = !d->say && d->say_token;
         if (d->say)
             d->say = 0;
+        else if (d->say_token)
+            d->say_token = 0;
         else if (d->say_map)
             ebs_say_disk(q, d, out);
-        if (!d->say && !d->say_map)
+        if (!d->say && !d->say_token && !d->say_map)
             snic_link_remove(&d->event);
     }
     return any;

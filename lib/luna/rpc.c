@@ -290,6 +290,7 @@ void luna_rpc_status(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks, u
     case SNIC_EBS_DAMAGED:
     case SNIC_EBS_NO_SPACE:
     case SNIC_EBS_FORBIDDEN:
+    case SNIC_EBS_NO_TOKEN:
     case SNIC_EBS_GEN_AHEAD: /* of fences */
     case SNIC_EBS_STATUS_END:
     default:

@@ -82,7 +82,7 @@ static int solar_say_queue(struct snic_solar *c, struct snic_solar_action *a)
     struct snic_ebs_said said;
     if (!snic_ebs_queue_say(&c->q, &said))
         return 0;
-    a->type = said.lease ? SNIC_SOLAR_LEASE : SNIC_SOLAR_MAP;
+    a->type = said.lease ? SNIC_SOLAR_LEASE : said.token ? SNIC_SOLAR_TOKEN : SNIC_SOLAR_MAP;
     a->disk = said.disk;
     a->segment = said.segment;
     a->gen32 = said.gen32;

@@ -177,7 +177,7 @@ static void solar_answer_single(struct snic_solar_target *t, struct solar_conn *
     h.status = (uint16_t)status;
     if (type == SNIC_EBS_NAK) {
         h.u.nak.retry_us = retry_us;
-        t->s.naks++;
+        t->s.naks += status != SNIC_EBS_OK;
     } else {
         solar_answer_block(q, &h.u.block);
         h.u.block.bind_crc = q->bind_crc;
@@ -215,7 +215,8 @@ void snic_solar_target_answer(struct snic_solar_target *t, const struct snic_sol
     solar_answer_count(t, q);
     if (n == NULL)
         return;
-    solar_conn_answers(n, q);
+    if (q->op != SNIC_SOLAR_DO_TOKEN)
+        solar_conn_answers(n, q);
     n->client_stats.requests--;
     n->client_stats.refused += status != SNIC_EBS_OK && status != SNIC_EBS_SUPERSEDED;
     if (q->op == SNIC_SOLAR_DO_WRITE && q->data != NULL && crc != q->data_crc) {
@@ -227,7 +228,7 @@ void snic_solar_target_answer(struct snic_solar_target *t, const struct snic_sol
     }
     if (q->op == SNIC_SOLAR_DO_FENCE)
         solar_answer_single(t, n, q, SNIC_EBS_FENCE_ACK, status, 0, 0);
-    else if (status == SNIC_EBS_BUSY)
+    else if (status == SNIC_EBS_BUSY || q->op == SNIC_SOLAR_DO_TOKEN)
         solar_answer_single(t, n, q, SNIC_EBS_NAK, status, 0, retry_us);
     else if (q->op == SNIC_SOLAR_DO_WRITE && (q->flags & SNIC_EBS_INT_REQ) != 0)
         solar_answer_single(t, n, q, SNIC_EBS_WACK, status, srv_crc, 0);

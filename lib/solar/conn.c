@@ -231,6 +231,14 @@ uint32_t snic_solar_target_secrets(struct snic_solar_target *t, uint64_t now_ns)
     return ended;
 }
 
+int snic_solar_target_secret_used(const struct snic_solar_target *t, const void *secret)
+{
+    for (uint32_t i = 0; i < t->o.conns_max; i++)
+        if (t->conns[i].used && t->conns[i].secret == secret)
+            return 1;
+    return 0;
+}
+
 /* Until when nobody else gets its place. Greetings prove nothing: they come from any address. */
 static uint64_t solar_conn_until(const struct snic_solar_target *t, const struct solar_conn *n)
 {

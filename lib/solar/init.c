@@ -331,6 +331,17 @@ int snic_solar_qos(struct snic_solar *c, uint32_t disk, const struct snic_ebs_di
     return snic_ebs_queue_limit(&c->q, disk, o, now_ns);
 }
 
+int snic_solar_token(struct snic_solar *c, uint32_t disk,
+                     const unsigned char token[SNIC_EBS_TOKEN_BYTES], uint64_t now_ns)
+{
+    int r = snic_ebs_queue_token(&c->q, disk, token);
+    c->q.now_ns = snic_max_u64(c->q.now_ns, now_ns);
+    for (uint32_t i = 0; r == 1 && i < c->servers_high; i++)
+        if (c->servers[i].load->used)
+            (void)solar_send_token(c, &c->servers[i], disk);
+    return r < 0 ? r : 0;
+}
+
 int snic_solar_map(struct snic_solar *c, uint32_t disk, uint64_t segment, uint64_t seg_id,
                    uint32_t server, uint32_t gen, uint64_t now_ns)
 {

@@ -201,6 +201,10 @@ static void solar_in_single(struct snic_solar *c, struct solar_in *in)
         a.srv_crc = h->u.block.srv_crc;
     else
         c->s.naks++;
+    if (h->type == SNIC_EBS_NAK && snic_ebs_id_epoch(h->rpc_id) == 0) {
+        (void)snic_ebs_queue_token_answer(&c->q, h->rpc_id, h->status);
+        return; /* a TOKEN is not in its path's ring */
+    }
     if (h->type == SNIC_EBS_NAK && h->status == SNIC_EBS_UNPROVEN)
         solar_path_unproven(c, in->p, h->u.nak.proof);
     if (h->type == SNIC_EBS_NAK && (a.status == SNIC_EBS_OK || a.status == SNIC_EBS_SUPERSEDED))
@@ -390,6 +394,17 @@ static int solar_in_probe(struct snic_solar *c, struct solar_in *in)
     return 0;
 }
 
+/* The server refuses all of ours, as when it says FORBIDDEN; else it has to see the token first. */
+static int solar_in_tokenless(struct snic_solar *c, const struct solar_rpc *r, uint32_t status)
+{
+    if (status != SNIC_EBS_NO_TOKEN)
+        return 0;
+    if (!snic_ebs_disk_presents(&c->q.disks[r->q.disk]))
+        return 1;
+    (void)solar_send_token(c, &c->servers[r->q.server], r->q.disk);
+    return 0;
+}
+
 static int solar_in_fence(struct snic_solar *c, struct solar_in *in)
 {
     const struct snic_ebs_header *h = &in->h;
@@ -406,7 +421,7 @@ static int solar_in_fence(struct snic_solar *c, struct solar_in *in)
        an older one, and writes under way may be applied when it is raised. */
     if (h->status == SNIC_EBS_OK || h->status == SNIC_EBS_STALE_GEN ||
         h->status == SNIC_EBS_NO_SEGMENT || h->status == SNIC_EBS_NO_LEASE ||
-        h->status == SNIC_EBS_FORBIDDEN)
+        h->status == SNIC_EBS_FORBIDDEN || solar_in_tokenless(c, r, h->status))
         solar_rpc_fenced(c, r);
     else
         snic_ebs_rpc_fence_refused(&c->q, &r->q);

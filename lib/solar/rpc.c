@@ -145,6 +145,7 @@ void solar_rpc_acked(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt)
     r->q.acked |= bit;
     r->busy &= ~bit;
     snic_ebs_busy_over(&c->q.loads[r->q.server].busy);
+    snic_ebs_disk_token_works(&c->q.disks[r->q.disk]);
     snic_ebs_rpc_heard(&c->q, &r->q);
     if (r->q.op == SNIC_EBS_IO_READ) {
         solar_rpc_slots(c, r, bit);
@@ -274,6 +275,34 @@ static void solar_rpc_refused(struct snic_solar *c, struct solar_rpc *r, uint32_
     solar_rpc_give_up(c, r, snic_ebs_status_error(status));
 }
 
+/* The server is there, and the block is sent again after a while. */
+static void solar_rpc_later(struct snic_solar *c, struct solar_rpc *r, uint64_t bit, uint32_t us)
+{
+    if (r->q.where == SNIC_EBS_RPC_PARKED)
+        return;
+    r->busy |= bit;
+    r->need &= ~bit;
+    snic_ebs_rpc_heard(&c->q, &r->q);
+    solar_rpc_list(c, r);
+    snic_ebs_rpc_later(&c->q, &r->q, us);
+}
+
+/* The server has to see the disk's token (again); then the block is sent again. */
+static void solar_rpc_no_token(struct snic_solar *c, struct solar_rpc *r, uint64_t bit)
+{
+    struct snic_ebs_disk *d = &c->q.disks[r->q.disk];
+    c->s.no_token++;
+    if (!snic_ebs_disk_presents(d)) {
+        c->s.forbidden++;
+        solar_rpc_refused(c, r, SNIC_EBS_FORBIDDEN);
+        return;
+    }
+    uint32_t wait_us = d->token_wait_us;
+    if (solar_send_token(c, &c->servers[r->q.server], r->q.disk))
+        snic_ebs_disk_token_sent(&c->q, d);
+    solar_rpc_later(c, r, bit, wait_us);
+}
+
 void solar_rpc_status(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt, uint32_t status,
                       uint32_t retry_us)
 {
@@ -303,13 +332,7 @@ void solar_rpc_status(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt, u
     case SNIC_EBS_BUSY:
         c->q.s.busy++;
         snic_ebs_busy_said(&c->q.loads[r->q.server].busy, c->q.now_ns);
-        if (r->q.where == SNIC_EBS_RPC_PARKED)
-            break;
-        r->busy |= bit;
-        r->need &= ~bit;
-        snic_ebs_rpc_heard(&c->q, &r->q);
-        solar_rpc_list(c, r);
-        snic_ebs_rpc_later(&c->q, &r->q, retry_us);
+        solar_rpc_later(c, r, bit, retry_us);
         break;
     case SNIC_EBS_STALE_GEN:
     case SNIC_EBS_NO_SEGMENT:
@@ -325,6 +348,9 @@ void solar_rpc_status(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt, u
     case SNIC_EBS_BAD_AUTH:
     case SNIC_EBS_UNPROVEN:
         solar_rpc_again(c, r, bit); /* of the connection, not of the block */
+        break;
+    case SNIC_EBS_NO_TOKEN:
+        solar_rpc_no_token(c, r, bit);
         break;
     case SNIC_EBS_FORBIDDEN:
         c->s.forbidden++;

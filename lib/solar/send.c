@@ -13,7 +13,8 @@
 #define SNIC_SOLAR__SEND_DARK 8  /* blocks at a time on a path that is not known to be good */
 /* Silent for so long, a server gets one at a time there: it may have more than it can do. */
 #define SNIC_SOLAR__SEND_SILENT_NS SNIC_SOLAR__LATE_MAX
-#define SNIC_SOLAR__SEND_SLACK 16 /* hedges that need no budget */
+#define SNIC_SOLAR__SEND_SLACK 16                   /* hedges that need no budget */
+#define SNIC_SOLAR__TOKEN_NS (300 * SNIC_SOLAR__US) /* it is not sent to a server again before */
 
 const unsigned char solar_zeros[SNIC_EBS_BLOCK_BYTES];
 
@@ -528,6 +529,14 @@ int solar_send_hello(struct snic_solar *c, struct solar_path *p)
     return 1;
 }
 
+/* One of the paths in @p mask, at random. */
+static uint32_t solar_any_path(struct snic_solar *c, uint32_t mask)
+{
+    for (uint32_t skip = (uint32_t)snic_rng_below(&c->q.rng, solar_ones(mask)); skip > 0; skip--)
+        mask &= mask - 1;
+    return (uint32_t)__builtin_ctz(mask);
+}
+
 static void solar_send_fence_on(struct snic_solar *c, struct solar_rpc *r, struct solar_path *p)
 {
     struct snic_ebs_header h;
@@ -545,13 +554,29 @@ void solar_send_fence(struct snic_solar *c, struct solar_rpc *r, uint32_t copies
     const struct solar_server *s = &c->servers[r->q.server];
     uint32_t mask = s->alive_mask != 0 ? s->alive_mask : s->usable_mask;
     for (; s->up && mask != 0 && copies > 0; copies--) {
-        uint32_t left = mask;
-        for (uint32_t skip = (uint32_t)snic_rng_below(&c->q.rng, solar_ones(mask)); skip > 0;
-             skip--)
-            left &= left - 1;
-        solar_send_fence_on(c, r, &s->paths[__builtin_ctz(left)]);
-        mask &= ~(left & (0 - left));
+        uint32_t path = solar_any_path(c, mask);
+        solar_send_fence_on(c, r, &s->paths[path]);
+        mask &= ~(1u << path);
     }
+}
+
+int solar_send_token(struct snic_solar *c, struct solar_server *s, uint32_t disk)
+{
+    const struct snic_ebs_disk *d = &c->q.disks[disk];
+    uint32_t mask = s->alive_mask != 0 ? s->alive_mask : s->usable_mask;
+    struct snic_ebs_header h;
+    /* Many blocks are refused together; one presentation is for all of them. */
+    if (!s->up || mask == 0 ||
+        (s->token_ns > c->q.now_ns && s->token_id == snic_ebs_disk_token_id(d)))
+        return 0;
+    struct solar_path *p = &s->paths[solar_any_path(c, mask)];
+    s->token_ns = c->q.now_ns + SNIC_SOLAR__TOKEN_NS;
+    s->token_id = snic_ebs_disk_token_id(d);
+    solar_head(c, s, p, &h, SNIC_EBS_TOKEN);
+    h.rpc_id = s->token_id;
+    memcpy(h.u.token, d->token, sizeof(h.u.token));
+    c->s.tokens++;
+    return solar_send_one(c, p, &h, 0);
 }
 
 /* The last packet of @p from has no answer yet, and nothing newer will tell: a copy elsewhere. */

@@ -165,6 +165,8 @@ struct solar_server {
     uint64_t hedged;
     struct snic_link ready[SOLAR_KINDS]; /* RPCs with blocks never sent */
     struct snic_link again[SOLAR_KINDS]; /* RPCs with blocks to be sent again */
+    uint64_t token_ns;                   /* a TOKEN with token_id is not sent again before */
+    uint64_t token_id;
     struct snic_link event;
     struct solar_bad_port bad[SNIC_SOLAR__BAD_PORTS];
     struct solar_path *paths; /* SNIC_SOLAR_PATHS_MAX */
@@ -364,6 +366,8 @@ void solar_send(struct snic_solar *c);
 int solar_send_probe(struct snic_solar *c, struct solar_path *p, uint32_t padding);
 int solar_send_hello(struct snic_solar *c, struct solar_path *p);
 /** @p copies of it, on as many paths. */
+/** Show a server the disk's token, unless that was just done. @return 1 it is sent */
+int solar_send_token(struct snic_solar *c, struct solar_server *s, uint32_t disk);
 void solar_send_fence(struct snic_solar *c, struct solar_rpc *r, uint32_t copies);
 int solar_send_hedge(struct snic_solar *c, struct solar_path *from);
 

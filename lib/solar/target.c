@@ -127,24 +127,11 @@ static int solar_target_probe(struct snic_solar_target *t, struct solar_req_in *
 
 /* ---- Requests ---- */
 
-static void solar_target_request(const struct snic_solar_target *t, const struct solar_req_in *in,
-                                 struct snic_solar_request *q, uint32_t op)
+/* Whose it is, and where its answer goes. */
+static void solar_target_from(const struct snic_solar_target *t, const struct solar_req_in *in,
+                              struct snic_solar_request *q, uint32_t op)
 {
-    const struct snic_ebs_block *b = &in->h.u.block;
     q->op = (uint8_t)op;
-    q->kind = b->op;
-    q->count = b->blk_cnt;
-    q->block = b->blk_off;
-    q->tenant = b->tenant;
-    q->seg_gen = b->seg_gen;
-    q->data_crc = b->data_crc;
-    q->guest_tag = b->guest_tag;
-    q->bind_crc = b->bind_crc;
-    q->vd_id = b->vd_id;
-    q->seg_id = b->seg_id;
-    q->lba = b->lba;
-    q->wver = b->wver;
-    q->need = b->need_mask;
     q->data = NULL;
     q->account = in->n->account;
     q->pad2 = 0;
@@ -163,6 +150,26 @@ static void solar_target_request(const struct snic_solar_target *t, const struct
     q->gen = in->h.path_gen;
     q->pad = 0;
     in->n->client_stats.requests++;
+}
+
+static void solar_target_request(const struct snic_solar_target *t, const struct solar_req_in *in,
+                                 struct snic_solar_request *q, uint32_t op)
+{
+    const struct snic_ebs_block *b = &in->h.u.block;
+    solar_target_from(t, in, q, op);
+    q->kind = b->op;
+    q->count = b->blk_cnt;
+    q->block = b->blk_off;
+    q->tenant = b->tenant;
+    q->seg_gen = b->seg_gen;
+    q->data_crc = b->data_crc;
+    q->guest_tag = b->guest_tag;
+    q->bind_crc = b->bind_crc;
+    q->vd_id = b->vd_id;
+    q->seg_id = b->seg_id;
+    q->lba = b->lba;
+    q->wver = b->wver;
+    q->need = b->need_mask;
     if (op == SNIC_SOLAR_DO_WRITE)
         in->n->client_stats.blocks_written += q->count;
     if (op == SNIC_SOLAR_DO_READ)
@@ -249,6 +256,18 @@ static int solar_target_fence(struct snic_solar_target *t, struct solar_req_in *
     }
     solar_target_request(t, in, q, SNIC_SOLAR_DO_FENCE);
     t->s.fences++;
+    t->s.requests++;
+    return 1;
+}
+
+/* Its header is not encrypted: the token is shown where it is. */
+static int solar_target_token(struct snic_solar_target *t, struct solar_req_in *in,
+                              struct snic_solar_request *q)
+{
+    memset(q, 0, sizeof(*q));
+    solar_target_from(t, in, q, SNIC_SOLAR_DO_TOKEN);
+    q->data = in->bytes + in->place.header_size - SNIC_EBS_TOKEN_BYTES;
+    t->s.tokens++;
     t->s.requests++;
     return 1;
 }
@@ -363,5 +382,7 @@ int snic_solar_target_recv(struct snic_solar_target *t, const struct snic_solar_
         return solar_target_read(t, &in, out);
     if (in.h.type == SNIC_EBS_FENCE)
         return solar_target_fence(t, &in, out);
+    if (in.h.type == SNIC_EBS_TOKEN)
+        return solar_target_token(t, &in, out);
     return in.h.type == SNIC_EBS_PROBE ? solar_target_probe(t, &in) : SNIC_EPROTO;
 }

@@ -128,6 +128,15 @@ static int agent_luna_qos(struct snic_volume *v, uint32_t disk, const struct sni
     return snic_luna_qos(v->luna, disk, o, volume_now(v));
 }
 
+/* No server of LUNA's takes tokens. */
+static int agent_luna_token(struct snic_volume *v, uint32_t disk, const unsigned char *token)
+{
+    (void)v;
+    (void)disk;
+    (void)token;
+    return 0;
+}
+
 static int agent_luna_submit(struct snic_volume *v, struct snic_ebs_io *io)
 {
     return snic_luna_submit(v->luna, io, volume_now(v));
@@ -365,6 +374,7 @@ const struct volume_agent volume_agent_luna = {
     .attach = agent_luna_attach,
     .detach = agent_luna_detach,
     .qos = agent_luna_qos,
+    .token = agent_luna_token,
     .submit = agent_luna_submit,
     .pump = agent_luna_pump,
     .halt = agent_luna_halt,

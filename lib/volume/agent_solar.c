@@ -136,6 +136,11 @@ static int agent_solar_qos(struct snic_volume *v, uint32_t disk, const struct sn
     return snic_solar_qos(v->solar, disk, o, volume_now(v));
 }
 
+static int agent_solar_token(struct snic_volume *v, uint32_t disk, const unsigned char *token)
+{
+    return snic_solar_token(v->solar, disk, token, volume_now(v));
+}
+
 static int agent_solar_submit(struct snic_volume *v, struct snic_ebs_io *io)
 {
     return snic_solar_submit(v->solar, io, volume_now(v));
@@ -170,6 +175,9 @@ static void agent_solar_act(struct snic_volume *v, const struct snic_solar_actio
         break;
     case SNIC_SOLAR_LEASE:
         volume_say_lease(v, a->disk);
+        break;
+    case SNIC_SOLAR_TOKEN:
+        volume_say_token(v, a->disk);
         break;
     default:
         break;
@@ -230,6 +238,7 @@ const struct volume_agent volume_agent_solar = {
     .attach = agent_solar_attach,
     .detach = agent_solar_detach,
     .qos = agent_solar_qos,
+    .token = agent_solar_token,
     .submit = agent_solar_submit,
     .pump = agent_solar_pump,
     .halt = agent_solar_halt,

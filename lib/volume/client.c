@@ -104,6 +104,12 @@ void volume_say_lease(struct snic_volume *v, uint32_t disk)
         v->e.lease(v->ctx, disk);
 }
 
+void volume_say_token(struct snic_volume *v, uint32_t disk)
+{
+    if (v->e.token != NULL && !v->closing)
+        v->e.token(v->ctx, disk);
+}
+
 static void client_run(struct snic_volume *v)
 {
     for (uint32_t i = 0; i < v->o.disks_max; i++)

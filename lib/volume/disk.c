@@ -269,6 +269,15 @@ int snic_volume_disk_qos(struct snic_volume *v, uint32_t disk,
     return v->agent->qos(v, disk, &a);
 }
 
+int snic_volume_disk_token(struct snic_volume *v, uint32_t disk,
+                           const unsigned char token[SNIC_EBS_TOKEN_BYTES])
+{
+    if (disk >= v->o.disks_max || !v->disks[disk].used)
+        return SNIC_ENOENT;
+    volume_soon(v);
+    return v->agent->token(v, disk, token);
+}
+
 void snic_volume_disk_lost(struct snic_volume *v, uint32_t disk)
 {
     if (disk < v->o.disks_max && v->disks[disk].used)

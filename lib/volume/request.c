@@ -118,8 +118,10 @@ static int request_ahead(const struct snic_volume_server *s, const struct volume
 
 /* May whoever asks do that with the disk that he names? Looked at before anything of the store is,
  * so that what is refused is refused alike whatever is there. */
-static uint32_t request_rights(const struct snic_volume_server *s, const struct volume_ask *q)
+static uint32_t request_rights(struct snic_volume_server *s, const struct volume_ask *q)
 {
+    if (s->o.token_key != NULL)
+        return volume_grants_rights(s, q);
     if (s->o.secret_of == NULL)
         return SNIC_VOLUME_MAY_READ | SNIC_VOLUME_MAY_WRITE;
     if (s->e.rights == NULL)
@@ -127,10 +129,13 @@ static uint32_t request_rights(const struct snic_volume_server *s, const struct 
     return s->e.rights(s->ctx, q->solar.account, q->w.vd_id); /* there is SOLAR only */
 }
 
-static int request_forbidden(const struct snic_volume_server *s, const struct volume_ask *q)
+/* An enum snic_ebs_status. */
+static uint32_t request_forbidden(struct snic_volume_server *s, const struct volume_ask *q)
 {
+    if (s->o.token_key != NULL)
+        return volume_grants_check(s, q);
     uint32_t needs = q->w.op == SNIC_SOLAR_DO_READ ? SNIC_VOLUME_MAY_READ : SNIC_VOLUME_MAY_WRITE;
-    return (request_rights(s, q) & needs) == 0;
+    return (request_rights(s, q) & needs) != 0 ? SNIC_EBS_OK : SNIC_EBS_FORBIDDEN;
 }
 
 /* Is it a request for this segment, now? */
@@ -143,7 +148,7 @@ static uint32_t request_refused(struct snic_volume_server *s, const struct volum
         return SNIC_EBS_NO_SEGMENT;
     }
     uint32_t most = q->w.op == SNIC_SOLAR_DO_WRITE ? 1 : SNIC_EBS_SEGMENT_BLOCKS;
-    if (s->o.secret_of != NULL && q->w.vd_id != g.vd_id) {
+    if ((s->o.secret_of != NULL || s->o.token_key != NULL) && q->w.vd_id != g.vd_id) {
         s->stats.no_segment++; /* another disk's is nobody's business */
         return SNIC_EBS_NO_SEGMENT;
     }
@@ -179,7 +184,7 @@ static uint32_t request_refused(struct snic_volume_server *s, const struct volum
 /* Nobody else tells a server without a control plane of a later lease: the first request that has
  * one fences those before it, in the store, before it is answered; but who may only read fences
  * nobody by it. */
-static void request_raise(const struct snic_volume_server *s, const struct volume_ask *q,
+static void request_raise(struct snic_volume_server *s, const struct volume_ask *q,
                           struct snic_segments_req *req)
 {
     uint32_t gen = q->w.seg_gen;
@@ -439,12 +444,19 @@ static void request_read(struct snic_volume_server *s, const struct volume_ask *
 
 void volume_request(struct snic_volume_server *s, const struct volume_ask *q)
 {
-    if (request_forbidden(s, q)) {
-        s->stats.forbidden++;
-        request_answer(s, q, SNIC_EBS_FORBIDDEN);
+    if (q->w.op == SNIC_SOLAR_DO_TOKEN) {
+        request_answer(s, q, volume_grants_show(s, q));
         return;
     }
-    uint32_t status = request_refused(s, q);
+    uint32_t status = request_forbidden(s, q);
+    s->stats.forbidden += status == SNIC_EBS_FORBIDDEN;
+    s->stats.no_token += status == SNIC_EBS_NO_TOKEN;
+    s->stats.no_lease += status == SNIC_EBS_NO_LEASE;
+    if (status != SNIC_EBS_OK) {
+        request_answer(s, q, status);
+        return;
+    }
+    status = request_refused(s, q);
     /* Writes that were taken before are not refused by what this one may raise. */
     if (s->group != NULL && s->group->q[0].w.seg_id == q->w.seg_id &&
         s->group->q[0].w.seg_gen != q->w.seg_gen)

@@ -32,7 +32,11 @@ static int server_options(struct snic_volume_server_opts *o,
     server_default(&o->frames_max, 64);
     server_default(&o->transports, SNIC_VOLUME_SERVES(SNIC_VOLUME_SOLAR) |
                                        (o->secret == NULL && o->secret_of == NULL ? luna : 0));
+    server_default(&o->tokens_max, 4096);
     o->store.opts_size = sizeof(o->store);
+    if (o->token_key != NULL && (o->unix_time == NULL || o->sec == NULL || o->tokens_max < 8 ||
+                                 o->tokens_max > 1u << 20 || (o->transports & luna) != 0))
+        return SNIC_EINVAL;
     if ((o->secret != NULL || o->secret_of != NULL) && (o->transports & luna) != 0)
         return SNIC_EINVAL; /* it would be open by another door */
     if ((o->flags & ~SNIC_VOLUME_GOVERNED) != 0 || o->loop == NULL || o->net == NULL ||
@@ -67,6 +71,8 @@ static int server_layout(struct snic_arena *a, struct snic_volume_server *s, voi
     unsigned char *data =
         snic_arena_take(a, o->reads_max, (size_t)SNIC_VOLUME__GROUP * SNIC_EBS_BLOCK_BYTES, 4096);
     s->meta = snic_arena_take(a, 1, SNIC_EBS_BLOCK_BYTES, 4096);
+    if (o->token_key != NULL)
+        (void)volume_grants_layout(a, s);
     if (o->secret != NULL || o->secret_of != NULL)
         s->opened_data = snic_arena_take(a, SNIC_VOLUME__GROUP, SNIC_EBS_BLOCK_BYTES, 4096);
     if (a->base != NULL && a->used != SIZE_MAX) {
@@ -253,6 +259,11 @@ uint32_t snic_volume_server_secrets(struct snic_volume_server *s)
     if (s->solar.target == NULL)
         return 0;
     return snic_solar_target_secrets(s->solar.target, volume_server_now(s));
+}
+
+int snic_volume_server_secret_used(const struct snic_volume_server *s, const void *secret)
+{
+    return s->solar.target != NULL && snic_solar_target_secret_used(s->solar.target, secret);
 }
 
 struct snic_segments *snic_volume_server_store(struct snic_volume_server *s)

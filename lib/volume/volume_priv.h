@@ -8,6 +8,7 @@
  *     server.c  the server from outside; what comes and what leaves
  *     server_open.c  its store, its own segment, its epoch
  *     request.c requests on their way through the store, whatever brought them
+ *     grants.c  what clients have shown tokens for
  *     front_solar.c, front_luna.c   what brings them, and takes the answers
  *     client.c  the client from outside; time
  *     agent_solar.c, agent_luna.c   its engine and the engine's actions
@@ -265,6 +266,20 @@ struct volume_front_of_luna {
     uint32_t pad;
 };
 
+/* A token that a client has shown. */
+struct volume_grant {
+    struct snic_ebs_token t;
+    uint64_t who;  /* the connection */
+    uint64_t used; /* 0: free; else when, as a count of uses */
+};
+
+struct volume_grants {
+    struct volume_grant *grant;
+    uint64_t uses;
+    uint32_t mask;
+    uint32_t pad;
+};
+
 enum volume_meta {
     VOLUME_META_CREATE = 1,
     VOLUME_META_READ,
@@ -283,6 +298,7 @@ struct snic_volume_server {
     uint32_t list_max;
     struct volume_front_of_solar solar;
     struct volume_front_of_luna luna;
+    struct volume_grants grants; /* with token_key */
     struct volume_ops writes;
     struct volume_ops reads;
     struct volume_op *group;     /* being filled, while what came is handed in */
@@ -313,6 +329,13 @@ uint64_t volume_server_now(const struct snic_volume_server *s);
 /* server_open.c */
 void volume_server_opened(void *ctx, int result, const struct snic_segments_report *report);
 void volume_server_open_room(struct snic_volume_server *s);
+/* grants.c */
+size_t volume_grants_layout(struct snic_arena *a, struct snic_volume_server *s);
+/* A client shows a token: enum snic_ebs_status. */
+uint32_t volume_grants_show(struct snic_volume_server *s, const struct volume_ask *q);
+/* Does what was shown permit it? enum snic_ebs_status */
+uint32_t volume_grants_check(struct snic_volume_server *s, const struct volume_ask *q);
+uint32_t volume_grants_rights(struct snic_volume_server *s, const struct volume_ask *q);
 /* request.c */
 void volume_ops_init(struct snic_volume_server *s, struct volume_ops *p, struct volume_op *op,
                      uint32_t count, unsigned char *data);
@@ -370,6 +393,7 @@ struct volume_agent {
     int (*attach)(struct snic_volume *v, uint32_t disk, const struct snic_ebs_disk_opts *o);
     int (*detach)(struct snic_volume *v, uint32_t disk);
     int (*qos)(struct snic_volume *v, uint32_t disk, const struct snic_ebs_disk_opts *o);
+    int (*token)(struct snic_volume *v, uint32_t disk, const unsigned char *token);
     int (*submit)(struct snic_volume *v, struct snic_ebs_io *io);
     /* Carries out all actions. @return the deadline */
     uint64_t (*pump)(struct snic_volume *v);
@@ -422,6 +446,7 @@ void volume_say_map(struct snic_volume *v, uint32_t disk, uint64_t segment, uint
 void volume_say_suspect(struct snic_volume *v, uint32_t server, int suspect);
 void volume_say_slow(struct snic_volume *v, uint32_t disk, uint64_t lba, uint32_t blocks);
 void volume_say_lease(struct snic_volume *v, uint32_t disk);
+void volume_say_token(struct snic_volume *v, uint32_t disk);
 /* path.c */
 void volume_path_open(struct snic_volume *v, uint32_t server, uint16_t path, uint16_t gen);
 void volume_path_close(struct snic_volume *v, uint32_t server, uint16_t path, uint16_t gen);

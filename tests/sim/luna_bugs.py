@@ -14,14 +14,41 @@ PROGRAMS = {
     "volume_lease": ["tests/test_volume_lease.c", "tests/support/volfix.c"],
     "volume_keys": ["tests/test_volume_keys.c", "tests/support/volfix.c",
                     "tests/sim/solar_cipher.c"],
+    "volume_tokens": ["tests/test_volume_tokens.c", "tests/support/volfix.c",
+                      "tests/sim/solar_cipher.c"],
+    "permits": ["tests/test_ebs_permits.c"],
     "volume_sim": ["tests/test_volume_sim.c", "tests/support/volfix.c",
                    "tests/sim/solar_cipher.c"],
 }
 ENVIRONMENT = {"SNIC_SIM_COUNT": "150"}
 LIVES, VOLUMES = ("sim", "many"), ("volume_sim", "many_luna")
 
+OTHERS, PERMITS = ("volume_tokens", "*of_others*"), ("permits", "*")
+
 # name, file, text, what instead, (program, filter)
 BUGS = [
+    ("a token's MAC is not compared", "lib/ebs/token.c", "if (differ != 0) return SNIC_EACCES;", "",
+     OTHERS),
+    ("a token's disk is not compared", "lib/ebs/token.c", "t->vd_id != u->vd_id || ", "", PERMITS),
+    ("a token opens other disks of its account", "lib/volume/grants.c",
+     "set[i].who == who && set[i].t.vd_id == vd_id", "set[i].who == who", OTHERS),
+    ("a token's account is not compared", "lib/ebs/token.c", "t->account != u->account || ", "",
+     PERMITS),
+    ("another account's token is taken", "lib/volume/grants.c",
+     "|| t->account != grants_account(q)", "", OTHERS),
+    ("a token does not expire", "lib/ebs/token.c",
+     "if (u->now > t->not_after) return SNIC_ETIMEDOUT;", "", ("volume_tokens", "*expire*")),
+    ("a token's rights are not looked at", "lib/ebs/token.c",
+     "|| (u->rights & ~t->rights) != 0", "", ("volume_tokens", "*what_they_say*")),
+    ("a token is good for later leases", "lib/ebs/token.c",
+     "if (t->gen >> 16 < u->asked) return SNIC_ERANGE;", "", ("volume_tokens", "*of_a_lease*")),
+    ("a key that is taken away is good still", "lib/volume/grants.c", "g->used = 0; /* I1 */", "",
+     ("volume_tokens", "*exchanged*")),
+    ("who has no token needs none", "lib/volume/grants.c",
+     "if (g == NULL) return SNIC_EBS_NO_TOKEN;", "if (g == NULL) return SNIC_EBS_OK;",
+     ("volume_tokens", "*open_a_disk*")),
+    ("a server is asked without pause", "lib/solar/rpc.c",
+     "snic_ebs_disk_token_sent(&c->q, d);", ";", OTHERS),
     ("a store does not compare versions", STORE,
      """if (q->wver < b->wver) return SNIC_EBS_SUPERSEDED; if (q->wver == b->wver)
         return SNIC_EBS_OK;""", "", LIVES),

@@ -8,7 +8,7 @@
 #include "support.h"
 
 #define BLOCK 4096u
-#define VD 9u
+#define VD VOLFIX_VD
 #define CLIENT 10u
 
 static void wrong(struct volfix *f, const char *format, ...) SNIC_PRINTF(2, 3);
@@ -48,6 +48,18 @@ static uint32_t rights(void *ctx, uint32_t account, uint64_t vd_id)
     return f->rights;
 }
 
+#define UNIX_BASE UINT64_C(1700000000)
+
+uint64_t volfix_unix(const struct volfix *f)
+{
+    return UNIX_BASE + f->unix_later + snic_world_now(f->world) / (1000 * VOLFIX_MS);
+}
+
+static uint64_t unix_time(void *ctx)
+{
+    return volfix_unix(ctx);
+}
+
 /* Small, so that what the network has no room for waits; and with few buffers, which would be laid
    out anew at each start. */
 static const struct snic_net_uring_opts net_opts = {
@@ -79,6 +91,10 @@ int volfix_server_start(struct volfix *f, uint32_t server)
     o.secret = f->server_secret;
     o.secret_of = f->secret_of;
     o.secret_ctx = f;
+    o.token_key = f->token_key;
+    o.unix_time = unix_time;
+    o.token_ctx = f;
+    o.tokens_max = f->tokens_max;
     memcpy(o.wire_keys, f->server_wire[server], sizeof(o.wire_keys));
     o.frames_max = 16;
     if (f->small) {
@@ -207,6 +223,34 @@ static void slow(void *ctx, uint32_t disk, uint64_t lba, uint32_t blocks)
     ((struct volfix *)ctx)->slow++;
 }
 
+void volfix_token_is(struct volfix *f, const struct snic_ebs_token *t, void *key)
+{
+    unsigned char token[SNIC_EBS_TOKEN_BYTES];
+    assert_int_equal(snic_ebs_token_sign(token, t, f->sec, key), 0);
+    assert_int_equal(snic_volume_disk_token(f->v, 0, token), 0);
+}
+
+void volfix_token(struct volfix *f)
+{
+    struct snic_ebs_token t = {.vd_id = VD,
+                               .not_after = volfix_unix(f) + f->token_seconds,
+                               .key_id = f->token_key_id,
+                               .account = f->account,
+                               .gen = snic_volume_gen(f->epoch, 0),
+                               .rights = f->token_rights};
+    if (f->token_rights != 0)
+        volfix_token_is(f, &t, f->token_key(f, f->token_key_id));
+}
+
+static void token(void *ctx, uint32_t disk)
+{
+    struct volfix *f = ctx;
+    assert_int_equal(disk, 0);
+    f->token_asks++;
+    if (!f->token_mute)
+        volfix_token(f);
+}
+
 static void raise_generations(struct volfix *f)
 {
     for (uint32_t i = 0; i < VOLFIX_SEGMENTS; i++) {
@@ -224,7 +268,7 @@ static void raise_generations(struct volfix *f)
 void volfix_client_start(struct volfix *f)
 {
     static const struct snic_volume_events ev = {
-        .map = map, .lease = lease, .suspect = suspect, .slow = slow};
+        .map = map, .lease = lease, .suspect = suspect, .slow = slow, .token = token};
     struct snic_volume_opts o = {.opts_size = sizeof(o), .rpcs_max = 64, .trains_max = 16};
     struct snic_volume_disk_opts d = {.opts_size = sizeof(d), .vd_id = VD};
     assert_null(f->v);
@@ -260,6 +304,8 @@ void volfix_client_start(struct volfix *f)
     d.bytes = (uint64_t)VOLFIX_BLOCKS * BLOCK;
     d.xts_key = f->xts_key;
     assert_int_equal(snic_volume_disk_open(f->v, 0, &d, &f->io), 0);
+    if (f->token_key != NULL)
+        volfix_token(f);
 }
 
 void volfix_client_kill(struct volfix *f)

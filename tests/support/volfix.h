@@ -10,6 +10,7 @@
 
 enum { VOLFIX_SERVERS = 3, VOLFIX_SEGMENTS = 4, VOLFIX_BLOCKS = VOLFIX_SEGMENTS * 512 };
 enum { VOLFIX_DEPTH = 24, VOLFIX_IO_BLOCKS = 40, VOLFIX_PORT = 7000 };
+#define VOLFIX_VD 9u /* the disk's number */
 #define VOLFIX_MS UINT64_C(1000000)
 #define VOLFIX_DISK (UINT64_C(32) << 20) /* bytes of a server's */
 
@@ -72,6 +73,17 @@ struct volfix {
     uint32_t rights;
     uint32_t rights_account; /* that was asked for last */
     uint64_t rights_disk;
+    /* Servers that start want tokens, of these keys; clients that start are given one, which says
+       the disk, their lease and account, `token_rights` (0: none is given) and that it is good for
+       token_seconds; another one when a server accepts it no more. */
+    void *(*token_key)(void *ctx, uint32_t key_id);
+    uint32_t tokens_max;
+    uint32_t token_key_id; /* that they are signed with; 0: the client has none */
+    uint32_t token_rights;
+    uint64_t token_seconds;
+    uint64_t unix_later; /* seconds that have passed beside those of the world */
+    uint32_t token_asks; /* times that another one was wanted */
+    int token_mute;      /* then it is not given */
     void *xts_key;
     uint64_t deadline_ns;                      /* of clients that start; 0: the default */
     uint64_t slow_ns, suspect_ns, progress_ns; /* likewise */
@@ -113,6 +125,10 @@ void volfix_server_stop(struct volfix *f, uint32_t server);
 void volfix_client_start(struct volfix *f);
 /* A crash: what is in flight may or may not have happened. */
 void volfix_client_kill(struct volfix *f);
+/* Give the client a token: as its opts say, and as a token of another. */
+void volfix_token(struct volfix *f);
+void volfix_token_is(struct volfix *f, const struct snic_ebs_token *t, void *key);
+uint64_t volfix_unix(const struct volfix *f);
 /* All that the server has is at home, and no memory of it is left in its log. */
 void volfix_settle_home(struct volfix *f, uint32_t server);
 void volfix_segment_create(struct volfix *f, uint32_t server, uint32_t segment, uint32_t gen);
