@@ -82,7 +82,7 @@ refused 'needs --peer ADDR:PORT' server --control 127.0.0.1:1 --wire-key "$work/
 
 echo "== without a catalog: sealed, and encrypted at rest"
 "$program" server --listen 127.0.0.1:0 --store "$work/store" --store-size 256M --disk 1:64M \
-    --wire-key "$work/wire" --stats 1 >"$work/server.log" 2>&1 &
+    --wire-key "$work/wire" --any-client --stats 1 >"$work/server.log" 2>&1 &
 server=$!
 ready "$work/server.log" $server
 address=$at
@@ -148,17 +148,18 @@ server=''
 
 echo "== with a catalog, which knows which key it is"
 "$program" ctl serve --listen 127.0.0.1:0 --catalog "$work/catalog" --catalog-size 8M \
-    >"$work/ctl.log" 2>&1 &
+    --wire-key "$work/wire" --any-client >"$work/ctl.log" 2>&1 &
 ctl=$!
 ready "$work/ctl.log" $ctl
 control=$at
 : >"$work/server.log"
 "$program" server --listen 127.0.0.1:0 --store "$work/store1" --store-size 256M \
-    --control "$control" --peer 127.0.0.1:0 --wire-key "$work/wire" >"$work/server.log" 2>&1 &
+    --control "$control" --peer 127.0.0.1:0 --wire-key "$work/wire" --any-client \
+    >"$work/server.log" 2>&1 &
 server=$!
 ready "$work/server.log" $server
 verb() {
-    "$program" ctl "$@" --control "$control"
+    "$program" ctl "$@" --control "$control" --wire-key "$work/wire"
 }
 verb create root 64M --disk-key "$work/disk" || fail "create"
 verb create plain 64M || fail "create"
@@ -182,19 +183,19 @@ timeout 60 nbdcopy "$work/image" "$uri" || fail "who had it has lost it" # whate
 timeout 60 nbdcopy "$uri" "$work/back" || fail "nbdcopy back"
 cmp "$work/image" "$work/back" || fail "other bytes came back"
 grep -q 'nobody shall find' "$work/store1" "$work/catalog" && fail "the plain text is there"
-refused 'it is connected' ctl forget 1 --control "$control"
+refused 'it is connected' ctl forget 1 --control "$control" --wire-key "$work/wire"
 refused 'arguments are missing' ctl forget --control "$control"
 stop $client
 client=''
 stop $server
 server=''
 i=0
-until "$program" ctl forget 1 --control "$control" >"$work/forget.log" 2>&1 ||
+until verb forget 1 >"$work/forget.log" 2>&1 ||
     ! grep -q 'it is connected' "$work/forget.log"; do
     [ $((i += 1)) -le 200 ] || fail "it stays here"
     sleep 0.1
 done
-refused 'it has segments' ctl forget 1 --control "$control"
+refused 'it has segments' ctl forget 1 --control "$control" --wire-key "$work/wire"
 verb delete root && verb forget 1 || fail "forget"
 verb list | grep -q '^server' && fail "it is not forgotten"
 stop $ctl

@@ -116,7 +116,8 @@ serve() {
     # nsenter, not ip netns exec, whose mount namespace would keep all mounts of the machine.
     # shellcheck disable=SC2086
     run server "$work/server.log" nsenter --net=/run/netns/sol_s "$volume" server \
-        --listen $where:7000 --store "$work/store" --store-size 512M $disks --log warning
+        --listen $where:7000 --any-client --store "$work/store" --store-size 512M $disks \
+        --log warning
     says ready "$work/server.log" "$server"
 }
 serve

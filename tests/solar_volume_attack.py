@@ -304,7 +304,7 @@ def test_server_peer(t):
     key = t.path("wire")
     assert t.run("ctl", "key", "wire", key)[0] == 0
     words = ["server", "--listen", "127.0.0.1:0", "--store", t.path("store"), "--store-size", "64M",
-             "--control", "127.0.0.1:1", "--wire-key", key]
+             "--control", "127.0.0.1:1", "--any-client", "--wire-key", key]
     t.refused("--peer", *words)
     assert not os.path.exists(t.path("store"))
     t.begin("server", *words, "--peer", "127.0.0.1:0")

@@ -167,14 +167,35 @@ static void finish(struct ctlfix *f)
     }
 }
 
-static void life(uint64_t seed, uint64_t ms, int tell)
+/* With keys: they are exchanged, and each time one is taken away. */
+static void exchange(struct ctlfix *f)
+{
+    uint32_t next = f->sign % 7 + 1;
+    if (!f->keys || snic_rng_below(&f->rng, 60) != 0)
+        return;
+    if ((f->known >> next & 1) == 0) {
+        f->known |= 1u << next;
+        return;
+    }
+    f->sign = next;
+    f->known = 1u << next | (snic_rng_below(&f->rng, 2) != 0 ? f->known : 0);
+    for (uint32_t i = 0; i < f->servers; i++)
+        if (f->server[i].s != NULL)
+            (void)snic_volume_server_tokens(f->server[i].s);
+}
+
+static void life(uint64_t seed, uint64_t ms, int tell, int keys)
 {
     struct ctlfix *f = &fix;
     struct down down;
     struct tally t;
     memset(&down, 0, sizeof(down));
     memset(&t, 0, sizeof(t));
-    ctlfix_start(f, seed, 2 + (uint32_t)(seed % 2));
+    if (keys)
+        ctlfix_start_keys(f, seed, 2 + (uint32_t)(seed % 2));
+    else
+        ctlfix_start(f, seed, 2 + (uint32_t)(seed % 2));
+    f->seconds = 1 + seed % 3;
     f->strict = 0; /* a server that was away takes old leases until it registers */
     for (uint32_t i = 0; i < CTLFIX_DISKS; i++)
         assert_int_equal(ctlfix_create(f, i), 0);
@@ -184,6 +205,7 @@ static void life(uint64_t seed, uint64_t ms, int tell)
     while (snic_world_now(f->world) < end && f->why[0] == 0) {
         ctlfix_run(f, snic_rng_below(&f->rng, 6 * CTLFIX_MS) + 1);
         accident(f, &down, &t);
+        exchange(f);
         want(f, &t);
         for (uint32_t i = 0; i < CTLFIX_CLIENTS * CTLFIX_DISKS; i++)
             if (f->client[i / CTLFIX_DISKS].guest[i % CTLFIX_DISKS].io != NULL)
@@ -209,7 +231,7 @@ static void life(uint64_t seed, uint64_t ms, int tell)
 static void test_control_sim_one(void **state)
 {
     (void)state;
-    life(support_seed(), support_scale(3000, 20000), 1);
+    life(support_seed(), support_scale(3000, 20000), 1, 0);
 }
 
 static void test_control_sim_many(void **state)
@@ -218,12 +240,22 @@ static void test_control_sim_many(void **state)
     uint64_t count = number("SNIC_SIM_COUNT", support_rounds(12, 200));
     (void)state;
     for (uint64_t i = 0; i < count; i++)
-        life(from + i, 1500, number("SNIC_SIM_TELL", 0) != 0);
+        life(from + i, 1500, number("SNIC_SIM_TELL", 0) != 0, 0);
+}
+
+static void test_control_sim_keys(void **state)
+{
+    uint64_t from = number("SNIC_SIM_FROM", 100 + support_seed());
+    uint64_t count = number("SNIC_SIM_COUNT", support_rounds(6, 100));
+    (void)state;
+    for (uint64_t i = 0; i < count; i++)
+        life(from + i, 2500, number("SNIC_SIM_TELL", 0) != 0, 1);
 }
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_control_sim_one),
-                                       cmocka_unit_test(test_control_sim_many)};
+                                       cmocka_unit_test(test_control_sim_many),
+                                       cmocka_unit_test(test_control_sim_keys)};
     return SUPPORT_MAIN(argc, argv, tests);
 }

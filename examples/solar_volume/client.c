@@ -45,6 +45,7 @@ static struct {
     struct nbd *nbd;
     struct ex_stats *stats;
     struct key_wire wire;
+    struct snic_control_auth auth;
     void *xts;
     uint64_t check[2]; /* of the disk's key */
 } cl;
@@ -164,6 +165,8 @@ static void metrics_solar(struct ex_metric *m, size_t *count, const struct snic_
     metric(m, count, "replayed", s->replayed, 1);
     metric(m, count, "other_version", s->versions, 1);
     metric(m, count, "forbidden", s->forbidden, 1);
+    metric(m, count, "no_token", s->no_token, 1);
+    metric(m, count, "tokens", s->tokens, 1);
 }
 
 static void metrics_luna(struct ex_metric *m, size_t *count, const struct snic_luna_stats *s)
@@ -325,6 +328,14 @@ static void lease(void *ctx, uint32_t disk)
             co.epoch);
 }
 
+static void token(void *ctx, uint32_t disk)
+{
+    (void)ctx;
+    (void)disk;
+    if (co.control != NULL)
+        link_token();
+}
+
 static void drained(void *ctx)
 {
     (void)ctx;
@@ -364,7 +375,7 @@ static void tell(void)
 static void volume_open(void)
 {
     static const struct snic_volume_events ev = {
-        .map = map, .lease = lease, .suspect = tell_suspect, .slow = tell_slow};
+        .map = map, .lease = lease, .suspect = tell_suspect, .slow = tell_slow, .token = token};
     struct snic_volume_opts o = {.opts_size = sizeof(o), .loop = cl.loop, .net = cl.net};
     struct snic_net_addr server;
     ex_address(co.control != NULL ? "control" : "server",
@@ -412,14 +423,17 @@ static void volume_open(void)
         r = snic_volume_disk_open(cl.v, 0, &d, &cl.io);
     if (r != 0)
         ex_die("cannot open the disk: %s", snic_strerror(r));
+    if (co.control != NULL)
+        link_show();
 }
 
 /* 1: the disk's lease is ours. */
 static int catalog(void)
 {
     struct snic_control_grant g;
-    if (!link_open(cl.loop, cl.net, co.control, co.name, co.take, co.disk_key, cl.check,
-                   (uint32_t)co.servers, &g))
+    key_auth(&cl.wire, &cl.auth, sv_seed());
+    if (!link_open(cl.loop, cl.net, co.control, co.wire_key != NULL ? &cl.auth : NULL, co.name,
+                   co.take, co.disk_key, cl.check, (uint32_t)co.servers, &g))
         return 0;
     co.disk = g.vd;
     co.epoch = g.lease;

@@ -35,6 +35,7 @@ struct client_table {
     uint32_t grants;
     uint32_t clients;
     uint32_t key_id[CLIENTS_KEYS];
+    void *own[CLIENTS_KEYS]; /* the wire key's: account 0 */
     uint32_t keys;
 };
 
@@ -52,6 +53,8 @@ static void table_free(struct client_table *t)
     for (uint32_t i = 0; t != NULL && i < t->clients; i++)
         for (uint32_t k = 0; k < CLIENTS_KEYS; k++)
             snic_ebs_openssl_close(t->client[i].secret[k]);
+    for (uint32_t k = 0; t != NULL && k < CLIENTS_KEYS; k++)
+        snic_ebs_openssl_close(t->own[k]);
     free(t);
 }
 
@@ -167,8 +170,8 @@ static const char *table_key(struct client_table *t, const char *path)
             wrong = "cannot derive the clients' keys from it";
     }
     t->key_id[k] = m.id;
+    t->own[k] = m.secret;
     t->keys++;
-    key_maker_close(&m);
     return wrong;
 }
 
@@ -180,7 +183,7 @@ static struct client_table *table_read(int die)
     struct client_table *t = calloc(1, sizeof(*t));
     if (t == NULL)
         ex_die("out of memory for the list of clients");
-    wrong = table_list(t, why, sizeof(why));
+    wrong = path != NULL ? table_list(t, why, sizeof(why)) : NULL;
     for (uint32_t i = 1; wrong == NULL && i < CLIENTS_FILES; i++)
         if (ct.path[i] != NULL) {
             path = ct.path[i];
@@ -252,6 +255,14 @@ void clients_end(void)
 }
 
 /* ---- What the server asks ---- */
+
+void *clients_secret_of(void *ctx, uint32_t key_id, uint32_t account)
+{
+    for (uint32_t k = 0; account == 0 && k < ct.now->keys; k++)
+        if (ct.now->key_id[k] == key_id)
+            return ct.now->own[k];
+    return account != 0 ? clients_secret(ctx, key_id, account) : NULL;
+}
 
 void *clients_secret(void *ctx, uint32_t key_id, uint32_t account)
 {

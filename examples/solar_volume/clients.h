@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * solar_volume server: which client may do what with which disk. A text file, a line for each:
+ * solar_volume server and ctl serve: which client may do what with which disk. A text file, a line
+ * for each:
  *
  *     # client  disk  may
  *     7         1     rw
@@ -18,8 +19,8 @@
 /* Lines, and clients, of a file. */
 enum { CLIENTS_MAX = 4096 };
 
-/* Wire keys: the present one, and, or NULL, the one before. Exits with a clear line when anything
- * is wrong. */
+/* @p list may be NULL: no clients. Wire keys: the present one, and, or NULL, the one before. Exits
+ * with a clear line when anything is wrong. */
 void clients_begin(const char *list, const char *wire_key, const char *before);
 void clients_end(void);
 /* Read again if a file has changed; where something is wrong, what was read before stays, and the
@@ -29,6 +30,8 @@ void clients_old(void);
 
 /* As volume.h has them. */
 void *clients_secret(void *ctx, uint32_t key_id, uint32_t account);
+/* As control.h has it: account 0 has the wire key itself. */
+void *clients_secret_of(void *ctx, uint32_t key_id, uint32_t account);
 uint32_t clients_rights(void *ctx, uint32_t account, uint64_t vd_id);
 
 #endif

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* The control plane: the catalog's process, and what is said to it from the command line. */
+#include "clients.h"
 #include "ctl.h"
 #include "keys.h"
+#include "tokens.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -19,11 +21,18 @@ static struct {
     const char *metrics;
     enum ex_level level;
     int format;
+    const char *wire_key;
+    const char *wire_key_before;
+    const char *clients;
+    const char *token_key;
+    uint64_t token_time;
+    int any_client;
 } to = {.listen = "127.0.0.1:7100",
         .size = UINT64_C(64) << 20,
         .disks = 1024,
         .sessions = 128,
         .lease = 10,
+        .token_time = 600,
         .level = EX_INFO};
 
 static struct {
@@ -37,9 +46,36 @@ static struct {
     uint64_t crowded_ns;
     uint64_t refused; /* servers, since the last line about one */
     uint64_t refused_ns;
+    struct snic_timer second;
+    struct snic_control_auth auth;
+    uint64_t strangers; /* that were told */
+    uint64_t strangers_ns;
     int ready;
     int code;
 } ct;
+
+static void options_keys(void)
+{
+    if (to.wire_key == NULL &&
+        (to.clients != NULL || to.token_key != NULL || to.wire_key_before != NULL))
+        ex_usage("--clients, --token-key and --wire-key-before need --wire-key FILE, with which "
+                 "servers and operators prove who they are, and from which clients' keys are "
+                 "derived");
+    if (to.token_key != NULL && to.clients == NULL)
+        ex_usage("--token-key needs --clients FILE, the list of who is granted what");
+    if (to.clients != NULL && to.any_client)
+        ex_usage("--any-client contradicts --clients, the list of who may do what");
+    if (to.clients == NULL && !to.any_client &&
+        (to.wire_key != NULL || !sv_loopback("listen", to.listen)))
+        ex_usage("%s every client could have every disk: use --wire-key FILE with --clients FILE, "
+                 "or --any-client to permit it",
+                 to.wire_key != NULL ? "with only --wire-key, a key that all clients share,"
+                                     : "--listen is not a loopback address:");
+    if (to.wire_key != NULL)
+        clients_begin(to.clients, to.wire_key, to.wire_key_before);
+    if (to.token_key != NULL)
+        tokens_begin(to.token_key);
+}
 
 static void options(int argc, char **argv)
 {
@@ -59,6 +95,30 @@ static void options(int argc, char **argv)
         {"sessions", EX_NUMBER, &to.sessions, "N", "most connections (128)", 4, 4096, NULL},
         {"lease", EX_NUMBER, &to.lease, "SECONDS",
          "a client that is silent so long may be replaced (10)", 4, 3600, NULL},
+        {"wire-key", EX_TEXT, &to.wire_key, "FILE",
+         "answer only who proves a key: servers and operators this one, clients their own, made of "
+         "it (`ctl key client`)",
+         0, 0, NULL},
+        {"wire-key-before", EX_TEXT, &to.wire_key_before, "FILE",
+         "this wire key, and keys that were made of it, are good still", 0, 0, NULL},
+        {"clients", EX_TEXT, &to.clients, "FILE",
+         "with --wire-key: who may do what, lines of `NUMBER DISK r|w|rw` (a disk's number is in "
+         "`ctl list`). Read again when it changes",
+         0, 0, NULL},
+        {"token-key", EX_TEXT, &to.token_key, "FILE",
+         "with --clients: grant tokens, by which servers that have these keys (`ctl key token`), "
+         "too, "
+         "know who may do what. Read again when it changes",
+         0, 0, NULL},
+        {"token-time", EX_NUMBER, &to.token_time, "SECONDS",
+         "a token is good for so long, by the servers' clocks (600); clients get another one when "
+         "a "
+         "third of it is over",
+         3, 86400, NULL},
+        {"any-client", EX_FLAG, &to.any_client, NULL,
+         "every client may have every disk; needed with --wire-key, or on an address that is not "
+         "loopback, where there is no --clients",
+         0, 0, NULL},
         {"stats", EX_NUMBER, &to.stats, "SECONDS", "print a line of statistics", 0, 86400, NULL},
         {"metrics", EX_TEXT, &to.metrics, "ADDR:PORT", "serve them for Prometheus", 0, 0, NULL},
         {"log", EX_PARSE, &to.level, "error|warning|info|debug", "what to log", 0, 0, ex_log_parse},
@@ -67,6 +127,7 @@ static void options(int argc, char **argv)
     ex_log_set(to.level, "ctl");
     if (to.catalog == NULL)
         ex_usage("--catalog FILE is needed");
+    options_keys();
 }
 
 static size_t metrics(void *ctx, struct ex_metric *m)
@@ -94,6 +155,9 @@ static size_t metrics(void *ctx, struct ex_metric *m)
         {"records", s.records, 1},
         {"overrun", s.overrun, 1},
         {"turned_away", s.turned_away, 1},
+        {"tokens", s.tokens, 1},
+        {"forbidden", s.forbidden, 1},
+        {"unauthentic", s.strangers, 1},
     };
     for (; n < SNIC_COUNTOF(all); n++)
         m[n] = all[n];
@@ -303,6 +367,46 @@ static void event(void *ctx, const struct snic_control_event *e)
     }
 }
 
+/* ---- Who may do what ---- */
+
+static int sign(void *ctx, struct snic_ebs_token *t, unsigned char out[SNIC_EBS_TOKEN_BYTES])
+{
+    (void)ctx;
+    if (to.token_key == NULL)
+        return 0;
+    int r = tokens_sign(t, to.token_time, out);
+    return r == 0 ? (int)to.token_time : r;
+}
+
+static uint32_t rights(void *ctx, uint32_t account, uint32_t vd)
+{
+    uint32_t may = clients_rights(ctx, account, vd);
+    return may | ((may & SNIC_EBS_MAY_WRITE) != 0 ? SNIC_EBS_MAY_FENCE : 0);
+}
+
+/* Keys and lists that have changed; who has not proven a key, in one line in five seconds. */
+static void second(struct snic_timer *t, uint64_t now)
+{
+    struct snic_control_stats s;
+    snic_loop_arm(ct.loop, t, now + UINT64_C(1000000000));
+    if (clients_look()) {
+        snic_control_accounts(ct.ctl);
+        clients_old();
+        ex_log(EX_INFO, "%s: the list of clients was read again",
+               to.clients != NULL ? to.clients : to.wire_key);
+    }
+    if (to.token_key != NULL && tokens_look())
+        ex_log(EX_INFO, "%s: the keys of tokens were read again", to.token_key);
+    snic_control_get_stats(ct.ctl, &s);
+    if (now < ct.strangers_ns || s.strangers == ct.strangers)
+        return;
+    ex_log(EX_WARNING,
+           "%" PRIu64 " connections were refused: they proved no key that this catalog accepts",
+           s.strangers - ct.strangers);
+    ct.strangers = s.strangers;
+    ct.strangers_ns = now + UINT64_C(5000000000);
+}
+
 static void stop(void *ctx)
 {
     (void)ctx;
@@ -323,9 +427,10 @@ enum { BESIDE = 24, FILES_BESIDE = 40 };
 
 int ctl_serve(int argc, char **argv)
 {
-    static const struct snic_control_events ev = {
-        .opened = opened, .failed = failed, .event = event};
+    struct snic_control_events ev = {.opened = opened, .failed = failed, .event = event};
     options(argc, argv);
+    ev.rights = to.clients != NULL ? rights : NULL;
+    ev.token = sign;
     ct.loop = ex_loop_open(0);
     uint64_t want = to.sessions + BESIDE + FILES_BESIDE, files = sv_files(want);
     if (files < want)
@@ -346,17 +451,29 @@ int ctl_serve(int argc, char **argv)
     o.lease_ns = to.lease * UINT64_C(1000000000);
     o.uuid[0] = sv_seed();
     o.uuid[1] = sv_seed() | 1;
+    ct.auth.sec = snic_ebs_openssl();
+    ct.auth.seed = sv_seed();
+    ct.auth.secret_of = clients_secret_of;
+    o.auth = to.wire_key != NULL ? &ct.auth : NULL;
     size_t size = snic_control_memsize(&o);
     if (size == 0)
         ex_die("catalog %s is too small: %" PRIu64 " bytes", to.catalog, ct.io->geometry.size);
     int r = snic_control_open(&ct.ctl, sv_memory(size), size, &o, &ev, NULL);
     if (r != 0)
         ex_die("cannot open catalog %s: %s", to.catalog, snic_strerror(r));
+    snic_timer_init(&ct.second, second);
+    if (to.wire_key != NULL)
+        snic_loop_arm(ct.loop, &ct.second, snic_loop_now(ct.loop) + UINT64_C(1000000000));
     ex_signals(ct.loop, stop, NULL);
     (void)snic_loop_run(ct.loop);
     if (ct.ready)
         ex_stats_stop(ct.stats);
+    snic_loop_cancel(ct.loop, &ct.second);
     free(snic_control_close(ct.ctl));
+    if (to.wire_key != NULL)
+        clients_end();
+    if (to.token_key != NULL)
+        tokens_end();
     snic_io_close(ct.io);
     snic_net_shut(ct.net);
     ex_signals_off();
@@ -369,7 +486,8 @@ static void usage(FILE *out)
     fprintf(out, "Usage: solar_volume ctl VERB [ARGUMENT]... [OPTION]...\n\n"
                  "  serve                          the catalog's process\n"
                  "  key      disk|wire FILE        a new key, in a new file\n"
-                 "  key      client FILE KEY N     client N's, made of a wire key\n");
+                 "  key      client FILE KEY N     client N's, made of a wire key\n"
+                 "  key      token FILE [OLD]      a new one of tokens, beside those of OLD\n");
     ctl_verbs_help(out);
     fprintf(out, "\n  solar_volume ctl VERB --help lists a verb's options\n");
 }

@@ -12,6 +12,7 @@ static struct {
     const char *name;
     const char *segment;
     const char *disk_key;
+    const char *wire_key;
     uint64_t size;
     uint64_t server;
     uint64_t iops;
@@ -71,6 +72,16 @@ void ctl_say_gone(int status)
                 "solar_volume: %s: all connections of the catalog at %s are in use (--sessions of "
                 "ctl serve): nothing was changed, try again\n",
                 subject(), vo.control);
+    else if (status == SNIC_EACCES)
+        fprintf(stderr, "solar_volume: %s: the catalog at %s %s\n", subject(), vo.control,
+                vo.wire_key != NULL ? "does not accept the key of --wire-key"
+                                    : "requires a key: --wire-key FILE is needed");
+    else if (status == SNIC_ENOTSUP)
+        fprintf(
+            stderr,
+            "solar_volume: %s: the catalog at %s was started without --wire-key and cannot prove "
+            "that it is the right one\n",
+            subject(), vo.control);
     else if (!vb.answered && status != SNIC_ECONNRESET && status != SNIC_EPIPE)
         fprintf(stderr, "solar_volume: %s: cannot connect to the catalog at %s (--control): %s\n",
                 subject(), vo.control, snic_strerror(status));
@@ -298,6 +309,8 @@ static void options(const struct verb *v, int argc, char **argv)
         {"segment", EX_TEXT, &vo.segment, "N|all", "to move", 0, 0, NULL},
         {"disk-key", EX_TEXT, &vo.disk_key, "FILE",
          "a new disk is encrypted with this key, which stays with the clients", 0, 0, NULL},
+        {"wire-key", EX_TEXT, &vo.wire_key, "FILE",
+         "prove this key, which the catalog has, and be proven it", 0, 0, NULL},
         {"server", EX_NUMBER, &vo.server, "N", "to move to, or to forget", 1,
          SNIC_CONTROL_SERVERS_MAX, NULL},
         {"iops", EX_NUMBER, &vo.iops, "N", "most I/Os a second; 0: no limit", 0, UINT32_MAX, NULL},
@@ -353,13 +366,21 @@ int ctl_verb(const char *verb, int argc, char **argv, int *code)
     vb.next = ctl_end;
     if (vo.name != NULL)
         memcpy(vb.m.name, vo.name, strlen(vo.name));
+    struct key_wire wire = {.sec = NULL};
+    struct snic_control_auth auth = {.sec = NULL};
+    if (vo.wire_key != NULL) {
+        key_wire_open(vo.wire_key, &wire);
+        key_auth(&wire, &auth, sv_seed());
+    }
     size_t size = snic_control_call_memsize();
-    int r = snic_control_call_open(&vb.call, sv_memory(size), size, vb.net, &a, &ev, NULL);
+    int r = snic_control_call_open(&vb.call, sv_memory(size), size, vb.net, &a,
+                                   vo.wire_key != NULL ? &auth : NULL, &ev, NULL);
     if (r != 0)
         ex_die("cannot connect to the catalog at %s (--control): %s", vo.control, snic_strerror(r));
     v->begin();
     (void)snic_loop_run(vb.loop);
     free(snic_control_call_close(vb.call));
+    key_wire_close(&wire);
     ctl_move_free();
     snic_net_shut(vb.net);
     snic_loop_close(vb.loop);

@@ -12,7 +12,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { KEY_BYTES = 64, KEY_CLIENT_BYTES = KEY_BYTES + 8, KEY_TEXT = 256 };
+enum {
+    KEY_BYTES = 64,
+    KEY_CLIENT_BYTES = KEY_BYTES + 8,
+    KEY_LINE = 2 * KEY_BYTES + 1,
+    KEY_TEXT = 64 + (KEY_TOKENS_MAX + 1) * KEY_LINE
+};
 
 static const char key_title[] = "solar_volume %s key 1\n";
 
@@ -39,9 +44,22 @@ static int key_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The title, two digits for each byte, the end of the line. 0, or what is wrong. */
+/* Two digits for each byte, the end of the line. What is wrong, or NULL. */
+static const char *key_parse_line(const char *text, unsigned char *bytes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        int high = key_digit(text[2 * i]);
+        int low = key_digit(text[2 * i + 1]);
+        if (high < 0 || low < 0)
+            return "corrupt";
+        bytes[i] = (unsigned char)(high << 4 | low);
+    }
+    return text[2 * count] == '\n' ? NULL : "corrupt";
+}
+
+/* The title, and so many bytes on each line behind it. What is wrong, or NULL. */
 static const char *key_parse(const char *kind, const char *text, size_t size, unsigned char *bytes,
-                             size_t count)
+                             size_t count, size_t lines)
 {
     char title[64];
     int n = snprintf(title, sizeof(title), key_title, kind);
@@ -49,42 +67,46 @@ static const char *key_parse(const char *kind, const char *text, size_t size, un
         return size > 13 && memcmp(text, "solar_volume ", 13) == 0
                    ? "a key of another kind"
                    : "not a key made by `solar_volume ctl key`";
-    if (size - (size_t)n != 2 * count + 1 || text[size - 1] != '\n')
+    if (size - (size_t)n != lines * (2 * count + 1))
         return "truncated, or too long";
-    for (size_t i = 0; i < count; i++) {
-        int high = key_digit(text[(size_t)n + 2 * i]);
-        int low = key_digit(text[(size_t)n + 2 * i + 1]);
-        if (high < 0 || low < 0)
-            return "corrupt";
-        bytes[i] = (unsigned char)(high << 4 | low);
+    const char *wrong = NULL;
+    for (size_t i = 0; i < lines && wrong == NULL; i++)
+        wrong = key_parse_line(text + n + i * (2 * count + 1), bytes + i * count, count);
+    return wrong;
+}
+
+/* What is wrong, or NULL. */
+static const char *key_read(const char *path, char text[KEY_TEXT], size_t *size)
+{
+    const struct rlimit none = {0, 0};
+    ssize_t n = 1;
+    int fd;
+    const char *wrong = key_open_file(path, &fd);
+    (void)setrlimit(RLIMIT_CORE, &none); /* a core dump would have it */
+    *size = 0;
+    while (wrong == NULL && *size < KEY_TEXT && n > 0) {
+        n = read(fd, text + *size, KEY_TEXT - *size);
+        *size += n > 0 ? (size_t)n : 0;
     }
-    return NULL;
+    if (wrong == NULL && n < 0)
+        wrong = strerror(errno);
+    if (fd >= 0)
+        close(fd);
+    return wrong;
 }
 
 /* @p client: in its stead it may be one of these, and *client says so. What is wrong, or NULL. */
 static const char *key_try(const char *kind, const char *path,
                            unsigned char bytes[KEY_CLIENT_BYTES], int *client)
 {
-    const struct rlimit none = {0, 0};
     char text[KEY_TEXT];
-    size_t size = 0;
-    ssize_t n = 1;
-    int fd;
-    const char *wrong = key_open_file(path, &fd);
-    (void)setrlimit(RLIMIT_CORE, &none); /* a core dump would have it */
-    while (wrong == NULL && size < sizeof(text) && n > 0) {
-        n = read(fd, text + size, sizeof(text) - size);
-        size += n > 0 ? (size_t)n : 0;
-    }
-    if (wrong == NULL && n < 0)
-        wrong = strerror(errno);
-    if (fd >= 0)
-        close(fd);
+    size_t size;
+    const char *wrong = key_read(path, text, &size);
     if (wrong == NULL && client != NULL &&
-        key_parse("client", text, size, bytes, KEY_CLIENT_BYTES) == NULL)
+        key_parse("client", text, size, bytes, KEY_CLIENT_BYTES, 1) == NULL)
         *client = 1;
     else if (wrong == NULL)
-        wrong = key_parse(kind, text, size, bytes, KEY_BYTES);
+        wrong = key_parse(kind, text, size, bytes, KEY_BYTES, 1);
     explicit_bzero(text, sizeof(text));
     return wrong;
 }
@@ -174,11 +196,69 @@ void key_wire_open(const char *path, struct key_wire *w)
         ex_die("key file %s: %s", path, snic_strerror(r));
 }
 
+void key_auth(const struct key_wire *w, struct snic_control_auth *a, uint64_t seed)
+{
+    memset(a, 0, sizeof(*a));
+    a->sec = w->sec;
+    a->secret = w->secret;
+    a->key_id = w->id;
+    a->account = w->account;
+    a->seed = seed;
+}
+
 void key_wire_close(struct key_wire *w)
 {
     snic_ebs_openssl_close(w->secret);
     snic_ebs_openssl_close(w->keys[0]);
     snic_ebs_openssl_close(w->keys[1]);
+}
+
+/* ---- Of tokens ---- */
+
+/* Where the title ends, or size. */
+static size_t key_lines(const char *text, size_t size)
+{
+    const char *end = memchr(text, '\n', size);
+    size_t rest = end != NULL ? size - (size_t)(end + 1 - text) : 0;
+    return rest % KEY_LINE == 0 ? rest / KEY_LINE : 0;
+}
+
+const char *key_tokens_open(const char *path, struct key_tokens *k)
+{
+    unsigned char bytes[KEY_TOKENS_MAX * KEY_BYTES], mac[32];
+    char text[KEY_TEXT];
+    size_t size;
+    memset(k, 0, sizeof(*k));
+    const struct snic_ebs_sec_ops *ops = key_ciphers();
+    const char *wrong = key_read(path, text, &size);
+    size_t lines = wrong == NULL ? key_lines(text, size) : 0;
+    if (wrong == NULL && lines > KEY_TOKENS_MAX)
+        wrong = "it has more than 8 keys";
+    if (wrong == NULL)
+        wrong = key_parse("token", text, size, bytes, KEY_BYTES, snic_max_u64(lines, 1));
+    for (; wrong == NULL && k->count < lines; k->count++) {
+        const char *what = "solar_volume token id 1";
+        void **secret = &k->secret[k->count];
+        int r =
+            snic_ebs_openssl_secret_open(secret, bytes + (size_t)k->count * KEY_BYTES, KEY_BYTES);
+        if (r == 0)
+            r = ops->mac(*secret, what, strlen(what), mac);
+        k->id[k->count] = snic_get_le32(mac);
+        if (r != 0)
+            wrong = snic_strerror(r);
+    }
+    explicit_bzero(text, sizeof(text));
+    explicit_bzero(bytes, sizeof(bytes));
+    if (wrong != NULL)
+        key_tokens_close(k);
+    return wrong;
+}
+
+void key_tokens_close(struct key_tokens *k)
+{
+    for (uint32_t i = 0; i < KEY_TOKENS_MAX; i++)
+        snic_ebs_openssl_close(k->secret[i]);
+    memset(k, 0, sizeof(*k));
 }
 
 /* ---- Clients' ---- */
@@ -247,16 +327,19 @@ static void key_write(const char *path, const char *text, size_t size)
         ex_die("key file %s: %s", path, strerror(errno));
 }
 
-static void key_store(const char *kind, const char *path, unsigned char *bytes, size_t count)
+static void key_store(const char *kind, const char *path, unsigned char *bytes, size_t count,
+                      size_t lines)
 {
     char text[KEY_TEXT];
     size_t n = (size_t)snprintf(text, sizeof(text), key_title, kind);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count * lines; i++) {
         n += (size_t)snprintf(text + n, sizeof(text) - n, "%02x", bytes[i]);
-    text[n++] = '\n';
+        if ((i + 1) % count == 0)
+            text[n++] = '\n';
+    }
     key_write(path, text, n);
     explicit_bzero(text, sizeof(text));
-    explicit_bzero(bytes, count);
+    explicit_bzero(bytes, count * lines);
 }
 
 /* FILE WIRE-KEY NUMBER */
@@ -278,7 +361,35 @@ static void key_make_client(char **argv)
     snic_put_le32(bytes + KEY_BYTES, (uint32_t)account);
     snic_put_le32(bytes + KEY_BYTES + 4, m.id);
     key_maker_close(&m);
-    key_store("client", argv[0], bytes, sizeof(bytes));
+    key_store("client", argv[0], bytes, sizeof(bytes), 1);
+}
+
+static void key_random(unsigned char bytes[KEY_BYTES])
+{
+    if (getrandom(bytes, KEY_BYTES, 0) != (ssize_t)KEY_BYTES)
+        ex_die("cannot get random numbers: getrandom: %s", strerror(errno));
+}
+
+/* FILE, or FILE OLD: a new one before those of OLD, which are the newest first. */
+static void key_make_token(int argc, char **argv)
+{
+    unsigned char bytes[KEY_TOKENS_MAX * KEY_BYTES];
+    char text[KEY_TEXT];
+    size_t size, lines = 0;
+    key_random(bytes);
+    if (argc == 2) {
+        const char *wrong = key_read(argv[1], text, &size);
+        if (wrong == NULL) {
+            lines = snic_min_u64(snic_max_u64(key_lines(text, size), 1), KEY_TOKENS_MAX - 1);
+            wrong = key_parse("token", text, snic_min_u64(size, KEY_TEXT), bytes + KEY_BYTES,
+                              KEY_BYTES, lines);
+        }
+        if (wrong != NULL)
+            ex_die("key file %s: %s (a token key with at most %d keys is needed)", argv[1], wrong,
+                   KEY_TOKENS_MAX - 1);
+        explicit_bzero(text, sizeof(text));
+    }
+    key_store("token", argv[0], bytes, KEY_BYTES, 1 + lines);
 }
 
 int key_make(int argc, char **argv)
@@ -288,19 +399,28 @@ int key_make(int argc, char **argv)
         key_make_client(argv + 2);
         return 0;
     }
+    if ((argc == 3 || argc == 4) && strcmp(argv[1], "token") == 0) {
+        key_make_token(argc - 2, argv + 2);
+        return 0;
+    }
     if (argc != 3 || (strcmp(argv[1], "disk") != 0 && strcmp(argv[1], "wire") != 0)) {
         int help = argc == 2 && strcmp(argv[1], "--help") == 0;
         fprintf(
             help ? stdout : stderr,
             "Usage: solar_volume ctl key disk|wire FILE\n"
-            "       solar_volume ctl key client FILE WIRE-KEY NUMBER\n\n"
-            "Make a new key, for --disk-key or --wire-key, in a new file that its owner alone\n"
-            "can read. Who loses a disk's key loses the disk. A client's key is made of a\n"
-            "server's wire key, for the one client of that number in the server's --clients.\n");
+            "       solar_volume ctl key client FILE WIRE-KEY NUMBER\n"
+            "       solar_volume ctl key token FILE [OLD]\n\n"
+            "Make a new key, for --disk-key, --wire-key or --token-key, in a new file that its\n"
+            "owner alone can read. Who loses a disk's key loses the disk. A client's key is made "
+            "of\n"
+            "a wire key, for the one client of that number in --clients. A token key is shared by\n"
+            "the catalog and its servers; with OLD the new file has the keys of that one, too: "
+            "the\n"
+            "catalog signs with the first, servers accept all. Replace the servers' files first,\n"
+            "then the catalog's: they are read again.\n");
         return help ? 0 : 2;
     }
-    if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
-        ex_die("cannot get random numbers: getrandom: %s", strerror(errno));
-    key_store(argv[1], argv[2], bytes, sizeof(bytes));
+    key_random(bytes);
+    key_store(argv[1], argv[2], bytes, sizeof(bytes), 1);
     return 0;
 }

@@ -7,8 +7,9 @@
  *          never have it; the catalog knows a check value, so that no other key is used.
  *   wire   a secret of servers and clients: their packets are sealed (AES-128-GCM) under keys that
  *          each connection derives from it. What servers copy from each other is not sealed.
- *   client a secret that one client has, with a number, made of a wire key; a server makes it of
- *          the same wire key again, for the numbers that stand in its --clients.
+ *   token  keys that a catalog signs tokens with (the first), and its servers verify them with
+ * (all); each has a line. client a secret that one client has, with a number, made of a wire key; a
+ * server makes it of the same wire key again, for the numbers that stand in its --clients.
  */
 #ifndef SOLAR_VOLUME_KEYS_H
 #define SOLAR_VOLUME_KEYS_H
@@ -26,6 +27,8 @@ struct key_wire {
 /* Each exits with a clear line when the file is missing, can be read by others, or is no such key.
  */
 void key_disk_open(const char *path, void **xts, uint64_t check[2]);
+/* As the end of a connection of the control plane proves it. */
+void key_auth(const struct key_wire *w, struct snic_control_auth *a, uint64_t seed);
 /* The check value alone; 0 0 when path is NULL. */
 void key_disk_check(const char *path, uint64_t check[2]);
 /* Of a wire key, or a client's. */
@@ -39,8 +42,19 @@ const char *key_maker_open(const char *path, struct key_maker *m);
 /* The secret of a client's key; NULL: it cannot be made. */
 void *key_maker_secret(const struct key_maker *m, uint32_t account);
 void key_maker_close(struct key_maker *m);
+/* Most keys of a token key file. */
+enum { KEY_TOKENS_MAX = 8 };
+struct key_tokens {
+    uint32_t count;
+    uint32_t id[KEY_TOKENS_MAX];
+    void *secret[KEY_TOKENS_MAX];
+};
+/* What is wrong with the file, or NULL. */
+const char *key_tokens_open(const char *path, struct key_tokens *k);
+void key_tokens_close(struct key_tokens *k);
 void key_wire_close(struct key_wire *w);
-/* `ctl key disk|wire FILE`, `ctl key client FILE WIRE-KEY NUMBER`: a new one. */
+/* `ctl key disk|wire FILE`, `ctl key client FILE WIRE-KEY NUMBER`, `ctl key token FILE [OLD]`: a
+ * new one. */
 int key_make(int argc, char **argv);
 
 #endif

@@ -124,10 +124,17 @@ static void refused(void *ctx, int error)
 {
     static uint64_t next_ns;
     uint64_t now = snic_loop_now(li.loop);
+    const char *why = snic_strerror(error);
     (void)ctx;
-    li.turned = 1;
+    if (!li.granted && error != SNIC_ENFILE)
+        return; /* the answer to the first attach says why */
+    li.turned = error == SNIC_ENFILE;
     if (now < next_ns)
         return;
+    if (error == SNIC_EACCES)
+        why = "it does not accept the key of --wire-key any more";
+    if (error == SNIC_ENOTSUP)
+        why = "it was started without --wire-key, and may be another one";
     next_ns = now + REFUSED_NS;
     if (error == SNIC_ENFILE)
         ex_log(EX_WARNING,
@@ -136,7 +143,7 @@ static void refused(void *ctx, int error)
                li.name, li.control);
     else
         ex_log(EX_WARNING, "disk %s waits: the catalog at %s refuses: %s", li.name, li.control,
-               snic_strerror(error));
+               why);
 }
 
 static void patience(struct snic_timer *t, uint64_t now)
@@ -151,8 +158,29 @@ static void patience(struct snic_timer *t, uint64_t now)
            li.name, li.control);
 }
 
-int link_open(struct snic_loop *loop, struct snic_net *net, const char *control, const char *name,
-              int take, const char *key_file, const uint64_t key[2], uint32_t servers,
+/* Exits if the catalog does not grant the disk to this client. */
+static void not_permitted(int keyed)
+{
+    if (li.result == SNIC_EPERM)
+        ex_die("disk %s: the catalog at %s has no such disk, or does not permit this client to use "
+               "it (--clients of ctl serve)",
+               li.name, li.control);
+    if (li.result == SNIC_ENOTCONN && keyed)
+        ex_die("disk %s: the catalog at %s does not accept the key of --wire-key: it was derived "
+               "from another wire key, or its number is not in --clients of ctl serve",
+               li.name, li.control);
+    if (li.result == SNIC_ENOTCONN)
+        ex_die("disk %s: the catalog at %s requires a key: --wire-key FILE is needed", li.name,
+               li.control);
+    if (li.result == SNIC_ENOTSUP)
+        ex_die("disk %s: the catalog at %s was started without --wire-key and cannot prove that it "
+               "is the right one",
+               li.name, li.control);
+}
+
+int link_open(struct snic_loop *loop, struct snic_net *net, const char *control,
+              const struct snic_control_auth *auth, const char *name, int take,
+              const char *key_file, const uint64_t key[2], uint32_t servers,
               struct snic_control_grant *out)
 {
     static const struct snic_control_client_events ev = {.granted = granted,
@@ -163,6 +191,7 @@ int link_open(struct snic_loop *loop, struct snic_net *net, const char *control,
                                                          .refused = refused};
     struct snic_control_client_opts o = {.opts_size = sizeof(o), .loop = loop, .net = net};
     ex_address("control", control, &o.control);
+    o.auth = auth;
     o.disks_max = 1;
     o.servers_max = servers;
     li.loop = loop;
@@ -192,6 +221,7 @@ int link_open(struct snic_loop *loop, struct snic_net *net, const char *control,
     if (li.result == SNIC_EOVERFLOW)
         ex_die("disk %s: its %u leases are used up (solar_volume ctl reissue gives it new ones)",
                name, SNIC_CONTROL_LEASE_MAX);
+    not_permitted(auth != NULL);
     if (li.result == SNIC_EVERSION)
         ex_die("the catalog uses another version of the control protocol than this client (%u): "
                "use the same release for the catalog, its servers and clients",
@@ -204,6 +234,31 @@ int link_open(struct snic_loop *loop, struct snic_net *net, const char *control,
 void link_volume(struct snic_volume *v)
 {
     snic_control_client_volume(li.c, v);
+}
+
+void link_show(void)
+{
+    snic_control_client_show(li.c, 0);
+}
+
+void link_token(void)
+{
+    static uint64_t next_ns;
+    uint64_t now = snic_loop_now(li.loop);
+    snic_control_client_token(li.c, 0);
+    if (now < next_ns)
+        return;
+    next_ns = now + REFUSED_NS;
+    ex_log(
+        EX_WARNING,
+        li.grant.token_seconds == 0
+            ? "disk %s: a server requires a token, and the catalog at %s grants none "
+              "(--token-key of ctl serve)"
+        : li.up
+            ? "disk %s: a server refuses its token (expired, or signed with a key that the server "
+              "does not have): I/O waits for a new one from the catalog at %s"
+            : "disk %s: its token has expired: I/O waits until the catalog at %s is back",
+        li.name, li.control);
 }
 
 void link_map(uint64_t segment, uint32_t gen)

@@ -9,10 +9,15 @@
 enum { LINK_SERVERS = SNIC_CONTROL_SERVERS_MAX };
 
 /* Wait for the lease of a disk, or exit saying why it cannot be had. 0: a signal came first. */
-int link_open(struct snic_loop *loop, struct snic_net *net, const char *control, const char *name,
-              int take, const char *key_file, const uint64_t key[2], uint32_t servers,
+int link_open(struct snic_loop *loop, struct snic_net *net, const char *control,
+              const struct snic_control_auth *auth, const char *name, int take,
+              const char *key_file, const uint64_t key[2], uint32_t servers,
               struct snic_control_grant *out);
 void link_volume(struct snic_volume *v);
+/* The disk is open: servers are shown its tokens. */
+void link_show(void);
+/* A server does not accept the token. */
+void link_token(void);
 void link_map(uint64_t segment, uint32_t gen);
 void link_lease(void);
 /* How often a server had to give back its number to another one, and could not. */

@@ -105,6 +105,18 @@ uint64_t sv_files(uint64_t want)
     return l.rlim_cur;
 }
 
+int sv_loopback(const char *option, const char *address)
+{
+    static const unsigned char v6[16] = {[15] = 1}, mapped[12] = {[10] = 0xff, [11] = 0xff};
+    struct snic_net_addr a;
+    ex_address(option, address, &a);
+    if (a.family == SNIC_NET_IPV4)
+        return a.ip[0] == 127;
+    return a.family == SNIC_NET_IPV6 &&
+           (memcmp(a.ip, v6, sizeof(v6)) == 0 ||
+            (memcmp(a.ip, mapped, sizeof(mapped)) == 0 && a.ip[12] == 127));
+}
+
 /* Buffers of a stream are as large as a group of blocks that the store writes at once. */
 struct snic_net *sv_net(struct snic_loop *loop, uint32_t datagram_sockets, uint32_t streams,
                         uint32_t buffers, uint32_t dgram_flags)

@@ -3,6 +3,7 @@
 #include "clients.h"
 #include "keys.h"
 #include "store.h"
+#include "tokens.h"
 #include "volume.h"
 
 #include <inttypes.h>
@@ -36,6 +37,8 @@ static struct {
     const char *wire_key_before;
     const char *clients;
     uint64_t connections; /* 0: the defaults of the two transports */
+    const char *token_key;
+    int any_client;
 } so = {.listen = "127.0.0.1:7000", .store_size = UINT64_C(1) << 30, .level = EX_INFO};
 
 static struct {
@@ -47,6 +50,7 @@ static struct {
     struct snic_control_agent *agent;
     struct snic_segments_req req;
     struct key_wire wire;
+    struct snic_control_auth auth;
     unsigned char names[16]; /* the key of clients' numbers in the figures */
     struct snic_timer timer;
     uint64_t unauthentic; /* that were told */
@@ -109,22 +113,50 @@ static int option_disk(void *target, const char *text)
     return 0;
 }
 
+/* Of SOLAR's clients: a power of two. */
+static uint32_t conns_max(void)
+{
+    return so.connections != 0 ? (uint32_t)snic_pow2_up(so.connections) : 256;
+}
+
+/* What opens all disks to all who can send is not begun by an oversight. @p each: has a key. */
+static void options_open(int each)
+{
+    if (each || so.any_client || (so.wire_key == NULL && sv_loopback("listen", so.listen)))
+        return;
+    ex_usage("%s every client could use every disk: use --clients FILE, --token-key FILE (with "
+             "--control), or --any-client to permit it",
+             so.wire_key != NULL ? "with only --wire-key, a key that all clients share,"
+                                 : "--listen is not a loopback address:");
+}
+
 static void options_keys(void)
 {
-    if (so.wire_key == NULL && (so.clients != NULL || so.wire_key_before != NULL))
-        ex_usage("--clients and --wire-key-before need --wire-key FILE, from which clients' keys "
-                 "are derived");
-    if (so.clients == NULL && so.wire_key_before != NULL)
-        ex_usage(
-            "--wire-key-before needs --clients: without it exchange the key at both ends together");
-    if (so.wire_key == NULL)
+    int each = so.clients != NULL || so.token_key != NULL; /* client has a key of its own */
+    if (so.wire_key == NULL && (each || so.wire_key_before != NULL))
+        ex_usage("--clients, --token-key and --wire-key-before need --wire-key FILE, from which "
+                 "clients' keys are derived");
+    if (!each && so.wire_key_before != NULL)
+        ex_usage("--wire-key-before needs --clients or --token-key: without them exchange the key "
+                 "at both ends together");
+    if (so.token_key != NULL && so.control == NULL)
+        ex_usage("--token-key needs --control: the catalog there signs tokens with the same keys");
+    if (so.clients != NULL && (so.token_key != NULL || so.any_client))
+        ex_usage("use one of --clients (a list of who may do what), --token-key (the catalog has "
+                 "that list) and --any-client (every client may use every disk)");
+    if (so.token_key != NULL && so.any_client)
+        ex_usage("--any-client contradicts --token-key: a client without a token may do nothing");
+    if (so.wire_key == NULL) {
+        options_open(each);
         return;
+    }
     if ((so.transports & SNIC_VOLUME_SERVES(SNIC_VOLUME_LUNA)) != 0)
         ex_usage("--wire-key: LUNA has no encryption on the wire, and would bypass the key: use "
                  "--transport solar, and serve LUNA from another process, over TLS or IPsec");
     if (so.control != NULL && so.peer == NULL)
         ex_usage("--wire-key with --control needs --peer ADDR:PORT, in a network that only servers "
                  "reach: any host there can copy segments without a key");
+    options_open(each);
     key_wire_open(so.wire_key, &sv.wire);
     if (sv.wire.account != 0)
         ex_die("key file %s is the key of a client: the server needs the wire key that it was "
@@ -132,6 +164,10 @@ static void options_keys(void)
                so.wire_key);
     if (so.clients != NULL)
         clients_begin(so.clients, so.wire_key, so.wire_key_before);
+    if (so.token_key != NULL) {
+        accounts_begin(so.wire_key, so.wire_key_before, conns_max());
+        tokens_begin(so.token_key);
+    }
 }
 
 static void options(int argc, char **argv)
@@ -171,7 +207,16 @@ static void options(int argc, char **argv)
          "its own (`ctl key client`), and nobody else is served. Read again when it changes",
          0, 0, NULL},
         {"wire-key-before", EX_TEXT, &so.wire_key_before, "FILE",
-         "with --clients: keys that were made of this wire key are good still", 0, 0, NULL},
+         "with --clients or --token-key: keys that were made of this wire key are good still", 0, 0,
+         NULL},
+        {"token-key", EX_TEXT, &so.token_key, "FILE",
+         "with --control and --wire-key: open a disk only to a client that shows a token of the "
+         "catalog for it; these keys verify tokens (`ctl key token`). Read again when it changes",
+         0, 0, NULL},
+        {"any-client", EX_FLAG, &so.any_client, NULL,
+         "every client may use every disk; needed with --wire-key, or on an address that is not "
+         "loopback, where there is neither --clients nor --token-key",
+         0, 0, NULL},
         {"connections", EX_NUMBER, &so.connections, "N",
          "most connections of clients: over SOLAR one of each client (256, of 6.3 KiB each), over "
          "LUNA two (64, of 0.3 MiB each); one more is turned away",
@@ -243,11 +288,19 @@ static size_t metrics_clients(struct ex_metric *m)
     return n;
 }
 
+static size_t metrics_tokens(struct ex_metric *m, const struct snic_volume_server_stats *s)
+{
+    m[0] = (struct ex_metric){"no_token", s->no_token, 1};
+    m[1] = (struct ex_metric){"tokens", s->tokens, 1};
+    m[2] = (struct ex_metric){"tokens_refused", s->tokens_refused, 1};
+    m[3] = (struct ex_metric){"tokens_evicted", s->tokens_evicted, 1};
+    return 4;
+}
+
 static size_t metrics(void *ctx, struct ex_metric *m)
 {
     struct snic_volume_server_stats s;
     struct snic_segments_info info;
-    size_t n = 0;
     (void)ctx;
     snic_volume_server_get_stats(sv.server, &s);
     snic_segments_inspect(snic_volume_server_store(sv.server), &info);
@@ -308,10 +361,10 @@ static size_t metrics(void *ctx, struct ex_metric *m)
         {"copied_from_here", a.given, 1},
         {"copied_damaged", a.lost, 1},
     };
-    SNIC_STATIC_ASSERT(SNIC_COUNTOF(all) + 1 + CLIENTS_SHOWN * CLIENT_METRICS <= EX_METRICS_MAX,
+    SNIC_STATIC_ASSERT(SNIC_COUNTOF(all) + 5 + CLIENTS_SHOWN * CLIENT_METRICS <= EX_METRICS_MAX,
                        "there is room");
-    for (; n < SNIC_COUNTOF(all); n++)
-        m[n] = all[n];
+    memcpy(m, all, sizeof(all));
+    size_t n = SNIC_COUNTOF(all) + metrics_tokens(m + SNIC_COUNTOF(all), &s);
     return n + metrics_clients(m + n);
 }
 
@@ -349,6 +402,11 @@ static void refused(void *ctx, int error)
     if (error == SNIC_EVERSION)
         text = "it uses another version of the control protocol: use the same release for the "
                "catalog, its servers and clients";
+    if (error == SNIC_EACCES)
+        text = so.wire_key != NULL ? "it has another wire key than --wire-key"
+                                   : "it requires a key: --wire-key FILE is needed";
+    if (error == SNIC_ENOTSUP)
+        text = "it was started without --wire-key and cannot prove that it is the right one";
     if (now < sv.refused_ns && error == sv.refused)
         return;
     sv.refused_ns = now + UINT64_C(10000000000);
@@ -384,6 +442,10 @@ static void agent_open(const struct snic_net_addr *at)
     static const unsigned char any[16];
     struct snic_control_agent_opts o = {.opts_size = sizeof(o), .loop = sv.loop, .net = sv.net};
     ex_address("control", so.control, &o.control);
+    if (so.wire_key != NULL) {
+        key_auth(&sv.wire, &sv.auth, sv_seed());
+        o.auth = &sv.auth;
+    }
     o.store = snic_volume_server_store(sv.server);
     o.addr = o.listen = *at;
     o.listen.port = 0;
@@ -405,6 +467,13 @@ static void agent_open(const struct snic_net_addr *at)
 
 static void clients_again(void)
 {
+    uint32_t gone = 0;
+    if (so.token_key != NULL && accounts_look(&gone))
+        ex_log(EX_INFO, "%s: the wire key was read again; %" PRIu32 " connections ended",
+               so.wire_key, gone);
+    if (so.token_key != NULL && tokens_look())
+        ex_log(EX_INFO, "%s: the keys of tokens were read again; %" PRIu32 " tokens are forgotten",
+               so.token_key, snic_volume_server_tokens(sv.server));
     if (so.clients == NULL || !clients_look())
         return;
     uint32_t ended = snic_volume_server_secrets(sv.server);
@@ -649,11 +718,15 @@ int sv_server(int argc, char **argv)
     o.flags = so.control != NULL ? SNIC_VOLUME_GOVERNED : 0;
     o.seed = sv_seed();
     o.sec = sv.wire.sec;
-    o.secret = so.clients == NULL ? sv.wire.secret : NULL;
-    o.secret_of = so.clients != NULL ? clients_secret : NULL;
+    o.secret = so.clients == NULL && so.token_key == NULL ? sv.wire.secret : NULL;
+    o.secret_of = so.clients != NULL     ? clients_secret
+                  : so.token_key != NULL ? accounts_secret
+                                         : NULL;
+    o.token_key = so.token_key != NULL ? tokens_key : NULL;
+    o.unix_time = tokens_time;
     o.key_id = sv.wire.id;
     o.streams_max = (uint32_t)so.connections;
-    o.conns_max = so.connections != 0 ? (uint32_t)snic_pow2_up(so.connections) : 0;
+    o.conns_max = conns_max();
     memcpy(o.wire_keys, sv.wire.keys, sizeof(o.wire_keys));
     o.store.flags = so.format ? SNIC_SEGMENTS_FORMAT : SNIC_SEGMENTS_BLANK;
     o.store.flags |= so.salvage ? SNIC_SEGMENTS_SALVAGE : 0;
@@ -667,6 +740,7 @@ int sv_server(int argc, char **argv)
     if (r != 0)
         ex_die("cannot open the store on %s%s: %s", so.stores[0],
                so.store_count > 1 ? " and others" : "", snic_strerror(r));
+    accounts_serve(sv.server);
     ex_signals(sv.loop, stop, NULL);
     (void)snic_loop_run(sv.loop);
     if (sv.ready)
@@ -678,6 +752,10 @@ int sv_server(int argc, char **argv)
     store_end();
     if (so.clients != NULL)
         clients_end();
+    if (so.token_key != NULL) {
+        accounts_end();
+        tokens_end();
+    }
     key_wire_close(&sv.wire);
     for (uint32_t i = 0; i < so.store_count; i++)
         snic_io_close(sv.io[i]);

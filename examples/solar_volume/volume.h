@@ -21,6 +21,8 @@ struct snic_io *sv_file(struct snic_loop *loop, const char *option, const char *
 int sv_transport(void *set, const char *text);
 /* Open files that this process may have: raised to @p want as far as its hard limit permits. */
 uint64_t sv_files(uint64_t want);
+/* 1: --@p option is an address that only this machine reaches. Exits if it is none. */
+int sv_loopback(const char *option, const char *address);
 /* Receive buffers of 64 KiB: that a stream may keep, and the least for all of them. */
 enum { SV_BUFFERS = 4, SV_POOL = 512 };
 /* @p buffers: receive buffers of all streams; it is rounded up to a power of two. */

@@ -4,10 +4,10 @@
  * The control plane of virtual disks: who has which disk, and where its segments are. A catalog,
  * owned by one process; the ends of block servers and of clients; and a caller, for operators.
  *
- * Depends on  snicstore/base.h, loop.h, io.h, net.h, wal.h, segments.h, volume.h.
+ * Depends on  snicstore/base.h, ebs.h, loop.h, io.h, net.h, wal.h, segments.h, volume.h.
  * Memory      The caller supplies all of it (memsize, open); nothing is allocated afterwards,
  *             except by the net door. The catalog: its log's buffers; for each of segments_max,
- *             placed or not, 40 bytes and the hash's 4, for each of disks_max 180 and 4, where the
+ *             placed or not, 40 bytes and the hash's 4, for each of disks_max 188 and 4, where the
  *             hash is of the next power of two; 69 KiB for each of sessions_max, 112 bytes for each
  *             of ops_max, 0.2 MiB for the servers and those that are turned away. A block server's
  *             end 4 MiB.
@@ -61,14 +61,19 @@
  * segments that were first used since, under a lease that the copy knows: a copy that is not the
  * newest state is not to be put back.
  *
- * Not here. Nobody is authenticated: the control network is trusted as the disks' without AUTH is.
- * The catalog is one process; while it is down, I/O goes on where the map is known. A segment is on
- * one server: when that is lost, so is the segment.
+ * Who may ask. Without keys (struct snic_control_auth) the control network is trusted: whoever
+ * reaches the catalog is answered. With them nobody is who has not proven an account, a client is
+ * told of its own disks alone, and its grant has a token (ebs_token.h), by which servers know what
+ * it may do without asking.
+ *
+ * Not here. The catalog is one process; while it is down, I/O goes on where the map is known. A
+ * segment is on one server: when that is lost, so is the segment.
  */
 #ifndef SNIC_CONTROL_H
 #define SNIC_CONTROL_H
 
 #include "snicstore/base.h"
+#include "snicstore/ebs.h"
 #include "snicstore/io.h"
 #include "snicstore/loop.h"
 #include "snicstore/net.h"
@@ -113,7 +118,8 @@ enum snic_control_type {
     /* client */
     SNIC_CONTROL_ATTACH, /**< name, key, flags: SNIC_CONTROL_TAKE                              */
     SNIC_CONTROL_RESUME, /**< vd, lease                                                        */
-    SNIC_CONTROL_GRANT,  /**< to both: status, name, key, vd, lease, bytes, qos                */
+    SNIC_CONTROL_GRANT,  /**< to both: status, name, key, vd, lease, bytes, qos, token, and for how
+                              many seconds it is good: value; 0: there is none                 */
     SNIC_CONTROL_DETACH, /**< vd, lease                                                        */
     SNIC_CONTROL_LOOKUP, /**< vd, lease, items: segment, gen: nothing older is wanted; status:
                               SNIC_CONTROL_IF_PLACED; the tag comes back with the answers      */
@@ -147,6 +153,9 @@ enum snic_control_type {
     SNIC_CONTROL_NODE,     /**< server, addr, peer, flags: 1 up, bytes, value as PING, segment:
                                 how many the catalog has there                                  */
     SNIC_CONTROL_SEGMENT,  /**< vd, items: segment, server, gen, status: 1 moves                */
+    SNIC_CONTROL_AUTH, /**< before HELLO, where ends have keys (struct snic_control_auth): op: 1,
+                            from the one that connects: gen: the key's number, vd: account,
+                            uuid: random; 2, the answer: uuid: random, proof; 3: proof       */
     SNIC_CONTROL_TYPE_END
 };
 
@@ -221,6 +230,8 @@ struct snic_control_msg {
     struct snic_net_addr peer;
     char name[SNIC_CONTROL_NAME];
     struct snic_control_item item[SNIC_CONTROL_ITEMS];
+    unsigned char token[SNIC_EBS_TOKEN_BYTES];
+    unsigned char proof[32];
     const unsigned char *body; /**< PULL, BLOCKS: in the bytes that were decoded               */
     uint32_t body_size;
     uint32_t pad;
@@ -246,6 +257,30 @@ SNIC_API int snic_control_get(struct snic_control_msg *m, const unsigned char *i
                               uint32_t most) SNIC_NONNULL(1, 2);
 /** 1: may be a disk's name. [any] */
 SNIC_API int snic_control_name_ok(const char *name) SNIC_NONNULL(1);
+
+/* ---- Who is at the other end ---- */
+
+/**
+ * Keys of connections. Both ends prove, before anything else is told, that they have the secret of
+ * an account; every message afterwards bears a MAC, so nothing is changed, left out or repeated on
+ * its way. It is not encrypted: names, sizes and addresses of disks can be read by the network, and
+ * tokens, which open nothing without their account's secret. An end with keys and one without do
+ * not talk to each other. Borrowed for as long as what it is given to.
+ *   Account 0 is the servers' and operators'; others are clients', who are told of the disks that
+ * the catalog's rights() permits and of no other.
+ */
+struct snic_control_auth {
+    const struct snic_ebs_sec_ops *sec; /**< its mac                                           */
+    void *secret;                       /**< of sec: whoever connects, or accepts without
+                                             secret_of, proves this one                        */
+    uint32_t key_id;                    /**< the secret's number                               */
+    uint32_t account;                   /**< whose it is                                       */
+    uint64_t seed;                      /**< must not be guessable, another one at each start  */
+    /** For who accepts: the secret of an account; NULL: there is none, and the connection ends.
+     * May be NULL: `secret` is the only one. */
+    void *(*secret_of)(void *ctx, uint32_t key_id, uint32_t account);
+    void *ctx;
+};
 
 /* ---- The catalog ---- */
 
@@ -273,6 +308,7 @@ struct snic_control_opts {
                                     100 ms..24 h                                               */
     uint64_t server_ns;        /**< a server is; default 3 s, 100 ms..24 h                     */
     uint64_t uuid[2];          /**< format: names the catalog; must not be 0                   */
+    const struct snic_control_auth *auth; /**< NULL: whoever connects may ask for everything   */
 };
 
 enum snic_control_what {
@@ -311,6 +347,14 @@ struct snic_control_events {
     void (*opened)(void *ctx, int result, const struct snic_wal_report *report);
     /** The catalog's device is dead; nothing is decided any more. May be NULL. */
     void (*failed)(void *ctx, int error);
+    /** SNIC_EBS_MAY_* of an account on a disk; where it is 0 the client is answered SNIC_EPERM, as
+     * for a disk that is not there. Without MAY_WRITE it has no place made, and takes no lease that
+     * another one has not given back. NULL: all may everything. */
+    uint32_t (*rights)(void *ctx, uint32_t account, uint32_t vd);
+    /** Sign a token (ebs_token.h): disk, account, generation and rights are filled in, key_id and
+     * not_after are to be. @return for how many seconds it is good, at least 1; SNIC_E*: none is
+     * granted now. NULL: there are none. */
+    int (*token)(void *ctx, struct snic_ebs_token *t, unsigned char out[SNIC_EBS_TOKEN_BYTES]);
     /** For logs. May be NULL. */
     void (*event)(void *ctx, const struct snic_control_event *e);
 };
@@ -328,6 +372,10 @@ SNIC_API SNIC_NODISCARD int snic_control_open(struct snic_control **out, void *m
     SNIC_NONNULL(1, 2, 4, 5);
 /** End all sessions, run the loop until all is silent. @return the memory [owner] */
 SNIC_API void *snic_control_close(struct snic_control *c) SNIC_NONNULL(1);
+/** What secret_of() and rights() answer has changed: sessions of accounts that have no secret any
+ * more end, and leases of those who have no right to their disk any more are over, as by REVOKE;
+ * tokens that are out are refused where the next lease is known. O(sessions, disks). [owner] */
+SNIC_API void snic_control_accounts(struct snic_control *c) SNIC_NONNULL(1);
 /** Where it listens. @return 0; SNIC_EBUSY not opened [owner] */
 SNIC_API SNIC_NODISCARD int snic_control_addr(const struct snic_control *c,
                                               struct snic_net_addr *out) SNIC_NONNULL(1, 2);
@@ -351,6 +399,9 @@ struct snic_control_stats {
     uint64_t records;     /**< appended                                                          */
     uint64_t overrun;     /**< sessions ended since they did not read                            */
     uint64_t turned_away; /**< connections, since sessions_max were there                      */
+    uint64_t tokens;      /**< granted                                                         */
+    uint64_t forbidden;   /**< requests of accounts that may not do that                       */
+    uint64_t strangers;   /**< connections that have not proven an account                     */
 };
 /** [owner] */
 SNIC_API void snic_control_get_stats(const struct snic_control *c, struct snic_control_stats *out)
@@ -376,8 +427,9 @@ struct snic_control_agent_opts {
     struct snic_net_addr control; /**< the catalog's                                           */
     struct snic_net_addr addr;    /**< where the server receives blocks, as clients reach it   */
     struct snic_net_addr listen;  /**< for other servers, that copy from here; port 0: any     */
-    uint64_t ping_ns;             /**< default 500 ms                                          */
-    uint64_t retry_ns;            /**< to connect again; default 100 ms                        */
+    const struct snic_control_auth *auth; /**< to the catalog, and between servers; NULL: none */
+    uint64_t ping_ns;  /**< default 500 ms                                          */
+    uint64_t retry_ns; /**< to connect again; default 100 ms                        */
 };
 
 struct snic_control_agent_events {
@@ -386,7 +438,8 @@ struct snic_control_agent_events {
     /** The store belongs to another catalog, or to a later state of this one (SNIC_EPERM,
      * SNIC_ESTALE), the catalog refuses (SNIC_EBUSY: one of its number is there, at another
      * address; SNIC_ENOSPC: it has SNIC_CONTROL_SERVERS_MAX servers; SNIC_ENFILE: all its sessions
-     * are in use), or the store fails; it is tried again. */
+     * are in use; SNIC_EACCES: it does not accept the key, or wants one; SNIC_ENOTSUP: it has
+     * none), or the store fails; it is tried again. */
     void (*refused)(void *ctx, int error);
     /** A block of a segment (by its id) that was copied here is damaged at the server it came from:
      * it is damaged here, too, until it is written. */
@@ -445,6 +498,7 @@ struct snic_control_client_opts {
     uint64_t ping_ns;  /**< default 1 s                                                        */
     uint64_t retry_ns; /**< to ask again; default 50 ms; for segments twice as long each time, up
                             to 500 ms                                                          */
+    const struct snic_control_auth *auth; /**< NULL: none                                      */
 };
 
 struct snic_control_grant {
@@ -453,13 +507,17 @@ struct snic_control_grant {
     uint64_t bytes;
     uint64_t key[2]; /**< the check value of the disk's key; 0: it has none                    */
     struct snic_control_qos qos;
+    uint64_t token_seconds; /**< for which the token is good; 0: there is none                 */
+    unsigned char token[SNIC_EBS_TOKEN_BYTES];
 };
 
 struct snic_control_client_events {
     /** What became of an attach: 0; SNIC_ENOENT no such disk; SNIC_EBUSY another has it;
      * SNIC_EACCES its key is another (that one's check value is in @p g); SNIC_EOVERFLOW its leases
-     * are used up; SNIC_EVERSION the catalog speaks another version of the protocol; others. A
-     * catalog that is busy is asked again. Must not be NULL. */
+     * are used up; SNIC_EPERM the catalog knows no such disk, or this account may not open it;
+     * SNIC_ENOTCONN the catalog does not accept this client's key, or wants one; SNIC_ENOTSUP it
+     * has no keys; SNIC_EVERSION it speaks another version of the protocol; others. A catalog that
+     * is busy is asked again. Must not be NULL. */
     void (*granted)(void *ctx, uint32_t disk, int result, const struct snic_control_grant *g);
     /** The lease is another's, or revoked (SNIC_ESTALE), the disk deleted (SNIC_ENOENT): the
      * volume has been told. */
@@ -472,8 +530,8 @@ struct snic_control_client_events {
     void (*wanting)(void *ctx, uint32_t disk, uint64_t segment, int error);
     /** The catalog can be reached (1) or not (0). */
     void (*link)(void *ctx, int up);
-    /** The catalog has no session for this client now (SNIC_ENFILE); it is asked again. May be
-     * NULL. */
+    /** The catalog has no session for this client now (SNIC_ENFILE), does not accept its key
+     * (SNIC_EACCES), or has none (SNIC_ENOTSUP); it is asked again. May be NULL. */
     void (*refused)(void *ctx, int error);
 };
 
@@ -506,6 +564,13 @@ SNIC_API void snic_control_client_volume(struct snic_control_client *c, struct s
 /** To be called from the volume's event map(). [owner] */
 SNIC_API void snic_control_client_map(struct snic_control_client *c, uint32_t disk,
                                       uint64_t segment, uint32_t gen) SNIC_NONNULL(1);
+/** To be called when the volume has opened the disk: it is given the token of the grant, and from
+ * then on another one when a third of its time is over. [owner] */
+SNIC_API void snic_control_client_show(struct snic_control_client *c, uint32_t disk)
+    SNIC_NONNULL(1);
+/** To be called from the volume's event token(). [owner] */
+SNIC_API void snic_control_client_token(struct snic_control_client *c, uint32_t disk)
+    SNIC_NONNULL(1);
 /** To be called from the volume's event lease(). [owner] */
 SNIC_API void snic_control_client_lease(struct snic_control_client *c, uint32_t disk)
     SNIC_NONNULL(1);
@@ -525,6 +590,7 @@ struct snic_control_client_stats {
     uint64_t crowded;    /**< times that no number could be given back                         */
     uint64_t refused;    /**< limits that the volume does not accept: those before hold        */
     uint64_t turned_away; /**< times that the catalog had no session for this client          */
+    uint64_t tokens;      /**< that were granted                                                */
 };
 /** [owner] */
 SNIC_API void snic_control_client_get_stats(const struct snic_control_client *c,
@@ -541,18 +607,21 @@ struct snic_control_call_events {
     /** Its end. SNIC_ENOENT no such disk or server; SNIC_EINVAL name, size, limits out of their
      * ranges; SNIC_EFBIG a disk of more than SNIC_VOLUME_DISK_BYTES_MAX; SNIC_EEXIST; SNIC_EBUSY;
      * SNIC_ENOSPC; SNIC_ENFILE the catalog's sessions are all in use; SNIC_ECONNREFUSED,
-     * SNIC_ECONNRESET, ... no catalog; others. */
+     * SNIC_ECONNRESET, ... no catalog; SNIC_EACCES it does not accept the key, or wants one;
+     * SNIC_ENOTSUP it has none; others. */
     void (*done)(void *ctx, int status, uint64_t value);
 };
 
 /** Bytes snic_control_call_open() needs. [any] */
 SNIC_API size_t snic_control_call_memsize(void);
-/** @return 0; SNIC_EINVAL; SNIC_ENOSPC; errors of snic_net_connect() [owner] */
+/** @p auth: NULL: none. @return 0; SNIC_EINVAL; SNIC_ENOSPC; errors of snic_net_connect() [owner]
+ */
 SNIC_API SNIC_NODISCARD int snic_control_call_open(struct snic_control_call **out, void *mem,
                                                    size_t size, struct snic_net *net,
                                                    const struct snic_net_addr *control,
+                                                   const struct snic_control_auth *auth,
                                                    const struct snic_control_call_events *e,
-                                                   void *ctx) SNIC_NONNULL(1, 2, 4, 5, 6);
+                                                   void *ctx) SNIC_NONNULL(1, 2, 4, 5, 7);
 /** Ask. @return 0; SNIC_EINVAL no request of an operator; SNIC_EBUSY the one before has not ended;
  * SNIC_EPIPE the catalog is gone [owner] */
 SNIC_API SNIC_NODISCARD int snic_control_call_ask(struct snic_control_call *k,

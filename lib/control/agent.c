@@ -364,8 +364,11 @@ static void control_agent_gone(void *owner, int reason)
     control_agent_forget(a);
     if (was && a->e.ready != NULL && !a->closing)
         a->e.ready(a->ctx, 0, a->server);
-    if (reason == SNIC_EVERSION && a->e.refused != NULL && !a->closing)
+    int said = reason == SNIC_EACCES || reason == SNIC_ENOTSUP || reason == SNIC_ENFILE;
+    if ((said || reason == SNIC_EVERSION) && a->e.refused != NULL && !a->closing)
         a->e.refused(a->ctx, reason);
+    if (said) /* as control_agent_refused() */
+        a->begin_ns = snic_loop_now(a->o.loop) + 20 * a->o.retry_ns;
 }
 
 static void control_agent_tick(struct snic_timer *t, uint64_t now)
@@ -438,6 +441,7 @@ static void control_agent_layout(struct snic_arena *x, struct snic_control_agent
         control_stream_init(&a->s, a->o.net, &ev, a, in, SNIC_CONTROL_SMALL, out,
                             SNIC_CONTROL__OUT);
         control_agent_pull_init(a, pull_in, pull_out, pull_body);
+        a->s.opts = a->pull.s.opts = a->o.auth;
     }
     for (uint32_t i = 0; i < SNIC_CONTROL__PEERS; i++) {
         unsigned char *p_in = snic_arena_take(x, 1, SNIC_CONTROL_SMALL, 64);
@@ -446,6 +450,8 @@ static void control_agent_layout(struct snic_arena *x, struct snic_control_agent
         unsigned char *p_body = snic_arena_take(x, 1, SNIC_CONTROL__BODY, 64);
         if (placed && x->used != SIZE_MAX)
             control_agent_give_init(a, &a->peer[i], p_in, p_out, p_data, p_body);
+        if (placed)
+            a->peer[i].s.opts = a->o.auth;
     }
 }
 

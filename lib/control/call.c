@@ -18,6 +18,9 @@ struct snic_control_call {
     int error;           /* why it is gone */
     uint32_t unanswered; /* pings, since the last message */
     uint8_t closing;
+    uint8_t up;
+    uint8_t waits; /* `first` is to be asked when it is known who is there */
+    struct snic_control_msg first;
     unsigned char *in;
     unsigned char *out;
 };
@@ -42,6 +45,20 @@ static void control_call_msg(void *owner, struct snic_control_msg *m)
         k->e.item(k->ctx, m);
 }
 
+static void control_call_up(void *owner)
+{
+    struct snic_control_call *k = owner;
+    struct snic_control_msg m;
+    control_msg(&m, SNIC_CONTROL_HELLO, 0);
+    m.role = SNIC_CONTROL_OPERATOR;
+    (void)control_stream_send(&k->s, &m, 0);
+    k->up = 1;
+    if (k->waits)
+        (void)control_stream_send(&k->s, &k->first, 0);
+    k->waits = 0;
+    snic_loop_arm(k->loop, &k->timer, snic_loop_now(k->loop) + SNIC_CONTROL__CALL_PING_NS);
+}
+
 static void control_call_gone(void *owner, int reason)
 {
     struct snic_control_call *k = owner;
@@ -62,7 +79,8 @@ static void control_call_ping(struct snic_timer *t, uint64_t now)
         return;
     }
     control_msg(&m, SNIC_CONTROL_PING, 0);
-    (void)control_stream_send(&k->s, &m, 0);
+    if (k->up)
+        (void)control_stream_send(&k->s, &m, 0);
     snic_loop_arm(k->loop, &k->timer, now + SNIC_CONTROL__CALL_PING_NS);
 }
 
@@ -85,12 +103,12 @@ size_t snic_control_call_memsize(void)
 
 int snic_control_call_open(struct snic_control_call **to, void *mem, size_t size,
                            struct snic_net *net, const struct snic_net_addr *control,
+                           const struct snic_control_auth *auth,
                            const struct snic_control_call_events *e, void *ctx)
 {
-    static const struct control_stream_events ev = {.msg = control_call_msg,
-                                                    .gone = control_call_gone};
+    static const struct control_stream_events ev = {
+        .up = control_call_up, .msg = control_call_msg, .gone = control_call_gone};
     struct snic_arena a = {.base = mem, .size = size};
-    struct snic_control_msg m;
     struct snic_control_call *k;
     unsigned char *in, *out;
     if (e->done == NULL || (uintptr_t)mem % SNIC_CONTROL_ALIGN != 0)
@@ -104,12 +122,10 @@ int snic_control_call_open(struct snic_control_call **to, void *mem, size_t size
     k->loop = net->loop;
     snic_timer_init(&k->timer, control_call_ping);
     control_stream_init(&k->s, net, &ev, k, in, SNIC_CONTROL_SMALL, out, SNIC_CONTROL_SMALL);
+    k->s.opts = auth;
     int r = control_stream_connect(&k->s, control);
     if (r != 0)
         return r;
-    control_msg(&m, SNIC_CONTROL_HELLO, 0);
-    m.role = SNIC_CONTROL_OPERATOR;
-    (void)control_stream_send(&k->s, &m, 0);
     snic_loop_arm(k->loop, &k->timer, snic_loop_now(k->loop) + SNIC_CONTROL__CALL_PING_NS);
     *to = k;
     return 0;
@@ -128,7 +144,11 @@ int snic_control_call_ask(struct snic_control_call *k, const struct snic_control
     size_t name = strlen(m.name); /* at most what name_ok allows */
     memset(m.name + name, 0, sizeof(m.name) - name);
     m.tag = ++k->tags;
-    int r = control_stream_send(&k->s, &m, 0);
+    int r = k->up ? control_stream_send(&k->s, &m, 0) : 0;
+    if (!k->up) {
+        k->first = m;
+        k->waits = 1;
+    }
     if (r == 0)
         k->tag = m.tag;
     return r;

@@ -64,6 +64,23 @@ static void control_client_qos(struct snic_control_client *c, uint32_t disk,
         c->e.qos(c->ctx, disk, q);
 }
 
+/* A grant has a token, or not: then what the disk had stays, and another one is asked for. */
+static void control_client_new_token(struct snic_control_client *c, uint32_t disk,
+                                     const struct snic_control_msg *m)
+{
+    struct control_client_disk *d = &c->disks[disk];
+    uint64_t now = control_client_now(c);
+    if (m->value == 0) {
+        d->renew_ns = d->renew_ns != 0 ? now + SNIC_CONTROL__CLIENT_RENEW_NS : 0;
+        return;
+    }
+    memcpy(d->token, m->token, sizeof(d->token));
+    d->renew_ns = now + snic_min_u64(m->value, UINT32_MAX) * UINT64_C(1000000000) / 3;
+    c->stats.tokens++;
+    if (c->v != NULL)
+        (void)!snic_volume_disk_token(c->v, disk, d->token); /* if it is open */
+}
+
 static void control_client_grant(struct snic_control_client *c, const struct snic_control_msg *m)
 {
     struct snic_control_grant g;
@@ -80,6 +97,8 @@ static void control_client_grant(struct snic_control_client *c, const struct sni
             control_client_over(c, i, m->status);
         else if (memcmp(&d->qos, &m->qos, sizeof(d->qos)) != 0) /* while we were away */
             control_client_qos(c, i, &m->qos);
+        if (m->status == 0)
+            control_client_new_token(c, i, m);
         return;
     }
     if (d->state != CONTROL_CLIENT_WANTED)
@@ -95,6 +114,11 @@ static void control_client_grant(struct snic_control_client *c, const struct sni
     g.bytes = m->bytes;
     g.qos = d->qos = m->qos;
     memcpy(g.key, m->key, sizeof(g.key));
+    memcpy(g.token, m->token, sizeof(g.token));
+    g.token_seconds = m->value;
+    d->renew_ns = 0;
+    if (m->status == 0)
+        control_client_new_token(c, i, m);
     c->e.granted(c->ctx, i, m->status, &g);
 }
 
@@ -251,8 +275,9 @@ static void control_client_welcome(struct snic_control_client *c)
 
 static void control_client_refused(struct snic_control_client *c, int error)
 {
-    c->stats.turned_away++;
+    c->stats.turned_away += error == SNIC_ENFILE;
     c->begin_ns = control_client_now(c) + 20 * c->o.retry_ns;
+    c->why = error;
     control_stream_abort(&c->s);
     if (c->e.refused != NULL && !c->closing)
         c->e.refused(c->ctx, error);
@@ -288,6 +313,7 @@ static void control_client_up(void *owner)
     struct snic_control_client *c = owner;
     struct snic_control_msg m;
     c->stats.connects++;
+    c->why = 0;
     c->heard_ns = c->ping_ns = control_client_now(c);
     control_msg(&m, SNIC_CONTROL_HELLO, 0);
     m.role = SNIC_CONTROL_CLIENT;
@@ -298,18 +324,36 @@ static void control_client_gone(void *owner, int reason)
 {
     struct snic_control_client *c = owner;
     int was = c->welcome;
+    if (c->why != 0)
+        reason = c->why;
+    else if (reason == SNIC_ENFILE || reason == SNIC_EACCES || reason == SNIC_ENOTSUP)
+        control_client_refused(c, reason); /* before it was known who is there */
+    c->why = 0;
     c->welcome = 0;
     c->begin_ns = snic_max_u64(c->begin_ns, control_client_now(c) + c->o.retry_ns);
+    int never = reason == SNIC_EVERSION || reason == SNIC_EACCES || reason == SNIC_ENOTSUP;
     if (was && c->e.link != NULL && !c->closing)
         c->e.link(c->ctx, 0);
     /* It will never grant anything. */
-    for (uint32_t i = 0; reason == SNIC_EVERSION && i < c->o.disks_max && !c->closing; i++) {
+    for (uint32_t i = 0; never && i < c->o.disks_max && !c->closing; i++) {
         struct snic_control_grant none;
         if (c->disks[i].state != CONTROL_CLIENT_WANTED)
             continue;
         memset(&none, 0, sizeof(none));
         c->disks[i].state = CONTROL_CLIENT_NONE;
-        c->e.granted(c->ctx, i, SNIC_EVERSION, &none);
+        c->e.granted(c->ctx, i, reason == SNIC_EACCES ? SNIC_ENOTCONN : reason, &none);
+    }
+}
+
+/* RESUME is answered with a token. */
+static void control_client_renew(struct snic_control_client *c, uint64_t now)
+{
+    for (uint32_t i = 0; i < c->o.disks_max && c->welcome; i++) {
+        struct control_client_disk *d = &c->disks[i];
+        if (d->state != CONTROL_CLIENT_HELD || d->renew_ns == 0 || now < d->renew_ns)
+            continue;
+        d->renew_ns = now + SNIC_CONTROL__CLIENT_RENEW_NS;
+        control_client_ask_disk(c, d);
     }
 }
 
@@ -331,6 +375,7 @@ static void control_client_tick(struct snic_timer *t, uint64_t now)
     for (uint32_t i = 0; i < c->o.disks_max; i++)
         if (c->disks[i].again_ns != 0 && now >= c->disks[i].again_ns)
             control_client_ask_disk(c, &c->disks[i]);
+    control_client_renew(c, now);
     control_wants_ask(c);
     snic_loop_arm(c->o.loop, &c->timer, now + SNIC_CONTROL__CLIENT_TICK_NS);
 }
@@ -367,6 +412,7 @@ static void control_client_layout(struct snic_arena *a, struct snic_control_clie
         return;
     memset(c->disks, 0, c->o.disks_max * sizeof(*c->disks));
     control_stream_init(&c->s, c->o.net, &ev, c, in, SNIC_CONTROL_SMALL, out, SNIC_CONTROL__OUT);
+    c->s.opts = c->o.auth;
 }
 
 size_t snic_control_client_memsize(const struct snic_control_client_opts *o)
@@ -462,6 +508,18 @@ void snic_control_client_volume(struct snic_control_client *c, struct snic_volum
     c->numbers = 0;
     for (uint32_t i = 0; i < SNIC_CONTROL_SERVERS_MAX; i++)
         c->server[i].number = SNIC_CONTROL__NIL;
+}
+
+void snic_control_client_show(struct snic_control_client *c, uint32_t disk)
+{
+    if (disk < c->o.disks_max && c->disks[disk].renew_ns != 0 && c->v != NULL)
+        (void)!snic_volume_disk_token(c->v, disk, c->disks[disk].token);
+}
+
+void snic_control_client_token(struct snic_control_client *c, uint32_t disk)
+{
+    if (disk < c->o.disks_max && c->disks[disk].renew_ns != 0)
+        c->disks[disk].renew_ns = control_client_now(c); /* with the next tick */
 }
 
 void snic_control_client_lease(struct snic_control_client *c, uint32_t disk)

@@ -8,7 +8,8 @@
 
 #define SNIC_CONTROL__CLIENT_TICK_NS UINT64_C(50000000)
 #define SNIC_CONTROL__CLIENT_SOON_NS UINT64_C(2000000)
-#define SNIC_CONTROL__NUMBERS 1024u /* servers_max at most */
+#define SNIC_CONTROL__NUMBERS 1024u                        /* servers_max at most */
+#define SNIC_CONTROL__CLIENT_RENEW_NS UINT64_C(1000000000) /* a token is asked for again then */
 #define SNIC_CONTROL__CLIENT_WANT_NS                                                               \
     UINT64_C(500000000) /* what could not be had is asked for that often */
 
@@ -28,7 +29,9 @@ struct control_client_disk {
     uint64_t again_ns;           /* the catalog was busy: to ask again then; 0: not for that */
     struct snic_control_qos qos; /* that hold */
     uint64_t key[2];
+    uint64_t renew_ns; /* of the token: to ask for another one then; 0: there is none */
     char name[SNIC_CONTROL_NAME];
+    unsigned char token[SNIC_EBS_TOKEN_BYTES];
 };
 
 struct control_client_server {
@@ -74,6 +77,7 @@ struct snic_control_client {
     uint32_t tag;
     uint32_t numbers; /* given to servers */
     uint32_t victim;  /* the want that makes room next */
+    int32_t why;      /* what the catalog refuses, before it says WELCOME */
     uint8_t welcome;
     uint8_t soon_queued;
     uint8_t closing;

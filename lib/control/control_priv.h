@@ -3,6 +3,7 @@
  * The inside of the control plane.
  *
  *     wire.c     messages as bytes
+ *     auth.c     who is at its other end
  *     stream.c   a connection that carries messages, and holds them back until all is durable
  *     catalog.c  disks, segments, servers in memory; their records
  *     recover.c  the records of a log become a catalog
@@ -47,10 +48,34 @@
 
 /* ---- Streams ---- */
 
+/* ---- Who is at the other end ---- */
+
+#define SNIC_CONTROL__SEAL 16u /* bytes behind a message */
+
+enum control_auth_state { CONTROL_AUTH_NONE = 0, CONTROL_AUTH_WAITS, CONTROL_AUTH_DONE };
+
+struct control_stream_auth {
+    void *secret;
+    uint64_t connects[2]; /* the connecting end's random number */
+    uint64_t accepts[2];
+    uint64_t numbers; /* made by this end */
+    uint64_t sent;    /* messages with a seal */
+    uint64_t came;
+    uint32_t key_id;
+    uint32_t account;
+    unsigned char session[32];
+    uint8_t state; /* enum control_auth_state */
+    uint8_t connector;
+    uint8_t asked; /* AUTH 2 was sent */
+    uint8_t pad[5];
+};
+
 struct control_stream_events {
     void (*up)(void *owner); /* connected; may be NULL */
     void (*msg)(void *owner, struct snic_control_msg *m);
-    /* The last; the stream may be used again. SNIC_EVERSION: the other side speaks another one. */
+    /* The last; the stream may be used again. SNIC_EVERSION: the other side speaks another one;
+     * SNIC_EACCES: it has not accepted our key, or not proven its own, or wants one; SNIC_ENOTSUP:
+     * it has none; SNIC_ENFILE: it has no session for us. */
     void (*gone)(void *owner, int reason);
 };
 
@@ -78,11 +103,14 @@ struct control_stream {
     uint8_t closing; /* nothing is delivered, nothing taken */
     uint8_t ending;  /* to be closed when all has left */
     uint8_t bad;     /* ended by what was not understood */
-    uint8_t other;   /* which was of another version */
     uint8_t ended;   /* the other side sends no more */
     uint32_t left;   /* messages, in this turn */
     struct snic_timer turn;
     struct snic_queue bufs; /* lent, not taken yet */
+    int32_t why;            /* SNIC_EVERSION, SNIC_EACCES, SNIC_ENOTSUP, SNIC_ENFILE; 0 */
+    uint32_t plain;         /* 1: AUTH is delivered as all else is */
+    const struct snic_control_auth *opts; /* NULL: nobody proves anything */
+    struct control_stream_auth auth;
     uint64_t durable;
     struct control_mark mark[SNIC_CONTROL__MARKS];
     struct snic_net_send_req req;
@@ -102,6 +130,16 @@ void control_stream_durable(struct control_stream *s, uint64_t position);
 /* Orderly, or at once; gone() comes. Harmless when it is free. */
 void control_stream_close(struct control_stream *s);
 void control_stream_abort(struct control_stream *s);
+
+/* auth.c: a connection begins; the connecting end's first message; an answer (0, or it ends). */
+void control_auth_begin(struct control_stream *s, int connects);
+int control_auth_hello(struct control_stream *s);
+int control_auth_take(struct control_stream *s, const struct snic_control_msg *m);
+/* The SNIC_CONTROL__SEAL bytes behind a message. */
+int control_auth_seal(struct control_stream *s, unsigned char *message, uint32_t size);
+int control_auth_open(struct control_stream *s, const unsigned char *message, uint32_t size);
+/* What secret_of() answers has changed. */
+void control_auth_again(struct control_stream *s);
 
 void control_msg(struct snic_control_msg *m, uint32_t type, uint32_t tag);
 /* 1: it can be said. */
@@ -126,7 +164,9 @@ struct control_disk {
     uint32_t next;    /* of the same hash, or free */
     uint32_t first;   /* of its segments */
     uint32_t segments;
-    uint32_t reissue;  /* an op has it */
+    uint32_t reissue; /* an op has it */
+    uint32_t account; /* of the lease's holder; recorded */
+    uint32_t pad;
     uint64_t grace_ns; /* until then the holder may come back */
     char name[SNIC_CONTROL_NAME];
 };
@@ -150,7 +190,7 @@ struct control_seg {
 
 /* control.h says what the tables take, for each of segments_max, disks_max and ops_max. */
 SNIC_STATIC_ASSERT(sizeof(struct control_seg) == 40, "a segment's bytes");
-SNIC_STATIC_ASSERT(sizeof(struct control_disk) + sizeof(uint32_t) == 180, "a disk's bytes");
+SNIC_STATIC_ASSERT(sizeof(struct control_disk) + sizeof(uint32_t) == 188, "a disk's bytes");
 
 enum control_node_state { CONTROL_DOWN = 0, CONTROL_CLAIMING, CONTROL_READY };
 
@@ -343,6 +383,11 @@ void control_guest_lost(struct snic_control *c, struct control_disk *d, int reas
 int control_guest_map(struct snic_control *c, struct control_disk *d, struct control_seg *g);
 void control_guest_no_place(struct snic_control *c, struct control_disk *d, uint64_t segment,
                             int error);
+/* SNIC_EBS_MAY_* of an account, and of who is at the session's other end, on a disk. */
+uint32_t control_account_rights(struct snic_control *c, uint32_t account,
+                                const struct control_disk *d);
+uint32_t control_rights(struct snic_control *c, const struct control_session *s,
+                        const struct control_disk *d);
 void control_grant(struct snic_control *c, struct control_session *s, uint32_t tag, int status,
                    const struct control_disk *d);
 int control_disk_live(const struct snic_control *c, const struct control_disk *d);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Connections for which the catalog has no session. The first SNIC_CONTROL__CROWD of them at a time
- * are answered when they say HELLO, so that they know why, and are closed; others are reset. Places
- * of servers that are recorded and away are kept from clients: without its server a segment cannot
- * be used by anybody.
+ * are answered when they say HELLO, or AUTH, so that they know why, and are closed; others are
+ * reset. Places of servers that are recorded and away are kept from clients: without its server a
+ * segment cannot be used by anybody.
  */
 #include "control/control_priv.h"
 
@@ -35,6 +35,7 @@ void control_crowd_init(struct snic_control *c, unsigned char *memory)
         x->used = 0;
         control_stream_init(&x->s, c->o.net, &ev, x, in, SNIC_CONTROL_SMALL,
                             in + SNIC_CONTROL_SMALL, SNIC_CONTROL_SMALL);
+        x->s.plain = 1; /* whoever it is, it is told the same */
     }
 }
 

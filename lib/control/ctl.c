@@ -91,6 +91,7 @@ static size_t control_layout(struct snic_arena *a, struct snic_control *c, void 
         control_stream_init(&s->s, o->net, &control_session_ev, s,
                             in + (size_t)i * SNIC_CONTROL_SMALL, SNIC_CONTROL_SMALL,
                             out + (size_t)i * SNIC_CONTROL__OUT, SNIC_CONTROL__OUT);
+        s->s.opts = o->auth;
     }
     memset(c->ops, 0, o->ops_max * sizeof(*c->ops));
     c->op_free = SNIC_CONTROL__NIL;
@@ -203,10 +204,20 @@ static void control_crowded(struct snic_control *c)
     control_tell_event(c, &e);
 }
 
+/* Servers and operators have the key of all accounts, whose own is 0. */
+static int control_role_ok(const struct control_session *s, uint32_t role)
+{
+    return s->c->o.auth == NULL || role == SNIC_CONTROL_CLIENT || s->s.auth.account == 0;
+}
+
 static void control_hello(struct control_session *s, const struct snic_control_msg *m)
 {
     struct snic_control *c = s->c;
-    if (m->role == SNIC_CONTROL_STORE) {
+    if (!control_role_ok(s, m->role)) {
+        c->stats.forbidden++;
+        control_done(s, 0, SNIC_EACCES, 0);
+        control_session_end(s, 1);
+    } else if (m->role == SNIC_CONTROL_STORE) {
         s->role = SNIC_CONTROL_STORE;
         control_node_hello(s, m);
     } else if (m->role == SNIC_CONTROL_CLIENT &&
@@ -254,7 +265,8 @@ static void control_session_gone(void *owner, int reason)
     struct control_session *s = owner;
     struct snic_control *c = s->c;
     (void)reason;
-    c->stats.malformed += s->s.bad;
+    c->stats.malformed += s->s.bad && s->s.why != SNIC_EACCES;
+    c->stats.strangers += s->s.why == SNIC_EACCES;
     s->ended = 1;
     if (s->role == SNIC_CONTROL_STORE)
         control_node_gone(s);
@@ -294,6 +306,18 @@ static void control_accept(void *ctx, struct snic_net_conn *n, const struct snic
     c->stats.sessions++;
     control_stream_accept(&s->s, n);
     s->s.durable = snic_wal_durable(c->wal);
+}
+
+void snic_control_accounts(struct snic_control *c)
+{
+    for (uint32_t i = 0; i < c->o.sessions_max; i++)
+        if (c->sessions[i].used)
+            control_auth_again(&c->sessions[i].s);
+    for (uint32_t i = 0; i < c->o.disks_max; i++) {
+        struct control_disk *d = &c->disks[i];
+        if (c->opened && d->used && d->held && control_account_rights(c, d->account, d) == 0)
+            (void)control_attach(c, NULL, 0, d); /* where an op is under way, the next look does */
+    }
 }
 
 /* ---- Time ---- */

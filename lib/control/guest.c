@@ -11,6 +11,35 @@ int control_disk_live(const struct snic_control *c, const struct control_disk *d
     return d->held && (d->session != SNIC_CONTROL__NIL || control_now(c) < d->grace_ns);
 }
 
+uint32_t control_account_rights(struct snic_control *c, uint32_t account,
+                                const struct control_disk *d)
+{
+    if (c->e.rights == NULL)
+        return SNIC_EBS_MAY_ALL;
+    return c->e.rights(c->ctx, account, d->vd) & SNIC_EBS_MAY_ALL;
+}
+
+uint32_t control_rights(struct snic_control *c, const struct control_session *s,
+                        const struct control_disk *d)
+{
+    return control_account_rights(c, s->s.auth.account, d);
+}
+
+/* Into a grant. Without one the client has what it had, and asks again. */
+static void control_grant_token(struct snic_control *c, const struct control_session *s,
+                                const struct control_disk *d, struct snic_control_msg *m)
+{
+    struct snic_ebs_token t = {.vd_id = d->vd,
+                               .account = s->s.auth.account,
+                               .gen = snic_volume_gen(d->lease, 0),
+                               .rights = control_rights(c, s, d)};
+    int seconds = c->e.token != NULL ? c->e.token(c->ctx, &t, m->token) : 0;
+    if (seconds <= 0)
+        return;
+    m->value = (uint32_t)seconds;
+    c->stats.tokens++;
+}
+
 void control_grant(struct snic_control *c, struct control_session *s, uint32_t tag, int status,
                    const struct control_disk *d)
 {
@@ -24,6 +53,7 @@ void control_grant(struct snic_control *c, struct control_session *s, uint32_t t
         m.bytes = d->bytes;
         m.qos = d->qos;
         memcpy(m.name, d->name, sizeof(m.name));
+        control_grant_token(c, s, d, &m);
     }
     if (status == 0 || status == SNIC_EACCES)
         memcpy(m.key, d->key, sizeof(m.key));
@@ -72,11 +102,16 @@ static void control_guest_attach(struct control_session *s, const struct snic_co
     struct snic_control *c = s->c;
     struct control_disk *d = control_disk_named(c, m->name);
     int r;
-    if (d == NULL) {
-        control_grant(c, s, m->tag, SNIC_ENOENT, NULL);
+    uint32_t rights = d != NULL ? control_rights(c, s, d) : 0;
+    if (rights == 0) { /* where there are accounts, what is not theirs is as what is not there */
+        c->stats.forbidden += d != NULL;
+        control_grant(c, s, m->tag, c->e.rights != NULL ? SNIC_EPERM : SNIC_ENOENT, NULL);
         return;
     }
-    if (control_disk_live(c, d) && d->session != s->index && (m->flags & SNIC_CONTROL_TAKE) == 0)
+    if ((rights & SNIC_EBS_MAY_WRITE) == 0 && d->held && d->session != s->index)
+        r = SNIC_EBUSY; /* who may only read fences nobody */
+    else if (control_disk_live(c, d) && d->session != s->index &&
+             (m->flags & SNIC_CONTROL_TAKE) == 0)
         r = SNIC_EBUSY;
     else if (memcmp(d->key, m->key, sizeof(d->key)) != 0)
         r = SNIC_EACCES; /* before the holder loses anything */
@@ -90,7 +125,12 @@ static void control_guest_resume(struct control_session *s, const struct snic_co
 {
     struct snic_control *c = s->c;
     struct control_disk *d = control_disk_find(c, m->vd);
-    if (d == NULL || d->lease != m->lease || !d->held) {
+    uint32_t rights = d != NULL ? control_rights(c, s, d) : 0;
+    if (rights == 0 && c->e.rights != NULL) {
+        control_grant(c, s, m->tag, SNIC_EPERM, NULL);
+        return;
+    }
+    if (d == NULL || d->lease != m->lease || !d->held || d->account != s->s.auth.account) {
         control_grant(c, s, m->tag, d == NULL ? SNIC_ENOENT : SNIC_ESTALE, NULL);
         return;
     }
@@ -187,7 +227,8 @@ static void control_guest_lookup(struct control_session *s, const struct snic_co
         int r = 0;
         if (segment >= control_disk_segments(d))
             r = SNIC_EINVAL;
-        else if (g == NULL && m->item[i].status != 0)
+        else if (g == NULL &&
+                 (m->item[i].status != 0 || (control_rights(c, s, d) & SNIC_EBS_MAY_WRITE) == 0))
             r = SNIC_ENOENT;
         else if (g == NULL)
             r = control_place(c, d, segment);

@@ -125,11 +125,13 @@ int control_attach(struct snic_control *c, struct control_session *s, uint32_t t
                    struct control_disk *d)
 {
     struct control_disk old = *d;
-    int client = s->role == SNIC_CONTROL_CLIENT;
+    int client = s != NULL && s->role == SNIC_CONTROL_CLIENT;
+    uint32_t index = s != NULL ? s->index : SNIC_CONTROL__NIL;
     if (d->reissue)
         return SNIC_EBUSY;
     if (!client && d->lease == SNIC_CONTROL__LEASE_ENDED && !d->held) {
-        control_done(s, tag, 0, d->lease); /* nobody can have one */
+        if (s != NULL)
+            control_done(s, tag, 0, d->lease); /* nobody can have one */
         return 0;
     }
     if (d->lease >= SNIC_CONTROL_LEASE_MAX + (client ? 0 : 1))
@@ -139,16 +141,18 @@ int control_attach(struct snic_control *c, struct control_session *s, uint32_t t
         return SNIC_EAGAIN;
     d->lease++;
     d->held = (uint32_t)client;
+    d->account = client ? s->s.auth.account : 0;
     int r = control_put_disk(c, d);
     if (r != 0) {
         d->lease = old.lease;
         d->held = old.held;
+        d->account = old.account;
         control_op_free(c, op);
         return r;
     }
-    if (d->session != s->index)
+    if (d->session != index)
         control_guest_lost(c, d, SNIC_ESTALE);
-    d->session = client ? s->index : SNIC_CONTROL__NIL;
+    d->session = client ? index : SNIC_CONTROL__NIL;
     d->raised = 0;
     d->grace_ns = 0;
     op->disk = (uint32_t)(d - c->disks);

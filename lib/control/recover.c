@@ -3,12 +3,14 @@
  * Records as bytes, and a log's records as a catalog. Of a key the newest record counts; the log
  * gives them in the order they were appended, and copies of old ones behind newer ones of other
  * keys, so a segment may be found before its disk: they are joined at the end.
- * What stands after a record's end is zero: a server without a serial, a disk without a key.
+ * What stands after a record's end is zero: a server without a serial, a disk without a key or
+ * account.
  *
  *   all       0 format 4   4 zero 4
  *   head      8 incarnation 8   16 uuid 16   32 the last disk's number 4
  *   server    8 address 24   32 address for servers 24   56 serial 8
  *   disk      8 bytes 8   16 qos 32   48 lease 4   52 held 4   56 name 64   120 check value 16
+ *             136 the holder's account 4
  *   segment   8 server 4   12 generation 4
  */
 #include "control/control_priv.h"
@@ -70,7 +72,8 @@ uint32_t control_record_disk(unsigned char *p, const struct control_disk *d)
     memcpy(p + 56, d->name, SNIC_CONTROL_NAME);
     snic_put_le64(p + 120, d->key[0]);
     snic_put_le64(p + 128, d->key[1]);
-    return 136;
+    snic_put_le32(p + 136, d->account);
+    return 140;
 }
 
 uint32_t control_record_seg(unsigned char *p, const struct control_seg *g)
@@ -162,7 +165,7 @@ static int control_found_disk(struct snic_control *c, uint32_t vd, const struct 
         control_found_gone(c, vd);
         return 0;
     }
-    if ((r->length != 120 && r->length != 136) || vd == 0)
+    if ((r->length != 120 && r->length != 136 && r->length != 140) || vd == 0)
         return SNIC_ECORRUPT;
     if (d == NULL)
         d = control_disk_new(c, vd);
@@ -177,8 +180,9 @@ static int control_found_disk(struct snic_control *c, uint32_t vd, const struct 
     d->lease = snic_get_le32(p + 48);
     d->held = snic_get_le32(p + 52);
     memcpy(d->name, p + 56, SNIC_CONTROL_NAME);
-    d->key[0] = r->length == 136 ? snic_get_le64(p + 120) : 0;
-    d->key[1] = r->length == 136 ? snic_get_le64(p + 128) : 0;
+    d->key[0] = r->length >= 136 ? snic_get_le64(p + 120) : 0;
+    d->key[1] = r->length >= 136 ? snic_get_le64(p + 128) : 0;
+    d->account = r->length == 140 ? snic_get_le32(p + 136) : 0;
     if (!control_found_name(d->name) || d->lease > SNIC_CONTROL__LEASE_ENDED || d->held > 1 ||
         d->bytes == 0 || d->bytes % SNIC_EBS_BLOCK_BYTES != 0 || d->bytes > UINT64_C(1) << 52)
         return SNIC_ECORRUPT;

@@ -109,7 +109,16 @@ int control_stream_send(struct control_stream *s, const struct snic_control_msg 
 {
     if (s->conn == NULL || s->closing)
         return SNIC_EPIPE;
+    int sealed = s->auth.state == CONTROL_AUTH_DONE;
     int n = snic_control_put(s->out + s->head, s->out_size - s->head, m);
+    if (n > 0 && sealed && s->out_size - s->head - (uint32_t)n < SNIC_CONTROL__SEAL)
+        n = SNIC_ENOSPC;
+    if (n > 0 && sealed && control_auth_seal(s, s->out + s->head, (uint32_t)n) != 0) {
+        control_stream_abort(s); /* the cipher failed */
+        return SNIC_EPIPE;
+    }
+    if (n > 0 && sealed)
+        n += (int)SNIC_CONTROL__SEAL;
     if (n < 0) {
         SNIC_ASSERT(n == SNIC_ENOSPC); /* we make valid messages */
         control_stream_abort(s);
@@ -136,9 +145,12 @@ int control_stream_send(struct control_stream *s, const struct snic_control_msg 
 static void control_stream_refuse(struct control_stream *s, int error)
 {
     struct snic_control_msg m;
+    int told = error == SNIC_EVERSION ||
+               (!s->auth.connector && (error == SNIC_EACCES || error == SNIC_ENOTSUP));
     s->bad = 1;
-    s->other = error == SNIC_EVERSION;
-    if (error != SNIC_EVERSION) {
+    if (told || error == SNIC_EACCES)
+        s->why = error;
+    if (!told || s->auth.state == CONTROL_AUTH_DONE) {
         control_stream_abort(s);
         return;
     }
@@ -148,21 +160,54 @@ static void control_stream_refuse(struct control_stream *s, int error)
         control_stream_close(s);
 }
 
+/* What comes before it is known who is there. 0: done with it; SNIC_E*: the connection ends. */
+static int control_stream_first(struct control_stream *s, const struct snic_control_msg *m)
+{
+    uint8_t connector = s->auth.connector;
+    if (m->type == SNIC_CONTROL_DONE && m->tag == 0 && m->status < 0 && connector) {
+        s->why = m->status;
+        return SNIC_EPROTO;
+    }
+    if (s->opts == NULL) /* it has keys, and we have none */
+        return SNIC_ENOTSUP;
+    int r = control_auth_take(s, m);
+    if (r == 0 && connector && s->auth.state == CONTROL_AUTH_DONE && s->e->up != NULL)
+        s->e->up(s->owner);
+    return r;
+}
+
+/* The next message from @p in. @return its bytes; 0 more are needed; SNIC_E* */
+static int control_stream_next(struct control_stream *s, struct snic_control_msg *m,
+                               const unsigned char *in, uint32_t size)
+{
+    uint32_t seal = s->auth.state == CONTROL_AUTH_DONE ? SNIC_CONTROL__SEAL : 0;
+    int n = snic_control_get(m, in, size, s->in_size - seal);
+    if (n <= 0 || seal == 0)
+        return n;
+    if (size - (uint32_t)n < seal)
+        return 0;
+    return control_auth_open(s, in, (uint32_t)n) == 0 ? n + (int)seal : SNIC_ECORRUPT;
+}
+
 static void control_stream_take(struct control_stream *s)
 {
     struct snic_control_msg m;
     uint32_t at = 0;
     while (!s->closing && s->left > 0) {
-        int n = snic_control_get(&m, s->in + at, s->in_used - at, s->in_size);
+        int n = control_stream_next(s, &m, s->in + at, s->in_used - at);
         if (n == 0)
             break;
+        at += n > 0 ? (uint32_t)n : 0;
+        s->left -= n > 0;
+        if (n > 0 && !s->plain &&
+            (s->auth.state == CONTROL_AUTH_WAITS || m.type == SNIC_CONTROL_AUTH))
+            n = control_stream_first(s, &m);
+        else if (n > 0)
+            s->e->msg(s->owner, &m);
         if (n < 0) {
             control_stream_refuse(s, n);
             break;
         }
-        at += (uint32_t)n;
-        s->left--;
-        s->e->msg(s->owner, &m);
     }
     s->in_used -= at;
     memmove(s->in, s->in + at, s->in_used);
@@ -236,7 +281,11 @@ static void control_stream_connected(void *ctx, struct snic_net_conn *c, int err
 {
     struct control_stream *s = ctx;
     (void)c;
-    if (error == 0 && !s->closing && s->e->up != NULL)
+    if (error != 0 || s->closing)
+        return;
+    if (s->auth.state == CONTROL_AUTH_WAITS && control_auth_hello(s) != 0)
+        control_stream_abort(s);
+    else if (s->auth.state == CONTROL_AUTH_NONE && s->e->up != NULL)
         s->e->up(s->owner);
 }
 
@@ -247,7 +296,7 @@ static void control_stream_closed(void *ctx, struct snic_net_conn *c, int reason
     s->conn = NULL;
     s->closing = 1;
     control_stream_drop(s);
-    s->e->gone(s->owner, s->other ? SNIC_EVERSION : reason);
+    s->e->gone(s->owner, s->why != 0 ? s->why : reason);
 }
 
 static const struct snic_net_stream_events control_stream_ev = {
@@ -267,13 +316,14 @@ static void control_stream_begin(struct control_stream *s)
     s->ending = 0;
     s->ended = 0;
     s->bad = 0;
-    s->other = 0;
+    s->why = 0;
 }
 
 void control_stream_accept(struct control_stream *s, struct snic_net_conn *c)
 {
     SNIC_ASSERT(s->conn == NULL);
     control_stream_begin(s);
+    control_auth_begin(s, 0);
     s->conn = c;
     snic_net_bind(c, &control_stream_ev, s);
 }
@@ -282,6 +332,7 @@ int control_stream_connect(struct control_stream *s, const struct snic_net_addr 
 {
     SNIC_ASSERT(s->conn == NULL);
     control_stream_begin(s);
+    control_auth_begin(s, 1);
     int r = snic_net_connect(s->net, a, &control_stream_ev, s, &s->conn);
     if (r != 0) {
         s->conn = NULL;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Bytes of the control plane, version 2; integers are little-endian.
+ * Bytes of the control plane, version 3; integers are little-endian.
  *
  *   head   0 magic 0x4353   2 version   3 type   4 bytes of the body   8 tag
  *          12 CRC32C of bytes 0 ... 11 and of the body
  *   body   the fields that the type has, in the order of enum control_field; then its items, of 20
  *          bytes each; then, of PULL and BLOCKS, the rest
+ *   seal   16 bytes, where both ends have proven who they are (auth.c)
  *
  * A type's fields are a mask, so there is one way to write a message: what is read and written
  * again is the same bytes.
@@ -36,6 +37,8 @@ enum control_field {
     CONTROL_F_SERIAL = 1 << 18,
     CONTROL_F_ITEMS = 1 << 19,
     CONTROL_F_REST = 1 << 20,
+    CONTROL_F_TOKEN = 1 << 21,
+    CONTROL_F_PROOF = 1 << 22,
     CONTROL_F_ROOM = CONTROL_F_BYTES | CONTROL_F_VALUE
 };
 
@@ -50,7 +53,8 @@ static const uint32_t control_fields[SNIC_CONTROL_TYPE_END] = {
     [SNIC_CONTROL_ATTACH] = CONTROL_F_FLAGS | CONTROL_F_NAME | CONTROL_F_KEY,
     [SNIC_CONTROL_RESUME] = CONTROL_F_VD | CONTROL_F_LEASE,
     [SNIC_CONTROL_GRANT] = CONTROL_F_STATUS | CONTROL_F_VD | CONTROL_F_LEASE | CONTROL_F_BYTES |
-                           CONTROL_F_QOS | CONTROL_F_NAME | CONTROL_F_KEY,
+                           CONTROL_F_VALUE | CONTROL_F_QOS | CONTROL_F_NAME | CONTROL_F_KEY |
+                           CONTROL_F_TOKEN,
     [SNIC_CONTROL_DETACH] = CONTROL_F_VD | CONTROL_F_LEASE,
     [SNIC_CONTROL_LOOKUP] = CONTROL_F_VD | CONTROL_F_LEASE | CONTROL_F_ITEMS,
     [SNIC_CONTROL_MAP] = CONTROL_F_VD | CONTROL_F_ITEMS,
@@ -80,6 +84,8 @@ static const uint32_t control_fields[SNIC_CONTROL_TYPE_END] = {
     [SNIC_CONTROL_NODE] = CONTROL_F_FLAGS | CONTROL_F_SERVER | CONTROL_F_SEGMENT | CONTROL_F_ROOM |
                           CONTROL_F_ADDR | CONTROL_F_PEER,
     [SNIC_CONTROL_SEGMENT] = CONTROL_F_VD | CONTROL_F_ITEMS,
+    [SNIC_CONTROL_AUTH] =
+        CONTROL_F_OP | CONTROL_F_VD | CONTROL_F_GEN | CONTROL_F_UUID | CONTROL_F_PROOF,
 };
 
 int snic_control_name_ok(const char *name)
@@ -257,6 +263,10 @@ static void control_fields_of(struct control_cursor *k, struct snic_control_msg 
     }
     if ((f & CONTROL_F_SERIAL) != 0)
         control_u64(k, &m->serial);
+    if ((f & CONTROL_F_TOKEN) != 0)
+        control_bytes(k, m->token, sizeof(m->token));
+    if ((f & CONTROL_F_PROOF) != 0)
+        control_bytes(k, m->proof, sizeof(m->proof));
     if ((f & CONTROL_F_ITEMS) != 0)
         control_items(k, m);
 }

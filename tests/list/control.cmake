@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-set(_control support/ctlfix.c support/ctlguest.c)
+set(_control support/ctlfix.c support/ctlguest.c sim/solar_cipher.c)
 snic_test(control control SOURCES ${_control})
 snic_test(control_edges control SOURCES ${_control})
 snic_test(control_limits control SOURCES ${_control})
@@ -7,6 +7,7 @@ snic_test(control_moving control)
 if(TARGET test_control_moving)
   target_include_directories(test_control_moving PRIVATE ${PROJECT_SOURCE_DIR}/examples)
 endif()
+snic_test(control_auth control SOURCES ${_control})
 snic_test(control_operator control SOURCES ${_control})
 snic_test(control_fair control SOURCES ${_control})
 snic_test(control_thin control SOURCES ${_control})
@@ -43,7 +44,12 @@ if(TARGET solar_volume AND NOT SNIC_SINGLE AND NOT CMAKE_CROSSCOMPILING)
     $<TARGET_FILE:solar_volume>)
   set_tests_properties(solar_keys PROPERTIES LABELS "control;slow" SKIP_RETURN_CODE 77
     TIMEOUT 600)
-  foreach(t solar_volume_ctl solar_volume_many solar_volume_limits solar_control solar_keys)
+  add_test(NAME solar_tokens COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/solar_tokens.sh
+    $<TARGET_FILE:solar_volume>)
+  set_tests_properties(solar_tokens PROPERTIES LABELS "control;slow" SKIP_RETURN_CODE 77
+    TIMEOUT 600)
+  foreach(t solar_volume_ctl solar_volume_many solar_volume_limits solar_control solar_keys
+          solar_tokens)
     if(TEST ${t})
       set_property(TEST ${t} APPEND PROPERTY LABELS waits each2_solar_volume@asan)
     endif()

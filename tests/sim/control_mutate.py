@@ -22,9 +22,24 @@ EDGES = "test_control_edges.c"
 AWAY = "test_control_away.c"
 NUMBERS = "test_control_numbers.c"
 THIN = "test_control_thin.c"
+AUTH = "test_control_auth.c"
 
 # name, file, text (any white space for white space), what instead, test, its filter
 MUTATIONS = [
+    ("a message's seal is not compared", "auth.c",
+     "return control_auth_same(tag, message + size, SNIC_CONTROL__SEAL) ? 0 : SNIC_EACCES;",
+     "return 0;", AUTH, "*sealed*"),
+    ("a client is granted any disk", "guest.c", "if (rights == 0) { /* where",
+     "if (d == NULL) { /*", AUTH, "*disks_alone*"),
+    ("who may only read fences who writes", "guest.c",
+     "if ((rights & SNIC_EBS_MAY_WRITE) == 0 && d->held", "if (0 && d->held", AUTH, "*reader*"),
+    ("a client's key is an operator's", "ctl.c",
+     "role == SNIC_CONTROL_CLIENT || s->s.auth.account == 0", "1", AUTH, "*strangers*"),
+    ("whoever names a lease resumes it", "guest.c", "|| d->account != s->s.auth.account", "", AUTH,
+     "*its_holders*"),
+    ("tokens are not renewed", "client.c", "control_client_renew(c, now);", "", AUTH, "*renewed*"),
+    ("who is not on the list any more keeps its lease", "ctl.c",
+     "(void)control_attach(c, NULL, 0, d);", "(void)d;", AUTH, "*revoked*"),
     ("what needs no place is placed", "guest.c",
      "g == NULL && m->item[i].status != 0", "0", THIN, "*until_it_is_written*"),
     ("nowhere is for ever", "want.c", "last ? w->last.ns : w->first.ns", "UINT64_MAX / 2", THIN,
@@ -134,10 +149,11 @@ def try_one(cc, top, libs, m):
         f.write(text)
     sources = [f"{folder}/control/{n}" for n in sorted(os.listdir(f"{folder}/control"))
                if n.endswith(".c")]
-    sources += [f"{ROOT}/tests/{n}" for n in (test, "support/ctlfix.c", "support/ctlguest.c")]
+    sources += [f"{ROOT}/tests/{n}" for n in (test, "support/ctlfix.c", "support/ctlguest.c",
+                                         "sim/solar_cipher.c")]
     flags = ["-D_GNU_SOURCE", "-std=gnu11", "-O1", "-w"]
     flags += [f"-I{d}" for d in (folder, f"{ROOT}/lib", f"{ROOT}/include",
-                                 f"{ROOT}/tests/support")]
+                                 f"{ROOT}/tests", f"{ROOT}/tests/support")]
     r = subprocess.run([cc, *flags, *sources, *libs, "-o", f"{folder}/test", "-lcmocka",
                         "-lpthread"], capture_output=True, text=True, check=False)
     if r.returncode != 0:

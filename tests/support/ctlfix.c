@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "ctlguest.h"
+#include "sim/solar_cipher.h"
 #include "support.h"
 
 #define PORT_DATA 7000u
@@ -50,6 +51,100 @@ static struct snic_net_addr at(uint32_t node, uint32_t port)
     return (struct snic_net_addr){.family = SNIC_NET_SIM, .node = node, .port = (uint16_t)port};
 }
 
+/* ---- Keys ---- */
+
+static struct solar_toy_key secrets[CTLFIX_CLIENTS + 1];
+static struct solar_toy_key signing[8];
+static struct solar_toy_key wires[CTLFIX_SERVERS + CTLFIX_CLIENTS][2];
+
+void *ctlfix_secret(uint32_t account)
+{
+    secrets[account].bytes[0] = 77;
+    secrets[account].bytes[1] = account;
+    return &secrets[account];
+}
+
+void *ctlfix_sign_key(uint32_t number)
+{
+    signing[number].bytes[0] = 99;
+    signing[number].bytes[1] = number;
+    return &signing[number];
+}
+
+uint64_t ctlfix_unix(const struct ctlfix *f)
+{
+    return UINT64_C(1700000000) + f->unix_later + snic_world_now(f->world) / (1000 * CTLFIX_MS);
+}
+
+static uint64_t unix_time(void *ctx)
+{
+    return ctlfix_unix(ctx);
+}
+
+static void *secret_of(void *ctx, uint32_t key_id, uint32_t account)
+{
+    const struct ctlfix *f = ctx;
+    if (key_id != 5 || account > CTLFIX_CLIENTS || (f->gone >> account & 1) != 0)
+        return NULL;
+    return ctlfix_secret(account);
+}
+
+static void *token_key(void *ctx, uint32_t key_id)
+{
+    const struct ctlfix *f = ctx;
+    return key_id < 8 && (f->known >> key_id & 1) != 0 ? ctlfix_sign_key(key_id) : NULL;
+}
+
+static uint32_t ctl_rights(void *ctx, uint32_t account, uint32_t vd)
+{
+    const struct ctlfix *f = ctx;
+    if (account > CTLFIX_CLIENTS || (f->only[account] != 0 && f->only[account] != vd))
+        return 0;
+    return f->rights[account];
+}
+
+static int ctl_token(void *ctx, struct snic_ebs_token *t, unsigned char out[SNIC_EBS_TOKEN_BYTES])
+{
+    const struct ctlfix *f = ctx;
+    if (f->sign == 0)
+        return SNIC_EIO;
+    t->key_id = f->sign;
+    t->not_after = ctlfix_unix(f) + f->seconds;
+    assert_int_equal(snic_ebs_token_sign(out, t, &solar_toy_ops, ctlfix_sign_key(f->sign)), 0);
+    return (int)f->seconds;
+}
+
+static void keys_begin(struct ctlfix *f)
+{
+    struct snic_control_auth a = {.sec = &solar_toy_ops, .key_id = 5, .ctx = f};
+    f->keys = 1;
+    f->sign = 1;
+    f->known = 1u << 1;
+    f->seconds = 3600;
+    a.secret = ctlfix_secret(0);
+    a.seed = f->seed;
+    f->auth_store = f->auth_operator = f->auth_ctl = a;
+    f->auth_ctl.secret_of = secret_of;
+    for (uint32_t i = 0; i < CTLFIX_CLIENTS; i++) {
+        a.secret = ctlfix_secret(i + 1);
+        a.account = i + 1;
+        f->auth_client[i] = a;
+        f->rights[i + 1] = SNIC_EBS_MAY_ALL;
+    }
+}
+
+void ctlfix_volume_keys(struct ctlfix *f, struct snic_volume_opts *o, uint32_t client)
+{
+    if (!f->keys)
+        return;
+    o->sec = &solar_toy_ops;
+    o->secret = ctlfix_secret(client + 1);
+    o->account = client + 1;
+    o->key_id = 5;
+    for (uint32_t k = 0; k < 2; k++)
+        o->wire_keys[k] = &wires[CTLFIX_SERVERS + client][k];
+}
+
 static void agent_start(struct ctlfix_server *s)
 {
     static const struct snic_control_agent_events ev = {
@@ -59,6 +154,7 @@ static void agent_start(struct ctlfix_server *s)
     o.control = at(CTLFIX_CTL, PORT_CTL);
     o.addr = at(s->index, PORT_DATA + s->port);
     o.listen = at(s->index, PORT_PEER);
+    o.auth = s->f->keys ? &s->f->auth_store : NULL;
     size_t size = snic_control_agent_memsize(&o);
     assert_true(size > 0);
     s->agent_mem = support_guard_alloc(size, SNIC_CONTROL_ALIGN);
@@ -91,6 +187,15 @@ void ctlfix_server_start(struct ctlfix *f, uint32_t server)
     o.writes_max = 64;
     o.reads_max = 16;
     o.trains_max = 16;
+    if (f->keys) {
+        o.sec = &solar_toy_ops;
+        o.secret_of = secret_of;
+        o.secret_ctx = o.token_ctx = f;
+        o.token_key = token_key;
+        o.unix_time = unix_time;
+        for (uint32_t k = 0; k < 2; k++)
+            o.wire_keys[k] = &wires[server][k];
+    }
     o.store = (struct snic_segments_opts){
         .flags = SNIC_SEGMENTS_BLANK, .log_bytes = 4u << 20, .cache_blocks = 1024};
     o.store.uuid[0] = server + 1;
@@ -163,8 +268,11 @@ static void ctl_event(void *ctx, const struct snic_control_event *e)
 
 int ctlfix_ctl_start(struct ctlfix *f)
 {
-    static const struct snic_control_events ev = {
-        .opened = ctl_opened, .failed = ctl_failed, .event = ctl_event};
+    const struct snic_control_events ev = {.opened = ctl_opened,
+                                           .failed = ctl_failed,
+                                           .event = ctl_event,
+                                           .rights = f->keys ? ctl_rights : NULL,
+                                           .token = f->keys ? ctl_token : NULL};
     struct snic_control_opts o = {.opts_size = sizeof(o), .flags = SNIC_WAL_CREATE};
     assert_null(f->ctl);
     assert_int_equal(snic_world_loop(f->world, CTLFIX_CTL, &f->loop), 0);
@@ -181,6 +289,7 @@ int ctlfix_ctl_start(struct ctlfix *f)
     o.lease_ns = 2000 * CTLFIX_MS;
     o.server_ns = 1500 * CTLFIX_MS;
     o.uuid[0] = f->seed + 1;
+    o.auth = f->keys ? &f->auth_ctl : NULL;
     size_t size = snic_control_memsize(&o);
     assert_true(size > 0);
     f->ctl_mem = support_guard_alloc(size, SNIC_CONTROL_ALIGN);
@@ -233,7 +342,8 @@ void ctlfix_ask_begin(struct ctlfix *f, const struct snic_control_msg *m)
         f->call = NULL;
     }
     assert_int_equal(snic_control_call_open(&f->call, f->call_mem, snic_control_call_memsize(),
-                                            f->op_net, &a, &ev, f),
+                                            f->op_net, &a, f->keys ? &f->auth_operator : NULL, &ev,
+                                            f),
                      0);
     assert_int_equal(snic_control_call_ask(f->call, m), 0);
 }
@@ -296,7 +406,7 @@ void ctlfix_check(struct ctlfix *f)
     assert_string_equal(f->why, "");
 }
 
-void ctlfix_start(struct ctlfix *f, uint64_t seed, uint32_t servers)
+static void start(struct ctlfix *f, uint64_t seed, uint32_t servers, int keys)
 {
     struct snic_world_opts w = {.opts_size = sizeof(w), .seed = seed};
     struct snic_net_fabric_opts n = {.opts_size = sizeof(n), .recv_size = 4096};
@@ -305,6 +415,8 @@ void ctlfix_start(struct ctlfix *f, uint64_t seed, uint32_t servers)
     f->seed = seed;
     f->servers = servers;
     f->strict = 1;
+    if (keys)
+        keys_begin(f);
     f->segments_max = 64;
     f->lookups_max = 64 + CTLFIX_DISKS;
     f->servers_max = CTLFIX_SERVERS;
@@ -329,6 +441,16 @@ void ctlfix_start(struct ctlfix *f, uint64_t seed, uint32_t servers)
     ctlfix_ready(f);
     for (uint32_t i = 0; i < CTLFIX_CLIENTS; i++)
         ctlguest_init(f, i);
+}
+
+void ctlfix_start(struct ctlfix *f, uint64_t seed, uint32_t servers)
+{
+    start(f, seed, servers, 0);
+}
+
+void ctlfix_start_keys(struct ctlfix *f, uint64_t seed, uint32_t servers)
+{
+    start(f, seed, servers, 1);
 }
 
 void ctlfix_end(struct ctlfix *f)

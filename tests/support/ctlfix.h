@@ -134,6 +134,18 @@ struct ctlfix {
     uint32_t transport;    /* of clients that are started */
     uint32_t lookups_max;  /* likewise */
     uint32_t servers_max;  /* likewise */
+    /* With keys: all processes prove who they are, client i is account i + 1, and servers want
+       tokens. What the rest says holds from then on, for whoever looks it up. */
+    int keys;
+    uint32_t gone;    /* accounts, as bits, that have no secret any more */
+    uint32_t sign;    /* the number of the key that the catalog signs with; 0: it cannot */
+    uint32_t known;   /* the numbers of those that servers have, as bits */
+    uint64_t seconds; /* that a token is good for */
+    uint64_t unix_later;
+    uint32_t rights[CTLFIX_CLIENTS + 1]; /* by account */
+    uint32_t only[CTLFIX_CLIENTS + 1];   /* on this disk alone; 0: on all */
+    uint32_t token_asks;
+    struct snic_control_auth auth_ctl, auth_store, auth_operator, auth_client[CTLFIX_CLIENTS];
     /* the operator */
     struct snic_loop *op_loop;
     struct snic_net *op_net;
@@ -152,6 +164,12 @@ struct ctlfix {
 };
 
 void ctlfix_start(struct ctlfix *f, uint64_t seed, uint32_t servers);
+void ctlfix_start_keys(struct ctlfix *f, uint64_t seed, uint32_t servers);
+/* The secret of an account, and of another one whose number it gives itself. */
+void *ctlfix_secret(uint32_t account);
+void *ctlfix_sign_key(uint32_t number);
+uint64_t ctlfix_unix(const struct ctlfix *f);
+void ctlfix_volume_keys(struct ctlfix *f, struct snic_volume_opts *o, uint32_t client);
 void ctlfix_end(struct ctlfix *f);
 /* 0: it serves; else what opened() said. */
 int ctlfix_ctl_start(struct ctlfix *f);

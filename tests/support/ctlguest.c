@@ -323,6 +323,7 @@ static void cc_granted(void *ctx, uint32_t disk, int result, const struct snic_c
     d.burst_ios = r->qos.burst_ios;
     assert_int_equal(r->bytes, CTLFIX_BLOCKS * BLOCK);
     assert_int_equal(snic_volume_disk_open(c->v, disk, &d, &g->io), 0);
+    snic_control_client_show(c->cc, disk);
 }
 
 static void cc_lost(void *ctx, uint32_t disk, int reason)
@@ -359,9 +360,17 @@ static void cc_link(void *ctx, int up)
     ((struct ctlfix_client *)ctx)->links += up != 0;
 }
 
+static void vol_token(void *ctx, uint32_t disk)
+{
+    struct ctlfix_client *c = ctx;
+    c->f->token_asks++;
+    snic_control_client_token(c->cc, disk);
+}
+
 void ctlfix_client_start(struct ctlfix *f, uint32_t client)
 {
-    static const struct snic_volume_events ev = {.map = vol_map, .lease = vol_lease};
+    static const struct snic_volume_events ev = {
+        .map = vol_map, .lease = vol_lease, .token = vol_token};
     static const struct snic_control_client_events cev = {.granted = cc_granted,
                                                           .lost = cc_lost,
                                                           .qos = cc_qos,
@@ -383,6 +392,7 @@ void ctlfix_client_start(struct ctlfix *f, uint32_t client)
     o.disks_max = CTLFIX_DISKS;
     o.servers_max = f->servers_max;
     o.transport = f->transport;
+    ctlfix_volume_keys(f, &o, client);
     size_t size = snic_volume_memsize(&o);
     void *mem = support_guard_alloc(size, SNIC_VOLUME_ALIGN);
     assert_int_equal(snic_volume_open(&c->v, mem, size, &o, &ev, c), 0);
@@ -393,6 +403,7 @@ void ctlfix_client_start(struct ctlfix *f, uint32_t client)
     k.servers_max = f->servers_max;
     k.lookups_max = f->lookups_max;
     k.ping_ns = 400 * CTLFIX_MS;
+    k.auth = f->keys ? &f->auth_client[client] : NULL;
     size = snic_control_client_memsize(&k);
     c->cc_mem = support_guard_alloc(size, SNIC_CONTROL_ALIGN);
     assert_int_equal(snic_control_client_open(&c->cc, c->cc_mem, size, &k, &cev, c), 0);
