@@ -155,9 +155,11 @@ static void host_entry(struct fuzz *f, uint16_t kind, const unsigned char *ids)
     memcpy(e, ids, 16);
     snic_put_le64(e + 16, take(f)); /* user or version */
     if (kind == 3) {
-        n = 8;
+        n = 16; /* a hello that is accepted: what follows is judged by itself */
         snic_put_le32(e + 32, 8);
         snic_put_le32(e + 36, 8);
+        snic_put_le32(e + 40, 1u << 30);
+        snic_put_le32(e + 44, 2); /* SNIC_DIRECTOR__VERSION */
     } else {
         n = take_bytes(f, e + 32, n);
     }
