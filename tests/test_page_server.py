@@ -316,16 +316,52 @@ def test_page_server_garbage_sent_others_go_on(make, rng):
     n.stop()
 
 
+def metric(port, name):
+    with socket.create_connection(("127.0.0.1", port), timeout=WAIT) as s:
+        s.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        text = s.makefile("rb").read().decode()
+    return int(re.search(r"^\w+_%s (\d+)$" % name, text, re.M).group(1))
+
+
+# Clients that do not read their replies take what the others' reads need: they are not offloaded
+# any more, wait, or fail; or the replies of those that read again are lost.
+def test_page_server_paused_clients_others_offloaded(make):
+    page = free_port()
+    n = make("--metrics", "127.0.0.1:%d" % page).start()
+    n.load("fill")
+    gets, asked = 200, 300
+    wanted = [request(GET, page=i % PAGES, number=i) for i in range(asked)]
+    with Client(n.port) as c:
+        for i in range(PAGES):  # all are replayed, and known to the DPU
+            assert c.ask(GET, page=i)[1] == OK
+        paused = [Client(n.port) for _ in range(24)]
+        for p in paused:
+            p.sock.settimeout(0.2)
+            try:
+                p.sock.sendall(b"".join(wanted))  # 2.4 MB of replies to each
+            except TimeoutError:
+                raise AssertionError("requests are not taken") from None
+            p.sock.settimeout(WAIT)
+        before = metric(page, "offloaded") if n.mode == "two" else 0
+        for i in range(gets):
+            number, status, _, data = c.ask(GET, page=i % PAGES, number=i)
+            assert (number, status, len(data)) == (i, OK, 8192)
+        if n.mode == "two":
+            offloaded = metric(page, "offloaded") - before
+            assert offloaded >= gets * 95 // 100, offloaded
+        for p in paused:
+            assert sorted(p.reply()[0] for _ in range(asked)) == list(range(asked))
+            p.__exit__(None, None, None)
+    n.stop()
+
+
 # More clients than --conns are taken, or vanish without a counter and a line in the log.
 def test_page_server_more_clients_than_conns_refused_counted(make):
     page = free_port()
     n = make("--conns", "4", "--metrics", "127.0.0.1:%d" % page).start()
 
     def refused():
-        with socket.create_connection(("127.0.0.1", page), timeout=WAIT) as s:
-            s.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
-            text = s.makefile("rb").read().decode()
-        return int(re.search(r"^\w+_connections_refused (\d+)$", text, re.M).group(1))
+        return metric(page, "connections_refused")
 
     def ask(c):
         try:
@@ -495,7 +531,8 @@ def test_page_server_dpu_hangs_at_the_end_host_goes(make):
 ONLY_TWO = [test_page_server_mixed_load_roles_killed_nothing_lost,
             test_page_server_dpu_hangs_at_the_end_host_goes,
             test_page_server_garbage_sent_others_go_on]
-NOT_LIBRARY = [test_page_server_small_log_many_updates_halves_turn,
+NOT_LIBRARY = [test_page_server_paused_clients_others_offloaded,
+               test_page_server_small_log_many_updates_halves_turn,
                test_page_server_started_with_other_sizes_refused_nothing_lost,
                test_page_server_wrong_requests_answered_with_errors]
 
