@@ -5,6 +5,7 @@ good, or only do not read what they asked for."""
 import os
 import re
 import resource
+import selectors
 import signal
 import socket
 import struct
@@ -104,6 +105,55 @@ def test_nbd_deaf(t):
     for d in deaf:
         d.s.close()
     until(lambda: Nbd(path), "somebody may come again")
+
+
+class Hogs(threading.Thread):
+    """Connections that have `depth` reads of `size` bytes under way at any time."""
+
+    def __init__(self, path, count, depth, size):
+        super().__init__(daemon=True)
+        self.conns = [Nbd(path) for _ in range(count)]
+        self.depth, self.size, self.answers, self.stop = depth, size, 0, False
+
+    def ask(self, nbd, count):
+        nbd.s.sendall(struct.pack(">IHHQQI", 0x25609513, 0, 0, 1, 0, self.size) * count)
+
+    def run(self):
+        have = {}
+        with selectors.DefaultSelector() as ready:
+            for c in self.conns:
+                ready.register(c.s, selectors.EVENT_READ, c)
+                self.ask(c, self.depth)
+            while not self.stop:
+                for key, _ in ready.select(0.1):
+                    have[key.fd] = have.get(key.fd, 0) + len(key.fileobj.recv(1 << 18))
+                    done, have[key.fd] = divmod(have[key.fd], 16 + self.size)
+                    self.answers += done
+                    self.ask(key.data, done)
+        for c in self.conns:
+            c.s.close()
+
+
+def test_nbd_shares(t):
+    """However much is asked for on other connections, one that asks for little waits for a part of
+    it: connections take turns, and large requests among themselves."""
+    _, at = t.server()
+    _, path = t.client(at)
+    nbd, reads = Nbd(path), 8
+    assert nbd.write(0, b"x" * (1 << 20)) == 0
+    for count, depth, size, most in (20, 64, BLOCK, 400), (8, 16, 1 << 20, 40):
+        hogs = Hogs(path, count, depth, size)
+        hogs.start()
+        until(lambda: hogs.answers > 0, "the others are answered")
+        waited = count * depth
+        for _ in range(reads):  # the others' answers that come while this thread waits count, too
+            before = hogs.answers
+            assert nbd.read(0, BLOCK) == b"x" * BLOCK
+            waited = min(waited, hogs.answers - before)
+        print(f"  {waited} of {count * depth} reads of {size} bytes before one", flush=True)
+        assert waited <= most, waited
+        hogs.stop = True
+        hogs.join(30)
 
 
 def test_nbd_leaves(t):
@@ -399,9 +449,10 @@ def test_server_disk(t):
     assert not os.path.exists(t.path("store"))
 
 
-TESTS = [test_client_epoch, test_server_disk, test_nbd_deaf, test_nbd_leaves, test_nbd_many,
-         test_nbd_silent, test_nbd_large, test_nbd_end, test_nbd_options, test_ctl_silent,
-         test_server_names, test_metrics_held, test_server_peer, test_other_version]
+TESTS = [test_client_epoch, test_server_disk, test_nbd_deaf, test_nbd_shares, test_nbd_leaves,
+         test_nbd_many, test_nbd_silent, test_nbd_large, test_nbd_end, test_nbd_options,
+         test_ctl_silent, test_server_names, test_metrics_held, test_server_peer,
+         test_other_version]
 
 
 if __name__ == "__main__":

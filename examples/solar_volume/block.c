@@ -75,16 +75,20 @@ static int block_send(struct block_req *r)
     return n;
 }
 
+/* As many as there is room for: the first that finds none is the last that is tried. */
 static void block_retry(struct block_dev *d)
 {
     struct snic_queue q = d->full;
+    struct snic_node *n;
     memset(&d->full, 0, sizeof(d->full));
-    for (struct snic_node *n = snic_queue_pop(&q); n != NULL; n = snic_queue_pop(&q)) {
+    while (snic_queue_empty(&d->full) && (n = snic_queue_pop(&q)) != NULL) {
         struct block_req *r = SNIC_CONTAINER(n, struct block_req, node);
         int result = block_send(r);
         if (result < 0)
             block_over(r, result);
     }
+    while ((n = snic_queue_pop(&q)) != NULL)
+        snic_queue_push(&d->full, n);
 }
 
 /* The edge block is there: change what is to be changed. */

@@ -384,6 +384,7 @@ static void volume_open(void)
         ex_address("local", co.local, &o.local);
     else
         o.local.family = server.family;
+    o.depth = 2 * NBD_SMALL_MOST; /* the rest: large ones, block status */
     o.seed = sv_seed();
     o.client_epoch = (uint32_t)co.epoch;
     o.transport = is_luna() ? SNIC_VOLUME_LUNA : SNIC_VOLUME_SOLAR;

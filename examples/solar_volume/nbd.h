@@ -14,6 +14,11 @@
  * read for a while. What is not the protocol ends the connection, with one line in the log.
  *
  * A client has NBD_HELLO_NS to choose a disk, as qemu gives its own, then its place is another's.
+ *
+ * Connections take turns at the disk, request by request: NBD_SMALL_MOST small ones are there at a
+ * time, of one connection half of them; and large ones with NBD_LARGE_MOST bytes, or one of each
+ * of NBD_LARGE_COUNT connections. A small one does not wait for large ones.
+ *
  * There are NBD_CLIENTS connections at most, on a net handle of their own: whatever they hold of
  * what they sent, no other's receiving waits for it.
  */
@@ -27,7 +32,11 @@ enum {
     NBD_EXPORTS = 64,
     NBD_NAME = 64,
     NBD_CLIENTS = 64,
-    NBD_REQUEST_MAX = 32 << 20
+    NBD_REQUEST_MAX = 32 << 20,
+    NBD_SMALL = 64 << 10, /* bytes; more are large */
+    NBD_SMALL_MOST = 128,
+    NBD_LARGE_MOST = 4 << 20,
+    NBD_LARGE_COUNT = 8
 };
 #define NBD_BYTES (UINT64_C(96) << 20)
 #define NBD_HELLO_NS UINT64_C(10000000000)
@@ -37,6 +46,12 @@ struct nbd_export {
     struct block_dev dev;
     uint64_t size;
     int read_only;
+    struct snic_queue lanes[2]; /* connections in turn: with small requests, with large ones */
+    uint32_t small;             /* requests at the disk */
+    uint32_t large;             /* bytes of those */
+    uint32_t large_count;
+    int pumping;
+    int again;
 };
 
 struct nbd_stats {

@@ -50,9 +50,16 @@ struct nbd_req {
     uint64_t memory_size;
     uint64_t offset;
     uint32_t length;
-    uint16_t type;        /* enum nbd_command */
-    uint16_t one;         /* REQ_ONE */
-    struct nbd_req *next; /* free */
+    uint16_t type;         /* enum nbd_command */
+    uint16_t one;          /* REQ_ONE */
+    struct nbd_req *next;  /* free */
+    struct snic_node turn; /* in its connection's lane */
+};
+
+/* Requests that wait for their turn. */
+struct nbd_lane {
+    struct snic_node node; /* in the export's, while there are any */
+    struct snic_queue reqs;
 };
 
 /* A piece of the handshake that leaves. */
@@ -86,6 +93,9 @@ struct nbd_conn {
     int gone;                /* the net has closed it */
     int closing;             /* we have */
     int cut;
+    struct nbd_lane lanes[2]; /* small, large */
+    uint32_t small;           /* requests at the disk */
+    uint32_t large;           /* bytes of those */
     struct nbd_req *free;
     struct nbd_req *now; /* its payload is being received */
     unsigned char in[NBD_OPTION_MAX];

@@ -3,6 +3,9 @@
  * Requests: judged, and handed to the disk. One of length 0, which the protocol leaves open and for
  * which nobody is to be disconnected, is done at once if its offset is within the disk; block
  * status of nothing is refused, for its answer cannot be empty.
+ *
+ * What was asked for on one connection does not wait for all that was asked for on others: the disk
+ * takes what it is given in order, so it is given little, and connections take turns.
  */
 #include "nbd_priv.h"
 
@@ -12,12 +15,102 @@
 #define REQUEST_MAGIC 0x25609513u
 enum { FLAG_FUA = 1, FLAG_NO_HOLE = 2, FLAG_DF = 4, FLAG_ONE = 8, FLAG_FAST = 16 };
 
+static uint32_t request_large(const struct nbd_req *q)
+{
+    uint64_t length = q->type == NBD_CMD_FLUSH ? 0 : q->length;
+    return length <= NBD_SMALL ? 0 : (uint32_t)snic_min_u64(length, NBD_LARGE_MOST);
+}
+
+/* A connection has no more small requests at the disk than are free: what waits for a server that
+   is away leaves room for the others. */
+static int request_fits(const struct nbd_export *x, const struct nbd_req *q)
+{
+    uint32_t bytes = request_large(q);
+    if (bytes == 0)
+        return q->c->small < NBD_SMALL_MOST - x->small;
+    return x->large + bytes <= NBD_LARGE_MOST - q->c->large ||
+           (q->c->large == 0 && x->large_count < NBD_LARGE_COUNT);
+}
+
+/* The first request of the lane whose turn it is, which is the first; NULL: none has one. */
+static struct nbd_req *request_turn(struct snic_queue *lanes, const struct nbd_export *x)
+{
+    struct snic_node *first = lanes->first;
+    while (lanes->first != NULL) {
+        struct nbd_lane *l = SNIC_CONTAINER(lanes->first, struct nbd_lane, node);
+        struct nbd_req *q = SNIC_CONTAINER(l->reqs.first, struct nbd_req, turn);
+        if (request_fits(x, q))
+            return q;
+        snic_queue_push(lanes, snic_queue_pop(lanes));
+        if (lanes->first == first)
+            break;
+    }
+    return NULL;
+}
+
+static void request_count(struct nbd_req *q, int sign)
+{
+    struct nbd_export *x = q->c->x;
+    uint32_t bytes = request_large(q), one = (uint32_t)sign;
+    if (bytes == 0) {
+        x->small += one;
+        q->c->small += one;
+    } else {
+        x->large_count += one;
+        x->large += one * bytes;
+        q->c->large += one * bytes;
+    }
+}
+
+/* The requests of one kind that have their turn. */
+static void request_begin(struct nbd_export *x, int large)
+{
+    struct snic_queue *lanes = &x->lanes[large];
+    struct nbd_req *q;
+    while ((q = request_turn(lanes, x)) != NULL) {
+        struct nbd_lane *l = &q->c->lanes[large];
+        (void)snic_queue_pop(&l->reqs);
+        (void)snic_queue_pop(lanes);
+        if (!snic_queue_empty(&l->reqs))
+            snic_queue_push(lanes, &l->node);
+        request_count(q, 1);
+        block_submit(&x->dev, &q->b);
+    }
+}
+
+static void request_pump(struct nbd_export *x)
+{
+    x->again = 1;
+    if (x->pumping) /* something is done at once: the one that pumps looks again */
+        return;
+    x->pumping = 1;
+    while (x->again) {
+        x->again = 0;
+        request_begin(x, 1);
+        request_begin(x, 0);
+    }
+    x->pumping = 0;
+}
+
+static void request_queue(struct nbd_req *q)
+{
+    int large = request_large(q) != 0;
+    struct nbd_lane *l = &q->c->lanes[large];
+    if (snic_queue_empty(&l->reqs))
+        snic_queue_push(&q->c->x->lanes[large], &l->node);
+    snic_queue_push(&l->reqs, &q->turn);
+    request_pump(q->c->x);
+}
+
 static void request_block_done(struct block_req *b, int result)
 {
     struct nbd_req *q = SNIC_CONTAINER(b, struct nbd_req, b);
+    struct nbd_export *x = q->c->x;
     if (result != 0)
         ex_log(EX_DEBUG, "an I/O failed: %s", snic_strerror(result));
+    request_count(q, -1);
     nbd_reply(q, result);
+    request_pump(x);
 }
 
 /* A range that is not within the disk, as the protocol wants it told. */
@@ -83,7 +176,7 @@ static void request_start(struct nbd_req *q)
         return;
     }
     q->b.op = ops[q->type];
-    block_submit(&q->c->x->dev, &q->b);
+    request_queue(q);
 }
 
 /* A request that is free, with all that is known of it. */
