@@ -118,18 +118,19 @@ static void test_segments_open_bad_argument_refused(void **state)
     assert_true(size > 0 && snic_segments_memsize(fix.io, 1, &o) < size);
     unsigned char *mem = support_guard_alloc(size, SNIC_SEGMENTS_ALIGN);
     assert_int_equal(snic_segments_open(&s, mem, size, fix.io, 2, &o, &none, NULL), SNIC_EINVAL);
-    struct snic_segments_opts bad = o;
-    bad.flags = 1u << 20;
-    assert_int_equal(snic_segments_memsize(fix.io, 2, &bad), 0);
-    bad = o;
-    bad.log_bytes = 1u << 20;
-    assert_int_equal(snic_segments_memsize(fix.io, 2, &bad), 0);
-    bad = o;
-    bad.cache_blocks = 63;
-    assert_int_equal(snic_segments_memsize(fix.io, 2, &bad), 0);
-    bad = o;
-    bad.log_bytes = fix.disk_opts.size;
-    assert_int_equal(snic_segments_memsize(fix.io, 2, &bad), 0);
+    assert_null(snic_segments_opts_wrong(fix.io, 2, &o));
+#define REFUSED(field, value, name)                                                                \
+    o = fix.opts;                                                                                  \
+    o.field = value;                                                                               \
+    assert_int_equal(snic_segments_memsize(fix.io, 2, &o), 0);                                     \
+    support_names(snic_segments_opts_wrong(fix.io, 2, &o), name)
+    REFUSED(flags, 1u << 20, "flags");
+    REFUSED(log_bytes, 1u << 20, "log_bytes");
+    REFUSED(cache_blocks, 63, "cache_blocks");
+    REFUSED(bounces, 1025, "bounces");
+    REFUSED(log_bytes, fix.disk_opts.size, "io");
+#undef REFUSED
+    o = fix.opts;
     assert_int_equal(snic_segments_memsize(fix.io, 0, &o), 0);
     assert_int_equal(snic_segments_memsize(fix.io, 17, &o), 0);
     assert_null(s);

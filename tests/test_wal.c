@@ -89,6 +89,10 @@ static void test_wal_open_bad_options_refused(void **state)
         {.batches = 65},
         {.window_ns = UINT64_MAX},
     };
+    static const char *const names[] = {
+        "flags",       "pad",         "segment_bytes", "segment_bytes", "segment_bytes",
+        "block_bytes", "block_bytes", "block_bytes",   "record_max",    "batch_bytes",
+        "batch_bytes", "batch_bytes", "batches",       "batches",       "window_ns"};
     struct snic_wal_events e = {
         .opened = nothing_opened, .durable = nothing_durable, .failed = nothing_failed};
     struct snic_wal_opts o;
@@ -102,11 +106,13 @@ static void test_wal_open_bad_options_refused(void **state)
         o = bad[i];
         o.opts_size = sizeof(o);
         assert_int_equal(snic_wal_memsize(fix.io, &o), 0);
+        support_names(snic_wal_opts_wrong(fix.io, &o), names[i]);
         assert_int_equal(snic_wal_open(&w, mem, 1u << 20, fix.io, &o, &e, NULL), SNIC_EINVAL);
     }
     support_guard_free(mem);
     o = fix.opts;
     size = snic_wal_memsize(fix.io, &o);
+    assert_null(snic_wal_opts_wrong(fix.io, &o));
     mem = support_guard_alloc(size, SNIC_WAL_ALIGN);
     assert_int_equal(snic_wal_open(&w, mem, size - 1, fix.io, &o, &e, NULL), SNIC_ENOSPC);
     assert_int_equal(snic_wal_open(&w, (char *)mem + 8, size - 8, fix.io, &o, &e, NULL),
@@ -117,6 +123,7 @@ static void test_wal_open_bad_options_refused(void **state)
     support_guard_free(mem);
     fix.io->caps |= SNIC_IO_CAP_READONLY;
     assert_int_equal(snic_wal_memsize(fix.io, &o), 0);
+    support_names(snic_wal_opts_wrong(fix.io, &o), "io");
     finish();
 }
 

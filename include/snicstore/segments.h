@@ -272,6 +272,10 @@ struct snic_segments_events {
 
 /* ---- Open, close ---- */
 
+/** Which option is wrong for the devices, and how: "NAME: what", static; NULL: none. [any] */
+SNIC_API const char *snic_segments_opts_wrong(struct snic_io *const *io, uint32_t disks,
+                                              const struct snic_segments_opts *o)
+    SNIC_NONNULL(1, 3);
 /** Bytes snic_segments_open() needs, or 0 when options and devices do not fit. [any] */
 SNIC_API size_t snic_segments_memsize(struct snic_io *const *io, uint32_t disks,
                                       const struct snic_segments_opts *o) SNIC_NONNULL(1, 3);

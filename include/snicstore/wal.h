@@ -208,6 +208,9 @@ struct snic_wal_events {
 
 /* ---- Open, close ---- */
 
+/** Which option is wrong for the device, and how: "NAME: what", static; NULL: none. [any] */
+SNIC_API const char *snic_wal_opts_wrong(const struct snic_io *io, const struct snic_wal_opts *o)
+    SNIC_NONNULL(1, 2);
 /** Bytes snic_wal_open() needs, or 0 when options and device do not fit. [any] */
 SNIC_API size_t snic_wal_memsize(const struct snic_io *io, const struct snic_wal_opts *o)
     SNIC_NONNULL(1, 2);

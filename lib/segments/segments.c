@@ -468,6 +468,32 @@ static struct snic_segments *segments_carve(struct snic_arena *a, struct snic_io
     return s;
 }
 
+const char *snic_segments_opts_wrong(struct snic_io *const *io, uint32_t disks,
+                                     const struct snic_segments_opts *in)
+{
+    struct segments_geo g[SNIC_SEGMENTS_DISKS_MAX];
+    struct snic_segments_opts o = {.opts_size = sizeof(o)};
+    if (snic_opts_copy(&o, sizeof(o), in) != 0)
+        return "opts_size: not the struct's, or an unknown option is set";
+    if (segments_options(&o, in) != 0)
+        return o.cache_blocks != 0 &&
+                       (o.cache_blocks < SNIC_SEGMENTS_LIST_MAX || o.cache_blocks > 1u << 22)
+                   ? "cache_blocks: not 64..2^22"
+               : o.bounces > 1024 ? "bounces: not 1..1024"
+                                  : "flags: unknown bits";
+    if (o.log_bytes != 0 && (o.log_bytes < 2u << 20 || o.log_bytes > (uint64_t)64 << 30))
+        return "log_bytes: not 2 MiB..64 GiB";
+    if (disks == 0 || disks > SNIC_SEGMENTS_DISKS_MAX)
+        return "disks: none, or above SNIC_SEGMENTS_DISKS_MAX";
+    for (uint32_t i = 0; i < disks; i++)
+        if (io[i]->loop != io[0]->loop)
+            return "io: devices of different loops";
+    if (segments_check_devices(g, io, disks, &o) != 0)
+        return "io: a device that cannot be written, is too small for log_bytes and a segment, or "
+               "wants another alignment or smaller transfers";
+    return NULL;
+}
+
 size_t snic_segments_memsize(struct snic_io *const *io, uint32_t disks,
                              const struct snic_segments_opts *in)
 {

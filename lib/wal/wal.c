@@ -219,6 +219,44 @@ static struct snic_wal *wal_carve(struct snic_arena *a, const struct snic_wal_op
     return w;
 }
 
+/* Why wal_format_geo() refused: @g as far as it came. */
+static const char *wal_geo_wrong(const struct wal_geo *g, const struct snic_io_geometry *d)
+{
+    if (!snic_is_pow2(g->block) || g->block < 512 || g->block > 65536)
+        return "block_bytes: not a power of two 512..65536";
+    if (!snic_is_pow2(g->segment) || g->segment < 16384 || g->segment > 1u << 30)
+        return "segment_bytes: not a power of two 16 KiB..1 GiB";
+    if (g->segment / g->block < 16)
+        return "segment_bytes: less than 16 blocks";
+    if (g->record_max > g->segment / 32)
+        return "record_max: above 1/32 of a segment";
+    if (g->block < d->offset_align || g->block < d->length_align || g->block < d->memory_align)
+        return "block_bytes: less than the device's alignment";
+    return "batch_bytes: not a multiple of block_bytes with 16 blocks and two records at least, up "
+           "to a segment and the device's transfer_max";
+}
+
+const char *snic_wal_opts_wrong(const struct snic_io *io, const struct snic_wal_opts *in)
+{
+    struct snic_wal_opts o = {.opts_size = sizeof(o)};
+    struct wal_geo g;
+    if (snic_opts_copy(&o, sizeof(o), in) != 0)
+        return "opts_size: not the struct's, or an unknown option is set";
+    if (o.pad != 0)
+        return "pad: not 0";
+    if ((o.flags & ~(SNIC_WAL_CREATE | SNIC_WAL_FORMAT | SNIC_WAL_NO_FUA)) != 0)
+        return "flags: unknown bits";
+    if (o.batches != 0 && (o.batches < 2 || o.batches > SNIC_WAL__BATCHES_MAX))
+        return "batches: not 2..64";
+    if (o.window_ns > (uint64_t)1 << 62)
+        return "window_ns: above 2^62";
+    if (wal_options(&o, &g, io, in) == 0)
+        return NULL;
+    if ((io->caps & SNIC_IO_CAP_READONLY) != 0)
+        return "io: a device that cannot be written";
+    return wal_geo_wrong(&g, &io->geometry);
+}
+
 size_t snic_wal_memsize(const struct snic_io *io, const struct snic_wal_opts *in)
 {
     struct snic_arena a = {NULL, 0, 0};
