@@ -47,7 +47,7 @@ static void *block(size_t size, size_t align)
 {
     void *p = size == 0 ? NULL : aligned_alloc(align, (size_t)snic_align_up(size, align));
     if (p == NULL)
-        ex_die("out of memory");
+        ex_die("out of memory for the file service");
     return p;
 }
 
@@ -83,10 +83,16 @@ static void *mount_image(struct node *n, struct snic_io **io)
     struct stat st;
     size_t size;
     void *mem;
-    int rc, empty = stat(n->path, &st) != 0 || (S_ISREG(st.st_mode) && st.st_size == 0);
+    int os_error = 0, rc,
+        empty = stat(n->path, &st) != 0 || (S_ISREG(st.st_mode) && st.st_size == 0);
     o.flags = SNIC_IO_OPEN_TRY_DIRECT | SNIC_IO_OPEN_LOCK | (empty ? SNIC_IO_OPEN_CREATE : 0);
     o.size = empty ? 64u << 20 : 0;
-    must(n->path, snic_io_uring_open(io, n->dpu_loop, &o, NULL));
+    rc = snic_io_uring_open(io, n->dpu_loop, &o, &os_error);
+    if (rc != 0)
+        ex_die("cannot open %s: %s", n->path,
+               rc == SNIC_EBUSY ? "in use by another process"
+               : os_error != 0  ? strerror(abs(os_error))
+                                : snic_strerror(rc));
     rc = snic_files_probe(*io, &info);
     if (rc == SNIC_ENOENT && !empty)
         ex_die("%s: not an image, and not empty: name a new file", n->path);

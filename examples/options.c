@@ -119,7 +119,7 @@ static void ex_number_refused(const struct ex_option *o, const char *value, int 
 
     ex_limit(o->kind, o->min, min, sizeof(min));
     ex_limit(o->kind, o->max, max, sizeof(max));
-    if (o->max == UINT64_MAX)
+    if (o->max >= INT64_MAX)
         (void)snprintf(range, sizeof(range), "at least %s", min);
     else
         (void)snprintf(range, sizeof(range), "between %s and %s", min, max);

@@ -6,10 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 int tool_image_open(struct tool_image *m, const char *program, const char *path, uint32_t flags)
 {
     struct snic_io_uring_opts o;
+    struct stat st;
     int os_error = 0;
     int rc;
     memset(m, 0, sizeof(*m));
@@ -21,6 +23,11 @@ int tool_image_open(struct tool_image *m, const char *program, const char *path,
         char why[256];
         ex_io_uring_why(rc, os_error, why, sizeof(why));
         (void)fprintf(stderr, "%s: cannot set up io_uring: %s\n", program, why);
+        return 2;
+    }
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
+        (void)fprintf(stderr, "%s: %s: is a directory, not an image\n", program, path);
+        snic_loop_close(m->loop);
         return 2;
     }
     memset(&o, 0, sizeof(o));

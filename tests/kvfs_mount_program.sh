@@ -72,7 +72,7 @@ say "bad input"
 refused 2 "unknown option" "$KVFS_MOUNT" --nonsense x "$mnt"
 refused 2 "not one of" "$KVFS_MOUNT" --store what "$mnt"
 refused 2 "mount point is missing" "$KVFS_MOUNT" --store mem
-refused 1 "cannot be made.*No such file" "$KVFS_MOUNT" --store "lmdb:$work/no/store" --mkfs "$mnt"
+refused 1 "make the folder: No such" "$KVFS_MOUNT" --store "lmdb:$work/no/store" --mkfs "$mnt"
 refused 0 "^  -f " "$KVFS_MOUNT" --help
 refused 0 "8 not" "$KVFS_TOOL" fsck --help
 refused 2 "takes no value" "$KVFS_TOOL" fsck --quiet=1 --store mem
@@ -161,7 +161,7 @@ END
 i=0
 until python3 "$work/hurt.py" "$work/hurt/data.mdb" && # the next one, a second later, is good
     timeout 60 "$KVFS_TOOL" fsck --repair --store "$hurt" >"$work/out" 2>&1
-    [ $? = 8 ] && grep -q "cannot find out whether it is mounted: checksum" "$work/out"; do
+    [ $? = 8 ] && grep -q "cannot find out whether it is mounted: corrupt" "$work/out"; do
     [ $((i += 1)) -le 20 ] || fail "no word of a damaged heartbeat: $(cat "$work/out")"
 done
 unmount "$other"

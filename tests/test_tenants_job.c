@@ -208,15 +208,15 @@ static void test_tenants_job_structure_mistakes(void **state)
     refuses("[a]\n\nunknown=1\n", 3, "unknown key 'unknown'");
     refuses("[a]\n=1\n", 2, "unknown key ''");
     refuses("[a]\nBS=4k\n", 2, "unknown key 'BS'");
-    refuses("[a]\ninclude other.fio\n", 2, "include: other files are not read here");
+    refuses("[a]\ninclude other.fio\n", 2, "include is not supported");
     refuses("[a\n[b]\n", 1, "is not [name]");
     refuses("[\n[b]\n", 1, "is not [name]");
     refuses("[a] x\n[b]\n", 1, "is not [name]");
-    refuses("[]\n[b]\n", 1, "a name has");
-    refuses("[0123456789012345678901234567890123456789012345678]\n[b]\n", 1, "a name has");
-    refuses("[012345678901234567890123456789012345678901234567]\n[b]\n", 1, "a name has");
+    refuses("[]\n[b]\n", 1, "a name must have");
+    refuses("[0123456789012345678901234567890123456789012345678]\n[b]\n", 1, "a name must have");
+    refuses("[012345678901234567890123456789012345678901234567]\n[b]\n", 1, "a name must have");
     accepts("[01234567890123456789012345678901234567890123456]\n");
-    refuses("[a]\nbs=4k\001\n", 2, "not a line of text");
+    refuses("[a]\nbs=4k\001\n", 2, "not a text file");
 }
 
 static void test_tenants_job_value_mistakes(void **state)
@@ -262,14 +262,14 @@ static void test_tenants_job_value_mistakes(void **state)
             refuses(text, 3, keys[i].key);
         }
         snprintf(text, sizeof(text), "[a]\nrw=rw\n%s=\n", keys[i].key);
-        refuses(text, 3, "no value");
+        refuses(text, 3, "value is missing");
     }
     refuses("[a]\nweight=257\n", 2, "weight: '257' is not between 1 and 256");
     refuses("[a]\niodepth=0\n", 2, "is not between 1 and 1024");
     refuses("[a]\nstart=2 h\n", 2, "is not a time");
     refuses("[a]\nstart=25h\n", 2, "is not at most 24 hours");
     refuses("[a]\nruntime=0\n", 2, "is not more than 0, at most 24 hours");
-    refuses("[a]\nrw=\n", 2, "no value");
+    refuses("[a]\nrw=\n", 2, "value is missing");
     refuses("[a]\nrw=randomread\n", 2, "is not one of");
     refuses("[a]\nrw=rand\n", 2, "is not one of");
     refuses("[a]\nrw=READ\n", 2, "is not one of");
@@ -281,14 +281,14 @@ static void test_tenants_job_split_mistakes(void **state)
     (void)state;
     accepts("[a]\nbssplit=4k/100\n");
     accepts("[a]\nbssplit=1k/10:2k/10:3k/10:4k/10:5k/10:6k/10:7k/10:8k/30\n");
-    refuses("[a]\nbssplit=\n", 2, "no value");
+    refuses("[a]\nbssplit=\n", 2, "value is missing");
     refuses("[a]\nbssplit=4k\n", 2, "is not SIZE/PERCENT");
     refuses("[a]\nbssplit=4k/\n", 2, "is not SIZE/PERCENT");
     refuses("[a]\nbssplit=4k/50:\n", 2, "is not SIZE/PERCENT");
     refuses("[a]\nbssplit=4k/50:8k/50:\n", 2, "is not SIZE/PERCENT");
     refuses("[a]\nbssplit=4k/50,8k/50\n", 2, "is not SIZE/PERCENT");
-    refuses("[a]\nbssplit=4k/60:8k/50\n", 2, "make 110, not 100");
-    refuses("[a]\nbssplit=4k/60:8k/30\n", 2, "make 90, not 100");
+    refuses("[a]\nbssplit=4k/60:8k/50\n", 2, "add up to 110, not 100");
+    refuses("[a]\nbssplit=4k/60:8k/30\n", 2, "add up to 90, not 100");
     refuses("[a]\nbssplit=4k/0:8k/100\n", 2, "between 1 and 100");
     refuses("[a]\nbssplit=4k/101\n", 2, "between 1 and 100");
     refuses("[a]\nbssplit=100/100\n", 2, "multiple of 512");
@@ -307,7 +307,7 @@ static void test_tenants_job_contradictions(void **state)
     refuses("[global]\nstop=2\n[a]\nstart=3\n", 3, "stops before it starts");
     refuses("[a]\nnumjobs=3\nstart_step=1\nstop=2\n", 1, "its last tenant stops");
     accepts("[a]\nnumjobs=3\nstart_step=1\nstop=2.5\n");
-    refuses("[x]\n[a]\nbs=8k\nsize=4k\n", 2, "smaller than an I/O");
+    refuses("[x]\n[a]\nbs=8k\nsize=4k\n", 2, "smaller than one I/O");
     accepts("[a]\nnumjobs=1000\n[b]\nnumjobs=24\n");
     assert_int_equal(list.tenants, 1024);
     refuses("[a]\nnumjobs=1000\n[b]\nnumjobs=25\n[c]\n", 3, "more than 1024 tenants");
@@ -351,13 +351,13 @@ static void test_tenants_job_of_fio(void **state)
     job_place(&list, 1u << 20, 4096);
     assert_int_equal(j[0].range, 65536);
     accepts("[a]\nsize=10%\nsize=8k\n"); /* the last one counts */
-    assert_string_equal(wrong.note, "2: size is ignored: line 3 gives another");
+    assert_string_equal(wrong.note, "2: size is ignored: line 3 overrides it");
     job_place(&list, 1u << 20, 4096);
     assert_int_equal(j[0].range, 8192);
     accepts("[a]\nrw=read\nrwmixread=50\n");
     assert_string_equal(wrong.note, "3: rwmixread is ignored: rw is neither rw nor randrw");
     accepts("[a]\ngroup_reporting\n");
-    assert_string_equal(wrong.note, "2: group_reporting is ignored: it has no meaning here");
+    assert_string_equal(wrong.note, "2: group_reporting is ignored: it has no effect here");
     accepts("[a]\nbs=${NONE}4k\n"); /* empty, as in fio */
     assert_int_equal(j[0].size[0].bytes, 4096);
     refuses("[a]\nrw=rw\nbs=4k,8k\n", 3, "reads of 4096 and writes of 8192 bytes");
@@ -368,7 +368,7 @@ static void test_tenants_job_of_fio(void **state)
     size_t n = strlen(text);
     for (int i = 0; i < 60; i++, n += 7)
         memcpy(text + n, "${LONG}", 8);
-    refuses(text, 2, "with its variables");
+    refuses(text, 2, "after expansion");
 }
 
 /** The limits of a file: sections, and bytes in a line. */

@@ -34,7 +34,7 @@ static struct {
 
 static void mistake(const char *what, const char *which)
 {
-    fprintf(stderr, "hcache_sim: %s: %s\n", what, which);
+    fprintf(stderr, "hcache_sim: %s: %s\n", which, what);
     exit(2);
 }
 
@@ -65,7 +65,7 @@ static void choose_peers(void)
         return;
     }
     if (strlen(sim.peers) >= sizeof(list))
-        mistake("too long", "--peers");
+        mistake("list of policies is too long", "--peers");
     memcpy(list, sim.peers, strlen(sim.peers) + 1);
     for (; at != NULL && sim.peer_count < PEERS_MAX; at = comma) {
         comma = strchr(at, ',');
@@ -73,7 +73,7 @@ static void choose_peers(void)
             *comma++ = 0;
         sim.peer[sim.peer_count] = hcache_peer_find(at);
         if (sim.peer[sim.peer_count++] == NULL)
-            mistake("no such policy", at);
+            mistake("unknown policy (--help lists them)", at);
     }
     if (at != NULL)
         mistake("more than 8 policies", "--peers");
@@ -107,7 +107,7 @@ static void options(int argc, char **argv)
         else if (strcmp(argv[i], "--seed") == 0)
             sim.seed = number(argv[i], argv[i + 1], 0, UINT64_MAX - 1);
         else
-            mistake("no such option", argv[i]);
+            mistake("unknown option (--help lists them)", argv[i]);
     }
     choose_peers();
 }
@@ -121,7 +121,7 @@ static void draw(const char *title)
     int p, k;
 
     if (f == NULL)
-        mistake("cannot write", sim.svg);
+        mistake(strerror(errno), sim.svg);
     fprintf(f,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"640\" height=\"400\" "
             "font-family=\"sans-serif\" font-size=\"12\">\n"
@@ -145,7 +145,7 @@ static void draw(const char *title)
     }
     fprintf(f, "</svg>\n");
     if (fclose(f) != 0)
-        mistake("cannot write", sim.svg);
+        mistake(strerror(errno), sim.svg);
 }
 
 int main(int argc, char **argv)
@@ -164,7 +164,7 @@ int main(int argc, char **argv)
             exit(2);
         }
     } else if (hcache_trace_make(&t, sim.trace, sim.refs, sim.refs / 8, sim.seed) != 0) {
-        mistake("no such trace", sim.trace);
+        mistake("unknown trace (zipf, scan, loop or mixed)", sim.trace);
     }
     printf("# %llu references, %llu distinct pages\n# size", (unsigned long long)t.count,
            (unsigned long long)t.distinct);

@@ -165,7 +165,7 @@ int kv_store_open(struct kv_store **out, const struct kv_store_opts *o, char *er
     struct kv_store *s = calloc(1, sizeof(*s));
     int r;
 
-    snprintf(error, error_size, "out of memory for the store");
+    snprintf(error, error_size, "out of memory for the store (--memory)");
     if (s == NULL)
         return SNIC_ENOMEM;
     r = store_options(s, o, error, error_size);

@@ -176,7 +176,7 @@ int km_dpu_run(struct km_config *config)
     int rc;
 
     if (d == NULL)
-        ex_die("out of memory");
+        ex_die("out of memory for the DPU role");
     d->config = config;
     d->loop = ex_loop_open((uint32_t)config->spin_us);
     d->link = config->nvmefs ? &dpu_nvmefs : &dpu_ring;

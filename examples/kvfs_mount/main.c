@@ -167,6 +167,8 @@ static int main_serve(struct km *m)
     if (main_stats(m, &net, &stats) == 0 && km_session_mount(m) == 0) {
         mounted = 1;
         ex_signals(m->loop, main_stop, m);
+        if (m->config->role == NULL)
+            ex_log_set(EX_INFO, "kvfs_mount");
         ex_log(EX_INFO, "%s is mounted at %s", m->config->store, m->config->mountpoint);
         if (!m->config->foreground)
             main_detach(m->config);
@@ -291,6 +293,7 @@ static int main_supervise(const struct km_config *c, int argc, char **argv)
     main_give("KVFS_MOUNT_READY", main_pipe);
     main_give("KVFS_MOUNT_SUPERVISOR", main_supervisor);
     setenv("KVFS_MOUNT_FOLDER", main_folder, 1);
+    ex_log_set(EX_INFO, "kvfs_mount");
     status = ex_supervise(NULL, n, args);
     free(args);
     return status;
@@ -420,8 +423,6 @@ int main(int argc, char **argv)
         return status;
     }
     main_check(&c);
-    if (c.role == NULL)
-        ex_log_set(EX_INFO, "kvfs_mount");
     if (!c.foreground)
         main_background();
     status = c.two_process && c.role == NULL ? main_supervise(&c, n, args) : main_run(&c);

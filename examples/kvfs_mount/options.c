@@ -82,7 +82,7 @@ static size_t options_table(struct km_config *c, struct ex_option *out)
          "readers of /dev/fuse; 0, the default: the file system's own thread", 0, 256, NULL},
         {"timeout", EX_NUMBER, &c->timeout, "SECONDS",
          "the kernel keeps names and attributes so long while no other mount has the store; "
-         "default 60 (1 where the kernel cannot be told of others)",
+         "default 60 (1 where the kernel cannot be notified of changes by others)",
          0, 86400, NULL},
         {"open-files", EX_NUMBER, &c->open_files, "N",
          "most open at once, folders too (ENFILE; the last sixteenth is root's); default 262144",
@@ -90,7 +90,7 @@ static size_t options_table(struct km_config *c, struct ex_option *out)
         {"user-open-files", EX_NUMBER, &c->user_open_files, "N",
          "most of one user but root (EMFILE); default half of those", 1, KM_OPEN_FILES_MOST, NULL},
         {"f", EX_FLAG, &c->foreground, NULL,
-         "stay in the foreground; else the log goes on to stderr", 0, 0, NULL},
+         "stay in the foreground; else the log still goes to stderr", 0, 0, NULL},
         {"o", EX_TEXT, &c->options, "OPTIONS",
          "mount options: ro, noatime, nodiratime, relatime (the default), strictatime, lazytime, "
          "those of mount.fuse, and of these here, without --, all but -f, role and socket",

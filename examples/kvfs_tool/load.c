@@ -397,8 +397,10 @@ int kt_load(struct kt *t)
     struct stat st;
     int status = 2;
 
-    if (stat(t->argv[0], &st) != 0 || !S_ISDIR(st.st_mode))
-        ex_log(EX_ERROR, "%s: %s", t->argv[0], errno != 0 ? strerror(errno) : "not a directory");
+    if (stat(t->argv[0], &st) != 0)
+        ex_log(EX_ERROR, "cannot load %s: %s", t->argv[0], strerror(errno));
+    else if (!S_ISDIR(st.st_mode))
+        ex_log(EX_ERROR, "cannot load %s: not a directory", t->argv[0]);
     else if (l == NULL || (l->data = malloc(SNIC_KVFS_IO_MAX)) == NULL || load_grow(l) != 0)
         ex_log(EX_ERROR, "out of memory for the copy");
     else

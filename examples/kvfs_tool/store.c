@@ -3,6 +3,7 @@
 
 #include "../common.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,12 +72,12 @@ static void store_damage(void *ctx, const struct snic_kvfs_damage *d)
     if (s->keep_quiet)
         return;
     if (d->key.size == 0) {
-        ex_log(EX_ERROR, "%s: object %llu at byte %llu: %s", s->spec, (unsigned long long)d->object,
-               (unsigned long long)d->offset, d->what);
+        ex_log(EX_ERROR, "%s: corrupt object %llu at byte %llu: %s", s->spec,
+               (unsigned long long)d->object, (unsigned long long)d->offset, d->what);
         return;
     }
     snic_kvfs_key_text(&d->key, key, sizeof(key));
-    ex_log(EX_ERROR, "%s: record %s: %s", s->spec, key, d->what);
+    ex_log(EX_ERROR, "%s: corrupt record %s: %s", s->spec, key, d->what);
 }
 
 /* ---- The stores ---- */
@@ -127,7 +128,7 @@ static int store_open_kv(struct kvfs_store *s)
         rc = store_open_rados(s, s->spec + 6, &error, text);
     /* The text may end with a number of the operating system. */
     why = error > 0 && strstr(text, "error ") != NULL ? strerror(error) : "";
-    if (rc == SNIC_ENOENT && strncmp(s->spec, "lmdb:", 5) == 0 && !s->create)
+    if (rc == SNIC_ENOENT && error != ENOTDIR && strncmp(s->spec, "lmdb:", 5) == 0 && !s->create)
         ex_log(EX_ERROR, "%s: %s: make one with 'kvfs_tool mkfs'", s->spec,
                text[0] != 0 ? text : "no store");
     else if (rc != 0)

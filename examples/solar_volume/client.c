@@ -114,9 +114,9 @@ static void options(int argc, char **argv)
         {"paths", EX_NUMBER, &co.paths, "N",
          "paths (solar, 4) or connections (luna, 2) to a server", 1, 16, NULL},
         {"servers", EX_NUMBER, &co.servers, "N",
-         "with a catalog: servers to be connected to at a time, with 0.2 MiB of memory for each "
-         "(solar); for one more, the one used least recently is given up, and connected to anew "
-         "when it is needed (default: 256, all that a catalog can have)",
+         "with a catalog: connections to servers at a time, with 0.2 MiB of memory for each "
+         "(solar); for one more, that of the server used least recently is closed, and opened "
+         "again when it is needed (default: 256, all that a catalog can have)",
          2, LINK_SERVERS, NULL},
         {"io-timeout", EX_NUMBER, &co.timeout, "SECONDS",
          "answer I/O with an error (EIO) that no server has answered for so long; a write and all "

@@ -285,7 +285,7 @@ static const struct verb verbs[] = {
      "NAME",
      "change what is named of its limits (--iops, --bandwidth; 0: none)",
      qos},
-    {"move", {"name", "segment", "server"}, "NAME N|all SERVER", "while I/O goes on", ctl_move},
+    {"move", {"name", "segment", "server"}, "NAME N|all SERVER", "while I/O continues", ctl_move},
     {"reissue", {"name"}, "NAME", "new leases for a disk whose leases are used up", reissue},
     {"forget", {"server"}, "SERVER", "one that never comes again, and has no segments", forget},
     {"revoke", {"name"}, "NAME", "its client is refused from now on", revoke},

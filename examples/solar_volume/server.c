@@ -178,8 +178,8 @@ static void options(int argc, char **argv)
          "serve SOLAR's clients (UDP), LUNA's (TCP), or both (default)", 0, 0, sv_transport},
         {"store", EX_PARSE, NULL, "FILE",
          "file or device of the store; several times: several devices", 0, 0, option_store},
-        {"store-size", EX_SIZE, &so.store_size, "SIZE", "of a file that is not there yet (1G)",
-         UINT64_C(16) << 20, UINT64_C(1) << 46, NULL},
+        {"store-size", EX_SIZE, &so.store_size, "SIZE", "of a new file (1G)", UINT64_C(16) << 20,
+         UINT64_C(1) << 46, NULL},
         {"format", EX_FLAG, &so.format, NULL, "begin anew: all that is in the store is gone", 0, 0,
          NULL},
         {"salvage", EX_FLAG, &so.salvage, NULL,
@@ -190,11 +190,12 @@ static void options(int argc, char **argv)
          "have all segments of disk N here, where no catalog says what is where", 0, 0,
          option_disk},
         {"control", EX_TEXT, &so.control, "ADDR:PORT",
-         "the catalog, which says what is here; the address of --listen is told to clients", 0, 0,
-         NULL},
+         "the catalog, which places segments on this server; clients are given the address of "
+         "--listen",
+         0, 0, NULL},
         {"peer", EX_TEXT, &so.peer, "ADDR:PORT",
-         "for servers that copy segments from here (TCP, no key: whoever reaches it reads all; the "
-         "address of --listen, any port)",
+         "for servers that copy segments from here (TCP, without a key: any host that reaches it "
+         "reads all; the address of --listen, any port)",
          0, 0, NULL},
         {"wire-key", EX_TEXT, &so.wire_key, "FILE",
          "take only packets that are sealed with this key (`ctl key wire FILE` makes one); "
@@ -202,9 +203,8 @@ static void options(int argc, char **argv)
          "with --control --peer is needed, too",
          0, 0, NULL},
         {"clients", EX_TEXT, &so.clients, "FILE",
-         "with --wire-key: who may do what, lines of `NUMBER DISK r|w|rw`; each client has a key "
-         "of "
-         "its own (`ctl key client`), and nobody else is served. Read again when it changes",
+         "with --wire-key: the rights of clients, lines of `NUMBER DISK r|w|rw`; each client has a "
+         "key of its own (`ctl key client`), and others are refused. Read again when it changes",
          0, 0, NULL},
         {"wire-key-before", EX_TEXT, &so.wire_key_before, "FILE",
          "with --clients or --token-key: keys that were made of this wire key are good still", 0, 0,

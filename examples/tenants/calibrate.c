@@ -51,7 +51,7 @@ static int calibrate_run(struct calibrate_step *out, struct device *d, uint64_t 
         const struct snic_hist *h = &r.tenants[0].latency;
 
         if (h->count == 0)
-            ex_die("the device answered nothing for a second");
+            ex_die("the device has not completed an I/O for a second");
         out->mean_ns = (double)h->sum / (double)h->count;
         out->p90_ns = (double)snic_hist_quantile(h, 900000);
         out->p99_ns = (double)snic_hist_quantile(h, 990000);

@@ -59,18 +59,18 @@ static void device_model(struct device *d)
     else if (n == 5 && memcmp(d->model, "p3600", n) == 0)
         snic_ssd_opts_p3600(&d->ssd);
     else
-        ex_die("--ssd: '%s' is not dct983 or p3600", d->model);
+        ex_usage("--ssd: '%s' is not dct983 or p3600", d->model);
     if (comma == NULL || strcmp(comma, ",clean") == 0)
         d->ssd.condition = SNIC_SSD_CLEAN;
     else if (strcmp(comma, ",fragmented") == 0)
         d->ssd.condition = SNIC_SSD_FRAGMENTED;
     else
-        ex_die("--ssd: '%s' is not clean or fragmented", comma + 1);
+        ex_usage("--ssd: '%s' is not clean or fragmented", comma + 1);
     d->ssd.seed = d->seed;
     if (d->size == 0)
         d->size = DEVICE_MODEL_BYTES;
     if (d->size % 4096 != 0)
-        ex_die("--size: the model's is a multiple of 4096");
+        ex_usage("--size: the size of a model must be a multiple of 4096 bytes");
     d->align = 1;
     d->transfer_max = d->ssd.length_max;
 }
@@ -91,7 +91,7 @@ void device_begin(struct device *d, uint32_t tenants)
         (r = snic_world_loop(d->world, 0, &d->loop)) != 0 ||
         (r = snic_disk_open(&d->disk, &o)) != 0 ||
         (r = snic_io_ssd_open(&d->io, d->loop, d->disk, &d->ssd)) != 0)
-        ex_die("cannot make the model: %s", snic_strerror(r));
+        ex_die("cannot make the model of an SSD: %s", snic_strerror(r));
 }
 
 void device_end(struct device *d)
@@ -118,7 +118,7 @@ static void device_fill(const struct device *d, int fd)
     uint64_t at = 0;
 
     if (block == NULL)
-        ex_die("no memory");
+        ex_die("out of memory for the buffer that fills %s", d->path);
     ex_log(EX_INFO, "filling %s with %" PRIu64 " bytes", d->path, d->size);
     snic_rng_init(&rng, d->seed);
     while (at < d->size && !device_interrupted) {
@@ -133,7 +133,7 @@ static void device_fill(const struct device *d, int fd)
             free(block);
             /* Half a file would count as one that is in use. */
             if (ftruncate(fd, 0) != 0)
-                ex_log(EX_WARNING, "%s stays as it is: %s", d->path, strerror(errno));
+                ex_log(EX_WARNING, "%s keeps its size: %s", d->path, strerror(errno));
             ex_die("cannot fill %s: %s", d->path, strerror(error));
         }
         at += (uint64_t)done;
@@ -150,9 +150,9 @@ static void device_create(struct device *d)
     int fd;
 
     if (d->size == 0)
-        ex_die("%s has nothing in it: --size N makes it N bytes large", d->path);
+        ex_die("%s is empty: --size N makes it N bytes large", d->path);
     if (d->size % 4096 != 0)
-        ex_die("--size: a new file's is a multiple of 4096");
+        ex_usage("--size: the size of a new file must be a multiple of 4096 bytes");
     fd = open(d->path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (fd < 0)
         ex_die("cannot make %s: %s", d->path, strerror(errno));
@@ -168,7 +168,7 @@ static void device_check(struct device *d)
 
     if (stat(d->path, &st) != 0) {
         if (errno != ENOENT)
-            ex_die("%s: %s", d->path, strerror(errno));
+            ex_die("cannot open %s: %s", d->path, strerror(errno));
         device_create(d);
         return;
     }
@@ -188,7 +188,8 @@ static void device_check(struct device *d)
     fd = open(d->path, O_RDWR | O_EXCL | O_CLOEXEC); /* mounted, part of a RAID, ... */
     if (fd < 0)
         ex_die("%s: %s", d->path,
-               errno == EBUSY ? "in use, it is not written to" : strerror(errno));
+               errno == EBUSY ? "in use by another process or mounted: it is not written to"
+                              : strerror(errno));
     close(fd);
 }
 
@@ -205,12 +206,12 @@ static void device_open_file(struct device *d, uint32_t depth)
     o.flags |= d->writes ? 0 : SNIC_IO_OPEN_READONLY;
     r = ex_io_open(&d->io, d->loop, &o, &os_error);
     if (r == SNIC_ENOTSUP && d->direct)
-        ex_die("%s does not do O_DIRECT: leave --direct out", d->path);
+        ex_die("%s does not support O_DIRECT: omit --direct", d->path);
     if (r != 0)
         ex_die("cannot open %s: %s", d->path,
                os_error != 0 ? strerror(abs(os_error)) : snic_strerror(r));
     if (d->size > d->io->geometry.size)
-        ex_die("--size: %s has %" PRIu64 " bytes only", d->path, d->io->geometry.size);
+        ex_usage("--size: %s has %" PRIu64 " bytes only", d->path, d->io->geometry.size);
     if (d->size == 0)
         d->size = d->io->geometry.size;
     d->align = d->io->geometry.offset_align > d->io->geometry.length_align
@@ -235,7 +236,7 @@ void device_open(struct device *d, uint32_t depth, size_t pool_bytes)
     }
     d->pool = mmap(NULL, pool_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (d->pool == MAP_FAILED)
-        ex_die("no memory for %zu bytes of I/Os", pool_bytes);
+        ex_die("out of memory: %zu bytes for I/Os (lower iodepth, bs or numjobs)", pool_bytes);
     if (d->path != NULL) {
         /* What is written is random, as a device may make zeros disappear. */
         snic_rng_init(&rng, d->seed + 1);

@@ -134,8 +134,7 @@ static int parse_rw(struct parse *p, const char *text)
             p->job->random = kind != text;
             p->job->kind = i < 3 ? i : JOB_MIXED;
             if (text[n] != 0)
-                parse_ignored(p, p->line, "rw: '%s' is ignored: places are drawn one by one",
-                              text + n);
+                parse_ignored(p, p->line, "rw: '%s' is ignored: offsets are random", text + n);
             return 0;
         }
     return parse_fail(p, "rw: '%s' is not one of read, write, rw, randread, randwrite, randrw",
@@ -208,7 +207,8 @@ static int parse_split(struct parse *p, const char *text)
             break;
     }
     if (sum != 100)
-        return parse_fail(p, "bssplit: the percents make %llu, not 100", (unsigned long long)sum);
+        return parse_fail(p, "bssplit: the percentages add up to %llu, not 100",
+                          (unsigned long long)sum);
     memcpy(p->job->size, size, n * sizeof(size[0]));
     p->job->sizes = n;
     p->job->bs[0] = p->job->bs[1] = 0;
@@ -251,7 +251,7 @@ static int parse_value(struct parse *p, const struct parse_key *k, const char *t
     uint64_t v = 0;
 
     if (*text == 0)
-        return parse_fail(p, "%s: no value", k->name);
+        return parse_fail(p, "%s: value is missing", k->name);
     if (k->kind == PARSE_RW)
         return parse_rw(p, text);
     if (k->kind == PARSE_SPLIT)
@@ -335,7 +335,7 @@ static void parse_close(struct parse *p)
     else if (job_stop_ns(j, j->count - 1) <= job_start_ns(j, j->count - 1))
         parse_fail_line(p, j->line, "[%s]: its last tenant stops before it starts", j->name);
     if (j->range != 0 && j->range < job_block_max(j))
-        parse_fail_line(p, j->line, "[%s]: size is smaller than an I/O", j->name);
+        parse_fail_line(p, j->line, "[%s]: size is smaller than one I/O", j->name);
     if (j != &p->spare) {
         p->out->tenants += j->count;
         if (p->out->tenants > JOB_TENANTS_MAX && p->out->tenants - j->count <= JOB_TENANTS_MAX)
@@ -388,7 +388,7 @@ static void parse_section(struct parse *p, char *text)
     text++;
     n -= 2;
     if (n == 0 || n >= JOB_NAME_MAX) {
-        parse_fail(p, "[%s]: a name has 1 to %d bytes", text, JOB_NAME_MAX - 1);
+        parse_fail(p, "[%s]: a name must have 1 to %d bytes", text, JOB_NAME_MAX - 1);
         return;
     }
     parse_name(text);
@@ -416,7 +416,7 @@ static void parse_assign(struct parse *p, char *key, const char *value)
         k++;
     if (k == PARSE_KEYS) {
         if (job_fio_key(key))
-            parse_ignored(p, p->line, "%s is ignored: it has no meaning here", key);
+            parse_ignored(p, p->line, "%s is ignored: it has no effect here", key);
         else
             parse_fail(p, "unknown key '%s'", key);
         return;
@@ -426,7 +426,7 @@ static void parse_assign(struct parse *p, char *key, const char *value)
         return;
     }
     if (p->seen >> k & 1)
-        parse_ignored(p, p->seen_line[k], "%s is ignored: line %u gives another", key, p->line);
+        parse_ignored(p, p->seen_line[k], "%s is ignored: line %u overrides it", key, p->line);
     p->seen |= UINT32_C(1) << k;
     p->seen_line[k] = p->line;
     (void)parse_value(p, &parse_keys[k], value);
@@ -440,13 +440,14 @@ static void parse_line(struct parse *p, const char *at, size_t n)
     char *equals;
 
     if (n >= sizeof(copy)) {
-        parse_fail(p, "longer than %d bytes", PARSE_LINE_MAX - 1);
+        parse_fail(p, "line is longer than %d bytes", PARSE_LINE_MAX - 1);
         return;
     }
     memcpy(raw, at, n);
     raw[n] = 0;
     if (memchr(raw, 0, n) == NULL && job_fio_expand(p->source, raw, copy, sizeof(copy)) != 0) {
-        parse_fail(p, "longer than %d bytes with its variables", PARSE_LINE_MAX - 1);
+        parse_fail(p, "line is longer than %d bytes after expansion of its variables",
+                   PARSE_LINE_MAX - 1);
         return;
     }
     if (memchr(raw, 0, n) != NULL)
@@ -455,7 +456,7 @@ static void parse_line(struct parse *p, const char *at, size_t n)
         n = strlen(copy);
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)copy[i] < 32 && copy[i] != '\t' && copy[i] != '\r') {
-            parse_fail(p, "not a line of text");
+            parse_fail(p, "not a text file: the line has a zero byte");
             return;
         }
     text = job_text_trim(copy, copy + n);
@@ -472,11 +473,11 @@ static void parse_line(struct parse *p, const char *at, size_t n)
     }
     equals = strchr(text, '=');
     if (equals == NULL && job_fio_key(text)) { /* a flag */
-        parse_ignored(p, p->line, "%s is ignored: it has no meaning here", text);
+        parse_ignored(p, p->line, "%s is ignored: it has no effect here", text);
         return;
     }
     if (strncmp(text, "include ", 8) == 0) {
-        parse_fail(p, "include: other files are not read here; put their lines in this one");
+        parse_fail(p, "include is not supported: copy the lines of that file into this one");
         return;
     }
     if (equals == NULL) {
@@ -511,7 +512,7 @@ unsigned job_parse(struct job_list *out, const char *text, size_t size,
     }
     parse_close(&p);
     if (out->count == 0 && p.errors == 0)
-        parse_fail_line(&p, p.line, "no tenants: there is no [section]");
+        parse_fail_line(&p, p.line, "no tenants: the file has no [section]");
     return p.errors;
 }
 

@@ -66,14 +66,14 @@ static void main_read_jobs(struct job_list *jobs, const char *path)
     size_t n;
 
     if (f == NULL)
-        ex_die("%s: %s", path, strerror(errno));
+        ex_die("cannot open job file %s: %s", path, strerror(errno));
     if (text == NULL)
-        ex_die("no memory");
+        ex_die("out of memory for the job file");
     n = fread(text, 1, MAIN_JOB_BYTES_MAX + 1, f);
     if (ferror(f))
-        ex_die("%s: %s", path, strerror(errno));
+        ex_die("cannot read job file %s: %s", path, strerror(errno));
     if (n > MAIN_JOB_BYTES_MAX)
-        ex_die("%s: more than %u bytes", path, MAIN_JOB_BYTES_MAX);
+        ex_die("job file %s has more than %u bytes", path, MAIN_JOB_BYTES_MAX);
     fclose(f);
     const struct job_source source = {.mistake = main_mistake,
                                       .ignored = main_ignored,
@@ -96,16 +96,16 @@ static void main_check_jobs(const struct job_list *jobs, const char *path, const
         const char *what = NULL;
 
         if (end > d->size)
-            what = "ends behind the device";
+            what = "ends beyond the end of the device";
         else if (j->offset % d->align != 0)
-            what = "offset is no multiple of the device's block";
+            what = "offset is not a multiple of the device's block size";
         else if (job_block_max(j) > d->transfer_max)
             what = "bs is more than the device takes at once";
         else if (job_start_ns(j, j->count - 1) >= seconds * 1000000000)
             what = "starts after --seconds";
         for (uint32_t k = 0; k < j->sizes; k++)
             if (j->size[k].bytes % d->align != 0)
-                what = "bs is no multiple of the device's block";
+                what = "bs is not a multiple of the device's block size";
         if (what != NULL) {
             fprintf(stderr, "%s:%u: [%s]: %s\n", path, j->line, j->name, what);
             bad = 1;
@@ -128,8 +128,8 @@ static uint32_t main_depth(const struct job_list *jobs, size_t *pool)
         bytes += (uint64_t)j->depth * j->count * snic_align_up(job_block_max(j), 4096);
     }
     if (depth > MAIN_DEPTH_MAX) {
-        fprintf(stderr, "the tenants' iodepths make %" PRIu64 ", at most %u are possible\n", depth,
-                MAIN_DEPTH_MAX);
+        fprintf(stderr, "tenants: iodepth of all tenants is %" PRIu64 ", the maximum is %u\n",
+                depth, MAIN_DEPTH_MAX);
         exit(2);
     }
     *pool = (size_t)snic_max_u64(MAIN_POOL_MIN, snic_min_u64(bytes, MAIN_POOL_MAX));
@@ -182,7 +182,7 @@ static void main_options(struct options *o, struct device *d, int argc, char **a
         {"job", EX_TEXT, &o->job, "FILE", "who the tenants are; examples/tenants/*.ini are some", 0,
          0, NULL},
         {"device", EX_TEXT, &d->path, "PATH",
-         "a file or block device; a file that is not there is made, with --size", 0, 0, NULL},
+         "a file or block device; a file that does not exist is made, with --size", 0, 0, NULL},
         {"direct", EX_FLAG, &d->direct, NULL, "past the page cache (O_DIRECT)", 0, 0, NULL},
         {"overwrite", EX_FLAG, &d->overwrite, NULL,
          "tenants that write may do so to a block device or a file that is not empty", 0, 0, NULL},
@@ -192,7 +192,7 @@ static void main_options(struct options *o, struct device *d, int argc, char **a
         {"size", EX_SIZE, &d->size, "N",
          "use so much of the device; default all, or 256M of a model", 4096, MAIN_SIZE_MAX, NULL},
         {"scheduler", EX_PARSE, &o->scheduler, "gimbal|fifo|reflex|parda|flashfq",
-         "who decides whose turn it is; default gimbal", 0, 0, main_scheduler_parse},
+         "the scheduler of the tenants' I/Os; default gimbal", 0, 0, main_scheduler_parse},
         {"thresh-min", EX_NUMBER, &o->thresh_min_us, "US",
          "gimbal: the latency that means no congestion, a little above the highest with one I/O "
          "at a time; default 250",
@@ -241,31 +241,25 @@ static void main_options(struct options *o, struct device *d, int argc, char **a
         "are named and ignored.");
 }
 
-static void main_usage(const char *program, const char *text)
-{
-    fprintf(stderr, "%s: %s (--help lists the options)\n", program, text);
-    exit(2);
-}
-
-static void main_check_options(const struct options *o, const struct device *d, const char *program)
+static void main_check_options(const struct options *o, const struct device *d)
 {
     int given = o->thresh_min_us != 0 || o->thresh_max_us != 0 || o->write_cost != 0;
 
     if (o->job == NULL)
-        main_usage(program, "--job FILE is missing");
+        ex_usage("--job FILE is missing");
     if ((d->path == NULL) == (d->model == NULL))
-        main_usage(program, "give either --device PATH or --ssd MODEL");
+        ex_usage("either --device PATH or --ssd MODEL is needed");
     if (d->path == NULL && (d->direct || d->overwrite))
-        main_usage(program, "--direct and --overwrite are for --device");
+        ex_usage("--direct and --overwrite need --device");
     if (o->warmup >= o->seconds)
-        main_usage(program, "--warmup is not less than --seconds");
+        ex_usage("--warmup must be less than --seconds");
     if (o->calibrate && given)
-        main_usage(program, "--auto chooses the thresholds and the write cost");
+        ex_usage("--auto excludes --thresh-min, --thresh-max and --write-cost: it chooses them");
     if (strcmp(o->scheduler, "gimbal") != 0 && (o->calibrate || given))
-        main_usage(program, "thresholds and write cost are for --scheduler gimbal");
+        ex_usage("--thresh-min, --thresh-max, --write-cost and --auto need --scheduler gimbal");
     if ((o->thresh_min_us != 0 ? o->thresh_min_us : 250) >=
         (o->thresh_max_us != 0 ? o->thresh_max_us : 1500))
-        main_usage(program, "--thresh-min is not less than --thresh-max");
+        ex_usage("--thresh-min must be less than --thresh-max");
 }
 
 /* ---- Calibration ---- */
@@ -370,11 +364,11 @@ static void main_check_output(const char *path, const char *const *taken, size_t
     if (stat(path, &own) != 0)
         return;
     if (S_ISBLK(own.st_mode))
-        ex_die("%s is a block device, no results are written to it", path);
+        ex_die("%s is a block device: results are not written to it", path);
     for (size_t i = 0; i < count; i++)
         if (taken[i] != NULL && stat(taken[i], &other) == 0 && own.st_dev == other.st_dev &&
             own.st_ino == other.st_ino)
-            ex_die("%s is another option's file, too", path);
+            ex_die("%s is the file of another option too", path);
 }
 
 /* Opened before the run, so that a name that cannot be written to is told at once. */
@@ -383,7 +377,7 @@ static FILE *main_create(const char *path)
     FILE *f = path != NULL ? fopen(path, "w") : NULL;
 
     if (path != NULL && f == NULL)
-        ex_die("%s: %s", path, strerror(errno));
+        ex_die("cannot create %s: %s", path, strerror(errno));
     return f;
 }
 
@@ -402,7 +396,7 @@ static void main_note_caps(const struct job_list *jobs, const char *scheduler)
     for (unsigned i = 0; i < jobs->count; i++)
         if ((jobs->jobs[i].cap_bytes != 0 || jobs->jobs[i].cap_ios != 0) &&
             strcmp(scheduler, "gimbal") != 0)
-            ex_log(EX_WARNING, "[%s]: caps are gimbal's, %s has none", jobs->jobs[i].name,
+            ex_log(EX_WARNING, "[%s]: its caps are ignored: %s has none", jobs->jobs[i].name,
                    scheduler);
 }
 
@@ -423,8 +417,8 @@ int main(int argc, char **argv)
     int status;
 
     main_options(&o, &d, argc, argv);
-    main_check_options(&o, &d, argv[0]);
-    ex_log_set(EX_INFO, "tenants");
+    main_check_options(&o, &d);
+    ex_log_set(EX_INFO, NULL);
     main_read_jobs(&jobs, o.job);
     main_note_caps(&jobs, o.scheduler);
     depth = main_depth(&jobs, &pool);

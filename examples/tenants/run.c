@@ -148,7 +148,7 @@ static void run_pump(struct run *r, uint64_t now)
             int taken = snic_io_submit(r->device->io, batch + done, n - done);
 
             if (taken <= 0) /* it was opened deep enough for all */
-                ex_die("the device takes no more: %s", snic_strerror(taken));
+                ex_die("cannot submit I/O to the device: %s", snic_strerror(taken));
             done += (uint32_t)taken;
         }
     } while (n == RUN_BATCH);
@@ -171,9 +171,9 @@ static void tenant_failed(struct tenant *t, const struct tenant_io *io)
     if (t->errors++ == 0)
         ex_log(EX_ERROR, "%s: %s of %" PRIu64 " bytes at %" PRIu64 ": %s", t->name,
                io->req.op == SNIC_IO_READ ? "read" : "write", io->req.length, io->req.offset,
-               io->req.result < 0 ? snic_strerror((int)io->req.result) : "it ended early");
+               io->req.result < 0 ? snic_strerror((int)io->req.result) : "short I/O");
     if (++r->errors == RUN_ERRORS_MAX) {
-        ex_log(EX_ERROR, "%d I/Os have failed: the run ends", RUN_ERRORS_MAX);
+        ex_log(EX_ERROR, "ending the run: %d I/Os have failed", RUN_ERRORS_MAX);
         r->over = 1;
     }
 }
@@ -291,7 +291,7 @@ static void *run_memory(size_t count, size_t size)
     void *p = calloc(count > 0 ? count : 1, size);
 
     if (p == NULL)
-        ex_die("no memory for %zu x %zu bytes", count, size);
+        ex_die("out of memory: %zu x %zu bytes for the tenants", count, size);
     return p;
 }
 
@@ -323,7 +323,7 @@ static void tenant_setup(struct run *r, struct tenant *t, uint32_t section, unsi
                         snic_max_u64(job_block_max(j), j->rate_bytes / 100), t->start_ns) != 0) ||
         (j->rate_ios != 0 && snic_rate_init(&t->rate_ios, j->rate_ios,
                                             snic_max_u64(1, j->rate_ios / 100), t->start_ns) != 0))
-        ex_die("[%s]: a rate is out of range", j->name);
+        ex_die("[%s]: rate is out of range", j->name);
     snic_timer_init(&t->timer, tenant_timer);
     snic_loop_arm(r->device->loop, &t->timer, t->start_ns);
 }
@@ -374,7 +374,8 @@ static void run_setup_sched(struct run *r)
     r->sched = r->opts.scheduler->open(&o, r->begin_ns);
     free(weight);
     if (r->sched == NULL)
-        ex_die("no memory for the scheduler, or wrong thresholds");
+        ex_die("cannot set up the scheduler: out of memory, or --thresh-min and --thresh-max out "
+               "of range");
     for (uint32_t i = 0; i < r->count; i++) {
         const struct job *j = r->tenants[i].job;
         struct snic_gimbal_tenant_opts t = {.opts_size = sizeof(t),
@@ -384,8 +385,10 @@ static void run_setup_sched(struct run *r)
 
         if (r->opts.scheduler != &sched_gimbal || (j->cap_bytes == 0 && j->cap_ios == 0))
             continue;
-        if (snic_gimbal_tenant_set(sched_gimbal_switch(r->sched), i, &t) != 0)
-            ex_die("[%s]: the switch refuses its caps", j->name);
+        int rc = snic_gimbal_tenant_set(sched_gimbal_switch(r->sched), i, &t);
+
+        if (rc != 0)
+            ex_die("[%s]: the switch refuses its caps: %s", j->name, snic_strerror(rc));
     }
 }
 
@@ -434,9 +437,12 @@ static void run_uncap(struct run *r)
         const struct job *j = r->tenants[i].job;
         struct snic_gimbal_tenant_opts t = {.opts_size = sizeof(t), .weight = j->weight};
 
-        if ((j->cap_bytes != 0 || j->cap_ios != 0) &&
-            snic_gimbal_tenant_set(sched_gimbal_switch(r->sched), i, &t) != 0)
-            ex_die("[%s]: the switch keeps its caps", j->name);
+        int rc = 0;
+
+        if (j->cap_bytes != 0 || j->cap_ios != 0)
+            rc = snic_gimbal_tenant_set(sched_gimbal_switch(r->sched), i, &t);
+        if (rc != 0)
+            ex_die("[%s]: cannot lift its caps: %s", j->name, snic_strerror(rc));
     }
 }
 
@@ -463,9 +469,12 @@ static void run_drain(struct run *r)
         run_uncap(r);
         run_pump(r, now);
     }
-    while (r->inside > 0)
-        if (snic_loop_once(loop, 100000000) < 0)
-            ex_die("the loop failed");
+    while (r->inside > 0) {
+        int rc = snic_loop_once(loop, 100000000);
+
+        if (rc < 0)
+            ex_die("waiting for events failed: %s", snic_strerror(rc));
+    }
     snic_loop_cancel(loop, &r->sched_timer);
 }
 
@@ -477,9 +486,12 @@ int run_tenants(struct run *r, struct device *d, const struct job_list *jobs,
     r->jobs = jobs;
     r->opts = *o;
     run_setup(r);
-    while (!r->over && !device_interrupted)
-        if (snic_loop_once(d->loop, SNIC_NEVER) < 0)
-            ex_die("the loop failed");
+    while (!r->over && !device_interrupted) {
+        int rc = snic_loop_once(d->loop, SNIC_NEVER);
+
+        if (rc < 0)
+            ex_die("waiting for events failed: %s", snic_strerror(rc));
+    }
     run_drain(r);
     r->opts.scheduler->close(r->sched);
     r->sched = NULL;

@@ -9,6 +9,7 @@
 #include "snicstore/kv.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #if defined(SNIC_WITH_LMDB)
 #include <lmdb.h>
@@ -404,7 +405,7 @@ static int lmdb_folder(struct lmdb_kv *s, int *os_error, char *text)
     if ((s->opts.flags & SNIC_KV_OPEN_CREATE) != 0 && mkdir(s->path, 0700) != 0 &&
         errno != EEXIST) {
         *os_error = errno;
-        (void)snprintf(text, 256, "the folder cannot be made: error %d", errno);
+        (void)snprintf(text, 256, "cannot make the folder: %s", strerror(errno));
         return snic_error_from_os(errno);
     }
     int r = stat(s->path, &st) != 0 ? errno : S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
@@ -417,8 +418,8 @@ static int lmdb_folder(struct lmdb_kv *s, int *os_error, char *text)
         *os_error = r;
         (void)snprintf(text, 256,
                        r == ENOENT ? "there is no store in the folder"
-                                   : "the folder cannot be used: error %d",
-                       r);
+                                   : "cannot use the folder: %s",
+                       strerror(r));
         return r == ENOTDIR ? SNIC_ENOENT : snic_error_from_os(r);
     }
     return 0;

@@ -21,6 +21,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -149,7 +150,7 @@ static int lmdb_objects_open(struct lmdb_kv *s, int create, int *os_error, char 
         r = lmdb_objects_size(s, (uint64_t)st.st_size);
     if (r != 0) {
         *os_error = -r;
-        (void)snprintf(text, 256, "the file `objects` cannot be used: error %d", -r);
+        (void)snprintf(text, 256, "cannot use the file `objects`: %s", strerror(-r));
         return r == -ENOENT ? SNIC_ECORRUPT : snic_error_from_os(-r);
     }
     return create ? 0 : lmdb_objects_check(s, text);

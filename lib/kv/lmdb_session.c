@@ -26,6 +26,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -102,11 +103,11 @@ static int lmdb_session_wait(struct lmdb_kv *s, char *text)
             return 0;
         } else if (r == SNIC_EAGAIN && waited > SNIC_LMDB__GRACE_NS) {
             (void)snprintf(text, 256, "another handle has the store open%s",
-                           e->forced ? "" : " and shares it with nobody");
+                           e->forced ? "" : " exclusively");
             return SNIC_EBUSY;
         }
         if (r != SNIC_EAGAIN) {
-            (void)snprintf(text, 256, "session.lock cannot be locked: error %d", -r);
+            (void)snprintf(text, 256, "cannot lock session.lock: %s", strerror(-r));
             return SNIC_ENOTSUP;
         }
         if (waited > s->kv.timeout_ns) {
@@ -168,7 +169,7 @@ int lmdb_session_open(struct lmdb_kv *s, int *os_error, char *text)
     e->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (e->fd < 0) {
         *os_error = errno;
-        (void)snprintf(text, 256, "session.lock cannot be opened: error %d", errno);
+        (void)snprintf(text, 256, "cannot open session.lock: %s", strerror(errno));
         return errno == EACCES || errno == EROFS || errno == EPERM ? SNIC_EACCES
                                                                    : snic_error_from_os(errno);
     }
@@ -178,7 +179,7 @@ int lmdb_session_open(struct lmdb_kv *s, int *os_error, char *text)
     }
     int r = lmdb_session_map(e, os_error);
     if (r != 0) {
-        (void)snprintf(text, 256, "session.lock cannot be mapped: error %d", *os_error);
+        (void)snprintf(text, 256, "cannot map session.lock: %s", strerror(*os_error));
         return r;
     }
     r = lmdb_session_register(e);
