@@ -117,7 +117,7 @@ static void options(int argc, char **argv)
          3, 86400, NULL},
         {"any-client", EX_FLAG, &to.any_client, NULL,
          "every client may have every disk; needed with --wire-key, or on an address that is not "
-         "loopback, where there is no --clients",
+         "loopback, without --clients",
          0, 0, NULL},
         {"stats", EX_NUMBER, &to.stats, "SECONDS", "print a line of statistics", 0, 86400, NULL},
         {"metrics", EX_TEXT, &to.metrics, "ADDR:PORT", "serve them for Prometheus", 0, 0, NULL},

@@ -112,7 +112,7 @@ void accounts_begin(const char *wire_key, const char *before, uint32_t connectio
     ac.accounts = 2 * connections;
     ac.account = calloc(ac.accounts, sizeof(*ac.account));
     if (ac.account == NULL)
-        ex_die("out of memory");
+        ex_die("out of memory for the rights of clients");
     ac.path[0] = wire_key;
     ac.path[1] = before;
     for (uint32_t k = 0; k < ACCOUNTS_KEYS && ac.path[k] != NULL; k++) {
