@@ -9,8 +9,8 @@
  *
  * Random reads look like short streams where many pages of a file are in use, and what is fetched
  * for them takes the places of pages that are. So windows are bounded by what becomes of the pages:
- * if more than a quarter of them are given up without a hit, the bound is halved, down to a page;
- * if less than a sixteenth, it is doubled.
+ * if more than an eighth of them are given up without a hit, the bound is halved, down to a page;
+ * if no more than one in thirty-two, it is doubled.
  */
 #include "snicstore/hcache.h"
 
@@ -53,9 +53,9 @@ void hcache_prefetch_account(struct snic_hcache_control *c, uint32_t landed, uin
     c->wasted += wasted;
     if (c->landed < SNIC_HCACHE__ACCOUNT && c->wasted < SNIC_HCACHE__ACCOUNT)
         return;
-    if (c->wasted > c->landed / 4)
+    if (c->wasted > c->landed / 8)
         c->window_max = c->window_max > 1 ? c->window_max / 2 : 1;
-    else if (c->wasted <= c->landed / 16)
+    else if (c->wasted <= c->landed / 32)
         c->window_max = (uint32_t)snic_min_u64(c->window_max * UINT64_C(2), c->prefetch_max);
     c->landed = 0;
     c->wasted = 0;
