@@ -78,14 +78,15 @@ static const struct kv_command_spec kv_commands[] = {
     {"unwatch", kv_cmd_unwatch, 1, 0, 0, 0, 0, "noscript loading stale fast allow_busy"},
     {"auth", kv_cmd_auth, -2, 0, 0, 0, 0, "noscript loading stale fast no_auth allow_busy"},
     {"reset", kv_cmd_reset, 1, 0, 0, 0, 0, "noscript loading stale fast no_auth allow_busy"},
-    {"hello", kv_cmd_hello, -1, 0, 0, 0, 0, "noscript loading stale fast"},
+    {"hello", kv_cmd_hello, -1, 0, 0, 0, 0, "noscript loading stale fast no_auth allow_busy"},
     {"info", kv_cmd_info, -1, 0, 0, 0, 0, "loading stale"},
     {"role", kv_cmd_role, 1, 0, 0, 0, 0, "noscript loading stale fast"},
-    {"config", kv_cmd_config, -2, 0, 0, 0, 0, "admin noscript loading stale"},
+    {"config", kv_cmd_config, -2, 0, 0, 0, 0, ""},
     {"command", kv_cmd_command, -1, 0, 0, 0, 0, "loading stale"},
-    {"client", kv_cmd_client, -2, 0, 0, 0, 0, "admin noscript loading stale"},
-    {"shutdown", kv_cmd_shutdown, -1, 0, 0, 0, 0, "admin noscript loading stale"},
-    {"quit", kv_cmd_quit, -1, 0, 0, 0, 0, "noscript loading stale fast"},
+    {"client", kv_cmd_client, -2, 0, 0, 0, 0, ""},
+    {"shutdown", kv_cmd_shutdown, -1, 0, 0, 0, 0,
+     "admin noscript loading stale no_multi allow_busy"},
+    {"quit", kv_cmd_quit, -1, 0, 0, 0, 0, "noscript loading stale fast no_auth allow_busy"},
 };
 
 const struct kv_command_spec *kv_command_at(uint32_t i)
