@@ -61,6 +61,27 @@ def test_hard_limit(node):
         config(a, "client-output-buffer-limit", "normal 256mb 64mb 60")
 
 
+def test_device_reads(node):
+    """400 GETs of 1 MiB that only the device has: what is being read is bounded, too."""
+    with node.conn() as a, node.conn() as c:
+        for i in range(120):
+            assert a.cmd("SET", "cold%d" % i, b"%d " % i * (MIB // 4)) == "OK"
+        config(a, "client-output-buffer-limit", "normal 64mb 0 0")
+        before = most = node.rss_kib()
+        c.raw(b"".join(encode("GET", "cold%d" % (i % 60)) for i in range(400)))
+        for i in range(20):
+            time.sleep(0.02)
+            most = max(most, node.rss_kib())
+        for i in range(400):
+            value = c.reply()
+            assert value == (b"%d " % (i % 60)) * (MIB // 4), i
+            most = max(most, node.rss_kib())
+        if not SANITIZED:  # replies, what is being read, and that again as a reply
+            assert most - before < (64 + 2 * 64 + 32) << 10, (before, most)
+        config(a, "client-output-buffer-limit", "normal 256mb 64mb 60")
+        assert a.cmd("FLUSHALL") == "OK" and a.cmd("SET", "mega", b"m" * MIB) == "OK"
+
+
 def test_all_clients(node):
     """Above maxmemory-clients the client that holds most is ended, but not one with NO-EVICT."""
     with node.conn() as a, node.conn() as spared, node.conn() as most:
@@ -139,8 +160,8 @@ def main():
     binary, mode = sys.argv[1:3]
     with Server(binary, mode, memory="32M", segment="16M", size="512M", **{"log-level": "info"}) \
             as node:
-        for t in (test_whole_pipeline, test_hard_limit, test_all_clients, test_query_limit,
-                  test_kill, test_list):
+        for t in (test_whole_pipeline, test_hard_limit, test_device_reads, test_all_clients,
+                  test_query_limit, test_kill, test_list):
             print(t.__name__, flush=True)
             t(node)
         assert node.stop() == 0

@@ -183,32 +183,6 @@ static void command_docs(struct kv_command *c)
 
 /* ---- COMMAND INFO, LIST, GETKEYS ---- */
 
-/* One command as Redis 7 describes it: ten elements. */
-static void command_describe(struct kv_engine *e, const struct kv_command_spec *s)
-{
-    const char *at = s->flags[0] != 0 ? s->flags : NULL;
-    int64_t flags = at != NULL;
-
-    kv_put_count(e, '*', 10);
-    kv_put_bulk_text(e, s->name);
-    kv_put_integer(e, s->arity);
-    for (const char *p = s->flags; *p != 0; p++)
-        flags += *p == ' ';
-    kv_put_set(e, flags);
-    while (at != NULL) {
-        const char *end = strchr(at, ' ');
-        size_t n = end != NULL ? (size_t)(end - at) : strlen(at);
-
-        kv_put_format(e, "+%.*s\r\n", (int)n, at);
-        at = end != NULL ? end + 1 : NULL;
-    }
-    kv_put_integer(e, s->first_key);
-    kv_put_integer(e, s->last_key);
-    kv_put_integer(e, s->step);
-    kv_put_set(e, 0);
-    kv_put_text(e, "*0\r\n*0\r\n*0\r\n");
-}
-
 static uint32_t command_count(void)
 {
     uint32_t count = 0;
@@ -225,12 +199,12 @@ static void command_info(struct kv_command *c)
 
     kv_put_count(e, '*', c->argc <= 2 ? all : c->argc - 2);
     for (uint32_t i = 0; c->argc <= 2 && i < all; i++)
-        command_describe(e, kv_command_at(i));
+        kv_command_describe(c, kv_command_at(i));
     for (uint32_t i = 2; i < c->argc; i++) {
         const struct kv_command_spec *s = kv_command_find(c->argv[i].data, c->argv[i].size);
 
         if (s != NULL)
-            command_describe(e, s);
+            kv_command_describe(c, s);
         else
             kv_put_null_array(e);
     }
@@ -241,21 +215,23 @@ static void command_list(struct kv_command *c)
 {
     struct kv_engine *e = c->engine;
     int pattern = c->argc == 5 && kv_arg_is(&c->argv[3], "pattern");
+    int aclcat = c->argc == 5 && kv_arg_is(&c->argv[3], "aclcat");
     int64_t count = 0;
     char head[24];
     size_t at = e->size;
 
-    if (c->argc != 2 &&
-        (c->argc != 5 || !kv_arg_is(&c->argv[2], "filterby") ||
-         (!pattern && !kv_arg_is(&c->argv[3], "module") && !kv_arg_is(&c->argv[3], "aclcat")))) {
+    if (c->argc != 2 && (c->argc != 5 || !kv_arg_is(&c->argv[2], "filterby") ||
+                         (!pattern && !aclcat && !kv_arg_is(&c->argv[3], "module")))) {
         kv_put_error(e, "ERR syntax error");
         return;
     }
     for (uint32_t i = 0; kv_command_at(i) != NULL; i++) {
-        const char *name = kv_command_at(i)->name;
+        const struct kv_command_spec *s = kv_command_at(i);
+        const char *name = s->name;
 
-        if (c->argc == 2 || (pattern && kv_glob(c->argv[4].data, c->argv[4].size,
-                                                (const unsigned char *)name, strlen(name)))) {
+        if (c->argc == 2 || (aclcat && kv_command_in_category(s, &c->argv[4])) ||
+            (pattern && kv_glob(c->argv[4].data, c->argv[4].size, (const unsigned char *)name,
+                                strlen(name)))) {
             kv_put_bulk_text(e, name);
             count++;
         }

@@ -229,6 +229,10 @@ enum kv_outcome kv_cmd_latency(struct kv_command *c)
         "LATENCY <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
         "DOCTOR",
         "    That no events are recorded.",
+        "GRAPH <event>",
+        "    That there are no samples.",
+        "HISTOGRAM [<command> ...]",
+        "    An empty map.",
         "HISTORY <event>",
         "    An empty list.",
         "LATEST",
@@ -245,6 +249,13 @@ enum kv_outcome kv_cmd_latency(struct kv_command *c)
             kv_put_text(e, "*0\r\n");
     } else if (kv_subcommand(c, "reset", -2) != 0) {
         kv_put_integer(e, 0);
+    } else if ((r = kv_subcommand(c, "graph", 3)) != 0) {
+        if (r > 0)
+            kv_put_error(e, "ERR No samples available for event '%.*s'",
+                         c->argv[2].size < 128 ? (int)c->argv[2].size : 128,
+                         (const char *)c->argv[2].data);
+    } else if (kv_subcommand(c, "histogram", -2) != 0) {
+        kv_put_map(c, 0);
     } else if ((r = kv_subcommand(c, "doctor", 2)) != 0) {
         if (r > 0)
             kv_put_bulk_text(e, "Latency events are not recorded. See SLOWLOG for slow commands.");

@@ -12,7 +12,8 @@ set(_kv_power ${_kv_store} ${_kv}/engine.c ${_kv}/engine_out.c ${_kv}/commands.c
   ${_kv}/command_numbers.c ${_kv}/command_ranges.c ${_kv}/command_expire.c ${_kv}/command_scan.c
   ${_kv}/command_move.c ${_kv}/command_dump.c ${_kv}/rdb.c ${_kv}/command_object.c
   ${_kv}/command_script.c ${_kv}/script.c ${_kv}/sha1.c
-  ${_kv}/command_docs.c ${_kv}/command_docs_data.c ${_kv}/command_slow.c ${_kv}/resp.c
+  ${_kv}/command_docs.c ${_kv}/command_docs_data.c ${_kv}/command_info.c
+  ${_kv}/command_slow.c ${_kv}/resp.c
   ${_kv}/tenant.c ${_kv}/command_session.c ${_kv}/command_client.c ${_kv}/command_config.c
   ${_kv}/transaction.c ${_kv}/settings.c)
 snic_test(kv_power files SOURCES support/kv_files_direct.c support/kv_model.c ${_kv_power}
