@@ -2,7 +2,7 @@
 /* What one connection's messages cost the others, counted in messages and turns of the loop. */
 #include "test_control_util.h"
 
-enum { MANY = 1500, TURN = 64 };
+enum { MANY = 1500, TURN = 64, OPS = 32 };
 
 static struct flood {
     struct snic_net_conn *c;
@@ -47,8 +47,7 @@ static void flood_put(const struct snic_control_msg *m)
     flood.size += (uint32_t)n;
 }
 
-/* An operator, who says all he wants at once, and then nothing more. */
-static void flood_begin(uint32_t count)
+static void flood_open(uint32_t role)
 {
     static const struct snic_net_stream_events ev = {
         .connected = flood_connected, .recv = flood_recv, .closed = flood_closed};
@@ -56,14 +55,15 @@ static void flood_begin(uint32_t count)
     struct snic_control_msg m;
     memset(&flood, 0, sizeof(flood));
     message(&m, SNIC_CONTROL_HELLO, "");
-    m.role = SNIC_CONTROL_OPERATOR;
+    m.role = (uint8_t)role;
     flood_put(&m);
-    message(&m, SNIC_CONTROL_SET_QOS, "unknown"); /* each is refused, and counted */
-    for (uint32_t i = 0; i < count; i++)
-        flood_put(&m);
     assert_int_equal(snic_net_connect(fix.op_net, &a, &ev, NULL, &flood.c), 0);
     while (!flood.connected)
         assert_int_equal(snic_world_step(fix.world), 1);
+}
+
+static void flood_send(void)
+{
     flood.iov.base = flood.bytes;
     flood.iov.size = flood.size;
     flood.req.iov = &flood.iov;
@@ -71,6 +71,17 @@ static void flood_begin(uint32_t count)
     flood.req.done = flood_sent;
     flood.req.region = SNIC_NO_REGION;
     assert_int_equal(snic_net_send(flood.c, &flood.req), 1);
+}
+
+/* An operator, who says all he wants at once, and then nothing more. */
+static void flood_begin(uint32_t count)
+{
+    struct snic_control_msg m;
+    flood_open(SNIC_CONTROL_OPERATOR);
+    message(&m, SNIC_CONTROL_SET_QOS, "unknown"); /* each is refused, and counted */
+    for (uint32_t i = 0; i < count; i++)
+        flood_put(&m);
+    flood_send();
 }
 
 static uint64_t refused(void)
@@ -107,10 +118,40 @@ static void test_control_fair_messages_take_turns(void **state)
     assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_READ, 0, 8u << 20, buffer), 8u << 20);
 }
 
+/* Ops are shared: a client that opens a disk again and again, without waiting for the answers, has
+   half of them at most. */
+static void test_control_fair_ops_are_shared(void **state)
+{
+    struct snic_control_msg m;
+    struct snic_control_stats s;
+    uint32_t most = 0;
+    (void)state;
+    assert_int_equal(ctlfix_create(&fix, 0), 0);
+    ctlfix_run(&fix, 100 * CTLFIX_MS);
+    flood_open(SNIC_CONTROL_CLIENT);
+    message(&m, SNIC_CONTROL_ATTACH, "root");
+    m.flags = SNIC_CONTROL_TAKE;
+    for (uint32_t i = 0; i < 200; i++)
+        flood_put(&m);
+    flood_send();
+    for (uint32_t i = 0; i < 2000; i++) {
+        assert_int_equal(snic_world_step(fix.world), 1);
+        snic_control_get_stats(fix.ctl, &s);
+        most = (uint32_t)snic_max_u64(most, s.ops);
+    }
+    assert_in_range(most, 4, OPS / 2);
+    snic_net_abort(flood.c);
+    while (!flood.gone)
+        assert_int_equal(snic_world_step(fix.world), 1);
+    ctlfix_client_start(&fix, 0);
+    assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_control_fair_messages_take_turns, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_control_fair_ops_are_shared, setup, teardown),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -222,6 +222,7 @@ struct control_session {
     uint8_t ended;
     uint8_t pad;
     uint32_t node; /* of a server; NIL */
+    uint32_t ops;  /* that count as its own */
     uint64_t heard_ns;
 };
 
@@ -258,6 +259,7 @@ struct control_op {
     uint32_t awaited;
     uint32_t other;                                /* reissue: the disk before */
     uint32_t cursor;                               /* reissue: in the table of segments */
+    uint32_t whose;                                /* session that it counts for; NIL */
     uint64_t await[SNIC_CONTROL_SERVERS_MAX / 64]; /* nodes that have not answered */
     uint64_t segment;
     uint64_t asked_ns; /* a server, last */
@@ -396,8 +398,10 @@ int control_disk_live(const struct snic_control *c, const struct control_disk *d
 void control_desk_msg(struct control_session *s, struct snic_control_msg *m);
 
 /* op.c */
+/* @p whose: it counts as this one's, who has no more than are free; NULL: nobody's */
 struct control_op *control_op_new(struct snic_control *c, uint32_t type,
-                                  const struct control_session *s, uint32_t tag);
+                                  const struct control_session *s, uint32_t tag,
+                                  struct control_session *whose);
 void control_op_free(struct snic_control *c, struct control_op *op);
 /* A node has answered, or is gone (SNIC_EPEERDEAD). */
 void control_op_answer(struct snic_control *c, struct control_op *op, uint32_t node, int status);

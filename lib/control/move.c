@@ -178,7 +178,7 @@ int control_move(struct snic_control *c, struct control_session *s, uint32_t tag
         return SNIC_ENOSPC;
     if ((control_seg_gen(d, g) & 0xffffu) >= 0xfffdu)
         return SNIC_EOVERFLOW;
-    struct control_op *op = control_op_new(c, CONTROL_OP_MOVE, s, tag);
+    struct control_op *op = control_op_new(c, CONTROL_OP_MOVE, s, tag, s);
     if (op == NULL)
         return SNIC_EAGAIN;
     op->disk = (uint32_t)(d - c->disks);

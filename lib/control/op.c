@@ -15,9 +15,11 @@ enum { CONTROL_MAKING = 0, CONTROL_MADE };
 /* ---- Ops ---- */
 
 struct control_op *control_op_new(struct snic_control *c, uint32_t type,
-                                  const struct control_session *s, uint32_t tag)
+                                  const struct control_session *s, uint32_t tag,
+                                  struct control_session *whose)
 {
-    if (c->op_free == SNIC_CONTROL__NIL)
+    if (c->op_free == SNIC_CONTROL__NIL ||
+        (whose != NULL && whose->ops >= c->o.ops_max - c->stats.ops))
         return NULL;
     struct control_op *op = &c->ops[c->op_free];
     uint32_t serial = op->serial + 1;
@@ -29,6 +31,11 @@ struct control_op *control_op_new(struct snic_control *c, uint32_t type,
     op->session = s != NULL ? s->index : SNIC_CONTROL__NIL;
     op->tag = tag;
     op->seg = SNIC_CONTROL__NIL;
+    op->whose = SNIC_CONTROL__NIL;
+    if (whose != NULL) {
+        op->whose = whose->index;
+        whose->ops++;
+    }
     c->stats.ops++;
     return op;
 }
@@ -36,6 +43,8 @@ struct control_op *control_op_new(struct snic_control *c, uint32_t type,
 void control_op_free(struct snic_control *c, struct control_op *op)
 {
     SNIC_ASSERT(op->used);
+    if (op->whose != SNIC_CONTROL__NIL)
+        c->sessions[op->whose].ops--;
     op->used = 0;
     op->next = c->op_free;
     c->op_free = (uint32_t)(op - c->ops);
@@ -78,9 +87,13 @@ void control_op_result(struct snic_control *c, uint32_t node, uint32_t tag, int 
 
 void control_op_session_gone(struct snic_control *c, uint32_t session)
 {
-    for (uint32_t i = 0; i < c->o.ops_max; i++)
+    for (uint32_t i = 0; i < c->o.ops_max; i++) {
         if (c->ops[i].used && c->ops[i].session == session)
             c->ops[i].session = SNIC_CONTROL__NIL;
+        if (c->ops[i].used && c->ops[i].whose == session)
+            c->ops[i].whose = SNIC_CONTROL__NIL;
+    }
+    c->sessions[session].ops = 0;
 }
 
 int control_op_of(const struct snic_control *c, const struct control_disk *d)
@@ -136,7 +149,7 @@ int control_attach(struct snic_control *c, struct control_session *s, uint32_t t
     }
     if (d->lease >= SNIC_CONTROL_LEASE_MAX + (client ? 0 : 1))
         return SNIC_EOVERFLOW;
-    struct control_op *op = control_op_new(c, CONTROL_OP_ATTACH, s, tag);
+    struct control_op *op = control_op_new(c, CONTROL_OP_ATTACH, s, tag, s);
     if (op == NULL)
         return SNIC_EAGAIN;
     d->lease++;
@@ -236,7 +249,8 @@ static void control_place_end(struct snic_control *c, struct control_op *op, int
 
 int control_place(struct snic_control *c, struct control_disk *d, uint64_t segment)
 {
-    struct control_op *op = control_op_new(c, CONTROL_OP_PLACE, NULL, 0);
+    struct control_op *op =
+        control_op_new(c, CONTROL_OP_PLACE, NULL, 0, control_session_at(c, d->session));
     if (op == NULL)
         return SNIC_EAGAIN;
     op->disk = (uint32_t)(d - c->disks);

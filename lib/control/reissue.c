@@ -271,7 +271,7 @@ int control_reissue(struct snic_control *c, struct control_session *s, uint32_t 
         r = control_disk_make(c, name, old->bytes, &old->qos, old->key, &d);
     if (r != 0)
         return r;
-    struct control_op *op = control_op_new(c, CONTROL_OP_REISSUE, s, tag);
+    struct control_op *op = control_op_new(c, CONTROL_OP_REISSUE, s, tag, s);
     if (op == NULL)
         return SNIC_EAGAIN; /* it is cleared the next time */
     old->held = 0;          /* nobody resumes */
