@@ -152,6 +152,11 @@ static void test_ddp_views_without_sense_refused(void **state)
     v.epoch = 6;
     BAD(restart, 0);
     assert_int_equal(one_step(&x, &ev), 0);
+    v.restart = 0;
+    v.epoch = SNIC_DDP_EPOCH_MAX; /* the last there can be */
+    assert_int_equal(one_step(&x, &ev), 0);
+    BAD(epoch, SNIC_DDP_EPOCH_MAX + 1);
+    BAD(epoch, 10 * SNIC_DDP_EPOCH_MAX);
 #undef BAD
     support_guard_free(x.mem);
 }

@@ -347,9 +347,48 @@ static void test_hcache_random_shadow_with_deaths(void **state)
     rounds_of("16 pages", 4, 16, 1);
 }
 
+/* A reader that stops has two batches of prefetch_max pages ahead of it at most. */
+static void test_hcache_random_reader_stops_prefetch_bounded(void **state)
+{
+    static const uint32_t most[] = {1, 2, 8, 15};
+
+    (void)state;
+    for (size_t i = 0; i < SNIC_COUNTOF(most); i++) {
+        struct snic_hcache_opts o = {sizeof(o), 512, 8, SNIC_HCACHE_MODE_WRITE, 512, 7};
+        struct snic_hcache_control_opts co = {.opts_size = sizeof(co),
+                                              .jobs = 8,
+                                              .prefetch_max = most[i],
+                                              .look_ns = 100000,
+                                              .flush_ns = 1000000};
+        struct hworld w;
+        uint64_t lpn, ahead = 0;
+
+        hw_open(&w, &o, &co, support_seed());
+        hw_settle(&w, 1000000);
+        for (lpn = 0; lpn < HW_LPNS; lpn++)
+            w.store[3][lpn].version = 1000 + lpn;
+        for (lpn = 0; lpn < HW_LPNS; lpn++) {
+            unsigned char out[512];
+            int r = snic_hcache_read(&w.host[0], 3, lpn, 0, 512, out);
+
+            if (lpn >= HW_LPNS / 2) {
+                ahead += r != SNIC_ENOENT;
+                continue; /* the engine does not hear of these */
+            }
+            if (r == SNIC_ENOENT || r == SNIC_HCACHE_AHEAD)
+                hw_event(&w, r == SNIC_ENOENT ? SNIC_HCACHE_EV_MISS : SNIC_HCACHE_EV_AHEAD, 0, 3,
+                         lpn);
+            hw_settle(&w, 300000);
+        }
+        assert_in_range(ahead, 1, 2 * (uint64_t)most[i]);
+        hw_close(&w);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_hcache_random_reader_stops_prefetch_bounded),
         cmocka_unit_test(test_hcache_random_shadow),
         cmocka_unit_test(test_hcache_random_shadow_with_deaths),
     };

@@ -142,6 +142,13 @@ static void test_net_socket_taken_address_waited_for(void **state)
         assert_int_equal(stream ? snic_net_listen(e.server, &a, 0, conf_accept, NULL, &l)
                                 : snic_net_dgram_open(e.server, &a, &dgram_events, NULL, &d),
                          SNIC_EADDRINUSE);
+        struct snic_net_uring_opts soon = {
+            .opts_size = sizeof(soon), .taken_wait_ms = 50, .dgram_flags = SNIC_NET_DGRAM_WAIT};
+        assert_int_equal(snic_net_uring_open(&n, e.loop, &soon), 0);
+        assert_int_equal(stream ? snic_net_listen(n, &a, 0, conf_accept, NULL, &l)
+                                : snic_net_dgram_open(n, &a, &dgram_events, NULL, &d),
+                         SNIC_EADDRINUSE);
+        snic_net_shut(n);
         assert_int_equal(snic_net_uring_open(&n, e.loop, &o), 0);
         if (!stream) { /* not without the flag */
             assert_int_equal(snic_net_dgram_open(n, &a, &dgram_events, NULL, &d), SNIC_EADDRINUSE);

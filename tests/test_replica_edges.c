@@ -44,6 +44,12 @@ static void test_replica_edges_options_checked(void **state)
     BAD(appends_max, 1u << 25);
     BAD(appends_max, 4097);
     BAD(appends_max, 256); /* with 256 writes at a time */
+    BAD(writes_max, (1u << 20) + 1);
+    BAD(waits_max, (1u << 20) + 1);
+    BAD(reads_max, (1u << 20) + 1);
+    BAD(scopes_max, (1u << 16) + 1);
+    BAD(retransmit_ns, (UINT64_C(1) << 50) + 1);
+    BAD(replay_ns, (UINT64_C(1) << 50) + 1);
     BAD(pad, 1);
     BAD(background_ns, (UINT64_C(1) << 40) + 1);
     BAD(keys_max, 0);

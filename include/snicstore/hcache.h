@@ -451,8 +451,9 @@ struct snic_hcache_control_opts {
     uint32_t jobs;         /**< pages and buckets worked on at once, 2..1024; 64. Each takes
                                 two pages and a bucket of memory                             */
     uint32_t reserve;      /**< free entries and victims kept per bucket; an eighth of ways  */
-    uint32_t prefetch_max; /**< most pages ahead of a stream, 0: 64; SNIC_HCACHE_NO_PREFETCH;
-                                fewer while many of them are given up without a hit          */
+    uint32_t prefetch_max; /**< most pages of a batch ahead of a stream, of two batches at most;
+                                0: 64; SNIC_HCACHE_NO_PREFETCH; fewer while many of them are given
+                                up without a hit                                             */
     uint64_t look_ns;      /**< between looks at the map; 2 ms                               */
     uint64_t flush_ns;     /**< how long a page may stay dirty; 50 ms                        */
     uint64_t retry_ns;     /**< before something held by the host is tried again; 20 us      */
