@@ -369,14 +369,14 @@ static void test_hcache_random_reader_stops_prefetch_bounded(void **state)
             w.store[3][lpn].version = 1000 + lpn;
         for (lpn = 0; lpn < HW_LPNS; lpn++) {
             unsigned char out[512];
-            int r = snic_hcache_read(&w.host[0], 3, lpn, 0, 512, out);
+            int got = snic_hcache_read(&w.host[0], 3, lpn, 0, 512, out);
 
             if (lpn >= HW_LPNS / 2) {
-                ahead += r != SNIC_ENOENT;
+                ahead += got != SNIC_ENOENT;
                 continue; /* the engine does not hear of these */
             }
-            if (r == SNIC_ENOENT || r == SNIC_HCACHE_AHEAD)
-                hw_event(&w, r == SNIC_ENOENT ? SNIC_HCACHE_EV_MISS : SNIC_HCACHE_EV_AHEAD, 0, 3,
+            if (got == SNIC_ENOENT || got == SNIC_HCACHE_AHEAD)
+                hw_event(&w, got == SNIC_ENOENT ? SNIC_HCACHE_EV_MISS : SNIC_HCACHE_EV_AHEAD, 0, 3,
                          lpn);
             hw_settle(&w, 300000);
         }
