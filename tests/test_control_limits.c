@@ -304,6 +304,59 @@ static int new_server(void)
     return conn_status;
 }
 
+static uint32_t peers;
+
+static void peer_connected(void *ctx, struct snic_net_conn *c, int error)
+{
+    (void)ctx;
+    (void)c;
+    peers += error == 0;
+}
+
+static void peer_closed(void *ctx, struct snic_net_conn *c, int reason)
+{
+    (void)ctx;
+    (void)c;
+    (void)reason;
+    peers--;
+}
+
+/* Four servers copy from one: another copy finds no place and is to be tried again, and has one
+   when one of the four was silent for ten seconds. */
+static void test_control_fifth_copy_from_a_server_waits(void **state)
+{
+    static const struct snic_net_stream_events ev = {
+        .connected = peer_connected, .recv = conn_recv, .closed = peer_closed};
+    struct snic_net_addr at = {.family = SNIC_NET_SIM, .port = 7001};
+    struct snic_net_conn *c;
+    struct snic_control_msg m;
+    (void)state;
+    attached();
+    uint32_t from = 0;
+    while (ctlfix_id(&fix, from) != where(1, 0).server)
+        from++;
+    uint32_t to = (from + 1) % 3;
+    at.node = from;
+    peers = 0;
+    for (uint32_t i = 0; i < 40; i++) {
+        assert_int_equal(snic_net_connect(fix.op_net, &at, &ev, NULL, &c), 0);
+        ctlfix_run(&fix, CTLFIX_MS);
+    }
+    assert_int_equal(peers, 4);
+    ctlfix_move_msg(&m, 0, 0, ctlfix_id(&fix, to));
+    for (uint32_t i = 0; i < 20; i++) {
+        assert_int_equal(ctlfix_ask(&fix, &m), SNIC_EAGAIN);
+        assert_int_equal(peers, 4);
+        ctlfix_run(&fix, 50 * CTLFIX_MS);
+    }
+    assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_READ, 0, 4096, buffer), 4096);
+    ctlfix_run(&fix, 10000 * CTLFIX_MS);
+    assert_int_equal(ctlfix_ask(&fix, &m), SNIC_EAGAIN); /* now they are closed */
+    ctlfix_run(&fix, 50 * CTLFIX_MS);
+    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_READ, 0, 4096, buffer), 4096);
+}
+
 /* All numbers are in use: one more server is refused and reported, those that have one are served,
    and a number that is given back is the next one's. */
 static void test_control_servers_used_up_enospc(void **state)
@@ -394,6 +447,7 @@ int main(int argc, char **argv)
         T(test_control_ops_used_up_all_ends),
         T(test_control_server_that_does_nothing_is_left_for_another),
         T(test_control_copy_that_takes_a_minute_is_given_up),
+        T(test_control_fifth_copy_from_a_server_waits),
         T(test_control_servers_used_up_enospc),
         T(test_control_limits_of_options),
         T(test_control_silent_ones_lose_their_places_in_time),

@@ -46,6 +46,8 @@ static struct {
     uint64_t crowded_ns;
     uint64_t refused; /* servers, since the last line about one */
     uint64_t refused_ns;
+    uint64_t not_moved; /* segments, likewise */
+    uint64_t not_moved_ns;
     struct snic_timer second;
     struct snic_control_auth auth;
     uint64_t strangers; /* that were told */
@@ -289,6 +291,23 @@ static void refused(const struct snic_control_event *e)
     ex_log(EX_ERROR, "%s is refused: %s%s", server_of(e), text, more);
 }
 
+/* `ctl move` tries again twenty times a second: one line in a second. */
+static void not_moved(const struct snic_control_event *e)
+{
+    uint64_t now = snic_loop_now(ct.loop);
+    char more[64] = "";
+    ct.not_moved++;
+    if (now < ct.not_moved_ns)
+        return;
+    if (ct.not_moved > 1)
+        snprintf(more, sizeof(more), "; %" PRIu64 " such moves since the last such line",
+                 ct.not_moved);
+    ct.not_moved = 0;
+    ct.not_moved_ns = now + UINT64_C(1000000000);
+    ex_log(EX_WARNING, "%s: segment %" PRIu64 " was not moved to server %u: %s%s", disk_of(e),
+           e->value, e->server, snic_strerror(e->error), more);
+}
+
 /* Clients ask again and again, for each segment: one line in five seconds. */
 static void no_place(const struct snic_control_event *e)
 {
@@ -355,8 +374,7 @@ static void event(void *ctx, const struct snic_control_event *e)
                e->server);
         break;
     case SNIC_CONTROL_MOVE_FAILED:
-        ex_log(EX_WARNING, "%s: segment %" PRIu64 " was not moved to server %u: %s", disk_of(e),
-               e->value, e->server, snic_strerror(e->error));
+        not_moved(e);
         break;
     case SNIC_CONTROL_NO_PLACE:
         no_place(e);

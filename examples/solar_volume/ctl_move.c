@@ -145,8 +145,8 @@ static const char *move_why(int status)
     if (status == SNIC_EOVERFLOW)
         return "the moves of the disk's lease are used up: restart its client, or reissue the disk";
     if (move_fate(status) == MOVE_BUSY)
-        return "it is being moved already, another one is being moved there, or the disk is being "
-               "reissued";
+        return "it is being moved already, another one is being moved there, four servers copy "
+               "from its server, or the disk is being reissued";
     return snic_strerror(status);
 }
 

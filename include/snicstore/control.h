@@ -142,7 +142,8 @@ enum snic_control_type {
     SNIC_CONTROL_DELETE,   /**< name                                                            */
     SNIC_CONTROL_REVOKE,   /**< name: the lease is over, nobody has the next one                */
     SNIC_CONTROL_SET_QOS,  /**< name, qos: what is not SNIC_CONTROL_KEEP changes                */
-    SNIC_CONTROL_MOVE,     /**< name, segment, server                                           */
+    SNIC_CONTROL_MOVE,     /**< name, segment, server; SNIC_EBUSY, SNIC_EAGAIN what is in the way
+                                passes: another move, or four servers copy from there        */
     SNIC_CONTROL_REISSUE,  /**< name: leases are used up: it becomes a disk that has had none  */
     SNIC_CONTROL_FORGET,   /**< server: it is gone for good; SNIC_EBUSY it is here, SNIC_ENOTEMPTY
                                 segments are there                                              */

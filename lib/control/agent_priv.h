@@ -22,7 +22,7 @@
 
 #include "control/control_priv.h"
 
-#define SNIC_CONTROL__PEERS 4u
+#define SNIC_CONTROL__PEERS 4u /* servers that copy from here at a time; one more is reset */
 #define SNIC_CONTROL__SLOTS 16u
 #define SNIC_CONTROL__QUEUE 1024u
 #define SNIC_CONTROL__LIST SNIC_SEGMENTS_LIST_MAX
@@ -86,6 +86,7 @@ struct control_agent_pull {
     uint8_t again; /* the store had no room */
     uint8_t fresh; /* versions begin anew */
     uint8_t due;   /* to connect when the connection before is gone */
+    uint8_t up;    /* 1: it is connected; 2: and has been answered */
     struct snic_net_addr addr;
     unsigned char *body;
 };

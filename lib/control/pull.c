@@ -187,6 +187,7 @@ static void control_agent_pull_msg(void *owner, struct snic_control_msg *m)
     struct snic_control_agent *a = owner;
     struct control_agent_pull *p = &a->pull;
     int r = 0;
+    p->up = 2;
     if (p->ended)
         return;
     p->heard_ns = snic_loop_now(a->o.loop);
@@ -208,6 +209,7 @@ static void control_agent_pull_msg(void *owner, struct snic_control_msg *m)
 
 static void control_agent_pull_up(void *owner)
 {
+    ((struct snic_control_agent *)owner)->pull.up = 1;
     control_agent_pull_ask(owner);
 }
 
@@ -215,10 +217,12 @@ static void control_agent_pull_gone(void *owner, int reason)
 {
     struct snic_control_agent *a = owner;
     struct control_agent_pull *p = &a->pull;
+    int full = p->up == 1 && reason == SNIC_ECONNRESET; /* others copy from there: give.c */
+    p->up = 0;
     if (a->closing || !p->busy)
         return;
     if (!p->due) {
-        control_agent_pull_end(a, reason != 0 ? reason : SNIC_ECONNRESET);
+        control_agent_pull_end(a, full ? SNIC_EAGAIN : reason != 0 ? reason : SNIC_ECONNRESET);
         return;
     }
     p->due = 0;
