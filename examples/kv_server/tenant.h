@@ -45,7 +45,7 @@ struct kv_tenants {
     uint32_t databases;
     uint32_t count;
     struct kv_tenant list[KV_TENANT_LIST_MAX];
-    char error[160]; /**< what the last parse or check found                             */
+    char error[384]; /**< what the last parse or check found                             */
 };
 
 /** Add NAME[:weight=N][:bytes=N[K|M|G]][:ios=N]. @return 0; -1 and t->error */
