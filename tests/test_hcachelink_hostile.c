@@ -171,6 +171,45 @@ static void test_hcachelink_dpu_survives_a_lying_host(void **state)
     assert_true(ended > 10 * lives && writes > lives);
 }
 
+/* A truncation behind END: the page that it cuts is dirty and held until it is answered, and END
+ * waits for that page. */
+static void test_hcachelink_request_behind_end_closes_the_link(void **state)
+{
+    struct hca_message end = {.type = HCA_END};
+    unsigned char msg[SNIC_HCACHELINK__BYTES];
+    struct lie *t = &lie;
+    (void)state;
+    lie_open(t, support_seed(), 0, 0);
+    for (int i = 0; i < 100000 && t->g.opened == 0; i++)
+        (void)rig_step(&t->g);
+    for (uint32_t n = 0; n < 2; n++) {
+        t->req[n] = (struct snic_hcachelink_req){.op = n == 0 ? SNIC_HCACHELINK_WRITE
+                                                              : SNIC_HCACHELINK_TRUNCATE,
+                                                 .ino = t->ino,
+                                                 .length = n == 0 ? RIG_PAGE : 100,
+                                                 .data = t->data[n],
+                                                 .done = req_done};
+        t->req[n].ctx = &t->req[n];
+        hca_encode(msg, &end);
+        if (n == 1)
+            assert_true(snic_dma_send(t->g.d[0], msg, sizeof(msg)) >= 0);
+        int r = snic_hcachelink_submit(t->g.host, &t->req[n]);
+        assert_true(r == 0 || (r == 1 && n == 0));
+        if (r == 1)
+            t->req[n].ctx = NULL;
+        settle(t);
+    }
+    assert_int_equal(t->req[0].result, RIG_PAGE);
+    assert_true(t->req[1].result < 0);
+    for (int i = 0; i < 100000 && t->g.closed == 0; i++)
+        (void)rig_step(&t->g);
+    assert_int_equal(t->g.closed, 1);
+    assert_int_equal(t->g.reason, SNIC_EPROTO);
+    snic_dma_sim_kill(t->g.d[0]);
+    snic_hcachelink_host_death(t->g.host, SNIC_DMA_DEATH_EXIT);
+    rig_close(&t->g);
+}
+
 /* It dies, and what it has left to be salvaged is nonsense. */
 static void test_hcachelink_salvage_of_a_liars_region(void **state)
 {
@@ -369,6 +408,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hcachelink_dpu_survives_a_lying_host),
+        cmocka_unit_test(test_hcachelink_request_behind_end_closes_the_link),
         cmocka_unit_test(test_hcachelink_salvage_of_a_liars_region),
         cmocka_unit_test(test_hcachelink_host_survives_a_lying_dpu),
         cmocka_unit_test(test_hcachelink_host_survives_a_scribbled_region),

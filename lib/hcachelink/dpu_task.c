@@ -156,6 +156,9 @@ void hca_task_begin(struct snic_hcachelink_dpu *d, const struct hca_message *m)
         t = d->tasks[i].type == 0 ? &d->tasks[i] : NULL;
     if (t == NULL || d->state != HCA_D_RUN) { /* it does not keep to what it was told */
         d->stats.refused++;
+        /* After END: what is left might wait for a page that is held for this request, for ever. */
+        if (d->state == HCA_D_DRAIN)
+            d->failed = SNIC_EPROTO;
         return;
     }
     t->d = d;
