@@ -101,7 +101,7 @@ if(Python3_FOUND AND TARGET kv_server AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_
   if(TARGET kv_load)
     add_test(NAME kv_limits COMMAND ${Python3_EXECUTABLE}
       ${CMAKE_CURRENT_SOURCE_DIR}/test_kv_limits.py $<TARGET_FILE:kv_server> $<TARGET_FILE:kv_load>)
-    set_tests_properties(kv_limits PROPERTIES LABELS kv TIMEOUT 900)
+    set_tests_properties(kv_limits PROPERTIES LABELS "kv;each4_kv_server@asan" TIMEOUT 900)
   endif()
   add_test(NAME kv_kill COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/kv_kill.py
     $<TARGET_FILE:kv_server>)
