@@ -21,7 +21,7 @@ while [ $# -gt 0 ]; do
 done
 bench=${SNIC_BENCH_BUILD:-build/bench}/bench/bench_files
 [ -x "$bench" ] || { echo "files.sh: no $bench" >&2; exit 1; }
-command -v fio >/dev/null || { echo "skip files fio: fio is not here"; exit 0; }
+command -v fio >/dev/null || { echo "skip files fio: fio is not installed"; exit 0; }
 dir=$(mktemp -d "${SNIC_BENCH_DIR:-${SNIC_BENCH_BUILD:-.}}/files.XXXXXX") || exit 1
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 130' INT TERM

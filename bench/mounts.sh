@@ -74,7 +74,7 @@ mounted() { # mounted WHO COMMAND...: whether it could be
 }
 [ "$(id -u)" = 0 ] && [ -c /dev/fuse ] && (: <>/dev/fuse) 2>/dev/null ||
     { echo "skip $module mounts: they need root and /dev/fuse"; exit 0; }
-command -v fio >/dev/null || die "fio is not here"
+command -v fio >/dev/null || die "fio is not installed"
 
 # ---- Figures ----
 

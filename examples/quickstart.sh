@@ -115,7 +115,7 @@ start() {
     [ "$mode" != monolith ] || return 0
     tries=0
     until dpu=$(info dpu_pid) && [ "${dpu:-0}" != 0 ]; do
-        [ $((tries += 1)) -le 100 ] || die "the DPU role says nothing"
+        [ $((tries += 1)) -le 100 ] || die "the DPU role prints no statistics"
         sleep 0.1
     done
     host=$(info host_pid)

@@ -113,6 +113,20 @@ def unreachable():
         proxy.wait()
 
 
+def few_files():
+    """With fewer open files than --conns needs it serves, and its log has what to raise."""
+    proxy = subprocess.Popen(["sh", "-c", 'ulimit -n 100; exec "$0" "$@"', sys.argv[1], "--listen",
+                              "127.0.0.1:%d" % free_port(), "--server", "127.0.0.1:1"],
+                             stderr=subprocess.PIPE, text=True)
+    try:
+        log_until(proxy, "limit of open files is 100, and 1024 clients need 2080: raise it")
+        log_until(proxy, "listening on")
+    finally:
+        proxy.kill()
+        proxy.wait()
+        proxy.stderr.close()
+
+
 def log_until(proxy, text, log=""):
     """Its log up to the line with this text."""
     while text not in log:
@@ -358,6 +372,7 @@ def idle(folder, *options):
 
 
 def main():
+    few_files()
     unreachable()
     dying()
     full()

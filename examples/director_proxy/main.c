@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -134,11 +135,29 @@ static void proxy_port_is_free(const struct proxy *p)
     (void)close(fd);
 }
 
+/* A client has a connection to the server, too. */
+static void proxy_open_files(const struct proxy *p)
+{
+    struct rlimit r;
+    rlim_t need = p->parts_count * (2 * p->conns + 32);
+
+    if (getrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur >= need)
+        return;
+    r.rlim_cur = need < r.rlim_max ? need : r.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur < need)
+        ex_log(EX_WARNING,
+               "the limit of open files is %llu, and %llu clients need %llu: raise it (ulimit -n, "
+               "LimitNOFILE=) or lower --conns",
+               (unsigned long long)r.rlim_max, (unsigned long long)(p->parts_count * p->conns),
+               (unsigned long long)need);
+}
+
 static void proxy_open(struct proxy *p)
 {
     char text[160];
     ex_address("listen", p->listen, &p->listen_addr);
     ex_address("server", p->server, &p->server_addr);
+    proxy_open_files(p);
     if (p->parts_count > 1 && p->listen_addr.family == SNIC_NET_UNIX)
         ex_usage("--directors: a UNIX socket (--listen %s) cannot be shared: use an IP address, or "
                  "--directors 1",
