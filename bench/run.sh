@@ -97,9 +97,20 @@ case "$only;" in *nvmefs\;*) only="$only;nvmefslink" ;; esac
 # Whose programs they are.
 only=$(echo "$only" | sed 's/\bminos\b/ddpnic/; s/\bexplorer\b/ddp/; s/\blives\b/replica/')
 case "$only " in solar[\;\ ]* | *\;solar[\;\ ]*) only="$only;luna;volume;control" ;; esac
-{ cmake -S "$root" -B "$out" -DSNIC_MODULES="$only" -DCMAKE_BUILD_TYPE=Release \
-    -DSNIC_BUILD_TESTS=OFF -DSNIC_BUILD_FUZZ=OFF -DSNIC_BUILD_SHARED=OFF &&
-    cmake --build "$out" -j "$(nproc)"; } >"$out/log" 2>&1 || { tail -n 40 "$out/log" >&2; exit 1; }
+build() {
+    cmake -S "$root" -B "$out" -DSNIC_MODULES="$only" -DCMAKE_BUILD_TYPE=Release \
+        -DSNIC_BUILD_TESTS=OFF -DSNIC_BUILD_FUZZ=OFF -DSNIC_BUILD_SHARED=OFF || return 1
+    targets=
+    if [ "$modules" = " neighbours" ]; then # six programs of all modules
+        known=$(cmake --build "$out" --target help)
+        for t in neighbours kv_server page_server solar_volume director_proxy kvfs_mount; do
+            case $known in *"$t"*) targets="$targets $t" ;; esac
+        done
+    fi
+    # shellcheck disable=SC2086
+    cmake --build "$out" -j "$(nproc)" --target ${targets:-all}
+}
+build >"$out/log" 2>&1 || { tail -n 40 "$out/log" >&2; exit 1; }
 
 if [ -z "$modules" ]; then
     for f in bench/bench_*.c; do

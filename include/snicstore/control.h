@@ -303,8 +303,9 @@ struct snic_control_opts {
                                     are away (half of all at most). One without HELLO for 3 s
                                     (lease_ns, if less) is closed, any other after lease_ns or
                                     server_ns of silence                                       */
-    uint32_t ops_max;          /**< under way, default 256, at most 32768; what is beyond is
-                                    answered SNIC_EAGAIN, and clients ask again                */
+    uint32_t ops_max;          /**< under way, default 256, at most 32768; of one
+                                    session no more than are free. What is beyond is answered
+                                    SNIC_EAGAIN, and clients ask again                         */
     uint64_t lease_ns;         /**< a holder is gone when silent so long; default 10 s,
                                     100 ms..24 h                                               */
     uint64_t server_ns;        /**< a server is; default 3 s, 100 ms..24 h                     */
