@@ -355,9 +355,7 @@ static void client_unblock(struct kv_command *c)
 {
     int64_t n;
 
-    if (resp_number(c->argv[2].data, c->argv[2].size, &n) != 0)
-        kv_put_error(c->engine, "ERR value is not an integer or out of range");
-    else
+    if (kv_number(c, &c->argv[2], &n) == 0)
         kv_put_integer(c->engine, 0); /* no command blocks */
 }
 

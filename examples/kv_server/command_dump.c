@@ -53,10 +53,8 @@ static int dump_options(struct kv_command *c, struct dump_options *o)
             o->absolute = 1;
         } else if (idle || (kv_arg_is(a, "freq") && more && o->idle == -1)) {
             i++;
-            if (resp_number(c->argv[i].data, c->argv[i].size, number) != 0) {
-                kv_put_error(c->engine, "ERR value is not an integer or out of range");
+            if (kv_number(c, &c->argv[i], number) != 0)
                 return -1;
-            }
             if (*number < 0 || (!idle && *number > 255)) {
                 kv_put_error(c->engine, idle ? "ERR Invalid IDLETIME value, must be >= 0"
                                              : "ERR Invalid FREQ value, must be >= 0 and <= 255");
@@ -114,14 +112,12 @@ static int dump_value(struct kv_command *c, unsigned char **value, uint32_t *siz
 /* The time is over: the key goes. */
 static enum kv_outcome dump_expired(struct kv_command *c, struct kv_entry *e)
 {
-    uint64_t end;
 
     if (e != NULL) {
-        int r = kv_store_delete(c->store, e, &end);
+        int r = kv_delete(c, e);
 
         if (r != 0)
             return kv_write_failed(c, r);
-        kv_depends(c, end);
     }
     kv_put_text(c->engine, "+OK\r\n");
     return KV_DONE;
@@ -145,10 +141,8 @@ enum kv_outcome kv_cmd_restore(struct kv_command *c)
         kv_put_error(c->engine, "BUSYKEY Target key name already exists.");
         return KV_DONE;
     }
-    if (resp_number(c->argv[2].data, c->argv[2].size, &ttl) != 0) {
-        kv_put_error(c->engine, "ERR value is not an integer or out of range");
+    if (kv_number(c, &c->argv[2], &ttl) != 0)
         return KV_DONE;
-    }
     if (ttl < 0) {
         kv_put_error(c->engine, "ERR Invalid TTL value, must be >= 0");
         return KV_DONE;

@@ -97,7 +97,6 @@ enum kv_outcome kv_cmd_expire(struct kv_command *c)
     struct kv_entry *e;
     uint32_t flags;
     int64_t when;
-    uint64_t end;
     int r = kv_expiry(c, &c->argv[2], name[0] == 'p' ? 1 : 1000, strstr(name, "at") != NULL, &when);
 
     if (expire_flags(c, &flags) != 0)
@@ -116,10 +115,9 @@ enum kv_outcome kv_cmd_expire(struct kv_command *c)
         return KV_DONE;
     }
     if (when <= (int64_t)kv_store_wall_ms(c->store)) { /* in the past: delete at once */
-        r = kv_store_delete(c->store, e, &end);
+        r = kv_delete(c, e);
         if (r != 0)
             return kv_write_failed(c, r);
-        kv_depends(c, end);
         kv_put_integer(c->engine, 1);
         return KV_DONE;
     }

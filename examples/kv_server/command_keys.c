@@ -30,15 +30,11 @@ enum kv_outcome kv_cmd_del(struct kv_command *c)
         r = del_room(c, 1);
     for (uint32_t i = 1; r == 0 && i < c->argc; i++) {
         struct kv_entry *e = kv_command_entry(c, i);
-        uint64_t end;
 
         if (e == NULL)
             continue;
-        r = kv_store_delete(c->store, e, &end);
-        if (r == 0) {
-            count++;
-            kv_depends(c, end);
-        }
+        r = kv_delete(c, e);
+        count += r == 0;
     }
     if (r != 0)
         return kv_write_failed(c, r);

@@ -37,7 +37,6 @@ static enum kv_outcome move_run(struct kv_command *c, const struct move *m, int 
     struct resp_arg old = {NULL, m->from->key_size};
     uint32_t database = m->from->database;
     enum kv_outcome o = kv_value_to_modify(c, m->from, &value, &p.size);
-    uint64_t end;
     int r;
 
     *moved = 0;
@@ -59,9 +58,7 @@ static enum kv_outcome move_run(struct kv_command *c, const struct move *m, int 
     if (o == KV_DONE && *moved && !m->keep) {
         struct kv_entry *e = kv_store_find(c->store, database, old.data, old.size);
 
-        r = e != NULL ? kv_store_delete(c->store, e, &end) : 0;
-        if (r == 0 && e != NULL)
-            kv_depends(c, end);
+        r = e != NULL ? kv_delete(c, e) : 0;
         *moved = r == 0;
         if (r != 0)
             o = kv_write_failed(c, r);
@@ -94,28 +91,6 @@ enum kv_outcome kv_cmd_rename(struct kv_command *c)
     return o;
 }
 
-/* A database's number. 0, or the error is written. */
-static int move_database(struct kv_command *c, const struct resp_arg *a, uint32_t *out)
-{
-    int64_t n;
-
-    if (resp_number(a->data, a->size, &n) != 0) {
-        kv_put_error(c->engine, "ERR value is not an integer or out of range");
-        return -1;
-    }
-    if (n < INT_MIN || n > INT_MAX) {
-        kv_put_error(c->engine, "ERR value is out of range, value must between %d and %d", INT_MIN,
-                     INT_MAX);
-        return -1;
-    }
-    if (n < 0 || n >= (int64_t)c->engine->opts.databases) {
-        kv_put_error(c->engine, "ERR DB index is out of range");
-        return -1;
-    }
-    *out = (uint32_t)n;
-    return 0;
-}
-
 enum kv_outcome kv_cmd_copy(struct kv_command *c)
 {
     struct move m = {NULL, c->database, &c->argv[2], 1};
@@ -127,7 +102,7 @@ enum kv_outcome kv_cmd_copy(struct kv_command *c)
         if (kv_arg_is(&c->argv[i], "replace")) {
             replace = 1;
         } else if (kv_arg_is(&c->argv[i], "db") && i + 1 < c->argc) {
-            if (move_database(c, &c->argv[++i], &m.database) != 0)
+            if (kv_database_number(c, &c->argv[++i], &m.database) != 0)
                 return KV_DONE;
         } else {
             kv_put_error(c->engine, "ERR syntax error");
@@ -156,7 +131,7 @@ enum kv_outcome kv_cmd_move(struct kv_command *c)
     enum kv_outcome o;
     int moved;
 
-    if (move_database(c, &c->argv[2], &m.database) != 0)
+    if (kv_database_number(c, &c->argv[2], &m.database) != 0)
         return KV_DONE;
     if (m.database == c->database) {
         kv_put_error(c->engine, "ERR source and destination objects are the same");
@@ -186,10 +161,8 @@ enum kv_outcome kv_cmd_swapdb(struct kv_command *c)
             return KV_DONE;
         }
     for (uint32_t i = 0; i < 2; i++)
-        if (n[i] < 0 || n[i] >= (int64_t)c->engine->opts.databases) {
-            kv_put_error(c->engine, "ERR DB index is out of range");
+        if (kv_database_check(c, n[i]) != 0)
             return KV_DONE;
-        }
     if (n[0] != n[1]) {
         r = kv_store_swap(c->store, (uint32_t)n[0], (uint32_t)n[1], &end);
         if (r != 0)

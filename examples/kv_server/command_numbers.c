@@ -18,10 +18,8 @@ static int string_step(struct kv_command *c, int64_t *step)
     int down = c->spec->name[0] == 'd';
 
     *step = 1;
-    if (c->argc == 3 && resp_number(c->argv[2].data, c->argv[2].size, step) != 0) {
-        kv_put_error(c->engine, "ERR value is not an integer or out of range");
+    if (c->argc == 3 && kv_number(c, &c->argv[2], step) != 0)
         return 0;
-    }
     if (down && *step == INT64_MIN) {
         kv_put_error(c->engine, "ERR decrement would overflow");
         return 0;
@@ -51,11 +49,9 @@ enum kv_outcome kv_cmd_incr(struct kv_command *c)
 
         if (o != KV_DONE)
             return o == KV_LATER ? KV_DONE : o;
-        if (resp_number(value, value_size, &old) != 0) {
-            kv_depends(c, kv_store_end(entry));
-            kv_put_error(c->engine, "ERR value is not an integer or out of range");
+        kv_depends(c, kv_store_end(entry));
+        if (kv_number(c, &(struct resp_arg){value, value_size}, &old) != 0)
             return KV_DONE;
-        }
     }
     if ((step < 0 && old < INT64_MIN - step) || (step > 0 && old > INT64_MAX - step)) {
         kv_put_error(c->engine, "ERR increment or decrement would overflow");

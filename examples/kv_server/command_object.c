@@ -151,10 +151,8 @@ static void memory_usage(struct kv_command *c)
             return;
         }
         i++;
-        if (resp_number(c->argv[i].data, c->argv[i].size, &n) != 0) {
-            kv_put_error(c->engine, "ERR value is not an integer or out of range");
+        if (kv_number(c, &c->argv[i], &n) != 0)
             return;
-        }
         if (n < 0) {
             kv_put_error(c->engine, "ERR syntax error");
             return;

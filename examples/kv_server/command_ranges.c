@@ -82,10 +82,8 @@ enum kv_outcome kv_cmd_setrange(struct kv_command *c)
     struct kv_entry *e;
     int64_t offset;
 
-    if (resp_number(c->argv[2].data, c->argv[2].size, &offset) != 0) {
-        kv_put_error(c->engine, "ERR value is not an integer or out of range");
+    if (kv_number(c, &c->argv[2], &offset) != 0)
         return KV_DONE;
-    }
     if (offset < 0) {
         kv_put_error(c->engine, "ERR offset is out of range");
         return KV_DONE;
@@ -109,11 +107,8 @@ enum kv_outcome kv_cmd_getrange(struct kv_command *c)
     int64_t from;
     int64_t to;
 
-    if (resp_number(c->argv[2].data, c->argv[2].size, &from) != 0 ||
-        resp_number(c->argv[3].data, c->argv[3].size, &to) != 0) {
-        kv_put_error(c->engine, "ERR value is not an integer or out of range");
+    if (kv_number(c, &c->argv[2], &from) != 0 || kv_number(c, &c->argv[3], &to) != 0)
         return KV_DONE;
-    }
     e = kv_command_entry(c, 1);
     size = e != NULL ? e->value_size : 0;
     if (size == 0 || (from < 0 && to < 0 && from > to)) {
@@ -170,10 +165,8 @@ static int lcs_options(struct kv_command *c, struct lcs *l)
             l->lengths = 1;
         } else if (kv_arg_is(a, "minmatchlen") && i + 1 < c->argc) {
             i++;
-            if (resp_number(c->argv[i].data, c->argv[i].size, &l->match_min) != 0) {
-                kv_put_error(c->engine, "ERR value is not an integer or out of range");
+            if (kv_number(c, &c->argv[i], &l->match_min) != 0)
                 return -1;
-            }
         } else {
             kv_put_error(c->engine, "ERR syntax error");
             return -1;

@@ -36,10 +36,8 @@ static int scan_options(struct kv_command *c, struct scan *s, int64_t *count)
         const struct resp_arg *value = i + 1 < c->argc ? &c->argv[i + 1] : NULL;
 
         if (value != NULL && kv_arg_is(&c->argv[i], "count")) {
-            if (resp_number(value->data, value->size, count) != 0) {
-                kv_put_error(c->engine, "ERR value is not an integer or out of range");
+            if (kv_number(c, value, count) != 0)
                 return -1;
-            }
             if (*count >= 1)
                 continue;
         } else if (value != NULL && kv_arg_is(&c->argv[i], "match")) {

@@ -113,14 +113,9 @@ static enum kv_outcome script_delete(struct script_run *s, uint32_t i)
 {
     struct kv_command *c = s->command;
     struct kv_entry *e = kv_command_lookup(c, c->database, &s->keys[i], 0);
-    uint64_t end;
-    int r = e != NULL ? kv_store_delete(c->store, e, &end) : 0;
+    int r = e != NULL ? kv_delete(c, e) : 0;
 
-    if (r != 0)
-        return kv_write_failed(c, r);
-    if (e != NULL)
-        kv_depends(c, end);
-    return KV_DONE;
+    return r != 0 ? kv_write_failed(c, r) : KV_DONE;
 }
 
 /* ARGV[@p i] as a number. 0, or the error is written. */
@@ -367,10 +362,8 @@ enum kv_outcome kv_cmd_eval(struct kv_command *c)
     enum script_kind kind;
     int64_t keys;
 
-    if (resp_number(c->argv[2].data, c->argv[2].size, &keys) != 0) {
-        kv_put_error(c->engine, "ERR value is not an integer or out of range");
+    if (kv_number(c, &c->argv[2], &keys) != 0)
         return KV_DONE;
-    }
     if (keys > (int64_t)c->argc - 3) {
         kv_put_error(c->engine, "ERR Number of keys can't be greater than number of args");
         return KV_DONE;

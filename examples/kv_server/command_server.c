@@ -28,17 +28,10 @@ enum kv_outcome kv_cmd_echo(struct kv_command *c)
 
 enum kv_outcome kv_cmd_select(struct kv_command *c)
 {
-    int64_t n;
+    uint32_t n;
 
-    if (resp_number(c->argv[1].data, c->argv[1].size, &n) != 0) {
-        kv_put_error(c->engine, "ERR value is not an integer or out of range");
-    } else if (n < INT32_MIN || n > INT32_MAX) {
-        kv_put_error(c->engine, "ERR value is out of range, value must between -2147483648 and "
-                                "2147483647");
-    } else if (n < 0 || n >= (int64_t)c->engine->opts.databases) {
-        kv_put_error(c->engine, "ERR DB index is out of range");
-    } else {
-        c->client->user = (c->client->user & ~KV_WORD_DATABASE) | (uint64_t)n;
+    if (kv_database_number(c, &c->argv[1], &n) == 0) {
+        c->client->user = (c->client->user & ~KV_WORD_DATABASE) | n;
         c->flags |= KV_REPLY_USER;
         kv_put_text(c->engine, "+OK\r\n");
     }

@@ -443,18 +443,14 @@ enum kv_outcome kv_cmd_getdel(struct kv_command *c)
 {
     struct kv_entry *entry = kv_command_entry(c, 1);
     enum kv_outcome outcome;
-    uint64_t end;
     int failed;
     int r;
 
     outcome = string_old_value(c, entry, &failed);
     if (outcome != KV_DONE || failed || entry == NULL)
         return outcome;
-    r = kv_store_delete(c->store, entry, &end);
-    if (r != 0)
-        return kv_write_failed(c, r);
-    kv_depends(c, end);
-    return KV_DONE;
+    r = kv_delete(c, entry);
+    return r != 0 ? kv_write_failed(c, r) : KV_DONE;
 }
 
 /* GETEX on an existing key: the value is written already. */
@@ -464,17 +460,13 @@ static enum kv_outcome string_getex(struct kv_command *c, struct kv_entry *entry
     int persist = (o->flags & KV_SET_PERSIST) != 0;
     size_t written = c->engine->size;
     enum kv_outcome outcome;
-    uint64_t end;
     int r;
 
     if (o->timed == 0 && (!persist || entry->expire_ms == 0))
         return KV_DONE;
     if (o->absolute && o->expire_ms <= (int64_t)kv_store_wall_ms(c->store)) {
-        r = kv_store_delete(c->store, entry, &end);
-        if (r != 0)
-            return kv_write_failed(c, r);
-        kv_depends(c, end);
-        return KV_DONE;
+        r = kv_delete(c, entry);
+        return r != 0 ? kv_write_failed(c, r) : KV_DONE;
     }
     outcome = kv_rewrite(c, entry, persist ? 0 : (uint64_t)o->expire_ms, &r);
     if (outcome == KV_DONE && r)

@@ -283,6 +283,14 @@ struct kv_entry *kv_command_peek(struct kv_command *c, uint32_t i);
 /** The same for any key; @p touch: it counts as use. */
 struct kv_entry *kv_command_lookup(struct kv_command *c, uint32_t database,
                                    const struct resp_arg *key, int touch);
+/** An argument as a number. 0, or the error is written. */
+int kv_number(struct kv_command *c, const struct resp_arg *a, int64_t *out);
+/** Is there a database @p n? 0, or the error is written. */
+int kv_database_check(struct kv_command *c, int64_t n);
+/** An argument as the number of a database. 0, or the error is written. */
+int kv_database_number(struct kv_command *c, const struct resp_arg *a, uint32_t *out);
+/** Delete; the reply depends on it. @return as kv_store_delete() */
+int kv_delete(struct kv_command *c, struct kv_entry *e);
 /** This reply shows what is durable only from @p end on (R8). */
 void kv_depends(struct kv_command *c, uint64_t end);
 
