@@ -46,6 +46,8 @@ static void luna_answer_to(struct snic_luna_target *t, struct luna_peer *n,
     h->flags = f->flags & SNIC_EBS_XTS;
     h->status = f->status;
     h->u.block = f->b;
+    if (f->type == SNIC_EBS_READ_RESP && f->b.op == SNIC_EBS_STATES)
+        h->u.block.op = SNIC_EBS_DATA; /* only a READ_REQ has it */
     h->u.block.need_mask = 0;
     h->u.block.agg_crc = f->status == SNIC_EBS_BUSY ? f->retry_us : f->b.agg_crc;
     h->u.block.srv_crc = f->agg;
