@@ -72,7 +72,7 @@ for n in 1 2; do
     : >"$work/server$n.log"
     "$program" server --listen 127.0.0.1:0 --peer 127.0.0.1:0 --store "$work/store$n" \
         --store-size 256M --control "$control" --wire-key "$work/wire" \
-        --token-key "$work/at-servers" --stats 2 >>"$work/server$n.log" 2>&1 &
+        --token-key "$work/at-servers" --transport both --stats 2 >>"$work/server$n.log" 2>&1 &
     eval "s$n=$!"
     ready "$work/server$n.log" $!
     eval "a$n=$at"
@@ -129,6 +129,23 @@ for n in 7 8; do
     kill -9 $without
     wait $without 2>/dev/null
 done
+
+echo "== LUNA, which shows tokens in the clear"
+kill -TERM $c8 && wait $c8 || fail "8 ended with $?"
+attach 8 eight --transport luna
+timeout 60 nbdcopy "$(uri 8)" "$work/back" || fail "8 cannot read its disk over LUNA"
+cmp "$work/image8" "$work/back" || fail "other bytes came back"
+none 'does not permit this client' seven "--wire-key $work/client8 --transport luna"
+: >"$work/without.log"
+"$program" client --server "$a1" --disk 1 --size 32M --epoch "$epoch" --transport luna \
+    --socket "$work/nbd" >>"$work/without.log" 2>&1 &
+without=$!
+ready "$work/without.log" $without
+timeout 60 nbdcopy "nbd+unix:///?socket=$work/nbd" "$work/back" 2>"$work/copy.log" &&
+    fail "LUNA opens a disk without a token"
+grep -q 'not permitted' "$work/copy.log" || fail "not EPERM: $(cat "$work/copy.log")"
+kill -9 $without
+wait $without 2>/dev/null
 
 echo "== keys of tokens are exchanged while I/O goes on"
 (while [ ! -e "$work/stop" ]; do

@@ -163,7 +163,8 @@ static void seal(struct volfix *f)
     static struct solar_toy_key secret = {{3, 4}}, wire[VOLFIX_SERVERS + 1][2];
     volfix_client_kill(f);
     f->sec = &solar_toy_ops;
-    f->server_secret = f->client_secret = &secret;
+    if (f->transport == SNIC_VOLUME_SOLAR)
+        f->server_secret = f->client_secret = &secret;
     if (tokens) {
         known = 2;
         f->token_key = token_key;
@@ -268,6 +269,14 @@ static void test_volume_sim_many_tokens(void **state)
     sealed = tokens = 0;
 }
 
+static void test_volume_sim_many_luna_tokens(void **state)
+{
+    (void)state;
+    sealed = tokens = 1;
+    many(SNIC_VOLUME_LUNA);
+    sealed = tokens = 0;
+}
+
 static void test_volume_sim_many_luna(void **state)
 {
     (void)state;
@@ -281,6 +290,7 @@ int main(int argc, char **argv)
                                        cmocka_unit_test(test_volume_sim_many_solar),
                                        cmocka_unit_test(test_volume_sim_many_sealed),
                                        cmocka_unit_test(test_volume_sim_many_tokens),
+                                       cmocka_unit_test(test_volume_sim_many_luna_tokens),
                                        cmocka_unit_test(test_volume_sim_many_luna)};
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -63,7 +63,7 @@ static void options_check(void)
         ex_usage("--transport: a client uses one transport: solar or luna");
     if (co.paper && (!is_luna() || co.paths > 1))
         ex_usage("--paper needs --transport luna, with one path (--paths)");
-    if (co.wire_key != NULL && is_luna())
+    if (co.wire_key != NULL && is_luna() && co.control == NULL)
         ex_usage("--wire-key: LUNA has no encryption on the wire: use --transport solar, or run it "
                  "over TLS or IPsec");
     if (co.socket == NULL)
@@ -129,7 +129,7 @@ static void options(int argc, char **argv)
          "the disk is encrypted with this key (`ctl key disk FILE` makes one)", 0, 0, NULL},
         {"wire-key", EX_TEXT, &co.wire_key, "FILE",
          "seal all packets with this key: one that the servers have, too, or the client's own, "
-         "made of that (`ctl key client`) (solar)",
+         "made of that (`ctl key client`) (solar); prove it to the catalog (--control)",
          0, 0, NULL},
         {"stats", EX_NUMBER, &co.stats, "SECONDS", "print a line of statistics", 0, 86400, NULL},
         {"metrics", EX_TEXT, &co.metrics, "ADDR:PORT", "serve them for Prometheus", 0, 0, NULL},
@@ -365,7 +365,7 @@ static void tell(void)
     struct tell t = {.loop = cl.loop, .v = cl.v, .server = co.server, .control = co.control};
     t.disk = co.name;
     t.luna = (uint32_t)is_luna();
-    t.sealed = co.wire_key != NULL;
+    t.sealed = co.wire_key != NULL && !is_luna();
     tell_begin(&t);
 }
 
@@ -390,7 +390,7 @@ static void volume_open(void)
     o.transport = is_luna() ? SNIC_VOLUME_LUNA : SNIC_VOLUME_SOLAR;
     o.flags = co.paper ? SNIC_VOLUME_PAPER : 0;
     o.sec = cl.wire.sec != NULL || cl.xts != NULL ? snic_ebs_openssl() : NULL;
-    o.secret = cl.wire.secret;
+    o.secret = is_luna() ? NULL : cl.wire.secret; /* LUNA shows tokens only */
     o.key_id = cl.wire.id;
     o.account = cl.wire.account;
     memcpy(o.wire_keys, cl.wire.keys, sizeof(o.wire_keys));

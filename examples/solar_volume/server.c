@@ -150,12 +150,13 @@ static void options_keys(void)
         options_open(each);
         return;
     }
-    if ((so.transports & SNIC_VOLUME_SERVES(SNIC_VOLUME_LUNA)) != 0)
+    if ((so.transports & SNIC_VOLUME_SERVES(SNIC_VOLUME_LUNA)) != 0 && so.token_key == NULL)
         ex_usage("--wire-key: LUNA has no encryption on the wire, and would bypass the key: use "
-                 "--transport solar, and serve LUNA from another process, over TLS or IPsec");
+                 "--transport solar, --token-key, or serve LUNA from another process, over TLS or "
+                 "IPsec");
     if (so.control != NULL && so.peer == NULL)
         ex_usage("--wire-key with --control needs --peer ADDR:PORT, in a network that only servers "
-                 "reach: any host there can copy segments without a key");
+                 "reach: segments are copied there without encryption");
     options_open(each);
     key_wire_open(so.wire_key, &sv.wire);
     if (sv.wire.account != 0)
@@ -194,13 +195,12 @@ static void options(int argc, char **argv)
          "--listen",
          0, 0, NULL},
         {"peer", EX_TEXT, &so.peer, "ADDR:PORT",
-         "for servers that copy segments from here (TCP, without a key: any host that reaches it "
-         "reads all; the address of --listen, any port)",
+         "for servers that copy segments from here (TCP, not encrypted; with --wire-key only those "
+         "that prove the key are served; the address of --listen, any port)",
          0, 0, NULL},
         {"wire-key", EX_TEXT, &so.wire_key, "FILE",
          "take only packets that are sealed with this key (`ctl key wire FILE` makes one); "
-         "SOLAR's; "
-         "with --control --peer is needed, too",
+         "SOLAR's; with --control it is proven to the catalog, and --peer is needed, too",
          0, 0, NULL},
         {"clients", EX_TEXT, &so.clients, "FILE",
          "with --wire-key: the rights of clients, lines of `NUMBER DISK r|w|rw`; each client has a "

@@ -50,6 +50,7 @@
  *   BUSY       as the status of a WACK or a READ_RESP: agg_crc says after how many microseconds to
  *              try again; the agent waits 100 at least and 100000 at most.
  *   FENCE, FENCE_ACK, PROBE, PROBE_ACK as in ebs.h; RESET: why the server closes.
+ *   TOKEN, answered by a NAK, which has no other use here.
  * path_id is the connection's number, path_gen its gen's lower byte, path_seq counts the frames of
  * a direction from 1 and pn as well: a gap, or another conn_id, ends the connection.
  *
@@ -84,11 +85,13 @@
  * sends all that is unacknowledged again. A frame of another srv_epoch than HELLO_ACK's ends the
  * connection. A restarted agent attaches its disks with a higher sa_epoch and raised generations.
  *
- * Who is believed: whoever has the stream; AUTH (a cipher on the wire) is not in this version, run
- * it over TLS or IPsec where the network is not trusted. A disk with a key is encrypted before it
- * leaves (AES-XTS), its checksums are of the ciphertext, and a tag of the plaintext under that key
- * goes with it and is compared when it is read: what was written under another key, or under one
- * and read without, ends with SNIC_ECORRUPT. What is learned of it all the same: see solar.h.
+ * Who is believed: whoever has the stream, and, where a server wants tokens (ebs_token.h), whoever
+ * shows one on it: it protects a disk from other clients, not from who reads the network; AUTH (a
+ * cipher on the wire) is not in this version, run it over TLS or IPsec where the network is not
+ * trusted. A disk with a key is encrypted before it leaves (AES-XTS), its checksums are of the
+ * ciphertext, and a tag of the plaintext under that key goes with it and is compared when it is
+ * read: what was written under another key, or under one and read without, ends with SNIC_ECORRUPT.
+ * What is learned of it all the same: see solar.h.
  */
 #ifndef SNIC_LUNA_H
 #define SNIC_LUNA_H
@@ -174,7 +177,8 @@ enum snic_luna_act {
     SNIC_LUNA_SUSPECT,   /**< server: no connection stands                                     */
     SNIC_LUNA_RECOVERED, /**< server: after SUSPECT, one does                                  */
     SNIC_LUNA_SLOW,      /**< io is older than slow_ns; it stays the engine's                  */
-    SNIC_LUNA_LEASE      /**< disk: a newer lease writes there                                 */
+    SNIC_LUNA_LEASE,     /**< disk: a newer lease writes there                                 */
+    SNIC_LUNA_TOKEN      /**< as SNIC_SOLAR_TOKEN                                              */
 };
 
 struct snic_luna_action {
@@ -231,6 +235,10 @@ SNIC_API SNIC_NODISCARD int snic_luna_attach(struct snic_luna *c, uint32_t disk,
     SNIC_NONNULL(1, 3);
 /** Forget a disk. @return 0; SNIC_ENOENT; SNIC_EBUSY I/Os inside [owner] */
 SNIC_API SNIC_NODISCARD int snic_luna_detach(struct snic_luna *c, uint32_t disk) SNIC_NONNULL(1);
+/** As snic_solar_token(); a connection's first frames are the tokens of all disks. [owner] */
+SNIC_API SNIC_NODISCARD int snic_luna_token(struct snic_luna *c, uint32_t disk,
+                                            const unsigned char token[SNIC_EBS_TOKEN_BYTES],
+                                            uint64_t now_ns) SNIC_NONNULL(1, 3);
 /** Change a disk's QoS; debt stays. @return 0; SNIC_ENOENT; SNIC_EINVAL [owner] */
 SNIC_API SNIC_NODISCARD int snic_luna_qos(struct snic_luna *c, uint32_t disk,
                                           const struct snic_ebs_disk_opts *o, uint64_t now_ns)
@@ -339,6 +347,8 @@ struct snic_luna_stats {
     uint64_t late;     /**< answers nobody waited for                                        */
     uint64_t data_crc; /**< answers whose data, binding or checksum were wrong               */
     uint64_t busy;     /**< answers BUSY                                                      */
+    uint64_t no_token; /**< answers that the server knows no valid token for the disk         */
+    uint64_t tokens;   /**< sent                                                              */
     uint64_t stale_gens;
     uint64_t connects;   /**< CONNECTs said                                                    */
     uint64_t ups;        /**< handshakes done                                                  */
@@ -415,7 +425,12 @@ struct snic_luna_target_opts {
     void *crc_ctx;
 };
 
-enum snic_luna_request_op { SNIC_LUNA_DO_WRITE = 1, SNIC_LUNA_DO_READ, SNIC_LUNA_DO_FENCE };
+enum snic_luna_request_op {
+    SNIC_LUNA_DO_WRITE = 1,
+    SNIC_LUNA_DO_READ,
+    SNIC_LUNA_DO_FENCE,
+    SNIC_LUNA_DO_TOKEN
+};
 
 /**
  * What a client asks the owner to do; plain data, kept by the owner until it answers. The engine
@@ -426,6 +441,8 @@ enum snic_luna_request_op { SNIC_LUNA_DO_WRITE = 1, SNIC_LUNA_DO_READ, SNIC_LUNA
  *          by the first status that is an error.
  *   READ   the blocks of `need` (bit i: block + i), at most SNIC_EBS_READ_BLOCKS of them.
  *   FENCE  from now on refuse writes of the segment with a version below wver, durably.
+ *   TOKEN  the client shows the token at `data`, valid until the next recv of this connection: as
+ *          in solar.h.
  */
 struct snic_luna_request {
     uint8_t op;     /**< enum snic_luna_request_op                                             */
@@ -542,6 +559,7 @@ struct snic_luna_target_stats {
     uint64_t writes; /**< requests                                                             */
     uint64_t reads;
     uint64_t fences;
+    uint64_t tokens;
     uint64_t acks;
     uint64_t hellos;
     uint64_t opened;

@@ -156,8 +156,9 @@ struct snic_volume_server_opts {
     uint32_t sends_max;              /**< LUNA: as in luna.h; default 64                         */
     uint32_t frames_max;             /**< LUNA: as in luna.h; default 64                         */
     uint32_t key_id;                 /**< the secret's number                                    */
-    /** Only sealed packets are taken (solar.h: AUTH), and only SOLAR is served. The secret is one
-     * of sec, shared with all clients; two objects of AES-128-GCM. Borrowed. NULL: none of that. */
+    /** Only sealed packets are taken (solar.h: AUTH), and without token_key only SOLAR is served.
+     * The secret is one of sec, shared with all clients; two objects of AES-128-GCM. Borrowed.
+     * NULL: none of that. */
     void *secret;
     void *wire_keys[2];
     const struct snic_ebs_sec_ops *sec;

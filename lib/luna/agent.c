@@ -78,7 +78,7 @@ static int luna_say_queue(struct snic_luna *c, struct snic_luna_action *a)
     struct snic_ebs_said said;
     if (!snic_ebs_queue_say(&c->q, &said))
         return 0;
-    a->type = said.lease ? SNIC_LUNA_LEASE : SNIC_LUNA_MAP;
+    a->type = said.lease ? SNIC_LUNA_LEASE : said.token ? SNIC_LUNA_TOKEN : SNIC_LUNA_MAP;
     a->disk = said.disk;
     a->segment = said.segment;
     a->gen32 = said.gen32;

@@ -166,6 +166,7 @@ void luna_conn_up(struct snic_luna *c, struct luna_conn *n)
 {
     struct luna_server *s = &c->servers[n->server];
     n->state = SNIC_LUNA_UP;
+    luna_token_due(c, n, UINT32_MAX);
     n->heard = luna_alive(c);
     s->ups++;
     c->s.ups++;
@@ -187,6 +188,7 @@ void luna_conn_end(struct snic_luna *c, struct luna_conn *n, int reason, int tel
     n->probe_due = 0;
     n->probe_out = 0;
     n->fence_out = 0;
+    n->token_next = n->token_end = 0;
     if ((n->say & LUNA_SAY_CONNECT) != 0) {
         n->say &= (uint8_t)~LUNA_SAY_CONNECT; /* nobody has heard of it */
         if (n->say == 0)

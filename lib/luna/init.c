@@ -193,6 +193,18 @@ int snic_luna_qos(struct snic_luna *c, uint32_t disk, const struct snic_ebs_disk
     return snic_ebs_queue_limit(&c->q, disk, o, now_ns);
 }
 
+int snic_luna_token(struct snic_luna *c, uint32_t disk,
+                    const unsigned char token[SNIC_EBS_TOKEN_BYTES], uint64_t now_ns)
+{
+    int r = snic_ebs_queue_token(&c->q, disk, token);
+    c->q.now_ns = snic_max_u64(c->q.now_ns, now_ns);
+    for (uint32_t i = 0; r == 1 && i < c->servers_high; i++)
+        for (uint32_t k = 0; k < c->o.conns && c->q.loads[i].used; k++)
+            if (c->servers[i].conns[k].state == SNIC_LUNA_UP)
+                luna_token_due(c, &c->servers[i].conns[k], disk);
+    return r < 0 ? r : 0;
+}
+
 int snic_luna_map(struct snic_luna *c, uint32_t disk, uint64_t segment, uint64_t seg_id,
                   uint32_t server, uint32_t gen, uint64_t now_ns)
 {

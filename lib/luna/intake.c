@@ -170,6 +170,21 @@ static uint32_t luna_intake_judge(const struct snic_ebs_header *h)
     return b->wver == 0 ? SNIC_EBS_INVALID : SNIC_EBS_OK;
 }
 
+/* Its 64 bytes are no block's. @return 1 @p q */
+static int luna_intake_token(struct snic_luna_target *t, struct luna_peer *n, struct luna_frame *f,
+                             struct snic_luna_request *q)
+{
+    memset(&f->b, 0, sizeof(f->b));
+    f->type = SNIC_EBS_NAK;
+    n->open = (uint32_t)(f - n->frames);
+    f->open = 1;
+    luna_intake_request(t, n, f, q, SNIC_LUNA_DO_TOKEN, 0);
+    q->data = n->in.h.u.token;
+    t->s.tokens++;
+    luna_intake_close(t, n);
+    return 1;
+}
+
 /* A frame that needs a place. @return 1 @p q; 0 go on; SNIC_EAGAIN */
 static int luna_intake_admit(struct snic_luna_target *t, struct luna_peer *n,
                              struct snic_luna_request *q)
@@ -178,6 +193,8 @@ static int luna_intake_admit(struct snic_luna_target *t, struct luna_peer *n,
     struct luna_frame *f = luna_frame_take(t, n);
     if (f == NULL)
         return luna_intake_pause(t, n, LUNA_PAUSED_FRAMES);
+    if (in->h.type == SNIC_EBS_TOKEN)
+        return luna_intake_token(t, n, f, q);
     uint32_t status = luna_intake_judge(&in->h);
     in->have = 0;
     f->type = in->h.type == SNIC_EBS_WRITE ? SNIC_EBS_WACK : SNIC_EBS_FENCE_ACK;
@@ -276,7 +293,8 @@ static int luna_intake_frame(struct snic_luna_target *t, struct luna_peer *n)
         n->in.phase = LUNA_EMIT;
         return 0;
     }
-    if (h->type != SNIC_EBS_WRITE && h->type != SNIC_EBS_FENCE && h->type != SNIC_EBS_READ_REQ)
+    if (h->type != SNIC_EBS_WRITE && h->type != SNIC_EBS_FENCE && h->type != SNIC_EBS_READ_REQ &&
+        h->type != SNIC_EBS_TOKEN)
         return SNIC_EPROTO;
     n->in.phase = LUNA_ADMIT;
     return 0;

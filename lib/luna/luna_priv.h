@@ -110,7 +110,9 @@ struct luna_conn {
     uint32_t outside;
     uint32_t write_out;
     uint32_t credit;
-    uint32_t seq; /* of the last frame sent */
+    uint32_t seq;        /* of the last frame sent */
+    uint32_t token_next; /* tokens of disks from here on ... */
+    uint32_t token_end;  /* up to here are to be sent before anything else */
     uint64_t nonce;
     uint64_t heard; /* in the time of luna_alive(): stalls do not count */
     uint64_t probed;
@@ -244,6 +246,8 @@ void luna_server_fired(struct snic_timer *t, uint64_t now_ns);
 
 /* send.c */
 void luna_send(struct snic_luna *c);
+/** The disk's token is sent on @p n before all else; ~0: all of them. */
+void luna_token_due(struct snic_luna *c, struct luna_conn *n, uint32_t disk);
 int luna_send_fence(struct snic_luna *c, struct luna_rpc *r);
 
 static inline uint64_t luna_alive(const struct snic_luna *c)

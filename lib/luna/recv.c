@@ -70,6 +70,17 @@ static void luna_in_wack(struct snic_luna *c, struct luna_conn *n)
     luna_rpc_status(c, r, blocks, h->status, b->agg_crc);
 }
 
+/* The server refuses all of ours, as when it says FORBIDDEN; else it has to see the token first. */
+static int luna_in_tokenless(struct snic_luna *c, struct luna_conn *n, const struct luna_rpc *r)
+{
+    if (n->in.h.status != SNIC_EBS_NO_TOKEN)
+        return 0;
+    if (!snic_ebs_disk_presents(&c->q.disks[r->q.disk]))
+        return 1;
+    luna_token_due(c, n, r->q.disk);
+    return 0;
+}
+
 static void luna_in_fence(struct snic_luna *c, struct luna_conn *n)
 {
     const struct snic_ebs_header *h = &n->in.h;
@@ -88,7 +99,8 @@ static void luna_in_fence(struct snic_luna *c, struct luna_conn *n)
     /* A newer generation or lease there refuses ours as a fence does; GEN_AHEAD says that there is
        an older one, and writes under way may be applied when it is raised. */
     if (h->status == SNIC_EBS_OK || h->status == SNIC_EBS_STALE_GEN ||
-        h->status == SNIC_EBS_NO_SEGMENT || h->status == SNIC_EBS_NO_LEASE)
+        h->status == SNIC_EBS_NO_SEGMENT || h->status == SNIC_EBS_NO_LEASE ||
+        h->status == SNIC_EBS_FORBIDDEN || luna_in_tokenless(c, n, r))
         luna_rpc_fenced(c, r);
     else
         snic_ebs_rpc_fence_refused(&c->q, &r->q);
@@ -294,6 +306,8 @@ static int luna_in_frame(struct snic_luna *c, struct luna_conn *n)
         luna_in_resp(c, n);
     else if (h->type == SNIC_EBS_FENCE_ACK)
         luna_in_fence(c, n);
+    else if (h->type == SNIC_EBS_NAK && snic_ebs_id_epoch(h->rpc_id) == 0)
+        (void)snic_ebs_queue_token_answer(&c->q, h->rpc_id, h->status);
     else if (h->type == SNIC_EBS_PROBE_ACK && n->probe_out && h->u.probe.nonce == n->probed)
         n->probe_out = 0;
     else

@@ -111,6 +111,7 @@ void luna_rpc_acked(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks)
     luna_rpc_take_back(c, r, blocks);
     r->q.acked |= blocks;
     snic_ebs_busy_over(&c->q.loads[r->q.server].busy);
+    snic_ebs_disk_token_works(&c->q.disks[r->q.disk]);
     snic_ebs_rpc_heard(&c->q, &r->q);
     if (r->q.op == SNIC_EBS_IO_READ)
         c->q.s.blocks_read += luna_ones(blocks);
@@ -240,6 +241,21 @@ static void luna_rpc_later(struct snic_luna *c, struct luna_rpc *r, uint64_t blo
     snic_ebs_rpc_later(&c->q, &r->q, retry_us);
 }
 
+/* The server has to see the disk's token (again); then the blocks are sent again. */
+static void luna_rpc_no_token(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks)
+{
+    struct snic_ebs_disk *d = &c->q.disks[r->q.disk];
+    uint32_t wait_us = d->token_wait_us;
+    c->s.no_token++;
+    if (!snic_ebs_disk_presents(d)) {
+        luna_rpc_refused(c, r, blocks, SNIC_EBS_FORBIDDEN);
+        return;
+    }
+    luna_token_due(c, &c->servers[r->q.server].conns[r->conn], r->q.disk);
+    snic_ebs_disk_token_sent(&c->q, d);
+    luna_rpc_later(c, r, blocks, wait_us);
+}
+
 /* @p blocks are out. The RPC may be over afterwards. */
 void luna_rpc_status(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks, uint32_t status,
                      uint32_t retry_us)
@@ -282,6 +298,9 @@ void luna_rpc_status(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks, u
     case SNIC_EBS_UNPROVEN:
         luna_rpc_later(c, r, blocks, 1000); /* of the connection, not of the blocks */
         break;
+    case SNIC_EBS_NO_TOKEN:
+        luna_rpc_no_token(c, r, blocks);
+        break;
     case SNIC_EBS_IO:
         snic_ebs_busy_failed(&c->q.loads[r->q.server].busy, c->q.now_ns);
         luna_rpc_refused(c, r, blocks, status);
@@ -290,7 +309,6 @@ void luna_rpc_status(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks, u
     case SNIC_EBS_DAMAGED:
     case SNIC_EBS_NO_SPACE:
     case SNIC_EBS_FORBIDDEN:
-    case SNIC_EBS_NO_TOKEN:
     case SNIC_EBS_GEN_AHEAD: /* of fences */
     case SNIC_EBS_STATUS_END:
     default:

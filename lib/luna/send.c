@@ -324,6 +324,51 @@ static void luna_send_probe(struct snic_luna *c, struct luna_conn *n)
     luna_leave(c, n, o);
 }
 
+void luna_token_due(struct snic_luna *c, struct luna_conn *n, uint32_t disk)
+{
+    uint32_t first = disk == UINT32_MAX ? 0 : disk;
+    uint32_t end = disk == UINT32_MAX ? c->o.disks_max : disk + 1;
+    if (n->token_next < n->token_end) {
+        first = (uint32_t)snic_min_u64(first, n->token_next);
+        end = (uint32_t)snic_max_u64(end, n->token_end);
+    }
+    n->token_next = first;
+    n->token_end = end;
+    c->q.dirty = 1;
+}
+
+static void luna_put_token(struct snic_luna *c, struct luna_conn *n, struct luna_out *o,
+                           const struct snic_ebs_disk *d)
+{
+    struct snic_ebs_header h;
+    luna_head(c, n, &h, SNIC_EBS_TOKEN);
+    h.rpc_id = snic_ebs_disk_token_id(d);
+    memcpy(h.u.token, d->token, sizeof(h.u.token));
+    luna_out_frame(o, SNIC_LUNA__UP, &h, NULL);
+    c->s.tokens++;
+}
+
+/* They are in the stream before what needs them. */
+static void luna_send_tokens(struct snic_luna *c, struct luna_conn *n)
+{
+    while (n->token_next < n->token_end) {
+        struct luna_out *o = luna_out_take(&c->pool);
+        if (o == NULL)
+            return;
+        for (; n->token_next < n->token_end && o->s.frames < SNIC_LUNA_FRAMES_MAX &&
+               o->head_used + SNIC_EBS_HEADER_BYTES <= sizeof(o->head);
+             n->token_next++) {
+            const struct snic_ebs_disk *d = &c->q.disks[n->token_next];
+            if (d->used && snic_ebs_disk_presents(d))
+                luna_put_token(c, n, o, d);
+        }
+        if (o->s.frames != 0)
+            luna_leave(c, n, o);
+        else
+            luna_out_free(&c->pool, o);
+    }
+}
+
 static struct luna_conn *luna_best(const struct snic_luna *c, const struct luna_server *s,
                                    uint32_t tried)
 {
@@ -366,6 +411,8 @@ static int luna_server_send(struct snic_luna *c, struct luna_server *s)
     for (uint32_t i = 0; i < c->o.conns; i++) {
         if (s->conns[i].hello_due)
             luna_send_hello(c, &s->conns[i]);
+        if (s->conns[i].state == SNIC_LUNA_UP)
+            luna_send_tokens(c, &s->conns[i]);
         if (s->conns[i].probe_due)
             luna_send_probe(c, &s->conns[i]);
     }

@@ -128,13 +128,9 @@ static int agent_luna_qos(struct snic_volume *v, uint32_t disk, const struct sni
     return snic_luna_qos(v->luna, disk, o, volume_now(v));
 }
 
-/* No server of LUNA's takes tokens. */
 static int agent_luna_token(struct snic_volume *v, uint32_t disk, const unsigned char *token)
 {
-    (void)v;
-    (void)disk;
-    (void)token;
-    return 0;
+    return snic_luna_token(v->luna, disk, token, volume_now(v));
 }
 
 static int agent_luna_submit(struct snic_volume *v, struct snic_ebs_io *io)
@@ -308,6 +304,9 @@ static void agent_luna_act(struct snic_volume *v, const struct snic_luna_action 
         break;
     case SNIC_LUNA_LEASE:
         volume_say_lease(v, a->disk);
+        break;
+    case SNIC_LUNA_TOKEN:
+        volume_say_token(v, a->disk);
         break;
     default:
         break;

@@ -56,16 +56,16 @@ static struct volume_grant *grants_place(struct snic_volume_server *s, uint64_t 
     return g;
 }
 
-/* Whose connection it came by. */
-static uint32_t grants_account(const struct volume_ask *q)
+/* Whose connection it came by; LUNA's are whose the token is. */
+static uint32_t grants_account(const struct volume_ask *q, const struct snic_ebs_token *t)
 {
-    return q->front == &volume_front_solar ? q->solar.account : 0;
+    return q->front == &volume_front_solar ? q->solar.account : t->account;
 }
 
 /* A number that no other connection has. */
 static uint64_t grants_who(const struct volume_ask *q)
 {
-    return q->front == &volume_front_solar ? q->solar.conn_id : 0;
+    return q->front == &volume_front_solar ? q->solar.conn_id : UINT64_C(1) << 32 | q->luna.handle;
 }
 
 static uint64_t grants_now(const struct snic_volume_server *s)
@@ -82,7 +82,8 @@ static uint32_t grants_verify(struct snic_volume_server *s, const struct volume_
     void *key = s->o.token_key(s->o.token_ctx, claims.key_id);
     if (key == NULL)
         return SNIC_EBS_NO_TOKEN; /* not here yet, or taken away: another one may be good */
-    if (snic_ebs_token_verify(t, q->w.data, s->o.sec, key) != 0 || t->account != grants_account(q))
+    if (snic_ebs_token_verify(t, q->w.data, s->o.sec, key) != 0 ||
+        t->account != grants_account(q, t))
         return SNIC_EBS_FORBIDDEN;
     return grants_now(s) > t->not_after ? SNIC_EBS_NO_TOKEN : SNIC_EBS_OK;
 }
@@ -124,7 +125,7 @@ uint32_t volume_grants_check(struct snic_volume_server *s, const struct volume_a
         return SNIC_EBS_NO_TOKEN;
     struct snic_ebs_token_use u = {.vd_id = q->w.vd_id,
                                    .now = grants_now(s),
-                                   .account = grants_account(q),
+                                   .account = grants_account(q, &g->t),
                                    .asked = grants_asked(q)};
     u.rights = q->w.op == SNIC_SOLAR_DO_READ    ? SNIC_EBS_MAY_READ
                : q->w.op == SNIC_SOLAR_DO_FENCE ? SNIC_EBS_MAY_FENCE

@@ -34,10 +34,11 @@ static int server_options(struct snic_volume_server_opts *o,
                                        (o->secret == NULL && o->secret_of == NULL ? luna : 0));
     server_default(&o->tokens_max, 4096);
     o->store.opts_size = sizeof(o->store);
-    if (o->token_key != NULL && (o->unix_time == NULL || o->sec == NULL || o->tokens_max < 8 ||
-                                 o->tokens_max > 1u << 20 || (o->transports & luna) != 0))
+    if (o->token_key != NULL &&
+        (o->unix_time == NULL || o->sec == NULL || o->tokens_max < 8 || o->tokens_max > 1u << 20))
         return SNIC_EINVAL;
-    if ((o->secret != NULL || o->secret_of != NULL) && (o->transports & luna) != 0)
+    if ((o->secret != NULL || o->secret_of != NULL) && o->token_key == NULL &&
+        (o->transports & luna) != 0)
         return SNIC_EINVAL; /* it would be open by another door */
     if ((o->flags & ~SNIC_VOLUME_GOVERNED) != 0 || o->loop == NULL || o->net == NULL ||
         o->io == NULL || o->disks == 0 || o->disks > SNIC_SEGMENTS_DISKS_MAX ||

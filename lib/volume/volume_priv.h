@@ -102,7 +102,8 @@ SNIC_STATIC_ASSERT(sizeof(struct snic_solar_block) == sizeof(struct snic_luna_bl
                    "blocks are alike");
 SNIC_STATIC_ASSERT((int)SNIC_SOLAR_DO_WRITE == (int)SNIC_LUNA_DO_WRITE &&
                        (int)SNIC_SOLAR_DO_READ == (int)SNIC_LUNA_DO_READ &&
-                       (int)SNIC_SOLAR_DO_FENCE == (int)SNIC_LUNA_DO_FENCE,
+                       (int)SNIC_SOLAR_DO_FENCE == (int)SNIC_LUNA_DO_FENCE &&
+                       (int)SNIC_SOLAR_DO_TOKEN == (int)SNIC_LUNA_DO_TOKEN,
                    "numbers are the same");
 
 /* ---- What is lent to the network ---- */
