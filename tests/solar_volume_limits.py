@@ -201,6 +201,7 @@ def case_connections(w):
         turned = "luna_turned_away" if transport == "luna" else "turned_away"
         until(lambda: figures(metrics)[turned] > 0, "one is turned away")
         until(lambda: "--connections" in server.log(), "the server says so")
+        until(lambda: "all its connections are in use" in clients[2].log(), "so does the client")
         for n in (1, 2):  # the others are served
             assert disks[n - 1].read(0, 4096) == bytes([n]) * 4096
         clients[0].end()

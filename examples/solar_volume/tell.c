@@ -83,12 +83,15 @@ void tell_suspect(void *ctx, uint32_t server, int is)
     ex_log(
         EX_WARNING,
         !is                ? "%s is reachable again"
-        : te.t.luna        ? "%s is not reachable: no connection is open"
+        : te.t.luna        ? "%s is not reachable: no connection is open: it is down, or all its "
+                             "connections are in use (its log says so)"
         : s.too_large != 0 ? "no path to %s works: a link on the way drops packets of 4252 bytes: "
                              "raise its MTU (4400), or use --transport luna"
         : te.t.sealed
-            ? "no path to %s works: it is down, or its wire key is another one than this client's"
-            : "no path to %s works: it is down, or needs a wire key (--wire-key)",
+            ? "no path to %s works: it is down, its wire key is another one than this client's, or "
+              "all its connections are in use (its log says so)"
+            : "no path to %s works: it is down, needs a wire key (--wire-key), or all its "
+              "connections are in use (its log says so)",
         server_name(server, name));
 }
 
