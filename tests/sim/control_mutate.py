@@ -20,6 +20,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__
 CRASH, SIM, ALL = "test_control_crash.c", "test_control_sim.c", "test_control.c"
 EDGES = "test_control_edges.c"
 AWAY = "test_control_away.c"
+LIMITS = "test_control_limits.c"
 NUMBERS = "test_control_numbers.c"
 THIN = "test_control_thin.c"
 AUTH = "test_control_auth.c"
@@ -41,7 +42,8 @@ MUTATIONS = [
     ("who is not on the list any more keeps its lease", "ctl.c",
      "(void)control_attach(c, NULL, 0, d);", "(void)d;", AUTH, "*revoked*"),
     ("what needs no place is placed", "guest.c",
-     "g == NULL && m->item[i].status != 0", "0", THIN, "*until_it_is_written*"),
+     "(m->item[i].status != 0 || (control_rights", "(0 || (control_rights", THIN,
+     "*until_it_is_written*"),
     ("nowhere is for ever", "want.c", "last ? w->last.ns : w->first.ns", "UINT64_MAX / 2", THIN,
      "*late_answer*"),
     ("who was given up gets a place", "want.c", "(waits & SNIC_EBS_WAITS_PLACE) != 0",
@@ -102,8 +104,8 @@ MUTATIONS = [
     ("a server that was away keeps old generations", "node.c",
      "it->gen = control_seg_gen(d, g);", "it->gen = 1;", ALL, "*away*"),
     ("a lease is not counted on in the log", "op.c",
-     "d->held = (uint32_t)client; int r = control_put_disk(c, d);",
-     "d->held = (uint32_t)client; int r = 0;", CRASH, "*catalog_killed*"),
+     "s->s.auth.account : 0; int r = control_put_disk(c, d);",
+     "s->s.auth.account : 0; int r = 0;", CRASH, "*catalog_killed*"),
     ("what a client knows is not told again", "guest.c", "return out->gen >= too_old;",
      "return out->gen > too_old;", ALL, "*told_again*"),
     ("what was replaced comes back", "ctl.c", "if (r == 0) r = control_put_half_gone(c);", "", ALL,
@@ -127,6 +129,15 @@ MUTATIONS = [
     ("no number is given back where segments are", "client.c",
      "for (int with = 0; with <= (forget != 0); with++) {",
      "for (int with = 0; with < 1; with++) {", NUMBERS, "*more_servers*"),
+    ("a client takes a server's session", "crowd.c", "c->o.sessions_max / 2", "0", LIMITS,
+     "*sessions_used_up*"),
+    ("who finds no session does not hear why", "ctl.c", "control_crowd_accept(c, n);",
+     "snic_net_abort(n);", LIMITS, "*session*"),
+    ("a server without room to copy from is away", "pull.c", "full ? SNIC_EAGAIN :", "", LIMITS,
+     "*fifth_copy*"),
+    ("a server that does nothing is waited for", "op.c",
+     "#define SNIC_CONTROL__COMMAND_NS UINT64_C(10000000000)",
+     "#define SNIC_CONTROL__COMMAND_NS UINT64_C(99000000000)", LIMITS, "*does_nothing*"),
     ("a store goes to an older state of its catalog", "agent.c",
      "r = SNIC_ESTALE; /* an older", "r = 0; /* an older", ALL, "*another_catalog*"),
 ]
