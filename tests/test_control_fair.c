@@ -109,7 +109,7 @@ static void test_control_fair_messages_take_turns(void **state)
             last = refused();
         }
         assert_int_equal(last - before, MANY);
-        if (!last_words)
+        if (!last_words && !flood.gone)
             snic_net_abort(flood.c);
         while (!flood.gone)
             assert_int_equal(snic_world_step(fix.world), 1);
@@ -134,13 +134,14 @@ static void test_control_fair_ops_are_shared(void **state)
     for (uint32_t i = 0; i < 200; i++)
         flood_put(&m);
     flood_send();
-    for (uint32_t i = 0; i < 2000; i++) {
+    for (uint32_t i = 0; i < 2000 && !flood.gone; i++) {
         assert_int_equal(snic_world_step(fix.world), 1);
         snic_control_get_stats(fix.ctl, &s);
         most = (uint32_t)snic_max_u64(most, s.ops);
     }
     assert_in_range(most, 4, OPS / 2);
-    snic_net_abort(flood.c);
+    if (!flood.gone) /* silent for so long that its session has ended */
+        snic_net_abort(flood.c);
     while (!flood.gone)
         assert_int_equal(snic_world_step(fix.world), 1);
     ctlfix_client_start(&fix, 0);
