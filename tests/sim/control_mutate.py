@@ -24,9 +24,14 @@ LIMITS = "test_control_limits.c"
 NUMBERS = "test_control_numbers.c"
 THIN = "test_control_thin.c"
 AUTH = "test_control_auth.c"
+FAIR = "test_control_fair.c"
 
 # name, file, text (any white space for white space), what instead, test, its filter
 MUTATIONS = [
+    ("one connection's messages all have their turn", "stream.c", "s->left -= n > 0;", "", FAIR,
+     "*take_turns*"),
+    ("one session has all ops", "op.c", "whose->ops >= c->o.ops_max - c->stats.ops", "0", FAIR,
+     "*shared*"),
     ("a message's seal is not compared", "auth.c",
      "return control_auth_same(tag, message + size, SNIC_CONTROL__SEAL) ? 0 : SNIC_EACCES;",
      "return 0;", AUTH, "*sealed*"),
