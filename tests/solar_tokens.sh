@@ -7,8 +7,8 @@
 set -u
 . "$(dirname "$0")/solar_common.sh"
 program=$1
-ctl='' s1='' s2='' c7='' c8='' copier=''
-ours() { echo $copier $c7 $c8 $s1 $s2 $ctl; }
+ctl='' s1='' s2='' c7='' c8='' copier='' without=''
+ours() { echo $copier $c7 $c8 $without $s1 $s2 $ctl; }
 solar_begin solar_tokens nbdcopy
 says() { # WHAT LOG: within 20 s
     i=0
@@ -128,6 +128,7 @@ for n in 7 8; do
     says 'key does not permit it' "$work/without.log"
     kill -9 $without
     wait $without 2>/dev/null
+    without=''
 done
 
 echo "== LUNA, which shows tokens in the clear"
