@@ -8,6 +8,7 @@
 
 #define snic_cuckoo_memsize second_memsize
 #define snic_cuckoo_init second_init
+#define snic_cuckoo_opts_wrong second_opts_wrong
 #define snic_cuckoo_fini second_fini
 #define snic_cuckoo_put second_put
 #define snic_cuckoo_put_n second_put_n

@@ -42,6 +42,7 @@ static void step(void)
 #define hcache_guard_mended second_hcache_guard_mended
 #define snic_hcache_memsize second_hcache_memsize
 #define snic_hcache_init second_hcache_init
+#define snic_hcache_opts_wrong second_hcache_opts_wrong
 #define snic_hcache_geometry second_hcache_geometry
 #define snic_hcache_place second_hcache_place
 #define snic_hcache_host_attach second_hcache_host_attach
