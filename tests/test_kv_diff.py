@@ -418,10 +418,13 @@ def protocol(ours, theirs, rng):
 
 
 def settled(command):
-    """DBSIZE counts keys whose time is over until somebody looks at them or a sweep comes, which is
-    a matter of time on both sides: look at all keys first."""
+    """DBSIZE counts keys whose time is over until a command looks at them or a sweep comes, which
+    is a matter of time on both sides: look at all keys first. In Redis MEMORY USAGE, too, knows
+    such a key, and is no look at it."""
     if str(command[0]).lower() == "dbsize":
         return [["EXISTS"] + KEYS, command]
+    if str(command[0]).lower() == "memory" and len(command) > 2:
+        return [["EXISTS", command[2]], command]
     return [command]
 
 

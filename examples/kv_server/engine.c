@@ -334,30 +334,27 @@ void kv_engine_go_on(struct kv_engine *e)
     engine_room(e);
 }
 
-void kv_engine_message(struct kv_engine *e, uint64_t client, uint64_t seq, uint64_t user,
-                       const unsigned char *msg, size_t size)
+int kv_engine_message(struct kv_engine *e, uint64_t client, uint64_t seq, uint64_t user,
+                      const unsigned char *msg, size_t size)
 {
     struct kv_client *c = client_get(e, client, user);
+    enum kv_outcome o = KV_FETCH; /* behind others of its client */
 
     if (c == NULL || size == 0) {
         engine_no_memory(e, client, seq, user);
-        return;
+        return 0;
     }
-    if (c->first == NULL) { /* E1 */
-        enum kv_outcome o = engine_run(e, c, seq, msg, size);
-
-        if (o == KV_DONE || o == KV_LATER)
-            return;
-        if (client_keep(c, seq, msg, size) != 0) {
-            engine_no_memory(e, client, seq, user);
-            return;
-        }
-        if (o == KV_AGAIN)
-            engine_wait(e, c);
-        return;
-    }
-    if (client_keep(c, seq, msg, size) != 0)
+    if (c->first == NULL) /* E1 */
+        o = engine_run(e, c, seq, msg, size);
+    if (o == KV_DONE || o == KV_LATER)
+        return 0;
+    if (client_keep(c, seq, msg, size) != 0) {
         engine_no_memory(e, client, seq, user);
+        return 0;
+    }
+    if (o == KV_AGAIN)
+        engine_wait(e, c);
+    return 1;
 }
 
 /* ---- Values for modifying commands ---- */

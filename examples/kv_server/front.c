@@ -6,6 +6,8 @@
  *   F2 at most one send is in flight per connection, of the first `flight` bytes of `out`; what is
  *      answered meanwhile leaves with the next one, once per loop iteration.
  *   F3 input is `in` (the bytes of an unfinished message) followed by the lent buffers.
+ *   F4 while a message waits in the engine no other is taken from its client: what waits there, and
+ *      the replies of what is being read from the device, would be outside of every limit.
  */
 #include "front.h"
 
@@ -42,6 +44,7 @@ struct front_conn {
     int error; /* resp_discard() found broken input */
     uint64_t next_seq;
     uint64_t next_out;
+    uint64_t waits; /* the messages before this one end before another begins (F4) */
     struct front_slot *slots;
     struct front_out out;
     struct snic_net_send_req send;
@@ -149,12 +152,12 @@ static size_t front_unsent(const struct front_conn *c)
     return c->out.bytes + c->slot_bytes;
 }
 
-/* Not read from: with many messages under way, or at the hard limit until it takes replies. */
+/* Not read from: with many messages under way, at the hard limit until it takes replies, or F4. */
 static int front_full(const struct front_conn *c)
 {
     const struct kv_out_limit *l = &c->front->settings.out[0];
 
-    return (l->hard != 0 && front_unsent(c) >= l->hard) ||
+    return c->next_out < c->waits || (l->hard != 0 && front_unsent(c) >= l->hard) ||
            c->next_seq - c->next_out >= c->front->opts.pending_max;
 }
 
@@ -401,7 +404,8 @@ static size_t front_step(struct front_conn *c, const unsigned char *data, size_t
             uint64_t seq = c->next_seq++;
 
             f->stats.messages++;
-            kv_engine_message(f->engine, c->id, seq, 0, data, (size_t)n);
+            if (kv_engine_message(f->engine, c->id, seq, 0, data, (size_t)n) == 1)
+                c->waits = seq + 1;
             return (size_t)n;
         }
         if (size > f->settings.query && (n == 0 || n == SNIC_EMSGSIZE)) {

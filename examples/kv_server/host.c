@@ -149,7 +149,7 @@ static void host_message(void *ctx, uint64_t conn, uint64_t seq, uint64_t user,
 {
     struct kv_host *h = ctx;
 
-    kv_engine_message(h->engine, host_client(h, conn), seq, user, msg, size);
+    (void)kv_engine_message(h->engine, host_client(h, conn), seq, user, msg, size);
 }
 
 static void host_closed(void *ctx, uint64_t conn)

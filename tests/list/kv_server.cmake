@@ -64,6 +64,7 @@ if(Python3_FOUND AND TARGET kv_server AND NOT CMAKE_CROSSCOMPILING AND NOT SNIC_
   set_tests_properties(kv_server_qos kv_diff_qos PROPERTIES ENVIRONMENT SNIC_KV_QOS=1)
   if(_sanitized)
     set_property(TEST kv_server_monolith kv_server_single kv_server_two kv_server_qos
+      kv_session_monolith kv_session_single kv_session_two
       APPEND PROPERTY ENVIRONMENT "SNIC_SANITIZED=${SNIC_SANITIZE}")
   endif()
   # Client libraries, of which hiredis' is compiled here.
