@@ -679,7 +679,7 @@ enum { STREAMS_BESIDE = 192, FILES_BESIDE = 64, LUNA_CONNECTIONS = 64 };
 
 static void network(void)
 {
-    int luna = so.transports != SNIC_VOLUME_SERVES(SNIC_VOLUME_SOLAR) && so.wire_key == NULL;
+    int luna = (so.transports & SNIC_VOLUME_SERVES(SNIC_VOLUME_LUNA)) != 0;
     uint32_t streams = LUNA_CONNECTIONS;
     if (so.connections != 0 && luna)
         streams = (uint32_t)so.connections;

@@ -50,7 +50,7 @@ int snic_ebs_queue_token_answer(struct snic_ebs_queue *q, uint64_t rpc_id, uint3
     struct snic_ebs_disk *d = &q->disks[disk];
     if (status == SNIC_EBS_OK)
         return 1;
-    d->token_bad |= status != SNIC_EBS_NO_TOKEN;
+    d->token_bad |= status == SNIC_EBS_FORBIDDEN;
     ebs_token_say(q, d);
     return 1;
 }
