@@ -79,7 +79,7 @@ fail() {
     exit 1
 }
 # Guests and servers come before what else the machine does, where that is permitted: an I/O that
-# has no answer since nobody got a CPU says nothing about the fabric.
+# has no answer for lack of a CPU says nothing about the fabric.
 prio=''
 [ "$(nice -n -10 nice 2>/dev/null)" -ge "$(nice)" ] || prio='nice -n -10'
 # run PID_NAME LOG COMMAND...: in the background, in a group of its own

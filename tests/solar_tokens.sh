@@ -13,7 +13,7 @@ solar_begin solar_tokens nbdcopy
 says() { # WHAT LOG: within 20 s
     i=0
     until grep -q -- "$1" "$2"; do
-        [ $((i += 1)) -le 400 ] || fail "nobody says '$1'"
+        [ $((i += 1)) -le 400 ] || fail "no log has '$1' within 20 s"
         sleep 0.05
     done
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Who is at the other end of a connection of the control plane, and what it is told: accounts that
+ * Who is at the other end of a connection of the control plane, and what it learns: accounts that
  * prove themselves, their disks and no others, tokens by which servers know the same.
  */
 #include "control/control_priv.h"
@@ -63,7 +63,7 @@ static void test_control_auth_all_is_as_without(void **state)
     read_is(0, 7);
 }
 
-/* Each client has its disk; of others it is told nothing, be they there or not. */
+/* Each client has its disk; of others it learns nothing, not whether they exist. */
 static void test_control_auth_client_has_its_disks_alone(void **state)
 {
     (void)state;
@@ -129,8 +129,8 @@ static void test_control_auth_servers_want_the_token(void **state)
     read_is(0, 7);
 }
 
-/* Who may only read takes a lease that nobody has, and fences nobody. */
-static void test_control_auth_reader_fences_nobody(void **state)
+/* A reader takes a lease that no client has, and fences none. */
+static void test_control_auth_reader_fences_none(void **state)
 {
     (void)state;
     fix.rights[2] = SNIC_EBS_MAY_READ;
@@ -236,7 +236,7 @@ static void test_control_auth_revoked_token_is_refused(void **state)
 }
 
 /* Another key, that of another account, an account that is gone, none at all, a catalog without
-   keys: nobody is answered, and whoever asks is told why. */
+   keys: no client is answered, and each learns why. */
 static void test_control_auth_strangers_are_told_nothing(void **state)
 {
     static struct solar_toy_key wrong = {{1, 1}};
@@ -375,7 +375,8 @@ static void test_control_auth_messages_are_sealed(void **state)
     }
 }
 
-/* The number of a lease is no secret: whoever else resumes it gets nothing, and takes nothing. */
+/* The number of a lease is no secret: another client that resumes it gets nothing, and takes
+ * nothing. */
 static void test_control_auth_lease_is_its_holders(void **state)
 {
     struct snic_control_msg m;
@@ -389,7 +390,7 @@ static void test_control_auth_lease_is_its_holders(void **state)
     ctlfix_run(&fix, 20 * CTLFIX_MS);
     assert_int_equal(raw_last.type, SNIC_CONTROL_GRANT);
     assert_true(raw_last.status == SNIC_ESTALE && raw_last.value == 0);
-    for (uint32_t i = 0; i < CTLFIX_SEGMENTS; i++) /* it is told of moves still */
+    for (uint32_t i = 0; i < CTLFIX_SEGMENTS; i++) /* it learns of moves still */
         assert_int_equal(ctlfix_move(&fix, 0, i, where(1, i).server % 3), 0);
     read_is(0, 7);
     assert_int_equal(fix.client[0].guest[0].lost, 0);
@@ -428,7 +429,7 @@ int main(int argc, char **argv)
         KEYS(test_control_auth_all_is_as_without),
         KEYS(test_control_auth_client_has_its_disks_alone),
         KEYS(test_control_auth_servers_want_the_token),
-        KEYS(test_control_auth_reader_fences_nobody),
+        KEYS(test_control_auth_reader_fences_none),
         KEYS(test_control_auth_tokens_are_renewed),
         KEYS(test_control_auth_revoked_token_is_refused),
         KEYS(test_control_auth_strangers_are_told_nothing),

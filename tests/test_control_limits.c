@@ -64,7 +64,7 @@ static void test_control_sessions_used_up_says_so(void **state)
     assert_true(fix.events[SNIC_CONTROL_CROWDED] == turned_away());
 }
 
-/* A server for which there is no session says why, and has one when somebody leaves. */
+/* A server for which there is no session says why, and has one when another leaves. */
 static void test_control_server_without_a_session_says_so(void **state)
 {
     (void)state;

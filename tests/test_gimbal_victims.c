@@ -4,7 +4,7 @@
  * has to serve it more often than FIFO does. Sixteen tenants that ask for the same scarce thing, in
  * larger pieces or with more of them outstanding, must not crowd it out.
  *
- * These are not all rows. A tenant with one or eight I/Os outstanding that asks for what nobody
+ * These are not all rows. A tenant with one or eight I/Os outstanding that asks for what no other
  * lacks (a read beside writers, a write into the device's buffer beside readers) is slower under
  * the switch than under FIFO, in which the device's own parallelism serves it; such rows are
  * printed and not judged.

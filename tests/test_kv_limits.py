@@ -57,7 +57,7 @@ def run(args, **more):
 
 
 def ranges(table, args, end):
-    """What is in a range passes: the next mistake, @end, is what is told."""
+    """What is in a range passes: the next mistake, @end, is the one named."""
     for line in table.strip().split("\n"):
         option, *values = [w[0] or w[1] for w in re.findall(
             r"((?:'[^']*',?|[^\s'])+)()", line)]

@@ -93,7 +93,7 @@ def test_all_clients(node):
             held = node.rss_kib()
             time.sleep(0.4)
         config(a, "maxmemory-clients", "8mb")
-        until("nobody is ended for maxmemory-clients", node,
+        until("no client is ended for maxmemory-clients", node,
               lambda: "maxmemory-clients" in node.log())
         for _ in range(60):
             assert len(spared.reply()) == MIB

@@ -469,7 +469,7 @@ def test_page_server_options_beyond_their_range_refused(make):
                                timeout=WAIT, env=n.environment())
             out = r.stdout.decode(errors="replace")
             assert r.returncode != 0 and option in out, (option, value, r.returncode, out)
-    # page_load's: what is in its range passes, and the next mistake is told.
+    # page_load's: what is in its range passes, and the next mistake is named.
     for option, good, bad in [
             ("--clients", "1 4096", "0 4097 40960"), ("--pipeline", "1 1024", "0 1025 10240"),
             ("--update-bytes", "8 65536", "7 65537 655360"),

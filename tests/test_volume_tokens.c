@@ -151,7 +151,7 @@ static void test_volume_tokens_permit_what_they_say(void **state)
     assert_int_equal(volfix_io(&fix, SNIC_IO_READ, 0, 4096, buffer), SNIC_EPERM);
 }
 
-/* Each is a token that somebody has, or makes of one: none opens the disk, and all that is refused
+/* Each is a token that a client has, or makes of one: none opens the disk, and all that is refused
    is refused alike. */
 static void test_volume_tokens_of_others_open_nothing(void **state)
 {
@@ -294,7 +294,7 @@ static void test_volume_tokens_are_of_a_lease(void **state)
     volfix_run(&fix, 1000 * VOLFIX_MS);
     uint32_t gen = stat.gen;
     assert_int_equal(snic_segments_find(store, 100, &stat), 0);
-    assert_int_equal(stat.gen, gen); /* nobody was fenced */
+    assert_int_equal(stat.gen, gen); /* none was fenced */
     assert_true(stats(0).no_token > was.no_token);
     volfix_client_kill(&fix);
     fix.why[0] = 0;

@@ -279,7 +279,7 @@ static void km_op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int s
         km_kill(c);
     if ((c->raw & OPS_FATTR_ANY) == 0) {
         c->r.k.set_mask = 0;
-        if (!km_writers_open(c->m, ino)) /* else it may be a write, by whoever has opened it */
+        if (!km_writers_open(c->m, ino)) /* else it may be a write by one that has it open */
             c->r.k.flags &= ~SNIC_KVFS_CHECKED;
     }
     km_go(c);

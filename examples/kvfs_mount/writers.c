@@ -10,7 +10,7 @@
  * kernel or the hybrid cache gathers writes, in any way that writes.
  *
  * A SETATTR of nothing is what the kernel sends for chown(-1, -1), and before it changes bytes of a
- * file with privileges. Where nobody has opened the file for writing it is the former.
+ * file with privileges. Where no process has the file open for writing it is the former.
  *
  * The loop's thread adds and drops, readers' threads look: the kernel has had the answer to the
  * open before anything could be written to its pages.

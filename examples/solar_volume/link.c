@@ -151,7 +151,7 @@ static void patience(struct snic_timer *t, uint64_t now)
     (void)t;
     (void)now;
     if (li.turned)
-        return; /* which was said */
+        return; /* logged already */
     ex_log(EX_WARNING,
            li.up ? "disk %s waits: the catalog at %s has not granted its lease yet"
                  : "disk %s waits for its lease: the catalog at %s does not respond yet",

@@ -118,7 +118,7 @@ struct nbd {
     void *ctx;
     int draining;
     struct snic_timer patience; /* while draining */
-    struct snic_timer hello;    /* armed: somebody has not chosen a disk yet */
+    struct snic_timer hello;    /* armed: a client has not chosen a disk yet */
     int hello_armed;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Signing keys of tokens, and secrets of accounts that nobody has listed. */
+/* Signing keys of tokens, and secrets of accounts that no list has. */
 #include "tokens.h"
 
 #include "keys.h"

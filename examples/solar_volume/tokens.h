@@ -24,7 +24,7 @@ uint64_t tokens_time(void *ctx);
 /* With the first key, good for @p seconds from now on. 0, or an error. */
 int tokens_sign(struct snic_ebs_token *t, uint64_t seconds, unsigned char *out);
 
-/* ---- Accounts of a server that takes tokens: whoever has a key made of the wire key ---- */
+/* ---- Accounts of a server that takes tokens: any with a key derived from the wire key ---- */
 
 /* Secrets are made when they are asked for; those that no connection of @p server uses make room.
  */

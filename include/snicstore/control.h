@@ -61,10 +61,10 @@
  * segments that were first used since, under a lease that the copy knows: a copy that is not the
  * newest state is not to be put back.
  *
- * Who may ask. Without keys (struct snic_control_auth) the control network is trusted: whoever
- * reaches the catalog is answered. With them nobody is who has not proven an account, a client is
- * told of its own disks alone, and its grant has a token (ebs_token.h), by which servers know what
- * it may do without asking.
+ * Who may ask. Without keys (struct snic_control_auth) the control network is trusted: any
+ * host that reaches the catalog is answered. With them each connection first proves an account; a
+ * client learns of its own disks alone, and its grant has a token (ebs_token.h), by which servers
+ * know what it may do without asking.
  *
  * Not here. The catalog is one process; while it is down, I/O goes on where the map is known. A
  * segment is on one server: when that is lost, so is the segment.
@@ -262,18 +262,18 @@ SNIC_API int snic_control_name_ok(const char *name) SNIC_NONNULL(1);
 /* ---- Who is at the other end ---- */
 
 /**
- * Keys of connections. Both ends prove, before anything else is told, that they have the secret of
+ * Keys of connections. Both ends prove, before anything else is sent, that they have the secret of
  * an account; every message afterwards bears a MAC, so nothing is changed, left out or repeated on
  * its way. It is not encrypted: names, sizes and addresses of disks can be read by the network, and
  * tokens, which open nothing without their account's secret. An end with keys and one without do
  * not talk to each other. Borrowed for as long as what it is given to.
- *   Account 0 is the servers' and operators'; others are clients', who are told of the disks that
+ *   Account 0 is the servers' and operators'; others are clients', which learn of the disks that
  * the catalog's rights() permits and of no other.
  */
 struct snic_control_auth {
     const struct snic_ebs_sec_ops *sec; /**< its mac                                           */
-    void *secret;                       /**< of sec: whoever connects, or accepts without
-                                             secret_of, proves this one                        */
+    void *secret;                       /**< of sec: the end that connects proves this one,
+                                             and one that accepts without secret_of            */
     uint32_t key_id;                    /**< the secret's number                               */
     uint32_t account;                   /**< whose it is                                       */
     uint64_t seed;                      /**< must not be guessable, another one at each start  */
@@ -310,7 +310,7 @@ struct snic_control_opts {
                                     100 ms..24 h                                               */
     uint64_t server_ns;        /**< a server is; default 3 s, 100 ms..24 h                     */
     uint64_t uuid[2];          /**< format: names the catalog; must not be 0                   */
-    const struct snic_control_auth *auth; /**< NULL: whoever connects may ask for everything   */
+    const struct snic_control_auth *auth; /**< NULL: any client may ask for everything         */
 };
 
 enum snic_control_what {

@@ -22,8 +22,8 @@
  * bytes 0 ... 47, under the signing key that key_id names. Catalog and servers share signing keys;
  * clients have none. A token is no secret that opens a disk: SOLAR's servers take it only on a
  * connection that has proven that it is the account's, by the key of that account. Over LUNA, which
- * has no cipher, an account is not proven, and whoever reads the network can use a token that is
- * sent there until it expires.
+ * has no cipher, an account is not proven, and a listener on the network can use a token until it
+ * expires.
  *
  * How keys are exchanged while all runs: a new key is given to the servers, then to the catalog,
  * which signs with it from then on; when the last token under the old one has expired, or at once,

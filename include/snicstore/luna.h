@@ -85,8 +85,8 @@
  * sends all that is unacknowledged again. A frame of another srv_epoch than HELLO_ACK's ends the
  * connection. A restarted agent attaches its disks with a higher sa_epoch and raised generations.
  *
- * Who is believed: whoever has the stream, and, where a server wants tokens (ebs_token.h), whoever
- * shows one on it: it protects a disk from other clients, not from who reads the network; AUTH (a
+ * Authority: the stream, and, where a server wants tokens (ebs_token.h), a token that was shown
+ * on it: this protects a disk from other clients, not from a listener on the network; AUTH (a
  * cipher on the wire) is not in this version, run it over TLS or IPsec where the network is not
  * trusted. A disk with a key is encrypted before it leaves (AES-XTS), its checksums are of the
  * ciphertext, and a tag of the plaintext under that key goes with it and is compared when it is

@@ -35,13 +35,13 @@
  *   before the store is: who may not read, write or fence a disk is answered FORBIDDEN, whatever is
  *   there. A segment of another disk than the one that he named is not there.
  *   Tokens. With token_key a disk is open to a client that has shown a token for it, under its
- * lease and until it expires (ebs_token.h); servers remember that for its connection, and ask
- * nobody. Epochs. Segment SNIC_VOLUME_META of the store is the server's own: there are its epoch,
- * raised and durable before the first datagram is received, and the secret of its reset tokens. The
- *   first epoch of a store is random. If they are damaged, the epoch goes on after the version that
- *   they were written with, with another secret. If the segment is gone, or the store is opened
- *   over a gap in its log, both begin anew; if that version is lost, with SNIC_SEGMENTS_SALVAGE
- *   only.
+ * lease and until it expires (ebs_token.h); servers remember that for its connection, and do
+ * not ask the catalog. Epochs. Segment SNIC_VOLUME_META of the store is the server's own: there are
+ * its epoch, raised and durable before the first datagram is received, and the secret of its reset
+ * tokens. The first epoch of a store is random. If they are damaged, the epoch goes on after the
+ * version that they were written with, with another secret. If the segment is gone, or the store is
+ * opened over a gap in its log, both begin anew; if that version is lost, with
+ * SNIC_SEGMENTS_SALVAGE only.
  *
  *   Governed (SNIC_VOLUME_GOVERNED): generations are a control plane's alone. It raises a segment's
  * before anybody is told of it, so what is later than the segment's is nobody's: a read or write

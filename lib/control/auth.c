@@ -11,10 +11,10 @@
  * numbers. Behind each message that follows are 16 bytes: MAC(MAC(message), label "seal", MAC
  * "session", direction, how many came before it in that direction), cut.
  *
- * I1  A number is a MAC of this end's seed and of a counter: nobody guesses it, none comes twice.
- * I2  Nothing of a message is delivered before its MAC was right, and messages are delivered in the
- *     order in which they were sent, none twice, or the connection ends.
- * I3  Without an answer that proves the secret the accepting end is told nothing but an account.
+ * I1  A number is a MAC of this end's seed and of a counter: it cannot be guessed, none comes
+ * twice. I2  Nothing of a message is delivered before its MAC was right, and messages are delivered
+ * in the order in which they were sent, none twice, or the connection ends. I3  Without an answer
+ * that proves the secret the accepting end learns nothing but an account.
  */
 #include "control/control_priv.h"
 

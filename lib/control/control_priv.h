@@ -109,7 +109,7 @@ struct control_stream {
     struct snic_queue bufs; /* lent, not taken yet */
     int32_t why;            /* SNIC_EVERSION, SNIC_EACCES, SNIC_ENOTSUP, SNIC_ENFILE; 0 */
     uint32_t plain;         /* 1: AUTH is delivered as all else is */
-    const struct snic_control_auth *opts; /* NULL: nobody proves anything */
+    const struct snic_control_auth *opts; /* NULL: no account is proven */
     struct control_stream_auth auth;
     uint64_t durable;
     struct control_mark mark[SNIC_CONTROL__MARKS];
@@ -398,7 +398,7 @@ int control_disk_live(const struct snic_control *c, const struct control_disk *d
 void control_desk_msg(struct control_session *s, struct snic_control_msg *m);
 
 /* op.c */
-/* @p whose: it counts as this one's, who has no more than are free; NULL: nobody's */
+/* @p whose: it counts as this one's, which has no more than are free; NULL: none's */
 struct control_op *control_op_new(struct snic_control *c, uint32_t type,
                                   const struct control_session *s, uint32_t tag,
                                   struct control_session *whose);

@@ -35,7 +35,7 @@ void control_crowd_init(struct snic_control *c, unsigned char *memory)
         x->used = 0;
         control_stream_init(&x->s, c->o.net, &ev, x, in, SNIC_CONTROL_SMALL,
                             in + SNIC_CONTROL_SMALL, SNIC_CONTROL_SMALL);
-        x->s.plain = 1; /* whoever it is, it is told the same */
+        x->s.plain = 1; /* each gets the same answer */
     }
 }
 

@@ -109,7 +109,7 @@ static void control_guest_attach(struct control_session *s, const struct snic_co
         return;
     }
     if ((rights & SNIC_EBS_MAY_WRITE) == 0 && d->held && d->session != s->index)
-        r = SNIC_EBUSY; /* who may only read fences nobody */
+        r = SNIC_EBUSY; /* a reader fences no other client */
     else if (control_disk_live(c, d) && d->session != s->index &&
              (m->flags & SNIC_CONTROL_TAKE) == 0)
         r = SNIC_EBUSY;

@@ -144,7 +144,7 @@ int control_attach(struct snic_control *c, struct control_session *s, uint32_t t
         return SNIC_EBUSY;
     if (!client && d->lease == SNIC_CONTROL__LEASE_ENDED && !d->held) {
         if (s != NULL)
-            control_done(s, tag, 0, d->lease); /* nobody can have one */
+            control_done(s, tag, 0, d->lease); /* no client can have one */
         return 0;
     }
     if (d->lease >= SNIC_CONTROL_LEASE_MAX + (client ? 0 : 1))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Memory that connections share: blocks (replies, short beginnings of messages), slots (messages
- * under way), parts (long messages); who waits for which, and what happens when nobody moves.
+ * under way), parts (long messages); who waits for which, and what happens when none makes
+ * progress.
  *
  * I1  A connection with fewer than slots_own slots always gets one; slots_common counts what is
  *     left of the others.

@@ -133,7 +133,7 @@ uint64_t solar_conn_token(const struct snic_solar_target *t, uint32_t conn_id)
 
 /* ---- Addresses ---- */
 
-/* Of a host and a time, and of no connection: whoever receives there may use it for each of its
+/* Of a host and a time, and of no connection: a host that receives there may use it for each of its
  * connections, and for each port (RFC 9000, section 8.1.3): a path that moves to another port,
  * because it lost packets, is not made to lose one more round trip. */
 static uint64_t solar_conn_proof_at(const struct snic_solar_target *t,

@@ -23,7 +23,7 @@ size_t volume_grants_layout(struct snic_arena *a, struct snic_volume_server *s)
     return 1;
 }
 
-/* The places that a connection's disk may have; keyed, so that nobody can aim at another's. */
+/* The places that a connection's disk may have; keyed, so that no client can aim at another's. */
 static struct volume_grant *grants_set(struct snic_volume_server *s, uint64_t who, uint64_t vd_id)
 {
     unsigned char words[16];

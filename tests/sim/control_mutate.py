@@ -41,7 +41,7 @@ MUTATIONS = [
      "if ((rights & SNIC_EBS_MAY_WRITE) == 0 && d->held", "if (0 && d->held", AUTH, "*reader*"),
     ("a client's key is an operator's", "ctl.c",
      "role == SNIC_CONTROL_CLIENT || s->s.auth.account == 0", "1", AUTH, "*strangers*"),
-    ("whoever names a lease resumes it", "guest.c", "|| d->account != s->s.auth.account", "", AUTH,
+    ("any lease can be resumed", "guest.c", "|| d->account != s->s.auth.account", "", AUTH,
      "*its_holders*"),
     ("tokens are not renewed", "client.c", "control_client_renew(c, now);", "", AUTH, "*renewed*"),
     ("who is not on the list any more keeps its lease", "ctl.c",

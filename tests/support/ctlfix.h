@@ -135,7 +135,7 @@ struct ctlfix {
     uint32_t lookups_max;  /* likewise */
     uint32_t servers_max;  /* likewise */
     /* With keys: all processes prove who they are, client i is account i + 1, and servers want
-       tokens. What the rest says holds from then on, for whoever looks it up. */
+       tokens. What the rest says holds from then on, for all that look it up. */
     int keys;
     uint32_t gone;    /* accounts, as bits, that have no secret any more */
     uint32_t sign;    /* the number of the key that the catalog signs with; 0: it cannot */
