@@ -132,6 +132,10 @@ def main():
         chosen = chosen[int(os.environ.get("SNIC_TURN") or 0) % a.by_day::a.by_day]
     if not chosen:
         sys.exit("no bug to be tried")
+    for bug in table.BUGS: # all of them at each commit: one that is stale is seen before its turn
+        if bug not in chosen and apply(read(bug[1]), bug[2], bug[3]) is None:
+            bad += 1
+            print(f"{bug[0]:52} DOES NOT APPLY to {bug[1]}", flush=True)
     with tempfile.TemporaryDirectory(prefix="mutate_") as top:
         builder = Builder(a.cc, top, a.lib)
         for bug in chosen:
