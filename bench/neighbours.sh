@@ -323,15 +323,15 @@ nbd_load="--keys $nbd_blocks --bytes 4096 --writes 10"
 # disks NAME STORE_SIZE SIZE: a server NAME, with a disk for victims and one of SIZE, each a client
 disks() {
     begin "$1" "$bin/solar_volume" server --listen 127.0.0.1:0 --store "$memory/$1" \
-        --store-size "$2" --disk 1:64M --disk "2:$3" --log error
+        --store-size "$2" --disk 1:64M --disk "2:$3" --log-level error
     ready "$work/log.$1"
     eval "at_$1=$at"
     server=$at
     begin "$1_victim" "$bin/solar_volume" client --server "$server" --disk 1 --size 64M --epoch 1 \
-        --socket "$work/$1.victim" --log error
+        --socket "$work/$1.victim" --log-level error
     ready "$work/log.$1_victim"
     begin "$1_beside" "$bin/solar_volume" client --server "$server" --disk 2 --size "$3" --epoch 1 \
-        --socket "$work/$1.beside" --log error
+        --socket "$work/$1.beside" --log-level error
     ready "$work/log.$1_beside"
     nbd_ready "$1" "$work/$1.victim"
 }
@@ -399,11 +399,11 @@ catalog_load="--keys 8 --bytes 1 --writes 10"
 run_catalog() {
     in_memory
     begin ours "$bin/solar_volume" ctl serve --listen 127.0.0.1:0 --catalog "$memory/catalog" \
-        --sessions $((connections + 8)) --log error
+        --sessions $((connections + 8)) --log-level error
     ready "$work/log.ours"
     control=$at
     begin store "$bin/solar_volume" server --listen 127.0.0.1:0 --store "$memory/store" \
-        --store-size 1G --control "$control" --log error
+        --store-size 1G --control "$control" --log-level error
     ready "$work/log.store"
     for c in 0 1 2 3; do
         for d in v$c:128M vo$c:2M n$c:128M no$c:2M h$c:128M ho$c:2M; do

@@ -16,7 +16,8 @@ enum ex_kind {
     EX_TEXT,   /**< --name TEXT, target const char *                                     */
     EX_NUMBER, /**< --name N, target uint64_t, within [min, max]                         */
     EX_SIZE,   /**< --name N[K|M|G|T], target uint64_t bytes, within [min, max]          */
-    EX_PARSE   /**< --name TEXT, parse(target, text) != 0 refuses it                     */
+    EX_PARSE,  /**< --name TEXT, parse(target, text) != 0 refuses it                     */
+    EX_RENAMED /**< a former name, refused with the present one, which is value          */
 };
 
 struct ex_option {

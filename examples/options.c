@@ -42,6 +42,8 @@ static void ex_help(const char *program, const struct ex_option *o, size_t count
     for (size_t i = 0; i < count; i++) {
         char left[64];
 
+        if (o[i].kind == EX_RENAMED)
+            continue;
         snprintf(left, sizeof(left), "%s%s%s%s", o[i].name[1] == 0 ? "-" : "--", o[i].name,
                  o[i].value != NULL ? " " : "", o[i].value != NULL ? o[i].value : "");
         ex_help_option(left, o[i].help);
@@ -161,7 +163,7 @@ static void ex_unknown(const char *text, size_t size, const struct ex_option *o,
     for (size_t i = 0; i < count; i++) {
         size_t d = ex_distance(text + 2, size - 2, o[i].name);
 
-        if (d < best) {
+        if (d < best && o[i].kind != EX_RENAMED) {
             best = d;
             nearest = o[i].name;
         }
@@ -195,6 +197,8 @@ static void ex_set(const struct ex_option *o, const char *value)
             ex_usage("--%s: '%s' is not %s%s", o->name, value,
                      strchr(o->value, '|') != NULL ? "one of " : "", o->value);
         break;
+    case EX_RENAMED: /* refused before */
+        break;
     }
 }
 
@@ -218,6 +222,8 @@ void ex_options(int argc, char **argv, const struct ex_option *o, size_t count, 
             k++;
         if (k == count)
             ex_unknown(name, size, o, count);
+        if (o[k].kind == EX_RENAMED)
+            ex_usage("--%s was renamed: use --%s", o[k].name, o[k].value);
         if (o[k].kind == EX_FLAG && value != NULL)
             ex_usage("--%s takes no value", o[k].name);
         if (o[k].kind != EX_FLAG && value == NULL) {

@@ -62,6 +62,10 @@ done <<'END'
     ^kv_server: --conns needs a value
 2 kv_server --monolith=yes
     ^kv_server: --monolith takes no value
+2 solar_volume server --log error
+    ^solar_volume: --log was renamed: use --log-level
+2 page_server --log 1M
+    ^page_server: --log was renamed: use --log-size
 2 kv_server --listen nowhere:1
     ^kv_server: --listen: 'nowhere:1' is not ADDRESS:PORT
 2 kv_server --metrics x

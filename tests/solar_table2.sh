@@ -117,7 +117,7 @@ serve() {
     # shellcheck disable=SC2086
     run server "$work/server.log" nsenter --net=/run/netns/sol_s "$volume" server \
         --listen $where:7000 --any-client --store "$work/store" --store-size 512M $disks \
-        --log warning
+        --log-level warning
     says ready "$work/server.log" "$server"
 }
 serve

@@ -88,7 +88,7 @@ class Node:
         self.server, self.load_binary, self.mode = server, load, mode
         self.directory = tempfile.mkdtemp(prefix="pagetest.")
         self.port = free_port()
-        self.options = ["--pages", str(PAGES), "--log", "1M", "--buffers", "16", *options]
+        self.options = ["--pages", str(PAGES), "--log-size", "1M", "--buffers", "16", *options]
         self.process = None
 
     def environment(self):
@@ -245,7 +245,8 @@ def test_page_server_started_with_other_sizes_refused_nothing_lost(make):
     n.load("fill")
     n.load("log", "--requests", "8000")  # both halves of the log are written over
     n.stop()
-    for option, value in [("--page-bytes", "16K"), ("--pages", str(PAGES // 2)), ("--log", "512K"),
+    for option, value in [("--page-bytes", "16K"), ("--pages", str(PAGES // 2)),
+                          ("--log-size", "512K"),
                           ("--pages", str(PAGES * 2)), ("--remote-file", None)]:
         args = [a for a in [n.server, "--listen", "127.0.0.1:%d" % n.port, *n.options, option,
                             value] if a is not None]
@@ -460,7 +461,7 @@ def test_page_server_requests_beyond_pending_and_length(make):
 def test_page_server_options_beyond_their_range_refused(make):
     n = make()
     for option, values in [("--conns", "0 60001 600000"), ("--buffers", "3 32769 65537 655360"),
-                           ("--page-bytes", "256 128K 640K 3000"), ("--log", "512K 2T"),
+                           ("--page-bytes", "256 128K 640K 3000"), ("--log-size", "512K 2T"),
                            ("--pages", "0 4294967297"), ("--size", "1M"), ("--stats", "86401"),
                            ("--timeout", "4000001")]:
         for value in values.split():

@@ -271,12 +271,7 @@ static void proxy_options(struct program *g, enum ex_level *level, int argc, cha
          .value = "error|warning|info|debug",
          .help = "default info",
          .parse = ex_log_parse},
-        {.name = "log",
-         .kind = EX_PARSE,
-         .target = level,
-         .value = "error|warning|info|debug",
-         .help = "the same",
-         .parse = ex_log_parse},
+        {.name = "log", .kind = EX_RENAMED, .value = "log-level"},
     };
     ex_options(argc, argv, options, SNIC_COUNTOF(options), summary);
 }

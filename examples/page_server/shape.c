@@ -51,7 +51,7 @@ static void shape_compare(const struct engine *e, const unsigned char *block)
     } all[] = {
         {"--page-bytes", snic_get_le64(block + 24), e->page_bytes},
         {"--pages", snic_get_le64(block + 16), e->o.limits.pages},
-        {"--log", snic_get_le64(block + 32), e->o.log_bytes},
+        {"--log-size", snic_get_le64(block + 32), e->o.log_bytes},
     };
 
     if (snic_get_le32(block + 4) != snic_crc32c(0, block + 8, SHAPE_BYTES - 8) ||

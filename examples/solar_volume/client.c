@@ -133,7 +133,9 @@ static void options(int argc, char **argv)
          0, 0, NULL},
         {"stats", EX_NUMBER, &co.stats, "SECONDS", "print a line of statistics", 0, 86400, NULL},
         {"metrics", EX_TEXT, &co.metrics, "ADDR:PORT", "serve them for Prometheus", 0, 0, NULL},
-        {"log", EX_PARSE, &co.level, "error|warning|info|debug", "what to log", 0, 0, ex_log_parse},
+        {"log-level", EX_PARSE, &co.level, "error|warning|info|debug", "default info", 0, 0,
+         ex_log_parse},
+        {.name = "log", .kind = EX_RENAMED, .value = "log-level"},
     };
     ex_options(argc, argv, table, SNIC_COUNTOF(table), "Virtual disk for NBD clients.");
     ex_log_set(co.level, "client");

@@ -316,7 +316,9 @@ static void options(const struct verb *v, int argc, char **argv)
         {"iops", EX_NUMBER, &vo.iops, "N", "most I/Os a second; 0: no limit", 0, UINT32_MAX, NULL},
         {"bandwidth", EX_SIZE, &vo.bandwidth, "SIZE", "most bytes a second; 0: no limit", 0,
          UINT64_C(1) << 40, NULL},
-        {"log", EX_PARSE, &vo.level, "error|warning|info|debug", "what to log", 0, 0, ex_log_parse},
+        {"log-level", EX_PARSE, &vo.level, "error|warning|info|debug", "default warning", 0, 0,
+         ex_log_parse},
+        {.name = "log", .kind = EX_RENAMED, .value = "log-level"},
     };
     char *args[64];
     static char text[4][256];

@@ -223,7 +223,9 @@ static void options(int argc, char **argv)
          1, 4096, NULL},
         {"stats", EX_NUMBER, &so.stats, "SECONDS", "print a line of statistics", 0, 86400, NULL},
         {"metrics", EX_TEXT, &so.metrics, "ADDR:PORT", "serve them for Prometheus", 0, 0, NULL},
-        {"log", EX_PARSE, &so.level, "error|warning|info|debug", "what to log", 0, 0, ex_log_parse},
+        {"log-level", EX_PARSE, &so.level, "error|warning|info|debug", "default info", 0, 0,
+         ex_log_parse},
+        {.name = "log", .kind = EX_RENAMED, .value = "log-level"},
     };
     ex_options(argc, argv, table, SNIC_COUNTOF(table), "Block server of virtual disks.");
     ex_log_set(so.level, "server");
