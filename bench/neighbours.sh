@@ -280,7 +280,7 @@ resp_rounds() {
 
 run_kv_server() {
     begin ours "$bin/kv_server" --listen 127.0.0.1:$port --file "$work/kv" --size 1G \
-        --conns $connections --sync none --log-level error
+        --connections $connections --sync none --log-level error
     resp_rounds
 }
 neighbour_kv_server() { resp "$@"; }
@@ -289,7 +289,7 @@ run_director_proxy() {
     begin behind redis-server --port $port --save '' --appendonly no --dir "$work"
     answers behind
     begin ours "$bin/director_proxy" --listen 127.0.0.1:$port \
-        --server 127.0.0.1:"$(port_of behind)" --conns $connections --log-level error
+        --server 127.0.0.1:"$(port_of behind)" --connections $connections --log-level error
     resp_rounds
 }
 neighbour_director_proxy() { resp "$@"; }
@@ -399,7 +399,7 @@ catalog_load="--keys 8 --bytes 1 --writes 10"
 run_catalog() {
     in_memory
     begin ours "$bin/solar_volume" ctl serve --listen 127.0.0.1:0 --catalog "$memory/catalog" \
-        --sessions $((connections + 8)) --log-level error
+        --connections $((connections + 8)) --log-level error
     ready "$work/log.ours"
     control=$at
     begin store "$bin/solar_volume" server --listen 127.0.0.1:0 --store "$memory/store" \
@@ -503,7 +503,7 @@ neighbour_kvfs_mount() {
 run_page_server() {
     at="--protocol page --address 127.0.0.1:$port"
     begin ours "$bin/page_server" --listen 127.0.0.1:$port --file "$work/pages" --pages 16384 \
-        --conns $connections --log-level error
+        --connections $connections --log-level error
     i=0
     until "$bin/neighbours" $at --as open --clients 1 --requests 1 --seconds 5 \
         >"$work/probe" 2>&1 &&

@@ -50,20 +50,24 @@ done <<'END'
     ^kv_server: unknown option '--lisen': did you mean --listen?
 2 kv_server --qqqqqq
     ^kv_server: unknown option '--qqqqqq' (--help
-2 kv_server --conns 0
-    ^kv_server: --conns: 0 is not between 1 and 60000
-2 kv_server --conns x
-    ^kv_server: --conns: 'x' is not a number between 1 and 60000
+2 kv_server --connections 0
+    ^kv_server: --connections: 0 is not between 1 and 60000
+2 kv_server --connections x
+    ^kv_server: --connections: 'x' is not a number between 1 and 60000
 2 kv_server --size 1
     ^kv_server: --size: 1 is not at least 64M
 2 kv_server --size 5X
     ^kv_server: --size: '5X' is not a size (N, NK, NM, NG or NT) at least
-2 kv_server --conns
-    ^kv_server: --conns needs a value
+2 kv_server --connections
+    ^kv_server: --connections needs a value
 2 kv_server --monolith=yes
     ^kv_server: --monolith takes no value
 2 solar_volume server --log error
     ^solar_volume: --log was renamed: use --log-level
+2 kv_server --conns 4
+    ^kv_server: --conns was renamed: use --connections
+2 solar_volume ctl serve --sessions 9
+    ^solar_volume: --sessions was renamed: use --connections
 2 page_server --log 1M
     ^page_server: --log was renamed: use --log-size
 2 kv_server --listen nowhere:1

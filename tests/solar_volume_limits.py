@@ -70,7 +70,7 @@ def case_options(w):
     server = ["server", "--store", f"{w.work}/store"]
     for words, option, least, most in (
             (serve, "--catalog-size", 4 << 20, 1 << 40), (serve, "--disks", 1, 65536),
-            (serve, "--segments", 1, 1 << 28), (serve, "--sessions", 4, 4096),
+            (serve, "--segments", 1, 1 << 28), (serve, "--connections", 4, 4096),
             (serve, "--lease", 4, 3600), (server, "--store-size", 16 << 20, 1 << 46),
             (server, "--connections", 1, 4096),
             (["ctl", "qos", "root", *verb], "--iops", 0, (1 << 32) - 1),
@@ -85,7 +85,7 @@ def case_options(w):
 def case_sessions(w):
     """All connections of the catalog are in use: ctl, a client and a server say so, and which
     option; they are served when there is room. A place that a server leaves no client gets."""
-    w.serve("--sessions", "4")
+    w.serve("--connections", "4")
     for n in (1, 2):
         w.server(n, size="32M")
     w.up(2)
@@ -95,11 +95,11 @@ def case_sessions(w):
     third = w.server(3, size="32M")
     until(lambda: figures(w.metrics)["servers_up"] == 3, "a third server")
     for _ in range(40):
-        w.refused("list", says=["--sessions", w.catalog.at])
+        w.refused("list", says=["--connections", w.catalog.at])
     fourth = w.server(4, size="32M")
-    until(lambda: "--sessions" in fourth.log(), "the server says why")
+    until(lambda: "--connections" in fourth.log(), "the server says why")
     second = w.client("second", "root", "--take")
-    until(lambda: "--sessions" in w.log("second"), "the client says why")
+    until(lambda: "--connections" in w.log("second"), "the client says why")
     assert Nbd(f"{w.work}/first").write(0, bytes(4096)) == 0
     third.end(hard=True)
     until(lambda: "as server 4" in fourth.log(), "the server that waited is here")
@@ -115,8 +115,8 @@ def case_sessions(w):
     second.terminate()
     second.wait(30)
     seldom(w.catalog.log(), "connections are in use")
-    seldom(fourth.log(), "--sessions")
-    seldom(w.log("second"), "--sessions")
+    seldom(fourth.log(), "--connections")
+    seldom(w.log("second"), "--connections")
     assert figures(w.metrics)["turned_away"] > 40
 
 

@@ -114,7 +114,7 @@ def unreachable():
 
 
 def few_files():
-    """With fewer open files than --conns needs it serves, and its log has what to raise."""
+    """With fewer open files than --connections needs it serves, and its log has what to raise."""
     proxy = subprocess.Popen(["sh", "-c", 'ulimit -n 100; exec "$0" "$@"', sys.argv[1], "--listen",
                               "127.0.0.1:%d" % free_port(), "--server", "127.0.0.1:1"],
                              stderr=subprocess.PIPE, text=True)
@@ -256,10 +256,10 @@ def several(folder):
 
 
 def full():
-    """As many clients as --conns, one more, ten times as many: those beyond hear why or
+    """As many clients as --connections, one more, ten times as many: those beyond hear why or
     are reset, are counted, and one line a second at most says so; a free place is used again."""
     port, page = free_port(), free_port()
-    proxy = subprocess.Popen([sys.argv[1], "--listen", "127.0.0.1:%d" % port, "--conns", "4",
+    proxy = subprocess.Popen([sys.argv[1], "--listen", "127.0.0.1:%d" % port, "--connections", "4",
                               "--server", "127.0.0.1:%d" % free_port(), "--metrics",
                               "127.0.0.1:%d" % page], stderr=subprocess.PIPE, text=True)
     try:
@@ -286,12 +286,12 @@ def full():
         assert Conn(port).cmd("PING") == b"+PONG"
         proxy.send_signal(signal.SIGTERM)
         log = proxy.stderr.read()
-        assert "clients were refused: 4 are connected; raise --conns" in log, log
+        assert "clients were refused: 4 are connected; raise --connections" in log, log
         assert log.count("clients were refused") < 37, log
         assert proxy.wait(60) == 0
         proxy.stderr.close()
         for option, good, bad in (("--directors", "1 32", "0 33 320"),
-                                  ("--conns", "1 30000", "0 30001 300000"),
+                                  ("--connections", "1 30000", "0 30001 300000"),
                                   ("--message-max", "4096 512M", "4095 513M 5G"),
                                   ("--stats", "0 86400", "86401 864000")):
             for n in good.split() + bad.split():

@@ -29,7 +29,7 @@ SERVER = """
 --cache-entries 1024,8589934592 1023 8589934593 85899345920
 --device-depth 1,32768 0 32769 327680
 --databases 1,4096 0 4097 40960
---conns 1,60000 0 60001 600000
+--connections 1,60000 0 60001 600000
 --timeout 4000000 4000001 40000000
 --stats 86400 86401 864000
 --sync interval=1,always,none interval=0 interval=-1 interval=x sometimes
@@ -88,7 +88,7 @@ def test_load_options(_, load):
 def test_load_at_its_limits(server, load):
     """As many connections, and as deep a pipeline, as may be; with fewer files than that it says
     so."""
-    with Server(server, "monolith", conns=5000) as node:
+    with Server(server, "monolith", connections=5000) as node:
         address = ["--address", "127.0.0.1:%d" % node.port, "--requests", "20000",
                    "--value-bytes", "16", "--keys", "1000", "--op", "mixed"]
         for more in (["--clients", "4096"], ["--pipeline", "1024", "--clients", "2"],

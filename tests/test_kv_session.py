@@ -425,7 +425,7 @@ def test_many_databases(binary, mode):
 
 def test_full(binary, mode):
     """A client too many gets Redis' error before its connection is closed."""
-    with Server(binary, mode, conns=4) as node:
+    with Server(binary, mode, connections=4) as node:
         held = []
         end = time.monotonic() + WAIT
         while len(held) < 4:  # those that waited for the start may not be gone yet

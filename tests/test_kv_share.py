@@ -126,7 +126,7 @@ def test_full(ctx):
     """One client too many hears Redis' words, and one that is idle gives its place away."""
     if ctx.mode == "monolith":
         raise Skip("no director")
-    with Server(ctx.binary, ctx.mode, conns=4, timeout=2) as node:
+    with Server(ctx.binary, ctx.mode, connections=4, timeout=2) as node:
         held = []
         end = time.monotonic() + WAIT
         while len(held) < 4:  # those that waited for the start may not be gone yet

@@ -356,10 +356,10 @@ def test_page_server_paused_clients_others_offloaded(make):
     n.stop()
 
 
-# More clients than --conns are taken, or vanish without a counter and a line in the log.
+# More clients than --connections are taken, or vanish without a counter and a line in the log.
 def test_page_server_more_clients_than_conns_refused_counted(make):
     page = free_port()
-    n = make("--conns", "4", "--metrics", "127.0.0.1:%d" % page).start()
+    n = make("--connections", "4", "--metrics", "127.0.0.1:%d" % page).start()
 
     def refused():
         return metric(page, "connections_refused")
@@ -397,7 +397,7 @@ def test_page_server_more_clients_than_conns_refused_counted(make):
         assert time.monotonic() < end, n.log()
     for c in ours:
         c.__exit__(None, None, None)
-    while "clients were refused: 4 are connected; raise --conns" not in n.log():
+    while "clients were refused: 4 are connected; raise --connections" not in n.log():
         assert time.monotonic() < end, n.log()
         time.sleep(0.05)
     n.stop()
@@ -406,7 +406,7 @@ def test_page_server_more_clients_than_conns_refused_counted(make):
 # Idle clients keep their places for ever, or one that is not idle loses its own.
 def test_page_server_timeout_closes_only_idle_clients(make):
     page = free_port()
-    n = make("--conns", "4", "--timeout", "1", "--metrics", "127.0.0.1:%d" % page).start()
+    n = make("--connections", "4", "--timeout", "1", "--metrics", "127.0.0.1:%d" % page).start()
     with Client(n.port) as silent, Client(n.port) as idle, Client(n.port) as active:
         assert idle.ask(STAT)[1] == OK
         idle.sock.sendall(request(STAT)[:7])  # an unfinished message does not count
@@ -460,7 +460,8 @@ def test_page_server_requests_beyond_pending_and_length(make):
 # An option beyond its range is taken, or refused without its name.
 def test_page_server_options_beyond_their_range_refused(make):
     n = make()
-    for option, values in [("--conns", "0 60001 600000"), ("--buffers", "3 32769 65537 655360"),
+    for option, values in [("--connections", "0 60001 600000"),
+                           ("--buffers", "3 32769 65537 655360"),
                            ("--page-bytes", "256 128K 640K 3000"), ("--log-size", "512K 2T"),
                            ("--pages", "0 4294967297"), ("--size", "1M"), ("--stats", "86401"),
                            ("--timeout", "4000001")]:

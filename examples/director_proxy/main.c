@@ -147,7 +147,7 @@ static void proxy_open_files(const struct proxy *p)
     if (setrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur < need)
         ex_log(EX_WARNING,
                "the limit of open files is %llu, and %llu clients need %llu: raise it (ulimit -n, "
-               "LimitNOFILE=) or lower --conns",
+               "LimitNOFILE=) or lower --connections",
                (unsigned long long)r.rlim_max, (unsigned long long)(p->parts_count * p->conns),
                (unsigned long long)need);
 }
@@ -240,7 +240,7 @@ static void proxy_options(struct program *g, enum ex_level *level, int argc, cha
          .kind = EX_FLAG,
          .target = &p->pass,
          .help = "pass every byte through untouched"},
-        {.name = "conns",
+        {.name = "connections",
          .kind = EX_NUMBER,
          .target = &p->conns,
          .value = "N",
@@ -271,6 +271,7 @@ static void proxy_options(struct program *g, enum ex_level *level, int argc, cha
          .value = "error|warning|info|debug",
          .help = "default info",
          .parse = ex_log_parse},
+        {.name = "conns", .kind = EX_RENAMED, .value = "connections"},
         {.name = "log", .kind = EX_RENAMED, .value = "log-level"},
     };
     ex_options(argc, argv, options, SNIC_COUNTOF(options), summary);

@@ -26,14 +26,15 @@ void proxy_part_stop(struct proxy_part *p)
     snic_loop_post(p->loop, &p->stop);
 }
 
-/* Clients beyond --conns: a line at most once a second. */
+/* Clients beyond --connections: a line at most once a second. */
 static void proxy_report(struct proxy_part *p, uint64_t refused, uint64_t conns)
 {
     uint64_t now = snic_loop_now(p->loop);
     if (refused == p->refused || (p->refused > 0 && now - p->refused_ns < PROXY_REPORT_NS))
         return;
     ex_log(EX_WARNING,
-           "%llu clients were refused: %llu are connected; raise --conns, or close idle ones with "
+           "%llu clients were refused: %llu are connected; raise --connections, or close idle ones "
+           "with "
            "--timeout",
            (unsigned long long)(refused - p->refused), (unsigned long long)conns);
     p->refused = refused;
@@ -96,9 +97,9 @@ void proxy_part_open(struct proxy_part *p)
     if (size == 0)
         ex_die("cannot set up the director: %s", snic_director_opts_wrong(&o));
     if (posix_memalign(&p->mem, SNIC_DIRECTOR_ALIGN, size) != 0)
-        ex_die(
-            "out of memory for %u connections (--conns) with requests of up to --message-max bytes",
-            o.conns_max);
+        ex_die("out of memory for %u connections (--connections) with requests of up to "
+               "--message-max bytes",
+               o.conns_max);
     proxy_user(p, &u);
     r = snic_director_init(&p->director, p->mem, size, p->net, NULL, &u, &o);
     if (r != 0)

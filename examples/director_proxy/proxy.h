@@ -45,7 +45,7 @@ struct proxy_part {
     struct snic_loop_msg stop;
     struct snic_loop_msg missed;
     uint64_t failures;   /* connections to the server that failed or that it ended, as last seen */
-    uint64_t refused;    /* clients beyond --conns, as last reported */
+    uint64_t refused;    /* clients beyond --connections, as last reported */
     uint64_t refused_ns; /* when                                    */
     uint32_t number;
     int done;

@@ -277,7 +277,7 @@ static void dpu_report(struct kv_dpu *d, const struct snic_director_stats *s, ui
     if (s->refused > d->reported.refused)
         ex_log(EX_WARNING,
                "%" PRIu64 " clients were refused: %" PRIu64
-               " are connected; raise --conns, or close idle ones with --timeout",
+               " are connected; raise --connections, or close idle ones with --timeout",
                s->refused - d->reported.refused, s->conns);
     d->reported = *s;
     d->reported_ns = now;

@@ -611,7 +611,7 @@ static void front_refuse(struct kv_front *f, struct snic_net_conn *net)
     if (!f->draining && (f->refused_told_ns == 0 || now - f->refused_told_ns >= 1000000000u)) {
         f->refused_told_ns = now;
         ex_log(EX_WARNING,
-               "%llu clients were refused: all %u connections are in use; raise --conns",
+               "%llu clients were refused: all %u connections are in use; raise --connections",
                (unsigned long long)f->stats.refused, f->opts.conns_max);
     }
     while (r != f->refusals + KV_FRONT_REFUSALS && r->net != NULL)

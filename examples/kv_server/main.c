@@ -260,7 +260,9 @@ static void kv_options(struct kv_config *c, int argc, char **argv)
         {"buffered", EX_FLAG, &c->buffered, NULL, "use the page cache, not direct I/O", 0, 0, NULL},
         {"timeout", EX_NUMBER, &c->timeout_s, "SECONDS",
          "close idle clients (not of --monolith); default 0: never", 0, 4000000, NULL},
-        {"conns", EX_NUMBER, &c->conns_max, "N", "most clients; default 1024", 1, 60000, NULL},
+        {"connections", EX_NUMBER, &c->conns_max, "N", "most clients; default 1024", 1, 60000,
+         NULL},
+        {.name = "conns", .kind = EX_RENAMED, .value = "connections"},
         {"databases", EX_NUMBER, &c->databases, "N", "for SELECT; default 16", 1, 4096, NULL},
         {"stats", EX_NUMBER, &c->stats, "SECONDS", "print a line of figures so often", 0, 86400,
          NULL},
@@ -328,7 +330,8 @@ static void kv_descriptors(struct kv_config *c)
     if (r.rlim_cur < c->conns_max + KV_FILES_OWN && c->role != KV_ROLE_HOST) {
         c->conns_max = r.rlim_cur - KV_FILES_OWN;
         ex_log(EX_WARNING,
-               "the limit of open files ('ulimit -n') allows %llu clients only, fewer than --conns",
+               "the limit of open files ('ulimit -n') allows %llu clients only, fewer than "
+               "--connections",
                (unsigned long long)c->conns_max);
     }
 }

@@ -34,7 +34,7 @@ struct ps_dpu {
     struct snic_files_server *server;
     void *hub_memory;
     void *server_memory;
-    uint64_t refused;    /* clients beyond --conns, as last reported */
+    uint64_t refused;    /* clients beyond --connections, as last reported */
     uint64_t refused_ns; /* when                                    */
     int dead;
     int cut;
@@ -126,7 +126,7 @@ static void dpu_report(struct ps_dpu *d, uint64_t now)
         return;
     ex_log(EX_WARNING,
            "%" PRIu64 " clients were refused: %" PRIu64
-           " are connected; raise --conns, or close idle ones with --timeout",
+           " are connected; raise --connections, or close idle ones with --timeout",
            s.refused - d->refused, d->config->conns_max);
     d->refused = s.refused;
     d->refused_ns = now;

@@ -259,10 +259,11 @@ static void front_refused_one(struct front *f)
     f->refused++;
     if (f->reported > 0 && now - f->reported_ns < FRONT_REPORT_NS)
         return;
-    ex_log(EX_WARNING,
-           "%llu clients were refused: %u are connected; raise --conns, or close idle ones with "
-           "--timeout",
-           (unsigned long long)(f->refused - f->reported), f->o.conns_max);
+    ex_log(
+        EX_WARNING,
+        "%llu clients were refused: %u are connected; raise --connections, or close idle ones with "
+        "--timeout",
+        (unsigned long long)(f->refused - f->reported), f->o.conns_max);
     f->reported = f->refused;
     f->reported_ns = now;
 }
@@ -325,7 +326,7 @@ int front_open(struct front **out, const struct front_opts *o, struct snic_net_a
     int r;
 
     if (f == NULL || (f->conns = calloc(o->conns_max, sizeof(*f->conns))) == NULL)
-        ex_die("out of memory for %u connections (--conns)", o->conns_max);
+        ex_die("out of memory for %u connections (--connections)", o->conns_max);
     f->o = *o;
     f->flush.fn = front_flush;
     snic_link_init(&f->dirty);

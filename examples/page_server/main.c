@@ -71,7 +71,8 @@ static void ps_options(struct ps_config *c, int argc, char **argv)
         {"role", EX_PARSE, &c->role, "dpu|host", "play one role only", 0, 0, ps_role_parse},
         {"socket", EX_TEXT, &c->socket, "PATH", "between the roles; default FILE.sock", 0, 0, NULL},
         {"buffered", EX_FLAG, &c->buffered, NULL, "use the page cache, not direct I/O", 0, 0, NULL},
-        {"conns", EX_NUMBER, &c->conns_max, "N", "most clients; default 256", 1, 60000, NULL},
+        {"connections", EX_NUMBER, &c->conns_max, "N", "most clients; default 256", 1, 60000, NULL},
+        {.name = "conns", .kind = EX_RENAMED, .value = "connections"},
         {"timeout", EX_NUMBER, &c->timeout_s, "SECONDS", "close idle clients; default 0: never", 0,
          4000000, NULL},
         {"stats", EX_NUMBER, &c->stats, "SECONDS", "print a line of figures so often", 0, 86400,
@@ -121,7 +122,7 @@ static void ps_descriptors(const struct ps_config *c)
     r.rlim_cur = want < r.rlim_max ? want : r.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur < want)
         ex_log(EX_WARNING,
-               "the limit of open files ('ulimit -n') does not allow %llu clients (--conns)",
+               "the limit of open files ('ulimit -n') does not allow %llu clients (--connections)",
                (unsigned long long)c->conns_max);
 }
 

@@ -94,7 +94,8 @@ static void options(int argc, char **argv)
         {"segments", EX_NUMBER, &to.segments, "N",
          "most segments that are placed (262144, or what the catalog has room for)", 1, 1u << 28,
          NULL},
-        {"sessions", EX_NUMBER, &to.sessions, "N", "most connections (128)", 4, 4096, NULL},
+        {"connections", EX_NUMBER, &to.sessions, "N", "most connections (128)", 4, 4096, NULL},
+        {.name = "sessions", .kind = EX_RENAMED, .value = "connections"},
         {"lease", EX_NUMBER, &to.lease, "SECONDS",
          "a client that is silent so long may be replaced (10)", 4, 3600, NULL},
         {"wire-key", EX_TEXT, &to.wire_key, "FILE",
@@ -342,7 +343,7 @@ static void crowded(const struct snic_control_event *e)
     ex_log(EX_WARNING,
            "all %" PRIu64
            " connections are in use, or reserved for servers that are not connected: %" PRIu64
-           " were refused so far; raise --sessions",
+           " were refused so far; raise --connections",
            to.sessions, e->value);
     ct.crowded_ns = now + UINT64_C(5000000000);
 }
@@ -456,7 +457,7 @@ int ctl_serve(int argc, char **argv)
     if (files < want)
         ex_log(EX_WARNING,
                "the limit of open files is %" PRIu64 ", and %" PRIu64 " connections need %" PRIu64
-               ": raise it (ulimit -n, LimitNOFILE=) or lower --sessions",
+               ": raise it (ulimit -n, LimitNOFILE=) or lower --connections",
                files, to.sessions, want);
     ct.net = sv_net(ct.loop, 1, (uint32_t)to.sessions + BESIDE, SV_POOL, 0);
     ct.io = sv_file(ct.loop, "catalog", to.catalog, to.size);

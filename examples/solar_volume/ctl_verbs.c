@@ -68,10 +68,11 @@ void ctl_say_gone(int status)
                 "than this program (%u): use the same release for both\n",
                 subject(), vo.control, SNIC_CONTROL_VERSION);
     else if (status == SNIC_ENFILE)
-        fprintf(stderr,
-                "solar_volume: %s: all connections of the catalog at %s are in use (--sessions of "
-                "ctl serve): nothing was changed, try again\n",
-                subject(), vo.control);
+        fprintf(
+            stderr,
+            "solar_volume: %s: all connections of the catalog at %s are in use (--connections of "
+            "ctl serve): nothing was changed, try again\n",
+            subject(), vo.control);
     else if (status == SNIC_EACCES)
         fprintf(stderr, "solar_volume: %s: the catalog at %s %s\n", subject(), vo.control,
                 vo.wire_key != NULL ? "does not accept the key of --wire-key"

@@ -137,10 +137,11 @@ static void refused(void *ctx, int error)
         why = "it was started without --wire-key, and may be another one";
     next_ns = now + REFUSED_NS;
     if (error == SNIC_ENFILE)
-        ex_log(EX_WARNING,
-               "disk %s waits: all connections of the catalog at %s are in use (--sessions of ctl "
-               "serve): retrying",
-               li.name, li.control);
+        ex_log(
+            EX_WARNING,
+            "disk %s waits: all connections of the catalog at %s are in use (--connections of ctl "
+            "serve): retrying",
+            li.name, li.control);
     else
         ex_log(EX_WARNING, "disk %s waits: the catalog at %s refuses: %s", li.name, li.control,
                why);

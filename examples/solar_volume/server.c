@@ -398,7 +398,7 @@ static void refused(void *ctx, int error)
         text = "it has as many servers as it may have (ctl forget frees the number of one that is "
                "gone for good)";
     if (error == SNIC_ENFILE)
-        text = "all its connections are in use (--sessions of ctl serve): retrying";
+        text = "all its connections are in use (--connections of ctl serve): retrying";
     if (error == SNIC_EEXIST)
         text = "the store has segments that no catalog has placed there";
     if (error == SNIC_EVERSION)
