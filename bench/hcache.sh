@@ -42,7 +42,7 @@ for who in cached plain nvmefs one; do
     mkdir "$work/store.$who"
     case $who in
     cached)
-        how="--two-process --cache-mb ${SNIC_BENCH_CACHE_MB:-384} --cache-writeback --prefetch"
+        how="--two-process --cache-size ${SNIC_BENCH_CACHE_MB:-384}M --cache-writeback --prefetch"
         ;;
     plain) how=--two-process ;;
     nvmefs) how="--two-process --link nvmefs" ;;

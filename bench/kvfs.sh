@@ -42,7 +42,7 @@ module=kvfs
 mkdir "$work/ext4" "$work/under" "$work/store" "$work/store.dpu"
 all=ext4
 # What both kinds of mount have alike; threads are those that do each best.
-alike="--timeout 60"
+alike="--attr-timeout 60"
 # shellcheck disable=SC2086
 {
     [ ! -x "$bin/kvfs_pass" ] ||

@@ -511,7 +511,7 @@ struct pass_opts {
     }
 static const struct fuse_opt pass_spec[] = {
     {"--threads %u", offsetof(struct pass_opts, threads), 0},
-    {"--timeout %lf", offsetof(struct pass_opts, timeout), 0},
+    {"--attr-timeout %lf", offsetof(struct pass_opts, timeout), 0},
     PASS_OPT("--clone-fd", clone_fd),
     PASS_OPT("--no-splice", no_splice),
     PASS_OPT("--writeback", writeback),
@@ -584,7 +584,7 @@ int main(int argc, char **argv)
     struct fuse_args args = FUSE_ARGS_INIT(argc, argv);
     struct pass_opts o = {.threads = 8, .timeout = 1.0};
     if (fuse_opt_parse(&args, &o, pass_spec, pass_argument) == -1 || o.help || !o.mountpoint) {
-        fprintf(stderr, "kvfs_pass [--threads N] [--timeout S] [--clone-fd] [--no-splice] "
+        fprintf(stderr, "kvfs_pass [--threads N] [--attr-timeout S] [--clone-fd] [--no-splice] "
                         "[--writeback] [-f] [-o OPTION,...] DIRECTORY MOUNTPOINT\n");
         return 2;
     }

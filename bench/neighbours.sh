@@ -455,7 +455,7 @@ run_kvfs_mount() {
         { echo "skip neighbours kvfs_mount: it needs root, /dev/fuse and loop devices"; return; }
     mkdir "$work/mnt.ours" "$work/loop.ours/store"
     begin ours "$bin/kvfs_mount" -f --store "lmdb:$work/loop.ours/store" --mkfs --two-process \
-        --cache-mb 16 --cache-writeback "$work/mnt.ours"
+        --cache-size 16M --cache-writeback "$work/mnt.ours"
     i=0
     until mountpoint -q "$work/mnt.ours"; do
         kill -0 "$(pid_of ours)" 2>/dev/null && [ $((i += 1)) -le 300 ] ||

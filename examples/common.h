@@ -38,6 +38,8 @@ struct ex_option {
 void ex_options(int argc, char **argv, const struct ex_option *o, size_t count,
                 const char *summary);
 
+/** A whole number, with @p size also one with K, M, G or T. @return 0; -1: @p text is none */
+int ex_number(const char *text, int size, uint64_t *out);
 /** Print "PROGRAM: MESSAGE (--help lists the options)" and exit 2: a mistake on the command line.
  */
 void ex_usage(const char *format, ...) SNIC_PRINTF(1, 2) __attribute__((noreturn));

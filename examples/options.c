@@ -51,7 +51,7 @@ static void ex_help(const char *program, const struct ex_option *o, size_t count
     ex_help_option("--help", "print this and exit");
 }
 
-static int ex_number(const char *text, int size, uint64_t *out)
+int ex_number(const char *text, int size, uint64_t *out)
 {
     char *end = NULL;
     uint64_t v;

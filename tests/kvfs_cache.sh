@@ -10,7 +10,7 @@ set -u
 exec </dev/null
 here=$(cd "$(dirname "$0")" && pwd)
 link=$1
-two="--two-process --link $link --cache-mb 4"
+two="--two-process --link $link --cache-size 4M"
 figures=127.0.0.1:0 full=
 
 cache_finish() {
@@ -113,7 +113,7 @@ fi
 
 say "roles with different settings are refused at once"
 "$KVFS_TOOL" mkfs --store "$spec" >>"$work/log" 2>&1
-"$KVFS_MOUNT" --role dpu --link "$link" --cache-mb 8 --socket "$work/own" --store "$spec" \
+"$KVFS_MOUNT" --role dpu --link "$link" --cache-size 8M --socket "$work/own" --store "$spec" \
     2>>"$work/log" &
 pids=$!
 i=0
@@ -121,15 +121,15 @@ until [ -S "$work/own" ]; do
     [ $((i += 1)) -le 600 ] || fail "no socket"
     sleep 0.05
 done
-for wrong in "--link ring --cache-mb 9" "--link nvmefs" \
-    "--link $link --cache-mb 8 --cache-writeback" "--link $link --cache-mb 8 --prefetch"; do
+for wrong in "--link ring --cache-size 9M" "--link nvmefs" \
+    "--link $link --cache-size 8M --cache-writeback" "--link $link --cache-size 8M --prefetch"; do
     # shellcheck disable=SC2086
     timeout 10 "$KVFS_MOUNT" -f --role host $wrong --socket "$work/own" "$mnt" 2>"$work/said"
     rc=$?
     [ $rc = 1 ] || fail "$wrong: ended with $rc: $(cat "$work/said")"
     grep -q "use the same for both roles" "$work/said" || fail "$wrong: $(cat "$work/said")"
 done
-timeout 60 "$KVFS_MOUNT" --role host --link "$link" --cache-mb 8 --socket "$work/own" \
+timeout 60 "$KVFS_MOUNT" --role host --link "$link" --cache-size 8M --socket "$work/own" \
     --metrics "$figures" "$mnt" 2>>"$work/log" || fail "the same settings are refused"
 ask on
 fusermount3 -u "$mnt"

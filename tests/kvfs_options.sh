@@ -125,13 +125,14 @@ refused 2 "MOUNTPOINT" "$KVFS_MOUNT" "$mnt" "$mnt"
 refused 2 "MOUNTPOINT" "$KVFS_MOUNT" "$spec" "$mnt" "$mnt"
 refused 2 "mount point is missing" "$KVFS_MOUNT" "$spec"
 refused 2 "unknown option" "$KVFS_MOUNT" -o nonsense "$spec" "$mnt"
-refused 2 "between 1 and 1048576" "$KVFS_MOUNT" -o cache_mb=0 "$spec" "$mnt"
-for o in "threads 257 256" "timeout 86401 86400" "stats 86401 86400" "open-files 63 16777216" \
+refused 2 "between 1M and 1T" "$KVFS_MOUNT" -o cache_size=0 "$spec" "$mnt"
+refused 2 "use --attr-timeout" "$KVFS_MOUNT" -o timeout=5 "$spec" "$mnt"
+for o in "threads 257 256" "attr-timeout 86401 86400" "stats 86401 86400" "open-files 63 16777216" \
     "open-files 16777217 16777216" "user-open-files 0 16777216" "spin 1000001 1000000" \
-    "records-mb 0 1048576"; do
+    "records-size 1048575 1T" "cache-size 1025G 1T"; do
     # shellcheck disable=SC2086
     set -- $o
-    refused 2 "between [0-9]* and $3" "$KVFS_MOUNT" "--$1" "$2" "$spec" "$mnt"
+    refused 2 "between [0-9]*[M]* and $3" "$KVFS_MOUNT" "--$1" "$2" "$spec" "$mnt"
 done
 refused 0 "kvfs_mount [0-9]" "$KVFS_MOUNT" --version
 
@@ -160,7 +161,7 @@ say "mount(8) and fstab"
 mkdir "$work/bin"
 cp "$KVFS_MOUNT" "$work/bin/kvfs_mount"
 mount --bind "$work/bin" /usr/local/sbin || fail "no /usr/local/sbin"
-mount -t fuse.kvfs_mount "$spec" "$mnt" -o noatime,cache_mb=8 2>>"$work/log" || fail "mount(8)"
+mount -t fuse.kvfs_mount "$spec" "$mnt" -o noatime,cache_size=8M 2>>"$work/log" || fail "mount(8)"
 grep -q "^$spec $mnt fuse.kvfs_mount .*noatime" /proc/mounts || fail "$(grep "$mnt" /proc/mounts)"
 [ "$(cat "$mnt/d/f" | cksum)" = "$sum" ] || fail "mount(8), other bytes"
 refused 2 "-o remount is not supported" mount -o remount,ro "$mnt"

@@ -11,7 +11,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 tried() { # PROGRAM: the copies of those that are installed are tried
     command -v "$1" >/dev/null
 }
-for how in "" "--threads 2" "--two-process" "--two-process --cache-mb 4 --cache-writeback" \
+for how in "" "--threads 2" "--two-process" "--two-process --cache-size 4M --cache-writeback" \
     "--exclusive --kernel-writeback"; do
     say "mounted with '$how'"
     # shellcheck disable=SC2086

@@ -14,7 +14,7 @@ with urllib.request.urlopen(f"http://{sys.argv[1]}/metrics", timeout=20) as f:
           ["kvfs_" + sys.argv[2]])
 PY
 }
-for how in "" "--spin 50" "--link nvmefs" "--cache-mb 4 --cache-writeback"; do
+for how in "" "--spin 50" "--link nvmefs" "--cache-size 4M --cache-writeback"; do
     say "two processes '$how'"
     figures=127.0.0.1:$(python3 -c 'import socket
 s = socket.socket()

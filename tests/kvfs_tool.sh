@@ -31,10 +31,11 @@ says 2 "stats: unknown option '--what'" stats --store "$spec" --what
 says 2 "dump: --repair is not an option of this command" dump --repair --store "$spec"
 says 2 "fsck: --group is not an option of this command" fsck --group 1 --store "$spec"
 says 2 "'99x' is not a number" dump --store "$spec" --group 99x
-says 2 "'2000000' is not a number between 0 and 1048576" ls --store "$spec" --cache-mb=2000000
-says 2 "'1048577' is not a number between 0 and 1048576" ls --store "$spec" --cache-mb=1048577
-says 2 "'-1' is not a number between 0 and 1048576" ls --store "$spec" --cache-mb=-1
-timeout 60 "$tool" ls --store "$spec" --cache-mb=1024 || exit 1
+says 2 "'20T' is not a size between 0 and 1T" ls --store "$spec" --cache-size=20T
+says 2 "'1099511627777' is not a size" ls --store "$spec" --cache-size=1099511627777
+says 2 "'-1' is not a size between 0 and 1T" ls --store "$spec" --cache-size=-1
+says 2 "renamed: use --cache-size" ls --store "$spec" --cache-mb=16
+timeout 60 "$tool" ls --store "$spec" --cache-size=1G || exit 1
 says 2 "no group 18446744073709551614" dump --store "$spec" --group 18446744073709551614
 says 2 "'18446744073709551616' is not a number" dump --store "$spec" --group 18446744073709551616
 says 2 "takes no value, but has 'yes'" fsck --store "$spec" --repair=yes

@@ -65,7 +65,7 @@ static uint64_t full_begin(void)
         assert_int_equal(op_alone(op_bytes(SNIC_KVFS_READ, f, 0, 1)), 0);
     filler = rig_file(&w.g, "filler");
     rig_exhaust(&w.g, filler);
-    w.config.cache_mb = 64; /* as if much more could be dirty */
+    w.config.cache_bytes = 64u << 20; /* as if much more could be dirty */
     for (uint32_t n = 0; n < 38; n += 2)
         for (uint32_t f = 1; f < FILES; f++) {
             struct op *o = write_new(f, n * KC_PAGE, 2 * KC_PAGE, 0);
@@ -74,7 +74,7 @@ static uint64_t full_begin(void)
             keep(f);
         }
     assert_true(snic_hcache_dirty(&w.m.cache->hand) == 114); /* of 128 */
-    w.config.cache_mb = 1;
+    w.config.cache_bytes = 1u << 20;
     return filler;
 }
 
@@ -156,8 +156,8 @@ static void test_kvfs_cache_full_store_ends_waits(void **state)
     struct op *o;
 
     (void)state;
-    w.config.cache_mb = 64;          /* they are not kept from pages: those are not there */
-    for (uint64_t i = 0; i < 2; i++) /* overwrites: the second one waits behind the first */
+    w.config.cache_bytes = 64u << 20; /* they are not kept from pages: those are not there */
+    for (uint64_t i = 0; i < 2; i++)  /* overwrites: the second one waits behind the first */
         (void)write_new(0, (5 + i) * KC_PAGE + 7, 12 * KC_PAGE, 0);
     append = op_bytes(SNIC_KVFS_WRITE, 3, 0, 2 * KC_PAGE);
     append->call->r.k.flags |= SNIC_KVFS_APPEND;
@@ -191,7 +191,7 @@ static void test_kvfs_cache_full_store_ends_waits(void **state)
     check_all(2);
     assert_int_equal(op_soon(op_new(SNIC_KVFS_FSYNC, 2)), SNIC_ENOSPC);
     assert_int_equal(op_soon(op_new(SNIC_KVFS_FSYNC, 2)), 0);
-    w.config.cache_mb = 1;
+    w.config.cache_bytes = 1u << 20;
     full_end(filler);
     for (uint32_t f = 0; f < FILES; f++)
         check_store(f);

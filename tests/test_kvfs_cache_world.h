@@ -255,6 +255,8 @@ static inline struct op *op_new(uint32_t kind, uint32_t file)
     struct km_call *c = km_call_get(&w.m);
 
     assert_non_null(c);
+    if (c == NULL) /* the compiler does not know that the assertion ends the test */
+        abort();
     memset(&c->r, 0, sizeof(c->r));
     memset(&c->cached, 0, sizeof(c->cached));
     *o = (struct op){.call = c, .file = file};
@@ -397,7 +399,7 @@ static inline void life_open(uint64_t seed, int write_back, int deaths)
     for (uint32_t i = 0; i < 2; i++)
         assert_int_equal(snic_world_loop(w.g.w, i, &w.g.loop[i]), 0);
     rig_fs(&w.g);
-    w.config = (struct km_config){.cache_mb = 1,
+    w.config = (struct km_config){.cache_bytes = 1u << 20,
                                   .write_back = write_back,
                                   .prefetch = seed % 3 != 0,
                                   .threads = (uint64_t)deaths,

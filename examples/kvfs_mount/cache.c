@@ -330,7 +330,7 @@ int kc_full(const struct km_cache *k)
    without a word, by a look. */
 static int cache_half(struct km_cache *k)
 {
-    uint64_t half = k->m->config->cache_mb << (20 - KC_PAGE_SHIFT) >> 1;
+    uint64_t half = kc_pages_max(k) >> 1;
     uint64_t now = snic_loop_now(k->m->loop);
 
     if (k->pages < half)
@@ -345,7 +345,7 @@ static int cache_half(struct km_cache *k)
 /* Much is dirty: the writer waits for it to be written out, and is told if it cannot be. */
 static int cache_crowded(const struct km_cache *k, const struct kc_inode *i)
 {
-    uint64_t pages = k->m->config->cache_mb << (20 - KC_PAGE_SHIFT);
+    uint64_t pages = kc_pages_max(k);
 
     return i->pages >= pages / 4 || (k->pages >= pages / 2 && i->dirty);
 }

@@ -90,7 +90,7 @@ static int link_half(struct km_cache *k)
         .cache = {.opts_size = sizeof(o.cache),
                   .page_bytes = KC_PAGE,
                   .mode = k->m->config->write_back ? SNIC_HCACHE_MODE_WRITE : SNIC_HCACHE_MODE_READ,
-                  .pages = k->m->config->cache_mb << (20 - KC_PAGE_SHIFT)},
+                  .pages = kc_pages_max(k)},
         .events = {.opened = link_opened, .closed = link_closed, .ctx = k}};
     size_t size = snic_hcachelink_host_memsize(&o);
 

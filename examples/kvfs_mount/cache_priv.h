@@ -170,6 +170,12 @@ struct km_cache {
     struct km_cache_state before; /* of regions that are gone */
 };
 
+/* Pages of the cache: --cache-size in whole MiB, so that they are a multiple of its ways. */
+static inline uint64_t kc_pages_max(const struct km_cache *k)
+{
+    return k->m->config->cache_bytes >> 20 << (20 - KC_PAGE_SHIFT);
+}
+
 static inline struct km_call *kc_call_of(struct snic_node *n)
 {
     return SNIC_CONTAINER(n, struct km_call, cached.node);

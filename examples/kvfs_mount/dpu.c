@@ -94,7 +94,7 @@ static int dpu_open(struct kd *d)
 {
     struct snic_dma_shm_opts o = {.opts_size = sizeof(o),
                                   .path = d->config->socket,
-                                  .size_max = (UINT64_C(4) << 30) + (d->config->cache_mb << 21),
+                                  .size_max = (UINT64_C(4) << 30) + (d->config->cache_bytes << 1),
                                   .tag = km_tag(d->config)};
     int rc = kvfs_store_open(&d->store);
 
@@ -182,7 +182,7 @@ int km_dpu_run(struct km_config *config)
     d->link = config->nvmefs ? &dpu_nvmefs : &dpu_ring;
     d->store.spec = config->store;
     d->store.loop = d->loop;
-    d->store.cache_mb = config->records_mb;
+    d->store.cache_bytes = config->records_bytes;
     d->store.alone = dpu_alone;
     d->store.requests = KM_REQUESTS;
     d->store.inodes = km_inodes(config);

@@ -35,7 +35,7 @@ int dpu_cache_attach(struct kd *d, struct snic_dma *dma)
     size_t size = snic_hcachelink_dpu_memsize(&o);
     int rc = SNIC_ENOMEM;
 
-    if (d->config->cache_mb == 0 || !d->mounted || c->half != NULL)
+    if (d->config->cache_bytes == 0 || !d->mounted || c->half != NULL)
         return SNIC_EBUSY;
     if (posix_memalign(&c->memory, SNIC_CACHELINE, size) == 0)
         rc = snic_hcachelink_dpu_init(&c->half, c->memory, size, dma, d->store.fs, &o);
@@ -129,7 +129,7 @@ size_t dpu_cache_metrics(struct kd *d, struct ex_metric *out)
     struct kd_cache *c = &d->cache;
     const struct km_cache_state *b = &c->before;
 
-    if (d->config->cache_mb == 0)
+    if (d->config->cache_bytes == 0)
         return 0;
     if (c->half != NULL)
         cache_count(c, &c->state);

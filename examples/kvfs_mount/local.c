@@ -70,7 +70,7 @@ int km_local_open(struct km *m)
     m->store.spec = c->store;
     m->store.loop = m->loop;
     m->store.alone = local_alone;
-    m->store.cache_mb = c->cache_mb; /* of records: 0 is 16 */
+    m->store.cache_bytes = c->cache_bytes; /* of records: 0 is 16 */
     m->store.requests = KM_REQUESTS;
     m->store.inodes = km_inodes(c);
     m->store.create = c->mkfs;

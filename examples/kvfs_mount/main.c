@@ -302,7 +302,7 @@ static int main_supervise(const struct km_config *c, int argc, char **argv)
 uint64_t km_tag(const struct km_config *c)
 {
     return 1 | (uint64_t)c->nvmefs << 1 | (uint64_t)c->write_back << 2 |
-           (uint64_t)c->prefetch << 3 | c->cache_mb << 8;
+           (uint64_t)c->prefetch << 3 | c->cache_bytes << 8;
 }
 
 /* What the supervisor left for the role. */
@@ -361,10 +361,11 @@ static void main_check(struct km_config *c)
     if (c->writeback && !c->exclusive)
         km_wrong("--kernel-writeback needs --exclusive: other mounts of the store would not see "
                  "what this one holds");
-    if ((c->write_back || c->prefetch) && c->cache_mb == 0)
-        km_wrong("--cache-writeback and --prefetch need --cache-mb");
-    if ((c->write_back || c->prefetch || c->records_mb != 0) && !c->two_process && c->role == NULL)
-        km_wrong("--cache-writeback, --prefetch and --records-mb need --two-process");
+    if ((c->write_back || c->prefetch) && c->cache_bytes == 0)
+        km_wrong("--cache-writeback and --prefetch need --cache-size");
+    if ((c->write_back || c->prefetch || c->records_bytes != 0) && !c->two_process &&
+        c->role == NULL)
+        km_wrong("--cache-writeback, --prefetch and --records-size need --two-process");
     if (c->link != NULL && !c->two_process && c->role == NULL)
         km_wrong("--link needs --two-process");
     if (c->read_only && (c->mkfs || c->writeback || strcmp(c->store, "mem") == 0))

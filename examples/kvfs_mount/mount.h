@@ -16,7 +16,7 @@
  *   dpu.c      and that process
  *   remote_ring.c, dpu_ring.c; remote_nvmefs.c, dpu_nvmefs.c    the links between the two
  *   cache.c, cache_step.c, cache_data.c, cache_link.c, dpu_cache.c   pages in the host's memory,
- *              before the link (--two-process --cache-mb)
+ *              before the link (--two-process --cache-size)
  *
  * A request in flight is one block of memory: struct km_call, what the kernel wrote (names and data
  * are used where they are, data on a page's beginning), then, where the answer has data, that, in
@@ -77,8 +77,8 @@ struct km_config {
     const char *store;
     const char *options; /* -o */
     const char *metrics;
-    uint64_t cache_mb;   /* of records; of two processes: of pages, 0: none */
-    uint64_t records_mb; /* of two processes */
+    uint64_t cache_bytes;   /* of records; of two processes: of pages, 0: none */
+    uint64_t records_bytes; /* of two processes */
     uint64_t threads;
     uint64_t timeout; /* seconds that the kernel keeps names and attributes while we are alone */
     uint64_t stats;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * What the command line says. It is also that of mount(8) and fstab, which call a program of FUSE
- * with source, mount point and one -o: kvfs_mount lmdb:/srv/kvfs /mnt -o rw,noatime,cache_mb=64.
+ * with source, mount point and one -o: kvfs_mount lmdb:/srv/kvfs /mnt -o rw,noatime,cache_size=64M.
  */
 #include "mount.h"
 
@@ -32,7 +32,7 @@ static size_t options_processes(struct km_config *c, struct ex_option *out)
          "3.2) through queue pairs, 255 at a time beside locks that wait",
          0, 0, NULL},
         {"role", EX_TEXT, &c->role, "dpu|host",
-         "play one role only; --link, --cache-mb, --cache-writeback and --prefetch are the same "
+         "play one role only; --link, --cache-size, --cache-writeback and --prefetch are the same "
          "for "
          "both",
          0, 0, NULL},
@@ -65,22 +65,23 @@ static size_t options_table(struct km_config *c, struct ex_option *out)
          "it holds, errors come at fsync, and once a file that may be written to was searched for "
          "holes none is found in any; with --exclusive",
          0, 0, NULL},
-        {"cache-mb", EX_NUMBER, &c->cache_mb, "N",
-         "of records in memory, default 16; with --two-process of the files' bytes, in the host's "
+        {"cache-size", EX_SIZE, &c->cache_bytes, "BYTES",
+         "of records in memory, default 16M; with --two-process of the files' bytes, in the host's "
          "memory, before the link (DPC's hybrid cache, section 3.3), default none. Those are used "
          "while no other mount has the store",
-         1, 1048576, NULL},
+         1u << 20, UINT64_C(1) << 40, NULL},
         {"cache-writeback", EX_FLAG, &c->write_back, NULL,
          "writes stay there for a moment: fsync and close wait until the file system has them, and "
-         "answer what became of them (no space); else they go to both; with --cache-mb",
+         "answer what became of them (no space); else they go to both; with --cache-size",
          0, 0, NULL},
         {"prefetch", EX_FLAG, &c->prefetch, NULL,
-         "what is read in sequence is brought there in advance; with --cache-mb", 0, 0, NULL},
-        {"records-mb", EX_NUMBER, &c->records_mb, "N",
-         "with --two-process: of records in memory; default 16", 1, 1048576, NULL},
+         "what is read in sequence is brought there in advance; with --cache-size", 0, 0, NULL},
+        {"records-size", EX_SIZE, &c->records_bytes, "BYTES",
+         "with --two-process: of records in memory; default 16M", 1u << 20, UINT64_C(1) << 40,
+         NULL},
         {"threads", EX_NUMBER, &c->threads, "N",
          "readers of /dev/fuse; 0, the default: the file system's own thread", 0, 256, NULL},
-        {"timeout", EX_NUMBER, &c->timeout, "SECONDS",
+        {"attr-timeout", EX_NUMBER, &c->timeout, "SECONDS",
          "the kernel keeps names and attributes so long while no other mount has the store; "
          "default 60 (1 where the kernel cannot be notified of changes by others)",
          0, 86400, NULL},
@@ -102,6 +103,9 @@ static size_t options_table(struct km_config *c, struct ex_option *out)
         {"spin", EX_NUMBER, &c->spin_us, "US",
          "busy-poll so long before sleeping; default 50; the host of two processes sleeps, 0", 0,
          1000000, NULL},
+        {.name = "timeout", .kind = EX_RENAMED, .value = "attr-timeout"},
+        {.name = "cache-mb", .kind = EX_RENAMED, .value = "cache-size"},
+        {.name = "records-mb", .kind = EX_RENAMED, .value = "records-size"},
     };
 
     SNIC_STATIC_ASSERT(SNIC_COUNTOF(options) <= OPTIONS_MAX - 8, "there is room");

@@ -278,7 +278,7 @@ static int remote_connect(struct km_remote *r)
 
     if (rc == SNIC_EPERM && !r->refused)
         ex_log(EX_ERROR,
-               "%s: the file system's process was started with another --link, --cache-mb, "
+               "%s: the file system's process was started with another --link, --cache-size, "
                "--cache-writeback or --prefetch: use the same for both roles",
                r->m->config->socket);
     r->refused = rc == SNIC_EPERM;
@@ -448,7 +448,7 @@ int km_remote_open(struct km *m)
     }
     r->state = KR_UP;
     snic_loop_arm(m->loop, &r->timer, snic_loop_now(m->loop) + KR_RETRY_NS);
-    return m->config->cache_mb != 0 ? km_cache_open(m) : 0;
+    return m->config->cache_bytes != 0 ? km_cache_open(m) : 0;
 }
 
 void km_remote_close(struct km *m)

@@ -265,10 +265,11 @@ static void tool_usage(FILE *to)
         "lmdb:PATH|rados:CONF:POOL[:NAMESPACE]\n                 [OPTION]... [ARGUMENT]...\n\n");
     for (size_t i = 0; i < SNIC_COUNTOF(commands); i++)
         (void)fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].help);
-    (void)fprintf(to, "\n--quiet: no progress on stderr. --cache-mb N: of records in memory.\n"
-                      "Exit code: 0 all is well, 1 the file system is damaged, 2 it could not be "
-                      "done; of fsck, as of e2fsck: 0 clean, 1 mended, 4 damaged, 8 not "
-                      "checked.\n");
+    (void)fprintf(to,
+                  "\n--quiet: no progress on stderr. --cache-size BYTES: of records in memory.\n"
+                  "Exit code: 0 all is well, 1 the file system is damaged, 2 it could not be "
+                  "done; of fsck, as of e2fsck: 0 clean, 1 mended, 4 damaged, 8 not "
+                  "checked.\n");
 }
 
 static int tool_number(const char *text, uint64_t *out)
@@ -297,9 +298,10 @@ static const struct {
     const char *name;
     int bit; /* TOOL_* */
     int valued;
-} options[] = {{"--force", TOOL_FORCE, 0}, {"--repair", TOOL_REPAIR, 0}, {"--data", TOOL_DATA, 0},
-               {"--quiet", TOOL_ANY, 0},   {"--group", TOOL_GROUP, 1},   {"--store", TOOL_ANY, 1},
-               {"--cache-mb", TOOL_ANY, 1}};
+} options[] = {{"--force", TOOL_FORCE, 0},    {"--repair", TOOL_REPAIR, 0},
+               {"--data", TOOL_DATA, 0},      {"--quiet", TOOL_ANY, 0},
+               {"--group", TOOL_GROUP, 1},    {"--store", TOOL_ANY, 1},
+               {"--cache-size", TOOL_ANY, 1}, {"--cache-mb", TOOL_ANY, 1}};
 
 static int tool_value(struct kt *t, const char *command, const char *name, const char *value)
 {
@@ -313,8 +315,10 @@ static int tool_value(struct kt *t, const char *command, const char *name, const
                    ? 0
                    : tool_bad(command, "--group: '%s' is not a number", value);
     }
-    if (tool_number(value, &t->s.cache_mb) != 0 || t->s.cache_mb > 1u << 20)
-        return tool_bad(command, "--cache-mb: '%s' is not a number between 0 and 1048576", value);
+    if (strcmp(name, "--cache-mb") == 0)
+        return tool_bad(command, "--cache-mb was renamed: use --cache-size");
+    if (ex_number(value, 1, &t->s.cache_bytes) != 0 || t->s.cache_bytes > UINT64_C(1) << 40)
+        return tool_bad(command, "--cache-size: '%s' is not a size between 0 and 1T", value);
     return 0;
 }
 

@@ -159,7 +159,7 @@ static int store_open_fs(struct kvfs_store *s)
     o.damage = store_damage;
     o.ctx = s;
     o.alone = s->alone != NULL ? store_alone : NULL;
-    o.cache_bytes = s->cache_mb << 20;
+    o.cache_bytes = s->cache_bytes;
     o.requests_max = s->requests;
     o.inodes_max = s->inodes;
     o.flags = s->flags | (s->read_only ? SNIC_KVFS_READ_ONLY : 0);

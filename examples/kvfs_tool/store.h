@@ -13,14 +13,14 @@
 
 /** Zero it, set what is wanted. */
 struct kvfs_store {
-    const char *spec;  /**< one of KVFS_STORE_NAMES; CONF may be "": the cluster's default  */
-    int create;        /**< lmdb: make the folder's files when missing                         */
-    int read_only;     /**< the store and the file system                                      */
-    uint32_t flags;    /**< of the engine: SNIC_KVFS_NO_ATIME and the like                     */
-    int sole;          /**< lmdb: nobody else may have it open                                 */
-    uint64_t cache_mb; /**< of the engine; 0: its default                                      */
-    uint32_t requests; /**< of the engine; 0: its default                                      */
-    uint32_t inodes;   /**< open at once, of the engine; 0: its default                        */
+    const char *spec;     /**< one of KVFS_STORE_NAMES; CONF may be "": the cluster's default  */
+    int create;           /**< lmdb: make the folder's files when missing                         */
+    int read_only;        /**< the store and the file system                                      */
+    uint32_t flags;       /**< of the engine: SNIC_KVFS_NO_ATIME and the like                     */
+    int sole;             /**< lmdb: nobody else may have it open                                 */
+    uint64_t cache_bytes; /**< of the engine; 0: its default                                   */
+    uint32_t requests;    /**< of the engine; 0: its default                                      */
+    uint32_t inodes;      /**< open at once, of the engine; 0: its default                        */
     void (*alone)(struct kvfs_store *s, int alone); /**< as in fs.h; may be NULL               */
 
     struct snic_loop *loop;

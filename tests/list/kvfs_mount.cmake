@@ -85,12 +85,12 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
   kvfs_mount_test(kvfs_overlay lmdb ${_scope} "" kvfs_overlay.sh)
   kvfs_mount_test(kvfs_options lmdb ${_scope} "" kvfs_options.sh)
   kvfs_mount_test(kvfs_options_two lmdb ${_posix_two}
-    "--two-process --cache-mb 4 --cache-writeback" kvfs_options.sh)
+    "--two-process --cache-size 4M --cache-writeback" kvfs_options.sh)
   # Beside a plain folder: inodes that the kernel has after their last name has gone.
   kvfs_mount_test(kvfs_held lmdb ${_scope} "" kvfs_held.sh)
   kvfs_mount_test(kvfs_held_two lmdb ${_posix_two} --two-process kvfs_held.sh)
   kvfs_mount_test(kvfs_held_nvmefs lmdb ${_posix_two}
-    "${_nvmefs} --cache-mb 4 --cache-writeback" kvfs_held.sh)
+    "${_nvmefs} --cache-size 4M --cache-writeback" kvfs_held.sh)
   # Beside a plain folder: set-uid, set-gid and capabilities.
   kvfs_mount_test(kvfs_setid lmdb ${_scope} "" kvfs_setid.sh)
   kvfs_mount_test(kvfs_setid_two lmdb ${_posix_two} --two-process kvfs_setid.sh)
@@ -126,7 +126,7 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
   kvfs_mount_test(kvfs_deaths_nvmefs lmdb ${_scope} "--link nvmefs" kvfs_deaths.sh)
   # The hybrid cache before the link. Its own, over each link by turns; what all mounts are tried
   # with takes turns, too.
-  set(_cache "--two-process --cache-mb 4")
+  set(_cache "--two-process --cache-size 4M")
   set(_cache_own each2_kvfs_cache)
   set(_cache_all each6_kvfs_cache_all)
   if(_sanitized)
@@ -148,7 +148,7 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
     kvfs_mount_test(kvfs_two_mounts_cache_${_v} lmdb nightly "${_cache} ${_o}"
       kvfs_two_mounts.sh)
     kvfs_mount_test(kvfs_large_cache_${_v} lmdb nightly "${_cache} ${_o}" kvfs_large.sh)
-    kvfs_mount_test(kvfs_deaths_cache_${_v} lmdb nightly "--cache-mb 4 ${_o}" kvfs_deaths.sh)
+    kvfs_mount_test(kvfs_deaths_cache_${_v} lmdb nightly "--cache-size 4M ${_o}" kvfs_deaths.sh)
   endforeach()
   kvfs_mount_test(kvfs_stress_two lmdb nightly --two-process kvfs_suite.sh
     $<TARGET_FILE:kvfs_stress> --processes 6 --steps 30000 MNT)
