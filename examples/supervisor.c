@@ -44,7 +44,7 @@ static pid_t super_start(const char *seed, int argc, char **argv, int child)
     args[n++] = (char *)(uintptr_t) "--role";
     args[n++] = (char *)(uintptr_t)child_names[child];
     if (seed != NULL) {
-        args[n++] = (char *)(uintptr_t) "--seed";
+        args[n++] = (char *)(uintptr_t) "--hash-seed";
         args[n++] = (char *)(uintptr_t)seed;
     }
     pid = fork();

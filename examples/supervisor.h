@@ -8,8 +8,8 @@
 
 /**
  * Start this program again, once with "--role dpu" and once with "--role host" behind its own
- * arguments, and "--seed SEED" where @p seed is not NULL; restart a role that dies; pass SIGTERM,
- * SIGINT, SIGHUP and SIGQUIT on as SIGTERM. @return the exit status, when both have ended
+ * arguments, and "--hash-seed SEED" where @p seed is not NULL; restart a role that dies; pass
+ * SIGTERM, SIGINT, SIGHUP and SIGQUIT on as SIGTERM. @return the exit status, when both have ended
  */
 int ex_supervise(const char *seed, int argc, char **argv);
 

@@ -66,6 +66,8 @@ done <<'END'
     ^solar_volume: --log was renamed: use --log-level
 2 kvfs_mount --timeout 5 %dir
     ^kvfs_mount: --timeout was renamed: use --attr-timeout
+2 kv_server --seed 00
+    ^kv_server: --seed was renamed: use --hash-seed
 2 kv_server --conns 4
     ^kv_server: --conns was renamed: use --connections
 2 solar_volume ctl serve --sessions 9

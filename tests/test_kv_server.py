@@ -570,7 +570,7 @@ def test_start_errors(ctx):
     fails("power of two", "--segment", "17000000")
     fails("--listen", "--listen", "nowhere")
     fails("--metrics", "--metrics", "nowhere")
-    fails("--seed", "--seed", "0" * 31 + "g")
+    fails("--hash-seed", "--hash-seed", "0" * 31 + "g")
     if ctx.mode == "two":
         fails("--socket", "--socket", "s" * 108)
     busy = socket.socket()

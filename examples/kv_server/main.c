@@ -199,6 +199,8 @@ static size_t kv_limit_options(struct kv_config *c, struct ex_option *out)
          NULL},
         {"client-query-buffer-limit", EX_PARSE, c, "BYTES",
          "end a client whose unfinished input is more; default 1gb", 0, 0, kv_query_limit_parse},
+        {.name = "conns", .kind = EX_RENAMED, .value = "connections"},
+        {.name = "seed", .kind = EX_RENAMED, .value = "hash-seed"},
     };
 
     memcpy(out, options, sizeof(options));
@@ -255,14 +257,13 @@ static void kv_options(struct kv_config *c, int argc, char **argv)
          NULL},
         {"role", EX_PARSE, &c->role, "dpu|host", "play one role only", 0, 0, kv_role_parse},
         {"socket", EX_TEXT, &c->socket, "PATH", "between the roles; default FILE.sock", 0, 0, NULL},
-        {"seed", EX_TEXT, &c->seed, "HEX", "of key hashes, 32 digits, the same for both roles", 0,
-         0, NULL},
+        {"hash-seed", EX_TEXT, &c->seed, "HEX", "of key hashes, 32 digits, the same for both roles",
+         0, 0, NULL},
         {"buffered", EX_FLAG, &c->buffered, NULL, "use the page cache, not direct I/O", 0, 0, NULL},
         {"timeout", EX_NUMBER, &c->timeout_s, "SECONDS",
          "close idle clients (not of --monolith); default 0: never", 0, 4000000, NULL},
         {"connections", EX_NUMBER, &c->conns_max, "N", "most clients; default 1024", 1, 60000,
          NULL},
-        {.name = "conns", .kind = EX_RENAMED, .value = "connections"},
         {"databases", EX_NUMBER, &c->databases, "N", "for SELECT; default 16", 1, 4096, NULL},
         {"stats", EX_NUMBER, &c->stats, "SECONDS", "print a line of figures so often", 0, 86400,
          NULL},
@@ -353,7 +354,7 @@ static void kv_seed(struct kv_config *c)
     }
     if (strlen(c->seed) != 32 || strspn(c->seed, "0123456789abcdefABCDEF") != 32 ||
         sscanf(c->seed, "%16llx%16llx", &low, &high) != 2)
-        ex_usage("--seed: '%s' is not 32 hexadecimal digits", c->seed);
+        ex_usage("--hash-seed: '%s' is not 32 hexadecimal digits", c->seed);
     c->hash_seed[0] = low;
     c->hash_seed[1] = high;
 }
