@@ -129,14 +129,14 @@ told() {
 # pages FIG_RATE FIG_LATENCY CASE SERVER OP DEPTH [WHO]
 pages() {
     # shellcheck disable=SC2046
-    "$bin/page_load" --address 127.0.0.1:"$(port_of "$4")" --op "$5" $(spread "$6") --report \
+    "$bin/page_load" --server 127.0.0.1:"$(port_of "$4")" --op "$5" $(spread "$6") --report \
         --seconds "$seconds" --seed "$round" >"$work/load" 2>"$work/load.err" ||
         die "the load failed at $4: $(cat "$work/load" "$work/load.err" "$work/log.$4")"
     took "$1" "$2" "$3" "${7:-$4}"
 }
 fill_pages() {
     for s in baseline library offload; do
-        "$bin/page_load" --address 127.0.0.1:"$(port_of $s)" --op fill --clients 8 --pipeline 32 \
+        "$bin/page_load" --server 127.0.0.1:"$(port_of $s)" --op fill --clients 8 --pipeline 32 \
             --reconnect >"$work/load" 2>&1 ||
             die "cannot fill $s: $(cat "$work/load" "$work/log.$s")"
     done
@@ -361,7 +361,7 @@ keys() {
     host_ticks=$(ticks "$host") dpu_ticks=$(ticks ${dpu:+"$dpu"})
     # shellcheck disable=SC2046
     (
-        "$bin/kv_load" --address 127.0.0.1:"$at" --op get --keys $records --key-bytes 8 \
+        "$bin/kv_load" --server 127.0.0.1:"$at" --op get --keys $records --key-bytes 8 \
             --value-bytes 8 $(spread "$3") --report --seconds "$seconds" --seed "$round" \
             >"$work/load" 2>"$work/load.err"
         code=$?
@@ -384,7 +384,7 @@ fig25() {
     node offload "$@" --file "$work/kv.offload" --size 1G --offload all
     for s in baseline library offload; do
         answers $s
-        "$bin/kv_load" --address 127.0.0.1:"$(port_of $s)" --op fill --keys $records --key-bytes 8 \
+        "$bin/kv_load" --server 127.0.0.1:"$(port_of $s)" --op fill --keys $records --key-bytes 8 \
             --value-bytes 8 --clients 8 --pipeline 64 >"$work/load" 2>&1 ||
             die "cannot fill $s: $(cat "$work/load")"
     done

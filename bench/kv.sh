@@ -48,7 +48,7 @@ device() {
     case=$1 who=$2 at=$3 host=$4
     shift 4
     t0=$(ticks "$@") h0=$(ticks "$host")
-    "$bin/kv_load" --address 127.0.0.1:"$at" --op get --keys $keys --value-bytes $value \
+    "$bin/kv_load" --server 127.0.0.1:"$at" --op get --keys $keys --value-bytes $value \
         --clients 16 --pipeline $((depth / 16)) --seconds "$seconds" --seed "$round" --report \
         >"$work/load" || die "the load failed at $who: $(cat "$work/load")"
     t1=$(ticks "$@") h1=$(ticks "$host")
@@ -118,7 +118,7 @@ begin threads "$bin/kv_server" --listen 127.0.0.1:$port --file "$work/threads" -
     --memory 32M --single-process --log-level warning
 for s in monolith two all library threads; do
     answers $s
-    "$bin/kv_load" --address 127.0.0.1:"$(port_of $s)" --op fill --keys $keys --value-bytes $value \
+    "$bin/kv_load" --server 127.0.0.1:"$(port_of $s)" --op fill --keys $keys --value-bytes $value \
         --clients 16 --pipeline 16 --report >"$work/load" || die "cannot fill: $(cat "$work/load")"
 done
 sleep 1 # until the DPU role has told its process id

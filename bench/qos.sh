@@ -38,7 +38,7 @@ load() {
     out=$1 database=$2
     shift 2
     [ "$database" = 0 ] && polite=0 || polite=19
-    nice -n $polite "$bin/kv_load" --address 127.0.0.1:"$at" --database "$database" --keys $keys \
+    nice -n $polite "$bin/kv_load" --server 127.0.0.1:"$at" --database "$database" --keys $keys \
         --value-bytes $value --report "$@" >"$out" || die "the load failed: $(cat "$out")"
 }
 field() { sed -n "s/^$2=//p" "$1"; }

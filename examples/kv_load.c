@@ -503,7 +503,7 @@ static void load_open(struct load *l)
     size_t half = SETUP_BYTES + (size_t)l->pipeline * (COMMAND_BYTES + (size_t)l->value_bytes);
     int r;
 
-    ex_address("address", l->address, &a);
+    ex_address("server", l->address, &a);
     ex_open_files("clients", l->clients);
     l->loop = ex_loop_open(0);
     o.conns_max = (uint32_t)l->clients;
@@ -590,7 +590,7 @@ int main(int argc, char **argv)
                             .get_percent = 50,
                             .seed = 1};
     const struct ex_option options[] = {
-        {"address", EX_TEXT, &l.address, "ADDRESS:PORT", "of the server; default 127.0.0.1:6379", 0,
+        {"server", EX_TEXT, &l.address, "ADDRESS:PORT", "of the server; default 127.0.0.1:6379", 0,
          0, NULL},
         {"op", EX_PARSE, &l.kind, "get|set|mixed|fill", "what to do; default get", 0, 0,
          load_kind_parse},
@@ -614,6 +614,7 @@ int main(int argc, char **argv)
         {"name", EX_TEXT, &l.name, "TEXT", "CLIENT SETNAME it first", 0, 0, NULL},
         {"info", EX_FLAG, &l.info, NULL, "only print the server's answer to INFO", 0, 0, NULL},
         {"report", EX_FLAG, &l.report, NULL, "print name=value lines, for programs", 0, 0, NULL},
+        {.name = "address", .kind = EX_RENAMED, .value = "server"},
     };
     int r;
 

@@ -87,7 +87,7 @@ die() {
 
 # What INFO says under this name.
 info() {
-    "$build/bin/kv_load" --address "$address" --info | sed -n "s/^$1:\([0-9.]*\).*/\1/p"
+    "$build/bin/kv_load" --server "$address" --info | sed -n "s/^$1:\([0-9.]*\).*/\1/p"
 }
 
 # start MODE ARGUMENT...: sets server, address, host and dpu (the roles' processes)
@@ -136,7 +136,7 @@ field() { sed -n "s/^$2=//p" "$work/$1"; }
 load() {
     out=$1
     shift
-    "$build/bin/kv_load" --address "$address" --keys $keys --value-bytes $value \
+    "$build/bin/kv_load" --server "$address" --keys $keys --value-bytes $value \
         --clients $clients --pipeline $pipeline --report "$@" >"$work/$out" ||
         die "the load failed: $(tr '\n' ' ' <"$work/$out")"
     [ "$(field "$out" missing)" = 0 ] || die "records are missing: $(field "$out" missing)"

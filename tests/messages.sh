@@ -66,6 +66,8 @@ done <<'END'
     ^solar_volume: --log was renamed: use --log-level
 2 kvfs_mount --timeout 5 %dir
     ^kvfs_mount: --timeout was renamed: use --attr-timeout
+2 kv_load --address 127.0.0.1:1
+    ^kv_load: --address was renamed: use --server
 2 kv_server --seed 00
     ^kv_server: --seed was renamed: use --hash-seed
 2 kv_server --conns 4
@@ -100,11 +102,11 @@ done <<'END'
     ^page_server: --monolith and --role exclude each other
 1 page_server --monolith --dir %text
     error: cannot open '.*text/pages': Not a directory
-1 kv_load --address 127.0.0.1:1
+1 kv_load --server 127.0.0.1:1
     ^kv_load: cannot connect to 127.0.0.1:1: connection refused
 2 kv_load --op nothing
     ^kv_load: --op: 'nothing' is not one of get
-1 page_load --address 127.0.0.1:1
+1 page_load --server 127.0.0.1:1
     ^page_load: cannot connect to 127.0.0.1:1: connection refused
 2 director_proxy --server x
     ^director_proxy: --server: 'x' is not ADDRESS:PORT

@@ -82,14 +82,14 @@ def test_server_options(server, _):
 
 
 def test_load_options(_, load):
-    ranges(LOAD, [load], ["--address", "nowhere"])
+    ranges(LOAD, [load], ["--server", "nowhere"])
 
 
 def test_load_at_its_limits(server, load):
     """As many connections, and as deep a pipeline, as may be; with fewer files than that it says
     so."""
     with Server(server, "monolith", connections=5000) as node:
-        address = ["--address", "127.0.0.1:%d" % node.port, "--requests", "20000",
+        address = ["--server", "127.0.0.1:%d" % node.port, "--requests", "20000",
                    "--value-bytes", "16", "--keys", "1000", "--op", "mixed"]
         for more in (["--clients", "4096"], ["--pipeline", "1024", "--clients", "2"],
                      ["--database", "15", "--key-bytes", "8"]):

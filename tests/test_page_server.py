@@ -123,7 +123,7 @@ class Node:
             return f.read()
 
     def load_args(self, op, *more):
-        return [self.load_binary, "--address", "127.0.0.1:%d" % self.port, "--op", op,
+        return [self.load_binary, "--server", "127.0.0.1:%d" % self.port, "--op", op,
                 "--clients", "3", "--pipeline", "8", "--report", *more]
 
     def load(self, op, *more):
@@ -479,7 +479,7 @@ def test_page_server_options_beyond_their_range_refused(make):
             ("--seconds", "1 1000000", "0 1000001 10000000"),
             ("--requests", "1 18446744073709551615", "0 18446744073709551616")]:
         for value in good.split() + bad.split():
-            r = subprocess.run([n.load_binary, option, value, "--address", "nowhere"],
+            r = subprocess.run([n.load_binary, option, value, "--server", "nowhere"],
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=WAIT,
                                env=n.environment())
             out = r.stdout.decode(errors="replace")

@@ -268,7 +268,7 @@ void load_open(struct load *l)
     size_t half = (size_t)l->pipeline * (WIRE_REQUEST + WIRE_DATA_MAX);
     int r;
 
-    ex_address("address", l->address, &l->addr);
+    ex_address("server", l->address, &l->addr);
     ex_open_files("clients", l->clients * 2);
     l->loop = ex_loop_open(0);
     o.conns_max = (uint32_t)l->clients * 2; /* the old ones go while new ones come */

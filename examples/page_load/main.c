@@ -367,8 +367,8 @@ static int load_kind_parse(void *target, const char *text)
 static void load_options(struct load *l, int argc, char **argv)
 {
     const struct ex_option options[] = {
-        {"address", EX_TEXT, &l->address, "ADDRESS:PORT", "of the server; default 127.0.0.1:7400",
-         0, 0, NULL},
+        {"server", EX_TEXT, &l->address, "ADDRESS:PORT", "of the server; default 127.0.0.1:7400", 0,
+         0, NULL},
         {"op", EX_PARSE, &l->kind, "get|log|mixed|fill|read|write|check", "what to do; default get",
          0, 0, load_kind_parse},
         {"clients", EX_NUMBER, &l->clients, "N", "connections; default 4", 1, 4096, NULL},
@@ -387,6 +387,7 @@ static void load_options(struct load *l, int argc, char **argv)
          NULL},
         {"check", EX_FLAG, &l->check, NULL, "read every page at the end", 0, 0, NULL},
         {"report", EX_FLAG, &l->report, NULL, "print name=value lines, for programs", 0, 0, NULL},
+        {.name = "address", .kind = EX_RENAMED, .value = "server"},
     };
 
     ex_options(argc, argv, options, SNIC_COUNTOF(options), summary);
