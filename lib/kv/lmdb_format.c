@@ -268,7 +268,7 @@ static int lmdb_env_open(struct lmdb_kv *s)
     if (e == 0)
         e = mdb_env_set_mapsize(s->env, s->opts.map_bytes);
     if (e == 0)
-        e = mdb_env_set_maxreaders(s->env, 1024);
+        e = mdb_env_set_maxreaders(s->env, LMDB_READERS);
     unsigned flags = MDB_NOTLS | MDB_NORDAHEAD | (s->readonly ? MDB_RDONLY : 0U);
     if (e == 0)
         e = mdb_env_open(s->env, s->path, flags, 0600);
@@ -292,6 +292,8 @@ static int lmdb_env_read(struct lmdb_kv *s)
 int lmdb_format_open(struct lmdb_kv *s, int *os_error, char *text)
 {
     int r = lmdb_check_meta(s->path, (s->opts.flags & SNIC_KV_OPEN_CREATE) != 0, text);
+    if (r == 0)
+        r = lmdb_session_reserve_env(s, os_error, text);
     if (r != 0)
         return r;
     int e = lmdb_env_open(s);

@@ -54,6 +54,7 @@ enum {
     LMDB_CHUNKS_MAX = 1 << 14, /* kept in memory: the map of 16 GiB in 20 MiB */
     LMDB_OBJECT_BUCKETS = 1 << 10,
     LMDB_LOCKS = 1 << 12, /* locks that objects share between processes */
+    LMDB_READERS = 1024,  /* LMDB's snapshots of all processes          */
     LMDB_SMALL_JOB = 18,  /* blocks of a small job */
     LMDB_LARGE_JOB = SNIC_KVOP_TRANSFER_MAX / LMDB_BLOCK + 2,
     LMDB_BOUNCE = 1 << 18, /* bytes of an aligned copy */
@@ -616,6 +617,8 @@ int lmdb_session_share(struct lmdb_kv *s);
 /** 1: the lock is exclusive now. */
 int lmdb_session_claim(struct lmdb_kv *s);
 int lmdb_session_open(struct lmdb_kv *s, int *os_error, char *text);
+/** Before LMDB maps its files: give the one of readers, and a new data base, their blocks. */
+int lmdb_session_reserve_env(const struct lmdb_kv *s, int *os_error, char *text);
 void lmdb_session_close(struct lmdb_kv *s);
 /** Somebody wants in. */
 static inline int lmdb_session_knocked(const struct lmdb_session *e)

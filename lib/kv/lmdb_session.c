@@ -34,6 +34,9 @@
 #include <unistd.h>
 
 enum { LMDB_SESSION_BYTES = 4096 + LMDB_LOCKS, LMDB_POLL_US = 1000 };
+
+/** LMDB's file of readers: a line of the processor for each and a head of less than two pages. */
+enum { LMDB_LOCK_BYTES = LMDB_READERS * 64 + 8192, LMDB_FIRST_BYTES = 64 << 10 };
 #define SNIC_LMDB__GRACE_NS 2000000000ULL /* the kernel may end a dead holder's lock a bit late */
 
 /* LMDB must not be opened twice by one process, and locks of one process would not tell. */
@@ -139,10 +142,57 @@ static int lmdb_session_local(int fd)
     }
 }
 
+/**
+ * A store to a page of a shared mapping that has no block of the disk yet is SIGBUS on a full one:
+ * each file that is mapped to be written gets its blocks before. Those it has already stay as they
+ * are. File systems that do not reserve blocks are taken as they are.
+ */
+static int lmdb_session_reserve(int fd, off_t bytes)
+{
+    while (fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, bytes) != 0) {
+        if (errno == EOPNOTSUPP || errno == ENOSYS)
+            return 0;
+        if (errno != EINTR)
+            return -1;
+    }
+    return 0;
+}
+
+/** Of a file of LMDB's, made if need be, the first @p bytes. 0 or an errno. */
+static int lmdb_session_reserve_file(const struct lmdb_kv *s, const char *name, off_t bytes)
+{
+    char path[sizeof(s->path) + 32];
+    (void)snprintf(path, sizeof(path), "%s/%s", s->path, name);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600);
+    if (fd < 0)
+        return errno;
+    int e = lmdb_session_reserve(fd, bytes) == 0 ? 0 : errno;
+    (void)close(fd); /* LMDB has no locks on it yet that would end here */
+    return e;
+}
+
+int lmdb_session_reserve_env(const struct lmdb_kv *s, int *os_error, char *text)
+{
+    char path[sizeof(s->path) + 32];
+    struct stat st;
+    const char *name = "lock.mdb";
+    *os_error = lmdb_session_reserve_file(s, name, LMDB_LOCK_BYTES);
+    (void)snprintf(path, sizeof(path), "%s/data.mdb", s->path);
+    if (*os_error == 0 && (s->opts.flags & SNIC_KV_OPEN_CREATE) != 0 &&
+        (stat(path, &st) != 0 || st.st_size == 0)) {
+        name = "data.mdb"; /* half of LMDB's first pages would be a damaged store */
+        *os_error = lmdb_session_reserve_file(s, name, LMDB_FIRST_BYTES);
+    }
+    if (*os_error == 0)
+        return 0;
+    (void)snprintf(text, 256, "the file %s cannot be made: %s", name, strerror(*os_error));
+    return snic_error_from_os(*os_error);
+}
+
 static int lmdb_session_map(struct lmdb_session *e, int *os_error)
 {
     struct stat st;
-    if (fstat(e->fd, &st) != 0 ||
+    if (lmdb_session_reserve(e->fd, LMDB_SESSION_BYTES) != 0 || fstat(e->fd, &st) != 0 ||
         (st.st_size < LMDB_SESSION_BYTES && ftruncate(e->fd, LMDB_SESSION_BYTES) != 0)) {
         *os_error = errno;
         return snic_error_from_os(errno);
