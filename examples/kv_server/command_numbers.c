@@ -57,6 +57,8 @@ enum kv_outcome kv_cmd_incr(struct kv_command *c)
         kv_put_error(c->engine, "ERR increment or decrement would overflow");
         return KV_DONE;
     }
+    if (kv_command_held(c))
+        return KV_AGAIN;
     size = resp_put_number(text, ':', old + step);
     r = kv_store_set(c->store, c->database, k->data, k->size, text + 1, (uint32_t)size - 3,
                      entry != NULL ? entry->expire_ms : 0, &end);

@@ -91,7 +91,7 @@ static void string_get_read(struct kv_read *r)
         struct kv_engine *e = g->engine;
 
         string_get_reply(g);
-        kv_engine_go_on(e);
+        kv_engine_room(e);
     }
 }
 
@@ -101,8 +101,10 @@ static enum kv_outcome string_get_start(struct kv_command *c, int array)
     uint32_t count = c->argc - 1;
     struct string_get *g;
 
-    if (c->engine->reading > KV_READING_MAX)
+    if (c->engine->reading > KV_READING_MAX) {
+        c->client->wait = KV_WAIT_READS;
         return KV_AGAIN;
+    }
     g = calloc(1, sizeof(*g) + count * sizeof(g->values[0]));
 
     if (g == NULL) {
@@ -312,9 +314,13 @@ static int string_too_long(struct kv_command *c, uint32_t i)
 enum kv_outcome kv_string_store(struct kv_command *c, const struct kv_string_put *p, int *stored)
 {
     uint64_t end;
-    int r = kv_store_set(c->store, p->database, p->key->data, p->key->size, p->value, p->size,
-                         p->expire_ms, &end);
+    int r;
 
+    *stored = 0;
+    if (kv_command_held(c))
+        return KV_AGAIN;
+    r = kv_store_set(c->store, p->database, p->key->data, p->key->size, p->value, p->size,
+                     p->expire_ms, &end);
     *stored = r == 0;
     if (r != 0)
         return kv_write_failed(c, r);

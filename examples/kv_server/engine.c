@@ -3,8 +3,9 @@
  * The engine: clients and the order of their messages.
  *   E1 messages of one client run in the order in which they came; only replies to
  *      reads may be late, and the layer above restores their order.
- *   E4 while e->exclusive is set (transaction.c, kv_command_room()), only that client's commands
- *      run.
+ *   E4 while e->exclusive is set, only that client's commands run: its EXEC is under way, which
+ *      waits for nothing that may not come (transaction.c).
+ *   E5 a command that waits holds no other client's reads and deletions (engine_room.c).
  */
 #include "engine_priv.h"
 
@@ -75,8 +76,10 @@ static void client_shift(struct kv_client *c)
     free(m);
 }
 
-static void client_forget_values(struct kv_client *c)
+static void client_forget_values(struct kv_engine *e, struct kv_client *c)
 {
+    e->prefetched -= c->prefetched;
+    c->prefetched = 0;
     while (c->fetched != NULL) {
         struct kv_fetched *f = c->fetched;
 
@@ -93,22 +96,22 @@ static void client_free(struct kv_engine *e, struct kv_client *c)
     snic_link_remove(&c->link);
     while (c->first != NULL)
         client_shift(c);
-    client_forget_values(c);
+    client_forget_values(e, c);
     kv_transaction_free(c);
     if (e->exclusive == c)
         e->exclusive = NULL;
+    if (e->large == c)
+        e->large = NULL;
     free(c);
     e->client_count--;
 }
 
-static void engine_room(void *ctx);
-
 /* @return 1 if others waited for its command */
 static int client_close(struct kv_engine *e, struct kv_client *c)
 {
-    int waited = e->exclusive == c;
+    int waited = e->exclusive == c || e->large == c;
 
-    if (waited && c->tx != NULL && c->tx->running) { /* its EXEC ends first */
+    if (e->exclusive == c && c->tx != NULL && c->tx->running) { /* its EXEC ends first */
         c->gone = 1;
         return 0;
     }
@@ -123,7 +126,7 @@ void kv_engine_client_closed(struct kv_engine *e, uint64_t id)
     if (c == NULL)
         return;
     if (client_close(e, c))
-        engine_room(e);
+        kv_engine_room(e);
 }
 
 void kv_each_client(struct kv_engine *e, void (*visit)(void *ctx, struct kv_client *c), void *ctx)
@@ -242,6 +245,8 @@ static enum kv_outcome engine_run(struct kv_engine *e, struct kv_client *client,
     struct snic_iov iov;
     int64_t n;
 
+    client->wait = KV_WAIT_TURN;
+    client->need.bytes = 0;
     if (e->out.bytes > KV_OUT_LIMIT || (e->exclusive != NULL && e->exclusive != client)) /* E4 */
         return KV_AGAIN;
     engine_trim(e);
@@ -269,9 +274,10 @@ static enum kv_outcome engine_run(struct kv_engine *e, struct kv_client *client,
         client->user |= before & KV_WORD_SKIP;
         return outcome;
     }
-    client_forget_values(client);
-    if (e->exclusive == client && (client->tx == NULL || !client->tx->running))
-        e->exclusive = NULL; /* its command that waited for room is over */
+    client_forget_values(e, client);
+    client->space_ns = 0;
+    if (e->large == client)
+        e->large = NULL;
     if (outcome != KV_DONE)
         return outcome;
     if (e->no_memory) {
@@ -284,8 +290,7 @@ static enum kv_outcome engine_run(struct kv_engine *e, struct kv_client *client,
     return KV_DONE;
 }
 
-/* Run what waits of one client. @return 0 when it found no room again. */
-static int client_drain(struct kv_engine *e, struct kv_client *c)
+int kv_client_drain(struct kv_engine *e, struct kv_client *c)
 {
     while (c->first != NULL && c->fetching == 0) {
         struct kv_message *m = c->first;
@@ -310,28 +315,9 @@ static void engine_wait(struct kv_engine *e, struct kv_client *c)
         snic_link_append(&e->waiting, &c->link);
 }
 
-static void engine_room(void *ctx)
+static void engine_store_room(void *ctx)
 {
-    struct kv_engine *e = ctx;
-
-    while (!snic_link_alone(&e->waiting)) {
-        struct kv_client *c = SNIC_CONTAINER(e->waiting.next, struct kv_client, link);
-
-        if (e->exclusive != NULL) /* E4 */
-            c = e->exclusive;
-        if (snic_link_alone(&c->link))
-            break; /* it waits for the device */
-        snic_link_remove(&c->link);
-        if (!client_drain(e, c)) {
-            snic_link_append(e->waiting.next, &c->link); /* still the first */
-            break;
-        }
-    }
-}
-
-void kv_engine_go_on(struct kv_engine *e)
-{
-    engine_room(e);
+    kv_engine_room(ctx);
 }
 
 int kv_engine_message(struct kv_engine *e, uint64_t client, uint64_t seq, uint64_t user,
@@ -383,10 +369,10 @@ static void engine_fetched(struct kv_read *r)
     }
     if (c->fetching > 0)
         return;
-    if (!client_drain(e, c))
+    if (!kv_client_drain(e, c))
         engine_wait(e, c);
     else if (e->exclusive == NULL)
-        engine_room(e); /* if it had the engine for itself, others wait */
+        kv_engine_room(e); /* if it had the engine for itself, others wait */
 }
 
 int kv_value_at_hand(struct kv_command *c, const struct kv_entry *entry,
@@ -431,27 +417,6 @@ enum kv_outcome kv_value_to_modify(struct kv_command *c, const struct kv_entry *
     return KV_LATER;
 }
 
-int kv_command_room(struct kv_command *c, uint64_t bytes, uint64_t record, int deletes)
-{
-    struct kv_engine *e = c->engine;
-    int r = kv_store_check_room(c->store, bytes, record, deletes);
-
-    /* What others write meanwhile might leave no room for it ever. */
-    if (r == SNIC_EAGAIN && e->exclusive == NULL && bytes > e->opts.memory_bytes / 4)
-        e->exclusive = c->client;
-    return r;
-}
-
-enum kv_outcome kv_write_failed(struct kv_command *c, int error)
-{
-    if (error == SNIC_EAGAIN)
-        return KV_AGAIN;
-    c->engine->size = 0;
-    c->need = 0; /* the error shows nothing of what was read */
-    kv_put_store_error(c->engine, error);
-    return KV_DONE;
-}
-
 void kv_depends(struct kv_command *c, uint64_t end)
 {
     if (end > c->need)
@@ -490,7 +455,7 @@ static void engine_store_opts(struct kv_engine *e, struct kv_store_opts *s)
     s->hook_bytes_max = o->hook_bytes_max;
     s->cache_memory = o->cache_memory;
     s->flush_bytes_max = o->flush_bytes_max;
-    s->room = engine_room;
+    s->room = engine_store_room;
     s->log = engine_log;
     s->created = kv_watch_created;
     s->ctx = e;
@@ -573,7 +538,7 @@ void kv_engine_writable(struct kv_engine *e)
     if (kv_out_send(e) != 0)
         return;
     kv_store_resume_cache(e->store);
-    engine_room(e);
+    kv_engine_room(e);
 }
 
 void kv_engine_detach(struct kv_engine *e)

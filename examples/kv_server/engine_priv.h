@@ -31,6 +31,8 @@
 #define KV_PREFETCH_MAX (64u << 20)
 /** Values of GET and MGET that are being collected; beyond it the next of them wait. */
 #define KV_READING_MAX (64u << 20)
+/** A write waits so long for space on a full device, and is answered with an error then. */
+#define KV_SPACE_NS 10000000000u
 /** Of kv_answer() only: the client has switched replies off. */
 #define KV_REPLY_SILENT 0x100u
 
@@ -53,6 +55,22 @@ struct kv_fetched {
     unsigned char value[];
 };
 
+/** What a command that is run again waits for. */
+enum kv_wait {
+    KV_WAIT_TURN = 1,  /* an EXEC, or room for replies: KV_OUT_LIMIT     */
+    KV_WAIT_READS = 2, /* KV_READING_MAX                                 */
+    KV_WAIT_LOG = 4,   /* that the log is written                        */
+    KV_WAIT_SPACE = 8, /* that compaction gives back space on the device */
+    KV_WAIT_LARGE = 16 /* that engine.large has its room                 */
+};
+
+/** Room that a command asked for with kv_command_room() and did not find. */
+struct kv_need {
+    uint64_t bytes; /* 0: none */
+    uint64_t record;
+    int deletes;
+};
+
 struct kv_client {
     struct kv_client *next; /* hash chain */
     uint64_t id;
@@ -60,6 +78,10 @@ struct kv_client {
     struct snic_link link; /* on engine.waiting while messages wait for room */
     struct kv_message *first;
     struct kv_message *last;
+    enum kv_wait wait;          /* of the first message, which waits                */
+    struct kv_need need;        /* likewise                                         */
+    uint64_t space_ns;          /* likewise: it waits for space since then; 0: not  */
+    uint64_t prefetched;        /* its part of engine.prefetched                    */
     uint32_t fetching;          /* values that a command awaits; nothing else may run */
     struct kv_fetched *fetched; /* what it has got so far, for its next run         */
     struct kv_transaction *tx;  /* NULL: neither MULTI nor WATCH so far             */
@@ -174,9 +196,11 @@ struct kv_engine {
     int resp3;                /* the running command's client wants RESP3 */
     struct snic_link *absent; /* KV_WATCH_LISTS lists of watched keys that were absent */
     uint64_t absent_count;
-    struct kv_client *exclusive; /* its EXEC is under way: all others wait */
+    struct kv_client *exclusive; /* E4: its EXEC is under way              */
+    struct kv_client *large;     /* E5: it waits for much room in the log  */
     struct kv_settings settings;
-    uint64_t reading; /* KV_READING_MAX */
+    uint64_t reading;    /* KV_READING_MAX  */
+    uint64_t prefetched; /* KV_PREFETCH_MAX */
     struct resp_arg *args;
     uint32_t args_room;
     unsigned char *scratch;
@@ -226,8 +250,8 @@ void kv_out_drop(struct kv_engine *e);
 
 /** Arguments of a message into e->args; they point into it or into the scratch buffer. */
 int64_t kv_engine_args(struct kv_engine *e, const unsigned char *msg, size_t size);
-/** What commands waited for may be there: run them. */
-void kv_engine_go_on(struct kv_engine *e);
+/** Run what waits of one client. @return 0 when it has to wait again. */
+int kv_client_drain(struct kv_engine *e, struct kv_client *c);
 /** Keep a message at the end of a list. @return 0; SNIC_ENOMEM */
 int kv_message_keep(struct kv_message **first, struct kv_message **last, uint64_t seq,
                     const unsigned char *msg, size_t size);
@@ -242,6 +266,19 @@ void kv_each_client(struct kv_engine *e, void (*visit)(void *ctx, struct kv_clie
 uint64_t kv_client_argv_bytes(const struct kv_client *c);
 /** What a client holds: messages that wait, a transaction, values. */
 uint64_t kv_client_bytes(const struct kv_client *c);
+
+/* ---- engine_room.c ---- */
+
+/** Run what waits and no longer has to. */
+void kv_engine_room(struct kv_engine *e);
+/** Does the command, which adds to the log, wait behind one that needs much room there (E5)? */
+int kv_command_held(struct kv_command *c);
+/** A write or check was answered with SNIC_EAGAIN. @return 0: it has waited for too long */
+int kv_command_waits(struct kv_command *c);
+/** After a failed store write: KV_AGAIN, or the error reply and KV_DONE. */
+enum kv_outcome kv_write_failed(struct kv_command *c, int error);
+/** kv_store_check_room() for the command. */
+int kv_command_room(struct kv_command *c, uint64_t bytes, uint64_t record, int deletes);
 
 /* ---- transaction.c ---- */
 
@@ -272,10 +309,6 @@ int kv_arg_is(const struct resp_arg *a, const char *word);
  */
 enum kv_outcome kv_value_to_modify(struct kv_command *c, const struct kv_entry *entry,
                                    const unsigned char **value, uint32_t *size);
-/** After a failed store write: KV_AGAIN, or the error reply and KV_DONE. */
-enum kv_outcome kv_write_failed(struct kv_command *c, int error);
-/** kv_store_check_room() for the command; others wait until one that needs much has it (E4). */
-int kv_command_room(struct kv_command *c, uint64_t bytes, uint64_t record, int deletes);
 /** The entry of argv[i], or NULL; the reply then depends on what made it so (R8). */
 struct kv_entry *kv_command_entry(struct kv_command *c, uint32_t i);
 /** The same for commands that do not use the value: OBJECT IDLETIME does not change. */

@@ -226,6 +226,7 @@ static int log_no_segment(struct kv_store *s, int reserve)
 
     kv_log_create_ahead(s);
     kv_store_kick(s);
+    s->space_short = s->create_full && s->creating == 0;
     if (!s->create_full || s->creating > 0 || waits)
         return SNIC_EAGAIN;
     /* Until a whole segment is free again; a command of several may find too few of them. */
@@ -288,6 +289,7 @@ int kv_store_check_room(struct kv_store *s, uint64_t bytes, uint64_t record, int
     uint64_t left = log_left(s);
     uint32_t keep = KV_RESERVE - (deletes ? KV_FOR_DELETE : KV_FOR_DATA);
 
+    s->space_short = 0;
     if (s->flush_error != 0)
         return SNIC_EIO;
     if (need > s->ring_bytes - 2 * KV_BLOCK)
@@ -306,6 +308,11 @@ int kv_store_check_room(struct kv_store *s, uint64_t bytes, uint64_t record, int
         return SNIC_EAGAIN;
     }
     return 0;
+}
+
+int kv_store_space_short(const struct kv_store *s)
+{
+    return s->space_short;
 }
 
 /* Who pays for the next log write: whoever has most of it, in one pass and two words. */
@@ -341,6 +348,7 @@ int kv_log_append(struct kv_store *s, struct kv_record *r, const void *key, cons
     uint64_t bytes = kv_record_bytes(r->key_size, r->value_size);
     unsigned char *out;
 
+    s->space_short = 0;
     if (s->flush_error != 0 && s->failing_ns != 0)
         return SNIC_EIO;
     SNIC_ASSERT(bytes <= s->boundary);

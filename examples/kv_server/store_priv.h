@@ -133,6 +133,7 @@ struct kv_store {
     uint64_t sync_target;
     uint64_t sync_until; /* interval: the round under way is for what lies below */
     int room_wanted;
+    int space_short;    /* the newest append or check found the device full */
     uint64_t progress;  /* grows when those who wait for room may try again */
     uint64_t room_told; /* `progress` when they tried last                */
 

@@ -2,9 +2,10 @@
 /*
  * Transactions: MULTI, EXEC, DISCARD, WATCH, UNWATCH.
  *   T1 from the first command of an EXEC to its last the engine is this client's
- *      (e->exclusive): what others send waits. What can be read from the device before is read
- *      before, so that the commands themselves follow one another without a wait where memory
- *      allows.
+ *      (e->exclusive): what others send waits. Before that it waits for the room that its writes
+ *      need, as far as it is known, and reads what it will want from the device, so that the
+ *      commands follow one another without a wait where memory allows. A write that then finds the
+ *      device full is answered with an error at once.
  *   T2 an EXEC that has begun ends, also when its client goes away meanwhile.
  *   T3 a connection that was in a transaction with a host before this one has lost its queue: no
  *      command of it is run as if there were no transaction.
@@ -320,8 +321,8 @@ static int transaction_command(struct kv_command *c, const struct kv_message *m,
 /* Read what the queue will want from the device, as far as it is known. KV_DONE; KV_FETCH */
 static enum kv_outcome transaction_fetch(struct kv_command *c)
 {
+    struct kv_engine *engine = c->engine;
     uint32_t before = c->client->fetching;
-    uint64_t bytes = 0;
 
     for (struct kv_message *m = c->client->tx->first; m != NULL; m = m->next) {
         struct kv_command sub;
@@ -338,18 +339,63 @@ static enum kv_outcome transaction_fetch(struct kv_command *c)
             const unsigned char *value;
             uint32_t size;
 
-            if ((s->last_key > 0 && i > (uint32_t)s->last_key) || bytes > KV_PREFETCH_MAX)
+            if ((s->last_key > 0 && i > (uint32_t)s->last_key) ||
+                engine->prefetched > KV_PREFETCH_MAX)
                 break;
             e = kv_store_find(c->store, sub.database, sub.argv[i].data, sub.argv[i].size);
             if (e == NULL || kv_value_at_hand(&sub, e, &value, &size) != 0)
                 continue;
-            bytes += e->value_size;
             if (kv_fetch(&sub, e) != KV_FETCH)
                 break;
+            c->client->prefetched += e->value_size;
+            engine->prefetched += e->value_size;
         }
     }
     c->engine->size = 0;
     return c->client->fetching > before ? KV_FETCH : KV_DONE;
+}
+
+/* Add what the queued command @p m may write, about; @return 1: it writes values, too */
+static int transaction_bytes(struct kv_command *c, const struct kv_message *m, struct kv_need *n)
+{
+    uint64_t most = kv_record_bytes(c->engine->opts.key_max, c->engine->opts.value_max);
+    uint64_t bytes = m->size;
+    struct kv_command sub;
+    const struct kv_command_spec *s;
+    int deletes;
+
+    if (transaction_command(c, m, &sub) != 0)
+        return 0;
+    s = kv_command_find(sub.argv[0].data, sub.argv[0].size);
+    if (s == NULL || !s->write)
+        return 0;
+    deletes = s->run == kv_cmd_del || s->run == kv_cmd_getdel || s->run == kv_cmd_flush;
+    for (uint32_t i = s->first_key; s->first_key != 0 && i < sub.argc; i += s->step) {
+        const struct kv_entry *e;
+
+        if (s->last_key > 0 && i > (uint32_t)s->last_key)
+            break;
+        e = deletes ? NULL
+                    : kv_store_find(c->store, sub.database, sub.argv[i].data, sub.argv[i].size);
+        bytes += kv_record_bytes(0, e != NULL ? e->value_size : 0);
+    }
+    n->bytes += bytes;
+    n->record = snic_max_u64(n->record, snic_min_u64(bytes, most));
+    return !deletes;
+}
+
+/* Is the room for what the queue writes still to come? Without it the commands begin, too, in time,
+   and those that find none say so. */
+static int transaction_room_waits(struct kv_command *c)
+{
+    struct kv_need n = {0, 0, 1};
+
+    for (const struct kv_message *m = c->client->tx->first; m != NULL; m = m->next)
+        if (transaction_bytes(c, m, &n))
+            n.deletes = 0;
+    c->engine->size = 0;
+    return n.bytes != 0 && kv_command_room(c, n.bytes, n.record, n.deletes) == SNIC_EAGAIN &&
+           kv_command_waits(c);
 }
 
 /* Keep the reply of the command that has run. */
@@ -412,11 +458,6 @@ static enum kv_outcome transaction_run(struct kv_command *c)
     struct kv_engine *e = c->engine;
     struct kv_transaction *t = c->client->tx;
 
-    if (!t->fetched) {
-        t->fetched = 1;
-        if (transaction_fetch(c) == KV_FETCH)
-            return KV_FETCH;
-    }
     while (t->at != NULL) {
         struct kv_command sub;
         enum kv_outcome o = KV_DONE;
@@ -458,6 +499,13 @@ enum kv_outcome kv_cmd_exec(struct kv_command *c)
         kv_transaction_forget(c->client);
         c->flags |= KV_REPLY_USER;
         return KV_DONE;
+    }
+    if (transaction_room_waits(c))
+        return KV_AGAIN;
+    if (!t->fetched) {
+        t->fetched = 1;
+        if (transaction_fetch(c) == KV_FETCH)
+            return KV_FETCH;
     }
     t->running = 1;
     t->at = t->first;

@@ -7,8 +7,8 @@ snic_test(kv_resp base SOURCES ${_kv}/resp.c LABELS kv)
 snic_test(kv_rdb base SOURCES ${_kv}/rdb.c ${_kv}/resp.c LABELS kv)
 snic_test(kv_store loop SOURCES test_kv_store_files.c test_kv_store_model.c ${_kv_store}
   LABELS kv)
-set(_kv_power ${_kv_store} ${_kv}/engine.c ${_kv}/engine_out.c ${_kv}/commands.c
-  ${_kv}/command_keys.c ${_kv}/command_server.c ${_kv}/command_strings.c
+set(_kv_power ${_kv_store} ${_kv}/engine.c ${_kv}/engine_out.c ${_kv}/engine_room.c
+  ${_kv}/commands.c ${_kv}/command_keys.c ${_kv}/command_server.c ${_kv}/command_strings.c
   ${_kv}/command_numbers.c ${_kv}/command_ranges.c ${_kv}/command_expire.c ${_kv}/command_scan.c
   ${_kv}/command_move.c ${_kv}/command_dump.c ${_kv}/rdb.c ${_kv}/command_object.c
   ${_kv}/command_script.c ${_kv}/script.c ${_kv}/sha1.c
@@ -19,7 +19,8 @@ set(_kv_power ${_kv_store} ${_kv}/engine.c ${_kv}/engine_out.c ${_kv}/commands.c
 snic_test(kv_power files SOURCES support/kv_files_direct.c support/kv_model.c ${_kv_power}
   LABELS kv TIMEOUT 1800)
 snic_test(kv_early loop SOURCES ${_kv_power} LABELS kv)
-foreach(t kv_resp kv_rdb kv_store kv_power kv_early)
+snic_test(kv_room loop SOURCES ${_kv_power} LABELS kv)
+foreach(t kv_resp kv_rdb kv_store kv_power kv_early kv_room)
   if(TARGET test_${t})
     target_include_directories(test_${t} PRIVATE ${_kv})
   endif()
