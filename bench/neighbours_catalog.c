@@ -23,7 +23,7 @@ static int exchange(int fd, const struct snic_control_msg *m, unsigned char *in,
     unsigned char out[SNIC_CONTROL_SMALL];
     int size = m == NULL ? 0 : snic_control_put(out, sizeof(out), m);
 
-    if (size < 0 || send(fd, out, (size_t)size, MSG_NOSIGNAL) != size)
+    if (size < 0 || (size > 0 && send(fd, out, (size_t)size, MSG_NOSIGNAL) != size))
         return -1;
     for (;;) {
         ssize_t got;
