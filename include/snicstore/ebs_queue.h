@@ -425,8 +425,8 @@ static inline void snic_ebs_disk_token_works(struct snic_ebs_disk *d)
 {
     d->token_wait_us = SNIC_EBS_TOKEN_WAIT_US;
 }
-/** The token is sent since a server has answered NO_TOKEN. [owner] */
-SNIC_API void snic_ebs_disk_token_sent(struct snic_ebs_queue *q, struct snic_ebs_disk *d)
+/** A server has answered NO_TOKEN: the token is sent again, or the owner is to get one. [owner] */
+SNIC_API void snic_ebs_disk_token_wanted(struct snic_ebs_queue *q, struct snic_ebs_disk *d)
     SNIC_NONNULL(1, 2);
 /** The rpc_id of a TOKEN of the disk: no RPC's, whose epoch is not 0. [owner] */
 static inline uint64_t snic_ebs_disk_token_id(const struct snic_ebs_disk *d)

@@ -351,7 +351,8 @@ struct snic_volume_events {
     /** No path or connection to the server works (1), or one does again (0). */
     void (*suspect)(void *ctx, uint32_t server, int suspect);
     /** A server does not accept the disk's token: get another one (snic_volume_disk_token()); what
-     * the server does not permit waits. At most once a second for each disk. */
+     * the server does not permit waits, or, where the disk has had none, has ended with SNIC_EPERM.
+     * At most once a second for each disk. */
     void (*token)(void *ctx, uint32_t disk);
     /** An I/O of the disk is older than slow_ns; it goes on. */
     void (*slow)(void *ctx, uint32_t disk, uint64_t lba, uint32_t blocks);

@@ -2,8 +2,8 @@
 /*
  * A disk's token on its way to servers. Servers may forget it, so it is sent when one answers
  * NO_TOKEN; what was answered so is sent again after token_wait_us, which doubles each time until a
- * block is done. A token that is not accepted, or does not help, is replaced by the owner, who is
- * asked once a second.
+ * block is done. A token that is missing, is not accepted, or does not help, is replaced by the
+ * owner, which is notified once a second.
  */
 #include "ebs/queue_priv.h"
 
@@ -34,9 +34,9 @@ static void ebs_token_say(struct snic_ebs_queue *q, struct snic_ebs_disk *d)
     ebs_disk_event(q, d);
 }
 
-void snic_ebs_disk_token_sent(struct snic_ebs_queue *q, struct snic_ebs_disk *d)
+void snic_ebs_disk_token_wanted(struct snic_ebs_queue *q, struct snic_ebs_disk *d)
 {
-    if (d->token_wait_us == SNIC_EBS__TOKEN_MOST_US)
+    if (d->token_wait_us == SNIC_EBS__TOKEN_MOST_US || !snic_ebs_disk_presents(d))
         ebs_token_say(q, d);
     d->token_wait_us = (uint32_t)snic_min_u64(2ull * d->token_wait_us, SNIC_EBS__TOKEN_MOST_US);
 }

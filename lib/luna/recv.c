@@ -73,10 +73,13 @@ static void luna_in_wack(struct snic_luna *c, struct luna_conn *n)
 /* The server refuses all of ours, as when it says FORBIDDEN; else it has to see the token first. */
 static int luna_in_tokenless(struct snic_luna *c, struct luna_conn *n, const struct luna_rpc *r)
 {
+    struct snic_ebs_disk *d = &c->q.disks[r->q.disk];
     if (n->in.h.status != SNIC_EBS_NO_TOKEN)
         return 0;
-    if (!snic_ebs_disk_presents(&c->q.disks[r->q.disk]))
+    if (!snic_ebs_disk_presents(d)) {
+        snic_ebs_disk_token_wanted(&c->q, d);
         return 1;
+    }
     luna_token_due(c, n, r->q.disk);
     return 0;
 }

@@ -248,11 +248,12 @@ static void luna_rpc_no_token(struct snic_luna *c, struct luna_rpc *r, uint64_t 
     uint32_t wait_us = d->token_wait_us;
     c->s.no_token++;
     if (!snic_ebs_disk_presents(d)) {
+        snic_ebs_disk_token_wanted(&c->q, d);
         luna_rpc_refused(c, r, blocks, SNIC_EBS_FORBIDDEN);
         return;
     }
     luna_token_due(c, &c->servers[r->q.server].conns[r->conn], r->q.disk);
-    snic_ebs_disk_token_sent(&c->q, d);
+    snic_ebs_disk_token_wanted(&c->q, d);
     luna_rpc_later(c, r, blocks, wait_us);
 }
 

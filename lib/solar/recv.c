@@ -397,10 +397,13 @@ static int solar_in_probe(struct snic_solar *c, struct solar_in *in)
 /* The server refuses all of ours, as when it says FORBIDDEN; else it has to see the token first. */
 static int solar_in_tokenless(struct snic_solar *c, const struct solar_rpc *r, uint32_t status)
 {
+    struct snic_ebs_disk *d = &c->q.disks[r->q.disk];
     if (status != SNIC_EBS_NO_TOKEN)
         return 0;
-    if (!snic_ebs_disk_presents(&c->q.disks[r->q.disk]))
+    if (!snic_ebs_disk_presents(d)) {
+        snic_ebs_disk_token_wanted(&c->q, d);
         return 1;
+    }
     (void)solar_send_token(c, &c->servers[r->q.server], r->q.disk);
     return 0;
 }

@@ -294,12 +294,13 @@ static void solar_rpc_no_token(struct snic_solar *c, struct solar_rpc *r, uint64
     c->s.no_token++;
     if (!snic_ebs_disk_presents(d)) {
         c->s.forbidden++;
+        snic_ebs_disk_token_wanted(&c->q, d);
         solar_rpc_refused(c, r, SNIC_EBS_FORBIDDEN);
         return;
     }
     uint32_t wait_us = d->token_wait_us;
     if (solar_send_token(c, &c->servers[r->q.server], r->q.disk))
-        snic_ebs_disk_token_sent(&c->q, d);
+        snic_ebs_disk_token_wanted(&c->q, d);
     solar_rpc_later(c, r, bit, wait_us);
 }
 
