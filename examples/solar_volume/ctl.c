@@ -106,7 +106,7 @@ static void options(int argc, char **argv)
          "this wire key, and keys that were made of it, are good still", 0, 0, NULL},
         {"clients", EX_TEXT, &to.clients, "FILE",
          "with --wire-key: who may do what, lines of `NUMBER DISK r|w|rw` (a disk's number is in "
-         "`ctl list`). Read again when it changes",
+         "`ctl list`). Read again when it changes; a right that is taken away ends the lease",
          0, 0, NULL},
         {"token-key", EX_TEXT, &to.token_key, "FILE",
          "with --clients: grant tokens, by which servers that have these keys (`ctl key token`), "
@@ -392,10 +392,17 @@ static void event(void *ctx, const struct snic_control_event *e)
 
 static int sign(void *ctx, struct snic_ebs_token *t, unsigned char out[SNIC_EBS_TOKEN_BYTES])
 {
+    static uint64_t next_ns;
+    uint64_t now = snic_loop_now(ct.loop);
     (void)ctx;
-    if (to.token_key == NULL)
-        return 0;
     int r = tokens_sign(t, to.token_time, out);
+    if (r != 0 && now >= next_ns) { /* clients ask again and again: one line in a second */
+        ex_log(EX_ERROR,
+               "no token can be signed with the first key of %s (--token-key): %s; clients that "
+               "attach wait",
+               to.token_key, snic_strerror(r));
+        next_ns = now + UINT64_C(1000000000);
+    }
     return r == 0 ? (int)to.token_time : r;
 }
 
@@ -451,7 +458,7 @@ int ctl_serve(int argc, char **argv)
     struct snic_control_events ev = {.opened = opened, .failed = failed, .event = event};
     options(argc, argv);
     ev.rights = to.clients != NULL ? rights : NULL;
-    ev.token = sign;
+    ev.token = to.token_key != NULL ? sign : NULL;
     ct.loop = ex_loop_open(0);
     uint64_t want = to.sessions + BESIDE + FILES_BESIDE, files = sv_files(want);
     if (files < want)

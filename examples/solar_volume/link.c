@@ -47,8 +47,9 @@ static void lost(void *ctx, uint32_t disk, int reason)
     ex_log(EX_ERROR,
            reason == SNIC_ENOENT
                ? "disk %s has been deleted"
-               : "another client has the lease of disk %s, or it was revoked: writes fail from now "
-                 "on, and servers that know of it refuse reads",
+               : "another client has the lease of disk %s, or it was revoked, or a right was taken "
+                 "from this client: writes fail from now on, and servers that know of it refuse "
+                 "reads",
            li.name);
 }
 

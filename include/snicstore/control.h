@@ -354,8 +354,10 @@ struct snic_control_events {
      * another one has not given back. NULL: all may everything. */
     uint32_t (*rights)(void *ctx, uint32_t account, uint32_t vd);
     /** Sign a token (ebs_token.h): disk, account, generation and rights are filled in, key_id and
-     * not_after are to be. @return for how many seconds it is good, at least 1; SNIC_E*: none is
-     * granted now. NULL: there are none. */
+     * not_after are to be. Not all that are signed are granted. @return for how many seconds it is
+     * good; 0: there are none; SNIC_E*: none can be signed now: an attach is answered SNIC_EAGAIN,
+     * takes no lease from its holder, and is tried again by the client; one that resumes keeps the
+     * token that it has. NULL: there are none. */
     int (*token)(void *ctx, struct snic_ebs_token *t, unsigned char out[SNIC_EBS_TOKEN_BYTES]);
     /** For logs. May be NULL. */
     void (*event)(void *ctx, const struct snic_control_event *e);
@@ -375,8 +377,12 @@ SNIC_API SNIC_NODISCARD int snic_control_open(struct snic_control **out, void *m
 /** End all sessions, run the loop until all is silent. @return the memory [owner] */
 SNIC_API void *snic_control_close(struct snic_control *c) SNIC_NONNULL(1);
 /** What secret_of() and rights() answer has changed: sessions of accounts that have no secret any
- * more end, and leases of those who have no right to their disk any more are over, as by REVOKE;
- * tokens that are out are refused where the next lease is known. O(sessions, disks). [owner] */
+ * more end, and the latest lease of a disk is over, as by REVOKE, where its account has no right to
+ * the disk any more, or one less than its tokens permit, also if it was given back. What cannot be
+ * ended now is tried again every 50 ms; a process that begins to serve compares all, too. A server
+ * refuses a token that is out from when it has the next lease: those in a session with the catalog
+ * at once, another one when it registers again. Until then it accepts the token, at most until that
+ * expires: the time that token() returns bounds how long. O(sessions, disks). [owner] */
 SNIC_API void snic_control_accounts(struct snic_control *c) SNIC_NONNULL(1);
 /** Where it listens. @return 0; SNIC_EBUSY not opened [owner] */
 SNIC_API SNIC_NODISCARD int snic_control_addr(const struct snic_control *c,

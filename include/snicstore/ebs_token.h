@@ -32,7 +32,8 @@
  *
  * How a token ends: at not_after, by the server's clock; when its key is taken away; or when a
  * later lease is granted or the lease is revoked: servers have that lease in their segments, and
- * refuse what a token of an earlier one asks.
+ * refuse what a token of an earlier one asks. A server that the catalog cannot reach does not have
+ * it, and accepts the token until one of the other two ends it.
  */
 #ifndef SNIC_EBS_TOKEN_H
 #define SNIC_EBS_TOKEN_H

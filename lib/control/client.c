@@ -64,17 +64,19 @@ static void control_client_qos(struct snic_control_client *c, uint32_t disk,
         c->e.qos(c->ctx, disk, q);
 }
 
-/* A grant has a token, or not: then what the disk had stays, and another one is asked for. */
+/* A grant has a token, or not: then what the disk had stays, and another one is asked for; by a
+   disk that has none when the volume wants one. */
 static void control_client_new_token(struct snic_control_client *c, uint32_t disk,
                                      const struct snic_control_msg *m)
 {
     struct control_client_disk *d = &c->disks[disk];
     uint64_t now = control_client_now(c);
     if (m->value == 0) {
-        d->renew_ns = d->renew_ns != 0 ? now + SNIC_CONTROL__CLIENT_RENEW_NS : 0;
+        d->renew_ns = d->token_has ? now + SNIC_CONTROL__CLIENT_RENEW_NS : 0;
         return;
     }
     memcpy(d->token, m->token, sizeof(d->token));
+    d->token_has = 1;
     d->renew_ns = now + snic_min_u64(m->value, UINT32_MAX) * UINT64_C(1000000000) / 3;
     c->stats.tokens++;
     if (c->v != NULL)
@@ -116,7 +118,6 @@ static void control_client_grant(struct snic_control_client *c, const struct sni
     memcpy(g.key, m->key, sizeof(g.key));
     memcpy(g.token, m->token, sizeof(g.token));
     g.token_seconds = m->value;
-    d->renew_ns = 0;
     if (m->status == 0)
         control_client_new_token(c, i, m);
     c->e.granted(c->ctx, i, m->status, &g);
@@ -512,13 +513,13 @@ void snic_control_client_volume(struct snic_control_client *c, struct snic_volum
 
 void snic_control_client_show(struct snic_control_client *c, uint32_t disk)
 {
-    if (disk < c->o.disks_max && c->disks[disk].renew_ns != 0 && c->v != NULL)
+    if (disk < c->o.disks_max && c->disks[disk].token_has && c->v != NULL)
         (void)!snic_volume_disk_token(c->v, disk, c->disks[disk].token);
 }
 
 void snic_control_client_token(struct snic_control_client *c, uint32_t disk)
 {
-    if (disk < c->o.disks_max && c->disks[disk].renew_ns != 0)
+    if (disk < c->o.disks_max && c->disks[disk].state == CONTROL_CLIENT_HELD)
         c->disks[disk].renew_ns = control_client_now(c); /* with the next tick */
 }
 

@@ -29,7 +29,8 @@ struct control_client_disk {
     uint64_t again_ns;           /* the catalog was busy: to ask again then; 0: not for that */
     struct snic_control_qos qos; /* that hold */
     uint64_t key[2];
-    uint64_t renew_ns; /* of the token: to ask for another one then; 0: there is none */
+    uint64_t renew_ns;  /* to ask for another token then; 0: not now                      */
+    uint32_t token_has; /* 1: `token` is one                                              */
     char name[SNIC_CONTROL_NAME];
     unsigned char token[SNIC_EBS_TOKEN_BYTES];
 };

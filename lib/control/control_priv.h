@@ -32,6 +32,8 @@
  *     to be raised there, and it is not sealed.
  * C5  Until a move is recorded nobody is told its destination.
  * C6  A server gets commands from one session at a time, in order, and does them in order.
+ * C7  What tokens of the latest lease permit is recorded; where its account may do less, the lease
+ *     is ended.
  */
 #ifndef SNIC_CONTROL_PRIV_H
 #define SNIC_CONTROL_PRIV_H
@@ -164,9 +166,9 @@ struct control_disk {
     uint32_t next;    /* of the same hash, or free */
     uint32_t first;   /* of its segments */
     uint32_t segments;
-    uint32_t reissue; /* an op has it */
-    uint32_t account; /* of the lease's holder; recorded */
-    uint32_t pad;
+    uint32_t reissue;  /* an op has it */
+    uint32_t account;  /* of the lease's holder, who may have given it back; recorded */
+    uint32_t rights;   /* SNIC_EBS_MAY_*: of any token of the lease; recorded. 0: not known */
     uint64_t grace_ns; /* until then the holder may come back */
     char name[SNIC_CONTROL_NAME];
 };
@@ -307,6 +309,7 @@ struct snic_control {
     uint8_t closing;
     uint8_t dead;
     uint8_t serving;
+    uint8_t rights_due; /* leases are to be compared with rights() */
 };
 
 /* catalog.c */
@@ -391,7 +394,10 @@ uint32_t control_account_rights(struct snic_control *c, uint32_t account,
 uint32_t control_rights(struct snic_control *c, const struct control_session *s,
                         const struct control_disk *d);
 void control_grant(struct snic_control *c, struct control_session *s, uint32_t tag, int status,
-                   const struct control_disk *d);
+                   struct control_disk *d);
+/* 1: a grant would have its token, or there are none. */
+int control_can_sign(struct snic_control *c, const struct control_session *s,
+                     const struct control_disk *d);
 int control_disk_live(const struct snic_control *c, const struct control_disk *d);
 
 /* desk.c */
@@ -416,6 +422,8 @@ void control_op_say(struct snic_control *c, const struct control_op *op, int sta
 void control_raise(struct snic_control *c, struct control_op *op, struct control_disk *d);
 int control_attach(struct snic_control *c, struct control_session *s, uint32_t tag,
                    struct control_disk *d);
+/* 1: servers are still to hear of the disk's lease, no client has been granted it. */
+int control_attaching(const struct snic_control *c, const struct control_disk *d);
 int control_place(struct snic_control *c, struct control_disk *d, uint64_t segment);
 /* The next server in a circle that has room; NIL. */
 uint32_t control_turn(struct snic_control *c);

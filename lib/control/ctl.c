@@ -308,16 +308,29 @@ static void control_accept(void *ctx, struct snic_net_conn *n, const struct snic
     s->s.durable = snic_wal_durable(c->wal);
 }
 
+/* C7. A token that permits what its account may not any more may be out even where the lease was
+   given back. Of a lease that cannot be ended now the tick tries it again. */
+static void control_rights_look(struct snic_control *c)
+{
+    if (!c->serving || !c->rights_due)
+        return;
+    c->rights_due = 0;
+    for (uint32_t i = 0; i < c->o.disks_max; i++) {
+        struct control_disk *d = &c->disks[i];
+        uint32_t may = d->used ? control_account_rights(c, d->account, d) : 0;
+        if (d->used && ((d->rights & ~may) != 0 || (d->held && may == 0)) &&
+            control_attach(c, NULL, 0, d) != 0)
+            c->rights_due = 1;
+    }
+}
+
 void snic_control_accounts(struct snic_control *c)
 {
     for (uint32_t i = 0; i < c->o.sessions_max; i++)
         if (c->sessions[i].used)
             control_auth_again(&c->sessions[i].s);
-    for (uint32_t i = 0; i < c->o.disks_max; i++) {
-        struct control_disk *d = &c->disks[i];
-        if (c->opened && d->used && d->held && control_account_rights(c, d->account, d) == 0)
-            (void)control_attach(c, NULL, 0, d); /* where an op is under way, the next look does */
-    }
+    c->rights_due = 1;
+    control_rights_look(c);
 }
 
 /* ---- Time ---- */
@@ -336,6 +349,8 @@ static void control_tick(struct snic_timer *t, uint64_t now_ns)
     control_crowd_tick(c, now_ns);
     control_op_tick(c);
     if (!c->closing && !c->dead)
+        control_rights_look(c);
+    if (!c->closing && !c->dead)
         snic_loop_arm(c->o.loop, &c->timer, now_ns + SNIC_CONTROL__TICK_NS);
 }
 
@@ -353,6 +368,7 @@ static void control_serve(struct snic_control *c)
 {
     uint64_t now = control_now(c);
     c->serving = 1;
+    c->rights_due = 1; /* they may have changed while no process served */
     c->serving_ns = control_now(c);
     for (uint32_t i = 0; i < c->o.disks_max; i++)
         if (c->disks[i].used && c->disks[i].held)

@@ -25,23 +25,54 @@ uint32_t control_rights(struct snic_control *c, const struct control_session *s,
     return control_account_rights(c, s->s.auth.account, d);
 }
 
-/* Into a grant. Without one the client has what it had, and asks again. */
-static void control_grant_token(struct snic_control *c, const struct control_session *s,
-                                const struct control_disk *d, struct snic_control_msg *m)
+/* @return for how many seconds it is good; 0: there are none; SNIC_E*: none can be signed now */
+static int control_sign(struct snic_control *c, const struct control_session *s,
+                        const struct control_disk *d, uint32_t lease,
+                        unsigned char out[SNIC_EBS_TOKEN_BYTES])
 {
     struct snic_ebs_token t = {.vd_id = d->vd,
                                .account = s->s.auth.account,
-                               .gen = snic_volume_gen(d->lease, 0),
+                               .gen = snic_volume_gen(lease, 0),
                                .rights = control_rights(c, s, d)};
-    int seconds = c->e.token != NULL ? c->e.token(c->ctx, &t, m->token) : 0;
-    if (seconds <= 0)
+    return c->e.token != NULL ? c->e.token(c->ctx, &t, out) : 0;
+}
+
+int control_can_sign(struct snic_control *c, const struct control_session *s,
+                     const struct control_disk *d)
+{
+    unsigned char unused[SNIC_EBS_TOKEN_BYTES];
+    return control_sign(c, s, d, 1, unused) >= 0;
+}
+
+/* C7. The rights of the holder are recorded before a token permits them. 0, or not recorded. */
+static int control_rights_record(struct snic_control *c, const struct control_session *s,
+                                 struct control_disk *d)
+{
+    uint32_t before = d->rights;
+    d->rights |= control_rights(c, s, d);
+    int r = d->rights != before ? control_put_disk(c, d) : 0;
+    if (r != 0)
+        d->rights = before;
+    return r;
+}
+
+/* Into a grant. Without one the client has what it had, and asks again. */
+static void control_grant_token(struct snic_control *c, const struct control_session *s,
+                                struct control_disk *d, struct snic_control_msg *m)
+{
+    int seconds = 0;
+    if (control_rights_record(c, s, d) == 0)
+        seconds = control_sign(c, s, d, d->lease, m->token);
+    if (seconds <= 0) {
+        memset(m->token, 0, sizeof(m->token));
         return;
+    }
     m->value = (uint32_t)seconds;
     c->stats.tokens++;
 }
 
 void control_grant(struct snic_control *c, struct control_session *s, uint32_t tag, int status,
-                   const struct control_disk *d)
+                   struct control_disk *d)
 {
     struct snic_control_msg m;
     control_msg(&m, SNIC_CONTROL_GRANT, tag);
@@ -115,6 +146,8 @@ static void control_guest_attach(struct control_session *s, const struct snic_co
         r = SNIC_EBUSY;
     else if (memcmp(d->key, m->key, sizeof(d->key)) != 0)
         r = SNIC_EACCES; /* before the holder loses anything */
+    else if (!control_can_sign(c, s, d))
+        r = SNIC_EAGAIN; /* likewise: servers would refuse a client without a token */
     else
         r = control_attach(c, s, m->tag, d);
     if (r != 0)
@@ -130,11 +163,12 @@ static void control_guest_resume(struct control_session *s, const struct snic_co
         control_grant(c, s, m->tag, SNIC_EPERM, NULL);
         return;
     }
-    if (d == NULL || d->lease != m->lease || !d->held || d->account != s->s.auth.account) {
+    if (d == NULL || d->lease != m->lease || !d->held || d->account != s->s.auth.account ||
+        control_attaching(c, d)) {
         control_grant(c, s, m->tag, d == NULL ? SNIC_ENOENT : SNIC_ESTALE, NULL);
         return;
     }
-    /* It was granted: those before it are refused wherever it is told. */
+    /* No server is waited for: those before it are refused wherever it is told. */
     d->session = s->index;
     d->raised = 1;
     control_grant(c, s, m->tag, 0, d);

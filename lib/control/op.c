@@ -106,6 +106,15 @@ int control_op_of(const struct snic_control *c, const struct control_disk *d)
 
 /* ---- Attach ---- */
 
+int control_attaching(const struct snic_control *c, const struct control_disk *d)
+{
+    for (uint32_t i = 0; i < c->o.ops_max && !d->raised; i++)
+        if (c->ops[i].used && c->ops[i].type == CONTROL_OP_ATTACH &&
+            c->ops[i].disk == (uint32_t)(d - c->disks) && c->ops[i].lease == d->lease)
+            return 1;
+    return 0;
+}
+
 /* Whoever registers does so before it is READY, and does not answer: it may have much to do first,
    and until then nothing that is there is told (C4). */
 void control_raise(struct snic_control *c, struct control_op *op, struct control_disk *d)
@@ -121,13 +130,17 @@ static void control_attached(struct snic_control *c, struct control_op *op)
 {
     struct control_disk *d = &c->disks[op->disk];
     struct control_session *s = control_session_at(c, op->session);
+    int client = s != NULL && s->role == SNIC_CONTROL_CLIENT;
     int r = d->lease == op->lease ? 0 : SNIC_ESTALE; /* another one came after it */
-    if (r == 0 && s != NULL && s->role == SNIC_CONTROL_CLIENT) {
+    if (r == 0 && client) {
         d->raised = 1;
+        r = control_can_sign(c, s, d) ? 0 : SNIC_EAGAIN; /* then it attaches again */
+    }
+    if (r == 0 && client) {
         c->stats.grants++;
         control_tell(c, SNIC_CONTROL_GRANTED, 0, d->vd, 0, d->lease);
     }
-    if (s != NULL && s->role == SNIC_CONTROL_CLIENT)
+    if (client)
         control_grant(c, s, op->tag, r, d);
     else
         control_op_say(c, op, 0, op->lease);
@@ -155,11 +168,13 @@ int control_attach(struct snic_control *c, struct control_session *s, uint32_t t
     d->lease++;
     d->held = (uint32_t)client;
     d->account = client ? s->s.auth.account : 0;
+    d->rights = client ? control_rights(c, s, d) : 0;
     int r = control_put_disk(c, d);
     if (r != 0) {
         d->lease = old.lease;
         d->held = old.held;
         d->account = old.account;
+        d->rights = old.rights;
         control_op_free(c, op);
         return r;
     }

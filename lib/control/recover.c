@@ -10,7 +10,7 @@
  *   head      8 incarnation 8   16 uuid 16   32 the last disk's number 4
  *   server    8 address 24   32 address for servers 24   56 serial 8
  *   disk      8 bytes 8   16 qos 32   48 lease 4   52 held 4   56 name 64   120 check value 16
- *             136 the holder's account 4
+ *             136 the holder's account 4   140 what its tokens permit 4
  *   segment   8 server 4   12 generation 4
  */
 #include "control/control_priv.h"
@@ -73,7 +73,8 @@ uint32_t control_record_disk(unsigned char *p, const struct control_disk *d)
     snic_put_le64(p + 120, d->key[0]);
     snic_put_le64(p + 128, d->key[1]);
     snic_put_le32(p + 136, d->account);
-    return 140;
+    snic_put_le32(p + 140, d->rights);
+    return 144;
 }
 
 uint32_t control_record_seg(unsigned char *p, const struct control_seg *g)
@@ -165,7 +166,7 @@ static int control_found_disk(struct snic_control *c, uint32_t vd, const struct 
         control_found_gone(c, vd);
         return 0;
     }
-    if ((r->length != 120 && r->length != 136 && r->length != 140) || vd == 0)
+    if ((r->length != 120 && r->length != 136 && r->length != 140 && r->length != 144) || vd == 0)
         return SNIC_ECORRUPT;
     if (d == NULL)
         d = control_disk_new(c, vd);
@@ -182,9 +183,11 @@ static int control_found_disk(struct snic_control *c, uint32_t vd, const struct 
     memcpy(d->name, p + 56, SNIC_CONTROL_NAME);
     d->key[0] = r->length >= 136 ? snic_get_le64(p + 120) : 0;
     d->key[1] = r->length >= 136 ? snic_get_le64(p + 128) : 0;
-    d->account = r->length == 140 ? snic_get_le32(p + 136) : 0;
+    d->account = r->length >= 140 ? snic_get_le32(p + 136) : 0;
+    d->rights = r->length >= 144 ? snic_get_le32(p + 140) : 0;
     if (!control_found_name(d->name) || d->lease > SNIC_CONTROL__LEASE_ENDED || d->held > 1 ||
-        d->bytes == 0 || d->bytes % SNIC_EBS_BLOCK_BYTES != 0 || d->bytes > UINT64_C(1) << 52)
+        (d->rights & ~SNIC_EBS_MAY_ALL) != 0 || d->bytes == 0 ||
+        d->bytes % SNIC_EBS_BLOCK_BYTES != 0 || d->bytes > UINT64_C(1) << 52)
         return SNIC_ECORRUPT;
     return 0;
 }

@@ -135,7 +135,7 @@ static void keys_begin(struct ctlfix *f)
 
 void ctlfix_volume_keys(struct ctlfix *f, struct snic_volume_opts *o, uint32_t client)
 {
-    if (!f->keys)
+    if (!f->keys || f->transport == SNIC_VOLUME_LUNA) /* that one shows tokens only */
         return;
     o->sec = &solar_toy_ops;
     o->secret = ctlfix_secret(client + 1);
@@ -192,6 +192,7 @@ void ctlfix_server_start(struct ctlfix *f, uint32_t server)
         o.secret_of = secret_of;
         o.secret_ctx = o.token_ctx = f;
         o.token_key = token_key;
+        o.transports = SNIC_VOLUME_SERVES(SNIC_VOLUME_SOLAR) | SNIC_VOLUME_SERVES(SNIC_VOLUME_LUNA);
         o.unix_time = unix_time;
         for (uint32_t k = 0; k < 2; k++)
             o.wire_keys[k] = &wires[server][k];
