@@ -16,17 +16,9 @@ snic_test(control_away control SOURCES ${_control} LABELS slow)
 snic_test(control_numbers control SOURCES ${_control} TIMEOUT 3600 LABELS slow)
 snic_test(control_sim control SOURCES ${_control} LABELS slow)
 snic_test(control_crash control SOURCES ${_control} TIMEOUT 3600 LABELS slow)
-# The tests again, with bugs in the control plane, of which sim/control_mutate.py makes copies.
-find_program(SNIC_PYTHON python3)
-if(TARGET test_control_sim AND SNIC_PYTHON AND NOT SNIC_SINGLE AND NOT SNIC_SANITIZE AND
-   NOT SNIC_NO_ASSERT AND NOT CMAKE_CROSSCOMPILING)
-  add_test(NAME control_mutants COMMAND ${SNIC_PYTHON}
-    ${CMAKE_CURRENT_SOURCE_DIR}/sim/control_mutate.py --cc ${CMAKE_C_COMPILER}
-    --lib $<TARGET_FILE:snic_test_support> --lib $<TARGET_FILE:snicstore>)
-  set_tests_properties(control_mutants PROPERTIES TIMEOUT 3600 LABELS "control;slow;nightly")
-endif()
 if(TARGET test_control_away)
   snic_mutants(away control 2)
+  snic_mutants(control control 8)
 endif()
 if(TARGET solar_volume AND NOT SNIC_SINGLE AND NOT CMAKE_CROSSCOMPILING)
   if(SNIC_PYTHON)

@@ -4,8 +4,8 @@
 
     mutate.py TABLE [--cc CC] --lib SUPPORT.a --lib SNICSTORE.a [--by-day N] [FILTER]
 
-(ctest -R 'solar_mutants|luna_mutants|replica_mutants' -V has the libraries.) TABLE is a file beside
-this one: solar_bugs, luna_bugs, replica_bugs. A bug is text of a source (any white space stands for
+(ctest -R _mutants -V has the libraries.) TABLE is a file beside this one: solar_bugs, control_bugs,
+replica_bugs, ... A bug is text of a source (any white space stands for
 white space) and what stands there instead; the test named beside it is then expected to fail. Exit
 code 1 when one passed, or when its text is not in the source any more. Of a module's sources in
 lib/ all are built anew, in one, and take the library's place; a test's own are taken with the bug
@@ -106,7 +106,8 @@ def try_one(builder, table, bug, a_while):
                                check=False, timeout=a_while, env=env)
         except subprocess.TimeoutExpired:
             return "NO END" # it may be slow, and find nothing
-    said = re.search(r"(?:I/Os: |ERROR +\] --- )(.*)$", r.stdout + r.stderr, re.M)
+    said = re.search(r"(?:I/Os: |clients \d+: |run test: |ERROR +\] --- )(.*)$",
+                     r.stdout + r.stderr, re.M)
     if r.returncode in (0, 77):
         return "NOT FOUND"
     seed = re.search(r"--seed \d+ one", r.stdout + r.stderr)
