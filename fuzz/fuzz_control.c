@@ -4,8 +4,9 @@
  *   0, 1  The rest are bytes from the network, with 1 their checksum made right: what is understood
  *         is written again and must be the same bytes.
  *   else  A catalog in a world, and three connections that say whatever the input says, as clients,
- *         servers, operators or nobody, in any order, with fields that are sometimes right. It is
- *         checked after each message, and recovers what it said at the end.
+ *         servers, operators or nobody, in any order, with fields that are sometimes right; rights
+ *         change, and now and then no token can be signed. It is checked after each message, and
+ *         recovers what it said at the end.
  */
 #include "snicstore/control.h"
 
@@ -13,7 +14,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { CONNS = 3, NODE = 9, MESSAGES = 200 };
+enum { CONNS = 3, NODE = 9, MESSAGES = 200, UNSIGNED = 8 };
 
 struct fuzz {
     const uint8_t *in;
@@ -27,6 +28,7 @@ struct fuzz {
     struct snic_control *c;
     struct snic_net_conn *conn[CONNS];
     uint32_t tags[4]; /* of commands that came */
+    uint32_t rights;  /* SNIC_EBS_MAY_*, of all clients; with UNSIGNED no token can be signed */
     int opened;
     int result;
 };
@@ -86,9 +88,40 @@ static void opened(void *ctx, int result, const struct snic_wal_report *report)
     f->result = result;
 }
 
+static uint32_t rights(void *ctx, uint32_t account, uint32_t vd)
+{
+    const struct fuzz *f = ctx;
+    (void)account;
+    (void)vd;
+    return f->rights & SNIC_EBS_MAY_ALL;
+}
+
+static int no_mac(void *secret, const void *in, size_t size, unsigned char out[32])
+{
+    (void)secret;
+    (void)in;
+    (void)size;
+    memset(out, 0, 32);
+    return 0;
+}
+
+/* None that permits more than the account may, or nothing. */
+static int token(void *ctx, struct snic_ebs_token *t, unsigned char out[SNIC_EBS_TOKEN_BYTES])
+{
+    static const struct snic_ebs_sec_ops ops = {.ops_size = sizeof(ops), .mac = no_mac};
+    struct fuzz *f = ctx;
+    must((t->rights & ~f->rights) == 0);
+    if ((f->rights & UNSIGNED) != 0)
+        return SNIC_EIO;
+    int r = snic_ebs_token_sign(out, t, &ops, f);
+    must(r == (t->rights != 0 ? 0 : SNIC_EINVAL));
+    return r == 0 ? 600 : r;
+}
+
 static void control_start(struct fuzz *f)
 {
-    static const struct snic_control_events ev = {.opened = opened};
+    static const struct snic_control_events ev = {
+        .opened = opened, .rights = rights, .token = token};
     struct snic_control_opts o = {.opts_size = sizeof(o), .flags = SNIC_WAL_CREATE};
     must(snic_world_loop(f->world, 1, &f->loop) == 0);
     must(snic_net_sim_open(&f->net, f->fabric, f->loop, NULL) == 0);
@@ -203,7 +236,10 @@ static void step(struct fuzz *f)
     struct snic_control_msg m;
     uint8_t b = take(f);
     uint32_t i = b % CONNS;
-    if (f->conn[i] == NULL) {
+    if ((b & 0xfc) == 0xf8) {
+        f->rights = take(f) & (SNIC_EBS_MAY_ALL | UNSIGNED);
+        snic_control_accounts(f->c);
+    } else if (f->conn[i] == NULL) {
         must(snic_net_connect(f->net_out, &a, &ev, f, &f->conn[i]) == 0);
         if ((b & 64) == 0) { /* well begun */
             memset(&m, 0, sizeof(m));
@@ -263,6 +299,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memset(&f, 0, sizeof(f));
     f.in = data + 1;
     f.left = size - 1;
+    f.rights = SNIC_EBS_MAY_ALL;
     catalog(&f);
     return 0;
 }
