@@ -10,7 +10,7 @@
 # what they need.
 #
 # By day some of the tests are the night's, or take turns from commit to commit (the labels are in
-# lib/README.md), and enumerations take a sample: which, is the number SNIC_TURN, by default made
+# tests/README.md), and enumerations take a sample: which, is the number SNIC_TURN, by default made
 # of the commit. It is printed, and a run with the same number does the same again.
 #
 #   --quick     the main configuration only, without what takes long
