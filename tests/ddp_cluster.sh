@@ -3,7 +3,7 @@
 # ddp_cluster.sh PROGRAM
 #
 # What ddp_cluster says to those who use it for the first time, or write a script with mistakes; and
-# whether README.md shows what it prints.
+# whether its README.md shows what it prints.
 set -u
 program=$1
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -77,9 +77,9 @@ for nodes in 1 7; do
     echo 'put 0 x v' | try 0 'put 0 x v: done' --nodes $nodes
 done
 
-# README.md's trace is the first write of write.script, line by line.
-sed -n '/-> 1,2   INV    x 1.2.0 = hello/,/^```/p' "$root/README.md" | grep -v '^```' \
-    >"$work/readme"
+# The trace in examples/ddp_cluster/README.md is the first write of write.script, line by line.
+manual=$root/examples/ddp_cluster/README.md
+sed -n '/-> 1,2   INV    x 1.2.0 = hello/,/^```/p' "$manual" | grep -v '^```' >"$work/readme"
 lines=$(wc -l <"$work/readme")
 "$program" --model strict "$root/examples/ddp_cluster/write.script" | grep -v '^> ' |
     head -n "$lines" >"$work/printed"
