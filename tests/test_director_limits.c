@@ -385,6 +385,7 @@ static void test_director_wrong_option_is_named(void **state)
     WRONG(director, d, pending_max, 65537, "pending_max");
     WRONG(director, d, conn_bytes, 100, "conn_bytes");
     WRONG(director, d, quantum, (1u << 24) + 1, "quantum");
+    WRONG(director, d, flight_bytes, (1u << 30) + 1, "flight_bytes");
     WRONG(director, d, signatures_count, 1, "signatures");
     WRONG(director, d, pool_bytes, 1 << 20, "pool_bytes");
     WRONG(offload, o, flags, 2, "flags");

@@ -374,12 +374,104 @@ static void test_director_flood_delays_others_by_turns_only(void **state)
     }
 }
 
+/* ---- What host and engine work on ---- */
+
+enum { FLIGHT_FLOODS = 6, FLIGHT_DEPTH = 300, FLIGHT_BYTES = 65536, FLIGHT_QUANTUM = 4096 };
+enum { FLIGHT_WAY_HOST, FLIGHT_WAY_NET, FLIGHT_WAY_ENGINE, FLIGHT_WAYS };
+
+/* Messages that the host or the engine has. */
+static uint32_t flight_count(void)
+{
+    uint32_t n = 0;
+    for (const struct snic_link *l = fix.d->all.next; l != &fix.d->all; l = l->next) {
+        const struct snic_director_conn *c = SNIC_CONTAINER(l, struct snic_director_conn, link);
+        for (const struct snic_link *k = c->slots.next; k != &c->slots; k = k->next) {
+            const struct director_slot *s = SNIC_CONTAINER(k, struct director_slot, link);
+            n += s->state == DIRECTOR_SLOT_HOST || s->state == DIRECTOR_SLOT_OFFLOAD;
+        }
+    }
+    return n;
+}
+
+static uint64_t flight_answered(void)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < FLIGHT_FLOODS; i++)
+        n += seen[i].ok;
+    return n;
+}
+
+static void flight_ask(uint32_t i, int way)
+{
+    if (way == FLIGHT_WAY_ENGINE)
+        dirfix_send(&fix.clients[i], DIRFIX_GET, 0, 1, 0, 0);
+    else
+        dirfix_send(&fix.clients[i], DIRFIX_ECHO, 0, 0, 2501, 0);
+}
+
+/* Clients with deep pipelines of large requests beside one that sends one after the other:
+ * @return how many messages the host and the engine had at once. */
+static uint32_t flight_round(uint64_t seed, int way, uint32_t bytes)
+{
+    struct dirfix_opts o = options(seed, FLIGHT_FLOODS + 1);
+    uint32_t most = 0;
+    o.net = way == FLIGHT_WAY_NET;
+    o.contexts = 1024;
+    o.net_recv_size = 16000;
+    o.ring_bytes = 1u << 20;
+    o.director.flight_bytes = bytes;
+    o.director.quantum = FLIGHT_QUANTUM;
+    o.director.pool_bytes = 64u << 20;
+    dirfix_open(&fix, &o);
+    for (uint32_t i = 0; i <= FLIGHT_FLOODS; i++)
+        join(&fix, i)->max_piece = 100000;
+    dirfix_run(&fix, 1000000);
+    if (way == FLIGHT_WAY_ENGINE)
+        put_keys(&fix, &fix.clients[0], 2);
+    uint64_t from = flight_answered();
+    for (uint32_t i = 0; i < FLIGHT_FLOODS; i++) {
+        for (uint32_t k = 0; k < FLIGHT_DEPTH; k++)
+            flight_ask(i, way);
+        dirfix_pump(&fix.clients[i]);
+    }
+    while (flight_answered() < from + 10 * FLIGHT_FLOODS) /* their replies are known */
+        assert_int_equal(dirfix_step(&fix), 1);
+    for (uint32_t round = 0; round < 20; round++) {
+        uint32_t ok = seen[FLIGHT_FLOODS].ok;
+        flight_ask(FLIGHT_FLOODS, way);
+        dirfix_pump(&fix.clients[FLIGHT_FLOODS]);
+        while (seen[FLIGHT_FLOODS].ok == ok) {
+            most = (uint32_t)snic_max_u64(most, flight_count());
+            assert_int_equal(dirfix_step(&fix), 1);
+        }
+    }
+    dirfix_finish(&fix);
+    dirfix_close(&fix);
+    return most;
+}
+
+/** However many large requests some clients have sent, the host and the offload engine work on no
+ *  more than flight_bytes of them at once: what another asks for is not behind all of them. */
+static void test_director_large_requests_share_what_is_worked_on(void **state)
+{
+    uint32_t cost = DIRFIX_HEAD + SNIC_DIRECTOR__MESSAGE_COST + DIRFIX_HEAD + 2501;
+    uint32_t bound = FLIGHT_BYTES / cost + FLIGHT_FLOODS + 1; /* each may overdraw by one */
+    (void)state;
+    for (int way = 0; way < FLIGHT_WAYS; way++) {
+        uint32_t with = flight_round(support_seed(), way, FLIGHT_BYTES);
+        uint32_t without = flight_round(support_seed(), way, 1u << 30);
+        assert_in_range(with, FLIGHT_FLOODS, bound);
+        assert_true(without > 3 * bound);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_director_several_on_a_port_share_nothing),
         cmocka_unit_test(test_director_ten_thousand_clients_are_bounded),
         cmocka_unit_test(test_director_flood_delays_others_by_turns_only),
+        cmocka_unit_test(test_director_large_requests_share_what_is_worked_on),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -38,6 +38,9 @@
  *   the one that holds most is reset, until there is room (hog_resets). The same
  *   for a client that stops in the middle of a long message while others wait for
  *   the memory it holds.
+ * - Of the messages that the host and the engine work on (flight_bytes), a connection
+ *   has at most as many bytes as are free: many large requests of one client do not
+ *   stand before the small ones of others.
  * - The offload engine's pool is shared the same way: what a connection reads, and
  *   what its client does not take, is at most about a quarter of what is free there;
  *   beyond, its messages wait. Where half of the pool is in use, replies are copied
@@ -197,6 +200,14 @@ struct snic_director_opts {
      * its host's end. 0, the default: never.
      */
     uint32_t idle_ms;
+    /**
+     * Bytes that the host and the offload engine work on at once: messages, each with 64 more, and
+     * their replies, which are expected to be as large as the recent large ones of their
+     * connection. A connection may have as much of it as is free, a quantum and one message at
+     * least. A client's message waits for no more than that of others, however many they send.
+     * Default 1 MiB, at most 1 GiB; more where the host is far away.
+     */
+    uint32_t flight_bytes;
 };
 
 /** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */

@@ -78,7 +78,7 @@ static void director_conn_init(struct snic_director_conn *c)
     director_out_init(&c->host, c);
     c->id = ++d->serial;
     c->user = c->frame_state = c->reply_state = 0;
-    c->mem = c->job_bytes = c->progress = c->mark = c->mark_ns = 0;
+    c->mem = c->job_bytes = c->flight = c->progress = c->mark = c->mark_ns = 0;
     c->part = NULL;
     c->part_size = c->part_cap = 0;
     c->part_kind = DIRECTOR_PART_BLOCK;

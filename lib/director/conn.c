@@ -34,7 +34,7 @@ void director_conn_consume(struct snic_director_conn *c)
 static int director_conn_room(struct snic_director_conn *c)
 {
     struct snic_director *d = c->d;
-    if (c->pending >= c->window || c->mem >= director_share(c)) {
+    if (c->pending >= c->window || c->mem >= director_share(c) || director_flight_full(c)) {
         c->wait_for |= SNIC_DIRECTOR__WAIT_BOUND;
         return 0;
     }
@@ -425,7 +425,7 @@ void director_conn_release(struct snic_director_conn *c)
     if (!c->used || !c->dead || !director_end_gone(&c->client) || !director_end_gone(&c->host) ||
         c->offloading > 0 || c->notify)
         return;
-    SNIC_ASSERT(c->pending == 0 && c->mem == 0 && c->part == NULL);
+    SNIC_ASSERT(c->pending == 0 && c->mem == 0 && c->flight == 0 && c->part == NULL);
     c->used = 0;
     snic_loop_unready(d->loop, &c->task);
     snic_link_remove(&c->link);
@@ -461,7 +461,7 @@ static int director_conn_may_go_on(const struct snic_director_conn *c)
     if (c->host.in_count > 0) /* what the host has sent may be what all wait for */
         return c->mem <= c->d->opts.conn_bytes / 2;
     return (c->wait_for & SNIC_DIRECTOR__WAIT_BOUND) && c->pending < c->window &&
-           c->mem <= director_share(c) / 2;
+           c->mem <= director_share(c) / 2 && !director_flight_full(c);
 }
 
 /* Everything that should happen when there is nothing more to send, or nothing more at all. */

@@ -89,6 +89,7 @@ static void director_opts_defaults(struct snic_director_opts *o)
     o->pending_max = o->pending_max == 0 ? 1024 : o->pending_max;
     o->conn_bytes = o->conn_bytes == 0 ? 1u << 20 : o->conn_bytes;
     o->quantum = o->quantum == 0 ? 16384 : o->quantum;
+    o->flight_bytes = o->flight_bytes == 0 ? 1u << 20 : o->flight_bytes;
     o->stall_ms = o->stall_ms == 0 ? 1000 : o->stall_ms;
     o->drain_ms = o->drain_ms == 0 ? 5000 : o->drain_ms;
 }
@@ -108,6 +109,8 @@ static const char *director_opts_wrong(const struct snic_director_opts *o)
         return "conn_bytes: not 4 KiB to 1 GiB";
     if (o->quantum > (1u << 24))
         return "quantum: above 16 MiB";
+    if (o->flight_bytes > (1u << 30))
+        return "flight_bytes: above 1 GiB";
     if (o->signatures_count > 1024)
         return "signatures_count: above 1024";
     if (o->signatures_count > 0 && o->signatures == NULL)
@@ -441,6 +444,7 @@ static uint64_t director_check_conn(const struct snic_director_conn *c, uint64_t
     uint32_t listed = 0;
     uint32_t offloads = 0;
     uint32_t barriers = 0;
+    uint64_t flight = 0;
     blocks +=
         (c->part != NULL && c->part_kind == DIRECTOR_PART_BLOCK) + (uint64_t)(c->carry != NULL);
     for (const struct snic_link *l = c->slots.next; l != &c->slots; l = l->next) {
@@ -451,11 +455,13 @@ static uint64_t director_check_conn(const struct snic_director_conn *c, uint64_t
         listed++;
         offloads += s->state == DIRECTOR_SLOT_OFFLOAD || s->state == DIRECTOR_SLOT_RETRY;
         barriers += (s->flags & SNIC_DIRECTOR__BARRIER) != 0;
+        flight += s->cost;
         if (s->state == DIRECTOR_SLOT_DONE && s->job != NULL)
             jobs += s->job->pool_bytes;
     }
     if (listed > c->pending || offloads != c->offloading || barriers != c->barriers ||
-        c->mem != blocks * SNIC_DIRECTOR__BLOCK + jobs || c->job_bytes != jobs)
+        c->mem != blocks * SNIC_DIRECTOR__BLOCK + jobs || c->job_bytes != jobs ||
+        c->flight != flight)
         return UINT64_MAX / 2;
     *slots += c->pending;
     return blocks;
@@ -467,6 +473,7 @@ int snic_director_check(const struct snic_director *d)
     uint64_t slots = 0;
     uint64_t common = 0;
     uint64_t conns = 0;
+    uint64_t flight = 0;
     uint32_t idle = 0;
     for (const struct snic_link *l = d->all.next; l != &d->all; l = l->next) {
         const struct snic_director_conn *c = SNIC_CONTAINER(l, struct snic_director_conn, link);
@@ -474,6 +481,7 @@ int snic_director_check(const struct snic_director *d)
         if (blocks > d->blocks_count)
             return SNIC_ECORRUPT;
         common += c->pending > d->slots_own ? c->pending - d->slots_own : 0;
+        flight += c->flight;
         conns++;
     }
     for (const struct snic_node *n = d->blocks_idle.first; n != NULL && idle <= d->blocks_count;
@@ -489,7 +497,7 @@ int snic_director_check(const struct snic_director *d)
     idle += d->slots_count - d->slots_made;
     if (idle != d->slots_free || slots + idle != d->slots_count ||
         common + d->slots_common != d->slots_count - (uint64_t)d->opts.conns_max * d->slots_own ||
-        conns != d->stats.conns)
+        conns != d->stats.conns || flight != d->flight)
         return SNIC_ECORRUPT;
     return base_runs_check(&d->parts.runs);
 }

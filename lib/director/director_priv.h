@@ -76,6 +76,7 @@ struct director_slot {
     uint32_t gen;
     uint32_t bytes; /* of the reply so far, at most UINT32_MAX */
     uint32_t sent;  /* bytes of the message that the host has received */
+    uint64_t cost;  /* of `flight` of its connection and the director, until it is answered */
     uint64_t user;  /* the connection's word when the message was classified */
     uint8_t state;
     uint8_t flags;
@@ -145,6 +146,7 @@ struct snic_director_conn {
     uint64_t reply_state;
     uint64_t mem;       /* bytes of blocks and jobs it holds */
     uint64_t job_bytes; /* of these, of the engine's pool */
+    uint64_t flight;    /* bytes that host and engine work on: I6 in memory.c */
     uint64_t progress;  /* bytes received and sent */
     uint64_t mark;      /* progress at mark_ns: I5 in memory.c */
     uint64_t mark_ns;
@@ -228,6 +230,7 @@ struct snic_director {
     uint32_t slots_common;
     uint32_t blocks_count;
     uint32_t blocks_free;
+    uint64_t flight;      /* of all connections */
     uint64_t held;        /* bytes of replies: `mem` of all connections that are not kept */
     uint64_t total_bytes; /* that they may hold; 0: what there is */
     struct director_long parts;
@@ -277,6 +280,8 @@ void director_block_give(struct snic_director_conn *c, struct director_block *b)
 struct director_slot *director_slot_take(struct snic_director_conn *c);
 void director_slot_give(struct director_slot *s);
 int director_slot_room(const struct snic_director_conn *c);
+void director_flight_end(struct director_slot *s);
+int director_flight_full(const struct snic_director_conn *c);
 int director_part_grow(struct snic_director_conn *c, uint32_t want);
 void director_part_give(struct snic_director_conn *c);
 void director_wait(struct snic_director_conn *c, struct snic_link *list, uint32_t why);

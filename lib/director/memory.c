@@ -15,6 +15,9 @@
  * I5  mark_ns is when the connection last completed SNIC_DIRECTOR__PROGRESS bytes, received or
  * sent, or began to hold memory. One that holds some and has not moved for stall_ms is a hog; where
  *     memory has been short for so long already, one that has not moved for an eighth of it.
+ * I6  Host and engine work on `flight` bytes of messages and expected replies. A connection takes
+ *     no message while it has as many of flight_bytes as are left, and a quantum: with N that
+ *     want more, each has an (N + 1)th part. It is woken by its own replies, which it waits for.
  */
 #include "director/director_priv.h"
 
@@ -128,6 +131,23 @@ int director_slot_room(const struct snic_director_conn *c)
     return c->pending < c->d->slots_own || c->d->slots_common > 0; /* I1 */
 }
 
+/* I6 */
+int director_flight_full(const struct snic_director_conn *c)
+{
+    const struct snic_director *d = c->d;
+    uint64_t rest = d->opts.flight_bytes > d->flight ? d->opts.flight_bytes - d->flight : 0;
+    return c->flight >= snic_max_u64(rest, d->opts.quantum);
+}
+
+/* Nobody works on the message of @s any more; harmless when it has ended already. */
+void director_flight_end(struct director_slot *s)
+{
+    SNIC_DASSERT(s->conn->flight >= s->cost && s->conn->d->flight >= s->cost);
+    s->conn->flight -= s->cost;
+    s->conn->d->flight -= s->cost;
+    s->cost = 0;
+}
+
 /* The caller asked director_slot_room(). */
 struct director_slot *director_slot_take(struct snic_director_conn *c)
 {
@@ -150,6 +170,9 @@ struct director_slot *director_slot_take(struct snic_director_conn *c)
     s->flags = 0;
     s->bytes = 0;
     s->sent = 0;
+    s->cost = (uint64_t)c->msg_size + SNIC_DIRECTOR__MESSAGE_COST + c->reply;
+    c->flight += s->cost;
+    d->flight += s->cost;
     s->user = c->user;
     s->job = NULL;
     s->state = DIRECTOR_SLOT_HOST;
@@ -163,6 +186,7 @@ void director_slot_give(struct director_slot *s)
     struct snic_director *d = c->d;
     SNIC_DASSERT(s->state != DIRECTOR_SLOT_FREE && s->job == NULL);
     SNIC_DASSERT(snic_queue_empty(&s->pieces));
+    director_flight_end(s);
     snic_link_remove(&s->link);
     s->state = DIRECTOR_SLOT_FREE;
     s->gen++;

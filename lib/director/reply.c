@@ -203,9 +203,10 @@ static void director_reply_window(struct snic_director_conn *c, uint32_t bytes)
     c->window = (uint32_t)snic_max_u64(most, 1);
 }
 
-/* What @s holds back of its connection's messages may go on. */
+/* @s is answered: what it holds back of its connection's messages may go on. */
 void director_reply_unblock(struct director_slot *s)
 {
+    director_flight_end(s);
     if (s->flags & SNIC_DIRECTOR__BARRIER)
         s->conn->barriers--;
     if (s->flags & SNIC_DIRECTOR__SWITCH)
