@@ -500,10 +500,10 @@ static void end(void)
     tell_end();
     if (cl.v != NULL)
         free(snic_volume_close(cl.v));
+    if (co.control != NULL)
+        link_close(signals < 2); /* the lease is given back in a message that has a MAC */
     key_wire_close(&cl.wire);
     snic_ebs_openssl_close(cl.xts);
-    if (co.control != NULL)
-        link_close(signals < 2);
     if (cl.nbd != NULL)
         nbd_close(cl.nbd);
     snic_net_shut(cl.net);

@@ -40,8 +40,7 @@ struct client_table {
 };
 
 static struct {
-    const char *path[CLIENTS_FILES]; /* the list, then wire keys */
-    struct stat seen[CLIENTS_FILES];
+    struct key_file file[CLIENTS_FILES]; /* the list, then wire keys */
     struct client_table *now;
     struct client_table *old;
 } ct;
@@ -114,7 +113,7 @@ static const char *table_list(struct client_table *t, char *why, size_t size)
 {
     char line[256];
     struct stat st;
-    FILE *f = fopen(ct.path[0], "re");
+    FILE *f = fopen(ct.file[0].path, "re");
     const char *wrong = NULL;
     if (f == NULL || fstat(fileno(f), &st) != 0)
         wrong = strerror(errno);
@@ -175,65 +174,46 @@ static const char *table_key(struct client_table *t, const char *path)
     return wrong;
 }
 
-/* NULL: the files are wrong, or cannot be read; the log, or @p die, says why. */
+/* NULL: a file is wrong, or cannot be read; the log, or @p die, says why. */
 static struct client_table *table_read(int die)
 {
     char why[96];
-    const char *wrong, *path = ct.path[0];
+    const char *wrong = NULL;
     struct client_table *t = calloc(1, sizeof(*t));
     if (t == NULL)
         ex_die("out of memory for the list of clients");
-    wrong = path != NULL ? table_list(t, why, sizeof(why)) : NULL;
-    for (uint32_t i = 1; wrong == NULL && i < CLIENTS_FILES; i++)
-        if (ct.path[i] != NULL) {
-            path = ct.path[i];
-            wrong = table_key(t, path);
-        }
+    for (uint32_t i = 0; wrong == NULL && i < CLIENTS_FILES; i++) {
+        struct key_file *f = &ct.file[i];
+        if (f->path == NULL)
+            continue;
+        wrong = i == 0 ? table_list(t, why, sizeof(why)) : table_key(t, f->path);
+        if (wrong != NULL && die)
+            ex_die("%s: %s", f->path, wrong);
+        if (key_file_result(f, wrong))
+            ex_log(EX_ERROR, "%s: %s; the rights of clients are unchanged", f->path, wrong);
+    }
     if (wrong == NULL)
         return t;
-    if (die)
-        ex_die("%s: %s", path, wrong);
-    ex_log(EX_ERROR, "%s: %s; the rights of clients are unchanged", path, wrong);
     table_free(t);
     return NULL;
 }
 
 /* ---- Beginning, changes, end ---- */
 
-/* @return 1 a file is not the one that was seen */
-static int files_look(void)
-{
-    int changed = 0;
-    for (uint32_t i = 0; i < CLIENTS_FILES; i++) {
-        struct stat st;
-        memset(&st, 0, sizeof(st));
-        if (ct.path[i] == NULL)
-            continue;
-        if (stat(ct.path[i], &st) != 0)
-            memset(&st, 0, sizeof(st));
-        const struct stat *was = &ct.seen[i];
-        changed |= st.st_ino != was->st_ino || st.st_size != was->st_size ||
-                   st.st_mtim.tv_sec != was->st_mtim.tv_sec ||
-                   st.st_mtim.tv_nsec != was->st_mtim.tv_nsec;
-        ct.seen[i] = st;
-    }
-    return changed;
-}
-
 void clients_begin(const char *list, const char *wire_key, const char *before)
 {
-    ct.path[0] = list;
-    ct.path[1] = wire_key;
-    ct.path[2] = before;
-    (void)files_look();
+    key_file_begin(&ct.file[0], list);
+    key_file_begin(&ct.file[1], wire_key);
+    key_file_begin(&ct.file[2], before);
     ct.now = table_read(1);
 }
 
 int clients_look(void)
 {
-    if (!files_look())
-        return 0;
-    struct client_table *t = table_read(0);
+    int due = 0;
+    for (uint32_t i = 0; i < CLIENTS_FILES; i++)
+        due |= key_file_due(&ct.file[i]);
+    struct client_table *t = due ? table_read(0) : NULL;
     if (t == NULL)
         return 0;
     ct.old = ct.now;

@@ -21,6 +21,50 @@ enum {
 
 static const char key_title[] = "solar_volume %s key 1\n";
 
+/* ---- Files that are read again ---- */
+
+static int key_file_changed(struct key_file *f)
+{
+    struct stat st;
+    if (stat(f->path, &st) != 0)
+        memset(&st, 0, sizeof(st));
+    int changed = st.st_ino != f->seen.st_ino || st.st_size != f->seen.st_size ||
+                  st.st_mtim.tv_sec != f->seen.st_mtim.tv_sec ||
+                  st.st_mtim.tv_nsec != f->seen.st_mtim.tv_nsec;
+    f->seen = st;
+    return changed;
+}
+
+void key_file_begin(struct key_file *f, const char *path)
+{
+    memset(f, 0, sizeof(*f));
+    f->path = path;
+    if (path != NULL)
+        (void)key_file_changed(f);
+}
+
+int key_file_due(struct key_file *f)
+{
+    if (f->path == NULL)
+        return 0;
+    if (key_file_changed(f)) {
+        f->why[0] = 0;
+        return 1;
+    }
+    return f->failed;
+}
+
+int key_file_result(struct key_file *f, const char *wrong)
+{
+    f->failed = wrong != NULL;
+    if (wrong == NULL || strncmp(f->why, wrong, sizeof(f->why) - 1) == 0)
+        return 0;
+    snprintf(f->why, sizeof(f->why), "%s", wrong);
+    return 1;
+}
+
+/* ---- A file ---- */
+
 /* Why a file is no key; NULL: it is open. */
 static const char *key_open_file(const char *path, int *fd)
 {
@@ -232,7 +276,7 @@ const char *key_tokens_open(const char *path, struct key_tokens *k)
     const struct snic_ebs_sec_ops *ops = key_ciphers();
     const char *wrong = key_read(path, text, &size);
     size_t lines = wrong == NULL ? key_lines(text, size) : 0;
-    if (wrong == NULL && lines > KEY_TOKENS_MAX)
+    if (wrong == NULL && (lines > KEY_TOKENS_MAX || size == KEY_TEXT))
         wrong = "it has more than 8 keys";
     if (wrong == NULL)
         wrong = key_parse("token", text, size, bytes, KEY_BYTES, snic_max_u64(lines, 1));

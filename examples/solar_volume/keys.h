@@ -16,6 +16,22 @@
 
 #include "../common.h"
 
+#include <sys/stat.h>
+
+/* A file that is read again when it changes, and each time until it can be used: one that was
+ * replaced with wrong permissions, say, does not change when they are corrected. */
+struct key_file {
+    const char *path; /* NULL: none */
+    struct stat seen;
+    int failed;    /* to be read again */
+    char why[160]; /* the reason that was logged last */
+};
+void key_file_begin(struct key_file *f, const char *path);
+/* @return 1 read it now */
+int key_file_due(struct key_file *f);
+/* What reading it gave: NULL, or why it cannot be used. @return 1 the reason is to be logged */
+int key_file_result(struct key_file *f, const char *wrong);
+
 struct key_wire {
     const struct snic_ebs_sec_ops *sec;
     void *secret;

@@ -5,6 +5,7 @@
 #include "store.h"
 #include "tokens.h"
 #include "volume.h"
+#include "wire.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -50,7 +51,6 @@ static struct {
     struct snic_control_agent *agent;
     struct snic_segments_req req;
     struct key_wire wire;
-    struct snic_control_auth auth;
     unsigned char names[16]; /* the key of clients' numbers in the figures */
     struct snic_timer timer;
     uint64_t unauthentic; /* that were told */
@@ -444,10 +444,8 @@ static void agent_open(const struct snic_net_addr *at)
     static const unsigned char any[16];
     struct snic_control_agent_opts o = {.opts_size = sizeof(o), .loop = sv.loop, .net = sv.net};
     ex_address("control", so.control, &o.control);
-    if (so.wire_key != NULL) {
-        key_auth(&sv.wire, &sv.auth, sv_seed());
-        o.auth = &sv.auth;
-    }
+    if (so.wire_key != NULL)
+        o.auth = wire_begin(so.wire_key, so.wire_key_before, sv_seed());
     o.store = snic_volume_server_store(sv.server);
     o.addr = o.listen = *at;
     o.listen.port = 0;
@@ -470,6 +468,8 @@ static void agent_open(const struct snic_net_addr *at)
 static void clients_again(void)
 {
     uint32_t gone = 0;
+    if (sv.agent != NULL && (so.token_key != NULL || so.clients != NULL))
+        wire_look();
     if (so.token_key != NULL && accounts_look(&gone))
         ex_log(EX_INFO, "%s: the wire key was read again; %" PRIu32 " connections ended",
                so.wire_key, gone);
@@ -759,6 +759,7 @@ int sv_server(int argc, char **argv)
         tokens_end();
     }
     key_wire_close(&sv.wire);
+    wire_end();
     for (uint32_t i = 0; i < so.store_count; i++)
         snic_io_close(sv.io[i]);
     snic_net_shut(sv.net);

@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
 enum { ACCOUNTS_KEYS = 2 };
@@ -20,14 +19,12 @@ struct account {
 };
 
 static struct {
-    const char *path;
-    struct stat seen;
+    struct key_file file;
     struct key_tokens keys;
 } tk;
 
 static struct {
-    const char *path[ACCOUNTS_KEYS];
-    struct stat seen[ACCOUNTS_KEYS];
+    struct key_file file[ACCOUNTS_KEYS];
     struct key_maker maker[ACCOUNTS_KEYS];
     struct snic_volume_server *server;
     struct account *account; /* twice the server's connections: half of them are used by none */
@@ -35,25 +32,11 @@ static struct {
     uint64_t uses;
 } ac;
 
-/* @return 1 the file is not the one that was seen */
-static int file_changed(const char *path, struct stat *seen)
-{
-    struct stat st;
-    if (stat(path, &st) != 0)
-        memset(&st, 0, sizeof(st));
-    int changed = st.st_ino != seen->st_ino || st.st_size != seen->st_size ||
-                  st.st_mtim.tv_sec != seen->st_mtim.tv_sec ||
-                  st.st_mtim.tv_nsec != seen->st_mtim.tv_nsec;
-    *seen = st;
-    return changed;
-}
-
 /* ---- Signing keys ---- */
 
 void tokens_begin(const char *path)
 {
-    tk.path = path;
-    (void)file_changed(path, &tk.seen);
+    key_file_begin(&tk.file, path);
     const char *wrong = key_tokens_open(path, &tk.keys);
     if (wrong != NULL)
         ex_die("key file %s: %s (a token key is needed)", path, wrong);
@@ -67,13 +50,13 @@ void tokens_end(void)
 int tokens_look(void)
 {
     struct key_tokens keys;
-    if (!file_changed(tk.path, &tk.seen))
+    if (!key_file_due(&tk.file))
         return 0;
-    const char *wrong = key_tokens_open(tk.path, &keys);
-    if (wrong != NULL) {
-        ex_log(EX_ERROR, "%s: %s; the keys of tokens are unchanged", tk.path, wrong);
+    const char *wrong = key_tokens_open(tk.file.path, &keys);
+    if (key_file_result(&tk.file, wrong))
+        ex_log(EX_ERROR, "%s: %s; the keys of tokens are unchanged", tk.file.path, wrong);
+    if (wrong != NULL)
         return 0;
-    }
     key_tokens_close(&tk.keys);
     tk.keys = keys;
     return 1;
@@ -113,13 +96,12 @@ void accounts_begin(const char *wire_key, const char *before, uint32_t connectio
     ac.account = calloc(ac.accounts, sizeof(*ac.account));
     if (ac.account == NULL)
         ex_die("out of memory for the rights of clients");
-    ac.path[0] = wire_key;
-    ac.path[1] = before;
-    for (uint32_t k = 0; k < ACCOUNTS_KEYS && ac.path[k] != NULL; k++) {
-        (void)file_changed(ac.path[k], &ac.seen[k]);
-        const char *wrong = key_maker_open(ac.path[k], &ac.maker[k]);
+    key_file_begin(&ac.file[0], wire_key);
+    key_file_begin(&ac.file[1], before);
+    for (uint32_t k = 0; k < ACCOUNTS_KEYS && ac.file[k].path != NULL; k++) {
+        const char *wrong = key_maker_open(ac.file[k].path, &ac.maker[k]);
         if (wrong != NULL)
-            ex_die("key file %s: %s (a wire key is needed)", ac.path[k], wrong);
+            ex_die("key file %s: %s (a wire key is needed)", ac.file[k].path, wrong);
     }
 }
 
@@ -154,16 +136,17 @@ static const struct key_maker *account_maker(uint32_t key_id)
 int accounts_look(uint32_t *ended)
 {
     struct key_maker maker[ACCOUNTS_KEYS] = {{0}};
-    int changed = 0;
+    int due = 0;
     const char *wrong = NULL;
-    for (uint32_t k = 0; k < ACCOUNTS_KEYS && ac.path[k] != NULL; k++)
-        changed |= file_changed(ac.path[k], &ac.seen[k]);
-    for (uint32_t k = 0; changed && k < ACCOUNTS_KEYS && ac.path[k] != NULL && wrong == NULL; k++) {
-        wrong = key_maker_open(ac.path[k], &maker[k]);
-        if (wrong != NULL)
-            ex_log(EX_ERROR, "%s: %s; the keys of clients are unchanged", ac.path[k], wrong);
+    for (uint32_t k = 0; k < ACCOUNTS_KEYS; k++)
+        due |= key_file_due(&ac.file[k]);
+    for (uint32_t k = 0; due && k < ACCOUNTS_KEYS && wrong == NULL; k++) {
+        const char *path = ac.file[k].path;
+        wrong = path != NULL ? key_maker_open(path, &maker[k]) : NULL;
+        if (key_file_result(&ac.file[k], wrong))
+            ex_log(EX_ERROR, "%s: %s; the keys of clients are unchanged", path, wrong);
     }
-    if (!changed || wrong != NULL) {
+    if (!due || wrong != NULL) {
         for (uint32_t k = 0; k < ACCOUNTS_KEYS; k++)
             key_maker_close(&maker[k]);
         return 0;

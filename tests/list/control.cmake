@@ -41,8 +41,12 @@ if(TARGET solar_volume AND NOT SNIC_SINGLE AND NOT CMAKE_CROSSCOMPILING)
     $<TARGET_FILE:solar_volume>)
   set_tests_properties(solar_tokens PROPERTIES LABELS "control;slow" SKIP_RETURN_CODE 77
     TIMEOUT 600)
+  add_test(NAME solar_rekey COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/solar_rekey.sh
+    $<TARGET_FILE:solar_volume>)
+  set_tests_properties(solar_rekey PROPERTIES LABELS "control;slow" SKIP_RETURN_CODE 77
+    TIMEOUT 600)
   foreach(t solar_volume_ctl solar_volume_many solar_volume_limits solar_control solar_keys
-          solar_tokens)
+          solar_tokens solar_rekey)
     if(TEST ${t})
       set_property(TEST ${t} APPEND PROPERTY LABELS waits each2_solar_volume@asan)
     endif()
