@@ -34,7 +34,8 @@ GETRANGE t 0 -1 | GETDEL t | GET t | APPEND t a | INCRBYFLOAT t 1 | MSETNX t 1 u
 EXPIRE t 1000 XX | EXPIRE t 1000 NX | EXPIRE t 1000 NX | EXPIRE t 500 GT | EXPIRE t 500 LT
 EXPIREAT t 33177117420 | EXPIRETIME t | PEXPIRETIME t | RENAME t u | EXPIRETIME u | RENAMENX u t
 COPY t u | EXPIRETIME u | COPY t u | COPY t u REPLACE | TOUCH t u v | OBJECT ENCODING t | TYPE t
-KEYS [t] | LCS t u | DEL t u | RANDOMKEY"""
+KEYS [t] | LCS t u | DEL t u | RANDOMKEY | EVALSHA x y | EVALSHA x 5 | COMMAND INFO nosuch ping x
+CONFIG HELP x | CONFIG SET a b c"""
 REFUSED = [("SORT", "k"), ("SORT_RO", "k"), ("WAIT", "1", "0"),
            ("MIGRATE", "h", "1", "k", "0", "1"), ("EVAL", "return 1", "0")]
 

@@ -199,7 +199,7 @@ class Maker:
             when = self.rng.choice(["5000000", "100000000", "-5", "0"])
         if self.rng.random() < 0.2:
             when = self.rng.choice([n for n in NUMBERS if n not in ("1", "10")])
-        flags = [self.case(self.rng.choice(["nx", "xx", "gt", "lt", "zz"]))
+        flags = [self.case(self.rng.choice(["nx", "xx", "gt", "lt", "zz", "\r\nz\r\n"]))
                  for _ in range(self.rng.choice([0, 0, 0, 1, 2]))]
         return [self.case(name), self.key(), when] + flags
 

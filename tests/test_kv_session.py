@@ -84,6 +84,10 @@ a MULTI|a SELECT 3|a SET z 1|a EXEC|a GET z|a SELECT 0|a GET z
 a MULTI|a MSET p 1 q 2|a MGET p q r|a DEL p q|a EXISTS p q|a EXEC
 a WATCH x|b FLUSHALL|a MULTI|a PING|a EXEC|a WATCH|a MULTI x
 a MULTI|a SET x 1|a RESET|a EXEC|a GET x
+a MULTI|a SET x 12|a CONFIG NOSUCH|a EXEC|a MULTI|a SET x 13|a OBJECT ENCODING|a EXEC|a GET x
+a MULTI|a SET x 14|a CLIENT GETNAME y|a EXEC|a MULTI|a CLIENT NOSUCH|a EXEC|a MULTI|a SLOWLOG LEN x
+a EXEC|a MULTI|a SCRIPT NOSUCH x|a DISCARD|a MULTI|a LATENCY GRAPH|a EXEC|a MULTI|a MEMORY USAGE
+a EXEC|a MULTI|a COMMAND COUNT x|a EXEC|a MULTI|a SLOWLOG GET 1 2|a EXEC|a GET x
 """,
     "hello": """
 a HELLO 3|a GET none|a SET k v|a GET k|a MGET k none|a CONFIG GET maxmemory-policy
@@ -106,6 +110,9 @@ a CONFIG GET client-output-buffer-limit
 a CONFIG SET maxmemory-clients 10%|a CONFIG GET maxmemory-clients|a CONFIG SET maxmemory-clients 1gb
 a CONFIG GET maxmemory-clients|a CONFIG SET client-query-buffer-limit 2mb
 a CONFIG GET client-query-buffer-limit|a CONFIG SET nosuch 1|a CONFIG SET x|a CONFIG GET maxmemory
+a CONFIG SET x y z|a CONFIG SET slowlog-max-len x nosuch 1|a CONFIG HELP x
+a CONFIG SET slowlog-max-len 5 SLOWLOG-max-len 6|a CONFIG SET databases 3 nosuch 1
+a CONFIG SET slowlog-max-len x databases 3|a CONFIG GET slowlog-max-len
 a CONFIG SET client-query-buffer-limit 1gb protected-mode no|a CONFIG GET protected-mode
 a CONFIG SET requirepass secret|a GET x|b GET x|b MULTI|b NOSUCH|b AUTH wrong|b HELLO 3|b PING
 b AUTH secret|b PING|c HELLO 3 AUTH default secret|c PING|d AUTH default secret|d GET x

@@ -422,36 +422,31 @@ enum kv_outcome kv_cmd_client(struct kv_command *c)
 {
     static const struct {
         const char *name;
-        int arity;
         void (*run)(struct kv_command *c);
     } subs[] = {
-        {"id", 2, client_id},
-        {"getname", 2, client_getname},
-        {"setname", 3, client_setname},
-        {"setinfo", 4, client_setinfo},
-        {"list", -2, client_list},
-        {"info", 2, client_info},
-        {"kill", -3, client_kill},
-        {"reply", 3, client_reply},
-        {"no-evict", 3, client_no_evict},
-        {"getredir", 2, client_getredir},
-        {"unblock", -3, client_unblock},
-        {"tracking", -3, client_tracking},
-        {"trackinginfo", 2, client_trackinginfo},
-        {"caching", 3, client_caching},
-        {"pause", -3, client_pause},
-        {"unpause", 2, client_ok},
-        {"help", 2, client_help},
+        {"id", client_id},
+        {"getname", client_getname},
+        {"setname", client_setname},
+        {"setinfo", client_setinfo},
+        {"list", client_list},
+        {"info", client_info},
+        {"kill", client_kill},
+        {"reply", client_reply},
+        {"no-evict", client_no_evict},
+        {"getredir", client_getredir},
+        {"unblock", client_unblock},
+        {"tracking", client_tracking},
+        {"trackinginfo", client_trackinginfo},
+        {"caching", client_caching},
+        {"pause", client_pause},
+        {"unpause", client_ok},
+        {"help", client_help},
     };
 
-    for (size_t i = 0; i < SNIC_COUNTOF(subs); i++) {
-        int r = kv_subcommand(c, subs[i].name, subs[i].arity);
-
-        if (r > 0)
+    for (size_t i = 0; i < SNIC_COUNTOF(subs); i++)
+        if (kv_subcommand(c, subs[i].name)) {
             subs[i].run(c);
-        if (r != 0)
-            return KV_DONE;
-    }
-    kv_put_wrong_subcommand(c);
+            break;
+        }
     return KV_DONE;
 }

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #define CONFIG_VALUE_MAX 1024
+#define CONFIG_NAME_MAX 64 /* of what an error repeats; names of settings are shorter */
 
 /* Settings that options fix when the server starts. @return the name, NULL past the end */
 static const char *config_fixed(const struct kv_engine *e, size_t i, char *value, size_t max)
@@ -95,15 +96,63 @@ static void config_get(struct kv_command *c)
         }
 }
 
-/* Is @p name one that only an option sets? */
-static int config_is_fixed(const struct kv_engine *e, const char *name)
+/* The name of argument @p i, which may be too long for any setting. */
+static void config_name(const struct kv_command *c, uint32_t i, char *name, size_t max)
+{
+    const struct resp_arg *a = &c->argv[i];
+
+    snprintf(name, max, "%.*s", a->size < max ? (int)a->size : (int)max - 1, (const char *)a->data);
+}
+
+/* Which setting is @p name? -1: none. *fixed: only an option sets it. */
+static int config_find(const struct kv_engine *e, const char *name, int *fixed)
 {
     char value[CONFIG_VALUE_MAX];
+    size_t count = 0;
     const char *at;
 
-    for (size_t i = 0; (at = config_fixed(e, i, value, sizeof(value))) != NULL; i++)
-        if (strcasecmp(at, name) == 0)
-            return 1;
+    while (config_fixed(e, count, value, sizeof(value)) != NULL)
+        count++;
+    for (size_t i = 0; (at = config_at(e, i, value, sizeof(value))) != NULL; i++)
+        if (strcasecmp(at, name) == 0) {
+            *fixed = i < count;
+            return (int)i;
+        }
+    return -1;
+}
+
+static void config_put_failed(struct kv_command *c, const char *name, const char *reason)
+{
+    kv_put_error(c->engine, "ERR CONFIG SET failed (possibly related to argument '%s') - %s", name,
+                 reason);
+}
+
+/* All names, before any value: 0, or the error is written. */
+static int config_check_names(struct kv_command *c)
+{
+    char name[CONFIG_NAME_MAX];
+    char other[CONFIG_NAME_MAX];
+    int fixed;
+
+    for (uint32_t i = 2; i < c->argc; i += 2) {
+        config_name(c, i, name, sizeof(name));
+        if (config_find(c->engine, name, &fixed) < 0) {
+            kv_put_error(c->engine,
+                         "ERR Unknown option or number of arguments for CONFIG SET - '%s'", name);
+            return -1;
+        }
+        if (fixed) {
+            config_put_failed(c, name, "can't set immutable config");
+            return -1;
+        }
+        for (uint32_t k = 2; k < i; k += 2) {
+            config_name(c, k, other, sizeof(other));
+            if (strcasecmp(name, other) == 0) {
+                config_put_failed(c, name, "duplicate parameter");
+                return -1;
+            }
+        }
+    }
     return 0;
 }
 
@@ -113,47 +162,33 @@ static void config_set(struct kv_command *c)
     struct kv_settings next = e->settings;
 
     if (c->argc % 2 != 0) {
-        kv_put_error(e, "ERR wrong number of arguments for 'config|set' command");
+        kv_put_error(e, "ERR syntax error");
         return;
     }
+    if (config_check_names(c) != 0)
+        return;
     for (uint32_t i = 2; i < c->argc; i += 2) {
-        const struct resp_arg *n = &c->argv[i];
         const struct resp_arg *v = &c->argv[i + 1];
-        char name[64];
+        char name[CONFIG_NAME_MAX];
         char value[CONFIG_VALUE_MAX];
-        const char *wrong;
-        int known = 0;
+        const char *wrong = "the value is too long or has a zero byte";
+        int known;
 
-        snprintf(name, sizeof(name), "%.*s", n->size < 63 ? (int)n->size : 63,
-                 (const char *)n->data);
-        if (v->size >= sizeof(value) || memchr(v->data, 0, v->size) != NULL) {
-            kv_put_error(e,
-                         "ERR CONFIG SET failed (possibly related to argument '%s') - the "
-                         "value is too long or has a zero byte",
-                         name);
+        config_name(c, i, name, sizeof(name));
+        if (v->size < sizeof(value) && memchr(v->data, 0, v->size) == NULL) {
+            memcpy(value, v->data, v->size);
+            value[v->size] = 0;
+            wrong = kv_settings_set(&next, name, value, &known);
+        }
+        if (wrong != NULL) {
+            config_put_failed(c, name, wrong);
             return;
         }
-        memcpy(value, v->data, v->size);
-        value[v->size] = 0;
-        wrong = kv_settings_set(&next, name, value, &known);
-        if (!known && config_is_fixed(e, name))
-            kv_put_error(e,
-                         "ERR CONFIG SET failed (possibly related to argument '%s') - can't set "
-                         "immutable config",
-                         name);
-        else if (!known)
-            kv_put_error(e, "ERR Unknown option or number of arguments for CONFIG SET - '%s'",
-                         name);
-        else if (wrong != NULL)
-            kv_put_error(e, "ERR CONFIG SET failed (possibly related to argument '%s') - %s", name,
-                         wrong);
-        if (!known || wrong != NULL)
-            return;
     }
     if (e->opts.password_needed && next.password[0] == 0) {
-        kv_put_error(e, "ERR CONFIG SET failed (possibly related to argument 'requirepass') - "
-                        "other machines can reach the server, and it was not started with "
-                        "--protected-mode no: without a password everybody could read and write");
+        config_put_failed(c, "requirepass",
+                          "other machines can reach the server, and it was not started with "
+                          "--protected-mode no: without a password everybody could read and write");
         return;
     }
     e->settings = next; /* all or none */
@@ -164,24 +199,30 @@ static void config_set(struct kv_command *c)
 
 enum kv_outcome kv_cmd_config(struct kv_command *c)
 {
-    int r;
+    static const char *const help[] = {
+        "CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "GET <pattern> [<pattern> ...]",
+        "    Settings whose names match, and their values.",
+        "SET <name> <value> [<name> <value> ...]",
+        "    Change settings while the server runs: all of these, or none.",
+        "RESETSTAT",
+        "    Set the counters of INFO to zero.",
+        "REWRITE",
+        "    An error: there is no configuration file.",
+        "HELP",
+        "    Print this help."};
 
-    if ((r = kv_subcommand(c, "get", -3)) != 0) {
-        if (r > 0)
-            config_get(c);
-    } else if ((r = kv_subcommand(c, "set", -4)) != 0) {
-        if (r > 0)
-            config_set(c);
-    } else if ((r = kv_subcommand(c, "resetstat", 2)) != 0) {
-        if (r > 0) {
-            kv_engine_reset_stats(c->engine);
-            kv_put_text(c->engine, "+OK\r\n");
-        }
-    } else if ((r = kv_subcommand(c, "rewrite", 2)) != 0) {
-        if (r > 0)
-            kv_put_error(c->engine, "ERR The server is running without a config file");
-    } else {
-        kv_put_wrong_subcommand(c);
+    if (kv_subcommand(c, "get")) {
+        config_get(c);
+    } else if (kv_subcommand(c, "set")) {
+        config_set(c);
+    } else if (kv_subcommand(c, "resetstat")) {
+        kv_engine_reset_stats(c->engine);
+        kv_put_text(c->engine, "+OK\r\n");
+    } else if (kv_subcommand(c, "rewrite")) {
+        kv_put_error(c->engine, "ERR The server is running without a config file");
+    } else if (kv_subcommand(c, "help")) {
+        kv_put_help(c->engine, help, SNIC_COUNTOF(help));
     }
     return KV_DONE;
 }

@@ -206,7 +206,7 @@ static void command_info(struct kv_command *c)
         if (s != NULL)
             kv_command_describe(c, s);
         else
-            kv_put_null_array(e);
+            kv_put_null(e);
     }
 }
 
@@ -308,27 +308,21 @@ enum kv_outcome kv_cmd_command(struct kv_command *c)
         "    The commands' names.",
         "HELP",
         "    Print this help."};
-    int r;
 
     if (c->argc == 1) {
         command_info(c);
-    } else if ((r = kv_subcommand(c, "count", 2)) != 0) {
-        if (r > 0)
-            kv_put_integer(c->engine, command_count());
-    } else if ((r = kv_subcommand(c, "docs", -2)) != 0) {
+    } else if (kv_subcommand(c, "count")) {
+        kv_put_integer(c->engine, command_count());
+    } else if (kv_subcommand(c, "docs")) {
         command_docs(c);
-    } else if ((r = kv_subcommand(c, "info", -2)) != 0) {
+    } else if (kv_subcommand(c, "info")) {
         command_info(c);
-    } else if ((r = kv_subcommand(c, "list", -2)) != 0) {
+    } else if (kv_subcommand(c, "list")) {
         command_list(c);
-    } else if ((r = kv_subcommand(c, "getkeys", -4)) != 0) {
-        if (r > 0)
-            command_getkeys(c);
-    } else if ((r = kv_subcommand(c, "help", 2)) != 0) {
-        if (r > 0)
-            kv_put_help(c->engine, help, SNIC_COUNTOF(help));
-    } else {
-        kv_put_wrong_subcommand(c);
+    } else if (kv_subcommand(c, "getkeys")) {
+        command_getkeys(c);
+    } else if (kv_subcommand(c, "help")) {
+        kv_put_help(c->engine, help, SNIC_COUNTOF(help));
     }
     return KV_DONE;
 }

@@ -14,32 +14,6 @@ void kv_put_help(struct kv_engine *e, const char *const *lines, size_t count)
         kv_put_format(e, "+%s\r\n", lines[i]);
 }
 
-void kv_put_wrong_subcommand(struct kv_command *c)
-{
-    char upper[32];
-    size_t n = strlen(c->spec->name);
-
-    for (size_t i = 0; i <= n && i < sizeof(upper); i++) {
-        char ch = c->spec->name[i];
-
-        upper[i] = ch >= 'a' && ch <= 'z' ? (char)(ch - 32) : ch;
-    }
-    kv_put_error(c->engine, "ERR unknown subcommand '%.*s'. Try %s HELP.",
-                 c->argv[1].size < 128 ? (int)c->argv[1].size : 128, (const char *)c->argv[1].data,
-                 upper);
-}
-
-int kv_subcommand(struct kv_command *c, const char *word, int arity)
-{
-    if (!kv_arg_is(&c->argv[1], word))
-        return 0;
-    if (arity > 0 ? c->argc == (uint32_t)arity : c->argc >= (uint32_t)-arity)
-        return 1;
-    kv_put_error(c->engine, "ERR wrong number of arguments for '%s|%s' command", c->spec->name,
-                 word);
-    return -1;
-}
-
 /* Is the value a number in Redis' sense? It needs the value. */
 static enum kv_outcome object_number(struct kv_command *c, struct kv_entry *e, int64_t *n,
                                      int *is_number)
@@ -102,18 +76,13 @@ enum kv_outcome kv_cmd_object(struct kv_command *c)
     static const char *const words[] = {"encoding", "refcount", "idletime", "freq"};
     struct kv_entry *e;
     uint32_t w = 0;
-    int r = kv_subcommand(c, "help", 2);
 
-    if (r > 0)
+    if (kv_subcommand(c, "help")) {
         kv_put_help(c->engine, help, SNIC_COUNTOF(help));
-    if (r != 0)
         return KV_DONE;
-    while (w < SNIC_COUNTOF(words) && (r = kv_subcommand(c, words[w], 3)) == 0)
+    }
+    while (w + 1 < SNIC_COUNTOF(words) && !kv_subcommand(c, words[w]))
         w++;
-    if (r == 0)
-        kv_put_wrong_subcommand(c);
-    if (r <= 0)
-        return KV_DONE;
     e = kv_command_lookup(c, c->database, &c->argv[2], 0);
     if (e == NULL) {
         kv_put_null(c->engine);
@@ -199,28 +168,19 @@ enum kv_outcome kv_cmd_memory(struct kv_command *c)
         "    Bytes that the key takes in memory; the value's only if it is there, too.",
         "HELP",
         "    Print this help."};
-    int r;
 
-    if ((r = kv_subcommand(c, "usage", -3)) != 0) {
-        if (r > 0)
-            memory_usage(c);
-    } else if ((r = kv_subcommand(c, "stats", 2)) != 0) {
-        if (r > 0)
-            memory_stats(c);
-    } else if ((r = kv_subcommand(c, "purge", 2)) != 0) {
-        if (r > 0)
-            kv_put_text(c->engine, "+OK\r\n");
-    } else if ((r = kv_subcommand(c, "doctor", 2)) != 0) {
-        if (r > 0)
-            kv_put_bulk_text(c->engine, "Nothing to report.");
-    } else if ((r = kv_subcommand(c, "malloc-stats", 2)) != 0) {
-        if (r > 0)
-            kv_put_bulk_text(c->engine, "Stats not supported for the current allocator");
-    } else if ((r = kv_subcommand(c, "help", 2)) != 0) {
-        if (r > 0)
-            kv_put_help(c->engine, help, SNIC_COUNTOF(help));
-    } else {
-        kv_put_wrong_subcommand(c);
+    if (kv_subcommand(c, "usage")) {
+        memory_usage(c);
+    } else if (kv_subcommand(c, "stats")) {
+        memory_stats(c);
+    } else if (kv_subcommand(c, "purge")) {
+        kv_put_text(c->engine, "+OK\r\n");
+    } else if (kv_subcommand(c, "doctor")) {
+        kv_put_bulk_text(c->engine, "Nothing to report.");
+    } else if (kv_subcommand(c, "malloc-stats")) {
+        kv_put_bulk_text(c->engine, "Stats not supported for the current allocator");
+    } else if (kv_subcommand(c, "help")) {
+        kv_put_help(c->engine, help, SNIC_COUNTOF(help));
     }
     return KV_DONE;
 }

@@ -362,6 +362,10 @@ enum kv_outcome kv_cmd_eval(struct kv_command *c)
     enum script_kind kind;
     int64_t keys;
 
+    if (by_name && c->argv[1].size != 2 * SHA1_SIZE) { /* first, as in Redis */
+        kv_put_error(c->engine, "NOSCRIPT No matching script. Please use EVAL.");
+        return KV_DONE;
+    }
     if (kv_number(c, &c->argv[2], &keys) != 0)
         return KV_DONE;
     if (keys > (int64_t)c->argc - 3) {
@@ -412,27 +416,20 @@ enum kv_outcome kv_cmd_script(struct kv_command *c)
         "    Print this help."};
     struct kv_engine *e = c->engine;
     char name[2 * SHA1_SIZE + 1];
-    int r;
 
-    if ((r = kv_subcommand(c, "load", 3)) != 0) {
-        if (r > 0 && script_learn(e, &c->argv[2], name) != SCRIPT_UNKNOWN)
+    if (kv_subcommand(c, "load")) {
+        if (script_learn(e, &c->argv[2], name) != SCRIPT_UNKNOWN)
             kv_put_bulk(e, name, 2 * SHA1_SIZE);
-    } else if ((r = kv_subcommand(c, "exists", -3)) != 0) {
-        if (r > 0)
-            kv_put_count(e, '*', (int64_t)c->argc - 2);
-        for (uint32_t i = 2; r > 0 && i < c->argc; i++)
+    } else if (kv_subcommand(c, "exists")) {
+        kv_put_count(e, '*', (int64_t)c->argc - 2);
+        for (uint32_t i = 2; i < c->argc; i++)
             kv_put_integer(e, script_named(e, &c->argv[i]) != SCRIPT_UNKNOWN);
-    } else if ((r = kv_subcommand(c, "flush", -2)) != 0) {
-        if (r > 0)
-            script_flush(c);
-    } else if ((r = kv_subcommand(c, "kill", 2)) != 0) {
-        if (r > 0)
-            kv_put_error(e, "NOTBUSY No scripts in execution right now.");
-    } else if ((r = kv_subcommand(c, "help", 2)) != 0) {
-        if (r > 0)
-            kv_put_help(e, help, SNIC_COUNTOF(help));
-    } else {
-        kv_put_wrong_subcommand(c);
+    } else if (kv_subcommand(c, "flush")) {
+        script_flush(c);
+    } else if (kv_subcommand(c, "kill")) {
+        kv_put_error(e, "NOTBUSY No scripts in execution right now.");
+    } else if (kv_subcommand(c, "help")) {
+        kv_put_help(e, help, SNIC_COUNTOF(help));
     }
     return KV_DONE;
 }

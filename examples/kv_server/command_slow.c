@@ -196,28 +196,22 @@ enum kv_outcome kv_cmd_slowlog(struct kv_command *c)
         "HELP",
         "    Print this help."};
     struct kv_engine *e = c->engine;
-    int r;
 
     if (kv_arg_is(&c->argv[1], "get") && c->argc <= 3) {
         slow_get(c);
-    } else if ((r = kv_subcommand(c, "len", 2)) != 0) {
-        if (r > 0)
-            kv_put_integer(e, e->slow != NULL ? (int64_t)e->slow->count : 0);
-    } else if ((r = kv_subcommand(c, "reset", 2)) != 0) {
-        if (r > 0 && e->slow != NULL)
+    } else if (kv_subcommand(c, "len")) {
+        kv_put_integer(e, e->slow != NULL ? (int64_t)e->slow->count : 0);
+    } else if (kv_subcommand(c, "reset")) {
+        if (e->slow != NULL)
             slow_cut(e->slow, 0);
-        if (r > 0)
-            kv_put_text(e, "+OK\r\n");
-    } else if ((r = kv_subcommand(c, "help", 2)) != 0) {
-        if (r > 0)
-            kv_put_help(e, help, SNIC_COUNTOF(help));
+        kv_put_text(e, "+OK\r\n");
+    } else if (kv_subcommand(c, "help")) {
+        kv_put_help(e, help, SNIC_COUNTOF(help));
     } else if (kv_arg_is(&c->argv[1], "get")) {
         kv_put_error(e,
                      "ERR unknown subcommand or wrong number of arguments for '%.*s'. Try "
                      "SLOWLOG HELP.",
                      (int)c->argv[1].size, (const char *)c->argv[1].data);
-    } else {
-        kv_put_wrong_subcommand(c);
     }
     return KV_DONE;
 }
@@ -242,28 +236,21 @@ enum kv_outcome kv_cmd_latency(struct kv_command *c)
         "HELP",
         "    Print this help."};
     struct kv_engine *e = c->engine;
-    int r;
 
-    if ((r = kv_subcommand(c, "latest", 2)) != 0 || (r = kv_subcommand(c, "history", 3)) != 0) {
-        if (r > 0)
-            kv_put_text(e, "*0\r\n");
-    } else if (kv_subcommand(c, "reset", -2) != 0) {
+    if (kv_subcommand(c, "latest") || kv_subcommand(c, "history")) {
+        kv_put_text(e, "*0\r\n");
+    } else if (kv_subcommand(c, "reset")) {
         kv_put_integer(e, 0);
-    } else if ((r = kv_subcommand(c, "graph", 3)) != 0) {
-        if (r > 0)
-            kv_put_error(e, "ERR No samples available for event '%.*s'",
-                         c->argv[2].size < 128 ? (int)c->argv[2].size : 128,
-                         (const char *)c->argv[2].data);
-    } else if (kv_subcommand(c, "histogram", -2) != 0) {
+    } else if (kv_subcommand(c, "graph")) {
+        kv_put_error(e, "ERR No samples available for event '%.*s'",
+                     c->argv[2].size < 128 ? (int)c->argv[2].size : 128,
+                     (const char *)c->argv[2].data);
+    } else if (kv_subcommand(c, "histogram")) {
         kv_put_map(c, 0);
-    } else if ((r = kv_subcommand(c, "doctor", 2)) != 0) {
-        if (r > 0)
-            kv_put_bulk_text(e, "Latency events are not recorded. See SLOWLOG for slow commands.");
-    } else if ((r = kv_subcommand(c, "help", 2)) != 0) {
-        if (r > 0)
-            kv_put_help(e, help, SNIC_COUNTOF(help));
-    } else {
-        kv_put_wrong_subcommand(c);
+    } else if (kv_subcommand(c, "doctor")) {
+        kv_put_bulk_text(e, "Latency events are not recorded. See SLOWLOG for slow commands.");
+    } else if (kv_subcommand(c, "help")) {
+        kv_put_help(e, help, SNIC_COUNTOF(help));
     }
     return KV_DONE;
 }

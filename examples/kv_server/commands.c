@@ -214,6 +214,8 @@ enum kv_outcome kv_command_run(struct kv_command *c)
         kv_put_error(c->engine, "ERR wrong number of arguments for '%s' command", spec->name);
         return command_refused(c);
     }
+    if (kv_subcommand_check(c) != 0)
+        return command_refused(c);
     if ((c->client->user & KV_WORD_AUTH) == 0 && !command_any(spec->run, command_unauthenticated)) {
         kv_put_error(c->engine, "NOAUTH Authentication required.");
         return command_refused(c);

@@ -140,6 +140,8 @@ void kv_put_error(struct kv_engine *e, const char *format, ...)
         n = 0;
     if ((size_t)n >= sizeof(text))
         n = (int)sizeof(text) - 1;
+    while (n > 0 && (text[n - 1] == '\r' || text[n - 1] == '\n'))
+        n--; /* as Redis: those at the end go, those within are blanks */
     for (int i = 0; i < n; i++)
         if (text[i] == '\r' || text[i] == '\n')
             text[i] = ' ';

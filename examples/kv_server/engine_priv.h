@@ -345,17 +345,17 @@ enum kv_outcome kv_string_store(struct kv_command *c, const struct kv_string_put
 enum kv_outcome kv_rewrite(struct kv_command *c, struct kv_entry *e, uint64_t expire_ms,
                            int *written);
 
+/** Is argv[1] the subcommand @p word? */
+int kv_subcommand(const struct kv_command *c, const char *word);
 /**
- * Is argv[1] the subcommand @p word? @p arity as in the table. 1; 0 no; -1 yes, with the wrong
- * number of arguments, and the error is written.
+ * Of a command with subcommands: is argv[1] one, with as many arguments as it takes? 0, also for
+ * other commands; -1 no, and the error is written.
  */
-int kv_subcommand(struct kv_command *c, const char *word, int arity);
+int kv_subcommand_check(struct kv_command *c);
 /** A text per line, as HELP answers. */
 void kv_put_help(struct kv_engine *e, const char *const *lines, size_t count);
 /** CONFIG RESETSTAT. */
 void kv_engine_reset_stats(struct kv_engine *e);
-/** The error for a subcommand that there is not. */
-void kv_put_wrong_subcommand(struct kv_command *c);
 
 /* ---- command_slow.c ---- */
 

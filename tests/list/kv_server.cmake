@@ -11,6 +11,7 @@ set(_kv_power ${_kv_store} ${_kv}/engine.c ${_kv}/engine_out.c ${_kv}/engine_roo
   ${_kv}/commands.c ${_kv}/command_keys.c ${_kv}/command_server.c ${_kv}/command_strings.c
   ${_kv}/command_numbers.c ${_kv}/command_ranges.c ${_kv}/command_expire.c ${_kv}/command_scan.c
   ${_kv}/command_move.c ${_kv}/command_dump.c ${_kv}/rdb.c ${_kv}/command_object.c
+  ${_kv}/command_sub.c
   ${_kv}/command_script.c ${_kv}/script.c ${_kv}/sha1.c
   ${_kv}/command_docs.c ${_kv}/command_docs_data.c ${_kv}/command_info.c
   ${_kv}/command_slow.c ${_kv}/resp.c
