@@ -32,14 +32,18 @@ struct ex_option {
 };
 
 /**
- * Parse the command line; "--name=value" works too. --help prints everything
- * and exits 0; a mistake prints one line that names it and exits 2.
+ * Parse the command line; "--name=value" works too. --help prints everything,
+ * --version the version, and both exit 0; a mistake prints one line that names
+ * it and exits 2.
  */
 void ex_options(int argc, char **argv, const struct ex_option *o, size_t count,
                 const char *summary);
 
 /** A whole number, with @p size also one with K, M, G or T. @return 0; -1: @p text is none */
 int ex_number(const char *text, int size, uint64_t *out);
+/** What --help shows after the name of the program; "[OPTION]..." unless it is set before. */
+extern const char *ex_synopsis;
+
 /** Print "PROGRAM: MESSAGE (--help lists the options)" and exit 2: a mistake on the command line.
  */
 void ex_usage(const char *format, ...) SNIC_PRINTF(1, 2) __attribute__((noreturn));

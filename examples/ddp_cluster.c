@@ -22,6 +22,8 @@
  */
 #include "snicstore/replica.h"
 
+#include "version.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -498,31 +500,36 @@ static int command_help(char *const *word, uint32_t words);
 static const struct command {
     const char *name;
     const char *form;
+    const char *help;
     uint32_t least, most; /* words */
     int (*run)(char *const *word, uint32_t words);
     uint32_t kind; /* of an operation, which has no run */
-} commands[] = {{"put", "put NODE KEY VALUE [&]", 4, 5, NULL, SNIC_REPLICA_PUT},
-                {"get", "get NODE KEY [&]", 3, 4, NULL, SNIC_REPLICA_GET},
-                {"del", "del NODE KEY [&]", 3, 4, NULL, SNIC_REPLICA_DELETE},
-                {"cas", "cas NODE KEY OLD|- NEW [&]", 5, 6, NULL, SNIC_REPLICA_CAS},
-                {"persist", "persist NODE [&]", 2, 3, NULL, SNIC_REPLICA_SYNC},
-                {"crash", "crash NODE|all", 2, 2, command_node, 0},
-                {"power", "power NODE|all", 2, 2, command_node, 0},
-                {"restart", "restart NODE|all", 2, 2, command_node, 0},
-                {"partition", "partition A B [one-way]", 3, 4, command_partition, 0},
-                {"heal", "heal", 1, 1, command_heal, 0},
-                {"run", "run MS", 2, 2, command_run, 0},
-                {"show", "show", 1, 1, command_show, 0},
-                {"trace", "trace on|off", 2, 2, command_trace, 0},
-                {"help", "help", 1, 1, command_help, 0},
-                {"quit", "quit", 1, 1, NULL, 0}};
+} commands[] = {
+    {"put", "put NODE KEY VALUE [&]", "write", 4, 5, NULL, SNIC_REPLICA_PUT},
+    {"get", "get NODE KEY [&]", "read", 3, 4, NULL, SNIC_REPLICA_GET},
+    {"del", "del NODE KEY [&]", "delete", 3, 4, NULL, SNIC_REPLICA_DELETE},
+    {"cas", "cas NODE KEY OLD|- NEW [&]", "replace OLD (-: none) by NEW", 5, 6, NULL,
+     SNIC_REPLICA_CAS},
+    {"persist", "persist NODE [&]", "make durable what was written there (model scope)", 2, 3, NULL,
+     SNIC_REPLICA_SYNC},
+    {"crash", "crash NODE|all", "end a process", 2, 2, command_node, 0},
+    {"power", "power NODE|all", "cut the power of a node", 2, 2, command_node, 0},
+    {"restart", "restart NODE|all", "start it again", 2, 2, command_node, 0},
+    {"partition", "partition A B [one-way]", "cut the network between two nodes", 3, 4,
+     command_partition, 0},
+    {"heal", "heal", "end all partitions", 1, 1, command_heal, 0},
+    {"run", "run MS", "let simulated time pass", 2, 2, command_run, 0},
+    {"show", "show", "print the state of all nodes", 1, 1, command_show, 0},
+    {"trace", "trace on|off", "print messages and records of the log", 2, 2, command_trace, 0},
+    {"help", "help", "print this", 1, 1, command_help, 0},
+    {"quit", "quit", "end", 1, 1, NULL, 0}};
 
 static int command_help(char *const *word, uint32_t words)
 {
     (void)word;
     (void)words;
     for (uint32_t i = 0; i < SNIC_COUNTOF(commands); i++)
-        printf("  %s\n", commands[i].form);
+        printf("  %-24s  %s\n", commands[i].form, commands[i].help);
     return 1;
 }
 
@@ -626,6 +633,20 @@ static int script(FILE *in)
     "usage: ddp_cluster [--nodes N] [--model synch|strict|renf|event|scope] [--witness] "          \
     "[--paper] [--disk-us N] [SCRIPT]"
 
+static const char help[] =
+    "A replicated table of some nodes in one process, over simulated networks and disks.\n\n"
+    "Usage: ddp_cluster [OPTION]... [SCRIPT]\n\n"
+    "  --nodes N                 1 to 7; default 3\n"
+    "  --model synch|strict|renf|event|scope\n"
+    "                            when a write is acknowledged and when it is durable; default "
+    "synch\n"
+    "  --witness                 the last node votes, and holds no data\n"
+    "  --paper                   the protocol as published\n"
+    "  --disk-us N               latency of a disk in microseconds; default 100\n"
+    "  --help                    print this and exit\n"
+    "  --version                 print the version and exit\n\n"
+    "Commands, one a line of SCRIPT or of standard input:\n\n";
+
 static const char *options(int argc, char **argv)
 {
     static const char *const models[] = {"", "synch", "strict", "renf", "event", "scope"};
@@ -634,8 +655,11 @@ static const char *options(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         const char *next = i + 1 < argc ? argv[i + 1] : "";
         if (strcmp(argv[i], "--help") == 0) {
-            printf(USAGE "\nCommands:\n");
+            printf("%s", help);
             (void)command_help(NULL, 0);
+            exit(0);
+        } else if (strcmp(argv[i], "--version") == 0) {
+            ex_version("ddp_cluster");
             exit(0);
         } else if (strcmp(argv[i], "--nodes") == 0) {
             if (!word_number(next, NODES, &nodes) || nodes < 1)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* The command line of the example programs. */
 #include "common.h"
+#include "version.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -15,9 +16,9 @@
 /* An option and its text, in lines of EX_HELP_MAX columns at most. */
 static void ex_help_option(const char *left, const char *text)
 {
-    size_t at = (size_t)printf("  %-27s", left);
+    size_t at = (size_t)printf("  %-26s", left);
 
-    if (at >= EX_HELP_LEFT) { /* it has a line of its own */
+    if (at > EX_HELP_LEFT - 2) { /* it has a line of its own */
         printf("\n");
         at = 0;
     }
@@ -35,10 +36,12 @@ static void ex_help_option(const char *left, const char *text)
     printf("\n");
 }
 
+const char *ex_synopsis = "[OPTION]...";
+
 static void ex_help(const char *program, const struct ex_option *o, size_t count,
                     const char *summary)
 {
-    printf("%s\n\nUsage: %s [OPTION]...\n\n", summary, program);
+    printf("%s\n\nUsage: %s %s\n\n", summary, program, ex_synopsis);
     for (size_t i = 0; i < count; i++) {
         char left[64];
 
@@ -49,6 +52,7 @@ static void ex_help(const char *program, const struct ex_option *o, size_t count
         ex_help_option(left, o[i].help);
     }
     ex_help_option("--help", "print this and exit");
+    ex_help_option("--version", "print the version and exit");
 }
 
 int ex_number(const char *text, int size, uint64_t *out)
@@ -213,6 +217,10 @@ void ex_options(int argc, char **argv, const struct ex_option *o, size_t count, 
 
         if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
             ex_help(program_invocation_short_name, o, count, summary);
+            exit(0);
+        }
+        if (strcmp(name, "--version") == 0) {
+            ex_version(program_invocation_short_name);
             exit(0);
         }
         if (size < 3 || strncmp(name, "--", 2) != 0)

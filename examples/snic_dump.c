@@ -12,13 +12,16 @@
 #include <string.h>
 
 #include "tool_image.h"
+#include "version.h"
 
 static const char usage[] =
-    "usage: snic_dump [--all] IMAGE\n"
-    "Show what lies in an image of the file service, that no process has open: superblocks, "
-    "checkpoints,\n"
-    "journal, files with their segments, free segments, and what is wrong.\n"
-    "  --all  also whole checkpoint chunks, and journal entries that mount does not replay\n"
+    "Show the contents of an image of the file service, which no process may have open:\n"
+    "superblocks, checkpoints, journal, files with their segments, free segments, and what is "
+    "wrong.\n\n"
+    "Usage: snic_dump [--all] IMAGE\n\n"
+    "  --all      also whole checkpoint chunks, and journal entries that mount does not replay\n"
+    "  --help     print this and exit\n"
+    "  --version  print the version and exit\n\n"
     "Exit code: 0 it was shown, 1 it is not an image, 2 it could not be read.\n";
 
 struct dump {
@@ -151,6 +154,10 @@ int main(int argc, char **argv)
     int rc;
     if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
         (void)fputs(usage, stdout);
+        return 0;
+    }
+    if (argc == 2 && strcmp(argv[1], "--version") == 0) {
+        ex_version("snic_dump");
         return 0;
     }
     if (argc != 2 + d.all || argv[argc - 1][0] == '-') {

@@ -11,10 +11,14 @@
 #include <string.h>
 
 #include "tool_image.h"
+#include "version.h"
 
 static const char usage[] =
-    "usage: snic_fsck [--list] IMAGE\n"
-    "Check an image of the file service, that no process has open; with --list name its files.\n"
+    "Check an image of the file service, which no process may have open.\n\n"
+    "Usage: snic_fsck [--list] IMAGE\n\n"
+    "  --list     name its files, too\n"
+    "  --help     print this and exit\n"
+    "  --version  print the version and exit\n\n"
     "Exit code: 0 the image is whole, 1 it is damaged or not an image, 2 it could not be read.\n";
 
 static void finding(void *ctx, int error, const char *what, uint64_t number)
@@ -110,6 +114,10 @@ int main(int argc, char **argv)
     int status;
     if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
         (void)fputs(usage, stdout);
+        return 0;
+    }
+    if (argc == 2 && strcmp(argv[1], "--version") == 0) {
+        ex_version("snic_fsck");
         return 0;
     }
     if (argc != 2 + list || argv[argc - 1][0] == '-') {

@@ -134,7 +134,7 @@ for o in "threads 257 256" "attr-timeout 86401 86400" "stats 86401 86400" "open-
     set -- $o
     refused 2 "between [0-9]*[M]* and $3" "$KVFS_MOUNT" "--$1" "$2" "$spec" "$mnt"
 done
-refused 0 "kvfs_mount [0-9]" "$KVFS_MOUNT" --version
+refused 0 "kvfs_mount (snicstore) [0-9]" "$KVFS_MOUNT" --version
 
 say "copy_file_range() copies all that is asked for"
 on rw

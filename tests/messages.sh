@@ -135,7 +135,7 @@ done <<'END'
 1 solar_volume ctl serve --catalog %dir --listen 127.0.0.1:0
     error: cannot open .*dir (--catalog): Is a directory
 2 snic_fsck
-    ^usage: snic_fsck
+    ^Usage: snic_fsck
 2 snic_fsck %none
     ^snic_fsck: .*none: No such file or directory
 2 snic_fsck %dir

@@ -77,7 +77,7 @@ fi
 refused 'LUNA has no encryption' client --transport luna --wire-key "$work/wire" --size 64M \
     --socket "$work/nbd"
 refused 'LUNA has no' server --transport both --wire-key "$work/wire" --store "$work/none"
-refused 'needs --peer ADDR:PORT' server --control 127.0.0.1:1 --wire-key "$work/wire" \
+refused 'needs --peer ADDRESS:PORT' server --control 127.0.0.1:1 --wire-key "$work/wire" \
     --store "$work/none"
 
 echo "== without a catalog: sealed, and encrypted at rest"

@@ -6,6 +6,7 @@
 #include "mount.h"
 
 #include "../common.h"
+#include "../version.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -325,11 +326,10 @@ static size_t options_room(int argc, char **argv, size_t *bytes)
 int km_arguments(struct km_config *c, int argc, char **argv, char ***out)
 {
     static const char summary[] =
-        "Mount a file system that lives in a key-value store: the DPU's work is done by a thread "
-        "of "
-        "this process or, with --two-process, by a process of its own behind a ring, or nvme-fs.\n"
-        "The mount point is the last argument: kvfs_mount [OPTION]... [STORE] MOUNTPOINT. By\n"
-        "mount(8), or in fstab, the type is fuse.kvfs_mount, and STORE the device.";
+        "Mount a file system that lives in a key-value store: the DPU's work is done by a thread\n"
+        "of this process or, with --two-process, by a process of its own behind a ring, or\n"
+        "nvme-fs.\n"
+        "For mount(8) and fstab the type is fuse.kvfs_mount, and STORE the device.";
     static char f[] = "--f";
     static char o[] = "--o";
     static struct options_line l; /* held until the process ends, also by a refusal */
@@ -346,8 +346,7 @@ int km_arguments(struct km_config *c, int argc, char **argv, char ***out)
         char *word = argv[i];
 
         if (strcmp(word, "--version") == 0) {
-            printf("kvfs_mount %d.%d.%d\n", SNIC_VERSION_MAJOR, SNIC_VERSION_MINOR,
-                   SNIC_VERSION_PATCH);
+            ex_version("kvfs_mount");
             exit(0);
         }
         if (word[0] != '-') {
@@ -365,6 +364,7 @@ int km_arguments(struct km_config *c, int argc, char **argv, char ***out)
         l.out[l.n++] = o;
         l.out[l.n++] = l.rest;
     }
+    ex_synopsis = "[OPTION]... [STORE] MOUNTPOINT";
     ex_options(l.n, l.out, l.table, l.count, summary);
     options_own(c);
     *out = l.out;

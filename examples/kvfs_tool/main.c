@@ -10,6 +10,7 @@
 #include "tool.h"
 
 #include "../common.h"
+#include "../version.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -259,17 +260,21 @@ int kt_mkfs(struct kt *t)
 
 static void tool_usage(FILE *to)
 {
-    (void)fprintf(
-        to,
-        "Manage the file system in a store.\n\nUsage: kvfs_tool COMMAND --store "
-        "lmdb:PATH|rados:CONF:POOL[:NAMESPACE]\n                 [OPTION]... [ARGUMENT]...\n\n");
+    (void)fprintf(to, "Manage the file system in a store.\n\n"
+                      "Usage: kvfs_tool COMMAND --store STORE [OPTION]... [ARGUMENT]...\n\n");
     for (size_t i = 0; i < SNIC_COUNTOF(commands); i++)
         (void)fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].help);
-    (void)fprintf(to,
-                  "\n--quiet: no progress on stderr. --cache-size BYTES: of records in memory.\n"
-                  "Exit code: 0 all is well, 1 the file system is damaged, 2 it could not be "
-                  "done; of fsck, as of e2fsck: 0 clean, 1 mended, 4 damaged, 8 not "
-                  "checked.\n");
+    (void)fprintf(to, "\n  --store lmdb:PATH|rados:CONF:POOL[:NAMESPACE]\n"
+                      "           the store of the file system\n"
+                      "  --quiet  no progress on stderr\n"
+                      "  --cache-size BYTES\n"
+                      "           of records in memory; default 16M\n"
+                      "  --help   print this and exit\n"
+                      "  --version\n"
+                      "           print the version and exit\n\n"
+                      "Exit code: 0 all is well, 1 the file system is damaged, 2 it could not be "
+                      "done; of fsck, as of e2fsck: 0 clean, 1 mended, 4 damaged, 8 not "
+                      "checked.\n");
 }
 
 static int tool_number(const char *text, uint64_t *out)
@@ -415,6 +420,10 @@ int main(int argc, char **argv)
     ex_log_set(EX_INFO, NULL);
     if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
         tool_usage(stdout);
+        return 0;
+    }
+    if (argc >= 2 && strcmp(argv[1], "--version") == 0) {
+        ex_version("kvfs_tool");
         return 0;
     }
     while (argc >= 2 && i < SNIC_COUNTOF(commands) && strcmp(argv[1], commands[i].name) != 0)

@@ -94,20 +94,20 @@ static void options_check(void)
 static void options(int argc, char **argv)
 {
     static const struct ex_option table[] = {
-        {"server", EX_TEXT, &co.server, "ADDR:PORT", "the block server", 0, 0, NULL},
-        {"control", EX_TEXT, &co.control, "ADDR:PORT",
+        {"server", EX_TEXT, &co.server, "ADDRESS:PORT", "the block server", 0, 0, NULL},
+        {"control", EX_TEXT, &co.control, "ADDRESS:PORT",
          "the catalog, which knows size, lease and servers of the disk", 0, 0, NULL},
         {"disk", EX_TEXT, &co.name, "NAME", "the disk; without a catalog its number", 0, 0, NULL},
         {"take", EX_FLAG, &co.take, NULL, "though another client has it, which is fenced", 0, 0,
          NULL},
-        {"size", EX_SIZE, &co.size, "SIZE", "its size, where no catalog knows it", 4096,
+        {"size", EX_SIZE, &co.size, "BYTES", "its size, where no catalog knows it", 4096,
          SNIC_VOLUME_DISK_BYTES_MAX, NULL},
         {"epoch", EX_NUMBER, &co.epoch, "N",
          "lease of the disk, where no catalog grants it: higher at each start of a client of this "
          "disk; writes of an epoch that was used before fail",
          1, 65535, NULL},
         {"socket", EX_TEXT, &co.socket, "PATH", "UNIX socket of the NBD server", 0, 0, NULL},
-        {"local", EX_TEXT, &co.local, "ADDR",
+        {"local", EX_TEXT, &co.local, "ADDRESS",
          "bind the paths' sockets here (as the server's family)", 0, 0, NULL},
         {"transport", EX_PARSE, &co.transport, "solar|luna",
          "datagrams over several paths, or TCP (solar)", 0, 0, sv_transport},
@@ -132,11 +132,12 @@ static void options(int argc, char **argv)
          "made of that (`ctl key client`) (solar); prove it to the catalog (--control)",
          0, 0, NULL},
         {"stats", EX_NUMBER, &co.stats, "SECONDS", "print a line of statistics", 0, 86400, NULL},
-        {"metrics", EX_TEXT, &co.metrics, "ADDR:PORT", "serve them for Prometheus", 0, 0, NULL},
+        {"metrics", EX_TEXT, &co.metrics, "ADDRESS:PORT", "serve them for Prometheus", 0, 0, NULL},
         {"log-level", EX_PARSE, &co.level, "error|warning|info|debug", "default info", 0, 0,
          ex_log_parse},
         {.name = "log", .kind = EX_RENAMED, .value = "log-level"},
     };
+    ex_synopsis = "client [OPTION]...";
     ex_options(argc, argv, table, SNIC_COUNTOF(table), "Virtual disk for NBD clients.");
     ex_log_set(co.level, "client");
     options_check();

@@ -5,6 +5,8 @@
 #include "keys.h"
 #include "tokens.h"
 
+#include "../version.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,10 +84,10 @@ static void options_keys(void)
 static void options(int argc, char **argv)
 {
     static const struct ex_option table[] = {
-        {"listen", EX_TEXT, &to.listen, "ADDR:PORT", "for servers, clients, operators (TCP)", 0, 0,
-         NULL},
+        {"listen", EX_TEXT, &to.listen, "ADDRESS:PORT", "for servers, clients, operators (TCP)", 0,
+         0, NULL},
         {"catalog", EX_TEXT, &to.catalog, "FILE", "file or device of the catalog", 0, 0, NULL},
-        {"catalog-size", EX_SIZE, &to.size, "SIZE", "of a new file (64M)", UINT64_C(4) << 20,
+        {"catalog-size", EX_SIZE, &to.size, "BYTES", "of a new file (64M)", UINT64_C(4) << 20,
          UINT64_C(1) << 40, NULL},
         {"format", EX_FLAG, &to.format, NULL,
          "begin anew: all disks are gone, and servers of the old catalog refuse this one", 0, 0,
@@ -123,11 +125,12 @@ static void options(int argc, char **argv)
          "loopback, without --clients",
          0, 0, NULL},
         {"stats", EX_NUMBER, &to.stats, "SECONDS", "print a line of statistics", 0, 86400, NULL},
-        {"metrics", EX_TEXT, &to.metrics, "ADDR:PORT", "serve them for Prometheus", 0, 0, NULL},
+        {"metrics", EX_TEXT, &to.metrics, "ADDRESS:PORT", "serve them for Prometheus", 0, 0, NULL},
         {"log-level", EX_PARSE, &to.level, "error|warning|info|debug", "default info", 0, 0,
          ex_log_parse},
         {.name = "log", .kind = EX_RENAMED, .value = "log-level"},
     };
+    ex_synopsis = "ctl serve [OPTION]...";
     ex_options(argc, argv, table, SNIC_COUNTOF(table), "Catalog of virtual disks.");
     ex_log_set(to.level, "ctl");
     if (to.catalog == NULL)
@@ -511,7 +514,8 @@ int ctl_serve(int argc, char **argv)
 
 static void usage(FILE *out)
 {
-    fprintf(out, "Usage: solar_volume ctl VERB [ARGUMENT]... [OPTION]...\n\n"
+    fprintf(out, "Catalog of virtual disks and servers, and its operator.\n\n"
+                 "Usage: solar_volume ctl VERB [ARGUMENT]... [OPTION]...\n\n"
                  "  serve                          the catalog's process\n"
                  "  key      disk|wire FILE        a new key, in a new file\n"
                  "  key      client FILE KEY N     client N's, made of a wire key\n"
@@ -529,6 +533,10 @@ int sv_ctl(int argc, char **argv)
         return key_make(argc - 1, argv + 1);
     if (argc >= 2 && ctl_verb(argv[1], argc - 1, argv + 1, &code))
         return code;
+    if (argc >= 2 && strcmp(argv[1], "--version") == 0) {
+        ex_version("solar_volume");
+        return 0;
+    }
     if (argc >= 2 && strcmp(argv[1], "--help") != 0)
         fprintf(stderr, "solar_volume: ctl: unknown verb '%s'\n\n", argv[1]);
     usage(argc >= 2 && strcmp(argv[1], "--help") == 0 ? stdout : stderr);

@@ -302,10 +302,10 @@ void ctl_verbs_help(FILE *to)
 static void options(const struct verb *v, int argc, char **argv)
 {
     static const struct ex_option table[] = {
-        {"control", EX_TEXT, &vo.control, "ADDR:PORT", "the catalog's process (127.0.0.1:7100)", 0,
-         0, NULL},
+        {"control", EX_TEXT, &vo.control, "ADDRESS:PORT", "the catalog's process (127.0.0.1:7100)",
+         0, 0, NULL},
         {"name", EX_TEXT, &vo.name, "NAME", "a disk", 0, 0, NULL},
-        {"size", EX_SIZE, &vo.size, "SIZE", "of a new disk", 4096, SNIC_VOLUME_DISK_BYTES_MAX,
+        {"size", EX_SIZE, &vo.size, "BYTES", "of a new disk", 4096, SNIC_VOLUME_DISK_BYTES_MAX,
          NULL},
         {"segment", EX_TEXT, &vo.segment, "N|all", "to move", 0, 0, NULL},
         {"disk-key", EX_TEXT, &vo.disk_key, "FILE",
@@ -315,7 +315,7 @@ static void options(const struct verb *v, int argc, char **argv)
         {"server", EX_NUMBER, &vo.server, "N", "to move to, or to forget", 1,
          SNIC_CONTROL_SERVERS_MAX, NULL},
         {"iops", EX_NUMBER, &vo.iops, "N", "most I/Os a second; 0: no limit", 0, UINT32_MAX, NULL},
-        {"bandwidth", EX_SIZE, &vo.bandwidth, "SIZE", "most bytes a second; 0: no limit", 0,
+        {"bandwidth", EX_SIZE, &vo.bandwidth, "BYTES", "most bytes a second; 0: no limit", 0,
          UINT64_C(1) << 40, NULL},
         {"log-level", EX_PARSE, &vo.level, "error|warning|info|debug", "default warning", 0, 0,
          ex_log_parse},
@@ -323,6 +323,7 @@ static void options(const struct verb *v, int argc, char **argv)
     };
     char *args[64];
     static char text[4][256];
+    static char synopsis[64];
     int n = 0, i = 1;
     args[n++] = argv[0];
     for (int k = 0; k < 4 && v->arguments[k] != NULL && i < argc && argv[i][0] != '-'; k++, i++) {
@@ -331,6 +332,9 @@ static void options(const struct verb *v, int argc, char **argv)
     }
     for (; i < argc && n < 64; i++)
         args[n++] = argv[i];
+    snprintf(synopsis, sizeof(synopsis), "ctl %s%s%s [OPTION]...", v->name,
+             v->usage[0] != 0 ? " " : "", v->usage);
+    ex_synopsis = synopsis;
     ex_options(n, args, table, SNIC_COUNTOF(table), v->help);
     ex_log_set(vo.level, NULL);
     if (v->begin == qos && vo.iops == SNIC_CONTROL_KEEP && vo.bandwidth == SNIC_CONTROL_KEEP)

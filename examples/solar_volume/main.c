@@ -24,6 +24,8 @@
  */
 #include "volume.h"
 
+#include "../version.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -143,11 +145,15 @@ struct snic_net *sv_net(struct snic_loop *loop, uint32_t datagram_sockets, uint3
 
 static void usage(FILE *to)
 {
-    fprintf(to, "Usage: solar_volume server|client|ctl [OPTION]...\n\n"
-                "  server   blocks of virtual disks, in a store on files or devices\n"
-                "  client   a virtual disk for NBD clients\n"
-                "  ctl      the control plane: catalog of disks and servers\n\n"
-                "  solar_volume server --help, client --help, ctl --help list their options\n");
+    fprintf(to,
+            "Virtual disks over a network, by SOLAR (UDP) or LUNA (TCP).\n\n"
+            "Usage: solar_volume server|client|ctl [OPTION]...\n\n"
+            "  server     blocks of virtual disks, in a store on files or devices\n"
+            "  client     a virtual disk for NBD clients\n"
+            "  ctl        the control plane: catalog of disks and servers\n\n"
+            "  --help     print this and exit; server --help, client --help and ctl --help list\n"
+            "             the options of each\n"
+            "  --version  print the version and exit\n");
 }
 
 int main(int argc, char **argv)
@@ -158,6 +164,10 @@ int main(int argc, char **argv)
         return sv_client(argc - 1, argv + 1);
     if (argc >= 2 && strcmp(argv[1], "ctl") == 0)
         return sv_ctl(argc - 1, argv + 1);
+    if (argc >= 2 && strcmp(argv[1], "--version") == 0) {
+        ex_version("solar_volume");
+        return 0;
+    }
     if (argc >= 2 && strcmp(argv[1], "--help") != 0)
         fprintf(stderr, "solar_volume: unknown command '%s'\n\n", argv[1]);
     usage(argc >= 2 && strcmp(argv[1], "--help") == 0 ? stdout : stderr);

@@ -155,8 +155,9 @@ static void options_keys(void)
                  "--transport solar, --token-key, or serve LUNA from another process, over TLS or "
                  "IPsec");
     if (so.control != NULL && so.peer == NULL)
-        ex_usage("--wire-key with --control needs --peer ADDR:PORT, in a network that only servers "
-                 "reach: segments are copied there without encryption");
+        ex_usage(
+            "--wire-key with --control needs --peer ADDRESS:PORT, in a network that only servers "
+            "reach: segments are copied there without encryption");
     options_open(each);
     key_wire_open(so.wire_key, &sv.wire);
     if (sv.wire.account != 0)
@@ -174,12 +175,13 @@ static void options_keys(void)
 static void options(int argc, char **argv)
 {
     static const struct ex_option table[] = {
-        {"listen", EX_TEXT, &so.listen, "ADDR:PORT", "receive blocks here (UDP, TCP)", 0, 0, NULL},
+        {"listen", EX_TEXT, &so.listen, "ADDRESS:PORT", "receive blocks here (UDP, TCP)", 0, 0,
+         NULL},
         {"transport", EX_PARSE, &so.transports, "solar|luna|both",
          "serve SOLAR's clients (UDP), LUNA's (TCP), or both (default)", 0, 0, sv_transport},
         {"store", EX_PARSE, NULL, "FILE",
          "file or device of the store; several times: several devices", 0, 0, option_store},
-        {"store-size", EX_SIZE, &so.store_size, "SIZE", "of a new file (1G)", UINT64_C(16) << 20,
+        {"store-size", EX_SIZE, &so.store_size, "BYTES", "of a new file (1G)", UINT64_C(16) << 20,
          UINT64_C(1) << 46, NULL},
         {"format", EX_FLAG, &so.format, NULL, "begin anew: all that is in the store is gone", 0, 0,
          NULL},
@@ -190,11 +192,11 @@ static void options(int argc, char **argv)
         {"disk", EX_PARSE, NULL, "N:SIZE",
          "have all segments of disk N here, where no catalog says what is where", 0, 0,
          option_disk},
-        {"control", EX_TEXT, &so.control, "ADDR:PORT",
+        {"control", EX_TEXT, &so.control, "ADDRESS:PORT",
          "the catalog, which places segments on this server; clients are given the address of "
          "--listen",
          0, 0, NULL},
-        {"peer", EX_TEXT, &so.peer, "ADDR:PORT",
+        {"peer", EX_TEXT, &so.peer, "ADDRESS:PORT",
          "for servers that copy segments from here (TCP, not encrypted; with --wire-key only those "
          "that prove the key are served; the address of --listen, any port)",
          0, 0, NULL},
@@ -222,11 +224,12 @@ static void options(int argc, char **argv)
          "LUNA two (64, of 0.3 MiB each); one more is turned away",
          1, 4096, NULL},
         {"stats", EX_NUMBER, &so.stats, "SECONDS", "print a line of statistics", 0, 86400, NULL},
-        {"metrics", EX_TEXT, &so.metrics, "ADDR:PORT", "serve them for Prometheus", 0, 0, NULL},
+        {"metrics", EX_TEXT, &so.metrics, "ADDRESS:PORT", "serve them for Prometheus", 0, 0, NULL},
         {"log-level", EX_PARSE, &so.level, "error|warning|info|debug", "default info", 0, 0,
          ex_log_parse},
         {.name = "log", .kind = EX_RENAMED, .value = "log-level"},
     };
+    ex_synopsis = "server [OPTION]...";
     ex_options(argc, argv, table, SNIC_COUNTOF(table), "Block server of virtual disks.");
     ex_log_set(so.level, "server");
     if (so.store_count == 0)
@@ -657,7 +660,7 @@ static void opened(void *ctx, int result, const struct snic_segments_report *rep
     struct snic_segments_stat stat;
     if (so.control == NULL &&
         snic_segments_find(snic_volume_server_store(sv.server), SNIC_CONTROL_META, &stat) == 0)
-        ex_die("store %s belongs to a catalog: --control ADDR:PORT is needed", so.stores[0]);
+        ex_die("store %s belongs to a catalog: --control ADDRESS:PORT is needed", so.stores[0]);
     create_fits();
     create_next();
 }

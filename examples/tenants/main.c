@@ -176,6 +176,31 @@ static int main_cost_parse(void *target, const char *text)
     return main_real_parse(target, text, 1, MAIN_COST_MAX);
 }
 
+static const char main_summary[] =
+    "Tenants share a device, as a job file says. Its sections, [name], have lines of\n\n"
+    "  rw=WHAT                   read, write, rw, randread, randwrite or randrw; default read\n"
+    "  rwmixread=N               percent of reads; default 50\n"
+    "  bs=N                      bytes of an I/O, or READS,WRITES; default 4K\n"
+    "  bssplit=N/%:N/%           several sizes\n"
+    "  iodepth=N                 I/Os in flight; default 1\n"
+    "  numjobs=N                 so many alike; default 1\n"
+    "  weight=N                  of its share; default 1\n"
+    "  priority=N                0 to 7, the most urgent; default 0\n"
+    "  offset=N                  of its part of the device; default 0\n"
+    "  size=N                    of its part, or N%; default all\n"
+    "  rate=N                    bytes a second that it requests at most\n"
+    "  rate_iops=N               I/Os a second that it requests at most\n"
+    "  cap_bytes=N               bytes a second that gimbal grants at most\n"
+    "  cap_iops=N                I/Os a second that gimbal grants at most\n"
+    "  start=T                   when it begins\n"
+    "  stop=T                    when it ends, or runtime=T\n"
+    "  start_step=T              later start of each further one of numjobs\n"
+    "  stop_step=T               later stop of each further one\n\n"
+    "A section [global] in front of them is for all. Bytes may have K, M, G or T behind them\n"
+    "(powers of 1024), times us, ms, s (the default), m or h. ${NAME} is a variable of the\n"
+    "environment. fio's job files can be read: options of fio that have no meaning here are\n"
+    "named and ignored.";
+
 static void main_options(struct options *o, struct device *d, int argc, char **argv)
 {
     const struct ex_option options[] = {
@@ -189,7 +214,7 @@ static void main_options(struct options *o, struct device *d, int argc, char **a
         {"ssd", EX_TEXT, &d->model, "MODEL",
          "instead of a device: dct983 or p3600, then ,clean or ,fragmented; in simulated time", 0,
          0, NULL},
-        {"size", EX_SIZE, &d->size, "N",
+        {"size", EX_SIZE, &d->size, "BYTES",
          "use so much of the device; default all, or 256M of a model", 4096, MAIN_SIZE_MAX, NULL},
         {"scheduler", EX_PARSE, &o->scheduler, "gimbal|fifo|reflex|parda|flashfq",
          "the scheduler of the tenants' I/Os; default gimbal", 0, 0, main_scheduler_parse},
@@ -211,34 +236,20 @@ static void main_options(struct options *o, struct device *d, int argc, char **a
          "reflex, parda: the device's speed, 1 being the DCT983; default: measured for 2 s", 0, 0,
          main_scale_parse},
         {"seconds", EX_NUMBER, &o->seconds, "N", "of the run; default 10", 1, 86400, NULL},
-        {"warmup", EX_NUMBER, &o->warmup, "N", "first seconds that the table leaves out; default 0",
-         0, 86400, NULL},
-        {"solo", EX_NUMBER, &o->solo, "N",
-         "first run each section alone for N seconds, so that the table has fair shares", 1, 86400,
+        {"warmup", EX_NUMBER, &o->warmup, "SECONDS",
+         "first seconds that the table leaves out; default 0", 0, 86400, NULL},
+        {"solo", EX_NUMBER, &o->solo, "SECONDS",
+         "first run each section alone for so long, so that the table has fair shares", 1, 86400,
          NULL},
-        {"stats", EX_NUMBER, &o->stats, "N", "a line of name=value pairs every N seconds", 1, 86400,
-         NULL},
+        {"stats", EX_NUMBER, &o->stats, "SECONDS", "print a line of name=value pairs so often", 1,
+         86400, NULL},
         {"svg", EX_TEXT, &o->svg, "FILE", "draw bandwidth and latency over time", 0, 0, NULL},
         {"json", EX_TEXT, &o->json, "FILE", "write the table as JSON, too", 0, 0, NULL},
         {"seed", EX_NUMBER, &o->seed, "N", "of places, mixes and the model; default 1", 0,
          UINT64_MAX, NULL},
     };
 
-    ex_options(
-        argc, argv, options, SNIC_COUNTOF(options),
-        "Tenants share a device, as a job file says: [name] sections of\n"
-        "  rw=read|write|rw|randread|randwrite|randrw (default read)   rwmixread=% (50)\n"
-        "  bs=N (4K) or bs=READS,WRITES or bssplit=N/%:N/%   iodepth=N (1)\n"
-        "  numjobs=N (1): so many alike\n"
-        "  weight=N (1)   priority=0..7 (0; 7 the most urgent)\n"
-        "  offset=N (0)   size=N (all); or N% of the device\n"
-        "  rate=N, rate_iops=N: what a tenant asks for at most, per second\n"
-        "  cap_bytes=N, cap_iops=N: what gimbal gives it at most, per second\n"
-        "  start=T   stop=T or runtime=T   start_step=T, stop_step=T: of each further one\n"
-        "and what [global], in front of them, says for all. Bytes may have K, M, G or T behind\n"
-        "them (powers of 1024), times us, ms, s (the default), m or h. ${NAME} is a variable of\n"
-        "the environment. fio's job files can be read: options of fio that have no meaning here\n"
-        "are named and ignored.");
+    ex_options(argc, argv, options, SNIC_COUNTOF(options), main_summary);
 }
 
 static void main_check_options(const struct options *o, const struct device *d)
