@@ -33,46 +33,55 @@ for v in blank2 blank3; do
     "$sim" --iolog "$dir/$v" >"$dir/$v.out"
     grep -q '^# 12 references, 4 distinct pages$' "$dir/$v.out"
 done
-refused() {
-    code=0
+wrong() { # CODE ARGUMENT...
+    want=$1 code=0
+    shift
     "$sim" "$@" >"$dir/out" 2>"$dir/err" || code=$?
-    test "$code" -eq 2
+    test "$code" -eq "$want"
     test "$(wc -l <"$dir/err")" -eq 1
 }
+refused() { wrong 2 "$@"; } # a mistake on the command line
+failed() { wrong 1 "$@"; }  # in a file
 echo "not an iolog" >"$dir/bad"
 printf 'fio version 2 iolog\n/a read 5\n' >"$dir/short"
-refused --iolog "$dir/bad"
-refused --iolog "$dir/short"
+failed --iolog "$dir/bad"
+failed --iolog "$dir/short"
 grep -q "short: line 2 is cut off: NAME ACTION OFFSET LENGTH is wanted" "$dir/err"
-refused --iolog "$dir/none"
+failed --iolog "$dir/none"
 grep -q "none: No such file or directory" "$dir/err"
 # one misspelled action in a trace that is good otherwise
 sed 's|/data/a read 8192|/data/a raed 8192|' "$dir/v2" >"$dir/misspelled"
-refused --iolog "$dir/misspelled"
+failed --iolog "$dir/misspelled"
 grep -q "misspelled: line 6 has no action that fio writes (read, write" "$dir/err"
 printf 'fio version 3 iolog\n/a read 0 4096\n' >"$dir/untimed"
-refused --iolog "$dir/untimed"
+failed --iolog "$dir/untimed"
 grep -q "untimed: line 2 does not begin with a time" "$dir/err"
 printf 'fio version 2 iolog\n/a add\n/a open\n' >"$dir/empty"
-refused --iolog "$dir/empty"
+failed --iolog "$dir/empty"
 grep -q "empty: has no read and no write" "$dir/err"
 refused --trace nothing
-refused --peers none
+refused --policies none
 eight=lru,lru,lru,lru,lru,lru,lru,lru
-"$sim" --iolog "$dir/v2" --peers $eight >"$dir/out"
-refused --iolog "$dir/v2" --peers $eight,lru
-grep -q -e "--peers" "$dir/err"
+"$sim" --iolog "$dir/v2" --policies $eight >"$dir/out"
+refused --iolog "$dir/v2" --policies $eight,lru
+grep -q -e "--policies" "$dir/err"
 twenty=$eight,$eight,lru,lru,lru,lru
-refused --iolog "$dir/v2" --peers $twenty,$twenty,$twenty,$twenty # 80, longer than its list
+refused --iolog "$dir/v2" --policies $twenty,$twenty,$twenty,$twenty # 80, longer than its list
 # each number at the ends of its range, and beyond
-for at in "--page 512" "--page 65536" "--refs 1000" "--seed 18446744073709551614"; do
+for at in "--page-bytes 512" "--page-bytes 65536" "--refs 1000" "--seed 18446744073709551614"; do
     "$sim" --iolog "$dir/v2" $at >"$dir/out"
 done
-for beyond in "--page 511" "--page 65537" "--page 655360" "--refs 999" "--refs 100000001" \
-    "--refs 1000000000" "--seed 18446744073709551615" "--seed -1" "--page x"; do
+for beyond in "--page-bytes 511" "--page-bytes 65537" "--page-bytes 655360" "--refs 999" \
+    "--refs 100000001" \
+    "--refs 1000000000" "--seed 18446744073709551615" "--seed -1" "--page-bytes x"; do
     refused --iolog "$dir/v2" $beyond
     grep -q -e "^hcache_sim: ${beyond% *}: '${beyond#* }' is not a number from [0-9]* to [0-9]*$" \
         "$dir/err"
 done
 refused --refs
 refused --wrong 1
+refused --page 4096
+grep -q "use --page-bytes" "$dir/err"
+refused --peers lru
+grep -q "use --policies" "$dir/err"
+failed --iolog "$dir/v2" --svg "$dir/none/picture"

@@ -184,7 +184,7 @@ done <<'END'
     ^tenants: .*dir is neither a file nor a block device
 2 hcache_sim --refs 1
     ^hcache_sim: --refs: '1' is not a number from 1000
-2 hcache_sim --iolog %none
+1 hcache_sim --iolog %none
     ^hcache_sim: .*none: No such file or directory
 2 hcache_sim --x 1
     ^hcache_sim: --x: unknown option

@@ -3,13 +3,14 @@
  * Replays an access trace against replacement policies and prints their hit rates over the size of
  * the cache, as a table and as an SVG picture. `ours` is the hybrid cache itself with its engine.
  *
- *   hcache_sim [--iolog FILE | --trace zipf|scan|loop|mixed] [--page BYTES] [--svg FILE]
- *              [--peers ours,lru,...] [--refs N] [--seed N]
+ *   hcache_sim [--iolog FILE | --trace zipf|scan|loop|mixed] [--page-bytes BYTES]
+ *              [--svg FILE] [--policies ours,lru,...] [--refs N] [--seed N]
  *
- * FILE is what fio's write_iolog writes, version 2 or 3. Exit code 2: a mistake in the command line
- * or the trace, with a line that names it.
+ * FILE is what fio's write_iolog writes, version 2 or 3. Exit code 2: a mistake in the command
+ * line, 1: in a file, with a line that names it.
  */
 #include "../../bench/hcache_peers/peer.h"
+#include "../version.h"
 
 #include "snicstore/hcache.h"
 
@@ -36,6 +37,13 @@ static void mistake(const char *what, const char *which)
 {
     fprintf(stderr, "hcache_sim: %s: %s\n", which, what);
     exit(2);
+}
+
+/* Of the picture. */
+static void failed(void)
+{
+    fprintf(stderr, "hcache_sim: %s: %s\n", sim.svg, strerror(errno));
+    exit(1);
 }
 
 static uint64_t number(const char *option, const char *text, uint64_t least, uint64_t most)
@@ -65,7 +73,7 @@ static void choose_peers(void)
         return;
     }
     if (strlen(sim.peers) >= sizeof(list))
-        mistake("list of policies is too long", "--peers");
+        mistake("list of policies is too long", "--policies");
     memcpy(list, sim.peers, strlen(sim.peers) + 1);
     for (; at != NULL && sim.peer_count < PEERS_MAX; at = comma) {
         comma = strchr(at, ',');
@@ -76,8 +84,24 @@ static void choose_peers(void)
             mistake("unknown policy (--help lists them)", at);
     }
     if (at != NULL)
-        mistake("more than 8 policies", "--peers");
+        mistake("more than 8 policies", "--policies");
 }
+
+static const char help[] =
+    "Replay an access trace against replacement policies and print their hit rates over the size\n"
+    "of the cache.\n\n"
+    "Usage: hcache_sim [OPTION]...\n\n"
+    "  --iolog FILE              the trace, as fio's write_iolog writes it (version 2 or 3)\n"
+    "  --trace zipf|scan|loop|mixed\n"
+    "                            a trace made here; default zipf\n"
+    "  --policies NAME[,NAME]... of ours, ours_clock, lru, arc, 8 at most; default all\n"
+    "  --page-bytes BYTES        of a page, 512 to 65536; default 4096\n"
+    "  --refs N                  references of a trace made here; default 200000\n"
+    "  --seed N                  of a trace made here; default 1\n"
+    "  --svg FILE                draw the hit rates\n"
+    "  --help                    print this and exit\n"
+    "  --version                 print the version and exit\n\n"
+    "Exit code: 0 done, 1 a file could not be read or written, 2 a mistake on the command line.\n";
 
 static void options(int argc, char **argv)
 {
@@ -85,11 +109,17 @@ static void options(int argc, char **argv)
 
     for (i = 1; i < argc; i += 2) {
         if (strcmp(argv[i], "--help") == 0) {
-            printf("hcache_sim [--iolog FILE | --trace zipf|scan|loop|mixed] [--page BYTES]\n"
-                   "           [--svg FILE] [--peers ours,ours_clock,lru,arc] [--refs N] "
-                   "[--seed N]\n");
+            printf("%s", help);
             exit(0);
         }
+        if (strcmp(argv[i], "--version") == 0) {
+            ex_version("hcache_sim");
+            exit(0);
+        }
+        if (strcmp(argv[i], "--peers") == 0)
+            mistake("was renamed: use --policies", argv[i]);
+        if (strcmp(argv[i], "--page") == 0)
+            mistake("was renamed: use --page-bytes", argv[i]);
         if (i + 1 == argc)
             mistake("needs a value", argv[i]);
         if (strcmp(argv[i], "--iolog") == 0)
@@ -98,9 +128,9 @@ static void options(int argc, char **argv)
             sim.trace = argv[i + 1];
         else if (strcmp(argv[i], "--svg") == 0)
             sim.svg = argv[i + 1];
-        else if (strcmp(argv[i], "--peers") == 0)
+        else if (strcmp(argv[i], "--policies") == 0)
             sim.peers = argv[i + 1];
-        else if (strcmp(argv[i], "--page") == 0)
+        else if (strcmp(argv[i], "--page-bytes") == 0)
             sim.page = number(argv[i], argv[i + 1], 512, 65536);
         else if (strcmp(argv[i], "--refs") == 0)
             sim.refs = number(argv[i], argv[i + 1], 1000, 100000000);
@@ -121,7 +151,7 @@ static void draw(const char *title)
     int p, k;
 
     if (f == NULL)
-        mistake(strerror(errno), sim.svg);
+        failed();
     fprintf(f,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"640\" height=\"400\" "
             "font-family=\"sans-serif\" font-size=\"12\">\n"
@@ -145,7 +175,7 @@ static void draw(const char *title)
     }
     fprintf(f, "</svg>\n");
     if (fclose(f) != 0)
-        mistake(strerror(errno), sim.svg);
+        failed();
 }
 
 int main(int argc, char **argv)
@@ -161,7 +191,7 @@ int main(int argc, char **argv)
                 fprintf(stderr, "hcache_sim: %s: line %ld %s\n", sim.iolog, why.line, why.text);
             else
                 fprintf(stderr, "hcache_sim: %s: %s\n", sim.iolog, why.text);
-            exit(2);
+            exit(1);
         }
     } else if (hcache_trace_make(&t, sim.trace, sim.refs, sim.refs / 8, sim.seed) != 0) {
         mistake("unknown trace (zipf, scan, loop or mixed)", sim.trace);
