@@ -84,7 +84,7 @@ void ex_die(const char *format, ...)
     va_start(ap, format);
     ex_log_list(EX_ERROR, format, ap);
     va_end(ap);
-    exit(1);
+    exit(ex_exit_failure);
 }
 
 /* ---- What is needed first ---- */

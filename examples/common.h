@@ -44,6 +44,10 @@ int ex_number(const char *text, int size, uint64_t *out);
 /** What --help shows after the name of the program; "[OPTION]..." unless it is set before. */
 extern const char *ex_synopsis;
 
+/** What ex_usage() and ex_die() exit with: 2 and 1, unless what calls the program has codes of
+    its own. */
+extern int ex_exit_usage, ex_exit_failure;
+
 /** Print "PROGRAM: MESSAGE (--help lists the options)" and exit 2: a mistake on the command line.
  */
 void ex_usage(const char *format, ...) SNIC_PRINTF(1, 2) __attribute__((noreturn));

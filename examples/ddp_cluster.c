@@ -18,7 +18,7 @@
  * simulated time; with & it does not wait.
  *
  * Nothing is left to chance: delays are fixed, so a script always prints the same. Exit code 0; 1:
- * a line was no command, and was left out; 2: nothing was begun.
+ * a line was no command, and was left out, or it failed; 2: a mistake on the command line.
  */
 #include "snicstore/replica.h"
 
@@ -69,8 +69,8 @@ static struct {
     int trace;
 } g = {.nodes = 3, .model = SNIC_DDP_SYNCH, .disk_us = 100};
 
-static void die(const char *format, ...) SNIC_PRINTF(1, 2);
-static void die(const char *format, ...)
+static void die(int code, const char *format, ...) SNIC_PRINTF(2, 3);
+static void die(int code, const char *format, ...)
 {
     va_list ap;
     (void)fprintf(stderr, "ddp_cluster: ");
@@ -78,7 +78,7 @@ static void die(const char *format, ...)
     (void)vfprintf(stderr, format, ap);
     va_end(ap);
     (void)fprintf(stderr, "\n");
-    exit(2);
+    exit(code);
 }
 
 static void say(const char *format, ...) SNIC_PRINTF(1, 2);
@@ -218,7 +218,7 @@ static void node_up(struct node *n, int found)
     if (snic_world_loop(g.world, n->number, &n->loop) != 0 ||
         snic_net_sim_open(&n->net, g.fabric, n->loop, NULL) != 0 ||
         snic_io_mem_open(&n->io, n->loop, n->disk) != 0)
-        die("cannot open the simulated devices of a node: out of memory");
+        die(1, "cannot open the simulated devices of a node: out of memory");
     memset(&o, 0, sizeof(o));
     o.opts_size = sizeof(o);
     o.flags = found ? SNIC_REPLICA_FOUND : 0;
@@ -248,7 +248,7 @@ static void node_up(struct node *n, int found)
     if (n->mem == NULL)
         n->mem = aligned_alloc(SNIC_REPLICA_ALIGN, snic_align_up(size, SNIC_REPLICA_ALIGN));
     if (n->mem == NULL || size == 0 || snic_replica_init(&n->r, n->mem, size, &o) != 0)
-        die("cannot start a node: out of memory");
+        die(1, "cannot start a node: out of memory");
     n->scope = 0;
 }
 
@@ -292,13 +292,13 @@ static void begin(void)
     f.link.delay_min_ns = f.link.delay_max_ns = 20000;
     if (snic_world_open(&g.world, &w) != 0 || snic_world_loop(g.world, NODES, &g.clock) != 0 ||
         snic_net_fabric_open(&g.fabric, g.world, &f) != 0)
-        die("cannot set up the simulation: out of memory");
+        die(1, "cannot set up the simulation: out of memory");
     snic_timer_init(&g.tick, on_tick);
     for (uint32_t i = 0; i < g.nodes; i++) {
         struct snic_disk_opts d = {.opts_size = sizeof(d), .sector = 512, .size = DISK_BYTES};
         d.delay_min_ns = d.delay_max_ns = g.disk_us * 1000;
         if (snic_disk_open(&g.node[i].disk, &d) != 0)
-            die("cannot set up the simulated disks: out of memory");
+            die(1, "cannot set up the simulated disks: out of memory");
         g.node[i].number = i;
         g.addrs[i].family = SNIC_NET_SIM;
         g.addrs[i].node = i;
@@ -663,17 +663,17 @@ static const char *options(int argc, char **argv)
             exit(0);
         } else if (strcmp(argv[i], "--nodes") == 0) {
             if (!word_number(next, NODES, &nodes) || nodes < 1)
-                die("--nodes: '%s' is not a number between 1 and %d", next, NODES);
+                die(2, "--nodes: '%s' is not a number between 1 and %d", next, NODES);
             i++;
         } else if (strcmp(argv[i], "--disk-us") == 0) {
             if (!word_number(next, 1000000, &g.disk_us))
-                die("--disk-us: '%s' is not a number between 0 and 1000000", next);
+                die(2, "--disk-us: '%s' is not a number between 0 and 1000000", next);
             i++;
         } else if (strcmp(argv[i], "--model") == 0) {
             for (g.model = SNIC_DDP_SCOPE; g.model > 0 && strcmp(models[g.model], next) != 0;)
                 g.model--;
             if (g.model == 0)
-                die("--model: '%s' is not one of synch, strict, renf, event and scope", next);
+                die(2, "--model: '%s' is not one of synch, strict, renf, event and scope", next);
             i++;
         } else if (strcmp(argv[i], "--witness") == 0) {
             g.witness = 1;
@@ -682,13 +682,13 @@ static const char *options(int argc, char **argv)
         } else if (argv[i][0] != '-' && path == NULL) {
             path = argv[i];
         } else if (argv[i][0] != '-') {
-            die("one argument too many: '%s' (" USAGE ")", argv[i]);
+            die(2, "one argument too many: '%s' (" USAGE ")", argv[i]);
         } else {
-            die("unknown option '%s' (" USAGE ")", argv[i]);
+            die(2, "unknown option '%s' (" USAGE ")", argv[i]);
         }
     }
     if (g.witness && nodes < 2)
-        die("--witness: at least 2 nodes are needed (--nodes), so that one holds data");
+        die(2, "--witness: at least 2 nodes are needed (--nodes), so that one holds data");
     g.nodes = (uint32_t)nodes;
     return path;
 }
@@ -698,7 +698,7 @@ int main(int argc, char **argv)
     const char *path = options(argc, argv);
     FILE *in = path != NULL ? fopen(path, "r") : stdin;
     if (in == NULL)
-        die("cannot open script '%s': %s", path, strerror(errno));
+        die(1, "cannot open script '%s': %s", path, strerror(errno));
     begin();
     int bad = script(in);
     end();

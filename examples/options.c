@@ -37,6 +37,8 @@ static void ex_help_option(const char *left, const char *text)
 }
 
 const char *ex_synopsis = "[OPTION]...";
+int ex_exit_usage = 2;
+int ex_exit_failure = 1;
 
 static void ex_help(const char *program, const struct ex_option *o, size_t count,
                     const char *summary)
@@ -95,7 +97,7 @@ void ex_usage(const char *format, ...)
     vfprintf(stderr, format, ap);
     va_end(ap);
     fprintf(stderr, " (--help lists the options)\n");
-    exit(2);
+    exit(ex_exit_usage);
 }
 
 void ex_address(const char *name, const char *text, struct snic_net_addr *out)

@@ -6,7 +6,8 @@
  *
  *     snic_dump [--all] IMAGE
  *
- * Exit code: 0 it was shown, 1 it is not an image, 2 it could not be read.
+ * Exit code: 0 it was shown, 1 it is not an image or could not be read, 2 a mistake on the command
+ * line.
  */
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +23,8 @@ static const char usage[] =
     "  --all      also whole checkpoint chunks, and journal entries that mount does not replay\n"
     "  --help     print this and exit\n"
     "  --version  print the version and exit\n\n"
-    "Exit code: 0 it was shown, 1 it is not an image, 2 it could not be read.\n";
+    "Exit code: 0 it was shown, 1 it is not an image or could not be read, 2 a mistake on the\n"
+    "command line.\n";
 
 struct dump {
     int all;
@@ -150,7 +152,6 @@ int main(int argc, char **argv)
 {
     struct tool_image m;
     struct dump d = {argc == 3 && strcmp(argv[1], "--all") == 0, 0};
-    int status;
     int rc;
     if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
         (void)fputs(usage, stdout);
@@ -164,17 +165,14 @@ int main(int argc, char **argv)
         (void)fputs(usage, stderr);
         return 2;
     }
-    status = tool_image_open(&m, "snic_dump", argv[argc - 1], SNIC_IO_OPEN_READONLY);
-    if (status != 0)
-        return status;
+    if (tool_image_open(&m, "snic_dump", argv[argc - 1], SNIC_IO_OPEN_READONLY) != 0)
+        return 1;
     rc = snic_files_walk(m.io, m.mem, m.size, item, &d);
     if (m.probed != SNIC_ENOENT &&
         snic_files_examine(m.io, m.mem, m.size, finding, NULL) == SNIC_EIO)
         rc = SNIC_EIO;
     if (m.probed != 0)
-        status = tool_image_refused(&m);
-    else if (rc != 0)
-        status = 2;
+        tool_image_refused(&m);
     tool_image_close(&m);
-    return status;
+    return m.probed != 0 || rc != 0;
 }

@@ -5,7 +5,8 @@
  *
  *     snic_fsck [--list] IMAGE
  *
- * Exit code: 0 the image is whole, 1 it is damaged or not an image, 2 it could not be read.
+ * Exit code, as of fsck(8): 0 the image is whole, 4 it is damaged, 8 it could not be checked, 16 a
+ * mistake on the command line.
  */
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +20,10 @@ static const char usage[] =
     "  --list     name its files, too\n"
     "  --help     print this and exit\n"
     "  --version  print the version and exit\n\n"
-    "Exit code: 0 the image is whole, 1 it is damaged or not an image, 2 it could not be read.\n";
+    "Exit code, as of fsck(8): 0 the image is whole, 4 it is damaged, 8 it could not be checked\n"
+    "or is not an image, 16 a mistake on the command line.\n";
+
+enum { FSCK_DAMAGED = 4, FSCK_ERROR = 8, FSCK_USAGE = 16 };
 
 static void finding(void *ctx, int error, const char *what, uint64_t number)
 {
@@ -88,8 +92,10 @@ static int check(struct tool_image *m, int list)
     struct snic_files *f = NULL;
     int errors = 0;
     int rc;
-    if (m->probed == SNIC_ENOENT)
-        return tool_image_refused(m);
+    if (m->probed == SNIC_ENOENT) {
+        tool_image_refused(m);
+        return FSCK_ERROR;
+    }
     if (m->probed == 0)
         (void)printf("image %llx, %llu segments of %u bytes, journal %llu bytes\n",
                      (unsigned long long)m->info.image_id, (unsigned long long)m->info.segments,
@@ -98,13 +104,15 @@ static int check(struct tool_image *m, int list)
     (void)printf("%s\n", rc != 0       ? "damaged"
                          : errors != 0 ? "damaged, and can be mounted all the same"
                                        : "clean");
-    if (m->probed != 0)
-        return tool_image_refused(m);
+    if (m->probed != 0) {
+        tool_image_refused(m);
+        return m->probed == SNIC_EIO ? FSCK_ERROR : FSCK_DAMAGED;
+    }
     if (rc == 0 && list && snic_files_mount(&f, m->mem, m->size, m->io, NULL) == 0) {
         list_all(f);
         (void)snic_files_unmount(f);
     }
-    return rc == SNIC_EIO ? 2 : errors;
+    return rc == SNIC_EIO ? FSCK_ERROR : rc != 0 || errors != 0 ? FSCK_DAMAGED : 0;
 }
 
 int main(int argc, char **argv)
@@ -122,13 +130,12 @@ int main(int argc, char **argv)
     }
     if (argc != 2 + list || argv[argc - 1][0] == '-') {
         (void)fputs(usage, stderr);
-        return 2;
+        return FSCK_USAGE;
     }
     /* Listing mounts, which may finish a checkpoint that was cut off. */
-    status = tool_image_open(&m, "snic_fsck", argv[argc - 1],
-                             list ? 0 : (uint32_t)SNIC_IO_OPEN_READONLY);
-    if (status != 0)
-        return status;
+    if (tool_image_open(&m, "snic_fsck", argv[argc - 1],
+                        list ? 0 : (uint32_t)SNIC_IO_OPEN_READONLY) != 0)
+        return FSCK_ERROR;
     status = check(&m, list);
     tool_image_close(&m);
     return status;

@@ -23,12 +23,12 @@ int tool_image_open(struct tool_image *m, const char *program, const char *path,
         char why[256];
         ex_io_uring_why(rc, os_error, why, sizeof(why));
         (void)fprintf(stderr, "%s: cannot set up io_uring: %s\n", program, why);
-        return 2;
+        return -1;
     }
     if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
         (void)fprintf(stderr, "%s: %s: is a directory, not an image\n", program, path);
         snic_loop_close(m->loop);
-        return 2;
+        return -1;
     }
     memset(&o, 0, sizeof(o));
     o.opts_size = sizeof(o);
@@ -41,7 +41,7 @@ int tool_image_open(struct tool_image *m, const char *program, const char *path,
                       : os_error != 0  ? strerror(abs(os_error))
                                        : snic_strerror(rc));
         snic_loop_close(m->loop);
-        return 2;
+        return -1;
     }
     m->probed = snic_files_probe(m->io, &m->info);
     m->size = m->probed == 0 ? snic_files_memsize(&m->info, NULL) : SNIC_FILES_ALIGN;
@@ -50,18 +50,17 @@ int tool_image_open(struct tool_image *m, const char *program, const char *path,
         (void)fprintf(stderr, "%s: %s: out of memory for the image's tables\n", program,
                       snic_strerror(SNIC_ENOMEM));
         tool_image_close(m);
-        return 2;
+        return -1;
     }
     return 0;
 }
 
-int tool_image_refused(const struct tool_image *m)
+void tool_image_refused(const struct tool_image *m)
 {
     (void)fprintf(stderr, "%s: %s: %s\n", m->program, m->path,
                   m->probed == SNIC_ENOENT   ? "not an image of the file service"
                   : m->probed == SNIC_ERANGE ? "truncated: the file is shorter than the image in it"
                                              : snic_strerror(m->probed));
-    return m->probed == SNIC_EIO ? 2 : 1;
 }
 
 void tool_image_close(struct tool_image *m)

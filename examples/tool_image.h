@@ -20,10 +20,10 @@ struct tool_image {
     size_t size;
 };
 
-/** Open, lock and probe; what fails is said on stderr. 0, or the program's exit code 2. */
+/** Open, lock and probe. @return 0; -1: it could not be read, reported on stderr */
 int tool_image_open(struct tool_image *m, const char *program, const char *path, uint32_t flags);
-/** Say on stderr why probe refused it: 1 not an image or damaged, 2 it could not be read. */
-int tool_image_refused(const struct tool_image *m);
+/** Report on stderr why probe refused it. */
+void tool_image_refused(const struct tool_image *m);
 void tool_image_close(struct tool_image *m);
 
 #endif /* TOOL_IMAGE_H */

@@ -65,7 +65,7 @@ printf 'quit\nfrobnicate\n' | try 0 '> quit'
 try 0 'partition A B [one-way]' --help </dev/null
 try 2 "unknown option '--frobnicate' (usage:" --frobnicate </dev/null
 try 2 "one argument too many: 'two'" one two </dev/null
-try 2 "cannot open script '$work/none': No such file" "$work/none"
+try 1 "cannot open script '$work/none': No such file" "$work/none"
 try 1 'cannot read the script: Is a directory' "$work"
 for nodes in 0 8 70 x 3x ''; do
     try 2 "--nodes: '$nodes' is not a number between 1 and 7" --nodes "$nodes" </dev/null

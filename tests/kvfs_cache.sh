@@ -126,7 +126,7 @@ for wrong in "--link ring --cache-size 9M" "--link nvmefs" \
     # shellcheck disable=SC2086
     timeout 10 "$KVFS_MOUNT" -f --role host $wrong --socket "$work/own" "$mnt" 2>"$work/said"
     rc=$?
-    [ $rc = 1 ] || fail "$wrong: ended with $rc: $(cat "$work/said")"
+    [ $rc = 32 ] || fail "$wrong: ended with $rc: $(cat "$work/said")"
     grep -q "use the same for both roles" "$work/said" || fail "$wrong: $(cat "$work/said")"
 done
 timeout 60 "$KVFS_MOUNT" --role host --link "$link" --cache-size 8M --socket "$work/own" \

@@ -69,38 +69,38 @@ ended() { # no process is left that served
 }
 
 say "bad input"
-refused 2 "unknown option" "$KVFS_MOUNT" --nonsense x "$mnt"
-refused 2 "not one of" "$KVFS_MOUNT" --store what "$mnt"
-refused 2 "mount point is missing" "$KVFS_MOUNT" --store mem
-refused 1 "make the folder: No such" "$KVFS_MOUNT" --store "lmdb:$work/no/store" --mkfs "$mnt"
+refused 1 "unknown option" "$KVFS_MOUNT" --nonsense x "$mnt"
+refused 1 "not one of" "$KVFS_MOUNT" --store what "$mnt"
+refused 1 "mount point is missing" "$KVFS_MOUNT" --store mem
+refused 32 "make the folder: No such" "$KVFS_MOUNT" --store "lmdb:$work/no/store" --mkfs "$mnt"
 refused 0 "^  -f " "$KVFS_MOUNT" --help
 refused 0 "8 not" "$KVFS_TOOL" fsck --help
-refused 2 "takes no value" "$KVFS_TOOL" fsck --quiet=1 --store mem
+refused 16 "takes no value" "$KVFS_TOOL" fsck --quiet=1 --store mem
 refused 2 "unknown command 'chek'" "$KVFS_TOOL" chek --store mem
 refused 2 "only while kvfs_mount" "$KVFS_TOOL" ls --store mem
-refused 1 "No such file" "$KVFS_MOUNT" --store mem "$work/none"
-refused 1 "not a directory" "$KVFS_MOUNT" --store mem /etc/passwd
-refused 1 "kvfs_tool mkfs" "$KVFS_MOUNT" --store "$spec" "$mnt"
+refused 32 "No such file" "$KVFS_MOUNT" --store mem "$work/none"
+refused 32 "not a directory" "$KVFS_MOUNT" --store mem /etc/passwd
+refused 32 "kvfs_tool mkfs" "$KVFS_MOUNT" --store "$spec" "$mnt"
 if unshare -m --propagation private true 2>/dev/null; then # were it mounted, nobody else saw it
-    refused 1 "cannot mount over the root" timeout 20 unshare -m --propagation private \
+    refused 32 "cannot mount over the root" timeout 20 unshare -m --propagation private \
         "$KVFS_MOUNT" --store mem -f /
 fi
-refused 2 "exclusive" "$KVFS_MOUNT" --store mem --kernel-writeback "$mnt"
-refused 2 "two-process" "$KVFS_MOUNT" --store mem --two-process --threads 2 "$mnt"
-refused 2 "two-process" "$KVFS_MOUNT" --store mem --link nvmefs "$mnt"
-refused 2 "must be ring or" "$KVFS_MOUNT" --store mem --two-process --link wire "$mnt"
-refused 2 "ADDRESS:PORT" "$KVFS_MOUNT" --store mem --metrics nowhere "$mnt"
-refused 2 "must be dpu or host" "$KVFS_MOUNT" --store mem --role nobody "$mnt"
-refused 2 "socket" "$KVFS_MOUNT" --store mem --role dpu
+refused 1 "exclusive" "$KVFS_MOUNT" --store mem --kernel-writeback "$mnt"
+refused 1 "two-process" "$KVFS_MOUNT" --store mem --two-process --threads 2 "$mnt"
+refused 1 "two-process" "$KVFS_MOUNT" --store mem --link nvmefs "$mnt"
+refused 1 "must be ring or" "$KVFS_MOUNT" --store mem --two-process --link wire "$mnt"
+refused 1 "ADDRESS:PORT" "$KVFS_MOUNT" --store mem --metrics nowhere "$mnt"
+refused 1 "must be dpu or host" "$KVFS_MOUNT" --store mem --role nobody "$mnt"
+refused 1 "socket" "$KVFS_MOUNT" --store mem --role dpu
 refused 0 "MOUNTPOINT" "$KVFS_MOUNT" --help
 refused 2 "Usage" "$KVFS_TOOL" nonsense
 refused 2 "names the store" "$KVFS_TOOL" ls
 refused 2 "not one of" "$KVFS_TOOL" ls --store what
-refused 2 "kvfs_tool mkfs" "$KVFS_TOOL" ls --store "$spec"
+refused 1 "kvfs_tool mkfs" "$KVFS_TOOL" ls --store "$spec"
 refused 0 "" "$KVFS_TOOL" mkfs --store "$spec"
-refused 2 "force" "$KVFS_TOOL" mkfs "--store=$spec"
-refused 2 "no such" "$KVFS_TOOL" cat --store "$spec" /none
-refused 2 "directory\|No such" "$KVFS_TOOL" load --store "$spec" "$work/none"
+refused 1 "force" "$KVFS_TOOL" mkfs "--store=$spec"
+refused 1 "no such" "$KVFS_TOOL" cat --store "$spec" /none
+refused 1 "directory\|No such" "$KVFS_TOOL" load --store "$spec" "$work/none"
 
 say "a limit of reads by -o"
 timeout 60 "$KVFS_MOUNT" --store mem -o max_read=4096 "$mnt" >"$work/log.read" 2>&1 ||
@@ -138,7 +138,7 @@ done
 [ "$(stat -c %b "$mnt/sparse")" -le 16 ] || fail "a hole takes space"
 
 say "what is mounted is not made anew, nor checked"
-refused 2 "unmount it first" "$KVFS_TOOL" mkfs --force --store "$spec"
+refused 1 "unmount it first" "$KVFS_TOOL" mkfs --force --store "$spec"
 refused 8 "is mounted" "$KVFS_TOOL" fsck --repair --store "$spec"
 refused 8 "is mounted" "$KVFS_TOOL" fsck --repair --force --store "$spec"
 refused 0 "mounted: 1 mount;" "$KVFS_TOOL" fsck --force --store "$spec"
@@ -186,7 +186,7 @@ echo one >"$mnt/one"
 sync "$mnt/one"
 kill -9 "$(serving '')"
 sleep 0.2
-refused 1 "fusermount3" "$KVFS_MOUNT" --store "$spec" "$mnt"
+refused 32 "fusermount3" "$KVFS_MOUNT" --store "$spec" "$mnt"
 fusermount3 -u -z "$mnt"
 ended
 mount_at "$mnt" --threads 2
@@ -207,7 +207,7 @@ unmount "$mnt"
 gone "$mnt"
 ended
 mount_at "$mnt" --exclusive
-refused 1 "in use\|other\|has" "$KVFS_MOUNT" --store "$spec" "$other"
+refused 32 "in use\|other\|has" "$KVFS_MOUNT" --store "$spec" "$other"
 unmount "$mnt"
 gone "$mnt"
 
@@ -250,7 +250,7 @@ unmount "$other"
 wait $dead
 rc=$?
 dead=
-[ $rc = 1 ] || fail "a mount that was declared dead ended with $rc: $(cat "$work/dead")"
+[ $rc = 32 ] || fail "a mount that was declared dead ended with $rc: $(cat "$work/dead")"
 ! grep -q "info: unmounted" "$work/dead" || fail "it says that all was well"
 ls "$mnt" >/dev/null || fail "the other mount does not answer"
 unmount "$mnt"

@@ -116,23 +116,23 @@ on rw
 away
 
 say "what is wrong, and what to do"
-refused 2 "-o ro excludes" "$KVFS_MOUNT" -o ro --mkfs "$spec" "$mnt"
-refused 2 "-o ro excludes" "$KVFS_MOUNT" -o ro mem "$mnt"
-refused 2 "use --kernel-writeback" "$KVFS_MOUNT" --exclusive --writeback "$spec" "$mnt"
-refused 2 "use --cache-writeback" "$KVFS_MOUNT" --write-back "$spec" "$mnt"
-refused 2 "use --cache-writeback" "$KVFS_MOUNT" -o write_back "$spec" "$mnt"
-refused 2 "MOUNTPOINT" "$KVFS_MOUNT" "$mnt" "$mnt"
-refused 2 "MOUNTPOINT" "$KVFS_MOUNT" "$spec" "$mnt" "$mnt"
-refused 2 "mount point is missing" "$KVFS_MOUNT" "$spec"
-refused 2 "unknown option" "$KVFS_MOUNT" -o nonsense "$spec" "$mnt"
-refused 2 "between 1M and 1T" "$KVFS_MOUNT" -o cache_size=0 "$spec" "$mnt"
-refused 2 "use --attr-timeout" "$KVFS_MOUNT" -o timeout=5 "$spec" "$mnt"
+refused 1 "-o ro excludes" "$KVFS_MOUNT" -o ro --mkfs "$spec" "$mnt"
+refused 1 "-o ro excludes" "$KVFS_MOUNT" -o ro mem "$mnt"
+refused 1 "use --kernel-writeback" "$KVFS_MOUNT" --exclusive --writeback "$spec" "$mnt"
+refused 1 "use --cache-writeback" "$KVFS_MOUNT" --write-back "$spec" "$mnt"
+refused 1 "use --cache-writeback" "$KVFS_MOUNT" -o write_back "$spec" "$mnt"
+refused 1 "MOUNTPOINT" "$KVFS_MOUNT" "$mnt" "$mnt"
+refused 1 "MOUNTPOINT" "$KVFS_MOUNT" "$spec" "$mnt" "$mnt"
+refused 1 "mount point is missing" "$KVFS_MOUNT" "$spec"
+refused 1 "unknown option" "$KVFS_MOUNT" -o nonsense "$spec" "$mnt"
+refused 1 "between 1M and 1T" "$KVFS_MOUNT" -o cache_size=0 "$spec" "$mnt"
+refused 1 "use --attr-timeout" "$KVFS_MOUNT" -o timeout=5 "$spec" "$mnt"
 for o in "threads 257 256" "attr-timeout 86401 86400" "stats 86401 86400" "open-files 63 16777216" \
     "open-files 16777217 16777216" "user-open-files 0 16777216" "spin 1000001 1000000" \
     "records-size 1048575 1T" "cache-size 1025G 1T"; do
     # shellcheck disable=SC2086
     set -- $o
-    refused 2 "between [0-9]*[M]* and $3" "$KVFS_MOUNT" "--$1" "$2" "$spec" "$mnt"
+    refused 1 "between [0-9]*[M]* and $3" "$KVFS_MOUNT" "--$1" "$2" "$spec" "$mnt"
 done
 refused 0 "kvfs_mount (snicstore) [0-9]" "$KVFS_MOUNT" --version
 
@@ -151,9 +151,9 @@ away
 
 say "twice at one place; the place is free again afterwards"
 on rw
-refused 1 "is mounted there already: unmount it first" "$KVFS_MOUNT" "$spec" "$mnt"
+refused 32 "is mounted there already: unmount it first" "$KVFS_MOUNT" "$spec" "$mnt"
 [ "$(grep -c " $mnt fuse" /proc/mounts)" = 1 ] || fail "mounted twice"
-refused 2 "-o remount is not supported" "$KVFS_MOUNT" "$spec" "$mnt" -o remount,ro
+refused 1 "-o remount is not supported" "$KVFS_MOUNT" "$spec" "$mnt" -o remount,ro
 away
 
 command -v mount.fuse >/dev/null || skip "no mount.fuse (package fuse3)"
@@ -164,8 +164,8 @@ mount --bind "$work/bin" /usr/local/sbin || fail "no /usr/local/sbin"
 mount -t fuse.kvfs_mount "$spec" "$mnt" -o noatime,cache_size=8M 2>>"$work/log" || fail "mount(8)"
 grep -q "^$spec $mnt fuse.kvfs_mount .*noatime" /proc/mounts || fail "$(grep "$mnt" /proc/mounts)"
 [ "$(cat "$mnt/d/f" | cksum)" = "$sum" ] || fail "mount(8), other bytes"
-refused 2 "-o remount is not supported" mount -o remount,ro "$mnt"
-refused 1 "unmount it first" mount -t fuse.kvfs_mount "$spec" "$mnt"
+refused 1 "-o remount is not supported" mount -o remount,ro "$mnt"
+refused 32 "unmount it first" mount -t fuse.kvfs_mount "$spec" "$mnt"
 away
 words=noauto,nofail,_netdev,x-test,ro,two_process,nodev
 echo "$spec $mnt fuse.kvfs_mount $words 0 0" >"$work/fstab"

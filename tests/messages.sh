@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # messages.sh PROGRAM...: what each says to a user who makes a mistake, and its exit code: 2 where
-# the command line is wrong, 1 where something else is (snic_fsck, kvfs_tool: 2, it was not done).
+# the command line is wrong, 1 where something else is; kvfs_mount and the two fsck have the codes
+# of mount(8) and fsck(8).
 # Each message begins with the program's name and names the option, path or address.
 set -u
 work=$(mktemp -d) || exit 1
@@ -64,7 +65,7 @@ done <<'END'
     ^kv_server: --monolith takes no value
 2 solar_volume server --log error
     ^solar_volume: --log was renamed: use --log-level
-2 kvfs_mount --timeout 5 %dir
+1 kvfs_mount --timeout 5 %dir
     ^kvfs_mount: --timeout was renamed: use --attr-timeout
 2 kv_load --address 127.0.0.1:1
     ^kv_load: --address was renamed: use --server
@@ -134,15 +135,15 @@ done <<'END'
     error: cannot open .*closed/st (--store): Permission denied
 1 solar_volume ctl serve --catalog %dir --listen 127.0.0.1:0
     error: cannot open .*dir (--catalog): Is a directory
-2 snic_fsck
+16 snic_fsck
     ^Usage: snic_fsck
-2 snic_fsck %none
+8 snic_fsck %none
     ^snic_fsck: .*none: No such file or directory
-2 snic_fsck %dir
+8 snic_fsck %dir
     ^snic_fsck: .*dir: is a directory
-1 snic_fsck %noise
+8 snic_fsck %noise
     ^snic_fsck: .*noise: not an image of the file service
-2 snic_dump @nobody %closed/x
+1 snic_dump @nobody %closed/x
     ^snic_dump: .*closed/x: Permission denied
 1 files_local %none/x
     ^files_local: cannot open .*none/x: No such file or directory
@@ -154,25 +155,25 @@ done <<'END'
     ^kvfs_tool: unknown command 'foo'
 2 kvfs_tool ls
     ^kvfs_tool: ls: --store is missing
-2 kvfs_tool ls --store lmdb:%none
+1 kvfs_tool ls --store lmdb:%none
     ^kvfs_tool: lmdb:.*none: there is no store in the folder: make one with 'kvfs_tool mkfs'
-2 kvfs_tool ls --store lmdb:%text
+1 kvfs_tool ls --store lmdb:%text
     ^kvfs_tool: lmdb:.*text: cannot use the folder: Not a directory$
-2 kvfs_tool @nobody ls --store lmdb:%closed
+1 kvfs_tool @nobody ls --store lmdb:%closed
     ^kvfs_tool: lmdb:.*closed: cannot use the folder: Permission denied
-2 kvfs_tool mkfs --store lmdb:%none/x
+1 kvfs_tool mkfs --store lmdb:%none/x
     ^kvfs_tool: lmdb:.*x: cannot make the folder: No such file
 0 kvfs_tool mkfs --store lmdb:%fs
     made a file system
-2 kvfs_tool mkfs --store lmdb:%fs
+1 kvfs_tool mkfs --store lmdb:%fs
     fs holds a file system already (--force
-2 kvfs_tool load --store lmdb:%fs %text
+1 kvfs_tool load --store lmdb:%fs %text
     ^kvfs_tool: cannot load .*text: not a directory
-2 kvfs_tool cat --store lmdb:%fs /none
+1 kvfs_tool cat --store lmdb:%fs /none
     ^kvfs_tool: /none: no such file
-2 kvfs_mount
+1 kvfs_mount
     ^kvfs_mount: the mount point is missing
-2 kvfs_mount --lik x %dir
+1 kvfs_mount --lik x %dir
     ^kvfs_mount: unknown option '--lik': did you mean --link?
 2 tenants
     ^tenants: --job FILE is missing
@@ -190,7 +191,7 @@ done <<'END'
     ^hcache_sim: --x: unknown option
 2 ddp_cluster --nodes 9
     ^ddp_cluster: --nodes: '9' is not a number between 1 and 7
-2 ddp_cluster %none
+1 ddp_cluster %none
     ^ddp_cluster: cannot open script '.*none': No such file or directory
 END
 echo "$count command lines"

@@ -659,7 +659,7 @@ def test_fsck(ctx):
         with node.conn() as c:
             equal(c.cmd("SET", "k", "v"), "OK")
         equal(run(image),
-              (2, "", "snic_fsck: %s: in use by another process: stop it first\n" % image))
+              (8, "", "snic_fsck: %s: in use by another process: stop it first\n" % image))
         equal(node.stop(), 0)
         code, out, err = run("--list", image)
         equal((code, err), (0, ""), "a whole image")
@@ -669,9 +669,9 @@ def test_fsck(ctx):
         other = os.path.join(node.directory, "other")
         with open(other, "wb") as f:
             f.write(os.urandom(MIB))
-        equal(run(other), (1, "", "snic_fsck: %s: not an image of the file service\n" % other))
+        equal(run(other), (8, "", "snic_fsck: %s: not an image of the file service\n" % other))
         none = os.path.join(node.directory, "none")
-        equal(run(none), (2, "", "snic_fsck: %s: No such file or directory\n" % none))
+        equal(run(none), (8, "", "snic_fsck: %s: No such file or directory\n" % none))
     finally:
         node.destroy()
 

@@ -208,5 +208,5 @@ int km_dpu_run(struct km_config *config)
         d->link->close(d);
     free(d->end);
     free(d);
-    return rc == 0 ? 0 : 1;
+    return rc == 0 ? 0 : KM_FAILED;
 }

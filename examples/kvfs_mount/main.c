@@ -38,7 +38,7 @@ void km_serving(int status)
 /* Go to the background: the caller's process stays until the mount serves, or cannot. */
 static void main_background(void)
 {
-    unsigned char status = 1;
+    unsigned char status = KM_FAILED;
     int ends[2];
     pid_t pid;
 
@@ -179,13 +179,13 @@ static int main_serve(struct km *m)
     ex_stats_stop(stats);
     if (net != NULL)
         snic_net_shut(net);
-    return mounted ? 0 : 1;
+    return mounted ? 0 : KM_FAILED;
 }
 
 static int main_run(struct km_config *c)
 {
     struct km *m = calloc(1, sizeof(*m));
-    int status = 1;
+    int status = KM_FAILED;
 
     if (m == NULL)
         ex_die("out of memory for the mount");
@@ -199,13 +199,13 @@ static int main_run(struct km_config *c)
     if (km_calls_open(m) != 0 || km_known_open(m) != 0)
         ex_log(EX_ERROR, "out of memory: no address space for requests (ulimit -v)");
     else if (km_session_open(m) != 0)
-        status = 2; /* libfuse has said which option */
+        status = KM_USAGE; /* libfuse has printed which option */
     else if ((c->role != NULL ? km_remote_open(m) : km_local_open(m)) == 0)
         status = main_serve(m);
     km_session_close(m);
     km_remote_close(m);
     if (km_local_close(m) != 0 && status == 0)
-        status = 1;
+        status = KM_FAILED;
     km_known_close(m);
     km_calls_close(m);
     snic_loop_close(m->loop);
@@ -294,7 +294,7 @@ static int main_supervise(const struct km_config *c, int argc, char **argv)
     main_give("KVFS_MOUNT_SUPERVISOR", main_supervisor);
     setenv("KVFS_MOUNT_FOLDER", main_folder, 1);
     ex_log_set(EX_INFO, "kvfs_mount");
-    status = ex_supervise(NULL, n, args);
+    status = ex_supervise(NULL, n, args) == 0 ? 0 : KM_FAILED;
     free(args);
     return status;
 }
@@ -407,6 +407,8 @@ int main(int argc, char **argv)
         return km_session_unmount(argv[2]);
     if (argc == 3 && strcmp(argv[1], KM_REFRESH) == 0)
         return km_session_refresh(argv[2]);
+    ex_exit_usage = KM_USAGE;
+    ex_exit_failure = KM_FAILED;
     n = km_arguments(&c, argc, argv, &args);
     if (c.link != NULL && strcmp(c.link, "ring") != 0 && strcmp(c.link, "nvmefs") != 0)
         km_wrong("--link: must be ring or nvmefs");

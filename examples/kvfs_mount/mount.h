@@ -72,6 +72,9 @@ enum km_cancel {
 /* A process makes the kernel ask anew; opens meanwhile keep no pages. */
 enum km_refresh { KM_REFRESH_NONE, KM_REFRESH_RUNS, KM_REFRESH_OVER };
 
+/* Exit codes, those of mount(8), which hands on what its helpers return. */
+enum { KM_USAGE = 1, KM_FAILED = 32 };
+
 struct km_config {
     const char *mountpoint;
     const char *store;

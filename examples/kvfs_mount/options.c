@@ -17,7 +17,7 @@ enum { OPTIONS_MAX = 32 };
 void km_wrong(const char *what)
 {
     fprintf(stderr, "kvfs_mount: %s (--help lists the options)\n", what);
-    exit(2);
+    exit(KM_USAGE);
 }
 
 /* Of two processes. @return how many */
@@ -302,7 +302,7 @@ static void options_place(struct km_config *c, struct options_line *l, char *wor
                 "kvfs_mount: unexpected argument '%s', which is not a store (one mount point "
                 "only): kvfs_mount " KVFS_STORE_NAMES " MOUNTPOINT\n",
                 c->mountpoint);
-        exit(2);
+        exit(KM_USAGE);
     }
     l->out[l->n++] = store;
     l->out[l->n++] = (char *)(uintptr_t)c->mountpoint;

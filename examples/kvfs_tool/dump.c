@@ -188,11 +188,11 @@ int kt_dump(struct kt *t)
     kt_progress_end(t);
     if (rc != 0) {
         ex_log(EX_ERROR, "%s: %s", t->s.spec, snic_strerror(rc));
-        return 2;
+        return 1;
     }
     if (t->one_group && d.records + d.objects == 0) {
         ex_log(EX_ERROR, "%s: no group %llu", t->s.spec, number(t->group));
-        return 2;
+        return 1;
     }
     if (d.damaged > 0)
         ex_log(EX_ERROR, "%s: %llu of %llu records and objects are corrupt: run kvfs_tool fsck",

@@ -11,7 +11,8 @@
 #include "snicstore/kv.h"
 #include "snicstore/kvfs_format.h"
 
-enum fsck_code { FSCK_CLEAN = 0, FSCK_MENDED = 1, FSCK_LEFT = 4, FSCK_ERROR = 8 };
+/* Exit codes, those of fsck(8). */
+enum fsck_code { FSCK_CLEAN = 0, FSCK_MENDED = 1, FSCK_LEFT = 4, FSCK_ERROR = 8, FSCK_USAGE = 16 };
 
 struct fsck_opts {
     int64_t (*op)(void *ctx, struct snic_kvop *op); /* carry out; its result               */

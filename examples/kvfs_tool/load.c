@@ -388,14 +388,14 @@ static int load_run(struct kt *t, struct load *l)
                      (unsigned long long)l->bytes);
     if (l->skipped != 0)
         ex_log(EX_WARNING, "%llu attributes were not copied", (unsigned long long)l->skipped);
-    return rc != 0 || ended != 0 ? 2 : 0;
+    return rc != 0 || ended != 0 ? 1 : 0;
 }
 
 int kt_load(struct kt *t)
 {
     struct load *l = calloc(1, sizeof(*l));
     struct stat st;
-    int status = 2;
+    int status = 1;
 
     if (stat(t->argv[0], &st) != 0)
         ex_log(EX_ERROR, "cannot load %s: %s", t->argv[0], strerror(errno));

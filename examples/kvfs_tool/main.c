@@ -4,9 +4,10 @@
  *
  *     kvfs_tool mkfs --store lmdb:/var/lib/kvfs
  *
- * Exit code: 0 all is well; 1 something is wrong with the file system; 2 it could not be done;
- * those of fsck are in fsck.c.
+ * Exit code: 0 done; 1 failed; 2 a mistake on the command line. Those of fsck are fsck(8)'s: 0
+ * clean, 1 mended, 4 damaged, 8 not checked, 16 a mistake on the command line.
  */
+#include "fsck.h"
 #include "tool.h"
 
 #include "../common.h"
@@ -93,8 +94,8 @@ int kt_open(struct kt *t, int mounted)
 {
     t->s.loop = ex_loop_open(0);
     if (kvfs_store_open(&t->s) != 0)
-        return 2;
-    return mounted && kvfs_store_mount(&t->s, 0) != 0 ? 2 : 0;
+        return 1;
+    return mounted && kvfs_store_mount(&t->s, 0) != 0 ? 1 : 0;
 }
 
 struct tool_op {
@@ -231,11 +232,11 @@ int kt_mkfs(struct kt *t)
     if (rc != 0) {
         ex_log(EX_ERROR, "%s: cannot find out whether it is mounted: %s", t->s.spec,
                snic_strerror(rc));
-        return 2;
+        return 1;
     }
     if (mounts != 0) {
         ex_log(EX_ERROR, "%s is mounted: unmount it first", t->s.spec);
-        return 2;
+        return 1;
     }
     snic_rng_init(&rng, (uint64_t)kvfs_store_wall(NULL) ^ ((uint64_t)getpid() << 40));
     snic_rng_fill(&rng, o.uuid, sizeof(o.uuid));
@@ -248,7 +249,7 @@ int kt_mkfs(struct kt *t)
     else if (rc != 0)
         ex_log(EX_ERROR, "cannot make a file system in %s: %s", t->s.spec, snic_strerror(rc));
     if (rc != 0)
-        return 2;
+        return 1;
     (void)printf("%s: made a file system, uuid ", t->s.spec);
     for (size_t i = 0; i < sizeof(o.uuid); i++)
         (void)printf("%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", o.uuid[i]);
@@ -264,17 +265,18 @@ static void tool_usage(FILE *to)
                       "Usage: kvfs_tool COMMAND --store STORE [OPTION]... [ARGUMENT]...\n\n");
     for (size_t i = 0; i < SNIC_COUNTOF(commands); i++)
         (void)fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].help);
-    (void)fprintf(to, "\n  --store lmdb:PATH|rados:CONF:POOL[:NAMESPACE]\n"
-                      "           the store of the file system\n"
-                      "  --quiet  no progress on stderr\n"
-                      "  --cache-size BYTES\n"
-                      "           of records in memory; default 16M\n"
-                      "  --help   print this and exit\n"
-                      "  --version\n"
-                      "           print the version and exit\n\n"
-                      "Exit code: 0 all is well, 1 the file system is damaged, 2 it could not be "
-                      "done; of fsck, as of e2fsck: 0 clean, 1 mended, 4 damaged, 8 not "
-                      "checked.\n");
+    (void)fprintf(to,
+                  "\n  --store lmdb:PATH|rados:CONF:POOL[:NAMESPACE]\n"
+                  "           the store of the file system\n"
+                  "  --quiet  no progress on stderr\n"
+                  "  --cache-size BYTES\n"
+                  "           of records in memory; default 16M\n"
+                  "  --help   print this and exit\n"
+                  "  --version\n"
+                  "           print the version and exit\n\n"
+                  "Exit code: 0 done, 1 failed, 2 a mistake on the command line; of fsck as of\n"
+                  "fsck(8): 0 clean, 1 mended, 4 damaged, 8 not checked, 16 a mistake on the\n"
+                  "command line.\n");
 }
 
 static int tool_number(const char *text, uint64_t *out)
@@ -399,7 +401,7 @@ static int tool_parse(struct kt *t, size_t command, int argc, char **argv)
     return 0;
 }
 
-static int tool_end(struct kt *t, int status)
+static int tool_end(struct kt *t, int status, int fsck)
 {
     kt_progress_end(t);
     kvfs_store_close(&t->s);
@@ -407,7 +409,7 @@ static int tool_end(struct kt *t, int status)
         snic_loop_close(t->s.loop);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         (void)fprintf(stderr, "kvfs_tool: cannot write to stdout: %s\n", strerror(errno));
-        return 2;
+        return fsck ? FSCK_ERROR : 1;
     }
     return status;
 }
@@ -416,6 +418,7 @@ int main(int argc, char **argv)
 {
     struct kt t = {.quiet = !isatty(STDERR_FILENO)};
     size_t i = 0;
+    int fsck;
 
     ex_log_set(EX_INFO, NULL);
     if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
@@ -434,7 +437,8 @@ int main(int argc, char **argv)
         tool_usage(stderr);
         return 2;
     }
+    fsck = commands[i].run == kt_fsck;
     if (tool_parse(&t, i, argc, argv) != 0)
-        return 2;
-    return tool_end(&t, commands[i].run(&t));
+        return fsck ? FSCK_USAGE : 2;
+    return tool_end(&t, commands[i].run(&t), fsck);
 }

@@ -111,7 +111,7 @@ int kt_stats(struct kt *t)
     kt_progress_end(t);
     if (rc != 0) {
         ex_log(EX_ERROR, "%s: %s", t->s.spec, snic_strerror(rc));
-        return 2;
+        return 1;
     }
     stats_print(&s);
     if (kt_op(t, &op) >= 0)
@@ -135,7 +135,7 @@ static int path_open(struct kt *t, const char *path, struct snic_kvfs_attr *a)
     rc = kt_resolve(t, path, a);
     if (rc != 0)
         ex_log(EX_ERROR, "%s: %s", path, snic_strerror(rc));
-    return rc != 0 ? 2 : 0;
+    return rc != 0 ? 1 : 0;
 }
 
 static int path_close(struct kt *t, const char *path, int64_t rc)
@@ -146,7 +146,7 @@ static int path_close(struct kt *t, const char *path, int64_t rc)
         rc = ended;
     if (rc < 0)
         ex_log(EX_ERROR, "%s: %s", path, snic_strerror((int)rc));
-    return rc < 0 ? (rc == SNIC_ECORRUPT ? 1 : 2) : 0;
+    return rc < 0 ? 1 : 0;
 }
 
 static void path_line(const struct snic_kvfs_attr *a, const char *name)
