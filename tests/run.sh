@@ -54,7 +54,7 @@ packages gcc:gcc /usr/include/stdio.h:libc6-dev g++:g++ cmake:cmake ninja:ninja-
     make:make python3:python3 \
     pkg-config:pkg-config nm:binutils cmocka.h:libcmocka-dev liburing.h:liburing-dev \
     xxhash.h:libxxhash-dev clang-format:clang-format redis-cli:redis-tools \
-    redis-server:redis-server musl-gcc:musl-tools || exit 1
+    redis-server:redis-server musl-gcc:musl-tools help2man:help2man groff:groff-base || exit 1
 # The client libraries that talk to kv_server; those that cannot be had are skipped by name.
 packages /usr/include/hiredis/hiredis.h:libhiredis-dev \
     /usr/lib/python3/dist-packages/redis/client.py:python3-redis \

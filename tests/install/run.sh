@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # run.sh BUILD SOURCE CC CMAKE: install BUILD, build users of the installation by find_package and
-# by pkg-config, in C and C++, shared and static; then move it and build them again.
+# by pkg-config, in C and C++, shared and static; then move it and build them again, and run the
+# programs from there.
 set -eu
 build=$1 source=$2 cc=$3 cmake=$4
 command -v pkg-config >/dev/null || { echo "skip: no pkg-config"; exit 77; }
@@ -46,6 +47,7 @@ users "$tmp/first"
 mkdir "$tmp/moved"
 mv "$tmp/first" "$tmp/moved/second"
 users "$tmp/moved/second"
+sh "$source/tests/install/programs.sh" "$tmp/moved/second" "$build" "$source" "$cmake"
 if grep -rl "$tmp/first" "$tmp/moved/second"; then
     echo "the installation names the place it was installed to"
     exit 1
