@@ -375,6 +375,26 @@ def check_rooms(table):
             offend(f"lib/{d}", 0, "not in SNIC_ALL_MODULES")
 
 
+def check_documents(table):
+    """README.md files: the lengths that make them readable, and links that lead somewhere."""
+    for name in table:
+        path = f"{ROOT}/lib/{name}/README.md"
+        if not os.path.isfile(path):
+            offend(f"lib/{name}", 0, "no README.md")
+        elif read(path).count("\n") > 40:
+            offend(path, 0, "more than 40 lines: the header is the manual")
+    if read(f"{ROOT}/README.md").count("\n") > 250:
+        offend("README.md", 0, "more than 250 lines: examples/, bench/ and tests/ have their own")
+    for path in [f"{ROOT}/README.md", *files("README.md")]:
+        for i, line in enumerate(read(path).split("\n"), 1):
+            if len(line) > 100:
+                offend(path, i, f"{len(line)} columns, at most 100")
+            for link in re.findall(r"\]\(([^)#\s]+)", line):
+                target = os.path.join(os.path.dirname(path), link)
+                if "://" not in link and not os.path.exists(target):
+                    offend(path, i, f"no such file: {link}")
+
+
 def check_lists():
     """Every test, fuzz target and bench program is built by some list."""
     for folder, prefix, call in (("tests", "test_", "snic_test"), ("fuzz", "fuzz_", "snic_fuzz"),
@@ -405,6 +425,7 @@ def rules():
     check_top()
     check_text()
     check_rooms(table)
+    check_documents(table)
     check_lists()
     for path in files(".c", ".h"):
         code = strip(read(path))
