@@ -167,6 +167,47 @@ void ex_io_uring_why(int rc, int os_error, char *text, size_t size)
     }
 }
 
+void ex_no_room(const char *path, uint64_t size, const char *why, int os_error)
+{
+    int error = abs(os_error);
+
+    if (error == EFBIG || error == ENOSPC || error == EDQUOT)
+        ex_die("cannot make '%s' of %" PRIu64 " MiB (%s): %s", path, size >> 20, why,
+               strerror(error));
+}
+
+static void ex_wait_fire(struct snic_timer *t, uint64_t now)
+{
+    struct ex_wait *w = SNIC_CONTAINER(t, struct ex_wait, timer);
+
+    if (now - w->moved_ns < w->timeout_s * 1000000000u)
+        snic_loop_arm(w->loop, t, w->moved_ns + w->timeout_s * 1000000000u);
+    else if (w->moved)
+        ex_die("%s has answered nothing for %" PRIu64 " s (--timeout)", w->server, w->timeout_s);
+    else
+        ex_die("%s has answered nothing within %" PRIu64 " s (--timeout): is it %s?", w->server,
+               w->timeout_s, w->kind);
+}
+
+void ex_wait_start(struct ex_wait *w)
+{
+    w->moved = 0;
+    w->moved_ns = snic_loop_clock(w->loop);
+    snic_timer_init(&w->timer, ex_wait_fire);
+    snic_loop_arm(w->loop, &w->timer, w->moved_ns + w->timeout_s * 1000000000u);
+}
+
+void ex_wait_moved(struct ex_wait *w)
+{
+    w->moved = 1;
+    w->moved_ns = snic_loop_now(w->loop);
+}
+
+void ex_wait_stop(struct ex_wait *w)
+{
+    snic_loop_cancel(w->loop, &w->timer);
+}
+
 struct snic_loop *ex_loop_open(uint32_t spin_us)
 {
     int os_error = 0;

@@ -39,7 +39,8 @@ struct ex_option {
 void ex_options(int argc, char **argv, const struct ex_option *o, size_t count,
                 const char *summary);
 
-/** A whole number, with @p size also one with K, M, G or T. @return 0; -1: @p text is none */
+/** A whole number, with @p size also one with K, M, G or T. @return 0; -1: @p text is none; -2: it
+    is more than 64 bits have */
 int ex_number(const char *text, int size, uint64_t *out);
 /** What --help shows after the name of the program; "[OPTION]..." unless it is set before. */
 extern const char *ex_synopsis;
@@ -70,6 +71,23 @@ void ex_die(const char *format, ...) SNIC_PRINTF(1, 2) __attribute__((noreturn))
 /** Room for @p count open files of option --@p name, and some; exits with a clear line if the limit
     of the process cannot be raised to it. */
 void ex_open_files(const char *name, uint64_t count);
+/** Exits if @p os_error is that a new file of @p size bytes, what @p why asks for, has no room. */
+void ex_no_room(const char *path, uint64_t size, const char *why, int os_error);
+/** A client that waits for its server: without progress for timeout_s it exits and says so. */
+struct ex_wait {
+    struct snic_timer timer;
+    struct snic_loop *loop;
+    uint64_t timeout_s;
+    uint64_t moved_ns;
+    const char *server; /**< its address                            */
+    const char *kind;   /**< what it should be: "a Redis server"    */
+    int moved;          /**< there was progress                     */
+};
+/** loop, timeout_s, server and kind are set. */
+void ex_wait_start(struct ex_wait *w);
+/** Something was answered. */
+void ex_wait_moved(struct ex_wait *w);
+void ex_wait_stop(struct ex_wait *w);
 /** A loop on io_uring, busy-polling so long before it sleeps; exits with a clear line when the
     system has none. */
 struct snic_loop *ex_loop_open(uint32_t spin_us);

@@ -72,6 +72,7 @@ struct load {
     uint64_t get_percent;
     uint64_t seconds;
     uint64_t requests;
+    uint64_t timeout_s;
     uint64_t seed;
     uint64_t database;
     const char *name; /* of the connections, NULL: none */
@@ -82,6 +83,7 @@ struct load {
     struct snic_loop *loop;
     struct snic_net *net;
     struct snic_rng rng;
+    struct ex_wait wait;
     struct load_conn *conns;
     unsigned char *pattern;
     char heads[2][COMMAND_BYTES]; /* by enum load_op */
@@ -262,6 +264,7 @@ static void load_answered(struct load_conn *c, uint64_t now)
         l->gets++;
     else
         l->sets++;
+    ex_wait_moved(&l->wait);
     c->answered++;
     l->answered++;
     c->state = REPLY_LINE;
@@ -388,6 +391,7 @@ static size_t load_setup_piece(struct load_conn *c, const unsigned char *data, s
         c->line[c->line_size] = 0;
         if (strcmp(c->line, "+OK") != 0)
             ex_die("the server refused --database or --name: %s", c->line);
+        ex_wait_moved(&c->load->wait);
         c->line_size = 0;
         c->setup--;
     }
@@ -447,6 +451,7 @@ static void load_info_recv(void *ctx, struct snic_net_conn *conn, struct snic_ne
     if (c->state == REPLY_VALUE) {
         size_t n = (size_t)snic_min_u64(buf->size - at, c->value_size - c->value_seen);
 
+        ex_wait_moved(&l->wait);
         fwrite(buf->data + at, 1, n, stdout);
         c->value_seen += n;
         if (c->value_seen == c->value_size)
@@ -506,6 +511,11 @@ static void load_open(struct load *l)
     ex_address("server", l->address, &a);
     ex_open_files("clients", l->clients);
     l->loop = ex_loop_open(0);
+    l->wait = (struct ex_wait){.loop = l->loop,
+                               .timeout_s = l->timeout_s,
+                               .server = l->address,
+                               .kind = "a Redis server"};
+    ex_wait_start(&l->wait);
     o.conns_max = (uint32_t)l->clients;
     r = snic_net_uring_open(&l->net, l->loop, &o);
     if (r != 0)
@@ -531,6 +541,7 @@ static void load_open(struct load *l)
 
 static void load_close(struct load *l)
 {
+    ex_wait_stop(&l->wait);
     for (uint64_t i = 0; i < l->clients; i++)
         snic_net_abort(l->conns[i].conn);
     snic_net_shut(l->net);
@@ -588,6 +599,7 @@ int main(int argc, char **argv)
                             .key_bytes = KEY_BYTES,
                             .value_bytes = 1024,
                             .get_percent = 50,
+                            .timeout_s = 30,
                             .seed = 1};
     const struct ex_option options[] = {
         {"server", EX_TEXT, &l.address, "ADDRESS:PORT", "of the server; default 127.0.0.1:6379", 0,
@@ -609,6 +621,8 @@ int main(int argc, char **argv)
          1, 1000000, NULL},
         {"requests", EX_NUMBER, &l.requests, "N", "stop after so many operations", 1, UINT64_MAX,
          NULL},
+        {"timeout", EX_NUMBER, &l.timeout_s, "SECONDS",
+         "end when the server has answered nothing for so long; default 30", 1, 86400, NULL},
         {"seed", EX_NUMBER, &l.seed, "N", "of the drawn keys; default 1", 0, UINT64_MAX, NULL},
         {"database", EX_NUMBER, &l.database, "N", "SELECT it first; default 0", 0, 4095, NULL},
         {"name", EX_TEXT, &l.name, "TEXT", "CLIENT SETNAME it first", 0, 0, NULL},

@@ -10,6 +10,7 @@ import os
 import re
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -26,7 +27,7 @@ SERVER = """
 --memory 32M,1T 33554431 1025G 10T
 --size 64M 67108863 9223372036854775808
 --segment 16M,1G 8M 2G 10G
---cache-entries 1024,8589934592 1023 8589934593 85899345920
+--cache-entries 1024,8000000000 1023 8000000001 80000000000
 --device-depth 1,32768 0 32769 327680
 --databases 1,4096 0 4097 40960
 --connections 1,60000 0 60001 600000
@@ -47,6 +48,7 @@ LOAD = """
 --seconds 1,1000000 0 1000001 10000000
 --requests 1,18446744073709551615 0 18446744073709551616
 --database 0,4095 4096 40950
+--timeout 1,86400 0 86401 864000
 """
 
 
@@ -101,6 +103,23 @@ def test_load_at_its_limits(server, load):
                         resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100)))
         assert code == 1 and "--clients: 232 open files are needed" in out and "ulimit" in out, out
         assert node.stop() == 0
+
+
+def test_load_ends_where_nothing_is_answered(_, load):
+    """A server that takes connections and answers nothing, or no more, is named."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = "127.0.0.1:%d" % silent.getsockname()[1]
+        command = [load, "--server", address, "--timeout", "1", "--clients", "1", "--op", "set"]
+        for more in ([], ["--info"], ["--database", "1"]):
+            code, out = run(command + more)
+            assert code == 1 and address + " has answered nothing within 1 s" in out, (more, out)
+            silent.accept()[0].close()
+        p = subprocess.Popen(command, stderr=subprocess.PIPE)
+        conn = silent.accept()[0]
+        conn.sendall(b"+OK\r\n" if conn.recv(65536) else b"")
+        err = p.communicate(timeout=WAIT)[1].decode()
+        conn.close()
+        assert p.returncode == 1 and address + " has answered nothing for 1 s" in err, err
 
 
 def wait_for(what, node):

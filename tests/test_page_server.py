@@ -477,7 +477,8 @@ def test_page_server_options_beyond_their_range_refused(make):
             ("--update-bytes", "8 65536", "7 65537 655360"),
             ("--update-percent", "0 100", "101 1000"),
             ("--seconds", "1 1000000", "0 1000001 10000000"),
-            ("--requests", "1 18446744073709551615", "0 18446744073709551616")]:
+            ("--requests", "1 18446744073709551615", "0 18446744073709551616"),
+            ("--timeout", "1 86400", "0 86401 864000")]:
         for value in good.split() + bad.split():
             r = subprocess.run([n.load_binary, option, value, "--server", "nowhere"],
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=WAIT,
@@ -485,6 +486,17 @@ def test_page_server_options_beyond_their_range_refused(make):
             out = r.stdout.decode(errors="replace")
             assert r.returncode > 0 and (option + ":" in out) == (value in bad.split()), (
                 option, value, r.returncode, out)
+
+
+# A server that takes connections and answers nothing ends page_load, reconnecting or not.
+def test_page_server_load_silent_server_named(make):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = "127.0.0.1:%d" % silent.getsockname()[1]
+        for more in ([], ["--reconnect"]):
+            r = subprocess.run([make().load_binary, "--server", address, "--timeout", "1"] + more,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=WAIT)
+            want = address + " has answered nothing within 1 s (--timeout): is it a page_server?"
+            assert r.returncode == 1 and want in r.stdout.decode(), r.stdout
 
 
 # The remote file gives other bytes than were written.

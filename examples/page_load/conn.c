@@ -143,6 +143,7 @@ static void load_one(struct load_conn *c, const struct wire_reply *r, const unsi
         load_later(l);
         return;
     }
+    ex_wait_moved(&l->wait);
     op->state = OP_FREE;
     c->spare[c->spares++] = i;
     l->active--;
@@ -276,6 +277,11 @@ void load_open(struct load *l)
     if (r != 0)
         ex_die("cannot open the network: %s", snic_strerror(r));
     snic_timer_init(&l->retry, load_retry);
+    l->wait = (struct ex_wait){.loop = l->loop,
+                               .timeout_s = l->timeout_s,
+                               .server = l->address,
+                               .kind = "a page_server"};
+    ex_wait_start(&l->wait);
     l->conns = calloc((size_t)l->clients, sizeof(*l->conns));
     if (l->conns == NULL)
         ex_die("out of memory for %" PRIu64 " connections (--clients)", l->clients);
@@ -299,6 +305,7 @@ void load_open(struct load *l)
 
 void load_close(struct load *l)
 {
+    ex_wait_stop(&l->wait);
     snic_loop_cancel(l->loop, &l->retry);
     for (uint64_t i = 0; i < l->clients; i++)
         if (l->conns[i].conn != NULL)

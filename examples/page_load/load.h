@@ -63,6 +63,7 @@ struct load {
     uint64_t requests;
     uint64_t update_bytes;
     uint64_t update_percent;
+    uint64_t timeout_s;
     uint64_t seed;
     enum load_kind kind;
     int reconnect;
@@ -80,6 +81,7 @@ struct load {
     enum load_phase phase;
     struct snic_timer timer; /* of the phase, and of operations to send again */
     struct snic_timer retry;
+    struct ex_wait wait;
     int remote;
     uint64_t pages;
     uint32_t page_bytes;

@@ -385,6 +385,8 @@ static void load_options(struct load *l, int argc, char **argv)
         {"seed", EX_NUMBER, &l->seed, "N", "of the drawn pages; default 1", 0, UINT64_MAX, NULL},
         {"reconnect", EX_FLAG, &l->reconnect, NULL, "reconnect when a connection is lost", 0, 0,
          NULL},
+        {"timeout", EX_NUMBER, &l->timeout_s, "SECONDS",
+         "end when the server has answered nothing for so long; default 30", 1, 86400, NULL},
         {"check", EX_FLAG, &l->check, NULL, "read every page at the end", 0, 0, NULL},
         {"report", EX_FLAG, &l->report, NULL, "print name=value lines, for programs", 0, 0, NULL},
         {.name = "address", .kind = EX_RENAMED, .value = "server"},
@@ -404,6 +406,7 @@ int main(int argc, char **argv)
                             .pipeline = 1,
                             .update_bytes = 128,
                             .update_percent = 10,
+                            .timeout_s = 30,
                             .seed = 1};
     int r;
 
