@@ -108,6 +108,8 @@ static void image_open_io(struct ex_image *i, struct snic_loop *loop, const stru
     if (r == SNIC_EBUSY)
         ex_die("image '%s' is in use by another process: stop that one, or name another image",
                o->path);
+    if ((io.flags & SNIC_IO_OPEN_CREATE) != 0)
+        ex_no_room(o->path, o->size, o->size > o->least ? "--size" : o->why, os_error);
     if (r != 0)
         ex_die("cannot open image '%s': %s", o->path,
                os_error != 0 ? strerror(abs(os_error)) : snic_strerror(r));

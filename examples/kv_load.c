@@ -511,10 +511,8 @@ static void load_open(struct load *l)
     ex_address("server", l->address, &a);
     ex_open_files("clients", l->clients);
     l->loop = ex_loop_open(0);
-    l->wait = (struct ex_wait){.loop = l->loop,
-                               .timeout_s = l->timeout_s,
-                               .server = l->address,
-                               .kind = "a Redis server"};
+    l->wait = (struct ex_wait){
+        .loop = l->loop, .timeout_s = l->timeout_s, .server = l->address, .kind = "a Redis server"};
     ex_wait_start(&l->wait);
     o.conns_max = (uint32_t)l->clients;
     r = snic_net_uring_open(&l->net, l->loop, &o);

@@ -68,7 +68,7 @@ int ex_number(const char *text, int size, uint64_t *out)
     errno = 0;
     v = strtoull(text, &end, 10);
     if (errno != 0)
-        return -1;
+        v = UINT64_MAX;
     if (size && *end != 0) {
         static const char units[] = "KMGT";
         const char *u = strchr(units, *end & ~32);
@@ -82,10 +82,10 @@ int ex_number(const char *text, int size, uint64_t *out)
         if (*end == 'B' || *end == 'b')
             end++;
     }
-    if (*end != 0 || (shift > 0 && v > UINT64_MAX >> shift))
+    if (*end != 0)
         return -1;
     *out = v << shift;
-    return 0;
+    return errno != 0 || v > UINT64_MAX >> shift ? -2 : 0;
 }
 
 void ex_usage(const char *format, ...)
@@ -182,6 +182,7 @@ static void ex_unknown(const char *text, size_t size, const struct ex_option *o,
 static void ex_set(const struct ex_option *o, const char *value)
 {
     uint64_t n;
+    int r;
 
     switch (o->kind) {
     case EX_FLAG:
@@ -192,8 +193,9 @@ static void ex_set(const struct ex_option *o, const char *value)
         break;
     case EX_NUMBER:
     case EX_SIZE:
-        if (ex_number(value, o->kind == EX_SIZE, &n) != 0)
-            ex_number_refused(o, value, 0);
+        r = ex_number(value, o->kind == EX_SIZE, &n);
+        if (r != 0)
+            ex_number_refused(o, value, r == -2);
         if (n < o->min || n > o->max)
             ex_number_refused(o, value, 1);
         *(uint64_t *)o->target = n;

@@ -12,6 +12,7 @@ mkdir "$work/dir" "$work/closed"
 echo text >"$work/text"
 : >"$work/empty"
 printf '[a]\nrw=read\n' >"$work/job"
+printf '[a]\nsize=1T\n' >"$work/far"
 head -c 300000 /dev/urandom >"$work/noise"
 chmod 755 "$work"
 chmod 700 "$work/closed"
@@ -193,6 +194,34 @@ done <<'END'
     ^ddp_cluster: --nodes: '9' is not a number between 1 and 7
 1 ddp_cluster %none
     ^ddp_cluster: cannot open script '.*none': No such file or directory
+2 kv_server --sync interval=99999999999999999999
+    ^kv_server: --sync: interval: 99999999999999999999 ms is not between 1 and 3600000
+2 kv_server --connections 99999999999999999999
+    ^kv_server: --connections: 99999999999999999999 is not between 1 and 60000
+2 kv_server --memory 99999999T
+    ^kv_server: --memory: 99999999T is not between 32M and 1T
+1 kv_server --single-process --file %huge --size 2000000T
+    error: cannot make '.*huge' of .* MiB (--size): File too large
+1 page_server --role dpu --file %huge --size 2000000T
+    error: cannot make '.*huge' of .* MiB (--size): File too large
+1 page_server --role dpu --file %huge --pages 4294967296 --page-bytes 64K
+    error: cannot make '.*huge' of .* MiB (two copies of the pages, and the log): [FN]
+1 page_server --monolith --dir %dir --pages 4294967296 --page-bytes 64K
+    error: cannot make '.*dir/pages' of .* MiB (two copies of --pages of --page-bytes): [FN]
+2 tenants --job %job --ssd dct983 --size 1024T
+    ^tenants: --size: 1125899906842624 bytes is not between 4K and 128T
+2 tenants --job %job --ssd dct983 --size 99999999999999999999
+    ^tenants: --size: 99999999999999999999 is not between 4K and 1024T
+1 tenants --job %job --device %huge --size 1024T
+    ^tenants: cannot make '.*huge' of 1073741824 MiB (--size): No space left
+2 tenants --job %far --ssd dct983 --size 1M
+    far:1: \[a\]: ends beyond the end of the device: offset and size make 1099511627776 bytes, it
+2 solar_volume server --store %st --disk 1:9999T
+    ^solar_volume: --disk 1:9999T: 9999T is not between 4K and 1024T
+2 solar_volume server --store %st --disk 4294967296:1G
+    ^solar_volume: --disk 4294967296:1G: 4294967296 is not between 1 and 4294967295
+2 solar_volume ctl create x 99999999T
+    ^solar_volume: --size: 99999999T is not between 4K and 1024T
 END
 echo "$count command lines"
 exit $failed

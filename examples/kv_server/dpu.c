@@ -556,8 +556,8 @@ static void dpu_open_offload(struct kv_dpu *d)
     size = snic_offload_memsize(&o);
     if (size == 0)
         ex_die("cannot set up the offload engine: %s", snic_offload_opts_wrong(&o));
-    r = snic_offload_init(&d->offload, ex_memory(size, "cache table"), size, d->loop,
-                          d->image.files, &user, &o);
+    r = snic_offload_init(&d->offload, ex_memory(size, "cache table (--cache-entries)"), size,
+                          d->loop, d->image.files, &user, &o);
     if (r != 0)
         ex_die("cannot set up the offload engine: %s", snic_strerror(r));
     hooks = snic_offload_hooks(d->offload);
@@ -605,8 +605,9 @@ static void dpu_open_director(struct kv_dpu *d)
     size = snic_director_memsize(&o);
     if (size == 0)
         ex_die("cannot set up the director: %s", snic_director_opts_wrong(&o));
-    r = snic_director_init(&d->director, ex_memory(size, "director"), size, d->net, d->offload,
-                           &user, &o);
+    r = snic_director_init(&d->director,
+                           ex_memory(size, "director (--connections, --message-max, --memory)"),
+                           size, d->net, d->offload, &user, &o);
     if (r != 0)
         ex_die("cannot set up the director: %s", snic_strerror(r));
     snic_director_set_total_bytes(d->director, kv_settings_clients(&c->settings));

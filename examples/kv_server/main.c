@@ -26,7 +26,7 @@ static const char summary[] =
 static int kv_sync_parse(void *target, const char *text)
 {
     struct kv_config *c = target;
-    char *end;
+    int r;
 
     if (strcmp(text, "always") == 0) {
         c->sync = KV_SYNC_ALWAYS;
@@ -34,9 +34,12 @@ static int kv_sync_parse(void *target, const char *text)
         c->sync = KV_SYNC_NONE;
     } else if (strncmp(text, "interval=", 9) == 0) {
         c->sync = KV_SYNC_INTERVAL;
-        c->sync_ms = strtoull(text + 9, &end, 10);
-        return text[9] < '0' || text[9] > '9' || *end != 0 || c->sync_ms == 0 ||
-               c->sync_ms > 3600000;
+        r = ex_number(text + 9, 0, &c->sync_ms);
+        if (r == 0 && c->sync_ms >= 1 && c->sync_ms <= 3600000)
+            return 0;
+        if (r != -1)
+            ex_usage("--sync: interval: %s ms is not between 1 and 3600000", text + 9);
+        return -1;
     } else {
         return -1;
     }
@@ -224,7 +227,7 @@ static void kv_options(struct kv_config *c, int argc, char **argv)
         {"segment", EX_SIZE, &c->segment, "BYTES", "of a log file, power of two; default 64M",
          16u << 20, 1u << 30, NULL},
         {"cache-entries", EX_NUMBER, &c->cache_entries, "N",
-         "keys the DPU can answer for; default 4194304", 1024, (uint64_t)1 << 33, NULL},
+         "keys the DPU can answer for; default 4194304", 1024, UINT64_C(8000000000), NULL},
         {"offload", EX_PARSE, c, "on|all|off",
          "the DPU answers GETs of what only the device has (default), of all the device has, or "
          "none",

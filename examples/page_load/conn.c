@@ -277,10 +277,8 @@ void load_open(struct load *l)
     if (r != 0)
         ex_die("cannot open the network: %s", snic_strerror(r));
     snic_timer_init(&l->retry, load_retry);
-    l->wait = (struct ex_wait){.loop = l->loop,
-                               .timeout_s = l->timeout_s,
-                               .server = l->address,
-                               .kind = "a page_server"};
+    l->wait = (struct ex_wait){
+        .loop = l->loop, .timeout_s = l->timeout_s, .server = l->address, .kind = "a page_server"};
     ex_wait_start(&l->wait);
     l->conns = calloc((size_t)l->clients, sizeof(*l->conns));
     if (l->conns == NULL)

@@ -269,14 +269,14 @@ static void dpu_open_offload(struct ps_dpu *d)
 
     o.key_size = 8;
     o.item_size = sizeof(struct page_item);
-    o.cache_capacity = snic_min_u64(d->config->limits.pages * 5 / 4 + 1024, (uint64_t)1 << 33);
+    o.cache_capacity = snic_min_u64(d->config->limits.pages * 5 / 4 + 1024, PS_CACHE_MAX);
     o.read_max = d->config->limits.page_bytes;
     o.pool_bytes = 32u << 20;
     o.read_align = d->image.io->geometry.offset_align;
     size = snic_offload_memsize(&o);
     if (size == 0)
         ex_die("cannot set up the offload engine: %s", snic_offload_opts_wrong(&o));
-    r = snic_offload_init(&d->offload, ex_memory(size, "cache table"), size, d->loop,
+    r = snic_offload_init(&d->offload, ex_memory(size, "cache table (--pages)"), size, d->loop,
                           d->image.files, &user, &o);
     if (r != 0)
         ex_die("cannot set up the offload engine: %s", snic_strerror(r));
@@ -308,8 +308,8 @@ static void dpu_open_director(struct ps_dpu *d)
     size = snic_director_memsize(&o);
     if (size == 0)
         ex_die("cannot set up the director: %s", snic_director_opts_wrong(&o));
-    r = snic_director_init(&d->director, ex_memory(size, "director"), size, d->net, d->offload,
-                           &user, &o);
+    r = snic_director_init(&d->director, ex_memory(size, "director (--connections)"), size, d->net,
+                           d->offload, &user, &o);
     if (r != 0)
         ex_die("cannot set up the director: %s", snic_strerror(r));
     ex_address("listen", c->listen, &a);

@@ -32,6 +32,7 @@ struct ps_config {
     enum ex_level log_level;
 };
 
+#define PS_CACHE_MAX UINT64_C(8000000000) /* entries that a cache table can have */
 #define PS_PENDING_MAX 1024u
 #define PS_CONN_BYTES (4u << 20)
 #define PS_MESSAGE_MAX (WIRE_REQUEST + WIRE_DATA_MAX)

@@ -121,6 +121,9 @@ void store_open_plain(struct store *s, struct snic_loop *loop, const struct stor
             ex_die("'%s' is in use by another process: stop that one, or name another directory "
                    "with --dir",
                    path);
+        ex_no_room(path, io.size,
+                   i == STORE_LOG ? "--log-size" : "two copies of --pages of --page-bytes",
+                   os_error);
         if (r != 0)
             ex_die("cannot open '%s': %s", path,
                    os_error != 0 ? strerror(abs(os_error)) : snic_strerror(r));

@@ -49,7 +49,9 @@ void *sv_memory(size_t size)
         ex_die("these options do not fit together: lower --connections, --servers, --disks or "
                "--segments");
     if (p == NULL)
-        ex_die("out of memory: %zu bytes are needed", size);
+        ex_die("out of memory: %zu bytes are needed; lower --connections, --servers, --disks or "
+               "--segments",
+               size);
     return p;
 }
 
@@ -72,6 +74,7 @@ struct snic_io *sv_file(struct snic_loop *loop, const char *option, const char *
         o.flags |= SNIC_IO_OPEN_CREATE;
         o.size = size;
         r = ex_io_open(&io, loop, &o, &os_error);
+        ex_no_room(path, size, *option == 's' ? "--store-size" : "--catalog-size", os_error);
     }
     if (r != 0)
         ex_die("cannot open %s (--%s): %s", path, option,

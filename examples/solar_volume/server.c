@@ -83,30 +83,27 @@ static int option_store(void *target, const char *text)
 /* NUMBER:SIZE */
 static int option_disk(void *target, const char *text)
 {
-    static const char units[] = "KMGT";
-    char *end;
+    const char *colon = strchr(text, ':');
+    char number[24];
     struct sv_disk *d = &so.disks[so.disk_count];
     (void)target;
     if (so.disk_count == SV_DISKS)
         ex_usage("--disk %s: at most %d disks (a catalog, --control, has more)", text, SV_DISKS);
-    if (text[0] < '0' || text[0] > '9')
+    if (colon == NULL || (size_t)(colon - text) >= sizeof(number))
         return -1;
-    d->vd = strtoull(text, &end, 10);
+    (void)snprintf(number, sizeof(number), "%.*s", (int)(colon - text), text);
+    int r = ex_number(number, 0, &d->vd);
+    int s = ex_number(colon + 1, 1, &d->bytes);
+    if (r == -1 || s == -1)
+        return -1;
+    if (r != 0 || d->vd == 0 || d->vd > UINT32_MAX)
+        ex_usage("--disk %s: %s is not between 1 and %u", text, number, UINT32_MAX);
+    if (s != 0 || d->bytes == 0 || d->bytes > SNIC_VOLUME_DISK_BYTES_MAX)
+        ex_usage("--disk %s: %s is not between 4K and %" PRIu64 "T", text, colon + 1,
+                 SNIC_VOLUME_DISK_BYTES_MAX >> 40);
     for (uint32_t i = 0; i < so.disk_count; i++)
         if (so.disks[i].vd == d->vd)
             ex_usage("--disk %s: disk %" PRIu64 " is set twice", text, d->vd);
-    if (*end != ':' || end[1] < '0' || end[1] > '9' || d->vd == 0 || d->vd > UINT32_MAX)
-        return -1;
-    d->bytes = strtoull(end + 1, &end, 10);
-    const char *u = *end != 0 ? strchr(units, *end & ~32) : NULL;
-    unsigned shift = 0;
-    if (u != NULL && *u != 0) {
-        shift = 10 * (unsigned)(u - units + 1);
-        end++;
-    }
-    if (*end != 0 || d->bytes == 0 || d->bytes > SNIC_VOLUME_DISK_BYTES_MAX >> shift)
-        return -1;
-    d->bytes <<= shift;
     if (d->bytes % SNIC_EBS_BLOCK_BYTES != 0)
         ex_usage("--disk %s: the size must be a multiple of %d bytes", text, SNIC_EBS_BLOCK_BYTES);
     so.disk_count++;

@@ -12,9 +12,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define DEVICE_MODEL_BYTES (UINT64_C(256) << 20)
+#define DEVICE_MODEL_MAX (UINT64_C(1) << 47) /* what a simulated disk may have */
 #define DEVICE_FILL_BYTES ((size_t)1 << 20)
 #define DEVICE_DEPTH 32768u /* the model's */
 
@@ -83,6 +85,9 @@ void device_begin(struct device *d, uint32_t tenants)
 
     if (d->path != NULL)
         return;
+    if (d->size > DEVICE_MODEL_MAX)
+        ex_usage("--size: %" PRIu64 " bytes is not between 4K and %" PRIu64 "T, of a model",
+                 d->size, DEVICE_MODEL_MAX >> 40);
     o.depth = DEVICE_DEPTH;
     o.transfer_max = d->transfer_max;
     d->ssd.queues = tenants;
@@ -91,7 +96,8 @@ void device_begin(struct device *d, uint32_t tenants)
         (r = snic_world_loop(d->world, 0, &d->loop)) != 0 ||
         (r = snic_disk_open(&d->disk, &o)) != 0 ||
         (r = snic_io_ssd_open(&d->io, d->loop, d->disk, &d->ssd)) != 0)
-        ex_die("cannot make the model of an SSD: %s", snic_strerror(r));
+        ex_die("cannot make the model of an SSD of %" PRIu64 " MiB (--size): %s", d->size >> 20,
+               snic_strerror(r));
 }
 
 void device_end(struct device *d)
@@ -115,10 +121,15 @@ static void device_fill(const struct device *d, int fd)
 {
     struct snic_rng rng;
     unsigned char *block = malloc(DEVICE_FILL_BYTES);
+    struct statvfs room;
     uint64_t at = 0;
 
     if (block == NULL)
         ex_die("out of memory for the buffer that fills %s", d->path);
+    if (fstatvfs(fd, &room) == 0 && d->size / room.f_frsize > room.f_bavail) {
+        free(block);
+        ex_no_room(d->path, d->size, "--size", ENOSPC);
+    }
     ex_log(EX_INFO, "filling %s with %" PRIu64 " bytes", d->path, d->size);
     snic_rng_init(&rng, d->seed);
     while (at < d->size && !device_interrupted) {

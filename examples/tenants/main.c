@@ -93,10 +93,15 @@ static void main_check_jobs(const struct job_list *jobs, const char *path, const
     for (unsigned i = 0; i < jobs->count; i++) {
         const struct job *j = &jobs->jobs[i];
         uint64_t end = j->offset + (j->range != 0 ? j->range : job_block_max(j));
+        char beyond[128];
         const char *what = NULL;
 
+        (void)snprintf(beyond, sizeof(beyond),
+                       "ends beyond the end of the device: offset and size make %" PRIu64
+                       " bytes, it has %" PRIu64,
+                       end, d->size);
         if (end > d->size)
-            what = "ends beyond the end of the device";
+            what = beyond;
         else if (j->offset % d->align != 0)
             what = "offset is not a multiple of the device's block size";
         else if (job_block_max(j) > d->transfer_max)
