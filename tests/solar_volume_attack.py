@@ -449,10 +449,91 @@ def test_server_disk(t):
     assert not os.path.exists(t.path("store"))
 
 
+def luna_frame(kind, part, conn, seq, epoch):
+    """A frame to a server (ebs.h), without blocks."""
+    def crc32c(data):
+        crc = 0xffffffff
+        for byte in data:
+            crc ^= byte
+            for _ in range(8):
+                crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+        return crc ^ 0xffffffff
+
+    rpc = struct.pack(">BBHIQHHBBBBIIIIIIHBB", 0x28, kind, 0, conn, 1, 0, 1, 0, 0, 0, 0, seq, 1, 0,
+                      0, 0, epoch, 0, 0, 0)
+    rest = bytes(8) + part.ljust(64, b"\0")
+    crc = crc32c(struct.pack(">II", conn, 2) + rpc + bytes(4) + rest)
+    return rpc + struct.pack(">I", crc) + rest
+
+
+class LunaStranger:
+    """A connection that says HELLO, goes on talking, and has no token."""
+
+    def __init__(self, at, client_id):
+        self.s = tcp(at)
+        self.s.sendall(luna_frame(9, struct.pack(">BBHI32xQII", 2, 2, 0, 7, client_id, 0,
+                                                  4320), 0, 1, 0))
+        ack = b""
+        while len(ack) < 128:
+            more = self.s.recv(128 - len(ack))
+            if not more:
+                raise EOFError
+            ack += more
+        self.epoch, = struct.unpack(">I", ack[44:48])
+        self.conn, = struct.unpack(">I", ack[68:72])
+        self.seq = 1
+
+    def probe(self):
+        """@return 0: its connection has ended"""
+        self.seq += 1
+        try:
+            self.s.sendall(luna_frame(6, b"", self.conn, self.seq, self.epoch))
+            return len(self.s.recv(4096))
+        except OSError:
+            return 0
+
+
+def test_luna_strangers(t):
+    """Whoever has no key cannot keep the connections from clients that have: one without a token
+    makes room, whatever else it sends."""
+    for words in (["wire", "wire"], ["token", "token"], ["client", "key7", "wire", "7"]):
+        code, said = t.run("ctl", "key", words[0], *[t.path(w) if w != "7" else w
+                                                    for w in words[1:]])
+        assert code == 0 or "without libcrypto" in said, said
+        if code != 0:
+            print("  skipped: no libcrypto")
+            return
+    with open(t.path("list"), "w", encoding="utf-8") as f:
+        f.write("7 1 rw\n")
+    keys = ["--wire-key", t.path("wire"), "--token-key", t.path("token")]
+    _, control = t.begin("ctl", "ctl", "serve", "--listen", "127.0.0.1:0", "--catalog",
+                         t.path("catalog"), "--clients", t.path("list"), *keys)
+    _, at = t.begin("server", "server", "--listen", "127.0.0.1:0", "--peer", "127.0.0.1:0",
+                    "--store", t.path("store"), "--store-size", "64M", "--control", control,
+                    "--connections", "8", "--transport", "both", *keys)
+    until(lambda: "registered" in t.log("server"), "the server is registered")
+    code, said = t.run("ctl", "create", "seven", "8M", "--control", control, *keys[:2])
+    assert code == 0, said
+    held = [LunaStranger(at, 100 + i) for i in range(8)]
+    assert all(h.probe() for h in held)
+    _, path = t.begin("client", "client", "--control", control, "--disk", "seven", "--wire-key",
+                      t.path("key7"), "--socket", t.path("nbd"), "--transport", "luna")
+    nbd, done = Nbd(path), []
+    writer = threading.Thread(target=lambda: done.append(nbd.write(0, b"x" * BLOCK)))
+    writer.start()
+    for _ in range(60):  # all of them talk all the time
+        held = [h for h in held if h.probe()]
+        writer.join(0.2)
+        if not writer.is_alive():
+            break
+    assert done == [0], (done, len(held), t.log("server"))
+    assert sum(h.probe() > 0 for h in held) < 8
+
+
 TESTS = [test_client_epoch, test_server_disk, test_nbd_deaf, test_nbd_shares, test_nbd_leaves,
          test_nbd_many, test_nbd_silent, test_nbd_large, test_nbd_end, test_nbd_options,
          test_ctl_silent, test_server_names, test_metrics_held, test_server_peer,
-         test_other_version]
+         test_other_version, test_luna_strangers]
 
 
 if __name__ == "__main__":

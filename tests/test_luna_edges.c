@@ -48,6 +48,90 @@ static void test_luna_edges_strangers_make_room(void **state)
     support_guard_free(mem);
 }
 
+/* A frame without blocks to @p t; a request of it is answered with @p status. */
+static void guest_frame(struct snic_luna_target *t, uint32_t handle, struct snic_ebs_header *h,
+                        uint32_t status, uint64_t now)
+{
+    unsigned char bytes[SNIC_EBS_HEADER_BYTES];
+    struct snic_luna_request q;
+    size_t used = 0;
+    h->srv_epoch = h->type == SNIC_EBS_HELLO ? 0 : 1;
+    h->pkt_cnt = 1;
+    h->path_seq++;
+    assert_int_equal(snic_ebs_encode(bytes, sizeof(bytes), NULL,
+                                     SNIC_EBS_STREAM | SNIC_EBS_TO_SERVER, h, NULL, 0),
+                     SNIC_EBS_HEADER_BYTES);
+    int r = snic_luna_target_recv(t, handle, bytes, sizeof(bytes), &used, &q, now);
+    assert_int_equal(r, h->type == SNIC_EBS_TOKEN);
+    if (r == 1)
+        snic_luna_target_answer(t, &q, status, 0, 0, now);
+}
+
+/* All that it sends; a HELLO_ACK says how the connection is called. */
+static void guest_poll(struct snic_luna_target *t, struct snic_ebs_header *h, uint64_t now)
+{
+    struct snic_luna_target_action a;
+    struct snic_ebs_header in;
+    struct snic_ebs_place place;
+    while (snic_luna_target_poll(t, &a, 1, now) == 1) {
+        assert_int_equal(a.type, SNIC_LUNA_TARGET_SEND);
+        assert_int_equal(snic_ebs_decode(&in, &place, SNIC_EBS_STREAM | SNIC_EBS_TO_CLIENT,
+                                         a.send->iov[0].base, SNIC_EBS_HEADER_BYTES),
+                         0);
+        if (in.type == SNIC_EBS_HELLO_ACK)
+            h->conn_id = in.u.hello.conn_id;
+        snic_luna_target_sent(t, a.send, now);
+    }
+}
+
+/* Where tokens are needed, one that says HELLO and goes on talking keeps no place by that: of three
+   connections those make room that have shown none, or one that was refused. */
+static void test_luna_edges_without_token_makes_room(void **state)
+{
+    static const uint16_t status[3] = {SNIC_EBS_OK, SNIC_EBS_FORBIDDEN, SNIC_EBS_OK};
+    struct snic_luna_target_opts k = {
+        .opts_size = sizeof(k), .flags = SNIC_LUNA_TARGET_TOKENS, .srv_epoch = 1, .conns_max = 3};
+    struct snic_luna_target *t;
+    struct snic_luna_target_action a;
+    struct snic_ebs_header h[3];
+    const uint64_t second = UINT64_C(1000000000);
+    uint32_t handle[3], late;
+    size_t size = snic_luna_target_memsize(&k);
+    void *mem = support_guard_alloc(size, SNIC_LUNA_ALIGN);
+    (void)state;
+    assert_int_equal(snic_luna_target_init(&t, mem, size, &k, 0), 0);
+    memset(h, 0, sizeof(h));
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(snic_luna_target_opened(t, &handle[i], i), 0);
+        h[i].type = SNIC_EBS_HELLO;
+        h[i].u.hello =
+            (struct snic_ebs_hello){.ver_min = 2, .ver_max = 2, .conn_id = 7, .client_id = 100 + i};
+        guest_frame(t, handle[i], &h[i], 0, i);
+        guest_poll(t, &h[i], i);
+        memset(&h[i].u, 0, sizeof(h[i].u));
+        h[i].type = SNIC_EBS_TOKEN;
+        if (i < 2)
+            guest_frame(t, handle[i], &h[i], status[i], i);
+        guest_poll(t, &h[i], i);
+    }
+    for (uint32_t i = 1; i < 3; i++) {
+        h[i].type = SNIC_EBS_PROBE;
+        guest_frame(t, handle[i], &h[i], 0, second);
+        guest_poll(t, &h[i], second);
+    }
+    for (uint32_t i = 1; i < 4; i++) { /* the last finds none that may go */
+        assert_int_equal(snic_luna_target_opened(t, &late, second + 5), SNIC_ENOSPC);
+        assert_int_equal(snic_luna_target_poll(t, &a, 1, second + 5), i < 3);
+        if (i == 3)
+            break;
+        assert_true(a.type == SNIC_LUNA_TARGET_CLOSE && a.handle == handle[i]);
+        assert_int_equal(snic_luna_target_opened(t, &late, second + 6), 0);
+    }
+    assert_int_equal(snic_luna_target_check(t), 0);
+    assert_ptr_equal(snic_luna_target_fini(t), mem);
+    support_guard_free(mem);
+}
+
 /* What a disk waits for, and since when: a place, or a server, and which. */
 static void test_luna_edges_what_a_disk_waits_for(void **state)
 {
@@ -288,6 +372,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_luna_edges_options_out_of_range_refused),
         cmocka_unit_test(test_luna_edges_strangers_make_room),
+        cmocka_unit_test(test_luna_edges_without_token_makes_room),
         cmocka_unit_test(test_luna_edges_what_a_disk_waits_for),
         cmocka_unit_test(test_luna_edges_what_waits_is_as_old_as_its_rpc),
         cmocka_unit_test(test_luna_edges_failed_store_is_known),

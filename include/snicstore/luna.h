@@ -404,14 +404,19 @@ SNIC_API int snic_luna_check(const struct snic_luna *c) SNIC_NONNULL(1);
  * and when a batch is dealt with, poll until there is no more: answers leave then, joined.
  */
 
+/** Of a target: clients have to show tokens. A connection whose client has shown none that was
+   accepted makes room as one without HELLO does. */
+#define SNIC_LUNA_TARGET_TOKENS (1u << 0)
+
 /** Zero it, set opts_size and srv_epoch; another field that is 0 takes its default. */
 struct snic_luna_target_opts {
     uint32_t opts_size;
-    uint32_t flags;      /**< 0                                                                */
+    uint32_t flags;      /**< SNIC_LUNA_TARGET_TOKENS                                          */
     uint64_t seed;       /**< of connection ids; must not be guessable                         */
     uint32_t srv_epoch;  /**< not 0; never used before by this server                          */
     uint32_t conns_max;  /**< 1..4096; default 64. When all are in use, the first of those that
-                              have not said HELLO for 1 s, else the one silent for longest, but
+                              have not sent HELLO (TOKENS: nor an accepted token) for 1 s since
+                              they came, else the one silent for longest, but
                               at least idle_ns, makes room for a later one                     */
     uint32_t frames_max; /**< not answered, of one connection, 2..1024; default 64             */
     uint32_t sends_max;  /**< 4..4096; default 64; one connection has at most a quarter        */

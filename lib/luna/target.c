@@ -26,10 +26,10 @@ static int luna_target_opts(struct snic_luna_target_opts *full,
         full->idle_ns = 10000 * SNIC_LUNA__MS;
     if (full->stall_ns == 0)
         full->stall_ns = 10000 * SNIC_LUNA__MS;
-    return full->flags == 0 && full->pad == 0 && full->srv_epoch != 0 && full->conns_max <= 4096 &&
-                   full->frames_max >= 2 && full->frames_max <= 1024 && full->sends_max >= 4 &&
-                   full->sends_max <= 4096 && full->rx_blocks <= 65536 &&
-                   full->stall_ns <= UINT64_C(1) << 60
+    return (full->flags & ~SNIC_LUNA_TARGET_TOKENS) == 0 && full->pad == 0 &&
+                   full->srv_epoch != 0 && full->conns_max <= 4096 && full->frames_max >= 2 &&
+                   full->frames_max <= 1024 && full->sends_max >= 4 && full->sends_max <= 4096 &&
+                   full->rx_blocks <= 65536 && full->stall_ns <= UINT64_C(1) << 60
                ? 0
                : SNIC_EINVAL;
 }
@@ -200,6 +200,7 @@ static void luna_peer_fresh(struct snic_luna_target *t, struct luna_peer *n)
     n->say_hello = 0;
     n->say_probe = 0;
     n->bye = 0;
+    n->permitted = 0;
     memset(&n->in, 0, sizeof(n->in));
     memset(&n->client_stats, 0, sizeof(n->client_stats));
     n->client_stats.since_ns = t->now_ns;
@@ -233,8 +234,15 @@ void luna_peer_end(struct snic_luna_target *t, struct luna_peer *n, int reason, 
         snic_link_append(&t->closing, &n->pause);
 }
 
-/* Who may go: the first of those that have not said who they are for NEW_NS, whatever else they
-   say; else the one that has been silent for longest. */
+/* Not known to be a client: it has not sent HELLO, or has to show a token and has not. */
+static int luna_peer_strange(const struct snic_luna_target *t, const struct luna_peer *n)
+{
+    return n->state == LUNA_PEER_NEW ||
+           ((t->o.flags & SNIC_LUNA_TARGET_TOKENS) != 0 && !n->permitted);
+}
+
+/* Who may go: the first of those that are not known to be clients after NEW_NS, whatever they send;
+   else the one that has been silent for longest. */
 static struct luna_peer *luna_peer_idle(struct snic_luna_target *t)
 {
     struct luna_peer *idle = NULL, *strange = NULL;
@@ -243,7 +251,7 @@ static struct luna_peer *luna_peer_idle(struct snic_luna_target *t)
         uint64_t since = n->client_stats.since_ns;
         if (n->state == LUNA_PEER_CLOSING || n->state == LUNA_PEER_FREE)
             continue;
-        if (n->state == LUNA_PEER_NEW && t->now_ns - since >= SNIC_LUNA__NEW_NS &&
+        if (luna_peer_strange(t, n) && t->now_ns - since >= SNIC_LUNA__NEW_NS &&
             (strange == NULL || since < strange->client_stats.since_ns))
             strange = n;
         if (t->now_ns - n->heard_ns >= t->o.idle_ns &&

@@ -78,8 +78,9 @@ struct luna_peer {
     uint8_t path_gen;
     uint8_t say_hello;
     uint8_t say_probe;
-    uint16_t bye; /* status */
-    uint32_t pad;
+    uint16_t bye;      /* status */
+    uint8_t permitted; /* the last token that it showed was accepted */
+    uint8_t pad[3];
     struct snic_luna_target_client client_stats; /* what counts */
     struct luna_in in;
     unsigned char block[SNIC_EBS_BLOCK_BYTES];

@@ -14,6 +14,7 @@ static void front_luna_opts(const struct snic_volume_server *s, struct snic_luna
 {
     memset(t, 0, sizeof(*t));
     t->opts_size = sizeof(*t);
+    t->flags = s->o.token_key != NULL ? SNIC_LUNA_TARGET_TOKENS : 0;
     t->seed = s->o.seed ^ s->epoch * UINT64_C(0x9e3779b97f4a7c15);
     t->srv_epoch = s->epoch;
     t->conns_max = s->o.streams_max;
