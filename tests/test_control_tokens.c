@@ -191,6 +191,25 @@ static void test_control_tokens_none_before_servers_know(void **state)
         assert_int_equal(snic_world_step(fix.world), 1);
 }
 
+/* A client that gives up a disk before it is granted has no lease afterwards, though its session
+   lives on: another one attaches at once. */
+static void test_control_tokens_detach_before_the_grant_leaves_no_lease(void **state)
+{
+    (void)state;
+    assert_int_equal(ctlfix_create(&fix, 0), 0);
+    ctlfix_client_start(&fix, 0);
+    ctlfix_client_start(&fix, 1);
+    ctlfix_attach_begin(&fix, 0, 0, 0);
+    while (catalog().ops == 0)
+        assert_int_equal(snic_world_step(fix.world), 1);
+    snic_control_client_detach(fix.client[0].cc, 0);
+    ctlfix_run(&fix, 100 * CTLFIX_MS);
+    assert_int_equal(fix.client[0].guest[0].attach, 1); /* nothing was reported */
+    fix.client[0].guest[0].attach = 0;
+    assert_int_equal(ctlfix_attach(&fix, 1, 0, 0), 0);
+    assert_int_equal(fix.client[0].links, 1);
+}
+
 /* ---- Rights that are taken away ---- */
 
 /* The first block is refused by servers, though the client has a token that is not expired and
@@ -331,6 +350,7 @@ int main(int argc, char **argv)
         KEYS(test_control_tokens_signature_fails_in_the_end),
         KEYS(test_control_tokens_come_later),
         KEYS(test_control_tokens_none_before_servers_know),
+        KEYS(test_control_tokens_detach_before_the_grant_leaves_no_lease),
         KEYS(test_control_tokens_of_a_right_less_are_over),
         KEYS(test_control_tokens_of_a_right_more_are_over),
         KEYS(test_control_tokens_of_a_lease_given_back_are_over),

@@ -24,6 +24,15 @@ static void control_client_ask_disk(struct snic_control_client *c, struct contro
     control_client_say(c, &m);
 }
 
+static void control_client_give_back(struct snic_control_client *c, uint32_t vd, uint32_t lease)
+{
+    struct snic_control_msg m;
+    control_msg(&m, SNIC_CONTROL_DETACH, 0);
+    m.vd = vd;
+    m.lease = lease;
+    control_client_say(c, &m);
+}
+
 /* ---- Answers ---- */
 
 static uint32_t control_client_disk_of(const struct snic_control_client *c, uint32_t vd)
@@ -90,8 +99,11 @@ static void control_client_grant(struct snic_control_client *c, const struct sni
     while (i < c->o.disks_max && (c->disks[i].tag != m->tag || c->disks[i].tag == 0 ||
                                   c->disks[i].state == CONTROL_CLIENT_NONE))
         i++;
-    if (i == c->o.disks_max)
+    if (i == c->o.disks_max) { /* detached meanwhile, unless it answers an earlier RESUME */
+        if (m->status == 0 && control_client_disk_of(c, m->vd) == SNIC_CONTROL__NIL)
+            control_client_give_back(c, m->vd, m->lease);
         return;
+    }
     struct control_client_disk *d = &c->disks[i];
     d->tag = 0;
     if (d->state == CONTROL_CLIENT_HELD) {
@@ -489,16 +501,11 @@ int snic_control_client_attach(struct snic_control_client *c, uint32_t disk, con
 
 void snic_control_client_detach(struct snic_control_client *c, uint32_t disk)
 {
-    struct snic_control_msg m;
     if (disk >= c->o.disks_max)
         return;
     struct control_client_disk *d = &c->disks[disk];
-    if (d->state == CONTROL_CLIENT_HELD && c->welcome) {
-        control_msg(&m, SNIC_CONTROL_DETACH, 0);
-        m.vd = d->vd;
-        m.lease = d->lease;
-        control_client_say(c, &m);
-    }
+    if (d->state == CONTROL_CLIENT_HELD && c->welcome)
+        control_client_give_back(c, d->vd, d->lease);
     control_wants_drop(c, disk);
     memset(d, 0, sizeof(*d));
 }
