@@ -52,7 +52,9 @@ BUGS = [
     ("tokens are not shown when a connection is made", "lib/luna/conn.c",
      "luna_token_due(c, n, UINT32_MAX);", ";", ("volume_tokens", "*shown_first*")),
     ("a server is asked without pause", "lib/solar/rpc.c",
-     "snic_ebs_disk_token_sent(&c->q, d);", ";", OTHERS),
+     "if (solar_send_token(c, &c->servers[r->q.server], r->q.disk)) "
+     "snic_ebs_disk_token_wanted(&c->q, d);",
+     "(void)solar_send_token(c, &c->servers[r->q.server], r->q.disk);", OTHERS),
     ("a store does not compare versions", STORE,
      """if (q->wver < b->wver) return SNIC_EBS_SUPERSEDED; if (q->wver == b->wver)
         return SNIC_EBS_OK;""", "", LIVES),
