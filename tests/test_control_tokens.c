@@ -329,6 +329,7 @@ static void test_control_tokens_are_over_when_the_catalog_is_back(void **state)
             attached();
         else
             assert_int_equal(ctlfix_attach(&fix, 0, 0, SNIC_CONTROL_TAKE), 0);
+        assert_int_equal(first_block(0, 0, SNIC_IO_WRITE), 4096); /* it knows where that is */
         cut(CTLFIX_CLIENT, 1);
         ctlfix_ctl_kill(&fix, 0);
         fix.rights[1] = i == 0 ? 0 : SNIC_EBS_MAY_READ;
