@@ -13,7 +13,8 @@ awk -v d="$tmp" '
     /^```c$/ { n++; on = 1; next }
     /^```/ { on = 0 }
     on { print > (d "/" n ".c") }' "$source/README.md"
-"$cmake" --install "$build" --prefix "$tmp/p" >"$tmp/log" 2>&1 || { cat "$tmp/log"; exit 1; }
+"$cmake" --install "$build" --prefix "$tmp/p" --component library >"$tmp/log" 2>&1 ||
+    { cat "$tmp/log"; exit 1; }
 pc=$(find "$tmp/p" -name snicstore.pc)
 PKG_CONFIG_PATH=$(dirname "$pc")
 LD_LIBRARY_PATH=$(dirname "$PKG_CONFIG_PATH")
