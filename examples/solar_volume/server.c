@@ -186,7 +186,7 @@ static void options(int argc, char **argv)
          "open a store whose log is damaged, without what that had: acknowledged writes are lost "
          "(at each start, until the log has gone round)",
          0, 0, NULL},
-        {"disk", EX_PARSE, NULL, "N:SIZE",
+        {"disk", EX_PARSE, NULL, "N:BYTES",
          "have all segments of disk N here, where no catalog says what is where", 0, 0,
          option_disk},
         {"control", EX_TEXT, &so.control, "ADDRESS:PORT",
