@@ -523,10 +523,10 @@ static void director_conn_end(struct snic_director_conn *c)
     if (c->carry != NULL)
         director_block_give(c, c->carry);
     c->carry = NULL;
-    if (c->host.net != NULL && !c->host.closing) {
+    if (c->host.net != NULL && (!c->host.closing || d->drain_over)) {
         c->host.closing = 1;
-        if (c->host.open)
-            snic_net_close(c->host.net);
+        if (c->host.open && !d->drain_over)
+            snic_net_close(c->host.net); /* what the client has sent gets there all the same */
         else
             snic_net_abort(c->host.net);
     }

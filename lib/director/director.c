@@ -381,10 +381,13 @@ static void director_drain_fire(struct snic_timer *t, uint64_t now_ns)
 {
     struct snic_director *d = SNIC_CONTAINER(t, struct snic_director, drain);
     (void)now_ns;
+    d->drain_over = 1; /* a host that reads nothing is let go of with its client */
     for (struct snic_link *l = d->all.next; l != &d->all; l = l->next) {
         struct snic_director_conn *c = SNIC_CONTAINER(l, struct snic_director_conn, link);
         if (!c->dead)
             director_conn_abort(c);
+        else if (c->host.net != NULL)
+            snic_net_abort(c->host.net);
     }
 }
 

@@ -256,6 +256,7 @@ struct snic_director {
     uint64_t serial; /* of connections */
     uint8_t host_net;
     uint8_t draining;
+    uint8_t drain_over; /* drain_ms are over: nothing is waited for any more */
     /* the channel upstream */
     struct snic_channel *channel;
     struct snic_loop_msg channel_close;
