@@ -304,6 +304,68 @@ def full():
         proxy.wait()
 
 
+def hung():
+    """A server that reads nothing: clients that have sent it much, one of which is gone, do not
+    keep the proxy from ending."""
+    port = free_port()
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen(8)
+        proxy = subprocess.Popen([sys.argv[1], "--listen", "127.0.0.1:%d" % port, "--server",
+                                  "127.0.0.1:%d" % server.getsockname()[1]],
+                                 stderr=subprocess.PIPE, text=True)
+        try:
+            wait_port(port)
+            clients = [Conn(port), Conn(port)]
+            for c in clients:
+                c.sock.settimeout(1)
+                try:
+                    while True:
+                        c.sock.sendall(encode("SET", "k", b"x" * 60000))
+                except socket.timeout:
+                    pass
+            clients[1].sock.shutdown(socket.SHUT_RDWR)
+            stop(proxy)
+        finally:
+            if proxy.poll() is None:
+                proxy.kill()
+            proxy.wait()
+
+
+def transactions(folder):
+    """What the proxy refuses inside of a transaction ends it: EXEC carries out nothing. Requests
+    without a reply, and replies without a request, are refused, too, and a long error is passed
+    on."""
+    port, behind = free_port(), free_port()
+    redis = start_redis(behind, folder)
+    proxy = subprocess.Popen([sys.argv[1], "--listen", "127.0.0.1:%d" % port, "--server",
+                              "127.0.0.1:%d" % behind], stderr=subprocess.PIPE, text=True)
+    try:
+        wait_port(port)
+        for command in (("SUBSCRIBE", "x"), ("RESET",), ("MONITOR",), ("CLIENT", "REPLY", "OFF"),
+                        ("client", "tracking", "on")):
+            c = Conn(port)
+            c.sock.sendall(encode("MULTI") + encode("SET", "k", "no") + encode(*command) +
+                           encode("EXEC"))
+            assert (c.reply(), c.reply()) == (b"+OK", b"+QUEUED")
+            assert b"not supported by the proxy" in c.reply()
+            assert c.file.read() == b"", command
+            c = Conn(port)
+            assert b"not supported by the proxy" in c.cmd(*command)
+            assert c.cmd("GET", "k") is None and c.cmd("PING") == b"+PONG", command
+        for size in 3000, 3500, 4096, 100000:
+            text = b"x" * size
+            c.sock.sendall(encode("EXPIRE", "k", 1, text) + encode("PING"))
+            assert c.reply() == b"-ERR Unsupported option " + text
+            assert c.reply() == b"+PONG"
+        stop(proxy)
+    finally:
+        for p in redis, proxy:
+            if p.poll() is None:
+                p.kill()
+            p.wait()
+
+
 def long_requests(folder):
     """--message-max: a request as long is passed on, a longer one gets an error, and the connection
     is used on."""
@@ -376,6 +438,7 @@ def main():
     unreachable()
     dying()
     full()
+    hung()
     if shutil.which("redis-server") is None:
         print("skip: no redis-server")
         return 77
@@ -386,6 +449,7 @@ def main():
     passing(folder)
     several(folder)
     long_requests(folder)
+    transactions(folder)
     idle(folder)
     idle(folder, "--pass")
     servers = [free_port(), free_port()]

@@ -3,8 +3,9 @@
  * What the director asks about the Redis protocol: where messages and replies end, what the proxy
  * answers itself, and what it says when something is wrong.
  *
- * What the server says unasked cannot be told apart from a reply, so SUBSCRIBE, MONITOR and the
- * like are refused; --pass lets everything through untouched.
+ * What the server sends without a request cannot be told apart from a reply, and a request without
+ * a reply holds up all behind it, so SUBSCRIBE, MONITOR, CLIENT REPLY, CLIENT TRACKING and the like
+ * are refused; --pass lets everything through untouched.
  */
 #include "proxy.h"
 
@@ -67,9 +68,15 @@ static void proxy_predicate(void *ctx, struct snic_offload *o, uint64_t *user,
         proxy_answer(out, proxy_is(&args[0], "quit") ? "+OK\r\n" : "");
         out->route = SNIC_DIRECTOR_CLOSE;
     }
+    int refused = n > 1 && proxy_is(&args[0], "client") &&
+                  (proxy_is(&args[1], "reply") || proxy_is(&args[1], "tracking"));
     for (size_t i = 0; i < SNIC_COUNTOF(endless); i++)
-        if (proxy_is(&args[0], endless[i]))
-            proxy_answer(out, "-ERR this command is not supported by the proxy\r\n");
+        refused |= proxy_is(&args[0], endless[i]);
+    if (!refused)
+        return;
+    proxy_answer(out, "-ERR this command is not supported by the proxy\r\n");
+    if (*user != 0) /* EXEC would carry out the others: the server drops them with the connection */
+        out->route = SNIC_DIRECTOR_CLOSE;
 }
 
 static uint32_t proxy_put(char *out, uint32_t max, const char *text, size_t n)
@@ -111,9 +118,11 @@ static uint32_t proxy_full(void *ctx, char *out, uint32_t max)
 
 /*
  * The state of a reply: how many elements are still to come (less one), and how many bytes of
- * the one at hand. Arrays of arrays need no stack: each head only adds to what is to come.
+ * the one at hand, or that a text goes on. Arrays of arrays need no stack: each head only adds to
+ * what is to come.
  */
 #define PROXY_BYTES_BITS 32
+#define PROXY_TEXT UINT32_MAX
 
 /* One line at @data: its size with CRLF, 0 when it is not whole. */
 static size_t proxy_line(const unsigned char *data, size_t size)
@@ -133,6 +142,61 @@ static int64_t proxy_number(const unsigned char *line, size_t size)
     return negative ? -1 : n;
 }
 
+/* A head line: adds to what is to come. 0, SNIC_EPROTO */
+static int proxy_head(const unsigned char *line, size_t size, uint64_t *bytes, uint64_t *more)
+{
+    int64_t n = proxy_number(line, size);
+    switch (line[0]) {
+    case '$':
+    case '=':
+    case '!':
+        *bytes = n < 0 ? 0 : (uint64_t)n + 2;
+        break;
+    case '*':
+    case '~':
+    case '>':
+        *more += n > 0 ? (uint64_t)n : 0;
+        break;
+    case '%':
+        *more += n > 0 ? 2 * (uint64_t)n : 0;
+        break;
+    case '+':
+    case '-':
+    case ':':
+    case '_':
+    case ',':
+    case '#':
+    case '(':
+        break;
+    default:
+        return SNIC_EPROTO;
+    }
+    return *bytes >= PROXY_TEXT || *more > UINT32_MAX ? SNIC_EPROTO : 0;
+}
+
+/* The next line or bytes of one element. How many bytes; 0: more are needed; SNIC_EPROTO. */
+static int64_t proxy_element(const unsigned char *data, size_t size, uint64_t *bytes,
+                             uint64_t *more)
+{
+    size_t n = *bytes != 0 && *bytes != PROXY_TEXT ? (size_t)snic_min_u64(*bytes, size)
+                                                   : proxy_line(data, size);
+    if (*bytes == PROXY_TEXT) {
+        *bytes = n == 0 ? PROXY_TEXT : 0;
+        return (int64_t)(n == 0 ? size : n);
+    }
+    if (*bytes > 0) {
+        *bytes -= n;
+        return (int64_t)n;
+    }
+    if (n > 0)
+        return proxy_head(data, n, bytes, more) == 0 ? (int64_t)n : SNIC_EPROTO;
+    if (data[0] == '+' || data[0] == '-') { /* an error may repeat what a client has sent */
+        *bytes = PROXY_TEXT;
+        return (int64_t)size;
+    }
+    return size > 3500 ? SNIC_EPROTO : 0; /* no other head is so long */
+}
+
 static int64_t proxy_frame_reply(void *ctx, const unsigned char *data, size_t size, uint64_t *state,
                                  int *done)
 {
@@ -142,48 +206,12 @@ static int64_t proxy_frame_reply(void *ctx, const unsigned char *data, size_t si
     int ended = 0;
     (void)ctx;
     while (!ended && used < size) {
-        if (bytes == 0) {
-            size_t line = proxy_line(data + used, size - used);
-            int64_t n;
-            if (line == 0) {
-                if (size - used > 3500)
-                    return SNIC_EPROTO; /* no head is so long; texts of that length are rare */
-                break;
-            }
-            n = proxy_number(data + used, line);
-            switch (data[used]) {
-            case '$':
-            case '=':
-                bytes = n < 0 ? 0 : (uint64_t)n + 2;
-                break;
-            case '*':
-            case '~':
-            case '>':
-                more += n > 0 ? (uint64_t)n : 0;
-                break;
-            case '%':
-                more += n > 0 ? 2 * (uint64_t)n : 0;
-                break;
-            case '+':
-            case '-':
-            case ':':
-            case '_':
-            case ',':
-            case '#':
-            case '(':
-                break;
-            default:
-                return SNIC_EPROTO;
-            }
-            if (bytes > UINT32_MAX || more > UINT32_MAX)
-                return SNIC_EPROTO;
-            used += line;
-        }
-        if (bytes > 0) {
-            uint64_t n = bytes < size - used ? bytes : size - used;
-            used += (size_t)n;
-            bytes -= n;
-        }
+        int64_t n = proxy_element(data + used, size - used, &bytes, &more);
+        if (n < 0)
+            return n;
+        if (n == 0)
+            break;
+        used += (size_t)n;
         if (bytes == 0) {
             ended = more == 0;
             more -= more > 0;
