@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The house rules that a script can check.
 
-    tidy.py rules            names, lengths, includes, banned functions, lists against folders
+    tidy.py rules            names, lengths, includes, banned functions, lists against folders,
+                             private words (words.py)
     tidy.py headers          each public header alone, as C99, C11, C++11, C++17 and C++20
     tidy.py format           clang-format 14
     tidy.py globals LIB.a    no writable data in the core
@@ -15,6 +16,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+
+import words
 
 ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
@@ -395,6 +398,12 @@ def check_documents(table):
                     offend(path, i, f"no such file: {link}")
 
 
+def check_words():
+    """Private words: none in new text, no more than tests/words.txt has for a room."""
+    for room, count, most in words.excess():
+        offend(room, 0, f"{count} private words, at most {most}: python3 tests/words.py -l {room}")
+
+
 def check_lists():
     """Every test, fuzz target and bench program is built by some list."""
     for folder, prefix, call in (("tests", "test_", "snic_test"), ("fuzz", "fuzz_", "snic_fuzz"),
@@ -426,6 +435,7 @@ def rules():
     check_text()
     check_rooms(table)
     check_documents(table)
+    check_words()
     check_lists()
     for path in files(".c", ".h"):
         code = strip(read(path))
