@@ -16,7 +16,7 @@
 # PROGRAM, without one all; limits are the default ones, but for that of connections, 64:
 #
 #   kv_server        beside redis-server; neither syncs
-#   page_server      pages as they are on the device; no peer
+#   page_server      pages of 8 KiB, each with an update: the DPU role reads them; no peer
 #   solar_volume     4 KiB at random: a server with two disks, one client and its NBD socket for the
 #                    victims, one for the neighbour, which while it is paused is stopped, too, and
 #                    while it is hostile sends the server noise; beside nbdkit memory behind two
@@ -141,6 +141,14 @@ alone() {
     [ "$rate" -gt 0 ] || die "$program: $who answers nothing: $(cat "$work/alone")"
     eval "rate_$who=$rate"
 }
+# fill WHO OPTION...: all keys
+fill() {
+    who=$1
+    shift
+    "$bin/neighbours" --as fill --clients 1 "$@" >"$work/fill" 2>&1 &&
+        [ "$(field "$work/fill" errors)" = 0 ] ||
+        die "cannot fill $who: $(cat "$work/fill" "$work/log.$who")"
+}
 # open_loop [OPTION]...: more of what the victims do
 open_loop() { beside --as open --rate "$rate" --requests 2000000000 "$@"; }
 # cell NEIGHBOUR WHO: neighbour_PROGRAM NEIGHBOUR WHO starts it, beside victims with $load_WHO
@@ -257,9 +265,7 @@ resp_ready() {
         sleep 0.1
     done
     for f in "$resp_keys" "--prefix big: --keys 1 --bytes 262144"; do
-        "$bin/neighbours" --as fill --clients 1 $at $f >"$work/fill" 2>&1 ||
-            die "$1: $(cat "$work/fill")"
-        [ "$(field "$work/fill" errors)" = 0 ] || die "cannot fill $1: $(cat "$work/fill")"
+        fill "$1" $at $f
     done
     eval "load_$1=\"$at $resp_keys --writes 10\""
     alone "$1" $at $resp_keys --writes 10
@@ -315,9 +321,7 @@ there() { # there SOCKET
 # nbd_ready WHO SOCKET: writes the victims' disk
 nbd_ready() {
     there "$2"
-    "$bin/neighbours" --protocol nbd --address "$2" --as fill --clients 1 --keys $nbd_blocks \
-        --bytes 4096 >"$work/fill" 2>&1 || die "$1: $(cat "$work/fill")"
-    [ "$(field "$work/fill" errors)" = 0 ] || die "cannot fill $1: $(cat "$work/fill")"
+    fill "$1" --protocol nbd --address "$2" --keys $nbd_blocks --bytes 4096
 }
 nbd_load="--keys $nbd_blocks --bytes 4096 --writes 10"
 # disks NAME STORE_SIZE SIZE: a server NAME, with a disk for victims and one of SIZE, each a client
@@ -405,14 +409,12 @@ run_catalog() {
     begin store "$bin/solar_volume" server --listen 127.0.0.1:0 --store "$memory/store" \
         --store-size 1G --control "$control" --log-level error
     ready "$work/log.store"
-    for c in 0 1 2 3; do
-        for d in v$c:128M vo$c:2M n$c:128M no$c:2M h$c:128M ho$c:2M; do
-            "$bin/solar_volume" ctl create "${d%:*}" "${d#*:}" --control "$control" >"$work/log" \
-                2>&1 || die "cannot make a disk: $(cat "$work/log")"
-        done
+    for d in f0:8G $(for c in 0 1 2 3; do
+        echo v$c:128M vo$c:2M n$c:128M no$c:2M h$c:128M ho$c:2M
+    done); do
+        "$bin/solar_volume" ctl create "${d%:*}" "${d#*:}" --control "$control" >"$work/log" 2>&1 ||
+            die "cannot make a disk: $(cat "$work/log")"
     done
-    "$bin/solar_volume" ctl create f0 8G --control "$control" >"$work/log" 2>&1 ||
-        die "cannot make a disk: $(cat "$work/log")"
     load_ours="--protocol catalog --address $control --prefix v $catalog_load"
     alone ours $load_ours
     repeat good slow paused hostile full
@@ -441,8 +443,7 @@ loop_at() {
 files() {
     for f in v n b; do
         case $f in b) keys=2048 ;; *) keys=1024 ;; esac
-        "$bin/neighbours" --protocol file --as fill --address "$2" --prefix $f --keys $keys \
-            --bytes 4096 >"$work/fill" 2>&1 || die "$1: $(cat "$work/fill" "$work/log.$1")"
+        fill "$1" --protocol file --address "$2" --prefix $f --keys $keys --bytes 4096
     done
     eval "folder_$1=$2"
     eval "load_$1=\"--protocol file --address $2 --prefix v $file_load --writes 10\""
@@ -511,6 +512,7 @@ run_page_server() {
         [ $((i += 1)) -le 100 ] || die "page_server: $(cat "$work/probe" "$work/log.ours")"
         sleep 0.1
     done
+    fill ours $at --keys 16384
     load_ours="$at --keys 16384"
     alone ours $load_ours
     repeat good slow paused hostile

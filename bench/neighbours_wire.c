@@ -173,7 +173,13 @@ size_t nb_put(const struct nb *n, struct nb_peer *p, unsigned char *out, uint64_
         return put_nbd(n, out, id, key);
     if (n->protocol == NB_CATALOG)
         return nb_catalog_put(n, p, out, id, key);
-    return wire_request_put(out, &r);
+    if ((id & 1) == 0)
+        return wire_request_put(out, &r);
+    r.op = WIRE_LOG; /* the page's first update */
+    r.lsn = 1;
+    r.length = 8;
+    memset(out + WIRE_REQUEST, 'u', r.length);
+    return wire_request_put(out, &r) + r.length;
 }
 
 size_t nb_garbage(struct nb *n, unsigned char *out)
