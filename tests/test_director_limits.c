@@ -191,17 +191,19 @@ static void unpause_all(struct dirfix *f, uint32_t n)
     }
 }
 
-/** However many clients do not take their offloaded replies: others' reads are offloaded. */
+/** However many clients do not take their offloaded replies: others' reads are offloaded, and
+ *  neither memory nor contexts of the engine run out. */
 static void test_director_slow_readers_leave_pool_to_others(void **state)
 {
     (void)state;
-    for (uint64_t s = 0; s < 4; s++) {
+    for (uint64_t s = 0; s < 8; s++) {
         enum { SLOW = 40 };
         struct dirfix_opts o = options(support_seed() * 100 + s, SLOW + 1);
         struct snic_offload_stats st;
         o.local = s % 2;
-        o.contexts = 1024;
-        o.director.pool_bytes = s < 2 ? 16u << 20 : 0; /* 0: few blocks, nothing can be copied */
+        o.contexts = s < 4 ? 1024 : 256; /* the pool, or the contexts are short */
+        o.director.pool_bytes =
+            s % 4 < 2 ? 16u << 20 : 0; /* 0: few blocks, nothing can be copied */
         o.director.flags = s % 3 ? SNIC_DIRECTOR_IN_ORDER : 0;
         dirfix_open(&fix, &o);
         struct dirfix_client *quick = join(&fix, SLOW);

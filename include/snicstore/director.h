@@ -41,10 +41,10 @@
  * - Of the messages that the host and the engine work on (flight_bytes), a connection
  *   has at most as many bytes as are free: many large requests of one client do not
  *   stand before the small ones of others.
- * - The offload engine's pool is shared the same way: what a connection reads, and
- *   what its client does not take, is at most about a quarter of what is free there;
- *   beyond, its messages wait. Where half of the pool is in use, replies are copied
- *   out of it (copied_out).
+ * - The offload engine's pool and its contexts are shared the same way: what a
+ *   connection reads, and what its client does not take, is at most about a quarter
+ *   of what is free there; beyond, its messages wait. Where half of the pool or of the
+ *   contexts is in use, replies are copied out of it (copied_out).
  *
  * When the host dies (channel upstream), its unanswered messages are answered
  * with host_gone(), in order; a client that has already got part of such a reply

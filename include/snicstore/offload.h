@@ -295,7 +295,8 @@ struct snic_offload_job {
     uint64_t pool_bytes; /**< of the pool, held until it is released                      */
     uint32_t message_size;
     const unsigned char *message;
-    uint64_t cookie; /**< as submitted                                               */
+    uint64_t cookie;   /**< as submitted                                               */
+    uint32_t contexts; /**< one of each read, held until it is released                */
 };
 
 /**
@@ -316,6 +317,8 @@ SNIC_API void snic_offload_release(struct snic_offload *o, struct snic_offload_j
     SNIC_NONNULL(1, 2);
 /** Contexts in use: reads of jobs that are not released. [owner] */
 SNIC_API uint32_t snic_offload_active(const struct snic_offload *o) SNIC_NONNULL(1);
+/** How many there are: opts.contexts. [owner] */
+SNIC_API uint32_t snic_offload_contexts(const struct snic_offload *o) SNIC_NONNULL(1);
 
 /** Bytes of the pool, and those that are free now. [owner] */
 SNIC_API uint64_t snic_offload_pool_bytes(const struct snic_offload *o) SNIC_NONNULL(1);

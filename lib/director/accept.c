@@ -88,7 +88,7 @@ static void director_conn_init(struct snic_director_conn *c)
     memset(&c->started, 0, sizeof(c->started));
     memset(&c->hosted, 0, sizeof(c->hosted));
     c->carry = NULL;
-    c->pending = c->offloading = c->barriers = c->switches = c->wait_for = 0;
+    c->pending = c->offloading = c->job_contexts = c->barriers = c->switches = c->wait_for = 0;
     c->msg = NULL;
     c->window = (uint32_t)snic_min_u64(d->opts.pending_max, SNIC_DIRECTOR__WINDOW);
     c->reply = 0;

@@ -209,17 +209,26 @@ static int director_frame_head(struct snic_director_conn *c)
 
 /* ---- Routing ---- */
 
+/* Is @held more than a share of @rest, of which a quarter of @all is for those that hold nothing?
+ */
+static int director_unfair(uint64_t held, uint64_t rest, uint64_t all)
+{
+    rest = rest > all / 4 ? rest - all / 4 : 0;
+    return held > rest / SNIC_DIRECTOR__SHARE;
+}
+
 /*
- * Would @c have more than its share of the engine's pool, in replies that its client does not take
- * and in reads under way? Then it waits for these: nobody else has to.
+ * Would @c have more than its share of the engine's pool, or of its contexts, in replies that its
+ * client does not take and in reads under way? Then it waits for these: nobody else has to.
  */
 static int director_offload_unfair(const struct snic_director_conn *c)
 {
-    uint64_t held = c->job_bytes + (uint64_t)c->offloading * c->reply;
-    uint64_t kept = snic_offload_pool_bytes(c->d->offload) / 4; /* for those that hold nothing */
-    uint64_t rest = snic_offload_pool_free(c->d->offload);
-    rest = rest > kept ? rest - kept : 0;
-    return held > rest / SNIC_DIRECTOR__SHARE;
+    const struct snic_offload *o = c->d->offload;
+    uint32_t contexts = snic_offload_contexts(o);
+    return director_unfair(c->job_bytes + (uint64_t)c->offloading * c->reply,
+                           snic_offload_pool_free(o), snic_offload_pool_bytes(o)) ||
+           director_unfair((uint64_t)c->job_contexts + c->offloading,
+                           contexts - snic_offload_active(o), contexts);
 }
 
 /*

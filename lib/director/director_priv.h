@@ -173,6 +173,7 @@ struct snic_director_conn {
     uint32_t window; /* pending may be so many: learnt from how replies are taken */
     uint32_t reply;  /* bytes of one, the larger the longer remembered: bounds the window */
     uint32_t offloading;
+    uint32_t job_contexts; /* of the engine's, that hold its replies */
     uint32_t barriers;
     uint32_t switches; /* of these */
     uint32_t wait_for;

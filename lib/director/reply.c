@@ -347,14 +347,15 @@ void director_job_release(struct director_slot *s)
     c->mem -= s->job->pool_bytes;
     c->d->held -= c->kept ? 0 : s->job->pool_bytes;
     c->job_bytes -= s->job->pool_bytes;
+    c->job_contexts -= s->job->contexts;
     snic_offload_release(c->d->offload, s->job);
     s->job = NULL;
 }
 
 /*
  * Copy the reply instead of sending it from the engine's pool? Short ones always, as far as there
- * are blocks; all where the pool runs low: a client that does not read holds blocks then, not
- * what everybody's reads need.
+ * are blocks; all where the pool or its contexts run low: a client that does not read holds blocks
+ * then, not what everybody's reads need.
  */
 static int director_reply_copies(const struct snic_director_conn *c,
                                  const struct snic_offload_job *job)
@@ -363,8 +364,9 @@ static int director_reply_copies(const struct snic_director_conn *c,
     uint32_t blocks = job->bytes / SNIC_DIRECTOR__DATA + 2;
     if (job->bytes <= SNIC_DIRECTOR__COPY)
         return d->blocks_free > SNIC_DIRECTOR__RESERVE;
-    if (snic_offload_pool_free(d->offload) >= snic_offload_pool_bytes(d->offload) / 2 ||
-        d->blocks_free < blocks + 4 * SNIC_DIRECTOR__RESERVE ||
+    int low = snic_offload_pool_free(d->offload) < snic_offload_pool_bytes(d->offload) / 2 ||
+              snic_offload_active(d->offload) > snic_offload_contexts(d->offload) / 2;
+    if (!low || d->blocks_free < blocks + 4 * SNIC_DIRECTOR__RESERVE ||
         c->mem + job->bytes > director_share(c))
         return 0;
     d->stats.copied_out++;
@@ -386,6 +388,7 @@ static void director_reply_sent(struct director_slot *s, struct snic_offload_job
         s->bytes = (uint32_t)snic_min_u64(job->bytes, UINT32_MAX);
         director_hold(c, job->pool_bytes);
         c->job_bytes += job->pool_bytes;
+        c->job_contexts += job->contexts;
         (void)director_reply_current(s);
     }
     director_reply_done(s);

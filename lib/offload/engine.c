@@ -608,6 +608,7 @@ int snic_offload_submit(struct snic_offload *o, struct snic_offload_stream *stre
     h->job.message = h->message;
     h->job.message_size = msg->size;
     h->job.cookie = cookie;
+    h->job.contexts = h->parts;
     h->job.region = o->region;
     h->flags = msg->flags;
     h->user = msg->user;
@@ -649,6 +650,11 @@ struct snic_loop *snic_offload_loop(const struct snic_offload *o)
 uint32_t snic_offload_active(const struct snic_offload *o)
 {
     return o->active;
+}
+
+uint32_t snic_offload_contexts(const struct snic_offload *o)
+{
+    return o->opts.contexts;
 }
 
 uint64_t snic_offload_pool_bytes(const struct snic_offload *o)
