@@ -449,16 +449,51 @@ def test_server_disk(t):
     assert not os.path.exists(t.path("store"))
 
 
+def crc32c(data):
+    crc = 0xffffffff
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
+    return crc ^ 0xffffffff
+
+
+def control_message(kind, body):
+    """To a catalog (lib/control/wire.c)."""
+    head = struct.pack("<HBBII", 0x4353, 3, kind, len(body), 1)
+    return head + struct.pack("<I", crc32c(head + body)) + body
+
+
+def test_ctl_log(t):
+    """A client that comes and goes as fast as it can does not fill the catalog's log; what is left
+    out is counted."""
+    _, at = t.begin("ctl", "ctl", "serve", "--listen", "127.0.0.1:0", "--catalog",
+                    t.path("catalog"))
+    code, said = t.run("ctl", "create", "root", "8M", "--control", at)
+    assert code == 0, said
+    hello = control_message(1, struct.pack("<II16x24x24x8x", 1, 0))
+    attach = control_message(6, struct.pack("<I64s16x", 1, b"root"))
+    resume = control_message(7, struct.pack("<II", 1, 1))
+    for i in range(2500):
+        with tcp(at) as s:
+            s.sendall(hello + (resume if i != 0 else attach))
+            while len(s.recv(4096)) < 150:  # WELCOME, GRANT
+                pass
+    until(lambda: t.log("ctl").count("its client is gone") > 200, "it is logged")
+    lines = len(t.log("ctl").splitlines())
+    assert lines < 400, lines
+    end = time.monotonic() + 20  # one line in 250 ms is free again
+    while "lines about leases were left out" not in t.log("ctl"):
+        assert time.monotonic() < end, t.log("ctl")[-500:]
+        with tcp(at) as s:
+            s.sendall(hello + resume)
+            while len(s.recv(4096)) < 150:
+                pass
+        time.sleep(0.1)
+
+
 def luna_frame(kind, part, conn, seq, epoch):
     """A frame to a server (ebs.h), without blocks."""
-    def crc32c(data):
-        crc = 0xffffffff
-        for byte in data:
-            crc ^= byte
-            for _ in range(8):
-                crc = crc >> 1 ^ (0x82f63b78 if crc & 1 else 0)
-        return crc ^ 0xffffffff
-
     rpc = struct.pack(">BBHIQHHBBBBIIIIIIHBB", 0x28, kind, 0, conn, 1, 0, 1, 0, 0, 0, 0, seq, 1, 0,
                       0, 0, epoch, 0, 0, 0)
     rest = bytes(8) + part.ljust(64, b"\0")
@@ -533,7 +568,7 @@ def test_luna_strangers(t):
 TESTS = [test_client_epoch, test_server_disk, test_nbd_deaf, test_nbd_shares, test_nbd_leaves,
          test_nbd_many, test_nbd_silent, test_nbd_large, test_nbd_end, test_nbd_options,
          test_ctl_silent, test_server_names, test_metrics_held, test_server_peer,
-         test_other_version, test_luna_strangers]
+         test_other_version, test_luna_strangers, test_ctl_log]
 
 
 if __name__ == "__main__":

@@ -351,6 +351,47 @@ static void crowded(const struct snic_control_event *e)
     ct.crowded_ns = now + UINT64_C(5000000000);
 }
 
+/* Lines of which a client may cause as many as it likes: 256 at once, then four in a second.
+ * @return 0: this one is left out; else what follows it */
+enum { OFTEN_LINES = 256 };
+#define OFTEN_NS UINT64_C(250000000)
+
+static const char *often(void)
+{
+    static char more[80];
+    static uint64_t full_ns, left_out; /* when all may be written again */
+    uint64_t now = snic_loop_now(ct.loop);
+    full_ns = snic_max_u64(full_ns, now);
+    if (full_ns - now > (OFTEN_LINES - 1) * OFTEN_NS) {
+        left_out++;
+        return NULL;
+    }
+    full_ns += OFTEN_NS;
+    more[0] = 0;
+    if (left_out != 0)
+        snprintf(more, sizeof(more), "; %" PRIu64 " lines about leases were left out before this",
+                 left_out);
+    left_out = 0;
+    return more;
+}
+
+static void granted(const struct snic_control_event *e)
+{
+    const char *more = often();
+    if (more != NULL)
+        ex_log(EX_INFO, "%s: lease %" PRIu64 " is granted%s", disk_of(e), e->value, more);
+}
+
+static void ended(const struct snic_control_event *e)
+{
+    const char *more = often(), *why = snic_strerror(e->error);
+    if (e->error == SNIC_ESTALE)
+        why = "another one has taken the lease, or it was revoked";
+    if (more != NULL)
+        ex_log(EX_INFO, "%s: its client is gone%s%s%s", disk_of(e), e->error != 0 ? ": " : "",
+               e->error != 0 ? why : "", more);
+}
+
 static void event(void *ctx, const struct snic_control_event *e)
 {
     (void)ctx;
@@ -369,11 +410,10 @@ static void event(void *ctx, const struct snic_control_event *e)
                server_of(e), e->value);
         break;
     case SNIC_CONTROL_GRANTED:
-        ex_log(EX_INFO, "%s: lease %" PRIu64 " is granted", disk_of(e), e->value);
+        granted(e);
         break;
     case SNIC_CONTROL_ENDED:
-        ex_log(EX_INFO, "%s: its client is gone%s%s", disk_of(e), e->error != 0 ? ": " : "",
-               e->error != 0 ? snic_strerror(e->error) : "");
+        ended(e);
         break;
     case SNIC_CONTROL_MOVED:
         ex_log(EX_DEBUG, "%s: segment %" PRIu64 " is at server %" PRIu32, disk_of(e), e->value,
