@@ -501,8 +501,8 @@ def luna_frame(kind, part, conn, seq, epoch):
     return rpc + struct.pack(">I", crc) + rest
 
 
-class LunaStranger:
-    """A connection that says HELLO, goes on talking, and has no token."""
+class LunaPeer:
+    """A connection without a token, which sends HELLO and then a PROBE now and then."""
 
     def __init__(self, at, client_id):
         self.s = tcp(at)
@@ -528,9 +528,9 @@ class LunaStranger:
             return 0
 
 
-def test_luna_strangers(t):
-    """Whoever has no key cannot keep the connections from clients that have: one without a token
-    makes room, whatever else it sends."""
+def test_luna_unknown_peers(t):
+    """A host without a key cannot use up the connections for clients: one without a token makes
+    room, whatever else it sends."""
     for words in (["wire", "wire"], ["token", "token"], ["client", "key7", "wire", "7"]):
         code, said = t.run("ctl", "key", words[0], *[t.path(w) if w != "7" else w
                                                     for w in words[1:]])
@@ -549,14 +549,14 @@ def test_luna_strangers(t):
     until(lambda: "registered" in t.log("server"), "the server is registered")
     code, said = t.run("ctl", "create", "seven", "8M", "--control", control, *keys[:2])
     assert code == 0, said
-    held = [LunaStranger(at, 100 + i) for i in range(8)]
+    held = [LunaPeer(at, 100 + i) for i in range(8)]
     assert all(h.probe() for h in held)
     _, path = t.begin("client", "client", "--control", control, "--disk", "seven", "--wire-key",
                       t.path("key7"), "--socket", t.path("nbd"), "--transport", "luna")
     nbd, done = Nbd(path), []
     writer = threading.Thread(target=lambda: done.append(nbd.write(0, b"x" * BLOCK)))
     writer.start()
-    for _ in range(60):  # all of them talk all the time
+    for _ in range(60):  # all of them send a PROBE all the time
         held = [h for h in held if h.probe()]
         writer.join(0.2)
         if not writer.is_alive():
@@ -568,7 +568,7 @@ def test_luna_strangers(t):
 TESTS = [test_client_epoch, test_server_disk, test_nbd_deaf, test_nbd_shares, test_nbd_leaves,
          test_nbd_many, test_nbd_silent, test_nbd_large, test_nbd_end, test_nbd_options,
          test_ctl_silent, test_server_names, test_metrics_held, test_server_peer,
-         test_other_version, test_luna_strangers, test_ctl_log]
+         test_other_version, test_luna_unknown_peers, test_ctl_log]
 
 
 if __name__ == "__main__":

@@ -49,8 +49,8 @@ static void test_luna_edges_strangers_make_room(void **state)
 }
 
 /* A frame without blocks to @p t; a request of it is answered with @p status. */
-static void guest_frame(struct snic_luna_target *t, uint32_t handle, struct snic_ebs_header *h,
-                        uint32_t status, uint64_t now)
+static void frame_sent(struct snic_luna_target *t, uint32_t handle, struct snic_ebs_header *h,
+                       uint32_t status, uint64_t now)
 {
     unsigned char bytes[SNIC_EBS_HEADER_BYTES];
     struct snic_luna_request q;
@@ -67,8 +67,8 @@ static void guest_frame(struct snic_luna_target *t, uint32_t handle, struct snic
         snic_luna_target_answer(t, &q, status, 0, 0, now);
 }
 
-/* All that it sends; a HELLO_ACK says how the connection is called. */
-static void guest_poll(struct snic_luna_target *t, struct snic_ebs_header *h, uint64_t now)
+/* All that it sends; a HELLO_ACK has the number of the connection. */
+static void answers_read(struct snic_luna_target *t, struct snic_ebs_header *h, uint64_t now)
 {
     struct snic_luna_target_action a;
     struct snic_ebs_header in;
@@ -84,8 +84,8 @@ static void guest_poll(struct snic_luna_target *t, struct snic_ebs_header *h, ui
     }
 }
 
-/* Where tokens are needed, one that says HELLO and goes on talking keeps no place by that: of three
-   connections those make room that have shown none, or one that was refused. */
+/* Where tokens are needed, HELLO and PROBEs hold no place: of three connections those make room
+   that have shown none, or one that was refused. */
 static void test_luna_edges_without_token_makes_room(void **state)
 {
     static const uint16_t status[3] = {SNIC_EBS_OK, SNIC_EBS_FORBIDDEN, SNIC_EBS_OK};
@@ -106,18 +106,18 @@ static void test_luna_edges_without_token_makes_room(void **state)
         h[i].type = SNIC_EBS_HELLO;
         h[i].u.hello =
             (struct snic_ebs_hello){.ver_min = 2, .ver_max = 2, .conn_id = 7, .client_id = 100 + i};
-        guest_frame(t, handle[i], &h[i], 0, i);
-        guest_poll(t, &h[i], i);
+        frame_sent(t, handle[i], &h[i], 0, i);
+        answers_read(t, &h[i], i);
         memset(&h[i].u, 0, sizeof(h[i].u));
         h[i].type = SNIC_EBS_TOKEN;
         if (i < 2)
-            guest_frame(t, handle[i], &h[i], status[i], i);
-        guest_poll(t, &h[i], i);
+            frame_sent(t, handle[i], &h[i], status[i], i);
+        answers_read(t, &h[i], i);
     }
     for (uint32_t i = 1; i < 3; i++) {
         h[i].type = SNIC_EBS_PROBE;
-        guest_frame(t, handle[i], &h[i], 0, second);
-        guest_poll(t, &h[i], second);
+        frame_sent(t, handle[i], &h[i], 0, second);
+        answers_read(t, &h[i], second);
     }
     for (uint32_t i = 1; i < 4; i++) { /* the last finds none that may go */
         assert_int_equal(snic_luna_target_opened(t, &late, second + 5), SNIC_ENOSPC);
