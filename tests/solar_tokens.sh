@@ -204,6 +204,18 @@ timeout 60 nbdcopy "$(uri 7)" "$work/back" || fail "7 cannot read its disk"
 kill -9 $c8
 wait $c8 2>/dev/null
 c8=''
+
+echo "== a writer that may only read from now on: its token permits more, and is refused"
+: >"$work/ctl.log"
+printf '7 1 r\n' >"$work/list"
+says 'list of clients was read again' "$work/ctl.log"
+timeout 60 nbdcopy "$work/image8" "$(uri 7)" 2>/dev/null && fail "7 writes on"
+kill -9 $c7
+wait $c7 2>/dev/null
+attach 7 seven
+timeout 60 nbdcopy "$work/image8" "$(uri 7)" 2>/dev/null && fail "a reader writes"
+timeout 60 nbdcopy "$(uri 7)" "$work/back" || fail "7 cannot read its disk"
+cmp "$work/image7" "$work/back" || fail "other bytes came back"
 i=0
 until grep -q 'no_token=[1-9].* tokens=[1-9]' "$work/server1.log"; do
     [ $((i += 1)) -le 100 ] || fail "no count of tokens"
