@@ -10,14 +10,14 @@ program=$1
 ctl='' s1='' s2='' c7='' c8='' copier='' without=''
 ours() { echo $copier $c7 $c8 $without $s1 $s2 $ctl; }
 solar_begin solar_tokens nbdcopy
-says() { # WHAT LOG: within 20 s
+logged() { # WHAT LOG: within 20 s
     i=0
     until grep -q -- "$1" "$2"; do
         [ $((i += 1)) -le 400 ] || fail "no log has '$1' within 20 s"
         sleep 0.05
     done
 }
-refused() { # WHAT ARGUMENT...: the program ends, and says so
+refused() { # WHAT ARGUMENT...: the program ends, and logs why
     what=$1
     shift
     timeout 60 "$program" "$@" >"$work/refused.log" 2>&1 && fail "it takes $*"
@@ -76,7 +76,7 @@ for n in 1 2; do
     eval "s$n=$!"
     ready "$work/server$n.log" $!
     eval "a$n=$at"
-    says 'registered with the catalog' "$work/server$n.log"
+    logged 'registered with the catalog' "$work/server$n.log"
 done
 refused 'requires a key' ctl list --control "$control"
 refused 'does not accept the key' ctl list --control "$control" --wire-key "$work/client7"
@@ -112,7 +112,7 @@ for n in 7 8; do
     timeout 60 nbdcopy "$(uri $n)" "$work/back" || fail "$n cannot read its disk"
     cmp "$work/image$n" "$work/back" || fail "other bytes came back"
 done
-# A good key of the wire, and no token: a client that says what the catalog would have said.
+# A good key of the wire, and no token: a client that sends what the catalog would have granted.
 segment=$(verb show seven | sed -n 's/^segment \([0-9]*\) server=1 .*/\1/p' | sed -n 1p)
 epoch=$(verb list | sed -n 's/^disk seven .* lease=\([0-9]*\) .*/\1/p')
 [ -n "$segment" ] && [ -n "$epoch" ] || fail "no segment of it is at server 1: $(verb show seven)"
@@ -125,7 +125,7 @@ for n in 7 8; do
     timeout 60 nbdcopy "nbd+unix:///?socket=$work/nbd" "$work/back" 2>"$work/copy.log" &&
         fail "a wire key opens a disk"
     grep -q 'not permitted' "$work/copy.log" || fail "not EPERM: $(cat "$work/copy.log")"
-    says 'key does not permit it' "$work/without.log"
+    logged 'key does not permit it' "$work/without.log"
     kill -9 $without
     wait $without 2>/dev/null
     without=''
@@ -157,7 +157,7 @@ copier=$!
 exchange() { # FILE AT LOG...
     cp "$1" "$work/new" && mv "$work/new" "$2"
     shift 2
-    for log in "$@"; do says 'keys of tokens were read again' "$log"; : >"$log"; done
+    for log in "$@"; do logged 'keys of tokens were read again' "$log"; : >"$log"; done
 }
 for log in ctl server1 server2; do : >"$work/$log.log"; done
 exchange "$work/tokens2" "$work/at-servers" "$work/server1.log" "$work/server2.log"
@@ -166,7 +166,7 @@ sed 3d "$work/tokens2" >"$work/tokens3" # the new one alone, before tokens of th
 chmod 600 "$work/tokens3"
 exchange "$work/tokens3" "$work/at-servers" "$work/server1.log" "$work/server2.log"
 printf 'solar_volume token key 1\nzz\n' >"$work/new" && mv "$work/new" "$work/at-catalog"
-says 'keys of tokens are unchanged' "$work/ctl.log"
+logged 'keys of tokens are unchanged' "$work/ctl.log"
 cp "$work/tokens3" "$work/new" && mv "$work/new" "$work/at-catalog"
 sleep 1.5
 : >"$work/stop"
@@ -179,7 +179,7 @@ sleep 4
 : >"$work/client7.log"
 timeout 60 nbdcopy "$(uri 7)" "$work/back" &
 copier=$!
-says 'disk seven: .*token' "$work/client7.log"
+logged 'disk seven: .*token' "$work/client7.log"
 kill -0 $copier 2>/dev/null || fail "it does not wait"
 kill -CONT $ctl
 wait $copier || fail "it does not go on"
@@ -198,7 +198,7 @@ timeout 60 nbdcopy "$(uri 7)" "$work/back" || fail "7 has no new lease"
 cmp "$work/image7" "$work/back" || fail "other bytes came back"
 : >"$work/ctl.log"
 printf '7 1 rw\n' >"$work/list"
-says 'list of clients was read again' "$work/ctl.log"
+logged 'list of clients was read again' "$work/ctl.log"
 timeout 60 nbdcopy "$(uri 8)" "$work/back" 2>/dev/null && fail "8 reads on"
 timeout 60 nbdcopy "$(uri 7)" "$work/back" || fail "7 cannot read its disk"
 kill -9 $c8
@@ -208,7 +208,7 @@ c8=''
 echo "== a writer that may only read from now on: its token permits more, and is refused"
 : >"$work/ctl.log"
 printf '7 1 r\n' >"$work/list"
-says 'list of clients was read again' "$work/ctl.log"
+logged 'list of clients was read again' "$work/ctl.log"
 timeout 60 nbdcopy "$work/image8" "$(uri 7)" 2>/dev/null && fail "7 writes on"
 kill -9 $c7
 wait $c7 2>/dev/null

@@ -155,8 +155,8 @@ static void raw_begin(const struct snic_control_auth *auth)
 
 /*
  * A client resumes the lease that its account is about to be granted, while a server that is slow
- * has not answered: no token leaves, and no segment is told, before that server refuses the lease
- * before it.
+ * has not answered: none is granted, with a token, before that server refuses the lease before
+ * it.
  */
 static void test_control_tokens_none_before_servers_know(void **state)
 {
@@ -271,8 +271,8 @@ static void test_control_tokens_of_a_right_more_are_over(void **state)
     cut(CTLFIX_CLIENT, 0);
 }
 
-/* The token of a lease that was given back is good until it expires: it ends with the right. */
-static void test_control_tokens_of_a_lease_given_back_are_over(void **state)
+/* The token of a lease that was returned is good until it expires: it ends with the right. */
+static void test_control_tokens_of_a_returned_lease_are_over(void **state)
 {
     struct snic_control_msg m;
     (void)state;
@@ -354,7 +354,7 @@ int main(int argc, char **argv)
         KEYS(test_control_tokens_detach_before_the_grant_leaves_no_lease),
         KEYS(test_control_tokens_of_a_right_less_are_over),
         KEYS(test_control_tokens_of_a_right_more_are_over),
-        KEYS(test_control_tokens_of_a_lease_given_back_are_over),
+        KEYS(test_control_tokens_of_a_returned_lease_are_over),
         KEYS(test_control_tokens_of_many_disks_are_over),
         KEYS(test_control_tokens_are_over_when_the_catalog_is_back),
     };

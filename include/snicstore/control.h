@@ -378,7 +378,7 @@ SNIC_API SNIC_NODISCARD int snic_control_open(struct snic_control **out, void *m
 SNIC_API void *snic_control_close(struct snic_control *c) SNIC_NONNULL(1);
 /** What secret_of() and rights() answer has changed: sessions of accounts that have no secret any
  * more end, and the latest lease of a disk is over, as by REVOKE, where its account has no right to
- * the disk any more, or one less than its tokens permit, also if it was given back. What cannot be
+ * the disk any more, or one less than its tokens permit, also if it was returned. What cannot be
  * ended now is tried again every 50 ms; a process that begins to serve compares all, too. A server
  * refuses a token that is out from when it has the next lease: those in a session with the catalog
  * at once, another one when it registers again. Until then it accepts the token, at most until that

@@ -167,7 +167,7 @@ struct control_disk {
     uint32_t first;   /* of its segments */
     uint32_t segments;
     uint32_t reissue;  /* an op has it */
-    uint32_t account;  /* of the lease's holder, who may have given it back; recorded */
+    uint32_t account;  /* of the lease's holder, who may have returned it; recorded */
     uint32_t rights;   /* SNIC_EBS_MAY_*: of any token of the lease; recorded. 0: not known */
     uint64_t grace_ns; /* until then the holder may come back */
     char name[SNIC_CONTROL_NAME];

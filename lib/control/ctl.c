@@ -309,7 +309,7 @@ static void control_accept(void *ctx, struct snic_net_conn *n, const struct snic
 }
 
 /* C7. A token that permits what its account may not any more may be out even where the lease was
-   given back. Of a lease that cannot be ended now the tick tries it again. */
+   returned. Of a lease that cannot be ended now the tick tries it again. */
 static void control_rights_look(struct snic_control *c)
 {
     if (!c->serving || !c->rights_due)

@@ -168,7 +168,7 @@ static void control_guest_resume(struct control_session *s, const struct snic_co
         control_grant(c, s, m->tag, d == NULL ? SNIC_ENOENT : SNIC_ESTALE, NULL);
         return;
     }
-    /* No server is waited for: those before it are refused wherever it is told. */
+    /* No server is waited for: those that can be reached refuse the leases before it. */
     d->session = s->index;
     d->raised = 1;
     control_grant(c, s, m->tag, 0, d);
