@@ -207,6 +207,74 @@ static void test_kv_lmdb_cut_meta_of_other_bytes_is_no_signal(void **state)
     free(t.bytes);
 }
 
+/** A change of everything: records of each kind come and go. What comes of it does not matter. */
+static void cut_change(const struct cut *t, uint32_t flags)
+{
+    struct kvl k;
+    unsigned char b[CUT_LARGE_BYTES] = {0};
+    struct snic_kv_lmdb_opts o = {.opts_size = sizeof(o), .path = t->path, .flags = flags};
+    if (kvl_try(&k, &o, NULL) != 0)
+        return;
+    for (uint64_t i = 0; i < CUT_RECORDS; i += 3) {
+        struct snic_kvop_change c = {.key = kvl_key(1, i), .kind = SNIC_KVOP_DELETE};
+        struct snic_kvop op = {.kind = SNIC_KVOP_COMMIT, .changes = &c, .change_count = 1};
+        (void)kvl_run(&k, &op);
+        (void)kvl_put(&k, 1, 1000 + i, i, 0);
+    }
+    (void)kvl_sync(&k);
+    (void)cut_put_large(&k, 1, b);
+    (void)cut_put_large(&k, 50, b);
+    (void)kvl_sync(&k);
+    kvl_close(&k);
+}
+
+/* With SNIC_KV_OPEN_VERIFY no byte of a page ends the process, neither that reads nor that writes;
+ * what was not damaged is opened. */
+static void test_kv_lmdb_cut_page_of_other_bytes_is_no_signal(void **state)
+{
+    enum { CUT_TRIES = 12 };
+    static unsigned char zeros[CUT_PAGE];
+    struct cut t;
+    struct snic_rng rng;
+    char text[256];
+    int right;
+    uint32_t refused = 0;
+    (void)state;
+    cut_setup(&t);
+    snic_rng_init(&rng, support_seed());
+    for (uint32_t f = 0; f < 2; f++) {
+        assert_int_equal(cut_open(&t, cut_flags[f] | SNIC_KV_OPEN_VERIFY, text, &right), 0);
+        assert_true(right);
+    }
+    for (size_t page = 2; page < t.size / CUT_PAGE; page++)
+        for (uint32_t i = 0; i < CUT_TRIES; i++) {
+            const unsigned char *p = t.bytes + page * CUT_PAGE;
+            size_t node = (size_t)p[16] | (size_t)p[17] << 8; /* a leaf's or branch's first */
+            size_t at = i < 4   ? (size_t)snic_rng_below(&rng, 16)
+                        : i < 6 ? 16 + (size_t)snic_rng_below(&rng, 16)
+                        : i < 9 ? (node + (size_t)snic_rng_below(&rng, 16)) % CUT_PAGE
+                                : (size_t)snic_rng_below(&rng, CUT_PAGE);
+            unsigned char other = p[at] ^ (unsigned char)(1U << snic_rng_below(&rng, 8));
+            size_t from = 2 + (size_t)snic_rng_below(&rng, t.size / CUT_PAGE - 2);
+            const void *bytes = i == 0 ? zeros : i == 1 ? t.bytes + from * CUT_PAGE : &other;
+            for (uint32_t f = 0; f < 3; f++) {
+                uint32_t flags = SNIC_KV_OPEN_VERIFY | (f == 0 ? SNIC_KV_OPEN_READONLY : 0);
+                cut_write(&t, t.size, page * CUT_PAGE + (i < 2 ? 0 : at), bytes,
+                          i < 2 ? CUT_PAGE : 1);
+                if (f == 2) {
+                    cut_change(&t, flags);
+                    continue;
+                }
+                int r = cut_open(&t, flags, text, &right);
+                refused += r != 0;
+                if (r == SNIC_ECORRUPT)
+                    assert_non_null(strstr(text, "damaged"));
+            }
+        }
+    assert_true(refused > t.size / CUT_PAGE);
+    free(t.bytes);
+}
+
 /* Blocks that are not there any more are damaged blocks; the rest is as it was. */
 static void test_kv_lmdb_cut_objects_are_damaged_not_a_signal(void **state)
 {
@@ -254,6 +322,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kv_lmdb_cut_data_is_told_with_its_size),
         cmocka_unit_test(test_kv_lmdb_cut_meta_of_other_bytes_is_no_signal),
+        cmocka_unit_test(test_kv_lmdb_cut_page_of_other_bytes_is_no_signal),
         cmocka_unit_test(test_kv_lmdb_cut_objects_are_damaged_not_a_signal),
     };
     return SUPPORT_MAIN(argc, argv, tests);

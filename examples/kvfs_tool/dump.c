@@ -181,6 +181,7 @@ int kt_dump(struct kt *t)
     int rc;
 
     t->s.read_only = 1;
+    t->s.verify = 1;
     status = kt_open(t, 0);
     if (status != 0)
         return status;

@@ -107,6 +107,7 @@ int kt_fsck(struct kt *t)
                           .repair = t->repair,
                           .data = t->data};
     struct fsck_report r;
+    t->s.verify = 1;
     if (kt_open(t, 0) != 0)
         return FSCK_ERROR;
     uint64_t mounts;

@@ -104,6 +104,7 @@ int kt_stats(struct kt *t)
     int rc;
 
     t->s.read_only = 1;
+    t->s.verify = 1;
     status = kt_open(t, 0);
     if (status != 0)
         return status;
@@ -129,6 +130,7 @@ static int path_open(struct kt *t, const char *path, struct snic_kvfs_attr *a)
     int rc;
 
     t->s.read_only = 1;
+    t->s.verify = 1;
     status = kt_open(t, 1);
     if (status != 0)
         return status;

@@ -95,7 +95,7 @@ static int store_open_lmdb(struct kvfs_store *s, const char *path, int *error, c
     struct snic_kv_lmdb_opts o = {.opts_size = sizeof(o), .path = path};
 
     o.flags = (s->create ? SNIC_KV_OPEN_CREATE : 0) | (s->read_only ? SNIC_KV_OPEN_READONLY : 0) |
-              (s->sole ? SNIC_KV_OPEN_SOLE : 0);
+              (s->sole ? SNIC_KV_OPEN_SOLE : 0) | (s->verify ? SNIC_KV_OPEN_VERIFY : 0);
     return snic_kv_lmdb_open(&s->kv, s->loop, &o, error, text);
 }
 

@@ -18,6 +18,7 @@ struct kvfs_store {
     int read_only;        /**< the store and the file system                                      */
     uint32_t flags;       /**< of the engine: SNIC_KVFS_NO_ATIME and the like                     */
     int sole;             /**< lmdb: nobody else may have it open                                 */
+    int verify;           /**< lmdb: look at all pages of its file first                          */
     uint64_t cache_bytes; /**< of the engine; 0: its default                                   */
     uint32_t requests;    /**< of the engine; 0: its default                                      */
     uint32_t inodes;      /**< open at once, of the engine; 0: its default                        */

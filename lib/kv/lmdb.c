@@ -352,7 +352,8 @@ static const struct snic_kv_ops lmdb_ops = {
 static int lmdb_opts(struct lmdb_kv *s, const struct snic_kv_lmdb_opts *in)
 {
     struct snic_kv_lmdb_opts *o = &s->opts;
-    const uint32_t known = SNIC_KV_OPEN_CREATE | SNIC_KV_OPEN_READONLY | SNIC_KV_OPEN_SOLE;
+    const uint32_t known =
+        SNIC_KV_OPEN_CREATE | SNIC_KV_OPEN_READONLY | SNIC_KV_OPEN_SOLE | SNIC_KV_OPEN_VERIFY;
     int r = snic_opts_copy(o, sizeof(*o), in);
     if (r != 0)
         return r;

@@ -8,6 +8,10 @@
  * be there. So when the file is shorter than a meta says, the trees are walked, through read()
  * and not through LMDB's mapping.
  *
+ * What is in a page LMDB believes, too. A walk of all pages (SNIC_KV_OPEN_VERIFY) looks at what
+ * would end the process or spread: the sizes and places of nodes, large values, the lists of free
+ * pages, and that no page is used twice.
+ *
  * Format: of LMDB's data version 1, with the machine's own byte order and word size, as its mdb.c
  * defines MDB_page, MDB_meta, MDB_db and MDB_node.
  */
@@ -42,7 +46,11 @@ enum {
     LMDB_PAGE_MAX = 1 << 16,
     LMDB_PAGE_BRANCH = 1,
     LMDB_PAGE_LEAF = 2,
+    LMDB_PAGE_BIG = 4,
+    LMDB_PAGE_WRITING = 0xc010, /* flags that mean something in memory only */
     LMDB_NODE_HEAD = 8,
+    LMDB_NODE_KEY_MAX = 511,
+    LMDB_FREE_STEP = 512,     /* numbers of free pages read at once */
     LMDB_NODE_BIG = 1,        /* its value is in pages of its own */
     LMDB_TREE_DEPTH_MAX = 32, /* LMDB's own */
     LMDB_META_TRIES = 20,     /* a process may write one now ... */
@@ -88,6 +96,8 @@ struct lmdb_walk {
     size_t last;
     uint64_t left; /* pages it may still read: more there are not */
     unsigned char *pages;
+    unsigned char *used; /* all is looked at: a bit of each page; else NULL */
+    int free_tree;       /* the tree of free pages is walked */
     uint32_t at[LMDB_TREE_DEPTH_MAX];
     uint32_t counts[LMDB_TREE_DEPTH_MAX];
     char *text;
@@ -191,6 +201,65 @@ static int lmdb_walk_there(const struct lmdb_walk *w, size_t page, size_t count)
     return SNIC_ECORRUPT;
 }
 
+/** Of a walk of all: these pages are used from now on, and were not. */
+static int lmdb_walk_use(const struct lmdb_walk *w, size_t page, size_t count)
+{
+    for (size_t i = page; w->used != NULL && i < page + count; i++) {
+        unsigned char bit = (unsigned char)(1U << (i & 7));
+        if ((w->used[i >> 3] & bit) != 0)
+            return lmdb_walk_damaged(w, i);
+        w->used[i >> 3] |= bit;
+    }
+    return 0;
+}
+
+/** The first @p size bytes of a value of the tree of free pages, which are at @p at of the file. */
+static int lmdb_walk_free(const struct lmdb_walk *w, uint64_t at, uint32_t size, size_t page)
+{
+    size_t list[LMDB_FREE_STEP];
+    size_t count;
+    size_t last = w->last + 1;
+    if (size < sizeof(count) ||
+        pread(w->fd, &count, sizeof(count), (off_t)at) != (ssize_t)sizeof(count) ||
+        count > size / sizeof(count) - 1)
+        return lmdb_walk_damaged(w, page);
+    for (size_t done = 0; done < count; done += LMDB_FREE_STEP) {
+        size_t n = count - done < LMDB_FREE_STEP ? count - done : LMDB_FREE_STEP;
+        ssize_t bytes = (ssize_t)(n * sizeof(count));
+        if (pread(w->fd, list, n * sizeof(count), (off_t)(at + (done + 1) * sizeof(count))) !=
+            bytes)
+            return lmdb_walk_damaged(w, page);
+        for (size_t i = 0; i < n; last = list[i++]) /* falling */
+            if (list[i] < LMDB_METAS || list[i] >= last || lmdb_walk_use(w, list[i], 1) != 0)
+                return lmdb_walk_damaged(w, page);
+    }
+    return 0;
+}
+
+/** Of a walk of all: the head of a large value's pages. */
+static int lmdb_walk_big(const struct lmdb_walk *w, size_t page, size_t count)
+{
+    struct lmdb_page_head head;
+    uint32_t pages;
+    if (pread(w->fd, &head, LMDB_PAGE_HEAD, (off_t)((uint64_t)page * w->page_bytes)) !=
+        (ssize_t)LMDB_PAGE_HEAD)
+        return lmdb_walk_damaged(w, page);
+    memcpy(&pages, &head.lower, sizeof(pages)); /* instead of lower and upper */
+    if (head.number != page || (head.flags & ~LMDB_PAGE_WRITING) != LMDB_PAGE_BIG || pages != count)
+        return lmdb_walk_damaged(w, page);
+    return lmdb_walk_use(w, page, count);
+}
+
+/** Of a walk of all: can a node with these sizes be there? */
+static int lmdb_walk_node_valid(const struct lmdb_walk *w, uint32_t room, uint16_t flags,
+                                uint16_t key_size, uint32_t size)
+{
+    uint64_t value = (flags & LMDB_NODE_BIG) != 0 ? sizeof(size_t) : size;
+    return (flags & ~LMDB_NODE_BIG) == 0 && key_size > 0 && key_size <= LMDB_NODE_KEY_MAX &&
+           (!w->free_tree || key_size == sizeof(size_t)) &&
+           LMDB_NODE_HEAD + (uint64_t)key_size + value <= room;
+}
+
 /** Node @p i of a page, with the bytes from there to the page's end; NULL: it is not inside. */
 static const unsigned char *lmdb_walk_node(const struct lmdb_walk *w, const unsigned char *page,
                                            uint32_t i, uint32_t *room)
@@ -209,6 +278,8 @@ static const unsigned char *lmdb_walk_node(const struct lmdb_walk *w, const unsi
 /** A leaf: the pages of large values. */
 static int lmdb_walk_leaf(const struct lmdb_walk *w, const unsigned char *page, uint32_t count)
 {
+    size_t number;
+    memcpy(&number, page, sizeof(number));
     for (uint32_t i = 0; i < count; i++) {
         uint32_t room;
         uint32_t size;
@@ -221,14 +292,56 @@ static int lmdb_walk_leaf(const struct lmdb_walk *w, const unsigned char *page, 
         memcpy(&size, n, 4);
         memcpy(&flags, n + 4, 2);
         memcpy(&key_size, n + 6, 2);
-        if ((flags & LMDB_NODE_BIG) == 0)
+        if (w->used != NULL && !lmdb_walk_node_valid(w, room, flags, key_size, size))
+            return lmdb_walk_damaged(w, number);
+        uint64_t at = (uint64_t)number * w->page_bytes + (uint64_t)(n - page) + LMDB_NODE_HEAD +
+                      key_size; /* of the value in the file */
+        if ((flags & LMDB_NODE_BIG) == 0) {
+            if (w->free_tree && w->used != NULL && lmdb_walk_free(w, at, size, number) != 0)
+                return SNIC_ECORRUPT;
             continue;
+        }
         memset(&big, 0, sizeof(big)); /* no page of values */
         if (LMDB_NODE_HEAD + (size_t)key_size + sizeof(big) <= room)
             memcpy(&big, n + LMDB_NODE_HEAD + key_size, sizeof(big));
-        int r = lmdb_walk_there(w, big, ((size_t)size + LMDB_PAGE_HEAD - 1) / w->page_bytes + 1);
+        size_t pages = ((size_t)size + LMDB_PAGE_HEAD - 1) / w->page_bytes + 1;
+        int r = lmdb_walk_there(w, big, pages);
+        if (r == 0 && w->used != NULL)
+            r = lmdb_walk_big(w, big, pages);
+        if (r == 0 && w->used != NULL && w->free_tree)
+            r = lmdb_walk_free(w, (uint64_t)big * w->page_bytes + LMDB_PAGE_HEAD, size, number);
         if (r != 0)
             return r;
+    }
+    return 0;
+}
+
+/** Of a walk of all: is the head of a page of a tree as LMDB would have it? */
+static int lmdb_walk_head_valid(const struct lmdb_walk *w, const struct lmdb_page_head *head,
+                                int leaf)
+{
+    uint32_t least = leaf || w->free_tree ? 1 : 2; /* children */
+    return (head->flags & ~LMDB_PAGE_WRITING) == (leaf ? LMDB_PAGE_LEAF : LMDB_PAGE_BRANCH) &&
+           head->lower % 2 == 0 && head->lower <= head->upper && head->upper <= w->page_bytes &&
+           head->lower >= LMDB_PAGE_HEAD + 2 * least;
+}
+
+/** Of a walk of all: the places of the nodes, and those of a branch whole. */
+static int lmdb_walk_places(const struct lmdb_walk *w, const unsigned char *page,
+                            const struct lmdb_page_head *head, int leaf)
+{
+    uint32_t count = (uint32_t)(head->lower - LMDB_PAGE_HEAD) / 2;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t room;
+        uint16_t key_size;
+        const unsigned char *n = lmdb_walk_node(w, page, i, &room);
+        if (n == NULL)
+            return SNIC_ECORRUPT;
+        memcpy(&key_size, n + 6, 2);
+        if (n < page + head->upper || key_size > LMDB_NODE_KEY_MAX ||
+            (!leaf && LMDB_NODE_HEAD + (uint32_t)key_size > room) ||
+            (!leaf && i > 0 && key_size == 0))
+            return lmdb_walk_damaged(w, head->number);
     }
     return 0;
 }
@@ -241,7 +354,9 @@ static int lmdb_walk_enter(struct lmdb_walk *w, const struct lmdb_tree *t, size_
     unsigned char *page = w->pages + (size_t)level * w->page_bytes;
     w->at[level] = w->counts[level] = 0;
     int r = lmdb_walk_there(w, number, 1);
-    if (r != 0 || (level + 1U == t->depth && t->big == 0))
+    if (r == 0)
+        r = lmdb_walk_use(w, number, 1);
+    if (r != 0 || (level + 1U == t->depth && t->big == 0 && w->used == NULL))
         return r;
     if (w->left-- == 0 ||
         pread(w->fd, page, w->page_bytes, (off_t)number * w->page_bytes) != (ssize_t)w->page_bytes)
@@ -252,6 +367,10 @@ static int lmdb_walk_enter(struct lmdb_walk *w, const struct lmdb_tree *t, size_
         (head.flags & (LMDB_PAGE_BRANCH | LMDB_PAGE_LEAF)) !=
             (leaf ? LMDB_PAGE_LEAF : LMDB_PAGE_BRANCH))
         return lmdb_walk_damaged(w, number);
+    if (w->used != NULL && !lmdb_walk_head_valid(w, &head, leaf))
+        return lmdb_walk_damaged(w, number);
+    if (w->used != NULL && lmdb_walk_places(w, page, &head, leaf) != 0)
+        return SNIC_ECORRUPT;
     uint32_t count = (uint32_t)(head.lower - LMDB_PAGE_HEAD) / 2;
     if (leaf)
         return lmdb_walk_leaf(w, page, count);
@@ -319,7 +438,7 @@ static int lmdb_check_catch(int fd, MDB_txn *snap, uint32_t page_bytes, struct l
     return 0;
 }
 
-int lmdb_check_pages(MDB_env *env, MDB_txn *snap, char *text)
+int lmdb_check_pages(MDB_env *env, MDB_txn *snap, int all, char *text)
 {
     MDB_stat stat;
     struct lmdb_meta m;
@@ -337,14 +456,19 @@ int lmdb_check_pages(MDB_env *env, MDB_txn *snap, char *text)
     w.size = (uint64_t)st.st_size;
     w.last = m.last;
     w.left = m.last;
-    if (w.size >= ((uint64_t)m.last + 1) * w.page_bytes)
+    if (w.size >= ((uint64_t)m.last + 1) * w.page_bytes && !all)
         return 0;
     w.pages = malloc((size_t)LMDB_TREE_DEPTH_MAX * w.page_bytes);
-    if (w.pages == NULL)
-        return SNIC_ENOMEM;
-    r = lmdb_walk_tree(&w, &m.trees[0]);
+    w.used = all ? calloc(m.last / 8 + 1, 1) : NULL;
+    if (w.pages == NULL || (all && w.used == NULL))
+        r = SNIC_ENOMEM;
+    w.free_tree = 1;
+    if (r == 0)
+        r = lmdb_walk_tree(&w, &m.trees[0]);
+    w.free_tree = 0;
     if (r == 0)
         r = lmdb_walk_tree(&w, &m.trees[1]);
+    free(w.used);
     free(w.pages);
     return r;
 }

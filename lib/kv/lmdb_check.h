@@ -16,10 +16,11 @@
 int lmdb_check_meta(const char *folder, int create, char *text);
 
 /**
- * Are all pages that @p snap uses in the file? It renews the snapshot while others write.
+ * Are all pages that @p snap uses in the file, and, with @p all, as LMDB needs them? It renews the
+ * snapshot while others write.
  * 0; SNIC_ECORRUPT with @p text; SNIC_EBUSY with @p text: others commit all the time; SNIC_ENOMEM.
  */
-int lmdb_check_pages(MDB_env *env, MDB_txn *snap, char *text);
+int lmdb_check_pages(MDB_env *env, MDB_txn *snap, int all, char *text);
 
 #endif /* SNIC_WITH_LMDB */
 #endif /* SNIC_KV_LMDB_CHECK_H */

@@ -297,7 +297,8 @@ int lmdb_format_open(struct lmdb_kv *s, int *os_error, char *text)
     if (r != 0)
         return r;
     int e = lmdb_env_open(s);
-    r = e != 0 ? 0 : lmdb_check_pages(s->env, s->snap, text);
+    int all = (s->opts.flags & SNIC_KV_OPEN_VERIFY) != 0;
+    r = e != 0 ? 0 : lmdb_check_pages(s->env, s->snap, all, text);
     if (r != 0)
         return r;
     if (e == 0)
