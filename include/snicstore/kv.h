@@ -206,9 +206,8 @@ SNIC_API SNIC_NODISCARD int snic_kv_mem_open(struct snic_kv **out, struct snic_l
 /** Refuse to share: SNIC_EBUSY when another handle has it, and others get SNIC_EBUSY. */
 #define SNIC_KV_OPEN_SOLE (1u << 2)
 /**
- * Look at every page of data.mdb first. LMDB believes what its pages say, and a damaged one ends
- * the process; with this it is SNIC_ECORRUPT, and the text has the page. All records are read: for
- * tools.
+ * Check every page of data.mdb first. LMDB trusts its pages, and a damaged one ends the process;
+ * with this it is SNIC_ECORRUPT, and the text names the page. Reads all records: for tools.
  */
 #define SNIC_KV_OPEN_VERIFY (1u << 3)
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What LMDB's file says of itself, and whether all of it is there.
+ * The metas of LMDB's file, and whether all its pages are present.
  *
  * The file's first two pages are its metas: each names a state of the data base, the one with the
  * larger transaction number is the latest. The last pages that a meta counts may be missing in a
@@ -346,7 +346,7 @@ static int lmdb_walk_places(const struct lmdb_walk *w, const unsigned char *page
     return 0;
 }
 
-/** Read page @p number to @p level; a leaf is done with at once. */
+/** Read page @p number to @p level; a leaf is processed whole. */
 static int lmdb_walk_enter(struct lmdb_walk *w, const struct lmdb_tree *t, size_t number,
                            uint32_t level)
 {
