@@ -7,10 +7,10 @@
 set -u
 . "$(dirname "$0")/solar_common.sh"
 program=$1
-ctl='' s1='' s2='' client=''
-ours() { echo $client $s1 $s2 $ctl; }
+ctl='' s1='' s2='' client='' copy=''
+ours() { echo $copy $client $s1 $s2 $ctl; }
 solar_begin solar_rekey nbdcopy
-says() { # WHAT LOG: within 20 s
+logged() { # WHAT LOG: within 20 s
     i=0
     until grep -q -- "$1" "$2"; do
         [ $((i += 1)) -le 400 ] || fail "no log has '$1' within 20 s"
@@ -36,7 +36,15 @@ server() { # N
         >>"$work/server$1.log" 2>&1 &
     eval "s$1=$!"
     ready "$work/server$1.log" $!
-    says 'registered with the catalog' "$work/server$1.log"
+    logged 'registered with the catalog' "$work/server$1.log"
+}
+
+attach() {
+    : >"$work/client.log"
+    "$program" client --control "$control" --disk one --wire-key "$work/client" \
+        --socket "$work/nbd" >>"$work/client.log" 2>&1 &
+    client=$!
+    ready "$work/client.log" $client
 }
 
 key wire "$work/wire"
@@ -64,12 +72,12 @@ place() { cp "$1" "$work/new" && chmod "$2" "$work/new" && mv "$work/new" "$3"; 
 corrected() { # FILE AT MODE WHY LOG: then it is read
     : >"$5"
     place "$1" "$3" "$2"
-    says "$2: $4" "$5"
+    logged "$2: $4" "$5"
     [ "$(id -u)" != 0 ] || chown 0 "$2"
     sleep 2.2
     [ "$(grep -c -- "$2: $4" "$5")" = 1 ] || fail "it is logged again and again"
     chmod 600 "$2"
-    says "$2: .*read again" "$5"
+    logged "$2: .*read again" "$5"
 }
 corrected "$work/tokens2" "$work/at-servers" 644 'accessible to other users' "$work/server1.log"
 corrected "$work/tokens2" "$work/at-catalog" 640 'accessible to other users' "$work/ctl.log"
@@ -80,8 +88,8 @@ corrected "$work/wire2" "$work/now" 644 'accessible to other users' "$work/serve
 echo "== a wire key is replaced, and then the one before is not accepted any more"
 for log in ctl server1 server2; do : >"$work/$log.log"; done
 place "$work/wire2" 600 "$work/before"
-says 'list of clients was read again' "$work/ctl.log"
-for n in 1 2; do says 'the wire key was read again' "$work/server$n.log"; done
+logged 'list of clients was read again' "$work/ctl.log"
+for n in 1 2; do logged 'the wire key was read again' "$work/server$n.log"; done
 kill -9 $ctl
 wait $ctl 2>/dev/null
 catalog "$control"
@@ -96,15 +104,27 @@ kill -TERM $s2 && wait $s2 || fail "server 2 ended with $?"
 server 2
 verb create one 8M || fail "create"
 head -c 8M /dev/urandom >"$work/image"
-: >"$work/client.log"
-"$program" client --control "$control" --disk one --wire-key "$work/client" \
-    --socket "$work/nbd" >>"$work/client.log" 2>&1 &
-client=$!
-ready "$work/client.log" $client
+attach
 uri="nbd+unix:///?socket=$work/nbd"
 timeout 60 nbdcopy "$work/image" "$uri" || fail "it cannot be written"
 for n in 1 2; do verb move one all $n || fail "its segments are not moved to server $n"; done
 timeout 60 nbdcopy "$uri" "$work/back" || fail "it cannot be read"
+cmp "$work/image" "$work/back" || fail "other bytes came back"
+echo "== a server without the catalog's key of tokens logs what is missing"
+place "$work/tokens" 600 "$work/at-catalog" # its key is the second at the servers
+logged 'keys of tokens were read again' "$work/ctl.log"
+sed 3d "$work/tokens2" >"$work/tokens3"
+for n in 1 2; do : >"$work/server$n.log"; done
+place "$work/tokens3" 600 "$work/at-servers"
+for n in 1 2; do logged 'keys of tokens were read again' "$work/server$n.log"; done
+kill -TERM $client && wait $client || fail "the client ended with $?"
+attach # it has a token of that key
+timeout 60 nbdcopy "$uri" "$work/back" &
+copy=$!
+logged 'tokens were refused: .*signed with a key that the file does not have' "$work/server2.log"
+place "$work/tokens2" 600 "$work/at-servers"
+wait $copy || fail "reads do not continue with the key"
+copy=''
 cmp "$work/image" "$work/back" || fail "other bytes came back"
 kill -TERM $client && wait $client || fail "the client ended with $?"
 client=''

@@ -180,6 +180,7 @@ sleep 4
 timeout 60 nbdcopy "$(uri 7)" "$work/back" &
 copier=$!
 logged 'disk seven: .*token' "$work/client7.log"
+logged 'tokens were refused: .*expired by the clock' "$work/server1.log"
 kill -0 $copier 2>/dev/null || fail "it does not wait"
 kill -CONT $ctl
 wait $copier || fail "it does not go on"

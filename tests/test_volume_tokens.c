@@ -202,6 +202,25 @@ static void test_volume_tokens_of_others_open_nothing(void **state)
     assert_int_equal(stats(0).writes, 0);
 }
 
+/* A key that the server does not have is counted as that: an operator has to replace a file. */
+static void test_volume_tokens_of_a_key_that_is_missing(void **state)
+{
+    (void)state;
+    begin(7, 0);
+    struct snic_ebs_token t = claims();
+    t.key_id = NEW;
+    fix.token_mute = 1;
+    volfix_token_is(&fix, &t, &signing[1]);
+    volfix_load(&fix, 4);
+    volfix_run(&fix, 500 * VOLFIX_MS);
+    assert_true(fix.inflight > 0 && fix.failed == 0);
+    assert_true(stats(0).tokens_no_key > 0 && stats(0).tokens_expired == 0);
+    assert_int_equal(stats(0).tokens_refused, stats(0).tokens_no_key);
+    known = 3;
+    volfix_run(&fix, 4000 * VOLFIX_MS);
+    assert_true(fix.inflight == 0 && fix.failed == 0);
+}
+
 /* An expired one does nothing, and its I/O waits for another one, which is asked for. */
 static void test_volume_tokens_expire_and_are_renewed(void **state)
 {
@@ -222,7 +241,8 @@ static void test_volume_tokens_expire_and_are_renewed(void **state)
     assert_int_equal(stats(0).writes, was.writes);
     assert_int_equal(stats(0).reads, was.reads);
     assert_true(fix.token_asks >= 3 && fix.token_asks <= 5); /* once a second */
-    assert_true(stats(0).tokens_refused > 0);
+    assert_true(stats(0).tokens_refused > 0 && stats(0).tokens_no_key == 0);
+    assert_int_equal(stats(0).tokens_expired, stats(0).tokens_refused);
     fix.token_mute = 0;
     volfix_run(&fix, 2000 * VOLFIX_MS);
     assert_true(fix.inflight == 0 && fix.failed == 0);
@@ -376,6 +396,7 @@ int main(int argc, char **argv)
                                        BOTH(test_volume_tokens_permit_what_they_say),
                                        BOTH(test_volume_tokens_of_others_open_nothing),
                                        BOTH(test_volume_tokens_expire_and_are_renewed),
+                                       BOTH(test_volume_tokens_of_a_key_that_is_missing),
                                        BOTH(test_volume_tokens_keys_are_exchanged),
                                        BOTH(test_volume_tokens_are_of_a_lease),
                                        BOTH(test_volume_tokens_table_is_bounded)};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* The control plane: the catalog's process, and what is said to it from the command line. */
+/* The catalog's process, and the operator's verbs. */
 #include "clients.h"
 #include "ctl.h"
 #include "keys.h"

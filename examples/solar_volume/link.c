@@ -251,16 +251,17 @@ void link_token(void)
     if (now < next_ns)
         return;
     next_ns = now + REFUSED_NS;
-    ex_log(
-        EX_WARNING,
-        li.grant.token_seconds == 0
-            ? "disk %s: a server requires a token, and the catalog at %s grants none "
-              "(--token-key of ctl serve)"
-        : li.up
-            ? "disk %s: a server refuses its token (expired, or signed with a key that the server "
-              "does not have): I/O waits for a new one from the catalog at %s"
-            : "disk %s: its token has expired: I/O waits until the catalog at %s is back",
-        li.name, li.control);
+    ex_log(EX_WARNING,
+           li.grant.token_seconds == 0
+               ? "disk %s: a server requires a token, and the catalog at %s grants none "
+                 "(--token-key of ctl serve)"
+           : li.up
+               ? "disk %s: a server refuses its token (expired by the server's clock, or signed "
+                 "with a "
+                 "key that the server does not have; its log says which): I/O waits for a new one "
+                 "from the catalog at %s"
+               : "disk %s: its token has expired: I/O waits until the catalog at %s is back",
+           li.name, li.control);
 }
 
 void link_map(uint64_t segment, uint32_t gen)

@@ -295,8 +295,10 @@ static size_t metrics_tokens(struct ex_metric *m, const struct snic_volume_serve
     m[0] = (struct ex_metric){"no_token", s->no_token, 1};
     m[1] = (struct ex_metric){"tokens", s->tokens, 1};
     m[2] = (struct ex_metric){"tokens_refused", s->tokens_refused, 1};
-    m[3] = (struct ex_metric){"tokens_evicted", s->tokens_evicted, 1};
-    return 4;
+    m[3] = (struct ex_metric){"tokens_expired", s->tokens_expired, 1};
+    m[4] = (struct ex_metric){"tokens_no_key", s->tokens_no_key, 1};
+    m[5] = (struct ex_metric){"tokens_evicted", s->tokens_evicted, 1};
+    return 6;
 }
 
 static size_t metrics(void *ctx, struct ex_metric *m)
@@ -363,7 +365,7 @@ static size_t metrics(void *ctx, struct ex_metric *m)
         {"copied_from_here", a.given, 1},
         {"copied_damaged", a.lost, 1},
     };
-    SNIC_STATIC_ASSERT(SNIC_COUNTOF(all) + 5 + CLIENTS_SHOWN * CLIENT_METRICS <= EX_METRICS_MAX,
+    SNIC_STATIC_ASSERT(SNIC_COUNTOF(all) + 7 + CLIENTS_SHOWN * CLIENT_METRICS <= EX_METRICS_MAX,
                        "there is room");
     memcpy(m, all, sizeof(all));
     size_t n = SNIC_COUNTOF(all) + metrics_tokens(m + SNIC_COUNTOF(all), &s);
@@ -511,6 +513,8 @@ static void strangers(struct snic_timer *t, uint64_t now)
                "all connections for clients are in use: %" PRIu64
                " were refused since the last such line; raise --connections",
                crowd - sv.crowd);
+    if (so.token_key != NULL)
+        tokens_refused(&s);
     sv.crowd = crowd;
     sv.unauthentic = s.target.unauthentic;
     sv.versions = versions;

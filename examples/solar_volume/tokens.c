@@ -78,6 +78,27 @@ uint64_t tokens_time(void *ctx)
     return now > 0 ? (uint64_t)now : UINT64_MAX; /* without a clock all have expired */
 }
 
+static void tokens_line(uint64_t *before, uint64_t now, const char *why)
+{
+    if (now != *before)
+        ex_log(EX_WARNING, "%" PRIu64 " tokens were refused: %s (%s)", now - *before, why,
+               tk.file.path);
+    *before = now;
+}
+
+void tokens_refused(const struct snic_volume_server_stats *s)
+{
+    static uint64_t expired, no_key, others;
+    tokens_line(&expired, s->tokens_expired,
+                "they have expired by the clock of this host: the catalog did not renew them, or "
+                "its host has another time");
+    tokens_line(&no_key, s->tokens_no_key,
+                "they are signed with a key that the file does not have: it needs the first key of "
+                "the catalog's --token-key");
+    tokens_line(&others, s->tokens_refused - s->tokens_expired - s->tokens_no_key,
+                "they are not valid, or not the client's that showed them");
+}
+
 int tokens_sign(struct snic_ebs_token *t, uint64_t seconds, unsigned char *out)
 {
     uint64_t now = tokens_time(NULL);

@@ -15,12 +15,14 @@
 /* Exits with a clear line when the file is wrong. */
 void tokens_begin(const char *path);
 void tokens_end(void);
-/* Read again if it has changed; where it is wrong, what was read before stays, and the log says so.
+/* Read again if it has changed; where it is wrong, what was read before stays, and this is logged.
  * @return 1 there are other keys now */
 int tokens_look(void);
 /* As volume.h and control.h have them; the keys are borrowed until tokens_look(). */
 void *tokens_key(void *ctx, uint32_t key_id);
 uint64_t tokens_time(void *ctx);
+/* What a server has refused since the last call, for its log. */
+void tokens_refused(const struct snic_volume_server_stats *s);
 /* With the first key, good for @p seconds from now on. 0, or an error. */
 int tokens_sign(struct snic_ebs_token *t, uint64_t seconds, unsigned char *out);
 

@@ -258,6 +258,8 @@ struct snic_volume_server_stats {
     uint64_t no_token;   /**< requests for disks of which no valid token was shown              */
     uint64_t tokens;     /**< shown and accepted                                                */
     uint64_t tokens_refused; /**< expired, of unknown keys, or not valid                         */
+    uint64_t tokens_expired; /**< of these, by the server's clock                               */
+    uint64_t tokens_no_key;  /**< of these, of a key that the server does not have              */
     uint64_t tokens_evicted; /**< forgotten for others: tokens_max is small                      */
     uint64_t damaged;     /**< blocks read that are                                              */
     uint64_t unsent;      /**< trains and sends that the network refused                         */

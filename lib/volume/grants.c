@@ -80,12 +80,16 @@ static uint32_t grants_verify(struct snic_volume_server *s, const struct volume_
     if (snic_ebs_token_read(&claims, q->w.data) != 0)
         return SNIC_EBS_FORBIDDEN;
     void *key = s->o.token_key(s->o.token_ctx, claims.key_id);
+    s->stats.tokens_no_key += key == NULL;
     if (key == NULL)
         return SNIC_EBS_NO_TOKEN; /* not here yet, or taken away: another one may be good */
     if (snic_ebs_token_verify(t, q->w.data, s->o.sec, key) != 0 ||
         t->account != grants_account(q, t))
         return SNIC_EBS_FORBIDDEN;
-    return grants_now(s) > t->not_after ? SNIC_EBS_NO_TOKEN : SNIC_EBS_OK;
+    if (grants_now(s) <= t->not_after)
+        return SNIC_EBS_OK;
+    s->stats.tokens_expired++;
+    return SNIC_EBS_NO_TOKEN;
 }
 
 uint32_t volume_grants_show(struct snic_volume_server *s, const struct volume_ask *q)
