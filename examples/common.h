@@ -14,7 +14,8 @@
 enum ex_kind {
     EX_FLAG,   /**< --name, target int = 1                                               */
     EX_TEXT,   /**< --name TEXT, target const char *                                     */
-    EX_NUMBER, /**< --name N, target uint64_t, within [min, max]                         */
+    EX_NUMBER, /**< --name N, target uint64_t, within [min, max]; a time where value is
+                    "SECONDS" or "US": in that unit, or with us, ms, s, m or h           */
     EX_SIZE,   /**< --name N[K|M|G|T], target uint64_t bytes, within [min, max]          */
     EX_PARSE,  /**< --name TEXT, parse(target, text) != 0 refuses it                     */
     EX_RENAMED /**< a former name, refused with the present one, which is value          */

@@ -55,6 +55,9 @@ static void ex_help(const char *program, const struct ex_option *o, size_t count
     }
     ex_help_option("--help", "print this and exit");
     ex_help_option("--version", "print the version and exit");
+    printf(
+        "\nBYTES may have a unit: K, M, G or T (powers of 1024); SECONDS: s, m or h; US: us, ms or "
+        "s.\n");
 }
 
 int ex_number(const char *text, int size, uint64_t *out)
@@ -86,6 +89,48 @@ int ex_number(const char *text, int size, uint64_t *out)
         return -1;
     *out = v << shift;
     return errno != 0 || v > UINT64_MAX >> shift ? -2 : 0;
+}
+
+/* The unit of a time in ns; 0: it is none. */
+static uint64_t ex_unit(const struct ex_option *o)
+{
+    return o->kind != EX_NUMBER               ? 0
+           : strcmp(o->value, "SECONDS") == 0 ? UINT64_C(1000000000)
+           : strcmp(o->value, "US") == 0      ? 1000u
+                                              : 0;
+}
+
+/* A whole number of @p unit, which may have a unit of its own. @return as ex_number() */
+static int ex_time(const char *text, uint64_t unit, uint64_t *out)
+{
+    static const struct {
+        const char *name;
+        uint64_t ns;
+    } units[] = {{"us", UINT64_C(1000)},
+                 {"ms", UINT64_C(1000000)},
+                 {"s", UINT64_C(1000000000)},
+                 {"m", UINT64_C(60000000000)},
+                 {"h", UINT64_C(3600000000000)}};
+    size_t size = strspn(text, "0123456789");
+    char digits[24];
+    uint64_t v;
+    int r;
+
+    if (text[size] == 0)
+        return ex_number(text, 0, out);
+    for (size_t i = 0; i < SNIC_COUNTOF(units) && size < sizeof(digits); i++) {
+        if (strcmp(text + size, units[i].name) != 0)
+            continue;
+        (void)snprintf(digits, sizeof(digits), "%.*s", (int)size, text);
+        r = ex_number(digits, 0, &v);
+        if (r != 0)
+            return r;
+        if (v > UINT64_MAX / units[i].ns)
+            return -2;
+        *out = v * units[i].ns / unit;
+        return v * units[i].ns % unit == 0 ? 0 : -1;
+    }
+    return -1;
 }
 
 void ex_usage(const char *format, ...)
@@ -134,7 +179,11 @@ static void ex_number_refused(const struct ex_option *o, const char *value, int 
     if (parsed)
         ex_usage("--%s: %s is not %s", o->name, value, range);
     ex_usage("--%s: '%s' is not a %s %s", o->name, value,
-             o->kind == EX_SIZE ? "size (N, NK, NM, NG or NT)" : "number", range);
+             o->kind == EX_SIZE    ? "size (N, NK, NM, NG or NT)"
+             : ex_unit(o) == 0     ? "number"
+             : ex_unit(o) == 1000u ? "time (N, Nus, Nms or Ns)"
+                                   : "time (N, Ns, Nm or Nh)",
+             range);
 }
 
 /* Edits (insertions, deletions, replacements) from one name to another, of 31 bytes at most. */
@@ -193,7 +242,8 @@ static void ex_set(const struct ex_option *o, const char *value)
         break;
     case EX_NUMBER:
     case EX_SIZE:
-        r = ex_number(value, o->kind == EX_SIZE, &n);
+        r = ex_unit(o) != 0 ? ex_time(value, ex_unit(o), &n)
+                            : ex_number(value, o->kind == EX_SIZE, &n);
         if (r != 0)
             ex_number_refused(o, value, r == -2);
         if (n < o->min || n > o->max)

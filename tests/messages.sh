@@ -78,6 +78,22 @@ done <<'END'
     ^solar_volume: --sessions was renamed: use --connections
 2 page_server --log 1M
     ^page_server: --log was renamed: use --log-size
+2 kv_server --stats 5x
+    ^kv_server: --stats: '5x' is not a time (N, Ns, Nm or Nh) between 0 and 86400
+2 kv_server --stats 1500ms
+    ^kv_server: --stats: '1500ms' is not a time (N, Ns, Nm or Nh) between
+2 kv_server --stats 25h
+    ^kv_server: --stats: 25h is not between 0 and 86400
+2 kv_server --stats 99999999999999h
+    ^kv_server: --stats: 99999999999999h is not between 0 and 86400
+2 kv_server --spin 2s
+    ^kv_server: --spin: 2s is not between 0 and 1000000
+2 kv_server --spin us
+    ^kv_server: --spin: 'us' is not a time (N, Nus, Nms or Ns) between
+1 kv_load --server 127.0.0.1:1 --value-bytes 1K
+    ^kv_load: cannot connect to 127.0.0.1:1: connection refused
+2 kv_server --timeout 90m --stats 24h --spin 2ms --listen nowhere:1
+    ^kv_server: --listen: 'nowhere:1' is not ADDRESS:PORT
 2 kv_server --listen nowhere:1
     ^kv_server: --listen: 'nowhere:1' is not ADDRESS:PORT
 2 kv_server --metrics x

@@ -395,10 +395,10 @@ def long_requests(folder):
 
 
 def idle(folder, *options):
-    """--timeout: idle clients are closed, also those passed through, and others are not."""
+    """--timeout, in any unit: idle clients are closed, also those passed through, others not."""
     port, behind, page = free_port(), free_port(), free_port()
     redis = start_redis(behind, folder)
-    proxy = subprocess.Popen([sys.argv[1], *options, "--timeout", "1",
+    proxy = subprocess.Popen([sys.argv[1], *options, "--timeout", "1000ms",
                               "--listen", "127.0.0.1:%d" % port,
                               "--server", "127.0.0.1:%d" % behind, "--metrics",
                               "127.0.0.1:%d" % page], stderr=subprocess.PIPE, text=True)
