@@ -21,7 +21,7 @@ find_program() { # NAME ARGUMENT...
     name=$1
     shift
     for p in "$@"; do
-        [ "${p##*/}" = "$name" ] && { echo "$p"; return; }
+        [ "${p##*/}" = "$name" ] && { realpath "$p"; return; }
     done
 }
 
@@ -39,7 +39,8 @@ while read -r code name line && read -r words; do
     count=$((count + 1))
     line=$(echo "$line" | sed "s#%#$work/#g")
     # the words of the line are arguments: none has a blank
-    timeout 60 $user "$program" $line >"$work/out" 2>&1 </dev/null
+    # in the folder of this test: one that starts after all leaves its files there
+    (cd "$work" && timeout 60 $user "$program" $line >"$work/out" 2>&1 </dev/null)
     rc=$?
     ! grep -q 'set up io_uring' "$work/out" || exit 77
     if [ $rc != "$code" ] || ! grep -q -e "$words" "$work/out"; then
