@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * @file snicstore/member.h
- * Who belongs to a replicated table, agreed by a majority: epochs, leases, incarnations, eviction
+ * Membership of a replicated table, agreed by a majority: epochs, leases, incarnations, eviction
  * of dead and slow nodes, return as a learner, restart of a whole cluster. The failure handling
  * that MINOS (Psistakis et al., HPCA 2024, section III-E) leaves out; ddp.h is what it serves.
  *
@@ -24,9 +24,9 @@
  *     while (snic_member_poll(m, &action) != 0) carry_out(&action);   // all of them, in this order
  *     sleep_until(snic_member_deadline_ns(m));                  // then TICK, or the next event
  *
- * The first event is BOOT. `now` is of a clock that goes on while the machine sleeps and is never
- * set (CLOCK_BOOTTIME), and is read after the message was received (amendment A3): a message that
- * is old is then seen to be old.
+ * The first event is BOOT. `now` is read from a clock that also counts time suspended and is never
+ * set (CLOCK_BOOTTIME), and after the message was received (amendment A3), so that a delayed
+ * message is recognised as delayed.
  *
  * ---- What is promised ----
  * P1  Each epoch has one view, chosen by a majority of the configured nodes; a node's file never
@@ -50,29 +50,30 @@
  * lease_ns after the *sending* of what they grant. A granter counts lease_ns (1 + d) / (1 - d) +
  * margin_ns from its own clock's time, d being the drift (each of two clocks may be off by d; the
  * spec's (1 + d) takes d for the two together). It votes for a view that lacks a holder only after
- * that, or after the holder has said that it holds nothing any more (FENCE), or has come back under
+ * that, or after the holder has confirmed that it holds no lease (FENCE), or has come back under
  * a new incarnation; and having voted, it grants that holder no more. A majority that voted and a
  * majority that granted share a node: P2. Grants are not on disk: after a boot a node grants
  * nothing and votes for no exclusion until lease_max_ns (1 + d) / (1 - d) + margin_ns have passed.
  *
- * Who proposes. Any node with a vote that hears a majority; the first of those who see a reason,
+ * Proposers. Any node with a vote that hears a majority; the first of those that see a reason,
  * the others after a back-off that grows with their number (no random numbers). Reasons: a member
  * is not heard in both directions for detect_ns, or has booted, or is slow for slow_ns (as long as
  * half of the FULL nodes are not called slow: who calls more so is itself the one in doubt, and is
  * not followed); a fenced node may be admitted; a learner has caught up; the data path asks for an
- * epoch; a vote was left over. Who hears the process that was here before is not heard in both
- * directions: what it said may have been under way since before it ended.
+ * epoch; a vote was left over. A node whose heartbeats still acknowledge this node's previous
+ * process does not count as heard in both directions: they may have been in flight since before
+ * that process ended.
  *
  * Full restart. When no FULL node of the newest view still runs, those of them that are back and
  * whose logs are good become the next view: all of them, or, after restart_wait_ns, those that are
  * there. Never a learner, never a node of an older view. In SYNCH and STRICT each one's log holds
  * every acknowledged write. In RENF, EVENT and SCOPE it does not (ddp.h): what is in the memory
- * only of a FULL node that still runs, and is not heard for restart_wait_ns by a majority that came
- * back from a crash, is lost; so are, in STRICT, reads of what was not yet durable. So
+ * only of a FULL node that still runs, and is not heard for restart_wait_ns by a majority that
+ * restarted after a crash, is lost; so are, in STRICT, reads of what was not yet durable. So
  * restart_wait_ns is a part of what is promised: how long a cut of the network may last, after a
  * crash of the others, without loss.
  *
- * Two nodes need a witness (it votes and holds no data) for either to go on without the other.
+ * Two nodes need a witness (it votes and holds no data) for either to continue without the other.
  * Without, the survivor's lease ends and its state is NO_MAJORITY until the other is back or an
  * operator overrides.
  *
@@ -152,7 +153,7 @@ struct snic_member_record {
 
 enum snic_member_msg_type {
     SNIC_MEMBER_HEARTBEAT = 1, /**< epoch, seq, hears, flags, lease_ns                         */
-    SNIC_MEMBER_GRANT,         /**< epoch, seq: of the heartbeat that asked                    */
+    SNIC_MEMBER_GRANT,         /**< epoch, seq: of the heartbeat with the request              */
     SNIC_MEMBER_PREPARE,       /**< epoch: the register's; ballot                              */
     SNIC_MEMBER_PROMISE,       /**< ballot, accepted and its view                              */
     SNIC_MEMBER_ACCEPT,        /**< ballot, view                                               */
@@ -178,7 +179,7 @@ enum {
 struct snic_member_msg {
     uint8_t type;
     uint8_t src;
-    uint16_t hears;      /**< whom the sender heard lately, the receiver as dst_incarnation    */
+    uint16_t hears;      /**< heard within detect_ns; the receiver as dst_incarnation          */
     uint16_t configured; /**< the sender's; must be the receiver's                             */
     uint16_t witness;    /**< likewise                                                         */
     uint32_t flags;

@@ -64,8 +64,8 @@ static void member_give(struct snic_member *m, uint32_t node, uint32_t inc, uint
 }
 
 /*
- * When a vote for v is allowed: now, or when the last who would be without must have ended; those
- * are `whom`. The own lease does not count: voting ends it.
+ * When a vote for v is allowed: now, or when the last lease of a node that v excludes must have
+ * ended; those nodes are `whom`. The own lease does not count: voting ends it.
  */
 uint64_t member_vote_time(struct snic_member *m, const struct snic_member_view *v, uint16_t *whom)
 {
@@ -94,7 +94,7 @@ void member_fence_self(struct snic_member *m, uint32_t epoch)
 {
     if (m->fenced < epoch)
         m->fenced = epoch;
-    memset(m->asks, 0, sizeof(m->asks));
+    memset(m->lease_requests, 0, sizeof(m->lease_requests));
     m->due.fence = 1;
     if (SNIC_MEMBER__BUG(13))
         m->due.fence = 0;
@@ -103,7 +103,7 @@ void member_fence_self(struct snic_member *m, uint32_t epoch)
     m->due.lease = 0;
 }
 
-static void member_count_grant(struct snic_member *m, struct member_ask *a, uint32_t from)
+static void member_count_grant(struct snic_member *m, struct member_lease_request *a, uint32_t from)
 {
     a->granted |= member_bit(from);
     if (!member_is_majority(m, (uint32_t)a->granted))
@@ -117,7 +117,7 @@ static void member_count_grant(struct snic_member *m, struct member_ask *a, uint
 }
 
 /* May this node ask for a lease? (M5) */
-static int member_asks(const struct snic_member *m)
+static int member_requests_lease(const struct snic_member *m)
 {
     return m->role == SNIC_MEMBER_ROLE_FULL && m->installed == m->rec.decided.epoch &&
            m->fenced < m->installed && member_is_named(m);
@@ -130,9 +130,9 @@ void member_heartbeat(struct snic_member *m)
         return;
     m->seq++;
     m->due.send[SNIC_MEMBER_HEARTBEAT] |= (uint16_t)(m->opts.configured & ~member_bit(self));
-    if (!member_asks(m))
+    if (!member_requests_lease(m))
         return;
-    struct member_ask *a = &m->asks[m->seq % SNIC_MEMBER__ASKS];
+    struct member_lease_request *a = &m->lease_requests[m->seq % SNIC_MEMBER__LEASE_REQUESTS];
     a->seq = m->seq;
     a->sent_ns = m->now_ns;
     a->granted = 0;
@@ -179,7 +179,7 @@ int member_on_heartbeat(struct snic_member *m, const struct snic_member_msg *msg
     p->flags = msg->flags;
     p->epoch = msg->epoch;
     p->hears = msg->hears;
-    /* What was said to the process before this one shows only that its sender ran then. */
+    /* An acknowledgement of the previous process shows only that its sender ran then. */
     if (member_has(msg->hears, m->opts.node) && msg->dst_incarnation >= m->born) {
         p->mutual = 1;
         p->mutual_ns = m->now_ns;
@@ -196,11 +196,11 @@ int member_on_grant(struct snic_member *m, const struct snic_member_msg *msg)
 {
     if (msg->seq == 0)
         return SNIC_EPROTO;
-    if (msg->dst_incarnation != m->rec.incarnation || !member_asks(m))
+    if (msg->dst_incarnation != m->rec.incarnation || !member_requests_lease(m))
         return 0;
     if (msg->epoch != m->installed && !SNIC_MEMBER__BUG(12))
         return 0;
-    struct member_ask *a = &m->asks[msg->seq % SNIC_MEMBER__ASKS];
+    struct member_lease_request *a = &m->lease_requests[msg->seq % SNIC_MEMBER__LEASE_REQUESTS];
     if (a->seq == msg->seq)
         member_count_grant(m, a, msg->src);
     return 0;

@@ -260,7 +260,7 @@ int snic_member_step(struct snic_member *m, uint64_t now_ns, const struct snic_m
     else if (!m->booted)
         r = SNIC_EINVAL;
     else {
-        /* It was not awake to hear anybody: nobody is silent yet. */
+        /* This node was suspended and could not hear: silence is counted from now. */
         if (now_ns - before > m->opts.detect_ns / 2 + m->opts.heartbeat_ns)
             m->base_ns = now_ns;
         r = member_event(m, ev);
@@ -288,7 +288,7 @@ static void member_fill(const struct snic_member *m, uint32_t type, uint32_t to,
         msg->hears = member_hears(m);
         msg->dst_incarnation = m->peers[to].incarnation;
         msg->lease_ns = m->opts.lease_ns;
-        if (m->asks[m->seq % SNIC_MEMBER__ASKS].seq == m->seq)
+        if (m->lease_requests[m->seq % SNIC_MEMBER__LEASE_REQUESTS].seq == m->seq)
             msg->flags |= SNIC_MEMBER_MSG_ASK;
         if (m->rec.decided.epoch != 0 && m->role == SNIC_MEMBER_ROLE_FENCED &&
             !member_has(m->opts.witness, m->opts.node))

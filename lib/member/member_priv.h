@@ -17,10 +17,10 @@
  *       node knows, under its own stored incarnation, and not fenced in it.
  *   M6  A grant to a node lasts longer than any lease made of it; no vote excludes a holder before.
  *   M7  No grant goes to a node that the accepted or the parked view excludes.
- *   M8  Before quiet_ns (after a boot) no grant is given and no vote that excludes.
+ *   M8  Before quiet_ns (after a boot) this node neither grants nor votes for an exclusion.
  *   M9  A mute node neither promises, votes, grants nor proposes.
  *   M10 A ballot holds its proposer's number and stored incarnation: no two proposals share one.
- *   M11 Actions are only flags until they are polled: what they say is read from the state then.
+ *   M11 Actions are only flags until they are polled: their fields are read from the state then.
  */
 #ifndef SNIC_MEMBER_PRIV_H
 #define SNIC_MEMBER_PRIV_H
@@ -35,18 +35,18 @@
 #endif
 
 /* Heartbeats whose grants may still come. */
-#define SNIC_MEMBER__ASKS 8
+#define SNIC_MEMBER__LEASE_REQUESTS 8
 /* A ballot: 28 bits of round, 32 of incarnation, 4 of node. */
 #define SNIC_MEMBER__ROUND_MAX ((UINT64_C(1) << 28) - 1)
 
 /* Of each other node; of the own one only the grant and left_ns. */
 struct member_peer {
     uint64_t heard_ns;  /* its last heartbeat; valid if heard */
-    uint64_t mutual_ns; /* the last that said it hears us, in this life; valid if mutual */
+    uint64_t mutual_ns; /* its last heartbeat that acknowledges this process; valid if mutual */
     uint64_t seq;
     uint64_t grant_until_ns; /* M6; 0: none */
     uint64_t slow_ns;        /* since when it is reported slow; SNIC_NEVER */
-    uint64_t left_ns;        /* when a view without it came; SNIC_NEVER */
+    uint64_t left_ns;        /* when a view without it was learned; SNIC_NEVER */
     uint32_t grant_incarnation;
     uint32_t incarnation; /* the highest heard of */
     uint32_t flags;       /* of its last heartbeat */
@@ -57,7 +57,7 @@ struct member_peer {
     uint32_t pad;
 };
 
-struct member_ask {
+struct member_lease_request {
     uint64_t seq; /* 0: none */
     uint64_t sent_ns;
     uint64_t granted; /* mask */
@@ -67,7 +67,7 @@ enum member_phase { MEMBER_IDLE = 0, MEMBER_PREPARING, MEMBER_ACCEPTING };
 
 /* What poll has still to give, in this order (M11). */
 struct member_due {
-    uint32_t fence; /* LEASE 0, before any message says so */
+    uint32_t fence; /* LEASE 0, before any message that depends on it */
     uint32_t store;
     uint32_t view;
     uint32_t lease;
@@ -80,7 +80,7 @@ struct snic_member {
     uint64_t now_ns;
     uint64_t grant_ns; /* of lease_max_ns, by the granter's clock */
     uint64_t quiet_ns; /* M8: until then; 0: not */
-    uint64_t base_ns;  /* nobody is unheard since before it */
+    uint64_t base_ns;  /* silence of a peer counts from here at the earliest */
     uint64_t heartbeat_at_ns;
     uint64_t seq;
 
@@ -98,7 +98,7 @@ struct snic_member {
     uint32_t fenced; /* no lease in views up to this epoch; 0 */
 
     uint64_t lease_until_ns;
-    struct member_ask asks[SNIC_MEMBER__ASKS];
+    struct member_lease_request lease_requests[SNIC_MEMBER__LEASE_REQUESTS];
 
     /* Acceptor: a vote that waits for leases to end. */
     uint64_t parked; /* ballot; 0: none */
@@ -180,7 +180,7 @@ static inline int member_log_is_good(const struct snic_member *m)
     return m->log_good && m->rec.decided.incarnation[m->opts.node] >= m->rec.since;
 }
 
-/* Is the own incarnation on disk, so that it may be told? */
+/* Is the own incarnation on disk, so that it may be sent? */
 static inline int member_is_named(const struct snic_member *m)
 {
     return m->booted && m->rec.incarnation != 0 &&

@@ -10,7 +10,7 @@
  */
 #include "member_priv.h"
 
-/* Heard lately in both directions; itself too. */
+/* Heard in both directions within detect_ns; itself too. */
 uint16_t member_alive(const struct snic_member *m)
 {
     uint16_t mask = member_bit(m->opts.node);
@@ -58,7 +58,7 @@ static int member_is_silent(const struct snic_member *m, uint32_t n, uint16_t al
     return 1;
 }
 
-/* Members that run under the incarnation that the view says and are heard; the slow ones too. */
+/* Members neither silent, nor declared dead, nor heard under a later incarnation; slow ones too. */
 static uint16_t member_running(const struct snic_member *m)
 {
     const struct snic_member_view *v = &m->rec.decided;
@@ -74,7 +74,7 @@ static uint16_t member_running(const struct snic_member *m)
     return mask;
 }
 
-/* Of these members those that are heard to run as the view says: no doubt about them. */
+/* Of these members those heard in both directions under the incarnation of the view. */
 static uint16_t member_sure(const struct snic_member *m, uint16_t members)
 {
     const struct snic_member_view *v = &m->rec.decided;
@@ -119,7 +119,7 @@ static uint16_t member_candidates(const struct snic_member *m)
     return mask;
 }
 
-/* Whom a restart still waits for. */
+/* The nodes that a restart still waits for. */
 uint16_t member_restart_missing(const struct snic_member *m)
 {
     const struct snic_member_view *v = &m->rec.decided;
@@ -177,10 +177,11 @@ static uint16_t member_joiners(const struct snic_member *m, uint16_t stay)
 }
 
 /*
- * Of those that run, who stays. Who calls most of the FULL nodes slow is more likely the one whose
- * sendings do not arrive: it would throw out the healthy ones and be the only copy. So slowness
- * leaves half of the FULL nodes at least: of three one may go, two may not; and of two one, since
- * there nobody is in the majority, and one that stalls every write of the other must not stay.
+ * Which of the running members stay. A node that reports most of the FULL nodes as slow is more
+ * likely the one whose messages do not arrive: it would exclude the healthy ones and be the only
+ * copy. So exclusion for slowness leaves at least half of the FULL nodes: one of three may be
+ * excluded, two may not; and one of two, since neither is a majority there, and a node that stalls
+ * every write of the other must not stay.
  */
 static uint16_t member_stay(const struct snic_member *m, uint16_t running)
 {
@@ -231,12 +232,12 @@ int member_next_view(const struct snic_member *m, struct snic_member_view *out)
 
 /* ---- When ---- */
 
-/* An epoch is wanted even if nobody comes or goes. */
+/* Is an epoch needed even if the members stay the same? */
 static int member_needs_epoch(const struct snic_member *m)
 {
     const struct snic_member_view *v = &m->rec.decided;
     if (m->rec.accepted != 0 || m->parked != 0)
-        return 1; /* somebody began it, and some may have voted */
+        return 1; /* a proposal is under way, and some may have voted for it */
     if (v->epoch == 0)
         return 0;
     return m->need_epoch == v->epoch ||

@@ -3,8 +3,8 @@
  * The register of the next epoch: single-decree Paxos among the configured nodes, one register at a
  * time. A node enters the register of epoch e+1 by knowing the view of e, and leaves it for good
  * by learning any later view: then it answers with that view instead of promising or voting, so
- * that a proposer's majority always meets whoever voted for what was chosen, or somebody who knows
- * what came of it.
+ * that a proposer's majority always contains a node that voted for the chosen view, or one that
+ * knows a later view.
  */
 #include "member_priv.h"
 
@@ -82,7 +82,7 @@ static void member_unpark(struct snic_member *m)
 
 /*
  * Under which incarnation a node may come back: one that no view had, even if it never stopped
- * running. Others tell what they counted of it before by that.
+ * running. By it the others distinguish it from what they recorded of it before.
  */
 static void member_learn_own(struct snic_member *m, uint32_t before)
 {
@@ -93,7 +93,7 @@ static void member_learn_own(struct snic_member *m, uint32_t before)
     m->rec.flags &= ~(uint32_t)SNIC_MEMBER_REC_FIRST;
     if (member || m->rec.incarnation == 0)
         return;
-    /* A9: told to found a cluster, of which it had been a member before. */
+    /* A9: started as a founder of a cluster of which it had been a member before. */
     if (before == 0 && theirs != 0 && theirs != m->rec.incarnation && m->founder)
         m->rec.flags |= SNIC_MEMBER_REC_MUTE;
     if (m->rec.incarnation > theirs || SNIC_MEMBER__BUG(9))
@@ -130,7 +130,7 @@ void member_learn(struct snic_member *m, const struct snic_member_view *v)
     m->any_log = 0;
     m->need_epoch = 0;
     m->stuck_ns = SNIC_NEVER;
-    memset(m->asks, 0, sizeof(m->asks));
+    memset(m->lease_requests, 0, sizeof(m->lease_requests));
     uint16_t left = (uint16_t)((old.full | old.learners) & ~(v->full | v->learners));
     for (uint32_t n = 0; n < SNIC_MEMBER_NODES_MAX; n++) {
         struct member_peer *p = &m->peers[n];
@@ -184,7 +184,7 @@ static void member_take_prepare(struct snic_member *m, uint32_t from, uint64_t b
         m->promise_generation = 1;
 }
 
-/* The vote that was parked, once nobody whom it excludes can hold a lease (M6). */
+/* Cast the parked vote, once no node that it excludes can hold a lease (M6). */
 void member_try_vote(struct snic_member *m)
 {
     uint16_t whom = 0;
@@ -247,7 +247,7 @@ void member_propose(struct snic_member *m)
     uint64_t round = snic_max_u64(m->round, m->rec.promised >> 36) + 1;
     m->want_at_ns = SNIC_NEVER; /* until the next step sets it anew: no deadline is in the past */
     if (round > SNIC_MEMBER__ROUND_MAX)
-        return; /* nobody gets there by proposing */
+        return; /* not reachable by proposing */
     member_forget_proposal(m);
     m->round = round;
     m->phase = MEMBER_PREPARING;
@@ -315,7 +315,7 @@ static void member_take_reject(struct snic_member *m, uint64_t ballot)
     m->busy_ns = m->now_ns;
 }
 
-/* ---- Durable now, so it may be said (M3, M4) ---- */
+/* ---- Durable now, so it may be sent (M3, M4) ---- */
 
 void member_on_stored(struct snic_member *m)
 {
@@ -359,7 +359,7 @@ void member_on_stored(struct snic_member *m)
 
 /* ---- Messages ---- */
 
-static int member_on_ask(struct snic_member *m, const struct snic_member_msg *msg)
+static int member_on_proposal(struct snic_member *m, const struct snic_member_msg *msg)
 {
     if (msg->ballot == 0 || member_ballot_node(msg->ballot) != msg->src)
         return SNIC_EPROTO;
@@ -405,7 +405,7 @@ int member_on_register(struct snic_member *m, const struct snic_member_msg *msg)
     switch (msg->type) {
     case SNIC_MEMBER_PREPARE:
     case SNIC_MEMBER_ACCEPT:
-        return member_on_ask(m, msg);
+        return member_on_proposal(m, msg);
     case SNIC_MEMBER_DECIDED:
         if (!member_view_is_sane(m, &msg->view))
             return SNIC_EPROTO;

@@ -56,8 +56,8 @@ void mn_still(struct snic_member *m)
         else
             p->grant_until_ns = p->grant_incarnation = 0;
     }
-    for (i = 0; i < SNIC_MEMBER__ASKS; i++)
-        m->asks[i].sent_ns = m->asks[i].seq != 0 ? MN_NOW : 0;
+    for (i = 0; i < SNIC_MEMBER__LEASE_REQUESTS; i++)
+        m->lease_requests[i].sent_ns = m->lease_requests[i].seq != 0 ? MN_NOW : 0;
 }
 
 void mn_wind(struct snic_member *m)
@@ -91,7 +91,7 @@ void mn_time(struct snic_member *m, uint32_t kind, uint32_t arg)
         break;
     case MN_EXPIRE:
         m->lease_until_ns = 0;
-        memset(m->asks, 0, sizeof(m->asks));
+        memset(m->lease_requests, 0, sizeof(m->lease_requests));
         break;
     case MN_GRANT_END:
         m->peers[arg].grant_until_ns = 0;
@@ -127,8 +127,8 @@ void mn_look(const struct snic_member *m, struct mn_sum *d, struct snic_member_v
         d->granted |= (uint16_t)((m->peers[i].grant_until_ns != 0) << i);
         d->hears |= (uint16_t)(m->peers[i].mutual << i);
     }
-    for (i = 0; i < SNIC_MEMBER__ASKS; i++)
-        d->asked |= m->asks[i].seq != 0;
+    for (i = 0; i < SNIC_MEMBER__LEASE_REQUESTS; i++)
+        d->asked |= m->lease_requests[i].seq != 0;
 }
 
 uint64_t mn_storing(const struct snic_member *m)
