@@ -37,18 +37,18 @@
  *
  * Values are handles: numbers that the caller gives bytes to. A handle that comes in by WRITE, CAS,
  * LOADED or with an INV, NACK or RECORD is the engine's until a RELEASE gives it back, once; what
- * is SNIC_DDP_MSG_TOMBSTONE has none. Handles in actions are borrowed: whoever sends or appends
- * copies the bytes, or counts a reference, before it steps the engine again; RELEASE comes after
- * the last action with the handle.
+ * is SNIC_DDP_MSG_TOMBSTONE has none. Handles in actions are borrowed: the caller that sends or
+ * appends copies the bytes, or counts a reference, before it steps the engine again; RELEASE comes
+ * after the last action with the handle.
  *
  * ---- What a model promises ----
  *
  * The same in all five. One key is linearizable: operations on it behave as if each happened at one
  * instant between its call and its answer, on whatever node, as long as not all nodes crash at
  * once. A write is answered when every member has stored it, so a crash of all members but one
- * loses nothing that was answered, in any model, as long as that one goes on as a member; the
- * survivors finish or repeat what the dead had begun. It does not go on as one where those who
- * crashed come back, do not hear it for member.h's restart_wait_ns, and begin without it from their
+ * loses nothing that was answered, in any model, as long as that one stays a member; the survivors
+ * finish or repeat what the crashed nodes had begun. It does not stay a member where the crashed
+ * nodes restart, do not hear it for member.h's restart_wait_ns, and begin without it from their
  * logs: then all that only its memory held is lost, as if it had crashed with them. A write whose
  * node failed before the answer (SNIC_EUNKNOWN) may happen, later too, or not. A node that is slow
  * or gone stalls all writes until the membership leaves it out. Keys are independent: there are no
@@ -63,10 +63,10 @@
  *          and so do reads of a key that is being written.
  * STRICT   An answered write survives. A read waits only until all members have stored the write in
  *          memory, so a value can be read before it is durable: if all crash then, it un-happens.
- *          Somebody read it, its writer was never answered, and after the restart the key has the
+ *          A client read it, its writer was never answered, and after the restart the key has the
  *          older value again. In this STRICT is weaker than SYNCH; it lets reads in earlier.
  * RENF     A value that was read survives: reads wait until it is durable everywhere. An answered
- *          write that nobody has read may be lost: the writer is answered when all have it in
+ *          write that no client has read may be lost: the writer is answered when all have it in
  *          memory. Its own read right after the answer may wait for the logs.
  * EVENT    Nothing is waited for: what was answered and what was read may be lost, whatever the
  *          logs had not yet made durable, which is the caller's BACKGROUND window, and different
@@ -74,20 +74,20 @@
  *          logs.
  * SCOPE    As EVENT, but when SYNC of a scope was answered with 0, every write of that scope that
  *          was, too, or a newer one of the same key, survives. A scope is not atomic: of one that
- *          was not synced any part may survive. It belongs to the node that its writes were given
- *          to; if that node is lost, so is the scope (SNIC_ESTALE elsewhere), and the client
- *          decides. One engine's scopes are not another one's: who begins anew, at the same node
- *          too, takes other numbers, or SYNC would answer for what was lost with the one before.
+ *          was not synced any part may survive. It belongs to the node that coordinated its writes;
+ *          if that node is lost, so is the scope (SNIC_ESTALE elsewhere), and the client decides.
+ *          Scopes do not carry over to another engine: one initialised anew, at the same node too,
+ *          is used with other numbers, or SYNC would succeed for writes lost with its predecessor.
  *
  * A deletion is a write. A CAS that succeeded was next after what it compared with; one that failed
  * (SNIC_ECANCELED) is a read of what it found, and does not happen later. But it may have been in a
  * log: where a restart loses what beat it (STRICT, EVENT, SCOPE), it may be what comes back, as if
  * nothing had. It takes two rounds of messages.
  *
- * What it needs from outside. A view that leaves a node out is given to the others only after that
+ * What it needs from outside. A view that leaves a node out reaches the others only after that
  * node's LEASE has ended or it was fenced; lease times are the membership's affair. The log does
  * not lie about what is durable. Nodes that fail stop; messages may be lost, doubled, late and in
- * any order, and hostile ones do no damage to memory, but whoever speaks in a member's name is
+ * any order, and hostile ones do no damage to memory, but a message with a member's `src` is
  * believed.
  */
 #ifndef SNIC_DDP_H
@@ -183,9 +183,10 @@ struct snic_ddp_opts {
                               are full, and a deletion needs one        0 ... 2^16 */
     uint32_t others_max;    /**< the other nodes of any view, at most         default 15 */
     uint64_t retransmit_ns; /**< first; doubles up to 64 times             default 1 ms */
-    uint64_t replay_ns;     /**< a key locked by another's write for so long is asked about; after
-                                 as long again without an answer it is replayed; when it goes on, it
-                                 is asked about after twice as long, up to 8 times. default 10 ms */
+    uint64_t replay_ns;     /**< after a key was locked by another node's write for so long: QUERY;
+                                 after as long again without an answer: replay; while the write is
+                                 still under way: QUERY after twice as long, up to 8 times as long.
+                                 default 10 ms */
 };
 
 /* ---- Messages ---- */
@@ -203,7 +204,7 @@ enum snic_ddp_msg_type {
     SNIC_DDP_PERSIST_ACK, /**< [ACK_P]sc; `scope` and `index` are its */
     SNIC_DDP_PERSIST_VAL, /**< [VAL_P]sc */
     SNIC_DDP_QUERY,       /**< what became of the write that locks this key? Answered by VAL, by
-                               INV, or by a QUERY that says LOCKED: it goes on */
+                               INV, or by a QUERY with LOCKED: it is still under way */
     SNIC_DDP_NACK,        /**< `ts`, a CAS, met a newer write: seen[0], whose value comes with it */
     SNIC_DDP_PULL,        /**< learner: the donor's records from number `scope` on, but for those
                                of seen[0], a bit for each number from there */
@@ -233,7 +234,7 @@ struct snic_ddp_msg {
     uint8_t type;
     uint8_t flags;
     uint8_t src;
-    uint8_t dst; /**< of one received; in a SEND action the mask `to` says */
+    uint8_t dst; /**< of a received message; in a SEND action `to` is the mask of receivers */
     uint32_t epoch;
     uint32_t src_incarnation;
     uint32_t dst_incarnation;
@@ -272,16 +273,16 @@ enum snic_ddp_role { SNIC_DDP_FENCED = 0, SNIC_DDP_LEARNER, SNIC_DDP_FULL };
 
 /**
  * A membership, decided elsewhere (member.h). An engine takes part once: a node that was left out,
- * or has a new incarnation, begins with a new init, as a LEARNER and with nothing loaded (A2). Who
- * begins as FULL has nothing loaded either, and so have all others, or begins with `restart`.
+ * or has a new incarnation, begins with a new init, as a LEARNER and with nothing loaded (A2). A
+ * node that begins as FULL has nothing loaded either, as have all others, or begins with `restart`.
  */
 struct snic_ddp_view {
     uint32_t epoch;    /**< above the last one given and all loaded; at most SNIC_DDP_EPOCH_MAX */
     uint16_t full;     /**< bit n: node n */
     uint16_t learners; /**< no bit of full; FULL only after CAUGHT_UP */
-    uint32_t donor;    /**< whom a learner asks; any other node's is without meaning */
-    uint32_t restart;  /**< not 0: all of full begin from their logs. Goes on until READY, whatever
-                            later views say here */
+    uint32_t donor;    /**< a learner's source; any other node's is without meaning */
+    uint32_t restart;  /**< not 0: all of full begin from their logs. Lasts until READY, whatever
+                            later views have here */
     uint32_t incarnation[SNIC_DDP_NODES_MAX];
 };
 
@@ -306,7 +307,8 @@ enum snic_ddp_action_type {
                              the carrier from the last view */
     SNIC_DDP_APPEND,    /**< key, ts, value, length, scope, flags to the log; APPENDED when durable.
                              SNIC_DDP_BACKGROUND: whenever convenient, but within the loss window
-                             that the user was told (Event, Scope, REnf; what a learner is given) */
+                             that the user was promised (Event, Scope, REnf; records pulled by a
+                             learner) */
     SNIC_DDP_FLUSH,     /**< make all appended durable, then FLUSHED with id */
     SNIC_DDP_DONE,      /**< the answer to token: result, ts, value, length */
     SNIC_DDP_RELEASE,   /**< value: is no longer needed */
@@ -315,8 +317,9 @@ enum snic_ddp_action_type {
     SNIC_DDP_NEED_EPOCH, /**< versions of a key are used up */
     SNIC_DDP_SUSPECT,    /**< to: all nodes for which something here (a write, a replay, SYNC, a
                               learner's PULL, a restart) has waited for 8 retransmissions and still
-                              waits. Said when that changes, 0: nobody any more. A donor is slow
-                              when nothing new comes, of a restart who sends nothing at all */
+                              waits. Emitted when that changes; 0: no node any more. A donor is slow
+                              when it sends nothing new, a peer of a restart when it sends nothing
+                              at all */
     SNIC_DDP_FORGET      /**< key, ts: a deleted key is gone on all nodes; the log may drop all it
                               has of the key up to ts, the tombstone last */
 };
@@ -387,8 +390,8 @@ SNIC_API SNIC_NODISCARD int snic_ddp_get(const struct snic_ddp *d, uint64_t now_
                                          const struct snic_ddp_key *key,
                                          struct snic_ddp_entry *out);
 /**
- * The records in no order, tombstones and locked ones too (their flags say so): *cursor starts at
- * 0; 0 and the next, SNIC_ENOENT at the end. Records present all the time come once. [owner]
+ * The records in no order, tombstones and locked ones too (marked by their flags): *cursor starts
+ * at 0; 0 and the next, SNIC_ENOENT at the end. Records present all the time come once. [owner]
  */
 SNIC_API SNIC_NODISCARD int snic_ddp_next(const struct snic_ddp *d, uint64_t *cursor,
                                           struct snic_ddp_entry *out);
@@ -397,7 +400,7 @@ SNIC_API SNIC_NODISCARD int snic_ddp_next(const struct snic_ddp *d, uint64_t *cu
 SNIC_API SNIC_NODISCARD int snic_ddp_find(const struct snic_ddp *d, const struct snic_ddp_key *key,
                                           struct snic_ddp_entry *out);
 
-/** What happened so far, and what is there now. */
+/** Event counts so far, and the present occupancy. */
 struct snic_ddp_counters {
     uint64_t invalid;     /**< messages refused with SNIC_EPROTO */
     uint64_t foreign;     /**< of another epoch or incarnation */
@@ -405,8 +408,8 @@ struct snic_ddp_counters {
     uint64_t retransmits; /**< INV, PERSIST, PULL, DIGEST sent again */
     uint64_t queries;     /**< sent */
     uint64_t replays;     /**< begun */
-    uint64_t obsolete;    /**< INVs older than what was there */
-    uint64_t duplicate;   /**< INVs of what was there */
+    uint64_t obsolete;    /**< INVs older than the record's value */
+    uint64_t duplicate;   /**< INVs of the record's value */
     uint64_t refused;     /**< NACKs sent */
     uint64_t purged;
 };
@@ -420,7 +423,7 @@ struct snic_ddp_info {
     uint32_t waits;
     uint32_t reads; /**< waiting now */
     uint32_t scopes;
-    uint32_t learned; /**< 1: CAUGHT_UP was said */
+    uint32_t learned; /**< 1: CAUGHT_UP was emitted */
     struct snic_ddp_counters counters;
 };
 /** Fill @p out. [owner] */
@@ -448,7 +451,7 @@ SNIC_API uint32_t snic_ddp_timers(const struct snic_ddp *d, struct snic_ddp_time
 /**
  * The state as bytes that are equal for equal states: sorted, free of what was allocated when, of
  * times and of counters; what is a handle stays one. Between steps. Returns the bytes needed, which
- * were written if at most @p size. O(n^2) in what is there: for small states. [owner]
+ * were written if at most @p size. O(n^2) in the size of the state: for small ones. [owner]
  */
 SNIC_API size_t snic_ddp_canon(const struct snic_ddp *d, void *out, size_t size);
 /** Every structural invariant, between steps: 0 or SNIC_ECORRUPT. O(n). [owner] */

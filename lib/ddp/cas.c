@@ -3,26 +3,26 @@
  * Compare-and-swap, in two rounds.
  *
  * Amendment A11 has one: the CAS's version is one above what it compares, a plain write's two, and
- * whoever holds something newer refuses (NACK). That is not enough where followers acknowledge an
+ * a node that holds a newer one refuses (NACK). That is not enough where followers acknowledge an
  * older write at once (FAST). Let b = (version 2, node 1) and x = (2, 2) be written concurrently: b
  * completes while x's INVs are still on their way, since node 2 acknowledges b as obsolete. A node
- * that reads b and compares with it makes c = (3, any) > x; nobody refuses c, nobody refuses x, and
- * the order b, x, c has a write between what c compared with and c. An x of an earlier epoch does
- * the same whatever its version is.
+ * that reads b and compares with it makes c = (3, any) > x; no node refuses c or x, and the order
+ * b, x, c has a write between what c compared with and c. An x of an earlier epoch does the same
+ * whatever its version is.
  *
- * So c's coordinator first asks all: is b the newest you have (SETTLE: an INV of b itself, which
- * also is b's replay if it was locked)? Who has an x above b refuses, and there is no other x: a
- * node has its own writes from the step in which it numbers them. All later ones are numbered above
- * b, hence at least two above b's version (or in this epoch's first two), or are CAS themselves.
- * (An acknowledgement counts if it is one of the question, not an old one of b, and repeats the
- * floor that came with it: who says it numbers above that from now on.)
+ * So c's coordinator first checks with all nodes that b is the newest they have (SETTLE: an INV of
+ * b itself, which also is b's replay if it was locked). A node that has an x above b refuses, and
+ * there is no other x: a node has its own writes from the step in which it numbers them. All later
+ * ones are numbered above b, hence at least two above b's version (or in this epoch's first two),
+ * or are CAS themselves. (An acknowledgement counts if it is one of the SETTLE, not an old one of
+ * b, and repeats the SETTLE's floor: its sender numbers above that from now on.)
  * Then c is written, one above; a node with a newer one refuses it. So of all that are numbered on
  * top of b a plain write beats any CAS and one CAS beats the others.
  *
- * C1 Only the coordinator decides a CAS, while it is a member (replay.c), and until it has, nobody
+ * C1 Only the coordinator decides a CAS, while it is a member (replay.c), and until it has, no node
  *    can read c or number a CAS on top of it. So NACK means: it did not and will not happen.
- *    So one that stores another undecided CAS over its own is beaten, too, and says so at once: who
- *    refused it may be gone before its NACK arrives, and then nobody else would.
+ *    So a coordinator that stores another undecided CAS over its own has lost, too, and aborts its
+ *    own at once: the node that refused it may fail before its NACK arrives, and no other refuses.
  * C2 c is decided when all others have stored it: then MSG_CAS is no longer sent with it.
  * C3 A CAS that lost is answered with the winner when that is readable here: it is a read.
  */
@@ -45,7 +45,7 @@ void ddp_cas_abort(struct snic_ddp *d, struct ddp_write *w)
     ddp_dirty(d, r);
 }
 
-/* What the key holds is not what the caller compares with: a read says so (C3). */
+/* The key does not hold what the caller compares with: answered as a read (C3). */
 static int ddp_cas_differs(struct snic_ddp *d, const struct snic_ddp_event *ev, struct ddp_rec *r)
 {
     int value = (ev->flags & SNIC_DDP_MSG_TOMBSTONE) == 0;

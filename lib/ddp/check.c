@@ -35,7 +35,7 @@ static int ddp_check_write(const struct snic_ddp *d, const struct ddp_rec *r,
         return SNIC_ECORRUPT;
     if (settle == 0 && aborted == 0 && (w->flags & SNIC_DDP_MSG_CAS) != 0 && r->vts == w->ts &&
         r->rd == 0)
-        return SNIC_ECORRUPT; /* nobody reads a CAS that is not decided */
+        return SNIC_ECORRUPT; /* a CAS that is not decided is not readable */
     if (aborted == 0 && ddp_write_missing(d, w) != 0 && w->timer.armed == 0)
         return SNIC_ECORRUPT;
     return ddp_check_timer(d, ddp_timer_of_write(d, w));
@@ -93,7 +93,7 @@ static int ddp_check_rec(const struct snic_ddp *d, const struct ddp_rec *r, uint
     return ddp_check_watch(d, r);
 }
 
-/* Who is slow is what all that waits says, and was said. */
+/* late[] counts what waits too long for each node; `suspected` is what SUSPECT last reported. */
 static int ddp_check_late(const struct snic_ddp *d)
 {
     for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++) {

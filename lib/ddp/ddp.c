@@ -132,7 +132,7 @@ struct snic_ddp_msg *ddp_send(struct snic_ddp *d, uint32_t type, uint16_t to,
 {
     static struct snic_ddp_msg *const none = NULL;
     if (to == 0 && (type == SNIC_DDP_VAL || type == SNIC_DDP_VAL_C || type == SNIC_DDP_VAL_P))
-        return none; /* a node alone: nobody to tell */
+        return none; /* the only member */
     SNIC_ASSERT(to != 0 && (to & ~d->others) == 0);
     struct snic_ddp_action *a = ddp_act(d, SNIC_DDP_SEND);
     a->to = to;
@@ -214,7 +214,7 @@ static int ddp_work(struct snic_ddp *d)
     }
     if (d->suspects) {
         d->suspects = 0;
-        ddp_suspect_tell(d);
+        ddp_suspect_emit(d);
         return 1;
     }
     if (d->need_epoch) {

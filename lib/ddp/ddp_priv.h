@@ -16,18 +16,18 @@
  * I2  gv, gd <= vts; every timestamp of a record only grows (Rule M).
  * I3  vts > dts: an APPEND of vts is on its way to the log.
  * I4  The record owns the handle of vts, a write the handle of its own ts once vts has passed it
- *     (DDP_W_OWNS). A tombstone has none. Each handle is given back once.
+ *     (DDP_W_OWNS). A tombstone has none. Each handle is released once.
  * I5  A locked record, and in Strict one whose gd lags, has a live write of vts here or an armed
- *     timer (that asks, then replays): a lock cannot stay for want of somebody to lift it.
+ *     timer (QUERY, then replay): no lock stays without one of the two to lift it.
  * I6  Between steps nothing is dirty, no read is ready, the ring is empty.
- * I7  A write waits for acknowledgements of d->others and nobody else: the present epoch's.
+ * I7  A write waits for acknowledgements of d->others only: the present epoch's.
  * I8  A record with vts 0 is there for a CAS in flight only.
  * I9  A replay waits for logs only, here and at the others, never for another write. So the write
  *     that is kept free for replays becomes free again, and each that I5 or a restart wants gets
  *     its turn. In PAPER, where older writes wait for newer ones, an older replay is acknowledged
- *     as in FAST: an acknowledgement says that this write or a newer one is stored (is durable)
+ *     as in FAST: an acknowledgement means that this write or a newer one is stored (is durable)
  *     here, and that is all that gv, gd, an unlock, an answer or a CAS is concluded from, in any
- *     model. That the newer one is complete, which is what PAPER waits for, nobody makes use of. A
+ *     model. Nothing depends on the newer one being complete, which is what PAPER waits for. A
  *     CAS that is not decided does not wait either: an older one is refused (C1).
  */
 #ifndef SNIC_DDP_PRIV_H
@@ -73,9 +73,9 @@ struct ddp_rules {
     uint8_t val_type;
     uint8_t val_p; /* when it sends VAL_P; DDP_NEVER */
     uint8_t answer;
-    uint8_t all; /* when it is done with the write: all of the above that are not never */
+    uint8_t all; /* when it frees the write: all of the above that are not never */
     uint8_t acks;
-    uint8_t val_durable; /* val_type says durable, too: a follower raises gd */
+    uint8_t val_durable; /* val_type means durable, too: a follower raises gd */
     uint8_t watch_gd;    /* a follower that misses VAL_P asks for it (H5) */
     uint8_t background;  /* no write is answered later for the log */
 };
@@ -94,14 +94,14 @@ enum ddp_rec_flag {
     DDP_R_USED = 1 << 8,
     DDP_R_DIRTY = 1 << 9,
     DDP_R_CAS = 1 << 10,    /* vts is a CAS that is not known to be decided: replayed as one */
-    DDP_R_PERMIT = 1 << 11, /* its coordinator said that it will not decide it */
-    DDP_R_ASKED = 1 << 12   /* QUERY was sent: the next time-out replays */
+    DDP_R_PERMIT = 1 << 11, /* its coordinator has declined to decide it */
+    DDP_R_QUERIED = 1 << 12 /* QUERY was sent: the next time-out replays */
 };
 
 /* 128 bytes; a local read needs the first half only. */
 struct ddp_rec {
     struct snic_ddp_key key;
-    uint64_t vts;   /* volatileTS: what is here */
+    uint64_t vts;   /* volatileTS: the timestamp of value */
     uint64_t rd;    /* RDLock_Owner: 0, or the write that reads wait for */
     uint64_t value; /* handle of vts (I4) */
     uint32_t length;
@@ -109,14 +109,14 @@ struct ddp_rec {
     uint64_t gv;            /* glb_volatileTS: known to be stored everywhere */
     uint64_t gd;            /* glb_durableTS: known to be durable everywhere */
     uint64_t dts;           /* the highest that the own log has durable */
-    struct ddp_timer timer; /* of a lock that nobody here will lift (I5) */
+    struct ddp_timer timer; /* of a lock that no write here will lift (I5) */
     uint32_t hash;
     uint32_t writes; /* coordinated or replayed here, list */
     uint32_t waits;  /* of acknowledgements due, list */
     uint32_t read_first;
     uint32_t read_last;
-    uint32_t dirty; /* the next dirty one; of a free record the next free one */
-    uint32_t asked; /* how often about vts, at most SNIC_DDP__PATIENCE: only how long the next is */
+    uint32_t dirty;   /* the next dirty one; of a free record the next free one */
+    uint32_t queries; /* of vts, at most SNIC_DDP__PATIENCE: sets the delay of the next one only */
     uint32_t pad;
 };
 SNIC_STATIC_ASSERT(sizeof(struct ddp_rec) == 128, "two cache lines");
@@ -126,7 +126,7 @@ SNIC_STATIC_ASSERT(offsetof(struct ddp_rec, dts) == 64, "a read's half");
 enum ddp_write_flag {
     DDP_W_USED = 1 << 8,
     DDP_W_CLIENT = 1 << 9,   /* an answer is due */
-    DDP_W_REPLAY = 1 << 10,  /* of somebody's write */
+    DDP_W_REPLAY = 1 << 10,  /* of a write of any node */
     DDP_W_OWNS = 1 << 11,    /* value is this write's to release (I4) */
     DDP_W_VAL = 1 << 12,     /* sent, in this epoch */
     DDP_W_VAL_P = 1 << 13,   /* sent, in this epoch */
@@ -141,7 +141,7 @@ struct ddp_write {
     uint64_t token;
     uint64_t value; /* DDP_W_OWNS: of ts; of a SETTLE what it will write */
     uint64_t scope;
-    uint64_t floor; /* SETTLE: what all have been told to number above */
+    uint64_t floor; /* SETTLE: all nodes have been sent it, and number above it */
     struct ddp_timer timer;
     uint32_t rec;
     uint32_t length;
@@ -157,9 +157,9 @@ enum ddp_wait_flag {
     DDP_A_USED = 1,
     DDP_A_OWES_C = 2,
     DDP_A_OWES_P = 4,  /* with DDP_ONE: both at once */
-    DDP_A_PERSIST = 8, /* FLUSH is under way for somebody's [PERSIST]sc */
-    DDP_A_DEAD = 16,   /* FLUSHED is still to come, nobody waits for it */
-    DDP_A_CAS = 32     /* the INV was a CAS's: its acknowledgement says so */
+    DDP_A_PERSIST = 8, /* FLUSH is under way for another node's [PERSIST]sc */
+    DDP_A_DEAD = 16,   /* FLUSHED is still to come and will be ignored */
+    DDP_A_CAS = 32     /* the INV was a CAS's: so is its acknowledgement */
 };
 
 /* An acknowledgement that is due. */
@@ -183,10 +183,10 @@ struct ddp_read {
 
 enum ddp_scope_flag {
     DDP_S_USED = 1,
-    DDP_S_SYNC = 2,    /* the client asked */
+    DDP_S_SYNC = 2,    /* the client requested SYNC */
     DDP_S_SENT = 4,    /* [PERSIST]sc is out: all writes of it were answered */
     DDP_S_FLUSHED = 8, /* here */
-    DDP_S_DEAD = 16    /* FLUSHED is still to come, nobody waits for it */
+    DDP_S_DEAD = 16    /* FLUSHED is still to come and will be ignored */
 };
 
 /* A scope whose writes this node coordinates. */
@@ -208,7 +208,7 @@ struct ddp_slot {
     uint32_t rec; /* + 1; 0: empty */
 };
 
-/* A pool of numbered things: what was given back is taken first, then the next never used. */
+/* A pool of numbered objects: freed ones are reused first, then the next never used. */
 struct ddp_pool {
     uint32_t free; /* list */
     uint32_t high; /* those above were never used */
@@ -281,13 +281,13 @@ struct snic_ddp {
     uint16_t kept;         /* EPOCH: nodes of both epochs, same incarnation */
     uint8_t ticking;       /* TICK: fire what is due */
     uint8_t suspects;      /* late changed: does the mask? */
-    uint8_t need_epoch;    /* say so */
+    uint8_t need_epoch;    /* NEED_EPOCH is to be emitted */
     uint32_t digest_next;  /* restart: digests to send, from here on */
 
     /* Purging (amendment A4); floors are of the present epoch or 0. */
     uint64_t gen_floor; /* new timestamps are above it */
     uint64_t floor;     /* absent keys have this one */
-    uint64_t purge_ts;  /* asked about; 0: none */
+    uint64_t purge_ts;  /* of the PURGE_ASK in flight; 0: none */
     struct snic_ddp_key purge_key;
     uint32_t purge_next; /* records to look at, from here on */
     uint16_t purge_ack;
@@ -297,7 +297,7 @@ struct snic_ddp {
     uint32_t learn;
     uint64_t pull_cursor;
     uint64_t pull_next; /* 0: PULLED of this piece is not here */
-    uint64_t pull_has;  /* what it says: the donor's records from the cursor on, a bit each */
+    uint64_t pull_has;  /* from PULLED: the donor's records from the cursor on, a bit each */
     uint64_t pull_got;  /* those that are here */
     uint32_t pull_tries;
 
@@ -312,7 +312,7 @@ struct snic_ddp {
 
     /* Slow nodes. */
     uint16_t pull_late;                /* as a write's */
-    uint16_t suspected;                /* as last said */
+    uint16_t suspected;                /* as last emitted */
     uint32_t late[SNIC_DDP_NODES_MAX]; /* how many things wait for it too long */
     uint64_t differ;                   /* ranges, one bit each */
     uint64_t digest[SNIC_DDP__RANGES];
@@ -422,7 +422,7 @@ struct ddp_write *ddp_write_new(struct snic_ddp *d, struct ddp_rec *r, uint64_t 
 struct ddp_write *ddp_write_find(const struct snic_ddp *d, const struct ddp_rec *r, uint64_t ts);
 void ddp_write_free(struct snic_ddp *d, struct ddp_write *w);
 void ddp_write_invalidate(struct snic_ddp *d, struct ddp_write *w, uint16_t to);
-void ddp_write_say(struct snic_ddp *d, const struct ddp_write *w, uint16_t to);
+void ddp_write_send_inv(struct snic_ddp *d, const struct ddp_write *w, uint16_t to);
 int ddp_write_eval(struct snic_ddp *d, struct ddp_write *w);
 void ddp_write_eval_aborted(struct snic_ddp *d, struct ddp_write *w);
 int ddp_write_admit(struct snic_ddp *d, const struct snic_ddp_event *ev, const struct ddp_rec *r);
@@ -444,7 +444,7 @@ void ddp_watch_fire(struct snic_ddp *d, struct ddp_rec *r);
 void ddp_watch_alive(struct snic_ddp *d, struct ddp_rec *r, uint32_t src);
 void ddp_write_retry(struct snic_ddp *d, struct ddp_write *w);
 void ddp_suspect(struct snic_ddp *d, uint16_t *late, uint16_t now);
-void ddp_suspect_tell(struct snic_ddp *d);
+void ddp_suspect_emit(struct snic_ddp *d);
 void ddp_validate(struct snic_ddp *d, const struct ddp_rec *r, uint64_t ts, uint16_t to);
 int ddp_query(struct snic_ddp *d, const struct snic_ddp_msg *m);
 

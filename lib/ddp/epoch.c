@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * A new membership. Messages of the old epoch are dropped on arrival (Rule E), so everything that
- * was said and may not have arrived is said again: INV to whoever has not acknowledged in its
- * present incarnation, VALs to all. What followers owed is dropped, since they are asked again.
+ * was sent and may not have arrived is sent again: INV to each node that has not acknowledged in
+ * its present incarnation, VALs to all. Acknowledgements due here are dropped: INV comes again.
  *
  * Acknowledgements count on if the node is in both epochs in the same incarnation; those of a CAS
  * that is not decided do not (Hermes' ACK reset).

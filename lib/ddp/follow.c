@@ -2,18 +2,17 @@
 /*
  * The follower: INV, VAL, and the acknowledgements that wait for something.
  *
- * Whatever an INV meets, its sender is told in the end that the key holds this write or a newer one
- * (and has it durable): that is what an acknowledgement says. An INV that is not newer than what is
- * here never locks (H3). An older one is acknowledged at once (FAST), or when the newer is complete
- * (PAPER; tau is the newer as of now, so later ones do not prolong the wait: H7). The paper has no
- * replays, and those are never made to wait for a newer write, which may need the room that they
- * have (I9).
+ * Whatever an INV meets, it is acknowledged in the end. An acknowledgement means that the key holds
+ * this write or a newer one (and has it durable). An INV that is not newer than the record never
+ * locks (H3). An older one is acknowledged at once (FAST), or when the newer is complete (PAPER;
+ * tau is the newer as of now, so later ones do not prolong the wait: H7). The paper has no replays;
+ * replays never wait for a newer write, which may need the write that they occupy (I9).
  */
 #include "ddp_priv.h"
 
 /*
- * @p cas: it acknowledges a CAS, and repeats the floor that came with that (cas.c): an
- * acknowledgement of the same timestamp from before does not say the same.
+ * @p cas: it acknowledges a CAS, and repeats the CAS's floor (cas.c): an earlier acknowledgement
+ * of the same timestamp does not promise the same.
  */
 static void ddp_follow_send(struct snic_ddp *d, uint32_t type, uint8_t src,
                             const struct snic_ddp_key *key, uint64_t ts, int cas, uint64_t floor)
@@ -23,7 +22,7 @@ static void ddp_follow_send(struct snic_ddp *d, uint32_t type, uint8_t src,
     m->seen[0] = cas ? floor : 0;
 }
 
-/* The acknowledgement that says durable. */
+/* The acknowledgement that means durable. */
 static uint32_t ddp_follow_durable(const struct snic_ddp *d)
 {
     return d->rules.acks == DDP_ONE ? SNIC_DDP_ACK : SNIC_DDP_ACK_P;
@@ -78,7 +77,7 @@ static void ddp_follow_wait(struct snic_ddp *d, struct ddp_rec *r, const struct 
     ddp_follow_mark(a, m);
 }
 
-/* Acknowledge what is stored here, and is durable if dts says so; the rest waits. */
+/* Acknowledge that it is stored, and durable if dts >= ts; the rest waits. */
 static void ddp_follow_ack(struct snic_ddp *d, struct ddp_rec *r, const struct snic_ddp_msg *m)
 {
     int cas = (m->flags & SNIC_DDP_MSG_CAS) != 0;
@@ -97,8 +96,8 @@ static void ddp_follow_ack(struct snic_ddp *d, struct ddp_rec *r, const struct s
 }
 
 /*
- * Is an INV older than what is here to wait until that is complete? No CAS's does that is not
- * decided, since it is refused (cas.c).
+ * Does an INV older than the record wait until the newer write is complete? The INV of an
+ * undecided CAS never does: it is refused (cas.c).
  */
 static int ddp_follow_parks(const struct snic_ddp *d, const struct snic_ddp_msg *m)
 {
@@ -118,7 +117,7 @@ static int ddp_follow_full(const struct snic_ddp *d, const struct ddp_rec *r,
     return r == NULL || ddp_follow_waits(d, r, m->ts, m->src) == NULL;
 }
 
-/* An INV that is not newer than what is here. */
+/* An INV that is not newer than the record. */
 static int ddp_follow_old(struct snic_ddp *d, struct ddp_rec *r, const struct snic_ddp_msg *m)
 {
     if ((m->flags & SNIC_DDP_MSG_TOMBSTONE) == 0)
@@ -160,14 +159,14 @@ static int ddp_follow_gone(struct snic_ddp *d, const struct snic_ddp_msg *m)
     d->counters.obsolete++;
     if ((m->flags & SNIC_DDP_MSG_CAS) != 0) {
         if ((m->flags & settles) != settles)
-            return 0; /* nobody waits for an answer */
+            return 0; /* no answer is due */
         d->gen_floor = snic_max_u64(d->gen_floor, m->seen[0]);
     }
     ddp_follow_all(d, m);
     return 0;
 }
 
-/* Is the key nowhere? Then a CAS that creates it may go on. */
+/* The key is absent here: the SETTLE of a CAS that creates it is acknowledged. */
 static int ddp_follow_nothing(struct snic_ddp *d, const struct snic_ddp_msg *m)
 {
     d->gen_floor = snic_max_u64(d->gen_floor, m->seen[0]);
@@ -208,7 +207,7 @@ int ddp_follow_inv(struct snic_ddp *d, const struct snic_ddp_msg *m)
     return 0;
 }
 
-/* The CAS that is here has happened; somebody else who replays it was first to know. */
+/* The CAS in the record has happened: another node that replays it found this out first. */
 void ddp_follow_decided(struct snic_ddp *d, struct ddp_rec *r)
 {
     struct ddp_write *w;

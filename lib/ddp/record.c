@@ -146,8 +146,8 @@ void ddp_apply(struct snic_ddp *d, struct ddp_rec *r, uint64_t ts, const struct 
     ddp_supersede(d, r, m->flags & SNIC_DDP_MSG_CAS);
     r->vts = ts;
     r->rd = (m->flags & SNIC_DDP_MSG_LOCKED) != 0 ? ts : 0;
-    r->flags &= ~(uint32_t)(SNIC_DDP_MSG_TOMBSTONE | DDP_R_CAS | DDP_R_PERMIT | DDP_R_ASKED);
-    r->asked = 0;
+    r->flags &= ~(uint32_t)(SNIC_DDP_MSG_TOMBSTONE | DDP_R_CAS | DDP_R_PERMIT | DDP_R_QUERIED);
+    r->queries = 0;
     if ((m->flags & SNIC_DDP_MSG_CAS) != 0)
         r->flags |= DDP_R_CAS;
     if ((m->flags & SNIC_DDP_MSG_TOMBSTONE) != 0) {

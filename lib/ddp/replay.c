@@ -9,13 +9,13 @@
  *
  * A CAS is different: whether it happened is its coordinator's to decide, and a second one that
  * decides would let the first refuse what already took effect. So another node replays it only when
- * the coordinator is no member, or has said that it will not decide it (DDP_R_PERMIT).
+ * the coordinator is no member, or has declined to decide it (DDP_R_PERMIT).
  */
 #include "ddp_priv.h"
 
 /*
  * Arm or stop the record's timer, by I5. fresh: it has a new value. Called after every change of
- * rd, vts, gd or of which writes go on here.
+ * rd, vts, gd or of the writes in progress here.
  */
 void ddp_watch(struct snic_ddp *d, struct ddp_rec *r, int fresh)
 {
@@ -29,18 +29,18 @@ void ddp_watch(struct snic_ddp *d, struct ddp_rec *r, int fresh)
 }
 
 /*
- * It was asked about and nothing became of it: longer until the next question, so that a write that
- * takes its time is not asked about by all others a hundred times a second.
+ * The QUERY found the write still under way: back off, so that a slow write does not get QUERY from
+ * all others a hundred times a second.
  */
 static void ddp_watch_patient(struct snic_ddp *d, struct ddp_rec *r)
 {
-    r->asked += r->asked < SNIC_DDP__PATIENCE;
-    ddp_timer_arm(d, ddp_timer_of_rec(d, r), DDP_REPLAY + r->asked);
+    r->queries += r->queries < SNIC_DDP__PATIENCE;
+    ddp_timer_arm(d, ddp_timer_of_rec(d, r), DDP_REPLAY + r->queries);
 }
 
 static void ddp_watch_replay(struct snic_ddp *d, struct ddp_rec *r)
 {
-    r->flags &= ~(uint32_t)(DDP_R_ASKED | DDP_R_PERMIT);
+    r->flags &= ~(uint32_t)(DDP_R_QUERIED | DDP_R_PERMIT);
     uint32_t flags = DDP_W_REPLAY;
     /* What was known to be stored everywhere cannot be refused any more. */
     if ((r->flags & DDP_R_CAS) != 0)
@@ -56,7 +56,7 @@ void ddp_watch_fire(struct snic_ddp *d, struct ddp_rec *r)
 {
     uint32_t owner = snic_ddp_ts_node(r->vts);
     int gone = (d->others & ddp_bit(owner)) == 0;
-    int may = gone || ((r->flags & DDP_R_ASKED) != 0 && (r->flags & DDP_R_CAS) == 0) ||
+    int may = gone || ((r->flags & DDP_R_QUERIED) != 0 && (r->flags & DDP_R_CAS) == 0) ||
               (r->flags & DDP_R_PERMIT) != 0;
     if (d->role == SNIC_DDP_FENCED)
         return;
@@ -65,11 +65,11 @@ void ddp_watch_fire(struct snic_ddp *d, struct ddp_rec *r)
         return;
     }
     may = may && d->role == SNIC_DDP_FULL;
-    int again = !gone && !may && (r->flags & DDP_R_ASKED) != 0;
+    int again = !gone && !may && (r->flags & DDP_R_QUERIED) != 0;
     if (!gone) {
         (void)ddp_send(d, SNIC_DDP_QUERY, ddp_bit(owner), &r->key, r->vts);
         d->counters.queries++;
-        r->flags |= DDP_R_ASKED;
+        r->flags |= DDP_R_QUERIED;
     }
     if (again)
         ddp_watch_patient(d, r);
@@ -78,9 +78,8 @@ void ddp_watch_fire(struct snic_ddp *d, struct ddp_rec *r)
 }
 
 /*
- * Something waits for the nodes @p now, and did for SNIC_DDP__LATE tries; @p late is what it said
- * before. Counted by node, so that a node is suspected from when the first thing waits too long
- * until the last one does not, whatever the things are.
+ * A write, scope, pull or restart has waited SNIC_DDP__LATE tries for the nodes @p now; @p late is
+ * its previous mask. Counted per node: a node is suspected while at least one of them waits for it.
  */
 void ddp_suspect(struct snic_ddp *d, uint16_t *late, uint16_t now)
 {
@@ -95,7 +94,7 @@ void ddp_suspect(struct snic_ddp *d, uint16_t *late, uint16_t now)
     d->suspects = 1;
 }
 
-void ddp_suspect_tell(struct snic_ddp *d)
+void ddp_suspect_emit(struct snic_ddp *d)
 {
     uint16_t mask = 0;
     for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++)
@@ -106,7 +105,7 @@ void ddp_suspect_tell(struct snic_ddp *d)
     ddp_act(d, SNIC_DDP_SUSPECT)->to = mask;
 }
 
-/* INV again, to who has not answered. */
+/* INV again, to the nodes that have not answered. */
 void ddp_write_retry(struct snic_ddp *d, struct ddp_write *w)
 {
     uint16_t missing = ddp_write_missing(d, w);
@@ -129,16 +128,16 @@ void ddp_validate(struct snic_ddp *d, const struct ddp_rec *r, uint64_t ts, uint
         (void)ddp_send(d, SNIC_DDP_VAL_P, to, &r->key, ts);
 }
 
-/* The coordinator of what is here, @p src, still sees to it: no need to, until as long again. */
+/* The write's coordinator, @p src, is still at work: the watch starts anew. */
 void ddp_watch_alive(struct snic_ddp *d, struct ddp_rec *r, uint32_t src)
 {
     if (snic_ddp_ts_node(r->vts) != src || r->timer.armed == 0)
         return;
-    if ((r->flags & DDP_R_ASKED) != 0)
+    if ((r->flags & DDP_R_QUERIED) != 0)
         ddp_watch_patient(d, r);
     else
-        ddp_timer_arm(d, ddp_timer_of_rec(d, r), DDP_REPLAY + r->asked);
-    r->flags &= ~(uint32_t)DDP_R_ASKED;
+        ddp_timer_arm(d, ddp_timer_of_rec(d, r), DDP_REPLAY + r->queries);
+    r->flags &= ~(uint32_t)DDP_R_QUERIED;
 }
 
 /* The answer to a QUERY: its coordinator does, or will not decide the CAS that locks a key. */
@@ -167,7 +166,7 @@ int ddp_query(struct snic_ddp *d, const struct snic_ddp_msg *m)
     struct ddp_write *w = r != NULL ? ddp_write_find(d, r, m->ts) : NULL;
     /* Not by the write's own timer: who asks often must not put off who has not answered. */
     if (w != NULL && (ddp_write_missing(d, w) & ddp_bit(m->src)) != 0)
-        ddp_write_say(d, w, ddp_bit(m->src));
+        ddp_write_send_inv(d, w, ddp_bit(m->src));
     else if (w != NULL)
         ddp_send(d, SNIC_DDP_QUERY, ddp_bit(m->src), &m->key, m->ts)->flags = SNIC_DDP_MSG_LOCKED;
     if (r != NULL)

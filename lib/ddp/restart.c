@@ -2,11 +2,11 @@
 /*
  * All nodes were down, and begin from their logs (spec section 2, amendment A6, H18).
  *
- * What a log holds may never have been answered, and others may not have it: before anybody reads,
- * the largest timestamp of each key must be everywhere. The nodes compare what their keys add up to
- * in 64 ranges of the hash; where all agree, all is complete already. Of the other ranges each node
- * replays every key it has, under its old timestamp: the largest wins, on every node. Who is done
- * says so; when all are, reads are served.
+ * What a log holds may never have been answered, and others may not have it: before any read, the
+ * largest timestamp of each key must be everywhere. The nodes compare digests of their keys in 64
+ * ranges of the hash; where all agree, all is complete already. Of the other ranges each node
+ * replays every key it has, under its old timestamp: the largest wins, on every node. A node that
+ * has finished sends RESTARTED; when all have, reads are served.
  *
  * A value adds up through its timestamp alone: one timestamp has one value (R4).
  */
@@ -59,7 +59,7 @@ static uint16_t ddp_restart_peers(const struct snic_ddp *d)
 
 static void ddp_restart_compared(struct snic_ddp *d)
 {
-    SNIC_ASSERT(d->restart == DDP_RESTART_COMPARES); /* all have said all until it ends */
+    SNIC_ASSERT(d->restart == DDP_RESTART_COMPARES); /* all digests are here when it ends */
     for (uint32_t i = 0; i < SNIC_DDP__RANGES; i++) {
         if ((ddp_restart_peers(d) & ~d->got[i]) != 0)
             return;
@@ -101,7 +101,7 @@ static void ddp_restart_ready(struct snic_ddp *d)
     ddp_purge_look(d);
 }
 
-/* That one lives, however long its part takes. */
+/* @p from is alive, however long its part of the restart takes. */
 void ddp_restart_heard(struct snic_ddp *d, uint16_t from)
 {
     d->restart_heard |= from;
@@ -134,9 +134,9 @@ int ddp_restart_message(struct snic_ddp *d, const struct snic_ddp_msg *m)
 }
 
 /*
- * A node that is in order sends no digests. If it came to that in an earlier epoch, it had heard
- * the same of this one, which began over before it heard so of all: its digests will not come.
- * Whatever they would have said, to replay everything does for all.
+ * A node that has finished sends no digests. If it finished in an earlier epoch, it had received
+ * RESTARTED of this one, which began again before it had received all: no digests will come from
+ * it. Whatever they would have been, replaying everything covers all cases.
  */
 static void ddp_restart_assume(struct snic_ddp *d)
 {
@@ -163,7 +163,7 @@ void ddp_restart_retry(struct snic_ddp *d)
     }
     if (d->restart == DDP_RESTART_WAITS)
         (void)ddp_send(d, SNIC_DDP_RESTARTED, missing, &restart_no_key, 0);
-    /* Who is done gets no digests, and would hear nothing of a node that itself waits. */
+    /* A node that has finished gets no other digests, and would hear nothing of this one. */
     uint16_t done = (uint16_t)(ddp_restart_peers(d) & d->restarted);
     if (d->restart != DDP_RESTART_WAITS && done != 0)
         ddp_send(d, SNIC_DDP_DIGEST, done, &restart_no_key, 0)->scope = d->digest[0];
@@ -178,7 +178,7 @@ static void ddp_restart_record(struct snic_ddp *d, struct ddp_rec *r)
     /* Locked: another node replays it, and its time-out would follow here. */
     if (r->rd != 0 || ddp_write_find(d, r, r->vts) != NULL)
         return;
-    /* What came by a replay of an earlier attempt may be equal everywhere and durable nowhere. */
+    /* A value from a replay of an earlier attempt may be equal everywhere and durable nowhere. */
     if ((d->differ >> ddp_restart_range(r) & 1) == 0 && r->dts >= r->vts) {
         r->gv = r->vts;
         if (d->rules.gd != DDP_NEVER) /* as after a replay, which another node may do of this key */

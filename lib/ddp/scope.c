@@ -60,7 +60,7 @@ static void ddp_scope_free(struct snic_ddp *d, struct ddp_scope *s)
     d->scopes.used--;
 }
 
-static void ddp_scope_ask(struct snic_ddp *d, struct ddp_scope *s, uint16_t to)
+static void ddp_scope_send_persist(struct snic_ddp *d, struct ddp_scope *s, uint16_t to)
 {
     static const struct snic_ddp_key none = {{0, 0}};
     if (to == 0)
@@ -80,7 +80,7 @@ static void ddp_scope_eval(struct snic_ddp *d, struct ddp_scope *s)
     if ((s->flags & DDP_S_SENT) == 0) {
         s->flags |= DDP_S_SENT;
         s->round = ++d->round;
-        ddp_scope_ask(d, s, d->others);
+        ddp_scope_send_persist(d, s, d->others);
         ddp_flush(d, SNIC_DDP__ID_SCOPE | (uint32_t)(s - ddp_scope_at(d, 0)));
         return;
     }
@@ -134,7 +134,7 @@ int ddp_scope_sync(struct snic_ddp *d, const struct snic_ddp_event *ev)
     return 0;
 }
 
-/* FLUSH for somebody's [PERSIST]sc, unless it is under way. */
+/* FLUSH for another node's [PERSIST]sc, unless it is under way. */
 static int ddp_scope_persist(struct snic_ddp *d, const struct snic_ddp_msg *m)
 {
     for (uint32_t i = 0; i < d->waits.high; i++) {
@@ -218,7 +218,7 @@ void ddp_scope_retry(struct snic_ddp *d, struct ddp_scope *s)
     d->counters.retransmits++;
     if (s->tries >= SNIC_DDP__LATE)
         ddp_suspect(d, &s->late, missing);
-    ddp_scope_ask(d, s, missing);
+    ddp_scope_send_persist(d, s, missing);
 }
 
 /* A new epoch, or this node has left. */
@@ -238,6 +238,6 @@ void ddp_scope_epoch(struct snic_ddp *d, struct ddp_scope *s)
     if ((s->flags & DDP_S_SENT) == 0)
         return;
     ddp_timer_stop(d, ddp_timer_of_scope(d, s));
-    ddp_scope_ask(d, s, (uint16_t)(d->others & ~s->ack));
+    ddp_scope_send_persist(d, s, (uint16_t)(d->others & ~s->ack));
     ddp_scope_eval(d, s);
 }

@@ -132,7 +132,7 @@ int ddp_timer_due(struct snic_ddp *d)
     return 0;
 }
 
-static void ddp_timer_tell(const struct snic_ddp *d, uint32_t n, struct snic_ddp_timer *out)
+static void ddp_timer_describe(const struct snic_ddp *d, uint32_t n, struct snic_ddp_timer *out)
 {
     uint32_t node = ddp_timer_of_node(d, 0);
     memset(out, 0, sizeof(*out));
@@ -161,7 +161,7 @@ uint32_t snic_ddp_timers(const struct snic_ddp *d, struct snic_ddp_timer *out, u
     for (uint32_t c = 0; c < DDP_CLASSES; c++) {
         for (uint32_t n = d->classes[c].first; n != SNIC_DDP__NIL; n = ddp_timer_at(d, n)->next) {
             if (count < max)
-                ddp_timer_tell(d, n, &out[count]);
+                ddp_timer_describe(d, n, &out[count]);
             count++;
         }
     }

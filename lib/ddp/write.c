@@ -36,7 +36,7 @@ static int ddp_write_is(const struct snic_ddp *d, const struct ddp_write *w, enu
 
 /*
  * Is there a place? Of the last two one is for a replay, since all others may wait for a write that
- * nobody else ends, and one for a deletion, since all others may wait for logs that are full. So
+ * only a replay ends, and one for a deletion, since all others may wait for logs that are full. So
  * the very last is for the kind that has none. (Of two places in all none is for deletions.)
  */
 int ddp_write_room(const struct snic_ddp *d, enum ddp_place of)
@@ -72,7 +72,7 @@ struct ddp_write *ddp_write_new(struct snic_ddp *d, struct ddp_rec *r, uint64_t 
     return w;
 }
 
-/* The write of this timestamp that goes on here. */
+/* The write of this timestamp in progress here. */
 struct ddp_write *ddp_write_find(const struct snic_ddp *d, const struct ddp_rec *r, uint64_t ts)
 {
     for (uint32_t i = r->writes; i != SNIC_DDP__NIL; i = ddp_write_at(d, i)->next) {
@@ -114,8 +114,8 @@ uint16_t ddp_write_missing(const struct snic_ddp *d, const struct ddp_write *w)
 }
 
 /*
- * When to say INV again. What all have stored and not all have durable waits for logs, which no
- * message makes faster: that is asked for at the slowest pace, in case an ACK_P was lost.
+ * When to send INV again. A write that all have stored and not all have durable waits for logs,
+ * which no message makes faster: it is retried at the slowest pace, in case an ACK_P was lost.
  */
 static void ddp_write_pace(struct snic_ddp *d, const struct ddp_write *w)
 {
@@ -129,11 +129,11 @@ void ddp_write_invalidate(struct snic_ddp *d, struct ddp_write *w, uint16_t to)
     if (to == 0)
         return;
     ddp_write_pace(d, w);
-    ddp_write_say(d, w, to);
+    ddp_write_send_inv(d, w, to);
 }
 
 /* INV to @p to. */
-void ddp_write_say(struct snic_ddp *d, const struct ddp_write *w, uint16_t to)
+void ddp_write_send_inv(struct snic_ddp *d, const struct ddp_write *w, uint16_t to)
 {
     const struct ddp_rec *r = ddp_rec_at(d, w->rec);
     struct snic_ddp_msg *m = ddp_send(d, SNIC_DDP_INV, to, &r->key, w->ts);
