@@ -6,7 +6,7 @@
  * The host half takes reads and writes; the SmartNIC half (NIC) talks to the other nodes' NICs,
  * keeps two queues of updates, the vFIFO and the dFIFO, and works for followers without the host.
  * The two halves share a line of memory per key that is coherent between them, and exchange
- * messages over PCIe. What each model promises is what ddp.h says of it.
+ * messages over PCIe. The promises of the models are those in ddp.h.
  *
  * Depends on  snicstore/ddp.h (its messages, timestamps, models, views, events, actions),
  *             snicstore/base.h.
@@ -30,7 +30,7 @@
  *
  * After a step of a half its actions are polled before the next step of either (asserted). A step
  * of one half uses nothing of the other's but the coherent lines, so both may be at different
- * times: what passes between them takes as long as the caller says. `now_ns` never goes back in
+ * times: the caller determines how long messages between them take. `now_ns` never goes back in
  * one half.
  *
  * ---- A write, as it goes ----
@@ -68,7 +68,7 @@
  * (H1, H2: the paper reads volatileTS only, which lags until the vFIFO has drained).
  *
  * Where this differs from the paper and from a store that is one moment: stores take time here, so
- * what lets a value be read or says that all have it waits for the coordinator's own FIFOs, too.
+ * whatever lets a value be read or reports that all have it waits for the coordinator's own FIFOs.
  * Synch and REnf unlock, and send VAL, when the own dFIFO has the write, and gV waits for the own
  * vFIFO. (Otherwise a value can be read that a crash of all loses.)
  *
@@ -84,12 +84,13 @@
  *
  * Messages between nodes may be lost, doubled, late and in any order: INV and PERSIST are sent
  * again (retransmit_ns), a doubled INV never locks, a lock whose VAL does not come is lifted by a
- * replay (replay_ns): whoever does not know the newest write that it accepted to be complete does
- * it over with the write's timestamp, with the value from wherever it is, the vFIFO included (A12).
+ * replay (replay_ns): a node that does not know the newest write that it accepted to be complete
+ * repeats it with the write's timestamp, with the value from wherever it is, the vFIFO included
+ * (A12).
  * A new view leaves nodes out; acknowledgements of nodes that are not in both views in the same
  * incarnation do not count on. The PCIe loses nothing and keeps the order, each way; a node's
  * halves fail together. When a node crashes its vFIFO is lost. Its dFIFO is not: what
- * snic_ddpnic_dfifo gives of the dead node's memory belongs into its log before anybody reads that.
+ * snic_ddpnic_dfifo returns from the dead node's memory is appended to its log before that is read.
  *
  * Left to ddp: nodes that join (views only lose nodes here), restart of all from their logs (which
  * a ddp does, on log and dFIFO), compare-and-swap, purging of tombstones, QUERY (a follower replays
@@ -154,7 +155,7 @@ struct snic_ddpnic_opts {
  */
 enum snic_ddpnic_event_type {
     SNIC_DDPNIC_PCIE = 32, /**< also the action: msg to the other half */
-    SNIC_DDPNIC_WAKE,      /**< also the action of the NIC: the coherent line tells the host */
+    SNIC_DDPNIC_WAKE,      /**< also the action of the NIC: the coherent line has changed */
     SNIC_DDPNIC_VSTORED,
     SNIC_DDPNIC_DSTORED,
     SNIC_DDPNIC_DRAINED,
@@ -166,7 +167,7 @@ enum snic_ddpnic_event_type {
  * Host half: SNIC_DDP_DONE, NEED_EPOCH, PCIE.
  * NIC half: SNIC_DDP_SEND, RELEASE, SUSPECT, PCIE, WAKE (msg.key, flags), and these; msg has key,
  * ts, value, length, flags (TOMBSTONE), scope. LOG, and DSTORE in REnf, Event and Scope, is
- * SNIC_DDP_BACKGROUND: nobody waits for it.
+ * SNIC_DDP_BACKGROUND: no answer waits for it.
  */
 enum snic_ddpnic_action_type {
     SNIC_DDPNIC_VSTORE = 48, /**< into the vFIFO, then VSTORED */
@@ -252,7 +253,7 @@ SNIC_API SNIC_NODISCARD int snic_ddpnic_get(const struct snic_ddpnic *d, uint64_
 SNIC_API SNIC_NODISCARD int snic_ddpnic_next(const struct snic_ddpnic *d, uint64_t *cursor,
                                              struct snic_ddpnic_entry *out);
 /**
- * The durable entries of the dFIFO that the log was not said to have, in no order: after a crash,
+ * The durable entries of the dFIFO for which no LOGGED has come, in no order: after a crash,
  * of the memory as it was then, they are to be appended to the node's log. *cursor starts at 0; 0
  * and key, ts, value, length, flags of @p out, SNIC_ENOENT at the end. [owner]
  */

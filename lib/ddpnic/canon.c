@@ -110,7 +110,7 @@ static void ddpnic_canon_writes(struct ddpnic_canon_out *o, const struct snic_dd
         ddpnic_canon_u64(o, (uint64_t)best->flags << 32 | (best->timer.armed != 0));
         ddpnic_canon_u64(o, best->round);
         ddpnic_canon_u64(o, (uint64_t)best->ack_c << 48 | (uint64_t)best->ack_p << 32 |
-                                (uint64_t)best->sent << 16 | best->told);
+                                (uint64_t)best->sent << 16 | best->acked);
         last = best;
     }
     ddpnic_canon_u64(o, UINT64_MAX);

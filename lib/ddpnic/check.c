@@ -171,7 +171,7 @@ static int ddpnic_check_pools(const struct snic_ddpnic *d, struct ddpnic_count *
     return 0;
 }
 
-/* Whom the writes hold to be slow is counted, and was said. */
+/* late[] counts the writes that wait too long for each node; `suspected` is the last SUSPECT. */
 static int ddpnic_check_late(const struct snic_ddpnic *d)
 {
     for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++) {

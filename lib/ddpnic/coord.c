@@ -36,7 +36,7 @@ struct ddpnic_write *ddpnic_write_new(struct snic_ddpnic *d, struct ddpnic_rec *
     return w;
 }
 
-/* The write of this timestamp that goes on here. */
+/* The write of this timestamp in progress here. */
 struct ddpnic_write *ddpnic_write_find(const struct snic_ddpnic *d, const struct ddpnic_rec *r,
                                        uint64_t ts)
 {
@@ -75,15 +75,15 @@ uint16_t ddpnic_write_missing(const struct snic_ddpnic *d, const struct ddpnic_w
     return (uint16_t)(d->common.others & ~have);
 }
 
-/* Has every other node stored it, and not every one said that it is durable there? */
+/* Has every other node stored it, and not every one acknowledged that it is durable there? */
 static int ddpnic_write_stored(const struct snic_ddpnic *d, const struct ddpnic_write *w)
 {
     return (d->common.others & ~w->ack_c) == 0 && ddpnic_write_missing(d, w) != 0;
 }
 
 /*
- * When to say INV again. What all have stored and not all have durable waits for dFIFOs, which no
- * message makes faster: that is asked for at the slowest pace, in case an ACK_P was lost.
+ * When to send INV again. A write that all have stored and not all have durable waits for dFIFOs,
+ * which no message makes faster: it is retried at the slowest pace, in case an ACK_P was lost.
  */
 static void ddpnic_write_pace(struct snic_ddpnic *d, const struct ddpnic_write *w)
 {
@@ -126,12 +126,12 @@ void ddpnic_write_forward(struct snic_ddpnic *d, struct ddpnic_write *w,
         ddpnic_write_invalidate(d, w, to);
 }
 
-/* Tell the host what it waits for: @p acked have done all that is asked of them. */
-void ddpnic_write_tell(struct snic_ddpnic *d, struct ddpnic_write *w, uint16_t acked)
+/* Acknowledge to the host: the nodes @p acked have acknowledged all that the model requires. */
+void ddpnic_write_ack_host(struct snic_ddpnic *d, struct ddpnic_write *w, uint16_t acked)
 {
     uint16_t others = d->common.others;
     int last = (others & ~acked) == 0;
-    uint16_t fresh = (uint16_t)(acked & others & ~w->told);
+    uint16_t fresh = (uint16_t)(acked & others & ~w->acked);
     if ((w->flags & DDPNIC_W_CLIENT) == 0)
         return;
     if (!last && ((d->o.flags & SNIC_DDPNIC_UNBATCHED) == 0 || fresh == 0))
@@ -147,7 +147,7 @@ void ddpnic_write_tell(struct snic_ddpnic *d, struct ddpnic_write *w, uint16_t a
     }
     a->msg.index = fresh;
     a->msg.seen[0] = (uint64_t)last;
-    w->told |= fresh;
+    w->acked |= fresh;
     if (last)
         w->flags &= ~(uint32_t)DDPNIC_W_CLIENT;
 }
@@ -157,8 +157,8 @@ static void ddpnic_write_overtaken(struct snic_ddpnic *d, struct ddpnic_write *w
     const struct ddpnic_line *l = &ddpnic_rec_at(d, w->rec)->line;
     if (l->gv < w->tau || (d->rules.short_gd && l->gd < w->tau))
         return;
-    w->told = d->common.others; /* none of which were asked: one ACK */
-    ddpnic_write_tell(d, w, d->common.others);
+    w->acked = d->common.others; /* it was sent to none of them: one ACK */
+    ddpnic_write_ack_host(d, w, d->common.others);
     ddpnic_write_free(d, w);
 }
 
@@ -195,7 +195,7 @@ void ddpnic_write_eval(struct snic_ddpnic *d, struct ddpnic_write *w)
     uint32_t own = u->answer & ~foreign;
     if ((have & own) == own) {
         uint16_t acked = (u->answer & DDPNIC_P) != 0 ? w->ack_p : w->ack_c;
-        ddpnic_write_tell(d, w, acked & w->ack_c);
+        ddpnic_write_ack_host(d, w, acked & w->ack_c);
     }
     if ((have & u->all) == u->all)
         ddpnic_write_free(d, w);
@@ -227,7 +227,7 @@ int ddpnic_coord_inv(struct snic_ddpnic *d, const struct snic_ddp_msg *m)
         ddpnic_accept(d, r, m);
         w = ddpnic_write_new(d, r, m->ts, flags);
         w->scope = m->scope;
-        ddpnic_write_forward(d, w, m); /* before the stores: nobody waits for those first */
+        ddpnic_write_forward(d, w, m); /* before the stores: the followers need not wait for them */
         ddpnic_store(d, r, m->scope);
         ddpnic_watch(d, r, 1);
         ddpnic_dirty(d, r);
@@ -235,7 +235,7 @@ int ddpnic_coord_inv(struct snic_ddpnic *d, const struct snic_ddp_msg *m)
     }
     if ((m->flags & SNIC_DDP_MSG_TOMBSTONE) == 0)
         ddpnic_release(d, m->value);
-    /* Equal: somebody invented this timestamp before us. It is complete when what is here is. */
+    /* Equal: a message with this timestamp, made up, came first. Complete when the record is. */
     d->counters.overtaken++;
     struct ddpnic_write *w = ddpnic_write_new(d, r, m->ts, flags | DDPNIC_W_SHORT);
     w->tau = r->enq;
@@ -287,9 +287,8 @@ void ddpnic_write_acked(struct snic_ddpnic *d, struct ddpnic_write *w)
 }
 
 /*
- * Something waits for the nodes @p now, and did for SNIC_DDPNIC__LATE tries; @p late is what it
- * said before. Counted by node, so that a node is suspected from when the first thing waits too
- * long until the last one does not, whatever the things are.
+ * A write has waited SNIC_DDPNIC__LATE tries for the nodes @p now; @p late is its previous mask.
+ * Counted per node: a node is suspected while at least one write waits for it too long.
  */
 void ddpnic_suspect(struct snic_ddpnic *d, uint16_t *late, uint16_t now)
 {
@@ -304,7 +303,7 @@ void ddpnic_suspect(struct snic_ddpnic *d, uint16_t *late, uint16_t now)
     d->nic.suspects = 1;
 }
 
-void ddpnic_suspect_tell(struct snic_ddpnic *d)
+void ddpnic_suspect_emit(struct snic_ddpnic *d)
 {
     uint16_t mask = 0;
     for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++)
@@ -315,7 +314,7 @@ void ddpnic_suspect_tell(struct snic_ddpnic *d)
     ddpnic_act(d, SNIC_DDP_SUSPECT)->to = mask;
 }
 
-/* INV or PERSIST again, to who has not answered; who has not even stored it comes first. */
+/* INV or PERSIST again, to nodes that have not answered; to those that have not stored it first. */
 void ddpnic_write_retry(struct snic_ddpnic *d, struct ddpnic_write *w)
 {
     uint16_t missing = (uint16_t)(ddpnic_write_missing(d, w) & w->sent);
@@ -330,8 +329,8 @@ void ddpnic_write_retry(struct snic_ddpnic *d, struct ddpnic_write *w)
 }
 
 /*
- * N5: does this record want somebody to complete what it accepted last? Not only for the lock: what
- * was overtaken waits for it, and may hold up the host's newer write, which has the lock by then.
+ * N5: does this record need a replay of the write it accepted last? Not only for the lock: an
+ * overtaken write waits for it, and may hold up the host's newer write, which has the lock by then.
  */
 int ddpnic_watch_needed(const struct snic_ddpnic *d, const struct ddpnic_rec *r)
 {

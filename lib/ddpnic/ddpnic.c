@@ -158,7 +158,7 @@ struct snic_ddp_action *ddpnic_act(struct snic_ddpnic *d, uint32_t type)
     return a;
 }
 
-/* NULL: nobody to tell. */
+/* NULL: no receiver. */
 struct snic_ddp_msg *ddpnic_send(struct snic_ddpnic *d, uint32_t type, uint16_t to,
                                  const struct snic_ddp_key *key, uint64_t ts)
 {
@@ -284,7 +284,7 @@ static int ddpnic_work(struct snic_ddpnic *d)
     }
     if (n->suspects) {
         n->suspects = 0;
-        ddpnic_suspect_tell(d);
+        ddpnic_suspect_emit(d);
         return 1;
     }
     return 0;

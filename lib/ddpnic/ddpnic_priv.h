@@ -6,10 +6,10 @@
  * scopes, the NIC's writes and waits. No pointers: a reference is a number in its array,
  * SNIC_DDPNIC__NIL is none.
  *
- * Who may touch what: host.c the host's part (struct ddpnic_host, the host's fields of a record);
- * coord.c, follow.c, fifo.c, scope.c, epoch.c the NIC's. Both: the coherent line of a record, and
- * the membership that the NIC installed (struct ddpnic_line, struct ddpnic_common). The table's
- * index is common, too: whoever needs a key first adds it.
+ * Ownership: host.c the host's part (struct ddpnic_host, the host's fields of a record); coord.c,
+ * follow.c, fifo.c, scope.c, epoch.c the NIC's. Both: the coherent line of a record, and the
+ * membership that the NIC installed (struct ddpnic_line, struct ddpnic_common). The table's index
+ * is common, too: the half that needs a key first adds it.
  *
  * How a step of the NIC runs: the event's handler changes the state, emits a few actions and marks
  * records dirty; poll, whenever the ring is empty, does one piece of the work that is left, until
@@ -25,9 +25,9 @@
  * N2  Not locked: top = vts (spec R5: rd is not below vTS; unlocked nodes have what they show).
  * N3  enq > dts: a DSTORE of enq is under way. The items in a key's vFIFO rise to enq, all above
  *     out; it is empty if and only if out = enq.
- * N4  An item is referred to as often as it says, and its handle given back with the last.
+ * N4  An item's count is its number of references, and its handle is released with the last.
  * N5  A gv, in Strict a gd, behind what was accepted last has a live write of it here or an armed
- *     timer that replays it: no lock stays for want of somebody to lift it.
+ *     timer that replays it: no lock stays without one of the two to lift it.
  * N6  Between steps nothing is dirty, no read is ready, the rings are empty, and whatever is stored
  *     at the head of a key's vFIFO is on its way out.
  * N7  A write waits for acknowledgements of the present members only.
@@ -73,12 +73,12 @@ struct ddpnic_rules {
     uint8_t val_type;
     uint8_t val_p; /* when it sends VAL_P */
     uint8_t answer;
-    uint8_t all; /* when it is done with the write */
+    uint8_t all; /* when it frees the write */
     uint8_t acks;
-    uint8_t val_durable; /* val_type says durable, too */
+    uint8_t val_durable; /* val_type means durable, too */
     uint8_t watch_gd;    /* a follower that misses VAL_P replays (H5) */
     uint8_t short_gd;    /* an overtaken write waits for gd of the newer, too */
-    uint8_t background;  /* nobody waits for the dFIFO */
+    uint8_t background;  /* no answer waits for the dFIFO */
 };
 
 /* Armed or not is state; the deadline is time (amendment A13). */
@@ -126,7 +126,7 @@ struct ddpnic_rec {
     uint64_t out;              /* the highest that left it, drained or dropped */
     uint64_t dts;              /* the highest stored in the dFIFO: durable */
     uint64_t rel;              /* reads of this one may be let in, once it is out */
-    struct ddpnic_timer timer; /* of a lock that nobody here will lift (N5) */
+    struct ddpnic_timer timer; /* of a lock that no write here will lift (N5) */
 };
 
 /* SNIC_DDP_MSG_TOMBSTONE (2) is one, too. */
@@ -154,7 +154,7 @@ struct ddpnic_item {
 enum ddpnic_write_flag {
     DDPNIC_W_USED = 1,
     DDPNIC_W_CLIENT = 2, /* the host waits for an ACK */
-    DDPNIC_W_REPLAY = 4, /* of somebody's write */
+    DDPNIC_W_REPLAY = 4, /* of a write of any node */
     DDPNIC_W_SHORT = 8,  /* overtaken: waits for the newer, tau, and sends nothing */
     DDPNIC_W_VAL = 16,   /* sent, in this epoch */
     DDPNIC_W_VAL_P = 32,
@@ -177,7 +177,7 @@ struct ddpnic_write {
     uint16_t ack_c;
     uint16_t ack_p;
     uint16_t sent;  /* whom it was sent to */
-    uint16_t told;  /* unbatched: whose acknowledgements the host has heard of */
+    uint16_t acked; /* unbatched: nodes whose acknowledgements were passed to the host */
     uint32_t round; /* of a PERSIST: which of this node's it is */
 };
 
@@ -187,7 +187,7 @@ enum ddpnic_wait_flag {
     DDPNIC_A_OWES_P = 4,  /* with DDPNIC_ONE: both at once */
     DDPNIC_A_PERSIST = 8, /* a marker; ts: of the DSTOREs it comes after the last */
     DDPNIC_A_MARK = 16,   /* MARK is under way */
-    DDPNIC_A_DEAD = 32,   /* MARKED is still to come, nobody waits for it */
+    DDPNIC_A_DEAD = 32,   /* MARKED is still to come and will be ignored */
     DDPNIC_A_AGAIN = 64   /* MARK under way is of a round before: another one has to follow */
 };
 
@@ -235,7 +235,7 @@ struct ddpnic_slot {
     uint32_t rec; /* + 1; 0: empty */
 };
 
-/* A pool of numbered things: what was given back is taken first, then the next never used. */
+/* A pool of numbered objects: freed ones are reused first, then the next never used. */
 struct ddpnic_pool {
     uint32_t free; /* list */
     uint32_t high; /* those above were never used */
@@ -290,7 +290,7 @@ struct ddpnic_nic {
     uint32_t persist_dirty;
     uint32_t mark_dirty;
     uint32_t sweep;     /* EPOCH: writes from here on, up to writes.high */
-    uint16_t suspected; /* as last said */
+    uint16_t suspected; /* as last emitted */
     uint8_t ticking;
     uint8_t suspects;                  /* late changed: does the mask? */
     uint32_t late[SNIC_DDP_NODES_MAX]; /* how many things wait for it too long */
@@ -455,12 +455,12 @@ uint16_t ddpnic_write_missing(const struct snic_ddpnic *d, const struct ddpnic_w
 void ddpnic_write_invalidate(struct snic_ddpnic *d, struct ddpnic_write *w, uint16_t to);
 void ddpnic_write_forward(struct snic_ddpnic *d, struct ddpnic_write *w,
                           const struct snic_ddp_msg *m);
-void ddpnic_write_tell(struct snic_ddpnic *d, struct ddpnic_write *w, uint16_t acked);
+void ddpnic_write_ack_host(struct snic_ddpnic *d, struct ddpnic_write *w, uint16_t acked);
 void ddpnic_write_eval(struct snic_ddpnic *d, struct ddpnic_write *w);
 void ddpnic_write_retry(struct snic_ddpnic *d, struct ddpnic_write *w);
 void ddpnic_write_acked(struct snic_ddpnic *d, struct ddpnic_write *w);
 void ddpnic_suspect(struct snic_ddpnic *d, uint16_t *late, uint16_t now);
-void ddpnic_suspect_tell(struct snic_ddpnic *d);
+void ddpnic_suspect_emit(struct snic_ddpnic *d);
 int ddpnic_coord_inv(struct snic_ddpnic *d, const struct snic_ddp_msg *m);
 int ddpnic_coord_ack(struct snic_ddpnic *d, const struct snic_ddp_msg *m);
 void ddpnic_watch(struct snic_ddpnic *d, struct ddpnic_rec *r, int fresh);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * A new membership, which is the last one without some nodes. Messages of the old epoch are dropped
- * on arrival (Rule E), so everything that was said and may not have arrived is said again: INV and
- * PERSIST to whoever has not acknowledged in its present incarnation, VALs to all. What followers
- * owed is dropped, since they are asked again.
+ * on arrival (Rule E), so everything that was sent and may not have arrived is sent again: INV and
+ * PERSIST to each node that has not acknowledged in its present incarnation, VALs to all.
+ * Acknowledgements due here are dropped: INV and PERSIST come again.
  *
- * Who is left out ends all it coordinates, tells its host, and goes on draining.
+ * A node that is left out ends all it coordinates, wakes its host, and continues to drain.
  */
 #include "ddpnic_priv.h"
 
@@ -86,11 +86,11 @@ static void ddpnic_epoch_write(struct snic_ddpnic *d, struct ddpnic_write *w)
         ddpnic_write_free(d, w);
         return;
     }
-    /* Who stays is in both in the same incarnation: views only lose nodes. */
+    /* Nodes that stay have the same incarnation in both: views only lose nodes. */
     w->ack_c &= d->common.others;
     w->ack_p &= d->common.others;
     w->sent &= d->common.others;
-    w->told &= d->common.others;
+    w->acked &= d->common.others;
     w->tries = 0;
     ddpnic_suspect(d, &w->late, 0);
     w->flags &= ~(uint32_t)(DDPNIC_W_VAL | DDPNIC_W_VAL_P);

@@ -199,7 +199,7 @@ int ddpnic_fifo_event(struct snic_ddpnic *d, const struct snic_ddp_event *ev)
     return 0;
 }
 
-/* What of this key's vFIFO can go on; 1: the ring is full, there may be more. */
+/* Advance this key's vFIFO; 1: the ring is full, there may be more. */
 int ddpnic_fifo_eval(struct snic_ddpnic *d, struct ddpnic_rec *r)
 {
     while (r->vfirst != SNIC_DDPNIC__NIL) {

@@ -2,12 +2,12 @@
 /*
  * The NIC as follower: INV, VAL, and the acknowledgements that wait for something.
  *
- * Whatever an INV meets, its sender is told in the end that the key holds this write or a newer one
- * in its vFIFO or beyond (ACK_C), and has it durable (ACK_P; ACK says both). An INV that is not
- * newer than what was accepted never locks (H3). An older one is acknowledged as if it were the
- * newer one (FAST), or when the newer is complete (PAPER; tau is the newer as of now: H7). The
- * paper has no replays, and those are never made to wait for a newer write, which may need the room
- * that they have (N9); what an acknowledgement says is true of FAST's.
+ * Whatever an INV meets, it is acknowledged in the end: the key holds this write or a newer one in
+ * its vFIFO or beyond (ACK_C), and has it durable (ACK_P; ACK means both). An INV that is not newer
+ * than the last accepted never locks (H3). An older one is acknowledged as if it were the newer one
+ * (FAST), or when the newer is complete (PAPER; tau is the newer as of now: H7). The paper has no
+ * replays; replays never wait for a newer write, which may need the write that they occupy (N9):
+ * their acknowledgement means what FAST's does.
  */
 #include "ddpnic_priv.h"
 
@@ -54,7 +54,7 @@ void ddpnic_wait_free(struct snic_ddpnic *d, uint32_t i)
     d->nic.waits.used--;
 }
 
-/* Acknowledge when that is due; said again if it was before. */
+/* Acknowledge when that is due; again if it was acknowledged before. */
 static void ddpnic_follow_owe(struct snic_ddpnic *d, struct ddpnic_rec *r,
                               const struct snic_ddp_msg *m, uint64_t tau)
 {

@@ -48,8 +48,8 @@ static struct ddpnic_wait *ddpnic_scope_find_wait(const struct snic_ddpnic *d, u
 }
 
 /*
- * A marker for somebody's [PERSIST]sc. 0, or SNIC_EAGAIN. One that is under way since the epoch
- * before will do, but not one of an earlier round: writes may have come to the scope since.
+ * A marker for another node's [PERSIST]sc. 0, or SNIC_EAGAIN. One that is under way since the epoch
+ * before will do, but not one of an earlier round: writes may have joined the scope since.
  */
 static int ddpnic_scope_wait(struct snic_ddpnic *d, uint8_t src, uint64_t scope, uint32_t round)
 {
@@ -167,7 +167,7 @@ int ddpnic_scope_marked(struct snic_ddpnic *d, const struct snic_ddp_event *ev)
     return 0;
 }
 
-/* What scopes can go on. */
+/* Acknowledge to the host and complete the [PERSIST]sc that are durable here. */
 void ddpnic_scope_eval(struct snic_ddpnic *d)
 {
     for (uint32_t i = d->nic.persists; i != SNIC_DDPNIC__NIL;) {
@@ -177,7 +177,7 @@ void ddpnic_scope_eval(struct snic_ddpnic *d)
         i = w->next;
         if ((w->flags & DDPNIC_W_MARKED) == 0)
             continue;
-        ddpnic_write_tell(d, w, w->ack_c);
+        ddpnic_write_ack_host(d, w, w->ack_c);
         if ((d->common.others & ~w->ack_c) != 0)
             continue;
         struct snic_ddp_msg *m =

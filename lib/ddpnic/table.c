@@ -68,9 +68,9 @@ struct ddpnic_rec *ddpnic_add(struct snic_ddpnic *d, const struct snic_ddp_key *
 
 /*
  * The compare-and-swap by which either half takes the read lock for @p ts: 0, or 1 if the word is
- * not what was @p seen any more. Since the word keeps the highest timestamp when the lock is gone,
- * nothing that happened in between can look as if nothing had (with the owner alone in the word, as
- * in the paper, a lock that came and went would).
+ * not what was @p seen any more. The word keeps the highest timestamp when the lock is released, so
+ * a lock taken and released in between is noticed (with the owner alone in the word, as in the
+ * paper, it would not be: ABA).
  */
 int ddpnic_snatch(struct ddpnic_line *l, uint64_t seen, uint64_t ts)
 {

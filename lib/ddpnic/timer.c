@@ -104,7 +104,8 @@ int ddpnic_timer_due(struct snic_ddpnic *d)
     return 0;
 }
 
-static void ddpnic_timer_tell(const struct snic_ddpnic *d, uint32_t n, struct snic_ddp_timer *out)
+static void ddpnic_timer_describe(const struct snic_ddpnic *d, uint32_t n,
+                                  struct snic_ddp_timer *out)
 {
     memset(out, 0, sizeof(*out));
     out->id = n;
@@ -130,7 +131,7 @@ uint32_t snic_ddpnic_timers(const struct snic_ddpnic *d, struct snic_ddp_timer *
         uint32_t n = d->nic.classes[c].first;
         for (; n != SNIC_DDPNIC__NIL; n = ddpnic_timer_at(d, n)->next) {
             if (count < max)
-                ddpnic_timer_tell(d, n, &out[count]);
+                ddpnic_timer_describe(d, n, &out[count]);
             count++;
         }
     }
