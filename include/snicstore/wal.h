@@ -2,7 +2,7 @@
 /**
  * @file snicstore/wal.h
  * A durable log on a device: records are appended, made durable many at a time, found again after
- * a crash in the order they were appended, and dropped once nobody needs them.
+ * a crash in the order they were appended, and dropped once they are no longer needed.
  *
  * Depends on  snicstore/base.h, loop.h, io.h.
  * Memory      The caller supplies all of it (memsize, open); it does not depend on the size of the
@@ -16,41 +16,41 @@
  *
  * Promises
  *   Durable. When durable(up_to) comes, every record with a position up to up_to survives power
- *     loss, and so do all before it. What was not announced may survive or not; of it survives
- *     what came first: there is no record without those before it.
+ *     loss, and so do all before it. Records not announced may survive or not; a prefix of them
+ *     does: there is no record without those before it.
  *   Group commit. Appends gather while a write and its flush are under way; the next write takes
  *     all of them. A BACKGROUND record waits up to window_ns for others, or for snic_wal_flush().
  *   Found. Recovery gives records in the order of their positions, with the bytes they were
- *     appended with or not at all: each has a checksum that goes on from the one before, in blocks
- *     that have one, too, which name their place on the device and the use that it is in. So what
- *     is left of an earlier use, went to the wrong place or has rotted is not taken for a record.
- *   Failure. A write or flush that fails ends the log for good, for a flush that failed says
- *     nothing about what a second one would have to do: failed() comes once, and everything
- *     returns SNIC_EIO from then on. Only a new open says what is there.
+ *     appended with or not at all: each has a checksum chained to the one before, in blocks that
+ *     have one, too, which name their place on the device and the use that it is in. So what is
+ *     left of an earlier use, was written to the wrong place or has rotted is not taken for a
+ * record. Failure. A write or flush that fails ends the log for good, since after a failed flush it
+ * is unknown what a second one would make durable: failed() comes once, and everything returns
+ *     SNIC_EIO from then on. Only a new open finds which records survived.
  *   Full. The space is there from the beginning (format writes all of it), so a full log refuses
- *     appends with SNIC_ENOSPC and goes on otherwise. A part of it is kept for compaction, and one
+ *     appends with SNIC_ENOSPC and works otherwise. A part of it is kept for compaction, and one
  *     for records that are TOMBSTONEs, so that there is a way out of a full log.
  *
- * What recovery says about the end of the log (struct snic_wal_report). Nothing on a device tells
+ * What recovery reports of the end of the log (struct snic_wal_report). The device does not record
  * which of the last records had been announced. One write is under way at a time, so what a later
  * one holds proves the earlier ones durable, and leaves the last one in doubt:
  *   CLEAN    All there is is whole. (The last write may be missing as a whole if it did not reach
  *            the device: it was not announced then, or the device lied.)
  *   SUSPECT  The last write is there in part: the power went under way, or it was announced and
- *            has been damaged since. Records up to the damage were given.
- *   CORRUPT  Records are missing in front of some that prove that they had been durable. All that
- *            are whole were given, those behind the gap, too; first_missing and last_missing name
- *            the first gap. It may be that the end is in doubt as well.
+ *            has been damaged since. found() has had the records up to the damage.
+ *   CORRUPT  Records are missing in front of some that prove that they had been durable. found()
+ *            has had all that are whole, those behind the gap, too; first_missing and last_missing
+ *            name the first gap. It may be that the end is in doubt as well.
  * A log that is not CLEAN can be read, its membership file read and written. It takes appends only
  * after snic_wal_accept_tail(), which cuts off the end that is in doubt: a decision that needs
  * another replica that has the records, or an operator (amendment A8). It is durable when
  * accepted() comes: the end is not in doubt again, with or without appends; but a full log may have
- * no room to say so, and then it is, at each opening until an append has found room. A gap stays a
- * gap, and the log CORRUPT whenever it is opened, until compaction has passed it.
+ * no room to record this, and then it is, at each opening until an append has found room. A gap
+ * stays a gap, and the log CORRUPT whenever it is opened, until compaction has passed it.
  *
- * Compaction. When few segments are free the oldest one is read, and keep() asked of each record
+ * Compaction. When few segments are free the oldest one is read, and keep() decides for each record
  * whether it is still needed. Those are appended again at the end, with a new position and all
- * else as it was; when they are durable the segment is free. It goes on with the appends, some
+ * else as it was; when they are durable the segment is free. It proceeds with the appends, some
  * bytes of it for each byte of theirs, and faster when these have to wait.
  *   Why no deleted key comes back. Segments are written, compacted and written again in one order,
  *   so what recovery can find is at any time everything from some position on. For a key to come
@@ -60,8 +60,8 @@
  *   older one stands in front of the tombstone and is dropped before it.
  *
  * The owner's duties: records of one key are appended in rising order of ts (the same ts again is
- * allowed); keep() says 0 only where a newer record of the key was appended to this log before, or
- * the key is forgotten for good.
+ * allowed); keep() returns 0 only where a newer record of the key was appended to this log before,
+ * or the key is forgotten for good.
  *
  * The membership file: up to SNIC_WAL_META_MAX bytes, kept twice. A new version is written to one
  * place, then to the other, then announced. A torn write leaves the older version, and one damaged
@@ -110,10 +110,10 @@ struct snic_wal_key {
 #define SNIC_WAL_TOMBSTONE (1u << 0)
 /** Not stored: durable when convenient, within window_ns. */
 #define SNIC_WAL_BACKGROUND (1u << 1)
-/** Not stored: this record, too, may use the last space of a full log. For what has to be there
- * before anybody can delete anything. */
+/** Not stored: this record, too, may use the last space of a full log. For records that must be in
+ * the log before deletions are possible. */
 #define SNIC_WAL_LAST_SPACE (1u << 2)
-/** Bits of flags that are the owner's: stored, and given back. The others are 0. */
+/** Bits of flags that are the owner's: stored, and returned. The others are 0. */
 #define SNIC_WAL_OWNER_FLAGS 0xffff0000u
 
 struct snic_wal_record {
@@ -184,8 +184,8 @@ struct snic_wal_events {
      * The end of opening; the report is borrowed. 0; SNIC_ENOENT blank and neither CREATE nor
      * FORMAT; SNIC_EEXIST there is something else on the device; SNIC_EVERSION a log of another
      * version; SNIC_ECORRUPT a log whose superblocks are both damaged; SNIC_ENOSPC the device is
-     * smaller than the log says, or than a format needs; SNIC_EINVAL the options do not fit the log
-     * or the device (record_max, batch_bytes, alignment); SNIC_EIO. After an error only
+     * smaller than the superblock records, or than a format needs; SNIC_EINVAL the options do not
+     * fit the log or the device (record_max, batch_bytes, alignment); SNIC_EIO. After an error only
      * snic_wal_close() is allowed.
      */
     void (*opened)(void *ctx, int result, const struct snic_wal_report *report);
@@ -193,9 +193,9 @@ struct snic_wal_events {
     void (*found)(void *ctx, const struct snic_wal_record *r);
     /** All positions up to @p up_to are durable. Rising. */
     void (*durable)(void *ctx, uint64_t up_to);
-    /** After append said SNIC_EAGAIN, or compaction has made room after SNIC_ENOSPC: try again. */
+    /** After append returned SNIC_EAGAIN, or compaction made room after SNIC_ENOSPC: try again. */
     void (*room)(void *ctx);
-    /** The log is dead; once. SNIC_EIO, or what the device said; SNIC_ECORRUPT a record that is
+    /** The log is dead; once. SNIC_EIO, or the device's error; SNIC_ECORRUPT a record that is
      * needed could not be read by compaction. */
     void (*failed)(void *ctx, int error);
     /** The last snic_wal_meta_put() is durable. */
@@ -215,10 +215,10 @@ SNIC_API const char *snic_wal_opts_wrong(const struct snic_io *io, const struct 
 SNIC_API size_t snic_wal_memsize(const struct snic_io *io, const struct snic_wal_opts *o)
     SNIC_NONNULL(1, 2);
 /**
- * Begin to open, or format; opened() tells. [owner]
+ * Begin to open, or format; opened() reports the result. [owner]
  * @param[out] out  the log on success, untouched on failure
  * @param mem       owned until snic_wal_close(); aligned to SNIC_WAL_ALIGN
- * @param io        the caller's, and nobody else's to write to; closed after the log
+ * @param io        the caller's; nothing else writes to it; closed after the log
  * @param e         copied
  * @return 0; SNIC_EINVAL options, device or alignment; SNIC_EPERM a READONLY handle; SNIC_ENOSPC
  * @p mem_size small
@@ -228,7 +228,7 @@ SNIC_API SNIC_NODISCARD int snic_wal_open(struct snic_wal **out, void *mem, size
                                           const struct snic_wal_events *e, void *ctx)
     SNIC_NONNULL(1, 2, 4, 5, 6);
 /**
- * Run the loop until the device has given back everything, without callbacks; then the memory is
+ * Run the loop until the device has completed all requests, without callbacks; then the memory is
  * the caller's. At any time, while opening too. What was not announced may be lost: flush first.
  * [owner]
  * @return the memory
@@ -242,7 +242,7 @@ SNIC_API void *snic_wal_close(struct snic_wal *w) SNIC_NONNULL(1);
  * @param[out] position  may be NULL
  * @return 0; SNIC_EAGAIN the buffer is full, or compaction is making room: room() comes;
  *         SNIC_ENOSPC the log is full of records that are needed; room() comes only if that
- *         changes (after TOMBSTONEs, say, or snic_wal_compact()); SNIC_EMSGSIZE over record_max;
+ *         changes (as after TOMBSTONEs or snic_wal_compact()); SNIC_EMSGSIZE over record_max;
  *         SNIC_EINVAL flags; SNIC_ECORRUPT not CLEAN, and not accepted; SNIC_EBUSY not yet opened;
  *         SNIC_EIO dead
  */
@@ -256,18 +256,18 @@ SNIC_API uint64_t snic_wal_flush(struct snic_wal *w) SNIC_NONNULL(1);
 /** The position that durable() announced last. [owner] */
 SNIC_API uint64_t snic_wal_durable(const struct snic_wal *w) SNIC_NONNULL(1);
 /**
- * Records have become needless (keys forgotten, say): a full log looks through its segments again.
+ * Records have become needless (keys were forgotten): a full log looks through its segments again.
  * Not needed after appends. [owner]
  */
 SNIC_API void snic_wal_compact(struct snic_wal *w) SNIC_NONNULL(1);
 /**
- * Take a log that is not CLEAN as it is: see above. accepted() tells. [owner]
+ * Take a log that is not CLEAN as it is: see above. accepted() follows. [owner]
  * @return 0; SNIC_EINVAL it is CLEAN, or accepted already; SNIC_EBUSY not yet opened; SNIC_EIO dead
  */
 SNIC_API SNIC_NODISCARD int snic_wal_accept_tail(struct snic_wal *w) SNIC_NONNULL(1);
 
 /**
- * Replace the membership file; the bytes are copied. meta_stored() tells. [owner]
+ * Replace the membership file; the bytes are copied. meta_stored() follows. [owner]
  * @return 0; SNIC_EAGAIN the one before is not stored yet; SNIC_EMSGSIZE; SNIC_EBUSY not yet
  *         opened; SNIC_EIO dead
  */
@@ -283,7 +283,7 @@ SNIC_API SNIC_NODISCARD int snic_wal_meta_get(const struct snic_wal *w, const vo
 /* ---- Views ---- */
 
 struct snic_wal_info {
-    uint32_t opened;      /**< 1: opened() came with 0                                     */
+    uint32_t opened;      /**< 1: opened() reported 0                                      */
     uint32_t dead;        /**< 1: failed() came                                            */
     uint32_t writable;    /**< 1: CLEAN or accepted                                        */
     uint32_t full;        /**< 1: looked through all segments and found nothing to drop    */

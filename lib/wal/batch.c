@@ -103,10 +103,10 @@ int wal_admit(const struct snic_wal *w, uint32_t length, uint32_t class_)
     return 0;
 }
 
-int wal_said_space(const struct snic_wal *w)
+int wal_waits_for_space(const struct snic_wal *w)
 {
-    uint64_t need = wal_blocks_of(w, wal_record_size(w->said_length));
-    return w->said != 0 && wal_room(w) < wal_limit(w, w->said_class) + need;
+    uint64_t need = wal_blocks_of(w, wal_record_size(w->refused_length));
+    return w->refusal != 0 && wal_room(w) < wal_limit(w, w->refused_class) + need;
 }
 
 /* ---- Filling ---- */
@@ -291,14 +291,14 @@ static int wal_append_check(const struct snic_wal *w, const struct snic_wal_reco
 
 static void wal_refused(struct snic_wal *w, const struct snic_wal_record *r, uint32_t class_, int e)
 {
-    w->said = (uint32_t)-e;
-    w->said_length = r->length;
-    w->said_class = class_;
+    w->refusal = (uint32_t)-e;
+    w->refused_length = r->length;
+    w->refused_class = class_;
     if (e == SNIC_EAGAIN)
         w->info.refused_again++;
     else
         w->info.refused_full++;
-    wal_kick(w); /* compaction has somebody who waits */
+    wal_kick(w); /* an append waits for compaction */
 }
 
 int snic_wal_append(struct snic_wal *w, const struct snic_wal_record *r, uint64_t *position)

@@ -3,20 +3,21 @@
  * Compaction: the oldest segment is read, what the owner still needs of it is appended again, and
  * when that is durable the segment is no longer needed (W3).
  *
- * A copy says which position it was copied from. Copies are made in the order of the positions, so
- * after a crash in the middle everything up to the highest of these is done with: it goes on from
- * there, and crashes do not fill the log with second copies.
+ * A copy records the position it was copied from. Copies are made in the order of the positions, so
+ * after a crash in the middle everything up to the highest of these is compacted: compaction
+ * resumes there, and crashes do not fill the log with second copies.
  *
  * That nothing of the segment was overlooked is known by the positions: they have no holes (W4),
- * and the first block of the next segment names the last one. If one is missing, it cannot be told
+ * and the first block of the next segment names the last one. If one is missing, it is unknown
  * whether it was needed: the log ends.
  *
  * A cycle looks once at all that is there at its beginning. If that gained next to nothing the log
- * is full, until the owner appends something (which makes something else needless) or says so.
+ * is full, until the owner appends something (which makes another record needless) or calls
+ * snic_wal_compact().
  */
 #include "wal/wal_priv.h"
 
-/** What was given up last comes with the block that announces it. */
+/** Not while freed segments wait to be announced: they become usable with that block. */
 int wal_compact_hopeless(const struct snic_wal *w)
 {
     return w->compact.full && !w->compact.hope && w->oldest == w->announced;
@@ -29,7 +30,7 @@ static uint64_t wal_compact_low(const struct snic_wal *w)
     return (SNIC_WAL__RESERVE + 1 + more) * w->geo.segment_blocks;
 }
 
-/** Room, the segments given up and not yet announced included. */
+/** Room, including the segments freed and not yet announced. */
 static uint64_t wal_compact_space(const struct snic_wal *w)
 {
     return wal_room(w) + (w->oldest - w->announced) * w->geo.segment_blocks;
@@ -45,7 +46,7 @@ static void wal_compact_damaged(struct snic_wal *w)
 
 static int wal_compact_wanted(const struct snic_wal *w)
 {
-    return wal_compact_space(w) < wal_compact_low(w) || wal_said_space(w);
+    return wal_compact_space(w) < wal_compact_low(w) || wal_waits_for_space(w);
 }
 
 static void wal_compact_cycle_begin(struct snic_wal *w)
@@ -117,7 +118,7 @@ static int wal_compact_read(struct snic_wal *w)
     if (chunk > w->geo.segment_blocks - block)
         chunk = w->geo.segment_blocks - block;
     uint64_t cost = (uint64_t)chunk * w->geo.block;
-    if (w->read.state != WAL_OP_IDLE || (c->paid < cost && !wal_said_space(w)))
+    if (w->read.state != WAL_OP_IDLE || (c->paid < cost && !wal_waits_for_space(w)))
         return 0;
     c->paid -= snic_min_u64(c->paid, cost);
     c->next = chunk == 0;
@@ -184,8 +185,8 @@ static void wal_compact_record(struct snic_wal *w)
 }
 
 /**
- * 0: there is no room for it now. The owner is asked in the moment of copying: it may have appended
- * something newer while there was no room, and an older record behind a newer one must not be.
+ * 0: there is no room for it now. keep() is called at the time of the copy: the owner may have
+ * appended a newer record while there was no room, and an older one must not follow a newer one.
  */
 static int wal_compact_copy(struct snic_wal *w)
 {

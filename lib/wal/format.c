@@ -89,7 +89,7 @@ static void wal_format_done(struct snic_wal *w)
     wal_opened(w, 0);
 }
 
-/** Write those of the two superblocks that are bad, and go on. */
+/** Write those of the two superblocks that are bad, then continue. */
 static void wal_format_super(struct snic_wal *w)
 {
     struct wal_recover *r = &w->recover;

@@ -4,8 +4,8 @@
  * read here may be any bytes.
  *
  * Every checksum is CRC32C and begins with one of the log's uuid, so that what another log left on
- * the device is nobody's. A record's checksum covers its generation, its head without the checksum
- * and its bytes; the head has the checksum of the record before, which makes the chain.
+ * the device is not valid here. A record's checksum covers its generation, its head without the
+ * checksum and its bytes; the head has the checksum of the record before, which makes the chain.
  *
  *   superblock  0 magic[8]  8 crc  12 version  16 block  20 segment  24 segments  28 record_max
  *               32 batch_blocks  36 zero  40 uuid[2]  56 zero ... 4096
@@ -137,7 +137,7 @@ void wal_block_encode(const struct wal_geo *g, const struct wal_block *b, unsign
     snic_put_le32(at, snic_crc32c(g->seed, at + 4, g->block - 4));
 }
 
-/** Numbers that no writer writes, whatever the checksum says. */
+/** 0: numbers that no writer writes, even if the checksum matches. */
 static int wal_block_sane(const struct wal_geo *g, const struct wal_block *b)
 {
     return b->used <= g->payload && b->index < g->segment_blocks && b->batch_first <= b->index &&
@@ -242,7 +242,7 @@ void wal_reader_start(struct wal_reader *rd, uint64_t gen)
 void wal_reader_block(struct wal_reader *rd, const struct wal_block *b, const unsigned char *bytes)
 {
     if (rd->have > 0 && rd->batch != b->batch_first)
-        rd->have = 0; /* the rest of that record was cut off with a tail that was given up */
+        rd->have = 0; /* the rest of that record was cut off by snic_wal_accept_tail() */
     rd->block = bytes;
     rd->end = SNIC_WAL__BLOCK_HEAD + b->used;
     rd->at = SNIC_WAL__BLOCK_HEAD;

@@ -53,7 +53,7 @@ static void wal_meta_written(struct snic_wal *w)
     wal_op_begin(w, &w->side, SNIC_IO_FLUSH, 0, NULL, 0, wal_meta_flushed);
 }
 
-/** What is given to the owner is in both places before. */
+/** Repair the bad place, so that both hold the version that the owner will be shown. */
 static void wal_meta_repair(struct snic_wal *w)
 {
     struct wal_meta *m = &w->meta;

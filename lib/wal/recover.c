@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
- * The records, from the oldest generation that is needed to the end, and what can be said of them.
+ * Recovery: the records from the oldest needed generation to the end, and the verdict on them.
  *
  * Everything in front of the last batch had been durable before that one began (W1). So a record
  * that is missing there is lost: CORRUPT. That one is missing is known by the positions (W4): the
  * next record's, or the next batch's base. A damaged block without consequences for them is
- * counted, no more. The last batch is there as a whole (its blocks say how many they are), or in
+ * counted, no more. The last batch is there as a whole (its blocks hold their number), or in
  * part: then it is in doubt from the first missing block on, and so is a log behind whose last
  * block there are others that are neither empty nor left over from an earlier use, within the reach
  * of one batch: SUSPECT.
  *
- * What was found is flushed before it is given out for good: a log whose process was killed may
- * have been written and not flushed, and must not un-happen later.
+ * What was found is flushed before opened() reports it: a log whose process was killed may have
+ * been written and not flushed, and its records must not disappear later.
  */
 #include "wal/wal_priv.h"
 
@@ -130,7 +130,7 @@ static void wal_recover_batch(struct snic_wal *w, const struct wal_block *b)
     r->batch_gen = b->generation;
     r->batch = b->batch_first;
     if (!r->started && (b->index > 0 || b->generation != w->oldest)) {
-        r->beheaded = 1; /* what the first missing one was nobody knows */
+        r->beheaded = 1; /* the first missing position is unknown */
     } else if (r->started && !r->beheaded && b->base > w->last_seq) {
         wal_recover_gap(w, w->last_seq + 1, b->base);
         r->crc_known = 0;

@@ -121,8 +121,8 @@ void wal_erase_done(struct snic_wal *w)
 }
 
 /**
- * What is left of a batch that was cut says that there should be more, until a batch follows it. So
- * one without records does, or the same end would be in doubt at the next opening.
+ * The blocks left of a batch that was cut name a batch_end beyond the cut, until a batch follows.
+ * So one without records follows, or the same end would be in doubt at the next opening.
  */
 static void wal_erase_flushed(struct snic_wal *w)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
- * A durable log: opening and closing, requests to the device, and who runs when.
+ * A durable log: opening and closing, requests to the device, and which part runs when.
  *
  * Three requests at most are with the device: a batch (batch.c), a reading (recovery, compaction)
  * and one for the rest (membership file, format). Whatever the owner asks for is begun at the next
- * message of the loop, so that appends of one turn share a batch and no callback comes from inside
- * a call (W6).
+ * message of the loop, so that appends of one loop iteration share a batch and no callback comes
+ * from inside a call (W6).
  */
 #include "wal/wal_priv.h"
 
@@ -42,7 +42,7 @@ static void wal_op_end(struct wal_op *op, int64_t result)
         uint64_t got = snic_align_down((uint64_t)result, w->io->geometry.length_align);
         op->done += got;
         if (got == 0 || op->done > op->length) {
-            wal_die(w, SNIC_EIO); /* the device ends before its size says */
+            wal_die(w, SNIC_EIO); /* the device is shorter than its size */
             return;
         }
         if (op->done < op->length) {
@@ -90,17 +90,17 @@ static void wal_op_submit(struct snic_wal *w, struct wal_op *op)
     }
 }
 
-/* ---- Who runs when ---- */
+/* ---- Scheduling ---- */
 
-/** Somebody was refused, and would not be now, or for another reason. */
-static void wal_say_room(struct snic_wal *w)
+/** An append was refused, and would not be now, or with another error. */
+static void wal_report_room(struct snic_wal *w)
 {
-    if (w->said == 0)
+    if (w->refusal == 0)
         return;
-    int e = wal_admit(w, w->said_length, w->said_class);
-    if (e == -(int)w->said || e == SNIC_EAGAIN)
+    int e = wal_admit(w, w->refused_length, w->refused_class);
+    if (e == -(int)w->refusal || e == SNIC_EAGAIN)
         return;
-    w->said = 0;
+    w->refusal = 0;
     if (w->events.room != NULL)
         w->events.room(w->ctx);
 }
@@ -118,7 +118,7 @@ static void wal_pump(struct snic_wal *w)
         wal_op_submit(w, &w->read);
         wal_op_submit(w, &w->side);
         if (w->phase == WAL_OPEN && turn == 0)
-            wal_say_room(w);
+            wal_report_room(w);
     }
 }
 
@@ -165,7 +165,7 @@ void wal_die(struct snic_wal *w, int error)
     if (phase == WAL_DEAD || w->closing)
         return;
     w->phase = WAL_DEAD;
-    w->said = 0;
+    w->refusal = 0;
     snic_loop_cancel(w->loop, &w->timer);
     if (phase == WAL_OPENING)
         wal_opened(w, error);
@@ -189,7 +189,7 @@ static int wal_options(struct snic_wal_opts *o, struct wal_geo *g, const struct 
     if ((io->caps & SNIC_IO_CAP_READONLY) != 0)
         return SNIC_EPERM;
     int r = wal_format_geo(g, io, o);
-    return r == SNIC_ENOSPC ? 0 : r; /* opened() says so, if it matters */
+    return r == SNIC_ENOSPC ? 0 : r; /* opened() reports it, if it matters */
 }
 
 static struct snic_wal *wal_carve(struct snic_arena *a, const struct snic_wal_opts *o,
@@ -219,7 +219,7 @@ static struct snic_wal *wal_carve(struct snic_arena *a, const struct snic_wal_op
     return w;
 }
 
-/* Why wal_format_geo() refused: @g as far as it came. */
+/* Why wal_format_geo() refused: @g as far as it was filled in. */
 static const char *wal_geo_wrong(const struct wal_geo *g, const struct snic_io_geometry *d)
 {
     if (!snic_is_pow2(g->block) || g->block < 512 || g->block > 65536)

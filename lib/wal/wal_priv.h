@@ -13,9 +13,9 @@
  * Invariants
  * W1  One batch is under way at a time, and it is durable before the next one begins: a batch that
  *     is there proves all before it.
- * W2  Generations oldest ... next.gen are in use. A segment is used again only when a durable batch
- *     says, in its head, that it is no longer needed (`announced`).
- * W3  A compacted segment is given up when all that had been appended at the end of its reading is
+ * W2  Generations oldest ... next.gen are in use. A segment is used again only when the head of a
+ *     durable batch declares it no longer needed (`announced`).
+ * W3  A compacted segment is freed when all that had been appended at the end of its reading is
  *     durable: its copies, and what made the other records needless.
  * W4  Positions have no holes: last_seq is the last one given; each batch names the last one before
  *     it (`base`).
@@ -126,7 +126,7 @@ struct wal_batch {
     uint64_t gen;
     uint64_t base;
     uint64_t last;   /* position */
-    uint64_t oldest; /* that it says, once closed */
+    uint64_t oldest; /* in its heads, once closed */
     uint32_t first;  /* block */
     uint32_t blocks;
     uint32_t at;
@@ -151,14 +151,14 @@ struct wal_compact {
     uint32_t block;   /* of the segment: the next one to read, or the chunk's first */
     uint32_t chunk;   /* blocks in the read buffer */
     uint32_t in;      /* of these: the one under way */
-    uint32_t begun;   /* that one was given to the reader */
+    uint32_t begun;   /* that one was passed to the reader */
     uint32_t pending; /* `rec` is complete, and not yet copied */
     uint32_t next;    /* what is read is the next segment's first block */
     uint32_t known;   /* `last` is */
     uint64_t bytes;   /* of records read */
     uint64_t last;    /* position read last */
     uint64_t mark;    /* W3 */
-    uint64_t copied;  /* positions up to here were copied in an earlier life */
+    uint64_t copied;  /* positions up to here were copied before the log was opened */
     /* a cycle: all that was there when it began is looked at once */
     uint32_t cycling;
     uint32_t full;
@@ -259,13 +259,13 @@ struct snic_wal {
     uint64_t durable_gen;
     uint64_t flush_seq; /* what has to go without waiting */
     uint32_t last_crc;
-    uint32_t said; /* SNIC_EAGAIN or SNIC_ENOSPC, negative, as unsigned; 0: nothing owed */
-    uint32_t said_length;
-    uint32_t said_class;
+    uint32_t refusal; /* SNIC_EAGAIN or SNIC_ENOSPC, negated, of the last append; 0: none pending */
+    uint32_t refused_length;
+    uint32_t refused_class;
     uint64_t tail_bytes; /* of records in the segment that is being written */
     uint64_t growth;     /* blocks, of the others: W5 */
     uint64_t oldest;
-    uint64_t announcing; /* said by the last closed batch */
+    uint64_t announcing; /* `oldest` of the last closed batch */
     uint64_t announced;
     unsigned char *chunk; /* read buffer */
     uint32_t chunk_bytes;
@@ -316,7 +316,7 @@ int wal_admit(const struct snic_wal *w, uint32_t length, uint32_t class_);
 void wal_place_record(struct snic_wal *w, struct wal_record *rec, uint32_t class_);
 /** Blocks that may be written before a segment has to become free. */
 uint64_t wal_space(const struct snic_wal *w);
-/** The same without those that compaction may need to copy what is there: W5. */
+/** The same without those that compaction may need to copy the present records: W5. */
 uint64_t wal_room(const struct snic_wal *w);
 uint64_t wal_free_segments(const struct snic_wal *w);
 void wal_batch_pump(struct snic_wal *w);
@@ -326,11 +326,11 @@ struct wal_batch *wal_batch_open(struct snic_wal *w);
 void wal_announce(struct snic_wal *w);
 
 /** An append waits for segments to become free. */
-int wal_said_space(const struct snic_wal *w);
+int wal_waits_for_space(const struct snic_wal *w);
 
 /* compact.c */
 void wal_compact_pump(struct snic_wal *w);
-/** Looked through in vain, and nothing has changed since. */
+/** A whole cycle gained nothing, and nothing has changed since. */
 int wal_compact_hopeless(const struct snic_wal *w);
 
 /* meta.c */
