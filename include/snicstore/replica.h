@@ -13,23 +13,23 @@
  * Errors      0 on success, a negative SNIC_E* otherwise.
  * Units       ns, bytes.
  * Input       datagrams are hostile to this extent: every field is checked, memory is bounded, and
- *             what does not come from a configured address under its own number is dropped. Whoever
- *             can send from such an address is believed (ddp.h): it is no network for strangers.
+ *             what does not come from a configured address under its own number is dropped. Packets
+ *             from such an address are believed (ddp.h): use a network without untrusted senders.
  *
- * What a client is promised is in ddp.h, model by model; who serves and when, in member.h. Here is
- * what an embedder meets:
+ * What a client is promised is in ddp.h, model by model; which nodes serve and when, in member.h.
+ * For an embedder:
  *
  *  - A node begins by reading its log. Until it is FULL, in order and holds a lease, operations are
- *    refused with SNIC_ESTALE; ask another node. `notify` says when that changes.
+ *    refused with SNIC_ESTALE; try another node. `notify` is called when that changes.
  *  - An operation that was accepted is answered once, from the loop, never inside submit.
  *    SNIC_EUNKNOWN: the node left the membership meanwhile, or stopped; the write may or may not
  *    happen. SNIC_EAGAIN at submit: no room now, nothing happened.
  *  - A node that others left out comes back by itself, as a learner with an empty table.
  *  - A log that fails (a write, a flush, and there is no second try of a flush) stops the node at
- *    once: state STOPPED. Others go on without it. So does snic_replica_stop(); a node that only
- *    stops answering is to the others as one that crashed, so there is no orderly leave.
+ *    once: state STOPPED. The others continue without it. So does snic_replica_stop(); a node that
+ *    only stops answering is to the others as one that crashed, so there is no orderly leave.
  *  - A log that is full refuses (SNIC_ENOSPC at submit, and others' writes are not acknowledged)
- *    and goes on when it was compacted; deletions it takes, as the way out, and one of the
+ *    and resumes when it was compacted; deletions it takes, as the way out, and one of the
  *    writes_max is for them. A restart of all may use what is kept for deletions. A node that keeps
  *    others waiting is left out (member.h).
  *  - A log may hold more keys than keys_max, or than values_bytes has room for: deleted ones, until
@@ -51,16 +51,16 @@
  *                      (ddp.h)
  *    + writes_max      of writes in flight, those that a newer one of the key has replaced
  *    + what the log has not copied yet: a few while it keeps up, and up to 32 + writes_max
- *    + answers with a value that is replaced in the turn of the loop before `done` returns: at most
- *      one for each write that this turn brings
+ *    + answers with a value that is replaced in the same loop iteration before `done` returns: at
+ *      most one for each write that arrives in this iteration
  *    + those that the embedder holds (snic_replica_hold) and that are replaced meanwhile
  *    + 1               the one that comes in
  * so with values of one size class, keys_max + (nodes + 2) writes_max + 64 of it and what is held
- * is enough for a turn with writes_max writes. Where sizes differ, free memory is in pieces: a
- * block of 2^k bytes needs an aligned free area of 2^k. Against the worst order of sizes no
+ * is enough for an iteration with writes_max writes. Where sizes differ, free memory is in pieces:
+ * a block of 2^k bytes needs an aligned free area of 2^k. Against the worst order of sizes no
  * allocator can do with less than 1 + log2(largest / smallest) / 2 times as much. Too little is not
  * the end: SNIC_EAGAIN at submit; of others' writes the message counts as lost (no_room), and a
- * node that never finds the room is left out as slow.
+ * node that never finds the memory is left out as slow.
  *
  * Clock: `clock` of the options, or else snic_loop_clock(), read after a message was received
  * (member.h). The loop's clock does not count the time a machine is suspended: a machine that
@@ -90,15 +90,15 @@ struct snic_replica;
 
 enum {
     /** The cluster is founded now: no node of it has run before (member.h, FIRST). Ignored where
-     * the log says otherwise, if only by a membership file that is damaged. A disk that was
-     * replaced says nothing: a node with a new one is started without. */
+     * the log proves otherwise, if only by a membership file that is damaged. A disk that was
+     * replaced proves nothing: a node with a new one is started without this flag. */
     SNIC_REPLICA_FOUND = 1 << 0
 };
 
-/** What a trace is told of. */
+/** The kinds of trace records. */
 enum snic_replica_trace_kind {
-    SNIC_REPLICA_TRACE_EVENT = 1, /**< `event` went to the data path, which said `result`       */
-    SNIC_REPLICA_TRACE_ACTION,    /**< `action` came of it                                       */
+    SNIC_REPLICA_TRACE_EVENT = 1, /**< `event` went to the data path, which returned `result`    */
+    SNIC_REPLICA_TRACE_ACTION,    /**< `action` followed                                         */
     SNIC_REPLICA_TRACE_MEMBER     /**< `member` came from the membership                         */
 };
 struct snic_replica_trace {
@@ -148,8 +148,8 @@ struct snic_replica_opts {
                                 writes_max and scopes_max need it                                 */
     uint32_t pad;          /**< 0                                                                 */
     uint64_t values_bytes; /**< memory for values: see above                                      */
-    uint64_t background_ns; /**< EVENT, SCOPE, RENF: what nobody waits for is durable after so long
-                                 at the latest (the loss window); default 100 ms                  */
+    uint64_t background_ns; /**< EVENT, SCOPE, RENF: records that no answer waits for are durable
+                                 after so long at the latest (the loss window); default 100 ms    */
     uint64_t retransmit_ns; /**< ddp.h                                                            */
     uint64_t replay_ns;     /**< ddp.h                                                            */
     struct snic_member_opts member; /**< its times and drift; the rest is filled in from here     */
@@ -161,9 +161,9 @@ struct snic_replica_opts {
     /** For traces and checkers; no call of this object in it. May be NULL. */
     void (*trace)(void *ctx, const struct snic_replica_trace *t);
     void *ctx;
-    /** Of the engines' time, with `ctx`: ns that go on while the machine sleeps, are never set, and
-     * are right to member.drift_ppm. Called often. The log's windows and all waiting stay the
-     * loop's. NULL: snic_loop_clock(). */
+    /** The engines' clock, called with `ctx`: ns that also count time suspended, are never set, and
+     * run at a rate within member.drift_ppm. Called often. The log's windows and all waiting stay
+     * the loop's. NULL: snic_loop_clock(). */
     uint64_t (*clock)(void *ctx);
 };
 
@@ -205,7 +205,7 @@ struct snic_replica_op {
 SNIC_API size_t snic_replica_memsize(const struct snic_replica_opts *opts) SNIC_NONNULL(1);
 /**
  * A node that begins to read its log. Takes a datagram socket at its own address.
- * SNIC_EINVAL options, alignment; SNIC_ENOSPC mem; what the socket or the log says. [owner]
+ * SNIC_EINVAL options, alignment; SNIC_ENOSPC mem; an error of the socket or the log. [owner]
  */
 SNIC_API SNIC_NODISCARD int snic_replica_init(struct snic_replica **out, void *mem, size_t mem_size,
                                               const struct snic_replica_opts *opts)
@@ -233,8 +233,8 @@ SNIC_API SNIC_NODISCARD int snic_replica_submit(struct snic_replica *r, struct s
 /**
  * SCOPE: a number for `scope` of PUT, DELETE and CAS, and of the SYNC that ends it. It belongs to
  * the part that this node has now: when the node was left out, or began again, what the scope wrote
- * may be lost (ddp.h), and its number is refused with SNIC_ESTALE, as is another node's. Who must
- * have its writes repeats them in a new scope. So is every number of a node that does not serve.
+ * may be lost (ddp.h), and its number is refused with SNIC_ESTALE, as is another node's, and every
+ * number of a node that does not serve. A client that needs its writes repeats them in a new scope.
  * After 2^28 they begin anew; if two share one, it ends with the first SYNC. [owner]
  */
 SNIC_API uint64_t snic_replica_scope(struct snic_replica *r) SNIC_NONNULL(1);
@@ -273,7 +273,7 @@ SNIC_API SNIC_NODISCARD int snic_replica_override(struct snic_replica *r, uint16
 enum snic_replica_state {
     SNIC_REPLICA_READING = 0, /**< its log                                                        */
     SNIC_REPLICA_RUNNING,
-    SNIC_REPLICA_STOPPED /**< by stop, or by what `failure` says                                  */
+    SNIC_REPLICA_STOPPED /**< by stop, or by the error `failure`                                  */
 };
 
 struct snic_replica_info {
@@ -284,11 +284,11 @@ struct snic_replica_info {
     uint32_t ops;      /**< in flight                                                             */
     uint32_t values;   /**< alive                                                                 */
     uint64_t values_bytes;
-    uint64_t events;  /**< that the two engines were given                                      */
+    uint64_t events;  /**< passed to the two engines                                            */
     uint64_t packets; /**< received                                                             */
     uint64_t refused; /**< of them: no packet of ours, or damaged                               */
     uint64_t lost_sends; /**< not sent for want of room                                           */
-    uint64_t lost_pieces; /**< pieces and collections given up for others                         */
+    uint64_t lost_pieces; /**< pieces and collections dropped for others                          */
     uint64_t no_room; /**< messages dropped for want of memory or log                           */
     struct snic_wal_info wal;
     struct snic_ddp_info ddp;

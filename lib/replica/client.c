@@ -39,7 +39,7 @@ void replica_client_done(struct snic_replica *r, const struct snic_ddp_action *a
     }
 }
 
-/* The node has stopped: what was in flight will not be answered by anybody else. */
+/* The node has stopped: operations in flight would not be answered otherwise. */
 void replica_client_end(struct snic_replica *r)
 {
     while (!snic_link_alone(&r->flight)) {
@@ -48,7 +48,7 @@ void replica_client_end(struct snic_replica *r)
     }
 }
 
-/* The loop tells the embedder, if there is something to tell. */
+/* Arm the timer by which the loop delivers answers and notify, if there are any. */
 void replica_deliver(struct snic_replica *r)
 {
     if (r->o.notify == NULL)

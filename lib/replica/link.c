@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Datagrams out and in. Messages to a node are gathered into one datagram until the step that sends
- * them ends, or it is full. Without a free one they are lost, and sent again by whoever waits for
- * an answer. Of large messages see replica.h, "Why datagrams".
+ * them ends, or it is full. Without a free one they are lost, and sent again by the engine that
+ * waits for an answer. Of large messages see replica.h, "Why datagrams".
  *
  * All pieces of a message may be more than there is room for, here or at the net's door, and the
  * same ones each time. So each sending of a large message to a node begins with the piece that was
- * lost first in the last one, or went last and may have been lost at the door unseen; whoever waits
- * for the answer sends again until all have arrived, in whatever order.
+ * lost first in the last one, or went last and may have been lost at the door unseen; the engine
+ * sends again until there is an answer, so all pieces arrive, in whatever order.
  *
  * L1  A send is free, open at one peer, or the door's.
  * L2  A collection is known by source, length and checksum of the whole. It is used only if the
- *     whole has that checksum. To a new one the least lately touched gives way, but not while its
- *     pieces may still be arriving between those of others: when more messages than there are
+ *     whole has that checksum. A new one evicts the least recently used, but not while its pieces
+ *     may still be arriving between those of others: when more messages than there are
  *     collections come mixed, each would end the next one's, and none would ever be whole.
  */
 #include "replica_priv.h"

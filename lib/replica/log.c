@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Between the data path and the log. What is to be appended, flushed or retired waits in a ring, in
- * order, until the log takes it, and then until it is durable; then the data path is told. While
- * more than a few wait, or the ring is nearly full, nothing is taken in that would append; what is
- * left of the ring is for what the writes in flight may still do.
+ * order, until the log takes it, and then until it is durable; then the data path is notified.
+ * While more than a few wait, or the ring is nearly full, nothing is taken in that would append;
+ * what is left of the ring is for what the writes in flight may still do.
  *
  * A log that is full of what is needed refuses records and takes tombstones: they are the way out.
  * So while a record waits for a full log no other record is taken in, tombstones are, and they go
@@ -11,12 +11,12 @@
  * earlier is no harm to a FLUSH, which is for what was asked for before it. A put that a full log
  * does not take keeps its place among the writes in flight; one of these is for deletions (ddp.h).
  *
- * In a restart of all nobody can delete anything before all logs have what one of them has, so that
- * may use the space of tombstones.
+ * In a restart of all no key can be deleted before all logs have what one of them has, so the
+ * records that this takes may use the space of tombstones.
  *
- * A learner's old log is retired by a record: what stands before it is not given to the data path
- * when the log is read, and not kept by compaction. It stays in the log as long as anything before
- * it does, so nothing returns.
+ * A learner's old log is retired by a record: the records before it are not loaded into the data
+ * path when the log is read, and not kept by compaction. It stays in the log as long as any record
+ * before it does, so none of them returns.
  */
 #include "replica_priv.h"
 
@@ -35,7 +35,7 @@ static struct replica_entry *replica_entry_new(struct snic_replica *r, uint32_t 
     struct replica_entry *e = replica_entry_at(l, l->tail++);
     memset(e, 0, sizeof(*e));
     e->kind = kind;
-    e->life = r->life;
+    e->engine = r->engine;
     return e;
 }
 
@@ -98,7 +98,7 @@ void replica_log_retire(struct snic_replica *r)
     snic_wal_compact(r->log.wal);
 }
 
-/* A key is gone everywhere: keep() will say so of its records. */
+/* A key is gone everywhere: keep() will drop its records. */
 void replica_log_forget(struct snic_replica *r, const struct snic_ddp_action *a)
 {
     (void)a;
@@ -107,8 +107,8 @@ void replica_log_forget(struct snic_replica *r, const struct snic_ddp_action *a)
 }
 
 /*
- * The newest of a key that the log was given in this life, durable or not; 0: none yet. What still
- * waits for it is not in it.
+ * The newest timestamp of a key that this engine has appended, durable or not; 0: none yet. Entries
+ * that still wait for the log do not count.
  */
 static uint64_t replica_log_newest(struct snic_replica *r, const struct snic_ddp_entry *e)
 {
@@ -116,7 +116,7 @@ static uint64_t replica_log_newest(struct snic_replica *r, const struct snic_ddp
     uint64_t newest = e->durable;
     for (uint32_t i = l->head; i != l->mid; i++) {
         const struct replica_entry *w = replica_entry_at(l, i);
-        if (w->kind == REPLICA_E_RECORD && w->life == r->life && w->key.w[0] == e->key.w[0] &&
+        if (w->kind == REPLICA_E_RECORD && w->engine == r->engine && w->key.w[0] == e->key.w[0] &&
             w->key.w[1] == e->key.w[1])
             newest = snic_max_u64(newest, w->ts);
     }
@@ -126,8 +126,8 @@ static uint64_t replica_log_newest(struct snic_replica *r, const struct snic_ddp
 /*
  * Only the newest record of a key is needed, and none of a key that is gone; but the newest that
  * is in the log, not one that still waits for it (H28). That one only: while newer values of all
- * keys wait for room, to keep all older ones would be never to make any. The log may go on after
- * the stop, when it is not known any more what was given to it: then all from the durable one on.
+ * keys wait for room, keeping all older ones would never make any. Compaction may continue after
+ * the stop, when the appended records are not known any more: then all from the durable one on.
  */
 static int replica_log_keep(void *ctx, const struct snic_wal_record *rec)
 {
@@ -204,7 +204,7 @@ static void replica_log_passed(struct snic_replica *r, uint32_t i)
     replica_log_front(l, i);
 }
 
-/* The log is full: tombstones go in front of what it refuses. What it said last. */
+/* The log is full: tombstones go in front of what it refuses. Returns the log's last result. */
 static int replica_log_pass(struct snic_replica *r)
 {
     struct replica_log *l = &r->log;
@@ -238,7 +238,7 @@ static void replica_log_submit(struct snic_replica *r)
         replica_fail(r, result);
 }
 
-/* One thing is durable: tell the engine that asked for it (N3). 0: nothing to tell. */
+/* Report one durable entry to the engine that appended it (N3). 0: there is none. */
 int replica_log_pump(struct snic_replica *r)
 {
     struct replica_log *l = &r->log;
@@ -250,7 +250,7 @@ int replica_log_pump(struct snic_replica *r)
         return 0;
     l->head++;
     struct snic_ddp_event ev = {.type = SNIC_DDP_APPENDED, .key = e.key, .ts = e.ts, .id = e.id};
-    if (e.kind == REPLICA_E_RETIRE || e.life != r->life)
+    if (e.kind == REPLICA_E_RETIRE || e.engine != r->engine)
         return 1;
     if (e.kind == REPLICA_E_FLUSH)
         ev.type = SNIC_DDP_FLUSHED;
@@ -341,7 +341,7 @@ static void replica_log_too_much(struct snic_replica *r)
     replica_forget_all(r);
 }
 
-/* A record of the log. What is given to the engine counts only if this node begins as FULL. */
+/* A record of the log. Loading it into the engine matters only if this node begins as FULL. */
 static void replica_on_found(void *ctx, const struct snic_wal_record *rec)
 {
     struct snic_replica *r = ctx;

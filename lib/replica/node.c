@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The two engines and what they tell each other.
+ * The two engines and the events between them.
  *
  *   membership  VIEW      EPOCH to the data path; a node that was left out, or comes with a new
  *                         incarnation, begins with a new engine
@@ -10,8 +10,9 @@
  *               CAUGHT_UP REPORT, and NEED_EPOCH
  *               APPEND, FLUSH, FORGET   the log
  *
- * A node that becomes FULL without having been a learner does so in a restart, whatever the view
- * says that it hears first: it may have missed the one that began it, and there is no other way.
+ * A node that becomes FULL without having been a learner does so in a restart, whatever `restart`
+ * is in the first view that it sees: it may have missed the view that began the restart, and there
+ * is no other way.
  */
 #include "replica_priv.h"
 
@@ -149,11 +150,11 @@ void replica_forget_all(struct snic_replica *r)
     (void)result;
     r->due.slow_mask = 0;
     r->restarts = 0;
-    r->life++; /* N3 */
+    r->engine++; /* N3 */
 }
 
-/* The same; what the old one had begun is answered. */
-static void replica_life(struct snic_replica *r)
+/* The same, after the old engine has answered what it had begun. */
+static void replica_engine_replace(struct snic_replica *r)
 {
     if (r->part != SNIC_DDP_FENCED) {
         uint16_t me = (uint16_t)(1u << r->o.node);
@@ -188,7 +189,7 @@ static void replica_view(struct snic_replica *r, const struct snic_member_action
         r->spent = 1;
     } else if (a->role == SNIC_MEMBER_ROLE_LEARNER) {
         if (!same) {
-            replica_life(r);
+            replica_engine_replace(r);
             replica_log_retire(r); /* N4 */
             r->log.too_much = 0;
             r->due.log = r->log_good == 0;
@@ -209,7 +210,7 @@ static void replica_view(struct snic_replica *r, const struct snic_member_action
         r->part = SNIC_DDP_FULL;
     }
     r->part_incarnation = inc;
-    replica_log_accept(r); /* others have it, or an operator said so (A8) */
+    replica_log_accept(r); /* others have the records, or an operator decided (A8) */
     int result = replica_step_ddp(r, &ev);
     if (result != 0)
         replica_fail(r, result);
@@ -256,7 +257,7 @@ int replica_step_member(struct snic_replica *r, const struct snic_member_event *
     return result;
 }
 
-/* One thing that the data path had to say; 0: nothing is left. */
+/* Pass one pending report of the data path to the membership (N1); 0: none is left. */
 static int replica_report(struct snic_replica *r)
 {
     struct snic_member_event ev = {.type = SNIC_MEMBER_REPORT, .epoch = r->view.epoch};
@@ -330,7 +331,7 @@ void replica_timer_fire(struct snic_timer *t, uint64_t now_ns)
     replica_settle(r);
 }
 
-/* The log was read; ran: it says that this node ran before. */
+/* The log was read; ran: it shows that this node ran before. */
 void replica_boot(struct snic_replica *r, const struct snic_member_record *record, int good,
                   int ran)
 {

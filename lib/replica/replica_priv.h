@@ -3,22 +3,23 @@
  * The node's inside: shared by the files of this module and its tests.
  *
  * wire.c bytes of messages; value.c memory for values; link.c datagrams, pieces; log.c what goes to
- * the log and comes back; node.c the two engines and what they tell each other; client.c
- * operations; replica.c memory, options, the outside.
+ * the log and comes back; node.c the two engines and the events between them; client.c operations;
+ * replica.c memory, options, the outside.
  *
  * Invariants (numbered, cited in the code):
  * N1  Both engines are stepped from replica_step_ddp and replica_step_member only, which poll
- *     everything before they return. The membership is never stepped while it is polled: what the
- *     data path has to say to it is kept in `due` until then. The data path may be stepped while
+ *     everything before they return. The membership is never stepped while it is polled: reports
+ *     of the data path to it are kept in `due` until then. The data path may be stepped while
  *     the membership is polled (LEASE, VIEW), never the other way round.
  * N2  A value has one reference while the data path has its handle, one per operation it is part
  *     of, one per append that the log has not copied, one per hold.
- * N3  What the log says is durable goes to the engine that appended it: each engine of this node
- *     has a number (`life`), and answers to an earlier one's requests are dropped.
+ * N3  The log's reports of durability go to the engine that appended: each engine of this node has
+ *     a number (`engine`), and answers to an earlier one's requests are dropped.
  * N4  A learner's first entry to the log retires everything before; so whatever FLUSH makes durable
  *     for it makes that durable, too (amendment A2).
- * N5  Nothing is said by the membership that its file does not hold: STORED follows the log's word.
- * N6  After `stopped` nothing is sent, stored or stepped; compaction may go on.
+ * N5  The membership sends nothing that depends on a record not yet durable: STORED follows the
+ *     log's meta_stored().
+ * N6  After `stopped` nothing is sent, stored or stepped; compaction may continue.
  */
 #ifndef SNIC_REPLICA_PRIV_H
 #define SNIC_REPLICA_PRIV_H
@@ -148,9 +149,9 @@ struct replica_entry {
     uint64_t value;    /* held until the log has copied it (N2); 0: none */
     uint64_t position; /* in the log, once it is there */
     uint32_t kind;
-    uint32_t flags; /* SNIC_WAL_* */
-    uint32_t id;    /* FLUSH */
-    uint32_t life;  /* N3 */
+    uint32_t flags;  /* SNIC_WAL_* */
+    uint32_t id;     /* FLUSH */
+    uint32_t engine; /* N3 */
 };
 
 /* A ring of entries: [head, mid) are in the log and not durable, [mid, tail) wait for it. */
@@ -169,11 +170,11 @@ struct replica_log {
     uint64_t store_id;  /* STORE under way, 0: none */
     uint32_t accepting; /* accept_tail is under way */
     uint32_t writable;
-    int32_t refusal;   /* what the log said last of entry mid; 0: there is none, or not asked */
+    int32_t refusal;   /* the log's last result for entry mid; 0: no entry, or not yet tried */
     uint32_t too_much; /* there was more in it than this node takes: nothing was loaded */
 };
 
-/* What the data path has to tell the membership (N1). */
+/* Reports of the data path that the membership has not yet had (N1). */
 struct replica_due {
     uint8_t slow;
     uint8_t caught_up;
@@ -205,10 +206,10 @@ struct snic_replica {
     uint32_t part;             /* enum snic_ddp_role that this engine has had last; FENCED: none */
     uint32_t part_incarnation; /* and under which */
     uint32_t spent;            /* this engine took part and was fenced: it is of no use any more */
-    uint32_t life;             /* N3 */
+    uint32_t engine;           /* N3 */
     uint32_t scopes;           /* numbers given */
     uint32_t restarts;         /* all do, and this node is not yet READY */
-    uint32_t serves;           /* as notify was last told */
+    uint32_t serves;           /* at the last notify */
     uint32_t log_good;
     uint64_t now_ns;
     uint64_t lease_ns;

@@ -11,7 +11,7 @@
  *           offset, and the length of all pieces but the last, are multiples of 64.
  *
  * A packet that is wrong anywhere in its framing is dropped whole; a message that is wrong is left
- * to the engines, which check what it says, if it can be represented at all.
+ * to the engines, which check its fields, if it can be represented at all.
  */
 #include "replica_priv.h"
 
