@@ -120,7 +120,7 @@ done <<'END'
 2 page_server --monolith --role dpu
     ^page_server: --monolith and --role exclude each other
 1 page_server --monolith --dir %text
-    error: cannot open '.*text/pages': Not a directory
+    error: cannot open '.*text/shape': Not a directory
 1 kv_load --server 127.0.0.1:1
     ^kv_load: cannot connect to 127.0.0.1:1: connection refused
 2 kv_load --op nothing

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """page_server under page_load, which checks every page: modes, kills, restarts, hostile bytes.
 
-    test_page_server.py SERVER LOAD MODE [--only NAME] [--seed N]    MODE: monolith, two, library
+    test_page_server.py SERVER LOAD MODE SNIC_FSCK KV_SERVER [--only NAME] [--seed N]
+
+MODE: monolith, two, library.
 
 Exit code: 0, 1, or 77 when everything was skipped. No check depends on timing.
 """
@@ -25,6 +27,7 @@ from kvnode import WAIT, Closed, free_port  # noqa: E402
 
 NIGHTLY = os.environ.get("SNIC_NIGHTLY", "") not in ("", "0")
 PAGES = 300
+TOOLS = {}  # snic_fsck and kv_server, by name
 REQUEST, REPLY = 56, 48
 STAT, GET, LOG, READ = 1, 2, 3, 4
 OK, BAD, RANGE, AHEAD, GAP, BUSY = 0, 1, 2, 3, 4, 5
@@ -239,27 +242,91 @@ def test_page_server_mixed_load_roles_killed_nothing_lost(make, rng):
     n.stop()
 
 
-# A start with other sizes takes pages for garbage and writes old updates over them.
+def refused_start(n, args):
+    """What a server that must not start says."""
+    r = subprocess.run(args, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=WAIT,
+                       env=n.environment())
+    out = r.stdout.decode(errors="replace")
+    assert r.returncode not in (0, 124) and "Sanitizer" not in out, (args, r.returncode, out)
+    return out
+
+
+def space_taken(n):
+    """Blocks of the files in the directory; of an image the segments that are not free."""
+    if n.mode == "monolith":
+        d = os.path.join(n.directory, "d")
+        return sum(os.stat(os.path.join(d, f)).st_blocks for f in os.listdir(d))
+    out = subprocess.run([TOOLS["snic_fsck"], os.path.join(n.directory, "img")],
+                         stdout=subprocess.PIPE, timeout=WAIT, check=True).stdout.decode()
+    return -int(re.search(r"free segments (\d+)", out).group(1))
+
+
+# A start with other sizes takes pages for garbage and writes old updates over them, or keeps
+# space for the sizes that it was refused for. The line names both sizes, each in its place.
 def test_page_server_started_with_other_sizes_refused_nothing_lost(make):
     n = make().start()
     n.load("fill")
     n.load("log", "--requests", "8000")  # both halves of the log are written over
     n.stop()
-    for option, value in [("--page-bytes", "16K"), ("--pages", str(PAGES // 2)),
-                          ("--log-size", "512K"),
-                          ("--pages", str(PAGES * 2)), ("--remote-file", None)]:
+    before = space_taken(n)
+    for option, value, words in [
+            ("--page-bytes", "16K", "is 16384, but the pages were made with 8192"),
+            ("--pages", str(PAGES // 2),
+             "is %d, but the pages were made with %d" % (PAGES // 2, PAGES)),
+            ("--log-size", "2M", "is 2097152, but the pages were made with 1048576"),
+            ("--pages", str(PAGES * 2),
+             "is %d, but the pages were made with %d" % (PAGES * 2, PAGES)),
+            ("--remote-file", None, "the pages were made without --remote-file")]:
         args = [a for a in [n.server, "--listen", "127.0.0.1:%d" % n.port, *n.options, option,
                             value] if a is not None]
         args += ["--monolith", "--dir", os.path.join(n.directory, "d")] \
             if n.mode == "monolith" else ["--file", os.path.join(n.directory, "img")]
-        r = subprocess.run(args, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=WAIT,
-                           env=n.environment())
-        out = r.stdout.decode(errors="replace")
-        assert r.returncode != 0 and "Sanitizer" not in out, (option, r.returncode, out)
-        assert option in out, (option, out)
+        out = refused_start(n, args)
+        assert option in out and words in out, (option, out)
+        assert space_taken(n) == before, (option, space_taken(n), before)
     n.start()
     assert n.load("check")["checked"] == PAGES
     n.load("mixed", "--requests", "500", "--check")
+    n.stop()
+
+
+# The image of a kv_server is taken, and its space; and the other way round.
+def test_page_server_image_of_kv_server_refused_unchanged(make):
+    n = make()
+    kv = TOOLS["kv_server"]
+    if n.mode == "monolith":  # plain files share no space
+        return
+    img = os.path.join(n.directory, "img")
+    common = ["--listen", "127.0.0.1:%d" % n.port, "--file", img, "--size", "128M"]
+    store = subprocess.Popen([kv, *common, "--segment", "16M"], env=n.environment(),
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    end = time.monotonic() + WAIT
+    while True:
+        try:
+            with socket.create_connection(("127.0.0.1", n.port), timeout=WAIT) as s:
+                s.sendall(b"SET k v\r\n")
+                if s.recv(5) == b"+OK\r\n":
+                    break
+        except OSError:
+            pass
+        assert store.poll() is None and time.monotonic() < end
+        time.sleep(0.02)
+    store.terminate()
+    assert store.wait(timeout=WAIT) == 0
+    before = space_taken(n)
+    out = refused_start(n, [n.server, *common, *n.options])
+    assert "the image holds files of another program ('log-" in out, out
+    assert space_taken(n) == before
+    os.unlink(img)
+    n.start()
+    n.load("fill")
+    n.stop()
+    before = space_taken(n)
+    out = refused_start(n, [kv, *common, "--segment", "16M"])
+    assert "it holds files of another program ('" in out, out
+    assert space_taken(n) == before
+    n.start()
+    assert n.load("check")["checked"] == PAGES
     n.stop()
 
 
@@ -397,7 +464,7 @@ def test_page_server_more_clients_than_conns_refused_counted(make):
         assert time.monotonic() < end, n.log()
     for c in ours:
         c.__exit__(None, None, None)
-    while "clients were refused: 4 are connected; raise --connections" not in n.log():
+    while "clients were refused: all 4 connections were in use; raise --connections" not in n.log():
         assert time.monotonic() < end, n.log()
         time.sleep(0.05)
     n.stop()
@@ -548,6 +615,7 @@ ONLY_TWO = [test_page_server_mixed_load_roles_killed_nothing_lost,
 NOT_LIBRARY = [test_page_server_paused_clients_others_offloaded,
                test_page_server_small_log_many_updates_halves_turn,
                test_page_server_started_with_other_sizes_refused_nothing_lost,
+               test_page_server_image_of_kv_server_refused_unchanged,
                test_page_server_wrong_requests_answered_with_errors]
 
 
@@ -563,7 +631,8 @@ def main():
                 seed = int(value)
             else:
                 only = value
-    server, load, mode = args
+    server, load, mode, *tools = args
+    TOOLS.update((os.path.basename(t), t) for t in tools)
     print("seed %d" % seed)
     failed = 0
     for name, fn in list(globals().items()):

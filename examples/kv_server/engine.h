@@ -66,6 +66,7 @@ struct kv_file_req {
 
 struct kv_files_ops {
     void (*submit)(void *ctx, struct kv_file_req *r); /**< always accepted; done comes later */
+    int image; /**< the files of an image: those of another program only are refused         */
 };
 
 /* ---- Above: clients ---- */

@@ -136,4 +136,4 @@ static void lib_submit(void *ctx, struct kv_file_req *r)
     snic_filelib_submit(ctx, &q, 1);
 }
 
-const struct kv_files_ops kv_lib_ops = {lib_submit};
+const struct kv_files_ops kv_lib_ops = {.submit = lib_submit, .image = 1};

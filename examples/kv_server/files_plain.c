@@ -262,7 +262,7 @@ static void plain_submit(void *ctx, struct kv_file_req *r)
     plain_finish(p, r, e);
 }
 
-const struct kv_files_ops kv_plain_ops = {plain_submit};
+const struct kv_files_ops kv_plain_ops = {.submit = plain_submit};
 
 int kv_plain_open(struct kv_plain **out, struct snic_loop *loop, const char *directory, int direct,
                   char *error, size_t error_size)

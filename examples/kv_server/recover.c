@@ -28,6 +28,7 @@ struct recover {
     size_t count;
     size_t room;
     int no_memory;
+    char foreign[101]; /* a file that is not the store's; the beginning of its name */
     unsigned char *buffer;
     size_t buffer_size;
     uint64_t flush_all;      /* newest FLUSH of all databases */
@@ -66,6 +67,7 @@ static void recover_entry(struct kv_file_req *r, const char *name, uint64_t file
 
     if (strlen(name) != 20 || sscanf(name, "log-%16" SCNx64, &number) != 1 || number == 0) {
         kv_store_say(v->store, 1, "file '%.100s' is not a log segment: ignored", name);
+        (void)snprintf(v->foreign, sizeof(v->foreign), "%s", name);
         return;
     }
     if (v->count == v->room) {
@@ -359,6 +361,11 @@ int kv_recover(struct kv_store *s, char *error, size_t error_size)
         r = SNIC_ENOMEM;
     if (r < 0) {
         snprintf(error, error_size, "cannot list the log segments: %s", snic_strerror(r));
+    } else if (v.count == 0 && v.foreign[0] != 0 && s->opts.files->image) {
+        r = SNIC_EINVAL; /* their space is theirs: nothing is written */
+        snprintf(error, error_size,
+                 "it holds files of another program ('%s'): name another image with --file",
+                 v.foreign);
     } else {
         if (v.count > 0)
             qsort(v.files, v.count, sizeof(*v.files), recover_order);

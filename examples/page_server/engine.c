@@ -395,6 +395,15 @@ static void engine_allocate(struct engine *e)
     }
 }
 
+int engine_check_files(struct store *s, void *ctx)
+{
+    const struct engine_opts *o = ctx;
+    struct engine e = {.o = *o, .loop = s->loop, .page_bytes = o->limits.page_bytes};
+    int fresh;
+
+    return shape_check(&e, &fresh);
+}
+
 int engine_open(struct engine **out, const struct engine_opts *o)
 {
     struct engine *e = calloc(1, sizeof(*e));

@@ -41,6 +41,9 @@ struct engine_opts {
 /** Sizes that the files must have. */
 void engine_sizes(const struct wire_limits *limits, uint64_t log_bytes,
                   uint64_t sizes[STORE_FILES]);
+/** For store_opts: refuse files that were made with other options than those of @p ctx, a struct
+    engine_opts; exits with a line that names the option. @return 0 or SNIC_E* */
+int engine_check_files(struct store *s, void *ctx);
 /** Recover: look at all pages, read the log. Runs the loop. @return 0 or SNIC_E*, logged */
 int engine_open(struct engine **out, const struct engine_opts *o);
 /** The largest LSN that anything has. */

@@ -167,16 +167,18 @@ static int host_open_engine(struct ps_host *h)
 
     memset(&o, 0, sizeof(o));
     memset(&s, 0, sizeof(s));
+    o.store = &h->store;
+    o.limits = c->limits;
+    o.log_bytes = c->log_bytes;
     engine_sizes(&c->limits, c->log_bytes, s.sizes);
+    s.check = engine_check_files;
+    s.ctx = &o;
     r = store_open_lib(&h->store, h->lib, h->loop, &s);
     if (r == SNIC_ENOSPC)
         ex_die("the image is too small for the pages and the log: make a new one with a larger "
                "--size");
     if (r != 0)
         return r;
-    o.store = &h->store;
-    o.limits = c->limits;
-    o.log_bytes = c->log_bytes;
     o.buffers = (uint32_t)c->buffers;
     o.events.reply = host_reply;
     o.events.stat = host_stat;

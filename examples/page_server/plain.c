@@ -102,11 +102,13 @@ static void plain_open(struct ps_plain *p)
 
     memset(&o, 0, sizeof(o));
     p->loop = ex_loop_open(0);
-    engine_sizes(&c->limits, c->log_bytes, s.sizes);
-    store_open_plain(&p->store, p->loop, &s);
     o.store = &p->store;
     o.limits = c->limits;
     o.log_bytes = c->log_bytes;
+    engine_sizes(&c->limits, c->log_bytes, s.sizes);
+    s.check = engine_check_files;
+    s.ctx = &o;
+    store_open_plain(&p->store, p->loop, &s);
     o.buffers = (uint32_t)c->buffers;
     o.events.reply = plain_reply;
     o.events.stat = plain_stat;

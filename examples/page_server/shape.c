@@ -67,7 +67,7 @@ static void shape_compare(const struct engine *e, const unsigned char *block)
     for (size_t i = 0; i < SNIC_COUNTOF(all); i++)
         if (all[i].made != all[i].asked)
             ex_die("%s is %" PRIu64 ", but the pages were made with %" PRIu64 ": use that",
-                   all[i].option, all[i].made, all[i].asked);
+                   all[i].option, all[i].asked, all[i].made);
 }
 
 int shape_check(struct engine *e, int *fresh)

@@ -46,9 +46,14 @@ struct store_opts {
     const char *directory; /**< plain files only                                               */
     int buffered;          /**< plain files only                                               */
     uint64_t sizes[STORE_FILES];
+    /** May be NULL. Called while STORE_SHAPE alone is open, before the others are made or grow.
+        @return 0 or SNIC_E*: the store is not opened */
+    int (*check)(struct store *s, void *ctx);
+    void *ctx;
 };
 
-/** Open the files on the file library, or make them. Runs the loop. @return 0 or SNIC_E* */
+/** Open the files on the file library, or make them. Runs the loop. Exits with a clear line where
+    the image holds files of another program only. @return 0 or SNIC_E* */
 int store_open_lib(struct store *s, struct snic_filelib *lib, struct snic_loop *loop,
                    const struct store_opts *o);
 /** The same on plain files. Exits with a clear line on failure. */
