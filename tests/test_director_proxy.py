@@ -286,7 +286,7 @@ def full():
         assert Conn(port).cmd("PING") == b"+PONG"
         proxy.send_signal(signal.SIGTERM)
         log = proxy.stderr.read()
-        assert "clients were refused: 4 are connected; raise --connections" in log, log
+        assert "refused: all 4 connections were in use; raise --connections" in log, log
         assert log.count("clients were refused") < 37, log
         assert proxy.wait(60) == 0
         proxy.stderr.close()

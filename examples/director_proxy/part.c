@@ -27,16 +27,15 @@ void proxy_part_stop(struct proxy_part *p)
 }
 
 /* Clients beyond --connections: a line at most once a second. */
-static void proxy_report(struct proxy_part *p, uint64_t refused, uint64_t conns)
+static void proxy_report(struct proxy_part *p, uint64_t refused)
 {
     uint64_t now = snic_loop_now(p->loop);
     if (refused == p->refused || (p->refused > 0 && now - p->refused_ns < PROXY_REPORT_NS))
         return;
     ex_log(EX_WARNING,
-           "%llu clients were refused: %llu are connected; raise --connections, or close idle ones "
-           "with "
-           "--timeout",
-           (unsigned long long)(refused - p->refused), (unsigned long long)conns);
+           "%llu clients were refused: all %llu connections were in use; raise --connections, or "
+           "close idle ones with --timeout",
+           (unsigned long long)(refused - p->refused), (unsigned long long)p->proxy->conns);
     p->refused = refused;
     p->refused_ns = now;
 }
@@ -66,7 +65,7 @@ static int proxy_look(struct snic_loop_poller *poller, int sleeping)
     };
     for (int i = 0; i < PROXY_COUNTS; i++)
         atomic_store_explicit(&p->counts[i], now[i], memory_order_relaxed);
-    proxy_report(p, s.refused, s.conns);
+    proxy_report(p, s.refused);
     if (p->failures != now[PROXY_SERVER_ENDED]) {
         p->failures = now[PROXY_SERVER_ENDED];
         proxy_server_missed(p);

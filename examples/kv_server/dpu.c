@@ -276,9 +276,9 @@ static void dpu_report(struct kv_dpu *d, const struct snic_director_stats *s, ui
     d->query_reported = d->user.query_limit;
     if (s->refused > d->reported.refused)
         ex_log(EX_WARNING,
-               "%" PRIu64 " clients were refused: %" PRIu64
-               " are connected; raise --connections, or close idle ones with --timeout",
-               s->refused - d->reported.refused, s->conns);
+               "%" PRIu64 " clients were refused: all %" PRIu64
+               " connections were in use; raise --connections, or close idle ones with --timeout",
+               s->refused - d->reported.refused, d->config->conns_max);
     d->reported = *s;
     d->reported_ns = now;
 }

@@ -125,8 +125,8 @@ static void dpu_report(struct ps_dpu *d, uint64_t now)
     if (s.refused == d->refused || now - d->refused_ns < DPU_REPORT_NS)
         return;
     ex_log(EX_WARNING,
-           "%" PRIu64 " clients were refused: %" PRIu64
-           " are connected; raise --connections, or close idle ones with --timeout",
+           "%" PRIu64 " clients were refused: all %" PRIu64
+           " connections were in use; raise --connections, or close idle ones with --timeout",
            s.refused - d->refused, d->config->conns_max);
     d->refused = s.refused;
     d->refused_ns = now;

@@ -259,11 +259,10 @@ static void front_refused_one(struct front *f)
     f->refused++;
     if (f->reported > 0 && now - f->reported_ns < FRONT_REPORT_NS)
         return;
-    ex_log(
-        EX_WARNING,
-        "%llu clients were refused: %u are connected; raise --connections, or close idle ones with "
-        "--timeout",
-        (unsigned long long)(f->refused - f->reported), f->o.conns_max);
+    ex_log(EX_WARNING,
+           "%llu clients were refused: all %u connections were in use; raise --connections, or "
+           "close idle ones with --timeout",
+           (unsigned long long)(f->refused - f->reported), f->o.conns_max);
     f->reported = f->refused;
     f->reported_ns = now;
 }
