@@ -12,6 +12,7 @@ RESTORE of another type than a string is an error here; errors inside of a scrip
 OBJECT REFCOUNT does not know of copies. More than 1048576 arguments are an error here. Exit code
 77 without redis-server.
 """
+import collections
 import hashlib
 import os
 import random
@@ -428,7 +429,28 @@ def settled(command):
     return [command]
 
 
-def run(node, redis, seed, count):
+class Replay:
+    """What a failure needs to be seen again: the number of the command, and those before it."""
+
+    def __init__(self):
+        self.number = 0
+        self.recent = collections.deque(maxlen=40)
+        self.shown = 0
+
+    def add(self, command, ours, theirs):
+        self.number += 1
+        self.recent.append((self.number, command, ours, theirs))
+
+    def show(self):
+        """Those that were not shown before."""
+        for number, command, ours, theirs in self.recent:
+            if number > self.shown:
+                print("%7d %.300r: %.80r%s" % (number, command, ours, "" if ours == theirs else
+                                               "; redis %.80r" % theirs))
+        self.shown = self.number
+
+
+def run(node, redis, seed, count, replay):
     rng = random.Random(seed)
     maker = Maker(rng)
     ours, theirs = Raw(node.port), Raw(redis.port)
@@ -449,9 +471,12 @@ def run(node, redis, seed, count):
             theirs.raw(data)
             replies = [(c, ours.raw_reply(), theirs.raw_reply()) for c in batch[i:i + depth]]
             for c, a, b in replies:
+                replay.add(c, a, b)
                 if not judge.same(c, a, b):
                     differences += 1
-                    print("%r\n    ours  %r\n    redis %r" % (c, a[:200], b[:200]))
+                    replay.show()
+                    print("command %d differs, %d in one piece: %r\n    ours  %r\n    redis %r" % (
+                        replay.number, depth, c, a[:200], b[:200]), flush=True)
                     if differences >= 12:
                         return differences
         if at % 1000 == 0 and not maker.pending:
@@ -482,13 +507,21 @@ def main():
     print("mode %s, seed %d, %d commands" % (args[1], seed, count), flush=True)
     redis = Redis()
     node = Server(args[0], args[1], offload="all")  # both paths, on so little data
+    replay = Replay()
+    differences = 1  # what raises is one, too
     try:
         node.start()
-        differences = run(node, redis, seed, count)
+        differences = run(node, redis, seed, count, replay)
         if node.stop() != 0:
             differences += 1
             print(node.log())
     finally:
+        if differences:  # at the end, which a log that is cut still has
+            if replay.shown == 0:
+                replay.show()
+            print("failed at command %d of this run, Unix time %.3f; the same commands:\n"
+                  "    test_kv_diff.py %s %s --seed %d --count %d" % (
+                      replay.shown, time.time(), args[0], args[1], seed, count), flush=True)
         redis.destroy()
         node.destroy()
     return 1 if differences else 0
