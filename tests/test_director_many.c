@@ -465,6 +465,128 @@ static void test_director_large_requests_share_what_is_worked_on(void **state)
     }
 }
 
+/* ---- What the host has not taken ---- */
+
+enum { PIPES = 20, PIPE_DEPTH = 64, PIPE_ROUNDS = 10 };
+
+static void pipes_send(void)
+{
+    for (uint16_t i = 0; i < PIPES; i++) {
+        for (uint32_t k = 0; k < PIPE_DEPTH; k++)
+            dirfix_send(&fix.clients[i], DIRFIX_ECHO, 0, i, 10, 0);
+        dirfix_pump(&fix.clients[i]);
+    }
+}
+
+static void quiet_sends(void)
+{
+    dirfix_send(&fix.clients[PIPES], DIRFIX_ECHO, 0, PIPES, 10, 0);
+    dirfix_pump(&fix.clients[PIPES]);
+}
+
+/* Runs the world for @ns. */
+static void pipes_pass(uint64_t ns)
+{
+    struct snic_timer t;
+    uint64_t until = snic_world_now(fix.w) + ns;
+    snic_timer_init(&t, turns_tick);
+    snic_loop_arm(fix.clients[0].loop, &t, until);
+    (void)snic_world_run(fix.w, until, UINT64_MAX);
+}
+
+/* The number of the quiet client's message, which was the last to connect, among those sent to the
+   host. */
+static uint64_t pipes_number(void)
+{
+    for (const struct snic_link *l = fix.d->all.next; l != &fix.d->all; l = l->next) {
+        const struct snic_director_conn *c = SNIC_CONTAINER(l, struct snic_director_conn, link);
+        if (c->id != fix.d->serial)
+            continue;
+        assert_int_equal(c->pending, 1);
+        return SNIC_CONTAINER(c->slots.next, struct director_slot, link)->pushed;
+    }
+    fail_msg("it is not connected");
+    return 0;
+}
+
+static void pipes_open(uint64_t seed)
+{
+    struct dirfix_opts o = options(seed, PIPES + 1);
+    o.net_recv_size = 16000;
+    o.no_offload = 1;
+    o.director.pending_max = 1024;
+    o.director.conn_bytes = 1u << 20;
+    o.director.pool_bytes = 64u << 20;
+    dirfix_open(&fix, &o);
+    for (uint32_t i = 0; i < PIPES; i++)
+        join(&fix, i)->max_piece = 100000;
+    for (uint32_t round = 0; round < 5; round++) { /* windows grow */
+        pipes_send();
+        dirfix_finish(&fix);
+    }
+    uint64_t waits = dirfix_stats(&fix).backlog_waits; /* before it was known who sends much */
+    uint64_t end = snic_world_now(fix.w) + 2 * SNIC_DIRECTOR__LIGHT_NS;
+    while (snic_world_now(fix.w) < end) {
+        pipes_send();
+        dirfix_finish(&fix);
+    }
+    assert_int_equal(dirfix_stats(&fix).backlog_waits, waits); /* none sends little */
+    (void)join(&fix, PIPES);
+    dirfix_run(&fix, 1000000);
+}
+
+/** While the host is stopped, many clients send long pipelines, then a light client one message: a
+ *  bounded number of messages is queued before it, not all that the others have sent. */
+static void test_director_busy_host_many_pipelines_delay_others_boundedly(void **state)
+{
+    uint64_t most = SNIC_DIRECTOR__BACKLOG + PIPE_DEPTH + PIPES * SNIC_DIRECTOR__BACKLOG_OWN;
+    (void)state;
+    for (uint64_t s = 0; s < support_scale(3, 30); s++) {
+        pipes_open(support_seed() * 100 + s);
+        for (uint32_t round = 0; round < PIPE_ROUNDS; round++) {
+            uint32_t ok = seen[PIPES].ok;
+            quiet_sends();
+            dirfix_finish(&fix);
+            uint64_t before = fix.d->pushed;
+            snic_world_pause(fix.w, DIRFIX_HOST, 1);
+            pipes_send();
+            pipes_pass(SNIC_DIRECTOR__BACKLOG_NS / 2);
+            quiet_sends();
+            pipes_pass(SNIC_DIRECTOR__BACKLOG_NS / 4);
+            assert_in_range(pipes_number() - before, SNIC_DIRECTOR__BACKLOG, most + 1);
+            snic_world_pause(fix.w, DIRFIX_HOST, 0);
+            dirfix_finish(&fix);
+            assert_int_equal(seen[PIPES].ok, ok + 2);
+        }
+        assert_true(dirfix_stats(&fix).backlog_waits > 0);
+        dirfix_close(&fix);
+    }
+}
+
+/** A host that takes all messages and answers late is sent more with time. */
+static void test_director_host_answers_late_is_sent_more(void **state)
+{
+    uint64_t before;
+    (void)state;
+    pipes_open(support_seed());
+    quiet_sends();
+    dirfix_finish(&fix);
+    before = fix.d->pushed;
+    for (uint16_t i = 0; i < PIPES; i++) {
+        for (uint32_t k = 0; k < PIPE_DEPTH; k++)
+            dirfix_send(&fix.clients[i], DIRFIX_HOLD, 0, i, 1000000, 0);
+        dirfix_pump(&fix.clients[i]);
+    }
+    pipes_pass(SNIC_DIRECTOR__BACKLOG_NS / 2);
+    assert_in_range(fix.d->pushed - before, SNIC_DIRECTOR__BACKLOG, PIPES * PIPE_DEPTH / 3);
+    pipes_pass(UINT64_C(4) * SNIC_DIRECTOR__BACKLOG_NS);
+    assert_true(fix.d->pushed - before >= 4 * SNIC_DIRECTOR__BACKLOG);
+    pipes_pass(SNIC_DIRECTOR__LIGHT_NS);
+    assert_int_equal(fix.d->pushed - before, PIPES * PIPE_DEPTH);
+    dirfix_finish(&fix);
+    dirfix_close(&fix);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -472,6 +594,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_director_ten_thousand_clients_are_bounded),
         cmocka_unit_test(test_director_flood_delays_others_by_turns_only),
         cmocka_unit_test(test_director_large_requests_share_what_is_worked_on),
+        cmocka_unit_test(test_director_busy_host_many_pipelines_delay_others_boundedly),
+        cmocka_unit_test(test_director_host_answers_late_is_sent_more),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -82,7 +82,7 @@ enum kv_outcome kv_write_failed(struct kv_command *c, int error)
     return KV_DONE;
 }
 
-/* Does the client's command still wait? @p failed: of enum kv_wait, what was tried in vain. */
+/* Does the client's command still wait? @p failed: of enum kv_wait, what others still wait for. */
 static int room_still(struct kv_engine *e, struct kv_client *c, unsigned failed)
 {
     const struct kv_need *n = &c->need;

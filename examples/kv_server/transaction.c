@@ -2,18 +2,17 @@
 /*
  * Transactions: MULTI, EXEC, DISCARD, WATCH, UNWATCH.
  *   T1 from the first command of an EXEC to its last the engine is this client's
- *      (e->exclusive): what others send waits. Before that it waits for the room that its writes
- *      need, as far as it is known, and reads what it will want from the device, so that the
- *      commands follow one another without a wait where memory allows. A write that then finds the
- *      device full is answered with an error at once.
- *   T2 an EXEC that has begun ends, also when its client goes away meanwhile.
- *   T3 a connection that was in a transaction with a host before this one has lost its queue: no
- *      command of it is run as if there were no transaction.
- *   T4 each command is records of its own in the log, which is durable from its start on: after a
- *      power failure or the process' death an EXEC that was not acknowledged, and a command of
- *      several keys, may be there in part, its first records without its last. Redis drops such a
- *      transaction when it loads its append-only file. Compaction's copies lie between the records,
- *      and the unwritten tail is changed in place, so that a mark at the end would not suffice.
+ *      (e->exclusive): what others send waits. Before that it waits for room in the log for
+ *      its writes, as far as it is known, and reads the values that it needs from the device, so
+ *      that the commands follow one another without a wait where memory allows. A write that then
+ * finds the device full is answered with an error at once. T2 an EXEC that has begun ends, also
+ * when its client goes away meanwhile. T3 a connection that was in a transaction with a host before
+ * this one has lost its queue: no command of it is run as if there were no transaction. T4 each
+ * command is records of its own in the log, which is durable from its start on: after a power
+ * failure or the process' death an EXEC that was not acknowledged, and a command of several keys,
+ * may be there in part, its first records without its last. Redis drops such a transaction when it
+ * loads its append-only file. Compaction's copies lie between the records, and the unwritten tail
+ * is changed in place, so that a mark at the end would not suffice.
  */
 #include "engine_priv.h"
 
@@ -384,8 +383,8 @@ static int transaction_bytes(struct kv_command *c, const struct kv_message *m, s
     return !deletes;
 }
 
-/* Is the room for what the queue writes still to come? Without it the commands begin, too, in time,
-   and those that find none say so. */
+/* Does EXEC wait for room in the log for the queue's writes? After KV_SPACE_NS it begins without,
+   and the writes that find no space answer with an error. */
 static int transaction_room_waits(struct kv_command *c)
 {
     struct kv_need n = {0, 0, 1};

@@ -178,8 +178,11 @@ struct snic_director_opts {
     uint32_t conn_bytes;  /**< bytes one connection may hold besides one message; default 1 MiB */
     /**
      * Bytes of a deficit turn, each message counted with 64 more; default 16384. A client
-     * waits for at most a turn of each other. Smaller turns make smaller batches: 4096 costs
-     * 40 % of the rate of messages up to 1 KiB.
+     * waits for at most a turn of each other. At a channel, for 10 ms after a message of a client
+     * with fewer than 8 under way, connections with 8 or more wait while 128 messages are queued
+     * at the host: its next message is queued behind these, a quantum, and 8 of each connection.
+     * Smaller turns make smaller batches: 4096 costs 40 % of the
+     * rate of messages up to 1 KiB.
      */
     uint32_t quantum;
     uint32_t signatures_count; /**< 0: every flow is of interest                            */
@@ -319,6 +322,7 @@ struct snic_director_stats {
     uint64_t hosts;           /**< hosts that attached by a channel                         */
     uint64_t stale_replies;   /**< from the host, for messages that are not waiting         */
     uint64_t stalls;          /**< times that the host was not heard for want of memory     */
+    uint64_t backlog_waits;   /**< turns that ended because the host had much to take       */
     uint64_t full_resets;     /**< clients reset by snic_director_reset_full()              */
     uint64_t hog_resets;      /**< clients reset because they did not move and memory ran out  */
     uint64_t records_down;    /**< channel messages to and from the host                    */

@@ -94,6 +94,8 @@ static void director_conn_init(struct snic_director_conn *c)
     c->reply = 0;
     c->raw = c->closing = c->dead = c->known = c->notify = c->ended = 0;
     c->evicted = c->kept = 0;
+    c->admitted = c->woken = 0;
+    c->heavy_until_ns = 0;
     c->active_ns = snic_loop_now(d->loop);
     c->used = 1;
     c->task.deficit = 0;

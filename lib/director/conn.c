@@ -282,6 +282,8 @@ static int director_route(struct snic_director_conn *c)
         if (c->route == SNIC_DIRECTOR_SWITCH)
             flags |= SNIC_DIRECTOR__SWITCH;
     }
+    if (s == NULL && director_backlog_wait(c))
+        return 0;
     int r = director_to_host(c, &s, c->msg, c->msg_size, flags);
     c->piece_of = r == 1 ? NULL : s;
     if (r != 1)
@@ -402,6 +404,7 @@ uint32_t director_turn(struct snic_loop_task *t, uint32_t budget)
     uint32_t used = 0;
     uint32_t n = 1;
     c->wait_for &= ~SNIC_DIRECTOR__WAIT_OWN;
+    director_backlog_turn_begins(c);
     if (c->host.in_count > 0)
         director_net_pump(c);
     if (c->ended && c->host.in_count == 0)
@@ -416,6 +419,7 @@ uint32_t director_turn(struct snic_loop_task *t, uint32_t budget)
         director_conn_pause(c);
         director_conn_check(c);
     }
+    director_backlog_turn_ends(c);
     return n > 0 ? used : (uint32_t)snic_min_u64(used, budget - 1);
 }
 

@@ -251,6 +251,7 @@ static void director_start(struct snic_director *d, const struct director_layout
     snic_link_init(&d->wait_slot);
     snic_link_init(&d->wait_block);
     snic_link_init(&d->wait_channel);
+    snic_link_init(&d->wait_backlog);
     d->parts = l->parts;
     base_runs_start(&d->parts.runs, l->area_blocks);
     snic_link_init(&d->parts.waiters);
@@ -300,6 +301,7 @@ int snic_director_init(struct snic_director **out, void *mem, size_t mem_size, s
     director_start(d, &l);
     snic_timer_init(&d->stall, director_stall_fire);
     snic_timer_init(&d->drain, director_drain_fire);
+    snic_timer_init(&d->backlog_timer, director_backlog_fire);
     snic_timer_init(&d->idle_timer, director_idle_fire);
     d->drained_msg.fn = director_drained;
     snic_loop_poller_init(&d->poller, director_poll);
@@ -319,6 +321,7 @@ void *snic_director_fini(struct snic_director *d)
     SNIC_ASSERT(!d->channel_close_queued);
     snic_loop_cancel(d->loop, &d->stall);
     snic_loop_cancel(d->loop, &d->drain);
+    snic_loop_cancel(d->loop, &d->backlog_timer);
     snic_loop_cancel(d->loop, &d->idle_timer);
     snic_loop_poller_remove(d->loop, &d->poller);
     return d;
@@ -333,6 +336,7 @@ static int director_poll(struct snic_loop_poller *p, int sleeping)
     int any = director_channel_flush(d);
     (void)sleeping;
     director_total_check(d);
+    director_backlog_resume(d);
     while (!snic_link_alone(&d->dirty)) {
         struct snic_director_conn *c =
             SNIC_CONTAINER(d->dirty.next, struct snic_director_conn, dirty);

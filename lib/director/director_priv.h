@@ -22,6 +22,12 @@
 #define SNIC_DIRECTOR__REFUSALS 16
 #define SNIC_DIRECTOR__PROGRESS 65536 /* bytes a connection must move in stall_ms */
 #define SNIC_DIRECTOR__MESSAGE_COST 64
+/* backlog.c: limit of the host's backlog; messages under way that a connection may have beyond it;
+   how long a message counts; how long the limit holds after a light client's message. */
+#define SNIC_DIRECTOR__BACKLOG 128u
+#define SNIC_DIRECTOR__BACKLOG_OWN 8u
+#define SNIC_DIRECTOR__BACKLOG_NS 1000000u
+#define SNIC_DIRECTOR__LIGHT_NS 10000000u
 /* What one connection holds of the blocks, or the engine's pool: at most this part of the rest. */
 #define SNIC_DIRECTOR__SHARE 4
 
@@ -74,10 +80,11 @@ struct director_slot {
     struct snic_director_conn *conn;
     struct snic_offload_job *job;
     uint32_t gen;
-    uint32_t bytes; /* of the reply so far, at most UINT32_MAX */
-    uint32_t sent;  /* bytes of the message that the host has received */
-    uint64_t cost;  /* of `flight` of its connection and the director, until it is answered */
-    uint64_t user;  /* the connection's word when the message was classified */
+    uint32_t bytes;  /* of the reply so far, at most UINT32_MAX */
+    uint32_t sent;   /* bytes of the message that the host has received */
+    uint64_t cost;   /* of `flight` of its connection and the director, until it is answered */
+    uint64_t user;   /* the connection's word when the message was classified */
+    uint64_t pushed; /* number among the messages sent to the host */
     uint8_t state;
     uint8_t flags;
     uint8_t kept_size;
@@ -125,8 +132,9 @@ enum director_part_kind { DIRECTOR_PART_BLOCK, DIRECTOR_PART_RUN, DIRECTOR_PART_
 #define SNIC_DIRECTOR__WAIT_BLOCK 8u
 #define SNIC_DIRECTOR__WAIT_PART 16u
 #define SNIC_DIRECTOR__WAIT_CHANNEL 32u
-#define SNIC_DIRECTOR__WAIT_BARRIER 64u /* an answer, or a message behind a SWITCH */
-#define SNIC_DIRECTOR__WAIT_POOL 128u   /* it holds its share of the engine's pool */
+#define SNIC_DIRECTOR__WAIT_BARRIER 64u  /* an answer, or a message behind a SWITCH */
+#define SNIC_DIRECTOR__WAIT_POOL 128u    /* it holds its share of the engine's pool */
+#define SNIC_DIRECTOR__WAIT_BACKLOG 256u /* others' messages to the host: backlog.c */
 /* What ends with a reply of the connection's own, or when it is sent. */
 #define SNIC_DIRECTOR__WAIT_OWN                                                                    \
     (SNIC_DIRECTOR__WAIT_BOUND | SNIC_DIRECTOR__WAIT_OFFLOAD | SNIC_DIRECTOR__WAIT_BARRIER |       \
@@ -150,7 +158,8 @@ struct snic_director_conn {
     uint64_t progress;  /* bytes received and sent */
     uint64_t mark;      /* progress at mark_ns: I5 in memory.c */
     uint64_t mark_ns;
-    uint64_t active_ns; /* last received or sent */
+    uint64_t active_ns;      /* last received or sent */
+    uint64_t heavy_until_ns; /* it has had many messages under way: backlog.c */
     /* the message being assembled, when it spans buffers */
     unsigned char *part;
     uint32_t part_size;
@@ -186,6 +195,8 @@ struct snic_director_conn {
     uint8_t evicted; /* reset for the memory it holds, which is still to come back */
     uint8_t kept;    /* others are reset before it */
     uint8_t used;
+    uint8_t admitted; /* its turn began with room in the backlog */
+    uint8_t woken;    /* it has waited for that */
 };
 
 /* A client that is told why it is refused. */
@@ -241,6 +252,12 @@ struct snic_director {
     struct snic_link wait_slot;
     struct snic_link wait_block;
     struct snic_link wait_channel;
+    struct snic_link wait_backlog;
+    struct snic_timer backlog_timer;
+    uint64_t pushed; /* backlog.c */
+    uint64_t taken;
+    uint64_t light_until_ns;
+    uint64_t backlog_mark; /* `pushed` when the timer was armed */
     struct snic_loop_poller poller;
     struct snic_timer stall;
     uint64_t stall_since_ns; /* memory has run out since then, again and again */
@@ -341,6 +358,15 @@ void director_conn_abort(struct snic_director_conn *c);
 void director_conn_consume(struct snic_director_conn *c);
 void director_conn_release(struct snic_director_conn *c);
 void director_drain_check(struct snic_director *d);
+
+/* backlog.c */
+void director_backlog_turn_begins(struct snic_director_conn *c);
+void director_backlog_turn_ends(struct snic_director_conn *c);
+void director_backlog_sent(struct director_slot *s);
+void director_backlog_answered(const struct director_slot *s);
+int director_backlog_wait(struct snic_director_conn *c);
+void director_backlog_resume(struct snic_director *d);
+void director_backlog_fire(struct snic_timer *t, uint64_t now_ns);
 
 /* upstream.c and upstream_net.c */
 int director_to_host(struct snic_director_conn *c, struct director_slot **slot,

@@ -99,9 +99,14 @@ int director_channel_send(struct snic_director_conn *c, struct director_slot *s,
     if (size > c->d->message_max)
         return SNIC_EMSGSIZE;
     c->known = 1;
+    int r = SNIC_EAGAIN;
     if (director_stage_need(size) > SNIC_DIRECTOR__STAGE)
-        return director_channel_pieces(c, s, msg, size);
-    return director_channel_stage(c->d, &w, msg) ? 1 : SNIC_EAGAIN;
+        r = director_channel_pieces(c, s, msg, size);
+    else if (director_channel_stage(c->d, &w, msg))
+        r = 1;
+    if (r == 1)
+        director_backlog_sent(s);
+    return r;
 }
 
 /* The host must hear that the client is gone. */
@@ -188,6 +193,7 @@ static int director_up_reply(struct snic_director *d, const struct director_wire
         d->stats.stale_replies++;
         return 1;
     }
+    director_backlog_answered(s);
     *at += director_reply_bytes(s, bytes + *at, w->size - *at);
     if (*at < w->size)
         return 0;
@@ -373,6 +379,7 @@ static void director_channel_over(struct snic_director *d)
     d->stage.used = 0;
     d->up_at = 0;
     d->piecing = NULL;
+    d->taken = d->pushed;
     while (l != &d->all) {
         struct snic_director_conn *c = SNIC_CONTAINER(l, struct snic_director_conn, link);
         int partly = c->piece_of != NULL && (c->piece_of->flags & SNIC_DIRECTOR__NET) == 0;
