@@ -471,6 +471,7 @@ def test_ctl_log(t):
                     t.path("catalog"))
     code, said = t.run("ctl", "create", "root", "8M", "--control", at)
     assert code == 0, said
+    assert f"catalog {t.path('catalog')} is new: it was blank" in t.log("ctl")
     hello = control_message(1, struct.pack("<II16x24x24x8x", 1, 0))
     attach = control_message(6, struct.pack("<I64s16x", 1, b"root"))
     resume = control_message(7, struct.pack("<II", 1, 1))
@@ -490,6 +491,23 @@ def test_ctl_log(t):
             while len(s.recv(4096)) < 150:
                 pass
         time.sleep(0.1)
+
+
+def test_ctl_wiped(t):
+    """A catalog whose first pages were wiped is not taken for a blank file and made anew."""
+    words = ["ctl", "serve", "--listen", "127.0.0.1:0", "--catalog", t.path("catalog"),
+             "--catalog-size", "4M", "--disks", "64"]
+    catalog, at = t.begin("ctl", *words)
+    for i in range(40):
+        code, said = t.run("ctl", "create", f"d{i}", "4M", "--control", at)
+        assert code == 0, said
+    catalog.terminate()
+    assert catalog.wait(20) == 0
+    with open(t.path("catalog"), "r+b") as f:
+        f.write(bytes(128 << 10))
+    before = open(t.path("catalog"), "rb").read()
+    t.refused("not a catalog, and not empty", *words)
+    assert open(t.path("catalog"), "rb").read() == before
 
 
 def luna_frame(kind, part, conn, seq, epoch):
@@ -568,7 +586,8 @@ def test_luna_unknown_peers(t):
 TESTS = [test_client_epoch, test_server_disk, test_nbd_deaf, test_nbd_shares, test_nbd_leaves,
          test_nbd_many, test_nbd_silent, test_nbd_large, test_nbd_end, test_nbd_options,
          test_ctl_silent, test_server_names, test_metrics_held, test_server_peer,
-         test_other_version, test_luna_unknown_peers, test_ctl_log]
+         test_other_version, test_luna_unknown_peers, test_ctl_log,
+         test_ctl_wiped]
 
 
 if __name__ == "__main__":

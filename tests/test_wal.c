@@ -158,6 +158,39 @@ static void test_wal_open_other_device_refused_untouched(void **state)
     finish();
 }
 
+/* A log whose first pages were wiped is no blank device: a new one on it would erase the rest. */
+static void test_wal_open_wiped_pages_refused_untouched(void **state)
+{
+    enum { SIZE = 32768 + 16 * 16384, WIPED = 128 << 10 };
+    static unsigned char copy[SIZE];
+    unsigned char *bytes;
+    (void)state;
+    begin();
+    assert_int_equal(walfix_open(&fix, SNIC_WAL_CREATE), 0);
+    for (uint32_t i = 0; i < 250; i++) {
+        assert_int_equal(walfix_append(&fix, i % WALFIX_SOME, 0), 0);
+        walfix_settle(&fix);
+    }
+    walfix_close(&fix);
+    bytes = snic_disk_bytes(fix.disk);
+    memset(bytes, 0, WIPED);
+    assert_int_not_equal(bytes[WIPED], 0); /* a block of it begins there */
+    for (uint32_t i = 0; i < 2; i++) {
+        memcpy(copy, bytes, SIZE);
+        assert_int_equal(walfix_open(&fix, 0), SNIC_EEXIST);
+        assert_int_equal(walfix_open(&fix, SNIC_WAL_CREATE), SNIC_EEXIST);
+        assert_memory_equal(copy, bytes, SIZE);
+        memset(bytes, 0, SIZE);
+        bytes[SIZE - 1] = 1; /* the second time */
+    }
+    bytes[SIZE - 1] = 0;
+    assert_int_equal(walfix_open(&fix, 0), SNIC_ENOENT);
+    assert_int_equal(walfix_open(&fix, SNIC_WAL_CREATE), 0);
+    assert_int_equal(fix.report.formatted, 1);
+    memset(&fix.m, 0, sizeof(fix.m));
+    finish();
+}
+
 /* A log is opened with memory too small for it, or on a device smaller than it was. */
 static void test_wal_open_other_sizes_adopted_or_refused(void **state)
 {
@@ -425,6 +458,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_wal_appended_reopened_found),
         cmocka_unit_test(test_wal_open_bad_options_refused),
         cmocka_unit_test(test_wal_open_other_device_refused_untouched),
+        cmocka_unit_test(test_wal_open_wiped_pages_refused_untouched),
         cmocka_unit_test(test_wal_open_other_sizes_adopted_or_refused),
         cmocka_unit_test(test_wal_calls_refused_nothing_changed),
         cmocka_unit_test(test_wal_opening_calls_refused_and_closed),

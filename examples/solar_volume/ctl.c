@@ -227,6 +227,8 @@ static void opened(void *ctx, int result, const struct snic_wal_report *report)
     }
     ct.ready = 1;
     snic_control_get_stats(ct.ctl, &s);
+    if (s.incarnation == 1)
+        ex_log(EX_INFO, "catalog %s is new%s", to.catalog, to.format ? "" : ": it was blank");
     ex_log(EX_INFO, "%" PRIu32 " disks, %" PRIu32 " segments on %" PRIu32 " servers", s.disks,
            s.segments, s.servers);
     if (ex_stats_start(&ct.stats, ct.loop, ct.net, "solar_ctl", to.stats, to.metrics, metrics,

@@ -130,7 +130,7 @@ struct snic_wal_record {
 
 /* ---- Options, callbacks ---- */
 
-#define SNIC_WAL_CREATE (1u << 0) /**< format a blank device; open anything else            */
+#define SNIC_WAL_CREATE (1u << 0) /**< format a blank device (all zeros); open anything else   */
 #define SNIC_WAL_FORMAT (1u << 1) /**< format whatever is there: all records are gone       */
 #define SNIC_WAL_NO_FUA (1u << 2) /**< write and flush even where the device has FUA        */
 

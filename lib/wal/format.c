@@ -3,9 +3,13 @@
  * Opening up to the superblocks: is there a log, may one be made; and making one.
  *
  * Format writes zeros over all of it, the superblocks' places first; then the first superblock,
- * then the second. So a device is not a log until it has been written whole, its space is there,
- * and a format that did not come to its end is seen as a blank device: a first superblock without a
- * second and with nothing else.
+ * then the second. So a device is not a log until it has been written whole and its space is there.
+ * A format of a blank device that did not come to its end is seen as a blank device: a first
+ * superblock without a second and with nothing else. One that was to replace something leaves a
+ * part of that, and has to be repeated.
+ *
+ * Zeros where a log begins do not make a device blank: a log whose first pages were wiped is behind
+ * them. All of a device is read before a log is made on it without SNIC_WAL_FORMAT.
  */
 #include "wal/wal_priv.h"
 
@@ -180,6 +184,33 @@ static int wal_super_take(struct snic_wal *w)
     return 0;
 }
 
+static void wal_blank_more(struct snic_wal *w);
+
+static void wal_blank_arrived(struct snic_wal *w)
+{
+    struct wal_recover *r = &w->recover;
+    if (!wal_is_zero(w->chunk, (size_t)w->read.length)) {
+        wal_opened(w, SNIC_EEXIST);
+        return;
+    }
+    r->at += w->read.length;
+    wal_blank_more(w);
+}
+
+/** What is behind the first SNIC_WAL__BLANK_BYTES, which are zeros. */
+static void wal_blank_more(struct snic_wal *w)
+{
+    struct wal_recover *r = &w->recover;
+    uint64_t all = snic_align_down(w->io->geometry.size, w->io->geometry.length_align);
+    if (r->at < all)
+        wal_op_begin(w, &w->read, SNIC_IO_READ, r->at, w->chunk,
+                     snic_min_u64(all - r->at, w->chunk_bytes), wal_blank_arrived);
+    else if ((w->opts.flags & SNIC_WAL_CREATE) != 0)
+        wal_format_begin(w);
+    else
+        wal_opened(w, SNIC_ENOENT);
+}
+
 static void wal_super_decide(struct snic_wal *w)
 {
     struct wal_recover *r = &w->recover;
@@ -187,7 +218,7 @@ static void wal_super_decide(struct snic_wal *w)
     if (r->super_found)
         e = wal_super_take(w);
     else if (r->blank)
-        e = (w->opts.flags & SNIC_WAL_CREATE) != 0 ? 0 : SNIC_ENOENT;
+        e = 0; /* so far */
     else
         e = r->super_error != SNIC_ENOENT ? r->super_error : SNIC_EEXIST;
     if (e != 0) {
@@ -195,7 +226,7 @@ static void wal_super_decide(struct snic_wal *w)
         return;
     }
     if (!r->super_found) {
-        wal_format_begin(w);
+        wal_blank_more(w);
         return;
     }
     r->blank = 0;
