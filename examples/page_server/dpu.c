@@ -271,7 +271,8 @@ static void dpu_open_offload(struct ps_dpu *d)
     o.item_size = sizeof(struct page_item);
     o.cache_capacity = snic_min_u64(d->config->limits.pages * 5 / 4 + 1024, PS_CACHE_MAX);
     o.read_max = d->config->limits.page_bytes;
-    o.pool_bytes = 32u << 20;
+    o.contexts = 4096; /* floods of many clients do not take all of them */
+    o.pool_bytes = 64u << 20;
     o.read_align = d->image.io->geometry.offset_align;
     size = snic_offload_memsize(&o);
     if (size == 0)

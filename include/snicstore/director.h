@@ -208,7 +208,10 @@ struct snic_director_opts {
      * their replies, which are expected to be as large as the recent large ones of their
      * connection. A connection may have as much of it as is free, a quantum and one message at
      * least. A client's message waits for no more than that of others, however many they send.
-     * Default 1 MiB, at most 1 GiB; more where the host is far away.
+     * The less it is, the sooner clients are answered that need less than an equal part of what
+     * the host and the engine can do, and the later those that need more while others flood: 1 MiB
+     * is 128 reads of 8 KiB, about what a disk works on at once.
+     * Default 16 MiB, at most 1 GiB.
      */
     uint32_t flight_bytes;
 };

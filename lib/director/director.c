@@ -89,7 +89,7 @@ static void director_opts_defaults(struct snic_director_opts *o)
     o->pending_max = o->pending_max == 0 ? 1024 : o->pending_max;
     o->conn_bytes = o->conn_bytes == 0 ? 1u << 20 : o->conn_bytes;
     o->quantum = o->quantum == 0 ? 16384 : o->quantum;
-    o->flight_bytes = o->flight_bytes == 0 ? 1u << 20 : o->flight_bytes;
+    o->flight_bytes = o->flight_bytes == 0 ? 16u << 20 : o->flight_bytes;
     o->stall_ms = o->stall_ms == 0 ? 1000 : o->stall_ms;
     o->drain_ms = o->drain_ms == 0 ? 5000 : o->drain_ms;
 }
