@@ -512,6 +512,36 @@ def test_ctl_wiped(t):
     assert open(t.path("catalog"), "rb").read() == before
 
 
+def test_client_families(t):
+    """A client of a catalog that has an IPv4 address reaches servers that have IPv6 addresses, over
+    SOLAR as over LUNA."""
+    try:
+        with socket.socket(socket.AF_INET6) as s:
+            s.bind(("::1", 0))
+    except OSError as e:
+        print(f"  skipped: no IPv6: {e}")
+        return
+    _, control = t.begin("ctl", "ctl", "serve", "--listen", "127.0.0.1:0", "--catalog",
+                         t.path("catalog"))
+    for n, host in enumerate(("[::1]:0", "127.0.0.1:0")):
+        t.begin(f"server{n}", "server", "--listen", host, "--store", t.path(f"store{n}"),
+                "--store-size", "64M", "--control", control)
+        until(lambda n=n: "registered" in t.log(f"server{n}"), "the server is registered")
+    code, said = t.run("ctl", "create", "root", "8M", "--control", control)
+    assert code == 0, said
+    for transport in "solar", "luna":
+        client, path = t.begin("client", "client", "--control", control, "--disk", "root",
+                               "--socket", t.path("nbd"), "--transport", transport)
+        nbd = Nbd(path)
+        for i in range(4):  # two segments on each server
+            assert nbd.write(i << 21, bytes([i + 1]) * BLOCK) == 0
+        for i in range(4):
+            assert nbd.read(i << 21, BLOCK) == bytes([i + 1]) * BLOCK
+        nbd.s.close()
+        client.terminate()
+        assert client.wait(20) == 0
+
+
 def luna_frame(kind, part, conn, seq, epoch):
     """A frame to a server (ebs.h), without blocks."""
     rpc = struct.pack(">BBHIQHHBBBBIIIIIIHBB", 0x28, kind, 0, conn, 1, 0, 1, 0, 0, 0, 0, seq, 1, 0,
@@ -589,7 +619,7 @@ TESTS = [test_client_epoch, test_server_disk, test_nbd_deaf, test_nbd_shares, te
          test_nbd_many, test_nbd_silent, test_nbd_large, test_nbd_end, test_nbd_options,
          test_ctl_silent, test_server_names, test_metrics_held, test_server_peer,
          test_other_version, test_luna_unknown_peers, test_ctl_log,
-         test_ctl_wiped]
+         test_ctl_wiped, test_client_families]
 
 
 if __name__ == "__main__":

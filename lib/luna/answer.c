@@ -92,7 +92,7 @@ void snic_luna_target_answer(struct snic_luna_target *t, const struct snic_luna_
     if (f == NULL)
         return;
     if (q->op == SNIC_LUNA_DO_TOKEN)
-        n->permitted = status == SNIC_EBS_OK;
+        n->permitted |= status == SNIC_EBS_OK;
     int good = status == SNIC_EBS_OK || status == SNIC_EBS_SUPERSEDED;
     if (q->op == SNIC_LUNA_DO_READ && good)
         status = SNIC_EBS_INVALID; /* only data say that */

@@ -79,7 +79,7 @@ struct luna_peer {
     uint8_t say_hello;
     uint8_t say_probe;
     uint16_t bye;      /* status */
-    uint8_t permitted; /* the last token that it showed was accepted */
+    uint8_t permitted; /* a token that it showed was accepted */
     uint8_t pad[3];
     struct snic_luna_target_client client_stats; /* what counts */
     struct luna_in in;

@@ -52,12 +52,23 @@ static void path_unreachable(void *ctx, struct snic_net_dgram *d, const struct s
     volume_soon(v);
 }
 
+/* Servers may be of two address families: where no local address was chosen each path has that of
+ * its server. */
+static struct snic_net_addr path_local(const struct snic_volume *v, uint32_t server)
+{
+    static const unsigned char any[16];
+    struct snic_net_addr local = v->o.local;
+    if (memcmp(local.ip, any, sizeof(any)) == 0 && v->servers[server].known)
+        local.family = v->servers[server].addr.family;
+    return local;
+}
+
 /* 1: it is over, whatever the port is. */
 static int path_bind(struct snic_volume *v, struct volume_socket *k)
 {
     static const struct snic_net_dgram_events ev = {
         .recv = path_recv, .writable = path_writable, .unreachable = path_unreachable};
-    struct snic_net_addr local = v->o.local;
+    struct snic_net_addr local = path_local(v, k->server);
     local.port = (uint16_t)(49152 + snic_rng_below(&v->rng, 65536 - 49152));
     if (snic_net_dgram_open(v->o.net, &local, &ev, k, &k->d) != 0) {
         v->stats.binds++;
