@@ -121,7 +121,7 @@ static void file_submit(void *ctx, struct kv_file_req *r)
     }
 }
 
-static const struct kv_files_ops file_ops = {file_submit};
+static const struct kv_files_ops file_ops = {.submit = file_submit};
 
 /* ---- Clients ---- */
 

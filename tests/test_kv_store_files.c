@@ -184,4 +184,4 @@ static void mem_submit(void *ctx, struct kv_file_req *r)
         mem_cut();
 }
 
-const struct kv_files_ops kst_files_ops = {mem_submit};
+const struct kv_files_ops kst_files_ops = {.submit = mem_submit};

@@ -161,7 +161,7 @@ static void direct_submit(void *ctx, struct kv_file_req *r)
     }
 }
 
-const struct kv_files_ops kv_direct_ops = {direct_submit};
+const struct kv_files_ops kv_direct_ops = {.submit = direct_submit};
 
 /* ---- Device ---- */
 
