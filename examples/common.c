@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -222,6 +223,21 @@ struct snic_loop *ex_loop_open(uint32_t spin_us)
         ex_die("cannot set up io_uring: %s", why);
     }
     return loop;
+}
+
+/* The address shows which cause SNIC_EINVAL has. */
+const char *ex_listen_error(const char *address, int r)
+{
+    struct sockaddr_un u;
+    struct snic_net_addr a;
+    const char *path = strncmp(address, "unix:", 5) == 0 ? address + 5 : address;
+
+    if (r != SNIC_EINVAL)
+        return snic_strerror(r);
+    if (path == address && snic_net_addr_parse(&a, address) == 0)
+        return "no interface of this machine has the address";
+    return strlen(path) >= sizeof(u.sun_path) ? "its path is longer than 107 bytes"
+                                              : "its directory does not exist";
 }
 
 /*
@@ -452,7 +468,8 @@ int ex_stats_start(struct ex_stats **out, struct snic_loop *loop, struct snic_ne
     if (address != NULL) {
         ex_address("metrics", address, &a);
         if ((r = snic_net_listen(net, &a, 0, ex_scrape_accept, s, &s->listener)) != 0)
-            ex_log(EX_ERROR, "cannot serve metrics at %s: %s", address, snic_strerror(r));
+            ex_log(EX_ERROR, "cannot serve metrics at %s: %s", address,
+                   ex_listen_error(address, r));
     }
     if (r != 0) {
         free(s);

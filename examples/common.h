@@ -72,6 +72,8 @@ void ex_die(const char *format, ...) SNIC_PRINTF(1, 2) __attribute__((noreturn))
 /** Room for @p count open files of option --@p name, and some; exits with a clear line if the limit
     of the process cannot be raised to it. */
 void ex_open_files(const char *name, uint64_t count);
+/** Why listening at @p address, or on the UNIX socket of that path, ended with SNIC_E* @p r. */
+const char *ex_listen_error(const char *address, int r);
 /** Exits if @p os_error is that a new file of @p size bytes, what @p why asks for, has no room. */
 void ex_no_room(const char *path, uint64_t size, const char *why, int os_error);
 /** A client that waits for its server: without progress for timeout_s it exits and says so. */

@@ -115,6 +115,24 @@ done <<'END'
     error: cannot open image '.*closed/img': Permission denied
 1 kv_server --monolith --dir %text
     error: cannot open directory '.*text': Not a directory
+1 kv_server --role dpu --file %img --size 96M --segment 16M --socket %none/s --listen 127.0.0.1:0
+    cannot listen for the host role on socket '.*none/s' (--socket): its directory does not
+1 kv_server --monolith --dir %kv --segment 16M --listen unix:%none/s
+    error: cannot listen on unix:.*none/s (--listen): its directory does not exist
+1 kv_server --monolith --dir %kv --segment 16M --listen 192.0.2.1:1 --protected-mode no
+    error: cannot listen on 192.0.2.1:1 (--listen): no interface of this machine has the address
+1 page_server --monolith --dir %pg --log-size 1M --pages 10 --listen 192.0.2.1:1
+    error: cannot listen on 192.0.2.1:1 (--listen): no interface of this machine has
+1 page_server --role dpu --file %pimg --log-size 1M --pages 10 --socket %none/s --listen 127.0.0.1:0
+    cannot listen for the host role on socket '.*none/s' (--socket): its directory does not
+1 director_proxy --listen 192.0.2.1:1
+    error: cannot listen on 192.0.2.1:1 (--listen): no interface of this machine has
+1 director_proxy --listen 127.0.0.1:0 --metrics 192.0.2.1:1
+    error: cannot serve metrics at 192.0.2.1:1: no interface of this machine has
+1 solar_volume ctl serve --catalog %cat --listen 192.0.2.1:1 --any-client
+    error: cannot listen on 192.0.2.1:1 (--listen): no interface of this machine has
+1 solar_volume server --store %sv --store-size 64M --listen 192.0.2.1:1 --any-client
+    error: cannot listen on 192.0.2.1:1 (--listen): no interface of this machine has
 2 page_server --page-bytes 5000
     ^page_server: --page-bytes: 5000 is not a power of two
 2 page_server --monolith --role dpu

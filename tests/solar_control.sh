@@ -57,6 +57,9 @@ for n in 1 2 3; do serve $n 127.0.0.1:0; done
 up 3
 verb create root 96M || fail "create"
 verb create root 96M 2>/dev/null && fail "created twice"
+"$program" client --control "$control" --disk rot --socket "$work/rot" 2>"$work/rot.log" &&
+    fail "a client of a disk that is not there"
+grep -q "disk rot: no disk of that name in the catalog" "$work/rot.log" || fail "rot: no reason"
 "$program" client --control "$control" --disk root --socket "$work/nbd" --stats 1 \
     >"$work/client.log" 2>&1 &
 client=$!

@@ -106,7 +106,8 @@ void proxy_part_open(struct proxy_part *p)
     snic_director_upstream_net(p->director, &proxy->server_addr);
     r = snic_director_listen(p->director, &proxy->listen_addr, flags, &proxy->listen_addr);
     if (r != 0)
-        ex_die("cannot listen on %s (--listen): %s", proxy->listen, snic_strerror(r));
+        ex_die("cannot listen on %s (--listen): %s", proxy->listen,
+               ex_listen_error(proxy->listen, r));
     if (proxy->steer && p->net->stats.steered == 0)
         ex_log(EX_WARNING,
                "--steer-cpu: permission denied by the kernel: clients are spread by hash instead");

@@ -614,7 +614,7 @@ static void dpu_open_director(struct kv_dpu *d)
     ex_address("listen", c->listen, &a);
     r = snic_director_listen(d->director, &a, 0, &a);
     if (r != 0)
-        ex_die("cannot listen on %s (--listen): %s", c->listen, snic_strerror(r));
+        ex_die("cannot listen on %s (--listen): %s", c->listen, ex_listen_error(c->listen, r));
     snic_net_addr_format(&a, text, sizeof(text));
     ex_log(EX_INFO, "serving %s from image '%s', offload %s", text, c->file,
            d->offload != NULL ? "on" : "off");
@@ -661,7 +661,7 @@ static void dpu_listen(struct kv_dpu *d)
     r = snic_dma_shm_listen(&d->listener, d->loop, &o, dpu_accept, d);
     if (r != 0)
         ex_die("cannot listen for the host role on socket '%s' (--socket): %s", o.path,
-               snic_strerror(r));
+               ex_listen_error(o.path, r));
 }
 
 /* ---- Run ---- */

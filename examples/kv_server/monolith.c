@@ -146,7 +146,7 @@ static void monolith_open(struct kv_monolith *m, const struct kv_config *c, stru
         ex_die("cannot open the store in '%s': %s", c->directory, error);
     r = kv_front_open(&m->front, &front, &front.address);
     if (r != 0)
-        ex_die("cannot listen on %s (--listen): %s", c->listen, snic_strerror(r));
+        ex_die("cannot listen on %s (--listen): %s", c->listen, ex_listen_error(c->listen, r));
     kv_front_engine(m->front, m->engine);
     snic_net_addr_format(&front.address, error, sizeof(error));
     ex_log(EX_INFO, "monolith serves %s from '%s'", error, c->directory);

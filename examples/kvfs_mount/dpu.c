@@ -111,7 +111,8 @@ static int dpu_open(struct kd *d)
     umask(077);
     rc = snic_dma_shm_listen(&d->listener, d->loop, &o, dpu_accept, d);
     if (rc != 0)
-        ex_log(EX_ERROR, "cannot listen on socket %s (--socket): %s", o.path, snic_strerror(rc));
+        ex_log(EX_ERROR, "cannot listen on socket %s (--socket): %s", o.path,
+               ex_listen_error(o.path, rc));
     return rc;
 }
 

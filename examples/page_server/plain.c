@@ -87,7 +87,7 @@ static void plain_open_front(struct ps_plain *p)
     o.idle_ns = c->timeout_s * 1000000000;
     r = front_open(&p->front, &o, &o.address);
     if (r != 0)
-        ex_die("cannot listen on %s (--listen): %s", c->listen, snic_strerror(r));
+        ex_die("cannot listen on %s (--listen): %s", c->listen, ex_listen_error(c->listen, r));
     front_engine(p->front, p->engine);
     snic_net_addr_format(&o.address, text, sizeof(text));
     ex_log(EX_INFO, "serving %s from directory '%s'", text, c->directory);

@@ -176,10 +176,11 @@ static size_t metrics(void *ctx, struct ex_metric *m)
 static void not_opened(int result, const struct snic_wal_report *report)
 {
     char text[160];
-    const char *why = snic_strerror(result);
+    const char *why = ex_listen_error(to.listen, result);
     switch (result) {
     case SNIC_EADDRINUSE:
     case SNIC_EACCES:
+    case SNIC_EINVAL:
     case SNIC_ENXIO:
     case SNIC_EHOSTUNREACH:
         ex_log(EX_ERROR, "cannot listen on %s (--listen): %s", to.listen, why);

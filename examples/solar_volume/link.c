@@ -228,6 +228,9 @@ int link_open(struct snic_loop *loop, struct snic_net *net, const char *control,
         ex_die("the catalog uses another version of the control protocol than this client (%u): "
                "use the same release for the catalog, its servers and clients",
                SNIC_CONTROL_VERSION);
+    if (li.result == SNIC_ENOENT)
+        ex_die("disk %s: no disk of that name in the catalog (solar_volume ctl list shows them)",
+               name);
     if (li.result != 0)
         ex_die("disk %s: %s", name, snic_strerror(li.result));
     return 1;

@@ -284,8 +284,7 @@ struct nbd *nbd_open(struct snic_loop *loop, const struct snic_net_addr *addr)
     int r = snic_net_listen(n->net, addr, 0, nbd_accept, n, &n->listener);
     if (r != 0) {
         (void)snic_net_addr_format(addr, text, sizeof(text));
-        ex_die("cannot listen on socket %s (--socket): %s", text,
-               r == SNIC_EINVAL ? "its directory does not exist" : snic_strerror(r));
+        ex_die("cannot listen on socket %s (--socket): %s", text, ex_listen_error(text, r));
     }
     return n;
 }

@@ -462,7 +462,7 @@ static void agent_open(const struct snic_net_addr *at)
     if (r != 0)
         ex_die("cannot listen on %s (--%s) for other servers: %s",
                so.peer != NULL ? so.peer : so.listen, so.peer != NULL ? "peer" : "listen",
-               snic_strerror(r));
+               ex_listen_error(so.peer != NULL ? so.peer : so.listen, r));
 }
 
 /* ---- Beginning ---- */
@@ -622,7 +622,8 @@ static void not_opened(int result, const struct snic_segments_report *report)
                : result == SNIC_ECORRUPT ? "its version is lost (--salvage makes it anew)"
                                          : snic_strerror(result));
     else if (s.srv_epoch != 0)
-        ex_log(EX_ERROR, "cannot listen on %s (--listen): %s", so.listen, snic_strerror(result));
+        ex_log(EX_ERROR, "cannot listen on %s (--listen): %s", so.listen,
+               ex_listen_error(so.listen, result));
     else
         store_refused(result, report);
 }
