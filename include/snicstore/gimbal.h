@@ -15,11 +15,11 @@
  *             sizes and the rounds skipped; no floating point, and no division of 64 bits but once
  *             per window, period or option.
  * Errors      0 on success, a negative SNIC_E* otherwise; then nothing changed.
- * Units       bytes, nanoseconds, bytes per second; weights and write costs as said there.
+ * Units       bytes, nanoseconds, bytes per second; of weights and write costs see their fields.
  *
- * How it is driven. Time comes in with each call. What arrives is given to submit; after each
- * submit and each complete, poll is called until it gives NULL, and every I/O it gives is started
- * on the device at once; deadline says when to poll again if nothing else happens before.
+ * How it is driven. Time comes in with each call. Arriving I/Os are passed to submit; after each
+ * submit and each complete, poll is called until it returns NULL, and every I/O it returns is
+ * started on the device at once; deadline is the time of the next poll if nothing happens before.
  *
  *     struct snic_gimbal_opts o = {.opts_size = sizeof(o)};
  *     size = snic_gimbal_memsize(&o);
@@ -34,20 +34,20 @@
  *     snic_gimbal_complete(g, next, 1, now);     // then poll again
  *
  * The way of an I/O. It waits in its tenant's queue of its priority. The tenants take turns by
- * deficit round robin: a turn comes with quantum_bytes per weight, an I/O costs its size, a write
- * its size times the write cost. Then it needs room in one of its tenant's virtual slots and, if
- * the tenant has caps, their permission; a tenant without is passed over until it has. What is
- * chosen then waits for the tokens of its type, and everybody behind it waits with it: the round
- * robin's choice is never reordered.
+ * deficit round robin: a visit adds quantum_bytes per weight, an I/O costs its size, a write its
+ * size times the write cost. Then it needs room in one of its tenant's virtual slots and, if the
+ * tenant has caps, their permission; a tenant without is passed over until it has. The chosen I/O
+ * then waits for the tokens of its type, and all behind it wait with it: the round robin's choice
+ * is never reordered.
  *
  * Virtual slots (section 3.5). A slot takes I/Os until their costs reach slot_bytes, and is free
  * when they have completed. A tenant of weight w has w times the share of a tenant of weight 1,
  * which is max(1, slot_threshold / the sum of the weights of all active tenants). A tenant is
  * active from its first I/O until idle_ns after its last: a client that sends one I/O after the
  * other does not lose its slots to the others between two.
- *   A slot of many I/Os waits for its slowest, a slot of a single large one for nobody. That evens
- * out small and large I/Os (the paper's figure 7), and it leaves the device with too little to do
- * when all are small. So a tenant may open a slot more while its I/Os out are fewer than
+ *   A slot of many I/Os waits for its slowest, a slot of a single large one for no other. That
+ * evens out small and large I/Os (the paper's figure 7), and it leaves the device with too little
+ * to do when all are small. So a tenant may open a slot more while its I/Os out are fewer than
  * slot_overlap of what its slots hold: all active tenants, or none. All, if every one's slots hold
  * equally many reads (up to a factor of two), and more than one; none as soon as one writes, or
  * reads larger than another. SNIC_GIMBAL_SLOT_BARRIER: always none.
@@ -61,7 +61,7 @@
  * held more, an eighth less with each slot since; and slot_overlap of it while slots overlap. A
  * client that sends more waits in the queue; beyond queue_max it is refused.
  *
- * Starvation. As long as the device completes what it was given within device_ns and the owner
+ * Starvation. As long as the device completes each I/O within device_ns and the owner
  * polls at deadlines, the n-th I/O to leave of a tenant (by its priorities' turns) leaves within n
  * times snic_gimbal_wait_max_ns(): with C = size_max times the worst write cost, A tenants, W the
  * sum of their weights, w the tenant's weight and k = C / (quantum_bytes w) rounds, rounded up,
@@ -70,10 +70,10 @@
  *     device_ns + 2 (k quantum_bytes W + A C) / rate_min, and what its own caps cost for size_max.
  *
  * A device that loses I/Os. The slot of I/Os that are out for lost_ns (at the latest after twice
- * that, if it is not full) is given up: its tenant gets another. The I/Os stay in flight, keep
+ * that, if it is not full) is abandoned: its tenant gets another. The I/Os stay in flight, keep
  * their part of queue_max and are completed as usual, once, whenever they come. When the device
- * has completed nothing at all for lost_ns, one slot is given up per lost_ns, of all tenants: so a
- * dead device is given no more than all slots, and then one slot of I/Os per lost_ns.
+ * has completed nothing at all for lost_ns, one slot is abandoned per lost_ns, of all tenants: so a
+ * dead device gets no more than all slots, and then one slot of I/Os per lost_ns.
  *
  * Departures from the paper, with the reasons; where a flag is named, it is the printed form.
  *  1. Tokens are kept on overload; Algorithm 1 line 14 discards them, which punishes reads for the
@@ -85,7 +85,7 @@
  *     the usual one (the windows' EWMA of weight 1/8), half of it while not all read alike: one
  *     stall does not reset it to a low moment. A window holds rate_window_ns in which the device
  *     had I/Os; a gap between completions counts for no more than one. A window without
- *     completions says nothing.
+ *     completions is ignored.
  *  5. Algorithm 4 line 11 as printed lets one bucket overwrite the other; here each overflow goes
  *     to the other bucket and each is limited. A request larger than a bucket waits for a bucket
  *     of its size. (SNIC_GIMBAL_ONE_BUCKET is appendix C.1's single one.)
@@ -99,8 +99,8 @@
  *  9. The I/Os of a slot, for credit, fall by an eighth a slot at most: by the latest slot alone,
  *     one large write lets its tenant's client send one small read at a time until these have
  *     filled a slot (SNIC_GIMBAL_CREDIT_LATEST).
- * 10. Beyond the paper: weights, caps, priorities' weights, I/Os given up, tenants that come and
- *     go.
+ * 10. Beyond the paper: weights, caps, priorities' weights, abandoned slots, tenants added and
+ *     removed at run time.
  */
 #ifndef SNIC_GIMBAL_H
 #define SNIC_GIMBAL_H
@@ -195,9 +195,9 @@ struct snic_gimbal_tenant_opts {
     uint32_t opts_size;
     uint32_t weight; /**< 1..SNIC_GIMBAL_WEIGHT_MAX; default 1 */
     /**
-     * Caps, 0: none, at most 2^40. In any second a tenant is given no more than its cap plus one
-     * percent of it, or plus one I/O if that is more; a tenant with enough I/Os is given that much
-     * less at most, if the others leave it the time.
+     * Caps, 0: none, at most 2^40. In any second a tenant gets no more than its cap plus one
+     * percent of it, or plus one I/O if that is more; a tenant with enough I/Os falls short of its
+     * cap by that much at most, if the others leave it the time.
      */
     uint64_t bytes_per_second;
     uint64_t ios_per_second;
@@ -246,7 +246,7 @@ struct snic_gimbal_view {
     uint32_t slots;      /**< per weight now                                          */
     uint32_t queued;
     uint32_t inflight;
-    uint64_t lost;       /**< in flight, of slots that were given up                  */
+    uint64_t lost;       /**< in flight, of abandoned slots                           */
     uint64_t entered[4]; /**< times each state was entered, both types                */
 };
 
@@ -262,7 +262,7 @@ struct snic_gimbal_tenant_view {
     uint32_t deferred;  /**< 1: without a free slot                                        */
     uint32_t draining;  /**< 1: removed, I/Os still inside                                 */
     uint64_t errors;    /**< ended as FAILED                                              */
-    uint32_t lost;      /**< in flight, of slots that were given up                        */
+    uint32_t lost;      /**< in flight, of abandoned slots                                 */
     uint32_t parked;    /**< 1: waits for its own caps                                     */
 };
 
@@ -288,7 +288,7 @@ SNIC_API SNIC_NODISCARD int snic_gimbal_tenant_add(struct snic_gimbal *g, uint32
                                                    const struct snic_gimbal_tenant_opts *o)
     SNIC_NONNULL(1);
 /**
- * Change weight, caps and priorities' weights, all of them to what @p o says; I/Os inside stay, and
+ * Change weight, caps and priorities' weights, all of them to those of @p o; I/Os inside stay, and
  * what was sent stays paid or owed under caps that remain, for no longer than an I/O of size_max
  * costs now. [owner]
  * @return 0; SNIC_EINVAL option out of range; SNIC_ENOENT no such tenant, or removed
@@ -316,9 +316,9 @@ SNIC_API SNIC_NODISCARD int snic_gimbal_submit(struct snic_gimbal *g, struct sni
 SNIC_API struct snic_gimbal_io *snic_gimbal_poll(struct snic_gimbal *g, uint64_t now_ns)
     SNIC_NONNULL(1);
 /**
- * When poll may give an I/O, if nothing else is called before. After a poll that gave none it lies
- * in the future; SNIC_NEVER: not before a submit or a complete. An I/O that waits only for tokens
- * is given at that time; other deadlines may turn out to give nothing. [owner]
+ * When poll may return an I/O, if nothing else is called before. After a poll that returned none it
+ * lies in the future; SNIC_NEVER: not before a submit or a complete. An I/O that waits only for
+ * tokens is returned at that time; at other deadlines poll may return none. [owner]
  */
 SNIC_API uint64_t snic_gimbal_deadline_ns(const struct snic_gimbal *g) SNIC_NONNULL(1);
 /**
@@ -345,7 +345,7 @@ SNIC_API SNIC_NODISCARD int snic_gimbal_get_tenant_view(const struct snic_gimbal
 /**
  * The bound of "Starvation" above for one I/O of @p tenant beside the tenants there are now, not
  * with SNIC_GIMBAL_DISCARD; @p device_ns: the longest that the device takes, with lost I/Os
- * 2 lost_ns. 0: no such tenant; UINT64_MAX: more than a number can say. [owner]
+ * 2 lost_ns. 0: no such tenant; UINT64_MAX: not representable. [owner]
  */
 SNIC_API uint64_t snic_gimbal_wait_max_ns(const struct snic_gimbal *g, uint32_t tenant,
                                           uint64_t device_ns) SNIC_NONNULL(1);

@@ -6,7 +6,7 @@
  * at hand allow: in any second it sends no more than its limit and one percent of it, or one I/O,
  * whichever is more.
  *
- * I1  A parked tenant's timer is armed, nobody else's is.
+ * I1  A tenant's timer is armed if and only if the tenant is parked.
  */
 #include "gimbal/gimbal_priv.h"
 

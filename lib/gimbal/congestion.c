@@ -3,7 +3,7 @@
  * Congestion control (Algorithm 1): the latency monitor of each I/O type, the measured completion
  * rate, and the target rate.
  *
- * I1  thresh_min <= thresh <= thresh_max; a monitor says "congested" only below thresh_max.
+ * I1  thresh_min <= thresh <= thresh_max; a monitor is in state "congested" only below thresh_max.
  * I2  rate_min <= target_rate <= rate_max.
  * I3  completion_rate is that of the last full window with completions in it; time in which the
  *     device had nothing to do is in no window, and no gap between completions counts for more

@@ -5,8 +5,8 @@
  *   submit    tenant.c queues it; a tenant that had nothing joins the active list (round.c).
  *   poll      the current tenant's next I/O leaves when it has a slot (slot.c), its tenant's caps
  *             allow it (cap.c), the deficit covers it (round.c) and its bucket has the tokens
- *             (bucket.c), asked in this order. A tenant that fails one of the first three makes
- *             room for the next; an I/O that lacks only tokens is held, and everybody waits:
+ *             (bucket.c), checked in this order. A tenant that fails one of the first three makes
+ *             room for the next; an I/O that lacks only tokens is held, and all tenants wait:
  *             what the round robin has chosen is not reordered.
  *   complete  feeds the controller (congestion.c, cost.c), then its slot.
  *
@@ -14,7 +14,7 @@
  *     an open slot.
  * I2  deadline_ns is the time of the last call, unless that was a poll that gave nothing.
  * I3  timer_ns is not after the first time at which a parked tenant, a slot that takes too long,
- *     or, while someone is deferred, a lingering tenant is due.
+ *     or, while a tenant is deferred, a lingering tenant is due.
  * I4  now_ns never goes back; an earlier time counts as the latest seen.
  */
 #include "gimbal/gimbal_priv.h"
@@ -205,7 +205,7 @@ int snic_gimbal_submit(struct snic_gimbal *g, struct snic_gimbal_io *io, uint64_
     if (t->where == GIMBAL_IDLE)
         gimbal_round_join(g, t);
     else if (t->where == GIMBAL_LISTED && t->due - g->round > 1 && gimbal_tenant_head(t) == io)
-        gimbal_round_hurry(g, t);
+        gimbal_round_replace(g, t);
     return 0;
 }
 
@@ -220,7 +220,7 @@ static void gimbal_timers(struct snic_gimbal *g)
     g->timer_ns = next; /* I3 */
 }
 
-/* Has a slot after all? Who was idle for long hands his over now. */
+/* 0: it has a slot, now that tenants idle for idle_ns do not count as active; 1: it is deferred. */
 static int gimbal_defer(struct snic_gimbal *g, struct gimbal_tenant *t)
 {
     uint64_t linger = gimbal_tenant_linger(g, g->now_ns);

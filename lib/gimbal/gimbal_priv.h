@@ -66,7 +66,7 @@ struct gimbal_pace {
 };
 
 struct gimbal_tenant {
-    /* What a turn reads. */
+    /* Read on each visit of the round robin. */
     uint32_t next; /* the list it is on, by tenant */
     uint32_t prev;
     uint64_t deficit;
@@ -154,7 +154,7 @@ struct snic_gimbal {
     uint64_t entered[4];
     /* Slots with I/Os out, longest first; what lingers, what is deferred. */
     uint64_t alive_ns; /* the device completed something, or began to work */
-    uint64_t probe_ns; /* a dead device's last slot given up */
+    uint64_t probe_ns; /* a dead device's last slot abandoned */
     struct gimbal_list watch;
     struct gimbal_list linger;
     struct gimbal_list deferred;
@@ -177,7 +177,7 @@ static inline uint32_t gimbal_index(const struct snic_gimbal *g, const struct gi
 }
 
 /*
- * 1 while nobody gains at another's expense when slots are not waited for: no active tenant's slots
+ * 1 while no tenant gains at another's expense if slots overlap: no active tenant's slots
  * are of single I/Os or have writes, and all hold equally many, up to a factor of two.
  */
 static inline int gimbal_alike(const struct snic_gimbal *g)
@@ -232,7 +232,7 @@ void gimbal_list_append(struct snic_gimbal *g, struct gimbal_list *l, struct gim
 void gimbal_list_remove(struct snic_gimbal *g, struct gimbal_list *l, struct gimbal_tenant *t);
 void gimbal_round_init(struct snic_gimbal *g);
 void gimbal_round_join(struct snic_gimbal *g, struct gimbal_tenant *t);
-void gimbal_round_hurry(struct snic_gimbal *g, struct gimbal_tenant *t);
+void gimbal_round_replace(struct snic_gimbal *g, struct gimbal_tenant *t);
 void gimbal_round_wait(struct snic_gimbal *g, struct gimbal_tenant *t, uint32_t cost);
 void gimbal_round_leave(struct snic_gimbal *g, struct gimbal_tenant *t);
 struct gimbal_tenant *gimbal_round_next(struct snic_gimbal *g);

@@ -7,13 +7,13 @@
  * tenants would be visited. Every visit adds the quantum, and a tenant whose next I/O costs more
  * than its deficit is not visited in rounds in which it could only collect: it is put as many
  * rounds ahead as the I/O needs, and the deficit is credited with all of them at once. Rounds in
- * which nobody could send are skipped by a bitmap.
+ * which no tenant could send are skipped by a bitmap.
  *
  * I1  A listed tenant is in the list of a round in [round, round + ROUNDS - 1]; bit r of occupied
- *     says that the list of round r is not empty, bit w of words that occupied[w] is not 0.
+ *     is set if the list of round r is not empty, bit w of words if occupied[w] is not 0.
  * I2  t->round is the round up to which the deficit is credited: that of the last visit or of
  *     joining.
- * I3  Lists are of tenants by index; a tenant is on one list at most (where says on which kind).
+ * I3  Lists are of tenants by index; a tenant is on one list at most (`where` is its kind).
  */
 #include "gimbal/gimbal_priv.h"
 
@@ -85,9 +85,9 @@ void gimbal_round_wait(struct snic_gimbal *g, struct gimbal_tenant *t, uint32_t 
 
 /*
  * To the end of the active list, if it has I/Os: new, or with a slot again. The paper sets the
- * deficit of who was deferred to zero; here what was left of its turn, a quantum at most, was
- * frozen. A slot that is full in the middle of a turn would cost the rest of it, and that is more
- * for a tenant of few slots than for one of many.
+ * deficit of a deferred tenant to zero; here what was left of its quantum was frozen. A slot that
+ * fills in the middle of a visit would cost the rest of it, and that is more for a tenant of few
+ * slots than for one of many.
  */
 void gimbal_round_join(struct snic_gimbal *g, struct gimbal_tenant *t)
 {
@@ -112,7 +112,7 @@ static void round_credit(const struct snic_gimbal *g, struct gimbal_tenant *t)
 }
 
 /* A listed tenant's next I/O is another one, that may cost less: it may be due earlier. */
-void gimbal_round_hurry(struct snic_gimbal *g, struct gimbal_tenant *t)
+void gimbal_round_replace(struct snic_gimbal *g, struct gimbal_tenant *t)
 {
     uint32_t cost = gimbal_weighted(g, gimbal_tenant_head(t));
     round_take(g, t);
@@ -142,7 +142,7 @@ static uint32_t round_find(const struct snic_gimbal *g, uint32_t r)
     return w * 64 + (uint32_t)__builtin_ctzll(g->occupied[w]);
 }
 
-/* Whose turn is next, with all the deficit of the rounds passed; NULL: nobody's. */
+/* The next tenant to visit, credited with all rounds passed; NULL: none. */
 struct gimbal_tenant *gimbal_round_next(struct snic_gimbal *g)
 {
     uint32_t r = g->round & SNIC_GIMBAL__MASK;

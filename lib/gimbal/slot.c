@@ -6,7 +6,7 @@
  * SNIC_GIMBAL__LANES times, slots of several parts, each filled as a slot would be.
  *
  * A tenant with all slots in use waits (SNIC_GIMBAL_SLOT_BARRIER: always). So a slot of many I/Os
- * waits for its slowest, which takes several times the mean, and a slot of one I/O for nobody:
+ * waits for its slowest, which takes several times the mean, and a slot of one I/O for no other:
  * that is what evens out small and large I/Os, and with small ones alone it leaves the device with
  * too little to do. All or none: without the waiting those with many I/Os in a slot gain, at the
  * expense of those with few, and writes are let in too fast. So ours waits unless all active
@@ -17,7 +17,7 @@
  *     counts the open and full ones.
  * I2  A full slot has I/Os out.
  * I3  out counts the I/Os on the device whose number of use is the slot's. An I/O of an earlier
- *     use belongs to a slot that was given up: it is counted in lost, its tenant's and the
+ *     use belongs to a slot that was abandoned: it is counted in lost, its tenant's and the
  *     switch's, until it completes.
  * I4  The watch list holds every full slot and every open one with I/Os out (others stay on it
  *     until their time), in order of since_ns.
@@ -130,7 +130,7 @@ int gimbal_slot_open(struct snic_gimbal *g, struct gimbal_tenant *t)
     return 1;
 }
 
-/* The slot is nobody's again; I/Os still out of it are lost (I3). */
+/* Free the slot; I/Os still out of it are lost (I3). */
 static void slot_free(struct snic_gimbal *g, struct gimbal_tenant *t, struct gimbal_slot *s)
 {
     t->used--;
@@ -203,7 +203,7 @@ void gimbal_slot_send(struct snic_gimbal *g, struct gimbal_tenant *t, struct sni
     slot_filled(g, t, s);
 }
 
-/* A deferred tenant goes on if it may have a slot now. */
+/* A deferred tenant rejoins the round robin if it may have a slot now. */
 void gimbal_slot_wake(struct snic_gimbal *g, struct gimbal_tenant *t)
 {
     if (t->where != GIMBAL_DEFERRED || !gimbal_slot_open(g, t))
@@ -252,7 +252,7 @@ static void slot_wake_all(struct snic_gimbal *g)
 
 static void slot_share(struct snic_gimbal *g)
 {
-    uint32_t share = g->o.slot_threshold; /* of nobody */
+    uint32_t share = g->o.slot_threshold; /* without active tenants */
     if (g->active_weight > 1)
         share = g->active_weight >= share ? 1 : share / g->active_weight;
     if (share == g->slots)
@@ -282,8 +282,8 @@ void gimbal_slot_weight(struct snic_gimbal *g, struct gimbal_tenant *t, uint32_t
     gimbal_slot_wake(g, t);
 }
 
-/* A full slot of the tenant is given up, or an open one forgets what it sent. */
-static void slot_give_up(struct snic_gimbal *g, struct gimbal_slot *s)
+/* Abandon a full slot of the tenant, or the I/Os that an open one has out (I3). */
+static void slot_abandon(struct snic_gimbal *g, struct gimbal_slot *s)
 {
     struct gimbal_tenant *t = &g->tenants[slot_number(g, s) / g->slot_objects];
     t->lost += s->out;
@@ -300,9 +300,9 @@ static void slot_give_up(struct snic_gimbal *g, struct gimbal_slot *s)
 }
 
 /*
- * Give up the slots whose time is over, and say when the next one's is. While the device completes
- * something now and then, each slot is judged by itself; when it has been silent for lost_ns, one
- * slot per lost_ns is a probe, more would only bury it.
+ * Abandon the slots whose time is over, and return the time of the next. While the device completes
+ * I/Os, each slot is judged by itself; when it has completed none for lost_ns, one slot per lost_ns
+ * is a probe, more would only add load.
  */
 uint64_t gimbal_slot_watch(struct snic_gimbal *g, uint64_t now)
 {
@@ -320,7 +320,7 @@ uint64_t gimbal_slot_watch(struct snic_gimbal *g, uint64_t now)
                     return g->probe_ns + g->o.lost_ns;
                 g->probe_ns = now;
             }
-            slot_give_up(g, s);
+            slot_abandon(g, s);
         }
     }
     return SNIC_NEVER;

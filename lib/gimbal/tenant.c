@@ -3,7 +3,7 @@
  * Tenants: their priority queues, who of them is active, adding and removing.
  *
  * I1  last[p] is the last I/O of a circular list in order of submission, or NULL; bit p of ready
- *     says that it is not NULL; queued counts them all.
+ *     is set if it is not NULL; queued counts them all.
  * I2  The queues take turns, the most urgent first, each for priority_weight[p] I/Os: turn is the
  *     queue that sent last and may send left more. Which I/O is next follows from that and from
  *     the queues as they are: an urgent arrival is next at once if its queue's turn is.
