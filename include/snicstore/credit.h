@@ -2,7 +2,7 @@
 /**
  * @file snicstore/credit.h
  * The client's half of Gimbal's credit protocol (section 3.6, Algorithm 3): how many requests
- * one tenant may have under way at a target that says so with each completion.
+ * one tenant may have under way at a target that grants them with each completion.
  *
  * Depends on  snicstore/base.h.
  * Memory      One plain struct of the caller's; nothing is allocated.
@@ -15,7 +15,7 @@
  *     else                              put it into a queue of the caller's, then look at
  *                                       the credit once more: see below
  *     a completion brought `granted`:   snic_credit_return(&c, granted), then send what was
- *                                       held, as long as snic_credit_take() says 1
+ *                                       held, as long as snic_credit_take() returns 1
  *
  * The rules.
  *   C1  A request leaves while total > inflight, or when nothing is in flight. So a target

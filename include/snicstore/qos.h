@@ -110,7 +110,7 @@ struct snic_qos_opts {
 SNIC_API size_t snic_qos_memsize(const struct snic_io *inner, const struct snic_qos_opts *o)
     SNIC_NONNULL(1);
 /**
- * Put a switch in front of @p inner, which is this handle's from now on: nobody else submits to
+ * Put a switch in front of @p inner, which this handle owns from now on: nothing else submits to
  * it, and snic_io_close() of this handle closes it. Geometry and capabilities are those of
  * @p inner, but for atomic_write (above). A device whose alignment exceeds part_bytes is
  * refused. [owner]
@@ -136,7 +136,7 @@ SNIC_API SNIC_NODISCARD int snic_qos_tenant_add(struct snic_io *io, uint32_t id,
                                                 const struct snic_gimbal_tenant_opts *o)
     SNIC_NONNULL(1);
 /**
- * Change weight, caps, priorities at any time, all of them to what @p o says. [owner]
+ * Change weight, caps, priorities at any time, all of them to those of @p o. [owner]
  * @return 0; SNIC_EINVAL option out of range; SNIC_ENOENT no such tenant
  */
 SNIC_API SNIC_NODISCARD int snic_qos_tenant_set(struct snic_io *io, uint32_t id,

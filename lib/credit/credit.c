@@ -4,8 +4,8 @@
  * compare and exchange.
  *
  * Invariants
- *   K1 inflight is the number of takes that said 1, less returns and cancels.
- *   K2 A take says 1 only if its exchange replaced a word with inflight < total, or inflight 0.
+ *   K1 inflight is the number of takes that returned 1, less returns and cancels.
+ *   K2 A take returns 1 only if its exchange replaced a word with inflight < total, or inflight 0.
  *
  * All accesses are relaxed: the word guards no other memory. What a completion carried reaches
  * another thread by the way the caller passes it on.

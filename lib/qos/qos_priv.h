@@ -4,7 +4,7 @@
  *
  *   submit     takes a slot, cuts parts off the request (feed), gives them to the engine
  *   pump       moves parts from the engine to the inner handle
- *   part done  tells the engine, cuts the next part, ends the request
+ *   part done  reports to the engine, cuts the next part, ends the request
  *
  * Invariants
  *  Q1  A slot is FREE; or ACTIVE, with its request on `active` and slot->count parts out on
@@ -12,9 +12,9 @@
  *      last two.
  *  Q2  A part is FREE; QUEUED: the engine has it; READY: the engine gave it out, or it is a
  *      FLUSH, and it is on `ready`; SENT: the inner handle has it. `sent` counts those.
- *  Q3  done is called from qos_finish() alone, from the loop, after the slot was given back.
+ *  Q3  done is called from qos_finish() alone, from the loop, after the slot was freed.
  *  Q4  A slot has at least one part out until its request is whole or stopped: its own first
- *      part needs no pool, so requests go on when the pool is empty.
+ *      part needs no pool, so requests proceed when the pool is empty.
  *  Q5  `stop` is the lowest offset at which a part was not whole; below it every part that has
  *      ended was whole.
  *  Q6  A tenant entry is FREE, ADDED (in the hash), or LEAVING with requests > 0. Entry 0 is the
@@ -33,7 +33,7 @@
 #define SNIC_QOS__PAGE 4096u
 /** To the inner handle in one call. */
 #define SNIC_QOS__BATCH 32u
-/** Ask an inner handle again that was full with nothing of ours inside. */
+/** Retry delay for an inner handle that was full with nothing of ours inside. */
 #define SNIC_QOS__RETRY_NS 1000000u
 
 enum qos_part_state { QOS_PART_FREE, QOS_PART_QUEUED, QOS_PART_READY, QOS_PART_SENT };
@@ -44,7 +44,7 @@ struct qos_slot;
 
 struct qos_part {
     struct snic_gimbal_io gio;
-    struct snic_io_req req; /* the inner handle's; req.offset and length say which part  */
+    struct snic_io_req req; /* the inner handle's; req.offset and length are the part's  */
     struct snic_link link;  /* slot->parts                                               */
     struct snic_node node;  /* q->ready, or the pool                                     */
     struct qos_slot *slot;

@@ -67,7 +67,7 @@ static void qos_tenant_drop(struct qos *q, uint32_t index)
 
 /**
  * The automatic tenant that has been idle longest leaves, if for @p idle_ns at least: for one with
- * the options @p o, which are tried first, so that nobody leaves for what is refused.
+ * the options @p o, which are checked first, so that a refused request evicts no tenant.
  * @return 0; SNIC_EINVAL; SNIC_ENOSPC
  */
 static int qos_tenant_evict(struct qos *q, const struct snic_gimbal_tenant_opts *o,
