@@ -9,7 +9,7 @@
  * Threads     All calls on the owner thread of the handle's loop.
  * Progress    No call blocks, except open (it may create and size a file).
  * Errors      0 or a positive count on success, a negative SNIC_E* otherwise.
- * Units       bytes; geometry says what must be aligned.
+ * Units       bytes; alignments are in geometry.
  *
  * Requests are unordered among each other. A FLUSH makes every WRITE, ZERO and
  * DISCARD that *completed* before the flush was submitted survive power loss;
@@ -318,8 +318,8 @@ SNIC_API SNIC_NODISCARD int snic_io_mem_open(struct snic_io **out, struct snic_l
 /* ---- ssd: the same disk, with the times of an SSD model ---- */
 
 /**
- * A handle on @p d whose READs and WRITEs take the time that a model of its own (ssd.h, options
- * copied) says. A request goes to the submission queue `tenant % queues`; offset and length are
+ * A handle on @p d whose READs and WRITEs take the time of an SSD model of its own (ssd.h, options
+ * copied). A request goes to the submission queue `tenant % queues`; offset and length are
  * the model's. FLUSH, ZERO and DISCARD take fetch_write_ns + post_write_ns: the device's buffer
  * is safe from power loss and its map is not modelled. FUA costs nothing beyond the write. The
  * disk's rules stay: it alone decides what survives a power cut, its fault plans apply (a DELAY is

@@ -21,7 +21,7 @@
  *   D3 written[s] is the value of `writes` when an un-synced sector was last
  *      written.
  *   D4 A sector whose bit in `touched` is clear is all zero in undo, and in
- *      visible unless `exposed`: a pointer to visible was given away.
+ *      visible unless `exposed`: a pointer to visible was handed out.
  */
 struct snic_disk {
     struct snic_disk_opts opts;
@@ -65,7 +65,7 @@ void disk_read(const struct snic_disk *d, const struct snic_io_req *req, uint64_
 void disk_fill(struct snic_disk *d, uint64_t offset, uint64_t size, unsigned char byte);
 /** A flush begins: what it will cover. */
 uint64_t disk_flush_begin(struct snic_disk *d);
-/** A flush ends; it makes durable what @p covers says, if @p done. */
+/** A flush ends; it makes durable what @p covers stands for, if @p done. */
 void disk_flush_end(struct snic_disk *d, uint64_t covers, uint64_t offset, uint64_t size, int done);
 /** Make the sectors that the range touches durable. */
 void disk_settle(struct snic_disk *d, uint64_t offset, uint64_t size);

@@ -23,7 +23,7 @@ struct io_mem_slot {
     uint8_t cancelled;
 };
 
-/** Who says how long requests take, when it is not the disk's delays. */
+/** A model of how long requests take, instead of the disk's delays. */
 struct io_mem_timing {
     /** How long; or SNIC_NEVER, then io_mem_arrived() will be called once. */
     uint64_t (*start)(struct io_mem_timing *t, struct io_mem_slot *slot, uint64_t now_ns);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * A simulated disk behind an SSD model: mem.c has the requests and the disk the
- * bytes; the model says when a READ or WRITE is through.
+ * bytes; the model decides when a READ or WRITE completes.
  *
  * Invariants
  *   U1 A slot's command is in the model iff the slot is AWAITED.

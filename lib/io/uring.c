@@ -11,7 +11,7 @@
  * Invariants
  *   F1 A slot is free, or has a request; in_flight counts the latter. done is
  *      called exactly once per request, from io_file_finish() alone, after the
- *      slot was given back: done may submit again.
+ *      slot was freed: done may submit again.
  *   F2 submit() never calls done.
  *   F3 A request of state `waiting` or `refused` has its message queued in the
  *      loop, and no entry in the ring; one of state `queued` has exactly one.
@@ -19,9 +19,9 @@
  *   F5 A slot of a file in memory has an entry in the ring only for what may take long.
  *
  * A file of tmpfs or ramfs is memory: a small transfer takes as long as its copy, and a flush
- * nothing. The ring would hand each to a worker thread, because such files have no way of saying
- * that they would wait, and to wake that costs several times the copy. So the slot's message makes
- * the system call itself. Memory may be swapped out, but so may be what the process calls its own.
+ * nothing. The ring would hand each to a worker thread, because such files cannot report that they
+ * would block, and to wake that costs several times the copy. So the slot's message makes the
+ * system call itself. The file's memory may be swapped out, but so may the process's own.
  *
  * FLUSH is fdatasync: sync_file_range() does not reach the device's cache. ZERO
  * and DISCARD are fallocate, which the kernel runs in its own worker, for block
@@ -363,7 +363,7 @@ static int io_file_geometry_direct(struct io_file *f)
     if ((f->io.caps & SNIC_IO_CAP_BLOCKDEV) != 0) {
         memory = offset = g->block;
     } else {
-        memory = offset = 4096; /* safe for a kernel that does not tell */
+        memory = offset = 4096; /* safe where the kernel does not report alignments */
 #ifdef STATX_DIOALIGN
         struct statx sx;
         memset(&sx, 0, sizeof(sx));
@@ -453,7 +453,7 @@ static int io_file_size(int fd, const struct snic_io_uring_opts *o, struct stat 
     return r;
 }
 
-/** Open with O_DIRECT if asked for; *direct says how it went. The fd or a negative errno. */
+/** Open, with O_DIRECT if asked for and possible (*direct). The fd or a negative errno. */
 static int io_file_open_fd(const struct snic_io_uring_opts *o, int *direct, int *created)
 {
     int mode = ((o->flags & SNIC_IO_OPEN_READONLY) != 0 ? O_RDONLY : O_RDWR) | O_CLOEXEC;
