@@ -70,14 +70,14 @@ SNIC_API void snic_loop_arm(struct snic_loop *l, struct snic_timer *t, uint64_t 
 /** Disarm; t->fn is not called any more. Harmless if not armed. [owner] */
 SNIC_API void snic_loop_cancel(struct snic_loop *l, struct snic_timer *t) SNIC_NONNULL(1, 2);
 
-/* ---- Tasks: work in deficit turns ---- */
+/* ---- Tasks: work by deficit round robin ---- */
 
 struct snic_loop_task;
 /**
  * Do work worth at most about @p budget and return what it cost (units are the
  * users', the same for all tasks of a loop; bytes or messages). A task that
  * returns less than @p budget has nothing left and leaves the ready list; one
- * that overdraws pays in its next turn.
+ * that overdraws pays in its next round.
  */
 typedef uint32_t (*snic_loop_task_fn)(struct snic_loop_task *task, uint32_t budget);
 
@@ -85,7 +85,7 @@ typedef uint32_t (*snic_loop_task_fn)(struct snic_loop_task *task, uint32_t budg
 struct snic_loop_task {
     struct snic_link link;
     snic_loop_task_fn fn;
-    uint32_t quantum; /**< units added per turn, >= 1: the task's weight */
+    uint32_t quantum; /**< units added per round, >= 1: the task's weight */
     int32_t deficit;
 };
 
@@ -97,7 +97,7 @@ static inline void snic_loop_task_init(struct snic_loop_task *t, snic_loop_task_
     t->quantum = quantum;
     t->deficit = 0;
 }
-/** Queue @p task for a turn; harmless when queued already. [owner] */
+/** Queue @p task for the next round; harmless when queued already. [owner] */
 SNIC_API void snic_loop_ready(struct snic_loop *l, struct snic_loop_task *task) SNIC_NONNULL(1, 2);
 /** Take @p task off the ready list; harmless when it is not on it. [owner] */
 SNIC_API void snic_loop_unready(struct snic_loop *l, struct snic_loop_task *task)
@@ -323,7 +323,7 @@ SNIC_API int snic_world_step(struct snic_world *w) SNIC_NONNULL(1);
 SNIC_API uint64_t snic_world_run(struct snic_world *w, uint64_t until_ns, uint64_t max_events)
     SNIC_NONNULL(1);
 /**
- * Freeze a node (a paused process) or let it go on; frozen nodes have no
+ * Freeze a node (a paused process) or let it resume; frozen nodes have no
  * events, and their timers fire late when they thaw. [owner]
  */
 SNIC_API void snic_world_pause(struct snic_world *w, uint32_t node, int paused) SNIC_NONNULL(1);

@@ -361,7 +361,7 @@ int snic_loop_fd(const struct snic_loop *l)
 {
     if (l->ops->fd == NULL)
         return SNIC_ENOTSUP;
-    /* The object is never const: the signature says that nothing visible changes. */
+    /* The object is never const: `const` promises only that nothing visible changes. */
     struct snic_loop *self = (struct snic_loop *)(uintptr_t)l;
     int fd = self->ops->fd(self);
     if (fd < 0)

@@ -61,7 +61,7 @@ struct snic_loop {
     struct snic_link turn;          /* tasks of this round                        */
     struct snic_loop_task *running; /* NULL once it was taken off inside its fn   */
     struct snic_link pollers;
-    struct snic_link *poller_next; /* the walk over pollers goes on here         */
+    struct snic_link *poller_next; /* the walk over pollers continues here       */
     struct loop_region *regions;
     uint32_t regions_max;
     uint8_t inside;   /* an iteration is under way                                */

@@ -6,7 +6,7 @@
  *
  *   message  a posted or deferred message; its time is now
  *   timer    at its deadline, or now if that has passed (a thawed node)
- *   task     one turn of the first ready task; its time is now
+ *   task     one run of the first ready task; its time is now
  *   poller   one round over the pollers of a node that is awake; its time is now
  *
  * A node is awake after each event of its own, after a poller was added and
@@ -71,7 +71,7 @@ static uint64_t sim_clock(const struct snic_loop *l)
 
 static void sim_wake(struct snic_loop *l)
 {
-    (void)l; /* nobody sleeps */
+    (void)l; /* a simulated loop never sleeps */
 }
 
 static int sim_once(struct snic_loop *l)

@@ -200,7 +200,7 @@ static void loop_uring_external_clear(const struct loop_uring *u)
 
 /**
  * The ring's own descriptor does not do: with DEFER_TASKRUN it polls readable,
- * but nobody is told when it becomes so. An eventfd registered with the ring is
+ * but its waiters are not woken when it becomes so. An eventfd registered with the ring is
  * signalled for new task work and completions; but not reliably when these stem
  * from a write to another eventfd (6.18: one deferred signal, ever). So the
  * descriptor is an epoll set, edge-triggered, of that eventfd and of everything
@@ -210,7 +210,7 @@ static int loop_uring_external_open(struct loop_uring *u)
 {
     int r = 0;
     u->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    u->ready_fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK); /* what is there already counts */
+    u->ready_fd = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK); /* for completions already there */
     if (u->epoll_fd < 0 || u->ready_fd < 0)
         return -ENOMEM;
     r = loop_uring_external_add(u, u->ready_fd);
@@ -390,7 +390,7 @@ static int loop_uring_poll_arm(struct loop_uring_poll *p)
     return 0;
 }
 
-/** The watch ends; its descriptor leaves the epoll set if nobody else watches it. */
+/** The watch ends; its descriptor leaves the epoll set if no other watch has it. */
 static void loop_uring_poll_end(struct loop_uring_poll *p)
 {
     struct loop_uring *u = loop_uring_self(p->loop);
@@ -436,7 +436,7 @@ int loop_uring_poll_start(struct loop_uring_poll *p, struct snic_loop *l, int fd
     p->active = 1;
     snic_link_append(&loop_uring_self(l)->polls, &p->link);
     if (loop_uring_self(l)->epoll_fd >= 0)
-        (void)loop_uring_external_add(loop_uring_self(l), fd); /* the ring tells if fd is bad */
+        (void)loop_uring_external_add(loop_uring_self(l), fd); /* the ring reports a bad fd */
     return 0;
 }
 
@@ -562,7 +562,7 @@ static int loop_uring_open_error(int os_error)
     }
 }
 
-/** Features without a probe of their own are told by an opcode of the same kernel release. */
+/** Features without a probe of their own are detected by an opcode of the same kernel release. */
 static void loop_uring_probe(struct loop_uring *u, const struct snic_loop_uring_opts *o)
 {
     struct io_uring_probe *probe = io_uring_get_probe_ring(&u->ring);

@@ -7,7 +7,7 @@
  * takes a submission entry with loop_uring_sqe(), prepares it with liburing's
  * io_uring_prep_*(), and has `complete` called by the loop for each completion.
  * The entry is submitted by the loop with everything else of the iteration:
- * nobody but the loop calls io_uring_submit() or touches the completion queue.
+ * only the loop calls io_uring_submit() or touches the completion queue.
  */
 #ifndef SNIC_LOOP_URING_H
 #define SNIC_LOOP_URING_H
@@ -19,7 +19,7 @@
 struct snic_uring_op;
 /**
  * @p res and @p flags are the completion's. With IORING_CQE_F_MORE in flags the
- * operation goes on and completes again; else this is its last completion and
+ * operation continues and completes again; else this is its last completion and
  * the op may be reused or freed from inside the call.
  */
 typedef void (*snic_uring_complete_fn)(struct snic_uring_op *op, int32_t res, uint32_t flags);
