@@ -147,7 +147,7 @@ struct snic_dma {
 };
 
 /**
- * Page-aligned, zeroed memory that the peer can be given. [owner]
+ * Page-aligned, zeroed memory that can be exported to the peer. [owner]
  * @return 0; SNIC_EINVAL size 0; SNIC_ENOMEM
  */
 static inline int snic_dma_alloc(struct snic_dma *d, size_t size, void **out)
@@ -217,7 +217,7 @@ static inline int snic_dma_ring(struct snic_dma *d, uint32_t id)
 {
     return d->ops->ring(d, id);
 }
-/** Complete what is in flight, tell the peer (death CLOSED), free. [owner] */
+/** Complete what is in flight, notify the peer (death CLOSED), free. [owner] */
 static inline void snic_dma_close(struct snic_dma *d)
 {
     if (d != NULL)
@@ -275,7 +275,7 @@ SNIC_API SNIC_NODISCARD int snic_dma_shm_listen(struct snic_dma_listener **out, 
 SNIC_API void snic_dma_shm_unlisten(struct snic_dma_listener *s);
 /**
  * Connect to a listener. [owner]
- * @return 0; SNIC_EINVAL; SNIC_ECONNREFUSED nobody listens (yet); SNIC_ETIMEDOUT;
+ * @return 0; SNIC_EINVAL; SNIC_ECONNREFUSED no listener (yet); SNIC_ETIMEDOUT;
  *         SNIC_EPERM the listener has another tag; SNIC_EVERSION; SNIC_EPROTO; SNIC_EACCES;
  *         SNIC_ENOTSUP; SNIC_ENOMEM
  */

@@ -20,9 +20,9 @@
 
 /*
  * A remote ring consumer fetches up to the tail, records that are still being written included,
- * and then discards those. ThreadSanitizer takes this reader for a thread that races; it stands
- * for an engine that is none. So the loads are hidden from it, and only what they acquire is told:
- * whoever believes such bytes without having fetched the word that publishes them is still found.
+ * and then discards those. To ThreadSanitizer this reader is a thread that races; it stands for an
+ * engine that is none. So the loads are hidden from it, and only what they acquire is annotated: a
+ * consumer that uses such bytes without having fetched the word that publishes them is still found.
  */
 #if defined(__SANITIZE_THREAD__)
 #define SNIC_DMA__TSAN 1

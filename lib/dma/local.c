@@ -7,10 +7,10 @@
  * are announced by snic_loop_wake() on the peer's loop and taken by its poller.
  *
  * Invariants
- *   L1 `gate` of an end is 2 * (peer threads inside) + closed. Who enters an open
- *      gate may use the end's loop until it leaves; close shuts the gate and waits
+ *   L1 `gate` of an end is 2 * (peer threads inside) + closed. A thread that enters an
+ *      open gate may use the end's loop until it leaves; close shuts the gate and waits
  *      until it is empty. So the loop of a closed end is never touched.
- *   L2 Bells: who turns the mask from zero wakes, the poller takes it whole.
+ *   L2 Bells: the thread that turns the mask from zero wakes, the poller takes it whole.
  *   L3 Messages: slot i of the inbox belongs to the sender while i is in
  *      [tail, head + SLOTS), to the receiver while it is in [head, tail).
  *   L4 A region entry is filled before its key is stored (release) and its key is

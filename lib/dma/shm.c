@@ -8,15 +8,15 @@
  *
  * Invariants
  *   S1 The peer is hostile. Its memfds are mapped only if they are plain tmpfs files sealed
- *      against shrinking and as large as it says, so that no access can fault; no more than
- *      size_max bytes of them. Its packets are checked; nonsense tears the link.
- *   S2 A torn link (end of stream, nonsense) is not a dead peer: its process may still
+ *      against shrinking and as large as announced, so that no access can fault; no more than
+ *      size_max bytes of them. Its packets are checked; a malformed one tears the link.
+ *   S2 A torn link (end of stream, malformed packet) is not a dead peer: its process may still
  *      write. Death is reported when the process has ended, or when the stream ended
  *      after the peer set `closed` in the page, which it does having unmapped our memory.
- *   S3 Bells: who turns the mask from zero writes the eventfd, the poller takes it whole. The
- *      owner's thread writes through the ring, which cannot block on a peer that plays with
- *      the eventfd's flags or counter; one such write is in flight at a time, and a bell that
- *      finds one asks for another.
+ *   S3 Bells: the side that turns the mask from zero writes the eventfd, the poller takes it
+ *      whole. The owner's thread writes through the ring, which cannot block on a peer that
+ *      changes the eventfd's flags or counter; one such write is in flight at a time, and a bell
+ *      that finds one in flight has another follow.
  *   S4 The memory of a closed link is freed when the ring holds none of its operations.
  */
 #include "dma/shm_priv.h"
@@ -324,7 +324,7 @@ int dma_shm_certify(struct dma_shm *s)
     s->pid_fd = (int)syscall(SYS_pidfd_open, cred.pid, 0);
     if (s->pid_fd < 0)
         return errno == ESRCH ? SNIC_ECONNRESET : SNIC_ENOTSUP;
-    /* Still connected after the pidfd was had: the number was not somebody else's by then. */
+    /* Still connected after pidfd_open: the number had not passed to another process by then. */
     char byte;
     ssize_t n = recv(s->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR) ? SNIC_ECONNRESET : 0;
@@ -344,7 +344,7 @@ int dma_shm_attach(struct dma_shm *s, int page_fd, int bell_fd, int peer_bell_fd
     int r = dma_shm_watch_start(s, &s->bell, bell_fd);
     if (r == 0)
         r = dma_shm_watch_start(s, &s->pid, s->pid_fd);
-    s->readable = 1; /* what came with or before this is not announced again */
+    s->readable = 1; /* packets that arrived with or before this are not announced again */
     snic_loop_poller_add(s->dma.loop, &s->poller);
     return r;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
- * dma between two processes: the memory of an open link. Ours are memfds that the peer is
- * given; the peer's are mapped here after the checks of S1 (shm.c).
+ * dma between two processes: the memory of an open link. Ours are memfds that are sent to the
+ * peer; the peer's are mapped here after the checks of S1 (shm.c).
  */
 #include "dma/shm_priv.h"
 

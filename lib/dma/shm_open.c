@@ -7,9 +7,9 @@
  *   tag)                               two eventfds, asks the user
  *                            ◀───────  WELCOME(page, eventfds), then what the user sent
  *
- * The connector gets descriptors and gives none, so a listener never writes to a descriptor
- * of a stranger's making. A connection that says nothing is dropped after WAIT_NS, the oldest
- * one first when there are WAITING of them.
+ * The connector receives descriptors and sends none, so a listener never writes to a descriptor
+ * made by an untrusted process. A connection that sends nothing is dropped after WAIT_NS, the
+ * oldest one first when there are WAITING of them.
  */
 #include "dma/shm_priv.h"
 
@@ -266,9 +266,9 @@ static void dma_shm_listener_fired(struct snic_uring_op *op, int32_t res, uint32
 /* ---- Listen ---- */
 
 /**
- * Is the socket file one behind which nobody listens? What a killed process had open in an io_uring
- * the kernel closes some time after its end: who still accepts may be nobody. Its number tells,
- * unless another process has it by now; then it counts as being there.
+ * Is the socket file stale, without a listener? The kernel closes what a killed process had open in
+ * an io_uring some time after its end, so a socket may still accept although its process has ended.
+ * Its pid shows this, unless another process has it by now; then the socket counts as in use.
  */
 static int dma_shm_stale(const struct sockaddr_un *a)
 {
@@ -289,7 +289,7 @@ static int dma_shm_stale(const struct sockaddr_un *a)
     return stale;
 }
 
-/** Bind, replacing a socket file behind which nobody listens. 0 or SNIC_E*. */
+/** Bind, replacing a stale socket file. 0 or SNIC_E*. */
 static int dma_shm_bind(int fd, const struct sockaddr_un *a)
 {
     for (int again = 0; again < 2; again++) {
@@ -383,7 +383,7 @@ static uint64_t dma_shm_clock_ms(void)
     return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-/** An eventfd, as far as can be told: a write to anything else could raise SIGPIPE. */
+/** An eventfd, by its /proc name: a write to anything else could raise SIGPIPE. */
 static int dma_shm_is_eventfd(int fd)
 {
     char path[64];

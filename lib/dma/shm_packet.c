@@ -61,7 +61,7 @@ void dma_shm_close_fds(struct dma_shm_in *in)
     in->fd_count = 0;
 }
 
-/** Keep the descriptors that came along; 0 when there are too many. */
+/** Keep the descriptors of the packet; 0 when there are too many. */
 static int dma_shm_take_fds(struct msghdr *m, struct dma_shm_in *in)
 {
     int ok = 1;

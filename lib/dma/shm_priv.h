@@ -70,7 +70,7 @@ struct dma_shm_page {
     struct dma_shm_lane lanes[2]; /* 0: connector, 1: listener */
 };
 
-/** Our memory that the peer may be given. */
+/** Our memory, which may be exported to the peer. */
 struct dma_shm_block {
     unsigned char *mem; /* NULL: free                                               */
     size_t size;

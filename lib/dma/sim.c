@@ -10,7 +10,7 @@
  *
  * Invariants
  *   X1 Operations below `base` of a state are over; at most WINDOW from base on
- *      have a cell, which says what is left of them.
+ *      have a cell with what is left of them.
  *   X2 Due times in an inbox never decrease, so messages keep their order; death is
  *      due last and delivered when inbox and bells are empty.
  *   X3 Both ends and their memory are freed with the second close: pieces of a
@@ -173,7 +173,7 @@ static struct dma_sim_cell *dma_sim_cell_of(struct dma_sim_state *s, uint32_t i)
     return &s->cells[i % SNIC_DMA_SIM__WINDOW];
 }
 
-/** Did the operation before @p i fail, or was it left out? Only asked when it is over. */
+/** Did the operation before @p i fail, or was it left out? Only called when it is over. */
 static int dma_sim_stopped_before(struct dma_sim_state *s, uint32_t i)
 {
     return i == s->base ? s->base_stopped : dma_sim_cell_of(s, i - 1)->stopped;
@@ -320,7 +320,7 @@ static void dma_sim_finish(struct dma_sim_state *s)
 
 static void dma_sim_free(struct dma_sim_link *link);
 
-/** Leave a callback of @p e; frees the link if a close came in between. */
+/** Leave a callback of @p e; frees the link if it was closed in between. */
 static void dma_sim_leave(struct dma_sim_end *e)
 {
     e->inside--;
