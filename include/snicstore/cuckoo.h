@@ -294,7 +294,7 @@ SNIC_API uint64_t snic_cuckoo_count(const struct snic_cuckoo *t) SNIC_NONNULL(1)
 /** Counters since init; each is exact on the writer's thread. */
 struct snic_cuckoo_stats {
     uint64_t capacity_slots; /**< slots there are, after rounding                      */
-    uint64_t memory_bytes;   /**< what memsize said                                    */
+    uint64_t memory_bytes;   /**< as memsize returned                                  */
     uint64_t count;          /**< entries now                                          */
     uint64_t inserts;        /**< new keys put                                         */
     uint64_t replaces;       /**< items replaced                                       */

@@ -20,15 +20,15 @@
  *  I1  A key is in at most one slot, except that a displacement publishes the new copy before it
  *      clears the old one; both hold the same item then, and nothing updates it meanwhile.
  *  I2  Every header store raises the sequence and is a release; each pairs with the acquire loads
- *      of that header in cuckoo_read.c. So whoever sees a tag sees the slot filled, and whoever
- *      sees a slot emptied by a displacement sees the copy.
+ *      of that header in cuckoo_read.c. So a reader that sees a tag sees the slot filled, and one
+ *      that sees a slot emptied by a displacement sees the copy.
  *  I3  A slot's words change only (a) while its tag is 0, or (b) item words only, while the
  *      sequence is odd and scratch[] holds that key with its new item. A release fence precedes
  *      the change; it pairs with the acquire fence between a reader's copy and its second look at
  *      the header: a reader that copied a changed word finds the header changed.
  *  I4  scratch[] changes only while no sequence is odd; a release fence precedes that too. A
  *      reader that finds an odd sequence takes the item from scratch[] if the key there is its
- *      own, and the slots' otherwise: nobody waits for the writer.
+ *      own, and the slots' otherwise: no reader waits for the writer.
  *  I5  Header, slot and scratch words are written by the writer only, and are atomic words in
  *      every build.
  *  I6  Ages are hints: readers and the writer store the clock's value, relaxed. A reader whose
@@ -64,8 +64,8 @@ struct cuckoo_node {
 };
 
 /*
- * Written by the writer with relaxed stores, read by anybody. The number of entries and of inserts
- * without a displacement follow from these, so that an insert changes one counter only.
+ * Written by the writer with relaxed stores, read by any thread. The number of entries and of
+ * inserts without a displacement follow from these, so that an insert changes one counter only.
  */
 struct cuckoo_counters {
     _Atomic uint64_t inserts;
@@ -93,7 +93,7 @@ struct snic_cuckoo {
     uint32_t slot_words;
     uint32_t shape; /* enum cuckoo_shape */
     uint32_t sums[256];
-    /* Writer to anybody. */
+    /* Written by the writer, read by any thread. */
     _Alignas(SNIC_CACHELINE) struct cuckoo_counters counters;
     _Alignas(SNIC_CACHELINE) _Atomic uint32_t clock; /* of ages: the lower 16 bits */
     _Alignas(
@@ -407,7 +407,7 @@ SNIC_CUCKOO__INLINE void cuckoo_copy_in(_Atomic uint64_t *to, const uint64_t *fr
         cuckoo_store(to + i, from[i]);
 }
 
-/* The length in front of a variable item, no more than the table's whatever a torn copy says. */
+/* The length in front of a variable item; a torn copy yields no more than the table's. */
 SNIC_CUCKOO__INLINE uint32_t cuckoo_item_length(const struct snic_cuckoo *t, const uint64_t *item)
 {
     uint32_t length = (uint32_t)item[0] & 0xffff;
@@ -439,7 +439,7 @@ int cuckoo_next_stored(const struct snic_cuckoo *t, uint64_t *cursor, uint64_t *
 
 /* As snic_cuckoo_update(); `item` has w.item zeroed words. */
 typedef enum snic_cuckoo_verdict (*cuckoo_decide_fn)(void *ctx, uint64_t *item, int resident);
-/* Who gives way where there is no room; NULL: nobody. */
+/* Which entry to evict where there is no room; NULL: none. */
 struct cuckoo_evict_call {
     const struct snic_cuckoo_evict *evict;
     void *ctx;

@@ -17,13 +17,13 @@
  */
 #include "cuckoo/cuckoo_priv.h"
 
-/* What a probe with two loaded headers says. */
+/* The result of a probe with two loaded headers. */
 enum cuckoo_probe_result { CUCKOO_ABSENT, CUCKOO_FOUND, CUCKOO_CHANGED };
 
 /*
  * Compare the key and copy the item from slot or scratch; 1 if the key is the one. Scratch may be
- * in use for another key by now, so its key is compared once only and a mismatch says nothing: the
- * key in the slot decides.
+ * in use for another key by now, so its key is compared once only and a mismatch proves nothing:
+ * the key in the slot decides.
  */
 static int cuckoo_try_slot(const struct snic_cuckoo *t, uint32_t bucket, uint32_t slot,
                            uint64_t header, const uint64_t *key, uint64_t *item,

@@ -190,7 +190,7 @@ struct cuckoo_variable_user {
     void *ctx;
 };
 
-static enum snic_cuckoo_verdict cuckoo_ask_variable(void *ctx, uint64_t *words, int resident)
+static enum snic_cuckoo_verdict cuckoo_decide_variable(void *ctx, uint64_t *words, int resident)
 {
     const struct cuckoo_variable_user *u = ctx;
     uint64_t item[SNIC_CUCKOO_ITEM_MAX / 8] = {0};
@@ -218,7 +218,7 @@ int snic_cuckoo_update_var(struct snic_cuckoo *t, const void *key, uint32_t key_
     if (!cuckoo_key_fits(t, key_len))
         return SNIC_EINVAL;
     w.key = cuckoo_key_in(key_words, key, key_len);
-    return cuckoo_update_stored(t, key_words, w, &user, cuckoo_ask_variable, NULL);
+    return cuckoo_update_stored(t, key_words, w, &user, cuckoo_decide_variable, NULL);
 }
 
 int snic_cuckoo_next_var(const struct snic_cuckoo *t, uint64_t *cursor, void *key,

@@ -496,7 +496,7 @@ struct cuckoo_user {
     void *ctx;
 };
 
-static enum snic_cuckoo_verdict cuckoo_ask_user(void *ctx, uint64_t *item, int resident)
+static enum snic_cuckoo_verdict cuckoo_decide_user(void *ctx, uint64_t *item, int resident)
 {
     const struct cuckoo_user *u = ctx;
     uint32_t size = u->t->item_size;
@@ -516,7 +516,7 @@ int snic_cuckoo_update(struct snic_cuckoo *t, const void *key, void *ctx, snic_c
 
     SNIC_ASSERT(t->shape != CUCKOO_VARIABLE); /* it has calls of its own */
     cuckoo_to_words(key_words, w.key, key, t->key_size, 0);
-    return cuckoo_update_stored(t, key_words, w, &user, cuckoo_ask_user, NULL);
+    return cuckoo_update_stored(t, key_words, w, &user, cuckoo_decide_user, NULL);
 }
 
 int snic_cuckoo_update_evict(struct snic_cuckoo *t, const void *key, void *ctx,
@@ -529,7 +529,7 @@ int snic_cuckoo_update_evict(struct snic_cuckoo *t, const void *key, void *ctx,
 
     SNIC_ASSERT(t->ages_offset != 0 && e->rank != NULL); /* SNIC_CUCKOO_EVICT */
     cuckoo_to_words(key_words, w.key, key, t->key_size, 0);
-    return cuckoo_update_stored(t, key_words, w, &user, cuckoo_ask_user, &call);
+    return cuckoo_update_stored(t, key_words, w, &user, cuckoo_decide_user, &call);
 }
 
 void snic_cuckoo_clear(struct snic_cuckoo *t)
