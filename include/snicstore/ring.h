@@ -15,12 +15,12 @@
  * Progress    Nothing sleeps, spins without bound or makes a system call. reserve is
  *             lock-free, the rest wait-free. A producer stalled between reserve and commit
  *             delays the consumer at its record, and never another producer's reserve; the
- *             one of SNIC_RING_ONE_PRODUCER delays nobody.
+ *             one of SNIC_RING_ONE_PRODUCER delays no other.
  * Errors      0 or a positive count on success, a negative SNIC_E* otherwise.
  * Units       Positions are bytes since the ring was formatted: 64 bits, never wrapping.
  * Input       Hostile: the other side may write anything into the shared part at any time.
  *             What is read from it is copied once and checked; a handle that finds
- *             nonsense answers SNIC_ECORRUPT now and for ever and touches nothing outside.
+ *             corruption returns SNIC_ECORRUPT from then on and touches nothing outside.
  *
  * Which ring, which discipline
  *   SNIC_RING_COMMIT (default): each reservation has a commit word of its own, kept apart
@@ -33,7 +33,7 @@
  *   per batch), at the price of waiting until no producer is in the middle of an insert.
  *   On a response ring the two mean: COMMIT, each record is delivered when it is finished,
  *   out of order; QUIESCENT, records are delivered in order, by the tail alone.
- *   SNIC_RING_ONE_PRODUCER: no locked operation, and nobody waits for an open reservation.
+ *   SNIC_RING_ONE_PRODUCER: no locked operation, and an open reservation delays no other handle.
  *
  *   the consumer    the producers          ring                       M msg/s, eager | 2 us
  *   maps            many threads           COMMIT                          40 | 55
@@ -103,10 +103,10 @@ extern "C" {
 #define SNIC_RING_QUIESCENT 1U
 /**
  * opts.flags, request ring: exactly one producer at a time. Reserving and committing take no locked
- * operation (the dearest part of a push), T moves at commit, so that an open reservation delays
- * nobody and needs no repair, and cancel leaves no padding. The ring has one owner slot: the
- * producer attaches with a token, a second one is refused until the first has detached or has been
- * buried with snic_ring_abandon(). Consumers need not know.
+ * operation (the most expensive part of a push), T moves at commit, so that an open reservation
+ * delays no other handle and needs no repair, and cancel leaves no padding. The ring has one owner
+ * slot: the producer attaches with a token, a second one is refused until the first has detached or
+ * has been repaired with snic_ring_abandon(). Consumers work as with any other ring.
  */
 #define SNIC_RING_ONE_PRODUCER 1U
 
@@ -129,7 +129,7 @@ struct snic_ring_opts {
     uint64_t epoch;          /**< the caller's number for this incarnation; only reported   */
 };
 
-/** What a ring's header says, checked. */
+/** The fields of a ring's header, checked. */
 struct snic_ring_info {
     uint32_t kind;
     uint32_t discipline;
@@ -250,9 +250,9 @@ struct snic_ring_producer {
 };
 
 /**
- * Attach a producer. @p token != 0 names this handle in the owner table (a process and thread
- * id, say) and makes its death repairable by snic_ring_abandon(). A ring with owners_max > 0 wants
- * a token from every handle, one without takes none: repair must know of all. [any]
+ * Attach a producer. @p token != 0 names this handle in the owner table (for example a process and
+ * thread id) and makes its death repairable by snic_ring_abandon(). A ring with owners_max > 0
+ * needs a token of every handle, one without takes none: repair must know of all. [any]
  * @return 0; SNIC_EINVAL alignment, token, or not a request ring; SNIC_ENOSPC @p mem_size small
  *         or owner table full; SNIC_EBUSY the ring's one producer is another; SNIC_EEXIST token
  *         in use; SNIC_EVERSION, SNIC_ECORRUPT header or (one producer) cursors
@@ -356,7 +356,7 @@ struct snic_ring_consumer {
     uint32_t step; /**< of the remote state machine                              */
     uint32_t open; /**< inside a committed reservation of several records        */
     uint32_t lag;
-    uint32_t left; /**< the last look did not reach the end of what is there      */
+    uint32_t left; /**< the last look did not reach the end of the records        */
     struct snic_ring_stats stats;
     /** Landing place of cursor reads and source of cursor writes. */
     union {
@@ -610,7 +610,7 @@ SNIC_API void snic_ring_collector_detach(struct snic_ring_collector *k) SNIC_NON
 /**
  * Claim the oldest complete record that no one else claimed; it is this handle's alone, in
  * place, until released. With a token one record may be held at a time. A record that stays
- * claimed keeps its space and that of younger ones; everyone else goes on meanwhile. [collector]
+ * claimed keeps its space and that of younger ones; other collectors continue. [collector]
  * @return 1 and *rec; 0 none complete; SNIC_EBUSY one is held; SNIC_ECORRUPT
  */
 SNIC_API SNIC_NODISCARD int snic_ring_claim(struct snic_ring_collector *k,
@@ -653,7 +653,7 @@ struct snic_ring_backoff {
  * A look, or a push, found nothing to do: how to wait for the next one, pause, yield, sleep in
  * that order. For either side of either ring. Pauses itself (at most 64 times); the caller yields
  * and sleeps, on what it likes. A consumer on a loop (snicstore/loop.h), whose producers call
- * snic_loop_wake() or ring a doorbell when snic_ring_notify() tells them to:
+ * snic_loop_wake() or ring a doorbell when snic_ring_notify() returns 1:
  *
  *     while ((n = snic_ring_peek(c, recs, 64)) >= 0) {
  *         int how = n == 0 ? snic_ring_backoff_next(&b) : SNIC_RING_LOOK;

@@ -7,7 +7,7 @@
  *   I1  H <= T <= H + M, M <= capacity, and P <= T: each byte is counted in P after its
  *       reservation moved T. (One producer, COMMIT: T may follow the commit word, and so H.)
  *   I2  [t, t + n) belongs to the producer whose compare-and-swap moved T from t, until it
- *       commits; to the consumer from then on; to nobody below H. One producer: all free space
+ *       commits; to the consumer from then on; below H it is free. One producer: all free space
  *       is its own.
  *   I3  The commit word of t is t | 1 only after all of [t, t + n) is written. No other store
  *       ever puts that value there: positions do not repeat.
@@ -101,7 +101,7 @@ static int ring_header_complete(struct ring_header *h)
     return 0;
 }
 
-/* What the options say, defaults filled in: record_max comes after their check. */
+/* The header of the options, defaults filled in: record_max comes after their check. */
 static int ring_header_fill(struct ring_header *h, const struct snic_ring_opts *user)
 {
     struct snic_ring_opts o;

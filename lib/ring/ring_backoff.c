@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * How a side of a ring waits: pause, then yield, then sleep. A miss costs more the longer nothing
- * comes: pauses double up to 64, so that the words looked at stay with those who write them; then
- * the processor is offered to whoever may be waiting for it to produce; then sleep is due. The
+ * comes: pauses double up to 64, so that the cache lines polled stay with their writers; then the
+ * processor is offered to a thread that may need it in order to produce; then sleep is due. The
  * caller yields and sleeps: this module makes no system call.
  */
 #include "snicstore/ring.h"

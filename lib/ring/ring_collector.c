@@ -46,7 +46,7 @@ void snic_ring_collector_detach(struct snic_ring_collector *k)
     (void)ring_break(&k->g);
 }
 
-/* L3 and L4 for the record at @p at. 1: it is ours; 0: not complete; 2: someone's, or freed. */
+/* L3 and L4 for the record at @p at. 1: it is ours; 0: not complete; 2: another's, or freed. */
 static int ring_claim_at(struct snic_ring_collector *k, uint64_t at, const struct ring_parsed *seen)
 {
     ring_word *word = ring_commit_word(&k->g, at);
@@ -65,7 +65,7 @@ static int ring_claim_at(struct snic_ring_collector *k, uint64_t at, const struc
     if (atomic_compare_exchange_strong_explicit(word, &state, at | SNIC_RING__CLAIMED,
                                                 memory_order_acq_rel, memory_order_acquire))
         return 1;
-    return 2; /* I1: it changed, so someone else was first */
+    return 2; /* I1: it changed, so another collector was first */
 }
 
 /* Where to begin the walk and where it ends. 0; 2: again; SNIC_ECORRUPT. */

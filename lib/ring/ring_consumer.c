@@ -15,8 +15,8 @@
  *   I2  taken - released <= capacity: no record that is out is overwritten, in the ring (by
  *       honest producers) or in the mirror.
  *   I3  released == taken when nothing is out: pads never hold space for longer.
- *   I4  The open flag of H says whether `released` lies inside a committed reservation.
- *   I5  What the shared memory says moves nothing before it is checked; a walk advances by at
+ *   I4  The open flag of H is set if `released` lies inside a committed reservation.
+ *   I5  Values from the shared memory move nothing before they are checked; a walk advances by at
  *       least a granule and ends at released + capacity, so no loop outlasts the ring.
  */
 #include "snicstore/ring.h"
@@ -113,8 +113,8 @@ static inline void ring_publish_head(struct snic_ring_consumer *c)
     atomic_store_explicit(ring_at(&c->g, SNIC_RING_OFF_HEAD), c->published, memory_order_release);
 }
 
-/* A producer that waits for space reads H: were it stored with each release, its line would go to
- * and fro with each. What an eighth of M holds back stops nobody whose consumer still looks. */
+/* A producer that waits for space reads H: were it stored with each release, its cache line would
+ * move with each. Holding back an eighth of M blocks no producer while the consumer still looks. */
 static inline void ring_publish_head_lazily(struct snic_ring_consumer *c)
 {
     if (c->released - (c->published & ~SNIC_RING__HEAD_OPEN) >= c->g.progress_max / 8)
@@ -261,7 +261,7 @@ static inline uint64_t ring_run_header(const unsigned char *at)
     return atomic_load_explicit((const ring_word *)(const void *)at, memory_order_relaxed);
 }
 
-/* So far ahead of the walk lines are asked for: they come from another processor's cache. */
+/* Prefetch so far ahead of the walk: the lines come from another processor's cache. */
 #define SNIC_RING__READ_AHEAD 1024U
 
 static inline int ring_run_committed(const ring_word *words, uint64_t offset, uint32_t shift,
@@ -286,7 +286,7 @@ static inline int ring_take_alike(struct snic_ring_consumer *c, uint64_t end, in
     const ring_word *words = commit ? ring_commit_word(g, 0) : NULL;
     const unsigned char *data = g->data;
     uint64_t from = c->taken, lap = from & ~g->mask, begin = from & g->mask, at = begin;
-    uint64_t last = begin, first = 0, span = 0, asked = begin + SNIC_RING__READ_AHEAD / 2;
+    uint64_t last = begin, first = 0, span = 0, ahead = begin + SNIC_RING__READ_AHEAD / 2;
     uint32_t shift = g->granule_shift, open = c->open, k = 0;
     int dry = 0;
 
@@ -297,8 +297,8 @@ static inline int ring_take_alike(struct snic_ring_consumer *c, uint64_t end, in
         if (dry)
             break;
         word = ring_run_header(data + at);
-        for (; open && asked < at + SNIC_RING__READ_AHEAD; asked += 64)
-            simd_prefetch_read(data + (asked & g->mask));
+        for (; open && ahead < at + SNIC_RING__READ_AHEAD; ahead += 64)
+            simd_prefetch_read(data + (ahead & g->mask));
         if (k == 0) {
             uint64_t room = snic_min_u64(end - from, g->mask + 1 - begin);
 
@@ -426,7 +426,7 @@ static inline int ring_take_any(struct snic_ring_consumer *c, uint64_t end, int 
                        : ring_take(c, end, commit, recs, max);
 }
 
-/* Mapped QUIESCENT: what is left of the last look may be padding; 0 is only said after a new one.
+/* Mapped QUIESCENT: the rest of the last look may be padding; 0 is returned only after a new one.
  */
 static inline int ring_peek_any(struct snic_ring_consumer *c, struct snic_ring_rec *recs,
                                 struct snic_ring_run *run, uint32_t max)

@@ -10,7 +10,7 @@
  *
  * A record starts with one word:
  *   bits 0..27 length (PAD: span in granules, else data bytes), 28 PAD, 29 MORE (the
- *   reservation goes on behind this record), 30 EXT, 31 CONT (it began before it),
+ *   reservation continues behind this record), 30 EXT, 31 CONT (it began before it),
  *   32..47 type, 48..63 low bits of the lap + 1. EXT records have a second word: low half
  *   body bytes, high half span in granules.
  *
@@ -136,9 +136,9 @@ static inline uint64_t ring_span_ext(const struct snic_ring__geo *g, uint64_t of
 }
 
 /*
- * A word of a record's header. Request ring: relaxed; a commit word or P publishes it, and nobody
- * reads it before. Response ring: release; a collector whose walk H overtook may read it, and
- * must then find that H (acquire in ring_parse).
+ * A word of a record's header. Request ring: relaxed; a commit word or P publishes it, and no
+ * handle reads it before. Response ring: release; a collector whose walk H overtook may read it,
+ * and must then find that H (acquire in ring_parse).
  */
 static inline void ring_put_word(const struct snic_ring__geo *g, ring_word *at, uint64_t word)
 {
@@ -457,9 +457,9 @@ static inline int ring_wake_one(ring_word *flag)
 SNIC_STATIC_ASSERT(SNIC_RING__AT_END <= SNIC_RING__AT_HEAD, "sources lie behind what is fetched");
 
 /*
- * What H should be: its open flag says whether `released` lies inside a committed
- * reservation. Inside what is still out the record's own header tells; it is ours
- * until released, and a peer that rewrites it deceives only whoever attaches next.
+ * What H should be: its open flag is set if `released` lies inside a committed reservation.
+ * Inside what is still out the record's own header decides; it is ours until released, and a
+ * peer that rewrites it deceives only the consumer that attaches next.
  */
 static inline uint64_t ring_head_value(const struct snic_ring_consumer *c)
 {

@@ -165,8 +165,8 @@ static inline void ring_reserved(struct snic_ring_producer *p, uint64_t position
 static int ring_reserve_shared(struct snic_ring_producer *p, const struct ring_shape *s)
 {
     ring_word *tail_word = ring_at(&p->g, SNIC_RING_OFF_TAIL);
-    /* acquire pairs with the release of R4: whoever moved T here saw an H that allows it, and so
-     * do we (I1) */
+    /* acquire pairs with the release of R4: the producer that moved T here saw an H that allows
+     * it, and so does this one (I1) */
     uint64_t tail = atomic_load_explicit(tail_word, memory_order_acquire);
     uint32_t races;
     int r = 0;
@@ -377,7 +377,7 @@ void snic_ring_cancel(struct snic_ring_producer *p)
 {
     SNIC_ASSERT(p->total != 0);
     if (p->alone) {
-        p->total = 0; /* nobody knows of it */
+        p->total = 0; /* it was not published */
         return;
     }
     ring_put_pad(&p->g, p->position, p->total, 0);
@@ -399,8 +399,8 @@ static inline void ring_copy(void *to, const void *from, uint32_t bytes)
         memcpy(to, from, bytes);
 }
 
-/* @p n records with the same header. Relaxed: a commit word or P publishes them, nobody reads them
- * before. */
+/* @p n records with the same header. Relaxed: a commit word or P publishes them, and no handle
+ * reads them before. */
 SNIC_RING__INLINE void ring_lay_same(unsigned char *at, uint64_t span, uint64_t header,
                                      const unsigned char *from, uint32_t bytes, uint32_t n)
 {
@@ -435,8 +435,8 @@ SNIC_RING__INLINE void ring_lay_alike(unsigned char *at, uint64_t span, uint64_t
 
 /*
  * The short way of a push: records of one size, without body, in the window [from, from + width):
- * free as far as the cached H tells, and within one lap, so that nothing wraps and the tag is
- * known. 0: not that simple, nothing has happened, go the long way.
+ * free by the cached H, and within one lap, so that nothing wraps and the tag is known. 0: not that
+ * simple, nothing has happened, go the long way.
  */
 static inline int ring_push_fits(const struct snic_ring_producer *p, uint64_t tail, uint64_t total)
 {

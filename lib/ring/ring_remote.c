@@ -12,7 +12,7 @@
  *       order of bytes within a read.
  *   I2  The limit moves only when the data below it has been fetched: peek reads no byte above.
  *   I3  Reads lie in [limit, T), and T - released is at most the capacity: nothing that is out is
- *       overwritten in the mirror, whatever the peer says.
+ *       overwritten in the mirror, whatever the peer writes.
  */
 #include "snicstore/ring.h"
 

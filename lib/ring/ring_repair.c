@@ -6,7 +6,7 @@
  * true, and clears the length when the step is over. When a handle is dead, its slot stands
  * still, and the question is only whether its compare-and-swap succeeded.
  *
- * Request ring. Let the dead slot say (t, n).
+ * Request ring. Let the dead slot hold (t, n).
  *   T <= t: it did not. H > t: whatever began at t is over. Otherwise some reservation
  *   begins at t, because t was read from T. Its owner is the dead handle, or another whose slot
  *   shows t until its commit word is there: if no other slot shows t and the word of t is
@@ -20,7 +20,7 @@
  * begun to publish was written before, and is published to the end (S3 of ring_producer.c).
  *   COMMIT: if the word of T is committed, T moves behind that reservation. QUIESCENT: P must
  *   equal T.
- * Response ring. The dead slot says t. If the word of t is t | 2 and no other slot shows t,
+ * Response ring. The dead slot holds t. If the word of t is t | 2 and no other slot shows t,
  *   the claim was the dead handle's: the record is released.
  *
  * Owner slots are written by their owners and read here (acquire pairs with the releases of
@@ -108,7 +108,7 @@ static int ring_repair_progress(struct snic_ring__geo *g)
             ring_slot(g, i, SNIC_RING__OWN_LENGTH) != 0 &&
             ring_slot(g, i, SNIC_RING__OWN_DEAD) != SNIC_RING__DECIDED)
             return SNIC_EAGAIN;
-    /* The scan's acquires see every addition that came before a cleared length. */
+    /* The scan's acquires see every addition that was made before a length was cleared. */
     lacks = tail - atomic_load_explicit(progress, memory_order_acquire);
     if (atomic_load_explicit(ring_at(g, SNIC_RING_OFF_TAIL), memory_order_acquire) != tail)
         return SNIC_EAGAIN;

@@ -11,8 +11,8 @@
  *
  * Invariants
  *   I1  H <= C <= B <= A <= H + M (mapped COMMIT: T == A, and C is not used).
- *   I2  aux belongs to the responder alone: what the shared memory says about the responder's
- *       own records is never used.
+ *   I2  aux belongs to the responder alone: the shared memory's copy of the responder's own
+ *       records is never used.
  */
 #include "snicstore/ring.h"
 
@@ -346,7 +346,7 @@ static int ring_rsp_flush_ordered(struct snic_ring_responder *r, struct snic_rin
 /*
  * A stretch of finished, unsent records from *at, not over the end of the data area: one data
  * write, and behind it one write of the commit words of its granules. The words of granules
- * inside a record are written too, as 0; nobody looks at them.
+ * inside a record are written too, as 0; they are never read.
  */
 static int ring_rsp_stretch(struct snic_ring_responder *r, uint64_t *at, struct snic_ring_op *ops)
 {
