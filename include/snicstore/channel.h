@@ -39,8 +39,8 @@
  *
  * Ends. When the peer closes, what it sent before is still delivered, then `closed` comes;
  * meanwhile sending answers SNIC_EPIPE, and a message that was refused is offered once more.
- * After `closed` nothing more arrives; tokens and slots still out may be given back as
- * usual, then snic_channel_close(). Mapped memory stays readable until snic_channel_hub_fini().
+ * After `closed` nothing more arrives; tokens and slots still out may be released as usual, then
+ * snic_channel_close(). Mapped memory stays readable until snic_channel_hub_fini().
  */
 #ifndef SNIC_CHANNEL_H
 #define SNIC_CHANNEL_H
@@ -96,7 +96,7 @@ struct snic_channel_slot {
 struct snic_channel_events {
     /**
      * A message. Any call on the channel but close is allowed inside.
-     * @return 0 taken, the user releases the token later; 1 taken and done with, the channel
+     * @return 0 taken, the user releases the token later; 1 taken and finished, the channel
      *         releases it; SNIC_EAGAIN not taken: the same message comes again after
      *         snic_channel_resume(), and nothing else meanwhile
      */
@@ -190,7 +190,7 @@ SNIC_API uint32_t snic_channel_hub_count(const struct snic_channel_hub *h) SNIC_
 struct snic_channel_opts {
     uint32_t opts_size;
     uint32_t kind;          /**< which service; agreed between the two services             */
-    uint64_t id;            /**< the service's own, say a notification group                */
+    uint64_t id;            /**< the service's own, such as a notification group            */
     uint64_t up_bytes;      /**< data area: power of two, 4 KiB..2 GiB; default 1 MiB       */
     uint64_t down_bytes;    /**< as up_bytes                                                */
     uint64_t up_progress;   /**< M of up; default up_bytes / 2                              */
@@ -207,7 +207,7 @@ struct snic_channel_opts {
 SNIC_API const char *snic_channel_opts_wrong(const struct snic_channel_opts *o) SNIC_NONNULL(1);
 /**
  * Host: allocate and format the rings and offer them to the peer. Sending may start at once;
- * the opened or the closed event tells what the peer said. [owner]
+ * the opened or the closed event reports whether the peer accepted. [owner]
  * @param e  copied
  * @return 0; SNIC_EINVAL options; SNIC_EAGAIN channels_max are in use; SNIC_ENOMEM;
  *         SNIC_EPEERDEAD; SNIC_EPROTO the peer wrote into the rings before they were offered
@@ -243,8 +243,8 @@ SNIC_API SNIC_NODISCARD int snic_channel_accept(struct snic_channel **out,
     SNIC_NONNULL(1, 2, 3, 5);
 /**
  * Close either end; afterwards the handle is gone and no event comes. What was committed before
- * is still delivered to a living peer. All tokens and slots must have been given back, and
- * senders dropped. Allowed inside the closed event, not inside the others. [owner]
+ * is still delivered to a living peer. All tokens and slots must have been released, and senders
+ * dropped. Allowed inside the closed event, not inside the others. [owner]
  */
 SNIC_API void snic_channel_close(struct snic_channel *c);
 

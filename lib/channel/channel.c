@@ -12,13 +12,13 @@
  *      after it finds nothing and nothing is stashed: all that was sent has been delivered.
  *   C3 A message that the user did not take stays first in the stash; nothing is taken
  *      from the ring meanwhile.
- *   C4 The header is copied once, before it is checked by anyone; payload stays in place.
+ *   C4 The header is copied once, before it is checked; payload stays in place.
  */
 #include "channel/channel_priv.h"
 
-/* ---- Life ---- */
+/* ---- Events and polling ---- */
 
-static int channel_tell_opened(struct snic_channel *c)
+static int channel_report_opened(struct snic_channel *c)
 {
     if (!c->opened_due || c->ending)
         return 0;
@@ -40,7 +40,7 @@ static int channel_poll(struct snic_loop_poller *p, int sleeping)
             channel_dpu_drop(c);
         return 0;
     }
-    int did = channel_tell_opened(c);
+    int did = channel_report_opened(c);
     if (!c->ending)
         did |= c->role == CHANNEL_HOST ? channel_host_poll(c, sleeping)
                                        : channel_dpu_poll(c, sleeping);
@@ -94,7 +94,7 @@ void channel_drain(struct snic_channel *c)
     if (!c->peer_closed || !c->mapped || !c->opened)
         return;
     uint64_t most = info->capacity_bytes / info->granule_bytes;
-    (void)channel_tell_opened(c);
+    (void)channel_report_opened(c);
     /* A ring holds no more than so many records, whatever a lying peer goes on to write. */
     for (uint64_t n = 0; n <= most && !c->ending && !c->stalled; n++)
         (void)(c->role == CHANNEL_HOST ? channel_host_poll(c, 0) : channel_dpu_poll(c, 0));
@@ -148,9 +148,9 @@ int channel_head_moved(struct snic_channel *c, unsigned char *mem)
     /* Relaxed: a hint whether to ask the ring, which orders its own loads. */
     uint64_t head = atomic_load_explicit((_Atomic(uint64_t) *)(void *)(mem + SNIC_RING_OFF_HEAD),
                                          memory_order_relaxed);
-    if (head == c->head_told)
+    if (head == c->head_seen)
         return 0;
-    c->head_told = head;
+    c->head_seen = head;
     return 1;
 }
 

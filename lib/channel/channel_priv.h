@@ -67,19 +67,19 @@ SNIC_STATIC_ASSERT(sizeof(struct channel_ctl) <= SNIC_DMA_MSG_MAX, "one message"
 #define SNIC_CHANNEL__SEND_CLOSE 4u
 
 /**
- * A place for a channel. It is free again when both ends have said CLOSE (or the peer is
+ * A place for a channel. It is free again when both ends have sent CLOSE (or the peer is
  * dead), this end's user has closed, and no batch is in flight.
  */
 struct channel_slot {
-    struct snic_channel *channel; /* until its memory is given back                */
+    struct snic_channel *channel; /* until its memory is freed                     */
     uint32_t generation;
     uint8_t used;
     uint8_t send;       /* SNIC_CHANNEL__SEND_*: control messages that wait              */
-    uint8_t said_close; /* our CLOSE was sent or can not be                        */
-    uint8_t got_close;  /* the peer's came                                         */
+    uint8_t sent_close; /* our CLOSE was sent or can not be                        */
+    uint8_t got_close;  /* the peer's was received                                 */
     int32_t close_reason;
     struct channel_ctl open; /* host: to be sent                                   */
-    void *up_mem;            /* host: given back when the peer has said CLOSE      */
+    void *up_mem;            /* host: freed when the peer has sent CLOSE           */
     void *down_mem;
     uint64_t up_key;
     uint64_t down_key;
@@ -93,7 +93,7 @@ struct snic_channel_hub {
     uint32_t waiting; /* slots with something to send                              */
     uint8_t sim;      /* the loop is simulated: calls from outside must wake it    */
     uint8_t dead;
-    uint8_t closing; /* fini: nothing is given back one by one                     */
+    uint8_t closing; /* fini: memory is not freed slot by slot                     */
     const struct channel_ctl *offered; /* inside the accept event                  */
     struct snic_channel *accepted;     /* by snic_channel_accept() inside it       */
     struct channel_slot slots[];
@@ -147,7 +147,7 @@ struct channel_dpu {
     uint64_t unflushed; /* committed bytes that no flush has taken               */
     uint8_t blocked;    /* down: 0, 1 full: arm and try, 2 armed: wait for a bell */
     uint8_t quiet;      /* no commit since the last round                         */
-    uint8_t want_flush; /* unmapped: until the flush says that nothing is left    */
+    uint8_t want_flush; /* unmapped: until the flush returns 0                    */
     uint8_t want_sync;  /* unmapped: refresh head and sleepers                    */
     uint8_t arming;     /* unmapped: the batch in flight arms for space           */
     uint8_t belled;     /* a bell came while it was in flight                     */
@@ -156,7 +156,7 @@ struct channel_dpu {
     uint8_t asleep;     /* unmapped: no look before a bell                        */
     uint8_t arm_next;   /* unmapped: the next look arms                           */
     uint8_t drain;      /* unmapped, the peer closed: 1 look again, 2 looking     */
-    uint8_t cut;        /* unmapped: the link is gone, death will be told         */
+    uint8_t cut;        /* unmapped: the link is gone, death will be reported     */
     uint8_t fetch[2][SNIC_CHANNEL__FETCH];
 };
 
@@ -169,7 +169,7 @@ struct snic_channel {
     uint32_t slot;
     uint32_t kind;
     uint32_t flags;
-    uint32_t peer_align; /* DPU: to be told with ACCEPT; host: as told */
+    uint32_t peer_align; /* DPU: to be sent with ACCEPT; host: as received */
     uint64_t id;
     struct snic_ring_info up;
     struct snic_ring_info down;
@@ -189,7 +189,7 @@ struct snic_channel {
     uint8_t released;    /* unmapped: the head may have to be written              */
     uint8_t writable_due;
     int reason;
-    uint64_t head_told; /* mapped: the head that the other side was told of        */
+    uint64_t head_seen; /* mapped: the head at the last channel_head_moved()       */
     uint32_t stash_at;  /* records taken from the ring and not yet delivered        */
     uint32_t stash_end;
     struct snic_ring_rec stash[SNIC_CHANNEL__STASH];
@@ -239,7 +239,7 @@ void channel_slot_copy(const struct snic_channel_slot *slot, const void *header,
 /** Sum of the pieces; UINT32_MAX if it does not fit a record. */
 uint32_t channel_iov_bytes(const struct snic_iov *payload, uint32_t n);
 void channel_bell(struct snic_channel *c);
-/** The head of the mapped ring @p mem moved since the last call that said so. */
+/** The head of the mapped ring @p mem moved since the last call that returned 1. */
 int channel_head_moved(struct snic_channel *c, unsigned char *mem);
 
 /* ---- host.c ---- */
@@ -257,17 +257,17 @@ void channel_dpu_drop(struct snic_channel *c);
 /** Check the geometry of one ring against the offer. 0 or SNIC_E*. */
 int channel_dpu_geometry(struct snic_channel *c, const void *header, int down,
                          struct snic_ring_info *out);
-/** aux, regions and all that needs the geometry is there: tell both ends. */
+/** aux, regions and all that needs the geometry is there: report `opened` to both ends. */
 void channel_dpu_opened(struct snic_channel *c);
 int channel_dpu_aux(struct snic_channel *c);
-/** Look at what PRODWAIT or CONSLEEP says and ring. */
+/** Ring the peer's doorbell, as PRODWAIT or CONSLEEP requires. */
 void channel_ring_bell(struct snic_channel *c);
 /** Is it time to deliver? */
 int channel_flush_due(const struct snic_channel *c, int idle);
 
 /* ---- remote.c ---- */
 
-/** Fetch the headers; opening goes on when they are there. 0 or SNIC_E*. */
+/** Fetch the headers; opening continues when they are there. 0 or SNIC_E*. */
 int channel_remote_begin(struct snic_channel *c);
 /** Carry on with both directions. > 0 if something was done. */
 int channel_remote_poll(struct snic_channel *c, int sleeping);

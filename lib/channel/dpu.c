@@ -223,13 +223,13 @@ static int channel_dpu_peek(struct snic_channel *c)
 void channel_ring_bell(struct snic_channel *c)
 {
     c->stats.doorbells++;
-    (void)snic_dma_ring(c->hub->dma, c->slot); /* a dead peer is told elsewhere */
+    (void)snic_dma_ring(c->hub->dma, c->slot); /* death is reported by its own event */
 }
 
 static void channel_dpu_space(struct snic_channel *c)
 {
     c->released = 0;
-    /* Only space that was freed is told: two full sides would wake each other for ever. */
+    /* Only for newly freed space: else two full sides would wake each other for ever. */
     if (channel_head_moved(c, c->up_mem) && snic_ring_space_notify(&c->dpu.consumer))
         channel_ring_bell(c);
 }

@@ -254,7 +254,7 @@ static int channel_host_claim(struct snic_channel *c)
 static void channel_host_space(struct snic_channel *c)
 {
     c->released = 0;
-    /* Only space that was freed is told: two full sides would wake each other for ever. */
+    /* Only for newly freed space: else two full sides would wake each other for ever. */
     if (channel_head_moved(c, c->down_mem) && snic_ring_collect_notify(&c->host.collector)) {
         c->stats.doorbells++;
         (void)snic_dma_ring(c->hub->dma, c->slot);
@@ -277,7 +277,7 @@ static int channel_host_sleep(struct snic_channel *c)
 
 int channel_host_poll(struct snic_channel *c, int sleeping)
 {
-    /* Relaxed: whoever set it has woken the loop. */
+    /* Relaxed: the thread that set it has woken the loop. */
     if (atomic_load_explicit(&c->host.broken, memory_order_relaxed)) {
         channel_fail(c, SNIC_EPROTO);
         return 1;
@@ -315,7 +315,7 @@ int snic_channel_sender_init(struct snic_channel_sender *s, struct snic_channel 
 struct snic_channel_sender *snic_channel_borrow(struct snic_channel *c)
 {
     struct channel_host *t = &c->host;
-    /* Threads begin at different places, told apart by their stacks; any place would do. */
+    /* Threads begin at different places, by the addresses of their stacks; any would do. */
     uint32_t from = (uint32_t)((((uintptr_t)&t >> 12) * UINT64_C(0x9e3779b97f4a7c15)) >> 40);
     for (uint32_t i = 0; i < t->lent_max; i++) {
         struct channel_lent *l = &t->lent[(from + i) % t->lent_max];

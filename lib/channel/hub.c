@@ -7,9 +7,9 @@
  *   free ── OPEN sent / received ──▶ used ── both CLOSEs, user closed ──▶ free
  *
  * Invariants
- *   H1 Each end says CLOSE once per generation; a message of another generation is a late
- *      one and ignored. Ring memory is given back by the host only when the DPU has said
- *      CLOSE (it has unmapped it then) or is certified dead.
+ *   H1 Each end sends CLOSE once per generation; a message of another generation is a late
+ *      one and ignored. Ring memory is freed by the host only when the DPU has sent CLOSE
+ *      (it has unmapped it then) or is certified dead.
  *   H2 What waits to be sent is a mark on its slot; OPEN goes before CLOSE, ACCEPT before
  *      CLOSE. Slots are independent of each other, so their order does not matter.
  *   H3 A hostile host costs the DPU at most one channel per slot and one refusal per message.
@@ -50,8 +50,8 @@ void channel_slot_settle(struct snic_channel_hub *h, struct channel_slot *s)
     if (!s->used || s->channel != NULL)
         return;
     if (h->dead)
-        s->said_close = s->got_close = 1;
-    if (!s->said_close || !s->got_close)
+        s->sent_close = s->got_close = 1;
+    if (!s->sent_close || !s->got_close)
         return;
     if (s->up_mem != NULL && !h->closing) { /* H1 */
         snic_dma_unregister(h->dma, s->up_key);
@@ -101,7 +101,7 @@ static int channel_slot_flush(struct snic_channel_hub *h, struct channel_slot *s
         if (!channel_ctl_send(h, &m))
             return 0;
         s->send &= (uint8_t)~SNIC_CHANNEL__SEND_CLOSE;
-        s->said_close = 1;
+        s->sent_close = 1;
     }
     return 1;
 }
@@ -194,7 +194,7 @@ static void channel_on_close(struct snic_channel_hub *h, struct channel_slot *s,
         channel_fail(c, reason < 0 ? reason : SNIC_EPROTO);
     } else {
         c->peer_closed = 1;
-        c->stalled = 0; /* whoever waits for room to answer need not answer any more */
+        c->stalled = 0; /* a user that waits for room to answer need not answer any more */
         if (c->role == CHANNEL_HOST)
             atomic_store_explicit(&c->host.gone, 1, memory_order_relaxed);
         if (c->role == CHANNEL_DPU) {

@@ -18,7 +18,7 @@
  *      too early to ring is found.
  *   R2 armed means: the arm write is complete and the bell has not rung since. A look that ends
  *      empty while armed may be the last.
- *   R3 A bell that comes while an arming batch is in flight counts: what it told may have
+ *   R3 A bell that comes while an arming batch is in flight counts: what it announced may have
  *      happened after the batch looked.
  */
 #include "channel/channel_priv.h"
@@ -323,7 +323,7 @@ static int channel_remote_down(struct snic_channel *c)
         }
         for (int i = 0; i < n; i++)
             channel_engine_add(c, &u->down, &ops[i], 0);
-        u->want_flush = n > 0; /* until it says that nothing is left */
+        u->want_flush = n > 0; /* until nothing is left */
         c->stats.flushes += n > 0;
     }
     if (u->down.batch.count == 0 && !u->want_sync)
