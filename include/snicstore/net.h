@@ -24,7 +24,7 @@
  * Calls that make no sense any more (shutdown, close, abort or pause of a
  * connection that is about to be closed) are harmless until `closed` was called.
  * A reset drops what was received and not yet delivered. A UNIX socket cannot
- * tell a peer that closed from one that was aborted or died: both are `eof`.
+ * distinguish a peer that closed from one that aborted or died: both are `eof`.
  */
 #ifndef SNIC_NET_H
 #define SNIC_NET_H
@@ -148,9 +148,9 @@ struct snic_net_dgram_events {
                  uint32_t count);
     void (*writable)(void *ctx, struct snic_net_dgram *d);
     /**
-     * Somebody on the way says that what was sent to @p peer does not get there: SNIC_ECONNREFUSED
+     * The network reports (ICMP) that a datagram to @p peer was not delivered: SNIC_ECONNREFUSED
      * no socket, SNIC_EHOSTUNREACH, SNIC_EMSGSIZE larger than that network takes, others. A hint:
-     * anybody can send one, and most that is lost is lost without. NULL: not asked for.
+     * reports can be forged, and most losses are not reported. NULL: reports are not requested.
      */
     void (*unreachable)(void *ctx, struct snic_net_dgram *d, const struct snic_net_addr *peer,
                         int error);
@@ -193,7 +193,7 @@ struct snic_net_stats {
     uint64_t conns_high;
     uint64_t errors;
     uint64_t steered;     /**< listeners whose SNIC_NET_STEER_CPU() the kernel carries out     */
-    uint64_t unreachable; /**< told by the network, of datagrams                            */
+    uint64_t unreachable; /**< reports of the network that a datagram was not delivered     */
     uint64_t dgram_sends; /**< calls that carried dgrams_out: how long trains were          */
     uint64_t dgram_recvs; /**< and dgrams_in                                                 */
 };
@@ -252,8 +252,8 @@ struct snic_net_dgram {
  */
 #define SNIC_NET_REUSEPORT (1u << 0)
 /**
- * listen flag, beside REUSEPORT: one of a group of @p n listeners, 1..255, all of which
- * say so. A connection that comes in on CPU c goes to the one that listened as number
+ * listen flag, beside REUSEPORT: one of a group of @p n listeners, 1..255, all with this
+ * flag. A connection that comes in on CPU c goes to the one that listened as number
  * c % n, from 0: with a network card that spreads flows over CPUs by their hash, a flow
  * then stays on one core in both directions. Needs SO_ATTACH_REUSEPORT_CBPF; where that
  * is not permitted, and while the group is not complete, the flow's hash decides (see
@@ -262,8 +262,8 @@ struct snic_net_dgram {
 #define SNIC_NET_STEER_CPU(n) ((uint32_t)(n) << 16)
 
 /**
- * Accept connections at @p a (port 0: any, see snic_net_listen_addr()). A UNIX
- * socket file at which nobody listens any more is replaced. [owner]
+ * Accept connections at @p a (port 0: any, see snic_net_listen_addr()). A stale
+ * UNIX socket file, without a listener, is replaced. [owner]
  * @return 0; SNIC_EADDRINUSE; SNIC_EACCES; SNIC_EINVAL flags, or not an address of
  *         this machine; SNIC_ENOTSUP family; SNIC_ENOSPC no listener or descriptor left
  */
@@ -321,7 +321,7 @@ static inline void snic_net_pause(struct snic_net_conn *c, int paused)
 {
     c->net->ops->pause(c, paused);
 }
-/** Send no more after what is queued (half-close); receiving goes on. [owner] */
+/** Send no more after what is queued (half-close); receiving continues. [owner] */
 static inline void snic_net_shutdown(struct snic_net_conn *c)
 {
     c->net->ops->shutdown(c);
@@ -412,7 +412,7 @@ struct snic_net_uring_opts {
                                     0: its default. Above net.core.rmem_max as root only */
     uint32_t dgram_send_bytes; /**< likewise of what is not sent                             */
     uint32_t taken_wait_ms;    /**< how long snic_net_listen() waits, the whole thread with it, for
-                                    an address that is taken before it says SNIC_EADDRINUSE, at
+                                    an address in use before it returns SNIC_EADDRINUSE, at
                                     most 60000; default 0. For servers: what a killed process
                                     had in an io_uring the kernel closes some time after the
                                     process is gone, and its successor finds the port taken   */
@@ -425,7 +425,7 @@ struct snic_net_uring_opts {
 };
 /**
  * Datagrams are never cut into fragments: one that is too large for the way is lost, and its
- * train's result is SNIC_EMSGSIZE where the first link of the way says so.
+ * train's result is SNIC_EMSGSIZE where it exceeds the MTU of the first link.
  */
 #define SNIC_NET_DGRAM_DF (1u << 0)
 /** taken_wait_ms holds for snic_net_dgram_open() as well. */
@@ -545,7 +545,7 @@ SNIC_API SNIC_NODISCARD int snic_net_fabric_wire_set(struct snic_net_fabric *f, 
 enum snic_net_state {
     SNIC_NET_UP = 0,
     SNIC_NET_DOWN, /**< what is in it and what enters is lost; routes avoid it after converge_ns */
-    SNIC_NET_DEAD  /**< the same, but nobody notices                                         */
+    SNIC_NET_DEAD  /**< the same, but undetected: routes keep using it                       */
 };
 /** @p what: a switch, or a wire. @return 0; SNIC_EINVAL state; SNIC_ENOENT [owner] */
 SNIC_API SNIC_NODISCARD int snic_net_fabric_state(struct snic_net_fabric *f, uint32_t what,

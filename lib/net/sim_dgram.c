@@ -3,7 +3,7 @@
  * Datagrams of the simulated network: each may be lost, doubled, overtaken or damaged.
  *
  * A datagram is copied into a packet of the fabric when it is sent; the packet is a timer on
- * the destination's loop. Whether anybody listens is decided when it arrives. Without a free
+ * the destination's loop. Whether its port is open is decided when it arrives. Without a free
  * packet it is lost, and counted. Where the sender has wires it goes over switches (sim_hop.c).
  */
 #include "net/sim_priv.h"
@@ -150,7 +150,7 @@ struct net_sim *net_sim_dgram_route(struct snic_net_fabric *f, uint32_t node, ui
     return found;
 }
 
-/* Nobody is at @p's port: its sender is told so, if it wants to know, over the pair's link. */
+/* @p's port is closed: report it to a sender that requests reports, over the pair's link. */
 static void net_sim_packet_refuse(struct net_sim_packet *p, uint64_t now_ns)
 {
     struct snic_net_fabric *f = p->fabric;

@@ -2,14 +2,14 @@
 /*
  * Switches and wires of the simulated network, and the routes over them.
  *
- * A place is a switch or a node with a wire. `far` says for each place how many wires it is to each
- * node; a datagram takes any wire that leads nearer, which one its hash says, so there are no
- * groups to be kept. Routes are made anew at once when a wire is laid, and converge_ns after a
+ * A place is a switch or a node with a wire. `far` has for each place the number of wires to each
+ * node; a datagram takes a wire that leads nearer, chosen among these by its hash, so no ECMP
+ * groups are kept. Routes are made anew at once when a wire is laid, and converge_ns after a
  * change of carrier.
  *
- * F1  A wire that routes know to be down is never taken; one that is dead is, until somebody says
- *     so. What is taken leads one wire nearer to its end: without changes under way there are no
- *     circles.
+ * F1  A wire that routes know to be down is never taken; one that is dead is, until it is set DOWN.
+ *     The wire taken leads one wire nearer to the destination: without changes under way there are
+ *     no loops.
  * F2  A packet is in `transit` while it is among switches, and then in its handle's list.
  * F3  Memory is taken when places and wires are made, never when something is sent.
  */
@@ -26,7 +26,7 @@ static uint64_t net_sim_mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* Both directions of a flow have hashes that say nothing of each other. */
+/* The hashes of the two directions of a flow are independent. */
 uint64_t net_sim_flow_hash(uint64_t seed, const struct net_sim_flow *w)
 {
     uint64_t h = net_sim_mix(seed + UINT64_C(0x9e3779b97f4a7c15));

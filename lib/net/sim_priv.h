@@ -12,8 +12,8 @@
 #define SNIC_NET__SIM_PACKETS 4096
 #define SNIC_NET__SIM_PACKET_BYTES 16384
 #define SNIC_NET__SIM_BUCKETS 256
-/* A stream that crosses a cut link for this long is lost, and a connect without an answer, if its
- * owner has not said otherwise. */
+/* A stream that crosses a cut link for this long is lost, and a connect without an answer, unless
+ * patience_ns was set. */
 #define SNIC_NET__SIM_TIMEOUT_NS 30000000000u
 /* A lost stream segment arrives this much later: the smallest retransmission time-out of Linux. */
 #define SNIC_NET__SIM_RTO_NS 200000000u
@@ -51,7 +51,7 @@ struct net_sim_packet {
     uint32_t wire;     /* in whose queue it is, or on which it travels */
     uint32_t hops;     /* wires entered */
     uint64_t extra_ns; /* delay beside that of the wire */
-    int error;         /* 0; else what is told of a datagram to `peer` */
+    int error;         /* 0; else the report on a datagram to `peer` */
     uint8_t queued;    /* it has not left the port yet */
     unsigned char *data;
 };
@@ -183,7 +183,7 @@ struct net_sim_conn {
     int closing;  /* the user wants no more events but done and closed */
     int fin_sent; /* our end is on its way */
     int eof;      /* the peer's end was delivered */
-    int full;     /* send said 0 */
+    int full;     /* send returned 0 */
     int report;   /* connected(error) comes before closed */
 };
 

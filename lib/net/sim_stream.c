@@ -105,7 +105,7 @@ void net_sim_finish(struct net_sim_conn *c, int reason)
         if (reason != 0)
             net_sim_reset(p);
         else
-            net_sim_pump(p); /* what it still sends meets nobody */
+            net_sim_pump(p); /* what it still sends is discarded */
     }
     net_sim_kick(c);
 }

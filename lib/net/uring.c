@@ -55,8 +55,8 @@ static void net_uring_buf_refill(struct net_uring *n)
 }
 
 /*
- * The ring was empty. With many connections it holds more from now on, once per turn; a single
- * one that is that fast does not need more, and starts its receive anew.
+ * The ring was empty. With many connections it holds more from now on, once per loop iteration; a
+ * single one that is that fast does not need more, and starts its receive anew.
  */
 void net_uring_buf_more(struct net_uring *n)
 {
@@ -339,7 +339,7 @@ static void net_uring_accept_one(struct net_uring_listener *l, int fd)
     socklen_t size = sizeof(s);
     memset(&s, 0, sizeof(s));
     if (getpeername(fd, &s.any, &size) < 0)
-        size = 0; /* reset already; the receive will tell */
+        size = 0; /* reset already; the receive will fail */
     net_uring_addr_from(&c->c.peer, &s, size);
     if (size == 0)
         c->c.peer.family = l->addr.family;

@@ -180,7 +180,7 @@ static int net_uring_train_step(struct net_uring_train *s)
         s->msg.msg_control = NULL;
     struct io_uring_sqe *sqe = loop_uring_sqe(n->n.loop, &s->op);
     if (sqe == NULL)
-        return 0; /* the rest is not sent, and the result says so */
+        return 0; /* the rest is not sent, as the result shows */
     io_uring_prep_sendmsg(sqe, d->fd, &s->msg, MSG_NOSIGNAL);
     return 1;
 }
@@ -208,7 +208,7 @@ static void net_uring_dgram_more(struct net_uring_dgram *d)
     }
 }
 
-/* D4: the error is of an earlier datagram, or may be. UDP itself never says ECONNREFUSED. */
+/* D4: the error is of an earlier datagram, or may be. ECONNREFUSED is never the send's own. */
 static int net_uring_train_blamed(struct net_uring_train *s, int32_t res)
 {
     uint32_t most = res == -ECONNREFUSED ? SNIC_NET__URING_NEWS : SNIC_NET__URING_NEWS / 8;

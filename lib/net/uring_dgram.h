@@ -18,7 +18,7 @@
 /* The two clocks are compared so often, and an arrival is believed if it is not longer ago. */
 #define SNIC_NET__URING_WALL_NS 5000000u
 #define SNIC_NET__URING_ARRIVAL_NS 1000000000u
-#define SNIC_NET__URING_LOOK_NS 2000u /* nobody interrupted a look at both */
+#define SNIC_NET__URING_LOOK_NS 2000u /* reading both took no longer: it was not preempted */
 /* Times that a train is sent once more because the socket had news of an earlier one. */
 #define SNIC_NET__URING_NEWS 128
 

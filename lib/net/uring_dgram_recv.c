@@ -3,7 +3,7 @@
  * Datagram sockets on io_uring: receiving, and news of the network.
  *
  * recvmsg, multishot where the kernel can, into buffers of the handle's pool that are large enough
- * for a coalesced train; each is split into messages in place, shown to the user, and given back at
+ * for a coalesced train; each is split into messages in place, shown to the user, and returned at
  * once. As the kernel's ring hands out buffers in turn, it holds only as many as were ever needed
  * at once. Without a ring each socket has one buffer of its own.
  */
@@ -83,7 +83,7 @@ void net_uring_pool_close(struct net_uring *n)
     n->pool = NULL;
 }
 
-/* ---- What a socket shall tell, and keep ---- */
+/* ---- Socket options ---- */
 
 static void net_uring_dgram_set(int fd, int level, int name, int value)
 {
@@ -120,7 +120,7 @@ void net_uring_dgram_listen(int fd, const struct snic_net_addr *a, const struct 
 
 /* ---- News ---- */
 
-/* What the network said of one earlier datagram; 0 when it is nothing of that kind. */
+/* The network's report on an earlier datagram; 0 when it is nothing of that kind. */
 static int net_uring_news_of(struct msghdr *m)
 {
     for (struct cmsghdr *k = CMSG_FIRSTHDR(m); k != NULL; k = CMSG_NXTHDR(m, k)) {
@@ -191,8 +191,8 @@ static void net_uring_pool_wall(struct net_uring_pool *p, const struct snic_loop
     p->wall_at_ns = snic_loop_now(l);
 }
 
-/* When it came, by the loop's clock: the kernel tells the system's. */
-static uint64_t net_uring_dgram_came(const struct net_uring_dgram *d, const struct cmsghdr *k)
+/* The arrival time by the loop's clock; the kernel's time stamp is of the system clock. */
+static uint64_t net_uring_dgram_arrival(const struct net_uring_dgram *d, const struct cmsghdr *k)
 {
     struct net_uring_pool *p = d->pool;
     struct timespec t;
@@ -202,12 +202,11 @@ static uint64_t net_uring_dgram_came(const struct net_uring_dgram *d, const stru
     memcpy(&t, CMSG_DATA(k), sizeof(t));
     if (p->wall_at_ns == 0 || now - p->wall_at_ns > SNIC_NET__URING_WALL_NS)
         net_uring_pool_wall(p, d->d.net->loop);
-    uint64_t came = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec - p->wall_ns;
-    return now - came < SNIC_NET__URING_ARRIVAL_NS || came - now < SNIC_NET__URING_WALL_NS ? came
-                                                                                           : now;
+    uint64_t at = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec - p->wall_ns;
+    return now - at < SNIC_NET__URING_ARRIVAL_NS || at - now < SNIC_NET__URING_WALL_NS ? at : now;
 }
 
-/* What the control data says: the segment size of a coalesced train (0: none), ECN, drops, when. */
+/* From the control data: segment size of a coalesced train (0: none), ECN, drops, arrival time. */
 static void net_uring_dgram_control(struct net_uring_dgram *d, struct msghdr *m, uint32_t *segment,
                                     uint32_t *ecn, uint64_t *time_ns)
 {
@@ -222,7 +221,7 @@ static void net_uring_dgram_control(struct net_uring_dgram *d, struct msghdr *m,
         if (k->cmsg_level == IPPROTO_IPV6 && k->cmsg_type == IPV6_TCLASS)
             *ecn = (uint32_t)value & 3;
         if (k->cmsg_level == SOL_SOCKET && k->cmsg_type == SO_TIMESTAMPNS)
-            *time_ns = net_uring_dgram_came(d, k);
+            *time_ns = net_uring_dgram_arrival(d, k);
         if (k->cmsg_level == SOL_SOCKET && k->cmsg_type == SO_RXQ_OVFL) {
             d->d.net->stats.dgrams_lost += (uint32_t)value - d->dropped;
             d->dropped = (uint32_t)value;

@@ -47,7 +47,7 @@ enum net_uring_state {
     NET_URING_DYING /* waits for the kernel, then dones and closed */
 };
 
-enum net_uring_eof { NET_URING_EOF_NONE, NET_URING_EOF_HELD, NET_URING_EOF_TOLD };
+enum net_uring_eof { NET_URING_EOF_NONE, NET_URING_EOF_HELD, NET_URING_EOF_REPORTED };
 
 struct net_uring_conn {
     struct snic_net_conn c; /* first: users see this */
@@ -87,12 +87,12 @@ struct net_uring_conn {
     uint8_t watch_busy;
     uint8_t watch_over;
     uint8_t connect_busy;
-    uint8_t cancels; /* DYING: the kernel was asked to let go */
+    uint8_t cancels; /* DYING: all operations were cancelled */
     uint8_t paused;  /* by the user */
     uint8_t shut;    /* the user sends no more */
     uint8_t shut_sent;
     uint8_t closing; /* the user wants nothing but done and closed */
-    uint8_t full;    /* send said 0 */
+    uint8_t full;    /* send returned 0 */
     uint8_t report;  /* connected(error) comes before closed */
     uint8_t no_zc;
     union net_uring_sockaddr to;

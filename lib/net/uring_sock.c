@@ -62,7 +62,7 @@ void net_uring_addr_from(struct snic_net_addr *a, const union net_uring_sockaddr
     }
 }
 
-/* What the kernel says of a connection, in the words of the door. */
+/* The SNIC_E* code for a kernel error of a connection. */
 int net_uring_error(int os_error)
 {
     switch (os_error < 0 ? -os_error : os_error) {
@@ -153,7 +153,7 @@ int net_uring_path_id(const char *path, uint64_t *dev, uint64_t *ino)
     return 0;
 }
 
-/* Remove a socket file at which nobody listens any more; 1 when it is gone. */
+/* Remove a stale socket file, without a listener; 1 when it is gone. */
 static int net_uring_path_stale(const union net_uring_sockaddr *s, socklen_t size)
 {
     uint64_t dev = 0;

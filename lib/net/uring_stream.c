@@ -2,7 +2,7 @@
 /*
  * Streams on io_uring: receiving, sending, and the ways a connection ends. Invariants are in
  * uring.c. Everything that a connection needs done is found out by net_uring_pump(), which
- * is only called from the loop (I1): whoever changes something calls it or net_uring_work().
+ * is only called from the loop (I1): code that changes a connection calls it or net_uring_work().
  */
 #include "net/uring_priv.h"
 
@@ -64,7 +64,7 @@ void net_uring_finish(struct net_uring_conn *c, int reason)
     net_uring_work(c);
 }
 
-/* Ask the kernel to let go of everything; 0 when it could not be asked. */
+/* Cancel all operations; 0 when a submission entry was missing. */
 static int net_uring_cancel(struct net_uring_conn *c)
 {
     struct snic_loop *l = c->c.net->loop;
@@ -140,7 +140,7 @@ static void net_uring_check_end(struct net_uring_conn *c)
 {
     if (c->state != NET_URING_OPEN || !c->shut_sent || c->send_count > 0)
         return;
-    if (c->closing ? c->drained : c->eof == NET_URING_EOF_TOLD)
+    if (c->closing ? c->drained : c->eof == NET_URING_EOF_REPORTED)
         net_uring_finish(c, 0);
 }
 
@@ -206,7 +206,7 @@ static void net_uring_received(struct net_uring_conn *c, struct net_uring_buf *b
         net_uring_hold(c, b);
 }
 
-/* The kernel says that receiving is over: @res is 0 or -errno. */
+/* Receiving is over: @res is 0 or -errno. */
 static void net_uring_recv_ended(struct net_uring_conn *c, int32_t res)
 {
     struct net_uring *n = net_uring_of(c);
@@ -373,7 +373,7 @@ static void net_uring_recv_held(struct net_uring_conn *c)
     }
     if (c->eof == NET_URING_EOF_HELD && c->held_count == 0 && c->state == NET_URING_OPEN &&
         !c->paused && !c->closing) {
-        c->eof = NET_URING_EOF_TOLD;
+        c->eof = NET_URING_EOF_REPORTED;
         if (c->ev.eof != NULL)
             c->ev.eof(c->c.ctx, &c->c);
     }
@@ -492,7 +492,7 @@ static void net_uring_zc_done(struct snic_uring_op *op, int32_t res, uint32_t fl
     net_uring_pump(c);
 }
 
-/* Gather the unsent pieces of queued requests; @more says whether the peer may wait for more. */
+/* Gather the unsent pieces of queued requests; @more: the peer may wait for more. */
 static uint32_t net_uring_gather(struct net_uring_conn *c, int one, uint64_t *bytes, int *more)
 {
     uint32_t count = 0;
@@ -502,7 +502,7 @@ static uint32_t net_uring_gather(struct net_uring_conn *c, int one, uint64_t *by
     for (struct snic_node *i = c->sends.first; i != NULL; i = i->next) {
         struct snic_net_send_req *s = SNIC_CONTAINER(i, struct snic_net_send_req, node);
         if (count > 0 && (s->flags & SNIC_NET_SEND_ZC) != 0 && net_uring_zc_of(s)->used)
-            break; /* has a turn of its own */
+            break; /* zero-copy: in a send of its own */
         for (; at < s->iov_count && count < SNIC_NET_IOV_MAX; at++, off = 0) {
             if (s->iov[at].size == off)
                 continue;
@@ -603,7 +603,7 @@ int net_uring_send(struct snic_net_conn *base, struct snic_net_send_req *s)
     c->send_count++;
     snic_queue_push(&c->sends, &s->node);
     if (!c->send_busy)
-        net_uring_work(c); /* later sends of this turn join it */
+        net_uring_work(c); /* later sends of this loop iteration join it */
     return 1;
 }
 
