@@ -14,12 +14,12 @@
  * Progress    No call sleeps, spins without bound or makes a system call. What another one holds
  *             is answered with SNIC_EBUSY, what the control plane has yet to do with SNIC_EAGAIN.
  * Errors      0 or a positive value on success, a negative SNIC_E* otherwise; then nothing changed,
- *             except where said.
+ *             unless documented otherwise.
  * Units       lpn and counts are pages, sizes and offsets bytes, times nanoseconds.
  * Input       Hostile: the other side may write anything into the region at any time. Each side
  *             takes the geometry once, computes all places from it, follows no index that it reads
- *             and gives up after a bounded number of lost races. Page contents are as good as
- *             whoever may write them.
+ *             and gives up after a bounded number of lost races. Page contents are trusted as far
+ *             as the processes that may write them.
  *
  * The region. Header {pagesize, mode, total, free}, meta area, data area, as in the paper; then
  * what the paper does not have: a map with one bit per bucket that needs the control plane's look.
@@ -34,22 +34,22 @@
  *                       2-3   status  0 free, 1 clean, 2 dirty, 3 invalid
  *                       4-13  host readers         14    the DPU reads (a flush pulls the page)
  *                       15    FLIGHT: what was pulled is on its way to the store
- *                       16    VICTIM: clean, and may be replaced by whoever needs the entry
+ *                       16    VICTIM: clean, and may be replaced when an entry is needed
  *                       17    AHEAD: the next hit asks for more prefetching
  *                       18-19 hits since the control plane looked, at most 3
  *                       20    AGAIN: written while in FLIGHT
  *                       21    PREFETCHED and not hit yet
- *                       22    UNTOLD: dirty, and the bucket's bit on the map is yet to be set
+ *                       22    UNMARKED: dirty, and the bucket's bit on the map is yet to be set
  *                       24-31 owner of the write lock (255: the DPU), 32-39 its epoch
  *                       40-63 version: a new one with each write lock
  *   8   u32 next
- *   12  u32 end    bytes of the page that were written since it came, 0 if nobody said so: what is
- *                  behind is the store's own, or zeroes behind the end of the file
- *   16  u64 lpn    24  u64 inode: these three changed by whoever holds the write lock
+ *   12  u32 end    bytes of the page written since it was inserted, 0 if unknown: those behind are
+ *                  the store's own, or zeroes behind the end of the file
+ *   16  u64 lpn    24  u64 inode: these three are changed by the holder of the write lock only
  *
  *   A write lock needs lock none; a read lock needs none or read. lock is read while there is any
  *   reader. Status invalid: the content is being fetched, or is out of date; only together with a
- *   write lock. Lock and status both invalid: the entry is out of service, nobody touches it.
+ *   write lock. Lock and status both invalid: the entry is out of service and never touched.
  *
  * The rules that make it correct
  *   One page, one entry. Only the holder of the bucket's guard inserts, and it looks again first.
@@ -62,9 +62,9 @@
  *     before it reads the store, and until the content is there; so does a direct write.
  *   No torn page. Contents are touched only under a lock, and the write lock of a dead host means
  *     that the content is torn: such a page is dropped.
- *   fsync is durable. The control plane has flushed every page of the file that was dirty when it
- *     was told, and then asks for the store's sync. Who writes a page that another thread has made
- *     dirty does not depend on that one having said so: UNTOLD.
+ *   fsync is durable. The control plane flushes every page of the file that was dirty when EV_FSYNC
+ *     came, and then asks for the store's sync. A thread that writes a page which another thread
+ *     has made dirty does not depend on that one having set the bucket's bit: UNMARKED.
  *   Replacement without a write per hit: the read lock's own step counts the hit. The control
  *     plane marks victims in advance (`reserve` per bucket) and the host replaces one without
  *     asking; a victim that is hit is none any more.
@@ -79,22 +79,22 @@
  *                zeroes, like any other), truncate the store, drop again: what a reader has filled
  *                between the two goes as well.
  *   unlink       drop everything of the inode when its last user is gone.
- *   fsync        tell the engine (SNIC_HCACHE_EV_FSYNC); it answers SNIC_HCACHE_ACT_SYNC.
- *   Locks of several pages are taken in ascending order of lpn, or given back on SNIC_EBUSY.
+ *   fsync        pass SNIC_HCACHE_EV_FSYNC to the engine; it answers SNIC_HCACHE_ACT_SYNC.
+ *   Locks of several pages are taken in ascending order of lpn, or released on SNIC_EBUSY.
  *
  * Death. A side is a process: all host handles die together. When it is *certified* dead (the dma
  * door's death event, never a time-out) snic_hcache_recover() or the engine's EV_HOST_DEAD takes
  * its locks away:
- *   host dead: write-locked pages are torn and dropped; its read locks and guards are given back;
+ *   host dead: write-locked pages are torn and dropped; its read locks and guards are released;
  *     dirty pages that were not locked are whole and are flushed as usual, if the region survives.
  *     What was fsynced is in the store. Lost at most: what a crash of the host would lose.
  *     If the region is used again, drop behind the end of each truncation that was under way: a
  *     page filled from before it may be cached, as its second drop was not done.
  *   DPU dead (its store writes are over or fenced): pages that it was filling are dropped, its read
- *     locks, flights and guards are given back; what was dirty stays dirty and is flushed by the
+ *     locks, flights and guards are released; what was dirty stays dirty and is flushed by the
  *     next engine, which looks at every bucket first. Nothing is lost.
- * Recovery may itself die at any step and be run again. A lock that was taken away is not given
- * back twice: unlock checks owner and epoch and answers SNIC_ESTALE.
+ * Recovery may itself die at any step and be run again. A lock that was taken away is not released
+ * twice: unlock checks owner and epoch and returns SNIC_ESTALE.
  * `free` counts entries of status free; each death may leave it off by one per handle and job,
  * until snic_hcache_recover() for the host runs while no engine works.
  */
@@ -147,7 +147,7 @@ struct snic_hcache_opts {
     uint64_t seed;       /**< of the hash                                                   */
 };
 
-/** What a header says, checked. */
+/** The fields of a header, checked. */
 struct snic_hcache_info {
     uint32_t page_bytes;
     uint32_t ways;
@@ -227,17 +227,17 @@ struct snic_hcache_page {
     uint32_t index; /**< of entry and page                                                   */
     uint32_t flags; /**< SNIC_HCACHE_AHEAD, SNIC_HCACHE_NEW                                  */
     uint32_t held;  /**< private: 0, or the kind of lock                                     */
-    uint32_t end;   /**< of a write lock: the entry's end. Who writes may raise it, and lowers it
+    uint32_t end;   /**< of a write lock: the entry's end. A writer may raise it, and lowers it
                          where a truncation cuts the page; unlock keeps it with the page      */
 };
 
-/** page.flags: tell the engine (SNIC_HCACHE_EV_AHEAD) that this page was reached. */
+/** page.flags: this page was reached; pass SNIC_HCACHE_EV_AHEAD to the engine. */
 #define SNIC_HCACHE_AHEAD (1u << 0)
 /** page.flags: the page was not there; its content is undefined. */
 #define SNIC_HCACHE_NEW (1u << 1)
 
 /**
- * Attach a handle. @p owner 1..254 tells the handles of this process apart; @p epoch (low 8 bits
+ * Attach a handle. @p owner 1..254 is unique among this process's handles; @p epoch (low 8 bits
  * kept) is the number of this incarnation of the host side: one more after each recovery. [any]
  * @return 0; SNIC_EINVAL owner or alignment; SNIC_ENOSPC, SNIC_EVERSION, SNIC_ECORRUPT as geometry
  */
@@ -247,7 +247,7 @@ SNIC_API SNIC_NODISCARD int snic_hcache_host_attach(struct snic_hcache_host *h, 
 
 /**
  * Find the page and read-lock it; what the last writer wrote is visible. [host]
- * @return 0 and *page; SNIC_ENOENT not cached; SNIC_EBUSY someone writes or fills it, or 1023
+ * @return 0 and *page; SNIC_ENOENT not cached; SNIC_EBUSY it is being written or filled, or 1023
  *         threads read it: try again soon
  */
 SNIC_API SNIC_NODISCARD int snic_hcache_get(struct snic_hcache_host *h, uint64_t ino, uint64_t lpn,
@@ -265,9 +265,9 @@ SNIC_API SNIC_NODISCARD int snic_hcache_put(struct snic_hcache_host *h,
 #define SNIC_HCACHE_DIRECT (1u << 2)
 /**
  * Write-lock the page, inserting it if it is not there: then page->flags has SNIC_HCACHE_NEW, the
- * content is undefined, and nobody else sees the page before unlock. [host]
+ * content is undefined, and no other handle sees the page before unlock. [host]
  * @param flags  0, SNIC_HCACHE_PRESENT, SNIC_HCACHE_FILL or SNIC_HCACHE_DIRECT
- * @return 0 and *page; SNIC_EBUSY someone holds the page or inserts in its bucket; SNIC_EAGAIN no
+ * @return 0 and *page; SNIC_EBUSY the page is locked, or its bucket's guard is; SNIC_EAGAIN no
  *         entry free and no victim: ring the control plane's doorbell (EV_KICK), then wait or go
  *         to the store without the cache, holding nothing; SNIC_ENOENT, SNIC_EEXIST see flags;
  *         SNIC_EINVAL flags
@@ -359,7 +359,7 @@ struct snic_hcache_counts {
     uint64_t free, clean, dirty, invalid; /**< by status                                     */
     uint64_t write_locked, read_locked;
     uint64_t flights, victims, guards;
-    uint64_t header_free; /**< what the header says                                          */
+    uint64_t header_free; /**< the header's `free`                                           */
 };
 /**
  * Every structural invariant that holds at any time: states that make sense, chains, keys in their
@@ -390,9 +390,9 @@ struct snic_hcache_policy {
     uint32_t state_bytes; /**< per bucket, at most SNIC_HCACHE_POLICY_BYTES                  */
     const char *name;
     /**
-     * The bucket was looked at: account what came and went since, then name up to @p want entries
-     * to give up first, besides those that are victims already. Names of entries that are not IDLE
-     * are allowed: those are flushed first. Zeroed state is an empty bucket.
+     * The bucket was looked at: account for pages inserted and removed since, then name up to
+     * @p want entries to evict first, besides those that are victims already. Entries that are not
+     * IDLE may be named: those are flushed first. Zeroed state is an empty bucket.
      * @return a bit per entry
      */
     uint32_t (*choose)(void *state, struct snic_hcache_way *ways, uint32_t n, uint32_t want);
@@ -452,8 +452,8 @@ struct snic_hcache_control_opts {
                                 two pages and a bucket of memory                             */
     uint32_t reserve;      /**< free entries and victims kept per bucket; an eighth of ways  */
     uint32_t prefetch_max; /**< most pages of a batch ahead of a stream, of two batches at most;
-                                0: 64; SNIC_HCACHE_NO_PREFETCH; fewer while many of them are given
-                                up without a hit                                             */
+                                0: 64; SNIC_HCACHE_NO_PREFETCH; fewer while many of them are
+                                evicted without a hit                                        */
     uint64_t look_ns;      /**< between looks at the map; 2 ms                               */
     uint64_t flush_ns;     /**< how long a page may stay dirty; 50 ms                        */
     uint64_t retry_ns;     /**< before something held by the host is tried again; 20 us      */
@@ -562,7 +562,7 @@ SNIC_API size_t snic_hcache_control_memsize(const struct snic_hcache_info *info,
 /**
  * An engine in @p mem (SNIC_CACHELINE-aligned; the DMA door must reach it) for the region whose
  * checked header is @p info. It looks at every bucket first and takes the locks of a DPU before it
- * away: that one must be certified dead; RECOVERED says when that is done, and work goes on
+ * away: that one must be certified dead; RECOVERED reports when that is done, and work continues
  * meanwhile. [owner]
  * @return 0; SNIC_EINVAL; SNIC_ENOSPC
  */

@@ -9,7 +9,7 @@
 /* Actions that belong to no job, in the ring of those to be handed out. */
 #define SNIC_HCACHE__OUT_WAKE UINT32_MAX
 #define SNIC_HCACHE__OUT_RECOVERED (UINT32_MAX - 2) /* and the side: 0 host, 1 DPU */
-/* One of each, and slack: hosts may die faster than somebody polls. */
+/* One of each, and slack: hosts may die faster than actions are polled. */
 #define SNIC_HCACHE__OUT_EXTRA 8u
 
 SNIC_STATIC_ASSERT(SNIC_HCACHE_OPS_MAX >= SNIC_HCACHE_WAYS_MAX + 2, "a visit's steps fit");
@@ -389,7 +389,7 @@ static int control_completion(struct snic_hcache_control *c, const struct snic_h
     if (ev->kind == SNIC_HCACHE_EV_FETCHED) {
         j->bytes = ev->bytes;
         j->sum = ev->sum;
-        j->packed = ev->summed; /* says whether sum is one */
+        j->packed = ev->summed; /* 1: sum is valid */
     }
     switch ((enum hcache_job_kind)j->kind) {
     case SNIC_HCACHE__JOB_LOOK:

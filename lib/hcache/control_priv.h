@@ -4,10 +4,10 @@
  *
  * Everything it does in the region is a job: a look at the map, a visit of a bucket, the flush of a
  * page, the fetch of one. A job is a small state machine: it has one batch of DMA operations or one
- * store operation under way, and goes on when that is complete. Jobs are of a fixed number; what
+ * store operation under way, and continues when that is complete. Jobs are of a fixed number; what
  * waits for one waits as bits per bucket:
  *   fresh    to be visited as soon as a job is free
- *   dirty    had dirty pages when last visited (since[] says since when)
+ *   dirty    had dirty pages when last visited (since[]: since when)
  *   due      part of the running fsync round: holds pages that must be flushed, as far as known
  *   later    held by the host when last tried; goes back to fresh after retry_ns
  *   visiting a visit is under way
@@ -15,15 +15,17 @@
  *
  * Invariants
  *   C1  A look takes bits off the map, completes, and only then visits read the buckets: a page
- * that becomes dirty is seen by the visit, or its bit is on the map again. C2  A bucket with a
- * dirty page, known or flagged, has at least one of fresh, dirty, later, visiting, or its bit on
- * the map. A visit that sees dirty pages sets dirty again. C3  One flight per page: only a visit
- * starts flushes, one visit per bucket is under way, and it starts none where FLIGHT is set. C4  A
- * bucket is mended before anything else is done in it. C5  An fsync round's members have asked
- * before the look that began it, so all they ask for is in due. A bucket leaves due when a visit
- * finds no page of theirs dirty that was not flushed in this round. C6  While the store refuses
- * pages (store_wait), one flush at a time tries it, after pauses that double; fsync rounds do not
- * wait for that.
+ *       that becomes dirty is seen by the visit, or its bit is on the map again.
+ *   C2  A bucket with a dirty page, known or flagged, has at least one of fresh, dirty, later,
+ *       visiting, or its bit on the map. A visit that sees dirty pages sets dirty again.
+ *   C3  One flight per page: only a visit starts flushes, one visit per bucket is under way, and it
+ *       starts none where FLIGHT is set.
+ *   C4  A bucket is mended before anything else is done in it.
+ *   C5  An fsync round's members were queued before the look that began it, so all their pages are
+ *       in due. A bucket leaves due when a visit finds no page of theirs dirty that was not flushed
+ *       in this round.
+ *   C6  While the store refuses pages (store_wait), one flush at a time tries it, after pauses that
+ *       double; fsync rounds do not wait for that.
  */
 #ifndef SNIC_HCACHE_CONTROL_PRIV_H
 #define SNIC_HCACHE_CONTROL_PRIV_H
@@ -88,7 +90,7 @@ enum {
 struct hcache_fsync {
     uint64_t id;
     uint64_t ino;
-    uint64_t asked; /* looks started before it came                                      */
+    uint64_t looks; /* started before it was queued (C5)                                 */
     int32_t result;
     uint32_t state;
 };
@@ -184,7 +186,7 @@ static inline uint32_t hcache_ms(uint64_t ns)
 struct hcache_job *hcache_job_start(struct snic_hcache_control *c, enum hcache_job_kind kind,
                                     uint64_t bucket);
 void hcache_job_end(struct snic_hcache_control *c, struct hcache_job *j);
-/* Hand out an action for the job, which goes on at @p step when the event has come. */
+/* Hand out an action for the job, which continues at @p step when the event has come. */
 void hcache_job_emit(struct snic_hcache_control *c, struct hcache_job *j, uint32_t action,
                      uint32_t step);
 /* The next operation of the batch that the job puts together. */
@@ -218,7 +220,7 @@ void hcache_fsync_judge(struct snic_hcache_control *c);
 
 /* ---- prefetch.c ---- */
 
-/* So many pages that were fetched ahead have come, so many are given up and were never hit. */
+/* @p landed: prefetched pages that have been filled; @p wasted: evicted without a hit. */
 void hcache_prefetch_account(struct snic_hcache_control *c, uint32_t landed, uint32_t wasted);
 void hcache_prefetch_miss(struct snic_hcache_control *c, uint64_t ino, uint64_t lpn,
                           uint32_t count);

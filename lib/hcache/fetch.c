@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The fetch of a page. It holds its entry write-locked and invalid while the store is read, like
- * any fill, so that a write, a truncation or a direct write of the page waits for it. GUARD   CAS
- * of the bucket's guard; behind it the bucket comes TAKE    CAS of a free entry or victim NAME key,
- * tag; behind them the guard is given back STORE   the store reads the page FILL    the page;
- * behind it CAS: clean
+ * any fill, so that a write, a truncation or a direct write of the page waits for it.
+ *
+ *   GUARD   CAS of the bucket's guard; behind it the bucket is read
+ *   TAKE    CAS of a free entry or victim
+ *   NAME    key, tag; behind them the guard is released
+ *   STORE   the store reads the page
+ *   FILL    the page; behind it CAS: clean
  */
 #include "snicstore/hcache.h"
 
@@ -97,7 +100,7 @@ static void fetch_name(struct snic_hcache_control *c, struct hcache_job *j)
     j->key[0] = hcache_next(&c->g, j->bucket, j->way);
     j->key[1] = j->lpn;
     j->key[2] = j->ino;
-    /* nobody but the guard's holder writes tags, so the copy's are those of the region */
+    /* only the guard's holder writes tags, so the copy's are those of the region */
     j->scratch = snic_get_le64(j->copy + tags);
     j->scratch = (j->scratch & ~(UINT64_C(0xffff) << shift)) | (uint64_t)(uint16_t)j->tag << shift;
     j->op_count = 0;

@@ -7,7 +7,7 @@
  *   RELEASE  CAS: the read lock goes, FLIGHT stays: the host may write while the store does.
  *   STORE    The store writes the sealed copy.
  *   FINISH   CAS: FLIGHT goes. Written again meanwhile (AGAIN), or the store failed: stays dirty.
- *            Otherwise clean, also under a write lock: its holder says itself if it changed it.
+ *            Otherwise clean, also under a write lock: its holder's unlock makes it dirty again.
  */
 #include "snicstore/hcache.h"
 
@@ -51,8 +51,8 @@ static uint64_t flush_finished(uint64_t s, int32_t result)
 {
     int clean = result == 0 && (s & SNIC_HCACHE__AGAIN) == 0;
 
-    /* told or not: its bucket is looked at again */
-    s &= ~(SNIC_HCACHE__FLIGHT | SNIC_HCACHE__AGAIN | SNIC_HCACHE__UNTOLD);
+    /* the map's bit or not: its bucket is looked at again */
+    s &= ~(SNIC_HCACHE__FLIGHT | SNIC_HCACHE__AGAIN | SNIC_HCACHE__UNMARKED);
     return clean ? hcache_with(s, hcache_lock_of(s), SNIC_HCACHE_CLEAN) : s;
 }
 
@@ -134,7 +134,7 @@ static void flush_pulled(struct snic_hcache_control *c, struct hcache_job *j)
     flush_end(c, j, 0);
 }
 
-/* RELEASE and FINISH: again with what is there now, unless the host has broken the rules. */
+/* RELEASE and FINISH: again with the present state, unless the host has broken the rules. */
 static int flush_lost(struct snic_hcache_control *c, struct hcache_job *j)
 {
     uint64_t was = j->ops[0].value;
@@ -154,9 +154,9 @@ static int flush_lost(struct snic_hcache_control *c, struct hcache_job *j)
     return 1;
 }
 
-/* C5: the page is written for this round's members, or they are told that it could not be. */
-static void flush_tell_round(struct snic_hcache_control *c, const struct hcache_job *j,
-                             int32_t result)
+/* C5: the page is flushed for this round's members, or their fsync fails with @p result. */
+static void flush_end_for_round(struct snic_hcache_control *c, const struct hcache_job *j,
+                                int32_t result)
 {
     uint32_t i;
 
@@ -208,8 +208,8 @@ void hcache_flush_step(struct snic_hcache_control *c, struct hcache_job *j)
             return;
         if ((j->ops[0].compare & SNIC_HCACHE__AGAIN) != 0)
             c->stats.flush_again++;
-        flush_tell_round(c, j, j->result);
-        c->since[j->bucket] = hcache_ms(c->now_ns); /* what is dirty now was written lately */
+        flush_end_for_round(c, j, j->result);
+        c->since[j->bucket] = hcache_ms(c->now_ns); /* pages still dirty were written recently */
         flush_end(c, j, j->result == 0);
         break;
     }
@@ -225,7 +225,7 @@ int hcache_fsync_add(struct snic_hcache_control *c, uint64_t id, uint64_t ino)
         if (c->fsync[i].state == SNIC_HCACHE__FSYNC_NONE) {
             c->fsync[i].id = id;
             c->fsync[i].ino = ino;
-            c->fsync[i].asked = c->looks_started;
+            c->fsync[i].looks = c->looks_started;
             c->fsync[i].result = 0;
             c->fsync[i].state = SNIC_HCACHE__FSYNC_QUEUED;
             c->look_wanted = 1;
@@ -254,7 +254,7 @@ void hcache_fsync_looked(struct snic_hcache_control *c, uint64_t look)
     if (c->round_running)
         return;
     for (i = 0; i < SNIC_HCACHE_FSYNCS; i++)
-        if (c->fsync[i].state == SNIC_HCACHE__FSYNC_QUEUED && c->fsync[i].asked < look) {
+        if (c->fsync[i].state == SNIC_HCACHE__FSYNC_QUEUED && c->fsync[i].looks < look) {
             c->fsync[i].state = SNIC_HCACHE__FSYNC_RUNNING;
             members++;
         }

@@ -2,22 +2,22 @@
 /*
  * Layout of the region and what both planes share. include/snicstore/hcache.h has the picture.
  *
- * Who writes what:
+ * Writers of each part:
  *   header           init only
  *   free             both, by addition
  *   map words        host sets bits; the control plane takes away those it has seen
  *   guard            CAS from 0, then its holder
  *   tags             holder of the guard
- *   state            everyone, by CAS, as the lock rules say
+ *   state            all, by CAS, by the lock rules
  *   lpn, inode       holder of the write lock, which it got inside the guard
  *   end              holder of the write lock
  *   content          holder of the write lock; read under a read lock
  *
  * Why a find may trust a key it read without a lock: every change of a key stands between a CAS
  * that raises the version and a release. A find loads state (acquire), compares the key, then CASes
- * that very state. If the CAS succeeds nobody has held the write lock in between, and whoever gets
- * it later synchronizes with our unlock first, so what we compared was not its key. (A version
- * comes round after 2^24 write locks of one page inside one find.)
+ * that very state. If the CAS succeeds the write lock was not held in between, and any later holder
+ * synchronizes with our unlock first, so what we compared was not its key. (A version comes round
+ * after 2^24 write locks of one page inside one find.)
  */
 #ifndef SNIC_HCACHE_PRIV_H
 #define SNIC_HCACHE_PRIV_H
@@ -49,7 +49,7 @@
 #define SNIC_HCACHE__HITS (UINT64_C(3) << SNIC_HCACHE__HITS_SHIFT)
 #define SNIC_HCACHE__AGAIN (UINT64_C(1) << 20)
 #define SNIC_HCACHE__PREFETCHED (UINT64_C(1) << 21)
-#define SNIC_HCACHE__UNTOLD (UINT64_C(1) << 22)
+#define SNIC_HCACHE__UNMARKED (UINT64_C(1) << 22)
 #define SNIC_HCACHE__UNUSED (UINT64_C(1) << 23)
 #define SNIC_HCACHE__OWNER_SHIFT 24
 #define SNIC_HCACHE__OWNER (UINT64_C(255) << SNIC_HCACHE__OWNER_SHIFT)
@@ -61,7 +61,7 @@
 /* What a write lock leaves of a state. */
 #define SNIC_HCACHE__KEPT                                                                          \
     (SNIC_HCACHE__STATUS | SNIC_HCACHE__FLIGHT | SNIC_HCACHE__AGAIN | SNIC_HCACHE__HITS |          \
-     SNIC_HCACHE__PREFETCHED | SNIC_HCACHE__UNTOLD | SNIC_HCACHE__VERSIONS)
+     SNIC_HCACHE__PREFETCHED | SNIC_HCACHE__UNMARKED | SNIC_HCACHE__VERSIONS)
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "hcache: the shared words are little-endian and updated in place by atomics"
@@ -70,12 +70,12 @@ SNIC_STATIC_ASSERT(sizeof(_Atomic uint64_t) == 8, "atomic words are plain words 
 SNIC_STATIC_ASSERT((SNIC_HCACHE__LOCK | SNIC_HCACHE__STATUS | SNIC_HCACHE__READERS |
                     SNIC_HCACHE__DPU_READS | SNIC_HCACHE__FLIGHT | SNIC_HCACHE__VICTIM |
                     SNIC_HCACHE__AHEAD | SNIC_HCACHE__HITS | SNIC_HCACHE__AGAIN |
-                    SNIC_HCACHE__PREFETCHED | SNIC_HCACHE__UNTOLD | SNIC_HCACHE__UNUSED |
+                    SNIC_HCACHE__PREFETCHED | SNIC_HCACHE__UNMARKED | SNIC_HCACHE__UNUSED |
                     SNIC_HCACHE__OWNER | SNIC_HCACHE__EPOCH | SNIC_HCACHE__VERSIONS) == UINT64_MAX,
                    "the fields fill the word");
 SNIC_STATIC_ASSERT(3 + (3 << 2) + (1023 << 4) == (1 << 14) - 1, "and do not overlap below bit 14");
 
-/* A state's mark of who holds the write lock. */
+/* The fields of a state that name the holder of the write lock. */
 static inline uint64_t hcache_holder(uint32_t owner, uint32_t epoch)
 {
     return (uint64_t)owner << SNIC_HCACHE__OWNER_SHIFT | (uint64_t)epoch
@@ -143,12 +143,12 @@ static inline int hcache_state_ok(uint64_t s)
         return 0;
     if ((s & SNIC_HCACHE__AGAIN) != 0 && (s & SNIC_HCACHE__FLIGHT) == 0)
         return 0;
-    if ((s & SNIC_HCACHE__UNTOLD) != 0 && status != SNIC_HCACHE_DIRTY)
+    if ((s & SNIC_HCACHE__UNMARKED) != 0 && status != SNIC_HCACHE_DIRTY)
         return 0;
     return (s & SNIC_HCACHE__VICTIM) == 0 || status == SNIC_HCACHE_CLEAN;
 }
 
-/* May whoever needs an entry take this one? */
+/* May this entry be taken for another key? */
 static inline int hcache_takeable(uint64_t s)
 {
     if (hcache_lock_of(s) != SNIC_HCACHE_LOCK_NONE)

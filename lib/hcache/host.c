@@ -4,18 +4,18 @@
  *
  * Invariants
  *   H1  A key enters a bucket only under its guard, after a look at all entries: never twice.
- *   H2  An entry is taken by the CAS that write-locks it, with status invalid, so whoever finds the
- *       old or the new key under way gets SNIC_EBUSY, never the wrong content.
+ *   H2  An entry is taken by the CAS that write-locks it, with status invalid, so a find of the old
+ *       or the new key under way gets SNIC_EBUSY, never the wrong content.
  *   H3  Key and tag are written before the guard is released; a tag may name a key that is gone
- *       (nobody takes tags away), but never the other way round.
+ *       (tags are never taken away), but never the other way round.
  *   H4  What becomes dirty and was not sets its bucket's bit behind the unlock. It is a
  *       read-modify-write even if the bit is there: either the control plane's subtraction comes
  *       after it, and then it sees the unlock, or the bit survives. Until that is done the page is
- *       UNTOLD, and who writes it meanwhile sets the bit as well: his fsync must not depend on a
- *       thread that has stopped in between.
- *   H5  Only whoever holds the write lock, or the step that takes an idle entry away, forgets a
- *       page, and never in FLIGHT: what is on its way to the store could come after what is
- *       written there next.
+ *       UNMARKED, and a thread that writes it meanwhile sets the bit as well: its fsync must not
+ *       depend on a thread that has stopped in between.
+ *   H5  Only the holder of the write lock, or the step that takes an idle entry away, drops a page,
+ *       and never in FLIGHT: the flight's content could reach the store after what is written there
+ *       next.
  */
 #include "snicstore/hcache.h"
 
@@ -59,7 +59,7 @@ static uint32_t hcache_match(const struct snic_hcache__geo *g, const struct hcac
     uint32_t way;
 
     for (way = 0; way < g->ways; way += 8) {
-        /* relaxed: whoever happens before us has published them with guard and state */
+        /* relaxed: a writer that happens before us has published them with guard and state */
         uint64_t lo = atomic_load_explicit(hcache_at(g, at + way * 2), memory_order_relaxed);
         uint64_t hi = 0;
 
@@ -132,7 +132,7 @@ static int hcache_try_read(struct snic_hcache_host *h, uint64_t bucket, uint32_t
                            struct snic_hcache_page *page)
 {
     hcache_word *at = hcache_state_at(&h->g, bucket, way);
-    /* acquire pairs with the release of whoever wrote the key */
+    /* acquire pairs with the release of the thread that wrote the key */
     uint64_t s = atomic_load_explicit(at, memory_order_acquire);
     uint32_t races;
 
@@ -376,7 +376,7 @@ static int hcache_unlocked(uint64_t s, enum snic_hcache_how how, uint64_t *next)
     }
     if (how == SNIC_HCACHE_UNLOCK_DIRTY) {
         if (status != SNIC_HCACHE_DIRTY)
-            s |= SNIC_HCACHE__UNTOLD;
+            s |= SNIC_HCACHE__UNMARKED;
         status = SNIC_HCACHE_DIRTY;
         if ((s & SNIC_HCACHE__FLIGHT) != 0)
             s |= SNIC_HCACHE__AGAIN;
@@ -387,13 +387,13 @@ static int hcache_unlocked(uint64_t s, enum snic_hcache_how how, uint64_t *next)
     return 1;
 }
 
-/* H4. If the entry has changed meanwhile it stays UNTOLD: then the bit is set once more. */
-static void hcache_tell(const struct snic_hcache__geo *g, uint64_t bucket, hcache_word *at,
-                        uint64_t s)
+/* H4. If the entry has changed meanwhile it stays UNMARKED: then the bit is set once more. */
+static void hcache_mark_bucket(const struct snic_hcache__geo *g, uint64_t bucket, hcache_word *at,
+                               uint64_t s)
 {
     hcache_flag(g, bucket);
-    /* release: who finds it told finds the bit set */
-    (void)atomic_compare_exchange_strong_explicit(at, &s, s & ~SNIC_HCACHE__UNTOLD,
+    /* release: a thread that finds it not UNMARKED finds the bit set */
+    (void)atomic_compare_exchange_strong_explicit(at, &s, s & ~SNIC_HCACHE__UNMARKED,
                                                   memory_order_release, memory_order_relaxed);
 }
 
@@ -424,8 +424,8 @@ int snic_hcache_unlock(struct snic_hcache_host *h, struct snic_hcache_page *page
         page->held = 0;
         if (hcache_status_of(next) == SNIC_HCACHE_FREE)
             hcache_count_free(&h->g, 1);
-        else if ((next & SNIC_HCACHE__UNTOLD) != 0)
-            hcache_tell(&h->g, page->index / h->g.ways, at, next);
+        else if ((next & SNIC_HCACHE__UNMARKED) != 0)
+            hcache_mark_bucket(&h->g, page->index / h->g.ways, at, next);
         return 0;
     }
     page->held = 0;

@@ -53,7 +53,7 @@ static int hcache_in_range(const struct snic_hcache_info *i)
     return hcache_wrong(i) == NULL;
 }
 
-/* What the options say, defaults filled in. */
+/* The geometry of the options, defaults filled in. */
 static int hcache_info_fill(struct snic_hcache_info *i, const struct snic_hcache_opts *in)
 {
     struct snic_hcache_opts o;
@@ -155,7 +155,7 @@ int snic_hcache_geometry(const void *header, uint64_t mem_size, struct snic_hcac
     if (!hcache_in_range(&i))
         return SNIC_ECORRUPT;
     hcache_derive(&i);
-    hcache_put_header(want, &i); /* what follows from these five must be what is there */
+    hcache_put_header(want, &i); /* the header must be the one that follows from these five */
     if (memcmp(want, h, sizeof(h)) != 0)
         return SNIC_ECORRUPT;
     if (mem_size < i.memory_bytes)

@@ -47,7 +47,7 @@ static void look_done(struct snic_hcache_control *c, struct hcache_job *j)
     for (w = 0; w < c->look_words; w++) {
         uint64_t bits = map[w];
 
-        if (w == c->g.buckets / 64) /* what the host says of buckets that there are not */
+        if (w == c->g.buckets / 64) /* drop bits of buckets that do not exist */
             bits &= (UINT64_C(1) << c->g.buckets % 64) - 1;
         c->fresh.set += (uint64_t)__builtin_popcountll(bits & ~c->fresh.words[w]);
         c->fresh.words[w] |= bits;
@@ -71,7 +71,7 @@ void hcache_look_step(struct snic_hcache_control *c, struct hcache_job *j)
 
     j->op_count = 0;
     for (; c->look_at < c->look_words && j->op_count < SNIC_HCACHE_OPS_MAX; c->look_at++)
-        if (map[c->look_at] != 0) /* C1; nobody else takes bits away, so this takes just these */
+        if (map[c->look_at] != 0) /* C1; bits are taken away here only, so this takes just these */
             hcache_job_add(j, 0, SNIC_HCACHE_OFF_MAP + c->look_at * 8, 0 - map[c->look_at]);
     if (j->op_count != 0)
         hcache_job_emit(c, j, SNIC_HCACHE_ACT_DMA, LOOK_CLEAR);

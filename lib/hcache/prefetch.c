@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Prefetching: who reads in sequence, and what of it is to be fetched.
+ * Prefetching: detection of sequential streams, and the pages to fetch ahead of them.
  *
  * The control plane sees misses only. A second miss in sequence opens a window, further ones and
  * reached marks double it. The first page of every batch is marked AHEAD: the host's first hit of
- * it says that the reader has got there, and the next batch is asked for while it still reads this
+ * it shows that the reader has got there, and the next batch is fetched while it still reads this
  * one (as Linux's readahead does). Nothing there, or nothing behind: the stream is forgotten.
  *
  * Random reads look like short streams where many pages of a file are in use, and what is fetched
  * for them takes the places of pages that are. So windows are bounded by what becomes of the pages:
- * if more than an eighth of them are given up without a hit, the bound is halved, down to a page;
+ * if more than an eighth of them are evicted without a hit, the bound is halved, down to a page;
  * if no more than one in thirty-two, it is doubled.
  */
 #include "snicstore/hcache.h"

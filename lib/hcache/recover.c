@@ -54,7 +54,7 @@ static int recover_word(hcache_word *at, uint32_t side, int is_guard, int *freed
 
         if (next == s)
             return 0;
-        /* release: whoever locks the entry now comes after all that the dead did */
+        /* release: a thread that locks the entry now synchronizes with all that the dead did */
         if (atomic_compare_exchange_weak_explicit(at, &s, next, memory_order_acq_rel,
                                                   memory_order_acquire)) {
             *freed = !is_guard && hcache_status_of(next) == SNIC_HCACHE_FREE;
@@ -93,7 +93,7 @@ int snic_hcache_recover(void *mem, size_t mem_size, enum snic_hcache_side side)
                 (void)atomic_fetch_add_explicit(hcache_at(&g, SNIC_HCACHE_OFF_FREE), 1,
                                                 memory_order_relaxed);
         }
-        /* behind the entries: while the guard stands, nobody inserts the key a second time */
+        /* behind the entries: while the guard is held, the key is not inserted a second time */
         r = recover_word(hcache_at(&g, guard), side, 1, &freed);
         if (r < 0)
             return r;

@@ -8,10 +8,10 @@
  * of the main one; a page that comes back while its ghost is there goes to the main queue at once.
  * No hit moves anything: the hits that the locks counted are looked at when a
  * page gets to the end of its queue.
- * Departures: the queues are of entries of one bucket, the order among those that came between two
+ * Departures: the queues are of entries of one bucket, the order among those inserted between two
  * looks is that of the entries, and victims are named before they leave, so that one that is hit
  * meanwhile stays where it is. There are ghosts of both queues, and the small one adapts: a page
- * that comes back says that the queue it left was too short (as in ARC).
+ * that returns shows that the queue it left was too short (as in ARC).
  *
  * CLOCK: one hand, a page with hits gets them taken away and a second chance.
  */

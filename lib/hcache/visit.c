@@ -22,7 +22,7 @@ static void visit_read(struct snic_hcache_control *c, struct hcache_job *j)
 {
     j->op_count = 0;
     j->stale = 0;
-    j->round = c->round; /* what it finds says nothing about a round that begins later */
+    j->round = c->round; /* its findings do not hold for a round that begins later */
     hcache_job_op(j, SNIC_HCACHE_OP_READ, 0, hcache_bucket_offset(&c->g, j->bucket), j->copy,
                   c->g.bucket_bytes);
     if (c->unordered)
@@ -34,7 +34,7 @@ static void visit_read(struct snic_hcache_control *c, struct hcache_job *j)
 
 /*
  * A key, and the end, are read behind their entry's state, as everywhere: if a CAS of that state
- * succeeds later, nobody has held the write lock in between, and they are of that version.
+ * succeeds later, the write lock was not held in between, and they are of that version.
  */
 static void visit_keys(const struct snic_hcache_control *c, struct hcache_job *j)
 {
@@ -96,8 +96,9 @@ static int visit_mend(struct snic_hcache_control *c, struct hcache_job *j, int s
     return 1;
 }
 
-/* Start flushing an entry, which an fsync has @p asked for or not: 1, or 0 no job is free. */
-static int visit_flush(struct snic_hcache_control *c, struct hcache_job *v, uint32_t way, int asked)
+/* Start flushing an entry, @p urgent for an fsync: 1, or 0 no job is free. */
+static int visit_flush(struct snic_hcache_control *c, struct hcache_job *v, uint32_t way,
+                       int urgent)
 {
     struct hcache_job *j = hcache_job_start(c, SNIC_HCACHE__JOB_FLUSH, v->bucket);
 
@@ -108,10 +109,10 @@ static int visit_flush(struct snic_hcache_control *c, struct hcache_job *v, uint
     j->ino = visit_word(v, way, SNIC_HCACHE__INO);
     j->lpn = visit_word(v, way, SNIC_HCACHE__LPN);
     j->end = (uint32_t)(visit_word(v, way, SNIC_HCACHE__NEXT) >> 32);
-    if (j->end == 0 || j->end > c->g.page_bytes) /* nobody said so, or a lie */
+    if (j->end == 0 || j->end > c->g.page_bytes) /* unknown, or out of range */
         j->end = c->g.page_bytes;
     j->since_ns = (uint64_t)c->since[v->bucket] * 1000000;
-    if (!asked && c->store_wait != 0) { /* C6 */
+    if (!urgent && c->store_wait != 0) { /* C6 */
         j->probe = 1;
         c->probing = 1;
     }
@@ -162,10 +163,10 @@ static uint32_t visit_choose(struct snic_hcache_control *c, struct hcache_job *j
             named &= ~(1u << way);
         }
         if (next != s) {
-            uint32_t given_up = (next & ~s & SNIC_HCACHE__VICTIM) != 0;
+            uint32_t victim = (next & ~s & SNIC_HCACHE__VICTIM) != 0;
 
-            c->stats.victims += given_up;
-            if (given_up && (s & SNIC_HCACHE__PREFETCHED) != 0)
+            c->stats.victims += victim;
+            if (victim && (s & SNIC_HCACHE__PREFETCHED) != 0)
                 hcache_prefetch_account(c, 0, 1);
             hcache_job_cas(j, 0, hcache_entry_offset(&c->g, j->bucket, way), s, next);
         }
@@ -174,8 +175,8 @@ static uint32_t visit_choose(struct snic_hcache_control *c, struct hcache_job *j
 }
 
 /*
- * The marks are made, or not: the copy says what is there now. 0; SNIC_EAGAIN: an entry has a new
- * version, so its key in the copy may be of another page.
+ * The marks are made, or not: put the present states into the copy. 0; SNIC_EAGAIN: an entry has a
+ * new version, so its key in the copy may be of another page.
  */
 static int visit_marked(struct snic_hcache_control *c, struct hcache_job *j)
 {
@@ -222,22 +223,22 @@ static void visit_finish(struct snic_hcache_control *c, struct hcache_job *j, ui
         c->since[bucket] = now;
     for (way = 0; way < c->g.ways; way++) {
         uint64_t s = visit_word(j, way, SNIC_HCACHE__STATE);
-        int asked, go;
+        int urgent, go;
 
         if (hcache_status_of(s) != SNIC_HCACHE_DIRTY ||
             hcache_lock_of(s) == SNIC_HCACHE_LOCK_INVALID)
             continue;
         dirty = 1;
-        asked = due && (c->synced[bucket] >> way & 1) == 0 &&
-                hcache_fsync_wants(c, visit_word(j, way, SNIC_HCACHE__INO));
-        still_due |= asked;
-        go = asked || (visit_may_flush(c) && ((wanted >> way & 1) != 0 ||
-                                              now - c->since[bucket] >= hcache_ms(c->flush_ns)));
+        urgent = due && (c->synced[bucket] >> way & 1) == 0 &&
+                 hcache_fsync_wants(c, visit_word(j, way, SNIC_HCACHE__INO));
+        still_due |= urgent;
+        go = urgent || (visit_may_flush(c) && ((wanted >> way & 1) != 0 ||
+                                               now - c->since[bucket] >= hcache_ms(c->flush_ns)));
         if (!go || (s & SNIC_HCACHE__FLIGHT) != 0)
             continue; /* C3; the flush that is under way has the bucket visited again */
         if (hcache_lock_of(s) == SNIC_HCACHE_LOCK_WRITE)
             hcache_later(c, bucket);
-        else if (!visit_flush(c, j, way, asked))
+        else if (!visit_flush(c, j, way, urgent))
             hcache_bit_set(&c->fresh, bucket);
     }
     if (dirty)
@@ -274,7 +275,7 @@ void hcache_visit_step(struct snic_hcache_control *c, struct hcache_job *j)
         }
         return;
     }
-    if (j->step == VISIT_MEND) { /* whatever came of it: look again */
+    if (j->step == VISIT_MEND) { /* mended or not: look again */
         if (++j->tries < SNIC_HCACHE__TRIES) {
             visit_read(c, j);
             return;
