@@ -5,7 +5,7 @@
   words.py              count per room and in total
   words.py -l [ROOM..]  each one, as file:line: word: the line
   words.py -w           count per expression
-  words.py --lower      write today's lower counts into tests/words.txt
+  words.py --lower ROOM..  write these rooms' present, lower counts into tests/words.txt
 
 Comments, strings and documents: each occurrence counts. Names in code: each name once per file.
 tests/words.txt has the largest count that a room may have, and `tidy.py rules` refuses more. A
@@ -161,10 +161,11 @@ def excess():
             if len(found) > most.get(r, 0)]
 
 
-def lower(found):
+def lower(found, rooms):
     with open(TABLE, encoding="utf-8") as f:
         head = [line for line in f if line.startswith("#")]
-    rows = [(r, min(n, len(found.get(r, [])))) for r, n in sorted(allowed().items())]
+    rows = [(r, min(n, len(found.get(r, []))) if r in rooms else n)
+            for r, n in sorted(allowed().items())]
     with open(TABLE, "w", encoding="utf-8") as f:
         f.writelines(head + [f"{r} {n}\n" for r, n in rows if n])
 
@@ -179,8 +180,8 @@ def main(argv):
         each = collections.Counter(f[3] for rows in found.values() for f in rows)
         for text, n in each.most_common():
             print(f"{n:6} {text}")
-    elif argv == ["--lower"]:
-        lower(found)
+    elif argv[:1] == ["--lower"] and len(argv) > 1:
+        lower(found, argv[1:])
     elif argv:
         print(__doc__, file=sys.stderr)
         return 2
