@@ -22,6 +22,7 @@
  */
 #include "snicstore/replica.h"
 
+#include "output.h"
 #include "version.h"
 
 #include <errno.h>
@@ -695,6 +696,7 @@ static const char *options(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    ex_output_must(1);
     const char *path = options(argc, argv);
     FILE *in = path != NULL ? fopen(path, "r") : stdin;
     if (in == NULL)

@@ -12,6 +12,7 @@
  *     line so far, and how much of a value has been seen.
  */
 #include "common.h"
+#include "output.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -630,6 +631,7 @@ int main(int argc, char **argv)
     };
     int r;
 
+    ex_output_must(1);
     ex_options(argc, argv, options, SNIC_COUNTOF(options), summary);
     ex_log_set(EX_INFO, NULL);
     if (l.name != NULL && (l.name[0] == 0 || strlen(l.name) > NAME_BYTES))

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "output.h"
 #include "tool_image.h"
 #include "version.h"
 
@@ -153,6 +154,7 @@ int main(int argc, char **argv)
     struct tool_image m;
     struct dump d = {argc == 3 && strcmp(argv[1], "--all") == 0, 0};
     int rc;
+    ex_output_must(1);
     if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
         (void)fputs(usage, stdout);
         return 0;

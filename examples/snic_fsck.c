@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "output.h"
 #include "tool_image.h"
 #include "version.h"
 
@@ -120,6 +121,7 @@ int main(int argc, char **argv)
     struct tool_image m;
     int list = argc == 3 && strcmp(argv[1], "--list") == 0;
     int status;
+    ex_output_must(FSCK_ERROR);
     if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
         (void)fputs(usage, stdout);
         return 0;

@@ -12,6 +12,7 @@ mkdir "$work/dir" "$work/closed"
 echo text >"$work/text"
 : >"$work/empty"
 printf '[a]\nrw=read\n' >"$work/job"
+echo help >"$work/script"
 printf '[a]\nsize=1T\n' >"$work/far"
 head -c 300000 /dev/urandom >"$work/noise"
 chmod 755 "$work"
@@ -257,6 +258,31 @@ done <<'END'
     ^solar_volume: --disk 4294967296:1G: 4294967296 is not between 1 and 4294967295
 2 solar_volume ctl create x 99999999T
     ^solar_volume: --size: 99999999T is not between 4K and 1024T
+END
+# What was printed is the result: CODE PROGRAM ARGUMENT...; stdout is a disk that is full.
+while read -r code name line; do
+    program=$(find_program "$name" "$@")
+    [ -n "$program" ] && [ -c /dev/full ] || continue
+    count=$((count + 1))
+    line=$(echo "$line" | sed "s#%#$work/#g")
+    timeout 60 "$program" $line >/dev/full 2>"$work/out" </dev/null
+    rc=$?
+    if [ $rc != "$code" ] ||
+        ! grep -q "^$name: cannot write to stdout: No space left on device" "$work/out"; then
+        echo "$name $line >/dev/full: exit code $rc, expected $code and why:"
+        cat "$work/out"
+        failed=1
+    fi
+done <<'END'
+1 kv_load --help
+1 page_load --help
+1 solar_volume ctl list --help
+1 kvfs_tool stats --store lmdb:%fs
+1 tenants --job %job --ssd dct983 --seconds 1
+1 hcache_sim --refs 1000
+1 ddp_cluster %script
+1 snic_dump --help
+8 snic_fsck --help
 END
 echo "$count command lines"
 exit $failed

@@ -10,6 +10,7 @@
  * line, 1: in a file, with a line that names it.
  */
 #include "../../bench/hcache_peers/peer.h"
+#include "../output.h"
 #include "../version.h"
 
 #include "snicstore/hcache.h"
@@ -184,6 +185,7 @@ int main(int argc, char **argv)
     struct hcache_trace t;
     int p, k;
 
+    ex_output_must(1);
     options(argc, argv);
     if (sim.iolog != NULL) {
         if (hcache_trace_iolog(&t, sim.iolog, (uint32_t)sim.page, &why) != 0) {

@@ -2,6 +2,8 @@
 /* page_load: the phases of a run, what to ask, and what must come back. */
 #include "load.h"
 
+#include "../output.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -392,6 +394,7 @@ static void load_options(struct load *l, int argc, char **argv)
         {.name = "address", .kind = EX_RENAMED, .value = "server"},
     };
 
+    ex_output_must(1);
     ex_options(argc, argv, options, SNIC_COUNTOF(options), summary);
     if (l->kind == KIND_FILL)
         l->seconds = l->requests = 0; /* all of it */

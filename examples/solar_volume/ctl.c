@@ -5,6 +5,7 @@
 #include "keys.h"
 #include "tokens.h"
 
+#include "../output.h"
 #include "../version.h"
 
 #include <inttypes.h>
@@ -574,6 +575,7 @@ int sv_ctl(int argc, char **argv)
         return ctl_serve(argc - 1, argv + 1);
     if (argc >= 2 && strcmp(argv[1], "key") == 0)
         return key_make(argc - 1, argv + 1);
+    ex_output_must(1);
     if (argc >= 2 && ctl_verb(argv[1], argc - 1, argv + 1, &code))
         return code;
     if (argc >= 2 && strcmp(argv[1], "--version") == 0) {

@@ -9,6 +9,8 @@
  */
 #include "tenants.h"
 
+#include "../output.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -254,6 +256,7 @@ static void main_options(struct options *o, struct device *d, int argc, char **a
          UINT64_MAX, NULL},
     };
 
+    ex_output_must(1);
     ex_options(argc, argv, options, SNIC_COUNTOF(options), main_summary);
 }
 
