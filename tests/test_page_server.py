@@ -11,6 +11,7 @@ Exit code: 0, 1, or 77 when everything was skipped. No check depends on timing.
 import os
 import random
 import re
+import select
 import shutil
 import signal
 import socket
@@ -553,6 +554,26 @@ def test_page_server_options_beyond_their_range_refused(make):
             out = r.stdout.decode(errors="replace")
             assert r.returncode > 0 and (option + ":" in out) == (value in bad.split()), (
                 option, value, r.returncode, out)
+
+
+# Updates of many pages are in the log: a page that waits for none of them is read before they are
+# all replayed.
+def test_page_server_replays_leave_buffers_to_reads(make):
+    pages = 300
+    n = make("--pages", str(pages + 1), "--log-size", "64M", "--buffers", "4").start()
+    with Client(n.port) as logs, Client(n.port) as gets:
+        logs.sock.sendall(b"".join(request(LOG, p, 1, data=b"12345678")
+                                   for p in range(1, pages + 1)))
+        for _ in range(pages):
+            assert logs.reply()[1] == OK
+        logs.sock.sendall(request(GET, pages, 1))  # waits for the last replay
+        reads = 0
+        while not select.select([logs.sock], [], [], 0)[0]:
+            assert gets.ask(GET)[1] == OK
+            reads += 1
+        assert logs.reply()[1] == OK
+        assert reads >= 10, reads
+    n.stop()
 
 
 # A server that takes connections and answers nothing ends page_load, reconnecting or not.

@@ -263,8 +263,9 @@ void engine_serve(struct engine *e)
     while (!e->stopped && !snic_queue_empty(&e->free_buffers)) {
         struct snic_node *n;
 
-        /* Replays first: the log, and GETs that wait for them, depend on it. */
-        if ((n = snic_queue_pop(&e->ready)) != NULL) {
+        /* Replays first: the log, and GETs that wait for them, depend on it. Other GETs do not wait
+           for all updates that some client has sent. */
+        if (e->replaying < e->o.buffers / 2 && (n = snic_queue_pop(&e->ready)) != NULL) {
             struct engine_page *p = SNIC_CONTAINER(n, struct engine_page, node);
 
             replay_start(e, p, engine_buffer_get(e));

@@ -69,6 +69,7 @@ struct engine {
     struct snic_queue free_buffers;
     struct snic_queue starved;  /* requests that wait for a buffer */
     struct snic_queue ready;    /* pages to replay */
+    uint32_t replaying;         /* buffers of replays: half of all at most */
     struct snic_queue answered; /* requests that wait for room in the way out */
     struct snic_queue spare;    /* requests to use again */
     uint64_t version;

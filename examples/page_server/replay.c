@@ -20,6 +20,7 @@ static void replay_end(struct engine_buffer *b)
 
     e->pages[b->page].replaying = 0;
     e->active--;
+    e->replaying--;
     engine_buffer_put(b);
     engine_serve(e);
 }
@@ -143,6 +144,7 @@ void replay_start(struct engine *e, struct engine_page *p, struct engine_buffer 
 {
     b->page = (uint64_t)(p - e->pages);
     b->request = NULL;
+    e->replaying++;
     memset(&b->replayed, 0, sizeof(b->replayed));
     if (p->applied == 0) {
         memset(b->data, 0, e->page_bytes);
