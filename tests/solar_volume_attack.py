@@ -324,14 +324,14 @@ def test_other_version(t):
                     return
                 with peer:
                     peer.settimeout(5)
-                    first = peer.recv(16)
-                    if len(first) >= 4: # WELCOME of the version before
-                        peer.sendall(first[:2] + bytes([first[2] - 1, 2]) + bytes(12))
-                        try:
+                    try: # one that is ended meanwhile resets it
+                        first = peer.recv(16)
+                        if len(first) >= 4: # WELCOME of the version before
+                            peer.sendall(first[:2] + bytes([first[2] - 1, 2]) + bytes(12))
                             while peer.recv(4096):
                                 pass
-                        except OSError:
-                            pass
+                    except OSError:
+                        pass
 
         thread = threading.Thread(target=answer, daemon=True)
         thread.start()
