@@ -7,7 +7,7 @@
  * Depends on  nothing of ours and no operating system.
  * Memory      Every object lives in caller memory; nothing here allocates.
  * Threads     No state of its own. Each object belongs to one thread at a time.
- * Progress    Everything is wait-free and bounded, except where a comment says so.
+ * Progress    Everything is wait-free and bounded, unless documented otherwise.
  * Errors      0 or a positive count on success, a negative SNIC_E* otherwise.
  * Units       Names end in their unit: _ns, _bytes. Times are monotonic u64 ns.
  */
@@ -40,7 +40,7 @@
 /* ---- Compiler ---- */
 
 /** Linkage of every public function. A single header that is vendored keeps them to the object it
- * is linked into (its head says how to change that); the library exports them. */
+ * is linked into (see its head for how to change that); the library exports them. */
 #ifndef SNIC_API
 #define SNIC_API __attribute__((visibility("default")))
 #endif
@@ -516,7 +516,7 @@ struct snic_arena {
 /**
  * Take @p count * @p size bytes aligned to the power of two @p align (offsets
  * are aligned; base must be). NULL while measuring or when it does not fit;
- * then used says which: SIZE_MAX means it does not fit. [owner]
+ * then used is SIZE_MAX if it does not fit. [owner]
  */
 SNIC_API void *snic_arena_take(struct snic_arena *a, size_t count, size_t size, size_t align)
     SNIC_NONNULL(1);

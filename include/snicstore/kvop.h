@@ -11,25 +11,25 @@
  * Errors      0 on success, a negative SNIC_E* otherwise.
  * Units       bytes.
  *
- * Records. A key is (group, bytes), a value 1..SNIC_KVOP_VALUE_MAX bytes (never empty: an empty
- * value would be told from no value only by some stores). Within a group keys are ordered as byte
+ * Records. A key is (group, bytes), a value 1..SNIC_KVOP_VALUE_MAX bytes (never empty: only some
+ * stores distinguish an empty value from no value). Within a group keys are ordered as byte
  * strings (memcmp, a prefix first). A commit whose keys are all of one group is atomic on every
  * store; one that names several groups needs SNIC_KV_CAP_ATOMIC_MULTI.
  *
  * Damage. A store whose records have checksums (kv.h says which) finds a record damaged when it
  * is read, and no other one with it: GET of it is SNIC_ECORRUPT, the other keys of that GET are
- * answered; SCAN delivers its key in its place, with no value, and goes on; GROUPS tells its
- * group. A guard on it, also one that says it is not there, fails the commit with SNIC_ECORRUPT;
- * PUT and DELETE without such a guard mend it.
+ * answered; SCAN delivers its key in its place, with no value, and continues; GROUPS reports its
+ * group. A guard on it, also a guard for its absence, fails the commit with SNIC_ECORRUPT; PUT and
+ * DELETE without such a guard repair it.
  *
  * Objects. A 64-bit name and a sparse array of SNIC_KVOP_OBJECT_MAX bytes that exists without
  * being made: what was never written, was punched or truncated reads as zeros. An object has no
  * length of its own. Space is taken in blocks of SNIC_KVOP_BLOCK bytes. An aligned block is
- * written as a whole or not at all, also across a crash, where the store says
+ * written as a whole or not at all, also across a crash, where the store has
  * SNIC_KV_CAP_ATOMIC_BLOCK.
  *
  * Order. Operations in flight together are unordered. An operation submitted after another's
- * completion sees its effect. What is durable is said by SNIC_KVOP_DURABLE and SYNC only.
+ * completion sees its effect. Only SNIC_KVOP_DURABLE and SYNC make operations durable.
  */
 #ifndef SNIC_KVOP_H
 #define SNIC_KVOP_H
@@ -67,10 +67,10 @@ enum snic_kvop_kind {
     SNIC_KVOP_OBJECT_READ = 5,      /**< [offset, offset+length) into iov                        */
     SNIC_KVOP_OBJECT_WRITE = 6,     /**< iov to [offset, offset+length)                          */
     SNIC_KVOP_OBJECT_ZERO = 7,      /**< reads as zeros; keeps the space (or takes it)           */
-    SNIC_KVOP_OBJECT_PUNCH = 8,     /**< reads as zeros; whole blocks are given back             */
+    SNIC_KVOP_OBJECT_PUNCH = 8,     /**< reads as zeros; whole blocks are freed                  */
     SNIC_KVOP_OBJECT_ALLOC = 9,     /**< takes the space, content as it was; later writes into it do
                                          not fail for want of space. Capability ALLOC           */
-    SNIC_KVOP_OBJECT_TRUNCATE = 10, /**< all from offset on reads as zeros and is given back;
+    SNIC_KVOP_OBJECT_TRUNCATE = 10, /**< all from offset on reads as zeros and is freed;
                                          offset 0 removes the object                        */
     SNIC_KVOP_OBJECT_SEEK = 11, /**< first byte >= offset in a block that has space (flag SEEK_HOLE:
                                      that has none); space without data counts as data        */

@@ -24,12 +24,12 @@
  *   share is that of its commands, whatever their size.
  * - Splitter: a read is cut at multiples of the device's unit (CLEAN: read_unit, one multi-plane
  *   read of contiguous addresses; FRAGMENTED: one part of 4 KiB). The pieces of one command
- *   follow each other split_ns per part apart; those of several commands go on side by side.
+ *   follow each other split_ns per part apart; those of several commands proceed in parallel.
  * - Dies: a piece's die is its unit's number modulo dies; on a fragmented device only
  *   read_striped of 1024 parts still lie so and the rest anywhere. A die serves reads in order.
  *   When writing waits, too, the two share its time by virtual time, write_share for writing; an
  *   operation is never broken off; turning from reading to writing costs switch_ns.
- * - Buffer: a write completes post_write_ns after it has a place, places are given in order of
+ * - Buffer: a write completes post_write_ns after it has a place; places are assigned in order of
  *   arrival. What fills a program unit goes to a die with the fewest of them. The last bytes
  *   that fill none stay (they are complete, and nothing reads them back).
  * - Garbage collection (FRAGMENTED): each unit programmed leaves its die a debt of
@@ -88,7 +88,7 @@ enum snic_ssd_condition { SNIC_SSD_CLEAN = 0, SNIC_SSD_FRAGMENTED = 1 };
 
 /**
  * Every parameter of the device: a preset fills it, then change what you like. 0 is a value here,
- * no default. Times are 0..10^9 ns where nothing else is said.
+ * no default. Times are 0..10^9 ns unless documented otherwise.
  */
 struct snic_ssd_opts {
     uint32_t opts_size;

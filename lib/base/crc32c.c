@@ -14,8 +14,8 @@
  * instruction finishes the last 64 (Gopal et al., Fast CRC Computation for Generic
  * Polynomials Using PCLMULQDQ, Intel, 2009).
  *
- * Advancing a register over zero bytes is linear over GF(2). So a table is given by
- * its values at the single bits, and the compiler computes the rest:
+ * Advancing a register over zero bytes is linear over GF(2). So a table is determined
+ * by its values at the single bits, and the compiler computes the rest:
  *
  * I1  crc_slice[k][n] is the register n advanced over k + 1 zero bytes.
  * I2  crc_zeros_X[q][n] is the register n << 4q advanced over X zero bytes.
@@ -214,7 +214,7 @@ static inline int crc_has_instruction(void)
 #else
 #define SNIC_CRC__TARGET
 
-/* As assembly, since the intrinsics need a compiler option that not every core obeys. */
+/* As assembly: the intrinsics need a compiler option for instructions not every core has. */
 static inline uint64_t crc_step8(uint64_t crc, uint64_t v)
 {
     uint32_t c = (uint32_t)crc;

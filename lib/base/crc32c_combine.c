@@ -63,7 +63,7 @@ static inline int base_product_is_fast(void)
 
 #elif defined(SNIC_COMBINE__ARM)
 
-/* As assembly, since the intrinsics need compiler options that not every core obeys. */
+/* As assembly: the intrinsics need compiler options for instructions not every core has. */
 static inline uint32_t base_product_fast(uint32_t a, uint32_t b)
 {
     uint64_t product;

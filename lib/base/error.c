@@ -9,7 +9,7 @@
  * I1  Every SNIC_E* of base.h is a row of error_rows (a test walks the header).
  * I2  A code between -1 and -1000 has the number of Linux asm-generic errno, so
  *     an errno value e with a row for -e needs no translation, but for those of error_os_rows:
- *     a kernel's EINTR says "again", its ENXIO and ENODATA that a device failed.
+ *     a kernel's EINTR means "again", its ENXIO and ENODATA that a device failed.
  */
 #include "snicstore/base.h"
 

@@ -13,7 +13,7 @@
  * Units       Blocks.
  *
  * I1  tag[] of the first and of the last block of a run is its length, plus FREE when it is free;
- *     what lies between says nothing.
+ *     those between have no meaning.
  * I2  Every free run is on the list of its class; no two free runs are neighbours.
  * I3  free_blocks is the sum of the free runs.
  */

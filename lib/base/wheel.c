@@ -16,7 +16,7 @@
  *     now_tick never passes an occupied slot.
  * I3  Bit s of occupied[L] is set exactly if slots[L][s] is not empty.
  * I4  Bit s of sorted[L]: slots[L][s] is in order of (deadline, sequence). An empty
- *     slot may say either. Time-outs of one length come in order, so that the loop,
+ *     slot may have either. Time-outs of one length come in order, so that the loop,
  *     which asks for the deadline before each sleep, hardly ever waits for a sort.
  * I5  next_known implies that next_ns is the earliest deadline of all, or
  *     SNIC_NEVER without timers.

@@ -2,8 +2,8 @@
 /*
  * xxHash, inlined. The one place that includes it, because of one setting: GCC on
  * Arm makes xxHash 0.8.1 read memory through a packed union, which the aliasing
- * rules let the compiler move above the stores that filled that memory (it says
- * "may be used uninitialized"). Access by memcpy has no such question.
+ * rules let the compiler move above the stores that filled that memory (the warning
+ * is "may be used uninitialized"). Access by memcpy has no such problem.
  */
 #ifndef SNIC_BASE_XXH_H
 #define SNIC_BASE_XXH_H
