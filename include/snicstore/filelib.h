@@ -40,8 +40,8 @@
  * Death. When the DPU is certified dead, every request outstanding or submitted
  * later completes with SNIC_EPEERDEAD: outcome unknown. Open a new group on a new
  * link and issue it again: all operations but CREATE, MKDIR, DELETE, RMDIR and
- * RENAME can simply be repeated; those five then tell by SNIC_EEXIST or
- * SNIC_ENOENT that they had been done (CREATE with REPLACE can be repeated too).
+ * RENAME can simply be repeated; those five then end with SNIC_EEXIST or
+ * SNIC_ENOENT if they had been done (CREATE with REPLACE can be repeated too).
  * When the channel ends for another reason, requests complete with that reason.
  */
 #ifndef SNIC_FILELIB_H
@@ -74,7 +74,7 @@ struct snic_filelib_opts {
      * the device's alignment or more it reads and writes them in place; with less each request is
      * copied through one of the service's few bounce buffers (snic_files_stats.bounced). Default
      * 4096, enough for every device, or 8 where a ring is smaller than 256 KiB; a message takes
-     * up to as much more of its ring. The service says what its device wants when it accepts:
+     * up to as much more of its ring. The service reports its device's alignment when it accepts:
      * snic_filelib_stats.device_align.
      */
     uint32_t payload_align;
@@ -159,7 +159,7 @@ struct snic_filelib_req {
     uint8_t tag[SNIC_FILES_TAG_BYTES]; /**< opaque, for the hooks                            */
     uint32_t tenant;                   /**< 0..tenants-1 of the group's options              */
     /* -- results -- */
-    uint32_t credit;     /**< granted with the last response; 0: nothing was said            */
+    uint32_t credit;     /**< granted with the last response; 0: no grant                    */
     uint64_t request_id; /**< set by submit: names the request within the group              */
     int64_t result;      /**< bytes or 0, or SNIC_E*                                         */
     const void *data;    /**< READ with LEND: the bytes, during done                         */
@@ -192,7 +192,7 @@ SNIC_API uint32_t snic_filelib_poll(struct snic_filelib *g, struct snic_filelib_
                                     uint32_t max) SNIC_NONNULL(1, 2);
 /**
  * The paper's PollWait: as poll, but runs the loop until at least one request
- * has completed or @p timeout_ns have passed. 0: one turn of the loop without sleeping;
+ * has completed or @p timeout_ns have passed. 0: one loop iteration without sleeping;
  * SNIC_NEVER: as long as it takes (returns 0 all the same when nothing is
  * outstanding). It sleeps in the loop and burns no CPU. Not from a callback. [owner]
  * @return how many; 0 time-out; SNIC_EIO as snic_loop_once()

@@ -8,7 +8,7 @@
  * Memory      snic_fs_memsize() bytes of the caller's (kvfs.h says when huge pages pay). Requests
  *             are the caller's, borrowed from submit until done; so is all they name.
  * Threads     Owner of the loop; snic_fs_post() from any thread.
- * Progress    No call blocks, except those that say "runs the loop".
+ * Progress    No call blocks, except those documented as "runs the loop".
  * Errors      0 or a positive count on success, a negative SNIC_E* otherwise.
  * Units       bytes, ns.
  *
@@ -43,9 +43,9 @@ struct snic_fs;
 struct snic_fs_req;
 typedef void (*snic_fs_done_fn)(struct snic_fs_req *req);
 
-/** A request to the service: the engine's, and who is told. Zero it, fill, submit or post. */
+/** A request to the service: the engine's, and the callback. Zero it, fill, submit or post. */
 struct snic_fs_req {
-    struct snic_kvfs_req k;   /**< what is asked, and the answer                              */
+    struct snic_kvfs_req k;   /**< the operation, and its result                              */
     snic_fs_done_fn done;     /**< on the loop's thread; never inside submit                   */
     struct snic_loop_msg msg; /**< the service's while borrowed                               */
 };
@@ -68,17 +68,17 @@ struct snic_fs_opts {
     uint32_t locks_max;    /**< up to 2^30                                                     */
     uint32_t reserved;
     /** Others have come to the store, or this session is alone again: `alone` of
-     *  snic_kvfs_get_stats() has changed. Called before the store is told, and so before others go
-     *  on: who keeps answers elsewhere (the kernel's caches) gives them up here. No call of this
-     *  object in it but for statistics. May be NULL.                                             */
+     *  snic_kvfs_get_stats() has changed. Called before the store is notified, and so before others
+     *  proceed: an embedder that caches answers elsewhere (in the kernel) drops them here. No call
+     *  of this object in it but for statistics. May be NULL.                                     */
     void (*alone)(void *ctx, int alone);
 };
 
 /** Bytes snic_fs_init() needs, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_fs_memsize(const struct snic_fs_opts *o) SNIC_NONNULL(1);
 /**
- * Store and loop stay the caller's and must outlive it. @p mem is of any alignment: the room to
- * align it is in snic_fs_memsize().
+ * Store and loop stay the caller's and must outlive it. @p mem is of any alignment:
+ * snic_fs_memsize() includes the bytes to align it.
  * @return 0; SNIC_EINVAL options, or a store of another loop; SNIC_ENOSPC [owner]
  */
 SNIC_API SNIC_NODISCARD int snic_fs_init(struct snic_fs **out, void *mem, size_t size,

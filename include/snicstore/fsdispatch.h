@@ -12,9 +12,9 @@
  * Input       Requests have been checked by nvmefs.h; what they mean the file system judges.
  *
  * Requests of type 0 (standalone) go to the file system. Requests of type 1 (distributed) are the
- * DFS client's; there is none here, and they end with SNIC_NVMEFS_STATUS_NO_SERVICE. Nobody makes,
- * mounts or ends a file system by nvme-fs. A host's open files and locks are those of the mount:
- * whoever serves one host after another unmounts and mounts in between.
+ * DFS client's; there is none here, and they end with SNIC_NVMEFS_STATUS_NO_SERVICE. nvme-fs has no
+ * request to make, mount or end a file system. A host's open files and locks are those of the
+ * mount: a server of one host after another unmounts and mounts in between.
  *
  *     o.request = snic_fsdispatch_request;      of snic_nvmefslink_dpu_opts
  *     o.cancel = snic_fsdispatch_cancel;

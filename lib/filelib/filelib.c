@@ -68,7 +68,7 @@ static int filelib_ended(struct snic_filelib *g)
 
 /* ---- Sending: any thread, with a sender of its own ---- */
 
-/* A READ or WRITE, not the FSYNC behind a long one, goes on credit. */
+/* A READ or WRITE, not the FSYNC behind a long one, needs credit. */
 static int filelib_credit_take(struct snic_filelib *g, struct snic_filelib_req *r)
 {
     r->private_[FILELIB_CREDIT] = 0;
@@ -95,8 +95,8 @@ static void filelib_credit_return(struct snic_filelib *g, struct snic_filelib_re
 
 /*
  * One message for the request. 0: sent, the request is not ours any more; SNIC_EBUSY: its
- * tenant has no credit; SNIC_EAGAIN: no entry or no room; then nothing happened; else what the
- * channel says.
+ * tenant has no credit; SNIC_EAGAIN: no entry or no room; then nothing happened; else the
+ * channel's error.
  */
 static int filelib_send(struct snic_filelib *g, struct snic_channel_sender *s,
                         struct snic_filelib_req *r, int more)

@@ -5,14 +5,14 @@
  * A request goes to the engine at once, or waits behind those that the engine has no room for. What
  * follows happens in the pump, a deferred message, once per iteration of the loop however much was
  * submitted and completed in it: operations that the engine asks for go to the door in batches,
- * finished requests are told, and the timer is set.
+ * `done` of finished requests is called, and the timer is set.
  *
  * Invariants
  *   F1 A request is in one place: posted (msg with the loop), waiting, with the engine, or refused.
  *      Its msg.fn is NULL exactly when it is in none.
  *   F2 An operation of the engine is in one place: held (the door was full), or with the door.
  *   F3 `done` of a request is called from the pump and from nowhere else.
- *   F4 The engine hears what the store says of other handles before each submit and complete.
+ *   F4 The store's news of other handles goes to the engine before each submit and complete.
  */
 #include "snicstore/fs.h"
 
@@ -33,20 +33,20 @@ struct snic_fs {
     struct snic_kv *kv;
     int64_t (*wall)(void *ctx);
     void *ctx;
-    void (*tell_alone)(void *ctx, int alone);
+    void (*report_alone)(void *ctx, int alone);
     struct snic_queue waiting; /* k.node: the engine had no room */
     struct snic_queue refused; /* k.node: over before they began */
     struct snic_queue held;    /* carriers: the door was full    */
     struct snic_loop_msg pump;
     struct snic_timer timer;
-    uint64_t requests; /* submitted and not told */
+    uint64_t requests; /* submitted and not done */
     uint64_t ios;      /* with the door          */
     uint64_t session_id;
     struct snic_fs_req call; /* of a call that runs the loop: there is one at a time */
     int calling;
     int pump_queued;
     int sole;
-    int alone; /* what was told */
+    int alone; /* as last reported */
     int pumping;
 };
 
@@ -82,7 +82,7 @@ static struct snic_fs_req *fs_of(struct snic_node *node)
 
 /* ---- Requests in ---- */
 
-/* Marks a request that has come (F1); nobody calls it. */
+/* Marks a request that was submitted (F1); never called. */
 static void fs_run_inside(struct snic_loop_msg *msg)
 {
     (void)msg;
@@ -205,7 +205,7 @@ static void fs_io_done(struct snic_kv_req *r)
     fs_kick(fs);
 }
 
-/* The door is gone: everything ends with what it said. */
+/* The door is gone: everything ends with its error. */
 static void fs_io_refused(struct snic_fs *fs, struct snic_kv_req *r, int error)
 {
     r->op->result = error;
@@ -231,7 +231,7 @@ static struct snic_kv_req *fs_next_io(struct snic_fs *fs)
     return &c->req;
 }
 
-/* Hand a batch to the door; what it has no room for is held. 1: go on. */
+/* Hand a batch to the door. 0: some are held, since it has no room; 1: none is. */
 static int fs_send(struct snic_fs *fs, struct snic_kv_req **batch, uint32_t n)
 {
     struct snic_queue later = {NULL, NULL};
@@ -253,17 +253,17 @@ static int fs_send(struct snic_fs *fs, struct snic_kv_req **batch, uint32_t n)
     return 0;
 }
 
-/* Has it begun, or ended, to be alone? What the engine tells the store of that is not sent yet. */
+/* Report a change of `alone`, before the engine's operations that announce it are sent. */
 static void fs_look(struct snic_fs *fs)
 {
     struct snic_kvfs_stats s;
-    if (fs->tell_alone == NULL)
+    if (fs->report_alone == NULL)
         return;
     snic_kvfs_get_stats(fs->engine, &s);
     if (fs->alone == (s.alone != 0))
         return;
     fs->alone = s.alone != 0;
-    fs->tell_alone(fs->ctx, fs->alone);
+    fs->report_alone(fs->ctx, fs->alone);
 }
 
 static void fs_start(struct snic_fs *fs)
@@ -280,7 +280,7 @@ static void fs_start(struct snic_fs *fs)
 
 /* ---- The pump ---- */
 
-static void fs_tell(struct snic_fs *fs, struct snic_fs_req *req)
+static void fs_done(struct snic_fs *fs, struct snic_fs_req *req)
 {
     SNIC_DASSERT(fs->requests > 0 && req->msg.fn != NULL);
     fs->requests--;
@@ -302,23 +302,23 @@ static void fs_admit(struct snic_fs *fs)
         }
 }
 
-/* 1 if anybody was told: there may be new requests and operations. */
+/* 1 if any request ended: there may be new requests and operations. */
 static int fs_deliver(struct snic_fs *fs)
 {
     struct snic_kvfs_req *k;
     struct snic_node *n;
-    int told = 0;
+    int ended = 0;
     while ((k = snic_kvfs_poll_done(fs->engine)) != NULL) {
-        fs_tell(fs, SNIC_CONTAINER(k, struct snic_fs_req, k));
-        told = 1;
+        fs_done(fs, SNIC_CONTAINER(k, struct snic_fs_req, k));
+        ended = 1;
     }
     while ((n = snic_queue_pop(&fs->refused)) != NULL) {
-        fs_tell(fs, fs_of(n));
-        told = 1;
+        fs_done(fs, fs_of(n));
+        ended = 1;
     }
-    if (told)
+    if (ended)
         fs_admit(fs);
-    return told;
+    return ended;
 }
 
 static void fs_arm(struct snic_fs *fs)
@@ -411,7 +411,7 @@ int snic_fs_init(struct snic_fs **out, void *mem, size_t size, struct snic_loop 
     fs->kv = kv;
     fs->wall = f.wall;
     fs->ctx = f.ctx;
-    fs->tell_alone = f.alone;
+    fs->report_alone = f.alone;
     fs->session_id = f.session_id;
     fs->pump.fn = fs_pump;
     fs->sole = -1;

@@ -7,7 +7,7 @@
 
 #define SNIC_FSDISPATCH__MAX 131072U
 
-/* Both say the same with the same bits. */
+/* The flags of both have the same bits. */
 SNIC_STATIC_ASSERT(
     SNIC_NVMEFS_CHECKED == SNIC_KVFS_CHECKED && SNIC_NVMEFS_DIRECT == SNIC_KVFS_DIRECT &&
         SNIC_NVMEFS_APPEND == SNIC_KVFS_APPEND && SNIC_NVMEFS_SYNC == SNIC_KVFS_SYNC &&
