@@ -48,24 +48,26 @@
  *     value: so an entry is complete only when both of its words are there, in any order.
  *
  * An address is 63:48 a window, 47:0 an offset in it. A window is a memory region that the host has
- * registered with dma.h and has told. PRP entries are addresses of pages of 4,096 bytes: the first
+ * registered with dma.h and announced. PRP entries are addresses of pages of 4,096 bytes: the first
  * may begin inside a page, the others at its start. With two pages PRP2 is the second, with more it
  * is the address of the list of all but the first: 8-aligned, and in one page (no chains: the list
  * ends with the page, 512 entries). An SGL descriptor is address (8), length (4), zeros (3), type
  * (1): 0x00 data block, 0x30 last segment, whose data blocks lie at address.
  *
  * How a command moves. Each line is one operation of the DPU's DMA; an 8 KiB write has four of
- * them: 1 SQE       one read brings as many entries as there may be 2 pointers  PRP and SGL lists
- * and the header; what is adjacent in memory (the host half lays it out so: read list, write list,
- * header) is one read 3 data      one read per run of adjacent pages; after it the file system has
- * its turn. Data out is written likewise 4 CQE       behind the data (FENCE); completions that are
- * ready together are one write
+ * them:
+ *     1 SQE       one read of as many entries as there may be
+ *     2 pointers  PRP and SGL lists and the header; what is adjacent in memory (the host half lays
+ *                 it out so: read list, write list, header) is one read
+ *     3 data      one read per run of adjacent pages; after it the file system executes the
+ *                 request. Data out is written likewise
+ *     4 CQE       behind the data (FENCE); completions that are ready together are one write
  *
  * Doorbells cost a system call and are left out where they can be. The DPU writes to the queue's
  * sq_event whether the host has to ring for new entries (SNIC_NVMEFS_RING_ALWAYS, so it begins) or
- * not, because it looks by itself. There is one bell per queue and direction. The host's says
- * "look, and tell me of the next completion"; the DPU's says "there is one". So a host that polls
- * is not rung, and the DPU need not read a flag to know.
+ * not, because it looks by itself. There is one bell per queue and direction. The host's means
+ * "look, and ring at the next completion"; the DPU's means "there is one". So a host that polls is
+ * not rung, and the DPU need not read a flag to know.
  */
 #ifndef SNIC_NVMEFS_H
 #define SNIC_NVMEFS_H
@@ -109,7 +111,7 @@ extern "C" {
 #define SNIC_NVMEFS_STATUS_SGL_LENGTH 0x00fU /**< data SGL length invalid                  */
 #define SNIC_NVMEFS_STATUS_SGL_TYPE 0x011U   /**< SGL descriptor type invalid              */
 #define SNIC_NVMEFS_STATUS_PRP 0x013U        /**< PRP offset invalid                       */
-#define SNIC_NVMEFS_STATUS_NO_SERVICE 0x701U /**< nobody serves this request type          */
+#define SNIC_NVMEFS_STATUS_NO_SERVICE 0x701U /**< this request type is not served          */
 #define SNIC_NVMEFS_STATUS_HEADER 0x702U     /**< the request header does not hold         */
 #define SNIC_NVMEFS_STATUS_VERSION 0x703U    /**< it is of another version                 */
 #define SNIC_NVMEFS_STATUS_ADDRESS 0x704U    /**< an address outside its window            */
@@ -162,13 +164,13 @@ SNIC_API void snic_nvmefs_sgl_encode(uint64_t out[2], uint64_t address, uint32_t
 /**
  * PRP entries of @p n pieces, in their order: all but the first begin, all but the last end at
  * a page.
- * @return entries; SNIC_EINVAL they can not be said with PRPs; SNIC_E2BIG more than @p max [any]
+ * @return entries; SNIC_EINVAL not representable by PRPs; SNIC_E2BIG more than @p max [any]
  */
 SNIC_API SNIC_NODISCARD int snic_nvmefs_prp_encode(const struct snic_nvmefs_extent *pieces,
                                                    uint32_t n, uint64_t *out, uint32_t max)
     SNIC_NONNULL(3);
 
-/* ---- Control messages: what the two ends tell each other by dma.h's send ---- */
+/* ---- Control messages between the two ends, by dma.h's send ---- */
 
 enum snic_nvmefs_ctl_type {
     SNIC_NVMEFS_CTL_WINDOW = 1,  /**< host: window, key, size; size 0: it is no more           */
@@ -240,7 +242,7 @@ SNIC_API size_t snic_nvmefs_host_memsize(const struct snic_nvmefs_host_opts *o) 
 SNIC_API size_t snic_nvmefs_queue_bytes(const struct snic_nvmefs_host_opts *o) SNIC_NONNULL(1);
 /**
  * @p queue_mem, at a page and of snic_nvmefs_queue_bytes(), is what opts.address names; owned until
- * fini. The queue is formatted; tell the DPU with snic_nvmefs_host_create().
+ * fini. The queue is formatted; announce it to the DPU with snic_nvmefs_host_create().
  * @return 0; SNIC_EINVAL options or alignment; SNIC_ENOSPC [owner]
  */
 SNIC_API SNIC_NODISCARD int snic_nvmefs_host_init(struct snic_nvmefs_host **out, void *mem,
@@ -415,7 +417,7 @@ SNIC_API void snic_nvmefs_dpu_finish(struct snic_nvmefs_dpu *d, struct snic_nvme
                                      uint32_t status, int64_t result) SNIC_NONNULL(1, 2);
 /** Bit n: ring the host's bell of queue n now. [owner] */
 SNIC_API uint32_t snic_nvmefs_dpu_poll_bells(struct snic_nvmefs_dpu *d) SNIC_NONNULL(1);
-/** The host is dead: no step is given out any more; what was polled is to be finished. [owner] */
+/** The host is dead: poll returns no more steps; those polled are to be finished. [owner] */
 SNIC_API void snic_nvmefs_dpu_detach(struct snic_nvmefs_dpu *d) SNIC_NONNULL(1);
 /** 1: no step is out, no request is with the file system, no queue is being deleted. [owner] */
 SNIC_API int snic_nvmefs_dpu_idle(const struct snic_nvmefs_dpu *d) SNIC_NONNULL(1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * @file snicstore/nvmefs_ops.h
- * nvme-fs: what a file request says, byte by byte: the headers inside write and read buffers.
+ * nvme-fs: the encoding of file requests: the headers inside write and read buffers.
  *
  * Depends on  snicstore/base.h.
  * Memory      Nothing is allocated; a decoded request points into the buffer it was decoded from.
@@ -42,7 +42,7 @@ extern "C" {
 #define SNIC_NVMEFS_GROUPS_MAX 256U  /**< as far as names leave room                           */
 #define SNIC_NVMEFS_ANSWER_MAX 192U  /**< RH_len                                               */
 
-/** What is asked; fixed numbers. Data in (written) and data out (read) as told. */
+/** Operations; fixed numbers. With data in (written) or data out (read) where noted. */
 enum snic_nvmefs_op_kind {
     SNIC_NVMEFS_LOOKUP = 1,       /**< name -> attr                                             */
     SNIC_NVMEFS_FORGET = 2,       /**< the host's memory of an inode ends; never fails          */
@@ -333,7 +333,7 @@ struct snic_nvmefs_req {
     uint32_t copy_size;
     void *copy;
     uint32_t status;    /**< out: SNIC_NVMEFS_STATUS_*, of the transport                         */
-    uint32_t data_size; /**< out: bytes of data out that came                                 */
+    uint32_t data_size; /**< out: bytes of data out received                                  */
     int64_t result;     /**< out: 0, a count, an offset or SNIC_E*                            */
     void *ctx;          /**< the caller's                                                     */
 };
@@ -362,7 +362,7 @@ SNIC_API SNIC_NODISCARD int snic_nvmefs_head_decode(struct snic_nvmefs_req *req,
 SNIC_API uint32_t snic_nvmefs_answer_encode(const struct snic_nvmefs_req *req, void *out)
     SNIC_NONNULL(1, 2);
 /**
- * Read the answer to @p req, whose op says what it must be.
+ * Read the answer to @p req, whose op determines its form.
  * @return 0; SNIC_EVERSION; SNIC_EPROTO [any]
  */
 SNIC_API SNIC_NODISCARD int snic_nvmefs_answer_decode(struct snic_nvmefs_req *req, const void *in,

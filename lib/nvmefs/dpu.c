@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
- * The DPU's half: queues, what the host says by messages and bells, and what is to be done next.
+ * The DPU's half: queues, the host's messages and bells, and the next steps.
  *
  * A queue goes
  *
- *   CLOSED ── CREATE ──▶ OPEN ── DELETE ──▶ DELETING ── nothing left ──▶ CLOSED, DELETED is said
+ *   CLOSED ── CREATE ──▶ OPEN ── DELETE ──▶ DELETING ── nothing left ──▶ CLOSED, DELETED is sent
  *                         └── its memory can not be reached ──▶ FAILED ── DELETE ──▶ DELETING
  *
  * Outside of OPEN nothing of a queue is started; what is out comes back and is dropped.
@@ -192,7 +192,7 @@ void nvmefs_queue_settle(struct snic_nvmefs_dpu *d, struct nvmefs_queue *q)
     if (q->state != NVMEFS_QUEUE_DELETING || q->busy != 0 || q->steps != 0)
         return;
     q->state = NVMEFS_QUEUE_CLOSED;
-    q->say = d->detached ? 0 : SNIC_NVMEFS_CTL_DELETED;
+    q->ctl_due = d->detached ? 0 : SNIC_NVMEFS_CTL_DELETED;
     q->error = 0;
 }
 
@@ -223,7 +223,7 @@ void nvmefs_queue_fail(struct snic_nvmefs_dpu *d, struct nvmefs_queue *q, int er
     if (q->state != NVMEFS_QUEUE_OPEN)
         return;
     q->state = NVMEFS_QUEUE_FAILED;
-    q->say = d->detached ? 0 : SNIC_NVMEFS_CTL_FAILED;
+    q->ctl_due = d->detached ? 0 : SNIC_NVMEFS_CTL_FAILED;
     q->error = error;
     nvmefs_queue_drain(d, q);
 }
@@ -235,7 +235,7 @@ void snic_nvmefs_dpu_detach(struct snic_nvmefs_dpu *d)
     d->bells = 0;
     for (uint32_t i = 0; i < d->opts.queues_max; i++) {
         struct nvmefs_queue *q = &d->queues[i];
-        q->say = 0;
+        q->ctl_due = 0;
         if (q->state == NVMEFS_QUEUE_CLOSED)
             continue;
         q->state = NVMEFS_QUEUE_DELETING;
@@ -285,7 +285,7 @@ static void nvmefs_create(struct snic_nvmefs_dpu *d, const struct snic_nvmefs_ct
     snic_link_init(&q->done);
     q->cmds = cmds;
     q->state = NVMEFS_QUEUE_OPEN;
-    q->say = SNIC_NVMEFS_CTL_CREATED;
+    q->ctl_due = SNIC_NVMEFS_CTL_CREATED;
     q->depth = m->depth;
     q->shift = (uint32_t)__builtin_ctz(m->depth);
     q->generation = m->generation;
@@ -306,7 +306,7 @@ static void nvmefs_delete(struct snic_nvmefs_dpu *d, const struct snic_nvmefs_ct
     if (q->state == NVMEFS_QUEUE_DELETING)
         return;
     q->state = NVMEFS_QUEUE_DELETING;
-    q->say = 0;
+    q->ctl_due = 0;
     nvmefs_queue_drain(d, q);
     nvmefs_queue_settle(d, q);
 }
@@ -350,15 +350,15 @@ int snic_nvmefs_dpu_poll_control(struct snic_nvmefs_dpu *d, void *out)
     }
     for (uint32_t i = 0; i < d->opts.queues_max; i++) {
         struct nvmefs_queue *q = &d->queues[i];
-        if (q->say == 0)
+        if (q->ctl_due == 0)
             continue;
-        struct snic_nvmefs_ctl m = {.type = q->say,
+        struct snic_nvmefs_ctl m = {.type = q->ctl_due,
                                     .queue = (uint16_t)i,
                                     .generation = q->generation,
                                     .error = q->error,
                                     .depth = q->depth,
                                     .data_max = d->data_max};
-        q->say = 0;
+        q->ctl_due = 0;
         snic_nvmefs_ctl_encode(out, &m);
         return 1;
     }

@@ -146,7 +146,7 @@ struct nvmefs_step *nvmefs_cmd_step(struct snic_nvmefs_dpu *d, struct nvmefs_cmd
     return s;
 }
 
-/** The header is here: is it one, and of an operation that has what the entry says? A status. */
+/** The header is here: is it valid, and does its operation fit the entry? A status. */
 static uint32_t nvmefs_cmd_header(struct nvmefs_cmd *c)
 {
     struct snic_nvmefs_req *req = &c->user.req;
@@ -242,8 +242,8 @@ int nvmefs_cmd_abort(struct snic_nvmefs_dpu *d, struct nvmefs_cmd *c)
         nvmefs_cmd_end(d, c, SNIC_NVMEFS_STATUS_ABORTED, 0);
         return 1;
     case NVMEFS_CMD_USER:
-        if (!c->told) {
-            c->told = 1;
+        if (!c->cancelled) {
+            c->cancelled = 1;
             snic_link_append(&d->cancels, &c->cancel_link);
         }
         return 1;
@@ -261,7 +261,7 @@ int nvmefs_cmd_abort(struct snic_nvmefs_dpu *d, struct nvmefs_cmd *c)
 
 /* ---- The beginning ---- */
 
-/** What the entry says of sizes and places. A status. */
+/** Check the entry's sizes and addresses. A status. */
 static uint32_t nvmefs_cmd_check(struct snic_nvmefs_dpu *d, struct nvmefs_cmd *c,
                                  const struct snic_nvmefs_sqe *e, uint64_t lists[2])
 {
@@ -326,7 +326,7 @@ void nvmefs_cmd_begin(struct snic_nvmefs_dpu *d, struct nvmefs_queue *q, const v
         return;
     }
     uint64_t lists[2] = {0, 0};
-    c->header_here = c->aborted = c->told = 0;
+    c->header_here = c->aborted = c->cancelled = 0;
     status = nvmefs_cmd_check(d, c, &e, lists);
     if (status != SNIC_NVMEFS_STATUS_OK) {
         nvmefs_refuse(q, e.cid, status, 0);

@@ -6,10 +6,10 @@
  * writes that bit's word last, so with reads in ascending order a new one is whole; without, the
  * entries are read a second time behind the first.
  *
- * Being rung costs the host a system call, looking in vain costs a read. So the host rings until a
- * look finds a queue that is busy. Then it is told not to, and looks follow each other; when they
- * find nothing it is told to ring again, and the same step, fenced behind that, looks once more:
- * whoever did not see that it had to ring is seen by this look.
+ * Being rung costs the host a system call, an empty look costs a read. So the host rings until a
+ * look finds a queue that is busy. Then sq_event is set to NEVER, and looks follow each other; when
+ * they find nothing it is set to ALWAYS, and the same step, fenced behind that, looks once more:
+ * the entries of a host that did not see ALWAYS are found by this look.
  */
 #include "nvmefs/nvmefs_priv.h"
 
@@ -71,7 +71,7 @@ static void nvmefs_look_next(struct snic_nvmefs_dpu *d, struct nvmefs_queue *q, 
         return;
     }
     if (eager)
-        return; /* tick and sleep say when */
+        return; /* tick and sleep decide when */
     q->want_look = 1;
     if (q->empties >= SNIC_NVMEFS__EMPTIES || (q->empties >= 2 && q->busy < 2))
         q->turn = 1;

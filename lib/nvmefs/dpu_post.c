@@ -3,7 +3,7 @@
  * Completion entries. A step takes what is done in a queue, as much as its operations allow:
  * answers and data of all of them, and fenced behind these the entries, which lie together.
  *
- * The places of entries are given when the step is made. If the step fails (data out went to memory
+ * The places of entries are assigned when the step is made. If it fails (data out went to memory
  * that is not there) its entries are written once more, alone and with a status; if that fails too,
  * the queue can not be written to.
  */

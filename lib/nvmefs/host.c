@@ -7,8 +7,8 @@
  * poison that the host left in it: whichever order the two words come in, neither is believed
  * alone.
  *
- * Who writes what: sq, sq_tail, lists and headers the host; cq, sq_event, answers and data out the
- * DPU; and the host, before an entry of cq may be used again, its first word.
+ * Writers: of sq, sq_tail, lists and headers the host; of cq, sq_event, answers and data out the
+ * DPU; and the host, before an entry of cq may be used again, of its first word.
  */
 #include "nvmefs/nvmefs_priv.h"
 
@@ -117,7 +117,7 @@ void nvmefs_host_format(struct snic_nvmefs_host *h)
     for (uint32_t i = 0; i < n; i++)
         atomic_store_explicit(nvmefs_word(h->cq + (size_t)i * SNIC_NVMEFS_CQE_BYTES),
                               SNIC_NVMEFS__POISON, memory_order_relaxed);
-    h->tail = h->told = h->head = h->cq_head = 0;
+    h->tail = h->kicked = h->head = h->cq_head = 0;
     h->free_count = 0;
     for (uint32_t i = n - 1; i-- > 0;) { /* the last one is Abort's */
         h->slots[i] = (struct nvmefs_slot){.state = NVMEFS_SLOT_FREE};
@@ -235,22 +235,22 @@ int snic_nvmefs_host_submit(struct snic_nvmefs_host *h, struct snic_nvmefs_req *
 int snic_nvmefs_host_kick(struct snic_nvmefs_host *h)
 {
     nvmefs_bell *event = nvmefs_bell_at(h->bells, SNIC_NVMEFS_OFF_SQ_EVENT);
-    uint32_t says;
-    if (h->told == h->tail)
+    uint32_t rings;
+    if (h->kicked == h->tail)
         return 0;
-    h->told = h->tail;
+    h->kicked = h->tail;
     h->stats.kicks++;
     atomic_store_explicit(nvmefs_bell_at(h->bells, SNIC_NVMEFS_OFF_SQ_TAIL), h->tail,
                           memory_order_relaxed);
     /* The entries are seen before sq_event is read; the DPU writes sq_event, and fenced behind it
        looks at the entries: one of the two sees the other's. */
 #if defined(__SANITIZE_THREAD__)
-    says = atomic_fetch_add_explicit(event, 0, memory_order_seq_cst);
+    rings = atomic_fetch_add_explicit(event, 0, memory_order_seq_cst);
 #else
     atomic_thread_fence(memory_order_seq_cst);
-    says = atomic_load_explicit(event, memory_order_relaxed);
+    rings = atomic_load_explicit(event, memory_order_relaxed);
 #endif
-    if (says == SNIC_NVMEFS_RING_NEVER)
+    if (rings == SNIC_NVMEFS_RING_NEVER)
         return 0;
     h->armed = 1;
     h->stats.bells++;
@@ -287,7 +287,7 @@ static int nvmefs_result_known(int64_t result, int64_t most)
     return result >= -511 || (result >= SNIC_EUNKNOWN && result <= SNIC_ECORRUPT);
 }
 
-/** The answer to command @p cid: what the DPU says is checked against what was asked. */
+/** The answer to command @p cid: the DPU's values are checked against the request. */
 static void nvmefs_host_answer(struct snic_nvmefs_host *h, uint16_t cid,
                                struct snic_nvmefs_req *req, const struct snic_nvmefs_cqe *c)
 {

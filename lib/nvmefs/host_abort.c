@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* The host's half: aborts, sleep, reset. One command id is kept for Abort, so that a queue full of
-   requests that wait for locks can still be told to stop. */
+   requests that wait for locks can still be stopped. */
 #include "nvmefs/nvmefs_priv.h"
 
 void nvmefs_host_abort_next(struct snic_nvmefs_host *h)

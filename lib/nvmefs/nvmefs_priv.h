@@ -64,7 +64,7 @@ struct snic_nvmefs_host {
     uint32_t free_count;
     uint32_t outstanding; /* users' requests, sent or lost                                    */
     uint32_t tail;
-    uint32_t told; /* tail at the last kick                                                   */
+    uint32_t kicked; /* tail at the last kick                                                 */
     uint32_t head;
     uint32_t cq_head;
     uint32_t shift; /* log2 of depth                                                          */
@@ -133,9 +133,9 @@ struct nvmefs_cmd {
     struct snic_link link;       /* of the one list that its state has                         */
     uint8_t state;
     uint8_t phase;
-    uint8_t aborted; /* wanted no more                                                        */
-    uint8_t told;    /* the file system was told so                                           */
-    uint8_t cancel;  /* on the list of those to be told                                       */
+    uint8_t aborted;   /* wanted no more                                                        */
+    uint8_t cancelled; /* passed to the user's cancel, or on its list */
+    uint8_t cancel;    /* on the list of those to be cancelled                                  */
     uint8_t header_here;
     uint8_t has_next; /* POSTING: the host has seen the completion before we heard of it, and
                          uses the command id again: next is that entry                      */
@@ -195,11 +195,11 @@ struct nvmefs_queue {
     uint8_t state;
     uint8_t looking;   /* a look is out                                                        */
     uint8_t want_look; /* one is to be made                                                    */
-    uint8_t never;     /* sq_event says: do not ring                                           */
+    uint8_t never;     /* sq_event is NEVER                                                    */
     uint8_t turn;      /* the next look writes sq_event: 1 ALWAYS, 2 NEVER                     */
     uint8_t armed;     /* the host wants to be rung at the next completion                     */
     uint8_t unrung;    /* completions are there that it was not rung for                       */
-    uint8_t say;       /* a control message waits                                              */
+    uint8_t ctl_due;   /* SNIC_NVMEFS_CTL_*: a control message to send; 0: none                */
     uint32_t empties;  /* looks in a row that found nothing                                    */
     uint32_t depth;
     uint32_t shift;
@@ -209,7 +209,7 @@ struct nvmefs_queue {
     uint32_t busy;    /* commands that are not FREE                                            */
     uint32_t steps;   /* out                                                                   */
     uint32_t found;   /* by the last look that found any                                       */
-    int error;        /* to be said                                                            */
+    int error;        /* of the control message that waits                                     */
     uint64_t sq;
     uint64_t cq;
     uint64_t bells;
@@ -240,7 +240,7 @@ struct nvmefs_window {
  *   D3 Every address was checked against its window when the list was copied, and is used from the
  *      copy: what the host does to its memory meanwhile changes data, not places.
  *   D4 Completion entries are placed in order of their steps; a queue that can not be written to is
- *      FAILED and is given nothing more.
+ *      FAILED and gets nothing more.
  */
 struct snic_nvmefs_dpu {
     struct snic_nvmefs_dpu_opts opts;
@@ -317,7 +317,7 @@ int nvmefs_cmd_abort(struct snic_nvmefs_dpu *d, struct nvmefs_cmd *c);
 
 /* ---- dpu_data.c ---- */
 
-/** Does the entry say where its bytes are? Sets dirs and the lists' sizes. A status. */
+/** Check the entry's pointers; sets dirs and the lists' sizes. A status. */
 uint32_t nvmefs_dir_init(const struct snic_nvmefs_dpu *d, struct nvmefs_dir *r,
                          const uint64_t pointer[2], int sgl, uint32_t length, uint64_t *list_at);
 /** The list is here: all its pieces lie in windows and have the right length. A status. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
- * The headers of file operations: a table says which fields of a request go where in an
- * operation's struct, and one encoder and one decoder serve all of them.
+ * The headers of file operations: a table maps the fields of a request to an operation's struct,
+ * and one encoder and one decoder serve all of them.
  *
  * Invariants
  *   O1 Every byte of a header belongs to a field, a name, a group, or is checked to be zero.
  *   O2 Decoding touches only [in, in + size) and believes no size it has not compared with that.
- *   O3 decode(encode(r)) gives back every field that the operation has.
+ *   O3 decode(encode(r)) returns every field that the operation has.
  */
 #include "nvmefs/nvmefs_priv.h"
 
