@@ -237,9 +237,11 @@ int main(int argc, char **argv)
     struct node n = {0};
     pthread_t thread;
     if (argc != 2 || argv[1][0] == '-') {
-        (void)fprintf(stderr, "usage: files_local IMAGE\nA file service and its client in one "
-                              "process: IMAGE is made (64 MiB) if it does not exist.\n");
-        return 2;
+        int help = argc == 2 && strcmp(argv[1], "--help") == 0;
+        (void)fprintf(help ? stdout : stderr,
+                      "usage: files_local IMAGE\nA file service and its client in one process: "
+                      "IMAGE is made (64 MiB) if it does not exist.\n");
+        return help ? 0 : 2;
     }
     n.path = argv[1];
     must("cannot set up io_uring", snic_loop_uring_open(&n.dpu_loop, NULL));

@@ -100,12 +100,14 @@ int main(int argc, char **argv)
     struct snic_kvmem *medium = NULL;
     struct snic_loop *loop = NULL;
     struct snic_kv *kv = NULL;
-    char why[256] = "store";
+    char why[256] = "";
     int error = 0, bad, rc;
     if (argc > 2 || (argc == 2 && argv[1][0] == '-')) {
-        (void)fprintf(stderr, "Usage: fs_local [FOLDER]\nA file system in the store FOLDER, or in "
-                              "memory without one.\n");
-        return 2;
+        int help = argc == 2 && strcmp(argv[1], "--help") == 0;
+        (void)fprintf(help ? stdout : stderr,
+                      "Usage: fs_local [FOLDER]\nA file system in the store FOLDER, or in memory "
+                      "without one.\n");
+        return help ? 0 : 2;
     }
     if (failed("cannot set up io_uring", snic_loop_uring_open(&loop, NULL)))
         return 1;
@@ -114,7 +116,10 @@ int main(int argc, char **argv)
         rc = snic_kv_lmdb_open(&kv, loop, &o, &error, why);
     else if ((rc = snic_kvmem_open(&medium, &mo)) == 0)
         rc = snic_kv_mem_open(&kv, loop, medium);
-    bad = failed(why, rc) || serve(loop, kv);
+    if (rc != 0)
+        (void)fprintf(stderr, "fs_local: %s: %s\n", argc == 2 ? argv[1] : "store in memory",
+                      argc == 2 ? why : snic_strerror(rc));
+    bad = rc != 0 || serve(loop, kv);
     snic_kv_close(kv);
     if (medium != NULL)
         snic_kvmem_close(medium);

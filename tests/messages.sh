@@ -186,8 +186,16 @@ done <<'END'
     ^files_local: cannot open .*none/x: No such file or directory
 1 files_local %noise
     ^files_local: .*noise: not an image, and not empty
+0 files_local --help
+    ^usage: files_local IMAGE
 1 fs_local %none/x
-    ^fs_local: cannot make the folder: No such file or directory
+    ^fs_local: .*none/x: cannot make the folder: No such file or directory$
+1 fs_local %text
+    ^fs_local: .*text: cannot use the folder: Not a directory$
+0 fs_local --help
+    ^Usage: fs_local
+2 hcache_sim extra
+    ^hcache_sim: extra: unexpected argument
 2 kvfs_tool foo
     ^kvfs_tool: unknown command 'foo'
 2 kvfs_tool ls

@@ -121,6 +121,8 @@ static void options(int argc, char **argv)
             mistake("was renamed: use --policies", argv[i]);
         if (strcmp(argv[i], "--page") == 0)
             mistake("was renamed: use --page-bytes", argv[i]);
+        if (argv[i][0] != '-')
+            mistake("unexpected argument: options begin with --", argv[i]);
         if (i + 1 == argc)
             mistake("needs a value", argv[i]);
         if (strcmp(argv[i], "--iolog") == 0)
