@@ -636,6 +636,29 @@ def test_start_errors(ctx):
     node.destroy()
 
 
+def test_read_only_file_system(ctx):
+    """A server whose files cannot be written is refused, and the message has the reason."""
+    no_threads()
+    if ctx.mode == "two" or shutil.which("unshare") is None:
+        raise Skip("as in a single process")
+    node = ctx.server()
+    try:
+        node.start()
+        with node.conn() as c:
+            equal(c.cmd("SET", "a", "b"), "OK")
+        equal(node.stop(), 0)
+        mount = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" || exit 77; exec "$@"'
+        r = subprocess.run(["unshare", "-m", "sh", "-c", mount, node.directory, *node.args()],
+                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=WAIT,
+                           check=False, env=node.environment())
+        if r.returncode in (1, 77) and "error:" not in r.stderr:
+            raise Skip("a mount namespace is refused here: " + r.stderr)
+        assert r.returncode == 1, r
+        is_in("ead-only file system", r.stderr)
+    finally:
+        node.destroy()
+
+
 def test_fsck(ctx):
     """snic_fsck tells an image from other data, says which file, and changes neither."""
     no_threads()

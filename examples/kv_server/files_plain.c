@@ -284,6 +284,9 @@ int kv_plain_open(struct kv_plain **out, struct snic_loop *loop, const char *dir
         e = errno;
     if (e != 0) {
         snprintf(error, error_size, "cannot open directory '%s': %s", directory, strerror(e));
+    } else if (faccessat(p->dir_fd, ".", W_OK, AT_EACCESS) != 0) {
+        e = errno;
+        snprintf(error, error_size, "cannot write to directory '%s': %s", directory, strerror(e));
     } else if (flock(p->dir_fd, LOCK_EX | LOCK_NB) != 0) {
         e = errno;
         snprintf(error, error_size,
