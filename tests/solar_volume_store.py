@@ -251,8 +251,45 @@ def case_other_version(world):
         assert f.read(16384) == before
 
 
+def case_full(world):
+    """A store that was copied with holes to a file system that is full then: the log says so, and
+    what was acknowledged is there when it is served again."""
+    world.serve("a", size="64M", more=["--disk", "1:16M"]).end()
+    small = world.path("small")
+    os.mkdir(small)
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=60m", "tmpfs", small], check=False,
+                      capture_output=True).returncode != 0:
+        print("  skipped: no tmpfs can be mounted")
+        return
+    try:
+        subprocess.run(["cp", "--sparse=always", world.path("a"), small + "/a"], check=True)
+        with open(small + "/fill", "wb") as f:
+            f.write(bytes(50 << 20))
+        words = ["server", "--listen", "127.0.0.1:0", "--store", small + "/a", "--disk", "1:16M"]
+        done = 0
+        for n in (1, 2):
+            server = world.begin(f"full{n}", *words)
+            client = world.begin(f"client{n}", "client", "--server", server.at, "--disk", "1",
+                                 "--size", "16M", "--epoch", str(n), "--io-timeout", "3",
+                                 "--socket", world.path(f"nbd{n}"))
+            nbd = Nbd(world.path(f"nbd{n}"))
+            while n == 1 and done < 4096 and nbd.write(done * BLOCK, bytes([7]) * BLOCK) == 0:
+                done += 1
+            for i in range(done if n == 2 else 0):
+                assert nbd.read(i * BLOCK, BLOCK) == bytes([7]) * BLOCK, i
+            nbd.s.close()
+            client.end(hard=True)
+            server.end()
+            if n == 1:
+                assert done < 4096 and "its file system is full" in server.log(), server.log()
+                os.unlink(small + "/fill")
+    finally:
+        world.end()
+        subprocess.run(["umount", small], check=False)
+
+
 CASES = [case_other_version, case_format_killed, case_other_device, case_named, case_first_pages,
-         case_damage, case_salvage]
+         case_damage, case_full, case_salvage]
 
 if __name__ == "__main__":
     sys.exit(run_tests(sys.argv[1], sys.argv[2:], CASES, Store))

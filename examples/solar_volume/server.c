@@ -667,13 +667,6 @@ static void opened(void *ctx, int result, const struct snic_segments_report *rep
     create_next();
 }
 
-static void failed(void *ctx, uint32_t disk, int error)
-{
-    (void)ctx;
-    ex_log(EX_ERROR, "device %s failed: %s; its blocks are refused until the server is restarted",
-           so.stores[disk], snic_strerror(error));
-}
-
 static void stop(void *ctx)
 {
     (void)ctx;
@@ -705,7 +698,7 @@ static void network(void)
 int sv_server(int argc, char **argv)
 {
     static const struct snic_volume_server_events ev = {.opened = opened,
-                                                        .failed = failed,
+                                                        .failed = store_failed,
                                                         .damaged = store_damaged,
                                                         .misread = store_misread,
                                                         .rights = clients_rights};

@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 
 /* A disk that goes bad has many blocks that do, each of which is read again and again. */
 #define STORE_SAY_NS UINT64_C(5000000000)
@@ -104,6 +106,27 @@ static const char *store_block(uint64_t seg_id, uint32_t block, char *text, size
                  (seg_id & UINT32_MAX) * SNIC_SEGMENTS_BLOCKS + block, seg_id >> 32, block,
                  seg_id & UINT32_MAX);
     return text;
+}
+
+/* A file that was copied with holes needs more space when it is written: on a full file system a
+ * write is cut short, and the device has no error to report. */
+static int store_full(const char *file)
+{
+    struct stat f;
+    struct statvfs v;
+    return stat(file, &f) == 0 && S_ISREG(f.st_mode) &&
+           (uint64_t)f.st_blocks * 512 < (uint64_t)f.st_size && statvfs(file, &v) == 0 &&
+           v.f_bavail * v.f_frsize < UINT64_C(1) << 20;
+}
+
+void store_failed(void *ctx, uint32_t disk, int error)
+{
+    (void)ctx;
+    ex_log(EX_ERROR, "device %s failed: %s; its blocks are refused until the server is restarted",
+           st.files[disk],
+           store_full(st.files[disk])
+               ? "the file has holes, as after a sparse copy, and its file system is full"
+               : snic_strerror(error));
 }
 
 void store_damaged(void *ctx, uint32_t disk, uint64_t seg_id, uint32_t block, uint32_t blocks)

@@ -12,7 +12,8 @@ void store_end(void);
 void store_fits(struct snic_io *const *io, const struct snic_segments_opts *o);
 /* Why the store could not be opened. */
 void store_refused(int result, const struct snic_segments_report *r);
-/* Events of the block server: versions are lost, a block is damaged. */
+/* Events of the block server: a device failed, versions are lost, a block is damaged. */
+void store_failed(void *ctx, uint32_t disk, int error);
 void store_damaged(void *ctx, uint32_t disk, uint64_t seg_id, uint32_t block, uint32_t blocks);
 void store_misread(void *ctx, uint32_t disk, uint64_t seg_id, uint32_t block, int error);
 
