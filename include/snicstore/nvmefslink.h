@@ -6,17 +6,15 @@
  * Depends on  snicstore/base.h, snicstore/loop.h, snicstore/dma.h, snicstore/nvmefs.h.
  * Memory      memsize() bytes of the caller's for each end; queue pairs take theirs from
  *             snic_dma_alloc(), at open. Requests are the caller's, borrowed until done.
- * Threads     The owner of the dma handle's loop, except where it says [any]. A queue pair opened
- *             with SNIC_NVMEFSLINK_DIRECT belongs to another thread, by its engine.
- * Progress    No call blocks. A thread sleeps in its loop alone; while both ends are busy, neither
- *             rings: no system call.
- * Errors      0 or a positive count on success, a negative SNIC_E* otherwise.
- * Units       bytes.
- * Input       The other end is hostile: nvmefs.h says what becomes of its lies. A DPU that lives
- * and says nothing keeps what it was given: who will not wait closes the dma handle.
+ * Threads     The owner of the dma handle's loop, except for calls tagged [any]. A queue pair
+ * opened with SNIC_NVMEFSLINK_DIRECT belongs to another thread, by its engine. Progress    No call
+ * blocks. A thread sleeps in its loop alone; while both ends are busy, neither rings: no system
+ * call. Errors      0 or a positive count on success, a negative SNIC_E* otherwise. Units bytes.
+ * Input       The other end is hostile: its checks are in nvmefs.h. A DPU that is alive and does
+ *             not respond keeps its requests: close the dma handle to end the wait.
  *
  * One host process, one link, and a queue pair for each of its threads. Each end takes over the dma
- * handle's events; what is not nvme-fs's goes on to recv, doorbell and death of the options, so
+ * handle's events; what is not nvme-fs's is passed to recv, doorbell and death of the options, so
  * that others (the hybrid cache) can use the same link. Queue n rings doorbell bell_base + n both
  * ways.
  */
@@ -68,7 +66,7 @@ SNIC_API SNIC_NODISCARD int snic_nvmefslink_host_init(struct snic_nvmefslink_hos
                                                       const struct snic_nvmefslink_host_opts *o)
     SNIC_NONNULL(1, 2, 4, 5);
 /**
- * Take the DPU for dead, though it may live: for who will not wait. Every queue is over, with
+ * Treat the DPU as dead, though it may be alive, to end the wait for it. Every queue is over, with
  * SNIC_EPEERDEAD; its requests' ends and its closed event come before this returns (DIRECT: the
  * latter). What the DPU still writes goes to the queues' memory and to what requests name by
  * extents; it ends when the dma handle is closed, which is next. Not from inside an event. [owner]
@@ -79,7 +77,7 @@ SNIC_API void snic_nvmefslink_host_detach(struct snic_nvmefslink_host *h) SNIC_N
 SNIC_API void *snic_nvmefslink_host_fini(struct snic_nvmefslink_host *h) SNIC_NONNULL(1);
 /**
  * Let the DPU reach [mem, mem + size), memory from snic_dma_alloc(): addresses are
- * SNIC_NVMEFS_ADDRESS(window, offset). It is told before the queues' next entries are looked at.
+ * SNIC_NVMEFS_ADDRESS(window, offset). The DPU learns of it before the queues' next entries.
  * @param[out] key  what snic_dma_unregister() takes when no request names the window any more and
  *                  snic_nvmefslink_window_remove() was called
  * @return the window's number; SNIC_ENOSPC all are in use; SNIC_E* of register [owner]
@@ -97,7 +95,7 @@ struct snic_nvmefslink_events {
     void (*opened)(void *ctx, struct snic_nvmefslink_queue *q);
     /** A request is finished: its result and status are set. Not with DIRECT. */
     void (*done)(void *ctx, struct snic_nvmefslink_queue *q, struct snic_nvmefs_req *req);
-    /** DIRECT: the DPU rang; whoever sleeps is to be woken. */
+    /** DIRECT: the DPU rang; wake the thread that owns the queue, if it sleeps. */
     void (*bell)(void *ctx, struct snic_nvmefslink_queue *q);
     /**
      * It is over, the DPU does not touch the queue any more: 0 by end; SNIC_EPEERDEAD; SNIC_EPROTO
@@ -129,8 +127,8 @@ SNIC_API SNIC_NODISCARD int snic_nvmefslink_open(struct snic_nvmefslink_queue **
                                                  const struct snic_nvmefslink_queue_opts *o,
                                                  const struct snic_nvmefslink_events *e)
     SNIC_NONNULL(1, 2, 3, 4);
-/** Begin the end: the DPU ends what is under way, then the closed event comes. Harmless if it came
- *  or will come. [owner] */
+/** Begin the end: the DPU ends what is under way, then the closed event comes. Harmless if it has
+ *  come or will come. [owner] */
 SNIC_API void snic_nvmefslink_end(struct snic_nvmefslink_queue *q) SNIC_NONNULL(1);
 /** Free the queue. In the closed event or after it; DIRECT: when the thread is done. [owner] */
 SNIC_API void snic_nvmefslink_close(struct snic_nvmefslink_queue *q) SNIC_NONNULL(1);
@@ -154,7 +152,7 @@ SNIC_API int snic_nvmefslink_reset(struct snic_nvmefslink_queue *q) SNIC_NONNULL
 /** The engine. DIRECT: for the thread that owns it; else for statistics and check. [owner] */
 SNIC_API struct snic_nvmefs_host *snic_nvmefslink_engine(struct snic_nvmefslink_queue *q)
     SNIC_NONNULL(1);
-/** DIRECT: ring the DPU's bell, when kick or sleep says so. [any] */
+/** DIRECT: ring the DPU's bell, when kick or sleep returns 1. [any] */
 SNIC_API void snic_nvmefslink_ring(struct snic_nvmefslink_queue *q) SNIC_NONNULL(1);
 
 /* ---- DPU ---- */

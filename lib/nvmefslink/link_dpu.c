@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * The DPU's end: the engine's steps as batches of dma, its messages and bells, and its requests to
- * the user. Everything that the engine has to say is taken in the poller; a batch's completion only
- * tells the engine.
+ * the user. The engine's messages are sent by the poller; a batch's completion is only reported to
+ * the engine.
  *
  * Where the host's memory is mapped, whether there is a new entry is seen by one load from the
  * queue, which costs no operation; so while the loop is awake hosts need not ring, and before it
- * sleeps they are told to. Elsewhere the engine decides by itself when looking is worth a read.
+ * sleeps it has them ring. Elsewhere the engine decides by itself when looking is worth a read.
  */
 #include <stdatomic.h>
 
@@ -165,10 +165,10 @@ static void link_peek(struct snic_nvmefslink_dpu *d, uint32_t i)
 static void link_again(struct snic_timer *t, uint64_t now_ns)
 {
     (void)now_ns;
-    link_kick(SNIC_CONTAINER(t, struct snic_nvmefslink_dpu, retry)); /* the poller says it */
+    link_kick(SNIC_CONTAINER(t, struct snic_nvmefslink_dpu, retry)); /* the poller sends */
 }
 
-static int link_say(struct snic_nvmefslink_dpu *d)
+static int link_send_due(struct snic_nvmefslink_dpu *d)
 {
     int did = 0;
     for (;;) {
@@ -222,7 +222,7 @@ static int link_dpu_poll(struct snic_loop_poller *p, int sleeping)
             link_peek(d, i);
     int did = link_requests(d);
     did |= link_steps(d);
-    did |= link_say(d);
+    did |= link_send_due(d);
     return did;
 }
 

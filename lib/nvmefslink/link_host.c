@@ -29,7 +29,7 @@ struct snic_nvmefslink_queue {
     uint32_t number;
     uint32_t flags;
     uint8_t state;
-    uint8_t say;        /* a message waits: SNIC_NVMEFS_CTL_CREATE, DELETE                     */
+    uint8_t ctl_due;    /* a message waits: SNIC_NVMEFS_CTL_CREATE, DELETE                     */
     uint8_t closed_due; /* the closed event is to be called                                   */
     uint8_t opened_due;
     int reason;
@@ -39,7 +39,7 @@ struct link_window {
     uint64_t key;
     uint64_t size;
     uint8_t used;
-    uint8_t tell;
+    uint8_t announce; /* a WINDOW message waits */
 };
 
 struct snic_nvmefslink_host {
@@ -68,13 +68,13 @@ static int link_host_send(struct snic_nvmefslink_host *h, const struct snic_nvme
     return snic_dma_send(h->dma, msg, sizeof(msg)) != 0; /* to the dead: as good as sent */
 }
 
-/** Windows before queues: a queue's addresses are of windows that have been told. */
-static int link_host_say(struct snic_nvmefslink_host *h)
+/** Windows before queues: a queue's addresses are of windows that have been announced. */
+static int link_host_send_due(struct snic_nvmefslink_host *h)
 {
     struct snic_nvmefs_ctl m;
     for (uint32_t i = 0; i < SNIC_NVMEFS_WINDOWS_MAX; i++) {
         struct link_window *w = &h->windows[i];
-        if (!w->tell)
+        if (!w->announce)
             continue;
         m = (struct snic_nvmefs_ctl){.type = SNIC_NVMEFS_CTL_WINDOW,
                                      .window = (uint16_t)i,
@@ -82,24 +82,24 @@ static int link_host_say(struct snic_nvmefslink_host *h)
                                      .size = w->used ? w->size : 0};
         if (!link_host_send(h, &m))
             return 0;
-        w->tell = 0;
+        w->announce = 0;
     }
     for (uint32_t i = 0; i < h->opts.queues_max; i++) {
         struct snic_nvmefslink_queue *q = h->queues[i];
-        if (q == NULL || q->say == 0)
+        if (q == NULL || q->ctl_due == 0)
             continue;
         snic_nvmefs_host_create(q->engine, &m);
-        m.type = q->say;
+        m.type = q->ctl_due;
         if (!link_host_send(h, &m))
             return 0;
-        q->say = 0;
+        q->ctl_due = 0;
     }
     return 1;
 }
 
 static void link_host_flush(struct snic_nvmefslink_host *h)
 {
-    if (!h->dead && !link_host_say(h))
+    if (!h->dead && !link_host_send_due(h))
         snic_loop_arm(h->dma->loop, &h->retry,
                       snic_loop_now(h->dma->loop) + SNIC_NVMEFSLINK__RETRY_NS);
 }
@@ -119,7 +119,7 @@ static void link_queue_over(struct snic_nvmefslink_queue *q, int reason)
         return;
     q->reason = q->state == LINK_ENDING && q->reason != 0 ? q->reason : reason;
     q->state = LINK_OVER;
-    q->say = 0;
+    q->ctl_due = 0;
     q->closed_due = 1;
     if ((q->flags & SNIC_NVMEFSLINK_DIRECT) == 0)
         snic_nvmefs_host_reset(q->engine);
@@ -130,11 +130,11 @@ static void link_queue_ending(struct snic_nvmefslink_queue *q, int reason)
 {
     if (q->state == LINK_OVER || q->state == LINK_ENDING)
         return;
-    int said = q->state == LINK_RESETTING; /* DELETE is out, or waits */
+    int sent = q->state == LINK_RESETTING; /* DELETE is out, or waits */
     q->state = LINK_ENDING;
     q->reason = reason;
-    if (!said)
-        q->say = SNIC_NVMEFS_CTL_DELETE;
+    if (!sent)
+        q->ctl_due = SNIC_NVMEFS_CTL_DELETE;
     link_host_flush(q->link);
 }
 
@@ -217,12 +217,12 @@ static void link_host_answer(struct snic_nvmefslink_host *h, const struct snic_n
         }
         break;
     case SNIC_NVMEFS_CTL_DELETED:
-        if (q->say == SNIC_NVMEFS_CTL_DELETE)
-            break; /* nobody asked */
+        if (q->ctl_due == SNIC_NVMEFS_CTL_DELETE)
+            break; /* not requested: DELETE has not been sent */
         if (q->state == LINK_RESETTING) {
             snic_nvmefs_host_reset(q->engine);
             q->state = LINK_OPENING;
-            q->say = SNIC_NVMEFS_CTL_CREATE;
+            q->ctl_due = SNIC_NVMEFS_CTL_CREATE;
             link_host_flush(h);
         } else if (q->state == LINK_ENDING) {
             link_queue_over(q, 0);
@@ -362,7 +362,7 @@ int snic_nvmefslink_window_add(struct snic_nvmefslink_host *h, void *mem, size_t
     int r = snic_dma_register(h->dma, mem, size, SNIC_DMA_RIGHT_READ | SNIC_DMA_RIGHT_WRITE, key);
     if (r != 0)
         return r;
-    h->windows[i] = (struct link_window){.key = *key, .size = size, .used = 1, .tell = 1};
+    h->windows[i] = (struct link_window){.key = *key, .size = size, .used = 1, .announce = 1};
     link_host_flush(h);
     return (int)i;
 }
@@ -371,7 +371,7 @@ void snic_nvmefslink_window_remove(struct snic_nvmefslink_host *h, uint32_t wind
 {
     SNIC_ASSERT(window < SNIC_NVMEFS_WINDOWS_MAX && h->windows[window].used);
     h->windows[window].used = 0;
-    h->windows[window].tell = 1;
+    h->windows[window].announce = 1;
     link_host_flush(h);
 }
 
@@ -447,7 +447,7 @@ int snic_nvmefslink_open(struct snic_nvmefslink_queue **out, struct snic_nvmefsl
         return r;
     }
     q->state = LINK_OPENING;
-    q->say = SNIC_NVMEFS_CTL_CREATE;
+    q->ctl_due = SNIC_NVMEFS_CTL_CREATE;
     h->queues[number] = q;
     link_host_flush(h);
     *out = q;
@@ -504,7 +504,7 @@ int snic_nvmefslink_reset(struct snic_nvmefslink_queue *q)
     if (q->state != LINK_OPEN)
         return SNIC_EBUSY;
     q->state = LINK_RESETTING;
-    q->say = SNIC_NVMEFS_CTL_DELETE;
+    q->ctl_due = SNIC_NVMEFS_CTL_DELETE;
     link_host_flush(q->link);
     return 0;
 }
