@@ -16,19 +16,18 @@
  * Units       offsets, lengths and sizes are bytes, lpn pages, times nanoseconds.
  * Input       The other half is hostile. The DPU may write anything into the region and answer
  *             anything: requests end with an error, or the link is closed with SNIC_EPROTO, or with
- *             SNIC_ETIMEDOUT if it says nothing for timeout_ns: it is asked whether it lives, so
- *             what takes the store long is no silence. A DPU that lives and does not answer keeps
- *             what it was asked: who will not wait calls snic_hcachelink_host_death() and closes
- *             the dma handle.
+ *             SNIC_ETIMEDOUT if it is silent for timeout_ns: it is sent keep-alives, so a slow
+ *             store does not count as silence. A DPU that is alive and does not answer keeps its
+ *             requests: snic_hcachelink_host_death(), then closing the dma handle, ends the wait.
  *             The host may write anything into the region and ask anything: the DPU does what a
  *             client of its file system may do.
  *
  * What is whose. Pages and their locks are hcache.h's. A file's size is the caller's, as an inode's
- * is in a kernel: what the store said, raised by its own writes. Reads behind what the store has
- * give zeroes, so the caller cuts a read at the size it knows. A flush writes a page as far as it
- * was written and no further, so the store's size is never more than what was written. Who writes
- * and truncates one file at the same time decides for himself what comes first (the kernel's inode
- * lock does it under FUSE).
+ * is in a kernel: the store's, raised by its own writes. Reads behind the store's size return
+ * zeroes, so the caller cuts a read at the size it knows. A flush writes a page as far as it was
+ * written and no further, so the store's size is never more than what was written. A caller that
+ * writes and truncates one file at the same time orders the two itself (the kernel's inode lock
+ * does it under FUSE).
  *
  * fsync answers 0 when all that was written to the file before it is in the store, and durable
  * there; a page that the store refuses stays dirty, is tried again (by one page at a time, after
@@ -44,7 +43,7 @@
  *
  * One DPU half serves one host at a time over one link, which it may share with nvmefslink:
  * with SNIC_HCACHELINK_SHARED the three _recv, _doorbell and _death functions are what goes into
- * nvmefslink's `others`. They do not say which link an event is of: before the host's half is
+ * nvmefslink's `others`. They do not identify the link of an event: before the host's half is
  * attached to another link, what hands on the old one's events stops to.
  */
 #ifndef SNIC_HCACHELINK_H
@@ -73,7 +72,7 @@ enum snic_hcachelink_op {
     SNIC_HCACHELINK_FSYNC = 3,    /**< ino                                                      */
     SNIC_HCACHELINK_TRUNCATE = 4, /**< ino, length: the new size, in cache and store            */
     SNIC_HCACHELINK_DROP = 5,     /**< ino, offset, length (0: to the end, by a walk through all
-                                       pages: who knows the size says it): forget the pages that
+                                       pages: pass the size if it is known): forget the pages that
                                        this touches, written or not. For unlink; and before and
                                        after others change the store, for what is read ahead
                                        between comes from before                                */
@@ -102,7 +101,7 @@ struct snic_hcachelink_req {
     void *data;
     int64_t result; /**< out; after an error some of it may have been done. READ, WRITE:
                          SNIC_EAGAIN, none of the entries where the next page belongs can be had,
-                         because the file system takes no dirty pages (no space, say): read or
+                         because the file system takes no dirty pages (as without space): read or
                          write the rest, from `at` on, without the cache                        */
     snic_hcachelink_done_fn done;
     void *ctx;
@@ -136,7 +135,7 @@ struct snic_hcachelink_host_opts {
     uint32_t requests_max; /**< messages under way, 2..64; 64                                   */
     struct snic_hcache_opts cache;
     uint64_t timeout_ns; /**< how long the DPU may be silent, or a page busy; 30 s              */
-    uint64_t retry_ns;   /**< a busy page is tried again after that, if nobody wakes; 500 us    */
+    uint64_t retry_ns;   /**< a busy page is tried again after that, without a wake-up; 500 us  */
     struct snic_hcachelink_events events;
 };
 
@@ -170,7 +169,7 @@ SNIC_API SNIC_NODISCARD int snic_hcachelink_host_attach(struct snic_hcachelink_h
 /**
  * Begin the end: what is dirty is flushed, the DPU leaves the region, then the closed event comes.
  * No request is under way, and none is taken any more. If the DPU has yet to open the region, it
- * does so first. Harmless if it came or will come. [owner]
+ * does so first. Harmless if it has come or will come. [owner]
  */
 SNIC_API void snic_hcachelink_host_end(struct snic_hcachelink_host *h) SNIC_NONNULL(1);
 /** Closed, or never attached: gives the region back (to a dma handle that is still open). Returns
@@ -186,20 +185,20 @@ SNIC_API SNIC_NODISCARD int snic_hcachelink_submit(struct snic_hcachelink_host *
     SNIC_NONNULL(1, 2);
 /**
  * The same from any thread, by the half's loop @p l: done comes in every case, also with what
- * submit refuses. For threads that read and write what is there by handles of their own. [any]
+ * submit refuses. For threads that read and write cached pages by handles of their own. [any]
  */
 SNIC_API void snic_hcachelink_post(struct snic_hcachelink_host *h, struct snic_loop *l,
                                    struct snic_hcachelink_req *req) SNIC_NONNULL(1, 2, 3);
 /**
- * Threads that read by handles of their own tell the control plane what it cannot see: that they
+ * Threads that read by handles of their own report what the control plane cannot see: that they
  * have read @p count pages from @p lpn on from the store themselves, or, 0, that a read was
  * answered with SNIC_HCACHE_AHEAD. Best effort. [owner]
  */
 SNIC_API void snic_hcachelink_hint(struct snic_hcachelink_host *h, uint64_t ino, uint64_t lpn,
                                    uint32_t count) SNIC_NONNULL(1);
 /**
- * Why the file system takes no dirty pages, as far as the DPU has told: what writes to the region
- * now may not get out of it. 0: it takes them, or none is dirty. [owner]
+ * Why the file system takes no dirty pages, as last reported by the DPU: pages written to the
+ * region now may not get out of it. 0: it takes them, or none is dirty. [owner]
  */
 SNIC_API int snic_hcachelink_refused(const struct snic_hcachelink_host *h) SNIC_NONNULL(1);
 /** The region, and the epoch for handles of other threads (owners 2..254); NULL: none. [owner] */
@@ -239,7 +238,8 @@ struct snic_hcachelink_dpu_opts {
                                                   a file has no place for packed pages          */
     /**
      * A page is in the file system (not necessarily synced): its action of hcache.h, with the sum
-     * and the parity, for whoever keeps those beside the file. Borrowed for the call. May be NULL.
+     * and the parity, for a user that stores those beside the file. Borrowed for the call. May be
+     * NULL.
      */
     void (*flushed)(void *ctx, const struct snic_hcache_action *page);
     /** The host has left, or is dead and nothing of it is left; serve the next link. May be NULL.

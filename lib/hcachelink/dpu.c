@@ -107,7 +107,7 @@ void hca_dpu_stop(struct snic_hcachelink_dpu *d)
 
 void snic_hcachelink_dpu_detach(struct snic_hcachelink_dpu *d)
 {
-    d->say = 0;
+    d->msg_due = 0;
     if (!d->dead)
         d->detached = 1;
     d->dead = 1;
@@ -117,7 +117,7 @@ void snic_hcachelink_dpu_detach(struct snic_hcachelink_dpu *d)
 int snic_hcachelink_dpu_idle(const struct snic_hcachelink_dpu *d)
 {
     return (d->state == HCA_D_NONE || d->state == HCA_D_GONE) && d->runs_busy == 0 &&
-           d->tasks_busy == 0 && d->say == 0 && !d->gone_due;
+           d->tasks_busy == 0 && d->msg_due == 0 && !d->gone_due;
 }
 
 void *snic_hcachelink_dpu_fini(struct snic_hcachelink_dpu *d)

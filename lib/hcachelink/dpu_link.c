@@ -8,8 +8,8 @@
 
 static void hca_offer_answer(struct snic_hcachelink_dpu *d, int result)
 {
-    d->say = HCA_REGION;
-    d->say_result = result;
+    d->msg_due = HCA_REGION;
+    d->msg_result = result;
     d->state = result == 0 ? HCA_D_RUN : HCA_D_NONE;
     hca_dpu_kick(d);
 }
@@ -36,7 +36,7 @@ static void hca_header_done(struct snic_dma_batch *b)
 static void hca_offer(struct snic_hcachelink_dpu *d, const struct hca_message *m)
 {
     struct snic_dma_batch *b = &d->fetch_header;
-    if (d->state != HCA_D_NONE || d->say != 0) {
+    if (d->state != HCA_D_NONE || d->msg_due != 0) {
         d->stats.refused++;
         return;
     }
@@ -116,7 +116,7 @@ void snic_hcachelink_dpu_death(void *ctx, enum snic_dma_death cause)
     struct snic_hcache_event ev = {.kind = SNIC_HCACHE_EV_HOST_DEAD};
     (void)cause;
     d->dead = 1;
-    d->say = 0;
+    d->msg_due = 0;
     if (d->mapped == NULL || d->failed != 0 || d->state == HCA_D_STOP) {
         hca_dpu_stop(d);
         return;
@@ -127,7 +127,7 @@ void snic_hcachelink_dpu_death(void *ctx, enum snic_dma_death cause)
     hca_drain(d, HCA_D_SALVAGE);
 }
 
-/* ---- What we say ---- */
+/* ---- Sending ---- */
 
 static int hca_dpu_send(struct snic_hcachelink_dpu *d, const struct hca_message *m)
 {
@@ -136,35 +136,35 @@ static int hca_dpu_send(struct snic_hcachelink_dpu *d, const struct hca_message 
     return d->dead || snic_dma_send(d->dma, msg, sizeof(msg)) != 0;
 }
 
-static int hca_say_due(struct snic_hcachelink_dpu *d)
+static int hca_send_due(struct snic_hcachelink_dpu *d)
 {
-    struct hca_message m = {.type = d->say == HCA_FAILED ? HCA_FAILED : HCA_DONE,
-                            .result = d->say_result,
-                            .a = d->say == HCA_REGION ? d->opts.tasks : 0};
-    if (d->say == 0)
+    struct hca_message m = {.type = d->msg_due == HCA_FAILED ? HCA_FAILED : HCA_DONE,
+                            .result = d->msg_result,
+                            .a = d->msg_due == HCA_REGION ? d->opts.tasks : 0};
+    if (d->msg_due == 0)
         return 1;
     if (!hca_dpu_send(d, &m))
         return 0;
-    d->say = 0;
+    d->msg_due = 0;
     return 1;
 }
 
 /** 1, or 0: no room. */
-static int hca_say_refused(struct snic_hcachelink_dpu *d)
+static int hca_send_refused(struct snic_hcachelink_dpu *d)
 {
     struct hca_message m = {.type = HCA_REFUSED, .result = d->refused};
-    if (d->refused == d->refused_told || d->state != HCA_D_RUN)
+    if (d->refused == d->refused_sent || d->state != HCA_D_RUN)
         return 1;
     if (!hca_dpu_send(d, &m))
         return 0;
-    d->refused_told = d->refused;
+    d->refused_sent = d->refused;
     return 1;
 }
 
-/** 1: all is said; 0: no room. */
-static int hca_dpu_say(struct snic_hcachelink_dpu *d)
+/** 1: all is sent; 0: no room. */
+static int hca_dpu_send_all(struct snic_hcachelink_dpu *d)
 {
-    if (!hca_say_due(d))
+    if (!hca_send_due(d))
         return 0;
     if (d->alive_due) {
         struct hca_message m = {.type = HCA_ALIVE};
@@ -172,7 +172,7 @@ static int hca_dpu_say(struct snic_hcachelink_dpu *d)
             return 0;
         d->alive_due = 0;
     }
-    if (!hca_say_refused(d))
+    if (!hca_send_refused(d))
         return 0;
     while (!snic_queue_empty(&d->answers)) {
         struct hca_task *t = SNIC_CONTAINER(d->answers.first, struct hca_task, node);
@@ -200,8 +200,8 @@ static int hca_advance(struct snic_hcachelink_dpu *d)
     uint64_t now = snic_loop_now(d->dma->loop);
     if (d->failed != 0 && d->state > HCA_D_HEADER && d->state < HCA_D_STOP) {
         if (!d->dead) {
-            d->say = HCA_FAILED;
-            d->say_result = d->failed;
+            d->msg_due = HCA_FAILED;
+            d->msg_result = d->failed;
         }
         hca_dpu_stop(d);
         return 1;
@@ -211,7 +211,7 @@ static int hca_advance(struct snic_hcachelink_dpu *d)
         return 1;
     }
     if (d->state == HCA_D_DRAIN && d->tasks_busy == 0 && hca_drain_fails(d, now)) {
-        d->say_result = d->drain_error;
+        d->msg_result = d->drain_error;
         d->ended = 1;
         hca_dpu_stop(d);
         return 1;
@@ -225,21 +225,21 @@ static int hca_advance(struct snic_hcachelink_dpu *d)
         return 0;
     hca_engine_close(d);
     if (d->ended && !d->dead)
-        d->say = HCA_END;
+        d->msg_due = HCA_END;
     d->ended = 0;
     d->state = d->dead ? HCA_D_GONE : HCA_D_NONE;
     d->gone_due = 1;
     return 1;
 }
 
-static void hca_dpu_timer(struct snic_hcachelink_dpu *d, int said)
+static void hca_dpu_timer(struct snic_hcachelink_dpu *d, int sent)
 {
     uint64_t at = SNIC_NEVER;
     if (d->engine != NULL && d->state != HCA_D_STOP)
         at = snic_hcache_control_deadline_ns(d->engine);
     if (d->state == HCA_D_SALVAGE)
         at = snic_min_u64(at, d->give_up_ns);
-    if (!said)
+    if (!sent)
         at = snic_min_u64(at, snic_loop_now(d->dma->loop) + 100000);
     if (at == SNIC_NEVER)
         snic_loop_cancel(d->dma->loop, &d->timer);
@@ -250,19 +250,19 @@ static void hca_dpu_timer(struct snic_hcachelink_dpu *d, int said)
 int hca_dpu_poll(struct snic_loop_poller *p, int sleeping)
 {
     struct snic_hcachelink_dpu *d = SNIC_CONTAINER(p, struct snic_hcachelink_dpu, poller);
-    int did, said;
+    int did, sent;
     if (sleeping)
-        return !snic_queue_empty(&d->local); /* what could not be said has a timer */
+        return !snic_queue_empty(&d->local); /* what could not be sent has a timer */
     did = hca_engine_pump(d);
     did |= hca_task_pump(d);
     did |= hca_advance(d);
     if (d->refused != 0 && d->state == HCA_D_RUN && snic_hcache_control_idle(d->engine))
         d->refused = 0; /* nothing is left that could show it */
-    said = hca_dpu_say(d);
-    hca_dpu_timer(d, said);
+    sent = hca_dpu_send_all(d);
+    hca_dpu_timer(d, sent);
     if (did)
         hca_dpu_kick(d);
-    if (d->gone_due && said) {
+    if (d->gone_due && sent) {
         d->gone_due = 0;
         if (d->opts.gone != NULL)
             d->opts.gone(d->opts.ctx, d); /* it may be gone */

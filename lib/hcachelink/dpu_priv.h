@@ -7,14 +7,14 @@
  *   In STOP nothing new begins; it ends when nothing is under way any more.
  *
  * A task is something that the host asked for, a run an action of the engine's: each has one DMA
- * batch or one request to the file system under way at a time. Completions only tell the engine;
- * what it has to say is taken in the poller.
+ * batch or one request to the file system under way at a time. Completions are only reported to the
+ * engine; its actions are polled in the poller.
  *
  * Invariants
  *   D1  The engine's memory goes when nothing that it lent is under way.
  *   D2  A task is answered once, when nothing of it is under way; its number is free afterwards.
- *   D3  What the host says is a number to be checked: its region is reached by keys, never by
- *       pointers, until it is dead and its bytes rest.
+ *   D3  Values from the host are numbers to be checked: its region is reached by keys, never by
+ *       pointers, until it is dead and its bytes no longer change.
  */
 #ifndef SNIC_HCACHELINK_DPU_PRIV_H
 #define SNIC_HCACHELINK_DPU_PRIV_H
@@ -66,7 +66,7 @@ struct snic_hcachelink_dpu {
     uint32_t runs_max, runs_busy;
     uint32_t tasks_busy;
     uint32_t header_busy;
-    int32_t say_result;
+    int32_t msg_result;
     int32_t failed;    /* why the region cannot be reached; 0: it can */
     uint64_t look_due; /* DRAIN, SALVAGE: idle after so many looks is the end */
     uint64_t give_up_ns;
@@ -74,11 +74,11 @@ struct snic_hcachelink_dpu {
     uint64_t progress_ns;  /* DRAIN: its beginning, or the last page that was written */
     int32_t drain_error;   /* DRAIN: of a page that could not be; 0: none */
     int32_t refused;       /* RUN: the last flush failed so; 0: it did not, or nothing is dirty */
-    int32_t refused_told;  /* and what the host knows of it */
+    int32_t refused_sent;  /* as last sent to the host */
     uint8_t state;
-    uint8_t say;       /* 0, HCA_REGION, HCA_END: a DONE with id 0 is owed; HCA_FAILED */
-    uint8_t alive_due; /* the host has asked */
-    uint8_t dead;      /* nothing is said to the host any more */
+    uint8_t msg_due;   /* 0, HCA_REGION, HCA_END: a DONE with id 0 is owed; HCA_FAILED */
+    uint8_t alive_due; /* the host's keep-alive is to be answered */
+    uint8_t dead;      /* nothing is sent to the host any more */
     uint8_t detached;  /* but it may live */
     uint8_t ended;     /* all is flushed and synced, or could not be: END is to be answered */
     uint8_t gone_due;

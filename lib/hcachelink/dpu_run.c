@@ -62,7 +62,7 @@ int hca_engine_open(struct snic_hcachelink_dpu *d)
         return r;
     }
     d->refused = 0;
-    d->refused_told = 0;
+    d->refused_sent = 0;
     d->runs = p.runs;
     memset(p.runs, 0, d->runs_max * sizeof(*p.runs));
     d->free_runs = (struct snic_queue){NULL, NULL};
@@ -138,8 +138,8 @@ static void hca_run_dma_done(struct snic_dma_batch *b)
     hca_run_dma_end(SNIC_CONTAINER(b, struct hca_run, batch), b->result);
 }
 
-/** The host is dead, so nobody else is there: plain loads and stores. D3: the engine's places were
- *  computed from the checked geometry. */
+/** The host is dead, so there is no other access: plain loads and stores. D3: the engine's places
+ *  were computed from the checked geometry. */
 static void hca_run_local(struct hca_run *u)
 {
     unsigned char *base = u->d->mapped;

@@ -132,7 +132,7 @@ static void hca_task_end_done(struct snic_fs_req *r)
     t->under_way = 0;
     t->type = 0;
     d->tasks_busy--;
-    d->say_result = r->k.result < 0 ? (int32_t)r->k.result : 0;
+    d->msg_result = r->k.result < 0 ? (int32_t)r->k.result : 0;
     d->ended = 1;
     hca_dpu_stop(d);
 }
@@ -154,7 +154,7 @@ void hca_task_begin(struct snic_hcachelink_dpu *d, const struct hca_message *m)
     struct hca_task *t = NULL;
     for (uint32_t i = 0; i < d->opts.tasks && t == NULL; i++)
         t = d->tasks[i].type == 0 ? &d->tasks[i] : NULL;
-    if (t == NULL || d->state != HCA_D_RUN) { /* it does not keep to what it was told */
+    if (t == NULL || d->state != HCA_D_RUN) { /* it violates the protocol */
         d->stats.refused++;
         /* After END: what is left might wait for a page that is held for this request, for ever. */
         if (d->state == HCA_D_DRAIN)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What the two halves say to each other: messages of 64 bytes, little-endian, over dma's send.
+ * The messages between the two halves: 64 bytes, little-endian, over dma's send.
  *
  *   0 u32 magic   4 u16 version   6 u16 type   8 u64 id   16 u64 ino   24 u64 a   32 u64 b
  *   40 u64 c     48 i32 result   52 u32 0     56 u64 0

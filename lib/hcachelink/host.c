@@ -109,7 +109,7 @@ static void hca_host_take(struct snic_hcachelink_host *h)
         h->dma->events =
             (struct snic_dma_events){hca_host_on_recv, hca_host_on_bell, hca_host_on_death, h};
     snic_loop_poller_add(h->dma->loop, &h->poller);
-    hca_host_say(h);
+    hca_host_send_all(h);
     hca_host_kick(h);
 }
 
@@ -162,7 +162,7 @@ int snic_hcachelink_host_attach(struct snic_hcachelink_host *h, struct snic_dma 
     h->state = HCA_OPENING;
     h->since_ns = snic_loop_now(d->loop);
     h->sim = snic_loop_world(d->loop) != NULL;
-    h->say = HCA_REGION;
+    h->msg_due = HCA_REGION;
     hca_host_take(h);
     return 0;
 }
@@ -178,8 +178,8 @@ void snic_hcachelink_host_end(struct snic_hcachelink_host *h)
     }
     h->state = HCA_ENDING;
     h->since_ns = snic_loop_now(h->dma->loop);
-    h->say = HCA_END;
-    hca_host_say(h);
+    h->msg_due = HCA_END;
+    hca_host_send_all(h);
     hca_host_kick(h);
 }
 
@@ -212,7 +212,7 @@ int snic_hcachelink_submit(struct snic_hcachelink_host *h, struct snic_hcachelin
     req->slot = SNIC_HCACHELINK__NO_SLOT;
     r = hca_req_run(h, req);
     if (r == 0 || !snic_queue_empty(&h->waiting)) {
-        hca_host_say(h);
+        hca_host_send_all(h);
         hca_host_kick(h);
     }
     return r;

@@ -16,7 +16,7 @@ static void hca_finished(struct snic_hcachelink_host *h, struct snic_hcachelink_
     hca_host_kick(h);
 }
 
-/* ---- What we say ---- */
+/* ---- Sending ---- */
 
 /** 1, or 0 no room. To the dead: as good as sent. */
 static int hca_send(struct snic_hcachelink_host *h, const struct hca_message *m)
@@ -26,17 +26,17 @@ static int hca_send(struct snic_hcachelink_host *h, const struct hca_message *m)
     return snic_dma_send(h->dma, msg, sizeof(msg)) != 0;
 }
 
-static int hca_say_link(struct snic_hcachelink_host *h)
+static int hca_send_link(struct snic_hcachelink_host *h)
 {
-    struct hca_message m = {.type = h->say};
-    if (h->say == HCA_REGION) {
+    struct hca_message m = {.type = h->msg_due};
+    if (h->msg_due == HCA_REGION) {
         m.a = h->key;
         m.b = h->region_bytes;
         m.c = h->epoch;
     }
     if (!hca_send(h, &m))
         return 0;
-    h->say = 0;
+    h->msg_due = 0;
     return 1;
 }
 
@@ -49,7 +49,7 @@ static uint32_t hca_slot_free(const struct snic_hcachelink_host *h)
 }
 
 /** The next request's message: 1, or 0 no room. */
-static int hca_say_next(struct snic_hcachelink_host *h, struct snic_queue *q)
+static int hca_send_next(struct snic_hcachelink_host *h, struct snic_queue *q)
 {
     struct snic_hcachelink_req *req = hca_req_of(q->first);
     uint32_t i = hca_slot_free(h);
@@ -69,16 +69,16 @@ static int hca_say_next(struct snic_hcachelink_host *h, struct snic_queue *q)
     return 1;
 }
 
-void hca_host_say(struct snic_hcachelink_host *h)
+void hca_host_send_all(struct snic_hcachelink_host *h)
 {
     int room = 1;
-    if (h->say != 0 && (h->say == HCA_REGION || hca_host_quiet(h)))
-        room = hca_say_link(h);
+    if (h->msg_due != 0 && (h->msg_due == HCA_REGION || hca_host_quiet(h)))
+        room = hca_send_link(h);
     while (room && !snic_queue_empty(&h->sending) && h->taken < h->credit)
-        room = hca_say_next(h, &h->sending);
+        room = hca_send_next(h, &h->sending);
     while (room && !snic_queue_empty(&h->syncing) && h->taken < h->credit &&
            h->fsyncs + 1 < h->credit) /* L3 */
-        room = hca_say_next(h, &h->syncing);
+        room = hca_send_next(h, &h->syncing);
     if ((!room || !snic_queue_empty(&h->waiting)) && !h->retry.armed)
         snic_loop_arm(h->dma->loop, &h->retry, snic_loop_now(h->dma->loop) + h->opts.retry_ns);
     if (!h->tick.armed && (h->state == HCA_OPENING || h->state == HCA_ENDING ||
@@ -121,7 +121,7 @@ void hca_host_over(struct snic_hcachelink_host *h, int reason)
         return;
     h->state = HCA_OVER; /* L4 */
     h->reason = reason;
-    h->say = 0;
+    h->msg_due = 0;
     h->ending = 0;
     h->opened_due = 0;
     for (uint32_t i = 0; i < SNIC_HCACHELINK__TASKS_MAX; i++) {
@@ -167,7 +167,7 @@ static int hca_queue_late(const struct snic_hcachelink_host *h, const struct sni
            hca_late(h, snic_max_u64(hca_req_of(q->first)->since_ns, h->heard_ns), now_ns);
 }
 
-/** The DPU is silent, though it has something to say. */
+/** The DPU is silent, though it owes an answer. */
 static int hca_silent(const struct snic_hcachelink_host *h, uint64_t now_ns)
 {
     int late = h->state == HCA_OPENING && hca_late(h, h->since_ns, now_ns);
@@ -200,7 +200,7 @@ void hca_host_tick(struct snic_timer *t, uint64_t now_ns)
         hca_req_abort(h, req, SNIC_ETIMEDOUT);
         hca_finished(h, req);
     }
-    hca_host_say(h); /* the next tick */
+    hca_host_send_all(h); /* the next tick */
 }
 
 /* ---- The poller ---- */
@@ -253,11 +253,11 @@ int hca_host_poll(struct snic_loop_poller *p, int sleeping)
     if (h->retry_due && h->state != HCA_OVER) {
         did = !snic_queue_empty(&h->waiting);
         hca_try_again(h);
-        hca_host_say(h);
+        hca_host_send_all(h);
     }
     r = hca_deliver(h);
     if (r >= 0 && h->state != HCA_OVER)
-        hca_host_say(h);
+        hca_host_send_all(h);
     return did || r != 0;
 }
 
@@ -287,11 +287,11 @@ static void hca_done(struct snic_hcachelink_host *h, const struct hca_message *m
 {
     uint64_t i = m->id & 0xffff;
     struct snic_hcachelink_req *req;
-    if (m->id == 0 && h->state == HCA_OPENING && h->say == 0) {
+    if (m->id == 0 && h->state == HCA_OPENING && h->msg_due == 0) {
         hca_opened(h, m);
         return;
     }
-    if (m->id == 0 && h->state == HCA_ENDING && h->say == 0) {
+    if (m->id == 0 && h->state == HCA_ENDING && h->msg_due == 0) {
         h->keep = m->result < 0;
         hca_host_over(h, m->result);
         return;
@@ -340,7 +340,7 @@ void snic_hcachelink_host_recv(void *ctx, const void *msg, uint32_t size)
     else
         hca_host_over(h, SNIC_EPROTO);
     if (h->state != HCA_OVER)
-        hca_host_say(h);
+        hca_host_send_all(h);
     hca_host_kick(h);
 }
 

@@ -3,26 +3,26 @@
  * The host's half.
  *
  *   NONE ── attach ──▶ OPENING ── DONE ──▶ OPEN ── end ──▶ ENDING ── DONE ──▶ OVER ── attach ...
- *                         (from everywhere) ── death, nonsense, silence ──▶ OVER
+ *                         (from everywhere) ── death, protocol error, silence ──▶ OVER
  *
- * A request is in one place: sending or syncing (it has something to ask), a slot (it has asked),
- * waiting (a page is held by somebody), finished (done is owed).
+ * A request is in one place: sending or syncing (its message waits), a slot (its message was sent),
+ * waiting (a page is locked by another), finished (done is owed).
  *
  * Invariants
  *   L1  A request holds at most one page, and while it waits for another one none, but for
  *       TRUNCATE, which keeps the page that the new end cuts and waits for pages behind it only.
  *   L2  A page that is being filled is unlocked when the DPU has answered, or when the region is
- *       given up: before, the DPU may write into it at any time.
+ *       abandoned: before, the DPU may write into it at any time.
  *   L3  A truncation that holds a dirty page is never behind an fsync that waits for this page;
  *       fsyncs have a queue of their own, and one slot of the DPU's is never theirs.
  *   L4  In OVER no slot is taken and nothing waits or is to be sent.
- *   L5  The link is given up for silence only: nothing heard for timeout_ns while something is
- *       asked. The DPU is asked whether it lives, so what takes the store long is none.
- *   L6  What is dirty is forgotten with the link only if the DPU may have written it to the store,
- *       or may do so yet; not by an end before the beginning, nor for a DPU that has let go of it.
+ *   L5  The link times out for silence only: nothing received for timeout_ns while a request is
+ * out. The DPU answers keep-alives, so a slow store does not count as silence. L6  What is dirty is
+ * forgotten with the link only if the DPU may have written it to the store, or may do so yet; not
+ * by an end before the beginning, nor for a DPU that has let go of it.
  *
- *   L7  While the file system takes no pages nobody waits for an entry of a set that is full: only
- * a flush would free one.
+ *   L7  While the file system takes no pages no request waits for an entry of a set that is full:
+ *       only a flush would free one.
  *
  * An end in OPENING waits for the DPU's DONE.
  */
@@ -33,12 +33,12 @@
 
 enum { HCA_NONE, HCA_OPENING, HCA_OPEN, HCA_ENDING, HCA_OVER };
 
-/* req.step besides the types of messages: what an answer or a wake-up goes on with. */
+/* req.step besides the types of messages: where an answer or a wake-up continues. */
 enum { HCA_GO = 0, HCA_FILLED = 32, HCA_BEHIND = 33, HCA_BEHIND_AGAIN = 34, HCA_CUT = 35 };
 
 /* req.slot when it has none. */
 #define SNIC_HCACHELINK__NO_SLOT UINT32_MAX
-#define SNIC_HCACHELINK__ARMED (UINT32_MAX - 1) /* it has told the DPU that it will wait */
+#define SNIC_HCACHELINK__ARMED (UINT32_MAX - 1) /* the DPU has been notified that it waits */
 
 struct hca_slot {
     struct snic_hcachelink_req *req; /* NULL: free */
@@ -57,7 +57,7 @@ struct snic_hcachelink_host {
     uint64_t key;
     uint64_t epoch;      /* of the DPU: counts attaches */
     uint64_t since_ns;   /* of OPENING and ENDING */
-    uint64_t heard_ns;   /* the DPU's last sign of life */
+    uint64_t heard_ns;   /* the last message of the DPU */
     uint32_t page_shift; /* of cache.page_bytes */
     uint32_t taken;      /* slots */
     uint32_t fsyncs;     /* of them */
@@ -65,12 +65,12 @@ struct snic_hcachelink_host {
     int reason;
     int32_t refused; /* the file system takes no pages; 0: it does */
     uint8_t state;
-    uint8_t say;    /* REGION or END, to be sent */
-    uint8_t ending; /* in OPENING: END follows */
-    uint8_t keep;   /* the DPU has nothing of the region, and what is dirty is there */
+    uint8_t msg_due; /* REGION or END, to be sent */
+    uint8_t ending;  /* in OPENING: END follows */
+    uint8_t keep;    /* the DPU has nothing of the region, and what is dirty is there */
     uint8_t opened_due;
     uint8_t closed_due;
-    uint8_t retry_due; /* whoever waits may try again */
+    uint8_t retry_due; /* waiting requests may try again */
     uint8_t sim;
     struct snic_queue sending, syncing, waiting, finished;
     struct hca_slot slots[SNIC_HCACHELINK__TASKS_MAX];
@@ -82,8 +82,8 @@ struct snic_hcachelink_host {
 
 void hca_host_kick(const struct snic_hcachelink_host *h);
 /* Send what is to be sent, as far as there is room. */
-void hca_host_say(struct snic_hcachelink_host *h);
-/* It is over; everybody is told. */
+void hca_host_send_all(struct snic_hcachelink_host *h);
+/* It is over; all requests end with @p reason. */
 void hca_host_over(struct snic_hcachelink_host *h, int reason);
 int hca_host_poll(struct snic_loop_poller *p, int sleeping);
 void hca_host_retry(struct snic_timer *t, uint64_t now_ns);
@@ -95,17 +95,17 @@ void hca_host_ahead(struct snic_hcachelink_host *h, uint64_t ino, uint64_t lpn);
 
 /* 0, or SNIC_EINVAL. */
 int hca_req_check(const struct snic_hcachelink_host *h, const struct snic_hcachelink_req *req);
-/* Go on: 1 finished, result is set; 0 it is in one of the queues. */
+/* Continue: 1 finished, result is set; 0 it is in one of the queues. */
 int hca_req_run(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req);
 /* The DPU has answered; as run. */
 int hca_req_answered(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req,
                      int32_t result);
-/* What it asks. */
+/* Its message to the DPU. */
 void hca_req_message(const struct snic_hcachelink_req *req, struct hca_message *m);
 /* Give back what it holds; its result is @p result. */
 void hca_req_abort(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req, int result);
 
-/* Nothing is asked, or to be asked. */
+/* No request is at the DPU, or to be sent to it. */
 static inline int hca_host_quiet(const struct snic_hcachelink_host *h)
 {
     return h->taken == 0 && snic_queue_empty(&h->sending) && snic_queue_empty(&h->syncing);

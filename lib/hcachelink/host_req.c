@@ -4,11 +4,11 @@
  *
  * A truncation
  *   locks the page that the new end cuts, when nothing of it is on its way to the store, so that no
- *     flush of it begins and nobody fills it from the store;
+ *     flush of it begins and no request fills it from the store;
  *   drops the pages behind, lets the DPU truncate the store, drops again what was filled between;
  *   and only then cuts the content of the page and gives it back.
- * Where no entry can be had for the page (L7), it is not locked before: whoever fills it meanwhile
- * may do so from before, so it is looked for behind that.
+ * Where no entry can be had for the page (L7), it is not locked before: a request that fills it
+ * meanwhile may do so with content from before, so it is looked for after the truncation.
  */
 #include "snicstore/hcachelink.h"
 
@@ -49,7 +49,8 @@ static int hca_end(struct snic_hcachelink_req *req, int64_t result)
     return 1;
 }
 
-static int hca_ask(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req, uint32_t type)
+static int hca_request(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req,
+                       uint32_t type)
 {
     req->step = type;
     req->since_ns = snic_loop_now(h->dma->loop);
@@ -141,7 +142,7 @@ static int hca_read(struct snic_hcachelink_host *h, struct snic_hcachelink_req *
             r = snic_hcache_lock(&h->host, req->ino, lpn, SNIC_HCACHE_FILL, &req->page);
         if (r == 0) {
             hca_moved(req);
-            return hca_ask(h, req, HCA_READ);
+            return hca_request(h, req, HCA_READ);
         }
         if (!hca_is_busy(r) || hca_full(h, r))
             return hca_end(req, r);
@@ -182,7 +183,7 @@ static int hca_write(struct snic_hcachelink_host *h, struct snic_hcachelink_req 
                 return hca_end(req, r);
             hca_moved(req);
             if (hca_wants(h, req, lpn, n))
-                return hca_ask(h, req, HCA_READ);
+                return hca_request(h, req, HCA_READ);
         }
         req->step = HCA_GO;
         memcpy((unsigned char *)req->page.data + from, (unsigned char *)req->data + req->at, n);
@@ -231,7 +232,7 @@ static int hca_truncate(struct snic_hcachelink_host *h, struct snic_hcachelink_r
     if (req->step != HCA_CUT && !hca_drop(h, req, UINT64_MAX))
         return 0;
     if (req->step == HCA_BEHIND)
-        return hca_ask(h, req, HCA_TRUNCATE);
+        return hca_request(h, req, HCA_TRUNCATE);
     req->step = HCA_CUT;
     while (cut != 0 && req->page.held == 0) { /* there was no entry for it */
         int r = snic_hcache_lock(&h->host, req->ino, req->length >> h->page_shift,
@@ -276,7 +277,7 @@ int hca_req_run(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req)
     case SNIC_HCACHELINK_DROP:
         return hca_forget(h, req);
     default:
-        return hca_ask(h, req, HCA_FSYNC);
+        return hca_request(h, req, HCA_FSYNC);
     }
 }
 
