@@ -17,17 +17,17 @@
  *             a call. Requests in flight are not limited; what has no room is refused with
  *             SNIC_EAGAIN, and room() comes.
  * Errors      0 on success, a negative SNIC_E* otherwise; then nothing changed.
- * Units       blocks of 4096 bytes, bytes where it says so.
+ * Units       blocks of 4096 bytes; fields in bytes are named or documented so.
  * Input       What is on the devices is not trusted: any bytes are judged, none crash.
  *
  * Promises
  *   Durable. A write answered SNIC_SEGMENTS_DONE, _DUP or _SUPERSEDED survives power loss, or a
- *     higher version of the block does. A block is the old one or the new one, whole, and its
- *     version says which; versions never go back. So do create, delete, set_gen, fence.
- *   Reads see all that was answered before they were submitted. What a read has given is durable:
- *     it waits for a version that is not yet.
+ *     higher version of the block does. A block is the old one or the new one, whole, as its
+ *     version shows; versions never go back. So do create, delete, set_gen, fence.
+ *   Reads see all that was answered before they were submitted. What a read has returned is
+ *     durable: it waits for a version that is not yet.
  *   Checked. What comes from a device is compared with its checksum. A block that does not fit, or
- *     cannot be read, is SNIC_SEGMENTS_DAMAGED, in its place in the list; the others are given. A
+ *     cannot be read, is SNIC_SEGMENTS_DAMAGED, in its place in the list; the others are read. A
  *     new version repairs it. A block never written reads as zeros with version 0.
  *   Fenced. From a fence on, writes with a version below it are refused; from set_gen on, requests
  *     with an older generation are: for ever, that is, as long as the segment exists. A request
@@ -36,7 +36,7 @@
  *   Full. A segment has its place from creation on, so writes never meet a full device; only
  *     SNIC_SEGMENTS_CREATE is refused with SNIC_ENOSPC.
  *   Failure. A device that fails a write or flush is dead until the next open: its requests end
- *     with SNIC_EIO, failed() comes once; the other devices go on.
+ *     with SNIC_EIO, failed() comes once; the other devices continue.
  *
  * How. Every device has a log (wal.h) and places for segments. A write is one record of the log,
  * list and blocks, whatever their number, and is kept in the cache. In the background, when half of
@@ -49,16 +49,16 @@
  *   block dirties a table of its own), 2.0/n when n blocks of the same half MiB are in one round.
  *   Rewriting a working set that the cache holds costs little beyond the log.
  *
- * What recovery says. A crash leaves the last write of the log in doubt (wal.h: SUSPECT). Nothing
- * tells whether it had been announced and was damaged since; it is taken for what the crash cut off
- * and reported in `tails`, unless SNIC_SEGMENTS_STRICT is given. A log with a gap is refused with
+ * What recovery reports. A crash leaves the last write of the log in doubt (wal.h: SUSPECT). It is
+ * unknown whether it had been announced and was damaged since; it counts as cut off by the crash
+ * and is reported in `tails`, without SNIC_SEGMENTS_STRICT. A log with a gap is refused with
  * SNIC_ECORRUPT, the report naming the gap, or with SNIC_SEGMENTS_SALVAGE opened without the
  * records in the gap: versions may have gone back then. Tables of which both copies are damaged are
- * told one by one to damaged(); their blocks are refused until the segment is deleted. A table of
- * which one copy is damaged is repaired. Zeros where a table must have been written are damage.
+ * reported one by one to damaged(); their blocks are refused until the segment is deleted. A table
+ * of which one copy is damaged is repaired. Zeros where a table must have been written are damage.
  *
- * The owner's duties: nobody else writes to the devices (open files with SNIC_IO_OPEN_LOCK); each
- * format gets a uuid of its own; log_bytes is given as it was at the format, and cache_blocks not
+ * The owner's duties: nothing else writes to the devices (open files with SNIC_IO_OPEN_LOCK); each
+ * format gets a uuid of its own; log_bytes stays as it was at the format, and cache_blocks is not
  * lowered before a checkpoint.
  *
  *     struct snic_segments_opts o = {.opts_size = sizeof(o), .flags = SNIC_SEGMENTS_BLANK};
@@ -123,8 +123,8 @@ enum snic_segments_op {
 enum snic_segments_kind {
     SNIC_SEGMENTS_DATA = 0,
     SNIC_SEGMENTS_ZERO, /**< reads as zeros */
-    SNIC_SEGMENTS_TRIM, /**< the same; told apart by readers */
-    SNIC_SEGMENTS_LOST  /**< there are no data: it reads as DAMAGED. For who copies a segment of
+    SNIC_SEGMENTS_TRIM, /**< the same; readers can distinguish it */
+    SNIC_SEGMENTS_LOST  /**< there are no data: it reads as DAMAGED. For the copy of a segment of
                              which a block is damaged                                         */
 };
 
@@ -155,7 +155,7 @@ struct snic_segments_block {
     void *data;         /**< 4096 bytes. Write: borrowed for the call, NULL unless DATA. Read:
                              borrowed until done; not defined where DAMAGED                   */
     uint32_t data_crc;  /**< CRC32C of the data; 0 unless DATA. Read: out, of what is read   */
-    uint32_t guest_tag; /**< the writer's, stored and given back                             */
+    uint32_t guest_tag; /**< the writer's, stored and returned                               */
     uint16_t block;     /**< 0 ... 511; not twice in the list of a write                     */
     uint8_t kind;       /**< enum snic_segments_kind; read: out                              */
     uint8_t status;     /**< out: enum snic_segments_status                                  */
@@ -241,10 +241,10 @@ struct snic_segments_report {
     uint64_t first_missing; /**< position in the log of the first gap, of device `disk`        */
     uint64_t last_missing;  /**< 0 beside a gap: all is missing                                */
     uint64_t log_bytes; /**< as device `disk` has them                                         */
-    uint32_t is_disk;   /**< what device `disk` says that it is: number is_disk ...            */
-    uint32_t is_disks;  /**< ... of so many; 0: it says nothing                                */
+    uint32_t is_disk;   /**< from the superblock of device `disk`: its number ...              */
+    uint32_t is_disks;  /**< ... of so many; 0: unknown                                          */
     uint32_t mixed;     /**< 1: devices of different stores; `disk` is not of the first one's  */
-    uint32_t version;   /**< of the format, that device `disk` has; 0: it says nothing         */
+    uint32_t version;   /**< of the format, that device `disk` has; 0: unknown                 */
 };
 
 /** Any but opened may be NULL. The store is closed in none. */
@@ -280,7 +280,7 @@ SNIC_API const char *snic_segments_opts_wrong(struct snic_io *const *io, uint32_
 SNIC_API size_t snic_segments_memsize(struct snic_io *const *io, uint32_t disks,
                                       const struct snic_segments_opts *o) SNIC_NONNULL(1, 3);
 /**
- * Begin to open, or format; opened() tells. [owner]
+ * Begin to open, or format; opened() reports the result. [owner]
  * @param[out] out  the store on success, untouched on failure
  * @param mem       owned until snic_segments_close(); aligned to SNIC_SEGMENTS_ALIGN
  * @param io        1 ... SNIC_SEGMENTS_DISKS_MAX handles, in the order of the format; the caller's,
@@ -314,7 +314,7 @@ SNIC_API struct snic_loop *snic_segments_loop(const struct snic_segments *s) SNI
  */
 SNIC_API SNIC_NODISCARD int snic_segments_submit(struct snic_segments *s,
                                                  struct snic_segments_req *req) SNIC_NONNULL(1, 2);
-/** Begin to write home all that is in the logs. snic_segments_info.dirty tells when. [owner] */
+/** Begin to write home all that is in the logs; done when snic_segments_info.dirty is 0. [owner] */
 SNIC_API void snic_segments_checkpoint(struct snic_segments *s) SNIC_NONNULL(1);
 
 /* ---- Views ---- */
@@ -368,7 +368,7 @@ struct snic_segments_info {
     uint64_t read_blocks;
     uint64_t read_cached;  /**< of these                                                     */
     uint64_t read_damaged; /**< of these                                                     */
-    uint64_t misread;      /**< of these: told by misread()                                  */
+    uint64_t misread;      /**< of these: reported by misread()                              */
     uint64_t rounds;       /**< of writing home                                              */
     uint64_t home_blocks;
     uint64_t home_writes; /**< theirs                                                       */

@@ -33,7 +33,7 @@ static void segments_load_io(struct segments_disk *d, uint8_t op, uint64_t offse
     segments_io_queue(d, &d->load.io);
 }
 
-/** 1: go on. */
+/** 1: the transfer was complete; otherwise opening this device has ended. */
 static int segments_load_good(const struct segments_io *io)
 {
     int64_t want = io->req.op == SNIC_IO_FLUSH ? 0 : (int64_t)io->req.length;
@@ -133,8 +133,8 @@ static void segments_super_write(struct segments_disk *d)
     }
 }
 
-/* All have their first superblock: who waits for that goes on. Not beside one that failed, though,
- * since it may have none. */
+/* All have their first superblock: devices that wait for that continue. Not beside one that failed,
+ * though, since it may have none. */
 void segments_super_seconds(struct snic_segments *s)
 {
     uint32_t may = SEGMENTS_SECOND_MAY;
@@ -370,7 +370,7 @@ static void segments_super_take(struct segments_disk *d)
     segments_tables_read(d);
 }
 
-/* Whose store a blank device is to be: nobody's of its own, all being blank, that of a format that
+/* The store that a blank device joins: a new one (*of NULL) if all are blank, that of a format that
  * did not come to its end, or none, with an error. */
 static int segments_blank_of(const struct snic_segments *s, const struct segments_geo **of)
 {
@@ -391,8 +391,8 @@ static int segments_blank_of(const struct snic_segments *s, const struct segment
     return r;
 }
 
-/* A first superblock that was read may be in the device's cache only: whoever wrote it may have
- * died before the flush. Others write their second when it is durable. */
+/* A first superblock that was read may be in the device's cache only: its writer may have died
+ * before the flush. The other devices write their second when it is durable. */
 static void segments_half_flushed(struct segments_io *io)
 {
     if (!segments_load_good(io))

@@ -3,7 +3,7 @@
  * Reads: from the cache by copying, from the device into the caller's memory where that is aligned,
  * neighbours in one go, else through a block of our own.
  *
- * What comes from the device is what the entry said when the request went out, or the block has
+ * What comes from the device matches the entry as of when the request went out, or the block has
  * changed since: then it is looked up again. Each time it has a higher version, so that ends.
  */
 #include "segments/segments_priv.h"
@@ -47,7 +47,7 @@ static void segments_read_misread(struct segments_disk *d, struct snic_segments_
                                                    : SNIC_EIO);
 }
 
-/** 1: done with this block; 0: it is at home. */
+/** 1: this block is finished; 0: it is at home. */
 static int segments_read_memory(struct segments_disk *d, struct snic_segments_req *q,
                                 struct snic_segments_block *b)
 {
@@ -96,7 +96,7 @@ static void segments_bounce_put(struct segments_disk *d, struct snic_segments_re
     }
 }
 
-/** The block that came is not what was expected: 1 if it is to be looked up again. */
+/** The block that was read is not what was expected: 1 if it is to be looked up again. */
 static int segments_read_changed(const struct segments_disk *d, const struct snic_segments_req *q,
                                  const struct snic_segments_block *b)
 {

@@ -77,7 +77,7 @@ void segments_load_place(struct segments_disk *d, uint32_t place, const unsigned
         } else if (i != 0 && whole) {
             at->lost |= (uint8_t)(1u << i);
         } else if (i != 0 && at->attr.used) {
-            at->dirty |= (uint8_t)(1u << i); /* or nothing would tell that it had been there */
+            at->dirty |= (uint8_t)(1u << i); /* or there would be no trace that it existed */
         }
         tables |= i != 0 && at->attr.inc == 0 && ended;
     }
@@ -87,12 +87,12 @@ void segments_load_place(struct segments_disk *d, uint32_t place, const unsigned
 
 /* ---- Records ---- */
 
-/** The place is as the log says; 0: the record is about an older use of it. */
+/** Bring the place to the record's incarnation; 0: the record is of an older use of it. */
 static int segments_replay_place(struct segments_disk *d, const struct segments_record *h)
 {
     struct segments_place *p = &d->place[h->place];
     if (h->inc < p->attr.inc || (p->lost & 1) != 0)
-        return 0; /* of a lost first page nobody knows which use of the place this is about */
+        return 0; /* with a lost first page it is unknown which use of the place this is of */
     if (h->inc > p->attr.inc) {
         segments_place_clear(d, h->place);
         memset(&p->attr, 0, sizeof(p->attr));
@@ -185,7 +185,7 @@ static void segments_wal_found(void *ctx, const struct snic_wal_record *r)
 
 /* ---- The end ---- */
 
-static void segments_tell_damage(struct segments_disk *d, uint32_t place)
+static void segments_report_damage(struct segments_disk *d, uint32_t place)
 {
     struct snic_segments *s = d->store;
     const struct segments_place *p = &d->place[place];
@@ -214,7 +214,7 @@ static void segments_recover_end(struct segments_disk *d)
             p->attr.pad = 0;
             d->load.rotten++;
         }
-        segments_tell_damage(d, i);
+        segments_report_damage(d, i);
         d->used_places += p->attr.used;
     }
     if (d->load.rotten != 0 && (d->store->opts.flags & SNIC_SEGMENTS_SALVAGE) == 0) {

@@ -77,7 +77,7 @@ int segments_record_needed(const struct segments_disk *d, const struct snic_wal_
 /* ---- Writes ---- */
 
 /* The same write again? A version that two writes have is of two writers that do not know of each
-   other: the later one is not what is here. */
+   other: the later one is not the stored one. */
 static int segments_same(const struct snic_segments_block *b, const struct segments_version *v)
 {
     return b->wver == v->wver && b->kind == v->kind &&
@@ -94,7 +94,7 @@ static uint8_t segments_judge(const struct segments_disk *d, const struct snic_s
     if (segments_block_lost(p, b->block))
         return SNIC_SEGMENTS_DAMAGED;
     if (b->wver <= v.wver) {
-        /* Answered when what is there is durable: else it could be gone with the next crash, and
+        /* Answered when the stored version is durable: else it could be lost in the next crash, and
          * this write, too. */
         if (e->slot != SNIC_SEGMENTS__NONE)
             *wait = snic_max_u64(*wait, d->slot[e->slot].position);
@@ -220,7 +220,7 @@ int segments_write(struct snic_segments *s, struct snic_segments_req *q, uint32_
 
 /* ---- Segments ---- */
 
-/** 0; REFUSED; an error. Afterwards the place is what `a` says. */
+/** 0; REFUSED; an error. Afterwards the place has the attributes `a`. */
 static int segments_attr_put(struct segments_disk *d, uint32_t place, struct segments_attr *a)
 {
     struct segments_place *p = &d->place[place];

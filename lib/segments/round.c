@@ -183,7 +183,7 @@ static int segments_pages(struct segments_disk *d, uint32_t copy)
             if ((p->round >> r->block & 1) == 0 || (r->block != 0 && !p->attr.used))
                 continue;
             if ((p->lost >> r->block & 1) != 0)
-                continue; /* else nothing would tell */
+                continue; /* else the damage would be hidden */
             op = segments_op_idle(d);
             if (op == NULL)
                 return 0;
@@ -311,7 +311,7 @@ static void segments_round_end(struct segments_disk *d)
     d->round.phase = SEGMENTS_IDLE;
     d->info.rounds++;
     snic_wal_compact(d->wal);
-    segments_say_room(d->store);
+    segments_report_room(d->store);
 }
 
 static void segments_round_step(struct segments_disk *d)

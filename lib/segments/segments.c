@@ -172,7 +172,7 @@ static void segments_release(struct segments_disk *d, uint64_t up_to)
     }
 }
 
-/* ---- Who runs when ---- */
+/* ---- Scheduling ---- */
 
 void segments_kick(struct snic_segments *s)
 {
@@ -182,7 +182,7 @@ void segments_kick(struct snic_segments *s)
     snic_loop_defer(s->loop, &s->message);
 }
 
-void segments_say_room(struct snic_segments *s)
+void segments_report_room(struct snic_segments *s)
 {
     if (!s->refused || s->closing)
         return;
@@ -232,7 +232,7 @@ void segments_die(struct segments_disk *d, int error)
     segments_kick(s);
     if (!s->closing && s->opened && s->events.failed != NULL)
         s->events.failed(s->ctx, d->number, error);
-    segments_say_room(s); /* it has an answer now: SNIC_EIO */
+    segments_report_room(s); /* it has an answer now: SNIC_EIO */
 }
 
 /* ---- The log's events ---- */
@@ -248,7 +248,7 @@ void segments_wal_durable(void *ctx, uint64_t up_to)
 void segments_wal_room(void *ctx)
 {
     struct segments_disk *d = ctx;
-    segments_say_room(d->store);
+    segments_report_room(d->store);
 }
 
 void segments_wal_failed(void *ctx, int error)
@@ -310,7 +310,7 @@ static void segments_report(struct snic_segments *s)
 
 void segments_open_on(struct snic_segments *s)
 {
-    if (s->closing || s->said)
+    if (s->closing || s->reported)
         return;
     segments_look(s);
     segments_super_seconds(s);
@@ -324,7 +324,7 @@ void segments_open_on(struct snic_segments *s)
         s->report.disk = 0;
     segments_report(s);
     s->opened = result == 0;
-    s->said = 1;
+    s->reported = 1;
     s->events.opened(s->ctx, result, &s->report);
     segments_kick(s);
 }

@@ -7,11 +7,11 @@
  *     then for each place 5 pages (attributes; 4 tables of 128 blocks), the same again, and the
  *     places' data.
  * A place is used again and again, each time under the next number, its incarnation. A stamp counts
- * the records of a device's log; copies that the log makes of a record keep it. The mark says up to
- * which stamp everything is home.
+ * the records of a device's log; copies that the log makes of a record keep it. The mark is the
+ * stamp up to which everything is home.
  *
- * A block's state is in two places. Its entry says what is home (or will be, when this round's mark
- * is written); its slot, if it has one, holds what is newer: the cache.
+ * A block's state is in two places. Its entry is that of the version at home (or there when this
+ * round's mark is written); its slot, if it has one, holds a newer version: the cache.
  *
  * Invariants
  * S1  A table holds only what is in the log, durable and not marked, or home: so a slot goes home,
@@ -316,9 +316,9 @@ struct snic_segments {
     struct snic_timer timer;
     uint32_t message_on;
     uint32_t timer_on;
-    uint32_t opened; /* opened() came with 0 */
-    uint32_t said;   /* it came */
-    uint32_t judged; /* all devices have been looked at */
+    uint32_t opened;   /* opened() was called with 0 */
+    uint32_t reported; /* opened() was called */
+    uint32_t judged;   /* all devices have been looked at */
     uint32_t closing;
     uint32_t refused; /* room() is owed */
     uint32_t in_flight;
@@ -400,13 +400,13 @@ void segments_finish(struct snic_segments_req *q, int result);
 /** Finish when this position is durable. */
 void segments_await(struct segments_disk *d, struct snic_segments_req *q, uint64_t position);
 void segments_die(struct segments_disk *d, int error);
-/** Has this device ended opening? Tells the store. */
+/** Opening this device has ended; continue with the store's. */
 void segments_loaded(struct segments_disk *d, int result);
-/** The same, for a caller that goes on with the others itself. */
+/** The same, for a caller that continues with the others itself. */
 void segments_load_end(struct segments_disk *d, int result);
 /** Something has become known of a device: the next step of opening, for all of them. */
 void segments_open_on(struct snic_segments *s);
-void segments_say_room(struct snic_segments *s);
+void segments_report_room(struct snic_segments *s);
 struct snic_wal_opts segments_wal_opts(const struct segments_geo *g, uint32_t flags);
 void segments_window_make(struct segments_window *w, struct snic_io *device,
                           const struct segments_geo *g);
@@ -439,7 +439,7 @@ void segments_super_seconds(struct snic_segments *s);
 /** The log is open, and formatted: what makes it a store. */
 void segments_format_end(struct segments_disk *d);
 
-/* recover.c: what the tables and the log say */
+/* recover.c: reading the tables and the log */
 /** Two copies of a place's pages. */
 void segments_load_place(struct segments_disk *d, uint32_t place, const unsigned char *first,
                          const unsigned char *second);
