@@ -45,7 +45,7 @@
  * which is max(1, slot_threshold / the sum of the weights of all active tenants). A tenant is
  * active from its first I/O until idle_ns after its last: a client that sends one I/O after the
  * other does not lose its slots to the others between two.
- *   A slot of many I/Os waits for its slowest, a slot of a single large one for no other. That
+ *   A slot of many I/Os waits for its slowest, a slot of a single large one for no other: this
  * evens out small and large I/Os (the paper's figure 7), and it leaves the device with too little
  * to do when all are small. So a tenant may open a slot more while its I/Os out are fewer than
  * slot_overlap of what its slots hold: all active tenants, or none. All, if every one's slots hold

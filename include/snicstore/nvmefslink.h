@@ -7,9 +7,11 @@
  * Memory      memsize() bytes of the caller's for each end; queue pairs take theirs from
  *             snic_dma_alloc(), at open. Requests are the caller's, borrowed until done.
  * Threads     The owner of the dma handle's loop, except for calls tagged [any]. A queue pair
- * opened with SNIC_NVMEFSLINK_DIRECT belongs to another thread, by its engine. Progress    No call
- * blocks. A thread sleeps in its loop alone; while both ends are busy, neither rings: no system
- * call. Errors      0 or a positive count on success, a negative SNIC_E* otherwise. Units bytes.
+ *             opened with SNIC_NVMEFSLINK_DIRECT belongs to another thread, by its engine.
+ * Progress    No call blocks. A thread sleeps in its loop alone; while both ends are busy, neither
+ *             rings: no system call.
+ * Errors      0 or a positive count on success, a negative SNIC_E* otherwise.
+ * Units       bytes.
  * Input       The other end is hostile: its checks are in nvmefs.h. A DPU that is alive and does
  *             not respond keeps its requests: close the dma handle to end the wait.
  *

@@ -24,8 +24,9 @@
  *     appended with or not at all: each has a checksum chained to the one before, in blocks that
  *     have one, too, which name their place on the device and the use that it is in. So what is
  *     left of an earlier use, was written to the wrong place or has rotted is not taken for a
- * record. Failure. A write or flush that fails ends the log for good, since after a failed flush it
- * is unknown what a second one would make durable: failed() comes once, and everything returns
+ *     record.
+ *   Failure. A write or flush that fails ends the log for good, since after a failed flush it is
+ *     unknown what a second one would make durable: failed() comes once, and everything returns
  *     SNIC_EIO from then on. Only a new open finds which records survived.
  *   Full. The space is there from the beginning (format writes all of it), so a full log refuses
  *     appends with SNIC_ENOSPC and works otherwise. A part of it is kept for compaction, and one

@@ -17,10 +17,9 @@
  *       fsyncs have a queue of their own, and one slot of the DPU's is never theirs.
  *   L4  In OVER no slot is taken and nothing waits or is to be sent.
  *   L5  The link times out for silence only: nothing received for timeout_ns while a request is
- * out. The DPU answers keep-alives, so a slow store does not count as silence. L6  What is dirty is
- * forgotten with the link only if the DPU may have written it to the store, or may do so yet; not
- * by an end before the beginning, nor for a DPU that has let go of it.
- *
+ *       out. The DPU answers keep-alives, so a slow store does not count as silence.
+ *   L6  What is dirty is forgotten with the link only if the DPU may have written it to the store,
+ *       or may do so yet; not by an end before the beginning, nor for a DPU that has let go of it.
  *   L7  While the file system takes no pages no request waits for an entry of a set that is full:
  *       only a flush would free one.
  *
