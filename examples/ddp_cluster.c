@@ -314,7 +314,8 @@ static void begin(void)
 static void end(void)
 {
     g.trace = 0;
-    memset(g.op, 0, sizeof(g.op));
+    for (uint32_t i = 0; i < OPS; i++)
+        g.op[i].used = 0; /* not reported; those in flight are the nodes' until they stop */
     for (uint32_t i = 0; i < g.nodes; i++)
         node_down(&g.node[i], 0);
     for (uint32_t i = 0; i < g.nodes; i++) {

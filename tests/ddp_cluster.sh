@@ -62,6 +62,9 @@ grep -q 'get 0 x: no such file, directory, key or id' "$work/out" || bad "nothin
 printf '# words\n\n  help\t\r\nrun 1 # ms\nput 1 sixteen-bytes-k_ v\nget 2 sixteen-bytes-k_' |
     try 0 'get 2 sixteen-bytes-k_: v'
 printf 'quit\nfrobnicate\n' | try 0 '> quit'
+# The script ends while operations are in flight.
+printf 'put 1 k v &\nput 2 k w &\nget 0 k &\n' | try 0 '> get 0 k &'
+printf 'put 1 k v &\nquit\n' | try 0 '> quit'
 try 0 'partition A B [one-way]' --help </dev/null
 try 2 "unknown option '--frobnicate' (usage:" --frobnicate </dev/null
 try 2 "one argument too many: 'two'" one two </dev/null
