@@ -7,8 +7,8 @@ set -u
 . "$(dirname "$0")/solar_common.sh"
 program=$1
 transport=$2
-server='' client=''
-ours() { echo $server $client; }
+server='' client='' early=''
+ours() { echo $server $client $early; }
 solar_begin solar_volume nbdcopy mkfs.ext4 e2fsck python3
 serve() {
     "$program" server --listen "$1" --store "$work/store" --store-size 256M --disk 1:64M --stats 1 \
@@ -23,6 +23,19 @@ truncate -s 64M "$work/image"
 mkfs.ext4 -q -d "$work/tree" "$work/image" || fail "mkfs.ext4"
 
 serve 127.0.0.1:0
+echo "== another is told to end while it makes the segments of its disk"
+"$program" server --listen 127.0.0.1:0 --store "$work/early" --store-size 512M --disk 1:400M \
+    --transport "$transport" >"$work/early.log" 2>&1 &
+early=$!
+until grep -q 'blocks from the log' "$work/early.log"; do
+    kill -0 $early || fail "it ended"
+    sleep 0.01
+done
+kill $early
+wait $early || fail "it does not end in order"
+early=''
+! grep -q error "$work/early.log" || fail "it ends with an error"
+rm "$work/early"
 for wrong in '--transport tcp' '--transport both' '--transport solar --paper' \
     '--transport luna --paper --paths 2' '--transport solar --paths 9'; do
     # shellcheck disable=SC2086

@@ -64,6 +64,7 @@ static struct {
     uint32_t disk; /* whose segments are being made */
     uint64_t segment;
     int ready;
+    int stopping; /* what is under way ends, and nothing follows it */
     int code;
 } sv;
 
@@ -584,6 +585,8 @@ static void create_fits(void)
 
 static void created(struct snic_segments_req *req)
 {
+    if (sv.stopping)
+        return; /* the next start makes the rest */
     if (req->result != 0 && req->result != SNIC_EEXIST)
         not_created(req->result);
     sv.segment++;
@@ -631,6 +634,8 @@ static void not_opened(int result, const struct snic_segments_report *report)
 static void opened(void *ctx, int result, const struct snic_segments_report *report)
 {
     (void)ctx;
+    if (sv.stopping)
+        return;
     if (result != 0) {
         not_opened(result, report);
         sv.code = 1;
@@ -670,6 +675,7 @@ static void opened(void *ctx, int result, const struct snic_segments_report *rep
 static void stop(void *ctx)
 {
     (void)ctx;
+    sv.stopping = 1;
     snic_loop_stop(sv.loop);
 }
 
