@@ -55,7 +55,7 @@
  *   3 snic_files_memsize(), snic_files_mount()
  *   4 the dma link: snic_dma_local_open(), or snic_dma_shm_listen(), whose accept
  *     does step 5 for each link
- *   5 snic_channel_hub_init() before the loop goes on; the hub's accept calls
+ *   5 snic_channel_hub_init() before the loop runs on; the hub's accept calls
  *     snic_files_serve()
  *   6 snic_loop_run()
  *   7 snic_files_server_close() for each; iterate until snic_channel_hub_count()
@@ -102,7 +102,7 @@ struct snic_files_format_opts {
     uint32_t dirs_max;      /**< without the root, 1..2^20; default 256                      */
     uint32_t reserved;      /**< must be 0                                                   */
     uint64_t journal_bytes; /**< both halves; default from the size of the tables            */
-    uint64_t image_id;      /**< any number that tells images apart; for the user            */
+    uint64_t image_id;      /**< any number that identifies the image; for the user          */
 };
 
 /** What probe finds; the numbers are validated. */
@@ -150,7 +150,7 @@ struct snic_files_hook_op {
     uint64_t offset;
     uint64_t length;     /**< of the host's whole request                                     */
     const void *payload; /**< WRITE: the bytes, hostile and possibly changing; NULL when the
-                              request was longer than a message and came in parts           */
+                              request was longer than a message and arrived in parts        */
     struct snic_io *io;  /**< the device under the service                                   */
     uint8_t tag[SNIC_FILES_TAG_BYTES];
 };
@@ -187,8 +187,8 @@ struct snic_files_mount_opts {
     uint32_t bounce_count;  /**< bounce buffers, 2..1024; default 16                           */
     uint32_t bounce_bytes;  /**< of one, power of two, block..1 MiB; default 64 KiB            */
     uint32_t flags;         /**< must be 0                                                     */
-    uint32_t sync_delay_us; /**< dirty metadata nobody waits for is committed after this; default
-                                 1000000; UINT32_MAX: only when somebody waits                 */
+    uint32_t sync_delay_us; /**< dirty metadata is committed after this at the latest; default
+                                 1000000; UINT32_MAX: only when a request waits for it         */
     struct snic_files_hooks hooks; /**< copied                                                 */
 };
 
@@ -204,7 +204,7 @@ SNIC_API size_t snic_files_memsize(const struct snic_files_info *info,
  * @param mem  at least memsize bytes aligned to SNIC_FILES_ALIGN, owned until unmount
  * @param o    may be NULL: defaults
  * @return 0; SNIC_EINVAL options or alignment; SNIC_ENOSPC @p mem_size small;
- *         SNIC_ECORRUPT an invalid structure (snic_files_examine() says which); the
+ *         SNIC_ECORRUPT an invalid structure (snic_files_examine() names it); the
  *         errors of snic_files_probe()
  */
 SNIC_API SNIC_NODISCARD int snic_files_mount(struct snic_files **out, void *mem, size_t mem_size,
@@ -309,7 +309,7 @@ struct snic_files_req {
     uint64_t allocated; /**< bytes of segments it holds                               */
     uint64_t cursor;    /**< LIST: for the next call                                  */
     uint64_t done_ns;
-    uint32_t credit; /**< READ, WRITE: how many like this one the device grants; 0: says nothing */
+    uint32_t credit; /**< READ, WRITE: how many like this one the device grants; 0: no grant */
     uint32_t reserved;
     struct snic_files_private private_;
 };
@@ -391,7 +391,7 @@ struct snic_files_stats {
 /** Copy the counters and the present numbers. [owner] */
 SNIC_API void snic_files_get_stats(const struct snic_files *f, struct snic_files_stats *out)
     SNIC_NONNULL(1, 2);
-/** What probe said of the mounted image. [owner] */
+/** The mounted image's info, as by probe. [owner] */
 SNIC_API void snic_files_get_info(const struct snic_files *f, struct snic_files_info *out)
     SNIC_NONNULL(1, 2);
 /** The loop of the device. [any] */
@@ -403,7 +403,7 @@ SNIC_API int snic_files_check(const struct snic_files *f) SNIC_NONNULL(1);
 
 /**
  * One finding of the checker: what is wrong, and the number of the thing that is; @p error is 0
- * for a remark. A remark that begins with two blanks says where the finding before it lies.
+ * for a remark. A remark that begins with two blanks locates the finding before it.
  */
 typedef void (*snic_files_finding_fn)(void *ctx, int error, const char *what, uint64_t number);
 /**
@@ -485,7 +485,7 @@ struct snic_files_server_opts {
     uint32_t tenants;
     /**
      * The channel ended, reason as in snic_channel_events.closed. Close the server soon; not
-     * from inside. Requests it took go on until they complete. May be NULL.
+     * from inside. Requests it took run until they complete. May be NULL.
      */
     void (*gone)(void *ctx, struct snic_files_server *s, int reason);
     /** The host is attached and may send. May be NULL. */
@@ -522,7 +522,7 @@ SNIC_API void *snic_files_server_close(struct snic_files_server *s) SNIC_NONNULL
 struct snic_files_server_stats {
     uint64_t requests;
     uint64_t responses;
-    uint64_t refused; /**< malformed; answered with an error if it says who asks */
+    uint64_t refused; /**< malformed; answered with an error if its sender is known */
     uint64_t read_bytes;
     uint64_t write_bytes;
     uint64_t in_progress;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The present state out of the durable one, after loading: each record is checked on its own and
- * against the others, and what is wrong is said by name.
+ * against the others, and a defect is reported by name.
  *
  * B1  A segment record names a living file, or no file any more (then it is free); never a file
  *     that has not been, a directory, or a file younger than what its slot holds now.
@@ -141,7 +141,7 @@ static int build_tree(struct snic_files *f, const struct files_loaded *l)
 
 /* ---- Segments ---- */
 
-/* What is wrong with a segment's record, or NULL; *node: whose it is, NONE: nobody's. B1 */
+/* What is wrong with a segment's record, or NULL; *node: its owner, NONE: it is free. B1 */
 static const char *build_seg_wrong(const struct snic_files *f, const unsigned char *r,
                                    uint32_t *node)
 {

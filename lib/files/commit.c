@@ -6,11 +6,11 @@
  *     serialise - flush the device - write the entry - make it durable (FUA or flush) - apply
  *
  * C1  The flush is submitted after serialising, so it covers every write that the serialised
- *     sizes and init marks speak of: no metadata without its data (I4). Without dirty items
- *     there is nothing to cover and no flush: control records tell init marks only downwards,
- *     and a segment whose mark is not durable yet is dirty.
+ *     sizes and init marks cover: no metadata without its data (I4). Without dirty items
+ *     there is nothing to cover and no flush: control records only lower init marks, and a
+ *     segment whose mark is not durable yet is dirty.
  * C2  A waiter is satisfied when the control records and dirty items up to its tickets are
- *     durable and, if it asked, a flush that started after it came has ended.
+ *     durable and, if it needs one, a flush that started after its arrival has ended.
  * C3  When the entry does not fit into its half, the next generation begins in the other one
  *     and a checkpoint starts; while one is still running, entries wait and flushes do not.
  */
@@ -238,7 +238,7 @@ static void commit_arm(struct snic_files *f)
     snic_loop_arm(f->loop, &f->commit_timer, snic_loop_now(f->loop) + f->sync_delay_ns);
 }
 
-/* Begin a commit or a flush if somebody needs one and none is under way. */
+/* Begin a commit or a flush if one is needed and none is under way. */
 void files_commit_kick(struct snic_files *f)
 {
     int flush;

@@ -64,9 +64,9 @@ static int data_issue(struct snic_files *f, struct snic_files_req *r)
 }
 
 /*
- * Give each ready request a turn, oldest first. A WRITE does not overtake a stalled one of
- * the same file, so that a conflict cannot starve it. What cannot go on for want of pieces or
- * bounce buffers is not looked at: a turn of the pump costs what it issues.
+ * Serve each ready request once, oldest first. A WRITE does not overtake a stalled one of
+ * the same file, so that a conflict cannot starve it. Requests that lack pieces or bounce
+ * buffers are not looked at: a run of the pump costs what it issues.
  */
 void files_pump(struct snic_files *f)
 {
@@ -229,7 +229,7 @@ void files_ordered_run(struct snic_files *f, uint32_t node)
     }
 }
 
-/* The file is gone: nobody will call what waits. */
+/* The file is gone: its waiting requests would not be run otherwise. */
 void files_ordered_drop(struct snic_files *f, uint32_t node)
 {
     struct files_node *n = &f->nodes[node];

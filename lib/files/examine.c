@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The checker: superblocks, then what mount does, with every finding said.
+ * The checker: superblocks, then what mount does, with every finding reported.
  */
 #include "files/files_priv.h"
 

@@ -11,7 +11,7 @@
  *     last of them has ended, since these may still be changing what they failed to write.
  * E3  A segment lists the extenders that have not ended in the order in which they entered. While
  *     none has failed, those in front of the first growing one are complete or below init: a write
- *     that ends looks at what it lets go on, not at all that are in flight.
+ *     that ends looks at those that it unblocks, not at all that are in flight.
  */
 #include "files/files_priv.h"
 

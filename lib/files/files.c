@@ -4,7 +4,7 @@
  * device.
  *
  * A request goes straight to its family on submit: looking (meta.c), control (meta.c,
- * commit.c), data (data.c, piece.c). Whoever is done with it calls files_finish(); the user's
+ * commit.c), data (data.c, piece.c). The code that completes it calls files_finish(); the user's
  * `done` is called by files_deliver(), which runs at the end of device completions and in a
  * deferred message, never inside submit.
  */
@@ -111,7 +111,7 @@ static void files_finish_run(struct snic_loop_msg *msg)
 
 /*
  * The end of every callback of the device and the loop: issue what can be issued, commit what
- * waits, then tell the users.
+ * waits, then call the users' `done`.
  */
 void files_settle(struct snic_files *f)
 {

@@ -83,8 +83,8 @@ static int layout_options_valid(const struct snic_files_info *info)
 
 /*
  * Fill segments, journal_bytes and data_offset from the other fields. The number of segments
- * and the room for their records depend on each other: one estimate from above, then the
- * room is what that estimate needs.
+ * and the space for their records depend on each other: one estimate from above, then the
+ * space is what that estimate needs.
  */
 int files_geometry(struct snic_files_info *info)
 {

@@ -17,15 +17,15 @@
  * The tables are an array of node records (files and directories; index 0 is the root's and
  * stays empty) and an array of segment records. A checkpoint of generation g lies in slot
  * g & 1: chunks, flush, header. What is committed after it lies in journal half g & 1 as
- * entries of generation g; when that half is full, entries of generation g + 1 go on in the
+ * entries of generation g; when that half is full, entries of generation g + 1 follow in the
  * other half while checkpoint g + 1 is written in the background. Mount takes the newest
  * valid header, its chunks, and replays the entries of its generation and then of the next.
  *
  * Records are physical: a whole node, a segment's owner, a size. So replaying entries over
  * chunks that hold some of their effects already gives the same tables (the last record of an
- * index wins), and chunks may be written one by one while commits go on.
+ * index wins), and chunks may be written one by one while commits continue.
  *
- * Who owns a segment says the segment's record: node id, index in the file, initialised bytes.
+ * A segment's record names its owner: node id, index in the file, initialised bytes.
  * A record whose id is no living file's means free: deleting a file is one record.
  */
 #ifndef SNIC_FILES_LAYOUT_H

@@ -324,7 +324,7 @@ static void meta_describe(const struct snic_files *f, uint32_t index, struct sni
     r->allocated = (uint64_t)n->segs << f->seg_shift;
 }
 
-/* As a LIST's result, from cursor on; SNIC_EAGAIN: some nodes were looked at, go on from there. */
+/* As a LIST's result, from cursor on; SNIC_EAGAIN: some nodes were looked at, continue there. */
 static int64_t meta_list(const struct snic_files *f, struct snic_files_req *r)
 {
     unsigned char *p = r->buf.base;

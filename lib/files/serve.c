@@ -287,7 +287,7 @@ static int serve_message(void *ctx, struct snic_channel *ch, const struct snic_c
     uint32_t room;
     int rc;
     if (files_wire_get_request(&w, m->header, m->header_bytes) != 0) {
-        /* Who asked is not known for sure, so there is nobody to answer. */
+        /* Its id cannot be trusted, so no response can be addressed. */
         s->stats.refused++;
         return 1;
     }

@@ -94,7 +94,7 @@ void files_seg_attach(struct snic_files *f, uint32_t seg, uint32_t node, uint32_
     n->segs++;
 }
 
-/* The other way round; the segment is then in nobody's hands. */
+/* The other way round; the segment is then neither of a file nor free. */
 void files_seg_detach(struct snic_files *f, uint32_t seg)
 {
     struct files_seg *s = &f->segs[seg];
@@ -177,8 +177,8 @@ static void table_release(struct snic_files *f, struct files_limbo *l)
 }
 
 /*
- * Requests count under the parity at which they began. The list of a turn waits for the old
- * parity to drain; the other one is empty then, because the turn before has ended.
+ * Requests count under the parity at which they began. An epoch's list waits for the old parity
+ * to drain; the other one is empty then, because the epoch before has ended.
  */
 void files_epoch_turn(struct snic_files *f)
 {

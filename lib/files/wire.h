@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
- * What host and DPU say to each other over a channel, version 2, little-endian. A request and
+ * The messages of host and DPU over a channel, version 2, little-endian. A request and
  * a response are a header of fixed size and a payload:
  *
  *     WRITE                 the bytes
@@ -59,7 +59,7 @@ struct files_wire_request {
 struct files_wire_response {
     uint8_t op;
     uint32_t kind;
-    uint32_t credit; /* granted with this response; 0: says nothing */
+    uint32_t credit; /* granted with this response; 0: no grant */
     uint64_t id;
     int64_t result;
     uint64_t file;
