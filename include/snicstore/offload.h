@@ -2,7 +2,7 @@
 /**
  * @file snicstore/offload.h
  * The offload engine: executes client reads on the DPU alone (DDS section 6),
- * and the versioned cache that tells it which reads it may execute.
+ * and the versioned cache that determines which reads it may execute.
  *
  * Depends on  snicstore/base.h, loop.h, files.h; the implementation on cuckoo.h.
  * Memory      The caller supplies all of it; nothing is allocated afterwards.
@@ -33,11 +33,11 @@
  * kept as the floor of the key's partition, one of twice as many as there are
  * entries: while a key has no entry, put() stores nothing older than its
  * partition's floor. So a table that is too small for the keys refuses some puts
- * of old versions (of writes that took long, say), and is filled again by later
+ * of old versions (such as of slow writes), and is filled again by later
  * writes, and by an authority's cache() calls on misses (a host that answered a
  * read, R8). An application is safe if it
  *   R1  before it acknowledges a write that the file does not hold yet, or lets
- *       anybody read it, invalidates the key with the write's version;
+ *       any client read it, invalidates the key with the write's version;
  *   R2  puts every item with the version that it had (the table then refuses
  *       what is older than the last invalidation);
  *   R3  puts an item only when the file holds that version as durably as the
@@ -46,7 +46,7 @@
  *       (the director does);
  *   R5  lets space be reused only after the reads in flight (files does);
  *   R6  in reply(), compares the whole key, the version or the expiry, and the
- *       checksum of what was read, and says HOST when something is odd;
+ *       checksum of what was read, and returns HOST when any of them is wrong;
  *   R7  when a new host takes over, calls invalidate_all() with its version
  *       (the director does), and fills the table with cache(). No write of the
  *       host before it may still be under way then: close its file server first.
@@ -88,7 +88,7 @@ struct snic_offload_msg {
     const unsigned char *data; /**< the whole framed message, borrowed for the call           */
     uint32_t size;
     uint32_t flags; /**< the predicate's, handed through                            */
-    uint64_t user;  /**< the connection's user word (say, its database)             */
+    uint64_t user;  /**< the connection's user word (such as its database)          */
 };
 
 /** What func() decides to read. */
@@ -124,7 +124,7 @@ struct snic_offload_reply {
 struct snic_offload_user {
     /**
      * Translate a message into a read (OffFunc). A message that needs several
-     * reads (say, one for each of its keys) answers 2 for each but the last, and
+     * reads (for example one for each key) answers 2 for each but the last, and
      * is called again with the next part.
      * @param out    zero but for part, and context undefined
      * @param reply  sizes are zero
@@ -182,7 +182,7 @@ struct snic_offload_opts {
      */
     uint32_t read_align;
     /**
-     * Tenants that share contexts and pool: func() then says 0..tenants-1 (larger ones count as
+     * Tenants that share contexts and pool: func() then sets 0..tenants-1 (larger ones count as
      * the last), and a tenant may take as much as is left for the others, no more: beyond that its
      * messages go to the host (SNIC_EAGAIN). 0, the default: no such limit; at most 65536.
      */
@@ -305,7 +305,7 @@ struct snic_offload_job {
  * can. [owner]
  * @return 0; SNIC_EAGAIN no context or buffer: send the message to the host (the
  *         paper's rule); SNIC_EMSGSIZE message or read too large: to the host;
- *         SNIC_ENOENT func() said: to the host
+ *         SNIC_ENOENT func() decided: to the host
  */
 SNIC_API SNIC_NODISCARD int snic_offload_submit(struct snic_offload *o,
                                                 struct snic_offload_stream *stream,

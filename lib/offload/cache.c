@@ -30,7 +30,7 @@
 
 enum offload_cache_kind { OFFLOAD_CACHE_NONE = 0, OFFLOAD_CACHE_ITEM, OFFLOAD_CACHE_TOMBSTONE };
 
-/* What an update decides on, and what came of it. */
+/* The input of an update's decision, and its result. */
 struct offload_cache_op {
     struct snic_offload *o;
     const void *item; /* put */
@@ -157,7 +157,7 @@ static int64_t offload_cache_rank_tombstones(void *ctx, const void *key, const v
 
     enum offload_cache_kind kind = offload_cache_head_of(op->o, item, 1).kind;
 
-    /* Where the floor says as much already, nothing is forgotten for it. */
+    /* No entry is evicted for a tombstone that the floor already covers. */
     if (kind == OFFLOAD_CACHE_ITEM || (kind == OFFLOAD_CACHE_TOMBSTONE && op->version <= op->floor))
         return -1;
     return offload_cache_rank_any(ctx, key, item, age);

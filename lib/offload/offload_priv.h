@@ -15,7 +15,7 @@
 #define SNIC_OFFLOAD__ROOM SNIC_OFFLOAD_HEADER_MAX
 /* Smallest block of the pool. */
 #define SNIC_OFFLOAD__BLOCK_MIN 256
-/* Coarsest alignment at which a buffer has the rooms itself. */
+/* Coarsest alignment at which a buffer includes header and trailer itself. */
 #define SNIC_OFFLOAD__NEAR 512
 /* An item in the table: 12 bytes of ours, then the user's. */
 #define SNIC_OFFLOAD__WORD 12
