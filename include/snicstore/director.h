@@ -48,10 +48,10 @@
  *
  * When the host dies (channel upstream), its unanswered messages are answered
  * with host_gone(), in order; a client that has already got part of such a reply
- * is reset. What can be offloaded goes on. A new host continues: replies of the
+ * is reset. Offloading continues. A new host takes over: replies of the
  * old one can not reach it. With a net upstream each client has its own host
  * connection: one that cannot be made answers host_gone(); one that ends ends
- * its client's, after the replies that came before.
+ * its client's, after the replies received before.
  */
 #ifndef SNIC_DIRECTOR_H
 #define SNIC_DIRECTOR_H
@@ -80,7 +80,7 @@ struct snic_director_conn;
 /**
  * Results of frame() for a message that is too large but understood, so that the
  * connection lives on. DROP: the first @p n bytes (>= 1) are dropped, the message
- * goes on behind them, *state is kept. REFUSE: the message ends with the first
+ * continues behind them, *state is kept. REFUSE: the message ends with the first
  * @p n bytes (>= 0); it is answered with protocol_error(SNIC_EMSGSIZE).
  */
 #define SNIC_DIRECTOR_DROP(n) (-((int64_t)1 << 40) - (int64_t)(n))
@@ -120,7 +120,7 @@ struct snic_director_user {
     int64_t (*frame)(void *ctx, const unsigned char *data, size_t size, uint64_t *state);
     /**
      * Decide on one message, called once for each, and once more where ANSWER had to wait for a
-     * barrier (with *conn_user as it was); may change *conn_user (say,
+     * barrier (with *conn_user as it was); may change *conn_user (as for
      * SELECT). No system calls. @p out comes with route HOST, flags and reply_size 0;
      * reply is undefined.
      */
@@ -177,12 +177,12 @@ struct snic_director_opts {
     uint32_t pending_max; /**< messages of one connection under way; default 1024          */
     uint32_t conn_bytes;  /**< bytes one connection may hold besides one message; default 1 MiB */
     /**
-     * Bytes of a deficit turn, each message counted with 64 more; default 16384. A client
-     * waits for at most a turn of each other. At a channel, for 10 ms after a message of a client
-     * with fewer than 8 under way, connections with 8 or more wait while 128 messages are queued
-     * at the host: its next message is queued behind these, a quantum, and 8 of each connection.
-     * Smaller turns make smaller batches: 4096 costs 40 % of the
-     * rate of messages up to 1 KiB.
+     * Bytes of the deficit round robin's quantum, each message counted with 64 more; default 16384.
+     * A client waits for at most one of each other client. At a channel, for 10 ms after a message
+     * of a client with fewer than 8 under way, connections with 8 or more wait while 128 messages
+     * are queued at the host: its next message is queued behind these, a quantum, and 8 of each
+     * connection. Smaller quanta make smaller batches: 4096 costs 40 % of the rate of messages up
+     * to 1 KiB.
      */
     uint32_t quantum;
     uint32_t signatures_count; /**< 0: every flow is of interest                            */
@@ -273,7 +273,7 @@ struct snic_director_mismatch {
 /** 1, and @p out, when the last host that offered a channel was refused so; else 0. [owner] */
 SNIC_API int snic_director_get_mismatch(const struct snic_director *d,
                                         struct snic_director_mismatch *out) SNIC_NONNULL(1, 2);
-/** 1 when a host is attached by a channel and has said its hello. [owner] */
+/** 1 when a host is attached by a channel and has sent its HELLO. [owner] */
 SNIC_API int snic_director_host_attached(const struct snic_director *d) SNIC_NONNULL(1);
 /** End the channel upstream, as when the host dies; harmless without one. [owner] */
 SNIC_API void snic_director_upstream_close(struct snic_director *d) SNIC_NONNULL(1);
@@ -352,7 +352,7 @@ struct snic_director_host;
 /** Called on the host's loop. */
 struct snic_director_host_events {
     /**
-     * A message of client connection @p conn (unique for the life of the DPU
+     * A message of client connection @p conn (unique within a run of the DPU
      * process); answer it with exactly one snic_director_host_reply() under
      * @p seq, now or later, in any order. @p msg is borrowed for the call.
      */

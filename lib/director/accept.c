@@ -139,7 +139,7 @@ void director_refusals_drop(struct snic_director *d)
             snic_net_abort(d->refusals[i].net);
 }
 
-/* There is no place for @n: tell it, or reset it. */
+/* There is no place for @n: send a refusal, or reset it. */
 static void director_refuse(struct snic_director *d, struct snic_net_conn *n)
 {
     static const struct snic_net_stream_events events = {

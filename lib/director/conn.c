@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A client's connection: its messages are cut, classified and sent on in deficit turns; and its
- * end.
+ * A client's connection: its messages are cut, classified and sent on by deficit round robin; and
+ * its end.
  *
- * I1  Messages are classified in the order in which they came, each once: `decided` holds the
+ * I1  Messages are classified in the order of arrival, each once: `decided` holds the
  *     verdict of one that could not be sent on yet.
  * I2  A connection with wait_for != 0, closing or dead takes no message.
  * I3  A connection is idle again only when both ends are closed, the offload engine holds none of
- *     its slots, and the host has been told.
+ *     its slots, and the host has been notified.
  */
 #include "director/director_priv.h"
 
@@ -107,7 +107,7 @@ static int64_t director_frame_result(struct snic_director_conn *c, int64_t r,
     return -1;
 }
 
-/* What is left of the head buffer begins a message that goes on in the next. 1, or 0: waits. */
+/* The rest of the head buffer begins a message that continues in the next. 1, or 0: waits. */
 static int director_frame_begin(struct snic_director_conn *c)
 {
     struct snic_net_buf *b = director_in_head(&c->client);
@@ -219,7 +219,7 @@ static int director_unfair(uint64_t held, uint64_t rest, uint64_t all)
 
 /*
  * Would @c have more than its share of the engine's pool, or of its contexts, in replies that its
- * client does not take and in reads under way? Then it waits for these: nobody else has to.
+ * client does not take and in reads under way? Then it waits for these: no other has to.
  */
 static int director_offload_unfair(const struct snic_director_conn *c)
 {
@@ -232,7 +232,7 @@ static int director_offload_unfair(const struct snic_director_conn *c)
 }
 
 /*
- * Give the message at hand to the engine; 0 when it says no. What it may hand back is sent to a net
+ * Pass the message at hand to the engine; 0 when it refuses. What it may hand back is sent to a net
  * host as a whole, so that must be short; a channel takes any in pieces.
  */
 static int director_offload(struct snic_director_conn *c)

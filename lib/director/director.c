@@ -408,7 +408,7 @@ void snic_director_drain(struct snic_director *d, void (*done)(void *ctx), void 
     }
     for (struct snic_link *l = d->all.next; l != &d->all; l = l->next) {
         struct snic_director_conn *c = SNIC_CONTAINER(l, struct snic_director_conn, link);
-        c->client.eof = 1; /* what is here is answered, nothing more is taken */
+        c->client.eof = 1; /* received messages are answered, no more are taken */
         director_ready(c);
     }
     director_refusals_drop(d);

@@ -57,7 +57,7 @@ enum director_slot_state {
     DIRECTOR_SLOT_FREE = 0,
     DIRECTOR_SLOT_HOST,    /* with the host */
     DIRECTOR_SLOT_OFFLOAD, /* with the offload engine */
-    DIRECTOR_SLOT_RETRY,   /* the engine says host; waits for room towards it */
+    DIRECTOR_SLOT_RETRY,   /* the engine refused; waits for room towards the host */
     DIRECTOR_SLOT_DONE,    /* answered; waits for its turn */
     DIRECTOR_SLOT_GONE,    /* to be answered with host_gone() in its turn */
     DIRECTOR_SLOT_CUT,     /* the client ends in its turn: the host has ended */
@@ -124,7 +124,7 @@ struct director_end {
 
 enum director_part_kind { DIRECTOR_PART_BLOCK, DIRECTOR_PART_RUN, DIRECTOR_PART_BUFFER };
 
-/* Why a connection does not go on with its messages. */
+/* Why a connection does not take its next message. */
 #define SNIC_DIRECTOR__WINDOW 4u       /* messages under way of a new connection */
 #define SNIC_DIRECTOR__WAIT_BOUND 1u   /* its own: window, conn_bytes */
 #define SNIC_DIRECTOR__WAIT_OFFLOAD 2u /* a barrier, for offloaded messages before it */
@@ -168,7 +168,7 @@ struct snic_director_conn {
     /* the message that was classified and waits */
     uint8_t decided; /* 1: route, flags, msg below hold */
     uint8_t route;
-    uint8_t tried; /* offload said no */
+    uint8_t tried; /* offload refused it */
     uint32_t msg_flags;
     const unsigned char *msg; /* NULL: none; not decided: it will be, again */
     uint32_t msg_size;
@@ -177,7 +177,7 @@ struct snic_director_conn {
     struct director_slot *current; /* not IN_ORDER: its bytes may go out */
     struct snic_queue started;
     struct snic_queue hosted;     /* net: slots that wait for their replies, in order */
-    struct director_block *carry; /* net: the beginning of what frame_reply() could not tell */
+    struct director_block *carry; /* net: the beginning of a reply not yet framed */
     uint32_t pending;
     uint32_t window; /* pending may be so many: learnt from how replies are taken */
     uint32_t reply;  /* bytes of one, the larger the longer remembered: bounds the window */
@@ -199,7 +199,7 @@ struct snic_director_conn {
     uint8_t woken;    /* it has waited for that */
 };
 
-/* A client that is told why it is refused. */
+/* A client that is sent the reason of its refusal. */
 struct director_refusal {
     struct snic_director *d;
     struct snic_net_conn *net; /* NULL: the place is free */
@@ -283,10 +283,10 @@ struct snic_director {
     uint64_t closed_wait;          /* connections whose end the host has not heard of */
     uint32_t up_at;                /* progress in the record that was not taken */
     uint32_t record_max;
-    uint32_t message_max; /* what both take: opts.message_max, or less where the host says so */
+    uint32_t message_max; /* of both: opts.message_max, or less if the host's is smaller */
     struct director_refused refused; /* the last host */
     uint8_t attached;
-    uint8_t broken;  /* the host wrote nonsense */
+    uint8_t broken;  /* the host violated the protocol */
     uint8_t stalled; /* up is not heard for want of blocks */
     uint8_t channel_close_queued;
     struct snic_director_stats stats;

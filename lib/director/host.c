@@ -6,7 +6,7 @@
  *     record, when the stage is full, and once per loop iteration.
  * I2  A long reply that does not find room at once is kept in `big` and goes piece by piece; the
  *     stage is pushed before its first piece, so it overtakes nothing.
- * I3  After an answer of SNIC_EAGAIN no record is taken until the user has been told `writable`:
+ * I3  After an answer of SNIC_EAGAIN no record is taken until `writable` has been called:
  *     what it has to keep is bounded by one record's messages.
  * I4  Long messages are put together one at a time; a piece that does not continue the one at
  *     hand is dropped, and so is what follows until one begins.
@@ -33,7 +33,7 @@ struct snic_director_host {
     unsigned char *part;
     unsigned char *big_bytes;
     uint32_t up_piece;
-    uint8_t refused; /* the user was told SNIC_EAGAIN */
+    uint8_t refused; /* SNIC_EAGAIN was returned to the user */
     uint8_t inside;
     struct director_stage stage;
     struct director_refused mismatch; /* from REFUSED */
@@ -267,7 +267,7 @@ static int director_host_message(void *ctx, struct snic_channel *ch,
     return 1;
 }
 
-/* Send what waits; tell the user when there is room again. */
+/* Send what waits; call `writable` when there is room again. */
 static int director_host_go_on(struct snic_director_host *h)
 {
     if (h->channel == NULL || !director_host_push(h) || !director_host_big(h))

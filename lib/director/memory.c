@@ -8,10 +8,10 @@
  *     left of the others.
  * I2  A connection waits on at most one list, with the bit of that list in wait_for. It is woken
  *     by looking again: nothing is handed over, so nothing is lost with a connection that ends.
- * I3  While anybody waits for memory, or the host is not heard for want of it, the stall timer
+ * I3  While a connection waits for memory, or the host is not heard for want of it, the stall timer
  *     is armed.
- * I4  What was given back last is taken first, and only when there is none the next that was never
- *     used: the pool costs as much memory as was ever needed at once, whatever its size.
+ * I4  What was freed last is taken first, and only when there is none the next that was never used:
+ *     the pool costs as much memory as was ever needed at once, whatever its size.
  * I5  mark_ns is when the connection last completed SNIC_DIRECTOR__PROGRESS bytes, received or
  * sent, or began to hold memory. One that holds some and has not moved for stall_ms is a hog; where
  *     memory has been short for so long already, one that has not moved for an eighth of it.
@@ -148,7 +148,7 @@ void director_flight_end(struct director_slot *s)
     s->cost = 0;
 }
 
-/* The caller asked director_slot_room(). */
+/* The caller has checked director_slot_room(). */
 struct director_slot *director_slot_take(struct snic_director_conn *c)
 {
     struct snic_director *d = c->d;
@@ -245,7 +245,7 @@ static unsigned char *director_part_find(struct snic_director_conn *c, uint32_t 
 }
 
 /*
- * Make room for @want bytes of the message being assembled, keeping what is there.
+ * Make room for @want bytes of the message being assembled, keeping its present bytes.
  * 1; 0 @c now waits; SNIC_EMSGSIZE no message may be so long.
  */
 int director_part_grow(struct snic_director_conn *c, uint32_t want)
@@ -310,7 +310,7 @@ void director_part_give(struct snic_director_conn *c)
 
 /* ---- Stalls ---- */
 
-/* Is there anybody who cannot go on before another gives memory back? */
+/* Does a connection, or the host, wait for another to free memory? */
 static int director_stall_any(const struct snic_director *d)
 {
     int any = d->stalled || !snic_link_alone(&d->wait_block) || !snic_link_alone(&d->wait_slot);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Bytes of one end of a connection: the queue of what goes out, at most two gather sends of it in
- * flight, and the queue of lent buffers that came in.
+ * flight, and the queue of lent buffers received.
  *
  * I1  Pieces are sent in queue order: begin <= flight <= end, and behind the first piece with
  *     flight < end (the cursor) no piece has flight > begin.
@@ -44,7 +44,7 @@ struct snic_net_buf *director_in_head(struct director_end *e)
     return snic_queue_empty(&e->in) ? NULL : SNIC_CONTAINER(e->in.first, struct snic_net_buf, node);
 }
 
-/* The first @bytes of the head buffer are done with. */
+/* The first @bytes of the head buffer are consumed. */
 void director_in_take(struct director_end *e, uint32_t bytes)
 {
     struct snic_net_buf *b = director_in_head(e);
@@ -120,7 +120,7 @@ uint32_t director_out_append(struct director_end *e, const void *data, uint32_t 
     return n;
 }
 
-/* Move the pieces of @q behind what is there; small ones are copied together. */
+/* Move the pieces of @q to the end of the queue; small ones are copied together. */
 void director_out_splice(struct director_end *e, struct snic_queue *q)
 {
     struct snic_node *n = snic_queue_pop(q);

@@ -21,8 +21,8 @@ uint64_t director_reply_token(const struct director_slot *s)
 }
 
 /*
- * The slot that the host means, or NULL: the client is gone, or the host is hostile (it answers
- * a message that it has not received as a whole, say).
+ * The slot that the host means, or NULL: the client is gone, or the host is hostile (for example,
+ * it answers a message that it has not received as a whole).
  */
 struct director_slot *director_reply_slot(struct snic_director *d, uint64_t conn, uint64_t seq)
 {
@@ -203,7 +203,7 @@ static void director_reply_window(struct snic_director_conn *c, uint32_t bytes)
     c->window = (uint32_t)snic_max_u64(most, 1);
 }
 
-/* @s is answered: what it holds back of its connection's messages may go on. */
+/* @s is answered: messages of its connection that it holds back may proceed. */
 void director_reply_unblock(struct director_slot *s)
 {
     director_flight_end(s);
@@ -282,7 +282,7 @@ void director_reply_gone_all(struct snic_director_conn *c, uint32_t net)
     director_ready(c);
 }
 
-/* A net upstream has ended: the client gets what came before, and then the same end. */
+/* A net upstream has ended: the client gets the replies before, and then the same end. */
 void director_reply_cut(struct snic_director_conn *c)
 {
     struct snic_node *n;

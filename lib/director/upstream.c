@@ -21,7 +21,7 @@ static void director_no_host(struct director_slot *s, const unsigned char *msg, 
         director_reply_gone(s); /* no block: later, and without the message */
 }
 
-/* What host_gone() will be told if the host dies, where that is needed. */
+/* Keep what host_gone() is called with if the host dies, where that is needed. */
 static void director_keep(struct director_slot *s, const unsigned char *msg, uint32_t size)
 {
     if (s->conn->d->opts.flags & SNIC_DIRECTOR_IN_ORDER)

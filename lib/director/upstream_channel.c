@@ -44,7 +44,7 @@ static int director_channel_stage(struct snic_director *d, const struct director
     return 1;
 }
 
-/* A long message, piece by piece; `sent` says how far it came. 1; SNIC_EAGAIN */
+/* A long message, piece by piece; `sent` is the progress. 1; SNIC_EAGAIN */
 static int director_channel_pieces(struct snic_director_conn *c, struct director_slot *s,
                                    const unsigned char *msg, uint32_t size)
 {

@@ -6,7 +6,7 @@
  * payload. All integers are little-endian.
  *
  *   down  MESSAGE  conn, seq, user, bytes: a client's message. PIECE: word is the connection's user
- *                  word, `offset` and `total` say which part of the message this is.
+ *                  word, `offset` and `total` are the position of this part in the message.
  *         CLOSED   conn
  *         REFUSED  to a host that cannot be attached, before the end: word: enum director_field,
  *                  8 bytes: the host's number, the director's
