@@ -174,10 +174,10 @@ static void engine_get(struct engine_request *r)
 
     e->stats.gets++;
     r->target = r->q.lsn > p->durable ? r->q.lsn : p->durable; /* P3 */
-    if (r->q.lsn > p->logged) {
-        engine_answer(r, WIRE_AHEAD);
-    } else if (p->damaged) {
+    if (p->damaged) { /* before the LSN: what it had may be unknown */
         engine_answer(r, WIRE_DAMAGED);
+    } else if (r->q.lsn > p->logged) {
+        engine_answer(r, WIRE_AHEAD);
     } else if (p->applied < r->target) {
         e->stats.get_waits++;
         snic_queue_push(&p->waiters, &r->node);
@@ -189,6 +189,15 @@ static void engine_get(struct engine_request *r)
 
 /* ---- LOG ---- */
 
+/* A damaged page takes an update of all of it, and its repetition while it is not durable. */
+static int engine_log_mends(const struct engine *e, const struct engine_page *p,
+                            const struct wire_request *q)
+{
+    if (q->lsn == p->logged)
+        return p->logged != p->durable;
+    return q->lsn > p->logged && replay_is_whole(e, q->offset, q->length);
+}
+
 static void engine_log(struct engine_request *r)
 {
     struct engine *e = r->engine;
@@ -196,7 +205,7 @@ static void engine_log(struct engine_request *r)
     int again = r->q.lsn == p->logged; /* asked once more: it is there, but durable? */
     struct log_record *n;
 
-    if (p->damaged || (!again && r->q.previous != p->logged)) {
+    if (p->damaged ? !engine_log_mends(e, p, &r->q) : !again && r->q.previous != p->logged) {
         engine_answer(r, p->damaged ? WIRE_DAMAGED : WIRE_GAP);
         return;
     }
@@ -337,7 +346,8 @@ static int engine_fill_entry(struct engine *e, uint64_t i)
     if (e->o.limits.remote)
         return e->o.events.cache(e->o.events.ctx, i, &item, 1);
     /* A newer version than the file's may have been promised before the start: its replay tells. */
-    if (e->pages[i].applied == 0 || e->pages[i].applied != e->pages[i].durable)
+    if (e->pages[i].applied == 0 || e->pages[i].applied != e->pages[i].durable ||
+        e->pages[i].damaged)
         return 0;
     item.offset = page_place(i, e->page_bytes, e->pages[i].place);
     return e->o.events.cache(e->o.events.ctx, i, &item, e->pages[i].applied);
@@ -387,7 +397,8 @@ static void engine_allocate(struct engine *e)
     e->pages = calloc(e->o.limits.remote ? 1 : (size_t)e->o.limits.pages, sizeof(*e->pages));
     e->buffers = calloc(e->o.buffers, sizeof(*e->buffers));
     if (e->pages == NULL || e->buffers == NULL ||
-        posix_memalign((void **)&e->memory, STORE_ALIGN, each * e->o.buffers) != 0)
+        posix_memalign((void **)&e->memory, STORE_ALIGN, each * e->o.buffers) != 0 ||
+        posix_memalign((void **)&e->marks_block, STORE_ALIGN, STORE_ALIGN) != 0)
         ex_die("out of memory for the engine");
     for (uint32_t i = 0; i < e->o.buffers; i++) {
         e->buffers[i].engine = e;
@@ -408,6 +419,7 @@ int engine_check_files(struct store *s, void *ctx)
 int engine_open(struct engine **out, const struct engine_opts *o)
 {
     struct engine *e = calloc(1, sizeof(*e));
+    const struct log_events ev = {replay_found, replay_durable, damage_release, e};
     int fresh = 0;
     int r;
 
@@ -420,8 +432,10 @@ int engine_open(struct engine **out, const struct engine_opts *o)
     r = shape_check(e, &fresh);
     if (r == 0 && !o->limits.remote)
         r = replay_scan(e);
+    damage_recover(e);
+    e->recovering = 1;
     if (r == 0)
-        r = log_open(&e->log, o->store, o->log_bytes, replay_found, replay_durable, e);
+        r = log_open(&e->log, o->store, o->log_bytes, &ev);
     if (r == 0 && fresh)
         r = shape_note(e);
     if (r != 0) {
@@ -430,6 +444,7 @@ int engine_open(struct engine **out, const struct engine_opts *o)
         engine_close(e);
         return r;
     }
+    replay_recovered(e);
     engine_serve(e);
     *out = e;
     return 0;
@@ -478,6 +493,7 @@ void engine_close(struct engine *e)
     free(e->pages);
     free(e->buffers);
     free(e->memory);
+    free(e->marks_block);
     free(e);
 }
 

@@ -75,6 +75,9 @@ struct engine_stats {
     uint64_t retries; /**< of reads that a replay overtook                                     */
     uint64_t busy;
     uint64_t errors;
+    uint64_t damaged; /**< pages, now                                                          */
+    uint64_t mended;  /**< pages, by updates of the whole page                                 */
+    uint64_t dropped; /**< updates of damaged pages that the log no longer holds               */
 };
 void engine_get_stats(const struct engine *e, struct engine_stats *out);
 

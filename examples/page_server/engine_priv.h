@@ -7,7 +7,11 @@
  *      acknowledged. Replies and invalidations leave in one order, so behind a reply that tells of
  *      an update, nobody gets an older page.
  *   P3 A GET is answered with applied >= what was durable when it came.
- *   P4 A page is in `ready`, or has a buffer and is being replayed, or has nothing pending.
+ *   P4 A page is in `ready`, or has a buffer and is being replayed, or has nothing pending, or is
+ *      damaged.
+ *   P5 The records of a damaged page stay pending, and in the log, until the log needs their half
+ *      or an update of the whole page mends it. They are dropped only behind a durable mark
+ *      (damage.c), so the page stays damaged after a restart.
  */
 #ifndef PS_ENGINE_PRIV_H
 #define PS_ENGINE_PRIV_H
@@ -28,6 +32,21 @@ struct engine_page {
     uint8_t place;             /* of the newest version, P1 */
     uint8_t replaying;
     uint8_t damaged;
+    uint8_t listed; /* in engine.hurt or engine.marking */
+    uint8_t marked; /* in engine.marks */
+    uint8_t heal;   /* write both places: what `place` holds is worth nothing */
+    uint8_t bad;    /* recovery: a bit per place that is damaged */
+    uint8_t lost;   /* recovery: a bad place may have held the newest version */
+    struct snic_node damage_node;
+};
+
+/* Marks that the description of the pages has room for: 31 in each of its sectors but the first. */
+#define DAMAGE_MAX 217u
+
+/* A page that is damaged unless it has a version above `lsn`; 0: no mark. */
+struct damage_mark {
+    uint64_t page;
+    uint64_t lsn;
 };
 
 enum engine_stage { STAGE_INVALIDATE, STAGE_REPLY };
@@ -76,6 +95,15 @@ struct engine {
     uint64_t floor;     /* the cache takes older versions only by events.cache */
     uint64_t fill_page; /* next page that the cache is told of */
     int filling;
+    int recovering;                       /* nothing is replayed before all records are known */
+    struct snic_queue hurt;               /* damaged pages whose records hold the log */
+    struct snic_queue marking;            /* of these the mark is being written */
+    struct damage_mark marks[DAMAGE_MAX]; /* none moves: a torn write of all would lose it */
+    uint32_t marks_count;                 /* those that are marks */
+    int marks_busy;
+    int marks_dirty; /* changed since the write under way began */
+    unsigned char *marks_block;
+    struct store_req marks_io;
     uint64_t active; /* requests and replays */
     int stopped;
     uint32_t page_bytes;
@@ -97,6 +125,25 @@ void engine_submit(struct engine_buffer *b, int write, uint64_t offset, uint32_t
  * the loop. @return 0 or SNIC_E* */
 int shape_check(struct engine *e, int *fresh);
 int shape_note(struct engine *e);
+/* The description as it is to be now, with its marks, into STORE_ALIGN bytes. */
+void shape_encode(const struct engine *e, unsigned char *block);
+
+/* damage.c */
+/* The page is damaged from now on. */
+void damage_set(struct engine *e, struct engine_page *p);
+/* Its content is known again: an update of the whole page is durable. */
+void damage_clear(struct engine *e, struct engine_page *p);
+/* A damaged page has records that the log holds. */
+void damage_keep(struct engine *e, struct engine_page *p);
+/* It holds a newer version than when it was marked. */
+void damage_unmark(struct engine *e, struct engine_page *p);
+/* The log needs room: mark damaged pages durably, then drop their records. */
+void damage_release(void *ctx);
+/* Of the description: put marks in, take them out. @return 0 or SNIC_ECORRUPT */
+void damage_encode(const struct engine *e, unsigned char *block);
+int damage_decode(struct engine *e, const unsigned char *block);
+/* After the look at all pages: those that are marked. */
+void damage_recover(struct engine *e);
 
 /* replay.c */
 void replay_durable(void *ctx, struct log_record *r, int64_t result);
@@ -104,5 +151,9 @@ void replay_found(void *ctx, struct log_record *r);
 void replay_start(struct engine *e, struct engine_page *p, struct engine_buffer *b);
 /* Look at both places of every page. Runs the loop. @return 0 or SNIC_E* */
 int replay_scan(struct engine *e);
+/* All records are known: judge the pages, and begin to replay. */
+void replay_recovered(struct engine *e);
+/* Does the update leave nothing of the version before? */
+int replay_is_whole(const struct engine *e, uint32_t offset, uint32_t length);
 
 #endif

@@ -4,7 +4,8 @@
  * of the block before.
  *   L1 One block is on its way to the device at a time, so the blocks of a crash are a prefix of
  *      those that were written.
- *   L2 A half is begun anew only when unapplied[] of it is 0: what is lost with it is in its page.
+ *   L2 A half is begun anew only when unapplied[] of it is 0: what is lost with it is in its page,
+ *      or of a page that is durably marked as damaged.
  *   L3 A half's blocks have numbers without a gap; a block with another number is an old one.
  */
 #include "log.h"
@@ -86,8 +87,10 @@ static void log_flush(struct log *l)
         l->count = 0;
         return;
     }
-    if (!log_place(l, bytes))
+    if (!log_place(l, bytes)) {
+        l->blocked(l->ctx); /* the last thing done here: it may come back to this function */
         return;
+    }
     memset(b + l->fill, 0, bytes - l->fill);
     memset(b, 0, LOG_HEADER);
     snic_put_le32(b, LOG_MAGIC);
@@ -150,6 +153,18 @@ int log_append(struct log *l, struct log_record *r)
     return 0;
 }
 
+void log_again(struct log *l)
+{
+    log_flush(l);
+}
+
+void log_break(struct log *l, int error)
+{
+    if (l->broken == 0)
+        l->broken = error;
+    log_flush(l);
+}
+
 void log_applied(struct log *l, struct log_record *r)
 {
     if (--l->unapplied[r->half] == 0)
@@ -190,7 +205,7 @@ static int log_read(struct log *l, unsigned half, uint64_t at, uint64_t *sequenc
 }
 
 /* The records of the block in the first buffer. The checksum held: only versions could differ. */
-static int log_take(struct log *l, unsigned half, log_found_fn found)
+static int log_take(struct log *l, unsigned half, const struct log_events *ev)
 {
     const unsigned char *b = l->buffers[0];
     uint32_t bytes = snic_get_le32(b + 16);
@@ -215,13 +230,13 @@ static int log_take(struct log *l, unsigned half, log_found_fn found)
         memcpy(r->data, b + at + LOG_RECORD, length);
         at += LOG_RECORD + length;
         l->unapplied[half]++;
-        found(l->ctx, r);
+        ev->found(ev->ctx, r);
     }
     return 0;
 }
 
 /* All blocks of one half (L3). */
-static int log_scan(struct log *l, unsigned half, uint64_t first, log_found_fn found)
+static int log_scan(struct log *l, unsigned half, uint64_t first, const struct log_events *ev)
 {
     uint64_t sequence;
     int r;
@@ -230,7 +245,7 @@ static int log_scan(struct log *l, unsigned half, uint64_t first, log_found_fn f
     l->at = 0;
     l->sequence = first;
     while ((r = log_read(l, half, l->at, &sequence)) == 1 && sequence == l->sequence) {
-        r = log_take(l, half, found);
+        r = log_take(l, half, ev);
         if (r != 0)
             break;
         l->at += snic_get_le32(l->buffers[0] + 16);
@@ -239,8 +254,7 @@ static int log_scan(struct log *l, unsigned half, uint64_t first, log_found_fn f
     return r < 0 ? r : 0;
 }
 
-int log_open(struct log *l, struct store *store, uint64_t bytes, log_found_fn found,
-             log_durable_fn durable, void *ctx)
+int log_open(struct log *l, struct store *store, uint64_t bytes, const struct log_events *ev)
 {
     uint64_t first[2] = {0, 0};
     unsigned older;
@@ -248,8 +262,9 @@ int log_open(struct log *l, struct store *store, uint64_t bytes, log_found_fn fo
 
     memset(l, 0, sizeof(*l));
     l->store = store;
-    l->durable = durable;
-    l->ctx = ctx;
+    l->durable = ev->durable;
+    l->blocked = ev->blocked;
+    l->ctx = ev->ctx;
     l->half_bytes = snic_align_down(bytes / 2, STORE_ALIGN);
     l->kick.fn = log_kicked;
     l->sequence = 1;
@@ -265,7 +280,7 @@ int log_open(struct log *l, struct store *store, uint64_t bytes, log_found_fn fo
     older = first[1] != 0 && (first[0] == 0 || first[1] < first[0]);
     for (unsigned i = 0; i < 2 && r >= 0; i++)
         if (first[older ^ i] != 0)
-            r = log_scan(l, older ^ i, first[older ^ i], found);
+            r = log_scan(l, older ^ i, first[older ^ i], ev);
     return r < 0 ? r : 0;
 }
 

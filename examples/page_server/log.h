@@ -28,6 +28,7 @@ typedef void (*log_durable_fn)(void *ctx, struct log_record *r, int64_t result);
 struct log {
     struct store *store;
     log_durable_fn durable;
+    void (*blocked)(void *ctx);
     void *ctx;
     uint64_t half_bytes;
     uint64_t sequence; /* of the next block */
@@ -52,9 +53,17 @@ struct log {
 /** Called at recovery for each record in the log, oldest first; takes @p r over. */
 typedef void (*log_found_fn)(void *ctx, struct log_record *r);
 
+/** What a log calls. */
+struct log_events {
+    log_found_fn found;
+    log_durable_fn durable;
+    /** Updates wait because the half that is next holds records that are in no page. */
+    void (*blocked)(void *ctx);
+    void *ctx;
+};
+
 /** Read what the log holds, and go on behind it. Runs the loop. @return 0 or SNIC_E* */
-int log_open(struct log *l, struct store *store, uint64_t bytes, log_found_fn found,
-             log_durable_fn durable, void *ctx);
+int log_open(struct log *l, struct store *store, uint64_t bytes, const struct log_events *ev);
 /** What waits is forgotten. Nothing may be under way on the store. */
 void log_close(struct log *l);
 
@@ -63,7 +72,11 @@ struct log_record *log_record_new(uint32_t length);
 
 /** Take @p r over until durable. @return 0; SNIC_EAGAIN no room now, nothing was taken */
 int log_append(struct log *l, struct log_record *r);
-/** The page file durably holds @p r, which is freed. */
+/** Write what waits if there is room now; else `blocked` is called once more. */
+void log_again(struct log *l);
+/** Nothing is written any more: updates that wait, and later ones, fail with @p error. */
+void log_break(struct log *l, int error);
+/** The page file durably holds @p r, or a damaged page's mark stands for it; it is freed. */
 void log_applied(struct log *l, struct log_record *r);
 
 #endif

@@ -143,11 +143,19 @@ size_t ps_engine_metrics(const struct engine *e, struct ex_metric *out)
 
     engine_get_stats(e, &s);
     const struct ex_metric all[] = {
-        {"gets", s.gets, 1},           {"get_waits", s.get_waits, 1},
-        {"logs", s.logs, 1},           {"log_writes", s.log_writes, 1},
-        {"log_bytes", s.log_bytes, 1}, {"replays", s.replays, 1},
-        {"replayed", s.replayed, 1},   {"read_retries", s.retries, 1},
-        {"busy", s.busy, 1},           {"errors", s.errors, 1},
+        {"gets", s.gets, 1},
+        {"get_waits", s.get_waits, 1},
+        {"logs", s.logs, 1},
+        {"log_writes", s.log_writes, 1},
+        {"log_bytes", s.log_bytes, 1},
+        {"replays", s.replays, 1},
+        {"replayed", s.replayed, 1},
+        {"read_retries", s.retries, 1},
+        {"busy", s.busy, 1},
+        {"errors", s.errors, 1},
+        {"damaged_pages", s.damaged, 0},
+        {"mended_pages", s.mended, 1},
+        {"dropped_updates", s.dropped, 1},
     };
 
     memcpy(out, all, sizeof(all));

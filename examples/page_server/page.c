@@ -31,6 +31,15 @@ int page_check(const unsigned char *page, uint32_t bytes, uint64_t id, uint64_t 
     return 0;
 }
 
+uint64_t page_claims(const unsigned char *page, uint32_t bytes, uint64_t id)
+{
+    if (page[0] == 0 && memcmp(page, page + 1, bytes - 1) == 0)
+        return 0;
+    if (snic_get_le32(page) != PAGE_MAGIC || snic_get_le64(page + 8) != id)
+        return UINT64_MAX;
+    return snic_get_le64(page + 16);
+}
+
 uint64_t page_place(uint64_t id, uint32_t bytes, unsigned place)
 {
     return (id * 2 + place) * bytes;

@@ -24,6 +24,9 @@ struct page_item {
 void page_seal(unsigned char *page, uint32_t bytes, uint64_t id, uint64_t lsn);
 /** The LSN of @p page if it is page @p id and undamaged. @return 0 or SNIC_ECORRUPT */
 int page_check(const unsigned char *page, uint32_t bytes, uint64_t id, uint64_t *lsn);
+/** The LSN that the header of @p page bears, which may be damaged; UINT64_MAX: it is not legible as
+    that of page @p id, 0: all zeros, never written. */
+uint64_t page_claims(const unsigned char *page, uint32_t bytes, uint64_t id);
 /** Where place 0 or 1 of a page begins in the page file. */
 uint64_t page_place(uint64_t id, uint32_t bytes, unsigned place);
 

@@ -15,6 +15,7 @@
  * the first sector, which no power cut tears. Zeros: no start came so far. */
 #define SHAPE_MAGIC 0x50485350u /* "PSHP" */
 #define SHAPE_VERSION 1u
+#define SHAPE_VERSION_MARKS 2u /* damaged pages are marked in the sectors behind (damage.c) */
 #define SHAPE_BYTES 40u
 
 static int64_t shape_run(struct engine *e, int write, unsigned char *block)
@@ -30,20 +31,21 @@ static int64_t shape_run(struct engine *e, int write, unsigned char *block)
     return store_run(e->o.store, &q);
 }
 
-static void shape_encode(const struct engine *e, unsigned char *block)
+void shape_encode(const struct engine *e, unsigned char *block)
 {
     memset(block, 0, STORE_ALIGN);
     snic_put_le32(block, SHAPE_MAGIC);
-    snic_put_le32(block + 8, SHAPE_VERSION);
+    snic_put_le32(block + 8, e->marks_count > 0 ? SHAPE_VERSION_MARKS : SHAPE_VERSION);
     snic_put_le32(block + 12, (uint32_t)e->o.limits.remote);
     snic_put_le64(block + 16, e->o.limits.pages);
     snic_put_le64(block + 24, e->page_bytes);
     snic_put_le64(block + 32, e->o.log_bytes);
     snic_put_le32(block + 4, snic_crc32c(0, block + 8, SHAPE_BYTES - 8));
+    damage_encode(e, block);
 }
 
 /* Refuse what differs, by the name of its option. */
-static void shape_compare(const struct engine *e, const unsigned char *block)
+static void shape_compare(struct engine *e, const unsigned char *block)
 {
     const struct {
         const char *option;
@@ -58,7 +60,11 @@ static void shape_compare(const struct engine *e, const unsigned char *block)
         snic_get_le32(block) != SHAPE_MAGIC)
         ex_die("the description of the pages is corrupt (checksum mismatch): they are not served; "
                "restore them from a copy");
-    if (snic_get_le32(block + 8) != SHAPE_VERSION)
+    if (snic_get_le32(block + 8) == SHAPE_VERSION_MARKS) {
+        if (damage_decode(e, block) != 0)
+            ex_die("the list of damaged pages is corrupt (checksum mismatch): the pages are not "
+                   "served; restore them from a copy");
+    } else if (snic_get_le32(block + 8) != SHAPE_VERSION)
         ex_die("the pages have a format version that this program does not support: use the "
                "release that wrote it");
     if (snic_get_le32(block + 12) != (uint32_t)e->o.limits.remote)

@@ -51,7 +51,8 @@ enum wire_status {
     WIRE_BUSY = 5,    /**< no room: try again                                                   */
     WIRE_GONE = 6,    /**< the host role is not there: try again                                */
     WIRE_LOST = 7,    /**< the host role died meanwhile: done or not done                       */
-    WIRE_DAMAGED = 8, /**< the page's checksum is wrong on the device                           */
+    WIRE_DAMAGED = 8, /**< the page's content is lost; a LOG of all its bytes, with a larger LSN
+                           than the page had and any `previous`, mends it                     */
     WIRE_FAILED = 9   /**< the device failed                                                    */
 };
 
