@@ -19,7 +19,7 @@
  *             names its key.
  *
  * The engine takes requests (snic_kvfs_submit), asks for operations of kvop.h (snic_kvfs_poll_io
- * gives them), is told their outcome (snic_kvfs_complete) and gives back finished requests
+ * returns them), takes their results (snic_kvfs_complete) and returns finished requests
  * (snic_kvfs_poll_done). It has no clock: every call brings the time. fs.h joins it to a store and
  * a loop; that is what most users want. Without them, one request after another on kv.h's memory:
  *
@@ -67,9 +67,9 @@
  * a handle, which writes out what is kept back of its inode, and writes out nothing else that it
  * keeps back; when it hears of its death it forgets that.
  * A file whose last name a rename replaces can be opened by its number for a quarter of a second
- * more: so whoever looks a name up and then opens it always finds a whole file.
+ * more: so a client that looks a name up and then opens it always finds a whole file.
  *
- * Permissions are checked by POSIX's rules unless the request says SNIC_KVFS_CHECKED (a FUSE mount
+ * Permissions are checked by POSIX's rules unless the request has SNIC_KVFS_CHECKED (a FUSE mount
  * with default_permissions has checked). Inode numbers: the root is 1 here (0 in the store);
  * others are 2 or more and never used twice, so there are no generations.
  */
@@ -164,13 +164,13 @@ enum snic_kvfs_kind {
  * or group clears them in any case (root is in every group then); one with KILL_PRIV and without
  * any value is such a one (SNIC_EPERM from others than the owner if a bit would go, unless CHECKED:
  * then it has no effect). File capabilities (security.capability) go with all these but SETXATTR,
- * whoever asks.
+ * whatever the caller's credentials.
  */
 #define SNIC_KVFS_KILL_PRIV (1u << 4)
 #define SNIC_KVFS_READDIR_PLUS (1u << 5)
 #define SNIC_KVFS_LOCK_WAIT (1u << 6)
 /**
- * UNLINK, RMDIR, RENAME: an inode whose last name goes with it stays for whoever knows its number:
+ * UNLINK, RMDIR, RENAME: an inode whose last name goes with it stays accessible by its number:
  * the answer has it in attr.ino and a handle (0: none lost its last name, or a quarter of
  * inodes_max are held so already), which counts as open until RELEASE. What another session removes
  * is gone, SNIC_ENOENT, unless it is open here: it knows what others have open, and no more.
@@ -204,9 +204,9 @@ enum snic_kvfs_kind {
 #define SNIC_KVFS_SET_MTIME (1u << 5)
 #define SNIC_KVFS_SET_ATIME_NOW (1u << 6)
 #define SNIC_KVFS_SET_MTIME_NOW (1u << 7)
-#define SNIC_KVFS_SET_CTIME (1u << 8) /**< the kernel's writeback cache says which            */
+#define SNIC_KVFS_SET_CTIME (1u << 8) /**< to the time of the kernel's writeback cache        */
 
-/** Who asks. */
+/** The caller's credentials. */
 struct snic_kvfs_cred {
     uint32_t uid;
     uint32_t gid;
@@ -254,7 +254,7 @@ struct snic_kvfs_mkfs {
     uint32_t uid;
     uint32_t gid;
     uint32_t force; /**< 0: SNIC_EEXIST when the store holds a file system; 1: over it, also when
-                         others have it mounted: see to it that nobody has                    */
+                         others have it mounted: the caller must exclude that                 */
     uint64_t seed;  /**< of the name hash; draw it at random; 0: derived from uuid             */
     uint8_t uuid[16];
 };
@@ -358,7 +358,7 @@ SNIC_API void snic_kvfs_advance(struct snic_kvfs *k, struct snic_kvfs_now now) S
 /** When advance is wanted; UINT64_MAX: no need. [owner] */
 SNIC_API uint64_t snic_kvfs_deadline_ns(const struct snic_kvfs *k) SNIC_NONNULL(1);
 /**
- * What the store says of other handles (snic_kv_sole()): bring it before each submit and complete
+ * Whether the store has other handles (snic_kv_sole()): pass it before each submit and complete
  * when it may have changed. While 1, dead sessions need not wait for their lease. [owner]
  */
 SNIC_API void snic_kvfs_set_sole(struct snic_kvfs *k, int sole) SNIC_NONNULL(1);

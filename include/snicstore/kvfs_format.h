@@ -37,7 +37,7 @@
  *   'M'                          how often a directory went to another parent (u64): guarded and
  *                                raised by each, so that no two such moves make a cycle
  *   's' session(8)               a session; number 0: the table of sessions itself, rewritten by
- *                                every arrival, so that nobody arrives unseen
+ *                                every arrival, so that no session arrives unseen
  *   's' session(8) 'b'           its heartbeat
  *   's' session(8) 'f'           its fence (a number, 1): there until it is declared dead. Where a
  *                                commit may name several groups each of the session's is guarded
@@ -124,7 +124,7 @@ struct snic_kvfs_attr {
 };
 #define SNIC_KVFS_ATTR_BIG (1u << 0)   /**< bytes are in the object, not in 'D'                 */
 #define SNIC_KVFS_ATTR_XATTR (1u << 1) /**< has (or had) extended attributes                    */
-/** Has system.posix_acl_access; the mode overrules what that says of owner, mask and others. */
+/** Has system.posix_acl_access; the mode overrules its entries of owner, mask and others. */
 #define SNIC_KVFS_ATTR_ACL (1u << 2)
 #define SNIC_KVFS_ATTR_DEFAULT_ACL                                                                 \
     (1u << 3)                            /**< directory: has system.posix_acl_default          */
@@ -243,7 +243,7 @@ struct snic_kvfs_session {
     uint32_t range_count;
     struct snic_kvfs_range ranges[SNIC_KVFS_SESSION_RANGES_MAX];
 };
-/** What a session has said of an inode without a name. */
+/** A session's claim on an inode without a name. */
 struct snic_kvfs_claim {
     uint64_t session;
     uint64_t open; /**< 1: it has it open; 0: it has not, and will not                        */

@@ -6,9 +6,9 @@
  * Linux's wire format: u32 version 2, then entries of u16 tag, u16 permissions, u32 id, ordered by
  * tag.
  *
- * I1. An access ACL that says no more than the mode bits is not kept; SNIC_KVFS_ATTR_ACL is set
- *     iff one is kept.
- * I2. Of a kept access ACL the entries for owner, mask and others mean what the mode bits say (a
+ * I1. An access ACL equivalent to the mode bits is not kept; SNIC_KVFS_ATTR_ACL is set iff one is
+ *     kept.
+ * I2. Of a kept access ACL the entries for owner, mask and others mean what the mode bits mean (a
  *     kept one has a mask, so that the group bits are the mask). Whoever reads the record overlays
  *     them; so chmod changes the attributes alone.
  * I3. SNIC_KVFS_ATTR_DEFAULT_ACL is set iff a default ACL is kept; directories only.
@@ -54,7 +54,7 @@ static uint32_t acl_count(uint32_t size)
     return (size - ACL_HEAD) / ACL_ENTRY;
 }
 
-/* What an ACL says in mode bits, and whether it says more. */
+/* An ACL's equivalent in mode bits, and whether it has more entries than those. */
 struct acl_sum {
     uint32_t count;
     uint32_t mode;
@@ -114,7 +114,7 @@ static int acl_parse(const unsigned char *value, uint32_t size, struct acl_sum *
     return sum->count == 0 || state == ACL_END ? 0 : SNIC_EINVAL;
 }
 
-/* I2: owner, mask and others as the mode says; without a mask, the group. */
+/* I2: owner, mask and others from the mode; without a mask, the group. */
 static void acl_overlay(unsigned char *value, uint32_t size, uint32_t mode)
 {
     uint32_t count = acl_count(size);

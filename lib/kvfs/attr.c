@@ -77,7 +77,7 @@ static int attr_is_chown(const struct snic_kvfs_req *req)
            (req->set_mask == 0 && (req->flags & SNIC_KVFS_KILL_PRIV) != 0);
 }
 
-/* Values that nobody may set. */
+/* Values that no caller may set. */
 static int attr_check_values(const struct snic_kvfs_req *req, const struct snic_kvfs_attr *a)
 {
     uint32_t m = req->set_mask;

@@ -105,7 +105,7 @@ static int cache_slot_of(const struct kvfs_cache *c, uint32_t tag, uint32_t at, 
     return 0;
 }
 
-/* Empty a slot; those behind it that it kept from their place move up. */
+/* Empty a slot; entries behind it that it displaced move up. */
 static void cache_unslot(struct kvfs_cache *c, uint32_t hole)
 {
     uint32_t i = hole;
@@ -151,7 +151,7 @@ static int cache_is_marked(const struct kvfs_cache *c, uint64_t group)
     return 1;
 }
 
-/* An entry leaves: what must not be said any more without it. */
+/* An entry leaves: without a name's record its directory is no longer marked as complete. */
 static void cache_left(struct kvfs_cache *c, const struct cache_entry *e)
 {
     if (*(const unsigned char *)(e + 1) == SNIC_KVFS_REC_ENTRY && e->size != 0)

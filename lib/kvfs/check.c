@@ -14,7 +14,7 @@ static int kvfs_check_op(const struct snic_kvfs *k, const struct kvfs_op *op)
                        snic_link_alone(&op->wait_link)
                    ? 0
                    : SNIC_ECORRUPT;
-    /* Nothing is ready outside a call, and whoever waits, waits for something (K1). */
+    /* Nothing is ready outside a call, and an operation that waits, waits for something (K1). */
     if (op->state != KVFS_OP_WAITING ||
         (op->in_flight == 0 && !op->asleep && snic_link_alone(&op->wait_link)))
         return SNIC_ECORRUPT;

@@ -25,7 +25,7 @@ void kvfs_send(struct kvfs_op *op, struct kvfs_place *place);
 
 /* ---- txn.c ---- */
 
-/* A round begins: nothing is read, changed or asked. */
+/* A round begins: nothing is read, changed or requested. */
 void kvfs_txn_begin(struct kvfs_op *op);
 /*
  * After a run that answered KVFS_PENDING: send the wanted reads, if no others are under way.
@@ -98,7 +98,7 @@ enum { KVFS_KEPT_ATIME = 1u << 0 };
 void kvfs_times_merge(const struct snic_kvfs *k, struct snic_kvfs_attr *a);
 /* These attributes are in the store now: what they have need not be kept back any more. */
 void kvfs_times_written(struct snic_kvfs *k, const struct snic_kvfs_attr *a);
-/* They may be, nobody knows. */
+/* Commit outcome unknown: they may be. */
 void kvfs_times_doubt(struct snic_kvfs *k, const struct snic_kvfs_attr *a);
 /* The inode is gone. */
 void kvfs_times_forget(struct snic_kvfs *k, uint64_t ino);
@@ -133,7 +133,7 @@ enum { KVFS_CACHE_UNKNOWN = -1, KVFS_CACHE_ABSENT = 0, KVFS_CACHE_PRESENT = 1 };
 /* What is known of a key; the record is valid until the next call here. */
 int kvfs_cache_get(struct snic_kvfs *k, const struct snic_kvop_key *key, uint64_t hash,
                    const unsigned char **record, uint32_t *size);
-/* The time to remember with a read that is sent; what came of it (size 0: no record). */
+/* The time to remember with a read that is sent; its result (size 0: no record). */
 uint64_t kvfs_cache_now(const struct snic_kvfs *k);
 void kvfs_cache_read(struct snic_kvfs *k, uint64_t sent, const struct snic_kvop_key *key,
                      uint64_t hash, const void *record, uint32_t size);

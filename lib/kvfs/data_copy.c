@@ -3,7 +3,7 @@
  * COPY: a range of one file to another, or to another place in the same.
  *
  * In rounds: a hole of the source, or up to COPY_CHUNK bytes through memory, is written as WRITE
- * would; the answer may be short. Within a round the phase says how far it is.
+ * would; the answer may be short. Within a round the phase is its progress.
  */
 #include "kvfs/data_priv.h"
 

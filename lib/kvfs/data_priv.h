@@ -25,7 +25,7 @@
 int kvfs_data_sum(const struct snic_kvfs_req *req, uint64_t *bytes);
 /* A handle given with a request: is it of this inode, open, and open for this? 0; SNIC_EBADF. */
 int kvfs_data_handle(const struct kvfs_op *op, uint64_t ino, uint32_t need);
-/* A regular file, and may the caller? `want` 0: not asked. 0; PENDING; EISDIR; EINVAL; EACCES. */
+/* A regular file, and may the caller? `want` 0: unchecked. 0; PENDING; EISDIR; EINVAL; EACCES. */
 int kvfs_data_file(struct kvfs_op *op, const struct snic_kvfs_attr *a, uint32_t want);
 /*
  * `bytes` (not 0) of pieces from their `at` on: themselves, or a copy without empty ones and with
@@ -56,7 +56,7 @@ static inline uint64_t kvfs_data_small_space(uint64_t bytes)
 /* Words of op->s from here on belong to changes of data; the one before to kvfs_data_among(). */
 enum { KVFS_DATA_WORD = 4, KVFS_DATA_AMONG = 3 };
 /*
- * While other sessions use the store? As it was when the round asked first: one that began while
+ * While other sessions use the store? As of the round's first call: one that began while
  * the session was alone is over before others come, but may start over among them (session.c).
  * Before kvfs_next() the word is to be 0 again.
  */
@@ -90,9 +90,9 @@ struct kvfs_write {
     uint32_t done; /* the phase from the commit on: then kvfs_data_commit() is to be called alone */
 };
 /*
- * Whoever changes bytes takes setuid and setgid off (if the request says so, or comes from another
- * user than root and is to be checked), and file capabilities. `kill_mode` 0: the mode is as it is
- * to be. Changes a->mode, notes the record's end. 0; PENDING; SNIC_E*.
+ * A change of bytes takes setuid and setgid off (if the request has KILL_PRIV, or comes from
+ * another user than root and is to be checked), and file capabilities. `kill_mode` 0: the mode is
+ * as it is to be. Changes a->mode, notes the record's end. 0; PENDING; SNIC_E*.
  */
 int kvfs_data_strip(struct kvfs_op *op, struct snic_kvfs_attr *a, int kill_mode);
 /*

@@ -10,7 +10,7 @@
 
 #include "kvfs/core.h"
 
-/* Io places of kvfs_data_clean() are given; these are for what follows it. */
+/* kvfs_data_clean() uses fixed io places; these are for what follows it. */
 enum { SPACE_CLEAN = 0, SPACE_CHANGE = 2, SPACE_EXACT = 3 };
 /* op->s: what a truncation has made of the attributes. */
 enum { SPACE_SPACE = KVFS_DATA_WORD + 2, SPACE_FLAGS };

@@ -5,7 +5,7 @@
  *   within the size of a big file     one object operation under a shared lock; times kept back
  *   small file that stays small       one commit of 'D' and attributes
  *   small file that becomes big       its bytes and the new ones to the object, then one commit
- *                                     that deletes 'D' and says big; all in it where they fit
+ *                                     that deletes 'D' and sets BIG; all in it where they fit
  *   big file that grows               bytes and attributes in one commit within the first stripe,
  *                                     else object operation, then commit
  *
@@ -13,7 +13,7 @@
  *   1. The object of a small file is never read, and what it holds never becomes part of the file:
  *      a conversion writes all bytes up to its end, or empties the object first.
  *   2. A commit that fails leaves size, flag and 'D' as they were; bytes that went ahead
- *      of it are behind the size, and nobody thinks that nothing is there (struct kvfs_ahead).
+ *      of it are behind the size, and are never taken for a hole (struct kvfs_ahead).
  *   3. A write is acknowledged after the commit that makes it part of the file.
  *   4. While others use the store, bytes behind the size go with its commit or after it, wherever
  *      the store can do that: ahead of it they would meet what another session has written there
@@ -90,7 +90,7 @@ int kvfs_data_commit(struct kvfs_op *op, uint64_t ino, int durable, uint32_t don
     op->phase = done + 1;
     counted = (int64_t)op->s[WRITE_ALLOCATED];
     allocated = kvfs_commit_allocated(op);
-    if (allocated == INT64_MIN) /* looked up: its records are there, of the object nobody knows */
+    if (allocated == INT64_MIN) /* looked up: its records are there, its object's space unknown */
         kvfs_tail_set(op, ino, 0);
     else if ((op->s[WRITE_TAIL] & WRITE_TAIL_CLEAN) != 0)
         kvfs_tail_set(op, ino, 1);
@@ -233,7 +233,7 @@ static unsigned char *data_write_compose(struct kvfs_op *op, const struct kvfs_w
     return flat;
 }
 
-/* The record, unless all it says is overwritten. */
+/* The record, unless all its bytes are overwritten. */
 static int data_write_old(struct kvfs_op *op, const struct kvfs_write *w,
                           const struct snic_kvfs_attr *a, const void **old, uint32_t *size)
 {
@@ -275,7 +275,7 @@ static int data_write_small(struct kvfs_op *op, const struct kvfs_write *w,
 
 /* ---- From small to big ---- */
 
-/* Attributes say big and 'D' goes: noted. */
+/* Attributes get BIG and 'D' goes: noted. */
 static int data_write_turn(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size,
                            uint64_t space)
 {

@@ -2,7 +2,7 @@
 /*
  * Inodes in memory, and their numbers.
  *
- * N1  An inode is in the table while something holds it: a lock, somebody waiting for one, an open,
+ * N1  An inode is in the table while something holds it: a lock, a waiter for one, an open,
  *     a pin, times kept back, or that it is to be collected.
  * N2  Numbers come from ranges that the session has taken from the store by a commit of its own;
  *     what is left of a range when a session ends is never used.

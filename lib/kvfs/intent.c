@@ -6,14 +6,14 @@
  * one moment at which all guards hold, or not at all.
  *
  * J1  Fast: all groups but one are private to the commit (an inode made by it). Their records are
- *     written first; nobody can know them. The one commit of the group that is left checks the
+ *     written first; no other can know them. The one commit of the group that is left checks the
  *     guards and makes the changes: it is the moment. If it fails, the private records are deleted
  *     again; after a crash recovery finds them in the session's ranges of inode numbers.
  * J2  Else an intent record comes first, pending, with a number that no other intent has or will
  *     have. It is there before the first reservation and goes after the last one is gone, but
  *     for reservations that arrive late (J7).
  * J3  Every record that is to change is replaced by a reserved one that holds old and new value,
- *     guarded by the old one. From then on nobody else changes the record: all guards are whole
+ *     guarded by the old one. From then on no other commit changes the record: all guards are whole
  *     records, and a reserved one equals nothing that another commit has read.
  * J4  Guards on records that do not change are checked after all reservations are in place: let T
  *     be a moment between those reservations and the checks' answers at which such a record was
@@ -62,7 +62,7 @@ static int intent_is_made(const struct kvfs_op *op, uint64_t group)
     return op->made != 0 && group == op->made;
 }
 
-/* As it is, that is: what another has reserved is nobody's old value until that is resolved. */
+/* As it is, that is: a record that another has reserved has no old value until it is resolved. */
 static int intent_is_read(const struct kvfs_op *op, const struct snic_kvop_key *key)
 {
     const struct kvfs_read *r = intent_read(op, key);
@@ -461,7 +461,7 @@ static int intent_run(struct kvfs_op *op, struct kvfs_intent *n)
 
 /* ---- The course ---- */
 
-/* It is over: the operation starts over when somebody was in the way, or fails. */
+/* It is over: the operation starts over if it met another commit, or fails. */
 static int intent_failed(struct kvfs_op *op, struct kvfs_intent *n)
 {
     op->intent = NULL;
@@ -514,13 +514,13 @@ static void intent_after(struct kvfs_intent *n, int rc)
         if (rc == 0)
             kvfs_intent_begin(n, KVFS_INTENT_APPLY);
         else if (rc == SNIC_ECANCELED)
-            intent_fail(n, rc, KVFS_INTENT_RESTORE); /* somebody has aborted it */
+            intent_fail(n, rc, KVFS_INTENT_RESTORE); /* another session has aborted it */
         else
             intent_fail(n, rc, KVFS_INTENT_ASK);
         break;
     case KVFS_INTENT_RESTORE:
     case KVFS_INTENT_APPLY:
-        if (rc != 0) /* somebody was there before us, or the store fails: one by one */
+        if (rc != 0) /* another session was first, or the store fails: one by one */
             kvfs_intent_begin(n, KVFS_INTENT_SETTLE);
         else
             kvfs_intent_begin(n, KVFS_INTENT_UNDO);

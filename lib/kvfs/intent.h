@@ -19,7 +19,7 @@ enum kvfs_intent_step {
     KVFS_INTENT_DECIDE, /* J1: the one group that is left                                      */
     KVFS_INTENT_APPLY,
     KVFS_INTENT_RESTORE,
-    KVFS_INTENT_SETTLE, /* record by record, where APPLY or RESTORE met somebody               */
+    KVFS_INTENT_SETTLE, /* record by record, where APPLY or RESTORE met another session        */
     KVFS_INTENT_UNDO,   /* the private group, if the commit has failed                         */
     KVFS_INTENT_DELETE,
     KVFS_INTENT_DONE,

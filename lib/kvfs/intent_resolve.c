@@ -140,7 +140,7 @@ static int intent_resolve_settle(struct kvfs_op *op, struct kvfs_intent *n, stru
         if (rc != 0)
             return rc;
         if (got->result < 0 && got->result != SNIC_ECANCELED) {
-            /* The intent stays, so that others can go on. */
+            /* The intent stays, so that others can proceed. */
             op->k->session.unsure = 1; /* J10 */
             n->step = n->error == 0 ? KVFS_INTENT_DONE : KVFS_INTENT_FAILED;
             return 0;

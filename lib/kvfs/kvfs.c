@@ -466,7 +466,7 @@ void snic_kvfs_advance(struct snic_kvfs *k, struct snic_kvfs_now now)
 
 uint64_t snic_kvfs_deadline_ns(const struct snic_kvfs *k)
 {
-    /* The wheel sorts a slot when it is asked: the same wheel to whoever looks. */
+    /* The wheel sorts a slot when it is queried: nothing visible changes. */
     struct snic_wheel *w = (struct snic_wheel *)(uintptr_t)&k->wheel;
     return snic_min_u64(snic_wheel_deadline_ns(w), kvfs_session_deadline(k));
 }

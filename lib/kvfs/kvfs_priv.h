@@ -4,10 +4,10 @@
  *
  * An operation (struct kvfs_op) is a function that is called again and again from its beginning
  * until it no longer answers KVFS_PENDING. It asks for locks and records as if they were there;
- * what is not there yet is asked of the store, and the function is run anew when it has come.
+ * what is not there yet is read from the store, and the function is run anew when it has arrived.
  * What was read stays in the operation, so that each run sees the same and gets further. Changes
  * are noted in the operation, seen by its own later reads, and leave together in kvfs_commit().
- * If somebody else changed a record that was read (a guard fails), all is forgotten and the round
+ * If another session changed a record that was read (a guard fails), all is forgotten and the round
  * starts over: from the last kvfs_next(), or from phase 0. So an operation's code reads from top to
  * bottom, and must have no effect of its own before kvfs_commit() has answered 0, but in op->s and
  * op->phase.
@@ -39,8 +39,8 @@ enum { KVFS_PENDING = 1 };
 /*
  * Will the function be run again, having answered rc? It waits, or starts over: then rc may be an
  * error, too (no memory was free: kvfs_take, and whatever takes some). What an operation does at
- * its end (counts, tables in memory, waking others) is done only where this says 0, or it is done
- * twice.
+ * its end (counts, tables in memory, waking others) is done only where this returns 0, or it is
+ * done twice.
  */
 static inline int kvfs_runs_again(const struct kvfs_op *op, int rc)
 {
@@ -124,7 +124,7 @@ int kvfs_put_attr(struct kvfs_op *op, const struct snic_kvfs_attr *a); /* raises
 int kvfs_change_object(struct kvfs_op *op, uint32_t kind, uint64_t object, uint64_t offset,
                        const void *bytes, uint32_t size);
 /*
- * The inode was made by this operation: nobody else can know it, so that its group may be written
+ * The inode was made by this operation: no other can know it, so that its group may be written
  * ahead of the others where the store has no commits over several groups.
  */
 void kvfs_private(struct kvfs_op *op, uint64_t ino);
@@ -137,19 +137,19 @@ int kvfs_commit(struct kvfs_op *op, int durable);
 /* It has happened in this round: for functions that have no need to run again up to it. */
 int kvfs_committed(const struct kvfs_op *op);
 /* After kvfs_commit() has answered 0: the change in space by its CHANGE_WRITE or TRUNCATE;
- * INT64_MIN: nobody knows. */
+ * INT64_MIN: unknown. */
 int64_t kvfs_commit_allocated(const struct kvfs_op *op);
 /*
  * Forget reads and changes and begin another round after a commit: op->phase must have been moved
- * on first, so that the function goes on from there. Locks stay. Answers KVFS_PENDING.
+ * on first, so that the function continues from there. Locks stay. Answers KVFS_PENDING.
  */
 int kvfs_next(struct kvfs_op *op, uint32_t phase);
 /*
- * op->s[word] becomes this, and stays so when the round starts over: what the store has been asked
- * to do outside of the commit does not start over.
+ * op->s[word] becomes this, and stays so when the round starts over: operations sent to the store
+ * outside of the commit do not start over.
  */
 void kvfs_remember(struct kvfs_op *op, uint32_t word, uint64_t value);
-/* A change of the space a file takes, as far as a count can say: damaged ones do not wrap. */
+/* A change of the space a file takes, as far as a count can hold: damaged ones do not wrap. */
 static inline uint64_t kvfs_space_add(uint64_t space, int64_t change)
 {
     if (change < 0)
@@ -342,7 +342,7 @@ void kvfs_collect_orphan(struct kvfs_op *op, uint64_t ino);
 /* A name to be made: 0; SNIC_ENOENT empty; SNIC_ENAMETOOLONG; SNIC_EINVAL '/' or 0 in it. */
 int kvfs_name_check(const char *name, uint32_t size);
 /*
- * Records that were read one after the other do not fit each other: somebody changed them in
+ * Records that were read one after the other do not fit each other: they were changed in
  * between, or the store is damaged. Starts the round over, a few times; then SNIC_ECORRUPT,
  * reported for the inode's attributes.
  */
@@ -391,7 +391,7 @@ int kvfs_scan_in(struct kvfs_op *op, uint64_t ino, uint8_t kind, const struct sn
 int kvfs_scan_record(struct kvfs_op *op, const struct snic_kvop *page,
                      const struct snic_kvop_record *r, struct snic_kvop_key *key, const void **body,
                      uint32_t *size);
-/* The hash in the last record's key, where the next page goes on; of kinds with a hash. */
+/* The hash in the last record's key, where the next page continues; of kinds with a hash. */
 void kvfs_scan_last(const struct snic_kvop *page, struct snic_kvfs_hash *h);
 
 /* ---- The operations, by file; each is a kvfs_run_fn ---- */
@@ -490,7 +490,7 @@ int kvfs_run_times(struct kvfs_op *op);     /* the engine's own: flushes times k
  */
 int kvfs_intent_commit(struct kvfs_op *op, int durable);
 /*
- * A record is reserved by somebody's commit: decide it. 0 with the logical record (a whole record
+ * A record is reserved by another commit: decide it. 0 with the logical record (a whole record
  * with head, size 0: none) in *record, valid while `raw` is; KVFS_PENDING; SNIC_E*.
  */
 int kvfs_intent_resolve(struct kvfs_op *op, const struct snic_kvop_key *key, const void *raw,

@@ -83,7 +83,7 @@ static int locks_deadlock(struct kvfs_locks *l, struct kvfs_lock_file *f,
     }
 }
 
-/* It is in the way: go, or wait until something changes. `poll`: somebody else's. */
+/* It conflicts: fail, or wait until something changes. `poll`: another session's. */
 static int locks_blocked(struct kvfs_op *op, struct kvfs_locks *l,
                          const struct kvfs_lock_range *want, int poll)
 {
@@ -118,7 +118,7 @@ static int locks_blocked(struct kvfs_op *op, struct kvfs_locks *l,
 
 /* ---- Setting ---- */
 
-/* Granted: the table says so from now on. */
+/* Granted: enter it into the table. */
 static int locks_set(struct kvfs_op *op, struct kvfs_locks *l, const struct kvfs_lock_range *want)
 {
     struct kvfs_lock_file *f;
@@ -341,7 +341,7 @@ static int locks_run_publish(struct kvfs_op *op)
     struct kvfs_locks *l = kvfs_locks_table(op->k);
     struct kvfs_lock_file *f;
     int rc;
-    op->reserve = 1; /* a full store keeps nobody from joining */
+    op->reserve = 1; /* a full store must not prevent other sessions from joining */
     rc = kvfs_lock(op, ino, KVFS_EXCLUSIVE);
     f = kvfs_locks_find(l, ino);
     if (rc == 0 && f != NULL && op->commit_state == KVFS_COMMIT_NONE)

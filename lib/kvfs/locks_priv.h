@@ -11,9 +11,9 @@
  *   4. While shared, the table changes under the inode's exclusive lock, after the commit.
  *   5. Operations can end without a run (a dead session): a waiting item whose operation is another
  *      by now counts for nothing, and another session begins with an empty table.
- *   6. A close ends its locks here whatever the store says. A file whose record did not follow is
- *      stale, and stays in the table, until a heartbeat's publishing has brought the record up to
- *      date: others would wait for a lock of this session, which lives, for ever.
+ *   6. A close ends its locks here whatever the store's result. A file whose record did not follow
+ *      is stale, and stays in the table, until a heartbeat's publishing has brought the record up
+ *      to date: others would wait for a lock of this session, which lives, for ever.
  */
 #ifndef SNIC_KVFS_LOCKS_PRIV_H
 #define SNIC_KVFS_LOCKS_PRIV_H
@@ -85,7 +85,7 @@ struct kvfs_locks *kvfs_locks_table(struct snic_kvfs *k);
 struct kvfs_lock_file *kvfs_locks_find(const struct kvfs_locks *l, uint64_t ino);
 /* Finds or makes; NULL: the table is full. */
 struct kvfs_lock_file *kvfs_locks_file(struct kvfs_locks *l, uint64_t ino);
-/* Forget it if nobody holds or waits for anything, and its record is as it should be. */
+/* Forget it if nothing is held or waited for, and its record is as it should be. */
 void kvfs_locks_file_put(struct kvfs_locks *l, struct kvfs_lock_file *f);
 struct kvfs_lock_item *kvfs_locks_item(struct kvfs_locks *l, struct kvfs_lock_file *f,
                                        const struct kvfs_lock_range *r, struct snic_link *list);

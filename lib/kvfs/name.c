@@ -8,7 +8,7 @@
 #include "kvfs/core.h"
 
 enum {
-    NAME_RESOLVE_STEPS = 16,  /* names resolved before memory is given back                    */
+    NAME_RESOLVE_STEPS = 16,  /* names resolved before memory is released                      */
     NAME_RESOLVE_MAX = 65536, /* bytes of a path                                               */
     NAME_AT = 0,              /* op->s: where RESOLVE is: inode, offset in the path            */
     NAME_OFFSET = 1
@@ -43,7 +43,7 @@ static int name_step(struct kvfs_op *op, uint64_t dir, const char *name, uint32_
     else if (found_rc != 0)
         return found_rc;
     rc = kvfs_glance_attr(op, found.ino, out);
-    /* The entry was there, the inode is not: somebody removed it, or the store is damaged. */
+    /* The entry was there, the inode is not: it was removed since, or the store is damaged. */
     return rc == SNIC_ENOENT ? kvfs_torn(op, found.ino, "a name's inode is missing") : rc;
 }
 
@@ -220,7 +220,7 @@ static int name_make_commit(struct kvfs_op *op, const struct snic_kvop_key *key,
     uint64_t ino;
     int rc = kvfs_new_ino(op, &ino);
     if (rc == 0)
-        rc = kvfs_lock(op, ino, KVFS_EXCLUSIVE); /* nobody knows it yet: it is had at once */
+        rc = kvfs_lock(op, ino, KVFS_EXCLUSIVE); /* no other knows it yet: granted at once */
     if (rc == 0)
         rc = name_make_dir(op, dir, name_mode(req));
     if (rc == 0)
@@ -247,8 +247,8 @@ static int name_made(struct kvfs_op *op)
 }
 
 /*
- * The name is this operation's own, by its number: an earlier commit of it, given up as not
- * having happened, has happened after all.
+ * The name is this operation's own, by its number: an earlier commit of it, taken as failed, has
+ * happened after all.
  */
 static int name_make_late(struct kvfs_op *op)
 {

@@ -9,7 +9,7 @@
  * I2. A directory that goes to another parent raises the record 'M', guarded. So such moves come
  *     one after the other, in all sessions, and a path that was walked after 'M' was read is still
  *     that path when the commit happens. No directory comes below itself.
- * I3. Phases: LOOK finds out what is asked; when a walk is needed, WALK goes up RENAME_PIECE
+ * I3. Phases: LOOK examines the request; when a walk is needed, WALK goes up RENAME_PIECE
  *     directories a round; WALKED is LOOK again, but with the walk done, if nothing has changed.
  *     VERDICT looks once more whether anything was moved, before it refuses.
  * I4. A walk of any length ends at the root, unless the store is damaged and parents form a circle.
@@ -65,7 +65,7 @@ struct name_rename {
     struct snic_kvfs_time now;
 };
 
-/* ---- What is asked ---- */
+/* ---- The request ---- */
 
 static int name_rename_check(const struct snic_kvfs_req *req)
 {
@@ -183,7 +183,7 @@ static int name_rename_walk_begin(struct kvfs_op *op, const struct name_rename *
     return kvfs_next(op, RENAME_WALK);
 }
 
-/* The walk has come to the root, or to what it looked for (found). 0: go on with the second. */
+/* The walk has reached the root, or its target (found). 0: continue with the second. */
 static int name_rename_walk_turn(struct kvfs_op *op, int found)
 {
     int second = op->s[RENAME_S_SECOND] != 0;
@@ -216,7 +216,7 @@ static int name_rename_walk(struct kvfs_op *op)
             return name_rename_walk_turn(op, at == look);
         rc = kvfs_peek_attr(op, at, &a);
         if (rc == SNIC_ENOENT) {
-            op->phase0 = RENAME_LOOK; /* gone: what was asked looks different now */
+            op->phase0 = RENAME_LOOK; /* gone: the request is examined anew */
             return kvfs_torn(op, at, "a directory's parent, but missing");
         }
         if (rc != 0)
@@ -386,7 +386,7 @@ static int name_rename_whiteout(struct kvfs_op *op, struct name_rename_side *s)
     uint64_t ino;
     int rc = kvfs_new_ino(op, &ino);
     if (rc == 0)
-        rc = kvfs_lock(op, ino, KVFS_EXCLUSIVE); /* nobody knows it yet: it is had at once */
+        rc = kvfs_lock(op, ino, KVFS_EXCLUSIVE); /* no other knows it yet: granted at once */
     if (rc == 0)
         rc = kvfs_make_attr(op, s->dir, ino, KVFS_IFCHR, &a);
     if (rc != 0)

@@ -84,7 +84,7 @@ static int open_handle(const struct kvfs_op *op, uint64_t *ino)
     return handle == 0 || kvfs_inode_opens(op->k, *ino) == 0 ? SNIC_EBADF : 0;
 }
 
-/* The request's owner ends, whatever the store says of what is kept back. */
+/* The request's owner ends, whatever the result of writing what is kept back. */
 static int open_end_owner(struct kvfs_op *op, uint64_t ino, uint32_t kinds)
 {
     int rc = open_flush(op, ino, KVFS_KEPT_ATIME);
@@ -103,7 +103,7 @@ int kvfs_run_flush(struct kvfs_op *op)
     return rc != 0 ? rc : open_end_owner(op, ino, KVFS_LOCKS_POSIX);
 }
 
-/* The handle ends whatever the store says: what could not be written stays kept back. */
+/* The handle ends whatever the store's result: what could not be written stays kept back. */
 int kvfs_run_release(struct kvfs_op *op)
 {
     uint64_t ino;

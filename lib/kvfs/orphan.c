@@ -5,11 +5,12 @@
  * O1 An inode without a name has nlink 0 and is either gone with the commit that took its last
  *    name, or on the orphans' list ('O') by that very commit, until nothing is left of it: the
  *    record in the list goes last.
- * O2 Nobody opens an inode with nlink 0 that is not open in its session. So a session that has
- *    said, under the inode's lock, that it has it not open, has said so for ever.
- * O3 While a session is alone it decides by itself. Else it says what it knows in the list's
- *    record, guarded, and whoever finds that all sessions of the table, read after that record,
- *    have passed, removes the inode: a session not in that table arrived when nlink was 0 (O2).
+ * O2 No session opens an inode with nlink 0 that is not open in it already. So a session that has
+ *    recorded, under the inode's lock, that it does not have it open, never will.
+ * O3 While a session is alone it decides by itself. Else it records its claim in the list's
+ *    record, guarded, and a session that finds that all sessions of the table, read after that
+ *    record, have passed, removes the inode: a session not in that table arrived when nlink was 0
+ *    (O2).
  * O4 Removal can be repeated: an inode number is never used again.
  */
 #include "kvfs/session_priv.h"
@@ -171,7 +172,7 @@ static int orphan_all_passed(const struct snic_kvfs *k, struct snic_kvfs_orphan 
 }
 
 /*
- * What to do: *out is 1 when nobody has it open, ORPHAN_AT_ONCE when, besides, one commit can
+ * What to do: *out is 1 when no session has it open, ORPHAN_AT_ONCE when, besides, one commit can
  * remove it.
  */
 static int orphan_decide(struct kvfs_op *op, int *out)

@@ -8,7 +8,7 @@
  *    those have been rewritten (with a raised version) after the session was declared dead, no
  *    late commit of it can name the inode any more.
  * R2 A rename within a directory keeps the new name's hash back, so the entry may be elsewhere in
- *    the directory than the inode says: it is without a name only if no entry there has it.
+ *    the directory than the inode records: it is without a name only if no entry there has it.
  */
 #include "kvfs/session_priv.h"
 

@@ -97,7 +97,7 @@ void kvfs_scan_last(const struct snic_kvop *page, struct snic_kvfs_hash *h)
     }
 }
 
-/* Where a listing from this cookie goes on: behind the last hash it can stand for (I1). */
+/* Where a listing from this cookie continues: behind the last hash it can stand for (I1). */
 static void readdir_after(struct snic_kvop_key *after, uint64_t dir, uint64_t cookie)
 {
     struct snic_kvfs_hash h = {(cookie << 1) | 1, UINT64_MAX};

@@ -7,28 +7,28 @@
  *    it dead one wins, and a heartbeat of the declared one fails.
  * S2 Every arrival rewrites the table record ('s' 0), guarded by it. It is the first record of a
  *    scan of the table, so all other records of the scan were read later than it.
- * S3 A session caches records only while its own record says SNIC_KVFS_SESSION_CACHES. It is
+ * S3 A session caches records only while its own record has SNIC_KVFS_SESSION_CACHES. It is
  *    written by an arrival that found the table empty, or later, guarded by the table record of a
- *    scan that showed nobody else: with S2, whoever has arrived unseen makes that commit fail,
- *    and whoever arrives later sees the flag.
+ *    scan that showed no other session: with S2, a session that has arrived unseen makes that
+ *    commit fail, and one that arrives later sees the flag.
  * S4 A newcomer serves nothing until no other session alive has the flag. To take it off, a
  *    session first stops to cache, waits for the operations that began before (they decided
  *    things as if alone), writes out times kept back and locks, and then its record.
  * S5 A session whose heartbeat did not move for lease_ns of the observer's clock is dead, guarded
- *    by that very heartbeat; while the store says that there is no other handle, all are. The
+ *    by that very heartbeat; while the store reports no other handle, all are. The
  *    session itself stops serving when half of that has passed since it last proved that its
- *    record is there (kvfs_session_gate), counted from before the proof was asked for.
+ *    record is there (kvfs_session_gate), counted from before the proof was requested.
  * S6 A dead session is cleared away in this order: flag DEAD (it can commit nothing more that is
  *    guarded by what recovery changes), its intents, its inodes without a name, its record.
- *    Everything may be repeated, and is, by whoever finds the flag.
+ *    Everything may be repeated, and is, by any session that finds the flag.
  * S7 The fence: a record that never changes while the session exists, and goes with the very
  *    commit that sets DEAD (or with the session's record). Where a commit may name several groups
  *    (SNIC_KV_CAP_ATOMIC_MULTI) each commit of the session's operations is guarded by it. Commits
  *    have an order in the store; one of the session behind the commit that sets DEAD does not find
- *    the fence, and changes nothing. So whatever is read after that commit (all of recovery, and
- *    of who has seen it) already has all that the session will ever have committed. Identities
- *    are not used twice, so a fence does not come back. Elsewhere a late commit is told
- *    by its other guards alone: it happens as if it had come in time and been slow, or not at all.
+ *    the fence, and changes nothing. So whatever is read after that commit (by recovery, and by
+ *    sessions that have seen it) already has all that the session will ever have committed.
+ *    Identities are not used twice, so a fence does not come back. Elsewhere a late commit is
+ *    stopped by its other guards only: it happens as if it had been slow, or not at all.
  *    Object bytes written in place are no commits: one under way may land late everywhere.
  */
 #include "kvfs/session_priv.h"
@@ -89,7 +89,7 @@ static int session_parse(struct snic_kvfs *k, struct kvfs_session_table *t,
     return rc;
 }
 
-/* A session that somebody has asked for, or (scans 0) one that is known to be gone. */
+/* A session that was looked up, or (scans 0) one that is known to be gone. */
 static void session_ask(struct kvfs_session *s, uint64_t id, uint64_t scans)
 {
     struct kvfs_asked *a = &s->asked[s->asked_next++ % KVFS_SESSION_ASKED];
@@ -97,7 +97,7 @@ static void session_ask(struct kvfs_session *s, uint64_t id, uint64_t scans)
     a->scans = scans;
 }
 
-/* What the scan says of the others goes to memory. */
+/* Record the scan's findings about the others. */
 static void session_note(struct snic_kvfs *k, const struct kvfs_session_table *t)
 {
     struct kvfs_session *s = &k->session;
@@ -356,7 +356,7 @@ int kvfs_session_gate(struct kvfs_op *op)
     const struct kvfs_session *s = &op->k->session;
     if (s->mounted)
         return kvfs_session_proven(op);
-    return s->id == 0 && !s->dead ? SNIC_EINVAL : SNIC_EIO; /* nobody has mounted it */
+    return s->id == 0 && !s->dead ? SNIC_EINVAL : SNIC_EIO; /* not mounted, or dead */
 }
 
 int kvfs_session_proven(struct kvfs_op *op)

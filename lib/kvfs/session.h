@@ -21,7 +21,7 @@ struct kvfs_other {
     uint32_t round;    /* of the scan that saw it last */
 };
 
-/* A session that somebody asked for and no scan had shown by then. */
+/* A session that was looked up and that no scan had shown by then. */
 struct kvfs_asked {
     uint64_t id;
     uint64_t scans; /* begun by then: a later one decides */
@@ -37,7 +37,7 @@ struct kvfs_met {
 struct kvfs_session {
     uint8_t mounted;
     uint8_t dead;  /* lost its lease: everything ends with SNIC_EIO until a new mount */
-    uint8_t alone; /* our record says that we cache: no other session uses the store */
+    uint8_t alone; /* our record has CACHES: no other session uses the store */
     uint8_t busy;  /* a heartbeat is under way */
     uint8_t yielding;
     uint8_t recovering;
@@ -62,7 +62,7 @@ struct kvfs_session {
     uint64_t mounts;  /* sessions begun by this engine: each has an id of its own */
     uint64_t times_retry_ns;
     uint64_t proven_ns;             /* our record was certainly there at this time */
-    uint64_t intents;               /* numbers of intents given out, never reused */
+    uint64_t intents;               /* numbers of intents assigned, never reused */
     struct snic_kvop_key fence_key; /* size 0: none (S7) */
     unsigned char fence[SNIC_KVFS_NUMBER_BYTES];
     /* Raised when `alone` ends (operations begun before must end first), and when it begins. */

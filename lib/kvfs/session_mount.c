@@ -337,8 +337,8 @@ int kvfs_run_mount(struct kvfs_op *op)
 /* Phases of looking back (intent.c, J10). */
 enum { UNMOUNT_INTENTS = 3, UNMOUNT_LOOK, UNMOUNT_RANGE };
 
-/* The next range of our own in which may be inodes without a name; s[0] counts them. What has not
- * been given out of the last one is none. */
+/* The next range of our own in which may be inodes without a name; s[0] counts them. The unassigned
+ * numbers of the last one are none. */
 static int session_mount_look_back(struct kvfs_op *op)
 {
     struct snic_kvfs *k = op->k;

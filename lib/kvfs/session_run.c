@@ -52,7 +52,7 @@ static void session_run_react(struct snic_kvfs *k, const struct kvfs_session_tab
     }
 }
 
-/* The heartbeat's commit; nothing to write when nobody can look. */
+/* The heartbeat's commit; nothing to write when no other handle can read it. */
 static void session_run_fill(struct snic_kvfs *k, struct kvfs_session_tx *x,
                              const struct kvfs_session_table *t, const struct kvfs_session_row *own)
 {
@@ -242,7 +242,7 @@ static int session_run_recover(struct kvfs_op *op)
         return rc;
     row = kvfs_session_row(t, op->s[0]);
     if (row == NULL)
-        return 0; /* somebody else has */
+        return 0; /* another session has */
     if (op->phase == RECOVER_MARK) {
         if ((row->s.flags & SNIC_KVFS_SESSION_DEAD) == 0) {
             rc = session_run_recover_mark(op, row);

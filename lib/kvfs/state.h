@@ -84,7 +84,7 @@ struct kvfs_held {
 enum kvfs_commit_state {
     KVFS_COMMIT_NONE = 0,
     KVFS_COMMIT_ASKED,
-    KVFS_COMMIT_UNSURE, /* its outcome is not known; what is in the store now has been asked    */
+    KVFS_COMMIT_UNSURE, /* its outcome is not known; the present records are being read         */
     KVFS_COMMIT_DONE,
     KVFS_COMMIT_FAILED /* commit_error                                                        */
 };
@@ -126,7 +126,7 @@ struct kvfs_op {
     uint32_t run_count;
     uint32_t retries;
     uint32_t phase0;
-    uint64_t gate; /* waits for a heartbeat: failed ones when it came, and 1; 0: it does not  */
+    uint64_t gate; /* waits for a heartbeat: failed ones at its arrival, and 1; 0: it does not */
     uint64_t made; /* kvfs_private(); 0: none                                               */
     uint64_t era;  /* k->session.era when this round began                                      */
     void *intent;  /* intent.c: its state in this round, NULL at its beginning                   */

@@ -2,9 +2,9 @@
 /*
  * Times kept back: changes of times alone do not go to the store at once.
  *
- * H1 What is kept back of an inode is changed only by holders of its lock, and whoever puts its
- *    attributes holds it exclusively from the read to the commit. So attributes that reach the
- *    store carry all that was kept back, and it is forgotten then.
+ * H1 What is kept back of an inode is changed only by holders of its lock, and an operation that
+ *    puts its attributes holds it exclusively from the read to the commit. So attributes that reach
+ *    the store carry all that was kept back, and it is forgotten then.
  * H2 k->kept has the inodes with something kept back, oldest first; nothing stays in it for longer
  *    than times_ns, if the store answers.
  * H3 A time kept back never makes a time in the store older: another session may have set a
@@ -201,7 +201,7 @@ int kvfs_times_flush_all(struct kvfs_op *op)
         if (rc != 0)
             return rc;
         if (snic_link_alone(&k->kept)) {
-            kvfs_hold_end(op); /* it may have waited for the lock of whoever wrote the last one */
+            kvfs_hold_end(op); /* it may have waited for the lock of the last one's writer */
             return 0;
         }
     }

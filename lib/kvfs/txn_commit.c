@@ -8,9 +8,9 @@
  * T4  A guard that fails starts the operation over; what the cache has of all that it read and
  *     would have changed is forgotten, so that it cannot fail for ever by what was kept.
  * T5  If the store does not know whether a commit has happened, its keys are read again. As it is
- *     atomic, one key decides: one that has the new record and had another one before says yes,
- *     one that has the old record and should have another one says no. Where others have changed
- *     all of them since, nobody can know: SNIC_EUNKNOWN.
+ *     atomic, one key decides: one that has the new record and had another one before shows that
+ *     it has, one that has the old record and should have another one that it has not. Where others
+ *     have changed all of them since, the outcome is unknown: SNIC_EUNKNOWN.
  */
 #include "kvfs/core.h"
 
@@ -161,7 +161,7 @@ static void txn_committed(struct kvfs_op *op)
     }
 }
 
-/* It may have happened, or it says that the cache was wrong. */
+/* It may have happened, or a failed guard shows that the cache was wrong. */
 static void txn_commit_distrust(struct kvfs_op *op)
 {
     for (const struct kvfs_change *c = op->changes; c != NULL; c = c->next)
@@ -263,7 +263,7 @@ static const struct kvfs_read *txn_commit_before(const struct kvfs_op *op,
     return r != NULL && kvfs_txn_is_guard(r) ? r : NULL;
 }
 
-/* Ask for what is there now of all keys it would have changed: room for the old and the new. */
+/* Read the present records of all keys it would have changed: room for the old and the new. */
 static void txn_commit_ask_outcome(struct kvfs_op *op)
 {
     struct kvfs_place *place = &op->place[KVFS_MAIN];
@@ -295,7 +295,7 @@ static void txn_commit_ask_outcome(struct kvfs_op *op)
             g->room = 0;
         get->get_count++;
     }
-    op->again = 0; /* of a lack of memory: a room of 0 says less, that is all */
+    op->again = 0; /* of a lack of memory: without room the key only shows less */
     op->drop = 0;
     op->commit_state = KVFS_COMMIT_UNSURE;
     kvfs_send(op, place);
@@ -308,7 +308,7 @@ static int txn_commit_is(const struct snic_kvop_get *g, const void *record, uint
 
 /*
  * 1: this key shows that the commit happened; -1: that it did not; 0: it shows nothing, because
- * somebody has changed it since, or because the change would leave it as it was.
+ * it was changed since, or because the change would leave it as it was.
  */
 static int txn_commit_shows(const struct kvfs_op *op, const struct kvfs_change *c,
                             const struct snic_kvop_get *g)

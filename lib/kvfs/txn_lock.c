@@ -5,8 +5,8 @@
  * L1  held[] is ascending by inode number. An entry without inode is wanted, not held.
  * L2  While its function runs, an operation takes a lock at once or not at all: it then
  *     drops all it holds. Only between rounds does it wait, for its wanted locks in ascending
- *     order. So whoever waits holds only locks below the one it waits for, and nobody waits
- *     in a circle.
+ *     order. So an operation that waits holds only locks below the one it waits for, and no
+ *     cycle of waiters exists.
  * L3  Waiters of an inode are served first come, first served; a lock is handed over to the waiter,
  *     never taken from under it: an inode with waiters is not locked by others that come.
  */
@@ -147,7 +147,7 @@ int kvfs_hold_admit(struct kvfs_op *op)
             continue;
         inode = kvfs_inode_get(op->k, h->ino);
         if (inode == NULL) {
-            op->held_count = i; /* nothing above is held: the function's own kvfs_lock() says it */
+            op->held_count = i; /* nothing above is held: the function's own kvfs_lock() fails */
             return 1;
         }
         if (!snic_link_alone(&inode->waiters) || !txn_lock_is_free(inode, h->mode)) {

@@ -4,7 +4,7 @@
  *
  * M1  An operation that finds the pool empty gives back all it has, locks included, and waits,
  *     first come first served, until as many blocks are free as it is known to need.
- * M2  While one waits, nobody else takes a block. So the first waiter gets on when those that hold
+ * M2  While one waits, no other takes a block. So the first waiter gets on when those that hold
  *     blocks end or start over, which none of them needs more blocks for.
  */
 #include "kvfs/core.h"

@@ -5,7 +5,7 @@
  *
  * I1. While an inode has such a record, SNIC_KVFS_ATTR_XATTR is set in its attributes; the flag may
  *     stay when the last one goes.
- * I2. Each change raises the attributes' version, so that whoever is guarded by the attributes
+ * I2. Each change raises the attributes' version, so that an operation guarded by the attributes
  *     has read the right extended attributes, too.
  */
 #include "kvfs/kvfs_priv.h"
@@ -202,7 +202,7 @@ static int xattr_count_page(struct kvfs_op *op, const struct snic_kvop *page, ui
 /*
  * Is there room in the list for the request's name, which is new? One page of records in each
  * round; all belong to one version of the attributes (I2), else it counts anew. All names count,
- * whoever sees them. 0; SNIC_ENOSPC; KVFS_PENDING; SNIC_E*.
+ * also those hidden from the caller. 0; SNIC_ENOSPC; KVFS_PENDING; SNIC_E*.
  */
 static int xattr_fits(struct kvfs_op *op, const struct snic_kvfs_attr *a)
 {
