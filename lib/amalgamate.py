@@ -6,7 +6,7 @@
                   @NAME[:NEED,...] [SOURCE.c ...] [+BACKEND.c ...] ...
 
 The arguments after the options are CMake's module list in floor order: `@ring:base` opens a module
-and says what it needs, a plain path is one of its core sources, `+path` one of its io_uring
+and names what it needs, a plain path is one of its core sources, `+path` one of its io_uring
 backends. Without --only OUT holds every module named; with it MODULE and what it needs. Quoted
 includes are inlined once each and must resolve to exactly one file; system includes stay. (A
 private header that several modules read is inlined once in each, because SNIC_MODULES may leave
@@ -29,11 +29,11 @@ SHARED = re.compile(r"^extern (const .*?\b(\w+)(?:\[.*\])?;.*)$")
 
 
 class Failure(Exception):
-    """A message for whoever broke the input."""
+    """Invalid input, with a message for its author."""
 
 
 class Module:
-    """What CMake says of one module."""
+    """One module of CMake's list."""
 
     def __init__(self, name, needs):
         self.name, self.needs, self.core, self.backends = name, needs, [], []
@@ -204,7 +204,7 @@ def preamble(title, names, out_name):
  *                        and no snic_dma_shm_*()
  *   SNIC_WITH_LMDB, SNIC_WITH_RADOS
  *                        with the above: the stores that need -llmdb, -lrados;
- *                        without, their open says SNIC_ENOTSUP
+ *                        without, their open returns SNIC_ENOTSUP
  *   SNIC_WITH_OPENSSL    likewise: the ciphers that need -lcrypto
  *   SNIC_MODULES         only the modules M with SNIC_MODULE_M defined, and
  *                        what they need, instead of all
@@ -318,10 +318,10 @@ def generate(root, out, modules, only, revision):
         for h in headers:
             inliner.add(h)
     implementation(inliner, modules, names)
-    strangers = (everything & inliner.done) - {os.path.realpath(h) for h in headers}
-    if strangers:
+    unlisted = (everything & inliner.done) - {os.path.realpath(h) for h in headers}
+    if unlisted:
         raise Failure(f"{only or 'a module'} includes what its NEEDS do not name: "
-                      + " ".join(sorted(inliner.short(h) for h in strangers)))
+                      + " ".join(sorted(inliner.short(h) for h in unlisted)))
     text = "\n".join(inliner.out + licences(root)) + "\n"
     os.makedirs(os.path.dirname(os.path.abspath(out)), exist_ok=True)
     with open(out, "w", encoding="utf-8") as f:
