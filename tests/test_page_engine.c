@@ -491,6 +491,49 @@ static void test_page_engine_rot_without_loss_served(void **state)
     assert_int_equal(s.damaged, 0);
 }
 
+static void bed_start_body(void *ctx)
+{
+    bed_start(ctx);
+}
+
+/* A block in the middle of the log rots: the updates behind it are lost without a word. */
+static void test_page_engine_log_block_rotted_start_refused(void **state)
+{
+    struct bed *t = &bed;
+    unsigned status = WIRE_OK;
+
+    (void)state;
+    t->hold = 1;
+    assert_int_equal(bed_log(t, 0, 100), WIRE_OK);
+    for (unsigned i = 0; i < TURNS && status == WIRE_OK; i++)
+        status = bed_log(t, 1, BODY);
+    assert_int_equal(status, NONE); /* both halves are full; the first holds page 0's update */
+    t->hold = 0;
+    bed_stop(t);
+    t->files[STORE_LOG][STORE_ALIGN + 100] ^= 1;
+    assert_true(support_aborts(bed_start_body, t));
+    t->files[STORE_LOG][STORE_ALIGN + 100] ^= 1;
+    bed_start(t);
+    assert_int_equal(bed_get(t, 0), WIRE_OK);
+}
+
+/* The older half was being begun anew when the power failed: nothing of it is needed. */
+static void test_page_engine_log_half_torn_start_served(void **state)
+{
+    struct bed *t = &bed;
+
+    (void)state;
+    assert_int_equal(bed_log(t, 0, 100), WIRE_OK);
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(bed_log(t, 1, BODY), WIRE_OK);
+    bed_stop(t);
+    t->files[STORE_LOG][STORE_ALIGN + 100] ^= 1;
+    bed_start(t);
+    assert_int_equal(bed_get(t, 0), WIRE_OK);
+    assert_int_equal(bed_get(t, 1), WIRE_OK);
+    bed_turn_log(t);
+}
+
 /* One place that cannot be read keeps the server from starting. */
 static void test_page_engine_unreadable_place_others_served(void **state)
 {
@@ -550,6 +593,8 @@ int main(int argc, char **argv)
         BED(test_page_engine_gap_behind_older_copy_damaged),
         BED(test_page_engine_both_copies_rotted_damaged),
         BED(test_page_engine_rot_without_loss_served),
+        BED(test_page_engine_log_block_rotted_start_refused),
+        BED(test_page_engine_log_half_torn_start_served),
         BED(test_page_engine_unreadable_place_others_served),
         BED(test_page_engine_damage_not_marked_updates_refused),
     };

@@ -22,6 +22,9 @@
 struct engine_request;
 struct engine_buffer;
 
+/* Of engine_page.lost: covered where the log is without a gap. */
+enum { DAMAGE_COVERED = 1, DAMAGE_LOST = 2 };
+
 struct engine_page {
     uint64_t logged;           /* newest in the log, perhaps not yet durable */
     uint64_t durable;          /* newest that was acknowledged, or may have been */
@@ -36,7 +39,7 @@ struct engine_page {
     uint8_t marked; /* in engine.marks */
     uint8_t heal;   /* write both places: what `place` holds is worth nothing */
     uint8_t bad;    /* recovery: a bit per place that is damaged */
-    uint8_t lost;   /* recovery: a bad place may have held the newest version */
+    uint8_t lost;   /* recovery: may a bad place have held the newest version? */
     struct snic_node damage_node;
 };
 

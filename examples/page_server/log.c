@@ -6,6 +6,8 @@
  *      those that were written.
  *   L2 A half is begun anew only when unapplied[] of it is 0: what is lost with it is in its page,
  *      or of a page that is durably marked as damaged.
+ *      So where the older half does not reach to the newer one at recovery, it was being begun
+ *      anew, and each record left in it is in its page; else blocks in its middle are damaged.
  *   L3 A half's blocks have numbers without a gap; a block with another number is an old one.
  */
 #include "log.h"
@@ -254,6 +256,17 @@ static int log_scan(struct log *l, unsigned half, uint64_t first, const struct l
     return r < 0 ? r : 0;
 }
 
+/* L2 */
+static void log_gap(struct log *l, unsigned older)
+{
+    l->gap = 1;
+    if (l->unapplied[older] != 0)
+        ex_die(
+            "the log is corrupt: block %llu of it has a wrong checksum, and acknowledged updates "
+            "in it or behind it are lost; the pages are not served, restore them from a copy",
+            (unsigned long long)l->sequence);
+}
+
 int log_open(struct log *l, struct store *store, uint64_t bytes, const struct log_events *ev)
 {
     uint64_t first[2] = {0, 0};
@@ -278,9 +291,13 @@ int log_open(struct log *l, struct store *store, uint64_t bytes, const struct lo
             first[i] = 0;
     }
     older = first[1] != 0 && (first[0] == 0 || first[1] < first[0]);
-    for (unsigned i = 0; i < 2 && r >= 0; i++)
-        if (first[older ^ i] != 0)
-            r = log_scan(l, older ^ i, first[older ^ i], ev);
+    for (unsigned i = 0; i < 2 && r >= 0; i++) {
+        if (first[older ^ i] == 0)
+            continue;
+        if (i == 1 && l->sequence != first[older ^ 1])
+            log_gap(l, older);
+        r = log_scan(l, older ^ i, first[older ^ i], ev);
+    }
     return r < 0 ? r : 0;
 }
 

@@ -35,6 +35,7 @@ struct log {
     unsigned half;     /* the one being written */
     uint64_t at;       /* in it */
     uint64_t unapplied[2];
+    int gap; /* recovery: the older half does not reach to the newer */
     unsigned char *buffers[2];
     unsigned filling;
     uint32_t fill; /* bytes in buffers[filling] */

@@ -310,7 +310,8 @@ void replay_found(void *ctx, struct log_record *r)
     }
     p += r->page;
     if (r->lsn <= p->logged) {
-        p->lost = 0;
+        if (p->lost)
+            p->lost = DAMAGE_COVERED;
         log_applied(&e->log, r); /* in its page already */
         return;
     }
@@ -331,7 +332,7 @@ void replay_found(void *ctx, struct log_record *r)
 
 static void replay_judge(struct engine *e, struct engine_page *p)
 {
-    if (p->lost && !p->damaged) {
+    if (p->lost > (e->log.gap ? 0 : DAMAGE_COVERED) && !p->damaged) {
         ex_log(EX_ERROR,
                "page %llu is damaged: a copy of it has a wrong checksum and may have been newer "
                "than LSN %llu; an update of the whole page mends it",
@@ -379,7 +380,8 @@ static void replay_seen(struct engine *e, uint64_t page, const unsigned char *da
     }
     /* A torn write, or damage later: of the older copy, where its header can be read. */
     for (unsigned i = 0; i < 2; i++)
-        p->lost |= (p->bad >> i & 1) && claims[i] > p->applied;
+        if ((p->bad >> i & 1) && claims[i] > p->applied)
+            p->lost = DAMAGE_LOST;
     p->durable = p->logged = p->applied;
     if (p->applied > e->version)
         e->version = p->applied;
