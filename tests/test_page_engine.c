@@ -509,7 +509,11 @@ static void test_page_engine_log_block_rotted_start_refused(void **state)
         status = bed_log(t, 1, BODY);
     assert_int_equal(status, NONE); /* both halves are full; the first holds page 0's update */
     t->hold = 0;
+    t->refuse[0] = 1;
+    engine_stop(t->engine);
+    bed_submit(&t->store, t->held[0]);
     bed_stop(t);
+    t->refuse[0] = 0;
     t->files[STORE_LOG][STORE_ALIGN + 100] ^= 1;
     assert_true(support_aborts(bed_start_body, t));
     t->files[STORE_LOG][STORE_ALIGN + 100] ^= 1;

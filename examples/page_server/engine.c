@@ -461,6 +461,7 @@ void engine_stop(struct engine *e)
 {
     e->stopped = 1;
     e->log.broken = SNIC_ECANCELED;
+    log_again(&e->log); /* what waits for room in the log ends */
     while (e->log.kicked)
         if (snic_loop_once(e->loop, 0) < 0)
             return;
