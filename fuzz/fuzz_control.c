@@ -3,10 +3,10 @@
  * The control plane's codec, and its catalog. The first byte chooses.
  *   0, 1  The rest are bytes from the network, with 1 their checksum made right: what is understood
  *         is written again and must be the same bytes.
- *   else  A catalog in a world, and three connections that say whatever the input says, as clients,
- *         servers, operators or nobody, in any order, with fields that are sometimes right; rights
- *         change, and now and then no token can be signed. It is checked after each message, and
- *         recovers what it said at the end.
+ *   else  A catalog in a world, and three connections that send messages chosen by the input, as
+ *         clients, servers, operators or without a role, in any order, with fields that are
+ *         sometimes right; rights change, and now and then no token can be signed. It is checked
+ *         after each message, and a restart at the end recovers as many disks, segments, servers.
  */
 #include "snicstore/control.h"
 
@@ -27,7 +27,7 @@ struct fuzz {
     struct snic_io *io;
     struct snic_control *c;
     struct snic_net_conn *conn[CONNS];
-    uint32_t tags[4]; /* of commands that came */
+    uint32_t tags[4]; /* of commands received */
     uint32_t rights;  /* SNIC_EBS_MAY_*, of all clients; with UNSIGNED no token can be signed */
     int opened;
     int result;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The first byte chooses: a packet as it came, a packet whose hdr_crc is made right first (so that
- * what lies behind the checksum is reached), or one of the tables, driven by a string of operations
+ * The first byte chooses: a packet as received, a packet whose hdr_crc is made right first (so that
+ * the code behind the checksum is reached), or one of the tables, driven by a string of operations
  * beside a model, with bits of its memory flipped now and then.
  */
 #include <stdlib.h>
@@ -173,7 +173,7 @@ static void drive_qos(struct input *in)
     free(mem);
 }
 
-/* All that it says must have been set, whatever bits flip. */
+/* Each result must have been set before, whatever bits flip. */
 static void drive_map(struct input *in)
 {
     enum { SEGMENTS = 1100 };

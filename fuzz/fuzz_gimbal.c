@@ -176,7 +176,7 @@ static void fuzz_close(struct fuzz *f)
             fuzz_complete(f, i, 1);
         }
         if (!any) {
-            must(deadline != SNIC_NEVER); /* nobody is forgotten */
+            must(deadline != SNIC_NEVER); /* no tenant is forgotten */
             f->now = deadline;
         }
         must(snic_gimbal_check(f->g) == 0);

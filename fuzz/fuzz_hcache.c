@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The hybrid cache driven by an operation string: host calls, the engine with its DMA one operation
- * at a time, and, once the string says so, a peer that overwrites the region. Whatever happens, no
- * access leaves the region or the engine; while nobody lies, the check holds.
+ * at a time, and, from a certain operation on, a peer that overwrites the region. Whatever happens,
+ * no access leaves the region or the engine; until that operation the check holds.
  */
 #include "snicstore/hcache.h"
 

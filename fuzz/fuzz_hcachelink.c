@@ -95,7 +95,7 @@ static void fuzz_end_dies(struct fuzz_pair *p, int i)
     p->d[i] = NULL;
 }
 
-/** A word of the region changes: mostly a bit of what is there. */
+/** A word of the region changes: mostly one bit of its present value. */
 static void fuzz_scribble(struct fuzz_pair *p, struct fuzz_input *in)
 {
     uint64_t how = fuzz_take(in, 1);
@@ -114,7 +114,7 @@ static void fuzz_scribble(struct fuzz_pair *p, struct fuzz_input *in)
     snic_put_le64(p->region + at, v);
 }
 
-/** What is said: fields mostly small or what was heard. */
+/** Send a message: its fields are mostly small or were received before. */
 static void fuzz_say(struct fuzz_input *in, struct snic_dma *d, struct hca_message m)
 {
     unsigned char msg[SNIC_DMA_MSG_MAX];
@@ -363,7 +363,7 @@ struct fuzz_host {
     uint32_t out;
     int closed;
     int reason;
-    uint64_t heard[16]; /* ids of what was asked */
+    uint64_t heard[16]; /* ids of requests received */
     uint32_t heard_count;
 };
 
@@ -520,7 +520,7 @@ static void fuzz_hostile_dpu(struct fuzz_input *in, uint64_t mode)
     }
     while (in->left > 0)
         fuzz_host_op(&f, in);
-    /* It says nothing any more: every request ends. */
+    /* No more input: every request ends. */
     for (i = 0; i < FUZZ_STEPS && f.out != 0; i++)
         (void)snic_world_step(f.p.w);
     fuzz_must(f.out == 0);

@@ -2,7 +2,7 @@
 /*
  * The simulated disk driven by a string of operations, six bytes each: requests valid and not,
  * cancels, faults, power cuts, clones. Each accepted request completes exactly once, and the medium
- * is what the results say; un-synced sectors are what they were before a cut or are the new ones.
+ * agrees with the results; after a cut each un-synced sector has its old or its new contents.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -111,7 +111,7 @@ static void fault(struct rig *g, const uint8_t *b)
     REQUIRE(r == 0 || r == SNIC_EINVAL || r == SNIC_ENOSPC);
 }
 
-/* Whatever struck, start over on what is there. */
+/* After any fault, start over on the disk's present contents. */
 static void reopen(struct rig *g, const struct call *calls)
 {
     drain(g, calls);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The store in memory driven by a string of operations, twelve bytes each, well-formed and not:
- * what is refused or only reads leaves the contents as they were, records are what a model says,
+ * an operation that is refused or only reads leaves the contents unchanged, records match a model,
  * the structure holds after each step, and a crash that keeps everything, like a copy, changes
  * nothing. Another crash goes back to where some change ended.
  */

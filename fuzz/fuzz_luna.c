@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The agent and the target face to face, and a string of operations between them: I/Os, time,
- * connections that break or are refused, sends that are given back late, and bytes that are
+ * connections that break or are refused, sends that complete late, and bytes that are
  * delivered in pieces of any size, damaged, left out, or made up, with a header checksum and
  * numbers that are right again, so that the engines see the damage. Both are checked after each
  * operation.
@@ -254,7 +254,7 @@ static void answer(struct fuzz *f, uint8_t op)
     snic_luna_target_answer(f->t, &q, status, q.data_crc ^ (op == 7), take(f), f->now);
 }
 
-/* A frame made up by somebody who knows the connection. */
+/* A frame forged by an attacker that knows the connection. */
 static void make_up(struct fuzz *f, uint32_t i, uint32_t dir)
 {
     struct snic_ebs_header h;

@@ -2,7 +2,7 @@
 /*
  * One node among hostile others: options, a record and then events made of the input, most of them
  * messages whose fields are near to what would make sense. After each the engine's invariants hold,
- * its file never goes back, and nothing is said that its file does not hold.
+ * its file never goes back, and no message states what its file does not hold.
  */
 #include "snicstore/member.h"
 

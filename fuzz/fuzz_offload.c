@@ -95,7 +95,7 @@ static void fuzz_files_open(struct fuzz_files *f)
     must(snic_files_run(f->files, &w) == FILE_BYTES);
 }
 
-/* ---- The user's functions: a message says what they answer ---- */
+/* ---- The user's functions: a message holds their result ---- */
 
 /* {what, parts, offset 2, size 2, header, trailer, skip 2, take 2, ...}; missing bytes are 0. */
 static uint32_t message_word(const struct snic_offload_msg *m, uint32_t at)
@@ -225,14 +225,14 @@ static void fuzz_cache(struct fuzz *f, uint8_t op)
         must(r != 1 || (v >= f->newest[key] && v >= f->floor));
         break;
     case 1:
-        if (v >= f->newest[key] && v >= f->floor) /* an authority does not say less */
+        if (v >= f->newest[key] && v >= f->floor) /* an authority's versions never go back */
             (void)snic_offload_cache(f->o, &key, &item, v);
         break;
     case 2:
         snic_offload_invalidate(f->o, &key, v);
         f->newest[key] = snic_max_u64(f->newest[key], v);
         break;
-    case 3: /* says that no older put can come any more */
+    case 3: /* a promise: no older put follows */
         snic_offload_forget(f->o, &key, v);
         if (v >= f->newest[key])
             f->newest[key] = 0;

@@ -2,8 +2,8 @@
 /*
  * The switch over the simulated disk, driven by a string of operations, six bytes each: requests
  * valid and not, of many tenants and sizes, cancels, faults, power cuts, tenants that come and go.
- * Each accepted request completes exactly once and from the loop, what it says it moved it moved,
- * and snic_qos_check() holds after every step.
+ * Each accepted request completes exactly once and from the loop, it moved as many bytes as it
+ * reports, and snic_qos_check() holds after every step.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The kv_server's RESP framing on hostile bytes. The first byte says in what pieces the rest
- * comes; pieces must not change what the messages are, and nothing is read beyond the end.
+ * The kv_server's RESP framing on hostile bytes. The first byte chooses the pieces in which the
+ * rest arrives; pieces must not change the messages, and nothing is read beyond the end.
  */
 #include <stdlib.h>
 #include <string.h>

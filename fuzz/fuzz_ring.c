@@ -320,7 +320,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (op == 0xff) {
             scribble(&w, &in);
         } else if (op == 0xfe) {
-            /* nobody is dead here: only a hostile peer may be told so */
+            /* both sides are alive: abandon is valid only beside a hostile peer */
             w.hostile = 1;
             r = snic_ring_abandon(w.mem, w.size, 1 + (take(&in) & 1));
             must(r <= 0);

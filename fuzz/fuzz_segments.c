@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The block store over a simulated disk. The input begins with a mode; then either a formatted
- * device is overwritten as the input says, pages with good checksums or bad ones, and opened and
+ * device is overwritten with the input, pages with good checksums or bad ones, and opened and
  * used; or it is a string of operations, four bytes each: writes, reads, fences, deletions,
  * waiting, rounds, power cuts. snic_segments_check() holds after every step; unless the device was
  * overwritten, what is read is what some write with that version wrote, and no older than what was
@@ -51,8 +51,8 @@ struct rig {
     int opened;
     int result;
     int failed;
-    int forged;  /* the device says what it likes */
-    int control; /* one is under way               */
+    int forged;  /* the device was overwritten */
+    int control; /* one is under way           */
     struct request req[REQS];
     uint32_t life[SEGS];
     uint64_t answered[SEGS][BLOCKS];
@@ -60,7 +60,7 @@ struct rig {
 
 static struct rig rig;
 
-/* A version's block: the life and the version, all over. */
+/* A version's block: the segment's incarnation and the version, all over. */
 static void content(unsigned char *out, uint32_t life, uint64_t wver)
 {
     memset(out, (int)(wver * 29 + life), 4096);
@@ -179,7 +179,7 @@ static void start(struct rig *g, uint32_t flags)
     REQUIRE(snic_segments_check(g->s) == 0);
 }
 
-/* A new life of the segment, if it was not answered before: nobody knows which of the two is. */
+/* CREATE begins a new incarnation; what the one before answered does not count any more. */
 static void control(struct rig *g, const uint8_t *b)
 {
     static const uint16_t ops[] = {SNIC_SEGMENTS_SET_GEN, SNIC_SEGMENTS_FENCE, SNIC_SEGMENTS_DELETE,
@@ -234,7 +234,7 @@ static void step(struct rig *g, const uint8_t *b)
     }
 }
 
-/* ---- Devices that say what they like ---- */
+/* ---- Devices with arbitrary contents ---- */
 
 static uint32_t at_of(const uint8_t *b)
 {

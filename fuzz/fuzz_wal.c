@@ -184,7 +184,7 @@ static void append(struct rig *g, const uint8_t *b)
     g->waits[g->waiting++].key = (uint32_t)r.key.w[0];
 }
 
-/** A block that says anything, with a good checksum; a record in it, too. */
+/** A block with arbitrary fields and a good checksum; a record in it, too. */
 static void forge(struct rig *g, const uint8_t *b)
 {
     struct wal_geo geo;
@@ -255,7 +255,7 @@ static void step(struct rig *g, const uint8_t *b)
             run(g, b[2] % 8u);
         break;
     case 6:
-    case 7: /* damage and power cuts, then another life */
+    case 7: /* damage and power cuts, then another run */
         if (b[0] / 16 % 4 == 1)
             damage(g, b);
         if (b[0] / 16 % 4 == 2)
