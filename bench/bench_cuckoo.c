@@ -171,7 +171,7 @@ struct worker {
     uint32_t cpu;
 };
 
-/* The CPUs this program was given; what a thread inherits is its parent's one. */
+/* The CPUs of the process at its start; a thread inherits its parent's single one. */
 static cpu_set_t all_cpus;
 
 static void pin(uint32_t index)

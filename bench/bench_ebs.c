@@ -189,7 +189,7 @@ static void run_array(uint64_t n)
     sink = sum;
 }
 
-/* One block of a read: expected, matched, given back. */
+/* One block of a read: expected, matched, released. */
 static void run_addr(uint64_t n)
 {
     struct snic_ebs_expect e = {.seg_id = 7, .length = SNIC_EBS_BLOCK_BYTES};

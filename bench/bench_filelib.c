@@ -9,7 +9,7 @@
  *                  copies reads into its memory
  *
  * and what a memcpy of that size costs by itself. Then small reads one by one, and what both ends
- * burn when nothing is asked. All of it twice: on the device, and, as rows *_ram, on a file in
+ * burn when idle. All of it twice: on the device, and, as rows *_ram, on a file in
  * memory, where no device's limit hides what the path costs.
  *
  *     bench_filelib [--seconds N] [--path FILE]      N: time for everything

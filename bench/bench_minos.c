@@ -11,18 +11,18 @@
  * node, measured (default 10000; the paper has 100000). --fit searches the fitted parameters again,
  * on figure 12 alone, and prints what it finds.
  *
- * What to make of it. The head of the parameter file says what was fitted and what was chosen after
+ * How to read it. The head of the parameter file lists what was fitted and what was chosen after
  * looking: figures 4, 9, 10, 13 and 14 are consistency checks of one set of numbers, no predictions
  * made blindly. The paper's bars are pictures; the numbers beside ours are its text's. The engines
  * are the real ones: timers are set so that they never fire, keys_max is the number of keys (a key
- * that nobody wrote is read as absent, which costs the same), the paper's rule for obsolete
+ * that was never written is read as absent, which costs the same), the paper's rule for obsolete
  * invalidations is on (SNIC_DDP_PAPER). The rows name the parameter file's hash.
  *
- * What a row says. Latency begins when a core takes a request up, so waiting behind messages is not
+ * What a row means. Latency begins when a core takes up a request: waiting behind messages is not
  * in it, and ends when the client is answered; a locked key's read waits off its core. Throughput
  * is of the whole machine, clients do not think. Fig. 11: the request is a read and a write, one
  * way on the network 250 us. Fig. 14: the dFIFO takes as long as a persist of the host.
- * A row `goal:` is a tolerance around what the text states, `miss` says why one is missed.
+ * A row `goal:` is a tolerance around the text's value, `miss` is the reason why one is missed.
  */
 #include "minos/figures.h"
 

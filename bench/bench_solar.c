@@ -87,7 +87,7 @@ static void bench_to_target(struct bench *b, const struct snic_solar_train *t)
         memcpy(b->flat, t->iov[piece].base, head);
         piece++;
         if (head < t->segment && piece < t->iov_count) {
-            if (b->crc) /* somebody looks at it */
+            if (b->crc) /* for the target's checksum */
                 memcpy(b->flat + head, t->iov[piece].base, t->iov[piece].size);
             head += t->iov[piece++].size;
         }

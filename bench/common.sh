@@ -53,7 +53,7 @@ end_all() {
     for p in $running; do wait "$p"; done
     running=
 }
-# info PORT FIELD: what kv_server says about itself
+# info PORT FIELD: a field of kv_server's INFO snicstore
 info() { redis-cli -p "$1" info snicstore | tr -d '\r' | sed -n "s/^$2://p"; }
 # ticks PID...: their CPU time so far, in ticks of 1/$hz s
 ticks() {

@@ -16,8 +16,8 @@
 # What the library's way costs: fig14c, fig14, fig24, fig25, rows *_beside_baseline of `library`:
 # its rate, and with _cpu the CPU of all roles and the client for an operation, in times baseline's.
 #
-# A row `paper` says what the paper's text states, on other hardware. A figure that cannot be
-# measured says "missing" and why.
+# A row `paper` has what the paper's text states, on other hardware. For a figure that cannot be
+# measured a row has "missing" and the reason.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 usage() { sed -n '3,20s/^# \{0,1\}//p' "$0"; exit "$1"; }
@@ -103,7 +103,7 @@ value() { sed -n "s/^$1=//p" "$work/load"; }
 cores() { awk "BEGIN { printf \"%.4f\", $1 * $2 / 1e6 }"; }
 sum() { awk "BEGIN { printf \"%.3f\", $* }"; }
 
-# What one run said: rate, CPU and latency. took FIG_RATE FIG_LATENCY CASE WHO
+# Keep one run's rate, CPU and latency. took FIG_RATE FIG_LATENCY CASE WHO
 took() {
     rate=$(value rate)
     keep "$1:$3" "$4" "$rate"
@@ -115,7 +115,7 @@ took() {
     keep "$2:$3_p50" "$4" "$(value p50_us)"
     keep "$2:$3_p99" "$4" "$(value p99_us)"
 }
-# told FIG_RATE FIG_LATENCY CASE WHO...: the rows of what was taken
+# told FIG_RATE FIG_LATENCY CASE WHO...: print the rows of what took() kept
 told() {
     a=$1 b=$2 case=$3
     shift 3
@@ -352,7 +352,7 @@ fig24() {
 
 # ---- Figures 25 and 26: key-value, YCSB's uniform reads ----
 
-# keys CASE SERVER DEPTH: kv_load says what page_load says, but for CPU
+# keys CASE SERVER DEPTH: kv_load prints what page_load prints, except CPU
 keys() {
     at=$(port_of "$2")
     host=$(info "$at" host_pid) dpu=$(info "$at" dpu_pid)
@@ -388,7 +388,7 @@ fig25() {
             --value-bytes 8 --clients 8 --pipeline 64 >"$work/load" 2>&1 ||
             die "cannot fill $s: $(cat "$work/load")"
     done
-    sleep 1 # until the DPU role has told its process id
+    sleep 1 # until the DPU role has reported its process id
     round=0
     while [ $((round += 1)) -le "$rounds" ]; do
         calibrate

@@ -53,7 +53,7 @@ static void crowd_round(const int *fds)
             _exit(4);
 }
 
-/* Tells after each step, and goes on when told to. */
+/* Reports each step on `to`, and waits for a byte on `from` before the next. */
 static void crowd_child(const struct snic_net_addr *at, int to, int from)
 {
     static int fds[CROWD];

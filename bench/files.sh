@@ -5,7 +5,7 @@
 # The file service beside fio's io_uring engine on the same bytes of the same file: O_DIRECT,
 # registered buffers and files on both sides, one thread each, in turns, of which the first third is
 # not counted: devices under a limit of their host begin with credit. Rows as of bench/run.sh, which
-# calls this. --seconds N: time of one turn (default 2). SNIC_BENCH_BUILD: where the programs are.
+# calls this. --seconds N: time of each (default 2). SNIC_BENCH_BUILD: where the programs are.
 # SNIC_BENCH_DIR: where the file goes, on the device to be measured.
 set -u
 cd "$(dirname "$0")/.." || exit 1

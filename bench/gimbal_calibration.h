@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The SSD model beside what the paper says of the two devices: what it was fitted to, and what it
+ * The SSD model beside the paper's figures of the two devices: what it was fitted to, and what it
  * misses. No scheduler takes part. test_ssd_facts holds the model to it.
  */
 #ifndef SNIC_BENCH_GIMBAL_CALIBRATION_H
@@ -16,7 +16,7 @@ struct gimbal_fact {
     const char *device;
     const char *name;
     const char *unit;
-    double low; /* what the paper says: between low and high, which are mostly equal */
+    double low; /* the paper's value: between low and high, which are mostly equal */
     double high;
     double model;
     double error; /* %, of the nearer end; 0 between them */

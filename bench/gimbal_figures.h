@@ -13,7 +13,7 @@
 #define FIG_SEEDS_MAX 64
 #define KIB 1024u
 
-/* Who is compared; the first is ours. */
+/* The schedulers compared; the first is ours. */
 struct fig_who {
     const char *name;
     const struct sched_ops *ops;

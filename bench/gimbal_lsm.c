@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Figures 10 to 13 beside what the paper's text says of them. All runs are independent and are
+ * Figures 10 to 13 beside what the paper's text states of them. All runs are independent and are
  * simulated by as many processes as there are processors; each result is that of its seed alone.
  */
 #include "gimbal_lsm.h"

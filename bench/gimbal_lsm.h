@@ -11,7 +11,7 @@
 #define LSM_BACKENDS_MAX 12 /* three boxes with four SSDs each */
 #define LSM_INSTANCES_MAX 24
 
-/* How clients use what the target tells them. */
+/* How clients use what the target reports to them. */
 #define LSM_CREDITS (1u << 0) /* they hold back what exceeds their credit, or PARDA's window */
 #define LSM_TAGS (1u << 1)    /* point reads before the log before flushes before compaction */
 #define LSM_BALANCE (1u << 2) /* reads and new blobs go where there is most credit left */

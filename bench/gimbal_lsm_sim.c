@@ -429,7 +429,7 @@ static void lsm_block_read(struct lsm *m, struct lsm_instance *in, struct lsm_th
 {
     uint32_t on[2];
     uint64_t key = (lsm_rank(m) + in->inserted) * UINT64_C(0x9e3779b97f4a7c15);
-    if (t->reads == 0) /* the last one is where the key is, the others were in vain */
+    if (t->reads == 0) /* the last read finds the key, those before missed it */
         key ^= key >> 31;
     uint64_t block = key % (LSM_KEYS / (LSM_BLOCK / LSM_RECORD));
     lsm_placed(m, in, block * LSM_BLOCK / LSM_BLOB, on);
@@ -500,7 +500,7 @@ static void lsm_task_done(struct lsm *m, struct lsm_task *task)
     case LSM_LOG: {
         struct lsm_line done = in->logged;
         in->logged.first = NULL;
-        lsm_log(m, in); /* those who came meanwhile go on without delay */
+        lsm_log(m, in); /* the next group commit starts without delay */
         for (struct lsm_thread *t; (t = lsm_line_pop(&done)) != NULL;)
             lsm_finish(m, in, t);
         break;

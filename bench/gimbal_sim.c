@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Clients, network, target and SSD model. Whatever has a fixed delay (the network) is a queue in
- * order of time, what has not is the device's, the scheduler's or a timer's deadline; each turn
+ * order of time, what has not is the device's, the scheduler's or a timer's deadline; each step
  * goes to the earliest of these and does, in a fixed order, all that is due then: completions of
  * the device, arrivals at the target, what the scheduler starts, answers at the clients, timers.
  */
@@ -454,7 +454,7 @@ void sim_run(const struct sim_spec *spec, struct sim_result *out, struct sim_sam
     }
     sim_results(m, out);
     m->sample_next = SNIC_NEVER;
-    while (m->outside > 0) { /* nobody sends any more: what is inside comes back */
+    while (m->outside > 0) { /* no client sends any more: drain what is in flight */
         uint64_t next = sim_next(m);
         sim_must(next != SNIC_NEVER, "an I/O is lost");
         m->now = next;

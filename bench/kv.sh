@@ -86,7 +86,7 @@ for p in "$port_redis" "$port_single" "$port_pair"; do
     redis-cli -p "$p" --pipe <"$work/sets" >"$work/pipe" 2>&1 ||
         die "cannot fill: $(cat "$work/pipe")"
 done
-sleep 1 # until the DPU role has told its process id
+sleep 1 # until the DPU role has reported its process id
 all_pair=$(servers "$port_pair" "$pid_pair")
 # As many requests as redis-server answers in a round's time.
 rate=$(redis-benchmark -p "$port_redis" -t get -P 16 -c 50 -n 200000 -r $memory_keys -d 64 --csv \
@@ -121,7 +121,7 @@ for s in monolith two all library threads; do
     "$bin/kv_load" --server 127.0.0.1:"$(port_of $s)" --op fill --keys $keys --value-bytes $value \
         --clients 16 --pipeline 16 --report >"$work/load" || die "cannot fill: $(cat "$work/load")"
 done
-sleep 1 # until the DPU role has told its process id
+sleep 1 # until the DPU role has reported its process id
 all_two=$(servers "$port_two" "$pid_two") host_two=$(info "$port_two" host_pid)
 all_all=$(servers "$port_all" "$pid_all") host_all=$(info "$port_all" host_pid)
 all_library=$(servers "$port_library" "$pid_library")

@@ -80,7 +80,7 @@ static inline int pass_fd(fuse_ino_t ino)
     return fd != -1 ? fd : pass_open_handle(i);
 }
 
-/* A file handle is the descriptor; bit 31 says O_DIRECT. */
+/* A file handle is the descriptor; bit 31 is set for O_DIRECT. */
 static inline int pass_file(const struct fuse_file_info *fi)
 {
     return (int)(fi->fh & 0x7FFFFFFF);

@@ -11,7 +11,7 @@
 #   paused    asks for large replies and reads none
 #   hostile   as many connections as the server takes: a third flood it, a third send what breaks
 #             the protocol, a third are idle; those that are closed come again
-#   full      has filled the disk, and goes on writing
+#   full      has filled the disk, and continues to write
 #
 # PROGRAM, without one all; limits are the default ones, but for that of connections, 64:
 #
@@ -302,7 +302,7 @@ neighbour_director_proxy() { resp "$@"; }
 
 # ---- Virtual disks ----
 
-# ready LOG: what it says it is ready at
+# ready LOG: the address on the log's line "ready"
 ready() {
     i=0
     until at=$(sed -n 's/^ready \([^ ]*\).*/\1/p' "$1" 2>/dev/null) && [ -n "$at" ]; do

@@ -94,7 +94,7 @@ int nb_catalog_begin(const struct nb *n, struct nb_peer *p, int fd)
             if (r0 != 0 || r.type == SNIC_CONTROL_LOST)
                 return -1;
     }
-    begin(&m, SNIC_CONTROL_PING, UINT32_MAX); /* what came unasked has been read then */
+    begin(&m, SNIC_CONTROL_PING, UINT32_MAX); /* after PONG, all notifications are read */
     for (int r0 = exchange(fd, &m, in, sizeof(in), &used, &r);
          r0 != 0 || r.type != SNIC_CONTROL_PONG; r0 = exchange(fd, NULL, in, sizeof(in), &used, &r))
         if (r0 != 0)

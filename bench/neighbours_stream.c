@@ -87,7 +87,7 @@ static void join(struct nb *n, struct client *c, uint64_t now)
 
 /* ---- Requests ---- */
 
-/* Of a catalog what was asked long ago may have no answer yet. */
+/* A catalog may answer out of order: the request NB_WINDOW before may still be in flight. */
 static int may_ask(const struct nb *n, const struct client *c)
 {
     return c->outstanding < n->depth &&

@@ -2,7 +2,7 @@
 /**
  * @file bench/nvmefs_lane.h
  * A way for requests from a host to a DPU and back over one dma link: nvme-fs, or what it is
- * measured beside. The DPU answers at once; data moves, and nothing else is done with it.
+ * measured beside. The DPU answers at once; data is moved and otherwise unused.
  */
 #ifndef BENCH_NVMEFS_LANE_H
 #define BENCH_NVMEFS_LANE_H

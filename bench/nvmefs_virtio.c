@@ -8,7 +8,7 @@
  * takes the next, as a single thread that waits for its DMA does.
  *
  * As generous as virtio allows: the avail entries of several requests are one read, responses, used
- * entries and used index of several are one batch, the driver is told not to kick while the device
+ * entries and used index of several are one batch, kicks are suppressed while the device
  * polls (NO_NOTIFY, by the same rule as nvme-fs), and the device interrupts by the driver's
  * used_event. Where memory is mapped the device sees the avail index by a load, as nvme-fs sees its
  * next entry. An 8 KiB write alone takes 11 operations, as the paper counts them:
@@ -285,7 +285,7 @@ static void vq_go(struct vq_batch *b, snic_dma_done_fn done)
 
 static void vq_walk_done(struct snic_dma_batch *b);
 
-/** The next descriptor of a chain, or what the chain says. */
+/** A chain's next step: read a descriptor, fetch what all point to, execute the command. */
 static void vq_walk(struct vq_chain *c)
 {
     struct vq_device *v = c->batch.v;
@@ -319,7 +319,7 @@ static void vq_walk_done(struct snic_dma_batch *b)
     struct vq_chain *c = SNIC_CONTAINER(b, struct vq_chain, batch.b);
     c->batch.out = 0;
     if (c->stage == VQ_DESC) {
-        if (c->desc[c->found].length > 2 << 20) /* nobody lies here; a length is still checked */
+        if (c->desc[c->found].length > 2 << 20) /* a trusted driver; checked all the same */
             abort();
         c->next = c->desc[c->found++].next;
     }

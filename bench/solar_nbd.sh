@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # solar_nbd.sh [--seconds N]
 #
-# A virtual disk from end to end, as whoever speaks NBD sees it: fio's nbd engine, 4 KiB at random,
+# A virtual disk from end to end, as an NBD client sees it: fio's nbd engine, 4 KiB at random,
 # depth 32, on a UNIX socket of `solar_volume client`, which reaches `solar_volume server` by SOLAR
 # over loopback; and beside it nbdkit's nbd plugin, which reaches nbdkit's memory plugin by TCP. The
 # server's store is a file in memory, so that no device is measured; it keeps its log, versions and
@@ -32,7 +32,7 @@ memory=/dev/shm
 work=$(mktemp -d "$memory/solar_nbd.XXXXXX") || exit 1
 . bench/common.sh
 
-# ready LOG: what it says it is ready at
+# ready LOG: the address on the log's line "ready"
 ready() {
     i=0
     until at=$(sed -n 's/^ready \([^ ]*\).*/\1/p' "$1") && [ -n "$at" ]; do

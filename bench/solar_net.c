@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * SOLAR and LUNA on real sockets, without a store, beside plain sockets that carry the same bytes
- * (bench/solar_raw.c says what those do). All of an exchange runs in one thread, which needs no
+ * (described in bench/solar_raw.c). All of an exchange runs in one thread, which needs no
  * wake-ups; the CPU time is that of the process, the kernel's threads for it included.
  *
  *   solar_net [--ns CLIENT SERVER] [--host IP] [--link NAME] [--seconds N] [--rounds N]
@@ -278,7 +278,7 @@ static double middle(double *v)
     return v[opt.rounds / 2];
 }
 
-/* A fixed loop: how much its time spreads says how far the other rows can be believed. */
+/* A fixed loop: the spread of its time bounds the accuracy of the other rows. */
 static double calibrate(void)
 {
     uint64_t cpu = clock_of(CLOCK_PROCESS_CPUTIME_ID);

@@ -79,7 +79,7 @@ static inline uint64_t net_begin(const struct net_env *e)
 static inline void net_end(struct net_env *e, enum net_stage s, uint64_t began)
 {
     uint64_t took = e->stages ? net_cycles() - began : 0;
-    if (took < NET_PREEMPTED) /* or somebody else had the core meanwhile */
+    if (took < NET_PREEMPTED) /* or another process had the core meanwhile */
         e->cycles[s] += took;
 }
 

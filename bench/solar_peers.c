@@ -379,7 +379,7 @@ static void ends_open(struct end *c, struct end *s, enum peer who, int read)
 
 /* ---- A run ---- */
 
-/* The server as a thread: answers what comes until the connection ends or a byte says so. */
+/* The server as a thread: answers requests until the connection ends or an empty datagram comes. */
 static void *server_run(void *arg)
 {
     struct end *s = arg;

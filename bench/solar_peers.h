@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* What SOLAR and LUNA are measured beside; bench/solar_raw.c says what each is. */
+/* What SOLAR and LUNA are measured beside; bench/solar_raw.c describes each. */
 #ifndef SNIC_BENCH_SOLAR_PEERS_H
 #define SNIC_BENCH_SOLAR_PEERS_H
 

@@ -11,7 +11,7 @@
  *   gso         requests (reads: answers) in trains of 14 by UDP_SEGMENT and UDP_GRO, a datagram
  *               per answer
  *   gso_gso     answers in trains, too
- *   gso_ackv    one datagram answers all that came together (writes only)
+ *   gso_ackv    one datagram answers all requests received together (writes only)
  *
  * One thread runs both ends to completion in turn (the default), which needs no wake-ups and is
  * what the machine's load disturbs least; or two, which sleep when they have nothing to do. Rows

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # solar_raw.sh [--net] [--seconds N] [--rounds N] [--op write|read] [--who NAME] [--depth N] ...
 #
-# The plain sockets that SOLAR and LUNA are measured beside (bench/solar_raw.c says what they do),
+# The plain sockets that SOLAR and LUNA are measured beside (described in bench/solar_raw.c),
 # or with --net as the first argument SOLAR and LUNA themselves, in turns with those
 # (bench/solar_net.c): over loopback, and as root over a veth pair between two network namespaces,
 # MTU 9000, as it comes (link veth) and with segmentation and coalescing off at both ends (link
@@ -11,7 +11,7 @@
 #   row solar raw_write:LINK:dDEPTH WHO THREADS ns_cpu/rpc      and raw_write_rate, raw_read, ...
 #   row solar write:LINK:dDEPTH WHO 1 ns_cpu/io                 --net, and what solar_net.c lists
 #
-# A raw ping-pong of UDP datagrams is `udp` at depth 1. What is not permitted says so on a line that
+# A raw ping-pong of UDP datagrams is `udp` at depth 1. What is not permitted prints a line that
 # begins with "skip". All other arguments go to the program.
 set -u
 cd "$(dirname "$0")/.." || exit 1

@@ -5,7 +5,7 @@
 # Called by bench/run.sh: two tenants on one loop device over a file, 32 I/Os deep each, past the
 # page cache. Ours: both in examples/tenants under the gimbal switch, the kernel's scheduler being
 # none. The others: the kernel's none, mq-deadline and bfq, with a process of its own for each
-# tenant (which they tell apart by it), without a switch. bfq-strict is bfq with its option
+# tenant (by which they distinguish tenants), without a switch. bfq-strict is bfq with its option
 # strict_guarantees; as it comes, bfq hands a loop device whatever is there. The rows are medians
 # of five rounds; --seconds N is the time of a case in a round, by default 2, after one of warming
 # up: about ten minutes in all.
@@ -30,7 +30,7 @@ bytes=1G loop= before=
 tenants_finish() {
     if [ -n "$loop" ]; then # the scheduler stays with the device's name
         [ -z "$before" ] || echo "$before" >"/sys/block/${loop#/dev/}/queue/scheduler"
-        losetup -d "$loop" # gone when nobody has it open any more
+        losetup -d "$loop" # detached when no process has it open any more
     fi
     finish
 }
@@ -68,7 +68,7 @@ load() {
         die "$*: $(cat "$work/$out.err" "$work/$out")"
 }
 rate() { awk -v t="$2" '$1 == t { print $6 }' "$work/$1"; } # rate OUT TENANT: MB/s
-# count CASE WHO TICKS OUT...: keeps what the runs say; alone_a and alone_b are the round's
+# count CASE WHO TICKS OUT...: keeps the runs' numbers; alone_a and alone_b are the round's
 count() {
     case=$1 who=$2 worked=$3
     shift 3

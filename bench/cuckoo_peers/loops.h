@@ -65,7 +65,7 @@ static void loop_bulk(struct bench_job *j, uint64_t base, int expect)
     j->ops += BENCH_CHUNK;
 }
 
-/* Delete the oldest guest, insert a new one, and with every fourth pair replace a resident item. */
+/* Delete the oldest transient item, insert a new one; with every fourth pair replace a resident. */
 static void loop_write(struct bench_job *j)
 {
     struct peer *p = (struct peer *)j->table;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What bench_cuckoo.c asks of a table: 8-byte keys, 16-byte items, one writer, several readers.
+ * What bench_cuckoo.c requires of a table: 8-byte keys, 16-byte items, one writer, several readers.
  * Each peer is a file that defines the few inline operations loops.h needs; loops.h turns them into
  * a struct bench_peer, so that no call through a pointer stands between a loop and its table.
  */
@@ -35,7 +35,7 @@ struct bench_job {
     void *table;
     enum bench_mode mode;
     uint64_t range;  /* keys 0..range - 1 are resident throughout */
-    uint64_t oldest; /* BENCH_WRITE: the oldest guest key ... */
+    uint64_t oldest; /* BENCH_WRITE: the oldest transient key ... */
     uint64_t newest; /* ... and the next one to come; both advance */
     uint64_t seed;
     uint64_t deadline_ns;
@@ -49,7 +49,7 @@ struct bench_job {
 struct bench_peer {
     const char *name;
     int has_bulk;
-    int is_bounded; /* says no when full, instead of growing */
+    int is_bounded; /* refuses when full, instead of growing */
     void *(*open)(uint64_t slots);
     void (*close)(void *table);
     /* Insert keys first..end - 1 until refused; returns how many went in. */

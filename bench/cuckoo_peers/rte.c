@@ -2,7 +2,7 @@
 /*
  * DPDK's rte_hash, one writer with lock-free readers. Items are an array indexed by the position it
  * gives a key; positions of deleted keys are freed in order, with a delay that stands for the grace
- * period its user has to provide. Its memory is asked to use huge pages, as everybody's is.
+ * period its user has to provide. Its memory is advised to use huge pages, as every peer's is.
  */
 #include "peer.h"
 

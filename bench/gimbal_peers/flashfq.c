@@ -12,7 +12,7 @@
  *
  * Calibration. The cost line goes through the latencies of a lone 4 KiB and 128 KiB read: their
  * ratio on the SSD model is 2.46 (2.58 by Gimbal's figure 7); it is the same for writes, whose
- * buffered latency says nothing about them. D = 64: with more, the 16 and 16 workers of figure 7
+ * buffered latency does not show it. D = 64: with more, the 16 and 16 workers of figure 7
  * with 4 large I/Os each are never throttled and the equal bandwidths that the paper reports do
  * not come about; fewer lose read bandwidth.
  */

@@ -15,7 +15,7 @@
 
 #include "snicstore/gimbal.h"
 
-/* What an I/O is to a scheduler; embedded by whoever issues it. */
+/* What an I/O is to a scheduler; embedded in the issuer's struct. */
 struct sched_io {
     struct snic_gimbal_io g; /* tenant, size, op, priority: filled for every scheduler */
     struct sched_io *next;   /* the scheduler's */

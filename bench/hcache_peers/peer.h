@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Caches that are compared by their hit rate, and the traces that they are given. A contestant is
- * asked about one page after the other and says whether it had it; after a miss it has it.
+ * Caches that are compared by their hit rate, and the traces that they are run on. A contestant
+ * looks up one page after the other and returns whether it was a hit; a miss inserts the page.
  */
 #ifndef BENCH_HCACHE_PEER_H
 #define BENCH_HCACHE_PEER_H

@@ -64,7 +64,7 @@ uint32_t *hcache_index_at(struct hcache_index *x, uint64_t ino, uint64_t lpn)
     x->used++;
     x->ino[i] = ino;
     x->lpn[i] = lpn;
-    x->value[i] = UINT32_MAX; /* until the caller says otherwise */
+    x->value[i] = UINT32_MAX; /* unless the caller overwrites it */
     return &x->value[i];
 }
 
@@ -241,7 +241,7 @@ static int trace_number(const char *word, uint64_t *out)
 
 /*
  * "NAME read 4096 512" in version 2, a time before it in version 3. The name may have blanks, so
- * the line is read from its end. 0; -1, and why says what is wrong.
+ * the line is read from its end. 0; -1 and the reason in `why`.
  */
 static int trace_line(struct hcache_trace *t, uint64_t *room, char *line, int version,
                       uint32_t page_bytes, struct hcache_trace_error *why)

@@ -15,7 +15,7 @@ uint32_t fig_requests(void);
 
 /* Rows. The name is FIGURE:CELL; the parameter file's hash is put behind it. */
 void fig_row(double v, const char *unit, const char *name, ...) SNIC_PRINTF(3, 4);
-/* What the paper's text says of it, and from where to where that counts as reproduced (equal: for
+/* What the paper's text states of it, and the range that counts as reproduced (equal: for
  * orientation only). */
 void fig_paper(double ours, double paper, double low, double high, const char *unit,
                const char *name, ...) SNIC_PRINTF(6, 7);

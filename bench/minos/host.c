@@ -2,7 +2,7 @@
 /*
  * MINOS-B: the engine ddp on the host's cores. What a core does for an event lies one after the
  * other: taking it up, compare-and-swaps, the record's copy into the cache, each message posted;
- * then a persist that somebody waits for (Synch, Strict), which blocks the core (a persist is a
+ * then a persist that an operation waits for (Synch, Strict), which blocks the core (a persist is a
  * store and a fence of the core's own). In the other models the persist is queued behind what the
  * core has to do, and costs it background_permille of the time.
  *
@@ -74,7 +74,7 @@ static uint16_t host_count(uint16_t mask)
     return n;
 }
 
-/* A persist that nobody waits for. */
+/* CPU time of a persist that no operation waits for. */
 static uint64_t host_background_time(const struct world *w)
 {
     return world_persist(w) * w->p->v[MINOS_BACKGROUND] / 1000;
@@ -88,7 +88,7 @@ static uint32_t host_last_ack(const struct world *w)
     return w->s.model == SNIC_DDP_STRICT ? SNIC_DDP_ACK_P : SNIC_DDP_ACK_C;
 }
 
-/* Post @p a at @p at and on; when the core is done with that. */
+/* Post @p a from @p at on; returns when the core has finished that. */
 static uint64_t host_send(struct world *w, uint32_t node, uint32_t core, uint64_t at,
                           const struct snic_ddp_action *a)
 {
@@ -147,7 +147,7 @@ static void host_appending(struct world *w, uint32_t node, uint32_t core,
 
 static void host_flush(struct world *w, uint32_t node, uint32_t core, uint32_t parcel);
 
-/* What the engine wants, from @p at on; when the core is done with it. */
+/* Carry out the engine's actions from @p at on; returns when the core has finished them. */
 static uint64_t host_act(struct world *w, uint32_t node, uint32_t core, uint64_t at)
 {
     struct snic_ddp_action a;

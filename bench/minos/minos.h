@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The MINOS paper's machine in simulated time: what a run is asked and what it gives.
+ * The MINOS paper's machine in simulated time: a run's parameters and results.
  * Deterministic: the same parameters, scenario and seed give the same result, bit for bit.
  * Picoseconds inside.
  */

@@ -329,7 +329,7 @@ static void nic_posted(struct world *w, uint32_t node, uint32_t parcel)
     world_at(w, start + time + world_ps(w, MINOS_PCIE), nic_at_nic, node, parcel);
 }
 
-/* From @p at on; when the core is done with it. */
+/* Carry out @p ev from @p at on; returns when the core has finished it. */
 static uint64_t nic_host(struct world *w, uint32_t node, uint64_t at,
                          const struct snic_ddp_event *ev)
 {

@@ -310,7 +310,7 @@ struct snic_ddp_event world_request(const struct world *w, uint32_t client)
         ev.scope = c->scope;
     ev.key = world_key(c->key);
     if (c->what == WORLD_WRITE) {
-        ev.value = 1; /* a handle that nobody looks at */
+        ev.value = 1; /* a handle that is never dereferenced */
         ev.length = (uint32_t)w->p->v[MINOS_RECORD];
     }
     return ev;

@@ -60,7 +60,7 @@ struct world_core {
     uint64_t since; /* when it began what it does */
     uint64_t busy;
     uint32_t working;
-    uint32_t append; /* parcel of a record that it has to persist before it goes on */
+    uint32_t append; /* parcel of a record that it has to persist before it continues */
     uint64_t inv;    /* timestamp of the INV that it has taken up */
 };
 
@@ -214,7 +214,7 @@ void world_answered(struct world *w, uint64_t token, uint64_t at);
 /* For the hash of all actions. */
 void world_note(struct world *w, uint32_t node, const struct snic_ddp_action *a);
 
-/* What a design has to say. */
+/* What each design defines. */
 void host_init(struct world *w, uint32_t node, void *mem, size_t size);
 size_t host_memsize(const struct world *w);
 void host_request(struct world *w, uint32_t node, uint32_t core, uint32_t client);

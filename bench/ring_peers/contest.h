@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define BENCH_SEATS 64
-/* A stamp is ticks, below the seat of who sent it. */
+/* A stamp is ticks, below the sender's seat. */
 #define BENCH_SEAT_SHIFT 56
 #define BENCH_STAMP_MASK ((UINT64_C(1) << BENCH_SEAT_SHIFT) - 1)
 
@@ -78,7 +78,7 @@ static inline void bench_pause(void)
 #endif
 }
 
-/* What every contestant does when it cannot go on: pause, and now and then yield. */
+/* What every contestant does while it is blocked: pause, and now and then yield. */
 static inline void bench_wait(uint32_t *spins)
 {
     if ((++*spins & 255) == 0)
