@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * @file snicstore/volume.h
- * Virtual disks on block servers: what makes the transports of a block store (solar.h, luna.h)
- * usable on machines. A block server in front of a store (segments.h), and a client whose disks are
- * handles of the io door, so that whoever uses io works on a virtual disk unchanged.
+ * Virtual disks on block servers: the transports of a block store (solar.h, luna.h) on sockets.
+ * A block server in front of a store (segments.h), and a client whose disks are handles of the io
+ * door, so that a user of io works on a virtual disk unchanged.
  *
  * Depends on  snicstore/base.h, loop.h, io.h, net.h, ebs.h, solar.h, luna.h, segments.h.
  * Memory      The caller supplies all of it (memsize, open); nothing is allocated afterwards,
@@ -21,76 +21,83 @@
  *
  * Two transports carry the same requests. SOLAR: datagrams over several paths (solar.h). LUNA:
  * streams (luna.h), several connections to a server, TCP_NODELAY. A server serves both at the same
- * address and port number, from the same store, unless its options say one; a client has one.
+ * address and port number, from the same store, unless its options select one; a client uses one.
  *
  * The server. One datagram socket, and one listener; requests go to the store, and are answered
- * when that has them durable, never before. What has no room is answered BUSY; of a stream nothing
- * more is received until there is room. It checks each request against its segment: that it is
- * there, of that disk and at that place, of that generation, not fenced.
+ * when the store has them durable, never before. A request without space is answered BUSY; from a
+ * stream nothing more is received until there is space. Each request is checked against its
+ * segment: that it exists here, belongs to that disk, at that lba, has that generation, and is not
+ * fenced.
  *   Leases. The upper half of a segment's generation is the lease (sa_epoch) under which it may be
  *   used, the lower half counts its moves: snic_volume_gen(). A request of an older lease, by its
  *   version or its generation, is answered NO_LEASE, of an older generation STALE_GEN.
- *   Rights. With one secret for all clients (or none) whoever has it may use every disk. With
- *   secret_of each client is known by a key of its own, and each request is looked at by rights()
- *   before the store is: who may not read, write or fence a disk is answered FORBIDDEN, whatever is
- *   there. A segment of another disk than the one that he named is not there.
- *   Tokens. With token_key a disk is open to a client that has shown a token for it, under its
- * lease and until it expires (ebs_token.h); servers remember that for its connection, and do
- * not ask the catalog. Epochs. Segment SNIC_VOLUME_META of the store is the server's own: there are
- * its epoch, raised and durable before the first datagram is received, and the secret of its reset
- * tokens. The first epoch of a store is random. If they are damaged, the epoch goes on after the
- * version that they were written with, with another secret. If the segment is gone, or the store is
- * opened over a gap in its log, both begin anew; if that version is lost, with
- * SNIC_SEGMENTS_SALVAGE only.
+ *   Rights. With one secret for all clients (or none) a client that has it may use every disk. With
+ *   secret_of each client has a key of its own, and each request is checked by rights() before the
+ *   store is consulted: a client that may not read, write or fence a disk is answered FORBIDDEN,
+ *   whether or not the segment exists. A segment of another disk than the request's is answered as
+ *   one that does not exist.
+ *   Tokens. With token_key a disk is open to a client that has shown a token for it, under the
+ *   token's lease and until it expires (ebs_token.h); servers remember the token for that
+ *   connection, and do not query the catalog.
+ *   Epochs. Segment SNIC_VOLUME_META of the store is the server's own: it has the server's epoch,
+ *   raised and durable before the first datagram is received, and the secret of its reset tokens.
+ *   The first epoch of a store is random. If they are damaged, the epoch continues after the
+ *   version under which they were written, with another secret. If the segment is gone, or the
+ *   store is opened over a gap in its log, both begin anew; if that version is lost, with
+ *   SNIC_SEGMENTS_SALVAGE only.
  *
- *   Governed (SNIC_VOLUME_GOVERNED): generations are a control plane's alone. It raises a segment's
- * before anybody is told of it, so what is later than the segment's is nobody's: a read or write
- * of a later lease is answered NO_LEASE, a later generation of the same lease STALE_GEN, and a
- * fence of a later generation GEN_AHEAD: it counts when the control plane has raised the segment,
- * durably, and not before. Otherwise a client that says a later lease is believed: its first
- * request for a segment, a read, too, raises the segment's generation and its lowest write version,
- * durably, before it is answered, and all requests of earlier leases are refused from then on. So a
- * client that says the last lease fences all others for ever.
+ *   Governed (SNIC_VOLUME_GOVERNED): only a control plane assigns generations. It raises a
+ * segment's before it reports the new one to any client, so no client can have a later one than
+ * the segment's: a read or write of a later lease is answered NO_LEASE, a later generation of the
+ * same lease STALE_GEN, and a fence of a later generation GEN_AHEAD: it takes effect when the
+ * control plane has raised the segment, durably, and not before. Otherwise a later lease in a
+ * request is trusted: a client's first request for a segment, a read, too, raises the segment's
+ * generation and its lowest write version, durably, before it is answered, and all requests of
+ * earlier leases are refused from then on. So a client that sends the highest lease fences all
+ * others for ever.
  *
- * LUNA's data are not copied on their way: received buffers are shown to the store, and blocks that
- * were read to the network; only a block that lies in two buffers is put together. A client that
- * does not read what it asked for has at most a quarter of the sends, then nothing more of it is
- * received, and after 10 s it is closed; its further reads are answered BUSY when others need their
- * places. One that breaks the protocol is closed at once. When all
- * streams_max are in use, the first that has not said HELLO for a second, else the one silent for
- * longest, if that is 10 s, makes room for a later one.
+ * LUNA's data are not copied on their way: the store reads the received buffers, and the network
+ * sends the blocks that were read; only a block that lies in two buffers is assembled. A client
+ * that does not receive what it requested has at most a quarter of the sends, then nothing more is
+ * received from it, and after 10 s it is closed; its further reads are answered BUSY when others
+ * need their places. One that violates the protocol is closed at once. When all streams_max are in
+ * use, the first that has not sent HELLO for a second, else the one silent for longest, if that is
+ * 10 s, is closed for a later one.
  *
  * The client. SOLAR: an agent, and a datagram socket per path, on ports drawn at random from 49152
  * to 65535. LUNA: an agent and its connections. Each ends when the peer has acknowledged nothing,
- * or has been silent with something to answer, for progress_ns (TCP_USER_TIMEOUT, and the agent's
- * own time, for a peer whose kernel lives), and is made anew, 1 to 100 ms later; what was not
- * answered is sent again on one that answers. With SNIC_VOLUME_PAPER there is none of that: one
- * connection, which waits as long as the network (the net door's idle_ms), as LUNA was published.
- * What is received goes from the net door's buffers into the I/O's memory, and is never kept; what
- * the network has no room for waits in the agent.
+ * or has been silent with a response due, for progress_ns (TCP_USER_TIMEOUT, and the agent's own
+ * timer, for a peer whose kernel still acknowledges), and is reconnected 1 to 100 ms later; what
+ * was not answered is sent again on a connection that responds. With SNIC_VOLUME_PAPER there is
+ * one connection without these timers, which waits as long as the network (the net door's
+ * idle_ms), as LUNA was published. What is received is copied from the net door's buffers into the
+ * I/O's memory, and never kept; what the network has no space for waits in the agent.
  *
  * A disk is a struct snic_io with a block of 4096 bytes: reads and writes are of whole
- * blocks, the rest is refused as the geometry says. A write is done when it is durable, so FUA
+ * blocks, others are refused by the geometry. A write is done when it is durable, so FUA
  * costs nothing, and a flush waits for the writes before it. ZERO and DISCARD of any size.
- * Results beside the door's: SNIC_ESTALE the lease is another's (writes: SNIC_EROFS from then on);
- * SNIC_EPERM the server's rights() do not permit it;
- * SNIC_EIO given up after deadline_ns (writes that may be under way: error_ns), or the server's
- * device failed; SNIC_ENOSPC its store is full; SNIC_ECORRUPT the server's copy is damaged;
- * SNIC_EUNKNOWN the client was closed.
+ * Results beside the door's:
+ *   SNIC_ESTALE    another client has the lease (writes: SNIC_EROFS from then on)
+ *   SNIC_EPERM     the server's rights() do not permit it
+ *   SNIC_EIO       abandoned after deadline_ns (writes that may be under way: error_ns), or the
+ *                  server's device failed
+ *   SNIC_ENOSPC    the server's store is full
+ *   SNIC_ECORRUPT  the server's copy is damaged
+ *   SNIC_EUNKNOWN  the client was closed
  *
- * SOLAR's packets are whole or not there: its net door, at both ends, is to be opened with
+ * SOLAR's packets must not be fragmented: its net door, at both ends, must be opened with
  * SNIC_NET_DGRAM_DF (and _TIME where it can), and all links need an MTU of 4252 bytes over IPv4
  * (4348 with SNIC_SOLAR_INT and a secret; 20 more over IPv6), 4400 recommended. On a smaller one no
- * path is ever found to work, and stats.too_large says so.
+ * path is ever found to work, and stats.too_large counts.
  *
- * A write's checksum is compared when it has come, and is what the store keeps and the client is
- * told (srv_crc); what a server's memory does to a block after that is found when it is read.
+ * A write's checksum is compared on receipt, kept by the store, and returned to the client
+ * (srv_crc); damage to the block in the server's memory after that is found when it is read.
  *
- * Where segments are is the owner's to say: map() asks, snic_volume_map() answers, then or at any
- * time; unasked, too. Asked is also of what a server says nothing for slow_ns (1 s), or since it is
- * suspect (300 ms): so I/O follows a segment that moved while nobody could tell the client, though
- * the old server is gone. It asks again 1, 2, 4, then 8 s later, until the server says something or
- * the answer names another place.
+ * The owner knows where segments are: event map() requests a location, snic_volume_map() sets it,
+ * then or at any time; without a request, too. map() is also called for a segment whose server has
+ * not responded for slow_ns (1 s), or since the server is suspect (300 ms): so I/O follows a
+ * segment that moved while the client was unreachable, even when the old server is gone. map() is
+ * repeated 1, 2, 4, then 8 s later, until the server responds or the answer names another server.
  */
 #ifndef SNIC_VOLUME_H
 #define SNIC_VOLUME_H
@@ -108,14 +115,13 @@
 extern "C" {
 #endif
 
-/** Alignment of all memory given here, in bytes. */
+/** Alignment of all memory passed here, in bytes. */
 #define SNIC_VOLUME_ALIGN SNIC_CACHELINE
 /** The segment of a store that is the server's own. */
 #define SNIC_VOLUME_META UINT64_MAX
 /** Bytes of a segment. */
 #define SNIC_VOLUME_SEGMENT_BYTES (2u << 20)
-/** The largest disk that a client can open: of more than 2^20 GiB (chunks_max) no engine knows
-   where the segments are. */
+/** The largest disk that a client can open: no engine maps more than 2^20 GiB (chunks_max). */
 #define SNIC_VOLUME_DISK_BYTES_MAX (UINT64_C(1) << 50)
 
 /** A generation: of the lease @p sa_epoch (1..65535), after @p moves. [any] */
@@ -162,20 +168,20 @@ struct snic_volume_server_opts {
     void *secret;
     void *wire_keys[2];
     const struct snic_ebs_sec_ops *sec;
-    /** Instead of secret: each client has one of its own (solar.h: secret_of), and what it may do
-     * is said by the events' rights(). Borrowed until close. */
+    /** Instead of secret: each client has one of its own (solar.h: secret_of), and event rights()
+     * decides what it may do. Borrowed until close. */
     void *(*secret_of)(void *ctx, uint32_t key_id, uint32_t account);
     void *secret_ctx;
     /** Disks are opened by tokens alone (ebs_token.h): the signing key of that number, of sec;
-     * borrowed until the next call. NULL: there is none. What is asked of a disk without a valid
-     * token is answered NO_TOKEN. Instead of rights(); with secret_of a token is its account's,
-     * else account 0's. NULL here: no tokens are needed. */
+     * borrowed until the next call. NULL: there is none. A request for a disk without a valid
+     * token is answered NO_TOKEN. Instead of rights(); with secret_of a token belongs to its
+     * account, else to account 0. NULL here: no tokens are needed. */
     void *(*token_key)(void *ctx, uint32_t key_id);
     /** With token_key: seconds since 1970-01-01 UTC. */
     uint64_t (*unix_time)(void *ctx);
     void *token_ctx;
-    uint32_t tokens_max; /**< remembered, 8..2^20; default 4096, each of 64 bytes. Where there are
-                              more, those used least recently are shown again                    */
+    uint32_t tokens_max; /**< remembered, 8..2^20; default 4096, each of 64 bytes. Beyond it those
+                              used least recently are evicted and must be shown again            */
     uint32_t pad;
 };
 
@@ -191,22 +197,22 @@ struct snic_volume_server_events {
      * version of the server's own segment is lost; errors of the net door. The report is borrowed.
      * After an error only snic_volume_server_close() is allowed. Must not be NULL. */
     void (*opened)(void *ctx, int result, const struct snic_segments_report *report);
-    /** A device is dead; what is on it is answered with an I/O error. May be NULL. */
+    /** A device has failed; requests for segments on it get an I/O error. May be NULL. */
     void (*failed)(void *ctx, uint32_t disk, int error);
     /** As segments.h: while opening, versions of a segment's blocks are lost; and a read, of a
      * client's or of another server's, found a block damaged. May be NULL. */
     void (*damaged)(void *ctx, uint32_t disk, uint64_t seg_id, uint32_t block, uint32_t blocks);
     void (*misread)(void *ctx, uint32_t disk, uint64_t seg_id, uint32_t block, int error);
-    /** With secret_of: SNIC_VOLUME_MAY_* of @p account on disk @p vd_id. Asked at each request,
-     * before the store is; so it is to be quick, and what is refused learns nothing of the disk:
-     * neither whether it is there, nor a generation. NULL: nobody may do anything. */
+    /** With secret_of: SNIC_VOLUME_MAY_* of @p account on disk @p vd_id. Called for each request,
+     * before the store is consulted; so it must be quick, and a refusal discloses nothing of the
+     * disk: neither whether it exists, nor a generation. NULL: every request is refused. */
     uint32_t (*rights)(void *ctx, uint32_t account, uint64_t vd_id);
 };
 
 /** Bytes snic_volume_server_open() needs for @p o; 0: invalid. [owner] */
 SNIC_API size_t snic_volume_server_memsize(const struct snic_volume_server_opts *o) SNIC_NONNULL(1);
 /**
- * Begin to open the store and to serve; opened() tells. [owner]
+ * Begin to open the store and to serve; opened() reports the result. [owner]
  * @param[out] out  untouched on failure
  * @param mem       owned until close, aligned to SNIC_VOLUME_ALIGN
  * @param e         copied
@@ -218,21 +224,21 @@ SNIC_API SNIC_NODISCARD int snic_volume_server_open(struct snic_volume_server **
                                                     const struct snic_volume_server_events *e,
                                                     void *ctx) SNIC_NONNULL(1, 2, 4, 5);
 /**
- * Receive no more, answer no more, run the loop until store and network are silent. What was
- * answered is durable; clients ask again, here or elsewhere. [owner]
+ * Receive no more, answer no more, run the loop until store and network are idle. What was
+ * answered is durable; clients retry, here or elsewhere. [owner]
  * @return the memory
  */
 SNIC_API void *snic_volume_server_close(struct snic_volume_server *s) SNIC_NONNULL(1);
-/** What secret_of() answers has changed: as snic_solar_target_secrets(). 0 before it is opened.
+/** secret_of() returns other secrets now: as snic_solar_target_secrets(). 0 before opened().
  * [owner] */
 SNIC_API uint32_t snic_volume_server_secrets(struct snic_volume_server *s) SNIC_NONNULL(1);
 /** As snic_solar_target_secret_used(). [owner] */
 SNIC_API int snic_volume_server_secret_used(const struct snic_volume_server *s, const void *secret)
     SNIC_NONNULL(1, 2);
-/** What token_key() answers has changed: tokens under keys that are gone are forgotten, and their
+/** token_key() returns other keys now: tokens under keys that are gone are forgotten, and their
  * disks closed until others are shown. @return how many [owner] */
 SNIC_API uint32_t snic_volume_server_tokens(struct snic_volume_server *s) SNIC_NONNULL(1);
-/** Where it receives, with the port that was chosen. @return 0; SNIC_EBUSY not opened [owner] */
+/** The address it receives at, with the chosen port. @return 0; SNIC_EBUSY not opened [owner] */
 SNIC_API SNIC_NODISCARD int snic_volume_server_addr(const struct snic_volume_server *s,
                                                     struct snic_net_addr *out) SNIC_NONNULL(1, 2);
 /** The store: to create, move, delete segments, and to look. SNIC_VOLUME_META is not to be
@@ -277,14 +283,14 @@ struct snic_volume_server_client {
     uint32_t transport; /**< SNIC_VOLUME_SOLAR, SNIC_VOLUME_LUNA                                 */
     uint32_t inside;    /**< requests that are not answered; LUNA: frames, answers to be sent    */
     uint64_t client_id;
-    struct snic_net_addr addr; /**< where it is; SOLAR: where the last packet came from          */
+    struct snic_net_addr addr; /**< its address; SOLAR: the last packet's source                 */
     uint64_t since_ns;
     uint64_t heard_ns;
-    uint64_t blocks_written; /**< asked for                                                      */
+    uint64_t blocks_written; /**< requested                                                      */
     uint64_t blocks_read;
     uint64_t refused; /**< requests that were not done                                           */
-    uint64_t packets; /**< SOLAR: that came                                                      */
-    uint64_t missing; /**< SOLAR: that did not, by their numbers                                 */
+    uint64_t packets; /**< SOLAR: received                                                       */
+    uint64_t missing; /**< SOLAR: not received, by gaps in their numbers                         */
     uint64_t rerolls; /**< SOLAR: ports that it has changed                                      */
     uint32_t paths;   /**< SOLAR: that were heard. LUNA: the connection's number                 */
     uint32_t paused;  /**< LUNA: it is not received from                                         */
@@ -333,30 +339,30 @@ struct snic_volume_opts {
     uint64_t progress_ns;               /**< LUNA: as in luna.h; default 800 ms                  */
     uint32_t window_blocks;             /**< LUNA: as in luna.h                                  */
     uint32_t key_id;                    /**< the secret's number                                 */
-    /** SOLAR: all servers are spoken to in sealed packets (solar.h: AUTH), under keys derived from
+    /** SOLAR: packets to and from all servers are sealed (solar.h: AUTH), under keys derived from
      * this secret of sec, which they have, too; two objects of AES-128-GCM. Borrowed. */
     void *secret;
     void *wire_keys[2];
     uint64_t error_ns; /**< as in solar.h; default 0: a write waits for its server or owner    */
-    uint32_t account;  /**< whose the secret is; 0: all clients of the servers have it         */
+    uint32_t account;  /**< the secret's account; 0: all clients of the servers share it       */
     uint32_t pad2;
 };
 
 /** Called from the loop; each may be NULL but map. */
 struct snic_volume_events {
-    /** Where is segment number @p segment of the disk? Nothing is known, or what was known, of a
-     * generation up to @p gen, is refused by the server, or answered by nothing. Asked again, less
-     * often each time, while I/O waits for it; that it is where it was may be answered, too. */
+    /** Look up segment number @p segment of the disk: its location is unknown, or the server of
+     * the known location, of a generation up to @p gen, refuses it or does not respond. Repeated
+     * with back-off while I/O waits for it; the answer may be the same location. */
     void (*map)(void *ctx, uint32_t disk, uint64_t segment, uint32_t gen);
-    /** A newer lease writes there: this disk's writes fail from now on. */
+    /** Another client writes under a newer lease: this disk's writes fail from now on. */
     void (*lease)(void *ctx, uint32_t disk);
     /** No path or connection to the server works (1), or one does again (0). */
     void (*suspect)(void *ctx, uint32_t server, int suspect);
-    /** A server does not accept the disk's token: get another one (snic_volume_disk_token()); what
-     * the server does not permit waits, or, where the disk has had none, has ended with SNIC_EPERM.
+    /** A server does not accept the disk's token: get another one (snic_volume_disk_token()); I/O
+     * that the server refuses waits, or, if the disk has had no token, has ended with SNIC_EPERM.
      * At most once a second for each disk. */
     void (*token)(void *ctx, uint32_t disk);
-    /** An I/O of the disk is older than slow_ns; it goes on. */
+    /** An I/O of the disk is older than slow_ns; it continues. */
     void (*slow)(void *ctx, uint32_t disk, uint64_t lba, uint32_t blocks);
 };
 
@@ -372,25 +378,26 @@ SNIC_API SNIC_NODISCARD int snic_volume_open(struct snic_volume **out, void *mem
                                              const struct snic_volume_events *e, void *ctx)
     SNIC_NONNULL(1, 2, 4, 5);
 /**
- * I/Os that are inside end with SNIC_EUNKNOWN; runs the loop until the network is silent. The
- * disks are closed before, or are gone with it. [owner]
+ * I/Os in flight end with SNIC_EUNKNOWN; runs the loop until the network is idle. The disks are
+ * closed before, or with it. [owner]
  * @return the memory
  */
 SNIC_API void *snic_volume_close(struct snic_volume *v) SNIC_NONNULL(1);
-/** Know a server by a free number, below servers_max. @return 0; SNIC_EINVAL; SNIC_EEXIST [owner]
+/** Add a server under a free number below servers_max. @return 0; SNIC_EINVAL; SNIC_EEXIST [owner]
  */
 SNIC_API SNIC_NODISCARD int snic_volume_server_add(struct snic_volume *v, uint32_t server,
                                                    const struct snic_net_addr *addr)
     SNIC_NONNULL(1, 3);
 /**
- * Give back a server's number, for another one: its sockets are closed. @p forget: segments that
- * are there are asked for (map()) when they are needed, and it need not have none. Event suspect()
- * says nothing more of it. [owner]
- * @return 0; SNIC_ENOENT; SNIC_EBUSY an I/O waits for it, or, without @p forget, a segment is there
+ * Remove a server and free its number: its sockets are closed. @p forget: the server may still have
+ * mapped segments, whose locations are looked up again (map()) when they are needed. Event
+ * suspect() is not called for it any more. [owner]
+ * @return 0; SNIC_ENOENT; SNIC_EBUSY an I/O waits for it, or, without @p forget, a segment is
+ *         mapped to it
  */
 SNIC_API SNIC_NODISCARD int snic_volume_server_remove(struct snic_volume *v, uint32_t server,
                                                       int forget) SNIC_NONNULL(1);
-/** A server that is known has another address from now on. @return 0; SNIC_ENOENT [owner] */
+/** Change the address of a known server. @return 0; SNIC_ENOENT [owner] */
 SNIC_API SNIC_NODISCARD int snic_volume_server_readdress(struct snic_volume *v, uint32_t server,
                                                          const struct snic_net_addr *addr)
     SNIC_NONNULL(1, 3);
@@ -410,73 +417,73 @@ struct snic_volume_disk_opts {
 /**
  * Open a disk under a free number, below disks_max: a handle of the io door. Close it with
  * snic_io_close(), which runs the loop until its I/Os are done. [owner]
- * @return 0; SNIC_EINVAL; SNIC_EEXIST; SNIC_EOVERFLOW the disk's epochs are used up: it has to be
- *         made anew
+ * @return 0; SNIC_EINVAL; SNIC_EEXIST; SNIC_EOVERFLOW the disk's epochs are used up: it must be
+ *         reissued
  */
 SNIC_API SNIC_NODISCARD int snic_volume_disk_open(struct snic_volume *v, uint32_t disk,
                                                   const struct snic_volume_disk_opts *o,
                                                   struct snic_io **out) SNIC_NONNULL(1, 3, 4);
-/** Change the QoS of a disk: the four fields alone count. @return 0; SNIC_ENOENT; SNIC_EINVAL
+/** Change the QoS of a disk: only the four fields are read. @return 0; SNIC_ENOENT; SNIC_EINVAL
  * [owner] */
 SNIC_API SNIC_NODISCARD int snic_volume_disk_qos(struct snic_volume *v, uint32_t disk,
                                                  const struct snic_volume_disk_opts *o)
     SNIC_NONNULL(1, 3);
 /**
- * The token that servers are shown for a disk from now on (ebs_token.h); copied. Before it expires
- * another one is to follow; I/O that a server refuses for want of one waits until deadline_ns.
- * Without any, it ends with SNIC_EPERM. [owner]
+ * Set the token that servers are shown for a disk from now on (ebs_token.h); copied. Set another
+ * one before it expires; I/O that a server refuses for want of a valid one waits until deadline_ns.
+ * If the disk never had one, such I/O ends with SNIC_EPERM. [owner]
  * @return 0; SNIC_ENOENT no such disk is open
  */
 SNIC_API SNIC_NODISCARD int snic_volume_disk_token(struct snic_volume *v, uint32_t disk,
                                                    const unsigned char token[SNIC_EBS_TOKEN_BYTES])
     SNIC_NONNULL(1, 3);
 /**
- * Where a segment of a disk is. [owner]
- * @return 0; SNIC_ENOENT disk or server; SNIC_EINVAL; SNIC_ESTALE the generation went back;
+ * Set the location of a segment of a disk. [owner]
+ * @return 0; SNIC_ENOENT disk or server; SNIC_EINVAL; SNIC_ESTALE the generation is older;
  *         SNIC_ENOSPC chunks_max
  */
 SNIC_API SNIC_NODISCARD int snic_volume_map(struct snic_volume *v, uint32_t disk, uint64_t segment,
                                             uint64_t seg_id, uint32_t server, uint32_t gen)
     SNIC_NONNULL(1);
 /**
- * A segment that map() asked for was nowhere at some time from @p asked_ns on, by the loop's clock:
- * nothing had ever been written there. What was submitted by then and waits, never told of a place,
- * is done: reads with zeros, ZERO and DISCARD as they are; writes wait on. Not remembered: the next
- * read asks again. [owner]
+ * A segment that map() requested did not exist at some time from @p asked_ns on, by the loop's
+ * clock: nothing had ever been written there. I/O submitted by then that still waits for its first
+ * location is done: reads with zeros, ZERO and DISCARD without effect; writes wait on. Not
+ * remembered: the next read looks the segment up again. [owner]
  * @return 0; SNIC_ENOENT disk
  */
 SNIC_API SNIC_NODISCARD int snic_volume_hole(struct snic_volume *v, uint32_t disk, uint64_t segment,
                                              uint64_t asked_ns) SNIC_NONNULL(1);
 /**
- * A segment that map() asked for can have no place now: what waits for one, never told of any, ends
- * with @p result, as SNIC_ENOSPC. Not remembered: the next write asks again. [owner]
+ * A segment that map() requested can not be placed now: I/O that waits for its first location ends
+ * with @p result, as SNIC_ENOSPC. Not remembered: the next write looks it up again. [owner]
  * @return 0; SNIC_ENOENT disk
  */
 SNIC_API SNIC_NODISCARD int snic_volume_refuse(struct snic_volume *v, uint32_t disk,
                                                uint64_t segment, int result) SNIC_NONNULL(1);
-/** @return SNIC_EBS_WAITS_* (ebs_queue.h): what waits for a segment; without PLACE in it none has
- * to be made, if the segment was never written: snic_volume_hole() [owner] */
+/** @return SNIC_EBS_WAITS_* (ebs_queue.h): what waits for a segment. Without PLACE in it a segment
+ * that was never written need not be placed: snic_volume_hole() [owner] */
 SNIC_API uint32_t snic_volume_waits(const struct snic_volume *v, uint32_t disk, uint64_t segment)
     SNIC_NONNULL(1);
 /**
- * What the blocks of a segment are, as a request to a disk's handle: a READ of one block, the first
- * of the segment, is given instead a byte for each block of the segment (enum snic_ebs_state), then
+ * Query the states of a segment's blocks, as a request to a disk's handle: a READ of one block, the
+ * first of the segment, returns a byte for each block of the segment (enum snic_ebs_state), then
  * zeros. Blocks behind the disk's end are NEVER. Otherwise as snic_io_submit() of one. [owner]
- * @return 1; 0 there is no room now; SNIC_EINVAL the handle is no disk, or the request no such
- * read; SNIC_ECANCELED it is being closed
+ * @return 1; 0 the queue is full; SNIC_EINVAL the handle is not a disk, or the request not such a
+ *         read; SNIC_ECANCELED it is being closed
  */
 SNIC_API SNIC_NODISCARD int snic_volume_disk_states(struct snic_io *io, struct snic_io_req *req)
     SNIC_NONNULL(1, 2);
-/** The disk's lease is another's, the owner has heard: new writes and flushes end with SNIC_EROFS;
- * reads go on where the server has not heard of a later lease. [owner] */
+/** The owner knows that another client has the disk's lease: new writes and flushes end with
+ * SNIC_EROFS; reads continue where the server does not know of a later lease. [owner] */
 SNIC_API void snic_volume_disk_lost(struct snic_volume *v, uint32_t disk) SNIC_NONNULL(1);
 
 struct snic_volume_stats {
     struct snic_solar_stats agent; /**< SOLAR's; zeros with LUNA                                 */
     uint64_t unsent;  /**< trains and sends that the network refused                             */
     uint64_t sockets; /**< opened                                                                */
-    uint64_t binds;   /**< ports that could not be had; LUNA: connects that could not begin      */
-    uint64_t maps;    /**< asked for                                                             */
+    uint64_t binds;   /**< ports that could not be bound; LUNA: connects that could not begin    */
+    uint64_t maps;    /**< calls of map()                                                        */
     uint32_t open;    /**< sockets                                                               */
     uint32_t transport;          /**< enum snic_volume_transport                                 */
     struct snic_luna_stats luna; /**< zeros with SOLAR                                           */
@@ -485,15 +492,14 @@ struct snic_volume_stats {
 /** [owner] */
 SNIC_API void snic_volume_get_stats(const struct snic_volume *v, struct snic_volume_stats *out)
     SNIC_NONNULL(1, 2);
-/** Does a server refuse what it gets, or did its store fail? In the loop's time. @return 0;
+/** Does a server refuse requests, or did its store fail? Times are the loop's. @return 0;
  * SNIC_ENOENT [owner] */
 SNIC_API SNIC_NODISCARD int snic_volume_get_busy(const struct snic_volume *v, uint32_t server,
                                                  struct snic_ebs_busy *out) SNIC_NONNULL(1, 3);
-/** What does a disk wait for? @return 1; 0 nothing; SNIC_ENOENT; else than 1 @p out is untouched
- * [owner] */
+/** What a disk waits for. @return 1; 0 nothing; SNIC_ENOENT. @p out is set only with 1. [owner] */
 SNIC_API SNIC_NODISCARD int snic_volume_get_wait(const struct snic_volume *v, uint32_t disk,
                                                  struct snic_ebs_wait *out) SNIC_NONNULL(1, 3);
-/** Where a server is, as said last. @return 0; SNIC_ENOENT [owner] */
+/** A server's address, as last set. @return 0; SNIC_ENOENT [owner] */
 SNIC_API SNIC_NODISCARD int snic_volume_get_addr(const struct snic_volume *v, uint32_t server,
                                                  struct snic_net_addr *out) SNIC_NONNULL(1, 3);
 /** As snic_solar_get_path(). @return 0; SNIC_ENOENT, also with LUNA [owner] */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* A server that the client knows comes back elsewhere, or is known no more. */
+/* A client's server gets another address, or is removed. */
 #include "volume/volume_priv.h"
 
 int snic_volume_server_remove(struct snic_volume *v, uint32_t server, int forget)
@@ -25,7 +25,7 @@ int snic_volume_server_readdress(struct snic_volume *v, uint32_t server,
                memcmp(was->path, addr->path, sizeof(addr->path)) == 0;
     v->servers[server].addr = *addr;
     if (!same) {
-        v->agent->server_moved(v, server); /* it may be another one, who has never heard of us */
+        v->agent->server_moved(v, server); /* it may be another one without our connections */
         volume_soon(v);
     }
     return 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A client's agent is LUNA's: sends on connections, which are made when the engine says so.
+ * The client's agent for LUNA: sends on connections, which are opened on the engine's CONNECT.
  *
- * Each connection of the engine has two places: one that was ended may still be on its way out
- * when the next is made. If both are, the attempt has failed, and the engine tries again later.
- * What comes is handed in where it lies and the buffer is put back at once (V6): the engine has
- * taken all of it, so receiving never waits for anything here.
+ * Each connection of the engine has two places: one that was ended may still be closing when the
+ * next is opened. If both are closing, the attempt has failed, and the engine retries later.
+ * Received data are handed in in place and the buffer is put back at once (V6): the engine has
+ * taken all of it, so receiving never waits.
  */
 #include "volume/volume_priv.h"
 
@@ -145,7 +145,7 @@ static struct volume_link *agent_luna_places(struct snic_volume *v, uint32_t ser
     return &v->links[((size_t)server * agent_luna_conns(&v->o) + conn) * 2];
 }
 
-/* NULL: it is not there, or over. */
+/* NULL: there is none, or it is over. */
 static struct volume_link *agent_luna_find(struct snic_volume *v, uint32_t server, uint32_t conn,
                                            uint32_t gen)
 {
@@ -156,7 +156,7 @@ static struct volume_link *agent_luna_find(struct snic_volume *v, uint32_t serve
     return NULL;
 }
 
-/* It ended, and not since the engine said so. */
+/* It ended, and not by the engine's CLOSE. */
 static void agent_luna_lost(struct volume_link *l, int reason)
 {
     struct snic_volume *v = l->k.owner;
@@ -204,12 +204,12 @@ static void agent_luna_recv(void *ctx, struct snic_net_conn *c, struct snic_net_
     struct snic_volume *v = l->k.owner;
     if (!l->k.over)
         (void)snic_luna_recv(v->luna, l->server, l->conn, l->gen, buf->data, buf->size,
-                             volume_now(v)); /* what is wrong with it the engine says by CLOSE */
+                             volume_now(v)); /* on an error the engine emits CLOSE */
     snic_net_put(c->net, buf);
     volume_soon(v);
 }
 
-/* A server that has nothing more to say is of no use. */
+/* A server that sends no more can not answer. */
 static void agent_luna_eof(void *ctx, struct snic_net_conn *c)
 {
     struct volume_link *l = ctx;
@@ -265,7 +265,7 @@ static void agent_luna_connect(struct snic_volume *v, uint32_t server, uint16_t 
     if (r != 0) {
         v->stats.binds++;
         snic_luna_closed(v->luna, server, conn, gen, r, volume_now(v));
-        return; /* it says CONNECT again */
+        return; /* it emits CONNECT again */
     }
     v->stats.sockets++;
     agent_luna_patience(v, l);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A client's agent is SOLAR's: trains on a datagram socket per path (path.c).
+ * The client's agent for SOLAR: trains on a datagram socket per path (path.c).
  */
 #include "volume/volume_priv.h"
 
@@ -50,7 +50,7 @@ static void agent_solar_given(void *owner, void *train)
 static void agent_solar_layout(struct snic_arena *a, struct snic_volume *v)
 {
     const struct snic_volume_opts *o = &v->o;
-    /* A path that is exchanged has its new socket before the old one is closed. */
+    /* An exchanged path has its new socket before the old one is closed. */
     v->sockets_max = o->servers_max * SNIC_SOLAR_PATHS_MAX;
     struct volume_tx *tx = snic_arena_take(a, o->trains_max, sizeof(*tx), 64);
     v->sockets = snic_arena_take(a, v->sockets_max, sizeof(*v->sockets), 64);
@@ -82,7 +82,7 @@ static int agent_solar_server_add(struct snic_volume *v, uint32_t server)
     return r;
 }
 
-/* The sockets do not wait for PATH_CLOSE: whoever has the number next has another address. */
+/* The sockets do not wait for PATH_CLOSE: the next server with the number has another address. */
 static int agent_solar_server_remove(struct snic_volume *v, uint32_t server, int forget)
 {
     int r = snic_solar_server_remove(v->solar, server, forget, volume_now(v));
@@ -184,8 +184,8 @@ static void agent_solar_act(struct snic_volume *v, const struct snic_solar_actio
     }
 }
 
-/* What leaves is stamped when it does, not when the loop's turn began: the turn's work would be a
- * delay of the fabric, and narrow its window. */
+/* Packets are stamped when they leave, not when the loop's iteration began: the iteration's work
+ * would count as delay of the fabric, and narrow its window. */
 static uint64_t agent_solar_pump(struct snic_volume *v)
 {
     struct snic_solar_action a;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The client from outside: options, memory, time, and when the agent is driven.
+ * The client's public functions: options, memory, time, and when the agent is polled.
  */
 #include "volume/volume_priv.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A disk as a handle of the io door. A request is one I/O of the agent, or, beyond what that takes,
+ * A disk as a handle of the io door. A request is one I/O of the agent, or, beyond its largest,
  * several, one after the other.
  */
 #include "volume/volume_priv.h"
@@ -21,7 +21,7 @@ static void disk_complete(struct volume_disk *d, struct snic_io_req *req, int64_
 
 /* ---- Submit ---- */
 
-/* Without an I/O: answered by the pump. */
+/* Without an I/O: the pump completes it with an error. */
 static void disk_refuse(struct volume_disk *d, struct snic_io_req *req, int result)
 {
     req->result = result;
@@ -118,7 +118,7 @@ static int disk_submit(struct snic_io *io, struct snic_io_req **reqs, uint32_t n
 static void disk_cancel(struct snic_io *io, struct snic_io_req *req)
 {
     (void)io;
-    (void)req; /* it may be in a server's hands already */
+    (void)req; /* a server may be executing it already */
 }
 
 static const struct snic_io_ops disk_ops;

@@ -2,11 +2,11 @@
 /*
  * LUNA's half of a block server: a listener, and a place for each client's connection.
  *
- * Received buffers are handed to the engine where they lie; the requests it makes of them show
- * their data there, and the store has taken them before the buffer is put back (V7). A block that
- * lies in two buffers is in the engine's memory until it is asked again, so the store takes that
- * one before. When the engine takes no more (SNIC_EAGAIN), the rest waits in the buffers, and
- * nothing more is received, until it says RESUME: at most what the network lends a connection.
+ * Received buffers are handed to the engine in place; its requests point to their data there, and
+ * the store has taken these before the buffer is put back (V7). A block that lies in two buffers
+ * is in the engine's memory until its next call, so the store takes that one before. When the
+ * engine takes no more (SNIC_EAGAIN), the rest waits in the buffers, and nothing more is received,
+ * until the engine emits RESUME: at most what the network lends a connection.
  */
 #include "volume/volume_priv.h"
 
@@ -115,7 +115,7 @@ static void front_luna_drop(struct snic_volume_server *s, struct volume_peer *p)
         snic_net_put(s->o.net, SNIC_CONTAINER(n, struct snic_net_buf, node));
 }
 
-/* The engine knows it no more: it is out of its bucket, its place is free when the network says. */
+/* The engine has closed it: it leaves its bucket; the network's `closed` will free its place. */
 static void front_luna_forget(struct snic_volume_server *s, struct volume_peer *p)
 {
     struct volume_front_of_luna *f = &s->luna;
@@ -128,7 +128,7 @@ static void front_luna_forget(struct snic_volume_server *s, struct volume_peer *
     front_luna_drop(s, p);
 }
 
-/* It ended, and not since the engine said so. */
+/* It ended, and not by the engine's CLOSE. */
 static void front_luna_lost(struct snic_volume_server *s, struct volume_peer *p)
 {
     if (p->k.over)
@@ -138,9 +138,9 @@ static void front_luna_lost(struct snic_volume_server *s, struct volume_peer *p)
     volume_server_soon(s);
 }
 
-/* ---- What comes ---- */
+/* ---- Receiving ---- */
 
-/* @return how many of the bytes are used: all, or the engine waits */
+/* @return how many of the bytes are used: all, unless the engine waits */
 static size_t front_luna_feed(struct snic_volume_server *s, struct volume_peer *p,
                               const unsigned char *data, size_t size)
 {
@@ -161,7 +161,7 @@ static size_t front_luna_feed(struct snic_volume_server *s, struct volume_peer *
     } while (r == 1);
     volume_request_flush(s);
     p->waits = r == SNIC_EAGAIN;
-    return p->waits || r == 0 ? at : size; /* what broke the protocol has CLOSE for an answer */
+    return p->waits || r == 0 ? at : size; /* CLOSE follows a violation of the protocol */
 }
 
 static void front_luna_go_on(struct snic_volume_server *s, struct volume_peer *p)
@@ -196,7 +196,7 @@ static void front_luna_recv(void *ctx, struct snic_net_conn *c, struct snic_net_
     volume_server_soon(s);
 }
 
-/* A client that has nothing more to say needs no answers. */
+/* A client that sends no more needs no answers. */
 static void front_luna_eof(void *ctx, struct snic_net_conn *c)
 {
     struct volume_peer *p = ctx;
@@ -236,10 +236,10 @@ static void front_luna_accept(void *ctx, struct snic_net_conn *c, const struct s
     struct snic_volume_server *s = ctx;
     struct volume_front_of_luna *f = &s->luna;
     uint32_t handle = 0;
-    volume_server_soon(s); /* somebody may have to make room */
+    volume_server_soon(s); /* another connection may have to end for it */
     int r = s->closing ? SNIC_ECANCELED
                        : snic_luna_target_opened(f->target, &handle, volume_server_now(s));
-    if (r == 0 && f->free == SNIC_VOLUME__NIL) { /* one that is over is on its way out */
+    if (r == 0 && f->free == SNIC_VOLUME__NIL) { /* one that is over is still closing */
         snic_luna_target_closed(f->target, handle, volume_server_now(s));
         r = SNIC_ENOSPC;
     }
@@ -270,7 +270,7 @@ static void front_luna_unlisten(struct snic_volume_server *s)
     s->luna.listener = NULL;
 }
 
-/* ---- What leaves ---- */
+/* ---- Sending ---- */
 
 static void front_luna_answer(struct snic_volume_server *s, const struct volume_ask *q,
                               uint32_t status)
@@ -297,7 +297,7 @@ static void front_luna_act(struct snic_volume_server *s, const struct snic_luna_
         if (p == NULL)
             break;
         front_luna_forget(s, p);
-        /* Another version of us is told so, and has to get it. */
+        /* A client of another version is sent the reason, and must receive it. */
         volume_stream_end(&p->k, a->reason == SNIC_EVERSION || a->reason == SNIC_ENOTSUP);
         break;
     case SNIC_LUNA_TARGET_RESUME:

@@ -59,7 +59,7 @@ static int front_solar_init(struct snic_volume_server *s)
                                   volume_server_now(s));
 }
 
-/* ---- What comes ---- */
+/* ---- Receiving ---- */
 
 SNIC_STATIC_ASSERT(sizeof(struct snic_solar_peer) == 24, "an address of the net door fits in");
 
@@ -119,7 +119,7 @@ static void front_solar_unlisten(struct snic_volume_server *s)
     volume_socket_close(&s->solar.socket);
 }
 
-/* ---- What leaves ---- */
+/* ---- Sending ---- */
 
 static void front_solar_answer(struct snic_volume_server *s, const struct volume_ask *q,
                                uint32_t status)
@@ -135,7 +135,7 @@ static int front_solar_read_done(struct snic_volume_server *s, const struct volu
                                        snic_loop_clock(s->o.loop));
 }
 
-/* The time is now, not when the loop's turn began: what the store took of it is a hold. */
+/* The present time, not the start of the loop's iteration: the store's time counts as a hold. */
 static void front_solar_pump(struct snic_volume_server *s)
 {
     struct snic_solar_train *t;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What clients have shown a block server tokens for: a table of bounded size, in which a connection
- * and a disk have one of SNIC_VOLUME__WAYS places. Where all of these are in use the one used least
- * recently makes room; whose it was shows its token again.
+ * The tokens that clients have shown a block server: a table of bounded size, in which a connection
+ * and a disk have one of SNIC_VOLUME__WAYS places. If all of these are in use the least recently
+ * used entry is evicted; its client shows its token again.
  *
- * I1  An entry's token was verified under a key that the server has; it goes when that key does.
- * I2  Of one connection and disk the entry is of the latest lease that was shown.
- * I3  What an entry permits it permits to its connection alone: another client with the same key
- *     shows a token of its own.
+ * I1  An entry's token was verified under a key that the server has; it is removed with that key.
+ * I2  The entry of a connection and disk has the latest lease that was shown.
+ * I3  An entry grants rights to its connection alone: another client with the same key shows a
+ *     token of its own.
  */
 #include "volume/volume_priv.h"
 
@@ -23,7 +23,7 @@ size_t volume_grants_layout(struct snic_arena *a, struct snic_volume_server *s)
     return 1;
 }
 
-/* The places that a connection's disk may have; keyed, so that no client can aim at another's. */
+/* The places that a connection's disk may have; keyed, so that no client can target another's. */
 static struct volume_grant *grants_set(struct snic_volume_server *s, uint64_t who, uint64_t vd_id)
 {
     unsigned char words[16];
@@ -56,7 +56,7 @@ static struct volume_grant *grants_place(struct snic_volume_server *s, uint64_t 
     return g;
 }
 
-/* Whose connection it came by; LUNA's are whose the token is. */
+/* The connection's account; LUNA's connections have none: the token's. */
 static uint32_t grants_account(const struct volume_ask *q, const struct snic_ebs_token *t)
 {
     return q->front == &volume_front_solar ? q->solar.account : t->account;
@@ -82,7 +82,7 @@ static uint32_t grants_verify(struct snic_volume_server *s, const struct volume_
     void *key = s->o.token_key(s->o.token_ctx, claims.key_id);
     s->stats.tokens_no_key += key == NULL;
     if (key == NULL)
-        return SNIC_EBS_NO_TOKEN; /* not here yet, or taken away: another one may be good */
+        return SNIC_EBS_NO_TOKEN; /* not yet known, or revoked: another token may be valid */
     if (snic_ebs_token_verify(t, q->w.data, s->o.sec, key) != 0 ||
         t->account != grants_account(q, t))
         return SNIC_EBS_FORBIDDEN;
@@ -105,7 +105,7 @@ uint32_t volume_grants_show(struct snic_volume_server *s, const struct volume_as
     uint64_t who = grants_who(q);
     struct volume_grant *g = grants_place(s, who, t.vd_id);
     if (g->used != 0 && g->t.gen >> 16 > t.gen >> 16 && grants_now(s) <= g->t.not_after)
-        return SNIC_EBS_OK; /* I2; what is asked under the older lease is refused as that is */
+        return SNIC_EBS_OK; /* I2; requests under the older lease are refused as such */
     g->who = who;
     g->t = t;
     g->used = ++s->grants.uses;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * A socket per path. Ports are drawn at random, because the fabric's ECMP hashes them, and the
- * agent says which it does not want (those that failed of late, or share a hash with another).
+ * agent rejects some (those that failed in the last minute, or share a hash with another).
  */
 #include "volume/volume_priv.h"
 
-/* A path's place: PATH_CLOSE of one socket comes before PATH_OPEN of the next. */
+/* A path's place: PATH_CLOSE of one socket precedes PATH_OPEN of the next. */
 static struct volume_socket *path_place(struct snic_volume *v, uint32_t server, uint16_t path)
 {
     return &v->sockets[(size_t)server * SNIC_SOLAR_PATHS_MAX + path];
@@ -52,8 +52,8 @@ static void path_unreachable(void *ctx, struct snic_net_dgram *d, const struct s
     volume_soon(v);
 }
 
-/* Servers may be of two address families: where no local address was chosen each path has that of
- * its server. */
+/* Servers may be of two address families: without a chosen local address each path has its
+ * server's. */
 static struct snic_net_addr path_local(const struct snic_volume *v, uint32_t server)
 {
     static const unsigned char any[16];
@@ -63,7 +63,7 @@ static struct snic_net_addr path_local(const struct snic_volume *v, uint32_t ser
     return local;
 }
 
-/* 1: it is over, whatever the port is. */
+/* 1: open; 0: not with this port, try another; -1: the agent does not want the path. */
 static int path_bind(struct snic_volume *v, struct volume_socket *k)
 {
     static const struct snic_net_dgram_events ev = {
@@ -96,7 +96,7 @@ void volume_path_open(struct snic_volume *v, uint32_t server, uint16_t path, uin
         k->gen = gen;
         k->used = 1;
         int r = 0;
-        /* More than the agent refuses in a row, and some that others have. */
+        /* More than the agent rejects in a row, and some for ports in use. */
         for (uint32_t i = 0; i < 16 + SNIC_VOLUME__BINDS && r == 0; i++)
             r = path_bind(v, k);
         if (r == 1)
@@ -106,7 +106,7 @@ void volume_path_open(struct snic_volume *v, uint32_t server, uint16_t path, uin
             return;
     }
     int r = snic_solar_path_opened(v->solar, server, path, gen, 0, volume_now(v));
-    (void)r; /* asked for again, or not wanted any more */
+    (void)r; /* the agent emits PATH_OPEN again, or does not want the path any more */
 }
 
 void volume_path_close(struct snic_volume *v, uint32_t server, uint16_t path, uint16_t gen)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Requests on their way through the store, whatever brought them. A group is up to
- * SNIC_VOLUME__GROUP writes of one segment that came together: one write of the store, and each is
- * answered by its own block. A write is of one block, ZERO and TRIM, too, with either transport.
+ * Requests on their way through the store, of either transport. A group is up to
+ * SNIC_VOLUME__GROUP writes of one segment that arrived together: one write of the store, and each
+ * is answered by its own block. A write is of one block, ZERO and TRIM, too, with either transport.
  */
 #include "volume/volume_priv.h"
 
@@ -94,8 +94,8 @@ static uint32_t request_status(struct snic_volume_server *s, const struct volume
     return b->status < SNIC_COUNTOF(said) ? said[b->status] : SNIC_EBS_IO;
 }
 
-/* Governed: 1 if it is of a lease that nobody can have yet. A fence is one above the version that
- * it ends, which may be the last of its lease. */
+/* Governed: 1 if it is of a lease that no client can have yet. A fence is one above the version
+ * that it ends, which may be the last of its lease. */
 static int request_nobodys(const struct snic_volume_server *s, const struct volume_ask *q,
                            const struct snic_segments_stat *g)
 {
@@ -108,16 +108,16 @@ static int request_nobodys(const struct snic_volume_server *s, const struct volu
            snic_ebs_id_epoch(wver - (q->w.op == SNIC_SOLAR_DO_FENCE)) > g->gen >> 16;
 }
 
-/* Governed: 1 if its generation is one that the control plane has not given the segment here: what
- * is under way with it is not refused for ever, only until it has. */
+/* Governed: 1 if the control plane has not yet set its generation here: requests with it are not
+ * refused for ever, only until it has. */
 static int request_ahead(const struct snic_volume_server *s, const struct volume_ask *q,
                          const struct snic_segments_stat *g)
 {
     return (s->o.flags & SNIC_VOLUME_GOVERNED) != 0 && q->w.seg_gen > g->gen;
 }
 
-/* May whoever asks do that with the disk that he names? Looked at before anything of the store is,
- * so that what is refused is refused alike whatever is there. */
+/* The client's rights on the request's disk. Checked before the store is consulted, so that a
+ * refusal is the same whether or not the segment exists. */
 static uint32_t request_rights(struct snic_volume_server *s, const struct volume_ask *q)
 {
     if (s->o.token_key != NULL)
@@ -138,7 +138,7 @@ static uint32_t request_forbidden(struct snic_volume_server *s, const struct vol
     return (request_rights(s, q) & needs) != 0 ? SNIC_EBS_OK : SNIC_EBS_FORBIDDEN;
 }
 
-/* Is it a request for this segment, now? */
+/* OK if the request fits the segment and its present generation; else why not. */
 static uint32_t request_refused(struct snic_volume_server *s, const struct volume_ask *q)
 {
     struct snic_segments_stat g;
@@ -149,7 +149,7 @@ static uint32_t request_refused(struct snic_volume_server *s, const struct volum
     }
     uint32_t most = q->w.op == SNIC_SOLAR_DO_WRITE ? 1 : SNIC_EBS_SEGMENT_BLOCKS;
     if ((s->o.secret_of != NULL || s->o.token_key != NULL) && q->w.vd_id != g.vd_id) {
-        s->stats.no_segment++; /* another disk's is nobody's business */
+        s->stats.no_segment++; /* do not disclose that it is another disk's */
         return SNIC_EBS_NO_SEGMENT;
     }
     if (q->w.vd_id != g.vd_id ||
@@ -181,9 +181,9 @@ static uint32_t request_refused(struct snic_volume_server *s, const struct volum
     return SNIC_EBS_OK;
 }
 
-/* Nobody else tells a server without a control plane of a later lease: the first request that has
- * one fences those before it, in the store, before it is answered; but who may only read fences
- * nobody by it. */
+/* A server without a control plane learns of a later lease from requests only: the first request
+ * that has one fences those before it, in the store, before it is answered; but a client that may
+ * only read fences none. */
 static void request_raise(struct snic_volume_server *s, const struct volume_ask *q,
                           struct snic_segments_req *req)
 {
@@ -352,7 +352,7 @@ SNIC_STATIC_ASSERT((int)SNIC_EBS_STATE_DATA == 1 + (int)SNIC_SEGMENTS_DATA &&
                        (int)SNIC_EBS_STATE_TRIM == 1 + (int)SNIC_SEGMENTS_TRIM,
                    "states are kinds, and 1");
 
-/* The first block was read, and fences as a read does; what is asked for are the states of all. */
+/* The first block was read, which fences as a read does; the answer is the states of all blocks. */
 static void request_read_states(struct volume_op *op)
 {
     struct snic_segments_block *b = &op->block[0];
@@ -396,8 +396,8 @@ void volume_request_given(struct snic_volume_server *s, uint64_t cookie)
         request_read_show(SNIC_CONTAINER(n, struct volume_op, node));
 }
 
-/* A client that does not receive what it has read must not keep others from reading: when all
- * places are taken, whoever waits for too long asks again. */
+/* A client that does not receive what it has read must not block reads of others: when all places
+ * are taken, the read that has waited for too long is answered BUSY, to be retried. */
 static struct volume_op *request_read_place(struct snic_volume_server *s)
 {
     if (s->reads.free == SNIC_VOLUME__NIL && !snic_queue_empty(&s->for_train)) {
@@ -457,7 +457,7 @@ void volume_request(struct snic_volume_server *s, const struct volume_ask *q)
         return;
     }
     status = request_refused(s, q);
-    /* Writes that were taken before are not refused by what this one may raise. */
+    /* Writes accepted before must not be refused by a generation that this request may raise. */
     if (s->group != NULL && s->group->q[0].w.seg_id == q->w.seg_id &&
         s->group->q[0].w.seg_gen != q->w.seg_gen)
         volume_request_flush(s);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The block server from outside: options, memory, beginning and end. Its fronts bring what comes
- * from the network; neighbouring writes of a segment become one write of the store. Answers leave
- * when all that has arrived was handed in (V1).
+ * The block server's public functions: options, memory, open and close. Its fronts receive from the
+ * network; successive writes of a segment become one write of the store. Answers leave when all
+ * that has arrived was handed in (V1).
  */
 #include "volume/volume_priv.h"
 
@@ -14,7 +14,7 @@ static void server_default(uint32_t *v, uint32_t value)
         *v = value;
 }
 
-#define SNIC_VOLUME__PORTS 16u /* tried for one that both transports can have */
+#define SNIC_VOLUME__PORTS 16u /* tried for one that both transports can bind */
 
 static int server_options(struct snic_volume_server_opts *o,
                           const struct snic_volume_server_opts *from)
@@ -39,7 +39,7 @@ static int server_options(struct snic_volume_server_opts *o,
         return SNIC_EINVAL;
     if ((o->secret != NULL || o->secret_of != NULL) && o->token_key == NULL &&
         (o->transports & luna) != 0)
-        return SNIC_EINVAL; /* it would be open by another door */
+        return SNIC_EINVAL; /* LUNA would serve without the secret */
     if ((o->flags & ~SNIC_VOLUME_GOVERNED) != 0 || o->loop == NULL || o->net == NULL ||
         o->io == NULL || o->disks == 0 || o->disks > SNIC_SEGMENTS_DISKS_MAX ||
         o->net->loop != o->loop || o->transports >> (SNIC_VOLUME_LUNA + 1) != 0)
@@ -98,7 +98,7 @@ size_t snic_volume_server_memsize(const struct snic_volume_server_opts *from)
     return a.used + 3 * 4096; /* blocks are aligned to pages, the memory may not be */
 }
 
-/* ---- What comes and what leaves ---- */
+/* ---- Receiving and sending ---- */
 
 uint64_t volume_server_now(const struct snic_volume_server *s)
 {
@@ -121,7 +121,7 @@ static void server_pump(struct snic_loop_msg *m)
         s->front[i]->pump(s);
 }
 
-/* All fronts at one address, which the first chooses if nobody has. */
+/* All fronts at one address; the first chooses the port if addr has none. */
 static int server_listen(struct snic_volume_server *s)
 {
     struct snic_net_addr a = s->o.addr;
@@ -138,7 +138,7 @@ static int server_listen(struct snic_volume_server *s)
     return 0;
 }
 
-/* The epoch is durable: the first datagram may come. */
+/* The epoch is durable: the first datagram may be received. */
 int volume_server_start(struct snic_volume_server *s)
 {
     struct snic_segments_info info;

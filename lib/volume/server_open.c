@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * How a server begins: its store opens; segment SNIC_VOLUME_META is made where it is not there; its
- * block 0 is read, and written with the next epoch. That is also the version it is written with, so
- * the store itself refuses an epoch that goes back. Only then is the socket opened.
+ * How a server starts: its store opens; segment SNIC_VOLUME_META is created if it does not exist;
+ * its block 0 is read, and written with the next epoch. The epoch is also the version of that
+ * write, so the store itself refuses an epoch that goes back. Only then is the socket opened.
  *
  * Block 0: magic 8, format 4, epoch 4, key 16, zeros.
  *
- * The first epoch is random, so that a server whose segment is gone is not taken for one of its
- * own past. A block that is damaged is written anew, with the epoch after its version and another
- * key: clients only find that their connections are not known any more. Where the version is lost,
- * too, no write is taken, and with SNIC_SEGMENTS_SALVAGE the segment is made anew, as it is where
- * the log had a gap.
+ * The first epoch is random, so that a server whose segment is gone is not taken for an earlier
+ * run of its own. A damaged block is rewritten, with the epoch after its version and another key:
+ * clients only find that their connections are not known any more. If the version is lost, too, no
+ * write is accepted, and with SNIC_SEGMENTS_SALVAGE the segment is recreated, as it is if the log
+ * had a gap.
  */
 #include "volume/volume_priv.h"
 
@@ -35,7 +35,7 @@ static void server_open_over(struct snic_volume_server *s, int result)
 
 static void server_open_step(struct snic_segments_req *req);
 
-/* A log that recovery has left full has room a little later. */
+/* A log that recovery has left full has space a little later. */
 static int server_open_try(struct snic_volume_server *s)
 {
     int r = snic_segments_submit(s->store, &s->meta_req);
@@ -121,7 +121,7 @@ static int server_open_write(struct snic_volume_server *s)
     return server_open_submit(s, VOLUME_META_WRITE, SNIC_SEGMENTS_WRITE);
 }
 
-/** What @p q has brought leads to. */
+/** Begin the step that follows from the result of @p q. */
 static int server_open_next(struct snic_volume_server *s, const struct snic_segments_req *q)
 {
     int damaged = q->result == SNIC_ECORRUPT && s->meta_block.status == SNIC_SEGMENTS_DAMAGED;
@@ -167,7 +167,7 @@ void volume_server_opened(void *ctx, int result, const struct snic_segments_repo
     }
     if (snic_segments_find(s->store, SNIC_VOLUME_META, &stat) != 0)
         result = server_open_submit(s, VOLUME_META_CREATE, SNIC_SEGMENTS_CREATE);
-    else if (report->gaps != 0) /* the last start may be among what is lost */
+    else if (report->gaps != 0) /* the last start's epoch may be in the lost part */
         result = server_open_submit(s, VOLUME_META_DELETE, SNIC_SEGMENTS_DELETE);
     else
         result = server_open_read(s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A datagram socket that takes an engine's trains. What the network has no room for waits here, in
- * order; what it refuses is as good as lost, and given back at once.
+ * A datagram socket that sends an engine's trains. Those the network has no space for are queued
+ * here, in order; one that it refuses counts as lost, and is returned at once.
  */
 #include "volume/volume_priv.h"
 
@@ -10,7 +10,7 @@ static void socket_done(struct snic_net_train *t)
     volume_tx_back(SNIC_CONTAINER(t, struct volume_tx, u.train), t->result);
 }
 
-/* 1: the network has it, or it is given back. */
+/* 1: the network has it, or it is returned; 0: the network has no space. */
 static int socket_try(struct volume_socket *k, struct volume_tx *x)
 {
     int r = snic_net_dgram_send(k->d, &x->u.train);
@@ -40,7 +40,7 @@ void volume_socket_writable(struct volume_socket *k)
         struct snic_node *next = k->backlog.first->next;
         if (!socket_try(k, t))
             return;
-        /* The entry may have been given back, and used again: its node is not looked at. */
+        /* The entry may have been returned, and reused: its node is not read. */
         k->backlog.first = next;
         if (next == NULL)
             k->backlog.last = NULL;

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A connection that takes an engine's sends, as gather lists that point where the engine has them.
- * What the network has no room for waits here, in order; what a connection that is over has not
- * sent is given back unsent: whoever needs it replays it elsewhere.
+ * A connection that sends an engine's sends, as gather lists that point into the engine's memory.
+ * Those the network has no space for are queued here, in order; those that a connection has not
+ * sent when it ends are returned unsent: the engine replays them elsewhere.
  */
 #include "volume/volume_priv.h"
 
 SNIC_STATIC_ASSERT(SNIC_LUNA_IOV_MAX <= SNIC_NET_IOV_MAX, "the network takes whole sends");
 
-#define SNIC_VOLUME__LINGER_MS 1000u /* for the last words to a connection that is over */
+#define SNIC_VOLUME__LINGER_MS 1000u /* to deliver the last messages of a connection that is over */
 
 static void stream_done(struct snic_net_send_req *s)
 {
     volume_tx_back(SNIC_CONTAINER(s, struct volume_tx, u.send), s->result);
 }
 
-/* 1: the network has it, or it is given back. */
+/* 1: the network has it, or it is returned; 0: the network has no space. */
 static int stream_try(struct volume_stream *k, struct volume_tx *x)
 {
     int r = snic_net_send(k->c, &x->u.send);
@@ -36,7 +36,7 @@ void volume_stream_send(struct volume_stream *k, struct volume_txs *x, struct sn
     t->u.send.iov = send->iov;
     t->u.send.iov_count = send->iov_count;
     t->u.send.region = SNIC_NO_REGION;
-    /* Where it pays the network does not even copy into its own buffers. */
+    /* Large sends are zero-copy: the network does not copy into its own buffers. */
     if ((net->caps & SNIC_NET_CAP_ZC) != 0 && send->bytes >= net->zc_bytes_min)
         t->u.send.flags = SNIC_NET_SEND_ZC;
     if (!snic_queue_empty(&k->backlog) || !stream_try(k, t))
@@ -50,7 +50,7 @@ void volume_stream_writable(struct volume_stream *k)
         struct snic_node *next = k->backlog.first->next;
         if (!stream_try(k, t))
             return;
-        /* The entry may have been given back, and used again: its node is not looked at. */
+        /* The entry may have been returned, and reused: its node is not read. */
         k->backlog.first = next;
         if (next == NULL)
             k->backlog.last = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What an engine has lent to the network: an entry for each, from when the engine says it until it
- * is given back (V2).
+ * Memory that an engine has lent to the network: an entry for each train or send, from the engine's
+ * action until it is returned (V2).
  */
 #include "volume/volume_priv.h"
 

@@ -2,34 +2,35 @@
 /**
  * The inside of block server and client.
  *
- *     tx.c      what an engine has lent to the network
- *     socket.c  a datagram socket that takes trains, and keeps those it has no room for
- *     stream.c  a connection that takes sends, likewise
- *     server.c  the server from outside; what comes and what leaves
+ *     tx.c      memory that an engine has lent to the network
+ *     socket.c  a datagram socket that sends trains, and queues those the network has no space for
+ *     stream.c  a connection that sends sends, likewise
+ *     server.c  the server's public functions; receiving and sending
  *     server_open.c  its store, its own segment, its epoch
- *     request.c requests on their way through the store, whatever brought them
- *     grants.c  what clients have shown tokens for
- *     front_solar.c, front_luna.c   what brings them, and takes the answers
- *     client.c  the client from outside; time
+ *     request.c requests on their way through the store, of either transport
+ *     grants.c  the tokens that clients have shown
+ *     front_solar.c, front_luna.c   receive the requests, and send the answers
+ *     client.c  the client's public functions; time
  *     agent_solar.c, agent_luna.c   its engine and the engine's actions
  *     path.c    SOLAR: a socket per path
  *     disk.c    a disk as a handle of the io door
  *
- * SOLAR and LUNA know requests and blocks by structs of their own, which are alike; the unions here
- * and the assertions below them make one code serve both.
+ * SOLAR and LUNA have requests and blocks of the same layout in structs of their own; the unions
+ * here and the assertions below them let the same code serve both.
  *
  * Invariants
  * V1  An engine is polled from the pump alone: a message that runs after all that has arrived was
  *     handed in, or a timer, which is later still.
- * V2  A train or send is given back exactly once: by the network's done, or at once when the
+ * V2  A train or send is returned exactly once: by the network's done, or at once when the
  *     network does not take it, or when its socket or connection ends while it waits.
- * V3  A request is answered once, and only with what the store said; none after closing began.
- * V4  A read's blocks stay as they are until all trains that show them are given back.
- * V5  `done` of an I/O comes from the pump, never from inside submit.
+ * V3  A request is answered once, and only with the store's result; none after closing began.
+ * V4  A read's blocks stay unchanged until all trains that point into them are returned.
+ * V5  `done` of an I/O is called from the pump, never from inside submit.
  * V6  A received buffer is put back once: when its bytes are used, or its connection ends. While
  *     bytes of it wait, those behind them do, too.
- * V7  The store has taken a group's data before the bytes that it shows are gone. What was sealed
- * is opened into memory that the next datagram uses: it is kept in `opened_data` until then.
+ * V7  The store has taken a group's data before the bytes that it points to are gone. Sealed data
+ *     are decrypted into memory that the next datagram reuses: they are kept in `opened_data`
+ *     until then.
  */
 #ifndef SNIC_VOLUME_PRIV_H
 #define SNIC_VOLUME_PRIV_H
@@ -45,9 +46,9 @@
 #define SNIC_VOLUME__ECT 2u   /* ECN: may be marked          */
 #define SNIC_VOLUME__BINDS 8u /* ports tried for a path     */
 
-/* ---- What both engines have alike ---- */
+/* ---- Layouts that both engines share ---- */
 
-/* A request, as both have it up to its data. */
+/* The fields of a request up to its data. */
 struct volume_what {
     uint8_t op;
     uint8_t kind;
@@ -69,7 +70,7 @@ struct volume_what {
 struct volume_front;
 
 struct volume_ask {
-    const struct volume_front *front; /* that brought it */
+    const struct volume_front *front; /* that received it */
     union {
         struct volume_what w;
         struct snic_solar_request solar;
@@ -106,19 +107,19 @@ SNIC_STATIC_ASSERT((int)SNIC_SOLAR_DO_WRITE == (int)SNIC_LUNA_DO_WRITE &&
                        (int)SNIC_SOLAR_DO_TOKEN == (int)SNIC_LUNA_DO_TOKEN,
                    "numbers are the same");
 
-/* ---- What is lent to the network ---- */
+/* ---- Memory lent to the network ---- */
 
 struct volume_tx;
 /* @what: a train or a send */
 typedef void (*volume_given_fn)(void *owner, void *what);
 
-/* What is under way; a free list through next. */
+/* Entries in flight; a free list through next. */
 struct volume_txs {
     struct volume_tx *tx;
     void *owner;
     volume_given_fn given;
     uint64_t unsent;
-    uint64_t too_large; /* of them, and what the network says so of later */
+    uint64_t too_large; /* of them, and those the network reports later */
     uint32_t count;
     uint32_t free;
     uint32_t out;
@@ -139,11 +140,11 @@ struct volume_tx {
 
 void volume_txs_init(struct volume_txs *x, struct volume_tx *tx, uint32_t count, void *owner,
                      volume_given_fn given);
-/* The engine has no more out than there are entries. */
+/* There is a free entry: the engine lends no more than `count` at once. */
 struct volume_tx *volume_tx_take(struct volume_txs *x, void *what);
 /* V2; @result: negative, it was not sent */
 void volume_tx_back(struct volume_tx *t, int result);
-/* All that waits there. */
+/* Return all entries of the backlog unsent. */
 void volume_tx_drop(struct snic_queue *backlog);
 int volume_txs_check(const struct volume_txs *x);
 
@@ -161,7 +162,7 @@ struct volume_socket {
 /* A train to @p peer. */
 void volume_socket_send(struct volume_socket *k, struct volume_txs *x,
                         struct snic_solar_train *train, const struct snic_net_addr *peer);
-/* There is room again. */
+/* The network has space again. */
 void volume_socket_writable(struct volume_socket *k);
 void volume_socket_close(struct volume_socket *k);
 
@@ -170,15 +171,15 @@ struct volume_stream {
     struct snic_net_conn *c;
     struct snic_queue backlog;
     void *owner;
-    uint32_t over; /* for the engine: nothing is sent, what comes is dropped */
+    uint32_t over; /* for the engine: nothing is sent, received data are dropped */
     uint32_t pad;
 };
 
 void volume_stream_send(struct volume_stream *k, struct volume_txs *x, struct snic_luna_send *send);
 void volume_stream_writable(struct volume_stream *k);
-/* It is over: reset; @p orderly: what was sent arrives. */
+/* End it by a reset; @p orderly: by a close that delivers what was sent. */
 void volume_stream_end(struct volume_stream *k, int orderly);
-/* The network says `closed`. */
+/* The network has reported `closed`. */
 void volume_stream_gone(struct volume_stream *k);
 
 /* ---- The server ---- */
@@ -191,8 +192,8 @@ struct volume_op {
     uint32_t next;
     uint32_t used;
     uint32_t count;    /* requests */
-    uint32_t trains;   /* of a read: out */
-    uint64_t waits_ns; /* of a read: for a train, since then */
+    uint32_t trains;   /* of a read: in flight */
+    uint64_t waits_ns; /* of a read: since when it waits for a train; 0: it does not */
     struct snic_segments_block block[SNIC_SEGMENTS_LIST_MAX];
     struct volume_ask q[SNIC_VOLUME__GROUP];
 };
@@ -205,25 +206,25 @@ struct volume_ops {
     uint32_t pad;
 };
 
-/* What brings requests, and takes their answers: one for each transport. */
+/* Receives requests, and sends their answers: one for each transport. */
 struct volume_front {
-    /* The engine's memory and its own; 0: it does not take the options. */
+    /* The engine's memory and its own; 0: invalid options. */
     size_t (*layout)(struct snic_arena *a, struct snic_volume_server *s);
     /* The engine, then the network; a->port is filled in if it was 0. */
     int (*init)(struct snic_volume_server *s);
     int (*listen)(struct snic_volume_server *s, struct snic_net_addr *a);
     void (*unlisten)(struct snic_volume_server *s);
     void (*answer)(struct snic_volume_server *s, const struct volume_ask *q, uint32_t status);
-    /* @return how many times the cookie is given back; SNIC_EAGAIN after one was */
+    /* @return how many times the cookie will be returned; SNIC_EAGAIN: call again after one was */
     int (*read_done)(struct snic_volume_server *s, const struct volume_ask *q,
                      const union volume_block *blocks, uint64_t cookie);
     void (*pump)(struct snic_volume_server *s);
-    /* Receive no more, give back what is lent. */
+    /* Receive no more, take back what is lent. */
     void (*stop)(struct snic_volume_server *s);
     int (*silent)(const struct snic_volume_server *s);
     void (*fini)(struct snic_volume_server *s);
     void (*stats)(const struct snic_volume_server *s, struct snic_volume_server_stats *out);
-    /* 1; 0: nobody is in that place; SNIC_ENOENT: there is no such place */
+    /* 1; 0: that place is free; SNIC_ENOENT: there is no such place */
     int (*client)(const struct snic_volume_server *s, uint32_t place,
                   struct snic_volume_server_client *out);
     int (*check)(const struct snic_volume_server *s);
@@ -302,7 +303,7 @@ struct snic_volume_server {
     struct volume_grants grants; /* with token_key */
     struct volume_ops writes;
     struct volume_ops reads;
-    struct volume_op *group;     /* being filled, while what came is handed in */
+    struct volume_op *group;     /* being filled, while received requests are handed in */
     struct snic_queue for_train; /* reads that wait for trains or sends */
     struct snic_loop_msg pump;
     struct snic_segments_report report;
@@ -311,7 +312,7 @@ struct snic_volume_server {
     struct snic_segments_block meta_block;
     struct snic_net_addr addr;
     unsigned char *meta;
-    unsigned char *opened_data; /* of a group, with AUTH; else NULL: its bytes stay that long */
+    unsigned char *opened_data; /* of a group, with AUTH (V7); else NULL */
     unsigned char key[16];
     uint32_t epoch;
     uint8_t pumping; /* the message is queued */
@@ -320,7 +321,7 @@ struct snic_volume_server {
     uint8_t closing;
     uint8_t meta_state; /* enum volume_meta */
     uint8_t meta_out;
-    uint8_t meta_waits; /* for room */
+    uint8_t meta_waits; /* for space in the log */
 };
 
 /* server.c */
@@ -334,14 +335,14 @@ void volume_server_open_room(struct snic_volume_server *s);
 size_t volume_grants_layout(struct snic_arena *a, struct snic_volume_server *s);
 /* A client shows a token: enum snic_ebs_status. */
 uint32_t volume_grants_show(struct snic_volume_server *s, const struct volume_ask *q);
-/* Does what was shown permit it? enum snic_ebs_status */
+/* Does the token that was shown permit the request? enum snic_ebs_status */
 uint32_t volume_grants_check(struct snic_volume_server *s, const struct volume_ask *q);
 uint32_t volume_grants_rights(struct snic_volume_server *s, const struct volume_ask *q);
 /* request.c */
 void volume_ops_init(struct snic_volume_server *s, struct volume_ops *p, struct volume_op *op,
                      uint32_t count, unsigned char *data);
 void volume_request(struct snic_volume_server *s, const struct volume_ask *q);
-/* V7: to be called before the bytes that requests have shown are gone. */
+/* V7: to be called before the bytes that requests point to are gone. */
 void volume_request_flush(struct snic_volume_server *s);
 void volume_request_given(struct snic_volume_server *s, uint64_t cookie);
 
@@ -379,7 +380,7 @@ struct volume_server {
 /* The client's engine: one for each transport. */
 struct volume_agent {
     size_t (*memsize)(const struct snic_volume_opts *o); /* 0: invalid */
-    /* Its sockets or connections, and what is lent to them. */
+    /* Its sockets or connections, and the entries for what is lent to them. */
     void (*layout)(struct snic_arena *a, struct snic_volume *v);
     int (*init)(struct snic_volume *v, void *mem, size_t size);
     void (*fini)(struct snic_volume *v);
@@ -398,7 +399,7 @@ struct volume_agent {
     int (*submit)(struct snic_volume *v, struct snic_ebs_io *io);
     /* Carries out all actions. @return the deadline */
     uint64_t (*pump)(struct snic_volume *v);
-    /* All I/Os end, all sockets. */
+    /* End all I/Os and close all sockets. */
     void (*halt)(struct snic_volume *v);
     int (*silent)(const struct snic_volume *v);
     void (*stats)(const struct snic_volume *v, struct snic_volume_stats *out);
@@ -442,7 +443,7 @@ struct snic_volume {
 /* client.c */
 void volume_soon(struct snic_volume *v);
 uint64_t volume_now(const struct snic_volume *v);
-/* What an engine tells the owner. */
+/* An engine's notifications to the owner. */
 void volume_say_map(struct snic_volume *v, uint32_t disk, uint64_t segment, uint32_t gen);
 void volume_say_suspect(struct snic_volume *v, uint32_t server, int suspect);
 void volume_say_slow(struct snic_volume *v, uint32_t disk, uint64_t lba, uint32_t blocks);
@@ -455,7 +456,7 @@ void volume_path_send(struct snic_volume *v, struct snic_solar_train *t);
 /* disk.c */
 void volume_disks_init(struct snic_volume *v, struct volume_io *ios);
 void volume_disk_done(struct snic_volume *v, struct snic_ebs_io *io);
-/* Requests that never reached the agent; how many were answered. */
+/* Complete the requests that never reached the agent. @return how many */
 uint32_t volume_disk_failed(struct volume_disk *d);
 
 #endif /* SNIC_VOLUME_PRIV_H */
