@@ -208,6 +208,10 @@ struct snic_director_opts {
      * their replies, which are expected to be as large as the recent large ones of their
      * connection. A connection may have as much of it as is free, a quantum and one message at
      * least. A client's message waits for no more than that of others, however many they send.
+     * Of connections that hold more than 1 MiB of replies, because their clients do not read, all
+     * together have half of it or one message at most, one behind the other; not with a host at a
+     * net connection. While replies of more than flight_bytes are held, a new connection begins
+     * with one message.
      * The less it is, the sooner clients are answered that need less than an equal part of what
      * the host and the engine can do, and the later those that need more while others flood: 1 MiB
      * is 128 reads of 8 KiB, about what a disk works on at once.
@@ -326,6 +330,7 @@ struct snic_director_stats {
     uint64_t stale_replies;   /**< from the host, for messages that are not waiting         */
     uint64_t stalls;          /**< times that the host was not heard for want of memory     */
     uint64_t backlog_waits;   /**< turns that ended because the host had much to take       */
+    uint64_t unread_waits;    /**< turns that ended because clients do not read replies     */
     uint64_t full_resets;     /**< clients reset by snic_director_reset_full()              */
     uint64_t hog_resets;      /**< clients reset because they did not move and memory ran out  */
     uint64_t records_down;    /**< channel messages to and from the host                    */

@@ -90,11 +90,11 @@ static void director_conn_init(struct snic_director_conn *c)
     c->carry = NULL;
     c->pending = c->offloading = c->job_contexts = c->barriers = c->switches = c->wait_for = 0;
     c->msg = NULL;
-    c->window = (uint32_t)snic_min_u64(d->opts.pending_max, SNIC_DIRECTOR__WINDOW);
+    c->window = (uint32_t)snic_min_u64(d->opts.pending_max, director_unread_window(d));
     c->reply = 0;
     c->raw = c->closing = c->dead = c->known = c->notify = c->ended = 0;
     c->evicted = c->kept = 0;
-    c->admitted = c->woken = 0;
+    c->admitted = c->woken = c->resumed = 0;
     c->heavy_until_ns = 0;
     c->active_ns = snic_loop_now(d->loop);
     c->used = 1;

@@ -38,6 +38,8 @@ static int director_conn_room(struct snic_director_conn *c)
         c->wait_for |= SNIC_DIRECTOR__WAIT_BOUND;
         return 0;
     }
+    if (director_unread_wait(c))
+        return 0;
     if (!director_slot_room(c)) {
         director_wait(c, &d->wait_slot, SNIC_DIRECTOR__WAIT_SLOT);
         return 0;
@@ -420,6 +422,7 @@ uint32_t director_turn(struct snic_loop_task *t, uint32_t budget)
         director_conn_check(c);
     }
     director_backlog_turn_ends(c);
+    c->resumed = 0;
     return n > 0 ? used : (uint32_t)snic_min_u64(used, budget - 1);
 }
 
@@ -502,6 +505,8 @@ void director_conn_check(struct snic_director_conn *c)
         if (c->client.cursor == NULL)
             director_end_close(&c->client);
     }
+    if (c->wait_for & SNIC_DIRECTOR__WAIT_UNREAD)
+        director_unread_moved(c);
     if (snic_link_alone(&c->wait) && director_conn_may_go_on(c))
         director_ready(c);
 }

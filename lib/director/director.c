@@ -14,6 +14,7 @@
  *   accept.c  clients, signatures                conn.c              messages in, ends
  *   memory.c  blocks, slots, long messages, stalls
  *   out.c     queues and sends of one end        reply.c             replies and their order
+ *   backlog.c, unread.c  who takes messages, when many do
  *   upstream.c, upstream_net.c, upstream_channel.c  the host         host.c  its end of a channel
  */
 #include "director/director_priv.h"
@@ -252,6 +253,7 @@ static void director_start(struct snic_director *d, const struct director_layout
     snic_link_init(&d->wait_block);
     snic_link_init(&d->wait_channel);
     snic_link_init(&d->wait_backlog);
+    snic_link_init(&d->wait_unread);
     d->parts = l->parts;
     base_runs_start(&d->parts.runs, l->area_blocks);
     snic_link_init(&d->parts.waiters);
@@ -337,6 +339,7 @@ static int director_poll(struct snic_loop_poller *p, int sleeping)
     (void)sleeping;
     director_total_check(d);
     director_backlog_resume(d);
+    director_unread_resume(d);
     while (!snic_link_alone(&d->dirty)) {
         struct snic_director_conn *c =
             SNIC_CONTAINER(d->dirty.next, struct snic_director_conn, dirty);
@@ -443,7 +446,8 @@ static uint64_t director_check_queue(const struct snic_queue *q, uint64_t *jobs)
 }
 
 /* Blocks that @c holds, or a huge number when something is wrong. */
-static uint64_t director_check_conn(const struct snic_director_conn *c, uint64_t *slots)
+static uint64_t director_check_conn(const struct snic_director_conn *c, uint64_t *slots,
+                                    uint64_t *unread)
 {
     uint64_t jobs = 0;
     uint64_t blocks =
@@ -463,6 +467,7 @@ static uint64_t director_check_conn(const struct snic_director_conn *c, uint64_t
         offloads += s->state == DIRECTOR_SLOT_OFFLOAD || s->state == DIRECTOR_SLOT_RETRY;
         barriers += (s->flags & SNIC_DIRECTOR__BARRIER) != 0;
         flight += s->cost;
+        *unread += s->unread ? s->cost : 0;
         if (s->state == DIRECTOR_SLOT_DONE && s->job != NULL)
             jobs += s->job->pool_bytes;
     }
@@ -481,10 +486,11 @@ int snic_director_check(const struct snic_director *d)
     uint64_t common = 0;
     uint64_t conns = 0;
     uint64_t flight = 0;
+    uint64_t unread = 0;
     uint32_t idle = 0;
     for (const struct snic_link *l = d->all.next; l != &d->all; l = l->next) {
         const struct snic_director_conn *c = SNIC_CONTAINER(l, struct snic_director_conn, link);
-        blocks += director_check_conn(c, &slots);
+        blocks += director_check_conn(c, &slots, &unread);
         if (blocks > d->blocks_count)
             return SNIC_ECORRUPT;
         common += c->pending > d->slots_own ? c->pending - d->slots_own : 0;
@@ -504,7 +510,7 @@ int snic_director_check(const struct snic_director *d)
     idle += d->slots_count - d->slots_made;
     if (idle != d->slots_free || slots + idle != d->slots_count ||
         common + d->slots_common != d->slots_count - (uint64_t)d->opts.conns_max * d->slots_own ||
-        conns != d->stats.conns || flight != d->flight)
+        conns != d->stats.conns || flight != d->flight || unread != d->unread_flight)
         return SNIC_ECORRUPT;
     return base_runs_check(&d->parts.runs);
 }

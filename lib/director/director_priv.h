@@ -28,6 +28,8 @@
 #define SNIC_DIRECTOR__BACKLOG_OWN 8u
 #define SNIC_DIRECTOR__BACKLOG_NS 1000000u
 #define SNIC_DIRECTOR__LIGHT_NS 10000000u
+/* unread.c: a connection that holds more of replies takes turns with others like it. */
+#define SNIC_DIRECTOR__UNREAD (1u << 20)
 /* What one connection holds of the blocks, or the engine's pool: at most this part of the rest. */
 #define SNIC_DIRECTOR__SHARE 4
 
@@ -87,6 +89,7 @@ struct director_slot {
     uint64_t pushed; /* number among the messages sent to the host */
     uint8_t state;
     uint8_t flags;
+    uint8_t unread; /* `cost` counts in unread_flight, too */
     uint8_t kept_size;
     unsigned char kept[SNIC_DIRECTOR_KEPT]; /* not IN_ORDER: the message begins so */
 };
@@ -135,6 +138,7 @@ enum director_part_kind { DIRECTOR_PART_BLOCK, DIRECTOR_PART_RUN, DIRECTOR_PART_
 #define SNIC_DIRECTOR__WAIT_BARRIER 64u  /* an answer, or a message behind a SWITCH */
 #define SNIC_DIRECTOR__WAIT_POOL 128u    /* it holds its share of the engine's pool */
 #define SNIC_DIRECTOR__WAIT_BACKLOG 256u /* others' messages to the host: backlog.c */
+#define SNIC_DIRECTOR__WAIT_UNREAD 512u  /* its turn among those that do not read: unread.c */
 /* What ends with a reply of the connection's own, or when it is sent. */
 #define SNIC_DIRECTOR__WAIT_OWN                                                                    \
     (SNIC_DIRECTOR__WAIT_BOUND | SNIC_DIRECTOR__WAIT_OFFLOAD | SNIC_DIRECTOR__WAIT_BARRIER |       \
@@ -197,6 +201,7 @@ struct snic_director_conn {
     uint8_t used;
     uint8_t admitted; /* its turn began with room in the backlog */
     uint8_t woken;    /* it has waited for that */
+    uint8_t resumed;  /* it is its turn among those that do not read: unread.c */
 };
 
 /* A client that is sent the reason of its refusal. */
@@ -242,9 +247,10 @@ struct snic_director {
     uint32_t slots_common;
     uint32_t blocks_count;
     uint32_t blocks_free;
-    uint64_t flight;      /* of all connections */
-    uint64_t held;        /* bytes of replies: `mem` of all connections that are not kept */
-    uint64_t total_bytes; /* that they may hold; 0: what there is */
+    uint64_t flight;        /* of all connections */
+    uint64_t unread_flight; /* of these, messages that unread.c counts */
+    uint64_t held;          /* bytes of replies: `mem` of all connections that are not kept */
+    uint64_t total_bytes;   /* that they may hold; 0: what there is */
     struct director_long parts;
     struct snic_link all;
     struct snic_link idle;
@@ -253,6 +259,7 @@ struct snic_director {
     struct snic_link wait_block;
     struct snic_link wait_channel;
     struct snic_link wait_backlog;
+    struct snic_link wait_unread;
     struct snic_timer backlog_timer;
     uint64_t pushed; /* backlog.c */
     uint64_t taken;
@@ -367,6 +374,13 @@ void director_backlog_answered(const struct director_slot *s);
 int director_backlog_wait(struct snic_director_conn *c);
 void director_backlog_resume(struct snic_director *d);
 void director_backlog_fire(struct snic_timer *t, uint64_t now_ns);
+
+/* unread.c */
+int director_unread(const struct snic_director_conn *c);
+uint32_t director_unread_window(const struct snic_director *d);
+int director_unread_wait(struct snic_director_conn *c);
+void director_unread_moved(struct snic_director_conn *c);
+void director_unread_resume(struct snic_director *d);
 
 /* upstream.c and upstream_net.c */
 int director_to_host(struct snic_director_conn *c, struct director_slot **slot,

@@ -145,6 +145,9 @@ void director_flight_end(struct director_slot *s)
     SNIC_DASSERT(s->conn->flight >= s->cost && s->conn->d->flight >= s->cost);
     s->conn->flight -= s->cost;
     s->conn->d->flight -= s->cost;
+    if (s->unread)
+        s->conn->d->unread_flight -= s->cost;
+    s->unread = 0;
     s->cost = 0;
 }
 
@@ -173,6 +176,8 @@ struct director_slot *director_slot_take(struct snic_director_conn *c)
     s->cost = (uint64_t)c->msg_size + SNIC_DIRECTOR__MESSAGE_COST + c->reply;
     c->flight += s->cost;
     d->flight += s->cost;
+    s->unread = (uint8_t)director_unread(c);
+    d->unread_flight += s->unread ? s->cost : 0;
     s->user = c->user;
     s->job = NULL;
     s->state = DIRECTOR_SLOT_HOST;

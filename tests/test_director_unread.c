@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/** director: clients that do not read their replies, and what others wait for meanwhile. */
+#include <string.h>
+
+#include "dirseen.h"
+#include "director/director_priv.h"
+
+enum { HOGS = 24, HOG_DEPTH = 300, HOG_REPLY = 60000, HOG_FLIGHT = 262144 };
+
+/* Messages of the hogs that the host or the engine has. */
+static uint32_t hogs_under_way(void)
+{
+    uint32_t n = 0;
+    for (const struct snic_link *l = fix.d->all.next; l != &fix.d->all; l = l->next) {
+        const struct snic_director_conn *c = SNIC_CONTAINER(l, struct snic_director_conn, link);
+        for (const struct snic_link *k = c->slots.next; k != &c->slots; k = k->next)
+            n += SNIC_CONTAINER(k, struct director_slot, link)->state == DIRECTOR_SLOT_HOST &&
+                 c->client.net->peer.node != fix.clients[HOGS].node;
+    }
+    return n;
+}
+
+/* Replies that the director holds for the hog that holds least. */
+static uint64_t hogs_least(void)
+{
+    uint64_t least = UINT64_MAX;
+    for (const struct snic_link *l = fix.d->all.next; l != &fix.d->all; l = l->next) {
+        const struct snic_director_conn *c = SNIC_CONTAINER(l, struct snic_director_conn, link);
+        if (c->client.net->peer.node != fix.clients[HOGS].node)
+            least = snic_min_u64(least, c->mem);
+    }
+    return least;
+}
+
+static void hogs_open(uint64_t seed)
+{
+    struct dirfix_opts o = options(seed, HOGS + 1);
+    o.net_recv_size = 16000;
+    o.ring_bytes = 1u << 20;
+    o.local = seed % 2;
+    o.host_delay_ns = 300000;
+    o.director.flags = seed % 3 ? SNIC_DIRECTOR_IN_ORDER : 0;
+    o.director.flight_bytes = HOG_FLIGHT;
+    o.director.conn_bytes = 256u << 20;
+    o.director.pool_bytes = 512u << 20;
+    dirfix_open(&fix, &o);
+    for (uint32_t i = 0; i <= HOGS; i++)
+        join(&fix, i);
+    dirfix_run(&fix, 1000000);
+    for (uint32_t i = 0; i < HOGS; i++) {
+        fix.clients[i].paused = 1;
+        snic_net_pause(fix.clients[i].conn, 1);
+        for (uint32_t k = 0; k < HOG_DEPTH; k++)
+            dirfix_send(&fix.clients[i], DIRFIX_ECHO, 0, 0, HOG_REPLY, 0);
+        dirfix_pump(&fix.clients[i]);
+    }
+}
+
+/** However many clients do not read, a message of another one waits for as many of theirs as half
+ *  of flight_bytes has room for, not for one of each; they get all replies when they read. */
+static void test_director_unread_replies_delay_others_by_flight_only(void **state)
+{
+    uint32_t bound = HOG_FLIGHT / 2 / HOG_REPLY + 1; /* the last may overdraw */
+    (void)state;
+    for (uint64_t s = 0; s < support_scale(6, 30); s++) {
+        hogs_open(support_seed() * 100 + s);
+        while (hogs_least() <= SNIC_DIRECTOR__UNREAD + (1u << 20))
+            assert_int_equal(dirfix_step(&fix), 1);
+        uint32_t most = 0;
+        uint64_t waits = dirfix_stats(&fix).unread_waits;
+        for (uint32_t round = 0; round < 20; round++) {
+            uint32_t ok = seen[HOGS].ok;
+            dirfix_send(&fix.clients[HOGS], DIRFIX_ECHO, 0, 0, 10, 0);
+            dirfix_pump(&fix.clients[HOGS]);
+            while (seen[HOGS].ok == ok) {
+                most = (uint32_t)snic_max_u64(most, hogs_under_way());
+                assert_int_equal(dirfix_step(&fix), 1);
+            }
+            assert_int_equal(snic_director_check(fix.d), 0);
+        }
+        assert_in_range(most, 1, bound);
+        assert_true(dirfix_stats(&fix).unread_waits > waits);
+        assert_int_equal(dirfix_stats(&fix).hog_resets, 0);
+        for (uint32_t i = 0; i < HOGS; i++) {
+            if (i % 4 == 3) { /* some leave without a look at them */
+                dirfix_disconnect(&fix.clients[i], i % 8 == 3);
+                continue;
+            }
+            fix.clients[i].paused = 0;
+            snic_net_pause(fix.clients[i].conn, 0);
+        }
+        dirfix_finish(&fix);
+        for (uint32_t i = 0; i < HOGS; i++)
+            assert_true(seen[i].ok == HOG_DEPTH || i % 4 == 3);
+        assert_int_equal(snic_director_check(fix.d), 0);
+        dirfix_close(&fix);
+    }
+}
+
+/** While clients hold more than flight_bytes of replies, a new one begins with one message. */
+static void test_director_unread_new_client_begins_with_one(void **state)
+{
+    (void)state;
+    hogs_open(support_seed());
+    while (hogs_least() <= HOG_FLIGHT)
+        assert_int_equal(dirfix_step(&fix), 1);
+    dirfix_disconnect(&fix.clients[0], 1);
+    until_closed(&fix, &fix.clients[0]);
+    struct dirfix_client *c = join(&fix, 0);
+    while (!c->open)
+        assert_int_equal(dirfix_step(&fix), 1);
+    dirfix_run(&fix, 1000000);
+    const struct snic_director_conn *last =
+        SNIC_CONTAINER(fix.d->all.prev, struct snic_director_conn, link);
+    assert_int_equal(last->window, 1);
+    for (uint32_t i = 0; i <= HOGS; i++)
+        dirfix_disconnect(&fix.clients[i], 1);
+    dirfix_run(&fix, 50000000);
+    assert_int_equal(dirfix_stats(&fix).conns, 0);
+    assert_int_equal(fix.d->unread_flight, 0);
+    dirfix_close(&fix);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_director_unread_replies_delay_others_by_flight_only),
+        cmocka_unit_test(test_director_unread_new_client_begins_with_one),
+    };
+    return SUPPORT_MAIN(argc, argv, tests);
+}
