@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
- * Bytes on a device of whole blocks: what is not aligned is read, changed and written back. While
- * that goes on, nobody else writes those blocks, for a write of other bytes of them would be lost.
+ * Bytes on a device of whole blocks: what is not aligned is read, changed and written back.
+ * Meanwhile no other request writes those blocks: a write of other bytes of them would be lost.
  */
 #ifndef SOLAR_VOLUME_BLOCK_H
 #define SOLAR_VOLUME_BLOCK_H

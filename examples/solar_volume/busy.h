@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * solar_volume client: when to tell its operator that a server only refuses, or that its store
- * failed. Such a server counts as there, so nothing else says why I/Os wait.
+ * solar_volume client: when to log that a server only refuses, or that its store failed. Such a
+ * server counts as reachable, so no other line explains why I/Os wait.
  */
 #ifndef SOLAR_VOLUME_BUSY_H
 #define SOLAR_VOLUME_BUSY_H
@@ -14,15 +14,15 @@
 
 struct busy {
     uint64_t count;
-    uint64_t said_ns; /* 0: not of this time that it refuses */
+    uint64_t said_ns; /* when the present refusal was logged; 0: it was not */
     uint64_t failed;
-    uint64_t failed_heard_ns; /* the last time */
-    uint64_t failed_said_ns;  /* the last time, over or not; 0: never */
-    uint32_t failed_told;     /* and that it works again was not */
+    uint64_t failed_heard_ns; /* the server's last report */
+    uint64_t failed_said_ns;  /* when it was logged last, over or not; 0: never */
+    uint32_t failed_told;     /* it was logged, and the recovery was not */
 };
 
 /* To be called every second, before the others. @p is: NULL: the number has no server.
-   @return 1: it is nobody's, or was and has come back: what was known is forgotten */
+   @return 1: the number is unused, or was and is used again: the state is reset */
 static inline int busy_anew(struct busy *b, const struct snic_ebs_busy *is)
 {
     if (is != NULL && is->count >= b->count && is->failed >= b->failed)
@@ -31,8 +31,8 @@ static inline int busy_anew(struct busy *b, const struct snic_ebs_busy *is)
     return 1;
 }
 
-/* To be called every second. @return how many seconds it has refused, if that is to be said, else
-   0: it does something, is not asked any more, or it was said a short while ago. */
+/* To be called every second. @return how many seconds it has refused, if that is to be logged, else
+   0: it serves requests, gets none any more, or it was logged less than BUSY_AGAIN_NS ago. */
 static inline uint64_t busy_look(struct busy *b, const struct snic_ebs_busy *is, uint64_t now_ns)
 {
     int more = is->count != b->count;
@@ -46,9 +46,9 @@ static inline uint64_t busy_look(struct busy *b, const struct snic_ebs_busy *is,
     return (now_ns - is->since_ns) / UINT64_C(1000000000);
 }
 
-/* To be called every second. @return 1: that its store failed is to be said, which it is every 30 s
-   at most, however often it works in between; -1: that it works again, for it has done something,
-   and was not heard to fail for a while; 0 */
+/* To be called every second. @return 1: log that its store failed, at most once in 30 s, however
+   often it works in between; -1: log that it works again: it has served a request, and has reported
+   no failure for BUSY_WELL_NS; 0 */
 static inline int busy_failed_look(struct busy *b, const struct snic_ebs_busy *is, uint64_t now_ns)
 {
     int more = is->failed != b->failed;

@@ -310,7 +310,7 @@ static void map(void *ctx, uint32_t disk, uint64_t segment, uint32_t gen)
         return;
     }
     if (gen >= now)
-        return; /* there is no other place: it waits, which is told (tell.h) */
+        return; /* there is no other place: it waits, which is logged (tell.h) */
     int r = snic_volume_map(cl.v, disk, segment, co.disk << 32 | segment, 0, now);
     if (r != 0)
         ex_log(EX_ERROR, "disk segment %" PRIu64 " cannot be used: %s", segment, snic_strerror(r));
@@ -321,7 +321,7 @@ static void lease(void *ctx, uint32_t disk)
     (void)ctx;
     (void)disk;
     if (co.control != NULL)
-        link_lease(); /* says so */
+        link_lease(); /* logs it */
     else
         ex_log(
             EX_ERROR,
@@ -372,7 +372,7 @@ static void tell(void)
     tell_begin(&t);
 }
 
-/* A write is given up when its time is over; its server has so long to promise that it is. */
+/* A write fails when its time is over; within this time its server must confirm the fence. */
 #define FENCE_NS UINT64_C(1000000000)
 
 static void volume_open(void)
@@ -480,8 +480,8 @@ static int probe(uint64_t i)
     return block[0] != 0 || memcmp(block, block + 1, BLOCK_BYTES - 1) != 0;
 }
 
-/* No catalog knows the key's check value, so the disk's first blocks have to tell: to write with
- * another key than before would make a disk that nobody can read. */
+/* No catalog knows the key's check value, so it is tested on the disk's first blocks: writes with
+ * another key than before would leave a disk that no single key can read. */
 static void key_probe(void)
 {
     uint64_t wrong = 0;
@@ -502,7 +502,7 @@ static void end(void)
     if (cl.v != NULL)
         free(snic_volume_close(cl.v));
     if (co.control != NULL)
-        link_close(signals < 2); /* the lease is given back in a message that has a MAC */
+        link_close(signals < 2); /* the lease is released in a message that has a MAC */
     key_wire_close(&cl.wire);
     snic_ebs_openssl_close(cl.xts);
     if (cl.nbd != NULL)

@@ -3,7 +3,7 @@
  * Clients' rights and secrets.
  *
  * A table is made whole, from all files, before it takes the place of the one before; that one is
- * kept until nobody uses its secrets.
+ * kept until no connection uses its secrets.
  */
 #include "clients.h"
 
@@ -71,7 +71,7 @@ static int secret_order(const void *a, const void *b)
     return x->account < y->account ? -1 : x->account > y->account;
 }
 
-/* A number; *text goes on behind it. */
+/* A number; *text is advanced behind it. */
 static int take_number(char **text, uint64_t most, uint64_t *out)
 {
     char *end;
@@ -174,7 +174,7 @@ static const char *table_key(struct client_table *t, const char *path)
     return wrong;
 }
 
-/* NULL: a file is wrong, or cannot be read; the log, or @p die, says why. */
+/* NULL: a file is wrong, or cannot be read, which is logged; with @p die it exits instead. */
 static struct client_table *table_read(int die)
 {
     char why[96];

@@ -23,8 +23,8 @@ enum { CLIENTS_MAX = 4096 };
  * with a clear line when anything is wrong. */
 void clients_begin(const char *list, const char *wire_key, const char *before);
 void clients_end(void);
-/* Read again if a file has changed; where something is wrong, what was read before stays, and the
- * log says so. @return 1 the secrets are others now; clients_old() when no old one is in use. */
+/* Read again if a file has changed; where something is wrong, what was read before stays, and it is
+ * logged. @return 1 the secrets are others now; clients_old() when no old one is in use. */
 int clients_look(void);
 void clients_old(void);
 

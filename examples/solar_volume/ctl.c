@@ -53,7 +53,7 @@ static struct {
     uint64_t not_moved_ns;
     struct snic_timer second;
     struct snic_control_auth auth;
-    uint64_t strangers; /* that were told */
+    uint64_t strangers; /* that were logged */
     uint64_t strangers_ns;
     int ready;
     int code;

@@ -20,7 +20,7 @@ struct ctl_asked {
     struct snic_loop *loop;
     struct snic_net *net;
     struct snic_control_call *call;
-    struct snic_control_msg m; /* what is asked */
+    struct snic_control_msg m; /* the request */
     const char *verb;
     void (*begin)(void);
     const char *control; /* options */
@@ -28,7 +28,7 @@ struct ctl_asked {
     const char *segment;
     uint64_t server;
     void (*next)(void); /* when it has ended well, and there is no next page */
-    int answered;       /* the catalog has said something */
+    int answered;       /* the catalog has sent a message */
     int over;
     int code;
 };
@@ -38,7 +38,7 @@ void ctl_ask(uint32_t type);
 void ctl_end(void);
 void ctl_fail(void);           /* likewise, with exit code 1 */
 void ctl_say_gone(int status); /* the connection to the catalog ended so */
-/* Verb move: it begins; what it is told; what became of a MOVE. */
+/* Verb move: it begins; an item of a list (servers, segments); the status of a MOVE. */
 void ctl_move(void);
 void ctl_move_item(const struct snic_control_msg *m);
 void ctl_move_done(int status);

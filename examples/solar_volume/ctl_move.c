@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * ctl move: one segment after the other. What may pass is waited for: a server that comes again,
- * another move to the same one. What does not pass, or not in time, ends all of it where every
- * segment would meet it (a server that is full), else it is said, and the others go on.
+ * ctl move: one segment after the other. A transient error is retried: a server that is away,
+ * another move to the same one. One that is permanent, or lasts too long, ends all of it where
+ * every segment would meet it (a server that is full), else it is reported, and the others are
+ * moved.
  */
 #include "ctl.h"
 
@@ -43,7 +44,7 @@ static void moving_add(uint64_t segment, uint32_t server)
     mv.list[mv.count++].server = server;
 }
 
-/* What move asks to know itself. */
+/* Servers and segments of the lists that move requests for itself. */
 void ctl_move_item(const struct snic_control_msg *m)
 {
     if (m->type == SNIC_CONTROL_NODE && m->server <= SNIC_CONTROL_SERVERS_MAX) {

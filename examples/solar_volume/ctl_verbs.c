@@ -44,7 +44,7 @@ void ctl_fail(void)
 static int catalog_gone(void)
 {
     const struct snic_control_msg any = {.type = SNIC_CONTROL_NODES};
-    vb.over = 1; /* nobody waits for the answer */
+    vb.over = 1; /* the answer is not waited for */
     return snic_control_call_ask(vb.call, &any) == SNIC_EPIPE;
 }
 

@@ -139,7 +139,7 @@ static const char *key_read(const char *path, char text[KEY_TEXT], size_t *size)
     return wrong;
 }
 
-/* @p client: in its stead it may be one of these, and *client says so. What is wrong, or NULL. */
+/* @p client: a client's key is taken, too, and sets *client. What is wrong, or NULL. */
 static const char *key_try(const char *kind, const char *path,
                            unsigned char bytes[KEY_CLIENT_BYTES], int *client)
 {
@@ -171,7 +171,7 @@ static const struct snic_ebs_sec_ops *key_ciphers(void)
     return ops;
 }
 
-/* What tells it from others and tells nothing about it: a MAC under it. */
+/* Identifies the key and reveals nothing about it: a MAC under it. */
 static void key_fingerprint(const char *path, const unsigned char bytes[KEY_BYTES],
                             const char *what, unsigned char out[32])
 {
@@ -189,7 +189,7 @@ static void key_check(const char *path, const unsigned char bytes[KEY_BYTES], ui
     unsigned char out[32];
     key_fingerprint(path, bytes, "solar_volume disk check 1", out);
     check[0] = snic_get_le64(out);
-    check[1] = snic_get_le64(out + 8) | 1; /* 0 says that there is none */
+    check[1] = snic_get_le64(out + 8) | 1; /* 0 stands for no key */
 }
 
 void key_disk_check(const char *path, uint64_t check[2])

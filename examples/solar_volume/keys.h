@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 
 /* A file that is read again when it changes, and each time until it can be used: one that was
- * replaced with wrong permissions, say, does not change when they are corrected. */
+ * replaced with wrong permissions, for one, does not change when they are corrected. */
 struct key_file {
     const char *path; /* NULL: none */
     struct stat seen;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 /* Segments that the catalog cannot place: of each 64th the lowest, until it was not refused for a
- * while. The oldest I/O, which is told of, is rarely behind others. */
+ * while. The oldest I/O, which is logged, rarely has others before it. */
 enum { REFUSED = 64 };
 
 struct refused {
@@ -128,7 +128,7 @@ static void refused(void *ctx, int error)
     const char *why = snic_strerror(error);
     (void)ctx;
     if (!li.granted && error != SNIC_ENFILE)
-        return; /* the answer to the first attach says why */
+        return; /* the answer to the first attach has the reason */
     li.turned = error == SNIC_ENFILE;
     if (now < next_ns)
         return;

@@ -8,7 +8,7 @@
 /* Servers at a time: as many as a catalog has, so that each keeps its connections. */
 enum { LINK_SERVERS = SNIC_CONTROL_SERVERS_MAX };
 
-/* Wait for the lease of a disk, or exit saying why it cannot be had. 0: a signal came first. */
+/* Wait for the lease of a disk, or exit with the reason of its refusal. 0: a signal came first. */
 int link_open(struct snic_loop *loop, struct snic_net *net, const char *control,
               const struct snic_control_auth *auth, const char *name, int take,
               const char *key_file, const uint64_t key[2], uint32_t servers,
@@ -26,9 +26,9 @@ void link_crowd(uint64_t *given_back, uint64_t *crowded);
 uint32_t link_server(uint32_t number);
 /* Is the catalog there? */
 int link_up(void);
-/* What the catalog said last of a segment that it could not place, if that was of late; 0. */
+/* Why the catalog could not place a segment, if it answered so recently: SNIC_E*; 0. */
 int link_refused(uint64_t segment);
-/* Orderly: the lease is given back. */
+/* Orderly: the lease is released. */
 void link_close(int orderly);
 
 #endif

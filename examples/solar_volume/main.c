@@ -8,7 +8,7 @@
  *     qemu-img info nbd+unix:///?socket=/tmp/nbd.sock
  *
  * The epoch has to be higher at each start of a client of this disk: writes of an epoch that was
- * used before are older than what is there, and lost.
+ * used before count as older than the stored ones, and are lost.
  *
  * With a catalog of disks and servers, so that a disk is on several of them:
  *

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Connections of NBD clients: they come, bring bytes, and end. What the bytes are is for
- * nbd_options.c, then nbd_request.c; nbd_reply.c has what leaves.
+ * Connections of NBD clients: accept, receive, close. nbd_options.c and then nbd_request.c parse
+ * the bytes; nbd_reply.c sends.
  *
- * A connection's memory goes when the net has closed it, none of its requests is inside and nothing
- * it says is under way.
+ * A connection's memory is freed when the net has closed it, none of its requests is in flight and
+ * no send of the handshake (nbd_say) is.
  */
 #include "nbd_priv.h"
 
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of one who is not heard to read; a reply has 32 MiB at most. */
+/* Of a client that takes no bytes of its replies; one has 32 MiB at most. */
 #define NBD_PATIENCE_NS UINT64_C(3000000000)
 
 /* ---- The end ---- */
@@ -174,7 +174,7 @@ static void nbd_crowded(struct nbd *n)
     n->crowd_ns = now + UINT64_C(5000000000);
 }
 
-/* One that connects and says nothing would keep its place for ever. */
+/* A client that connects and sends nothing would occupy its place for ever. */
 static void nbd_hello_over(struct snic_timer *t, uint64_t now)
 {
     struct nbd *n = SNIC_CONTAINER(t, struct nbd, hello);
@@ -253,8 +253,8 @@ static struct snic_net *nbd_net(struct snic_loop *loop)
     return net;
 }
 
-/* Who does not read would keep the process for ever. Requests that are at the disk may take as long
- * as they like. */
+/* A client that does not read would keep the process for ever. Requests that are at the disk have
+ * no time limit. */
 static void nbd_patience(struct snic_timer *t, uint64_t now)
 {
     struct nbd *n = SNIC_CONTAINER(t, struct nbd, patience);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
- * Virtual disks for whoever speaks NBD: qemu, fio, nbdcopy, the kernel. Fixed newstyle handshake,
+ * Virtual disks for NBD clients: qemu, fio, nbdcopy, the kernel. Fixed newstyle handshake,
  * simple and structured replies, block status by context base:allocation; several clients at a
  * time, several connections of one client (what is acknowledged is durable, so a flush on one is
  * one on all).
  *
- * Block status tells blocks of 4096 bytes (nbd_status.c); CACHE has nothing to fetch and is done at
+ * Block status is of blocks of 4096 bytes (nbd_status.c); CACHE has nothing to fetch and is done at
  * once; zeros take no data, so FAST_ZERO always succeeds. Extended headers and the experimental
  * RESIZE, which qemu 7.2 and libnbd 1.14 do not use, are refused: a disk has the size that it was
  * opened with.
@@ -59,7 +59,7 @@ struct nbd_stats {
     uint64_t accepted;
     uint64_t requests;
     uint64_t errors;   /* replies with an error */
-    uint64_t protocol; /* connections ended for what they said */
+    uint64_t protocol; /* connections ended for protocol errors */
     uint64_t turned_away;
 };
 
@@ -71,8 +71,8 @@ struct nbd *nbd_open(struct snic_loop *loop, const struct snic_net_addr *addr);
 int nbd_export(struct nbd *n, const char *name, struct snic_io *io);
 void nbd_stats(const struct nbd *n, struct nbd_stats *out);
 /**
- * Accept nobody, take no requests any more; over(ctx) when all that were taken are answered. Who
- * takes no answer for 3 s is cut off.
+ * Accept no connections and no requests any more; over(ctx) when all that were accepted are
+ * answered. A client that takes no answer for 3 s is cut off.
  */
 void nbd_drain(struct nbd *n, void (*over)(void *ctx), void *ctx);
 /** All connections end at once. No request may be inside any more: close the disks before. */

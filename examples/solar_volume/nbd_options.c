@@ -96,7 +96,7 @@ static void options_begin(struct nbd_conn *c, struct nbd_export *x)
     c->want = 28;
 }
 
-/* The old way to choose: no error can be told. */
+/* The old way to choose: it has no error reply. */
 static void options_export_name(struct nbd_conn *c, uint32_t size)
 {
     unsigned char b[134];

@@ -82,7 +82,7 @@ struct nbd_conn {
     uint32_t option;
     uint32_t says;
     uint32_t inside;
-    uint32_t leaving;  /* says, and replies that the net has */
+    uint32_t leaving;  /* sends in flight: handshake and replies */
     uint64_t moved_ns; /* when one of them had left, or began to while there was none */
     uint64_t bytes;    /* of requests */
     uint64_t since_ns;
@@ -112,7 +112,7 @@ struct nbd {
     struct nbd_stats s;
     uint64_t crowd; /* turned away since the last line about them */
     uint64_t crowd_ns;
-    uint64_t ended; /* for what they said, since the last line about one */
+    uint64_t ended; /* for protocol errors, since the last line about one */
     uint64_t ended_ns;
     void (*over)(void *ctx);
     void *ctx;

@@ -191,7 +191,7 @@ void nbd_reply(struct nbd_req *q, int result)
         reply_simple(q, result);
     if (reply_send(c, &q->send))
         return;
-    if (c->state != NBD_ENDED) { /* or the next request would be taken from what it asked behind */
+    if (c->state != NBD_ENDED) { /* or requests behind it would be parsed still */
         nbd_end(c, NULL);
         snic_net_abort(c->net);
     }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Requests: judged, and handed to the disk. One of length 0, which the protocol leaves open and for
- * which nobody is to be disconnected, is done at once if its offset is within the disk; block
- * status of nothing is refused, for its answer cannot be empty.
+ * Requests: validated, and submitted to the disk. One of length 0, which the protocol leaves open
+ * and for which no client is to be disconnected, is done at once if its offset is within the disk;
+ * block status of length 0 is refused, for its answer cannot be empty.
  *
- * What was asked for on one connection does not wait for all that was asked for on others: the disk
- * takes what it is given in order, so it is given little, and connections take turns.
+ * A connection's request does not wait for all that other connections have queued: the disk serves
+ * requests in the order of submission, so few are submitted, and connections take turns.
  */
 #include "nbd_priv.h"
 
@@ -113,7 +113,7 @@ static void request_block_done(struct block_req *b, int result)
     request_pump(x);
 }
 
-/* A range that is not within the disk, as the protocol wants it told. */
+/* The protocol's error for a range that is not within the disk. */
 static int request_outside(uint16_t type)
 {
     return type == NBD_CMD_WRITE || type == NBD_CMD_ZEROES ? SNIC_ENOSPC : SNIC_EINVAL;

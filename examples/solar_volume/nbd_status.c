@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Block status, context base:allocation: segment by segment the server is asked what its blocks
- * are, STATUS_LOOKS at a time, until the list of extents is full or the range is at its end. A
- * segment that no server has costs a question to the catalog, and is a hole.
+ * Block status, context base:allocation: the states of each segment's blocks are read from its
+ * server, STATUS_LOOKS segments at a time, until the list of extents is full or the range is at its
+ * end. A segment that no server has costs a lookup in the catalog, and is a hole.
  *
  *   never written, trimmed   hole, reads as zeros
  *   zeroed                   reads as zeros
@@ -19,7 +19,7 @@ struct nbd_status {
     struct nbd_req *q;
     uint64_t at; /* known up to here */
     uint64_t end;
-    uint32_t looks;    /* of this turn */
+    uint32_t looks;    /* of this round */
     uint32_t waits;    /* of them */
     uint32_t segments; /* in all */
     uint32_t extents;
@@ -59,7 +59,7 @@ static void status_add(struct nbd_status *s, uint32_t bytes, uint32_t flags)
     s->at += bytes;
 }
 
-/* What a segment's states say of what is left of the range there. */
+/* Extents of the rest of the range in this segment, from its blocks' states. */
 static void status_segment(struct nbd_status *s, const unsigned char *states)
 {
     static const uint8_t flags[] = {[SNIC_EBS_STATE_NEVER] = STATE_HOLE | STATE_ZERO,
@@ -99,7 +99,7 @@ static void status_turn(struct nbd_status *s)
 {
     uint64_t first = s->at / BLOCK_SEGMENT, last = (s->end - 1) / BLOCK_SEGMENT;
     s->looks = (uint32_t)snic_min_u64(last - first + 1, STATUS_LOOKS);
-    s->waits = s->looks + 1; /* one may be done while the others are not asked yet */
+    s->waits = s->looks + 1; /* one may be done before the others are submitted */
     for (uint32_t i = 0; i < s->looks; i++) {
         struct block_req *b = &s->look[i];
         memset(b, 0, offsetof(struct block_req, edge));

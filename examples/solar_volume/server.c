@@ -53,13 +53,13 @@ static struct {
     struct key_wire wire;
     unsigned char names[16]; /* the key of clients' numbers in the figures */
     struct snic_timer timer;
-    uint64_t unauthentic; /* that were told */
+    uint64_t unauthentic; /* that were logged */
     uint64_t versions;    /* likewise */
-    uint64_t told_ns;     /* nothing of these is told before */
+    uint64_t told_ns;     /* nothing of these is logged before */
     uint64_t refused_ns;  /* likewise, of the catalog's refusal */
     int refused;          /* why, last */
-    uint64_t crowd;       /* connections of clients that were turned away, as was told */
-    uint64_t lost;        /* blocks that came damaged, since the last line about one */
+    uint64_t crowd;       /* clients' connections that were refused, as logged last */
+    uint64_t lost;        /* blocks received damaged, since the last line about one */
     uint64_t lost_ns;
     uint32_t disk; /* whose segments are being made */
     uint64_t segment;
@@ -244,8 +244,8 @@ static void options(int argc, char **argv)
 
 enum { CLIENTS_SHOWN = 8, CLIENT_METRICS = 9 };
 
-/* With the client's own id anybody could end its connections, so another number stands for it, as
- * long as this process lives. */
+/* Any peer that knows a client's id could end its connections, so another number stands for it, for
+ * the lifetime of this process. */
 static uint64_t client_name(uint64_t client_id)
 {
     unsigned char id[8];
@@ -253,7 +253,7 @@ static uint64_t client_name(uint64_t client_id)
     return snic_siphash(sv.names, id, sizeof(id));
 }
 
-/* Of each of the first clients that were heard of late: clientN_id, ...; the rest are counted. */
+/* Of each of the first clients that were active recently: clientN_id, ...; the rest are counted. */
 static size_t metrics_clients(struct ex_metric *m)
 {
     static const char *const names[CLIENT_METRICS] = {

@@ -19,7 +19,7 @@ static struct {
     uint32_t count;
     struct snic_timer timer; /* armed: a line was printed within STORE_SAY_NS */
     int armed;
-    uint32_t tables;  /* damaged ones that were told */
+    uint32_t tables;  /* damaged ones that were logged */
     uint64_t misread; /* since that line */
     uint64_t seg_id;  /* the last of them */
     uint32_t block;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* solar_volume server: its devices, and what is said of them. */
+/* solar_volume server: its devices, and the log lines about them. */
 #ifndef SOLAR_VOLUME_STORE_H
 #define SOLAR_VOLUME_STORE_H
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What a client tells its operator: of servers, and of I/O that waits.
+ * A client's log: servers, and I/O that waits.
  *
- * A server that refuses all that it gets is there, and so is one whose store failed: neither is
- * suspect, and I/O waits, or fails, all the same. So it is looked every second who says what, and
- * what the disk's oldest I/O waits for.
+ * A server that refuses all requests is reachable, and so is one whose store failed: neither is
+ * suspect, and I/O waits, or fails, all the same. So each second it checks each server's reports,
+ * and what the disk's oldest I/O waits for.
  */
 #include "tell.h"
 
@@ -33,19 +33,19 @@ static struct {
     struct tell t;
     struct snic_timer second;
     struct busy busy[LINK_SERVERS];
-    uint32_t dark[LINK_SERVERS]; /* who it is that cannot be reached; 0: nobody */
-    uint32_t who[LINK_SERVERS];  /* whose busy[] is: a number may be given to another server */
+    uint32_t dark[LINK_SERVERS]; /* server_who() of an unreachable server; 0: it is reachable */
+    uint32_t who[LINK_SERVERS];  /* the same, of busy[]: a number may pass to another server */
     struct wait wait;
-    uint64_t forbidden; /* answers that were told */
+    uint64_t forbidden; /* answers that were logged */
     uint64_t forbidden_ns;
-    uint64_t abandoned; /* writes that were told of */
-    uint64_t slow;      /* I/Os, of which nothing was said yet; the last of them: */
+    uint64_t abandoned; /* writes that were logged */
+    uint64_t slow;      /* I/Os that are not logged yet; the last of them: */
     uint64_t slow_lba;
     uint32_t slow_blocks;
-    uint64_t slow_ns; /* nothing is said before */
+    uint64_t slow_ns; /* nothing is logged before */
 } te;
 
-/* Who has the volume's number, never 0. */
+/* Which server has the volume's number; never 0. */
 static uint32_t server_who(uint32_t server)
 {
     return te.t.control != NULL ? link_server(server) + 1 : 1;
@@ -95,7 +95,7 @@ void tell_suspect(void *ctx, uint32_t server, int is)
         server_name(server, name));
 }
 
-/* What a server says: that it is busy, or that its store failed. */
+/* A server's reports: that it is busy, or that its store failed. */
 static void look_server(uint32_t server, uint64_t now)
 {
     struct snic_ebs_busy is;
@@ -197,8 +197,8 @@ static void look_wait(const struct snic_ebs_wait *is, uint64_t now)
            w->segment, seconds, text);
 }
 
-/* Of what is slow one line in five seconds, whatever the number; none where it is told what is
- * waited for, or soon may be: @p is, or NULL. */
+/* Of slow I/Os one line in five seconds, whatever the number; none while a wait is logged, or soon
+ * may be: @p is, or NULL. */
 static void look_slow(const struct snic_ebs_wait *is, uint64_t now)
 {
     if (te.wait.told)

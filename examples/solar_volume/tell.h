@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* solar_volume client: what its operator is told of servers, and of I/O that waits; one per
- * process.
- */
+/* solar_volume client: the log lines about servers, and about I/O that waits; one per process. */
 #ifndef SOLAR_VOLUME_TELL_H
 #define SOLAR_VOLUME_TELL_H
 
@@ -17,7 +15,7 @@ struct tell {
     uint32_t sealed;
 };
 
-/* Borrowed texts. From now on it looks, every second. */
+/* Borrowed texts. From now on it checks every second. */
 void tell_begin(const struct tell *t);
 void tell_end(void);
 /* The volume's events. */

@@ -33,7 +33,7 @@ int tokens_sign(struct snic_ebs_token *t, uint64_t seconds, unsigned char *out);
 void accounts_begin(const char *wire_key, const char *before, uint32_t connections);
 void accounts_serve(struct snic_volume_server *server);
 void accounts_end(void);
-/* As tokens_look(); connections of keys that are gone end, @p ended says how many. */
+/* As tokens_look(); connections of keys that are gone end, @p ended of them. */
 int accounts_look(uint32_t *ended);
 void *accounts_secret(void *ctx, uint32_t key_id, uint32_t account);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * solar_volume client: when to tell its operator that I/O waits, and that it waits no more. Told is
- * what the oldest waits for: once, and again where that is another server or another reason.
+ * solar_volume client: when to log that I/O waits, and that it waits no more. Logged is what the
+ * oldest waits for: once, and again where that is another server or another reason.
  */
 #ifndef SOLAR_VOLUME_WAIT_H
 #define SOLAR_VOLUME_WAIT_H
@@ -14,14 +14,14 @@
 enum wait_say { WAIT_NOTHING, WAIT_BEGINS, WAIT_OVER };
 
 struct wait {
-    struct snic_ebs_wait is; /* what was told last */
+    struct snic_ebs_wait is; /* what was logged last */
     uint32_t why;
-    uint32_t told; /* and is not over */
+    uint32_t told; /* it was logged, and is not over */
     uint64_t told_ns;
 };
 
 /* To be called every second. @p is: what the disk waits for, NULL: nothing; @p why: any number that
-   stands for the reason. What has to be told is in w->is. */
+   stands for the reason. What has to be logged is in w->is. */
 static inline enum wait_say wait_look(struct wait *w, const struct snic_ebs_wait *is, uint32_t why,
                                       uint64_t now_ns)
 {
