@@ -76,7 +76,7 @@ def text(path, line, col, line2, col2):
 
 
 def report(folder, modules):
-    """The library says which branches there are; programs have assertions in their copies."""
+    """The library determines which branches exist; programs have assertions in their copies."""
     library = os.path.join(folder, "lib", "libsnicstore.so")
     tests = os.path.join(folder, "tests")
     programs = [os.path.join(tests, t) for t in sorted(os.listdir(tests)) if t.startswith("test_")]

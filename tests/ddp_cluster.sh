@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # ddp_cluster.sh PROGRAM
 #
-# What ddp_cluster says to those who use it for the first time, or write a script with mistakes; and
+# The messages of ddp_cluster for first-time users and for scripts with mistakes; and
 # whether its README.md shows what it prints.
 set -u
 program=$1
@@ -16,7 +16,7 @@ bad() {
     failed=1
 }
 
-# try CODE TEXT [ARGUMENT...]: standard input is the script; it ends with CODE and says TEXT.
+# try CODE TEXT [ARGUMENT...]: standard input is the script; it ends with CODE and prints TEXT.
 try() {
     code=$1 text=$2
     shift 2
@@ -26,7 +26,7 @@ try() {
     grep -qF -- "$text" "$work/out" || bad "'$text' is not said: $* ($(tail -n 1 "$work/out"))"
 }
 
-# Each line that is no command: it is said how it is written, nothing is done, the exit code is 1.
+# For each malformed line the syntax is printed, nothing is done, the exit code is 1.
 while IFS='|' read -r line text; do
     printf '%s\nget 0 x\n' "$line" | try 1 "$text"
     grep -q 'get 0 x: no such file, directory' "$work/out" || bad "something was done: $line"

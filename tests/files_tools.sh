@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# files_tools.sh FILES_LOCAL SNIC_FSCK SNIC_DUMP: what the two say of a real image, whole, with a
+# files_tools.sh FILES_LOCAL SNIC_FSCK SNIC_DUMP: what the two report of a real image, whole, with a
 # damaged superblock, with both gone, cut off, and of a file that is none.
 set -u
 dir=$(mktemp -d) || exit 1

@@ -11,7 +11,7 @@ exec </dev/null >/dev/null 2>&1
 pid=$1 dir=$2
 while [ -d "$dir" ] && [ -d "/proc/$pid" ]; do sleep 1; done
 [ -d "$dir" ] || exit 0
-for round in 1 2; do # the second for who was just being started
+for round in 1 2; do # the second for a process that was just being started
     for f in $(grep -lsF -e "$dir" /proc/[0-9]*/cmdline /proc/[0-9]*/environ); do
         p=${f#/proc/}
         p=${p%/*}

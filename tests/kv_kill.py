@@ -181,7 +181,7 @@ def run(node, load, seconds, every, roles, rng):
         with load.lock:
             before = load.counts["writes"] + load.counts["reads"]
         limit = time.monotonic() + WAIT
-        while not load.stop:  # the load goes on by itself
+        while not load.stop:  # the load continues by itself
             with load.lock:
                 if load.counts["writes"] + load.counts["reads"] > before + 500:
                     break

@@ -27,8 +27,8 @@ uint64_t record_noted(size_t cut);
 
 enum record_choice { RECORD_NONE, RECORD_ALL, RECORD_RANDOM, RECORD_LATEST };
 /**
- * Write to folder @p to what a cut before event @p cut leaves; @p choice and @p seed say which of
- * the pages that were not synced are there.
+ * Write to folder @p to what a cut before event @p cut leaves; @p choice and @p seed select which
+ * of the pages that were not synced are there.
  */
 void record_image(const char *to, size_t cut, enum record_choice choice, uint64_t seed);
 

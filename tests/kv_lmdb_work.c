@@ -235,7 +235,7 @@ void work_check(struct work *p, const char *path, size_t cut, uint64_t note)
     }
     KVL_CHECK(there >= p->states[low].appended &&
               there >= p->states[p->of_commit[commits]].appended);
-    /* It goes on working, and closes. */
+    /* It continues to work, and closes. */
     KVL_EQUAL(kvl_put(&k, 1, 0, commits + 1, SNIC_KVOP_DURABLE), 0);
     kvl_fill(b, 10, 0, KVL_BLOCK, 7);
     KVL_EQUAL(kvl_object(&k, SNIC_KVOP_OBJECT_WRITE, 0, 10, 0, KVL_BLOCK, b), KVL_BLOCK);

@@ -4,8 +4,8 @@
 at FIGURES.
 
 on, off         wait until the cache is in use, or not any more
-hits            what was read once is read again, by O_DIRECT, without asking anybody
-same            a random life of a file by all ways to its bytes, beside a copy
+hits            what was read once is read again, by O_DIRECT, without a request to the file system
+same            random operations on a file by all ways to its bytes, beside a copy
 times           sizes and times of what was just written are those that stay
 back            writes wait in the cache, and close waits for them
 long, sequence  what long wrote is read in sequence, and nothing of it is cached: it is prefetched
@@ -238,7 +238,7 @@ def sequence():
             time.sleep(0.002)
     os.close(fd)
     assert got == data
-    time.sleep(1.2)  # until the other side has told
+    time.sleep(1.2)  # until the other side has reported
     after = metrics()
     print({n: after[n] - before[n] for n in after if "fetch" in n or "page" in n}, flush=True)
     assert after["cache_prefetched_used"] > before["cache_prefetched_used"], (before, after)
@@ -341,7 +341,7 @@ def full(store):
         while error_of(os.write, filler, bytes([1]) * piece) == 0:
             pass
     os.close(filler)
-    # each is told once, and then has what the store has
+    # each gets the error once, and then has what the store has
     os.pwrite(fd, os.urandom(1 << 20), 0)
     assert error_of(os.fsync, fd) == errno.ENOSPC
     assert os.fstat(fd).st_size >= 100000  # a part of it may have had room
@@ -350,7 +350,7 @@ def full(store):
     assert error_of(os.fsync, twin) == 0
     size = os.fstat(fd).st_size
     assert os.pread(fd, 2 << 20, 0) == direct(f"{mnt}/full", 0, size)
-    # more pages than there are cannot be written out: in nobody's way
+    # more pages than there are cannot be written out: others are not blocked
     held, refused = [], 0  # small0 and so on
     time.sleep(1.2)  # pages take writes again
     for i in range(700):

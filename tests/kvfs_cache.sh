@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# kvfs_cache.sh LINK: kvfs_mount as two processes with the hybrid cache before the link. What is
-# there is read without asking anybody; sizes and times are those of what was written; nothing is
-# lost when either process dies; a store that is full is told at fsync and close, and stops nobody
-# else; others that come see all, and are seen; roles that were started with different settings are
-# refused.
+# kvfs_cache.sh LINK: kvfs_mount as two processes with the hybrid cache before the link. What
+# it has is read without a request; sizes and times are those of what was written; nothing is
+# lost when either process dies; a full store is reported at fsync and close, and stops no
+# other process; mounts that come see all, and are seen; roles that were started with different
+# settings are refused.
 set -u
 . "$(dirname "$0")/kvfs_common.sh"
 exec </dev/null

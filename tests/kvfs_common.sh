@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# To be sourced by the scripts that test a mount. They are told by the environment
+# To be sourced by the scripts that test a mount. Environment variables:
 #
 #   KVFS_MOUNT, KVFS_TOOL   the programs
 #   KVFS_STORE              lmdb (default), mem, rados; beside them dir, a plain folder, and pass,

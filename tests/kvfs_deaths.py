@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""kvfs_deaths.py MNT COMMAND...: what kvfs_deaths.sh asks a mount.
+"""kvfs_deaths.py MNT COMMAND...: the requests of kvfs_deaths.sh to a mount.
 
-die PID VIEW N  change names in a folder N, kill PID, go on, and write down what is there
-same VIEW N     it is what was written down
+die PID VIEW N  change names in a folder N, kill PID, continue, and record its contents
+same VIEW N     it is what was recorded
 refresh HOST    open files, kill the file system's process, stop the one that makes the kernel ask
-                anew for them when it is at it, and say its number
-cancel PID      who waits for a lock is interrupted, PID dies before it hears: EINTR, no lock
+                anew for them when it is at it, and print its number
+cancel PID      a waiter for a lock is interrupted, PID dies before it knows: EINTR, no lock
 waits HOST N    N threads wait for one lock: others are served; some are interrupted, the file
                 system's process dies, and all the others get the lock in the end
 load HOST N     files are written, synced and read by several threads, the file system's process
                 dies N times meanwhile: what was synced is there
-traced PID LOG  PID is in a debugger until LOG says so; what waits goes on then
-stalled         the file system's process is stopped: what waits ends, and the mount goes on
+traced PID LOG  PID is in a debugger until LOG shows it; waiting calls continue then
+stalled         the file system's process is stopped: waiting calls end, and the mount works on
 """
 import ctypes
 import errno
@@ -95,14 +95,14 @@ def die(pid, out, n):
         os.write(fd, b"+precious")
         os.fsync(fd)
     except OSError as e:
-        assert e.errno == errno.EIO, e  # earlier changes may be lost: told once
+        assert e.errno == errno.EIO, e  # earlier changes may be lost: reported once
         os.fsync(fd)
     os.close(fd)
     fd = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(fd)
     except OSError as e:
-        assert e.errno == errno.EIO, e  # told once, too
+        assert e.errno == errno.EIO, e  # reported once, too
     os.fsync(fd)
     os.close(fd)
     number = os.fstat(opened).st_ino
@@ -189,7 +189,7 @@ def cancel(pid):
     time.sleep(0.3)  # it waits
     os.kill(pid, signal.SIGSTOP)
     os.kill(child, signal.SIGALRM)
-    time.sleep(0.3)  # the host has told the process, which does not listen
+    time.sleep(0.3)  # the host has notified the process, which does not listen
     os.kill(pid, signal.SIGKILL)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0, "it has the lock"
 
@@ -208,7 +208,7 @@ def waits(host, count):
         opened.add(n)
         rc = flock(fd, fcntl.LOCK_EX)
         ends[n] = 0 if rc == 0 else ctypes.get_errno()
-        os.close(fd)  # and the lock goes on
+        os.close(fd)  # and the lock passes to the next
 
     def begun(threads):
         for t in threads:
@@ -275,7 +275,7 @@ def load(host, deaths):
             path = f"{mnt}/load{n}_{serial % 4}"
             try:
                 write(path, data)
-            except OSError as e:  # told: it is done once more, elsewhere
+            except OSError as e:  # reported: it is done once more, elsewhere
                 # A file that was made and not synced may be no more, and its descriptor is none.
                 if e.errno not in (errno.EIO, errno.ESTALE, errno.ENOENT, errno.EBADF):
                     wrong.append((path, e))

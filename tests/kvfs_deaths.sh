@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # kvfs_deaths.sh: kvfs_mount as two processes. When the file system's process dies, the kernel
-# believes no name from before, what was synced is there, and who waits for a lock goes on waiting;
-# when all die while the host unmounts, the mount is dead, too, and nobody waits for it; and one
+# believes no name from before, what was synced is there, and a waiter for a lock keeps waiting;
+# when all die while the host unmounts, the mount is dead, too, and no process waits for it; and one
 # that stalls (nightly: 30 s) is killed, with a word, and replaced.
 set -u
 . "$(dirname "$0")/kvfs_common.sh"

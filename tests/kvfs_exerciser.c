@@ -353,7 +353,7 @@ static void ex_copy(struct ex *e)
     ex_grown(e, to + n);
 }
 
-/* What is said to be a hole must be zeros in the copy; data may be anywhere. */
+/* What is reported as a hole must be zeros in the copy; data may be anywhere. */
 static void ex_seek(struct ex *e)
 {
     size_t at = ex_offset(e, e->size_max);

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Inodes without a name that somebody still has: by O_PATH, as current folder, as a bind mount.
+"""Inodes without a name that are still in use: by O_PATH, as current folder, as a bind mount.
 
 kvfs_held.py compare MOUNT FOLDER   the same in both, answer by answer
-kvfs_held.py hold MOUNT             hold some, say so, and wait until standard input ends
+kvfs_held.py hold MOUNT             hold some, report it, and wait until standard input ends
 kvfs_held.py storm MOUNT            many, by several processes, with and without holders
 """
 import os

@@ -178,7 +178,7 @@ static int64_t hostile_ask(struct hostile *h, struct km_up *u, const void *name,
     exit(h->closed ? 2 : 1);
 }
 
-/* What it was asked for; else the program ends, and says what came instead. */
+/* The expected request; else the program ends and prints what it received. */
 static void hostile_get(struct hostile *h, struct km_up *u, const void *name, const void *data,
                         int64_t result)
 {

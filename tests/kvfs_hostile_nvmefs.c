@@ -227,7 +227,7 @@ static int64_t hostile_ask(struct hostile *h, struct snic_nvmefs_req *r)
     exit(h->closed ? 2 : 1);
 }
 
-/* What it was asked for; else the program ends, and says what came instead. */
+/* The expected request; else the program ends and prints what it received. */
 static void hostile_get(struct hostile *h, struct snic_nvmefs_req *r, int64_t result)
 {
     int64_t got = hostile_ask(h, r);

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Large direct reads of one file, many at once.
 
-    kvfs_large.py fill FILE MIB          each 4 KiB page says its number and is else of one byte
+    kvfs_large.py fill FILE MIB          each 4 KiB page holds its number and else repeats one byte
     kvfs_large.py read FILE MIB SECONDS  readers of 64 KiB to 1 MiB, beside some that are killed in
                                          the middle and small requests; all bytes are looked at
-    kvfs_large.py drain FILE MIB         say "reading" and read on for a while; the mount may be
+    kvfs_large.py drain FILE MIB         print "reading" and read on for a while; the mount may be
                                          detached meanwhile
 """
 import mmap

@@ -3,7 +3,7 @@
  * kvfs_liar SOCKET ring|nvmefs
  *
  * The file system's end of a link of kvfs_mount, without a file system, and not to be trusted: what
- * is asked of a name in the root is answered with that name's lie. Every name is there. It ends
+ * is requested of a name in the root is answered with that name's lie. Every name is there. It ends
  * when it is killed.
  */
 #include "snicstore.h"
@@ -25,7 +25,7 @@ enum lie {
     LIE_PAST,  /* the next one is behind the answer */
     LIE_HEAD,  /* less than an entry's head */
     LIE_NUL,   /* a name with a 0 in it */
-    LIE_WRITE, /* a file: more was written than was given */
+    LIE_WRITE, /* a file: more was written than was sent */
     LIE_OPEN,  /* a count where there is none */
     LIE_CODE,  /* an error that the kernel does not know */
     LIE_LOCK,  /* a lock that ends before it begins */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# The programs kvfs_mount and kvfs_tool themselves: what they say of bad input, how they end, two
+# The programs kvfs_mount and kvfs_tool themselves: their messages for bad input, how they end, two
 # mounts of one store, two processes of which one dies. KVFS_MOUNT and KVFS_TOOL name them.
 . "$(dirname "$0")/kvfs_common.sh"
 [ -n "${KVFS_MOUNT:-}" ] && [ -n "${KVFS_TOOL:-}" ] || skip "no kvfs_mount"
@@ -21,7 +21,7 @@ program_finish() {
 }
 trap program_finish EXIT
 
-# refused CODE TEXT COMMAND...: it ends with this code and says the text.
+# refused CODE TEXT COMMAND...: it ends with this code and prints the text.
 refused() {
     want=$1 text=$2
     shift 2
@@ -38,7 +38,7 @@ gone() { # DIR: wait until it is no mount
     done
     fail "$1 is still mounted"
 }
-unmount() { # DIR; who only looks at it, a df say, has it in use for a moment
+unmount() { # DIR; a program that only looks at it, like df, uses it for a moment
     i=0
     until fusermount3 -u "$1" 2>"$work/busy"; do
         [ $((i += 1)) -le 50 ] || fail "cannot unmount: $(cat "$work/busy")"
@@ -81,7 +81,7 @@ refused 2 "only while kvfs_mount" "$KVFS_TOOL" ls --store mem
 refused 32 "No such file" "$KVFS_MOUNT" --store mem "$work/none"
 refused 32 "not a directory" "$KVFS_MOUNT" --store mem /etc/passwd
 refused 32 "kvfs_tool mkfs" "$KVFS_MOUNT" --store "$spec" "$mnt"
-if unshare -m --propagation private true 2>/dev/null; then # were it mounted, nobody else saw it
+if unshare -m --propagation private true 2>/dev/null; then # if mounted, no other process saw it
     refused 32 "cannot mount over the root" timeout 20 unshare -m --propagation private \
         "$KVFS_MOUNT" --store mem -f /
 fi
@@ -236,7 +236,7 @@ until grep -q " $other fuse" /proc/mounts; do
     kill -0 $dead 2>/dev/null || fail "cannot mount: $(cat "$work/dead")"
     sleep 0.1
 done
-# Where it is stopped with a lock of the store's, nobody can declare it dead: once more then.
+# Where it is stopped with a lock of the store's, no session can declare it dead: once more then.
 for _ in 1 2 3 4 5; do
     kill -STOP $dead
     sleep 13
@@ -257,7 +257,7 @@ unmount "$mnt"
 gone "$mnt"
 ended
 
-# An fsync() that was under way when it died, or comes later, does not say that all is well.
+# An fsync() that was under way when it died, or comes later, does not report success.
 cat >"$work/under_way.py" <<'END'
 import errno, os, signal, sys, threading, time
 

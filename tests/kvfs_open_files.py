@@ -44,7 +44,7 @@ def until_refused(prefix, most):
 
 def count(opened):
     until = time.monotonic() + 20
-    while metrics()["open_files"] != opened:  # the kernel tells later that one was closed
+    while metrics()["open_files"] != opened:  # the kernel reports a close later
         assert time.monotonic() < until, (metrics()["open_files"], opened)
         time.sleep(0.02)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Mount options, mount(8) and fstab, and what is said of wrong ones.
+# Mount options, mount(8) and fstab, and the messages for wrong ones.
 if [ -z "${KVFS_OPTIONS_INSIDE:-}" ] && [ "$(id -u)" = 0 ] &&
     unshare -m --propagation private true 2>/dev/null; then # for a program in mount(8)'s path
     KVFS_OPTIONS_INSIDE=1 exec unshare -m --propagation private sh "$0" "$@"

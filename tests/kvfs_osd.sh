@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # kvfs_osd.sh: the OSD (bluestore) below a mount under load is killed, and started again. Back soon,
 # requests have waited for it and none has failed; back after the store's time-out (30 s), requests
-# have ended with an error. Either way the same mount goes on, and has all that was synced.
+# have ended with an error. Either way the same mount continues, and has all that was synced.
 set -u
 export KVFS_OSD=bluestore
 . "$(dirname "$0")/kvfs_common.sh"
@@ -73,7 +73,7 @@ load() { # NAME
     workers="$small $big"
     goes_on
 }
-# Both go on. Nothing is said about how soon.
+# Both continue. How soon is not checked.
 goes_on() {
     [ -e "$notes/big" ] || : >"$notes/big"
     a=$(cat "$notes"/notes.* 2>/dev/null | wc -l) b=$(wc -l <"$notes/big") i=0

@@ -4,7 +4,7 @@
  *
  * What POSIX and Linux promise of a file system, tried in DIRECTORY by system calls: several
  * thousand cases in families. As root; other users' rights are tried with seteuid. Nothing here
- * knows the file system; where limits differ statfs is asked. Everything passes on ext4.
+ * knows the file system; where limits differ statfs() is used. Everything passes on ext4.
  * Prints what failed and the counts; exit code 1 when something did, 77 without root.
  */
 #include "kvfs_posix.h"

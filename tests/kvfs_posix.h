@@ -36,7 +36,7 @@ extern const struct posix_family posix_names[], posix_make[], posix_attr[], posi
     posix_rename[], posix_open[], posix_data[], posix_xattr[], posix_locks[], posix_dirs[];
 
 extern const char *const posix_type_name[TYPES];
-extern size_t posix_name_max; /* what statfs says */
+extern size_t posix_name_max; /* from statfs() */
 extern int posix_is_kvfs;     /* its limits, where they are larger than ext4's */
 
 /* What is being tried, for the line of a failure. */
@@ -88,7 +88,7 @@ mode_t type_bits(enum posix_type type);
 int touch(const char *path, mode_t mode); /* 0 or -1 */
 int open_close(const char *path, int flags, mode_t mode);
 int bind_at(const char *path);
-/* A name of n letters, a path of n letters in which every name is short; freed by nobody. */
+/* A name of n letters, a path of n letters in which every name is short; never freed. */
 const char *long_name(size_t n);
 const char *long_path(size_t n, const char *last);
 /* Run in a child; its exit code, or 256 + the signal. */

@@ -367,7 +367,7 @@ static void attr_truncates(void)
     root();
 }
 
-/* Writing by who is not root takes setuid and setgid away. */
+/* Writing by a user other than root takes setuid and setgid away. */
 static void attr_write_bits(void)
 {
     for (mode_t m = 04777; m <= 06777; m += 01000) {

@@ -5,7 +5,7 @@
 #include <sys/file.h>
 #include <sys/time.h>
 
-/* A child that does what it is told, so that locks have two owners. */
+/* A child that executes commands, so that locks have two owners. */
 struct locks_peer {
     pid_t pid;
     int to;
@@ -188,7 +188,7 @@ static void locks_ranges(int kind)
         if (clash) {
             EQ(a[0], g.lock.l_start);
             EQ(a[1], g.lock.l_len);
-            /* FUSE cannot say that an open file, and no process, holds a lock. */
+            /* FUSE cannot express that an open file, and no process, holds a lock. */
             TRUE(g.lock.l_pid == getpid() || (kind == 'o' && g.lock.l_pid <= 0));
         }
         EQ(0, locks_ask(&p, kind, F_UNLCK, 0, 0));

@@ -2,7 +2,7 @@
 /* open: rights, flags, execution. */
 #include "kvfs_posix.h"
 
-/* Who asks: 0 the owner, 1 the group, 2 by a supplementary group, 3 others. */
+/* The caller: 0 the owner, 1 the group, 2 by a supplementary group, 3 others. */
 static void open_be(int who)
 {
     static const uid_t uid[] = {U1, U2, U2, U2};

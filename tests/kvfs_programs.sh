@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # kvfs_programs.sh NAME
 #
-# A real program on a mount (kvfs_common.sh says which): git, build, sqlite, postgres, tar, rsync,
+# A real program on a mount (chosen by kvfs_common.sh): git, build, sqlite, postgres, tar, rsync,
 # fio, dbench, stressng or bonnie. Every day for seconds; with SNIC_NIGHTLY for longer. A program
 # that is not installed is a visible skip.
 set -u
@@ -69,7 +69,7 @@ program_build() {
     {
         cmake -S "$mnt/src" -B "$mnt/build" "$@" && cmake --build "$mnt/build" -j "$(nproc)"
     } >"$work/out" 2>&1 || fail "build: $(tail -n 20 "$work/out")"
-    # Simulations that keep the processor busy for hours say nothing of the file system.
+    # Simulations that keep the processor busy for hours test nothing of the file system.
     (cd "$mnt/build" && env -u SNIC_NIGHTLY ctest -j "$(nproc)" \
         -LE 'rooms|tidy|single|install|kvfs_mount|nightly|slow') >"$work/out" 2>&1 ||
         fail "tests: $(tail -n 20 "$work/out")"

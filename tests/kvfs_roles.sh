@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # kvfs_roles.sh LIAR LINK: kvfs_mount as two processes, joined by that link. The host believes
-# nothing that the file system's process (LIAR's part) may say wrongly; what a death of that process
-# may have lost is told; and nothing of the two is left, nor holds the caller's folder.
+# nothing wrong that the file system's process (LIAR's part) may send; what a death of that process
+# may have lost is reported; and nothing of the two is left, nor holds the caller's folder.
 set -u
 . "$(dirname "$0")/kvfs_common.sh"
 exec </dev/null

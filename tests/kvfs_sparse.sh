@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# kvfs_sparse.sh: who copies a file by SEEK_DATA, SEEK_HOLE or st_blocks while another process has
-# it mapped, or has written what the kernel or the hybrid cache still holds, copies every byte; when
-# nobody can write to it any more, its holes are known.
+# kvfs_sparse.sh: a program that copies a file by SEEK_DATA, SEEK_HOLE or st_blocks while another
+# process has it mapped, or has written what the kernel or the hybrid cache still holds, copies
+# every byte; when no process can write to it any more, its holes are known.
 set -u
 . "$(dirname "$0")/kvfs_common.sh"
 exec </dev/null
@@ -40,7 +40,7 @@ for how in "" "--threads 2" "--two-process" "--two-process --cache-size 4M --cac
         wait $writer || fail "$way: the writer: $(cat "$work/said")"
         pids=
         case $how in
-        *--kernel-writeback*) ;; # the kernel has been told once that it has to answer itself
+        *--kernel-writeback*) ;; # the kernel has been notified once that it has to answer itself
         *)
             timeout 60 python3 "$here/kvfs_sparse.py" "$mnt/$way" holes ||
                 fail "$how, $way: nobody has it open, and there is no hole"

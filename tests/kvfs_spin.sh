@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # kvfs_spin.sh: a host whose file system is in another process sleeps while it waits, unless --spin
-# says otherwise: it does not look for more to do even once.
+# is set: it does not look for more to do even once.
 set -u
 . "$(dirname "$0")/kvfs_common.sh"
 exec </dev/null

@@ -19,7 +19,7 @@ import tempfile
 import time
 
 
-# SQLite asks for its lock every 100 ms, and whoever has it takes it again at once: where a commit
+# SQLite asks for its lock every 100 ms, and its holder takes it again at once: where a commit
 # is slow, others meet the moment between only by chance. The test's own time limits the wait.
 WAIT_SECONDS = 3600
 

@@ -8,7 +8,7 @@
  * finds link counts, listings and bytes right, and everything can be removed.
  *
  * The bytes of a file follow from its inode number and the offset, or are zero: so a byte of
- * another file, of a former one, or at another place is found by whoever reads it.
+ * another file, of a former one, or at another place is found by any reader.
  *
  * The choices of a process follow from the seed; what the others do meanwhile does not.
  */
@@ -69,7 +69,7 @@ void st_fill(struct st *s, uint64_t ino, size_t at, size_t n)
     }
 }
 
-/* Each word is right or zero; in a file that nobody writes to, each block is wholly one of them. */
+/* Each word is right or zero; in a file without writers, each block is wholly one of them. */
 static void st_compare(const struct st *s, uint64_t ino, size_t at, size_t n, int quiet,
                        const char *path)
 {

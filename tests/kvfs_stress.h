@@ -43,7 +43,7 @@ unsigned st_below(struct st *s, unsigned n);
 /* ---- Bytes: by inode number and offset, or zero ---- */
 
 void st_fill(struct st *s, uint64_t ino, size_t at, size_t n);
-/** Read and compare the whole file; quiet: nobody writes to it, so no block is half zero. */
+/** Read and compare the whole file; quiet: it has no writer, so no block is half zero. */
 void st_read(struct st *s, int fd, uint64_t ino, int quiet, const char *path);
 /** Write n blocks from block `at`, through the descriptor, or punch them out. */
 void st_change(struct st *s, int fd, uint64_t ino, size_t at, size_t n, const char *path);
@@ -58,7 +58,7 @@ void st_attributes(struct st *s);
 void st_data(struct st *s);
 void st_list(struct st *s);
 void st_look(struct st *s);
-/** Is this name what the model says? */
+/** Is this name as in the model? */
 void st_verify(struct st *s, int key);
 
 /* ---- At the end (kvfs_stress_walk.c) ---- */

@@ -3,7 +3,7 @@
 # kvfs_suite.sh COMMAND [ARGUMENT...]
 #
 # Makes a file system in a store, mounts it, runs the command, unmounts, and checks the file system
-# (kvfs_common.sh says how the store is named). MNT among the arguments is the mount point. Those
+# (kvfs_common.sh lists the names of stores). MNT among the arguments is the mount point. Those
 # between NIGHTLY and END count with SNIC_NIGHTLY only.
 set -u
 . "$(dirname "$0")/kvfs_common.sh"

@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# kvfs_tool.sh PROGRAM: what the tool says of wrong arguments, what it loads, and what it answers.
+# kvfs_tool.sh PROGRAM: the tool's messages for wrong arguments, what it loads, and what it answers.
 set -u
 tool=$1
 work=$(mktemp -d /var/tmp/kvfs.XXXXXX) || exit 1
 trap 'rm -rf "$work"' EXIT
 spec=lmdb:$work/store
 
-# says CODE TEXT ARGUMENT...: it ends with this code and says the text.
+# says CODE TEXT ARGUMENT...: it ends with this code and prints the text.
 says() {
     want=$1 text=$2
     shift 2

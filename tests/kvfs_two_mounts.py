@@ -241,7 +241,7 @@ def logs_of(mount):
 
 
 def twice(mount, log, found, done):
-    """What there is to say of lines that are twice in the logs, taken as one."""
+    """A report of lines that are twice in the logs, taken as one."""
     first, text = {}, []
     for i, record in enumerate(found):
         if record in first and record is not None:

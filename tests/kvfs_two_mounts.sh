@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # kvfs_two_mounts.sh: two mounts of one store under load. One is stopped for longer than its lease
-# and goes on; another one is killed. The first mount goes on, gets the locks that they held, and
-# has all that was synced; what was stopped does nothing more to the store, and says so.
+# and resumes; another one is killed. The first mount continues, gets the locks that they held, and
+# has all that was synced; what was stopped does nothing more to the store, and reports it.
 set -u
 . "$(dirname "$0")/kvfs_common.sh"
 exec </dev/null
@@ -17,7 +17,7 @@ workers= victim=
 two_finish() {
     rc=$?
     touch "$notes/stop"
-    # Who is stopped ends, too; a worker in a mount that is gone gets its error.
+    # The stopped mount ends, too; a worker in a mount that is gone gets its error.
     [ -z "$victim" ] || kill -9 "$victim" 2>/dev/null
     fusermount3 -u -z "$other" 2>/dev/null
     for p in $workers; do kill -9 "$p" 2>/dev/null; done
@@ -44,7 +44,7 @@ two_work() { # NAME MOUNT: in the background
     python3 "$here/kvfs_two_mounts.py" work "$2" "$notes" "$1" 2 >>"$work/said" 2>&1 &
     workers="$workers $!"
 }
-two_hold() { # NAME: someone on the other mount has a lock
+two_hold() { # NAME: a process on the other mount has a lock
     python3 "$here/kvfs_two_mounts.py" hold "$other" "$notes" "$1" >/dev/null 2>&1 &
     workers="$workers $!"
     i=0
@@ -57,7 +57,7 @@ two_lock() { # WHEN
     timeout 120 python3 "$here/kvfs_two_mounts.py" lock "$first" ||
         fail "$1: the lock that the other mount had is not free after 120 s"
 }
-# two_goes_on TENTHS: the first mount's workers go on within so many tenths of a second.
+# two_goes_on TENTHS: the first mount's workers progress within so many tenths of a second.
 two_goes_on() {
     before=$(cat "$notes"/notes.a* | wc -l)
     i=0
@@ -67,7 +67,7 @@ two_goes_on() {
     done
 }
 # Stop the other one where it has no lock of the store (LMDB's, or a file's in the kernel): those
-# are free only when it goes on, or dies.
+# are free only when it resumes, or dies.
 two_stop() {
     for _ in $(seq 50); do
         kill -STOP "$victim"
@@ -77,7 +77,7 @@ two_stop() {
     done
     fail "the first mount never goes on while the other one is stopped"
 }
-two_ended() { # PID: workers on the other mount: they say that it is over, nothing else
+two_ended() { # PID: workers on the other mount: they report that it is over, nothing else
     wait "$1"
     rc=$?
     [ $rc = 3 ] || fail "workers on a mount that is over end with $rc: $(cat "$work/said")"

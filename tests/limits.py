@@ -5,7 +5,7 @@
     limits.py            checks the tables against the tree; red where one of them lacks something
     limits.py --missing  lists the candidates that stand in no row, by file
 
-A candidate is a constant of include/, lib/ or examples/ whose name says that it bounds something
+A candidate is a constant of include/, lib/ or examples/ whose name shows that it bounds something
 (_MAX, _LIMIT, _DEPTH, ... and times), a field of a public options struct with such a name, and an
 option of a program that takes a number, a size or a time. A test that a row names is one that
 ctest has, by day or by night: its file stands in a list of tests, or in a script of such a list,
@@ -193,7 +193,7 @@ def check():
             problems.append(f"{path}: {name} has no row in {DOCUMENTS}/")
     tree = identifiers()
     for name, (place, cells) in {**rows, **others}.items():
-        # A limit whose name does not tell that it is one may have a row, too.
+        # A limit whose name does not indicate one may have a row, too.
         if name not in found and not set(re.split(r"\.| --", name)) <= tree:
             problems.append(f"{place}: {name} is nowhere in the tree")
     for name, (place, cells) in rows.items():

@@ -15,7 +15,7 @@ tests and scopes, the others what is not labelled `nightly`, with the scopes of 
 The builds need to be configured only. OUT/NAME.targets lists the targets that the tests of NAME
 start, one a line, so that nothing else has to be compiled.
 
---day leaves out what its labels leave to the night, and says so in a line for each build:
+--day leaves out what its labels leave to the night, with a line for each build:
 `nightly` and, in the build NAME, `nightly@NAME`; of the tests of one build with the same label
 `eachK_WHAT` (`eachK_WHAT@NAME`) all but every K-th, beginning with number TURN modulo K; a second
 such label of a test looks at TURN / K, and so on. --rotate:
@@ -30,7 +30,7 @@ NAME = r"(?:\[=*\[)?(.*?)(?:\]=*\])?"
 ADD = re.compile(rf"add_test\({NAME} (.*)\)$", re.S)
 SET = re.compile(rf"set_tests_properties\({NAME} PROPERTIES (.*)\)$", re.S)
 COST = {"kv": 100, "rooms": 50, "director": 20}  # rough seconds by label
-# The output is the stamp, so that what was counted is said again (summarize.py).
+# The output is the stamp, so that its counts are printed again (summarize.py).
 ONCE = (r'test -e \"$0\" && { echo passed in an earlier run; cat \"$0\"; exit 0; }; '
         r'{ \"$@\"; echo $? >\"$0.rc\"; } 2>&1 | tee \"$0.out\"; '
         r'rc=$(cat \"$0.rc\"); rm -f \"$0.rc\"; test -n \"$rc\" || rc=1; '
@@ -81,7 +81,7 @@ class Day:
                 every = int(each.group(1))
                 number = self.seen[build, label] = self.seen.get((build, label), -1) + 1
                 taken = taken and number % every == turn % every
-                turn //= every  # a digit for each: else two may leave a test out at every turn
+                turn //= every  # a digit for each: else two may leave a test out each time
             taken = taken and kind != "nightly"
         if not taken:
             self.left.setdefault(build, []).append(test)

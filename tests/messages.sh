@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# messages.sh PROGRAM...: what each says to a user who makes a mistake, and its exit code: 2 where
+# messages.sh PROGRAM...: the message of each for a user's mistake, and its exit code: 2 where
 # the command line is wrong, 1 where something else is; kvfs_mount and the two fsck have the codes
 # of mount(8) and fsck(8).
 # Each message begins with the program's name and names the option, path or address.

@@ -16,7 +16,7 @@
 #   --quick     the main configuration only, without what takes long
 #   --nightly   long scopes (SNIC_NIGHTLY=1; those of the day in single, noassert and aarch64) and
 #               static analysis. A test that passed is not run again for the same commit, so an
-#               interrupted night continues where it stopped, and says what was counted before.
+#               interrupted night continues where it stopped, and prints what was counted before.
 #
 # Configurations: main (gcc, everything), asan (clang, ASan+UBSan), tsan (TSan), single (the tests
 # against the generated header), noassert and aarch64 (cross build; pure modules under qemu). By day
@@ -181,7 +181,7 @@ if [ $scope = nightly ]; then
     SNIC_NIGHTLY=1
     export SNIC_NIGHTLY
     resume="$out/passed/$commit"
-    # Uncommitted work has no name that would say whether it was tested before.
+    # Uncommitted work has no name that would show whether it was tested before.
     case $commit in *-dirty | unknown) rm -rf "$resume" ;; esac
     mkdir -p "$resume"
 fi

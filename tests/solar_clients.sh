@@ -9,7 +9,7 @@ program=$1
 server='' client=''
 ours() { echo $client $server; }
 solar_begin solar_clients nbdcopy nbdinfo
-# says WHAT LOG: within 20 s
+# says WHAT LOG: LOG has it within 20 s
 says() {
     i=0
     until grep -q -- "$1" "$2"; do
@@ -17,7 +17,7 @@ says() {
         sleep 0.05
     done
 }
-# refused WHAT ARGUMENT...: the program ends, and says so
+# refused WHAT ARGUMENT...: the program ends and prints that
 refused() {
     what=$1
     shift

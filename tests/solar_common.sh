@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# To be sourced by the scripts that run solar_volume as processes, which then say
+# To be sourced by the scripts that run solar_volume as processes, which then call
 #
 #   solar_begin NAME PROGRAM...   skip without these; $work is a folder of the test's own
 #   ours() { echo $client ...; }  the processes to be killed at the end, however that comes
@@ -30,7 +30,7 @@ fail() {
     tail -n 20 "$work"/*.log
     exit 1
 }
-# comes LOG PID: $at is what it says it is ready at; 1: it ended
+# comes LOG PID: $at is the address of its ready line; 1: it ended
 comes() {
     i=0
     until at=$(sed -n 's/^ready \([^ ]*\).*/\1/p' "$1") && [ -n "$at" ]; do

@@ -10,8 +10,8 @@ program=$1
 ctl='' s1='' s2='' s3='' client='' other='' mover=''
 ours() { echo $mover $client $other $s1 $s2 $s3 $ctl; }
 solar_begin solar_control nbdcopy mkfs.ext4 e2fsck
-# What a killed process had asked of its disk may keep its store locked for long: who restarts it
-# tries again.
+# I/O of a killed process that is in flight may keep its store locked for long: the restart
+# is tried again.
 tries=0
 in_use() { # LOG
     grep -q 'in use' "$1" && [ $((tries += 1)) -le 40 ] || fail "it ended"
@@ -75,7 +75,7 @@ until [ "$(verb show root 2>/dev/null | grep -c '^segment')" -gt 3 ]; do
     [ $((i += 1)) -le 600 ] || fail "nothing arrives"
     sleep 0.05
 done
-# All segments go round until the file stop is there; a move may fail while somebody is dead.
+# All segments go round until the file stop is there; a move may fail while a process is dead.
 (while [ ! -e "$work/stop" ]; do
     for n in 1 2 3; do verb move root all $n; done
 done >"$work/move.log" 2>&1) &
@@ -121,7 +121,7 @@ e2fsck -fn "$work/back" >/dev/null 2>&1 || fail "e2fsck"
 echo "== a client is stopped while all its segments leave a server that is gone for good"
 gone=$(grep -c 'its client is gone' "$work/ctl.log")
 kill -STOP $client
-i=0 # then its session has ended, and it is told of no move
+i=0 # then its session has ended, and it is notified of no move
 until [ "$(grep -c 'its client is gone' "$work/ctl.log")" -gt "$gone" ]; do
     [ $((i += 1)) -le 300 ] || fail "its session does not end"
     sleep 0.1

@@ -7,12 +7,12 @@
  *     solar_faults load --transport solar --server 10.77.200.1:7000 --epoch 1 --milliseconds 4500
  *     solar_faults tcp_server --listen 10.77.200.1:7004
  *
- * It prints "ready" when every guest has had an answer, and in the end a line "result" with pairs
- * of name=value. SIGUSR1 says that the server is back: resumed_us is how long after that the next
+ * It prints "ready" when every client has had an answer, and in the end a line "result" with pairs
+ * of name=value. SIGUSR1 means that the server is back: resumed_us is how long after that the next
  * I/O was done, at most. With --hold it prints "held" when the time is over, and waits for a line
  * on its standard input before all that was acknowledged is read back.
  *
- * I/Os in flight at once have no block in common of which one is written, so a guest knows of each
+ * I/Os in flight at once have no block in common of which one is written, so a client knows of each
  * block which version must be there. A block of a version that was not acknowledged is anything.
  */
 #include "solar_faults.h"
@@ -52,7 +52,7 @@ static struct {
     uint64_t errors;
     uint64_t wrong; /* blocks */
     uint64_t checked;
-    uint64_t stall_ns; /* a turn took that much longer than it was to wait, at most */
+    uint64_t stall_ns; /* an iteration took that much longer than it was to wait, at most */
     uint64_t resumed_ns;
     int over; /* nothing counts any more */
 } run;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * solar_faults: guests with a few I/Os in flight each, over a transport, and what becomes of those
+ * solar_faults: clients with a few I/Os in flight each, over a transport, and what becomes of those
  * I/Os. The description is in solar_faults.c.
  */
 #ifndef SNIC_TESTS_SOLAR_FAULTS_H
@@ -59,7 +59,7 @@ struct fault_options {
     int verbose;
 };
 
-/* A way from guests to a server. */
+/* A transport from clients to a server. */
 struct fault_transport {
     const char *name;
     int lasting; /* what was written is there for the next run: read it back in the end */

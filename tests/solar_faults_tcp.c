@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The peer: the same I/Os by RPCs over the kernel's TCP, one connection per guest, TCP_NODELAY,
+ * The peer: the same I/Os by RPCs over the kernel's TCP, one connection per client, TCP_NODELAY,
  * pipelined, with a server that keeps the blocks in memory. Plain sockets and the kernel's own
  * timers, nothing of this library.
  *
@@ -126,7 +126,7 @@ static void tcp_flush(struct tcp_conn *k)
     }
 }
 
-/* The next frame, whose data go where @where says. @return 1 it is whole; 0 not yet, or never */
+/* The next frame, whose data go to @where's buffer. @return 1 it is whole; 0 not yet, or never */
 static int tcp_take(struct tcp_conn *k, void (*where)(struct tcp_conn *k))
 {
     while (!k->dead) {

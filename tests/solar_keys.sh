@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # solar_keys.sh PROGRAM: keys of solar_volume, as processes: files that are no keys or not their
-# owner's alone, a disk that is encrypted at rest, packets that are sealed; and what is said to who
-# has another key, or none, with a catalog and without.
+# owner's alone, a disk that is encrypted at rest, packets that are sealed; and the messages for a
+# client that has another key, or none, with a catalog and without.
 set -u
 . "$(dirname "$0")/solar_common.sh"
 program=$1
 ctl='' server='' client=''
 ours() { echo $client $server $ctl; }
 solar_begin solar_keys nbdcopy python3
-# says WHAT LOG: within 20 s
+# says WHAT LOG: LOG has it within 20 s
 says() {
     i=0
     until grep -q -- "$1" "$2"; do
@@ -17,7 +17,7 @@ says() {
         sleep 0.05
     done
 }
-# refused WHAT ARGUMENT...: the program ends, and says so; it has no secret in its message
+# refused WHAT ARGUMENT...: the program ends and prints that; it has no secret in its message
 refused() {
     what=$1
     shift
@@ -179,7 +179,7 @@ timeout 60 nbdcopy "$work/image" "$uri" || fail "nbdcopy"
 with 'another key than that in' root "--disk-key $work/disk2"
 with 'is encrypted: --disk-key FILE is needed' root ''
 with 'is not encrypted' plain "--disk-key $work/disk"
-timeout 60 nbdcopy "$work/image" "$uri" || fail "who had it has lost it" # whatever they said
+timeout 60 nbdcopy "$work/image" "$uri" || fail "who had it has lost it" # whatever they reported
 timeout 60 nbdcopy "$uri" "$work/back" || fail "nbdcopy back"
 cmp "$work/image" "$work/back" || fail "other bytes came back"
 grep -q 'nobody shall find' "$work/store1" "$work/catalog" && fail "the plain text is there"

@@ -3,19 +3,19 @@
 # solar_table2.sh SOLAR_FAULTS SOLAR_VOLUME [ROW...]: Table 2 of the SOLAR paper, for real.
 #
 # tools/fabric.sh makes a fabric of network namespaces (four spines, two ToRs, ECMP by
-# the ports) and breaks it as each row says, while guests with virtual disks and the same guests
-# over kernel TCP go on side by side: 16 of each, I/Os of 4 to 32 KiB, depth 4, a read for four
+# the ports) and breaks it as each row describes, while clients with virtual disks and the same
+# over kernel TCP run side by side: 16 of each, I/Os of 4 to 32 KiB, depth 4, a read for four
 # writes. Wanted: no I/O of SOLAR without an answer for a second, in no row, and every block as it
 # was acknowledged; TCP hangs where the fabric fails silently, so the fault was there; every rule of
 # the fabric has hit packets, and every link that goes down had carried some. Row server_killed
-# kills the server (-9): nothing acknowledged is lost, and I/Os go on within a second after it is
+# kills the server (-9): nothing acknowledged is lost, and I/Os resume within a second after it is
 # back.
 # Row programs: fio, which verifies what it wrote, and nbdcopy, with an ext4 image there and back
 # again and again, on solar_volume's clients, through all of that one after the other.
 #
-# One round by day, ten by night (SNIC_NIGHTLY=1) or as many as SNIC_TABLE2_ROUNDS says. Needs root,
+# One round by day, ten by night (SNIC_NIGHTLY=1) or SNIC_TABLE2_ROUNDS of them. Needs root,
 # nft, ip, ethtool; skips otherwise (77). The fabric's names are its tool's, so one run waits for
-# another; whatever becomes of this process, somebody takes the fabric down.
+# another; whatever becomes of this process, a guardian takes the fabric down.
 set -u
 exec </dev/null
 here=$(cd "$(dirname "$0")" && pwd)
@@ -50,7 +50,7 @@ memory=/dev/shm # the store: a disk that is slow because of others is no row of 
 [ -d $memory ] && [ -w $memory ] || memory=${TMPDIR:-/tmp}
 work=$(mktemp -d "$memory/solar_table2.XXXXXX") || exit 1
 mkfifo "$work/alive"
-# It reads until nobody has the other end any more, and then takes all down. Nobody's child.
+# It reads until no process has the other end, and then takes all down. It is no child of this one.
 cat >"$work/guardian" <<END
 read -r _ <"$work/alive"
 [ ! -e "$work/rebooting" ] || kill -9 -- "-\$(cat "$work/rebooting")" 2>/dev/null
@@ -78,20 +78,20 @@ fail() {
     [ -z "${log:-}" ] || tail -n 20 "$log".* 2>/dev/null
     exit 1
 }
-# Guests and servers come before what else the machine does, where that is permitted: an I/O that
-# has no answer for lack of a CPU says nothing about the fabric.
+# Clients and servers come before what else the machine does, where that is permitted: an I/O that
+# has no answer for lack of a CPU proves nothing about the fabric.
 prio=''
 [ "$(nice -n -10 nice 2>/dev/null)" -ge "$(nice)" ] || prio='nice -n -10'
 # run PID_NAME LOG COMMAND...: in the background, in a group of its own
 run() {
     name=$1 out=$2
     shift 2
-    : >"$out" # there at once, for says
+    : >"$out" # it exists at once, for says()
     # shellcheck disable=SC2086
     setsid $prio "$@" >"$out" 2>&1 7>&- 8>&- 9>&- &
     eval "$name=\$!"
 }
-# says WORD LOG PID: it has
+# says WORD LOG PID: LOG has it
 says() {
     i=0
     until grep -q "^$1" "$2"; do
@@ -189,7 +189,7 @@ heading() {
         p99_us hit
 }
 bad='' unjudged=''
-is_bad() { # ROW WHAT: it goes on, and fails in the end
+is_bad() { # ROW WHAT: the run continues, and fails in the end
     echo "FAILED: $1: $2"
     grep -h -A 8 -e HANGS -e WRONG -e ERROR "$log.solar" 2>/dev/null | head -n 30
     bad="$bad $1"
@@ -205,7 +205,7 @@ server waited $starved % of the time for a CPU)"
     [ "$(value "$r" checked)" -gt 1000 ] || is_bad "$1" "nothing was read"
 }
 
-# A row whose guests and server together waited for a CPU for more than a fifth of its time, and in
+# A row whose clients and server together waited for a CPU for more than a fifth of its time, and in
 # which I/Os had no answer, is tried again with half as many I/Os a second, and then with a quarter,
 # each time when the machine has time for it: the kernel, too, needs a CPU for the packets. All
 # together wait ten minutes at most for that. The last try is judged.
@@ -225,7 +225,7 @@ row() { # NAME TRY
         hit=$(($(carried "$l") - was_$l))
         [ $hit -gt 0 ] || is_bad "$1" "link $l carried nothing before it went down"
     done
-    if [ "$1" = reboot ]; then # goes on in the background for three seconds, then clears
+    if [ "$1" = reboot ]; then # runs on in the background for three seconds, then clears
         run reboot "$work/reboot.log" sh "$tool" fault "$1"
         echo "$reboot" >"$work/rebooting"
     elif [ "$1" != none ]; then
@@ -319,7 +319,8 @@ verifies() { # URI
     done
     [ $n -gt 0 ] && echo "verified $n times"
 }
-# One of two there and back, and what came is a whole file system, until there is $work/enough.
+# One of two there and back, and what was received is a whole file system, until there is
+# $work/enough.
 copies() { # IMAGE URI
     n=0
     until [ -e "$work/enough" ]; do

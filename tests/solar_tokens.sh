@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # solar_tokens.sh PROGRAM: a catalog that grants tokens, two servers that want them, and clients
 # with keys of their own, as processes. Each client reaches its disk alone; keys of tokens are
-# exchanged while I/O goes on, a token expires while the catalog is stopped, a lease is revoked, a
+# exchanged while I/O continues, a token expires while the catalog is stopped, a lease is revoked, a
 # client is taken off the list.
 set -u
 . "$(dirname "$0")/solar_common.sh"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # solar_volume.sh PROGRAM solar|luna: a block server and a client that is an NBD server, as
 # processes, and nbdcopy on it: an ext4 image goes there while the server is killed (-9) and started
-# again, falls silent for a while, and is told nonsense by others; and comes back as it was.
+# again, falls silent for a while, and receives garbage from others; and comes back as it was.
 set -u
 . "$(dirname "$0")/solar_common.sh"
 program=$1
@@ -100,7 +100,7 @@ if [ "$transport" = solar ]; then
         tail -n 1 "$work/client.log" | grep -q "\\b$n" || fail "the client does not say $n"
     done
 fi
-# The server's last line tells of the client, too.
+# The server's last line has figures of the client, too.
 for n in client0_id=[1-9] client0_blocks_written=[1-9] clients_not_shown=0 \
     "client0_luna=$([ "$transport" = luna ] && echo 1 || echo 0)"; do
     tail -n 1 "$work/server.log" | grep -q "\\b$n" || fail "the server does not say $n"

@@ -20,7 +20,7 @@ from solarnode import (BLOCK, Nbd, fail, figures, free_port, run_tests, tcp,  # 
 
 
 class Crowd(threading.Thread):
-    """Clients that say nothing, and come again when they are turned away."""
+    """Clients that send nothing, and come again when they are turned away."""
 
     def __init__(self, path, count):
         super().__init__(daemon=True)
@@ -56,7 +56,7 @@ class Crowd(threading.Thread):
 
 def test_client_epoch(t):
     """Versions begin anew with each start of a client: in an epoch that was used before they are
-    older than what is there, and a write would be acknowledged and lost."""
+    older than the stored ones, and a write would be acknowledged and lost."""
     _, at = t.server()
     words = ["client", "--server", at, "--disk", "1", "--size", "16M", "--socket", t.path("nbd")]
     t.refused("--epoch N is needed", *words)
@@ -74,8 +74,9 @@ def test_client_epoch(t):
 
 
 def test_nbd_deaf(t):
-    """Who asks and does not read keeps what was received of it: that has to be NBD's own, or
-    nothing comes from the servers any more. Of LUNA, whose data come by the same kind of buffer."""
+    """The buffers of a client that sends requests and does not read stay in use: they have to be
+    NBD's own, or nothing comes from the servers any more. Of LUNA, whose data
+    come by the same kind of buffer."""
     _, at = t.server("--transport", "luna")
     _, path = t.client(at, "--transport", "luna")
     nbd, deaf = Nbd(path), []
@@ -157,8 +158,8 @@ def test_nbd_shares(t):
 
 
 def test_nbd_leaves(t):
-    """Who has asked for all he may, has sent thousands of bad requests behind it, and goes without
-    having read: none of them is worked off on top of the one before."""
+    """A client has all requests in flight that it may, sends thousands of bad ones, and leaves
+    without reading: none of them is worked off on top of the one before."""
     _, at = t.server()
     client, path = t.client(at)
     resource.prlimit(client.pid, resource.RLIMIT_STACK, (256 << 10, 256 << 10))
@@ -200,7 +201,7 @@ def test_nbd_many(t):
 
 
 def test_nbd_silent(t):
-    """All places are taken by clients that say nothing, or not all: after ten seconds they have
+    """All places are taken by clients that send nothing, or not all: after ten seconds they have
     none any more, and one that has chosen its disk keeps its own however long it is idle."""
     _, at = t.server()
     metrics = f"127.0.0.1:{free_port()}"
@@ -227,8 +228,8 @@ def test_nbd_silent(t):
 
 
 def test_nbd_large(t):
-    """A request of 32 MiB is done, of one block more refused: a read goes on, a write, whose data
-    would follow, ends its connection; so does one of ten times as much."""
+    """A request of 32 MiB is done, of one block more refused: a read's connection stays, a write,
+    whose data would follow, ends its connection; so does one of ten times as much."""
     _, at = t.server("--disk", "2:400M", "--store-size", "600M")
     _, path = t.begin("large", "client", "--server", at, "--disk", "2", "--size", "400M", "--epoch",
                       "1", "--socket", t.path("nbd"))
@@ -251,7 +252,7 @@ def test_nbd_large(t):
 
 
 def test_nbd_end(t):
-    """A client that is told to end waits for who reads its answers, and not for who does not."""
+    """A client that is to end waits for peers that read its answers, and not for others."""
     _, at = t.server()
     client, path = t.client(at)
     deaf, slow = Nbd(path), Nbd(path)
@@ -270,7 +271,7 @@ def test_nbd_end(t):
 
 
 def test_nbd_options(t):
-    """Who asks for options and does not read is cut off, and gets no disk by the last of them."""
+    """A peer that sends options and does not read is cut off, and its last option gets no disk."""
     page = f"127.0.0.1:{free_port()}"
     _, at = t.server()
     _, path = t.client(at, "--metrics", page)
@@ -292,7 +293,7 @@ def test_nbd_options(t):
 
 
 def test_ctl_silent(t):
-    """A verb ends though the catalog is there and says nothing; its process may be stopped itself,
+    """A verb ends though the catalog is there and sends nothing; its process may be stopped itself,
     too, and still have its answer."""
     ctl, at = t.begin("ctl", "ctl", "serve", "--listen", "127.0.0.1:0", "--catalog",
                       t.path("catalog"), "--catalog-size", "8M")
@@ -312,7 +313,7 @@ def test_ctl_silent(t):
 
 
 def test_other_version(t):
-    """A catalog of another release: verbs, clients and servers say so, and what to do."""
+    """A catalog of another release: verbs, clients and servers report it, and what to do."""
     with socket.create_server(("127.0.0.1", 0)) as door:
         at = "127.0.0.1:%d" % door.getsockname()[1]
 
@@ -349,8 +350,8 @@ def test_other_version(t):
 
 
 def test_server_peer(t):
-    """The door for servers that copy segments has no key: who opens it beside sealed packets has to
-    say where."""
+    """The door for servers that copy segments has no key: beside sealed packets an operator who
+    opens it has to state the address."""
     key = t.path("wire")
     assert t.run("ctl", "key", "wire", key)[0] == 0
     words = ["server", "--listen", "127.0.0.1:0", "--store", t.path("store"), "--store-size", "64M",
@@ -387,8 +388,8 @@ def luna_hello(client):
 
 
 def test_server_names(t):
-    """A client is known by a secret of its own, and who has it ends its connections: the figures
-    show another number, that tells clients from each other."""
+    """A client is known by a secret of its own, and any peer that has it can end its connections:
+    the figures show another number, that distinguishes clients."""
     page = f"127.0.0.1:{free_port()}"
     server, at = t.server("--transport", "luna", "--metrics", page)
     _, path = t.client(at, "--transport", "luna")
@@ -416,7 +417,7 @@ def test_server_names(t):
 
 
 def test_metrics_held(t):
-    """Who begins a request and does not end it has to make room for others, the oldest first."""
+    """A connection whose request never ends is closed to make room for others, the oldest first."""
     page = f"127.0.0.1:{free_port()}"
     server, _ = t.server("--metrics", page)
     held = [tcp(page) for _ in range(8)]

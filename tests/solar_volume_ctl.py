@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""solar_volume_ctl.py PROGRAM: what an operator says to the catalog, and what he is told: a catalog
+"""solar_volume_ctl.py PROGRAM: an operator's commands to the catalog, and the replies: a catalog
 and block servers as processes."""
 import os
 import re
@@ -30,7 +30,7 @@ class World:
                           self.catalog.at)
 
     def ctl(self, *words, seconds=60):
-        """Its exit code, and all it says."""
+        """Its exit code and its output."""
         try:
             r = subprocess.run([self.program, "ctl", *words, "--control", self.catalog.at],
                                capture_output=True, text=True, timeout=seconds, check=False)
@@ -137,7 +137,7 @@ def case_create(world):
 
 
 def case_move_hopeless(world):
-    """What cannot be moved is said at once: nobody's server, segment and disk, a full server."""
+    """What cannot be moved is reported at once: unknown server, segment and disk, a full server."""
     _, disk = used_disk(world, 2, 8)
     before = places(world)
     for what in ("all", "3"):
@@ -161,7 +161,7 @@ def case_move_hopeless(world):
 
 
 def case_move_absent(world):
-    """A server that is not here is waited for, not for ever, and told; one that comes is used."""
+    """An absent server is waited for, not for ever, and reported; one that connects is used."""
     servers, disk = used_disk(world, 2, 8)
     servers[1].end(hard=True)
     world.refused("move", "root", "all", "2", says=["disk root", "server 2 is not connected"],
@@ -215,7 +215,7 @@ def move_lost(world, what):
 
 
 def case_move_lost(world):
-    """The catalog dies while a segment moves: it is said that nobody knows whether it will have."""
+    """The catalog dies while a segment moves: the outcome is reported as unknown."""
     move_lost(world, "0")
 
 
@@ -251,9 +251,9 @@ def case_thin(world):
 
 
 def case_gone(world):
-    """Who is not answered by a catalog is told which."""
+    """A verb without an answer names the catalog's address."""
     world.catalog.end(hard=True)
-    end = time.monotonic() + 10  # the kernel closes the address a little later than it says
+    end = time.monotonic() + 10  # the kernel closes the address a little later than the exit
     while "cannot connect" not in world.refused("list", says=["list", world.catalog.at]):
         assert time.monotonic() < end
     for words in (["list"], ["delete", "root"], ["move", "root", "all", "1"]):

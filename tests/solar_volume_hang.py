@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """solar_volume_hang.py PROGRAM: a network that silently swallows one TCP connection, in a network
-namespace of its own. LUNA's writes go on while it does; as published (--paper) they hang until it
-ends. Root only, for the namespace and the rule; else skipped (77)."""
+namespace of its own. LUNA's writes complete while it does; as published (--paper) they hang until
+it ends. Root only, for the namespace and the rule; else skipped (77)."""
 import os
 import re
 import shutil

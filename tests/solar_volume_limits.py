@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """solar_volume_limits.py PROGRAM: limits of solar_volume that its options set, met by processes:
-what is refused says which option, others go on, and all is well when there is room again."""
+a refusal names the option, others continue, and all is well when there is room again."""
 import os
 import re
 import subprocess
@@ -16,7 +16,7 @@ ENOSPC = 28
 
 
 def refused(program, *words):
-    """It ends at once: what it says."""
+    """It ends at once: its output."""
     r = subprocess.run([program, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                        timeout=20, check=False)
     assert r.returncode != 0, words
@@ -48,7 +48,7 @@ class Small(World):
 
 
 def lines(log, text):
-    """When it said so, in seconds of the day."""
+    """When the log had it, in seconds of the day."""
     return [int(m[1]) * 3600 + int(m[2]) * 60 + float(m[3])
             for m in re.finditer(r"^\S+ (\d+):(\d+):([\d.]+) .*" + text, log, re.M)]
 
@@ -83,7 +83,7 @@ def case_options(w):
 
 
 def case_sessions(w):
-    """All connections of the catalog are in use: ctl, a client and a server say so, and which
+    """All connections of the catalog are in use: ctl, a client and a server report it, and which
     option; they are served when there is room. A place that a server leaves no client gets."""
     w.serve("--connections", "4")
     for n in (1, 2):
@@ -154,7 +154,7 @@ def case_named_disks(w):
 
 def case_segments(w):
     """All --segments are placed: writes that need one more end with ENOSPC at once, catalog and
-    client say which limit it is, once in a while; a deletion makes room."""
+    client report which limit it is, once in a while; a deletion makes room."""
     w.serve("--segments", "2")
     w.server(1, size="64M")
     w.up(1)
@@ -179,7 +179,7 @@ def case_segments(w):
 
 def case_connections(w):
     """A server with two connections for clients: SOLAR's third and LUNA's second client wait, and
-    are served when another one leaves; the server says which option."""
+    are served when another one leaves; the server names the option."""
     for transport in ("solar", "luna"):
         metrics = f"127.0.0.1:{free_port()}"
         server = Process(w.work, transport, w.program, "server", "--listen", "127.0.0.1:0",

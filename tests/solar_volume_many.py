@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """solar_volume_many.py PROGRAM: a disk on more block servers than sixteen, which was once the most
-that a client was connected to at a time, and on more than its option --servers says: how often
+that a client was connected to at a time, and on more than its option --servers: how often
 connections are made is counted, and no I/O fails or is wrong."""
 import os
 import random

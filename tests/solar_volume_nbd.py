@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""solar_volume_nbd.py PROGRAM [CASE]...: what NBD clients are told: the handshake and its limits,
+"""solar_volume_nbd.py PROGRAM [CASE]...: the replies to NBD clients: the handshake and its limits,
 structured replies, block status, errors of ranges, lengths of 0, no room, and I/O whose server does
 not answer. nbdkit, qemu-img, qemu-io, nbdinfo and nbdcopy stand beside it where they are there."""
 import json
@@ -60,7 +60,7 @@ class Raw(Nbd):
         self.size, self.flags = struct.unpack(">QH", replies[0][1][2:12])
 
     def request(self, kind, offset, size, flags=0, data=b""):
-        """@return the error, and what came"""
+        """@return the error, and the data received"""
         self.handle += 1
         self.s.sendall(struct.pack(">IHHQQI", 0x25609513, flags, kind, self.handle, offset, size) +
                        data)
@@ -84,7 +84,7 @@ class Raw(Nbd):
 
 
 def case_handshake(t):
-    """Old clients are served; what is too long is skipped and told; contexts have conditions."""
+    """Old clients are served; long options are skipped and reported; contexts have conditions."""
     _, at = t.server()
     _, path = t.client(at)
     old = Raw(path, flags=0)
@@ -121,7 +121,7 @@ def case_handshake(t):
 
 
 def case_ranges(t):
-    """Errors that the protocol names, lengths of 0, and that the connection goes on."""
+    """Errors that the protocol names, lengths of 0, and that the connection stays usable."""
     _, at = t.server()
     _, path = t.client(at)
     for structured in (False, True):
@@ -161,7 +161,7 @@ def extents(n, offset, size, flags=0):
 
 
 def case_status(t):
-    """What is never written, zeroed, trimmed and written is told to the block."""
+    """Block status of unwritten, zeroed, trimmed and written ranges is exact to the block."""
     _, at = t.server()
     _, path = t.client(at)
     n = Raw(path)
@@ -223,7 +223,7 @@ def data_of(uri):
 
 def case_tools(t):
     """The same writes to it and to nbdkit: the same ranges hold data, copies are equal, and a copy
-    moves data only, as the figures of blocks that were read say."""
+    moves data only, by the figures of blocks that were read."""
     if not tools("nbdkit", "nbdinfo", "nbdcopy", "qemu-img", "qemu-io"):
         return
     page = f"127.0.0.1:{free_port()}"

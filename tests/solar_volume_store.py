@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """solar_volume_store.py PROGRAM: a block server's devices: a first format that is killed, a device
-that is another than before, blocks that are damaged, and what is said of each; as processes."""
+that is another than before, blocks that are damaged, and the messages for each; as processes."""
 import os
 import re
 import subprocess
@@ -36,7 +36,7 @@ class Store:
         return self.begin("server", *self.words(*names, **how))
 
     def refused(self, *words, says, seconds=30):
-        """It ends, and says all of that in one line."""
+        """It ends and prints all of that in one line."""
         try:
             r = subprocess.run([self.program, *words], capture_output=True, text=True,
                                timeout=seconds, check=False)
@@ -149,7 +149,7 @@ def damage(path, pattern):
 
 
 def read(disk, block):
-    """@return the error, and what is there"""
+    """@return the error, and the contents"""
     disk.ask(0, block * BLOCK, BLOCK)
     return disk.answer(BLOCK)
 
@@ -252,8 +252,8 @@ def case_other_version(world):
 
 
 def case_full(world):
-    """A store that was copied with holes to a file system that is full then: the log says so, and
-    what was acknowledged is there when it is served again."""
+    """A store that was copied with holes to a file system that is full then: the log reports it,
+    and what was acknowledged is there when it is served again."""
     world.serve("a", size="64M", more=["--disk", "1:16M"]).end()
     small = world.path("small")
     os.mkdir(small)

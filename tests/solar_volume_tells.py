@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""solar_volume_tells.py PROGRAM [TEST]...: what solar_volume's client tells its operator of I/O
-that waits: for what, for whom, and why; and when it is over."""
+"""solar_volume_tells.py PROGRAM [TEST]...: what solar_volume's client reports to its operator of
+I/O that waits: for what, for whom, and why; and when it is over."""
 import errno
 import os
 import re
@@ -34,7 +34,7 @@ class Later(threading.Thread):
 
 
 def begun(t, disk, segment):
-    """The lines that say that I/O waits there."""
+    """The lines that report I/O waiting there."""
     return [line for line in t.log("client").splitlines()
             if re.search(f"disk {disk}: segment {segment} waits,", line)]
 
@@ -44,7 +44,7 @@ def over(t, disk, segment):
 
 
 def known_to_fail(t):
-    """Of I/O that waits nothing else is said; a busy machine may lose a path for a while."""
+    """Of I/O that waits nothing else is logged; a busy machine may lose a path for a while."""
     for line in t.log("client").splitlines():
         waits = "waits," in line and "the store of" not in line
         if waits or "no answer" in line:
@@ -62,8 +62,8 @@ def store_dead(t, transport):
 
 
 def test_store_dead_solar(t):
-    """A server that answers, and whose store failed, is another trouble than one that says nothing:
-    it is said, and of which server; the write waits, and is said to."""
+    """A server that answers, and whose store failed, is another trouble than a silent one:
+    it is reported with the server; the write waits, and that is reported."""
     server, at, path = store_dead(t, "solar")
     write = Later(path, 0)
     until(lambda: f"{at} reports that its store failed" in t.log("client"),
@@ -84,7 +84,7 @@ def test_store_dead_solar(t):
 
 
 def test_store_dead_luna(t):
-    """Where nobody waits for it, too."""
+    """Where no request waits for it, too."""
     _, at, path = store_dead(t, "luna")
     write = Later(path, 0)
     write.join(30)
@@ -109,8 +109,8 @@ def catalog(t, servers=1):
 
 
 def test_server_gone(t):
-    """A server of a catalog is gone: what waits, and for whom, is said once; and that it is over,
-    once."""
+    """A server of a catalog is gone: what waits, and for whom, is reported once; and that it is
+    over, once."""
     _, control, ((server, at),), path = catalog(t)
     nbd = Nbd(path)
     assert nbd.write(3 * SEGMENT, b"x" * BLOCK) == 0
@@ -167,7 +167,7 @@ def test_no_room(t):
 
 
 def test_no_catalog(t):
-    """A client that begins where there is no catalog says for what it waits."""
+    """A client that begins where there is no catalog reports what it waits for."""
     at = f"127.0.0.1:{free_port()}"
     try:
         t.run("client", "--control", at, "--disk", "d", "--socket", t.path("nbd"), seconds=5)

@@ -82,7 +82,7 @@ def commands(rng):
 
 
 def unreachable():
-    """Why the server is away is said once, and that it is reachable again."""
+    """Why the server is away is logged once, and that it is reachable again."""
     port, away = free_port(), free_port()
     proxy = subprocess.Popen([sys.argv[1], "--listen", "127.0.0.1:%d" % port, "--server",
                               "127.0.0.1:%d" % away, "--log-level", "info"],
@@ -143,7 +143,7 @@ def stop(proxy):
 
 
 def dying():
-    """A server whose connections end before it no longer takes new ones: that it is away is said
+    """A server whose connections end before it no longer takes new ones: that it is away is logged
     though the first look found it there, and no client asks for anything since."""
     port = free_port()
     with socket.socket() as server:
@@ -172,7 +172,7 @@ def dying():
 
 
 def passing(folder):
-    """--pass: what the server says unasked gets through, and its death is reported at once,
+    """--pass: what the server sends unasked gets through, and its death is reported at once,
     although no client asks for anything."""
     port, behind = free_port(), free_port()
     redis = start_redis(behind, folder)
@@ -257,7 +257,7 @@ def several(folder):
 
 def full():
     """As many clients as --connections, one more, ten times as many: those beyond hear why or
-    are reset, are counted, and one line a second at most says so; a free place is used again."""
+    are reset, are counted, and logged, one line a second at most; a free place is used again."""
     port, page = free_port(), free_port()
     proxy = subprocess.Popen([sys.argv[1], "--listen", "127.0.0.1:%d" % port, "--connections", "4",
                               "--server", "127.0.0.1:%d" % free_port(), "--metrics",
@@ -487,7 +487,7 @@ def main():
         quits = Conn(port)
         quits.sock.sendall(encode("SET", "q", "1") + encode("QUIT"))
         assert quits.reply() == b"+OK" and quits.reply() == b"+OK" and quits.file.read() == b""
-        # Nothing behind QUIT is run, nor what a browser posts; what came before is.
+        # Nothing behind QUIT is run, nor what a browser posts; what preceded is.
         direct = Conn(servers[0])
         for end, last in ((encode("QUIT"), b"+OK\r\n"), (b"POST / HTTP/1.1\r\n", b""),
                           (b"Host: x\r\n", b""), (encode("MULTI") + encode("QUIT"), None)):

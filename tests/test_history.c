@@ -107,7 +107,7 @@ static int brute(const struct history_op *ops, size_t n, uint32_t done, uint64_t
         if (may && brute(ops, n, done | 1u << i, ops[i].write ? ops[i].value : value))
             return 1;
         if (may && ops[i].end == HISTORY_OPEN && brute(ops, n, done | 1u << i, value))
-            return 1; /* it never happened; what is behind it goes on */
+            return 1; /* it never happened; the search continues behind it */
     }
     return 0;
 }

@@ -309,7 +309,7 @@ static void test_mc_fingerprint_spreads(void **state)
     }
 }
 
-/* Speed for whoever looks; many states only at night. */
+/* Speed, printed only; many states only at night. */
 static void test_mc_counters_many(void **state)
 {
     struct counters c = {support_nightly() ? 8 : 7, 7, 0, 0, 0};

@@ -2,7 +2,7 @@
 /*
  * The simulated machine of bench_minos: its keys are YCSB's and the same everywhere, the same
  * scenario gives the same result, its books balance (W1 to W4 of bench/minos/world.h), and a write
- * that meets nobody costs what the parameters add up to.
+ * without contention costs what the parameters add up to.
  */
 #include "world.h"
 
@@ -246,7 +246,7 @@ static double alone(uint32_t design)
     return r.write_ns;
 }
 
-/* What is charged is what the parameters say, once: two nodes, one client, Synch. */
+/* What is charged is the sum of the parameters, once: two nodes, one client, Synch. */
 static void test_minos_run_alone_latency_adds_up(void **state)
 {
     double post = ns(MINOS_HOST_MESSAGE) + ns(MINOS_HOST_KILOBYTE);

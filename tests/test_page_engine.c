@@ -2,7 +2,7 @@
 /*
  * The page server's engine on files in memory whose pages rot or refuse writes. A damaged page
  * answers WIRE_DAMAGED, now and after a restart, never an older version; other pages' updates
- * go on, however often the log is written over; an update of the whole page mends it.
+ * continue, however often the log is written over; an update of the whole page mends it.
  */
 #include "engine.h"
 #include "page.h"
@@ -391,7 +391,7 @@ static void test_page_engine_write_refused_late_log_goes_on(void **state)
     bed_damaged_until_mended(t, 0);
 }
 
-/* Until the log needs the room, a restart still has the updates. */
+/* Until the log needs the space, a restart still has the updates. */
 static void test_page_engine_write_refused_once_restart_recovers(void **state)
 {
     struct bed *t = &bed;

@@ -244,7 +244,7 @@ def test_page_server_mixed_load_roles_killed_nothing_lost(make, rng):
 
 
 def refused_start(n, args):
-    """What a server that must not start says."""
+    """The output of a server that must not start."""
     r = subprocess.run(args, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=WAIT,
                        env=n.environment())
     out = r.stdout.decode(errors="replace")
@@ -390,7 +390,7 @@ def test_page_server_rotted_page_others_go_on(make):
     n.stop()
 
 
-# What is asked wrongly is done, answered with something else than an error, or not at all.
+# A wrong request is done, answered with something else than an error, or not at all.
 def test_page_server_wrong_requests_answered_with_errors(make):
     n = make().start()
     with Client(n.port) as c:
@@ -688,7 +688,7 @@ def test_page_server_dpu_hangs_at_the_end_host_goes(make):
     n.stop()
 
 
-# What a mode does not do otherwise than another is not asked again.
+# What is the same in all modes is not tested again.
 ONLY_TWO = [test_page_server_mixed_load_roles_killed_nothing_lost,
             test_page_server_dpu_hangs_at_the_end_host_goes,
             test_page_server_garbage_sent_others_go_on]

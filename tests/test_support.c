@@ -122,7 +122,7 @@ static void test_support_child_outcomes_told_apart(void **state)
     assert_int_equal(support_fork(support_body_return, NULL), 0);
 }
 
-/* Files must be where they are said to be, of the size asked for, and zero. */
+/* Files must be at the stated path, of the size asked for, and zero. */
 static void test_support_tmpfile_created_zeroed(void **state)
 {
     char path[512];

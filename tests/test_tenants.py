@@ -547,7 +547,7 @@ def test_interrupted():
             assert "a" in rows and "b" in rows and "all" in rows, out
             xml.parse(svg)
     with start("--job", j, "--ssd", "dct983", "--solo", 80000, "--seconds", 1) as p:
-        try:  # the solo run says nothing; it has begun when it does not end
+        try:  # the solo run prints nothing; it has begun when it does not end
             p.wait(1)
             raise AssertionError("it ended by itself")
         except subprocess.TimeoutExpired:

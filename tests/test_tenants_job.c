@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* The job file of examples/tenants: what it says, and every mistake with its line. */
+/* The job file of examples/tenants: its meaning, and every mistake with its line. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,7 +78,7 @@ static void accepts(const char *text)
         fail_msg("'%s': line %u: %s", text, wrong.line[0], wrong.text[0]);
 }
 
-/** A section that says nothing has the defaults. */
+/** A section without options has the defaults. */
 static void test_tenants_job_defaults(void **state)
 {
     const struct job *j = &list.jobs[0];
@@ -175,7 +175,7 @@ static void test_tenants_job_kinds_and_aliases(void **state)
     assert_int_equal(job_stop_ns(&list.jobs[0], 2), 9 * SECOND);
 }
 
-/** [global] is what the others begin with; what they say themselves is stronger. */
+/** [global] is what the others begin with; their own options override it. */
 static void test_tenants_job_global(void **state)
 {
     (void)state;
@@ -196,7 +196,7 @@ static void test_tenants_job_global(void **state)
     assert_int_equal(list.jobs[1].read_percent, 10);
 }
 
-/** Whatever is wrong is told with the line it is in. */
+/** Each mistake is reported with its line. */
 static void test_tenants_job_structure_mistakes(void **state)
 {
     (void)state;
@@ -313,7 +313,7 @@ static void test_tenants_job_contradictions(void **state)
     refuses("[a]\nnumjobs=1000\n[b]\nnumjobs=25\n[c]\n", 3, "more than 1024 tenants");
 }
 
-/** All mistakes of a file are told, in the order of their lines. */
+/** All mistakes of a file are reported, in the order of their lines. */
 static void test_tenants_job_several_mistakes(void **state)
 {
     static const unsigned lines[] = {1, 3, 4, 5, 6, 7, 8};

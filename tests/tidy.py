@@ -64,7 +64,7 @@ INTRINSICS = {"immintrin.h", "nmmintrin.h", "emmintrin.h", "x86intrin.h", "arm_n
 EXTRA_INCLUDES = {
     "lib/base/error.c": {"stdio.h", "stdlib.h"},  # the default assertion handler
     "lib/dma/local.c": {"sched.h"},  # a backend that needs nothing else: two loops of a process
-    "lib/base/xxh.h": {"xxhash.h"},  # its comment says why nobody else may
+    "lib/base/xxh.h": {"xxhash.h"},  # its comment has the reason why no other file may
     "lib/kv/mem_slab.c": {"sys/mman.h"},  # asks for huge pages, of the store in memory alone
     "lib/kv/rados_priv.h": {"pthread.h", "rados/librados.h"},  # shared by the backend's files
 }
@@ -399,7 +399,7 @@ def check_documents(table):
 
 
 def check_words():
-    """Private words: none in new text, no more than tests/words.txt has for a room."""
+    """Private words: none in new text, no more than tests/words.txt allows a module."""
     for room, count, most in words.excess():
         offend(room, 0, f"{count} private words, at most {most}: python3 tests/words.py -l {room}")
 

@@ -25,7 +25,7 @@ if(NOT SNIC_SINGLE)
           LABELS "ddpnic;slow;nightly" PROCESSORS 2 RESOURCE_LOCK explorer_memory)
       endforeach()
     endif()
-    # By hand: mc/ddpnic_explore.c says how.
+    # By hand: see mc/ddpnic_explore.c.
     add_executable(ddpnic_explore mc/ddpnic_explore.c ${_xn})
     set_target_properties(ddpnic_explore PROPERTIES C_STANDARD 11 C_EXTENSIONS ON)
     target_include_directories(ddpnic_explore PRIVATE ${PROJECT_SOURCE_DIR}/lib)

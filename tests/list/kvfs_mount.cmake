@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # The file system as it is mounted: programs that try all that POSIX and Linux promise, and real
-# ones. Without sanitizers everything runs, by day on LMDB; what is nightly says so by its label:
+# ones. Without sanitizers everything runs, by day on LMDB; what is nightly has that label:
 # tests/run.sh runs it at night only, and by hand it skips without SNIC_NIGHTLY=1. The exerciser's
 # ways of mounting take turns by day.
 add_executable(kvfs_exerciser kvfs_exerciser.c)

@@ -20,7 +20,7 @@ if(NOT SNIC_SINGLE)
           LABELS "ddp;slow;nightly" PROCESSORS 2 RESOURCE_LOCK explorer_memory)
       endforeach()
     endif()
-    # By hand: mc/ddp_explore.c says how.
+    # By hand: see mc/ddp_explore.c.
     add_executable(ddp_explore mc/ddp_explore.c ${_mc} ${_mc_ddp} mc/ddp_engine.c)
     set_target_properties(ddp_explore PROPERTIES C_STANDARD 11 C_EXTENSIONS ON)
     target_include_directories(ddp_explore PRIVATE ${PROJECT_SOURCE_DIR}/lib)

@@ -27,7 +27,7 @@ endif()
 if(TARGET test_replica_sim)
   snic_mutants(replica replica 4)
 endif()
-# A seed is the same life with every compiler and at every level of optimisation.
+# A seed is the same run with every compiler and at every level of optimisation.
 find_program(SNIC_PYTHON python3)
 if(TARGET test_replica_sim AND SNIC_PYTHON AND NOT SNIC_SANITIZE AND NOT SNIC_NO_ASSERT AND
    NOT SNIC_SINGLE AND NOT CMAKE_CROSSCOMPILING)
