@@ -212,7 +212,7 @@ static int dpu_message(void *ctx, struct snic_channel *c, const struct snic_chan
     }
     if (s->holding + 3 > CHAN_HELD ||
         (!s->o.quiet && s->holding > 0 && snic_rng_below(&s->rng, 8) == 0)) {
-        s->stalled = 1; /* resumed when something is given back */
+        s->stalled = 1; /* resumed when something is returned */
         return SNIC_EAGAIN;
     }
     uint32_t more = (uint32_t)snic_rng_below(&s->rng, 64);
@@ -221,7 +221,7 @@ static int dpu_message(void *ctx, struct snic_channel *c, const struct snic_chan
     int r = snic_channel_down_reserve(c, m->type, sizeof(h), h.want + more, &answer.slot);
     if (r == SNIC_EAGAIN)
         return SNIC_EAGAIN; /* resumed by writable */
-    if (r != 0) {           /* the host has closed: there is nobody to answer */
+    if (r != 0) {           /* the host has closed: there is no peer to answer */
         if (r != SNIC_EPIPE)
             chan_wrong(s, "down_reserve");
         u->next[h.sender]++;

@@ -44,7 +44,7 @@ struct chan_opts {
     uint64_t look_ns; /* the host looks so often by itself; 0: only when it is rung */
 };
 
-/** Something to be given back at a time. */
+/** Something to be returned at a time. */
 struct chan_held {
     uint64_t due_ns;
     int kind; /* 0 free, 1 token, 2 slot to commit, 3 slot to cancel, 4 resume     */

@@ -243,7 +243,7 @@ static void conf_errors(struct conf_dma *f)
     assert_true(f->d[1]->stats.errors >= 10);
 }
 
-/** alloc, register and release refuse what they say; a released block can be had again. */
+/** alloc, register and release refuse what is documented; a released block can be had again. */
 static void conf_memory(struct conf_dma *f)
 {
     void *mem = NULL;
@@ -275,7 +275,7 @@ static void conf_memory(struct conf_dma *f)
     snic_dma_release(f->d[0], mem);
 }
 
-/** CAS and ADD are what they say, and both ends at once lose no increment. */
+/** CAS and ADD work as documented, and both ends at once lose no increment. */
 static void conf_atomics(struct conf_dma *f)
 {
     uint64_t key;
@@ -358,7 +358,7 @@ static void conf_failed_batch(struct conf_dma *f)
         assert_int_equal(mem[k], 0);
 }
 
-/** Many batches in flight complete exactly once each; a full handle says 0 and recovers. */
+/** Many batches in flight complete exactly once each; a full handle returns 0 and recovers. */
 static void conf_many_batches(struct conf_dma *f)
 {
     enum { MANY = 600 };
@@ -492,7 +492,7 @@ static void conf_map(struct conf_dma *f)
     assert_int_equal(((volatile char *)p)[0], 'x');
 }
 
-/** Closing tells the peer once, after all that was sent; then everything answers EPEERDEAD. */
+/** Closing notifies the peer once, after all that was sent; then everything answers EPEERDEAD. */
 static void conf_close(struct conf_dma *f, int first)
 {
     int other = 1 - first;

@@ -31,7 +31,7 @@ struct conf_dma_end {
     uint32_t deaths;
     enum snic_dma_death cause;
     uint32_t messages;
-    uint32_t after_death; /* events that came after the death */
+    uint32_t after_death; /* events received after the death */
     uint32_t sizes[CONF_DMA_LOG];
     unsigned char first[CONF_DMA_LOG];
     unsigned char last[SNIC_DMA_MSG_MAX];

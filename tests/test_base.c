@@ -118,7 +118,7 @@ static void test_base_error_numbers_are_those_of_linux(void **state)
     assert_int_equal(SNIC_EUNKNOWN, -1003);
 }
 
-/* Every errno gives a code with a text: nothing a kernel says falls through. */
+/* Every errno gives a code with a text: no kernel error falls through. */
 static void test_base_error_any_os_value_is_translated(void **state)
 {
     (void)state;

@@ -15,8 +15,8 @@ static uint64_t any_size(struct snic_rng *r)
 /* ---- SipHash ---- */
 
 /*
- * Names of connections last over a restart, and what the key keeps secret is the paper's alone to
- * say: the hash is the published one. The vector of 15 bytes is the paper's (appendix A), the
+ * Names of connections last over a restart, and what the key keeps secret is a promise of the
+ * paper: the hash is the published one. The vector of 15 bytes is the paper's (appendix A), the
  * others, which end where a word begins, ends, or is not begun, are of its authors' program.
  */
 static void test_base_siphash_published_vectors_match(void **state)

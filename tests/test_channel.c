@@ -181,7 +181,7 @@ static void test_channel_mapped_every_mode_delivers(void **state)
             run_mode(support_seed() + seed, mode, 0, 0, 0);
 }
 
-/** The same through mirrors, although the link is mapped: nobody may rely on in-place. */
+/** The same through mirrors, although the link is mapped: no caller may rely on in-place. */
 static void test_channel_mirrored_every_mode_delivers(void **state)
 {
     (void)state;
@@ -236,7 +236,7 @@ static int run_death(uint64_t seed, uint32_t mode, int victim, uint32_t steps)
         struct snic_channel_slot slot;
         assert_int_equal(snic_channel_up_reserve(&r.h.sender, 1, 8, 8, &slot), SNIC_EPIPE);
     }
-    for (int i = 0; i < 200; i++) /* what is held is given back as if nothing had happened */
+    for (int i = 0; i < 200; i++) /* what is held is returned as if nothing had happened */
         (void)snic_world_step(r.w);
     snic_world_pause(r.w, victim == 0 ? 0 : 1, 0);
     assert_int_equal(left->closed, left->c != NULL);
@@ -295,7 +295,7 @@ static int run_leave(uint64_t seed, uint32_t mode, int leaver, int sim, uint32_t
     return busy;
 }
 
-/** Either end may close at any moment; the other is told why and keeps what it holds. */
+/** Either end may close at any moment; the other gets the reason and keeps what it holds. */
 static void test_channel_closed_at_each_step_ends_once(void **state)
 {
     (void)state;

@@ -69,7 +69,7 @@ static void test_channel_bad_options_refused(void **state)
     duo_close(&x);
 }
 
-/** The acceptor's answer is the reason the host is told; nobody there is ECONNREFUSED. */
+/** The acceptor's answer is the reason the host gets; without a listener it is ECONNREFUSED. */
 static void test_channel_refused_open_closed_with_reason(void **state)
 {
     (void)state;
@@ -259,7 +259,7 @@ static void spoil_offer(struct channel_ctl *m, int way)
     }
 }
 
-/** Rings that are not what the offer says: refused, or ended before anything is delivered. */
+/** Rings that differ from the offer: refused, or ended before anything is delivered. */
 static void test_channel_offer_unlike_rings_refused(void **state)
 {
     (void)state;
@@ -385,7 +385,7 @@ static void test_channel_random_control_messages_survived(void **state)
     snic_world_close(x.w);
 }
 
-/** Options that are refused say which one it is, and only those. */
+/** A refusal names the wrong option, and only that one. */
 static void test_channel_wrong_option_is_named(void **state)
 {
     (void)state;

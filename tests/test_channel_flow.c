@@ -297,8 +297,8 @@ static int between_poll(struct snic_loop_poller *p, int sleeping)
 }
 
 /**
- * A message that comes after the last look and before the doorbell was asked for rings nobody: only
- * the look after the asking finds it.
+ * A message that comes after the last look and before the doorbell was armed rings none: only
+ * the look after the arming finds it.
  */
 static void test_channel_message_before_arming_found(void **state)
 {

@@ -85,7 +85,7 @@ static void test_channel_many_on_one_link_apart(void **state)
     }
 }
 
-/** Open and close for ever: places, keys and memory come back, late messages hurt nobody. */
+/** Open and close for ever: places, keys and memory come back, late messages do no harm. */
 static void test_channel_reopened_many_times_fresh(void **state)
 {
     (void)state;

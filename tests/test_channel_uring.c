@@ -133,7 +133,7 @@ static void test_channel_two_threads_ping_pong_never_sleeps_on(void **state)
 }
 
 /**
- * Rings with room for two messages or three: whoever sends finds them full and sleeps just when
+ * Rings with room for two messages or three: a sender finds them full and sleeps just when
  * space is freed, so that the try after the arming is what matters.
  */
 static void test_channel_two_threads_full_rings_never_sleep_on(void **state)
@@ -200,7 +200,7 @@ static void proc_host(struct proc *p)
     chan_give_all(&h.s);
     snic_channel_close(h.s.c);
     h.s.c = NULL;
-    while (snic_channel_hub_count(h.s.hub) != 0) /* the peer says goodbye, too */
+    while (snic_channel_hub_count(h.s.hub) != 0) /* the peer closes, too */
         (void)snic_loop_once(h.s.loop, SNIC_NEVER);
     chan_end(&h.s);
     for (int i = 0; i < 10; i++)
@@ -265,7 +265,7 @@ static void test_channel_two_processes_every_mode_delivers(void **state)
 
 /**
  * kill -9 of a busy host: the DPU gets one closed event with EPEERDEAD, and tokens and slots
- * that are still out may be used and given back.
+ * that are still out may be used and returned.
  */
 static void test_channel_host_killed_tokens_still_good(void **state)
 {
@@ -302,7 +302,7 @@ struct liar {
     unsigned char *ring[2];
     size_t size[2];
     uint64_t key[2];
-    uint32_t refused; /* CLOSEs that came */
+    uint32_t refused; /* CLOSEs received */
     uint32_t slot;
 };
 

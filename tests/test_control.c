@@ -57,7 +57,7 @@ static void test_control_move_keeps_what_was_written(void **state)
 }
 
 /* At no moment of a move do two servers have the segment in one generation, or the destination in
-   one that is told of the source: whoever does not hear of its end refuses what comes after it. */
+   one that clients know of the source: a peer that misses its end refuses what comes after it. */
 static void test_control_move_one_generation_one_server(void **state)
 {
     uint32_t both = 0;
@@ -250,7 +250,7 @@ static void test_control_revoked_holder_is_refused(void **state)
     assert_disk_is(7);
 }
 
-/* The loser of a disk goes on as if nothing had been said to it: none of its writes lands. */
+/* The loser of a disk continues as if it had not been notified: none of its writes lands. */
 static void test_control_late_writes_of_a_loser_never_land(void **state)
 {
     struct snic_net_link slow = {.delay_min_ns = 5000, .delay_max_ns = 30000};
@@ -339,7 +339,7 @@ static void test_control_leases_are_used_up(void **state)
         assert_int_equal(ctlfix_ask(&fix, &m), 0);
         assert_int_equal(fix.call_value, i);
     }
-    assert_int_equal(ctlfix_ask(&fix, &m), 0); /* nobody has one, and nobody can */
+    assert_int_equal(ctlfix_ask(&fix, &m), 0); /* it has no holder, and cannot get one */
     assert_int_equal(fix.call_value, SNIC_CONTROL_LEASE_MAX + 1);
     ctlfix_client_start(&fix, 0);
     assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), SNIC_EOVERFLOW);
@@ -403,8 +403,8 @@ static void test_control_store_of_another_catalog_is_refused(void **state)
     snic_disk_close(mine);
 }
 
-/* An older copy of the catalog is put back, which never ran beside what came after it: whoever has
-   what it cannot know does not believe it, and nothing is deleted. Then its own is there again. */
+/* An older copy of the catalog is put back, which never ran beside the later one: a server that has
+   what it cannot know rejects it, and nothing is deleted. Then its own is there again. */
 static void put_back(struct snic_disk *old)
 {
     struct snic_disk *mine = fix.disk;
@@ -535,7 +535,7 @@ static void forge(int node)
         assert_true(d->length > 0);
         d->bytes = forged.bytes[i];
         if (i == 2)
-            snic_put_le16(forged.bytes[2] + 8, 0x7777); /* a family that nobody knows */
+            snic_put_le16(forged.bytes[2] + 8, 0x7777); /* an unknown family */
         else
             d->key.w[0]++;
         d->ts = ++forged.ts;
@@ -582,7 +582,7 @@ static void test_control_disks_that_were_replaced_do_not_come_back(void **state)
     }
 }
 
-/* What cannot be said to a client is found when the catalog begins, not when one comes. */
+/* What cannot be encoded for a client is found when the catalog begins, not when one connects. */
 static void test_control_address_of_no_family_is_found_out(void **state)
 {
     (void)state;
@@ -616,7 +616,7 @@ static int store_ask(uint32_t server, uint16_t op, uint64_t id)
     return filled;
 }
 
-/* No server has a free place: what needs one is told so at once, all else is as ever. What may have
+/* No server has a free place: what needs one is refused at once, all else is as ever. What may have
    room and is away is waited for. When there is room, the next write has it. */
 static void test_control_without_room_enospc_at_once(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Who is at the other end of a connection of the control plane, and what it learns: accounts that
+ * The peer's identity on a connection of the control plane, and what it learns: accounts that
  * prove themselves, their disks and no others, tokens by which servers know the same.
  */
 #include "control/control_priv.h"
@@ -84,7 +84,7 @@ static void test_control_auth_client_has_its_disks_alone(void **state)
 }
 
 /* With another's token, or with none, a client gets nothing from servers, though it knows where all
-   is, and its packets say what they should. */
+   is, and its packets have the right fields. */
 static void test_control_auth_servers_want_the_token(void **state)
 {
     unsigned char token[SNIC_EBS_TOKEN_BYTES];
@@ -154,7 +154,7 @@ static void test_control_auth_reader_fences_none(void **state)
 }
 
 /* Tokens are good for two seconds, keys change, the catalog is away: no I/O fails by it, and none
-   is done with a token that has expired. */
+   is done by a token that has expired. */
 static void test_control_auth_tokens_are_renewed(void **state)
 {
     (void)state;
@@ -210,7 +210,7 @@ static void test_control_auth_revoked_token_is_refused(void **state)
         else
             assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0);
         read_is(0, 7);
-        snic_net_fabric_partition(fix.fabric, CTLFIX_CTL, CTLFIX_CLIENT, 1); /* it is not told */
+        snic_net_fabric_partition(fix.fabric, CTLFIX_CTL, CTLFIX_CLIENT, 1); /* not notified */
         if (round == 0) {
             message(&m, SNIC_CONTROL_REVOKE, "root");
             assert_int_equal(ctlfix_ask(&fix, &m), 0);

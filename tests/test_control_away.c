@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A client that was away while its segments moved, and whose old server is gone for good: nobody
+ * A client that was away while its segments moved, and whose old server is gone for good: no server
  * refuses what it sends, and it has not heard of the moves. All of its I/O ends, soon after it is
  * back, and what it reads is what was written last.
  *
@@ -29,7 +29,7 @@ static void cut(struct ctlfix *f, uint32_t node, uint32_t ways)
     snic_net_fabric_partition(f->fabric, CTLFIX_CLIENT, node, (ways & 2) != 0);
 }
 
-/* Late ones come after the move, and after the death of who sent them. */
+/* Late ones come after the move, and after their sender's death. */
 static void weather(struct ctlfix *f)
 {
     struct snic_net_link l = {.delay_min_ns = 5000};
@@ -164,7 +164,7 @@ static void write_begin(struct ctlfix *f, struct snic_io_req *r, unsigned char *
     assert_int_equal(snic_io_submit(f->client[0].guest[0].io, &r, 1), 1);
 }
 
-/* What was given up waits for a promise that nobody is there to make: the move makes it. */
+/* An abandoned write waits for a promise that no server is there to make: the move makes it. */
 static void given_up(uint32_t transport)
 {
     static unsigned char data[4096], back[4096];
@@ -176,7 +176,7 @@ static void given_up(uint32_t transport)
     memset(data, 7, sizeof(data));
     write_begin(f, &r, data);
     ctlfix_run(f, 20000); /* it may be under way */
-    cut(f, gone, 3);      /* the catalog says that nothing has changed */
+    cut(f, gone, 3);      /* the catalog reports that nothing has changed */
     ctlfix_run(f, 61000 * CTLFIX_MS);
     assert_int_equal(over, 0);
     alone(f, 1);
@@ -195,7 +195,7 @@ static void given_up(uint32_t transport)
     ctlfix_end(f);
 }
 
-/* What can be had by nobody is not asked for over and over, however many wait for it. */
+/* What no client can have is not asked for over and over, however many wait for it. */
 static void seldom(uint32_t transport, int dead)
 {
     struct snic_control_stats before, after;

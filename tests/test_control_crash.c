@@ -2,8 +2,8 @@
 /*
  * Every operation, and a death at each of its steps: the power of the catalog's process fails at
  * each operation on its device, with several choices of what survives; and the catalog's process,
- * or a server that takes part, is killed at each event of the world. Everybody comes again. What
- * had been told is so; servers have what the catalog says, with no lower generation, and nothing
+ * or a server that takes part, is killed at each event of the world. All restart. What
+ * had been reported holds; servers have what the catalog has, with no lower generation, and nothing
  * else; the holder reads what it wrote, and can write.
  */
 #include <stdio.h>
@@ -167,7 +167,7 @@ static void judge_world(struct ctlfix *f)
 
 static void judge_holder(struct ctlfix *f, int what)
 {
-    if (f->holder[0] == NULL || what == DETACH) { /* somebody takes it */
+    if (f->holder[0] == NULL || what == DETACH) { /* a client takes it */
         for (uint32_t i = 0; i < CTLFIX_CLIENTS; i++)
             ctlfix_client_kill(f, i);
         ctlfix_client_start(f, 0);
@@ -202,7 +202,7 @@ static void prepare(struct ctlfix *f, int what)
     ctlfix_load(f, 0, 0, what == PLACE ? 0 : 30);
     assert_int_equal(ctlfix_settle(f, 20000 * CTLFIX_MS), 0);
     ctlfix_run(f, 20 * CTLFIX_MS);
-    if (what == REISSUE) { /* of a disk that nobody has */
+    if (what == REISSUE) { /* of a disk without a holder */
         ctlfix_client_kill(f, 0);
         ctlfix_client_start(f, 0);
         ctlfix_run(f, 20 * CTLFIX_MS);
@@ -277,7 +277,7 @@ static void all(int death, uint64_t every, uint64_t seed)
             continue;
         }
         if ((death == SOURCE || death == TARGET) && what == DETACH)
-            continue; /* nothing is asked of servers */
+            continue; /* nothing is requested of servers */
         while (!one(what, death, step, seed)) {
             step += stride;
             n++;

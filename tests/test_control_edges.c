@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The control plane at its edges: who is away, vanishes, or comes again in the middle of something;
- * names of the control plane's own; limits that nobody can keep.
+ * names of the control plane's own; limits that no engine can keep.
  */
 #include "control/agent_priv.h"
 #include "test_control_util.h"
@@ -32,7 +32,7 @@ static void cut(uint32_t node, int is)
     snic_net_fabric_partition(fix.fabric, node, CTLFIX_CTL, is);
 }
 
-/* What an operator was told is done reaches a holder who was not there to hear it. */
+/* A change acknowledged to an operator reaches a holder that was away then. */
 static void test_control_qos_reaches_a_holder_that_was_away(void **state)
 {
     struct snic_control_msg m;
@@ -58,7 +58,7 @@ static void test_control_qos_reaches_a_holder_that_was_away(void **state)
 }
 
 /* Limits that no engine accepts are refused where they are decided, and nothing changes: once they
-   are recorded, the disk could be opened by nobody any more. */
+   are recorded, no client could open the disk any more. */
 static void test_control_limits_out_of_range_are_refused(void **state)
 {
     uint64_t most = UINT64_C(1) << 40;
@@ -109,7 +109,7 @@ static void assert_limits(uint64_t bytes, uint64_t burst_bytes, uint64_t ios, ui
     assert_int_equal(fix.last.qos.burst_ios, burst_ios);
 }
 
-/* Who changes one limit does not know the others, and they stay. */
+/* A change of one limit leaves the others as they are. */
 static void test_control_limit_that_is_kept_stays(void **state)
 {
     const uint64_t keep = SNIC_CONTROL_KEEP;
@@ -137,7 +137,7 @@ static void test_control_limit_that_is_kept_stays(void **state)
     assert_int_equal(ctlfix_ask(&fix, &m), SNIC_EINVAL);
 }
 
-/* A disk that no client can open is not made: of a larger one nobody could be told where its
+/* A disk that no client can open is not made: of a larger one no client could learn where its
    segments are. The largest one is opened. */
 static void test_control_disk_too_large_for_clients_is_refused(void **state)
 {
@@ -171,8 +171,8 @@ static void test_control_disk_too_large_for_clients_is_refused(void **state)
     }
 }
 
-/* Limits that the volume refuses, from a catalog that knows others: those before hold, and it is
-   said, but not that the volume has been told. */
+/* Limits that the volume refuses, from a catalog that knows others: those before hold, and that is
+   reported, but not that the volume has it. */
 static void test_control_limits_the_volume_refuses_are_not_told(void **state)
 {
     struct snic_control_client_stats s;
@@ -203,7 +203,7 @@ static void test_control_limits_the_volume_refuses_are_not_told(void **state)
 }
 
 /* Callers' structs are theirs: what follows a name's end does not count, and an address that cannot
-   be said to clients is refused by the options. */
+   be encoded for clients is refused by the options. */
 static void test_control_callers_are_judged_not_trusted(void **state)
 {
     struct snic_control_agent_opts o = {.opts_size = sizeof(o), .loop = fix.server[0].loop};
@@ -251,8 +251,8 @@ static void test_control_reissue_leaves_disks_of_other_names_alone(void **state)
     assert_disk_is(7);
 }
 
-/* A lease ends at any moment of a server's registration: nobody waits for that server, and it does
-   not begin anew. When it is READY it refuses the lease, too. */
+/* A lease ends at any moment of a server's registration: no operation waits for that server, and it
+   does not begin anew. When it is READY it refuses the lease, too. */
 static void test_control_lease_ends_while_a_server_registers(void **state)
 {
     struct snic_control_msg m[2];
@@ -295,7 +295,7 @@ static void test_control_lease_ends_while_a_server_registers(void **state)
 }
 
 /* A catalog whose device has no room for all that it may have to record could be neither changed
-   nor begun again one day: it says so at once, and goes on with other options. So does one with
+   nor begun again one day: it fails at once, and works with other options. So does one with
    fewer places than it has segments. */
 static void test_control_catalog_larger_than_its_device_does_not_begin(void **state)
 {
@@ -431,8 +431,8 @@ static void test_control_refused_and_vanished_leaves_its_place(void **state)
         assert_int_equal(snic_world_step(fix.world), 1);
 }
 
-/* All sessions are in use: who comes then is turned away, counted and reported, and there is room
-   when those that did not say HELLO are given up. At 1 and at 10 times the 16 of the fixture. */
+/* All sessions are in use: a further client is turned away, counted and reported, and there is room
+   when those that did not send HELLO are dropped. At 1 and at 10 times the 16 of the fixture. */
 static void test_control_sessions_used_up_turned_away(void **state)
 {
     static const struct snic_net_stream_events ev = {
@@ -509,7 +509,7 @@ static void test_control_options_out_of_range_refused(void **state)
 }
 
 /* The log has no room just now, or the catalog is busy with others: a client that wants a disk
-   waits for that, and is not told to go away. */
+   waits for that, and is not refused. */
 static void test_control_attach_to_a_busy_catalog_waits(void **state)
 {
     struct snic_fault stall = {.kind = SNIC_FAULT_DELAY, .ops = 1u << SNIC_IO_WRITE};
@@ -641,7 +641,7 @@ static void test_control_reissue_server_comes_again_at_any_time(void **state)
     }
 }
 
-/* A name in the log with something behind its end could be told to nobody. */
+/* A name in the log with something behind its end could be sent to no client. */
 static void test_control_name_that_goes_on_is_refused(void **state)
 {
     (void)state;
@@ -655,7 +655,7 @@ static void test_control_name_that_goes_on_is_refused(void **state)
     assert_int_equal(ctlfix_ctl_start(&fix), SNIC_ECORRUPT);
 }
 
-/* A verdict before the claim, while the store still works for the session before: no catalog says
+/* A verdict before the claim, while the store still works for the session before: no catalog sends
    that, and the server does not begin to carry it out. */
 static void test_control_verdict_before_the_claim_ends_the_session(void **state)
 {

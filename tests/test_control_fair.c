@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* What one connection's messages cost the others, counted in messages and turns of the loop. */
+/* What one connection's messages cost the others, in messages and iterations of the loop. */
 #include "test_control_util.h"
 
 enum { MANY = 1500, TURN = 64, OPS = 32 };
@@ -73,7 +73,7 @@ static void flood_send(void)
     assert_int_equal(snic_net_send(flood.c, &flood.req), 1);
 }
 
-/* An operator, who says all he wants at once, and then nothing more. */
+/* An operator session that sends all requests at once, and then nothing more. */
 static void flood_begin(uint32_t count)
 {
     struct snic_control_msg m;
@@ -91,8 +91,8 @@ static uint64_t refused(void)
     return s.refused;
 }
 
-/* However many messages are there, a turn of the loop takes few of one connection, so that each
-   other has its turn; none is lost, also when they were the last. */
+/* However many messages are there, an iteration of the loop takes few of one connection, so that
+   each other is served; none is lost, also when they were the last. */
 static void test_control_fair_messages_take_turns(void **state)
 {
     uint64_t before, last, most = 0;

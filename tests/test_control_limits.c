@@ -64,7 +64,7 @@ static void test_control_sessions_used_up_says_so(void **state)
     assert_true(fix.events[SNIC_CONTROL_CROWDED] == turned_away());
 }
 
-/* A server for which there is no session says why, and has one when another leaves. */
+/* A server for which there is no session reports why, and has one when another leaves. */
 static void test_control_server_without_a_session_says_so(void **state)
 {
     (void)state;
@@ -94,7 +94,7 @@ static void write_segment(uint32_t disk, uint32_t segment, int64_t expected)
 }
 
 /* The catalog has all the segments that it may have: a write that needs one more ends with ENOSPC
-   at once, and the event does not say that servers are full. A deletion makes room. */
+   at once, and the event does not report full servers. A deletion makes room. */
 static void test_control_segments_used_up_enospc(void **state)
 {
     struct snic_control_msg m;
@@ -113,7 +113,7 @@ static void test_control_segments_used_up_enospc(void **state)
         write_segment(1 + i % 2, i / 2 % CTLFIX_SEGMENTS, SNIC_ENOSPC);
     assert_true(fix.events[SNIC_CONTROL_NO_PLACE] >= 10 * CTLFIX_SEGMENTS);
     assert_int_equal(fix.event_error[SNIC_CONTROL_NO_PLACE], SNIC_E2BIG);
-    write_segment(0, 1, 4096); /* what has its place goes on */
+    write_segment(0, 1, 4096); /* what has its place works on */
     message(&m, SNIC_CONTROL_REVOKE, ctlfix_name(0));
     assert_int_equal(ctlfix_ask(&fix, &m), 0);
     message(&m, SNIC_CONTROL_DELETE, ctlfix_name(0));
@@ -122,7 +122,7 @@ static void test_control_segments_used_up_enospc(void **state)
         write_segment(1, i, 4096);
 }
 
-/* One thing at a time is under way in the catalog: what comes beside it is asked again, and ends.
+/* One thing at a time is under way in the catalog: requests beside it are sent again, and end.
  */
 static void test_control_ops_used_up_all_ends(void **state)
 {
@@ -148,7 +148,7 @@ static void test_control_ops_used_up_all_ends(void **state)
         ctlfix_audit(&fix, d);
 }
 
-/* ---- A server that lives, and does not do what it is asked to ---- */
+/* ---- A server that lives, and does not execute commands ---- */
 
 static int64_t written;
 
@@ -269,7 +269,7 @@ static void conn_sent(struct snic_net_send_req *r)
     (void)r;
 }
 
-/* A store that is new says HELLO, and goes. @return 1 it has a number; SNIC_E* */
+/* A store that is new sends HELLO, and goes. @return 1 it has a number; SNIC_E* */
 static int new_server(void)
 {
     static const struct snic_net_stream_events ev = {
@@ -358,7 +358,7 @@ static void test_control_fifth_copy_from_a_server_waits(void **state)
 }
 
 /* All numbers are in use: one more server is refused and reported, those that have one are served,
-   and a number that is given back is the next one's. */
+   and a number that is freed is the next one's. */
 static void test_control_servers_used_up_enospc(void **state)
 {
     struct snic_control_msg m;

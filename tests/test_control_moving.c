@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* How long `ctl move` tries (examples/solar_volume/ctl_move.c): a catalog that answers as the test
- * says, in the time of a world. */
+/* How long `ctl move` tries (examples/solar_volume/ctl_move.c): a catalog with the test's
+ * answers, in the time of a world. */
 #include <stdlib.h>
 
 #include "support.h"
@@ -79,7 +79,7 @@ static void list_segments(uint32_t count)
     vb.next();
 }
 
-/* All @p segments to server 1; the catalog answers each MOVE as @p answer says of the time since
+/* All @p segments to server 1; the catalog answers each MOVE with @p answer of the time since
    the first. @return when it ended, likewise */
 static uint64_t moving(uint32_t segments, int (*answer)(uint64_t ns))
 {
@@ -149,7 +149,7 @@ static int full(uint64_t ns)
     return SNIC_ENOSPC;
 }
 
-/* Another one moves it: 30 s, and the next segment is tried as long; ten are given up likewise. */
+/* Another one moves it: 30 s, and the next segment is tried as long; ten are abandoned likewise. */
 static void test_control_moving_busy_for_half_a_minute(void **state)
 {
     (void)state;
@@ -162,7 +162,7 @@ static void test_control_moving_busy_for_half_a_minute(void **state)
     assert_int_equal(vb.code, 1);
 }
 
-/* A server does not answer: 5 s, and what else is there is not tried any more. */
+/* A server does not answer: 5 s, and the other segments are not tried any more. */
 static void test_control_moving_absent_for_five_seconds(void **state)
 {
     (void)state;
@@ -174,7 +174,7 @@ static void test_control_moving_absent_for_five_seconds(void **state)
     assert_int_equal(vb.code, 1);
 }
 
-/* Either of the two in turns: a segment is given up after a minute all the same. */
+/* Either of the two in turns: a segment is abandoned after a minute all the same. */
 static void test_control_moving_a_minute_at_most(void **state)
 {
     (void)state;

@@ -2,7 +2,7 @@
 /*
  * A client that lives long sees more servers than it has numbers for (servers_max): one that it
  * uses no more gives back its number. All of its I/O ends, and what it reads is what was written
- * last, whatever late packets of the servers before say.
+ * last, whatever late packets of the servers before contain.
  *
  *     test_control_numbers --seed 17 many_solar
  *     SNIC_SIM_FROM=1000 SNIC_SIM_COUNT=500 test_control_numbers many
@@ -69,7 +69,7 @@ static void io_over(struct snic_io_req *r)
     over = 1;
 }
 
-/* One I/O of a block, which may last ten seconds: a write that is given up waits for a promise
+/* One I/O of a block, which may last ten seconds: a write that is abandoned waits for a promise
    that a server which is gone never makes. */
 static void io(struct ctlfix *f, uint32_t op, uint64_t offset, void *data)
 {
@@ -171,7 +171,7 @@ static void least_recent(uint32_t transport)
         uint64_t before = s.given_back;
         io(f, SNIC_IO_READ, 0, back);
         snic_control_client_get_stats(f->client[0].cc, &s);
-        if (i >= 2) /* moves were told, too */
+        if (i >= 2) /* moves were reported, too */
             assert_int_equal(s.given_back, before);
         ctlfix_run(f, CTLFIX_MS);
         io(f, SNIC_IO_READ, (1 + i % 2) << 21, back);
@@ -189,7 +189,7 @@ static void test_control_numbers_least_recently_used_makes_room(void **state)
     least_recent(SNIC_VOLUME_LUNA);
 }
 
-/* Late ones come after the move, after the death of who sent them, and to whom has its number. */
+/* Late ones come after the move, after their sender's death, and to the one with its number. */
 static void weather(struct ctlfix *f)
 {
     struct snic_net_link l = {.delay_min_ns = 5000};

@@ -88,7 +88,7 @@ static void test_control_damaged_block_moves_as_damaged(void **state)
     assert_block(4, 1);
     assert_block(6, 1);
     assert_block(511, 1);
-    /* To write it heals it; the other one goes on as it is. */
+    /* To write it heals it; the other one stays as it is. */
     snic_put_le64(buffer, UINT64_C(0x1234567800000000) + 5);
     assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_WRITE, 5 * 4096, 4096, buffer), 4096);
     assert_block(5, 1);
@@ -187,7 +187,7 @@ static int revoke(void)
     return ctlfix_ask(&fix, &m);
 }
 
-/* Who holds the last lease can be ended like others; then the disk gets new ones. */
+/* The holder of the last lease can be ended like others; then the disk gets new ones. */
 static void test_control_last_lease_of_a_living_holder_ends(void **state)
 {
     struct snic_control_msg m = {.type = SNIC_CONTROL_REISSUE};
@@ -284,7 +284,7 @@ static void test_control_forgotten_server_gives_its_number_back(void **state)
     assert_int_equal(ctlfix_ctl_start(&fix), 0);
     ctlfix_ready(&fix);
     assert_int_equal(nodes(), 2);
-    /* Another one has its number, and the holder finds what is there. */
+    /* Another one has its number, and the holder finds its contents. */
     server_anew(1);
     ctlfix_ready(&fix);
     assert_int_equal(ctlfix_id(&fix, 1), id);
@@ -334,7 +334,7 @@ static int attach_key(uint32_t client, uint64_t a, uint64_t b, uint32_t flags)
     return ctlfix_attach(&fix, client, 0, flags);
 }
 
-/* A disk is for those who have its key; the others are told before anybody loses anything. */
+/* A disk is for those who have its key; the others are refused before any data is lost. */
 static void test_control_key_that_is_another_is_refused(void **state)
 {
     struct snic_control_msg m = {.type = SNIC_CONTROL_DISKS};

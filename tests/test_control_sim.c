@@ -45,7 +45,7 @@ static void weather(struct ctlfix *f)
         }
 }
 
-/* Disks that nobody uses get a client; sometimes one takes what another has. */
+/* Unused disks get a client; sometimes one takes what another has. */
 static void want(struct ctlfix *f, struct tally *t)
 {
     for (uint32_t i = 0; i < CTLFIX_CLIENTS * CTLFIX_DISKS; i++) {

@@ -109,7 +109,7 @@ static void test_control_thin_write_beside_a_read(void **state)
     assert_int_equal(waiting(), 0);
 }
 
-/* Reads come faster than answers: each ends with the answer to a question that it saw asked. */
+/* Reads come faster than answers: each ends with the answer to a lookup sent after it began. */
 static void test_control_thin_many_reads(void **state)
 {
     struct snic_io_req r[CTLFIX_DEPTH];
@@ -127,7 +127,7 @@ static void test_control_thin_many_reads(void **state)
     assert_true(catalog().segments == 0 && waiting() == 0);
 }
 
-/* The catalog is away until the reads, and writes, are given up: nobody needs a place any more. */
+/* The catalog is away until the reads, and writes, are abandoned: none needs a place any more. */
 static void test_control_thin_given_up_places_nothing(void **state)
 {
     struct snic_io_req r[3];
@@ -146,7 +146,7 @@ static void test_control_thin_given_up_places_nothing(void **state)
     assert_int_equal(waiting(), 0);
 }
 
-/* "Nowhere" was on its way while the disk became another's, who wrote: whoever asks afterwards must
+/* "Nowhere" was on its way while the disk became another's, which wrote: a later lookup must
    not have it for an answer. */
 static void test_control_thin_late_answer(void **state)
 {
@@ -171,7 +171,7 @@ static void test_control_thin_late_answer(void **state)
     assert_true(r[0].result == 4096 && r[1].result != 4096);
 }
 
-/* An answer that comes after its read was given up is nobody's. */
+/* An answer that arrives after its read was abandoned is ignored. */
 static void test_control_thin_answer_after_the_end(void **state)
 {
     const struct snic_net_link slow = {.delay_min_ns = 61000 * CTLFIX_MS,

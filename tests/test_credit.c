@@ -181,11 +181,11 @@ struct wire {
     struct snic_credit credit;
     atomic_int out; /* taken, not yet returned */
     atomic_int high;
-    atomic_int held; /* takes that said 0 */
+    atomic_int held; /* takes that returned 0 */
 };
 
 /*
- * Each thread sends and completes its own: whoever holds one brings a random grant home. Never may
+ * Each thread sends and completes its own: a holder brings back a random grant. Never may
  * more be out than the largest grant; none may be stuck.
  */
 static void sender(void *ctx, unsigned index)

@@ -587,7 +587,7 @@ static void test_cuckoo_batched_equals_scalar(void **state)
     util_close(&b);
 }
 
-/** Options that are refused say which one it is, and only those. */
+/** A refusal names the wrong option, and only that one. */
 static void test_cuckoo_wrong_option_is_named(void **state)
 {
     (void)state;

@@ -114,7 +114,7 @@ static void test_cuckoo_evict_largest_rank_goes(void **state)
         uint64_t k = snic_rng_below(&rng, KEYS);
         uint64_t before = snic_cuckoo_count(x.t);
         int was = x.version[k] != 0;
-        x.floor = v % 5 == 0 ? (int64_t)v : 0; /* nobody may go */
+        x.floor = v % 5 == 0 ? (int64_t)v : 0; /* none may go */
         int r = table_put(&x, k, v);
         if (r != 0) {
             assert_int_equal(r, SNIC_ENOSPC);

@@ -2,8 +2,8 @@
 /*
  * Cache table, one writer and readers: no false miss, no torn item, no item going back in time.
  *
- * Resident keys are never deleted while readers run; guests come and go around them, at a load at
- * which most inserts displace. Each item carries its version and is recomputable from key and
+ * Resident keys are never deleted while readers run; other keys come and go around them, at a load
+ * at which most inserts displace. Each item carries its version and is recomputable from key and
  * version. The amount of work is fixed, not the time.
  */
 #include "test_cuckoo_util.h"
@@ -20,7 +20,7 @@ struct stress {
     uint64_t resident;   /* keys 0..resident - 1 */
     uint64_t guests;     /* keys resident..resident + guests - 1 */
     uint64_t operations; /* of the writer */
-    uint32_t churn;      /* per cent of operations on guests */
+    uint32_t churn;      /* per cent of operations on these */
     _Atomic uint64_t newest;
     _Atomic uint32_t done;
     _Atomic uint64_t lookups;
@@ -292,7 +292,7 @@ static void publish_thread(void *ctx, unsigned index)
     }
 }
 
-/* What the writer wrote before the put is visible to who got the item; ThreadSanitizer agrees. */
+/* What the writer wrote before the put is visible to the item's readers; ThreadSanitizer agrees. */
 static void test_cuckoo_put_publishes_earlier_writes(void **state)
 {
     struct publish x;

@@ -4,7 +4,7 @@
  * racing a writer that changes lengths.
  *
  * Key number n is id n / key_size in a length of 1 + n % key_size, filled up with zeros: most keys
- * are others with zeros behind them, and only their length tells them apart.
+ * are others with zeros behind them, and only their length distinguishes them.
  */
 #include "test_cuckoo_util.h"
 

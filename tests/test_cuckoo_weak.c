@@ -63,7 +63,7 @@ static struct {
     enum { MODE_PLAIN, MODE_WRITER, MODE_READER } mode;
     struct word words[WORDS_MAX];
     uint32_t word_count;
-    struct view current; /* of whoever runs */
+    struct view current; /* of the running thread */
     struct view fenced;  /* the writer's at its last release fence */
     struct view pending; /* the reader's until its next acquire fence */
     enum drop drop;

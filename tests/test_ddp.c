@@ -7,7 +7,7 @@
 
 #include "support.h"
 
-/* Memory is as large as it says, and options are looked at. */
+/* Memory is as large as memsize states, and options are looked at. */
 static void test_ddp_init_options_checked(void **state)
 {
     (void)state;
@@ -413,7 +413,7 @@ static void test_ddp_others_max_checked(void **state)
     support_guard_free(mem);
 }
 
-/* Strict, all crash: what was read and not yet durable is gone, as the header says. */
+/* Strict, all crash: what was read and not yet durable is gone, as the header documents. */
 static void test_ddp_strict_read_can_unhappen(void **state)
 {
     (void)state;

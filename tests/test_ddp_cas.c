@@ -103,7 +103,7 @@ static void test_ddp_cas_lock_not_replayed_unasked(void **state)
 }
 
 /* Two CAS of one base: the one that is stored over the other beat it, also when the node that
- * refused the other is gone before it can say so. */
+ * refused the other is gone before it can report it. */
 static void test_ddp_cas_beaten_by_another(void **state)
 {
     (void)state;

@@ -121,7 +121,7 @@ static void test_ddp_views_without_sense_refused(void **state)
     } while (0)
     BAD(epoch, SNIC_DDP_EPOCH_MAX + 1);
     BAD(full, 7);   /* a learner, too */
-    BAD(donor, 16); /* nobody, */
+    BAD(donor, 16); /* no node, */
     BAD(donor, 0);  /* itself, */
     BAD(restart, 1);
     assert_int_equal(one_step(&x, &ev), 0);
@@ -184,7 +184,7 @@ static void test_ddp_messages_without_sense_refused(void **state)
     REFUSED(&x, STEP(&x, .type = SNIC_DDP_CAS, .flags = cas), SNIC_EINVAL);
     REFUSED(&x, STEP(&x, .type = SNIC_DDP_FLUSHED, .id = 0), SNIC_EINVAL);
     REFUSED(&x, STEP(&x, .type = SNIC_DDP_FIRE, .id = 0), SNIC_EINVAL); /* not armed */
-    /* Node 2 is a learner: it coordinates nothing, and is asked nothing. */
+    /* Node 2 is a learner: it coordinates nothing, and is queried for nothing. */
     assert_int_equal(one_view(&x, 3, 4, 1, 0), 0);
     REFUSED(&x, TELL(&x, .type = SNIC_DDP_INV, .src = 2, .ts = snic_ddp_ts(2, 2, 2)), SNIC_EPROTO);
     REFUSED(&x, TELL(&x, .type = SNIC_DDP_DIGEST, .src = 2), SNIC_EPROTO);
@@ -284,7 +284,7 @@ static int cas(struct one *x, uint64_t ts, uint32_t flags)
                 .value = (flags & SNIC_DDP_MSG_TOMBSTONE) == 0 ? 1234 : 0);
 }
 
-/* A CAS may delete: both rounds, and what it says when it lost. */
+/* A CAS may delete: both rounds, and its answer when it lost. */
 static void test_ddp_cas_deletes(void **state)
 {
     (void)state;
@@ -308,7 +308,7 @@ static void test_ddp_cas_deletes(void **state)
     uint64_t b = x.last[SNIC_DDP_INV].ts;
     assert_int_equal(b, snic_ddp_ts(1, 3, 0));
     assert_int_equal(x.last[SNIC_DDP_INV].flags, tombstone | SNIC_DDP_MSG_CAS);
-    /* Locked: one that compares with a is told so when that is decided. */
+    /* Locked: one that compares with a hears it when that is decided. */
     assert_int_equal(cas(&x, a, tombstone), 0);
     assert_int_equal(x.did[SNIC_DDP_DONE], 0);
     x.last[SNIC_DDP_INV].ts = b;
@@ -483,7 +483,7 @@ static void test_ddp_many_acks_due_all_sent(void **state)
     support_guard_free(x.mem);
 }
 
-/* More scopes than the ring holds are asked about again in a new epoch. */
+/* More scopes than the ring holds are queried again in a new epoch. */
 static void test_ddp_many_scopes_all_asked_again(void **state)
 {
     (void)state;
@@ -495,7 +495,7 @@ static void test_ddp_many_scopes_all_asked_again(void **state)
         assert_int_equal(STEP(&x, .type = SNIC_DDP_WRITE, .key = {{s, 0}}, .value = s, .scope = s),
                          0);
         acknowledge(&x, SNIC_DDP_ACK_C);
-        /* An acknowledgement of an earlier use, before this one has asked: not counted. */
+        /* An acknowledgement of an earlier use, before this one's request: not counted. */
         assert_int_equal(TELL(&x, .type = SNIC_DDP_PERSIST_ACK, .src = 1, .scope = s), 0);
         assert_int_equal(STEP(&x, .type = SNIC_DDP_SYNC, .scope = s, .token = s), 0);
         assert_int_equal(x.sent[SNIC_DDP_PERSIST], 1);
@@ -520,7 +520,7 @@ static void test_ddp_many_scopes_all_asked_again(void **state)
     support_guard_free(x.mem);
 }
 
-/* What comes late: a flush of a learner that was left out, a record's end that nobody waits for. */
+/* What comes late: a flush of a learner that was left out, a record's end without a waiter. */
 static void test_ddp_late_completions_change_nothing(void **state)
 {
     (void)state;
@@ -536,7 +536,7 @@ static void test_ddp_late_completions_change_nothing(void **state)
     x = one_new(SNIC_DDP_SYNCH, 0);
     uint64_t ts = snic_ddp_ts(1, 2, 1);
     assert_int_equal(one_message(&x, SNIC_DDP_INV, 1, ts, 0), 0);
-    REFUSED(&x, one_appended(&x, ts + 1), 0); /* of a life of this key that is gone */
+    REFUSED(&x, one_appended(&x, ts + 1), 0); /* of an incarnation of this key that is gone */
     assert_int_equal(x.did[SNIC_DDP_SEND], 0);
     struct snic_ddp_timer t[2];
     memset(t, 0, sizeof(t));
@@ -547,7 +547,7 @@ static void test_ddp_late_completions_change_nothing(void **state)
     support_guard_free(x.mem);
 }
 
-/* Who may end the lock of a CAS says so: its coordinator, once. */
+/* Only its coordinator, once, may permit the end of a CAS's lock. */
 static void test_ddp_cas_permit_from_owner_only(void **state)
 {
     (void)state;

@@ -48,8 +48,8 @@ static void let_pass(struct world *w, uint32_t node, uint64_t ns)
 /*
  * Four writes of a key, a < b < c < d, and PAPER. Node 1 works on its a and on a replay of b, which
  * are all the writes it has room for; c is of node 0; d reached node 1 alone before its coordinator
- * crashed, so nobody but node 1 can complete it. If node 0 let the replay of b wait for c, then b
- * would wait for c, c for d at node 1, and d for the room that b has.
+ * crashed, so only node 1 can complete it. If node 0 let the replay of b wait for c, then b
+ * would wait for c, c for d at node 1, and d for the slot that b has.
  */
 static void test_ddp_replay_older_waits_for_nothing(void **state)
 {
@@ -119,8 +119,8 @@ static void test_ddp_restart_replays_older_first(void **state)
 }
 
 /*
- * PAPER: a replay that is older than what is here is acknowledged as in FAST, and does not count
- * among those that wait for the newer write, which get half of the room.
+ * PAPER: a replay that is older than the present record is acknowledged as in FAST, and does not
+ * count among those that wait for the newer write, which get half of the slots.
  */
 static void test_ddp_follower_replay_as_fast(void **state)
 {

@@ -30,7 +30,7 @@ static void test_ddp_learner_other_donor_begins_again(void **state)
     m.seen[0] = 5;
     assert_int_equal(one_step(&x, &end), 0); /* an empty piece */
     assert_int_equal(x.last[SNIC_DDP_PULL].scope, 5);
-    x.view.epoch = 2; /* the same donor: goes on */
+    x.view.epoch = 2; /* the same donor: continues */
     assert_int_equal(one_step(&x, &ev), 0);
     assert_int_equal(x.last[SNIC_DDP_PULL].scope, 5);
     x.view.epoch = 3;
@@ -54,7 +54,7 @@ static void test_ddp_learner_other_donor_begins_again(void **state)
 
 /*
  * A donor whose network carries one value of an answer and drops the others: the learner gets all
- * of them, in as many questions, and holds nobody to be slow.
+ * of them, in as many questions, and suspects no node.
  */
 static void test_ddp_learner_catches_up_value_by_value(void **state)
 {
@@ -102,7 +102,7 @@ static void test_ddp_learner_catches_up_value_by_value(void **state)
     support_guard_free(x.mem);
 }
 
-/* Of a piece the donor says first what it has, then sends what the learner lacks. */
+/* Of a piece the donor lists first what it has, then sends what the learner lacks. */
 static void test_ddp_donor_sends_what_is_missing(void **state)
 {
     (void)state;
@@ -147,8 +147,8 @@ static void test_ddp_donor_sends_what_is_missing(void **state)
 }
 
 /*
- * A key that is new since the donor said what a piece has takes a number inside it, and pushes the
- * last one out of what the donor sends: that one is of the next piece then, not waited for in vain.
+ * A key that is new since the donor listed a piece takes a number inside it, and pushes the
+ * last one out of what the donor sends: that one is of the next piece then, and not waited for.
  */
 static void test_ddp_learner_piece_ends_earlier(void **state)
 {
@@ -196,8 +196,8 @@ static void test_ddp_learner_piece_ends_earlier(void **state)
 
 /*
  * A CAS asks whether what it is based on is the newest; the learner, which had nothing, takes that
- * for a CAS that is not decided. The donor's record says that it is complete: it is decided, and if
- * its log is behind it is replayed as a write that nobody may refuse.
+ * for a CAS that is not decided. The donor's record has it as complete: it is decided, and if
+ * its log is behind it is replayed as a write that no node may refuse.
  */
 static void test_ddp_learner_record_decides(void **state)
 {
@@ -256,7 +256,7 @@ static void test_ddp_restart_epoch_after_others_done(void **state)
     struct snic_ddp_info info;
     world_view(w, 7, 0, 0, 1);
     world_tell_all(w);
-    for (uint32_t served = 0; served < 2;) { /* what tells node 2 that others are done is lost */
+    for (uint32_t served = 0; served < 2;) { /* node 2 does not hear that others are done */
         assert_true(w->messages > 0);
         const struct snic_ddp_msg *m = &w->message[0].m;
         if (m->type == SNIC_DDP_RESTARTED && m->dst == 2)

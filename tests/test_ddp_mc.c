@@ -6,7 +6,7 @@
  *
  * By day the scopes of ddp_scopes.h, in one test; under sanitizers the smaller half of them, which
  * has each kind of event. At night those of ddp_night.h, a test each: one that passed is not run
- * again when a night goes on after an interruption.
+ * again when a night resumes after an interruption.
  */
 #include "mc/ddp_world.h"
 #include "support.h"

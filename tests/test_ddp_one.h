@@ -28,7 +28,7 @@ struct one {
 struct snic_ddp_opts one_opts(uint32_t model, uint32_t flags);
 /* In its first epoch, of three, with a lease of a second. */
 struct one one_new(uint32_t model, uint32_t flags);
-/* An engine that was told nothing yet. */
+/* An engine that has received nothing yet. */
 struct one one_fresh(uint32_t model, uint32_t node, uint32_t keys);
 /* The next epoch. */
 int one_view(struct one *x, uint16_t full, uint16_t learners, uint32_t donor, uint32_t restart);
@@ -43,7 +43,7 @@ int one_appended(struct one *x, uint64_t ts);
 int one_tick(struct one *x, uint64_t ns);
 /* Time passes, with a TICK whenever there is something to do; how many messages of this type. */
 uint32_t one_time(struct one *x, uint64_t ns, uint32_t type);
-/* What snic_ddp_get() says of key 1. */
+/* The result of snic_ddp_get() of key 1. */
 int one_get(struct one *x);
 
 #endif /* SNIC_TESTS_TEST_DDP_ONE_H */

@@ -212,7 +212,7 @@ static struct run run_begin(uint64_t seed, uint32_t nodes, uint32_t model, uint3
     return x;
 }
 
-static uint64_t run_now; /* the run that is on, for who looks into a failure */
+static uint64_t run_now; /* the run that is on, for a debugger */
 
 static int run_teardown(void **state)
 {

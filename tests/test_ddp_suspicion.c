@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What time does: what stays locked or unanswered is asked about, sent again or done over, and who
- * keeps the others waiting is suspected.
+ * What time does: what stays locked or unanswered is queried, sent again or done over, and a node
+ * that keeps the others waiting is suspected.
  */
 #include "test_ddp_one.h"
 
 #include "support.h"
 
-/* A lock that stays is asked about, then the write is done over, with its timestamp (H4). */
+/* A lock that stays is queried, then the write is done over, with its timestamp (H4). */
 static void test_ddp_lock_stays_asks_then_replays(void **state)
 {
     (void)state;
@@ -47,7 +47,7 @@ static void test_ddp_strict_lost_val_p_asked_for(void **state)
     support_guard_free(x.mem);
 }
 
-/* SUSPECT is said when the mask changes: by whatever waits, until the last that waits does not. */
+/* SUSPECT is sent when the mask changes: by whatever waits, until the last that waits does not. */
 static void test_ddp_suspect_whole_mask_each_change(void **state)
 {
     (void)state;
@@ -74,7 +74,7 @@ static void test_ddp_suspect_whole_mask_each_change(void **state)
     support_guard_free(x.mem);
 }
 
-/* A replay answers nobody, and its suspicion ends with it all the same. */
+/* A replay answers no client, and its suspicion ends with it all the same. */
 static void test_ddp_suspect_of_replay_withdrawn(void **state)
 {
     (void)state;
@@ -112,7 +112,7 @@ static void test_ddp_restart_suspects_silent_only(void **state)
     assert_int_equal(one_message(&x, SNIC_DDP_DIGEST, 2, 0, 0), 0);
     assert_int_equal(x.did[SNIC_DDP_SUSPECT], 1);
     assert_int_equal(x.suspect, 0);
-    /* Who is done hears, of a node that is not, that it lives. */
+    /* A node that is done hears, of one that is not, that it lives. */
     assert_int_equal(one_message(&x, SNIC_DDP_RESTARTED, 1, 0, 0), 0);
     x.to[SNIC_DDP_DIGEST] = 0;
     uint64_t at = snic_ddp_deadline_ns(x.d);
@@ -127,8 +127,8 @@ static void test_ddp_restart_suspects_silent_only(void **state)
     support_guard_free(x.mem);
 }
 
-/* As long as a write's coordinator answers, nobody else does the write over, and it is asked less
- * and less often; who does not answer is not waited for longer. */
+/* As long as a write's coordinator answers, no other node does the write over, and it is queried
+ * less and less often; a node that does not answer is not waited for longer. */
 static void test_ddp_live_coordinator_not_replayed(void **state)
 {
     (void)state;
@@ -158,7 +158,7 @@ static void test_ddp_live_coordinator_not_replayed(void **state)
     support_guard_free(x.mem);
 }
 
-/* QUERY of a write that goes on is always answered: by the write to who has not acknowledged. */
+/* QUERY of a write in flight is always answered: by the write to nodes without an ACK. */
 static void test_ddp_query_of_live_write_answered(void **state)
 {
     (void)state;
@@ -175,7 +175,7 @@ static void test_ddp_query_of_live_write_answered(void **state)
     assert_int_equal(one_message(&x, SNIC_DDP_QUERY, 2, ts, 0), 0);
     assert_int_equal(x.sent[SNIC_DDP_INV], 1);
     assert_int_equal(x.to[SNIC_DDP_INV], 4);
-    /* Who asks does not put off when the silent one is sent it again. */
+    /* A QUERY does not delay the next resend to the silent node. */
     assert_int_equal(snic_ddp_deadline_ns(x.d), deadline);
     support_guard_free(x.mem);
 }
@@ -211,7 +211,7 @@ static int ask_purge(struct one *x, uint64_t ts)
     return x->sent[SNIC_DDP_PURGE_ACK] != 0;
 }
 
-/* A lock that is patiently asked about stands in the way of newer tombstones all the same (A4). */
+/* A lock that is patiently queried stands in the way of newer tombstones all the same (A4). */
 static void test_ddp_patient_lock_holds_back_purge(void **state)
 {
     (void)state;

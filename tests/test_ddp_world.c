@@ -76,7 +76,7 @@ static int world_is_tombstone(const struct world *w, uint32_t key, uint64_t ts)
     return 0;
 }
 
-/* Was the key deleted at or after that timestamp? Perhaps by somebody who was never answered. */
+/* Was the key deleted at or after that timestamp? Perhaps by a client that was never answered. */
 static int world_deleted(const struct world *w, uint32_t key, uint64_t ts)
 {
     for (uint32_t i = 0; i < w->written; i++) {
@@ -142,7 +142,7 @@ static void world_append(struct world *w, uint32_t node, const struct snic_ddp_a
     (void)world_wrote(w, world_key_of(&r->key), r->ts, r->content);
 }
 
-/* A read's answer, or what a CAS that lost says of the key. */
+/* A read's answer, or what a CAS that lost returns of the key. */
 static void world_read_done(struct world *w, struct world_op *o, const struct snic_ddp_action *a)
 {
     int gone =
@@ -595,7 +595,7 @@ void world_check_cas(struct world *w)
         uint64_t before = 0;
         for (uint32_t k = 0; k < w->written; k++) {
             const struct world_written *x = &w->write[k];
-            /* A deletion nobody was told of is one nevertheless. */
+            /* A deletion that was reported to no client is one nevertheless. */
             int counts = x->seen || (o->expect == 0 && x->content == 0);
             if (x->key == o->key && counts && x->ts < o->ts)
                 before = snic_max_u64(before, x->ts);

@@ -71,7 +71,7 @@ struct world_op {
     uint64_t ts;
 };
 
-/* A timestamp that exists: its value, and whether anybody saw it or was answered. */
+/* A timestamp that exists: its value, and whether any client saw it or was answered. */
 struct world_written {
     uint32_t key;
     uint32_t seen;
@@ -118,7 +118,7 @@ void world_load(struct world *w, uint32_t node, const struct snic_ddp_key *key, 
                 uint64_t content, uint32_t length);
 /* It loses its memory; of its log what is not durable may go. */
 void world_crash(struct world *w, uint32_t node);
-/* Decide a view; nodes hear of it by world_tell. */
+/* Decide a view; nodes get it separately. */
 void world_view(struct world *w, uint16_t full, uint16_t learners, uint32_t donor, int restart);
 void world_tell(struct world *w, uint32_t node);
 void world_tell_all(struct world *w);

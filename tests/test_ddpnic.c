@@ -326,7 +326,7 @@ static void test_ddpnic_scope_used_again_marks_again(void **state)
     nw_free(w);
 }
 
-/* Somebody drives a key's version to the end: writes of it are refused, others go on. */
+/* A client drives a key's version to the end: writes of it are refused, others continue. */
 static void test_ddpnic_versions_used_up_asks_for_epoch(void **state)
 {
     struct snic_ddpnic_opts o = options(SNIC_DDP_EVENT, 0);
@@ -532,7 +532,7 @@ static void test_ddpnic_crash_dfifo_kept(void **state)
     nw_free(w);
 }
 
-/* A node that is left out tells its clients that it does not know. */
+/* A node that is left out reports an unknown outcome to its clients. */
 static void test_ddpnic_left_out_answers_unknown(void **state)
 {
     struct nw_world *w = world(2, SNIC_DDP_SCOPE, 0);
@@ -557,7 +557,7 @@ static void test_ddpnic_left_out_answers_unknown(void **state)
     nw_free(w);
 }
 
-/* A copy of the memory goes on as the original does. */
+/* A copy of the memory continues as the original does. */
 static void test_ddpnic_memory_copied_same_node(void **state)
 {
     struct nw_world *w = world(2, SNIC_DDP_RENF, 0);

@@ -98,7 +98,7 @@ static void test_ddpnic_edges_options_and_views_refused(void **state)
     v.epoch = 2;
     v.restart = 1;
     refused(w, 0, ev, SNIC_EINVAL);
-    /* Left out, and in again: only anew. Left out for longer it may be told. */
+    /* Left out, and in again: only anew. Left out for longer it may hear of it. */
     nw_leave(w, 1);
     nw_tell(w, 0);
     v = w->view;
@@ -126,7 +126,7 @@ static void test_ddpnic_edges_messages_without_sense_refused(void **state)
     assert_int_equal(nw_step_nic(w, 0, &ev), 0);
     m = message(SNIC_DDP_VAL, 1, 0);
     refused(w, 0, ev, SNIC_EPROTO);
-    m.ts = snic_ddp_ts(1, 4, 1); /* an INV that never came */
+    m.ts = snic_ddp_ts(1, 4, 1); /* an INV that never arrived */
     refused(w, 0, ev, SNIC_EPROTO);
     m = message(SNIC_DDP_PERSIST, 1, 0);
     m.scope = 5;
@@ -135,7 +135,7 @@ static void test_ddpnic_edges_messages_without_sense_refused(void **state)
     m = message(SNIC_DDP_ACK, 1, 0);
     refused(w, 0, ev, 0);
     m = message(SNIC_DDP_ACK, 1, ts);
-    refused(w, 0, ev, 0); /* not its own, and not yet complete: nothing to tell */
+    refused(w, 0, ev, 0); /* not its own, and not yet complete: nothing to report */
     m.key = nw_key(2);
     refused(w, 0, ev, 0);
     assert_int_equal(w->messages, 0);
@@ -146,11 +146,11 @@ static void test_ddpnic_edges_messages_without_sense_refused(void **state)
     refused(w, 0, ev, SNIC_EPROTO);
     m = message(SNIC_DDP_PERSIST_ACK, 1, 0);
     m.scope = 7;
-    refused(w, 0, ev, 0); /* nobody asked */
+    refused(w, 0, ev, 0); /* unrequested */
     nw_free(w);
 }
 
-/* What one half says to the other is checked by it, too. */
+/* The messages of one half to the other are checked, too. */
 static void test_ddpnic_edges_pcie_without_sense_refused(void **state)
 {
     struct nw_world *w = world(2, SNIC_DDP_SYNCH);
@@ -163,7 +163,7 @@ static void test_ddpnic_edges_pcie_without_sense_refused(void **state)
     refused(w, 0, ev, SNIC_EINVAL);
     m.ts = snic_ddp_ts(1, 3, 0); /* the lock's bit */
     refused(w, 0, ev, SNIC_EINVAL);
-    m.ts = snic_ddp_ts(1, 4, 0); /* above what is there */
+    m.ts = snic_ddp_ts(1, 4, 0); /* above the present one */
     refused(w, 0, ev, SNIC_EINVAL);
     m.type = SNIC_DDP_PERSIST;
     m.scope = 5;
@@ -179,7 +179,7 @@ static void test_ddpnic_edges_pcie_without_sense_refused(void **state)
     refused(w, 1, ev, 0);
     m.key = nw_key(1);
     m.ts += 32;
-    refused(w, 1, ev, 0); /* nobody waits for that */
+    refused(w, 1, ev, 0); /* no waiter for that */
     ev.type = SNIC_DDPNIC_WAKE;
     ev.key = nw_key(2);
     refused(w, 1, ev, 0);
@@ -202,7 +202,7 @@ static void test_ddpnic_edges_pcie_without_sense_refused(void **state)
     m.type = SNIC_DDP_PERSIST_ACK;
     m.scope = 9;
     m.seen[0] = 1;
-    refused(w, 1, ev, 0); /* nobody has asked for it yet */
+    refused(w, 1, ev, 0); /* not yet requested */
     m.type = SNIC_DDP_PERSIST;
     m.seen[1] = 1;
     refused(w, 0, ev, 0); /* a further copy without the first */

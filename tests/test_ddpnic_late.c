@@ -55,9 +55,9 @@ static void write_to_nic(struct nw_world *w, uint32_t n)
 /*
  * Four writes of a key, a < b < c < d, and PAPER, where the older wait for the newer. Node 1 works
  * on its a and on a replay of b, which are all the writes its NIC has room for; c is of node 0; d
- * reached node 1 alone before its coordinator crashed, so nobody but node 1 can complete it. If
+ * reached node 1 alone before its coordinator crashed, so only node 1 can complete it. If
  * node 0 let the replay of b wait for c, then b would wait for c, c for d at node 1, and d for the
- * room that b has.
+ * slot that b has.
  */
 static void test_ddpnic_replay_older_waits_for_nothing(void **state)
 {
@@ -150,7 +150,7 @@ static void ack(struct nw_world *w, const struct slow *s, uint32_t src, uint32_t
     fail_msg("there is no such acknowledgement");
 }
 
-/* SUSPECT is said when the mask changes: by whatever waits, until the last that waits does not. */
+/* SUSPECT is sent when the mask changes: by whatever waits, until the last that waits does not. */
 static void test_ddpnic_suspect_whole_mask_each_change(void **state)
 {
     struct snic_ddpnic_opts o = options(SNIC_DDP_EVENT, 0);
@@ -184,13 +184,13 @@ static void test_ddpnic_suspect_whole_mask_each_change(void **state)
     assert_int_equal(x->suspect, 0);
     let_pass(w, 0, 400000000);
     assert_int_equal(x->suspect, 2);
-    nw_leave(w, 1); /* and who is left out waits for nobody */
+    nw_leave(w, 1); /* and a node that is left out waits for none */
     nw_tell(w, 0);
     assert_int_equal(x->suspect, 0);
     nw_free(w);
 }
 
-/* A replay answers nobody, and its suspicion ends with it all the same; a scope's SYNC. */
+/* A replay answers no client, and its suspicion ends with it all the same; a scope's SYNC. */
 static void test_ddpnic_suspect_of_replay_and_sync_withdrawn(void **state)
 {
     struct snic_ddpnic_opts o = options(SNIC_DDP_SCOPE, 0);

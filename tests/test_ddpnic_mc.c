@@ -7,7 +7,7 @@
  * caught.
  *
  * By day the scopes of ddpnic_scopes.h, in one test; under sanitizers the smaller ones. At night
- * those of ddpnic_night.h, a test each: one that passed is not run again when a night goes on after
+ * those of ddpnic_night.h, a test each: one that passed is not run again when a night resumes after
  * an interruption.
  */
 #include "mc/ddpnic_world.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Long random runs of nodes of two halves: clients at every host, messages lost, doubled and in any
- * order, FIFOs of few slots, nodes that crash or are left out, against what timestamps say must be
+ * order, FIFOs of few slots, nodes that crash or are left out, against what by timestamps must be
  * visible and what must be durable if all crashed now. The seed of a run that fails is printed by
  * the program; --seed N does it again.
  */
@@ -136,7 +136,7 @@ static void test_ddpnic_random_histories_linearizable(void **state)
 static void test_ddpnic_random_seeds_of_old_defects_linearizable(void **state)
 {
     static const uint64_t seeds[] = {
-        UINT64_C(6224292346319007511), /* PAPER: a replay waited for a write that needed its room */
+        UINT64_C(6224292346319007511), /* PAPER: a replay waited for a write that needed its slot */
     };
     uint32_t stalls = 0;
     (void)state;

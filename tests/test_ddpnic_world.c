@@ -136,7 +136,7 @@ static int world_member(const struct nw_world *w, uint32_t node)
     return w->node[node].up && (w->view.full >> node & 1) != 0;
 }
 
-/* After a step: what every node shows, and what nodes say of each other. */
+/* After a step: what every node shows, and what nodes report of each other. */
 static void world_check(struct nw_world *w, uint32_t stepped)
 {
     struct snic_ddpnic_entry a;
@@ -452,7 +452,7 @@ void nw_complete(struct nw_world *w, uint32_t node, uint32_t i)
     assert_int_equal(nw_step_nic(w, node, &ev), 0);
 }
 
-/* The i-th of what could happen: 1 if there was one; count says how many there are. */
+/* The i-th of what could happen: 1 if there was one; count is how many there are. */
 static int world_one(struct nw_world *w, uint32_t i)
 {
     if (i < w->messages) {
@@ -607,7 +607,7 @@ void nw_tell_all(struct nw_world *w)
         nw_tell(w, n);
 }
 
-/* Who is left out serves no more before the others go on: its lease has ended. */
+/* A node that is left out serves no more before the others continue: its lease has ended. */
 void nw_leave(struct nw_world *w, uint16_t gone)
 {
     struct snic_ddp_event lease = {.type = SNIC_DDP_LEASE};

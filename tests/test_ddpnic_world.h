@@ -38,8 +38,8 @@ struct nw_node {
     uint32_t down; /* messages to the NIC, queue */
     uint32_t back; /* to the host */
     uint32_t pending;
-    uint32_t epoch;    /* told */
-    uint32_t suspects; /* said */
+    uint32_t epoch;    /* of the last view */
+    uint32_t suspects; /* SUSPECT actions */
     uint16_t suspect;  /* the last */
     struct snic_ddp_action pcie_down[NW_PCIE];
     struct snic_ddp_action pcie_back[NW_PCIE];
@@ -101,7 +101,7 @@ struct nw_world *nw_new(uint64_t seed, uint32_t nodes, const struct snic_ddpnic_
 void nw_free(struct nw_world *w);
 /* The first epoch, all in. */
 void nw_start(struct nw_world *w);
-/* Without these from now on; nodes hear of it by nw_tell. */
+/* Without these from now on; nodes get the view separately. */
 void nw_leave(struct nw_world *w, uint16_t gone);
 void nw_tell(struct nw_world *w, uint32_t node);
 void nw_tell_all(struct nw_world *w);

@@ -9,7 +9,7 @@ static struct dirfix fix;
 
 /* ---- A load whose every answer is known ---- */
 
-/* Each client has keys of its own, so its program order tells what every read returns. */
+/* Each client has keys of its own, so its program order determines what every read returns. */
 enum { OWN_KEYS = 4, IDS = 1 << 14 };
 
 struct load {

@@ -290,7 +290,7 @@ static void test_director_client_ends_in_every_way(void **state)
     }
 }
 
-/** The host ends a connection with its reply; what was asked behind it is not answered. */
+/** The host ends a connection with its reply; requests behind it are not answered. */
 static void test_director_quit_closes_after_reply(void **state)
 {
     (void)state;
@@ -312,7 +312,7 @@ static void test_director_quit_closes_after_reply(void **state)
 
 /* ---- Bounds ---- */
 
-/** A client that reads nothing is stopped at its bound and harms nobody; then it gets it all. */
+/** A client that reads nothing is stopped at its bound and harms no other; then it gets it all. */
 static void test_director_slow_reader_is_bounded(void **state)
 {
     (void)state;

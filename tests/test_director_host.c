@@ -8,8 +8,8 @@
 
 /* ---- Hosts end ---- */
 
-/** The host dies at any step: every message is answered once, in order, reads on the device go
- *  on, and the next host serves the same clients. */
+/** The host dies at any step: every message is answered once, in order, reads on the device
+ *  continue, and the next host serves the same clients. */
 static void test_director_host_dies_and_returns(void **state)
 {
     (void)state;
@@ -160,7 +160,7 @@ static void test_director_stale_replies_are_ignored(void **state)
             uint32_t had = fix.host_messages;
             while (fix.host_messages == had)
                 assert_int_equal(dirfix_step(&fix), 1);
-            if (i % 2) { /* it is held: answer the one before again, and one of nobody */
+            if (i % 2) { /* it is held: answer the one before again, and one of no connection */
                 uint64_t conn = fix.host_last_conn;
                 uint64_t seq = fix.host_last_seq;
                 assert_int_equal((uint32_t)old, (uint32_t)seq); /* the same place */
@@ -185,7 +185,7 @@ static void no_message(void *ctx, uint64_t conn, uint64_t seq, uint64_t user,
 }
 
 /** A host whose keys or items have another size than the table's is turned away, and both ends can
- *  say which and how large. */
+ *  report which and how large. */
 static void test_director_host_of_other_sizes_is_turned_away(void **state)
 {
     static const struct {
@@ -263,7 +263,7 @@ static void test_director_smaller_message_max_counts(void **state)
     }
 }
 
-/** A net host that closes or resets ends its client after what came before; one that is not
+/** A net host that closes or resets ends its client after what preceded; one that is not
  *  there is answered for, and is there again when it is. */
 static void test_director_net_host_ends(void **state)
 {
@@ -286,7 +286,7 @@ static void test_director_net_host_ends(void **state)
         until_closed(&fix, c);
         assert_int_equal(seen[0].ok, 11);
         assert_int_equal(seen[0].error, 0);
-        /* nobody listens */
+        /* no listener */
         fix.server_mode = 0;
         snic_net_unlisten(fix.server_listener);
         c = join(&fix, 1);
@@ -303,7 +303,7 @@ static void test_director_net_host_ends(void **state)
 
 /* ---- Hosts that are busy ---- */
 
-/** Clients that go while the host takes nothing are told of later, or forgotten with the host. */
+/** Clients that go while the host takes nothing are reported later, or forgotten with the host. */
 static void test_director_ends_reach_a_busy_host_later(void **state)
 {
     (void)state;

@@ -311,7 +311,7 @@ static void test_director_large_replies_without_zero_copy_arrive(void **state)
 }
 
 /** The same when the kernel sends out of the buffers: they must not be used again before it is
- *  done with them. */
+ *  finished with them. */
 static void test_director_large_replies_with_zero_copy_arrive(void **state)
 {
     (void)state;
@@ -319,7 +319,7 @@ static void test_director_large_replies_with_zero_copy_arrive(void **state)
     serve(1, 1);
 }
 
-/** As it is by default: zero copy until the kernel says that it copies all the same. */
+/** As it is by default: zero copy until the kernel reports that it copies all the same. */
 static void test_director_large_replies_by_default_arrive(void **state)
 {
     (void)state;

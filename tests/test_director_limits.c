@@ -5,7 +5,7 @@
 
 #include "dirseen.h"
 
-/* Make the engine find an item for keys 0..n-1 whose record is not the key's: reply() says HOST. */
+/* Make the engine find an item for keys 0..n-1 whose record is another's: reply() returns HOST. */
 static void mislead(struct dirfix *f, uint16_t n)
 {
     uint64_t nonsense[3] = {f->file, 0, 100};
@@ -268,7 +268,7 @@ static void test_director_hogs_go_one_behind_the_other(void **state)
         }
         struct snic_director_stats st = dirfix_stats(&fix);
         assert_true(st.stalls > 0 && st.hog_resets >= 3);
-        /* 200 answers of 1.5 ms on average, and the time that the first hog was given. */
+        /* 200 answers of 1.5 ms on average, and the time that the first hog was granted. */
         assert_true(ended - began < 200 * UINT64_C(2000000) + 6 * UINT64_C(50000000));
         unpause_all(&fix, SLOW);
         dirfix_finish(&fix);
@@ -325,7 +325,7 @@ static void test_director_long_messages_hold_their_length(void **state)
     }
 }
 
-/** A client beyond conns_max is told so; idle ones make room when idle_ms says so. */
+/** A client beyond conns_max hears of it; idle ones make room after idle_ms. */
 static void test_director_full_says_so_and_idle_ends(void **state)
 {
     struct dirfix_opts o = options(support_seed(), 6);
@@ -363,7 +363,7 @@ static void test_director_full_says_so_and_idle_ends(void **state)
     dirfix_close(&fix);
 }
 
-/** Options that are refused say which one it is, and only those. */
+/** A refusal names the wrong option, and only that one. */
 static void test_director_wrong_option_is_named(void **state)
 {
     struct snic_director_opts d = {.opts_size = sizeof(d)};

@@ -10,7 +10,7 @@
 
 enum { PARTS = 3, PART_CLIENTS = 24 };
 
-/* A director of its own; the fixture's stands by. Its PING tells its number and the user word. */
+/* A director of its own; the fixture's stands by. Its PING returns its number and the user word. */
 struct part {
     struct snic_net *net;
     struct snic_director *d;
@@ -95,7 +95,7 @@ static void part_reply(struct dirfix_client *c, const struct dirfix_msg *m,
     assert_int_equal(m->op, DIRFIX_OK);
     if (m->arg != DIRFIX_BY_RULE)
         return;
-    assert_int_equal(m->value & 0xffff, ++s->pings); /* nobody else's word */
+    assert_int_equal(m->value & 0xffff, ++s->pings); /* no other's word */
     if (s->part == PARTS)
         s->part = m->value >> 16;
     assert_int_equal(m->value >> 16, s->part); /* and always there */
@@ -359,8 +359,8 @@ static uint64_t turns_round(uint32_t quantum, uint64_t seed)
     return turns.worst;
 }
 
-/** What a quiet client waits for is one turn of each other client, however much they send; with
- *  turns without end it is all that they have sent. */
+/** A quiet client waits for one service slot of each other client, however much they send; with
+ *  unbounded slots it is all that they have sent. */
 static void test_director_flood_delays_others_by_turns_only(void **state)
 {
     (void)state;

@@ -77,7 +77,7 @@ static void test_dma_sim_every_capability_conforms(void **state)
         conformance_dma_run(&sim_world, caps[i], i % 2 == 0 ? 8 : 64);
 }
 
-/** A backend that takes options it does not know would do something else than asked. */
+/** A backend that takes options it does not know would do something else than requested. */
 static void test_dma_sim_bad_options_refused(void **state)
 {
     (void)state;
@@ -313,7 +313,7 @@ static uint64_t replay(uint64_t seed)
     return t.hash;
 }
 
-/** One seed, one run: a simulation that does not replay finds bugs that nobody can look at. */
+/** One seed, one run: a simulation that does not replay finds bugs that cannot be examined. */
 static void test_dma_sim_same_seed_replays(void **state)
 {
     (void)state;

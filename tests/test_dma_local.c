@@ -87,7 +87,7 @@ struct stress {
     struct snic_dma_batch batch;
     struct snic_dma_op op;
     struct snic_loop_poller poller;
-    _Atomic(int) quiet;                   /* nobody rings on this handle any more */
+    _Atomic(int) quiet;                   /* no thread rings on this handle any more */
     _Atomic(uint64_t) posted[STRESS_IDS]; /* by the peer's threads, before they ring */
     uint64_t seen[STRESS_IDS];
 };

@@ -85,7 +85,7 @@ static int pair_step(struct conf_dma *f)
     return did > 0 ? did : snic_loop_once(f->loop[0], 200000);
 }
 
-/** The contract over a socket and shared memory, whoever connects. */
+/** The contract over a socket and shared memory, whichever end connects. */
 static void test_dma_shm_two_loops_conforms(void **state)
 {
     (void)state;
@@ -331,7 +331,7 @@ static void test_dma_shm_refused_connect_fails(void **state)
     child_end(&c);
 }
 
-/** Ends that disagree on a number are told so at once; none at either end agrees with all. */
+/** Ends that disagree on a number are refused at once; none at either end agrees with all. */
 static void test_dma_shm_tags_have_to_agree(void **state)
 {
     static const struct {
@@ -519,7 +519,7 @@ static void test_dma_shm_listener_of_the_dead_replaced(void **state)
     snic_loop_close(l);
 }
 
-/** Nobody there, nobody answering, the wrong loop: each its own error. */
+/** No listener, no answer, the wrong loop: each its own error. */
 static void test_dma_shm_connect_errors_told_apart(void **state)
 {
     (void)state;

@@ -127,7 +127,7 @@ static int liar_cut(struct liar *x)
     return 0;
 }
 
-/** Handshakes that are none: the listener hangs up, asks nobody, and goes on. */
+/** Handshakes that are none: the listener hangs up, serves others, and continues. */
 static void test_dma_shm_bad_hello_dropped(void **state)
 {
     (void)state;
@@ -218,7 +218,7 @@ static int liar_lie(struct liar *x, int n)
     case 2: /* sealed against growing only */
         fd = memfd_of(8192, 0, F_SEAL_GROW);
         break;
-    case 3: /* shorter than it says */
+    case 3: /* shorter than it states */
         fd = memfd_of(4096, 0, sealed);
         break;
     case 4: /* more than we take */
@@ -262,7 +262,7 @@ static int liar_lie(struct liar *x, int n)
 
 /**
  * A peer that offers memory which could fault, or talks nonsense, loses the link; the process
- * goes on. It is not dead, though: its death is not reported while it lives.
+ * continues. It is not dead, though: its death is not reported while it lives.
  */
 static void test_dma_shm_lying_peer_torn(void **state)
 {

@@ -324,7 +324,7 @@ static const struct change changes[] = {
     {SNIC_EBS_NAK, 72, 8, UINT64_MAX, 0},
 };
 
-/* Everything whose checksum is right is not right yet. Failure leaves what was there. */
+/* Everything whose checksum is right is not right yet. Failure leaves the output as it was. */
 static void test_ebs_decode_forged_field_has_its_error(void **state)
 {
     (void)state;
@@ -418,7 +418,7 @@ static void test_ebs_encode_refuses_what_is_no_packet(void **state)
     }
 }
 
-/* Fields at random, in both kinds of transport: what is encoded comes back, at the length said. */
+/* Fields at random, in both kinds of transport: what is encoded comes back, at its stated size. */
 static void test_ebs_random_headers_come_back(void **state)
 {
     (void)state;

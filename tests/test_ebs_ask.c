@@ -23,7 +23,7 @@ static void test_ebs_ask_nobody_waits_nothing_is_due(void **state)
     assert_null(snic_ebs_asks_first(&s));
 }
 
-/* A look forgets when: whoever is looked at says it again. */
+/* asks_look() resets due_ns: each entry that is examined sets it again. */
 static void test_ebs_ask_begun_is_due_after_slow(void **state)
 {
     (void)state;
@@ -173,7 +173,7 @@ static void test_ebs_ask_join_asks_as_one(void **state)
     assert_null(snic_ebs_asks_first(&s));
 }
 
-/* Who is heard, and who is over, is not asked for any more; the others stay in order. */
+/* Entries that are answered or over are not looked up any more; the others stay in order. */
 static void test_ebs_ask_end_leaves_the_list(void **state)
 {
     (void)state;

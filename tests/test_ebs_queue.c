@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The queue of I/Os by itself, under a transport of a few lines that does what the header says and
- * no more: what it has of an RPC is a list and a bit.
+ * The queue of I/Os by itself, under a transport of a few lines that does what the header requires
+ * and no more: what it has of an RPC is a list and a bit.
  */
 #include "snicstore/ebs_queue.h"
 #include "support.h"
@@ -248,7 +248,7 @@ static void test_ebs_queue_refusals_change_nothing(void **state)
 }
 
 /* Places of one GiB are known, of a disk of eleven: those of another one are refused, those that
-   are known stay, and go on. */
+   are known stay, and work. */
 static void test_ebs_queue_places_beyond_chunks_refused(void **state)
 {
     struct snic_ebs_where w = {.seg_id = 1, .server = 0, .seg_gen = 2};
@@ -282,7 +282,7 @@ static void test_ebs_queue_order(void **state)
     assert_ptr_equal(snic_ebs_queue_done(&p->q), &flush);
     assert_ptr_equal(snic_ebs_queue_done(&p->q), &b);
     assert_true(p->q.loads[0].backlog == 0 && p->q.rpcs_free == RPCS && p->q.s.inside == 0);
-    assert_true(snic_ebs_queue_deadline_ns(&p->q) <= 1); /* slots came back: somebody may wait */
+    assert_true(snic_ebs_queue_deadline_ns(&p->q) <= 1); /* slots came back: an I/O may wait */
     look(p, 1);
     assert_true(snic_ebs_queue_deadline_ns(&p->q) == SNIC_NEVER);
 }
@@ -312,7 +312,7 @@ static void test_ebs_queue_refs_keep(void **state)
     assert_ptr_equal(snic_ebs_queue_done(&p->q), &io);
 }
 
-/* What has no place is asked for as one, waits, and begins where the answer says. */
+/* What has no place is asked for as one, waits, and begins at the place of the answer. */
 static void test_ebs_queue_place_unknown(void **state)
 {
     struct plain *p = open_queue();
@@ -424,7 +424,7 @@ static void test_ebs_queue_hole(void **state)
     assert_ptr_equal(snic_ebs_queue_done(&p->q), &b);
 }
 
-/* A read of more than may be without a place goes on as answers come. */
+/* A read of more than may be without a place continues as answers arrive. */
 static void test_ebs_queue_hole_larger_than_the_pool(void **state)
 {
     struct plain *p = open_queue();
@@ -472,7 +472,7 @@ static void test_ebs_queue_waits_sees_the_first(void **state)
         ;
 }
 
-/* Where writes have all the room there is, a hole needs none, and is asked for once for each of its
+/* Where writes use the whole pool, a hole needs none, and is asked for once for each of its
    segments; nothing of an encrypted or limited disk is different. */
 static void test_ebs_queue_hole_without_room(void **state)
 {
@@ -521,7 +521,7 @@ static void test_ebs_queue_hole_without_room(void **state)
         ;
 }
 
-/* An answer is good for what was there when it was asked. */
+/* An answer holds for the state when the lookup was sent. */
 static void test_ebs_queue_hole_is_as_old_as_its_question(void **state)
 {
     struct plain *p = open_queue();
@@ -542,8 +542,8 @@ static void test_ebs_queue_hole_is_as_old_as_its_question(void **state)
 /* ---- Time ---- */
 
 /*
- * All time runs out for an I/O of which one RPC has ended and is shown still, and one was given up
- * before: neither is given up again. The fence goes where the segment goes, and a higher
+ * All time runs out for an I/O of which one RPC has ended and is shown still, and one was abandoned
+ * before: neither is abandoned again. The fence goes where the segment goes, and a higher
  * generation is its answer.
  */
 static void test_ebs_queue_expires_once(void **state)
@@ -621,7 +621,7 @@ static void test_ebs_queue_abandoned_holds_up_no_other_server(void **state)
 }
 
 /* A server answers, but for one segment's fence, and has all the RPCs that it may have: I/O for its
-   other segments waits for a place. When it is SUSPECT, nobody waits for it. */
+   other segments waits for a place. When it is SUSPECT, no I/O waits for it. */
 static void test_ebs_queue_abandoned_one_fails_no_other(void **state)
 {
     struct plain *p = open_queue();
@@ -682,7 +682,7 @@ static void test_ebs_queue_fence_refused_is_sent_later(void **state)
     assert_int_equal(io.result, SNIC_EIO);
 }
 
-/* Nothing is left that would wake anybody, and who had failed keeps why. */
+/* Nothing is left that would cause a wakeup, and a failed I/O keeps its error. */
 static void test_ebs_queue_halt_ends_all(void **state)
 {
     struct plain *p = open_queue();
@@ -717,10 +717,10 @@ static void test_ebs_queue_need_dies_with_its_io(void **state)
         submit(p, &io[i], SNIC_EBS_IO_ZERO, i, 1);
     look(p, 1);
     submit(p, &big, SNIC_EBS_IO_ZERO, 1024, 1);
-    look(p, 2); /* MAP is to be said for it, and nobody looks */
+    look(p, 2); /* MAP is due for it, and not polled */
     submit(p, &next, SNIC_EBS_IO_ZERO, 2048, 1);
     p->q.now_ns = 30 * SECOND;
-    next.submitted_ns = 30 * SECOND; /* it lives on when the others are given up */
+    next.submitted_ns = 30 * SECOND; /* it lives on when the others are abandoned */
     look(p, 60 * SECOND + 2);
     for (uint32_t k = 0; k < 20 && snic_ebs_queue_say(&p->q, &said); k++)
         assert_true(said.segment != 2);
@@ -754,7 +754,7 @@ static void test_ebs_queue_need_is_its_own(void **state)
         }
         look(p, now);
         submit(p, &io, SNIC_EBS_IO_ZERO, 511, 2);
-        look(p, now + MS); /* the first block goes, the second needs what nobody knows */
+        look(p, now + MS); /* the first block goes, the second needs an unknown place */
         finish(p);
         look(p, now + 2 * MS);
         while (snic_ebs_queue_say(&p->q, &said))

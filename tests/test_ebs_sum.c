@@ -123,7 +123,7 @@ static void test_ebs_bind_any_bit_of_place_and_version_counts(void **state)
         assert_int_not_equal(ebs_sample_packet(p, t, NULL), 0);
         ebs_sample(&h, t);
         uint32_t bind = snic_ebs_bind_crc(&h.u.block);
-        assert_int_equal(bind, snic_crc32c(0, p + 64, 48)); /* as the format says */
+        assert_int_equal(bind, snic_crc32c(0, p + 64, 48)); /* as the format requires */
         assert_int_equal(bind, snic_get_be32(p + 112));
         for (unsigned bit = 0; bit < 48 * 8; bit++) {
             p[64 + bit / 8] ^= (unsigned char)(1u << bit % 8);

@@ -140,7 +140,7 @@ static void test_ebs_qos_random_equals_model(void **state)
     }
 }
 
-/* A rate that loses what is less than a token would be lower for whoever asks often. */
+/* A rate that loses what is less than a token would be lower for a caller that polls often. */
 static void test_ebs_qos_polling_often_earns_the_same(void **state)
 {
     (void)state;
@@ -359,7 +359,7 @@ static void test_ebs_map_any_flipped_bit_is_found(void **state)
 
 /* ---- Split ---- */
 
-/* Who is forgotten is asked for, whatever is damaged; the generation is remembered. */
+/* A forgotten server's places are looked up, whatever is damaged; the generation is remembered. */
 static void test_ebs_map_server_is_counted_and_forgotten(void **state)
 {
     (void)state;
@@ -454,7 +454,7 @@ static void answer(struct snic_ebs_header *h, const struct snic_ebs_expect *e, u
     h->u.block.addr_gen = gen;
 }
 
-/* Each thing an answer says has to be right, or the block goes to somebody else's memory. */
+/* Each field of an answer has to be right, or the block goes to another request's memory. */
 static void test_ebs_addr_every_field_has_to_match(void **state)
 {
     (void)state;

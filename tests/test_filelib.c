@@ -619,7 +619,7 @@ static void test_filelib_host_dies_service_goes_on(void **state)
     }
 }
 
-/** Options that are refused say which one it is, and only those. */
+/** A refusal names the wrong option, and only that one. */
 static void test_filelib_wrong_option_is_named(void **state)
 {
     (void)state;

@@ -14,7 +14,7 @@ enum { TENANTS = 4, BASE = 100, BLOCK = 4096, BLOCKS = 64, LOG_MAX = 4096 };
 static struct {
     const struct snic_io_ops *real;
     struct snic_io_ops ops;
-    uint32_t grant[TENANTS]; /* 0: says nothing */
+    uint32_t grant[TENANTS]; /* 0: grants nothing */
     uint32_t out[TENANTS];
     uint32_t high[TENANTS];
     uint64_t offsets[LOG_MAX]; /* in the order of submission, of tenants BASE.. */
@@ -156,7 +156,7 @@ static struct snic_filelib_stats stats(void)
 
 /* ---- Tests ---- */
 
-/* A service without a switch says nothing, and then nothing waits. */
+/* A service without a switch sends no grant, and then nothing waits. */
 static void test_filelib_credit_none_granted_nothing_held(void **state)
 {
     (void)state;
@@ -297,7 +297,7 @@ static void test_filelib_credit_long_and_control_requests(void **state)
     rig_close();
 }
 
-/* Held requests are somebody's: they end with the group. */
+/* Held requests are owned: they end with the group. */
 static void test_filelib_credit_held_end_with_group(void **state)
 {
     (void)state;

@@ -162,7 +162,7 @@ static void hooks_ordered(struct filelink *l, struct seen *s)
 }
 
 /* `written` comes after the promise and before the response, `read` before the read; CACHE and
- * INVALIDATE take effect in the order of submission; without a hook the host is told. */
+ * INVALIDATE take effect in the order of submission; without a hook the host gets an error. */
 static void test_filelib_hooks_called_in_order(void **state)
 {
     unsigned kind;

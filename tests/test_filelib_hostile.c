@@ -243,7 +243,7 @@ static int fake_message(void *ctx, struct snic_channel *c, const struct snic_cha
         h[1] ^= 1;
         break;
     case 3:
-        v.size = 5000; /* more than asked */
+        v.size = 5000; /* more than requested */
         snic_put_le64(h + 16, v.size);
         break;
     case 4:

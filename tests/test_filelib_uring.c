@@ -399,8 +399,8 @@ static void test_filelib_threads_submit_all_completed(void **state)
     }
 }
 
-/* An open group that nobody uses for a while: the turns of both loops are those of opening, one
- * request and closing. Who looked every millisecond would make hundreds more. */
+/* An open group that is unused for a while: the iterations of both loops are those of opening, one
+ * request and closing. Polling every millisecond would make hundreds more. */
 static void test_filelib_threads_idle_no_turns(void **state)
 {
     static struct dpu d;
@@ -528,7 +528,7 @@ static void test_filelib_dpu_killed_acknowledged_there(void **state)
         r.name_size = 1;
         assert_int_equal(snic_filelib_run(h.group, &r), 0);
         w.file = r.id;
-        for (k = 0; round > 0 && k < 64; k++) { /* what the round before was told */
+        for (k = 0; round > 0 && k < 64; k++) { /* the results of the round before */
             struct job back;
             int64_t told = jobs[k].req.result;
             job_set(&back, &w, SNIC_FILES_READ, 0, k);

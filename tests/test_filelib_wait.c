@@ -35,7 +35,7 @@ static void read_start(struct filelink *l, struct snic_filelib_req *r, uint64_t 
     snic_filelib_submit(l->group, &p, 1);
 }
 
-/* A group without requests: host and DPU sleep until something is asked, whatever the link. */
+/* A group without requests: host and DPU sleep until a request, whatever the link. */
 static void test_filelib_idle_nothing_turns(void **state)
 {
     unsigned kind;
@@ -91,7 +91,7 @@ static uint64_t read_turns(unsigned kind, uint64_t delay_ns)
     return after - before;
 }
 
-/* Who waits sleeps: a device a thousand times as slow costs not one turn more. */
+/* A waiter sleeps: a device a thousand times as slow costs not one iteration more. */
 static void test_filelib_wait_slow_device_no_more_turns(void **state)
 {
     unsigned kind;

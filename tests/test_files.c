@@ -12,7 +12,7 @@
 
 #define SEG 16384u
 
-/* Format refuses what it documents, and a device without an image says so. */
+/* Format refuses what it documents, and a device without an image is reported. */
 static void test_files_format_options_refused(void **state)
 {
     struct filefix fx;
@@ -74,7 +74,7 @@ static void test_files_format_options_refused(void **state)
     filefix_close(&fx);
 }
 
-/* A mounted image says what probe said of it, whatever has been written since. */
+/* A mounted image reports what probe reported, whatever has been written since. */
 static void test_files_mounted_info_as_probed(void **state)
 {
     struct filefix fx;
@@ -181,7 +181,7 @@ static void test_files_names_errors_told_apart(void **state)
     filefix_close(&fx);
 }
 
-/* CREATE with REPLACE opens what is there; ids are never used again. */
+/* CREATE with REPLACE opens the existing file; ids are never used again. */
 static void test_files_created_again_same_or_new_id(void **state)
 {
     struct filefix fx;
@@ -242,7 +242,7 @@ static void test_files_table_full_create_refused(void **state)
     filefix_close(&fx);
 }
 
-/* RENAME moves between directories, keeps the id, and replaces only when asked. */
+/* RENAME moves between directories, keeps the id, and replaces only if requested. */
 static void test_files_renamed_found_under_new_name(void **state)
 {
     struct filefix fx;
@@ -652,7 +652,7 @@ static void test_files_list_goes_by_steps(void **state)
     filefix_close(&x);
 }
 
-/** Options that are refused say which one it is, and only those. */
+/** A refusal names the wrong option, and only that one. */
 static void test_files_wrong_option_is_named(void **state)
 {
     (void)state;

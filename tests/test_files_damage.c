@@ -20,7 +20,7 @@ static void count_finding(void *ctx, int error, const char *what, uint64_t numbe
     findings += error != 0;
 }
 
-/* 0 when the image mounts and holds `a` as written, else what mount says; the checker agrees. */
+/* 0 when the image mounts and holds `a` as written, else mount's error; the checker agrees. */
 static int damage_judge(struct filefix *fx, uint64_t id)
 {
     static unsigned char buf[SEG];

@@ -37,7 +37,7 @@ static void test_files_device_full_growth_refused_intact(void **state)
     }
     snic_files_get_stats(fx.files, &st);
     assert_true(st.segments_free < 3);
-    /* Inside what is there it goes on; so do reads and control operations. */
+    /* Inside the allocated bytes it works; so do reads and control operations. */
     assert_int_equal(filefix_write(fx.files, b, 100, buf, 100, SNIC_FILES_SYNC), 100);
     assert_int_equal(filefix_read(fx.files, a, 0, buf, sizeof(buf)), sizeof(buf));
     assert_true(is_pattern(buf, sizeof(buf), 2, 0));

@@ -104,7 +104,7 @@ static int64_t large_op(struct large *l, int op, const char *name, uint64_t file
     return r.result;
 }
 
-/* A block that says whose and where it is. */
+/* A block with its file and its offset in it. */
 static void large_mark(uint64_t file, uint64_t at)
 {
     uint32_t i;

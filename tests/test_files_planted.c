@@ -2,7 +2,7 @@
 /*
  * Damage planted on purpose, one kind at a time, with the checksums made right again where the
  * damage is in what they cover. The checker names what is wrong; the service refuses to mount, or
- * mounts the state it says, the last one or that before the last operation; and what shows an
+ * mounts the expected state, the last one or that before the last operation; and what shows an
  * image shows this one, too.
  */
 #include "filefix.h"
@@ -217,7 +217,7 @@ static void damage_plant(const struct image *m, const struct damage *d)
 struct heard {
     const char *says;
     uint32_t errors;
-    uint32_t found; /* `says`, as an error 1, as a remark 2 */
+    uint32_t found; /* the text, as an error 1, as a remark 2 */
     uint64_t number;
     char all[2000];
 };
@@ -523,7 +523,7 @@ static void plant_segment_of_directory(const struct image *m)
     plant_id(m, seg_at(m, 3), m->ids[1], SEGS(m->g));
 }
 
-/* The first segment of b says that it is the first of a, as another does. */
+/* The first segment of b claims to be the first of a, as another does. */
 static void plant_segment_twice(const struct image *m)
 {
     plant_id(m, seg_at(m, 3), m->ids[2], SEGS(m->g));
@@ -580,7 +580,7 @@ static void plant_entries_swapped(const struct image *m)
     image_seal_entry(m, 2);
 }
 
-/* An entry of the next generation, whose number does not go on from this one's. */
+/* An entry of the next generation, whose number does not continue this one's. */
 static void plant_entry_of_the_future(const struct image *m)
 {
     uint64_t at = HALF(m->g + 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Power loss while requests are under way together, and while nothing was promised: what was
- * acknowledged is there, in the order in which it was asked, and no file shows another's bytes.
+ * acknowledged is there, in the order in which it was requested, and no file shows another's bytes.
  */
 #include "power.h"
 #include "powerseq.h"
@@ -475,7 +475,7 @@ static void writes_judge(void *ctx, struct snic_io *io, uint64_t cut, uint64_t s
     (void)filefix_unmount(&s->fx);
 }
 
-/* Commits are shared: no writer is told of durability that only another one has. */
+/* Commits are shared: no writer gets durability reported that only another one has. */
 static void test_files_power_lost_writes_together_acknowledged_there(void **state)
 {
     uint64_t tried = 0;

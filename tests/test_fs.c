@@ -290,7 +290,7 @@ static void test_fs_bad_options_refused(void **state)
     rig_close(&g);
 }
 
-/* More requests than the engine takes, through a door that takes few: each is told once. */
+/* More requests than the engine takes, through a door that takes few: each completes once. */
 static void test_fs_many_requests_narrow_door_each_told_once(void **state)
 {
     enum { N = 300, LOOKS = 50 };
@@ -305,7 +305,7 @@ static void test_fs_many_requests_narrow_door_each_told_once(void **state)
         item_submit(&g, &items[i], SNIC_KVFS_MKDIR, SNIC_KVFS_ROOT, names[i]);
         items[i].r.k.mode = 0755;
     }
-    for (int i = 0; i < LOOKS; i++) /* these go on side by side */
+    for (int i = 0; i < LOOKS; i++) /* these proceed side by side */
         item_submit(&g, &looks[i], SNIC_KVFS_STATFS, SNIC_KVFS_ROOT, NULL);
     for (int i = 0; i < N; i++)
         item_wait(&g, &items[i]);
@@ -332,7 +332,7 @@ static void again(struct snic_fs_req *r)
     if (++i->told == 100)
         return;
     submitting = 1;
-    snic_fs_submit(g->fs, r); /* from inside done: told later, not inside */
+    snic_fs_submit(g->fs, r); /* from inside done: completed later, not inside */
     submitting = 0;
 }
 
@@ -464,7 +464,7 @@ struct heard {
     int count;
     int alone;
     int joined; /* the other one is in */
-    int late;   /* told after that     */
+    int late;   /* heard after that     */
 };
 static struct heard heard;
 
@@ -476,7 +476,7 @@ static void on_alone(void *ctx, int alone)
     heard.late += heard.joined;
 }
 
-/* Who keeps answers elsewhere hears of others before they go on, and when they have gone. */
+/* A client that caches answers hears of others before they proceed, and when they have gone. */
 static void test_fs_others_are_told_before_they_go_on(void **state)
 {
     struct rig g;

@@ -333,7 +333,7 @@ static void rate_open(struct gx *x)
     x->now += SEC;
 }
 
-/* 100 KB a millisecond are 100 MB/s; an idle hour afterwards says nothing else. */
+/* 100 KB a millisecond are 100 MB/s; an idle hour afterwards changes nothing. */
 static void test_gimbal_completion_rate_idle_time_not_counted(void **state)
 {
     (void)state;

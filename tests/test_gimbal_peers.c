@@ -107,7 +107,7 @@ static void test_gimbal_peers_fifo_any_order_of_arrival(void **state)
 
 static const struct sched_opts reflex_opts = {.tenants = 3, .reflex_rate = 1e6, .reflex_cost = 10};
 
-/* Tokens come at the rate and not before; poll says when. */
+/* Tokens come at the rate and not before; poll reports when. */
 static void test_gimbal_peers_reflex_empty_bucket_paces(void **state)
 {
     struct fix f;

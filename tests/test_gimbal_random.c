@@ -211,7 +211,7 @@ static void run_close(struct run *q)
             snic_gimbal_complete(q->x.g, &q->ios[i], 1, q->x.now += 100);
             move(q, i, NOWHERE);
         } else if (q->count[QUEUED] > 0) {
-            assert_true(deadline != SNIC_NEVER); /* nobody is forgotten */
+            assert_true(deadline != SNIC_NEVER); /* no tenant is forgotten */
             q->x.now = deadline;
         }
     }

@@ -332,7 +332,7 @@ static void test_gimbal_stall_of_ten_seconds_survived(void **state)
     s.stall_to_ns = 12 * SEC;
     sim_run(&s, 12 * SEC - 1);
     assert_int_equal(snic_gimbal_check(s.x.g), 0);
-    /* A slot per lost_ns was given up, of 32 I/Os at most, and refilled. */
+    /* A slot per lost_ns was abandoned, of 32 I/Os at most, and refilled. */
     assert_true(s.inflight_max <= usual + 5 * 64);
     sim_run(&s, 13 * SEC);
     for (uint32_t t = 0; t < 8; t++)
@@ -342,7 +342,7 @@ static void test_gimbal_stall_of_ten_seconds_survived(void **state)
     sim_close(&s);
 }
 
-/* An I/O that never completes holds its slot for lost_ns, then its tenant goes on; once back, all
+/* An I/O that never completes holds its slot for lost_ns, then its tenant continues; once back, all
  * is as it was. */
 static void test_gimbal_lost_io_holds_slot_for_a_while(void **state)
 {
@@ -382,7 +382,7 @@ static void test_gimbal_lost_io_holds_slot_for_a_while(void **state)
     gx_close(&x);
 }
 
-/* A device that is dead is given all slots, and then a slot per lost_ns: no flood. */
+/* A dead device gets all slots, and then a slot per lost_ns: no flood. */
 static void test_gimbal_dead_device_not_flooded(void **state)
 {
     (void)state;
@@ -419,7 +419,7 @@ static void test_gimbal_dead_device_not_flooded(void **state)
     gx_close(&x);
 }
 
-/* Errors say nothing of the device's speed: rates stay, and each I/O comes out once. */
+/* Errors are no measure of the device's speed: rates stay, and each I/O comes out once. */
 static void test_gimbal_error_storm_measures_nothing(void **state)
 {
     (void)state;

@@ -159,7 +159,7 @@ static void test_hcache_read_cache_takes_no_dirty_page(void **state)
     assert_int_equal(snic_hcache_lock(&w.host[0], 1, 2, 0, &page), 0);
     assert_int_equal(snic_hcache_unlock(&w.host[0], &page, SNIC_HCACHE_UNLOCK_DIRTY), SNIC_EROFS);
     assert_int_equal(snic_hcache_unlock(&w.host[0], &page, SNIC_HCACHE_UNLOCK_KEEP), 0);
-    assert_int_equal(counts(&w).free, 8); /* a new page that nobody filled */
+    assert_int_equal(counts(&w).free, 8); /* a new page, not filled */
     hw_close(&w);
 }
 
@@ -746,7 +746,7 @@ static void test_hcache_dma_failure_ends_engine(void **state)
     hw_close(&w);
 }
 
-/** Options that are refused say which one it is, and only those. */
+/** A refusal names the wrong option, and only that one. */
 static void test_hcache_wrong_option_is_named(void **state)
 {
     (void)state;

@@ -257,7 +257,7 @@ static uint64_t rewrite_and_ask_body(void *copy)
     return v == 2;
 }
 
-/* An engine that has seen all that there was, and is told of the fsync if it was asked for. */
+/* An engine that has seen all that there was, and gets the fsync if it was asked for. */
 static uint64_t fsync_body(void *copy)
 {
     (void)copy;
@@ -287,7 +287,7 @@ static uint64_t write_and_ask_body(void *copy)
     return 1;
 }
 
-/* The same, told of the fsync at any step. */
+/* The same, with the fsync at any step. */
 static uint64_t fsync_at_any_step_body(void *copy)
 {
     struct snic_hcache_action a;
@@ -362,7 +362,7 @@ static void synced(const uint64_t *outcome)
         explore_fail("the store lost an update");
 }
 
-/* The first writer has made the page dirty and has yet to say so; the second one finds it dirty. */
+/* The first writer has made the page dirty, not yet reported it; the second one finds it dirty. */
 static void test_hcache_explore_fsync_of_a_dirty_page(void **state)
 {
     (void)state;

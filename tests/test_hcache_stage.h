@@ -78,7 +78,7 @@ static inline uint64_t *stage_store(uint64_t lpn)
     return (uint64_t *)(void *)(stage.memory + STAGE_REGION) + lpn * STAGE_WORDS;
 }
 
-/* Where a host thread tells the DPU that it wants an fsync. */
+/* Where a host thread requests an fsync of the DPU. */
 static inline uint64_t *stage_request(void)
 {
     return stage_store(STAGE_PAGES);
@@ -236,7 +236,7 @@ static inline void dpu_op(struct snic_hcache_op *op, int first)
     if (!first && !stage_sc && (op->flags & SNIC_HCACHE_OP_FENCE) != 0)
         explore_fence(memory_order_seq_cst, __func__);
     if (op->offset == SNIC_HCACHE_OFF_FREE || (op->offset == SNIC_HCACHE_OFF_MAP && stage.no_map)) {
-        op->value = 0; /* a count that nobody relies on, a map that nobody looks at */
+        op->value = 0; /* a count not relied on, a map not looked at */
     } else if (op->kind == SNIC_HCACHE_OP_ADD) {
         op->value = explore_add((uint64_t *)(void *)there, op->operand,
                                 STAGE_ORDER(memory_order_acq_rel), __func__);
@@ -357,7 +357,7 @@ static inline void dpu_event(uint32_t kind, uint64_t lpn)
         explore_fail("the engine refused an event");
 }
 
-/* At the end, with nobody else: flush all, then what is there must be right. */
+/* At the end, with no other thread: flush all, then the contents must be right. */
 static inline void dpu_drain(void)
 {
     struct snic_hcache_counts c;

@@ -50,7 +50,7 @@ static void send(uint32_t kind, uint64_t id, uint64_t lpn)
         ev->lpn = lpn;
         ev->count = 1;
     } else if (kind == SNIC_HCACHE_EV_FSYNC) {
-        atomic_store(&s.answered[id >> 32], id); /* no room: as if it had not been asked */
+        atomic_store(&s.answered[id >> 32], id); /* no room: as if it had not been requested */
     }
     pthread_mutex_unlock(&s.lock);
 }
@@ -110,7 +110,7 @@ static void do_write(struct snic_hcache_host *h, uint64_t lpn, uint64_t *own)
         hw_version(page.data, s.info.page_bytes, 1, lpn) != v)
         broken(__LINE__);
     hw_fill(page.data, s.info.page_bytes, 1, lpn, v + 1);
-    atomic_store(&s.shadow[lpn], v + 1); /* nobody else writes it while the page is locked */
+    atomic_store(&s.shadow[lpn], v + 1); /* no other thread writes it while the page is locked */
     if (snic_hcache_unlock(h, &page, SNIC_HCACHE_UNLOCK_DIRTY) != 0)
         broken(__LINE__);
     own[lpn] = v + 1;

@@ -306,7 +306,7 @@ static void test_hcachelink_dead_hosts_pages_are_salvaged(void **state)
     }
 }
 
-/* A DPU that says nothing, from the beginning or later: an error, in time. */
+/* A silent DPU, from the beginning or later: an error, in time. */
 static void test_hcachelink_silent_dpu_times_out(void **state)
 {
     (void)state;
@@ -406,7 +406,7 @@ static void test_hcachelink_fsync_survives_a_power_cut(void **state)
     }
 }
 
-/* A store that refuses: fsync says so, the pages stay, and the next fsync finds them. */
+/* A store that refuses: fsync reports it, the pages stay, and the next fsync finds them. */
 static void test_hcachelink_store_fails_and_recovers(void **state)
 {
     struct rig g;

@@ -6,7 +6,7 @@ static unsigned char page[4 * RIG_PAGE];
 static unsigned char out[4 * RIG_PAGE];
 static unsigned char file[16 * RIG_PAGE];
 
-/* A flush is as good for who asks the file system, and does not wait for the medium. */
+/* A flush is as good for clients of the file system, and does not wait for the medium. */
 static void test_hcachelink_flush_is_in_the_file_system(void **state)
 {
     struct rig g;

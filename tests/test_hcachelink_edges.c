@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The hybrid cache's link where it is easily got wrong: an end before the beginning, a store that
- * takes longer than anybody waits, successors that are no good, doors without room.
+ * takes longer than any caller waits, successors that are no good, doors without room.
  */
 #include "test_hcachelink_util.h"
 
@@ -167,7 +167,7 @@ static void test_hcachelink_end_with_a_store_that_fails(void **state)
 
 /* ---- Silence and slowness ---- */
 
-/* The store takes longer for all than anybody waits for an answer, and nothing is lost for it. */
+/* The store takes longer for all than callers wait for an answer, and nothing is lost for it. */
 static void test_hcachelink_slow_store_is_no_silence(void **state)
 {
     (void)state;
@@ -196,7 +196,7 @@ static void test_hcachelink_slow_store_is_no_silence(void **state)
     }
 }
 
-/* A door between the halves that has no room, when the test says so. */
+/* A door between the halves that has no room, when the test sets it. */
 static struct snic_dma_ops narrow;
 static const struct snic_dma_ops *wide;
 static int refuse_messages, refuse_atomics;
@@ -333,7 +333,7 @@ static void test_hcachelink_dpu_with_a_full_door_sleeps(void **state)
 
 /* ---- Successors ---- */
 
-/* One that refuses the region, one that is dead before it is asked: the pages wait for the next. */
+/* One refuses the region, one is dead before its first request: the pages wait for the next. */
 static void test_hcachelink_bad_successors_lose_nothing(void **state)
 {
     (void)state;
@@ -475,7 +475,7 @@ static void test_hcachelink_a_failed_fill_is_forgotten(void **state)
     rig_close(&g);
 }
 
-/* The test plays the host: what the DPU says to it. */
+/* The test plays the host: the DPU's messages to it. */
 static struct hca_message heard;
 
 static void hear(void *ctx, struct snic_dma *d, const void *msg, uint32_t size)
@@ -515,7 +515,7 @@ static void test_hcachelink_dpu_fills_pages_of_the_region_only(void **state)
     rig_close(&g);
 }
 
-/* More at once than it was told: those are refused, and the others are answered. */
+/* More at once than it has announced: those are refused, and the others are answered. */
 static void test_hcachelink_dpu_takes_no_more_than_it_said(void **state)
 {
     unsigned char msg[SNIC_HCACHELINK__BYTES];
@@ -584,7 +584,7 @@ static void test_hcachelink_drop_of_a_range(void **state)
     }
 }
 
-/* Who waits for a page or an entry is woken, and does not live by trying again. */
+/* A waiter for a page or an entry is woken, and does not depend on retries. */
 static void test_hcachelink_who_waits_is_woken(void **state)
 {
     struct rig g;
@@ -628,7 +628,7 @@ static void test_hcachelink_who_waits_is_woken(void **state)
 /* ---- Deaths ---- */
 
 /* The dead host's threads held pages: what one was writing is torn and dropped, what one was
-   reading is whole and saved, and nobody waits for either. */
+   reading is whole and saved, and no thread waits for either. */
 static void test_hcachelink_salvage_of_held_pages(void **state)
 {
     struct rig g;

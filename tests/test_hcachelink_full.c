@@ -5,8 +5,7 @@
 static unsigned char page[16 * RIG_PAGE];
 static unsigned char out[16 * RIG_PAGE];
 
-/* All entries hold pages that cannot be written out: who needs one is told to do without, at once.
- */
+/* All entries hold pages that cannot be written out: requests do without one, at once. */
 static void test_hcachelink_no_wait_for_what_a_failing_flush_would_free(void **state)
 {
     struct rig g;
@@ -66,8 +65,8 @@ static void test_hcachelink_no_wait_for_what_a_failing_flush_would_free(void **s
     rig_close(&g);
 }
 
-/* Those who wait already when the store turns out to have no space are told, too; what has space
-   again when they are told nothing is written. */
+/* Requests that already wait when the store turns out to have no space end with EAGAIN, too; they
+   write nothing when there is space again. */
 static void test_hcachelink_waiters_are_told_of_a_refusing_store(void **state)
 {
     struct rig g;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Each half against another one that lies: it writes anything into the region at any time and says
- * anything. What comes of it is an error, never a crash, a hang or an access out of bounds.
+ * Each half against another one that lies: it writes anything into the region at any time and sends
+ * anything. The result is an error, never a crash, a hang or an access out of bounds.
  */
 #include "test_hcachelink_util.h"
 
@@ -24,7 +24,7 @@ struct lie {
 
 static struct lie lie;
 
-/* Mostly small numbers and what was said before: those get furthest. */
+/* Mostly small numbers and numbers sent before: those get furthest. */
 static uint64_t number(struct lie *t)
 {
     switch (snic_rng_below(&t->rng, 6)) {
@@ -308,7 +308,7 @@ static void lying_dpu(int honest, uint64_t seed, uint64_t *lived)
             (void)snic_dma_ring(t->g.d[1], (uint32_t)snic_rng_below(&t->rng, 64));
         (void)rig_step(&t->g);
     }
-    settle(t); /* it says nothing any more */
+    settle(t); /* it sends nothing any more */
     *lived += t->g.closed == 0;
     if (t->g.closed == 0)
         snic_hcachelink_host_end(t->g.host);
@@ -335,7 +335,7 @@ static void test_hcachelink_host_survives_a_scribbled_region(void **state)
         lying_dpu(1, support_seed() * 1000 + life, &lived);
 }
 
-/* An answer that was given before is none to the next question, though it has the same place. */
+/* An answer that was sent before is none to the next request, though it has the same place. */
 static void test_hcachelink_old_answer_closes_the_link(void **state)
 {
     struct lie *t = &lie;
@@ -364,7 +364,7 @@ static void test_hcachelink_old_answer_closes_the_link(void **state)
     rig_close(&t->g);
 }
 
-/* The dead DPU has left nonsense in the header: the region goes on with the one that it was made
+/* The dead DPU has left nonsense in the header: the region keeps the geometry that it was made
    with. */
 static void test_hcachelink_move_keeps_the_geometry(void **state)
 {

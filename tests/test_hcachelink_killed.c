@@ -3,7 +3,7 @@
  * Both halves as processes over dma's shm backend, the store on LMDB, and SIGKILL for either, or
  * both, at random moments.
  *
- * What was asked, what was answered and what was fsynced of each page stands in memory that all
+ * What was requested, what was answered and what was fsynced of each page stands in memory that all
  * processes share, so a successor and the parent can judge what they find:
  *   a page is whole, its own, and of a version that was asked for;
  *   DPU killed              nothing is lost: the page is of the last version;
@@ -467,7 +467,7 @@ static pid_t start(void (*body)(void *), void *ctx)
     pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody stays when the test fails */
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* no process stays when the test fails */
         body(ctx);
     }
     return pid;

@@ -191,7 +191,7 @@ static void start(struct slot *x, uint32_t op, struct known *f)
         judge(x);
 }
 
-/* DROP loses what was not flushed: only after an fsync of the same file, with nobody else there. */
+/* DROP loses what was not flushed: only after an fsync of the same file, with no other user. */
 static void maybe_start(struct slot *x)
 {
     static const uint8_t ops[16] = {1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 3, 4, 1};

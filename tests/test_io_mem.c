@@ -89,7 +89,7 @@ static void test_io_mem_cancelled_write_has_no_effect(void **state)
 
 /* ---- Fault plans ---- */
 
-/* The n-th matching operation, again as often as told, inside the range, and not otherwise. */
+/* The n-th matching operation, again as often as set, inside the range, and not otherwise. */
 static void test_io_mem_fault_fires_when_planned(void **state)
 {
     struct rig g = rig_open();

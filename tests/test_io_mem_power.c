@@ -30,7 +30,7 @@ static void test_io_mem_power_cut_keeps_flushed_loses_rest(void **state)
     rig_close(&g);
 }
 
-/* The handle that was open dies with the power and says so; the next one works. */
+/* The handle that was open dies with the power and reports it; the next one works. */
 static void test_io_mem_power_cut_handle_dead_next_one_lives(void **state)
 {
     struct rig g = rig_open();

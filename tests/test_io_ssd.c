@@ -133,7 +133,7 @@ static void test_io_ssd_bad_options_open_refused(void **state)
     rig_close(&g);
 }
 
-/* As many requests as the disk allows, whatever the model's options say. */
+/* As many requests as the disk allows, whatever the model's options. */
 static void test_io_ssd_small_model_depth_does_not_count(void **state)
 {
     (void)state;

@@ -68,7 +68,7 @@ static struct call call_run(struct snic_io *io, enum snic_io_op op, uint64_t off
 
 /* ---- Refusals ---- */
 
-/* Start-up errors must tell what is wrong, with the kernel's own number beside. */
+/* Start-up errors must name what is wrong, with the kernel's own number beside. */
 static void test_io_uring_open_refused_says_why(void **state)
 {
     struct snic_loop *l = open_loop(0), *sim = NULL;
@@ -187,7 +187,7 @@ static void test_io_uring_create_brings_file_to_size(void **state)
     assert_int_equal(io->depth_max, 1024);
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_size, 2 * MIB);
-    assert_int_equal(st.st_mode & 077, 0); /* nobody else's business */
+    assert_int_equal(st.st_mode & 077, 0); /* no access for others */
     snic_io_close(io);
     assert_int_equal(open_io(&io, l, path, SNIC_IO_OPEN_CREATE, MIB, NULL), 0);
     assert_int_equal(io->geometry.size, 2 * MIB);
@@ -311,7 +311,7 @@ static void test_io_uring_file_in_memory_not_on_the_ring(void **state)
     assert_memory_equal(mem, seen, SMALL);
     assert_int_equal(call_run(io, SNIC_IO_WRITE, 0, mem, LARGE).req.result, LARGE);
     snic_loop_get_stats(l, &after);
-    assert_int_equal(after.completions, before.completions + 1); /* others have a turn meanwhile */
+    assert_int_equal(after.completions, before.completions + 1); /* others are served meanwhile */
     assert_int_equal(pread(fd, seen, LARGE, 0), LARGE);
     assert_memory_equal(mem, seen, LARGE);
     snic_io_close(io);
@@ -319,7 +319,7 @@ static void test_io_uring_file_in_memory_not_on_the_ring(void **state)
     snic_loop_close(l);
 }
 
-/* A read-only handle must not change a byte, whatever is asked of it. */
+/* A read-only handle must not change a byte, whatever the request. */
 static void test_io_uring_readonly_changes_refused(void **state)
 {
     struct snic_loop *l = open_loop(0);
