@@ -2,26 +2,27 @@
 /*
  * The agent: what happens in one poll. In terms of the other files:
  *
- *   ebs_queue an I/O is queued, admitted, split into RPCs; where segments are
- *   rpc.c     which blocks of it have to be sent (again), and what the server said of them
+ *   ebs_queue an I/O is queued, admitted, split into RPCs; placement of segments
+ *   rpc.c     which blocks of it have to be sent (again), and their status at the server
  *   send.c    trains of such blocks for the path that send.c chooses
- *   path.c    what is under way on a path, loss, states; congestion.c its windows
+ *   path.c    transmissions in flight on a path, loss, states; congestion.c its windows
  *   server.c  the handshake and the set of paths
  *   recv.c    answers
  *   init.c    options and memory; check.c all invariants
  *
- * Timers fire here, after the owner has handed in all that came: what looks late is late.
+ * Timers fire here, after the owner has passed in all received datagrams: so an answer that is
+ * missing now is late.
  */
 #include "solar/solar_priv.h"
 
-/* The time between when we should have been called and now is nobody's fault but our owner's. It
-   may begin by handing in what came meanwhile: then it counts up to there, and once. */
+/* The time from the deadline of poll until now is the owner's delay. If the owner first passes in
+   the datagrams that arrived meanwhile, it counts up to that call, and once. */
 void solar_stall(struct snic_solar *c, uint64_t now_ns)
 {
     uint64_t from = snic_max_u64(c->last_poll_ns, snic_min_u64(c->expected_ns, now_ns));
     if (now_ns <= from || now_ns - from <= c->o.stall_ns)
         return;
-    if (from != c->stall_to_ns) /* else it goes on */
+    if (from != c->stall_to_ns) /* else the same delay continues */
         c->stall_from_ns = from;
     c->stall_to_ns = now_ns;
     c->last_poll_ns = now_ns;
@@ -144,7 +145,7 @@ uint32_t snic_solar_poll(struct snic_solar *c, struct snic_solar_action *out, ui
             break;
         }
     }
-    if (n < max) /* all said: the owner may sleep */
+    if (n < max) /* all actions are reported: the owner may sleep */
         c->expected_ns = snic_solar_deadline_ns(c);
     return n;
 }
@@ -165,7 +166,7 @@ void snic_solar_sent(struct snic_solar *c, struct snic_solar_train *t, uint64_t 
     for (uint32_t i = 0; i < t->packets; i++)
         if (train->rpc[i] != NULL)
             snic_ebs_rpc_unref(&c->q, &train->rpc[i]->q);
-    /* With trains to spare nothing waits for this one. */
+    /* While other trains are free, no block waits for this one. */
     if (c->pool.free_count == 0)
         c->q.dirty = 1;
     solar_train_free(&c->pool, train);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What leaves a block server: acknowledgements, collected and never delayed; blocks that were read,
- * in trains that point at them; single packets.
+ * The packets that a block server sends: acknowledgements, collected and never delayed; blocks that
+ * were read, in trains that point at them; single packets.
  */
 #include "solar/target_priv.h"
 
@@ -89,7 +89,7 @@ static void solar_answer_block(const struct snic_solar_request *q, struct snic_e
 
 /* ---- Acknowledgements ---- */
 
-/* The train in which acknowledgements of this path collect; one that is full is left to poll. */
+/* The train that collects acknowledgements of this path; a full one stays in poll's queue. */
 static struct solar_train *solar_answer_train(struct snic_solar_target *t, struct solar_conn *n,
                                               const struct snic_solar_request *q)
 {
@@ -135,7 +135,7 @@ static void solar_answer_ack(struct snic_solar_target *t, struct solar_conn *n,
     t->s.acks++;
 }
 
-/* What they waited here since then is no delay of the fabric. */
+/* The time that they waited here is no delay of the fabric. */
 static void solar_answer_waited(const struct snic_solar_target *t, struct solar_train *r)
 {
     uint64_t waited = t->now_ns - r->acked_ns;
@@ -152,7 +152,7 @@ static void solar_answer_close(struct snic_solar_target *t, struct solar_train *
     struct solar_conn *n = &t->conns[r->conn];
     solar_answer_waited(t, r);
     r->h.pkt_cnt = (uint16_t)r->acks;
-    int sealed = n->used && n->client == r->h.conn_id; /* else it is another's by now */
+    int sealed = n->used && n->client == r->h.conn_id; /* else another connection has the slot */
     r->h.pn = sealed ? solar_conn_number(n, r->h.path_id) : 0;
     if (!solar_target_auth(t) || sealed)
         (void)solar_wire_add(&t->wire, solar_target_session(t, n), NULL, r, SNIC_EBS_TO_CLIENT,
@@ -238,7 +238,7 @@ void snic_solar_target_answer(struct snic_solar_target *t, const struct snic_sol
 
 /* ---- Data ---- */
 
-/* What a packet has beside its block. */
+/* Bytes of a packet beside its block. */
 static uint32_t solar_resp_around(const struct snic_solar_target *t,
                                   const struct snic_solar_request *q)
 {
@@ -308,7 +308,7 @@ int snic_solar_target_read_done(struct snic_solar_target *t, const struct snic_s
         solar_answer_count(t, q);
         return 0;
     }
-    if (trains > t->pool.free_count) /* for now: there are READ_TRAINS in all */
+    if (trains > t->pool.free_count) /* temporary: the pool has at least READ_TRAINS */
         return SNIC_EAGAIN;
     solar_answer_count(t, q);
     solar_conn_answers(n, q);

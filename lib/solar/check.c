@@ -32,7 +32,7 @@ static int solar_check_path(const struct snic_solar *c, const struct solar_path 
         return SNIC_ECORRUPT;
     if (inflight != p->inflight || (p->state <= SNIC_SOLAR_OPENING && p->una != p->next_seq))
         return SNIC_ECORRUPT; /* I2 */
-    /* Somebody wakes up for what is under way. */
+    /* A timer is armed while transmissions are in flight. */
     if (p->una != p->next_seq && !p->timer.armed)
         return SNIC_ECORRUPT;
     return (int)writes;
@@ -62,7 +62,7 @@ static int solar_check_server(const struct snic_solar *c, const struct solar_ser
                : SNIC_ECORRUPT; /* I2 */
 }
 
-/* I3: a block's last copy lies where the block says. */
+/* I3: a block's last copy is in the ring entry that the block refers to. */
 static int solar_check_block(const struct snic_solar *c, const struct solar_rpc *r, uint32_t pkt)
 {
     const struct solar_blk *b = &r->b[pkt];
@@ -106,7 +106,7 @@ static int solar_check_rpc(const struct snic_solar *c, const struct solar_rpc *r
     return 0;
 }
 
-/* A number that is free: nothing of who had it is left. */
+/* A free number: no state of the server that had it is left. */
 static int solar_check_free(const struct snic_solar *c, uint32_t server)
 {
     const struct solar_server *s = &c->servers[server];

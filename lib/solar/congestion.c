@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The windows of a path. Two of them, because a slow server and a slow fabric are told apart by the
- * hold time that every answer carries: the fabric's delay is the rest.
+ * The windows of a path. Two of them, because the hold time in every answer distinguishes a slow
+ * server from a slow fabric: the fabric's delay is the rest.
  *
  * Without INT, Swift (Kumar et al., SIGCOMM 2020, section 3): additive increase below the target
  * delay, a decrease by how much it is exceeded at most once per RTT above; the target grows as the
  * window falls, so that many flows on one link keep some queue. With INT, HPCC (Li et al., SIGCOMM
  * 2019, algorithm 1) for the fabric's window.
  *
- * Departures: increase is divided by the server's live paths, since they are one flow that is
- * spread; an unused window does not grow; the end's target is relative to the least hold seen,
- * for that
- * contains the store's own time, about which a window can do nothing; a delay counts when the round
- * after it has it, too, for a queue lasts, and a thread that did not get a processor for a moment,
- * at either end, is none.
+ * Departures: increase is divided by the server's live paths, since they are one flow over several
+ * paths; an unused window does not grow; the end's target is relative to the least hold seen, which
+ * contains the store's own time, and no window reduces that; a delay counts when the round after it
+ * has it, too: a queue lasts that long, a short preemption of a thread, at either end, does not.
  */
 #include "solar/solar_priv.h"
 
@@ -85,8 +83,8 @@ static void solar_cc_swift(const struct snic_solar *c, struct solar_path *p, uin
                c->q.now_ns - cc->over_ns[i] >= p->min_rtt_ns) {
         uint64_t part = 819 * (delay_ns - target_ns) / delay_ns; /* 0.8 of the excess, in 1024ths */
         w -= w * snic_min_u64(part, 512) / 1024;
-        /* How many may be in a server's hands at least is for its credit to say: stores have bad
-           moments that a window can do nothing about. */
+        /* The server's credit decides on the least number of its blocks in progress: stores have
+           slow phases, which a smaller window does not shorten. */
         if (i == 1)
             w = snic_max_u64(w, snic_min_u64(cc->window[1], c->o.window_start * SNIC_SOLAR__ONE));
         solar_cc_set(c, &cc->window[i], w);
@@ -118,7 +116,7 @@ void solar_cc_loss(const struct snic_solar *c, struct solar_path *p)
     struct solar_cc *cc = &p->cc;
     if (c->q.now_ns - cc->cut_ns[0] < p->srtt_ns)
         return;
-    /* Loss without delay is not congestion, or not ours. */
+    /* Loss without delay is not congestion, or not caused by this path. */
     int delayed = p->srtt_ns > 2 * (p->min_rtt_ns + cc->target_ns);
     solar_cc_set(c, &cc->window[0], (uint64_t)cc->window[0] * (delayed ? 512 : 819) / 1024);
     cc->cut_ns[0] = c->q.now_ns;
@@ -130,7 +128,7 @@ void solar_cc_timeout(const struct snic_solar *c, struct solar_path *p)
     struct solar_cc *cc = &p->cc;
     uint64_t w = p->timeouts >= 5 ? SNIC_SOLAR__WINDOW_MIN : cc->window[0] / 2;
     /* A window of less than one block is for a fabric that is known to be full, not for a path that
-       is about to be left. */
+       is about to be replaced. */
     if (p->timeouts < 5)
         w = snic_max_u64(w, SNIC_SOLAR__ONE);
     solar_cc_set(c, &cc->window[0], w);
@@ -140,15 +138,15 @@ void solar_cc_timeout(const struct snic_solar *c, struct solar_path *p)
 
 uint64_t solar_cc_interval(const struct solar_path *p)
 {
-    /* A quarter faster than one window in one RTT, so that the window decides and not this. */
+    /* A quarter faster than one window per RTT, so that the window is the limit, not the pace. */
     uint64_t w = solar_cc_window(&p->cc);
-    /* A block in rto_max_ns always leaves: I/Os have to come through, however full it is. */
+    /* One block per rto_max_ns is always sent: I/Os must complete, however full the fabric is. */
     return snic_min_u64(p->srtt_ns * SNIC_SOLAR__ONE / w * 4 / 5, p->c->o.rto_max_ns);
 }
 
 /* ---- HPCC ---- */
 
-/* What a hop's link was used since the last look at it, Q16; 0 when nothing can be said. */
+/* The use of a hop's link since its last sample, Q16; 0 if it is unknown. */
 static uint64_t solar_cc_hop(const struct snic_solar *c, const struct snic_ebs_hop *now,
                              const struct snic_ebs_hop *last, uint64_t *dt)
 {

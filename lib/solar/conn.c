@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The target's memory and its connections: a name for a client, the numbers of what is sent to it,
- * and nothing about its RPCs.
+ * The target's memory and its connections: an id for a client, the numbers of the packets sent to
+ * it, and nothing about its RPCs.
  *
- * A client's slot is one of 16 that a keyed hash of its id chooses, so that nobody can aim at
- * another's; the id that it is given is random in all bits, those that name the slot included, for
- * the hash is. A token is a keyed hash of the id: after a restart it can be made again from the id
- * alone, which a packet of a forgotten connection bears.
+ * A client's slot is one of 16 that a keyed hash of its id chooses, so that no client can aim at
+ * another's; the connection id assigned to it is random in all bits, those of the slot included,
+ * for the hash is. A token is a keyed hash of the connection id: after a restart it can be derived
+ * again from the id alone, which a packet of a forgotten connection has.
  */
 #include "solar/target_priv.h"
 
@@ -48,7 +48,7 @@ static struct snic_solar_target *solar_target_layout(struct snic_arena *a,
     *conns = snic_arena_take(a, o->conns_max, sizeof(**conns), SNIC_SOLAR_ALIGN);
     *trains = snic_arena_take(a, o->trains_max, sizeof(**trains), SNIC_SOLAR_ALIGN);
     *sealed = NULL;
-    if ((o->flags & SNIC_SOLAR_AUTH) != 0) /* a block that is opened, and what trains show */
+    if ((o->flags & SNIC_SOLAR_AUTH) != 0) /* a decrypted block, and the trains' ciphertext */
         *sealed = snic_arena_take(a, 1 + (size_t)o->trains_max * SNIC_SOLAR_TRAIN_MAX,
                                   SNIC_EBS_BLOCK_BYTES, SNIC_SOLAR_ALIGN);
     return t;
@@ -117,7 +117,7 @@ struct solar_conn *solar_conn_find(struct snic_solar_target *t, uint32_t conn_id
     return n->used && n->conn_id == conn_id ? n : NULL;
 }
 
-/* A client's slots, or a connection's token: of two words, so that neither is the other's. */
+/* A client's slots, or a connection's token: the second word keeps the two uses apart. */
 static uint64_t solar_conn_hash(const struct snic_solar_target *t, uint64_t a, uint64_t b)
 {
     unsigned char words[16];
@@ -133,9 +133,9 @@ uint64_t solar_conn_token(const struct snic_solar_target *t, uint32_t conn_id)
 
 /* ---- Addresses ---- */
 
-/* Of a host and a time, and of no connection: a host that receives there may use it for each of its
- * connections, and for each port (RFC 9000, section 8.1.3): a path that moves to another port,
- * because it lost packets, is not made to lose one more round trip. */
+/* Depends on a host and a time, and on no connection: a host that receives there may use it for
+ * each of its connections, and for each port (RFC 9000, section 8.1.3): a path that moves to
+ * another port, because it lost packets, does not need one more round trip. */
 static uint64_t solar_conn_proof_at(const struct snic_solar_target *t,
                                     const struct snic_solar_peer *peer, uint64_t slot)
 {
@@ -176,7 +176,7 @@ uint64_t solar_conn_number(struct solar_conn *n, uint32_t path)
     return p->pn = solar_session_next(&n->session, SNIC_EBS_TO_CLIENT, p->pn);
 }
 
-/* Its open acknowledgements go out as they are: the train knows what it needs. */
+/* Its open acknowledgements are sent unchanged: the train has all that it needs. */
 static void solar_conn_fresh(struct snic_solar_target *t, struct solar_conn *n, uint32_t slot,
                              uint64_t client_id)
 {
@@ -194,7 +194,7 @@ static void solar_conn_fresh(struct snic_solar_target *t, struct solar_conn *n, 
     n->client_stats.since_ns = t->now_ns;
 }
 
-/* Keys are of this handshake alone: the client's random number and ours are in them. */
+/* The keys are of this handshake alone: they depend on the random numbers of both sides. */
 static void solar_conn_keys(struct snic_solar_target *t, struct solar_conn *n,
                             const struct snic_ebs_hello *h)
 {
@@ -239,7 +239,7 @@ int snic_solar_target_secret_used(const struct snic_solar_target *t, const void 
     return 0;
 }
 
-/* Until when nobody else gets its place. Greetings prove nothing: they come from any address. */
+/* Until when its slot is not reassigned. A HELLO proves nothing: its address may be forged. */
 static uint64_t solar_conn_until(const struct snic_solar_target *t, const struct solar_conn *n)
 {
     uint64_t keep = n->proved ? t->o.idle_ns : snic_min_u64(t->o.idle_ns, SNIC_SOLAR__GREETED_NS);
@@ -255,7 +255,7 @@ struct solar_conn *solar_conn_hello(struct snic_solar_target *t, const struct sn
     struct solar_conn *n = NULL, *idle = NULL;
     for (uint32_t i = 0; i < ways; i++) {
         struct solar_conn *k = &t->conns[(base + i) & (t->o.conns_max - 1)];
-        /* The id is no secret: with another's key it ends nothing of whose it is. */
+        /* The id is no secret: a HELLO with it and another key must not end its connection. */
         if (k->used && k->client_id == client_id && k->secret == secret) {
             n = k;
             break;
@@ -268,7 +268,7 @@ struct solar_conn *solar_conn_hello(struct snic_solar_target *t, const struct sn
         return NULL;
     }
     if (n == NULL || n->nonce != h->nonce || n->client != h->conn_id) {
-        /* One that was said before must not end the connection that came after it. */
+        /* A replayed HELLO must not end the connection that was opened after it. */
         if (n != NULL && solar_target_auth(t) && pn <= n->hello_pn)
             return NULL;
         if (n == NULL) {
@@ -305,7 +305,7 @@ void solar_conn_heard(struct snic_solar_target *t, struct solar_conn *n)
     }
 }
 
-/* Numbers go on when a path's port changes; what was under way then is missing, too. */
+/* Numbers continue when a path's port changes; packets lost in the change are missing, too. */
 void solar_conn_came(struct solar_conn *n, const struct snic_ebs_header *h,
                      const struct snic_solar_peer *peer)
 {

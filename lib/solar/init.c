@@ -51,7 +51,7 @@ void solar_train_free(struct solar_pool *p, struct solar_train *t)
 {
     SNIC_ASSERT(t->t.state == SOLAR_TRAIN_LENT || t->t.state == SOLAR_TRAIN_BUILT);
     t->t.state = SOLAR_TRAIN_FREE;
-    /* The one that was used last is warm. */
+    /* The one that was used last is in the cache. */
     t->t.node.next = p->free.first;
     p->free.first = &t->t.node;
     if (p->free.last == NULL)
@@ -70,7 +70,7 @@ void solar_train_add(struct solar_train *t, void *head, uint32_t head_size, cons
     t->iov[t->t.iov_count].base = head;
     t->iov[t->t.iov_count++].size = head_size;
     if (data_size > 0) {
-        uintptr_t bytes = (uintptr_t)data; /* a sender reads only, but iovecs do not say so */
+        uintptr_t bytes = (uintptr_t)data; /* a sender only reads it, but an iovec is not const */
         t->iov[t->t.iov_count].base = (void *)bytes;
         t->iov[t->t.iov_count++].size = data_size;
     }
@@ -197,7 +197,7 @@ static void solar_queue_opts(struct snic_ebs_queue_opts *q, const struct snic_so
 
 static void solar_addr_opts(struct snic_ebs_addr_opts *a, const struct snic_solar_opts *o)
 {
-    /* An RPC gets its credit when less than the window is out, so the last one may exceed it. */
+    /* An RPC gets its credit while less than the window is out, so the last one may exceed it. */
     uint64_t slots =
         snic_pow2_up(o->read_window_bytes / SNIC_EBS_BLOCK_BYTES + SNIC_EBS_RPC_BLOCKS);
     memset(a, 0, sizeof(*a));
@@ -231,7 +231,7 @@ static struct snic_solar *solar_layout(struct snic_arena *a, const struct snic_s
     snic_ebs_queue_layout(a, &q, &parts->q);
     if (a->base == NULL || a->used == SIZE_MAX)
         return c;
-    /* The maps are large, and most of them is never used. */
+    /* The maps are large, and most of their memory is never used. */
     memset(a->base, 0, a->used - parts->q.map_bytes);
     for (uint32_t i = 0; i < paths; i++)
         parts->paths[i].ring = rings + (size_t)i * SNIC_SOLAR__RING;
@@ -311,7 +311,7 @@ void *snic_solar_fini(struct snic_solar *c)
     return c->mem;
 }
 
-/* ---- What the queue does ---- */
+/* ---- Calls of the queue ---- */
 
 int snic_solar_attach(struct snic_solar *c, uint32_t disk, const struct snic_ebs_disk_opts *o,
                       uint64_t now_ns)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A path: what is under way on it, when that counts as lost, and whether the path is any good.
+ * A path: the transmissions in flight on it, when they count as lost, and whether the path works.
  *
- * Every transmission has a number of its own (I1), so an answer says which one it answers: RTT
- * samples need no guessing, and a late answer to what was held for lost is seen as such; then the
- * path tolerates more reordering from there on (a store may answer in another order than it was
- * asked, too).
+ * Every transmission has a number of its own (I1), and an answer has the number of its
+ * transmission: so RTT samples are unambiguous, and a late answer to a transmission declared lost
+ * is detected; then the path tolerates more reordering from there on (a store may answer in another
+ * order than that of the requests, too).
  *
- * Numbers go on counting when the socket is exchanged: an answer to the old one fits nothing.
+ * Numbers continue when the socket is replaced: an answer to the old socket matches nothing.
  */
 #include "solar/solar_priv.h"
 
-/* How long something sent at @p since_ns has been waiting, without the time in which we slept. */
+/* How long a packet sent at @p since_ns has been waiting, without the owner's delays (stalls). */
 uint64_t solar_waited(const struct snic_solar *c, uint64_t since_ns)
 {
     uint64_t waited = c->q.now_ns > since_ns ? c->q.now_ns - since_ns : 0;
@@ -20,7 +20,7 @@ uint64_t solar_waited(const struct snic_solar *c, uint64_t since_ns)
     return waited;
 }
 
-/* The inverse: when that which was sent at @p since_ns will have waited @p ns. */
+/* The inverse: when a packet sent at @p since_ns will have waited @p ns. */
 static uint64_t solar_path_due(const struct snic_solar *c, uint64_t since_ns, uint64_t ns)
 {
     if (since_ns < c->stall_to_ns)
@@ -77,14 +77,14 @@ void solar_path_release(struct snic_solar *c, struct solar_path *p, struct solar
     c->q.dirty = 1;
 }
 
-/* What @p x had under way and nobody else has is to be sent again. */
+/* @p x is lost: its blocks of which no later copy is in flight are to be sent again. */
 static void solar_path_lose(struct snic_solar *c, struct solar_path *p, struct solar_tx *x)
 {
     struct solar_rpc *r = x->kind == SOLAR_TX_PROBE ? NULL : solar_rpc_find(c, x->rpc_id);
     uint64_t blocks = 0;
     if (x->kind != SOLAR_TX_PROBE)
         p->lost++;
-    if (r != NULL && r->q.server != p->server) /* moved: it has begun again there */
+    if (r != NULL && r->q.server != p->server) /* moved: it was restarted there */
         r = NULL;
     if (r != NULL && x->kind == SOLAR_TX_WRITE)
         blocks = solar_bit(x->pkt);
@@ -106,7 +106,7 @@ void solar_path_drop_all(struct snic_solar *c, struct solar_path *p)
         solar_path_lose(c, p, solar_path_at(p, p->una));
 }
 
-/* Is it in the server's hand, as far as we know? Then it is not lost. */
+/* 1: the server has it in progress, by its last report: it is not lost. */
 static int solar_path_holds(const struct snic_solar *c, const struct solar_path *p,
                             const struct solar_tx *x)
 {
@@ -127,7 +127,7 @@ void solar_path_held(struct snic_solar *c, struct solar_path *p, const struct so
     }
 }
 
-/* An ASK that has had answers waits for the rest until others of the path have overtaken them. */
+/* An ASK with some answers waits for the rest until later ones on the path overtake them. */
 static int solar_path_overtaken(const struct solar_path *p, const struct solar_tx *old,
                                 const struct solar_tx *x)
 {
@@ -137,7 +137,7 @@ static int solar_path_overtaken(const struct solar_path *p, const struct solar_t
            old->sent_ns + p->srtt_ns / 4 * p->reorder / SNIC_SOLAR__REORDER < x->sent_ns;
 }
 
-/* @p x was answered: what is older on this path by enough is lost. Other paths are not judged. */
+/* @p x was answered: older ones on this path beyond the reordering are lost; other paths' not. */
 void solar_path_lose_before(struct snic_solar *c, struct solar_path *p, const struct solar_tx *x)
 {
     struct solar_tx answered = *x;
@@ -194,8 +194,8 @@ static int solar_path_has_tail(struct solar_path *p)
            (x->kind == SOLAR_TX_WRITE || x->kind == SOLAR_TX_ASK);
 }
 
-/* When the first of them counts as lost. They are in the order of sending, but for those that are
-   known to be held. */
+/* When the first of them counts as lost. They are in the order of sending, except for those that
+   the server has reported as held. */
 static uint64_t solar_path_oldest(const struct snic_solar *c, struct solar_path *p)
 {
     uint64_t due = SNIC_NEVER;
@@ -211,8 +211,8 @@ static uint64_t solar_path_oldest(const struct snic_solar *c, struct solar_path 
     return due;
 }
 
-/* Halfway to a timeout the server is asked, by a small packet, whether it has the oldest; and again
-   halfway to the next one, as long as it has. */
+/* Halfway to a timeout a small PROBE queries whether the server has the oldest; and again halfway
+   to the next timeout, as long as it has. */
 static uint64_t solar_path_curious(const struct snic_solar *c, struct solar_path *p)
 {
     const struct solar_tx *x = solar_path_at(p, p->una);
@@ -241,7 +241,7 @@ static uint64_t solar_path_deadline(struct snic_solar *c, struct solar_path *p)
     return due;
 }
 
-/* A timer that stands too early is left: it fires, finds nothing and is set anew. */
+/* A timer that is armed too early stays: it fires, finds nothing to do and is armed again. */
 void solar_path_arm(struct snic_solar *c, struct solar_path *p)
 {
     uint64_t due = solar_path_deadline(c, p);
@@ -251,7 +251,7 @@ void solar_path_arm(struct snic_solar *c, struct solar_path *p)
         snic_wheel_arm(&c->q.wheel, &p->timer, due);
 }
 
-/* Take out what has waited too long. @return 1 that is a sign against the path */
+/* Declare lost what has waited too long. @return 1 that counts as a timeout of the path */
 static int solar_path_expire(struct snic_solar *c, struct solar_path *p)
 {
     int sign = 0;
@@ -276,8 +276,8 @@ static void solar_path_back_off(struct snic_solar *c, struct solar_path *p)
     p->rto_ns = snic_max_u64(p->rto_ns, solar_server_late(c, &c->servers[p->server]));
 }
 
-/* Could its answer be there by now? Not if they are late of late; and the longer the server says
-   nothing on any path, the longer we wait: its answer may come to a port that was given up. */
+/* 1: its answer is overdue. It is not while recent answers were late; and the longer the server is
+   silent on all paths, the longer we wait: its answer may arrive at a port that was replaced. */
 static int solar_path_awaited(struct snic_solar *c, struct solar_path *p)
 {
     struct solar_server *s = solar_server_of(c, p);
@@ -308,8 +308,8 @@ static void solar_path_timeout(struct snic_solar *c, struct solar_path *p)
     p->probe_ns = c->q.now_ns;
 }
 
-/* A greeting while the server does not know us, else a probe. A path whose greetings nobody answers
-   is given up as one whose probes are not. */
+/* Send a HELLO while there is no connection, else a PROBE. A path without answers to its HELLOs is
+   replaced, as is one without answers to its PROBEs. */
 static void solar_path_ask(struct snic_solar *c, struct solar_path *p)
 {
     uint64_t pause = solar_server_silence(c, solar_server_of(c, p)) / 8;
@@ -342,8 +342,8 @@ static void solar_path_tick(struct snic_solar *c, struct solar_path *p)
         solar_path_timeout(c, p);
     if (p->state >= SNIC_SOLAR_ALIVE && p->una != p->next_seq &&
         c->q.now_ns >= solar_path_curious(c, p)) {
-        /* Without a train, or a session, it counts as asked: else the timer would be due again at
-           once, and for ever, for only time and the owner can change that. */
+        /* Without a train, or a session, it counts as sent: else the timer would be due again at
+           once, and forever, for only time and the owner can change that. */
         (void)solar_send_probe(c, p, 0);
         p->asked = p->una;
         p->asked_ns = c->q.now_ns;
@@ -375,7 +375,7 @@ void solar_path_fired(struct snic_timer *t, uint64_t now_ns)
 
 /* ---- States ---- */
 
-/* Forget what was measured: another socket is another way through the fabric. */
+/* Discard the measurements: another socket is another route through the fabric. */
 void solar_path_reset(struct snic_solar *c, struct solar_path *p)
 {
     p->timeouts = 0;
@@ -407,7 +407,7 @@ static void solar_path_say(struct snic_solar *c, struct solar_path *p, uint8_t w
     p->say |= what;
 }
 
-/* Ask the owner for a socket of this gen. */
+/* Request a socket of this gen from the owner. */
 void solar_path_open(struct snic_solar *c, struct solar_path *p)
 {
     solar_path_state(c, p, SNIC_SOLAR_OPENING);
@@ -423,7 +423,7 @@ static void solar_path_leave(struct snic_solar *c, struct solar_path *p)
         p->close_gen = p->gen;
         solar_path_say(c, p, SOLAR_SAY_CLOSE);
     }
-    if ((p->say & SOLAR_SAY_OPEN) != 0) { /* not said yet, and not to be */
+    if ((p->say & SOLAR_SAY_OPEN) != 0) { /* not reported yet: cancel it */
         p->say &= (uint8_t)~SOLAR_SAY_OPEN;
         if (p->say == 0)
             snic_link_remove(&p->event);
@@ -468,7 +468,7 @@ void solar_path_state(struct snic_solar *c, struct solar_path *p, uint32_t state
     solar_server_alive(c, s);
 }
 
-/* Something authentic came. @p whole: a packet of full size has made the round. */
+/* An authentic packet was received. @p whole: packets of full size passed in both directions. */
 void solar_path_heard(struct snic_solar *c, struct solar_path *p, int whole)
 {
     p->heard_ns = c->q.now_ns;
@@ -549,7 +549,7 @@ void snic_solar_path_hint(struct snic_solar *c, uint32_t server, uint32_t path, 
     c->q.now_ns = snic_max_u64(c->q.now_ns, now_ns);
     if (p == NULL || p->state <= SNIC_SOLAR_OPENING || p->probe_ns <= c->q.now_ns + p->rto_ns)
         return;
-    /* A port that is closed says so to every question, and each hint would be the next one. */
+    /* A closed port answers every probe with an error, and each such hint would send the next. */
     if (p->hint_ns != 0 && c->q.now_ns - p->hint_ns < 4 * c->o.rto_max_ns)
         return;
     p->hint_ns = c->q.now_ns;

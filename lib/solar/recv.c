@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What arrives at the agent. First whether it is for us and from whom it says (ids, nonce, token),
- * then what it says about paths, then what it says about blocks: a late answer is worthless for the
- * path and as good as any for its block.
+ * Packets received by the agent. First it checks that a packet is for this connection and from its
+ * server (ids, nonce, token), then applies it to the path, then to the blocks: a late answer is
+ * useless for the path and as good as any for its block.
  */
 #include "solar/solar_priv.h"
 
-/* Damaged answers in a row before a block is held for damaged at the server. */
+/* Damaged answers in a row before a block counts as damaged at the server. */
 #define SNIC_SOLAR__WRONG 8
 
 struct solar_in {
     struct solar_server *s;
-    struct solar_path *p; /* whose socket it came by */
+    struct solar_path *p; /* whose socket received it */
     const unsigned char *bytes;
-    const unsigned char *body; /* opened, with AUTH */
+    const unsigned char *body; /* decrypted, with AUTH */
     struct snic_ebs_header h;
     struct snic_ebs_place place;
-    uint64_t came_ns; /* to this host; we may have it later */
+    uint64_t came_ns; /* arrival at this host; recv may be called later */
     int ce;
 };
 
-/* Whoever computes checksums for us may be wrong, so a difference is looked into. */
+/* The owner's crc function may be wrong: a mismatch is verified in software. */
 static int solar_recv_damaged(const struct snic_solar *c, const void *data, uint32_t crc)
 {
     if (c->o.crc != NULL && c->o.crc(c->o.crc_ctx, data, SNIC_EBS_BLOCK_BYTES) == crc)
@@ -35,10 +35,10 @@ static struct solar_path *solar_in_path(struct snic_solar *c, const struct solar
     return p != NULL && p->state > SNIC_SOLAR_OPENING && (p->gen & 0xffu) == gen ? p : NULL;
 }
 
-/* ---- What an answer says about its path ---- */
+/* ---- An answer and its path ---- */
 
-/* While our owner slept the answer lay there, if nobody has said when it came. What is left of such
-   a sample may be too little: it never counts as the least that was seen. */
+/* Without a receive timestamp, the answer may have waited in the socket during the owner's stall.
+   A sample without the stall may be too small: it never lowers the least RTT. */
 static uint64_t solar_in_rtt(const struct snic_solar *c, const struct solar_in *in,
                              const struct solar_path *q, const struct solar_tx *x)
 {
@@ -56,7 +56,7 @@ static void solar_in_sample(struct snic_solar *c, const struct solar_in *in, str
     q->acked += blocks;
 }
 
-/* Nothing of that number is under way: it was given up too early. */
+/* No transmission of that number is in flight: it was declared lost too early. */
 static void solar_in_spurious(struct snic_solar *c, struct solar_path *q, uint32_t seq,
                               uint32_t echo_ts)
 {
@@ -70,7 +70,7 @@ static void solar_in_spurious(struct snic_solar *c, struct solar_path *q, uint32
 
 /* ---- Acknowledgements ---- */
 
-/* A status for what a READ_REQ asked is one for all of its blocks. */
+/* The status of a READ_REQ is that of all its blocks. */
 static void solar_in_status(struct snic_solar *c, struct solar_rpc *r, uint64_t blocks,
                             uint32_t status, uint32_t retry_us)
 {
@@ -86,20 +86,20 @@ static void solar_in_block(struct snic_solar *c, struct solar_in *in, const stru
                            uint64_t asked, uint32_t retry_us)
 {
     struct solar_rpc *r = solar_rpc_find(c, a->rpc_id);
-    /* What was never sent has no answer. An answer to a READ_REQ is for all that it asked. */
+    /* A block never sent has no answer. An answer to a READ_REQ is for all its blocks. */
     if (r == NULL || r->q.server != in->s->index || (asked == 0 && a->pkt_id >= r->next)) {
         c->s.late++;
         return;
     }
     if (r->q.op == SNIC_EBS_IO_READ &&
         (a->status == SNIC_EBS_OK || a->status == SNIC_EBS_SUPERSEDED)) {
-        solar_rpc_again(c, r, asked & ~r->q.acked); /* only data say that */
+        solar_rpc_again(c, r, asked & ~r->q.acked); /* no valid answer: only data complete a read */
         return;
     }
     if (r->q.op != SNIC_EBS_IO_READ &&
         (a->status == SNIC_EBS_OK || a->status == SNIC_EBS_SUPERSEDED) &&
         a->srv_crc != r->b[a->pkt_id].bind_crc) {
-        /* What it stored is not what we have now: damaged there, or meant for another mapping. */
+        /* The stored block is not the one sent: damaged there, or of another mapping. */
         c->s.data_crc++;
         solar_rpc_status(c, r, a->pkt_id, SNIC_EBS_BAD_CRC, 0);
         return;
@@ -107,7 +107,7 @@ static void solar_in_block(struct snic_solar *c, struct solar_in *in, const stru
     solar_in_status(c, r, asked != 0 ? asked : solar_bit(a->pkt_id), a->status, retry_us);
 }
 
-/* What a datagram answers on one path is one look at it: of the latest transmission among that. */
+/* All answers of one datagram for one path are one sample: of the latest transmission of them. */
 struct solar_newest {
     struct solar_path *of;
     struct solar_tx x;
@@ -125,7 +125,7 @@ static void solar_in_over(struct snic_solar *c, const struct solar_in *in,
     solar_path_lose_before(c, n->of, &n->x);
 }
 
-/* @p x is answered, of which @p flags are the answer's. */
+/* @p x is answered; @p flags are the answer's. */
 static void solar_in_newest(struct snic_solar *c, const struct solar_in *in, struct solar_newest *n,
                             struct solar_path *q, const struct solar_tx *x, uint32_t hold_ns,
                             uint32_t flags)
@@ -151,7 +151,7 @@ static void solar_in_ack(struct snic_solar *c, struct solar_in *in, const struct
     uint64_t asked = 0;
     if (x != NULL && (x->rpc_id != a->rpc_id || x->kind == SOLAR_TX_PROBE ||
                       (x->kind == SOLAR_TX_WRITE && x->pkt != a->pkt_id)))
-        return; /* says one thing and means another */
+        return; /* its fields contradict each other */
     if (x != NULL) {
         asked = x->kind == SOLAR_TX_ASK ? x->need : 0;
         solar_in_newest(c, in, newest, q, x, a->hold_ns, a->flags);
@@ -184,7 +184,7 @@ static void solar_in_acks(struct snic_solar *c, struct solar_in *in)
     solar_in_telemetry(c, in, a.path_seq);
 }
 
-/* WACK and NAK: one packet, told by the header. */
+/* WACK and NAK: one packet, identified by the header. */
 static void solar_in_single(struct snic_solar *c, struct solar_in *in)
 {
     const struct snic_ebs_header *h = &in->h;
@@ -216,7 +216,7 @@ static void solar_in_single(struct snic_solar *c, struct solar_in *in)
 
 /* ---- Data ---- */
 
-/* Into the guest's memory. @return 0; SNIC_ECORRUPT what came is not what was written */
+/* Copy into the I/O's memory. @return 0; SNIC_ECORRUPT the data are not those that were written */
 static int solar_in_store(struct snic_solar *c, struct solar_in *in, const struct solar_rpc *r,
                           void *guest)
 {
@@ -233,7 +233,7 @@ static int solar_in_store(struct snic_solar *c, struct solar_in *in, const struc
         return SNIC_ECORRUPT;
     if (key == NULL) {
         if (b->guest_tag != 0)
-            return SNIC_ECORRUPT; /* written with a key: these bytes mean nothing here */
+            return SNIC_ECORRUPT; /* written with a key, and read without */
         memcpy(guest, data, SNIC_EBS_BLOCK_BYTES);
         return 0;
     }
@@ -254,7 +254,7 @@ static void solar_in_data(struct snic_solar *c, struct solar_in *in)
         return;
     }
     if (h->status == SNIC_EBS_SUPERSEDED) {
-        solar_rpc_again(c, r, solar_bit(h->pkt_id)); /* nothing that is said of a read */
+        solar_rpc_again(c, r, solar_bit(h->pkt_id)); /* no valid status of a read */
         return;
     }
     if (h->status != SNIC_EBS_OK) {
@@ -262,7 +262,7 @@ static void solar_in_data(struct snic_solar *c, struct solar_in *in)
         return;
     }
     int bad = snic_ebs_addr_match(c->addr, h, &e);
-    if (bad == SNIC_ENOENT) { /* late, or it counted as an answer and is none */
+    if (bad == SNIC_ENOENT) { /* late, or it released its transmission and has no valid slot */
         c->s.late++;
         solar_rpc_again(c, r, solar_bit(h->pkt_id));
         return;
@@ -274,7 +274,7 @@ static void solar_in_data(struct snic_solar *c, struct solar_in *in)
         solar_rpc_acked(c, r, h->pkt_id);
         return;
     }
-    /* The slot, the packet or what the server has is damaged: once more, for a while. */
+    /* The slot, the packet or the server's block is damaged: read it again, a few times. */
     struct solar_blk *b = &r->b[h->pkt_id];
     c->s.data_crc++;
     if (b->slotted)
@@ -388,13 +388,13 @@ static int solar_in_probe(struct snic_solar *c, struct solar_in *in)
         q->proven = 1;
     else
         solar_path_unproven(c, q, in->h.u.probe.proof);
-    /* A small one says what the server has, and nothing about a path that may lose large ones. */
+    /* A small PROBE is no evidence that large packets pass the path. */
     if (in->place.body_size == SNIC_EBS_BLOCK_BYTES)
         solar_path_heard(c, q, 1);
     return 0;
 }
 
-/* The server refuses all of ours, as when it says FORBIDDEN; else it has to see the token first. */
+/* @return 1: the server refuses all our requests, as with FORBIDDEN; 0: it needs the token. */
 static int solar_in_tokenless(struct snic_solar *c, const struct solar_rpc *r, uint32_t status)
 {
     struct snic_ebs_disk *d = &c->q.disks[r->q.disk];
@@ -420,8 +420,8 @@ static int solar_in_fence(struct snic_solar *c, struct solar_in *in)
         snic_ebs_busy_over(&c->q.loads[r->q.server].busy);
     else if (h->status == SNIC_EBS_IO)
         snic_ebs_busy_failed(&c->q.loads[r->q.server].busy, c->q.now_ns);
-    /* A newer generation or lease there refuses ours as a fence does; GEN_AHEAD says that there is
-       an older one, and writes under way may be applied when it is raised. */
+    /* A newer generation or lease there refuses our writes as a fence does; with GEN_AHEAD the
+       server has an older one, and writes in flight may be applied when it is raised. */
     if (h->status == SNIC_EBS_OK || h->status == SNIC_EBS_STALE_GEN ||
         h->status == SNIC_EBS_NO_SEGMENT || h->status == SNIC_EBS_NO_LEASE ||
         h->status == SNIC_EBS_FORBIDDEN || solar_in_tokenless(c, r, h->status))
@@ -446,7 +446,7 @@ static int solar_in_dispatch(struct snic_solar *c, struct solar_in *in)
         return solar_in_probe(c, in);
     if (in->h.type == SNIC_EBS_FENCE_ACK)
         return solar_in_fence(c, in);
-    solar_path_heard(c, in->p, 0); /* large packets went one way at most */
+    solar_path_heard(c, in->p, 0); /* large packets passed in one direction at most */
     if (in->h.type == SNIC_EBS_ACKV)
         solar_in_acks(c, in);
     else if (in->h.type == SNIC_EBS_READ_RESP)
@@ -458,7 +458,7 @@ static int solar_in_dispatch(struct snic_solar *c, struct solar_in *in)
     return 0;
 }
 
-/* With AUTH: is it from who it says, and the first of its number? Its body, in the clear. */
+/* With AUTH: check that it is authentic and its number is new; decrypt its body. */
 static int solar_in_open(struct snic_solar *c, struct solar_in *in)
 {
     struct solar_server *s = in->s;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * An RPC: up to 64 blocks of one I/O in one segment. It is a set of blocks and nothing more: which
- * are acknowledged, which have to be sent (again), and where the last copy of the others is.
+ * An RPC: up to 64 blocks of one I/O in one segment. It is a set of blocks and nothing more: those
+ * acknowledged, those to be sent (again), and the last copy of each of the others.
  */
 #include "solar/solar_priv.h"
 
 #define SNIC_SOLAR__FENCE_MAX_NS (16 * SNIC_SOLAR__MS)
 
-#define SNIC_SOLAR__RPC_LOOK 32 /* RPCs at a list's head among which one is put by its turn */
-#define SNIC_SOLAR__RPC_LOST 8  /* who has lost a block so often has its turn as a new one */
+#define SNIC_SOLAR__RPC_LOOK 32 /* RPCs at a list's head among which one is sorted in by age */
+#define SNIC_SOLAR__RPC_LOST 8  /* an RPC that lost a block so often is sorted as a new one */
 
 static struct solar_rpc *solar_rpc_of(struct snic_link *l)
 {
@@ -22,9 +22,9 @@ int solar_rpc_kind(const struct solar_rpc *r)
     return r->q.op == SNIC_EBS_IO_WRITE ? SOLAR_DATA : SOLAR_NO_DATA;
 }
 
-/* Before whom it belongs. Turns are by age: what is sent again, or has begun again elsewhere, would
-   else wait for all others at each loss. Where many are older it goes before some of them: one at
-   the end would have all that follow put behind it unseen. */
+/* Its place on a list, in the order of age: an RPC that retransmits, or was restarted at another
+   server, would else wait for all others at each loss. If more than RPC_LOOK are older it goes
+   before some of them: at the end, it would make the fast path put all that follow behind it. */
 static struct snic_link *solar_rpc_place(struct snic_link *list, const struct solar_rpc *r)
 {
     struct snic_link *l = list->next;
@@ -36,7 +36,7 @@ static struct snic_link *solar_rpc_place(struct snic_link *list, const struct so
     return l;
 }
 
-/* Put it on the list where its blocks say it belongs. */
+/* Put it on the list that the state of its blocks requires. */
 void solar_rpc_list(struct snic_solar *c, struct solar_rpc *r)
 {
     struct solar_server *s = &c->servers[r->q.server];
@@ -60,7 +60,7 @@ void solar_rpc_list(struct snic_solar *c, struct solar_rpc *r)
     snic_ebs_rpc_move(&r->q, list, where);
 }
 
-/* Reads that wait get their turn, in the order of arrival, when less than the window is out. */
+/* Waiting reads get their credit in the order of arrival, while less than the window is out. */
 void solar_read_credit(struct snic_solar *c)
 {
     while (!snic_link_alone(&c->read_wait) && c->read_out < c->read_max) {
@@ -97,7 +97,7 @@ struct solar_rpc *solar_rpc_find(struct snic_solar *c, uint64_t id)
     return r->q.id == id && r->q.where != SNIC_EBS_RPC_FREE ? r : NULL;
 }
 
-/* Where in the guest's memory block @p pkt is. */
+/* The address of block @p pkt in the I/O's memory. */
 void *solar_rpc_guest(const struct solar_rpc *r, uint32_t pkt)
 {
     const struct snic_iov *iov = r->q.io->iov + r->q.piece;
@@ -174,7 +174,7 @@ static uint8_t solar_rpc_copies(const struct solar_blk *b)
     return b->tries < 8 ? 2 : 3;
 }
 
-/* @p blocks without those that need not be sent again, or will be anyway. */
+/* @p blocks without those acknowledged, and those that are to be sent again already. */
 static uint64_t solar_rpc_missing(const struct solar_rpc *r, uint64_t blocks)
 {
     return snic_ebs_rpc_over(&r->q) ? 0 : blocks & r->q.all & ~r->q.acked & ~r->need & ~r->busy;
@@ -204,7 +204,7 @@ void solar_rpc_again(struct snic_solar *c, struct solar_rpc *r, uint64_t blocks)
         uint64_t tries = r->b[solar_lowest(left)].tries + UINT64_C(1);
         r->tries = (uint8_t)snic_min_u64(snic_max_u64(tries, r->tries), 255);
     }
-    /* What never gets through would keep all others from the windows. */
+    /* An RPC whose blocks are never answered would keep all others out of the windows. */
     if (r->tries >= SNIC_SOLAR__RPC_LOST) {
         r->turn_ns = c->q.now_ns;
         if (r->q.where == SOLAR_AGAIN)
@@ -213,7 +213,7 @@ void solar_rpc_again(struct snic_solar *c, struct solar_rpc *r, uint64_t blocks)
     solar_rpc_need(c, r, blocks);
 }
 
-/* ---- Giving up ---- */
+/* ---- Expiry and fences ---- */
 
 void solar_rpc_give_up(struct snic_solar *c, struct solar_rpc *r, int result)
 {
@@ -254,7 +254,7 @@ void solar_rpc_fired(struct snic_timer *t, uint64_t now_ns)
         solar_rpc_need(c, r, blocks);
 }
 
-/* ---- What the server says of a block ---- */
+/* ---- A block's status ---- */
 
 static void solar_rpc_park(struct snic_solar *c, struct solar_rpc *r)
 {
@@ -275,7 +275,7 @@ static void solar_rpc_refused(struct snic_solar *c, struct solar_rpc *r, uint32_
     solar_rpc_give_up(c, r, snic_ebs_status_error(status));
 }
 
-/* The server is there, and the block is sent again after a while. */
+/* The server responds, and the block is sent again after @p us. */
 static void solar_rpc_later(struct snic_solar *c, struct solar_rpc *r, uint64_t bit, uint32_t us)
 {
     if (r->q.where == SNIC_EBS_RPC_PARKED)
@@ -287,7 +287,7 @@ static void solar_rpc_later(struct snic_solar *c, struct solar_rpc *r, uint64_t 
     snic_ebs_rpc_later(&c->q, &r->q, us);
 }
 
-/* The server has to see the disk's token (again); then the block is sent again. */
+/* The server needs the disk's token (again); then the block is sent again. */
 static void solar_rpc_no_token(struct snic_solar *c, struct solar_rpc *r, uint64_t bit)
 {
     struct snic_ebs_disk *d = &c->q.disks[r->q.disk];
@@ -308,7 +308,7 @@ void solar_rpc_status(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt, u
                       uint32_t retry_us)
 {
     uint64_t bit = solar_bit(pkt);
-    SNIC_ASSERT(pkt < r->next); /* what was never sent has no answer */
+    SNIC_ASSERT(pkt < r->next); /* a block never sent has no answer */
     if ((r->q.acked & bit) != 0 || snic_ebs_rpc_over(&r->q))
         return;
     if (status >= SNIC_EBS_STATUS_END)
@@ -316,7 +316,7 @@ void solar_rpc_status(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt, u
     switch ((enum snic_ebs_status)status) {
     case SNIC_EBS_SUPERSEDED:
         if (r->q.wver ==
-            c->q.disks[r->q.disk].wver) { /* by no later write of ours: there is none */
+            c->q.disks[r->q.disk].wver) { /* not by a later write of this lease: there is none */
             solar_rpc_lease(c, r);
             break;
         }
@@ -372,7 +372,7 @@ void solar_rpc_status(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt, u
     }
 }
 
-/* ---- Elsewhere ---- */
+/* ---- Restart at another server ---- */
 
 static void solar_rpc_leave(struct snic_ebs_queue *q, struct snic_ebs_rpc *rpc)
 {
@@ -380,7 +380,7 @@ static void solar_rpc_leave(struct snic_ebs_queue *q, struct snic_ebs_rpc *rpc)
     q->loads[rpc->server].backlog -= (uint32_t)(rpc->count - r->next);
 }
 
-/* Everything that is not acknowledged. */
+/* Send everything again that is not acknowledged. */
 static void solar_rpc_begin(struct snic_ebs_queue *q, struct snic_ebs_rpc *rpc)
 {
     struct solar_rpc *r = SNIC_CONTAINER(rpc, struct solar_rpc, q);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What leaves: which path, which blocks, and the bytes.
+ * Sending: the choice of a path, of blocks, and their packets.
  *
- * A train is for one path and takes blocks of whatever RPCs wait for its server, because most I/Os
+ * A train is for one path and takes blocks of any RPCs that wait for its server, because most I/Os
  * are a block or two, and a train of one packet costs as much as one of fourteen. Writes of data,
- * writes without, and what asks for reads make trains apart, since the packets of a train are of
- * one size; the kind whose first RPC has its turn has the next one.
+ * writes without, and read requests have separate trains, since the packets of a train are of one
+ * size; the kind whose first RPC is the oldest has the next one.
  */
 #include "solar/solar_priv.h"
 
-#define SNIC_SOLAR__SEND_LOOK 32 /* RPCs looked at for blocks that may go over this path */
-#define SNIC_SOLAR__SEND_DARK 8  /* blocks at a time on a path that is not known to be good */
-/* Silent for so long, a server gets one at a time there: it may have more than it can do. */
+#define SNIC_SOLAR__SEND_LOOK 32 /* RPCs scanned for blocks that may go over this path */
+#define SNIC_SOLAR__SEND_DARK 8  /* blocks at a time on a path that is not ALIVE */
+/* A server silent for so long gets one at a time on such a path: it may be overloaded. */
 #define SNIC_SOLAR__SEND_SILENT_NS SNIC_SOLAR__LATE_MAX
 #define SNIC_SOLAR__SEND_SLACK 16                   /* hedges that need no budget */
 #define SNIC_SOLAR__TOKEN_NS (300 * SNIC_SOLAR__US) /* it is not sent to a server again before */
@@ -48,14 +48,14 @@ static void solar_block_part(struct snic_solar *c, const struct solar_rpc *r, ui
     b->tenant = (uint16_t)r->q.disk;
 }
 
-/* @p soft: whoever computes checksums for us was caught. */
+/* @p soft: the owner's crc function was wrong: compute it in software. */
 static uint32_t solar_crc(const struct snic_solar *c, const void *data, int soft)
 {
     return c->o.crc != NULL && !soft ? c->o.crc(c->o.crc_ctx, data, SNIC_EBS_BLOCK_BYTES)
                                      : snic_crc32c(0, data, SNIC_EBS_BLOCK_BYTES);
 }
 
-/* What a packet has beside its body. */
+/* Bytes of a packet beside its body. */
 static uint32_t solar_around(const struct snic_solar *c, struct solar_server *s)
 {
     return SNIC_EBS_HEADER_BYTES +
@@ -70,8 +70,8 @@ static int solar_fits(const struct solar_train *t, uint32_t size)
                                  t->t.bytes == t->t.packets * t->t.segment);
 }
 
-/* The block's bytes as they go out, their checksum, and with a key the plaintext's tag. @return
- * NULL: they cannot be encrypted */
+/* The block's bytes as they are sent, their checksum, and with a key the plaintext's tag. @return
+ * NULL: the cipher failed */
 static const void *solar_write_data(struct snic_solar *c, struct solar_train *t,
                                     struct solar_rpc *r, uint32_t pkt)
 {
@@ -136,7 +136,7 @@ static int solar_put_write(struct snic_solar *c, struct solar_path *p, struct so
     return 0;
 }
 
-/* Ask for @p blocks, at most 16. @return 0; SNIC_EAGAIN the Addr table is full; SNIC_EIO */
+/* Request @p blocks, at most 16. @return 0; SNIC_EAGAIN the Addr table is full; SNIC_EIO */
 static int solar_put_ask(struct snic_solar *c, struct solar_path *p, struct solar_train *t,
                          struct solar_rpc *r, uint64_t blocks, uint32_t flags)
 {
@@ -211,7 +211,7 @@ static uint32_t solar_room(const struct solar_path *p)
     return window - p->inflight < ring ? window - p->inflight : ring;
 }
 
-/* Those of @p blocks that may go over @p p again: where they have not been, if there is such. */
+/* Those of @p blocks that may go over @p p: not again those that have another path left. */
 static uint64_t solar_fresh_here(struct snic_solar *c, const struct solar_path *p,
                                  const struct solar_rpc *r, uint64_t blocks)
 {
@@ -225,7 +225,8 @@ static uint64_t solar_fresh_here(struct snic_solar *c, const struct solar_path *
     return blocks;
 }
 
-/* A copy of these went over @p p; what had its copies, or has no other path, is done with. */
+/* A copy of these was sent over @p p; a block whose copies are sent, or without another path, is no
+   longer to be sent. */
 static void solar_copied(struct snic_solar *c, const struct solar_path *p, struct solar_rpc *r,
                          uint64_t blocks)
 {
@@ -244,7 +245,7 @@ static void solar_copied(struct snic_solar *c, const struct solar_path *p, struc
     c->s.retransmits += solar_ones(blocks);
 }
 
-/* Blocks of @p r into the train. @return how many */
+/* Put blocks of @p r into the train. @return their number */
 static uint32_t solar_fill(struct snic_solar *c, struct solar_path *p, struct solar_train *t,
                            struct solar_rpc *r, uint64_t blocks, uint32_t room)
 {
@@ -281,7 +282,7 @@ static uint32_t solar_fill(struct snic_solar *c, struct solar_path *p, struct so
     return done;
 }
 
-/* The first RPC from @p l on of which blocks may go over @p p again, of those that are looked at.
+/* The first RPC from @p l on, of the SEND_LOOK scanned, with blocks that may go over @p p again.
    @return NULL: none */
 static struct solar_rpc *solar_next_again(struct snic_solar *c, const struct solar_path *p,
                                           const struct snic_link *list, struct snic_link *l,
@@ -302,8 +303,8 @@ static struct solar_rpc *solar_first_ready(const struct solar_server *s, int kin
                : SNIC_CONTAINER(s->ready[kind].next, struct solar_rpc, q.link);
 }
 
-/* Of what may go over @p p the kind, of those in @p open, whose first RPC has its turn: were it
-   always writes, they would keep reads from full windows for as long as there are any.
+/* The kind in @p open whose first RPC that may go over @p p is the oldest: were it always writes,
+   reads would not be sent while windows are full and writes wait.
    @return SOLAR_KINDS: none */
 static int solar_turn(struct snic_solar *c, const struct solar_server *s,
                       const struct solar_path *p, uint32_t open)
@@ -327,7 +328,7 @@ static int solar_turn(struct snic_solar *c, const struct solar_server *s,
     return turn;
 }
 
-/* Blocks of @p kind that may go over @p p, in the order of turns. @return how many */
+/* Load blocks of @p kind that may go over @p p, the oldest RPC's first. @return their number */
 static uint32_t solar_load(struct snic_solar *c, struct solar_server *s, struct solar_path *p,
                            struct solar_train *t, int kind)
 {
@@ -347,7 +348,7 @@ static uint32_t solar_load(struct snic_solar *c, struct solar_server *s, struct 
         }
         if (ready == NULL)
             break;
-        /* What was never sent goes over good paths, as long as there are any; see solar_pick(). */
+        /* New blocks go over ALIVE paths, as long as there are any; see solar_pick(). */
         done += solar_fill(c, p, t, ready, ready->q.all & ~solar_mask(ready->next), room - done);
         full = ready->next < ready->q.count;
         if (!full)
@@ -356,7 +357,7 @@ static uint32_t solar_load(struct snic_solar *c, struct solar_server *s, struct 
     return done;
 }
 
-/* A train on @p p. @return blocks; 0: nothing that may go there */
+/* Build a train on @p p. @return its blocks; 0: no block may go there */
 static uint32_t solar_build(struct snic_solar *c, struct solar_server *s, struct solar_path *p)
 {
     struct solar_train *t = solar_train_take(&c->pool);
@@ -366,7 +367,7 @@ static uint32_t solar_build(struct snic_solar *c, struct solar_server *s, struct
         return 0;
     while (t->t.packets == 0 && (kind = solar_turn(c, s, p, open)) != SOLAR_KINDS) {
         done = solar_load(c, s, p, t, kind);
-        open &= ~(1u << kind); /* a cipher that fails, a table that is full: others may go */
+        open &= ~(1u << kind); /* a cipher that fails, a table that is full: try other kinds */
     }
     if (t->t.packets == 0) {
         solar_train_free(&c->pool, t);
@@ -387,8 +388,8 @@ static uint64_t solar_score(const struct solar_path *p)
     return snic_max_u64(p->srtt_ns, 1) * load / 1024 * (1 + 4 * (uint64_t)p->timeouts);
 }
 
-/* May the next train leave over @p p? One more than its pace allows may, right behind another: both
-   have one answer, and what they burst is two trains. */
+/* 1: the next train may leave over @p p. Right behind another (@p behind) one more than the pace
+   permits may: both have one answer, and the burst is two trains. */
 static int solar_pick_may(struct snic_solar *c, struct solar_path *p, int behind)
 {
     uint64_t ahead = behind ? SNIC_SOLAR_TRAIN_MAX * solar_cc_interval(p) : 0;
@@ -399,7 +400,8 @@ static int solar_pick_may(struct snic_solar *c, struct solar_path *p, int behind
     return 0;
 }
 
-/* Of two that were drawn the better one: all that waits in one train, then the shorter time. */
+/* The better of two random paths: one that takes all waiting blocks in a train, then the lower
+   score. */
 static struct solar_path *solar_pick_of(struct solar_path *a, struct solar_path *b, uint32_t want)
 {
     int whole_a = solar_room(a) >= want, whole_b = solar_room(b) >= want;
@@ -408,7 +410,7 @@ static struct solar_path *solar_pick_of(struct solar_path *a, struct solar_path 
     return solar_score(a) <= solar_score(b) ? a : b;
 }
 
-/* A path for @p want blocks, or for some of them. */
+/* Choose a path for @p want blocks, or for some of them. */
 static struct solar_path *solar_pick(struct snic_solar *c, struct solar_server *s, uint32_t want,
                                      uint32_t not_these)
 {
@@ -506,7 +508,7 @@ int solar_send_hello(struct snic_solar *c, struct solar_path *p)
 {
     struct solar_server *s = solar_server_of(c, p);
     struct snic_ebs_header h;
-    for (uint32_t i = 0; i < c->path_slots; i++) /* the latest HELLO has the highest of all paths */
+    for (uint32_t i = 0; i < c->path_slots; i++) /* a HELLO's pn is the highest of all paths */
         p->pn = snic_max_u64(p->pn, s->paths[i].pn);
     solar_head(c, s, p, &h, SNIC_EBS_HELLO);
     h.u.hello.ver_min = SNIC_EBS_VERSION;
@@ -565,7 +567,7 @@ int solar_send_token(struct snic_solar *c, struct solar_server *s, uint32_t disk
     const struct snic_ebs_disk *d = &c->q.disks[disk];
     uint32_t mask = s->alive_mask != 0 ? s->alive_mask : s->usable_mask;
     struct snic_ebs_header h;
-    /* Many blocks are refused together; one presentation is for all of them. */
+    /* Many blocks are refused together; one TOKEN serves all of them. */
     if (!s->up || mask == 0 ||
         (s->token_ns > c->q.now_ns && s->token_id == snic_ebs_disk_token_id(d)))
         return 0;
@@ -579,13 +581,14 @@ int solar_send_token(struct snic_solar *c, struct solar_server *s, uint32_t disk
     return solar_send_one(c, p, &h, 0);
 }
 
-/* The last packet of @p from has no answer yet, and nothing newer will tell: a copy elsewhere. */
+/* The last packet of @p from has no answer, and no later one can reveal its loss: send a copy over
+   another path. */
 int solar_send_hedge(struct snic_solar *c, struct solar_path *from)
 {
     struct solar_server *s = solar_server_of(c, from);
     struct solar_tx *x = solar_path_find(from, from->next_seq - 1);
     struct solar_rpc *r = x == NULL ? NULL : solar_rpc_find(c, x->rpc_id);
-    /* Its segment may be elsewhere by now: then all of it has begun again there. */
+    /* Its segment may have moved: then all of the RPC was restarted there. */
     if (r == NULL || r->q.server != from->server || !s->up || c->pool.free_count == 0 ||
         s->hedged >= s->sent / 10 + SNIC_SOLAR__SEND_SLACK)
         return 0;
@@ -607,7 +610,7 @@ int solar_send_hedge(struct snic_solar *c, struct solar_path *from)
     c->s.hedges++;
     c->s.retransmits += solar_ones(blocks);
     r->q.io->retries += solar_ones(blocks);
-    if (s->sent > (1u << 20)) { /* the budget is of lately */
+    if (s->sent > (1u << 20)) { /* the budget decays: it covers recent traffic only */
         s->sent /= 2;
         s->hedged /= 2;
     }

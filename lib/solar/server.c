@@ -7,8 +7,8 @@
 /* Without a live path for so long, twice as many ports are tried. */
 #define SNIC_SOLAR__EXTRA_NS (20 * SNIC_SOLAR__MS)
 
-/* Without one for so long the connection is given up, and the server greeted as if for the first
-   time: one that has lost the key of its tokens cannot say that it has forgotten us. */
+/* Without one for so long the connection is replaced, and HELLO sent as to a new server: one that
+   has lost the key of its tokens cannot send a valid RESET. */
 #define SNIC_SOLAR__RENEW_NS (5000 * SNIC_SOLAR__MS)
 
 static void solar_server_fresh(struct snic_solar *c, struct solar_server *s)
@@ -51,7 +51,7 @@ int snic_solar_server_add(struct snic_solar *c, uint32_t server, uint64_t now_ns
         p->pn = snic_max_u64((uint64_t)c->o.client_epoch << 32, c->pn_used);
         snic_timer_init(&p->timer, solar_path_fired);
         solar_path_reset(c, p);
-        solar_cc_init(c, &p->cc, c->o.window_start); /* whatever was there before */
+        solar_cc_init(c, &p->cc, c->o.window_start); /* not the state of an earlier server */
         if (i < c->o.paths)
             solar_path_open(c, p);
     }
@@ -59,9 +59,9 @@ int snic_solar_server_add(struct snic_solar *c, uint32_t server, uint64_t now_ns
     return 0;
 }
 
-/* ---- Its number is given back ---- */
+/* ---- Release of its number ---- */
 
-/* What is queued for it goes to nobody: whoever has the number next has another address. */
+/* Drop its queued trains: the next server with this number has another address. */
 static void solar_server_unsend(struct snic_solar *c, uint32_t server)
 {
     struct snic_queue all = c->pool.queue;
@@ -79,10 +79,10 @@ static void solar_server_unsend(struct snic_solar *c, uint32_t server)
 }
 
 /*
- * Paths are closed, not forgotten: their gens and numbers go on, so what comes late by an old
- * socket, or is said of an old transmission, fits nothing that the next server has. What is sealed
- * goes on, too: the same server may come back under any number, and takes no HELLO of a pn that is
- * not above the last one.
+ * Paths are closed, not forgotten: their gens and numbers continue, so a late packet of an old
+ * socket, or an answer to an old transmission, matches nothing of the next server. pn continues,
+ * too: the same server may return under any number, and refuses a HELLO whose pn is not above the
+ * last one.
  */
 int snic_solar_server_remove(struct snic_solar *c, uint32_t server, int forget, uint64_t now_ns)
 {
@@ -140,12 +140,12 @@ uint64_t solar_server_rto(const struct snic_solar *c, const struct solar_server 
 /* ---- Silence and lateness ---- */
 
 /*
- * Timeouts are short, for the sake of I/Os on a fabric that loses. A server whose thread waits for
- * its CPU answers later than that, and then short timeouts make it worse: all is sent again, path
- * after path is left before the answer can be there, and what the server has to do is mostly what
- * nobody waits for any more. So answers that come too late raise the timeouts of all paths to that
- * server, for as long as they are late and not the exception; and when nothing comes at all, we ask
- * less and less often.
+ * Timeouts are short, for the sake of I/Os on a fabric that loses packets. A server whose thread
+ * waits for its CPU answers later than that, and then short timeouts make it worse: all is sent
+ * again, path after path is replaced before its answer can arrive, and most of the server's work is
+ * for requests that no RPC waits for any more. So late answers raise the timeouts of all paths to
+ * that server, for as long as they are late and not the exception; and while the server is silent,
+ * probes back off.
  */
 
 uint64_t solar_server_silence(const struct snic_solar *c, const struct solar_server *s)
@@ -164,7 +164,7 @@ uint64_t solar_server_late(const struct snic_solar *c, const struct solar_server
     uint64_t since = c->q.now_ns - s->late_at_ns;
     uint64_t halvings = since / SNIC_SOLAR__LATE_MAX;
     uint64_t late = halvings < 8 ? s->late_ns >> halvings : 0;
-    if (s->came * 16 < s->gave_up) /* most are lost, whatever the others are */
+    if (s->came * 16 < s->gave_up) /* most are really lost, however late the others are */
         return 0;
     return late > c->o.rto_max_ns ? late : 0;
 }
@@ -187,7 +187,7 @@ void solar_server_was_late(struct snic_solar *c, struct solar_server *s, uint64_
     s->late_at_ns = c->q.now_ns;
 }
 
-/* Is @p port as different from the others as ECMP should have it, and not one that failed? */
+/* 1: @p port differs from the others as ECMP needs it, and is not one that failed. */
 int solar_server_port(struct snic_solar *c, struct solar_server *s, const struct solar_path *p,
                       uint16_t port)
 {
@@ -203,7 +203,7 @@ int solar_server_port(struct snic_solar *c, struct solar_server *s, const struct
 
 /* ---- The handshake ---- */
 
-/* The time has come to be known again: every path that is bound greets, and so will others. */
+/* The connection is due: every bound path sends HELLO, and so will paths bound later. */
 static void solar_server_say_hello(struct snic_solar *c, struct solar_server *s)
 {
     s->hello_ns = SNIC_NEVER;
@@ -217,7 +217,7 @@ static void solar_server_say_hello(struct snic_solar *c, struct solar_server *s)
     }
 }
 
-/* ---- Light and dark ---- */
+/* ---- SUSPECT and RECOVERED ---- */
 
 static void solar_server_say(struct snic_solar *c, struct solar_server *s, uint8_t what)
 {
@@ -229,7 +229,7 @@ static void solar_server_say(struct snic_solar *c, struct solar_server *s, uint8
         snic_link_append(&c->server_events, &s->event);
 }
 
-/* While there are more paths than wanted, a live one replaces one that is not. */
+/* While there are more paths than `paths`, an ALIVE one replaces one that is not. */
 void solar_server_shed(struct snic_solar *c, struct solar_server *s)
 {
     uint32_t open = 0, idle = SNIC_SOLAR__NIL;
@@ -303,7 +303,7 @@ void solar_server_fired(struct snic_timer *t, uint64_t now_ns)
     solar_server_arm(c, s);
 }
 
-/* Something proves that the server has forgotten us: all that is under way will not be answered. */
+/* The server has lost the connection (or must be assumed to): no packet in flight is answered. */
 void solar_server_reset(struct snic_solar *c, struct solar_server *s, uint32_t retry_us)
 {
     solar_server_fresh(c, s);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A connection's keys, and which of its packets came.
+ * A connection's keys, and the numbers of its received packets.
  *
  * I1  A key is of one secret, direction, generation, and of the random numbers and ids of one
  *     handshake: no two connections, and no two generations of one, share a key.
- * I2  What is opened changes nothing before its tag was right: who forges packets with numbers of
- *     another generation costs the derivation of a key each, and moves neither key nor window.
+ * I2  A packet changes nothing before its tag is verified: a forged packet with a number of another
+ *     generation costs the derivation of a key, and changes neither key nor window.
  * I3  Bit pn mod SNIC_SOLAR__WINDOW of a path's window is of pn for the pns above top -
  * SNIC_SOLAR__WINDOW.
  */
@@ -14,7 +14,7 @@
 #define SNIC_SOLAR__INFO_BYTES 64u
 SNIC_STATIC_ASSERT(SNIC_EBS_KEY_PACKETS == UINT64_C(1) << 32, "a generation is pn / 2^32");
 
-/* ---- Which came ---- */
+/* ---- The replay window ---- */
 
 int solar_window_fresh(const struct solar_window *w, uint64_t pn)
 {
@@ -167,7 +167,7 @@ int solar_vouched(const struct snic_ebs_sec_ops *ops, void *secret, unsigned dir
     int r = solar_vouch(ops, secret, direction, packet, tag);
     if (r != 0)
         return r;
-    for (uint32_t i = 0; i < sizeof(tag); i++) /* in the same time, wherever they differ */
+    for (uint32_t i = 0; i < sizeof(tag); i++) /* constant time: no early exit */
         differ |= tag[i] ^ said[i];
     return differ == 0 ? 0 : SNIC_EACCES;
 }

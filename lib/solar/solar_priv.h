@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * SOLAR's inside: shared by the files of this module and its tests.
+ * SOLAR's internals: shared by the files of this module and its tests.
  *
- * I1  A transmission has a path_seq of its own and lies in its path's ring from sending until it is
- *     answered, held for lost, or the path closes. Those from una up to next_seq are in the ring;
- *     no more than SNIC_SOLAR__RING at a time. They are in the order in which they were sent,
- *     so that
- *     one timer per path serves them all.
- * I2  inflight of a path is the sum of the weights of what lies in its ring; write_out of a server
- *     the sum over its paths of what are writes.
+ * I1  A transmission has a path_seq of its own and is in its path's ring from sending until it is
+ *     answered, declared lost, or the path closes. Those from una up to next_seq are in the ring;
+ *     no more than SNIC_SOLAR__RING at a time. They are in the order in which they were sent, so
+ *     that one timer per path serves them all.
+ * I2  inflight of a path is the sum of the weights in its ring; write_out of a server the sum of
+ *     those of writes over its paths.
  * I3  A block of an RPC is unsent (at `next` or above), acked, to be sent again (need), or its last
- *     copy lies in the ring of b.path under b.seq.
+ *     copy is in the ring of b.path under b.seq.
  * I4  Lists, disks and versions: Q1 to Q5 of ebs_queue.h. backlog of a load is the sum over its
  *     RPCs of blocks never sent.
  * I5  read_out is 4096 times the blocks of read RPCs that have their credit and are not acked.
- * I6  What a train shows stays: an RPC is not released while refs counts trains with its blocks.
+ * I6  A train's data stay valid: an RPC is not released while refs counts trains with its blocks.
  */
 #ifndef SNIC_SOLAR_PRIV_H
 #define SNIC_SOLAR_PRIV_H
@@ -33,10 +32,10 @@
 #define SNIC_SOLAR__MS UINT64_C(1000000)
 #define SNIC_SOLAR__US UINT64_C(1000)
 #define SNIC_SOLAR__NO_PATH 255
-#define SNIC_SOLAR__MISSES 3 /* probes or greetings in a row that nobody answers */
-#define SNIC_SOLAR__LATE_MAX (100 * SNIC_SOLAR__MS) /* what is later counts as lost */
+#define SNIC_SOLAR__MISSES 3 /* PROBEs or HELLOs in a row without an answer */
+#define SNIC_SOLAR__LATE_MAX (100 * SNIC_SOLAR__MS) /* later answers count as lost */
 #define SNIC_SOLAR__PIECES 3u                       /* per packet of a train: headers, data, tag */
-/* What a train has room for per packet beside data: headers, INT, a READ_REQ's slots, tag. */
+/* Bytes of a train per packet beside data: headers, INT, a READ_REQ's slots, tag. */
 #define SNIC_SOLAR__HEAD                                                                           \
     (SNIC_EBS_PREFIX_BYTES + SNIC_EBS_READ_BLOCKS * SNIC_EBS_SLOT_BYTES + SNIC_EBS_TAG_BYTES)
 
@@ -47,10 +46,10 @@ enum solar_tx_kind { SOLAR_TX_NONE = 0, SOLAR_TX_WRITE, SOLAR_TX_ASK, SOLAR_TX_P
 struct solar_tx {
     uint64_t sent_ns;
     uint64_t rpc_id;
-    uint64_t need; /* ASK: blocks that this one asked for and that have not come */
+    uint64_t need; /* ASK: blocks that this one requested and that are not received */
     uint32_t seq;
     uint32_t last_in; /* ASK: path_seq of its latest answer */
-    uint64_t held_ns; /* the server said that it has it: when; 0 */
+    uint64_t held_ns; /* time of the server's report that it has it; 0: none */
     uint8_t kind;     /* enum solar_tx_kind; NONE: answered or lost */
     uint8_t pkt;
     uint8_t weight; /* blocks of inflight */
@@ -79,7 +78,7 @@ enum { SOLAR_SAY_CLOSE = 1, SOLAR_SAY_OPEN = 2 };
 struct solar_path {
     struct snic_timer timer;
     struct snic_solar *c;
-    struct snic_link event; /* on c->path_events while say is not 0 */
+    struct snic_link event; /* on c->path_events unless say is 0 */
     uint32_t server;
     uint16_t gen;
     uint16_t close_gen;
@@ -89,34 +88,34 @@ struct solar_path {
     uint8_t say;
     uint8_t timeouts;  /* in a row */
     uint8_t answers;   /* PROBING: probes answered */
-    uint8_t misses;    /* probes and greetings not, in a row */
+    uint8_t misses;    /* PROBEs and HELLOs not answered, in a row */
     uint8_t refusals;  /* of ports */
     uint8_t tail_done; /* the last packet was hedged */
     uint8_t have_srv_seq;
-    uint8_t paced;    /* something waits for pace_ns */
-    uint8_t proven;   /* the server knows that this port is ours */
-    uint32_t srv_seq; /* the highest path_seq that came */
+    uint8_t paced;    /* a train waits for pace_ns */
+    uint8_t proven;   /* the server has this port's proof */
+    uint32_t srv_seq; /* the highest path_seq received */
     uint32_t next_seq;
     uint32_t una;
     uint32_t inflight;
     uint32_t reorder;
-    uint32_t asked;    /* the oldest when it was asked for what the server has */
-    uint32_t held;     /* some are known to be held: the order in the ring says less */
-    uint64_t asked_ns; /* when */
+    uint32_t asked;    /* una when the server was last queried */
+    uint32_t held;     /* the server has some: deadlines are not in the order of the ring */
+    uint64_t asked_ns; /* time of that query */
     uint64_t srtt_ns;  /* 0: none yet */
     uint64_t var_ns;
     uint64_t min_rtt_ns;
     uint64_t min_rtt_at_ns;
     uint64_t rto_ns;
     uint64_t heard_ns;
-    uint64_t mark_ns;  /* timeouts count of what was sent since */
-    uint64_t probe_ns; /* when the next probe or greeting is due; SNIC_NEVER */
+    uint64_t mark_ns;  /* timeouts count for transmissions sent since */
+    uint64_t probe_ns; /* when the next PROBE or HELLO is due; SNIC_NEVER */
     uint64_t pace_ns;
     uint64_t last_sent_ns;
-    uint64_t hint_ns;   /* the last that was taken */
-    uint64_t reopen_ns; /* OPENING, no port: ask again */
+    uint64_t hint_ns;   /* the last that was accepted */
+    uint64_t reopen_ns; /* OPENING, no port: request it again */
     uint64_t pn;        /* used last, of all gens */
-    uint64_t proof;     /* what the server told this port last; 0 */
+    uint64_t proof;     /* the server's latest for this port; 0 */
     uint64_t sent;
     uint64_t acked;
     uint64_t lost;
@@ -131,36 +130,36 @@ struct solar_bad_port {
     uint64_t until_ns;
 };
 
-/* What is sent: writes of data; ZERO and TRIM; what asks for reads. */
+/* Kinds of trains: writes of data; ZERO and TRIM; read requests. */
 enum { SOLAR_DATA = 0, SOLAR_NO_DATA, SOLAR_ASK, SOLAR_KINDS };
 
 struct solar_server {
     struct snic_timer timer;
     struct snic_solar *c;
     uint32_t index;
-    uint8_t up;    /* HELLO_ACK came */
-    uint8_t say;   /* SUSPECT or RECOVERED to be said */
+    uint8_t up;    /* HELLO_ACK received */
+    uint8_t say;   /* SUSPECT or RECOVERED to be reported */
     uint8_t extra; /* twice the paths */
     uint8_t bad_next;
     uint16_t alive_mask;
     uint16_t usable_mask; /* bound: PROBING, ALIVE or SUSPECTED */
     uint16_t turn;
     uint32_t conn_id; /* the server's */
-    uint32_t mine;    /* what it has to write in its packets */
+    uint32_t mine;    /* the id that its packets must have */
     uint32_t srv_epoch;
     uint32_t write_out;
     uint32_t credit;
     uint64_t token;
     uint64_t nonce;
-    uint64_t retry_ns; /* no greeting before that */
-    uint64_t hello_ns; /* not up: from when on paths greet; SNIC_NEVER: they do */
+    uint64_t retry_ns; /* no HELLO before that */
+    uint64_t hello_ns; /* not up: when paths begin to send HELLO; SNIC_NEVER: they do */
     uint64_t dark_ns;  /* since when no path is ALIVE; SNIC_NEVER */
-    uint64_t renew_ns; /* the connection was given up for a new one; 0: never */
-    uint64_t quiet_ns; /* what was sent first since something was heard: when; 0: nothing was */
-    uint64_t late_ns;  /* how late answers were that came when all was given up */
+    uint64_t renew_ns; /* when the connection was last replaced; 0: never */
+    uint64_t quiet_ns; /* the first packet sent since the last one received: when; 0: none */
+    uint64_t late_ns;  /* how late answers were whose transmission was declared lost */
     uint64_t late_at_ns;
-    uint32_t gave_up; /* transmissions, for want of an answer in time; lately */
-    uint32_t came;    /* of them: answered after all */
+    uint32_t gave_up; /* transmissions that timed out; decays */
+    uint32_t came;    /* of them: answered later */
     uint64_t sent;    /* packets with blocks, for the hedge budget; halved from time to time */
     uint64_t hedged;
     struct snic_link ready[SOLAR_KINDS]; /* RPCs with blocks never sent */
@@ -177,7 +176,7 @@ struct solar_server {
     struct solar_session session;
 };
 
-/* Of RPCs, beside those of all queues. */
+/* States of RPCs, beside those of ebs_queue.h. */
 enum solar_where {
     SOLAR_READY = SNIC_EBS_RPC_OTHER, /* blocks never sent */
     SOLAR_AGAIN,                      /* blocks to be sent again, maybe some never sent */
@@ -193,23 +192,23 @@ struct solar_blk {
     uint8_t path;   /* of the last copy */
     uint8_t tries;
     uint8_t copies; /* to be sent of this try */
-    uint8_t summed; /* the checksums are there */
+    uint8_t summed; /* the checksums are computed */
     uint16_t slot;  /* READ: Addr */
     uint16_t gen;
     uint8_t slotted;
     uint8_t wrong; /* answers with damaged data */
-    uint8_t soft;  /* WRITE: the checksum given was wrong, it is computed here */
+    uint8_t soft;  /* WRITE: the owner's crc function was wrong, compute it here */
 };
 
 struct solar_rpc {
     struct snic_ebs_rpc q; /* its timer is BUSY's retry, and the fence's */
     struct snic_solar *c;
     uint64_t need;
-    uint64_t busy;    /* refused for now: need again when the timer fires */
-    uint64_t turn_ns; /* AGAIN, READY: who has the least is sent first */
+    uint64_t busy;    /* refused for now: to be sent again when the timer fires */
+    uint64_t turn_ns; /* AGAIN, READY: the RPC with the least is sent first */
     uint8_t next;
     uint8_t credited;
-    uint8_t tries; /* of the block that was lost most often, since it began here */
+    uint8_t tries; /* of the block that was lost most often, at this server */
     uint8_t pad[5];
     struct solar_blk b[SNIC_EBS_RPC_BLOCKS];
 };
@@ -224,8 +223,8 @@ enum solar_train_state {
 struct solar_train {
     struct snic_solar_train t;
     struct snic_iov iov[SNIC_SOLAR_TRAIN_MAX * SNIC_SOLAR__PIECES];
-    struct solar_rpc *rpc[SNIC_SOLAR_TRAIN_MAX]; /* agent: whose blocks it shows */
-    uint32_t conn;                               /* target: whose acknowledgements these are */
+    struct solar_rpc *rpc[SNIC_SOLAR_TRAIN_MAX]; /* agent: the RPC of each data block, or NULL */
+    uint32_t conn;                               /* target: the connection of the acks */
     uint32_t acks;
     uint32_t ack_size; /* 0: it is no ACKV, or a closed one */
     uint32_t pad;
@@ -251,16 +250,16 @@ struct snic_solar {
     struct snic_solar_opts o;
     void *mem;
     uint64_t last_poll_ns;
-    uint64_t expected_ns; /* when the next poll should come */
+    uint64_t expected_ns; /* when the next poll is due */
     uint64_t stall_from_ns;
     uint64_t stall_to_ns;
     uint64_t client_id;
     uint64_t read_out;
     uint64_t read_max;
-    uint64_t pn_used;      /* on any path of servers whose numbers were given back */
+    uint64_t pn_used;      /* on any path of servers whose numbers were released */
     uint32_t path_slots;   /* per server */
     uint32_t turn;         /* the server that may send first */
-    uint32_t servers_high; /* numbers from this one on were never given */
+    uint32_t servers_high; /* numbers from this one on were never assigned */
     struct solar_server *servers;
     struct solar_path *paths;
     struct solar_rpc *rpcs;
@@ -271,10 +270,10 @@ struct snic_solar {
     struct snic_link path_events;
     struct snic_link server_events;
     struct solar_wire wire;
-    struct snic_solar_stats s; /* but for what q counts */
+    struct snic_solar_stats s; /* except for those counted in q */
 };
 
-/** A block of zeros: padding, and what was never written. */
+/** A block of zeros: padding, and blocks never written. */
 extern const unsigned char solar_zeros[SNIC_EBS_BLOCK_BYTES];
 
 /* init.c */
@@ -284,7 +283,7 @@ struct solar_train *solar_train_take(struct solar_pool *p);
 void solar_train_queue(struct solar_pool *p, struct solar_train *t);
 void solar_train_free(struct solar_pool *p, struct solar_train *t);
 int solar_pool_check(const struct solar_pool *p);
-/** Append a packet: its header and, if @p data, that; @p size in all. */
+/** Append a packet: @p head_size bytes of header and @p data_size of data. */
 void solar_train_add(struct solar_train *t, void *head, uint32_t head_size, const void *data,
                      uint32_t data_size);
 
@@ -316,14 +315,14 @@ void solar_path_close(struct snic_solar *c, struct solar_path *p);
 void solar_path_state(struct snic_solar *c, struct solar_path *p, uint32_t state);
 void solar_path_reroll(struct snic_solar *c, struct solar_path *p);
 void solar_path_heard(struct snic_solar *c, struct solar_path *p, int whole);
-/** The server will not send much there before it hears @p proof from there. */
+/** The server limits what it sends to this path until it receives @p proof from there. */
 void solar_path_unproven(struct snic_solar *c, struct solar_path *p, uint64_t proof);
 void solar_path_arm(struct snic_solar *c, struct solar_path *p);
 void solar_path_fired(struct snic_timer *t, uint64_t now_ns);
 void solar_path_release(struct snic_solar *c, struct solar_path *p, struct solar_tx *x);
 void solar_path_rtt(struct snic_solar *c, struct solar_path *p, uint64_t rtt_ns);
 void solar_path_lose_before(struct snic_solar *c, struct solar_path *p, const struct solar_tx *x);
-/** What the answer to the PROBE @p x says of others that were sent before it. */
+/** Apply the answer to the PROBE @p x: which earlier transmissions the server has in progress. */
 void solar_path_held(struct snic_solar *c, struct solar_path *p, const struct solar_tx *x,
                      const struct snic_ebs_probe *said);
 void solar_path_drop_all(struct snic_solar *c, struct solar_path *p);
@@ -341,13 +340,13 @@ void solar_server_arm(struct snic_solar *c, struct solar_server *s);
 int solar_server_port(struct snic_solar *c, struct solar_server *s, const struct solar_path *p,
                       uint16_t port);
 uint64_t solar_server_rto(const struct snic_solar *c, const struct solar_server *s);
-/** How long it has been silent, while it was asked. */
+/** How long it has been silent, while packets waited for an answer. */
 uint64_t solar_server_silence(const struct snic_solar *c, const struct solar_server *s);
 void solar_server_asked(struct snic_solar *c, struct solar_server *s);
-/** An answer to what was held for lost: the server, or the way to it, takes @p rtt_ns. */
+/** A transmission declared lost was answered: the server, or the route to it, takes @p rtt_ns. */
 void solar_server_was_late(struct snic_solar *c, struct solar_server *s, uint64_t rtt_ns);
 void solar_server_gave_up(struct solar_server *s);
-/** So late answers are to be expected; 0: in time. */
+/** The RTO that recent late answers require; 0: none was late. */
 uint64_t solar_server_late(const struct snic_solar *c, const struct solar_server *s);
 
 /* congestion.c */
@@ -365,13 +364,13 @@ uint64_t solar_cc_interval(const struct solar_path *p);
 void solar_send(struct snic_solar *c);
 int solar_send_probe(struct snic_solar *c, struct solar_path *p, uint32_t padding);
 int solar_send_hello(struct snic_solar *c, struct solar_path *p);
-/** @p copies of it, on as many paths. */
-/** Show a server the disk's token, unless that was just done. @return 1 it is sent */
+/** Send the disk's token to a server, unless that was just done. @return 1 it is sent */
 int solar_send_token(struct snic_solar *c, struct solar_server *s, uint32_t disk);
+/** @p copies of it, on as many paths. */
 void solar_send_fence(struct snic_solar *c, struct solar_rpc *r, uint32_t copies);
 int solar_send_hedge(struct snic_solar *c, struct solar_path *from);
 
-/* As large as the largest packet with data, so that a path that drops only those is found out. */
+/* As large as the largest packet with data, to detect a path that drops only those. */
 #define SNIC_SOLAR__PADDING SNIC_EBS_BLOCK_BYTES
 
 static inline struct solar_server *solar_server_of(struct snic_solar *c, const struct solar_path *p)
@@ -397,7 +396,7 @@ static inline uint32_t solar_lowest(uint64_t v)
 {
     return (uint32_t)__builtin_ctzll(v);
 }
-/** Below @p n ones. */
+/** The lowest @p n bits. */
 static inline uint64_t solar_mask(uint32_t n)
 {
     return n >= 64 ? UINT64_MAX : solar_bit(n) - 1;

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What arrives at a block server. Each packet is a request of its own: it is checked, turned into
- * plain data for the owner, and forgotten.
+ * Packets received by a block server. Each packet is a request of its own: it is checked, decoded
+ * into plain data for the owner, and forgotten.
  */
 #include "solar/target_priv.h"
 
 struct solar_req_in {
     const struct snic_solar_peer *peer;
     const unsigned char *bytes;
-    const unsigned char *body; /* opened, with AUTH */
+    const unsigned char *body; /* decrypted, with AUTH */
     struct snic_ebs_header h;
     struct snic_ebs_place place;
-    uint64_t came_ns; /* to this host */
+    uint64_t came_ns; /* arrival at this host */
     uint32_t flags;
     struct solar_conn *n;
-    void *secret; /* AUTH: of who greets, or asks after a connection */
+    void *secret; /* AUTH: of the sender of a HELLO, or of a packet without a connection */
 };
 
-/* The fields of an answer to what came. */
+/* The fields of an answer to a received packet. */
 static void solar_target_echo(struct snic_solar_target *t, const struct solar_req_in *in,
                               struct snic_ebs_header *h, uint32_t type)
 {
@@ -47,7 +47,7 @@ static void solar_target_reset(struct snic_solar_target *t, const struct solar_r
 {
     struct snic_ebs_header h;
     if (solar_target_auth(t) && in->secret == NULL)
-        return; /* whoever it is could not believe it */
+        return; /* no secret: the receiver could not authenticate it */
     memset(&h, 0, sizeof(h));
     h.type = SNIC_EBS_RESET;
     h.conn_id = conn_id;
@@ -127,7 +127,7 @@ static int solar_target_probe(struct snic_solar_target *t, struct solar_req_in *
 
 /* ---- Requests ---- */
 
-/* Whose it is, and where its answer goes. */
+/* Its account and connection, and where its answer goes. */
 static void solar_target_from(const struct snic_solar_target *t, const struct solar_req_in *in,
                               struct snic_solar_request *q, uint32_t op)
 {
@@ -184,7 +184,7 @@ static int solar_target_bound(const struct snic_ebs_block *b)
     return snic_ebs_bind_crc(b) == b->bind_crc && b->lba % SNIC_EBS_SEGMENT_BLOCKS == b->blk_off;
 }
 
-/* Whoever computes checksums for us may be wrong, so a difference is looked into. */
+/* The owner's crc function may be wrong: a mismatch is verified in software. */
 static int solar_target_damaged(const struct snic_solar_target *t, const struct snic_ebs_block *b,
                                 const void *data)
 {
@@ -260,7 +260,7 @@ static int solar_target_fence(struct snic_solar_target *t, struct solar_req_in *
     return 1;
 }
 
-/* Its header is not encrypted: the token is shown where it is. */
+/* Its header is not encrypted: q->data points to the token there. */
 static int solar_target_token(struct snic_solar_target *t, struct solar_req_in *in,
                               struct snic_solar_request *q)
 {
@@ -281,7 +281,7 @@ static int solar_target_refuse(struct snic_solar_target *t, struct solar_req_in 
         t->s.versions++;
         t->s.peer_version = in->bytes[0] >> 4;
     }
-    /* A client that is known speaks what we speak: then it is damage, or somebody else. */
+    /* A connected client has our version: then the packet is damaged, or another sender's. */
     if (error == SNIC_EVERSION && snic_ebs_peek(&peek, in->bytes, size) == 0 &&
         solar_conn_find(t, peek.conn_id) == NULL) {
         in->h.rpc_id = peek.rpc_id;
@@ -294,7 +294,7 @@ static int solar_target_refuse(struct snic_solar_target *t, struct solar_req_in 
     return error;
 }
 
-/* The secret of who greets, or asks what we have of his. */
+/* The secret by the key and account of a HELLO or of a PROBE. */
 static void *solar_target_secret(const struct snic_solar_target *t, uint32_t key_id,
                                  uint32_t account)
 {
@@ -303,7 +303,7 @@ static void *solar_target_secret(const struct snic_solar_target *t, uint32_t key
     return key_id == t->o.key_id && account == 0 ? t->o.secret : NULL;
 }
 
-/* With AUTH: is it from who it says, and the first of its number? Its body, in the clear. */
+/* With AUTH: check that it is authentic and its number is new; decrypt its body. */
 static int solar_target_open(struct snic_solar_target *t, struct solar_req_in *in)
 {
     int r;
@@ -322,8 +322,8 @@ static int solar_target_open(struct snic_solar_target *t, struct solar_req_in *i
     } else {
         struct solar_conn *n = solar_conn_find(t, in->h.conn_id);
         if (n == NULL) {
-            /* Nobody can tell; the answer is a RESET, and nothing else. With many secrets only a
-               PROBE says under which. */
+            /* It cannot be verified without its connection: its answer is a RESET, and nothing
+               else. With many secrets only a PROBE has the account. */
             in->secret = t->o.secret;
             if (in->h.type == SNIC_EBS_PROBE)
                 in->secret = solar_target_secret(t, in->h.u.probe.key_id, in->h.u.probe.account);
@@ -350,7 +350,7 @@ int snic_solar_target_recv(struct snic_solar_target *t, const struct snic_solar_
     in.flags = flags;
     in.came_ns = now_ns;
     in.n = NULL;
-    in.secret = t->o.secret; /* NULL where there are many */
+    in.secret = t->o.secret; /* NULL with a secret per account */
     int r = snic_ebs_decode(&in.h, &in.place, SNIC_EBS_TO_SERVER, data, size);
     if (r != 0)
         return solar_target_refuse(t, &in, r, size);
@@ -370,7 +370,7 @@ int snic_solar_target_recv(struct snic_solar_target *t, const struct snic_solar_
         return SNIC_ENOTCONN;
     }
     if (in.h.srv_epoch != 0 && in.h.srv_epoch != t->o.srv_epoch) {
-        t->s.refused++; /* a RESET would tell the token of somebody's connection */
+        t->s.refused++; /* a RESET would disclose the token of a client's connection */
         return SNIC_ENOTCONN;
     }
     in.n->proved = 1;

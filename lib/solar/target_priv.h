@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The target's inside.
+ * The target's internals.
  *
- * J1  A connection lies in the slot that the lower bits of its id name.
+ * J1  A connection is in the slot whose number the lower bits of its id are.
  * J2  Acknowledgements of one (connection, path, peer) collect in one train, which is in the queue
- *     of trains from its first entry on and is closed when poll gives it out.
+ *     of trains from its first entry on and is closed when poll returns it.
  * J3  Nothing is kept of a request but its count and a bit, path_seq mod 256 of its path, while the
- *     owner has it: the owner has all the rest.
+ *     owner has it: the owner keeps the rest.
  */
 #ifndef SNIC_SOLAR_TARGET_PRIV_H
 #define SNIC_SOLAR_TARGET_PRIV_H
@@ -15,22 +15,22 @@
 
 #define SNIC_SOLAR__WAYS 16u
 #define SNIC_SOLAR__PROOF_BITS                                                                     \
-    33 /* a proof holds in the 8.6 s in which it is made, and the next                             \
+    33 /* a proof is valid in the 8.6 s period in which it is made, and in the next                \
         */
-#define SNIC_SOLAR__GREETED_NS (1000 * SNIC_SOLAR__MS) /* a place is kept for who only greets */
-/* Of a read whose blocks are zeros and data in turn: what is shorter ends a train. */
+#define SNIC_SOLAR__GREETED_NS (1000 * SNIC_SOLAR__MS) /* a slot is kept after a mere HELLO */
+/* Of a read whose blocks are zeros and data alternately: a shorter packet ends a train. */
 #define SNIC_SOLAR__READ_TRAINS (SNIC_EBS_READ_BLOCKS / 2u + 1)
 
 struct solar_conn_path {
     uint32_t seq;                /* the last path_seq that was used */
     uint32_t train;              /* open ACKV, or NIL */
     uint64_t held[4];            /* J3 */
-    uint32_t held_seq;           /* the highest that came */
+    uint32_t held_seq;           /* the highest of a request */
     uint32_t held_gen;           /* of the path, and 256; 0: none */
     uint32_t came_seq;           /* the highest of all packets; statistics */
     uint32_t came_gen;           /* likewise, of the path, and 256; 0: none */
     uint64_t pn;                 /* used last */
-    struct snic_solar_peer peer; /* that has said its proof, if it is proven */
+    struct snic_solar_peer peer; /* if proven: the address that sent its proof */
     uint32_t proven;
     uint32_t pad;
 };
@@ -38,18 +38,18 @@ struct solar_conn_path {
 struct solar_conn {
     uint32_t used;
     uint32_t conn_id; /* ours */
-    uint32_t client;  /* what it has to see */
+    uint32_t client;  /* the id that our packets to it must have */
     uint32_t epoch;   /* of activity */
-    uint32_t proved;  /* it has used the number that we gave it */
-    uint32_t account; /* whose key it has */
-    uint32_t key_id;  /* made of which */
+    uint32_t proved;  /* it has used the id that we assigned */
+    uint32_t account; /* of its secret */
+    uint32_t key_id;  /* of the key that the secret was derived from */
     void *secret;     /* AUTH */
     uint64_t client_id;
     uint64_t nonce;
     uint64_t heard_ns;
     uint64_t hello_pn;                            /* AUTH: the highest of a HELLO */
     uint64_t key_nonce;                           /* AUTH: ours in the keys */
-    struct snic_solar_target_client client_stats; /* but for its id and time */
+    struct snic_solar_target_client client_stats; /* except for its id and time */
     struct solar_session session;
     struct solar_conn_path path[SNIC_SOLAR_PATHS_MAX];
 };
@@ -60,7 +60,7 @@ struct snic_solar_target {
     uint64_t now_ns;
     uint64_t epoch_ns; /* activity is counted in epochs */
     uint32_t epoch;
-    uint32_t active; /* connections heard in the last epoch that is over */
+    uint32_t active; /* connections that sent packets in the last complete epoch */
     uint32_t active_now;
     struct snic_rng rng;
     uint64_t proof_salt;
@@ -71,17 +71,17 @@ struct snic_solar_target {
 };
 
 struct solar_conn *solar_conn_find(struct snic_solar_target *t, uint32_t conn_id);
-/** For a client that says HELLO, number @p pn. NULL: no room, or an old one said again. */
+/** For a client that sent HELLO @p pn. NULL: no free slot, or it is a replay. */
 struct solar_conn *solar_conn_hello(struct snic_solar_target *t, const struct snic_ebs_hello *h,
                                     uint64_t pn, void *secret);
 void solar_conn_heard(struct snic_solar_target *t, struct solar_conn *n);
-/** Statistics of a packet that came. */
+/** Statistics of a received packet. */
 void solar_conn_came(struct solar_conn *n, const struct snic_ebs_header *h,
                      const struct snic_solar_peer *peer);
 uint64_t solar_conn_token(const struct snic_solar_target *t, uint32_t conn_id);
-/** What is told to an address, so that it can show that it hears. Never 0. */
+/** The value sent to an address, whose return proves that it receives there. Never 0. */
 uint64_t solar_conn_proof(const struct snic_solar_target *t, const struct snic_solar_peer *peer);
-/** @p said came from @p peer on this path. */
+/** @p said was received from @p peer on this path. */
 void solar_conn_says(const struct snic_solar_target *t, struct solar_conn *n, uint32_t path,
                      const struct snic_solar_peer *peer, uint64_t said);
 int solar_conn_proven(const struct solar_conn *n, uint32_t path,
@@ -89,14 +89,14 @@ int solar_conn_proven(const struct solar_conn *n, uint32_t path,
 /** The number of the next packet on a path. */
 uint64_t solar_conn_number(struct solar_conn *n, uint32_t path);
 
-/* What came and is not answered (J3). */
+/* Requests that are received and not answered (J3). */
 void solar_conn_holds(struct solar_conn *n, const struct snic_solar_request *q);
 void solar_conn_answers(struct solar_conn *n, const struct snic_solar_request *q);
 
 /* answer.c */
 uint8_t solar_target_credit(const struct snic_solar_target *t);
-/** One packet of its own, on @p n or, NULL, of none, vouched for by @p secret; no train free: not
- * sent. */
+/** Send a single packet, on @p n or, NULL, on no connection, authenticated by @p secret. @return 1;
+ * 0 no train is free, or the cipher failed: not sent. */
 int solar_target_single(struct snic_solar_target *t, struct solar_conn *n, void *secret,
                         const struct snic_solar_peer *peer, struct snic_ebs_header *h,
                         uint32_t padding, const void *telemetry);

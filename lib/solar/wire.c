@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * How a packet gets into a train. Its header, and a body of a few bytes, lie in the train; a block
- * lies where the guest or the store has it, or, when it is sealed, as ciphertext in the train's
- * room for that.
+ * Putting a packet into a train. Its header, and a body of a few bytes, are in the train; a block
+ * stays in the buffer of the client's I/O or of the store, or, when it is sealed, its ciphertext is
+ * in the train's cipher buffer.
  */
 #include "solar/solar_priv.h"
 
@@ -25,7 +25,7 @@ void solar_wire_init(struct solar_wire *w, const struct snic_ebs_sec_ops *ops, v
     w->open.key = keys[1];
 }
 
-/* @p out: where ciphertext goes; the tag is put at @p tag. */
+/* @p out: the ciphertext's buffer; the tag is put at @p tag. */
 static int solar_wire_seal(struct solar_wire *w, struct solar_session *session, void *secret,
                            unsigned direction, uint32_t type, const unsigned char *head,
                            const struct snic_ebs_place *at, void *out, const void *in,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Packets under AUTH (specification 1.2 b): the keys of a connection, replays, and how a packet
- * gets into a train, sealed or not.
+ * Packets under AUTH (specification 1.2 b): the keys of a connection, replays, and putting a packet
+ * into a train, sealed or not.
  */
 #ifndef SNIC_SOLAR_WIRE_PRIV_H
 #define SNIC_SOLAR_WIRE_PRIV_H
@@ -11,18 +11,18 @@
 #define SNIC_SOLAR__AT_PN 56 /* where a packet's number is, see ebs.h */
 #define SNIC_SOLAR__AT_PATH 20
 
-/** The packet numbers that came, the highest and those below it, so that none counts twice. */
+/** The packet numbers received, the highest and those below it, so that none counts twice. */
 #define SNIC_SOLAR__WINDOW 2048u
 struct solar_window {
     uint64_t top;
     uint64_t bits[SNIC_SOLAR__WINDOW / 64];
 };
-/** [any] @return 1 @p pn did not come yet, as far as is remembered; 0 it did, or is too old */
+/** [any] @return 1 @p pn is new; 0 it was received before, or is below the window */
 int solar_window_fresh(const struct solar_window *w, uint64_t pn);
-/** It came. [owner] */
+/** It was received. [owner] */
 void solar_window_mark(struct solar_window *w, uint64_t pn);
 
-/** A key object of the backend and which bytes it has: lent to whoever seals or opens next. */
+/** A key object of the backend and the bytes in it: shared by all sessions, reloaded on demand. */
 struct solar_scratch {
     void *key; /* of AES-128-GCM */
     unsigned char bytes[16];
@@ -37,8 +37,8 @@ struct solar_way {
 };
 /**
  * Both directions of a connection. Its keys are derived with mac from the shared secret and from
- * all that HELLO and HELLO_ACK said, random numbers of both sides among it; each has 2^32 packet
- * numbers of each path, after which the next one is derived: a packet's pn says which. Plain data.
+ * the ids and random numbers of HELLO and HELLO_ACK, of both sides; each has 2^32 packet numbers of
+ * each path, after which the next one is derived: pn / 2^32 selects it. Plain data.
  */
 struct solar_session {
     const struct snic_ebs_sec_ops *ops; /* borrowed; NULL: there is no session */
@@ -51,24 +51,24 @@ struct solar_session {
     uint32_t client_epoch;
     uint32_t server_epoch;
     struct solar_way way[2]; /* by direction */
-    /* Of the direction that is opened, by path: each has numbers of its own. */
+    /* Of the direction received, by path: each has numbers of its own. */
     struct solar_window seen[SNIC_EBS_PATHS];
 };
-/** snic_ebs_seal() with the key that the packet's pn asks for. [owner] @return likewise */
+/** snic_ebs_seal() with the key that the packet's pn selects. [owner] @return likewise */
 SNIC_NODISCARD int solar_session_seal(struct solar_session *s, struct solar_scratch *scratch,
                                       unsigned direction, const void *packet,
                                       const struct snic_ebs_place *place, void *out, const void *in,
                                       unsigned char tag[16]);
 /**
- * snic_ebs_open() with the key that the packet's pn asks for; what is authentic is marked. [owner]
- * @return likewise; SNIC_EEXIST it came before, or is too old to tell
+ * snic_ebs_open() with the key that the packet's pn selects; an authentic pn is marked. [owner]
+ * @return likewise; SNIC_EEXIST its pn was received before, or is below the window
  */
 SNIC_NODISCARD int solar_session_open(struct solar_session *s, struct solar_scratch *scratch,
                                       unsigned direction, const void *packet,
                                       const struct snic_ebs_place *place, void *out);
 /**
- * The number after @p last on a path, of the key that all paths seal with: one that sends little
- * leaves numbers out when another has used up a key. [any]
+ * The number after @p last on a path, of the key that all paths seal with: a path that sends little
+ * skips numbers when another has used up a key. [any]
  */
 uint64_t solar_session_next(const struct solar_session *s, unsigned direction, uint64_t last);
 /** The tag of a HELLO, HELLO_ACK or RESET, of its encoded header. [any] @return 0 or mac's error */
@@ -79,29 +79,29 @@ SNIC_NODISCARD int solar_vouched(const struct snic_ebs_sec_ops *ops, void *secre
                                  unsigned direction, const void *packet,
                                  const struct snic_ebs_place *place);
 
-/* ---- What an agent and a target have for it ---- */
+/* ---- State of an agent or a target ---- */
 
 struct solar_wire {
     const struct snic_ebs_sec_ops *ops;
     struct solar_scratch seal;
     struct solar_scratch open;
-    unsigned char *plain; /* a body that was opened; NULL: no AUTH here */
+    unsigned char *plain; /* a decrypted body; NULL: no AUTH here */
 };
 
-/** Has @p ops all that AUTH needs, and are there two key objects? */
+/** 1: @p ops has all that AUTH needs, and there are two different key objects. */
 int solar_wire_able(const struct snic_ebs_sec_ops *ops, void *const keys[2]);
 void solar_wire_init(struct solar_wire *w, const struct snic_ebs_sec_ops *ops, void *const keys[2]);
 struct solar_train;
 /**
  * Encode @p h at the end of @p t, seal it, and add it. @p session NULL: no AUTH; @p secret: a
  * packet of the handshake. @p small: the body is copied behind the header (or is there already);
- * otherwise the train shows it, or its ciphertext. [owner]
+ * otherwise the train points to it, or to its ciphertext. [owner]
  * @return 0; or the cipher's error: nothing was added
  */
 int solar_wire_add(struct solar_wire *w, struct solar_session *session, void *secret,
                    struct solar_train *t, unsigned direction, struct snic_ebs_header *h,
                    const void *body, uint32_t body_size, int small);
-/** What of a packet comes after its body: bytes. */
+/** Bytes of a packet after its body. */
 static inline uint32_t solar_wire_tail(const struct solar_session *session)
 {
     return session != NULL ? SNIC_EBS_TAG_BYTES : 0;
