@@ -163,7 +163,7 @@ void km_cache_amend(const struct km *m, struct snic_kvfs_attr *a)
         a->ctime = i->ctime;
 }
 
-/* ---- Calls that go on, or wait ---- */
+/* ---- Calls that run, or wait ---- */
 
 void kc_ready(struct km_cache *k, struct km_call *c)
 {
@@ -342,7 +342,7 @@ static int cache_half(struct km_cache *k)
     return k->counted >= half;
 }
 
-/* Much is dirty: the writer waits for it to be written out, and is told if it cannot be. */
+/* Much is dirty: the writer waits until it is written out, and fails if it cannot be. */
 static int cache_crowded(const struct km_cache *k, const struct kc_inode *i)
 {
     uint64_t pages = kc_pages_max(k);
@@ -480,7 +480,7 @@ void kc_admit(struct km_cache *k, struct km_call *c)
     kc_ready(k, c);
 }
 
-/* In its place: what came later waits for it still, what is under way it waits for. */
+/* Keeps its place: later calls wait for it still, and it waits for those that are active. */
 void kc_around(struct km_cache *k, struct km_call *c, uint64_t done)
 {
     struct kc_inode *i = c->cached.inode;

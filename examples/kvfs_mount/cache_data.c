@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Bytes between calls and pages. What is there is copied: no message, no DMA operation. Pages that
- * are missing come by the link in runs, a request each, into pages that are locked meanwhile (KC2).
- * What somebody else fills or writes, or has no room, is waited for by hcachelink.
+ * Bytes between calls and pages. Cached pages are copied: no message, no DMA operation. Missing
+ * pages come by the link in runs, a request each, into pages that are locked meanwhile (KC2).
+ * hcachelink waits for pages that another request fills or writes, and for free pages.
  */
 #include "cache_priv.h"
 
@@ -347,7 +347,7 @@ int kc_write(struct km_cache *k, struct km_call *c)
     struct snic_hcachelink_req *req = &c->cached.req;
 
     if (!c->cached.paging) {
-        if ((c->r.k.flags & SNIC_KVFS_APPEND) != 0) /* there, also if it is asked again */
+        if ((c->r.k.flags & SNIC_KVFS_APPEND) != 0) /* there, also when retried */
             c->r.k.offset = i->size;
         c->r.k.flags &= ~SNIC_KVFS_APPEND;
         req->offset = c->r.k.offset;

@@ -14,7 +14,7 @@
 /* hcachelink's: remote_link.c finds out earlier who is silent, and whether it may be. */
 #define KC_TIMEOUT_NS 300000000000ull
 
-/* ---- What the link tells ---- */
+/* ---- The link's events ---- */
 
 static void link_recv(void *ctx, struct snic_dma *d, const void *msg, uint32_t size)
 {
@@ -349,7 +349,7 @@ size_t km_cache_metrics(const struct km *m, struct ex_metric *out)
     const struct ex_metric all[] = {
         {"cache_on", k->state == KC_ON, 0},
         {"cache_reads", k->reads, 1},
-        {"cache_hits", k->hit_reads, 1}, /* of reads: nobody was asked */
+        {"cache_hits", k->hit_reads, 1}, /* of reads: no request was sent */
         {"cache_hit_pages", k->hit_pages, 1},
         {"cache_miss_pages", k->miss_pages, 1},
         {"cache_writes", k->writes, 1},
@@ -395,7 +395,7 @@ void km_cache_close(struct km *m)
         (void)snic_loop_once(m->loop, 10000000u);
     }
     if (k->half != NULL && !k->over)
-        snic_hcachelink_host_death(k->half, SNIC_DMA_DEATH_CLOSED); /* nobody waits for it */
+        snic_hcachelink_host_death(k->half, SNIC_DMA_DEATH_CLOSED); /* no call waits for it */
     for (int n = 0; n < 1000 && k->half != NULL && !k->over; n++)
         (void)snic_loop_once(m->loop, 1000000u);
     link_each(k, link_error);

@@ -18,17 +18,18 @@
  *       read or write of them by the cache is under way meanwhile, what was dirty of the inode is
  *       in the file system before it is sent, and what is cached of them afterwards is new, or
  *       nothing.
- *   KC2 A page that is filled is locked before the file system is asked, and until it is there.
+ *   KC2 A page that is filled is locked before its read is sent, and until the read has ended.
  *   KC3 A size is known (sized) while ON only, from an answer that no change of it crossed, and
  *       then by what was done here.
  *   KC4 Pages are dirty only of inodes that are marked so; the mark goes when a flush has ended
  *       since whose beginning nothing was written.
  *   KC5 busy counts what uses the region: requests of hcachelink.h, and fetches with pages. The
  *       region is left, or changed, when it is 0.
- *   KC6 While the store takes no pages (full) nobody waits for one that only a flush would free:
+ *   KC6 While the store takes no pages (full) no call waits for one that only a flush would free:
  *       reads do without, and writes go by the link, which answers what the store answers. A flush
  *       that fails is what fsync() and close() answer; then the pages are dropped, and each handle
- *       that was open meanwhile is told by its next fsync(), once, and by every close() before it.
+ *       that was open meanwhile gets the error from its next fsync(), once, and from every close()
+ *       before it.
  */
 #ifndef KVFS_MOUNT_CACHE_PRIV_H
 #define KVFS_MOUNT_CACHE_PRIV_H
@@ -69,7 +70,7 @@ enum kc_kind {
 /* What comes first. */
 #define KC_WANTS_FLUSH 1u
 #define KC_WANTS_TIMES 2u /* those that the store has not heard of */
-#define KC_WANTS_ERROR 4u /* the answer says what became of earlier writes */
+#define KC_WANTS_ERROR 4u /* the answer reports failed earlier writes */
 #define KC_WANTS_SIZE 8u
 #define KC_WANTS_ZERO 16u /* all bytes go: a flush that fails does no harm */
 
@@ -109,10 +110,10 @@ struct kc_inode {
     struct snic_kvfs_time ctime;
     uint32_t refs;   /* calls */
     uint32_t due;    /* SNIC_KVFS_SET_*: times that the store has not heard of */
-    uint32_t lost;   /* how often something was: each handle knows up to where it was told */
+    uint32_t lost;   /* count of losses; each handle has the count that was reported to it */
     int32_t error;   /* of the last time */
     int32_t refused; /* why the last flush failed */
-    uint8_t told;    /* of the last time, somebody was */
+    uint8_t told;    /* the last loss was reported through some handle */
     uint8_t sized;
     uint8_t timed;
     uint8_t dirty;
@@ -129,7 +130,7 @@ struct km_cache {
     int tidying;
     int reason;  /* of the end */
     int over;    /* the half's closed event has come */
-    int ending;  /* LEAVING: all is flushed, and the half has been told */
+    int ending;  /* LEAVING: all is flushed, and the half is ending */
     int closing; /* no more ON */
     int pumping;
     int died;          /* the other process, since calls are held */
@@ -196,7 +197,7 @@ void kc_inode_dirty(struct km_cache *k, struct kc_inode *i, int dirty);
 void kc_inode_wrote(struct km_cache *k, struct kc_inode *i, uint64_t bytes, uint64_t pages);
 /* The flush of so much of it has ended. */
 void kc_inode_flushed(struct km_cache *k, struct kc_inode *i, uint64_t bytes, uint64_t pages);
-/* What could not be flushed was dropped: each handle's next fsync() or close() says so. */
+/* What could not be flushed was dropped: each handle's next fsync() or close() reports it. */
 void kc_inode_fail(struct km_cache *k, struct kc_inode *i, int32_t error);
 /* The store takes no pages. */
 int kc_full(const struct km_cache *k);
@@ -206,7 +207,7 @@ void kc_around(struct km_cache *k, struct km_call *c, uint64_t done);
 void kc_inode_lose(struct km_cache *k, struct kc_inode *i);
 /* Find out what the call is, and begin. */
 void kc_admit(struct km_cache *k, struct km_call *c);
-/* It goes on, soon. */
+/* It continues, soon. */
 void kc_ready(struct km_cache *k, struct km_call *c);
 /* It begins again: what it was may not be so any more. */
 void kc_again(struct km_cache *k, struct km_call *c);
@@ -218,7 +219,7 @@ void kc_pump(struct km_cache *k);
 void kc_detach(struct km_cache *k, struct km_call *c);
 /* No call before it, and none that has begun, is in its way. */
 int kc_may_begin(const struct km_call *c);
-/* Hand it to the link; @p home is told. */
+/* Hand it to the link; its answer calls @p home. */
 void kc_lower(struct km_call *c, void (*home)(struct km_call *c));
 /* A call of our own for another one, or for none; NULL: all are in flight. */
 struct km_call *kc_own(struct km_cache *k, struct km_call *owner, uint32_t kind, uint64_t ino);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What a call does, one thing after the other: waits for its turn, learns the size, has written out
- * what is dirty, tells the store times, is done by pages or by the link, sees to the pages of its
- * range, and is answered. kc_run() goes on from c->cached.step; whoever it waits for says
- * kc_ready().
+ * The steps of a call: wait for calls before it, get the size, flush what is dirty, send times to
+ * the store, use pages or the link, drop or fill the pages of its range, answer. kc_run() resumes
+ * at c->cached.step; the event that a call waits for calls kc_ready().
  */
 #include "cache_priv.h"
 
@@ -75,7 +74,7 @@ static int step_changing(const struct kc_inode *i)
     return 0;
 }
 
-/* KC3: may the answer to something that was asked at @p changes be believed? */
+/* KC3: is the answer to a request that was sent at @p changes still valid? */
 static int step_believes(const struct km_cache *k, const struct kc_inode *i, uint64_t changes)
 {
     return k->state == KC_ON && !i->dirty && i->changes == changes && !step_changing(i);
@@ -193,7 +192,7 @@ static int step_hopeless(const struct km_cache *k, const struct km_call *c,
            snic_loop_now(k->m->loop) < i->refused_ns;
 }
 
-/* @return 1: go on; 0: it waits */
+/* @return 1: continue; 0: it waits */
 static int step_flush(struct km_cache *k, struct km_call *c, struct kc_inode *i, uint8_t then)
 {
     if ((c->cached.wants & KC_WANTS_FLUSH) == 0 || i == NULL || !i->dirty) {
@@ -236,8 +235,8 @@ static int step_flushed(struct km_cache *k, struct km_call *c, struct kc_inode *
     return 1;
 }
 
-/* It could not be written: who throws the bytes away does not mind; who leaves has to, and who
-   makes room; who is told of it was the one that they were kept for. */
+/* The flush failed. The pages are dropped if the call discards the bytes anyway, reports the error,
+   is the sweep of a cache that is left, or frees space in a full store; else they are kept. */
 static int step_forget(struct km_cache *k, struct km_call *c)
 {
     int goes = (c->cached.wants & (KC_WANTS_ZERO | KC_WANTS_ERROR)) != 0 ||
@@ -298,7 +297,7 @@ static int step_times(struct km_cache *k, struct km_call *c)
         return 1;
     f = kc_own(k, c, SNIC_KVFS_SETATTR, i->ino);
     if (f == NULL)
-        return 1; /* the next one tells them */
+        return 1; /* the next call sends them */
     f->r.k.set_mask = i->due | SNIC_KVFS_SET_CTIME;
     f->r.k.attr.atime = i->atime;
     f->r.k.attr.mtime = i->mtime;
@@ -337,7 +336,7 @@ static void step_changed(struct km_cache *k, struct km_call *c)
         break;
     }
     if (r->result < 0 || (r->kind == SNIC_KVFS_WRITE && r->result != (int64_t)r->length))
-        i->sized = i->dirty && i->sized; /* as far as it came, nobody knows */
+        i->sized = i->dirty && i->sized; /* how much was done is unknown */
     else
         i->size = snic_max_u64(i->size, end);
     if (r->kind == SNIC_KVFS_WRITE && r->result > 0) { /* it has set them itself */
@@ -368,7 +367,7 @@ static void step_opened(struct km_cache *k, struct km_call *c)
         step_learn(i, &r->attr);
     }
     i->opens++;
-    if (told != NULL) /* also of what nobody has been told yet */
+    if (told != NULL) /* a loss that was not reported yet counts, too */
         *told = i->lost - (i->lost != 0 && !i->told);
 }
 
@@ -388,7 +387,7 @@ static int step_overtaken(struct km_cache *k, struct km_call *c)
     return 1;
 }
 
-/* The link's answer is here. What came with it has to be used now. */
+/* The link's answer has arrived. Its data has to be used now. */
 static void step_home(struct km_call *c)
 {
     struct km_cache *k = c->m->cache;
@@ -502,8 +501,8 @@ static int step_dropped(struct km_cache *k, struct km_call *c)
 
 /* ---- The end ---- */
 
-/* An fsync() is told of each loss once; a close(), which may be that of a process that ends and
-   does not look, until there was one. */
+/* An fsync() reports each loss once; a close() reports it until an fsync() has, since it may be
+   that of a process that ends and ignores the result. */
 static void step_tell(struct km_cache *k, struct km_call *c, struct kc_inode *i)
 {
     uint32_t *told = remote_told(k->m->remote, c);

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define KD_LOOK_NS 50000000u
-#define KD_TELL_NS 1000000000u /* the host hears of us so often: a silent process is killed */
+#define KD_TELL_NS 1000000000u /* a message to the host so often: a silent process is killed */
 
 /* ---- The host comes and goes ---- */
 
@@ -57,7 +57,7 @@ static void dpu_tell(struct kd *d)
         d->tell_alone = d->link->tell(d) == SNIC_EAGAIN;
 }
 
-/* Others have come, and wait until we say that we know, or have gone. */
+/* Other sessions have arrived, and wait until we acknowledge that, or have left. */
 static void dpu_alone(struct kvfs_store *s, int alone)
 {
     struct kd *d = SNIC_CONTAINER(s, struct kd, store);

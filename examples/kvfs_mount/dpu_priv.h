@@ -5,8 +5,8 @@
  *
  * Invariants
  *   KD1 A host's link is there from attach to reap; d->dma is its handle then, and NULL else.
- *   KD2 Nothing is asked of the file system unless d->mounted; for the cache's pages, not after its
- *       link was reaped either.
+ *   KD2 No request is submitted to the file system unless d->mounted; none for the cache's pages
+ *       after its link was reaped.
  */
 #ifndef KVFS_MOUNT_DPU_PRIV_H
 #define KVFS_MOUNT_DPU_PRIV_H
@@ -26,9 +26,9 @@ struct kd_link {
     int (*attach)(struct kd *d);
     /* It has gone: what it has under way ends, then its link and dma. Runs the loop */
     void (*reap)(struct kd *d);
-    /* d->mounted has become 1: what waited goes on */
+    /* d->mounted has become 1: requests that waited are submitted */
     void (*go)(struct kd *d);
-    /* Tell the host what d->alone is. SNIC_EAGAIN: later */
+    /* Send d->alone to the host. SNIC_EAGAIN: later */
     int (*tell)(struct kd *d);
     size_t (*metrics)(const struct kd *d, struct ex_metric *out); /* may be NULL */
 };
@@ -63,7 +63,7 @@ struct kd {
     int ending;
     int tell_alone;
     uint64_t told_ns;
-    int dead; /* it has been said that the session is */
+    int dead; /* the session is, and that is logged */
 };
 
 /* ---- dpu_cache.c ---- */

@@ -230,7 +230,7 @@ static int ring_message(void *ctx, struct snic_channel *ch, const struct snic_ch
             return SNIC_EAGAIN;
         }
         if (rc != 0)
-            return 1; /* closed: nobody waits */
+            return 1; /* closed: no call waits */
         c->has_slot = 1;
     }
     ring->free = c->next;

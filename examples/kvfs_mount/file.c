@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Open files. The kernel tells when a process closes a descriptor (FLUSH, with the process as owner
- * of locks) and when the last descriptor of an open file has gone (RELEASE), but not that locks of
- * the open file itself go with it. So those who have set locks through an open file are noted,
- * until they close; who is left at its end is the open file.
+ * Open files. The kernel reports when a process closes a descriptor (FLUSH, with the process as
+ * owner of locks) and when the last descriptor of an open file is closed (RELEASE), but not that
+ * locks of the open file itself go with it. So the owners that have set locks through an open file
+ * are recorded until they close; an owner left at its end is the open file.
  */
 #include "mount.h"
 

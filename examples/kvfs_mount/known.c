@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Inodes that the kernel knows by number, as often as it was told (LOOKUP and its like), less what
- * it has forgotten (FORGET). One that loses its last name while the kernel knows it (a current
- * folder, a bind mount, O_PATH) is held in the file system by a handle (SNIC_KVFS_HOLD), which ends
- * with what the kernel knows.
+ * Inodes that the kernel knows by number: the count of replies that named it (LOOKUP and its like)
+ * less what it has forgotten (FORGET). One that loses its last name while the kernel knows it (a
+ * current folder, a bind mount, O_PATH) is held in the file system by a handle (SNIC_KVFS_HOLD),
+ * which ends when the kernel has forgotten the inode.
  *
  *   K1 An entry's count is above 0, or it waits for a free block to end its handle (`late`).
  *   K2 A count goes up before the kernel gets the answer: it may forget at once.

@@ -39,7 +39,7 @@ static int local_cancel(struct km *m, struct km_call *c)
 
 static const struct km_carrier local_carrier = {.submit = local_submit, .cancel = local_cancel};
 
-/* Others have come, and wait until we say that we know, or have gone. */
+/* Other sessions have arrived, and wait until we acknowledge that, or have left. */
 static void local_alone(struct kvfs_store *s, int alone)
 {
     struct km *m = SNIC_CONTAINER(s, struct km, store);

@@ -58,7 +58,7 @@ static void main_background(void)
     setsid();
 }
 
-/* Whoever reads our output waits for no end of it; figures and the log go on. */
+/* A reader of our output must see its end; figures and the log are still written. */
 static void main_silent(const struct km_config *c)
 {
     if (freopen("/dev/null", "r", stdin) == NULL ||
@@ -262,7 +262,7 @@ static void main_give(const char *name, long number)
 }
 
 /*
- * Start this program again in both roles, with a socket that nobody else can reach. In the
+ * Start this program again in both roles, with a socket that no other process can reach. In the
  * background all leave the caller's folder, so names of files are made whole.
  */
 static int main_supervise(const struct km_config *c, int argc, char **argv)
@@ -343,7 +343,7 @@ static void main_check_free(const char *at)
         ex_die("%s: a kvfs_mount file system is mounted there already: unmount it first", at);
 }
 
-/* What can be said before anything is opened. */
+/* Errors that can be found before anything is opened. */
 static void main_check(struct km_config *c)
 {
     static char full[4096];
@@ -388,7 +388,7 @@ static void main_check(struct km_config *c)
         ex_die("mount point %s: not a directory", c->mountpoint);
     if (realpath(c->mountpoint, full) == NULL)
         ex_die("mount point %s: %s", c->mountpoint, strerror(errno));
-    if (strcmp(full, "/") == 0) /* nobody could name it to unmount it */
+    if (strcmp(full, "/") == 0) /* it could not be unmounted by its path */
         ex_die("mount point %s: cannot mount over the root directory", c->mountpoint);
     if (c->role == NULL)
         main_check_free(full);

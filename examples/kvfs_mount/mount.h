@@ -5,7 +5,7 @@
  *
  *   session.c  the kernel's requests come in: by the thread of the file system itself, or by
  *              readers of their own; mounting
- *   session_other.c     what a process of its own does: unmounting, having attributes asked anew
+ *   session_other.c     what a process of its own does: unmounting, refreshing attributes
  *   options.c  the command line
  *   ops.c, ops_data.c   a request of FUSE becomes a struct snic_kvfs_req
  *   reply.c    and its outcome FUSE's answer
@@ -49,7 +49,7 @@ enum {
     KM_GROUPS = 256,
     KM_WRITERS = 4096,      /* lists of the table */
     KM_USERS = 64,          /* as those */
-    KM_OPEN_FILES = 262144, /* at most, unless an option says otherwise */
+    KM_OPEN_FILES = 262144, /* at most; default of an option */
     KM_OPEN_FILES_LEAST = 64,
     KM_SPIN_US = 50,
     KM_OPEN_FILES_MOST = 1 << 24,
@@ -106,7 +106,7 @@ struct km_config {
     int supervisor;     /* its process then */
 };
 
-/* Who has set a lock through an open file, and not closed a descriptor since. */
+/* An owner that has set a lock through an open file, and not closed a descriptor since. */
 struct km_owner {
     struct km_owner *next;
     uint64_t owner;
@@ -151,7 +151,7 @@ struct km_cached {
     uint8_t wants; /* KC_WANTS_* */
     uint8_t queued;
     uint8_t active;
-    uint8_t fetched; /* READ: some came by the link, */
+    uint8_t fetched; /* READ: some bytes were read by the link, */
     uint8_t missed;  /* some were not there when they were looked for; */
     uint8_t by_link; /* all has to come by the link */
     uint8_t paging;  /* a request of hcachelink for a part of it is under way */
@@ -178,7 +178,7 @@ struct km_call {
     uint32_t waits; /* a lock request, counted in m->locks_waiting */
     int cancelled;  /* behind a link: so that a death does not ask for the lock anew */
     struct fuse_file_info fi;
-    void *data;                  /* of the answer; km_call_data() unless it came in the ring */
+    void *data;                  /* of the answer; km_call_data(), or memory of the ring */
     uint64_t number;             /* behind a link: names the request, */
     uint64_t reopen;             /* it opens the handle of this index again, */
     uint64_t dirty;              /* writes of the handle when FSYNC was sent, */
@@ -204,7 +204,7 @@ struct km_open_count {
     uint64_t count;
     uint64_t refused_user;
     uint64_t refused_all;
-    uint64_t said; /* of those, in the log */
+    uint64_t said; /* of those, logged */
     uint64_t said_ns;
 };
 
@@ -216,7 +216,7 @@ struct km {
     const struct km_carrier *carrier;
     struct kvfs_store store;  /* local.c */
     int mounted;              /* local.c */
-    int dead;                 /* it has been said that the session is */
+    int dead;                 /* the session is, and that is logged */
     struct km_remote *remote; /* remote.c */
     struct km_cache *cache;   /* cache.c; NULL: none */
     struct km_known *known;   /* known.c */
@@ -327,7 +327,7 @@ int km_session_unmount(const char *at);
 int km_session_refresh_start(struct km *m, int fd);
 /* What that does, with the file as standard input: KM_REFRESH and the mount point. */
 int km_session_refresh(const char *at);
-/* End that process; it may still be there until what it asked is answered. @return it, 0: none */
+/* End that process; it exits once its pending calls are answered. @return it, 0: none */
 pid_t km_session_refresh_end(struct km *m);
 #define KM_REFRESH "--refresh"
 
@@ -393,7 +393,7 @@ size_t km_open_metrics(struct km *m, struct ex_metric *out);
 /* It was opened; @return 1: it counts, until dropped. On the loop's thread */
 int km_writers_add(struct km *m, uint64_t ino, uint32_t open_flags);
 void km_writers_drop(struct km *m, uint64_t ino, uint32_t open_flags);
-/* May the kernel have bytes of it that it has not told? From any thread. */
+/* May the kernel have dirty bytes of it that it has not sent? From any thread. */
 int km_writers_any(struct km *m, uint64_t ino);
 /* Is it open for writing? From any thread. */
 int km_writers_open(struct km *m, uint64_t ino);
@@ -402,7 +402,7 @@ int km_writers_open(struct km *m, uint64_t ino);
 
 int km_known_open(struct km *m); /* 0; -1 no memory */
 void km_known_close(struct km *m);
-/* The kernel is about to be told of the inode, or was not told after all. */
+/* A reply is about to name the inode, or has not done so after all (drop it). */
 void km_known_add(struct km *m, uint64_t ino);
 /* It has forgotten it @p count times. From any thread. */
 void km_known_drop(struct km *m, uint64_t ino, uint64_t count);
@@ -415,9 +415,9 @@ uint64_t km_known_held(struct km *m);
 
 /* ---- reply.c ---- */
 
-/* It is over: tell the kernel, give the block back. On the loop's thread. */
+/* It is over: reply to the kernel, release the block. On the loop's thread. */
 void km_call_done(struct km_call *c);
-/* Tell the kernel now, of one that waited in m->large. */
+/* Reply to the kernel now, to a call that waited in m->large. */
 void km_call_answer(struct km_call *c);
 
 /* ---- cache.c, cache_link.c ---- */
@@ -440,7 +440,7 @@ int km_cache_waits(const struct km *m);
 /* ---- local.c, remote.c, dpu.c, main.c ---- */
 
 int km_local_open(struct km *m);
-/** @return 0; <0 the store could not be unmounted in order: it has been said */
+/** @return 0; <0 the store could not be unmounted in order: it is logged */
 int km_local_close(struct km *m);
 int km_remote_open(struct km *m);
 void km_remote_close(struct km *m);
@@ -455,11 +455,11 @@ static inline uint32_t km_inodes(const struct km_config *c)
 }
 /* What both roles' settings come to: they have to be the same. */
 uint64_t km_tag(const struct km_config *config);
-/* The mount serves: tell who waits for it (the shell). */
+/* The mount serves: report @p status to the process that waits for it (the shell). */
 void km_serving(int status);
 /* The figures of the process that has the store; none in the other. @return how many */
 size_t km_store_metrics(struct kvfs_store *store, struct ex_metric *out);
-/* Say, once (*dead), that the session is declared dead; of a store that is mounted. */
+/* Log, once (*dead), that the session is declared dead; of a store that is mounted. */
 struct snic_kvfs_stats;
 void km_store_judge(const struct kvfs_store *store, const struct snic_kvfs_stats *s, int *dead);
 

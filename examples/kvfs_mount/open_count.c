@@ -3,7 +3,7 @@
  * How many files are open, of all users and of each: limits as the kernel's own. All files together
  * are as fs.file-max (ENFILE; the last sixteenth is for root, which the kernel does not limit), a
  * user's as fs.inotify.max_user_instances (EMFILE). Folders count. It is counted before the file
- * system is asked, so that a create that is refused makes no file.
+ * system gets the request, so that a create that is refused makes no file.
  *
  * Readers' threads count up, the loop's thread down.
  */

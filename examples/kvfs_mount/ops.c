@@ -53,7 +53,7 @@ void km_groups(struct km_call *c)
 }
 
 /* Of an open file without a set-gid bit that depends on them, the groups are not asked for. One
-   that gets such a bit later may lose it by a write of somebody who has the group beside his own.
+   that gets such a bit later may lose it by a write of a user who has the group as supplementary.
  */
 void km_kill(struct km_call *c)
 {
@@ -271,7 +271,7 @@ static void km_op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int s
     c->r.k.attr.atime = km_time(&st->st_atim);
     c->r.k.attr.mtime = km_time(&st->st_mtim);
     c->r.k.attr.ctime = km_time(&st->st_ctim);
-    /* A change of owner takes setuid and setgid whoever does it, as the kernel leaves it to us; so
+    /* A change of owner clears setuid and setgid for any caller, as the kernel leaves it to us; so
        does chown(-1, -1), which comes as a request that sets nothing, and of which the kernel has
        not checked who may do it. */
     if ((c->raw & FATTR_KILL_SUIDGID) != 0 ||
@@ -365,7 +365,7 @@ static void km_op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, con
     km_go(c);
 }
 
-/* The name is where the value will be: keep it behind the room. */
+/* The name is where the value will be: keep it behind the value's buffer. */
 static void km_op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
     struct km_call *c = km_begin(req, SNIC_KVFS_GETXATTR, ino);
@@ -432,7 +432,7 @@ static void km_op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 
 /* ---- What the kernel may do ---- */
 
-/* max_read of -o, 0 none: libfuse wants to hear in init what it was told there. */
+/* max_read of -o, 0 none: libfuse requires the same number again in init. */
 static unsigned ops_max_read(const char *options)
 {
     static const char name[] = "max_read=";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What the command line says. It is also that of mount(8) and fstab, which call a program of FUSE
+ * The command line. It is also that of mount(8) and fstab, which call a program of FUSE
  * with source, mount point and one -o: kvfs_mount lmdb:/srv/kvfs /mnt -o rw,noatime,cache_size=64M.
  */
 #include "mount.h"

@@ -4,13 +4,12 @@
  * all on the loop's thread.
  *
  * When that process dies the supervisor starts it again. Meanwhile requests wait, for 30 s at most.
- * Then open files are opened anew, and what was under way is asked again if asking twice does no
- * harm; the rest (a name made, moved or removed, an append) ends with EIO, since it may have
- * happened or not. To the files the death is what a power cut is to a disk: all that was
- * fsynced is there. So that no loss is silent, the next fsync() or close() of a descriptor with
- * writes that were not fsynced answers EIO, once, and so does the next fsync() of a file or folder
- * that was changed of late in another way, or written through a descriptor that is closed. Locks
- * that were held are gone.
+ * Then open files are opened anew, and idempotent requests that were in flight are sent again; the
+ * rest (a name made, moved or removed, an append) ends with EIO: their outcome is unknown. To the
+ * files the death is what a power cut is to a disk: all that was fsynced is there. So that no loss
+ * is silent, the next fsync() or close() of a descriptor with writes that were not fsynced answers
+ * EIO, once, and so does the next fsync() of a file or folder that was changed recently in another
+ * way, or written through a descriptor that is closed. Locks that were held are gone.
  *
  * The other process is not trusted: an answer that cannot be is EIO.
  */
@@ -185,8 +184,8 @@ void remote_end(struct km_call *c, int64_t result)
     remote_home(c);
 }
 
-/* An FSYNC, FLUSH or SYNCFS that cannot promise anything: asked when it is sent, so that one that
-   was under way when the process died is asked, too. */
+/* Must an FSYNC, FLUSH or SYNCFS fail for lost changes? Checked whenever it is sent, so that one
+   that was in flight when the process died is checked again. */
 static int remote_lost(struct km_remote *r, struct km_call *c)
 {
     const struct snic_kvfs_req *k = &c->r.k;
@@ -330,7 +329,7 @@ static void remote_reopened(struct km_remote *r, struct km_call *c)
     km_call_put(c);
 }
 
-/* The most that a good answer to the request can say; @p size bytes came with it. */
+/* The largest valid result of the request; @p size bytes of data were received with it. */
 static int64_t remote_most(const struct snic_kvfs_req *k, uint32_t size)
 {
     switch (k->kind) {

@@ -18,7 +18,7 @@
 #define KR_GIVE_UP_NS (KR_GIVE_UP_S * 1000000000ull)
 #define KR_STOPPING_NS 2000000000u
 
-/* ---- What the links tell ---- */
+/* ---- The links' events ---- */
 
 static void remote_flush_run(struct snic_loop_msg *msg)
 {
@@ -54,7 +54,7 @@ void remote_alone(struct km_remote *r, int alone)
 
 /* ---- Its end, and the next one's beginning ---- */
 
-/* May it be asked twice? */
+/* Is it idempotent, so that it may be sent again? */
 static int remote_again(const struct km_call *c)
 {
     switch (c->r.k.kind) {
@@ -78,7 +78,7 @@ static int remote_again(const struct km_call *c)
     }
 }
 
-/* What was sent is asked again before what was not, or ends. */
+/* Calls that were sent are sent again, before those that were not, or end. */
 static void remote_recall(struct km_remote *r)
 {
     struct km_call *later = r->first;
@@ -293,7 +293,7 @@ static int remote_connect(struct km_remote *r)
 
 /* ---- A process that stalls ---- */
 
-/* Who listens at the socket, as the kernel knows: it is not asked. @return 0: nobody */
+/* The process that listens at the socket, from the kernel: it need not respond. @return 0: none */
 static pid_t remote_pid(const struct km_remote *r)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -347,9 +347,9 @@ static int remote_excused(struct km_remote *r, pid_t pid)
 }
 
 /*
- * It says something every second when it has nothing to answer. One that does not is killed, so
- * that nothing it would do later meets what is asked again, and the rest is as for any death. The
- * silence is counted in looks: of a pause of our own it knows nothing.
+ * It sends a message every second when it has nothing to answer. One that does not is killed, so
+ * that nothing it would do later meets requests that are sent again, and the rest is as for any
+ * death. Each check adds a bounded time to the silence, so that a pause of our own does not count.
  */
 static void remote_listen(struct km_remote *r, uint64_t now)
 {
@@ -375,7 +375,7 @@ static void remote_listen(struct km_remote *r, uint64_t now)
     }
     ex_log(EX_ERROR, "the file system's process has not responded for %u s: closing its link",
            KR_GIVE_UP_S);
-    r->cut = 1; /* at least nobody waits for it */
+    r->cut = 1; /* so that no call waits for it */
 }
 
 static void remote_look(struct snic_timer *t, uint64_t now)
@@ -479,7 +479,7 @@ size_t km_remote_metrics(const struct km *m, struct ex_metric *out)
     if (r == NULL)
         return 0;
     n = km_cache_metrics(m, out);
-    out[n++] = (struct ex_metric){"lost_inodes", r->lost.count, 0}; /* nobody was told yet */
+    out[n++] = (struct ex_metric){"lost_inodes", r->lost.count, 0}; /* not reported yet */
     out[n++] = (struct ex_metric){"lost_overflows", r->overflows, 1};
     return n + (r->link->metrics == NULL ? 0 : r->link->metrics(r, out + n));
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Changes that may be lost when the file system's process dies, until the next fsync() of the inode
- * was told.
+ * has reported them.
  *
- * The last changes are in a ring. One that leaves it before it is durable, or old, is not known by
- * name any more: if the process dies then (overflow), any inode that was changed may have lost
- * something, and the first fsync() of each is told so, once.
+ * The last changes are in a ring. When one leaves it before it is durable, or old, its inode is no
+ * longer known: if the process dies then (overflow), any inode that was changed may have lost
+ * something, and the first fsync() of each reports that, once.
  *
  * Invariants
- *   RL1 lost has the inodes of which it is known, told those that were told since the last
- *       overflow; 0 in none of them.
+ *   RL1 `lost` has the inodes known to have lost changes that are not reported; `told` has those
+ *       reported since the last overflow; neither has 0.
  *   RL2 No inode above most has been changed.
  */
 #include "remote_priv.h"
@@ -177,7 +177,7 @@ int remote_lost_change(struct km_remote *r, uint64_t ino)
     }
     if (ino > r->lost_all || set_has(&r->told, ino))
         return 0;
-    return set_add(&r->told, ino) == 0; /* without memory it would be told for ever */
+    return set_add(&r->told, ino) == 0; /* without memory it would be reported for ever */
 }
 
 void remote_lost_close(struct km_remote *r)

@@ -4,8 +4,8 @@
  * own, so that others find room however many they are. Bytes are copied by the queue's engine, to
  * and from memory that the other process can reach; the call's own it cannot.
  *
- * What a completion does not say, whether the file system's session is alone, comes as a message
- * (struct km_state), and with it what the other side counts.
+ * A completion does not have whether the file system's session is alone: that comes as a message
+ * (struct km_state), with the other side's counters.
  */
 #include "remote_priv.h"
 
@@ -329,7 +329,7 @@ static void nvme_close(struct km_remote *r, int orderly)
 {
     struct kr_nvme *n = r->end;
 
-    (void)orderly; /* it ends what is under way as at a death, and nobody waits for that */
+    (void)orderly; /* what is under way ends as at a death, and no call waits for it */
     nvme_stats(n, &n->before);
     n->dma_before += n->state.dma_reads + n->state.dma_writes;
     n->looks_before += n->state.looks;

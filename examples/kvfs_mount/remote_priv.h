@@ -29,7 +29,7 @@ struct kr_handle {
     uint32_t flags;  /* of OPEN, without TRUNC */
     uint32_t kind;   /* SNIC_KVFS_OPEN, OPENDIR; 0: free, next in `remote` */
     int lost;        /* writes that may be */
-    uint32_t told;   /* cache.c: of the inode's losses */
+    uint32_t told;   /* cache.c: how many of the inode's losses were reported through it */
 };
 
 /* Something was changed, and may be lost if the file system's process dies. */
@@ -47,17 +47,17 @@ struct kr_set {
 
 struct km_remote;
 
-/* How calls travel. What comes back is told by remote_heard(), remote_answer(), remote_more(). */
+/* How calls are sent. A link reports by remote_heard(), remote_answer(), remote_more(). */
 struct kr_link {
     size_t end_bytes; /* of r->end: zeroed, as long as r */
     /* A process listens at the socket: attach to it. 0; SNIC_E*: nothing is left of it */
     int (*connect)(struct km_remote *r);
-    /* Nothing comes any more. Calls that were sent stay in slots[]. @p orderly: it lives, and is
-       told; may run the loop */
+    /* No events any more. Calls that were sent stay in slots[]. @p orderly: the process lives, and
+       is notified; may run the loop */
     void (*close)(struct km_remote *r, int orderly);
     /* c->number is set. 0; SNIC_EAGAIN: later, or the link is going; others: never */
     int (*send)(struct km_remote *r, struct km_call *c);
-    /* Of one that was sent: nobody waits for it any more. 0: later */
+    /* Of one that was sent: its result is not needed any more. 0: later */
     int (*cancel)(struct km_remote *r, struct km_call *c);
     size_t (*metrics)(const struct km_remote *r, struct ex_metric *out); /* may be NULL */
 };
@@ -74,12 +74,12 @@ struct km_remote {
     struct snic_loop_msg flush;
     uint64_t down_ns;
     uint64_t looked_ns;    /* the timer, last */
-    uint64_t silent_ns;    /* it has said nothing for so long, while requests waited */
-    int excused;           /* it has been said why it says nothing */
+    uint64_t silent_ns;    /* it has sent nothing for so long, while requests waited */
+    int excused;           /* the reason of its silence is logged */
     uint64_t forgotten_ns; /* from then on the kernel believes nothing from before the death */
     int flush_queued;
     int cut;     /* the link is to be taken down */
-    int refused; /* it has been said that it was */
+    int refused; /* the refusal is logged */
 
     struct km_call *first; /* queued */
     struct km_call *last;
@@ -100,13 +100,13 @@ struct km_remote {
     struct kr_change left;    /* the last one that has left the ring, if */
     int left_any;             /* any has */
     uint64_t most;            /* RL2 */
-    struct kr_set lost;       /* inodes with changes that may be lost, until it is told */
+    struct kr_set lost;       /* inodes with changes that may be lost, until it is reported */
     struct kr_set told;       /* since the overflow */
     uint64_t lost_all;        /* up to this one any may have lost changes; 0: there was none */
     uint64_t overflows;
     uint64_t overflow_said;
     int fresh_fd; /* numbers of inodes that the kernel has to ask for anew; -1: none */
-    int lost_any; /* something may be, and SYNCFS has not told */
+    int lost_any; /* something may be, and no SYNCFS has reported it */
 };
 
 /* ---- remote.c ---- */
@@ -119,7 +119,7 @@ int remote_send(struct km_remote *r, struct km_call *c);
 void remote_end(struct km_call *c, int64_t result);
 /* Bytes were written through the call's handle that the file system has yet to get. */
 void remote_wrote(struct km_remote *r, const struct km_call *c);
-/* How many losses of the inode's pages the call's handle has been told; NULL: it has none. */
+/* Losses of the inode's pages that were reported through the call's handle; NULL: it has none. */
 uint32_t *remote_told(struct km_remote *r, const struct km_call *c);
 /* May the call's handle write? */
 int remote_writes(struct km_remote *r, const struct km_call *c);
@@ -134,17 +134,17 @@ uint64_t remote_theirs(struct km_remote *r, const struct km_call *c);
 
 /* Something of the inode was changed; 0: nothing. */
 void remote_changed(struct km_remote *r, uint64_t ino);
-/* A change of the inode is lost: the next fsync says so. */
+/* A change of the inode is lost: the next fsync reports it. */
 void remote_lost_note(struct km_remote *r, uint64_t ino);
 /* The file system's process has died: note what may be lost. */
 void remote_lose(struct km_remote *r);
-/* @return 1: a change of the inode may be lost; it is told once */
+/* @return 1: a change of the inode may be lost; 1 is returned once */
 int remote_lost_change(struct km_remote *r, uint64_t ino);
 void remote_lost_close(struct km_remote *r);
 
 /* ---- remote_link.c: for the links ---- */
 
-/* Is it asked by a number that, before a death, was a name's? Then the kernel has to look again. */
+/* Does it use an inode number that a name had before a death? Then the kernel must look again. */
 int remote_by_name(const struct snic_kvfs_req *k);
 
 /* The other process lives. */

@@ -102,7 +102,7 @@ static void reply_absent(struct km_call *c)
         (void)fuse_reply_err(c->fuse, ENOENT);
 }
 
-/* The file was opened for somebody who is gone: it is closed again. */
+/* The file was opened for a caller that is gone: it is closed again. */
 static void reply_unopen(struct km_call *c, enum snic_kvfs_kind kind)
 {
     uint64_t handle = c->r.k.handle;
@@ -519,7 +519,7 @@ void km_call_done(struct km_call *c)
 
     m->calls++;
     km_file_note(c);
-    /* What came in the ring has to leave it at once. */
+    /* Data in the ring's memory has to be released at once. */
     if (m->defer_large && c->r.k.kind == SNIC_KVFS_READ && c->r.k.result >= KM_LARGE &&
         c->data == km_call_data(c))
         snic_queue_push(&m->large, &c->large);

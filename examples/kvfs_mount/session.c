@@ -5,10 +5,11 @@
  * while it looks busily, one. With readers of their own, those decode and post, and answers still
  * come from the file system's thread.
  *
- * libfuse decodes and encodes; three things that its version may not know are looked up in what the
- * kernel wrote: flags that say whether setuid and setgid bits go, the answer to FUSE_INIT, where we
- * say that we care for them (so that the kernel does not ask for security.capability before every
- * write), and a notification that makes the kernel forget all names at once.
+ * libfuse decodes and encodes; three things that its version may not know are handled here, on the
+ * kernel's own structs: flags for whether setuid and setgid bits are cleared, the answer to
+ * FUSE_INIT, which declares that we clear them (so that the kernel does not read
+ * security.capability before every write), and a notification that makes the kernel forget all
+ * names at once.
  */
 #include "mount.h"
 
@@ -24,7 +25,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define KM_FOREVER 1e9 /* seconds: nobody keeps a mount longer */
+#define KM_FOREVER 1e9 /* seconds: longer than any mount lasts */
 
 enum {
     KM_EPOCH_MINOR = 44, /* of the protocol: the kernel knows FUSE_NOTIFY_INC_EPOCH */
@@ -90,7 +91,7 @@ static void session_amend_init(struct km *m, struct fuse_init_out *out)
     m->timeout = m->config->exclusive ? KM_FOREVER : (double)m->config->timeout;
     if (m->init_minor < KM_EPOCH_MINOR && (!m->config->exclusive || m->remote != NULL) &&
         m->timeout > 1)
-        m->timeout = 1; /* it cannot be told of others, nor of a death that takes names back */
+        m->timeout = 1; /* no notification of others' changes, or of names that a death undoes */
 }
 
 static ssize_t session_writev(int fd, struct iovec *iov, int count, void *userdata)
@@ -203,7 +204,7 @@ struct session_alone {
     int busy;          /* something was in flight then */
 };
 
-/* Take what is there, up to a round. @return how many */
+/* Take the pending requests, up to a round. @return how many */
 static int session_take_all(struct session_alone *s)
 {
     ssize_t bytes = 0;
@@ -229,7 +230,7 @@ static int session_take_all(struct session_alone *s)
 
 /*
  * A large answer is copied by the kernel for longer than a store needs to begin the next read: one
- * each time round, so that requests are taken and stores asked in between.
+ * in each round, so that requests are taken and stores get theirs in between.
  */
 static int session_answer(struct km *m)
 {
@@ -267,10 +268,9 @@ static void session_worked(struct session_alone *s)
 
 /*
  * The next request follows an answer soon, if any does: that is looked for busily, so that it costs
- * one read and one write and no call of the loop's. What a disk or another machine has to do first
- * is, if such things have lately come as soon. Another process's answers take as long as it takes
- * to be woken, so whoever wants to spin for them (--spin; by default the host's processor is
- * spared) does so each time.
+ * one read and one write and no call of the loop's. While a disk or another machine has to answer
+ * first, it polls if recent waits were as short. Another process's answers take as long as its
+ * wake-up, so with --spin it polls for them each time (by default the host's processor is spared).
  */
 static int session_spins(const struct session_alone *s)
 {
@@ -369,7 +369,7 @@ static void session_readers_join(struct km *m)
     m->readers = NULL;
 }
 
-/* Locks that wait are given up. */
+/* Cancel locks that wait. */
 static void session_unlock(struct km *m)
 {
     for (uint32_t i = 0; i < m->arena_used; i++) {
@@ -469,7 +469,7 @@ void km_session_close(struct km *m)
     if (m->se == NULL)
         return;
     if (m->mounted_here)
-        fuse_session_unmount(m->se); /* closes /dev/fuse: who still waits for us goes on */
+        fuse_session_unmount(m->se); /* closes /dev/fuse: processes that still wait for us wake */
     if (m->stopper_runs)
         (void)pthread_join(m->stopper, NULL);
     if (atomic_load(&m->refreshing) != KM_REFRESH_NONE)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What is asked of the kernel while it may ask us: to unmount, and to forget what it keeps.
+ * System calls during which the kernel may send us requests: to unmount, and to forget its caches.
  *
- * Whoever waits for our answers must have nothing of ours: if we are killed, the kernel ends such
- * waits when nobody has /dev/fuse any more, and a fork still has it with the memory that it shares
- * with the loop's io_uring. So no thread of ours waits but another program, this one anew.
+ * A process that waits for our answers must share nothing with us: if we are killed, the kernel
+ * ends such waits when no process has /dev/fuse open any more, and a fork still has it with the
+ * memory that it shares with the loop's io_uring. So no thread of ours waits but another program,
+ * this one executed anew.
  */
 #include "mount.h"
 
@@ -19,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { KM_REFRESH_SECONDS = 10 }; /* at most: nobody waits long for it to unmount */
+enum { KM_REFRESH_SECONDS = 10 }; /* at most: an unmount does not wait longer for it */
 
 /* ---- Unmounting ---- */
 

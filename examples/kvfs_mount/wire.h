@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * @file examples/kvfs_mount/wire.h
- * What kvfs_mount's two processes say to each other: over channel.h, and beside nvme-fs. Both are
+ * Messages between kvfs_mount's two processes: over channel.h, and beside nvme-fs. Both are
  * this program, on one machine: structs travel as they are.
  */
 #ifndef KVFS_MOUNT_WIRE_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Inodes of which the kernel may have bytes that nobody here knows of: pages of a mapping, or of
- * its write-back cache. What SEEK_DATA, SEEK_HOLE and st_blocks say of such a file must not make a
- * program that copies it leave bytes out: all of it is data.
+ * Inodes of which the kernel may have dirty bytes that are unknown here: pages of a mapping, or of
+ * its write-back cache. SEEK_DATA, SEEK_HOLE and st_blocks of such a file must not make a program
+ * that copies it leave bytes out: all of it is reported as data.
  *
- * The kernel tells nothing of mappings, but a mapping holds its open file (RELEASE comes after the
+ * The kernel does not report mappings, but a mapping holds its open file (RELEASE comes after the
  * last one), can be written only where that was opened for reading and writing, and its pages are
  * written out when it goes. So a file is such a one as long as it is open that way or, where the
  * kernel or the hybrid cache gathers writes, in any way that writes.
