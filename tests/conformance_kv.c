@@ -291,7 +291,7 @@ static void kv_commit_of_several_groups(void **state)
 
 /* ---- Refusals ---- */
 
-/* One function says what is malformed, whatever the store; and the error comes by the loop. */
+/* One function decides what is malformed, whatever the store; and the error comes by the loop. */
 static void kv_malformed_operations_are_refused(void **state)
 {
     struct conformance_kv c;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * The kv door's conformance suite: what snicstore/kv.h and kvop.h promise, as tests that run on any
- * backend and any loop. What a handle's caps say decides what is expected. A backend is done
+ * backend and any loop. A handle's caps decide what is expected. A backend is done
  * when it passes.
  */
 #ifndef SNIC_TESTS_CONFORMANCE_KV_H

@@ -40,7 +40,7 @@ static void swarm_expect_stored(struct snic_kv *kv, const struct swarm *s)
     assert_memory_equal(out, s->value, strlen(s->value));
 }
 
-/* Beyond the depth a handle says "later" and takes more after completions. */
+/* Beyond the depth a handle takes none, and takes more after completions. */
 static void kv_full_handle_takes_no_more(void **state)
 {
     struct conformance_kv c;
@@ -159,7 +159,7 @@ static void kv_done_submits_again(void **state)
     kv_close(&c, b);
 }
 
-/* Of several that append at the place that one record says, one does; its bytes stay. */
+/* Of several that append at the place that one record names, one does; its bytes stay. */
 static void kv_guarded_appends(struct conformance_kv *c, uint64_t end)
 {
     enum { WRITERS = 8, ROUNDS = 10, SIZE = 64, GROUP = 5 };

@@ -195,7 +195,7 @@ static void kv_object_punch_gives_whole_blocks_back(void **state)
         kv_check_range(c.kv, i, at + 5 * BLOCK + 1, 3 * BLOCK - 1, 1, 0);
         assert_int_equal(kv_seek(c.kv, i, at + 2 * BLOCK + 5, 0), (int64_t)(at + 5 * BLOCK));
         assert_int_equal(kv_seek(c.kv, i, at + 1, 1), (int64_t)(at + 2 * BLOCK));
-        /* what was given back reads as zeros where it is written again in part */
+        /* what was freed reads as zeros where it is written again in part */
         assert_int_equal(kv_write(c.kv, i, at + 3 * BLOCK + 5, 5, 9), BLOCK);
         kv_check_range(c.kv, i, at + 3 * BLOCK, 5, 0, 1);
         kv_check_range(c.kv, i, at + 3 * BLOCK + 5, 5, 9, 0);

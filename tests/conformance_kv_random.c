@@ -287,7 +287,7 @@ static void lane_scanned(const struct lane *l)
     assert_null(r);
 }
 
-/** Compare what the operation said with the model, and change the model as it should. */
+/** Compare the operation's result with the model, and change the model as it should. */
 static void lane_object_done(struct lane *l)
 {
     const struct snic_kvop *op = &l->call.op;

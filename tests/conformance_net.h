@@ -2,8 +2,8 @@
 /**
  * What every backend of the network door must do: one suite, run against each.
  *
- * A backend opens two handles, a server's and a client's, and says how to go one step
- * on. Each test watches two rules by itself: no event comes from inside a call, and
+ * A backend opens two handles, a server's and a client's, and defines one step
+ * ahead. Each test watches two rules by itself: no event comes from inside a call, and
  * every accepted request is done exactly once and before `closed`.
  */
 #ifndef SNIC_TESTS_CONFORMANCE_NET_H

@@ -340,7 +340,7 @@ void conf_test_dgram_queue_full_writable_follows(void **state)
     free(s);
 }
 
-/* A closed socket would forget trains, or go on receiving. */
+/* A closed socket would forget trains, or keep receiving. */
 void conf_test_dgram_closed_trains_done_port_free(void **state)
 {
     struct conf_socks *s = conf_socks_open(state);
@@ -371,7 +371,7 @@ static int conf_a_told(void *ctx)
     return s->a.unreachable > 0 && s->a.in_flight == 0;
 }
 
-/* The news that nobody is there would be lost, or come as a failure of what is sent elsewhere. */
+/* The news of an absent socket would be lost, or come as a failure of what is sent elsewhere. */
 void conf_test_dgram_no_socket_told_others_go_on(void **state)
 {
     struct conf_socks *s = conf_socks_open(state);
@@ -390,7 +390,7 @@ void conf_test_dgram_no_socket_told_others_go_on(void **state)
     assert_true(s->e.server->stats.unreachable >= 1);
     assert_int_equal(s->a.last_result, 1); /* it was sent */
     s->b.expected[0] = 1000;
-    for (uint32_t i = 0; i < 8; i++) { /* each to nobody, and to somebody */
+    for (uint32_t i = 0; i < 8; i++) { /* each to no socket, and to one */
         s->want += 4;
         assert_int_equal(conf_train_send(&s->trains[0], &s->a, &gone, bytes, 1000, 1000, 0), 1);
         assert_int_equal(conf_train_send(&s->trains[1], &s->a, &s->b.addr, bytes, 4000, 1000, 0),

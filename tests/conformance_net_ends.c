@@ -8,7 +8,7 @@
 
 static int conf_is_reset(const struct conf_env *e, const struct conf_peer *p)
 {
-    if (e->backend->kind == CONF_UNIX) /* cannot tell a reset from an end */
+    if (e->backend->kind == CONF_UNIX) /* cannot distinguish a reset from an end */
         return p->reason == SNIC_ECONNRESET || p->eofs == 1;
     return p->reason == SNIC_ECONNRESET;
 }
@@ -171,7 +171,7 @@ void conf_test_bad_send_refused(void **state)
     conf_pair_close(p);
 }
 
-/* The connect of somebody who has given up would still be reported, or leak. */
+/* The connect of a client that has closed it would still be reported, or leak. */
 void conf_test_connecting_ended_aborted(void **state)
 {
     for (int close = 0; close < 2; close++) {

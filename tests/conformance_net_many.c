@@ -157,7 +157,7 @@ void conf_test_table_full_extra_reset_then_served(void **state)
     conf_many_close(m);
 }
 
-/* Our own table full: connect must say so and take nothing. */
+/* Our own table full: connect must report it and take nothing. */
 void conf_test_client_table_full_connect_refused(void **state)
 {
     struct conf_env e;
@@ -345,7 +345,7 @@ void conf_test_zero_copy_abort_all_done(void **state)
     conf_many_close(m);
 }
 
-/* Messages that say "more follows" would stay behind when nothing follows within one turn. */
+/* Messages flagged "more follows" would stay behind when nothing follows within one iteration. */
 void conf_test_more_flag_everything_arrives(void **state)
 {
     struct conf_pair *p = conf_pair_open(state);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A program with longer stories says so when it is built. */
+/* A program with longer stories sets it when it is built. */
 #ifndef EXPLORE_MESSAGES
 #define EXPLORE_MESSAGES 10
 #endif

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What kv_server tells of its commands, beside what redis-server tells of the same ones.
+"""What kv_server reports of its commands, beside redis-server's reports of the same ones.
 
     test_kv_commands.py BINARY
 

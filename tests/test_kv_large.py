@@ -75,7 +75,7 @@ def test_too_long(c, node):
 
 
 def test_roles_differ(binary):
-    """The roles were started with other --message-max: the smaller counts, and the log says so."""
+    """The roles were started with other --message-max: the smaller counts, and the log has that."""
     dpu = Server(binary, "two", **{"message-max": str(40 * MIB)})
     host = None
     try:

@@ -88,8 +88,8 @@ def test_load_options(_, load):
 
 
 def test_load_at_its_limits(server, load):
-    """As many connections, and as deep a pipeline, as may be; with fewer files than that it says
-    so."""
+    """As many connections, and as deep a pipeline, as may be; with fewer files than that it reports
+    the limit."""
     with Server(server, "monolith", connections=5000) as node:
         address = ["--server", "127.0.0.1:%d" % node.port, "--requests", "20000",
                    "--value-bytes", "16", "--keys", "1000", "--op", "mixed"]

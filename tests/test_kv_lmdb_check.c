@@ -2,7 +2,7 @@
 /*
  * How long the store on LMDB waits for others that have its file: for a meta that is being
  * written, for a state that stays, for the write lock, for a handle that does not answer.
- * Another process has the file with LMDB alone; pread() and usleep() of this program say when.
+ * Another process has the file with LMDB alone; pread() and usleep() of this program choose when.
  */
 #include "kv_lmdb_util.h"
 

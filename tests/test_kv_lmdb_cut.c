@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The store on LMDB when its files were cut short, or the pages on which LMDB's file says what it
+ * The store on LMDB when its files were cut short, or the pages on which LMDB's file states what it
  * is hold something else. LMDB reads the file as memory, so what goes wrong here is a signal.
  */
 #include "kv_lmdb_util.h"
@@ -107,7 +107,7 @@ static int cut_read(struct kvl *k)
     return right;
 }
 
-/** 0: open, read and closed, @p right says how it was; else why it was refused, and the text. */
+/** 0: open, read and closed, @p right is how it was; else why it was refused, and the text. */
 static int cut_open(const struct cut *t, uint32_t flags, char *text, int *right)
 {
     struct kvl k;
@@ -126,7 +126,7 @@ static int cut_open(const struct cut *t, uint32_t flags, char *text, int *right)
 
 static const uint32_t cut_flags[] = {SNIC_KV_OPEN_READONLY, 0};
 
-/* Whoever opens a store that was cut is told so with the sizes, before anything is read; that what
+/* Opening a store that was cut fails with the sizes, before anything is read; that what
  * is missing was free is no fault. */
 static void test_kv_lmdb_cut_data_is_told_with_its_size(void **state)
 {
@@ -168,7 +168,7 @@ static void test_kv_lmdb_cut_data_is_told_with_its_size(void **state)
     free(t.bytes);
 }
 
-/* No bit of a meta ends the process, whatever it then says. */
+/* No bit of a meta ends the process, whatever it then holds. */
 static void test_kv_lmdb_cut_meta_of_other_bytes_is_no_signal(void **state)
 {
     struct cut t;
@@ -190,7 +190,7 @@ static void test_kv_lmdb_cut_meta_of_other_bytes_is_no_signal(void **state)
                 (void)cut_open(&t, cut_flags[f], text, &right);
         }
     }
-    /* All of a meta; all but what says that it is one; the size of a page only. */
+    /* All of a meta; all but what identifies it as one; the size of a page only. */
     static const size_t parts[3][2] = {{0, CUT_META}, {24, CUT_META}, {40, 44}};
     for (uint32_t part = 0; part < 3; part++) {
         size_t at = parts[part][0];

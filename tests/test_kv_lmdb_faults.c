@@ -60,7 +60,7 @@ static void faults_expect(struct faults *f)
     }
 }
 
-/* What a failed sync lost cannot be had by syncing again: the handle must not go on. */
+/* What a failed sync lost cannot be had by syncing again: the handle must not continue. */
 static void test_kv_lmdb_faults_failed_sync_ends_the_handle(void **state)
 {
     struct faults f;
@@ -297,7 +297,7 @@ static void test_kv_lmdb_faults_what_is_no_store_is_refused(void **state)
     assert_int_equal(faults_refused(f.path), SNIC_ECORRUPT);
     assert_int_equal(unlink(name), 0);
     assert_int_equal(faults_refused(f.path), SNIC_ECORRUPT);
-    /* A pipe in its place keeps nobody waiting. */
+    /* A pipe in its place blocks no caller. */
     assert_int_equal(mkfifo(name, 0600), 0);
     (void)faults_refused(f.path);
     struct kvl k;
@@ -519,7 +519,7 @@ static void faults_flow_next(struct snic_kv_req *req)
 }
 
 /* On a disk that is nearly full a change waits for what is in memory when it comes, and not for
- * what others go on removing. */
+ * what others remove meanwhile. */
 static void test_kv_lmdb_faults_nearly_full_holds_a_change_once(void **state)
 {
     struct kvl k;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The store on LMDB when another process is killed inside LMDB's commit: behind the write of the
- * meta page, which is what commits, and before what tells other processes of it. Readers see the
- * state before until the next transaction that writes; what the dead one committed counts all the
- * same, so nothing may be built on the state before.
+ * meta page, which is what commits, and before what makes it visible to other processes. Readers
+ * see the state before until the next transaction that writes; what the dead one committed counts
+ * all the same, so nothing may be built on the state before.
  */
 #include "kv_lmdb_util.h"
 
@@ -85,7 +85,7 @@ static void killed_look(struct kvl *k, uint64_t own)
     assert_int_equal(next[1], own);
 }
 
-/* Who may not write reads what readers are told of. */
+/* A handle that may not write reads what readers see. */
 static void killed_reader(void *ctx)
 {
     struct killed *s = ctx;

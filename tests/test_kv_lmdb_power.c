@@ -85,7 +85,7 @@ static void test_kv_lmdb_power_zeroed_and_written_again(void **state)
     record_end();
 }
 
-/** Shorten object 1, in a commit that says so (0) or by an operation after it. */
+/** Shorten object 1, in a commit that records it (0) or by an operation after it. */
 static void power_shorten(struct kvl *k, uint32_t kind, uint64_t size)
 {
     if (kind != 0) {
@@ -150,7 +150,7 @@ static void test_kv_lmdb_power_shortened_after_its_record(void **state)
 }
 
 /* Zeros where zeros are, as a file system puts them behind a file's end after each mount: no bytes
- * go, so nothing is written and nobody waits, on a full disk neither. */
+ * go, so nothing is written and no caller waits, on a full disk neither. */
 static void test_kv_lmdb_power_zeros_over_zeros_wait_for_nothing(void **state)
 {
     enum { PART = 100, LAST = KVL_BLOCK + 4096 };

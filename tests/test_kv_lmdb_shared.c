@@ -373,7 +373,7 @@ static void shared_appending(void *ctx)
 }
 
 /* A commit whose guard fails leaves the object's bytes: else it would overwrite a record that
- * another one was told is there. */
+ * another one has seen. */
 static void test_kv_lmdb_shared_appends_of_several_writers(void **state)
 {
     struct shared s;
@@ -423,7 +423,7 @@ static int shared_change(struct kvl *k, uint64_t was, uint64_t now,
     return r == 0;
 }
 
-/** While the log's state is the same before and after, what it says is there is there. */
+/** While the log's state is the same before and after, what it lists is there. */
 static void shared_look(struct kvl *k)
 {
     unsigned char p[SHARED_LONGEST][SHARED_RECORD];
@@ -474,7 +474,7 @@ static void shared_cutting(void *ctx)
 }
 
 /* A truncation that comes after its records when others have seen those: it would take away what
- * another one was told is there. */
+ * another one has seen. */
 static void test_kv_lmdb_shared_truncation_spares_later_appends(void **state)
 {
     struct shared s;

@@ -132,7 +132,7 @@ static void space_other(void *ctx)
 }
 
 /* With several handles only the records know what is free, some 65,000 of them in a store of 1 TB:
- * taking space does not ask, and whoever asks often gets one sum for a while. */
+ * taking space does not sum, and a caller that often asks gets one sum for a while. */
 static void test_kv_lmdb_space_is_summed_once_in_a_while(void **state)
 {
     enum { MIB = 1 << 20, SEGMENTS = 4, ASKED = 3 };
@@ -204,7 +204,7 @@ static void space_objects(struct kvl *k, uint64_t count, uint64_t size, int writ
 }
 
 /* 160 MiB that are removed: 64 MiB of them stay at hand, until the store is closed. What is written
- * into the space that was given back is there, also after the store was opened anew. */
+ * into the space that was freed is there, also after the store was opened anew. */
 static void test_kv_lmdb_space_goes_back(void **state)
 {
     enum { MIB = 1 << 20, OBJECTS = 10, SIZE = 16 * MIB, SPARE = 64 * MIB, SMALL = 2 * MIB };

@@ -223,7 +223,7 @@ static void test_kv_mem_crash_tears_writes_by_block(void **state)
 }
 
 /* Bytes of the group's own first stripe are one step with the records, others come before them if
- * the store does not say otherwise. */
+ * the store's caps do not state otherwise. */
 static void test_kv_mem_commit_takes_the_steps_it_must(void **state)
 {
     static const struct {
@@ -435,7 +435,7 @@ static void test_kv_mem_crash_kills_handles(void **state)
 
 /* ---- Space, damage, options ---- */
 
-/* A full store must still let go of things, and tell what it has. */
+/* A full store must still remove things, and list its contents. */
 static void test_kv_mem_full_store_says_no_space(void **state)
 {
     (void)state;

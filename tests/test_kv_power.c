@@ -201,7 +201,7 @@ static void power_work(struct power *p)
             kvm_send(&p->model);
         (void)snic_loop_once(p->loop, waits[snic_rng_below(&p->rng, SNIC_COUNTOF(waits))]);
     }
-    if (!power_dead(p)) /* the operation that it was to strike at never came */
+    if (!power_dead(p)) /* the operation at which it was to strike never ran */
         snic_disk_power_cut(p->disk, snic_rng_next(&p->rng) >> 1);
 }
 

@@ -251,7 +251,7 @@ static uint64_t step_get(struct conformance_kv *c, struct snic_kv *kv, struct st
     return step_end(c, s) == 0 ? s->value[0] : 0;
 }
 
-/* Who has seen the records of a commit that truncates, and writes then, keeps the bytes. */
+/* A writer that has seen the records of a commit that truncates keeps its later bytes. */
 static void test_kv_rados_truncation_spares_later_writes(void **state)
 {
     static const struct conformance_kv_backend none;
@@ -407,8 +407,8 @@ static int process_has_stopped(pid_t pid)
 }
 
 /*
- * The OSD is stopped: requests wait for their time-out, changes say that nobody knows, a handle
- * with requests in flight can be closed; when it goes on, so do we.
+ * The OSD is stopped: requests wait for their time-out, changes end with an unknown outcome, a
+ * handle with requests in flight can be closed; when it resumes, so do we.
  */
 static void test_kv_rados_stopped_cluster_times_out(void **state)
 {

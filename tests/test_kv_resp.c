@@ -64,7 +64,7 @@ static void test_kv_resp_frame_at_every_cut_finds_the_end(void **state)
     }
 }
 
-/** Broken input says what Redis says. */
+/** Broken input gets Redis' error texts. */
 static void test_kv_resp_broken_input_gets_redis_texts(void **state)
 {
     static const struct {

@@ -104,7 +104,7 @@ def on_device(node, c, keys):
 # ---- Protocol ----
 
 def test_pipeline(ctx):
-    """Replies in the order of the requests, whoever answers: DPU, host memory, device."""
+    """Replies in the order of the requests, whether from DPU, host memory or device."""
     rng = ctx.rng()
     node = ctx.node()
     with node.conn() as c:
@@ -375,7 +375,7 @@ def test_offload_of_memory(ctx):
 
 
 def test_compaction(ctx):
-    """Overwriting several times the device's size goes on working, and nothing is lost."""
+    """Overwriting several times the device's size keeps working, and nothing is lost."""
     rng = ctx.rng()
     node = ctx.server(size="192M")
     with node, node.conn() as c:
@@ -407,7 +407,7 @@ def test_compaction(ctx):
 
 
 def test_full_device(ctx):
-    """Without space writes get an error, reads go on, deletes make room again."""
+    """Without space writes get an error, reads continue, deletes make room again."""
     if ctx.mode == "monolith":
         raise Skip("its files share a file system with everything else")
     node = ctx.server(size="160M")
@@ -660,7 +660,7 @@ def test_read_only_file_system(ctx):
 
 
 def test_fsck(ctx):
-    """snic_fsck tells an image from other data, says which file, and changes neither."""
+    """snic_fsck distinguishes an image from other data, names the file, and changes neither."""
     no_threads()
     if ctx.mode == "monolith":
         raise Skip("it has no image")
@@ -711,7 +711,7 @@ def test_figures(ctx):
             time.sleep(0.1)
         for line in node.out().splitlines():
             pairs = [w for w in line.split() if "=" in w]
-            assert len(pairs) >= 3, line  # a host that is not attached yet says little
+            assert len(pairs) >= 3, line  # a host that is not attached yet has few
             for p in pairs:
                 name, value = p.split("=", 1)
                 assert name.replace("_", "").isalnum(), line
@@ -784,7 +784,7 @@ def test_host_killed(ctx):
             equal(c.cmd("GET", k), value_of(i, 5000), "with the new host")
         equal(c.cmd("SET", keys[0], "new"), "OK")
         equal(c.cmd("GET", keys[0]), b"new")
-        on_device(node, c, keys[1:])  # its walk tells the DPU's table again
+        on_device(node, c, keys[1:])  # its walk fills the DPU's table again
         equal(node.stop(), 0)
 
 
@@ -864,7 +864,7 @@ def stranger(path):
 
 
 def test_strange_hosts(ctx):
-    """Whoever takes the host's place and is cut off, or says nothing, loses it to a real one."""
+    """A peer that takes the host's place and is cut off, or is silent, loses it to a real one."""
     if ctx.mode != "two":
         raise Skip("one process")
     node = ctx.server(sync="always")

@@ -395,7 +395,7 @@ def test_scripts(node):
 
 def test_much_from_device(node):
     """More than the 64 MiB that are read ahead for EXEC and for MGET, and that wait for the DPU
-    role: all is right, others go on."""
+    role: all is right, others continue."""
     count, size = 9, 8 << 20
     others = 9 if os.environ.get("SNIC_NIGHTLY", "0") not in ("", "0") else 1
     with Raw(node.port) as a:

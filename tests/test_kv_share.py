@@ -73,7 +73,7 @@ def value(c, name, size):
 
 
 def test_paused_clients(ctx):
-    """Eight clients that ask for 160 MiB and pause: nobody is reset, others go on."""
+    """Eight clients that ask for 160 MiB and pause: none is reset, others continue."""
     if ctx.mode == "monolith":
         raise Skip("no director")
     with Server(ctx.binary, ctx.mode) as node, node.conn() as c:

@@ -23,7 +23,7 @@ static void on_room(void *ctx)
     kst.room = 1;
 }
 
-/* What the DPU is told to serve must be there: whole, and of that version. */
+/* What the DPU gets to serve must be there: whole, and of that version. */
 static int on_cache(void *ctx, const unsigned char hash[16], const struct kv_item *item,
                     uint64_t version)
 {
@@ -116,7 +116,7 @@ static void model_add(uint32_t k, uint64_t end, int present, uint32_t size, uint
     m->versions[m->given] = (struct version){end, expire_ms, size, present};
 }
 
-/* What a write that was not taken says; runs the loop where waiting helps. 1: again. */
+/* The result of a write that was not taken; runs the loop where waiting helps. 1: again. */
 int kst_refused(int r)
 {
     if (r == SNIC_EAGAIN) {
@@ -128,7 +128,7 @@ int kst_refused(int r)
     return 0;
 }
 
-/* At most the newest exchange is of unknown outcome, and the marker tells of it. */
+/* At most the newest exchange is of unknown outcome, and the marker shows it. */
 static void swap_settle(uint64_t end)
 {
     while (kst.sync == KV_SYNC_ALWAYS && !kst.cut && !kst.gone && kst.durable < end)
@@ -325,7 +325,7 @@ void kst_check_survivors(void)
             fail_msg("operation %llu, key %u: %s, none of versions %u to %u",
                      (unsigned long long)kst.cut_at, k, found ? "found" : "absent", kst.acked[k],
                      kst.given[k]);
-        /* The model goes on from what is. */
+        /* The model continues from the actual state. */
         memset(&kst.keys[k].versions[1], 0, sizeof(struct version));
         if (v > kst.acked[k] && v - 1 > 0)
             kst.keys[k].versions[1] = kst.keys[k].versions[v - 1];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The kv_server's store over files in memory, in a simulated world, and a model that keeps every
- * value that each key was given. Power may be cut at a file operation: what the store finds again
- * must lie between the newest acknowledged and the newest given.
+ * value that was written to each key. Power may be cut at a file operation: what the store finds
+ * again must lie between the newest acknowledged and the newest written.
  *
  *   test_kv_store_files.c  the files, and what a power cut leaves of them
  *   test_kv_store_model.c  the store's events, and what it should hold
@@ -113,9 +113,9 @@ void kst_flush(uint32_t database);
 void kst_swap(void);
 /* The database that key @p k is in. */
 uint32_t kst_database(uint32_t k);
-/* What a write that was not taken says; runs the loop where waiting helps. 1: again. */
+/* The result of a write that was not taken; runs the loop where waiting helps. 1: again. */
 int kst_refused(int r);
-/* The key is what it was given last. */
+/* The key holds its last written value. */
 void kst_check_key(uint32_t k);
 void kst_check_all(void);
 /* After a cut: a version from the acknowledged one to the newest given. */

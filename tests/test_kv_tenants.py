@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Tenants of kv_server from outside: options, who is whose tenant, what INFO says of them.
+"""Tenants of kv_server from outside: options, which client is whose tenant, INFO's report of them.
 
     test_kv_tenants.py BINARY MODE [--only NAME]     MODE: single, two
 
@@ -56,7 +56,7 @@ def tenants(c, name, least):
         if name in lines and int(lines[name]["ops"]) >= least:
             return lines
         assert time.monotonic() < end, "no %d operations of %s in %r" % (least, name, lines)
-        c.cmd("PING")  # figures are told when there was a message
+        c.cmd("PING")  # figures are sent when there was a message
         time.sleep(0.1)
 
 
@@ -121,14 +121,14 @@ def test_options(binary, mode):
 
 
 def test_off(binary, mode):
-    """Without a switch nothing is said of it."""
+    """Without a switch nothing is reported of it."""
     with Server(binary, mode) as node, node.conn() as c:
         text = c.cmd("INFO").decode()
         assert "# Tenants" not in text and "# Device" not in text, text
 
 
 def test_databases(binary, mode):
-    """Reads and log writes are those of the database that asked."""
+    """Reads and log writes are those of the requesting database."""
     node = Server(binary, mode, qos="gimbal", tenant="1:weight=3:bytes=900M",
                   **{"thresh-min": "100000", "thresh-max": "200000", "write-cost": "3"})
     with node, node.conn() as zero, node.conn() as one:
@@ -180,7 +180,7 @@ def test_clients(binary, mode):
             lines = tenants(a, "alice", 200)
             equal(lines["alice"]["weight"], "5")
             equal(lines["default"]["weight"], "2")
-            equal(a.cmd("CLIENT", "SETNAME", "bob"), "OK")  # nobody's name
+            equal(a.cmd("CLIENT", "SETNAME", "bob"), "OK")  # no tenant's name
             had = int(lines["default"]["ops"])
             for i in range(200):
                 equal(a.cmd("GET", "k%d" % i), value_of(0, i), "bob")
@@ -222,7 +222,7 @@ def test_flood(binary, mode):
                             r = c.reply()
                             equal(r, value_of(1, k) if k % 9 else "OK", "flood")
                         at += 64
-            except Exception as e:  # told by the main thread
+            except Exception as e:  # reported by the main thread
                 wrong.append(e)
         threads = [threading.Thread(target=flood, args=(i,)) for i in range(8)]
         for t in threads:
@@ -275,7 +275,7 @@ def shown_and_left_out(c, port, used):
 
 
 def test_many_tenants(binary, mode):
-    """More tenants than a page of figures has room for: it says how many are left out; INFO has
+    """More tenants than a page of figures has room for: it counts those that are left out; INFO has
     them all."""
     port = free_port()
     node = Server(binary, mode, qos="gimbal", databases="1000",

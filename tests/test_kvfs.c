@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first thing anybody does. */
+/* The first steps of any user. */
 static void test_kvfs_fresh_made_found(void **state)
 {
     struct kvt t;
@@ -67,7 +67,7 @@ static void test_kvfs_options_wrong_refused(void **state)
     }
 }
 
-/* Exactly what memsize() says is enough, and a byte less is refused. */
+/* Exactly memsize() bytes are enough, and a byte less is refused. */
 static void test_kvfs_memory_short_refused(void **state)
 {
     struct snic_kvfs_opts o;
@@ -218,7 +218,7 @@ static void test_kvfs_make_attributes_of_both(void **state)
     kvt_advance(&t, 5000);
     t.cred.umask = 027;
     static const uint32_t no_types[] = {0030000, 0040000, 0120000, 0170000};
-    for (uint32_t i = 0; i < SNIC_COUNTOF(no_types); i++) { /* nobody could read its entry */
+    for (uint32_t i = 0; i < SNIC_COUNTOF(no_types); i++) { /* its entry would be unreadable */
         kvt_req(&t, &req, SNIC_KVFS_MKNOD, dir, "no");
         req.mode = no_types[i] | 0666;
         assert_true(kvt_call(&t, &req) < 0);
@@ -251,7 +251,7 @@ static void test_kvfs_make_attributes_of_both(void **state)
     kvt_close(&t);
 }
 
-/* CREATE opens what is there, unless told not to; TRUNC empties it. */
+/* CREATE opens an existing file, unless EXCL is set; TRUNC empties it. */
 static void test_kvfs_create_there_opened(void **state)
 {
     struct snic_kvfs_req req;

@@ -150,7 +150,7 @@ static void test_kvfs_acl_malformed_refused(void **state)
     kvt_close(&t);
 }
 
-/* One that says no more than mode bits becomes mode bits. */
+/* One that is equivalent to mode bits becomes mode bits. */
 static void test_kvfs_acl_minimal_is_mode(void **state)
 {
     struct kvt t;

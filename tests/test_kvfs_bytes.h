@@ -37,7 +37,7 @@ int64_t kvb_simple(struct kvt *t, enum snic_kvfs_kind kind, uint64_t ino);
 int kvb_equal(struct kvt *t, const struct kvb *f);
 /* The same as an assertion; and the space is what the store has taken, neither more nor less. */
 void kvb_check(struct kvt *t, const struct kvb *f);
-/* Bytes that the store has for it, as st_blocks should say. */
+/* Bytes that the store has for it, as st_blocks should be. */
 uint64_t kvb_space(struct kvt *t, uint64_t ino);
 /* Bytes of its object. */
 uint64_t kvb_object(struct kvt *t, uint64_t ino);

@@ -90,7 +90,7 @@ static void round_copy(uint32_t file)
     w.size[file] = snic_max_u64(w.size[file], to + length);
 }
 
-/* The region is over, and not left yet: what is asked now finds it. */
+/* The region is over, and not left yet: a request now finds it. */
 static int cache_falls(void)
 {
     return w.m.cache->over && w.m.cache->tidying;
@@ -257,7 +257,7 @@ static void test_kvfs_cache_other_end_dies(void **state)
     lives(0, 1);
 }
 
-/* Pages are locked for a fetch when the region's end has been told, and not been seen to. */
+/* Pages are locked for a fetch when the region's end has been reported, and not been handled. */
 static void test_kvfs_cache_read_at_the_end(void **state)
 {
     struct op *read;
@@ -309,8 +309,8 @@ static void cache_until(uint64_t until)
 }
 
 /*
- * The next process does not take the cache with the pages that the last one left: it is asked for
- * 30 s, then they are lost, the file's next fsync says so, and calls go by the link.
+ * The next process does not take the cache with the pages that the last one left: it is tried for
+ * 30 s, then they are lost, the file's next fsync reports it, and calls go by the link.
  */
 static void test_kvfs_cache_not_taken_given_up(void **state)
 {

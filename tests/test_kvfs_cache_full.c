@@ -10,7 +10,7 @@ static void pass(uint64_t ns)
         world_step();
 }
 
-/* A request that nobody may have to wait long for. */
+/* A request that must not wait long. */
 static int64_t op_soon(struct op *o)
 {
     uint64_t since = snic_world_now(w.g.w);
@@ -90,8 +90,8 @@ static void full_end(uint64_t filler)
     assert_int_equal(kc_full(w.m.cache), 0);
 }
 
-/* Pages that cannot be written out are in nobody's way: what needs no space is done, what needs
-   some is refused, at once; who syncs or closes is told, and each other handle by its next fsync,
+/* Pages that cannot be written out block no others: what needs no space is done, what needs
+   some is refused, at once; sync and close report it, and to each other handle its next fsync,
    once. */
 static void test_kvfs_cache_full_store_stops_nobody(void **state)
 {
@@ -109,7 +109,7 @@ static void test_kvfs_cache_full_store_stops_nobody(void **state)
         keep(0);
         assert_int_equal(op_soon(op_new(SNIC_KVFS_FSYNC, 0)), 0);
         check_all(0);
-        for (uint32_t f = 1; f < FILES; f++) /* they are there as long as nobody was told */
+        for (uint32_t f = 1; f < FILES; f++) /* they are there until the error is reported */
             check_all(f);
         pass(UINT64_C(300000000));
         assert_int_equal(op_soon(op_bytes(SNIC_KVFS_WRITE, 2, FILE_MAX - 10, 10)), SNIC_ENOSPC);
@@ -118,7 +118,7 @@ static void test_kvfs_cache_full_store_stops_nobody(void **state)
     before = failures();
     pass(UINT64_C(10000000000));
     assert_in_range(failures(), before + 2, before + 20);
-    /* told: by fsync, by close, and the other handle, once each */
+    /* reported: by fsync, by close, and the other handle, once each */
     assert_int_equal(op_soon(op_new(SNIC_KVFS_FSYNC, 1)), SNIC_ENOSPC);
     forget(1);
     assert_int_equal(op_soon(op_new(SNIC_KVFS_FSYNC, 1)), 0);
@@ -126,7 +126,7 @@ static void test_kvfs_cache_full_store_stops_nobody(void **state)
     assert_int_equal(op_soon(op_new(SNIC_KVFS_FLUSH, 2)), SNIC_ENOSPC);
     forget(2);
     o = op_new(SNIC_KVFS_FSYNC, 2);
-    o->call->r.k.handle = w.handle[2] + 40; /* somebody else's, open all the time */
+    o->call->r.k.handle = w.handle[2] + 40; /* another client's, open all the time */
     assert_int_equal(op_soon(o), SNIC_ENOSPC);
     o = op_new(SNIC_KVFS_FSYNC, 2);
     o->call->r.k.handle = w.handle[2] + 40;
@@ -137,7 +137,7 @@ static void test_kvfs_cache_full_store_stops_nobody(void **state)
     check_all(2);
     assert_int_equal(w.m.cache->lost, 2);
     assert_int_equal(w.doubts, 2);
-    check_all(3); /* not told yet: written out when there is space */
+    check_all(3); /* not reported yet: written out when there is space */
     full_end(filler);
     check_store(3);
     for (uint32_t f = 0; f < FILES; f++) {
@@ -156,7 +156,7 @@ static void test_kvfs_cache_full_store_ends_waits(void **state)
     struct op *o;
 
     (void)state;
-    w.config.cache_bytes = 64u << 20; /* they are not kept from pages: those are not there */
+    w.config.cache_bytes = 64u << 20; /* the budget denies them no pages: there are none */
     for (uint64_t i = 0; i < 2; i++)  /* overwrites: the second one waits behind the first */
         (void)write_new(0, (5 + i) * KC_PAGE + 7, 12 * KC_PAGE, 0);
     append = op_bytes(SNIC_KVFS_WRITE, 3, 0, 2 * KC_PAGE);
@@ -182,7 +182,7 @@ static void test_kvfs_cache_full_store_ends_waits(void **state)
     for (uint32_t f = 0; f < FILES; f++)
         check_all(f);
     o = op_new(SNIC_KVFS_SETATTR,
-               2); /* makes room; what could not be written out goes, and is told */
+               2); /* makes room; what could not be written out goes, and is reported */
     o->call->r.k.set_mask = SNIC_KVFS_SET_SIZE;
     o->call->r.k.attr.size = 3 * KC_PAGE + 5;
     assert_int_equal(op_soon(o), 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * kvfs_mount's cache without a kernel and a link: requests as the kernel sends them go through it
- * to a file system in simulated time; a model says which bytes may be read.
+ * to a file system in simulated time; a model knows which bytes may be read.
  */
 #ifndef SNIC_TEST_KVFS_CACHE_WORLD_H
 #define SNIC_TEST_KVFS_CACHE_WORLD_H

@@ -49,7 +49,7 @@ static void test_half_close(struct snic_dma *dma);
 static struct {
     struct km m;
     uint64_t number; /* of the last one sent */
-    int refuse;      /* what the link says to the next one */
+    int refuse;      /* what the link answers the next one */
     int absent;      /* no process of the file system listens */
     unsigned sent;
     unsigned done;
@@ -294,7 +294,7 @@ static uint64_t written(uint64_t ino)
     return h;
 }
 
-/* A close that nobody asks after, and an fsync() through another descriptor. */
+/* A close that no later call checks, and an fsync() through another descriptor. */
 static void test_kvfs_carriers_closed_then_death_is_told_at_fsync(void **state)
 {
     (void)state;
@@ -341,7 +341,7 @@ static void test_kvfs_carriers_released_after_death_is_told_at_fsync(void **stat
     die();
     assert_int_equal(ask(SNIC_KVFS_RELEASE, 20, &h), 0);
     assert_int_equal(ask(SNIC_KVFS_FSYNC, 20, NULL), SNIC_EIO);
-    world.m.remote->state = KR_DOWN; /* nobody answers for long */
+    world.m.remote->state = KR_DOWN; /* no answer for long */
     world.call->r.k.kind = SNIC_KVFS_RELEASE;
     world.call->r.k.handle = given_up;
     remote_end(world.call, SNIC_ETIMEDOUT);
@@ -372,8 +372,8 @@ static void test_kvfs_carriers_two_deaths_tell_both(void **state)
 }
 
 /* More changes than the ring has room for, none of them durable: the first of them may be lost as
-   well as the last, and no fsync() of what was there may say that it is not. What comes later is
-   not lost, and each inode is told once. */
+   well as the last, and no fsync() of the earlier ones may report success. What comes later is
+   not lost, and each inode's loss is reported once. */
 static void test_kvfs_carriers_more_changes_than_are_kept_are_told_all(void **state)
 {
     (void)state;
@@ -395,7 +395,7 @@ static void test_kvfs_carriers_more_changes_than_are_kept_are_told_all(void **st
         assert_int_equal(ask(SNIC_KVFS_FSYNC, 20 + ring, NULL), 0);
         assert_int_equal(ask(SNIC_KVFS_SYNCFS, 1, NULL), SNIC_EIO);
         assert_int_equal(ask(SNIC_KVFS_SYNCFS, 1, NULL), 0);
-        assert_int_equal(ask(SNIC_KVFS_SETATTR, 22, NULL), 0); /* the next death tells, too */
+        assert_int_equal(ask(SNIC_KVFS_SETATTR, 22, NULL), 0); /* the next death reports, too */
         die();
         assert_int_equal(ask(SNIC_KVFS_FSYNC, 22, NULL), SNIC_EIO);
         assert_int_equal(ask(SNIC_KVFS_FSYNC, 22, NULL), 0);
@@ -614,7 +614,7 @@ static void test_kvfs_carriers_cancelled_while_posted_is_asked_again(void **stat
 {
     (void)state;
     world_open(&local_carrier);
-    world.in_post = 1; /* m.owner is nobody: this is a reader's thread */
+    world.in_post = 1; /* m.owner is no thread: this is a reader's thread */
     world.m.carrier->submit(&world.m, world.call);
     assert_int_equal(world.cancel, 0);
     assert_int_equal(world.cancelled, 0);

@@ -214,8 +214,8 @@ static void test_kvfs_close_unmount_waits_for_locks(void **state)
     many_close(&y);
 }
 
-/* A full store keeps nobody from joining, or from giving locks back: what is kept for removals is
- * used. */
+/* A full store keeps no session from joining, or from giving locks back: what is kept for removals
+ * is used. */
 static void test_kvfs_close_full_store_locks_published_and_end(void **state)
 {
     uint64_t handle;

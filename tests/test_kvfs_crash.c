@@ -21,7 +21,7 @@ enum crash_kind {
     CRASH_FILE,    /* path */
     CRASH_DIR,     /* path */
     CRASH_LINK,    /* path, path2: another name for it */
-    CRASH_SYMLINK, /* path, path2: what it says */
+    CRASH_SYMLINK, /* path, path2: its target */
     CRASH_UNLINK,
     CRASH_RMDIR,
     CRASH_RENAME, /* path, path2, flags */

@@ -62,7 +62,7 @@ static int damage_is_error(int64_t rc)
 /* What is damaged, and how. */
 struct damage {
     const struct snic_kvop_key *key; /* NULL: nothing is                                     */
-    int sealed; /* a right checksum over other contents: nobody can know                     */
+    int sealed; /* a right checksum over other contents: undetectable                     */
 };
 
 struct damage_tree {

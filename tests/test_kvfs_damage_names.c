@@ -201,7 +201,7 @@ static void names_crowd(struct snic_kvmem *m, uint64_t dir, uint32_t count)
     names_change(m, &key, record, size);
 }
 
-/* More attributes than one request may have memory for: it says so, and does not wait for ever. */
+/* More attributes than one request may have memory for: refused, and does not wait for ever. */
 static void test_kvfs_damage_names_crowded_hash_listed_or_refused(void **state)
 {
     static unsigned char out[4U << 20];

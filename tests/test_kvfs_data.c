@@ -187,7 +187,7 @@ static int64_t pieces(struct kvt *t, enum snic_kvfs_kind kind, uint64_t ino, uin
     return kvt_call(t, &req);
 }
 
-/* Who says nothing of times has them kept back: a write within a big file is one operation. */
+/* Without an option times are kept back: a write within a big file is one operation. */
 static void test_kvfs_data_options_unset_times_kept_back(void **state)
 {
     static unsigned char bytes[20000];

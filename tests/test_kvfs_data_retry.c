@@ -282,7 +282,7 @@ static void test_kvfs_data_retry_alone_again_no_bytes(void **state)
 
 /* ---- A shrink whose outcome is looked up ---- */
 
-/* Of the commit that truncates the records happen, the rest does not; nobody says so. */
+/* Of the commit that truncates the records happen, the rest does not; no result shows it. */
 static void retry_half(struct kvt *t, struct snic_kvop *op)
 {
     int *left = t->ctx;

@@ -88,7 +88,7 @@ static void test_kvfs_one_directory_many_creates_all_there(void **state)
     free(r);
 }
 
-/* Creates of one name: one wins, the others are told. */
+/* Creates of one name: one wins, the others get an error. */
 static void test_kvfs_one_name_many_creates_one_wins(void **state)
 {
     struct kvt t;
@@ -152,9 +152,9 @@ static void test_kvfs_crossing_renames_many_none_stuck(void **state)
 /* ---- A store that fails ---- */
 
 enum flight_fault {
-    FLIGHT_REFUSED = 1,  /* a guard is said to have failed                                    */
-    FLIGHT_UNKNOWN_DONE, /* done, but nobody can tell                                         */
-    FLIGHT_UNKNOWN_NOT,  /* not done, but nobody can tell                                     */
+    FLIGHT_REFUSED = 1,  /* a guard is reported as failed                                     */
+    FLIGHT_UNKNOWN_DONE, /* done, outcome unknown                                             */
+    FLIGHT_UNKNOWN_NOT,  /* not done, outcome unknown                                         */
     FLIGHT_UNKNOWN_BOTH, /* one of the two                                                    */
     FLIGHT_ERROR         /* not done                                                          */
 };
@@ -167,7 +167,7 @@ struct flight_faults {
 };
 
 /* Only what belongs to files: the session has tests of its own. So has a commit's first guard, the
-   fence: of the others the last one is said to fail. */
+   fence: of the others the last one is reported as failed. */
 static int flight_is_files(const struct snic_kvop *op)
 {
     if (op->kind == SNIC_KVOP_COMMIT)
@@ -296,7 +296,7 @@ static void test_kvfs_commit_unknown_done_is_success(void **state)
     flight_both_caches(FLIGHT_UNKNOWN_DONE, 0, 40);
 }
 
-/* A removal of unknown outcome, and then somebody gives the name to another file. */
+/* A removal of unknown outcome, and then another session gives the name to another file. */
 struct flight_successor {
     uint64_t ino; /* the other file; 0: it has happened */
     const char *name;
@@ -549,7 +549,7 @@ static void test_kvfs_blocks_are_few_large_requests_all_end(void **state)
 
 /* ---- The end of a session ---- */
 
-/* As somebody does who takes the session for dead. */
+/* As a session does that takes this one for dead. */
 static int64_t flight_kill_session(struct kvt *t)
 {
     static unsigned char out[65536];

@@ -131,7 +131,7 @@ static void reseal(const struct snic_kvop_key *k, unsigned char *record, uint32_
                   snic_crc32c(snic_crc32c(0, head, 16U + k->size), record + 8, size - 8));
 }
 
-/* A record of another version, or with flags of one, is told from a damaged one. */
+/* A record of another version, or with flags of one, is distinguished from a damaged one. */
 static void test_kvfs_format_version_other_refused(void **state)
 {
     unsigned char record[SNIC_KVFS_SUPER_BYTES];

@@ -163,7 +163,7 @@ static void hurt_root_nlink(struct fsck_world *w, struct snic_kvmem *m)
     fsck_set_attr(m, &a);
 }
 
-/* A directory that has names in it, but none itself, and says that it was removed. */
+/* A directory that has names in it, but none itself, and is marked as removed. */
 static void hurt_dir_removed(struct fsck_world *w, struct snic_kvmem *m)
 {
     struct snic_kvfs_attr a;
@@ -222,7 +222,7 @@ static void hurt_beat_alone(struct fsck_world *w, struct snic_kvmem *m)
     fsck_plant(m, &key, 0, 8);
 }
 
-/* Numbers that no session ever has: nobody can look at them all. */
+/* Numbers that no session ever has: too many to look at them all. */
 static void hurt_session_range(struct fsck_world *w, struct snic_kvmem *m)
 {
     unsigned char record[SNIC_KVFS_HEAD + 24] = {0};
@@ -271,7 +271,7 @@ static void hurt_no_numbers(struct fsck_world *w, struct snic_kvmem *m)
     fsck_plant(m, &key, 255, 8);
 }
 
-/* Keys that nobody looks for: each hides a directory, or is taken for attributes. */
+/* Keys that are never looked up: each hides a directory, or is taken for attributes. */
 static void hurt_keys(struct fsck_world *w, struct snic_kvmem *m)
 {
     unsigned char record[4096];
@@ -365,7 +365,7 @@ static void hurt_reserved(struct fsck_world *w, struct snic_kvmem *m)
     assert_int_equal(op.result, 0);
 }
 
-/* A reservation that cannot be read says nothing about what belongs to it: all of it stays. */
+/* A reservation that cannot be read does not show what belongs to it: all of it stays. */
 static void hurt_reservation(struct fsck_world *w, struct snic_kvmem *m)
 {
     unsigned char reserved[64] = {0};
@@ -393,7 +393,7 @@ static void hurt_checksum(struct fsck_world *w, struct snic_kvmem *m)
     assert_int_equal(op.result, 0);
 }
 
-/* The record that says where the file's further name is. */
+/* The record of where the file's further name is. */
 static void hurt_further_key(struct fsck_world *w, struct snic_kvmem *m, struct snic_kvop_key *key)
 {
     unsigned char room[8192];
@@ -559,7 +559,7 @@ static void test_kvfs_fsck_nothing_there_error(void **state)
     snic_kvmem_close(m);
 }
 
-/* Looking changes nothing; mending makes it clean, mountable and whole, or says what is left. */
+/* Looking changes nothing; mending makes it clean, mountable and whole, or reports what is left. */
 static void test_kvfs_fsck_each_damage_found_mended(void **state)
 {
     struct fsck_world w;

@@ -84,7 +84,7 @@ static void lost_end(struct lost *l)
     snic_kvmem_close(l->m);
 }
 
-/* Found, with its path, whenever anybody looks; mended once, and then no more. */
+/* Found, with its path, at each look; mended once, and then no more. */
 static void lost_found(struct lost *l, const char *path, const char *record, const char *what)
 {
     struct fsck_report r;

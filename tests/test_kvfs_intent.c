@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Commits over several groups: one engine stops after each of its operations at the store,
- * another does something in the way, then the first one goes on. What happens is what happens in
+ * another does something in the way, then the first one continues. What happens is what happens in
  * one of the two orders; of an engine that was declared dead meanwhile, all of it or nothing.
  */
 #include "kvfs/kvfs_priv.h"
@@ -146,7 +146,7 @@ static int intent_pair(struct intent_run *r, uint32_t first, uint32_t second, ui
         batch_print(ops, 2, r->state);
     }
     assert_true(same);
-    if (dies && !done) { /* it is told, and may come back */
+    if (dies && !done) { /* it is notified, and may come back */
         assert_int_equal(many_simple(&y, 0, SNIC_KVFS_GETATTR, 1, NULL), SNIC_EIO);
         assert_int_equal(many_simple(&y, 0, SNIC_KVFS_MOUNT, 0, NULL), 0);
         assert_int_equal(many_simple(&y, 0, SNIC_KVFS_GETATTR, 1, NULL), 0);
@@ -333,7 +333,7 @@ static void test_kvfs_intent_unread_records_change_together(void **state)
 
 struct unknown {
     uint64_t seen;  /* commits and object operations so far */
-    uint64_t first; /* from this one on nobody knows what becomes of them, */
+    uint64_t first; /* from this one on their outcome is unknown, */
     uint64_t count; /* of so many */
     uint64_t done;  /* bit n: the n-th of those happens */
 };
@@ -348,8 +348,8 @@ static void unknown_apply(struct kvt *t, struct snic_kvop *op)
         op->result = SNIC_EUNKNOWN;
 }
 
-/* Some commits of a request end unknown; the session goes on, and ends in order. What it leaves is
- * cleared away by the next one, which finds nothing wrong. 1: the request was over before. */
+/* Some commits of a request end unknown; the session continues, and ends in order. What it leaves
+ * is cleared away by the next one, which finds nothing wrong. 1: the request was over before. */
 static int unknown_run(uint32_t which, struct unknown u, uint64_t seed)
 {
     struct snic_kvfs_req req;

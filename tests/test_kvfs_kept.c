@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Times, names and space that are kept back: after a pause that outlasted the lease, after a commit
- * of which nobody knows, on a full store.
+ * of unknown outcome, on a full store.
  */
 #include "test_kvfs_many.h"
 
@@ -98,7 +98,7 @@ static void kept_end(struct kept_moved *m)
     many_close(&m->y);
 }
 
-/* The times are due when the session wakes: nothing of them is written by who may be dead. */
+/* The times are due when the session wakes: a session that may be dead writes nothing of them. */
 static void test_kvfs_kept_dead_session_writes_nothing(void **state)
 {
     struct kept_moved m;
@@ -114,7 +114,7 @@ static void test_kvfs_kept_dead_session_writes_nothing(void **state)
 
 /*
  * The session's first heartbeat after its sleep fails, so that it does not know yet; the end of a
- * handle goes on all the same. The name it kept back is that of a record which is no more.
+ * handle proceeds all the same. The name it kept back is that of a record which is no more.
  */
 static void test_kvfs_kept_name_of_older_record_void(void **state)
 {
@@ -181,11 +181,11 @@ static void test_kvfs_kept_space_of_several_adds_up(void **state)
     many_close(&y);
 }
 
-/* ---- A commit of which nobody knows ---- */
+/* ---- A commit of unknown outcome ---- */
 
 struct kept_unknown {
     uint64_t ino;
-    int happens; /* the commit whose outcome is not told */
+    int happens; /* the commit whose outcome is not reported */
     int state;   /* 1: the next one of ino; 2: asking for what became of it fails */
 };
 
@@ -256,7 +256,7 @@ static void kept_space_unknown(uint32_t caps, int happens, int more, int twice)
     kvt_close(&t);
 }
 
-/* Space whose flush may have happened is counted once, and so is what came later. */
+/* Space whose flush may have happened is counted once, and so are later changes. */
 static void test_kvfs_kept_space_unknown_counted_once(void **state)
 {
     struct snic_kvfs_opts o;
@@ -273,7 +273,7 @@ static void test_kvfs_kept_space_unknown_counted_once(void **state)
 }
 
 struct kept_nth {
-    uint32_t commits; /* until the one whose outcome is not told */
+    uint32_t commits; /* until the one whose outcome is not reported */
     int happens;
     int asking; /* fails */
 };

@@ -44,7 +44,7 @@ static void test_kvfs_limits_open_files(void **state)
     KVT_REFUSED(&t, SNIC_ENFILE, limit_open(&t, ino[opened]));
     kvt_check(&t);
 
-    /* What is open goes on: bytes, and its name may go. */
+    /* What is open keeps working: bytes, and its name may go. */
     assert_int_equal(kvt_write(&t, ino[0], 0, "text", 4), 4);
     assert_int_equal(limit_open(&t, ino[0]), 0); /* a second time needs no more room */
     assert_int_equal(kvt_release(&t, ino[0], SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE), 0);

@@ -83,7 +83,7 @@ static unsigned map_ranges(const struct map *m)
     return n;
 }
 
-/* What GETLK says for each byte and type is what the map says. */
+/* GETLK's answer for each byte and type is as in the map. */
 static void map_check(struct kvt *t, const struct map *m, const uint64_t *ino)
 {
     struct snic_kvfs_req req;
@@ -170,7 +170,7 @@ static void test_kvfs_locks_waiters_in_order(void **state)
     for (unsigned i = 0; i < 4; i++)
         ask(&t, &w[i], SNIC_KVFS_SETLK, f, 10 + i, i == 1 || i == 2 ? R : W, 10 * i, 50);
     assert_null(done(&t));
-    assert_int_equal(set(&t, f, 1, U, 60, 99), 0); /* nobody waits for that */
+    assert_int_equal(set(&t, f, 1, U, 60, 99), 0); /* no waiter for that */
     assert_null(done(&t));
     assert_int_equal(set(&t, f, 1, U, 0, UINT64_MAX), 0);
     assert_ptr_equal(done(&t), &w[0]);

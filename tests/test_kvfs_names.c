@@ -84,7 +84,7 @@ static void test_kvfs_unlink_others_refused(void **state)
     t.cred.uid = t.cred.gid = 100;
     KVT_REFUSED(&t, SNIC_EPERM, kvt_unlink(&t, dir, "f"));
     KVT_REFUSED(&t, SNIC_EPERM, kvt_rename(&t, dir, "f", dir, "g", 0));
-    t.flags = SNIC_KVFS_CHECKED; /* whoever says so has checked */
+    t.flags = SNIC_KVFS_CHECKED; /* a caller that sets it has checked */
     assert_int_equal(kvt_rename(&t, dir, "f", dir, "g", 0), 0);
     t.flags = 0;
     t.cred.uid = 0;

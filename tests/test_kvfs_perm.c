@@ -142,7 +142,7 @@ static void test_kvfs_perm_chown_rules(void **state)
     perm_as(&t, 41, 61);
     KVT_REFUSED(&t, SNIC_EPERM, perm_chown(&t, file, UINT32_MAX, 61));
     KVT_REFUSED(&t, SNIC_EPERM, perm_chown(&t, file, 40, UINT32_MAX));
-    /* setuid and setgid go, whoever does it; setgid without group execution is no setgid. */
+    /* setuid and setgid go, whichever user does it; setgid without group execution is no setgid. */
     perm_as(&t, 0, 0);
     for (int root = 0; root < 2; root++) {
         perm_as(&t, 0, 0);

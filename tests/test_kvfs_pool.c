@@ -22,7 +22,7 @@ struct hogs {
     struct snic_kvfs_io *io[HOGS];
     struct snic_kvfs_req req[HOGS];
     struct snic_iov iov[HOGS];
-    unsigned char room[HOG_ROOM]; /* of all: nobody looks */
+    unsigned char room[HOG_ROOM]; /* of all: not looked at */
 };
 
 static struct hogs hogs;
@@ -53,7 +53,7 @@ static void hogs_hold(struct kvt *t, uint64_t dir)
     assert_int_equal(hogs.stored, hogs.count);
 }
 
-/* They end, all of them, and nobody else does yet. */
+/* They end, all of them, and no other does yet. */
 static void hogs_end(struct kvt *t)
 {
     struct snic_kvfs_req *done;
@@ -101,8 +101,8 @@ static void test_kvfs_pool_empty_collect_counted_once(void **state)
     kvt_close(&t);
 }
 
-/* A heartbeat that is out of memory has not failed: there are no two at once, and nobody hears of
- * an error. */
+/* A heartbeat that is out of memory has not failed: there are no two at once, and no caller hears
+ * of an error. */
 static void test_kvfs_pool_empty_heartbeat_waits(void **state)
 {
     struct kvt t;

@@ -157,7 +157,7 @@ struct remount_busy {
     uint32_t refused;
 };
 
-/* The inode's attributes are always of somebody else's making. */
+/* The inode's attributes have always been changed by another session. */
 static void remount_refuse(struct kvt *t, struct snic_kvop *op)
 {
     struct remount_busy *b = t->ctx;

@@ -284,7 +284,7 @@ static void test_kvfs_rename_linked_names_follow(void **state)
     kvt_close(&t);
 }
 
-/* A file whose name is replaced may be opened for a moment: whoever looked it up before comes. */
+/* A file whose name is replaced may be opened for a moment by a client that looked it up before. */
 static void test_kvfs_rename_replaced_lingers(void **state)
 {
     enum { FILES = 200 };

@@ -190,7 +190,7 @@ static void test_kvfs_session_decided_alone_waited_for(void **state)
     many_close(&y);
 }
 
-/* A session that is silent for its lease is cleared away; it is told so, and may come back. */
+/* A session that is silent for its lease is cleared away; it is notified, and may come back. */
 static void test_kvfs_session_silent_declared_dead(void **state)
 {
     struct many y;
@@ -220,7 +220,7 @@ static void test_kvfs_session_silent_declared_dead(void **state)
     many_close(&y);
 }
 
-/* The store says that there is no other handle: the dead need not be waited for. */
+/* The store reports that there is no other handle: the dead need not be waited for. */
 static void test_kvfs_session_sole_dead_at_once(void **state)
 {
     struct many y;
@@ -402,7 +402,7 @@ static void test_kvfs_session_mkfs_mount_refused(void **state)
     many_close(&y);
 }
 
-/* The store answers nobody: who comes late in the lease hears of it, and all is well afterwards. */
+/* The store does not answer: requests late in the lease fail, and all is well afterwards. */
 static void test_kvfs_session_store_down_told(void **state)
 {
     static const struct snic_kv_fault down = {
@@ -455,7 +455,7 @@ static void test_kvfs_session_unmount_failed_lives_on(void **state)
     }
 }
 
-/* Two of one number: the second is told, and does not wait for the first. */
+/* Two of one number: the second is refused, and does not wait for the first. */
 static void test_kvfs_session_number_taken_refused(void **state)
 {
     struct many y;
@@ -518,7 +518,7 @@ static void test_kvfs_session_table_full_mount_refused(void **state)
     many_close(&y);
 }
 
-/* The table is missing: the mount says which record. */
+/* The table is missing: the mount names the record. */
 static void test_kvfs_session_table_missing_named(void **state)
 {
     struct many y;

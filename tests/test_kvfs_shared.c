@@ -157,7 +157,7 @@ static void test_kvfs_shared_locks_end_with_lease(void **state)
     many_close(&y);
 }
 
-/* Whoever waits for a lock, for however long, keeps nobody from joining, and gets it afterwards. */
+/* A waiter for a lock, for however long, keeps no session from joining, and gets it afterwards. */
 static void test_kvfs_shared_waiting_for_lock_lets_newcomer_in(void **state)
 {
     static const enum snic_kvfs_kind kinds[] = {SNIC_KVFS_SETLK, SNIC_KVFS_FLOCK};
@@ -257,7 +257,7 @@ static void test_kvfs_shared_waiter_refused_leaves_nothing(void **state)
     many_close(&y);
 }
 
-/* The store is down when a lock is looked for again: the request is told so, and is over. */
+/* The store is down when a lock is looked for again: the request ends with an error. */
 static void test_kvfs_shared_waiter_of_silent_store_leaves_nothing(void **state)
 {
     static const struct snic_kv_fault down = {

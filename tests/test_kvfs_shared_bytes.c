@@ -22,7 +22,7 @@ static int64_t data(struct many *y, uint32_t i, enum snic_kvfs_kind kind, uint64
     return many_call(y, i, &req);
 }
 
-/* What one session was told to be done, the other one sees. */
+/* What was acknowledged to one session, the other one sees. */
 static void test_kvfs_shared_bytes_seen_by_all(void **state)
 {
     static struct many y;
@@ -181,7 +181,7 @@ static void test_kvfs_shared_growth_spares_appends(void **state)
 
 enum { ACROSS = 4, ACROSS_MAX = 200000 / 8, ACROSS_COPY = 61440 /* in one step */ };
 
-/* One WRITE, or COPY, of words that say whose they are and the how manieth. */
+/* One WRITE, or COPY, of words that hold their writer and their number. */
 struct across {
     uint64_t source; /* a file that has the words, for COPY */
     struct snic_kvfs_req req;
@@ -258,7 +258,7 @@ static void across_check(struct many *y, struct across *w, uint64_t ino, uint64_
     }
 }
 
-/* What one session was told that it had appended is there, whatever the other one does. */
+/* What was acknowledged to one session as appended is there, whatever the other one does. */
 static void across(uint32_t caps, uint64_t start_max, uint64_t step)
 {
     static struct many y;
@@ -327,7 +327,7 @@ static void counted(struct many *y, uint64_t ino, uint64_t *count, uint64_t *siz
     *size = (uint64_t)got;
 }
 
-/* What fails leaves what was there. A large append tells how much of it has gone through. */
+/* A failure leaves the old bytes. A large append returns how much of it has gone through. */
 static void test_kvfs_shared_large_write_failed_takes_nothing(void **state)
 {
     static const uint64_t offsets[] = {0, 10000, 60000};
@@ -403,7 +403,7 @@ static void test_kvfs_shared_truncation_beside_large_append(void **state)
     }
 }
 
-/* A large append that began while the session was alone starts over when somebody else mounts. */
+/* A large append that began while the session was alone starts over when another session mounts. */
 static void test_kvfs_shared_append_starts_over_among_others(void **state)
 {
     static unsigned char threes[60000];

@@ -299,7 +299,7 @@ static int64_t case_change(struct kvt *t, struct kvb *f, unsigned which)
     }
 }
 
-/* Nothing that was written in vain may come to light when the file grows, one way or another. */
+/* Nothing of a failed write may come to light when the file grows, one way or another. */
 static void case_grows(struct kvt *t, struct kvb *f, unsigned how)
 {
     unsigned char one = 9;
@@ -436,7 +436,7 @@ static void test_kvfs_space_fault_changes_nothing(void **state)
                 assert_int_equal(kvt_mount(&t), 0);
             }
             if (error == SNIC_EUNKNOWN)
-                fault.kind = SNIC_KV_FAULT_UNKNOWN; /* it happens, but nobody knows */
+                fault.kind = SNIC_KV_FAULT_UNKNOWN; /* it happens, outcome unknown */
             assert_int_equal(snic_kvmem_fault(t.m, &fault), 0);
             after = before;
             rc = case_change(&t, &after, which);

@@ -79,7 +79,7 @@ static void tree_drop(struct tree *w, int node)
     w->node[node].nlink--;
 }
 
-/* ---- What should have come of a request. Changes the tree as it says. ---- */
+/* ---- The expected result of a request. Changes the tree accordingly. ---- */
 
 static int64_t tree_make(struct tree *w, const struct tree_call *c, int64_t result)
 {

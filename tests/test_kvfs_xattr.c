@@ -185,7 +185,7 @@ static void test_kvfs_xattr_list_whole(void **state)
         assert_int_equal(xattr_set(&t, file, name, "", 0, 0), 0);
     }
     assert_int_equal(xattr_list(&t, file, names, SNIC_KVFS_XATTR_LIST_MAX), size);
-    /* It is full: nothing new, but what is there may change, and make room. */
+    /* It is full: nothing new, but existing ones may change, and make room. */
     memcpy(name, "user.new", 8);
     REFUSED(&t, SNIC_ENOSPC, xattr_set(&t, file, name, "", 0, 0));
     REFUSED(&t, SNIC_ENOSPC, xattr_set(&t, file, name, value, 3000, XATTR_CREATE));

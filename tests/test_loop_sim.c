@@ -170,7 +170,7 @@ static void test_loop_sim_equal_times_ordered_by_class_node_sequence(void **stat
     snic_world_close(w);
 }
 
-/* Time moves to deadlines exactly; run() stops where it was told, with the clock there. */
+/* Time moves to deadlines exactly; run() stops at its limit, with the clock there. */
 static void test_loop_sim_run_until_stops_clock_there(void **state)
 {
     struct snic_world *w = world(1);
@@ -283,7 +283,7 @@ static void stop_timer(struct snic_timer *t, uint64_t now_ns)
     snic_loop_arm(a->loop, t, now_ns + 10);
 }
 
-/* snic_loop_run() on a simulated loop runs the world until this loop says stop. */
+/* snic_loop_run() on a simulated loop runs the world until this loop stops. */
 static void test_loop_sim_run_stops_when_told(void **state)
 {
     struct snic_world *w = world(1);

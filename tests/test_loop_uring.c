@@ -61,7 +61,7 @@ static void test_loop_uring_bad_options_open_refused(void **state)
     snic_loop_close(NULL);
 }
 
-/* Each feature can be hidden, and the loop says what it uses. */
+/* Each feature can be hidden, and the loop reports what it uses. */
 static void test_loop_uring_masked_features_not_in_use(void **state)
 {
     (void)state;
@@ -109,7 +109,7 @@ static void denied_body(void *ctx)
     _exit(snic_loop_uring_open(&l, &o) == d->expect && os_error == d->error ? 0 : 2);
 }
 
-/* Start-up errors must say what is wrong: no io_uring, forbidden, no memory. */
+/* Start-up errors must name what is wrong: no io_uring, forbidden, no memory. */
 static void test_loop_uring_kernel_refuses_open_says_why(void **state)
 {
     struct denial d[] = {{ENOSYS, SNIC_ENOTSUP}, {EPERM, SNIC_EACCES},  {ENOMEM, SNIC_ENOMEM},
@@ -181,7 +181,7 @@ static void memlock_body(void *ctx)
     _exit(r == SNIC_ENOMEM && snic_loop_once(l, 0) >= 0 ? 0 : 1);
 }
 
-/* With 8 MiB of memlock registration fails; the caller must learn it and go on. */
+/* With 8 MiB of memlock registration fails; the caller must learn it and continue. */
 static void test_loop_uring_memlock_too_small_region_refused(void **state)
 {
     (void)state;
@@ -415,7 +415,7 @@ static void test_loop_uring_poll_eventfd_each_write_seen(void **state)
     snic_loop_close(l);
 }
 
-/* A watch that fails must say so once, not spin. */
+/* A watch that fails must report it once, not spin. */
 static void test_loop_uring_poll_bad_descriptor_ends_with_error(void **state)
 {
     struct snic_loop *l = open_loop(NULL);
@@ -432,7 +432,7 @@ static void test_loop_uring_poll_bad_descriptor_ends_with_error(void **state)
     snic_loop_close(l);
 }
 
-/* The kernel may end a multishot poll after any event; the watch must go on. */
+/* The kernel may end a multishot poll after any event; the watch must continue. */
 static void test_loop_uring_poll_ended_by_kernel_rearmed(void **state)
 {
     struct snic_loop *l = open_loop(NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Descriptors that no door serves: told once, in time, also when cancelled; none in a world. */
+/* Descriptors that no door serves: notified once, in time, also when cancelled; none in a world. */
 #include "support.h"
 
 #include "snicstore/loop.h"

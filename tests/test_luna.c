@@ -112,7 +112,7 @@ static void test_luna_submit_wrong_refused(void **state)
     duo_close(d);
 }
 
-/* A write that nobody acknowledged is fenced before the guest hears of an error, and not before
+/* A write that no server acknowledged is fenced before the client hears of an error, and not before
    its deadline. */
 static void test_luna_write_given_up_fenced_first(void **state)
 {
@@ -212,7 +212,7 @@ static void test_luna_server_restarted_write_arrives(void **state)
     duo_close(d);
 }
 
-/* What the server says is what the guest hears. */
+/* The server's status is what the client gets. */
 static void test_luna_statuses_each_meaning(void **state)
 {
     static const struct {
@@ -242,7 +242,7 @@ static void test_luna_statuses_each_meaning(void **state)
         assert_true(duo_until(d, 1, 400));
         assert_int_equal(io.result, rows[i].result);
         snic_luna_get_stats(d->c, &s);
-        assert_int_equal(s.fences, 0); /* whoever answers has done with it */
+        assert_int_equal(s.fences, 0); /* a server that answers has finished it */
         assert_int_equal(d->told[SNIC_LUNA_LEASE], rows[i].result == SNIC_ESTALE);
         if (rows[i].result == SNIC_ESTALE)
             assert_int_equal(snic_luna_submit(d->c, &io, d->now), SNIC_EROFS);
@@ -250,7 +250,7 @@ static void test_luna_statuses_each_meaning(void **state)
     }
 }
 
-/* Busy, or asked under an old generation: later it is done. */
+/* Busy, or requested under an old generation: later it is done. */
 static void test_luna_busy_and_stale_once_more(void **state)
 {
     struct duo *d = &duo;
@@ -276,8 +276,8 @@ static void test_luna_busy_and_stale_once_more(void **state)
     duo_close(d);
 }
 
-/* A server without room takes no more than it has room for, answers signs of life all the same,
-   and goes on where it stopped. */
+/* A server without room takes no more than it has room for, answers keep-alives all the same,
+   and resumes where it stopped. */
 static void test_luna_target_full_pauses_and_resumes(void **state)
 {
     struct duo *d = &duo;
@@ -471,7 +471,7 @@ static void test_luna_fence_waits_for_its_own(void **state)
     duo_close(d);
 }
 
-/* A server that says that it stored something else is not believed to have stored it. */
+/* A server that reports that it stored something else is not believed to have stored it. */
 static void test_luna_data_stored_otherwise_sent_again(void **state)
 {
     struct duo *d = &duo;
@@ -632,8 +632,8 @@ static void test_luna_credit_bounds_writes(void **state)
     duo_close(d);
 }
 
-/* A server that is gone refuses nobody: where the segment is now is asked for, with a pause that
-   grows, and by all that wait for it at once. */
+/* A server that is gone refuses no request: where the segment is now is asked for, with a pause
+   that grows, and by all that wait for it at once. */
 static void test_luna_asks_again_where_nobody_answers(void **state)
 {
     struct duo *d = &duo;
@@ -684,7 +684,7 @@ static int fresh(void **state)
     return 0;
 }
 
-/* A number is given back while nothing waits for its server, and connections of before are not the
+/* A number is freed while nothing waits for its server, and connections of before are not the
    next server's. */
 static void test_luna_server_removed_number_is_free(void **state)
 {
@@ -735,7 +735,7 @@ static void test_luna_server_removed_number_is_free(void **state)
     duo_close(d);
 }
 
-/* A server that refuses for now is there: it is said since when it does nothing else. */
+/* A server that refuses for now is there: it is reported since when it does nothing else. */
 static void test_luna_busy_server_is_counted(void **state)
 {
     struct duo *d = &duo;

@@ -2,7 +2,7 @@
 /* What is at the edge of luna.h. */
 #include "test_luna_util.h"
 
-/* A place that nobody can say keeps nobody waiting but who needs it. */
+/* An unknown place blocks only the requests that need it. */
 static void test_luna_edges_unknown_place_others_go_on(void **state)
 {
     static struct duo duo;
@@ -23,7 +23,7 @@ static void test_luna_edges_unknown_place_others_go_on(void **state)
     duo_close(d);
 }
 
-/* Who does not say who he is keeps his place for a second, whatever he says: not for ten. */
+/* An unidentified peer keeps its place for a second, whatever it sends: not for ten. */
 static void test_luna_edges_strangers_make_room(void **state)
 {
     struct snic_luna_target_opts k = {.opts_size = sizeof(k), .srv_epoch = 1, .conns_max = 2};
@@ -171,7 +171,7 @@ static void test_luna_edges_what_a_disk_waits_for(void **state)
     duo_close(d);
 }
 
-/* A large I/O goes on: what its last RPCs wait for is not as old as it is. */
+/* A large I/O progresses: what its last RPCs wait for is not as old as it is. */
 static void test_luna_edges_what_waits_is_as_old_as_its_rpc(void **state)
 {
     static struct duo duo;
@@ -204,7 +204,7 @@ static void test_luna_edges_what_waits_is_as_old_as_its_rpc(void **state)
     duo_close(d);
 }
 
-/* A server whose store is dead is known, by what it says of writes and of its promises. */
+/* A server whose store is dead is known, by its answers to writes and promises. */
 static void test_luna_edges_failed_store_is_known(void **state)
 {
     static struct duo duo;
@@ -249,7 +249,7 @@ static void test_luna_edges_failed_store_is_known(void **state)
     duo_close(d);
 }
 
-/* A connection that comes while another one is silent, and dies: it is asked before it is trusted
+/* A connection that comes while another one is silent, and dies: it is probed before it is trusted
    with what the silent one has swallowed. */
 static void test_luna_edges_new_one_is_asked_too(void **state)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Random lives of an agent and its servers (sim/luna_world.h): a seed says all.
+ * Random runs of an agent and its servers (sim/luna_world.h): a seed determines all.
  *
- *     test_luna_sim --seed 17 one              one life, told
+ *     test_luna_sim --seed 17 one              one run, printed
  *     SNIC_SIM_FROM=1000 SNIC_SIM_COUNT=500 test_luna_sim many
  */
 #include "luna_world.h"
@@ -88,10 +88,10 @@ static void test_luna_sim_seeds_of_old_faults(void **state)
         9001553,                    /* likewise */
         UINT64_C(1795717375621866), /* and one more where the I/O behind it goes */
         20001420,                   /* a silent connection, and one more where the segment is now */
-        UINT64_C(1795719051648747), /* and one more that nobody asked, for nothing was outside */
-        UINT64_C(1795706290399422), /* a connection died after the others had been asked */
+        UINT64_C(1795719051648747), /* and one more that was not probed, for nothing was outside */
+        UINT64_C(1795706290399422), /* a connection died after the others had been probed */
         532,
-        813, /* a silent connection with nothing outside is not asked about: 700 ms show it */
+        813, /* a silent connection with nothing outside is not probed: 700 ms show it */
     };
     (void)state;
     for (size_t i = 0; i < SNIC_COUNTOF(seeds); i++) {

@@ -124,7 +124,7 @@ static struct snic_luna_stats stats_of(struct duo *d)
     return s;
 }
 
-/* The entry of a disk's limits, any bit of it: made again from what the disk was given, so that of
+/* The entry of a disk's limits, any bit of it: made again from the disk's settings, so that of
    two writes the second pays for the first. Else the disk would have no limit ever after. */
 static void test_luna_limits_entry_damaged_limit_kept(void **state)
 {
@@ -150,7 +150,7 @@ static void test_luna_limits_entry_damaged_limit_kept(void **state)
     duo_close(d);
 }
 
-/* The entry that says where a segment is: it is not used, but asked for again, and counted. */
+/* The entry of a segment's place: it is not used, but asked for again, and counted. */
 static void test_luna_map_entry_damaged_asked_again(void **state)
 {
     struct duo *d = &duo;
@@ -241,7 +241,7 @@ static void test_luna_block_wrong_often_damaged_until_moved(void **state)
     }
 }
 
-/* Whoever is answered with anything but BUSY waits too, but nobody was busy. */
+/* A request answered with anything but BUSY waits too, but no server was busy. */
 static void test_luna_write_refused_busy_is_busy_only(void **state)
 {
     static const uint32_t statuses[] = {SNIC_EBS_BAD_CRC, SNIC_EBS_NO_CONN, SNIC_EBS_BUSY};
@@ -267,7 +267,7 @@ static void test_luna_write_refused_busy_is_busy_only(void **state)
             snic_ebs_decode(&h, &place, SNIC_EBS_STREAM | SNIC_EBS_TO_CLIENT, first, 128), 0);
         assert_true(h.type == SNIC_EBS_WACK && h.status == statuses[i]);
         if (i == 2)
-            assert_int_equal(h.u.block.agg_crc, 500); /* microseconds, as the store says */
+            assert_int_equal(h.u.block.agg_crc, 500); /* microseconds, from the store */
         d->status = 0;
         assert_true(duo_until(d, 1, 400));
         assert_int_equal(w.result, 0);
@@ -346,7 +346,7 @@ static void test_luna_target_not_a_stream_closed(void **state)
     support_guard_free(mem);
 }
 
-/* What was said to a server before it restarted is not for the one that it is now. */
+/* Messages to a server before it restarted are not for its new incarnation. */
 static void test_luna_target_other_epoch_closed(void **state)
 {
     struct snic_luna_target_opts k = {.opts_size = sizeof(k), .srv_epoch = 4};
@@ -632,7 +632,7 @@ static void test_luna_random_ios_as_model(void **state)
     random_lives(support_seed(), support_rounds(6, 60));
 }
 
-/* A read that waits for a send while another connection may go on. */
+/* A read that waits for a send while another connection may proceed. */
 static void test_luna_random_ios_seed_of_a_night(void **state)
 {
     (void)state;

@@ -373,7 +373,7 @@ void duo_turn(struct duo *d)
     while (snic_luna_target_poll(d->t, &b, 1, d->now) == 1 && ++acts < 100000)
         duo_target_act(d, &b);
     for (uint32_t i = 0; i < DUO_CONNS; i++)
-        if (d->conn[i].open == 1) /* the network tells the client that the server has closed */
+        if (d->conn[i].open == 1) /* the network reports to the client that the server has closed */
             duo_break(d, i, SNIC_ECONNRESET);
     acts += duo_agent(d);
     assert_true(acts < 100000);

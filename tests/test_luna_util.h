@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * One agent and one target of LUNA, joined by pipes in memory that hand on bytes in pieces of any
- * size, and a store that answers at once, or keeps its requests until it is told to.
+ * size, and a store that answers at once, or keeps its requests until the test releases them.
  */
 #ifndef SNIC_TESTS_LUNA_UTIL_H
 #define SNIC_TESTS_LUNA_UTIL_H
@@ -67,11 +67,11 @@ void duo_open(struct duo *d);
 void duo_close(struct duo *d);
 /** A new target, as after a crash: connections break; the store stays. */
 void duo_restart(struct duo *d, uint32_t srv_epoch);
-/** All that is under way arrives, everybody acts; the time goes on by d->step. */
+/** All that is under way arrives, all ends act; the time advances by d->step. */
 void duo_turn(struct duo *d);
 /** The agent alone acts. @return how often */
 uint64_t duo_agent(struct duo *d);
-/** What the agent's sends were kept of is given back. */
+/** The kept buffers of the agent's sends are returned. */
 void duo_keep_back(struct duo *d);
 /** Turns until @p dones I/Os in all are done, at most @p turns. @return 1 they are */
 int duo_until(struct duo *d, uint32_t dones, uint32_t turns);

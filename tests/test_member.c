@@ -38,7 +38,7 @@ static void test_member_options_out_of_range_refused(void **state)
         assert_int_equal(snic_member_init(&m, t.mem, sizeof(t.mem), &bad[i]), SNIC_EINVAL);
         assert_null(m);
     }
-    good.configured = good.witness = 1; /* nobody holds data */
+    good.configured = good.witness = 1; /* no node holds data */
     assert_int_equal(snic_member_memsize(&good), 0);
 }
 
@@ -159,7 +159,7 @@ static void test_member_misuse_aborts(void **state)
     SUPPORT_EXPECT_ABORT(step_unpolled, &t);
 }
 
-/* ---- Nothing is said before it is stored ---- */
+/* ---- Nothing is sent before it is stored ---- */
 
 static void test_member_prepare_promise_only_after_stored(void **state)
 {
@@ -173,14 +173,14 @@ static void test_member_prepare_promise_only_after_stored(void **state)
     assert_int_equal(one_action(&t, SNIC_MEMBER_STORE)->record.promised, m.ballot);
     one_store(&t);
     assert_int_equal(one_sent(&t, SNIC_MEMBER_PROMISE)->ballot, m.ballot);
-    /* The answer was lost: it is given again. A lower ballot is told of the higher. */
+    /* The answer was lost: it is sent again. A lower ballot gets the higher. */
     assert_int_equal(one_message(&t, &m), 0);
     assert_non_null(one_sent(&t, SNIC_MEMBER_PROMISE));
     m = one_from(2, SNIC_MEMBER_PREPARE, 10);
     m.ballot = one_ballot(2, 0);
     assert_int_equal(one_message(&t, &m), 0);
     assert_int_equal(one_sent(&t, SNIC_MEMBER_REJECT)->ballot, one_ballot(1, 1));
-    /* One of an epoch that is over is told what came of it. */
+    /* One of an epoch that is over gets its outcome. */
     m.epoch = 9;
     assert_int_equal(one_message(&t, &m), 0);
     assert_int_equal(one_sent(&t, SNIC_MEMBER_DECIDED)->view.epoch, 9);
@@ -192,7 +192,7 @@ static void test_member_accept_vote_only_after_stored(void **state)
     struct snic_member_view v = one_view(10, 7, 0);
     (void)state;
     one_boot(&t, 0);
-    assert_int_equal(one_accept(&t, 1, 1, &v), 0); /* excludes nobody: no wait after a boot */
+    assert_int_equal(one_accept(&t, 1, 1, &v), 0); /* excludes no node: no wait after a boot */
     assert_null(one_sent(&t, SNIC_MEMBER_ACCEPTED));
     assert_int_equal(one_action(&t, SNIC_MEMBER_STORE)->record.accepted, one_ballot(1, 1));
     one_store(&t);
@@ -316,7 +316,7 @@ static void test_member_fenced_serves_and_asks_no_more(void **state)
     assert_int_equal(one_action(&t, SNIC_MEMBER_LEASE)->until_ns, sent + 400 * (uint64_t)MS);
     snic_member_get_status(t.m, &st);
     assert_int_equal(st.state, SNIC_MEMBER_SERVING);
-    /* A fence: stop first, say so then. */
+    /* A fence: stop first, report then. */
     struct snic_member_msg f = one_from(2, SNIC_MEMBER_FENCE, 9);
     f.dst_incarnation = 5;
     assert_int_equal(one_message(&t, &f), 0);
@@ -332,7 +332,7 @@ static void test_member_fenced_serves_and_asks_no_more(void **state)
     assert_int_equal(st.fenced, 1);
 }
 
-/* A node that booted is not what its file says, and one voted out comes back under a new number. */
+/* A node that booted is not that of its file, and one voted out comes back under a new number. */
 static void test_member_booted_is_fenced(void **state)
 {
     struct one t;

@@ -122,7 +122,7 @@ static void test_member_cluster_fast_reboot_is_seen(void **state)
     assert_true(sim.nodes[1].view.incarnation[1] > 1001);
 }
 
-/* A lone node of three cannot serve when its lease has run out; the others go on. */
+/* A lone node of three cannot serve when its lease has run out; the others continue. */
 static void test_member_cluster_cut_off_node_stops(void **state)
 {
     (void)state;
@@ -172,7 +172,7 @@ static void test_member_cluster_slow_node_evicted(void **state)
     assert_int_equal(sim.nodes[0].view.full, 3);
     assert_false(serves(2));
     until(3000);
-    assert_true(sim_is_well(&sim)); /* nobody calls it slow any more */
+    assert_true(sim_is_well(&sim)); /* no node calls it slow any more */
 }
 
 /* One whose own sendings do not arrive calls all others slow: they stay. */
@@ -191,7 +191,7 @@ static void test_member_cluster_most_called_slow_none_goes(void **state)
     assert_int_equal(sim.nodes[0].view.full, 3);
 }
 
-/* Of two either goes, for the other can go on: with a witness, or with one that is away. */
+/* Of two either goes, for the other can continue: with a witness, or with one that is away. */
 static void test_member_cluster_of_two_slow_one_goes(void **state)
 {
     (void)state;
@@ -227,7 +227,7 @@ static void test_member_cluster_needed_epoch_comes(void **state)
     assert_true(sim_is_well(&sim));
 }
 
-/* H23: without a witness the survivor of two says that it cannot go on, until told to. */
+/* H23: without a witness the survivor of two reports that it is stuck, until an operator acts. */
 static void test_member_cluster_of_two_waits_for_the_operator(void **state)
 {
     (void)state;
@@ -242,7 +242,7 @@ static void test_member_cluster_of_two_waits_for_the_operator(void **state)
     assert_int_equal(sim.nodes[0].view.full, 1);
 }
 
-/* With one, either goes on without the other, and both without the witness. */
+/* With one, either continues without the other, and both without the witness. */
 static void test_member_cluster_of_two_with_witness_goes_on(void **state)
 {
     (void)state;
@@ -298,7 +298,7 @@ static void test_member_cluster_restart_takes_all_who_return(void **state)
     assert_int_equal(sim.nodes[0].view.restart, 1);
 }
 
-/* One does not return: the others wait restart_wait_ns, say for whom, and begin. */
+/* One does not return: the others wait restart_wait_ns, report for whom, and begin. */
 static void test_member_cluster_restart_waits_then_goes_on_with_some(void **state)
 {
     (void)state;
@@ -326,9 +326,9 @@ static uint32_t heartbeats_of(uint32_t i)
 }
 
 /*
- * What the dead one said to those who were here before arrives at those who are back. It hears
- * them, it says: as they were, so this does not show that it outlived them. A view of it alone
- * would make what the others hold worthless.
+ * Messages of the dead one to its former peers arrive at those who are back. It reports that it
+ * hears them: as they were, so this does not show that it outlived them. A view of it alone would
+ * make what the others hold worthless.
  */
 static void test_member_cluster_restart_words_of_the_dead_do_not_count(void **state)
 {
@@ -349,7 +349,7 @@ static void test_member_cluster_restart_words_of_the_dead_do_not_count(void **st
     assert_int_equal(sim.nodes[0].view.full, 3);
 }
 
-/* Who was not FULL at the end must not be what a cluster begins from, however long it waits. */
+/* A cluster must not begin from a node that was not FULL at the end, however long it waits. */
 static void test_member_cluster_restart_never_from_an_old_node(void **state)
 {
     (void)state;
@@ -377,7 +377,7 @@ static void test_member_cluster_restart_never_from_an_old_node(void **state)
     assert_false(serves(2));
 }
 
-/* A8: nobody begins from a log whose end is in doubt, but on an operator's word. */
+/* A8: no node begins from a log whose end is in doubt, but on an operator's word. */
 static void test_member_cluster_restart_suspect_logs_need_the_operator(void **state)
 {
     (void)state;

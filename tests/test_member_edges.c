@@ -130,7 +130,7 @@ static void test_member_edges_messages_without_sense_refused(void **state)
     m.hears = 7;
     assert_int_equal(one_message(&t, &m), 0);
     assert_int_equal(status(&t).hears & 2, 0);
-    /* Nobody is given more time than was agreed on. */
+    /* No node gets more time than was agreed on. */
     (void)one_tick(&t, 2000 * (uint64_t)MS);
     m.src_incarnation = 5;
     m.lease_ns = 401 * (uint64_t)MS;
@@ -190,7 +190,7 @@ static uint32_t live(struct one *t, uint64_t ns, uint32_t epoch)
     return steps;
 }
 
-/* The last ballot that there is was promised: nothing can be proposed, and nobody spins on that. */
+/* The last possible ballot was promised: nothing can be proposed, and no node spins on that. */
 static void test_member_edges_ballots_used_up_waits(void **state)
 {
     struct one t;
@@ -209,7 +209,7 @@ static void test_member_edges_ballots_used_up_waits(void **state)
     uint64_t before = status(&t).proposals;
     assert_true(live(&t, 3000 * (uint64_t)MS, 9) < 1000);
     assert_int_equal(status(&t).proposals, before);
-    /* Its owner may still win, and then all goes on. */
+    /* Its owner may still win, and then all continues. */
     m.type = SNIC_MEMBER_DECIDED;
     m.view = one_view(10, 7, 0);
     assert_int_equal(one_message(&t, &m), 0);
@@ -220,7 +220,7 @@ static void test_member_edges_ballots_used_up_waits(void **state)
     assert_true(status(&t).proposals > before);
 }
 
-/* The last epoch: it stays, and nobody spins. */
+/* The last epoch: it stays, and no node spins. */
 static void test_member_edges_epochs_used_up_stays(void **state)
 {
     struct one t;
@@ -255,7 +255,7 @@ static void test_member_edges_incarnations_used_up_looks_on(void **state)
     assert_null(one_sent(&t, SNIC_MEMBER_FENCE_ACK));
 }
 
-/* A vote that waits for leases to end is for the highest ballot that asked. */
+/* A vote that waits for leases to end is for the highest requesting ballot. */
 static void test_member_edges_lower_ballot_leaves_parked_vote(void **state)
 {
     struct one t;
@@ -274,7 +274,7 @@ static void test_member_edges_lower_ballot_leaves_parked_vote(void **state)
     assert_int_equal(r->proposal.full, 3);
 }
 
-/* An answer to the second half that comes in the first, and one that nobody asked for. */
+/* An answer to the second half that comes in the first, and one without a request. */
 static void test_member_edges_answers_out_of_turn_ignored(void **state)
 {
     struct one t;
@@ -371,7 +371,7 @@ static int hears_one(struct one *t, uint32_t as)
     return (status(t).hears & 2) != 0;
 }
 
-/* Who says that it hears the process before this one may have ended since. */
+/* A node that reports hearing the process before this one may have ended since. */
 static void test_member_edges_words_to_an_earlier_life_do_not_count(void **state)
 {
     struct one t;
@@ -381,7 +381,7 @@ static void test_member_edges_words_to_an_earlier_life_do_not_count(void **state
     assert_false(hears_one(&t, 4));
     assert_int_equal(status(&t).state, SNIC_MEMBER_NO_MAJORITY);
     assert_true(hears_one(&t, 5));
-    /* Voted out, it goes on as 6: the same life. */
+    /* Voted out, it continues as 6: the same process. */
     one_boot(&t, 0);
     struct snic_member_msg m = one_from(1, SNIC_MEMBER_DECIDED, 10);
     m.view = one_view(10, 6, 0);
@@ -392,7 +392,7 @@ static void test_member_edges_words_to_an_earlier_life_do_not_count(void **state
     assert_true(hears_one(&t, 5));
 }
 
-/* Each is told as whom it is heard; who is not heard, as nobody. */
+/* Each gets the incarnation it is heard as; a node that is not heard, none. */
 static void test_member_edges_heartbeat_names_whom_it_hears(void **state)
 {
     struct one t;

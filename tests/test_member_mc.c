@@ -24,7 +24,7 @@ struct scope {
 #define REGISTER (TYPE(PREPARE) | TYPE(PROMISE) | TYPE(ACCEPT))
 
 /* The last node's clock is slow and the others' are fast; it hears only the first, and that one may
- * lose what it says. Some 450 ms: a lease and its grant. */
+ * lose its messages. Some 450 ms: a lease and its grant. */
 #define APART .ppm = {100000, 100000, -100000}, .ends = 48000, .sure = MW_BOTH(0, 1)
 #define FIRST_ONLY .links = MW_BOTH(0, 1) | MW_BOTH(0, 2)
 #define CLOCKS                                                                                     \

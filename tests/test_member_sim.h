@@ -34,7 +34,7 @@ enum { SIM_NODES = 6, SIM_EVENTS = 2048, SIM_EPOCHS = 1024, SIM_VOTES = 4096, SI
 /* What a run may do; zero is the default swarm. */
 struct sim_opts {
     uint64_t seed;
-    uint32_t excess; /* clocks may be so many times worse than drift_ppm says; 0: 1 */
+    uint32_t excess; /* clocks may be so many times worse than drift_ppm; 0: 1 */
     uint32_t nodes;  /* 0: by the seed */
     uint32_t witness;
     int trace;
@@ -111,7 +111,7 @@ struct sim {
     uint32_t newest;
     struct sim_vote votes[SIM_VOTES];
     uint32_t votes_count;
-    uint8_t good_at[SIM_NODES][8192]; /* bit by incarnation: its log was told good */
+    uint8_t good_at[SIM_NODES][8192]; /* bit by incarnation: its log was reported good */
     uint64_t hash;
     uint64_t steps, restarts, acked, gone;
     const char *failure;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Nodes: their clocks, what they are told and what they ask for, how they stop and begin. */
+/* Nodes: their clocks, what they hear and what they ask for, how they stop and begin. */
 #include "test_member_sim_priv.h"
 
 /* The first true time, not before `from`, at which its clock shows `local` or more. */
@@ -102,7 +102,7 @@ static void sim_carry_out(struct sim *s, uint32_t i)
     if (!s->o.blind && snic_member_check(n->m) != 0)
         sim_fail(s, "snic_member_check");
     n->tick_at = sim_true(n, snic_member_deadline_ns(n->m), s->now);
-    if (doomed) { /* just after it said something: was that stored? */
+    if (doomed) { /* just after it sent something: was that stored? */
         sim_down(s, i);
         n->up_at = s->now + 1 + sim_below(s, 3 * SIM_MS);
     }
@@ -168,7 +168,7 @@ void sim_down(struct sim *s, uint32_t i)
         struct sim_event *e = &s->events[k];
         int mine = e->node == i && e->kind == 2;
         if (mine && sim_chance(s, 500))
-            sim_on_disk(s, i, &e->record); /* it reached the disk, and nobody knows */
+            sim_on_disk(s, i, &e->record); /* it reached the disk, unknown to the node */
         if (mine)
             *e = s->events[--s->pending];
         else

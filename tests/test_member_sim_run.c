@@ -2,7 +2,7 @@
 /* A run: whatever comes next, until all is well after the faults. */
 #include "test_member_sim_priv.h"
 
-/* All FULL nodes of the newest view lost their disks: nobody may go on, and that is right. */
+/* All FULL nodes of the newest view lost their disks: no node may continue, and that is right. */
 static int sim_is_gone(const struct sim *s)
 {
     const struct snic_member_view *v = &s->chosen[s->newest];

@@ -2,7 +2,7 @@
 /*
  * Can the simulation see a defect? The module's sources are compiled once more here, with defects
  * that a number switches on; each must be found within a few thousand seeds. So must clocks that
- * are worse than the option says. What is found is found from outside: the engine's own check is
+ * are worse than the option allows. What is found is found from outside: the engine's own check is
  * off, but for 17, which needs more luck. 6 (a promise is sent before it is stored) and 23 (an
  * incarnation is) are too rare here, and are caught by test_member.c.
  */

@@ -27,7 +27,7 @@ static void refused(const char *text)
     assert_memory_equal(&a, &copy, sizeof(a));
 }
 
-/* Every kind of address must mean what it says, with no old bytes in it. */
+/* Every kind of address must be parsed exactly, with no old bytes in it. */
 static void test_net_addr_good_text_parsed(void **state)
 {
     static const unsigned char v6[16] = {0x20, 1, 0xd, 0xb8, 0,    0,    0, 0,

@@ -205,7 +205,7 @@ static void test_net_dgram_small_buffer_drops_counted_large_does_not(void **stat
 {
     struct snic_net_uring_opts o = {.opts_size = sizeof(o), .dgram_recv_bytes = 20000};
     (void)state;
-    /* Without multishot nothing is received while nobody looks. */
+    /* Without multishot nothing is received while no thread polls. */
     for (int large = 0; large < 2; large++) {
         if (large)
             o.dgram_recv_bytes = 64u << 20;
@@ -300,7 +300,7 @@ static void test_net_dgram_no_fragments_when_asked(void **state)
     (void)close(back);
 }
 
-/* It says when the kernel had it, not when we looked; and calls are counted. */
+/* It is when the kernel had it, not when we looked; and calls are counted. */
 static void test_net_dgram_arrival_is_the_kernels(void **state)
 {
     struct snic_net_uring_opts o = {.opts_size = sizeof(o)};
@@ -364,7 +364,7 @@ static int impatient(int ms)
     return count;
 }
 
-/* A listener that accepts nobody and has hardly a backlog; it lives as long as the process. */
+/* A listener that accepts nothing and has hardly a backlog; it lives as long as the process. */
 static uint16_t deaf_port(void)
 {
     struct sockaddr_in a;
@@ -400,7 +400,7 @@ static void test_net_dgram_patience_is_one_connections(void **state)
     assert_int_equal(snic_net_patience(k, 900), 0);
     assert_int_equal(impatient(900), 1);
     assert_int_equal(impatient(800), 0);
-    /* Whose backlog is full does not answer; waiting ends as told, not after a minute. */
+    /* A listener with a full backlog does not answer; waiting ends in time, not after a minute. */
     a.port = deaf_port();
     for (uint32_t i = 0; i < 3 && reasons[2] == 1; i++) {
         assert_int_equal(snic_net_connect(e.net, &a, &stream_events, &reasons[2], &k), 0);

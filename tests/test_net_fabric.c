@@ -48,7 +48,7 @@ static void test_net_fabric_ports_choose_ways_both_directions_apart(void **state
     clos_close();
 }
 
-/* What is sent would not arrive, or not by the way that is told, or not in its time. */
+/* What is sent would not arrive, or not by the stated way, or not in its time. */
 static void test_net_fabric_datagrams_take_the_way_told(void **state)
 {
     const struct snic_net_link l = {.delay_min_ns = 3 * US, .delay_max_ns = 3 * US};

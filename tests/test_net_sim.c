@@ -293,7 +293,7 @@ static void test_net_sim_node_killed_peers_reset_listeners_gone(void **state)
     assert_int_equal(again.connect_error, SNIC_ECONNREFUSED);
     p->server.closes = 0;
     p->server.conn = NULL;
-    conf_listen(&p->s, &p->e, &p->server, 1); /* the same port: nobody has it */
+    conf_listen(&p->s, &p->e, &p->server, 1); /* the same port: it is free */
     again.closes = 0;
     again.connected = 0;
     conf_connect(&again, &p->e.listen_addr);
@@ -306,7 +306,7 @@ static void test_net_sim_node_killed_peers_reset_listeners_gone(void **state)
     conf_pair_close(p);
 }
 
-/* A paused node must hear nothing, and everything when it goes on. */
+/* A paused node must hear nothing, and everything when it resumes. */
 static void test_net_sim_node_paused_events_wait(void **state)
 {
     struct conf_pair *p = pair_open();

@@ -330,7 +330,7 @@ static int server_closed(void *ctx)
     return ((struct conf_peer *)ctx)->closes > 0;
 }
 
-/* Were the flow's hash asked, or the CPU counted from elsewhere, some would come to the other. */
+/* Were the flow's hash used, or the CPU counted from elsewhere, some would come to the other. */
 static void test_net_socket_steered_connection_goes_to_its_cpu(void **state)
 {
     struct conf_env e;

@@ -268,8 +268,7 @@ static void test_nvmefs_head_round_trips_for_every_op(void **state)
     assert_int_equal(snic_nvmefs_op_data(SNIC_NVMEFS_OPS), SNIC_ENOTSUP);
 }
 
-/* Each field of a request reaches the other end: the fields of the op, told apart by their values.
- */
+/* Each field of a request reaches the other end: the op's fields, distinguished by their values. */
 static void test_nvmefs_head_fields_reach_the_other_end(void **state)
 {
     uint64_t a[SNIC_NVMEFS_HEADER_MAX / 8];
@@ -462,7 +461,7 @@ static void test_nvmefs_options_refused(void **state)
     assert_int_equal(snic_nvmefs_host_memsize(&o), 0);
 }
 
-/** Options that are refused say which one it is, and only those. */
+/** A refusal names the wrong option, and only that one. */
 static void test_nvmefs_wrong_option_is_named(void **state)
 {
     (void)state;

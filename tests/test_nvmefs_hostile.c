@@ -153,7 +153,7 @@ static void test_nvmefs_bad_entries_get_their_status(void **state)
     l.m[HEADER_AT + 4096 - s.wh_len + 26] = 7; /* a name */
     assert_int_equal(liar_try(&l, &s), SNIC_NVMEFS_STATUS_HEADER);
     s = liar_good(&l, SNIC_NVMEFS_READ, 4096);
-    assert_int_equal(liar_try(&l, &s), SNIC_NVMEFS_STATUS_OK); /* and it goes on */
+    assert_int_equal(liar_try(&l, &s), SNIC_NVMEFS_STATUS_OK); /* and it works on */
     liar_close(&l);
 }
 
@@ -182,7 +182,7 @@ static void test_nvmefs_pointers_outside_of_windows_are_refused(void **state)
         s = liar_good(&l, SNIC_NVMEFS_WRITE, 8192); /* a list */
         s.write[1] = bad[i];
         assert_int_equal(liar_try(&l, &s), SNIC_NVMEFS_STATUS_ADDRESS);
-        s = liar_good(&l, SNIC_NVMEFS_WRITE, 8192); /* what the list says */
+        s = liar_good(&l, SNIC_NVMEFS_WRITE, 8192); /* by the list */
         s.write[1] = HEADER_AT;
         snic_put_le64(l.m + HEADER_AT, 0xa000);
         snic_put_le64(l.m + HEADER_AT + 8, bad[i]);
@@ -218,7 +218,7 @@ static void test_nvmefs_bad_lists_are_refused(void **state)
     s = liar_good(&l, SNIC_NVMEFS_WRITE, 8192);
     s.write[1] = HEADER_AT + 4; /* not aligned */
     assert_int_equal(liar_try(&l, &s), SNIC_NVMEFS_STATUS_PRP);
-    s.write[1] = HEADER_AT + 4096 - 8; /* goes on in the next page */
+    s.write[1] = HEADER_AT + 4096 - 8; /* continues in the next page */
     assert_int_equal(liar_try(&l, &s), SNIC_NVMEFS_STATUS_PRP);
     s = liar_good(&l, SNIC_NVMEFS_WRITE, 4096);
     s.write[1] = 0xa008; /* a second page with an offset */
@@ -356,7 +356,7 @@ static void test_nvmefs_floods_of_nonsense(void **state)
     liar_close(&l);
 }
 
-/* The completion queue can not be written: FAILED is said, and DELETE still answers. */
+/* The completion queue can not be written: FAILED is reported, and DELETE still answers. */
 static void test_nvmefs_an_unreachable_queue_fails(void **state)
 {
     struct liar l;
@@ -406,7 +406,7 @@ static void victim_close(struct victim *v, uint32_t outstanding)
         struct snic_nvmefs_req *r = snic_nvmefs_host_reap(v->x.h[0]);
         assert_non_null(r);
         assert_int_equal(r->result, SNIC_EUNKNOWN);
-        assert_int_equal(r->status, SNIC_NVMEFS_STATUS_DELETED); /* nobody answered */
+        assert_int_equal(r->status, SNIC_NVMEFS_STATUS_DELETED); /* unanswered */
     }
     assert_null(snic_nvmefs_host_reap(v->x.h[0]));
     assert_int_equal(snic_nvmefs_host_error(v->x.h[0]), 0);
@@ -457,8 +457,8 @@ static void test_nvmefs_bad_completions_break_the_queue(void **state)
     }
 }
 
-/* A command that ended while its abort had to wait takes the wish with it: whoever has its id next
-   is not aborted. */
+/* A command that ended while its abort had to wait takes the abort with it: the command that has
+   its id next is not aborted. */
 static void test_nvmefs_a_late_abort_hits_nobody_else(void **state)
 {
     struct snic_nvmefs_host_stats s;

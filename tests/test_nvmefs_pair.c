@@ -90,7 +90,7 @@ static void test_nvmefs_8k_write_and_read_take_four_operations(void **state)
     duo_close(&x);
 }
 
-/* Sizes, alignments and scattered pieces: PRP where they can be said with it, else SGL. */
+/* Sizes, alignments and scattered pieces: PRP where it can express them, else SGL. */
 static void test_nvmefs_data_of_every_shape_arrives(void **state)
 {
     struct duo x;
@@ -657,9 +657,9 @@ static void test_nvmefs_who_sleeps_is_rung(void **state)
 }
 
 /*
- * A host that only looks, and never says that it sleeps, puts in one more request at every moment
- * of a queue's way into and out of not being rung: it is seen. What would break: the write of
- * sq_event and the look behind it change places, and both sides wait for the other.
+ * A host that only looks, and never announces that it sleeps, puts in one more request at every
+ * moment of a queue's way into and out of not being rung: it is seen. What would break: the write
+ * of sq_event and the look behind it change places, and both sides wait for the other.
  */
 static void test_nvmefs_a_request_at_every_moment_is_seen(void **state)
 {
@@ -701,7 +701,7 @@ static void test_nvmefs_a_request_at_every_moment_is_seen(void **state)
     assert_true(silent > moments / 16); /* it was not rung for */
 }
 
-/* A busy queue: sq_event says NEVER, and no bell is rung either way while both sides look. */
+/* A busy queue: sq_event is NEVER, and no bell is rung either way while both sides look. */
 static void test_nvmefs_a_busy_queue_rings_no_bell(void **state)
 {
     struct duo x;

@@ -246,7 +246,7 @@ static inline void duo_serve(struct duo *x, struct snic_nvmefs_cmd *c)
 {
     struct snic_nvmefs_req *r = &c->req;
     int64_t result = 0;
-    if (r->op == SNIC_NVMEFS_READ) { /* every byte says where it is */
+    if (r->op == SNIC_NVMEFS_READ) { /* every byte encodes its place */
         uint64_t at = r->offset;
         for (uint32_t i = 0; i < c->iov_count; i++)
             for (size_t k = 0; k < c->iov[i].size; k++, at++)

@@ -211,7 +211,7 @@ static void test_nvmefslink_death_of_either_end(void **state)
             assert_int_equal(snic_nvmefslink_dpu_idle(x.dpu.link), 1);
             assert_int_equal(x.dpu.waiting, 0);
             x.host.d->dead = 1;
-            /* the dead host's own state is given up */
+            /* the dead host's own state is dropped */
             x.d[0]->events.death(x.d[0]->events.ctx, x.d[0], SNIC_DMA_DEATH_EXIT);
         } else {
             snic_nvmefslink_dpu_detach(x.dpu.link);
@@ -274,7 +274,7 @@ static void test_nvmefslink_detached_host_waits_for_nobody(void **state)
     }
 }
 
-/* The host revokes a window under the DPU: a status, and the queue goes on. */
+/* The host revokes a window under the DPU: a status, and the queue works on. */
 static void test_nvmefslink_unregistered_memory_is_a_status(void **state)
 {
     struct world x;
@@ -323,7 +323,7 @@ static void test_nvmefslink_others_share_the_link(void **state)
     world_close(&x);
 }
 
-/* As many windows and queues as there may be: more are refused, and those there go on. */
+/* As many windows and queues as there may be: more are refused, and the existing ones work on. */
 static void test_nvmefslink_windows_and_queues_full(void **state)
 {
     (void)state;
@@ -357,14 +357,14 @@ static void test_nvmefslink_windows_and_queues_full(void **state)
         assert_true(window[3] >= 0);
         world_rest(&x);
         x.q[0].wrong = 0;
-        assert_int_equal(pat_submit(&x.q[0], 0, 0, SNIC_NVMEFS_GETATTR), 0); /* all goes on */
+        assert_int_equal(pat_submit(&x.q[0], 0, 0, SNIC_NVMEFS_GETATTR), 0); /* all works on */
         world_rest(&x);
         assert_int_equal(x.q[0].wrong, 0);
         world_close(&x);
     }
 }
 
-/* Several queues that the DPU does not take, asked for at once: each is told so. */
+/* Several queues that the DPU does not take, asked for at once: each hears of it. */
 static void test_nvmefslink_every_refusal_is_heard(void **state)
 {
     (void)state;
@@ -397,7 +397,7 @@ static int narrow_send(struct snic_dma *d, const void *msg, uint32_t size)
     return refuse > 0 && refuse-- ? 0 : wide->send(d, msg, size);
 }
 
-/* A DPU that says DELETED before it was asked: the queue is its to touch until it has heard. */
+/* A DPU that sends DELETED before the request: the queue is its to touch until it has heard. */
 static void test_nvmefslink_deleted_before_it_was_asked(void **state)
 {
     struct world x;
@@ -427,7 +427,7 @@ static void test_nvmefslink_deleted_before_it_was_asked(void **state)
     world_close(&x);
 }
 
-/* What was said of the queue before its reset is not of the queue since. */
+/* Messages about the queue before its reset are not about the queue since. */
 static void test_nvmefslink_late_messages_are_of_the_past(void **state)
 {
     struct world x;

@@ -37,7 +37,7 @@ static void *server_run(void *arg)
     return NULL;
 }
 
-/** Keep requests going on all queues until @p rounds are done, sleeping in the loop. */
+/** Keep requests in flight on all queues until @p rounds are done, sleeping in the loop. */
 static void host_work(struct pat_host *h, struct snic_loop *loop, struct pat_queue *q, uint32_t n,
                       uint64_t rounds)
 {

@@ -147,7 +147,7 @@ static void test_offload_refusals_say_host(void **state)
     node_close(&node);
 }
 
-/** Reads past the end are short, of files that are gone fail: reply() decides, as told. */
+/** Reads past the end are short, of files that are gone fail: reply() decides, as set. */
 static void test_offload_short_and_failed_reads_are_judged(void **state)
 {
     struct snic_offload_opts o = node_opts();

@@ -147,7 +147,7 @@ static void test_offload_cache_hits_like_lru(void **state)
     }
 }
 
-/** Invalidations of keys that nobody has, as many as 100 times the table: it recovers. */
+/** Invalidations of absent keys, as many as 100 times the table: it recovers. */
 static void test_offload_cache_recovers_from_storm(void **state)
 {
     (void)state;

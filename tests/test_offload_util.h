@@ -18,7 +18,7 @@ struct node {
     int64_t result;       /* of the last read */
     int verdict;
     int answer;    /* func() answers without a read */
-    int no;        /* func() says host */
+    int no;        /* func() returns host */
     uint32_t more; /* parts that func() asks for */
     uint32_t tenant;
     int hold; /* do not release */
@@ -26,7 +26,7 @@ struct node {
     uint32_t held_count;
 };
 
-/* A message says what to read: offset and size; the bytes are node_byte_at()'s. */
+/* A message has what to read: offset and size; the bytes are node_byte_at()'s. */
 struct ask {
     uint64_t file;
     uint64_t offset;

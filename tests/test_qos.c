@@ -196,7 +196,7 @@ static void test_qos_tenants_added_set_removed(void **state)
     rig_close(&g);
 }
 
-/* Requests of ids that nobody added must not be lost, nor make tenants without end. */
+/* Requests of ids that were not added must not be lost, nor make tenants without end. */
 static void test_qos_unknown_ids_default_or_automatic(void **state)
 {
     struct rig g;
@@ -245,7 +245,7 @@ static void test_qos_unknown_ids_default_or_automatic(void **state)
     free(mem);
 }
 
-/* One tenant beyond its limit is told so; the others do not notice. */
+/* One tenant beyond its limit gets an error; the others do not notice. */
 static void test_qos_tenant_depth_busy(void **state)
 {
     enum { COUNT = 12, LIMIT = 4 };
@@ -521,7 +521,7 @@ static void test_qos_capped_tenant_stays_below_cap(void **state)
     load_run(&g, 1000000000);
     assert_in_range(a.bytes, (8u << 20) * 97 / 100, (8u << 20) * 103 / 100);
     a.stopped = 1;
-    /* Without the cap it goes on at once, not at the time that the cap had named. */
+    /* Without the cap it continues at once, not at the time that the cap had named. */
     t.bytes_per_second = 0;
     t.ios_per_second = 1;
     assert_int_equal(snic_qos_tenant_set(g.io, 0, &t), 0);

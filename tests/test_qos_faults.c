@@ -455,7 +455,7 @@ static void area_start(struct work *w, uint32_t index)
     }
 }
 
-/** What a result says about the bytes; behind a short or failed change they are unknown. */
+/** What a result shows about the bytes; behind a short or failed change they are unknown. */
 static void area_judge(struct work *w, struct area *a)
 {
     const struct snic_io_req *r = &a->call.req;

@@ -15,7 +15,7 @@ static void open_device(struct conformance_io *c, uint64_t size, uint32_t depth,
     snic_ssd_opts_dct983(&o);
     o.seed = support_seed();
     o.condition = condition;
-    o.queues = 1;            /* as a file has: nothing but the switch tells tenants apart */
+    o.queues = 1;            /* as a file has: nothing but the switch distinguishes tenants */
     o.length_max = 2u << 20; /* the suite reads the whole device at once */
     o.buffer_bytes = 4u << 20;
     memset(c, 0, sizeof(*c));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* A node and a small cluster of them, without chance: what each call says, and the thin line from
- * a client's put over the network and the logs to another client's get. */
+/* A node and a small cluster of them, without chance: what each call returns, and the thin line
+ * from a client's put over the network and the logs to another client's get. */
 #include "cluster.h"
 #include "support.h"
 
@@ -33,7 +33,7 @@ static void must(struct cluster *c, int ok)
     assert_true(ok);
 }
 
-/* What one node was given another gives; one dies, the others go on, it comes back. */
+/* What is put at one node is got from another; one dies, the others continue, it comes back. */
 static void test_replica_three_one_dies_others_serve(void **state)
 {
     (void)state;
@@ -62,7 +62,7 @@ static void test_replica_three_one_dies_others_serve(void **state)
 
 /*
  * A value of more datagrams than may be under way never arrived: no such node begins. One that the
- * door takes a part of at a time arrives, each sending goes on where the last one broke off.
+ * door takes a part of at a time arrives, each sending continues where the last one broke off.
  */
 static void test_replica_large_values_arrive_or_are_refused(void **state)
 {
@@ -104,7 +104,7 @@ static void no_done(struct snic_replica_op *op)
     (void)op;
 }
 
-/* A lease that ends while nobody looks is found by the next call; that is told by the loop. */
+/* A lease that ends between calls is found by the next call; that is reported by the loop. */
 static void test_replica_notify_from_the_loop(void **state)
 {
     struct cluster_opts o = {.seed = support_seed(), .checks = 16, .notify = tell};
@@ -163,7 +163,7 @@ static struct cluster *begin_full(uint32_t *keys, struct cluster_op **stuck)
     return c;
 }
 
-/* A full log refuses puts, and says why; deletions are taken and are the way out. */
+/* A full log refuses puts, and reports why; deletions are taken and are the way out. */
 static void test_replica_full_log_takes_deletions(void **state)
 {
     struct cluster_op *stuck;
@@ -217,8 +217,8 @@ static void test_replica_full_log_deletion_of_what_waits(void **state)
 }
 
 /*
- * A node takes deletions and no puts any more, for want of memory. That it answers the ones is no
- * word for it while the others wait: it is left out, and the put goes on.
+ * A node takes deletions and no puts any more, for want of memory. That it answers the ones does
+ * not count for it while the others wait: it is left out, and the put proceeds.
  */
 static void test_replica_slow_for_one_write_is_slow(void **state)
 {
@@ -242,7 +242,7 @@ static void test_replica_slow_for_one_write_is_slow(void **state)
     end(c);
 }
 
-/* A node that was slow for less than slow_ns, and serves: nobody is left out for it later. */
+/* A node that was slow for less than slow_ns, and serves: no node is left out for it later. */
 static void test_replica_slow_no_more_stays(void **state)
 {
     struct cluster_opts o = {.seed = support_seed(), .checks = 16};

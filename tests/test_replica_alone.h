@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* One replica node with a simulated network, disk and clock; whoever else there is, is the test. */
+/* One replica node with a simulated network, disk and clock; the test plays all other nodes. */
 #ifndef SNIC_TESTS_TEST_REPLICA_ALONE_H
 #define SNIC_TESTS_TEST_REPLICA_ALONE_H
 

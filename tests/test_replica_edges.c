@@ -63,7 +63,7 @@ static void test_replica_edges_options_checked(void **state)
 #undef BAD
     assert_int_equal(snic_replica_init(&r, mem, size - 1, &fix.o), SNIC_ENOSPC);
     assert_int_equal(snic_replica_init(&r, mem + 8, size, &fix.o), SNIC_EINVAL);
-    /* Its address is somebody else's. */
+    /* Its address is in use. */
     struct snic_net_dgram_events none = {.recv = replica_link_recv};
     struct snic_net_dgram *d;
     assert_int_equal(snic_net_dgram_open(fix.net[0], &fix.addrs[0], &none, NULL, &d), 0);
@@ -134,7 +134,7 @@ static void test_replica_edges_operations_refused(void **state)
     assert_int_equal(act(&o, SNIC_REPLICA_GET, 1, NULL, 0), SNIC_ENOENT);
     assert_int_equal(act(&o, SNIC_REPLICA_CAS, 1, NULL, 0), SNIC_ECANCELED);
     assert_false(o.any);
-    /* A CAS that lost has what won; its own value is given back. */
+    /* A CAS that lost has what won; its own value is released. */
     assert_int_equal(act(&o, SNIC_REPLICA_PUT, 1, "right", 5), 0);
     o.op.ts++;
     assert_int_equal(act(&o, SNIC_REPLICA_CAS, 1, "wrong", 5), SNIC_ECANCELED);
@@ -202,7 +202,7 @@ static void test_replica_edges_next_gives_keys(void **state)
 
 /* ---- Stopped anywhere ---- */
 
-/* After each thing that happens to a put: what was answered is there in the next life. */
+/* After each thing that happens to a put: what was answered is there in the next run. */
 static void test_replica_edges_stopped_anywhere_next_life_right(void **state)
 {
     uint32_t answered = 0, unknown = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What no node of this cluster sent or wrote: packets of somebody who is no node, a membership file
+ * What no node of this cluster sent or wrote: packets of a peer that is no node, a membership file
  * and a log that are not its own.
  */
 #include "test_replica_alone.h"
@@ -159,9 +159,9 @@ static void test_replica_foreign_pieces_without_sense_refused(void **state)
     replica_put_cut(body, &c);
     assert_int_equal(throw_at(1, packet, wrap(REPLICA_PIECE, SNIC_REPLICA__PIECE, 1)), 1);
     assert_int_equal(throw_at(1, packet, wrap(REPLICA_PIECE, SNIC_REPLICA__PIECE + 65, 1)), 1);
-    /* All of it, but not what its checksum says. */
+    /* All of it, but with a wrong checksum. */
     assert_int_equal(throw_at(1, packet, wrap(REPLICA_PIECE, SNIC_REPLICA__PIECE + 1072, 1)), 1);
-    /* Two messages of one checksum are told apart by their lengths. */
+    /* Two messages of one checksum are distinguished by their lengths. */
     assert_int_equal(throw_at(1, packet, wrap(REPLICA_PIECE, SNIC_REPLICA__PIECE + 64, 1)), 0);
     c.total += 64;
     replica_put_cut(body, &c);
@@ -311,9 +311,9 @@ static void prepare(const struct snic_wal_record *recs, uint32_t count)
 }
 
 /*
- * A log with records and without its membership file: it ran, whatever it is told (A9). One that
- * holds more values than there is memory for is in doubt, and no failure; one that holds what no
- * engine wrote is a failure, said.
+ * A log with records and without its membership file: it ran, whatever the option states (A9). One
+ * that holds more values than there is memory for is in doubt, and no failure; one that holds what
+ * no engine wrote is a failure, and reported.
  */
 static void test_replica_foreign_strange_logs_said(void **state)
 {
@@ -348,7 +348,7 @@ static void test_replica_foreign_strange_logs_said(void **state)
 
 /* ---- Addresses ---- */
 
-/* Whom a packet is from is told by its address, of whatever kind. */
+/* The sender of a packet is determined by its address, of whatever kind. */
 static void test_replica_foreign_packets_by_address(void **state)
 {
     unsigned char *body = packet + SNIC_REPLICA__PACKET + SNIC_REPLICA__FRAME;

@@ -131,7 +131,7 @@ static void test_replica_all_dark_after_answer(void **state)
         all_again(c, CLUSTER_DARK);
         if (model == SNIC_DDP_SYNCH || model == SNIC_DDP_STRICT)
             assert_int_equal(get(c, 1), v);
-        else /* RENF: nobody had read it. EVENT, SCOPE: nobody had waited for the logs. */
+        else /* RENF: it had not been read. EVENT, SCOPE: no operation had waited for the logs. */
             assert_int_equal(get(c, 1), 0);
         end(c);
     }
@@ -156,7 +156,7 @@ static void test_replica_all_dark_after_read(void **state)
     }
 }
 
-/* What each log is given next it writes a second later. */
+/* Each log writes what it gets next a second later. */
 static void slow_logs(struct cluster *c)
 {
     struct snic_fault f = {.kind = SNIC_FAULT_DELAY, .ops = 1u << SNIC_IO_WRITE, .after = 1};
@@ -290,7 +290,7 @@ static void test_replica_scope_ends_with_its_node_part(void **state)
     }
     assert_true(c->node[1].scope == 0);
     struct snic_replica_op read = {.done = read_done, .kind = SNIC_REPLICA_GET, .scope = scope};
-    read.key = cluster_key(2); /* to a read the number says nothing */
+    read.key = cluster_key(2); /* to a read the number means nothing */
     assert_int_equal(snic_replica_submit(c->node[1].r, &read), 0);
     cluster_run(c, SECOND);
     assert_int_equal(read.result, 0);
@@ -303,7 +303,7 @@ static void test_replica_scope_ends_with_its_node_part(void **state)
     end(c);
 }
 
-/* A process that ends leaves what it gave to the disk; nobody's cache is lost. */
+/* A process that ends leaves what it gave to the disk; no cache is lost. */
 static void test_replica_all_crash_again_and_again(void **state)
 {
     (void)state;
@@ -339,8 +339,8 @@ static void test_replica_one_log_is_enough(void **state)
 }
 
 /*
- * What a learner's log has of its former life is retired (A2): a key that the others deleted and
- * purged while it was away does not come back when all begin from their logs.
+ * What a learner's log has of its former incarnation is retired (A2): a key that the others deleted
+ * and purged while it was away does not come back when all begin from their logs.
  */
 static void test_replica_former_life_stays_away(void **state)
 {
@@ -376,7 +376,7 @@ static struct snic_replica_info info(struct cluster *c, uint32_t node)
 
 /*
  * A log with more keys than the table takes: a node that has it begins with nothing and learns. One
- * that others would have to learn from waits, whatever an operator says, until it has the room.
+ * that others would have to learn from waits, whatever an operator states, until it has the space.
  */
 static void test_replica_log_of_too_many_keys_is_not_the_end(void **state)
 {
@@ -435,7 +435,7 @@ static void rot_what_changed(struct cluster *c, uint32_t node, const unsigned ch
 }
 
 /*
- * A8: the end of a log is damaged, of which nothing says that it was announced. Such a log is no
+ * A8: the end of a log is damaged, of which nothing shows that it was announced. Such a log is no
  * beginning while another is missing, though a majority is there; it is when that is back.
  */
 static void test_replica_log_in_doubt_restarts_nobody(void **state)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * A node and its log where the order of what is in it matters: a full log that a deletion passes,
- * compaction after the end or while newer values wait, and what an earlier life had asked for.
+ * compaction after the end or while newer values wait, and what an earlier engine asked for.
  */
 #include "cluster.h"
 #include "support.h"
@@ -104,7 +104,7 @@ static void test_replica_log_no_put_behind_its_deletion(void **state)
 
 /*
  * N6: a value whose successor waits for a full log is all there is of its key. When the node is
- * stopped what waited is forgotten, and compaction, which may go on, keeps the value.
+ * stopped what waited is forgotten, and compaction, which may continue, keeps the value.
  */
 static void test_replica_log_compaction_after_the_end(void **state)
 {
@@ -117,7 +117,7 @@ static void test_replica_log_compaction_after_the_end(void **state)
     for (uint32_t i = 0; i < 20; i++) {
         keys = most;
         c = begin_full(&keys, 1, &stuck);
-        assert_int_equal(keys, most); /* the same life, but for the last put: of key 1 */
+        assert_int_equal(keys, most); /* the same run, but for the last put: of key 1 */
         for (uint32_t k = 0; k < 4; k++)
             (void)cluster_submit(c, 0, SNIC_REPLICA_DELETE, 10 + k, NULL, NULL);
         cluster_run(c, i * CLUSTER_MS / 4);
@@ -189,7 +189,7 @@ static void test_replica_log_newer_ones_wait_older_ones_go(void **state)
     end(c);
 }
 
-/* What the log is given from now on it writes so late; not the membership's file. */
+/* The log writes what it gets from now on so late; not the membership's file. */
 static void slow_log(struct cluster *c, uint32_t node, uint64_t ns)
 {
     struct snic_fault f = {.kind = SNIC_FAULT_DELAY, .ops = 1u << SNIC_IO_WRITE, .after = 1};
@@ -200,8 +200,8 @@ static void slow_log(struct cluster *c, uint32_t node, uint64_t ns)
 }
 
 /*
- * N3: a node is asked to flush its log, which takes so long that it is voted out and comes back as
- * a learner, with another engine. That one is not told of it: it never asked.
+ * N3: a node is requested to flush its log, which takes so long that it is voted out and comes back
+ * as a learner, with another engine. That one does not hear of it: it never requested it.
  */
 static void test_replica_log_answers_of_an_earlier_life(void **state)
 {

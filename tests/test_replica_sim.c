@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Random lives of whole clusters (sim/swarm.h): a seed says all, and --seed N repeats it.
+ * Random runs of whole clusters (sim/swarm.h): a seed determines all, and --seed N repeats it.
  *
- *     test_replica_sim --seed 17 one            one life, told
+ *     test_replica_sim --seed 17 one            one run, printed
  *     SNIC_SIM_FROM=1000 SNIC_SIM_COUNT=500 test_replica_sim many
- *                                               a part of a long run, to go on where it stopped;
+ *                                               a part of a long run, to resume where it stopped;
  *                                               list/replica.cmake makes the night of such parts,
  *                                               with SNIC_SIM_NIGHT for the count
  */
@@ -50,7 +50,7 @@ static double cpu_seconds(void)
     return (double)clock() / CLOCKS_PER_SEC;
 }
 
-/* The faults' time is short, 8, 4 or 2 s: what a life needs in the end is longer. */
+/* The faults' time is short, 8, 4 or 2 s: what a run needs in the end is longer. */
 static struct swarm_opts life(uint64_t seed)
 {
     struct swarm_opts o = {.seed = seed, .search = seed % 4 == 0};
@@ -98,8 +98,8 @@ static void test_replica_sim_many_lives_nothing_broken(void **state)
 }
 
 /*
- * Lives that are harder (enum swarm_hard_life): one in three has clocks, one full logs, one both.
- * They are not among those above, so that old seeds are still the same lives.
+ * Runs that are harder (hard_life in swarm.h): one in three has clocks, one full logs, one both.
+ * They are not among those above, so that old seeds are still the same runs.
  */
 static struct swarm_opts hard_life(uint64_t seed)
 {
@@ -142,7 +142,7 @@ static void test_replica_sim_hard_lives_nothing_broken(void **state)
 }
 
 /*
- * H34: where clocks are worse than the option says reads may be stale, and nothing else may be
+ * H34: where clocks are worse than the option allows reads may be stale, and nothing else may be
  * wrong, which swarm_run judges. That some are shows that the clocks are as bad as meant.
  */
 static void test_replica_sim_worse_clocks_stale_reads_only(void **state)
@@ -167,8 +167,8 @@ static void test_replica_sim_worse_clocks_stale_reads_only(void **state)
 }
 
 /*
- * Expected to fail (spec 4.4): disks that say they flushed. What was answered is lost, and the
- * judges must say so; the same lives without the lies are right.
+ * Expected to fail (spec 4.4): disks that report a flush they did not do. What was answered is
+ * lost, and the judges must find it; the same runs without the lies are right.
  */
 static void test_replica_sim_disks_that_lie_are_found_out(void **state)
 {
@@ -199,10 +199,10 @@ static void test_replica_sim_disks_that_lie_are_found_out(void **state)
 static void test_replica_sim_seeds_of_old_faults(void **state)
 {
     static const uint64_t seeds[] = {
-        1253, /* a learner's log was full of what its new life does not need, and nobody looked */
+        1253, /* a learner's log was full of what its new engine does not need, unchecked */
         1003423, /* more large messages at once than are collected: none was ever whole */
         1017768, /* PAPER: what was parked behind a write that a restart found complete */
-        1059774, /* two CAS of one base: who had refused the one was gone before it said so */
+        1059774, /* two CAS of one base: who had refused the one was gone before it reported it */
         1014016, /* a log kept all older values of a key while a newer one waited for room */
     };
     (void)state;
@@ -223,8 +223,8 @@ static void test_replica_sim_hard_seeds_of_old_faults(void **state)
                  then for what it held */
         2618, /* a key that was new in the middle of a learner's piece pushed its last one out */
         2356, /* a restart of all with full logs: one had what the others had no space for */
-        UINT64_C(1795646567537996), /* nobody deleted any more, and puts waited for full logs */
-        88000186, /* SYNC of a scope with a write that was answered as unknown says nothing of it */
+        UINT64_C(1795646567537996), /* no client deleted any more, and puts waited for full logs */
+        88000186, /* SYNC of a scope with a write that was answered as unknown ignores it */
         66000109, /* every scope waited for full logs, and no deletion had one */
         1001558,  /* clients deleted nothing in the end: all logs were full of what is needed */
         UINT64_C(1795661456363620), /* a scope of a node that was left out, and had come back */
@@ -241,7 +241,7 @@ static void test_replica_sim_hard_seeds_of_old_faults(void **state)
     }
 }
 
-/* The same seed is the same life, to the last action. */
+/* The same seed is the same run, to the last action. */
 static void test_replica_sim_same_seed_same_life(void **state)
 {
     (void)state;

@@ -251,7 +251,7 @@ static void test_replica_value_random_model(void **state)
     support_guard_free(mem);
 }
 
-/* A key that many clients read in one turn of the loop: each answer holds its value. */
+/* A key that many clients read in one iteration of the loop: each answer holds its value. */
 static void test_replica_value_many_references(void **state)
 {
     enum { MANY = 3 * 65536 };

@@ -326,7 +326,7 @@ static void test_ring_sleeper_armed_is_woken_once(void **state)
     fixture_close(&f);
 }
 
-/* Pauses, then yields, then sleep for as long as nothing comes; something that came begins it
+/* Pauses, then yields, then sleep for as long as nothing comes; an arrival begins it
  * anew. */
 static void test_ring_backoff_pauses_yields_sleeps(void **state)
 {
@@ -358,7 +358,7 @@ static struct snic_ring_opts one_opts(uint32_t discipline)
     return o;
 }
 
-/* The flag belongs to request rings with at most one owner; a header that says otherwise is
+/* The flag belongs to request rings with at most one owner; a header that states otherwise is
  * refused although its checksum is right. */
 static void test_ring_one_producer_flag_misplaced_refused(void **state)
 {
@@ -416,7 +416,7 @@ static void test_ring_one_producer_second_attach_refused(void **state)
     }
 }
 
-/* A reservation that is open or cancelled is nobody's business: the consumer neither waits for
+/* A reservation that is open or cancelled has no effect on others: the consumer neither waits for
  * it nor passes padding, and repair has nothing to do. */
 static void test_ring_one_producer_open_reservation_hides(void **state)
 {
@@ -516,7 +516,7 @@ static void test_ring_run_ends_where_records_differ(void **state)
     fixture_close(&f);
 }
 
-/** Options that are refused say which one it is, and only those. */
+/** A refusal names the wrong option, and only that one. */
 static void test_ring_wrong_option_is_named(void **state)
 {
     (void)state;

@@ -3,8 +3,8 @@
  * Processes that die at every step of what they do with a ring. A child is single-stepped through
  * an operation, instruction by instruction; what the shared memory holds after each is what a death
  * there leaves. Each such state is copied, and on the copy the death is certified: one call
- * of the supervisor must repair it, and the others go on at once. At some of the steps the child is
- * killed indeed, and the same is asked of the ring itself.
+ * of the supervisor must repair it, and the others continue at once. At some of the steps the child
+ * is killed indeed, and the same is required of the ring itself.
  */
 #include "test_ring_util.h"
 
@@ -29,7 +29,7 @@ enum {
     DIES
 };
 
-/* Who writes: the token is also the record's type. */
+/* The writer: the token is also the record's type. */
 enum { DEAD = 1, LIVE = 2, NEXT = 3 };
 
 struct death {
@@ -180,7 +180,7 @@ static void take_all(struct death *d, void *mem, uint32_t count[4])
     assert_int_equal(snic_ring_backlog(&c), 0);
 }
 
-/* What a consumer is given of the dead's before anybody certifies the death. */
+/* What a consumer gets of the dead's records before the death is certified. */
 static uint32_t seen_early(struct death *d, void *mem)
 {
     struct snic_ring_consumer c;
@@ -215,7 +215,7 @@ static void bury(struct death *d, void *mem)
     assert_int_equal(snic_ring_abandon(mem, d->size, DEAD), SNIC_ENOENT);
 }
 
-/* The others go on; nothing of theirs is lost or doubled; of the dead's, all or nothing. */
+/* The others continue; nothing of theirs is lost or doubled; of the dead's, all or nothing. */
 static void judge_request(struct death *d, void *mem, int done)
 {
     uint32_t count[4] = {0};
@@ -238,7 +238,7 @@ static void judge_request(struct death *d, void *mem, int done)
     assert_int_equal(snic_ring_check(mem, d->size), 0);
 }
 
-/* A dead collector's claim is given back as space; the rest goes to the living, once. */
+/* A dead collector's claim is returned as space; the rest goes to the living, once. */
 static void judge_response(struct death *d, void *mem, int done)
 {
     struct snic_ring_collector k;
@@ -510,7 +510,7 @@ static void sleepy_child(void *mem, size_t size)
 }
 
 /* A producer that is stopped for as long as you like is not dead: its record is waited for, not
- * skipped; other producers go on until M; when it wakes up, all arrives in order. */
+ * skipped; other producers continue until M; when it wakes up, all arrives in order. */
 static void test_ring_producer_stopped_is_waited_for(void **state)
 {
     uint32_t discipline;

@@ -2,8 +2,8 @@
 /*
  * The request ring under the explorer (explore_ring.h): every interleaving of a few threads with
  * store buffers and reordered loads. Each scenario must pass as the code stands, and fail when one
- * of the orderings it rests on is left out: an ordering whose loss nobody notices is either not
- * needed or not tested.
+ * of the orderings it rests on is left out: an ordering whose loss no scenario notices is either
+ * not needed or not tested.
  */
 #include "test_ring_stage.h"
 
@@ -107,7 +107,7 @@ static void test_ring_explore_runs(void **state)
     }
 }
 
-/* A producer that attached when H had moved, and pushes at once: whoever reads its T must see
+/* A producer that attached when H had moved, and pushes at once: a thread that reads its T must see
  * that H. */
 static uint64_t attach_push_body(void *copy)
 {

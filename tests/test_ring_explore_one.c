@@ -119,7 +119,7 @@ static void succeeded(const uint64_t *outcome)
 }
 
 /* The producer dies before any of its steps, the consumer looks all the while; after one call of
- * the supervisor the next producer goes on. */
+ * the supervisor the next producer continues. */
 static void test_ring_explore_one_producer_dies_and_is_succeeded(void **state)
 {
     uint32_t d;

@@ -49,7 +49,7 @@ static uint64_t dying_body(void *copy)
 }
 
 /* A producer dies before any step; another is alive. Nothing living is abandoned, and the ring
- * goes on. */
+ * keeps working. */
 static void test_ring_explore_dead_producer_is_repaired(void **state)
 {
     uint32_t d;

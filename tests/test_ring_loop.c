@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Both sides of a ring wait as the header tells them to: pause, yield, sleep, here on the loop, and
+ * Both sides of a ring wait as the header specifies: pause, yield, sleep, here on the loop, and
  * between processes on eventfds. The ring is small and the work uneven, so that each side
- * sleeps often; a lost wake-up hangs, and the test's time-out tells.
+ * sleeps often; a lost wake-up hangs, and the test's time-out shows it.
  */
 #include "test_ring_util.h"
 

@@ -90,7 +90,7 @@ static void run_head(struct run *r)
     if (r->finishing && r->m.first != r->taken)
         r->m.head = r->m.q[r->m.first % MODEL_MAX].position;
     /* With nothing out, pads before what is not yet taken are free once the consumer passed them;
-     * it tells us where it stands. */
+     * it returns its position. */
     if (r->m.first == r->taken && snic_ring_backlog(&r->c) < r->m.tail - r->m.head)
         r->m.head = r->m.tail - snic_ring_backlog(&r->c);
 }
@@ -188,7 +188,7 @@ static int run_op(struct run *r, int op)
     }
 }
 
-/* Every sequence of operations on the smallest ring behaves as the ten-line model says, wherever
+/* Every sequence of operations on the smallest ring behaves as the ten-line model, wherever
  * it begins: a wrong pad, limit or head shows here. */
 static void test_ring_small_every_sequence_follows_model(void **state)
 {
@@ -230,7 +230,7 @@ static void test_ring_small_every_sequence_follows_model(void **state)
     free(r);
 }
 
-/* Long random runs, many laps: payload, order and space as the model says. */
+/* Long random runs, many laps: payload, order and space as in the model. */
 static void test_ring_long_random_run_follows_model(void **state)
 {
     uint64_t steps = support_scale(100000, 10000000) / (RING_TEST_SMALL ? 10 : 1);

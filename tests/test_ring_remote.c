@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The remote steps over a copier that moves 8-byte words one at a time, in any order that the
- * operation list allows, while the other side goes on between any two words. An uncommitted or
+ * operation list allows, while the other side runs between any two words. An uncommitted or
  * torn record that can be seen at all is seen here; and the operations are counted.
  */
 #include "test_ring_util.h"
@@ -150,7 +150,7 @@ static uint64_t take_all(struct snic_ring_consumer *c, struct snic_rng *rng)
 }
 
 /* No discipline and no order of DMA may yield an uncommitted byte, and no look may cost more
- * operations than the header says. */
+ * operations than the header states. */
 static void requests_over(uint32_t discipline, int ascending, uint64_t looks)
 {
     struct snic_ring_opts o = request_opts(discipline, 2048);
@@ -293,7 +293,7 @@ static void test_ring_remote_batch_costs_three_operations(void **state)
     }
 }
 
-/* A consumer that died inside a reservation is followed by one that goes on behind what was
+/* A consumer that died inside a reservation is followed by one that continues behind what was
  * released, neither losing nor stalling. */
 static void test_ring_consumer_reattached_inside_reservation_goes_on(void **state)
 {
@@ -383,7 +383,7 @@ static void test_ring_remote_bells_arrive(void **state)
     fixture_close(&f);
 }
 
-/* A look that failed anywhere and is given up leaves what is out as it is, and the next one begins
+/* A look that failed anywhere and is abandoned leaves what is out as it is, and the next one begins
  * from the start: each record once. */
 static void test_ring_remote_look_given_up_next_one_whole(void **state)
 {
@@ -537,7 +537,7 @@ static void collect_some(void *ctx)
     }
 }
 
-/* Fill an open response by its number and finish it; every third one came short. */
+/* Fill an open response by its number and finish it; every third one was short. */
 static void response_finish(struct snic_ring_responder *r, const struct snic_ring_rec *rec)
 {
     uint64_t id = snic_get_le64(rec->data);

@@ -21,7 +21,7 @@ static struct snic_ring_opts owned_opts(uint32_t kind, uint32_t discipline, uint
     return o;
 }
 
-/* Slots are given, refused and given back. */
+/* Slots are assigned, refused and returned. */
 static void test_ring_owner_table_full_or_taken_refused(void **state)
 {
     struct fixture f;
@@ -222,7 +222,7 @@ static int herd_bury(struct herd *h, int who)
 }
 
 /* Producers are killed in the middle of whatever they do, again and again; after each certified
- * death and repair the ring goes on, and no committed record is lost, doubled or torn. */
+ * death and repair the ring works on, and no committed record is lost, doubled or torn. */
 static void test_ring_producer_processes_killed_ring_goes_on(void **state)
 {
     uint64_t kills = support_scale(100, TOKENS - 8);

@@ -138,7 +138,7 @@ static void test_ring_response_commit_open_record_is_overtaken(void **state)
     fixture_close(&f);
 }
 
-/* A collector that holds a record stops nobody until the ring is full, and then lets go. */
+/* A collector that holds a record stops no other until the ring is full, and then lets go. */
 static void test_ring_response_slow_collector_others_go_on(void **state)
 {
     uint32_t d;
@@ -175,7 +175,7 @@ static void test_ring_response_slow_collector_others_go_on(void **state)
     }
 }
 
-/* collect copies data and body; too small a buffer loses the record and says so. */
+/* collect copies data and body; too small a buffer loses the record and returns an error. */
 static void test_ring_collect_copies_or_refuses(void **state)
 {
     struct fixture f;

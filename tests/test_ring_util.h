@@ -117,7 +117,7 @@ static inline int pattern_ok(const void *at, uint64_t n, size_t from, size_t byt
     return 1;
 }
 
-/* ---- The model: positions alone decide what fits; a queue says what comes out ---- */
+/* ---- The model: positions alone decide what fits; a queue determines what comes out ---- */
 
 #define MODEL_MAX 4096
 struct model {

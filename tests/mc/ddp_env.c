@@ -23,7 +23,7 @@ static uint32_t dw_out(const struct dw_world *w, const struct dw_state *s)
     return out;
 }
 
-/* Who could come in as a learner. */
+/* Nodes that could come in as a learner. */
 static int dw_may_join(const struct dw_world *w, const struct dw_state *s, uint32_t n)
 {
     const struct snic_ddp_view *v = dw_view(w, s);

@@ -494,7 +494,7 @@ static void dn_event(struct dn_work *w, uint32_t kind, uint32_t arg)
     }
 }
 
-/* Give what came out of the engine numbers. Under the lock. */
+/* Give the engine's output numbers. Under the lock. */
 static void dn_number(struct dn_work *w, uint32_t before)
 {
     struct dn_result *r = w->r;

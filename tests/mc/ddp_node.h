@@ -5,13 +5,13 @@
  * The engine is a function of its state and an event, and a cluster's states are made of few
  * different states of nodes. So each node state is kept once and has a number, as each message and
  * each membership has, and what an event does to a node is worked out once, by the engine, and
- * looked up from then on. Node states are equal if what snic_ddp_canon() says of their engines and
- * their logs are equal (by 128-bit fingerprints).
+ * looked up from then on. Node states are equal if the results of snic_ddp_canon() on their engines
+ * and their logs are equal (by 128-bit fingerprints).
  *
  * A learner whose engine refuses what the log had (A2) begins again with nothing.
  *
  * Handles are the numbers of writes. After every event the engine must hold as many references to
- * each as before, and those that came in, but for those it released (dn_handles).
+ * each as before, and those received, but for those it released (dn_handles).
  *
  * The log: records are durable in any order (APPENDED), or all those before a FLUSH at once, of
  * which the engine learns one by one. A crash loses what is not durable.

@@ -85,7 +85,7 @@ uint64_t dw_done(const struct dw_state *s, uint32_t key)
     return most;
 }
 
-/* A node has a value that nobody had yet: now its write has a timestamp. */
+/* A node has a value that no node had yet: now its write has a timestamp. */
 static void dw_note_ts(struct dw_state *s, uint32_t i, uint64_t ts)
 {
     uint32_t k;
@@ -120,7 +120,7 @@ static void dw_note_reads(const struct dw_world *w, struct dw_state *s)
     }
 }
 
-/* Somebody was told that a key is at ts: a read, as of now. */
+/* A client learned that a key is at ts: a read, as of now. */
 static void dw_note_read(struct dw_state *s, uint32_t key, uint64_t ts)
 {
     uint32_t i;

@@ -6,7 +6,7 @@
  * last, how much of each budget is used, and what was promised so far: the timestamp of each write,
  * whether it was answered, whether it could be read, the highest timestamp read of each key.
  *
- * Messages arrive in any order or are held back for as long as anybody likes, which is what a loss
+ * Messages arrive in any order or are held back for any length of time, which is what a loss
  * comes to until a timer fires; with a budget they are doubled or lost. Those that can only be
  * refused, since their epoch or incarnation is over, are dropped at once, and those of an epoch
  * that the receiver has not installed wait. Timers fire whenever they are armed, up to a budget.
@@ -33,8 +33,8 @@
 #define DW_WRITES 6
 
 /*
- * A beginning: node 1 has a write of its own, of which nobody heard, and does one of node 2's over,
- * since it has not heard that it is complete. That is all that it has room for, if room is 2.
+ * A beginning: node 1 has a write of its own, of which no node heard, and does one of node 2's
+ * over, since it has not heard that it is complete. That is all that it has room for, if room is 2.
  */
 #define DW_BEGIN_FULL                                                                              \
     "1 writes\n"                                                                                   \

@@ -79,7 +79,7 @@ struct dw_world {
     struct dw_state first;
 };
 
-/* What happened on the way; dw_bad_text() says it. */
+/* What happened on the way; dw_bad_text() prints it. */
 enum {
     DW_B_R2 = 1,
     DW_B_R3,

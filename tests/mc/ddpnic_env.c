@@ -107,7 +107,7 @@ int xw_installed(const struct xw_world *w, const struct xw_state *s)
     return 1;
 }
 
-/* Members that are dead or have no lease are left out, as long as somebody remains. */
+/* Members that are dead or have no lease are left out, as long as a member remains. */
 static void xw_may_decide(const struct xw_world *w, const struct xw_state *s, struct xw_list *l)
 {
     uint32_t n, out = 0;

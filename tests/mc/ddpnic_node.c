@@ -314,7 +314,7 @@ static int xn_event(struct xn_work *w, uint32_t kind, uint32_t arg)
     }
 }
 
-/* Give what came out of the engine numbers. Under the lock. */
+/* Give the engine's output numbers. Under the lock. */
 static void xn_number(struct xn_work *w, uint32_t before)
 {
     struct xn_result *r = w->r;

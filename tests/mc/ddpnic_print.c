@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* What happens to a node, as text that does not depend on numbers given out on the way. */
+/* What happens to a node, as text that does not depend on numbers assigned on the way. */
 #include "ddpnic_node.h"
 
 #include <inttypes.h>

@@ -65,7 +65,7 @@ struct xw_world {
     struct xw_state first;
 };
 
-/* What happened on the way; ddpnic_check.c says it. */
+/* What happened on the way; ddpnic_check.c prints it. */
 enum { XW_B_R2 = 1, XW_B_R3, XW_B_EVENT, XW_B_ANSWER, XW_B_RESULT, XW_B_ROOM, XW_B_TS, XW_B_TEXT };
 
 static inline void xw_load(struct xw_state *s, const void *state, size_t len)

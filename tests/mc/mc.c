@@ -234,7 +234,7 @@ static uint32_t run_gather(struct run *r)
     return n;
 }
 
-/* One level; MC_CLEAN: go on. */
+/* One level; MC_CLEAN: continue. */
 static int run_level(struct run *r, struct mc_report *rep)
 {
     uint32_t n = run_gather(r), at = 0, i;

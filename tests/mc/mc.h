@@ -8,8 +8,8 @@
  * it was reached from: 16 bytes a state, 24 with 128 bits, and 4 per slot of an index at most half
  * full. Two states with one fingerprint count as one: with n states the probability that this
  * happened at all is about n^2 / 2^65. The exact mode keeps the bytes and cannot err. The lean mode
- * keeps fingerprints of 64 bits and nothing else, 9 to 18 bytes a state: it says what is wrong and
- * how many steps away, and not by which. The frontier's bytes beyond a limit go to a file.
+ * keeps fingerprints of 64 bits and nothing else, 9 to 18 bytes a state: it reports what is wrong
+ * and how many steps away, and not by which. The frontier's bytes beyond a limit go to a file.
  *
  * Safety: check() of every state. Deadlock: dead() of a state without actions. Livelock: from
  * sampled states, calm() chooses actions (no new work, no faults) until nothing is left to do; that
@@ -43,7 +43,7 @@ struct mc_model {
     const char *(*check)(void *ctx, const void *state, size_t len);
     /* What is wrong with ending here, or NULL; itself NULL: nothing is. */
     const char *(*dead)(void *ctx, const void *state, size_t len);
-    /* The next action when nobody adds work or faults (it need not be one of actions()); 0: there
+    /* The next action when no work or faults are added (it need not be one of actions()); 0: there
      * is none. NULL: no check. */
     int (*calm)(void *ctx, const void *state, size_t len, uint64_t *action);
     const char *(*settled)(void *ctx, const void *state, size_t len);
@@ -72,7 +72,7 @@ struct mc_script {
     uint32_t count;
     char (*line)[MC_TEXT]; /* mc_script_free() */
     char why[MC_TEXT];
-    int live; /* the violation comes after the last line, when nobody adds work or faults */
+    int live; /* the violation comes after the last line, when no work or faults are added */
 };
 
 struct mc_report {
@@ -143,7 +143,7 @@ void mc_table_hand(struct mc_table *t, struct mc_hand *h);
 uint32_t mc_table_insert(struct mc_hand *h, struct mc_print128 f, const struct mc_entry *e,
                          const void *state, size_t len);
 void mc_table_prefetch(const struct mc_table *t, uint64_t fp);
-/* Room for so many more; nobody else may use the table meanwhile. 0, -1: states_max. */
+/* Room for so many more; no other thread may use the table meanwhile. 0, -1: states_max. */
 int mc_table_reserve(struct mc_table *t, uint64_t more);
 const struct mc_entry *mc_table_at(const struct mc_table *t, uint32_t number);
 uint64_t mc_table_bytes(const struct mc_table *t);

@@ -4,9 +4,9 @@
  *
  * No time passes (amendment A13): after each event all that the engine knows of times is put back
  * to "now", "armed" or "over", and what time brings comes as events: a heartbeat, a proposal, a
- * peer that fell silent, the end of the own lease, of a grant, of the quiet after a boot. Who sends
- * these events obeys the rule of leases (member_world.h). Counters that decide nothing are put
- * back, too, so that equal nodes have equal bytes.
+ * peer that fell silent, the end of the own lease, of a grant, of the quiet after a boot. The
+ * sender of these events applies the rule of leases (member_world.h). Counters that decide nothing
+ * are put back, too, so that equal nodes have equal bytes.
  */
 #ifndef SNIC_MC_MEMBER_NODE_H
 #define SNIC_MC_MEMBER_NODE_H

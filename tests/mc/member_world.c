@@ -261,7 +261,7 @@ static int mw_ended(const struct mw_world *w, const struct mw_state *s, uint32_t
            g->seq <= s->h.over[to];
 }
 
-/* What can have no effect any more: a heartbeat that was overtaken, its grant, by who is gone. */
+/* What can have no effect any more: a heartbeat that was overtaken, its grant, by a dead node. */
 static void mw_settle(struct mw_world *w, struct mw_state *s)
 {
     uint32_t i, k = 0;

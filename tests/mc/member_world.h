@@ -9,7 +9,7 @@
  * own at any time, with all it asked for until then; a grant, and the quiet after a boot, when the
  * leases made of what this node granted have ended (A13). That they are counted so is what the
  * simulation checks (test_member_sim.c), with clocks that drift, and small scopes in which time
- * does pass (`ends`): all then happens when the engine's own deadlines say so, and what the budgets
+ * does pass (`ends`): all then happens at the engine's own deadlines, and what the budgets
  * count is messages that are late.
  *
  * Checked at each state; chosen is what a majority of files voted for in one ballot:
@@ -54,7 +54,7 @@ struct mw_opts {
     uint32_t bug;   /* see mn_bug */
     uint32_t blind; /* without snic_member_check() */
     uint32_t nodes; /* 0: MN_NODES */
-    /* Where the rest is too much: only what these bits say happens; 0: all. */
+    /* Where the rest is too much: only what these bits select happens; 0: all. */
     uint32_t who[MN_BOOT + 1]; /* by event: nodes; MN_SILENT: pairs, who hears not whom */
     uint32_t losers; /* of boots: nodes, which lose their files, and no one else; 0: any may */
     uint32_t links;  /* messages arrive: pairs, from whom to whom */

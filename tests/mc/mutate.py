@@ -25,12 +25,12 @@ DAY = True
 STEPS_MAX = 40
 
 # Not here, since no promise breaks without it:
-# - "a new epoch: VAL is not said again" (DDP_W_VAL kept). A write that is still there after its VAL
-#   is one of Strict before VAL_P, or a question of a swap. VAL_P says all that VAL_C does;
+# - "a new epoch: VAL is not sent again" (DDP_W_VAL kept). A write that is still there after its VAL
+#   is one of Strict before VAL_P, or a question of a swap. VAL_P has all that VAL_C has;
 #   the swap itself is validated in the end. Reads wait longer, none for ever.
 # - "a tombstone is purged before it is durable here" (r->dts < ts in ddp_purge_may). In the models
-#   that wait for the log no write ends before; in Event and Scope a deletion that nobody synced may
-#   be lost, and is.
+#   that wait for the log no write ends before; in Event and Scope a deletion that was not synced
+#   may be lost, and is.
 
 # name, file, text (any white space for white space), what instead, scope, by day too
 MUTATIONS = [
