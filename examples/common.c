@@ -269,7 +269,7 @@ struct ex_scrape {
     struct snic_net_conn *conn;
     char request[1024];
     size_t size;
-    uint64_t number; /* of those that came */
+    uint64_t number; /* in order of arrival */
     int answered;
     char page[EX_PAGE_MAX];
     struct snic_iov iov;
@@ -408,8 +408,8 @@ static void ex_scrape_closed(void *ctx, struct snic_net_conn *c, int reason)
         x->conn = NULL;
 }
 
-/* A free place, or that of the oldest connection whose request has not ended: otherwise a few that
- * say nothing would keep all places. @return NULL: all are being answered */
+/* A free place, or that of the oldest connection whose request has not ended: otherwise a few
+ * silent ones would keep all places. @return NULL: all are being answered */
 static struct ex_scrape *ex_scrape_place(struct ex_stats *s)
 {
     struct ex_scrape *oldest = NULL;

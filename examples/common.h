@@ -76,7 +76,7 @@ void ex_open_files(const char *name, uint64_t count);
 const char *ex_listen_error(const char *address, int r);
 /** Exits if @p os_error is that a new file of @p size bytes, what @p why asks for, has no room. */
 void ex_no_room(const char *path, uint64_t size, const char *why, int os_error);
-/** A client that waits for its server: without progress for timeout_s it exits and says so. */
+/** A client that waits for its server: without progress for timeout_s it exits with an error. */
 struct ex_wait {
     struct snic_timer timer;
     struct snic_loop *loop;
@@ -114,7 +114,7 @@ struct ex_metric {
 
 struct ex_stats;
 
-/** Fill in what there is to say, at most EX_METRICS_MAX. @return how many */
+/** Fill in the metrics, at most EX_METRICS_MAX. @return how many */
 typedef size_t (*ex_stats_fn)(void *ctx, struct ex_metric *out);
 
 /**

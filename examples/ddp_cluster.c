@@ -282,7 +282,7 @@ static void on_tick(struct snic_timer *t, uint64_t now_ns)
 static void run(uint64_t ns)
 {
     uint64_t until = snic_world_now(g.world) + ns;
-    snic_loop_arm(g.clock, &g.tick, until); /* time goes on when nobody is there, too */
+    snic_loop_arm(g.clock, &g.tick, until); /* time advances without nodes, too */
     (void)snic_world_run(g.world, until, UINT64_MAX);
 }
 
@@ -355,7 +355,7 @@ static void show_node(const struct node *n)
     }
 }
 
-/* Submit what the words say; wait for the answer unless told not to. */
+/* Submit the operation of these words; wait for the answer unless the last is "&". */
 static void operate(uint32_t kind, struct node *n, char *const *word, uint32_t words,
                     const char *line)
 {

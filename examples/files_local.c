@@ -42,7 +42,7 @@ static int64_t must(const char *what, int64_t rc)
     return rc;
 }
 
-/* Memory as a memsize function wants it: 0 bytes says that the options were wrong. */
+/* Memory of the size that a memsize function returned: 0 means that the options were wrong. */
 static void *block(size_t size, size_t align)
 {
     void *p = size == 0 ? NULL : aligned_alloc(align, (size_t)snic_align_up(size, align));

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #define EX_HUGE ((size_t)2 << 20)
-/* How much of what is there must be zeros before it passes for blank: all of an image's tables
- * lie in it, and a megabyte at the end. */
+/* How much of an existing file must be zeros so that it counts as blank: the part with all of an
+ * image's tables, and a megabyte at the end. */
 #define EX_BLANK_BYTES ((off_t)64 << 20)
 #define EX_BLANK_END ((off_t)1 << 20)
 
@@ -53,7 +53,7 @@ static int image_zeros(int fd, off_t at, off_t end)
     return 1;
 }
 
-/* What holds something else than zeros is somebody's data, not a place for an image. */
+/* A file that holds something else than zeros may be user data: no image is made in it. */
 static int image_blank(const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -14,7 +14,7 @@ struct ex_image_opts {
     uint64_t size;   /**< of a new image; a block device has its own                       */
     uint64_t least;  /**< below it no image is made                                        */
     const char *why; /**< what the least is for, for the error                             */
-    int size_given;  /**< say so when an image of another size is there already            */
+    int size_given;  /**< log when an image of another size exists already                 */
     int buffered;    /**< through the page cache                                           */
     uint32_t depth;  /**< requests on the device at once; 0: the default                   */
     struct snic_files_mount_opts mount;

@@ -85,7 +85,7 @@ die() {
     exit 1
 }
 
-# What INFO says under this name.
+# The value of this field of INFO.
 info() {
     "$build/bin/kv_load" --server "$address" --info | sed -n "s/^$1:\([0-9.]*\).*/\1/p"
 }
@@ -148,7 +148,7 @@ us_per_op() { awk "BEGIN { printf \"%.3f\", $1 * 1e6 / $hz / $2 }"; }
 
 measure() {
     load get.warm --op get --seconds 1 --seed 7
-    sleep 1 # the DPU tells its figures twice a second: those of the warm-up must not count
+    sleep 1 # the DPU reports its figures twice a second: those of the warm-up must not count
     h0=$(ticks "$host") t0=$(ticks "$host" $dpu) o0=$(info offloaded)
     load "get.$mode" --op get --seconds "$seconds" --seed 42
     sleep 1

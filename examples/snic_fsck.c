@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Check an image of the file service: walk everything, change nothing, say what is there and
+ * Check an image of the file service: walk everything, change nothing, report the contents, and
  * what is wrong and where, and list the files. snic_dump shows what lies in it.
  *
  *     snic_fsck [--list] IMAGE

@@ -81,7 +81,7 @@ static int super_ended(int child, int status, uint64_t lived_ms, int stopping)
         return 0;
     if (stopping && WIFSIGNALED(status) &&
         (WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGHUP))
-        return 0; /* it came before there was anything to drain */
+        return 0; /* it was stopped before it had anything to drain */
     if (stopping)
         return -1;
     if (WIFEXITED(status) && lived_ms < SUPER_START_MS) {

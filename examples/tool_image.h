@@ -15,7 +15,7 @@ struct tool_image {
     struct snic_loop *loop;
     struct snic_io *io;
     struct snic_files_info info;
-    int probed; /* what probe says of it                */
+    int probed; /* the result of probing it             */
     void *mem;  /* for mounting with default options    */
     size_t size;
 };

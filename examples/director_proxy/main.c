@@ -111,8 +111,8 @@ static void proxy_stop(void *ctx)
 }
 
 /*
- * Directors share a port with whoever else shares it: a proxy that was forgotten would go on
- * taking its part of the clients. A socket that does not share finds out.
+ * Directors share a port (SO_REUSEPORT) with any process that shares it: a proxy left running would
+ * take its part of the clients. Binding a socket that does not share detects it.
  */
 static void proxy_port_is_free(const struct proxy *p)
 {
@@ -126,7 +126,7 @@ static void proxy_port_is_free(const struct proxy *p)
     memcpy(&four.sin_addr, a->ip, sizeof(four.sin_addr));
     memcpy(&six.sin6_addr, a->ip, sizeof(six.sin6_addr));
     if (fd < 0)
-        return;                                                        /* listening will tell */
+        return;                                                        /* listening reports it */
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)); /* not REUSEPORT */
     r = is_four ? bind(fd, (struct sockaddr *)&four, sizeof(four))
                 : bind(fd, (struct sockaddr *)&six, sizeof(six));

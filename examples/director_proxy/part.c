@@ -130,7 +130,7 @@ void proxy_part_run(struct proxy_part *p)
     }
 }
 
-/* All threads have ended: nobody posts to the loop any more. */
+/* All threads have ended: none posts to the loop any more. */
 void proxy_part_close(struct proxy_part *p)
 {
     if (p->number == 0) {

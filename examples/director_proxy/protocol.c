@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What the director asks about the Redis protocol: where messages and replies end, what the proxy
- * answers itself, and what it says when something is wrong.
+ * The director's callbacks for the Redis protocol: where messages and replies end, what the proxy
+ * answers itself, and its error replies.
  *
- * What the server sends without a request cannot be told apart from a reply, and a request without
- * a reply holds up all behind it, so SUBSCRIBE, MONITOR, CLIENT REPLY, CLIENT TRACKING and the like
- * are refused; --pass lets everything through untouched.
+ * What the server sends without a request cannot be distinguished from a reply, and a request
+ * without a reply holds up all behind it, so SUBSCRIBE, MONITOR, CLIENT REPLY, CLIENT TRACKING and
+ * the like are refused; --pass lets everything through untouched.
  */
 #include "proxy.h"
 
@@ -118,7 +118,7 @@ static uint32_t proxy_full(void *ctx, char *out, uint32_t max)
 
 /*
  * The state of a reply: how many elements are still to come (less one), and how many bytes of
- * the one at hand, or that a text goes on. Arrays of arrays need no stack: each head only adds to
+ * the one at hand, or that a text continues. Arrays of arrays need no stack: each head only adds to
  * what is to come.
  */
 #define PROXY_BYTES_BITS 32

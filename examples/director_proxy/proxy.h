@@ -73,7 +73,7 @@ struct proxy {
     struct snic_timer probe_timer;
     uint64_t probed_ns;
     int probes; /* still to be made since a client's connection failed */
-    int away;   /* said so, and not yet that it is there again */
+    int away;   /* logged as unreachable, and not yet as reachable again */
     int ended;
 };
 

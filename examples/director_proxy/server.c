@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Is the server there? Asked with a connection of our own when one of a client's failed, on the
- * first part's loop, at most once a second; said once when it is away, and once when it is back.
- * Asked twice: a process that dies may lose the connections it has before it refuses new ones, so
- * that the first answer is still yes.
+ * Is the server reachable? Probed with a connection of our own when one of a client's failed, on
+ * the first part's loop, at most once a second; its loss and its return are logged once each.
+ * Probed twice: a process that dies may lose the connections it has before it refuses new ones, so
+ * that the first probe may still succeed.
  */
 #include "proxy.h"
 
@@ -57,7 +57,7 @@ static void proxy_probe(struct snic_timer *t, uint64_t now)
         snic_loop_arm(first->loop, t, now + PROXY_PROBE_NS);
 }
 
-/* While the answer is no it is asked again anyway. */
+/* While the server is away it is probed again anyway. */
 void proxy_server_look(struct proxy *p)
 {
     struct snic_loop *l = p->parts[0].loop;

@@ -93,7 +93,7 @@ void fsck_group(struct fsck *f, uint64_t group, fsck_record_fn fn);
 void fsck_groups(struct fsck *f, void (*fn)(struct fsck *f, uint64_t group));
 int fsck_load(struct fsck *f);
 void fsck_put_attr(struct fsck *f, struct fsck_inode *i);
-/* fsck_bytes.c: a file's bytes are where its flags say, and all there. */
+/* fsck_bytes.c: a file's bytes are where its flags place them, and all there. */
 void fsck_file(struct fsck *f, struct fsck_inode *i, const struct snic_kvop_key *key);
 /* Whose the damaged records are. */
 void fsck_note_path(struct fsck *f, const struct fsck_inode *i, const struct snic_kvop_key *key);

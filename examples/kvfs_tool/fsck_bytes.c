@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The bytes of files and symbolic links: where the flags of the inode say, and as many as it says.
- * What is lost is named by the path, too.
+ * The bytes of files and symbolic links: are they where the inode's flags place them, and as many
+ * as its size? What is lost is named by the path, too.
  */
 #include "fsck.h"
 
@@ -162,7 +162,7 @@ static void bytes_small(struct fsck *f, struct fsck_inode *i, const struct snic_
 /*
  * Bytes of a big file are counted after they are there: a mount that dies leaves some that are not
  * counted. Fewer than counted are there after a hole was punched and not yet counted, or when they
- * are lost: which, cannot be told.
+ * are lost: the two cannot be distinguished.
  */
 static void bytes_big(struct fsck *f, struct fsck_inode *i, const struct snic_kvop_key *key)
 {

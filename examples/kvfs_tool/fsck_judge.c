@@ -105,7 +105,7 @@ static void judge_unknown(struct fsck *f, const struct snic_kvop_key *key,
         judge_put_further(f, &further, judge_count(record, size, e->ino));
 }
 
-/* Names of a directory that lead nowhere, say another type, or are there twice, go. */
+/* Remove a directory's entries that lead nowhere, have a wrong type, or are there twice. */
 static void judge_entries(struct fsck *f, const struct snic_kvop_key *key,
                           const unsigned char *record, uint32_t size)
 {
@@ -248,7 +248,7 @@ static void judge_stray(struct fsck *f, const struct fsck_inode *i)
     (void)f->o->op(f->o->ctx, &op);
 }
 
-/* Flags and counts as the records say. 1: they are wrong. */
+/* Flags and counts from the records. 1: the inode's are wrong. */
 static int judge_counts(const struct fsck_inode *i, struct snic_kvfs_attr *a)
 {
     uint64_t first;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Reads all records, finishes commits, and tells what it finds. */
+/* Reads all records, finishes commits, and reports findings. */
 #include "fsck.h"
 
 #include <stdio.h>
@@ -161,7 +161,7 @@ struct fsck_inode *fsck_inode(struct fsck *f, uint64_t ino)
 
 /* ---- Commits that were not finished ---- */
 
-/* What a reserved record is; size 0: nothing. NULL: it cannot be said. */
+/* The record that a reservation stands for; size 0: none. NULL: unknown, it is corrupt. */
 static const unsigned char *fsck_logical(struct fsck *f, const struct snic_kvop_key *key,
                                          const unsigned char *record, uint32_t *size)
 {
@@ -322,7 +322,7 @@ static void fsck_locks(struct fsck *f, const struct snic_kvop_key *key, const un
         fsck_put(f, key, NULL, 0);
 }
 
-/* Keys that nobody ever looks for. */
+/* Keys that no mount ever reads. */
 static int fsck_unknown(const struct snic_kvop_key *key)
 {
     switch (key->bytes[0]) {
@@ -474,7 +474,7 @@ static void fsck_hurt(struct fsck *f, const struct snic_kvop_key *key)
     }
 }
 
-/* What is only of use while somebody mounts, or is counted anew, may go; all else is kept. */
+/* May it be removed: of use only during a mount, or counted anew? All else is kept. */
 static int fsck_may_go(const struct snic_kvop_key *key)
 {
     switch (key->bytes[0]) {

@@ -152,7 +152,7 @@ static int load_xattrs(struct load *l, const char *path, uint64_t ino)
     return 0;
 }
 
-/* The bytes of [at, end), which the host's file system says are data. */
+/* The bytes of [at, end), which the host's file system reports as data. */
 static int load_range(struct load *l, int fd, struct snic_kvfs_req *w, uint64_t at, uint64_t end)
 {
     while (at < end) {

@@ -329,7 +329,7 @@ static int tool_value(struct kt *t, const char *command, const char *name, const
     return 0;
 }
 
-/* The option at argv[*i]; *i moves behind it. @return 0; -1: said what is wrong */
+/* The option at argv[*i]; *i moves behind it. @return 0; -1: the error is printed */
 static int tool_option(struct kt *t, size_t command, char **argv, int *i)
 {
     int *const targets[] = {&t->force, &t->repair, &t->data, &t->quiet};

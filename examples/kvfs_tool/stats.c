@@ -123,7 +123,7 @@ int kt_stats(struct kt *t)
 
 /* ---- By path ---- */
 
-/* Mount, find; said what is wrong. @return 0 or exit code */
+/* Mount, and look up the path; errors are printed. @return 0 or exit code */
 static int path_open(struct kt *t, const char *path, struct snic_kvfs_attr *a)
 {
     int status;

@@ -17,7 +17,7 @@ struct kvfs_store {
     int create;           /**< lmdb: make the folder's files when missing                         */
     int read_only;        /**< the store and the file system                                      */
     uint32_t flags;       /**< of the engine: SNIC_KVFS_NO_ATIME and the like                     */
-    int sole;             /**< lmdb: nobody else may have it open                                 */
+    int sole;             /**< lmdb: no other process may have it open                           */
     int verify;           /**< lmdb: look at all pages of its file first                          */
     uint64_t cache_bytes; /**< of the engine; 0: its default                                   */
     uint32_t requests;    /**< of the engine; 0: its default                                      */

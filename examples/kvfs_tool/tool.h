@@ -17,7 +17,7 @@ struct kt {
     int repair;
     int data;      /* fsck: read all bytes, too */
     int quiet;     /* no progress */
-    int one_group; /* --group was given */
+    int one_group; /* --group is used */
     uint64_t group;
     uint64_t progress_ns; /* when the next line is due */
     int progress_shown;
@@ -25,7 +25,7 @@ struct kt {
 
 /* Run one operation of the store. @return op->result */
 int64_t kt_op(struct kt *t, struct snic_kvop *op);
-/* Open the store and, if wanted, mount; 0 or exit code 2, said. */
+/* Open the store and, if wanted, mount; 0 or exit code 2, with the error printed. */
 int kt_open(struct kt *t, int mounted);
 /* A line on stderr, at most twice a second; kt_progress_end() when the work is done. */
 void kt_progress(struct kt *t, const char *format, ...) SNIC_PRINTF(2, 3);

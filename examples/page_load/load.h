@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * page_load: connections with many operations on their way, and the phases of a run.
- *   L1 An operation keeps its place until it is answered for good: refusals that say "try again",
- *      and with --reconnect lost connections, send it once more as it was.
- *   L2 One update of a page is on its way at a time, so an update asked twice is done once.
+ *   L1 An operation keeps its place until it is answered for good: after a refusal "try again", and
+ *      with --reconnect after a lost connection, it is sent once more as it was.
+ *   L2 One update of a page is in flight at a time, so an update sent twice is done once.
  */
 #ifndef PAGE_LOAD_LOAD_H
 #define PAGE_LOAD_LOAD_H
@@ -41,11 +41,11 @@ struct load_conn {
     int sending;
     struct snic_net_send_req req;
     struct snic_iov iov;
-    unsigned char *in; /* a reply that came in pieces */
+    unsigned char *in; /* a reply that is received in pieces */
     size_t in_size;
 };
 
-/* What STAT says. */
+/* The reply to STAT. */
 struct load_stat {
     uint64_t pid;
     uint64_t cpu_us;

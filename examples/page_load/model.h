@@ -44,7 +44,7 @@ void model_bytes(const struct model *m, uint64_t page, uint64_t lsn, unsigned ch
 /** Does @p data hold page @p page at @p lsn? NULL, or what is wrong. */
 const char *model_check(const struct model *m, uint64_t page, uint64_t lsn,
                         const unsigned char *data);
-/** Take over a page of a server that had a life before. NULL, or what is wrong with it. */
+/** Take over a page of a server that has run before. NULL, or what is wrong with it. */
 const char *model_adopt(struct model *m, uint64_t page, uint64_t lsn, const unsigned char *data);
 
 /** Bytes of a remote file at @p position: they follow from it. */

@@ -104,8 +104,8 @@ static void dpu_stat(struct ps_dpu *d)
 }
 
 /*
- * A link that is cut is given up although its process lives. Only what two looks find cut is:
- * a death that is being certified looks the same.
+ * A link that is cut is closed although its process lives, once two checks have found it cut: a
+ * death that is being certified looks the same.
  */
 static void dpu_look(struct ps_dpu *d)
 {

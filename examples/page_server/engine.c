@@ -202,7 +202,7 @@ static void engine_log(struct engine_request *r)
 {
     struct engine *e = r->engine;
     struct engine_page *p = &e->pages[r->q.page];
-    int again = r->q.lsn == p->logged; /* asked once more: it is there, but durable? */
+    int again = r->q.lsn == p->logged; /* a retry: it is logged, but durable? */
     struct log_record *n;
 
     if (p->damaged ? !engine_log_mends(e, p, &r->q) : !again && r->q.previous != p->logged) {
@@ -338,14 +338,14 @@ void engine_message(struct engine *e, uint64_t conn, uint64_t seq, const unsigne
 
 /* ---- The DPU's cache after a start ---- */
 
-/* What the cache may be told of page @p i, if anything. In remote-file mode: which file it is. */
+/* Send page @p i to the cache if its version is certain. In remote-file mode: which file it is. */
 static int engine_fill_entry(struct engine *e, uint64_t i)
 {
     struct page_item item = {e->o.store->ids[STORE_PAGES], 0};
 
     if (e->o.limits.remote)
         return e->o.events.cache(e->o.events.ctx, i, &item, 1);
-    /* A newer version than the file's may have been promised before the start: its replay tells. */
+    /* The log may have a newer version, acknowledged before the start: its replay sends it. */
     if (e->pages[i].applied == 0 || e->pages[i].applied != e->pages[i].durable ||
         e->pages[i].damaged)
         return 0;

@@ -21,7 +21,7 @@ struct engine;
 struct engine_events {
     int (*reply)(void *ctx, uint64_t conn, uint64_t seq, const struct snic_iov *iov,
                  uint32_t count);
-    /** From now on no older version of the page may be answered; NULL: nobody has a cache. */
+    /** From now on no older version of the page may be answered; NULL: there is no cache. */
     int (*invalidate)(void *ctx, uint64_t page, uint64_t lsn);
     /** The file holds this version, and none is newer. */
     int (*cache)(void *ctx, uint64_t page, const struct page_item *item, uint64_t lsn);
@@ -48,7 +48,7 @@ int engine_check_files(struct store *s, void *ctx);
 int engine_open(struct engine **out, const struct engine_opts *o);
 /** The largest LSN that anything has. */
 uint64_t engine_version(const struct engine *e);
-/** Tell the cache of all pages; goes on by itself. */
+/** Send all pages' entries to the cache; continues by itself. */
 void engine_fill_cache(struct engine *e);
 /** One whole message; the bytes are borrowed for the call. */
 void engine_message(struct engine *e, uint64_t conn, uint64_t seq, const unsigned char *msg,

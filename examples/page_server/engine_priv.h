@@ -4,9 +4,9 @@
  *   P1 logged >= durable >= applied of each page; `place` holds `applied`, undamaged. A page is
  *      written to the other place, so what can be read stays what it is until a later replay.
  *   P2 An update becomes durable, then its page is invalidated in the DPU's cache, then it is
- *      acknowledged. Replies and invalidations leave in one order, so behind a reply that tells of
- *      an update, nobody gets an older page.
- *   P3 A GET is answered with applied >= what was durable when it came.
+ *      acknowledged. Replies and invalidations leave in one order, so behind a reply that shows an
+ *      update, no client gets an older page.
+ *   P3 A GET is answered with applied >= what was durable when it was received.
  *   P4 A page is in `ready`, or has a buffer and is being replayed, or has nothing pending, or is
  *      damaged.
  *   P5 The records of a damaged page stay pending, and in the log, until the log needs their half
@@ -96,7 +96,7 @@ struct engine {
     struct snic_queue spare;    /* requests to use again */
     uint64_t version;
     uint64_t floor;     /* the cache takes older versions only by events.cache */
-    uint64_t fill_page; /* next page that the cache is told of */
+    uint64_t fill_page; /* next page that is sent to the cache */
     int filling;
     int recovering;                       /* nothing is replayed before all records are known */
     struct snic_queue hurt;               /* damaged pages whose records hold the log */
@@ -116,7 +116,7 @@ struct engine {
 
 /* Start what buffers are there for. */
 void engine_serve(struct engine *e);
-/* Answer with what r->reply and r->data say, now or when there is room; r is gone then. */
+/* Answer with r->reply and r->data, now or when there is room; r is gone then. */
 void engine_answer(struct engine_request *r, enum wire_status status);
 struct engine_buffer *engine_buffer_get(struct engine *e);
 void engine_buffer_put(struct engine_buffer *b);

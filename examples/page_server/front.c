@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- *   F1 A connection's id is its slot and a generation: a reply to one that is gone reaches nobody.
+ *   F1 A connection's id is its slot and a generation: a reply to one that is gone is dropped.
  *   F2 One send of a connection is under way; what is answered meanwhile gathers in `out` and
  *      leaves with the next one, once per iteration of the loop.
  *   F3 Input is `in`, the bytes of unfinished messages; while the connection is full it grows by

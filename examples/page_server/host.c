@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define HOST_RETRY_NS 50000000u
-#define HOST_PATIENCE 40u          /* attempts before it is said that nobody is there */
+#define HOST_PATIENCE 40u          /* attempts before it logs that there is no DPU role */
 #define HOST_DRAIN_NS 10000000000u /* a DPU that does not drain is not waited for longer */
 
 struct ps_host {
@@ -52,7 +52,7 @@ static int host_entry(struct ps_host *h, uint64_t page, const struct page_item *
     struct snic_director_entry e = {key, item, lsn};
 
     if (h->director == NULL)
-        return 0; /* during recovery: nobody is served, and the cache is told of all later */
+        return 0; /* during recovery: no client is served, and the cache is filled later */
     snic_put_le64(key, page);
     return snic_director_host_entries(h->director, &e, 1);
 }
@@ -222,7 +222,7 @@ static void host_detach(struct ps_host *h)
     if (h->director != NULL)
         snic_director_host_close(h->director);
     if (h->lib != NULL)
-        snic_filelib_close(h->lib); /* all of the engine's requests are done with it */
+        snic_filelib_close(h->lib); /* no request of the engine uses it any more */
     if (h->engine != NULL)
         engine_close(h->engine);
     if (h->hub != NULL)

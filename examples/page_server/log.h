@@ -63,7 +63,7 @@ struct log_events {
     void *ctx;
 };
 
-/** Read what the log holds, and go on behind it. Runs the loop. @return 0 or SNIC_E* */
+/** Read what the log holds, and append behind it. Runs the loop. @return 0 or SNIC_E* */
 int log_open(struct log *l, struct store *store, uint64_t bytes, const struct log_events *ev);
 /** What waits is forgotten. Nothing may be under way on the store. */
 void log_close(struct log *l);

@@ -96,7 +96,7 @@ static void ps_options(struct ps_config *c, int argc, char **argv)
         c->role = PS_PLAIN;
 }
 
-/* What can be said before anything is opened or written. */
+/* Errors that can be found before anything is opened or written. */
 static void ps_check(const struct ps_config *c)
 {
     struct sockaddr_un u;
@@ -181,7 +181,7 @@ int main(int argc, char **argv)
 
     ps_options(&c, argc, argv);
     ex_log_set(c.log_level, names[c.role]);
-    signal(SIGPIPE, SIG_IGN); /* whoever reads the log may end first */
+    signal(SIGPIPE, SIG_IGN); /* the reader of the log may end first */
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like a full device */
     ps_descriptors(&c);
     if (c.socket == NULL) {

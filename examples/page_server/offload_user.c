@@ -74,7 +74,7 @@ static void ps_answer_stat(const struct ps_offload *p, uint64_t id,
     out->reply_size += p->stat_size;
 }
 
-/* The key of a page's entry; a remote file has one entry, that says which file it is. */
+/* The key of a page's entry; a remote file has one entry, which identifies the file. */
 static void ps_key(unsigned char key[8], uint8_t op, uint64_t page)
 {
     snic_put_le64(key, op == WIRE_READ ? 0 : page);
@@ -148,8 +148,8 @@ static enum snic_offload_verdict ps_reply(void *ctx, const struct snic_offload_m
     memcpy(&note, op->context, sizeof(note));
     if (result != op->size)
         return SNIC_OFFLOAD_HOST;
-    /* Not a newer one either: its update may not have been told to the cache yet, and then
-       the next reader would get an older page than this one. */
+    /* Not a newer one either: its update may not have reached the cache yet, and then the next
+       reader would get an older page than this one. */
     if (!p->limits.remote &&
         (page_check(data, p->limits.page_bytes, note.page, &lsn) != 0 || lsn != note.lsn))
         return SNIC_OFFLOAD_HOST;
@@ -165,7 +165,7 @@ static enum snic_offload_verdict ps_reply(void *ctx, const struct snic_offload_m
 
 /* ---- Cache-on-write ---- */
 
-/* A page's new version is on the device; the tag says which. */
+/* A page's new version is on the device; the tag has the page and LSN. */
 static void ps_cache(void *ctx, struct snic_offload *o, const struct snic_files_hook_op *op)
 {
     const struct ps_offload *p = ctx;

@@ -251,7 +251,7 @@ static void replay_pend(struct engine *e, struct log_record *r)
         replay_ready(e, p);
 }
 
-/* An update did not become durable: who waits for it waits in vain. */
+/* An update did not become durable: fail the requests that wait for it. */
 static void replay_refuse(struct engine_page *p)
 {
     struct snic_queue q = p->waiters;

@@ -42,7 +42,7 @@ int ps_run_dpu(const struct ps_config *c);
 int ps_run_host(const struct ps_config *c);
 int ps_run_plain(const struct ps_config *c);
 
-/** What the role that has the engine says to STAT. @return bytes */
+/** The reply to STAT of the role that has the engine. @return bytes */
 size_t ps_engine_stat(const struct ps_config *c, const char *role, char *out, size_t max);
 /** The engine's figures as metrics. @return how many */
 size_t ps_engine_metrics(const struct engine *e, struct ex_metric *out);

@@ -108,7 +108,7 @@ static int store_open_lib_one(struct store *s, int file, uint64_t size)
         return (int)r;
     s->ids[file] = q.id;
     memset(&q, 0, sizeof(q));
-    q.op = SNIC_FILES_PREALLOC; /* what is there already is kept */
+    q.op = SNIC_FILES_PREALLOC; /* existing data are kept */
     q.file = s->ids[file];
     q.length = size;
     return (int)snic_filelib_run(s->lib, &q);

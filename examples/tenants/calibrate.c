@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What a device can do, for those who need to know beforehand: the static models of ReFlex and
- * PARDA, and whoever lets --auto choose Gimbal's parameters. Each step takes a second; writes are
+ * Measures what a device can do, for users that need it beforehand: the static models of ReFlex and
+ * PARDA, and --auto, which chooses Gimbal's parameters. Each step takes a second; writes are
  * measured only where tenants write, too.
  */
 #include "tenants.h"

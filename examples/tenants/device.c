@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The device: a file or block device over io_uring, or the model of an SSD in a simulated world.
- * What is there already is not written to unless the user says so.
+ * An existing file or device is not written to without --overwrite.
  */
 #include "tenants.h"
 

@@ -295,13 +295,13 @@ static void parse_defaults(struct job *j)
     j->stop_ns = UINT64_MAX;
 }
 
-/* Did this section itself say so? */
+/* Does this section itself have the key? */
 static int parse_says(const struct parse *p, unsigned key)
 {
     return (p->seen >> key & 1) != 0;
 }
 
-/* What the keys of the finished section say together. */
+/* Check the keys of the finished section together, and derive the job from them. */
 static void parse_close(struct parse *p)
 {
     struct job *j = p->job;

@@ -41,7 +41,7 @@ struct job {
     uint64_t rate_ios;
     uint64_t cap_bytes; /* what the switch gives at most, per second; 0: no cap */
     uint64_t cap_ios;
-    uint32_t bs[2];          /* reads, writes; 0: size[] was given itself */
+    uint32_t bs[2];          /* reads, writes; 0: size[] was set itself  */
     uint32_t offset_percent; /* of the device, instead of offset; 0: none */
     uint32_t range_percent;  /* likewise, instead of range */
     uint64_t offset;
@@ -75,7 +75,7 @@ unsigned job_parse(struct job_list *out, const char *text, size_t size,
 /** Percents become bytes of a device of @p size bytes, in multiples of @p align. */
 void job_place(struct job_list *jobs, uint64_t size, uint64_t align);
 
-/** Is it an option of fio that says nothing about a tenant? */
+/** Is it an option of fio without a meaning for a tenant? */
 int job_fio_key(const char *key);
 /** @p in with its ${NAME} replaced. @return 0; -1 it does not fit */
 int job_fio_expand(const struct job_source *s, const char *in, char *out, size_t size);

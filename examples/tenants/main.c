@@ -86,7 +86,7 @@ static void main_read_jobs(struct job_list *jobs, const char *path)
     free(text);
 }
 
-/* Do the jobs fit the device? All that does not is told. */
+/* Do the jobs fit the device? All that do not are reported. */
 static void main_check_jobs(const struct job_list *jobs, const char *path, const struct device *d,
                             uint64_t seconds)
 {
@@ -312,7 +312,7 @@ static void main_parameters(struct snic_gimbal_opts *g, const struct calibration
            (double)g->write_cost_worst / SNIC_GIMBAL_COST_ONE, c->write_cost);
 }
 
-/* The largest I/O of those who write, 0: nobody does. */
+/* The largest I/O of the jobs that write, 0: none does. */
 static uint32_t main_write_bytes(const struct job_list *jobs)
 {
     uint32_t most = 0;
@@ -390,7 +390,7 @@ static void main_check_output(const char *path, const char *const *taken, size_t
             ex_die("%s is the file of another option too", path);
 }
 
-/* Opened before the run, so that a name that cannot be written to is told at once. */
+/* Opened before the run, so that a name that cannot be written to is reported at once. */
 static FILE *main_create(const char *path)
 {
     FILE *f = path != NULL ? fopen(path, "w") : NULL;

@@ -137,7 +137,7 @@ struct fairness {
     double jain;
 };
 
-/* A tenant that asks for less than it could get, or may not have it, says nothing of fairness. */
+/* A tenant that requests less than its share, or is capped, does not count in fairness. */
 static int report_limited(const struct job *j)
 {
     return j->rate_bytes != 0 || j->rate_ios != 0 || j->cap_bytes != 0 || j->cap_ios != 0;
@@ -210,7 +210,7 @@ void report_table(const struct report *p, FILE *f)
     }
     if (r->has_view)
         report_switch(r, f);
-    if (r->device->path != NULL && ios > 0) /* in simulated time it would say nothing */
+    if (r->device->path != NULL && ios > 0) /* meaningless in simulated time */
         fprintf(f, "cpu: %.3f us per I/O\n", (double)r->cpu_ns / 1000 / (double)ios);
     if (r->errors > 0)
         fprintf(f, "errors: %" PRIu64 "\n", r->errors);

@@ -76,7 +76,7 @@ static void tenant_charge(struct tenant *t, uint64_t now)
         r = snic_rate_take(&t->rate_bytes, t->next_size, now);
     if (r == 0 && t->job->rate_ios != 0)
         r = snic_rate_take(&t->rate_ios, 1, now);
-    SNIC_ASSERT(r == 0); /* tenant_ready_ns() said so */
+    SNIC_ASSERT(r == 0); /* as tenant_ready_ns() returned */
 }
 
 static void tenant_send(struct tenant *t, uint64_t now)
@@ -157,7 +157,7 @@ static void run_pump(struct run *r, uint64_t now)
         snic_loop_arm(r->device->loop, &r->sched_timer, deadline);
 }
 
-/* The tenant and whoever has its turn now. */
+/* Serve the tenant, then what the scheduler dispatches now. */
 static void tenant_pump(struct tenant *t, uint64_t now)
 {
     tenant_go(t, now);
@@ -329,7 +329,7 @@ static void tenant_setup(struct run *r, struct tenant *t, uint32_t section, unsi
 }
 
 /* The I/Os of all tenants, each with a piece of the pool; pieces are shared when there are
-   more I/Os than memory: nobody looks at what was read. */
+   more I/Os than memory: the data read are not used. */
 static void run_setup_ios(struct run *r)
 {
     size_t at = 0;
@@ -430,7 +430,7 @@ static void run_setup(struct run *r)
 
 /* ---- Running ---- */
 
-/* Who has a cap of a few bytes a second would keep us waiting for what it has queued. */
+/* A tenant with a cap of a few bytes a second would delay the end by what it has queued. */
 static void run_uncap(struct run *r)
 {
     for (uint32_t i = 0; i < r->count; i++) {
