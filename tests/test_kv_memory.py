@@ -23,6 +23,11 @@ def until(what, node, says):
         time.sleep(0.05)
 
 
+def counter(node, name):
+    """Of INFO; it may be half a second old."""
+    return int(node.info(name) or 0)
+
+
 def config(c, *args):
     assert c.cmd("CONFIG", "SET", *args) == "OK"
     time.sleep(0.3)  # until the other role knows
@@ -55,6 +60,10 @@ def test_hard_limit(node):
                 assert a.cmd("PING") == "PONG"
             until("a client at the hard limit that reads nothing is not closed", node,
                   lambda: "client-output-buffer-limit" in node.log())
+            until("the client is not counted", node,
+                  lambda: counter(node, "output_limit_resets") == 1)
+            assert counter(node, "clients_memory_resets") == 0
+            assert counter(node, "clients_share_resets") == 0
             assert slow.cmd("PING") == "PONG"
         if not SANITIZED:
             assert node.rss_kib() - before < (2 * 16 + 64) << 10, (before, node.rss_kib())
@@ -95,6 +104,9 @@ def test_all_clients(node):
         config(a, "maxmemory-clients", "8mb")
         until("no client is ended for maxmemory-clients", node,
               lambda: "maxmemory-clients" in node.log())
+        until("the client is not counted", node,
+              lambda: counter(node, "clients_memory_resets") == 1)
+        assert counter(node, "output_limit_resets") == 1  # test_hard_limit's
         for _ in range(60):
             assert len(spared.reply()) == MIB
         assert spared.cmd("PING") == "PONG"
@@ -106,6 +118,26 @@ def test_all_clients(node):
         except Closed:
             pass
         config(a, "maxmemory-clients", "25%")
+
+
+def test_two_limits_at_once(node):
+    """Clients that two limits end in the same second: the log names both limits."""
+    before = len(node.log())
+    with node.conn() as a, node.conn() as some, node.conn() as most:
+        assert a.cmd("CLIENT", "NO-EVICT", "ON") == "OK"
+        some.raw(encode("GET", "mega") * 6)
+        most.raw(encode("GET", "mega") * 60)
+        held = 0
+        while held != node.rss_kib():  # until the replies are there
+            held = node.rss_kib()
+            time.sleep(1.2)  # longer than the soft time
+        config(a, "maxmemory-clients", "8mb", "client-output-buffer-limit", "normal 0 1mb 1")
+        for name in ("clients_memory_resets", "output_limit_resets"):
+            until("no client is ended: %s" % name, node, lambda: counter(node, name) == 2)
+        for name in ("maxmemory-clients", "client-output-buffer-limit"):
+            until("no line about %s" % name, node, lambda: name in node.log()[before:])
+        config(a, "maxmemory-clients", "25%", "client-output-buffer-limit",
+               "normal 256mb 64mb 60")
 
 
 def test_query_limit(node):
@@ -161,7 +193,7 @@ def main():
     with Server(binary, mode, memory="32M", segment="16M", size="512M", **{"log-level": "info"}) \
             as node:
         for t in (test_whole_pipeline, test_hard_limit, test_device_reads, test_all_clients,
-                  test_query_limit, test_kill, test_list):
+                  test_two_limits_at_once, test_query_limit, test_kill, test_list):
             print(t.__name__, flush=True)
             t(node)
         assert node.stop() == 0

@@ -48,6 +48,10 @@ struct kv_control {
     uint64_t idle_closed;
     uint64_t offload_busy;
     uint64_t pool_free;
+    uint64_t full_resets;  /**< client-output-buffer-limit        */
+    uint64_t share_resets; /**< a fair share of maxmemory-clients */
+    uint64_t total_resets; /**< maxmemory-clients                 */
+    uint64_t query_resets; /**< client-query-buffer-limit         */
 };
 
 /** The storage switch, DPU -> host, with each KV_CONTROL_STATS (--qos). */

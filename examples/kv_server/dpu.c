@@ -139,6 +139,10 @@ static void dpu_control(struct kv_dpu *d, enum kv_control_kind kind)
         .idle_closed = ds.idle_closed,
         .offload_busy = os.refused_busy,
         .pool_free = os.pool_free,
+        .full_resets = ds.full_resets,
+        .share_resets = ds.share_resets,
+        .total_resets = ds.total_resets,
+        .query_resets = d->user.query_limit,
     };
     d->messages_told = ds.messages;
     dpu_tell(d, &m, sizeof(m));
@@ -173,6 +177,7 @@ static size_t dpu_metrics(void *ctx, struct ex_metric *out)
         {"hog_resets", ds.hog_resets, 1},
         {"output_limit_resets", ds.full_resets, 1},
         {"clients_memory_resets", ds.total_resets, 1},
+        {"clients_share_resets", ds.share_resets, 1},
         {"query_limit_resets", d->user.query_limit, 1},
         {"connections_refused", ds.refused, 1},
         {"connections_idle_closed", ds.idle_closed, 1},
@@ -252,18 +257,22 @@ static void dpu_report(struct kv_dpu *d, const struct snic_director_stats *s, ui
                "%" PRIu64 " clients were disconnected: they did not read their replies, and the "
                "memory for replies (%" PRIu64 " bytes) was used up",
                s->hog_resets - d->reported.hog_resets, d->reply_bytes);
-    else if (s->total_resets > d->reported.total_resets)
+    if (s->total_resets > d->reported.total_resets)
         ex_log(EX_WARNING,
-               "%" PRIu64 " clients were reset: all hold more than maxmemory-clients, these most",
+               "%" PRIu64 " clients were disconnected: the unread replies of all clients exceeded "
+               "maxmemory-clients, and these held most",
                s->total_resets - d->reported.total_resets);
-    else if (s->full_resets > d->reported.full_resets)
-        ex_log(
-            EX_WARNING,
-            "%" PRIu64
-            " clients were disconnected: their unread replies exceeded client-output-buffer-limit, "
-            "or a fair share of maxmemory-clients, for longer than its time",
-            s->full_resets - d->reported.full_resets);
-    else if (s->stalls > d->reported.stalls)
+    if (s->full_resets > d->reported.full_resets)
+        ex_log(EX_WARNING,
+               "%" PRIu64 " clients were disconnected: their unread replies exceeded "
+               "client-output-buffer-limit for longer than its time",
+               s->full_resets - d->reported.full_resets);
+    if (s->share_resets > d->reported.share_resets)
+        ex_log(EX_WARNING,
+               "%" PRIu64 " clients were disconnected: their unread replies exceeded a fair share "
+               "of maxmemory-clients for %u s",
+               s->share_resets - d->reported.share_resets, KV_SHARE_MS / 1000);
+    if (s->stalls > d->reported.stalls)
         ex_log(EX_WARNING,
                "replies of the host role waited %" PRIu64
                " times for memory: clients read them too slowly (--maxmemory-clients)",

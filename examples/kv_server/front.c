@@ -21,6 +21,9 @@
 #define FRONT_HARD_NS 10000000000u
 #define FRONT_TELL_NS 1000000000u /* between two log lines of a kind */
 
+/* What ends a client for the replies that it does not read. */
+enum front_limit_kind { FRONT_OUTPUT_LIMIT, FRONT_CLIENTS_MEMORY };
+
 struct front_buffer {
     char *data;
     size_t size;
@@ -89,7 +92,7 @@ struct kv_front {
     struct kv_settings settings;
     uint64_t clients_bytes; /* maxmemory-clients */
     uint64_t held;          /* unread replies of all */
-    uint64_t limit_told_ns;
+    uint64_t limit_told_ns[FRONT_CLIENTS_MEMORY + 1];
     uint64_t query_told_ns;
     char own[48]; /* the address that it listens on */
     struct front_refusal refusals[KV_FRONT_REFUSALS];
@@ -162,18 +165,21 @@ static int front_full(const struct front_conn *c)
 }
 
 /* End a client for what it holds. */
-static void front_evict(struct front_conn *c, const char *limit)
+static void front_evict(struct front_conn *c, enum front_limit_kind kind)
 {
     struct kv_front *f = c->front;
     uint64_t now = snic_loop_now(f->opts.net->loop);
+    uint64_t count;
 
-    f->stats.output_limit++;
-    if (f->limit_told_ns == 0 || now - f->limit_told_ns >= FRONT_TELL_NS) {
-        f->limit_told_ns = now;
+    count = kind == FRONT_OUTPUT_LIMIT ? ++f->stats.output_limit : ++f->stats.clients_memory;
+    if (f->limit_told_ns[kind] == 0 || now - f->limit_told_ns[kind] >= FRONT_TELL_NS) {
+        f->limit_told_ns[kind] = now;
         ex_log(EX_WARNING,
                "a client was disconnected: it has %zu bytes of unread replies (%s); %llu clients "
                "so far",
-               front_unsent(c), limit, (unsigned long long)f->stats.output_limit);
+               front_unsent(c),
+               kind == FRONT_OUTPUT_LIMIT ? "client-output-buffer-limit" : "maxmemory-clients",
+               (unsigned long long)count);
     }
     c->closing = 1;
     c->evicted = 1;
@@ -206,7 +212,7 @@ static void front_limit(struct front_conn *c)
     front_since(&c->hard_since_ns, l->hard != 0 && unsent >= l->hard, now);
     if ((c->hard_since_ns != 0 && now - c->hard_since_ns > FRONT_HARD_NS) ||
         (c->soft_since_ns != 0 && now - c->soft_since_ns > l->soft_s * 1000000000u))
-        front_evict(c, "client-output-buffer-limit");
+        front_evict(c, FRONT_OUTPUT_LIMIT);
 }
 
 /* Once a second: who is above the soft limit for too long; the largest, if all hold too much. */
@@ -242,7 +248,7 @@ static void front_account(struct front_conn *c)
         f->held -= hog->counted;
         hog->counted = 0;
         if (!hog->evicted)
-            front_evict(hog, "maxmemory-clients");
+            front_evict(hog, FRONT_CLIENTS_MEMORY);
     }
 }
 

@@ -29,8 +29,9 @@ struct kv_front_opts {
 
 struct kv_front_stats {
     uint64_t accepted, refused, closed, conns, messages, protocol_errors, oversized, pauses,
-        output_limit, /**< closed for the replies that they did not read                       */
-        query_limit;  /**< and for a command longer than client-query-buffer-limit             */
+        output_limit,   /**< closed for client-output-buffer-limit                               */
+        clients_memory, /**< and for maxmemory-clients                                         */
+        query_limit;    /**< and for a command longer than client-query-buffer-limit             */
 };
 
 /** @return 0, SNIC_E* of snic_net_listen(), SNIC_ENOMEM */

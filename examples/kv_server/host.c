@@ -230,16 +230,20 @@ static size_t host_info(void *ctx, char *out, size_t max)
         "\r\nring_records_down:%" PRIu64 "\r\ninvalidations:%" PRIu64 "\r\ncache_items:%" PRIu64
         "\r\ncache_tombstones:%" PRIu64 "\r\ncache_floor:%" PRIu64 "\r\ncache_evicted:%" PRIu64
         "\r\noffload_busy:%" PRIu64 "\r\noffload_pool_free:%" PRIu64 "\r\nreply_stalls:%" PRIu64
-        "\r\nhog_resets:%" PRIu64 "\r\nclients_refused:%" PRIu64 "\r\nclients_idle_closed:%" PRIu64
-        "\r\noffload_read_errors:%" PRIu64 "\r\nfile_reads:%" PRIu64 "\r\nfile_writes:%" PRIu64
-        "\r\nfile_segments_free:%" PRIu64 "\r\n",
+        "\r\nhog_resets:%" PRIu64 "\r\noutput_limit_resets:%" PRIu64
+        "\r\nclients_share_resets:%" PRIu64 "\r\nclients_memory_resets:%" PRIu64
+        "\r\nquery_limit_resets:%" PRIu64 "\r\nclients_refused:%" PRIu64
+        "\r\nclients_idle_closed:%" PRIu64 "\r\noffload_read_errors:%" PRIu64
+        "\r\nfile_reads:%" PRIu64 "\r\nfile_writes:%" PRIu64 "\r\nfile_segments_free:%" PRIu64
+        "\r\n",
         h->config->role == KV_ROLE_SINGLE ? "single-process" : "host", (int)getpid(), d->pid, host,
         d->cpu_ns / 1000, host + d->cpu_ns / 1000, d->messages, d->offloaded,
         d->messages > 0 ? (double)d->offloaded / (double)d->messages : 0.0, d->to_host,
         d->offload_to_host, d->records_up, d->records_down, d->invalidations, d->cache_items,
         d->cache_tombstones, d->cache_floor, d->cache_evicted, d->offload_busy, d->pool_free,
-        d->stalls, d->hog_resets, d->refused, d->idle_closed, d->read_errors, d->file_reads,
-        d->file_writes, d->segments_free);
+        d->stalls, d->hog_resets, d->full_resets, d->share_resets, d->total_resets, d->query_resets,
+        d->refused, d->idle_closed, d->read_errors, d->file_reads, d->file_writes,
+        d->segments_free);
 
     return n < 0 ? 0 : (size_t)n < max ? (size_t)n : max - 1;
 }

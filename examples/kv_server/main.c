@@ -192,11 +192,14 @@ static size_t kv_limit_options(struct kv_config *c, struct ex_option *out)
          "without a password refuse to --listen on other than loopback; default yes", 0, 0,
          kv_protected_parse},
         {"client-output-buffer-limit", EX_PARSE, c, "'normal HARD SOFT SECONDS'",
-         "end a client whose unread replies are more; default 'normal 256mb 64mb 60', 0: no limit",
+         "a client with HARD bytes of unread replies is not read from, and closed when it takes "
+         "less than 64 KiB of them in 10 s; above SOFT: closed when it does so for SECONDS; "
+         "default 'normal 256mb 64mb 60'; 0: no limit, but HARD with a DPU role 1 GiB",
          0, 0, kv_out_limit_parse},
         {"maxmemory-clients", EX_PARSE, c, "BYTES|PERCENT%",
-         "of all clients together, the largest is ended first; default 25%, 0: no limit", 0, 0,
-         kv_clients_memory_parse},
+         "unread replies of all clients; above it the client with most is closed; default 25%, 0: "
+         "none",
+         0, 0, kv_clients_memory_parse},
         {"message-max", EX_SIZE, &c->message_max, "BYTES",
          "a longer command is refused; default 256M, 9M to 1G", KV_MESSAGE_LEAST, KV_MESSAGE_MOST,
          NULL},

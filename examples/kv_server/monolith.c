@@ -42,12 +42,17 @@ static void monolith_shutdown(void *ctx, int nosave)
 
 static size_t monolith_info(void *ctx, char *out, size_t max)
 {
-    int n = snprintf(out, max,
-                     "snicstore_role:monolith\r\noffloaded_share:0\r\nhost_cpu_us:%" PRIu64
-                     "\r\ntotal_cpu_us:%" PRIu64 "\r\n",
-                     ex_cpu_process_ns() / 1000, ex_cpu_process_ns() / 1000);
+    struct kv_monolith *m = ctx;
+    struct kv_front_stats f;
+    int n;
 
-    (void)ctx;
+    kv_front_get_stats(m->front, &f);
+    n = snprintf(out, max,
+                 "snicstore_role:monolith\r\noffloaded_share:0\r\nhost_cpu_us:%" PRIu64
+                 "\r\ntotal_cpu_us:%" PRIu64 "\r\noutput_limit_resets:%" PRIu64
+                 "\r\nclients_memory_resets:%" PRIu64 "\r\nquery_limit_resets:%" PRIu64 "\r\n",
+                 ex_cpu_process_ns() / 1000, ex_cpu_process_ns() / 1000, f.output_limit,
+                 f.clients_memory, f.query_limit);
     return n < 0 ? 0 : (size_t)n < max ? (size_t)n : max - 1;
 }
 
@@ -64,6 +69,7 @@ static size_t monolith_metrics(void *ctx, struct ex_metric *out)
     out[n++] = (struct ex_metric){"connections", f.conns, 0};
     out[n++] = (struct ex_metric){"messages", f.messages, 1};
     out[n++] = (struct ex_metric){"output_limit_resets", f.output_limit, 1};
+    out[n++] = (struct ex_metric){"clients_memory_resets", f.clients_memory, 1};
     out[n++] = (struct ex_metric){"query_limit_resets", f.query_limit, 1};
     out[n++] = (struct ex_metric){"protocol_errors", f.protocol_errors, 1};
     out[n++] = (struct ex_metric){"cpu_ns", ex_cpu_process_ns(), 1};

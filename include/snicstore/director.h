@@ -331,7 +331,7 @@ struct snic_director_stats {
     uint64_t stalls;          /**< times that the host was not heard for want of memory     */
     uint64_t backlog_waits;   /**< turns that ended because the host had much to take       */
     uint64_t unread_waits;    /**< turns that ended because clients do not read replies     */
-    uint64_t full_resets;     /**< clients reset by snic_director_reset_full()              */
+    uint64_t full_resets;     /**< clients reset by snic_director_reset_full(), bytes above 0  */
     uint64_t hog_resets;      /**< clients reset because they did not move and memory ran out  */
     uint64_t records_down;    /**< channel messages to and from the host                    */
     uint64_t records_up;
@@ -343,6 +343,7 @@ struct snic_director_stats {
     uint64_t message_max;   /**< now: the smaller of the director's and the host's         */
     uint64_t copied_out;    /**< offloaded replies copied because the engine's pool was low  */
     uint64_t total_resets;  /**< clients reset for snic_director_set_total_bytes()            */
+    uint64_t share_resets;  /**< clients reset by snic_director_reset_full() with bytes of 0  */
 };
 /** Copy the counters out. [owner] */
 SNIC_API void snic_director_get_stats(const struct snic_director *d,

@@ -234,7 +234,10 @@ uint32_t snic_director_reset_full(struct snic_director *d, uint64_t bytes, uint6
             now - c->mark_ns < ms * 1000000)
             continue;
         director_conn_abort(c);
-        d->stats.full_resets++;
+        if (bytes == 0)
+            d->stats.share_resets++;
+        else
+            d->stats.full_resets++;
         count++;
     }
     return count;
