@@ -167,7 +167,7 @@ static void test_ddp_versions_used_up_asks_for_epoch(void **state)
 }
 
 /*
- * The coordinator's table (spec section 1.1), as what is true after each of: stored everywhere (c),
+ * The coordinator's table (lib/ddp/model.c), as what is true after each of: stored everywhere (c),
  * durable everywhere else (p), durable here (l). 1: answered, 2: unlocked, 4: validated, 8: VAL_P.
  */
 static void test_ddp_coordinator_each_model_table(void **state)

@@ -62,7 +62,7 @@ static int ddp_check_rec(const struct snic_ddp *d, const struct ddp_rec *r, uint
     if (r->gv > r->vts || r->gd > r->vts || r->dts > r->vts)
         return SNIC_ECORRUPT; /* I2 */
     if (d->o.model != SNIC_DDP_RENF && r->rd != 0 && r->gv >= r->rd)
-        return SNIC_ECORRUPT; /* spec section 4.1, R5 */
+        return SNIC_ECORRUPT; /* except in REnf, reads wait only until all have stored the write */
     if ((r->flags & DDP_R_CAS) != 0 && (r->rd != r->vts || r->gv >= r->vts))
         return SNIC_ECORRUPT; /* C1: a CAS that is not decided is complete nowhere */
     if ((r->flags & DDP_R_DIRTY) != 0 || (r->vts == 0 && r->writes == SNIC_DDP__NIL))

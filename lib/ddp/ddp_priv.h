@@ -53,7 +53,7 @@ enum ddp_class {
     DDP_CLASSES
 };
 
-/* What a condition is made of; the tables of spec section 1.1 are masks of these. */
+/* What a condition is made of; the tables in model.c are masks of these. */
 enum ddp_cond {
     DDP_C = 1, /* all of d->others have stored it */
     DDP_P = 2, /* all have it durable */

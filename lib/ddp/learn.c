@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A learner copies the table from a donor while writes continue (spec section 2, amendment A2).
+ * A learner copies the table from a donor while writes continue.
  *
  * From its first epoch on it is sent every INV and acknowledges, so of each key it has the newest
  * that began since; what it lacks are older ones. It pulls them in pieces: a cursor is the number

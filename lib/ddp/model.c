@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The five models as data: spec section 1.1, the paper's figures 2 and 3. A row has, for each
- * action of a coordinator, the conditions that it waits for; C, P, L are of enum ddp_cond.
+ * The five models of ddp.h as data, after the paper's figures 2 and 3. A row has, for each action
+ * of a coordinator, the conditions that it waits for; C, P, L are of enum ddp_cond.
  *
- * Where a row is not the paper's:
+ * Where a row differs from the paper's:
  * - REnf waits for the coordinator's own persist before reads are let in (H10); the paper's text
  *   names the followers' only, and then a value could be read that a crash un-happens.
  * - Strict: VAL_C does not wait for the coordinator's own persist, which precedes it in program

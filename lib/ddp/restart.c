@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * All nodes were down, and begin from their logs (spec section 2, amendment A6, H18).
+ * All nodes were down, and begin from their logs.
  *
  * What a log holds may never have been answered, and others may not have it: before any read, the
  * largest timestamp of each key must be everywhere. The nodes compare digests of their keys in 64

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Scope: the client's [PERSIST]sc (spec section 3, H12 to H14; amendment A7).
+ * Scope: the client's [PERSIST]sc (SCOPE in ddp.h).
  *
  * A scope belongs to the node that coordinates its writes. SYNC waits until all of them were
  * answered: then every node has appended each, or something newer, to its log. [PERSIST]sc makes

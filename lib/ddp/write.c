@@ -183,8 +183,7 @@ void ddp_write_eval_aborted(struct snic_ddp *d, struct ddp_write *w)
 }
 
 /*
- * What a write's progress allows, in the order of spec section 1.2. 1: a CAS has begun its second
- * half, look again.
+ * What a write's progress allows. @return 1: a CAS has begun its second half, evaluate again.
  */
 int ddp_write_eval(struct snic_ddp *d, struct ddp_write *w)
 {

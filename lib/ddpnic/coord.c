@@ -162,7 +162,7 @@ static void ddpnic_write_overtaken(struct snic_ddpnic *d, struct ddpnic_write *w
     ddpnic_write_free(d, w);
 }
 
-/* What a write's progress allows, in the order of spec section 1.2. */
+/* What a write's progress allows. */
 void ddpnic_write_eval(struct snic_ddpnic *d, struct ddpnic_write *w)
 {
     const struct ddpnic_rules *u = &d->rules;

@@ -52,7 +52,7 @@
 #define SNIC_DDPNIC__LATE 8      /* tries after which who has not answered is slow */
 enum { DDPNIC_REPLAY = SNIC_DDPNIC__DOUBLINGS, DDPNIC_CLASSES };
 
-/* What a condition is made of; the table of spec section 1.3 is masks of these. */
+/* What a condition is made of; the table in model.c is masks of these. */
 enum ddpnic_cond {
     DDPNIC_C = 1,  /* all others have stored it in their vFIFO */
     DDPNIC_P = 2,  /* all others have it durable */

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The five models as data: spec section 1.3, the paper's figure 7. A row has, for each action of a
+ * The five models of ddp.h as data, after the paper's figure 7. A row has, for each action of a
  * coordinator, the conditions that it waits for.
  *
- * Where a row is not the spec's table: what a follower may let be read, so VAL of Synch, waits for
- * the coordinator's own dFIFO, too. The table has A and D only, since there a store into both FIFOs
- * is one moment; here the slower one may be under way when the vFIFO has drained, and a value read
- * then is in no log of the coordinator's (H10 again). For the same reason gv waits for the own
- * vFIFO: gv means that all have stored it. D is not in `release`: ddpnic_eval unlocks nothing that
- * is not out of the vFIFO.
+ * What a follower may let be read, so VAL of Synch, waits for the coordinator's own dFIFO, too. A
+ * and D would suffice if a store into both FIFOs were one moment; but the slower one may be under
+ * way when the vFIFO has drained, and a value read then is in no log of the coordinator's. For the
+ * same reason gv waits for the own vFIFO: gv means that all have stored it. D is not in `release`:
+ * ddpnic_eval unlocks nothing that is not out of the vFIFO.
  */
 #include "ddpnic_priv.h"
 

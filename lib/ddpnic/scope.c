@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Scope at the NIC: [PERSIST]sc (spec sections 1.3, 3: H12 to H14; amendment A7).
+ * Scope at the NIC: [PERSIST]sc (SCOPE in ddp.h).
  *
  * All writes of the scope were answered before, so every node has accepted each, or something
  * newer, and its DSTORE is at least under way. [PERSIST]sc makes each node wait for all DSTOREs

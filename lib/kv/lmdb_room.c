@@ -16,15 +16,15 @@
 #include <sys/statvfs.h>
 
 /**
- * Kept of the disk: objects stop growing at SNIC_LMDB__KEPT_OBJECTS, so that records, without which
- * neither their free blocks can be used again nor a file be written in place, have room until this;
- * what is left is for removals.
+ * Free bytes of the disk at which new records are refused. Objects stop growing earlier, at
+ * SNIC_LMDB__KEPT_OBJECTS: without records, free blocks of the object file cannot be reused and
+ * files cannot be overwritten. Removals may use what is left.
  */
 #define SNIC_LMDB__KEPT_RECORDS (16ULL << 20)
 #define SNIC_LMDB__MAP_RESERVE (4ULL << 20) /* of the record map, likewise */
-#define SNIC_LMDB__LOW (256ULL << 20)       /* unused pages are counted when it gets tight */
+#define SNIC_LMDB__LOW (256ULL << 20)       /* unused pages are counted below this */
 #define SNIC_LMDB__TURNING 64U              /* unused pages that small transactions pass on */
-#define SNIC_LMDB__ROOM_NS 100000000ULL     /* the disk is asked again after, and the records */
+#define SNIC_LMDB__ROOM_NS 100000000ULL     /* for which free space is remembered */
 
 /** Shared: only the records know what the others have taken. There may be 65,000 of them, so their
  * sum is kept for a while. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A cluster's random life, all of it from one seed, its parameters too (spec section 4.4): first
- * everything may happen, then all is mended and the cluster must come to rest in bounded time.
+ * A random run of a cluster, derived from one seed, its parameters too: first with faults of all
+ * kinds, then without; then the cluster must come to rest in bounded time.
  */
 #ifndef SNIC_TESTS_SIM_SWARM_H
 #define SNIC_TESTS_SIM_SWARM_H
