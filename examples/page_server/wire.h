@@ -51,8 +51,9 @@ enum wire_status {
     WIRE_BUSY = 5,    /**< no room: try again                                                   */
     WIRE_GONE = 6,    /**< the host role is not there: try again                                */
     WIRE_LOST = 7,    /**< the host role died meanwhile: done or not done                       */
-    WIRE_DAMAGED = 8, /**< the page's content is lost; a LOG of all its bytes, with a larger LSN
-                           than the page had and any `previous`, mends it                     */
+    WIRE_DAMAGED = 8, /**< GET, LOG: the newest version of the page cannot be read. A LOG of all
+                           its bytes, with a larger LSN than the page had and any `previous`,
+                           mends it; a restart may                                            */
     WIRE_FAILED = 9   /**< the device failed                                                    */
 };
 
