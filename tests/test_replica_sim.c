@@ -2,7 +2,8 @@
 /*
  * Random runs of whole clusters (sim/swarm.h): a seed determines all, and --seed N repeats it.
  *
- *     test_replica_sim --seed 17 one            one run, printed
+ *     test_replica_sim --seed 17 one            one run of those of `many`, printed
+ *     test_replica_sim --seed 17 hard_printed   one run of those of `hard_lives`, printed
  *     SNIC_SIM_FROM=1000 SNIC_SIM_COUNT=500 test_replica_sim many
  *                                               a part of a long run, to resume where it stopped;
  *                                               list/replica.cmake makes the night of such parts,
@@ -124,7 +125,7 @@ static void test_replica_sim_hard_lives_nothing_broken(void **state)
         struct swarm_result r;
         swarm_run(&o, &r);
         if (r.failure != NULL)
-            failed(&o, "hard_told", "hard_seeds_of_old_faults", r.failure);
+            failed(&o, "hard_printed", "hard_seeds_of_old_faults", r.failure);
         lives += (o.hard & SWARM_FULL) != 0;
         reached += r.full > 0;
         full += r.full;
@@ -237,7 +238,7 @@ static void test_replica_sim_hard_seeds_of_old_faults(void **state)
         struct swarm_result r;
         swarm_run(&o, &r);
         if (r.failure != NULL)
-            failed(&o, "hard_told", "hard_seeds_of_old_faults", r.failure);
+            failed(&o, "hard_printed", "hard_seeds_of_old_faults", r.failure);
     }
 }
 
@@ -267,13 +268,13 @@ static void tell(struct swarm_opts o)
         fail_msg("%s", r.failure);
 }
 
-static void test_replica_sim_one_life_told(void **state)
+static void test_replica_sim_one_life_printed(void **state)
 {
     (void)state;
     tell(life(support_seed()));
 }
 
-static void test_replica_sim_hard_told(void **state)
+static void test_replica_sim_hard_printed(void **state)
 {
     (void)state;
     tell(hard_life(support_seed()));
@@ -289,8 +290,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_sim_hard_lives_nothing_broken),
         cmocka_unit_test(test_replica_sim_worse_clocks_stale_reads_only),
         cmocka_unit_test(test_replica_sim_disks_that_lie_are_found_out),
-        cmocka_unit_test(test_replica_sim_one_life_told),
-        cmocka_unit_test(test_replica_sim_hard_told),
+        cmocka_unit_test(test_replica_sim_one_life_printed),
+        cmocka_unit_test(test_replica_sim_hard_printed),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
