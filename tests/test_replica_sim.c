@@ -200,7 +200,7 @@ static void test_replica_sim_disks_that_lie_are_found_out(void **state)
 static void test_replica_sim_seeds_of_old_faults(void **state)
 {
     static const uint64_t seeds[] = {
-        1253, /* a learner's log was full of what its new engine does not need, unchecked */
+        1253,    /* a learner's log was full of what its new engine does not need, unchecked */
         1003423, /* more large messages at once than are collected: none was ever whole */
         1017768, /* PAPER: what was parked behind a write that a restart found complete */
         1059774, /* two CAS of one base: who had refused the one was gone before it reported it */
