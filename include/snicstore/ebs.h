@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * @file snicstore/ebs.h
- * What the transports of a block store (SOLAR's packets, LUNA's frames) have in common: the
- * packet format, the algebra of block checksums, and the tables of a storage agent (rate limits,
- * where a segment lives, where a block that is read goes). Ciphers and tags: ebs_sec.h; tokens:
- * ebs_token.h. When an agent asks where a segment is: ebs_ask.h; what it does with I/Os:
- * ebs_queue.h.
+ * Common parts of the transports of a block store (SOLAR's packets, LUNA's frames): the packet
+ * format, the algebra of block checksums, and the tables of a storage agent (rate limits, segment
+ * locations, destinations of blocks that are read). Ciphers and tags: ebs_sec.h; tokens:
+ * ebs_token.h. When an agent looks up a segment: ebs_ask.h; its I/O queue: ebs_queue.h.
  *
  * Depends on  snicstore/base.h, snicstore/ebs_ask.h.
  * Memory      The caller supplies all of it (memsize, init); nothing allocates. The codec and
  *             the checksums have no memory at all.
  * Threads     Functions without an object are [any]. An object belongs to one thread at a time.
- * Progress    Everything is wait-free and bounded: no loop is longer than a packet or a disk's
- *             first level, and comments say where that is.
+ * Progress    Everything is wait-free and bounded: no loop is longer than a packet or, where a
+ *             comment states it, a disk's first level.
  * Errors      0 or a positive count on success, a negative SNIC_E* otherwise; then nothing
- *             changed, except where a comment says so.
+ *             changed, except where a comment states it.
  * Units       blocks are 4096 bytes, an lba counts blocks; segments are 512 blocks (2 MiB).
  * Input       Packets are hostile: the header is copied once, checked, then used. Tables are
- *             trusted but not their memory: each entry has a check value, looked at on each use.
+ *             trusted but not their memory: each entry has a check value, verified on each use.
  *
  * The packet, big-endian, a UDP payload:
  *
@@ -49,35 +48,35 @@
  * them as large as the largest packet that will go that way; the others none.
  *
  * hdr_crc is the CRC32C of conn_id (4), direction (4), and then of all of the packet that is
- * neither block, INT block nor tag, with hdr_crc itself 0; with AUTH the tag vouches for bodies,
- * and hdr_crc for the two headers. So what is damaged is dropped before anything is decrypted.
+ * neither block, INT block nor tag, with hdr_crc itself 0; with AUTH the tag covers bodies, and
+ * hdr_crc the two headers. So damaged packets are dropped before anything is decrypted.
  * A block is under data_crc, and bind_crc (of bytes 64 ... 111, which end with data_crc) ties it to
  * its address, version and generation. The INT block is written by switches on the way: it is
  * outside all checksums, a hint, and clamped.
  *
  * Where the paper and the specification left something open:
- *   - READ_REQ says in its body into which Addr slots the answers go, since slots are taken one by
+ *   - The body of a READ_REQ lists the Addr slots for the answers, since slots are taken one by
  *     one; lba, blk_off and blk_cnt are those of the whole RPC, need_mask (bit i: block i of it)
  *     chooses at most 16 of its blocks, and the answer for bit i has pkt_id i, lba + i, and
  *     blk_off + i.
- *   - A WRITE of op ZERO or TRIM may say blk_cnt > 1: one packet, one version, many blocks. Its
+ *   - A WRITE of op ZERO or TRIM may have blk_cnt > 1: one packet, one version, many blocks. Its
  *     data_crc is that of a block of zeros.
- *   - A RESET bears the conn_id of the packet that it answers, for whoever has forgotten a
- *     connection knows no other; the token proves the sender, the versions it speaks are a range.
- *   - A PROBE_ACK says which requests of its path the server has in hand, to be answered when the
- *     store is done: a slow store and a lost packet are different things.
- *   - A proof is what a server tells the address that a packet came from (HELLO_ACK, PROBE_ACK,
- *     NAK), and is told again from there (HELLO, PROBE): so it knows that this address hears what
- *     it sends, and is not that of somebody else. PROBE_ACK has status UNPROVEN until it does.
+ *   - A RESET has the conn_id of the packet that it answers, since a server that has forgotten a
+ *     connection knows no other; the token proves the sender, its supported versions are a range.
+ *   - A PROBE_ACK lists the requests of its path that the server has in hand, to be answered when
+ *     the store is done: it distinguishes a slow store from a lost packet.
+ *   - A server sends a proof to the source address of a packet (in HELLO_ACK, PROBE_ACK, NAK), and
+ *     the client returns it from there (in HELLO, PROBE): this shows that the client receives at
+ *     that address, and has not forged it. PROBE_ACK has status UNPROVEN until it does.
  *   - In a FENCE wver is the least version that will still be applied.
- *   - Bytes said to be 0 are sent as 0, and not looked at.
- *   - In every version of this format bytes 0, 1, 4 ... 7 and 8 ... 15 mean what they mean here,
- *     so that a packet of a version not known can be answered (snic_ebs_peek).
- *   - A TOKEN is a header and a token; it names no RPC, and rpc_id comes back in its answer.
+ *   - Bytes that are 0 above are sent as 0, and ignored on receipt.
+ *   - In every version of this format bytes 0, 1, 4 ... 7 and 8 ... 15 have the meaning above, so
+ *     that a packet of an unknown version can be answered (snic_ebs_peek).
+ *   - A TOKEN is a header and a token; it names no RPC, and its answer repeats its rpc_id.
  *   - With flag INT an ACKV has the 80 bytes right after the RPC header: the echo of the newest
  *     packet it acknowledges that had one.
- *   - HELLO, HELLO_ACK and RESET come before or after there are keys: with AUTH their tag is a MAC
- *     of direction and header under the secret that both sides share, and a body is plain padding.
+ *   - HELLO, HELLO_ACK and RESET are sent before or after there are keys: with AUTH their tag is a
+ *     MAC of direction and header under the shared secret, and a body is plain padding.
  *   - Statuses, features and reset of pn at a new key: see there.
  */
 #ifndef SNIC_EBS_H
@@ -92,7 +91,7 @@ extern "C" {
 
 /* ---- Sizes and limits ---- */
 
-#define SNIC_EBS_VERSION 2         /**< of the packet format; FORMAT.md says what changed */
+#define SNIC_EBS_VERSION 2         /**< of the packet format; changes: FORMAT.md */
 #define SNIC_EBS_RPC_BYTES 64      /**< RPC header */
 #define SNIC_EBS_HEADER_BYTES 128  /**< RPC header and what depends on the type */
 #define SNIC_EBS_INT_BYTES 80      /**< INT block */
@@ -141,55 +140,55 @@ enum snic_ebs_type {
 #define SNIC_EBS_AUTH (1u << 0)     /**< a tag follows, the body is encrypted */
 #define SNIC_EBS_XTS (1u << 1)      /**< the block is encrypted at rest: data_crc is of that */
 #define SNIC_EBS_INT_REQ (1u << 2)  /**< an INT block to be written by switches */
-#define SNIC_EBS_INT (1u << 3)      /**< an INT block that came with what this acknowledges */
-#define SNIC_EBS_CE_ECHO (1u << 4)  /**< what this acknowledges came marked as congested */
+#define SNIC_EBS_INT (1u << 3)      /**< the INT block of the packet that this acknowledges */
+#define SNIC_EBS_CE_ECHO (1u << 4)  /**< the packet that this acknowledges had ECN mark CE */
 #define SNIC_EBS_RETX (1u << 5)     /**< sent before */
-#define SNIC_EBS_HEDGE (1u << 6)    /**< sent beside another copy */
+#define SNIC_EBS_HEDGE (1u << 6)    /**< a hedge: another copy is in flight */
 #define SNIC_EBS_LAST_PKT (1u << 7) /**< LUNA: the last block of its RPC */
 #define SNIC_EBS_FUA (1u << 8)
-#define SNIC_EBS_DUP (1u << 9)     /**< acknowledges what was there already */
+#define SNIC_EBS_DUP (1u << 9)     /**< acknowledges a version that was stored already */
 #define SNIC_EBS_MUST (0xf000u)    /**< bits that must be understood */
 #define SNIC_EBS_MUST_KNOWN (0x0u) /**< those that are */
 
-/** What became of a request; fixed for ever. A number not known is treated as INVALID. */
+/** Result of a request; fixed for ever. An unknown number is treated as INVALID. */
 enum snic_ebs_status {
     SNIC_EBS_OK = 0,
     SNIC_EBS_SUPERSEDED =
-        1, /**< a later version is stored: as good as OK, if it is the same writer's */
+        1, /**< a later version is stored: counts as OK, if it is the same writer's */
     SNIC_EBS_STALE_GEN = 2,   /**< seg_gen is not the segment's: fetch the map again */
     SNIC_EBS_BAD_CRC = 3,     /**< data_crc or bind_crc is wrong: send again */
-    SNIC_EBS_BUSY = 4,        /**< no room: again after retry_us */
-    SNIC_EBS_BAD_VERSION = 5, /**< the packet's version is not spoken here */
+    SNIC_EBS_BUSY = 4,        /**< no space: retry after retry_us */
+    SNIC_EBS_BAD_VERSION = 5, /**< the packet's version is not supported */
     SNIC_EBS_FENCED = 6,      /**< wver is below a fence: never applied */
     SNIC_EBS_BAD_AUTH = 7,    /**< not authenticated where it must be */
-    SNIC_EBS_INVALID = 8,     /**< not a sensible request */
+    SNIC_EBS_INVALID = 8,     /**< not a valid request */
     SNIC_EBS_IO = 9,          /**< the device failed */
     SNIC_EBS_NO_CONN = 10,    /**< conn_id is not known: HELLO first */
     SNIC_EBS_BAD_FLAGS = 11,  /**< bad_flags must be understood, and are not */
     SNIC_EBS_NO_SEGMENT = 12, /**< not stored here: fetch the map again */
-    SNIC_EBS_DAMAGED = 13,    /**< what is stored fails its checksum */
+    SNIC_EBS_DAMAGED = 13,    /**< the stored block fails its checksum */
     SNIC_EBS_NO_SPACE = 14,   /**< the store is full */
     SNIC_EBS_NO_LEASE = 15,   /**< not the writer of this disk (any more) */
-    SNIC_EBS_GEN_AHEAD = 16,  /**< of a fence: seg_gen is one that the control plane has not given
-                                   this server yet: not fenced, again later */
-    SNIC_EBS_UNPROVEN = 17,   /**< to an address that has not said its proof: PROBE with it first */
-    SNIC_EBS_FORBIDDEN = 18,  /**< this client may not do that with this disk: not now, nor later */
+    SNIC_EBS_GEN_AHEAD = 16,  /**< to a FENCE: the control plane has not set seg_gen on this server
+                                   yet: not fenced, retry later */
+    SNIC_EBS_UNPROVEN = 17,   /**< to an address that has not sent its proof: PROBE with it first */
+    SNIC_EBS_FORBIDDEN = 18,  /**< this client has no such right on this disk; do not retry */
     SNIC_EBS_NO_TOKEN = 19, /**< no valid token of this client for this disk: TOKEN first. Answer to
                                  a TOKEN: it has expired, or its key is not known (any more)  */
     SNIC_EBS_STATUS_END = 20
 };
 
-/** What a WRITE or READ_RESP says about its block. */
+/** The kind of the block of a WRITE or READ_RESP. */
 enum snic_ebs_op {
     SNIC_EBS_DATA = 0,
     SNIC_EBS_ZERO = 1,
     SNIC_EBS_TRIM = 2,
-    SNIC_EBS_STATES = 3, /**< of a READ_REQ for the first block of a segment: not the block is asked
-                              for, but what each block of the segment is. The READ_RESP's data are
+    SNIC_EBS_STATES = 3, /**< of a READ_REQ for the first block of a segment: requests the states of
+                              the segment's blocks instead of the block. The READ_RESP's data are
                               a byte for each (enum snic_ebs_state), then zeros; guest_tag is 0   */
     SNIC_EBS_OP_END = 4
 };
-/** A block, as STATES tells; fixed for ever. All but DATA read as zeros. */
+/** A block's state, as STATES returns; fixed for ever. All but DATA read as zeros. */
 enum snic_ebs_state {
     SNIC_EBS_STATE_NEVER = 0, /**< never written                                               */
     SNIC_EBS_STATE_DATA = 1,  /**< has data, or had and they are lost                           */
@@ -197,7 +196,7 @@ enum snic_ebs_state {
     SNIC_EBS_STATE_TRIM = 3   /**< written by TRIM                                              */
 };
 
-/* Features in HELLO and HELLO_ACK; what both sides have may be used. */
+/* Features in HELLO and HELLO_ACK; those that both sides have may be used. */
 #define SNIC_EBS_FEATURE_AUTH (1u << 0) /**< AES-128-GCM on the wire */
 #define SNIC_EBS_FEATURE_INT (1u << 1)  /**< echoes INT blocks */
 #define SNIC_EBS_FEATURE_ACKV (1u << 2) /**< understands ACKV */
@@ -231,26 +230,26 @@ struct snic_ebs_block {
     uint8_t op;         /**< enum snic_ebs_op */
     uint16_t tenant;
     uint64_t need_mask; /**< READ_REQ */
-    uint32_t guest_tag; /**< WRITE, READ_RESP: snic_ebs_tag(), stored without a look; 0: no key */
+    uint32_t guest_tag; /**< WRITE, READ_RESP: snic_ebs_tag(), stored unchecked; 0: no key */
     uint32_t srv_crc;   /**< WACK: bind_crc as the server computed it from what it stored */
     uint16_t addr_slot; /**< READ_RESP */
     uint16_t addr_gen;  /**< READ_RESP */
     uint32_t pad;
 };
 struct snic_ebs_hello {
-    uint8_t ver_min; /**< versions the sender speaks */
+    uint8_t ver_min; /**< versions the sender supports */
     uint8_t ver_max;
     uint16_t pad;
-    uint32_t conn_id;     /**< what packets to the sender shall bear; 0 in neither direction */
+    uint32_t conn_id;     /**< conn_id of packets to the sender; 0 in neither direction */
     uint32_t features;    /**< SNIC_EBS_FEATURE_*; HELLO_ACK: of both sides */
-    uint32_t epoch;       /**< HELLO: client_epoch; HELLO_ACK: 0 (srv_epoch says it) */
+    uint32_t epoch;       /**< HELLO: client_epoch; HELLO_ACK: 0 (see srv_epoch) */
     uint64_t nonce;       /**< random; HELLO_ACK: that of the HELLO */
     uint64_t reset_token; /**< will be in a RESET of the sender */
-    uint64_t proof;       /**< HELLO_ACK: of the address; HELLO: the last that it was told, or 0 */
-    uint64_t client_id;   /**< HELLO: who it is; HELLO_ACK: the same */
+    uint64_t proof;       /**< HELLO_ACK: of the address; HELLO: the last one received, or 0 */
+    uint64_t client_id;   /**< HELLO: the client's; HELLO_ACK: the same */
     uint32_t key_id;      /**< the shared secret, with AUTH */
     uint32_t payload_max; /**< the longest datagram the sender takes */
-    uint32_t account;     /**< HELLO with AUTH: whose key it is; 0: the shared secret */
+    uint32_t account;     /**< HELLO with AUTH: the key's; 0: the shared secret */
     uint32_t pad2;
     uint64_t key_nonce; /**< HELLO_ACK with AUTH: random, goes into the keys */
 };
@@ -259,18 +258,18 @@ struct snic_ebs_reset {
     uint8_t ver_min;
     uint8_t ver_max;
     uint16_t pad;
-    uint32_t retry_us; /**< not before that */
+    uint32_t retry_us; /**< reconnect not earlier than after this */
 };
 struct snic_ebs_probe {
-    uint32_t probe_bytes; /**< PROBE: its length; PROBE_ACK: that of the PROBE that came */
-    uint32_t held_seq;    /**< PROBE_ACK: the highest path_seq of a request that came */
+    uint32_t probe_bytes; /**< PROBE: its length; PROBE_ACK: that of the received PROBE */
+    uint32_t held_seq;    /**< PROBE_ACK: the highest path_seq of a received request */
     uint64_t nonce;       /**< PROBE_ACK: that of the PROBE */
-    /** PROBE_ACK: bit path_seq % 256 of what came on this path and has no answer yet, for the 256
-        path_seq up to held_seq. */
+    /** PROBE_ACK: bit path_seq % 256 of each request that was received on this path and has no
+        answer yet, for the 256 path_seq up to held_seq. */
     uint64_t held[4];
-    uint64_t proof; /**< PROBE_ACK: of the address; PROBE: the last that was told, or 0 */
-    /** PROBE with AUTH: as in HELLO, so that a server that has forgotten the connection can say
-        so under the right key. PROBE_ACK: 0. */
+    uint64_t proof; /**< PROBE_ACK: of the address; PROBE: the last one received, or 0 */
+    /** PROBE with AUTH: as in HELLO, so that a server that has forgotten the connection can send
+        a RESET under the right key. PROBE_ACK: 0. */
     uint32_t key_id;
     uint32_t account;
 };
@@ -310,7 +309,7 @@ struct snic_ebs_header {
         struct snic_ebs_reset reset;
         struct snic_ebs_probe probe; /**< PROBE, PROBE_ACK */
         struct snic_ebs_nak nak;
-        unsigned char token[SNIC_EBS_TOKEN_BYTES]; /**< TOKEN: as it is, not looked at */
+        unsigned char token[SNIC_EBS_TOKEN_BYTES]; /**< TOKEN: not interpreted */
     } u;                                           /**< ACKV: nothing */
 };
 
@@ -355,8 +354,8 @@ struct snic_ebs_int {
 /**
  * Write all that precedes the body into @p out: headers, and 80 zero bytes with INT_REQ or INT
  * (fill in an echo with snic_ebs_int_put at place.int_at). bind_crc is taken from the struct;
- * hdr_crc is computed, over the body, too, where the format says so; otherwise @p body is not read
- * and may be NULL. What this accepts snic_ebs_decode() accepts. With AUTH seal next
+ * hdr_crc is computed, over the body, too, where the format has it so; otherwise @p body is not
+ * read and may be NULL. What this accepts snic_ebs_decode() accepts. With AUTH seal next
  * (snic_ebs_seal). [any]
  * @param[out] place may be NULL
  * @return bytes written; SNIC_EINVAL not a packet (type, length of the body, flags, a field out of
@@ -367,28 +366,28 @@ SNIC_API SNIC_NODISCARD int snic_ebs_encode(void *out, size_t size, struct snic_
                                             const void *body, size_t body_size) SNIC_NONNULL(1, 5);
 
 /**
- * Read a packet. Errors, in the order they are looked for:
+ * Read a packet. Errors, in the order of the checks:
  *   SNIC_EMSGSIZE  shorter than its headers
- *   SNIC_EVERSION  of a version not spoken here
+ *   SNIC_EVERSION  unsupported version
  *   SNIC_EPROTO    not a type that goes in this direction, or not the header length or the flags
  *                  that it can have
- *   SNIC_EMSGSIZE  shorter than its headers, again, with what the type and the flags ask for
+ *   SNIC_EMSGSIZE  shorter than the headers that type and flags require
  *   SNIC_EOVERFLOW longer than any packet
  *   SNIC_ECORRUPT  hdr_crc
  *   SNIC_ERANGE    a field out of its range
- *   SNIC_EOVERFLOW longer or shorter than the header says
+ *   SNIC_EOVERFLOW longer or shorter than the header requires
  *   SNIC_ENOTSUP   a flag that must be understood: @p h and @p place are filled in, for the NAK.
- *                  (Such a flag changes no length; what does is a new version.)
+ *                  (Such a flag changes no length; a change of length is a new version.)
  * With AUTH the body is still encrypted (snic_ebs_open); data_crc and bind_crc are the caller's to
- * check. With STREAM @p size is what has come so far, 128 bytes are enough: place.size says how
- * long the frame is. [any]
+ * check. With STREAM @p size is the bytes received so far, 128 are enough: place.size is the
+ * length of the frame. [any]
  * @return 0, or one of those
  */
 SNIC_API SNIC_NODISCARD int snic_ebs_decode(struct snic_ebs_header *h, struct snic_ebs_place *place,
                                             unsigned direction, const void *packet, size_t size)
     SNIC_NONNULL(1, 2, 4);
 
-/** What all versions have in common; nothing is checked. */
+/** Fields that all versions have in common; nothing is checked. */
 struct snic_ebs_start {
     uint8_t version;
     uint8_t type;
@@ -396,11 +395,11 @@ struct snic_ebs_start {
     uint32_t conn_id;
     uint64_t rpc_id;
 };
-/** Look at a packet that was not decoded. [any] @return 0; SNIC_EMSGSIZE under 16 bytes */
+/** Read these of a packet that was not decoded. [any] @return 0; SNIC_EMSGSIZE under 16 bytes */
 SNIC_API SNIC_NODISCARD int snic_ebs_peek(struct snic_ebs_start *p, const void *packet, size_t size)
     SNIC_NONNULL(1, 2);
 
-/** Reasons of a dropped packet, to count by. */
+/** Reasons of a dropped packet, for counters. */
 enum snic_ebs_drop {
     SNIC_EBS_DROP_SHORT,   /**< SNIC_EMSGSIZE */
     SNIC_EBS_DROP_VERSION, /**< SNIC_EVERSION */
@@ -412,7 +411,7 @@ enum snic_ebs_drop {
     SNIC_EBS_DROP_OTHER,
     SNIC_EBS_DROP_END
 };
-/** Which reason an error of snic_ebs_decode() is. [any] */
+/** The reason of an error of snic_ebs_decode(). [any] */
 SNIC_API enum snic_ebs_drop snic_ebs_drop_of(int error);
 /** "version", "crc", ...; never NULL. [any] */
 SNIC_API const char *snic_ebs_drop_name(unsigned drop);
@@ -441,13 +440,13 @@ static inline void snic_ebs_slot_get(const void *body, uint32_t i, uint16_t *slo
     *gen = snic_get_be16((const unsigned char *)body + i * SNIC_EBS_SLOT_BYTES + 2);
 }
 
-/** Read an INT block of 80 bytes; anything is taken: more than 9 hops are 9. [any] */
+/** Read an INT block of 80 bytes; never fails: more than 9 hops are 9. [any] */
 SNIC_API void snic_ebs_int_get(struct snic_ebs_int *out, const void *bytes) SNIC_NONNULL(1, 2);
 /** Write one; fields are cut to their bits, the queue to its greatest value. [any] */
 SNIC_API void snic_ebs_int_put(void *bytes, const struct snic_ebs_int *in) SNIC_NONNULL(1, 2);
-/** What a switch does to a packet: add a hop. [any] @return 0; SNIC_ENOSPC it has 9 */
+/** Add a hop, as a switch does. [any] @return 0; SNIC_ENOSPC it has 9 */
 SNIC_API int snic_ebs_int_push(void *bytes, const struct snic_ebs_hop *hop) SNIC_NONNULL(1, 2);
-/** Bits a second of a hop's speed code 0 ... 15; 0: not known. [any] */
+/** Bits a second of a hop's speed code 0 ... 15; 0: unknown code. [any] */
 SNIC_API uint64_t snic_ebs_hop_bps(unsigned speed);
 /** The code of the greatest speed that is not above @p bps, 0 if there is none. [any] */
 SNIC_API unsigned snic_ebs_hop_speed(uint64_t bps);
@@ -456,7 +455,7 @@ SNIC_API unsigned snic_ebs_hop_speed(uint64_t bps);
 SNIC_API uint8_t snic_ebs_credit_code(uint32_t blocks);
 SNIC_API uint32_t snic_ebs_credit_blocks(uint8_t code);
 
-/* ---- Numbers that never come back: epoch(16) and counter(48) ---- */
+/* ---- Numbers that are never reused: epoch(16) and counter(48) ---- */
 
 #define SNIC_EBS_COUNTER_BITS 48
 #define SNIC_EBS_COUNTER_MAX ((UINT64_C(1) << SNIC_EBS_COUNTER_BITS) - 1)
@@ -477,9 +476,9 @@ static inline uint64_t snic_ebs_id_counter(uint64_t id)
 /** The next number of the same epoch. [any] @return 0; SNIC_ERANGE the counter is used up */
 SNIC_API SNIC_NODISCARD int snic_ebs_id_next(uint64_t *id) SNIC_NONNULL(1);
 /**
- * An epoch follows another one; it does not wrap: when 65535 is used up the disk has to be issued
- * anew, for with a smaller epoch all its writes would be older than what is stored. Epoch 0 is no
- * epoch: a block that was never written has version 0. [any]
+ * The next epoch; it does not wrap: after 65535 the disk must be reissued, for with a smaller epoch
+ * all its writes would be older than what is stored. Epoch 0 is not valid: a block that was never
+ * written has version 0. [any]
  * @return 0; SNIC_ERANGE they are used up
  */
 SNIC_API SNIC_NODISCARD int snic_ebs_epoch_next(uint32_t *epoch) SNIC_NONNULL(1);
@@ -492,9 +491,9 @@ SNIC_API uint32_t snic_ebs_bind_crc(const struct snic_ebs_block *b) SNIC_NONNULL
 /*
  * The aggregate of the blocks of an RPC or a segment, in rising order of lba: their CRCs combined
  * as if the blocks stood one after the other. Over data_crc it is the CRC32C of all the data; over
- * bind_crc it ties them to their places, too. It sees blocks swapped, left out or damaged in the
- * same way, which their exclusive or does not. It is for who does not see the data, or sees all of
- * it: LUNA's frames have it; of SOLAR's, whose packets come alone, agg_crc is 0.
+ * bind_crc it ties them to their places, too. It detects blocks swapped, left out or damaged in the
+ * same way, which their exclusive or does not. It is for a receiver that has none of the data, or
+ * all of it: LUNA's frames have it; in SOLAR's packets, of a block each, agg_crc is 0.
  */
 
 /** The aggregate @p agg (0: of nothing) followed by a block of CRC @p crc. */
@@ -504,7 +503,7 @@ static inline uint32_t snic_ebs_agg_add(uint32_t agg, uint32_t crc)
 }
 /**
  * The share in an aggregate of a block of CRC @p crc that @p after others follow (0 ... 511): the
- * aggregate is the exclusive or of all shares, so answers can be added as they come. [any]
+ * aggregate is the exclusive or of all shares, so answers can be added as they arrive. [any]
  */
 SNIC_API uint32_t snic_ebs_agg_share(uint32_t crc, uint32_t after);
 
@@ -541,12 +540,12 @@ SNIC_API size_t snic_ebs_qos_memsize(const struct snic_ebs_qos_opts *o) SNIC_NON
 SNIC_API SNIC_NODISCARD int snic_ebs_qos_init(struct snic_ebs_qos **out, void *mem, size_t size,
                                               const struct snic_ebs_qos_opts *o)
     SNIC_NONNULL(1, 2, 4);
-/** The memory, back to the caller. [owner] */
+/** @return the memory. [owner] */
 SNIC_API void *snic_ebs_qos_fini(struct snic_ebs_qos *q) SNIC_NONNULL(1);
 /**
- * Give a slot its limits. One that had none, or whose entry is damaged, begins with full buckets;
- * otherwise what was earned and owed until @p now_ns stays, cut to the new bursts. A bucket without
- * a limit keeps nothing. [owner]
+ * Set a slot's limits. One that had none, or whose entry is damaged, begins with full buckets;
+ * otherwise tokens and debt at @p now_ns stay, cut to the new bursts. A bucket without a limit
+ * keeps nothing. [owner]
  * @return 0; SNIC_EINVAL a limit out of its range, or no such slot
  */
 SNIC_API SNIC_NODISCARD int snic_ebs_qos_set(struct snic_ebs_qos *q, uint32_t slot,
@@ -573,19 +572,19 @@ SNIC_API int snic_ebs_qos_view(const struct snic_ebs_qos *q, uint32_t slot,
 /** All entries; 0 or SNIC_ECORRUPT. [owner] */
 SNIC_API int snic_ebs_qos_check(const struct snic_ebs_qos *q) SNIC_NONNULL(1);
 
-/* ---- Where the segments of a disk are (the Block table) ---- */
+/* ---- Locations of a disk's segments (the Block table) ---- */
 
 /**
  * Two levels: the first has a word for each 512 segments (1 GiB), the second 512 entries of 24
- * bytes, made when the first of them is set, and kept. With all of its second level a map needs
- * 12.6 MB for 1 TiB. To exchange all of it at once fill another map and exchange the pointers, or
- * begin a new generation, where nothing is known.
+ * bytes, taken when the first of them is set, and kept. With all of its second level a map needs
+ * 12.6 MB for 1 TiB. To replace all of it at once fill another map and swap the pointers, or begin
+ * a new generation, which is empty.
  */
 struct snic_ebs_map;
 
 struct snic_ebs_map_opts {
     uint32_t opts_size;
-    uint32_t chunks;   /**< of 512 entries that there is room for; 1 ... what segments need */
+    uint32_t chunks;   /**< of 512 entries, at most; 1 ... what segments need */
     uint64_t segments; /**< of the disk, 1 ... 2^39 */
     uint32_t flags;    /**< 0 */
     uint32_t pad;      /**< 0 */
@@ -604,36 +603,36 @@ SNIC_API size_t snic_ebs_map_memsize(const struct snic_ebs_map_opts *o) SNIC_NON
 SNIC_API SNIC_NODISCARD int snic_ebs_map_init(struct snic_ebs_map **out, void *mem, size_t size,
                                               const struct snic_ebs_map_opts *o)
     SNIC_NONNULL(1, 2, 4);
-/** The memory, back to the caller. [owner] */
+/** @return the memory. [owner] */
 SNIC_API void *snic_ebs_map_fini(struct snic_ebs_map *m) SNIC_NONNULL(1);
 /**
- * Where segment @p segment (lba >> 9) is. [owner]
- * @return 0; SNIC_ENOENT not known: ask whoever knows; SNIC_ESTALE it was there, and has been
- *         invalidated: likewise, @p w is what it was; SNIC_ECORRUPT the entry is damaged: likewise;
- *         SNIC_ERANGE beyond the disk
+ * Get the location of segment @p segment (lba >> 9). [owner]
+ * @return 0; or it must be looked up: SNIC_ENOENT not known; SNIC_ESTALE invalidated, @p w is the
+ *         old entry; SNIC_ECORRUPT the entry is damaged. SNIC_ERANGE beyond the disk
  */
 SNIC_API SNIC_NODISCARD int snic_ebs_map_get(const struct snic_ebs_map *m, uint64_t segment,
                                              struct snic_ebs_where *w) SNIC_NONNULL(1, 3);
 /**
- * Say where it is. [owner]
+ * Set its location. [owner]
  * @return 0; SNIC_ESTALE a greater seg_gen is known; SNIC_ENOSPC no chunk is left; SNIC_ERANGE
  *         beyond the disk; SNIC_EINVAL flags
  */
 SNIC_API SNIC_NODISCARD int snic_ebs_map_set(struct snic_ebs_map *m, uint64_t segment,
                                              const struct snic_ebs_where *w) SNIC_NONNULL(1, 3);
 /**
- * A server said that @p seg_gen is stale. An entry of a greater one is newer, and stays. [owner]
- * @return 1 invalidated; 0 it was not there, or newer; SNIC_ECORRUPT damaged; SNIC_ERANGE
+ * A server reported that @p seg_gen is stale. An entry of a greater one is newer, and stays.
+ * [owner]
+ * @return 1 invalidated; 0 there was no entry, or a newer one; SNIC_ECORRUPT damaged; SNIC_ERANGE
  */
 SNIC_API int snic_ebs_map_invalidate(struct snic_ebs_map *m, uint64_t segment, uint32_t seg_gen)
     SNIC_NONNULL(1);
 /**
  * How many segments are at @p server; @p forget: they are invalidated, each as
- * snic_ebs_map_invalidate() does. Looks at all chunks. [owner]
+ * snic_ebs_map_invalidate() does. Reads all chunks. [owner]
  */
 SNIC_API uint64_t snic_ebs_map_server(struct snic_ebs_map *m, uint32_t server, int forget)
     SNIC_NONNULL(1);
-/** Forget everything, at once but for every 2^32th time. [owner] @return the new generation */
+/** Forget all entries, in O(1) but for every 2^32th call. [owner] @return the new generation */
 SNIC_API uint32_t snic_ebs_map_next(struct snic_ebs_map *m) SNIC_NONNULL(1);
 /** Chunks in use. [owner] */
 SNIC_API uint32_t snic_ebs_map_chunks(const struct snic_ebs_map *m) SNIC_NONNULL(1);
@@ -642,7 +641,7 @@ SNIC_API int snic_ebs_map_check(const struct snic_ebs_map *m) SNIC_NONNULL(1);
 
 /** Cuts an I/O at the edges of segments, and into at most 64 blocks. Plain data. */
 struct snic_ebs_split {
-    uint64_t lba; /**< not yet given */
+    uint64_t lba; /**< of the next piece */
     uint64_t blocks;
 };
 struct snic_ebs_piece {
@@ -658,9 +657,10 @@ SNIC_API SNIC_NODISCARD int snic_ebs_split_init(struct snic_ebs_split *s, uint64
 SNIC_API int snic_ebs_split_next(struct snic_ebs_split *s, struct snic_ebs_piece *p)
     SNIC_NONNULL(1, 2);
 
-/* ---- Where a block that is read goes (the Addr table) ---- */
+/* ---- Destinations of blocks that are read (the Addr table) ---- */
 
-/** Slots are given out in the order they became free, so a slot's generation lasts longest. */
+/** Slots are reused in the order they became free, so that generations repeat as late as possible.
+ */
 struct snic_ebs_addr;
 
 struct snic_ebs_addr_opts {
@@ -669,12 +669,12 @@ struct snic_ebs_addr_opts {
     uint32_t flags; /**< 0 */
     uint32_t pad;   /**< 0 */
 };
-/** What is expected. */
+/** An expected answer. */
 struct snic_ebs_expect {
     uint64_t rpc_id;
     uint64_t seg_id;
     uint64_t lba;
-    uint64_t guest; /**< where it goes: an address or whatever the caller likes */
+    uint64_t guest; /**< the destination: an address or any value of the caller's */
     uint16_t pkt_id;
     uint16_t pad;
     uint32_t length;
@@ -686,7 +686,7 @@ SNIC_API size_t snic_ebs_addr_memsize(const struct snic_ebs_addr_opts *o) SNIC_N
 SNIC_API SNIC_NODISCARD int snic_ebs_addr_init(struct snic_ebs_addr **out, void *mem, size_t size,
                                                const struct snic_ebs_addr_opts *o)
     SNIC_NONNULL(1, 2, 4);
-/** The memory, back to the caller. [owner] */
+/** @return the memory. [owner] */
 SNIC_API void *snic_ebs_addr_fini(struct snic_ebs_addr *a) SNIC_NONNULL(1);
 /**
  * Take a slot; @p slot and @p gen go into the request. [owner]
@@ -696,16 +696,16 @@ SNIC_API SNIC_NODISCARD int snic_ebs_addr_put(struct snic_ebs_addr *a,
                                               const struct snic_ebs_expect *e, uint16_t *slot,
                                               uint16_t *gen) SNIC_NONNULL(1, 2, 3, 4);
 /**
- * What a READ_RESP is for: slot, generation, rpc_id, pkt_id, lba and seg_id must all be those
- * expected. It stays: clear it when the data are good. [owner]
+ * Find the entry of a READ_RESP: slot, generation, rpc_id, pkt_id, lba and seg_id must all match.
+ * It stays: clear it when the data are verified. [owner]
  * @return 0; SNIC_ENOENT a late or repeated answer, or not one of ours: drop it; SNIC_ECORRUPT the
- *         entry is damaged: clear it, ask again with another
+ *         entry is damaged: clear it, request the block again with another
  */
 SNIC_API SNIC_NODISCARD int snic_ebs_addr_match(const struct snic_ebs_addr *a,
                                                 const struct snic_ebs_header *h,
                                                 struct snic_ebs_expect *e) SNIC_NONNULL(1, 2, 3);
 /**
- * Give a slot back. Also heals one that is damaged. [owner]
+ * Free a slot. Also repairs one that is damaged. [owner]
  * @return 0; SNIC_ENOENT @p gen is not its generation, or it is free; SNIC_ECORRUPT it was damaged
  *         (it is free now); SNIC_EINVAL no such slot
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * @file snicstore/ebs_token.h
- * Capabilities of a block store: a token says which account may do what with which disk, under
- * which lease and until when. A catalog makes it, block servers check it without asking anybody.
+ * Capabilities of a block store: a token grants an account rights on a disk, under a lease and
+ * until a time. A catalog makes it, block servers check it without a query to the catalog.
  *
  * Depends on  snicstore/base.h, snicstore/ebs.h, snicstore/ebs_sec.h.
  * Memory      None of its own.
@@ -20,19 +20,18 @@
  *
  * The MAC is HMAC-SHA-256, cut to its first 128 bits, of the 16 bytes "snic ebs token 1" and of
  * bytes 0 ... 47, under the signing key that key_id names. Catalog and servers share signing keys;
- * clients have none. A token is no secret that opens a disk: SOLAR's servers take it only on a
- * connection that has proven that it is the account's, by the key of that account. Over LUNA, which
- * has no cipher, an account is not proven, and a listener on the network can use a token until it
- * expires.
+ * clients have none. A token is not a bearer secret: SOLAR's servers accept it only on a connection
+ * that has proven its account, by the key of that account. Over LUNA, which has no cipher, an
+ * account is not proven, and an eavesdropper on the network can use a token until it expires.
  *
- * How keys are exchanged while all runs: a new key is given to the servers, then to the catalog,
- * which signs with it from then on; when the last token under the old one has expired, or at once,
- * the old one is taken away. A token whose key a server does not have is not accepted, and the
- * client asks the catalog for another one; no I/O fails by that.
+ * Rotating keys in operation: install the new key on the servers, then on the catalog, which signs
+ * with it from then on; when the last token under the old key has expired, or at once, remove the
+ * old key. A token whose key a server does not have is not accepted, and the client requests
+ * another one from the catalog; no I/O fails by that.
  *
- * How a token ends: at not_after, by the server's clock; when its key is taken away; or when a
- * later lease is granted or the lease is revoked: servers have that lease in their segments, and
- * refuse what a token of an earlier one asks. A server that the catalog cannot reach does not have
+ * A token ends at not_after, by the server's clock; when its key is removed; or when a later lease
+ * is granted or the lease is revoked: servers have the later lease in their segments, and refuse
+ * requests under a token of an earlier one. A server that the catalog cannot reach does not have
  * it, and accepts the token until one of the other two ends it.
  */
 #ifndef SNIC_EBS_TOKEN_H
@@ -52,12 +51,12 @@ extern "C" {
 #define SNIC_EBS_MAY_FENCE (1u << 2) /**< refuse earlier writes of the disk */
 #define SNIC_EBS_MAY_ALL (SNIC_EBS_MAY_READ | SNIC_EBS_MAY_WRITE | SNIC_EBS_MAY_FENCE)
 
-/** What a token says; plain data. */
+/** A token's claims; plain data. */
 struct snic_ebs_token {
     uint64_t vd_id;     /**< the disk                                                            */
-    uint64_t not_after; /**< it is good up to this second, and not afterwards                    */
+    uint64_t not_after; /**< it is valid up to this second, and not afterwards                   */
     uint32_t key_id;    /**< of the signing key                                                  */
-    uint32_t account;   /**< whose it is; 0: of a client that has none                           */
+    uint32_t account;   /**< the client's; 0: of a client that has none                          */
     uint32_t gen;       /**< the lease in the upper 16 bits (volume.h: snic_volume_gen()), not 0 */
     uint32_t rights;    /**< SNIC_EBS_MAY_*, not 0                                               */
 };
@@ -71,7 +70,7 @@ SNIC_API SNIC_NODISCARD int snic_ebs_token_sign(unsigned char out[SNIC_EBS_TOKEN
                                                 const struct snic_ebs_sec_ops *ops, void *secret)
     SNIC_NONNULL(1, 2, 3, 4);
 /**
- * What it says, unverified: key_id tells under which key to verify it.
+ * Read its claims, unverified: key_id is the key to verify it with.
  * @return 0; SNIC_EVERSION another format; SNIC_EPROTO malformed [any]
  */
 SNIC_API SNIC_NODISCARD int snic_ebs_token_read(struct snic_ebs_token *t,
@@ -91,16 +90,16 @@ SNIC_API SNIC_NODISCARD int snic_ebs_token_verify(struct snic_ebs_token *t,
 struct snic_ebs_token_use {
     uint64_t vd_id;
     uint64_t now;     /**< the server's clock, in seconds                                        */
-    uint32_t account; /**< whose connection it came by                                           */
+    uint32_t account; /**< of the connection that it was received on                             */
     uint32_t rights;  /**< SNIC_EBS_MAY_*: all that it needs                                     */
     uint32_t asked;   /**< the highest lease that it names, in its generation or its version     */
-    uint32_t stored;  /**< the lease that the segment has, as the store knows; 0: not known      */
+    uint32_t stored;  /**< the segment's lease in the store; 0: not known                        */
 };
 /**
  * Does a verified token permit it?
- * @return 0; SNIC_EPERM another disk's or account's, or a right that it does not give;
- * SNIC_ETIMEDOUT it has expired; SNIC_ERANGE the request names a later lease than it does;
- * SNIC_ESTALE a later lease is stored [any]
+ * @return 0; SNIC_EPERM another disk's or account's, or a right that it does not grant;
+ *         SNIC_ETIMEDOUT it has expired; SNIC_ERANGE the request names a later lease than the
+ *         token; SNIC_ESTALE a later lease is stored [any]
  */
 SNIC_API SNIC_NODISCARD int snic_ebs_token_permits(const struct snic_ebs_token *t,
                                                    const struct snic_ebs_token_use *u)

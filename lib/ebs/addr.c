@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What answers are expected, and where their blocks go.
+ * The expected answers, and the destinations of their blocks.
  *
  * I1  ring[head ... head + free - 1], modulo slots, are the free slots, each once, in the order
- * they became free; a free entry's length is its place in ring. I2  An entry that is whole says
- * itself whether it is taken; its bit in taken says the same, and is believed only where the entry
- * is damaged. I3  A slot's generation rises each time it is freed, so an answer to an earlier use
- * does not match; and if 65536 uses went by, rpc_id and pkt_id do not.
+ *     they became free; a free entry's length is its place in ring.
+ * I2  `taken` of an entry whose check value is right, and its bit in `taken` of the table, are
+ *     equal; the bit is used only if the entry is damaged.
+ * I3  A slot's generation rises each time it is freed, so an answer to an earlier use does not
+ *     match; after 65536 uses the generation repeats, but rpc_id and pkt_id differ.
  */
 #include "ebs/ebs_priv.h"
 
@@ -103,7 +104,7 @@ int snic_ebs_addr_put(struct snic_ebs_addr *a, const struct snic_ebs_expect *x, 
     struct ebs_addr_entry *e = &a->entry[s];
     a->head = (a->head + 1) & (a->slots - 1);
     a->free--;
-    /* All of a free entry but its generation is written; whatever that is, it is only a number. */
+    /* All of the entry but its generation is written; that may be damaged: any number will do. */
     e->rpc_id = x->rpc_id;
     e->seg_id = x->seg_id;
     e->lba = x->lba;
@@ -150,7 +151,7 @@ int snic_ebs_addr_clear(struct snic_ebs_addr *a, uint16_t slot, uint16_t gen)
     if (damaged ? !addr_bit(a, slot) : !e->taken || e->gen != gen)
         return SNIC_ENOENT; /* I2 */
     if (a->free == a->slots)
-        return SNIC_ECORRUPT;                      /* the ring says that all are free already */
+        return SNIC_ECORRUPT;                      /* all are free already by the ring */
     addr_free_slot(a, slot, (uint16_t)(gen + 1u)); /* I3 */
     return damaged ? SNIC_ECORRUPT : 0;
 }

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * When an agent asks where a segment is.
+ * When an agent looks up the location of a segment.
  *
- * Who hears nothing for slow_ns asks, and who begins while its server is suspect soon. Who waits
- * longer asks again, for an owner may forget, or not know better yet: after twice as long each
- * time, up to SNIC_EBS__ASK_DOUBLE times slow_ns, and a bit of chance, so that many who lose one
- * server do not ask as one.
+ * A waiter without a response for slow_ns needs a lookup, and one that begins while its server is
+ * suspect needs it soon. The lookup is repeated, for an owner may lose a request, or not know the
+ * new location yet: after twice as long each time, up to SNIC_EBS__ASK_DOUBLE times slow_ns, with
+ * random jitter, so that the many that lose one server do not look up at the same time.
  *
- * I1  due_ns of the clock is no later than that of anybody who waits and is not on its list: who
- *     is not asked for is looked at in time. It may be earlier, which costs a look.
+ * I1  due_ns of the clock is no later than that of any waiter that is not on its list, so each
+ *     waiter is scanned in time. It may be earlier, which costs a scan.
  */
 #include "snicstore/ebs_ask.h"
 
 #define SNIC_EBS__ASK_DOUBLE 8u
 #define SNIC_EBS__ASK_MOST 255u
-/* Those that begin while their server is suspect ask soon, and together. */
+/* Waiters that begin while their server is suspect look up soon, and together. */
 #define SNIC_EBS__ASK_SOON_NS UINT64_C(10000000)
 
 static void ask_look_at(struct snic_ebs_asks *s, uint64_t due_ns)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A header, from the wire to the struct. The bytes are anybody's.
+ * A header, from the wire to the struct. The bytes are hostile.
  *
- * I1  The header is copied once; what is judged is what is used.
- * I2  Outputs are written when everything was judged: all of it, or nothing. What is judged is
- * taken out of the copy first; a whole struct that is filled in and then copied costs more. I3
- * Nothing that a packet says is used before hdr_crc held, but what says how long the headers are:
- * version, type and flags, which choose from a few lengths that are compared with the packet's.
+ * I1  The header is copied once; the bytes that are checked are the bytes that are used.
+ * I2  Outputs are written after all checks: all of them, or none. The checked fields are taken out
+ *     of the copy first; filling in a whole struct and then copying it costs more.
+ * I3  No field of a packet is used before hdr_crc matched, but those that determine the length of
+ *     the headers: version, type and flags, which choose from a few lengths that are compared with
+ *     the packet's.
  */
 #include "ebs/ebs_priv.h"
 
@@ -129,7 +130,7 @@ static void decode_rpc(struct snic_ebs_header *h, const unsigned char *p)
     h->pn = snic_get_be64(p + EBS_AT_PN);
 }
 
-/* What the rules look at. */
+/* The fields that the rules check. */
 static void decode_terms(struct ebs_terms *t, unsigned part, const unsigned char *p)
 {
     memset(t, 0, sizeof(*t));
@@ -155,8 +156,8 @@ static void decode_terms(struct ebs_terms *t, unsigned part, const unsigned char
 }
 
 /*
- * How long the headers are, and everything that can be said before hdr_crc is looked at; with the
- * copy taken and the place of a body that fills the rest (STREAM: of none).
+ * The length of the headers, and all checks that precede hdr_crc; fills in the copy, and the place
+ * of a body that fills the rest (STREAM: of none).
  */
 static int decode_begin(struct decode_copy *c, const struct ebs_kind **kind,
                         struct snic_ebs_place *at, unsigned direction, const unsigned char *packet,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Options and memory of a queue; disks come and go, their limits change, their segments move. All
- * of it is rare.
+ * Options and memory of a queue; disks are attached and detached, their limits change, their
+ * segments move. All of it is rare.
  */
 #include "ebs/queue_priv.h"
 
@@ -184,12 +184,12 @@ int snic_ebs_queue_limit(struct snic_ebs_queue *q, uint32_t disk,
         (void)snic_ebs_qos_clear(q->qos, disk);
     d->limited = limited;
     d->limits = l;
-    q->qos_ns = 0; /* whoever waited for the old limits tries the new ones */
+    q->qos_ns = 0; /* a disk that waits for the old limits tries the new ones */
     q->dirty = 1;
     return 0;
 }
 
-/* ---- Places ---- */
+/* ---- Locations ---- */
 
 void ebs_disk_goes_on(struct snic_ebs_queue *q, struct snic_ebs_disk *d, uint64_t segment)
 {

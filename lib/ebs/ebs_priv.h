@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * @file ebs/ebs_priv.h
- * Where everything is in a packet, what each type may have, and what the tables are made of.
+ * Offsets in a packet, the rules for each type, and the layout of the tables.
  *
  * Depends on  snicstore/ebs.h.
  * Memory      None of its own.
- * Threads     As ebs.h says.
+ * Threads     As in ebs.h.
  * Progress    Wait-free.
- * Errors      As ebs.h says.
+ * Errors      As in ebs.h.
  * Units       Offsets are bytes from the beginning of a packet.
  */
 #ifndef SNIC_EBS_PRIV_H
@@ -109,10 +109,10 @@ SNIC_STATIC_ASSERT(SNIC_EBS_PACKET_BYTES ==
                    "the longest packet");
 SNIC_STATIC_ASSERT(SNIC_EBS_ACKS *SNIC_EBS_ACK_BYTES <= SNIC_EBS_BLOCK_BYTES, "a body");
 
-/* What the 64 bytes behind the RPC header are. */
+/* The kind of the 64 bytes behind the RPC header. */
 enum ebs_part { EBS_NONE, EBS_BLOCK, EBS_HELLO, EBS_RESET, EBS_PROBE, EBS_NAK, EBS_TOKEN };
 
-/* What bodies are; only EBS_BODY_DATA is outside hdr_crc. */
+/* The kind of a body; only EBS_BODY_DATA is outside hdr_crc. */
 enum ebs_body { EBS_BODY_NONE, EBS_BODY_DATA, EBS_BODY_ACKS, EBS_BODY_SLOTS, EBS_BODY_PADDING };
 
 struct ebs_kind {
@@ -135,7 +135,7 @@ static inline uint8_t ebs_first_byte(uint32_t body_at)
     return (uint8_t)(SNIC_EBS_VERSION << 4 | body_at / 16);
 }
 
-/* What the rules look at, from a struct that is to be written or from bytes that came. */
+/* The fields that the rules check, from a struct to be encoded or from a received packet. */
 struct ebs_terms {
     uint64_t lba;
     uint64_t need_mask;
@@ -152,17 +152,17 @@ struct ebs_terms {
     uint8_t ver_max;
 };
 
-/* A flags word that no packet may have: two uses of one INT block, or datagram things in a stream.
- */
+/* 1: a flags word that no packet may have: two uses of one INT block, or flags of datagrams in a
+ * stream. */
 int ebs_flags_bad(unsigned flags, unsigned direction);
-/* A field out of its range. */
+/* 1: a field is out of its range. */
 int ebs_fields_bad(const struct ebs_terms *t, const struct ebs_kind *k, unsigned direction);
-/* The body that the header asks for: at least and at most. */
+/* The body's size that the header requires: at least and at most. */
 void ebs_body_sizes(const struct ebs_terms *t, const struct ebs_kind *k, unsigned direction,
                     uint32_t *least, uint32_t *most);
 /* The parts of a packet of these flags. */
 void ebs_place(struct snic_ebs_place *p, uint32_t header_size, unsigned flags, uint32_t body_size);
-/* 1 where hdr_crc is of the body, too. */
+/* 1 if hdr_crc covers the body, too. */
 static inline int ebs_crc_has_body(const struct ebs_kind *k, unsigned flags, unsigned direction)
 {
     return k->body != EBS_BODY_DATA && (flags & SNIC_EBS_AUTH) == 0 &&
@@ -174,8 +174,8 @@ void ebs_put_bound(unsigned char *at64, const struct snic_ebs_block *b);
 /* ---- Tables ---- */
 
 /*
- * The check value of an entry: of its bytes, and of the place it belongs to, so that an entry that
- * was found by a damaged index is not taken for the right one.
+ * The check value of an entry covers its bytes and its place, so that an entry that was found by a
+ * damaged index is not taken for the right one.
  */
 static inline uint32_t ebs_entry_crc(const void *entry, size_t size, uint64_t place)
 {
@@ -209,7 +209,7 @@ struct ebs_map_entry {
     uint32_t seg_gen;
     uint16_t flags; /* the caller's 14 bits, SNIC_EBS__KNOWN, SNIC_EBS__VALID */
     uint16_t check;
-    uint32_t generation; /* of the map: of an older one it is not known */
+    uint32_t generation; /* the map's when it was set: it is unknown if that is older */
 };
 SNIC_STATIC_ASSERT(sizeof(struct ebs_map_entry) == 24, "12.6 MB for 1 TiB");
 #define SNIC_EBS__KNOWN 0x4000u
@@ -222,7 +222,7 @@ struct snic_ebs_map {
     uint32_t chunks;
     uint32_t generation;
     uint32_t pad;
-    uint32_t *first; /* number of the chunk and one, or 0 */
+    uint32_t *first; /* number of the chunk plus one, or 0 */
     uint64_t *owner; /* of each chunk: its place in first */
     struct ebs_map_entry *entry;
 };
@@ -246,7 +246,7 @@ struct snic_ebs_addr {
     uint32_t head; /* of the ring of free slots */
     uint32_t pad;
     struct ebs_addr_entry *entry;
-    uint64_t *taken; /* a bit for each: believed where the entry is damaged, not otherwise */
+    uint64_t *taken; /* a bit for each: used only if the entry is damaged */
     uint16_t *ring;
 };
 

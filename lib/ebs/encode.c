@@ -2,11 +2,11 @@
 /*
  * A header, from the struct to the wire.
  *
- * I1  All bytes in front of the body are written: nothing that was in memory before is sent.
+ * I1  All bytes in front of the body are written: no earlier contents of the memory are sent.
  * I2  Nothing is written before everything has been checked.
  *
- * Bytes are put eight at a time: the checksum reads them eight at a time right afterwards, and a
- * processor forwards a store to a load of the same bytes, but not several to one.
+ * Bytes are stored eight at a time: the checksum loads them eight at a time right afterwards, and a
+ * processor forwards a store to a load of the same bytes, but not several stores to one load.
  */
 #include "ebs/ebs_priv.h"
 
@@ -23,7 +23,7 @@ static inline uint32_t encode_2x16(uint32_t a, uint32_t b)
 void ebs_put_bound(unsigned char *at64, const struct snic_ebs_block *b)
 {
     unsigned char *p = at64 - SNIC_EBS_RPC_BYTES;
-    /* block_log2 may be 0 in the struct, which stands for the only one there is. */
+    /* block_log2 may be 0 in the struct: the only valid value. */
     uint32_t kind = encode_2x16(SNIC_EBS_BLOCK_LOG2 << 8 | b->op, b->tenant);
 
     snic_put_be64(p + EBS_AT_VD_ID, b->vd_id);
@@ -68,7 +68,7 @@ static void encode_hello(unsigned char *p, unsigned type, const struct snic_ebs_
                   type == SNIC_EBS_HELLO ? encode_2x32(h->account, 0) : h->key_nonce);
 }
 
-/* Bytes 64 ... 127, which are 0 so far where the part is not a block's. */
+/* Bytes 64 ... 127, which are 0 so far if the part is not a block's. */
 static void encode_part(unsigned char *p, unsigned part, const struct snic_ebs_header *h)
 {
     if (part == EBS_BLOCK) {
@@ -116,7 +116,7 @@ static void encode_rpc(unsigned char *p, const struct snic_ebs_header *h, uint32
     snic_put_be64(p + EBS_AT_PN, h->pn);
 }
 
-/* What the rules look at. */
+/* The fields that the rules check. */
 static void encode_terms(struct ebs_terms *t, const struct snic_ebs_header *h, unsigned part)
 {
     memset(t, 0, sizeof(*t));

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The rules of the format that writing and reading share, so that what one accepts the other does.
+ * The rules of the format that encoder and decoder share, so that both accept the same packets.
  *
  * I1  The length of a packet follows from its type, its flags, and for some types from one more
  *     field; nothing in a packet is an offset.
- * I2  lba and blk_off say the same: a segment begins at a multiple of 512 blocks.
+ * I2  blk_off is lba modulo 512: a segment begins at a multiple of 512 blocks.
  */
 #include "ebs/ebs_priv.h"
 
@@ -49,7 +49,7 @@ int ebs_flags_bad(unsigned flags, unsigned direction)
     return (flags & both) == both;
 }
 
-/* Blocks that one packet or frame may be about. */
+/* The most blocks of one packet or frame. */
 static uint32_t ebs_count_max(const struct ebs_terms *t, unsigned direction)
 {
     if (t->type == SNIC_EBS_READ_REQ || (direction & SNIC_EBS_STREAM) != 0)
@@ -75,7 +75,7 @@ static int ebs_block_bad(const struct ebs_terms *t, unsigned direction)
         return 1;
     if (t->type != SNIC_EBS_READ_REQ || (direction & SNIC_EBS_STREAM) != 0)
         return 0;
-    /* Bits of blocks that there are, and not too many. */
+    /* Bits of existing blocks, and not too many. */
     return (t->op != SNIC_EBS_DATA && t->op != SNIC_EBS_STATES) || t->pkt_cnt != t->blk_cnt ||
            t->need_mask == 0 || (t->blk_cnt < 64 && t->need_mask >> t->blk_cnt != 0) ||
            __builtin_popcountll(t->need_mask) > SNIC_EBS_READ_BLOCKS;

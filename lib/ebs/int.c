@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What stands behind the headers: entries of an ACKV, and the INT block that switches write, in the
+ * The parts behind the headers: entries of an ACKV, and the INT block that switches write, in the
  * layout of HPCC (Li et al., SIGCOMM 2019, figure 7): a hop is 64 bits, speed 4, time 24, bytes
- * sent 20, queue 16. Nobody vouches for an INT block, so any bytes are one.
+ * sent 20, queue 16. An INT block has no checksum, so any bytes are valid.
  */
 #include "ebs/ebs_priv.h"
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Where the segments of a disk are: a word for each 512 segments, and chunks of 512 entries.
+ * Locations of the segments of a disk: a word for each 512 segments, and chunks of 512 entries.
  *
- * I1  first[i] is 0 or the number of a chunk and one; owner[c] is the i of the chunk c. Chunks are
- *     taken in order and never given back.
- * I2  An entry's check value is of it and of its segment, so a damaged word in first, which leads
- * to another segment's entry, is found, too. I3  An entry is known when its generation is the map's
- * and it is KNOWN; it may be used when it is VALID, besides.
+ * I1  first[i] is 0 or the number of a chunk plus one; owner[c] is the i of the chunk c. Chunks are
+ *     taken in order and never freed.
+ * I2  An entry's check value covers it and its segment, so a damaged word in first, which leads to
+ *     another segment's entry, is found, too.
+ * I3  An entry is known when its generation is the map's and it is KNOWN; it may be used when it is
+ *     VALID, too.
  */
 #include "ebs/ebs_priv.h"
 
@@ -121,7 +122,7 @@ int snic_ebs_map_get(const struct snic_ebs_map *m, uint64_t segment, struct snic
     return (e->flags & SNIC_EBS__VALID) != 0 ? 0 : SNIC_ESTALE;
 }
 
-/* All entries of a chunk: not known. */
+/* Make all entries of a chunk unknown. */
 static void map_clear(struct snic_ebs_map *m, uint32_t chunk)
 {
     uint64_t segment = m->owner[chunk] * SNIC_EBS__CHUNK;
@@ -143,7 +144,7 @@ static int map_take_chunk(struct snic_ebs_map *m, uint64_t first)
     return 0;
 }
 
-/* The chunk of a word in first that is damaged: its owner says. */
+/* Repair a damaged word in first by the owners of the chunks. */
 static int map_heal_first(struct snic_ebs_map *m, uint64_t first)
 {
     uint32_t chunk = m->first[first];
@@ -202,7 +203,7 @@ int snic_ebs_map_invalidate(struct snic_ebs_map *m, uint64_t segment, uint32_t s
     return 1;
 }
 
-/* The entries of a chunk, taken for those of first[@p first], that say @p server. */
+/* The entries of a chunk, taken for those of first[@p first], that are at @p server. */
 static uint64_t map_of_server(struct snic_ebs_map *m, uint32_t chunk, uint64_t first,
                               uint32_t server, int forget)
 {
@@ -222,8 +223,8 @@ static uint64_t map_of_server(struct snic_ebs_map *m, uint32_t chunk, uint64_t f
     return count;
 }
 
-/* Where first and owner disagree, one of them is damaged; the other may heal it later (I1). An
-   entry is whole for one of the two segments at most (I2). */
+/* Where first and owner disagree, one of them is damaged; the other may repair it later (I1). An
+   entry is valid for one of the two segments at most (I2). */
 uint64_t snic_ebs_map_server(struct snic_ebs_map *m, uint32_t server, int forget)
 {
     uint64_t firsts = (m->segments + SNIC_EBS__CHUNK - 1) / SNIC_EBS__CHUNK, count = 0;

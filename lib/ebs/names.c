@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What numbers are called, what they mean to others, and numbers that never come back.
+ * Names of numbers, their error codes, and numbers that are never reused.
  *
- * I1  A counter at its end stays there, and so does an epoch: nothing is ever numbered twice.
+ * I1  A counter at its end stays there, and so does an epoch: no number is used twice.
  */
 #include "ebs/ebs_priv.h"
 

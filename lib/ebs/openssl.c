@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * AES-XTS and AES-GCM by OpenSSL's libcrypto. It allocates when a key is opened, through libcrypto;
- * with a key that is open only nonces are set.
+ * AES-XTS and AES-GCM by OpenSSL's libcrypto. Only opening a key allocates, through libcrypto; with
+ * an open key only nonces are set.
  *
  * I1  A context is made for one direction and keeps its key; all later calls pass the nonce alone.
  * I2  XTS numbers are little-endian in the 16 bytes of the tweak (IEEE 1619, 5.1).
@@ -96,7 +96,7 @@ static int openssl_gcm_open(void *key, const unsigned char nonce[12], const void
                             const unsigned char tag[16])
 {
     struct snic_ebs_openssl_key *k = (struct snic_ebs_openssl_key *)key;
-    unsigned char copy[16]; /* what is passed must be writable */
+    unsigned char copy[16]; /* libcrypto takes a writable pointer */
     unsigned char none[16];
     int n = 0;
 
@@ -179,7 +179,7 @@ int snic_ebs_openssl_xts_open(void **key, const unsigned char *bytes, size_t siz
 {
     if (size != 32 && size != 64)
         return SNIC_EINVAL;
-    /* libcrypto refuses equal halves when it encrypts; so does this, whichever way. */
+    /* libcrypto refuses equal halves for encryption only; this does in both directions. */
     if (CRYPTO_memcmp(bytes, bytes + size / 2, size / 2) == 0)
         return SNIC_EINVAL;
     return openssl_open(key, size == 32 ? EVP_aes_128_xts() : EVP_aes_256_xts(), bytes, 0);

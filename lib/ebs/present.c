@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * A disk's token on its way to servers. Servers may forget it, so it is sent when one answers
- * NO_TOKEN; what was answered so is sent again after token_wait_us, which doubles each time until a
- * block is done. A token that is missing, is not accepted, or does not help, is replaced by the
- * owner, which is notified once a second.
+ * NO_TOKEN; a request answered so is sent again after token_wait_us, which doubles each time until
+ * a block is done. A token that is missing, is not accepted, or has no effect, is to be replaced by
+ * the owner, which is notified at most once a second.
  */
 #include "ebs/queue_priv.h"
 

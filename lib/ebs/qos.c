@@ -2,14 +2,14 @@
 /*
  * Two token buckets for each disk, in debt form.
  *
- * base's snic_rate does not fit: it refuses what costs more than its burst, where a large I/O has
- * to pass and be paid for afterwards, and it knows no debt, nor a burst that changes.
+ * base's snic_rate does not fit: it refuses a cost above its burst, where a large I/O has to pass
+ * and be paid for afterwards, and it has neither debt nor a burst that changes.
  *
  * I1  tokens <= burst, in units of 2^-16; rest < 1e9, in units of 1e-9 of those; a full bucket has
  *     rest 0. So nothing is rounded: span * rate * 2^16 + rest is an integer.
  * I2  An I/O costs less than 2^32 tokens and is admitted from above 0 only: tokens > -2^48.
  * I3  A span is < 2^64 ns, a rate <= 2^40: products stay below 2^120.
- * I4  An entry is verified before it is used, and checked anew whenever it changed.
+ * I4  An entry is verified before it is used, and its check value set whenever it changed.
  * I5  last_ns never goes back.
  */
 #include "ebs/ebs_priv.h"
@@ -36,7 +36,7 @@ static int64_t qos_full(const struct ebs_bucket *b)
     return (int64_t)(b->burst << SNIC_EBS__FRACTION);
 }
 
-/* What a bucket holds after a span. */
+/* Add a bucket's tokens for a span. */
 static void qos_earn(struct ebs_bucket *b, uint64_t span_ns)
 {
     uint64_t speed = b->rate << SNIC_EBS__FRACTION;
@@ -204,7 +204,7 @@ int snic_ebs_qos_admit(struct snic_ebs_qos *q, uint32_t slot, uint32_t bytes, ui
     return 0;
 }
 
-/* From last_ns on until a bucket holds something. */
+/* The time from last_ns until a bucket holds tokens. */
 static base_u128 qos_wait(const struct ebs_bucket *b)
 {
     if (b->rate == 0 || b->tokens > 0)
@@ -224,7 +224,7 @@ uint64_t snic_ebs_qos_ready_ns(const struct snic_ebs_qos *q, uint32_t slot)
     if (wait < other)
         wait = other;
     if (wait >= SNIC_NEVER - e->last_ns)
-        return SNIC_NEVER - 1; /* some time, in any case */
+        return SNIC_NEVER - 1; /* late, but not never */
     return e->last_ns + (uint64_t)wait;
 }
 

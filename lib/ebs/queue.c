@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * I/Os: from submission through admission to their end.
+ * I/Os: submission, admission, completion.
  */
 #include "ebs/queue_priv.h"
 
@@ -154,7 +154,7 @@ static uint32_t ebs_io_bytes(const struct snic_ebs_io *io)
 static int ebs_io_charge(struct snic_ebs_queue *q, struct snic_ebs_disk *d, struct snic_ebs_io *io)
 {
     int r = d->limited ? snic_ebs_qos_admit(q->qos, d->index, ebs_io_bytes(io), q->now_ns) : 0;
-    if (r == SNIC_ECORRUPT) { /* the entry is set anew, from what the disk knows */
+    if (r == SNIC_ECORRUPT) { /* the entry is rebuilt from the disk's own copy */
         q->s.tables++;
         (void)!snic_ebs_qos_set(q->qos, d->index, &d->limits, q->now_ns);
         r = snic_ebs_qos_admit(q->qos, d->index, ebs_io_bytes(io), q->now_ns);
@@ -169,7 +169,7 @@ static int ebs_io_charge(struct snic_ebs_queue *q, struct snic_ebs_disk *d, stru
     io->admitted_ns = q->now_ns;
     io->state = EBS_IO_OUT;
     if (snic_ebs_io_writes(io->op))
-        io->wver = ++d->wver; /* Q3: submit saw to it that there is one left */
+        io->wver = ++d->wver; /* Q3: submit has checked that one is left */
     return 0;
 }
 
@@ -193,7 +193,7 @@ static uint32_t ebs_io_here(const struct snic_ebs_io *io)
     return (uint32_t)snic_min_u64(SNIC_EBS_SEGMENT_BLOCKS - at, io->blocks - io->cursor);
 }
 
-/* When nothing of it is left to admit, the next one is the disk's first, and to be charged. */
+/* If all of it is admitted, the next one is the disk's first, and to be charged. */
 static void ebs_io_admitted(struct snic_ebs_disk *d, struct snic_ebs_io *io)
 {
     if (io->cursor < io->blocks)
@@ -215,7 +215,7 @@ void ebs_io_zero(const struct snic_ebs_io *io, uint32_t piece, uint32_t block, u
     }
 }
 
-/* Without an RPC, so that it needs no room for one. Where its limits hold it back it asks again. */
+/* Without an RPC, so that it needs no free one. If its limits delay it the lookup is repeated. */
 void ebs_disk_hole(struct snic_ebs_queue *q, struct snic_ebs_disk *d)
 {
     struct snic_ebs_io *io = SNIC_CONTAINER(d->queue.next, struct snic_ebs_io, link);
@@ -232,7 +232,7 @@ void ebs_disk_hole(struct snic_ebs_queue *q, struct snic_ebs_disk *d)
     ebs_disk_turn(q, d);
 }
 
-/* What is left of the disk's first I/O cannot be asked for: it ends with its RPCs. */
+/* The rest of the disk's first I/O can not be requested: it ends with its RPCs. */
 static void ebs_io_refuse(struct snic_ebs_queue *q, struct snic_ebs_disk *d, int result)
 {
     struct snic_ebs_io *io = SNIC_CONTAINER(d->queue.next, struct snic_ebs_io, link);
@@ -255,9 +255,10 @@ void ebs_disk_refuse(struct snic_ebs_queue *q, struct snic_ebs_disk *d, int resu
 enum ebs_turn { EBS_TURN_MORE, EBS_TURN_NEXT, EBS_TURN_OFF, EBS_TURN_STOP };
 
 /*
- * All that the server may have is taken, and some of it has had no answer for error_ns. If that is
- * all of it, or the server is SUSPECT, what is behind an I/O for it is not to wait for it, too. But
- * one that answers frees places: a segment whose fence it refuses is no reason to fail others.
+ * The server's share of RPCs is used up, and some of them have had no answer for error_ns. If these
+ * are all of it, or the server is SUSPECT, I/Os queued behind one for this server must not wait for
+ * it, too. But a server that responds frees RPCs: a segment whose fence it refuses is no reason to
+ * fail others.
  */
 static int ebs_server_silent(const struct snic_ebs_queue *q, uint32_t server)
 {
@@ -265,8 +266,8 @@ static int ebs_server_silent(const struct snic_ebs_queue *q, uint32_t server)
     return l->abandoned != 0 && (l->told || l->abandoned >= ebs_share(q, server));
 }
 
-/* One RPC of the disk's first I/O. What has no place yet waits by itself, and nothing behind it
-   does: not all places may be known, when a server is gone, or the pool is full. */
+/* One RPC of the disk's first I/O. Blocks of unknown location wait PARKED, and nothing behind them
+   waits; unless these have used up their share: then the disk waits for the lookup. */
 static enum ebs_turn ebs_disk_step(struct snic_ebs_queue *q, struct snic_ebs_disk *d)
 {
     struct snic_ebs_where w;
@@ -307,7 +308,7 @@ static enum ebs_turn ebs_disk_step(struct snic_ebs_queue *q, struct snic_ebs_dis
     return EBS_TURN_MORE;
 }
 
-/* @return 1 something was admitted, or will be some rounds later: the debt of one RPC is bounded */
+/* @return 1 something was admitted, or will be after more rounds: the debt of one RPC is bounded */
 static int ebs_disk_serve(struct snic_ebs_queue *q, struct snic_ebs_disk *d, int *stop)
 {
     enum ebs_turn turn = EBS_TURN_NEXT;
@@ -334,7 +335,7 @@ static int ebs_disk_serve(struct snic_ebs_queue *q, struct snic_ebs_disk *d, int
 void snic_ebs_queue_admit(struct snic_ebs_queue *q)
 {
     int stop = 0;
-    struct snic_ebs_disk *idle = NULL; /* the first that could not, since the last that could */
+    struct snic_ebs_disk *idle = NULL; /* the first without progress since the last with some */
     if (q->now_ns >= q->qos_ns) {
         q->qos_ns = SNIC_NEVER;
         while (!snic_link_alone(&q->limited)) {
@@ -349,12 +350,12 @@ void snic_ebs_queue_admit(struct snic_ebs_queue *q)
             break;
         if (ebs_disk_serve(q, d, &stop))
             idle = NULL;
-        else if (idle == NULL && q->turns.prev == &d->turn) /* it has a turn still */
+        else if (idle == NULL && q->turns.prev == &d->turn) /* it is still on the list */
             idle = d;
     }
 }
 
-/* ---- Time runs out ---- */
+/* ---- Deadlines ---- */
 
 static void ebs_io_expire(struct snic_ebs_queue *q, struct snic_ebs_io *io)
 {
@@ -367,7 +368,7 @@ static void ebs_io_expire(struct snic_ebs_queue *q, struct snic_ebs_io *io)
         if (first) {
             d->charged = 0;
             d->map_said = 0;
-            d->say_map = 0; /* for the place that it needed */
+            d->say_map = 0; /* no lookup for its segment */
         }
         snic_link_remove(&io->link);
         io->cursor = io->blocks;
@@ -377,7 +378,7 @@ static void ebs_io_expire(struct snic_ebs_queue *q, struct snic_ebs_io *io)
         else if (first)
             ebs_disk_turn(q, d);
     }
-    io->rpcs++; /* so that it is not over before all is given up */
+    io->rpcs++; /* so that it does not complete before the loop ends */
     for (struct snic_link *l = d->rpcs.next, *next; l != &d->rpcs; l = next) {
         struct snic_ebs_rpc *r = SNIC_CONTAINER(l, struct snic_ebs_rpc, of_disk);
         next = l->next;
@@ -410,7 +411,7 @@ void snic_ebs_queue_age(struct snic_ebs_queue *q)
     }
 }
 
-/* ---- What is to be said ---- */
+/* ---- Notifications ---- */
 
 struct snic_ebs_io *snic_ebs_queue_done(struct snic_ebs_queue *q)
 {
@@ -473,7 +474,7 @@ void snic_ebs_queue_halt(struct snic_ebs_queue *q)
         io->rpcs--;
         ebs_io_progress(q, io);
     }
-    /* What was given up before, and waits for its fence, is no longer among the ages. */
+    /* RPCs that were abandoned before, and wait for their fence, belong to no I/O in ages. */
     for (uint32_t i = 0; i < q->o.disks_max; i++)
         for (struct snic_link *l = q->disks[i].rpcs.next, *next; l != &q->disks[i].rpcs; l = next) {
             struct snic_ebs_rpc *r = SNIC_CONTAINER(l, struct snic_ebs_rpc, of_disk);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What all transports do with an RPC: it is made and freed, parked, moved, and fenced.
+ * Operations on an RPC that all transports share: it is made and freed, parked, moved, and fenced.
  */
 #include "ebs/queue_priv.h"
 
 #define SNIC_EBS__MS UINT64_C(1000000)
 #define SNIC_EBS__FENCE_NS (2 * SNIC_EBS__MS)
-#define SNIC_EBS__FENCE_LATER_NS (128 * SNIC_EBS__MS) /* refused: then */
+#define SNIC_EBS__FENCE_LATER_NS (128 * SNIC_EBS__MS) /* least interval after a refusal */
 #define SNIC_EBS__FENCE_LAST_NS (1000 * SNIC_EBS__MS)
 
 /* ---- Made and freed ---- */
@@ -68,9 +68,9 @@ static void ebs_rpc_release(struct snic_ebs_queue *q, struct snic_ebs_rpc *r)
     snic_link_remove(&r->link);
     r->where = SNIC_EBS_RPC_FREE;
     r->io = NULL;
-    /* A slot whose numbers are used up stays away for ever: ids never come back. */
+    /* A slot whose numbers are used up is never free again: ids are not reused. */
     if (uses < (SNIC_EBS_COUNTER_MAX >> q->slot_bits)) {
-        snic_link_append(q->free.next, &r->link); /* before the first: it is warm */
+        snic_link_append(q->free.next, &r->link); /* before the first: it is in the cache */
         q->rpcs_free++;
     }
     io->rpcs--;
@@ -96,7 +96,7 @@ void snic_ebs_rpc_unref(struct snic_ebs_queue *q, struct snic_ebs_rpc *r)
         ebs_rpc_release(q, r);
 }
 
-/* ---- Places ---- */
+/* ---- Locations ---- */
 
 int snic_ebs_rpc_park(struct snic_ebs_queue *q, struct snic_ebs_rpc *r)
 {
@@ -158,10 +158,10 @@ void snic_ebs_rpc_fence(struct snic_ebs_queue *q, struct snic_ebs_rpc *r, int re
 }
 
 /*
- * A fence refuses all versions of the segment up to its RPC's, and who is refused so believes that
- * the lease is another's. When time runs out nobody with a smaller version is left; but a write
- * that the server refused may have smaller ones under way, and RPCs of its own I/O, which has one
- * version.
+ * A fence refuses all versions of the segment up to its RPC's, and a write that is refused so is
+ * taken for one without the lease. When a write has passed its deadline, those with smaller
+ * versions have, too; but beside a write that the server refused, smaller versions may be in
+ * flight, and RPCs of its own I/O, which have the same version. 1: wait for these.
  */
 static int ebs_rpc_hopes(const struct snic_ebs_queue *q, const struct snic_ebs_rpc *r)
 {
@@ -178,9 +178,10 @@ static int ebs_rpc_hopes(const struct snic_ebs_queue *q, const struct snic_ebs_r
 }
 
 /*
- * Its I/O has waited for error_ns and ends; the RPC stays, and its fence is sent on. Nobody may see
- * the segment before that counts: a copy that is under way could change it afterwards. So all else
- * that waits for the segment is given up, and what comes is refused (ebs_segment_abandoned()).
+ * Its I/O has waited for error_ns and ends; the RPC stays, and its fence is still sent. No I/O may
+ * read the segment before the fence is acknowledged: a copy in flight could change it afterwards.
+ * So give_up() is called for all else that waits for the segment, and new I/O for it is refused
+ * (ebs_segment_abandoned()).
  */
 static void ebs_rpc_abandon(struct snic_ebs_queue *q, struct snic_ebs_rpc *r)
 {
@@ -229,7 +230,7 @@ uint32_t snic_ebs_rpc_fence_again(struct snic_ebs_queue *q, struct snic_ebs_rpc 
     return ebs_rpc_hopes(q, r) ? 0 : copies;
 }
 
-/* Who answers is there, and cannot: to ask faster does not help. */
+/* The server responds, but can not fence: more frequent retries do not help. */
 void snic_ebs_rpc_fence_refused(struct snic_ebs_queue *q, struct snic_ebs_rpc *r)
 {
     r->fence_ns = snic_max_u64(2 * r->fence_ns, SNIC_EBS__FENCE_LATER_NS);

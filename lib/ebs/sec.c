@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * How ciphers are used, whoever brings them.
+ * The use of ciphers, of any backend.
  *
  * I1  A nonce is salt, path and pn, and no pn of a path is sealed twice under a key: pn_next rises
- * before the cipher is called, so that a failure does not give it free again. I2  A key seals and
- * opens 2^32 packets, those from pn_first on, and none beside them. I3  Of plaintext nothing is
- * computed that leaves but what is encrypted and its tag, which is a keyed function of all of it.
+ *     before the cipher is called, so that a failure does not free the number.
+ * I2  A key seals and opens 2^32 packets on each path, those from pn_first on, and no others.
+ * I3  All that is computed from plaintext and leaves is ciphertext and the tag, which is a keyed
+ *     function of all of the block.
  */
 #include "ebs/ebs_priv.h"
 #include "snicstore/ebs_sec.h"
@@ -28,7 +29,7 @@ int snic_ebs_xts_decrypt(const struct snic_ebs_sec_ops *ops, void *key, uint64_t
     return ops->xts_decrypt(key, lba * SNIC_EBS__UNITS, out, in, SNIC_EBS_BLOCK_BYTES);
 }
 
-/* Beside all numbers that blocks have. */
+/* A data unit that is no block's. */
 #define SNIC_EBS__TAG_UNIT UINT64_MAX
 SNIC_STATIC_ASSERT(SNIC_EBS_LBA_END <= UINT64_MAX / SNIC_EBS__UNITS / 2, "no block has its number");
 
@@ -51,7 +52,7 @@ uint32_t snic_ebs_tag(const struct snic_ebs_tag_key *k, uint64_t lba, const void
     snic_put_le64(place, lba);
     snic_put_le64(place + 8, snic_siphash(k->of_data, block, SNIC_EBS_BLOCK_BYTES));
     uint32_t tag = (uint32_t)snic_siphash(k->of_place, place, sizeof(place));
-    return tag != 0 ? tag : 1; /* 0 says that there is no key */
+    return tag != 0 ? tag : 1; /* 0 means that there is no key */
 }
 
 void snic_ebs_key_init(struct snic_ebs_key *k, const struct snic_ebs_sec_ops *ops, void *key,
@@ -79,7 +80,7 @@ int snic_ebs_key_due(const struct snic_ebs_key *k, uint64_t pn)
 static void sec_nonce(unsigned char nonce[12], const struct snic_ebs_key *k, unsigned path,
                       uint64_t pn)
 {
-    snic_put_be32(nonce, k->salt ^ path); /* of 2^32 that differ, if paths do */
+    snic_put_be32(nonce, k->salt ^ path); /* differs between paths */
     snic_put_be64(nonce + 4, pn);
 }
 

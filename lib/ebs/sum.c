@@ -3,7 +3,8 @@
  * Checksums of blocks and of many blocks.
  *
  * I1  The aggregate of values v[0] ... v[n-1] is the exclusive or of v[i] advanced over n-1-i
- *     blocks of 4096 bytes: appending one advances the others, and shares come in any order.
+ *     blocks of 4096 bytes: appending one advances the others, and shares may be added in any
+ *     order.
  * I2  sum_blocks[k] is the operator of 2^k blocks: x^(32768 * 2^k - 33), see base/crc32c_combine.c.
  */
 #include "ebs/ebs_priv.h"

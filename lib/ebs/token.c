@@ -2,8 +2,8 @@
 /*
  * Tokens: 48 bytes of claims and a MAC of them.
  *
- * I1  There is one way to write a token: what is read and written again is the same bytes.
- * I2  Nothing of a token is returned by verify unless the MAC was right.
+ * I1  A token has one encoding: reading it and encoding the claims again gives the same bytes.
+ * I2  Verify returns nothing of a token unless the MAC matched.
  */
 #include "snicstore/ebs_token.h"
 

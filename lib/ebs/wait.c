@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Where is a segment? The owner is asked when the map does not say, when the server that it says
- * refuses, and when that one says nothing: a segment may have moved while we could not be told, and
- * a server that is gone refuses nobody. When, and when again, is what ebs_ask.h says; here is who
- * waits: RPCs, those of a segment together, and the first I/O of a disk.
+ * Lookups of segments. The owner gets one when the map has no location, when its server refuses,
+ * and when that one does not respond: a segment may have moved while the agent was unreachable, and
+ * a server that is gone refuses nothing. ebs_ask.h decides when, and when again; the waiters are
+ * here: RPCs, those of a segment together, and the first I/O of a disk.
  */
 #include "ebs/queue_priv.h"
 
@@ -73,7 +73,7 @@ void snic_ebs_queue_ask(struct snic_ebs_queue *q)
     }
 }
 
-/* ---- What is said ---- */
+/* ---- Notifications ---- */
 
 /* The next after @p r, or the first, of those that wait for its segment; NULL. */
 static struct snic_ebs_rpc *ebs_ask_with(struct snic_ebs_queue *q, const struct snic_ebs_rpc *r,
@@ -117,7 +117,7 @@ static void ebs_say_disk(struct snic_ebs_queue *q, struct snic_ebs_disk *d,
     out->gen32 = d->need_gen;
 }
 
-/* What a disk has to say; one that has nothing any more is passed over. */
+/* Lookups of RPCs, then the disks' notifications; one that has none any more is skipped. */
 int snic_ebs_queue_say(struct snic_ebs_queue *q, struct snic_ebs_said *out)
 {
     int any = 0;
@@ -142,7 +142,7 @@ int snic_ebs_queue_say(struct snic_ebs_queue *q, struct snic_ebs_said *out)
     return any;
 }
 
-/* Of RPCs the first is the oldest. What waits behind them for a place has no RPC. */
+/* Of RPCs the first is the oldest. An I/O that waits for a lookup behind them has no RPC. */
 int snic_ebs_queue_get_wait(const struct snic_ebs_queue *q, uint32_t disk,
                             struct snic_ebs_wait *out)
 {
@@ -171,9 +171,9 @@ int snic_ebs_queue_get_wait(const struct snic_ebs_queue *q, uint32_t disk,
     return 1;
 }
 
-/* ---- What was never written ---- */
+/* ---- Segments that were never written ---- */
 
-/* The disk's first I/O waits for the place without an RPC; or NULL. */
+/* The disk's first I/O, if it waits for the segment without an RPC; or NULL. */
 static const struct snic_ebs_io *ebs_waits_first(const struct snic_ebs_disk *d, uint64_t segment)
 {
     if ((!d->map_said && !d->say_map) || d->need_segment != segment || snic_link_alone(&d->queue))
@@ -181,7 +181,8 @@ static const struct snic_ebs_io *ebs_waits_first(const struct snic_ebs_disk *d, 
     return SNIC_CONTAINER(d->queue.next, struct snic_ebs_io, link);
 }
 
-/* Nothing but a write has to have a place, and who was told of one waits for the next. */
+/* Only a write needs the segment to exist. What had a location before (gen != 0) waits for the
+ * next one. */
 static int ebs_rpc_in_hole(const struct snic_ebs_rpc *r)
 {
     return r->op != SNIC_EBS_IO_WRITE && r->where == SNIC_EBS_RPC_PARKED && r->seg_gen == 0;
@@ -229,7 +230,7 @@ int snic_ebs_queue_hole(struct snic_ebs_queue *q, uint32_t disk, uint64_t segmen
     const struct snic_ebs_io *io = ebs_waits_first(d, segment);
     if (io != NULL && ebs_io_in_hole(d, io) && io->submitted_ns <= asked_ns)
         ebs_disk_hole(q, d);
-    else if (q->loads[nowhere].rpcs < ebs_share(q, nowhere)) /* what has ended made it */
+    else if (q->loads[nowhere].rpcs < ebs_share(q, nowhere)) /* RPCs that ended are free */
         ebs_disk_goes_on(q, d, segment);
     return 0;
 }
