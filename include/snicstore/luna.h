@@ -14,84 +14,85 @@
  * Threads     [owner] one thread owns an object; memsize is [any].
  * Progress    No call blocks. O(bytes) to receive, O(1) per frame, amortised; no floating point.
  * Errors      0 on success, a negative SNIC_E* otherwise; then nothing changed.
- * Units       nanoseconds; blocks of 4096 bytes; bytes where it says so.
- * Input       What a stream brings is hostile: every header is under a checksum and judged, and
- *             what is not a frame that may come there ends the connection with a clear error. The
- *             rest is the owner's.
+ * Units       nanoseconds; blocks of 4096 bytes; bytes where stated.
+ * Input       Received bytes are hostile: every header has a checksum and is checked, and a frame
+ *             that is malformed or not permitted ends the connection with a clear error. All other
+ *             arguments are the owner's.
  *
- * How the agent is driven. The owner has connections, clock, and sleeps; the engine has none of it.
+ * Main loop of the agent. The owner has the connections and the clock, and it sleeps; the engine
+ * does none of that.
  *
  *     forever:
- *         for bytes that came:   snic_luna_recv(c, server, conn, gen, data, size, now);
+ *         for received bytes:    snic_luna_recv(c, server, conn, gen, data, size, now);
  *         for each new I/O:      snic_luna_submit(c, io, now);
  *         while (snic_luna_poll(c, &a, 1, now) == 1)      // only after everything was received
- *             carry out a;
- *         sleep until snic_luna_deadline_ns(c), or until something comes
+ *             execute a;
+ *         sleep until snic_luna_deadline_ns(c), or until bytes or an I/O arrive
  *
- * A connection is (server, conn, gen); gen counts what came of CONNECT. The owner answers CONNECT
- * with connected() or closed(), and tells closed() when the peer or the network ends it. CLOSE says
- * that it shall be aborted: nothing more of this gen is wanted or told. A send (SNIC_LUNA_SEND) is
- * frames as a gather list that points into the engine's headers and the guest's blocks; sends of a
- * connection are written in the order in which they come, whole, and each is given back with
- * snic_luna_sent() when the network needs the bytes no more, written or not: also after CLOSE. An
- * I/O is not done before all sends that show its buffer are given back; an owner that never does
- * hangs them.
+ * A connection is (server, conn, gen); gen counts the connections opened by CONNECT. The owner
+ * answers CONNECT with connected() or closed(), and calls closed() when the peer or the network
+ * ends it. CLOSE requests to abort it: the engine expects and reports nothing more of this gen. A
+ * send (SNIC_LUNA_SEND) is frames as a gather list that points into the engine's headers and the
+ * I/Os' buffers; the sends of a connection are written whole, in their order, and each is returned
+ * with snic_luna_sent() when the network no longer needs the bytes, written or not: also after
+ * CLOSE. An I/O is not DONE before all sends that refer to its buffer are returned; it never ends
+ * if the owner does not return one.
  *
- * The stream. After connecting HELLO and HELLO_ACK, which must answer it by its nonce. Then frames:
- * 64 + 64 bytes as ebs.h has them, then, where there are data, the CRC32C of each block (4 bytes)
- * and the blocks. A frame is about 1 to 64 neighbouring blocks of one RPC, from its pkt_id on.
+ * The stream. After connecting HELLO and HELLO_ACK, which must repeat its nonce. Then frames: 64 +
+ * 64 bytes as ebs.h has them, then, where there are data, the CRC32C of each block (4 bytes) and
+ * the blocks. A frame is about 1 to 64 neighbouring blocks of one RPC, from its pkt_id on.
  *   WRITE      data_crc is of the list, agg_crc the aggregate of its CRCs, which is the CRC32C of
  *              all data. ZERO and TRIM have neither list nor blocks. On a disk with a key each
- *              frame is one block, for guest_tag is of one.
+ *              frame is one block, for the tag is of one block.
  *   WACK       echoes 64 ... 119; srv_crc is the aggregate of what the server stored.
- *   READ_REQ   asks for blk_cnt blocks from lba on; with flag XTS for frames of one block.
+ *   READ_REQ   requests blk_cnt blocks from lba on; with flag XTS in frames of one block.
  *   READ_RESP  a run of them: data, or (op ZERO) zeros, or a status without data. wver is the
  *              highest of the run; agg_crc as in WRITE, over what is stored.
- *   BUSY       as the status of a WACK or a READ_RESP: agg_crc says after how many microseconds to
- *              try again; the agent waits 100 at least and 100000 at most.
+ *   BUSY       as the status of a WACK or a READ_RESP: agg_crc is the number of microseconds after
+ *              which to retry; the agent waits 100 at least and 100000 at most.
  *   FENCE, FENCE_ACK, PROBE, PROBE_ACK as in ebs.h; RESET: why the server closes.
- *   TOKEN, answered by a NAK, which has no other use here.
+ *   TOKEN, answered by a NAK, which has no other use in LUNA.
  * path_id is the connection's number, path_gen its gen's lower byte, path_seq counts the frames of
  * a direction from 1 and pn as well: a gap, or another conn_id, ends the connection.
  *
- * Received data are copied once, into the guest's memory, as they come and however they are cut;
- * the checksum is computed on the way. An I/O's memory is undefined until it is done.
+ * Received data are copied once, into the I/O's buffer, as they arrive and however they are cut;
+ * the checksum is computed on the way. An I/O's buffer is undefined until it is done.
  *
- * What becomes of an I/O: as in solar.h. It waits in its disk's queue; disks take turns by deficit
- * round robin of 64 KiB, and each I/O needs its disk's QoS. Admitted, a write gets its version
- * (sa_epoch, sequence). It is split at segments (2 MiB) and 64 blocks into RPCs. An RPC goes to the
- * connection of its server with the fewest blocks outside, if that has less than window_blocks, and
- * for writes less than the server's credit. A flush is done when all writes submitted before it
- * are. Two I/Os in flight on the same blocks have no order that anybody may rely on.
+ * Course of an I/O: as in solar.h. It waits in its disk's queue; disks are served by deficit round
+ * robin of 64 KiB, and each I/O is subject to its disk's QoS. A write gets its version (sa_epoch,
+ * sequence) on admission. An I/O is split at segments (2 MiB) and 64 blocks into RPCs. An RPC is
+ * sent on the connection of its server with the fewest blocks in flight, if that has less than
+ * window_blocks, and for writes less than the server's credit. A flush is done when all writes
+ * submitted before it are. The order of two I/Os in flight on the same blocks is undefined.
  *
  * Bounded hang. Where LUNA in the paper waited minutes for the network (section 3.3), a connection
- * that has something outside and on which nothing came for progress_ns (800 ms) is closed and made
- * anew. After a quarter of that time it gets nothing new, and is asked by a PROBE, which a server
- * answers even if its store is slow; so are all other connections, its server's and others', which
- * may be dead as well and are where its I/Os, or those that wait behind them, may go next: so an
- * I/O meets one silence, or two if its segment moves meanwhile. What was not acknowledged is sent
- * again, on another connection that answers: versions make that harmless. Attempts to connect are 1
- * to 100 ms apart. With SNIC_LUNA_PAPER there is no such timeout, no PROBE, and one connection: the
- * original behaviour.
+ * that has requests in flight and on which nothing is received for progress_ns (800 ms) is closed
+ * and opened anew. After a quarter of that time it gets no new requests, and is checked by a PROBE,
+ * which a server answers even if its store is slow; so are all other connections, of its server and
+ * of others, which may be dead as well and may be the next to carry its I/Os, or those that wait
+ * behind them: so an I/O waits for one silence, or two if its segment moves meanwhile.
+ * Unacknowledged blocks are sent again, on another connection that responds: versions make that
+ * harmless. Attempts to connect are 1 to 100 ms apart. With SNIC_LUNA_PAPER there is no such
+ * timeout, no PROBE, and one connection: the original behaviour.
  *
- * Where segments are: MAP asks as in solar.h, and again, also of which the server says nothing for
- * slow_ns, or since it is SUSPECT (suspect_ns without a connection).
+ * Placement: MAP is requested and repeated as in solar.h, also for a segment on which the server is
+ * silent for slow_ns, or since it is SUSPECT (suspect_ns without a connection).
  *
- * Giving up: as in solar.h. Nothing before deadline_ns; a write that may be under way is fenced
- * first, for its bytes may still lie in the network or in the server's socket. A fence waits for
- * smaller versions of its segment, so that it hits nobody who still hopes.
+ * Expiry: as in solar.h. No I/O before deadline_ns; a write that may be in flight is fenced first,
+ * for its bytes may still be in the network or in the server's socket. A fence waits for smaller
+ * versions of its segment, so that it refuses no write that may still succeed.
  *
- * Restarts. A server that restarts loses its connections; the agent says HELLO to the new one and
- * sends all that is unacknowledged again. A frame of another srv_epoch than HELLO_ACK's ends the
+ * Restarts. A server that restarts loses its connections; the agent sends HELLO on a new one, and
+ * all unacknowledged blocks again. A frame of another srv_epoch than HELLO_ACK's ends the
  * connection. A restarted agent attaches its disks with a higher sa_epoch and raised generations.
  *
- * Authority: the stream, and, where a server wants tokens (ebs_token.h), a token that was shown
- * on it: this protects a disk from other clients, not from a listener on the network; AUTH (a
- * cipher on the wire) is not in this version, run it over TLS or IPsec where the network is not
- * trusted. A disk with a key is encrypted before it leaves (AES-XTS), its checksums are of the
- * ciphertext, and a tag of the plaintext under that key goes with it and is compared when it is
- * read: what was written under another key, or under one and read without, ends with SNIC_ECORRUPT.
- * What is learned of it all the same: see solar.h.
+ * Trust: a client is authorised by its connection, and, where a server requires tokens
+ * (ebs_token.h), by a token that it sent there: this protects a disk from other clients, not from a
+ * listener on the network; AUTH (a cipher on the wire) is not in this version, run it over TLS or
+ * IPsec where the network is not trusted. The data of a disk with a key are encrypted before they
+ * are sent (AES-XTS), the checksums are of the ciphertext, and a tag of the plaintext under that
+ * key is sent with the data and compared on read: data written under another key, or with a key and
+ * read without, end with SNIC_ECORRUPT. For what servers and the network still learn, see solar.h.
  */
 #ifndef SNIC_LUNA_H
 #define SNIC_LUNA_H
@@ -111,7 +112,7 @@ struct snic_luna_target;
 #define SNIC_LUNA_ALIGN SNIC_CACHELINE
 /** Most connections to a server. */
 #define SNIC_LUNA_CONNS_MAX 16u
-/** Most pieces of a send; what the net door takes at once. */
+/** Most pieces of a send: the limit of one send of net.h. */
 #define SNIC_LUNA_IOV_MAX 64u
 /** Most frames of a send. */
 #define SNIC_LUNA_FRAMES_MAX 16u
@@ -122,9 +123,9 @@ struct snic_luna_target;
 /** The checksum of a block; NULL in the options: snic_crc32c(0, data, size). */
 typedef uint32_t (*snic_luna_crc_fn)(void *ctx, const void *data, size_t size);
 
-/** Frames to be written to a stream; lent by poll, given back with sent. */
+/** Frames to be written to a stream; lent by poll, returned with sent. */
 struct snic_luna_send {
-    struct snic_node node; /**< the owner's meanwhile                                         */
+    struct snic_node node; /**< the owner's until then                                        */
     struct snic_iov *iov;  /**< the bytes, in order                                           */
     uint32_t iov_count;    /**< 1..SNIC_LUNA_IOV_MAX                                          */
     uint32_t bytes;
@@ -153,14 +154,14 @@ struct snic_luna_opts {
     uint32_t sends_max;       /**< 4..4096; default 64                                         */
     uint32_t chunks_max;      /**< GiB of a disk that can be mapped, 1..2^20; default all of
                                    disk_blocks_max. With fewer: as in solar.h                  */
-    uint32_t window_blocks;   /**< outside on a connection, 1..65536; default 512              */
+    uint32_t window_blocks;   /**< in flight on a connection, 1..65536; default 512            */
     uint64_t disk_blocks_max; /**< of any disk; default chunks_max GiB, or 8 GiB               */
     uint64_t deadline_ns;     /**< of an I/O; default 60 s                                     */
     uint64_t slow_ns;         /**< default 1 s                                                 */
     uint64_t suspect_ns;      /**< no connection for so long: SUSPECT; default 300 ms          */
     uint64_t progress_ns;     /**< silence that ends a connection, 1 ms..1 h; default 800 ms    */
     uint64_t retry_max_ns;    /**< between attempts to connect, 1 ms..1 h; default 100 ms      */
-    uint64_t stall_ns;        /**< a poll that much too late is the owner's fault; default 1 ms */
+    uint64_t stall_ns;        /**< a poll later than that is a stall of the owner; default 1 ms */
     const struct snic_ebs_sec_ops *sec; /**< ciphers, borrowed; NULL: no keys                  */
     snic_luna_crc_fn crc;
     void *crc_ctx;
@@ -170,14 +171,14 @@ struct snic_luna_opts {
 enum snic_luna_act {
     SNIC_LUNA_SEND = 1,  /**< send: write it to (server, conn, gen)                            */
     SNIC_LUNA_DONE,      /**< io is the caller's again                                         */
-    SNIC_LUNA_CONNECT,   /**< server, conn, gen: connect; connected() or closed() says how     */
+    SNIC_LUNA_CONNECT,   /**< server, conn, gen: connect, then call connected() or closed()    */
     SNIC_LUNA_CLOSE,     /**< server, conn, gen: abort it; `reason` is why                     */
-    SNIC_LUNA_MAP,       /**< disk, segment: no entry, generation `gen32` is too old, or nothing
-                              is heard of it                                                   */
-    SNIC_LUNA_SUSPECT,   /**< server: no connection stands                                     */
+    SNIC_LUNA_MAP,       /**< disk, segment: no entry, generation `gen32` is too old, or the
+                              server is silent on it                                           */
+    SNIC_LUNA_SUSPECT,   /**< server: no connection is established                             */
     SNIC_LUNA_RECOVERED, /**< server: after SUSPECT, one does                                  */
     SNIC_LUNA_SLOW,      /**< io is older than slow_ns; it stays the engine's                  */
-    SNIC_LUNA_LEASE,     /**< disk: a newer lease writes there                                 */
+    SNIC_LUNA_LEASE,     /**< disk: the holder of a newer lease has written                    */
     SNIC_LUNA_TOKEN      /**< as SNIC_SOLAR_TOKEN                                              */
 };
 
@@ -189,7 +190,7 @@ struct snic_luna_action {
     uint16_t gen;
     uint64_t segment; /**< lba / 512                                                           */
     uint32_t gen32;
-    int32_t reason; /**< CLOSE: SNIC_ETIMEDOUT silence, or what was wrong with what came       */
+    int32_t reason; /**< CLOSE: SNIC_ETIMEDOUT silence, or the protocol error that was received */
     struct snic_luna_send *send;
     struct snic_ebs_io *io;
 };
@@ -208,17 +209,18 @@ SNIC_API SNIC_NODISCARD int snic_luna_init(struct snic_luna **out, void *mem, si
 SNIC_API void *snic_luna_fini(struct snic_luna *c) SNIC_NONNULL(1);
 
 /**
- * Know a server by a free number; its connections are asked for at once. [owner]
+ * Add a server under a free number; its connections are requested at once. [owner]
  * @return 0; SNIC_EINVAL number; SNIC_EEXIST
  */
 SNIC_API SNIC_NODISCARD int snic_luna_server_add(struct snic_luna *c, uint32_t server,
                                                  uint64_t now_ns) SNIC_NONNULL(1);
 /**
- * Give back a server's number: it is free for another server at once. Its connections end (CLOSE is
- * said; what was lent to them comes back as ever), what they still say is dropped, SUSPECT and
- * RECOVERED are not said any more. @p forget: segments that the maps have there are forgotten, and
- * asked for (MAP) when they are needed; their generations are remembered. I/O that waits for a
- * server that is gone needs a number to move to: servers_max is those in use at a time, and one.
+ * Release a server's number: it is free for another server at once. Its connections end (CLOSE is
+ * reported; their sends are still to be returned), their late answers are dropped, SUSPECT and
+ * RECOVERED are not reported any more. @p forget: map entries that point to it are forgotten, and
+ * requested (MAP) when they are needed; their generations are remembered. I/O that waits for a
+ * server that is gone needs a number to move to: servers_max is the number in use at a time, plus
+ * one.
  * [owner]
  * @return 0; SNIC_ENOENT; SNIC_EBUSY an I/O waits for it, or, without @p forget, a segment of a
  *         disk is there
@@ -244,7 +246,7 @@ SNIC_API SNIC_NODISCARD int snic_luna_qos(struct snic_luna *c, uint32_t disk,
                                           const struct snic_ebs_disk_opts *o, uint64_t now_ns)
     SNIC_NONNULL(1, 3);
 /**
- * Where 2 MiB of a disk are, from now on: what is unacknowledged there goes to @p server. The
+ * Set the placement of 2 MiB of a disk: its unacknowledged blocks are sent to @p server. The
  * generation is at least the one before; a higher one releases I/Os that wait for a fence. [owner]
  * @return 0; SNIC_ENOENT disk or server; SNIC_EINVAL; SNIC_ESTALE generation went back; SNIC_ENOSPC
  *         chunks_max
@@ -253,17 +255,19 @@ SNIC_API SNIC_NODISCARD int snic_luna_map(struct snic_luna *c, uint32_t disk, ui
                                           uint64_t seg_id, uint32_t server, uint32_t gen,
                                           uint64_t now_ns) SNIC_NONNULL(1);
 /**
- * The answer to MAP where the segment is nowhere: nothing had ever been written there at some time
- * from @p asked_ns on. What was submitted by then and waits, never told of a place, is done: reads
- * with zeros, ZERO and TRIM as they are; writes wait on (and ask). Not remembered: the next read
- * asks again. Whoever uses it gives no generation 0 to snic_luna_map(). [owner]
+ * The reply to MAP for a segment without a placement: at some time from @p asked_ns on it had never
+ * been written. I/Os that were submitted by @p asked_ns and wait, and never had a placement, are
+ * done: reads with zeros, ZERO and TRIM without effect; writes continue to wait (and MAP is
+ * repeated). Not remembered: the next read requests MAP again. An owner that calls this passes no
+ * generation 0 to snic_luna_map(). [owner]
  * @return 0; SNIC_ENOENT disk
  */
 SNIC_API SNIC_NODISCARD int snic_luna_hole(struct snic_luna *c, uint32_t disk, uint64_t segment,
                                            uint64_t asked_ns, uint64_t now_ns) SNIC_NONNULL(1);
 /**
- * The answer to MAP where the segment can have no place now: what waits for one, never told of any,
- * ends with @p result (SNIC_ENOSPC, say). Not remembered: the next write asks again. [owner]
+ * The reply to MAP for a segment that cannot be placed now: I/Os that wait for a placement, and
+ * never had one, end with @p result (e.g. SNIC_ENOSPC). Not remembered: the next write requests MAP
+ * again. [owner]
  * @return 0; SNIC_ENOENT disk
  */
 SNIC_API SNIC_NODISCARD int snic_luna_refuse(struct snic_luna *c, uint32_t disk, uint64_t segment,
@@ -272,29 +276,30 @@ SNIC_API SNIC_NODISCARD int snic_luna_refuse(struct snic_luna *c, uint32_t disk,
 SNIC_API uint32_t snic_luna_waits(const struct snic_luna *c, uint32_t disk, uint64_t segment)
     SNIC_NONNULL(1);
 
-/** A connection stands. [owner] @return 0; SNIC_ENOENT not asked for (any more): close it */
+/** A connection is established. [owner] @return 0; SNIC_ENOENT not requested (any more): close it
+ */
 SNIC_API SNIC_NODISCARD int snic_luna_connected(struct snic_luna *c, uint32_t server, uint32_t conn,
                                                 uint32_t gen, uint64_t now_ns) SNIC_NONNULL(1);
 /**
- * A connection is gone, or could not be made; @p reason is 0 or an SNIC_E*, for the statistics.
- * Its sends are still to be given back. Harmless for one that the engine closed. [owner]
+ * A connection has ended, or could not be opened; @p reason is 0 or an SNIC_E*, for the statistics.
+ * Its sends are still to be returned. No effect for one that the engine closed. [owner]
  */
 SNIC_API void snic_luna_closed(struct snic_luna *c, uint32_t server, uint32_t conn, uint32_t gen,
                                int reason, uint64_t now_ns) SNIC_NONNULL(1);
 
 /**
- * Queue an I/O. In this and all calls a @p now_ns that goes back counts as the latest seen. [owner]
+ * Queue an I/O. In all calls a @p now_ns before the latest one counts as the latest. [owner]
  * @return 0; SNIC_ENOENT disk; SNIC_EINVAL op, range, pieces; SNIC_EROFS a write, the lease is
  *         lost; SNIC_EOVERFLOW 2^48 writes under one sa_epoch
  */
 SNIC_API SNIC_NODISCARD int snic_luna_submit(struct snic_luna *c, struct snic_ebs_io *io,
                                              uint64_t now_ns) SNIC_NONNULL(1, 2);
 /**
- * The next bytes of a connection's stream, cut anywhere; all are taken, nothing of @p data is kept.
- * [owner]
+ * The next bytes of a connection's stream, cut anywhere; all are consumed, no reference to @p data
+ * is kept. [owner]
  * @return 0; SNIC_ENOENT no such connection, or an old one: dropped; another SNIC_E*: it broke the
  *         protocol, and CLOSE follows (those of snic_ebs_decode; SNIC_EPERM an id, nonce or epoch;
- *         SNIC_EPROTO a frame that may not come then)
+ *         SNIC_EPROTO a frame that is not permitted in that state)
  */
 SNIC_API int snic_luna_recv(struct snic_luna *c, uint32_t server, uint32_t conn, uint32_t gen,
                             const void *data, size_t size, uint64_t now_ns) SNIC_NONNULL(1, 5);
@@ -306,14 +311,14 @@ SNIC_API uint64_t snic_luna_deadline_ns(struct snic_luna *c) SNIC_NONNULL(1);
 /** Give a send back. [owner] */
 SNIC_API void snic_luna_sent(struct snic_luna *c, struct snic_luna_send *s, uint64_t now_ns)
     SNIC_NONNULL(1, 2);
-/** Stop: all I/Os come back with SNIC_EUNKNOWN, as sends do; nothing else happens. [owner] */
+/** Stop: all I/Os end with SNIC_EUNKNOWN, sends are still returned; no other action. [owner] */
 SNIC_API void snic_luna_halt(struct snic_luna *c, uint64_t now_ns) SNIC_NONNULL(1);
 
 enum snic_luna_conn_state {
     SNIC_LUNA_UNUSED = 0,
-    SNIC_LUNA_WAITING,    /**< until it is tried again                                         */
-    SNIC_LUNA_CONNECTING, /**< CONNECT was said, or will be                                    */
-    SNIC_LUNA_GREETING,   /**< HELLO is under way                                              */
+    SNIC_LUNA_WAITING,    /**< until the next attempt to connect                               */
+    SNIC_LUNA_CONNECTING, /**< CONNECT is or will be reported                                  */
+    SNIC_LUNA_GREETING,   /**< waits for HELLO_ACK                                             */
     SNIC_LUNA_UP
 };
 
@@ -321,7 +326,7 @@ struct snic_luna_conn_stats {
     uint32_t state; /**< enum snic_luna_conn_state                                             */
     uint16_t gen;
     uint16_t pad;
-    uint32_t outside; /**< blocks sent or asked for, and not answered                          */
+    uint32_t outside; /**< blocks sent or requested, and not answered                          */
     uint32_t credit;  /**< blocks that the server grants                                       */
     uint64_t srtt_ns; /**< of a frame, the server's part included; 0: none yet                 */
     uint64_t bytes_out;
@@ -343,31 +348,31 @@ struct snic_luna_stats {
     uint64_t frames_in;
     uint64_t bytes;
     uint64_t bytes_in;
-    uint64_t replays;  /**< blocks sent or asked for again                                   */
-    uint64_t late;     /**< answers nobody waited for                                        */
+    uint64_t replays;  /**< blocks sent or requested again                                   */
+    uint64_t late;     /**< answers for which no RPC waited                                  */
     uint64_t data_crc; /**< answers whose data, binding or checksum were wrong               */
     uint64_t busy;     /**< answers BUSY                                                      */
-    uint64_t no_token; /**< answers that the server knows no valid token for the disk         */
+    uint64_t no_token; /**< answers: the server knows no valid token for the disk             */
     uint64_t tokens;   /**< sent                                                              */
     uint64_t stale_gens;
-    uint64_t connects;   /**< CONNECTs said                                                    */
-    uint64_t ups;        /**< handshakes done                                                  */
+    uint64_t connects;   /**< CONNECTs reported                                                */
+    uint64_t ups;        /**< handshakes completed                                             */
     uint64_t resets;     /**< connections that the other side or the network ended             */
-    uint64_t silences;   /**< ended for want of progress                                       */
-    uint64_t violations; /**< ended for what came                                              */
+    uint64_t silences;   /**< ended without progress for progress_ns                           */
+    uint64_t violations; /**< ended by a protocol error                                        */
     uint64_t versions;   /**< of them, for another version of the format; the last one's:      */
     uint32_t peer_version;
     uint64_t probes;
     uint64_t fences;
     uint64_t abandoned; /**< writes that ended after error_ns, unfenced, by RPCs            */
-    uint64_t stalls;    /**< polls that came too late                                         */
+    uint64_t stalls;    /**< polls that were called too late                                  */
     uint64_t slow;
     uint64_t send_waits; /**< times that no send was free                                      */
     uint32_t inside;     /**< I/Os                                                             */
     uint32_t rpcs;
     uint32_t rpcs_high;
     uint32_t sends_out;
-    uint64_t tables; /**< entries of tables that were found damaged, and made anew           */
+    uint64_t tables; /**< entries of tables that were found damaged, and rebuilt             */
 };
 /** [owner] */
 SNIC_API void snic_luna_get_stats(const struct snic_luna *c, struct snic_luna_stats *out)
@@ -376,11 +381,11 @@ SNIC_API void snic_luna_get_stats(const struct snic_luna *c, struct snic_luna_st
 SNIC_API SNIC_NODISCARD int snic_luna_get_conn(const struct snic_luna *c, uint32_t server,
                                                uint32_t conn, struct snic_luna_conn_stats *out)
     SNIC_NONNULL(1, 4);
-/** Does a server refuse what it gets, or did its store fail? @return 0; SNIC_ENOENT [owner] */
+/** Whether a server refuses requests, or its store failed. @return 0; SNIC_ENOENT [owner] */
 SNIC_API SNIC_NODISCARD int snic_luna_get_busy(const struct snic_luna *c, uint32_t server,
                                                struct snic_ebs_busy *out) SNIC_NONNULL(1, 3);
-/** What does a disk wait for? @return 1; 0 nothing that is admitted; SNIC_ENOENT; then @p out is
- * untouched [owner] */
+/** The reason that a disk's I/O waits. @return 1; 0 no admitted I/O waits; SNIC_ENOENT; @p out is
+ * untouched except with 1 [owner] */
 SNIC_API SNIC_NODISCARD int snic_luna_get_wait(const struct snic_luna *c, uint32_t disk,
                                                struct snic_ebs_wait *out) SNIC_NONNULL(1, 3);
 /** Every structural invariant; 0 or SNIC_ECORRUPT. O(everything). For tests. [owner] */
@@ -389,23 +394,23 @@ SNIC_API int snic_luna_check(const struct snic_luna *c) SNIC_NONNULL(1);
 /* ---- The target ---- */
 
 /**
- * How it is driven: opened() for each connection that is accepted; for bytes that came
+ * Main loop of the target: opened() for each accepted connection; for received bytes
  *
  *     do {
  *         r = snic_luna_target_recv(t, handle, data, size, &used, &q, now);
  *         data += used; size -= used;
  *         if (r == 1)
- *             begin q (a copy of what q.data shows, if it is needed later);
+ *             begin q (copy the bytes at q.data, if they are needed later);
  *     } while (r == 1);
  *     if (r == SNIC_EAGAIN)
- *         keep the rest, receive no more from it until RESUME; then go on with the rest,
- *         even if that is no byte at all: what is inside may give requests still;
+ *         keep the rest, receive no more from it until RESUME; then continue with the rest,
+ *         even if that is 0 bytes: buffered frames may yield requests still;
  *
- * and when a batch is dealt with, poll until there is no more: answers leave then, joined.
+ * and after each batch, poll until there is no more: answers are sent then, joined.
  */
 
-/** Of a target: clients have to show tokens. A connection whose client has shown none that was
-   accepted makes room as one without HELLO does. */
+/** Of a target: clients must present tokens. A connection whose client has presented no accepted
+   one is evicted as one without HELLO is. */
 #define SNIC_LUNA_TARGET_TOKENS (1u << 0)
 
 /** Zero it, set opts_size and srv_epoch; another field that is 0 takes its default. */
@@ -416,15 +421,15 @@ struct snic_luna_target_opts {
     uint32_t srv_epoch;  /**< not 0; never used before by this server                          */
     uint32_t conns_max;  /**< 1..4096; default 64. When all are in use, the first of those that
                               have not sent HELLO (TOKENS: nor an accepted token) for 1 s since
-                              they came, else the one silent for longest, but
-                              at least idle_ns, makes room for a later one                     */
+                              they were opened, else the one silent for longest, but at least
+                              idle_ns, is evicted for a later one                              */
     uint32_t frames_max; /**< not answered, of one connection, 2..1024; default 64             */
     uint32_t sends_max;  /**< 4..4096; default 64; one connection has at most a quarter        */
-    uint32_t rx_blocks;  /**< writes that the owner can hold, 1..65536; default 1024: shared out
-                              as credit, and receiving pauses above it                         */
+    uint32_t rx_blocks;  /**< writes that the owner can hold, 1..65536; default 1024: divided
+                              among the connections as credit; receiving pauses above it       */
     uint32_t pad;        /**< 0                                                                */
     uint64_t idle_ns;    /**< default 10 s                                                     */
-    uint64_t stall_ns;   /**< a send not given back for so long ends its connection: the client
+    uint64_t stall_ns;   /**< a send not returned for so long ends its connection: the client
                               does not read; default 10 s                                      */
     snic_luna_crc_fn crc;
     void *crc_ctx;
@@ -438,16 +443,16 @@ enum snic_luna_request_op {
 };
 
 /**
- * What a client asks the owner to do; plain data, kept by the owner until it answers. The engine
- * has checked the frame against itself; the owner checks it against the segment:
- *   WRITE  one block; vd_id, lba and seg_id are those of the segment seg_id, and it is not fenced
+ * A client's request to the owner; plain data, kept by the owner until it responds. The engine has
+ * checked the frame's consistency; the owner checks it against the segment:
+ *   WRITE  one block; vd_id, lba and seg_gen are those of the segment seg_id, and it is not fenced
  *          above wver; then apply iff wver is higher than the block's, and answer when that is
- *          durable. A frame of n blocks gives n of these; it is acknowledged with the last answer,
+ *          durable. A frame of n blocks makes n requests; it is acknowledged with the last answer,
  *          by the first status that is an error.
  *   READ   the blocks of `need` (bit i: block + i), at most SNIC_EBS_READ_BLOCKS of them.
  *   FENCE  from now on refuse writes of the segment with a version below wver, durably.
- *   TOKEN  the client shows the token at `data`, valid until the next recv of this connection: as
- *          in solar.h.
+ *   TOKEN  the client presents the token at `data`, valid until the next recv of this connection:
+ *          as in solar.h.
  */
 struct snic_luna_request {
     uint8_t op;     /**< enum snic_luna_request_op                                             */
@@ -465,7 +470,7 @@ struct snic_luna_request {
     uint64_t wver;
     uint64_t need;
     const void *data; /**< WRITE of data: 4096 bytes, valid until the next recv of this
-                           connection, and as long as the bytes given to recv; else NULL       */
+                           connection, and as long as the bytes passed to recv; else NULL      */
     /* -- the engine's -- */
     uint64_t serial;
     uint32_t handle;
@@ -475,7 +480,7 @@ struct snic_luna_request {
 
 /** A block of a read's answer. */
 struct snic_luna_block {
-    const void *data;  /**< 4096 bytes, borrowed until the send is given back; NULL: zeros     */
+    const void *data;  /**< 4096 bytes, borrowed until the send is returned; NULL: zeros       */
     uint64_t wver;     /**< 0: never written                                                   */
     uint32_t data_crc; /**< as stored                                                          */
     uint32_t guest_tag;
@@ -486,15 +491,14 @@ struct snic_luna_block {
 enum snic_luna_target_act {
     SNIC_LUNA_TARGET_SEND = 1, /**< send: write it to send->handle                             */
     SNIC_LUNA_TARGET_CLOSE,    /**< handle: abort it; the handle is no longer valid            */
-    SNIC_LUNA_TARGET_RESUME /**< handle: after SNIC_EAGAIN, call recv again, with 0 bytes if need be
-                             */
+    SNIC_LUNA_TARGET_RESUME /**< handle: after SNIC_EAGAIN, call recv again, even with 0 bytes */
 };
 
 struct snic_luna_target_action {
     uint32_t type; /**< enum snic_luna_target_act */
     uint32_t handle;
-    int32_t reason; /**< CLOSE: what was wrong with what came; SNIC_ETIMEDOUT; SNIC_ESTALE the
-                         client has replaced it                                                */
+    int32_t reason; /**< CLOSE: the protocol error that was received; SNIC_ETIMEDOUT; SNIC_ESTALE
+                         the client has replaced it                                            */
     uint32_t pad;
     struct snic_luna_send *send;
 };
@@ -510,19 +514,20 @@ SNIC_API SNIC_NODISCARD int snic_luna_target_init(struct snic_luna_target **out,
 SNIC_API void *snic_luna_target_fini(struct snic_luna_target *t) SNIC_NONNULL(1);
 /**
  * A client connected. [owner]
- * @return 0 and its handle, which is not used again for long; SNIC_ENOSPC conns_max are in use:
- *         close it. If one was idle it is being closed, and the client's next attempt finds room
+ * @return 0 and its handle, which is not reused soon; SNIC_ENOSPC conns_max are in use: close it.
+ *         If one was idle it is being closed, and the client's next attempt finds a free slot
  */
 SNIC_API SNIC_NODISCARD int snic_luna_target_opened(struct snic_luna_target *t, uint32_t *handle,
                                                     uint64_t now_ns) SNIC_NONNULL(1, 2);
-/** A connection is gone. Requests of it are still to be answered, into the void. [owner] */
+/** A connection has ended. Its requests are still to be answered; no answer is sent. [owner] */
 SNIC_API void snic_luna_target_closed(struct snic_luna_target *t, uint32_t handle, uint64_t now_ns)
     SNIC_NONNULL(1);
 /**
- * The next bytes of a stream; @p used of them are done with. [owner]
- * @return 1 @p out is to be done and answered, exactly once; there may be more, even of 0 bytes:
- *         call again. 0 all are used. SNIC_EAGAIN too much is outside: see above. SNIC_ENOENT no
- *         such connection. Another SNIC_E*: it broke the protocol, and CLOSE follows
+ * The next bytes of a stream; @p used of them are consumed. [owner]
+ * @return 1 @p out is to be executed and answered, exactly once; there may be more, even of 0
+ *         bytes: call again. 0 all are consumed. SNIC_EAGAIN too many requests are unanswered: see
+ *         above. SNIC_ENOENT no such connection. Another SNIC_E*: it broke the protocol, and CLOSE
+ *         follows
  */
 SNIC_API int snic_luna_target_recv(struct snic_luna_target *t, uint32_t handle, const void *data,
                                    size_t size, size_t *used, struct snic_luna_request *out,
@@ -536,9 +541,9 @@ SNIC_API void snic_luna_target_answer(struct snic_luna_target *t, const struct s
                                       uint64_t now_ns) SNIC_NONNULL(1, 2);
 /**
  * The blocks of a read: one for each bit of its need, from the lowest on. The send has @p cookie
- * (not 0); when it is given back the blocks are the owner's again. [owner]
+ * (not 0); when it is returned the blocks are the owner's again. [owner]
  * @return 1; 0: the client is gone; SNIC_EAGAIN no send is free for it: call again when one was
- *         given back
+ *         returned
  */
 SNIC_API SNIC_NODISCARD int snic_luna_target_read_done(struct snic_luna_target *t,
                                                        const struct snic_luna_request *q,
@@ -569,16 +574,16 @@ struct snic_luna_target_stats {
     uint64_t hellos;
     uint64_t opened;
     uint64_t closed;     /**< all of them                                                      */
-    uint64_t violations; /**< ended for what came                                              */
+    uint64_t violations; /**< ended by a protocol error                                        */
     uint64_t versions;   /**< of them, for another version of the format; the last one's:      */
     uint32_t peer_version;
-    uint64_t evicted;  /**< ended to make room                                               */
-    uint64_t replaced; /**< ended since the client came again                                */
+    uint64_t evicted;  /**< ended for a new connection                                       */
+    uint64_t replaced; /**< ended since the client reconnected                               */
     uint64_t deaf;     /**< ended since the client did not read                              */
     uint64_t data_crc; /**< blocks whose checksum was wrong                                  */
-    uint64_t invalid;  /**< frames refused as no sensible request                            */
+    uint64_t invalid;  /**< frames refused as invalid requests                               */
     uint64_t pauses;
-    uint64_t cut; /**< blocks that were put together from several recv                         */
+    uint64_t cut; /**< blocks that were assembled from several recv                            */
     uint32_t conns;
     uint32_t requests; /**< out                                                                */
     uint32_t writes_out;
@@ -590,13 +595,13 @@ SNIC_API void snic_luna_target_get_stats(const struct snic_luna_target *t,
 
 /** A client's connection. */
 struct snic_luna_target_client {
-    uint64_t client_id; /**< 0: it has not said HELLO yet                                      */
+    uint64_t client_id; /**< 0: it has not sent HELLO yet                                      */
     uint64_t since_ns;
     uint64_t heard_ns;
     uint64_t frames_in;
     uint64_t bytes_in;
     uint64_t bytes;
-    uint64_t blocks_written; /**< asked for                                                    */
+    uint64_t blocks_written; /**< requested                                                    */
     uint64_t blocks_read;
     uint64_t refused; /**< frames that were answered by neither OK nor SUPERSEDED; reads whose
                            blocks cannot be had are not among them                             */

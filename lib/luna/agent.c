@@ -2,18 +2,19 @@
 /*
  * The agent: what happens in one poll. In terms of the other files:
  *
- *   ebs_queue an I/O is queued, admitted, split into RPCs; where segments are
- *   rpc.c     which blocks of it have to be sent (again), and what the server said of them
+ *   ebs_queue an I/O is queued, admitted, split into RPCs; placement of segments
+ *   rpc.c     which blocks of it have to be sent (again), and their status at the server
  *   send.c    frames of such blocks for the connection that send.c chooses
- *   conn.c    connections: made, watched, ended; recv.c what comes by them
- *   frame.c   what both sides of the stream share
+ *   conn.c    connections: opened, watched, ended; recv.c their received bytes
+ *   frame.c   code shared by both sides of the stream
  *   init.c    options and memory; check.c all invariants
  *
- * Timers fire here, after the owner has handed in all that came: what looks late is late.
+ * Timers fire here, after the owner has passed in all received bytes: so an answer that is missing
+ * now is late.
  */
 #include "luna/luna_priv.h"
 
-/* The time between when we should have been called and now is nobody's fault but our owner's. */
+/* The time from the deadline of poll until now is the owner's delay. */
 static void luna_stall(struct snic_luna *c, uint64_t now_ns)
 {
     uint64_t from = snic_max_u64(c->last_poll_ns, snic_min_u64(c->expected_ns, now_ns));
@@ -94,7 +95,7 @@ static int luna_say_io(struct snic_luna_action *a, enum snic_luna_act type, stru
     return 1;
 }
 
-/* What was to go to a connection that is over comes back at once. */
+/* A queued send of a connection that has ended is returned at once. */
 static int luna_say_send(struct snic_luna *c, struct snic_luna_action *a)
 {
     struct luna_out *o;
@@ -146,7 +147,7 @@ uint32_t snic_luna_poll(struct snic_luna *c, struct snic_luna_action *out, uint3
             break;
         }
     }
-    if (n < max) /* all said: the owner may sleep */
+    if (n < max) /* all actions are reported: the owner may sleep */
         c->expected_ns = snic_luna_deadline_ns(c);
     return n;
 }
@@ -168,7 +169,7 @@ void snic_luna_sent(struct snic_luna *c, struct snic_luna_send *s, uint64_t now_
     for (uint32_t i = 0; i < s->frames; i++)
         if (o->rpc[i] != NULL)
             snic_ebs_rpc_unref(&c->q, &o->rpc[i]->q);
-    /* With sends to spare nothing waits for this one. */
+    /* While other sends are free, no block waits for this one. */
     if (c->pool.free_count == 0)
         c->q.dirty = 1;
     luna_out_free(&c->pool, o);

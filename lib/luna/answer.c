@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What leaves the target: acknowledgements, joined and never delayed; blocks that were read, by
- * pointer; the handshake and signs of life.
+ * The frames that the target sends: acknowledgements, joined and never delayed; blocks that were
+ * read, by pointer; HELLO_ACK and PROBE_ACK.
  */
 #include "luna/target_priv.h"
 
-/* Blocks that this client may have outside, its own that are there included. */
+/* Blocks that this client may have in flight, including those it has now. */
 static uint8_t luna_answer_credit(const struct snic_luna_target *t, const struct luna_peer *n)
 {
     uint32_t left = t->o.rx_blocks > t->s.writes_out ? t->o.rx_blocks - t->s.writes_out : 0;
@@ -55,7 +55,7 @@ static void luna_answer_to(struct snic_luna_target *t, struct luna_peer *n,
 
 /* ---- The owner's answers ---- */
 
-/* The frame that @p q is of; NULL: it is gone. */
+/* The frame of @p q; NULL: its connection has ended. */
 static struct luna_frame *luna_answer_frame(struct snic_luna_target *t,
                                             const struct snic_luna_request *q,
                                             struct luna_peer **peer)
@@ -95,7 +95,7 @@ void snic_luna_target_answer(struct snic_luna_target *t, const struct snic_luna_
         n->permitted |= status == SNIC_EBS_OK;
     int good = status == SNIC_EBS_OK || status == SNIC_EBS_SUPERSEDED;
     if (q->op == SNIC_LUNA_DO_READ && good)
-        status = SNIC_EBS_INVALID; /* only data say that */
+        status = SNIC_EBS_INVALID; /* only data complete a read */
     if (q->op == SNIC_LUNA_DO_WRITE && good && q->kind == SNIC_EBS_DATA)
         f->agg ^= snic_ebs_agg_share(crc, (uint32_t)(f->b.blk_cnt - 1 - q->first));
     if (f->status == SNIC_EBS_OK || (f->status == SNIC_EBS_SUPERSEDED && !good))
@@ -190,7 +190,7 @@ void luna_answer_work(struct snic_luna_target *t)
         while (n->say_hello || n->say_probe || n->bye != 0 || n->answers != SNIC_LUNA__NONE) {
             struct luna_out *o = luna_answer_take(t, n);
             if (o == NULL)
-                break; /* when one is given back */
+                break; /* continued when one is returned */
             luna_answer_fill(t, n, o);
             luna_answer_leave(t, n, o);
         }
@@ -208,7 +208,7 @@ static int luna_run_kind(const struct snic_luna_block *b)
     return b->data != NULL ? 0 : -1;
 }
 
-/* 1: it was written with a key, and its guest_tag has to go with it. */
+/* 1: it was written with a key, and its tag must be sent with it. */
 static int luna_run_keyed(const struct snic_luna_block *b)
 {
     return b->data != NULL && b->guest_tag != 0;
@@ -221,7 +221,7 @@ static uint32_t luna_run(const struct luna_frame *f, const struct snic_luna_bloc
     uint32_t n = 1;
     int kind = luna_run_kind(&blocks[i]);
     if (kind == 0 && ((f->flags & SNIC_EBS_XTS) != 0 || luna_run_keyed(&blocks[i])))
-        return 1; /* guest_tag is of one */
+        return 1; /* the tag is of one block */
     while (i + n < count && luna_run_kind(&blocks[i + n]) == kind &&
            (kind != 0 || !luna_run_keyed(&blocks[i + n])))
         n++;

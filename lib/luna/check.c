@@ -24,7 +24,7 @@ static int luna_check_conn(const struct snic_luna *c, const struct luna_conn *n)
         return SNIC_ECORRUPT; /* I3 */
     if (n->state != SNIC_LUNA_UP && (outside > 0 || n->probe_out || n->fence_out))
         return SNIC_ECORRUPT;
-    /* Somebody wakes up for what is outside. */
+    /* A timer is armed while blocks are in flight. */
     int waits = outside > 0 || n->probe_out || n->fence_out || n->state == SNIC_LUNA_CONNECTING ||
                 n->state == SNIC_LUNA_GREETING;
     if ((c->o.flags & SNIC_LUNA_PAPER) == 0 && waits && !n->timer.armed)
@@ -76,7 +76,7 @@ static int luna_check_rpc(const struct luna_rpc *r, struct luna_sums *sum)
     return 0;
 }
 
-/* A number that is free: nothing of who had it is left. */
+/* A free number: no state of the server that had it is left. */
 static int luna_check_free(const struct snic_luna *c, uint32_t server)
 {
     const struct luna_server *s = &c->servers[server];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Connections as the agent sees them: made, greeted, watched, ended and made again; and whether a
- * server has any.
+ * Connections of the agent: opened, HELLO, watched, ended and opened again; and whether a server
+ * has any.
  *
- * Silence is measured in time that was not lost by our own owner's stalls. A PROBE asks for a sign
- * of life in time, so that a store that takes its time is not taken for a dead network.
+ * Silence is measured without the owner's stalls. A PROBE requests a response before the timeout,
+ * so that a slow store is not taken for a dead network.
  */
 #include "luna/luna_priv.h"
 
@@ -29,7 +29,7 @@ static void luna_server_say(struct snic_luna *c, struct luna_server *s, uint8_t 
         snic_link_append(&c->server_events, &s->event);
 }
 
-/* ---- Light and dark ---- */
+/* ---- SUSPECT and RECOVERED ---- */
 
 static void luna_server_light(struct snic_luna *c, struct luna_server *s)
 {
@@ -76,7 +76,7 @@ int snic_luna_server_add(struct snic_luna *c, uint32_t server, uint64_t now_ns)
     return 0;
 }
 
-/* Gens go on: what is said of a connection of before is not of the next server's. */
+/* Gens continue: a late event of an old connection matches none of the next server's. */
 int snic_luna_server_remove(struct snic_luna *c, uint32_t server, int forget, uint64_t now_ns)
 {
     c->q.now_ns = snic_max_u64(c->q.now_ns, now_ns);
@@ -101,11 +101,11 @@ int snic_luna_server_remove(struct snic_luna *c, uint32_t server, int forget, ui
     memset(s, 0, sizeof(*s));
     s->load = &c->q.loads[server];
     snic_link_init(&s->event);
-    s->conns = c->conns + (size_t)server * c->o.conns; /* sends that are queued look there */
+    s->conns = c->conns + (size_t)server * c->o.conns; /* queued sends refer to it */
     return 0;
 }
 
-/* ---- A connection's life ---- */
+/* ---- States of a connection ---- */
 
 static void luna_conn_begin(struct snic_luna *c, struct luna_conn *n)
 {
@@ -190,7 +190,7 @@ void luna_conn_end(struct snic_luna *c, struct luna_conn *n, int reason, int tel
     n->fence_out = 0;
     n->token_next = n->token_end = 0;
     if ((n->say & LUNA_SAY_CONNECT) != 0) {
-        n->say &= (uint8_t)~LUNA_SAY_CONNECT; /* nobody has heard of it */
+        n->say &= (uint8_t)~LUNA_SAY_CONNECT; /* not reported yet */
         if (n->say == 0)
             snic_link_remove(&n->event);
     } else if (tell) {
@@ -230,7 +230,7 @@ static int luna_conn_waits(const struct luna_conn *n)
 void luna_conn_ask(struct snic_luna *c, struct luna_conn *n)
 {
     if (!luna_conn_waits(n))
-        n->heard = luna_alive(c); /* it had no reason to say anything */
+        n->heard = luna_alive(c); /* nothing was in flight: its silence begins now */
 }
 
 int luna_conn_doubtful(const struct snic_luna *c, const struct luna_conn *n)
@@ -239,10 +239,10 @@ int luna_conn_doubtful(const struct snic_luna *c, const struct luna_conn *n)
            luna_alive(c) - n->heard >= c->o.progress_ns / 4;
 }
 
-/* If one connection of a server with I/O is silent, others that have nothing to say may be dead as
-   well: of the server, and of those to which what waits for it goes next, behind it in its disk's
-   queue or because its segment moves. Whoever is asked now is known by the time that he is needed.
-   All are asked at each quarter of a silence: some may be new since, and dead again. */
+/* If one connection of a server with I/O is silent, idle ones may be dead as well: of that server,
+   and of those that carry the waiting I/O next, which is behind it in its disk's queue or whose
+   segment moves. A PROBE sent now has an answer, or none, by the time the connection is needed. All
+   get one at each quarter of a silence: some may be new since, and dead again. */
 static void luna_conn_doubt(struct snic_luna *c)
 {
     for (uint32_t server = 0; server < c->o.servers_max; server++)
@@ -266,7 +266,7 @@ void luna_conn_watch(struct snic_luna *c, struct luna_conn *n)
     uint64_t quarters = snic_min_u64(4, (luna_alive(c) - n->heard) / quarter + 1);
     uint64_t wait = n->state == SNIC_LUNA_UP ? quarters * quarter : c->o.progress_ns;
     uint64_t due = n->heard + snic_min_u64(wait, c->o.progress_ns) + c->lag_ns;
-    /* A timer that comes too early looks again: what comes does not arm it each time. */
+    /* A timer that fires too early is armed again: so received bytes need not arm it each time. */
     if (!n->timer.armed || n->timer.deadline_ns > due)
         snic_wheel_arm(&c->q.wheel, &n->timer, due);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Frames in and out, as far as both sides do the same: sends and their pool, and the beginning of a
- * frame put together from whatever pieces it comes in.
+ * Frames in and out, as far as both sides share the code: sends and their pool, and the header of a
+ * frame, assembled from the pieces in which it is received.
  *
- * A send's headers lie one after the other in its memory, so that frames without blocks are one
- * piece however many they are.
+ * A send's headers are contiguous in its memory, so that frames without blocks are one piece
+ * however many they are.
  */
 #include "luna/luna_priv.h"
 
@@ -70,7 +70,7 @@ void luna_out_free(struct luna_pool *p, struct luna_out *o)
 {
     SNIC_ASSERT(o->s.state == LUNA_OUT_LENT || o->s.state == LUNA_OUT_BUILT);
     o->s.state = LUNA_OUT_FREE;
-    /* The one that was used last is warm. */
+    /* The one that was used last is in the cache. */
     o->s.node.next = p->free.first;
     p->free.first = &o->s.node;
     if (p->free.last == NULL)
@@ -87,7 +87,7 @@ void luna_out_bytes(struct luna_out *o, const void *data, size_t size)
         return;
     }
     SNIC_ASSERT(o->s.iov_count < SNIC_LUNA_IOV_MAX);
-    uintptr_t bytes = (uintptr_t)data; /* a sender reads only, but iovecs do not say so */
+    uintptr_t bytes = (uintptr_t)data; /* a sender only reads it, but an iovec is not const */
     o->iov[o->s.iov_count].base = (void *)bytes;
     o->iov[o->s.iov_count++].size = size;
 }
@@ -158,7 +158,7 @@ int luna_in_head(struct luna_in *in, unsigned direction, const unsigned char **d
 {
     const unsigned char *head = in->head;
     if (in->have == 0 && *size >= SNIC_EBS_HEADER_BYTES) {
-        head = *data; /* whole: it is copied when it is decoded */
+        head = *data; /* complete: no copy is needed to decode it */
         *data += SNIC_EBS_HEADER_BYTES;
         *size -= SNIC_EBS_HEADER_BYTES;
     } else if (!luna_in_gather(in, in->head, SNIC_EBS_HEADER_BYTES, data, size)) {

@@ -103,7 +103,7 @@ static struct snic_luna *luna_layout(struct snic_arena *a, const struct snic_lun
     snic_ebs_queue_layout(a, &q, &parts->q);
     if (a->base == NULL || a->used == SIZE_MAX)
         return c;
-    /* The maps are large, and most of them is never used. */
+    /* The maps are large, and most of their memory is never used. */
     memset(a->base, 0, a->used - parts->q.map_bytes);
     luna_pool_init(&parts->pool, parts->pool.outs, cipher, o->sends_max);
     return c;
@@ -173,7 +173,7 @@ void *snic_luna_fini(struct snic_luna *c)
     return c->mem;
 }
 
-/* ---- What the queue does ---- */
+/* ---- Calls of the queue ---- */
 
 int snic_luna_attach(struct snic_luna *c, uint32_t disk, const struct snic_ebs_disk_opts *o,
                      uint64_t now_ns)

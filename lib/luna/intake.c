@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What comes to the target: a stream's bytes, cut anywhere, to requests of one block (or up to 16
- * that are read) each. A block that lies whole in what was given is shown there; one that is cut is
- * put together in the connection's memory.
+ * The target's input: a stream's bytes, cut anywhere, to requests of one block (or up to 16 that
+ * are read) each. A block that is whole in the bytes passed to recv is used there; one that is cut
+ * is assembled in the connection's memory.
  *
- * Nothing is taken that there is no room for: a frame waits for a place among those held, a block
- * for the owner's; recv says SNIC_EAGAIN meanwhile, and the bytes stay where they are.
+ * A frame waits for a free one of frames_max, a block until the owner has less than rx_blocks; recv
+ * returns SNIC_EAGAIN meanwhile, and the bytes are not consumed.
  */
 #include "luna/target_priv.h"
 
@@ -26,7 +26,7 @@ static int luna_intake_pause(struct snic_luna_target *t, struct luna_peer *n, ui
     return SNIC_EAGAIN;
 }
 
-/* The last block of the frame came, or was skipped. */
+/* The last block of the frame was received, or skipped. */
 static void luna_intake_close(struct snic_luna_target *t, struct luna_peer *n)
 {
     struct luna_frame *f = &n->frames[n->open];
@@ -80,7 +80,7 @@ static void luna_intake_request(struct snic_luna_target *t, struct luna_peer *n,
     }
 }
 
-/* A block of data, at @p data. @return 1 @p q; 0 it was wrong */
+/* A block of data, at @p data. @return 1 @p q; 0 its checksum is wrong */
 static int luna_intake_block(struct snic_luna_target *t, struct luna_peer *n,
                              const unsigned char *data, struct snic_luna_request *q)
 {
@@ -103,7 +103,7 @@ static int luna_intake_block(struct snic_luna_target *t, struct luna_peer *n,
     return good;
 }
 
-/* Bytes of blocks. @return 1 @p q; 0 go on; SNIC_EAGAIN */
+/* Bytes of blocks. @return 1 @p q; 0 continue; SNIC_EAGAIN */
 static int luna_intake_data(struct snic_luna_target *t, struct luna_peer *n,
                             const unsigned char **data, size_t *size, struct snic_luna_request *q)
 {
@@ -121,7 +121,7 @@ static int luna_intake_data(struct snic_luna_target *t, struct luna_peer *n,
     return luna_intake_block(t, n, n->block, q);
 }
 
-/* Requests that have no bytes: of zeros one by one, of reads 16 at a time. */
+/* Requests without data: ZERO and TRIM one by one, reads 16 at a time. */
 static int luna_intake_emit(struct snic_luna_target *t, struct luna_peer *n,
                             struct snic_luna_request *q)
 {
@@ -155,7 +155,7 @@ static int luna_intake_emit(struct snic_luna_target *t, struct luna_peer *n,
 
 /* ---- Frames ---- */
 
-/* What is wrong with a request, or SNIC_EBS_OK. */
+/* The status to refuse a request with, or SNIC_EBS_OK. */
 static uint32_t luna_intake_judge(const struct snic_ebs_header *h)
 {
     const struct snic_ebs_block *b = &h->u.block;
@@ -170,7 +170,7 @@ static uint32_t luna_intake_judge(const struct snic_ebs_header *h)
     return b->wver == 0 ? SNIC_EBS_INVALID : SNIC_EBS_OK;
 }
 
-/* Its 64 bytes are no block's. @return 1 @p q */
+/* A TOKEN has its own 64 bytes instead of a block's fields. @return 1 @p q */
 static int luna_intake_token(struct snic_luna_target *t, struct luna_peer *n, struct luna_frame *f,
                              struct snic_luna_request *q)
 {
@@ -185,7 +185,7 @@ static int luna_intake_token(struct snic_luna_target *t, struct luna_peer *n, st
     return 1;
 }
 
-/* A frame that needs a place. @return 1 @p q; 0 go on; SNIC_EAGAIN */
+/* A frame to be held. @return 1 @p q; 0 continue; SNIC_EAGAIN */
 static int luna_intake_admit(struct snic_luna_target *t, struct luna_peer *n,
                              struct snic_luna_request *q)
 {
@@ -255,7 +255,7 @@ static int luna_intake_hello(struct snic_luna_target *t, struct luna_peer *n)
         luna_intake_bye(t, n, SNIC_EBS_BAD_VERSION, SNIC_EVERSION);
         return SNIC_EVERSION;
     }
-    /* The same connection of the same client, before: nobody listens there any more. */
+    /* An earlier connection of the same client and number: the client no longer reads it. */
     for (uint32_t i = 0; i < t->o.conns_max; i++) {
         struct luna_peer *k2 = &t->peers[i];
         if (k2 != n && (k2->state == LUNA_PEER_UP || k2->state == LUNA_PEER_BYE) &&
@@ -313,7 +313,7 @@ static void luna_intake_skip(struct snic_luna_target *t, struct luna_peer *n,
         luna_intake_close(t, n);
 }
 
-/* One step. @return 1 @p q; 0 go on, or, if nothing is left of @p size, wait; SNIC_E* */
+/* One step. @return 1 @p q; 0 continue, or, if @p size is 0, wait; SNIC_E* */
 static int luna_intake_step(struct snic_luna_target *t, struct luna_peer *n,
                             const unsigned char **data, size_t *size, struct snic_luna_request *q)
 {
@@ -340,7 +340,8 @@ static int luna_intake_step(struct snic_luna_target *t, struct luna_peer *n,
     }
 }
 
-/* What broke the protocol. Where the other side may be another version of us, it is told why. */
+/* A protocol error. If the other side may have another version of the format, a RESET with the
+   reason is sent. */
 static void luna_intake_violation(struct snic_luna_target *t, struct luna_peer *n, int error)
 {
     t->s.violations++;

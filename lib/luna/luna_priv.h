@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * LUNA's inside: shared by the files of this module and its tests.
+ * LUNA's internals: shared by the files of this module and its tests.
  *
- * I1  The blocks of an RPC are each acked, to be sent (need), under way on connection r->conn
- *     (out), or refused for now (busy): four sets without common members that are all of it.
- * I2  An RPC is on exactly one list (where says which), on its disk's, and with out on r->conn's.
- * I3  outside of a connection is the sum of out of its RPCs; write_out the part that is writes.
+ * I1  The blocks of an RPC are each acked, to be sent (need), in flight on connection r->conn
+ *     (out), or refused for now (busy): four disjoint sets whose union is the RPC.
+ * I2  An RPC is on exactly one list (by `where`), on its disk's, and with out on r->conn's.
+ * I3  outside of a connection is the sum of out of its RPCs; write_out the sum of its writes.
  * I4  backlog of a load is the sum of need of its RPCs that are READY.
- * I5  What a send shows stays: an RPC is not released while refs counts sends with its blocks.
- * I6  Into the guest's memory goes only what a block that is out waits for, from the connection and
- *     the turn in which it was asked: what is done, given up or asked elsewhere is written no more.
- * Disks, versions and who waits for what: Q1 to Q5 of ebs_queue.h.
+ * I5  A send's data stay valid: an RPC is not released while refs counts sends with its blocks.
+ * I6  Received data are written into an I/O's buffer only for a block that is out, from the
+ *     connection and the turn in which it was requested: never for a block that is done, expired or
+ *     requested on another connection.
+ * Disks, versions and waiting: Q1 to Q5 of ebs_queue.h.
  */
 #ifndef SNIC_LUNA_PRIV_H
 #define SNIC_LUNA_PRIV_H
@@ -40,8 +41,8 @@ struct luna_out {
     uint32_t head_used;
     uint32_t blocks;
     uint32_t ciphers;
-    uint32_t last; /* target: end the connection when this one is back */
-    struct luna_rpc *rpc[SNIC_LUNA_FRAMES_MAX]; /* agent: whose blocks it shows, or NULL */
+    uint32_t last; /* target: end the connection when this one is returned */
+    struct luna_rpc *rpc[SNIC_LUNA_FRAMES_MAX]; /* agent: the RPC of each frame's data, or NULL */
     uint32_t held[SNIC_LUNA_FRAMES_MAX];        /* target: frames that it answers, or NONE */
     struct snic_iov iov[SNIC_LUNA_IOV_MAX];
     unsigned char *cipher; /* SNIC_LUNA__CIPHERS blocks, or NULL */
@@ -58,15 +59,15 @@ struct luna_pool {
     uint32_t pad;
 };
 
-/* ---- A stream that comes in ---- */
+/* ---- A received stream ---- */
 
 enum luna_phase {
     LUNA_HEAD = 0, /* of a frame */
     LUNA_LIST,     /* checksums */
     LUNA_DATA,
-    LUNA_SKIP,  /* bytes that nobody wants */
-    LUNA_ADMIT, /* target: a frame that needs room */
-    LUNA_EMIT   /* target: requests that have no bytes */
+    LUNA_SKIP,  /* bytes to be dropped */
+    LUNA_ADMIT, /* target: a frame to be held */
+    LUNA_EMIT   /* target: requests without data */
 };
 
 struct luna_in {
@@ -90,7 +91,7 @@ enum { LUNA_SAY_CLOSE = 1, LUNA_SAY_CONNECT = 2 };
 struct luna_conn {
     struct snic_timer timer;
     struct snic_luna *c;
-    struct snic_link event; /* on c->conn_events while say is not 0 */
+    struct snic_link event; /* on c->conn_events unless say is 0 */
     struct snic_link rpcs;  /* with blocks out here */
     uint32_t server;
     uint16_t gen;
@@ -105,7 +106,7 @@ struct luna_conn {
     uint8_t pad;
     int32_t reason;
     uint32_t conn_id; /* the server's */
-    uint32_t mine;    /* what it has to write in its frames */
+    uint32_t mine;    /* the id that its frames must have */
     uint32_t srv_epoch;
     uint32_t outside;
     uint32_t write_out;
@@ -124,8 +125,8 @@ struct luna_conn {
     uint64_t frames_out;
     uint64_t frames_in;
     uint64_t closes;
-    /* where the data of the READ_RESP that is coming go */
-    struct luna_rpc *rpc; /* I6; NULL: nobody */
+    /* destination of the data of the READ_RESP being received */
+    struct luna_rpc *rpc; /* I6; NULL: none */
     uint64_t rpc_id;
     uint32_t turn;
     uint32_t piece;
@@ -138,12 +139,12 @@ struct luna_server {
     struct snic_timer timer;
     struct snic_luna *c;
     uint32_t index;
-    uint8_t say; /* SUSPECT or RECOVERED to be said */
+    uint8_t say; /* SUSPECT or RECOVERED to be reported */
     uint8_t flip;
     uint8_t pad[2];
     uint32_t ups;
     uint32_t pad2;
-    uint64_t dark_ns; /* since when no connection stands; SNIC_NEVER */
+    uint64_t dark_ns; /* since when no connection is UP; SNIC_NEVER */
     struct snic_link again;
     struct snic_link ready[2]; /* writes of data; all else */
     struct snic_link event;
@@ -151,7 +152,7 @@ struct luna_server {
     struct snic_ebs_load *load;
 };
 
-/* Of RPCs, beside those of all queues. */
+/* States of RPCs, beside those of ebs_queue.h. */
 enum luna_where { LUNA_READY = SNIC_EBS_RPC_OTHER /* blocks to be sent */ };
 
 struct luna_rpc {
@@ -161,16 +162,16 @@ struct luna_rpc {
     uint64_t need;
     uint64_t out;
     uint64_t busy;
-    uint64_t summed; /* blocks whose checksums are there */
+    uint64_t summed; /* blocks whose checksums are computed */
     uint32_t conn;
     uint32_t turn;   /* counts mappings */
-    uint32_t queued; /* what it adds to backlog */
-    uint8_t twice;   /* sent more than once: a refusal does not say that no copy is under way */
+    uint32_t queued; /* its part of backlog */
+    uint8_t twice;   /* sent more than once: after a refusal a copy may still be in flight */
     uint8_t tries;
     uint8_t pad[2];
     uint32_t crc[SNIC_EBS_RPC_BLOCKS];
     uint32_t guest_tag[SNIC_EBS_RPC_BLOCKS];
-    uint8_t wrong[SNIC_EBS_RPC_BLOCKS]; /* answers of this turn with damaged data, for each block */
+    uint8_t wrong[SNIC_EBS_RPC_BLOCKS]; /* damaged answers at this server, for each block */
 };
 
 struct snic_luna {
@@ -178,11 +179,11 @@ struct snic_luna {
     struct snic_luna_opts o;
     void *mem;
     uint64_t last_poll_ns;
-    uint64_t expected_ns; /* when the next poll should come */
+    uint64_t expected_ns; /* when the next poll is due */
     uint64_t lag_ns;      /* all stalls */
     uint64_t client_id;
     uint32_t turn;         /* the server that may send first */
-    uint32_t servers_high; /* numbers from this one on were never given */
+    uint32_t servers_high; /* numbers from this one on were never assigned */
     uint32_t pad;
     struct luna_server *servers;
     struct luna_conn *conns;
@@ -190,10 +191,10 @@ struct snic_luna {
     struct luna_pool pool;
     struct snic_link conn_events;
     struct snic_link server_events;
-    struct snic_luna_stats s; /* but for what q counts */
+    struct snic_luna_stats s; /* except for those counted in q */
 };
 
-/* frame.c: what both sides share */
+/* frame.c: shared by both sides */
 void luna_pool_init(struct luna_pool *p, struct luna_out *outs, unsigned char *cipher,
                     uint32_t max);
 struct luna_out *luna_out_take(struct luna_pool *p);
@@ -206,22 +207,22 @@ void luna_out_bytes(struct luna_out *o, const void *data, size_t size);
 void luna_out_frame(struct luna_out *o, unsigned direction, const struct snic_ebs_header *h,
                     const uint32_t *list);
 int luna_pool_check(const struct luna_pool *p);
-/** The next @p want bytes into @p into. @return 1 all are there; *data and *size go on */
+/** Gather @p want bytes in @p into; *data and *size advance. @return 1 all are there */
 int luna_in_gather(struct luna_in *in, unsigned char *into, uint32_t want,
                    const unsigned char **data, size_t *size);
-/** 1 a header is there and decoded; 0 not yet; SNIC_E* */
+/** @return 1 a header is complete and decoded; 0 not yet; SNIC_E* */
 int luna_in_head(struct luna_in *in, unsigned direction, const unsigned char **data, size_t *size);
-/** Is the list what data_crc and agg_crc say? */
+/** @return 1: the list matches data_crc and agg_crc. */
 int luna_in_list_good(const struct luna_in *in);
 
 /* rpc.c */
 extern const struct snic_ebs_queue_ops luna_rpc_ops;
 struct luna_rpc *luna_rpc_find(struct snic_luna *c, uint64_t id);
 void luna_rpc_list(struct snic_luna *c, struct luna_rpc *r);
-/** @p blocks of need leave on @p n. */
+/** @p blocks of need are sent on @p n. */
 void luna_rpc_sent(struct snic_luna *c, struct luna_rpc *r, struct luna_conn *n, uint64_t blocks);
 void luna_rpc_acked(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks);
-/** @p blocks of out, and of busy, are to be sent once more. */
+/** @p blocks of out, and of busy, are to be sent again. */
 void luna_rpc_again(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks);
 void luna_rpc_wrong(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks);
 void luna_rpc_status(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks, uint32_t status,
@@ -233,14 +234,14 @@ void luna_rpc_fired(struct snic_timer *t, uint64_t now_ns);
 /* conn.c */
 void luna_conn_init(struct snic_luna *c, struct luna_server *s, uint32_t index);
 void luna_conn_up(struct snic_luna *c, struct luna_conn *n);
-/** It is over; @p tell: the owner has to abort it. */
+/** End it; @p tell: the owner has to abort it. */
 void luna_conn_end(struct snic_luna *c, struct luna_conn *n, int reason, int tell);
 void luna_conn_fired(struct snic_timer *t, uint64_t now_ns);
-/** Something that wants an answer is about to be sent. */
+/** A frame that requires an answer is about to be sent. */
 void luna_conn_ask(struct snic_luna *c, struct luna_conn *n);
-/** It does not answer: it gets nothing new until it does. */
+/** 1: it does not answer, and gets no new requests until it does. */
 int luna_conn_doubtful(const struct snic_luna *c, const struct luna_conn *n);
-/** Something was sent, or was answered: when to look again. */
+/** A frame was sent or answered: arm the timer anew. */
 void luna_conn_watch(struct snic_luna *c, struct luna_conn *n);
 void luna_server_fired(struct snic_timer *t, uint64_t now_ns);
 
@@ -266,7 +267,7 @@ static inline uint32_t luna_lowest(uint64_t v)
 {
     return (uint32_t)__builtin_ctzll(v);
 }
-/** Below @p n ones. */
+/** The lowest @p n bits. */
 static inline uint64_t luna_mask(uint32_t n)
 {
     return n >= 64 ? UINT64_MAX : luna_bit(n) - 1;

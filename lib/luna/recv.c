@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What comes to the agent: a stream's bytes, cut anywhere, to frames; data on their way into the
- * guest's memory (I6).
+ * The agent's input: a stream's bytes, cut anywhere, to frames; data are copied into the I/O's
+ * buffer as they arrive (I6).
  *
- * An answer must say what was asked: RPC, blocks, address, version and generation. One that says
- * something about an RPC that is over, or elsewhere now, is late and nothing more; one that cannot
- * come from an honest server ends the connection.
+ * An answer must match its request: RPC, blocks, address, version and generation. An answer for an
+ * RPC that has ended or moved is late and only counted; one that no correct server sends ends the
+ * connection.
  */
 #include "luna/luna_priv.h"
 
-/* ---- Whom an answer is for ---- */
+/* ---- The RPC of an answer ---- */
 
-/* The RPC that waits on @p n for all that the frame is about, or NULL. */
+/* The RPC that waits on @p n for all blocks of the frame, or NULL. */
 static struct luna_rpc *luna_in_rpc(struct snic_luna *c, struct luna_conn *n, uint64_t *blocks)
 {
     const struct snic_ebs_header *h = &n->in.h;
@@ -59,18 +59,18 @@ static void luna_in_wack(struct snic_luna *c, struct luna_conn *n)
         return;
     }
     int good = h->status == SNIC_EBS_OK || h->status == SNIC_EBS_SUPERSEDED;
-    /* What it stored is not what we have: damaged there, or not ours. */
+    /* The stored data are not those sent: damaged there, or of another client. */
     if (good &&
         (b->op != r->q.op - SNIC_EBS_IO_WRITE ||
          (r->q.op == SNIC_EBS_IO_WRITE && b->srv_crc != luna_in_agg(r, h->pkt_id, b->blk_cnt)))) {
         luna_rpc_wrong(c, r, blocks);
         return;
     }
-    /* With BUSY agg_crc says when to try again, in microseconds. */
+    /* With BUSY agg_crc is the time until the retry, in microseconds. */
     luna_rpc_status(c, r, blocks, h->status, b->agg_crc);
 }
 
-/* The server refuses all of ours, as when it says FORBIDDEN; else it has to see the token first. */
+/* @return 1: the server refuses all our requests, as with FORBIDDEN; 0: it needs the token. */
 static int luna_in_tokenless(struct snic_luna *c, struct luna_conn *n, const struct luna_rpc *r)
 {
     struct snic_ebs_disk *d = &c->q.disks[r->q.disk];
@@ -99,8 +99,8 @@ static void luna_in_fence(struct snic_luna *c, struct luna_conn *n)
         snic_ebs_busy_over(&c->q.loads[r->q.server].busy);
     else if (h->status == SNIC_EBS_IO)
         snic_ebs_busy_failed(&c->q.loads[r->q.server].busy, c->q.now_ns);
-    /* A newer generation or lease there refuses ours as a fence does; GEN_AHEAD says that there is
-       an older one, and writes under way may be applied when it is raised. */
+    /* A newer generation or lease there refuses our writes as a fence does; with GEN_AHEAD the
+       server has an older one, and writes in flight may be applied when it is raised. */
     if (h->status == SNIC_EBS_OK || h->status == SNIC_EBS_STALE_GEN ||
         h->status == SNIC_EBS_NO_SEGMENT || h->status == SNIC_EBS_NO_LEASE ||
         h->status == SNIC_EBS_FORBIDDEN || luna_in_tokenless(c, n, r))
@@ -184,7 +184,7 @@ static void luna_in_resp(struct snic_luna *c, struct luna_conn *n)
     in->phase = LUNA_LIST;
 }
 
-/* The list is here. */
+/* The list is complete. */
 static void luna_in_list(struct snic_luna *c, struct luna_conn *n)
 {
     struct luna_in *in = &n->in;
@@ -202,7 +202,7 @@ static void luna_in_list(struct snic_luna *c, struct luna_conn *n)
         luna_rpc_wrong(c, r, blocks);
 }
 
-/* A block is whole in the guest's memory. */
+/* A block is complete in the I/O's buffer. */
 static void luna_in_block(struct snic_luna *c, struct luna_conn *n, struct luna_rpc *r,
                           unsigned char *guest)
 {
@@ -215,7 +215,7 @@ static void luna_in_block(struct snic_luna *c, struct luna_conn *n, struct luna_
         crc = c->o.crc(c->o.crc_ctx, guest, SNIC_EBS_BLOCK_BYTES);
     int good = crc == snic_get_be32(in->list + (size_t)4 * in->done);
     if (key == NULL)
-        good = good && b->guest_tag == 0; /* else written with a key: it means nothing here */
+        good = good && b->guest_tag == 0; /* else written with a key, and read without */
     if (good && key != NULL) {
         good = snic_ebs_xts_decrypt(c->o.sec, key, b->lba, guest, guest) == 0;
         good = good && snic_ebs_tag(&c->q.disks[r->q.disk].tag, b->lba, guest) == b->guest_tag;
@@ -254,7 +254,7 @@ static void luna_in_data(struct snic_luna *c, struct luna_conn *n, const unsigne
         }
         luna_in_block(c, n, r, guest);
     } else {
-        n->rpc = NULL; /* nothing of it is wanted any more */
+        n->rpc = NULL; /* skip the rest of the frame */
     }
     in->have = 0;
     in->crc = 0;
@@ -282,7 +282,7 @@ static int luna_in_frame(struct snic_luna *c, struct luna_conn *n)
     const struct snic_ebs_header *h = &n->in.h;
     c->s.frames_in++;
     n->frames_in++;
-    if (h->type == SNIC_EBS_RESET) /* why it closes */
+    if (h->type == SNIC_EBS_RESET) /* it has the reason of the close */
         return snic_ebs_status_error(h->status) != 0 ? snic_ebs_status_error(h->status)
                                                      : SNIC_ECONNRESET;
     if (h->conn_id != n->mine)
@@ -302,7 +302,7 @@ static int luna_in_frame(struct snic_luna *c, struct luna_conn *n)
     }
     if (h->type == SNIC_EBS_HELLO_ACK)
         return 0;
-    n->wait_ns = SNIC_LUNA__MS; /* it works */
+    n->wait_ns = SNIC_LUNA__MS; /* it works: reset the back-off */
     if (h->type == SNIC_EBS_WACK)
         luna_in_wack(c, n);
     else if (h->type == SNIC_EBS_READ_RESP)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * An RPC: up to 64 blocks of one I/O in one segment, and nothing more than four sets of them (I1).
- * While some are out, all that leaves leaves on the same connection, so a connection that ends says
- * of all of them that they have to be sent again.
+ * While some are out, all others are sent on the same connection, so when a connection ends all
+ * that are out have to be sent again.
  */
 #include "luna/luna_priv.h"
 
 #define SNIC_LUNA__FENCE_MAX_NS (100 * SNIC_LUNA__MS)
-/* Damaged answers about a block before it is held for damaged at the server. */
+/* Damaged answers about a block before it counts as damaged at the server. */
 #define SNIC_LUNA__WRONG 8
 
 static struct luna_conn *luna_rpc_conn(struct snic_luna *c, const struct luna_rpc *r)
@@ -15,7 +15,7 @@ static struct luna_conn *luna_rpc_conn(struct snic_luna *c, const struct luna_rp
     return &c->servers[r->q.server].conns[r->conn];
 }
 
-/* Put it on the list where its blocks say it belongs, and count what waits there. */
+/* Put it on the list that the state of its blocks requires, and update the backlog. */
 void luna_rpc_list(struct snic_luna *c, struct luna_rpc *r)
 {
     int on_list = r->q.where == SNIC_EBS_RPC_FREE || r->q.where == LUNA_READY ||
@@ -37,13 +37,13 @@ void luna_rpc_list(struct snic_luna *c, struct luna_rpc *r)
         snic_ebs_rpc_move(&r->q, &s->ready[r->q.op != SNIC_EBS_IO_WRITE], where);
 }
 
-/* Blocks leave `out`, wherever they go. */
+/* Remove blocks from `out`; the caller adds them to another set. */
 static void luna_rpc_take_back(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks)
 {
     uint32_t count = luna_ones(blocks);
     SNIC_ASSERT((blocks & ~r->out) == 0);
     if (count == 0)
-        return; /* of nowhere, perhaps */
+        return; /* an RPC without a server has no connection */
     struct luna_conn *n = luna_rpc_conn(c, r);
     r->out &= ~blocks;
     n->outside -= count;
@@ -51,7 +51,7 @@ static void luna_rpc_take_back(struct snic_luna *c, struct luna_rpc *r, uint64_t
         n->write_out -= count;
     if (r->out == 0)
         snic_link_remove(&r->of_conn);
-    c->q.dirty = 1; /* there is room */
+    c->q.dirty = 1; /* the window has space */
 }
 
 static void luna_rpc_made(struct snic_ebs_queue *q, struct snic_ebs_rpc *rpc)
@@ -142,7 +142,7 @@ void luna_rpc_again(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks)
 static void luna_rpc_later(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks,
                            uint32_t retry_us);
 
-/* The data were damaged: once more, but not for ever. */
+/* The data were damaged: send or read them again, up to WRONG times. */
 void luna_rpc_wrong(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks)
 {
     uint64_t often = 0;
@@ -161,10 +161,10 @@ void luna_rpc_wrong(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks)
     }
     luna_rpc_again(c, r, blocks & ~often);
     if (often != 0)
-        luna_rpc_later(c, r, often, 10000); /* a write, until its deadline */
+        luna_rpc_later(c, r, often, 10000); /* a write is retried until its deadline */
 }
 
-/* ---- Giving up ---- */
+/* ---- Expiry and fences ---- */
 
 void luna_rpc_give_up(struct snic_luna *c, struct luna_rpc *r, int result)
 {
@@ -175,7 +175,7 @@ void luna_rpc_give_up(struct snic_luna *c, struct luna_rpc *r, int result)
         return;
     }
     luna_rpc_take_back(c, r, r->out);
-    r->busy = r->q.all & ~r->q.acked; /* nothing of it is sent any more */
+    r->busy = r->q.all & ~r->q.acked; /* its blocks are not sent any more */
     r->need = 0;
     snic_ebs_rpc_fence(&c->q, &r->q, result);
     luna_rpc_list(c, r);
@@ -200,7 +200,7 @@ void luna_rpc_fired(struct snic_timer *t, uint64_t now_ns)
     luna_rpc_again(c, r, r->busy);
 }
 
-/* ---- What the server says of some blocks ---- */
+/* ---- The status of blocks ---- */
 
 static void luna_rpc_park(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks)
 {
@@ -219,14 +219,15 @@ static void luna_rpc_refused(struct snic_luna *c, struct luna_rpc *r, uint64_t b
                              uint32_t status)
 {
     int result = snic_ebs_status_error(status);
-    /* Whoever answers has done with it; where no other copy is under way no fence is needed. */
+    /* A server that answers has finished the request; without another copy in flight no fence is
+       needed. */
     if (!r->twice && r->out == blocks && r->q.where != SNIC_EBS_RPC_PARKED)
         luna_rpc_end(c, r, result);
     else
         luna_rpc_give_up(c, r, result);
 }
 
-/* They wait, and are sent once more then. */
+/* The blocks are sent again after @p retry_us. */
 static void luna_rpc_later(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks,
                            uint32_t retry_us)
 {
@@ -241,7 +242,7 @@ static void luna_rpc_later(struct snic_luna *c, struct luna_rpc *r, uint64_t blo
     snic_ebs_rpc_later(&c->q, &r->q, retry_us);
 }
 
-/* The server has to see the disk's token (again); then the blocks are sent again. */
+/* The server needs the disk's token (again); then the blocks are sent again. */
 static void luna_rpc_no_token(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks)
 {
     struct snic_ebs_disk *d = &c->q.disks[r->q.disk];
@@ -267,7 +268,7 @@ void luna_rpc_status(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks, u
     switch ((enum snic_ebs_status)status) {
     case SNIC_EBS_SUPERSEDED:
         if (r->q.wver ==
-            c->q.disks[r->q.disk].wver) { /* by no later write of ours: there is none */
+            c->q.disks[r->q.disk].wver) { /* not by a later write of this lease: there is none */
             luna_rpc_lease(c, r);
             break;
         }
@@ -318,7 +319,7 @@ void luna_rpc_status(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks, u
     }
 }
 
-/* ---- Elsewhere ---- */
+/* ---- Restart at another server ---- */
 
 static void luna_rpc_leave(struct snic_ebs_queue *q, struct snic_ebs_rpc *rpc)
 {
@@ -329,7 +330,7 @@ static void luna_rpc_leave(struct snic_ebs_queue *q, struct snic_ebs_rpc *rpc)
     r->queued = 0;
     r->turn++;
     r->summed = 0;
-    memset(r->wrong, 0, sizeof(r->wrong)); /* of another place they say nothing */
+    memset(r->wrong, 0, sizeof(r->wrong)); /* they do not apply to another server */
     if (again == 0 || rpc->where == SNIC_EBS_RPC_FENCING)
         return;
     r->twice = 1;
@@ -339,7 +340,7 @@ static void luna_rpc_leave(struct snic_ebs_queue *q, struct snic_ebs_rpc *rpc)
     r->c->s.replays += luna_ones(again);
 }
 
-/* Everything that is not acknowledged. */
+/* Send everything again that is not acknowledged. */
 static void luna_rpc_begin(struct snic_ebs_queue *q, struct snic_ebs_rpc *rpc)
 {
     struct luna_rpc *r = SNIC_CONTAINER(rpc, struct luna_rpc, q);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What leaves the agent: which RPCs on which connection, and the bytes.
+ * The agent's output: the choice of RPCs and connections, and the frames.
  *
- * A send takes whatever RPCs wait for its connection, because most I/Os are a block or two. What is
- * sent again goes first; writes of data and all else, which is small, take turns.
+ * A send takes all RPCs that wait for its server, as far as it has space, because most I/Os are a
+ * block or two. Retransmissions go first; writes of data, and all else, which is small, alternate.
  */
 #include "luna/luna_priv.h"
 
-#define SNIC_LUNA__TOGETHER 32 /* blocks on one connection, before another is looked for */
-#define SNIC_LUNA__LOOK 32     /* RPCs looked at for some that may go on this connection */
+#define SNIC_LUNA__TOGETHER 32 /* blocks in flight on a connection before another is chosen */
+#define SNIC_LUNA__LOOK 32     /* RPCs scanned for those that may use this connection */
 
 static uint32_t luna_crc(const struct snic_luna *c, const void *data)
 {
@@ -44,10 +44,10 @@ static void luna_leave(struct snic_luna *c, struct luna_conn *n, struct luna_out
     luna_out_queue(&c->pool, o);
     luna_conn_watch(c, n);
     if (!snic_link_alone(&c->q.turns))
-        c->q.dirty = 1; /* there is room for what waits for admission */
+        c->q.dirty = 1; /* waiting I/Os may be admitted */
 }
 
-/* ---- The guest's memory ---- */
+/* ---- The I/O's buffer ---- */
 
 struct luna_walk {
     const struct snic_iov *iov;
@@ -64,7 +64,7 @@ static void luna_walk_to(struct luna_walk *w, const struct luna_rpc *r, uint32_t
     }
 }
 
-/* How many of @p count blocks from @p pkt on lie in at most @p pieces pieces. */
+/* How many of @p count blocks from @p pkt on are in at most @p pieces pieces. */
 static uint32_t luna_walk_span(const struct luna_rpc *r, uint32_t pkt, uint32_t count,
                                uint32_t pieces)
 {
@@ -120,7 +120,7 @@ static void luna_rpc_head(struct snic_luna *c, struct luna_conn *n, const struct
     luna_block_part(c, r, pkt, count, &h->u.block);
 }
 
-/* @return blocks of the frame; 0: there is no room for it */
+/* @return blocks of the frame; 0: the send has no space for it */
 static uint32_t luna_put_data(struct snic_luna *c, struct luna_conn *n, struct luna_out *o,
                               struct luna_rpc *r, uint32_t pkt, uint32_t count)
 {
@@ -156,7 +156,7 @@ static uint32_t luna_put_data(struct snic_luna *c, struct luna_conn *n, struct l
     return count;
 }
 
-/* One block, encrypted. @return 1; 0: no room, or the cipher failed */
+/* One block, encrypted. @return 1; 0: no space, or the cipher failed */
 static uint32_t luna_put_cipher(struct snic_luna *c, struct luna_conn *n, struct luna_out *o,
                                 struct luna_rpc *r, uint32_t pkt)
 {
@@ -210,7 +210,8 @@ static uint32_t luna_put_small(struct snic_luna *c, struct luna_conn *n, struct 
     return count;
 }
 
-/* A run of @p r's blocks that are to be sent. @return 0: there is no room */
+/* Put a run of @p r's blocks of need into the send. @return their number; 0: no space, or the
+   cipher failed */
 static uint32_t luna_put(struct snic_luna *c, struct luna_conn *n, struct luna_out *o,
                          struct luna_rpc *r)
 {
@@ -264,7 +265,7 @@ static void luna_fill(struct snic_luna *c, struct luna_conn *n, struct luna_out 
     }
 }
 
-/* @return 1 something left on @p n; 0 nothing may; SNIC_EAGAIN no send is free */
+/* @return 1 a send was queued on @p n; 0 no block may use it; SNIC_EAGAIN no send is free */
 static int luna_build(struct snic_luna *c, struct luna_server *s, struct luna_conn *n)
 {
     struct luna_out *o = luna_out_take(&c->pool);
@@ -348,7 +349,7 @@ static void luna_put_token(struct snic_luna *c, struct luna_conn *n, struct luna
     c->s.tokens++;
 }
 
-/* They are in the stream before what needs them. */
+/* They precede the requests that need them in the stream. */
 static void luna_send_tokens(struct snic_luna *c, struct luna_conn *n)
 {
     while (n->token_next < n->token_end) {
@@ -382,7 +383,7 @@ static struct luna_conn *luna_best(const struct snic_luna *c, const struct luna_
     return best;
 }
 
-/* No version below this one's, and this one neither, shall be applied in its segment. */
+/* Request to refuse its version, and all lower ones, in its segment. */
 int luna_send_fence(struct snic_luna *c, struct luna_rpc *r)
 {
     struct snic_ebs_header h;
@@ -402,7 +403,7 @@ int luna_send_fence(struct snic_luna *c, struct luna_rpc *r)
     return 0;
 }
 
-/* ---- All that may leave ---- */
+/* ---- One round of sending ---- */
 
 static int luna_server_send(struct snic_luna *c, struct luna_server *s)
 {
@@ -418,7 +419,8 @@ static int luna_server_send(struct snic_luna *c, struct luna_server *s)
     }
     while (!snic_link_alone(&s->again) || !snic_link_alone(&s->ready[0]) ||
            !snic_link_alone(&s->ready[1])) {
-        /* What waits together goes together, some sends of it: then its answers do, too. */
+        /* Blocks that wait together use one connection, for up to TOGETHER of them: then their
+           answers are joined, too. */
         if (n == NULL || n->outside >= SNIC_LUNA__TOGETHER)
             n = luna_best(c, s, tried);
         if (n == NULL)

@@ -234,15 +234,15 @@ void luna_peer_end(struct snic_luna_target *t, struct luna_peer *n, int reason, 
         snic_link_append(&t->closing, &n->pause);
 }
 
-/* Not known to be a client: it has not sent HELLO, or has to show a token and has not. */
+/* Not known to be a client: it has not sent HELLO, or must present a token and has not. */
 static int luna_peer_strange(const struct snic_luna_target *t, const struct luna_peer *n)
 {
     return n->state == LUNA_PEER_NEW ||
            ((t->o.flags & SNIC_LUNA_TARGET_TOKENS) != 0 && !n->permitted);
 }
 
-/* Who may go: the first of those that are not known to be clients after NEW_NS, whatever they send;
-   else the one that has been silent for longest. */
+/* The connection to evict: the oldest of those that are not known to be clients after NEW_NS,
+   whatever they send; else the one that has been silent for longest. */
 static struct luna_peer *luna_peer_idle(struct snic_luna_target *t)
 {
     struct luna_peer *idle = NULL, *strange = NULL;
@@ -269,7 +269,7 @@ int snic_luna_target_opened(struct snic_luna_target *t, uint32_t *handle, uint64
         if (t->peers[i].state == LUNA_PEER_FREE)
             n = &t->peers[i];
     if (n == NULL) {
-        /* Its place is free when the owner has heard of it: the client tries again. */
+        /* Its slot is free when CLOSE is reported to the owner: the client tries again. */
         struct luna_peer *idle = luna_peer_idle(t);
         if (idle != NULL) {
             t->s.evicted++;
@@ -302,7 +302,7 @@ void luna_target_room(struct snic_luna_target *t)
     }
 }
 
-/* ---- Sends that are not given back ---- */
+/* ---- Sends that are returned, or not ---- */
 
 void snic_luna_target_sent(struct snic_luna_target *t, struct snic_luna_send *s, uint64_t now_ns)
 {
@@ -333,7 +333,7 @@ static void luna_target_deaf(struct snic_luna_target *t)
         if (n != NULL && t->now_ns < o->lent_ns + t->o.stall_ns)
             return;
         snic_link_remove(
-            &o->lent); /* a connection that is over: its sends only have to come back */
+            &o->lent); /* a connection that has ended: its sends only wait to be returned */
         if (n == NULL)
             continue;
         t->s.deaf++;
@@ -349,7 +349,7 @@ static int luna_target_say(struct snic_luna_target *t, struct snic_luna_target_a
     struct luna_peer *n;
     memset(a, 0, sizeof(*a));
     while ((o = luna_out_next(&t->pool)) != NULL) {
-        /* What is for a connection that is over is lent only if it shows the owner's blocks. */
+        /* A send of a connection that has ended is lent only if it refers to the owner's blocks. */
         if (o->s.cookie == 0 && luna_peer_of(t, o->s.handle) == NULL) {
             snic_luna_target_sent(t, &o->s, t->now_ns);
             continue;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The target's inside.
+ * The target's internals.
  *
- * J1  A frame is held from its header's arrival until the send with its answer is given back: a
- *     client that does not read has at most frames_max of them, and none of it grows.
+ * J1  A frame is held from its header's arrival until the send with its answer is returned: a
+ *     client that does not read has at most frames_max of them, and their memory is fixed.
  * J2  A held frame has `left` requests that the owner has not answered; it is open while blocks of
- *     it are still to come. When neither is so, it is on its connection's queue of answers.
- * J3  A request names its frame by handle, index and serial; one that is gone has another serial.
- * J4  A connection is on the work list when it has something to say, on one of the paused lists
- *     when recv was refused, on the closing list when it is over and CLOSE is not said yet.
+ *     it are still to be received. Otherwise it is on its connection's queue of answers.
+ * J3  A request refers to its frame by handle, index and serial; a freed frame has another serial.
+ * J4  A connection is on the work list when it has frames to send, on one of the paused lists when
+ *     recv was refused, on the closing list when it has ended and CLOSE is not reported yet.
  */
 #ifndef SNIC_LUNA_TARGET_PRIV_H
 #define SNIC_LUNA_TARGET_PRIV_H
@@ -47,18 +47,18 @@ enum luna_peer_state {
     LUNA_PEER_FREE = 0,
     LUNA_PEER_NEW, /* before HELLO */
     LUNA_PEER_UP,
-    LUNA_PEER_BYE,    /* a last frame is on its way out */
-    LUNA_PEER_CLOSING /* CLOSE is to be said */
+    LUNA_PEER_BYE,    /* a last frame is being sent */
+    LUNA_PEER_CLOSING /* CLOSE is to be reported */
 };
 
 enum { LUNA_PAUSED_NO = 0, LUNA_PAUSED_FRAMES, LUNA_PAUSED_ROOM, LUNA_RESUMED };
 
 struct luna_peer {
     struct snic_link work;
-    struct snic_link pause; /* also: of those that are closing */
+    struct snic_link pause; /* also on the closing list */
     uint32_t handle;
     uint32_t conn_id; /* ours */
-    uint32_t client;  /* what it has to see */
+    uint32_t client;  /* the id that our frames to it must have */
     uint32_t seq;     /* of the last frame to it */
     uint64_t client_id;
     uint64_t heard_ns;
@@ -70,7 +70,7 @@ struct luna_peer {
     uint32_t answers_last;
     uint32_t writes_out; /* requests */
     uint32_t sends_out;
-    uint32_t open; /* the frame that is coming, or NONE */
+    uint32_t open; /* the frame being received, or NONE */
     int32_t reason;
     uint8_t state; /* enum luna_peer_state */
     uint8_t paused;
@@ -79,9 +79,9 @@ struct luna_peer {
     uint8_t say_hello;
     uint8_t say_probe;
     uint16_t bye;      /* status */
-    uint8_t permitted; /* a token that it showed was accepted */
+    uint8_t permitted; /* a token that it presented was accepted */
     uint8_t pad[3];
-    struct snic_luna_target_client client_stats; /* what counts */
+    struct snic_luna_target_client client_stats; /* its counters */
     struct luna_in in;
     unsigned char block[SNIC_EBS_BLOCK_BYTES];
 };
@@ -99,24 +99,24 @@ struct snic_luna_target {
     struct luna_peer *peers;
     struct luna_pool pool;
     struct snic_link work;
-    struct snic_link room;    /* paused until the owner has room */
-    struct snic_link resume;  /* may go on, to be said */
-    struct snic_link closing; /* to be said */
+    struct snic_link room;    /* paused until the owner has less than rx_blocks */
+    struct snic_link resume;  /* RESUME is to be reported */
+    struct snic_link closing; /* CLOSE is to be reported */
     struct snic_link lent;    /* sends, the oldest first */
     struct snic_luna_target_stats s;
 };
 
 /* target.c */
 struct luna_peer *luna_peer_of(struct snic_luna_target *t, uint32_t handle);
-/** It is over; @p tell: the owner has to abort it. */
+/** End it; @p tell: the owner has to abort it. */
 void luna_peer_end(struct snic_luna_target *t, struct luna_peer *n, int reason, int tell);
-/** It has something to say. */
+/** It has frames to send: put it on the work list. */
 void luna_peer_work(struct snic_luna_target *t, struct luna_peer *n);
 struct luna_frame *luna_frame_take(struct snic_luna_target *t, struct luna_peer *n);
 void luna_frame_free(struct snic_luna_target *t, struct luna_peer *n, struct luna_frame *f);
-/** Nothing more comes, or was answered: is it done? */
+/** Its last block was received, or a request answered: if it is complete, queue its answer. */
 void luna_frame_settle(struct snic_luna_target *t, struct luna_peer *n, struct luna_frame *f);
-/** A write's room at the owner is free again. */
+/** The owner has answered a write: resume connections while it has less than rx_blocks. */
 void luna_target_room(struct snic_luna_target *t);
 
 static inline int luna_target_full(const struct snic_luna_target *t)
