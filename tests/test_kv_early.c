@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Rule R8 of kv_server/engine.h: under sync always no reply shows what is not durable yet. One
+ * Rule R9 of kv_server/engine.h: under sync always no reply shows what is not durable yet. One
  * client writes while the files below hold back every write; then another runs each command that
  * could show it. None is answered before the write has ended, and then all are.
  */

@@ -113,7 +113,7 @@ static void server_info_state(const struct kv_command *c, const struct kv_engine
                     s->device_reads, s->errors);
 }
 
-/* There are no replicas: what Redis says of a lone master. */
+/* There are no replicas: Redis' fields of a lone master. */
 static void server_info_replication(const struct kv_command *c, struct server_text *t)
 {
     unsigned char id[32];
@@ -176,7 +176,7 @@ enum kv_outcome kv_cmd_info(struct kv_command *c)
     server_info_section(c, "tenants", "# Tenants\r\n", &t);
     server_info_section(c, "device", "# Device\r\n", &t);
     if (server_wants(c, "keyspace")) {
-        kv_depends(c, kv_store_tail(e->store)); /* R8 */
+        kv_depends(c, kv_store_tail(e->store)); /* R9 */
         server_line(&t, "# Keyspace\r\n");
         for (uint32_t d = 0; d < e->opts.databases; d++)
             if (kv_store_count(e->store, d) > 0)

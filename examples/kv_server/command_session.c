@@ -34,7 +34,7 @@ int kv_session_name_valid(struct kv_command *c, const struct resp_arg *a)
     return 1;
 }
 
-/* In a time that tells nothing about the password. */
+/* In a time that does not depend on the password's bytes. */
 static int session_equal(const char *password, const struct resp_arg *a)
 {
     size_t n = strlen(password);

@@ -11,9 +11,9 @@
 #include <string.h>
 #include <time.h>
 
-#define SLOW_ARGS_MAX 32u       /* kept of a command; the last one says how many more there were */
+#define SLOW_ARGS_MAX 32u       /* kept of a command; the last one has the count of the others   */
 #define SLOW_ARG_BYTES_MAX 128u /* kept of an argument, and how many more there were */
-#define SLOW_TEXT 48u           /* what says so                                                  */
+#define SLOW_TEXT 48u           /* the text of such a count                                      */
 
 struct slow_entry {
     struct slow_entry *next; /* older */

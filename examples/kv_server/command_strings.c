@@ -349,7 +349,7 @@ static enum kv_outcome string_store(struct kv_command *c, uint32_t value, uint64
     return o;
 }
 
-/* Write the old value as the reply. KV_DONE, or what to return instead of going on. */
+/* Write the old value as the reply. KV_DONE: continue; others: return that. */
 static enum kv_outcome string_old_value(struct kv_command *c, const struct kv_entry *entry,
                                         int *failed)
 {

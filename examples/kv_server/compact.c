@@ -178,7 +178,7 @@ static int compact_record(struct kv_store *s, struct kv_record *r, const unsigne
             : NULL;
     if (r->type == KV_RECORD_DEL) {
         if (compact_oldest(s) == s->compact.victim || (e != NULL && e->version > r->version))
-            return 0; /* C1, or a newer record says more */
+            return 0; /* C1, or a newer record supersedes it */
         return kv_log_append(s, r, key, "", KV_FOR_SPACE, &to);
     }
     if (e == NULL || e->address != address)

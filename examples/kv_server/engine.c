@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The engine: clients and the order of their messages.
- *   E1 messages of one client run in the order in which they came; only replies to
+ *   E1 messages of one client run in the order of their arrival; only replies to
  *      reads may be late, and the layer above restores their order.
  *   E4 while e->exclusive is set, only that client's commands run: its EXEC is under way, which
  *      waits for nothing that may not come (transaction.c).
@@ -191,7 +191,7 @@ int64_t kv_engine_args(struct kv_engine *e, const unsigned char *msg, size_t siz
     return n;
 }
 
-/* What the message says, run; @p n arguments are in e->args. */
+/* Run the message's command; @p n arguments are in e->args. */
 static enum kv_outcome engine_command(struct kv_command *c, int64_t n)
 {
     struct kv_engine *e = c->engine;
@@ -301,7 +301,7 @@ int kv_client_drain(struct kv_engine *e, struct kv_client *c)
         if (o == KV_FETCH)
             return 1;
         client_shift(c);
-        if (c->gone && e->exclusive != c) { /* nobody reads what comes behind */
+        if (c->gone && e->exclusive != c) { /* the rest of its messages is dropped */
             client_free(e, c);
             return 1;
         }

@@ -5,9 +5,9 @@
  * and a log of checksummed records, whatever carries its messages (director
  * channel or sockets) and its files (filelib or io_uring).
  *
- * Rules R1 to R8, of who caches, are in snicstore/offload.h. One more:
- *   R8  under sync always a reply leaves when all that it shows is durable, what
- *       others wrote and what is not there any more included.
+ * Rules R1 to R8, of applications that cache, are in snicstore/offload.h. One more:
+ *   R9  under sync always a reply leaves when all that it shows is durable: other
+ *       clients' writes and deletions included.
  *
  * Threads     One: the loop's.
  * Memory      Allocates (it is a program, not the library); bounded by options.
@@ -129,14 +129,14 @@ struct kv_engine_opts {
     size_t (*info)(void *ctx, char *out, size_t max);
     /** INFO: the lines of section "tenants" or "device"; 0: there is none. May be NULL. */
     size_t (*section)(void *ctx, const char *section, char *out, size_t max);
-    const struct kv_tenants *tenants; /**< who shares the device; NULL: nobody            */
+    const struct kv_tenants *tenants; /**< that share the device; NULL: none              */
     struct kv_settings settings;      /**< at the start; CONFIG SET changes them          */
     int password_needed;              /**< CONFIG SET must not leave none: protected mode, and
                                            other machines reach the server  */
     uint32_t conns_max;               /**< CONFIG GET maxclients                          */
     /** CONFIG SET has changed them. May be NULL. */
     void (*changed)(void *ctx, const struct kv_settings *s);
-    /** CLIENT KILL: end the connection. @return 1; 0 it can only be told at its next message. May
+    /** CLIENT KILL: end the connection. @return 1; 0 it can be ended only at its next message. May
         be NULL. */
     int (*kill)(void *ctx, uint64_t client);
     /** What CLIENT LIST shows of a connection. @return 1; 0 not known here. May be NULL. */
@@ -173,7 +173,7 @@ void kv_engine_writable(struct kv_engine *e);
 void kv_engine_detach(struct kv_engine *e);
 /** New files below: submit unfinished writes again, then cache() what the device holds. */
 void kv_engine_attach(struct kv_engine *e, const struct kv_files_ops *files, void *files_ctx);
-/** The newest version given out: the floor at attach (R7). */
+/** The newest version assigned: the floor at attach (R7). */
 uint64_t kv_engine_version(const struct kv_engine *e);
 
 /** As CONFIG SET left them. */

@@ -247,7 +247,7 @@ void kv_answer(struct kv_engine *e, uint64_t client, uint64_t seq, uint64_t user
     if ((flags & KV_REPLY_SILENT) != 0) /* the message is answered, with nothing */
         count = 0;
     flags &= ~KV_REPLY_SILENT;
-    if (need > kv_store_durable(e->store)) { /* R8 */
+    if (need > kv_store_durable(e->store)) { /* R9 */
         struct kv_out *o = out_reply(client, seq, user, flags, iov, count);
 
         o->need = need;

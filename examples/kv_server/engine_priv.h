@@ -61,7 +61,7 @@ enum kv_wait {
     KV_WAIT_READS = 2, /* KV_READING_MAX                                 */
     KV_WAIT_LOG = 4,   /* that the log is written                        */
     KV_WAIT_SPACE = 8, /* that compaction gives back space on the device */
-    KV_WAIT_LARGE = 16 /* that engine.large has its room                 */
+    KV_WAIT_LARGE = 16 /* that engine.large has space for it             */
 };
 
 /** Room that a command asked for with kv_command_room() and did not find. */
@@ -139,7 +139,7 @@ struct kv_out {
     uint64_t client;
     uint64_t seq;
     uint64_t user;
-    uint64_t need; /* held: log address that must be durable first (R8) */
+    uint64_t need; /* held: log address that must be durable first (R9) */
     unsigned char hash[16];
     size_t size;
     char data[];
@@ -239,11 +239,11 @@ void kv_put_store_error(struct kv_engine *e, int error);
 /** Answer now or when @p need is durable. Pieces are copied if they must wait. */
 void kv_answer(struct kv_engine *e, uint64_t client, uint64_t seq, uint64_t user, uint32_t flags,
                uint64_t need, const struct snic_iov *iov, uint32_t count);
-/** What the store tells, of its options: it goes up behind what waits. */
+/** Set the store's event callbacks in its options: events are queued behind held replies. */
 void kv_out_events(struct kv_engine *e, struct kv_store_opts *s);
 /** Send up what waits. @return 0 all; SNIC_EAGAIN the layer above has no room again */
 int kv_out_send(struct kv_engine *e);
-/** Forget what waits: nobody will take it. */
+/** Drop what waits: there is no receiver any more. */
 void kv_out_drop(struct kv_engine *e);
 
 /* ---- engine.c ---- */
@@ -309,7 +309,7 @@ int kv_arg_is(const struct resp_arg *a, const char *word);
  */
 enum kv_outcome kv_value_to_modify(struct kv_command *c, const struct kv_entry *entry,
                                    const unsigned char **value, uint32_t *size);
-/** The entry of argv[i], or NULL; the reply then depends on what made it so (R8). */
+/** The entry of argv[i], or NULL; the reply then depends on what made it so (R9). */
 struct kv_entry *kv_command_entry(struct kv_command *c, uint32_t i);
 /** The same for commands that do not use the value: OBJECT IDLETIME does not change. */
 struct kv_entry *kv_command_peek(struct kv_command *c, uint32_t i);
@@ -324,7 +324,7 @@ int kv_database_check(struct kv_command *c, int64_t n);
 int kv_database_number(struct kv_command *c, const struct resp_arg *a, uint32_t *out);
 /** Delete; the reply depends on it. @return as kv_store_delete() */
 int kv_delete(struct kv_command *c, struct kv_entry *e);
-/** This reply shows what is durable only from @p end on (R8). */
+/** This reply shows what is durable only from @p end on (R9). */
 void kv_depends(struct kv_command *c, uint64_t end);
 
 /** What kv_string_store() stores; the value is borrowed and not the store's own memory. */

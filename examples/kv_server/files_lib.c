@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * One engine request is one request of the library, or a short chain: CREATE
- * reserves the space behind it, LIST goes on from cursor to cursor.
+ * reserves the space behind it, LIST continues from cursor to cursor.
  */
 #include "files_lib.h"
 

@@ -2,7 +2,7 @@
 /*
  * Connections of the monolith.
  *   F1 messages are numbered per connection; slot seq & (pending_max - 1) holds an
- *      answer that came before its turn.
+ *      answer that is ready before those of earlier messages.
  *   F2 at most one send is in flight per connection, of the first `flight` bytes of `out`; what is
  *      answered meanwhile leaves with the next one, once per loop iteration.
  *   F3 input is `in` (the bytes of an unfinished message) followed by the lent buffers.
@@ -197,7 +197,7 @@ static void front_since(uint64_t *since_ns, int above, uint64_t now)
 
 /*
  * client-output-buffer-limit: Redis ends a client at the hard limit at once. Here it is not read
- * from any more, and ended when it takes nothing: one that reads while it writes goes on.
+ * from any more, and ended when it takes nothing: one that reads while it writes continues.
  */
 static void front_limit(struct front_conn *c)
 {

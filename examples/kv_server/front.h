@@ -15,7 +15,7 @@
 
 struct kv_front;
 
-/** Connections beyond conns_max that are told so at a time; more are reset. */
+/** Connections beyond conns_max that get an error reply at a time; more are reset. */
 #define KV_FRONT_REFUSALS 16u
 
 struct kv_front_opts {

@@ -45,7 +45,7 @@ void kv_index_clear(struct kv_index *x);
  * cursor, 0 at the end. Entries present from the first call to the last are
  * visited at least once, also when tables grow in between: the bucket bits of
  * the cursor are incremented in reverse, as Redis' SCAN does. @p visit may
- * remove the entry it is given.
+ * remove the entry that is passed to it.
  */
 uint64_t kv_index_scan(struct kv_index *x, uint64_t cursor, uint32_t count,
                        void (*visit)(void *ctx, struct kv_entry *e), void *ctx);

@@ -238,7 +238,7 @@ static int log_no_segment(struct kv_store *s, int reserve)
     return SNIC_ENOSPC;
 }
 
-/* Go on to the next segment. 0; SNIC_EAGAIN it is being made; SNIC_ENOSPC */
+/* Continue in the next segment. 0; SNIC_EAGAIN it is being made; SNIC_ENOSPC */
 static int log_next_segment(struct kv_store *s, int reserve)
 {
     struct kv_segment *old = kv_log_segment(s, s->tail_segment);
@@ -269,7 +269,7 @@ static int log_pad(struct kv_store *s, int reserve)
     struct kv_segment *g = kv_log_segment(s, s->tail_segment);
 
     if (last && s->ahead <= KV_RESERVE - (uint32_t)reserve)
-        return log_next_segment(s, reserve); /* says why not */
+        return log_next_segment(s, reserve); /* it returns the reason */
     if (!log_room(s, end))
         return SNIC_EAGAIN;
     if (left >= KV_RECORD_HEADER) {
@@ -315,7 +315,7 @@ int kv_store_space_short(const struct kv_store *s)
     return s->space_short;
 }
 
-/* Who pays for the next log write: whoever has most of it, in one pass and two words. */
+/* The tenant that pays for the next log write: the one with most of it, in one pass, two words. */
 static void log_vote(struct kv_store *s, uint64_t bytes)
 {
     if (s->tenant == s->vote_tenant) {
@@ -428,7 +428,7 @@ static uint64_t log_flush_end(const struct kv_store *s)
     return at;
 }
 
-/* Where the hook has not inserted what was written, tell the DPU explicitly. */
+/* Where the hook has not inserted what was written, send the entries to the DPU. */
 static void log_cache_written(struct kv_store *s, uint64_t from, uint64_t to)
 {
     while (from < to && from >= s->head) {
@@ -569,7 +569,7 @@ static void log_synced(struct kv_file_req *r)
         return;
     }
     s->synced = s->sync_target;
-    if (s->written == s->tail) /* else the next write has to tell */
+    if (s->written == s->tail) /* else the next write has to show it */
         log_recovered(s);
     kv_store_kick(s);
 }

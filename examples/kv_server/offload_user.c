@@ -139,7 +139,7 @@ static void kv_predicate(void *ctx, struct snic_offload *o, uint64_t *conn_user,
         return; /* an empty array gets no reply, as in Redis */
     }
     if (argc == 1 && argv[0].size == 5 && strncasecmp((const char *)argv[0].data, "multi", 5) == 0)
-        *conn_user |= KV_WORD_MULTI; /* the host's reply says the same, but later */
+        *conn_user |= KV_WORD_MULTI; /* the host's reply sets the same, but later */
     if (keys == 0) {
         out->route = argc > 0 && kv_is_read(&argv[0]) ? SNIC_DIRECTOR_HOST : SNIC_DIRECTOR_BARRIER;
         return;
@@ -226,7 +226,7 @@ static void kv_cache(void *ctx, struct snic_offload *o, const struct snic_files_
     }
     at = tag.begin;
     if (data == NULL || tag.end > op->length)
-        return; /* came in parts: the host tells explicitly */
+        return; /* written in parts: the host sends its entries */
     while (at < tag.end) {
         struct kv_record r;
         const unsigned char *key;

@@ -26,10 +26,10 @@ struct kv_offload {
     uint64_t query_max;   /**< client-query-buffer-limit                                  */
     uint64_t query_limit; /**< clients ended for it                                       */
     int query_over;       /**< the connection being framed is ended for it                */
-    const struct kv_tenants *tenants; /**< NULL: nobody shares the device                  */
+    const struct kv_tenants *tenants; /**< NULL: the device is not shared                  */
 };
 
-/** No host, or one that has not told yet: everything is answered from the device. */
+/** No host, or one that has not reported yet: everything is answered from the device. */
 void kv_offload_forget_memory(struct kv_offload *k);
 struct snic_offload_user kv_offload_user(struct kv_offload *k);
 struct snic_director_user kv_director_user(struct kv_offload *k);

@@ -15,7 +15,7 @@
 #define KV_QOS_RATE_START ((uint64_t)400 << 20)
 /*
  * A turn of a tenant: one small read. At the default of 128 KiB a flood would have 32 of them in a
- * row, and a single read of somebody else waits for all of them.
+ * row, and a single read of another tenant waits for all of them.
  */
 #define KV_QOS_QUANTUM (4u << 10)
 
@@ -235,7 +235,7 @@ void kv_qos_hear_fini(struct kv_qos_heard *h)
     memset(h, 0, sizeof(*h));
 }
 
-/* Where the text ends after snprintf() at @p at said @p n. */
+/* Where the text ends after snprintf() at @p at returned @p n. */
 static size_t qos_end(size_t at, size_t max, int n)
 {
     return n < 0 ? at : snic_min_u64(at + (size_t)n, max - 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * @file kv_server/qos.h
- * The storage switch under the DPU role's image, and what both roles say about it.
+ * The storage switch under the DPU role's image, and both roles' figures and messages about it.
  */
 #ifndef KV_QOS_H
 #define KV_QOS_H
@@ -32,7 +32,7 @@ void kv_qos_hear_init(struct kv_qos_heard *h, const struct kv_config *c);
 /** Take a message in. @return 1 it was one of these */
 int kv_qos_hear(struct kv_qos_heard *h, const void *msg, uint32_t size);
 void kv_qos_hear_fini(struct kv_qos_heard *h);
-/** The sections "# Tenants" and "# Device" (@p section says which) of INFO. @return bytes */
+/** The section "# Tenants" or "# Device" of INFO, as @p section names it. @return bytes */
 size_t kv_qos_info(const struct kv_qos_heard *h, const struct kv_config *c, const char *section,
                    char *out, size_t max);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * @file kv_server/record.h
- * What the host and the DPU role agree on: records in the log, what a log write
- * tells beside them, the hash of a key, and the cache item that locates a record.
+ * Formats that the host and the DPU role share: records in the log, the tag of a log
+ * write, the hash of a key, and the cache item that locates a record.
  */
 #ifndef KV_RECORD_H
 #define KV_RECORD_H
@@ -56,7 +56,7 @@ void kv_record_encode(unsigned char *out, const struct kv_record *r, const void 
                       const void *value);
 /**
  * Parse and verify a record at @p data.
- * @return its bytes; 0: @p size is too small to tell; SNIC_ECORRUPT magic, sizes or checksum
+ * @return its bytes; 0: @p size is too small to decide; SNIC_ECORRUPT magic, sizes or checksum
  */
 int64_t kv_record_decode(struct kv_record *out, const unsigned char *data, size_t size,
                          const unsigned char **key, const unsigned char **value);
@@ -69,7 +69,7 @@ struct kv_item {
     uint64_t expire_ms;
 };
 
-/** What a log write tells the DPU beside its bytes: SNIC_FILES_TAG_BYTES, little-endian. */
+/** The tag of a log write, for the DPU: SNIC_FILES_TAG_BYTES, little-endian. */
 struct kv_write_tag {
     uint32_t begin; /**< of the first new record, from the start of the write              */
     uint32_t end;   /**< of the last; 0: not a write of records                            */

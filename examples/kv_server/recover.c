@@ -3,7 +3,7 @@
  * Rebuilding the index from the log. Every record is checked; the newest version
  * of a key wins wherever it lies, because compaction moves records without
  * changing their version. Invalid bytes are skipped to the next record that is
- * whole and belongs to its file, and reported. The log goes on in a new segment.
+ * whole and belongs to its file, and reported. The log continues in a new segment.
  */
 #include "store_priv.h"
 
@@ -228,7 +228,7 @@ static int recover_segment(struct recover *v, struct kv_segment *g, uint64_t fil
     uint64_t base = g->number * s->opts.segment_bytes;
     uint64_t size = snic_min_u64(file_size, s->opts.segment_bytes);
     uint64_t offset = 0; /* of the next read   */
-    size_t carried = 0;  /* bytes kept from before it */
+    size_t carried = 0;  /* bytes left of those before */
 
     v->records = 0;
     v->skipped = 0;

@@ -117,7 +117,7 @@ static int64_t resp_frame_inline(const unsigned char *data, size_t size, uint64_
     return (int64_t)(end - data) + 1;
 }
 
-/* The array's first line: sets the state (I1) or tells that the message is empty. */
+/* The array's first line: sets the state (I1), or returns the size of an empty message. */
 static int64_t resp_frame_array(const unsigned char *data, size_t size, uint64_t *state,
                                 enum resp_fault *fault)
 {

@@ -48,7 +48,7 @@ int64_t resp_discard(const unsigned char *data, size_t size, uint64_t *state);
 /** Is a message being skipped? */
 int resp_skipping(uint64_t state);
 
-/** The error line, with CRLF, for data on which resp_frame() or resp_discard() said SNIC_EPROTO. */
+/** The error line, with CRLF, for data that resp_frame() or resp_discard() refused: SNIC_EPROTO. */
 size_t resp_error(const unsigned char *data, size_t size, const struct resp_limits *limits,
                   char out[RESP_ERROR_MAX]);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The store: keys and records brought together, requests to the files below,
- * and the walk that tells the DPU where the records are.
+ * and the walk that sends the records' places to the DPU.
  */
 #include "store_priv.h"
 
@@ -60,7 +60,7 @@ int kv_store_parked(struct kv_store *s, struct kv_file_req *r)
     s->requests--;
     if (r->result != SNIC_EPEERDEAD || s->closing)
         return 0;
-    s->attached = 0; /* whoever owns the files says so, too, but may be later */
+    s->attached = 0; /* the files' owner calls detach, too, but maybe later */
     r->next = s->parked;
     s->parked = r;
     return 1;
@@ -275,7 +275,7 @@ int kv_store_set(struct kv_store *s, uint32_t database, const void *key, uint32_
             store_invalidate(s, hash, r.version); /* R1 */
         } else {
             e = kv_index_add(&s->index, low, database, key, key_size);
-            if (e == NULL) /* the record says a value that nobody was promised */
+            if (e == NULL) /* the record's value is not acknowledged */
                 return SNIC_ENOMEM;
             e->hash_high = high;
             if (s->opts.created != NULL)

@@ -127,7 +127,7 @@ int kv_store_swap(struct kv_store *s, uint32_t a, uint32_t b, uint64_t *end);
 /**
  * Would writes of @p bytes of records in all, none larger than @p record, find
  * room now? So that commands on several keys apply all or nothing. @return as
- * kv_store_set(); SNIC_EMSGSIZE memory_bytes can never hold them; the room is not taken.
+ * kv_store_set(); SNIC_EMSGSIZE memory_bytes can never hold them; no space is reserved.
  */
 int kv_store_check_room(struct kv_store *s, uint64_t bytes, uint64_t record, int deletes);
 /** Does the newest SNIC_EAGAIN of a write or check wait for compaction, because the device is full?
@@ -189,7 +189,7 @@ void kv_store_attach(struct kv_store *s, const struct kv_files_ops *files, void 
  * (rule R8 of snicstore/offload.h; its table may have evicted the key).
  */
 void kv_store_missed(struct kv_store *s, const struct kv_entry *e);
-/** Go on with calling cache() after it said SNIC_EAGAIN. */
+/** Resume calling cache() after it returned SNIC_EAGAIN. */
 void kv_store_resume_cache(struct kv_store *s);
 /** Every structure consistent? 0 or SNIC_ECORRUPT. For tests. */
 int kv_store_check(struct kv_store *s);

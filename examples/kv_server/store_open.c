@@ -210,7 +210,7 @@ struct store_patience {
     uint64_t requests;
 };
 
-/* One turn of the loop. 0; SNIC_EIO; SNIC_ETIMEDOUT */
+/* One iteration of the loop. 0; SNIC_EIO; SNIC_ETIMEDOUT */
 static int store_turn(struct kv_store *s, struct store_patience *p)
 {
     uint64_t now;

@@ -121,7 +121,7 @@ struct kv_store {
     int create_full; /* the last creation found no space */
 
     uint32_t tenant;      /* on whose behalf: kv_store_act_for() */
-    uint32_t vote_tenant; /* who has most of what the next log write holds, if anybody has */
+    uint32_t vote_tenant; /* that has most of what the next log write holds, if any has    */
     uint64_t vote_bytes;  /* more than half: a running majority vote                      */
     struct kv_file_req flush;
     int flushing;
@@ -231,7 +231,7 @@ unsigned char *kv_log_at(const struct kv_store *s, uint64_t address);
 void kv_log_flush(struct kv_store *s);
 /* fsync what is written but not yet synced (interval, none, compaction). */
 void kv_log_sync(struct kv_store *s);
-/* The record at @p address belongs to nobody any more. */
+/* No key refers to the record at @p address any more. */
 void kv_log_dead(struct kv_store *s, uint64_t address, uint64_t bytes);
 void kv_log_live(struct kv_store *s, uint64_t address, uint64_t bytes);
 

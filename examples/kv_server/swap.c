@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * SWAPDB: an exchange of two databases is one record of the log. The records before it
- * keep the numbers that they were written with; whoever reads one of them maps its number
+ * keep the numbers that they were written with; a reader of one of them maps its number
  * through the exchanges that lie behind it.
  */
 #include "store_priv.h"

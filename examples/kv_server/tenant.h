@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * @file kv_server/tenant.h
- * Who shares the device: databases, or clients by name. Both roles know the same table, from the
- * same options; what differs between connections is in the connection's word.
+ * Tenants that share the device: databases, or clients by name. Both roles have the same table,
+ * from the same options; what differs between connections is in the connection's word.
  *
  * Numbers. The device's tenant 0 is the server itself: its tables, recovery, compaction. Tenant 1 +
  * n is database n, or the n-th name given with --tenant, where n = 0 is everybody else ("default").
@@ -19,7 +19,7 @@
 /** Of the server itself, before all others. */
 #define KV_TENANT_SERVER 0u
 #define KV_TENANT_OWN "server"
-/** What clients without a name, or with one that nobody listed, are called. */
+/** The tenant of clients without a name, or with one that is not listed. */
 #define KV_TENANT_DEFAULT "default"
 
 /** What a metric's name may have of a tenant's; '_' stands for the rest. */

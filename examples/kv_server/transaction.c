@@ -281,7 +281,7 @@ enum kv_outcome kv_cmd_unwatch(struct kv_command *c)
     return KV_DONE;
 }
 
-/* Has a watched key changed? The reply then depends on what changed it (R8). */
+/* Has a watched key changed? The reply then depends on what changed it (R9). */
 static int transaction_touched(struct kv_command *c)
 {
     const struct kv_transaction *t = c->client->tx;
