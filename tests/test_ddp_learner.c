@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Nodes that come in: a learner and its donor, and a restart of all that one node hears of late. */
+/* Nodes that come in: a learner and its donor, and a restart of all that reaches one node late. */
 #include "test_ddp_one.h"
 
 #include "support.h"

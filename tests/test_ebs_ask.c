@@ -23,7 +23,7 @@ static void test_ebs_ask_nobody_waits_nothing_is_due(void **state)
     assert_null(snic_ebs_asks_first(&s));
 }
 
-/* asks_look() resets due_ns: each entry that is examined sets it again. */
+/* A look resets due_ns: each entry that is examined sets it again. */
 static void test_ebs_ask_begun_is_due_after_slow(void **state)
 {
     (void)state;

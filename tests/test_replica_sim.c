@@ -99,7 +99,7 @@ static void test_replica_sim_many_lives_nothing_broken(void **state)
 }
 
 /*
- * Runs that are harder (hard_life in swarm.h): one in three has clocks, one full logs, one both.
+ * Runs that are harder (swarm.h): one in three has clocks, one full logs, one both.
  * They are not among those above, so that old seeds are still the same runs.
  */
 static struct swarm_opts hard_life(uint64_t seed)

@@ -216,7 +216,7 @@ static void test_segments_open_memory_one_short_refused_close_at_any_time(void *
     end();
 }
 
-/* What is on the device is not told apart. */
+/* What is on the device is not distinguished. */
 static void test_segments_open_what_is_there_told(void **state)
 {
     (void)state;
@@ -399,7 +399,7 @@ static void test_segments_write_versions_decide(void **state)
     assert_int_equal(one_control(SNIC_SEGMENTS_FENCE, 1, 4, 3), 0); /* never lower */
     assert_int_equal(one_control(SNIC_SEGMENTS_SET_GEN, 1, 3, 0), SNIC_ESTALE);
     assert_int_equal(one_control(SNIC_SEGMENTS_SET_GEN, 1, 5, 0), 0);
-    one_make(&c, SNIC_SEGMENTS_SET_GEN, 0); /* nor by whoever knows none */
+    one_make(&c, SNIC_SEGMENTS_SET_GEN, 0); /* nor by a client that knows none */
     c.q.flags = SNIC_SEGMENTS_ANY_GEN;
     for (c.q.gen = 0; c.q.gen < 6; c.q.gen++)
         assert_int_equal(one_run(&c), c.q.gen < 5 ? SNIC_ESTALE : 0);
@@ -521,7 +521,7 @@ static void lost_again(int home)
     again(0, 0);
 }
 
-/* A block that is said to be lost has data, hurts its neighbours, or does not heal; from the log as
+/* A block that is reported lost has data, hurts its neighbours, or does not heal; from the log as
    from the tables. */
 static void test_segments_lost_reads_damaged_until_written(void **state)
 {
@@ -586,7 +586,7 @@ static void test_segments_answer_not_before_what_it_rests_on(void **state)
     end();
 }
 
-/* A full store refuses writes, or a full cache grows, or nobody hears of room. */
+/* A full store refuses writes, or a full cache grows, or no client hears of room. */
 static void test_segments_full_writes_pass_or_wait(void **state)
 {
     struct snic_segments_info info;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The devices change behind the store's back, or fail: what is damaged is named, what is not is
- * given, nothing is silent.
+ * The devices change behind the store's back, or fail: what is damaged is named, what is not
+ * is returned, nothing is silent.
  */
 #include <inttypes.h>
 
@@ -80,7 +80,7 @@ static void read_all(uint32_t seg, uint64_t damaged)
     assert_int_equal(fix.read_damaged - before, damaged);
 }
 
-/* The last read met one damaged block, and it was told which and why. */
+/* The last read met one damaged block, and its place and error were reported. */
 static void assert_told(uint32_t seg, uint32_t which, int error, uint64_t times)
 {
     struct snic_segments_info info;
@@ -295,7 +295,7 @@ static void test_segments_damage_zeros_told_and_refused(void **state)
     both_copies(1, 0);
 }
 
-/* The log goes on about a segment whose first page is lost: its blocks, all empty, are not taken
+/* The log continues with a segment whose first page is lost: its blocks, all empty, are not taken
    for what was written, nor is the store refused. */
 static void test_segments_damage_first_page_lost_log_goes_on(void **state)
 {
@@ -401,7 +401,7 @@ static void test_segments_damage_log_refused_or_told(void **state)
     end();
 }
 
-/* A store that is asked to be strict takes an end in doubt. */
+/* A store opened as strict takes an end in doubt. */
 static void test_segments_damage_tail_strict_refused(void **state)
 {
     uint32_t refused = 0;

@@ -104,7 +104,7 @@ static void test_segments_format_ended_between_devices_is_finished(void **state)
         memcpy(was, snic_disk_bytes(fix.disk[there]), SUPER);
         for (uint32_t i = 0; i < 3; i++)
             ((left >> i & 1) != 0 ? blank : halve)(i);
-        again(0, SNIC_ENOENT); /* nobody asked for a format */
+        again(0, SNIC_ENOENT); /* a format was not asked for */
         again(SNIC_SEGMENTS_BLANK, 0);
         assert_int_equal(fix.report.formatted, (left & 1) + (left >> 1 & 1) + (left >> 2));
         assert_memory_equal(snic_disk_bytes(fix.disk[there]), was, SUPER);
@@ -208,7 +208,7 @@ static void test_segments_format_read_is_not_durable(void **state)
     assert_true(such > 0);
 }
 
-/* A store of which nothing is known to be in use yet, but which came to be: the blank device is not
+/* A store of which nothing is known to be in use yet, but which exists: the blank device is not
    the one that it was made with, and that one may come back. */
 static void test_segments_blank_beside_a_whole_store_is_refused(void **state)
 {
@@ -347,7 +347,7 @@ static void test_segments_blank_beside_something_else_stays(void **state)
     }
 }
 
-/* Which device is wrong, and what it says that it is. */
+/* Which device is wrong, and what its header states. */
 static void test_segments_devices_that_do_not_belong_are_named(void **state)
 {
     (void)state;
@@ -383,7 +383,7 @@ static void test_segments_devices_that_do_not_belong_are_named(void **state)
     end();
 }
 
-/* Nothing can come after the highest number: who says it has it is not believed. */
+/* Nothing can come after the highest number: a device that claims it is refused. */
 static void test_segments_numbers_at_their_end_are_not_taken(void **state)
 {
     const uint64_t last[] = {SNIC_SEGMENTS__LATEST - 1, SNIC_SEGMENTS__LATEST, UINT64_MAX};

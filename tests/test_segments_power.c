@@ -331,7 +331,7 @@ static void test_segments_power_lost_beside_a_create_no_damage(void **state)
 
 /* ---- Many lives ---- */
 
-/* What one life leaves behind hurts a later one. */
+/* What one run leaves behind hurts a later one. */
 static void test_segments_power_lost_often_every_life_goes_on(void **state)
 {
     uint64_t cuts = 0;

@@ -39,7 +39,7 @@ static void test_solar_write_then_read_same_bytes(void **state)
     free(in);
 }
 
-/* A write that nobody acknowledged is fenced before the guest hears of an error. */
+/* A write that no server acknowledged is fenced before the client hears of an error. */
 static void test_solar_write_given_up_fenced_first(void **state)
 {
     struct duo *d = &duo;
@@ -83,7 +83,7 @@ static void test_solar_attach_epochs_used_up_refused(void **state)
     duo_close(d);
 }
 
-/* Who does not know the token, or the id, is not believed, and nothing changes. */
+/* A packet without the token, or the id, is not believed, and nothing changes. */
 static void test_solar_recv_forged_reset_and_ack_refused(void **state)
 {
     struct duo *d = &duo;
@@ -192,8 +192,8 @@ static void test_solar_status_of_a_later_version(void **state)
     duo_close(d);
 }
 
-/* An RPC may cost four turns of its disk: they are taken at once where nobody else is there to take
-   them. All blocks of a read come together here, so that nothing else wakes the disk. */
+/* An RPC may cost four turns of its disk: they are taken at once where no other disk is there to
+   take them. All blocks of a read come together here, so that nothing else wakes the disk. */
 static void test_solar_large_io_goes_on_by_itself(void **state)
 {
     struct duo *d = &duo;
@@ -270,7 +270,7 @@ static void test_solar_one_late_round_is_no_queue(void **state)
     duo_close(d);
 }
 
-/* Nor is it one when nobody has called us for a while and the answer lay there. */
+/* Nor is it one when the engine was not called for a while and the answer lay there. */
 static void test_solar_answers_that_lay_there_are_no_late_ones(void **state)
 {
     struct duo *d = &duo;
@@ -285,7 +285,7 @@ static void test_solar_answers_that_lay_there_are_no_late_ones(void **state)
     assert_int_equal(s.stalls, 1);
     assert_int_equal(s.timeouts, 0);
     assert_true(round_path(d).srtt_ns < 100000 && round_path(d).min_rtt_ns >= p.min_rtt_ns);
-    /* Who calls knows when it came. */
+    /* The caller knows when it arrived. */
     duo_io(d, &w, SNIC_EBS_IO_WRITE, 0, 1, &round_iov);
     duo_turn(d, 0);
     uint64_t came = d->now + 20000;
@@ -402,7 +402,7 @@ static void test_solar_bursts_are_two_trains(void **state)
 
 static struct snic_ebs_io ask_io[4];
 
-/* Nobody says where anything is; the question is put, with a pause that grows, and by all at once.
+/* No place is known; the lookup is sent, with a pause that grows, and by all at once.
    @return how often */
 static uint32_t asked(struct duo *d, int lost, uint64_t first_ns, uint64_t *at, uint32_t max)
 {
@@ -442,7 +442,7 @@ static void ask_write(struct duo *d, uint32_t count)
         duo_io(d, &ask_io[i], SNIC_EBS_IO_WRITE, i, 1, &round_iov);
 }
 
-/* A server that is gone refuses nobody. */
+/* A server that is gone refuses no request. */
 static void test_solar_asks_again_where_nobody_answers(void **state)
 {
     struct duo *d = &duo;
@@ -466,7 +466,7 @@ static void test_solar_asks_again_where_nobody_answers(void **state)
     duo_close(d);
 }
 
-/* One that says that it has it in hand, and nothing more, is asked about after slow_ns. */
+/* Where a server reports an RPC in hand, and nothing more, its place is looked up after slow_ns. */
 static void test_solar_asks_again_where_the_store_is_slow(void **state)
 {
     struct duo *d = &duo;
@@ -517,7 +517,7 @@ static void test_solar_asks_again_what_the_owner_forgot(void **state)
     duo_close(d);
 }
 
-/* ---- A server's number is given back ---- */
+/* ---- A server's number is freed ---- */
 
 /* Not while an I/O waits for it, nor, if that is not wanted, while a segment is there. */
 static void test_solar_server_removed_only_when_not_in_use(void **state)
@@ -565,7 +565,7 @@ static void test_solar_server_removed_segments_are_asked_for(void **state)
     for (int i = 0; i < 8; i++)
         duo_turn(d, 0);
     assert_int_equal(d->told[SNIC_SOLAR_DONE], 1); /* who has the number is not who had it */
-    assert_true(d->told[SNIC_SOLAR_MAP] > maps);   /* nobody answers: again and again */
+    assert_true(d->told[SNIC_SOLAR_MAP] > maps);   /* no answer: again and again */
     assert_int_equal(snic_solar_map(d->c, 0, 0, 77, 0, gen - 1, d->now), SNIC_ESTALE);
     assert_int_equal(snic_solar_map(d->c, 0, 0, 77, 0, gen, d->now), 0);
     duo_until(d, 2);
@@ -573,7 +573,7 @@ static void test_solar_server_removed_segments_are_asked_for(void **state)
     duo_close(d);
 }
 
-/* What the one before still says is nothing that the next one said, whatever socket brings it. */
+/* Late answers of the one before are not taken as the next one's, whatever socket brings them. */
 static void test_solar_server_removed_late_answers_are_refused(void **state)
 {
     static struct letter late[BAG];
@@ -619,7 +619,7 @@ static void test_solar_server_removed_late_answers_are_refused(void **state)
     duo_close(d);
 }
 
-/* Greetings that wait to be sent are not sent to whoever has the number next. */
+/* Greetings that wait to be sent are not sent to the number's next server. */
 static void test_solar_server_removed_queued_trains_come_back(void **state)
 {
     struct duo *d = &duo;
@@ -647,7 +647,7 @@ static void test_solar_server_removed_queued_trains_come_back(void **state)
     duo_close(d);
 }
 
-/* A server that refuses for now is there: it is said since when it does nothing else. */
+/* A server that refuses for now is there: it is reported since when it does nothing else. */
 static void test_solar_busy_server_is_counted(void **state)
 {
     struct duo *d = &duo;

@@ -105,7 +105,7 @@ static void test_solar_auth_other_secret_nothing_is_done(void **state)
 }
 
 /* Every packet comes twice, and the I/Os of a connection once: the second of a number is refused
-   and counted, a HELLO that is said again ends nothing. */
+   and counted, a HELLO that is sent again ends nothing. */
 static void test_solar_auth_replayed_packets_are_refused(void **state)
 {
     static struct letter past[BAG];
@@ -176,8 +176,8 @@ static struct duo *accounts_open(uint32_t account, struct solar_toy_key *has)
     return d;
 }
 
-/* A request says whose connection brought it. Who says that he is another has his key, or nothing
-   is done; so has who says that he is nobody. */
+/* A request has its connection's account. A client that claims another one has its key, or
+   nothing is done; so has one that claims none. */
 static void test_solar_auth_accounts_have_keys_of_their_own(void **state)
 {
     static const struct {
@@ -206,8 +206,8 @@ static void test_solar_auth_accounts_have_keys_of_their_own(void **state)
     }
 }
 
-/* A client's id is no secret: with a key of his own nobody ends another's connection by it. And a
-   server that was restarted can say so to each under his key, since a PROBE says whose it is. */
+/* A client's id is no secret: with a key of its own no client ends another's connection by it. And
+   a server that was restarted can report it to each under its key: a PROBE has the account. */
 static void test_solar_auth_accounts_end_nothing_of_others(void **state)
 {
     struct duo *d = accounts_open(1, &theirs[0]);
@@ -237,7 +237,7 @@ static void test_solar_auth_accounts_end_nothing_of_others(void **state)
     duo_io(d, &w, SNIC_EBS_IO_WRITE, 5, 1, &out);
     duo_until(d, 5);
     assert_true(w.result == 0 && agent_stats(d).resets == 1);
-    assert_true(d->now - before < 100000000); /* not only when it is given up, after 5 s */
+    assert_true(d->now - before < 100000000); /* not only when it is abandoned, after 5 s */
     duo_close(d);
 }
 
@@ -324,7 +324,7 @@ static void test_solar_auth_nonce_is_of_path_and_number(void **state)
     assert_int_equal(solar_session_open(&to, &opens, 0, head[0], &at, back), SNIC_EACCES);
 }
 
-/* Any bit of a sealed packet counts: header, body and tag. (The INT block is nobody's.) */
+/* Any bit of a sealed packet counts: header, body and tag. (The INT block is not covered.) */
 static void test_solar_auth_any_bit_flipped_is_refused(void **state)
 {
     struct duo *d = auth_open(&secret);
@@ -340,7 +340,7 @@ static void test_solar_auth_any_bit_flipped_is_refused(void **state)
         for (uint32_t i = 0; i < d->letters; i++) {
             uint32_t end = d->bag[i].size, step = end > 512 ? 13 : 1;
             if (d->bag[i].bytes[1] == SNIC_EBS_HELLO || d->bag[i].bytes[1] == SNIC_EBS_HELLO_ACK)
-                end = 128; /* the padding is nobody's */
+                end = 128; /* the padding is not covered */
             for (uint32_t bit = 0; bit < end * 8; bit += step) {
                 struct snic_solar_target_stats t = target_stats(d);
                 struct snic_solar_stats a = agent_stats(d);
@@ -410,7 +410,7 @@ static void test_solar_auth_server_restarted_reset_is_vouched_for(void **state)
     h.conn_id = d->c->servers[0].conn_id;
     h.pkt_cnt = 1;
     h.srv_epoch = 9;
-    h.u.reset.token = d->c->servers[0].token; /* somebody who saw it */
+    h.u.reset.token = d->c->servers[0].token; /* a peer that saw it */
     h.u.reset.ver_min = h.u.reset.ver_max = SNIC_EBS_VERSION;
     int size = snic_ebs_encode(forged, sizeof(forged), NULL, SNIC_EBS_TO_CLIENT, &h, NULL, 0);
     assert_true(size > 0);
@@ -426,7 +426,7 @@ static void test_solar_auth_server_restarted_reset_is_vouched_for(void **state)
 }
 
 /* A server that comes back, under this number or another, takes no HELLO of a number that is not
-   above its last one, for anybody could say that again: numbers go on. */
+   above its last one, for any peer could replay it: numbers continue. */
 static void test_solar_auth_server_removed_comes_back(void **state)
 {
     struct duo *d = auth_open(&secret);

@@ -2,15 +2,15 @@
 /*
  * Offloading to hardware that lies: one agent and one block server, each over a device that flips
  * bits on demand (sim/solar_device.h). Every place where a bit can flip, for writes and for reads:
- * what is detected is detected, and comes out right; what nobody can detect is shown not to be.
+ * what is detected is detected, and comes out right; what is undetectable is shown not to be.
  *
  *   flip in                  write                           read
- *   guest memory             not detectable; guest's own     -
+ *   client memory            not detectable; client's own    -
  *   block, before checksum   not detectable but by samples   checksum made when it was written
  *   checksum                 server; lies on: quarantine     agent, which sums in software then
  *   cipher                   when it is read (guest_tag)     guest_tag
  *   block, after checksum    server                          agent
- *   headers                  whoever receives them           whoever receives them
+ *   headers                  their receiver                  their receiver
  *   Block entry              its check value                 the same
  *   Addr entry               -                               its check value
  *   DMA address              -                               compared; only a window prevents it
@@ -235,7 +235,7 @@ static void lie(struct rig *r, uint32_t who, enum device_point point, uint32_t t
     device_lie(&r->dev[who], &f);
 }
 
-/* Packets and blocks that somebody found to be damaged. */
+/* Packets and blocks that either end found to be damaged. */
 static uint64_t found(const struct rig *r)
 {
     struct snic_solar_stats a;
@@ -258,7 +258,7 @@ static void round_trip(struct rig *r, uint32_t lba, uint32_t count, uint32_t see
     assert_memory_equal(r->guest[lba], wanted, size);
 }
 
-/* Damage of the guest's memory before anything is computed: nobody but the guest can know. */
+/* Damage of the client's memory before anything is computed: only the client can know. */
 static void test_device_guest_memory_only_guest_knows(void **state)
 {
     struct rig *r = &rig;
@@ -274,7 +274,7 @@ static void test_device_guest_memory_only_guest_knows(void **state)
     rig_close(r);
 }
 
-/* A block that changes after its checksum must not be stored, or be given to the guest. */
+/* A block that changes after its checksum must not be stored, or reach the client. */
 static void test_device_data_after_checksum_found_and_sent_again(void **state)
 {
     struct rig *r = &rig;
@@ -294,7 +294,7 @@ static void test_device_data_after_checksum_found_and_sent_again(void **state)
     rig_close(r);
 }
 
-/* A header that changes on the way must not be believed, whatever it then says. */
+/* A header that changes on the way must not be believed, whatever it then holds. */
 static void test_device_headers_every_bit_found(void **state)
 {
     static const struct {
@@ -321,7 +321,7 @@ static void test_device_headers_every_bit_found(void **state)
     }
 }
 
-/* A wrong checksum would be believed, or an engine that goes on lying be asked for ever. */
+/* A wrong checksum would be believed, or an engine that keeps lying be used for ever. */
 static void test_device_checksum_wrong_once_healed_always_quarantined(void **state)
 {
     struct rig *r = &rig;
@@ -333,7 +333,7 @@ static void test_device_checksum_wrong_once_healed_always_quarantined(void **sta
             uint64_t before = found(r);
             lie(r, who, DEVICE_CRC, 0, bit, 1);
             round_trip(r, 5, 1, bit);
-            /* The server looks into a difference itself, and nobody hears of it. */
+            /* The server looks into a difference itself, and no peer hears of it. */
             assert_int_equal(found(r), before + (who == AGENT));
             lie(r, who, DEVICE_NONE, 0, 0, 0);
         }
@@ -407,7 +407,7 @@ static void test_device_data_before_checksum_written_only_samples_see(void **sta
     rig_close(r);
 }
 
-/* What the device damages before it sums it never gets to the guest: the sum is older. */
+/* What the device damages before it sums it never gets to the client: the sum is older. */
 static void test_device_data_before_checksum_read_right(void **state)
 {
     struct rig *r = &rig;
@@ -426,8 +426,8 @@ static void test_device_data_before_checksum_read_right(void **state)
     rig_close(r);
 }
 
-/* A cipher that errs when it writes makes a block that nobody can read, and says so; one that errs
-   when it reads is asked again. */
+/* A cipher that errs when it writes makes a block that cannot be read, and reports it; one that
+   errs when it reads is used again. */
 static void test_device_cipher_wrong_found_by_plaintext_sum(void **state)
 {
     struct rig *r = &rig;
@@ -442,7 +442,7 @@ static void test_device_cipher_wrong_found_by_plaintext_sum(void **state)
         assert_int_equal(found(r), before + 1);
         lie(r, AGENT, DEVICE_ENCRYPT, 0, bit, 1);
         fill(r, 3, 1, bit);
-        assert_int_equal(io_do(r, SNIC_EBS_IO_WRITE, 3, 1), 0); /* nobody has its plaintext there */
+        assert_int_equal(io_do(r, SNIC_EBS_IO_WRITE, 3, 1), 0); /* no end has its plaintext there */
         assert_int_equal(io_do(r, SNIC_EBS_IO_READ, 3, 1), SNIC_ECORRUPT);
     }
     rig_close(r);

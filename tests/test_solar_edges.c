@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What is at the edge of solar.h: limits that change while somebody waits for them, the least of
- * trains, disks as large as was said, a cipher that fails, and the end.
+ * What is at the edge of solar.h: limits that change while an I/O waits for them, the least of
+ * trains, disks of the stated size, a cipher that fails, and the end.
  */
 #include "solar_cipher.h"
 #include "support.h"
@@ -20,7 +20,7 @@ static struct duo *edge_open(void)
     return &duo;
 }
 
-/* Who waits for limits that are raised, or taken away, waits no more. */
+/* An I/O that waits for limits that are raised, or taken away, waits no more. */
 static void test_solar_edges_limits_raised_who_waits_goes_on(void **state)
 {
     (void)state;
@@ -60,7 +60,7 @@ static void edge_write_odd(struct duo *d)
     duo_until(d, SNIC_EBS_READ_BLOCKS / 2);
 }
 
-/* A place that nobody can say keeps nobody waiting but who needs it. */
+/* An unknown place blocks only the requests that need it. */
 static void test_solar_edges_unknown_place_others_go_on(void **state)
 {
     struct snic_ebs_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = 1, .blocks = 1024};
@@ -95,7 +95,7 @@ static void test_solar_edges_unknown_place_others_go_on(void **state)
 }
 
 /* Where half of all RPCs wait for places already, the next place is asked for by the disk itself,
-   and again, until somebody knows. */
+   and again, until it is known. */
 static void test_solar_edges_unknown_place_of_a_disk_asked_again(void **state)
 {
     struct snic_ebs_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = 1, .blocks = 1536};
@@ -132,7 +132,7 @@ static void test_solar_edges_unknown_place_of_a_disk_asked_again(void **state)
     duo_close(d);
 }
 
-/* What has no place is given up after its time, as all is; nothing of it was ever sent. */
+/* What has no place is abandoned after its time, as all is; nothing of it was ever sent. */
 static void test_solar_edges_unknown_place_given_up(void **state)
 {
     struct snic_ebs_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = 1, .blocks = 1024};
@@ -166,7 +166,7 @@ static uint32_t fails; /* of the seals from here on those with a bit here fail *
 static uint32_t seals;
 
 /* All blocks are asked for at once, and nothing else has a train; with @p failing as `fails`.
-   @return trains that were said, and came */
+   @return the trains of read_done(), which all came back */
 static int edge_read(struct duo *d, uint32_t failing)
 {
     static struct snic_ebs_io r;
@@ -214,7 +214,7 @@ static void test_solar_edges_least_of_trains_any_read_is_answered(void **state)
     duo_close(&duo);
 }
 
-/* A disk is as large as its map, unless somebody says less: 8 GiB if nobody says anything. */
+/* A disk is as large as its map, unless an option sets less: 8 GiB without any option. */
 static void test_solar_edges_disks_as_large_as_said(void **state)
 {
     struct snic_ebs_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = 1};
@@ -273,7 +273,7 @@ static struct duo *edge_sealed(struct snic_ebs_sec_ops *ops)
     return d;
 }
 
-/* Blocks of a read cannot be sealed: as many trains leave as were said, and they come back. */
+/* Blocks of a read cannot be sealed: as many trains leave as returned, and they come back. */
 static void test_solar_edges_seal_fails_as_many_trains_as_said(void **state)
 {
     static const uint32_t sets[] = {0, 1, 2, 3, 0x8000, 0xffff, 0x5555, 0xaaaa, 0xff, 0x7ffe};
@@ -286,7 +286,7 @@ static void test_solar_edges_seal_fails_as_many_trains_as_said(void **state)
     }
 }
 
-/* After the end nothing is said but what is given back. */
+/* After the end nothing is reported but what is returned. */
 static void test_solar_edges_halted_nothing_is_asked_for(void **state)
 {
     struct duo *d = edge_open();
@@ -304,7 +304,7 @@ static void test_solar_edges_halted_nothing_is_asked_for(void **state)
     duo_close(d);
 }
 
-/* A server whose store is full is no broken one: the guest is told which. */
+/* A server whose store is full is no broken one: the client gets which one. */
 static void test_solar_edges_full_store_said(void **state)
 {
     struct duo *d = edge_open();
@@ -318,8 +318,8 @@ static void test_solar_edges_full_store_said(void **state)
     duo_close(d);
 }
 
-/* A write is older than what is there, and no later one of this agent is: there is another writer,
-   and none of it is acknowledged. What a later write has passed is as good as done. */
+/* A write is older than the stored block, and no later one of this agent is: there is another
+   writer, and none of it is acknowledged. What a later write has passed is as good as done. */
 static void test_solar_edges_superseded_by_nobody_ends_the_lease(void **state)
 {
     (void)state;
@@ -373,7 +373,7 @@ static void test_solar_edges_busy_and_gone_wait_for_the_map(void **state)
     duo_close(d);
 }
 
-/* Every question to a closed port is answered by a hint: it is not asked the faster for that. */
+/* Every lookup to a closed port is answered by a hint: it is not sent the faster for that. */
 static void test_solar_edges_hints_are_no_flood(void **state)
 {
     struct duo *d = edge_open();
@@ -433,7 +433,7 @@ static void test_solar_edges_fences_that_are_refused_are_no_flood(void **state)
 }
 
 /*
- * What a disk waits for, and since when: whoever runs it has to know whether to look for a place or
+ * What a disk waits for, and since when: its operator has to know whether to look for a place or
  * for a server, and for which.
  */
 static void test_solar_edges_what_a_disk_waits_for(void **state)
@@ -485,8 +485,8 @@ static void test_solar_edges_what_a_disk_waits_for(void **state)
     duo_close(d);
 }
 
-/* A large I/O goes on: what its last RPCs wait for is not as old as it is, nor is a place that is
- * missing for one that is not made yet. */
+/* A large I/O progresses: what its last RPCs wait for is not as old as it is, nor is a place that
+ * is missing for one that is not made yet. */
 static void test_solar_edges_what_waits_is_as_old_as_its_rpc(void **state)
 {
     struct snic_ebs_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = 1, .blocks = 1536};
@@ -495,7 +495,7 @@ static void test_solar_edges_what_waits_is_as_old_as_its_rpc(void **state)
     struct snic_ebs_wait w;
     (void)state;
     d->mute = 1;
-    d->store_ns = SECOND / 1000; /* a server that refuses at once is asked 50,000 times a second */
+    d->store_ns = SECOND / 1000; /* a server that refuses at once gets 50,000 requests a second */
     for (uint32_t disk = 1; disk <= 2; disk++) { /* of 24 RPCs there are 16, and half for places */
         uint64_t from = d->now, last = disk == 1 ? 2 : 1;
         assert_int_equal(snic_solar_attach(d->c, disk, &o, d->now), 0);
@@ -563,8 +563,8 @@ static void test_solar_edges_what_waits_without_an_rpc(void **state)
 }
 
 /*
- * The target keeps nothing of an RPC, so nobody can check what a packet says of all of it; after a
- * move it would be of the old place, too. Each block's own checksums say all.
+ * The target keeps nothing of an RPC, so no end can check a packet's fields of all of it; after a
+ * move it would be of the old place, too. Each block's own checksums suffice.
  */
 static void test_solar_edges_a_packet_speaks_for_itself(void **state)
 {
@@ -591,8 +591,8 @@ static void test_solar_edges_a_packet_speaks_for_itself(void **state)
     duo_close(d);
 }
 
-/* On the way ports are given others (a NAT that was restarted): reads go on as soon as the new ones
-   are proven, and no port is exchanged for it. */
+/* On the way ports are replaced by others (a NAT that was restarted): reads resume as soon as the
+   new ones are proven, and no port is exchanged for it. */
 static void test_solar_edges_new_address_is_proven_and_reads_go_on(void **state)
 {
     static unsigned char wrote[SNIC_EBS_BLOCK_BYTES], got[SNIC_EBS_BLOCK_BYTES];

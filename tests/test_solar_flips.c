@@ -3,7 +3,7 @@
  * One bit is wrong somewhere (specification 1.6): in any field of any packet, in data, in what
  * computes checksums, in the entries of tables. It is seen and counted, and the I/O ends well.
  *
- * What nobody can see, and no test here: the guest's memory before its checksum is taken; and data
+ * What no end can see, and no test here: the client's memory before its checksum is taken; and data
  * that a device changes before that same device takes their checksum.
  */
 #include "support.h"
@@ -106,7 +106,7 @@ static void test_solar_flip_any_bit_of_a_packet_seen_and_mended(void **state)
                 break;
             seen[how]++;
             flips++;
-            /* What is in a header is told from data: the header never counts as damaged data. */
+            /* A flip in a header never counts as damaged data. */
             assert_int_equal(how, bit < 1024 || rows[i].type == SNIC_EBS_ACKV ||
                                           rows[i].type == SNIC_EBS_READ_REQ
                                       ? 1
@@ -191,7 +191,7 @@ static void flip_bit(void *at, uint32_t bit)
     ((unsigned char *)at)[bit / 8] ^= (unsigned char)(1u << bit % 8);
 }
 
-/* The entry that says where a segment is: it is not used, and asked for again. */
+/* The entry of a segment's place: it is not used, and asked for again. */
 static void test_solar_flip_block_table_entry_fetched_again(void **state)
 {
     uint32_t seen = 0;
@@ -216,7 +216,7 @@ static void test_solar_flip_block_table_entry_fetched_again(void **state)
     duo_close(d);
 }
 
-/* The entry that says into which memory a block that is read goes: not believed, asked again. */
+/* The entry of the memory into which a read block goes: not believed, requested again. */
 static void test_solar_flip_addr_table_entry_asked_again(void **state)
 {
     uint32_t seen = 0, tried = 0;
@@ -248,7 +248,7 @@ static void test_solar_flip_addr_table_entry_asked_again(void **state)
     duo_close(d);
 }
 
-/* The entry of a disk's limits: made again from what the disk was given. */
+/* The entry of a disk's limits: made again from the disk's settings. */
 static void test_solar_flip_qos_table_entry_set_anew(void **state)
 {
     struct snic_ebs_disk_opts o = {.opts_size = sizeof(o), .ios_per_second = 100000};

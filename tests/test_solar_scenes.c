@@ -34,7 +34,7 @@ static struct world_result scene(const struct world_opts *o)
 }
 
 /* Three of four spines lose large packets only. Ports that lead there are found out by probes that
-   are as large, and never carry data; small probes would go on praising them. */
+   are as large, and never carry data; small probes would still succeed there. */
 static void test_solar_scene_size_dependent_holes_carry_no_data(void **state)
 {
     (void)state;
@@ -47,8 +47,8 @@ static void test_solar_scene_size_dependent_holes_carry_no_data(void **state)
     }
 }
 
-/* What is sent arrives long after it was given up. The guest that has seen SNIC_EIO, and then what
-   was there before, never sees the write that failed. */
+/* What is sent arrives long after it was abandoned. A client that has seen SNIC_EIO, and then the
+   older contents, never sees the write that failed. */
 static void test_solar_scene_given_up_late_copies_never_land(void **state)
 {
     (void)state;
@@ -68,8 +68,8 @@ static void test_solar_scene_given_up_late_copies_never_land(void **state)
     assert_true(failed > 20);
 }
 
-/* The agent dies, and what it had under way arrives when the next one has read what was there
-   before: generations were raised, so it is refused. */
+/* The agent dies, and what it had under way arrives when the next one has read the contents
+   of before: generations were raised, so it is refused. */
 static void test_solar_scene_dead_agents_late_copies_never_land(void **state)
 {
     uint64_t deaths = 0, count = support_rounds(12, 12);
@@ -111,7 +111,7 @@ static void test_solar_scene_epochs_end_disk_issued_anew(void **state)
 }
 
 /* More agents have died than the server has places for: the next one waits until the first of them
-   has been silent for ten seconds, not longer, and the server says that it turns it away. */
+   has been silent for ten seconds, not longer, and the server reports that it turns it away. */
 static void test_solar_scene_no_place_silent_ones_make_room(void **state)
 {
     (void)state;
@@ -126,7 +126,7 @@ static void test_solar_scene_no_place_silent_ones_make_room(void **state)
 }
 
 /* Ways through the fabric are of very different length, and nothing is lost: an answer on a short
-   one says nothing about what is under way on a long one. */
+   one shows nothing about what is under way on a long one. */
 static void test_solar_scene_paths_of_unequal_length_nothing_sent_again(void **state)
 {
     (void)state;
@@ -169,7 +169,7 @@ static void test_solar_scene_slow_store_nothing_sent_again(void **state)
         struct world_opts o = calm_world(support_seed() + i);
         o.store_ns = 80 * WORLD_MS;
         o.depth = 16;
-        o.again_ppm = 10000; /* until the first answer says how slow it is, tails are hedged */
+        o.again_ppm = 10000; /* until the first answer shows how slow it is, tails are hedged */
         struct world_result r = scene(&o);
         assert_int_equal(r.agent.rerolls, 0);
     }
@@ -212,7 +212,7 @@ static void scene_has_no_end(int signal)
     _exit(1);
 }
 
-/* Within an engine that does not come back nobody else can tell. It is time of the CPU: forty
+/* When a call of the engine does not return, nothing else can detect it. It is CPU time: forty
    times what is needed, however busy the machine. */
 static void scene_limit(time_t seconds)
 {
@@ -222,8 +222,8 @@ static void scene_limit(time_t seconds)
 }
 
 /* The agent's network gives trains back late, so there is none to ask the server with what it has
-   when that is due, with and without a server that has just come back. Time goes on all the same:
-   a timer that is due until the question is asked would fire for ever. */
+   when that is due, with and without a server that has just come back. Time advances all the same:
+   a timer that is due until the probe is sent would fire for ever. */
 static void test_solar_scene_no_train_to_ask_with_time_goes_on(void **state)
 {
     uint64_t waits = 0;
@@ -242,7 +242,7 @@ static void test_solar_scene_no_train_to_ask_with_time_goes_on(void **state)
     assert_true(waits > 100);
 }
 
-/* Full spines whose ports say how full they are (INT): HPCC keeps their queues shorter than the
+/* Full spines whose ports report how full they are (INT): HPCC keeps their queues shorter than the
    delay does, and gets as much through. */
 static void test_solar_scene_telemetry_keeps_queues_short(void **state)
 {

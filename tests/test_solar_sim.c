@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Random lives of an agent and its servers (sim/solar_world.h): a seed says all.
+ * Random runs of an agent and its servers (sim/solar_world.h): a seed determines all.
  *
- *     test_solar_sim --seed 17 one              one life, told
+ *     test_solar_sim --seed 17 one              one run, printed
  *     SNIC_SIM_FROM=1000 SNIC_SIM_COUNT=500 test_solar_sim long
  *
- * A long one is bounded by what most_datagrams() says for this build by day or by night, or by
- * SNIC_SIM_DATAGRAMS (0: not); one that fails says by what.
+ * A long one is bounded by most_datagrams() for this build by day or by night, or by
+ * SNIC_SIM_DATAGRAMS (0: not); one that fails prints its bound.
  */
 #include "solar_world.h"
 #include "support.h"
@@ -29,7 +29,7 @@ static double cpu_seconds(void)
     return (double)clock() / CLOCKS_PER_SEC;
 }
 
-/* How many datagrams a life may have, about; 0: as many as come. I/Os of more than 8 to 32 blocks,
+/* How many datagrams a run may have, about; 0: as many as come. I/Os of more than 8 to 32 blocks,
    and of more than one where most is lost, are in the short lives and by night in those of 100,000:
    with them in each, the longest would take as long as all others. */
 static uint64_t most_datagrams(uint64_t ios)
@@ -109,8 +109,8 @@ static void test_solar_sim_short_lives_checked_whole_nothing_broken(void **state
     lives(1000 + support_seed(), support_rounds(24, 400), 4000, 1);
 }
 
-/* A seed says all, with any compiler: a change of the engine or of the world changes this number,
-   and nothing else does. */
+/* A seed determines all, with any compiler: a change of the engine or of the world changes this
+   number, and nothing else does. */
 static void test_solar_sim_one_seed_replays_bit_for_bit(void **state)
 {
     struct world_opts o = life(REPLAY_SEED, 10000, 0);

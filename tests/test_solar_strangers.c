@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Packets of nobody's, without a key: who only greets keeps no place from others for long, and
- * nobody is told the token of a connection that is not his.
+ * Packets of unknown peers, without a key: one that only greets keeps no place from others for
+ * long, and no peer gets the token of a connection that is not its own.
  */
 #include "snicstore/solar.h"
 #include "support.h"
@@ -16,7 +16,7 @@ static struct {
     struct snic_solar_target *t;
     void *mem;
     uint64_t now, pn;
-    struct snic_solar_peer peer; /* that says it */
+    struct snic_solar_peer peer; /* that sends it */
     uint64_t bytes_in, bytes_out;
     uint32_t requests;
     unsigned char packet[SNIC_EBS_PACKET_BYTES];
@@ -42,7 +42,7 @@ static void stand_close(void)
     free(snic_solar_target_fini(stand.t));
 }
 
-/* Bytes that come. @return how many packets came of it; the last is in stand.answer */
+/* Bytes that arrive. @return how many packets answer them; the last is in stand.answer */
 static int arrive(const void *packet, size_t bytes)
 {
     struct snic_solar_request q;
@@ -182,13 +182,13 @@ static void test_solar_strangers_keep_no_place(void **state)
     assert_int_equal(stranger - 100, CONNS - FRIENDS); /* all have one place in common */
     for (end = stand.now + 900 * MS; stand.now < end; stand.now += 100 * MS) {
         assert_int_equal(greet(50), 0);
-        for (uint64_t i = 100; i < stranger; i++) /* again and again: it helps nobody */
+        for (uint64_t i = 100; i < stranger; i++) /* again and again: without effect */
             assert_true(greet(i) != 0);
     }
     stand.now += 200 * MS;
     uint32_t late = greet(50);
     assert_true(late != 0 && probe(late, SRV_EPOCH) == 1);
-    /* Who has shown that he hears what he is told stays, whoever greets meanwhile. */
+    /* A peer that has shown that it receives answers stays, whatever peers greet meanwhile. */
     for (end = stand.now + 8000 * MS; stand.now < end; stand.now += 50 * MS)
         (void)greet(stranger++);
     for (uint32_t i = 0; i < FRIENDS; i++)
@@ -205,13 +205,13 @@ static void test_solar_strangers_learn_no_token(void **state)
     uint64_t token = stand.answer.u.hello.reset_token;
     assert_true(mine != 0 && probe(mine, SRV_EPOCH) == 1);
     assert_int_equal(probe(mine, SRV_EPOCH + 1), 0);
-    assert_true(probe(mine ^ 1u << 30, SRV_EPOCH) == 1); /* of nobody: a RESET, with its token */
+    assert_true(probe(mine ^ 1u << 30, SRV_EPOCH) == 1); /* unknown: a RESET, with its token */
     assert_int_equal(stand.answer.type, SNIC_EBS_RESET);
     assert_true(stand.answer.u.reset.token != token);
     stand_close();
 }
 
-/* A client of an earlier release is told so, and the operator can be. */
+/* A client of an earlier release gets RESET, and the statistics show it. */
 static void test_solar_strangers_other_version_is_told(void **state)
 {
     struct snic_solar_target_stats s;
@@ -229,7 +229,7 @@ static void test_solar_strangers_other_version_is_told(void **state)
     stand_close();
 }
 
-/* Who can write any sender's address into his packets makes the server send little there: at most
+/* A peer that forges its sender address makes the server send little there: at most
    three times what comes from it, until it has shown that it hears. A proof is of one address. */
 static void test_solar_strangers_nothing_is_reflected(void **state)
 {
@@ -267,7 +267,7 @@ static void test_solar_strangers_nothing_is_reflected(void **state)
         stand.requests = 1;
         stand.now += 100 * MS;
     }
-    stand.peer = self; /* its proof holds, whatever was said in its name */
+    stand.peer = self; /* its proof holds, whatever was sent in its name */
     (void)ask(mine);
     assert_int_equal(stand.requests, 2);
     stand.peer.word[0]++; /* another port of the same host */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Who goes first where not all can: the older of a write and a read, the older of what is sent
+ * The order where not all can go: the older of a write and a read, the older of what is sent
  * again, and others than one that never gets through.
  */
 #include "support.h"
@@ -75,7 +75,7 @@ static void test_solar_turns_writes_without_end_a_read_goes_on(void **state)
     duo_close(d);
 }
 
-/* An older write that may not go where there is room gives its turn to nobody but the oldest. */
+/* An older write that may not go where there is room gives its slot to none but the oldest. */
 static void test_solar_turns_an_older_write_elsewhere_a_read_goes_on(void **state)
 {
     struct duo *d = turns_open(2, 0);
@@ -146,7 +146,7 @@ static void turns_lose(struct duo *d, uint64_t while_ns)
         duo_turn(d, 1);
 }
 
-/* Those are done in the order in which they came, as long as none is lost too often for that. */
+/* Those are done in the order of arrival, as long as none is lost too often for that. */
 static void test_solar_turns_sent_again_the_oldest_first(void **state)
 {
     (void)state;

@@ -133,7 +133,7 @@ void duo_deliver(struct duo *d, const struct letter *l)
         duo_serve(d, &q);
         return;
     }
-    assert_true(d->requests < BAG); /* a slow store writes the same bytes whenever it is asked */
+    assert_true(d->requests < BAG); /* a slow store writes the same bytes for each request */
     if (q.op == SNIC_SOLAR_DO_WRITE && q.data != NULL && q.wver > d->version[q.block])
         memcpy(d->store[q.block], q.data, SNIC_EBS_BLOCK_BYTES);
     if (q.data != NULL)

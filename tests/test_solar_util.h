@@ -21,7 +21,7 @@ struct duo {
     uint64_t now;
     uint32_t letters, requests, done;
     uint32_t maps, opened, told[16];
-    uint32_t status;          /* what the store says */
+    uint32_t status;          /* the store's answer */
     struct snic_solar_opts o; /* duo_open adds to what is set here */
     struct snic_solar_target_opts k;
     void *secret; /* AUTH: the agent's */
@@ -30,7 +30,7 @@ struct duo {
     uint64_t store_ns;     /* what the store takes */
     uint64_t refuse;       /* a write of lba refuse - 1 is refused, */
     uint64_t hold;         /* one of lba hold - 1 waits until this is 0 */
-    uint32_t fences;       /* that came, */
+    uint32_t fences;       /* received, */
     uint32_t promise;      /* and what they are answered */
     int mute;              /* MAP has no answer */
     uint64_t nat;          /* part of the agent's address, as the target sees it */
@@ -49,7 +49,7 @@ void duo_open(struct duo *d);
 void duo_close(struct duo *d);
 /** What is in the bag arrives (or is lost), all act, time passes to the next deadline. */
 void duo_turn(struct duo *d, int lost);
-/** The same with tables that are damaged, of which the checks would tell. */
+/** The same with tables that are damaged, of which the checks would fail. */
 void duo_turn_unchecked(struct duo *d);
 /** Turn until @p done I/Os are done; fails the test when nothing comes of it. */
 void duo_until(struct duo *d, uint32_t done);

@@ -160,7 +160,7 @@ static void test_ssd_long_reads_leave_no_debt_to_writes(void **state)
     ssd_close(d);
 }
 
-/* Only turning round costs: a die that goes on writing pays once. */
+/* Only turning round costs: a die that keeps writing pays once. */
 static void test_ssd_programs_in_a_row_turn_once(void **state)
 {
     (void)state;

@@ -179,7 +179,7 @@ static void test_volume_lost_lease_ends_writes(void **state)
     assert_true(all_are(buffer, 4096, 1));
 }
 
-/* A generation that is too old: the client asks, and goes where it is told. */
+/* A generation that is too old: the client asks, and goes to the place of the answer. */
 static void test_volume_stale_generation_asks_the_map(void **state)
 {
     (void)state;
@@ -242,7 +242,7 @@ static void read_over(struct snic_io_req *r)
     over = 1;
 }
 
-/* A server says of each of its clients what it asks for, what of that it does not get, and, with
+/* A server reports of each of its clients what it asks for, what of that it does not get, and, with
    SOLAR, what is lost on the way and how often ports change. */
 static void test_volume_server_tells_clients_apart(void **state)
 {
@@ -303,7 +303,7 @@ static void test_volume_server_tells_clients_apart(void **state)
     assert_int_equal(second.blocks_written, 0);
 }
 
-/* A server whose store is gone comes again at its address, with an empty one: it cannot even say
+/* A server whose store is gone comes again at its address, with an empty one: it cannot even report
    that it does not know us. */
 static void test_volume_server_that_lost_all_is_met_again(void **state)
 {

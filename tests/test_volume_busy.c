@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* When solar_volume's client tells that a server only refuses, or has a store that failed
+/* When solar_volume's client reports that a server only refuses, or has a store that failed
  * (examples/solar_volume/busy.h), and that I/O waits (wait.h). */
 #include "busy.h"
 #include "support.h"
@@ -7,7 +7,7 @@
 
 #define SECOND UINT64_C(1000000000)
 
-/* After five seconds, and again every thirty; not of one that nobody asks. */
+/* After five seconds, and again every thirty; not of one without requests. */
 static void test_volume_busy_is_told_in_time(void **state)
 {
     struct busy b = {.count = 0};
@@ -20,12 +20,12 @@ static void test_volume_busy_is_told_in_time(void **state)
         uint64_t told = busy_look(&b, &is, (100 + s) * SECOND);
         assert_int_equal(told, s == 5 || s == 35 || s == 65 ? s : 0);
     }
-    assert_int_equal(busy_look(&b, &is, 200 * SECOND), 0); /* nothing was asked of it */
+    assert_int_equal(busy_look(&b, &is, 200 * SECOND), 0); /* nothing was requested of it */
     is.count++;
     assert_int_equal(busy_look(&b, &is, 201 * SECOND), 101);
 }
 
-/* It does something: the time begins anew, however short a while ago it was told. */
+/* It does something: the time begins anew, however short a while ago it was reported. */
 static void test_volume_busy_another_time_is_told_anew(void **state)
 {
     struct busy b = {.count = 0};
@@ -42,12 +42,12 @@ static void test_volume_busy_another_time_is_told_anew(void **state)
     assert_int_equal(busy_look(&b, &is, 110 * SECOND), 0);
     is.count++;
     assert_int_equal(busy_look(&b, &is, 112 * SECOND), 6);
-    is.count++; /* the same, if nobody looked in between */
+    is.count++; /* the same, without a look in between */
     is.since_ns = 113 * SECOND;
     assert_int_equal(busy_look(&b, &is, 119 * SECOND), 6);
 }
 
-/* At once, again every thirty seconds while it goes on; that it is over once it was well for a
+/* At once, again every thirty seconds while it lasts; that it is over once it was well for a
  * while: a store of several disks fails and works by turns. */
 static void test_volume_busy_failed_store_is_told(void **state)
 {
@@ -60,7 +60,7 @@ static void test_volume_busy_failed_store_is_told(void **state)
         is.failed_since_ns = s % 2 ? 0 : (100 + s) * SECOND;
         assert_int_equal(busy_failed_look(&b, &is, (100 + s) * SECOND), s % 30 == 0);
     }
-    is.failed_since_ns = 169 * SECOND; /* nobody asks it any more, then it works */
+    is.failed_since_ns = 169 * SECOND; /* it has no requests any more, then it works */
     for (uint64_t s = 70; s < 90; s++)
         assert_int_equal(busy_failed_look(&b, &is, (100 + s) * SECOND), 0);
     is.failed_since_ns = 0;
@@ -91,8 +91,8 @@ static void test_volume_busy_store_that_fails_and_works_is_no_flood(void **state
     assert_true(fails == 10 && works == 10);
 }
 
-/* That it works is measured from when it was last heard to fail, not from when that was said; what
- * fails too soon after it was said is said later, though nobody asks it meanwhile. */
+/* That it works is measured from when it was last heard to fail, not from when that was reported;
+ * what fails too soon after it was reported is reported later, even without requests meanwhile. */
 static void test_volume_busy_store_works_a_while_after_it_failed(void **state)
 {
     struct busy b = {.count = 0};
@@ -112,7 +112,7 @@ static void test_volume_busy_store_works_a_while_after_it_failed(void **state)
     assert_int_equal(busy_failed_look(&b, &is, 130 * SECOND), 1);
 }
 
-/* A number that was given away and comes back counts from 0: what was known is forgotten. */
+/* A number that was reassigned and comes back counts from 0: what was known is forgotten. */
 static void test_volume_busy_number_that_comes_back_is_another_one(void **state)
 {
     struct busy b = {.count = 0};
@@ -134,7 +134,7 @@ static void test_volume_busy_number_that_comes_back_is_another_one(void **state)
 }
 
 /* Once when it has lasted for two seconds, and once when it is over; another reason or server is
- * told, too, and nothing twice in five seconds. */
+ * reported, too, and nothing twice in five seconds. */
 static void test_volume_wait_is_told_once(void **state)
 {
     struct wait w = {.why = 0};

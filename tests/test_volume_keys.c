@@ -69,13 +69,13 @@ static void test_volume_keys_at_rest_is_ciphertext(void **state)
     memset(buffer, 0, SIZE);
     assert_int_equal(volfix_io(&fix, SNIC_IO_READ, 0, SIZE, buffer), SIZE);
     assert_true(all_are(buffer, SIZE, 7));
-    /* What the server says of blocks it says in the clear. */
+    /* The server reports states of blocks in the clear. */
     assert_int_equal(volfix_states(&fix, 0, buffer), 4096);
     assert_int_equal(buffer[0], SNIC_EBS_STATE_DATA);
     assert_int_equal(buffer[4095], 0);
 }
 
-/* Neither gets bytes; what is written anew is there for whoever wrote it, and for him only. */
+/* Neither gets bytes; what is written anew is there for its writer only. */
 static void test_volume_keys_another_or_none_reads_nothing(void **state)
 {
     void *const keys[] = {&disk_other, NULL};
@@ -176,8 +176,8 @@ static void test_volume_keys_sealed_is_written_and_read(void **state)
     assert_true(all_are(buffer, SIZE, 0));
 }
 
-/* Nothing is done for who has another secret, or none, or for whom there is none; he is told that
-   nobody answers. */
+/* Nothing is done for a client with another secret, or none, or without an account; its requests
+   have no answer. */
 static void test_volume_keys_another_secret_does_nothing(void **state)
 {
     void *const pairs[][2] = {{&secret, &other}, {&secret, NULL}, {NULL, &secret}};
@@ -225,7 +225,7 @@ static uint64_t forbidden(void)
     return s.forbidden;
 }
 
-/* Each may do with a disk what it was given: what it was not is refused, also when it was given
+/* Each may do with a disk what it was granted: all else is refused, also when it was granted
    before, and whatever stands there, in the segment or in its generation. */
 static void test_volume_keys_rights_are_each_accounts(void **state)
 {
@@ -246,7 +246,7 @@ static void test_volume_keys_rights_are_each_accounts(void **state)
     fix.rights = SNIC_VOLUME_MAY_WRITE;
     assert_int_equal(volfix_io(&fix, SNIC_IO_READ, 0, 4096, buffer), SNIC_EPERM);
     assert_int_equal(volfix_io(&fix, SNIC_IO_WRITE, 0, 4096, buffer), 4096);
-    /* A read of a later lease fences those before it, but none by who may only read. */
+    /* A read of a later lease fences those before it, but none by an account that may only read. */
     for (uint32_t may = SNIC_VOLUME_MAY_READ; may <= all; may += SNIC_VOLUME_MAY_WRITE) {
         accounts(7, &secret, may);
         assert_int_equal(snic_segments_find(snic_volume_server_store(fix.server[0].s), 100, &stat),

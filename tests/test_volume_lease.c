@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Leases at a block server: one that nobody can have yet changes nothing where a control plane
+ * Leases at a block server: one that no client can have yet changes nothing where a control plane
  * grants them, and a fence of one that is over ends, too.
  */
 #include "test_volume_util.h"
@@ -25,7 +25,7 @@ static void restart(uint32_t flags)
     assert_int_equal(volfix_server_start(&fix, 0), 0);
 }
 
-/* A client that says it has lease @p epoch; the server knows nothing of it. Its deadline is short.
+/* A client that claims lease @p epoch; the server knows nothing of it. Its deadline is short.
  */
 static void pretend(uint32_t epoch, uint32_t gen)
 {
@@ -136,8 +136,8 @@ static void test_volume_lease_later_one_fences_nothing(void **state)
     holder_writes(gen);
 }
 
-/* A generation that the segment does not have yet: the client asks, until it is told one that it
-   has. */
+/* A generation that the segment does not have yet: the client asks, until it gets one that the
+   segment has. */
 static void test_volume_lease_later_generation_asks(void **state)
 {
     struct snic_io_req r, *p = &r;
@@ -180,7 +180,7 @@ static void test_volume_lease_later_one_counts_where_nobody_governs(void **state
 
 /* ---- No control plane: the later lease fences ---- */
 
-/* Both clients are known to nobody but themselves: nothing but their requests tells the server. */
+/* Both clients are unknown to others: only their requests inform the server. */
 static int64_t write_as(uint32_t epoch, uint64_t block, int value)
 {
     uint32_t was = fix.epoch, gen = fix.place[0].gen;
@@ -244,7 +244,7 @@ static void test_volume_lease_later_read_fences_earlier(void **state)
 }
 
 /* Power fails as soon as the first request of the later lease is answered, and the server starts
-   again: what that answer said stays so. */
+   again: what that answer acknowledged holds. */
 static void test_volume_lease_fence_survives_power_cut(void **state)
 {
     uint32_t epoch = fix.epoch + 10;
@@ -266,9 +266,9 @@ static void test_volume_lease_fence_survives_power_cut(void **state)
     truth(snic_volume_gen(epoch - 1, 0));
 }
 
-/* ---- A server that a control plane has not told yet ---- */
+/* ---- A server that a control plane has not informed yet ---- */
 
-/* The segment has an older generation still: a copy of the write that was given up is refused now,
+/* The segment has an older generation still: a copy of the abandoned write is refused now,
    and would be applied when the control plane has raised it. The fence does not count until then.
  */
 static void test_volume_lease_fence_waits_for_generation(void **state)

@@ -150,7 +150,7 @@ static void test_volume_limits_of_a_small_server(void **state)
     volfix_load(&fix, 400);
     assert_int_equal(volfix_settle(&fix, 120 * SECOND), 0);
     volfix_audit(&fix);
-    volfix_run(&fix, SECOND); /* copies that came late are over, too */
+    volfix_run(&fix, SECOND); /* late copies are over, too */
     for (uint32_t i = 0; i < 2; i++) {
         snic_volume_server_get_stats(fix.server[i].s, &s);
         assert_int_equal(s.inside, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * LUNA under volume, as far as it is not SOLAR's contract (test_volume): connections that say what
+ * LUNA under volume, as far as it is not SOLAR's contract (test_volume): connections that send what
  * they like, do not read, fall silent, stay half open or take all places; and the hang that PAPER
  * has and the default bounds.
  */
@@ -240,7 +240,7 @@ static void read_ones(void)
 
 /* ---- What is no stream of ours ---- */
 
-/* What an agent says up to a write of 3 blocks, and is allowed to say: to a segment that is not. */
+/* An agent's valid messages up to a write of 3 blocks: to a segment that does not exist. */
 static size_t recorded(unsigned char *to, size_t max)
 {
     struct raw *x = &raws[0];
@@ -338,7 +338,7 @@ static void test_volume_luna_damaged_frames_change_nothing(void **state)
     read_ones();
 }
 
-/* A write of zeros to block 0 of @p seg_id, as whoever says what he likes: how it ends. */
+/* A write of zeros to block 0 of @p seg_id, by a peer with arbitrary fields: how it ends. */
 static int32_t intrude(struct raw *x, uint64_t vd, uint64_t seg_id, uint32_t gen)
 {
     static struct snic_ebs_io io;
@@ -381,7 +381,7 @@ static void test_volume_luna_own_segment_is_not_written(void **state)
     assert_int_equal(s.srv_epoch, before + 1);
 }
 
-/* Another version of us is told why, and gets it. */
+/* A client of another version is refused, and gets the reason. */
 static void test_volume_luna_other_version_is_told(void **state)
 {
     unsigned char hello[SNIC_EBS_HEADER_BYTES];
@@ -407,7 +407,7 @@ static void test_volume_luna_other_version_is_told(void **state)
 
 /* ---- Back-pressure ---- */
 
-/* A client asks for much and reads nothing: others go on, it is closed, nothing of it is left. */
+/* A client asks for much and reads nothing: others proceed, it is closed, nothing of it is left. */
 static void test_volume_luna_deaf_client_is_closed(void **state)
 {
     static struct snic_ebs_io io[8];
@@ -574,7 +574,7 @@ static void test_volume_luna_half_open_is_replaced(void **state)
 
 /* ---- Places ---- */
 
-/* Six that say nothing and two of a client's are all: who comes next has a place after 1 s. */
+/* Six silent ones and two of a client's are all: the next client has a place after 1 s. */
 static void test_volume_luna_silent_ones_make_room(void **state)
 {
     struct snic_volume_server_stats s;
@@ -644,7 +644,7 @@ static void liar_say(struct liar *x, size_t size)
 static void liar_recv(void *ctx, struct snic_net_conn *c, struct snic_net_buf *b)
 {
     struct liar *x = ctx;
-    if (liar_mode == LIAR_ECHO && !x->busy) { /* what it has said itself */
+    if (liar_mode == LIAR_ECHO && !x->busy) { /* what it has sent itself */
         size_t size = b->size < LIAR_BYTES ? b->size : LIAR_BYTES;
         memcpy(x->bytes, b->data, size);
         liar_say(x, size);
@@ -684,8 +684,8 @@ static void liar_accept(void *ctx, struct snic_net_conn *c, const struct snic_ne
         snic_net_close(c);
 }
 
-/* Where the server was somebody else says what he likes: the client keeps its I/O, connects again
-   and again, but not in a rage, and goes on when the server is back. */
+/* Where the server was another process sends anything: the client keeps its I/O, connects again
+   and again, but not in a rage, and resumes when the server is back. */
 static void test_volume_luna_server_that_is_none_is_left(void **state)
 {
     static struct snic_io_req r;
@@ -733,10 +733,10 @@ static void test_volume_luna_and_solar_share_a_store(void **state)
     }
     snic_volume_server_get_stats(fix.server[0].s, &s);
     assert_true(s.target.writes > 0 && s.luna.writes > 0);
-    assert_true(s.writes >= 4 * 16); /* SOLAR may say one twice */
+    assert_true(s.writes >= 4 * 16); /* SOLAR may send one twice */
 }
 
-/* A server serves what its options say, and nothing else. */
+/* A server serves what its options allow, and nothing else. */
 static void test_volume_luna_only_where_it_is_served(void **state)
 {
     static struct snic_io_req r;

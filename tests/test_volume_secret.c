@@ -2,7 +2,7 @@
 /*
  * What a disk with a key gives away. Every byte that leaves the client or a server is kept, and
  * what the devices have is looked at: nothing there is a checksum of plaintext, and what goes with
- * a block tells no more than its ciphertext does. The cipher is libcrypto's.
+ * a block reveals no more than its ciphertext does. The cipher is libcrypto's.
  */
 #include "test_volume_util.h"
 
@@ -25,7 +25,7 @@ static void keep(const struct snic_iov *iov, uint32_t count)
     }
 }
 
-/* What a client's WRITE has said of a block. */
+/* The fields of a client's WRITE of a block. */
 struct said {
     uint64_t lba;
     uint64_t wver;
@@ -173,7 +173,7 @@ static void nowhere(uint32_t v, const char *what)
             skip();                                                                                \
     } while (0)
 
-/* A checksum that is not keyed tells 4 unknown bytes of a block that is known otherwise. */
+/* A checksum that is not keyed reveals 4 unknown bytes of a block whose rest is known. */
 static void test_secret_no_checksum_of_plaintext_leaves(void **state)
 {
     struct snic_rng rng;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Block servers that open disks to tokens alone: what a client may do is what it has shown a valid
- * token for, whatever its packets say; keys are exchanged and tokens renewed while I/O goes on.
+ * token for, whatever its packets claim; keys are exchanged and tokens renewed while I/O continues.
  */
 #include "sim/solar_cipher.h"
 #include "test_volume_util.h"
@@ -175,7 +175,7 @@ static void test_volume_tokens_of_others_open_nothing(void **state)
     volfix_load(&fix, 4);
     volfix_run(&fix, 500 * VOLFIX_MS);
     assert_true(fix.inflight > 0 && stats(0).writes + stats(0).reads == 0);
-    assert_true(stats(0).no_token < 10000); /* it is not asked without pause */
+    assert_true(stats(0).no_token < 10000); /* it does not get requests without pause */
     t = claims();
     volfix_token_is(&fix, &t, &forger);
     volfix_run(&fix, 500 * VOLFIX_MS);
@@ -294,8 +294,8 @@ static void test_volume_tokens_keys_are_exchanged(void **state)
     assert_true(fix.inflight > 0 && stats(0).writes == was.writes && stats(0).reads == was.reads);
 }
 
-/* A token is of a lease: it opens nothing to who says a later one, and nothing any more once a
-   later one is stored. */
+/* A token is of a lease: it opens nothing to a client that claims a later one, and nothing any more
+   once a later one is stored. */
 static void test_volume_tokens_are_of_a_lease(void **state)
 {
     struct snic_segments_stat stat;
@@ -307,7 +307,7 @@ static void test_volume_tokens_are_of_a_lease(void **state)
     assert_int_equal(snic_segments_find(store, 100, &stat), 0);
     fix.token_mute = 1;
     uint32_t told = fix.place[0].gen;
-    fix.place[0].gen += 1u << 16; /* it says so itself */
+    fix.place[0].gen += 1u << 16; /* its own claim */
     assert_int_equal(snic_volume_map(fix.v, 0, 0, 100, 0, fix.place[0].gen), 0);
     struct snic_volume_server_stats was = stats(0);
     volfix_load(&fix, 4);
@@ -327,7 +327,7 @@ static void test_volume_tokens_are_of_a_lease(void **state)
     q.gen = snic_volume_gen(fix.epoch + 1, 0);
     assert_int_equal(volfix_store(&fix, 0, &q), 0);
     assert_int_equal(volfix_io(&fix, SNIC_IO_READ, 0, 4096, buffer), SNIC_ESTALE);
-    assert_int_equal(snic_volume_map(fix.v, 0, 0, 100, 0, q.gen), 0); /* it says that it has it */
+    assert_int_equal(snic_volume_map(fix.v, 0, 0, 100, 0, q.gen), 0); /* it claims to have it */
     was = stats(0);
     t = claims();
     t.not_after++;

@@ -136,7 +136,7 @@ static void test_wal_open_other_device_refused_untouched(void **state)
     begin();
     assert_int_equal(walfix_open(&fix, 0), SNIC_ENOENT);
     bytes = snic_disk_bytes(fix.disk);
-    bytes[70000] = 1; /* somebody's, and nothing at the beginning */
+    bytes[70000] = 1; /* foreign data, and nothing at the beginning */
     memcpy(copy, bytes, sizeof(copy));
     assert_int_equal(walfix_open(&fix, 0), SNIC_EEXIST);
     assert_int_equal(walfix_open(&fix, SNIC_WAL_CREATE), SNIC_EEXIST);
@@ -318,7 +318,7 @@ static void test_wal_opening_calls_refused_and_closed(void **state)
 
 /* ---- Group commit ---- */
 
-/* Appends of one turn are written one by one; or the buffer's end is not told. */
+/* Appends of one iteration are written one by one; or the buffer's end is not reported. */
 static void test_wal_appends_of_a_turn_one_write(void **state)
 {
     struct snic_wal_info i;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * A log whose device has changed behind its back: flipped bits, blocks that are empty, old or of
- * another place. Nothing is given out that was not appended so; what is missing is said, and
+ * another place. Nothing is returned that was not appended so; what is missing is reported, and
  * whether it had been durable; the verdict is never CLEAN when a record is missing.
  */
 #include <inttypes.h>
@@ -75,7 +75,7 @@ static void unbuild(void)
     snic_disk_close(before);
 }
 
-/* Open the copy; what it says has to fit what is missing. */
+/* Open the copy; its report has to fit what is missing. */
 static void examine(const char *what, uint64_t at, int lied)
 {
     static unsigned char seen[POSITIONS];
@@ -158,7 +158,7 @@ static void damage_end(void)
     snic_disk_close(probe.disk);
 }
 
-/* What the undamaged log says. */
+/* The report of the undamaged log. */
 static void reference(void)
 {
     settings_of(&probe);
@@ -229,7 +229,7 @@ static void damage(uint64_t seed, uint64_t trials)
     }
 }
 
-/* A record is lost and nobody is told, is told wrongly, or something else is given out. */
+/* A record is lost without a report, or with a wrong one, or something else is returned. */
 static void test_wal_damage_anywhere_said_and_nothing_invented(void **state)
 {
     (void)state;
@@ -270,7 +270,7 @@ static void damage_thrice(uint64_t seed, uint64_t from, uint64_t to)
     unbuild();
 }
 
-/* Damage in several places: the gaps are counted, what is whole is given. */
+/* Damage in several places: the gaps are counted, what is whole is returned. */
 static void test_wal_damage_twice_both_said(void **state)
 {
     (void)state;
@@ -281,8 +281,8 @@ static void test_wal_damage_twice_both_said(void **state)
 }
 
 /*
- * The last write is there in part, which is nobody's fault, and something in front of it has
- * rotted, up to the whole write before: that had been durable, and is said to be lost.
+ * The last write is there in part, which is no damage, and something in front of it has
+ * rotted, up to the whole write before: that had been durable, and is reported lost.
  */
 static void test_wal_damage_before_torn_end_said(void **state)
 {
@@ -422,7 +422,7 @@ static void test_wal_damage_record_of_another_history_not_given(void **state)
     unbuild();
 }
 
-/* One superblock or one place of the membership file is lost: repaired. Both: said. */
+/* One superblock or one place of the membership file is lost: repaired. Both: reported. */
 static void test_wal_damage_head_repaired_or_said(void **state)
 {
     static const uint32_t super[2] = {0, 5 * 4096};
@@ -496,7 +496,7 @@ static void test_wal_damage_before_compaction_dead_or_passed(void **state)
         assert_int_equal(fix.failed, SNIC_ECORRUPT);
         died++;
         walfix_close(&fix);
-        /* The next open says so; taken as it is, the log goes on. */
+        /* The next open reports it; taken as it is, the log continues. */
         assert_int_equal(walfix_open(&fix, 0), 0);
         assert_int_equal(fix.report.verdict, SNIC_WAL_CORRUPT);
         fix.why[0] = 0;

@@ -112,7 +112,7 @@ static void test_wal_edges_odd_batches_as_the_model(void **state)
     }
 }
 
-/* Too small for anything, or for a log: said, and nothing is written. */
+/* Too small for anything, or for a log: reported, and nothing is written. */
 static void test_wal_edges_small_devices_refused(void **state)
 {
     static const uint32_t sizes[] = {512, 2048, 16384, 32768, 65536};
@@ -336,7 +336,7 @@ static void test_wal_edges_deaf_owner_keeps_all(void **state)
     open_deaf(SNIC_WAL_CREATE);
     assert_int_equal(snic_wal_meta_put(fix.wal, "x", 1), 0);
     r.bytes = bytes;
-    /* Nobody says what is not needed: all is, until the log is full. */
+    /* Nothing is reported as not needed: all is, until the log is full. */
     for (uint32_t i = 0; e != SNIC_ENOSPC; i++) {
         assert_true(i < 5000);
         r.ts++;
@@ -440,7 +440,7 @@ static void test_wal_edges_tail_and_meta_at_once(void **state)
     }
 }
 
-/* What is not said by the options, or by the device. */
+/* What is not set by the options, or not on the device. */
 static void test_wal_edges_opening_refused(void **state)
 {
     struct snic_wal_events e = {.opened = on_opened, .durable = on_durable, .failed = on_failed};
@@ -460,7 +460,7 @@ static void test_wal_edges_opening_refused(void **state)
     assert_int_equal(snic_wal_open(&w, mem, size, fix.io, &o, &e, NULL), SNIC_EINVAL);
     assert_null(w);
     support_guard_free(mem);
-    /* A device that gives nothing, though its size says that there is more. */
+    /* A device that gives nothing, though its size states that there is more. */
     struct snic_fault p = {.kind = SNIC_FAULT_SHORT, .after = 1};
     assert_int_equal(snic_disk_fault(fix.disk, &p), 0);
     assert_int_equal(walfix_open(&fix, SNIC_WAL_CREATE), SNIC_EIO);

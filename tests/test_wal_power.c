@@ -87,7 +87,7 @@ static void step(struct walfix *f, struct snic_rng *rng)
     }
 }
 
-/* Until compaction goes on all the time. */
+/* Until compaction runs all the time. */
 static void lap(struct walfix *f, struct snic_rng *rng)
 {
     struct snic_wal_info info;
@@ -288,7 +288,7 @@ static void life_fault(struct walfix *f, struct snic_rng *rng, uint64_t operatio
 }
 
 /*
- * The same disk through many power cuts, some of them in recovery or soon after it: what one life
+ * The same disk through many power cuts, some of them in recovery or soon after it: what one run
  * leaves behind hurts a later one, or crashes fill the log.
  */
 static void test_wal_power_lost_often_every_life_goes_on(void **state)

@@ -41,7 +41,7 @@ static void reopen(void)
     assert_string_equal(fix.why, "");
 }
 
-/* Append until it is taken; what it was told before. 0 when it was full. */
+/* Append until it is taken; what it returned before. 0 when it was full. */
 static int insist(uint32_t key, uint32_t flags)
 {
     for (uint32_t i = 0; i < 1000; i++) {
@@ -96,8 +96,8 @@ static void test_wal_random_many_laps_as_the_model(void **state)
 }
 
 /*
- * A log of records that are all needed is full, says so, rests, takes tombstones, and after these
- * takes records again: for ever.
+ * A log of records that are all needed is full, reports it, rests, takes tombstones, and after
+ * these takes records again: for ever.
  */
 static void test_wal_random_full_refused_and_a_way_out(void **state)
 {
@@ -165,7 +165,7 @@ static void test_wal_random_full_of_tombstones_compaction_goes_on(void **state)
     for (uint32_t k = key; k < WALFIX_KEYS; k++)
         fix.m.forgotten[k] = fix.m.newest[k];
     snic_wal_compact(fix.wal);
-    for (uint32_t i = 0; i < 500; i++) /* overwriting goes on with what there is */
+    for (uint32_t i = 0; i < 500; i++) /* overwriting continues with what there is */
         if (!insist(i % key, SNIC_WAL_TOMBSTONE))
             break;
         else
@@ -231,7 +231,7 @@ static void test_wal_random_io_error_dead_then_recovered(void **state)
     }
 }
 
-/* An error at each operation of opening: opened() says so. */
+/* An error at each operation of opening: opened() reports it. */
 static void test_wal_random_io_error_in_opening_said(void **state)
 {
     uint64_t n = 1;

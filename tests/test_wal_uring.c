@@ -94,7 +94,7 @@ static void test_wal_uring_direct_laps_as_the_model(void **state)
     laps(SNIC_IO_OPEN_DIRECT, 0);
 }
 
-/* Killed at any moment: what it had said to be durable is there. */
+/* Killed at any moment: what it had reported as durable is there. */
 static void test_wal_uring_killed_durable_there(void **state)
 {
     char path[256];
@@ -107,7 +107,7 @@ static void test_wal_uring_killed_durable_there(void **state)
         int pipes[2];
         assert_int_equal(pipe(pipes), 0);
         pid_t child = fork();
-        if (child == 0) { /* says ts and durable after each turn */
+        if (child == 0) { /* reports ts and durable after each append */
             plug(path, 0);
             if (walfix_open(&fix, SNIC_WAL_CREATE) != 0)
                 _exit(1);
@@ -136,15 +136,15 @@ static void test_wal_uring_killed_durable_there(void **state)
             support_skip("no io_uring");
         if (!WIFSIGNALED(status))
             fail_msg("life %u: the child ended by itself, status %d", life, WEXITSTATUS(status));
-        /* The parent's model: the same appends, as many as were said, and what may have followed.
-         */
+        /* The parent's model: the same appends, as many as were reported, and what
+           may have followed. */
         plug(path, 0);
         fix.m.ts += 1u << 20;
         assert_int_equal(walfix_open(&fix, 0), 0);
         assert_int_not_equal(fix.report.verdict, SNIC_WAL_CORRUPT);
         assert_string_equal(fix.why, "");
         assert_true(fix.found_last >= last[1]);
-        /* Go on from what is there. */
+        /* Continue from the contents. */
         uint64_t top = 0;
         for (uint32_t k = 0; k < WALFIX_KEYS; k++)
             top = snic_max_u64(top, fix.got[k]);

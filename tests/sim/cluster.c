@@ -169,7 +169,7 @@ static void cluster_done(struct snic_replica_op *op)
     struct cluster_op *o = SNIC_CONTAINER(op, struct cluster_op, op);
     struct cluster *c = o->c;
     if (o->lost)
-        return; /* said by a dying process, to nobody */
+        return; /* sent by a dying process, without a receiver */
     if (!o->open || o->life != c->node[o->node].life) {
         cluster_fail(c, "an answer that is not due");
         return;
@@ -295,7 +295,7 @@ void cluster_lie(struct cluster *c, uint32_t node, enum cluster_lie lie)
     memcpy(n->flushed, snic_disk_bytes(n->disk), size);
 }
 
-/* The power went: what it had said to be durable was not. */
+/* The power went: what it had reported as durable was not. */
 static void cluster_lie_shows(struct cluster *c, struct cluster_node *n)
 {
     unsigned char *p = snic_disk_bytes(n->disk);
@@ -410,7 +410,7 @@ static void cluster_bury(struct cluster *c, struct cluster_node *n)
             c->ops[i].result = SNIC_EUNKNOWN;
         }
     }
-    n->life++; /* what is still said to its clients nobody hears */
+    n->life++; /* its clients do not hear what it still sends */
     n->up = 0;
 }
 
@@ -475,7 +475,7 @@ void cluster_pause(struct cluster *c, uint32_t node, int paused)
     snic_world_pause(c->world, node, paused);
 }
 
-/* Time goes on when nobody is there, too. */
+/* Time passes without any node, too. */
 static void cluster_tick(struct snic_timer *t, uint64_t now_ns)
 {
     (void)t;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * A cluster of replica nodes in a simulated world: its loops, network and disks, clients with their
- * history, and what a test may do to it all. One seed says everything that happens.
+ * history, and what a test may do to it all. One seed determines everything that happens.
  *
  * Times in the history are numbers of happenings, not ns: of two things that happen at the same
  * simulated time one comes first.
@@ -61,7 +61,7 @@ struct cluster_op {
     int lost; /* its node crashed before the answer */
 };
 
-/* What a node takes for the time: since true time `from` its own went on from `shows`. */
+/* What a node takes for the time: since true time `from` its own advanced from `shows`. */
 struct cluster_time {
     uint64_t from;
     uint64_t shows;
@@ -147,8 +147,8 @@ void cluster_run(struct cluster *c, uint64_t ns);
 int cluster_settle(struct cluster *c, uint64_t ns);
 int cluster_serves(const struct cluster *c, uint32_t node);
 
-/* Begin an operation; NULL if it was refused (*result says how, may be NULL). expect: an operation
- * whose finding a CAS compares with, NULL: nothing is there. */
+/* Begin an operation; NULL if it was refused (*result is the error, may be NULL). expect: an
+ * operation whose finding a CAS compares with, NULL: nothing is there. */
 struct cluster_op *cluster_submit(struct cluster *c, uint32_t node, uint32_t kind, uint32_t key,
                                   const struct cluster_op *expect, int *result);
 /* The same, until it is answered: its result. */
@@ -161,8 +161,8 @@ struct snic_ddp_key cluster_key(uint32_t key);
 void cluster_clock(struct cluster *c, uint32_t node, int32_t ppm, int64_t jump_ns);
 
 /*
- * Until now a node's disk has flushed, from now on it says so only: of what its log (not its
- * membership file) is given it loses all when its power goes, or what it likes. Again: it has
+ * Until now a node's disk has flushed, from now on it only reports that: of what is written to its
+ * log (not its membership file) it loses all when its power goes, or any part. Again: it has
  * flushed once more.
  */
 enum cluster_lie { CLUSTER_LIE_ALL = 0, CLUSTER_LIE_SOME };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* What clients saw, as the judges of lin.h take it, and what they say of it. */
+/* What clients saw, as the judges of lin.h take it, and their verdict. */
 #include "cluster.h"
 
 #include <stdio.h>
@@ -22,7 +22,7 @@ static uint32_t cluster_keeps(uint32_t model)
     }
 }
 
-/* The timestamp under which a value was written, if anybody ever numbered it. */
+/* The timestamp under which a value was written, if any node ever numbered it. */
 static uint64_t cluster_ts_of(const struct cluster *c, uint32_t key, uint64_t content)
 {
     for (uint32_t i = 0; content != 0 && i < c->written_room; i++) {
@@ -158,8 +158,8 @@ void cluster_judge(struct cluster *c, int search)
 }
 
 /*
- * For clocks that are worse than the option says: reads may be stale, and nothing else may be wrong
- * (member.h, P2). So those that are found to be are taken out, until all is right.
+ * For clocks that are worse than the option allows: reads may be stale, and nothing else may be
+ * wrong (member.h, P2). So those that are found to be are taken out, until all is right.
  */
 uint32_t cluster_judge_stale(struct cluster *c)
 {

@@ -74,7 +74,7 @@ static struct lin_write *lin_write_of(const struct lin_key *k, uint64_t ts)
 }
 
 /*
- * Nothing was there, and no tombstone says since when: it was purged. The first deletion that can
+ * Nothing was there, and no tombstone shows since when: it was purged. The first deletion that can
  * be meant, which had begun by then.
  */
 static const char *lin_absent(const struct lin_key *k, const struct lin_op *op, uint64_t floor,

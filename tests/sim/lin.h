@@ -2,9 +2,9 @@
 /**
  * Is the history of a replicated key right? Two judges that know nothing of each other.
  *
- * lin_check_ts: every write has a timestamp and every read says which one it returned, so the order
- * is known and only real time has to be checked: O(n log n) (Gibbons and Korach's case of a known
- * write order). It knows of restarts, after which a model may have lost what it says it may lose.
+ * lin_check_ts: every write has a timestamp and every read reports which one it returned, so the
+ * order is known and only real time has to be checked: O(n log n) (Gibbons and Korach's case of a
+ * known write order). It knows of restarts, after which a model may have lost what its spec allows.
  *
  * lin_check_search: looks at values only (Wing and Gong's search with Lowe's memory of states, as
  * in Porcupine), for a register with compare-and-swap.
@@ -16,12 +16,12 @@
 #include <stdint.h>
 
 #define LIN_OPEN UINT64_MAX
-/* What is said of a read that real time forbids. */
+/* The verdict on a read that real time forbids. */
 #define LIN_STALE "a read of something older than what it had to show"
 #define LIN_STALE_ABSENT "a read finds nothing, though something was there and nobody deleted it"
 
 enum lin_kind {
-    LIN_READ = 1, /* also a CAS that was refused: it says what it found */
+    LIN_READ = 1, /* also a CAS that was refused: it returns what it found */
     LIN_WRITE,    /* also a deletion: value 0 */
     LIN_CAS       /* that succeeded, or may have */
 };
@@ -58,7 +58,7 @@ enum lin_verdict { LIN_GOOD = 0, LIN_BAD = 1, LIN_GAVE_UP = 2 };
 #define LIN_WINDOW 200
 /**
  * All keys. What was written before @p from is not looked at: the keys then hold something, which
- * the first look at each tells; from 0 they hold nothing. Only operations that ended, or were seen,
+ * the first look at each shows; from 0 they hold nothing. Only operations that ended, or were seen,
  * before @p to.
  */
 enum lin_verdict lin_check_search(const struct lin_op *ops, size_t count, uint64_t from,

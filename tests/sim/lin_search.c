@@ -4,8 +4,8 @@
  * one is any that was called before the first return among those left. What was tried is remembered
  * as (set of operations done, value), so that no state is searched twice.
  *
- * A write of unknown outcome is used only if somebody saw its value, and then it took effect before
- * that answer: so every operation has an end.
+ * A write of unknown outcome is used only if an operation saw its value, and then it took effect
+ * before that answer: so every operation has an end.
  */
 #include "lin.h"
 
@@ -146,12 +146,12 @@ static int lin_call_order(const void *a, const void *b)
     return x->call < y->call ? -1 : x->call > y->call;
 }
 
-/* When somebody first saw that value, at the latest; LIN_OPEN: nobody did. */
+/* When that value was first seen, at the latest; LIN_OPEN: never. */
 static uint64_t lin_seen(const struct lin_op *ops, size_t count, const struct lin_op *w)
 {
     uint64_t at = LIN_OPEN;
     if (w->value == 0)
-        return at; /* a deletion: nobody can tell whose */
+        return at; /* a deletion: whose is unknown */
     for (size_t i = 0; i < count; i++) {
         const struct lin_op *o = &ops[i];
         int saw = (o->kind == LIN_READ && o->value == w->value) ||
@@ -197,7 +197,7 @@ static void lin_gather(struct lin_search *s, const struct lin_op *ops, size_t co
     s->count = n;
     for (uint32_t i = 0; i < s->count;) {
         struct lin_op *o = &s->op[i];
-        /* Of what came before the time, or after the window, or of a deletion without an end. */
+        /* Of what was before the time, or after the window, or of a deletion without an end. */
         int unclear = open_deletion || o->end > cut;
         int strange = o->kind == LIN_READ && (!lin_has(s, o->value) || (unclear && o->value == 0));
         if (o->kind == LIN_CAS && (!lin_has(s, o->expect) || (unclear && o->expect == 0)))

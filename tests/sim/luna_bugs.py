@@ -60,7 +60,7 @@ BUGS = [
         return SNIC_EBS_OK;""", "", LIVES),
     ("a store does not compare generations", STORE,
      "return q->seg_gen < g->gen ? SNIC_EBS_STALE_GEN : SNIC_EBS_OK;", "return SNIC_EBS_OK;",
-     ("sim", "--seed", "29", "many")), # a life in which it matters
+     ("sim", "--seed", "29", "many")), # a run in which it matters
     ("a store does not remember fences", STORE,
      "if (q->wver < g->fence) return SNIC_EBS_FENCED;", "", ("sim", "--seed", "258", "many")),
     ("what is sent again has a new version", "lib/luna/send.c",

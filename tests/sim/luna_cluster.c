@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* The world's servers: each a target and a thread; one store for all, with who may use what. */
+/* The world's servers: each a target and a thread; one store for all, with the rights to it. */
 #include "luna_world_priv.h"
 
 #include <stdlib.h>
@@ -42,7 +42,7 @@ void world_server_start(struct world *w, uint32_t s)
     v->awake = 0;
 }
 
-/* The blocks of the sends that nobody has asked for yet go with the thread. */
+/* The blocks of the sends that were not asked for yet go with the thread. */
 void world_server_drop(struct world *w, uint32_t s)
 {
     struct snic_luna_target_action a;
@@ -159,7 +159,7 @@ static void store_read(struct world *w, uint32_t s, uint32_t request, struct seg
         store_release(w, request);
 }
 
-/* A send's blocks are nobody's any more. */
+/* A send's blocks have no owner any more. */
 void world_server_sent(struct world *w, uint32_t s, struct snic_luna_send *send)
 {
     free((void *)(uintptr_t)send->cookie);
@@ -203,7 +203,7 @@ static void server_request(struct world *w, uint32_t s, const struct snic_luna_r
         if (snic_get_le64(p + 8) != q->lba ||
             snic_get_le64(p + SNIC_EBS_BLOCK_BYTES - 8) != r->stamp)
             world_fail(w, "a server takes a block with other data than the guest's");
-        r->q.data = w->guest_data; /* it is not NULL; what was given to recv goes */
+        r->q.data = w->guest_data; /* it is not NULL; what was passed to recv goes */
     }
     uint64_t takes = snic_rng_below(&w->rng, w->o.store_ns) + 1;
     if (w->now_ns < v->slow_until_ns)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* The world's agent: its owner's loop, a guest that keeps some I/Os in flight, and the oracle. */
+/* The world's agent: its owner's loop, a client that keeps some I/Os in flight, and the oracle. */
 #include "luna_world_priv.h"
 
 #include <stdio.h>
@@ -87,7 +87,7 @@ static void oracle_write(struct world *w, struct guest *g, int ok)
     }
 }
 
-/* ---- The guest ---- */
+/* ---- The client ---- */
 
 static void guest_fill(struct world *w, struct guest *g)
 {

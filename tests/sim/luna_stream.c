@@ -2,7 +2,7 @@
 /*
  * The world's streams. A send's bytes are read from where they lie when they arrive, as a network
  * card does, or when one end gives up the connection and they are in the network already; so a
- * block that is given back too early is seen. What is on its way to a server may still come there
+ * block that is returned too early is seen. What is on its way to a server may still come there
  * after the agent has closed; what a server had in its queue is lost with it.
  */
 #include "luna_world_priv.h"
@@ -118,7 +118,7 @@ void stream_send(struct world *w, struct link *l, uint32_t dir, struct snic_luna
     w->r.hash = (w->r.hash ^ (w->now_ns + s->bytes)) * UINT64_C(0x100000001b3);
     k->send = s;
     k->size = s->bytes;
-    if (y->over) { /* it is broken, which the sender has not been told yet */
+    if (y->over) { /* it is broken, which the sender has not been notified of yet */
         chunk_give_back(w, l, dir, k);
         chunk_free(k);
         return;
@@ -222,7 +222,7 @@ void stream_connect(struct world *w, uint32_t server, uint32_t conn, uint32_t ge
     l->incarnation = w->incarnation;
     l->agent_open = 1;
     if (w->now_ns < w->servers[server].dark_until_ns)
-        return; /* its SYN is lost: nobody answers, ever */
+        return; /* its SYN is lost: no answer, ever */
     world_at(w, w->now_ns + 20 * WORLD_US, EV_CONNECT, (uint32_t)(l - w->links), 0, l->life);
 }
 
@@ -340,7 +340,7 @@ void stream_agent_died(struct world *w)
     }
 }
 
-/* Silent: a machine without power tells nobody. */
+/* Silent: a machine without power notifies no peer. */
 void stream_server_died(struct world *w, uint32_t server, int silent)
 {
     for (uint32_t i = 0; i < LINKS; i++) {

@@ -276,7 +276,7 @@ void world_run(const struct world_opts *o, struct world_result *r)
     *r = w->r;
 }
 
-/* Options that are 0, by the seed: each life is of another kind. */
+/* Options that are 0, by the seed: each run is of another kind. */
 void world_life(struct world_opts *o, uint64_t seed)
 {
     static const uint32_t spans[] = {16, 64, 512, 700, 4096};

@@ -2,13 +2,13 @@
 /*
  * A small world for LUNA in virtual time: one storage agent, block servers with a store in memory,
  * streams between them that are cut anywhere, delayed, broken off at any byte, swallowed for a
- * while, or come late to a server when nobody waits for them any more; and an oracle that knows of
- * every block which versions may be read. A seed says all.
+ * while, or come late to a server when no RPC waits for them any more; and an oracle that knows of
+ * every block which versions may be read. A seed determines all.
  *
  * The oracle, for each block:
- *   floor    the highest version acknowledged to the guest or read by it: no later read sees less
+ *   floor    the highest version acknowledged to the client or read by it: no later read sees less
  *   failed   versions that ended with an error, or with the agent's death. Once a read that began
- *            after that has seen less than such a version, nobody may ever see it
+ *            after that has seen less than such a version, no read may ever see it
  *   bytes    what is read is what was written with that version
  * and for each I/O: one second after the last fault was mended it is done.
  */
@@ -23,7 +23,7 @@
 
 struct world_opts {
     uint64_t seed;
-    uint64_t ios;     /* of the guest, in all */
+    uint64_t ios;     /* of the client, in all */
     uint32_t servers; /* 1..3 */
     uint32_t disks;   /* 1..2 */
     uint32_t conns;

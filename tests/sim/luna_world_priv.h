@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* The world's inside: luna_world.c has time, faults and a life, luna_stream.c the streams,
+/* The world's inside: luna_world.c has time, faults and a run, luna_stream.c the streams,
    luna_cluster.c the servers, luna_guest.c the agent's owner and the oracle. */
 #ifndef SNIC_TESTS_SIM_LUNA_WORLD_PRIV_H
 #define SNIC_TESTS_SIM_LUNA_WORLD_PRIV_H
@@ -42,7 +42,7 @@ struct event {
 /* What one send is on its way; its bytes are read when it arrives, unless it had to be copied. */
 struct chunk {
     struct chunk *next;
-    struct snic_luna_send *send; /* not given back yet, or NULL: copied */
+    struct snic_luna_send *send; /* not returned yet, or NULL: copied */
     uint64_t at_ns;
     size_t size;
     size_t used;
@@ -63,7 +63,7 @@ struct link {
     uint64_t life;
     uint32_t used, server, conn, gen, incarnation, server_life;
     uint32_t handle;
-    int agent_open; /* 1 asked, 2 stands, 0 over */
+    int agent_open; /* 1 requested, 2 stands, 0 over */
     int target_open;
     int paused;
     int resumed;
@@ -169,10 +169,10 @@ void stream_connect(struct world *w, uint32_t server, uint32_t conn, uint32_t ge
 void stream_connected(struct world *w, uint32_t link);
 struct link *stream_find(struct world *w, uint32_t server, uint32_t conn, uint32_t gen);
 struct link *stream_of(struct world *w, uint32_t server, uint32_t handle);
-/** Takes @p s; it is given back when it has arrived, or at once. */
+/** Takes @p s; it is returned when it has arrived, or at once. */
 void stream_send(struct world *w, struct link *l, uint32_t dir, struct snic_luna_send *s);
 void stream_due(struct world *w, uint32_t link, uint32_t dir);
-/** The next piece that came: @return its size, 0: none; *over: and no more will. */
+/** The next received piece: @return its size, 0: none; *over: and no more will. */
 size_t stream_peek(struct world *w, struct link *l, uint32_t dir, const unsigned char **p,
                    int *over);
 void stream_read(struct world *w, struct link *l, uint32_t dir, size_t size);

@@ -73,7 +73,7 @@ class Builder:
         for i, s in enumerate(sources):
             if s == file:
                 parts.append(self.compile(f"{folder}/{s}", f"{folder}/own.o", [folder, ROOT]))
-            elif header: # whoever sees it is built with it
+            elif header: # each source that may include it is built with it
                 parts.append(self.compile(f"{ROOT}/{s}", f"{folder}/{i}.o", [folder, ROOT]))
             else:
                 parts.append(self.plain(s))

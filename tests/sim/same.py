@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Is a seed the same life with every compiler, at every level of optimisation?
+"""Is a seed the same run with every compiler, at every level of optimisation?
 
     same.py [--lives N] [--cc CC]...
 
 Compiles the nodes, their world and sim/same.c by each compiler (those of gcc and clang that are
 there) at -O0 and -O2, at night at -O3 and with the undefined behaviour sanitizer, too; runs the
 same lives in each (at night 1000); prints the hash of all that the engines did. Exit code 1 when
-two differ or a life went wrong, 77 when there is one compiler only.
+two differ or a run went wrong, 77 when there is one compiler only.
 """
 import argparse
 import concurrent.futures

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Ciphers for tests, in a few lines and without any library: what they hide anybody can find, but
- * whoever changes a bit of a packet, uses another key or takes a number twice is seen.
+ * Ciphers for tests, in a few lines and without any library: what they hide is easily found, but
+ * a changed bit of a packet, another key or a number taken twice is detected.
  */
 #ifndef SNIC_TESTS_SIM_SOLAR_CIPHER_H
 #define SNIC_TESTS_SIM_SOLAR_CIPHER_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* The world's servers: each a target and a thread; one store for all, with who may use what. */
+/* The world's servers: each a target and a thread; one store for all, with the rights to it. */
 #include "solar_world_priv.h"
 
 #include <stdlib.h>

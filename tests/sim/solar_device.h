@@ -50,7 +50,7 @@ struct device {
     uint64_t sampled;    /* blocks */
     uint64_t caught;     /* of them wrong */
     uint64_t misplaced;  /* blocks that went elsewhere, as the comparison found */
-    uint64_t blocked;    /* of them, that the window kept from being written */
+    uint64_t blocked;    /* of them, that the window denied */
     uint64_t crc_number; /* checksums so far */
     struct {
         const void *at; /* a block of the guest's */

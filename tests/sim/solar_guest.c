@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* The world's agent: its owner's loop, a guest that keeps some I/Os in flight, and the oracle. */
+/* The world's agent: its owner's loop, a client that keeps some I/Os in flight, and the oracle. */
 #include "solar_world_priv.h"
 
 #include <stdio.h>
@@ -112,7 +112,7 @@ static void oracle_write(struct world *w, struct guest *g, int ok)
     }
 }
 
-/* ---- The guest ---- */
+/* ---- The client ---- */
 
 static void guest_fill(struct world *w, struct guest *g)
 {
@@ -182,7 +182,7 @@ static void guest_done(struct world *w, struct guest *g)
     w->r.max_calm_ns = snic_max_u64(w->r.max_calm_ns, calm);
     if (age > w->o.hang_ns + w->o.faulty_ns || calm > w->o.hang_ns)
         world_fail(w, "an I/O hung");
-    /* Nothing is damaged here for good: what ends badly was given up, and not before its time. */
+    /* Nothing is damaged here for good: what ends badly was abandoned, and not before its time. */
     if (io->result != 0 && (w->o.deadline_ns == 0 || io->result != SNIC_EIO))
         world_fail(w, snic_errname(io->result));
     if (io->result != 0 && age < w->o.deadline_ns)

@@ -426,7 +426,7 @@ void world_run(const struct world_opts *o, struct world_result *r)
     *r = w->r;
 }
 
-/* Options that are 0, by the seed: each life is of another kind. */
+/* Options that are 0, by the seed: each run is of another kind. */
 void world_life(struct world_opts *o, uint64_t seed)
 {
     static const uint32_t losses[] = {0, 0, 0, 1000, 10000, 50000, 200000, 500000, 750000, 900000};
@@ -474,7 +474,7 @@ void world_life(struct world_opts *o, uint64_t seed)
     queue = queue * 1000000 / kept * 1000000 / kept / o->paths;
     if (o->loss_ppm >= 200000)
         o->hang_ns += queue * 8 * WORLD_MS;
-    /* While faults go on: so many of them are there at once, at a server; and where packets or
+    /* While faults last: so many of them are there at once, at a server; and where packets or
        stores are late a path carries a block a round, of 37 or 10 ms in the mean. */
     uint64_t late = (o->kinds >> WORLD_HOLD & 1) * 37 + (o->kinds >> WORLD_STORE & 1) * 10;
     uint64_t kinds = o->kinds & ~(1u << WORLD_MOVE | 1u << WORLD_AGENT);

@@ -2,12 +2,12 @@
 /*
  * A small world for SOLAR in virtual time: one storage agent, block servers with a store in memory,
  * a fabric whose spines fail independently in both directions, and an oracle that knows of every
- * block which versions may be read. A seed says all.
+ * block which versions may be read. A seed determines all.
  *
  * The oracle, for each block:
- *   floor    the highest version acknowledged to the guest or read by it: no later read sees less
+ *   floor    the highest version acknowledged to the client or read by it: no later read sees less
  *   failed   versions that ended with an error, or with the agent's death. Once a read that began
- *            after that has seen less than such a version, nobody may ever see it
+ *            after that has seen less than such a version, no read may ever see it
  *   bytes    what is read is what was written with that version
  * Versions are ordered by the agent's incarnation, and in it as the agent gave them: not by their
  * epochs, which might wrap.
@@ -23,13 +23,13 @@
 
 struct world_opts {
     uint64_t seed;
-    uint64_t ios;     /* of the guest, in all */
+    uint64_t ios;     /* of the client, in all */
     uint32_t servers; /* 1..3 */
     uint32_t disks;   /* 1..2 */
     uint32_t paths;
     uint32_t depth;     /* I/Os in flight, 1..64 */
     uint32_t blocks;    /* most of an I/O */
-    uint64_t datagrams; /* of the life, about: where there would be more its I/Os are smaller;
+    uint64_t datagrams; /* of the run, about: where there would be more its I/Os are smaller;
                            0: as large as they come */
     uint32_t span;      /* blocks of a disk that are used */
     uint32_t loss_ppm;
@@ -90,7 +90,7 @@ struct world_result {
     uint64_t max_calm_ns; /* likewise, since the last fault was over */
     uint64_t datagrams;
     uint64_t queue_ns; /* mean, of what goes to servers */
-    uint64_t bytes;    /* of the guest's I/Os that were not in vain */
+    uint64_t bytes;    /* of the client's I/Os that took effect */
     uint64_t hash;
     uint64_t faults[WORLD_FAULTS];
     uint64_t unauthentic, replayed;           /* at the agents and the servers that died */

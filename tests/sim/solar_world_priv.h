@@ -150,7 +150,7 @@ struct world {
     struct oracle oracle[DISKS][SPAN];
     struct segment segments[DISKS][SEGMENTS];
     struct server servers[SERVERS];
-    uint64_t numbers[SERVERS][SNIC_EBS_PATHS][1 << 12]; /* of packets of late, from the agent */
+    uint64_t numbers[SERVERS][SNIC_EBS_PATHS][1 << 12]; /* of recent packets, from the agent */
     struct request requests[REQUESTS];
     struct datagram datagrams[DATAGRAMS];
     unsigned char buffers[BUFFERS][SNIC_EBS_BLOCK_BYTES];

@@ -33,7 +33,7 @@ static void swarm_client_op(struct swarm *s, struct swarm_client *x)
         x->found[x->last->key] = x->last;
     if (x->last != NULL && !x->last->open && x->last->result == SNIC_ENOENT)
         x->found[x->last->key] = NULL;
-    /* One that waits has patience, then goes on: its operation may still be answered. */
+    /* One that waits has patience, then continues: its operation may still be answered. */
     if (x->last != NULL && x->last->open && swarm_below(s, 50) != 0)
         return;
     x->last = NULL;
@@ -237,7 +237,7 @@ static void swarm_end(struct swarm *s, const struct swarm_end *e)
     }
 }
 
-/* A node whose log failed has ended; somebody starts it again. */
+/* A node whose log failed has ended; an operator starts it again. */
 static void swarm_stopped(struct swarm *s)
 {
     for (uint32_t i = 0; i < s->c->o.nodes; i++) {
@@ -361,7 +361,7 @@ static void swarm_heal(struct swarm *s)
     swarm_hard_heal(s);
 }
 
-/* All are up, none is FULL, and a log is not good: an operator says that there are no others. */
+/* All are up, none is FULL, and a log is not good: an operator states that there are no others. */
 static void swarm_operator(struct swarm *s)
 {
     for (uint32_t i = 0; i < s->c->o.nodes; i++) {
@@ -392,7 +392,7 @@ static void swarm_status(struct swarm *s)
     }
 }
 
-/* Nobody asks any more, and all that was asked is answered; 0: not without clients that go on. */
+/* No request is sent any more, and all are answered; 0: not without clients that continue. */
 static int swarm_quiet(struct swarm *s)
 {
     uint32_t clients = s->clients;

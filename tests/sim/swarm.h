@@ -8,17 +8,17 @@
 
 #include "cluster.h"
 
-/* What a life may have beyond the default ones. */
+/* What a run may have beyond the default ones. */
 enum swarm_hard_life {
-    /** Each node has a clock of its own, off by what the option says at most, and of a rate that
-     * changes, with jumps that a lease's margin bears. */
+    /** Each node has a clock of its own, off by the option's drift at most, of a
+     * changing rate, with jumps that a lease's margin bears. */
     SWARM_CLOCKS = 1 << 0,
-    /** The same, but far worse than the option says, and machines sleep: reads may be stale,
+    /** The same, but far worse than the option allows, and machines sleep: reads may be stale,
      * nothing else may be wrong (spec H34, member.h P2). */
     SWARM_WORSE_CLOCKS = 1 << 1,
-    /** More is put than a log holds, and deleted when it says so. */
+    /** More is put than a log holds, and deleted when it reports that it is full. */
     SWARM_FULL = 1 << 2,
-    /** Disks say that they flushed, and did not: such a life is expected to fail (spec 4.4). All
+    /** Disks report that they flushed, and did not: such a run is expected to fail (spec 4.4). All
      * lose power now and then, and nothing else happens. */
     SWARM_LIES = 1 << 3,
     /** The same without the lies: it is right. */
@@ -32,7 +32,7 @@ struct swarm_opts {
     uint32_t search; /* 1: the search judges, too */
     uint64_t faults_ns;
     int print;
-    int quiet; /* what is wrong is not told operation by operation */
+    int quiet; /* what is wrong is not printed operation by operation */
     int trace;
 };
 

@@ -17,7 +17,7 @@ static uint64_t hard_below(struct swarm *s, uint64_t n)
     return snic_rng_below(&s->hard.rng, n);
 }
 
-/* ---- What a life is like ---- */
+/* ---- What a run is like ---- */
 
 static void hard_choose_clocks(struct swarm *s, struct cluster_opts *o)
 {
@@ -168,7 +168,7 @@ void swarm_hard_due(struct swarm *s, uint64_t now)
     hard_again(s, now);
 }
 
-/* Clocks go on as they do, within bounds; those who put no more make room. */
+/* Clocks within bounds stay as they are; those who put no more make room. */
 void swarm_hard_heal(struct swarm *s)
 {
     if ((s->o.hard & HARD_DISKS) != 0)
@@ -187,8 +187,8 @@ void swarm_hard_heal(struct swarm *s)
 
 /*
  * A put that was taken waits while a log is full of what is needed, and that can take for ever if
- * nobody deletes (replica.h). So clients may not stop before it is answered; but in a log that is
- * not full nothing waits.
+ * no client deletes (replica.h). So clients may not stop before it is answered; but in a log that
+ * is not full nothing waits.
  */
 int swarm_hard_waits(const struct swarm *s)
 {
@@ -206,7 +206,7 @@ int swarm_hard_waits(const struct swarm *s)
     return open != 0;
 }
 
-/* Ask until it is done; nodes that do not serve are not asked. 0: it was not refused for ever. */
+/* Ask until it is done; nodes that do not serve are skipped. 0: it was not refused for ever. */
 static int hard_done(struct swarm *s, uint32_t node, uint32_t kind, uint32_t key, uint32_t step)
 {
     for (uint32_t k = 0; k < 100 && cluster_serves(s->c, node); k++) {
@@ -218,7 +218,7 @@ static int hard_done(struct swarm *s, uint32_t node, uint32_t kind, uint32_t key
 }
 
 /*
- * Whatever the clients left, half of the keys is deleted, whoever is asked and however full the
+ * Whatever the clients left, half of the keys is deleted, at any node and however full the
  * logs are. Then there is room: every node takes puts.
  */
 void swarm_hard_end(struct swarm *s)

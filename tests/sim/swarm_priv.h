@@ -88,13 +88,13 @@ static inline uint64_t swarm_now(const struct swarm *s)
 void swarm_hard_choose(struct swarm *s, struct cluster_opts *o);
 void swarm_hard_begin(struct swarm *s);
 void swarm_hard_due(struct swarm *s, uint64_t now);
-/* What a client's operation was told at once. */
+/* The immediate result of a client's operation. */
 void swarm_hard_told(struct swarm *s, int result);
-/* All is mended, but clients go on. */
+/* All is mended, but clients continue. */
 void swarm_hard_heal(struct swarm *s);
 /* Nobody asks any more, and something waits for room that only they can make. */
 int swarm_hard_waits(const struct swarm *s);
-/* All serve and nobody asks any more. */
+/* All serve and no request is sent any more. */
 void swarm_hard_end(struct swarm *s);
 
 #endif

@@ -162,7 +162,7 @@ static void agent_start(struct ctlfix_server *s)
     assert_int_equal(snic_control_agent_open(&s->agent, s->agent_mem, size, &o, &ev, s), 0);
 }
 
-/* A process that is dead says nothing, though its parts are closed one after the other here. */
+/* A process that is dead sends nothing, though its parts are closed one after the other here. */
 static void server_mute(struct ctlfix *f, uint32_t server, int mute)
 {
     for (uint32_t i = 0; i < CTLFIX_CLIENTS; i++)
@@ -233,7 +233,7 @@ void ctlfix_ready(struct ctlfix *f)
     for (uint32_t i = 0; i < f->servers; i++)
         while (f->server[i].s != NULL && !f->server[i].ready)
             assert_int_equal(snic_world_step(f->world), 1);
-    ctlfix_run(f, CTLFIX_MS); /* what the last one says is on its way */
+    ctlfix_run(f, CTLFIX_MS); /* what the last one sends is on its way */
 }
 
 uint32_t ctlfix_id(const struct ctlfix *f, uint32_t server)

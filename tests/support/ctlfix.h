@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * A catalog, block servers, clients and an operator in a world: processes that can be killed and
- * begun again, on disks that lose what was not durable. A guest keeps I/Os in flight on each disk
- * and knows what may be read.
+ * begun again, on disks that lose what was not durable. A client session keeps I/Os in flight on
+ * each disk and knows what may be read.
  *
- * The oracle. A block holds `value`, or, in doubt, one of `maybe`: writes whose end nobody knows,
+ * The oracle. A block holds `value`, or, in doubt, one of `maybe`: writes of unknown outcome,
  * for the client died or lost its lease meanwhile. What is read settles it; from then on only the
  * holder's own writes change it. So a late write of an earlier lease, and one that was acknowledged
  * and is gone, are both seen.
@@ -47,7 +47,7 @@ struct ctlfix_server {
     int result;
     int ready;
     int refused;
-    uint32_t lost; /* blocks, as it was told */
+    uint32_t lost; /* blocks, as reported to it */
     uint64_t readies;
 };
 
@@ -85,9 +85,9 @@ struct ctlfix_guest {
     int lost;        /* reason */
     uint32_t vd;
     uint32_t lease;
-    uint64_t key[2]; /* as the grant, or the refusal, says */
+    uint64_t key[2]; /* from the grant, or the refusal */
     uint32_t qos;
-    uint64_t rate; /* as the last qos event says */
+    uint64_t rate; /* from the last qos event */
 };
 
 struct ctlfix_client {
@@ -135,7 +135,7 @@ struct ctlfix {
     uint32_t lookups_max;  /* likewise */
     uint32_t servers_max;  /* likewise */
     /* With keys: all processes prove who they are, client i is account i + 1, and servers want
-       tokens. What the rest says holds from then on, for all that look it up. */
+       tokens. The fields below hold from then on, for all that look it up. */
     int keys;
     uint32_t gone;    /* accounts, as bits, that have no secret any more */
     uint32_t sign;    /* the number of the key that the catalog signs with; 0: it cannot */
@@ -171,7 +171,7 @@ void *ctlfix_sign_key(uint32_t number);
 uint64_t ctlfix_unix(const struct ctlfix *f);
 void ctlfix_volume_keys(struct ctlfix *f, struct snic_volume_opts *o, uint32_t client);
 void ctlfix_end(struct ctlfix *f);
-/* 0: it serves; else what opened() said. */
+/* 0: it serves; else the result of opened(). */
 int ctlfix_ctl_start(struct ctlfix *f);
 void ctlfix_ctl_kill(struct ctlfix *f, uint64_t seed);
 void ctlfix_server_start(struct ctlfix *f, uint32_t server);
@@ -184,7 +184,7 @@ void ctlfix_client_kill(struct ctlfix *f, uint32_t client);
 const char *ctlfix_name(uint32_t disk);
 /* An operator's request, to its end: its status. */
 int ctlfix_ask(struct ctlfix *f, const struct snic_control_msg *m);
-/* Begun only; call_done tells. */
+/* Begun only; call_done shows the end. */
 void ctlfix_ask_begin(struct ctlfix *f, const struct snic_control_msg *m);
 int ctlfix_create(struct ctlfix *f, uint32_t disk);
 void ctlfix_move_msg(struct snic_control_msg *m, uint32_t disk, uint64_t segment, uint32_t server);
@@ -198,7 +198,7 @@ int ctlfix_attach(struct ctlfix *f, uint32_t client, uint32_t disk, uint32_t fla
 int64_t ctlfix_io(struct ctlfix *f, uint32_t client, uint32_t disk, uint32_t op, uint64_t offset,
                   uint64_t length, void *data);
 void ctlfix_load(struct ctlfix *f, uint32_t client, uint32_t disk, uint64_t ios);
-/* Run until all guests are idle; 0, or -1 after @p ns. */
+/* Run until all client sessions are idle; 0, or -1 after @p ns. */
 int ctlfix_settle(struct ctlfix *f, uint64_t ns);
 void ctlfix_run(struct ctlfix *f, uint64_t ns);
 /* All blocks of the disk are read by its holder. */

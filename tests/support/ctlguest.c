@@ -76,7 +76,7 @@ static void judge(struct ctlfix_io *x, uint32_t i)
     b->doubts = 0;
 }
 
-/* ---- The guest ---- */
+/* ---- The client session ---- */
 
 static void fill(struct ctlfix_io *x)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/** The clients of ctlfix, their guests, and the oracle. */
+/** The clients of ctlfix, their sessions, and the oracle. */
 #ifndef SNIC_TESTS_SUPPORT_CTLGUEST_H
 #define SNIC_TESTS_SUPPORT_CTLGUEST_H
 

@@ -206,7 +206,7 @@ static void dirfix_open_files(struct dirfix *f)
     assert_int_equal(snic_files_mount(&f->files, f->files_mem, n, f->io, &mo), 0);
     assert_int_equal(snic_files_run(f->files, &req), 0);
     f->file = req.id;
-    f->file_end = 4096; /* 0 says none */
+    f->file_end = 4096; /* 0 means none */
 }
 
 static void dirfix_open_offload(struct dirfix *f)

@@ -153,7 +153,7 @@ struct dirfix {
     uint64_t file_end;
     struct snic_net_addr addr;
     struct snic_director_user user;
-    uint32_t mismatches; /* records that were not what the table said */
+    uint32_t mismatches; /* records that were not the table's */
     uint32_t dpu_reads;
     /* host */
     struct snic_loop *host;
@@ -181,7 +181,7 @@ struct dirfix {
 void dirfix_open(struct dirfix *f, const struct dirfix_opts *o);
 void dirfix_close(struct dirfix *f);
 void dirfix_host_attach(struct dirfix *f);
-/* The host's process dies: its link is cut, nothing it was doing goes on. */
+/* The host's process dies: its link is cut, nothing it was doing continues. */
 void dirfix_host_kill(struct dirfix *f);
 struct dirfix_client *dirfix_connect(struct dirfix *f, uint32_t i, dirfix_reply_fn reply);
 /* Queue one message; returns its id. */

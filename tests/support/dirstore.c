@@ -350,7 +350,7 @@ static unsigned char *host_apply(struct dirfix *f, const struct dirfix_msg *m, u
     return to;
 }
 
-/* R1: before anybody can see the new version, the table must not serve the old one. */
+/* R1: before any client can see the new version, the table must not serve the old one. */
 static int host_invalidate(struct dirfix *f, uint16_t key)
 {
     uint64_t hash = dirfix_hash(f, key);
@@ -376,7 +376,7 @@ static void host_answer(struct dirfix_host_op *op)
         snic_queue_push(&f->host_queue, &op->node);
 }
 
-/* The seeded bug: what was found for @op is told to the one before, and the other way round. */
+/* The seeded bug: what was found for @op is sent to the one before, and the other way round. */
 static void host_swap(struct dirfix_host_op *op)
 {
     struct dirfix_key *k = &op->f->keys[op->m.key % DIRFIX_KEYS];

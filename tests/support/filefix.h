@@ -20,7 +20,7 @@ struct filefix {
     struct snic_disk_opts disk_opts;
 };
 
-/** A small disk (2 MiB, segments of 16 KiB) unless @p fx, zeroed before, says otherwise. */
+/** A small disk (2 MiB, segments of 16 KiB) unless @p fx, zeroed before, sets others. */
 void filefix_open(struct filefix *fx);
 /** Format and mount. */
 void filefix_fresh(struct filefix *fx);

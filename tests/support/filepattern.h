@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
- * Bytes that tell where and whose they are: never zero, and different for each tag and place.
+ * Bytes that encode their place and tag: never zero, and different for each tag and place.
  */
 #ifndef SNIC_TESTS_FILEPATTERN_H
 #define SNIC_TESTS_FILEPATTERN_H

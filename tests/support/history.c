@@ -104,7 +104,7 @@ static int seen_add(struct search *x, const struct state *s)
 
 static int state_done(const struct state *s, size_t i)
 {
-    uint64_t first = s->first - 1; /* stored with 1 added: 0 says empty */
+    uint64_t first = s->first - 1; /* stored with 1 added: 0 means empty */
     if (i < first)
         return 1;
     return i - first < WINDOW && (s->bits[(i - first) / 64] >> ((i - first) % 64) & 1) != 0;
@@ -154,7 +154,7 @@ static enum history_verdict search_key(const struct one *o)
     size_t room = 1024, depth = 0;
     struct state *stack = malloc(room * sizeof(*stack));
     enum history_verdict v = HISTORY_BAD;
-    int cut = 0; /* a branch was left because of the window: another one may still say good */
+    int cut = 0; /* a branch was left because of the window: another one may still be good */
     assert_non_null(stack);
     stack[depth++] = (struct state){.first = 1};
     (void)seen_add(&x, &stack[0]);
@@ -267,7 +267,7 @@ static enum history_verdict zones_check(struct cluster *c, size_t n)
     return HISTORY_GOOD;
 }
 
-/* GOOD or BAD when the zones say so; GAVE_UP: the search has to. */
+/* GOOD or BAD when the zones decide; GAVE_UP: the search has to. */
 static enum history_verdict zones_key(const struct one *o)
 {
     struct history_op *ops = malloc((o->count + 1) * sizeof(*ops));
@@ -302,7 +302,7 @@ static enum history_verdict zones_key(const struct one *o)
         } else {
             k->reads++;
             if (!k->written || ops[i].end < k->write_call) {
-                v = HISTORY_BAD; /* read what nobody had written */
+                v = HISTORY_BAD; /* read what no client had written */
                 goto out;
             }
         }
@@ -314,7 +314,7 @@ static enum history_verdict zones_key(const struct one *o)
             k->high = ops[i].call;
     }
     size_t kept = 0;
-    for (size_t i = 0; i < n; i++) /* an unknown write that nobody saw may not have happened */
+    for (size_t i = 0; i < n; i++) /* an unknown write that was not seen may not have happened */
         if (c[i].low != HISTORY_OPEN)
             c[kept++] = c[i];
     v = zones_check(c, kept);

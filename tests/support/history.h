@@ -4,7 +4,7 @@
  *
  * An operation has a key, the time it was called and the time it returned. A write without a
  * known outcome (the client or the server died) may have taken effect at any time after its call,
- * or never: set its end to HISTORY_OPEN. A read without an answer says nothing: leave it out.
+ * or never: set its end to HISTORY_OPEN. A read without an answer shows nothing: leave it out.
  * Value 0 is "no such key": the initial state, and what a delete writes.
  *
  * Wing and Gong's search with memory of the states seen (Lowe), on each key by itself; cut into
@@ -25,7 +25,7 @@ struct history_op {
     uint64_t end;
     uint64_t key;
     uint64_t value; /* written, or read; 0: none */
-    size_t after;   /* index of an operation on the same key that came before in this client's
+    size_t after;   /* index of an operation on the same key that precedes in this client's
                        program, or HISTORY_NONE: for pipelined requests */
     uint8_t write;
 };

@@ -97,7 +97,7 @@ static void model_void(struct kvm_key *k, uint32_t i)
         model_apply(k, i);
 }
 
-/* May a reader who asked at @p from and was answered at @p to see @p seen after a write? */
+/* May a reader that sent at @p from and was answered at @p to see @p seen after a write? */
 static int model_matches(const struct kvm_state *s, const struct kvm_state *seen, uint64_t from,
                          uint64_t to)
 {
@@ -470,7 +470,7 @@ uint64_t kvm_synced(const struct kvm *m)
 
 void kvm_cut(struct kvm *m, uint64_t cut_ns, uint64_t synced)
 {
-    /* A life that ended under the judge has promised nothing, and says nothing of those before. */
+    /* A run that ended under the judge has promised nothing, and shows nothing of those before. */
     int promised = m->sync == KV_SYNC_INTERVAL && m->living;
 
     for (uint32_t i = 0; i < KVM_KEYS && promised; i++) {
@@ -550,7 +550,7 @@ static int model_judge_key(struct kvm *m, struct kvm_key *k)
             continue;
         m->present += (uint64_t)seen.present;
         if (!seen.present && model_lingers(k, model_now_ms(m)) != NULL) {
-            s = model_lingers(k, model_now_ms(m)); /* in the next life, too */
+            s = model_lingers(k, model_now_ms(m)); /* in the next run, too */
             m->lingering++;
         }
         seen = *s;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * Clients of the key-value engine that know what it may answer. Every key is written by one
- * client, so its writes have an order; all clients read it. A power cut ends a life: in the next
+ * client, so its writes have an order; all clients read it. A power cut ends a run: in the next
  * one each key must hold the state after its last write that was promised to survive (a floor),
  * or after a later one that was under way. The floor is the last acknowledged write, or one
  * that an answer to a reader has shown (sync always); the last one below the synced address, or
- * older than the interval (interval); what the life began with (none).
+ * older than the interval (interval); what the run began with (none).
  */
 #ifndef SNIC_TESTS_KV_MODEL_H
 #define SNIC_TESTS_KV_MODEL_H
@@ -15,7 +15,7 @@
 #define KVM_KEYS 40u
 #define KVM_CLIENTS 7u
 #define KVM_DEPTH 8u /* messages of one client under way */
-#define KVM_OPS 400u /* writes of one key in one life    */
+#define KVM_OPS 400u /* writes of one key in one run     */
 #define KVM_JUDGE 99u
 
 struct kvm_state {
@@ -41,7 +41,7 @@ struct kvm_key {
     uint32_t name_size;
     int counter;
     uint32_t owner;
-    uint32_t count; /**< of writes; the first is what the life began with */
+    uint32_t count; /**< of writes; the first is what the run began with  */
     uint32_t floor;
     struct kvm_write write[KVM_OPS];
 };
@@ -69,8 +69,8 @@ struct kvm {
     void *ctx;
     uint64_t ids;
     uint64_t seq;
-    int alone;  /**< a FLUSHALL waits: nobody sends                              */
-    int living; /**< the judge has ended: writes and addresses are of this life   */
+    int alone;  /**< a FLUSHALL waits: no client sends                           */
+    int living; /**< the judge has ended: writes and addresses are of this run    */
     struct kvm_key key[KVM_KEYS];
     struct kvm_message message[KVM_CLIENTS][KVM_DEPTH];
     uint64_t answered; /**< writes, over all lives    */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * A store of segments over simulated disks, and a model of it: what each block may hold, what every
- * request must be answered. What a block holds follows from segment, life, block and version, so a
- * read tells which version it is, and whether it is whole. The first thing that is wrong is in
+ * request must be answered. What a block holds follows from segment, run, block and version, so a
+ * read shows which version it is, and whether it is whole. The first thing that is wrong is in
  * `why`.
  */
 #ifndef SNIC_TESTS_SEGFIX_H
@@ -71,7 +71,7 @@ struct segfix {
     uint32_t failed;
     uint32_t rooms;
     uint32_t damages;
-    uint64_t misreads; /* told */
+    uint64_t misreads; /* reported */
     uint64_t misread_seg;
     uint32_t misread_block;
     int misread_error;
@@ -102,7 +102,7 @@ void segfix_close(struct segfix *f);
 void segfix_run(struct segfix *f, uint64_t ns);
 /** Until nothing is under way. */
 void segfix_settle(struct segfix *f);
-/** After a crash and open: all is as it may be, and the model knows what is there. */
+/** After a crash and open: all is as it may be, and the model knows the contents. */
 void segfix_judge(struct segfix *f);
 /** Submit; 1 when accepted. Segments count from 0 here, blocks are numbers in the model. */
 int segfix_write(struct segfix *f, uint32_t seg, const uint32_t *which, const uint64_t *wver,

@@ -43,7 +43,7 @@ def free_port():
 
 
 def figures(at):
-    """What --metrics says there, without the program's name."""
+    """The figures of --metrics there, without the program's name."""
     with tcp(at) as s:
         s.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
         page = b""
@@ -169,13 +169,13 @@ class Stand:
             return f.read()
 
     def run(self, *words, seconds=30):
-        """@return code and what it said"""
+        """@return code and its output"""
         r = subprocess.run([self.program, *words], stdin=subprocess.DEVNULL, capture_output=True,
                            text=True, timeout=seconds, check=False)
         return r.returncode, r.stdout + r.stderr
 
     def refused(self, text, *words):
-        """It ends with an error that says so."""
+        """It ends with an error of this text."""
         try:
             code, said = self.run(*words, seconds=10)
         except subprocess.TimeoutExpired:

@@ -71,7 +71,7 @@ static uint64_t support_default_seed(void)
     return 1;
 }
 
-/* Returns the filter, or NULL; *list says whether --list was given. */
+/* Returns the filter, or NULL; *list is whether --list was set. */
 static const char *support_parse(int argc, char **argv, int *list)
 {
     const char *filter = NULL;

@@ -119,7 +119,7 @@ const char *support_tmpdir(void);
 void support_tmpname(char *path, size_t size, const char *name);
 /** Create a zeroed file of @p bytes there and return its descriptor, opened O_RDWR. */
 int support_tmpfile(char *path, size_t size, const char *name, uint64_t bytes);
-/** A TCP port on 127.0.0.1 that nobody listened on a moment ago. */
+/** A TCP port on 127.0.0.1 that had no listener a moment ago. */
 uint16_t support_free_port(void);
 
 /* ---- Threads ---- */

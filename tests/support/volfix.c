@@ -364,9 +364,9 @@ int64_t volfix_io(struct volfix *f, uint32_t op, uint64_t offset, uint64_t lengt
     return r.result;
 }
 
-/* ---- The guest ---- */
+/* ---- The client ---- */
 
-/* A block's stamp says who wrote it; it is told apart by its lba. */
+/* A block's stamp names its writer; its lba distinguishes it. */
 static void fill(struct volfix_io *x)
 {
     for (uint32_t i = 0; i < x->blocks; i++) {

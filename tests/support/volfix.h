@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * Block servers and a client in a world: processes that can be killed and begun again, on disks
- * that lose what was not durable; and a guest that keeps I/Os in flight and knows what may be read.
+ * that lose what was not durable; and a client that keeps I/Os in flight and knows valid reads.
  */
 #ifndef SNIC_TESTS_SUPPORT_VOLFIX_H
 #define SNIC_TESTS_SUPPORT_VOLFIX_H
@@ -29,7 +29,7 @@ struct volfix_server {
     int failed;
 };
 
-/* Who has a segment, as the world knows: the map's truth. */
+/* The holder of a segment, as the world knows: the map's truth. */
 struct volfix_place {
     uint32_t server;
     uint32_t gen;
@@ -61,7 +61,7 @@ struct volfix {
     uint32_t transports; /* of servers that start: as of their options */
     uint32_t governed;   /* likewise: SNIC_VOLUME_GOVERNED */
     uint32_t salvage;    /* likewise: SNIC_SEGMENTS_SALVAGE */
-    /* What servers and clients that start are given; NULL: no such keys. */
+    /* The keys of servers and clients that start; NULL: no such keys. */
     const struct snic_ebs_sec_ops *sec;
     void *server_secret;
     void *client_secret;
@@ -73,8 +73,8 @@ struct volfix {
     uint32_t rights;
     uint32_t rights_account; /* that was asked for last */
     uint64_t rights_disk;
-    /* Servers that start want tokens, of these keys; clients that start are given one, which says
-       the disk, their lease and account, `token_rights` (0: none is given) and that it is good for
+    /* Servers that start want tokens, of these keys; clients that start get one, which has
+       the disk, their lease and account, `token_rights` (0: no token) and that it is good for
        token_seconds; another one when a server accepts it no more. */
     void *(*token_key)(void *ctx, uint32_t key_id);
     uint32_t tokens_max;
@@ -103,7 +103,7 @@ struct volfix {
     uint32_t maps, leases, suspects, slow;
     uint64_t again; /* blocks that clients now dead sent again */
     int mute;       /* map() is not answered */
-    /* guest */
+    /* client */
     struct volfix_io ios[VOLFIX_DEPTH];
     uint32_t inflight;
     uint64_t stamps;
@@ -115,7 +115,7 @@ struct volfix {
 
 void volfix_start(struct volfix *f, uint32_t transport, uint64_t seed, uint32_t servers);
 void volfix_end(struct volfix *f);
-/* 0: it serves; else what opened() said. */
+/* 0: it serves; else the result of opened(). */
 int volfix_server_start(struct volfix *f, uint32_t server);
 /* Power fails there: what was not durable is gone as @p seed has it. */
 void volfix_server_kill(struct volfix *f, uint32_t server, uint64_t seed);
@@ -125,7 +125,7 @@ void volfix_server_stop(struct volfix *f, uint32_t server);
 void volfix_client_start(struct volfix *f);
 /* A crash: what is in flight may or may not have happened. */
 void volfix_client_kill(struct volfix *f);
-/* Give the client a token: as its opts say, and as a token of another. */
+/* Give the client a token: by its opts; @p t signed with @p key. */
 void volfix_token(struct volfix *f);
 void volfix_token_is(struct volfix *f, const struct snic_ebs_token *t, void *key);
 uint64_t volfix_unix(const struct volfix *f);
@@ -143,7 +143,7 @@ int64_t volfix_states(struct volfix *f, uint64_t segment, void *data);
 uint64_t volfix_blocks_written(struct volfix *f);
 uint64_t volfix_again(struct volfix *f);
 void volfix_run(struct volfix *f, uint64_t ns);
-/* The guest: @p ios more I/Os, begun as others end. */
+/* The client: @p ios more I/Os, begun as others end. */
 void volfix_load(struct volfix *f, uint64_t ios);
 /* Run until all are over; 0, or -1 after @p ns. */
 int volfix_settle(struct volfix *f, uint64_t ns);

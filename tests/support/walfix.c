@@ -12,7 +12,7 @@
             (void)snprintf((f)->why, sizeof((f)->why), __VA_ARGS__);                               \
     } while (0)
 
-/* ---- What a record says ---- */
+/* ---- A record's contents ---- */
 
 static uint64_t walfix_mix(uint64_t key, uint64_t ts)
 {
@@ -352,7 +352,7 @@ void walfix_judge(struct walfix *f)
                 (unsigned long long)m->forgotten[k]);
     }
     walfix_judge_meta(f);
-    /* The next life. */
+    /* The next run. */
     m->count = 0;
     for (uint32_t k = 0; k < WALFIX_KEYS; k++) {
         m->newest[k] = f->got[k];

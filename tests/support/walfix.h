@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
- * A log on a simulated disk, and a model of what it must hold. What a record says is a function of
- * its key and ts, so anything that was not appended is noticed.
+ * A log on a simulated disk, and a model of what it must hold. A record's contents are a function
+ * of its key and ts, so anything that was not appended is noticed.
  *
- * In one life: `entry` is what was appended, in order. At the end of it: what durable() announced
- * has to be found, of the rest only what came before some position. The newest record found of each
- * key is what the next life begins with.
+ * In one run: `entry` is what was appended, in order. At the end of it: what durable() announced
+ * has to be found, of the rest only what precedes some position. The newest record found of each
+ * key is what the next run begins with.
  */
 #ifndef SNIC_TESTS_WALFIX_H
 #define SNIC_TESTS_WALFIX_H
@@ -25,7 +25,7 @@ struct walfix_model {
     uint64_t ts; /* used last */
     uint64_t newest[WALFIX_KEYS];
     uint32_t tombstone[WALFIX_KEYS]; /* of the newest                                           */
-    uint64_t forgotten[WALFIX_KEYS]; /* up to this ts: nobody needs it                          */
+    uint64_t forgotten[WALFIX_KEYS]; /* up to this ts: not needed                               */
     uint64_t durable;
     uint64_t meta_floor; /* version that was stored */
     uint64_t meta_top;   /* that was put            */
@@ -45,7 +45,7 @@ struct walfix {
     struct snic_disk_opts disk_opts;
     struct snic_wal_opts opts;
     struct walfix_model m;
-    /* what came back */
+    /* what was read back */
     int opened;
     int result;
     int failed; /* error */
@@ -84,7 +84,7 @@ int walfix_meta(struct walfix *f);
 /** Run until @p seconds of simulated time have passed without an end. */
 void walfix_run(struct walfix *f, uint64_t ns);
 /**
- * The next life on f->io: open, judge, accept a SUSPECT tail; with @p probe append one more record
+ * The next run on f->io: open, judge, accept a SUSPECT tail; with @p probe append one more record
  * of key 0 and see that it lasts. Fails the test when it does not open.
  */
 void walfix_next_life(struct walfix *f, int probe);
@@ -93,7 +93,7 @@ void walfix_accept(struct walfix *f);
 /** The check. */
 void walfix_check(struct walfix *f);
 /**
- * After opening: is what was found what must have been? f->why says what not. The model goes on
+ * After opening: is what was found what must have been? f->why has what not. The model continues
  * with what was found.
  */
 void walfix_judge(struct walfix *f);
