@@ -450,7 +450,7 @@ static void parse(int argc, char **argv)
     }
 }
 
-/* Let everybody's malloc use huge pages: glibc reads this when a program starts. */
+/* Let all peers' malloc use huge pages: glibc reads this when a program starts. */
 static void huge_malloc(char **argv)
 {
     const char *name = "GLIBC_TUNABLES";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * How fast whole nodes live in the simulated world of tests/sim: the default swarm of faults, as
+ * How fast whole nodes run in the simulated world of tests/sim: the default swarm of faults, as
  * test_replica_sim has it, on one core.
  *
  *   bench_lives [--lives N]

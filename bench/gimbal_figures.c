@@ -7,7 +7,7 @@
  * workers of the kind without a scheduler on a device in the same condition; f-Util: a worker's
  * bandwidth over the standalone maximum divided by the number of workers; deviation:
  * |f-Util - 1|; difference of two f-Utils: larger over smaller, minus 1; latency: from the
- * client's sending to its hearing of the completion.
+ * client's sending to its receipt of the completion.
  */
 #include "gimbal_figures.h"
 

@@ -316,8 +316,8 @@ void fig_weights(void)
         {"128K_readers", SNIC_SSD_CLEAN, SNIC_GIMBAL_READ, 128 * KIB, 32, 0},
         {"128K_writers", SNIC_SSD_CLEAN, SNIC_GIMBAL_WRITE, 128 * KIB, 32, 0},
         {"4K_writers", SNIC_SSD_FRAGMENTED, SNIC_GIMBAL_WRITE, 4 * KIB, 512, 0},
-        /* A visit's 128 KiB is not all of a slot of four writes at cost 9, so that who has one
-           slot waits for two visits; a quantum that is costs fairness of mixtures. */
+        /* A visit's 128 KiB is not all of a slot of four writes at cost 9, so that a tenant with
+           one slot waits for two visits; a quantum that is costs fairness of mixtures. */
         {"4K_writers_quantum_160K", SNIC_SSD_FRAGMENTED, SNIC_GIMBAL_WRITE, 4 * KIB, 512,
          160 * KIB},
     };

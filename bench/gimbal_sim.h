@@ -52,7 +52,7 @@ struct sim_spec {
     uint64_t time_ns;   /* measured */
     uint64_t sample_ns; /* 0: no samples */
     uint64_t sample_from_ns;
-    uint64_t stall_ns; /* when the device gives nothing back for stall_for_ns; 0: never */
+    uint64_t stall_ns; /* when the device completes nothing for stall_for_ns; 0: never */
     uint64_t stall_for_ns;
     uint64_t seed;
 };

@@ -98,7 +98,7 @@ struct snic_loop *ex_loop_open(uint32_t spin_us);
 void ex_io_uring_why(int rc, int os_error, char *text, size_t size);
 /** How long a server waits for its predecessor's address: taken_wait_ms of net. */
 #define EX_TAKEN_WAIT_MS 3000
-/** snic_io_uring_open(), which waits 3 s at most for one who has the file locked. */
+/** snic_io_uring_open(), which waits 3 s at most for a process that has the file locked. */
 int ex_io_open(struct snic_io **io, struct snic_loop *loop, const struct snic_io_uring_opts *o,
                int *os_error);
 

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define SUPER_START_MS 10000u /* an error exit before this is a start that failed */
-#define SUPER_QUICK_MS 1000u  /* who dies sooner, again and again, is started after pauses */
+#define SUPER_QUICK_MS 1000u  /* a role that dies sooner repeatedly is started after pauses */
 #define SUPER_PAUSE_MS 50u    /* the first pause; doubled each time */
 #define SUPER_PAUSE_MAX_MS 5000u
 

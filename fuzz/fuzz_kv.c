@@ -161,7 +161,7 @@ static void crash(struct snic_kvmem *m, uint64_t keep)
         REQUIRE(snic_kvmem_digest(m) == before);
 }
 
-/** What is there is taken as the model anew. */
+/** Take the store's contents as the model anew. */
 static void learn(struct snic_kvmem *m, struct model *model)
 {
     for (uint32_t i = 0; i < GROUPS * KEYS; i++) {

@@ -46,7 +46,7 @@ struct sched_ops {
     struct sched_io *(*poll)(struct sched *s, uint64_t now); /* next to start, NULL: none now */
     uint64_t (*deadline)(struct sched *s);                   /* SNIC_NEVER: none */
     void (*complete)(struct sched *s, struct sched_io *io, uint64_t now);
-    /* the client: when it hears of a completion, and before it sends; NULL: always */
+    /* the client: when it receives a completion, and before it sends; NULL: always */
     void (*client_done)(struct sched *s, struct sched_io *io, uint64_t now);
     int (*client_may_send)(struct sched *s, uint32_t tenant, uint32_t inflight, uint64_t now);
 };

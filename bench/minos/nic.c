@@ -153,7 +153,7 @@ static void nic_mark(struct world *w, uint32_t node, const struct snic_ddp_actio
     world_at(w, w->now + world_persist(w), nic_marked, node, parcel);
 }
 
-/* To the host: whose client waits for it. */
+/* Send to the host, to the core of the client that waits for it. */
 static void nic_tell(struct world *w, uint32_t node, const struct snic_ddp_msg *m)
 {
     uint32_t client = world_owner(w, m);

@@ -196,7 +196,7 @@ uint32_t world_owner(const struct world *w, const struct snic_ddp_msg *m)
     return o->client;
 }
 
-/* Nobody's: a place that was taken since. Any core will do, as long as it is always the same. */
+/* WORLD_NIL: the owner's entry was replaced. Any core will do, if it is always the same. */
 uint8_t world_core_of(const struct world *w, uint32_t client)
 {
     return (uint8_t)(client == WORLD_NIL ? 0 : client / w->p->v[MINOS_CLIENTS] % w->cores);

@@ -70,7 +70,7 @@ struct world_parcel {
     uint64_t number; /* of an append */
     uint16_t to;
     uint16_t left; /* copies that have not arrived */
-    uint8_t core;  /* of the client whose write it is about: who handles it at a host */
+    uint8_t core;  /* of the client whose write it is about: it handles it at a host */
     uint8_t background;
     uint8_t written; /* into a FIFO */
     uint8_t pad;
@@ -122,7 +122,7 @@ struct world_client {
     uint32_t pad;
 };
 
-/* Whose write a timestamp of a key is: the newest that fell on the place. */
+/* The client of a key's write with a timestamp: the newest that hashed to the place. */
 struct world_owner {
     uint64_t ts;
     uint32_t key;

@@ -157,7 +157,7 @@ static void docs_command(struct kv_command *c, const struct kv_doc *d)
             docs_put(c, s, 0);
 }
 
-/* Asked for: by name, or all; the server has the command. */
+/* Requested by name, or all are; the server has the command. */
 static int docs_wanted(const struct kv_command *c, const struct kv_doc *d)
 {
     if (c->argc == 2)

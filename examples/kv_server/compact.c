@@ -105,7 +105,7 @@ int kv_compact_promises(const struct kv_store *s)
     for (uint64_t i = 0; i < s->segments_count; i++)
         if (s->segments[i] != NULL && s->segments[i]->state == KV_SEGMENT_DELETING)
             return 1;
-    /* What a deletion gave back comes a little later: the file service waits for its readers. */
+    /* A deletion's space is free a little later: the file service waits for its readers. */
     if (c->freed_ns != 0 && snic_loop_now(s->opts.loop) - c->freed_ns < KV_FREED_NS)
         return 1;
     return s->attached && s->ahead > 0 && compact_victim(s) != NULL;
@@ -153,7 +153,7 @@ static void compact_read(struct kv_store *s)
     kv_store_submit(s, &c->req, compact_read_done);
 }
 
-/* Append what must live on of one record. 0; SNIC_EAGAIN, SNIC_ENOSPC, SNIC_EIO: later. */
+/* Append what is still live of one record. 0; SNIC_EAGAIN, SNIC_ENOSPC, SNIC_EIO: later. */
 static int compact_record(struct kv_store *s, struct kv_record *r, const unsigned char *key,
                           const unsigned char *value, uint64_t address)
 {

@@ -96,7 +96,7 @@ struct kv_engine_events {
     void *ctx;
 };
 
-/** Of a connection, known to those who hold its socket. */
+/** Of a connection, known to the layer that holds its socket. */
 struct kv_client_facts {
     char peer[64]; /**< "ADDRESS:PORT" of its two ends                                       */
     char own[64];

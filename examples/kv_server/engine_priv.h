@@ -19,7 +19,7 @@
 /** Replies waiting for room above; beyond this, commands wait too. */
 #define KV_OUT_LIMIT (32u << 20)
 #define KV_CLIENT_NAME_MAX 256
-/** What clients that check a version read: whose semantics these are. */
+/** The version that INFO has: the Redis whose semantics these are. */
 #define KV_REDIS_VERSION "7.0.15"
 #define KV_ARGS_INLINE 64
 /** Arguments and bytes of a reply that there is memory for while no command runs. */

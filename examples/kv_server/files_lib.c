@@ -32,7 +32,7 @@ static void lib_reserved(struct snic_filelib_req *q)
     int64_t result = lib_result(q);
 
     if (result < 0 && result != SNIC_EPEERDEAD && q->op == SNIC_FILES_PREALLOC) {
-        /* No space: the empty file goes again, and the engine hears why. */
+        /* No space: delete the empty file, and return the reason to the engine. */
         r->result = result;
         q->op = SNIC_FILES_DELETE;
         q->length = 0;

@@ -215,7 +215,7 @@ static void front_limit(struct front_conn *c)
         front_evict(c, FRONT_OUTPUT_LIMIT);
 }
 
-/* Once a second: who is above the soft limit for too long; the largest, if all hold too much. */
+/* Once a second: evict clients that are beyond an output limit for too long. */
 static void front_watch(struct snic_timer *t, uint64_t now_ns)
 {
     struct kv_front *f = SNIC_CONTAINER(t, struct kv_front, watch);
@@ -512,7 +512,7 @@ static void front_parse(struct front_conn *c)
         }
     }
     if (c->half_closed && snic_queue_empty(&c->lent) && !front_full(c))
-        c->eof = 1; /* what is left of a message will never be whole */
+        c->eof = 1; /* the rest of a message will not arrive */
     front_pause(c, front_full(c));
 }
 

@@ -22,7 +22,7 @@ int kv_qos_tenant(const struct snic_io *io, uint32_t *cursor, struct kv_control_
 size_t kv_qos_metrics(const struct kv_config *c, const struct snic_io *io, struct ex_metric *out,
                       size_t max);
 
-/** What the host role has heard from the DPU role, for INFO. */
+/** What the host role has received from the DPU role, for INFO. */
 struct kv_qos_heard {
     struct kv_control_device device;
     struct kv_control_tenant *tenants; /**< by number; magic 0: nothing yet              */

@@ -131,7 +131,7 @@ int kv_store_swap(struct kv_store *s, uint32_t a, uint32_t b, uint64_t *end);
  */
 int kv_store_check_room(struct kv_store *s, uint64_t bytes, uint64_t record, int deletes);
 /** Does the newest SNIC_EAGAIN of a write or check wait for compaction, because the device is full?
-    It may give back too little. Otherwise it waits for the log to be written, or a file made. */
+    It may free too little. Otherwise it waits for the log to be written, or a file made. */
 int kv_store_space_short(const struct kv_store *s);
 /** End address of the record of @p e: what a reply that shows it depends on. */
 uint64_t kv_store_end(const struct kv_entry *e);

@@ -53,7 +53,7 @@ static void store_work(struct snic_loop_msg *m)
     if (s->room_wanted && s->room_told != s->progress && s->opts.room != NULL) {
         s->room_told = s->progress;
         s->room_wanted = 0;
-        s->opts.room(s->opts.ctx); /* those who still find no room set it again */
+        s->opts.room(s->opts.ctx); /* requests that still find no room set it again */
     }
 }
 

@@ -134,7 +134,7 @@ struct kv_store {
     uint64_t sync_until; /* interval: the round under way is for what lies below */
     int room_wanted;
     int space_short;    /* the newest append or check found the device full */
-    uint64_t progress;  /* grows when those who wait for room may try again */
+    uint64_t progress;  /* grows when requests that wait may try again    */
     uint64_t room_told; /* `progress` when they tried last                */
 
     struct snic_loop_msg kick;
@@ -176,7 +176,7 @@ void kv_store_submit(struct kv_store *s, struct kv_file_req *r, kv_file_done_fn 
 int kv_store_parked(struct kv_store *s, struct kv_file_req *r);
 void kv_store_hash(const struct kv_store *s, uint32_t database, const void *key, uint32_t size,
                    unsigned char out[16], uint64_t *low, uint64_t *high);
-/* Tell the DPU where the newest version of @p e lies. @return 0; SNIC_EAGAIN */
+/* Send the place of the newest version of @p e to the DPU. @return 0; SNIC_EAGAIN */
 int kv_store_cache(struct kv_store *s, const struct kv_entry *e);
 /* A step of the walk over all keys that fills the cache of a DPU that has just attached. */
 void kv_store_cache_walk(struct kv_store *s);

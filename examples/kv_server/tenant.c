@@ -123,7 +123,7 @@ int kv_tenant_parse(struct kv_tenants *t, const char *text)
 
 int kv_tenants_check(struct kv_tenants *t)
 {
-    uint32_t next = 2; /* 1 is everybody else */
+    uint32_t next = 2; /* 1 is of all other clients */
 
     for (uint32_t i = 0; i < t->count; i++) {
         struct kv_tenant *k = &t->list[i];

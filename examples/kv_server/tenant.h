@@ -5,7 +5,7 @@
  * from the same options; what differs between connections is in the connection's word.
  *
  * Numbers. The device's tenant 0 is the server itself: its tables, recovery, compaction. Tenant 1 +
- * n is database n, or the n-th name given with --tenant, where n = 0 is everybody else ("default").
+ * n is database n, or the n-th name given with --tenant, where n = 0 is of all others ("default").
  * The connection's word has the database in bits 0..15 and the name's n in bits 16..31.
  */
 #ifndef KV_TENANT_H

@@ -428,7 +428,7 @@ static void transaction_keep(struct kv_engine *e, struct kv_transaction *t)
     t->out_size += e->size;
 }
 
-/* All that could be known has been: give the whole reply. */
+/* Return the whole reply: all that it depends on is known. */
 static enum kv_outcome transaction_end(struct kv_command *c)
 {
     struct kv_engine *e = c->engine;

@@ -258,7 +258,7 @@ static struct km_cached *cache_of(struct snic_link *l)
 int kc_may_begin(const struct km_call *c)
 {
     struct snic_link *head = &c->cached.inode->calls;
-    int behind = 0; /* those that have begun all the same: kc_around() */
+    int behind = 0; /* calls behind it that are active: kc_around() */
 
     for (struct snic_link *l = head->next; l != head; l = l->next) {
         if (l == &c->cached.link)
@@ -404,7 +404,7 @@ static uint64_t cache_about(const struct km_cache *k, struct km_call *c)
     case SNIC_KVFS_LINK:
         cache_is(c, KC_AFTER, all, 0, 0);
         return r->ino;
-    case SNIC_KVFS_FLUSH: /* who only reads does not wait for others' bytes */
+    case SNIC_KVFS_FLUSH: /* a read-only handle does not wait for others' bytes */
         cache_is(c, KC_AFTER, remote_writes(k->m->remote, c) ? all | KC_WANTS_ERROR : 0, 0, 0);
         return r->ino;
     case SNIC_KVFS_RELEASE:

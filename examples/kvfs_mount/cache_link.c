@@ -11,7 +11,7 @@
 #define KC_AGAIN_NS 250000000u
 #define KC_AGAIN_MOST_NS 60000000000ull
 #define KC_GIVE_UP_NS 30000000000ull
-/* hcachelink's: remote_link.c finds out earlier who is silent, and whether it may be. */
+/* hcachelink's: remote_link.c detects a silent process earlier, and whether it may be silent. */
 #define KC_TIMEOUT_NS 300000000000ull
 
 /* ---- The link's events ---- */

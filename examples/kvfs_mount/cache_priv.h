@@ -53,7 +53,7 @@ enum {
 /* How often dirty pages may be counted. */
 #define KC_COUNT_NS 20000000u
 
-/* Bytes behind this go by the link: who cannot have them hears it at once. */
+/* Bytes behind this go by the link: a caller that cannot have them gets the error at once. */
 #define KC_END_MAX (UINT64_C(1) << 40)
 
 enum kc_state { KC_OFF, KC_OPENING, KC_ON, KC_LEAVING, KC_DEAD };
@@ -69,7 +69,7 @@ enum kc_kind {
 
 /* What comes first. */
 #define KC_WANTS_FLUSH 1u
-#define KC_WANTS_TIMES 2u /* those that the store has not heard of */
+#define KC_WANTS_TIMES 2u /* those that the store does not have yet */
 #define KC_WANTS_ERROR 4u /* the answer reports failed earlier writes */
 #define KC_WANTS_SIZE 8u
 #define KC_WANTS_ZERO 16u /* all bytes go: a flush that fails does no harm */
@@ -109,7 +109,7 @@ struct kc_inode {
     struct snic_kvfs_time mtime;
     struct snic_kvfs_time ctime;
     uint32_t refs;   /* calls */
-    uint32_t due;    /* SNIC_KVFS_SET_*: times that the store has not heard of */
+    uint32_t due;    /* SNIC_KVFS_SET_*: times that the store does not have yet */
     uint32_t lost;   /* count of losses; each handle has the count that was reported to it */
     int32_t error;   /* of the last time */
     int32_t refused; /* why the last flush failed */

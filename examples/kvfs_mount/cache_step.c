@@ -373,8 +373,8 @@ static void step_opened(struct km_cache *k, struct km_call *c)
 
 static void step_home(struct km_call *c);
 
-/* Attributes that were looked at before the last sizes came from a region that has gone since: who
-   would amend them does not know any more. */
+/* Attributes that were read before the last sizes came from a region that is gone since: they are
+   read again, since the cache has no newer sizes for them any more. */
 static int step_overtaken(struct km_cache *k, struct km_call *c)
 {
     uint32_t kind = c->r.k.kind;

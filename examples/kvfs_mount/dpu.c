@@ -126,7 +126,7 @@ static size_t dpu_metrics(void *ctx, struct ex_metric *out)
     return d->link->metrics == NULL ? n : n + d->link->metrics(d, out + n);
 }
 
-/* Served until now; the next host may be here already, and hears of us while the session ends. */
+/* Served until now; the next host may be attached, and gets messages while the session ends. */
 static int dpu_again(struct kd *d)
 {
     int rc;
@@ -202,7 +202,7 @@ int km_dpu_run(struct km_config *config)
     if (d->listener != NULL)
         snic_dma_shm_unlisten(d->listener);
     if (config->folder != NULL && getppid() != config->supervisor)
-        (void)rmdir(config->folder); /* who would, has died */
+        (void)rmdir(config->folder); /* the supervisor, which would, has died */
     kvfs_store_close(&d->store);
     snic_loop_close(d->loop);
     if (d->end != NULL)

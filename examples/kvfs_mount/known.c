@@ -216,7 +216,7 @@ void km_known_hold(struct km *m, uint64_t ino, uint64_t handle)
         handle = 0;
     }
     pthread_mutex_unlock(&k->lock);
-    if (handle != 0) /* the kernel does not know it: another mount had given it the name */
+    if (handle != 0) /* the kernel does not know it: another mount had made the name */
         (void)known_release(m, ino, handle, &list);
     known_go(list);
 }

@@ -120,7 +120,7 @@ struct km_file {
     int sgid;            /* set-gid without execution by the group, when it was opened */
     uint64_t writer;     /* the inode, if it counts in m->writers, */
     uint32_t open_flags; /* so */
-    uint32_t uid;        /* who has opened it: it counts in m->open */
+    uint32_t uid;        /* of the user that opened it: it counts in m->open */
 };
 
 /* What cache.c knows of a call. */
@@ -132,7 +132,7 @@ struct km_cached {
     struct snic_link link;           /* of the inode's calls; of fetches under way */
     struct kc_inode *inode;          /* that its range is of */
     struct kc_inode *other;          /* COPY: the source */
-    struct km_call *owner;           /* whom it is asked for: a fetch, a size, times */
+    struct km_call *owner;           /* the call that needs it: a fetch, a size, times */
     struct snic_hcachelink_req req;
     uint64_t first; /* pages */
     uint64_t last;
@@ -254,7 +254,7 @@ struct km {
     struct km_writer *writers[KM_WRITERS];
     int writers_unknown; /* no memory for all of them */
 
-    struct snic_queue large; /* answers that session.c gives one at a time */
+    struct snic_queue large; /* answers that session.c sends one at a time */
     int defer_large;
 
     pthread_mutex_t lock; /* of the blocks */
@@ -374,7 +374,7 @@ void km_op_flock(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi, int 
 struct km_file *km_file_new(struct km_call *c);
 /* What a call that has ended means for its open file; the last one frees it. */
 void km_file_note(struct km_call *c);
-/* Of a RELEASE: whose locks are left. */
+/* Of a RELEASE: the owner of the locks that are left. */
 uint64_t km_file_owner(const struct km_file *f);
 void km_file_free(struct km *m, struct km_file *f);
 

@@ -252,7 +252,7 @@ static void data_interrupted(fuse_req_t req, void *data)
     }
 }
 
-/* Locks that wait hold requests of the engine: some must stay free for those who unlock. */
+/* Locks that wait hold requests of the engine: some must stay free for unlocks. */
 static int data_wait(struct km_call *c)
 {
     if (atomic_fetch_add(&c->m->locks_waiting, 1) >= KM_LOCKS_WAITING) {

@@ -146,7 +146,7 @@ static int options_among(const char *word, size_t size, const char *const *names
     return 0;
 }
 
-/* Said here, or to mount(8) and systemd; libfuse does not know them. */
+/* Options of this program, or of mount(8) and systemd; libfuse does not know them. */
 static const char *const options_not_libfuse[] = {
     "relatime", "norelatime", "strictatime", "nostrictatime", "lazytime", "nolazytime", "atime",
     "diratime", "nodiratime", "defaults",    "auto",          "noauto",   "user",       "nouser",

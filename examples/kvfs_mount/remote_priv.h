@@ -6,7 +6,7 @@
  * Invariants
  *   R1 A call is in one place: queued (not sent), sent (slots[] has it), or done.
  *   R2 A handle that the kernel has is an index into handles[]; the file system's own number for
- *      it changes with each of its lives, and is 0 while it has none.
+ *      it changes at each restart of that process, and is 0 while the handle is not open there.
  */
 #ifndef KVFS_MOUNT_REMOTE_PRIV_H
 #define KVFS_MOUNT_REMOTE_PRIV_H

@@ -25,8 +25,8 @@ static int reply_error(int64_t result)
     }
 }
 
-/* No block at all means that all of it is zeros, and who archives it would not read it: not so if
-   the kernel may have bytes (writers.c). */
+/* No block at all means that all of it is zeros, and an archiver would not read it: not so if the
+   kernel may have bytes (writers.c). */
 static int reply_hollow(struct km *m, const struct snic_kvfs_attr *a)
 {
     int some = a->size > 0 || atomic_load_explicit(&m->writeback, memory_order_relaxed);

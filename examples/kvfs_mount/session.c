@@ -381,7 +381,7 @@ static void session_unlock(struct km *m)
 }
 
 /*
- * Nobody asks any more: what is in flight ends. To give up a lock may need another try: the ring is
+ * No more requests: what is in flight ends. To cancel a lock may need another try: the ring is
  * full, or the file system's process has died and the next one is asked for the lock anew.
  */
 static void session_drain(struct km *m)

@@ -75,7 +75,7 @@ static int session_reap(pid_t pid)
     return status == 0 ? 0 : -1;
 }
 
-/* Our own process must not be who has files open there. */
+/* Our own process must not be the one that has files open there. */
 static void *session_stopper(void *arg)
 {
     struct km *m = arg;

@@ -95,7 +95,7 @@ int fsck_load(struct fsck *f);
 void fsck_put_attr(struct fsck *f, struct fsck_inode *i);
 /* fsck_bytes.c: a file's bytes are where its flags place them, and all there. */
 void fsck_file(struct fsck *f, struct fsck_inode *i, const struct snic_kvop_key *key);
-/* Whose the damaged records are. */
+/* Print the path of the inode that the damaged records belong to. */
 void fsck_note_path(struct fsck *f, const struct fsck_inode *i, const struct snic_kvop_key *key);
 void fsck_judge(struct fsck *f);
 

@@ -549,7 +549,7 @@ static void fsck_delete(struct fsck *f, const struct snic_kvop_key *key,
     fsck_put(f, key, NULL, 0);
 }
 
-/* Nobody was ever given such a number: a name that leads there leads nowhere. */
+/* Such a number was never assigned: a name that leads there leads nowhere. */
 static void fsck_beyond(struct fsck *f, uint64_t group)
 {
     struct snic_kvop op = {.kind = SNIC_KVOP_OBJECT_TRUNCATE, .object = group};

@@ -27,7 +27,7 @@ struct model {
     uint32_t page_bytes;
     uint32_t update_bytes;
     uint32_t parts;
-    uint64_t lsn; /* the largest given */
+    uint64_t lsn; /* the largest assigned */
     struct model_page *page;
     unsigned char *pattern;
 };

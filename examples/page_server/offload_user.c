@@ -43,7 +43,7 @@ static uint32_t ps_protocol_error(void *ctx, int error, const unsigned char *dat
     return max < WIRE_REPLY ? 0 : ps_error_reply(out, 0, WIRE_BAD);
 }
 
-/* Less than a whole message is what is left of one that the host had. */
+/* The host had a message of which only the first bytes are kept: its outcome is unknown. */
 static uint32_t ps_host_gone(void *ctx, const unsigned char *msg, uint32_t size, char *out,
                              uint32_t max)
 {

@@ -13,7 +13,7 @@
 
 static void replay_write(struct engine_buffer *b);
 
-/* A replay ended: answer who waited, free the buffer. */
+/* A replay ended: answer the requests that waited, free the buffer. */
 static void replay_end(struct engine_buffer *b)
 {
     struct engine *e = b->engine;

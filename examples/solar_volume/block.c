@@ -39,7 +39,7 @@ static void block_begin(struct block_req *r)
     block_step(r);
 }
 
-/* Those that waited and now need not. */
+/* Resume requests that need not wait any more. */
 static void block_wake(struct block_dev *d)
 {
     struct snic_link *l = d->waiting.next;

@@ -8,8 +8,8 @@
  *     8         1     r
  *
  * Clients have keys of their own (`ctl key client`), made of the server's wire key, which need not
- * be here. The file is read again when it has changed, as the wire keys are: who is gone from it,
- * or whose key is made of a wire key that is not used any more, is not served from then on.
+ * be here. The file is read again when it has changed, as the wire keys are: a client that is gone
+ * from it, or whose key is made of a wire key that is not used any more, is refused from then on.
  */
 #ifndef SOLAR_VOLUME_CLIENTS_H
 #define SOLAR_VOLUME_CLIENTS_H

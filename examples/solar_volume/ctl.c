@@ -435,7 +435,7 @@ static void event(void *ctx, const struct snic_control_event *e)
     }
 }
 
-/* ---- Who may do what ---- */
+/* ---- Authorization ---- */
 
 static int sign(void *ctx, struct snic_ebs_token *t, unsigned char out[SNIC_EBS_TOKEN_BYTES])
 {
@@ -459,7 +459,7 @@ static uint32_t rights(void *ctx, uint32_t account, uint32_t vd)
     return may | ((may & SNIC_EBS_MAY_WRITE) != 0 ? SNIC_EBS_MAY_FENCE : 0);
 }
 
-/* Keys and lists that have changed; who has not proven a key, in one line in five seconds. */
+/* Read changed keys and lists; log connections without a valid key, one line in five seconds. */
 static void second(struct snic_timer *t, uint64_t now)
 {
     struct snic_control_stats s;

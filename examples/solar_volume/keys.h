@@ -29,7 +29,7 @@ struct key_file {
 void key_file_begin(struct key_file *f, const char *path);
 /* @return 1 read it now */
 int key_file_due(struct key_file *f);
-/* What reading it gave: NULL, or why it cannot be used. @return 1 the reason is to be logged */
+/* The result of reading it: NULL, or why it cannot be used. @return 1 the reason is to be logged */
 int key_file_result(struct key_file *f, const char *wrong);
 
 struct key_wire {
@@ -37,7 +37,7 @@ struct key_wire {
     void *secret;
     void *keys[2];
     uint32_t id;      /* of the secret, or of the wire key that it was made of */
-    uint32_t account; /* whose it is; 0: a wire key */
+    uint32_t account; /* the client's; 0: a wire key */
 };
 
 /* Each exits with a clear line when the file is missing, can be read by others, or is no such key.

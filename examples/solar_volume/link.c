@@ -62,7 +62,7 @@ static void qos(void *ctx, uint32_t disk, const struct snic_control_qos *q)
            li.name, q->ios_per_second, q->bytes_per_second);
 }
 
-/* That long it is true, though nothing is heard: it is asked for again much sooner. */
+/* A refusal is valid for so long without another answer: lookups are repeated much sooner. */
 #define REFUSED_NS UINT64_C(5000000000)
 
 /* Writes there have ended with ENOSPC: one line in five seconds, for they may be many. */

@@ -20,11 +20,11 @@ void link_show(void);
 void link_token(void);
 void link_map(uint64_t segment, uint32_t gen);
 void link_lease(void);
-/* How often a server had to give back its number to another one, and could not. */
+/* How often a server's number was released for another one, and could not be. */
 void link_crowd(uint64_t *given_back, uint64_t *crowded);
 /* The catalog's number of the server that the volume knows as @number. */
 uint32_t link_server(uint32_t number);
-/* Is the catalog there? */
+/* Is the catalog reachable? */
 int link_up(void);
 /* Why the catalog could not place a segment, if it answered so recently: SNIC_E*; 0. */
 int link_refused(uint64_t segment);

@@ -144,7 +144,7 @@ void nbd_reply(struct nbd_req *q, int result);
 void nbd_say(struct nbd_conn *c, const void *bytes, uint32_t size);
 /* nbd_options.c */
 void nbd_hello(struct nbd_conn *c);
-/* What was wanted is in c->in: judge it, and set what is wanted next. */
+/* c->want bytes are in c->in: parse them, and set c->want for the next. */
 void nbd_handshake(struct nbd_conn *c);
 
 #endif

@@ -117,7 +117,7 @@ static uint32_t conns_max(void)
     return so.connections != 0 ? (uint32_t)snic_pow2_up(so.connections) : 256;
 }
 
-/* What opens all disks to all who can send is not begun by an oversight. @p each: has a key. */
+/* Options that open all disks to any sender need --any-client. @p each: clients have keys. */
 static void options_open(int each)
 {
     if (each || so.any_client || (so.wire_key == NULL && sv_loopback("listen", so.listen)))

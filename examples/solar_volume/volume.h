@@ -16,7 +16,7 @@ void *sv_memory(size_t size); /* aligned, or exits */
  * line that names it. */
 struct snic_io *sv_file(struct snic_loop *loop, const char *option, const char *path,
                         uint64_t size);
-/* A transport's option: solar or luna (or, for those who serve it, both), as a set of
+/* A transport's option: solar or luna (or, for servers, both), as a set of
  * SNIC_VOLUME_SERVES(). */
 int sv_transport(void *set, const char *text);
 /* Open files that this process may have: raised to @p want as far as its hard limit permits. */

@@ -67,7 +67,7 @@ void wire_look(void)
         if (!key_file_due(&wi.file[k]))
             continue;
         const char *wrong = key_maker_open(wi.file[k].path, &key);
-        (void)key_file_result(&wi.file[k], wrong); /* who reads it for clients' keys logs it */
+        (void)key_file_result(&wi.file[k], wrong); /* clients.c, which reads it, too, logs it */
         if (wrong == NULL && key.id == wi.key[k].id)
             key_maker_close(&key);
         else if (wrong == NULL)

@@ -2,8 +2,8 @@
 /*
  * The job file's language, which is fio's as far as it describes tenants: lines of "[name]" and
  * "key = value", comments after '#' or ';' at the start of a line or after white space. [global]
- * gives what the sections after it begin with. A mistake never ends the parsing: all of them are
- * reported, each with its line, and so is what is left out because it has no meaning here.
+ * sets the defaults of the sections after it. A mistake never ends the parsing: all of them are
+ * reported, each with its line, and so are keys that are ignored because they have no meaning here.
  */
 #include "job.h"
 

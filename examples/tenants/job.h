@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * @file examples/tenants/job.h
- * The job file: who the tenants are and what they do. Pure: text in, jobs or errors out.
+ * The job file: the tenants and what they do. Pure: text in, jobs or errors out.
  */
 #ifndef TENANTS_JOB_H
 #define TENANTS_JOB_H

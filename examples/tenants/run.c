@@ -446,7 +446,7 @@ static void run_uncap(struct run *r)
     }
 }
 
-/* No more I/Os; those on their way come home, uncounted. */
+/* No more I/Os; those in flight complete, uncounted. */
 static void run_drain(struct run *r)
 {
     struct snic_loop *loop = r->device->loop;

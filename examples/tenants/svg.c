@@ -17,7 +17,7 @@
 #define SVG_GAP 60
 #define SVG_HEIGHT (SVG_TOP + 2 * SVG_PANEL + SVG_GAP + 60)
 
-/* Told apart also by those who see few colours (Okabe and Ito). */
+/* Distinguishable with colour blindness, too (Okabe and Ito). */
 static const char *const svg_colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                           "#56b4e9", "#e69f00", "#000000", "#8c564b"};
 

@@ -138,7 +138,7 @@ struct run {
     int has_view;
 };
 
-/** Run the jobs. @return 0; 1 interrupted. Exits when the device or memory gives out. */
+/** Run the jobs. @return 0; 1 interrupted. Exits when the device fails or memory is exhausted. */
 int run_tenants(struct run *r, struct device *d, const struct job_list *jobs,
                 const struct run_opts *o);
 void run_free(struct run *r);
