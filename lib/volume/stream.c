@@ -8,8 +8,7 @@
 
 SNIC_STATIC_ASSERT(SNIC_LUNA_IOV_MAX <= SNIC_NET_IOV_MAX, "the network takes whole sends");
 
-#define SNIC_VOLUME__LINGER_MS 1000u /* to deliver the last messages of a connection that is over  \
-                                      */
+#define SNIC_VOLUME__LINGER_MS 1000u /* to deliver the last messages of an ended connection */
 
 static void stream_done(struct snic_net_send_req *s)
 {
