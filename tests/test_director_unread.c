@@ -121,11 +121,55 @@ static void test_director_unread_new_client_begins_with_one(void **state)
     dirfix_close(&fix);
 }
 
+static void passed(struct snic_timer *t, uint64_t now_ns)
+{
+    (void)t;
+    (void)now_ns;
+}
+
+/* The simulated clock advances to events only. */
+static void pass(uint64_t ns)
+{
+    struct snic_timer t;
+    snic_timer_init(&t, passed);
+    snic_loop_arm(fix.dpu, &t, snic_loop_clock(fix.dpu) + ns);
+    dirfix_run(&fix, ns + 1);
+    snic_loop_cancel(fix.dpu, &t);
+}
+
+/** A client that is not read from because of its unread replies, and one that holds more than a
+ *  limit, are reset after their time only, and each has its own counter. */
+static void test_director_unread_resets_of_share_and_limit_counted_apart(void **state)
+{
+    struct dirfix_opts o = options(support_seed(), 2);
+    (void)state;
+    o.director.conn_bytes = 256u << 10;
+    dirfix_open(&fix, &o);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct dirfix_client *c = join(&fix, i);
+        dirfix_run(&fix, 1000000);
+        c->paused = 1;
+        snic_net_pause(c->conn, 1);
+        for (uint32_t k = 0; k < HOG_DEPTH; k++)
+            dirfix_send(c, DIRFIX_ECHO, 0, 0, HOG_REPLY, 0);
+        dirfix_pump(c);
+        pass(500000000);
+        assert_int_equal(snic_director_reset_full(fix.d, i, 1000), 0);
+        pass(1000000000);
+        assert_int_equal(snic_director_reset_full(fix.d, i, 1000), 1);
+        until_closed(&fix, c);
+        assert_int_equal(dirfix_stats(&fix).share_resets, 1);
+        assert_int_equal(dirfix_stats(&fix).full_resets, i);
+    }
+    dirfix_close(&fix);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_director_unread_replies_delay_others_by_flight_only),
         cmocka_unit_test(test_director_unread_new_client_begins_with_one),
+        cmocka_unit_test(test_director_unread_resets_of_share_and_limit_counted_apart),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
