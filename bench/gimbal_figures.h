@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What the figures of bench_gimbal share: scenarios are asked for twice. In the first pass they
+ * What the figures of bench_gimbal share: scenarios are requested twice. In the first pass they
  * are only noted (the results are zero and nothing is printed), then all are simulated, each seed
  * of each on its own, on as many processes as there are processors; in the second pass the same
  * calls find their results and the rows come out in the order of the calls.

@@ -290,7 +290,7 @@ static uint64_t work(struct nb *n, struct client *clients, struct pollfd *polls,
     return now < n->start_ns ? snic_min_u64(now + SECOND / 10, n->start_ns) : next;
 }
 
-/* A load asks no more when its time is over, but waits for the replies that are due. */
+/* A load sends no more when its time is over, but waits for the replies that are due. */
 static int over(struct nb *n, uint64_t now)
 {
     int end = nb_stopped() || now >= n->start_ns + n->seconds * SECOND;

@@ -242,7 +242,7 @@ const char *ex_listen_error(const char *address, int r)
 
 /*
  * The kernel closes the files of a killed process some time after the process is
- * gone: a lock is believed only when it lasts.
+ * gone: a lock counts only when it lasts.
  */
 int ex_io_open(struct snic_io **io, struct snic_loop *loop, const struct snic_io_uring_opts *o,
                int *os_error)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* No scheduler: an NVMe-oF target that hands every command to the device as it comes. What
- * fairness there is, the device's round robin over the tenants' queues makes. */
+/* No scheduler: an NVMe-oF target that submits every command to the device on arrival. Fairness is
+ * only that of the device's round robin over the tenants' queues. */
 #include "sched.h"
 
 #include <stdlib.h>

@@ -38,7 +38,7 @@ static uint64_t index_hash(uint64_t ino, uint64_t lpn)
     return h ^ h >> 31;
 }
 
-/* Deleted places are taken again only when the table is made anew. */
+/* Deleted slots are reused only when the table is rebuilt. */
 static void index_clean(struct hcache_index *x)
 {
     struct hcache_index old = *x;

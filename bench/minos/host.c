@@ -222,7 +222,7 @@ static void host_flushed(struct world *w, uint32_t node, uint32_t core, uint32_t
     host_end(w, node, core, host_act(w, node, core, w->now));
 }
 
-/* The core asks for it; events have room for two numbers. */
+/* Queue it on the core; events have two numbers, so node and core share one. */
 static void host_flush_ends(struct world *w, uint32_t where, uint32_t parcel)
 {
     world_core_ask(w, where / WORLD_CORES_MAX, where % WORLD_CORES_MAX, host_flushed, parcel);

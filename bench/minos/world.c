@@ -81,7 +81,7 @@ uint64_t world_reserve(struct world_server *s, uint64_t at, uint64_t time)
     return start;
 }
 
-/* Work of a SmartNIC's core that is asked for now, on the first that is free: when it begins. */
+/* Reserve a SmartNIC core for work from now on, the first that is free. @return when it begins */
 uint64_t world_snic(struct world *w, uint32_t node, uint64_t time)
 {
     struct world_server *best = &w->nodes[node].snic[0];

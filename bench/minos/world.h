@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The simulated machine's inside: time, what takes time, and nodes. The protocol is the library's
- * engines'; the world carries out what they ask for and charges for it:
+ * engines'; the world carries out their actions and accounts their time:
  *   host.c  MINOS-B, and with broadcast or batching: ddp, run by the host's cores
  *   nic.c   MINOS-O and the steps to it: ddpnic, its two halves on host cores and SmartNIC cores
  *
  * W1 Events run in the order of (time, order of scheduling); an engine is stepped at event time.
- * W2 A server does one thing at a time, in the order of asking; a core what lies in its queue.
+ * W2 A server does one thing at a time, in the order of reservation; a core works off its queue.
  * W3 Every client is at all times in a core's queue, on a core, or waiting for an answer.
  * W4 Messages are neither lost nor doubled: at the end as many were handled as sent.
  */
@@ -104,7 +104,7 @@ struct world_node {
 
 enum world_what { WORLD_READ, WORLD_WRITE, WORLD_SYNC };
 
-/* A closed loop: it asks again as soon as it is answered. */
+/* A closed loop: it sends a request as soon as the last one is answered. */
 struct world_client {
     struct snic_rng rng;
     uint64_t issued;
@@ -118,7 +118,7 @@ struct world_client {
     uint32_t what;
     uint32_t key;
     uint32_t requests; /* done */
-    uint32_t active;   /* something is asked for */
+    uint32_t active;   /* a request is outstanding */
     uint32_t pad;
 };
 
@@ -207,7 +207,7 @@ void world_transmit(struct world *w, uint32_t node, uint32_t parcel);
 
 /* The next request. */
 void world_issue(struct world *w, uint32_t client);
-/* Clients: what the present request of @p client asks an engine; answered at @p at. */
+/* Clients: the engine's event of the present request of @p client; answered at @p at. */
 struct snic_ddp_key world_key(uint32_t number);
 struct snic_ddp_event world_request(const struct world *w, uint32_t client);
 void world_answered(struct world *w, uint64_t token, uint64_t at);

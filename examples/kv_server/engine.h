@@ -160,7 +160,7 @@ int kv_engine_finish(struct kv_engine *e, uint64_t patience_ns);
 /**
  * One framed RESP message of a client. @p client_user is the connection's word (low
  * 16 bits: its database; the next 16: tenant.h); it counts for the client's first message,
- * afterwards the engine itself knows.
+ * afterwards the engine's own state counts.
  * @return 1 when it has not begun: it waits for room, the device or those before it, and the
  * engine keeps a copy until its reply. A caller that then takes no more from this client bounds
  * what the client can make the engine hold; 0 otherwise.
@@ -169,7 +169,7 @@ int kv_engine_message(struct kv_engine *e, uint64_t client, uint64_t seq, uint64
                       const unsigned char *msg, size_t size);
 void kv_engine_client_closed(struct kv_engine *e, uint64_t client);
 void kv_engine_writable(struct kv_engine *e);
-/** The files below went away (DPU death): keep everything, stop submitting. */
+/** The files below are gone (DPU death): keep everything, stop submitting. */
 void kv_engine_detach(struct kv_engine *e);
 /** New files below: submit unfinished writes again, then cache() what the device holds. */
 void kv_engine_attach(struct kv_engine *e, const struct kv_files_ops *files, void *files_ctx);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * @file kv_server/script.h
- * The scripts that EVAL knows. There is no Lua here: a script is read into tokens, and what its
+ * The scripts that EVAL supports. There is no Lua here: a script is read into tokens, and what its
  * tokens are is looked up among those of the usual lock scripts of client libraries. Blanks,
  * comments, quotes, semicolons, upper or lower case of strings, the names of local variables and
  * pcall for call make no difference.

@@ -54,11 +54,11 @@ static void data_accessed(struct km_cache *k, struct km_call *c)
         return;
     if (k->m->config->atime != SNIC_KVFS_STRICT_ATIME && !c->cached.fetched &&
         data_newer(&i->atime, &i->mtime) && data_newer(&i->atime, &i->ctime))
-        return; /* the kernel asks so often that a day more or less does not matter */
+        return; /* as relatime, without its rule of a day */
     now = kc_now();
     i->atime = now;
     if (c->cached.fetched && !i->dirty)
-        return; /* the store knows */
+        return; /* the store sets it itself */
     i->touched++;
     kc_inode_due(k, i, i->due | SNIC_KVFS_SET_ATIME);
 }
@@ -169,7 +169,7 @@ static int data_lock(struct km_cache *k, struct km_call *f, uint64_t ino, uint64
     return f->cached.cover > 0 ? 0 : rc;
 }
 
-/* @return 0: they are asked for; SNIC_E*: the first one is not to be had */
+/* @return 0: they are requested; SNIC_E*: the first one cannot be had */
 static int data_fetch(struct km_cache *k, struct km_call *c, uint64_t lpn, uint64_t last)
 {
     uint64_t ino = c->cached.inode->ino;

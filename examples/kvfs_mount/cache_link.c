@@ -56,7 +56,7 @@ static void link_opened(void *ctx, struct snic_hcachelink_host *h)
     size_t size;
     void *region = snic_hcachelink_host_region(h, &size, &epoch);
 
-    if (k->state == KC_DEAD) { /* what is dirty goes to the store, and all begins anew */
+    if (k->state == KC_DEAD) { /* dirty pages go to the store, then all starts over */
         k->state = KC_LEAVING;
         kc_tidy(k);
     } else if (k->state == KC_OPENING) {

@@ -113,7 +113,7 @@ static int step_size(struct km_cache *k, struct km_call *c)
 
     if ((c->cached.wants & KC_WANTS_SIZE) == 0 || i->sized || k->state != KC_ON)
         return 1;
-    if (step_changing(i)) { /* the answer could not be believed */
+    if (step_changing(i)) { /* the answer could be outdated on arrival */
         step_by_link(c);
         return 1;
     }

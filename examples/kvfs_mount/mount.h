@@ -69,10 +69,10 @@ enum km_cancel {
     KM_CANCEL_OVER     /* and the call has ended: the message frees the block */
 };
 
-/* A process makes the kernel ask anew; opens meanwhile keep no pages. */
+/* A process makes the kernel refresh attributes; opens meanwhile keep no pages. */
 enum km_refresh { KM_REFRESH_NONE, KM_REFRESH_RUNS, KM_REFRESH_OVER };
 
-/* Exit codes, those of mount(8), which hands on what its helpers return. */
+/* Exit codes, those of mount(8), which returns those of its helpers. */
 enum { KM_USAGE = 1, KM_FAILED = 32 };
 
 struct km_config {
@@ -176,7 +176,7 @@ struct km_call {
     uint32_t open_flags;
     uint32_t opens; /* it counts in m->open */
     uint32_t waits; /* a lock request, counted in m->locks_waiting */
-    int cancelled;  /* behind a link: so that a death does not ask for the lock anew */
+    int cancelled;  /* behind a link: so that the lock is not requested again after a death */
     struct fuse_file_info fi;
     void *data;                  /* of the answer; km_call_data(), or memory of the ring */
     uint64_t number;             /* behind a link: names the request, */
@@ -308,11 +308,11 @@ void km_session_run(struct km *m);
 /* No more requests: what is in flight ends. From any thread. */
 void km_session_over(struct km *m);
 void km_session_close(struct km *m);
-/* Names in the kernel, and attributes that come with them, are no longer to be believed. It does
-   not wait. @return ns after which the kernel, too, knows */
+/* Invalidate names in the kernel, and attributes that come with them. It does not wait. @return ns
+   after which they are invalid in the kernel, too */
 uint64_t km_session_expire(struct km *m);
-/* The kernel asks for the inode's attributes anew, and then notices that its pages are old. It does
-   not wait as long as the caller answers a call on an open file of it only later. */
+/* Invalidate the inode's attributes in the kernel, so that it detects that its pages are old. It
+   does not wait if the caller answers its call on an open file of the inode only afterwards. */
 void km_session_doubt(const struct km *m, uint64_t ino);
 
 /* ---- session_other.c ---- */
@@ -322,8 +322,8 @@ void km_session_stop(struct km *m);
 /* What that does: its arguments are KM_UNMOUNT and the mount point. @return exit code */
 int km_session_unmount(const char *at);
 #define KM_UNMOUNT "--unmount"
-/* Have attributes and pages of the inodes asked for anew whose numbers are in file @p fd, which it
-   closes; by a process of its own. @return 0; -1: one is at it, and the file is still open */
+/* Refresh attributes and pages of the inodes whose numbers are in file @p fd, which it closes; by a
+   process of its own. @return 0; -1: one runs already, and the file is still open */
 int km_session_refresh_start(struct km *m, int fd);
 /* What that does, with the file as standard input: KM_REFRESH and the mount point. */
 int km_session_refresh(const char *at);

@@ -236,7 +236,7 @@ void remote_flush(struct km_remote *r)
 
 /* ---- Ends of calls ---- */
 
-/* What fsync() of a file or folder promises beside the descriptor's writes. */
+/* Record changes that fsync() of a file or folder makes durable beside the descriptor's writes. */
 static void remote_note_change(struct km_remote *r, const struct snic_kvfs_req *k)
 {
     if (k->result < 0)

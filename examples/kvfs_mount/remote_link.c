@@ -132,7 +132,7 @@ static void stale_add(struct stale *s, uint64_t ino)
         stale_flush(s);
 }
 
-/* What is open, and what may have lost a change: gathered until it can be asked for. */
+/* Collect the inodes that are open or may have lost a change, to refresh them in the kernel. */
 static void remote_stale(struct km_remote *r)
 {
     struct stale s = {.count = 0};
@@ -168,8 +168,8 @@ static void remote_fresh(struct km_remote *r)
         (void)lseek(r->fresh_fd, 0, SEEK_END);
 }
 
-/* The process that makes the kernel ask anew does not wait for the next one: there will be another
-   with it. */
+/* End the process that refreshes the kernel's attributes: it does not wait for the next file
+   system's process, with which another refresh begins. */
 static void remote_unask(struct km_remote *r)
 {
     pid_t pid = km_session_refresh_end(r->m);
@@ -206,8 +206,8 @@ static void remote_down(struct km_remote *r)
 }
 
 /*
- * These ask by number for what a name was before the death, when it may be another file's now: the
- * kernel looks the path up again. Not so what has a descriptor.
+ * These use the inode number that a name had before the death, which may be another file's now: the
+ * kernel looks the path up again. Requests with a descriptor are not concerned.
  */
 int remote_by_name(const struct snic_kvfs_req *k)
 {

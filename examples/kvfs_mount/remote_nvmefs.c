@@ -209,7 +209,7 @@ static void nvme_done(void *ctx, struct snic_nvmefslink_queue *queue, struct sni
     struct km_down d;
 
     (void)queue;
-    if (q->status == SNIC_NVMEFS_STATUS_DELETED) { /* no answer: the link's end asks it again */
+    if (q->status == SNIC_NVMEFS_STATUS_DELETED) { /* no answer: sent again at the link's end */
         r->cut = 1;
         return;
     }

@@ -61,7 +61,7 @@ static double reply_timeout(const struct km *m)
     return atomic_load_explicit(&m->alone, memory_order_relaxed) ? m->timeout : 0;
 }
 
-/* The block that is none is not kept; the kernel's write-back cache asks anew by itself. */
+/* No caching of a count of no blocks; with its write-back cache the kernel refreshes it itself. */
 static double reply_attr_timeout(struct km *m, const struct snic_kvfs_attr *a)
 {
     return !atomic_load_explicit(&m->writeback, memory_order_relaxed) && reply_hollow(m, a)
@@ -160,8 +160,8 @@ static int reply_open(struct km_call *c)
 }
 
 /*
- * The kernel asks by number for an inode that it knows from a name. If the inode is gone, the name
- * was taken away or replaced in the meantime: ESTALE makes the kernel look the path up again.
+ * The kernel uses the number of an inode that it knows from a name. If the inode is gone, the name
+ * was removed or replaced in the meantime: ESTALE makes the kernel look the path up again.
  */
 static int reply_stale(uint32_t kind)
 {
@@ -392,8 +392,8 @@ static void reply_attr(struct km_call *c)
 }
 
 /*
- * The file system copies a piece at a time, so that others get on; the kernel's caller gets all
- * that was asked for, unless a signal has come. @return 1: the block is in use again
+ * The file system copies a piece at a time, so that other requests progress; the kernel's caller
+ * gets all that was requested, unless a signal arrived. @return 1: the block is in use again
  */
 static int reply_copy(struct km_call *c)
 {

@@ -129,7 +129,7 @@ void km_session_doubt(const struct km *m, uint64_t ino)
         (void)fuse_lowlevel_notify_inval_inode(m->se, ino, -1, 0);
 }
 
-/* ---- Requests come in ---- */
+/* ---- Receiving requests ---- */
 
 /* Read one into *c and decode it; *c is NULL when the block is in use. Bytes; 0 none; -1 over. */
 static ssize_t session_receive(struct km *m, struct km_call **c)

@@ -102,7 +102,7 @@ void km_session_stop(struct km *m)
 
 /* ---- What the kernel keeps by number, not by name ---- */
 
-/* The kernel asks anew for attributes, and drops pages at an open that keeps none. */
+/* Make the kernel read the attributes again; it drops pages at an open that keeps none. */
 static void session_refresh(int root, uint64_t ino)
 {
     enum { FH_BYTES = 12, FH_TYPE = 0x81 }; /* FUSE's: the number's halves, a generation */

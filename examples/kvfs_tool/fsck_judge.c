@@ -88,7 +88,7 @@ static void judge_further(struct fsck *f, const struct snic_kvop_key *key,
     }
 }
 
-/* A file has more names than it knows: is this one of them? */
+/* A file has more names than its records list: is this one of those not listed? */
 static void judge_unknown(struct fsck *f, const struct snic_kvop_key *key,
                           const unsigned char *record, uint32_t size,
                           const struct snic_kvfs_entry *e)

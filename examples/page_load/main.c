@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* page_load: the phases of a run, what to ask, and what must come back. */
+/* page_load: the phases of a run, its requests, and the checks of replies. */
 #include "load.h"
 
 #include "../output.h"
@@ -20,7 +20,7 @@ static const char summary[] =
     "what was acknowledged, or read, before the request was sent; what was\n"
     "acknowledged to an earlier page_load, this one does not know. Exits 1 if one is not.";
 
-/* ---- What to ask ---- */
+/* ---- Requests ---- */
 
 static int load_next_get(struct load *l, struct load_op *op, uint64_t page)
 {
@@ -125,7 +125,7 @@ int load_next(struct load *l, struct load_op *op)
     return 0;
 }
 
-/* ---- What comes back ---- */
+/* ---- Replies ---- */
 
 static uint64_t load_value(const char *text, const char *name)
 {

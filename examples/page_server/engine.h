@@ -2,8 +2,8 @@
 /**
  * @file page_server/engine.h
  * The page server proper: takes requests, logs updates, replays them into pages, reads pages.
- * It knows neither sockets nor rings; requests come in by engine_message() and replies go out by
- * an event.
+ * It uses neither sockets nor rings; requests are passed to engine_message(), and an event sends
+ * replies.
  */
 #ifndef PS_ENGINE_H
 #define PS_ENGINE_H

@@ -333,7 +333,7 @@ int ps_run_host(const struct ps_config *c)
         ex_log(EX_ERROR, "waiting for events failed: %s", snic_strerror(r));
     ex_signals_off();
     ex_stats_stop(h->stats);
-    host_detach(h); /* what is not answered was not promised */
+    host_detach(h); /* unanswered requests are not acknowledged */
     snic_loop_cancel(h->loop, &h->timer);
     snic_loop_close(h->loop);
     return r < 0;

@@ -14,7 +14,7 @@
 
 #define PAGE_HEADER 32u
 
-/** What the DPU's cache knows of a page; its version is the LSN. */
+/** A page's entry in the DPU's cache; its version is the LSN. */
 struct page_item {
     uint64_t file;
     uint64_t offset;

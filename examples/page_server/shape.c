@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* magic 4, crc 4 (of all behind it), version 4, remote 4, pages 8, page bytes 8, log bytes 8: in
- * the first sector, which no power cut tears. Zeros: no start came so far. */
+ * the first sector, which no power cut tears. Zeros: no start got so far. */
 #define SHAPE_MAGIC 0x50485350u /* "PSHP" */
 #define SHAPE_VERSION 1u
 #define SHAPE_VERSION_MARKS 2u /* damaged pages are marked in the sectors behind (damage.c) */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * @file page_server/wire.h
- * The protocol: fixed little-endian headers, then bytes. A request names itself by an id that its
- * reply bears; replies come in any order.
+ * The protocol: fixed little-endian headers, then bytes. A request has an id, which its reply
+ * repeats; replies come in any order.
  *
  * Request                               Reply
  *    0  magic   4                          0  magic   4

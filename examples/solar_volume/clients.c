@@ -234,7 +234,7 @@ void clients_end(void)
     ct.now = NULL;
 }
 
-/* ---- What the server asks ---- */
+/* ---- The server's lookups ---- */
 
 void *clients_secret_of(void *ctx, uint32_t key_id, uint32_t account)
 {

@@ -190,7 +190,7 @@ static int options_query(const struct nbd_conn *c, const unsigned char *query, u
            (size == strlen(all) && memcmp(query, all, size) == 0);
 }
 
-/* @return 1 the context is asked for; 0; -1: the lengths do not fit */
+/* @return 1 the context is requested; 0; -1: the lengths do not fit */
 static int options_queries(const struct nbd_conn *c, uint32_t at, uint32_t size)
 {
     uint32_t count = snic_get_be32(c->in + at);

@@ -64,7 +64,7 @@ void nbd_say(struct nbd_conn *c, const void *bytes, uint32_t size)
     free(y);
     if (c->state == NBD_ENDED)
         return;
-    /* It asks faster than it reads: an orderly end would wait for it. */
+    /* It sends requests faster than it reads replies: an orderly end would wait for it. */
     nbd_end(c, "does not read its replies");
     snic_net_abort(c->net);
 }

@@ -27,7 +27,7 @@ static void device_signal(int number)
 {
     int saved = errno;
 
-    if (device_interrupted) { /* once is asking, twice is meant */
+    if (device_interrupted) { /* the first signal ends the run, the second the process */
         signal(number, SIG_DFL);
         raise(number);
     }

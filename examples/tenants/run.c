@@ -12,7 +12,7 @@
 
 #define RUN_BATCH 64
 #define RUN_ERRORS_MAX 1000
-#define RUN_RETRY_NS 1000000 /* a tenant held back with nothing on its way asks again */
+#define RUN_RETRY_NS 1000000 /* a tenant held back with nothing in flight tries again */
 
 struct tenant_io {
     struct sched_io s;
