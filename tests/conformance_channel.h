@@ -2,7 +2,7 @@
 /**
  * An echo service over a channel, for every backend: the host asks with random sizes, the DPU
  * answers each request once, holding tokens and slots for random times and giving them back in
- * random order. Nothing polls: who waits is woken by an event or not at all, so that a lost
+ * random order. Nothing polls: a waiter is woken by an event or not at all, so that a lost
  * wake-up shows as a run that stands still.
  *
  * Callbacks count what is wrong in `bad`; the test looks at it afterwards, in its own thread.

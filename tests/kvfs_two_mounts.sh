@@ -35,7 +35,7 @@ two_mount() { # the other mount
     done
     [ -n "$victim" ] || fail "nobody serves the other mount"
 }
-two_gone() { # the other mount, and who served it
+two_gone() { # the other mount, and its process
     kill -9 "$victim" 2>/dev/null
     fusermount3 -u -z "$other"
     victim=

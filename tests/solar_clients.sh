@@ -117,7 +117,7 @@ no() { # KEY DISK reads|writes
     says 'key does not permit it' "$work/client.log"
     left
 }
-nobody() { # KEY: who has it is not spoken to
+nobody() { # KEY: a client with it gets no answer
     epoch=$((epoch + 1))
     : >"$work/client.log"
     "$program" client --server "$address" --disk 1 --size 16M --epoch $epoch \

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""solar_volume_attack.py PROGRAM [TEST]...: solar_volume, as processes, and those who mean it no
+"""solar_volume_attack.py PROGRAM [TEST]...: solar_volume, as processes, and peers that mean it no
 good, or only do not read what they asked for."""
 import os
 import re

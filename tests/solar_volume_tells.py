@@ -132,7 +132,7 @@ def test_server_gone(t):
 
 
 def test_catalog_gone(t):
-    """A catalog that is gone, or there and silent, is who a new segment waits for."""
+    """A catalog that is gone, or there and silent, is what a new segment waits for."""
     ctl, control, _, path = catalog(t)
     nbd = Nbd(path)
     assert nbd.write(0, b"x" * BLOCK) == 0

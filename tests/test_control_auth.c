@@ -46,7 +46,7 @@ static void read_is(uint32_t client, int value)
         assert_int_equal(buffer[i], value);
 }
 
-/* Servers copy from each other, operators ask, a client works: all have proven who they are. */
+/* Servers copy from each other, operators ask, a client works: all have proven their identity. */
 static void test_control_auth_all_is_as_without(void **state)
 {
     (void)state;
@@ -262,7 +262,7 @@ static void test_control_auth_strangers_are_told_nothing(void **state)
     }
     fix.auth_client[0] = right;
     ctlfix_run(&fix, 100 * CTLFIX_MS);
-    assert_true(catalog().strangers >= 2); /* who sees that the catalog has another one goes */
+    assert_true(catalog().strangers >= 2); /* a peer that finds another key at the catalog leaves */
     /* A client's key is none of an operator. */
     struct snic_control_auth operator= fix.auth_operator;
     for (uint32_t i = 0; i < 3; i++) {

@@ -226,7 +226,7 @@ static void seldom(uint32_t transport, int dead)
     ctlfix_end(f);
 }
 
-/* More is asked for than there is room, and by some who need it no more: all find their place. */
+/* More is asked for than there is room, and by some that need it no more: all find their place. */
 static void crowded(uint32_t transport)
 {
     struct snic_control_client_stats s;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The control plane at its edges: who is away, vanishes, or comes again in the middle of something;
- * names of the control plane's own; limits that no engine can keep.
+ * The control plane at its edges: peers that are away, vanish, or come again in the middle of
+ * something; names of the control plane's own; limits that no engine can keep.
  */
 #include "control/agent_priv.h"
 #include "test_control_util.h"
@@ -318,7 +318,7 @@ static void test_control_catalog_larger_than_its_device_does_not_begin(void **st
     assert_disk_is(7);
 }
 
-/* ---- Somebody who speaks for himself ---- */
+/* ---- A raw peer that writes its own messages ---- */
 
 static struct raw {
     struct snic_net_conn *c;

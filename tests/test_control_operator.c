@@ -284,7 +284,7 @@ static void test_control_forgotten_server_gives_its_number_back(void **state)
     assert_int_equal(ctlfix_ctl_start(&fix), 0);
     ctlfix_ready(&fix);
     assert_int_equal(nodes(), 2);
-    /* Another one has its number, and the holder finds its contents. */
+    /* Another one has its number, and the holder reads the disk there. */
     server_anew(1);
     ctlfix_ready(&fix);
     assert_int_equal(ctlfix_id(&fix, 1), id);

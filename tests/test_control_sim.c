@@ -111,7 +111,7 @@ static void accident(struct ctlfix *f, struct down *d, struct tally *t)
     uint32_t c = (uint32_t)snic_rng_below(&f->rng, CTLFIX_CLIENTS);
     uint64_t now = snic_world_now(f->world);
     revive(f, d, now);
-    for (uint32_t i = 0; i < CTLFIX_CLIENTS; i++) { /* who has lost a disk begins anew */
+    for (uint32_t i = 0; i < CTLFIX_CLIENTS; i++) { /* clients that lost a disk begin anew */
         int lost = 0;
         for (uint32_t k = 0; k < CTLFIX_DISKS; k++)
             lost |= f->client[i].v != NULL && f->client[i].guest[k].lost != 0;

@@ -97,7 +97,7 @@ static void test_ddp_suspect_of_replay_withdrawn(void **state)
     support_guard_free(x.mem);
 }
 
-/* A restart takes as long as it takes: slow is who sends nothing. */
+/* A restart takes as long as it takes: only a silent node is slow. */
 static void test_ddp_restart_suspects_silent_only(void **state)
 {
     (void)state;
@@ -190,7 +190,7 @@ static void test_ddp_logs_waited_for_patiently(void **state)
         uint64_t ts = x.last[SNIC_DDP_INV].ts;
         assert_int_equal(one_message(&x, SNIC_DDP_ACK_C, 1, ts, 0), 0);
         assert_int_equal(one_time(&x, 5000000, SNIC_DDP_INV), 2);
-        assert_int_equal(x.to[SNIC_DDP_INV], 4); /* not who has stored it */
+        assert_int_equal(x.to[SNIC_DDP_INV], 4); /* not the one that has stored it */
         assert_int_equal(one_message(&x, SNIC_DDP_ACK_C, 2, ts, 0), 0);
         assert_int_equal(one_time(&x, 60000000, SNIC_DDP_INV), 0);
         assert_int_equal(one_time(&x, 10000000, SNIC_DDP_INV), 1); /* ACK_P may be lost */

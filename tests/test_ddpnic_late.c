@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * What does not come by itself: writes that are sent again or done over, room that each waits for,
- * and who is suspected for it.
+ * and which node is suspected for it.
  */
 #include "test_ddpnic_world.h"
 

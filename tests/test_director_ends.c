@@ -519,7 +519,7 @@ static void test_director_flood_leaves_others_alone(void **state)
 
 /* ---- Draining ---- */
 
-/** What is under way is answered, then everybody is closed; who does not read is reset. */
+/** What is under way is answered, then all are closed; a client that does not read is reset. */
 static void test_director_drain_finishes_and_closes(void **state)
 {
     (void)state;

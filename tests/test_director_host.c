@@ -334,7 +334,7 @@ static void test_director_ends_reach_a_busy_host_later(void **state)
             dirfix_host_kill(&fix);
             dirfix_run(&fix, 50000000);
         }
-        dirfix_finish(&fix); /* the others are answered, by whom ever */
+        dirfix_finish(&fix); /* the others are answered, by either */
         assert_int_equal(dirfix_stats(&fix).conns, 2);
         dirfix_close(&fix);
     }

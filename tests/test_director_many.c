@@ -117,7 +117,7 @@ static void part_join(uint32_t i)
 }
 
 /** Each director gets clients and keeps them, and what it knows of them is known to no other. One
- *  that is drained leaves the others' alone, who get all clients from then on. */
+ *  that is drained leaves the others' alone, which get all clients from then on. */
 static void test_director_several_on_a_port_share_nothing(void **state)
 {
     (void)state;
@@ -254,7 +254,7 @@ static void test_director_ten_thousand_clients_are_bounded(void **state)
     assert_int_equal(st.conns, CROWD);
     assert_int_equal(st.messages, CROWD_MESSAGES * CROWD);
     assert_int_equal(st.refused + st.hog_resets, 0);
-    assert_int_equal(st.blocks_free, free_blocks); /* who is quiet holds nothing */
+    assert_int_equal(st.blocks_free, free_blocks); /* a quiet client holds nothing */
     assert_int_equal(snic_director_check(fix.d), 0);
     struct dirfix_client *late = join(&fix, 0);
     until_closed(&fix, late);
@@ -524,7 +524,7 @@ static void pipes_open(uint64_t seed)
         pipes_send();
         dirfix_finish(&fix);
     }
-    uint64_t waits = dirfix_stats(&fix).backlog_waits; /* before it was known who sends much */
+    uint64_t waits = dirfix_stats(&fix).backlog_waits; /* before it was known which sends much */
     uint64_t end = snic_world_now(fix.w) + 2 * SNIC_DIRECTOR__LIGHT_NS;
     while (snic_world_now(fix.w) < end) {
         pipes_send();

@@ -127,7 +127,7 @@ static int liar_cut(struct liar *x)
     return 0;
 }
 
-/** Handshakes that are none: the listener hangs up, serves others, and continues. */
+/** Handshakes that are none: the listener hangs up, accepts none, and continues. */
 static void test_dma_shm_bad_hello_dropped(void **state)
 {
     (void)state;

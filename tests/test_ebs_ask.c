@@ -39,7 +39,7 @@ static void test_ebs_ask_begun_is_due_after_slow(void **state)
     assert_true(s.due_ns == SNIC_NEVER);
     assert_int_equal(snic_ebs_ask_due(&s, &k, 0, T0 + SLOW), 1);
     assert_true(s.due_ns == SNIC_NEVER);
-    assert_null(snic_ebs_asks_first(&s)); /* who is due is put by the agent */
+    assert_null(snic_ebs_asks_first(&s)); /* the agent puts a due entry in */
 }
 
 static void test_ebs_ask_not_due_the_clock_knows_when(void **state)

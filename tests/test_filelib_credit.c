@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Tenants and credit between a host and the service: who waits, in which order, and for whom. */
+/* Tenants and credit between a host and the service: which waits, in which order, and for which. */
 #include "filelink.h"
 
 #include <stdlib.h>

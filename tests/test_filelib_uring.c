@@ -372,8 +372,8 @@ static void pair_close(struct dpu *d, struct host *h, pthread_t t)
     (void)unlink(d->path);
 }
 
-/* Four threads submit, two loops work: nothing lost, each thread's order kept, bytes right; who
- * has nothing to do sleeps. */
+/* Four threads submit, two loops work: nothing lost, each thread's order kept, bytes right; a
+ * thread with nothing to do sleeps. */
 static void test_filelib_threads_submit_all_completed(void **state)
 {
     unsigned mode;

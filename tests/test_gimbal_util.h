@@ -62,7 +62,7 @@ static inline void gx_submit(struct gx *x, struct snic_gimbal_io *io, uint32_t t
 }
 
 /*
- * The next I/O; time passes by deadlines, but not until an I/O that is out counts as lost.
+ * The next I/O; time advances to deadlines, but not until an I/O that is out counts as lost.
  * NULL: none without a completion.
  */
 static inline struct snic_gimbal_io *gx_next(struct gx *x)

@@ -198,7 +198,7 @@ static void kill_host(void)
 
     memset(torn, 0, sizeof(torn));
     for (i = 0; i < HW_INOS; i++) {
-        r.cuts[i]++; /* who asked for an fsync is dead */
+        r.cuts[i]++; /* the requester of an fsync is dead */
         cut[i] = LPNS;
     }
     for (i = 0; i < THREADS; i++) {

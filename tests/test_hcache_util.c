@@ -284,7 +284,7 @@ void hw_settle(struct hworld *w, uint64_t ns)
 {
     uint64_t end = w->now + ns;
 
-    hw_event(w, SNIC_HCACHE_EV_KICK, 0, 0, 0); /* idle is who has looked and found nothing */
+    hw_event(w, SNIC_HCACHE_EV_KICK, 0, 0, 0); /* idle: it has looked and found nothing */
     while (w->now < end) {
         while (hw_work(w))
             ;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* What those need who do not leave all to the cache: flushes, writes behind the end, hints. */
+/* For callers that do not leave all to the cache: flushes, writes behind the end, hints. */
 #include "test_hcachelink_util.h"
 
 static unsigned char page[4 * RIG_PAGE];

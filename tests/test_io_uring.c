@@ -162,7 +162,7 @@ static void test_io_uring_locked_second_open_busy_until_close(void **state)
         assert_int_equal(open_io(&a, l, path, SNIC_IO_OPEN_LOCK, 0, NULL), 0);
         assert_int_equal(open_io(&b, l, path, SNIC_IO_OPEN_LOCK, 0, &os), SNIC_EBUSY);
         assert_null(b);
-        assert_int_equal(open_io(&b, l, path, 0, 0, &os), 0); /* who does not ask may */
+        assert_int_equal(open_io(&b, l, path, 0, 0, &os), 0); /* without the flag it may */
         snic_io_close(b);
         snic_io_close(a);
         assert_int_equal(open_io(&b, l, path, SNIC_IO_OPEN_LOCK, 0, NULL), 0);

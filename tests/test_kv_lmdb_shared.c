@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* The store on LMDB with several processes: who is sole, and that nothing is lost between them. */
+/* The store on LMDB with several processes: which is sole; nothing is lost between them. */
 #include "kv_lmdb_util.h"
 
 #include <signal.h>

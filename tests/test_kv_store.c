@@ -113,7 +113,7 @@ static void test_kv_store_small_device_compaction_goes_on(void **state)
     }
 }
 
-/** A full device: writes fail with that, reads and deletions work, space comes back. */
+/** A full device: writes report it, reads and deletions work, space comes back. */
 static void test_kv_store_full_device_delete_makes_room(void **state)
 {
     static unsigned char value[VALUE_MAX];

@@ -165,7 +165,7 @@ static void mem_fire(struct snic_timer *timer, uint64_t now)
     free(o);
     r->result = kst.gone && kst_any(2) ? SNIC_EPEERDEAD : mem_apply(&kst.fs, r);
     if (kst.gone)
-        r->result = SNIC_EPEERDEAD; /* done or not done, who knows */
+        r->result = SNIC_EPEERDEAD; /* outcome unknown */
     r->done(r);
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* POSIX access control lists: what is one, who may set it, what it grants, what it leaves behind.
- */
+/* POSIX access control lists: what is one, who may set it, what it grants and leaves behind. */
 #include "test_kvfs_audit.h"
 
 #include <string.h>

@@ -299,7 +299,7 @@ static int unread_look(struct kvfs_op *op)
 
 /*
  * Some change the same records, none has read them: those of one stay. A reservation is never
- * taken for the old value of the next: who reads meanwhile would meet one in the other.
+ * taken for the old value of the next: a reader meanwhile would meet one in the other.
  */
 static void test_kvfs_intent_unread_records_change_together(void **state)
 {

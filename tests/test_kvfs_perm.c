@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Permissions, and attributes that are set: who may, what goes with it, which times move. */
+/* Permissions, and attributes that are set: by which users, what goes with it, which times move. */
 #include "test_kvfs_util.h"
 
 #include <string.h>

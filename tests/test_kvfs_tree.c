@@ -22,7 +22,7 @@ struct tree_node {
     int child[TREE_NAMES]; /* nodes, -1: none                                                 */
 };
 
-/* A request under way, and whom it is about. */
+/* A request under way, and the nodes it is about. */
 struct tree_call {
     struct snic_kvfs_req req;
     int used;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Extended attributes: spaces of names, limits, who may, lists. */
+/* Extended attributes: spaces of names, limits, permissions, lists. */
 #include "test_kvfs_audit.h"
 
 #include <stdio.h>

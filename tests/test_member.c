@@ -262,7 +262,7 @@ static void test_member_fence_acknowledged_vote_at_once(void **state)
     }
 }
 
-/* A3: who booted has forgotten what it granted. */
+/* A3: a node that booted has forgotten what it granted. */
 static void test_member_booted_grants_and_excludes_late(void **state)
 {
     struct one t;

@@ -76,7 +76,7 @@ static void test_net_fabric_datagrams_take_the_way_told(void **state)
     clos_close();
 }
 
-/* The same hash everywhere: those who come to a ToR would all take the same spine. */
+/* The same hash everywhere: all flows of a ToR would take the same spine. */
 static void test_net_fabric_same_seed_polarized_other_seeds_not(void **state)
 {
     const struct snic_net_link l = {.delay_min_ns = US, .delay_max_ns = US};

@@ -283,8 +283,8 @@ static void lose_file(struct cluster *c, uint32_t node)
 }
 
 /*
- * A9: who has lost its membership file never votes again, though its operator left FOUND where it
- * was on the first day; also when all have lost theirs, who would found the cluster anew.
+ * A9: a node that has lost its membership file never votes again, though its operator left FOUND as
+ * on the first day; also when all have lost theirs, which would found the cluster anew.
  */
 static void test_replica_lost_file_found_again_no_vote(void **state)
 {

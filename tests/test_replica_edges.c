@@ -117,7 +117,7 @@ static void test_replica_edges_operations_refused(void **state)
     assert_int_equal(snic_replica_next(fix.r, &cursor, &e), SNIC_ESTALE);
     run(2000 * (uint64_t)MS);
     assert_int_equal(info().serves, 1);
-    assert_int_equal(snic_replica_override(fix.r, 2, 0), SNIC_EINVAL); /* who is that? */
+    assert_int_equal(snic_replica_override(fix.r, 2, 0), SNIC_EINVAL); /* unknown node */
     assert_int_equal(begin(&o, 0, 1, NULL, 0), SNIC_EINVAL);
     assert_int_equal(begin(&o, SNIC_REPLICA_SYNC + 1, 1, NULL, 0), SNIC_EINVAL);
     assert_int_equal(begin(&o, SNIC_REPLICA_SYNC, 1, NULL, 0), SNIC_EINVAL); /* the model's */

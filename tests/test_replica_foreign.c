@@ -276,7 +276,7 @@ static void test_replica_foreign_membership_no_vote(void **state)
         rec.decided.incarnation[0] = 5;
         rec.promised = 0;
         if (i == 4)
-            rec.decided.full = 2; /* of whom this node knows nothing */
+            rec.decided.full = 2; /* unknown to this node */
         replica_put_record(bytes, &rec);
         if (i == 1)
             bytes[40] ^= 1;

@@ -203,7 +203,7 @@ static void test_replica_sim_seeds_of_old_faults(void **state)
         1253,    /* a learner's log was full of what its new engine does not need, unchecked */
         1003423, /* more large messages at once than are collected: none was ever whole */
         1017768, /* PAPER: what was parked behind a write that a restart found complete */
-        1059774, /* two CAS of one base: who had refused the one was gone before it reported it */
+        1059774, /* two CAS of one base: the one that refused was gone before it reported it */
         1014016, /* a log kept all older values of a key while a newer one waited for room */
     };
     (void)state;
@@ -225,7 +225,7 @@ static void test_replica_sim_hard_seeds_of_old_faults(void **state)
         2618, /* a key that was new in the middle of a learner's piece pushed its last one out */
         2356, /* a restart of all with full logs: one had what the others had no space for */
         UINT64_C(1795646567537996), /* no client deleted any more, and puts waited for full logs */
-        88000186, /* SYNC of a scope with a write that was answered as unknown ignores it */
+        88000186, /* SYNC of a scope does not cover a write that was answered as unknown */
         66000109, /* every scope waited for full logs, and no deletion had one */
         1001558,  /* clients deleted nothing in the end: all logs were full of what is needed */
         UINT64_C(1795661456363620), /* a scope of a node that was left out, and had come back */

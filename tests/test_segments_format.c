@@ -247,8 +247,8 @@ static void test_segments_unreadable_device_is_no_other_thing(void **state)
     end();
 }
 
-/* The first pages of all devices are gone, and what the store has is still there: only who asks for
-   a format gets one. */
+/* The first pages of all devices are gone, and what the store has is still there: only an
+   explicit format makes one. */
 static void test_segments_without_first_pages_is_not_blank(void **state)
 {
     unsigned char was[2][FIRST];

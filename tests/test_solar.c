@@ -140,7 +140,7 @@ static void test_solar_server_restarted_write_arrives(void **state)
     duo_close(d);
 }
 
-/* A fence refuses all smaller versions of its segment, and who is refused so believes the lease to
+/* A fence refuses all smaller versions of its segment, and a writer refused so takes the lease to
    be another's: it waits for those that are still under way, of an earlier write and of its own. */
 static void test_solar_fence_waits_for_those_who_hope(void **state)
 {
@@ -564,7 +564,7 @@ static void test_solar_server_removed_segments_are_asked_for(void **state)
     duo_io(d, &ask_io[0], SNIC_EBS_IO_WRITE, 1, 1, &round_iov);
     for (int i = 0; i < 8; i++)
         duo_turn(d, 0);
-    assert_int_equal(d->told[SNIC_SOLAR_DONE], 1); /* who has the number is not who had it */
+    assert_int_equal(d->told[SNIC_SOLAR_DONE], 1); /* the number has another server now */
     assert_true(d->told[SNIC_SOLAR_MAP] > maps);   /* no answer: again and again */
     assert_int_equal(snic_solar_map(d->c, 0, 0, 77, 0, gen - 1, d->now), SNIC_ESTALE);
     assert_int_equal(snic_solar_map(d->c, 0, 0, 77, 0, gen, d->now), 0);

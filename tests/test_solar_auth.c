@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Sealed packets between both sides, with a cipher for tests: who is believed, and what is not.
+ * Sealed packets between both sides, with a cipher for tests: which are accepted, which not.
  */
 #include "solar/target_priv.h"
 #include "solar_cipher.h"

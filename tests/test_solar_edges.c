@@ -286,7 +286,7 @@ static void test_solar_edges_seal_fails_as_many_trains_as_said(void **state)
     }
 }
 
-/* After the end nothing is reported but what is returned. */
+/* After halt() the only actions are DONE of what is in flight. */
 static void test_solar_edges_halted_nothing_is_asked_for(void **state)
 {
     struct duo *d = edge_open();
@@ -304,7 +304,7 @@ static void test_solar_edges_halted_nothing_is_asked_for(void **state)
     duo_close(d);
 }
 
-/* A server whose store is full is no broken one: the client gets which one. */
+/* A server whose store is full is not a broken one: the client's error shows which it is. */
 static void test_solar_edges_full_store_said(void **state)
 {
     struct duo *d = edge_open();
@@ -563,8 +563,8 @@ static void test_solar_edges_what_waits_without_an_rpc(void **state)
 }
 
 /*
- * The target keeps nothing of an RPC, so no end can check a packet's fields of all of it; after a
- * move it would be of the old place, too. Each block's own checksums suffice.
+ * The target keeps nothing of an RPC, so no end can check what a packet states of the whole; after
+ * a move it would be of the old place, too. Each block's own checksums suffice.
  */
 static void test_solar_edges_a_packet_speaks_for_itself(void **state)
 {

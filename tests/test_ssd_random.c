@@ -118,7 +118,7 @@ static void load_run(struct load *l, const struct snic_ssd_opts *o, uint64_t see
     ssd_close(l->d);
 }
 
-/* Lost or doubled commands, and a time order that depends on who looks, show here. */
+/* Lost or doubled commands, and a time order that depends on the observer, show here. */
 static void test_ssd_random_load_each_completes_once(void **state)
 {
     (void)state;

@@ -684,8 +684,8 @@ static void liar_accept(void *ctx, struct snic_net_conn *c, const struct snic_ne
         snic_net_close(c);
 }
 
-/* Where the server was another process sends anything: the client keeps its I/O, connects again
-   and again, but not in a rage, and resumes when the server is back. */
+/* Another process at the server's address sends garbage: the client keeps its I/O, connects again
+   and again, but not in a tight loop, and resumes when the server is back. */
 static void test_volume_luna_server_that_is_none_is_left(void **state)
 {
     static struct snic_io_req r;

@@ -51,7 +51,7 @@ static void weather(struct volfix *f)
         }
 }
 
-/* A server that is not heard on either side, until it is mended: connections stay half open. */
+/* A partition in one direction or both, until it is mended: connections stay half open. */
 static void cut(struct volfix *f, uint32_t server, int is)
 {
     uint32_t ways = 1 + (uint32_t)snic_rng_below(&f->rng, 3);

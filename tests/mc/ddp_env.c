@@ -138,7 +138,7 @@ static void dw_may_install(const struct dw_world *w, const struct dw_state *s, s
     }
 }
 
-/* What the environment owes: to leave the dead out, to let in who waits. */
+/* What the environment owes: to leave the dead out, to let in those that wait. */
 static void dw_may_decide(const struct dw_world *w, const struct dw_state *s, struct dw_list *l)
 {
     const struct snic_ddp_view *v = dw_view(w, s);

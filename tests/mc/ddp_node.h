@@ -5,8 +5,8 @@
  * The engine is a function of its state and an event, and a cluster's states are made of few
  * different states of nodes. So each node state is kept once and has a number, as each message and
  * each membership has, and what an event does to a node is worked out once, by the engine, and
- * looked up from then on. Node states are equal if the results of snic_ddp_canon() on their engines
- * and their logs are equal (by 128-bit fingerprints).
+ * looked up from then on. Node states are equal if their engines, by snic_ddp_canon(), and their
+ * logs are equal (by 128-bit fingerprints).
  *
  * A learner whose engine refuses what the log had (A2) begins again with nothing.
  *

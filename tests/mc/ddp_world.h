@@ -58,7 +58,7 @@ struct dw_opts {
     uint32_t crashes;
     uint32_t evictions; /* of live nodes */
     uint32_t rejoins;
-    uint32_t keeps;       /* not 0: one who rejoins may come with what its log had (A2) */
+    uint32_t keeps;       /* not 0: one that rejoins may come with what its log had (A2) */
     uint32_t restarts;    /* of all at once */
     uint32_t doubles;     /* of messages */
     uint32_t double_type; /* only of this type; 0: any */

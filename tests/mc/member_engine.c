@@ -38,7 +38,7 @@ void mn_still(struct snic_member *m)
     m->want_at_ns = m->want_at_ns == SNIC_NEVER ? SNIC_NEVER : MN_LATER;
     m->retry_at_ns = m->give_up_ns = m->phase != MEMBER_IDLE ? MN_LATER : 0;
     m->parked_until_ns = m->parked != 0 ? MN_LATER : 0;
-    m->base_ns = 0; /* who is not heard is silent */
+    m->base_ns = 0; /* a node that is not heard is silent */
     m->quiet_ns = m->quiet_ns > MN_NOW ? MN_NOW + m->grant_ns : 0;
     m->lease_until_ns = m->lease_until_ns > MN_NOW ? MN_NOW + m->opts.lease_ns : 0;
     if (m->stuck_ns != SNIC_NEVER && m->stuck_ns != 0) /* 0: it has waited */

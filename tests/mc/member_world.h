@@ -13,11 +13,11 @@
  * count is messages that are late.
  *
  * Checked at each state; chosen is what a majority of files voted for in one ballot:
- * S1  who holds a lease is FULL in every later view that was chosen (P2)
- * S2  an epoch has one chosen view; what anyone knows as decided was chosen (P1)
+ * S1  a lease holder is FULL in every later view that was chosen (P2)
+ * S2  an epoch has one chosen view; what any node knows as decided was chosen (P1)
  * S3  a file never goes back (P1)
  * S4  each chosen view follows from the one before (P3, P4); in a restart good logs only
- * S5  no two lives of a node speak under one incarnation
+ * S5  no two processes of a node speak under one incarnation
  * snic_member_check(), assertions.
  */
 #ifndef SNIC_MC_MEMBER_WORLD_H

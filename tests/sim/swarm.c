@@ -182,7 +182,7 @@ static void swarm_blow(struct swarm *s)
     case BLOW_ONE_WAY:
         swarm_split(s, ns, blow == BLOW_ONE_WAY);
         break;
-    case BLOW_BRIDGE: /* two who do not hear each other, though all others hear both */
+    case BLOW_BRIDGE: /* two that do not hear each other, though all others hear both */
         if (node != other) {
             swarm_cut(s, node, other, ns);
             swarm_cut(s, other, node, ns);

@@ -168,7 +168,7 @@ void swarm_hard_due(struct swarm *s, uint64_t now)
     hard_again(s, now);
 }
 
-/* Clocks within bounds stay as they are; those who put no more make room. */
+/* Clocks within bounds stay as they are; those that put no more make room. */
 void swarm_hard_heal(struct swarm *s)
 {
     if ((s->o.hard & HARD_DISKS) != 0)

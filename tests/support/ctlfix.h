@@ -134,7 +134,7 @@ struct ctlfix {
     uint32_t transport;    /* of clients that are started */
     uint32_t lookups_max;  /* likewise */
     uint32_t servers_max;  /* likewise */
-    /* With keys: all processes prove who they are, client i is account i + 1, and servers want
+    /* With keys: all processes prove their identity, client i is account i + 1, and servers want
        tokens. The fields below hold from then on, for all that look it up. */
     int keys;
     uint32_t gone;    /* accounts, as bits, that have no secret any more */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * Block servers and a client in a world: processes that can be killed and begun again, on disks
- * that lose what was not durable; and a client that keeps I/Os in flight and knows valid reads.
+ * that lose what was not durable; and a client that keeps I/Os in flight and knows what
+ * may be read.
  */
 #ifndef SNIC_TESTS_SUPPORT_VOLFIX_H
 #define SNIC_TESTS_SUPPORT_VOLFIX_H
