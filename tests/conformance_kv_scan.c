@@ -159,7 +159,7 @@ static void scan_count(void *ctx, const struct snic_kvop_record *r)
     seen[strtol(text + 1, NULL, 10)]++;
 }
 
-/* What is there all the time comes once, whatever comes and goes between the pages. */
+/* A key that is there all the time comes once, whatever comes and goes between the pages. */
 static void kv_scan_under_change_is_stable(void **state)
 {
     enum { KEYS = 300 };

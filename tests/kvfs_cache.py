@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""kvfs_cache.py MNT FIGURES COMMAND...: what kvfs_cache.sh asks a mount, whose figures are served
-at FIGURES.
+"""kvfs_cache.py MNT FIGURES COMMAND...: the commands of kvfs_cache.sh for a mount, whose figures
+are served at FIGURES.
 
 on, off         wait until the cache is in use, or not any more
 hits            what was read once is read again, by O_DIRECT, without a request to the file system

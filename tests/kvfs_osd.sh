@@ -18,7 +18,7 @@ workers=
 osd_finish() {
     rc=$?
     touch "$notes/stop"
-    # Nobody waits for an OSD that does not come back.
+    # Do not wait for an OSD that does not come back.
     # shellcheck disable=SC2046
     [ $rc = 0 ] || kill -9 $(kvfs_pid) 2>/dev/null
     for p in $workers; do kill -9 "$p" 2>/dev/null; done

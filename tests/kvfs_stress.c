@@ -4,7 +4,7 @@
  *
  * Several processes in the same folders. Each has names of its own, of which it knows at all times
  * what they are (a model: type, size, links, mode, attribute), and all have names in common, where
- * anything may happen. At the end everybody's names are what they should be, a walk over the tree
+ * anything may happen. At the end all names are what they should be, a walk over the tree
  * finds link counts, listings and bytes right, and everything can be removed.
  *
  * The bytes of a file follow from its inode number and the offset, or are zero: so a byte of

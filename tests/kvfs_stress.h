@@ -33,7 +33,7 @@ struct st_name {
     char text[64];
 };
 
-/** Says where, what and why, and ends the process. */
+/** Prints where, what and why, and ends the process. */
 void st_fail(const struct st *s, const char *format, ...)
     __attribute__((format(printf, 2, 3), noreturn));
 uint64_t st_mix(uint64_t z);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * kvfs_stress: names of one's own. Nobody else touches them: each call has one right answer, which
+ * kvfs_stress: names of one process alone: each call has one right answer, which
  * the model (struct st_object, and which name is which) gives.
  */
 #include "kvfs_stress.h"

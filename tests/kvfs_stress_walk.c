@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* kvfs_stress: link counts, listings and bytes of the whole tree, when everybody is done. */
+/* kvfs_stress: link counts, listings and bytes of the whole tree, when all processes are done. */
 #include "kvfs_stress.h"
 
 #include <dirent.h>

@@ -49,7 +49,7 @@ class Worker:
         return os.path.join(self.mount, *parts)
 
     def append(self):
-        """A record of its own in everybody's file, the first one that is not full: a line, now and
+        """A record of its own in the shared file, the first one that is not full: a line, now and
         then more of them than go with a commit."""
         self.count += 1
         lines = self.random.randrange(1200, 3000) if self.random.randrange(40) == 0 else 1

@@ -414,7 +414,7 @@ static void test_base_rate_product_at_64_bits_is_exact(void **state)
     assert_true(r.fraction == (uint64_t)(units % UNIT));
 }
 
-/* Asked every nanosecond or once, a span earns the same: 3 tokens/s for 100 s. */
+/* Called every nanosecond or once, a span earns the same: 3 tokens/s for 100 s. */
 static void test_base_rate_cut_span_earns_the_same(void **state)
 {
     (void)state;

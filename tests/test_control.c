@@ -316,7 +316,7 @@ static void test_control_server_that_was_away_learns_of_leases(void **state)
     assert_disk_is(7);
 }
 
-/* A refusal that comes late makes a client ask for what it knows: it must not wait for ever. */
+/* A refusal that comes late makes a client look up what it knows: it must not wait for ever. */
 static void test_control_what_is_known_is_told_again(void **state)
 {
     struct snic_control_client_stats s;

@@ -100,7 +100,7 @@ static int over(const struct ctlfix *f, int what)
     return what == DETACH ? 0 : f->call_done;
 }
 
-/* Told: it is so. */
+/* What was reported holds. */
 static void judge(struct ctlfix *f, int what)
 {
     struct snic_control_msg m;

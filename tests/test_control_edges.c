@@ -403,7 +403,7 @@ static void raw_send(void)
     assert_int_equal(snic_net_send(raw.c, &raw.req), 1);
 }
 
-/* Whoever is refused and then vanishes without a word does not keep a place for ever. */
+/* A client that is refused and then vanishes without a word does not keep a place for ever. */
 static void test_control_refused_and_vanished_leaves_its_place(void **state)
 {
     struct snic_control_msg m;

@@ -121,7 +121,7 @@ static void damage_versions(uint32_t server)
     assert_int_equal(copies, 2);
 }
 
-/* Nobody knows any more how new these blocks were. */
+/* The versions of these blocks are lost. */
 static void test_control_lost_versions_move_as_damaged(void **state)
 {
     (void)state;
@@ -199,7 +199,7 @@ static void test_control_last_lease_of_a_living_holder_ends(void **state)
     ctlfix_client_start(&fix, 0);
     assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0);
     assert_int_equal(fix.client[0].guest[0].lease, SNIC_CONTROL_LEASE_MAX);
-    /* Nobody takes it from him. */
+    /* No client takes it over. */
     ctlfix_client_start(&fix, 1);
     assert_int_equal(ctlfix_attach(&fix, 1, 0, SNIC_CONTROL_TAKE), SNIC_EOVERFLOW);
     memset(buffer, 8, 8192);

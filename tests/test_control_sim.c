@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Random lives: three disks on three servers, two clients that want them all, and take them from
+ * Random runs: three disks on three servers, two clients that want them all, and take them from
  * each other; segments that move under load; the catalog's process, servers and clients that die at
  * any time and come again. What was acknowledged is there, what was read stays until the holder
  * writes, and everything ends.

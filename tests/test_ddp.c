@@ -287,7 +287,7 @@ static void test_ddp_val_reordered_never_lowers(void **state)
     support_guard_free(x.mem);
 }
 
-/* A view drops what a node of another incarnation acknowledged, and asks those that have not (H19). */
+/* A view drops what a node of another incarnation acknowledged, and asks the others (H19). */
 static void test_ddp_epoch_keeps_acks_of_same_incarnation(void **state)
 {
     (void)state;

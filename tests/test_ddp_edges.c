@@ -573,7 +573,7 @@ static void test_ddp_cas_permit_from_owner_only(void **state)
     support_guard_free(x.mem);
 }
 
-/* Nobody but a node that has it as a complete, durable tombstone lets a key go. */
+/* Only a node that has it as a complete, durable tombstone purges a key. */
 static void test_ddp_purge_of_what_is_not_deleted_refused(void **state)
 {
     (void)state;

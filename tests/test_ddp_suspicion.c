@@ -88,7 +88,7 @@ static void test_ddp_suspect_of_replay_withdrawn(void **state)
     assert_int_equal(one_message(&x, SNIC_DDP_ACK, 2, ts, 0), 0);
     assert_int_equal(x.suspects, 3);
     assert_int_equal(x.suspect, 0);
-    /* A new epoch: everybody begins anew. */
+    /* A new epoch: all nodes begin anew. */
     assert_int_equal(one_client(&x, SNIC_DDP_WRITE, 0), 0);
     (void)one_time(&x, 400000000, 0);
     assert_int_equal(x.suspect, 6);

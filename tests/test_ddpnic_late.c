@@ -175,7 +175,7 @@ static void test_ddpnic_suspect_whole_mask_each_change(void **state)
     ack(w, &s, 2, SNIC_DDP_ACK_C, 2);
     assert_int_equal(x->suspects, 3);
     assert_int_equal(x->suspect, 0);
-    /* A new epoch: everybody begins anew. */
+    /* A new epoch: all nodes begin anew. */
     write_to_nic(w, 0);
     let_pass(w, 0, 400000000);
     assert_int_equal(x->suspect, 6);

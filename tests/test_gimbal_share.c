@@ -474,7 +474,7 @@ static void test_gimbal_clock_standing_still_ends(void **state)
     gx_close(&x);
 }
 
-/* Sizes from 512 bytes to 8 MiB, writes alone too: everybody gets through, at equal cost. */
+/* Sizes from 512 bytes to 8 MiB, writes alone too: all tenants get through, at equal cost. */
 static void test_gimbal_sizes_and_writers_together(void **state)
 {
     (void)state;

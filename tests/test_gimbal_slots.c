@@ -146,7 +146,7 @@ static void test_gimbal_slots_overlap_among_small_reads(void **state)
     finish(&x, 9 * 100);
 }
 
-/* One tenant's slots of fewer I/Os, or with a write, and everybody waits again. */
+/* One tenant's slots of fewer I/Os, or with a write, and all wait again. */
 static void test_gimbal_slots_overlap_for_all_or_none(void **state)
 {
     (void)state;
@@ -218,7 +218,7 @@ struct model_tenant {
 };
 
 /*
- * Deficit round robin as everybody knows it, round by round, beside ours: in each round each tenant
+ * Textbook deficit round robin, round by round, beside ours: in each round each tenant
  * sends the same I/Os. (Within a round, ours visits tenants in the order in which they were put
  * there.) Sizes from 1 byte to 8 MiB, so that some wait for hundreds of rounds.
  */

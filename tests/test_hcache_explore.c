@@ -197,7 +197,7 @@ static void test_hcache_explore_replace_under_reader_and_writer(void **state)
     must_pass("writer, reader, evictor");
 }
 
-/* One entry per bucket, so that everybody is after the same one: it holds page 0, a victim. */
+/* One entry per bucket, so that all are after the same one: it holds page 0, a victim. */
 static void stage_one_entry(int reader, int evictor)
 {
     stage_region(1);
@@ -334,8 +334,8 @@ static void test_hcache_explore_fsync_of_a_page_that_becomes_dirty(void **state)
     must_pass("writer, fsync");
 }
 
-/* Asked while a look is under way that has read the map before the write: that look is not the one
-   that the fsync waits for. */
+/* Requested while a look is under way that has read the map before the write: that look is not the
+   one that the fsync waits for. */
 static void test_hcache_explore_fsync_during_a_look(void **state)
 {
     (void)state;

@@ -46,7 +46,7 @@ static enum history_verdict judge(const struct hand *ops, size_t n)
     } while (0)
 #define OPEN HISTORY_OPEN
 
-/** The verdicts everybody agrees on. */
+/** The verdicts that are beyond dispute. */
 static void test_history_known_cases_are_judged(void **state)
 {
     (void)state;

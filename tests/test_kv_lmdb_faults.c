@@ -319,7 +319,7 @@ static void test_kv_lmdb_faults_what_is_no_store_is_refused(void **state)
     assert_int_equal(kvl_try(&k, &o, NULL), SNIC_EINVAL);
 }
 
-/* Somebody's file that happens to be called so. */
+/* A foreign file that happens to have that name. */
 static void test_kv_lmdb_faults_foreign_objects_is_left_alone(void **state)
 {
     struct kvl k;
@@ -352,7 +352,7 @@ static struct {
 
 int fstatvfs(int fd, struct statvfs *f);
 
-/** What the store asks: the real file system's answer, or that of a disk with nothing else on it.
+/** The store's statfs(): the real file system's answer, or that of a disk with nothing else on it.
  */
 int fstatvfs(int fd, struct statvfs *f)
 {

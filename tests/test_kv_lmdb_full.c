@@ -85,7 +85,7 @@ static void full_new_store(void *ctx)
             KVL_CHECK(strstr(text, "No space left") != NULL);
         }
         full_give(folder);
-        /* What is there half made is finished when there is space. */
+        /* What is half made is finished when there is space. */
         r = full_open(&k, path, SNIC_KV_OPEN_CREATE, text);
         if (r != 0)
             (void)fprintf(stderr, "%u free pages, then many: %s\n", pages, text);

@@ -268,7 +268,7 @@ static void power_life(struct power *p)
     snic_disk_faults_clear(p->disk);
 }
 
-/* Up to @p lives on one disk. 1 when all promises were kept. */
+/* Up to @p lives runs on one disk. 1 when all promises were kept. */
 static int power_disk_lives(struct power *p, uint64_t lives, uint64_t *life)
 {
     int fine;

@@ -518,7 +518,7 @@ static void test_kv_rados_killed_cluster_is_waited_for(void **state)
     rados_close(&c);
 }
 
-/* Nobody listens where the monitor should be. */
+/* No listener where the monitor should be. */
 static void test_kv_rados_without_a_cluster_gives_up(void **state)
 {
     char path[256], text[256] = "";

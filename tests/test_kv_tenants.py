@@ -165,7 +165,7 @@ def test_databases(binary, mode):
 
 
 def test_clients(binary, mode):
-    """CLIENT SETNAME and HELLO SETNAME choose the tenant; everybody else is `default`."""
+    """CLIENT SETNAME and HELLO SETNAME choose the tenant; all others are `default`."""
     # Two tenants in one option's place: Server writes each option once.
     node = Server(binary, mode, qos="gimbal", **{"tenant-by": "client", "tenant": "alice:weight=5"})
     node.start(extra=("--tenant", "default:weight=2"))

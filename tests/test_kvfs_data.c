@@ -409,7 +409,7 @@ static int64_t caps(struct kvt *t, enum snic_kvfs_kind kind, uint64_t ino)
     return kvt_call(t, &req);
 }
 
-/* Whoever may write to a program must not get its capabilities, or run as its owner. */
+/* A user that may write to a program must not get its capabilities, or run as its owner. */
 static void test_kvfs_data_change_takes_privileges(void **state)
 {
     static unsigned char bytes[20000];

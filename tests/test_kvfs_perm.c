@@ -302,7 +302,7 @@ static void test_kvfs_perm_new_inherits(void **state)
     kvt_close(&t);
 }
 
-/* Who may make: write and search of the directory, and search comes first. */
+/* The right to make: write and search of the directory, and search comes first. */
 static void test_kvfs_perm_make_refused(void **state)
 {
     struct kvt t;

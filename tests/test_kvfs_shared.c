@@ -100,7 +100,7 @@ static void test_kvfs_shared_lock_waits_for_other_session(void **state)
     many_close(&y);
 }
 
-/* Whoever takes locks alone keeps them when another session comes. */
+/* A session that takes locks alone keeps them when another session comes. */
 static void test_kvfs_shared_locks_of_alone_seen_by_newcomer(void **state)
 {
     enum { FILES = 30 };

@@ -497,7 +497,7 @@ static void test_luna_data_stored_otherwise_sent_again(void **state)
     duo_close(d);
 }
 
-/* What is on its way when its segment moves does not come into the guest's memory any more. */
+/* What is on its way when its segment moves does not come into the client's memory any more. */
 static void test_luna_segment_moved_while_data_come(void **state)
 {
     struct duo *d = &duo;
@@ -573,7 +573,7 @@ static void test_luna_answer_of_the_older_place_is_late(void **state)
     duo_close(d);
 }
 
-/* A write that a second connection brought is not the guest's again while the first has its bytes.
+/* A write that a second connection brought is not the client's again while the first has its bytes.
  */
 static void test_luna_not_done_before_sends_are_back(void **state)
 {

@@ -24,7 +24,7 @@ static double cpu_seconds(void)
     return (double)clock() / CLOCKS_PER_SEC;
 }
 
-/* Two thirds of the lives are short and checked whole at every step. */
+/* Two thirds of the runs are short and checked whole at every step. */
 static struct world_opts life(uint64_t seed, uint64_t ios)
 {
     struct world_opts o = {.ios = ios};

@@ -375,7 +375,7 @@ static void test_member_without_file_never_votes(void **state)
     assert_null(one_action(&t, SNIC_MEMBER_STORE));
     snic_member_get_status(t.m, &st);
     assert_int_equal(st.state, SNIC_MEMBER_LOST);
-    /* Told to found a cluster that exists already, and knows it: a lost disk all the same. */
+    /* Started with FIRST for a cluster that exists already: a lost disk all the same. */
     one_init(&t);
     boot.incarnation = 700;
     boot.flags = SNIC_MEMBER_FIRST;

@@ -4,7 +4,7 @@
  * files, proposals, crashes and ends of leases in small scopes. The numbers of states are pinned: a
  * change of the engine that changes them must be explained. And with defects switched on, each of
  * which must be found (their numbers are test_member_teeth.c's), by a script of 40 steps at most.
- * Those that need several lives or proposals are found in scopes where only some nodes do some
+ * Those that need several boots or proposals are found in scopes where only some nodes do some
  * things and some messages are always lost; the same scopes without the defect are clean. 1, 2 and
  * 18 are of clocks, which go there, as far apart as the option allows.
  */

@@ -8,7 +8,7 @@
  * After every event:
  *   S1  A node whose lease is valid by its own clock is FULL in every view chosen so far that is
  *       later than its own (P2), and holds every acknowledged write.
- *   S2  An epoch has one chosen view, and what anyone installs is that.
+ *   S2  An epoch has one chosen view, and what any node installs is that.
  *   S3  Files never go back.
  *   S4  Each chosen view follows from the one before by P3 and P4.
  * Chosen is what a majority of files (as they are on disk) voted for in one ballot.

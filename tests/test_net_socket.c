@@ -428,7 +428,7 @@ static int drip_second_served(void *ctx)
     return ((struct drip *)ctx)->peers[1].received >= 1000;
 }
 
-/* A client that drips single bytes at a paused server would empty the pool for everybody. */
+/* A client that drips single bytes at a paused server would empty the pool for all. */
 static void test_net_socket_small_pieces_to_paused_reader_pool_left(void **state)
 {
     struct conf_env e;

@@ -544,7 +544,7 @@ static void test_nvmefs_answers_that_can_not_be(void **state)
     assert_ptr_equal(snic_nvmefs_host_reap(v.x.h[0]), &v.r[0]);
     assert_int_equal(v.r[0].result, SNIC_EPROTO);
     victim_close(&v, 2);
-    /* Asked for a size only: nothing has come. */
+    /* A request for a size only: nothing has come. */
     victim_open(&v);
     c = (struct snic_nvmefs_cqe){.cid = v.r[0].cid, .sq_head = 3, .phase = 1, .status = 2};
     victim_cqe(&v, &c, 2);

@@ -331,7 +331,7 @@ static void test_qos_cancelled_queued_end_from_loop(void **state)
     free(mem);
 }
 
-/* Nobody may wait for ever for a device that is no more. */
+/* No request may wait for ever for a device that is no more. */
 static void test_qos_device_gone_everything_ends(void **state)
 {
     enum { COUNT = 60 };

@@ -329,7 +329,7 @@ static void test_segments_power_lost_beside_a_create_no_damage(void **state)
     print_message("%" PRIu64 " power cuts\n", tried);
 }
 
-/* ---- Many lives ---- */
+/* ---- Many runs ---- */
 
 /* What one run leaves behind hurts a later one. */
 static void test_segments_power_lost_often_every_life_goes_on(void **state)

@@ -205,7 +205,7 @@ static void io_begin(struct rig *r, struct snic_ebs_io *io, struct snic_iov *v, 
     assert_int_equal(snic_solar_submit(r->c, io, r->now), 0);
 }
 
-/* One I/O from and to the guest's memory at the same place; its result. */
+/* One I/O from and to the client's memory at the same place; its result. */
 static int io_do(struct rig *r, uint8_t op, uint32_t lba, uint32_t count)
 {
     struct snic_ebs_io io;
@@ -265,7 +265,7 @@ static void test_device_guest_memory_only_guest_knows(void **state)
     (void)state;
     rig_open(r, 0);
     fill(r, 3, 1, 1);
-    uint32_t own = snic_crc32c(0, r->guest[3], SNIC_EBS_BLOCK_BYTES); /* the guest's DIF */
+    uint32_t own = snic_crc32c(0, r->guest[3], SNIC_EBS_BLOCK_BYTES); /* the client's DIF */
     r->guest[3][100] ^= 4;
     assert_int_equal(io_do(r, SNIC_EBS_IO_WRITE, 3, 1), 0);
     assert_int_equal(io_do(r, SNIC_EBS_IO_READ, 3, 1), 0);
@@ -485,7 +485,7 @@ static void test_device_block_entry_every_bit_map_asked_again(void **state)
     rig_close(r);
 }
 
-/* A damaged Addr entry would put a block anywhere into the guest's memory. */
+/* A damaged Addr entry would put a block anywhere into the client's memory. */
 static void test_device_addr_entry_every_bit_asked_again(void **state)
 {
     struct rig *r = &rig;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Lives of an agent and its servers that are made for one rule each (sim/solar_world.h). The engine
+ * Runs of an agent and its servers that are made for one rule each (sim/solar_world.h). The engine
  * comes through; with that rule broken it does not: sim/solar_bugs.py.
  */
 #include "solar_world.h"
@@ -92,8 +92,8 @@ static void test_solar_scene_dead_agents_late_copies_never_land(void **state)
 /* The agent dies and attaches its disk again until epochs are used up: then it is refused, and the
    disk issued anew. With an epoch that wraps, what is acknowledged would be older than what is
    stored, and lost. It dies by the count of I/Os: how often it does by the clock is a matter of
-   luck, and was too seldom in seed 701. Sixteen lives are what a server of sixteen places knows
-   in ten seconds. */
+   luck, and was too seldom in seed 701. Sixteen incarnations are what a server of sixteen places
+   knows in ten seconds. */
 static void test_solar_scene_epochs_end_disk_issued_anew(void **state)
 {
     (void)state;
@@ -176,8 +176,9 @@ static void test_solar_scene_slow_store_nothing_sent_again(void **state)
 }
 
 /* The server's thread gets little of its CPU: what waits for it is as old as a hundred
-   milliseconds, and what does not fit is lost. Whoever takes that for the network's fault, sends
-   all of it again and leaves path after path before the answer can be there, has none for ever.
+   milliseconds, and what does not fit is lost. An agent that took that for the network's
+   fault, sent all of it again and left path after path before the answer could be there, had none
+   for ever.
    The slowest of 160 seeds took 1.4 s: what is under way is 50 ms of the server's work, a hold 120,
    and what was lost waits for several of both. */
 static void test_solar_scene_starved_server_answers_are_waited_for(void **state)

@@ -30,7 +30,7 @@ static double cpu_seconds(void)
 }
 
 /* How many datagrams a run may have, about; 0: as many as come. I/Os of more than 8 to 32 blocks,
-   and of more than one where most is lost, are in the short lives and by night in those of 100,000:
+   and of more than one where most is lost, are in the short runs and by night in those of 100,000:
    with them in each, the longest would take as long as all others. */
 static uint64_t most_datagrams(uint64_t ios)
 {
@@ -94,7 +94,7 @@ static void lives(uint64_t from, uint64_t count, uint64_t ios, uint32_t check)
            simulated, seconds, (double)sum / seconds, (double)datagrams / seconds);
 }
 
-/* By day 6 lives of 100,000 I/Os, at night 200 of a million, in parts: list/solar.cmake. */
+/* By day 6 runs of 100,000 I/Os, at night 200 of a million, in parts: list/solar.cmake. */
 static void test_solar_sim_long_lives_nothing_broken(void **state)
 {
     (void)state;
@@ -124,7 +124,7 @@ static void test_solar_sim_one_seed_replays_bit_for_bit(void **state)
     }
 }
 
-/* Lives in which an I/O took longer than was thought: what was lost once more waited for all
+/* Runs in which an I/O took longer than expected: what was lost once more waited for all
    others, each time; packets that are late and lost; eight kinds of faults at once. */
 static void test_solar_sim_seeds_of_old_faults(void **state)
 {

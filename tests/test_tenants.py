@@ -376,7 +376,7 @@ def test_fairness_leaves_out_who_is_limited():
 
 
 def test_little_s_law_in_the_model():
-    """Whoever always has N I/Os on their way has N = rate x latency."""
+    """With always N I/Os in flight N = rate x latency."""
     text = "[a]\nrw=randread\nbs=8k\niodepth=48\n[b]\nrw=randwrite\nbs=16k\niodepth=3\nnumjobs=2\n"
     for s in ("fifo", "reflex", "flashfq"):
         t = by_name(measured("--job", job(text), "--ssd", "p3600", "--seconds", 2, "--warmup", 1,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Random lives: a client, three servers, a network that loses, doubles, delays, damages, is cut and
+ * Random runs: a client, three servers, a network that loses, doubles, delays, damages, is cut and
  * mended, connections that break in the middle of a frame on either side or are no longer received
  * from, servers whose power fails, clients that crash and come again with the next lease. What was
  * acknowledged is there, nothing older comes back, and everything ends.

@@ -270,7 +270,7 @@ static void test_wal_power_lost_every_subset_durable_there(void **state)
     print_message("%" PRIu64 " choices\n", tried);
 }
 
-/* ---- Many lives ---- */
+/* ---- Many runs ---- */
 
 static void life_fault(struct walfix *f, struct snic_rng *rng, uint64_t operations)
 {

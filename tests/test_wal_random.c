@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Long lives of a log on a small disk: random appends against a model, a log that is full, I/O
+ * Long runs of a log on a small disk: random appends against a model, a log that is full, I/O
  * errors, slow and short transfers.
  */
 #include <inttypes.h>

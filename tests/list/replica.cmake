@@ -13,7 +13,7 @@ foreach(t replica replica_log replica_lin replica_lasting replica_sim)
     target_include_directories(test_${t} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/sim)
   endif()
 endforeach()
-# The night's lives, in parts, so that one that passed stays passed: 16 times 12,500.
+# The night's runs, in parts, so that one that passed stays passed: 16 times 12,500.
 if(TARGET test_replica_sim AND NOT SNIC_SANITIZE AND NOT SNIC_NO_ASSERT AND NOT SNIC_SINGLE AND
    NOT CMAKE_CROSSCOMPILING)
   foreach(part RANGE 1 16)

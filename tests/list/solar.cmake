@@ -20,7 +20,7 @@ endforeach()
 if(TARGET test_solar_scenes)
   snic_mutants(solar solar 6)
 endif()
-# The night's lives, in parts, so that one that passed stays passed: 20 times 10 of a million.
+# The night's runs, in parts, so that one that passed stays passed: 20 times 10 of a million.
 if(TARGET test_solar_sim AND NOT SNIC_SANITIZE AND NOT SNIC_NO_ASSERT AND NOT SNIC_SINGLE AND
    NOT CMAKE_CROSSCOMPILING)
   foreach(part RANGE 1 20)

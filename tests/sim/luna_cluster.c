@@ -34,7 +34,7 @@ void world_server_start(struct world *w, uint32_t s)
     o.idle_ns = 50 * WORLD_MS;
     o.crc = w->o.corrupt_ppm == 0 ? world_crc : NULL;
     size_t size = snic_luna_target_memsize(&o);
-    if (v->mem == NULL) /* a world's lives are all of one size */
+    if (v->mem == NULL) /* its incarnations are all of one size */
         v->mem = aligned_alloc(SNIC_LUNA_ALIGN, size);
     if (v->mem == NULL || snic_luna_target_init(&v->t, v->mem, size, &o, w->now_ns) != 0)
         abort();

@@ -321,7 +321,7 @@ void world_agent_start(struct world *w)
     o.disk_blocks_max = SPAN;
     o.crc = w->o.corrupt_ppm == 0 ? world_crc : NULL;
     size_t size = snic_luna_memsize(&o);
-    if (w->mem == NULL) /* a world's lives are all of one size */
+    if (w->mem == NULL) /* its incarnations are all of one size */
         w->mem = aligned_alloc(SNIC_LUNA_ALIGN, size);
     if (w->mem == NULL || snic_luna_init(&w->c, w->mem, size, &o, w->now_ns) != 0)
         abort();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* same.py: so many lives (swarm.h), and one number made of all that their engines did. */
+/* same.py: so many runs (swarm.h), and one number made of all that their engines did. */
 #include "swarm.h"
 
 #include <stdio.h>

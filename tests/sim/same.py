@@ -6,7 +6,7 @@
 
 Compiles the nodes, their world and sim/same.c by each compiler (those of gcc and clang that are
 there) at -O0 and -O2, at night at -O3 and with the undefined behaviour sanitizer, too; runs the
-same lives in each (at night 1000); prints the hash of all that the engines did. Exit code 1 when
+same runs in each (at night 1000); prints the hash of all that the engines did. Exit code 1 when
 two differ or a run went wrong, 77 when there is one compiler only.
 """
 import argparse

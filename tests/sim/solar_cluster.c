@@ -49,7 +49,7 @@ void world_server_start(struct world *w, uint32_t s)
         o.key_id = 3;
     }
     size_t size = snic_solar_target_memsize(&o);
-    if (v->mem == NULL) /* a world's lives are all of one size */
+    if (v->mem == NULL) /* its incarnations are all of one size */
         v->mem = aligned_alloc(SNIC_SOLAR_ALIGN, size);
     if (v->mem == NULL || snic_solar_target_init(&v->t, v->mem, size, &o, w->now_ns) != 0)
         abort();

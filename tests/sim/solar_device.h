@@ -6,7 +6,7 @@
  * know that it is there.
  *
  * With it come the checks that the owner of such a device makes in software, for what the engine
- * cannot see: one block in `sample` is summed again from the guest's memory, an engine that lies
+ * cannot see: one block in `sample` is summed again from the client's memory, an engine that lies
  * too often is put out of use, the address that a block went to is compared with the one that was
  * meant.
  */
@@ -53,7 +53,7 @@ struct device {
     uint64_t blocked;    /* of them, that the window denied */
     uint64_t crc_number; /* checksums so far */
     struct {
-        const void *at; /* a block of the guest's */
+        const void *at; /* a block of the client's */
         uint32_t bit;   /* flipped in the device's copy */
     } fetched[DEVICE_FETCHED];
     uint32_t fetched_next;
@@ -75,7 +75,7 @@ uint32_t device_send(struct device *d, const struct snic_solar_train *t, uint32_
 /* The owner hears that what was sent had a wrong checksum (a NAK), or that all is well. */
 void device_blame(struct device *d, int wrong);
 /*
- * Put a block that was read from where the engine wanted it to @p to, of a guest's memory
+ * Put a block that was read from where the engine wanted it to @p to, of a client's memory
  * of @p blocks blocks from @p memory; the owner compares, and does it again. @p window: the device
  * may write to [@p window, @p window + @p count blocks) only. @return 0; 1 it was misplaced first
  */

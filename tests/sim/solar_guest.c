@@ -368,7 +368,7 @@ void world_agent_start(struct world *w)
         o.wire_keys[1] = &w->keys[0][1];
     }
     size_t size = snic_solar_memsize(&o);
-    if (w->mem == NULL) /* a world's lives are all of one size */
+    if (w->mem == NULL) /* its incarnations are all of one size */
         w->mem = aligned_alloc(SNIC_SOLAR_ALIGN, size);
     if (w->mem == NULL || snic_solar_init(&w->c, w->mem, size, &o, w->now_ns) != 0)
         abort();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Lives that are harder than the default ones: clocks, logs that are full, disks that lie. What
+ * Runs that are harder than the default ones: clocks, logs that are full, disks that lie. What
  * happens here is by dice of its own, beside all that swarm.c does.
  */
 #include "swarm_priv.h"
@@ -206,7 +206,7 @@ int swarm_hard_waits(const struct swarm *s)
     return open != 0;
 }
 
-/* Ask until it is done; nodes that do not serve are skipped. 0: it was not refused for ever. */
+/* Submit until it is done; nodes that do not serve are skipped. 0: it was not refused for ever. */
 static int hard_done(struct swarm *s, uint32_t node, uint32_t kind, uint32_t key, uint32_t step)
 {
     for (uint32_t k = 0; k < 100 && cluster_serves(s->c, node); k++) {

@@ -41,7 +41,7 @@ enum swarm_blow {
     BLOWS
 };
 
-/* Of lives that are hard (swarm.h); its dice are its own, so that all else of a seed stays. */
+/* Of runs that are hard (swarm.h), with a generator of its own: all else of a seed stays. */
 struct swarm_hard {
     struct snic_rng rng;
     uint64_t at;       /* the next thing of all below */
@@ -92,7 +92,7 @@ void swarm_hard_due(struct swarm *s, uint64_t now);
 void swarm_hard_told(struct swarm *s, int result);
 /* All is mended, but clients continue. */
 void swarm_hard_heal(struct swarm *s);
-/* Nobody asks any more, and something waits for room that only they can make. */
+/* No request is sent any more, and something waits for room that only they can make. */
 int swarm_hard_waits(const struct swarm *s);
 /* All serve and no request is sent any more. */
 void swarm_hard_end(struct swarm *s);

@@ -116,7 +116,7 @@ static void guest_wrote(struct ctlfix_io *x)
     }
 }
 
-/* Nobody knows: it may be there, and may yet come while the lease is the same. */
+/* Unknown outcome: it may be there, and may yet come while the lease is the same. */
 static void guest_doubts(struct ctlfix_io *x)
 {
     struct ctlfix *f = x->g->f;

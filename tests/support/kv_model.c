@@ -444,7 +444,7 @@ void kvm_send(struct kvm *m)
         m->key[q->key[i]].write[q->at[i]].end = kv_store_tail(m->engine->store);
 }
 
-/* ---- Lives ---- */
+/* ---- Runs ---- */
 
 void kvm_init(struct kvm *m, uint64_t seed)
 {

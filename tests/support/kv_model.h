@@ -73,7 +73,7 @@ struct kvm {
     int living; /**< the judge has ended: writes and addresses are of this run    */
     struct kvm_key key[KVM_KEYS];
     struct kvm_message message[KVM_CLIENTS][KVM_DEPTH];
-    uint64_t answered; /**< writes, over all lives    */
+    uint64_t answered; /**< writes, over all runs     */
     uint64_t refused;
     uint64_t read;
     /* the judge's one question */
