@@ -30,6 +30,12 @@ void *ex_memory(size_t size, const char *what)
     return p;
 }
 
+void ex_memory_release(void *ctx, void *mem, size_t size)
+{
+    (void)ctx;
+    (void)madvise(mem, size, MADV_DONTNEED);
+}
+
 /* Is everything in [at, end) zero? Holes are not read. What cannot be read is not blank. */
 static int image_zeros(int fd, off_t at, off_t end)
 {

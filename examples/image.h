@@ -36,5 +36,7 @@ int ex_image_close(struct ex_image *i);
 
 /** Memory for a large table, on huge pages where it pays; exits when there is none. */
 void *ex_memory(size_t size, const char *what);
+/** Return pages of it to the system; they are zeros when they are used again. */
+void ex_memory_release(void *ctx, void *mem, size_t size);
 
 #endif

@@ -164,12 +164,82 @@ static void test_director_unread_resets_of_share_and_limit_counted_apart(void **
     dirfix_close(&fix);
 }
 
+/* ---- Memory that goes back ---- */
+
+enum { TRIM_CHUNK = SNIC_DIRECTOR__CHUNK * SNIC_DIRECTOR__BLOCK };
+
+/* What the director reads there again is not what it wrote. */
+static void trim_release(void *ctx, void *mem, size_t size)
+{
+    uint64_t *released = ctx;
+    memset(mem, 0xa5, size);
+    assert_true(size <= TRIM_CHUNK && (uintptr_t)mem % SNIC_DIRECTOR__BLOCK == 0);
+    *released += size;
+}
+
+static uint64_t trim_some(uint64_t keep, uint64_t most)
+{
+    uint64_t released = 0;
+    uint64_t got = snic_director_trim(fix.d, keep, most, trim_release, &released);
+    assert_int_equal(got, released);
+    assert_int_equal(snic_director_check(fix.d), 0);
+    return got;
+}
+
+/** What clients held that have gone goes back, but what is kept, and what was needed since the
+ *  last call; the blocks in use are not touched. */
+static void test_director_trim_returns_what_is_not_needed(void **state)
+{
+    (void)state;
+    for (uint64_t s = 0; s < support_scale(3, 20); s++) {
+        hogs_open(support_seed() * 100 + s);
+        while (hogs_least() <= SNIC_DIRECTOR__UNREAD + (1u << 20))
+            assert_int_equal(dirfix_step(&fix), 1);
+        uint64_t held = fix.d->held;
+        assert_int_equal(trim_some(0, UINT64_MAX), 0);
+        assert_true(fix.d->chunks_empty * (uint64_t)TRIM_CHUNK <= TRIM_CHUNK);
+        for (uint32_t i = 0; i < HOGS; i++)
+            if (i % 2)
+                dirfix_disconnect(&fix.clients[i], 1);
+        dirfix_run(&fix, 10000000);
+        for (uint32_t i = 1; i < HOGS; i += 2)
+            until_closed(&fix, &fix.clients[i]);
+        (void)trim_some(0, UINT64_MAX); /* they held it since the last call */
+        for (uint32_t i = 0; i < HOGS; i += 2) {
+            fix.clients[i].paused = 0;
+            snic_net_pause(fix.clients[i].conn, 0);
+        }
+        dirfix_finish(&fix); /* each reply is compared */
+        assert_int_equal(fix.d->held, 0);
+        (void)trim_some(0, 0);
+        assert_true(fix.d->chunks_empty > 8);
+        assert_in_range(trim_some(0, 2 * TRIM_CHUNK), TRIM_CHUNK, 2 * TRIM_CHUNK);
+        uint64_t left = fix.d->chunks_empty * (uint64_t)TRIM_CHUNK;
+        assert_in_range(trim_some(left / 2, UINT64_MAX), left / 4, left / 2 + TRIM_CHUNK);
+        uint64_t kept = fix.d->chunks_empty;
+        dirfix_send(&fix.clients[HOGS], DIRFIX_ECHO, 0, 0, HOG_REPLY, 0);
+        dirfix_pump(&fix.clients[HOGS]);
+        dirfix_finish(&fix);
+        (void)trim_some(0, UINT64_MAX); /* that reply was somewhere */
+        assert_in_range(fix.d->chunks_empty, 1, 2);
+        assert_true(kept > 2 && held > 8 * (uint64_t)TRIM_CHUNK);
+        (void)trim_some(0, UINT64_MAX);
+        assert_int_equal(fix.d->chunks_empty, 0);
+        dirfix_send(&fix.clients[HOGS], DIRFIX_ECHO, 0, 0, HOG_REPLY, 0);
+        dirfix_pump(&fix.clients[HOGS]);
+        dirfix_finish(&fix);
+        assert_int_equal(snic_director_check(fix.d), 0);
+        dirfix_close(&fix);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_director_unread_replies_delay_others_by_flight_only),
         cmocka_unit_test(test_director_unread_new_client_begins_with_one),
         cmocka_unit_test(test_director_unread_resets_of_share_and_limit_counted_apart),
+        cmocka_unit_test(test_director_trim_returns_what_is_not_needed),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -13,7 +13,7 @@ import time
 import traceback
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "support"))
-from kvnode import WAIT, Server, encode  # noqa: E402
+from kvnode import WAIT, Server, encode, rss_kib  # noqa: E402
 
 
 class Skip(Exception):
@@ -120,6 +120,45 @@ def test_paused_readers_of_device(ctx):
             for _ in range(50):
                 assert s.reply() == b"v" * 65000
             s.close()
+
+
+def unread(node, clients, gets, size):
+    """Clients that do not read @p gets values of @p size, until the server holds them."""
+    slow = [node.conn() for _ in range(clients)]
+    for s in slow:
+        s.raw(encode("GET", "v") * gets)
+    want = node_base = rss(node)
+    end = time.monotonic() + WAIT
+    while want - node_base < clients * gets * size // 1024 // 2:
+        want = rss(node)
+        assert time.monotonic() < end, "%d KiB are not held, but %d" % (want, node_base)
+        time.sleep(0.1)
+    return slow
+
+
+def rss(node):
+    """KiB of the process that holds replies."""
+    return rss_kib(node.role_pid("dpu") if node.mode == "two" else node.process.pid)
+
+
+def test_memory_goes_back(ctx):
+    """What clients that do not read have cost goes back to the system when they have gone."""
+    kept = 64 << 10  # KV_TRIM_KEEP, FRONT_TRIM_BYTES
+    with Server(ctx.binary, ctx.mode) as node, node.conn() as c:
+        value(c, "v", 4 << 20)
+        before = rss(node)
+        slow = unread(node, 10, 10, 4 << 20)
+        peak = rss(node)
+        for s in slow:
+            s.close()
+        end = time.monotonic() + WAIT
+        while rss(node) - before > 2 * kept:
+            assert c.cmd("PING") == "PONG"
+            assert time.monotonic() < end, "%d KiB before, at most %d, now %d" % (
+                before, peak, rss(node))
+            time.sleep(0.2)
+        print("  %d KiB before, at most %d, then %d" % (before, peak, rss(node)))
+        assert len(c.cmd("GET", "v")) == 4 << 20
 
 
 def test_full(ctx):

@@ -25,6 +25,8 @@
 #define KV_SILENT_NS 5000000000u  /* a host that opens nothing for so long is none */
 #define KV_FULL_MS 10000u         /* a client at the hard limit that takes nothing for so long */
 #define KV_SHARE_MS 60000u        /* one that holds its share of what is left for replies */
+#define KV_TRIM_KEEP (64u << 20)  /* free memory for replies that is kept */
+#define KV_TRIM_MOST (1u << 30)   /* most that goes back to the system in a tick */
 #define KV_REPORT_NS 1000000000u  /* between lines about clients */
 #define KV_REFUSED_NS 1000000000u /* between lines about refused hosts */
 
@@ -317,6 +319,7 @@ static void dpu_tick(struct snic_timer *t, uint64_t now)
     (void)snic_director_reset_full(d->director, 0, KV_SHARE_MS);
     if (d->limit.soft != 0)
         (void)snic_director_reset_full(d->director, d->limit.soft, d->limit.soft_s * 1000);
+    (void)snic_director_trim(d->director, KV_TRIM_KEEP, KV_TRIM_MOST, ex_memory_release, NULL);
     snic_director_get_stats(d->director, &ds);
     dpu_report(d, &ds, now);
     if (ds.hosts != d->hosts_told && ds.message_max < d->config->message_max)

@@ -90,8 +90,8 @@ struct kv_front {
     void (*done)(void *ctx);
     void *done_ctx;
     struct kv_settings settings;
-    uint64_t clients_bytes; /* maxmemory-clients */
-    uint64_t held;          /* unread replies of all */
+    uint64_t clients_bytes;   /* maxmemory-clients */
+    uint64_t held, held_most; /* unread replies of all; at most, since memory was returned */
     uint64_t limit_told_ns[FRONT_CLIENTS_MEMORY + 1];
     uint64_t query_told_ns;
     char own[48]; /* the address that it listens on */
@@ -223,6 +223,7 @@ static void front_watch(struct snic_timer *t, uint64_t now_ns)
     for (uint32_t i = 0; i < f->opts.conns_max; i++)
         if (f->conns[i].net != NULL)
             front_limit(&f->conns[i]);
+    front_out_trim(f->held, &f->held_most);
     snic_loop_arm(f->opts.net->loop, t, now_ns + 1000000000u);
 }
 
@@ -232,8 +233,8 @@ static void front_account(struct front_conn *c)
     struct kv_front *f = c->front;
     size_t held = c->evicted || c->no_evict ? 0 : front_unsent(c) + c->in.size;
 
-    f->held += held;
-    f->held -= c->counted;
+    f->held += held - c->counted;
+    f->held_most = snic_max_u64(f->held_most, f->held);
     c->counted = held;
     front_limit(c);
     while (f->clients_bytes != 0 && f->held > f->clients_bytes) {

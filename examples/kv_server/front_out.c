@@ -3,10 +3,14 @@
 
 #include <stdlib.h>
 #include <string.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #define FRONT_BLOCK_MIN ((size_t)4 << 10) /* clients with short replies need no more */
 #define FRONT_BLOCK_MAX ((size_t)256 << 10)
 #define FRONT_SEND_MAX ((size_t)1 << 20) /* that a client reads shows when a send has ended */
+#define FRONT_TRIM_BYTES (64u << 20)     /* of replies that have gone: their memory goes back */
 
 struct front_out_block {
     struct front_out_block *next;
@@ -111,4 +115,14 @@ void front_out_free(struct front_out *o)
         free(b);
     }
     memset(o, 0, sizeof(*o));
+}
+
+void front_out_trim(uint64_t held, uint64_t *most)
+{
+    if (*most - held < FRONT_TRIM_BYTES)
+        return;
+    *most = held;
+#ifdef __GLIBC__ /* malloc() keeps what lies below memory in use, however much it is */
+    (void)malloc_trim(FRONT_TRIM_BYTES);
+#endif
 }

@@ -300,6 +300,16 @@ SNIC_API uint32_t snic_director_reset_full(struct snic_director *d, uint64_t byt
 SNIC_API void snic_director_set_total_bytes(struct snic_director *d, uint64_t bytes)
     SNIC_NONNULL(1);
 /**
+ * Return memory for replies that was not needed since the last call: @p release gets 2 MiB at a
+ * time, at most @p most_bytes, and @p keep_bytes of free memory are kept. The contents are not
+ * needed any more, the addresses are: the director writes there again. To be called now and then,
+ * for example twice a second with madvise(MADV_DONTNEED). @return bytes [owner]
+ */
+SNIC_API uint64_t snic_director_trim(struct snic_director *d, uint64_t keep_bytes,
+                                     uint64_t most_bytes,
+                                     void (*release)(void *ctx, void *mem, size_t size), void *ctx)
+    SNIC_NONNULL(1, 4);
+/**
  * Spare @p conn, as the host knows it: total_bytes does not count and not reset it, want of memory
  * resets it only when there is no other. @return 0; SNIC_ENOENT [owner]
  */

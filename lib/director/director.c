@@ -12,7 +12,7 @@
  *
  * All fields are written by the loop's thread only. Invariants are in the files:
  *   accept.c  clients, signatures                conn.c              messages in, ends
- *   memory.c  blocks, slots, long messages, stalls
+ *   memory.c, blocks.c  blocks, slots, long messages, stalls
  *   out.c     queues and sends of one end        reply.c             replies and their order
  *   backlog.c, unread.c  who takes messages, when many do
  *   upstream.c, upstream_net.c, upstream_channel.c  the host         host.c  its end of a channel
@@ -37,6 +37,7 @@ struct director_layout {
     struct snic_director_conn *conns;
     struct director_slot *slots;
     struct director_block *blocks;
+    struct director_chunk *chunks;
     struct snic_director_signature *signatures;
     struct director_long parts;
     unsigned char *buffers; /* of the longest messages */
@@ -144,6 +145,7 @@ static void director_lay(struct director_layout *l, struct snic_arena *a,
     l->slots = snic_arena_take(a, slots, sizeof(*l->slots), SNIC_CACHELINE);
     l->signatures = snic_arena_take(a, (size_t)o->signatures_count + 1, sizeof(*l->signatures), 64);
     l->blocks = snic_arena_take(a, l->blocks_count, sizeof(*l->blocks), SNIC_DIRECTOR__BLOCK);
+    l->chunks = snic_arena_take(a, director_chunks_count(l->blocks_count), sizeof(*l->chunks), 64);
     l->parts.area = snic_arena_take(a, l->area_blocks, SNIC_DIRECTOR__BLOCK, SNIC_DIRECTOR__BLOCK);
     l->buffers = snic_arena_take(a, l->buffers_count, l->buffer_size, SNIC_DIRECTOR__BLOCK);
     l->parts.runs.tag = snic_arena_take(a, l->area_blocks, sizeof(uint32_t), 64);
@@ -257,6 +259,7 @@ static void director_start(struct snic_director *d, const struct director_layout
     snic_link_init(&d->wait_channel);
     snic_link_init(&d->wait_backlog);
     snic_link_init(&d->wait_unread);
+    director_blocks_start(d);
     d->parts = l->parts;
     base_runs_start(&d->parts.runs, l->area_blocks);
     snic_link_init(&d->parts.waiters);
@@ -299,6 +302,7 @@ int snic_director_init(struct snic_director **out, void *mem, size_t mem_size, s
     d->conns = l.conns;
     d->slots = l.slots;
     d->blocks = l.blocks;
+    d->chunks = l.chunks;
     d->slots_own = l.slots_own;
     d->slots_common = l.slots_common;
     d->slots_count = d->slots_free = o.conns_max * l.slots_own + l.slots_common;
@@ -500,13 +504,8 @@ int snic_director_check(const struct snic_director *d)
         flight += c->flight;
         conns++;
     }
-    for (const struct snic_node *n = d->blocks_idle.first; n != NULL && idle <= d->blocks_count;
-         n = n->next)
-        idle++;
-    idle += d->blocks_count - d->blocks_made;
-    if (idle != d->blocks_free || blocks + idle != d->blocks_count)
+    if (director_blocks_check(d) != d->blocks_free || blocks + d->blocks_free != d->blocks_count)
         return SNIC_ECORRUPT;
-    idle = 0;
     for (const struct snic_node *n = d->slots_idle.first; n != NULL && idle <= d->slots_count;
          n = n->next)
         idle++;

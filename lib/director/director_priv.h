@@ -9,8 +9,9 @@
 #include "director/wire.h"
 
 #define SNIC_DIRECTOR__BLOCK 4096
-#define SNIC_DIRECTOR__IOV 48  /* pieces of one send; at least SNIC_OFFLOAD_IOV_MAX */
-#define SNIC_DIRECTOR__SENDS 2 /* sends in flight of one connection */
+#define SNIC_DIRECTOR__CHUNK 512u /* blocks that go back to the program together */
+#define SNIC_DIRECTOR__IOV 48     /* pieces of one send; at least SNIC_OFFLOAD_IOV_MAX */
+#define SNIC_DIRECTOR__SENDS 2    /* sends in flight of one connection */
 /* A message that outgrows a block may have so much of the area, or a quarter of what is free. */
 #define SNIC_DIRECTOR__AREA_OWN 65536
 #define SNIC_DIRECTOR__RESERVE 8 /* blocks that only the host's replies may use */
@@ -49,6 +50,14 @@ struct director_piece {
 struct director_block {
     struct director_piece piece;
     unsigned char data[SNIC_DIRECTOR__BLOCK - sizeof(struct director_piece)];
+};
+
+/* blocks.c */
+struct director_chunk {
+    struct snic_queue idle; /* of the first `made` blocks */
+    struct snic_link link;
+    uint32_t made; /* so many have been used; behind them memory is as it was found, or released */
+    uint32_t used;
 };
 
 #define SNIC_DIRECTOR__DATA ((uint32_t)sizeof(((struct director_block *)0)->data))
@@ -237,16 +246,20 @@ struct snic_director {
     struct director_slot *slots;
     struct director_block *blocks;
     struct snic_queue slots_idle; /* last in, first out */
-    struct snic_queue blocks_idle;
     uint32_t conns_made; /* so many have been used; behind them memory is as it was found */
     uint32_t slots_made;
-    uint32_t blocks_made;
     uint32_t slots_count;
     uint32_t slots_free;
     uint32_t slots_own; /* of each connection before it takes from what all share */
     uint32_t slots_common;
     uint32_t blocks_count;
     uint32_t blocks_free;
+    struct director_chunk *chunks;
+    struct snic_link chunks_open; /* blocks.c: I1 */
+    struct snic_link chunks_fresh;
+    uint32_t chunk_shift;   /* blocks of the first chunk that are missing */
+    uint32_t chunks_empty;  /* on `open`, with no block used */
+    uint32_t chunks_spare;  /* blocks.c: I3 */
     uint64_t flight;        /* of all connections */
     uint64_t unread_flight; /* of these, messages that unread.c counts */
     uint64_t held;          /* bytes of replies: `mem` of all connections that are not kept */
@@ -300,9 +313,14 @@ struct snic_director {
     struct director_stage stage;
 };
 
-/* memory.c */
+/* blocks.c */
+uint32_t director_chunks_count(uint32_t blocks);
+void director_blocks_start(struct snic_director *d);
 struct director_block *director_block_take(struct snic_director_conn *c, uint32_t reserve);
 void director_block_give(struct snic_director_conn *c, struct director_block *b);
+uint64_t director_blocks_check(const struct snic_director *d);
+
+/* memory.c */
 struct director_slot *director_slot_take(struct snic_director_conn *c);
 void director_slot_give(struct director_slot *s);
 int director_slot_room(const struct snic_director_conn *c);

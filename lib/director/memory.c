@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Memory that connections share: blocks (replies, short beginnings of messages), slots (messages
+ * Memory that connections share: blocks (blocks.c), slots (messages
  * under way), parts (long messages); who waits for which, and what happens when none makes
  * progress.
  *
@@ -10,14 +10,14 @@
  *     by looking again: nothing is handed over, so nothing is lost with a connection that ends.
  * I3  While a connection waits for memory, or the host is not heard for want of it, the stall timer
  *     is armed.
- * I4  What was freed last is taken first, and only when there is none the next that was never used:
- *     the pool costs as much memory as was ever needed at once, whatever its size.
- * I5  mark_ns is when the connection last completed SNIC_DIRECTOR__PROGRESS bytes, received or
- * sent, or began to hold memory. One that holds some and has not moved for stall_ms is a hog; where
- *     memory has been short for so long already, one that has not moved for an eighth of it.
- * I6  Host and engine work on `flight` bytes of messages and expected replies. A connection takes
- *     no message while it has as many of flight_bytes as are left, and a quantum: with N that
- *     want more, each has an (N + 1)th part. It is woken by its own replies, which it waits for.
+ * I4  A slot that was freed last is taken first, and only when there is none the next that was
+ * never used: slots cost as much memory as was ever needed at once. I5  mark_ns is when the
+ * connection last completed SNIC_DIRECTOR__PROGRESS bytes, received or sent, or began to hold
+ * memory. One that holds some and has not moved for stall_ms is a hog; where memory has been short
+ * for so long already, one that has not moved for an eighth of it. I6  Host and engine work on
+ * `flight` bytes of messages and expected replies. A connection takes no message while it has as
+ * many of flight_bytes as are left, and a quantum: with N that want more, each has an (N + 1)th
+ * part. It is woken by its own replies, which it waits for.
  */
 #include "director/director_priv.h"
 
@@ -44,7 +44,7 @@ void director_wake(struct snic_director *d, struct snic_link *list, uint32_t why
     }
 }
 
-/* ---- Blocks ---- */
+/* ---- What a connection holds ---- */
 
 /*
  * What @c may hold before it takes another message: however many others hold theirs and do not
@@ -82,45 +82,6 @@ void director_moved(struct snic_director_conn *c, uint64_t bytes)
     if (c->progress - c->mark >= SNIC_DIRECTOR__PROGRESS) {
         c->mark = c->progress;
         c->mark_ns = snic_loop_now(c->d->loop);
-    }
-}
-
-/* A block for @c, unless no more than @reserve are left. */
-struct director_block *director_block_take(struct snic_director_conn *c, uint32_t reserve)
-{
-    struct snic_director *d = c->d;
-    if (d->blocks_free <= reserve)
-        return NULL;
-    struct snic_node *n = snic_queue_pop(&d->blocks_idle);
-    if (n == NULL) /* I4 */
-        n = &d->blocks[d->blocks_made++].piece.node;
-    d->blocks_free--;
-    director_hold(c, SNIC_DIRECTOR__BLOCK);
-    struct director_piece *p = SNIC_CONTAINER(n, struct director_piece, node);
-    n->next = NULL;
-    p->kind = DIRECTOR_PIECE_BLOCK;
-    p->begin = p->flight = p->end = 0;
-    return (struct director_block *)p;
-}
-
-void director_block_give(struct snic_director_conn *c, struct director_block *b)
-{
-    struct snic_director *d = c->d;
-    SNIC_DASSERT(c->mem >= SNIC_DIRECTOR__BLOCK);
-    c->mem -= SNIC_DIRECTOR__BLOCK;
-    d->held -= c->kept ? 0 : SNIC_DIRECTOR__BLOCK;
-    b->piece.node.next = d->blocks_idle.first;
-    if (d->blocks_idle.first == NULL)
-        d->blocks_idle.last = &b->piece.node;
-    d->blocks_idle.first = &b->piece.node;
-    d->blocks_free++;
-    if (SNIC_UNLIKELY(d->blocks_free > 4 * SNIC_DIRECTOR__RESERVE)) {
-        if (d->stalled && d->channel != NULL) {
-            d->stalled = 0;
-            snic_channel_resume(d->channel);
-        }
-        if (!snic_link_alone(&d->wait_block))
-            director_wake(d, &d->wait_block, SNIC_DIRECTOR__WAIT_BLOCK);
     }
 }
 
