@@ -26,4 +26,7 @@ for how in "" "--threads 2" "--two-process"; do
 done
 n=$(grep -c -e 'raise --\(user-\)\?open-files' "$work/log")
 [ "$n" -ge 1 ] && [ "$n" -le 60 ] || fail "$n lines of it in the log"
+for option in user-open-files open-files; do # both within one second: a line of each
+    grep -q -e "raise --$option" "$work/log" || fail "no line of --$option in the log"
+done
 say "all well"

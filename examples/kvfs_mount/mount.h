@@ -204,8 +204,8 @@ struct km_open_count {
     uint64_t count;
     uint64_t refused_user;
     uint64_t refused_all;
-    uint64_t said; /* of those, logged */
-    uint64_t said_ns;
+    uint64_t logged[2];    /* of each of those, in the log, */
+    uint64_t logged_ns[2]; /* and when */
 };
 
 struct km_known;

@@ -37,29 +37,30 @@ static uint64_t open_user_max(const struct km_config *c)
     return c->user_open_files != 0 ? c->user_open_files : c->open_files / 2;
 }
 
-/* Once a second at most; the lock is held. */
+/* A line of each kind once a second at most; the lock is held. */
 static void open_say(struct km *m, uint32_t uid, int error)
 {
     struct km_open_count *o = &m->open;
-    uint64_t refused = o->refused_user + o->refused_all;
+    int kind = error == EMFILE ? 0 : 1;
+    uint64_t refused = kind == 0 ? o->refused_user : o->refused_all;
     uint64_t now = snic_loop_clock(m->loop);
 
-    if (o->said_ns != 0 && now - o->said_ns < OPEN_SAY_NS)
+    if (o->logged_ns[kind] != 0 && now - o->logged_ns[kind] < OPEN_SAY_NS)
         return;
-    if (error == EMFILE)
+    if (kind == 0)
         ex_log(EX_WARNING,
                "user %u has %llu files open, the most for one user: raise --user-open-files "
                "(refused since the last such line: %llu)",
                uid, (unsigned long long)open_user_max(m->config),
-               (unsigned long long)(refused - o->said));
+               (unsigned long long)(refused - o->logged[kind]));
     else
         ex_log(EX_WARNING,
                "%llu files are open, the most%s: raise --open-files (refused since the last such "
                "line: %llu)",
                (unsigned long long)o->count, uid == 0 ? "" : " but for root",
-               (unsigned long long)(refused - o->said));
-    o->said = refused;
-    o->said_ns = now;
+               (unsigned long long)(refused - o->logged[kind]));
+    o->logged[kind] = refused;
+    o->logged_ns[kind] = now;
 }
 
 /* @return 0; EMFILE, ENFILE, ENOMEM */

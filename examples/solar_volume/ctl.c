@@ -44,8 +44,8 @@ static struct {
     struct snic_io *io;
     struct snic_control *ctl;
     struct ex_stats *stats;
-    uint64_t no_place;
-    uint64_t no_place_ns;
+    uint64_t no_place[2]; /* 0: servers without space; 1: the catalog has all its segments */
+    uint64_t no_place_ns[2];
     uint64_t crowded_ns;
     uint64_t refused; /* servers, since the last line about one */
     uint64_t refused_ns;
@@ -322,23 +322,24 @@ static void not_moved(const struct snic_control_event *e)
 static void no_place(const struct snic_control_event *e)
 {
     uint64_t now = snic_loop_now(ct.loop);
-    ct.no_place++;
-    if (now < ct.no_place_ns)
+    int kind = e->error == SNIC_E2BIG;
+    ct.no_place[kind]++;
+    if (now < ct.no_place_ns[kind])
         return;
-    if (e->error == SNIC_E2BIG)
+    if (kind == 1)
         ex_log(EX_WARNING,
                "%s: no place for segment %" PRIu64 ": the catalog has all %" PRIu64
                " segments that it may have; raise --segments (%" PRIu64
                " such answers since the last such line)",
-               disk_of(e), e->value, to.segments, ct.no_place);
+               disk_of(e), e->value, to.segments, ct.no_place[kind]);
     else
         ex_log(EX_WARNING,
                "%s: no server has room for segment %" PRIu64
                " (%s); add a server or delete a disk (%" PRIu64
                " such answers since the last such line)",
-               disk_of(e), e->value, snic_strerror(e->error), ct.no_place);
-    ct.no_place = 0;
-    ct.no_place_ns = now + UINT64_C(5000000000);
+               disk_of(e), e->value, snic_strerror(e->error), ct.no_place[kind]);
+    ct.no_place[kind] = 0;
+    ct.no_place_ns[kind] = now + UINT64_C(5000000000);
 }
 
 /* One line in five seconds, too. */
