@@ -92,15 +92,15 @@ static inline int snic_kv_submit(struct snic_kv *kv, struct snic_kv_req **reqs, 
 {
     return kv->ops->submit(kv, reqs, n);
 }
-/** Ask for @p req to end early; it completes with its result or SNIC_ECANCELED. [owner] */
+/** Request @p req to end early; it completes with its result or SNIC_ECANCELED. [owner] */
 static inline void snic_kv_cancel(struct snic_kv *kv, struct snic_kv_req *req)
 {
     kv->ops->cancel(kv, req);
 }
 /**
  * 1: certainly no other handle, in this process or another, has the store open, nor will one be
- * served before control goes back to the loop. 0: another has, or nobody can know (RADOS). What a
- * user that was sole keeps in memory is valid until this says 0. [owner]
+ * served before control returns to the loop. 0: another has, or it is unknown (RADOS). What a user
+ * caches in memory while it is sole is valid until this returns 0. [owner]
  */
 static inline int snic_kv_sole(struct snic_kv *kv)
 {
@@ -120,10 +120,10 @@ static inline void snic_kv_close(struct snic_kv *kv)
 
 /**
  * The medium. It outlives the handles opened on it. Two states: what reads see and what is
- * durable; a crash goes back to the durable one plus a prefix of the changes after it (commits and
+ * durable; a crash restores the durable one plus a prefix of the changes after it (commits and
  * object operations survive in the order they were made, each whole or not at all; object writes
- * of several blocks by block). What records of up to 1 KiB took is kept for others when they are
- * deleted, 32 KiB by 32 KiB for any size; it goes back to the system when the medium is closed.
+ * of several blocks by block). Memory of deleted records of up to 1 KiB is reused for others, 32
+ * KiB by 32 KiB for any size; it is returned to the system when the medium is closed.
  */
 struct snic_kvmem;
 
@@ -152,7 +152,7 @@ struct snic_kv_fault {
     uint32_t kind;
     uint32_t kinds;  /**< bit set of 1 << enum snic_kvop_kind it applies to; 0: all          */
     uint64_t after;  /**< fires at the after-th matching one from now, 1 = next               */
-    uint64_t repeat; /**< further firings; UINT64_MAX: for ever                              */
+    uint64_t repeat; /**< further firings; UINT64_MAX: forever                               */
     int32_t error;
     uint32_t reserved;
     uint64_t delay_ns;
@@ -165,8 +165,8 @@ SNIC_API SNIC_NODISCARD int snic_kvmem_open(struct snic_kvmem **out,
 /** All handles on it must be closed before. [owner] */
 SNIC_API void snic_kvmem_close(struct snic_kvmem *m);
 /**
- * Carry out @p op now, without handle or loop: for tests of engines, and for tools. Faults strike,
- * but for delays. [owner]
+ * Execute @p op now, without handle or loop: for tests of engines, and for tools. Faults apply,
+ * except for delays. [owner]
  */
 SNIC_API void snic_kvmem_apply(struct snic_kvmem *m, struct snic_kvop *op) SNIC_NONNULL(1, 2);
 /** Add a fault (copied). @return 0; SNIC_EINVAL; SNIC_ENOSPC over 64 of them [owner] */
@@ -176,7 +176,8 @@ SNIC_API SNIC_NODISCARD int snic_kvmem_fault(struct snic_kvmem *m, const struct 
 SNIC_API void snic_kvmem_faults_clear(struct snic_kvmem *m) SNIC_NONNULL(1);
 /** Crash now; the first @p keep changes since the last sync survive. Needs track. [owner] */
 SNIC_API void snic_kvmem_crash(struct snic_kvmem *m, uint64_t keep) SNIC_NONNULL(1);
-/** Answer again after a crash; handles opened before stay dead: SNIC_EPEERDEAD to all. [owner] */
+/** Serve requests again after a crash; handles opened before it fail all with SNIC_EPEERDEAD.
+    [owner] */
 SNIC_API void snic_kvmem_restart(struct snic_kvmem *m) SNIC_NONNULL(1);
 /** Changes made since open, and of those the ones since the last sync. [owner] */
 SNIC_API uint64_t snic_kvmem_changes(const struct snic_kvmem *m) SNIC_NONNULL(1);
@@ -186,7 +187,7 @@ SNIC_API SNIC_NODISCARD int snic_kvmem_clone(const struct snic_kvmem *m, struct 
     SNIC_NONNULL(1, 2);
 /** A number that is equal for equal records, object bytes and space taken. [owner] */
 SNIC_API uint64_t snic_kvmem_digest(const struct snic_kvmem *m) SNIC_NONNULL(1);
-/** Damage an object's byte behind the checksum's back, for tests. @return 0; SNIC_ENOENT [owner] */
+/** Damage an object's byte, not its checksum, for tests. @return 0; SNIC_ENOENT [owner] */
 SNIC_API int snic_kvmem_damage(struct snic_kvmem *m, uint64_t object, uint64_t offset)
     SNIC_NONNULL(1);
 /** Damage a record likewise, until it is put or deleted. @return 0; SNIC_ENOENT [owner] */
@@ -213,52 +214,53 @@ SNIC_API SNIC_NODISCARD int snic_kv_mem_open(struct snic_kv **out, struct snic_l
 
 /**
  * A folder with LMDB's data.mdb and lock.mdb, the object file `objects`, and `session.lock`; CREATE
- * refuses a data.mdb or `objects` that is another's. LMDB
- * is used without NOSYNC and WRITEMAP. Only on local file systems, by processes of one host and
- * PID namespace; a process opens a store once. LMDB reads through a mapping: a record that is
- * not in the page cache costs the owner's thread a read of the disk.
+ * refuses a data.mdb or `objects` that is not of such a store. LMDB is used without NOSYNC and
+ * WRITEMAP. Only on local file systems, by processes of one host and PID namespace; a process opens
+ * a store once. LMDB reads through a mapping: a record that is not in the page cache costs the
+ * owner's thread a read of the disk.
  *
- * Sole: commits are gathered in memory, seen by this handle's reads, and written in one LMDB
+ * Sole: commits are gathered in memory, visible to this handle's reads, and written in one LMDB
  * transaction on SYNC or DURABLE, after batch_ns (forty times that if it names new object bytes,
  * for it costs a flush of the object file), or when they are half of batch_bytes. With two such
  * batches full commits wait. A crash of the process or the machine leaves a prefix of the commits
- * and of what takes or gives back space of objects, in the order they completed; zeros over bytes
- * of a part of a block (TRUNCATE, PUNCH, ZERO) wait until what completed before is durable.
+ * and of the operations that take or free space of objects, in the order they completed; zeros over
+ * a part of a block (TRUNCATE, PUNCH, ZERO) wait until all that completed before is durable.
  *
  * Shared: while another handle has the store open a commit completes after its LMDB transaction.
- * Handles take turns on an object. Object bytes are as durable as ever, by SYNC or DURABLE. SPACE
- * may tell what was free 100 ms ago.
+ * Handles use an object alternately. Object bytes become durable as in sole mode, by SYNC or
+ * DURABLE. SPACE may report the free space of 100 ms ago.
  *
  * From sole to shared: a newcomer's open waits (at most its timeout_ns) until the sole handle has
  * made all durable, which that one begins in its calls or within 100 ms in its loop; snic_kv_sole()
- * says 0 from then on. What it said holds until control goes back to the loop. A handle that is
- * left alone is sole again after a second or so; it then looks at the maps of all objects.
+ * returns 0 from then on. Its earlier result is valid until control returns to the loop. A handle
+ * that remains as the only one is sole again after about a second; it then scans the maps of all
+ * objects.
  *
  * Objects: 8 KiB blocks with a CRC32C each in the data base. A block is overwritten in place: a
- * crash leaves its old bytes, its new ones, or, after power loss, whatever the disk made of the
- * two (no ATOMIC_BLOCK). Checksums of blocks overwritten in place are kept in memory and written
- * some seconds after the last such write, on close, or when memory is needed; until then a durable
- * mark stands on their 16 MiB of the file. After a crash blocks under marks are taken as they are,
+ * crash leaves its old bytes, its new ones, or, after power loss, a torn mix of the two (no
+ * ATOMIC_BLOCK). Checksums of blocks overwritten in place are kept in memory and written some
+ * seconds after the last such write, on close, or when memory is needed; until then a durable mark
+ * is set on their 16 MiB of the file. After a crash blocks under marks are accepted as they are,
  * and get a checksum when they are next read or written; all other blocks must match, or reading
- * them is SNIC_ECORRUPT. The same holds for what was overwritten while the store was shared.
- * Records have a CRC32C, too, and a damaged one is told as kvop.h says. Where LMDB's own pages are
- * damaged what meets them is SNIC_ECORRUPT as a whole, also SCAN; that is not found before it is
- * met, and not all of it can be told from a defect of LMDB.
+ * them is SNIC_ECORRUPT. The same applies to blocks overwritten while the store was shared. Records
+ * have a CRC32C, too, and a damaged one is reported as kvop.h specifies. If LMDB's own pages are
+ * damaged, an operation that reads them fails with SNIC_ECORRUPT as a whole, also SCAN; the damage
+ * is not found before it is read, and cannot always be distinguished from a defect of LMDB.
  *
  * The file `objects` is sparse and as long as the disk is large: its space is taken in steps of 16
- * MiB. A step in which nothing is in use goes back to the disk when that is durable, all but 64 MiB
- * of them, which do so at close; not while other handles have the store open, but when one is sole
- * again. What is free in a step of which some is in use stays the store's. What was opened is not
- * to be used across fork(). Of time-outs: what waits for a batch ends with them; a transfer that
- * was begun is waited for.
+ * MiB. A step without blocks in use is returned to the disk when that is durable, except for 64 MiB
+ * of them, which are returned at close; not while other handles have the store open, but when one
+ * is sole again. Free blocks in a step with others in use stay the store's. An open handle must not
+ * be used across fork(). Time-outs: a request that waits for a batch ends at its time-out; a
+ * transfer that has begun is waited for.
  *
  * A full disk: objects take no more space when 32 MiB are left, and SPACE's free bytes are those
- * that they can have; new records are refused with SNIC_ENOSPC at 16 MiB. What is left is for
- * changes that take none (removals, records in the place of others, bytes in the place of others or
- * where ALLOC was) and for RESERVE. Should the disk be full all the same, SYNC fails with
- * SNIC_ENOSPC and DURABLE with SNIC_EUNKNOWN (it took effect in memory), and the batch is tried
- * again until there is room. After any other error of a flush or transaction the handle is dead:
- * everything ends with SNIC_EIO until the store is opened anew.
+ * that they can have; new records are refused with SNIC_ENOSPC at 16 MiB. The rest is for changes
+ * that take no space (removals, replaced records, bytes overwritten in place or where ALLOC was)
+ * and for RESERVE. If the disk is full nevertheless, SYNC fails with SNIC_ENOSPC and DURABLE with
+ * SNIC_EUNKNOWN (it took effect in memory), and the batch is retried until there is space. After
+ * any other error of a flush or transaction the handle is dead: everything ends with SNIC_EIO until
+ * the store is opened anew.
  *
  * Zero the struct, then set opts_size and path.
  */
@@ -274,7 +276,7 @@ struct snic_kv_lmdb_opts {
     uint32_t depth;        /**< default 4096                                              */
     uint32_t reserved;
     /**
-     * Wraps the object file's handles (buffered and O_DIRECT), for tests that record or hurt them;
+     * Wraps the object file's handles (buffered and O_DIRECT), for tests that record or fail them;
      * NULL: none. FLUSH of either is one of the file.
      */
     struct snic_io *(*wrap)(void *ctx, struct snic_io *objects);
@@ -282,8 +284,8 @@ struct snic_kv_lmdb_opts {
 };
 
 /**
- * @p error (may be NULL) gets the raw code; @p text (may be NULL, else 256 bytes) what was wrong,
- * in words. Needs an io_uring loop. [owner]
+ * @p error (may be NULL) gets the raw code; @p text (may be NULL, else 256 bytes) an error message.
+ * Needs an io_uring loop. [owner]
  * @return 0; SNIC_EINVAL; SNIC_ENOENT; SNIC_EACCES; SNIC_EBUSY; SNIC_EVERSION another version;
  *         SNIC_ECORRUPT not such a store, or damaged; SNIC_ENOSPC; SNIC_ENOTSUP built without LMDB,
  *         or a network file system; SNIC_ENOMEM; SNIC_EIO
@@ -302,14 +304,14 @@ SNIC_API SNIC_NODISCARD int snic_kv_lmdb_open(struct snic_kv **out, struct snic_
  * RADOS operations: a commit is one, also with object bytes of the first stripe of its own group,
  * or a truncation that begins there: the walk through further stripes follows it;
  * GET is one for each group, all at the same time; a READ or WRITE is one for each stripe, a WRITE
- * that makes a stripe beyond the first two. A stripe that this handle has not seen before may cost
- * one more, to look at it; so does one that another handle has changed. PUNCH, TRUNCATE, STAT and
- * SEEK walk the list, two for each stripe. A commit that only deletes is followed by one or two in
- * the background that remove what is left of an empty group.
+ * that creates a stripe beyond the first two. A stripe that this handle has not used before may
+ * cost one more, to read its state; so does one that another handle has changed. PUNCH, TRUNCATE,
+ * STAT and SEEK walk the list, two for each stripe. A commit that only deletes is followed by one
+ * or two in the background that remove the object of an empty group.
  *
  * Blocks have no checksums of ours: BlueStore has its own. GROUPS lists the whole pool.
- * A stripe that is made by one handle while another removes the whole object may stay unlisted:
- * its space is then neither counted nor given back.
+ * A stripe that one handle creates while another removes the whole object may stay unlisted: its
+ * space is then neither counted nor freed.
  * Zero the struct, then set opts_size and pool.
  */
 struct snic_kv_rados_opts {

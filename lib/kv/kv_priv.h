@@ -7,7 +7,7 @@
 
 #include "snicstore/kv.h"
 
-/** Time-out of handles that were told none. */
+/** Time-out of handles opened without one. */
 #define SNIC_KV__TIMEOUT_NS 30000000000ULL
 
 /** Does the operation change something? */
@@ -56,7 +56,7 @@ static inline int64_t kv_get_result(const struct snic_kvop *op)
     return op->get_count == 1 ? op->gets[0].result : 0;
 }
 
-/** The handle takes the request: clear the results, stamp the time. */
+/** The handle accepts the request: clear the results, stamp the time. */
 static inline void kv_req_accept(struct snic_kv *kv, struct snic_kv_req *req, uint64_t now_ns)
 {
     SNIC_DASSERT(req->done != NULL && req->op != NULL);
@@ -68,7 +68,7 @@ static inline void kv_req_accept(struct snic_kv *kv, struct snic_kv_req *req, ui
         snic_max_u64(kv->stats.queue_high, kv->stats.submitted - kv->stats.completed);
 }
 
-/** Count what the operation came to. */
+/** Count the operation's result. */
 static inline void kv_req_count(struct snic_kv_stats *s, const struct snic_kvop *op)
 {
     if (op->result < 0) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The store on LMDB: the handle, its requests, its turns. lmdb_priv.h says how it works.
+ * The store on LMDB: the handle, its requests, its turns. For the design see lmdb_priv.h.
  *
  * A turn is the message that ends a loop's iteration: batches are sent, jobs started, and results
- * delivered from there, so that no done is called inside submit and what was submitted together
- * travels in one batch.
+ * delivered from there, so that no done is called inside submit and changes submitted together are
+ * in one batch.
  */
 #include "snicstore/kv.h"
 
@@ -52,8 +52,8 @@ static void lmdb_run_sync(struct lmdb_kv *s, struct snic_kv_req *req)
 }
 
 /**
- * Does it wait for what is in memory to be written, to know how full the disk is? It waits for that
- * once: others, who may use what is kept back, go on adding to memory.
+ * 1: it waits until the changes in memory are written, to know how full the disk is. It waits for
+ * that once: requests that may use the reserve continue to add to memory.
  */
 static int lmdb_held_tight(struct lmdb_kv *s, struct snic_kv_req *req)
 {
@@ -69,7 +69,7 @@ static int lmdb_held_tight(struct lmdb_kv *s, struct snic_kv_req *req)
     return 1;
 }
 
-/** Does it wait for room in memory, for the mode to change, or to know how full the disk is? */
+/** 1: it waits for space in memory, for the mode to change, or to know how full the disk is. */
 static int lmdb_held(struct lmdb_kv *s, struct snic_kv_req *req)
 {
     if (!kv_op_changes(req->op))
@@ -233,8 +233,8 @@ static void lmdb_turn(struct snic_loop_msg *msg)
         kv_req_finish(&s->kv, SNIC_CONTAINER(n, struct snic_kv_req, node));
     }
     if (s->mode == LMDB_SHARED)
-        lmdb_snapshot_drop(s); /* an old one keeps LMDB from using pages again */
-    /* What the dones submitted travels along. */
+        lmdb_snapshot_drop(s); /* an old one prevents LMDB from reusing pages */
+    /* Requests submitted by the done functions join this batch. */
     if (lmdb_turn_wants_batch(s))
         lmdb_batch_kick(s);
 }
@@ -256,7 +256,7 @@ static void lmdb_expire(struct lmdb_kv *s, struct snic_queue *q, int error, uint
     *q = left;
 }
 
-/* Space that nothing uses goes back to the disk. */
+/* Return unused space to the disk. */
 static void lmdb_trim(struct lmdb_kv *s, uint64_t keep, uint32_t most)
 {
     if (s->mode != LMDB_SOLE || s->quiescing || s->dead != 0 || s->full != 0 || s->readonly)
@@ -323,10 +323,10 @@ static void lmdb_close(struct snic_kv *kv)
     s->closing = 1;
     while (s->in_flight > 0 || s->quiescing) {
         int r = snic_loop_once(kv->loop, SNIC_NEVER);
-        SNIC_ASSERT(r >= 0); /* the kernel still owns the callers' memory: no way on */
+        SNIC_ASSERT(r >= 0); /* the kernel still owns the callers' memory: cannot continue */
     }
     if (s->dead == 0 && !s->readonly) {
-        int r = lmdb_batch_drain(s); /* what it gives back is free then */
+        int r = lmdb_batch_drain(s); /* the blocks that it frees are free then */
         if (r == 0)
             lmdb_trim(s, 0, UINT32_MAX);
         (void)lmdb_mode_settle(s);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Batches: gathering changes, freezing them, and who waits for them.
+ * Batches: gathering changes, freezing them, and the requests that wait for them.
  *
- * A batch is frozen when somebody waits for it, when its time is over, or when it is half of
+ * A batch is frozen when a request waits for it, when its time is over, or when it is half of
  * batch_bytes; one is in flight at a time, and the next gathers meanwhile. When both are full
  * commits wait: memory stays bounded.
  *
  * In flight a batch has up to two parts: the flush of the object file and the transaction. With map
  * records (names) the transaction waits for the flush (S3); else both run at once.
  *
- * A batch that does not fit the disk stays in flight and is tried again; until then SYNC, and what
- * takes space, fail with SNIC_ENOSPC, and DURABLE with SNIC_EUNKNOWN: it took effect in memory.
- * After any other failure the handle is dead: what a failed fdatasync lost cannot be had by asking
- * again.
+ * A batch that does not fit the disk stays in flight and is retried; until then SYNC, and
+ * operations that take space, fail with SNIC_ENOSPC, and DURABLE with SNIC_EUNKNOWN: it took effect
+ * in memory. After any other failure the handle is dead: a second fdatasync does not recover what a
+ * failed one lost.
  */
 #include "snicstore/kv.h"
 
@@ -26,7 +26,7 @@
 #if defined(SNIC_WITH_LMDB)
 
 #define SNIC_LMDB__RETRY_NS 200000000ULL
-#define SNIC_LMDB__DRAIN_NS 2000000000ULL /* a full disk may have room again so soon */
+#define SNIC_LMDB__DRAIN_NS 2000000000ULL /* wait so long for space on a full disk */
 
 static void lmdb_batch_finish(struct lmdb_kv *s, struct lmdb_batch *b);
 static void lmdb_batch_launch(struct lmdb_kv *s, struct lmdb_batch *b);
@@ -156,7 +156,7 @@ void lmdb_batch_flush(struct lmdb_kv *s)
     req->done = lmdb_batch_flushed;
     req->op = SNIC_IO_FLUSH;
     int n = snic_io_submit(s->buffered, &req, 1);
-    s->flush_waiting = n == 0; /* lmdb_io.c tries again when a request is over */
+    s->flush_waiting = n == 0; /* lmdb_io.c retries it when a request has completed */
     if (n < 0) {
         req->result = SNIC_EIO;
         lmdb_batch_flushed(req);
@@ -195,7 +195,7 @@ void lmdb_batch_kick(struct lmdb_kv *s)
     lmdb_batch_launch(s, b);
 }
 
-/** How an operation ends that took effect in memory and cannot be made durable now. */
+/** The result of an operation that took effect in memory and cannot be made durable now. */
 static int lmdb_batch_verdict(const struct snic_kvop *op, int error)
 {
     return op->kind != SNIC_KVOP_SYNC && error == SNIC_ENOSPC ? SNIC_EUNKNOWN : error;
@@ -220,9 +220,9 @@ static void lmdb_batch_wake(struct lmdb_kv *s, uint64_t seq, int error, int os_e
         if (j->ticket > seq)
             break;
         (void)snic_queue_pop(&s->job_waiters);
-        int only_began = j->catching_up && error == SNIC_ENOSPC; /* all it needs (S6) */
+        int only_began = j->catching_up && error == SNIC_ENOSPC; /* that suffices (S6) */
         j->catching_up = 0;
-        if (error != 0 && !only_began) /* sole: what it changed is seen, and will be tried again */
+        if (error != 0 && !only_began) /* sole: its changes are visible, and are retried */
             lmdb_job_fail(j, error == SNIC_ENOSPC && s->mode == LMDB_SOLE ? SNIC_EUNKNOWN : error,
                           os_error);
         lmdb_job_step(j);

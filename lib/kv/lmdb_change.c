@@ -2,12 +2,12 @@
 /*
  * ZERO, PUNCH, ALLOC, TRUNCATE; SEEK and STAT.
  *
- * Whole blocks are the map's business alone: zeroed ones become unwritten, punched ones are given
- * back, missing ones are taken. Of blocks at the ends of a range the part is overwritten with
- * zeros, in place, after all that completed before is durable: a file's bytes must not go while the
- * record that makes it shorter may still be lost. A part that is zeros already is left alone. What
- * touches many chunks yields between them, so that a large truncation holds up nobody; after a
- * crash in its middle a part of it has happened.
+ * Whole blocks change in the map only: zeroed ones become unwritten, punched ones are freed,
+ * missing ones are taken. Of blocks at the ends of a range the part is overwritten with zeros, in
+ * place, after all that completed before is durable: a file's bytes must not be lost while the
+ * record that makes it shorter may still be lost. A part that is zeros already is not written. An
+ * operation on many chunks yields between them, so that a large truncation delays no other request;
+ * after a crash in its middle a part of it has happened.
  */
 #include "snicstore/kv.h"
 
@@ -31,7 +31,7 @@ static void lmdb_change_whole(const struct lmdb_job *j, uint64_t *from, uint64_t
 
 /* ---- Whole blocks ---- */
 
-/** Give back blocks [from, to) of the chunk. 1: it changed. */
+/** Free blocks [from, to) of the chunk. 1: it changed. */
 static int lmdb_change_chunk(struct lmdb_job *j, struct lmdb_chunk *c, uint32_t from, uint32_t to)
 {
     struct lmdb_kv *s = j->s;
@@ -94,7 +94,7 @@ static void lmdb_change_range(struct lmdb_job *j)
 
 /* ---- ALLOC, and ZERO, which takes space, too ---- */
 
-/** A block that is there: ZERO makes it unwritten, if all of it is meant. 1: it changed. */
+/** An existing block: ZERO makes it unwritten, if the range has all of it. 1: it changed. */
 static int lmdb_alloc_zero(const struct lmdb_job *j, struct lmdb_chunk *c, uint32_t i)
 {
     uint64_t start = (c->number * LMDB_CHUNK + i) * LMDB_BLOCK;
@@ -165,7 +165,7 @@ static void lmdb_alloc_range(struct lmdb_job *j)
         lmdb_share_reserve(j, LMDB_CHUNK);
 }
 
-/** Refuse what does not fit before anything is taken. */
+/** Refuse a range that does not fit before any block is taken. */
 static void lmdb_alloc_start(struct lmdb_job *j)
 {
     uint64_t all;
@@ -212,7 +212,7 @@ static void lmdb_ends_write(struct lmdb_job *j)
     }
 }
 
-/** No bytes go where there are none: the usual end of a file's last block. */
+/** 1: the part is zeros already: the usual end of a file's last block. */
 static int lmdb_ends_zero(const struct lmdb_edge *e)
 {
     const unsigned char *p = e->buffer + e->from;
@@ -234,7 +234,7 @@ static void lmdb_ends_mark(struct lmdb_job *j)
         }
         memset(e->buffer + e->from, 0, e->to - e->from);
         ticket = snic_max_u64(ticket, lmdb_overwrite(j, j->plan[i].block));
-        if (j->s->mode == LMDB_SOLE) /* shared: what completed is durable */
+        if (j->s->mode == LMDB_SOLE) /* shared: all that completed is durable */
             ticket = snic_max_u64(ticket, lmdb_ticket(j->s, 0));
     }
     if (j->result >= 0 && ticket > j->s->durable_seq)

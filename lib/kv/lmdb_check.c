@@ -5,12 +5,12 @@
  * The file's first two pages are its metas: each names a state of the data base, the one with the
  * larger transaction number is the latest. The last pages that a meta counts may be missing in a
  * whole file, when they were free before they were ever written: only pages that a tree uses must
- * be there. So when the file is shorter than a meta says, the trees are walked, through read()
+ * be there. So when the file is shorter than its metas count, the trees are walked, through read()
  * and not through LMDB's mapping.
  *
- * What is in a page LMDB believes, too. A walk of all pages (SNIC_KV_OPEN_VERIFY) looks at what
- * would end the process or spread: the sizes and places of nodes, large values, the lists of free
- * pages, and that no page is used twice.
+ * LMDB trusts the contents of pages, too. A walk of all pages (SNIC_KV_OPEN_VERIFY) checks those
+ * whose damage would end the process or spread: the sizes and places of nodes, large values, the
+ * lists of free pages, and that no page is used twice.
  *
  * Format: of LMDB's data version 1, with the machine's own byte order and word size, as its mdb.c
  * defines MDB_page, MDB_meta, MDB_db and MDB_node.
@@ -47,13 +47,13 @@ enum {
     LMDB_PAGE_BRANCH = 1,
     LMDB_PAGE_LEAF = 2,
     LMDB_PAGE_BIG = 4,
-    LMDB_PAGE_WRITING = 0xc010, /* flags that mean something in memory only */
+    LMDB_PAGE_WRITING = 0xc010, /* flags with a meaning in memory only */
     LMDB_NODE_HEAD = 8,
     LMDB_NODE_KEY_MAX = 511,
     LMDB_FREE_STEP = 512,     /* numbers of free pages read at once */
     LMDB_NODE_BIG = 1,        /* its value is in pages of its own */
     LMDB_TREE_DEPTH_MAX = 32, /* LMDB's own */
-    LMDB_META_TRIES = 20,     /* a process may write one now ... */
+    LMDB_META_TRIES = 20,     /* a process may be writing one ... */
     LMDB_META_WAIT_US = 2000,
     LMDB_CHECK_TRIES = 1000
 };
@@ -94,9 +94,9 @@ struct lmdb_walk {
     uint64_t size; /* of the file */
     uint32_t page_bytes;
     size_t last;
-    uint64_t left; /* pages it may still read: more there are not */
+    uint64_t left; /* pages it may still read: the file has no more */
     unsigned char *pages;
-    unsigned char *used; /* all is looked at: a bit of each page; else NULL */
+    unsigned char *used; /* walk of all pages: a bit for each; else NULL */
     int free_tree;       /* the tree of free pages is walked */
     uint32_t at[LMDB_TREE_DEPTH_MAX];
     uint32_t counts[LMDB_TREE_DEPTH_MAX];
@@ -127,13 +127,13 @@ static int lmdb_meta_valid(const struct lmdb_meta *m, uint32_t page_bytes)
            lmdb_tree_valid(&m->trees[1], m->last);
 }
 
-/** -1: nothing to be said against them; else the number of the meta that cannot be. */
+/** -1: both are valid; else the number of the invalid meta. */
 static int lmdb_metas_look(int fd, char *text)
 {
     struct lmdb_meta m;
     struct stat st;
     if (!lmdb_meta_read(fd, 0, &m))
-        return -1; /* LMDB says why, or makes it */
+        return -1; /* LMDB reports the error, or creates the file */
     uint32_t page_bytes = m.trees[0].page_bytes;
     if (!lmdb_meta_valid(&m, page_bytes))
         return 0;
@@ -162,7 +162,7 @@ int lmdb_check_meta(const char *folder, int create, char *text)
     int bad = 0;
     for (int i = 0; i < LMDB_META_TRIES && bad >= 0; i++) {
         if (i > 0)
-            (void)usleep(LMDB_META_WAIT_US); /* ... and may be interrupted in it */
+            (void)usleep(LMDB_META_WAIT_US); /* ... and may be preempted there */
         bad = lmdb_metas_look(fd, text);
     }
     (void)close(fd);
@@ -185,7 +185,7 @@ static int lmdb_walk_damaged(const struct lmdb_walk *w, size_t page)
     return SNIC_ECORRUPT;
 }
 
-/** Are @p count pages there? */
+/** 1: the file has @p count pages from @p page on. */
 static int lmdb_walk_there(const struct lmdb_walk *w, size_t page, size_t count)
 {
     if (page < LMDB_METAS || page > w->last || count > w->last - page + 1)
@@ -250,7 +250,7 @@ static int lmdb_walk_big(const struct lmdb_walk *w, size_t page, size_t count)
     return lmdb_walk_use(w, page, count);
 }
 
-/** Of a walk of all: can a node with these sizes be there? */
+/** Of a walk of all: 1: a node with these sizes is possible there. */
 static int lmdb_walk_node_valid(const struct lmdb_walk *w, uint32_t room, uint16_t flags,
                                 uint16_t key_size, uint32_t size)
 {
@@ -301,7 +301,7 @@ static int lmdb_walk_leaf(const struct lmdb_walk *w, const unsigned char *page, 
                 return SNIC_ECORRUPT;
             continue;
         }
-        memset(&big, 0, sizeof(big)); /* no page of values */
+        memset(&big, 0, sizeof(big)); /* no pages of a large value */
         if (LMDB_NODE_HEAD + (size_t)key_size + sizeof(big) <= room)
             memcpy(&big, n + LMDB_NODE_HEAD + key_size, sizeof(big));
         size_t pages = ((size_t)size + LMDB_PAGE_HEAD - 1) / w->page_bytes + 1;
@@ -316,7 +316,7 @@ static int lmdb_walk_leaf(const struct lmdb_walk *w, const unsigned char *page, 
     return 0;
 }
 
-/** Of a walk of all: is the head of a page of a tree as LMDB would have it? */
+/** Of a walk of all: 1: the head of a tree's page is one that LMDB can have written. */
 static int lmdb_walk_head_valid(const struct lmdb_walk *w, const struct lmdb_page_head *head,
                                 int leaf)
 {
@@ -405,7 +405,7 @@ static int lmdb_walk_tree(struct lmdb_walk *w, const struct lmdb_tree *t)
     return r;
 }
 
-/** The meta of the snapshot, which no writer takes away from it. 1 found. */
+/** The meta of the snapshot, which no writer overwrites while it is in use. 1 found. */
 static int lmdb_check_find(int fd, MDB_txn *snap, uint32_t page_bytes, struct lmdb_meta *m)
 {
     for (uint32_t i = 0; i < LMDB_METAS; i++)
@@ -414,7 +414,7 @@ static int lmdb_check_find(int fd, MDB_txn *snap, uint32_t page_bytes, struct lm
     return 0;
 }
 
-/** The meta of the snapshot, which is renewed while two commits come between. 0 or SNIC_E*. */
+/** The meta of the snapshot, which is renewed as long as two commits overtake it. 0 or SNIC_E*. */
 static int lmdb_check_catch(int fd, MDB_txn *snap, uint32_t page_bytes, struct lmdb_meta *m,
                             char *text)
 {
@@ -450,7 +450,7 @@ int lmdb_check_pages(MDB_env *env, MDB_txn *snap, int all, char *text)
     int r = lmdb_check_catch(w.fd, snap, w.page_bytes, &m, text);
     if (r != 0)
         return r;
-    /* What a snapshot uses was in the file before it could be had. */
+    /* The pages of a snapshot were in the file before the snapshot existed. */
     if (fstat(w.fd, &st) != 0)
         return SNIC_EIO;
     w.size = (uint64_t)st.st_size;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Commits: guards, then changes. Sole: here, on what the owner sees. Shared: inside the writer's
- * transaction. Object bytes of a commit are written before its records, truncations come after.
+ * transaction. Object bytes of a commit are written before its records, truncations follow them.
  *
- * A commit with object bytes looks at its guards before it writes, when no other job has these
- * bytes and, shared, under the object's lock, which it holds until its records are there: of two
- * that would write the same bytes, with one record as their guard, the second one fails and leaves
- * the bytes of the first.
+ * A commit with object bytes checks its guards before it writes, when no other job uses these bytes
+ * and, shared, under the object's lock, which it holds until its records are visible: of two that
+ * would write the same bytes, with one record as their guard, the second one fails and leaves the
+ * bytes of the first.
  *
- * A commit without bytes that truncates is carried out by the job of its first truncation, from the
- * guards to the end of that one. So whoever has seen its records and writes the object comes after
- * the truncation; and no newcomer is let in between, who would not know of it. Its further
- * truncations, and those of a commit with bytes, follow one by one and hold no lock before: a job
- * never waits for one lock while it holds another. A crash may leave the records without the
- * truncation: the space is then the object's until it is truncated or removed again.
+ * A commit without bytes that truncates is executed by the job of its first truncation, from the
+ * guards to the end of that one. So a handle that has seen its records and writes the object does
+ * so after the truncation; and no new handle opens the store in between, which would not know of
+ * it. Its further truncations, and those of a commit with bytes, follow one by one and hold no lock
+ * before: a job never waits for one lock while it holds another. A crash may leave the records
+ * without the truncation: the space is then the object's until it is truncated or removed again.
  */
 #include "snicstore/kv.h"
 
@@ -44,7 +44,7 @@ static void lmdb_guard_failed(struct snic_kvop *op, uint32_t i)
     op->failed_guard = i;
 }
 
-/** Do they all hold? 1; 0 and the operation has its result. */
+/** Check all guards. 1 they hold; 0 and the operation has its result. */
 static int lmdb_commit_guards(struct lmdb_kv *s, struct snic_kvop *op)
 {
     for (uint32_t i = 0; i < op->guard_count; i++) {
@@ -74,7 +74,7 @@ static uint64_t lmdb_commit_bytes(const struct snic_kvop *op)
     return bytes;
 }
 
-/** Does it replace or delete records, and none gets larger? */
+/** 1: it only replaces or deletes records, and none gets larger. */
 static int lmdb_commit_in_place(struct lmdb_kv *s, const struct snic_kvop *op)
 {
     for (uint32_t i = 0; i < op->change_count; i++) {
@@ -101,7 +101,7 @@ static struct snic_kvop_change *lmdb_commit_part(struct snic_kvop *op, uint32_t 
 
 int lmdb_commit_inside(struct lmdb_kv *s, MDB_txn *txn, struct snic_kvop *op)
 {
-    op->result = 0; /* the transaction may have been tried before */
+    op->result = 0; /* the transaction may be a retry */
     op->failed_guard = UINT32_MAX;
     for (uint32_t i = 0; i < op->guard_count; i++) {
         struct lmdb_key k = lmdb_key_record(&op->guards[i].key);
@@ -146,7 +146,7 @@ static void lmdb_commit_truncated(struct lmdb_job *j)
     struct snic_kvop *op = req->op;
     op->allocated += j->allocated;
     if (j->result < 0 && op->result == 0) {
-        /* If the records are there, the space is not back. */
+        /* If the records are committed, the space is not freed. */
         op->result = j->committed ? SNIC_EUNKNOWN : j->result;
         op->os_error = j->os_error;
     }
@@ -202,7 +202,7 @@ void lmdb_commit_over(struct lmdb_kv *s, struct snic_kv_req *req)
 {
     struct snic_kvop *op = req->op;
     uint32_t at = 0;
-    if (req->backend[3] != 0) { /* the job that holds its object's lock goes on */
+    if (req->backend[3] != 0) { /* the job that holds its object's lock continues */
         struct lmdb_job *j = (struct lmdb_job *)(uintptr_t)req->backend[3];
         req->backend[3] = 0;
         lmdb_job_step(j);
@@ -263,7 +263,7 @@ static void lmdb_commit_under(struct lmdb_job *j)
     lmdb_commit_records(j->s, j->req);
 }
 
-/** The records are through, or a guard has failed. */
+/** The records are committed, or a guard has failed. */
 static void lmdb_commit_truncate(struct lmdb_job *j)
 {
     uint32_t at = 0;

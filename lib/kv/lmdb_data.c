@@ -2,8 +2,8 @@
 /*
  * Reading and writing objects.
  *
- * Whole blocks go between the caller's memory and the file. A block of which only a part is
- * touched (an edge; there are at most two) goes through memory of its own.
+ * Whole blocks are transferred between the caller's memory and the file. A block of which only a
+ * part is used (an edge; there are at most two) goes through a buffer of its own.
  *
  * A write's stages: plan (where each block is, or will be), read the edges that have bytes, put
  * marks on the segments of blocks that are in use and wait until they are durable (S5), write, then
@@ -77,8 +77,8 @@ void lmdb_job_settle(struct lmdb_job *j)
 /* ---- Checksums ---- */
 
 /**
- * The checksum of a block that was read is @p crc: is that right? While others may overwrite it in
- * place nobody's memory knows the latest checksum: then a mark excuses.
+ * Check the checksum @p crc of a block that was read. While other handles may overwrite the block
+ * in place no handle has its latest checksum in memory: a mismatch in a marked segment is accepted.
  */
 static int lmdb_crc_check(struct lmdb_job *j, struct lmdb_chunk *c, uint64_t b, uint32_t crc)
 {
@@ -203,7 +203,7 @@ static void lmdb_write_map(struct lmdb_job *j)
                 lmdb_chunk_put(s, c);
             put = 0;
             c = lmdb_job_chunk(j, b);
-            if (c == NULL) { /* it was there when the write began: nothing is known any more */
+            if (c == NULL) { /* it existed when the write began: its state is unknown */
                 lmdb_die(s, SNIC_EIO, 0);
                 return;
             }
@@ -222,7 +222,7 @@ static void lmdb_write_map(struct lmdb_job *j)
         }
         put |= p->was != 2;
         c->crc[i] = p->crc;
-        c->flags[i] = fine ? 0 : LMDB_NOCRC; /* after an error its bytes are anything */
+        c->flags[i] = fine ? 0 : LMDB_NOCRC; /* after an error its bytes are undefined */
         lmdb_chunk_soften(s, c);
     }
     if (fresh.count > 0)
@@ -361,7 +361,7 @@ static void lmdb_write_plan(struct lmdb_job *j)
         if (lmdb_write_look(j, b, &missing) != 0)
             return;
     }
-    /* What has its space already needs records only in the place of others. */
+    /* A write to blocks that have space only replaces records. */
     int r = lmdb_space_admit(j->s, missing == 0 ? 0 : 4096, (j->flags & SNIC_KVOP_RESERVE) != 0);
     if (r != 0)
         lmdb_job_fail(j, r, 0);

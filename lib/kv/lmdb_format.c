@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What makes a folder a store: the head record, the file `objects`, and their agreement.
+ * The identity of a store: the head record, the file `objects`, and their agreement.
  *
  * Head record 'S' 0: "snickvl\n", u32 version, u32 block, u32 blocks of a chunk, u32 blocks of a
  * segment, u64[2] random name, u64 flags. Block 0 of `objects` holds the same bytes and a CRC32C:
@@ -121,7 +121,7 @@ static int lmdb_objects_check(struct lmdb_kv *s, char *text)
     return 0;
 }
 
-/** A file that is there already: was it made for a store? An empty one may have been. */
+/** 1: an existing file was not made for a store. An empty one may have been. */
 static int lmdb_objects_foreign(const struct lmdb_kv *s, uint64_t size)
 {
     unsigned char head[8];
@@ -139,7 +139,7 @@ static int lmdb_objects_open(struct lmdb_kv *s, int create, int *os_error, char 
         0600);
     int r = s->object_fd < 0 || fstat(s->object_fd, &st) != 0 ? -errno : 0;
     if (r == 0 && !S_ISREG(st.st_mode))
-        r = -EINVAL; /* a pipe would keep us waiting */
+        r = -EINVAL; /* opening a pipe would block */
     if (r == 0 && create && lmdb_objects_foreign(s, (uint64_t)st.st_size)) {
         (void)snprintf(text, 256, "the file `objects` in the folder is not a store's");
         return SNIC_ECORRUPT;
@@ -173,7 +173,7 @@ static int lmdb_objects_attach(struct lmdb_kv *s, int *os_error, char *text)
     if (snic_io_uring_open(&s->direct, s->kv.loop, &o, NULL) != 0 ||
         s->direct->geometry.offset_align > LMDB_BLOCK) {
         snic_io_close(s->direct);
-        s->direct = NULL; /* DIRECT is a wish */
+        s->direct = NULL; /* DIRECT is a hint */
     }
     if (s->opts.wrap != NULL) {
         s->buffered = s->opts.wrap(s->opts.wrap_ctx, s->buffered);

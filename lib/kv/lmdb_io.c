@@ -5,11 +5,11 @@
  * Blocks that follow each other are one request, unless memory is in more than 64 pieces or a
  * granule ends. DIRECT goes to the O_DIRECT handle; memory that is not aligned for it is copied.
  *
- * A page cache of large folios makes neighbours of blocks that have nothing to do with each other:
- * a folio that is dirtied while a direct write to another part of it is under way cannot be dropped
- * afterwards; the kernel then keeps the old bytes of what was written directly, and has the next
- * fdatasync fail with EIO. So all writes that are under way in a granule, which no folio crosses,
- * go the way of the first of them. As long as other processes write, too, all go through the cache.
+ * With large folios in the page cache unrelated blocks share a folio: a folio that is dirtied while
+ * a direct write to another part of it is in flight cannot be dropped afterwards; the kernel then
+ * keeps the old bytes of the part written directly, and the next fdatasync fails with EIO. So all
+ * writes in flight in a granule, which no folio crosses, use the handle (buffered or direct) of the
+ * first of them. While other processes write, too, all use the buffered one.
  */
 #include "snicstore/kv.h"
 
@@ -26,7 +26,7 @@
 
 /* ---- Memory ---- */
 
-/** Memory without a use. */
+/** Unused memory, kept for the next use. */
 struct lmdb_spare {
     struct lmdb_spare *next;
 };
@@ -151,7 +151,7 @@ uint32_t lmdb_pieces_crc(struct lmdb_job *j, uint64_t at, uint64_t size)
 
 /* ---- Requests ---- */
 
-/** The lane whose turn it is; NULL: none has one. */
+/** The lane that may send next; NULL: none. */
 static struct lmdb_lane *lmdb_io_turn(const struct lmdb_kv *s)
 {
     for (int large = 1; large >= 0; large--) {
@@ -164,7 +164,7 @@ static struct lmdb_lane *lmdb_io_turn(const struct lmdb_kv *s)
     return NULL;
 }
 
-/** It is the first of its lane, and that the first of the handle's; another lane is next. */
+/** Remove the lane's first request, and move the lane, the handle's first, to the end. */
 static void lmdb_io_leave(struct lmdb_kv *s, struct lmdb_lane *l)
 {
     struct snic_queue *lanes = &s->lanes[l->first->req.length > LMDB_LARGE];
@@ -174,7 +174,7 @@ static void lmdb_io_leave(struct lmdb_kv *s, struct lmdb_lane *l)
         snic_queue_push(lanes, &l->node);
 }
 
-/** Send what has its turn; what failed may end its job, which may send, too. */
+/** Send the requests that may be sent; a failed one may end its job, which may send, too. */
 static void lmdb_io_pump(struct lmdb_kv *s)
 {
     struct lmdb_lane *l;
@@ -187,7 +187,7 @@ static void lmdb_io_pump(struct lmdb_kv *s)
         uint32_t counted = req->length > LMDB_LARGE ? (uint32_t)req->length : 0;
         int n = snic_io_submit(io->to, &req, 1);
         if (n == 0)
-            break; /* a request that is over tries again */
+            break; /* retried when a request has completed */
         lmdb_io_leave(s, l);
         if (n > 0) {
             io->counted = counted;
@@ -202,7 +202,7 @@ static void lmdb_io_pump(struct lmdb_kv *s)
     s->pumping = 0;
 }
 
-/** What waits for the file to take more goes first. */
+/** Requests that the file did not accept are sent first. */
 static void lmdb_io_retry(struct lmdb_kv *s)
 {
     if (s->flush_waiting) {
@@ -230,7 +230,7 @@ static void lmdb_io_done(struct snic_io_req *req)
     lmdb_job_step(j);
 }
 
-/** Who sends holds one of the job's own. */
+/** The caller holds one pending of the job. */
 static void lmdb_io_send(struct lmdb_io *io)
 {
     struct lmdb_kv *s = io->job->s;
@@ -312,7 +312,7 @@ static uint64_t lmdb_io_gather(struct lmdb_io *io, uint64_t at, uint64_t size)
     return got;
 }
 
-/** Does the handle take these pieces as they are? */
+/** 1: the handle accepts these pieces without a copy. */
 static int lmdb_io_aligned(const struct lmdb_io *io)
 {
     const struct snic_io_geometry *g = &io->to->geometry;
@@ -352,7 +352,7 @@ void lmdb_io_run(struct lmdb_job *j, int write, uint32_t block, uint32_t count, 
             io->iov_count = 1;
         }
         uint64_t sum = 0;
-        for (uint32_t i = 0; i < io->iov_count; i++) { /* no more than whole blocks */
+        for (uint32_t i = 0; i < io->iov_count; i++) { /* only whole blocks */
             io->iov[i].size = snic_min_u64(io->iov[i].size, n - sum);
             sum += io->iov[i].size;
             if (sum == n)

@@ -59,7 +59,7 @@ void lmdb_job_fail(struct lmdb_job *j, int64_t error, int32_t os_error)
     j->os_error = os_error;
 }
 
-/** A job that failed and has changed the map keeps its lock until others can see that. */
+/** A job that failed and has changed the map holds its lock until others can see the change. */
 static void lmdb_job_hold(struct lmdb_job *j)
 {
     j->changed = 0;
@@ -139,7 +139,7 @@ static int lmdb_job_meets(const struct lmdb_job *a, const struct lmdb_job *b)
     return (a->exclusive || b->exclusive) && a->first <= b->last && b->first <= a->last;
 }
 
-/** May it run, as far as those before it are concerned? */
+/** 1: no job before it prevents it from running. */
 static int lmdb_job_free_to_go(const struct lmdb_job *j)
 {
     for (const struct snic_link *l = j->link.prev; l != &j->o->jobs; l = l->prev) {
@@ -229,7 +229,7 @@ void lmdb_jobs_wake(struct lmdb_kv *s)
         for (struct snic_link *l = o->jobs.next; l != &o->jobs;) {
             uint64_t ended = s->ended;
             lmdb_job_try(SNIC_CONTAINER(l, struct lmdb_job, link));
-            l = s->ended != ended ? o->jobs.next : l->next; /* the list may be another */
+            l = s->ended != ended ? o->jobs.next : l->next; /* the list may have changed */
         }
         o->woken = 0;
         if (snic_link_alone(&o->jobs))

@@ -6,7 +6,7 @@
  * u32 block}, ascending; then a u32 CRC32C for each block of the runs that are written. At most
  * 1538 bytes: LMDB keeps it inside a page. A chunk without blocks has no record.
  *
- * In memory a chunk is what its record says, but for checksums of blocks overwritten in place
+ * In memory a chunk is equal to its record, except for checksums of blocks overwritten in place
  * (soft): those are put when the chunk leaves memory, and before marks are removed (S5).
  */
 #include "snicstore/kv.h"
@@ -152,7 +152,7 @@ void lmdb_chunks_drop(struct lmdb_kv *s, uint32_t lock)
     }
 }
 
-/* Called between operations only: nobody holds a chunk then. */
+/* Called between operations only: no job holds a chunk then. */
 void lmdb_chunks_trim(struct lmdb_kv *s)
 {
     while (s->chunk_count > LMDB_CHUNKS_MAX) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Sole and shared: what is brought to rest when one becomes the other, and what a crash left.
+ * Sole and shared: quiescing to change from one to the other, and recovery after a crash.
  *
- * To change the mode no job starts and no commit is taken until those that run are over (quiescing)
- * and all is durable, marks and soft checksums included. Sharing is noted in the store (record
- * 'S' 1) before it begins: who is sole next looks at all maps, gives back what nobody names, and
- * turns marked blocks into blocks without checksum, as after a crash.
+ * To change the mode no job starts and no commit is accepted until those that run have ended
+ * (quiescing) and all is durable, marks and soft checksums included. Sharing is recorded in the
+ * store (record 'S' 1) before it begins: the next sole handle scans all maps, frees blocks that no
+ * map names, and turns marked blocks into blocks without checksum, as after a crash.
  */
 #include "snicstore/kv.h"
 
@@ -45,7 +45,7 @@ int lmdb_mode_settle(struct lmdb_kv *s)
 
 /* ---- Recovery ---- */
 
-/** Write what was gathered, in the calling thread; nobody else is at work yet. */
+/** Write the gathered changes, in the calling thread; the writer has no work yet. */
 static int lmdb_recover_write(struct lmdb_kv *s)
 {
     struct lmdb_batch *b = s->active;
@@ -169,7 +169,7 @@ void lmdb_mode_claim(struct lmdb_kv *s, uint64_t now_ns)
         return;
     s->session.next_try_ns = now_ns + SNIC_LMDB__CLAIM_NS;
     int dead = 0;
-    (void)mdb_reader_check(s->env, &dead); /* a dead reader keeps pages from being used again */
+    (void)mdb_reader_check(s->env, &dead); /* a dead reader prevents the reuse of pages */
     if (!lmdb_session_claim(s))
         return;
     s->quiescing = 1;
@@ -177,7 +177,7 @@ void lmdb_mode_claim(struct lmdb_kv *s, uint64_t now_ns)
     lmdb_turn_soon(s);
 }
 
-/** All is at rest: is it durable, too? Asks for what is missing. */
+/** 1: nothing is in flight, and all is durable; 0: not yet, and the missing writes are started. */
 static int lmdb_mode_rested(struct lmdb_kv *s)
 {
     if (s->running > 0 || s->flight != NULL)
@@ -242,7 +242,7 @@ void lmdb_mode_step(struct lmdb_kv *s)
         return;
     }
     if (s->full != 0) {
-        /* It cannot be brought to rest on a full disk: removals must go on. */
+        /* It cannot be made durable on a full disk: removals must continue. */
         lmdb_mode_restart(s);
         return;
     }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
- * Inside the store on LMDB.
+ * Internals of the store on LMDB.
  *
- * One LMDB data base holds everything but object bytes, told apart by the first byte of the key:
+ * One LMDB data base holds everything but object bytes; the first byte of the key is the kind:
  *   'R' group, bytes     a record
- *   'M' object, chunk    where 128 blocks of an object are (lmdb_map.c)
- *   'F' segment          which blocks of 16 MiB of the file `objects` are in use (lmdb_space.c)
- *   'S'                  what the store is: version, sizes, its random name (lmdb_format.c)
+ *   'M' object, chunk    map of 128 blocks of an object (lmdb_map.c)
+ *   'F' segment          bitmap of used blocks of 16 MiB of the file `objects` (lmdb_space.c)
+ *   'S'                  head of the store: version, sizes, its random name (lmdb_format.c)
  * Numbers in keys are big-endian, so that the order of keys is that of numbers; every value ends
  * with the CRC32C of key and value.
  *
- * Two threads. The owner (that of the loop) does everything but what waits for the disk: the
- * writer thread carries out LMDB's write transactions, one batch at a time.
+ * Two threads. The owner (that of the loop) does everything except LMDB's write transactions, which
+ * wait for the disk: the writer thread executes them, one batch at a time.
  *
  * Sole: the owner evaluates commits on what it sees (its active table over the batch being
  * written over LMDB's snapshot of before that batch) and gathers the changes in the active table.
@@ -20,18 +20,18 @@
  * the file `session.lock` (lmdb_session.c), and a request completes when its batch is committed.
  *
  * Invariants
- *   S1 What a request saw completed is in the active table, in the batch in flight, or in LMDB.
+ *   S1 Every completed change is in the active table, in the batch in flight, or in LMDB.
  *      Batches are committed in the order of their numbers, each as a whole: a crash leaves a
  *      prefix.
  *   S2 The owner's snapshot is the one before the batch in flight, or the latest.
  *   S3 Object bytes are on the medium before a map record that names their blocks.
- *   S4 A block is used anew only after the transaction that gave it back.
- *   S5 A block in use is overwritten only while a durable mark stands on its segment; the mark goes
+ *   S4 A block is reused only after the transaction that freed it.
+ *   S5 A block in use is overwritten only while its segment has a durable mark; the mark is removed
  *      after the bytes and their checksums are durable. So outside of marked segments checksums
- *      hold, whatever crashed.
- *   S6 Who takes an object's lock sees all that the holders before it have committed, also one that
- *      was killed between LMDB's write of the meta page and its word to the readers: a transaction
- *      that writes, begun under the lock, makes LMDB catch up.
+ *      are valid after any crash.
+ *   S6 A handle that takes an object's lock sees all that earlier holders have committed, also one
+ *      that was killed between LMDB's write of the meta page and its update for the readers: a
+ *      write transaction, begun under the lock, makes LMDB catch up.
  */
 #ifndef SNIC_KV_LMDB_PRIV_H
 #define SNIC_KV_LMDB_PRIV_H
@@ -41,7 +41,7 @@
 #include "kv/kv_priv.h"
 #include "kv/lmdb_table.h"
 
-#if defined(SNIC_WITH_LMDB) /* <lmdb.h> and <pthread.h> come before */
+#if defined(SNIC_WITH_LMDB) /* include <lmdb.h> and <pthread.h> first */
 
 enum {
     LMDB_VERSION = 1,
@@ -51,16 +51,16 @@ enum {
     LMDB_WORDS = LMDB_SEGMENT / 64,
     LMDB_PREPARE_STEP = 128, /* blocks that the file grows by on a disk that is nearly full */
     LMDB_CHUNK_BUCKETS = 1 << 14,
-    LMDB_CHUNKS_MAX = 1 << 14, /* kept in memory: the map of 16 GiB in 20 MiB */
+    LMDB_CHUNKS_MAX = 1 << 14, /* cached: the map of 16 GiB in 20 MiB */
     LMDB_OBJECT_BUCKETS = 1 << 10,
     LMDB_LOCKS = 1 << 12, /* locks that objects share between processes */
     LMDB_READERS = 1024,  /* LMDB's snapshots of all processes          */
     LMDB_SMALL_JOB = 18,  /* blocks of a small job */
     LMDB_LARGE_JOB = SNIC_KVOP_TRANSFER_MAX / LMDB_BLOCK + 2,
     LMDB_BOUNCE = 1 << 18, /* bytes of an aligned copy */
-    LMDB_LARGE = 1 << 16,  /* requests of more bytes are large; of such, so much at a time: */
+    LMDB_LARGE = 1 << 16,  /* requests of more bytes are large; most bytes of them in flight: */
     LMDB_LARGE_BYTES = 1 << 20,
-    LMDB_PIECE = 1 << 18, /* a larger request goes in pieces */
+    LMDB_PIECE = 1 << 18, /* a larger request is split */
     LMDB_GRANULES = 256,  /* hash buckets of granules of the object file */
     LMDB_VALUE_ROOM = SNIC_KVOP_VALUE_MAX + 8,
     LMDB_RECORD_TAIL = 4, /* the CRC32C behind a value */
@@ -68,14 +68,14 @@ enum {
 };
 
 #define SNIC_LMDB__TICK_NS 100000000ULL
-/** Free blocks that are kept with their space for what comes next: 64 MiB. */
+/** Free blocks that keep their space for later writes: 64 MiB. */
 #define SNIC_LMDB__SPARE (4U * LMDB_SEGMENT)
-/** Segments that give their space back in one tick: some milliseconds of the loop's thread. */
+/** Segments whose space is returned in one tick: some milliseconds of the loop's thread. */
 #define SNIC_LMDB__TRIMS 16U
 #define SNIC_LMDB__KEPT_OBJECTS (32ULL << 20) /* of the disk: objects stop growing there */
 /** A batch that names object bytes may wait so many times batch_ns: it costs a flush of them. */
 #define SNIC_LMDB__NAMES_FACTOR 40U
-/** Marks go after so long without a write in place. */
+/** Marks are removed after so long without a write in place. */
 #define SNIC_LMDB__IDLE_NS 5000000000ULL
 
 /* ---- Values ---- */
@@ -90,7 +90,7 @@ struct lmdb_runs {
     uint32_t room;
 };
 
-/** A value found; it lives until the next change or turn of the loop. */
+/** A value found; valid until the next change or iteration of the loop. */
 struct lmdb_value {
     const unsigned char *data;
     uint32_t size;
@@ -100,18 +100,18 @@ struct lmdb_value {
 
 struct lmdb_batch {
     struct lmdb_table table;
-    struct lmdb_runs frees; /* blocks given back by it (S4) */
-    struct lmdb_runs trims; /* whose space the file gives back when it is durable (S4) */
+    struct lmdb_runs frees; /* blocks freed by it (S4) */
+    struct lmdb_runs trims; /* segments to return to the disk when it is durable (S4) */
     uint64_t seq;
     uint64_t flush_mark; /* frozen: object writes completed before; until then: its first time */
     uint8_t names;       /* holds map records: object bytes first (S3) */
-    uint8_t flush;       /* somebody waits for object bytes */
-    uint8_t parts;       /* of flush and transaction, those not over */
+    uint8_t flush;       /* a request waits for object bytes */
+    uint8_t parts;       /* of flush and transaction, those not completed */
     struct snic_queue commits; /* shared: evaluated inside the transaction */
     struct lmdb_runs marks;    /* shared: segments to be marked */
     struct lmdb_runs got;      /* shared: blocks reserved */
     uint32_t want;             /* shared: blocks to be reserved */
-    uint8_t catch_up; /* shared: has a transaction even if there is nothing to write (S6) */
+    uint8_t catch_up; /* shared: needs a transaction even if it is empty (S6) */
     int32_t result;
     int32_t os_error;
 };
@@ -124,14 +124,14 @@ struct lmdb_writer {
     struct lmdb_batch *work;
     uint8_t stop;
     uint8_t running;
-    struct snic_loop_msg msg; /* the batch is over */
+    struct snic_loop_msg msg; /* the batch has ended */
 };
 
 /* ---- Object map and space ---- */
 
 enum lmdb_block_flag {
     LMDB_UNWRITTEN = 1, /* has space, reads as zeros */
-    LMDB_NOCRC = 2      /* the checksum is not known */
+    LMDB_NOCRC = 2      /* the checksum is unknown */
 };
 
 struct lmdb_chunk {
@@ -139,7 +139,7 @@ struct lmdb_chunk {
     struct snic_link age;
     uint64_t object;
     uint64_t number;
-    uint32_t count; /* blocks there are */
+    uint32_t count; /* of its blocks */
     uint8_t soft;   /* checksums are newer than the record's */
     uint8_t flags[LMDB_CHUNK];
     uint32_t block[LMDB_CHUNK]; /* in the file; 0: none */
@@ -147,13 +147,13 @@ struct lmdb_chunk {
 };
 
 struct lmdb_segment {
-    uint64_t busy[LMDB_WORDS]; /* not to be had: used, being written, or being given back */
-    uint64_t used[LMDB_WORDS]; /* as the record says */
+    uint64_t busy[LMDB_WORDS]; /* unavailable: used, being written, or being freed */
+    uint64_t used[LMDB_WORDS]; /* as in the record */
     uint64_t mark_seq;         /* the batch that makes the mark durable */
     uint32_t free;             /* blocks below prepared that are not busy */
     uint32_t prepared;         /* so many first blocks have space in the file */
     uint8_t marked;
-    uint8_t trim; /* its space is being given back: nothing is prepared meanwhile */
+    uint8_t trim; /* its space is being returned: nothing is prepared meanwhile */
 };
 
 /* ---- Object operations ---- */
@@ -166,12 +166,12 @@ struct lmdb_plan {
     uint32_t block;
     uint32_t crc;
     uint8_t is_new; /* taken by this job */
-    uint8_t was;    /* 0 nothing there; 1 unwritten; 2 written */
+    uint8_t was;    /* 0 no block; 1 unwritten; 2 written */
 };
 
 /** A block of which only a part is read or written. */
 struct lmdb_edge {
-    unsigned char *buffer; /* NULL: there is no such edge */
+    unsigned char *buffer; /* NULL: no such edge */
     uint64_t number;       /* of the block in the object */
     uint32_t from;
     uint32_t to;
@@ -184,22 +184,22 @@ struct lmdb_job {
     struct snic_kv_req *req;
     struct snic_kvop *op;   /* of req: results go there */
     struct lmdb_job *inner; /* a commit's: which job of it this is */
-    lmdb_job_fn next;       /* when nothing is pending any more */
+    lmdb_job_fn next;       /* called when pending becomes 0 */
     lmdb_job_fn then;       /* after the last stage: a commit's records, under the job's lock */
     lmdb_job_fn finish;
-    struct snic_node node; /* in the queue of those that wait for a batch */
+    struct snic_node node; /* in the queue of jobs that wait for a batch */
     uint64_t ticket;
     uint64_t object;
     uint64_t offset;
     uint64_t length;
     uint64_t first; /* blocks it touches */
     uint64_t last;
-    uint64_t at;       /* progress of what takes several turns */
+    uint64_t at;       /* progress of an operation over several iterations */
     uint32_t hint;     /* ALLOC: the block behind the last one */
     uint32_t promised; /* blocks of the pool */
     struct snic_iov *iov;
-    uint32_t iov_seen;     /* a piece, and the byte of the whole where it begins: searches */
-    uint64_t iov_start;    /* forward need not begin at the first */
+    uint32_t iov_seen;     /* a piece, and the byte of the whole where it begins: the next */
+    uint64_t iov_start;    /* search forward starts there */
     struct snic_iov piece; /* a commit's bytes */
     uint32_t iov_count;
     uint32_t kind; /* enum snic_kvop_kind */
@@ -211,30 +211,30 @@ struct lmdb_job {
     int32_t os_error;
     uint8_t exclusive;
     uint8_t started;
-    uint8_t changed;     /* the active batch has something of it */
-    uint8_t catching_up; /* waits for a batch, that it may begin (S6) */
+    uint8_t changed;     /* the active batch has changes of it */
+    uint8_t catching_up; /* waits for a batch before it begins (S6) */
     uint8_t overwrites;  /* counted in the handle's */
     uint8_t sent;        /* bytes may have reached the file */
-    uint8_t committed;   /* the records of its commit have been, under its lock or before it */
+    uint8_t committed;   /* its commit's records are committed, under its lock or before it */
     struct lmdb_edge edge[2];
     uint32_t plan_room;
     uint32_t plan_count;
     struct lmdb_plan plan[];
 };
 
-/** Requests of one object to the object file that wait for their turn. */
+/** Requests of one object to the object file that wait to be sent. */
 struct lmdb_lane {
     struct snic_node node; /* in the handle's */
     struct lmdb_io *first; /* NULL: it is in no queue */
     struct lmdb_io *last;
 };
 
-/** Jobs on one object; there while it has any. */
+/** Jobs on one object; exists while it has any. */
 struct lmdb_object {
     struct lmdb_lane lane[2]; /* small, large */
     struct lmdb_object *chain;
     struct lmdb_object *next_woken;
-    uint8_t woken; /* in the handle's list of those whose jobs may start */
+    uint8_t woken; /* in the handle's list of objects whose jobs may start */
     uint64_t name;
     struct snic_link jobs;
 };
@@ -258,7 +258,7 @@ struct lmdb_io {
 /** A lock that objects share between processes. */
 struct lmdb_lock {
     struct snic_queue waiting; /* jobs */
-    uint64_t away_ns;          /* not taken before: others wish for it */
+    uint64_t away_ns;          /* not taken before: others wait for it */
     uint64_t caught_up;        /* the batch that lets its holder see all (S6) */
     uint32_t users;            /* jobs that hold it */
     uint8_t held;              /* 0 not; 1 shared; 2 exclusive */
@@ -276,7 +276,7 @@ struct lmdb_session {
     int32_t pid;
     uint32_t seen;            /* knocks that were answered */
     _Atomic uint32_t *knocks; /* mapped */
-    _Atomic uint8_t *wishes;  /* mapped: locks of objects that somebody waits for */
+    _Atomic uint8_t *wishes;  /* mapped: locks of objects that a handle waits for */
     uint64_t next_try_ns;
     uint8_t forced; /* SNIC_KV_OPEN_SOLE */
     uint8_t registered;
@@ -299,12 +299,12 @@ struct lmdb_kv {
     uint8_t mode; /* enum lmdb_mode */
     uint8_t closing;
     uint8_t to_mode;
-    uint8_t noted;     /* the active batch says that sharing begins */
+    uint8_t noted;     /* the active batch records that sharing begins */
     uint8_t quiescing; /* no job starts: the mode is about to change */
     uint8_t readonly;
-    int32_t dead; /* SNIC_EIO: a flush or transaction failed for good */
+    int32_t dead; /* SNIC_EIO: a flush or transaction failed permanently */
     int32_t dead_os;
-    int32_t full; /* SNIC_ENOSPC: the last batch did not fit, it is tried again */
+    int32_t full; /* SNIC_ENOSPC: the last batch did not fit, it is retried */
     struct lmdb_session session;
     /* batches */
     struct lmdb_batch batches[2];
@@ -315,35 +315,35 @@ struct lmdb_kv {
     struct snic_timer tick_timer;
     struct lmdb_writer writer;
     struct snic_io_req flush_req;
-    uint8_t flush_waiting;  /* the file took no more */
+    uint8_t flush_waiting;  /* the file did not accept it */
     uint64_t object_writes; /* completed */
     uint64_t object_synced; /* of those, known to be on the medium */
     /* requests */
     struct snic_queue done;        /* finished, to be delivered */
     struct snic_queue waiters;     /* requests by ticket */
     struct snic_queue job_waiters; /* jobs by ticket */
-    struct snic_queue blocked;     /* requests that wait for room in memory */
+    struct snic_queue blocked;     /* requests that wait for space in memory */
     struct snic_loop_msg turn;
     uint8_t turn_set;
     uint64_t in_flight;
     /* objects */
     struct snic_io *buffered;
     struct snic_io *direct;
-    int32_t writing[LMDB_GRANULES]; /* writes under way there, see lmdb_io.c; < 0: direct ones */
+    int32_t writing[LMDB_GRANULES]; /* writes in flight there, see lmdb_io.c; < 0: direct ones */
     int object_fd;                  /* for fallocate and its size */
-    uint32_t jobs;                  /* there are */
+    uint32_t jobs;                  /* all */
     uint32_t running;               /* of those, started */
     uint64_t ended;
     struct lmdb_object *woken;
-    struct snic_queue yields; /* jobs that go on in the next turn */
+    struct snic_queue yields; /* jobs that continue in the next iteration */
     uint32_t overwrites;      /* in flight */
     uint64_t overwrite_ns;    /* the last one */
     struct lmdb_object *objects[LMDB_OBJECT_BUCKETS];
     struct lmdb_object *object_spare;
     struct lmdb_job *job_spare[2];
     struct lmdb_io *io_spare;
-    struct snic_queue lanes[2]; /* objects in turn: small, large */
-    uint64_t large_bytes;       /* under way */
+    struct snic_queue lanes[2]; /* objects, round robin: small, large */
+    uint64_t large_bytes;       /* in flight */
     uint8_t pumping;
     struct lmdb_spare *edge_spare;
     struct lmdb_spare *bounce_spare;
@@ -354,8 +354,8 @@ struct lmdb_kv {
     uint32_t chunk_soft;
     /* space */
     struct lmdb_segment **segments;
-    uint32_t segment_count; /* room in segments */
-    uint32_t segment_end;   /* all from here on were never used */
+    uint32_t segment_count; /* allocated entries of segments */
+    uint32_t segment_end;   /* those from here on were never used */
     uint32_t rotor;
     uint32_t marked;       /* segments */
     uint64_t blocks_free;  /* prepared and not busy */
@@ -368,7 +368,7 @@ struct lmdb_kv {
     uint64_t room; /* bytes that may still be promised, as of room_ns */
     uint64_t room_ns;
     uint64_t room_seq; /* likewise */
-    uint64_t sum_free; /* shared: blocks, as SPACE tells them until sum_ns */
+    uint64_t sum_free; /* shared: blocks, as SPACE reports them until sum_ns */
     uint64_t sum_begun;
     uint64_t sum_ns;
     uint64_t store_name[2];
@@ -383,15 +383,15 @@ struct lmdb_key lmdb_key_pair(uint8_t kind, uint64_t a, uint64_t b);
 int lmdb_snapshot(struct lmdb_kv *s);
 /** The next read takes a fresh one. */
 void lmdb_snapshot_drop(struct lmdb_kv *s);
-/** Is there a transaction on the medium that readers are not told of (S6)? Readonly: 0. */
+/** 1: the medium has a transaction that LMDB's readers do not see yet (S6). Readonly: 0. */
 int lmdb_snapshot_behind(struct lmdb_kv *s);
-/** Another process has made the map larger: follow. LMDB's code. */
+/** Another process has made the map larger: map it anew. LMDB's code. */
 int lmdb_remap(struct lmdb_kv *s);
 /** 0; SNIC_ENOENT; SNIC_ECORRUPT; SNIC_EIO. */
 int lmdb_get(struct lmdb_kv *s, const struct lmdb_key *k, struct lmdb_value *v);
 /**
- * The first key of @p k or above that is there: in @p k. A damaged record has no data and the size
- * 0, which no decoder takes. 0; SNIC_ENOENT; SNIC_ECORRUPT LMDB's pages are damaged; SNIC_EIO.
+ * The first existing key of @p k or above: in @p k. A damaged record has no data and the size 0,
+ * which no decoder accepts. 0; SNIC_ENOENT; SNIC_ECORRUPT LMDB's pages are damaged; SNIC_EIO.
  */
 int lmdb_seek(struct lmdb_kv *s, struct lmdb_key *k, struct lmdb_value *v);
 void lmdb_run_get(struct lmdb_kv *s, struct snic_kvop *op);
@@ -405,27 +405,27 @@ int lmdb_error(int mdb);
 
 /** Change a key of the active batch. Failure (no memory) kills the handle. */
 void lmdb_put(struct lmdb_kv *s, const struct lmdb_key *k, const void *value, uint32_t size);
-/** Does it say nothing? */
+/** 1: it has no changes. */
 int lmdb_batch_empty(const struct lmdb_batch *b);
 /** Write the active batch, unless one is in flight. */
 void lmdb_batch_kick(struct lmdb_kv *s);
-/** As lmdb_batch_kick() at the end of the loop's turn. */
+/** As lmdb_batch_kick() at the end of the loop's iteration. */
 void lmdb_batch_soon(struct lmdb_kv *s);
-/** The batch after which all completed until now is durable, object bytes included with @p bytes.
- */
+/** The batch after which all changes completed until now are durable, with @p bytes object bytes,
+ * too. */
 uint64_t lmdb_ticket(struct lmdb_kv *s, int bytes);
-/** Commits have to wait. */
+/** 1: commits have to wait. */
 int lmdb_batch_crowded(const struct lmdb_kv *s);
 void lmdb_batch_timer(struct snic_timer *t, uint64_t now_ns);
 void lmdb_batch_wait(struct lmdb_kv *s, struct snic_kv_req *req, uint64_t ticket);
 void lmdb_batch_wait_job(struct lmdb_job *j, uint64_t ticket);
-/** The handle answers no more. */
+/** The handle is dead: all requests fail with @p error. */
 void lmdb_die(struct lmdb_kv *s, int error, int os_error);
-/** The writer is through with the batch (message). */
+/** The writer has finished the batch (message). */
 void lmdb_batch_over(struct snic_loop_msg *msg);
-/** Ask for the flush of the batch in flight. */
+/** Start the flush of the batch in flight. */
 void lmdb_batch_flush(struct lmdb_kv *s);
-/** Batch by batch until nothing is left; runs the loop. 0 or SNIC_E*. */
+/** Write all batches; runs the loop. 0 or SNIC_E*. */
 int lmdb_batch_drain(struct lmdb_kv *s);
 
 /* ---- lmdb_writer.c ---- */
@@ -435,7 +435,7 @@ void lmdb_writer_init(struct lmdb_kv *s);
 int lmdb_writer_open(struct lmdb_kv *s);
 void lmdb_writer_close(struct lmdb_kv *s);
 void lmdb_writer_post(struct lmdb_kv *s, struct lmdb_batch *b);
-/** Carry out a batch in the calling thread. */
+/** Execute a batch in the calling thread. */
 void lmdb_writer_run(struct lmdb_kv *s, struct lmdb_batch *b);
 /** Value and CRC under a key, in a transaction. LMDB's code. */
 int lmdb_txn_put(MDB_txn *txn, MDB_dbi dbi, const void *key, uint32_t key_size, const void *value,
@@ -444,7 +444,7 @@ int lmdb_txn_put(MDB_txn *txn, MDB_dbi dbi, const void *key, uint32_t key_size, 
 /* ---- lmdb_commit.c ---- */
 
 void lmdb_run_commit(struct lmdb_kv *s, struct snic_kv_req *req);
-/** The records are through: the object changes that follow them, then the end. */
+/** The records are committed: the object changes that follow them, then the end. */
 void lmdb_commit_over(struct lmdb_kv *s, struct snic_kv_req *req);
 /** In a transaction of the writer's. LMDB's code; the request has its result. */
 int lmdb_commit_inside(struct lmdb_kv *s, MDB_txn *txn, struct snic_kvop *op);
@@ -455,29 +455,29 @@ void lmdb_commit_records(struct lmdb_kv *s, struct snic_kv_req *req);
 
 /** The chunk, from memory or LMDB. NULL and *error on failure. */
 struct lmdb_chunk *lmdb_chunk_get(struct lmdb_kv *s, uint64_t object, uint64_t number, int *error);
-/** Its record becomes what it says. */
+/** Write its record to the active batch. */
 void lmdb_chunk_put(struct lmdb_kv *s, struct lmdb_chunk *c);
-/** Checksums changed only. */
+/** Only its checksums have changed. */
 void lmdb_chunk_soften(struct lmdb_kv *s, struct lmdb_chunk *c);
 /** Put all that are soft. */
 void lmdb_chunks_harden(struct lmdb_kv *s);
 /** Forget chunks: those under a lock, or all (LMDB_LOCKS). */
 void lmdb_chunks_drop(struct lmdb_kv *s, uint32_t lock);
 void lmdb_chunks_trim(struct lmdb_kv *s);
-/** 0 or SNIC_ECORRUPT; blocks beyond @p blocks are. */
+/** 0 or SNIC_ECORRUPT, also for blocks beyond @p blocks. */
 int lmdb_chunk_decode(struct lmdb_chunk *c, const struct lmdb_value *v, uint64_t blocks);
 uint32_t lmdb_chunk_encode(const struct lmdb_chunk *c, unsigned char *out);
 
 /* ---- lmdb_space.c ---- */
 
-/** Up to @p want blocks that follow each other, near @p hint (0: anywhere); 0: none to be had. */
+/** Take up to @p want consecutive blocks, near @p hint (0: anywhere); 0: none is available. */
 uint32_t lmdb_space_take(struct lmdb_kv *s, uint32_t want, uint32_t hint, uint32_t *block);
-/** Blocks taken that came to nothing. */
+/** Return blocks that were taken and are not used. */
 void lmdb_space_untake(struct lmdb_kv *s, uint32_t block, uint32_t count);
-/** A map record names them (used) or does no more: they come back after the batch (S4). */
+/** A map record names them (used) or no longer does: they are free after the batch (S4). */
 void lmdb_space_use(struct lmdb_kv *s, uint32_t block, uint32_t count);
 void lmdb_space_free(struct lmdb_kv *s, uint32_t block, uint32_t count);
-/** The batch that gave them back is durable. */
+/** The batch that freed them is durable. */
 void lmdb_space_freed(struct lmdb_kv *s, struct lmdb_runs *runs);
 /** 0: the mark is durable; else the batch to wait for. */
 uint64_t lmdb_space_mark(struct lmdb_kv *s, uint32_t block);
@@ -486,13 +486,14 @@ int lmdb_space_marked(struct lmdb_kv *s, uint32_t block);
 void lmdb_space_unmark(struct lmdb_kv *s);
 int lmdb_space_load(struct lmdb_kv *s);
 /**
- * Segments without a block in use give their space back to the disk, @p most at once, as long as
- * @p keep free blocks are left. Alone only: the active batch says so first, then
+ * Return the space of segments without a block in use to the disk, @p most at once, as long as
+ * @p keep free blocks are left. Sole only: the active batch records it first, then
  * lmdb_space_trimmed() does it.
  */
 void lmdb_space_trim(struct lmdb_kv *s, uint64_t keep, uint32_t most);
 void lmdb_space_trimmed(struct lmdb_kv *s, struct lmdb_runs *runs);
-/** Space of the file for a segment whose first @p from blocks have it: how many have it then. */
+/** Allocate file space for a segment whose first @p from blocks have it. @return blocks with space
+ */
 uint32_t lmdb_segment_extend(struct lmdb_kv *s, uint32_t n, uint32_t from);
 /** Forget the segments; count them anew from maps: begin, a block, end. */
 void lmdb_space_reset(struct lmdb_kv *s);
@@ -507,33 +508,34 @@ void lmdb_runs_join(struct lmdb_kv *s, struct lmdb_runs *r);
 
 /* ---- lmdb_room.c ---- */
 
-/** Bytes all; and those free, unless @p available is NULL: shared, they may be of a moment ago. */
+/** All bytes; and those free, unless @p available is NULL: shared, they may be 100 ms old. */
 void lmdb_space_bytes(struct lmdb_kv *s, uint64_t *all, uint64_t *available);
-/** So little room that a change waits until what is in memory is written, and is judged then. */
+/** 1: so little space that a change waits until the changes in memory are written, and is admitted
+ * or refused then. */
 int lmdb_space_tight(struct lmdb_kv *s);
-/** May @p bytes of records more be promised? 0 or SNIC_ENOSPC. */
+/** Admit @p bytes more of records. 0 or SNIC_ENOSPC. */
 int lmdb_space_admit(struct lmdb_kv *s, uint64_t bytes, int reserve);
 
 /* ---- lmdb_job.c ---- */
 
-/** Carry out an object operation; it completes through the handle's done queue. */
+/** Execute an object operation; it completes through the handle's done queue. */
 void lmdb_run_object(struct lmdb_kv *s, struct snic_kv_req *req);
 struct lmdb_job *lmdb_job_new(struct lmdb_kv *s, uint32_t blocks);
-/** Into its object's list; runs when those before it that it meets are over. */
+/** Put it into its object's list; it runs when earlier jobs on its blocks have ended. */
 void lmdb_job_queue(struct lmdb_job *j);
 /** One less pending; calls next at the last. */
 void lmdb_job_step(struct lmdb_job *j);
-/** It is over: release what it holds, start others, call finish. */
+/** End it: release its locks, start other jobs, call finish. */
 void lmdb_job_end(struct lmdb_job *j);
 void lmdb_job_fail(struct lmdb_job *j, int64_t error, int32_t os_error);
-/** Go on in the loop's next turn, or when there is room for more changes. */
+/** Continue in the loop's next iteration, or when there is space for more changes. */
 void lmdb_job_yield(struct lmdb_job *j);
 /** Run the first stage. */
 void lmdb_job_go(struct lmdb_job *j);
-/** Look for jobs of the object to be started. */
+/** Start jobs of the object that may start. */
 void lmdb_object_wake(struct lmdb_kv *s, struct lmdb_object *o);
 void lmdb_jobs_wake(struct lmdb_kv *s);
-/** Look at all, after the mode changed. */
+/** Likewise of all objects, after the mode has changed. */
 void lmdb_jobs_restart(struct lmdb_kv *s);
 void lmdb_jobs_close(struct lmdb_kv *s);
 
@@ -562,65 +564,65 @@ struct lmdb_chunk *lmdb_job_chunk(struct lmdb_job *j, uint64_t b);
 struct lmdb_edge *lmdb_edge_begin(struct lmdb_job *j, uint64_t b, uint32_t from, uint32_t to);
 /** The job will overwrite the block in place: the batch whose mark it must wait for. */
 uint64_t lmdb_overwrite(struct lmdb_job *j, uint32_t block);
-/** Blocks for those of the plan that have none. */
+/** Take blocks for those of the plan that have none. */
 void lmdb_write_take(struct lmdb_job *j, uint32_t missing);
-/** Wait, if asked to, until durable, then end. */
+/** With DURABLE wait until it is durable, then end. */
 void lmdb_job_settle(struct lmdb_job *j);
 int lmdb_edge_check(struct lmdb_job *j, const struct lmdb_edge *e);
 
 /* ---- lmdb_format.c ---- */
 
-/** Create or check the store; @p text says what is wrong. */
+/** Create or check the store; @p text gets the error message. */
 int lmdb_format_open(struct lmdb_kv *s, int *os_error, char *text);
 
 /* ---- lmdb_share.c: with other handles on the store ---- */
 
-/** Take the lock of the job's object. 1: held; 0: it waits, and goes on by itself. */
+/** Take the lock of the job's object. 1: held; 0: the job waits, and continues when it is held. */
 int lmdb_share_enter(struct lmdb_job *j);
-/** It has the lock: it waits for the batch that lets it see all, if there is one (S6). */
+/** The job has the lock: it waits for the batch that makes all commits visible, if any (S6). */
 void lmdb_share_catch_up(struct lmdb_job *j);
 void lmdb_share_leave(struct lmdb_job *j);
 int lmdb_share_open(struct lmdb_kv *s);
 void lmdb_share_timer(struct snic_timer *t, uint64_t now_ns);
-/** Is the block's segment marked, as the store says now? */
+/** 1: the block's segment is marked in the store now. */
 int lmdb_share_marked(struct lmdb_kv *s, uint32_t block);
 /** The batch that makes the mark durable. */
 uint64_t lmdb_share_mark(struct lmdb_kv *s, uint32_t block);
-/** The job goes on when so many blocks are reserved for this handle, or none are to be had. */
+/** The job continues when so many blocks are reserved for this handle, or none is available. */
 void lmdb_share_reserve(struct lmdb_job *j, uint32_t blocks);
-/** What a shared batch has beside commits and its table. LMDB's code. */
+/** Execute the parts of a shared batch other than commits and its table. LMDB's code. */
 int lmdb_shared_body(struct lmdb_kv *s, MDB_txn *txn, struct lmdb_batch *b);
 
 /* ---- lmdb_mode.c ---- */
 
-/** Marks go; the batch that says so has the checksums. Nothing is being overwritten. */
+/** Remove the marks, in the batch that has the checksums. No overwrite is in flight. */
 void lmdb_marks_clean(struct lmdb_kv *s);
-/** Everything durable, no marks; runs the loop. Nothing is in flight. 0 or SNIC_E*. */
+/** Make everything durable, remove marks; runs the loop. Nothing is in flight. 0 or SNIC_E*. */
 int lmdb_mode_settle(struct lmdb_kv *s);
-/** Has somebody knocked? Then sharing begins: nothing new starts until it is done. */
+/** If a newcomer has knocked, begin to share: nothing new starts until it is done. */
 void lmdb_mode_look(struct lmdb_kv *s);
-/** Go on with the change of the mode. */
+/** Continue the change of the mode. */
 void lmdb_mode_step(struct lmdb_kv *s);
-/** Once in a while: is this handle alone again? */
+/** Periodically: try to become sole again. */
 void lmdb_mode_claim(struct lmdb_kv *s, uint64_t now_ns);
-/** Alone, before anything is read: what a dead handle committed is to be seen (S6). */
+/** Sole, before the first read: make the commits of a dead handle visible (S6). */
 int lmdb_mode_catch_up(struct lmdb_kv *s);
-/** What a crash left: marks become blocks without checksum, space is counted anew. */
+/** After a crash: marked blocks become blocks without checksum, space is counted anew. */
 int lmdb_recover(struct lmdb_kv *s, char *text);
 
 /* ---- lmdb_session.c ---- */
 
-/** fcntl() lock of bytes. 0; SNIC_EAGAIN somebody else has it; a negative errno. */
+/** fcntl() lock of bytes. 0; SNIC_EAGAIN another process has it; a negative errno. */
 int lmdb_session_lock(const struct lmdb_session *e, int type, uint64_t at, uint64_t size);
 /** The exclusive lock becomes a shared one. */
 int lmdb_session_share(struct lmdb_kv *s);
 /** 1: the lock is exclusive now. */
 int lmdb_session_claim(struct lmdb_kv *s);
 int lmdb_session_open(struct lmdb_kv *s, int *os_error, char *text);
-/** Before LMDB maps its files: give the one of readers, and a new data base, their blocks. */
+/** Before LMDB maps its files: allocate the blocks of lock.mdb, and of a new data base. */
 int lmdb_session_reserve_env(const struct lmdb_kv *s, int *os_error, char *text);
 void lmdb_session_close(struct lmdb_kv *s);
-/** Somebody wants in. */
+/** 1: a newcomer has knocked. */
 static inline int lmdb_session_knocked(const struct lmdb_session *e)
 {
     return e->knocks != NULL && atomic_load_explicit(e->knocks, memory_order_relaxed) != e->seen;

@@ -104,7 +104,7 @@ int lmdb_snapshot(struct lmdb_kv *s)
 int lmdb_snapshot_behind(struct lmdb_kv *s)
 {
     MDB_envinfo info;
-    if (s->readonly) /* it cannot write, and builds nothing on what it reads */
+    if (s->readonly) /* it cannot write, and changes nothing by what it reads */
         return 0;
     return lmdb_snapshot(s) != 0 || mdb_env_info(s->env, &info) != 0 ||
            mdb_txn_id(s->snap) < info.me_last_txnid;
@@ -124,7 +124,7 @@ int lmdb_unseal(const MDB_val *k, const MDB_val *v, struct lmdb_value *out)
     return 0;
 }
 
-/** What the tables say: 1 there, 0 deleted, -1 nothing. */
+/** Look the key up in the tables: 1 found, 0 deleted, -1 not in them. */
 static int lmdb_get_table(const struct lmdb_kv *s, const struct lmdb_key *k, struct lmdb_value *v)
 {
     struct lmdb_entry *e = lmdb_table_find(&s->active->table, k);
@@ -158,7 +158,7 @@ int lmdb_get(struct lmdb_kv *s, const struct lmdb_key *k, struct lmdb_value *v)
 
 /* ---- In order ---- */
 
-/** A place in the three layers: the next entry of each. */
+/** A position in the three layers: the next entry of each. */
 struct lmdb_merge {
     struct lmdb_entry *table[2]; /* active, in flight */
     MDB_val key;
@@ -180,7 +180,7 @@ static int lmdb_merge_begin(struct lmdb_kv *s, struct lmdb_merge *m, const struc
     return e == 0 || e == MDB_NOTFOUND ? 0 : lmdb_error(e);
 }
 
-/** Which layer has the smallest key, the upper one first: 0, 1, 2; -1 at the end. */
+/** The layer with the smallest key, of equal ones the upper layer: 0, 1, 2; -1 at the end. */
 static int lmdb_merge_pick(const struct lmdb_merge *m, const unsigned char **key, uint32_t *size)
 {
     int best = -1;
@@ -201,7 +201,7 @@ static int lmdb_merge_pick(const struct lmdb_merge *m, const unsigned char **key
     return best;
 }
 
-/** Behind the entry of @p key in every layer. */
+/** Skip the entry of @p key in every layer. */
 static int lmdb_merge_skip(struct lmdb_kv *s, struct lmdb_merge *m, const unsigned char *key,
                            uint32_t size)
 {
@@ -218,8 +218,8 @@ static int lmdb_merge_skip(struct lmdb_kv *s, struct lmdb_merge *m, const unsign
 }
 
 /**
- * The next entry that is there; the place moves behind it. Damaged: its value has no data, so that
- * what is behind it can still be read. 0, SNIC_ENOENT at the end, error.
+ * The next existing entry; the position moves behind it. A damaged one has no data in its value, so
+ * that entries behind it can still be read. 0, SNIC_ENOENT at the end, error.
  */
 static int lmdb_merge_next(struct lmdb_kv *s, struct lmdb_merge *m, struct lmdb_key *k,
                            struct lmdb_value *v)
@@ -342,7 +342,7 @@ static int lmdb_groups_next(struct lmdb_kv *s, uint8_t kind, uint64_t from, uint
     return 1;
 }
 
-/* The cursor is the number after the last one told. */
+/* The cursor is the number after the last one delivered. */
 void lmdb_run_groups(struct lmdb_kv *s, struct snic_kvop *op)
 {
     uint64_t *out = op->out;

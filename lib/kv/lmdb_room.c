@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * How much room there is: of the object file for blocks, of the disk and of LMDB's map for records.
+ * Free space: of the object file for blocks, of the disk and of LMDB's map for records.
  */
 #include "snicstore/kv.h"
 
@@ -18,7 +18,7 @@
 /**
  * Free bytes of the disk at which new records are refused. Objects stop growing earlier, at
  * SNIC_LMDB__KEPT_OBJECTS: without records, free blocks of the object file cannot be reused and
- * files cannot be overwritten. Removals may use what is left.
+ * files cannot be overwritten. Removals may use the rest.
  */
 #define SNIC_LMDB__KEPT_RECORDS (16ULL << 20)
 #define SNIC_LMDB__MAP_RESERVE (4ULL << 20) /* of the record map, likewise */
@@ -26,8 +26,8 @@
 #define SNIC_LMDB__TURNING 64U              /* unused pages that small transactions pass on */
 #define SNIC_LMDB__ROOM_NS 100000000ULL     /* for which free space is remembered */
 
-/** Shared: only the records know what the others have taken. There may be 65,000 of them, so their
- * sum is kept for a while. */
+/** Shared: only the records have the blocks taken by other handles. There may be 65,000 records, so
+ * their sum is cached. */
 static void lmdb_space_sum(struct lmdb_kv *s)
 {
     struct lmdb_key k = lmdb_key_number('F', 0);
@@ -65,7 +65,7 @@ void lmdb_space_bytes(struct lmdb_kv *s, uint64_t *all, uint64_t *available)
         unused = (uint64_t)f.f_bavail * f.f_frsize;
         unused = unused < SNIC_LMDB__KEPT_OBJECTS ? 0 : unused - SNIC_LMDB__KEPT_OBJECTS;
         unused = snic_align_down(unused, (uint64_t)LMDB_PREPARE_STEP * LMDB_BLOCK);
-        /* What the disk keeps back for root is no part of it: df would count that as taken. */
+        /* Without the blocks reserved for root: df would count them as used. */
         total =
             (uint64_t)(f.f_blocks - (f.f_bfree - snic_min_u64(f.f_bfree, f.f_bavail))) * f.f_frsize;
     }
@@ -83,8 +83,8 @@ void lmdb_space_bytes(struct lmdb_kv *s, uint64_t *all, uint64_t *available)
 }
 
 /**
- * Pages of the data base that have no use. Some of them were given up by the last transactions and
- * serve only after the next ones, which give up as many: those cannot be had.
+ * Unused pages of the data base. Some of them were freed by the last transactions and are usable
+ * only after the next ones, which free as many: those do not count.
  */
 static uint64_t lmdb_space_unused(struct lmdb_kv *s)
 {
@@ -104,7 +104,7 @@ static uint64_t lmdb_space_unused(struct lmdb_kv *s)
     return pages < SNIC_LMDB__TURNING ? 0 : pages - SNIC_LMDB__TURNING;
 }
 
-/** Bytes that records may still take, of the map and of the disk, what is kept back not counted. */
+/** Bytes that records may still take, of the map and of the disk, without the reserves. */
 static uint64_t lmdb_space_room(struct lmdb_kv *s)
 {
     struct statvfs f;
@@ -155,7 +155,7 @@ int lmdb_space_admit(struct lmdb_kv *s, uint64_t bytes, int reserve)
     if (s->full != 0)
         return s->full;
     lmdb_space_look(s);
-    /* Copy on write: a change may take its page anew, and those above it. */
+    /* Copy on write: a change may copy its page, and those above it. */
     return s->room < 4 * (lmdb_space_pending(s) + bytes) ? SNIC_ENOSPC : 0;
 }
 

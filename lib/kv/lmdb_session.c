@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Who has the store open: locks of the open file `session.lock` (they end with the process).
+ * The handles that have the store open: locks of the open file `session.lock` (they end with the
+ * process).
  *
  *   byte 0   exclusive: this handle is sole; shared: one of several
- *   byte 1   shared, beside byte 0: this handle refuses company (SNIC_KV_OPEN_SOLE)
- *   bytes 4..7, mapped: how often somebody has knocked
- *   bytes 4096..8191, mapped: locks of objects that somebody wishes for
+ *   byte 1   shared, beside byte 0: this handle refuses to share (SNIC_KV_OPEN_SOLE)
+ *   bytes 4..7, mapped: number of knocks of newcomers
+ *   bytes 4096..8191, mapped: locks of objects that a handle waits for
  *   from byte 1 MiB on: locks of objects (lmdb_share.c)
  *
- * A newcomer tries byte 0 exclusively. If others have it, it knocks and asks for it shared, again
- * and again until it gets it. The sole handle sees the knock in its own calls and timers, makes all
- * durable, and turns its lock into a shared one. The kernel ends a dead process' locks.
+ * A newcomer tries byte 0 exclusively. If others have it, it knocks and tries it shared, until it
+ * gets it. The sole handle sees the knock in its own calls and timers, makes all durable, and turns
+ * its lock into a shared one. The kernel releases a dead process' locks.
  */
 #include "snicstore/kv.h"
 
@@ -35,11 +36,11 @@
 
 enum { LMDB_SESSION_BYTES = 4096 + LMDB_LOCKS, LMDB_POLL_US = 1000 };
 
-/** LMDB's file of readers: a line of the processor for each and a head of less than two pages. */
+/** LMDB's file of readers: a cache line for each and a head of less than two pages. */
 enum { LMDB_LOCK_BYTES = LMDB_READERS * 64 + 8192, LMDB_FIRST_BYTES = 64 << 10 };
-#define SNIC_LMDB__GRACE_NS 2000000000ULL /* the kernel may end a dead holder's lock a bit late */
+#define SNIC_LMDB__GRACE_NS 2000000000ULL /* the kernel may release a dead holder's lock late */
 
-/* LMDB must not be opened twice by one process, and locks of one process would not tell. */
+/* LMDB must not be opened twice by one process, and locks do not conflict within one process. */
 static pthread_mutex_t lmdb_sessions_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct snic_link lmdb_sessions = {&lmdb_sessions, &lmdb_sessions};
 
@@ -54,7 +55,7 @@ int lmdb_session_lock(const struct lmdb_session *e, int type, uint64_t at, uint6
     return r == 0 ? 0 : errno == EAGAIN || errno == EACCES ? SNIC_EAGAIN : -errno;
 }
 
-/** Does somebody refuse company? */
+/** 1: another handle refuses to share. */
 static int lmdb_session_refused(const struct lmdb_session *e)
 {
     struct flock l = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 1, .l_len = 1};
@@ -121,7 +122,7 @@ static int lmdb_session_wait(struct lmdb_kv *s, char *text)
     }
 }
 
-/** Locks and shared mappings are of one machine only. */
+/** 1: a local file system: locks and shared mappings work within one machine only. */
 static int lmdb_session_local(int fd)
 {
     struct statfs f;
@@ -144,8 +145,8 @@ static int lmdb_session_local(int fd)
 
 /**
  * A store to a page of a shared mapping that has no block of the disk yet is SIGBUS on a full one:
- * each file that is mapped to be written gets its blocks before. Those it has already stay as they
- * are. File systems that do not reserve blocks are taken as they are.
+ * each file that is mapped for writing gets its blocks before. Blocks that it has already are not
+ * changed. File systems that cannot reserve blocks are accepted.
  */
 static int lmdb_session_reserve(int fd, off_t bytes)
 {
@@ -158,7 +159,7 @@ static int lmdb_session_reserve(int fd, off_t bytes)
     return 0;
 }
 
-/** Of a file of LMDB's, made if need be, the first @p bytes. 0 or an errno. */
+/** Reserve the first @p bytes of a file of LMDB's, created if it is missing. 0 or an errno. */
 static int lmdb_session_reserve_file(const struct lmdb_kv *s, const char *name, off_t bytes)
 {
     char path[sizeof(s->path) + 32];
@@ -167,7 +168,7 @@ static int lmdb_session_reserve_file(const struct lmdb_kv *s, const char *name, 
     if (fd < 0)
         return errno;
     int e = lmdb_session_reserve(fd, bytes) == 0 ? 0 : errno;
-    (void)close(fd); /* LMDB has no locks on it yet that would end here */
+    (void)close(fd); /* LMDB has no locks on it yet that this would release */
     return e;
 }
 
@@ -180,7 +181,7 @@ int lmdb_session_reserve_env(const struct lmdb_kv *s, int *os_error, char *text)
     (void)snprintf(path, sizeof(path), "%s/data.mdb", s->path);
     if (*os_error == 0 && (s->opts.flags & SNIC_KV_OPEN_CREATE) != 0 &&
         (stat(path, &st) != 0 || st.st_size == 0)) {
-        name = "data.mdb"; /* half of LMDB's first pages would be a damaged store */
+        name = "data.mdb"; /* a part of LMDB's first pages would be a damaged store */
         *os_error = lmdb_session_reserve_file(s, name, LMDB_FIRST_BYTES);
     }
     if (*os_error == 0)
@@ -199,7 +200,7 @@ static int lmdb_session_map(struct lmdb_session *e, int *os_error)
     }
     e->dev = (uint64_t)st.st_dev;
     e->ino = (uint64_t)st.st_ino;
-    e->pid = (int32_t)getpid(); /* a forked child has not opened what its parent has */
+    e->pid = (int32_t)getpid(); /* a forked child must not use its parent's handle */
     void *p = mmap(NULL, LMDB_SESSION_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, e->fd, 0);
     if (p == MAP_FAILED) {
         *os_error = errno;
@@ -240,7 +241,7 @@ int lmdb_session_open(struct lmdb_kv *s, int *os_error, char *text)
     r = lmdb_session_wait(s, text);
     if (r == 0 && e->forced)
         (void)lmdb_session_lock(e, F_RDLCK, 1, 1);
-    /* Knocks of before are our own, or of somebody who will knock again. */
+    /* Earlier knocks are our own, or of a newcomer that will knock again. */
     e->seen = atomic_load_explicit(e->knocks, memory_order_relaxed);
     return r;
 }
@@ -259,7 +260,7 @@ int lmdb_session_claim(struct lmdb_kv *s)
     uint32_t seen = atomic_load_explicit(e->knocks, memory_order_relaxed);
     if (lmdb_session_lock(e, F_WRLCK, 0, 1) != 0)
         return 0;
-    e->seen = seen; /* who knocks from now on is heard */
+    e->seen = seen; /* later knocks are seen */
     e->exclusive = 1;
     return 1;
 }

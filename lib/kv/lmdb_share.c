@@ -3,23 +3,24 @@
  * Objects while other handles have the store open.
  *
  * An object's map is read and changed only under its lock: byte LMDB_LOCKS_AT + hash of
- * session.lock, shared for what reads, exclusive for what changes. The jobs of a handle hold it
- * together. Who cannot have it says so (the byte of that lock in the mapped part of the file) and
- * tries again every millisecond; the holder then starts nothing new under it, lets it go when its
- * jobs are over, and stays away for two milliseconds.
+ * session.lock, shared for jobs that read, exclusive for jobs that change. The jobs of a handle
+ * share its hold. A handle that cannot get it sets a flag (the byte of that lock in the mapped part
+ * of the file) and retries every millisecond; the holder then starts nothing new under it, releases
+ * it when its jobs have ended, and does not take it for two milliseconds.
  *
- * Under the lock chunks are kept in memory; they are forgotten with it. Checksums of blocks that
- * are overwritten in place are not put: the segment's mark excuses them until a handle is sole
- * again and looks at all that is marked (lmdb_recover()).
+ * Under the lock chunks are cached in memory; they are dropped with it. Checksums of blocks that
+ * are overwritten in place are not put: mismatches in marked segments are accepted until a handle
+ * is sole again and processes all marks (lmdb_recover()).
  *
- * LMDB tells readers of a transaction after it is on the medium. A handle that dies in between
- * leaves readers with the state before until the next one that writes; whoever has its lock then
- * would take what it committed for free, or overwrite it. So a lock that is new, with a transaction
- * there that readers are not told of, is used after one of its own (S6).
+ * LMDB makes a transaction visible to readers after it is on the medium. A handle that dies in
+ * between leaves readers with the state before it until the next write transaction; the next holder
+ * of its lock would take the blocks that it committed for free, or overwrite them. So under a newly
+ * taken lock, if the medium has a transaction that readers do not see, a handle first commits one
+ * of its own (S6).
  *
  * Blocks are reserved in the data base before they are written (used, though no map names them), so
- * that no two handles take the same. What a dead handle had reserved comes back when a handle is
- * sole again and counts.
+ * that no two handles take the same. Blocks that a dead handle had reserved are freed when a handle
+ * is sole again and counts.
  */
 #include "snicstore/kv.h"
 
@@ -40,7 +41,7 @@
 #define SNIC_LMDB__AWAY_NS 2000000ULL
 #define SNIC_LMDB__LOCKS_AT (1ULL << 20)
 
-enum { LMDB_RESERVE_MIN = 512 }; /* blocks asked for at once */
+enum { LMDB_RESERVE_MIN = 512 }; /* blocks reserved at once */
 
 /* ---- Locks ---- */
 
@@ -54,7 +55,7 @@ static uint32_t lmdb_lock_index(const struct lmdb_kv *s, const struct lmdb_lock 
     return (uint32_t)(l - s->locks);
 }
 
-/** Others' wish for the lock. */
+/** The flag that another handle waits for the lock. */
 static _Atomic uint8_t *lmdb_lock_wish(struct lmdb_kv *s, const struct lmdb_lock *l)
 {
     return s->session.wishes + lmdb_lock_index(s, l);
@@ -74,7 +75,7 @@ static void lmdb_lock_release(struct lmdb_kv *s, struct lmdb_lock *l)
     l->held = 0;
 }
 
-/** May one more job hold it? */
+/** 1: one more job may hold it, and does. */
 static int lmdb_lock_try(struct lmdb_kv *s, struct lmdb_lock *l, int exclusive)
 {
     uint8_t need = exclusive ? 2 : 1;
@@ -93,7 +94,7 @@ static int lmdb_lock_try(struct lmdb_kv *s, struct lmdb_lock *l, int exclusive)
             return 0;
         }
         if (l->held == 0) {
-            lmdb_snapshot_drop(s); /* what was read before says nothing */
+            lmdb_snapshot_drop(s); /* earlier reads are stale */
             l->caught_up = lmdb_snapshot_behind(s) ? s->active->seq : 0;
         }
         l->held = need;
@@ -108,7 +109,7 @@ static void lmdb_lock_poll(struct lmdb_kv *s)
         snic_loop_arm(s->kv.loop, &s->share_timer, snic_loop_now(s->kv.loop) + SNIC_LMDB__POLL_NS);
 }
 
-/** Those that wait for the lock, in their order, as far as they get it. */
+/** Start the jobs that wait for the lock, in their order, as far as they get it. */
 static void lmdb_lock_serve(struct lmdb_kv *s, struct lmdb_lock *l)
 {
     while (l->waiting.first != NULL) {
@@ -166,7 +167,7 @@ void lmdb_share_leave(struct lmdb_job *j)
     struct lmdb_lock *l = lmdb_lock_of(s, j->object);
     SNIC_ASSERT(l->users > 0);
     s->promised -= j->promised;
-    if (j->result < 0) /* what it put may not have been committed */
+    if (j->result < 0) /* its changes may not have been committed */
         lmdb_chunks_drop(s, lmdb_lock_index(s, l));
     if (--l->users == 0)
         lmdb_lock_release(s, l);
@@ -278,7 +279,7 @@ static int lmdb_shared_marks(struct lmdb_kv *s, MDB_txn *txn, const struct lmdb_
     return 0;
 }
 
-/** Free blocks of a segment go to the batch. How many. */
+/** Reserve free blocks of a segment for the batch. @return their number */
 static uint32_t lmdb_shared_take(struct lmdb_batch *b, uint32_t n, unsigned char *record,
                                  uint32_t want)
 {
@@ -308,12 +309,12 @@ static int lmdb_shared_reserve(struct lmdb_kv *s, MDB_txn *txn, struct lmdb_batc
             return e;
         int grown = 0;
         uint32_t from = snic_get_le32(record + 4);
-        if (from <= (n == 0 ? 1U : 0U)) { /* never used, or given back */
+        if (from <= (n == 0 ? 1U : 0U)) { /* never used, or its space was returned */
             uint32_t prepared = lmdb_segment_extend(s, n, from);
             snic_put_le32(record + 4, prepared);
             grown = prepared > from;
             if (!grown && n > 0 && start == 0)
-                break; /* the disk has no more */
+                break; /* the disk is full */
         }
         uint32_t got = lmdb_shared_take(b, n, record, left);
         if (got > 0 || grown) {

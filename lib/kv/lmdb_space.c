@@ -3,18 +3,18 @@
  * The blocks of the object file, in segments of 16 MiB.
  *
  * Record 'F' segment: u32 flags (1: marked), u32 blocks prepared, u64 words with a bit for each
- * block in use. Segments behind the last record were never used. Block 0 is the file's head and in
- * use for ever.
+ * block in use. Segments behind the last record were never used. Block 0 is the file's head and
+ * always in use.
  *
- * `used` is what the active batch says; `busy` adds blocks taken for data that is still being
- * written, and those given back by a batch that is not yet durable (S4).
+ * `used` is the state of the active batch; `busy` adds blocks taken for data that is still being
+ * written, and those freed by a batch that is not yet durable (S4).
  *
- * Space of the file is asked for (fallocate) before blocks are given out, a segment at a time, or
- * 1 MiB where the disk is nearly full: so SNIC_ENOSPC comes when blocks are taken, not when they
- * are written, and ALLOC's promise holds. A segment without a block in use gives its space back:
- * the record says that nothing is prepared, and when that is durable the file gets a hole. Some
- * free segments are kept for what comes next (SNIC_LMDB__SPARE) until the store is closed. With
- * others at the store nothing is given back.
+ * Space of the file is allocated (fallocate) before its blocks are taken, a segment at a time, or
+ * 1 MiB where the disk is nearly full: so SNIC_ENOSPC is returned when blocks are taken, not when
+ * they are written, and ALLOC's promise holds. A segment without a block in use returns its space:
+ * its record states that nothing is prepared, and when that is durable the file gets a hole. Some
+ * free segments keep their space for later writes (SNIC_LMDB__SPARE) until the store is closed.
+ * While it is shared no space is returned.
  */
 #include "snicstore/kv.h"
 
@@ -35,7 +35,7 @@
 
 enum {
     LMDB_MARKED = 1,
-    LMDB_LOOK = 64 /* segments looked at before a fragment is taken */
+    LMDB_LOOK = 64 /* segments scanned before a fragment is taken */
 };
 
 int lmdb_runs_add(struct lmdb_runs *r, uint32_t block, uint32_t count)
@@ -85,7 +85,7 @@ static uint32_t lmdb_bits_run(const uint64_t *busy, uint32_t at, uint32_t want, 
     return n;
 }
 
-/** The first run of @p want free blocks below @p end, or the longest there is. */
+/** The first run of @p want free blocks below @p end, or the longest one. */
 static uint32_t lmdb_bits_find(const uint64_t *busy, uint32_t want, uint32_t end, uint32_t *at)
 {
     uint32_t best = 0;
@@ -144,7 +144,7 @@ uint32_t lmdb_segment_extend(struct lmdb_kv *s, uint32_t n, uint32_t from)
             (uint64_t)f.f_bavail * f.f_frsize <
                 (uint64_t)more * LMDB_BLOCK + SNIC_LMDB__KEPT_OBJECTS) {
             if (more <= LMDB_PREPARE_STEP)
-                return from; /* what is left is for records */
+                return from; /* the rest is reserved for records */
             continue;
         }
         int r = fallocate(s->object_fd, FALLOC_FL_KEEP_SIZE, at, (off_t)more * LMDB_BLOCK);
@@ -155,7 +155,7 @@ uint32_t lmdb_segment_extend(struct lmdb_kv *s, uint32_t n, uint32_t from)
     }
 }
 
-/** More space of the file for the segment. 1 if there is more now. */
+/** Allocate more file space for the segment. 1: it has more. */
 static int lmdb_segment_prepare(struct lmdb_kv *s, uint32_t n)
 {
     struct lmdb_segment *g = lmdb_segment_at(s, n);
@@ -183,7 +183,7 @@ static uint32_t lmdb_segment_take(struct lmdb_kv *s, uint32_t n, uint32_t at, ui
     return count;
 }
 
-/** Blocks where the hint says. */
+/** Take blocks at the hint. */
 static uint32_t lmdb_space_hint(struct lmdb_kv *s, uint32_t want, uint32_t hint, uint32_t *block)
 {
     uint32_t n = hint / LMDB_SEGMENT;
@@ -197,7 +197,7 @@ static uint32_t lmdb_space_hint(struct lmdb_kv *s, uint32_t want, uint32_t hint,
     return got == 0 ? 0 : lmdb_segment_take(s, n, at, got, block);
 }
 
-/** Blocks of the shared mode's pool. */
+/** Take blocks of the shared mode's pool. */
 static uint32_t lmdb_space_pool(struct lmdb_kv *s, uint32_t want, uint32_t *block)
 {
     if (s->pool.count == 0)
@@ -213,7 +213,7 @@ static uint32_t lmdb_space_pool(struct lmdb_kv *s, uint32_t want, uint32_t *bloc
     return n;
 }
 
-/** The best place among the segments that have been used: its length, at most @p wish. */
+/** The best run among the segments that have been used: its length, at most @p wish. */
 static uint32_t lmdb_space_find(struct lmdb_kv *s, uint32_t wish, uint32_t *segment, uint32_t *at)
 {
     uint32_t best = 0;
@@ -235,7 +235,7 @@ static uint32_t lmdb_space_find(struct lmdb_kv *s, uint32_t wish, uint32_t *segm
     return best;
 }
 
-/** Space of the file for blocks that have none. 1 if there is more now. */
+/** Allocate file space for more blocks. 1: there are more. */
 static int lmdb_space_grow(struct lmdb_kv *s)
 {
     for (uint32_t n = 0; n < s->segment_end; n++) {
@@ -243,7 +243,7 @@ static int lmdb_space_grow(struct lmdb_kv *s)
         if (g == NULL || g->prepared == LMDB_SEGMENT || g->trim)
             continue;
         if (!lmdb_segment_prepare(s, n))
-            break; /* the disk has no more, or the next segment needs less at once */
+            break; /* the disk is full, or the next segment needs a smaller step */
         s->rotor = n;
         return 1;
     }
@@ -260,7 +260,7 @@ uint32_t lmdb_space_take(struct lmdb_kv *s, uint32_t want, uint32_t hint, uint32
     uint32_t got = lmdb_space_hint(s, want, hint, block);
     if (got > 0)
         return got;
-    /* A stream that has to move goes where it can go on for a while. */
+    /* A stream that has to move gets a run with space to continue. */
     uint32_t wish = hint == 0 ? want : (uint32_t)snic_max_u64(want, LMDB_CHUNK);
     uint32_t n = 0;
     uint32_t at = 0;
@@ -273,7 +273,7 @@ uint32_t lmdb_space_take(struct lmdb_kv *s, uint32_t want, uint32_t hint, uint32
     return lmdb_segment_take(s, n, at, (uint32_t)snic_min_u64(best, want), block);
 }
 
-/** Call @p body for the part of each segment that the run meets. */
+/** Loop over the segments of the run: @p part blocks from @p at on of segment @p n. */
 #define SNIC_LMDB__EACH(s, block, count, n, at, part)                                              \
     for (uint32_t left_ = (count), n = (block) / LMDB_SEGMENT, at = (block) % LMDB_SEGMENT, part;  \
          left_ > 0 && (part = left_ < LMDB_SEGMENT - at ? left_ : LMDB_SEGMENT - at) > 0;          \
@@ -298,7 +298,7 @@ void lmdb_space_untake(struct lmdb_kv *s, uint32_t block, uint32_t count)
 void lmdb_space_use(struct lmdb_kv *s, uint32_t block, uint32_t count)
 {
     if (s->mode == LMDB_SHARED)
-        return; /* the reservation said so */
+        return; /* the reservation has set the bits */
     SNIC_LMDB__EACH(s, block, count, n, at, part)
     {
         lmdb_bits_set(s->segments[n]->used, at, part);
@@ -338,7 +338,7 @@ void lmdb_space_trim(struct lmdb_kv *s, uint64_t keep, uint32_t most)
             g->free != g->prepared - first || s->blocks_free - g->free < keep)
             continue;
         if (lmdb_runs_add(&s->active->trims, n * LMDB_SEGMENT + first, g->free) != 0)
-            return; /* another time */
+            return; /* retried later */
         s->blocks_free -= g->free;
         g->free = 0;
         g->prepared = first;
@@ -354,7 +354,7 @@ void lmdb_space_trimmed(struct lmdb_kv *s, struct lmdb_runs *runs)
         SNIC_LMDB__EACH(s, runs->at[i].block, runs->at[i].count, n, at, part)
         {
             off_t from = ((off_t)n * LMDB_SEGMENT + at) * LMDB_BLOCK;
-            /* Where the disk cannot, it keeps the space, as without this. */
+            /* A file system without holes keeps the space. */
             (void)fallocate(s->object_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, from,
                             (off_t)part * LMDB_BLOCK);
             s->segments[n]->trim = 0;

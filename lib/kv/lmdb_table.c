@@ -36,7 +36,7 @@ static struct lmdb_block *lmdb_table_block(struct lmdb_table *t, uint64_t size)
     return b;
 }
 
-/** Bytes of the table's memory, at a multiple of 8; NULL: the heap is empty. */
+/** Bytes of the table's memory, at a multiple of 8; NULL: out of memory. */
 static void *lmdb_table_take(struct lmdb_table *t, uint64_t size)
 {
     size = snic_align_up(size, 8);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
- * Changes gathered in memory: an ordered table of keys with their new values or with the note that
- * they are deleted. Its memory is its own and is given back as a whole.
+ * Changes gathered in memory: an ordered table of keys with their new values or marked as deleted.
+ * It owns its memory and frees it as a whole.
  *
  * One thread changes a table. Once it is frozen any number of threads may read it.
  */
@@ -13,7 +13,7 @@
 enum {
     LMDB_KEY_MAX = 1 + 8 + SNIC_KVOP_KEY_MAX,
     LMDB_LEVELS = 12,           /* of the skip list: 4^12 keys */
-    LMDB_TABLE_BLOCK = 1 << 18, /* bytes taken from the heap at once */
+    LMDB_TABLE_BLOCK = 1 << 18, /* bytes allocated at once */
     LMDB_TABLE_KEEP = 16        /* blocks kept for the next use */
 };
 #define SNIC_LMDB__DELETED UINT32_MAX
@@ -47,7 +47,7 @@ struct lmdb_block {
  * Invariants
  *   T1 Every entry is in its bucket's chain once and on level 0 of the skip list once.
  *   T2 Level n holds those entries whose levels > n, in the order of their keys.
- *   T3 bytes is what entries and values took of the blocks.
+ *   T3 bytes is the sum that entries and values use of the blocks.
  */
 struct lmdb_table {
     struct lmdb_entry *head[LMDB_LEVELS];
@@ -75,7 +75,7 @@ int lmdb_table_open(struct lmdb_table *t, uint64_t seed);
 void lmdb_table_close(struct lmdb_table *t);
 /** Forget all entries. */
 void lmdb_table_clear(struct lmdb_table *t);
-/** NULL: the table says nothing about the key. */
+/** NULL: the table does not have the key. */
 struct lmdb_entry *lmdb_table_find(const struct lmdb_table *t, const struct lmdb_key *k);
 /** The key gets a value (copied), or none with NULL. 0 or SNIC_ENOMEM (nothing changed). */
 int lmdb_table_put(struct lmdb_table *t, const struct lmdb_key *k, const void *value,

@@ -3,11 +3,11 @@
  * The kv door on a store in memory, on any loop.
  *
  * A request takes effect when it completes: with the handle's next message, which takes all
- * that wait, or when its timer fires. What the door needs to know of it is in the request.
+ * that wait, or when its timer fires. The door's state of a request is in the request.
  *
  * Invariants
  *   M1 A request in flight is in `queue` (or the list of the message that runs), or its timer is
- *      armed; its state says which. State 0: not in flight.
+ *      armed, by its state. State 0: not in flight.
  *   M2 done is called from kv_mem_finish() alone, once per request, from the loop.
  *   M3 Once the medium has crashed, no request of a handle opened before touches it.
  */
@@ -26,7 +26,7 @@ struct kv_mem {
     struct snic_link link; /* medium->handles */
     uint64_t epoch;        /* the medium's when opened */
     uint32_t in_flight;
-    uint8_t posted; /* msg is on its way */
+    uint8_t posted; /* msg is posted and not delivered */
     uint8_t closing;
 };
 
@@ -82,7 +82,7 @@ static void kv_mem_arm_first(struct kv_mem *k, struct kv_mem_flight *f, uint64_t
     kv_mem_arm(k, f, snic_loop_now(k->kv.loop), delay_ns);
 }
 
-/** The request takes effect and completes; or waits on, if the fault plan wants that. */
+/** The request takes effect and completes; or waits longer, if the fault plan has a delay. */
 static void kv_mem_step(struct kv_mem *k, struct snic_kv_req *req)
 {
     struct kv_mem_flight *f = kv_mem_flight_of(req);
@@ -150,8 +150,8 @@ static uint32_t kv_mem_keys(const struct snic_kvop *op, const struct snic_kvop_k
 }
 
 /**
- * Requests that wait together have their records fetched together: most of the time of a look-up
- * in a large store is waiting for memory.
+ * Prefetch the records of requests that wait together: most of the time of a look-up in a large
+ * store is waiting for memory.
  */
 static void kv_mem_expect(const struct kv_mem *k, struct snic_node *from)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What is durable in the store in memory: the undo log, crashes, copies, digests, checks.
+ * Durability in the store in memory: the undo log, crashes, copies, digests, checks.
  */
 #include <stdlib.h>
 
@@ -60,7 +60,7 @@ void kv_mem_sync(struct snic_kvmem *m)
     m->unsynced = 0;
 }
 
-/** A record becomes what it was. */
+/** Restore a record. */
 static int kv_mem_record_back(struct snic_kvmem *m, const struct kv_mem_undo *u)
 {
     struct kv_mem_record *now = kv_mem_find(m, &u->key);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Objects in memory: chunks of 64 blocks in order. A block is taken or not, and has data or reads
- * as zeros. While changes can be taken back (track), data is never written in place: the old
- * block goes to the undo log.
+ * as zeros. While changes can be undone (track), data is never written in place: the old block goes
+ * to the undo log.
  */
 #include <stdlib.h>
 
@@ -146,7 +146,7 @@ static void kv_mem_block_take(struct snic_kvmem *m, struct kv_mem_object *o, str
     c->taken = taken ? c->taken | bit : c->taken & ~bit;
 }
 
-/** A block becomes (taken, data); what it was goes to the undo log or back to the heap. */
+/** Set a block to (taken, data); its old data goes to the undo log or is freed. */
 static void kv_mem_block_change(struct snic_kvmem *m, struct kv_mem_object *o,
                                 struct kv_mem_chunk *c, uint32_t i, int taken, unsigned char *data)
 {
@@ -163,7 +163,7 @@ static void kv_mem_block_change(struct snic_kvmem *m, struct kv_mem_object *o,
     kv_mem_block_take(m, o, c, i, taken);
 }
 
-/** A copy to write into, or the block itself where nothing can be taken back. */
+/** A copy to write into, or the block itself where changes are not undone. */
 static unsigned char *kv_mem_block_open(struct snic_kvmem *m, const struct kv_mem_chunk *c,
                                         uint32_t i, int whole)
 {
@@ -232,7 +232,7 @@ static struct kv_mem_chunk *kv_mem_chunk_make(struct kv_mem_object *o, uint64_t 
     return c;
 }
 
-/** Chunks [from, to) without a taken block go, and the object when it was the last one. */
+/** Free chunks [from, to) without a taken block, and the object if it has no chunk left. */
 static void kv_mem_object_trim(struct snic_kvmem *m, struct kv_mem_object *o, uint32_t from,
                                uint32_t to)
 {
@@ -285,13 +285,13 @@ int kv_mem_prepare(struct snic_kvmem *m, uint64_t object, uint64_t offset, uint6
 
 /* ---- Changes ---- */
 
-/** Where the bytes come from or go to. */
+/** Source or destination of the bytes. */
 struct kv_mem_cursor {
     const struct snic_iov *iov;
     size_t at;
 };
 
-/** The next @p size bytes out of the pieces, or into them. */
+/** Copy the next @p size bytes out of the pieces, or into them. */
 static void kv_mem_cursor_copy(struct kv_mem_cursor *c, unsigned char *to,
                                const unsigned char *from, uint64_t size)
 {
@@ -339,7 +339,7 @@ void kv_mem_write(struct snic_kvmem *m, uint64_t object, uint64_t offset,
     }
 }
 
-/** Zeros into the part of a block that the range covers. */
+/** Zero the part of a block that the range covers. */
 static void kv_mem_block_zero(struct snic_kvmem *m, struct kv_mem_object *o, struct kv_mem_chunk *c,
                               uint32_t i, uint64_t from, uint64_t to, int taken)
 {

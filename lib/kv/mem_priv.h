@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
- * Inside the store in memory: what mem.c, mem_tree.c, mem_slab.c, mem_object.c, mem_run.c and
- * mem_crash.c share.
+ * Internals of the store in memory, shared by mem.c, mem_tree.c, mem_slab.c, mem_object.c,
+ * mem_run.c and mem_crash.c.
  */
 #ifndef SNIC_KV_MEM_PRIV_H
 #define SNIC_KV_MEM_PRIV_H
@@ -43,7 +43,7 @@ struct kv_mem_node {
             struct kv_mem_node *prev;
             struct kv_mem_slot slots[KVMEM_LEAF];
         } leaf;
-        struct { /* keys[i] <= all below child[i] < keys[i + 1]; keys[0] says nothing */
+        struct { /* keys[i] <= all below child[i] < keys[i + 1]; keys[0] is unused */
             struct snic_kvop_key keys[KVMEM_FAN];
             struct kv_mem_node *child[KVMEM_FAN];
         } inner;
@@ -51,7 +51,7 @@ struct kv_mem_node {
     uint32_t count;
 };
 
-/** A place between records: the slot is the next one, if at < leaf->count. */
+/** A position between records: the slot is the next one, if at < leaf->count. */
 struct kv_mem_pos {
     struct kv_mem_node *leaf;
     uint32_t at;
@@ -59,7 +59,7 @@ struct kv_mem_pos {
 
 /* ---- Objects ---- */
 
-/** 64 blocks that follow each other. */
+/** 64 consecutive blocks. */
 struct kv_mem_chunk {
     uint64_t number;
     uint64_t taken;                   /* bit: the block has space */
@@ -77,11 +77,11 @@ struct kv_mem_object {
 
 /* ---- What a crash takes back ---- */
 
-/** How something was before change number `change`. */
+/** The state of a record or block before change number `change`. */
 struct kv_mem_undo {
     uint64_t change;
-    struct kv_mem_record *record; /* that was there; NULL: none, or this is about a block */
-    struct snic_kvop_key key;     /* size 0: about a block of object key.group */
+    struct kv_mem_record *record; /* the old one; NULL: none, or the entry is of a block */
+    struct snic_kvop_key key;     /* size 0: of a block of object key.group */
     uint64_t block;
     unsigned char *data;
     uint32_t crc;
@@ -91,9 +91,9 @@ struct kv_mem_undo {
 /** Small memory. */
 struct kv_mem_slab {
     struct kv_mem_slab_chunk *chunks;
-    unsigned char *at; /* of the last chunk: what no run was made of yet */
+    unsigned char *at; /* of the last chunk: the part not cut into runs yet */
     size_t left;
-    unsigned char *carve_at; /* what stays until the end comes from here */
+    unsigned char *carve_at; /* for memory that is kept until close */
     size_t carve_left;
     struct kv_mem_slab_run *runs;                                    /* free ones */
     struct kv_mem_slab_run *open[KVMEM_SLAB_MOST / KVMEM_SLAB_STEP]; /* with free cells, by size */
@@ -101,8 +101,8 @@ struct kv_mem_slab {
 
 /*
  * Invariants
- *   N1 Every record is in the tree once and in the hash table once; an object is there iff a block
- *      of it is taken.
+ *   N1 Every record is in the tree once and in the hash table once; an object exists iff a block of
+ *      it is taken.
  *   N2 A leaf is never empty, unless it is the root; leaves are linked in order.
  *   N3 used is the sum of kv_mem_record_bytes() of the records and SNIC_KVOP_BLOCK for each
  *      taken block.
@@ -120,11 +120,11 @@ struct snic_kvmem {
     uint32_t spare_count;
     struct kv_mem_node *spare;
     struct kv_mem_slab slab;
-    /* blocks without a use */
+    /* free blocks */
     unsigned char *blocks;
     uint64_t blocks_count;
     uint64_t used;
-    uint64_t reserve; /* of opts.space, kept back for RESERVE */
+    uint64_t reserve; /* of opts.space, reserved for RESERVE */
     /* changes */
     struct kv_mem_undo *undo;
     uint64_t undo_count;
@@ -158,7 +158,7 @@ static inline uint64_t kv_mem_record_bytes(uint32_t key_size, uint32_t value_siz
 
 /** Memory that stays until the store is closed, or NULL. */
 void *kv_mem_slab_carve(struct snic_kvmem *m, size_t size);
-/** Memory that is given back with the same size, or NULL. */
+/** Memory that is returned with the same size, or NULL. */
 void *kv_mem_slab_take(struct snic_kvmem *m, size_t size);
 void kv_mem_slab_give(struct snic_kvmem *m, void *p, size_t size);
 void kv_mem_slab_close(struct snic_kvmem *m);
@@ -166,23 +166,23 @@ void kv_mem_slab_close(struct snic_kvmem *m);
 /* ---- mem_tree.c ---- */
 
 uint32_t kv_mem_hash(const struct snic_kvop_key *key);
-/** Nodes and room in the table for @p inserts. 0 or SNIC_ENOMEM. */
+/** Reserve nodes and table buckets for @p inserts. 0 or SNIC_ENOMEM. */
 int kv_mem_reserve(struct snic_kvmem *m, uint32_t inserts);
 struct kv_mem_record *kv_mem_find(const struct snic_kvmem *m, const struct snic_kvop_key *key);
-/** Have the caches fetch what will be looked for: up to KVMEM_EXPECT keys, all at the same time. */
+/** Prefetch the records of up to KVMEM_EXPECT keys, all at the same time. */
 void kv_mem_fetch(const struct snic_kvmem *m, const struct snic_kvop_key **keys, uint32_t n);
-/** Add a record that is not there; its key and size are set. The caller has reserved. */
+/** Add a record whose key does not exist; its key and size are set. The caller has reserved. */
 void kv_mem_insert(struct snic_kvmem *m, struct kv_mem_record *r);
 /** Put @p r in the place of @p old, whose key it has. */
 void kv_mem_replace(struct snic_kvmem *m, struct kv_mem_record *old, struct kv_mem_record *r);
 void kv_mem_remove(struct snic_kvmem *m, struct kv_mem_record *r);
 /** The first record with a key of @p key or above. */
 struct kv_mem_pos kv_mem_lower(const struct snic_kvmem *m, const struct snic_kvop_key *key);
-/** The record there, or NULL at the end; moves to the next leaf when it must. */
+/** The record at the position, or NULL at the end; moves to the next leaf at the end of one. */
 struct kv_mem_record *kv_mem_at(struct kv_mem_pos *p);
 /** 0 or SNIC_ECORRUPT. */
 int kv_mem_tree_check(const struct snic_kvmem *m);
-/** Free the table; records and nodes go with kv_mem_slab_close(). */
+/** Free the table; kv_mem_slab_close() frees records and nodes. */
 void kv_mem_tree_close(struct snic_kvmem *m);
 
 /* ---- mem_object.c ---- */
@@ -191,25 +191,25 @@ struct kv_mem_object *kv_mem_object_find(const struct snic_kvmem *m, uint64_t na
 /** Blocks of [offset, offset + length) that are not taken. */
 uint64_t kv_mem_missing(const struct snic_kvmem *m, uint64_t object, uint64_t offset,
                         uint64_t length);
-/** Are the blocks that the range covers in part whole? 0; SNIC_ECORRUPT and where. */
+/** Check the blocks that the range covers in part. 0; SNIC_ECORRUPT and where. */
 int kv_mem_edges(const struct snic_kvmem *m, uint64_t object, uint64_t offset, uint64_t length,
                  uint64_t *bad);
-/** Memory for a change of the range, with blocks for all of it if @p data. 0 or SNIC_ENOMEM. */
+/** Allocate for a change of the range, with blocks for all of it if @p data. 0 or SNIC_ENOMEM. */
 int kv_mem_prepare(struct snic_kvmem *m, uint64_t object, uint64_t offset, uint64_t length,
                    int data);
-/** Bytes into a prepared range; each block is a change of its own, unless @p inside one. */
+/** Write bytes into a prepared range; each block is a change of its own, unless @p inside one. */
 void kv_mem_write(struct snic_kvmem *m, uint64_t object, uint64_t offset,
                   const struct snic_iov *iov, uint64_t length, int inside);
 /** A prepared range takes space; with @p zero it reads as zeros, too. */
 void kv_mem_take(struct snic_kvmem *m, uint64_t object, uint64_t offset, uint64_t length, int zero);
-/** Whole blocks are given back, what is left of others reads as zeros. 0 or SNIC_ENOMEM. */
+/** Free whole blocks, and zero the parts of others. 0 or SNIC_ENOMEM. */
 int kv_mem_punch(struct snic_kvmem *m, uint64_t object, uint64_t offset, uint64_t length);
 /** 0; SNIC_ECORRUPT and where. */
 int kv_mem_read(const struct snic_kvmem *m, struct snic_kvop *op);
 int64_t kv_mem_seek(const struct snic_kvmem *m, uint64_t object, uint64_t offset, int hole);
-/** A block becomes what the undo record says; its data is taken over. 0 or SNIC_ENOMEM. */
+/** Restore a block from the undo record, and take its data over. 0 or SNIC_ENOMEM. */
 int kv_mem_block_set(struct snic_kvmem *m, const struct kv_mem_undo *u);
-/** Free what is the object's; it is in no table any more. */
+/** Free the object; it is in no table any more. */
 void kv_mem_object_free(struct snic_kvmem *m, struct kv_mem_object *o);
 void kv_mem_block_put(struct snic_kvmem *m, unsigned char *data);
 /** Counts and checksums of an object. 0 or SNIC_ECORRUPT. */
@@ -217,15 +217,15 @@ int kv_mem_object_check(const struct snic_kvmem *m, const struct kv_mem_object *
 
 /* ---- mem_crash.c ---- */
 
-/** Begin a change: what follows is one step for crashes. */
+/** Begin a change: all that follows is one step for crashes. */
 static inline void kv_mem_change(struct snic_kvmem *m)
 {
     m->changes++;
     m->unsynced++;
 }
-/** Room for @p n more undo records. 0 or SNIC_ENOMEM. */
+/** Reserve @p n more undo records. 0 or SNIC_ENOMEM. */
 int kv_mem_undo_reserve(struct snic_kvmem *m, uint64_t n);
-/** Note how a record (NULL: none) or a block was; takes over the memory. Needs track. */
+/** Log the old state of a record (NULL: none) or a block; takes over the memory. Needs track. */
 void kv_mem_undo_record(struct snic_kvmem *m, const struct snic_kvop_key *key,
                         struct kv_mem_record *old);
 void kv_mem_undo_block(struct snic_kvmem *m, uint64_t object, uint64_t block, int taken,
@@ -241,7 +241,7 @@ static inline struct kv_mem_pos kv_mem_begin(const struct snic_kvmem *m)
 
 /* ---- mem_run.c ---- */
 
-/** What the fault plan has for an operation. kind 0: nothing. */
+/** The fault for an operation. kind 0: none. */
 struct kv_mem_verdict {
     uint32_t kind;
     int32_t error;
@@ -249,12 +249,12 @@ struct kv_mem_verdict {
     uint64_t keep;
 };
 struct kv_mem_verdict kv_mem_judge(struct snic_kvmem *m, const struct snic_kvop *op);
-/** Carry out a valid operation whose results were cleared. */
+/** Execute a valid operation whose results were cleared. */
 void kv_mem_execute(struct snic_kvmem *m, struct snic_kvop *op, const struct kv_mem_verdict *v);
 /** A record with a copy of the value, in no table; NULL without memory. */
 struct kv_mem_record *kv_mem_record_make(struct snic_kvmem *m, const struct snic_kvop_key *key,
                                          const void *value, uint32_t size);
-/** The end of one that is in no table any more, or of NULL. */
+/** Free one that is in no table any more, or NULL. */
 void kv_mem_record_free(struct snic_kvmem *m, struct kv_mem_record *r);
 
 #endif /* SNIC_KV_MEM_PRIV_H */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The store in memory carries out operations.
+ * Execution of operations by the store in memory.
  *
- * A commit is one change: guards, space and memory are looked at first, and nothing fails
- * after the first record was touched. Object bytes that do not belong to the same step (kvop.h) are
- * changes of their own before it: a store that has no commits over several groups writes them
- * even before it looks at the guards, as RADOS must.
+ * A commit is one change: guards, space and memory are checked first, and nothing fails after the
+ * first record was changed. Object bytes that do not belong to the same step (kvop.h) are changes
+ * of their own before it: a store that has no commits over several groups writes them even before
+ * it checks the guards, as RADOS must.
  */
 #include <stdlib.h>
 
@@ -122,7 +122,7 @@ void kv_mem_record_free(struct snic_kvmem *m, struct kv_mem_record *r)
         kv_mem_slab_give(m, r, sizeof(*r) + r->size);
 }
 
-/** What a commit is made of, found before anything is changed. */
+/** The parts of a commit, determined before anything is changed. */
 struct kv_mem_commit {
     const struct snic_kvop_change *write;
     const struct snic_kvop_change *truncates[SNIC_KVOP_CHANGES_MAX];
@@ -167,7 +167,7 @@ static void kv_mem_commit_sort(const struct snic_kvmem *m, const struct snic_kvo
     c->one_step = c->write != NULL && kv_mem_one_step(m, op, c->write);
 }
 
-/** 0; SNIC_ECANCELED and the operation says which failed; SNIC_ECORRUPT. */
+/** 0; SNIC_ECANCELED, failed_guard is set; SNIC_ECORRUPT. */
 static int kv_mem_commit_guards(const struct snic_kvmem *m, struct snic_kvop *op)
 {
     for (uint32_t i = 0; i < op->guard_count; i++) {
@@ -184,7 +184,7 @@ static int kv_mem_commit_guards(const struct snic_kvmem *m, struct snic_kvop *op
     return 0;
 }
 
-/** The bytes of a commit: space, memory and whole edges, then written. */
+/** The bytes of a commit: check space, memory and edges, then write. */
 static int kv_mem_commit_bytes(struct snic_kvmem *m, struct snic_kvop *op,
                                const struct snic_kvop_change *w, int inside)
 {
@@ -210,7 +210,7 @@ static void kv_mem_commit_drop(struct snic_kvmem *m, const struct snic_kvop *op,
         kv_mem_record_free(m, c->made[i]);
 }
 
-/** New records, memory for all that follows, and whether it fits. Nothing is visible yet. */
+/** Make new records, reserve memory, and check that it fits. Nothing is visible yet. */
 static int kv_mem_commit_prepare(struct snic_kvmem *m, struct snic_kvop *op,
                                  struct kv_mem_commit *c)
 {
@@ -253,7 +253,7 @@ static int kv_mem_commit_prepare(struct snic_kvmem *m, struct snic_kvop *op,
     return r == SNIC_ENOMEM ? SNIC_ENOSPC : r;
 }
 
-/** One record's change; c->old[i] and c->made[i] say what becomes of it. */
+/** One record's change, from c->old[i] to c->made[i]. */
 static void kv_mem_commit_record(struct snic_kvmem *m, const struct snic_kvop_change *change,
                                  struct kv_mem_record *old, struct kv_mem_record *made)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Memory of small records and of nodes. Chunks double up to a huge page, which the kernel is asked
- * to give whole: a file's records are spread over many pages, and a fault for each costs more than
- * the rest of making it. A chunk is cut into runs, a run into cells of one size. A run whose cells
- * are all given back serves any size again, so records that grow or shrink take no more than what
- * was in use at one time, and part of a run for each size. All of it goes when the store is closed.
+ * Memory of small records and of nodes. Chunks double up to a huge page, which is requested from
+ * the kernel as one: a file's records are spread over many pages, and a fault for each costs more
+ * than the rest of its creation. A chunk is cut into runs, a run into cells of one size. A run
+ * whose cells are all free serves any size again, so records that grow or shrink take no more than
+ * the most in use at one time, and part of a run for each size. All is freed when the store is
+ * closed.
  */
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -21,7 +22,7 @@ enum { KVMEM_SLAB_FIRST = 64 << 10, KVMEM_SLAB_LAST = 2 << 20, KVMEM_SLAB_RUN = 
 #endif
 #endif
 #ifndef KVMEM_SLAB_NONE
-#define KVMEM_SLAB_NONE 0 /* 1: each one by itself, so that a use after its end is seen */
+#define KVMEM_SLAB_NONE 0 /* 1: each one by malloc, so that a use after free is detected */
 #endif
 
 struct kv_mem_slab_chunk {
@@ -32,7 +33,7 @@ struct kv_mem_slab_chunk {
 
 /* At the beginning of a run, which is aligned to its size. */
 struct kv_mem_slab_run {
-    struct kv_mem_slab_run *next; /* with cells to give, of one size; or free runs */
+    struct kv_mem_slab_run *next; /* with free cells, of one size; or free runs */
     struct kv_mem_slab_run *prev;
     unsigned char *given_back; /* cells, linked by their first bytes */
     uint32_t cell;             /* bytes */
@@ -55,7 +56,7 @@ static int kv_mem_slab_grow(struct snic_kvmem *m)
     }
 #ifdef MADV_HUGEPAGE /* not with -std=c11 */
     if (more == KVMEM_SLAB_LAST)
-        (void)madvise(memory, more, MADV_HUGEPAGE); /* it may say no */
+        (void)madvise(memory, more, MADV_HUGEPAGE); /* it may be refused */
 #endif
     c->next = s->chunks;
     c->memory = memory;

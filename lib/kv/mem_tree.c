@@ -2,10 +2,10 @@
 /*
  * The records in memory: a hash table for gets, a B+ tree for order.
  *
- * A leaf's slots carry group and first key bytes, so that a search reads a record only where those
- * are equal. Nodes are never merged: a leaf goes away when its last record does. A leaf that is
+ * A leaf's slots have the group and the first key bytes, so that a search reads a record only where
+ * those are equal. Nodes are never merged: a leaf is freed with its last record. A leaf that is
  * full and gets a record at its end is not split in halves but followed by a new one: groups that
- * are made in ascending order leave full leaves.
+ * are created in ascending order leave full leaves.
  */
 #include <stdlib.h>
 
@@ -66,7 +66,7 @@ static uint32_t kv_mem_inner_child(const struct kv_mem_node *n, const struct sni
     return low - 1;
 }
 
-/** The way down: inner nodes and which child was taken. */
+/** The path from the root: inner nodes and the child taken at each. */
 struct kv_mem_path {
     struct kv_mem_node *node[KVMEM_DEPTH];
     uint32_t child[KVMEM_DEPTH];
@@ -310,7 +310,7 @@ void kv_mem_replace(struct snic_kvmem *m, struct kv_mem_record *old, struct kv_m
     p.leaf->u.leaf.slots[at].record = r;
 }
 
-/** An empty leaf leaves the tree, and inner nodes that are empty then. */
+/** Remove an empty leaf from the tree, and inner nodes that are empty then. */
 static void kv_mem_leave(struct snic_kvmem *m, struct kv_mem_path *p)
 {
     struct kv_mem_node *n = p->leaf;

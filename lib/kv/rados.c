@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The store on librados: open, submit, cancel, close. rados_priv.h says how it is laid out.
+ * The store on librados: open, submit, cancel, close. For the layout see rados_priv.h.
  *
- * librados is told to give up on operations, too, a while after the handle's time-out: what cannot
- * be cancelled (a blocking call of the thread) ends by that.
+ * librados has a time-out for operations, too, somewhat longer than the handle's: it ends calls
+ * that cannot be cancelled (a blocking call of the thread).
  */
 #include "kv/rados_priv.h"
 
@@ -133,7 +133,7 @@ static const struct snic_kv_ops kv_rados_ops = {
 
 /* ---- Open ---- */
 
-/** What went wrong, in words; the error. */
+/** Set the error message; returns the error. */
 static int kv_rados_refuse(int os_error, int *error, char *text, const char *format, ...)
     SNIC_PRINTF(4, 5);
 static int kv_rados_refuse(int os_error, int *error, char *text, const char *format, ...)

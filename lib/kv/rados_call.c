@@ -3,9 +3,9 @@
  * Requests and RADOS operations: sending, completing on the loop, time-outs.
  *
  * librados calls back on its own threads; that callback posts the operation to the loop and does
- * nothing else. A request waits for a number of things (pending); when it is 0 its `next` runs. A
- * request that is late or cancelled has its operations aborted; it completes when they have ended,
- * so that nothing is written to its memory afterwards.
+ * nothing else. A request waits for `pending` operations and parts; when that is 0 its `next` runs.
+ * The operations of a request that is late or cancelled are aborted; it completes when they have
+ * ended, so that nothing is written to its memory afterwards.
  */
 #include "kv/rados_priv.h"
 
@@ -46,7 +46,7 @@ struct kv_rados_sub *kv_rados_sub(struct kv_rados *k, struct kv_rados_call *c)
         k->subs_free = s->next;
     else
         s = malloc(sizeof(*s));
-    SNIC_ASSERT(s != NULL); /* librados ends the process without memory, too */
+    SNIC_ASSERT(s != NULL); /* librados ends the process when out of memory, too */
     memset(s, 0, offsetof(struct kv_rados_sub, rvals));
     s->store = k;
     s->call = c;
@@ -99,7 +99,7 @@ void kv_rados_send(struct kv_rados_sub *s, const char *name,
     s->msg.fn = kv_rados_arrived;
     s->then = then;
     k->kv.stats.store_ops++;
-    if (s->write != NULL) /* a full cluster answers; only removals may go on */
+    if (s->write != NULL) /* a full cluster returns an error; only removals continue */
         flags = s->call == NULL || (s->call->req->op->flags & SNIC_KVOP_RESERVE) != 0
                     ? LIBRADOS_OPERATION_FULL_FORCE
                     : LIBRADOS_OPERATION_FULL_TRY;
@@ -161,7 +161,7 @@ void kv_rados_abort(struct kv_rados_call *c)
 {
     if (c->error == 0)
         c->error = c->late ? SNIC_ETIMEDOUT : SNIC_ECANCELED;
-    c->pending++; /* it must not end while its parts are looked at */
+    c->pending++; /* it must not end while its parts are scanned */
     for (struct snic_link *l = c->subs.next; l != &c->subs; l = l->next) {
         struct kv_rados_sub *s = SNIC_CONTAINER(l, struct kv_rados_sub, link);
         s->aborted = 1;
@@ -215,7 +215,7 @@ void kv_rados_begin(struct kv_rados_call *c)
     case SNIC_KVOP_SPACE:
         kv_rados_thread_call(c);
         break;
-    case SNIC_KVOP_SYNC: /* what has completed is durable */
+    case SNIC_KVOP_SYNC: /* all that has completed is durable */
         break;
     default:
         kv_rados_object(c);

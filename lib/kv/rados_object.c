@@ -26,7 +26,7 @@ static const struct snic_iov *kv_rados_iov_at(const struct snic_iov *iov, uint64
     return iov;
 }
 
-/** Bytes into pieces, from `skip` of the first on; NULL: zeros. */
+/** Copy bytes into pieces, from `skip` of the first on; NULL: zeros. */
 static void kv_rados_scatter(const struct snic_iov *iov, size_t skip, const unsigned char *from,
                              uint64_t size)
 {
@@ -242,12 +242,12 @@ static void kv_rados_punch_page(struct kv_rados_call *c);
 
 static void kv_rados_unlisted(struct kv_rados_sub *u, int result)
 {
-    /* -125: somebody is making one of them again; the others stay listed, which is no harm */
+    /* -125: another handle is creating one of them again; the others stay listed, harmlessly */
     if (result < 0 && result != -125 && result != -2)
         kv_rados_fail(u->call, result);
 }
 
-/** R2: stripes that are no more leave the list. */
+/** R2: remove stripes that no longer exist from the list. */
 static void kv_rados_unlist(struct kv_rados_call *c)
 {
     char keys[KV_RADOS_PAGE][KV_RADOS_NAME];
@@ -348,7 +348,7 @@ static uint32_t kv_rados_stripe_seek(const struct kv_rados_stripe *s, uint32_t b
     return block;
 }
 
-/** Look through the page; 1 when the answer is found, which is *at. */
+/** Search the page; 1 when the result is found, which is *at. */
 static int kv_rados_seek_in_page(const struct kv_rados_call *c, int hole, uint64_t *at)
 {
     for (uint32_t i = 0; i < c->part_count; i++) {

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
- * Inside the store on RADOS: what rados.c and the files
- * rados_*.c share.
+ * Internals of the store on RADOS, shared by rados.c and rados_*.c.
  *
  * RADOS objects. "g.<group>" has the group's records as omap, key 'r' and the escaped key bytes
  * (0 becomes 1 1, 1 becomes 1 2, so that keys are C strings in the same order). Its data are the
  * first 4 MiB of the snicstore object of that number, stripe 0; stripe n is the data of
  * "o.<object>.<n>". A stripe that has blocks has two more omap keys: "!m", a bit for each block of
  * 8 KiB that is taken, and "!g", its generation, a number never used twice that changes when
- * blocks are given back. Object "g." lists the other stripes: keys "!i<n>".
+ * blocks are freed. Object "g." lists the other stripes: keys "!i<n>".
  *
  * Invariants
  *   R1 A write is guarded by the generation, a write that takes blocks by the map, too, all in one
- *      operation; so what is remembered of a stripe may be old, but never does harm: the guard
- *      fails, and the stripe's state is read again.
- *   R2 A stripe is listed before it is made, and made away with before it leaves the list.
+ *      operation; so a cached state of a stripe may be stale, but is harmless: the guard fails, and
+ *      the stripe's state is read again.
+ *   R2 A stripe is listed before it is created, and removed before it is unlisted.
  *   R3 Blocks that are not taken read as zeros.
- *   R4 Of a handle one operation at a time changes a stripe's map; `busy` says so.
+ *   R4 One operation of a handle at a time changes a stripe's map; it is `busy` meanwhile.
  */
 #ifndef SNIC_KV_RADOS_PRIV_H
 #define SNIC_KV_RADOS_PRIV_H
@@ -36,7 +35,7 @@ enum {
     KV_RADOS_NAME = 40,       /* a RADOS object's name */
     KV_RADOS_TABLE = 4096,    /* buckets for stripes in memory */
     KV_RADOS_STRIPES = 32768, /* stripes in memory */
-    KV_RADOS_PAGE = 64,       /* listed stripes worked on together */
+    KV_RADOS_PAGE = 64,       /* listed stripes processed together */
     KV_RADOS_GUARDS = SNIC_KVOP_GUARDS_MAX
 };
 
@@ -50,7 +49,7 @@ struct kv_rados_generation {
     uint64_t number;
 };
 
-/** What is remembered of a stripe. */
+/** Cached state of a stripe. */
 struct kv_rados_stripe {
     struct snic_link recent; /* k->recent, when refs is 0 */
     struct kv_rados_stripe *chain;
@@ -58,7 +57,7 @@ struct kv_rados_stripe {
     uint64_t object;
     uint64_t number;
     uint32_t refs;
-    uint8_t known; /* the rest was true once */
+    uint8_t known; /* the fields below were read once */
     uint8_t busy;  /* R4 */
     uint8_t live;  /* it has a generation */
     struct kv_rados_generation generation;
@@ -72,7 +71,7 @@ enum kv_rados_part_kind {
     KV_RADOS_LOOK /* only its state */
 };
 
-/** What a request does to one stripe. */
+/** The part of a request on one stripe. */
 struct kv_rados_part {
     struct snic_link link; /* stripe's waiters */
     struct kv_rados_call *call;
@@ -82,13 +81,13 @@ struct kv_rados_part {
     uint32_t from; /* bytes of the stripe */
     uint32_t to;
     const unsigned char *data;             /* WRITE */
-    uint8_t guess;                         /* take an unknown stripe for a new one, once */
+    uint8_t guess;                         /* assume that an unknown stripe is new, once */
     uint8_t fresh;                         /* the state was read for this part */
     uint8_t listed;                        /* R2 */
     uint8_t commit;                        /* the request's records are in the same operation */
     uint8_t holds;                         /* it made the stripe busy */
-    uint8_t gone;                          /* out: the stripe is no more */
-    struct kv_rados_generation generation; /* what the operation under way would make of it */
+    uint8_t gone;                          /* out: the stripe no longer exists */
+    struct kv_rados_generation generation; /* after the operation in flight */
     uint64_t map[KV_RADOS_WORDS];
     struct kv_rados_generation seen; /* in the list, when it was listed */
 };
@@ -105,8 +104,8 @@ struct kv_rados_sub {
     rados_read_op_t read;
     void (*then)(struct kv_rados_sub *sub, int result);
     struct kv_rados_part *part;
-    int sent;    /* what librados said to the submission */
-    int aborted; /* we asked for its end: a change may have happened or not */
+    int sent;    /* librados' result of the submission */
+    int aborted; /* we have aborted it: a change may have happened or not */
     rados_omap_iter_t iter;
     int iter_result;
     unsigned char more;
@@ -114,7 +113,7 @@ struct kv_rados_sub {
     int got_result;
     uint64_t group;
     unsigned char *scratch;    /* freed with it */
-    const struct snic_iov *to; /* READ: where scratch goes */
+    const struct snic_iov *to; /* READ: destination of scratch */
     size_t skip;
     uint32_t bytes;
     int rvals[KV_RADOS_GUARDS];
@@ -127,7 +126,7 @@ struct kv_rados_call {
     struct kv_rados *store;
     struct snic_kv_req *req;
     struct kv_rados_call *next_free;
-    void (*next)(struct kv_rados_call *call); /* when all it waits for is done */
+    void (*next)(struct kv_rados_call *call); /* called when pending is 0 */
     void (*then)(struct kv_rados_call *call); /* after a punch */
     uint32_t pending;
     uint32_t step;
@@ -139,10 +138,10 @@ struct kv_rados_call {
     uint8_t sent_change;
     uint8_t cancelled;
     uint8_t late;
-    uint8_t whole; /* the object is to go altogether */
-    uint8_t tidy;  /* something was taken away: is the group empty? */
+    uint8_t whole; /* the whole object is to be removed */
+    uint8_t tidy;  /* records were deleted: check whether the group is empty */
     uint64_t object;
-    uint64_t from; /* of what is left of the range */
+    uint64_t from; /* of the rest of the range */
     uint64_t end;
     int64_t allocated;
     unsigned char *data; /* freed with it */
@@ -172,7 +171,7 @@ struct kv_rados {
     struct snic_queue queue; /* accepted, to be started */
     struct snic_loop_msg msg;
     struct kv_rados_stripe *table[KV_RADOS_TABLE];
-    struct snic_link recent; /* stripes nobody uses, oldest first */
+    struct snic_link recent; /* unused stripes, oldest first */
     uint32_t stripes;
     uint32_t tidying; /* housekeeping operations in flight */
     struct snic_queue tidy_waiters;
@@ -200,7 +199,7 @@ void kv_rados_send(struct kv_rados_sub *s, const char *name,
                    void (*then)(struct kv_rados_sub *s, int result));
 /** The first error stays. */
 void kv_rados_fail(struct kv_rados_call *c, int os_error);
-/** One thing less that the request waits for. */
+/** Decrement pending. */
 void kv_rados_put(struct kv_rados_call *c);
 void kv_rados_finish(struct kv_rados_call *c);
 void kv_rados_begin(struct kv_rados_call *c);
@@ -214,10 +213,10 @@ size_t kv_rados_key(char *out, const struct snic_kvop_key *key);
 void kv_rados_get(struct kv_rados_call *c);
 void kv_rados_scan(struct kv_rados_call *c);
 void kv_rados_commit(struct kv_rados_call *c);
-/** Guards of the request, then its records, into an operation. */
+/** Put guards of the request, then its records, into an operation. */
 void kv_rados_commit_guards(struct kv_rados_sub *s);
 void kv_rados_commit_changes(struct kv_rados_sub *s);
-/** After -ECANCELED: did a guard of the request fail? Then it is noted. */
+/** After -ECANCELED. 1: a guard of the request failed, and the result is set. */
 int kv_rados_commit_failed(struct kv_rados_sub *s);
 /** Remove the group's RADOS object if nothing is left in it, in the background. */
 void kv_rados_tidy(struct kv_rados *k, uint64_t group);
@@ -228,7 +227,7 @@ void kv_rados_stripe_name(char *name, uint64_t object, uint64_t number);
 struct kv_rados_part *kv_rados_part(struct kv_rados_call *c, enum kv_rados_part_kind kind,
                                     uint64_t object, uint64_t number, uint32_t from, uint32_t to);
 void kv_rados_part_run(struct kv_rados_part *p);
-/** All parts of the request are done with. */
+/** Free all parts of the request. */
 void kv_rados_parts_free(struct kv_rados_call *c);
 void kv_rados_stripe_list_key(char *key, uint64_t number);
 int kv_rados_map_bit(const uint64_t *map, uint32_t block);
@@ -239,7 +238,7 @@ void kv_rados_stripes_close(struct kv_rados *k);
 /* ---- rados_object.c ---- */
 
 void kv_rados_object(struct kv_rados_call *c);
-/** WRITE of bytes that are in one piece, parts for its stripes; then c->next. */
+/** WRITE of contiguous bytes, in parts for its stripes; then c->next. */
 void kv_rados_write_parts(struct kv_rados_call *c, uint64_t object, uint64_t offset, uint64_t size,
                           const unsigned char *data, int commit);
 /** Range [from, end) of c->object is punched; then c->next. */

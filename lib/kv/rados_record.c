@@ -221,7 +221,7 @@ static void kv_rados_tidy_end(struct kv_rados *k)
 
 static void kv_rados_tidied(struct kv_rados_sub *s, int result)
 {
-    (void)result; /* somebody was faster, or it stays: an empty group is no harm */
+    (void)result; /* another handle was faster, or it stays: an empty group is harmless */
     kv_rados_tidy_end(s->store);
 }
 
@@ -313,7 +313,7 @@ int kv_rados_commit_failed(struct kv_rados_sub *s)
     return 0;
 }
 
-/** The group is not there: so no record is. */
+/** The group does not exist: so none of its records does. */
 static void kv_rados_commit_absent(struct kv_rados_call *c)
 {
     struct snic_kvop *op = c->req->op;
@@ -376,7 +376,7 @@ static void kv_rados_commit_truncates(struct kv_rados_call *c)
         const struct snic_kvop_change *ch = &op->changes[c->step++];
         if (ch->kind != SNIC_KVOP_CHANGE_TRUNCATE)
             continue;
-        /* What went with the records is not to go again: others may have written it since. */
+        /* Do not truncate stripe 0 a second time: others may have written to it since. */
         uint64_t from = ch == n.cut ? KV_RADOS_STRIPE : ch->offset;
         c->pending = 1;
         kv_rados_punch(c, ch->object, from, SNIC_KVOP_OBJECT_MAX, kv_rados_commit_truncates);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Stripes on RADOS: what is remembered of them, and the operations that change one.
+ * Stripes on RADOS: their cached state, and the operations that change one.
  *
  * A write into blocks that are taken is one operation, guarded by the generation. A write that
  * takes blocks is one operation, guarded by generation and map, which sets the new map; a stripe
- * other than 0 that is new is listed in the group's object before. What is not known is read
- * first, unless a new stripe is likely (`guess`).
+ * other than 0 that is new is listed in the group's object before. An unknown state is read first,
+ * unless a new stripe is likely (`guess`).
  */
 #include "kv/rados_priv.h"
 
@@ -150,7 +150,7 @@ void kv_rados_parts_free(struct kv_rados_call *c)
 
 /* ---- Turns ---- */
 
-/** The stripe's map is this part's no more: who waits goes on. */
+/** The part no longer holds the stripe: continue those that wait for it. */
 static void kv_rados_part_release(struct kv_rados_part *p)
 {
     struct snic_link waiters;
@@ -196,7 +196,7 @@ static void kv_rados_part_end(struct kv_rados_part *p)
 void kv_rados_part_abort(struct kv_rados_part *p)
 {
     if (snic_link_alone(&p->link))
-        return; /* an operation of it is in flight, or none is needed any more */
+        return; /* an operation of it is in flight, or it has ended */
     snic_link_remove(&p->link);
     kv_rados_put(p->call);
 }
@@ -239,7 +239,7 @@ static void kv_rados_part_looked(struct kv_rados_sub *u, int result)
         kv_rados_part_end(p);
 }
 
-/** Read the stripe's state, then go on. The stripe is busy meanwhile. */
+/** Read the stripe's state, then continue. The stripe is busy meanwhile. */
 static void kv_rados_part_look(struct kv_rados_part *p)
 {
     static const char *const keys[2] = {"!g", "!m"};
@@ -318,7 +318,7 @@ static void kv_rados_part_changed(struct kv_rados_sub *u, int result)
     if (u->aborted || (result != -125 && result != -2)) {
         kv_rados_fail(p->call, result);
     } else if (!p->commit || !kv_rados_commit_failed(u)) {
-        p->guess = 0; /* somebody else was here: look, and try again */
+        p->guess = 0; /* another handle has changed it: read its state, and retry */
         p->fresh = 0;
         p->listed = 0;
         kv_rados_part_release(p);
@@ -425,7 +425,7 @@ static void kv_rados_part_fill(struct kv_rados_part *p)
         kv_rados_part_write(p);
 }
 
-/** Bytes and blocks of the part go; p->map is what is left. */
+/** Remove bytes and blocks of the part; p->map is the rest. */
 static void kv_rados_part_cut(struct kv_rados_part *p, rados_write_op_t op)
 {
     static const char *const keys[2] = {"!g", "!m"};
@@ -447,7 +447,7 @@ static void kv_rados_part_cut(struct kv_rados_part *p, rados_write_op_t op)
         kv_rados_put_state(op, &p->generation, p->map);
 }
 
-/** What a punch does to the state; it holds the stripe when blocks are given back. */
+/** The state after a punch; the part holds the stripe when blocks are freed. */
 static void kv_rados_part_punch(struct kv_rados_part *p)
 {
     struct kv_rados_stripe *s = p->stripe;
@@ -467,7 +467,7 @@ static void kv_rados_part_punch(struct kv_rados_part *p)
         return;
     }
     if (!shrinks && !edges && !p->commit) {
-        /* Listed, and not there: perhaps somebody is about to make it (R2). */
+        /* Listed, and does not exist: another handle may be about to create it (R2). */
         p->gone = all && !s->live && p->call->whole;
         kv_rados_part_end(p);
         return;
@@ -491,7 +491,7 @@ void kv_rados_part_run(struct kv_rados_part *p)
         return;
     }
     if (!p->stripe->known && p->stripe->busy && !p->holds) {
-        (void)kv_rados_part_hold(p); /* who is at it will know soon */
+        (void)kv_rados_part_hold(p); /* wait: the part that holds it reads its state */
         return;
     }
     if (p->kind == KV_RADOS_LOOK || (!p->stripe->known && !p->guess))

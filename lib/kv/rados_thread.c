@@ -2,7 +2,7 @@
 /*
  * Calls of librados that block (listing a pool, asking for its space) run on a thread of their own,
  * which begins with the first of them. GROUPS lists the pool once and serves its pages from the
- * sorted numbers; a group that comes or goes meanwhile is listed or not.
+ * sorted numbers; a group created or removed meanwhile is listed or not.
  */
 #include "kv/rados_priv.h"
 
@@ -45,8 +45,7 @@ static int kv_rados_list_pool(struct kv_rados *k, struct kv_rados_call *c)
     return r == -2 ? 0 : r;
 }
 
-/* On the thread. A cluster without a manager knows no sizes: then there is no limit that we know.
- */
+/* On the thread. A cluster without a manager reports no sizes: then no limit is known. */
 static int kv_rados_space(struct kv_rados *k, struct snic_kvop *op)
 {
     struct rados_cluster_stat_t s;
@@ -151,7 +150,7 @@ void kv_rados_groups(struct kv_rados_call *c)
     c->next = kv_rados_finish;
     if (c->req->op->cursor != 0 && k->numbers != NULL) {
         kv_rados_groups_page(c);
-    } else if (k->tidying != 0) { /* groups about to go are not listed */
+    } else if (k->tidying != 0) { /* groups about to be removed are not listed */
         c->pending++;
         snic_queue_push(&k->tidy_waiters, &c->node);
     } else {
