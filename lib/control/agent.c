@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A block server's end from outside, whose its store is, and registration.
+ * A block server's end: public functions, the owner of its store, and registration.
  *
  * Blocks 0 and 128 of segment SNIC_CONTROL_META, each: magic 8, format 4, server 4, uuid 16,
  * incarnation 8, serial 8, zeros. Both are written each time, with a higher version, at least the
- * incarnation; their data and their versions are apart on the device. One of them that can be
- * read is enough, and the other is written anew at the next start. A store without the segment that
- * has others is somebody's who needs no catalog, and is not given to one.
+ * incarnation; their data and their versions are apart on the device. One readable copy is enough,
+ * and the other is rewritten at the next start. A store without this segment that has others is
+ * used without a catalog, and is not registered with one.
  */
 #include "control/agent_priv.h"
 
@@ -21,7 +21,7 @@ void control_agent_say(struct snic_control_agent *a, struct snic_control_msg *m)
     (void)control_stream_send(&a->s, m, 0);
 }
 
-/* What every message about the store's room says. */
+/* Fill in the store's places and free places. */
 void control_agent_room(struct snic_control_agent *a, struct snic_control_msg *m)
 {
     struct snic_segments_info info;
@@ -45,7 +45,7 @@ void control_agent_retry(struct snic_control_agent *a)
                       snic_loop_now(a->o.loop) + SNIC_CONTROL__AGENT_RETRY_NS);
 }
 
-/* ---- Whose the store is ---- */
+/* ---- The store's owner ---- */
 
 static void control_agent_meta_done(struct snic_segments_req *q);
 
@@ -92,8 +92,8 @@ static int control_agent_meta_write(struct snic_control_agent *a)
     return control_agent_meta_submit(a, SNIC_SEGMENTS_WRITE);
 }
 
-/** The newest copy that can be read, NULL if there is none; @p damaged: others cannot, or are not
- * as new. */
+/** The newest copy that can be read, NULL if there is none; @p damaged: another one can not be
+ * read, or is older. */
 static const struct snic_segments_block *control_agent_meta_best(struct snic_control_agent *a,
                                                                  int *damaged)
 {
@@ -111,7 +111,7 @@ static const struct snic_segments_block *control_agent_meta_best(struct snic_con
     return best;
 }
 
-/** Both copies again, as they are known; connected when they are written, or cannot be. */
+/** Rewrite both copies with the known data; connects when this is done, or has failed. */
 static void control_agent_meta_mend(struct snic_control_agent *a)
 {
     a->new_server = a->server;
@@ -132,7 +132,7 @@ static int control_agent_meta_loaded(struct snic_control_agent *a)
     a->state = CONTROL_AGENT_IDLE;
     a->meta = 1;
     if (b == NULL)
-        return 0; /* made, and never written */
+        return 0; /* created, and never written */
     const unsigned char *p = b->data;
     if (b->kind != SNIC_SEGMENTS_DATA || snic_get_le64(p) != SNIC_CONTROL__AGENT_MAGIC ||
         snic_get_le64(p + 32) > b->wver)
@@ -144,7 +144,7 @@ static int control_agent_meta_loaded(struct snic_control_agent *a)
     a->uuid[1] = snic_get_le64(p + 24);
     a->serial = snic_get_le64(p + 40);
     a->incarnation = snic_get_le64(p + 32);
-    for (uint32_t i = 0; i < SNIC_CONTROL__COPIES; i++) /* what is damaged has one, too */
+    for (uint32_t i = 0; i < SNIC_CONTROL__COPIES; i++) /* a damaged copy has a version, too */
         a->version = snic_max_u64(a->version, a->meta_block[i].wver);
     if (damaged)
         control_agent_meta_mend(a);
@@ -219,7 +219,7 @@ static void control_agent_meta_done(struct snic_segments_req *q)
         a->meta |= r == 0;
         r = r == 0 ? control_agent_meta_write(a) : r;
     } else if (a->state == CONTROL_AGENT_MENDING) {
-        a->state = CONTROL_AGENT_IDLE; /* one of them is there */
+        a->state = CONTROL_AGENT_IDLE; /* one copy is readable */
         r = 0;
     } else {
         r = r == 0 ? control_agent_meta_written(a) : r;
@@ -240,7 +240,7 @@ static void control_agent_welcome(struct snic_control_agent *a, const struct sni
     if (m->server == 0 || m->incarnation == 0 || (a->server != 0 && !ours))
         r = SNIC_EPERM;
     else if (m->incarnation < a->incarnation)
-        r = SNIC_ESTALE; /* an older state of the catalog, from a copy of it */
+        r = SNIC_ESTALE; /* an older state of the catalog: a copy was restored */
     else if (a->meta_out)
         r = SNIC_EBUSY;
     if (r != 0) {
@@ -283,7 +283,7 @@ static void control_agent_claim_more(struct snic_control_agent *a)
     control_agent_say(a, &m);
 }
 
-/* What the session before has left at the store comes back first. */
+/* The store completes requests of the previous session first. */
 void control_agent_claim(struct snic_control_agent *a)
 {
     a->state = CONTROL_AGENT_CLAIMING;
@@ -293,7 +293,7 @@ void control_agent_claim(struct snic_control_agent *a)
         control_agent_claim_more(a);
 }
 
-/* A verdict is carried out. The commands that came meanwhile follow the last one (A5). */
+/* A verdict is executed. The commands received meanwhile follow the last one (A5). */
 void control_agent_claimed(struct snic_control_agent *a)
 {
     if (a->state != CONTROL_AGENT_CLAIMING)
@@ -358,7 +358,7 @@ static void control_agent_gone(void *owner, int reason)
     if (a->state != CONTROL_AGENT_LOADING)
         a->state = CONTROL_AGENT_IDLE;
     a->claim_due = 0;
-    /* One of another version is asked as seldom as one that refuses. */
+    /* A catalog of another version is retried as rarely as one that refuses. */
     a->begin_ns = snic_max_u64(a->begin_ns, snic_loop_now(a->o.loop) +
                                                 (reason == SNIC_EVERSION ? 20 : 1) * a->o.retry_ns);
     control_agent_forget(a);
@@ -405,7 +405,7 @@ static void control_agent_retried(struct snic_timer *t, uint64_t now)
     control_agent_obey(a);
 }
 
-/* ---- From outside ---- */
+/* ---- Public functions ---- */
 
 static int control_agent_options(struct snic_control_agent_opts *o,
                                  const struct snic_control_agent_opts *from)

@@ -2,20 +2,20 @@
 /**
  * The inside of a block server's end.
  *
- *     agent.c  from outside; whose the store is; registration
+ *     agent.c  public functions; the store's owner; registration
  *     obey.c   commands
- *     pull.c   a segment is copied from another server
+ *     pull.c   copies a segment from another server
  *     give.c   other servers copy from here
  *
  * Invariants
- * A1  Nothing is done for a catalog before its name and number are durable here.
- * A2  Commands take effect in their order: the store is asked in that order, and takes requests of
- * a segment in the order it is asked. What goes through all segments begins when those before it
- *     are done, and ends before the next begins.
+ * A1  Nothing is done for a catalog before its uuid and incarnation are durable here.
+ * A2  Commands take effect in their order: they are submitted to the store in that order, and it
+ *     executes requests of a segment in the order of submission. A command for all segments (a
+ *     sweep) begins when those before it are done, and ends before the next begins.
  * A3  A command is answered when the store has it durable; none of a session that has ended.
- * A4  What is copied carries its version, so it never takes the place of something newer.
- * A5  What a server is told while it registers waits until all verdicts are carried out, and is
- *     carried out before it says READY; nobody gets an answer to it.
+ * A4  Copied blocks have their versions, so they never replace newer ones.
+ * A5  Commands that a server receives while it registers wait until all verdicts are executed, and
+ *     are executed before it sends READY; they are not answered.
  */
 #ifndef SNIC_CONTROL_AGENT_PRIV_H
 #define SNIC_CONTROL_AGENT_PRIV_H
@@ -26,17 +26,17 @@
 #define SNIC_CONTROL__SLOTS 16u
 #define SNIC_CONTROL__QUEUE 1024u
 #define SNIC_CONTROL__LIST SNIC_SEGMENTS_LIST_MAX
-#define SNIC_CONTROL__COPIES 2u /* of whose the store is */
-#define SNIC_CONTROL__BLOCK 24u /* bytes before those of a block that is copied */
+#define SNIC_CONTROL__COPIES 2u /* of the record of the store's owner */
+#define SNIC_CONTROL__BLOCK 24u /* bytes of the header of a copied block */
 #define SNIC_CONTROL__BODY (SNIC_CONTROL__LIST * (SNIC_CONTROL__BLOCK + SNIC_SEGMENTS_BLOCK))
 
 enum control_agent_state {
-    CONTROL_AGENT_LOADING = 0, /* whose is the store? */
-    CONTROL_AGENT_MENDING,     /* it is known, and one of two copies is written anew */
-    CONTROL_AGENT_IDLE,        /* it is known; no session, or none that is welcome yet */
-    CONTROL_AGENT_STORING,     /* what WELCOME said becomes durable */
-    CONTROL_AGENT_CLAIMING,    /* claims are said, verdicts awaited or carried out */
-    CONTROL_AGENT_CATCHING_UP, /* what was told meanwhile is carried out */
+    CONTROL_AGENT_LOADING = 0, /* reading the store's owner */
+    CONTROL_AGENT_MENDING,     /* it is known, and a damaged copy is being rewritten */
+    CONTROL_AGENT_IDLE,        /* it is known; no session, or no WELCOME yet */
+    CONTROL_AGENT_STORING,     /* the data of WELCOME are being written */
+    CONTROL_AGENT_CLAIMING,    /* claims are sent, verdicts awaited or executed */
+    CONTROL_AGENT_CATCHING_UP, /* commands received meanwhile are executed */
     CONTROL_AGENT_READY
 };
 
@@ -58,7 +58,7 @@ struct control_agent_slot {
     uint32_t tag;
     uint32_t session;
     uint8_t used;
-    uint8_t part; /* of what goes through all segments */
+    uint8_t part; /* of a sweep */
     uint8_t op;
     uint8_t pad;
 };
@@ -75,18 +75,18 @@ struct control_agent_pull {
     uint32_t gen;
     uint32_t tag;
     uint32_t session;
-    uint32_t first; /* blocks asked for */
+    uint32_t first; /* of the requested blocks */
     uint32_t count; /* in block[] */
     uint32_t at;    /* of them, written */
     uint32_t now;   /* of them, being written */
     uint32_t copied;
     uint8_t busy;
-    uint8_t ended; /* nobody wants it any more; it ends when the store is done */
+    uint8_t ended; /* its result is reported; it ends when the store is done */
     uint8_t out;   /* the store has the request */
-    uint8_t again; /* the store had no room */
+    uint8_t again; /* the store had no space */
     uint8_t fresh; /* versions begin anew */
-    uint8_t due;   /* to connect when the connection before is gone */
-    uint8_t up;    /* 1: it is connected; 2: and has been answered */
+    uint8_t due;   /* to connect when the previous connection is gone */
+    uint8_t up;    /* 1: connected; 2: and has been answered */
     struct snic_net_addr addr;
     unsigned char *body;
 };
@@ -115,20 +115,20 @@ struct snic_control_agent {
     struct snic_net_listener *listener;
     struct snic_net_addr peer_addr;
     struct snic_timer timer; /* connect, ping, silence */
-    struct snic_timer retry; /* the store had no room */
+    struct snic_timer retry; /* the store had no space */
     struct snic_control_agent_stats stats;
     uint32_t state;   /* enum control_agent_state */
     uint32_t session; /* counts them */
     uint64_t heard_ns;
-    uint64_t ping_ns;  /* said last */
+    uint64_t ping_ns;  /* when the last was sent */
     uint64_t begin_ns; /* not to connect before */
-    /* whose the store is */
+    /* the store's owner: its catalog, and its number there */
     uint64_t uuid[2];
     uint64_t incarnation;
     uint64_t version; /* of the copies: incarnation or higher */
     uint64_t serial;
     uint32_t server;
-    uint32_t meta; /* 1: the segment is there */
+    uint32_t meta; /* 1: the segment exists */
     uint64_t new_incarnation;
     uint64_t new_uuid[2];
     uint64_t new_serial;
@@ -136,11 +136,11 @@ struct snic_control_agent {
     struct snic_segments_req meta_req;
     struct snic_segments_block meta_block[SNIC_CONTROL__COPIES];
     unsigned char *meta_data; /* of each copy */
-    uint8_t meta_at;          /* the copy under way: a small log takes one at a time */
+    uint8_t meta_at;          /* the copy in progress: a small log takes one at a time */
     uint8_t meta_out;
     uint8_t closing;
     uint8_t last;      /* the claim that is out is the last */
-    uint8_t claim_due; /* when the store has given back what it has */
+    uint8_t claim_due; /* when the store has completed all requests */
     /* commands */
     struct control_agent_slot slot[SNIC_CONTROL__SLOTS];
     uint32_t slots_used;
@@ -148,7 +148,7 @@ struct snic_control_agent {
     struct control_agent_command *queue;
     uint32_t queue_first;
     uint32_t queue_count;
-    uint64_t cursor;   /* of what goes through all segments */
+    uint64_t cursor;   /* of the sweep */
     uint32_t sweep_op; /* enum snic_control_op, or SNIC_CONTROL__AGENT_SWEEP_VERDICT; 0: none */
     uint32_t sweep_tag;
     uint32_t sweep_vd;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Who is at the other end of a connection: both ends show that they have the secret of an account,
- * and every message after that bears a MAC.
+ * Authentication of a connection: both ends prove that they have the secret of an account, and
+ * every message after that has a MAC.
  *
  *   connecting end   AUTH 1: key_id, account, a random number
  *   accepting end    AUTH 2: a random number, MAC "accept"
@@ -9,12 +9,13 @@
  *
  * MACs are HMAC-SHA-256 under the account's secret of a label of 24 bytes, key_id, account and both
  * numbers. Behind each message that follows are 16 bytes: MAC(MAC(message), label "seal", MAC
- * "session", direction, how many came before it in that direction), cut.
+ * "session", direction, number of messages before it in that direction), cut.
  *
- * I1  A number is a MAC of this end's seed and of a counter: it cannot be guessed, none comes
- * twice. I2  Nothing of a message is delivered before its MAC was right, and messages are delivered
- * in the order in which they were sent, none twice, or the connection ends. I3  Without an answer
- * that proves the secret the accepting end learns nothing but an account.
+ * I1  A number is a MAC of this end's seed and of a counter: it cannot be guessed, and is not
+ *     repeated.
+ * I2  Nothing of a message is delivered before its MAC matched, and messages are delivered in the
+ *     order in which they were sent, none twice, or the connection ends.
+ * I3  An accepting end that does not prove the secret learns nothing but an account.
  */
 #include "control/control_priv.h"
 
@@ -54,7 +55,7 @@ static int control_auth_number(struct control_stream *s, uint64_t number[2])
 static int control_auth_same(const unsigned char *a, const unsigned char *b, uint32_t n)
 {
     unsigned char differ = 0;
-    for (uint32_t i = 0; i < n; i++) /* in the same time, wherever they differ */
+    for (uint32_t i = 0; i < n; i++) /* in constant time */
         differ |= a[i] ^ b[i];
     return differ == 0;
 }

@@ -2,8 +2,8 @@
 /* An operator's end: one connection, one request at a time. */
 #include "control/control_priv.h"
 
-/* Pings and not time are counted: a process that was stopped itself finds the answers when it goes
- * on, and its timer as well. */
+/* Unanswered pings are counted, not time: a process that was stopped itself finds the answers when
+ * it continues, and its timer as well. */
 #define SNIC_CONTROL__CALL_PING_NS UINT64_C(1000000000)
 #define SNIC_CONTROL__CALL_UNANSWERED 4
 
@@ -13,13 +13,13 @@ struct snic_control_call {
     void *ctx;
     struct snic_loop *loop;
     struct snic_timer timer;
-    uint32_t tag; /* of what is asked; 0: nothing */
+    uint32_t tag; /* of the pending request; 0: none */
     uint32_t tags;
     int error;           /* why it is gone */
     uint32_t unanswered; /* pings, since the last message */
     uint8_t closing;
     uint8_t up;
-    uint8_t waits; /* `first` is to be asked when it is known who is there */
+    uint8_t waits; /* `first` is to be sent when the catalog is authenticated */
     struct snic_control_msg first;
     unsigned char *in;
     unsigned char *out;
@@ -141,7 +141,7 @@ int snic_control_call_ask(struct snic_control_call *k, const struct snic_control
         return SNIC_EBUSY;
     if (k->s.conn == NULL)
         return SNIC_EPIPE;
-    size_t name = strlen(m.name); /* at most what name_ok allows */
+    size_t name = strlen(m.name); /* bounded by name_ok */
     memset(m.name + name, 0, sizeof(m.name) - name);
     m.tag = ++k->tags;
     int r = k->up ? control_stream_send(&k->s, &m, 0) : 0;

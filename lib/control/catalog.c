@@ -2,10 +2,10 @@
 /*
  * The catalog in memory. Disks and segments are found by hashes, a disk's segments by a list.
  *
- * A record says all there is about its key, so the newest one counts. Keys are {type, number} and,
- * of segments, {type | number, segment}. `ts` counts records over all keys. A disk that is gone has
- * a TOMBSTONE; its segments have none: they are needless when their disk is, and the log drops what
- * stands before a tombstone before the tombstone.
+ * A record has the whole state of its key, so the newest one counts. Keys are {type, number} and,
+ * of segments, {type | number, segment}. `ts` counts records over all keys. A deleted disk has a
+ * TOMBSTONE; its segments have none: their records are obsolete with the disk's, and the log drops
+ * records before a tombstone earlier than the tombstone.
  */
 #include "control/control_priv.h"
 
@@ -103,7 +103,7 @@ struct control_seg *control_seg_find(const struct snic_control *c, uint32_t vd, 
     return i == SNIC_CONTROL__NIL ? NULL : &c->segs[i];
 }
 
-/* Of no disk's list yet. */
+/* On no disk's list yet. */
 struct control_seg *control_seg_new(struct snic_control *c, uint32_t vd, uint32_t segment)
 {
     uint32_t i = c->seg_free, slot = control_seg_slot(c, vd, segment);
@@ -213,8 +213,8 @@ int control_put_disk_gone(struct snic_control *c, struct control_disk *d)
                        &d->ts);
 }
 
-/* What recovery found replaced is gone: nothing of it comes back when what replaced it is deleted.
- */
+/* Delete the disks that recovery found replaced, so that none reappears when its replacement is
+ * deleted. */
 int control_put_half_gone(struct snic_control *c)
 {
     int r = 0;
@@ -248,7 +248,7 @@ int control_put_node_gone(struct snic_control *c, const struct control_node *n)
                        &ts);
 }
 
-/* Is it the newest of its key? */
+/* 1: it is the newest of its key. */
 int control_keep(void *ctx, const struct snic_wal_record *r)
 {
     struct snic_control *c = ctx;

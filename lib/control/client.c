@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A client's end: sessions and leases. A session that ends is begun anew, and leases are resumed in
- * it.
+ * A client's end: sessions and leases. A session that ends is followed by another, in which leases
+ * are resumed.
  */
 #include "control/client_priv.h"
 
-/* ---- Asking ---- */
+/* ---- Requests ---- */
 
 static void control_client_ask_disk(struct snic_control_client *c, struct control_client_disk *d)
 {
@@ -63,7 +63,7 @@ static void control_client_qos(struct snic_control_client *c, uint32_t disk,
     o.burst_ios = q->burst_ios;
     if (c->v != NULL) {
         int r = snic_volume_disk_qos(c->v, disk, &o);
-        if (r != 0 && r != SNIC_ENOENT) { /* that: not opened yet, it is opened with these */
+        if (r != 0 && r != SNIC_ENOENT) { /* ENOENT: not opened yet, it is opened with these */
             c->stats.refused++;
             return;
         }
@@ -73,8 +73,8 @@ static void control_client_qos(struct snic_control_client *c, uint32_t disk,
         c->e.qos(c->ctx, disk, q);
 }
 
-/* A grant has a token, or not: then what the disk had stays, and another one is asked for; by a
-   disk that has none when the volume wants one. */
+/* If a grant has no token the disk keeps its token, and another one is requested; for a disk
+   without one when the volume needs it. */
 static void control_client_new_token(struct snic_control_client *c, uint32_t disk,
                                      const struct snic_control_msg *m)
 {
@@ -109,7 +109,7 @@ static void control_client_grant(struct snic_control_client *c, const struct sni
     if (d->state == CONTROL_CLIENT_HELD) {
         if (m->status != 0)
             control_client_over(c, i, m->status);
-        else if (memcmp(&d->qos, &m->qos, sizeof(d->qos)) != 0) /* while we were away */
+        else if (memcmp(&d->qos, &m->qos, sizeof(d->qos)) != 0) /* changed while disconnected */
             control_client_qos(c, i, &m->qos);
         if (m->status == 0)
             control_client_new_token(c, i, m);
@@ -167,7 +167,7 @@ static uint32_t control_client_number_oldest(const struct snic_control_client *c
         struct snic_ebs_busy is = {.used_ns = 0};
         if ((tried[n / 64] >> n % 64 & 1) != 0)
             continue;
-        (void)!snic_volume_get_busy(c->v, n, &is); /* of no server any more: the first choice */
+        (void)!snic_volume_get_busy(c->v, n, &is); /* removed: used_ns 0, the first choice */
         if (is.used_ns >= least)
             continue;
         least = is.used_ns;
@@ -177,9 +177,9 @@ static uint32_t control_client_number_oldest(const struct snic_control_client *c
 }
 
 /*
- * A number for one more server. Where all are given one is given back, of the server used least
- * recently: of those where no segment is and for which no I/O waits; else, with @p forget, of those
- * where segments are that nobody waits for: they are asked for when they are needed.
+ * A number for one more server. If all are assigned, that of the least recently used server is
+ * freed: of those without segments and without I/O; else, with @p forget, of those with segments
+ * and without I/O: these segments are looked up again when they are needed.
  * @return 0; SNIC_EBUSY I/O waits for all
  */
 static int control_client_number_free(struct snic_control_client *c, int forget, uint32_t *number)
@@ -205,7 +205,7 @@ static int control_client_number_free(struct snic_control_client *c, int forget,
     return SNIC_EBUSY;
 }
 
-/* The volume's number of a server; the first time it gets one. @p forget: if need be, another's. */
+/* The volume's number of a server; assigns one at first. @p forget: if need be, frees another's. */
 static int control_client_number(struct snic_control_client *c, uint32_t id, int forget,
                                  uint32_t *number)
 {
@@ -226,7 +226,7 @@ static int control_client_number(struct snic_control_client *c, uint32_t id, int
     return 0;
 }
 
-/* A number is free as soon as some I/O has ended, all else takes longer. */
+/* A number may be free as soon as an I/O has ended; other obstacles last longer. */
 static void control_client_put_off(struct snic_control_client *c, struct control_client_want *w,
                                    int number)
 {
@@ -249,7 +249,7 @@ static void control_client_item(struct snic_control_client *c, uint32_t disk,
         r = snic_volume_map(c->v, disk, it->segment,
                             snic_control_seg_id(c->disks[disk].vd, it->segment), number, it->gen);
     c->stats.answered += r == 0;
-    if (w == NULL || r == SNIC_ESTALE) /* of an older map, on its way */
+    if (w == NULL || r == SNIC_ESTALE) /* an older map that was in flight */
         return;
     if (r == 0) {
         if (it->gen >= w->gen)
@@ -260,7 +260,7 @@ static void control_client_item(struct snic_control_client *c, uint32_t disk,
         control_want_nowhere(c, w, tag);
         return;
     }
-    if (it->status == SNIC_ENOSPC) { /* to wait for room is the guest's to decide */
+    if (it->status == SNIC_ENOSPC) { /* the user of the disk decides whether to wait for space */
         c->stats.no_room += snic_volume_refuse(c->v, disk, it->segment, SNIC_ENOSPC) == 0;
         if (snic_volume_waits(c->v, disk, it->segment) == 0) {
             control_want_free(c, w);
@@ -281,7 +281,7 @@ static void control_client_welcome(struct snic_control_client *c)
     for (uint32_t i = 0; i < c->o.disks_max; i++)
         if (c->disks[i].state == CONTROL_CLIENT_WANTED || c->disks[i].state == CONTROL_CLIENT_HELD)
             control_client_ask_disk(c, &c->disks[i]);
-    control_wants_ask(c); /* after what resumes */
+    control_wants_ask(c); /* after the RESUMEs */
     if (c->e.link != NULL)
         c->e.link(c->ctx, 1);
 }
@@ -340,14 +340,14 @@ static void control_client_gone(void *owner, int reason)
     if (c->why != 0)
         reason = c->why;
     else if (reason == SNIC_ENFILE || reason == SNIC_EACCES || reason == SNIC_ENOTSUP)
-        control_client_refused(c, reason); /* before it was known who is there */
+        control_client_refused(c, reason); /* before authentication */
     c->why = 0;
     c->welcome = 0;
     c->begin_ns = snic_max_u64(c->begin_ns, control_client_now(c) + c->o.retry_ns);
     int never = reason == SNIC_EVERSION || reason == SNIC_EACCES || reason == SNIC_ENOTSUP;
     if (was && c->e.link != NULL && !c->closing)
         c->e.link(c->ctx, 0);
-    /* It will never grant anything. */
+    /* This catalog will never grant a lease. */
     for (uint32_t i = 0; never && i < c->o.disks_max && !c->closing; i++) {
         struct snic_control_grant none;
         if (c->disks[i].state != CONTROL_CLIENT_WANTED)
@@ -393,7 +393,7 @@ static void control_client_tick(struct snic_timer *t, uint64_t now)
     snic_loop_arm(c->o.loop, &c->timer, now + SNIC_CONTROL__CLIENT_TICK_NS);
 }
 
-/* ---- From outside ---- */
+/* ---- Public functions ---- */
 
 static int control_client_options(struct snic_control_client_opts *o,
                                   const struct snic_control_client_opts *from)
@@ -471,7 +471,7 @@ void *snic_control_client_close(struct snic_control_client *c)
 {
     c->closing = 1;
     snic_loop_cancel(c->o.loop, &c->timer);
-    control_stream_close(&c->s); /* what was said leaves */
+    control_stream_close(&c->s); /* sends queued messages first */
     uint64_t until = control_client_now(c) + c->o.ping_ns;
     while (c->s.conn != NULL || c->soon_queued) {
         if (control_client_now(c) >= until)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* A client's end, inside: client.c has the session and the leases, want.c asks where segments are.
+/* The inside of a client's end: client.c has the session and the leases, want.c looks segments up.
  */
 #ifndef SNIC_CONTROL_CLIENT_PRIV_H
 #define SNIC_CONTROL_CLIENT_PRIV_H
@@ -9,9 +9,9 @@
 #define SNIC_CONTROL__CLIENT_TICK_NS UINT64_C(50000000)
 #define SNIC_CONTROL__CLIENT_SOON_NS UINT64_C(2000000)
 #define SNIC_CONTROL__NUMBERS 1024u                        /* servers_max at most */
-#define SNIC_CONTROL__CLIENT_RENEW_NS UINT64_C(1000000000) /* a token is asked for again then */
+#define SNIC_CONTROL__CLIENT_RENEW_NS UINT64_C(1000000000) /* until a token is requested again */
 #define SNIC_CONTROL__CLIENT_WANT_NS                                                               \
-    UINT64_C(500000000) /* what could not be had is asked for that often */
+    UINT64_C(500000000) /* until a failed lookup is repeated */
 
 enum control_client_disk_state {
     CONTROL_CLIENT_NONE = 0,
@@ -25,12 +25,12 @@ struct control_client_disk {
     uint32_t flags;
     uint32_t vd;
     uint32_t lease;
-    uint32_t tag;                /* of what is asked */
-    uint64_t again_ns;           /* the catalog was busy: to ask again then; 0: not for that */
-    struct snic_control_qos qos; /* that hold */
+    uint32_t tag;                /* of the pending request; 0: none */
+    uint64_t again_ns;           /* the catalog was busy: retry then; 0: it was not */
+    struct snic_control_qos qos; /* in effect */
     uint64_t key[2];
-    uint64_t renew_ns;  /* to ask for another token then; 0: not now                      */
-    uint32_t token_has; /* 1: `token` is one                                              */
+    uint64_t renew_ns;  /* to request another token then; 0: not now                      */
+    uint32_t token_has; /* 1: `token` is set                                              */
     char name[SNIC_CONTROL_NAME];
     unsigned char token[SNIC_EBS_TOKEN_BYTES];
 };
@@ -41,7 +41,7 @@ struct control_client_server {
     uint32_t known;
 };
 
-/* When a LOOKUP with IF_PLACED left, and its tag, which comes back. */
+/* When a LOOKUP with IF_PLACED was sent, and its tag, which the answer repeats. */
 struct control_client_asked {
     uint64_t ns;
     uint32_t tag;
@@ -55,8 +55,8 @@ struct control_client_want {
     uint32_t gen;
     uint32_t asks;
     uint32_t pad;
-    /* The oldest that is not answered (tag 0: all are), and the newest. An answer between them
-       counts as the oldest's: its time is early enough for all. */
+    /* The oldest that is not answered (tag 0: all are), and the newest. An answer to one between
+       them is taken for the oldest's: its time is early enough for all. */
     struct control_client_asked first;
     struct control_client_asked last;
 };
@@ -76,9 +76,9 @@ struct snic_control_client {
     uint64_t ping_ns;
     uint64_t begin_ns;
     uint32_t tag;
-    uint32_t numbers; /* given to servers */
-    uint32_t victim;  /* the want that makes room next */
-    int32_t why;      /* what the catalog refuses, before it says WELCOME */
+    uint32_t numbers; /* assigned to servers */
+    uint32_t victim;  /* the want that is evicted next */
+    int32_t why;      /* the catalog's refusal before WELCOME */
     uint8_t welcome;
     uint8_t soon_queued;
     uint8_t closing;
@@ -96,7 +96,7 @@ static inline void control_client_say(struct snic_control_client *c,
     (void)control_stream_send(&c->s, m, 0);
 }
 
-/* For what is asked; 0 is none. */
+/* A request's tag; 0 is none. */
 static inline uint32_t control_client_tag(struct snic_control_client *c)
 {
     c->tag += c->tag == UINT32_MAX ? 2 : 1;
@@ -110,7 +110,7 @@ struct control_client_want *control_want_find(struct snic_control_client *c, uin
                                               uint64_t segment);
 void control_want_free(struct snic_control_client *c, struct control_client_want *w);
 void control_wants_drop(struct snic_control_client *c, uint32_t disk);
-/* The answer to the LOOKUP with that @tag: it was nowhere. */
+/* The answer to the LOOKUP with that @tag: the segment is not placed. */
 void control_want_nowhere(struct snic_control_client *c, struct control_client_want *w,
                           uint32_t tag);
 

@@ -3,37 +3,38 @@
  * The inside of the control plane.
  *
  *     wire.c     messages as bytes
- *     auth.c     who is at its other end
+ *     auth.c     authentication of both ends
  *     stream.c   a connection that carries messages, and holds them back until all is durable
  *     catalog.c  disks, segments, servers in memory; their records
- *     recover.c  the records of a log become a catalog
- *     ctl.c      the catalog's process from outside; sessions, time
+ *     recover.c  rebuilds the catalog from the records of a log
+ *     ctl.c      the catalog's public functions; sessions, time
  *     crowd.c    connections for which there is no session
  *     node.c     a session of a block server: registration, claims, commands
  *     guest.c    a session of a client: leases, lookups
  *     desk.c     a session of an operator
- *     op.c       what takes several steps; attach, place
- *     move.c     a segment moves
- *     reissue.c  a disk gets new leases
+ *     op.c       operations of several steps; attach, place
+ *     move.c     moving a segment
+ *     reissue.c  new leases for a disk
  *     agent.c    a block server's end
- *     obey.c     what it is told to do
- *     pull.c     segments that it copies from another one; give.c the other one's part
- *     client.c   a client's end; want.c where its segments are
+ *     obey.c     its execution of commands
+ *     pull.c     copying segments from another server; give.c the source's part
+ *     client.c   a client's end; want.c its lookups of segments
  *     call.c     an operator's end
  *
  * Invariants
- * C1  What is said is held back until all records appended before it was said are durable. So the
- *     catalog in memory is that of the last record, and nobody has seen more than is durable.
+ * C1  A message is held back until all records appended before it was made are durable. So the
+ *     catalog in memory is that of the last record, and no peer has seen more than is durable.
  * C2  A segment is in the catalog only when its server has made it durably; the catalog never names
- *     one that is not there.
- * C3  A segment's generation, as told, is the recorded one, or lease << 16 if that is higher. Its
- *     server has at least that generation when it is told: made, raised, set, or judged with it.
- * C4  A segment is told only while its server is READY, its disk's lease is the asker's and known
- *     to be raised there, and it is not sealed.
- * C5  Until a move is recorded nobody is told its destination.
- * C6  A server gets commands from one session at a time, in order, and does them in order.
- * C7  What tokens of the latest lease permit is recorded; where its account may do less, the lease
- *     is ended.
+ *     one that does not exist.
+ * C3  The generation of a segment that is disclosed is the recorded one, or lease << 16 if that is
+ *     higher. Its server has at least that generation when it is disclosed: by MAKE, RAISE, GEN, or
+ *     VERDICT.
+ * C4  A segment's location is disclosed only while its server is READY, the requester has the
+ *     disk's lease, which is known to be raised there, and the segment is not sealed.
+ * C5  Until a move is recorded its destination is not disclosed.
+ * C6  A server gets commands from one session at a time, in order, and executes them in order.
+ * C7  The rights in tokens of the latest lease are recorded; if its account has fewer rights, the
+ *     lease is ended.
  */
 #ifndef SNIC_CONTROL_PRIV_H
 #define SNIC_CONTROL_PRIV_H
@@ -45,12 +46,10 @@
 #define SNIC_CONTROL__LEASE_ENDED (SNIC_CONTROL_LEASE_MAX + 1) /* after the last one */
 #define SNIC_CONTROL__STRANGER_NS UINT64_C(3000000000)
 #define SNIC_CONTROL__CROWD 8u   /* connections without a session that are answered at a time */
-#define SNIC_CONTROL__TURN 16u   /* messages of a connection in one turn of the loop */
+#define SNIC_CONTROL__TURN 16u   /* messages of a connection in one iteration of the loop */
 #define SNIC_CONTROL__OUT 65536u /* bytes that wait to be sent to a session */
 
-/* ---- Streams ---- */
-
-/* ---- Who is at the other end ---- */
+/* ---- Streams and their authentication ---- */
 
 #define SNIC_CONTROL__SEAL 16u /* bytes behind a message */
 
@@ -75,9 +74,9 @@ struct control_stream_auth {
 struct control_stream_events {
     void (*up)(void *owner); /* connected; may be NULL */
     void (*msg)(void *owner, struct snic_control_msg *m);
-    /* The last; the stream may be used again. SNIC_EVERSION: the other side speaks another one;
-     * SNIC_EACCES: it has not accepted our key, or not proven its own, or wants one; SNIC_ENOTSUP:
-     * it has none; SNIC_ENFILE: it has no session for us. */
+    /* The last call; the stream may be used again. SNIC_EVERSION: the other side uses another
+     * version; SNIC_EACCES: it has not accepted our key, or not proven its own, or requires one;
+     * SNIC_ENOTSUP: it has none; SNIC_ENFILE: it has no session for us. */
     void (*gone)(void *owner, int reason);
 };
 
@@ -104,13 +103,13 @@ struct control_stream {
     uint32_t marks;
     uint8_t closing; /* nothing is delivered, nothing taken */
     uint8_t ending;  /* to be closed when all has left */
-    uint8_t bad;     /* ended by what was not understood */
+    uint8_t bad;     /* ended by a malformed message */
     uint8_t ended;   /* the other side sends no more */
-    uint32_t left;   /* messages, in this turn */
+    uint32_t left;   /* messages that may be taken in this iteration */
     struct snic_timer turn;
     struct snic_queue bufs; /* lent, not taken yet */
     int32_t why;            /* SNIC_EVERSION, SNIC_EACCES, SNIC_ENOTSUP, SNIC_ENFILE; 0 */
-    uint32_t plain;         /* 1: AUTH is delivered as all else is */
+    uint32_t plain;         /* 1: AUTH is delivered as any other message */
     const struct snic_control_auth *opts; /* NULL: no account is proven */
     struct control_stream_auth auth;
     uint64_t durable;
@@ -129,7 +128,7 @@ int control_stream_connect(struct control_stream *s, const struct snic_net_addr 
 int control_stream_send(struct control_stream *s, const struct snic_control_msg *m,
                         uint64_t position);
 void control_stream_durable(struct control_stream *s, uint64_t position);
-/* Orderly, or at once; gone() comes. Harmless when it is free. */
+/* Orderly, or at once; gone() follows. No effect when it is free. */
 void control_stream_close(struct control_stream *s);
 void control_stream_abort(struct control_stream *s);
 
@@ -140,11 +139,11 @@ int control_auth_take(struct control_stream *s, const struct snic_control_msg *m
 /* The SNIC_CONTROL__SEAL bytes behind a message. */
 int control_auth_seal(struct control_stream *s, unsigned char *message, uint32_t size);
 int control_auth_open(struct control_stream *s, const unsigned char *message, uint32_t size);
-/* What secret_of() answers has changed. */
+/* secret_of() returns other secrets now. */
 void control_auth_again(struct control_stream *s);
 
 void control_msg(struct snic_control_msg *m, uint32_t type, uint32_t tag);
-/* 1: it can be said. */
+/* 1: the address is encodable. */
 int control_addr_known(const struct snic_net_addr *a);
 int control_addr_same(const struct snic_net_addr *a, const struct snic_net_addr *b);
 
@@ -160,16 +159,16 @@ struct control_disk {
     uint32_t used; /* enum control_used */
     uint32_t vd;
     uint32_t lease;
-    uint32_t held;    /* recorded: the lease has not been given back */
+    uint32_t held;    /* recorded: the lease has not been returned */
     uint32_t session; /* of the holder; NIL: none */
-    uint32_t raised;  /* 1: the lease is granted: whoever is READY refuses those before it */
+    uint32_t raised;  /* 1: the lease is granted: READY servers refuse those before it */
     uint32_t next;    /* of the same hash, or free */
     uint32_t first;   /* of its segments */
     uint32_t segments;
     uint32_t reissue;  /* an op has it */
-    uint32_t account;  /* of the lease's holder, who may have returned it; recorded */
+    uint32_t account;  /* of the lease's holder, which may have returned it; recorded */
     uint32_t rights;   /* SNIC_EBS_MAY_*: of any token of the lease; recorded. 0: not known */
-    uint64_t grace_ns; /* until then the holder may come back */
+    uint64_t grace_ns; /* until then the holder may resume */
     char name[SNIC_CONTROL_NAME];
 };
 
@@ -185,12 +184,12 @@ struct control_seg {
     uint32_t next_disk; /* of the same disk */
     uint32_t prev_disk;
     uint8_t state;  /* enum control_seg_state */
-    uint8_t sealed; /* not told */
+    uint8_t sealed; /* its location is not disclosed (C4) */
     uint8_t moving; /* an op has it */
     uint8_t pad;
 };
 
-/* control.h says what the tables take, for each of segments_max, disks_max and ops_max. */
+/* control.h documents the tables' memory, for each of segments_max, disks_max and ops_max. */
 SNIC_STATIC_ASSERT(sizeof(struct control_seg) == 40, "a segment's bytes");
 SNIC_STATIC_ASSERT(sizeof(struct control_disk) + sizeof(uint32_t) == 188, "a disk's bytes");
 
@@ -199,13 +198,13 @@ enum control_node_state { CONTROL_DOWN = 0, CONTROL_CLAIMING, CONTROL_READY };
 struct control_node {
     uint64_t ts;     /* 0: not used */
     uint64_t serial; /* no two servers have the same */
-    uint32_t id;     /* its place in the table, and 1 */
+    uint32_t id;     /* its place in the table, plus 1 */
     uint32_t session;
     uint32_t state; /* enum control_node_state */
     uint32_t segments;
-    uint32_t claimed; /* that the catalog has there, in this registration */
-    uint32_t copying; /* an op has a copy under way to it */
-    uint32_t making;  /* segments under way */
+    uint32_t claimed; /* segments placed there that this registration has claimed */
+    uint32_t copying; /* an op has a copy to it in progress */
+    uint32_t making;  /* segments being made there */
     uint32_t pad;
     uint64_t free;
     uint64_t places;
@@ -220,11 +219,11 @@ struct control_session {
     uint32_t index;
     uint32_t serial;
     uint8_t used;
-    uint8_t role; /* 0: nothing said yet */
+    uint8_t role; /* 0: no HELLO yet */
     uint8_t ended;
     uint8_t pad;
     uint32_t node; /* of a server; NIL */
-    uint32_t ops;  /* that count as its own */
+    uint32_t ops;  /* charged to it */
     uint64_t heard_ns;
 };
 
@@ -249,8 +248,8 @@ struct control_op {
     uint8_t tries;
     uint32_t serial; /* 16 bits: of the tags */
     uint32_t next;
-    uint32_t session; /* who asked; NIL: gone */
-    uint32_t tag;     /* the asker's */
+    uint32_t session; /* the requester's; NIL: gone */
+    uint32_t tag;     /* the requester's */
     uint32_t disk;    /* in the table */
     uint32_t vd;
     uint32_t seg; /* in the table; NIL */
@@ -261,10 +260,10 @@ struct control_op {
     uint32_t awaited;
     uint32_t other;                                /* reissue: the disk before */
     uint32_t cursor;                               /* reissue: in the table of segments */
-    uint32_t whose;                                /* session that it counts for; NIL */
+    uint32_t whose;                                /* session that it is charged to; NIL */
     uint64_t await[SNIC_CONTROL_SERVERS_MAX / 64]; /* nodes that have not answered */
     uint64_t segment;
-    uint64_t asked_ns; /* a server, last */
+    uint64_t asked_ns; /* of the last command */
 };
 
 SNIC_STATIC_ASSERT(sizeof(struct control_op) == 112, "an op's bytes");
@@ -282,10 +281,10 @@ struct snic_control {
     uint64_t incarnation;
     uint64_t head_ts;
     uint64_t ts;         /* used last */
-    uint64_t serving_ns; /* since then */
+    uint64_t serving_ns; /* when serving began */
     uint64_t position;   /* appended last */
     uint32_t vd;         /* used last */
-    uint32_t turn;       /* node that had a segment last */
+    uint32_t turn;       /* the last node of the round robin for segments */
     struct control_disk *disks;
     struct control_seg *segs;
     struct control_node *nodes;
@@ -322,10 +321,10 @@ struct control_seg *control_seg_find(const struct snic_control *c, uint32_t vd, 
 struct control_seg *control_seg_new(struct snic_control *c, uint32_t vd, uint32_t segment);
 void control_seg_link(struct snic_control *c, struct control_disk *d, struct control_seg *g);
 void control_seg_free(struct snic_control *c, struct control_disk *d, struct control_seg *g);
-/* The generation that is told (C3). */
+/* The generation that is disclosed (C3). */
 uint32_t control_seg_gen(const struct control_disk *d, const struct control_seg *g);
 uint64_t control_disk_segments(const struct control_disk *d);
-/* Records: 0, or an error of snic_wal_append(): then nothing is recorded, nothing changed. */
+/* Records: 0, or an error of snic_wal_append(): then nothing was recorded or changed. */
 int control_put_head(struct snic_control *c);
 int control_put_disk(struct snic_control *c, struct control_disk *d);
 int control_put_disk_gone(struct snic_control *c, struct control_disk *d);
@@ -363,19 +362,19 @@ void control_crowd_accept(struct snic_control *c, struct snic_net_conn *n);
 void control_crowd_tick(struct snic_control *c, uint64_t now_ns);
 /* Ends them all. @return how many are not gone yet */
 int control_crowd_end(struct snic_control *c);
-/* Sessions that clients do not get: of servers that are recorded and away, half of all at most. */
+/* Sessions reserved for servers that are recorded and down, half of all at most. */
 uint32_t control_crowd_kept(const struct snic_control *c);
 
 /* node.c */
 void control_node_hello(struct control_session *s, const struct snic_control_msg *m);
 void control_node_msg(struct control_session *s, struct snic_control_msg *m);
 void control_node_gone(struct control_session *s);
-/* Tell a server to do something for @p op (NULL: nobody waits). 0; SNIC_EPEERDEAD */
+/* Send a server a command for @p op (NULL: without a result). 0; SNIC_EPEERDEAD */
 int control_command(struct snic_control *c, uint32_t node, struct control_op *op, uint32_t what,
                     uint64_t id, uint32_t vd, uint64_t lba, uint32_t gen,
                     const struct snic_net_addr *from);
 void control_node_say(struct control_session *s, const struct control_node *n);
-/* It is gone for good. 0; SNIC_EBUSY, SNIC_ENOTEMPTY */
+/* Remove a server that is gone for good. 0; SNIC_EBUSY, SNIC_ENOTEMPTY */
 int control_node_forget(struct snic_control *c, struct control_node *n);
 void control_node_clear(struct control_node *n, uint32_t id);
 
@@ -384,18 +383,18 @@ void control_guest_msg(struct control_session *s, struct snic_control_msg *m);
 void control_guest_gone(struct control_session *s);
 void control_guest_welcome(struct control_session *s);
 void control_guest_lost(struct snic_control *c, struct control_disk *d, int reason);
-/* Tell the holder where a segment is, if that can be told now. 1: told. */
+/* Send the holder the location of a segment, if C4 permits it now. 1: sent. */
 int control_guest_map(struct snic_control *c, struct control_disk *d, struct control_seg *g);
 void control_guest_no_place(struct snic_control *c, struct control_disk *d, uint64_t segment,
                             int error);
-/* SNIC_EBS_MAY_* of an account, and of who is at the session's other end, on a disk. */
+/* SNIC_EBS_MAY_* of an account, and of a session's account, on a disk. */
 uint32_t control_account_rights(struct snic_control *c, uint32_t account,
                                 const struct control_disk *d);
 uint32_t control_rights(struct snic_control *c, const struct control_session *s,
                         const struct control_disk *d);
 void control_grant(struct snic_control *c, struct control_session *s, uint32_t tag, int status,
                    struct control_disk *d);
-/* 1: a grant would have its token, or there are none. */
+/* 1: a grant would have its token, or tokens are not used. */
 int control_can_sign(struct snic_control *c, const struct control_session *s,
                      const struct control_disk *d);
 int control_disk_live(const struct snic_control *c, const struct control_disk *d);
@@ -404,7 +403,7 @@ int control_disk_live(const struct snic_control *c, const struct control_disk *d
 void control_desk_msg(struct control_session *s, struct snic_control_msg *m);
 
 /* op.c */
-/* @p whose: it counts as this one's, which has no more than are free; NULL: none's */
+/* @p whose: the session that it is charged to, which has no more than are free; NULL: none */
 struct control_op *control_op_new(struct snic_control *c, uint32_t type,
                                   const struct control_session *s, uint32_t tag,
                                   struct control_session *whose);
@@ -418,28 +417,28 @@ void control_op_result(struct snic_control *c, uint32_t node, uint32_t tag, int 
 uint32_t control_op_tag(const struct snic_control *c, const struct control_op *op);
 void control_op_say(struct snic_control *c, const struct control_op *op, int status,
                     uint64_t value);
-/* Ask every server to refuse the leases before the disk's. */
+/* Command every server to refuse the leases before the disk's. */
 void control_raise(struct snic_control *c, struct control_op *op, struct control_disk *d);
 int control_attach(struct snic_control *c, struct control_session *s, uint32_t tag,
                    struct control_disk *d);
-/* 1: servers are still to hear of the disk's lease, no client has been granted it. */
+/* 1: not all servers have answered the RAISE for the disk's lease; it is not granted yet. */
 int control_attaching(const struct snic_control *c, const struct control_disk *d);
 int control_place(struct snic_control *c, struct control_disk *d, uint64_t segment);
-/* The next server in a circle that has room; NIL. */
+/* The next server, by round robin, that has a free place; NIL. */
 uint32_t control_turn(struct snic_control *c);
-/* Is something under way with the disk? */
+/* 1: the disk has an op. */
 int control_op_of(const struct snic_control *c, const struct control_disk *d);
 /* desk.c */
 int control_disk_make(struct snic_control *c, const char *name, uint64_t bytes,
                       const struct snic_control_qos *qos, const uint64_t key[2],
                       struct control_disk **out);
 /* reissue.c */
-/* 1: only a disk that is being reissued may have it. */
+/* 1: the name is reserved for a disk that is being reissued. */
 int control_name_ours(const char *name);
 int control_reissue(struct snic_control *c, struct control_session *s, uint32_t tag,
                     struct control_disk *old);
 void control_reissue_step(struct snic_control *c, struct control_op *op);
-/* The server that has the new segment is gone, and nothing is awaited of it. */
+/* The server that has the new segment is gone, and no answer of it is awaited. */
 void control_reissue_gone(struct snic_control *c, struct control_op *op);
 void control_reissue_answer(struct snic_control *c, struct control_op *op, int status);
 void control_drop_disk(struct snic_control *c, struct control_disk *d);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Connections for which the catalog has no session. The first SNIC_CONTROL__CROWD of them at a time
- * are answered when they say HELLO, or AUTH, so that they know why, and are closed; others are
- * reset. Places of servers that are recorded and away are kept from clients: without its server a
- * segment cannot be used by anybody.
+ * are sent the reason when they send HELLO, or AUTH, and are closed; others are reset. Sessions are
+ * reserved for servers that are recorded and down: without its server a segment is of no use to
+ * any client.
  */
 #include "control/control_priv.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The catalog's process from outside: options, memory, the log, sessions, time.
+ * The catalog's public functions: options, memory, the log, sessions, time.
  */
 #include "control/control_priv.h"
 
@@ -26,7 +26,7 @@ static void control_wal_opts(const struct snic_control_opts *o, struct snic_wal_
     w->uuid[1] = o->uuid[1];
 }
 
-/* Less would end sessions between two looks at them; much more would not fit into the clock. */
+/* Less would end sessions between two ticks; much more would overflow the clock. */
 static int control_time_ok(uint64_t ns)
 {
     return ns >= 2 * SNIC_CONTROL__TICK_NS && ns <= UINT64_C(86400000000000);
@@ -204,7 +204,7 @@ static void control_crowded(struct snic_control *c)
     control_tell_event(c, &e);
 }
 
-/* Servers and operators have the key of all accounts, whose own is 0. */
+/* Servers and operators must have proven account 0, whose key is that of all accounts. */
 static int control_role_ok(const struct control_session *s, uint32_t role)
 {
     return s->c->o.auth == NULL || role == SNIC_CONTROL_CLIENT || s->s.auth.account == 0;
@@ -308,8 +308,8 @@ static void control_accept(void *ctx, struct snic_net_conn *n, const struct snic
     s->s.durable = snic_wal_durable(c->wal);
 }
 
-/* C7. A token that permits what its account may not any more may be out even where the lease was
-   returned. Of a lease that cannot be ended now the tick tries it again. */
+/* C7. A token with rights that its account has no more may be in use even if the lease was
+   returned. The tick retries a lease that cannot be ended now. */
 static void control_rights_look(struct snic_control *c)
 {
     if (!c->serving || !c->rights_due)
@@ -341,9 +341,9 @@ static void control_tick(struct snic_timer *t, uint64_t now_ns)
     for (uint32_t i = 0; i < c->o.sessions_max; i++) {
         struct control_session *s = &c->sessions[i];
         uint64_t most = s->role == SNIC_CONTROL_STORE ? c->o.server_ns : c->o.lease_ns;
-        if (s->role == 0) /* it has not even said HELLO */
+        if (s->role == 0) /* it has not sent HELLO */
             most = snic_min_u64(most, SNIC_CONTROL__STRANGER_NS);
-        if (s->used && now_ns - s->heard_ns > most) /* its end may be on its way for ever */
+        if (s->used && now_ns - s->heard_ns > most) /* an orderly close may never complete */
             control_session_end(s, 0);
     }
     control_crowd_tick(c, now_ns);
@@ -381,7 +381,7 @@ static void control_serve(struct snic_control *c)
     control_opened(c, r);
 }
 
-/* This process's number is durable before anybody hears it. */
+/* This process's incarnation is durable before it is sent to any peer. */
 static void control_begin(struct snic_control *c)
 {
     if (c->head_ts == 0) {
@@ -402,8 +402,8 @@ static void control_begin(struct snic_control *c)
         control_opened(c, r);
 }
 
-/* Everything there may be has to be recorded and copied by compaction, for ever: half of the log is
-   enough for that. A log that is full could not even record that a process begins. */
+/* The log must always have space to record, and to copy by compaction, all that the options permit:
+   half of it is enough for that. A full log could not even record the start of a process. */
 static int control_fits(const struct snic_control *c)
 {
     struct snic_wal_info i;

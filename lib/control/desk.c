@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * An operator's session. Lists come in pages: `value` says where the next one begins.
+ * An operator's session. Lists are sent in pages: `value` is where the next one begins.
  */
 #include "control/control_priv.h"
 
 #define SNIC_CONTROL__PAGE 16u
-#define SNIC_CONTROL__LOOK 4096u  /* places of a table that one page looks at */
+#define SNIC_CONTROL__LOOK 4096u  /* places of a table that one page scans */
 #define SNIC_CONTROL__LIMITS 512u /* bytes that a table of one disk's limits needs, at most */
 
 /*
- * Will a client's engine accept them? What decides there is the table of limits, so one is asked
- * here, too. Where a burst is 0 the engine takes one that is in range.
+ * Will a client's engine accept them? The engine uses the table of limits, so this checks with one,
+ * too. For a burst of 0 the engine takes one that is in range.
  */
 static int control_qos_ok(const struct snic_control_qos *q)
 {
@@ -43,7 +43,7 @@ int control_disk_make(struct snic_control *c, const char *name, uint64_t bytes,
     d->qos = *qos;
     memcpy(d->key, key, sizeof(d->key));
     memcpy(d->name, name, sizeof(d->name));
-    int r = control_put_head(c); /* numbers are not used again, whatever becomes of the disk */
+    int r = control_put_head(c); /* numbers are not reused, even if the disk is not created */
     if (r == 0)
         r = control_put_disk(c, d);
     if (r != 0) {
@@ -90,8 +90,8 @@ static uint64_t control_qos_or(uint64_t value, uint64_t old)
     return value == SNIC_CONTROL_KEEP ? old : value;
 }
 
-/* What is kept is looked up here: an asker that did, and sent it back, would undo what another has
- * changed meanwhile. */
+/* The catalog fills in the numbers to be kept: an operator that read and sent them back would undo
+ * a concurrent change. */
 static int control_desk_qos(struct control_session *s, const struct snic_control_msg *m,
                             struct control_disk *d)
 {
@@ -145,7 +145,7 @@ static int control_desk_move(struct control_session *s, const struct snic_contro
 
 /* ---- Lists ---- */
 
-/* What a page looks at ends here, at @p end at the latest: others wait meanwhile. */
+/* The end of a page's scan, @p end at most: it is bounded, since others wait meanwhile. */
 static uint64_t control_desk_most(const struct snic_control_msg *m, uint64_t end)
 {
     return m->value < end ? snic_min_u64(end, m->value + SNIC_CONTROL__LOOK) : end;

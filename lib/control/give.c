@@ -2,7 +2,7 @@
 /*
  * Other servers copy from here: a request names a part of a segment and the versions that the other
  * has; the answer has the blocks that are newer. One request of a peer at a time. A block that is
- * damaged here goes there as lost, under its version, or under 1 if that is lost, too.
+ * damaged here is sent as lost, under its version, or under 1 if that is lost, too.
  */
 #include "control/agent_priv.h"
 
@@ -53,14 +53,14 @@ static void control_agent_give_done(struct snic_segments_req *q)
     int r = q->result;
     p->out = 0;
     if (p->s.conn == NULL) {
-        p->used = 0; /* it went away meanwhile */
+        p->used = 0; /* it disconnected meanwhile */
         return;
     }
     if (p->a->closing)
         return;
     memset(&stat, 0, sizeof(stat));
     if (r == SNIC_ECORRUPT && q->refused != 0)
-        r = 0; /* the others are there */
+        r = 0; /* the other blocks are valid */
     if (r == 0)
         r = snic_segments_find(p->a->o.store, q->seg_id, &stat);
     control_agent_give_answer(p, r, stat.min_wver, r == 0 ? control_agent_give_body(p) : 0);
@@ -139,7 +139,7 @@ void control_agent_give_accept(void *ctx, struct snic_net_conn *n, const struct 
             p = &a->peer[i];
     for (uint32_t i = 0; i < SNIC_CONTROL__PEERS && p == NULL; i++)
         if (!a->peer[i].out && now - a->peer[i].heard_ns > SNIC_CONTROL__AGENT_IDLE_NS)
-            control_stream_abort(&a->peer[i].s); /* there is room when it comes again */
+            control_stream_abort(&a->peer[i].s); /* frees a place for the new one's retry */
     if (p == NULL || a->closing) {
         snic_net_abort(n);
         return;

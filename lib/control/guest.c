@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A client's session: leases and lookups. A lookup has no answer of its own: segments are told when
- * they can be, asked for or not, and the client asks again for those that it still misses.
+ * A client's session: leases and lookups. A lookup need not be answered: locations are sent when
+ * C4 permits it, requested or not, and the client repeats the lookup of those that it still misses.
  */
 #include "control/control_priv.h"
 
-/* Somebody has it, or may come back for it. */
+/* 1: a client has its lease, or may still resume it. */
 int control_disk_live(const struct snic_control *c, const struct control_disk *d)
 {
     return d->held && (d->session != SNIC_CONTROL__NIL || control_now(c) < d->grace_ns);
@@ -25,7 +25,7 @@ uint32_t control_rights(struct snic_control *c, const struct control_session *s,
     return control_account_rights(c, s->s.auth.account, d);
 }
 
-/* @return for how many seconds it is good; 0: there are none; SNIC_E*: none can be signed now */
+/* @return the seconds for which it is valid; 0: there are none; SNIC_E*: none can be signed now */
 static int control_sign(struct snic_control *c, const struct control_session *s,
                         const struct control_disk *d, uint32_t lease,
                         unsigned char out[SNIC_EBS_TOKEN_BYTES])
@@ -56,7 +56,7 @@ static int control_rights_record(struct snic_control *c, const struct control_se
     return r;
 }
 
-/* Into a grant. Without one the client has what it had, and asks again. */
+/* Add a token to a grant. Without one the client keeps what it had, and requests it again. */
 static void control_grant_token(struct snic_control *c, const struct control_session *s,
                                 struct control_disk *d, struct snic_control_msg *m)
 {
@@ -134,7 +134,7 @@ static void control_guest_attach(struct control_session *s, const struct snic_co
     struct control_disk *d = control_disk_named(c, m->name);
     int r;
     uint32_t rights = d != NULL ? control_rights(c, s, d) : 0;
-    if (rights == 0) { /* where there are accounts, what is not theirs is as what is not there */
+    if (rights == 0) { /* where there are accounts, the answer does not disclose if it exists */
         c->stats.forbidden += d != NULL;
         control_grant(c, s, m->tag, c->e.rights != NULL ? SNIC_EPERM : SNIC_ENOENT, NULL);
         return;
@@ -168,7 +168,7 @@ static void control_guest_resume(struct control_session *s, const struct snic_co
         control_grant(c, s, m->tag, d == NULL ? SNIC_ENOENT : SNIC_ESTALE, NULL);
         return;
     }
-    /* No server is waited for: those that can be reached refuse the leases before it. */
+    /* No need to wait for servers: those that can be reached refuse the leases before it. */
     d->session = s->index;
     d->raised = 1;
     control_grant(c, s, m->tag, 0, d);
@@ -183,17 +183,18 @@ static void control_guest_detach(struct control_session *s, const struct snic_co
         d->grace_ns = 0;
         d->held = 0;
         if (control_put_disk(c, d) != 0)
-            d->held = 1; /* nobody has it all the same, unless this process ends */
+            d->held = 1; /* not recorded: it is free, but counts as held after a restart */
         control_tell(c, SNIC_CONTROL_ENDED, 0, d->vd, 0, d->lease);
     }
     control_done(s, m->tag, 0, 0);
 }
 
-/* ---- Where segments are ---- */
+/* ---- Locations of segments ---- */
 
 /*
- * C4. What is older than the asker knows is not told. The same generation is told again: a refusal
- * that a server sent before a move may come after it, and the client then asks although it knows.
+ * C4. A location older than the requester's is not sent. The same generation is sent again: a
+ * refusal that a server sent before a move may arrive after it, and the client then looks up a
+ * location that it already has.
  */
 static int control_told(const struct snic_control *c, const struct control_disk *d,
                         const struct control_seg *g, uint32_t too_old,
@@ -234,7 +235,7 @@ void control_guest_no_place(struct snic_control *c, struct control_disk *d, uint
     m.vd = d->vd;
     m.count = 1;
     m.item[0].segment = segment;
-    m.item[0].status = error == SNIC_ENOENT ? SNIC_EIO : error; /* that one means: nowhere */
+    m.item[0].status = error == SNIC_ENOENT ? SNIC_EIO : error; /* ENOENT means: not placed */
     control_say(s, &m);
 }
 

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A segment moves, as control.h says. Each state begins with a command, or with a record and a
- * command, and ends with the answer. Whatever fails, a server that is gone included, ends the move,
- * and the segment stays; what the destination has is dropped, now or when that registers.
+ * A segment moves, as described in control.h. Each state begins with a command, or with a record
+ * and a command, and ends with the answer. Any failure, also a server that is gone, ends the move,
+ * and the segment stays; the destination's copy is dropped, now or when that server registers.
  *
- *     MAKE   the destination makes it, with the next generation, which is never told
+ *     MAKE   the destination makes it, with the next generation, which is never disclosed
  *     COPY   it copies; again, while much has changed meanwhile
- *     SEAL   the one after that is recorded, told to nobody (C4), and set at the source
- *     LAST   it copies what is left
- *     OPEN   the one after that is set
- *     OVER   it and the new place are recorded, then told; the source drops it
+ *     SEAL   the generation after that is recorded, not disclosed (C4), and set at the source
+ *     LAST   it copies the remaining blocks
+ *     OPEN   the generation after that is set at the destination
+ *     OVER   it and the new location are recorded, then disclosed; the source drops the segment
  *
- * So a client is never told a generation that another server has, too: of what could not be told to
- * drop it, the source or a destination of a move that failed, all is refused for ever.
+ * So a client never has a generation that another server has, too: a server that did not get the
+ * command to drop its copy, the source or the destination of a move that failed, refuses all
+ * requests for it.
  */
 #include "control/control_priv.h"
 
 enum { CONTROL_MAKE = 0, CONTROL_COPY, CONTROL_SEAL, CONTROL_LAST, CONTROL_OPEN, CONTROL_OVER };
-#define SNIC_CONTROL__PASSES 5u /* of copying before it is sealed all the same */
+#define SNIC_CONTROL__PASSES 5u /* of copying; then it is sealed in any case */
 #define SNIC_CONTROL__FEW 16    /* blocks */
 
 static uint64_t control_move_id(const struct control_op *op)
@@ -85,7 +86,7 @@ static int control_move_over(struct snic_control *c, struct control_op *op)
     struct control_seg *g = &c->segs[op->seg];
     uint32_t gen = g->gen;
     g->gen =
-        (uint32_t)snic_max_u64(op->gen, control_seg_gen(d, g)); /* of a lease that came since */
+        (uint32_t)snic_max_u64(op->gen, control_seg_gen(d, g)); /* a later lease may be higher */
     g->server = op->to;
     int r = control_put_seg(c, g);
     if (r != 0) {
@@ -103,7 +104,7 @@ static int control_move_over(struct snic_control *c, struct control_op *op)
     return 0;
 }
 
-/* The state's beginning; without room in the log it is tried again by the tick. */
+/* Begin the state; without space in the log the tick retries it. */
 static void control_move_enter(struct snic_control *c, struct control_op *op)
 {
     struct control_disk *d = &c->disks[op->disk];

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A block server's session. It says hello, claims what it has, is told what of that to keep and
- * from which generation on, and is READY when it has done so. From then on it gets commands.
+ * A block server's session. It sends HELLO, claims its segments, is sent verdicts, that is, which
+ * of them to keep and from which generation on, and is READY when it has executed these. From then
+ * on it gets commands.
  *
- * What it has and the catalog does not place there is a deletion that it missed, the rest of a
- * move, or a segment whose record was not reached: nobody was ever told it, or it has been moved or
- * deleted since. Only segments of disks that this catalog has made are judged so.
+ * A claimed segment that the catalog does not place there is a deletion that the server missed, the
+ * rest of a move, or a segment that was made but not recorded: it was never disclosed, or has been
+ * moved or deleted since. The verdict is to delete it, if this catalog has made its disk.
  */
 #include "control/control_priv.h"
 
@@ -25,8 +26,8 @@ void control_node_clear(struct control_node *n, uint32_t id)
     n->session = SNIC_CONTROL__NIL;
 }
 
-/* Nobody has been told anything of it that still counts: no segment is there, and none is on its
-   way to or from it while it is down. */
+/* It is safe to reuse the number: no segment is placed there, and none moves to or from a server
+   that is down. */
 int control_node_forget(struct snic_control *c, struct control_node *n)
 {
     if (n->session != SNIC_CONTROL__NIL)
@@ -102,8 +103,9 @@ static int control_node_record(struct snic_control *c, struct control_node *n,
     return 0;
 }
 
-/* Its number is another's, elsewhere, who lives: one of them has a copy of the other's store. One
-   that has moved is taken when the end of its session has been noticed. */
+/* 1: a live session from another address has its number: one of the two has a copy of the other's
+   store. A server whose address has changed is accepted when the end of its old session has been
+   noticed. */
 static int control_node_twice(struct snic_control *c, const struct control_node *n,
                               const struct snic_control_msg *m)
 {
@@ -121,12 +123,12 @@ void control_node_hello(struct control_session *s, const struct snic_control_msg
     else if (n != NULL)
         error = control_node_twice(c, n, m) ? SNIC_EBUSY : control_node_record(c, n, m);
     if (error != 0) {
-        control_tell_refused(c, m->server, error, &m->addr); /* where it says that it is */
+        control_tell_refused(c, m->server, error, &m->addr); /* the address in its HELLO */
         control_done(s, 0, error, 0);
         control_session_end(s, 1);
         return;
     }
-    if (n->session != SNIC_CONTROL__NIL) { /* it has come again before the old end was noticed */
+    if (n->session != SNIC_CONTROL__NIL) { /* it reconnected before the old end was noticed */
         struct control_session *before = control_session_at(c, n->session);
         control_node_down(c, n);
         if (before != NULL)
@@ -154,7 +156,7 @@ static void control_judge(struct snic_control *c, struct control_node *n,
     it->server = 0;
     it->status = 0;
     if (vd == 0 || vd > c->vd)
-        return; /* of nobody we know */
+        return; /* of a disk that this catalog never made */
     const struct control_disk *d = control_disk_find(c, vd);
     const struct control_seg *g = control_seg_find(c, vd, it->segment & UINT32_MAX);
     if (d == NULL || g == NULL || g->state != CONTROL_PLACED || g->server != n->id - 1) {
@@ -167,10 +169,10 @@ static void control_judge(struct snic_control *c, struct control_node *n,
 }
 
 /*
- * Does the server have what only a later state of this catalog can have made: a lease that this one
- * never gave, or, of what it knows elsewhere, the generation of a move that was over? (A move that
- * failed leaves one more than what is recorded.) Then this is an older copy that was put back, and
- * to judge by it would delete what was acknowledged.
+ * 1: the server has a segment that only a later state of this catalog can have made: of a lease
+ * that this one never granted, or, if it is placed elsewhere, of the generation of a completed
+ * move. (A move that failed leaves one more than the recorded generation.) Then this catalog is an
+ * older copy that was restored, and its verdicts would delete acknowledged data.
  */
 static int control_behind(struct snic_control *c, const struct control_node *n,
                           const struct snic_control_item *it)

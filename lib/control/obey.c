@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What a block server is told to do (A2, A3). Single commands are at the store up to
- * SNIC_CONTROL__SLOTS at a time, so many become durable together. A sweep goes through all
- * segments: of a disk, to raise or delete them, or of a verdict.
+ * A block server's execution of commands (A2, A3). Up to SNIC_CONTROL__SLOTS single commands are at
+ * the store at a time, so many become durable together. A sweep goes through all segments of a
+ * disk, to raise or delete them, or of a verdict.
  */
 #include "control/agent_priv.h"
 
@@ -45,7 +45,7 @@ static void control_agent_slot_free(struct snic_control_agent *a, struct control
     a->slots_used--;
 }
 
-/* 1: the store has it; 0: no room now; SNIC_E* what it says at once. */
+/* 1: the store has it; 0: no space now; SNIC_E* it failed at once. */
 static int control_agent_submit(struct snic_control_agent *a, struct control_agent_slot *t,
                                 uint16_t op, uint64_t segment, uint32_t gen)
 {
@@ -80,7 +80,7 @@ static void control_agent_slot_done(struct snic_segments_req *q)
 
 /* ---- One segment ---- */
 
-/* 1: it is on its way, or answered; 0: not now. */
+/* 1: it is submitted, or answered; 0: not now. */
 static int control_agent_single(struct snic_control_agent *a, const struct control_agent_command *k)
 {
     struct snic_segments_stat stat;
@@ -96,7 +96,7 @@ static int control_agent_single(struct snic_control_agent *a, const struct contr
         op = SNIC_SEGMENTS_DELETE;
     if (k->op == SNIC_CONTROL_GEN) {
         op = SNIC_SEGMENTS_SET_GEN;
-        /* Where a higher one is there is nothing to do, but that one has to be durable: it is set
+        /* If it has a higher one there is nothing to do, but that one has to be durable: it is set
            again, for the store answers a lower one at once. */
         if (snic_segments_find(a->o.store, k->segment, &stat) == 0 && stat.gen > gen)
             gen = stat.gen;
@@ -123,14 +123,14 @@ static void control_agent_sweep_over(struct snic_control_agent *a)
     a->sweep_op = 0;
     int verdict = op == SNIC_CONTROL__AGENT_SWEEP_VERDICT;
     if (worst != 0 && (verdict || a->state == CONTROL_AGENT_CATCHING_UP))
-        control_agent_refused(a, worst); /* nobody hears of it otherwise */
+        control_agent_refused(a, worst); /* neither is answered: end the session */
     else if (verdict)
         control_agent_claimed(a);
     else
         control_agent_result(a, a->session, a->sweep_tag, worst);
 }
 
-/* What the sweep wants of the next segment: 1 there is one, 0 it is at the end. */
+/* The next segment of the sweep, and its new generation (0: delete it). 1; 0 at the end. */
 static int control_agent_sweep_next(struct snic_control_agent *a, uint64_t *cursor,
                                     uint64_t *segment, uint32_t *gen)
 {
@@ -218,7 +218,7 @@ static int control_agent_next(struct snic_control_agent *a, const struct control
     case SNIC_CONTROL_COPY:
     case SNIC_CONTROL_COPY_NEW:
         if (a->slots_used != 0)
-            return 0; /* made before it is filled */
+            return 0; /* its MAKE must be done first */
         control_agent_pull_begin(a, k);
         return 1;
     default:
@@ -249,7 +249,7 @@ void control_agent_obey(struct snic_control_agent *a)
 void control_agent_command(struct snic_control_agent *a, const struct snic_control_msg *m)
 {
     if (a->queue_count == SNIC_CONTROL__QUEUE) {
-        control_stream_abort(&a->s); /* more than it may have under way */
+        control_stream_abort(&a->s); /* more than the catalog may send at once */
         return;
     }
     struct control_agent_command *k =
@@ -269,11 +269,11 @@ void control_agent_verdict(struct snic_control_agent *a, const struct snic_contr
     a->verdict = *m;
     a->verdict_at = 0;
     int r = control_agent_sweep_begin(a, SNIC_CONTROL__AGENT_SWEEP_VERDICT, 0, 0, 0);
-    SNIC_ASSERT(r == 1); /* while it claims nothing is at the store (A5) */
+    SNIC_ASSERT(r == 1); /* while it claims the store has no command (A5) */
     control_agent_obey(a);
 }
 
-/* The session has ended: what is at the store comes back and is told to nobody. */
+/* The session has ended: results of commands at the store are not sent. */
 void control_agent_forget(struct snic_control_agent *a)
 {
     a->queue_count = 0;

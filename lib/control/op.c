@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What takes several steps: an op waits for answers of servers, each of which comes, or the
- * server's end does. Attach (and revoke): the next lease is recorded, all servers refuse those
- * before it, it is granted. Place: a server makes a segment, it is recorded, it is told.
+ * Operations of several steps: an op waits for answers of servers, each of which arrives, or the
+ * server's session ends. Attach (and revoke): the next lease is recorded, all servers refuse those
+ * before it, it is granted. Place: a server makes a segment, it is recorded, then disclosed.
  */
 #include "control/control_priv.h"
 
 enum { CONTROL_MAKING = 0, CONTROL_MADE };
 #define SNIC_CONTROL__TRIES 4u
-#define SNIC_CONTROL__BACK_NS UINT64_C(10000000000) /* in which a server may come back */
+#define SNIC_CONTROL__BACK_NS UINT64_C(10000000000) /* in which a server may reconnect */
 #define SNIC_CONTROL__COMMAND_NS UINT64_C(10000000000)
 #define SNIC_CONTROL__COPY_NS UINT64_C(60000000000)
 
@@ -115,8 +115,8 @@ int control_attaching(const struct snic_control *c, const struct control_disk *d
     return 0;
 }
 
-/* Whoever registers does so before it is READY, and does not answer: it may have much to do first,
-   and until then nothing that is there is told (C4). */
+/* A server that registers raises the lease before it is READY, and does not answer: it may have
+   much to do first, and until then no location there is disclosed (C4). */
 void control_raise(struct snic_control *c, struct control_op *op, struct control_disk *d)
 {
     for (uint32_t i = 0; i < SNIC_CONTROL_SERVERS_MAX; i++)
@@ -131,10 +131,10 @@ static void control_attached(struct snic_control *c, struct control_op *op)
     struct control_disk *d = &c->disks[op->disk];
     struct control_session *s = control_session_at(c, op->session);
     int client = s != NULL && s->role == SNIC_CONTROL_CLIENT;
-    int r = d->lease == op->lease ? 0 : SNIC_ESTALE; /* another one came after it */
+    int r = d->lease == op->lease ? 0 : SNIC_ESTALE; /* a later attach has begun */
     if (r == 0 && client) {
         d->raised = 1;
-        r = control_can_sign(c, s, d) ? 0 : SNIC_EAGAIN; /* then it attaches again */
+        r = control_can_sign(c, s, d) ? 0 : SNIC_EAGAIN; /* the client attaches again */
     }
     if (r == 0 && client) {
         c->stats.grants++;
@@ -197,7 +197,7 @@ static void control_attach_answer(struct snic_control *c, struct control_op *op,
 {
     struct control_session *s = control_session_at(c, c->nodes[node].session);
     if (status < 0 && status != SNIC_EPEERDEAD && s != NULL)
-        control_session_end(s, 0); /* it has to be READY again before it is told */
+        control_session_end(s, 0); /* C4: no location is disclosed until it is READY again */
     if (op->awaited == 0)
         control_attached(c, op);
 }
@@ -217,8 +217,8 @@ uint32_t control_turn(struct snic_control *c)
     return SNIC_CONTROL__NIL;
 }
 
-/* No server has a free place, as far as is known: one that went a short while ago, or has not come
- * since this process began, may have. */
+/* No READY server has a free place. SNIC_EHOSTUNREACH: one that disconnected a short while ago, or
+ * has not connected since this process began, may have. */
 static int control_no_room(const struct snic_control *c)
 {
     uint64_t now = control_now(c);
@@ -288,7 +288,7 @@ int control_place(struct snic_control *c, struct control_disk *d, uint64_t segme
     return r;
 }
 
-/* C2: it is there; now it may be recorded. */
+/* C2: the server has made it; now it may be recorded. */
 static void control_place_record(struct snic_control *c, struct control_op *op)
 {
     struct control_disk *d = &c->disks[op->disk];
@@ -297,7 +297,7 @@ static void control_place_record(struct snic_control *c, struct control_op *op)
     g->gen = op->gen;
     int r = control_put_seg(c, g);
     if (r == SNIC_EAGAIN)
-        return; /* the tick tries again */
+        return; /* the tick retries */
     c->nodes[op->to].making--;
     if (r != 0) {
         (void)control_command(c, op->to, NULL, SNIC_CONTROL_DROP,
@@ -324,10 +324,10 @@ static void control_place_answer(struct snic_control *c, struct control_op *op, 
     c->nodes[op->to].making--;
     if (status == SNIC_ENOSPC)
         c->nodes[op->to].free = 0;
-    if (status == SNIC_EEXIST) /* what is left of another attempt */
+    if (status == SNIC_EEXIST) /* left of another attempt */
         (void)control_command(c, op->to, NULL, SNIC_CONTROL_DROP,
                               snic_control_seg_id(op->vd, op->segment), op->vd, 0, 0, NULL);
-    if (status != SNIC_ENOSPC) /* each that is full is asked once */
+    if (status != SNIC_ENOSPC) /* each full server gets one attempt */
         op->tries++;
     int r = op->tries < SNIC_CONTROL__TRIES ? control_place_at(c, op) : status;
     if (r == SNIC_EPEERDEAD && op->to != SNIC_CONTROL__NIL)
@@ -365,7 +365,7 @@ void control_op_node_gone(struct snic_control *c, uint32_t node)
     }
 }
 
-/* A server that lives and does not do what it is told is as good as gone, and begins anew. */
+/* A server that does not answer a command in time is treated as gone, and registers again. */
 static void control_op_late(struct snic_control *c, struct control_op *op)
 {
     uint64_t most = op->type >= CONTROL_OP_MOVE ? SNIC_CONTROL__COPY_NS : SNIC_CONTROL__COMMAND_NS;
@@ -393,7 +393,7 @@ void control_op_tick(struct snic_control *c)
     }
 }
 
-/* The disk is about to be gone, with what is made of it by commands already given. */
+/* The disk is being deleted, with the segments that commands sent before will make. */
 void control_op_disk_gone(struct snic_control *c, struct control_disk *d)
 {
     uint32_t disk = (uint32_t)(d - c->disks);

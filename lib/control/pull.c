@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A segment is copied from another server: for SNIC_CONTROL__LIST blocks at a time it says which
- * versions it has, gets what is newer, and writes that under the versions it came with (A4). What
- * it has is remembered for the next pass over the same segment.
+ * Copies a segment from another server: for SNIC_CONTROL__LIST blocks at a time it sends the
+ * versions that it has, receives the newer blocks, and writes these under the received versions
+ * (A4). The versions are remembered for the next pass over the same segment.
  *
- * A block that is damaged there is LOST here: to read it is an error as it was there, to write it
- * heals it. What is here in the same version or a later one stays.
+ * A block that is damaged at the source is LOST here: reading it is an error as it was there,
+ * writing it repairs it. A block that is here in the same version or a later one stays.
  *
- * A block that is copied: number 2, kind 1, zero 1, checksum 4, version 8, guest's checksum 4, zero
- * 4; then 4096 bytes if it is of data.
+ * A copied block: number 2, kind 1, zero 1, checksum 4, version 8, guest_tag 4, zero 4; then 4096
+ * bytes if it is of data.
  */
 #include "control/agent_priv.h"
 
 #define SNIC_CONTROL__AGENT_KEEP_NS UINT64_C(1000000000)
 #define SNIC_CONTROL__AGENT_PULL_NS                                                                \
-    UINT64_C(5000000000) /* a peer that says nothing for so long is gone */
+    UINT64_C(5000000000) /* a peer that does not respond for so long is gone */
 
 static void control_agent_pull_write(struct snic_control_agent *a);
 static void control_agent_pull_ask(struct snic_control_agent *a);
 
-/* The connection stays for the next pass, unless it failed. What the store still has comes back. */
+/* The connection stays for the next pass, unless it failed. A request at the store completes first.
+ */
 static void control_agent_pull_end(struct snic_control_agent *a, int status)
 {
     struct control_agent_pull *p = &a->pull;
@@ -100,7 +101,7 @@ static void control_agent_pull_submit(struct snic_control_agent *a, uint16_t op)
         control_agent_pull_end(a, r);
 }
 
-/* What has come, then the next part, then the fence. */
+/* Write the received blocks, then request the next part, then set the fence. */
 static void control_agent_pull_write(struct snic_control_agent *a)
 {
     struct control_agent_pull *p = &a->pull;
@@ -164,7 +165,7 @@ static int control_agent_pull_parse(struct control_agent_pull *p, uint32_t size)
         x->data_crc = snic_get_le32(b + 4);
         x->wver = snic_get_le64(b + 8);
         if (p->fresh && x->wver != 0)
-            x->wver = 1; /* older than what any lease will write */
+            x->wver = 1; /* older than a write of any lease */
         x->guest_tag = snic_get_le32(b + 16);
         b += SNIC_CONTROL__BLOCK;
         left -= SNIC_CONTROL__BLOCK;
@@ -262,7 +263,7 @@ void control_agent_pull_begin(struct snic_control_agent *a, const struct control
         return;
     }
     p->addr = k->addr;
-    p->due = p->s.conn != NULL; /* when the one before is gone */
+    p->due = p->s.conn != NULL; /* connect when the previous one is gone */
     control_stream_abort(&p->s);
     r = p->due ? 0 : control_stream_connect(&p->s, &k->addr);
     if (r != 0)
@@ -277,7 +278,7 @@ void control_agent_pull_tick(struct snic_control_agent *a, uint64_t now)
     if (p->busy && !p->ended && now - p->heard_ns > SNIC_CONTROL__AGENT_PULL_NS)
         control_agent_pull_end(a, SNIC_ETIMEDOUT);
     else if (!p->busy && now - p->heard_ns > SNIC_CONTROL__AGENT_KEEP_NS)
-        control_stream_abort(&p->s); /* others may want its place there */
+        control_stream_abort(&p->s); /* others may need its place there */
 }
 
 void control_agent_pull_init(struct snic_control_agent *a, unsigned char *in, unsigned char *out,

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Records as bytes, and a log's records as a catalog. Of a key the newest record counts; the log
- * gives them in the order they were appended, and copies of old ones behind newer ones of other
- * keys, so a segment may be found before its disk: they are joined at the end.
- * What stands after a record's end is zero: a server without a serial, a disk without a key or
+ * Encodes records, and rebuilds the catalog from a log's. Of a key the newest record counts; the
+ * log returns them in the order they were appended, and copies of old ones behind newer ones of
+ * other keys, so a segment may be found before its disk: they are joined at the end.
+ * Fields behind a record's end are zero: a server without a serial, a disk without a key or
  * account.
  *
  *   all       0 format 4   4 zero 4
  *   head      8 incarnation 8   16 uuid 16   32 the last disk's number 4
  *   server    8 address 24   32 address for servers 24   56 serial 8
  *   disk      8 bytes 8   16 qos 32   48 lease 4   52 held 4   56 name 64   120 check value 16
- *             136 the holder's account 4   140 what its tokens permit 4
+ *             136 the holder's account 4   140 the rights of its tokens 4
  *   segment   8 server 4   12 generation 4
  */
 #include "control/control_priv.h"
@@ -85,7 +85,7 @@ uint32_t control_record_seg(unsigned char *p, const struct control_seg *g)
     return 16;
 }
 
-/* ---- Back ---- */
+/* ---- Decoding ---- */
 
 static int control_found_head(struct snic_control *c, const unsigned char *p, uint32_t size)
 {
@@ -120,13 +120,13 @@ static int control_found_node(struct snic_control *c, uint32_t id, const struct 
 
 static void control_found_seg_gone(struct snic_control *c, struct control_seg *g)
 {
-    g->state = CONTROL_PLACING; /* counted nowhere */
+    g->state = CONTROL_PLACING; /* it is not counted yet */
     control_seg_free(c, NULL, g);
 }
 
-/* Its segments stood before it, and are of no list yet. There may be as many such records as the
-   log has room for: all segments are looked through only for a disk that may have as many, and for
-   one whose own record is gone. */
+/* A disk's tombstone: its segments' records precede it, and are on no list yet. There may be as
+   many tombstones as the log has space for: all segments are scanned only for a disk that may have
+   as many, and for one whose own record is gone. */
 static void control_found_gone(struct snic_control *c, uint32_t vd)
 {
     struct control_disk *d = control_disk_find(c, vd);
@@ -146,7 +146,7 @@ static void control_found_gone(struct snic_control *c, uint32_t vd)
         control_disk_free(c, d);
 }
 
-/* All of it is said to others: it ends, and nothing is behind its end. */
+/* All bytes are sent to peers: there must be an end, and zeros behind it. */
 static int control_found_name(const char *name)
 {
     static const char none[SNIC_CONTROL_NAME];
@@ -243,11 +243,11 @@ static void control_recovered_names(struct snic_control *c)
             continue;
         struct control_disk *old = same->vd < d->vd ? same : d;
         c->half[c->halves++] = old->vd;
-        control_disk_free(c, old); /* its segments are of no list, and are dropped below */
+        control_disk_free(c, old); /* its segments are on no list, and are dropped below */
     }
 }
 
-/* All records are there. */
+/* All records are read. */
 int control_recovered(struct snic_control *c)
 {
     control_recovered_names(c);
@@ -257,7 +257,7 @@ int control_recovered(struct snic_control *c)
             continue;
         struct control_disk *d = control_disk_find(c, g->vd);
         if (d == NULL) {
-            g->state = CONTROL_PLACING; /* counted nowhere */
+            g->state = CONTROL_PLACING; /* it is not counted yet */
             control_seg_free(c, NULL, g);
         } else {
             control_seg_link(c, d, g);

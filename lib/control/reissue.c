@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A disk whose leases are used up is made anew: as another disk, whose versions begin again, under
+ * A disk whose leases are used up is reissued: as another disk, whose versions begin again, under
  * the name of the old one. Each segment is copied to a new one, whose blocks all have version 1,
  * that is, lower than any that the first lease will write.
  *
- *     SEAL   the next generation of the old segment is recorded and set: whoever had the last lease
- *            and has not heard that it is over is refused
- *     MAKE   the new one is made, there or elsewhere
+ *     SEAL   the next generation of the old segment is recorded and set: a client that had the last
+ *            lease and does not know that it has ended is refused
+ *     MAKE   the new segment is made, on the same server or another one
  *     COPY   it is filled, and recorded
- *     SWAP   names are exchanged by the record of the new disk; of two of a name the newer counts
- *     OVER   the old one is deleted
+ *     SWAP   names are swapped by the record of the new disk; of two of a name the newer counts
+ *     OVER   the old disk is deleted
  *
- * Meanwhile neither is attached, moved or deleted. If anything fails the new one is deleted. When
- * the catalog's process dies it stays, as a disk named NAME.reissue, until that is tried again. No
- * disk is created with such a name, and none that was ever attached is taken for what is left; of
- * a name that is too long for that, what fits stands there, and the old disk's number.
+ * Meanwhile neither disk is attached, moved or deleted. If anything fails the new one is deleted.
+ * If the catalog's process dies it stays, as a disk named NAME.reissue, until the reissue is
+ * repeated. No disk is created with such a name, and one that was ever attached is not taken for
+ * the rest of an attempt; a name that is too long is cut, and the old disk's number appended.
  */
 #include "control/control_priv.h"
 
@@ -145,7 +145,7 @@ static int control_re_swap(struct snic_control *c, struct control_op *op)
     memcpy(d->name, old->name, sizeof(name));
     int r = control_put_disk(c, d);
     if (r == 0)
-        memcpy(old->name, name, sizeof(name)); /* in memory: it is about to be gone */
+        memcpy(old->name, name, sizeof(name)); /* in memory only: it is about to be deleted */
     else
         memcpy(d->name, name, sizeof(name));
     op->state = r == 0 ? CONTROL_RE_OVER : CONTROL_RE_SWAP;
@@ -157,13 +157,13 @@ static int control_re_over(struct snic_control *c, struct control_op *op)
     struct control_disk *old = &c->disks[op->other];
     int r = control_put_disk_gone(c, old);
     if (r != 0)
-        return SNIC_EAGAIN; /* there is no way back */
+        return SNIC_EAGAIN; /* the swap is recorded and can not be undone: retry */
     control_drop_disk(c, old);
     control_re_end(c, op, 0);
     return 0;
 }
 
-/* As far as it goes without an answer; without room in the log the tick goes on. */
+/* Continue until an answer is awaited; without space in the log the tick continues. */
 void control_reissue_step(struct snic_control *c, struct control_op *op)
 {
     int r = 0;
@@ -207,7 +207,8 @@ void control_reissue_answer(struct snic_control *c, struct control_op *op, int s
     control_reissue_step(c, op);
 }
 
-/* When it comes again it is told to delete what is not recorded: it must not be recorded then. */
+/* When the server registers again it is to delete segments that are not recorded: the new one must
+ * not be recorded then. */
 void control_reissue_gone(struct snic_control *c, struct control_op *op)
 {
     if (op->state == CONTROL_RE_COPY || op->state == CONTROL_RE_RECORD)
@@ -240,14 +241,14 @@ static void control_re_name(const struct control_disk *old, char *name)
     memset(name + n, 0, SNIC_CONTROL_NAME - n);
 }
 
-/* What an attempt before has left. */
+/* Delete the disk that an earlier attempt has left. */
 static int control_re_clear(struct snic_control *c, const char *name)
 {
     struct control_disk *d = control_disk_named(c, name);
     if (d == NULL)
         return 0;
     if (d->lease != 0)
-        return SNIC_EEXIST; /* somebody has used it */
+        return SNIC_EEXIST; /* it was attached: not left of an attempt */
     if (d->reissue)
         return SNIC_EBUSY;
     int r = control_put_disk_gone(c, d);
@@ -274,7 +275,7 @@ int control_reissue(struct snic_control *c, struct control_session *s, uint32_t 
     struct control_op *op = control_op_new(c, CONTROL_OP_REISSUE, s, tag, s);
     if (op == NULL)
         return SNIC_EAGAIN; /* it is cleared the next time */
-    old->held = 0;          /* nobody resumes */
+    old->held = 0;          /* no client can resume */
     old->session = SNIC_CONTROL__NIL;
     old->reissue = d->reissue = 1;
     op->disk = (uint32_t)(d - c->disks);

@@ -4,11 +4,11 @@
  *
  * T1  out[0, way) is the network's, out[0, free) may leave, out[free, head) is held back by marks,
  *     whose ends rise and whose positions rise; the last mark's end is head, if there is a mark.
- * T2  gone() comes once for each connection that was accepted, or whose connect was; nothing is
- *     delivered after closing began.
- * T3  In one turn of the loop SNIC_CONTROL__TURN messages are taken of a connection: who sends many
- *     at once waits, not the others. What has not been taken is in `in` and in `bufs`; while there
- *     is any that may be a message, the timer is armed.
+ * T2  gone() is called once for each connection that was accepted, or that connect() has begun;
+ *     nothing is delivered after closing began.
+ * T3  In one iteration of the loop SNIC_CONTROL__TURN messages are taken of a connection: a peer
+ *     that sends many at once waits, not the others. Bytes not taken yet are in `in` and in `bufs`;
+ *     while they may have a whole message, the timer is armed.
  */
 #include "control/control_priv.h"
 
@@ -46,7 +46,7 @@ void control_stream_init(struct control_stream *s, struct snic_net *net,
 
 static void control_stream_flush(struct control_stream *s);
 
-/* What has left makes room. */
+/* Free the space of the bytes that were sent. */
 static void control_stream_shift(struct control_stream *s)
 {
     uint32_t n = s->way;
@@ -88,7 +88,7 @@ static void control_stream_flush(struct control_stream *s)
     s->req.iov_count = 1;
     s->way = s->free;
     if (snic_net_send(s->conn, &s->req) != 1)
-        s->way = 0; /* writable comes, or closed */
+        s->way = 0; /* writable() or closed() follows */
 }
 
 void control_stream_durable(struct control_stream *s, uint64_t position)
@@ -160,7 +160,7 @@ static void control_stream_refuse(struct control_stream *s, int error)
         control_stream_close(s);
 }
 
-/* What comes before it is known who is there. 0: done with it; SNIC_E*: the connection ends. */
+/* A message before authentication is complete. 0: handled; SNIC_E*: the connection ends. */
 static int control_stream_first(struct control_stream *s, const struct snic_control_msg *m)
 {
     uint8_t connector = s->auth.connector;
@@ -168,7 +168,7 @@ static int control_stream_first(struct control_stream *s, const struct snic_cont
         s->why = m->status;
         return SNIC_EPROTO;
     }
-    if (s->opts == NULL) /* it has keys, and we have none */
+    if (s->opts == NULL) /* the peer has keys, and this end has none */
         return SNIC_ENOTSUP;
     int r = control_auth_take(s, m);
     if (r == 0 && connector && s->auth.state == CONTROL_AUTH_DONE && s->e->up != NULL)
@@ -213,7 +213,7 @@ static void control_stream_take(struct control_stream *s)
     memmove(s->in, s->in + at, s->in_used);
 }
 
-/* What has come is not wanted any more. */
+/* Drop received buffers. */
 static void control_stream_drop(struct control_stream *s)
 {
     struct snic_node *n;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Where segments are: those that the volume asks for are kept until they are answered, and asked
- * for again, less often each time: an answer may come late, unasked, or never, as when a server is
- * away. The volume repeats what it still needs, and does not say what it needs no more: so where
- * there is no room for a segment, another one makes room; and what is asked says whether a place is
- * to be made, by what waits at the volume then.
+ * Lookups of segments: those that the volume requests are kept until they are answered, and
+ * repeated with back-off: an answer may arrive late, without a request, or never, as when a server
+ * is down. The volume repeats requests that it still needs, and does not cancel others: so when the
+ * table is full an entry is evicted; and whether a LOOKUP permits to place the segment is decided
+ * by the I/O that waits at the volume then.
  */
 #include "control/client_priv.h"
 
-/* Until an answer is missed: up to SNIC_CONTROL__CLIENT_WANT_NS, from retry_ns on. */
+/* The time until a LOOKUP is repeated: from retry_ns, up to SNIC_CONTROL__CLIENT_WANT_NS. */
 static uint64_t control_want_patience(const struct snic_control_client *c,
                                       struct control_client_want *w)
 {
@@ -29,8 +29,8 @@ static void control_lookup_add(struct snic_control_client *c, struct snic_contro
     c->stats.asked++;
 }
 
-/* What waits says whether a place is to be made. If some of it needs none where there is none, that
-   is asked first: there is one afterwards. */
+/* The waiting I/O decides whether the segment is to be placed. If some of it needs the location
+   only if the segment is placed, that item is first: the other item places the segment. */
 static void control_want_ask(struct snic_control_client *c, struct snic_control_msg *m,
                              struct control_client_want *w, uint64_t now)
 {
@@ -136,8 +136,8 @@ void snic_control_client_map(struct snic_control_client *c, uint32_t disk, uint6
     }
 }
 
-/* It was nowhere, at some time after the LOOKUP with that tag: of the first that is not answered,
-   or of the last; those between count for the first. For what came later the volume asks anew. */
+/* It was not placed at some time after the LOOKUP with that tag: the first that is not answered, or
+   the last; one between them is taken for the first. For later I/O the volume looks it up anew. */
 void control_want_nowhere(struct snic_control_client *c, struct control_client_want *w,
                           uint32_t tag)
 {

@@ -6,10 +6,10 @@
  *          12 CRC32C of bytes 0 ... 11 and of the body
  *   body   the fields that the type has, in the order of enum control_field; then its items, of 20
  *          bytes each; then, of PULL and BLOCKS, the rest
- *   seal   16 bytes, where both ends have proven who they are (auth.c)
+ *   seal   16 bytes, after authentication (auth.c)
  *
- * A type's fields are a mask, so there is one way to write a message: what is read and written
- * again is the same bytes.
+ * A type's fields are a mask, so a message has one encoding: decoding it and encoding it again
+ * gives the same bytes.
  */
 #include "control/control_priv.h"
 
@@ -100,7 +100,7 @@ int snic_control_name_ok(const char *name)
     return n > 0 && n < SNIC_CONTROL_NAME;
 }
 
-/* ---- One field after the other ---- */
+/* ---- Fields ---- */
 
 struct control_cursor {
     unsigned char *out; /* NULL: reading */
@@ -185,7 +185,7 @@ static void control_addr(struct control_cursor *k, struct snic_net_addr *a)
         k->bad = k->out != NULL ? SNIC_EINVAL : SNIC_EPROTO;
 }
 
-/* All that follows the end is zero. */
+/* All bytes behind the end are zero. */
 static void control_name(struct control_cursor *k, char *name)
 {
     int ended = 0;
