@@ -97,7 +97,7 @@
  * then or at any time; without a request, too. map() is also called for a segment whose server has
  * not responded for slow_ns (1 s), or since the server is suspect (300 ms): so I/O follows a
  * segment that moved while the client was unreachable, even when the old server is gone. map() is
- * repeated 1, 2, 4, then 8 s later, until the server responds or the answer names another server.
+ * repeated 1, 2, 4, then 8 s later, until the server responds or the answer is another location.
  */
 #ifndef SNIC_VOLUME_H
 #define SNIC_VOLUME_H

@@ -267,7 +267,8 @@ static int ebs_server_silent(const struct snic_ebs_queue *q, uint32_t server)
 }
 
 /* One RPC of the disk's first I/O. Blocks of unknown location wait PARKED, and nothing behind them
-   waits; unless these have used up their share: then the disk waits for the lookup. */
+   waits: a server may be gone, or the pool full, for long. But if RPCs without a location have used
+   up their share, the disk waits for the lookup. */
 static enum ebs_turn ebs_disk_step(struct snic_ebs_queue *q, struct snic_ebs_disk *d)
 {
     struct snic_ebs_where w;
