@@ -190,7 +190,7 @@ struct snic_ebs_disk {
     uint8_t say;      /**< LEASE is to be reported                                               */
     uint8_t map_said; /**< MAP was reported for the first I/O                                    */
     uint8_t say_map;  /**< MAP is to be reported for it                                          */
-    uint8_t charged; /**< the first I/O is admitted, its RPCs are not all made                   */
+    uint8_t charged;  /**< the first I/O is admitted, its RPCs are not all made                   */
     uint8_t say_token; /**< TOKEN is to be reported                                              */
     uint32_t index;
     uint32_t inside; /**< I/Os                                                                   */

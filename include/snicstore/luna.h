@@ -491,7 +491,7 @@ struct snic_luna_block {
 enum snic_luna_target_act {
     SNIC_LUNA_TARGET_SEND = 1, /**< send: write it to send->handle                             */
     SNIC_LUNA_TARGET_CLOSE,    /**< handle: abort it; the handle is no longer valid            */
-    SNIC_LUNA_TARGET_RESUME /**< handle: after SNIC_EAGAIN, call recv again, even with 0 bytes */
+    SNIC_LUNA_TARGET_RESUME    /**< handle: after SNIC_EAGAIN, call recv again, even with 0 bytes */
 };
 
 struct snic_luna_target_action {

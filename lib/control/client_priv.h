@@ -10,8 +10,7 @@
 #define SNIC_CONTROL__CLIENT_SOON_NS UINT64_C(2000000)
 #define SNIC_CONTROL__NUMBERS 1024u                        /* servers_max at most */
 #define SNIC_CONTROL__CLIENT_RENEW_NS UINT64_C(1000000000) /* until a token is requested again */
-#define SNIC_CONTROL__CLIENT_WANT_NS                                                               \
-    UINT64_C(500000000) /* until a failed lookup is repeated */
+#define SNIC_CONTROL__CLIENT_WANT_NS UINT64_C(500000000)   /* until a failed lookup is repeated */
 
 enum control_client_disk_state {
     CONTROL_CLIENT_NONE = 0,

@@ -111,7 +111,7 @@ struct lmdb_batch {
     struct lmdb_runs marks;    /* shared: segments to be marked */
     struct lmdb_runs got;      /* shared: blocks reserved */
     uint32_t want;             /* shared: blocks to be reserved */
-    uint8_t catch_up; /* shared: needs a transaction even if it is empty (S6) */
+    uint8_t catch_up;          /* shared: needs a transaction even if it is empty (S6) */
     int32_t result;
     int32_t os_error;
 };
