@@ -6,22 +6,22 @@
  * Depends on  snicstore/base.h, snicstore/kvop.h, snicstore/kvfs_format.h.
  * Memory      snic_kvfs_memsize() bytes of the caller's, aligned to SNIC_KVFS_ALIGN (some 55 MiB
  *             with the default options), then nothing is allocated. Where creates per second
- *             matter from the first one on, give it huge pages (madvise MADV_HUGEPAGE): a third
- *             of their time goes into first touches of memory otherwise. Requests are the
- *             caller's, borrowed from submit until poll returns them; so is all they name.
+ *             matter from the first one on, use huge pages (madvise MADV_HUGEPAGE): otherwise
+ *             page faults take a third of their time. Requests are the caller's, borrowed from
+ *             submit until poll returns them; so is all they name.
  * Threads     One owner; no call blocks.
  * Progress    A request waits for its records, for other requests on the same inodes, or (locks)
  *             for its turn; thousands are in flight without a thread for any of them.
  * Errors      0 or a positive count on success, a negative SNIC_E* otherwise, Linux numbers.
  * Units       bytes, ns.
- * Input       Requests are trusted to be what the caller means (the mount's kernel or an embedder);
- *             records are not: each is verified, and a wrong one is SNIC_ECORRUPT and an event that
- *             names its key.
+ * Input       Requests are trusted (they are of the mount's kernel or an embedder); records are
+ *             not: each is verified, and a wrong one is SNIC_ECORRUPT and an event that names its
+ *             key.
  *
- * The engine takes requests (snic_kvfs_submit), asks for operations of kvop.h (snic_kvfs_poll_io
+ * The engine accepts requests (snic_kvfs_submit), requests operations of kvop.h (snic_kvfs_poll_io
  * returns them), takes their results (snic_kvfs_complete) and returns finished requests
- * (snic_kvfs_poll_done). It has no clock: every call brings the time. fs.h joins it to a store and
- * a loop; that is what most users want. Without them, one request after another on kv.h's memory:
+ * (snic_kvfs_poll_done). It has no clock: every call passes the time. fs.h joins it to a store and
+ * a loop; most users need that. Without them, one request after another on kv.h's memory:
  *
  *     snic_kvfs_submit(k, req, now);                       // MKFS, MOUNT, CREATE, WRITE, ...
  *     while (snic_kvfs_poll_done(k) != req) {
@@ -29,43 +29,43 @@
  *         if (io != NULL) {
  *             snic_kvmem_apply(medium, &io->op);
  *             snic_kvfs_complete(k, io, now);
- *         } else {                                         // it waits for a time
+ *         } else {                                         // it waits for its deadline
  *             now.mono_ns = snic_kvfs_deadline_ns(k);
  *             snic_kvfs_advance(k, now);
  *         }
  *     }
  *
- * Deviations from section 3.4, and what the paper leaves out: see kvfs_format.h for the records.
+ * Deviations from section 3.4, and additions to it: for the records see kvfs_format.h.
  * Names are found by a 128-bit hash. Attributes, entries and small files carry checksums. Growing
  * past 8 KiB and all operations that touch several groups are atomic under crashes. Changes of
  * times alone (reads, writes within the size, renames) are kept back for up to times_ns, a second
- * by default, and reach the store with the next change of the inode, FLUSH, RELEASE or FSYNC (the
- * time of a read alone does not go with FLUSH and RELEASE). So is a change of a big file's space
- * that is known only after a write: after a crash or the session's death st_blocks may be off until
- * the file is truncated, or fsck mends it. A WRITE with SYNC makes bytes and size durable, its
- * times with the next FSYNC.
+ * by default, and reach the store with the next change of the inode, FLUSH, RELEASE or FSYNC (a
+ * change of only the time of a read is not written by FLUSH and RELEASE). So is a change of a big
+ * file's space that is known only after a write: after a crash or the session's death st_blocks may
+ * be wrong until the file is truncated, or fsck repairs it. A WRITE with SYNC makes bytes and size
+ * durable, its times with the next FSYNC.
  * Several sessions that write to one file at the same time need locks for it, as on other network
  * file systems: a READ may see a part of another session's WRITE. Appends need none: neither other
- * appends nor another session's truncation or growth take away what was acknowledged. One of up to
- * SNIC_KVOP_VALUE_MAX bytes (68 KiB; where it makes a small file big, the whole file counts) is one
- * piece of the file and goes with the commit of the size. A larger one, while others use the store,
- * goes in pieces of up to 64 KiB, each with a commit of its own, between which those of others may
- * come; when a later one fails, the result is what went before. Another large WRITE across the end
- * moves the size first: others read zeros there until its bytes are written, and they stay if it
- * fails or the session dies in between. (A COPY is as WRITEs of 60 KiB, one after the other.)
- * All this wherever the store's commits take object bytes (SNIC_KV_CAP_ATOMIC_OBJECT: LMDB), on
- * RADOS within the first stripe (stripe_bytes, 4 MiB): behind it bytes go to the store before the
- * commit, two appends may overwrite each other, one may become zeros by another session's growth of
- * the file beyond its end, and a truncation under way may take away what another session has just
- * appended.
- * A session that was stopped for longer than lease_ns is declared dead, and what it had locked or
- * open counts no more. Where commits may name several groups (LMDB, the store in memory) no commit
- * of it has any effect from that moment on: each is guarded by a record that goes with the
- * declaration. On RADOS one that was under way may land late, if what it read is still so; so may,
- * on every store, object bytes of a big file's WRITE, up to the store's time-out after the session
- * runs again. When half its lease has passed unproven, the session begins no request but the end of
- * a handle, which writes out what is kept back of its inode, and writes out nothing else that it
- * keeps back; when it hears of its death it forgets that.
+ * appends nor another session's truncation or growth remove acknowledged bytes. One of up to
+ * SNIC_KVOP_VALUE_MAX bytes (68 KiB; where it makes a small file big, the whole file counts) is
+ * contiguous in the file and in one commit with the size. A larger one, while others use the store,
+ * is written in pieces of up to 64 KiB, each with a commit of its own, between which commits of
+ * others may happen; if a later one fails, the result is the bytes before it. Another large WRITE
+ * across the end moves the size first: others read zeros there until its bytes are written, and
+ * the zeros stay if it fails or the session dies in between. (A COPY is as WRITEs of 60 KiB, one
+ * after the other.) All this applies wherever the store's commits take object bytes
+ * (SNIC_KV_CAP_ATOMIC_OBJECT: LMDB), on RADOS within the first stripe (stripe_bytes, 4 MiB): behind
+ * it bytes are written before the commit, two appends may overwrite each other, one may become
+ * zeros by another session's growth of the file beyond its end, and a truncation in flight may
+ * remove bytes that another session has just appended.
+ * A session that was stopped for longer than lease_ns is declared dead, and its locks and opens no
+ * longer count. Where commits may name several groups (LMDB, the store in memory) no commit of it
+ * has any effect from that moment on: each is guarded by a record that is deleted by the
+ * declaration. On RADOS one in flight may take effect late, if the records that it read are
+ * unchanged; so may, on every store, object bytes of a big file's WRITE, up to the store's time-out
+ * after the session runs again. When half its lease has passed without a proof, the session begins
+ * no request except the end of a handle, which writes the changes kept back of its inode, and
+ * writes no other changes that it keeps back; when it detects its death it discards them.
  * A file whose last name a rename replaces can be opened by its number for a quarter of a second
  * more: so a client that looks a name up and then opens it always finds a whole file.
  *
@@ -95,7 +95,7 @@ extern "C" {
 #define SNIC_KVFS_XATTR_LIST_MAX 65536U
 #define SNIC_KVFS_IO_MAX (1U << 20) /**< bytes of one READ or WRITE                          */
 
-/** Time as every call brings it. */
+/** Time as passed to every call. */
 struct snic_kvfs_now {
     uint64_t mono_ns; /**< never goes back                                                */
     int64_t wall_ns;  /**< since 1970, for timestamps                                     */
@@ -124,7 +124,7 @@ enum snic_kvfs_kind {
     SNIC_KVFS_WRITE,       /**< ino, offset (or APPEND), iov -> bytes                     */
     SNIC_KVFS_FALLOCATE,   /**< ino, offset, length, flags SNIC_KVFS_FALLOC_* (no range is collapsed
                                 or inserted: the mount answers EOPNOTSUPP). Where the store
-                                lacks SNIC_KV_CAP_ALLOC none is set aside: only the size grows    */
+                                lacks SNIC_KV_CAP_ALLOC no space is reserved: only the size grows */
     SNIC_KVFS_SEEK,        /**< ino, offset, flags SNIC_KVFS_SEEK_* -> offset in result      */
     SNIC_KVFS_COPY,        /**< ino, offset, ino2, offset2, length -> bytes (may be fewer)   */
     SNIC_KVFS_OPENDIR,     /**< ino -> handle                                            */
@@ -160,23 +160,24 @@ enum snic_kvfs_kind {
 /**
  * The caller has no CAP_FSETID: OPEN with TRUNC, WRITE, FALLOCATE, COPY (of the target) and SETATTR
  * of a size clear set-uid, and set-gid where the group may execute or the caller is not in it (gid
- * and groups of cred); SETXATTR of an access ACL clears set-gid where he is not. A SETATTR of owner
- * or group clears them in any case (root is in every group then); one with KILL_PRIV and without
- * any value is such a one (SNIC_EPERM from others than the owner if a bit would go, unless CHECKED:
- * then it has no effect). File capabilities (security.capability) go with all these but SETXATTR,
- * whatever the caller's credentials.
+ * and groups of cred); SETXATTR of an access ACL clears set-gid where the caller is not in it. A
+ * SETATTR of owner or group clears them in any case (root is in every group then); one with
+ * KILL_PRIV and without any value does the same (SNIC_EPERM from others than the owner if a bit
+ * would be cleared, unless CHECKED: then it has no effect). All these but SETXATTR remove file
+ * capabilities (security.capability), whatever the caller's credentials.
  */
 #define SNIC_KVFS_KILL_PRIV (1u << 4)
 #define SNIC_KVFS_READDIR_PLUS (1u << 5)
 #define SNIC_KVFS_LOCK_WAIT (1u << 6)
 /**
- * UNLINK, RMDIR, RENAME: an inode whose last name goes with it stays accessible by its number:
- * the answer has it in attr.ino and a handle (0: none lost its last name, or a quarter of
- * inodes_max are held so already), which counts as open until RELEASE. What another session removes
- * is gone, SNIC_ENOENT, unless it is open here: it knows what others have open, and no more.
+ * UNLINK, RMDIR, RENAME: an inode whose last name it removes stays accessible by its number: the
+ * answer has it in attr.ino and a handle (0: none lost its last name, or a quarter of inodes_max
+ * are held so already), which counts as open until RELEASE. An inode that another session removes
+ * is SNIC_ENOENT, unless it is open here: a session knows which inodes others have open, and no
+ * more.
  */
 #define SNIC_KVFS_HOLD (1u << 7)
-#define SNIC_KVFS_EXCL (1u << 8)  /**< CREATE: SNIC_EEXIST when there                       */
+#define SNIC_KVFS_EXCL (1u << 8)  /**< CREATE: SNIC_EEXIST if the name exists               */
 #define SNIC_KVFS_TRUNC (1u << 9) /**< CREATE, OPEN: size becomes 0                         */
 #define SNIC_KVFS_OPEN_READ (1u << 10)
 #define SNIC_KVFS_OPEN_WRITE (1u << 11)
@@ -184,7 +185,7 @@ enum snic_kvfs_kind {
 #define SNIC_KVFS_RENAME_NOREPLACE (1u << 16)
 #define SNIC_KVFS_RENAME_EXCHANGE (1u << 17)
 #define SNIC_KVFS_RENAME_WHITEOUT                                                                  \
-    (1u << 18) /**< a character device 0:0, mode 0, takes the name                                 \
+    (1u << 18) /**< a character device 0:0, mode 0, gets the old name                              \
                 */
 #define SNIC_KVFS_FSYNC_DATA (1u << 16)
 #define SNIC_KVFS_FALLOC_KEEP_SIZE (1u << 16)
@@ -211,7 +212,7 @@ struct snic_kvfs_cred {
     uint32_t uid;
     uint32_t gid;
     uint32_t pid;
-    uint32_t umask; /**< taken off new files' modes, unless the directory has a default ACL   */
+    uint32_t umask; /**< masks new files' modes, unless the directory has a default ACL       */
     const uint32_t *groups; /**< supplementary; borrowed; may be NULL                         */
     uint32_t group_count;
     uint32_t reserved;
@@ -233,7 +234,7 @@ struct snic_kvfs_lock {
 struct snic_kvfs_statfs {
     uint64_t bytes;
     uint64_t bytes_free;
-    uint64_t files; /**< inodes there can be                                          */
+    uint64_t files; /**< most inodes                                                  */
     uint64_t files_free;
 };
 
@@ -253,7 +254,7 @@ struct snic_kvfs_mkfs {
     uint32_t mode; /**< of the root; 0: 0755                                                */
     uint32_t uid;
     uint32_t gid;
-    uint32_t force; /**< 0: SNIC_EEXIST when the store holds a file system; 1: over it, also when
+    uint32_t force; /**< 0: SNIC_EEXIST when the store holds a file system; 1: replace it, even if
                          others have it mounted: the caller must exclude that                 */
     uint64_t seed;  /**< of the name hash; draw it at random; 0: derived from uuid             */
     uint8_t uuid[16];
@@ -290,13 +291,13 @@ struct snic_kvfs_req {
     void *ctx;          /**< the caller's                                                     */
 };
 
-/** A store operation that the engine asks for. Start it; then snic_kvfs_complete(). */
+/** A store operation that the engine requests. Start it; then snic_kvfs_complete(). */
 struct snic_kvfs_io {
     struct snic_kvop op;
-    uint64_t carrier[20]; /**< the carrier's: room for the snic_kv_req whose op is this one       */
+    uint64_t carrier[20]; /**< the caller's: space for the snic_kv_req whose op is this one       */
 };
 
-/** Damage found, for logs; the request that met it ends with SNIC_ECORRUPT. */
+/** Damage found, for logs; the request that read it ends with SNIC_ECORRUPT. */
 struct snic_kvfs_damage {
     struct snic_kvop_key key; /**< of a record; size 0: object bytes                          */
     uint64_t object;
@@ -311,8 +312,8 @@ struct snic_kvfs_opts {
     uint32_t inodes_max;   /**< open, locked or changed at once; then SNIC_ENFILE; default 65536 */
     uint32_t locks_max;    /**< byte-range and flock locks held and waited for; default 16384   */
     uint64_t cache_bytes;  /**< records kept while the session is alone; default 16 MiB         */
-    uint64_t times_ns;     /**< times are kept back so long; default 1 s; at most 2^62          */
-    uint64_t lease_ns;     /**< a session silent so long is dead; default 10 s; at most 2^62    */
+    uint64_t times_ns;     /**< times are kept back for so long; default 1 s; at most 2^62      */
+    uint64_t lease_ns;     /**< a session silent for so long is dead; default 10 s; at most 2^62 */
     uint64_t heartbeat_ns; /**< default 1 s; less than lease_ns                                 */
     uint32_t stripe_bytes; /**< of the store (struct snic_kv); 0: no object bytes beside records */
     uint32_t caps;         /**< of the store, SNIC_KV_CAP_* of kvop.h                            */
@@ -342,7 +343,7 @@ SNIC_API void *snic_kvfs_fini(struct snic_kvfs *k) SNIC_NONNULL(1);
 /** @return 0; SNIC_EAGAIN requests_max are in flight; SNIC_EINVAL kind [owner] */
 SNIC_API SNIC_NODISCARD int snic_kvfs_submit(struct snic_kvfs *k, struct snic_kvfs_req *req,
                                              struct snic_kvfs_now now) SNIC_NONNULL(1, 2);
-/** End a waiting lock request with SNIC_EINTR; others finish as they would. [owner] */
+/** End a waiting lock request with SNIC_EINTR; no effect on others. [owner] */
 SNIC_API void snic_kvfs_cancel(struct snic_kvfs *k, struct snic_kvfs_req *req,
                                struct snic_kvfs_now now) SNIC_NONNULL(1, 2);
 /** The next operation to start, or NULL. In the order returned; completions in any order. [owner]
@@ -355,7 +356,7 @@ SNIC_API void snic_kvfs_complete(struct snic_kvfs *k, struct snic_kvfs_io *io,
                                  struct snic_kvfs_now now) SNIC_NONNULL(1, 2);
 /** Time has passed. [owner] */
 SNIC_API void snic_kvfs_advance(struct snic_kvfs *k, struct snic_kvfs_now now) SNIC_NONNULL(1);
-/** When advance is wanted; UINT64_MAX: no need. [owner] */
+/** When to call advance; UINT64_MAX: no need. [owner] */
 SNIC_API uint64_t snic_kvfs_deadline_ns(const struct snic_kvfs *k) SNIC_NONNULL(1);
 /**
  * Whether the store has other handles (snic_kv_sole()): pass it before each submit and complete
@@ -375,12 +376,12 @@ struct snic_kvfs_stats {
     uint64_t intents;  /**< commits over several groups in steps                           */
     uint64_t resolved; /**< reservations of others resolved                                */
     uint64_t orphans;  /**< inodes removed after their last close, or after a crash         */
-    uint64_t sessions; /**< alive ones, this one included; 0: it is not, or was declared dead */
+    uint64_t sessions; /**< alive ones, with this one; 0: not mounted, or declared dead        */
     uint64_t alone;    /**< 1: this session caches records                                  */
     uint64_t in_flight;
     uint64_t inodes; /**< in memory: open, locked or changed                              */
     uint64_t held;   /**< without a name, by SNIC_KVFS_HOLD                                */
-    uint64_t unheld; /**< that were not kept, since too many were                         */
+    uint64_t unheld; /**< not held by HOLD, since too many were                           */
 };
 /** Counters since init, and states. [owner] */
 SNIC_API void snic_kvfs_get_stats(const struct snic_kvfs *k, struct snic_kvfs_stats *out)

@@ -2,7 +2,7 @@
 /**
  * @file snicstore/kvfs_format.h
  * The records KVFS keeps in its store: keys, layouts, checksums. For the engine, and for tools that
- * look at a store or mend it.
+ * check a store or repair it.
  *
  * Depends on  snicstore/base.h, snicstore/kvop.h.
  * Memory      Plain data.
@@ -12,7 +12,7 @@
  * Units       bytes. All integers in records are little-endian; in keys big-endian.
  * Input       Records are hostile: each is verified before it is used.
  *
- * The paper's four kinds (section 3.4), and what a POSIX file system needs beside them. The group
+ * The paper's four kinds (section 3.4), and others that a POSIX file system needs. The group
  * is the inode number in the store (the root is 0), so that a directory's entries and attributes,
  * and a file's attributes, data and extended attributes, each share one group. First byte of the
  * key, then what follows it:
@@ -20,9 +20,9 @@
  *   'A'                          attributes, 256 bytes with the head (the paper's attribute KV)
  *   'E' hash                     entry: list of (ino, type, name) with that hash (inode KV). hash:
  *                                XXH3-128 of the name with the store's seed, high half first
- *   'D'                          data of a file of up to 8 KiB (small file KV); what is missing of
- *                                the size is zeros. Only where SNIC_KVFS_ATTR_BIG is not set: then
- *                                the object of the number is no part of the file, whatever it holds
+ *   'D'                          data of a file of up to 8 KiB (small file KV); the rest up to the
+ *                                size is zeros. Only where SNIC_KVFS_ATTR_BIG is not set: then the
+ *                                object of the number is no part of the file, whatever it holds
  *   'T'                          symlink target
  *   'X' hash                     extended attribute: name size (u16), name, value
  *   'P' parent(8) hash           further names of an inode: how many (u32; more than 1 only where
@@ -34,13 +34,13 @@
  * Group SNIC_KVFS_GROUP_SUPER:
  *   'S'                          superblock
  *   'I'                          next free inode number
- *   'M'                          how often a directory went to another parent (u64): guarded and
- *                                raised by each, so that no two such moves make a cycle
+ *   'M'                          number of moves of directories to another parent (u64): guarded
+ *                                and raised by each, so that no two such moves make a cycle
  *   's' session(8)               a session; number 0: the table of sessions itself, rewritten by
  *                                every arrival, so that no session arrives unseen
  *   's' session(8) 'b'           its heartbeat
- *   's' session(8) 'f'           its fence (a number, 1): there until it is declared dead. Where a
- *                                commit may name several groups each of the session's is guarded
+ *   's' session(8) 'f'           its fence (a number, 1): exists until it is declared dead. Where
+ *                                a commit may name several groups each of the session's is guarded
  *                                by it
  * Group SNIC_KVFS_GROUP_ORPHANS:
  *   'O' ino(8)                   nlink is 0, and the inode is still open somewhere, or not yet
@@ -101,7 +101,7 @@ struct snic_kvfs_time {
     uint32_t reserved;
 };
 
-/** Attributes as everybody above the store sees them. */
+/** Attributes in requests and in memory. */
 struct snic_kvfs_attr {
     uint64_t ino; /**< in requests the root is SNIC_KVFS_ROOT, in records 0                   */
     uint64_t size;
@@ -152,7 +152,7 @@ struct snic_kvfs_reservation {
     uint64_t session;
     uint64_t number;
     uint32_t old_size; /**< 0: there was no record                                            */
-    uint32_t new_size; /**< 0: it goes away                                                   */
+    uint32_t new_size; /**< 0: it is deleted                                                  */
 };
 
 /** Hash of a name. [any] */
@@ -196,7 +196,7 @@ SNIC_API SNIC_NODISCARD int snic_kvfs_verify(const struct snic_kvop_key *k, cons
 /** To and from the SNIC_KVFS_ATTR_BYTES of an attribute record (unsealed). [any] */
 SNIC_API void snic_kvfs_attr_encode(void *record, const struct snic_kvfs_attr *a)
     SNIC_NONNULL(1, 2);
-/** @return 0; SNIC_ECORRUPT size or contents that cannot be [any] */
+/** @return 0; SNIC_ECORRUPT invalid size or contents [any] */
 SNIC_API SNIC_NODISCARD int snic_kvfs_attr_decode(struct snic_kvfs_attr *a, const void *record,
                                                   uint32_t size) SNIC_NONNULL(1, 2);
 /**
@@ -232,7 +232,7 @@ SNIC_API SNIC_NODISCARD int snic_kvfs_super_decode(struct snic_kvfs_super *s, co
 #define SNIC_KVFS_INTENT_BYTES                                                                     \
     (SNIC_KVFS_HEAD + 8U + SNIC_KVFS_INTENT_OBJECTS_MAX * 8U + SNIC_KVFS_INTENT_KEYS_MAX * 64U)
 
-/** Inode numbers a session may have given to files: [first, first + count). */
+/** Inode numbers that a session may have assigned: [first, first + count). */
 struct snic_kvfs_range {
     uint64_t first;
     uint64_t count;

@@ -9,7 +9,7 @@
  * I1. An access ACL equivalent to the mode bits is not kept; SNIC_KVFS_ATTR_ACL is set iff one is
  *     kept.
  * I2. Of a kept access ACL the entries for owner, mask and others mean what the mode bits mean (a
- *     kept one has a mask, so that the group bits are the mask). Whoever reads the record overlays
+ *     kept one has a mask, so that the group bits are the mask). Each reader of the record overlays
  *     them; so chmod changes the attributes alone.
  * I3. SNIC_KVFS_ATTR_DEFAULT_ACL is set iff a default ACL is kept; directories only.
  */
@@ -61,7 +61,7 @@ struct acl_sum {
     int extended;
 };
 
-/* The next tag's place in the order: 0 when it may not stand there. */
+/* The next tag's place in the order: 0 if it is not permitted there. */
 static uint32_t acl_state(uint32_t state, const struct acl_entry *e, int *extended)
 {
     if (e->perm > 7)
@@ -212,7 +212,7 @@ int kvfs_acl_name(const char *name, uint32_t size)
     return 0;
 }
 
-/* Take it off; one that is not there is fine and changes nothing. */
+/* Remove it; a missing one is no error and changes nothing. */
 static int acl_remove(struct kvfs_op *op, struct snic_kvfs_attr *a, int which)
 {
     uint32_t flag = which == KVFS_ACL_ACCESS ? SNIC_KVFS_ATTR_ACL : SNIC_KVFS_ATTR_DEFAULT_ACL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Attributes: getattr, setattr, access. What may be set by whom, and what goes with it, is Linux's
+ * Attributes: getattr, setattr, access. Permissions and side effects are those of Linux's
  * setattr_prepare(), chown_common() and do_truncate().
  */
 #include "kvfs/data_priv.h"
@@ -70,7 +70,7 @@ int kvfs_run_access(struct kvfs_op *op)
 
 /* ---- setattr ---- */
 
-/* Owner or group is set; with no value at all, to what it is. */
+/* Owner or group is set; without any value, to the present one. */
 static int attr_is_chown(const struct snic_kvfs_req *req)
 {
     return (req->set_mask & (SNIC_KVFS_SET_UID | SNIC_KVFS_SET_GID)) != 0 ||
@@ -96,7 +96,7 @@ static int attr_check_values(const struct snic_kvfs_req *req, const struct snic_
     return kvfs_is_dir(a) ? SNIC_EISDIR : SNIC_EINVAL;
 }
 
-/* May this caller? For requests that were not CHECKED. */
+/* The caller's permission. For requests that were not CHECKED. */
 static int attr_check_caller(struct kvfs_op *op, const struct snic_kvfs_attr *a)
 {
     const struct snic_kvfs_req *req = op->req;
@@ -129,7 +129,7 @@ static int attr_check_caller(struct kvfs_op *op, const struct snic_kvfs_attr *a)
                : SNIC_EPERM;
 }
 
-/* The mode as it is to be: what is set, and bits that go with other changes. */
+/* The new mode: the value set, without bits that other changes clear. */
 static uint32_t attr_new_mode(const struct kvfs_op *op, const struct snic_kvfs_attr *old,
                               uint32_t gid)
 {
@@ -173,8 +173,8 @@ static void attr_apply(const struct kvfs_op *op, struct snic_kvfs_attr *a)
 }
 
 /*
- * A chown() that sets nothing. Where the caller was CHECKED that was not of this (the kernel sends
- * the same before it changes bytes): from others than the owner it has no effect.
+ * A chown() that sets nothing. CHECKED does not cover this (the kernel sends the same before it
+ * changes bytes): from others than the owner it has no effect.
  */
 static int attr_takes_privileges(const struct kvfs_op *op, const struct snic_kvfs_attr *a)
 {
@@ -189,7 +189,7 @@ int kvfs_run_setattr(struct kvfs_op *op)
     int rc = kvfs_lock(op, op->ino, KVFS_EXCLUSIVE);
     if (rc == 0)
         rc = kvfs_get_attr(op, op->ino, &a);
-    if (rc == 0 && op->phase == 0) { /* later it is not the old owner's any more */
+    if (rc == 0 && op->phase == 0) { /* later the owner may have changed */
         rc = attr_check_values(op->req, &a);
         if (rc == 0 && (op->req->flags & SNIC_KVFS_CHECKED) == 0)
             rc = attr_check_caller(op, &a);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Records in memory, while no other session uses the store: those that are there, and keys that
- * are known to have none.
+ * Records in memory, while no other session uses the store: existing ones, and keys that are known
+ * to have none.
  *
- * A ring of entries, appended at its head, and an index of those that count. What comes to the
- * tail leaves, unless it was used since it was appended: then it goes to the head again, once per
- * use (second chance).
+ * A ring of entries, appended at its head, and an index of those that count. An entry at the tail
+ * is evicted, unless it was used since it was appended: then it moves to the head, once per use
+ * (second chance).
  *
  * C1  An entry counts if the index names it. There is at most one for a key.
  * C2  A record that was read is kept only if no commit that changes its key was under way, or
  *     ended, since the read was sent; one that was committed, only if no other such commit was.
  *     stamps[] has, for each class of keys, when a commit was last sent or ended.
- * C3  A directory may have a mark: all of its entries are in here, so that a name that is not
- *     has none in the store, either. An empty directory gets it; it goes when one of the
- *     directory's entries leaves, or its own.
+ * C3  A directory may have a mark: all of its entries are cached, so that a name that is not cached
+ *     does not exist in the store, either. An empty directory gets it; it is removed when one of
+ *     the directory's entries is evicted, or its own.
  */
 #include "kvfs/core.h"
 
@@ -21,7 +21,7 @@ enum {
     CACHE_ALIGN = 16,
     CACHE_STAMPS = 8192,
     CACHE_BYTES_PER_SLOT = 128,
-    CACHE_CHANCES = 16,     /* second chances that one new entry gives                       */
+    CACHE_CHANCES = 16,     /* second chances per new entry                                  */
     CACHE_ENTRY_SHARE = 16, /* an entry has at most this part of the ring                    */
     CACHE_MARK = 'c',       /* first byte of a mark's key (C3): no record has it             */
     CACHE_SLOTS_SHIFT_MAX = 28
@@ -151,7 +151,7 @@ static int cache_is_marked(const struct kvfs_cache *c, uint64_t group)
     return 1;
 }
 
-/* An entry leaves: without a name's record its directory is no longer marked as complete. */
+/* An entry is evicted: without a name's record its directory is no longer marked as complete. */
 static void cache_left(struct kvfs_cache *c, const struct cache_entry *e)
 {
     if (*(const unsigned char *)(e + 1) == SNIC_KVFS_REC_ENTRY && e->size != 0)
@@ -170,7 +170,7 @@ static struct cache_entry *cache_tail(const struct kvfs_cache *c)
     return (struct cache_entry *)(void *)(c->ring + c->tail % c->ring_size);
 }
 
-/* The entry at the tail leaves, or goes to the head. 1: it went to the head. */
+/* Evict the entry at the tail, or move it to the head. 1: it was moved. */
 static int cache_shift(struct kvfs_cache *c, int chance)
 {
     struct cache_entry *e = cache_tail(c), moved;
@@ -194,7 +194,7 @@ static int cache_shift(struct kvfs_cache *c, int chance)
     return 0;
 }
 
-/* Room for `bytes` in one piece at the head. */
+/* Make space for `bytes` in one piece at the head. */
 static struct cache_entry *cache_room(struct kvfs_cache *c, uint32_t bytes)
 {
     uint32_t chances = CACHE_CHANCES;
@@ -350,7 +350,7 @@ uint64_t kvfs_cache_now(const struct snic_kvfs *k)
     return kvfs_alone(k) ? k->cache->clock : SNIC_KVFS__CACHE_NEVER;
 }
 
-/* May what was sent at this time be kept? */
+/* 1: the result of a request sent at this time may be cached. */
 static int cache_trusts(const struct snic_kvfs *k, uint64_t sent)
 {
     return kvfs_alone(k) && sent != SNIC_KVFS__CACHE_NEVER && sent >= k->cache->dropped;

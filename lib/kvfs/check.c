@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* The structural check: every invariant that can be seen from outside a run. */
+/* The structural check: every invariant that holds outside a run. */
 #include "kvfs/core.h"
 
 static int kvfs_check_op(const struct snic_kvfs *k, const struct kvfs_op *op)
@@ -14,7 +14,7 @@ static int kvfs_check_op(const struct snic_kvfs *k, const struct kvfs_op *op)
                        snic_link_alone(&op->wait_link)
                    ? 0
                    : SNIC_ECORRUPT;
-    /* Nothing is ready outside a call, and an operation that waits, waits for something (K1). */
+    /* Outside a call no operation is ready, and one that waits has a reason to (K1). */
     if (op->state != KVFS_OP_WAITING ||
         (op->in_flight == 0 && !op->asleep && snic_link_alone(&op->wait_link)))
         return SNIC_ECORRUPT;
@@ -53,7 +53,7 @@ static int kvfs_check_inode(const struct snic_kvfs *k, const struct kvfs_inode *
         return SNIC_ECORRUPT;
     if (i->collect != !snic_link_alone(&i->collect_link))
         return SNIC_ECORRUPT;
-    /* Nobody waits for a lock that is free (L3). */
+    /* No operation waits for a lock that is free (L3). */
     if (!snic_link_alone(&i->waiters) && i->writer == NULL && i->readers == 0)
         return SNIC_ECORRUPT;
     return kvfs_check_readers(k, i) == i->readers ? 0 : SNIC_ECORRUPT;

@@ -18,7 +18,7 @@ enum { KVFS_MAIN = KVFS_IOS_MAX };
 
 /* ---- kvfs.c ---- */
 
-/* Something that a waiting operation may be waiting for has happened. */
+/* Run a waiting operation again: an event that it may wait for has happened. */
 void kvfs_ready(struct kvfs_op *op);
 /* Hand an operation of the store, in place->io.op, to the caller. */
 void kvfs_send(struct kvfs_op *op, struct kvfs_place *place);
@@ -33,15 +33,15 @@ void kvfs_txn_begin(struct kvfs_op *op);
  * under way, and so nothing would ever wake it.
  */
 int kvfs_txn_ask(struct kvfs_op *op);
-/* A guard failed: begin anew, later and later; or the commit has failed. */
+/* A guard failed: start over, with back-off; or the commit has failed. */
 void kvfs_txn_retry(struct kvfs_op *op);
 /* The main place has its result. */
 void kvfs_txn_done(struct kvfs_op *op);
 
-/* What the round has read of a key; NULL: it has not been asked for. */
+/* The round's read of a key; NULL: it was not requested. */
 struct kvfs_read *kvfs_txn_read_find(const struct kvfs_op *op, const struct snic_kvop_key *key,
                                      uint64_t hash);
-/* The commit depends on it: it was got, and there was an answer. */
+/* The commit depends on it: it was read by kvfs_get(), and its state is known. */
 static inline int kvfs_txn_is_guard(const struct kvfs_read *r)
 {
     return r->guard && (r->state == KVFS_READ_PRESENT || r->state == KVFS_READ_ABSENT);
@@ -54,7 +54,7 @@ static inline int kvfs_txn_error(int64_t result)
 
 /* ---- txn_commit.c ---- */
 
-/* The main place has the result of a commit, or of asking what became of it. */
+/* The main place has the result of a commit, or of the query of its outcome. */
 void kvfs_txn_commit_done(struct kvfs_op *op, const struct snic_kvop *got);
 
 /* ---- txn_memory.c ---- */
@@ -62,16 +62,16 @@ void kvfs_txn_commit_done(struct kvfs_op *op, const struct snic_kvop *got);
 /* Bytes of the operation's memory, 16-aligned, not cleared; NULL: it starts over, or SNIC_ENOMEM.
  */
 void *kvfs_memory(struct kvfs_op *op, size_t size);
-/* Give back all blocks. */
+/* Free all blocks. */
 void kvfs_memory_drop(struct kvfs_op *op);
-/* 1: the blocks it is known to need are there; 0: it waits for them. */
+/* 1: it has the blocks that it is known to need; 0: it waits for them. */
 int kvfs_memory_admit(struct kvfs_op *op);
 
 /* ---- txn_lock.c ---- */
 
-/* Release all locks; those asked for since the last time are remembered as wanted. */
+/* Release all locks; those requested since the last time are remembered as wanted. */
 void kvfs_hold_drop(struct kvfs_op *op);
-/* 1: all wanted locks are held, or those that there is no room for are wanted no more: an operation
+/* 1: all wanted locks are held, or those without a table entry are no longer wanted: an operation
  * ends in its function; 0: it waits for one. */
 int kvfs_hold_admit(struct kvfs_op *op);
 /* Release all and want none. */
@@ -82,12 +82,12 @@ void kvfs_hold_leave(struct kvfs_op *op);
 /* ---- inode.c ---- */
 
 struct kvfs_inode *kvfs_inode_find(const struct snic_kvfs *k, uint64_t ino);
-/* Finds or makes; NULL: the table is full. */
+/* Find or create it; NULL: the table is full. */
 struct kvfs_inode *kvfs_inode_get(struct snic_kvfs *k, uint64_t ino);
 /* Forget it if nothing holds it any more. */
 void kvfs_inode_put(struct snic_kvfs *k, struct kvfs_inode *inode);
 size_t kvfs_inodes_place(struct kvfs_inodes *t, struct snic_arena *a, uint32_t max);
-/* Own operations that wait for a free place of their kind. */
+/* Start own operations that wait for a free place of their kind. */
 void kvfs_inode_pump(struct snic_kvfs *k);
 
 /* ---- times.c ---- */
@@ -96,11 +96,11 @@ void kvfs_inode_pump(struct snic_kvfs *k);
 enum { KVFS_KEPT_ATIME = 1u << 0 };
 /* Merge what is kept back into attributes just read. */
 void kvfs_times_merge(const struct snic_kvfs *k, struct snic_kvfs_attr *a);
-/* These attributes are in the store now: what they have need not be kept back any more. */
+/* These attributes are in the store now: their times are no longer kept back. */
 void kvfs_times_written(struct snic_kvfs *k, const struct snic_kvfs_attr *a);
 /* Commit outcome unknown: they may be. */
 void kvfs_times_doubt(struct snic_kvfs *k, const struct snic_kvfs_attr *a);
-/* The inode is gone. */
+/* The inode was removed. */
 void kvfs_times_forget(struct snic_kvfs *k, uint64_t ino);
 /* The session is dead. */
 void kvfs_times_forget_all(struct snic_kvfs *k);
@@ -130,19 +130,19 @@ static inline int kvfs_key_equal(const struct snic_kvop_key *a, const struct sni
 enum { KVFS_CACHE_UNKNOWN = -1, KVFS_CACHE_ABSENT = 0, KVFS_CACHE_PRESENT = 1 };
 #define SNIC_KVFS__CACHE_NEVER UINT64_MAX /* a time: sent while not alone, never to be kept */
 
-/* What is known of a key; the record is valid until the next call here. */
+/* Look a key up; the record is valid until the next call here. */
 int kvfs_cache_get(struct snic_kvfs *k, const struct snic_kvop_key *key, uint64_t hash,
                    const unsigned char **record, uint32_t *size);
 /* The time to remember with a read that is sent; its result (size 0: no record). */
 uint64_t kvfs_cache_now(const struct snic_kvfs *k);
 void kvfs_cache_read(struct snic_kvfs *k, uint64_t sent, const struct snic_kvop_key *key,
                      uint64_t hash, const void *record, uint32_t size);
-/* The time to remember with a commit that is sent, then each of its keys; what it made of a key. */
+/* The time to remember with a commit that is sent, then each of its keys; the result for a key. */
 uint64_t kvfs_cache_sent(struct snic_kvfs *k);
 void kvfs_cache_sent_key(struct snic_kvfs *k, uint64_t hash);
 void kvfs_cache_wrote(struct snic_kvfs *k, uint64_t sent, const struct snic_kvop_key *key,
                       uint64_t hash, const void *record, uint32_t size);
-/* Nothing is known of the key any more. */
+/* Remove the key from the cache. */
 void kvfs_cache_forget(struct snic_kvfs *k, const struct snic_kvop_key *key, uint64_t hash);
 void kvfs_cache_place(struct kvfs_cache **out, struct snic_arena *a, uint64_t bytes);
 int kvfs_cache_check(const struct snic_kvfs *k);

@@ -13,7 +13,7 @@ SNIC_STATIC_ASSERT(COPY_CHUNK + SNIC_KVFS_SMALL_MAX <= SNIC_KVOP_VALUE_MAX, "cop
 enum {
     COPY_READ = 0,  /* a round begins */
     COPY_WRITE = 1, /* the bytes are in memory */
-    COPY_HOLE = 2,  /* there are none */
+    COPY_HOLE = 2,  /* the source has a hole */
     COPY_DONE = 3,  /* and 4 */
     COPY_GROW = 5,  /* to 12: kvfs_truncate() */
     COPY_TURN = 13  /* and 14 */
@@ -136,7 +136,7 @@ static int data_copy_write(struct kvfs_op *op, const struct kvfs_copy *c, uint64
     return kvfs_data_write(op, &w, &to);
 }
 
-/* A hole of op->s[COPY_NOW] bytes; less where the target wants it in several steps. */
+/* A hole of op->s[COPY_NOW] bytes; less where the target needs several steps. */
 static int data_copy_hole(struct kvfs_op *op, const struct kvfs_copy *c)
 {
     struct snic_kvop want = {

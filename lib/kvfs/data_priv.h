@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What the files of data operations share (data_*.c, open.c).
+ * Shared by the files of data operations (data_*.c, open.c).
  *
  * Where a file's bytes are. SNIC_KVFS_ATTR_BIG decides: without it in the 'D' record, which may be
  * shorter than the size (zeros follow) but never longer; with it in the object of the
  * inode's number. The flag, the size and what happens to 'D' always change in one commit.
  *
- * What is behind the size. Bytes go to the object before the commit that makes them part of the
- * file, so a crash or an error can leave some behind the size. Whoever moves the size across
- * bytes that it has not written cleans them first (kvfs_data_clean). In memory it is noted where
- * there is nothing (kvfs_tail_clean).
+ * Bytes behind the size. Bytes are written to the object before the commit that makes them part of
+ * the file, so a crash or an error can leave some behind the size. An operation that moves the size
+ * across bytes that it has not written removes them first (kvfs_data_clean). A flag in memory
+ * states that there are none (kvfs_tail_clean).
  *
  * Space. A small file's is its record's bytes, rounded up to 512. A big file's is the object's, by
- * the results of operations: what is known only after the commit is kept back (kvfs_keep_space).
+ * the results of operations: a change known only after the commit is kept back (kvfs_keep_space).
  */
 #ifndef SNIC_KVFS_DATA_PRIV_H
 #define SNIC_KVFS_DATA_PRIV_H
@@ -23,9 +23,9 @@
 
 /* Bytes of the request's pieces. 0; SNIC_EINVAL too many or too large. */
 int kvfs_data_sum(const struct snic_kvfs_req *req, uint64_t *bytes);
-/* A handle given with a request: is it of this inode, open, and open for this? 0; SNIC_EBADF. */
+/* Check a request's handle: of this inode, open, and open for this use. 0; SNIC_EBADF. */
 int kvfs_data_handle(const struct kvfs_op *op, uint64_t ino, uint32_t need);
-/* A regular file, and may the caller? `want` 0: unchecked. 0; PENDING; EISDIR; EINVAL; EACCES. */
+/* Check the type and permissions. `want` 0: unchecked. 0; PENDING; EISDIR; EINVAL; EACCES. */
 int kvfs_data_file(struct kvfs_op *op, const struct snic_kvfs_attr *a, uint32_t want);
 /*
  * `bytes` (not 0) of pieces from their `at` on: themselves, or a copy without empty ones and with
@@ -44,7 +44,7 @@ int kvfs_data_io(struct kvfs_op *op, uint32_t place, const struct snic_kvop *wan
 /* The 'D' record; size 0: there is none. `guard` 0: peek. 0; PENDING; SNIC_E*. */
 int kvfs_data_small(struct kvfs_op *op, const struct snic_kvfs_attr *a, int guard,
                     const void **body, uint32_t *size);
-/* Ask for it with the attributes, in one round trip, where records are not cached. */
+/* Request it with the attributes, in one round trip, where records are not cached. */
 void kvfs_data_prefetch(struct kvfs_op *op, uint64_t ino);
 static inline uint64_t kvfs_data_small_space(uint64_t bytes)
 {
@@ -56,8 +56,8 @@ static inline uint64_t kvfs_data_small_space(uint64_t bytes)
 /* Words of op->s from here on belong to changes of data; the one before to kvfs_data_among(). */
 enum { KVFS_DATA_WORD = 4, KVFS_DATA_AMONG = 3 };
 /*
- * While other sessions use the store? As of the round's first call: one that began while
- * the session was alone is over before others come, but may start over among them (session.c).
+ * 1: other sessions use the store, as of the round's first call: a round that began while the
+ * session was alone ends before others serve requests, but may start over among them (session.c).
  * Before kvfs_next() the word is to be 0 again.
  */
 int kvfs_data_among(struct kvfs_op *op);
@@ -90,13 +90,13 @@ struct kvfs_write {
     uint32_t done; /* the phase from the commit on: then kvfs_data_commit() is to be called alone */
 };
 /*
- * A change of bytes takes setuid and setgid off (if the request has KILL_PRIV, or comes from
- * another user than root and is to be checked), and file capabilities. `kill_mode` 0: the mode is
- * as it is to be. Changes a->mode, notes the record's end. 0; PENDING; SNIC_E*.
+ * A change of bytes clears setuid and setgid (if the request has KILL_PRIV, or is from another user
+ * than root and is to be checked), and file capabilities. `kill_mode` 0: the mode is already as it
+ * is to be. Changes a->mode, notes the record's deletion. 0; PENDING; SNIC_E*.
  */
 int kvfs_data_strip(struct kvfs_op *op, struct snic_kvfs_attr *a, int kill_mode);
 /*
- * May a shared lock do: within the size of a big file, and nothing but times changes? 0: yes;
+ * Whether a shared lock suffices: within the size of a big file, and only times change. 0: yes;
  * KVFS_DATA_MORE: no; PENDING; SNIC_E*.
  */
 enum { KVFS_DATA_MORE = 2 };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * READ, and what all data operations share.
+ * READ, and code shared by all data operations.
  *
  * A read of a big file is one object operation into the caller's memory under a shared lock. While
  * other sessions use the store, attributes and bytes are read one after the other, and a file may
- * be truncated, or change from small to big, between the two. It shows as zeros where bytes
- * were: an answer that ends with a zero, or that a 'D' record was too short for, is
- * only given when the attributes are still the same afterwards.
+ * be truncated, or change from small to big, between the two. Then bytes are read as zeros: an
+ * answer that ends with a zero, or for which a 'D' record was too short, is returned only if the
+ * attributes are still the same afterwards.
  */
 #include "kvfs/data_priv.h"
 
@@ -153,7 +153,7 @@ void kvfs_data_prefetch(struct kvfs_op *op, uint64_t ino)
 
 /* ---- READ ---- */
 
-/* Zeros at the end may be bytes that were taken away after the attributes were read. */
+/* Zeros at the end may be bytes that were removed after the attributes were read. */
 static int data_read_doubtful(const struct kvfs_op *op, const struct snic_iov *iov, uint32_t count,
                               uint64_t bytes)
 {

@@ -19,15 +19,15 @@ enum { FALLOC_DONE = 1, FALLOC_TURN = 3, FALLOC_BIG = 5 };
 
 /* ---- Sizes ---- */
 
-/* What a truncation behind the size consists of. */
+/* State of a truncation behind the size. */
 struct kvfs_clean {
     struct snic_kvop_guard guards[2];
     struct snic_kvop_change change;
 };
 
 /*
- * The object's truncation, if the attributes are still as they were read: what is behind the size
- * may be part of the file by now, appended by another session.
+ * The object's truncation, if the attributes are still as they were read: bytes behind the size may
+ * be part of the file now, appended by another session.
  */
 static int data_space_cut(struct kvfs_op *op, uint64_t ino, uint64_t offset, uint32_t place)
 {
@@ -189,7 +189,7 @@ int kvfs_truncate(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size, u
     if (rc != 0)
         return rc;
     if (size < a->size)
-        op->reserve = 1; /* it makes room */
+        op->reserve = 1; /* it frees space */
     if ((a->flags & SNIC_KVFS_ATTR_BIG) != 0)
         return data_space_truncate_big(op, a, size, done);
     if (size <= SNIC_KVFS_SMALL_MAX)
@@ -225,7 +225,7 @@ static int data_space_fallocate_args(const struct kvfs_op *op, struct kvfs_fallo
     return kvfs_data_handle(op, op->ino, SNIC_KVFS_OPEN_WRITE);
 }
 
-/* Times, size, and what writing takes off the mode; then the commit. */
+/* Times, size, and the mode bits that a write clears; then the commit. */
 static int data_space_fallocate_commit(struct kvfs_op *op, struct snic_kvfs_attr *a,
                                        const struct kvfs_fallocate *f, int clean)
 {
@@ -278,11 +278,11 @@ static int data_space_fallocate_big(struct kvfs_op *op, struct snic_kvfs_attr *a
                              .offset = f->offset,
                              .length = f->end - f->offset};
     static const struct snic_kvop nothing;
-    const struct snic_kvop *got = &nothing; /* a store that cannot set space aside */
+    const struct snic_kvop *got = &nothing; /* a store that cannot reserve space */
     const struct kvfs_ahead *ahead = kvfs_data_ahead(op, a->ino);
     int rc = ahead == NULL ? SNIC_ENOMEM : 0, clean = 0;
     if (f->punch) {
-        want.flags = SNIC_KVOP_RESERVE; /* it makes room */
+        want.flags = SNIC_KVOP_RESERVE; /* it frees space */
         op->reserve = 1;
     }
     if (rc == 0 && f->size > a->size && !ahead->clean) {

@@ -10,15 +10,16 @@
  *                                     else object operation, then commit
  *
  * Invariants
- *   1. The object of a small file is never read, and what it holds never becomes part of the file:
- *      a conversion writes all bytes up to its end, or empties the object first.
- *   2. A commit that fails leaves size, flag and 'D' as they were; bytes that went ahead
- *      of it are behind the size, and are never taken for a hole (struct kvfs_ahead).
+ *   1. The object of a small file is never read, and its bytes never become part of the file: a
+ *      conversion writes all bytes up to its end, or empties the object first.
+ *   2. A commit that fails leaves size, flag and 'D' as they were; bytes written ahead of it are
+ *      behind the size, and are never taken for a hole (struct kvfs_ahead).
  *   3. A write is acknowledged after the commit that makes it part of the file.
- *   4. While others use the store, bytes behind the size go with its commit or after it, wherever
- *      the store can do that: ahead of it they would meet what another session has written there
- *      and committed. What is too large for a commit goes in pieces if it is an append, each where
- *      the file ends by then; else the size is moved first, and the bytes are written within it.
+ *   4. While others use the store, bytes behind the size are written in its commit or after it,
+ *      wherever the store can do that: ahead of it they would overwrite bytes that another session
+ *      has written there and committed. An append that is too large for a commit is written in
+ *      pieces, each where the file ends then; for other writes the size is moved first, and the
+ *      bytes are written within it.
  */
 #include "kvfs/data_priv.h"
 
@@ -90,7 +91,7 @@ int kvfs_data_commit(struct kvfs_op *op, uint64_t ino, int durable, uint32_t don
     op->phase = done + 1;
     counted = (int64_t)op->s[WRITE_ALLOCATED];
     allocated = kvfs_commit_allocated(op);
-    if (allocated == INT64_MIN) /* looked up: its records are there, its object's space unknown */
+    if (allocated == INT64_MIN) /* outcome read back: records committed, object's space unknown */
         kvfs_tail_set(op, ino, 0);
     else if ((op->s[WRITE_TAIL] & WRITE_TAIL_CLEAN) != 0)
         kvfs_tail_set(op, ino, 1);
@@ -204,7 +205,7 @@ static const void *data_write_flat(struct kvfs_op *op, const struct kvfs_write *
     return flat;
 }
 
-/* May [0, end) or a part of it go with a commit, as one step of the store? */
+/* 1: [0, end) or a part of it may be in a commit, as one step of the store. */
 static int data_write_beside(const struct kvfs_op *op, uint64_t bytes, uint64_t end)
 {
     return bytes <= SNIC_KVOP_VALUE_MAX &&
@@ -275,7 +276,7 @@ static int data_write_small(struct kvfs_op *op, const struct kvfs_write *w,
 
 /* ---- From small to big ---- */
 
-/* Attributes get BIG and 'D' goes: noted. */
+/* Note that attributes get BIG and 'D' is deleted. */
 static int data_write_turn(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size,
                            uint64_t space)
 {
@@ -439,7 +440,7 @@ int kvfs_data_write(struct kvfs_op *op, const struct kvfs_write *w, struct snic_
 
 /* ---- WRITE ---- */
 
-/* Of which memory. 0; SNIC_ENOMEM. */
+/* The pieces of memory. 0; SNIC_ENOMEM. */
 static int data_write_cut(struct kvfs_op *op, struct kvfs_write *w)
 {
     w->count = op->req->iov_count;
@@ -448,7 +449,7 @@ static int data_write_cut(struct kvfs_op *op, struct kvfs_write *w)
     return w->iov == NULL ? SNIC_ENOMEM : 0;
 }
 
-/* Where to, how much. 0; SNIC_EFBIG; SNIC_ENOMEM. */
+/* The offset and the length. 0; SNIC_EFBIG; SNIC_ENOMEM. */
 static int data_write_place(struct kvfs_op *op, struct kvfs_write *w,
                             const struct snic_kvfs_attr *a)
 {
@@ -460,8 +461,8 @@ static int data_write_place(struct kvfs_op *op, struct kvfs_write *w,
     return data_write_cut(op, w);
 }
 
-/* Invariant 4. 0: w, or what it has become, is to be written; KVFS_DATA_MORE: the size has been
- * moved, and another round is to look again; PENDING; SNIC_E*. */
+/* Invariant 4. 0: w, possibly shortened, is to be written; KVFS_DATA_MORE: the size has been moved,
+ * and another round continues; PENDING; SNIC_E*. */
 static int data_write_among(struct kvfs_op *op, struct kvfs_write *w, struct snic_kvfs_attr *a)
 {
     uint64_t end = w->offset + w->bytes;

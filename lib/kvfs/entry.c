@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Names in directories. A record holds all names of the directory that have one hash: one, but
+ * Names in directories. A record holds all names of the directory that have one hash: one, except
  * for crafted collisions, which are slow, never wrong.
  */
 #include "kvfs/core.h"

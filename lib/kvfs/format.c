@@ -2,8 +2,8 @@
 /*
  * Records: keys, checksums, layouts.
  *
- * A record is decoded without trust: sizes and contents that cannot be are SNIC_ECORRUPT, also
- * when the checksum is right, because a program of another kind may have written it.
+ * A record is decoded without trust: invalid sizes and contents are SNIC_ECORRUPT, also when the
+ * checksum is right, because another program may have written it.
  */
 #include "snicstore/kvfs_format.h"
 #include "base/xxh.h"

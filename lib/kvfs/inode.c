@@ -2,16 +2,16 @@
 /*
  * Inodes in memory, and their numbers.
  *
- * N1  An inode is in the table while something holds it: a lock, a waiter for one, an open,
- *     a pin, times kept back, or that it is to be collected.
- * N2  Numbers come from ranges that the session has taken from the store by a commit of its own;
- *     what is left of a range when a session ends is never used.
+ * N1  An inode is in the table while it has a lock, a waiter for one, an open, a pin, times kept
+ *     back, or is to be collected.
+ * N2  Numbers are taken from ranges that the session has reserved in the store by a commit of its
+ *     own; the rest of a range when a session ends is never used.
  */
 #include "kvfs/core.h"
 
 enum {
     INODE_RANGE = 16384,
-    INODE_COLLECTS = 6, /* at once: others of the engine's need room */
+    INODE_COLLECTS = 6, /* at once: other own operations need places, too */
     INODE_HELD_PART = 4 /* of the table, at most, are held */
 };
 
@@ -123,7 +123,7 @@ int kvfs_inode_hold(struct kvfs_op *op, uint64_t ino)
     op->req->handle = kvfs_handle(ino, 0);
     op->req->attr.ino = ino;
     if (!kvfs_alone(op->k))
-        kvfs_collect(op->k, ino); /* others hear that it is open */
+        kvfs_collect(op->k, ino); /* it records for others that the inode is open */
     return 1;
 }
 
@@ -171,7 +171,7 @@ void kvfs_collect(struct snic_kvfs *k, uint64_t ino)
 {
     struct kvfs_inode *i = kvfs_inode_find(k, ino);
     if (i == NULL || i->collect || !i->orphan)
-        return; /* removed with the commit; or the sweep of the orphans' list finds it */
+        return; /* removed by the commit; or the sweep of the orphans' list finds it */
     i->collect = 1;
     snic_link_append(&k->collects, &i->collect_link);
     kvfs_inode_pump(k);
@@ -211,7 +211,7 @@ static int inode_run_range(struct kvfs_op *op)
     if (rc == KVFS_PENDING || op->again)
         return KVFS_PENDING;
     k->ino_asked = 0;
-    if (op->s[0] != k->session.id) { /* the record that names it is not ours: ask again */
+    if (op->s[0] != k->session.id) { /* recorded for an earlier session: fetch another range */
         k->ino_error = 0;
     } else {
         k->ino_error = rc;

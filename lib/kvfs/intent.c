@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Commits over several groups on stores whose commits stop at the group.
+ * Commits over several groups on stores whose commits are limited to one group.
  *
  * Let a commit have guards (records as they were read) and changes. It is to happen as a whole, at
  * one moment at which all guards hold, or not at all.
  *
  * J1  Fast: all groups but one are private to the commit (an inode made by it). Their records are
- *     written first; no other can know them. The one commit of the group that is left checks the
- *     guards and makes the changes: it is the moment. If it fails, the private records are deleted
+ *     written first; no other can know them. The one commit of the remaining group checks the
+ *     guards and makes the changes: it is that moment. If it fails, the private records are deleted
  *     again; after a crash recovery finds them in the session's ranges of inode numbers.
- * J2  Else an intent record comes first, pending, with a number that no other intent has or will
- *     have. It is there before the first reservation and goes after the last one is gone, but
+ * J2  Else an intent record is written first, pending, with a number that no other intent has or
+ *     will have. It exists before the first reservation and is deleted after the last one, except
  *     for reservations that arrive late (J7).
  * J3  Every record that is to change is replaced by a reserved one that holds old and new value,
  *     guarded by the old one. From then on no other commit changes the record: all guards are whole
@@ -20,26 +20,26 @@
  *     as it had been read. All records that change are held from before T until the commit
  *     point. Another commit that changes a record only checked here, after T, comes later in the
  *     serial order, and has not seen a record of this one: it would have met the reservation (a
- *     reserved record fails its guards and its checks). And if it had reserved what is
+ *     reserved record fails its guards and its checks). And if it had reserved a record that is
  *     checked here before T, the check fails. So no two such commits miss each other's changes.
- * J5  The commit point: the intent record goes from pending to committed, guarded by its pending
- *     bytes. Whoever wants to get past a pending intent makes it aborted, under the same guard. So
- *     it is decided once, and a pending intent that has been aborted is never committed.
+ * J5  The commit point: the intent record changes from pending to committed, guarded by its pending
+ *     bytes. An operation blocked by a pending intent aborts it, under the same guard. So it is
+ *     decided once, and a pending intent that has been aborted is never committed.
  * J6  A reservation is resolved by its intent: committed, the new value; aborted or missing, the
  *     old one. The record is replaced guarded by the reserved bytes, which name the intent, so that
  *     it is done once, and a late one changes nothing.
- * J7  A missing intent means old: a committed intent goes only when all its reservations have been
- *     resolved, and a reservation is made only while the intent is pending, unless it was under way
- *     when the session was declared dead and its intents were cleared; that intent was not
+ * J7  A missing intent means old: a committed intent is deleted only when all its reservations have
+ *     been resolved, and a reservation is made only while the intent is pending, unless it was in
+ *     flight when the session was declared dead and its intents were cleared; that intent was not
  *     committed, or the reservations had all been made.
  * J8  Objects that end with the commit (CHANGE_TRUNCATE from 0) are named by the intent and
  *     truncated after the commit point; that may be repeated, for no inode number is used twice.
  *     Object bytes (CHANGE_WRITE) are written with the reservations, as stores may do it.
- * J9  Nobody waits while holding reservations: an operation that finds one of another in its way
+ * J9  No operation waits while holding reservations: one that is blocked by another's reservation
  *     aborts its own intent first.
- * J10 What the store has not answered, or has refused, may be there: a session that had such a
- *     commit looks back when it ends, for its intents and in its ranges, as recovery does when it
- *     is dead.
+ * J10 A commit that the store has not answered, or has refused, may have happened: a session that
+ *     had such a commit searches when it ends, for its intents and in its ranges, as recovery does
+ *     when it is dead.
  */
 #include "kvfs/intent.h"
 
@@ -62,14 +62,14 @@ static int intent_is_made(const struct kvfs_op *op, uint64_t group)
     return op->made != 0 && group == op->made;
 }
 
-/* As it is, that is: a record that another has reserved has no old value until it is resolved. */
+/* Read as stored: a record that another has reserved has no old value until it is resolved. */
 static int intent_is_read(const struct kvfs_op *op, const struct snic_kvop_key *key)
 {
     const struct kvfs_read *r = intent_read(op, key);
     return r != NULL && (r->flags & SNIC_KVFS_RESERVED) == 0;
 }
 
-/* The old values of records that change unread: they are reserved as they are now. */
+/* Read records that change without having been read: they are reserved as they are now. */
 static int intent_read_blind(struct kvfs_op *op)
 {
     int rc = 0;
@@ -103,7 +103,7 @@ static struct kvfs_intent_group *intent_group(struct kvfs_intent *n, uint64_t gr
     return &n->groups[n->group_count++];
 }
 
-/* A record that goes and is not there: nothing is to be done. */
+/* 1: a deletion of a record that does not exist: nothing to do. */
 static int intent_is_nothing(const struct kvfs_op *op, const struct kvfs_change *c)
 {
     struct kvfs_read *r =
@@ -301,7 +301,7 @@ static void intent_read_guards(struct kvfs_intent *n, uint64_t group, struct sni
     }
 }
 
-/* The changes of a group as they are, with its guards: private groups, and the one that is left. */
+/* A group's changes without reservations, with its guards: private groups, and the last one. */
 static void intent_fill_plain(struct kvfs_intent *n, uint64_t group, struct snic_kvop *op)
 {
     intent_read_guards(n, group, op);
@@ -341,7 +341,7 @@ static void intent_fill_reserve(struct kvfs_intent *n, uint64_t group, struct sn
     }
 }
 
-/* J4: what only was read. */
+/* J4: records that were only read. */
 static void intent_fill_check(struct kvfs_intent *n, uint64_t group, struct snic_kvop *op)
 {
     for (uint32_t i = 0; i < n->read_count; i++) {
@@ -461,7 +461,7 @@ static int intent_run(struct kvfs_op *op, struct kvfs_intent *n)
 
 /* ---- The course ---- */
 
-/* It is over: the operation starts over if it met another commit, or fails. */
+/* It has failed: the operation starts over if it met another commit, or fails. */
 static int intent_failed(struct kvfs_op *op, struct kvfs_intent *n)
 {
     op->intent = NULL;
@@ -491,14 +491,15 @@ static void intent_after_fast(struct kvfs_op *op, struct kvfs_intent *n, int rc)
     else if (n->step == KVFS_INTENT_DECIDE && rc == 0)
         n->step = KVFS_INTENT_DONE;
     else if (n->step == KVFS_INTENT_DECIDE && rc == SNIC_EUNKNOWN)
-        intent_fail(n, rc, KVFS_INTENT_FAILED); /* the name may be there */
+        intent_fail(n, rc, KVFS_INTENT_FAILED); /* the name may have been committed */
     else if (n->step == KVFS_INTENT_UNDO)
         n->step = KVFS_INTENT_FAILED;
     else
         intent_fail(n, rc, op->made != 0 ? KVFS_INTENT_UNDO : KVFS_INTENT_FAILED);
 }
 
-/* J2 to J6; what fails before the commit point is restored, what comes after it is only late. */
+/* J2 to J6; after a failure before the commit point records are restored; a failure after it only
+   delays. */
 static void intent_after(struct kvfs_intent *n, int rc)
 {
     switch (n->step) {
@@ -586,6 +587,6 @@ int kvfs_intent_commit(struct kvfs_op *op, int durable)
     }
     op->intent = NULL;
     for (uint32_t i = 0; i < n->item_count; i++)
-        n->items[i].change->run = op->run_count; /* for what follows a commit in txn.c */
+        n->items[i].change->run = op->run_count; /* they count for txn.c after the commit */
     return 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Between intent.c (a commit's course) and intent_resolve.c (reservations met, and left over).
+ * Shared by intent.c (the steps of a commit) and intent_resolve.c (reservations of others, and of
+ * dead sessions).
  */
 #ifndef SNIC_KVFS_INTENT_H
 #define SNIC_KVFS_INTENT_H
@@ -9,14 +10,14 @@
 
 enum { KVFS_INTENT_GROUPS = 12 };
 
-/* In this order; UNDO and DELETE end both the good course and the bad one. */
+/* In this order; UNDO and DELETE end both success and failure. */
 enum kvfs_intent_step {
     KVFS_INTENT_PRIVATE = 1, /* the private group, and the intent's record                     */
     KVFS_INTENT_RESERVE,
     KVFS_INTENT_CHECK,
     KVFS_INTENT_FLIP,
-    KVFS_INTENT_ASK,    /* what became of the flip                                             */
-    KVFS_INTENT_DECIDE, /* J1: the one group that is left                                      */
+    KVFS_INTENT_ASK,    /* read the intent back: the outcome of the flip is unknown            */
+    KVFS_INTENT_DECIDE, /* J1: the last group                                                  */
     KVFS_INTENT_APPLY,
     KVFS_INTENT_RESTORE,
     KVFS_INTENT_SETTLE, /* record by record, where APPLY or RESTORE met another session        */
@@ -30,7 +31,7 @@ struct kvfs_intent_group {
     uint64_t group;
     uint32_t changes;
     uint32_t guards; /* on records that do not change */
-    uint32_t held;   /* its reservations may be there */
+    uint32_t held;   /* its reservations may exist */
 };
 
 struct kvfs_intent_item {

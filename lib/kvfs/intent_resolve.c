@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Reservations that are in the way, and intents that are left over. The invariants J1 to J9 are in
- * intent.c.
+ * Reservations of others that block an operation, and intents of dead sessions. For the invariants
+ * J1 to J10 see intent.c.
  */
 #include "kvfs/intent.h"
 
@@ -19,7 +19,7 @@ static void intent_resolve_abort(const struct snic_kvop_key *key, unsigned char 
     snic_kvfs_seal(key, record, size, 0);
 }
 
-/* One guarded change in a place; the guard and the change are copied where the place is. */
+/* One guarded change in a place, with copies of the guard and the change. */
 struct intent_single {
     struct kvfs_place place;
     struct snic_kvop_guard guard;
@@ -74,7 +74,7 @@ static int intent_resolve_get(struct kvfs_op *op, struct intent_single *s,
 
 /* ---- A commit's own rare steps ---- */
 
-/* What became of the flip whose answer was lost. */
+/* Read the outcome of the flip whose answer was lost. */
 static int intent_resolve_ask(struct kvfs_op *op, struct kvfs_intent *n, struct intent_single *s)
 {
     const struct snic_kvop *got;
@@ -85,7 +85,7 @@ static int intent_resolve_ask(struct kvfs_op *op, struct kvfs_intent *n, struct 
             return rc;
         s->place.state = KVFS_PLACE_FREE;
         if (s->get.result == SNIC_ENOENT)
-            n->error = SNIC_EIO; /* cleared away: this session was declared dead */
+            n->error = SNIC_EIO; /* deleted: this session was declared dead */
         if (s->get.result != 0) {
             n->step = KVFS_INTENT_FAILED;
             return 0;
@@ -116,7 +116,7 @@ static int intent_resolve_ask(struct kvfs_op *op, struct kvfs_intent *n, struct 
     return 0;
 }
 
-/* Record by record: ours is replaced, another's is left (J6). */
+/* Record by record: replace our reservation, leave another's (J6). */
 static int intent_resolve_settle(struct kvfs_op *op, struct kvfs_intent *n, struct intent_single *s)
 {
     const struct kvfs_intent_item *it = &n->items[n->at];
@@ -186,7 +186,7 @@ struct intent_resolve {
     unsigned char aborted[SNIC_KVFS_INTENT_BYTES];
 };
 
-/* Since when it is in the way here. */
+/* When it was first met here. */
 static uint64_t intent_resolve_since(struct snic_kvfs *k, const struct snic_kvfs_reservation *r)
 {
     struct kvfs_session *s = &k->session;
@@ -224,7 +224,7 @@ static int intent_resolve_new(struct kvfs_op *op, const struct snic_kvop_key *ke
     return 0;
 }
 
-/* The intent is there and pending. KVFS_PENDING: give it time; 0: abort it. */
+/* The intent exists and is pending. KVFS_PENDING: wait for it; 0: abort it. */
 static int intent_resolve_patience(struct kvfs_op *op, const struct intent_resolve *x)
 {
     struct snic_kvfs *k = op->k;
@@ -238,7 +238,7 @@ static int intent_resolve_patience(struct kvfs_op *op, const struct intent_resol
                      1);
 }
 
-/* The intent has been read: what the record is. */
+/* The intent has been read: determine the record's value. */
 static int intent_resolve_state(struct kvfs_op *op, struct intent_resolve *x)
 {
     const struct snic_kvop_get *g = &x->single.get;
@@ -355,7 +355,7 @@ static int intent_left_find(struct kvfs_op *op, uint64_t session, struct intent_
     return rc;
 }
 
-/* The s[5]-th of its keys, or, behind them, of its objects. 0: it has been dealt with. */
+/* Process the s[5]-th of its keys, or, behind them, of its objects. 0: done. */
 static int intent_left_item(struct kvfs_op *op, struct intent_left *x)
 {
     struct snic_kvfs_reservation r;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The engine: operations come, run, wait, and end.
+ * The engine: operations are submitted, run, wait, and end.
  *
  * K1  An operation is free, ready (in k->ready), running, or waiting. It waits for the store
  *     (in_flight), or in one list (wait_link: locks, memory, numbers, sleepers), or for a time.
- * K2  While anything of it is under way at the store, an operation neither ends nor starts over:
- *     the store has borrowed its memory and the request's.
+ * K2  While a store operation of it is in flight, an operation neither ends nor starts over: the
+ *     store has borrowed its memory and the request's.
  * K3  Functions run from kvfs_pump() only, never inside each other.
  */
 #include "kvfs/core.h"
 
 enum { KVFS_REQUESTS_MAX = 65536, KVFS_BLOCKS_MAX = 1024, KVFS_BLOCKS_MIN = 32 };
-#define SNIC_KVFS__TIME_MAX (1ULL << 62) /* ns: added to the time now it does not overflow */
+#define SNIC_KVFS__TIME_MAX (1ULL << 62) /* ns: added to the present time it does not overflow */
 
 /* ---- Options and memory ---- */
 
@@ -173,7 +173,7 @@ static const kvfs_run_fn kvfs_runs[SNIC_KVFS_KINDS] = {
 
 /* ---- Operations run ---- */
 
-/* The one that was used last is taken next: its memory is in the processor's caches. */
+/* The last one used is taken next: its memory is in the processor's caches. */
 static void kvfs_push_free(struct snic_queue *q, struct kvfs_op *op)
 {
     op->node.next = q->first;
@@ -282,7 +282,7 @@ struct kvfs_op *kvfs_spawn(struct snic_kvfs *k, kvfs_run_fn run, uint64_t s0)
     return op;
 }
 
-/* Give back what it has. Nothing of it is under way (K2). */
+/* Release all that it holds. Nothing of it is in flight (K2). */
 static void kvfs_finish(struct kvfs_op *op)
 {
     struct snic_kvfs *k = op->k;
@@ -325,7 +325,7 @@ static int kvfs_is_release(const struct kvfs_op *op)
            (op->req->kind == SNIC_KVFS_RELEASE || op->req->kind == SNIC_KVFS_RELEASEDIR);
 }
 
-/* May it run: locks, memory, a session that lives. 1; 0 it waits; SNIC_E*. */
+/* Check for locks, memory, a live session. 1 it may run; 0 it waits; SNIC_E*. */
 static int kvfs_admit(struct kvfs_op *op)
 {
     int rc;
@@ -341,7 +341,7 @@ static int kvfs_admit(struct kvfs_op *op)
     return rc == 0 ? 1 : rc == KVFS_PENDING ? 0 : rc;
 }
 
-/* One run, and what comes of it. */
+/* One run, and the handling of its result. */
 static void kvfs_step(struct kvfs_op *op)
 {
     int rc;
@@ -519,7 +519,7 @@ void kvfs_session_died(struct snic_kvfs *k)
         }
         kvfs_hold_leave(op);
         snic_link_remove(&op->wait_link);
-        if (kvfs_is_release(op)) { /* it needs neither lock nor memory any more */
+        if (kvfs_is_release(op)) { /* it no longer needs a lock or memory */
             kvfs_hold_end(op);
             op->block_need = 0;
         } else {
@@ -536,7 +536,7 @@ int kvfs_ops_before(const struct snic_kvfs *k, uint64_t era)
     for (uint32_t i = 0; i < k->op_count; i++) {
         const struct kvfs_op *op = &k->ops[i];
         if (op->asleep && (op->drop || op->reads == NULL))
-            continue; /* it has read nothing, or forgets it: an advisory lock that is waited for */
+            continue; /* it has read nothing, or drops it: it waits for an advisory lock */
         n += op->state != KVFS_OP_FREE && op->req != NULL && op->era < era;
     }
     return n;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Inside the engine.
+ * Internals of the engine.
  *
- * An operation (struct kvfs_op) is a function that is called again and again from its beginning
- * until it no longer answers KVFS_PENDING. It asks for locks and records as if they were there;
- * what is not there yet is read from the store, and the function is run anew when it has arrived.
- * What was read stays in the operation, so that each run sees the same and gets further. Changes
- * are noted in the operation, seen by its own later reads, and leave together in kvfs_commit().
- * If another session changed a record that was read (a guard fails), all is forgotten and the round
+ * An operation (struct kvfs_op) is a function that is called repeatedly from its beginning until it
+ * no longer returns KVFS_PENDING. It requests locks and records as if they were in memory; a
+ * missing record is read from the store, and the function is run again when it has arrived. Records
+ * that were read stay in the operation, so that each run sees the same and gets further. Changes
+ * are noted in the operation, visible to its own later reads, and sent together in kvfs_commit().
+ * If another session changed a record that was read (a guard fails), all is dropped and the round
  * starts over: from the last kvfs_next(), or from phase 0. So an operation's code reads from top to
- * bottom, and must have no effect of its own before kvfs_commit() has answered 0, but in op->s and
- * op->phase.
+ * bottom, and must have no effect of its own before kvfs_commit() has returned 0, except in op->s
+ * and op->phase.
  *
  *     static int name_unlink(struct kvfs_op *op)
  *     {
@@ -21,13 +21,13 @@
  *         return kvfs_commit(op, 0);
  *     }
  *
- * A function answers 0, KVFS_PENDING or SNIC_E*; a count or an offset goes to op->req->result.
+ * A function returns 0, KVFS_PENDING or SNIC_E*; a count or an offset is put in op->req->result.
  * Inode numbers inside the engine are the store's: the root is 0; kvfs.c translates requests.
  *
- * Locks are per inode, in this engine only; they keep local requests from failing each other's
- * guards, and order data against truncation. Holders of several are made safe by order: a lock that
- * cannot be had at once makes the operation drop all of its locks and reads, wait, and
- * start over with the locks it is known to need taken in ascending order.
+ * Locks are per inode, in this engine only; they prevent local requests from failing each other's
+ * guards, and order data against truncation. A fixed order avoids deadlock: if a lock is not free
+ * at once the operation drops all of its locks and reads, waits, and starts over with the locks
+ * that it is known to need taken in ascending order.
  */
 #ifndef SNIC_KVFS_PRIV_H
 #define SNIC_KVFS_PRIV_H
@@ -37,10 +37,10 @@
 enum { KVFS_PENDING = 1 };
 
 /*
- * Will the function be run again, having answered rc? It waits, or starts over: then rc may be an
- * error, too (no memory was free: kvfs_take, and whatever takes some). What an operation does at
- * its end (counts, tables in memory, waking others) is done only where this returns 0, or it is
- * done twice.
+ * 1: the function will be run again, after its result rc. It waits, or starts over: then rc may be
+ * an error, too (no memory was free: kvfs_take, and all callers of it). The final actions of an
+ * operation (counts, tables in memory, waking others) are done only where this returns 0, or they
+ * are done twice.
  */
 static inline int kvfs_runs_again(const struct kvfs_op *op, int rc)
 {
@@ -60,7 +60,7 @@ static inline int kvfs_alone(const struct snic_kvfs *k)
 {
     return k->session.alone;
 }
-/* The session is dead: all that waits wakes and ends with SNIC_EIO. */
+/* The session is dead: wake all waiting operations; they end with SNIC_EIO. */
 void kvfs_session_died(struct snic_kvfs *k);
 void kvfs_damage(struct snic_kvfs *k, const struct snic_kvop_key *key, const char *what);
 void kvfs_damage_object(struct snic_kvfs *k, uint64_t object, uint64_t offset, const char *what);
@@ -68,9 +68,9 @@ void kvfs_damage_object(struct snic_kvfs *k, uint64_t object, uint64_t offset, c
 struct kvfs_op *kvfs_spawn(struct snic_kvfs *k, kvfs_run_fn run, uint64_t s0);
 /*
  * Sleep in a list (may be NULL) until kvfs_wake_all() of it, kvfs_wake() of the operation, or the
- * time `until_ns` (SNIC_NEVER: none). The function runs again after it, and looks again whether it
- * can get on. With `drop`, all locks, reads and changes are dropped first; op->s and
- * op->phase stay in any case. Answers KVFS_PENDING.
+ * time `until_ns` (SNIC_NEVER: none). The function runs again after it, and checks again whether it
+ * can continue. With `drop`, all locks, reads and changes are dropped first; op->s and
+ * op->phase stay in any case. Returns KVFS_PENDING.
  */
 int kvfs_wait(struct kvfs_op *op, struct snic_link *list, uint64_t until_ns, int drop);
 void kvfs_wake(struct kvfs_op *op);
@@ -93,25 +93,25 @@ int kvfs_get(struct kvfs_op *op, const struct snic_kvop_key *key, const void **b
 int kvfs_peek(struct kvfs_op *op, const struct snic_kvop_key *key, const void **body,
               uint32_t *size);
 /*
- * A peek for functions that are over in one run when all is in the cache: what it gives is valid
- * during the run, and a later run may see another version.
+ * A peek for functions that end in one run when all is in the cache: its result is valid during the
+ * run, and a later run may see another version.
  */
 int kvfs_glance(struct kvfs_op *op, const struct snic_kvop_key *key, const void **body,
                 uint32_t *size);
 /*
- * Ask for a record that will be wanted soon, so that several come in one round trip. Never waits.
+ * Request a record that will be needed soon, so that several arrive in one round trip. Never waits.
  */
 void kvfs_prefetch(struct kvfs_op *op, const struct snic_kvop_key *key);
 /* Attributes, with times kept back merged in. A copy of the caller's: change it, then put it. */
 int kvfs_get_attr(struct kvfs_op *op, uint64_t ino, struct snic_kvfs_attr *out);
 int kvfs_glance_attr(struct kvfs_op *op, uint64_t ino, struct snic_kvfs_attr *out);
-/* What is kept back is merged in at each call anew, also when the record was read before. */
+/* Times kept back are merged in at each call, also if the record was read before. */
 int kvfs_peek_attr(struct kvfs_op *op, uint64_t ino, struct snic_kvfs_attr *out);
 
 /*
  * Memory until the operation ends or starts over, up to KVFS_BLOCK bytes, 16-aligned, zero at
- * first. The n-th call of a run gives the same memory, with its contents, as the n-th call of the
- * runs before it in this round. NULL: return SNIC_ENOMEM (where others have taken too much, the
+ * first. The n-th call of a run returns the same memory, with its contents, as the n-th call of the
+ * runs before it in this round. NULL: return SNIC_ENOMEM (if others have taken too much, the
  * operation waits and starts over by itself).
  */
 void *kvfs_take(struct kvfs_op *op, size_t size);
@@ -129,12 +129,12 @@ int kvfs_change_object(struct kvfs_op *op, uint32_t kind, uint64_t object, uint6
  */
 void kvfs_private(struct kvfs_op *op, uint64_t ino);
 /*
- * 0 when it has happened (call it again in later runs: it stays 0 and what follows runs);
+ * 0 when it has happened (call it again in later runs: it stays 0 and the code after it runs);
  * KVFS_PENDING; SNIC_E*. With `durable` it survives power loss. Nothing to change is 0 at once.
  * Failed guards start the operation over by themselves.
  */
 int kvfs_commit(struct kvfs_op *op, int durable);
-/* It has happened in this round: for functions that have no need to run again up to it. */
+/* 1: it has happened in this round: for functions that need not run again up to it. */
 int kvfs_committed(const struct kvfs_op *op);
 /* After kvfs_commit() has answered 0: the change in space by its CHANGE_WRITE or TRUNCATE;
  * INT64_MIN: unknown. */
@@ -168,7 +168,7 @@ int kvfs_keep_times(struct kvfs_op *op, const struct snic_kvfs_attr *a);
  * added to what all reads here see, and reaches the store as times do. A crash may lose it.
  */
 int kvfs_keep_space(struct kvfs_op *op, uint64_t ino, int64_t change);
-/* Put what is kept back for the inode into this operation's changes. */
+/* Put the changes kept back for the inode into this operation's changes. */
 int kvfs_flush_times(struct kvfs_op *op, uint64_t ino);
 
 /* ---- Object and other operations of the store ---- */
@@ -193,8 +193,8 @@ int kvfs_io_in(struct kvfs_op *op, struct kvfs_place *place, const struct snic_k
 /* Forget reads, changes and places, and begin the round (since the last kvfs_next) anew. Answers
  * KVFS_PENDING. */
 int kvfs_restart(struct kvfs_op *op);
-/* Operations under way that read something before era `era` (struct kvfs_session) began and have
- * neither ended nor begun anew since. */
+/* Operations in progress that have read a record before era `era` (struct kvfs_session) began and
+ * have neither ended nor started over since. */
 int kvfs_ops_before(const struct snic_kvfs *k, uint64_t era);
 /* Records kept while alone. */
 void kvfs_cache_drop(struct snic_kvfs *k);
@@ -209,20 +209,20 @@ struct kvfs_found {
     uint32_t type;
     struct snic_kvfs_hash hash;
 };
-/* SNIC_ENOENT; SNIC_ENAMETOOLONG; SNIC_ENOTDIR is the caller's to know. */
+/* SNIC_ENOENT; SNIC_ENAMETOOLONG; the caller checks for SNIC_ENOTDIR. */
 int kvfs_entry_get(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t size,
                    struct kvfs_found *out);
 void kvfs_entry_prefetch(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t size);
 void kvfs_entry_key(const struct snic_kvfs *k, uint64_t dir, const char *name, uint32_t size,
                     struct snic_kvop_key *key, struct snic_kvfs_hash *hash);
-/* The same with what kvfs_entry_key() gave. */
+/* The same with a key of kvfs_entry_key(). */
 int kvfs_entry_get_at(struct kvfs_op *op, const struct snic_kvop_key *key, const char *name,
                       uint32_t size, struct kvfs_found *out);
 int kvfs_entry_glance_at(struct kvfs_op *op, const struct snic_kvop_key *key, const char *name,
                          uint32_t size, struct kvfs_found *out);
 int kvfs_entry_put_at(struct kvfs_op *op, const struct snic_kvop_key *key, const char *name,
                       uint32_t size, uint64_t ino, uint32_t type);
-/* Adds, or replaces (ino, type) of a name that is there. */
+/* Adds a name, or replaces (ino, type) of an existing one. */
 int kvfs_entry_put(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t size, uint64_t ino,
                    uint32_t type);
 int kvfs_entry_delete(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t size);
@@ -236,10 +236,10 @@ int kvfs_inode_open(struct kvfs_op *op, uint64_t ino); /* 0; SNIC_ENFILE */
 void kvfs_inode_close(struct snic_kvfs *k, uint64_t handle);
 /*
  * After the commit that took the last name of `ino`: with SNIC_KVFS_HOLD it is open from now on,
- * and the request has the handle. 1: it is; 0: its removal is the caller's to begin.
+ * and the request has the handle. 1: it is; 0: the caller begins its removal.
  */
 int kvfs_inode_hold(struct kvfs_op *op, uint64_t ino);
-/* Will it? */
+/* 1: kvfs_inode_hold() will return 1, if the inode loses its last name. */
 int kvfs_inode_holds(const struct kvfs_op *op);
 uint32_t kvfs_inode_opens(const struct snic_kvfs *k, uint64_t ino);
 /*
@@ -259,15 +259,15 @@ static inline uint32_t kvfs_handle_flags(uint64_t handle)
     return (uint32_t)(handle & 3u) << 10;
 }
 /*
- * Is it known that the object holds nothing behind the size (a small file: nothing at all)? Bytes
- * may be there after a crash or a failed write. Kept with what is in memory of the inode; 0 when
- * nothing is, and while the session is not alone. name.c sets it for a new file.
+ * 1: the object is known to hold no bytes behind the size (a small file: none at all). There may be
+ * some after a crash or a failed write. A flag of the inode in memory; 0 for an inode that is not
+ * in memory, and while the session is not alone. name.c sets it for a new file.
  */
 int kvfs_tail_clean(const struct kvfs_op *op, uint64_t ino);
 void kvfs_tail_set(struct kvfs_op *op, uint64_t ino, int clean);
 /*
- * The last name is gone (a->nlink is 0 already): notes what removes the inode at once, or
- * puts it on the orphans' list, in this operation's changes.
+ * The last name was removed (a->nlink is 0 already): notes the inode's removal at once, or its
+ * entry on the orphans' list, in this operation's changes.
  */
 int kvfs_orphan(struct kvfs_op *op, const struct snic_kvfs_attr *a);
 /* The same, but never removes it at once: kvfs_linger() follows the commit. */
@@ -276,7 +276,7 @@ int kvfs_orphan_later(struct kvfs_op *op, const struct snic_kvfs_attr *a);
 void kvfs_linger_init(struct snic_kvfs *k);
 void kvfs_linger(struct kvfs_op *op, uint64_t ino);
 void kvfs_linger_end(struct snic_kvfs *k);
-/* May it be opened although it has no name: it is open here already, or lingers. */
+/* 1: it may be opened although it has no name: it is open here already, or lingers. */
 int kvfs_inode_lives(const struct snic_kvfs *k, uint64_t ino);
 /* After a commit, or at a last close: start removing an inode in the background. */
 void kvfs_collect(struct snic_kvfs *k, uint64_t ino);
@@ -309,7 +309,7 @@ static inline int kvfs_is_reg(const struct snic_kvfs_attr *a)
 enum { KVFS_MAY_EXEC = 1, KVFS_MAY_WRITE = 2, KVFS_MAY_READ = 4 };
 /* Mode bits and ACL; 0 at once for requests that were CHECKED. 0; KVFS_PENDING; SNIC_EACCES. */
 int kvfs_may(struct kvfs_op *op, const struct snic_kvfs_attr *a, uint32_t want);
-/* May an entry of `dir` for `victim` be removed: write, search, sticky. */
+/* Permission to remove an entry of `dir` for `victim`: write, search, sticky. */
 int kvfs_may_delete(struct kvfs_op *op, const struct snic_kvfs_attr *dir,
                     const struct snic_kvfs_attr *victim);
 int kvfs_is_owner(const struct kvfs_op *op, const struct snic_kvfs_attr *a); /* or uid 0 */
@@ -342,9 +342,9 @@ void kvfs_collect_orphan(struct kvfs_op *op, uint64_t ino);
 /* A name to be made: 0; SNIC_ENOENT empty; SNIC_ENAMETOOLONG; SNIC_EINVAL '/' or 0 in it. */
 int kvfs_name_check(const char *name, uint32_t size);
 /*
- * Records that were read one after the other do not fit each other: they were changed in
- * between, or the store is damaged. Starts the round over, a few times; then SNIC_ECORRUPT,
- * reported for the inode's attributes.
+ * Records that were read one after the other are inconsistent: they were changed in between, or the
+ * store is damaged. Starts the round over, a few times; then SNIC_ECORRUPT, reported for the
+ * inode's attributes.
  */
 int kvfs_torn(struct kvfs_op *op, uint64_t ino, const char *what);
 /* The attributes of an inode that an entry names: SNIC_ENOENT is kvfs_torn(). */
@@ -369,7 +369,7 @@ int kvfs_acl_name(const char *name, uint32_t size); /* which; 0: another attribu
 int kvfs_acl_may(struct kvfs_op *op, const struct snic_kvfs_attr *a, uint32_t want);
 int kvfs_acl_inherit(struct kvfs_op *op, const struct snic_kvfs_attr *dir,
                      struct snic_kvfs_attr *out);
-/* Changes *a and the record; the caller puts *a. Size 0, or no entries: takes it off. */
+/* Changes *a and the record; the caller puts *a. Size 0, or no entries: removes it. */
 int kvfs_acl_set(struct kvfs_op *op, struct snic_kvfs_attr *a, int which, const void *value,
                  uint32_t size);
 int kvfs_acl_get(struct kvfs_op *op, const struct snic_kvfs_attr *a, int which, const void **value,
@@ -385,7 +385,7 @@ int kvfs_scan(struct kvfs_op *op, uint64_t ino, uint8_t kind, const struct snic_
 int kvfs_scan_in(struct kvfs_op *op, uint64_t ino, uint8_t kind, const struct snic_kvop_key *after,
                  uint32_t max, uint32_t room, const struct snic_kvop **page);
 /*
- * A record of the page: its key, and its body, verified and decided. 0; SNIC_ENOENT it is none;
+ * A record of the page: its key, and its body, verified and resolved. 0; SNIC_ENOENT there is none;
  * KVFS_PENDING; SNIC_ECORRUPT (reported).
  */
 int kvfs_scan_record(struct kvfs_op *op, const struct snic_kvop *page,
@@ -415,13 +415,13 @@ int kvfs_run_access(struct kvfs_op *op);
 /* This operation's wall time. */
 struct snic_kvfs_time kvfs_time(const struct kvfs_op *op);
 /*
- * After a read: 1 and *a with a new atime when it is to change (relatime: it is not later
- * than mtime or ctime, or a day old), for kvfs_keep_times(); 0: leave it.
+ * After a read: 1 and *a with a new atime if it is to change (relatime: it is not later than mtime
+ * or ctime, or a day old), for kvfs_keep_times(); 0: unchanged.
  */
 int kvfs_relatime(const struct kvfs_op *op, struct snic_kvfs_attr *a);
 /*
- * A write, truncation or chown takes setuid and setgid off: the mode as it is to be. Where the
- * group may not execute, setgid stays if the caller is in it or `capable` (Linux's
+ * The mode after a write, truncation or chown, which clears setuid and setgid. Where the group may
+ * not execute, setgid stays if the caller is in it or `capable` (Linux's
  * setattr_should_drop_sgid()). Directories keep theirs.
  */
 uint32_t kvfs_mode_killed(const struct kvfs_op *op, const struct snic_kvfs_attr *a, int capable);
@@ -444,8 +444,8 @@ int kvfs_run_statfs(struct kvfs_op *op);
 /*
  * Change the size as part of another operation, which has the exclusive lock and *a from
  * kvfs_get_attr(), with its times and mode as they are to be; puts *a and commits. Uses phases from
- * `phase` to phase + 7, io places 0 to 2, and op->s[4] to op->s[7]. Once 0, it stays 0, with *a as
- * it has become. File capabilities go.
+ * `phase` to phase + 7, io places 0 to 2, and op->s[4] to op->s[7]. Once 0, it stays 0, with the
+ * new *a. File capabilities are removed.
  */
 int kvfs_truncate(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size, uint32_t phase);
 /* locks.c: its memory is one piece of the engine's, at k->locks. */
@@ -464,19 +464,19 @@ int kvfs_locks_drop(struct kvfs_op *op, uint64_t ino, uint64_t owner, uint32_t k
 /* The same where the store has failed, under the inode's lock: its record follows by
  * kvfs_locks_mend(). */
 void kvfs_locks_forget(struct snic_kvfs *k, uint64_t ino, uint64_t owner, uint32_t kinds);
-/* A request ends without its function: if it waits for a lock, it does so no more. */
+/* A request ends without its function: it stops waiting for a lock. */
 void kvfs_locks_leave(struct kvfs_op *op);
 /* After a heartbeat: start to write records that still have locks which have ended. */
 void kvfs_locks_mend(struct snic_kvfs *k);
-/* Are operations under way that write records of locks; kvfs_session_ended() follows each. */
+/* 1: operations that write records of locks are in progress; kvfs_session_ended() follows each. */
 int kvfs_locks_publishing(const struct snic_kvfs *k);
 /*
  * The session stops being alone: locks kept in memory go to the store, by operations of their own;
- * from the first call on, new ones do, too. 0: all are there; KVFS_PENDING; SNIC_E*.
+ * from the first call on, new ones do, too. 0: all are written; KVFS_PENDING; SNIC_E*.
  */
 int kvfs_locks_publish(struct kvfs_op *op);
 /* session.c: mkfs, mount, unmount, heartbeat. orphan.c. intent.c. */
-/* Is it in the session table, as far as the last heartbeat saw it. */
+/* 1: it is in the session table, as of the last heartbeat. */
 int kvfs_session_alive(const struct snic_kvfs *k, uint64_t session);
 int kvfs_run_mkfs(struct kvfs_op *op);
 int kvfs_run_mount(struct kvfs_op *op);

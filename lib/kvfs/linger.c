@@ -2,9 +2,9 @@
 /*
  * Files whose last name was replaced by a rename.
  *
- * Whoever looked the name up just before the rename comes with the old inode's number right after
- * it, and must find the old file: a saved document is there at any moment. So such an inode is put
- * on the orphans' list, and stays for LINGER_NS.
+ * A client that looked the name up just before the rename opens the old inode's number right after
+ * it, and must find the old file: a saved document exists at any moment. So such an inode is put on
+ * the orphans' list, and stays for LINGER_NS.
  *
  * G1  An inode in k->lingers has a pin: it counts as open here, also for other sessions.
  * G2  The list is in the order in which they end; the timer is set for the first.

@@ -2,10 +2,10 @@
 /*
  * Advisory locks: GETLK, SETLK (byte ranges; OFD locks are those of another owner), FLOCK.
  *
- * The table in memory (locks_table.c) has what owners of this session hold and wait for. While the
- * session is alone that is all, and requests are answered at once. From the first time on that it
- * is not, a change also goes to the file's 'K' record (locks_store.c), and locks of other sessions
- * that are in the way are waited for by looking again, less and less often.
+ * The table in memory (locks_table.c) has the locks that owners of this session hold and wait for.
+ * While the session is alone that is all, and requests are answered at once. From the first time on
+ * that it is not, a change is also written to the file's 'K' record (locks_store.c), and
+ * conflicting locks of other sessions are polled, with back-off.
  */
 #include "kvfs/data_priv.h"
 #include "kvfs/locks_priv.h"
@@ -43,7 +43,7 @@ void kvfs_locks_leave(struct kvfs_op *op)
         locks_stop_waiting(l, op);
 }
 
-/* Those who wait as this owner: to be looked at, once. */
+/* Add the waiting items of this owner to the search, each once. */
 static void locks_todo(struct kvfs_locks *l, uint64_t owner, struct kvfs_lock_item **todo)
 {
     for (struct snic_link *p = l->waiting.next; p != &l->waiting; p = p->next) {
@@ -57,7 +57,7 @@ static void locks_todo(struct kvfs_locks *l, uint64_t owner, struct kvfs_lock_it
     }
 }
 
-/* Would the owner, waiting for this range, wait for itself through others of this session? */
+/* 1: the owner, waiting for this range, would wait for itself through others of this session. */
 static int locks_deadlock(struct kvfs_locks *l, struct kvfs_lock_file *f,
                           const struct kvfs_lock_range *want)
 {
@@ -139,7 +139,7 @@ static int locks_refuse(struct kvfs_op *op, struct kvfs_locks *l, int error)
     return error;
 }
 
-/* An open file that has a flock of another type gives it up before it waits for the new one. */
+/* An open file that has a flock of another type releases it before it waits for the new one. */
 static int locks_converts(struct kvfs_lock_file *f, const struct kvfs_lock_range *want)
 {
     return f != NULL && want->kind == KVFS_LOCKS_FLOCK &&
@@ -160,7 +160,7 @@ static int locks_set_alone(struct kvfs_op *op, struct kvfs_locks *l,
     return locks_set(op, l, want);
 }
 
-/* Anything in the way, here or at another session's (*poll)? 0; KVFS_LOCKS_OTHER; PENDING; E*. */
+/* Find a conflicting lock, here or of another session (*poll). 0; KVFS_LOCKS_OTHER; PENDING; E*. */
 static int locks_look(struct kvfs_op *op, struct kvfs_lock_file *f,
                       const struct kvfs_lock_range *want, int *poll)
 {
@@ -174,7 +174,7 @@ static int locks_look(struct kvfs_op *op, struct kvfs_lock_file *f,
     return kvfs_locks_other(op, op->ino, want, 1, &other);
 }
 
-/* Note what the record is to become, and the phase: 0; PENDING (also: it waits); SNIC_E*. */
+/* Note the new record, and the phase: 0; PENDING (also: it waits); SNIC_E*. */
 static int locks_note(struct kvfs_op *op, struct kvfs_locks *l, const struct kvfs_lock_range *want)
 {
     struct kvfs_lock_file *f = kvfs_locks_find(l, op->ino);
@@ -203,7 +203,7 @@ static int locks_set_shared(struct kvfs_op *op, struct kvfs_locks *l,
                             const struct kvfs_lock_range *want)
 {
     int rc = kvfs_lock(op, op->ino, KVFS_EXCLUSIVE);
-    op->reserve = want->type == SNIC_KVFS_UNLCK; /* a full store takes locks back */
+    op->reserve = want->type == SNIC_KVFS_UNLCK; /* unlocking works on a full store */
     if (rc == 0 && op->phase == LOCKS_FIRST)
         rc = locks_note(op, l, want);
     if (rc == 0)
@@ -355,9 +355,9 @@ static int locks_run_publish(struct kvfs_op *op)
         f->stale = f->stale && rc != 0;
         kvfs_locks_file_put(l, f);
     }
-    if (rc != 0 && op->k->session.yielding) /* a heartbeat's is tried again by the next */
+    if (rc != 0 && op->k->session.yielding) /* a heartbeat's is retried by the next */
         l->publish_error = rc;
-    l->publishing -= l->publishing > 0; /* 0: the table is another session's by now */
+    l->publishing -= l->publishing > 0; /* 0: the table is of a later session */
     kvfs_wake_all(&l->publishers);
     kvfs_session_ended(op->k);
     return rc;
@@ -365,7 +365,7 @@ static int locks_run_publish(struct kvfs_op *op)
 
 enum { LOCKS_STARTED = 0, LOCKS_MANY, LOCKS_NO_OPERATION };
 
-/* Start to write the records of files: those with locks that are not there yet, and stale ones. */
+/* Start to write the records of files: those with unwritten locks, and stale ones. */
 static int locks_publish_start(struct snic_kvfs *k, struct kvfs_locks *l, int only_stale)
 {
     for (struct snic_link *p = l->files.next; p != &l->files; p = p->next) {
@@ -386,7 +386,7 @@ void kvfs_locks_mend(struct snic_kvfs *k)
 {
     struct kvfs_locks *l = kvfs_locks_table(k);
     if (l->shared && !k->session.yielding)
-        (void)locks_publish_start(k, l, 1); /* what is left: the next heartbeat */
+        (void)locks_publish_start(k, l, 1); /* the rest: the next heartbeat */
 }
 
 int kvfs_locks_publishing(const struct snic_kvfs *k)

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Between the files of the lock table: locks_table.c has it, locks_store.c its copy in the store,
+ * Shared by the files of the lock table: locks_table.c has it, locks_store.c its copy in the store,
  * locks.c the requests.
  *
  * Invariants
  *   1. Ranges of one owner and kind in one file do not overlap, and those of one type do not touch.
- *   2. Nobody holds two ranges that conflict.
- *   3. Whoever waits has a waiting item, and sleeps in the file's list, which is woken whenever a
- *      lock of the file ends or gets weaker.
+ *   2. No two held ranges conflict.
+ *   3. A waiting operation has a waiting item, and sleeps in the file's list, which is woken when
+ *      a lock of the file ends or gets weaker.
  *   4. While shared, the table changes under the inode's exclusive lock, after the commit.
- *   5. Operations can end without a run (a dead session): a waiting item whose operation is another
- *      by now counts for nothing, and another session begins with an empty table.
- *   6. A close ends its locks here whatever the store's result. A file whose record did not follow
+ *   5. Operations can end without a run (a dead session): a waiting item whose operation was reused
+ *      does not count, and a new session begins with an empty table.
+ *   6. A close ends its locks here whatever the store's result. A file whose record was not updated
  *      is stale, and stays in the table, until a heartbeat's publishing has brought the record up
- *      to date: others would wait for a lock of this session, which lives, for ever.
+ *      to date: others would wait forever for a lock of this session, which is alive.
  */
 #ifndef SNIC_KVFS_LOCKS_PRIV_H
 #define SNIC_KVFS_LOCKS_PRIV_H
 
 #include "kvfs/core.h"
 
-/* What is asked for, held or waited for. */
+/* A range that is requested, held or waited for. */
 struct kvfs_lock_range {
     uint64_t owner;
     uint64_t start;
@@ -49,8 +49,8 @@ struct kvfs_lock_file {
     struct snic_link held;
     struct snic_link waiting;
     struct snic_link sleepers; /* operations */
-    uint8_t stored;            /* the 'K' record has what is held, or will soon */
-    uint8_t stale;             /* the record may have what is held no more (6) */
+    uint8_t stored;            /* the 'K' record has the held locks, or will soon */
+    uint8_t stale;             /* the record may have locks that have ended (6) */
 };
 
 struct kvfs_locks {
@@ -66,7 +66,7 @@ struct kvfs_locks {
     uint64_t mask;
     uint64_t search;
     uint32_t max;
-    uint32_t slack; /* items beyond max: for what is committed */
+    uint32_t slack; /* items beyond max: for committed changes */
     uint32_t count;
     uint32_t publishing;
     int32_t publish_error;
@@ -80,12 +80,12 @@ static inline struct kvfs_lock_item *kvfs_lock_at(struct snic_link *link)
 
 /* ---- locks_table.c ---- */
 
-/* The table of this session; an earlier one's locks are gone (5). */
+/* The table of this session; without an earlier one's locks (5). */
 struct kvfs_locks *kvfs_locks_table(struct snic_kvfs *k);
 struct kvfs_lock_file *kvfs_locks_find(const struct kvfs_locks *l, uint64_t ino);
-/* Finds or makes; NULL: the table is full. */
+/* Find or create it; NULL: the table is full. */
 struct kvfs_lock_file *kvfs_locks_file(struct kvfs_locks *l, uint64_t ino);
-/* Forget it if nothing is held or waited for, and its record is as it should be. */
+/* Remove it if no lock is held or waited for, and its record is up to date. */
 void kvfs_locks_file_put(struct kvfs_locks *l, struct kvfs_lock_file *f);
 struct kvfs_lock_item *kvfs_locks_item(struct kvfs_locks *l, struct kvfs_lock_file *f,
                                        const struct kvfs_lock_range *r, struct snic_link *list);
@@ -95,15 +95,15 @@ int kvfs_locks_conflict(const struct kvfs_lock_range *a, const struct kvfs_lock_
 struct kvfs_lock_item *kvfs_locks_in_the_way(struct kvfs_lock_file *f,
                                              const struct kvfs_lock_range *r);
 /*
- * What becomes of a held range when its owner sets *want: up to two pieces of it stay; or it is
+ * The result for a held range when its owner sets *want: up to two pieces of it stay; or it is
  * absorbed by the new one, *sum.
  */
 int kvfs_locks_pieces(const struct kvfs_lock_range *held, const struct kvfs_lock_range *want,
                       struct kvfs_lock_range *sum, struct kvfs_lock_range pieces[2]);
-/* Will what is held after it be within the limit, or not more than before. */
+/* 1: after it the held items are within the limit, or not more than before. */
 int kvfs_locks_room(const struct kvfs_locks *l, struct kvfs_lock_file *f,
                     const struct kvfs_lock_range *want);
-/* The change itself. There is room: kvfs_locks_room(), and slack. */
+/* Apply the change. Items are free: kvfs_locks_room(), and slack. */
 void kvfs_locks_apply(struct kvfs_locks *l, struct kvfs_lock_file *f,
                       const struct kvfs_lock_range *want);
 /* All ranges of an owner end. */
@@ -113,14 +113,14 @@ int kvfs_locks_holds(struct kvfs_lock_file *f, uint64_t owner, uint32_t kinds);
 
 /* ---- locks_store.c: the 'K' record ---- */
 
-/* Is a lock of another session, alive, in the way of *r? 0; KVFS_LOCKS_OTHER and *out; PENDING;
- * SNIC_E*. */
+/* Find a lock of another session, alive, that conflicts with *r. 0 none; KVFS_LOCKS_OTHER and *out;
+ * PENDING; SNIC_E*. */
 enum { KVFS_LOCKS_OTHER = 2 };
 int kvfs_locks_other(struct kvfs_op *op, uint64_t ino, const struct kvfs_lock_range *r, int guard,
                      struct kvfs_lock_range *out);
 /*
- * Note the record as it is to be: others' locks that count, and what is held here after *want has
- * been set (or, want NULL, without those of an owner and kinds). 0; PENDING; SNIC_ENOLCK; SNIC_E*.
+ * Note the new record: others' locks that count, and those held here after *want has been set (or,
+ * want NULL, without those of an owner and kinds). 0; PENDING; SNIC_ENOLCK; SNIC_E*.
  */
 int kvfs_locks_put(struct kvfs_op *op, struct kvfs_lock_file *f, const struct kvfs_lock_range *want,
                    uint64_t owner, uint32_t kinds);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The 'K' record of a file: the locks of all sessions, for the others to see.
+ * The 'K' record of a file: the locks of all sessions, visible to each other.
  *
  * Entries of 40 bytes: session, owner, start, end (8 bytes each), type (4; bit 2: flock), pid (4).
- * Entries of sessions that are no longer alive count for nothing and go with the next change.
+ * Entries of sessions that are no longer alive do not count and are deleted by the next change.
  */
 #include "kvfs/locks_priv.h"
 
@@ -75,7 +75,7 @@ int kvfs_locks_other(struct kvfs_op *op, uint64_t ino, const struct kvfs_lock_ra
     int rc = locks_store_get(op, ino, guard, &entries, &count);
     for (uint32_t i = 0; rc == 0 && i < count; i++) {
         uint64_t session = locks_store_decode(entries + (size_t)i * STORE_ENTRY, &other);
-        want.owner = ~other.owner; /* owners are numbers of their session */
+        want.owner = ~other.owner; /* numbers of owners are per session: never the same owner */
         if (kvfs_locks_conflict(&other, &want) && locks_store_counts(op, session)) {
             *out = other;
             return KVFS_LOCKS_OTHER;
@@ -100,7 +100,7 @@ static void locks_store_add(struct locks_store_list *list, uint64_t session,
     locks_store_encode(list->entries + (size_t)list->count++ * STORE_ENTRY, session, r);
 }
 
-/* What is held here, after the change. */
+/* Add the locks held here, after the change. */
 static void locks_store_add_own(struct kvfs_op *op, struct kvfs_lock_file *f,
                                 const struct kvfs_lock_range *want, uint64_t owner, uint32_t kinds,
                                 struct locks_store_list *list)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* The table of advisory locks: files, what is held in them and waited for (locks_priv.h). */
+/* The table of advisory locks: files, with their held and waiting items (locks_priv.h). */
 #include "kvfs/locks_priv.h"
 
 /* ---- Memory ---- */
@@ -272,7 +272,7 @@ int kvfs_locks_holds(struct kvfs_lock_file *f, uint64_t owner, uint32_t kinds)
 
 /* ---- For tests ---- */
 
-/* Two that are held in one file: neither in each other's way, nor to be one (1, 2). */
+/* Two held in one file: they neither conflict, nor should be merged (1, 2). */
 static int locks_table_pair(const struct kvfs_lock_range *a, const struct kvfs_lock_range *b)
 {
     if (a->kind != b->kind)

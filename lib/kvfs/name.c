@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Names: looking them up, and making what they name.
+ * Names: lookup, and creation of inodes.
  *
- * Looking up takes no lock: it reads an entry, then the attributes of what it names. Between the
- * two the name may go; then the attributes are missing, and it looks again.
+ * A lookup takes no lock: it reads an entry, then the attributes of its inode. Between the two the
+ * name may be removed; then the attributes are missing, and it starts over.
  */
 #include "kvfs/core.h"
 
 enum {
     NAME_RESOLVE_STEPS = 16,  /* names resolved before memory is released                      */
     NAME_RESOLVE_MAX = 65536, /* bytes of a path                                               */
-    NAME_AT = 0,              /* op->s: where RESOLVE is: inode, offset in the path            */
+    NAME_AT = 0,              /* op->s: progress of RESOLVE: inode, offset in the path         */
     NAME_OFFSET = 1
 };
 
 /* ---- Lookup ---- */
 
-/* What `name` is in `dir`, "." and ".." included. */
+/* Look `name` up in `dir`, "." and ".." included. */
 static int name_step(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t size,
                      struct snic_kvfs_attr *out)
 {
@@ -28,7 +28,7 @@ static int name_step(struct kvfs_op *op, uint64_t dir, const char *name, uint32_
         kvfs_entry_key(op->k, dir, name, size, &key, &found.hash);
         found_rc = kvfs_entry_glance_at(op, &key, name, size, &found);
     }
-    rc = kvfs_glance_attr(op, dir, &parent); /* asked for together */
+    rc = kvfs_glance_attr(op, dir, &parent); /* requested together */
     if (rc != 0)
         return rc;
     if (!kvfs_is_dir(&parent))
@@ -43,7 +43,7 @@ static int name_step(struct kvfs_op *op, uint64_t dir, const char *name, uint32_
     else if (found_rc != 0)
         return found_rc;
     rc = kvfs_glance_attr(op, found.ino, out);
-    /* The entry was there, the inode is not: it was removed since, or the store is damaged. */
+    /* The entry exists, the inode does not: it was removed since, or the store is damaged. */
     return rc == SNIC_ENOENT ? kvfs_torn(op, found.ino, "a name's inode is missing") : rc;
 }
 
@@ -116,7 +116,7 @@ int kvfs_run_resolve(struct kvfs_op *op)
 
 /* ---- Making ---- */
 
-/* The type and permissions that a request makes, 0: it may not. */
+/* The type and permissions of the new inode, 0: not permitted. */
 static uint32_t name_mode(const struct snic_kvfs_req *req)
 {
     uint32_t type = req->mode & KVFS_IFMT;
@@ -154,7 +154,7 @@ static int name_make_check(const struct snic_kvfs_req *req)
     return req->name2_size > SNIC_KVFS_SYMLINK_MAX ? SNIC_ENAMETOOLONG : 0;
 }
 
-/* The directory, and what has the name already: read together. */
+/* The directory, and an inode that has the name already: read together. */
 static int name_make_read(struct kvfs_op *op, const struct snic_kvop_key *key,
                           struct snic_kvfs_attr *dir, struct kvfs_found *found)
 {
@@ -211,7 +211,7 @@ static int name_make_inode(struct kvfs_op *op, const struct snic_kvfs_attr *dir,
     return rc;
 }
 
-/* All that a new name changes, committed. The answer is there before it. */
+/* Commit all changes of a new name. The answer is filled in before it. */
 static int name_make_commit(struct kvfs_op *op, const struct snic_kvop_key *key,
                             struct snic_kvfs_attr *dir, struct snic_kvfs_hash hash)
 {
@@ -220,7 +220,7 @@ static int name_make_commit(struct kvfs_op *op, const struct snic_kvop_key *key,
     uint64_t ino;
     int rc = kvfs_new_ino(op, &ino);
     if (rc == 0)
-        rc = kvfs_lock(op, ino, KVFS_EXCLUSIVE); /* no other knows it yet: granted at once */
+        rc = kvfs_lock(op, ino, KVFS_EXCLUSIVE); /* unknown to others yet: granted at once */
     if (rc == 0)
         rc = name_make_dir(op, dir, name_mode(req));
     if (rc == 0)
@@ -233,7 +233,7 @@ static int name_make_commit(struct kvfs_op *op, const struct snic_kvop_key *key,
     return kvfs_commit(op, 0);
 }
 
-/* After the commit. The inode is in memory, by its lock: there is room to open it. */
+/* After the commit. The inode is in memory, by its lock: it can be opened. */
 static int name_made(struct kvfs_op *op)
 {
     struct snic_kvfs_req *req = op->req;
@@ -247,8 +247,8 @@ static int name_made(struct kvfs_op *op)
 }
 
 /*
- * The name is this operation's own, by its number: an earlier commit of it, taken as failed, has
- * happened after all.
+ * The name is this operation's own, by its number: an earlier commit of it, assumed to have failed,
+ * has happened.
  */
 static int name_make_late(struct kvfs_op *op)
 {
@@ -263,7 +263,7 @@ static int name_make_late(struct kvfs_op *op)
 }
 
 /*
- * The name is there, its inode is not, or has no name any more: another session has removed it
+ * The name exists, its inode does not, or has no name any more: another session has removed it
  * meanwhile, or the store is damaged.
  */
 static int name_run_open(struct kvfs_op *op)
@@ -277,7 +277,7 @@ static int name_run_open(struct kvfs_op *op)
     return rc;
 }
 
-/* CREATE of a name that is there: it is opened, with the directory still locked. */
+/* CREATE of an existing name: it is opened, with the directory still locked. */
 static int name_create_open(struct kvfs_op *op, uint64_t ino)
 {
     op->ino = ino;

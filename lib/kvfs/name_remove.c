@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Names that go, and further names: unlink, rmdir, link.
+ * Removal of names, and further names: unlink, rmdir, link.
  *
  * I1. An inode's nlink counts its names (a directory's: 2 and its subdirectories; 0 when removed).
  *     A directory's `entries` counts the names in it.
@@ -9,11 +9,11 @@
  *     is known) others, and SNIC_KVFS_ATTR_PARENTS is set iff there are any.
  * I3. The first may be out of date after a crash, in its hash, since a rename within a directory
  *     keeps the new one back. So a name that has no 'P' record is the first.
- * I4. A directory whose nlink is 0 takes no names.
+ * I4. No name is added to a directory whose nlink is 0.
  */
 #include "kvfs/core.h"
 
-enum { NAME_REMOVE_TORN = 16 /* rounds before records that do not fit are called damage */ };
+enum { NAME_REMOVE_TORN = 16 /* rounds before inconsistent records are reported as damage */ };
 
 int kvfs_name_check(const char *name, uint32_t size)
 {
@@ -82,7 +82,7 @@ static uint64_t name_remove_others(const struct snic_kvfs_attr *a)
     return a->nlink - ((a->flags & SNIC_KVFS_ATTR_PARENT) != 0 ? 1u : 0u);
 }
 
-/* How many names a 'P' record stands for; 0: there is none. */
+/* The number of names of a 'P' record; 0: there is none. */
 static int name_remove_count(struct kvfs_op *op, const struct snic_kvop_key *key, uint32_t *count)
 {
     const void *body;
@@ -186,7 +186,7 @@ static int name_remove_find(struct kvfs_op *op, struct snic_kvfs_attr *dir,
     return rc;
 }
 
-/* What follows the commit: op->s[0] is the inode whose last name it took, 0 if none. */
+/* After the commit: op->s[0] is the inode whose last name it removed, 0 if none. */
 static int name_remove_done(struct kvfs_op *op)
 {
     if (op->s[0] != 0 && !kvfs_inode_hold(op, op->s[0]))
@@ -194,7 +194,7 @@ static int name_remove_done(struct kvfs_op *op)
     return 0;
 }
 
-/* The name leaves the directory; the inode, which has *victim now, may end with it. */
+/* Remove the name from the directory; the inode, which has *victim now, may be removed, too. */
 static int name_remove_commit(struct kvfs_op *op, struct snic_kvfs_attr *dir,
                               const struct snic_kvfs_attr *victim)
 {

@@ -2,19 +2,19 @@
 /*
  * Rename: within a directory and across, over existing names, without replacing, exchanging.
  *
- * I1. Where a commit stops at the group, a rename within a directory that replaces nothing changes
- *     only the directory's group: the inode's new ctime and name hash are kept back
+ * I1. Where a commit is limited to one group, a rename within a directory that replaces nothing
+ *     changes only the directory's group: the inode's new ctime and name hash are kept back
  *     (kvfs_keep_times). Inodes with several known names are the exception. Elsewhere the inode's
  *     attributes are in the commit: that is cheaper than a commit of their own a second later.
- * I2. A directory that goes to another parent raises the record 'M', guarded. So such moves come
- *     one after the other, in all sessions, and a path that was walked after 'M' was read is still
- *     that path when the commit happens. No directory comes below itself.
+ * I2. A move of a directory to another parent raises the record 'M', guarded. So such moves are
+ *     serialised, in all sessions, and a path that was walked after 'M' was read is still that path
+ *     when the commit happens. No directory is moved below itself.
  * I3. Phases: LOOK examines the request; when a walk is needed, WALK goes up RENAME_PIECE
  *     directories a round; WALKED is LOOK again, but with the walk done, if nothing has changed.
- *     VERDICT looks once more whether anything was moved, before it refuses.
- * I4. A walk of any length ends at the root, unless the store is damaged and parents form a circle.
- *     The directory at the end of rounds 1, 2, 4, 8, ... is kept; a walk that comes to it again,
- *     with nothing moved since it began, is in a circle (Brent's cycle detection).
+ *     VERDICT checks once more whether a directory was moved, before it refuses.
+ * I4. A walk of any length ends at the root, unless the store is damaged and parents form a cycle.
+ *     The directory at the end of rounds 1, 2, 4, 8, ... is kept; a walk that reaches it again,
+ *     with nothing moved since it began, is in a cycle (Brent's cycle detection).
  */
 #include "kvfs/kvfs_priv.h"
 
@@ -28,16 +28,16 @@ enum {
 /* op->s */
 enum {
     RENAME_S_MOVES = 0,  /* the record 'M'                                                     */
-    RENAME_S_AT = 1,     /* the walk has come to this directory                                */
+    RENAME_S_AT = 1,     /* the walk has reached this directory                                */
     RENAME_S_SECOND = 2, /* 1: the walk from `from` for the target                             */
-    RENAME_S_SOURCE = 3, /* who was looked for                                                 */
+    RENAME_S_SOURCE = 3, /* the inode that is searched for                                     */
     RENAME_S_TARGET = 4,
     RENAME_S_ROUNDS = 5, /* of this walk                                                       */
-    RENAME_S_ERROR = 6,  /* what the walk found: enum below                                    */
+    RENAME_S_ERROR = 6,  /* result of the walk: enum below                                     */
     RENAME_S_MARK = 7,   /* I4: a directory where the walk was, 0 if none                      */
     RENAME_S_GONE = 7    /* of the commit: the inode that lost its last name, 0 if none        */
 };
-/* What the walk found. */
+/* Result of the walk. */
 enum { RENAME_BELOW = 0, RENAME_NOT_EMPTY = 1, RENAME_CIRCLE = 2 };
 
 /* One side: a directory, a name in it, the inode it has. */
@@ -61,7 +61,7 @@ struct name_rename {
     int same; /* one directory                                                             */
     int exchange;
     int whiteout;
-    int moving; /* a directory goes to another parent (I2)                                   */
+    int moving; /* a directory is moved to another parent (I2)                               */
     struct snic_kvfs_time now;
 };
 
@@ -216,7 +216,7 @@ static int name_rename_walk(struct kvfs_op *op)
             return name_rename_walk_turn(op, at == look);
         rc = kvfs_peek_attr(op, at, &a);
         if (rc == SNIC_ENOENT) {
-            op->phase0 = RENAME_LOOK; /* gone: the request is examined anew */
+            op->phase0 = RENAME_LOOK; /* removed: the request is examined anew */
             return kvfs_torn(op, at, "a directory's parent, but missing");
         }
         if (rc != 0)
@@ -234,7 +234,7 @@ static int name_rename_walk(struct kvfs_op *op)
     return kvfs_next(op, RENAME_WALK);
 }
 
-/* What the walk found holds if nothing was moved meanwhile. */
+/* The result of the walk is valid if nothing was moved meanwhile. */
 static int name_rename_verdict(struct kvfs_op *op)
 {
     struct snic_kvop_key key;
@@ -253,7 +253,7 @@ static int name_rename_verdict(struct kvfs_op *op)
 
 /* ---- Who may ---- */
 
-/* The inodes, and what forbids it. */
+/* Read the inodes and check the permissions. */
 static int name_rename_may(struct kvfs_op *op, struct name_rename *r)
 {
     int rc = kvfs_may_delete(op, r->from.dir, &r->from.attr);
@@ -281,7 +281,7 @@ static int name_rename_may(struct kvfs_op *op, struct name_rename *r)
     return !r->exchange && r->to.is_dir && r->to.attr.entries != 0 ? SNIC_ENOTEMPTY : 0;
 }
 
-/* Attributes of one side's inode. It is kept out of the commit where it can be (I1). */
+/* Attributes of one side's inode, which is not part of the commit if possible (I1). */
 static int name_rename_attr(struct kvfs_op *op, const struct name_rename *r,
                             struct name_rename_side *s, int replaced)
 {
@@ -326,7 +326,7 @@ static int name_rename_inode(struct kvfs_op *op, struct name_rename *r, struct n
     return kvfs_put_attr(op, &s->attr);
 }
 
-/* A directory loses a subdirectory. A count that does not have it would wrap at some time. */
+/* A directory loses a subdirectory. A damaged count must not wrap. */
 static int name_rename_lose(struct kvfs_op *op, struct snic_kvfs_attr *dir)
 {
     if (dir->nlink < 3)
@@ -335,7 +335,7 @@ static int name_rename_lose(struct kvfs_op *op, struct snic_kvfs_attr *dir)
     return 0;
 }
 
-/* The inode whose name is taken. */
+/* The inode whose name is replaced. */
 static int name_rename_victim(struct kvfs_op *op, struct name_rename *r)
 {
     struct snic_kvfs_attr *a = &r->to.attr;
@@ -379,14 +379,14 @@ static int name_rename_dirs(struct kvfs_op *op, struct name_rename *r)
     return rc != 0 || r->same ? rc : kvfs_put_attr(op, to);
 }
 
-/* What the old name is from now on. */
+/* The whiteout that replaces the old name. */
 static int name_rename_whiteout(struct kvfs_op *op, struct name_rename_side *s)
 {
     struct snic_kvfs_attr a;
     uint64_t ino;
     int rc = kvfs_new_ino(op, &ino);
     if (rc == 0)
-        rc = kvfs_lock(op, ino, KVFS_EXCLUSIVE); /* no other knows it yet: granted at once */
+        rc = kvfs_lock(op, ino, KVFS_EXCLUSIVE); /* unknown to others yet: granted at once */
     if (rc == 0)
         rc = kvfs_make_attr(op, s->dir, ino, KVFS_IFCHR, &a);
     if (rc != 0)
@@ -445,7 +445,7 @@ static int name_rename_order(struct kvfs_op *op, struct name_rename *r)
     r->moving = !r->same && (r->from.is_dir || (r->exchange && r->to.is_dir));
     if (r->same || (!r->from.is_dir && !r->to.is_dir))
         return 0;
-    if (r->moving) { /* here, they wait for each other instead of failing */
+    if (r->moving) { /* moves of this session wait for each other instead of failing */
         rc = kvfs_lock(op, SNIC_KVFS_GROUP_SUPER, KVFS_EXCLUSIVE);
         if (rc != 0)
             return rc;
@@ -484,7 +484,7 @@ int kvfs_run_rename(struct kvfs_op *op)
     if (!r.to.found && r.exchange)
         return SNIC_ENOENT;
     if (r.to.found && r.from.entry.ino == r.to.entry.ino)
-        return 0; /* two names of one inode: POSIX wants nothing to happen */
+        return 0; /* two names of one inode: POSIX requires no action */
     rc = name_rename_order(op, &r);
     if (rc == 0)
         rc = name_rename_attr(op, &r, &r.from, 0);

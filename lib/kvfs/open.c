@@ -3,14 +3,14 @@
  * OPEN, RELEASE, FLUSH, FSYNC, SYNCFS.
  *
  * A handle is a number made of the inode and what it is open for; opens are counted per inode
- * (kvfs_inode_open). A file whose last name is gone is opened again only while it is open here.
+ * (kvfs_inode_open). A file whose last name was removed is opened again only while it is open here.
  */
 #include "kvfs/core.h"
 #include "kvfs/data_priv.h"
 
 enum { OPEN_TRUNC = 1 };
 enum { SYNC_TIMES = 0, SYNC_STORE = 1 };
-/* op->s: the place in the table of inodes; the inode's number and 1, 0: to be chosen. */
+/* op->s: the position in the table of inodes; the inode's number + 1, 0: to be chosen. */
 enum { SYNC_S_PLACE = 0, SYNC_S_INO = 1 };
 
 /* ---- OPEN ---- */
@@ -62,8 +62,8 @@ int kvfs_run_open(struct kvfs_op *op)
 /* ---- FLUSH, RELEASE ---- */
 
 /*
- * Times and space kept back of the inode to this operation's changes. At a close the time of the
- * last read may wait: files that are only read cost no commit each.
+ * Add times and space kept back of the inode to this operation's changes. At a close the time of
+ * the last read may stay kept back: a file that is only read costs no commit.
  */
 static int open_flush(struct kvfs_op *op, uint64_t ino, uint32_t waits)
 {
@@ -71,7 +71,7 @@ static int open_flush(struct kvfs_op *op, uint64_t ino, uint32_t waits)
     int rc;
     if (i == NULL || (i->kept.set & ~waits) == 0 || op->commit_state != KVFS_COMMIT_NONE)
         return 0;
-    op->reserve = 1; /* a full store is no reason for a close to fail */
+    op->reserve = 1; /* a close must not fail on a full store */
     rc = kvfs_lock(op, ino, KVFS_EXCLUSIVE);
     return rc != 0 ? rc : kvfs_flush_times(op, ino);
 }
@@ -84,7 +84,7 @@ static int open_handle(const struct kvfs_op *op, uint64_t *ino)
     return handle == 0 || kvfs_inode_opens(op->k, *ino) == 0 ? SNIC_EBADF : 0;
 }
 
-/* The request's owner ends, whatever the result of writing what is kept back. */
+/* The request's owner ends, whatever the result of writing times kept back. */
 static int open_end_owner(struct kvfs_op *op, uint64_t ino, uint32_t kinds)
 {
     int rc = open_flush(op, ino, KVFS_KEPT_ATIME);
@@ -103,7 +103,7 @@ int kvfs_run_flush(struct kvfs_op *op)
     return rc != 0 ? rc : open_end_owner(op, ino, KVFS_LOCKS_POSIX);
 }
 
-/* The handle ends whatever the store's result: what could not be written stays kept back. */
+/* The handle ends whatever the store's result: unwritten times stay kept back. */
 int kvfs_run_release(struct kvfs_op *op)
 {
     uint64_t ino;
@@ -124,8 +124,8 @@ int kvfs_run_release(struct kvfs_op *op)
 /* ---- FSYNC, SYNCFS ---- */
 
 /*
- * What is kept back of all inodes, one after the other. The inode of the round stays in op->s: with
- * the commit it may leave the table, and the next one in it is another.
+ * Write times kept back of all inodes, one after the other. The inode of the round stays in op->s:
+ * with the commit it may leave the table, and the next one there is another.
  */
 static int open_sync_times(struct kvfs_op *op)
 {

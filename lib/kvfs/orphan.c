@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The end of inodes.
+ * Removal of inodes.
  *
- * O1 An inode without a name has nlink 0 and is either gone with the commit that took its last
- *    name, or on the orphans' list ('O') by that very commit, until nothing is left of it: the
- *    record in the list goes last.
+ * O1 An inode without a name has nlink 0 and is either removed by the commit that removed its last
+ *    name, or put on the orphans' list ('O') by that very commit, until nothing is left of it: the
+ *    record in the list is deleted last.
  * O2 No session opens an inode with nlink 0 that is not open in it already. So a session that has
  *    recorded, under the inode's lock, that it does not have it open, never will.
  * O3 While a session is alone it decides by itself. Else it records its claim in the list's
  *    record, guarded, and a session that finds that all sessions of the table, read after that
- *    record, have passed, removes the inode: a session not in that table arrived when nlink was 0
- *    (O2).
+ *    record, do not have it open, removes the inode: a session not in that table arrived when nlink
+ *    was 0 (O2).
  * O4 Removal can be repeated: an inode number is never used again.
  */
 #include "kvfs/session_priv.h"
@@ -59,7 +59,7 @@ static int orphan_delete_kind(struct kvfs_op *op, uint64_t ino, enum snic_kvfs_r
     return kvfs_delete(op, &key);
 }
 
-/* What an inode without further names and extended attributes consists of. */
+/* Delete all records of an inode without further names and extended attributes. */
 static int orphan_delete_all(struct kvfs_op *op, const struct snic_kvfs_attr *a)
 {
     uint32_t type = a->mode & KVFS_IFMT;
@@ -89,7 +89,7 @@ static int orphan_note(struct kvfs_op *op, struct kvfs_inode *i, const struct sn
     return rc != 0 ? rc : orphan_put(op, a->ino, &o);
 }
 
-/* Is all of it known from the attributes? */
+/* 1: the attributes show that it has no other records. */
 static int orphan_is_plain(const struct snic_kvfs_attr *a)
 {
     const uint32_t more = SNIC_KVFS_ATTR_XATTR | SNIC_KVFS_ATTR_ACL | SNIC_KVFS_ATTR_DEFAULT_ACL |
@@ -130,7 +130,7 @@ static struct snic_kvfs_claim *orphan_claim(struct snic_kvfs_orphan *o, uint64_t
     return NULL;
 }
 
-/* Claims of sessions that are not in the table any more make room. */
+/* Remove claims of sessions that are not in the table any more. */
 static void orphan_prune(const struct snic_kvfs *k, struct snic_kvfs_orphan *o)
 {
     for (uint32_t i = 0; i < o->count;) {
@@ -144,7 +144,7 @@ static void orphan_prune(const struct snic_kvfs *k, struct snic_kvfs_orphan *o)
     }
 }
 
-/* Our own word in the record. 1: it has changed. */
+/* Put this session's claim in the record. 1: it has changed. */
 static int orphan_say(const struct snic_kvfs *k, struct snic_kvfs_orphan *o, uint64_t open)
 {
     struct snic_kvfs_claim *own = orphan_claim(o, k->session.id);
@@ -172,8 +172,8 @@ static int orphan_all_passed(const struct snic_kvfs *k, struct snic_kvfs_orphan 
 }
 
 /*
- * What to do: *out is 1 when no session has it open, ORPHAN_AT_ONCE when, besides, one commit can
- * remove it.
+ * Decide: *out is 1 if no session has it open, ORPHAN_AT_ONCE if, besides, one commit can remove
+ * it.
  */
 static int orphan_decide(struct kvfs_op *op, int *out)
 {
@@ -205,7 +205,7 @@ static int orphan_decide(struct kvfs_op *op, int *out)
     open = i != NULL && (i->opens != 0 || i->pins != 0);
     if (open)
         i->orphan = 1;
-    if (op->commit_state == KVFS_COMMIT_NONE) { /* else it is decided, and others may have gone */
+    if (op->commit_state == KVFS_COMMIT_NONE) { /* else it is decided; sessions may have left */
         if (kvfs_alone(k)) {                    /* O3 */
             int multi = (k->o.caps & SNIC_KV_CAP_ATOMIC_MULTI) != 0;
             *out = open ? 0 : multi && orphan_is_plain(&a) ? ORPHAN_AT_ONCE : 1;
@@ -262,7 +262,7 @@ static int orphan_empty(struct kvfs_op *op)
     return kvfs_next(op, op->phase);
 }
 
-/* All of it, and the reminder. The lock is held since it was decided. */
+/* Delete all of it, and the list's record. The lock is held since it was decided. */
 static int orphan_at_once(struct kvfs_op *op)
 {
     struct snic_kvfs_attr a;
@@ -277,7 +277,7 @@ static int orphan_at_once(struct kvfs_op *op)
     return rc != 0 ? rc : kvfs_commit(op, 0);
 }
 
-/* The attributes, and then the reminder. */
+/* Delete the attributes, and then the list's record. */
 static int orphan_end(struct kvfs_op *op)
 {
     struct snic_kvop_key key;

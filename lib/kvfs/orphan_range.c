@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Inodes that a dead session made and never named, or one that the store did not answer and that
- * ends. They come to be where a commit cannot name
- * several groups: a new inode's group is written ahead of its directory's.
+ * Inodes that a session made and never named, if it is dead, or if it ends and the store did not
+ * answer it. They exist where a commit cannot name several groups: a new inode's group is written
+ * ahead of its directory's.
  *
  * R1 The commit that would name such an inode is guarded by its directory's attributes. So once
  *    those have been rewritten (with a raised version) after the session was declared dead, no
  *    late commit of it can name the inode any more.
- * R2 A rename within a directory keeps the new name's hash back, so the entry may be elsewhere in
- *    the directory than the inode records: it is without a name only if no entry there has it.
+ * R2 A rename within a directory keeps the new name's hash back, so the entry may have another hash
+ *    than the inode records: it is without a name only if no entry of the directory refers to it.
  */
 #include "kvfs/session_priv.h"
 
-/* op->s: 4 the number's place in the range, 5 the step, 6 and 7 the last entry looked at. */
+/* op->s: 4 the number's place in the range, 5 the step, 6 and 7 the last entry scanned. */
 enum { ORPHAN_RANGE_AT = 4, ORPHAN_RANGE_STEP = 5, ORPHAN_RANGE_HIGH = 6, ORPHAN_RANGE_LOW = 7 };
 enum {
     ORPHAN_RANGE_FIND = 0,
@@ -34,7 +34,7 @@ static int orphan_range_step(struct kvfs_op *op, uint64_t at, uint64_t step)
     return kvfs_next(op, op->phase);
 }
 
-/* The next number that is an inode. */
+/* Find the next number that is an inode. */
 static int orphan_range_find(struct kvfs_op *op, uint64_t first, uint64_t count)
 {
     uint64_t at = op->s[ORPHAN_RANGE_AT];
@@ -69,7 +69,7 @@ static int orphan_range_has(const void *record, uint32_t size, uint64_t ino)
     return 0;
 }
 
-/* Does its name lead back to it? */
+/* Check whether its name refers to it. */
 static int orphan_range_named(struct kvfs_op *op, uint64_t ino)
 {
     struct snic_kvfs_attr a;
@@ -108,7 +108,7 @@ static int orphan_range_fence(struct kvfs_op *op, uint64_t ino)
         rc = kvfs_get_attr(op, a.parent, &dir);
     if (rc == SNIC_ENOENT)
         return orphan_range_step(op, op->s[ORPHAN_RANGE_AT],
-                                 ORPHAN_RANGE_LIST); /* its directory is gone */
+                                 ORPHAN_RANGE_LIST); /* its directory was removed */
     if (rc == 0)
         rc = kvfs_put_attr(op, &dir); /* R1 */
     if (rc == 0)
@@ -116,7 +116,7 @@ static int orphan_range_fence(struct kvfs_op *op, uint64_t ino)
     return rc != 0 ? rc : orphan_range_step(op, op->s[ORPHAN_RANGE_AT], ORPHAN_RANGE_SCAN);
 }
 
-/* A page of the directory (R2). */
+/* Scan a page of the directory (R2). */
 static int orphan_range_scan(struct kvfs_op *op, uint64_t ino)
 {
     const struct snic_kvop *page;
@@ -154,7 +154,7 @@ static int orphan_range_scan(struct kvfs_op *op, uint64_t ino)
     return kvfs_next(op, op->phase);
 }
 
-/* The reminder first: with a name it would only be dropped again. */
+/* The list's record first: if the inode has a name it is only deleted again. */
 static int orphan_range_list(struct kvfs_op *op, uint64_t ino)
 {
     struct snic_kvfs_orphan o = {.count = 0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Who may do what: mode bits, ACLs (acl.c), sticky directories, and what a new inode gets. The
- * rules are Linux's (fs/namei.c, fs/attr.c, fs/inode.c): a caller with uid 0 has all capabilities.
+ * Permissions: mode bits, ACLs (acl.c), sticky directories, and attributes of new inodes. The rules
+ * are Linux's (fs/namei.c, fs/attr.c, fs/inode.c): a caller with uid 0 has all capabilities.
  * A request with SNIC_KVFS_CHECKED, and the engine's own operations, may do everything.
  */
 #include "kvfs/kvfs_priv.h"

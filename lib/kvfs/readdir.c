@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Directories are listed in the order of their names' hashes, so that a cookie is a place that
- * stays, whatever is made and removed around it.
+ * Directories are listed in the order of their names' hashes, so that a cookie is a stable
+ * position, whatever names are added and removed around it.
  *
- * I1. The cookie of an entry is its hash's first 63 bits; 1 is "." and 2 is "..". Whoever comes
- *     back with a cookie gets the entries of greater cookies.
+ * I1. The cookie of an entry is its hash's first 63 bits; 1 is "." and 2 is "..". A request with a
+ *     cookie gets the entries of greater cookies.
  * I2. Entries of one cookie (a group) are in one answer, or in none.
- * I3. Each round works on one page of the store; what is between rounds is in op->s.
- * I4. An entry that is there from the first call to the last is delivered once: its place does not
- *     change. One that comes or goes meanwhile is delivered at most once.
+ * I3. Each round processes one page of the store; the state between rounds is in op->s.
+ * I4. An entry that exists from the first call to the last is delivered once: its position does not
+ *     change. One that is added or removed meanwhile is delivered at most once.
  */
 #include "kvfs/kvfs_priv.h"
 
@@ -25,8 +25,8 @@ enum { READDIR_SCAN = 256, READDIR_S_WIDE = 5 /* op->s: pages need the most memo
 /* The state of an answer: op->s[0..4]. */
 struct readdir_fill {
     uint64_t used;   /* bytes                                                                */
-    uint64_t whole;  /* bytes before the group under way                                     */
-    uint64_t cookie; /* of the group under way                                               */
+    uint64_t whole;  /* bytes before the present group                                       */
+    uint64_t cookie; /* of the present group                                                 */
     struct snic_kvfs_hash last;
     int full;
 };
@@ -127,7 +127,7 @@ static int readdir_next(struct kvfs_op *op, const struct readdir_fill *f, uint32
     return kvfs_next(op, phase);
 }
 
-/* Append an entry; without room, the answer is full and ends before its group (I2). */
+/* Append an entry; without space, the answer is full and ends before its group (I2). */
 static void readdir_add(struct kvfs_op *op, struct readdir_fill *f, uint64_t cookie,
                         const struct snic_kvfs_entry *e, const struct snic_kvfs_attr *attr)
 {
@@ -183,7 +183,7 @@ static int readdir_entry(const void *body, uint32_t size, uint32_t *at, struct s
                                 at, e);
 }
 
-/* Ask for the attributes of all entries of a page at once. */
+/* Request the attributes of all entries of a page at once. */
 static int readdir_prefetch(struct kvfs_op *op, const struct snic_kvop *page)
 {
     for (const struct snic_kvop_record *r = snic_kvop_first(page); r != NULL;
@@ -228,7 +228,7 @@ static int readdir_record(struct kvfs_op *op, struct readdir_fill *f,
     return f->full || rc >= 0 ? 0 : rc;
 }
 
-/* The page at op->s into the answer: 0 the answer is complete. */
+/* Add the page at op->s to the answer: 0 the answer is complete. */
 static int readdir_page(struct kvfs_op *op, struct readdir_fill *f)
 {
     int plus = (op->req->flags & SNIC_KVFS_READDIR_PLUS) != 0;
@@ -283,7 +283,7 @@ static int readdir_atime(struct kvfs_op *op)
     if (rc == 0 && kvfs_relatime(op, &dir))
         rc = kvfs_keep_times(op, &dir);
     op->req->result = (int64_t)op->s[0];
-    return rc == KVFS_PENDING ? rc : 0; /* the entries count more than the time */
+    return rc == KVFS_PENDING ? rc : 0; /* an error of the time is no reason to fail */
 }
 
 int kvfs_run_readdir(struct kvfs_op *op)

@@ -2,34 +2,34 @@
 /*
  * Sessions: one per mount of a store, a record each in the group of the superblock.
  *
- * S1 A session exists while its record 's' is there without SNIC_KVFS_SESSION_DEAD. Whoever
- *    changes a session's record does so guarded by the record as read; so of several that declare
- *    it dead one wins, and a heartbeat of the declared one fails.
+ * S1 A session exists while its record 's' exists without SNIC_KVFS_SESSION_DEAD. Every change of a
+ *    session's record is guarded by the record as read; so of several that declare it dead one
+ *    wins, and a heartbeat of the declared one fails.
  * S2 Every arrival rewrites the table record ('s' 0), guarded by it. It is the first record of a
  *    scan of the table, so all other records of the scan were read later than it.
  * S3 A session caches records only while its own record has SNIC_KVFS_SESSION_CACHES. It is
  *    written by an arrival that found the table empty, or later, guarded by the table record of a
  *    scan that showed no other session: with S2, a session that has arrived unseen makes that
  *    commit fail, and one that arrives later sees the flag.
- * S4 A newcomer serves nothing until no other session alive has the flag. To take it off, a
- *    session first stops to cache, waits for the operations that began before (they decided
- *    things as if alone), writes out times kept back and locks, and then its record.
- * S5 A session whose heartbeat did not move for lease_ns of the observer's clock is dead, guarded
- *    by that very heartbeat; while the store reports no other handle, all are. The
- *    session itself stops serving when half of that has passed since it last proved that its
- *    record is there (kvfs_session_gate), counted from before the proof was requested.
- * S6 A dead session is cleared away in this order: flag DEAD (it can commit nothing more that is
- *    guarded by what recovery changes), its intents, its inodes without a name, its record.
- *    Everything may be repeated, and is, by any session that finds the flag.
- * S7 The fence: a record that never changes while the session exists, and goes with the very
+ * S4 A newcomer serves no request until no other session alive has the flag. To clear it, a
+ *    session first stops caching, waits for the operations that began before (they made decisions
+ *    as if alone), writes times kept back and locks, and then its record.
+ * S5 A session whose heartbeat did not change for lease_ns of the observer's clock is dead, guarded
+ *    by that very heartbeat; while the store reports no other handle, all are. The session itself
+ *    stops serving when half of that has passed since it last proved that its record exists
+ *    (kvfs_session_gate), counted from before the proof was requested.
+ * S6 A dead session is removed in this order: flag DEAD (no commit of it takes effect any more that
+ *    is guarded by records that recovery changes), its intents, its inodes without a name, its
+ *    record. Everything may be repeated, and is, by any session that finds the flag.
+ * S7 The fence: a record that never changes while the session exists, and is deleted by the very
  *    commit that sets DEAD (or with the session's record). Where a commit may name several groups
  *    (SNIC_KV_CAP_ATOMIC_MULTI) each commit of the session's operations is guarded by it. Commits
  *    have an order in the store; one of the session behind the commit that sets DEAD does not find
- *    the fence, and changes nothing. So whatever is read after that commit (by recovery, and by
- *    sessions that have seen it) already has all that the session will ever have committed.
- *    Identities are not used twice, so a fence does not come back. Elsewhere a late commit is
- *    stopped by its other guards only: it happens as if it had been slow, or not at all.
- *    Object bytes written in place are no commits: one under way may land late everywhere.
+ *    the fence, and changes nothing. So all reads after that commit (by recovery, and by sessions
+ *    that have seen it) already see all that the session will ever have committed. Identities are
+ *    never reused, so a fence is not created again. Elsewhere a late commit is stopped by its other
+ *    guards only: it happens as if it had been slow, or not at all. Object bytes written in place
+ *    are no commits: a write in flight may take effect late everywhere.
  */
 #include "kvfs/session_priv.h"
 
@@ -72,7 +72,7 @@ static int session_parse(struct snic_kvfs *k, struct kvfs_session_table *t,
             rc = snic_kvfs_number_decode(&t->version, value, r->value_size);
             t->table = value;
             t->table_size = r->value_size;
-        } else if (t->count == KVFS_SESSIONS_MAX) { /* no arrival makes one more (S2) */
+        } else if (t->count == KVFS_SESSIONS_MAX) { /* no arrival adds one more (S2) */
             rc = SNIC_ECORRUPT;
         } else {
             row = &t->rows[t->count++];
@@ -89,7 +89,7 @@ static int session_parse(struct snic_kvfs *k, struct kvfs_session_table *t,
     return rc;
 }
 
-/* A session that was looked up, or (scans 0) one that is known to be gone. */
+/* Note a session that was looked up, or (scans 0) one that has ended. */
 static void session_ask(struct kvfs_session *s, uint64_t id, uint64_t scans)
 {
     struct kvfs_asked *a = &s->asked[s->asked_next++ % KVFS_SESSION_ASKED];
@@ -131,7 +131,7 @@ static void session_note(struct snic_kvfs *k, const struct kvfs_session_table *t
             j++;
             continue;
         }
-        session_ask(s, s->others[j].id, 0); /* an identity does not come back */
+        session_ask(s, s->others[j].id, 0); /* an identity is never reused */
         s->others[j] = s->others[--s->other_count];
     }
 }
@@ -370,18 +370,18 @@ int kvfs_session_proven(struct kvfs_op *op)
         return 0;
     }
     if (op->gate != 0 && op->gate != s->failures + 1)
-        return s->failure; /* one has failed since this came here */
+        return s->failure; /* one has failed since this operation began to wait */
     op->gate = s->failures + 1;
     kvfs_session_beat_now(k);
     kvfs_session_advance(k);
     (void)kvfs_wait(op, &s->waiters, SNIC_NEVER, 0);
-    op->drop = 1; /* the round begins anew, not in its middle: its memory is gone */
+    op->drop = 1; /* the round starts over, not in its middle: its memory was released */
     return kvfs_restart(op);
 }
 
 int kvfs_session_alive(const struct snic_kvfs *k, uint64_t session)
 {
-    /* Asking is noted: the answer "dead" needs a scan that began after the question. */
+    /* The lookup is noted: the result "dead" needs a scan that began after it. */
     struct kvfs_session *s = &((struct snic_kvfs *)(uintptr_t)k)->session;
     if (session == s->id)
         return 1;
@@ -417,7 +417,7 @@ int kvfs_session_range(struct kvfs_op *op, uint64_t first, uint64_t count)
     if ((own.flags & SNIC_KVFS_SESSION_DEAD) != 0)
         return SNIC_EIO;
     if (own.range_count == SNIC_KVFS_SESSION_RANGES_MAX) {
-        /* What was made so long ago has its name, or has been taken back. */
+        /* Inodes made so long ago have their names, or were deleted again. */
         own.range_count--;
         memmove(own.ranges, own.ranges + 1, own.range_count * sizeof(own.ranges[0]));
     }

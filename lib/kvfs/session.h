@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What the engine keeps of its session and of the others' (session.c). Part of struct snic_kvfs.
+ * State of this session and of the others (session.c). Part of struct snic_kvfs.
  */
 #ifndef SNIC_KVFS_SESSION_H
 #define SNIC_KVFS_SESSION_H
@@ -16,7 +16,7 @@ enum { KVFS_SESSIONS_MAX = 64, KVFS_SESSION_ASKED = 8 };
 struct kvfs_other {
     uint64_t id;
     uint64_t counter;
-    uint64_t moved_ns; /* when its counter was first seen to be this, on our clock */
+    uint64_t moved_ns; /* when its counter was first seen with this value, on our clock */
     uint32_t flags;    /* SNIC_KVFS_SESSION_* */
     uint32_t round;    /* of the scan that saw it last */
 };
@@ -27,7 +27,7 @@ struct kvfs_asked {
     uint64_t scans; /* begun by then: a later one decides */
 };
 
-/* A pending intent of another's that is in the way here. */
+/* A pending intent of another session that blocks an operation here. */
 struct kvfs_met {
     uint64_t session;
     uint64_t number;
@@ -38,10 +38,10 @@ struct kvfs_session {
     uint8_t mounted;
     uint8_t dead;  /* lost its lease: everything ends with SNIC_EIO until a new mount */
     uint8_t alone; /* our record has CACHES: no other session uses the store */
-    uint8_t busy;  /* a heartbeat is under way */
+    uint8_t busy;  /* a heartbeat is in progress */
     uint8_t yielding;
     uint8_t recovering;
-    uint8_t sweeping; /* the orphans are being looked at */
+    uint8_t sweeping; /* the orphans are being scanned */
     uint8_t swept;    /* they have been, since the mount */
     uint8_t sweep;    /* they should be */
     uint8_t was_sole;
@@ -52,8 +52,8 @@ struct kvfs_session {
     uint32_t round; /* scans done */
     uint64_t scans_begun;
     uint64_t beats;       /* heartbeats that proved the session */
-    uint64_t failures;    /* heartbeats that the store failed */
-    int32_t failure;      /* how the latest of them did */
+    uint64_t failures;    /* heartbeats that failed */
+    int32_t failure;      /* error of the latest of them */
     uint64_t round_begun; /* the number of the latest one that has ended */
     int32_t error;        /* of a recovery: a mount ends with it */
     struct snic_kvfs_super super;
@@ -61,13 +61,13 @@ struct kvfs_session {
     uint64_t id;      /* of this mount; 0: none */
     uint64_t mounts;  /* sessions begun by this engine: each has an id of its own */
     uint64_t times_retry_ns;
-    uint64_t proven_ns;             /* our record was certainly there at this time */
+    uint64_t proven_ns;             /* our record certainly existed at this time */
     uint64_t intents;               /* numbers of intents assigned, never reused */
     struct snic_kvop_key fence_key; /* size 0: none (S7) */
     unsigned char fence[SNIC_KVFS_NUMBER_BYTES];
     /* Raised when `alone` ends (operations begun before must end first), and when it begins. */
     uint64_t era;
-    struct snic_link waiters; /* until the next heartbeat has ended, or something else here */
+    struct snic_link waiters; /* until kvfs_session_ended(): of a heartbeat or another operation */
     struct kvfs_asked asked[KVFS_SESSION_ASKED];
     uint32_t asked_next;
     uint32_t met_next;
@@ -86,7 +86,7 @@ void kvfs_session_init(struct snic_kvfs *k);
 int kvfs_session_gate(struct kvfs_op *op);
 /* The same for any operation, from inside of its function; also before the mount has ended. */
 int kvfs_session_proven(struct kvfs_op *op);
-/* From each call of the engine: starts the heartbeat, and removals that are due. */
+/* Called by each call of the engine: starts the heartbeat, and removals that are due. */
 void kvfs_session_advance(struct snic_kvfs *k);
 uint64_t kvfs_session_deadline(const struct snic_kvfs *k);
 /* For commits: the guard that makes them fail once the session is dead. 1; 0 there is none. */
@@ -101,7 +101,7 @@ int kvfs_session_range(struct kvfs_op *op, uint64_t first, uint64_t count);
  * far; place `n` of kvfs_io(). 0 (others[] is up to date); KVFS_PENDING; SNIC_E*.
  */
 int kvfs_session_look(struct kvfs_op *op, uint32_t n);
-/* Something that session.c's waiters wait for has ended. */
+/* Wake session.c's waiters: an operation that they may wait for has ended. */
 void kvfs_session_ended(struct snic_kvfs *k);
 
 #endif /* SNIC_KVFS_SESSION_H */

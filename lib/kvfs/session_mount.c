@@ -5,16 +5,16 @@
 #include "kvfs/session_priv.h"
 
 enum {
-    SESSION_MOUNT_LEASES = 3, /* so long a mount waits for others to let go */
+    SESSION_MOUNT_LEASES = 3, /* so long a mount waits for others to stop caching */
     SESSION_MOUNT_WIPE = 64,  /* records of one commit */
     SESSION_MOUNT_FIRST_INO = 2,
-    SESSION_MOUNT_LOOK_NS = 100000, /* between looks at the engine's own operations */
+    SESSION_MOUNT_LOOK_NS = 100000, /* between checks of the engine's own operations */
     SESSION_MOUNT_ROOT_MODE = 0755
 };
 
 /* ---- MKFS ---- */
 
-/* Everything of one group, or nothing is left: the next group. Phases 1 and 2, s[0] the group. */
+/* Delete one group; then the next group. Phases 1 and 2, s[0] the group. */
 static int session_mount_wipe_group(struct kvfs_op *op)
 {
     unsigned char *room = kvfs_take(op, KVFS_SCAN_ROOM);
@@ -113,7 +113,7 @@ static int session_mount_make_super(struct kvfs_op *op, const struct snic_kvfs_m
 }
 
 /*
- * The superblock goes first and comes last: a store whose MKFS was cut short holds no file
+ * The superblock is deleted first and written last: a store whose MKFS was interrupted has no file
  * system, and the next MKFS clears it.
  */
 int kvfs_run_mkfs(struct kvfs_op *op)
@@ -173,7 +173,7 @@ static int session_mount_is_busy(const struct kvfs_session *s)
     return s->busy || s->recovering || s->sweeping || s->yielding || s->timing || s->collecting > 0;
 }
 
-/* No session: what outlives one stays. */
+/* Clear the session's state, except for what outlives a session. */
 static void session_mount_clear(struct snic_kvfs *k)
 {
     struct kvfs_session *s = &k->session;
@@ -197,11 +197,11 @@ static void session_mount_begin(struct snic_kvfs *k)
     session_mount_clear(k);
     s->id = k->o.session_id + s->mounts++ * 0x9e3779b97f4a7c15ULL;
     s->id += s->id == 0;
-    s->era++;                     /* what was known of files may have changed meanwhile */
+    s->era++;                     /* files may have changed meanwhile */
     k->ino_next = k->ino_end = 0; /* N2 (inode.c): the range is in the other session's record */
 }
 
-/* Our record joins the table. */
+/* Add our record to the table. */
 static int session_mount_arrive(struct kvfs_op *op)
 {
     struct kvfs_session *s = &op->k->session;
@@ -218,7 +218,7 @@ static int session_mount_arrive(struct kvfs_op *op)
         kvfs_damage(op->k, &key, "the table of sessions is missing");
         return SNIC_ECORRUPT;
     }
-    if (kvfs_session_row(t, s->id) != NULL) /* a fence must not come back (S7) */
+    if (kvfs_session_row(t, s->id) != NULL) /* a fence must not be created again (S7) */
         return SNIC_EEXIST;
     if (t->count == KVFS_SESSIONS_MAX)
         return SNIC_EBUSY;
@@ -246,7 +246,7 @@ static int session_mount_arrive(struct kvfs_op *op)
     return kvfs_next(op, 2);
 }
 
-/* Nobody caches beside us, the dead are cleared away, the orphans were looked at. */
+/* 1: no other session caches, dead ones are removed, the orphans were scanned. */
 static int session_mount_is_settled(const struct snic_kvfs *k)
 {
     const struct kvfs_session *s = &k->session;
@@ -334,7 +334,7 @@ int kvfs_run_mount(struct kvfs_op *op)
 
 /* ---- UNMOUNT ---- */
 
-/* Phases of looking back (intent.c, J10). */
+/* Phases of the search at the end (intent.c, J10). */
 enum { UNMOUNT_INTENTS = 3, UNMOUNT_LOOK, UNMOUNT_RANGE };
 
 /* The next range of our own in which may be inodes without a name; s[0] counts them. The unassigned
@@ -397,7 +397,7 @@ int kvfs_run_unmount(struct kvfs_op *op)
         if (kvfs_runs_again(op, rc))
             return KVFS_PENDING;
         if (rc != 0 && rc != SNIC_EIO) {
-            s->next_ns = k->now.mono_ns; /* the session lives on: its record may be there */
+            s->next_ns = k->now.mono_ns; /* the session continues: its record may exist */
             return rc;
         }
         op->s[3] = (uint64_t)(int64_t)rc;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Between the files that serve a session: session.c (the table, the fence, time), session_mount.c,
- * session_run.c (heartbeat, end of caching, recovery), and what these run of times.c, orphan.c,
- * orphan_range.c and intent_resolve.c.
+ * Shared by the files that serve a session: session.c (the table, the fence, time),
+ * session_mount.c, session_run.c (heartbeat, end of caching, recovery), and the functions that
+ * these call in times.c, orphan.c, orphan_range.c and intent_resolve.c.
  */
 #ifndef SNIC_KVFS_SESSION_PRIV_H
 #define SNIC_KVFS_SESSION_PRIV_H
@@ -69,7 +69,7 @@ int kvfs_run_recover(struct kvfs_op *op);
 
 /* ---- times.c ---- */
 
-/* Write out all that is kept back, in rounds of the phase that the operation is in; uses s[7]. */
+/* Write all times kept back, in rounds of the phase that the operation is in; uses s[7]. */
 int kvfs_times_flush_all(struct kvfs_op *op);
 uint64_t kvfs_times_deadline(const struct snic_kvfs *k);
 
@@ -81,8 +81,8 @@ int kvfs_run_sweep(struct kvfs_op *op);
 
 /*
  * Inodes of [first, first + count) that a dead session, or ours when it ends, made and never named
- * become orphans; rounds
- * in the phase the operation is in, op->s[4] and up. 0 when all have been looked at; SNIC_E*.
+ * become orphans; rounds in the phase that the operation is in, op->s[4] and up. 0 when all have
+ * been checked; SNIC_E*.
  */
 int kvfs_orphan_range(struct kvfs_op *op, uint64_t first, uint64_t count);
 

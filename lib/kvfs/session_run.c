@@ -2,16 +2,16 @@
 /*
  * Sessions: the engine's own operations. The invariants S1 to S7 are in session.c.
  *
- * The heartbeat is one scan and at most one commit, so that it never comes late because of what it
- * finds: what takes longer is an operation of its own (yield, recover, sweep), one of each at a
- * time, and is started again by a later heartbeat when it failed.
+ * The heartbeat is one scan and at most one commit, so that it is never late because of its
+ * findings: longer tasks are operations of their own (yield, recover, sweep), one of each at a
+ * time, and are started again by a later heartbeat if they failed.
  */
 #include "kvfs/session_priv.h"
 
-enum { SESSION_RUN_WAIT_NS = 100000 }; /* between looks at operations that must end */
-/* Phases of giving up the cache. */
+enum { SESSION_RUN_WAIT_NS = 100000 }; /* between checks of operations that must end */
+/* Phases of the end of caching. */
 enum { YIELD_WAIT = 0, YIELD_TIMES, YIELD_LOCKS, YIELD_FLAG };
-/* Phases of clearing away a dead session: TABLE looks again what is left to do. */
+/* Phases of the removal of a dead session: TABLE determines the next step. */
 enum { RECOVER_MARK = 0, RECOVER_INTENTS, RECOVER_TABLE, RECOVER_RANGE };
 
 static int session_run_is_dead(const struct snic_kvfs *k, const struct kvfs_other *o)
@@ -19,7 +19,7 @@ static int session_run_is_dead(const struct snic_kvfs *k, const struct kvfs_othe
     return k->sole || k->now.mono_ns - o->moved_ns >= k->o.lease_ns; /* S5 */
 }
 
-/* Start what the table shows to be needed. */
+/* Start the operations that the table shows to be needed. */
 static void session_run_react(struct snic_kvfs *k, const struct kvfs_session_table *t)
 {
     struct kvfs_session *s = &k->session;
@@ -105,7 +105,7 @@ static int session_run_beat(struct kvfs_op *op)
         k->session.alone = 1;
         k->session.era++;
     }
-    k->session.proven_ns = op->now.mono_ns; /* S5: before the scan was asked for */
+    k->session.proven_ns = op->now.mono_ns; /* S5: before the scan was requested */
     k->session.beats++;
     return 0;
 }
@@ -117,7 +117,7 @@ int kvfs_run_heartbeat(struct kvfs_op *op)
     if (kvfs_runs_again(op, rc))
         return KVFS_PENDING;
     s->busy = 0;
-    if (rc < 0) { /* who waits for it hears of it */
+    if (rc < 0) { /* operations that wait for it get the error */
         s->failures++;
         s->failure = rc;
     } else if (s->next_ns != SNIC_NEVER) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What the engine keeps in memory: operations with what they have read and changed, inodes, and the
- * engine itself. The function of an operation uses req, ino, ino2, now, s, phase and reserve of it;
- * the rest is the core's (core.h), and changes through the functions of kvfs_priv.h.
+ * The engine's state in memory: operations with their reads and changes, inodes, and the engine
+ * itself. The function of an operation uses req, ino, ino2, now, s, phase and reserve of it; the
+ * rest is the core's (core.h), and changed by the functions of kvfs_priv.h.
  */
 #ifndef SNIC_KVFS_STATE_H
 #define SNIC_KVFS_STATE_H
@@ -19,7 +19,7 @@ enum {
     KVFS_NUMBERS_MAX = 2, /* inode numbers that one operation takes                           */
     KVFS_READ_BUCKETS = 8,
     KVFS_OWN_MAX = 16,   /* the engine's own operations at once                              */
-    KVFS_BLOCK = 77824,  /* an operation's further memory comes in such blocks               */
+    KVFS_BLOCK = 77824,  /* an operation's further memory is in such blocks                  */
     KVFS_BLOCKS_OP = 16, /* of one operation                                                 */
     KVFS_INLINE = 5120   /* an operation's first memory                                      */
 };
@@ -27,16 +27,16 @@ enum {
 struct kvfs_op;
 typedef int (*kvfs_run_fn)(struct kvfs_op *op);
 
-/* A record that an operation asked for. */
+/* A record that an operation requested. */
 enum kvfs_read_state {
-    KVFS_READ_WANTED = 1, /* goes with the next GET                                          */
-    KVFS_READ_ASKED,      /* in the GET under way                                            */
+    KVFS_READ_WANTED = 1, /* to be in the next GET                                           */
+    KVFS_READ_ASKED,      /* in the GET in flight                                            */
     KVFS_READ_PRESENT,
     KVFS_READ_ABSENT,
     KVFS_READ_FAILED /* error                                                              */
 };
 struct kvfs_read {
-    struct kvfs_read *next;  /* all, as first asked for                                     */
+    struct kvfs_read *next;  /* all, in the order of requests                               */
     struct kvfs_read *chain; /* in its bucket                                               */
     uint64_t hash;
     struct snic_kvop_key key;
@@ -58,15 +58,15 @@ struct kvfs_change {
     uint32_t size;            /* of the record or the bytes                                   */
     uint32_t room;
     uint8_t kind; /* enum snic_kvop_change_kind                                               */
-    uint8_t sent; /* in the commit under way, or done                                          */
+    uint8_t sent; /* in the commit in flight, or done                                          */
     uint32_t run; /* op->run_count when it was noted                                         */
     uint64_t object;
     uint64_t offset;
 };
 
-/* An operation of the store under way, or its result. */
+/* An operation of the store in flight, or its result. */
 struct kvfs_place {
-    struct snic_kvfs_io io; /* first: what poll_io hands out                                  */
+    struct snic_kvfs_io io; /* first: poll_io returns it                                      */
     struct snic_node node;  /* in k->io_queue                                                 */
     struct kvfs_op *owner;
     uint64_t stamp; /* cache clock when it was started                                       */
@@ -78,7 +78,7 @@ struct kvfs_held {
     uint64_t ino;
     uint8_t mode;
     uint8_t asked; /* since the locks were last dropped                                       */
-    uint8_t raise; /* was asked for as KVFS_EXCLUSIVE, but is held shared                       */
+    uint8_t raise; /* was requested as KVFS_EXCLUSIVE, but is held shared                       */
 };
 
 enum kvfs_commit_state {
@@ -101,12 +101,12 @@ struct kvfs_op {
      * round starts over. */
     uint64_t s[KVFS_WORDS];
     uint32_t phase;
-    uint8_t reserve; /* commits may use the space kept back for removals (SNIC_KVOP_RESERVE)   */
+    uint8_t reserve; /* commits may use the space reserved for removals (SNIC_KVOP_RESERVE)    */
 
     /* txn.c */
     uint8_t state;        /* kvfs.c                                                           */
     uint8_t again;        /* start over before the next run                                   */
-    uint8_t ended;        /* result is set; finishes when nothing is under way                */
+    uint8_t ended;        /* result is set; finishes when nothing is in flight                */
     uint8_t commit_state; /* enum kvfs_commit_state                                           */
     uint8_t cancelled;    /* snic_kvfs_cancel()                                               */
     uint8_t sent_any;     /* places were used in this round                                   */
@@ -144,7 +144,7 @@ struct kvfs_op {
     struct kvfs_change *changes;
     struct kvfs_change **changes_end;
     struct kvfs_take *takes;
-    struct kvfs_take **take_at; /* the next kvfs_take() gives this one again                  */
+    struct kvfs_take **take_at; /* the next kvfs_take() returns this one again                */
     struct snic_link wait_link;
     struct snic_timer timer;
     unsigned char *block_at; /* free bytes of the newest block                                */
@@ -155,7 +155,7 @@ struct kvfs_op {
     struct kvfs_place place[KVFS_IOS_MAX + 1]; /* the last: GET and COMMIT */
 };
 
-/* What is kept back of an inode's attributes (times.c). */
+/* Changes of an inode's attributes that are kept back (times.c). */
 struct kvfs_kept {
     struct snic_link link; /* in k->kept, oldest first                                        */
     uint64_t since_ns;
@@ -184,11 +184,11 @@ struct kvfs_inode {
     uint32_t pins;   /* by other files of the engine (locks.c, orphan.c)                      */
     uint8_t collect; /* in k->collects: to be removed                                         */
     uint8_t lingers; /* in k->lingers; counts as a pin                                        */
-    uint8_t orphan;  /* the last name is gone, and it is still to be removed  */
+    uint8_t orphan;  /* the last name was removed, and it is still to be removed */
     uint64_t clean;  /* kvfs_tail_clean(): the session's era when it was so, + 1              */
     struct snic_link collect_link;
     struct snic_link linger_link;
-    uint64_t linger_ns; /* when it ends                                                       */
+    uint64_t linger_ns; /* when it stops to linger                                            */
     struct kvfs_kept kept;
 };
 

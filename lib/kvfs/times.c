@@ -2,19 +2,21 @@
 /*
  * Times kept back: changes of times alone do not go to the store at once.
  *
- * H1 What is kept back of an inode is changed only by holders of its lock, and an operation that
+ * H1 Times kept back of an inode are changed only by holders of its lock, and an operation that
  *    puts its attributes holds it exclusively from the read to the commit. So attributes that reach
- *    the store carry all that was kept back, and it is forgotten then.
- * H2 k->kept has the inodes with something kept back, oldest first; nothing stays in it for longer
+ *    the store include all that was kept back, and it is dropped then.
+ * H2 k->kept has the inodes with times or space kept back, oldest first; none stays in it for
+ * longer
  *    than times_ns, if the store answers.
  * H3 A time kept back never makes a time in the store older: another session may have set a
  *    newer one. Names are kept back only while the session is alone, and replace that of the very
  *    attributes they were kept back from: with another version, another session has put it.
- * H4 Space kept back is a difference, and is added to whatever is there: so do all sessions. But
- *    where a commit that carried it may have happened, it is added only to attributes older than
+ * H4 Space kept back is a difference, and is added to the stored value: so do all sessions. But
+ *    where a commit that included it may have happened, it is added only to attributes older than
  *    that commit's.
- * H5 Nothing is kept back when the session is dead, and what was is forgotten then: others have
- *    gone on without it. Writing it out, the engine's own operations pass kvfs_session_proven().
+ * H5 Nothing is kept back when the session is dead, and earlier changes are dropped then: others
+ *    have continued without them. To write them, the engine's own operations pass
+ *    kvfs_session_proven().
  */
 #include "kvfs/session_priv.h"
 
@@ -91,7 +93,7 @@ void kvfs_times_doubt(struct snic_kvfs *k, const struct snic_kvfs_attr *a)
     struct kvfs_inode *i = snic_link_alone(&k->kept) ? NULL : kvfs_inode_find(k, a->ino);
     if (i == NULL || i->kept.set == 0)
         return;
-    if (a->version > i->kept.doubt) /* what was doubtful before was not in it: it has happened */
+    if (a->version > i->kept.doubt) /* the earlier doubtful commit has happened */
         i->kept.doubtful = 0;
     i->kept.doubt = a->version;
     i->kept.doubtful += i->kept.space;
@@ -139,7 +141,7 @@ int kvfs_keep_times(struct kvfs_op *op, const struct snic_kvfs_attr *a)
         return 0;
     kept = times_kept(op->k, a->ino);
     if (kept == NULL)
-        return 0; /* no memory of this inode: the times are lost, nothing else */
+        return 0; /* this inode is not in memory: only the times are lost */
     if ((set & TIMES_ATIME) != 0)
         kept->atime = a->atime;
     if ((set & TIMES_MTIME) != 0)
@@ -179,7 +181,7 @@ int kvfs_flush_times(struct kvfs_op *op, uint64_t ino)
     if (rc == 0)
         rc = kvfs_get_attr(op, ino, &a);
     if (rc == SNIC_ENOENT) {
-        kvfs_times_forget(op->k, ino); /* the inode is gone */
+        kvfs_times_forget(op->k, ino); /* the inode was removed */
         return 0;
     }
     return rc != 0 ? rc : kvfs_put_attr(op, &a);
@@ -196,7 +198,7 @@ int kvfs_times_flush_all(struct kvfs_op *op)
     struct snic_kvfs *k = op->k;
     uint64_t ino;
     int rc;
-    if (op->commit_state == KVFS_COMMIT_NONE) { /* else it is waited for, whatever is forgotten */
+    if (op->commit_state == KVFS_COMMIT_NONE) { /* else the commit is waited for in any case */
         rc = snic_link_alone(&k->kept) ? 0 : kvfs_session_proven(op); /* H5 */
         if (rc != 0)
             return rc;
@@ -229,7 +231,7 @@ uint64_t kvfs_times_deadline(const struct snic_kvfs *k)
     return snic_max_u64(i->kept.since_ns + k->o.times_ns, k->session.times_retry_ns);
 }
 
-/* What has been kept back for times_ns, and what will have been soon. */
+/* Write times that have been kept back for times_ns, or will have been soon. */
 int kvfs_run_times(struct kvfs_op *op)
 {
     struct snic_kvfs *k = op->k;

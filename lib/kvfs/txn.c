@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What an operation reads and changes (the story is at the head of kvfs_priv.h).
+ * Reads and changes of an operation (for an introduction see the head of kvfs_priv.h).
  *
- * T1  A record is read once in a round, and stays as it was read. Records wanted in one run leave
- *     in one GET; one GET is under way at a time.
+ * T1  A record is read once in a round, and stays as it was read. Records wanted in one run are
+ *     requested in one GET; one GET is in flight at a time.
  * T2  Changes are noted anew by each run: those of earlier runs do not count (change->run), only
  *     their memory is used again.
  */
@@ -79,7 +79,7 @@ struct kvfs_read *kvfs_txn_read_find(const struct kvfs_op *op, const struct snic
     return r;
 }
 
-/* What the cache knows of it. 0; SNIC_ENOMEM. */
+/* Look it up in the cache. 0; SNIC_ENOMEM. */
 static int txn_read_cached(struct kvfs_op *op, struct kvfs_read *r)
 {
     const unsigned char *record = NULL;
@@ -99,7 +99,7 @@ static int txn_read_cached(struct kvfs_op *op, struct kvfs_read *r)
     return 0;
 }
 
-/* Take it from the cache, or want it from the store. */
+/* Take it from the cache, or request it from the store. */
 static struct kvfs_read *txn_read_new(struct kvfs_op *op, const struct snic_kvop_key *key,
                                       uint64_t hash)
 {
@@ -282,7 +282,7 @@ static void txn_fail(struct kvfs_read *r, int error)
     r->error = error;
 }
 
-/* A record has come. */
+/* A record has arrived. */
 static void txn_arrived(struct kvfs_op *op, struct kvfs_read *r, const struct snic_kvop_get *g)
 {
     int rc;
@@ -357,7 +357,7 @@ static struct kvfs_change *txn_change(struct kvfs_op *op, const struct snic_kvop
     return c;
 }
 
-/* A change noted again after the commit was sent: it is what was sent, which the store borrows. */
+/* A change noted again after the commit was sent: the sent one stays, which the store borrows. */
 static int txn_noted(struct kvfs_op *op, const struct snic_kvop_key *key)
 {
     struct kvfs_change *c = txn_change_find(op, key);

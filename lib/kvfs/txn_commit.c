@@ -2,11 +2,11 @@
 /*
  * The commit of an operation: sent, done, refused, or of unknown outcome.
  *
- * T3  A commit is guarded by all that kvfs_get() answered in this round, and is under way or done
+ * T3  A commit is guarded by all that kvfs_get() returned in this round, and is in flight or done
  *     at most once in it. Where the store can, it is guarded by the session's fence, too
  *     (session.c, S7).
- * T4  A guard that fails starts the operation over; what the cache has of all that it read and
- *     would have changed is forgotten, so that it cannot fail for ever by what was kept.
+ * T4  A guard that fails starts the operation over; all records that it read and would have changed
+ *     are dropped from the cache, so that a stale one cannot make it fail forever.
  * T5  If the store does not know whether a commit has happened, its keys are read again. As it is
  *     atomic, one key decides: one that has the new record and had another one before shows that
  *     it has, one that has the old record and should have another one that it has not. Where others
@@ -100,7 +100,7 @@ static int txn_commit_is_record(const struct kvfs_change *c)
     return c->kind == SNIC_KVOP_PUT || c->kind == SNIC_KVOP_DELETE;
 }
 
-/* A commit begins: these are its changes. The cache learns of them. */
+/* A commit begins: notify the cache of its changes. */
 static void txn_commit_cache_sent(struct kvfs_op *op)
 {
     op->sent = kvfs_cache_sent(op->k);
@@ -118,7 +118,7 @@ static int txn_commit_send(struct kvfs_op *op, const struct txn_commit_shape *t,
     struct kvfs_place *place = &op->place[KVFS_MAIN];
     struct snic_kvop *commit = &place->io.op;
     if (place->state == KVFS_PLACE_ASKED)
-        return KVFS_PENDING; /* a GET of what was prefetched */
+        return KVFS_PENDING; /* a GET of prefetched records is in flight */
     memset(commit, 0, sizeof(*commit));
     commit->kind = SNIC_KVOP_COMMIT;
     commit->flags = (durable ? SNIC_KVOP_DURABLE : 0u) | (op->reserve ? SNIC_KVOP_RESERVE : 0u);
@@ -126,7 +126,7 @@ static int txn_commit_send(struct kvfs_op *op, const struct txn_commit_shape *t,
     commit->changes = kvfs_memory(op, t->changes * sizeof(*commit->changes));
     if (commit->guards == NULL || commit->changes == NULL)
         return SNIC_ENOMEM;
-    /* The fence is first: of several that fail it is named. */
+    /* The fence is first: if several guards fail it is the one reported. */
     commit->guard_count = (uint32_t)kvfs_session_fence(op->k, commit->guards);
     txn_commit_fill_guards(op, commit);
     txn_commit_fill_changes(op, commit);
@@ -137,7 +137,7 @@ static int txn_commit_send(struct kvfs_op *op, const struct txn_commit_shape *t,
     return KVFS_PENDING;
 }
 
-/* It has happened: what is kept in memory follows. */
+/* It has happened: update the state in memory. */
 static void txn_committed(struct kvfs_op *op)
 {
     op->commit_state = KVFS_COMMIT_DONE;
@@ -171,7 +171,7 @@ static void txn_commit_distrust(struct kvfs_op *op)
         kvfs_cache_forget(op->k, &r->key, r->hash);
 }
 
-/* Nobody will know whether it happened. */
+/* Its outcome stays unknown. */
 static void txn_commit_doubt(struct kvfs_op *op)
 {
     struct snic_kvfs_attr a;
@@ -233,7 +233,7 @@ int64_t kvfs_commit_allocated(const struct kvfs_op *op)
     return op->allocated;
 }
 
-/* A guard failed: begin anew, later and later. */
+/* A guard failed: start over, with back-off. */
 void kvfs_txn_retry(struct kvfs_op *op)
 {
     struct snic_kvfs *k = op->k;
@@ -255,7 +255,7 @@ void kvfs_txn_retry(struct kvfs_op *op)
 
 /* ---- A commit of unknown outcome ---- */
 
-/* What was read of a key and guards the commit; NULL: nothing. */
+/* The read of a key that guards the commit; NULL: none. */
 static const struct kvfs_read *txn_commit_before(const struct kvfs_op *op,
                                                  const struct snic_kvop_key *key)
 {
@@ -263,7 +263,7 @@ static const struct kvfs_read *txn_commit_before(const struct kvfs_op *op,
     return r != NULL && kvfs_txn_is_guard(r) ? r : NULL;
 }
 
-/* Read the present records of all keys it would have changed: room for the old and the new. */
+/* Read the present records of all keys that it would have changed, with space for old and new. */
 static void txn_commit_ask_outcome(struct kvfs_op *op)
 {
     struct kvfs_place *place = &op->place[KVFS_MAIN];
@@ -295,7 +295,7 @@ static void txn_commit_ask_outcome(struct kvfs_op *op)
             g->room = 0;
         get->get_count++;
     }
-    op->again = 0; /* of a lack of memory: without room the key only shows less */
+    op->again = 0; /* set by a lack of memory: without space the key only shows less */
     op->drop = 0;
     op->commit_state = KVFS_COMMIT_UNSURE;
     kvfs_send(op, place);

@@ -7,8 +7,8 @@
  *     drops all it holds. Only between rounds does it wait, for its wanted locks in ascending
  *     order. So an operation that waits holds only locks below the one it waits for, and no
  *     cycle of waiters exists.
- * L3  Waiters of an inode are served first come, first served; a lock is handed over to the waiter,
- *     never taken from under it: an inode with waiters is not locked by others that come.
+ * L3  Waiters of an inode are served first come, first served; a lock is handed over to the waiter:
+ *     a later operation does not lock an inode with waiters.
  */
 #include "kvfs/core.h"
 
@@ -77,7 +77,7 @@ static void txn_lock_release(struct kvfs_op *op, struct kvfs_held *h)
     txn_lock_grant(op->k, inode);
 }
 
-/* It cannot be had at once (L2). */
+/* It is not free (L2). */
 static int txn_lock_refused(struct kvfs_op *op)
 {
     op->again = 1;

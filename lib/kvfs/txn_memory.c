@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Memory of operations: first what each has inside, then blocks of a pool that all share.
+ * Memory of operations: first a part of each operation, then blocks of a pool that all share.
  *
- * M1  An operation that finds the pool empty gives back all it has, locks included, and waits,
- *     first come first served, until as many blocks are free as it is known to need.
- * M2  While one waits, no other takes a block. So the first waiter gets on when those that hold
- *     blocks end or start over, which none of them needs more blocks for.
+ * M1  An operation that finds the pool empty releases all it has, locks included, and waits, first
+ *     come first served, until as many blocks are free as it is known to need.
+ * M2  While one waits, no other takes a block. So the first waiter continues when those that hold
+ *     blocks end or start over, for which none of them needs more blocks.
  */
 #include "kvfs/core.h"
 

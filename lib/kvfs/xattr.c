@@ -4,7 +4,7 @@
  * is u16 name size, name, value; the name is verified, since hashes may be equal.
  *
  * I1. While an inode has such a record, SNIC_KVFS_ATTR_XATTR is set in its attributes; the flag may
- *     stay when the last one goes.
+ *     stay when the last one is removed.
  * I2. Each change raises the attributes' version, so that an operation guarded by the attributes
  *     has read the right extended attributes, too.
  */
@@ -53,7 +53,7 @@ static int xattr_name_check(const struct snic_kvfs_req *req, enum xattr_space *s
                : 0;
 }
 
-/* Who may; not for ACLs. 0; KVFS_PENDING; SNIC_EPERM, SNIC_ENODATA, SNIC_EACCES. */
+/* Permissions; not for ACLs. 0; KVFS_PENDING; SNIC_EPERM, SNIC_ENODATA, SNIC_EACCES. */
 static int xattr_may(struct kvfs_op *op, const struct snic_kvfs_attr *a, enum xattr_space space,
                      int write)
 {
@@ -163,7 +163,7 @@ static int xattr_gather(struct kvfs_op *op, const void **value, uint32_t *size)
     return 0;
 }
 
-/* Bytes to the caller: their number; SNIC_ERANGE. Without room to put them: the number alone. */
+/* Copy bytes to the caller: their number; SNIC_ERANGE. Without a buffer: the number alone. */
 static int xattr_answer(struct kvfs_op *op, const void *bytes, uint32_t size)
 {
     const struct snic_kvfs_req *req = op->req;
@@ -181,7 +181,7 @@ static int xattr_answer(struct kvfs_op *op, const void *bytes, uint32_t size)
 
 enum { XATTR_USED = 0, XATTR_HIGH, XATTR_LOW, XATTR_VERSION }; /* words of op->s */
 
-/* Bytes that the names of a page take in a list. What is damaged is in none. 0; KVFS_PENDING. */
+/* Bytes of a page's names in a list. Damaged records are in no list. 0; KVFS_PENDING. */
 static int xattr_count_page(struct kvfs_op *op, const struct snic_kvop *page, uint64_t *used)
 {
     struct snic_kvop_key key;
@@ -200,7 +200,7 @@ static int xattr_count_page(struct kvfs_op *op, const struct snic_kvop *page, ui
 }
 
 /*
- * Is there room in the list for the request's name, which is new? One page of records in each
+ * Check that the list has space for the request's name, which is new. One page of records in each
  * round; all belong to one version of the attributes (I2), else it counts anew. All names count,
  * also those hidden from the caller. 0; SNIC_ENOSPC; KVFS_PENDING; SNIC_E*.
  */
@@ -260,7 +260,7 @@ static int xattr_set_plain(struct kvfs_op *op, struct snic_kvfs_attr *a, enum xa
         return SNIC_EEXIST;
     if (rc == SNIC_ENODATA && (req->flags & SNIC_KVFS_XATTR_REPLACE) != 0)
         return SNIC_ENODATA;
-    if (rc == SNIC_EEXIST) /* another name of this hash has the place */
+    if (rc == SNIC_EEXIST) /* another name with this hash has the record */
         return SNIC_ENOSPC;
     if (rc == SNIC_ENODATA)
         rc = xattr_fits(op, a);
@@ -322,7 +322,7 @@ int kvfs_run_getxattr(struct kvfs_op *op)
     return rc != 0 ? rc : xattr_answer(op, value, size);
 }
 
-/* Is it in the list that this caller sees? */
+/* 1: it is in the list that this caller sees. */
 static int xattr_seen(const struct kvfs_op *op, const struct snic_kvfs_attr *a, const char *name,
                       uint32_t size)
 {
@@ -343,7 +343,7 @@ static int xattr_seen(const struct kvfs_op *op, const struct snic_kvfs_attr *a, 
     }
 }
 
-/* Names of a page, behind the *used bytes there are; beyond the caller's room they are counted. */
+/* Append a page's names to the *used bytes; beyond the caller's space they are counted. */
 static int xattr_list_page(struct kvfs_op *op, const struct snic_kvfs_attr *a,
                            const struct snic_kvop *page, uint64_t *used)
 {
