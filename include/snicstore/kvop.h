@@ -2,7 +2,7 @@
 /**
  * @file snicstore/kvop.h
  * The vocabulary of a key-value store: keys, guards, changes and operations as plain data. The
- * door kv.h carries them out; an engine such as kvfs.h asks for them and never sees a store.
+ * door kv.h executes them; an engine such as kvfs.h requests them and never sees a store.
  *
  * Depends on  snicstore/base.h.
  * Memory      Plain data. Whatever an operation points to is borrowed until it has completed.
@@ -16,14 +16,14 @@
  * strings (memcmp, a prefix first). A commit whose keys are all of one group is atomic on every
  * store; one that names several groups needs SNIC_KV_CAP_ATOMIC_MULTI.
  *
- * Damage. A store whose records have checksums (kv.h says which) finds a record damaged when it
- * is read, and no other one with it: GET of it is SNIC_ECORRUPT, the other keys of that GET are
+ * Damage. A store whose records have checksums (see kv.h) detects a damaged record when it is read,
+ * and others are not affected: GET of it is SNIC_ECORRUPT, the other keys of that GET are
  * answered; SCAN delivers its key in its place, with no value, and continues; GROUPS reports its
  * group. A guard on it, also a guard for its absence, fails the commit with SNIC_ECORRUPT; PUT and
  * DELETE without such a guard repair it.
  *
  * Objects. A 64-bit name and a sparse array of SNIC_KVOP_OBJECT_MAX bytes that exists without
- * being made: what was never written, was punched or truncated reads as zeros. An object has no
+ * creation: bytes never written, punched or truncated read as zeros. An object has no
  * length of its own. Space is taken in blocks of SNIC_KVOP_BLOCK bytes. An aligned block is
  * written as a whole or not at all, also across a crash, where the store has
  * SNIC_KV_CAP_ATOMIC_BLOCK.
@@ -81,25 +81,25 @@ enum snic_kvop_kind {
 
 /** COMMIT, OBJECT_*: complete when it survives power loss. */
 #define SNIC_KVOP_DURABLE (1u << 0)
-/** OBJECT_READ, OBJECT_WRITE: the caller's own caches do; the store need not keep a copy. */
+/** OBJECT_READ, OBJECT_WRITE: the caller has its own cache; the store need not cache it. */
 #define SNIC_KVOP_DIRECT (1u << 1)
 /** OBJECT_SEEK: look for a hole rather than for data. */
 #define SNIC_KVOP_SEEK_HOLE (1u << 2)
-/** COMMIT, OBJECT_WRITE...: may use the space kept back for removals (kvfs: unlink on a full
- * store). */
+/** COMMIT, OBJECT_WRITE...: may use the space reserved for removals (kvfs: unlink on a full store).
+ */
 #define SNIC_KVOP_RESERVE (1u << 3)
 
 /** One key of a GET. */
 struct snic_kvop_get {
     struct snic_kvop_key key;
-    void *value;    /**< where the value goes; borrowed                              */
+    void *value;    /**< buffer of the value; borrowed                               */
     uint32_t room;  /**< its bytes                                                   */
     uint32_t size;  /**< out: bytes of the value, also when room is too small        */
     int32_t result; /**< out: 0; SNIC_ENOENT; SNIC_EMSGSIZE room too small; SNIC_ECORRUPT */
     uint32_t reserved;
 };
 
-/** The commit happens only if the record is exactly so. */
+/** The commit happens only if the record is equal to this. */
 struct snic_kvop_guard {
     struct snic_kvop_key key;
     const void *value; /**< borrowed; NULL: there is no such record                     */
@@ -109,7 +109,7 @@ struct snic_kvop_guard {
 
 enum snic_kvop_change_kind {
     SNIC_KVOP_PUT = 1,            /**< key, value, size                                  */
-    SNIC_KVOP_DELETE = 2,         /**< key; a missing record is fine                     */
+    SNIC_KVOP_DELETE = 2,         /**< key; a missing record is no error                 */
     SNIC_KVOP_CHANGE_WRITE = 3,   /**< object, offset, value, size: bytes into an object */
     SNIC_KVOP_CHANGE_TRUNCATE = 4 /**< object, offset                                    */
 };
@@ -121,9 +121,9 @@ enum snic_kvop_change_kind {
  * SNIC_KV_CAP_ATOMIC_OBJECT, stores make it one step with the records; otherwise object bytes are
  * written before the records appear, and may have been written although the commit failed. A
  * TRUNCATE takes effect after the records, and after a crash perhaps not at all. The first one of a
- * commit without CHANGE_WRITE spares what was written by those that had seen the records, where key
- * groups and object are one number: all of it, or (RADOS) within stripe_bytes; what is behind may
- * be truncated although it was written after.
+ * commit without CHANGE_WRITE does not truncate bytes that a handle wrote after it had seen the
+ * records, where key groups and object are one number: none of them, or (RADOS) none within
+ * stripe_bytes; those behind may be truncated although they were written after.
  */
 struct snic_kvop_change {
     struct snic_kvop_key key;
@@ -137,12 +137,12 @@ struct snic_kvop_change {
 /** A record in SCAN's output, packed at multiples of 8; key bytes, then value bytes follow. */
 struct snic_kvop_record {
     uint32_t bytes;      /**< to the next record, a multiple of 8                       */
-    uint32_t value_size; /**< 0: the record is damaged, its value is not to be had         */
+    uint32_t value_size; /**< 0: the record is damaged, its value is unavailable           */
     uint8_t key_size;
     uint8_t pad[7];
 };
 
-/** An operation. Zero it, set kind and what the kind needs. */
+/** An operation. Zero it, set kind and the fields of the kind. */
 struct snic_kvop {
     uint32_t kind;  /**< enum snic_kvop_kind                                            */
     uint32_t flags; /**< SNIC_KVOP_*                                                    */
@@ -191,7 +191,7 @@ struct snic_kvop {
     int64_t allocated;   /**< change in the object's space in bytes; STAT: all of it        */
     uint64_t bad_offset; /**< SNIC_ECORRUPT of READ: where the block begins                  */
     uint64_t space;      /**< SPACE: bytes in all                                           */
-    uint64_t space_free; /**< SPACE: bytes to be had                                         */
+    uint64_t space_free; /**< SPACE: bytes available                                         */
     int32_t os_error;    /**< raw code of the backend, 0 if none                             */
     uint32_t reserved;
 };
@@ -209,7 +209,7 @@ static inline void snic_kvop_key_set(struct snic_kvop_key *k, uint64_t group, co
 SNIC_API int snic_kvop_key_compare(const struct snic_kvop_key *a, const struct snic_kvop_key *b)
     SNIC_NONNULL(1, 2);
 /**
- * Is it well-formed? Stores call it first.
+ * Check that it is well-formed. Stores call it first.
  * @param caps  SNIC_KV_CAP_*, below
  * @return 0; SNIC_EINVAL kind, flags, counts, keys, pieces, a key or an object changed twice;
  *         SNIC_EMSGSIZE too large; SNIC_ERANGE beyond SNIC_KVOP_OBJECT_MAX; SNIC_ENOTSUP several
@@ -233,7 +233,7 @@ static inline const unsigned char *snic_kvop_record_value(const struct snic_kvop
 {
     return (const unsigned char *)(r + 1) + r->key_size;
 }
-/** Is it damaged? Its key is what the store has for it. [any] */
+/** 1: it is damaged. Its key is the one in the store. [any] */
 static inline int snic_kvop_record_damaged(const struct snic_kvop_record *r)
 {
     return r->value_size == 0;

@@ -98,7 +98,7 @@ static int kvop_is_record(const struct snic_kvop_change *c)
     return c->kind == SNIC_KVOP_PUT || c->kind == SNIC_KVOP_DELETE;
 }
 
-/** Is change @p n of something that an earlier one changes, or a second CHANGE_WRITE? */
+/** 1: change @p n is of a key or object of an earlier one, or a second CHANGE_WRITE. */
 static int kvop_changed_before(const struct snic_kvop *op, uint32_t n)
 {
     const struct snic_kvop_change *c = &op->changes[n];
@@ -194,7 +194,7 @@ static int kvop_check_object(const struct snic_kvop *op, uint32_t caps)
     return kvop_check_range(op->offset, op->length);
 }
 
-/** The flags a kind may have; UINT32_MAX: there is no such kind. */
+/** The flags that a kind may have; UINT32_MAX: no such kind. */
 static uint32_t kvop_flags_of(uint32_t kind)
 {
     static const uint32_t change = SNIC_KVOP_DURABLE | SNIC_KVOP_RESERVE;
@@ -250,7 +250,7 @@ int snic_kvop_validate(const struct snic_kvop *op, uint32_t caps)
     int r = kvop_check_kind(op, caps);
     if (r != 0 || (caps & SNIC_KV_CAP_READONLY) == 0)
         return r;
-    /* What may be durable is what changes something. */
+    /* DURABLE is for operations that change the store. */
     int changes =
         op->kind == SNIC_KVOP_COMMIT ? op->change_count != 0 : (allowed & SNIC_KVOP_DURABLE) != 0;
     return changes ? SNIC_EPERM : 0;
