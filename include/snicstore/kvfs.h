@@ -189,7 +189,7 @@ enum snic_kvfs_kind {
                 */
 #define SNIC_KVFS_FSYNC_DATA (1u << 16)
 #define SNIC_KVFS_FALLOC_KEEP_SIZE (1u << 16)
-#define SNIC_KVFS_FALLOC_PUNCH (1u << 17) /**< with KEEP_SIZE, as Linux wants it             */
+#define SNIC_KVFS_FALLOC_PUNCH (1u << 17) /**< with KEEP_SIZE, as Linux requires             */
 #define SNIC_KVFS_FALLOC_ZERO (1u << 18)
 #define SNIC_KVFS_SEEK_DATA (1u << 16)
 #define SNIC_KVFS_SEEK_HOLE (1u << 17)

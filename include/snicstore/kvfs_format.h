@@ -297,7 +297,7 @@ SNIC_API void snic_kvfs_number_encode(void *record, uint64_t number) SNIC_NONNUL
 SNIC_API SNIC_NODISCARD int snic_kvfs_number_decode(uint64_t *number, const void *record,
                                                     uint32_t size) SNIC_NONNULL(1, 2);
 /**
- * Take a reserved record apart: what it was and what it becomes, whole records within @p record,
+ * Split a reserved record: its old and its new value, whole records within @p record,
  * NULL for none. It has been verified; those have not.
  * @return 0; SNIC_ECORRUPT [any]
  */

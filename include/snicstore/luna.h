@@ -17,7 +17,7 @@
  * Units       nanoseconds; blocks of 4096 bytes; bytes where stated.
  * Input       Received bytes are hostile: every header has a checksum and is checked, and a frame
  *             that is malformed or not permitted ends the connection with a clear error. All other
- *             arguments are the owner's.
+ *             input is the owner's.
  *
  * Main loop of the agent. The owner has the connections and the clock, and it sleeps; the engine
  * does none of that.

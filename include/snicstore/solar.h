@@ -15,7 +15,7 @@
  * Progress    No call blocks. O(1) per packet, amortised; no floating point.
  * Errors      0 on success, a negative SNIC_E* otherwise; then nothing changed.
  * Units       nanoseconds; blocks of 4096 bytes; bytes where stated.
- * Input       Datagrams are hostile: each field is checked. All other arguments are the owner's.
+ * Input       Datagrams are hostile. All other input is the owner's.
  *
  * Main loop. The owner has the sockets and the clock, and it sleeps; the engine does none of that.
  *

@@ -8,7 +8,7 @@
  * (second chance).
  *
  * C1  An entry counts if the index names it. There is at most one for a key.
- * C2  A record that was read is kept only if no commit that changes its key was under way, or
+ * C2  A record that was read is kept only if no commit that changes its key was in flight, or
  *     ended, since the read was sent; one that was committed, only if no other such commit was.
  *     stamps[] has, for each class of keys, when a commit was last sent or ended.
  * C3  A directory may have a mark: all of its entries are cached, so that a name that is not cached
@@ -256,7 +256,7 @@ static void cache_forget(struct kvfs_cache *c, const struct snic_kvop_key *key, 
         cache_unslot(c, slot);
 }
 
-/* Keep what is known of a key: a record, or (size 0) that there is none. */
+/* Cache the state of a key: a record, or (size 0) that there is none. */
 static void cache_put(struct kvfs_cache *c, const struct snic_kvop_key *key, uint32_t tag,
                       const void *record, uint32_t size)
 {

@@ -28,9 +28,9 @@ void kvfs_send(struct kvfs_op *op, struct kvfs_place *place);
 /* A round begins: nothing is read, changed or requested. */
 void kvfs_txn_begin(struct kvfs_op *op);
 /*
- * After a run that answered KVFS_PENDING: send the wanted reads, if no others are under way.
+ * After a run that returned KVFS_PENDING: send the wanted reads, if no others are in flight.
  * KVFS_PENDING; SNIC_ENOMEM: the operation has all the memory that one may have, nothing of it is
- * under way, and so nothing would ever wake it.
+ * in flight, and so nothing would ever wake it.
  */
 int kvfs_txn_ask(struct kvfs_op *op);
 /* A guard failed: start over, with back-off; or the commit has failed. */
@@ -94,7 +94,7 @@ void kvfs_inode_pump(struct snic_kvfs *k);
 
 /* In the set of struct kvfs_kept: the time of the last read. */
 enum { KVFS_KEPT_ATIME = 1u << 0 };
-/* Merge what is kept back into attributes just read. */
+/* Merge times kept back into attributes just read. */
 void kvfs_times_merge(const struct snic_kvfs *k, struct snic_kvfs_attr *a);
 /* These attributes are in the store now: their times are no longer kept back. */
 void kvfs_times_written(struct snic_kvfs *k, const struct snic_kvfs_attr *a);

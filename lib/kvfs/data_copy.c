@@ -7,7 +7,7 @@
  */
 #include "kvfs/data_priv.h"
 
-/* A chunk behind what a small file has goes with one commit. */
+/* A chunk behind the bytes of a small file fits one commit. */
 enum { COPY_CHUNK = 61440, COPY_ENOUGH = SNIC_KVFS_IO_MAX };
 SNIC_STATIC_ASSERT(COPY_CHUNK + SNIC_KVFS_SMALL_MAX <= SNIC_KVOP_VALUE_MAX, "copies beside others");
 enum {

@@ -65,7 +65,7 @@ int kvfs_data_among(struct kvfs_op *op);
  * Object operations ahead of a commit, or of times kept back, are not undone when the round starts
  * over: their bytes may be behind the size, and repeated they take no space. So the flag of
  * kvfs_tail_clean() goes before the first of them and comes back with the commit, and a round that
- * repeats them asks the store for the space (kvfs_data_exact). What held when the round began:
+ * repeats them queries the store for the space (kvfs_data_exact). The state when the round began:
  */
 struct kvfs_ahead {
     int known;
@@ -127,7 +127,7 @@ int kvfs_data_clean(struct kvfs_op *op, struct snic_kvfs_attr *a, uint32_t place
 /* A small file becomes a big one of `size` bytes; its bytes go with the commit, for which see
  * kvfs_data_commit(). Io places 0 and 1, op->s[KVFS_DATA_WORD] to the last. Exclusive lock. */
 int kvfs_data_turn(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size, uint32_t done);
-/* *a's space becomes what the object has. Io place `place`. 0; PENDING; SNIC_E*. */
+/* Set *a's space to the object's. Io place `place`. 0; PENDING; SNIC_E*. */
 int kvfs_data_exact(struct kvfs_op *op, struct snic_kvfs_attr *a, uint32_t place);
 
 #endif /* SNIC_KVFS_DATA_PRIV_H */

@@ -218,7 +218,7 @@ static int data_read_big(struct kvfs_op *op, uint64_t bytes)
     return kvfs_data_io(op, 0, &want, &got);
 }
 
-/* The second look: op->s[0] is the version that was read by, op->s[1] the bytes delivered. */
+/* Read the attributes again: op->s[0] is their first version, op->s[1] the bytes delivered. */
 static int data_read_again(struct kvfs_op *op)
 {
     struct snic_kvfs_attr a;

@@ -380,7 +380,7 @@ static int data_write_convert(struct kvfs_op *op, const struct kvfs_write *w,
 
 /* ---- Big files ---- */
 
-/* Blocks that a write behind the size takes, if those were holes: exact but for odd cases. */
+/* Blocks that a write behind the size takes, if those were holes: exact except in rare cases. */
 static int64_t data_write_guess(const struct kvfs_write *w, const struct snic_kvfs_attr *a)
 {
     uint64_t end = snic_align_up(w->offset + w->bytes, SNIC_KVOP_BLOCK);

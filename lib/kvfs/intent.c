@@ -242,7 +242,7 @@ static int intent_prepare(struct kvfs_op *op, struct kvfs_intent *n)
     return rc == 0 && (n->room == NULL || n->single == NULL) ? SNIC_ENOMEM : rc;
 }
 
-/* ---- Steps: commits of groups, all of a step under way together ---- */
+/* ---- Steps: commits of groups, all of a step in flight together ---- */
 
 void kvfs_intent_begin(struct kvfs_intent *n, uint32_t step)
 {

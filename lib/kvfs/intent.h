@@ -41,7 +41,7 @@ struct kvfs_intent_item {
     uint32_t reserved_size;
 };
 
-/* op->intent while a commit is under way. */
+/* op->intent while a commit is in progress. */
 struct kvfs_intent {
     struct snic_kvop_key key; /* of the intent, or of the record being resolved */
     uint32_t step;            /* enum kvfs_intent_step */

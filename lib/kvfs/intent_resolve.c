@@ -6,7 +6,7 @@
 #include "kvfs/intent.h"
 
 enum {
-    INTENT_RESOLVE_WAIT_NS = 50000, /* between looks at an intent that is under way */
+    INTENT_RESOLVE_WAIT_NS = 50000, /* between reads of an intent that is in progress */
     INTENT_RESOLVE_PATIENCE = 4     /* of a heartbeat's time until it is aborted: the 4th part */
 };
 

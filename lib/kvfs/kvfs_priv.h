@@ -64,7 +64,7 @@ static inline int kvfs_alone(const struct snic_kvfs *k)
 void kvfs_session_died(struct snic_kvfs *k);
 void kvfs_damage(struct snic_kvfs *k, const struct snic_kvop_key *key, const char *what);
 void kvfs_damage_object(struct snic_kvfs *k, uint64_t object, uint64_t offset, const char *what);
-/* Start one of the engine's own operations; NULL: KVFS_OWN_MAX are under way. */
+/* Start one of the engine's own operations; NULL: KVFS_OWN_MAX are in progress. */
 struct kvfs_op *kvfs_spawn(struct snic_kvfs *k, kvfs_run_fn run, uint64_t s0);
 /*
  * Sleep in a list (may be NULL) until kvfs_wake_all() of it, kvfs_wake() of the operation, or the
@@ -175,7 +175,7 @@ int kvfs_flush_times(struct kvfs_op *op, uint64_t ino);
 
 /*
  * The operation's n-th object operation (n = 0..KVFS_IOS_MAX-1, a fixed place in the code): starts
- * *want on the first run, KVFS_PENDING while it is under way, then 0 with *got (results
+ * *want on the first run, KVFS_PENDING while it is in flight, then 0 with *got (results
  * in it), or its SNIC_E*. Several may be started before the first is waited for. kvfs_io_forget(n)
  * makes place n free for another (loops).
  */
@@ -184,7 +184,7 @@ int kvfs_io(struct kvfs_op *op, uint32_t n, const struct snic_kvop *want,
 void kvfs_io_forget(struct kvfs_op *op, uint32_t n);
 
 /* The same with a place in memory of kvfs_take() (intent.c: several commits at once, from inside
- * of kvfs_get() and kvfs_commit()). The operation does not start over while one is under way. */
+ * of kvfs_get() and kvfs_commit()). The operation does not start over while one is in flight. */
 int kvfs_io_in(struct kvfs_op *op, struct kvfs_place *place, const struct snic_kvop *want,
                const struct snic_kvop **got);
 
