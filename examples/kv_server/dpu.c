@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The DPU role. It lives as long as clients or hosts do: after the drain it goes
- * on serving files until the host has written out what it holds.
+ * The DPU role. It runs until both clients and hosts are gone: after the drain it
+ * serves files until the host has written out what it holds.
  */
 #include "dpu.h"
 
@@ -63,7 +63,7 @@ struct kv_dpu {
     uint64_t reported_ns;
     uint64_t reply_bytes;    /* most of replies that clients have not read yet */
     uint64_t query_reported; /* clients ended for client-query-buffer-limit, as of the last line */
-    uint32_t tenant_told;    /* where the next dpu_control_tenants() goes on */
+    uint32_t tenant_told;    /* where the next dpu_control_tenants() resumes */
     uint64_t drained_ns;
     uint64_t refused_ns;
     struct kv_out_limit limit;
@@ -78,7 +78,7 @@ static uint64_t dpu_cpu_ns(const struct kv_dpu *d)
     return d->config->role == KV_ROLE_SINGLE ? ex_cpu_thread_ns() : ex_cpu_process_ns();
 }
 
-/* To the host; where there is no room the next one says it. */
+/* Send to the hosts; without room a message is dropped: the next one has newer figures. */
 static void dpu_tell(struct kv_dpu *d, const void *msg, uint32_t size)
 {
     for (int i = 0; i < KV_LINKS; i++)
@@ -224,9 +224,9 @@ static void dpu_wall(struct kv_dpu *d)
 }
 
 /*
- * A link that is cut, or that nobody has used since it was made, is given up although its
- * process lives: that has no memory of ours, and another host may be waiting. Only what two
- * looks find cut is, since a death that is being certified looks the same.
+ * A link that is cut, or that no host has used since it was made, is closed although its process
+ * lives: that has no memory of ours, and another host may be waiting. A cut link is closed only
+ * after two checks, since a death that is being certified looks the same.
  */
 static void dpu_look(struct kv_dpu *d)
 {

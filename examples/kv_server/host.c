@@ -3,7 +3,7 @@
  * The host role. When the DPU process dies the engine keeps what it has in memory;
  * a new DPU gets a new link, and the engine submits its unfinished writes again.
  *   H1 client ids carry the number of the attachment in their upper 16 bits, so that
- *      a late answer to a client of a dead DPU reaches nobody.
+ *      a late answer to a client of a dead DPU is dropped.
  */
 #include "host.h"
 
@@ -18,7 +18,7 @@
 
 #define KV_RETRY_NS 50000000u
 #define HOST_CREDIT 32           /* requests per tenant until the device grants some */
-#define HOST_PATIENCE 40u        /* attempts before it is said that nobody is there */
+#define HOST_PATIENCE 40u        /* attempts before it logs that there is no DPU role */
 #define KV_DRAIN_NS 15000000000u /* a DPU that does not drain is not waited for longer */
 #define KV_STORE_NS 10000000000u /* then: one that makes no progress with the last writes */
 #define KV_EPOCH_SHIFT 48
@@ -282,7 +282,7 @@ static void host_shutdown(void *ctx, int nosave)
     kv_host_drain(h);
 }
 
-/* CONFIG SET: from now on the DPU answers only for those who have authenticated, or for all. */
+/* CONFIG SET: send the settings to the DPU: is a password needed, limits of clients' memory. */
 static void host_changed(void *ctx, const struct kv_settings *s)
 {
     struct kv_host *h = ctx;
@@ -298,7 +298,7 @@ static void host_changed(void *ctx, const struct kv_settings *s)
         (void)snic_dma_send(h->dma, &m, sizeof(m));
 }
 
-/* Tell the DPU of one client. @return 1; 0 it is of a DPU before this one, or there is no room */
+/* Send a client's change to the DPU. @return 1; 0 it is of a DPU before this one, or no room */
 static int host_tell(const struct kv_host *h, enum kv_control_kind kind, uint64_t client, int on)
 {
     struct kv_control m = {.magic = KV_CONTROL_MAGIC, .kind = kind};
@@ -423,7 +423,7 @@ static int host_attach(struct kv_host *h, struct snic_dma *dma)
     r = snic_director_host_open(&h->director, h->hub, &ev, &o);
     if (r != 0)
         return r;
-    host_changed(h, kv_engine_settings(h->engine)); /* a new DPU knows the options only */
+    host_changed(h, kv_engine_settings(h->engine)); /* a new DPU has the options only */
     ex_log(EX_INFO, "attached to the DPU role");
     kv_engine_writable(h->engine);
     return 0;

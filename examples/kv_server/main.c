@@ -161,7 +161,7 @@ static void kv_tenants_options(struct kv_config *c)
         ex_usage("--databases: with --qos gimbal at most %d", SNIC_GIMBAL_TENANTS_MAX - 2);
 }
 
-/* What options say together. */
+/* Check options against each other, and derive settings. */
 static void kv_options_together(struct kv_config *c)
 {
     c->size_given = c->size != 0;
@@ -292,7 +292,7 @@ static int kv_local(const struct kv_config *c)
            strncmp(c->listen, "localhost:", 10) == 0 || strncmp(c->listen, "unix:", 5) == 0;
 }
 
-/* What can be said before anything is opened or written. */
+/* Errors that can be found before anything is opened or written. */
 static void kv_check(const struct kv_config *c)
 {
     struct sockaddr_un u;
@@ -313,8 +313,8 @@ static void kv_check(const struct kv_config *c)
 }
 
 /*
- * Each client is a descriptor. Those that the roles need among themselves, also when one
- * is started again, must not go to clients.
+ * Each client is a descriptor. Clients must leave those that the roles need among themselves,
+ * also when one is started again.
  */
 static void kv_descriptors(struct kv_config *c)
 {
@@ -441,7 +441,7 @@ int main(int argc, char **argv)
     kv_settings_default(&c.settings);
     kv_options(&c, argc, argv);
     ex_log_set(c.log_level, names[c.role]);
-    signal(SIGPIPE, SIG_IGN); /* whoever reads the log may end first */
+    signal(SIGPIPE, SIG_IGN); /* the reader of the log may end first */
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like a full device */
     kv_descriptors(&c);
     kv_seed(&c);
