@@ -61,7 +61,7 @@ enum kv_wait {
     KV_WAIT_READS = 2, /* KV_READING_MAX                                 */
     KV_WAIT_LOG = 4,   /* that the log is written                        */
     KV_WAIT_SPACE = 8, /* that compaction gives back space on the device */
-    KV_WAIT_LARGE = 16 /* that engine.large has space for it             */
+    KV_WAIT_LARGE = 16 /* that client engine.large has its space         */
 };
 
 /** Room that a command asked for with kv_command_room() and did not find. */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KD_CACHE_LOOK_NS 5000000u       /* an urgent peer rings */
+#define KD_CACHE_LOOK_NS 5000000u       /* a peer that cannot wait rings */
 #define KD_CACHE_WAIT_NS 20000000000ull /* more than a dead host's pages take */
 
 static void cache_gone(void *ctx, struct snic_hcachelink_dpu *half)

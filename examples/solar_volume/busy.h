@@ -16,7 +16,7 @@ struct busy {
     uint64_t count;
     uint64_t said_ns; /* when the present refusal was logged; 0: it was not */
     uint64_t failed;
-    uint64_t failed_heard_ns; /* the server's last report */
+    uint64_t failed_heard_ns; /* the server's last report of a failure */
     uint64_t failed_said_ns;  /* when it was logged last, over or not; 0: never */
     uint32_t failed_told;     /* it was logged, and the recovery was not */
 };

@@ -33,7 +33,7 @@ static struct {
     struct tell t;
     struct snic_timer second;
     struct busy busy[LINK_SERVERS];
-    uint32_t dark[LINK_SERVERS]; /* server_who() of an unreachable server; 0: it is reachable */
+    uint32_t dark[LINK_SERVERS]; /* server_who() of an unreachable one; 0: it is reachable */
     uint32_t who[LINK_SERVERS];  /* the same, of busy[]: a number may pass to another server */
     struct wait wait;
     uint64_t forbidden; /* answers that were logged */
