@@ -443,7 +443,7 @@ loop_at() {
 files() {
     for f in v n b; do
         case $f in b) keys=2048 ;; *) keys=1024 ;; esac
-        fill "$1" --protocol file --address "$2" --prefix $f --keys $keys --bytes 4096
+        fill "$1" --protocol file --address "$2" --prefix $f --keys $keys --bytes 4096 --clients 4
     done
     eval "folder_$1=$2"
     eval "load_$1=\"--protocol file --address $2 --prefix v $file_load --writes 10\""
