@@ -175,7 +175,6 @@ static struct snic_ebs_rpc *first_here(struct plain *p)
                                      : SNIC_CONTAINER(p->here.next, struct snic_ebs_rpc, link);
 }
 
-/* All that is under way is acknowledged. */
 static void finish(struct plain *p)
 {
     while (first_here(p) != NULL)
@@ -704,6 +703,12 @@ static void test_ebs_queue_halt_ends_all(void **state)
     assert_int_equal(seen, 5);
     assert_true(snic_ebs_queue_deadline_ns(&p->q) == SNIC_NEVER && p->q.s.inside == 0);
     assert_int_equal(snic_ebs_queue_submit(&p->q, &io[0], 2), SNIC_ENOENT);
+    place(p = open_queue(), 0, 0, 1);
+    submit(p, &io[0], SNIC_EBS_IO_ZERO, 0, 4096);
+    look(p, 1);
+    plain_end(&p->q, first_here(p), SNIC_ENOSPC); /* and the rest was not admitted */
+    snic_ebs_queue_halt(&p->q);
+    assert_int_equal(io[0].result, SNIC_ENOSPC);
 }
 
 /* The place that a dead I/O needed is not what the next one waits for. */

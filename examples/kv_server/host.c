@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define KV_RETRY_NS 50000000u
+#define KV_RESEND_NS 1000000u    /* until settings are sent again that did not fit */
 #define HOST_CREDIT 32           /* requests per tenant until the device grants some */
 #define HOST_PATIENCE 40u        /* attempts before it logs that there is no DPU role */
 #define KV_DRAIN_NS 15000000000u /* a DPU that does not drain is not waited for longer */
@@ -41,8 +42,9 @@ struct kv_host {
     uint64_t drain_ns;
     int dpu_drained;
     struct snic_timer timer;
-    uint64_t connect_ns; /* not before */
-    unsigned missed;     /* attempts since the last connection */
+    struct snic_timer resend; /* of the settings, which did not fit into the queue to the DPU */
+    uint64_t connect_ns;      /* not before */
+    unsigned missed;          /* attempts since the last connection */
     struct ex_stats *stats;
     struct snic_net *net;
     struct kv_control dpu; /* its newest figures */
@@ -294,8 +296,17 @@ static void host_changed(void *ctx, const struct kv_settings *s)
     m.to_host = s->out[0].soft_s;
     m.records_up = kv_settings_clients(s);
     m.records_down = s->query;
-    if (h->dma != NULL)
-        (void)snic_dma_send(h->dma, &m, sizeof(m));
+    if (h->dma != NULL && snic_dma_send(h->dma, &m, sizeof(m)) == 0)
+        snic_loop_arm(h->loop, &h->resend, snic_loop_now(h->loop) + KV_RESEND_NS);
+}
+
+static void host_resend(struct snic_timer *t, uint64_t now)
+{
+    struct kv_host *h = SNIC_CONTAINER(t, struct kv_host, resend);
+
+    (void)now;
+    if (h->engine != NULL)
+        host_changed(h, kv_engine_settings(h->engine));
 }
 
 /* Send a client's change to the DPU. @return 1; 0 it is of a DPU before this one, or no room */
@@ -497,6 +508,7 @@ struct kv_host *kv_host_open(const struct kv_config *c)
     h->config = c;
     h->loop = ex_loop_open((uint32_t)c->spin_us);
     snic_timer_init(&h->timer, host_tick);
+    snic_timer_init(&h->resend, host_resend);
     kv_qos_hear_init(&h->heard, c);
     return h;
 }
@@ -598,6 +610,7 @@ int kv_host_run(struct kv_host *h)
     ex_stats_stop(h->stats);
     snic_net_shut(h->net);
     snic_loop_cancel(h->loop, &h->timer);
+    snic_loop_cancel(h->loop, &h->resend);
     snic_loop_close(h->loop);
     kv_qos_hear_fini(&h->heard);
     free(h);

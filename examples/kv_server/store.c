@@ -275,8 +275,10 @@ int kv_store_set(struct kv_store *s, uint32_t database, const void *key, uint32_
             store_invalidate(s, hash, r.version); /* R1 */
         } else {
             e = kv_index_add(&s->index, low, database, key, key_size);
-            if (e == NULL) /* the record's value is not acknowledged */
+            if (e == NULL) { /* not acknowledged; but a FLUSH from now on has a later version */
+                s->version = r.version;
                 return SNIC_ENOMEM;
+            }
             e->hash_high = high;
             if (s->opts.created != NULL)
                 s->opts.created(s->opts.ctx, database, key, key_size);

@@ -373,7 +373,8 @@ static void ebs_io_expire(struct snic_ebs_queue *q, struct snic_ebs_io *io)
         }
         snic_link_remove(&io->link);
         io->cursor = io->blocks;
-        io->result = SNIC_EIO;
+        if (io->result == 0)
+            io->result = SNIC_EIO;
         if (snic_link_alone(&d->queue))
             snic_link_remove(&d->turn);
         else if (first)
@@ -462,7 +463,8 @@ void snic_ebs_queue_halt(struct snic_ebs_queue *q)
             continue;
         if (io->cursor < io->blocks) {
             io->cursor = io->blocks;
-            io->result = SNIC_EUNKNOWN;
+            if (io->result == 0) /* the first failure counts */
+                io->result = SNIC_EUNKNOWN;
             snic_link_remove(&io->link);
         }
         io->rpcs++;
