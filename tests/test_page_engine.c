@@ -48,6 +48,7 @@ struct bed {
 };
 
 static struct bed bed;
+static uint64_t log_bytes = LOG_BYTES;
 
 /* ---- What the engine takes from common.c and store.c ---- */
 
@@ -175,7 +176,7 @@ static void bed_start(struct bed *t)
     o.store = &t->store;
     o.limits.pages = PAGES;
     o.limits.page_bytes = PAGE_BYTES;
-    o.log_bytes = LOG_BYTES;
+    o.log_bytes = log_bytes;
     o.buffers = 16;
     o.events.reply = bed_reply;
     o.events.stat = bed_stat;
@@ -215,7 +216,7 @@ static int bed_setup(void **state)
     w.seed = support_seed();
     assert_int_equal(snic_world_open(&t->world, &w), 0);
     assert_int_equal(snic_world_loop(t->world, 0, &t->loop), 0);
-    engine_sizes(&limits, LOG_BYTES, t->sizes);
+    engine_sizes(&limits, log_bytes, t->sizes);
     for (int i = 0; i < STORE_FILES; i++)
         t->files[i] = calloc(1, t->sizes[i]);
     t->store.submit = bed_submit;
@@ -229,6 +230,7 @@ static int bed_teardown(void **state)
     (void)state;
     if (bed.engine != NULL)
         bed_stop(&bed);
+    log_bytes = LOG_BYTES;
     for (int i = 0; i < STORE_FILES; i++)
         free(bed.files[i]);
     snic_loop_close(bed.loop);
@@ -521,6 +523,32 @@ static void test_page_engine_log_block_rotted_start_refused(void **state)
     assert_int_equal(bed_get(t, 0), WIRE_OK);
 }
 
+static int bed_setup_large_log(void **state)
+{
+    log_bytes = 1u << 20;
+    return bed_setup(state);
+}
+
+/* All updates before the damaged block are in their pages; those behind it may not be. */
+static void test_page_engine_log_middle_rotted_start_refused(void **state)
+{
+    struct bed *t = &bed;
+    unsigned char *log = t->files[STORE_LOG];
+
+    (void)state;
+    for (unsigned i = 0; memcmp(log + (512u << 10), "PLOG", 4) != 0; i++) {
+        assert_true(i < 200);
+        assert_int_equal(bed_log(t, 1, BODY), WIRE_OK);
+    }
+    bed_stop(t);
+    log[320u << 10] ^= 1; /* behind what beginning the half anew can tear */
+    assert_memory_equal(log + (320u << 10) + 1, "LOG", 3);
+    assert_true(support_aborts(bed_start_body, t));
+    log[320u << 10] ^= 1;
+    bed_start(t);
+    assert_int_equal(bed_get(t, 1), WIRE_OK);
+}
+
 /* The older half was being begun anew when the power failed: nothing of it is needed. */
 static void test_page_engine_log_half_torn_start_served(void **state)
 {
@@ -598,6 +626,8 @@ int main(int argc, char **argv)
         BED(test_page_engine_both_copies_rotted_damaged),
         BED(test_page_engine_rot_without_loss_served),
         BED(test_page_engine_log_block_rotted_start_refused),
+        cmocka_unit_test_setup_teardown(test_page_engine_log_middle_rotted_start_refused,
+                                        bed_setup_large_log, bed_teardown),
         BED(test_page_engine_log_half_torn_start_served),
         BED(test_page_engine_unreadable_place_others_served),
         BED(test_page_engine_damage_not_marked_updates_refused),

@@ -89,9 +89,11 @@ static void string_get_read(struct kv_read *r)
         g->error = SNIC_ENOMEM;
     if (--g->pending == 0) {
         struct kv_engine *e = g->engine;
+        int full = e->reading > KV_READING_MAX;
 
         string_get_reply(g);
-        kv_engine_room(e);
+        if (full && e->reading <= KV_READING_MAX)
+            kv_engine_room(e);
     }
 }
 

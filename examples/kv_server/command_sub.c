@@ -57,6 +57,8 @@ int kv_subcommand_check(struct kv_command *c)
 {
     int has = 0;
 
+    if (c->spec->first_key != 0) /* commands of keys have none: most of all, nothing to look for */
+        return 0;
     for (size_t i = 0; c->argc > 1 && i < SNIC_COUNTOF(kv_subcommands); i++) {
         int arity = kv_subcommands[i].arity;
 

@@ -96,6 +96,8 @@ static int room_still(struct kv_engine *e, struct kv_client *c, unsigned failed)
     if (kv_store_check_room(e->store, n->bytes, n->record, n->deletes) != SNIC_EAGAIN)
         return 0;
     c->wait = room_wait(e);
+    if (c->wait == KV_WAIT_SPACE && c->space_ns == 0) /* it waited for the log until now */
+        c->space_ns = snic_loop_now(e->opts.loop);
     return !room_late(e, c) && (c->wait != KV_WAIT_SPACE || e->large != c);
 }
 

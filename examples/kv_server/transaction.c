@@ -5,14 +5,16 @@
  *      (e->exclusive): what others send waits. Before that it waits for room in the log for
  *      its writes, as far as it is known, and reads the values that it needs from the device, so
  *      that the commands follow one another without a wait where memory allows. A write that then
- * finds the device full is answered with an error at once. T2 an EXEC that has begun ends, also
- * when its client goes away meanwhile. T3 a connection that was in a transaction with a host before
- * this one has lost its queue: no command of it is run as if there were no transaction. T4 each
- * command is records of its own in the log, which is durable from its start on: after a power
- * failure or the process' death an EXEC that was not acknowledged, and a command of several keys,
- * may be there in part, its first records without its last. Redis drops such a transaction when it
- * loads its append-only file. Compaction's copies lie between the records, and the unwritten tail
- * is changed in place, so that a mark at the end would not suffice.
+ *      finds the device full is answered with an error at once.
+ *   T2 an EXEC that has begun ends, also when its client goes away meanwhile.
+ *   T3 a connection that was in a transaction with a host before this one has lost its queue: no
+ *      command of it is run as if there were no transaction.
+ *   T4 each command is records of its own in the log, which is durable from its start on: after a
+ *      power failure or the process' death an EXEC that was not acknowledged, and a command of
+ *      several keys, may be there in part, its first records without its last. Redis drops such a
+ *      transaction when it loads its append-only file. Compaction's copies lie between the
+ *      records, and the unwritten tail is changed in place, so that a mark at the end would not
+ *      suffice.
  */
 #include "engine_priv.h"
 

@@ -7,7 +7,8 @@
  *   L2 A half is begun anew only when unapplied[] of it is 0: what is lost with it is in its page,
  *      or of a page that is durably marked as damaged.
  *      So where the older half does not reach to the newer one at recovery, it was being begun
- *      anew, and each record left in it is in its page; else blocks in its middle are damaged.
+ *      anew, and each record left in it is in its page; else blocks in its middle are damaged. The
+ *      first block of a half, of LOG_BLOCK_MAX at most, is all that beginning it anew can tear.
  *   L3 A half's blocks have numbers without a gap; a block with another number is an old one.
  */
 #include "log.h"
@@ -260,10 +261,10 @@ static int log_scan(struct log *l, unsigned half, uint64_t first, const struct l
 static void log_gap(struct log *l, unsigned older)
 {
     l->gap = 1;
-    if (l->unapplied[older] != 0)
+    if (l->unapplied[older] != 0 || l->at >= LOG_BLOCK_MAX)
         ex_die(
             "the log is corrupt: block %llu of it has a wrong checksum, and acknowledged updates "
-            "in it or behind it are lost; the pages are not served, restore them from a copy",
+            "in it or behind it may be lost; the pages are not served, restore them from a copy",
             (unsigned long long)l->sequence);
 }
 

@@ -211,8 +211,7 @@ static int director_frame_head(struct snic_director_conn *c)
 
 /* ---- Routing ---- */
 
-/* Is @held more than a share of @rest, of which a quarter of @all is for those that hold nothing?
- */
+/* Is @held more than a share of @rest, without the quarter of @all for those that hold nothing? */
 static int director_unfair(uint64_t held, uint64_t rest, uint64_t all)
 {
     rest = rest > all / 4 ? rest - all / 4 : 0;

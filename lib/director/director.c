@@ -231,7 +231,9 @@ uint32_t snic_director_reset_full(struct snic_director *d, uint64_t bytes, uint6
     for (struct snic_link *l = d->all.next; l != &d->all;) {
         struct snic_director_conn *c = SNIC_CONTAINER(l, struct snic_director_conn, link);
         l = l->next;
-        int full = (c->wait_for & SNIC_DIRECTOR__WAIT_BOUND) != 0 && c->mem > director_share(c) / 2;
+        int full =
+            (c->wait_for & SNIC_DIRECTOR__WAIT_POOL) != 0 || /* only its client ends it */
+            ((c->wait_for & SNIC_DIRECTOR__WAIT_BOUND) != 0 && c->mem > director_share(c) / 2);
         if (c->dead || c->closing || c->raw || (bytes == 0 ? !full : c->mem < bytes) ||
             now - c->mark_ns < ms * 1000000)
             continue;

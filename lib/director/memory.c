@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Memory that connections share: blocks (blocks.c), slots (messages
- * under way), parts (long messages); who waits for which, and what happens when none makes
- * progress.
+ * Memory that connections share: blocks (blocks.c), slots (messages under way), parts (long
+ * messages); who waits for which, and what happens when none makes progress.
  *
  * I1  A connection with fewer than slots_own slots always gets one; slots_common counts what is
  *     left of the others.
@@ -11,13 +10,13 @@
  * I3  While a connection waits for memory, or the host is not heard for want of it, the stall timer
  *     is armed.
  * I4  A slot that was freed last is taken first, and only when there is none the next that was
- * never used: slots cost as much memory as was ever needed at once. I5  mark_ns is when the
- * connection last completed SNIC_DIRECTOR__PROGRESS bytes, received or sent, or began to hold
- * memory. One that holds some and has not moved for stall_ms is a hog; where memory has been short
- * for so long already, one that has not moved for an eighth of it. I6  Host and engine work on
- * `flight` bytes of messages and expected replies. A connection takes no message while it has as
- * many of flight_bytes as are left, and a quantum: with N that want more, each has an (N + 1)th
- * part. It is woken by its own replies, which it waits for.
+ *     never used: slots cost as much memory as was ever needed at once.
+ * I5  mark_ns is when the connection last completed SNIC_DIRECTOR__PROGRESS bytes, received or
+ *     sent, or began to hold memory. One that holds some and has not moved for stall_ms is a hog;
+ *     where memory has been short for so long already, one that has not moved for an eighth of it.
+ * I6  Host and engine work on `flight` bytes of messages and expected replies. A connection takes
+ *     no message while it has as many of flight_bytes as are left, and a quantum: with N that want
+ *     more, each has an (N + 1)th part. It is woken by its own replies, which it waits for.
  */
 #include "director/director_priv.h"
 
@@ -100,7 +99,7 @@ int director_flight_full(const struct snic_director_conn *c)
     return c->flight >= snic_max_u64(rest, d->opts.quantum);
 }
 
-/* Nobody works on the message of @s any more; harmless when it has ended already. */
+/* Host and engine have ended with the message of @s; a second call has no effect. */
 void director_flight_end(struct director_slot *s)
 {
     SNIC_DASSERT(s->conn->flight >= s->cost && s->conn->d->flight >= s->cost);

@@ -4,11 +4,12 @@
  * slowly than they are answered. What they send is answered like everything else until the memory
  * for replies is used up; all of them together get as much of the host and the engine as one.
  *
- * I1  A connection that holds more than SNIC_DIRECTOR__UNREAD takes a message only while those that
- *     such connections took are, with their expected replies, less than half of flight_bytes, or
- *     none. A message of another client waits for so much of theirs, however many they are.
+ * I1  A connection that holds more than SNIC_DIRECTOR__UNREAD takes a message only while all such
+ *     connections have none under way, or, with the expected replies, less than half of
+ *     flight_bytes. A message of another client waits for so much of theirs, however many they
+ *     are, and for the one message that each may have decided before the ring to the host was full.
  * I2  Those that wait resume in order, one in an iteration, while I1 has room; one that has read
- *     enough, at once. What it takes after its turn is behind the others.
+ *     enough, at once. After its turn it queues behind the others.
  * I3  What a new connection's replies will be is not known. While clients hold more than
  *     flight_bytes of replies, it begins with one message.
  * I4  A host at a net connection may not finish a reply before its client reads, so nothing waits
