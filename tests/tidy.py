@@ -3,7 +3,8 @@
 """The house rules that a script can check.
 
     tidy.py rules            names, lengths, includes, banned functions, lists against folders,
-                             private words (words.py)
+                             private words (words.py), layers inside modules (layers.py)
+    tidy.py layers FOLDER    the uses between files of a folder, and its circles
     tidy.py headers          each public header alone, as C99, C11, C++11, C++17 and C++20
     tidy.py format           clang-format 14
     tidy.py globals LIB.a    no writable data in the core
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 
+import layers
 import words
 
 ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
@@ -404,6 +406,24 @@ def check_words():
         offend(room, 0, f"{count} private words, at most {most}: python3 tests/words.py -l {room}")
 
 
+def sources(room):
+    """Name -> text without comments: the C files of a folder, or those that begin so."""
+    folder, start = (room, "") if os.path.isdir(f"{ROOT}/{room}") else room.rsplit("/", 1)
+    names = sorted(os.listdir(f"{ROOT}/{folder}")) if os.path.isdir(f"{ROOT}/{folder}") else []
+    return folder, {n: strip(read(f"{ROOT}/{folder}/{n}")) for n in names
+                    if n.startswith(start) and n.endswith((".c", ".h"))}
+
+
+def check_layers():
+    """Files of big modules use only what stands below them."""
+    for text in layers.problems(functions):
+        offend("tests/layers.py", 0, text)
+    for room, rows in layers.LAYERS.items():
+        folder, code = sources(room)
+        for name, line, text in layers.check(code, functions, rows):
+            offend(f"{folder}/{name}" if name else folder, line, text)
+
+
 def check_lists():
     """Every test, fuzz target and bench program is built by some list."""
     for folder, prefix, call in (("tests", "test_", "snic_test"), ("fuzz", "fuzz_", "snic_fuzz"),
@@ -436,6 +456,7 @@ def rules():
     check_rooms(table)
     check_documents(table)
     check_words()
+    check_layers()
     check_lists()
     for path in files(".c", ".h"):
         code = strip(read(path))
@@ -505,6 +526,9 @@ def writable(library):
 def main(argv):
     if len(argv) == 2 and argv[0] == "globals":
         writable(argv[1])
+    elif len(argv) == 2 and argv[0] == "layers":
+        print("\n".join(layers.describe(sources(argv[1].rstrip("/"))[1], functions)))
+        return 0
     elif len(argv) == 1 and argv[0] in ("rules", "headers", "format"):
         {"rules": rules, "headers": headers, "format": layout}[argv[0]]()
     else:

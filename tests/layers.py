@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The layers inside big modules: files that use only what stands in the layers below them.
+
+LAYERS has one row per module, or part of one; `tidy.py rules` refuses
+
+- a file that names a function or table of a higher layer (a call, or its address), and a circle of
+  files in one layer, each with the line that closes it;
+- a file that the row does not list, and a listed file that does not exist.
+
+A header without inline functions needs no place. One that is not listed is below all others.
+`tidy.py layers FOLDER` prints the uses between the files of a folder and its circles.
+"""
+import re
+
+# Folder, or folder and beginning of the files' names -> layers, the lowest first.
+LAYERS = {
+}
+
+
+def objects(code):
+    """(name, line) of tables and other objects at file scope that other files may see."""
+    for m in re.finditer(r"^(?!static\b|typedef\b|extern\b|return\b)[A-Za-z_][\w \t*]*?\b(\w+)"
+                         r"(?:\[[^\]\n]*\])*[ \t]*=", code, flags=re.M):
+        yield m.group(1), code.count("\n", 0, m.start()) + 1
+
+
+def uses(sources, functions):
+    """(file, line, name, file that defines it): each name that a file takes of another file.
+
+    sources: file name -> C text without comments and literals; functions: of such a text, yields
+    (name, first line, last line, is static) of each body. Declarations are not uses.
+    """
+    owner, bodies = {}, {}
+    for path, code in sources.items():
+        bodies[path] = list(functions(code))
+        header = path.endswith(".h")
+        names = [n for n, _, _, is_static in bodies[path] if header or not is_static]
+        for name in names + [n for n, _ in objects(code)]:
+            owner[name] = path
+    for path, code in sources.items():
+        found = set()
+        inside = [(first, last) for _, first, last, _ in bodies[path]]
+        tables = False  # between the braces of an initializer at file scope
+        for i, line in enumerate(code.split("\n"), 1):
+            body = any(first <= i <= last for first, last in inside)
+            macro = re.match(r"\s*#\s*define\b|.*\\$", line)
+            if not body and re.search(r"=\s*(\{|$)", line):
+                tables = True
+            if body or macro or tables:
+                for name in re.findall(r"(?<![\w.>])[A-Za-z_]\w*", line):
+                    if owner.get(name, path) != path and name not in found:
+                        found.add(name)
+                        yield path, i, name, owner[name]
+            if tables and ";" in line:
+                tables = False
+
+
+def circles(edges):
+    """Sets of files that reach each other, from (user, used) pairs."""
+    below = {}
+    for a, b in edges:
+        below.setdefault(a, set()).add(b)
+
+    def reach(a):
+        seen, todo = set(), [a]
+        while todo:
+            for b in below.get(todo.pop(), ()):
+                if b not in seen:
+                    seen.add(b)
+                    todo.append(b)
+        return seen
+
+    reached = {a: reach(a) for a in below}
+    found = []
+    for a in sorted(below):
+        if a in reached[a] and not any(a in f for f in found):
+            found.append({b for b in reached[a] if a in reached.get(b, ())})
+    return found
+
+
+def check(sources, functions, layers):
+    """(file or None, line, text) of each offence of one folder against its row."""
+    place, twice = {}, []
+    for n, layer in enumerate(layers):
+        for f in layer:
+            twice += [f] if f in place else []
+            place[f] = n
+    for f in twice:
+        yield f, 0, "in two layers"
+    for f in sorted(set(place) - set(sources)):
+        yield None, 0, f"{f} is in a layer of tests/layers.py and not in the folder"
+    for f in sorted(set(sources) - set(place)):
+        if f.endswith(".c"):
+            yield f, 0, "in no layer of tests/layers.py"
+    level = [u for u in uses(sources, functions)
+             if u[0] in place or u[0].endswith(".h")]  # an unlisted source has its own line above
+    same = []
+    for user, line, name, used in level:
+        mine, its = place.get(user, -1), place.get(used, -1)
+        if its > mine:
+            yield user, line, f"{name} is in {used}, which is in a higher layer"
+        elif its == mine:
+            same.append((user, line, name, used))
+    for ring in circles([(u[0], u[3]) for u in same]):
+        for user, line, name, used in same:
+            if user in ring and used in ring:
+                yield user, line, f"{name} of {used}: a circle of {' '.join(sorted(ring))}"
+
+
+def describe(sources, functions):
+    """Lines: each file with what it uses of which file, lower files first; then the circles."""
+    found = list(uses(sources, functions))
+    edges = {}
+    for user, _, name, used in found:
+        edges.setdefault((user, used), []).append(name)
+    rings = circles(edges)
+    group = {f: next((i for i, r in enumerate(rings) if f in r), f) for f in sources}
+    height = dict.fromkeys(sources, 0)
+    for _ in sources:
+        for user, used in edges:
+            if group[user] != group[used]:
+                height[user] = max(height[user], height[used] + 1)
+        for ring in rings:
+            top = max(height[f] for f in ring)
+            height.update(dict.fromkeys(ring, top))
+    for f in sorted(sources, key=lambda f: (height[f], f)):
+        if f.endswith(".c") or any(f in e for e in edges):
+            yield f"{height[f]:2} {f}"
+            for (user, used), names in sorted(edges.items()):
+                if user == f:
+                    back = " (circle)" if group[user] == group[used] else ""
+                    yield f"     {used}{back}: {' '.join(names)}"
+    for ring in rings:
+        yield f"circle of {len(ring)}: {' '.join(sorted(ring))}"
+
+
+LOW = "int m_low(void)\n{\n    return 1;\n}\n"
+MID = "int m_mid(void)\n{\n    return m_low();\n}\nstatic int m_own(void)\n{\n    return 0;\n}\n"
+
+
+def problems(functions):
+    """Texts of what check() gets wrong in small examples: a test of this file."""
+    layers = [["low.c"], ["mid.c", "side.c"], ["top.c"]]
+    base = {"low.c": LOW, "mid.c": MID, "side.c": "int m_side(void)\n{\n    return 2;\n}\n",
+            "top.c": "const struct ops m_ops = {\n    m_mid,\n};\n"}
+    cases = [
+        ("clean", {}, []),
+        ("a call up", {"low.c": LOW.replace("1", "m_side()")}, [("low.c", 3, "higher")]),
+        ("an address up", {"low.c": LOW.replace("1", "f(m_mid)")}, [("low.c", 3, "higher")]),
+        ("a table up", {"side.c": "int m_side(void)\n{\n    return m_ops.a;\n}\n"},
+         [("side.c", 3, "higher")]),
+        ("a declaration is no use", {"low.c": "int m_mid(void);\n" + LOW}, []),
+        ("a member is no use", {"low.c": LOW.replace("1", "x.m_mid + x->m_mid")}, []),
+        ("a side call", {"mid.c": MID.replace("m_low", "m_side")}, []),
+        ("a circle", {"mid.c": MID.replace("m_low", "m_side"),
+                      "side.c": "int m_side(void)\n{\n    return m_mid();\n}\n"},
+         [("mid.c", 3, "circle"), ("side.c", 3, "circle")]),
+        ("a header up", {"m.h": "static inline int m_in(void)\n{\n    return m_low();\n}\n"},
+         [("m.h", 3, "higher")]),
+        ("a macro up", {"m.h": "#define M(x) m_low(x)\n"}, [("m.h", 1, "higher")]),
+        ("prototypes", {"m.h": "int m_low(void);\n"}, []),
+        ("its own static", {"low.c": LOW + "static int m_own(void)\n{\n    return 1;\n}\n"}, []),
+        ("not listed", {"new.c": LOW.replace("m_low", "m_new")}, [("new.c", 0, "no layer")]),
+    ]
+    for name, change, expected in cases:
+        got = [(f, line, text) for f, line, text in check({**base, **change}, functions, layers)]
+        if [g[:2] for g in got] != [e[:2] for e in expected] or \
+                any(e[2] not in g[2] for g, e in zip(got, expected)):
+            yield f"{name}: {got}, not {expected}"
+    gone = list(check({k: v for k, v in base.items() if k != "side.c"}, functions, layers))
+    if [g[0] for g in gone] != [None] or "side.c" not in gone[0][2]:
+        yield f"a file that is gone: {gone}"
+    if not any("circle of 2: a.c b.c" in line for line in describe(
+            {"a.c": MID.replace("m_low", "m_b"), "b.c": LOW.replace("m_low", "m_b").replace(
+                "1", "m_mid()")}, functions)):
+        yield "describe shows no circle"
