@@ -6,7 +6,7 @@
 #ifndef SOLAR_VOLUME_BUSY_H
 #define SOLAR_VOLUME_BUSY_H
 
-#include "snicstore/ebs.h"
+#include "snicstore/ebs_io.h"
 
 #define BUSY_PATIENCE_NS UINT64_C(5000000000)
 #define BUSY_AGAIN_NS UINT64_C(30000000000)

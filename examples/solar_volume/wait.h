@@ -6,7 +6,7 @@
 #ifndef SOLAR_VOLUME_WAIT_H
 #define SOLAR_VOLUME_WAIT_H
 
-#include "snicstore/ebs_ask.h"
+#include "snicstore/ebs_io.h"
 
 #define WAIT_PATIENCE_NS UINT64_C(2000000000)
 #define WAIT_AGAIN_NS UINT64_C(5000000000)

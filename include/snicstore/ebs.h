@@ -4,9 +4,9 @@
  * Common parts of the transports of a block store (SOLAR's packets, LUNA's frames): the packet
  * format, the algebra of block checksums, and the tables of a storage agent (rate limits, segment
  * locations, destinations of blocks that are read). Ciphers and tags: ebs_sec.h; tokens:
- * ebs_token.h. When an agent looks up a segment: ebs_ask.h; its I/O queue: ebs_queue.h.
+ * ebs_token.h; I/Os and disks of a storage agent: ebs_io.h.
  *
- * Depends on  snicstore/base.h, snicstore/ebs_ask.h.
+ * Depends on  snicstore/base.h.
  * Memory      The caller supplies all of it (memsize, init); nothing allocates. The codec and
  *             the checksums have no memory at all.
  * Threads     Functions without an object are [any]. An object belongs to one thread at a time.
@@ -83,7 +83,6 @@
 #define SNIC_EBS_H
 
 #include "snicstore/base.h"
-#include "snicstore/ebs_ask.h"
 
 #ifdef __cplusplus
 extern "C" {

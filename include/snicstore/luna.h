@@ -5,7 +5,7 @@
  * virtual disks into frames on ordered byte streams (TCP), and the block server's end. The RPCs,
  * versions, generations and fences are SOLAR's (solar.h), so one owner can drive either.
  *
- * Depends on  snicstore/base.h, snicstore/ebs_queue.h (I/Os, disks), snicstore/ebs.h
+ * Depends on  snicstore/base.h, snicstore/ebs_io.h (I/Os, disks), snicstore/ebs.h
  *             (frames: SNIC_EBS_STREAM; tables, ciphers).
  * Memory      Caller-owned: memsize, init; nothing is allocated afterwards. The agent: 0.9 KiB per
  *             RPC, 0.8 KiB per connection, 3.6 KiB per send (68 KiB with SNIC_LUNA_CRYPTO), 24
@@ -99,7 +99,7 @@
 
 #include "snicstore/base.h"
 #include "snicstore/ebs.h"
-#include "snicstore/ebs_queue.h"
+#include "snicstore/ebs_io.h"
 
 #ifdef __cplusplus
 extern "C" {

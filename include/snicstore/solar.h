@@ -4,7 +4,7 @@
  * SOLAR's two sides (Miao et al., SIGCOMM 2022, section 4): the storage agent, which turns I/Os of
  * virtual disks into packets of one block each over several paths, and the block server's end.
  *
- * Depends on  snicstore/base.h, snicstore/ebs_queue.h (I/Os, disks), snicstore/ebs.h
+ * Depends on  snicstore/base.h, snicstore/ebs_io.h (I/Os, disks), snicstore/ebs.h
  *             (packets, tables, ciphers).
  * Memory      Caller-owned: memsize, init; nothing is allocated afterwards. The agent: 2.2 KiB per
  *             RPC, 25 KiB per path (two times `paths` per server), 5.2 KiB per train (61 KiB with
@@ -191,7 +191,7 @@
 
 #include "snicstore/base.h"
 #include "snicstore/ebs.h"
-#include "snicstore/ebs_queue.h"
+#include "snicstore/ebs_io.h"
 
 #ifdef __cplusplus
 extern "C" {

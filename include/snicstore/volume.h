@@ -461,7 +461,7 @@ SNIC_API SNIC_NODISCARD int snic_volume_hole(struct snic_volume *v, uint32_t dis
  */
 SNIC_API SNIC_NODISCARD int snic_volume_refuse(struct snic_volume *v, uint32_t disk,
                                                uint64_t segment, int result) SNIC_NONNULL(1);
-/** @return SNIC_EBS_WAITS_* (ebs_queue.h): what waits for a segment. Without PLACE in it a segment
+/** @return SNIC_EBS_WAITS_* (ebs_io.h): what waits for a segment. Without PLACE in it a segment
  * that was never written need not be placed: snic_volume_hole() [owner] */
 SNIC_API uint32_t snic_volume_waits(const struct snic_volume *v, uint32_t disk, uint64_t segment)
     SNIC_NONNULL(1);

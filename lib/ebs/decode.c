@@ -197,14 +197,14 @@ static int decode_crc_bad(struct decode_copy *c, const struct ebs_kind *k,
     unsigned flags = snic_get_be16(c->p + EBS_AT_FLAGS);
     uint64_t conn_id = snic_get_be32(c->p + EBS_AT_CONN_ID);
     uint64_t last = snic_get_be64(c->p + EBS_AT_STATUS); /* eight at a time: see encode.c */
-    uint32_t said = (uint32_t)last;
+    uint32_t stored = (uint32_t)last;
 
     snic_put_be64(c->scope, conn_id << 32 | direction);
-    snic_put_be64(c->p + EBS_AT_STATUS, last - said);
+    snic_put_be64(c->p + EBS_AT_STATUS, last - stored);
     uint32_t crc = snic_crc32c(0, c, sizeof(c->scope) + at->header_size);
     if (at->body_size > 0 && ebs_crc_has_body(k, flags, direction))
         crc = snic_crc32c(crc, packet + at->body_at, at->body_size);
-    return crc != said;
+    return crc != stored;
 }
 
 int snic_ebs_decode(struct snic_ebs_header *header, struct snic_ebs_place *place,

@@ -5,7 +5,7 @@
  */
 #include "ebs/queue_priv.h"
 
-static void ebs_map_opts(struct snic_ebs_map_opts *m, const struct snic_ebs_queue_opts *o,
+static void ebs_map_opts(struct snic_ebs_map_opts *m, const struct ebs_queue_opts *o,
                          uint64_t blocks)
 {
     uint64_t segments = (blocks + SNIC_EBS_SEGMENT_BLOCKS - 1) / SNIC_EBS_SEGMENT_BLOCKS;
@@ -18,24 +18,22 @@ static void ebs_map_opts(struct snic_ebs_map_opts *m, const struct snic_ebs_queu
 
 /* ---- Memory ---- */
 
-void snic_ebs_queue_layout(struct snic_arena *a, const struct snic_ebs_queue_opts *o,
-                           struct snic_ebs_queue *parts)
+void ebs_queue_layout(struct snic_arena *a, const struct ebs_queue_opts *o, struct ebs_queue *parts)
 {
     struct snic_ebs_qos_opts l = {.opts_size = sizeof(l), .disks = o->disks_max};
     struct snic_ebs_map_opts m;
     size_t align = SNIC_CACHELINE;
     ebs_map_opts(&m, o, o->disk_blocks_max);
-    parts->disks = snic_arena_take(a, o->disks_max, sizeof(struct snic_ebs_disk), align);
-    parts->loads =
-        snic_arena_take(a, (size_t)o->servers_max + 1, sizeof(struct snic_ebs_load), align);
+    parts->disks = snic_arena_take(a, o->disks_max, sizeof(struct ebs_disk), align);
+    parts->loads = snic_arena_take(a, (size_t)o->servers_max + 1, sizeof(struct ebs_load), align);
     parts->qos = snic_arena_take(a, 1, snic_ebs_qos_memsize(&l), align);
     size_t map = snic_align_up(snic_ebs_map_memsize(&m), align);
     parts->maps = snic_arena_take(a, o->disks_max, map, align);
     parts->map_bytes = o->disks_max * map;
 }
 
-void snic_ebs_queue_init(struct snic_ebs_queue *q, const struct snic_ebs_queue_opts *o,
-                         const struct snic_ebs_queue_ops *ops, uint64_t now_ns)
+void ebs_queue_init(struct ebs_queue *q, const struct ebs_queue_opts *o,
+                    const struct ebs_queue_ops *ops, uint64_t now_ns)
 {
     struct snic_ebs_qos_opts l = {.opts_size = sizeof(l), .disks = o->disks_max};
     struct snic_link *heads[] = {&q->free,    &q->outs, &q->parked, &q->turns,
@@ -47,7 +45,7 @@ void snic_ebs_queue_init(struct snic_ebs_queue *q, const struct snic_ebs_queue_o
         q->slot_bits++;
     q->now_ns = now_ns;
     q->qos_ns = SNIC_NEVER;
-    snic_ebs_asks_init(&q->asks, o->slow_ns);
+    ebs_lookups_init(&q->lookups, o->slow_ns);
     snic_rng_init(&q->rng, o->seed);
     snic_wheel_init(&q->wheel, now_ns);
     for (size_t i = 0; i < SNIC_COUNTOF(heads); i++)
@@ -55,11 +53,11 @@ void snic_ebs_queue_init(struct snic_ebs_queue *q, const struct snic_ebs_queue_o
     q->slow = &q->ages;
     q->orphan.rpcs = 1; /* it is never done */
     for (uint32_t i = 0; i < o->disks_max; i++) {
-        struct snic_ebs_disk *d = &q->disks[i];
+        struct ebs_disk *d = &q->disks[i];
         struct snic_link *links[] = {&d->queue, &d->order, &d->rpcs, &d->turn, &d->event};
         for (size_t k = 0; k < SNIC_COUNTOF(links); k++)
             snic_link_init(links[k]);
-        snic_ebs_ask_init(&d->ask);
+        ebs_lookup_init(&d->lookup);
         d->index = i;
         d->map_mem = q->maps + i * (q->map_bytes / o->disks_max);
     }
@@ -69,13 +67,12 @@ void snic_ebs_queue_init(struct snic_ebs_queue *q, const struct snic_ebs_queue_o
     q->qos = qos;
 }
 
-void snic_ebs_queue_add(struct snic_ebs_queue *q, struct snic_ebs_rpc *r, uint32_t slot,
-                        snic_timer_fn fired)
+void ebs_queue_add(struct ebs_queue *q, struct ebs_rpc *r, uint32_t slot, snic_timer_fn fired)
 {
     r->slot = slot;
     snic_timer_init(&r->timer, fired);
     snic_link_init(&r->of_disk);
-    snic_ebs_ask_init(&r->ask);
+    ebs_lookup_init(&r->lookup);
     snic_link_append(&q->free, &r->link);
     q->rpcs_free++;
 }
@@ -100,9 +97,8 @@ static int ebs_disk_opts(struct snic_ebs_disk_opts *full, struct snic_ebs_qos_li
     return 0;
 }
 
-int snic_ebs_queue_attach(struct snic_ebs_queue *q, uint32_t disk,
-                          const struct snic_ebs_disk_opts *o, const struct snic_ebs_sec_ops *sec,
-                          uint64_t now_ns)
+int ebs_queue_attach(struct ebs_queue *q, uint32_t disk, const struct snic_ebs_disk_opts *o,
+                     const struct snic_ebs_sec_ops *sec, uint64_t now_ns)
 {
     struct snic_ebs_disk_opts full;
     struct snic_ebs_qos_limits l;
@@ -113,7 +109,7 @@ int snic_ebs_queue_attach(struct snic_ebs_queue *q, uint32_t disk,
         full.blocks == 0 || full.blocks > q->o.disk_blocks_max ||
         (full.xts_key != NULL && sec == NULL))
         return SNIC_EINVAL;
-    struct snic_ebs_disk *d = &q->disks[disk];
+    struct ebs_disk *d = &q->disks[disk];
     if (d->used)
         return SNIC_EEXIST;
     if (full.sa_epoch > 65535)
@@ -130,13 +126,13 @@ int snic_ebs_queue_attach(struct snic_ebs_queue *q, uint32_t disk,
         return SNIC_EINVAL;
     d->used = 1;
     d->lost = 0;
-    d->say = 0;
-    d->map_said = 0;
-    d->say_map = 0;
-    d->say_token = 0;
+    d->lease_pending = 0;
+    d->map_reported = 0;
+    d->map_pending = 0;
+    d->token_pending = 0;
     d->token_serial = 0;
     d->token_bad = 0;
-    d->token_said_ns = 0;
+    d->token_report_ns = 0;
     d->charged = 0;
     d->deficit = 0;
     d->vd_id = full.vd_id;
@@ -147,16 +143,16 @@ int snic_ebs_queue_attach(struct snic_ebs_queue *q, uint32_t disk,
     return 0;
 }
 
-int snic_ebs_queue_detach(struct snic_ebs_queue *q, uint32_t disk)
+int ebs_queue_detach(struct ebs_queue *q, uint32_t disk)
 {
     if (disk >= q->o.disks_max || !q->disks[disk].used)
         return SNIC_ENOENT;
-    struct snic_ebs_disk *d = &q->disks[disk];
+    struct ebs_disk *d = &q->disks[disk];
     if (d->inside > 0)
         return SNIC_EBUSY;
     for (struct snic_link *l = d->rpcs.next, *next; l != &d->rpcs; l = next) { /* abandoned ones */
         next = l->next;
-        q->ops->end(q, SNIC_CONTAINER(l, struct snic_ebs_rpc, of_disk), SNIC_EUNKNOWN);
+        q->ops->end(q, SNIC_CONTAINER(l, struct ebs_rpc, of_disk), SNIC_EUNKNOWN);
     }
     (void)snic_ebs_qos_clear(q->qos, disk);
     (void)snic_ebs_map_fini(d->map);
@@ -167,8 +163,8 @@ int snic_ebs_queue_detach(struct snic_ebs_queue *q, uint32_t disk)
     return 0;
 }
 
-int snic_ebs_queue_limit(struct snic_ebs_queue *q, uint32_t disk,
-                         const struct snic_ebs_disk_opts *o, uint64_t now_ns)
+int ebs_queue_limit(struct ebs_queue *q, uint32_t disk, const struct snic_ebs_disk_opts *o,
+                    uint64_t now_ns)
 {
     struct snic_ebs_disk_opts full;
     struct snic_ebs_qos_limits l;
@@ -176,7 +172,7 @@ int snic_ebs_queue_limit(struct snic_ebs_queue *q, uint32_t disk,
         return SNIC_ENOENT;
     if (ebs_disk_opts(&full, &l, o) != 0)
         return SNIC_EINVAL;
-    struct snic_ebs_disk *d = &q->disks[disk];
+    struct ebs_disk *d = &q->disks[disk];
     uint8_t limited = full.bytes_per_second != 0 || full.ios_per_second != 0;
     if (limited && snic_ebs_qos_set(q->qos, disk, &l, now_ns) != 0)
         return SNIC_EINVAL;
@@ -191,39 +187,39 @@ int snic_ebs_queue_limit(struct snic_ebs_queue *q, uint32_t disk,
 
 /* ---- Locations ---- */
 
-void ebs_disk_goes_on(struct snic_ebs_queue *q, struct snic_ebs_disk *d, uint64_t segment)
+void ebs_disk_resume(struct ebs_queue *q, struct ebs_disk *d, uint64_t segment)
 {
-    uint32_t nowhere = snic_ebs_nowhere(q);
-    if ((!d->map_said && !d->say_map) ||
+    uint32_t nowhere = ebs_server_none(q);
+    if ((!d->map_reported && !d->map_pending) ||
         (d->need_segment != segment && q->loads[nowhere].rpcs >= ebs_share(q, nowhere)))
         return;
-    d->map_said = 0;
-    d->say_map = 0;
+    d->map_reported = 0;
+    d->map_pending = 0;
     ebs_disk_turn(q, d);
 }
 
-int snic_ebs_queue_map(struct snic_ebs_queue *q, uint32_t disk, uint64_t segment,
-                       const struct snic_ebs_where *w, uint64_t now_ns)
+int ebs_queue_map(struct ebs_queue *q, uint32_t disk, uint64_t segment,
+                  const struct snic_ebs_where *w, uint64_t now_ns)
 {
     if (disk >= q->o.disks_max || !q->disks[disk].used || w->server >= q->o.servers_max ||
         !q->loads[w->server].used)
         return SNIC_ENOENT;
-    struct snic_ebs_disk *d = &q->disks[disk];
+    struct ebs_disk *d = &q->disks[disk];
     int r = snic_ebs_map_set(d->map, segment, w);
     if (r != 0)
         return r == SNIC_ERANGE ? SNIC_EINVAL : r;
     q->now_ns = snic_max_u64(q->now_ns, now_ns);
     for (struct snic_link *l = d->rpcs.next, *next; l != &d->rpcs; l = next) {
-        struct snic_ebs_rpc *rpc = SNIC_CONTAINER(l, struct snic_ebs_rpc, of_disk);
+        struct ebs_rpc *rpc = SNIC_CONTAINER(l, struct ebs_rpc, of_disk);
         next = l->next;
         if (ebs_segment_of(rpc) == segment)
             ebs_rpc_retarget(q, rpc, w);
     }
-    ebs_disk_goes_on(q, d, segment);
+    ebs_disk_resume(q, d, segment);
     return 0;
 }
 
-uint64_t snic_ebs_queue_mapped(struct snic_ebs_queue *q, uint32_t server, int forget)
+uint64_t ebs_queue_mapped(struct ebs_queue *q, uint32_t server, int forget)
 {
     uint64_t count = 0;
     for (uint32_t i = 0; i < q->o.disks_max; i++)
@@ -250,28 +246,25 @@ static uint32_t ebs_length(const struct snic_link *head, uint32_t most)
     return n;
 }
 
-static int ebs_check_rpc(const struct snic_ebs_queue *q, const struct snic_ebs_disk *d,
-                         const struct snic_ebs_rpc *r, struct ebs_sums *sum)
+static int ebs_check_rpc(const struct ebs_queue *q, const struct ebs_disk *d,
+                         const struct ebs_rpc *r, struct ebs_sums *sum)
 {
-    if (++sum->rpcs > q->o.rpcs_max || r->where == SNIC_EBS_RPC_FREE || r->io == NULL ||
-        snic_link_alone(&r->link) || r->disk != d->index || r->server > snic_ebs_nowhere(q))
+    if (++sum->rpcs > q->o.rpcs_max || r->where == EBS_RPC_FREE || r->io == NULL ||
+        snic_link_alone(&r->link) || r->disk != d->index || r->server > ebs_server_none(q))
         return SNIC_ECORRUPT; /* Q1 */
-    sum->parked += r->where == SNIC_EBS_RPC_PARKED;
-    sum->outs += r->where == SNIC_EBS_RPC_FENCING || r->where == SNIC_EBS_RPC_ENDED ||
-                 r->where == SNIC_EBS_RPC_OUT;
-    if ((r->where == SNIC_EBS_RPC_ENDED && r->refs == 0) ||
-        (r->where == SNIC_EBS_RPC_FENCING && !r->timer.armed))
+    sum->parked += r->where == EBS_RPC_PARKED;
+    sum->outs +=
+        r->where == EBS_RPC_FENCING || r->where == EBS_RPC_ENDED || r->where == EBS_RPC_OUT;
+    if ((r->where == EBS_RPC_ENDED && r->refs == 0) ||
+        (r->where == EBS_RPC_FENCING && !r->timer.armed))
         return SNIC_ECORRUPT;
-    if (r->server != snic_ebs_nowhere(q))
+    if (r->server != ebs_server_none(q))
         return 0;
     sum->nowhere++;
-    return r->where == SNIC_EBS_RPC_PARKED || r->where == SNIC_EBS_RPC_ENDED
-               ? 0
-               : SNIC_ECORRUPT; /* Q5 */
+    return r->where == EBS_RPC_PARKED || r->where == EBS_RPC_ENDED ? 0 : SNIC_ECORRUPT; /* Q5 */
 }
 
-static int ebs_check_disk(const struct snic_ebs_queue *q, const struct snic_ebs_disk *d,
-                          struct ebs_sums *sum)
+static int ebs_check_disk(const struct ebs_queue *q, const struct ebs_disk *d, struct ebs_sums *sum)
 {
     uint32_t waiting = 0;
     uint64_t last = 0;
@@ -285,26 +278,26 @@ static int ebs_check_disk(const struct snic_ebs_queue *q, const struct snic_ebs_
     }
     for (const struct snic_link *l = d->queue.next; l != &d->queue; l = l->next)
         waiting++;
-    if (waiting > 0 && snic_link_alone(&d->turn) && !d->say_map && !d->map_said)
+    if (waiting > 0 && snic_link_alone(&d->turn) && !d->map_pending && !d->map_reported)
         return SNIC_ECORRUPT; /* Q4 */
     for (const struct snic_link *l = d->rpcs.next; l != &d->rpcs; l = l->next)
-        if (ebs_check_rpc(q, d, SNIC_CONTAINER(l, struct snic_ebs_rpc, of_disk), sum) != 0)
+        if (ebs_check_rpc(q, d, SNIC_CONTAINER(l, struct ebs_rpc, of_disk), sum) != 0)
             return SNIC_ECORRUPT;
     sum->inside += d->inside;
     return d->used || (d->inside == 0 && waiting == 0) ? 0 : SNIC_ECORRUPT;
 }
 
 /* RPCs of a server. */
-static uint32_t ebs_rpcs_of(const struct snic_ebs_queue *q, uint32_t server)
+static uint32_t ebs_rpcs_of(const struct ebs_queue *q, uint32_t server)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < q->o.disks_max; i++)
         for (const struct snic_link *l = q->disks[i].rpcs.next; l != &q->disks[i].rpcs; l = l->next)
-            n += SNIC_CONTAINER(l, struct snic_ebs_rpc, of_disk)->server == server;
+            n += SNIC_CONTAINER(l, struct ebs_rpc, of_disk)->server == server;
     return n;
 }
 
-int snic_ebs_queue_check(const struct snic_ebs_queue *q)
+int ebs_queue_check(const struct ebs_queue *q)
 {
     struct ebs_sums sum = {0, 0, 0, 0, 0};
     if (snic_wheel_check(&q->wheel) != 0 || snic_ebs_qos_check(q->qos) != 0)
@@ -312,7 +305,7 @@ int snic_ebs_queue_check(const struct snic_ebs_queue *q)
     for (uint32_t i = 0; i < q->o.disks_max; i++)
         if (ebs_check_disk(q, &q->disks[i], &sum) != 0)
             return SNIC_ECORRUPT;
-    for (uint32_t i = 0; i <= snic_ebs_nowhere(q); i++)
+    for (uint32_t i = 0; i <= ebs_server_none(q); i++)
         if (ebs_rpcs_of(q, i) != q->loads[i].rpcs)
             return SNIC_ECORRUPT; /* Q2 */
     if (ebs_length(&q->parked, q->o.rpcs_max) != sum.parked ||

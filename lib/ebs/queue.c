@@ -4,14 +4,14 @@
  */
 #include "ebs/queue_priv.h"
 
-uint32_t ebs_share(const struct snic_ebs_queue *q, uint32_t server)
+uint32_t ebs_share(const struct ebs_queue *q, uint32_t server)
 {
     return q->o.servers_max == 1 && server == 0 ? q->o.rpcs_max : q->o.rpcs_max / 2;
 }
 
-void ebs_disk_turn(struct snic_ebs_queue *q, struct snic_ebs_disk *d)
+void ebs_disk_turn(struct ebs_queue *q, struct ebs_disk *d)
 {
-    if (snic_link_alone(&d->queue) || d->say_map || d->map_said)
+    if (snic_link_alone(&d->queue) || d->map_pending || d->map_reported)
         return;
     if (snic_link_alone(&d->turn)) {
         snic_link_append(&q->turns, &d->turn);
@@ -21,16 +21,16 @@ void ebs_disk_turn(struct snic_ebs_queue *q, struct snic_ebs_disk *d)
 
 /* ---- The end ---- */
 
-static void ebs_io_forget_age(struct snic_ebs_queue *q, struct snic_ebs_io *io)
+static void ebs_io_forget_age(struct ebs_queue *q, struct snic_ebs_io *io)
 {
     if (q->slow == &io->age)
         q->slow = io->age.next;
     snic_link_remove(&io->age);
 }
 
-static void ebs_io_done(struct snic_ebs_queue *q, struct snic_ebs_io *io)
+static void ebs_io_done(struct ebs_queue *q, struct snic_ebs_io *io)
 {
-    struct snic_ebs_disk *d = &q->disks[io->disk];
+    struct ebs_disk *d = &q->disks[io->disk];
     SNIC_ASSERT(io->rpcs == 0 && io->state != EBS_IO_OVER);
     io->state = EBS_IO_OVER;
     io->done_ns = q->now_ns;
@@ -41,7 +41,7 @@ static void ebs_io_done(struct snic_ebs_queue *q, struct snic_ebs_io *io)
     d->inside--;
 }
 
-static void ebs_flushes(struct snic_ebs_queue *q, struct snic_ebs_disk *d)
+static void ebs_flushes(struct ebs_queue *q, struct ebs_disk *d)
 {
     while (!snic_link_alone(&d->order)) {
         struct snic_ebs_io *io = SNIC_CONTAINER(d->order.next, struct snic_ebs_io, order);
@@ -51,9 +51,9 @@ static void ebs_flushes(struct snic_ebs_queue *q, struct snic_ebs_disk *d)
     }
 }
 
-void ebs_io_progress(struct snic_ebs_queue *q, struct snic_ebs_io *io)
+void ebs_io_progress(struct ebs_queue *q, struct snic_ebs_io *io)
 {
-    struct snic_ebs_disk *d = &q->disks[io->disk];
+    struct ebs_disk *d = &q->disks[io->disk];
     if (io->rpcs > 0 || io->cursor < io->blocks)
         return;
     ebs_io_done(q, io);
@@ -73,7 +73,7 @@ static int ebs_io_pieces(const struct snic_ebs_io *io)
     return blocks == io->blocks ? 0 : SNIC_EINVAL;
 }
 
-static int ebs_io_valid(const struct snic_ebs_disk *d, const struct snic_ebs_io *io)
+static int ebs_io_valid(const struct ebs_disk *d, const struct snic_ebs_io *io)
 {
     if (io->op > SNIC_EBS_IO_FLUSH)
         return SNIC_EINVAL;
@@ -87,17 +87,16 @@ static int ebs_io_valid(const struct snic_ebs_disk *d, const struct snic_ebs_io 
     if (io->blocks == 0 || io->blocks > SNIC_EBS_IO_BLOCKS_MAX || io->lba >= d->blocks ||
         io->blocks > d->blocks - io->lba)
         return SNIC_EINVAL;
-    if (snic_ebs_io_writes(io->op) &&
-        snic_ebs_id_counter(d->wver) + d->inside >= SNIC_EBS_COUNTER_MAX)
+    if (ebs_io_writes(io->op) && snic_ebs_id_counter(d->wver) + d->inside >= SNIC_EBS_COUNTER_MAX)
         return SNIC_EOVERFLOW;
     return io->op == SNIC_EBS_IO_READ || io->op == SNIC_EBS_IO_WRITE ? ebs_io_pieces(io) : 0;
 }
 
-int snic_ebs_queue_submit(struct snic_ebs_queue *q, struct snic_ebs_io *io, uint64_t now_ns)
+int ebs_queue_submit(struct ebs_queue *q, struct snic_ebs_io *io, uint64_t now_ns)
 {
     if (io->disk >= q->o.disks_max || !q->disks[io->disk].used || q->halted)
         return SNIC_ENOENT;
-    struct snic_ebs_disk *d = &q->disks[io->disk];
+    struct ebs_disk *d = &q->disks[io->disk];
     int r = ebs_io_valid(d, io);
     if (r != 0)
         return r;
@@ -133,15 +132,15 @@ int snic_ebs_queue_submit(struct snic_ebs_queue *q, struct snic_ebs_io *io, uint
 
 /* ---- Admission ---- */
 
-static void ebs_disk_needs(struct snic_ebs_queue *q, struct snic_ebs_disk *d,
-                           const struct snic_ebs_io *io, uint64_t segment, uint32_t gen)
+static void ebs_disk_needs(struct ebs_queue *q, struct ebs_disk *d, const struct snic_ebs_io *io,
+                           uint64_t segment, uint32_t gen)
 {
     if (d->need_segment != segment || d->need_ns < io->admitted_ns)
         d->need_ns = q->now_ns;
     d->need_segment = segment;
     d->need_gen = gen;
     snic_link_remove(&d->turn);
-    ebs_ask_disk(q, d);
+    ebs_disk_lookup(q, d);
 }
 
 static uint32_t ebs_io_bytes(const struct snic_ebs_io *io)
@@ -151,7 +150,7 @@ static uint32_t ebs_io_bytes(const struct snic_ebs_io *io)
 }
 
 /* QoS, then the version. @return 0, or SNIC_EAGAIN: the disk waits for its limits */
-static int ebs_io_charge(struct snic_ebs_queue *q, struct snic_ebs_disk *d, struct snic_ebs_io *io)
+static int ebs_io_charge(struct ebs_queue *q, struct ebs_disk *d, struct snic_ebs_io *io)
 {
     int r = d->limited ? snic_ebs_qos_admit(q->qos, d->index, ebs_io_bytes(io), q->now_ns) : 0;
     if (r == SNIC_ECORRUPT) { /* the entry is rebuilt from the disk's own copy */
@@ -168,7 +167,7 @@ static int ebs_io_charge(struct snic_ebs_queue *q, struct snic_ebs_disk *d, stru
     d->charged = 1;
     io->admitted_ns = q->now_ns;
     io->state = EBS_IO_OUT;
-    if (snic_ebs_io_writes(io->op))
+    if (ebs_io_writes(io->op))
         io->wver = ++d->wver; /* Q3: submit has checked that one is left */
     return 0;
 }
@@ -194,7 +193,7 @@ static uint32_t ebs_io_here(const struct snic_ebs_io *io)
 }
 
 /* If all of it is admitted, the next one is the disk's first, and to be charged. */
-static void ebs_io_admitted(struct snic_ebs_disk *d, struct snic_ebs_io *io)
+static void ebs_io_admitted(struct ebs_disk *d, struct snic_ebs_io *io)
 {
     if (io->cursor < io->blocks)
         return;
@@ -216,12 +215,12 @@ void ebs_io_zero(const struct snic_ebs_io *io, uint32_t piece, uint32_t block, u
 }
 
 /* Without an RPC, so that it needs no free one. If its limits delay it the lookup is repeated. */
-void ebs_disk_hole(struct snic_ebs_queue *q, struct snic_ebs_disk *d)
+void ebs_disk_hole(struct ebs_queue *q, struct ebs_disk *d)
 {
     struct snic_ebs_io *io = SNIC_CONTAINER(d->queue.next, struct snic_ebs_io, link);
     uint32_t count = ebs_io_here(io);
-    d->map_said = 0;
-    d->say_map = 0;
+    d->map_reported = 0;
+    d->map_pending = 0;
     if (!d->charged && ebs_io_charge(q, d, io) != 0)
         return;
     ebs_io_zero(io, io->piece, io->piece_block, count);
@@ -233,7 +232,7 @@ void ebs_disk_hole(struct snic_ebs_queue *q, struct snic_ebs_disk *d)
 }
 
 /* The rest of the disk's first I/O can not be requested: it ends with its RPCs. */
-static void ebs_io_refuse(struct snic_ebs_queue *q, struct snic_ebs_disk *d, int result)
+static void ebs_io_refuse(struct ebs_queue *q, struct ebs_disk *d, int result)
 {
     struct snic_ebs_io *io = SNIC_CONTAINER(d->queue.next, struct snic_ebs_io, link);
     d->charged = 0;
@@ -244,10 +243,10 @@ static void ebs_io_refuse(struct snic_ebs_queue *q, struct snic_ebs_disk *d, int
     ebs_io_progress(q, io);
 }
 
-void ebs_disk_refuse(struct snic_ebs_queue *q, struct snic_ebs_disk *d, int result)
+void ebs_disk_refuse(struct ebs_queue *q, struct ebs_disk *d, int result)
 {
-    d->map_said = 0;
-    d->say_map = 0;
+    d->map_reported = 0;
+    d->map_pending = 0;
     ebs_io_refuse(q, d, result);
     ebs_disk_turn(q, d);
 }
@@ -260,16 +259,16 @@ enum ebs_turn { EBS_TURN_MORE, EBS_TURN_NEXT, EBS_TURN_OFF, EBS_TURN_STOP };
  * it, too. But a server that responds frees RPCs: a segment whose fence it refuses is no reason to
  * fail others.
  */
-static int ebs_server_silent(const struct snic_ebs_queue *q, uint32_t server)
+static int ebs_server_silent(const struct ebs_queue *q, uint32_t server)
 {
-    const struct snic_ebs_load *l = &q->loads[server];
-    return l->abandoned != 0 && (l->told || l->abandoned >= ebs_share(q, server));
+    const struct ebs_load *l = &q->loads[server];
+    return l->abandoned != 0 && (l->suspect || l->abandoned >= ebs_share(q, server));
 }
 
 /* One RPC of the disk's first I/O. Blocks of unknown location wait PARKED, and nothing behind them
    waits: a server may be gone, or the pool full, for long. But if RPCs without a location have used
    up their share, the disk waits for the lookup. */
-static enum ebs_turn ebs_disk_step(struct snic_ebs_queue *q, struct snic_ebs_disk *d)
+static enum ebs_turn ebs_disk_step(struct ebs_queue *q, struct ebs_disk *d)
 {
     struct snic_ebs_where w;
     struct snic_ebs_io *io = SNIC_CONTAINER(d->queue.next, struct snic_ebs_io, link);
@@ -286,7 +285,7 @@ static enum ebs_turn ebs_disk_step(struct snic_ebs_queue *q, struct snic_ebs_dis
     q->s.tables += r == SNIC_ECORRUPT;
     int known = r == 0 && w.server < q->o.servers_max && q->loads[w.server].used;
     if (!known)
-        w.server = snic_ebs_nowhere(q);
+        w.server = ebs_server_none(q);
     if (q->loads[w.server].rpcs >= ebs_share(q, w.server)) {
         if (known && ebs_server_silent(q, w.server)) {
             ebs_io_refuse(q, d, SNIC_EIO);
@@ -310,7 +309,7 @@ static enum ebs_turn ebs_disk_step(struct snic_ebs_queue *q, struct snic_ebs_dis
 }
 
 /* @return 1 something was admitted, or will be after more rounds: the debt of one RPC is bounded */
-static int ebs_disk_serve(struct snic_ebs_queue *q, struct snic_ebs_disk *d, int *stop)
+static int ebs_disk_serve(struct ebs_queue *q, struct ebs_disk *d, int *stop)
 {
     enum ebs_turn turn = EBS_TURN_NEXT;
     if (d->deficit <= 0)
@@ -333,10 +332,10 @@ static int ebs_disk_serve(struct snic_ebs_queue *q, struct snic_ebs_disk *d, int
     return any;
 }
 
-void snic_ebs_queue_admit(struct snic_ebs_queue *q)
+void ebs_queue_admit(struct ebs_queue *q)
 {
     int stop = 0;
-    struct snic_ebs_disk *idle = NULL; /* the first without progress since the last with some */
+    struct ebs_disk *idle = NULL; /* the first without progress since the last with some */
     if (q->now_ns >= q->qos_ns) {
         q->qos_ns = SNIC_NEVER;
         while (!snic_link_alone(&q->limited)) {
@@ -346,7 +345,7 @@ void snic_ebs_queue_admit(struct snic_ebs_queue *q)
         }
     }
     while (!stop && !snic_link_alone(&q->turns)) {
-        struct snic_ebs_disk *d = SNIC_CONTAINER(q->turns.next, struct snic_ebs_disk, turn);
+        struct ebs_disk *d = SNIC_CONTAINER(q->turns.next, struct ebs_disk, turn);
         if (d == idle)
             break;
         if (ebs_disk_serve(q, d, &stop))
@@ -358,9 +357,9 @@ void snic_ebs_queue_admit(struct snic_ebs_queue *q)
 
 /* ---- Deadlines ---- */
 
-static void ebs_io_expire(struct snic_ebs_queue *q, struct snic_ebs_io *io)
+static void ebs_io_expire(struct ebs_queue *q, struct snic_ebs_io *io)
 {
-    struct snic_ebs_disk *d = &q->disks[io->disk];
+    struct ebs_disk *d = &q->disks[io->disk];
     int first = !snic_link_alone(&io->link) && d->queue.next == &io->link;
     ebs_io_forget_age(q, io);
     if (io->op == SNIC_EBS_IO_FLUSH) /* ends with the writes before it */
@@ -368,8 +367,8 @@ static void ebs_io_expire(struct snic_ebs_queue *q, struct snic_ebs_io *io)
     if (io->cursor < io->blocks) {
         if (first) {
             d->charged = 0;
-            d->map_said = 0;
-            d->say_map = 0; /* no lookup for its segment */
+            d->map_reported = 0;
+            d->map_pending = 0; /* no lookup for its segment */
         }
         snic_link_remove(&io->link);
         io->cursor = io->blocks;
@@ -382,16 +381,16 @@ static void ebs_io_expire(struct snic_ebs_queue *q, struct snic_ebs_io *io)
     }
     io->rpcs++; /* so that it does not complete before the loop ends */
     for (struct snic_link *l = d->rpcs.next, *next; l != &d->rpcs; l = next) {
-        struct snic_ebs_rpc *r = SNIC_CONTAINER(l, struct snic_ebs_rpc, of_disk);
+        struct ebs_rpc *r = SNIC_CONTAINER(l, struct ebs_rpc, of_disk);
         next = l->next;
-        if (r->io == io && !snic_ebs_rpc_over(r))
+        if (r->io == io && !ebs_rpc_is_over(r))
             q->ops->give_up(q, r, SNIC_EIO);
     }
     io->rpcs--;
     ebs_io_progress(q, io);
 }
 
-static uint64_t ebs_age_deadline(const struct snic_ebs_queue *q)
+static uint64_t ebs_age_deadline(const struct ebs_queue *q)
 {
     uint64_t due = SNIC_NEVER;
     if (!snic_link_alone(&q->ages))
@@ -403,7 +402,7 @@ static uint64_t ebs_age_deadline(const struct snic_ebs_queue *q)
     return due;
 }
 
-void snic_ebs_queue_age(struct snic_ebs_queue *q)
+void ebs_queue_expire(struct ebs_queue *q)
 {
     while (!snic_link_alone(&q->ages)) {
         struct snic_ebs_io *io = SNIC_CONTAINER(q->ages.next, struct snic_ebs_io, age);
@@ -415,7 +414,7 @@ void snic_ebs_queue_age(struct snic_ebs_queue *q)
 
 /* ---- Notifications ---- */
 
-struct snic_ebs_io *snic_ebs_queue_done(struct snic_ebs_queue *q)
+struct snic_ebs_io *ebs_queue_done(struct ebs_queue *q)
 {
     if (snic_link_alone(&q->done))
         return NULL;
@@ -427,7 +426,7 @@ struct snic_ebs_io *snic_ebs_queue_done(struct snic_ebs_queue *q)
     return io;
 }
 
-struct snic_ebs_io *snic_ebs_queue_slow(struct snic_ebs_queue *q)
+struct snic_ebs_io *ebs_queue_slow(struct ebs_queue *q)
 {
     if (q->slow == &q->ages)
         return NULL;
@@ -439,25 +438,25 @@ struct snic_ebs_io *snic_ebs_queue_slow(struct snic_ebs_queue *q)
     return io;
 }
 
-uint64_t snic_ebs_queue_deadline_ns(struct snic_ebs_queue *q)
+uint64_t ebs_queue_deadline_ns(struct ebs_queue *q)
 {
     if (!snic_link_alone(&q->done))
         return q->now_ns;
     if (q->halted)
         return SNIC_NEVER;
-    if (q->dirty || snic_ebs_asks_first(&q->asks) != NULL || !snic_link_alone(&q->disk_events))
+    if (q->dirty || ebs_lookups_first(&q->lookups) != NULL || !snic_link_alone(&q->disk_events))
         return q->now_ns;
     uint64_t due = snic_min_u64(ebs_age_deadline(q), q->qos_ns);
     due = snic_min_u64(due, snic_wheel_deadline_ns(&q->wheel));
-    return q->s.inside == 0 ? due : snic_min_u64(due, q->asks.due_ns);
+    return q->s.inside == 0 ? due : snic_min_u64(due, q->lookups.due_ns);
 }
 
-void snic_ebs_queue_halt(struct snic_ebs_queue *q)
+void ebs_queue_halt(struct ebs_queue *q)
 {
     q->halted = 1;
     while (!snic_link_alone(&q->ages)) {
         struct snic_ebs_io *io = SNIC_CONTAINER(q->ages.next, struct snic_ebs_io, age);
-        struct snic_ebs_disk *d = &q->disks[io->disk];
+        struct ebs_disk *d = &q->disks[io->disk];
         ebs_io_forget_age(q, io);
         if (io->op == SNIC_EBS_IO_FLUSH)
             continue;
@@ -469,9 +468,9 @@ void snic_ebs_queue_halt(struct snic_ebs_queue *q)
         }
         io->rpcs++;
         for (struct snic_link *l = d->rpcs.next, *next; l != &d->rpcs; l = next) {
-            struct snic_ebs_rpc *r = SNIC_CONTAINER(l, struct snic_ebs_rpc, of_disk);
+            struct ebs_rpc *r = SNIC_CONTAINER(l, struct ebs_rpc, of_disk);
             next = l->next;
-            if (r->io == io && r->where != SNIC_EBS_RPC_ENDED)
+            if (r->io == io && r->where != EBS_RPC_ENDED)
                 q->ops->end(q, r, SNIC_EUNKNOWN);
         }
         io->rpcs--;
@@ -480,9 +479,9 @@ void snic_ebs_queue_halt(struct snic_ebs_queue *q)
     /* RPCs that were abandoned before, and wait for their fence, belong to no I/O in ages. */
     for (uint32_t i = 0; i < q->o.disks_max; i++)
         for (struct snic_link *l = q->disks[i].rpcs.next, *next; l != &q->disks[i].rpcs; l = next) {
-            struct snic_ebs_rpc *r = SNIC_CONTAINER(l, struct snic_ebs_rpc, of_disk);
+            struct ebs_rpc *r = SNIC_CONTAINER(l, struct ebs_rpc, of_disk);
             next = l->next;
-            if (r->where != SNIC_EBS_RPC_ENDED)
+            if (r->where != EBS_RPC_ENDED)
                 q->ops->end(q, r, SNIC_EUNKNOWN);
         }
 }

@@ -7,10 +7,10 @@
  *     rpc.c    operations on an RPC that all transports share
  *     wait.c   lookups of segments, and what a disk waits for
  */
-#ifndef SNIC_EBS_QUEUE_PRIV_H
-#define SNIC_EBS_QUEUE_PRIV_H
+#ifndef SNIC_EBS__QUEUE_PRIV_H
+#define SNIC_EBS__QUEUE_PRIV_H
 
-#include "snicstore/ebs_queue.h"
+#include "ebs/queue.h"
 
 #define SNIC_EBS__QUANTUM 65536
 #define SNIC_EBS__BACKLOG 256u /* blocks of a server not sent yet: then disks wait */
@@ -19,44 +19,42 @@ enum { EBS_IO_QUEUED = 1, EBS_IO_OUT, EBS_IO_OVER };
 
 /* queue.c */
 /* How many RPCs a server may have. */
-uint32_t ebs_share(const struct snic_ebs_queue *q, uint32_t server);
-void ebs_disk_turn(struct snic_ebs_queue *q, struct snic_ebs_disk *d);
+uint32_t ebs_share(const struct ebs_queue *q, uint32_t server);
+void ebs_disk_turn(struct ebs_queue *q, struct ebs_disk *d);
 /* Zero @blocks of a read from there on; another I/O has no memory. */
 void ebs_io_zero(const struct snic_ebs_io *io, uint32_t piece, uint32_t block, uint32_t blocks);
 /* The segment that the first I/O waits for does not exist, and the I/O does not need it. */
-void ebs_disk_hole(struct snic_ebs_queue *q, struct snic_ebs_disk *d);
+void ebs_disk_hole(struct ebs_queue *q, struct ebs_disk *d);
 /* The segment that the first I/O waits for cannot be placed. */
-void ebs_disk_refuse(struct snic_ebs_queue *q, struct snic_ebs_disk *d, int result);
+void ebs_disk_refuse(struct ebs_queue *q, struct ebs_disk *d, int result);
 /* Complete the I/O if it is over; called when an RPC of it ended, or its deadline passed. */
-void ebs_io_progress(struct snic_ebs_queue *q, struct snic_ebs_io *io);
+void ebs_io_progress(struct ebs_queue *q, struct snic_ebs_io *io);
 
 /* disk.c */
 /* @segment has an answer: if the first I/O waits for it, or for a free RPC, it continues. */
-void ebs_disk_goes_on(struct snic_ebs_queue *q, struct snic_ebs_disk *d, uint64_t segment);
+void ebs_disk_resume(struct ebs_queue *q, struct ebs_disk *d, uint64_t segment);
 
 /* rpc.c */
-void ebs_rpc_new(struct snic_ebs_queue *q, struct snic_ebs_io *io, uint32_t count,
+void ebs_rpc_new(struct ebs_queue *q, struct snic_ebs_io *io, uint32_t count,
                  const struct snic_ebs_where *w);
 /* 1: a write there was abandoned, and its fence is not acknowledged yet. */
-int ebs_segment_abandoned(const struct snic_ebs_queue *q, const struct snic_ebs_disk *d,
-                          uint64_t segment);
+int ebs_segment_abandoned(const struct ebs_queue *q, const struct ebs_disk *d, uint64_t segment);
 /* Its segment is at @w from now on. */
-void ebs_rpc_retarget(struct snic_ebs_queue *q, struct snic_ebs_rpc *r,
-                      const struct snic_ebs_where *w);
+void ebs_rpc_retarget(struct ebs_queue *q, struct ebs_rpc *r, const struct snic_ebs_where *w);
 
 /* wait.c */
 /* It begins to wait for its server, the first or another one. */
-void ebs_ask_begin(struct snic_ebs_queue *q, struct snic_ebs_rpc *r);
+void ebs_rpc_wait_begin(struct ebs_queue *q, struct ebs_rpc *r);
 /* MAP is to be reported for its segment. */
-void ebs_ask_parked(struct snic_ebs_queue *q, struct snic_ebs_rpc *r);
+void ebs_rpc_wait_parked(struct ebs_queue *q, struct ebs_rpc *r);
 /* The disk has a notification for the owner. */
-void ebs_disk_event(struct snic_ebs_queue *q, struct snic_ebs_disk *d);
+void ebs_disk_event(struct ebs_queue *q, struct ebs_disk *d);
 /* MAP is to be reported for the disk's first I/O, whose segment is need_segment. */
-void ebs_ask_disk(struct snic_ebs_queue *q, struct snic_ebs_disk *d);
+void ebs_disk_lookup(struct ebs_queue *q, struct ebs_disk *d);
 
-static inline uint64_t ebs_segment_of(const struct snic_ebs_rpc *r)
+static inline uint64_t ebs_segment_of(const struct ebs_rpc *r)
 {
     return r->lba >> SNIC_EBS_SEGMENT_LOG2;
 }
 
-#endif /* SNIC_EBS_QUEUE_PRIV_H */
+#endif /* SNIC_EBS__QUEUE_PRIV_H */

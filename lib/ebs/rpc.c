@@ -11,11 +11,11 @@
 
 /* ---- Made and freed ---- */
 
-void ebs_rpc_new(struct snic_ebs_queue *q, struct snic_ebs_io *io, uint32_t count,
+void ebs_rpc_new(struct ebs_queue *q, struct snic_ebs_io *io, uint32_t count,
                  const struct snic_ebs_where *w)
 {
-    struct snic_ebs_disk *d = &q->disks[io->disk];
-    struct snic_ebs_rpc *r = SNIC_CONTAINER(q->free.next, struct snic_ebs_rpc, link);
+    struct ebs_disk *d = &q->disks[io->disk];
+    struct ebs_rpc *r = SNIC_CONTAINER(q->free.next, struct ebs_rpc, link);
     uint64_t counter = snic_ebs_id_counter(r->id);
     snic_link_remove(&r->link);
     SNIC_ASSERT(q->rpcs_free > 0 && count >= 1 && count <= SNIC_EBS_RPC_BLOCKS);
@@ -40,7 +40,7 @@ void ebs_rpc_new(struct snic_ebs_queue *q, struct snic_ebs_io *io, uint32_t coun
     r->result = 0;
     r->piece = io->piece;
     r->piece_block = io->piece_block;
-    ebs_ask_begin(q, r);
+    ebs_rpc_wait_begin(q, r);
     q->rpcs_free--;
     q->s.rpcs++;
     q->s.rpcs_high = (uint32_t)snic_max_u64(q->s.rpcs_high, q->s.rpcs);
@@ -48,13 +48,13 @@ void ebs_rpc_new(struct snic_ebs_queue *q, struct snic_ebs_io *io, uint32_t coun
     q->loads[r->server].busy.used_ns = q->now_ns;
     snic_link_append(&d->rpcs, &r->of_disk);
     q->ops->made(q, r);
-    if (r->server == snic_ebs_nowhere(q)) {
-        snic_ebs_rpc_move(r, &q->parked, SNIC_EBS_RPC_PARKED);
-        ebs_ask_parked(q, r);
+    if (r->server == ebs_server_none(q)) {
+        ebs_rpc_move(r, &q->parked, EBS_RPC_PARKED);
+        ebs_rpc_wait_parked(q, r);
     }
 }
 
-static void ebs_rpc_release(struct snic_ebs_queue *q, struct snic_ebs_rpc *r)
+static void ebs_rpc_release(struct ebs_queue *q, struct ebs_rpc *r)
 {
     struct snic_ebs_io *io = r->io;
     uint64_t uses = snic_ebs_id_counter(r->id) >> q->slot_bits;
@@ -66,7 +66,7 @@ static void ebs_rpc_release(struct snic_ebs_queue *q, struct snic_ebs_rpc *r)
     q->s.rpcs--;
     snic_link_remove(&r->of_disk);
     snic_link_remove(&r->link);
-    r->where = SNIC_EBS_RPC_FREE;
+    r->where = EBS_RPC_FREE;
     r->io = NULL;
     /* A slot whose numbers are used up is never free again: ids are not reused. */
     if (uses < (SNIC_EBS_COUNTER_MAX >> q->slot_bits)) {
@@ -78,44 +78,43 @@ static void ebs_rpc_release(struct snic_ebs_queue *q, struct snic_ebs_rpc *r)
     ebs_io_progress(q, io);
 }
 
-void snic_ebs_rpc_ended(struct snic_ebs_queue *q, struct snic_ebs_rpc *r, int result)
+void ebs_rpc_end(struct ebs_queue *q, struct ebs_rpc *r, int result)
 {
     r->acked = r->all;
     r->result = result;
     snic_wheel_cancel(&q->wheel, &r->timer);
-    snic_ebs_ask_end(&r->ask);
-    snic_ebs_rpc_move(r, &q->outs, SNIC_EBS_RPC_ENDED);
+    ebs_lookup_end(&r->lookup);
+    ebs_rpc_move(r, &q->outs, EBS_RPC_ENDED);
     if (r->refs == 0)
         ebs_rpc_release(q, r);
 }
 
-void snic_ebs_rpc_unref(struct snic_ebs_queue *q, struct snic_ebs_rpc *r)
+void ebs_rpc_unref(struct ebs_queue *q, struct ebs_rpc *r)
 {
     SNIC_ASSERT(r->refs > 0);
-    if (--r->refs == 0 && r->where == SNIC_EBS_RPC_ENDED)
+    if (--r->refs == 0 && r->where == EBS_RPC_ENDED)
         ebs_rpc_release(q, r);
 }
 
 /* ---- Locations ---- */
 
-int snic_ebs_rpc_park(struct snic_ebs_queue *q, struct snic_ebs_rpc *r)
+int ebs_rpc_park(struct ebs_queue *q, struct ebs_rpc *r)
 {
     q->s.stale_gens++;
-    if (r->where == SNIC_EBS_RPC_PARKED)
+    if (r->where == EBS_RPC_PARKED)
         return 0;
     (void)snic_ebs_map_invalidate(q->disks[r->disk].map, ebs_segment_of(r), r->seg_gen);
     snic_wheel_cancel(&q->wheel, &r->timer);
-    snic_ebs_rpc_move(r, &q->parked, SNIC_EBS_RPC_PARKED);
-    ebs_ask_parked(q, r);
+    ebs_rpc_move(r, &q->parked, EBS_RPC_PARKED);
+    ebs_rpc_wait_parked(q, r);
     return 1;
 }
 
-void ebs_rpc_retarget(struct snic_ebs_queue *q, struct snic_ebs_rpc *r,
-                      const struct snic_ebs_where *w)
+void ebs_rpc_retarget(struct ebs_queue *q, struct ebs_rpc *r, const struct snic_ebs_where *w)
 {
-    int fencing = r->where == SNIC_EBS_RPC_FENCING;
-    if (r->where == SNIC_EBS_RPC_ENDED ||
-        (r->seg_gen == w->seg_gen && r->server == w->server && r->where != SNIC_EBS_RPC_PARKED))
+    int fencing = r->where == EBS_RPC_FENCING;
+    if (r->where == EBS_RPC_ENDED ||
+        (r->seg_gen == w->seg_gen && r->server == w->server && r->where != EBS_RPC_PARKED))
         return;
     if (fencing && w->seg_gen > r->seg_gen) { /* all copies are refused from now on */
         q->ops->end(q, r, r->result);
@@ -130,16 +129,16 @@ void ebs_rpc_retarget(struct snic_ebs_queue *q, struct snic_ebs_rpc *r,
     r->server = w->server;
     r->seg_id = w->seg_id;
     r->seg_gen = w->seg_gen;
-    ebs_ask_begin(q, r);
+    ebs_rpc_wait_begin(q, r);
     if (fencing)
         return;
     snic_wheel_cancel(&q->wheel, &r->timer);
     snic_link_remove(&r->link);
-    r->where = SNIC_EBS_RPC_FREE;
+    r->where = EBS_RPC_FREE;
     q->ops->begin(q, r);
 }
 
-void snic_ebs_rpc_later(struct snic_ebs_queue *q, struct snic_ebs_rpc *r, uint32_t retry_us)
+void ebs_rpc_back_off(struct ebs_queue *q, struct ebs_rpc *r, uint32_t retry_us)
 {
     if (!r->timer.armed)
         snic_wheel_arm(&q->wheel, &r->timer,
@@ -148,12 +147,12 @@ void snic_ebs_rpc_later(struct snic_ebs_queue *q, struct snic_ebs_rpc *r, uint32
 
 /* ---- Fences ---- */
 
-void snic_ebs_rpc_fence(struct snic_ebs_queue *q, struct snic_ebs_rpc *r, int result)
+void ebs_rpc_fence(struct ebs_queue *q, struct ebs_rpc *r, int result)
 {
     r->result = result;
     r->fence_ns = SNIC_EBS__FENCE_NS;
     q->s.fences++;
-    snic_ebs_rpc_move(r, &q->outs, SNIC_EBS_RPC_FENCING);
+    ebs_rpc_move(r, &q->outs, EBS_RPC_FENCING);
     snic_wheel_arm(&q->wheel, &r->timer, q->now_ns);
 }
 
@@ -163,15 +162,15 @@ void snic_ebs_rpc_fence(struct snic_ebs_queue *q, struct snic_ebs_rpc *r, int re
  * versions have, too; but beside a write that the server refused, smaller versions may be in
  * flight, and RPCs of its own I/O, which have the same version. 1: wait for these.
  */
-static int ebs_rpc_hopes(const struct snic_ebs_queue *q, const struct snic_ebs_rpc *r)
+static int ebs_rpc_hopes(const struct ebs_queue *q, const struct ebs_rpc *r)
 {
-    const struct snic_ebs_disk *d = &q->disks[r->disk];
+    const struct ebs_disk *d = &q->disks[r->disk];
     if (r->io->cursor < r->io->blocks)
         return 1;
     for (const struct snic_link *l = d->rpcs.next; l != &d->rpcs; l = l->next) {
-        const struct snic_ebs_rpc *o = SNIC_CONTAINER(l, struct snic_ebs_rpc, of_disk);
-        if (o->op != SNIC_EBS_IO_READ && o->wver <= r->wver && o->where != SNIC_EBS_RPC_FENCING &&
-            o->where != SNIC_EBS_RPC_ENDED && ebs_segment_of(o) == ebs_segment_of(r))
+        const struct ebs_rpc *o = SNIC_CONTAINER(l, struct ebs_rpc, of_disk);
+        if (o->op != SNIC_EBS_IO_READ && o->wver <= r->wver && o->where != EBS_RPC_FENCING &&
+            o->where != EBS_RPC_ENDED && ebs_segment_of(o) == ebs_segment_of(r))
             return 1;
     }
     return 0;
@@ -183,9 +182,9 @@ static int ebs_rpc_hopes(const struct snic_ebs_queue *q, const struct snic_ebs_r
  * So give_up() is called for all else that waits for the segment, and new I/O for it is refused
  * (ebs_segment_abandoned()).
  */
-static void ebs_rpc_abandon(struct snic_ebs_queue *q, struct snic_ebs_rpc *r)
+static void ebs_rpc_abandon(struct ebs_queue *q, struct ebs_rpc *r)
 {
-    struct snic_ebs_disk *d = &q->disks[r->disk];
+    struct ebs_disk *d = &q->disks[r->disk];
     struct snic_ebs_io *io = r->io;
     if (q->o.error_ns == 0 || io == &q->orphan || r->refs != 0 ||
         q->now_ns < io->submitted_ns + q->o.error_ns)
@@ -196,9 +195,9 @@ static void ebs_rpc_abandon(struct snic_ebs_queue *q, struct snic_ebs_rpc *r)
     q->loads[r->server].abandoned++;
     q->s.abandoned++;
     for (struct snic_link *l = d->rpcs.next, *next; l != &d->rpcs; l = next) {
-        struct snic_ebs_rpc *o = SNIC_CONTAINER(l, struct snic_ebs_rpc, of_disk);
+        struct ebs_rpc *o = SNIC_CONTAINER(l, struct ebs_rpc, of_disk);
         next = l->next;
-        if (!snic_ebs_rpc_over(o) && ebs_segment_of(o) == ebs_segment_of(r))
+        if (!ebs_rpc_is_over(o) && ebs_segment_of(o) == ebs_segment_of(r))
             q->ops->give_up(q, o, SNIC_EIO);
     }
     if (io->result == 0)
@@ -207,20 +206,19 @@ static void ebs_rpc_abandon(struct snic_ebs_queue *q, struct snic_ebs_rpc *r)
     ebs_io_progress(q, io);
 }
 
-int ebs_segment_abandoned(const struct snic_ebs_queue *q, const struct snic_ebs_disk *d,
-                          uint64_t segment)
+int ebs_segment_abandoned(const struct ebs_queue *q, const struct ebs_disk *d, uint64_t segment)
 {
     if (d->abandoned == 0)
         return 0;
     for (const struct snic_link *l = d->rpcs.next; l != &d->rpcs; l = l->next) {
-        const struct snic_ebs_rpc *r = SNIC_CONTAINER(l, struct snic_ebs_rpc, of_disk);
+        const struct ebs_rpc *r = SNIC_CONTAINER(l, struct ebs_rpc, of_disk);
         if (r->io == &q->orphan && ebs_segment_of(r) == segment)
             return 1;
     }
     return 0;
 }
 
-uint32_t snic_ebs_rpc_fence_again(struct snic_ebs_queue *q, struct snic_ebs_rpc *r, uint64_t max_ns)
+uint32_t ebs_rpc_fence_retry(struct ebs_queue *q, struct ebs_rpc *r, uint64_t max_ns)
 {
     ebs_rpc_abandon(q, r);
     uint32_t copies = r->fence_ns < max_ns ? 1 : 3;
@@ -231,7 +229,7 @@ uint32_t snic_ebs_rpc_fence_again(struct snic_ebs_queue *q, struct snic_ebs_rpc 
 }
 
 /* The server responds, but can not fence: more frequent retries do not help. */
-void snic_ebs_rpc_fence_refused(struct snic_ebs_queue *q, struct snic_ebs_rpc *r)
+void ebs_rpc_fence_refused(struct ebs_queue *q, struct ebs_rpc *r)
 {
     r->fence_ns = snic_max_u64(2 * r->fence_ns, SNIC_EBS__FENCE_LATER_NS);
     r->fence_ns = snic_min_u64(r->fence_ns, SNIC_EBS__FENCE_LAST_NS);

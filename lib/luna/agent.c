@@ -29,11 +29,11 @@ static void luna_work(struct snic_luna *c)
     struct snic_timer *t;
     while ((t = snic_wheel_pop(&c->q.wheel, c->q.now_ns)) != NULL)
         t->fn(t, c->q.now_ns);
-    snic_ebs_queue_age(&c->q);
-    snic_ebs_queue_ask(&c->q);
+    ebs_queue_expire(&c->q);
+    ebs_queue_lookups(&c->q);
     if (c->q.dirty || c->q.now_ns >= c->q.qos_ns) {
         c->q.dirty = 0;
-        snic_ebs_queue_admit(&c->q);
+        ebs_queue_admit(&c->q);
         luna_send(c);
     }
 }
@@ -76,13 +76,13 @@ static int luna_say_server(struct snic_luna *c, struct snic_luna_action *a)
 
 static int luna_say_queue(struct snic_luna *c, struct snic_luna_action *a)
 {
-    struct snic_ebs_said said;
-    if (!snic_ebs_queue_say(&c->q, &said))
+    struct ebs_event ev;
+    if (!ebs_queue_event(&c->q, &ev))
         return 0;
-    a->type = said.lease ? SNIC_LUNA_LEASE : said.token ? SNIC_LUNA_TOKEN : SNIC_LUNA_MAP;
-    a->disk = said.disk;
-    a->segment = said.segment;
-    a->gen32 = said.gen32;
+    a->type = ev.lease ? SNIC_LUNA_LEASE : ev.token ? SNIC_LUNA_TOKEN : SNIC_LUNA_MAP;
+    a->disk = ev.disk;
+    a->segment = ev.segment;
+    a->gen32 = ev.gen32;
     return 1;
 }
 
@@ -117,12 +117,12 @@ static int luna_say_send(struct snic_luna *c, struct snic_luna_action *a)
 static int luna_say(struct snic_luna *c, struct snic_luna_action *a)
 {
     memset(a, 0, sizeof(*a));
-    if (luna_say_send(c, a) || luna_say_io(a, SNIC_LUNA_DONE, snic_ebs_queue_done(&c->q)))
+    if (luna_say_send(c, a) || luna_say_io(a, SNIC_LUNA_DONE, ebs_queue_done(&c->q)))
         return 1;
     if (c->q.halted)
         return 0;
     return luna_say_conn(c, a) || luna_say_queue(c, a) || luna_say_server(c, a) ||
-           luna_say_io(a, SNIC_LUNA_SLOW, snic_ebs_queue_slow(&c->q));
+           luna_say_io(a, SNIC_LUNA_SLOW, ebs_queue_slow(&c->q));
 }
 
 uint32_t snic_luna_poll(struct snic_luna *c, struct snic_luna_action *out, uint32_t max,
@@ -157,7 +157,7 @@ uint64_t snic_luna_deadline_ns(struct snic_luna *c)
     int events = !snic_link_alone(&c->conn_events) || !snic_link_alone(&c->server_events);
     if (!snic_queue_empty((&c->pool.queue)) || (events && !c->q.halted))
         return c->q.now_ns;
-    return snic_ebs_queue_deadline_ns(&c->q);
+    return ebs_queue_deadline_ns(&c->q);
 }
 
 void snic_luna_sent(struct snic_luna *c, struct snic_luna_send *s, uint64_t now_ns)
@@ -168,7 +168,7 @@ void snic_luna_sent(struct snic_luna *c, struct snic_luna_send *s, uint64_t now_
     SNIC_ASSERT(s->state == LUNA_OUT_LENT);
     for (uint32_t i = 0; i < s->frames; i++)
         if (o->rpc[i] != NULL)
-            snic_ebs_rpc_unref(&c->q, &o->rpc[i]->q);
+            ebs_rpc_unref(&c->q, &o->rpc[i]->q);
     /* While other sends are free, no block waits for this one. */
     if (c->pool.free_count == 0)
         c->q.dirty = 1;
@@ -184,12 +184,12 @@ void snic_luna_halt(struct snic_luna *c, uint64_t now_ns)
     c->q.halted = 1;
     while ((o = luna_out_next(&c->pool)) != NULL)
         snic_luna_sent(c, &o->s, now_ns);
-    snic_ebs_queue_halt(&c->q);
+    ebs_queue_halt(&c->q);
 }
 
 void snic_luna_get_stats(const struct snic_luna *c, struct snic_luna_stats *out)
 {
     *out = c->s;
-    SNIC_EBS_QUEUE_STATS(out, &c->q.s);
+    SNIC_EBS__QUEUE_STATS(out, &c->q.s);
     out->sends_out = c->pool.max - c->pool.free_count - c->pool.queued;
 }

@@ -18,7 +18,7 @@ static int luna_check_conn(const struct snic_luna *c, const struct luna_conn *n)
             r->q.server != n->server)
             return SNIC_ECORRUPT; /* I2 */
         outside += luna_ones(r->out);
-        writes += snic_ebs_io_writes(r->q.op) ? luna_ones(r->out) : 0;
+        writes += ebs_io_writes(r->q.op) ? luna_ones(r->out) : 0;
     }
     if (outside != n->outside || writes != n->write_out)
         return SNIC_ECORRUPT; /* I3 */
@@ -42,7 +42,7 @@ static int luna_check_server(const struct snic_luna *c, const struct luna_server
     }
     for (uint32_t i = 0; i < c->o.rpcs_max; i++) {
         const struct luna_rpc *r = &c->rpcs[i];
-        if (r->q.where == SNIC_EBS_RPC_FREE || r->q.server != s->index)
+        if (r->q.where == EBS_RPC_FREE || r->q.server != s->index)
             continue;
         rpcs++;
         backlog += r->q.where == LUNA_READY ? luna_ones(r->need) : 0;
@@ -55,7 +55,7 @@ static int luna_check_server(const struct snic_luna *c, const struct luna_server
 
 static int luna_check_rpc(const struct luna_rpc *r, struct luna_sums *sum)
 {
-    if (r->q.where == SNIC_EBS_RPC_FREE)
+    if (r->q.where == EBS_RPC_FREE)
         return r->q.io == NULL && r->out == 0 ? 0 : SNIC_ECORRUPT;
     sum->rpcs++;
     sum->refs += r->q.refs;
@@ -67,11 +67,11 @@ static int luna_check_rpc(const struct luna_rpc *r, struct luna_sums *sum)
         return SNIC_ECORRUPT; /* I2 */
     if (r->queued != (r->q.where == LUNA_READY ? luna_ones(r->need) : 0))
         return SNIC_ECORRUPT;
-    if (r->q.where == SNIC_EBS_RPC_ENDED)
+    if (r->q.where == EBS_RPC_ENDED)
         return r->q.refs > 0 && r->q.acked == r->q.all ? 0 : SNIC_ECORRUPT; /* I5 */
-    if ((r->q.where == LUNA_READY) != (r->need != 0 && r->q.where != SNIC_EBS_RPC_PARKED) ||
+    if ((r->q.where == LUNA_READY) != (r->need != 0 && r->q.where != EBS_RPC_PARKED) ||
         (r->busy != 0 && !r->q.timer.armed) ||
-        (r->q.where == SNIC_EBS_RPC_FENCING && !r->q.timer.armed) || r->q.acked == r->q.all)
+        (r->q.where == EBS_RPC_FENCING && !r->q.timer.armed) || r->q.acked == r->q.all)
         return SNIC_ECORRUPT;
     return 0;
 }
@@ -92,7 +92,7 @@ int snic_luna_check(const struct snic_luna *c)
 {
     struct luna_sums sum = {0, 0};
     uint32_t refs = 0;
-    if (luna_pool_check(&c->pool) != 0 || snic_ebs_queue_check(&c->q) != 0)
+    if (luna_pool_check(&c->pool) != 0 || ebs_queue_check(&c->q) != 0)
         return SNIC_ECORRUPT;
     for (uint32_t i = 0; i < c->o.servers_max; i++)
         if ((c->q.loads[i].used ? luna_check_server(c, &c->servers[i]) : luna_check_free(c, i)) !=

@@ -21,9 +21,9 @@ static void luna_conn_say(struct snic_luna *c, struct luna_conn *n, uint8_t what
 
 static void luna_server_say(struct snic_luna *c, struct luna_server *s, uint8_t what)
 {
-    s->load->told = what == SNIC_LUNA_SUSPECT;
-    if (s->load->told)
-        snic_ebs_asks_hurry(&c->q.asks, c->q.now_ns);
+    s->load->suspect = what == SNIC_LUNA_SUSPECT;
+    if (s->load->suspect)
+        ebs_lookups_expire_now(&c->q.lookups, c->q.now_ns);
     s->say = what;
     if (snic_link_alone(&s->event))
         snic_link_append(&c->server_events, &s->event);
@@ -39,7 +39,7 @@ static void luna_server_light(struct snic_luna *c, struct luna_server *s)
     } else if (s->ups > 0) {
         s->dark_ns = SNIC_NEVER;
         snic_wheel_cancel(&c->q.wheel, &s->timer);
-        if (s->load->told)
+        if (s->load->suspect)
             luna_server_say(c, s, SNIC_LUNA_RECOVERED);
     }
 }
@@ -48,7 +48,7 @@ void luna_server_fired(struct snic_timer *t, uint64_t now_ns)
 {
     struct luna_server *s = SNIC_CONTAINER(t, struct luna_server, timer);
     (void)now_ns;
-    if (s->dark_ns != SNIC_NEVER && !s->load->told)
+    if (s->dark_ns != SNIC_NEVER && !s->load->suspect)
         luna_server_say(s->c, s, SNIC_LUNA_SUSPECT);
 }
 
@@ -83,9 +83,9 @@ int snic_luna_server_remove(struct snic_luna *c, uint32_t server, int forget, ui
     if (server >= c->o.servers_max || !c->q.loads[server].used)
         return SNIC_ENOENT;
     struct luna_server *s = &c->servers[server];
-    if (s->load->rpcs > 0 || (!forget && snic_ebs_queue_mapped(&c->q, server, 0) != 0))
+    if (s->load->rpcs > 0 || (!forget && ebs_queue_mapped(&c->q, server, 0) != 0))
         return SNIC_EBUSY;
-    (void)snic_ebs_queue_mapped(&c->q, server, 1);
+    (void)ebs_queue_mapped(&c->q, server, 1);
     for (uint32_t i = 0; i < c->o.conns; i++) {
         struct luna_conn *n = &s->conns[i];
         if (n->state >= SNIC_LUNA_CONNECTING)

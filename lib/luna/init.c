@@ -69,7 +69,7 @@ static int luna_opts(struct snic_luna_opts *full, const struct snic_luna_opts *o
 
 /* ---- Memory ---- */
 
-static void luna_queue_opts(struct snic_ebs_queue_opts *q, const struct snic_luna_opts *o)
+static void luna_queue_opts(struct ebs_queue_opts *q, const struct snic_luna_opts *o)
 {
     memset(q, 0, sizeof(*q));
     q->client_epoch = o->client_epoch;
@@ -87,7 +87,7 @@ static void luna_queue_opts(struct snic_ebs_queue_opts *q, const struct snic_lun
 static struct snic_luna *luna_layout(struct snic_arena *a, const struct snic_luna_opts *o,
                                      struct snic_luna *parts)
 {
-    struct snic_ebs_queue_opts q;
+    struct ebs_queue_opts q;
     size_t align = SNIC_LUNA_ALIGN;
     struct snic_luna *c = snic_arena_take(a, 1, sizeof(*c), align);
     luna_queue_opts(&q, o);
@@ -100,7 +100,7 @@ static struct snic_luna *luna_layout(struct snic_arena *a, const struct snic_lun
     if ((o->flags & SNIC_LUNA_CRYPTO) != 0)
         cipher = snic_arena_take(a, (size_t)o->sends_max * SNIC_LUNA__CIPHERS, SNIC_EBS_BLOCK_BYTES,
                                  align);
-    snic_ebs_queue_layout(a, &q, &parts->q);
+    ebs_queue_layout(a, &q, &parts->q);
     if (a->base == NULL || a->used == SIZE_MAX)
         return c;
     /* The maps are large, and most of their memory is never used. */
@@ -128,7 +128,7 @@ static void luna_init_lists(struct snic_luna *c)
     for (uint32_t i = 0; i < c->o.rpcs_max; i++) {
         c->rpcs[i].c = c;
         snic_link_init(&c->rpcs[i].of_conn);
-        snic_ebs_queue_add(&c->q, &c->rpcs[i].q, i, luna_rpc_fired);
+        ebs_queue_add(&c->q, &c->rpcs[i].q, i, luna_rpc_fired);
     }
     for (uint32_t i = 0; i < c->o.servers_max * c->o.conns; i++) {
         snic_link_init(&c->conns[i].event);
@@ -152,14 +152,14 @@ int snic_luna_init(struct snic_luna **out, void *mem, size_t size, const struct 
         return SNIC_ENOSPC;
     memset(&parts, 0, sizeof(parts));
     struct snic_luna *c = luna_layout(&a, &full, &parts);
-    struct snic_ebs_queue_opts q;
+    struct ebs_queue_opts q;
     luna_queue_opts(&q, &full);
     *c = parts;
     c->o = full;
     c->mem = mem;
     c->last_poll_ns = now_ns;
     c->expected_ns = now_ns;
-    snic_ebs_queue_init(&c->q, &q, &luna_rpc_ops, now_ns);
+    ebs_queue_init(&c->q, &q, &luna_rpc_ops, now_ns);
     c->client_id = snic_rng_next(&c->q.rng);
     luna_init_lists(c);
     *out = c;
@@ -179,24 +179,24 @@ int snic_luna_attach(struct snic_luna *c, uint32_t disk, const struct snic_ebs_d
                      uint64_t now_ns)
 {
     int keys = (c->o.flags & SNIC_LUNA_CRYPTO) != 0;
-    return snic_ebs_queue_attach(&c->q, disk, o, keys ? c->o.sec : NULL, now_ns);
+    return ebs_queue_attach(&c->q, disk, o, keys ? c->o.sec : NULL, now_ns);
 }
 
 int snic_luna_detach(struct snic_luna *c, uint32_t disk)
 {
-    return snic_ebs_queue_detach(&c->q, disk);
+    return ebs_queue_detach(&c->q, disk);
 }
 
 int snic_luna_qos(struct snic_luna *c, uint32_t disk, const struct snic_ebs_disk_opts *o,
                   uint64_t now_ns)
 {
-    return snic_ebs_queue_limit(&c->q, disk, o, now_ns);
+    return ebs_queue_limit(&c->q, disk, o, now_ns);
 }
 
 int snic_luna_token(struct snic_luna *c, uint32_t disk,
                     const unsigned char token[SNIC_EBS_TOKEN_BYTES], uint64_t now_ns)
 {
-    int r = snic_ebs_queue_token(&c->q, disk, token);
+    int r = ebs_queue_token(&c->q, disk, token);
     c->q.now_ns = snic_max_u64(c->q.now_ns, now_ns);
     for (uint32_t i = 0; r == 1 && i < c->servers_high; i++)
         for (uint32_t k = 0; k < c->o.conns && c->q.loads[i].used; k++)
@@ -209,37 +209,37 @@ int snic_luna_map(struct snic_luna *c, uint32_t disk, uint64_t segment, uint64_t
                   uint32_t server, uint32_t gen, uint64_t now_ns)
 {
     const struct snic_ebs_where w = {.seg_id = seg_id, .server = server, .seg_gen = gen};
-    return snic_ebs_queue_map(&c->q, disk, segment, &w, now_ns);
+    return ebs_queue_map(&c->q, disk, segment, &w, now_ns);
 }
 
 int snic_luna_hole(struct snic_luna *c, uint32_t disk, uint64_t segment, uint64_t asked_ns,
                    uint64_t now_ns)
 {
-    return snic_ebs_queue_hole(&c->q, disk, segment, asked_ns, now_ns);
+    return ebs_queue_hole(&c->q, disk, segment, asked_ns, now_ns);
 }
 
 int snic_luna_refuse(struct snic_luna *c, uint32_t disk, uint64_t segment, int result,
                      uint64_t now_ns)
 {
-    return snic_ebs_queue_refuse(&c->q, disk, segment, result, now_ns);
+    return ebs_queue_refuse(&c->q, disk, segment, result, now_ns);
 }
 
 uint32_t snic_luna_waits(const struct snic_luna *c, uint32_t disk, uint64_t segment)
 {
-    return snic_ebs_queue_waits(&c->q, disk, segment);
+    return ebs_queue_waits(&c->q, disk, segment);
 }
 
 int snic_luna_submit(struct snic_luna *c, struct snic_ebs_io *io, uint64_t now_ns)
 {
-    return snic_ebs_queue_submit(&c->q, io, now_ns);
+    return ebs_queue_submit(&c->q, io, now_ns);
 }
 
 int snic_luna_get_busy(const struct snic_luna *c, uint32_t server, struct snic_ebs_busy *out)
 {
-    return snic_ebs_queue_get_busy(&c->q, server, out);
+    return ebs_queue_get_busy(&c->q, server, out);
 }
 
 int snic_luna_get_wait(const struct snic_luna *c, uint32_t disk, struct snic_ebs_wait *out)
 {
-    return snic_ebs_queue_get_wait(&c->q, disk, out);
+    return ebs_queue_get_wait(&c->q, disk, out);
 }

@@ -11,11 +11,12 @@
  * I6  Received data are written into an I/O's buffer only for a block that is out, from the
  *     connection and the turn in which it was requested: never for a block that is done, expired or
  *     requested on another connection.
- * Disks, versions and waiting: Q1 to Q5 of ebs_queue.h.
+ * Disks, versions and waiting: Q1 to Q5 of ebs/queue.h.
  */
 #ifndef SNIC_LUNA_PRIV_H
 #define SNIC_LUNA_PRIV_H
 
+#include "ebs/queue.h"
 #include "snicstore/luna.h"
 
 #define SNIC_LUNA__MS UINT64_C(1000000)
@@ -149,14 +150,14 @@ struct luna_server {
     struct snic_link ready[2]; /* writes of data; all else */
     struct snic_link event;
     struct luna_conn *conns;
-    struct snic_ebs_load *load;
+    struct ebs_load *load;
 };
 
-/* States of RPCs, beside those of ebs_queue.h. */
-enum luna_where { LUNA_READY = SNIC_EBS_RPC_OTHER /* blocks to be sent */ };
+/* States of RPCs, beside those of ebs/queue.h. */
+enum luna_where { LUNA_READY = EBS_RPC_OTHER /* blocks to be sent */ };
 
 struct luna_rpc {
-    struct snic_ebs_rpc q; /* its timer is BUSY's retry, and the fence's */
+    struct ebs_rpc q; /* its timer is BUSY's retry, and the fence's */
     struct snic_luna *c;
     struct snic_link of_conn;
     uint64_t need;
@@ -175,7 +176,7 @@ struct luna_rpc {
 };
 
 struct snic_luna {
-    struct snic_ebs_queue q;
+    struct ebs_queue q;
     struct snic_luna_opts o;
     void *mem;
     uint64_t last_poll_ns;
@@ -216,7 +217,7 @@ int luna_in_head(struct luna_in *in, unsigned direction, const unsigned char **d
 int luna_in_list_good(const struct luna_in *in);
 
 /* rpc.c */
-extern const struct snic_ebs_queue_ops luna_rpc_ops;
+extern const struct ebs_queue_ops luna_rpc_ops;
 struct luna_rpc *luna_rpc_find(struct snic_luna *c, uint64_t id);
 void luna_rpc_list(struct snic_luna *c, struct luna_rpc *r);
 /** @p blocks of need are sent on @p n. */

@@ -73,11 +73,11 @@ static void luna_in_wack(struct snic_luna *c, struct luna_conn *n)
 /* @return 1: the server refuses all our requests, as with FORBIDDEN; 0: it needs the token. */
 static int luna_in_tokenless(struct snic_luna *c, struct luna_conn *n, const struct luna_rpc *r)
 {
-    struct snic_ebs_disk *d = &c->q.disks[r->q.disk];
+    struct ebs_disk *d = &c->q.disks[r->q.disk];
     if (n->in.h.status != SNIC_EBS_NO_TOKEN)
         return 0;
-    if (!snic_ebs_disk_presents(d)) {
-        snic_ebs_disk_token_wanted(&c->q, d);
+    if (!ebs_disk_has_token(d)) {
+        ebs_disk_token_refused(&c->q, d);
         return 1;
     }
     luna_token_due(c, n, r->q.disk);
@@ -89,16 +89,16 @@ static void luna_in_fence(struct snic_luna *c, struct luna_conn *n)
     const struct snic_ebs_header *h = &n->in.h;
     struct luna_rpc *r = luna_rpc_find(c, h->rpc_id);
     n->fence_out = 0;
-    if (r == NULL || r->q.where != SNIC_EBS_RPC_FENCING || r->q.server != n->server ||
+    if (r == NULL || r->q.where != EBS_RPC_FENCING || r->q.server != n->server ||
         h->u.block.seg_id != r->q.seg_id || h->u.block.seg_gen != r->q.seg_gen ||
         h->u.block.wver <= r->q.wver) {
         c->s.late++;
         return;
     }
     if (h->status == SNIC_EBS_OK)
-        snic_ebs_busy_over(&c->q.loads[r->q.server].busy);
+        ebs_busy_clear(&c->q.loads[r->q.server].busy);
     else if (h->status == SNIC_EBS_IO)
-        snic_ebs_busy_failed(&c->q.loads[r->q.server].busy, c->q.now_ns);
+        ebs_busy_failed(&c->q.loads[r->q.server].busy, c->q.now_ns);
     /* A newer generation or lease there refuses our writes as a fence does; with GEN_AHEAD the
        server has an older one, and writes in flight may be applied when it is raised. */
     if (h->status == SNIC_EBS_OK || h->status == SNIC_EBS_STALE_GEN ||
@@ -106,7 +106,7 @@ static void luna_in_fence(struct snic_luna *c, struct luna_conn *n)
         h->status == SNIC_EBS_FORBIDDEN || luna_in_tokenless(c, n, r))
         luna_rpc_fenced(c, r);
     else
-        snic_ebs_rpc_fence_refused(&c->q, &r->q);
+        ebs_rpc_fence_refused(&c->q, &r->q);
 }
 
 /* ---- Reads ---- */
@@ -115,8 +115,8 @@ static struct luna_rpc *luna_in_live(const struct luna_conn *n, uint32_t block)
 {
     struct luna_rpc *r = n->rpc;
     uint64_t bit = luna_bit(n->in.h.pkt_id + block);
-    return r != NULL && r->q.id == n->rpc_id && r->turn == n->turn &&
-                   r->q.where != SNIC_EBS_RPC_FREE && (r->out & bit) != 0 && r->conn == n->index
+    return r != NULL && r->q.id == n->rpc_id && r->turn == n->turn && r->q.where != EBS_RPC_FREE &&
+                   (r->out & bit) != 0 && r->conn == n->index
                ? r
                : NULL; /* I6 */
 }
@@ -208,7 +208,7 @@ static void luna_in_block(struct snic_luna *c, struct luna_conn *n, struct luna_
 {
     struct luna_in *in = &n->in;
     const struct snic_ebs_block *b = &in->h.u.block;
-    void *key = snic_ebs_rpc_states(&r->q) ? NULL : c->q.disks[r->q.disk].xts_key;
+    void *key = ebs_rpc_is_states(&r->q) ? NULL : c->q.disks[r->q.disk].xts_key;
     uint64_t bit = luna_bit(in->h.pkt_id + in->done);
     uint32_t crc = in->crc;
     if (c->o.crc != NULL)
@@ -310,7 +310,7 @@ static int luna_in_frame(struct snic_luna *c, struct luna_conn *n)
     else if (h->type == SNIC_EBS_FENCE_ACK)
         luna_in_fence(c, n);
     else if (h->type == SNIC_EBS_NAK && snic_ebs_id_epoch(h->rpc_id) == 0)
-        (void)snic_ebs_queue_token_answer(&c->q, h->rpc_id, h->status);
+        (void)ebs_queue_token_answered(&c->q, h->rpc_id, h->status);
     else if (h->type == SNIC_EBS_PROBE_ACK && n->probe_out && h->u.probe.nonce == n->probed)
         n->probe_out = 0;
     else

@@ -18,9 +18,9 @@ static struct luna_conn *luna_rpc_conn(struct snic_luna *c, const struct luna_rp
 /* Put it on the list that the state of its blocks requires, and update the backlog. */
 void luna_rpc_list(struct snic_luna *c, struct luna_rpc *r)
 {
-    int on_list = r->q.where == SNIC_EBS_RPC_FREE || r->q.where == LUNA_READY ||
-                  r->q.where == SNIC_EBS_RPC_OUT;
-    uint32_t where = on_list ? (r->need != 0 ? LUNA_READY : SNIC_EBS_RPC_OUT) : r->q.where;
+    int on_list =
+        r->q.where == EBS_RPC_FREE || r->q.where == LUNA_READY || r->q.where == EBS_RPC_OUT;
+    uint32_t where = on_list ? (r->need != 0 ? LUNA_READY : EBS_RPC_OUT) : r->q.where;
     uint32_t queued = where == LUNA_READY ? luna_ones(r->need) : 0;
     c->q.loads[r->q.server].backlog += queued - r->queued;
     r->queued = queued;
@@ -29,12 +29,12 @@ void luna_rpc_list(struct snic_luna *c, struct luna_rpc *r)
     if (where == r->q.where)
         return;
     struct luna_server *s = &c->servers[r->q.server];
-    if (where == SNIC_EBS_RPC_OUT)
-        snic_ebs_rpc_move(&r->q, &c->q.outs, where);
+    if (where == EBS_RPC_OUT)
+        ebs_rpc_move(&r->q, &c->q.outs, where);
     else if (r->tries > 0)
-        snic_ebs_rpc_move(&r->q, &s->again, where);
+        ebs_rpc_move(&r->q, &s->again, where);
     else
-        snic_ebs_rpc_move(&r->q, &s->ready[r->q.op != SNIC_EBS_IO_WRITE], where);
+        ebs_rpc_move(&r->q, &s->ready[r->q.op != SNIC_EBS_IO_WRITE], where);
 }
 
 /* Remove blocks from `out`; the caller adds them to another set. */
@@ -47,14 +47,14 @@ static void luna_rpc_take_back(struct snic_luna *c, struct luna_rpc *r, uint64_t
     struct luna_conn *n = luna_rpc_conn(c, r);
     r->out &= ~blocks;
     n->outside -= count;
-    if (snic_ebs_io_writes(r->q.op))
+    if (ebs_io_writes(r->q.op))
         n->write_out -= count;
     if (r->out == 0)
         snic_link_remove(&r->of_conn);
     c->q.dirty = 1; /* the window has space */
 }
 
-static void luna_rpc_made(struct snic_ebs_queue *q, struct snic_ebs_rpc *rpc)
+static void luna_rpc_made(struct ebs_queue *q, struct ebs_rpc *rpc)
 {
     struct luna_rpc *r = SNIC_CONTAINER(rpc, struct luna_rpc, q);
     r->need = rpc->all;
@@ -67,14 +67,14 @@ static void luna_rpc_made(struct snic_ebs_queue *q, struct snic_ebs_rpc *rpc)
     r->tries = 0;
     memset(r->wrong, 0, sizeof(r->wrong));
     r->queued = 0;
-    if (rpc->server != snic_ebs_nowhere(q))
+    if (rpc->server != ebs_server_none(q))
         luna_rpc_list(r->c, r);
 }
 
 struct luna_rpc *luna_rpc_find(struct snic_luna *c, uint64_t id)
 {
     struct luna_rpc *r = &c->rpcs[id & (c->o.rpcs_max - 1)];
-    return r->q.id == id && r->q.where != SNIC_EBS_RPC_FREE ? r : NULL;
+    return r->q.id == id && r->q.where != EBS_RPC_FREE ? r : NULL;
 }
 
 /* ---- The end ---- */
@@ -86,7 +86,7 @@ static void luna_rpc_end(struct snic_luna *c, struct luna_rpc *r, int result)
     r->busy = 0;
     c->q.loads[r->q.server].backlog -= r->queued;
     r->queued = 0;
-    snic_ebs_rpc_ended(&c->q, &r->q, result);
+    ebs_rpc_end(&c->q, &r->q, result);
 }
 
 void luna_rpc_sent(struct snic_luna *c, struct luna_rpc *r, struct luna_conn *n, uint64_t blocks)
@@ -101,7 +101,7 @@ void luna_rpc_sent(struct snic_luna *c, struct luna_rpc *r, struct luna_conn *n,
     r->out |= blocks;
     r->q.sent = 1;
     n->outside += count;
-    if (snic_ebs_io_writes(r->q.op))
+    if (ebs_io_writes(r->q.op))
         n->write_out += count;
     luna_rpc_list(c, r);
 }
@@ -110,9 +110,9 @@ void luna_rpc_acked(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks)
 {
     luna_rpc_take_back(c, r, blocks);
     r->q.acked |= blocks;
-    snic_ebs_busy_over(&c->q.loads[r->q.server].busy);
-    snic_ebs_disk_token_works(&c->q.disks[r->q.disk]);
-    snic_ebs_rpc_heard(&c->q, &r->q);
+    ebs_busy_clear(&c->q.loads[r->q.server].busy);
+    ebs_disk_token_accepted(&c->q.disks[r->q.disk]);
+    ebs_rpc_answered(&c->q, &r->q);
     if (r->q.op == SNIC_EBS_IO_READ)
         c->q.s.blocks_read += luna_ones(blocks);
     else
@@ -168,7 +168,7 @@ void luna_rpc_wrong(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks)
 
 void luna_rpc_give_up(struct snic_luna *c, struct luna_rpc *r, int result)
 {
-    if (snic_ebs_rpc_over(&r->q))
+    if (ebs_rpc_is_over(&r->q))
         return;
     if (!r->q.sent || r->q.op == SNIC_EBS_IO_READ) {
         luna_rpc_end(c, r, result);
@@ -177,13 +177,13 @@ void luna_rpc_give_up(struct snic_luna *c, struct luna_rpc *r, int result)
     luna_rpc_take_back(c, r, r->out);
     r->busy = r->q.all & ~r->q.acked; /* its blocks are not sent any more */
     r->need = 0;
-    snic_ebs_rpc_fence(&c->q, &r->q, result);
+    ebs_rpc_fence(&c->q, &r->q, result);
     luna_rpc_list(c, r);
 }
 
 void luna_rpc_fenced(struct snic_luna *c, struct luna_rpc *r)
 {
-    if (r->q.where == SNIC_EBS_RPC_FENCING)
+    if (r->q.where == EBS_RPC_FENCING)
         luna_rpc_end(c, r, r->q.result);
 }
 
@@ -192,8 +192,8 @@ void luna_rpc_fired(struct snic_timer *t, uint64_t now_ns)
     struct luna_rpc *r = SNIC_CONTAINER(t, struct luna_rpc, q.timer);
     struct snic_luna *c = r->c;
     (void)now_ns;
-    if (r->q.where == SNIC_EBS_RPC_FENCING) {
-        if (snic_ebs_rpc_fence_again(&c->q, &r->q, SNIC_LUNA__FENCE_MAX_NS) > 0)
+    if (r->q.where == EBS_RPC_FENCING) {
+        if (ebs_rpc_fence_retry(&c->q, &r->q, SNIC_LUNA__FENCE_MAX_NS) > 0)
             (void)luna_send_fence(c, r);
         return;
     }
@@ -204,14 +204,14 @@ void luna_rpc_fired(struct snic_timer *t, uint64_t now_ns)
 
 static void luna_rpc_park(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks)
 {
-    (void)snic_ebs_rpc_park(&c->q, &r->q);
+    (void)ebs_rpc_park(&c->q, &r->q);
     luna_rpc_again(c, r, blocks | r->busy);
     luna_rpc_list(c, r);
 }
 
 static void luna_rpc_lease(struct snic_luna *c, struct luna_rpc *r)
 {
-    snic_ebs_queue_lost(&c->q, r->q.disk);
+    ebs_queue_lease_lost(&c->q, r->q.disk);
     luna_rpc_end(c, r, SNIC_ESTALE);
 }
 
@@ -221,7 +221,7 @@ static void luna_rpc_refused(struct snic_luna *c, struct luna_rpc *r, uint64_t b
     int result = snic_ebs_status_error(status);
     /* A server that answers has finished the request; without another copy in flight no fence is
        needed. */
-    if (!r->twice && r->out == blocks && r->q.where != SNIC_EBS_RPC_PARKED)
+    if (!r->twice && r->out == blocks && r->q.where != EBS_RPC_PARKED)
         luna_rpc_end(c, r, result);
     else
         luna_rpc_give_up(c, r, result);
@@ -231,30 +231,30 @@ static void luna_rpc_refused(struct snic_luna *c, struct luna_rpc *r, uint64_t b
 static void luna_rpc_later(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks,
                            uint32_t retry_us)
 {
-    if (r->q.where == SNIC_EBS_RPC_PARKED) {
+    if (r->q.where == EBS_RPC_PARKED) {
         luna_rpc_again(c, r, blocks);
         return;
     }
     luna_rpc_take_back(c, r, blocks);
     r->busy |= blocks;
-    snic_ebs_rpc_heard(&c->q, &r->q);
+    ebs_rpc_answered(&c->q, &r->q);
     luna_rpc_list(c, r);
-    snic_ebs_rpc_later(&c->q, &r->q, retry_us);
+    ebs_rpc_back_off(&c->q, &r->q, retry_us);
 }
 
 /* The server needs the disk's token (again); then the blocks are sent again. */
 static void luna_rpc_no_token(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks)
 {
-    struct snic_ebs_disk *d = &c->q.disks[r->q.disk];
+    struct ebs_disk *d = &c->q.disks[r->q.disk];
     uint32_t wait_us = d->token_wait_us;
     c->s.no_token++;
-    if (!snic_ebs_disk_presents(d)) {
-        snic_ebs_disk_token_wanted(&c->q, d);
+    if (!ebs_disk_has_token(d)) {
+        ebs_disk_token_refused(&c->q, d);
         luna_rpc_refused(c, r, blocks, SNIC_EBS_FORBIDDEN);
         return;
     }
     luna_token_due(c, &c->servers[r->q.server].conns[r->conn], r->q.disk);
-    snic_ebs_disk_token_wanted(&c->q, d);
+    ebs_disk_token_refused(&c->q, d);
     luna_rpc_later(c, r, blocks, wait_us);
 }
 
@@ -282,7 +282,7 @@ void luna_rpc_status(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks, u
         break;
     case SNIC_EBS_BUSY:
         c->q.s.busy++;
-        snic_ebs_busy_said(&c->q.loads[r->q.server].busy, c->q.now_ns);
+        ebs_busy_refused(&c->q.loads[r->q.server].busy, c->q.now_ns);
         luna_rpc_later(c, r, blocks, retry_us);
         break;
     case SNIC_EBS_STALE_GEN:
@@ -304,7 +304,7 @@ void luna_rpc_status(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks, u
         luna_rpc_no_token(c, r, blocks);
         break;
     case SNIC_EBS_IO:
-        snic_ebs_busy_failed(&c->q.loads[r->q.server].busy, c->q.now_ns);
+        ebs_busy_failed(&c->q.loads[r->q.server].busy, c->q.now_ns);
         luna_rpc_refused(c, r, blocks, status);
         break;
     case SNIC_EBS_INVALID:
@@ -321,7 +321,7 @@ void luna_rpc_status(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks, u
 
 /* ---- Restart at another server ---- */
 
-static void luna_rpc_leave(struct snic_ebs_queue *q, struct snic_ebs_rpc *rpc)
+static void luna_rpc_leave(struct ebs_queue *q, struct ebs_rpc *rpc)
 {
     struct luna_rpc *r = SNIC_CONTAINER(rpc, struct luna_rpc, q);
     uint64_t again = r->out | r->busy;
@@ -331,7 +331,7 @@ static void luna_rpc_leave(struct snic_ebs_queue *q, struct snic_ebs_rpc *rpc)
     r->turn++;
     r->summed = 0;
     memset(r->wrong, 0, sizeof(r->wrong)); /* they do not apply to another server */
-    if (again == 0 || rpc->where == SNIC_EBS_RPC_FENCING)
+    if (again == 0 || rpc->where == EBS_RPC_FENCING)
         return;
     r->twice = 1;
     if (r->tries < 255)
@@ -341,7 +341,7 @@ static void luna_rpc_leave(struct snic_ebs_queue *q, struct snic_ebs_rpc *rpc)
 }
 
 /* Send everything again that is not acknowledged. */
-static void luna_rpc_begin(struct snic_ebs_queue *q, struct snic_ebs_rpc *rpc)
+static void luna_rpc_begin(struct ebs_queue *q, struct ebs_rpc *rpc)
 {
     struct luna_rpc *r = SNIC_CONTAINER(rpc, struct luna_rpc, q);
     (void)q;
@@ -350,22 +350,22 @@ static void luna_rpc_begin(struct snic_ebs_queue *q, struct snic_ebs_rpc *rpc)
     luna_rpc_list(r->c, r);
 }
 
-static void luna_rpc_give_up_any(struct snic_ebs_queue *q, struct snic_ebs_rpc *rpc, int result)
+static void luna_rpc_give_up_any(struct ebs_queue *q, struct ebs_rpc *rpc, int result)
 {
     struct luna_rpc *r = SNIC_CONTAINER(rpc, struct luna_rpc, q);
     (void)q;
     luna_rpc_give_up(r->c, r, result);
 }
 
-static void luna_rpc_end_any(struct snic_ebs_queue *q, struct snic_ebs_rpc *rpc, int result)
+static void luna_rpc_end_any(struct ebs_queue *q, struct ebs_rpc *rpc, int result)
 {
     struct luna_rpc *r = SNIC_CONTAINER(rpc, struct luna_rpc, q);
     (void)q;
     luna_rpc_end(r->c, r, result);
 }
 
-const struct snic_ebs_queue_ops luna_rpc_ops = {.made = luna_rpc_made,
-                                                .leave = luna_rpc_leave,
-                                                .begin = luna_rpc_begin,
-                                                .give_up = luna_rpc_give_up_any,
-                                                .end = luna_rpc_end_any};
+const struct ebs_queue_ops luna_rpc_ops = {.made = luna_rpc_made,
+                                           .leave = luna_rpc_leave,
+                                           .begin = luna_rpc_begin,
+                                           .give_up = luna_rpc_give_up_any,
+                                           .end = luna_rpc_end_any};

@@ -203,7 +203,7 @@ static uint32_t luna_put_small(struct snic_luna *c, struct luna_conn *n, struct 
         b->op = (uint8_t)(r->q.op - SNIC_EBS_IO_WRITE);
         b->data_crc = SNIC_EBS_CRC_ZEROS;
     }
-    if (snic_ebs_rpc_states(&r->q))
+    if (ebs_rpc_is_states(&r->q))
         b->op = SNIC_EBS_STATES;
     b->bind_crc = snic_ebs_bind_crc(b);
     luna_out_frame(o, SNIC_LUNA__UP, &h, NULL);
@@ -339,11 +339,11 @@ void luna_token_due(struct snic_luna *c, struct luna_conn *n, uint32_t disk)
 }
 
 static void luna_put_token(struct snic_luna *c, struct luna_conn *n, struct luna_out *o,
-                           const struct snic_ebs_disk *d)
+                           const struct ebs_disk *d)
 {
     struct snic_ebs_header h;
     luna_head(c, n, &h, SNIC_EBS_TOKEN);
-    h.rpc_id = snic_ebs_disk_token_id(d);
+    h.rpc_id = ebs_disk_token_id(d);
     memcpy(h.u.token, d->token, sizeof(h.u.token));
     luna_out_frame(o, SNIC_LUNA__UP, &h, NULL);
     c->s.tokens++;
@@ -359,8 +359,8 @@ static void luna_send_tokens(struct snic_luna *c, struct luna_conn *n)
         for (; n->token_next < n->token_end && o->s.frames < SNIC_LUNA_FRAMES_MAX &&
                o->head_used + SNIC_EBS_HEADER_BYTES <= sizeof(o->head);
              n->token_next++) {
-            const struct snic_ebs_disk *d = &c->q.disks[n->token_next];
-            if (d->used && snic_ebs_disk_presents(d))
+            const struct ebs_disk *d = &c->q.disks[n->token_next];
+            if (d->used && ebs_disk_has_token(d))
                 luna_put_token(c, n, o, d);
         }
         if (o->s.frames != 0)

@@ -34,11 +34,11 @@ static void solar_work(struct snic_solar *c)
     struct snic_timer *t;
     while ((t = snic_wheel_pop(&c->q.wheel, c->q.now_ns)) != NULL)
         t->fn(t, c->q.now_ns);
-    snic_ebs_queue_age(&c->q);
-    snic_ebs_queue_ask(&c->q);
+    ebs_queue_expire(&c->q);
+    ebs_queue_lookups(&c->q);
     if (c->q.dirty || c->q.now_ns >= c->q.qos_ns) {
         c->q.dirty = 0;
-        snic_ebs_queue_admit(&c->q);
+        ebs_queue_admit(&c->q);
         solar_read_credit(c);
         solar_send(c);
     }
@@ -80,13 +80,13 @@ static int solar_say_server(struct snic_solar *c, struct snic_solar_action *a)
 
 static int solar_say_queue(struct snic_solar *c, struct snic_solar_action *a)
 {
-    struct snic_ebs_said said;
-    if (!snic_ebs_queue_say(&c->q, &said))
+    struct ebs_event ev;
+    if (!ebs_queue_event(&c->q, &ev))
         return 0;
-    a->type = said.lease ? SNIC_SOLAR_LEASE : said.token ? SNIC_SOLAR_TOKEN : SNIC_SOLAR_MAP;
-    a->disk = said.disk;
-    a->segment = said.segment;
-    a->gen32 = said.gen32;
+    a->type = ev.lease ? SNIC_SOLAR_LEASE : ev.token ? SNIC_SOLAR_TOKEN : SNIC_SOLAR_MAP;
+    a->disk = ev.disk;
+    a->segment = ev.segment;
+    a->gen32 = ev.gen32;
     return 1;
 }
 
@@ -116,11 +116,11 @@ static int solar_say_train(struct snic_solar *c, struct snic_solar_action *a)
 static int solar_say(struct snic_solar *c, struct snic_solar_action *a)
 {
     memset(a, 0, sizeof(*a));
-    if (solar_say_train(c, a) || solar_say_io(a, SNIC_SOLAR_DONE, snic_ebs_queue_done(&c->q)))
+    if (solar_say_train(c, a) || solar_say_io(a, SNIC_SOLAR_DONE, ebs_queue_done(&c->q)))
         return 1;
     return !c->q.halted &&
            (solar_say_path(c, a) || solar_say_queue(c, a) || solar_say_server(c, a) ||
-            solar_say_io(a, SNIC_SOLAR_SLOW, snic_ebs_queue_slow(&c->q)));
+            solar_say_io(a, SNIC_SOLAR_SLOW, ebs_queue_slow(&c->q)));
 }
 
 uint32_t snic_solar_poll(struct snic_solar *c, struct snic_solar_action *out, uint32_t max,
@@ -155,7 +155,7 @@ uint64_t snic_solar_deadline_ns(struct snic_solar *c)
     int events = !snic_link_alone(&c->path_events) || !snic_link_alone(&c->server_events);
     if (!snic_queue_empty((&c->pool.queue)) || (events && !c->q.halted))
         return c->q.now_ns;
-    return snic_ebs_queue_deadline_ns(&c->q);
+    return ebs_queue_deadline_ns(&c->q);
 }
 
 void snic_solar_sent(struct snic_solar *c, struct snic_solar_train *t, uint64_t now_ns)
@@ -165,7 +165,7 @@ void snic_solar_sent(struct snic_solar *c, struct snic_solar_train *t, uint64_t 
     SNIC_ASSERT(t->index < c->pool.max && &c->pool.trains[t->index] == train);
     for (uint32_t i = 0; i < t->packets; i++)
         if (train->rpc[i] != NULL)
-            snic_ebs_rpc_unref(&c->q, &train->rpc[i]->q);
+            ebs_rpc_unref(&c->q, &train->rpc[i]->q);
     /* While other trains are free, no block waits for this one. */
     if (c->pool.free_count == 0)
         c->q.dirty = 1;
@@ -185,13 +185,13 @@ void snic_solar_halt(struct snic_solar *c, uint64_t now_ns)
         t->t.state = SOLAR_TRAIN_LENT;
         snic_solar_sent(c, &t->t, now_ns);
     }
-    snic_ebs_queue_halt(&c->q);
+    ebs_queue_halt(&c->q);
 }
 
 void snic_solar_get_stats(const struct snic_solar *c, struct snic_solar_stats *out)
 {
     *out = c->s;
-    SNIC_EBS_QUEUE_STATS(out, &c->q.s);
+    SNIC_EBS__QUEUE_STATS(out, &c->q.s);
     out->trains_out = c->pool.max - c->pool.free_count - c->pool.queued;
     out->read_out = c->read_out;
 }

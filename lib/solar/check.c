@@ -51,7 +51,7 @@ static int solar_check_server(const struct snic_solar *c, const struct solar_ser
     }
     for (uint32_t i = 0; i < c->o.rpcs_max; i++) {
         const struct solar_rpc *r = &c->rpcs[i];
-        if (r->q.where == SNIC_EBS_RPC_FREE || r->q.server != s->index)
+        if (r->q.where == EBS_RPC_FREE || r->q.server != s->index)
             continue;
         rpcs++;
         backlog += (uint32_t)(r->q.count - r->next);
@@ -69,8 +69,8 @@ static int solar_check_block(const struct snic_solar *c, const struct solar_rpc 
     uint64_t bit = solar_bit(pkt);
     if ((r->q.acked & bit) != 0 || pkt >= r->next)
         return 0;
-    if (((r->need | r->busy) & bit) != 0 || r->q.where == SNIC_EBS_RPC_PARKED ||
-        r->q.where == SNIC_EBS_RPC_FENCING)
+    if (((r->need | r->busy) & bit) != 0 || r->q.where == EBS_RPC_PARKED ||
+        r->q.where == EBS_RPC_FENCING)
         return 0;
     if (b->path >= c->path_slots)
         return SNIC_ECORRUPT;
@@ -82,23 +82,22 @@ static int solar_check_block(const struct snic_solar *c, const struct solar_rpc 
 static int solar_check_rpc(const struct snic_solar *c, const struct solar_rpc *r,
                            struct solar_sums *sum)
 {
-    if (r->q.where == SNIC_EBS_RPC_FREE)
+    if (r->q.where == EBS_RPC_FREE)
         return r->q.io == NULL ? 0 : SNIC_ECORRUPT;
     sum->rpcs++;
     sum->refs += r->q.refs;
-    if (r->credited && r->q.where != SNIC_EBS_RPC_ENDED)
+    if (r->credited && r->q.where != EBS_RPC_ENDED)
         sum->read_out += (uint64_t)solar_ones(r->q.all & ~r->q.acked) * SNIC_EBS_BLOCK_BYTES;
     if ((r->q.acked & (r->need | r->busy)) != 0 || (r->need & r->busy) != 0 ||
         (r->need & ~solar_mask(r->next)) != 0 || r->next > r->q.count ||
         snic_link_alone(&r->q.link) || snic_link_alone(&r->q.of_disk))
         return SNIC_ECORRUPT; /* I3, I4 */
-    if (r->q.where == SNIC_EBS_RPC_ENDED)
+    if (r->q.where == EBS_RPC_ENDED)
         return r->q.refs > 0 ? 0 : SNIC_ECORRUPT; /* I6 */
-    if ((r->q.where == SOLAR_AGAIN) != (r->need != 0 && r->q.where != SNIC_EBS_RPC_PARKED &&
-                                        r->q.where != SNIC_EBS_RPC_FENCING) ||
-        (r->q.where == SNIC_EBS_RPC_OUT && (r->need != 0 || r->next < r->q.count)) ||
-        (r->busy != 0 && !r->q.timer.armed) ||
-        (r->q.where == SNIC_EBS_RPC_FENCING && !r->q.timer.armed))
+    if ((r->q.where == SOLAR_AGAIN) !=
+            (r->need != 0 && r->q.where != EBS_RPC_PARKED && r->q.where != EBS_RPC_FENCING) ||
+        (r->q.where == EBS_RPC_OUT && (r->need != 0 || r->next < r->q.count)) ||
+        (r->busy != 0 && !r->q.timer.armed) || (r->q.where == EBS_RPC_FENCING && !r->q.timer.armed))
         return SNIC_ECORRUPT;
     for (uint32_t i = 0; i < r->q.count; i++)
         if (solar_check_block(c, r, i) != 0)
@@ -123,7 +122,7 @@ int snic_solar_check(const struct snic_solar *c)
     struct solar_sums sum = {0, 0, 0};
     uint32_t refs = 0;
     if (solar_pool_check(&c->pool) != 0 || snic_ebs_addr_check(c->addr) != 0 ||
-        snic_ebs_queue_check(&c->q) != 0)
+        ebs_queue_check(&c->q) != 0)
         return SNIC_ECORRUPT;
     for (uint32_t i = 0; i < c->o.servers_max; i++)
         if ((c->q.loads[i].used ? solar_check_server(c, &c->servers[i]) : solar_check_free(c, i)) !=

@@ -180,7 +180,7 @@ static int solar_opts(struct snic_solar_opts *full, const struct snic_solar_opts
 
 /* ---- Memory ---- */
 
-static void solar_queue_opts(struct snic_ebs_queue_opts *q, const struct snic_solar_opts *o)
+static void solar_queue_opts(struct ebs_queue_opts *q, const struct snic_solar_opts *o)
 {
     memset(q, 0, sizeof(*q));
     q->client_epoch = o->client_epoch;
@@ -208,7 +208,7 @@ static void solar_addr_opts(struct snic_ebs_addr_opts *a, const struct snic_sola
 static struct snic_solar *solar_layout(struct snic_arena *a, const struct snic_solar_opts *o,
                                        struct snic_solar *parts)
 {
-    struct snic_ebs_queue_opts q;
+    struct ebs_queue_opts q;
     struct snic_ebs_addr_opts ad;
     size_t align = SNIC_SOLAR_ALIGN;
     uint32_t paths = o->servers_max * 2 * o->paths;
@@ -228,7 +228,7 @@ static struct snic_solar *solar_layout(struct snic_arena *a, const struct snic_s
                                  SNIC_EBS_BLOCK_BYTES, align);
     if ((o->flags & SNIC_SOLAR_AUTH) != 0)
         parts->wire.plain = snic_arena_take(a, 1, SNIC_EBS_BLOCK_BYTES, align);
-    snic_ebs_queue_layout(a, &q, &parts->q);
+    ebs_queue_layout(a, &q, &parts->q);
     if (a->base == NULL || a->used == SIZE_MAX)
         return c;
     /* The maps are large, and most of their memory is never used. */
@@ -258,7 +258,7 @@ static void solar_init_lists(struct snic_solar *c)
     snic_link_init(&c->server_events);
     for (uint32_t i = 0; i < c->o.rpcs_max; i++) {
         c->rpcs[i].c = c;
-        snic_ebs_queue_add(&c->q, &c->rpcs[i].q, i, solar_rpc_fired);
+        ebs_queue_add(&c->q, &c->rpcs[i].q, i, solar_rpc_fired);
     }
     for (uint32_t i = 0; i < c->o.servers_max * c->path_slots; i++)
         snic_link_init(&c->paths[i].event);
@@ -280,7 +280,7 @@ int snic_solar_init(struct snic_solar **out, void *mem, size_t size,
         return SNIC_ENOSPC;
     memset(&parts, 0, sizeof(parts));
     struct snic_solar *c = solar_layout(&a, &full, &parts);
-    struct snic_ebs_queue_opts q;
+    struct ebs_queue_opts q;
     struct snic_ebs_addr_opts ad;
     struct snic_ebs_addr *addr = NULL;
     solar_queue_opts(&q, &full);
@@ -293,7 +293,7 @@ int snic_solar_init(struct snic_solar **out, void *mem, size_t size,
     c->last_poll_ns = now_ns;
     c->expected_ns = now_ns;
     c->read_max = full.read_window_bytes;
-    snic_ebs_queue_init(&c->q, &q, &solar_rpc_ops, now_ns);
+    ebs_queue_init(&c->q, &q, &solar_rpc_ops, now_ns);
     c->client_id = snic_rng_next(&c->q.rng);
     solar_init_lists(c);
     int bad = snic_ebs_addr_init(&addr, c->addr_mem, snic_ebs_addr_memsize(&ad), &ad);
@@ -317,24 +317,24 @@ int snic_solar_attach(struct snic_solar *c, uint32_t disk, const struct snic_ebs
                       uint64_t now_ns)
 {
     int keys = (c->o.flags & SNIC_SOLAR_CRYPTO) != 0;
-    return snic_ebs_queue_attach(&c->q, disk, o, keys ? c->o.sec : NULL, now_ns);
+    return ebs_queue_attach(&c->q, disk, o, keys ? c->o.sec : NULL, now_ns);
 }
 
 int snic_solar_detach(struct snic_solar *c, uint32_t disk)
 {
-    return snic_ebs_queue_detach(&c->q, disk);
+    return ebs_queue_detach(&c->q, disk);
 }
 
 int snic_solar_qos(struct snic_solar *c, uint32_t disk, const struct snic_ebs_disk_opts *o,
                    uint64_t now_ns)
 {
-    return snic_ebs_queue_limit(&c->q, disk, o, now_ns);
+    return ebs_queue_limit(&c->q, disk, o, now_ns);
 }
 
 int snic_solar_token(struct snic_solar *c, uint32_t disk,
                      const unsigned char token[SNIC_EBS_TOKEN_BYTES], uint64_t now_ns)
 {
-    int r = snic_ebs_queue_token(&c->q, disk, token);
+    int r = ebs_queue_token(&c->q, disk, token);
     c->q.now_ns = snic_max_u64(c->q.now_ns, now_ns);
     for (uint32_t i = 0; r == 1 && i < c->servers_high; i++)
         if (c->servers[i].load->used)
@@ -346,37 +346,37 @@ int snic_solar_map(struct snic_solar *c, uint32_t disk, uint64_t segment, uint64
                    uint32_t server, uint32_t gen, uint64_t now_ns)
 {
     const struct snic_ebs_where w = {.seg_id = seg_id, .server = server, .seg_gen = gen};
-    return snic_ebs_queue_map(&c->q, disk, segment, &w, now_ns);
+    return ebs_queue_map(&c->q, disk, segment, &w, now_ns);
 }
 
 int snic_solar_hole(struct snic_solar *c, uint32_t disk, uint64_t segment, uint64_t asked_ns,
                     uint64_t now_ns)
 {
-    return snic_ebs_queue_hole(&c->q, disk, segment, asked_ns, now_ns);
+    return ebs_queue_hole(&c->q, disk, segment, asked_ns, now_ns);
 }
 
 int snic_solar_refuse(struct snic_solar *c, uint32_t disk, uint64_t segment, int result,
                       uint64_t now_ns)
 {
-    return snic_ebs_queue_refuse(&c->q, disk, segment, result, now_ns);
+    return ebs_queue_refuse(&c->q, disk, segment, result, now_ns);
 }
 
 uint32_t snic_solar_waits(const struct snic_solar *c, uint32_t disk, uint64_t segment)
 {
-    return snic_ebs_queue_waits(&c->q, disk, segment);
+    return ebs_queue_waits(&c->q, disk, segment);
 }
 
 int snic_solar_submit(struct snic_solar *c, struct snic_ebs_io *io, uint64_t now_ns)
 {
-    return snic_ebs_queue_submit(&c->q, io, now_ns);
+    return ebs_queue_submit(&c->q, io, now_ns);
 }
 
 int snic_solar_get_busy(const struct snic_solar *c, uint32_t server, struct snic_ebs_busy *out)
 {
-    return snic_ebs_queue_get_busy(&c->q, server, out);
+    return ebs_queue_get_busy(&c->q, server, out);
 }
 
 int snic_solar_get_wait(const struct snic_solar *c, uint32_t disk, struct snic_ebs_wait *out)
 {
-    return snic_ebs_queue_get_wait(&c->q, disk, out);
+    return ebs_queue_get_wait(&c->q, disk, out);
 }

@@ -77,7 +77,7 @@ static void solar_in_status(struct snic_solar *c, struct solar_rpc *r, uint64_t 
     uint64_t id = r->q.id;
     for (uint64_t left = blocks; left != 0; left &= left - 1) {
         solar_rpc_status(c, r, solar_lowest(left), status, retry_us);
-        if (r->q.id != id || r->q.where == SNIC_EBS_RPC_FREE)
+        if (r->q.id != id || r->q.where == EBS_RPC_FREE)
             return;
     }
 }
@@ -202,7 +202,7 @@ static void solar_in_single(struct snic_solar *c, struct solar_in *in)
     else
         c->s.naks++;
     if (h->type == SNIC_EBS_NAK && snic_ebs_id_epoch(h->rpc_id) == 0) {
-        (void)snic_ebs_queue_token_answer(&c->q, h->rpc_id, h->status);
+        (void)ebs_queue_token_answered(&c->q, h->rpc_id, h->status);
         return; /* a TOKEN is not in its path's ring */
     }
     if (h->type == SNIC_EBS_NAK && h->status == SNIC_EBS_UNPROVEN)
@@ -222,7 +222,7 @@ static int solar_in_store(struct snic_solar *c, struct solar_in *in, const struc
 {
     const struct snic_ebs_block *b = &in->h.u.block;
     const unsigned char *data = in->body;
-    void *key = snic_ebs_rpc_states(&r->q) ? NULL : c->q.disks[r->q.disk].xts_key;
+    void *key = ebs_rpc_is_states(&r->q) ? NULL : c->q.disks[r->q.disk].xts_key;
     if (snic_ebs_bind_crc(b) != b->bind_crc || b->vd_id != c->q.disks[r->q.disk].vd_id)
         return SNIC_ECORRUPT;
     if (b->op != SNIC_EBS_DATA) {
@@ -397,11 +397,11 @@ static int solar_in_probe(struct snic_solar *c, struct solar_in *in)
 /* @return 1: the server refuses all our requests, as with FORBIDDEN; 0: it needs the token. */
 static int solar_in_tokenless(struct snic_solar *c, const struct solar_rpc *r, uint32_t status)
 {
-    struct snic_ebs_disk *d = &c->q.disks[r->q.disk];
+    struct ebs_disk *d = &c->q.disks[r->q.disk];
     if (status != SNIC_EBS_NO_TOKEN)
         return 0;
-    if (!snic_ebs_disk_presents(d)) {
-        snic_ebs_disk_token_wanted(&c->q, d);
+    if (!ebs_disk_has_token(d)) {
+        ebs_disk_token_refused(&c->q, d);
         return 1;
     }
     (void)solar_send_token(c, &c->servers[r->q.server], r->q.disk);
@@ -412,14 +412,14 @@ static int solar_in_fence(struct snic_solar *c, struct solar_in *in)
 {
     const struct snic_ebs_header *h = &in->h;
     struct solar_rpc *r = solar_rpc_find(c, h->rpc_id);
-    if (r == NULL || r->q.where != SNIC_EBS_RPC_FENCING || r->q.server != in->s->index ||
+    if (r == NULL || r->q.where != EBS_RPC_FENCING || r->q.server != in->s->index ||
         h->u.block.seg_id != r->q.seg_id || h->u.block.seg_gen != r->q.seg_gen ||
         h->u.block.wver <= r->q.wver)
         return SNIC_ESTALE;
     if (h->status == SNIC_EBS_OK)
-        snic_ebs_busy_over(&c->q.loads[r->q.server].busy);
+        ebs_busy_clear(&c->q.loads[r->q.server].busy);
     else if (h->status == SNIC_EBS_IO)
-        snic_ebs_busy_failed(&c->q.loads[r->q.server].busy, c->q.now_ns);
+        ebs_busy_failed(&c->q.loads[r->q.server].busy, c->q.now_ns);
     /* A newer generation or lease there refuses our writes as a fence does; with GEN_AHEAD the
        server has an older one, and writes in flight may be applied when it is raised. */
     if (h->status == SNIC_EBS_OK || h->status == SNIC_EBS_STALE_GEN ||
@@ -427,7 +427,7 @@ static int solar_in_fence(struct snic_solar *c, struct solar_in *in)
         h->status == SNIC_EBS_FORBIDDEN || solar_in_tokenless(c, r, h->status))
         solar_rpc_fenced(c, r);
     else
-        snic_ebs_rpc_fence_refused(&c->q, &r->q);
+        ebs_rpc_fence_refused(&c->q, &r->q);
     return 0;
 }
 

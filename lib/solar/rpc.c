@@ -41,7 +41,7 @@ void solar_rpc_list(struct snic_solar *c, struct solar_rpc *r)
 {
     struct solar_server *s = &c->servers[r->q.server];
     struct snic_link *list = &c->q.outs;
-    uint32_t where = SNIC_EBS_RPC_OUT;
+    uint32_t where = EBS_RPC_OUT;
     if (r->q.op == SNIC_EBS_IO_READ && !r->credited)
         where = SOLAR_WAIT;
     else if (r->need != 0)
@@ -57,7 +57,7 @@ void solar_rpc_list(struct snic_solar *c, struct solar_rpc *r)
         list = solar_rpc_place(&s->again[solar_rpc_kind(r)], r);
     else if (where == SOLAR_READY)
         list = solar_rpc_place(&s->ready[solar_rpc_kind(r)], r);
-    snic_ebs_rpc_move(&r->q, list, where);
+    ebs_rpc_move(&r->q, list, where);
 }
 
 /* Waiting reads get their credit in the order of arrival, while less than the window is out. */
@@ -71,7 +71,7 @@ void solar_read_credit(struct snic_solar *c)
     }
 }
 
-static void solar_rpc_made(struct snic_ebs_queue *q, struct snic_ebs_rpc *rpc)
+static void solar_rpc_made(struct ebs_queue *q, struct ebs_rpc *rpc)
 {
     struct solar_rpc *r = SNIC_CONTAINER(rpc, struct solar_rpc, q);
     r->need = 0;
@@ -87,14 +87,14 @@ static void solar_rpc_made(struct snic_ebs_queue *q, struct snic_ebs_rpc *rpc)
         b->copies = 1;
     }
     q->loads[rpc->server].backlog += rpc->count;
-    if (rpc->server != snic_ebs_nowhere(q))
+    if (rpc->server != ebs_server_none(q))
         solar_rpc_list(r->c, r);
 }
 
 struct solar_rpc *solar_rpc_find(struct snic_solar *c, uint64_t id)
 {
     struct solar_rpc *r = &c->rpcs[id & (c->o.rpcs_max - 1)];
-    return r->q.id == id && r->q.where != SNIC_EBS_RPC_FREE ? r : NULL;
+    return r->q.id == id && r->q.where != EBS_RPC_FREE ? r : NULL;
 }
 
 /* The address of block @p pkt in the I/O's memory. */
@@ -133,20 +133,20 @@ static void solar_rpc_end(struct snic_solar *c, struct solar_rpc *r, int result)
     r->next = r->q.count;
     r->need = 0;
     r->busy = 0;
-    snic_ebs_rpc_ended(&c->q, &r->q, result);
+    ebs_rpc_end(&c->q, &r->q, result);
     solar_read_credit(c);
 }
 
 void solar_rpc_acked(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt)
 {
     uint64_t bit = solar_bit(pkt);
-    if ((r->q.acked & bit) != 0 || snic_ebs_rpc_over(&r->q))
+    if ((r->q.acked & bit) != 0 || ebs_rpc_is_over(&r->q))
         return;
     r->q.acked |= bit;
     r->busy &= ~bit;
-    snic_ebs_busy_over(&c->q.loads[r->q.server].busy);
-    snic_ebs_disk_token_works(&c->q.disks[r->q.disk]);
-    snic_ebs_rpc_heard(&c->q, &r->q);
+    ebs_busy_clear(&c->q.loads[r->q.server].busy);
+    ebs_disk_token_accepted(&c->q.disks[r->q.disk]);
+    ebs_rpc_answered(&c->q, &r->q);
     if (r->q.op == SNIC_EBS_IO_READ) {
         solar_rpc_slots(c, r, bit);
         c->read_out -= SNIC_EBS_BLOCK_BYTES;
@@ -160,7 +160,7 @@ void solar_rpc_acked(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt)
         solar_rpc_end(c, r, 0);
     } else if ((r->need & bit) != 0) {
         r->need &= ~bit;
-        if (r->q.where != SNIC_EBS_RPC_PARKED)
+        if (r->q.where != EBS_RPC_PARKED)
             solar_rpc_list(c, r);
     }
 }
@@ -177,7 +177,7 @@ static uint8_t solar_rpc_copies(const struct solar_blk *b)
 /* @p blocks without those acknowledged, and those that are to be sent again already. */
 static uint64_t solar_rpc_missing(const struct solar_rpc *r, uint64_t blocks)
 {
-    return snic_ebs_rpc_over(&r->q) ? 0 : blocks & r->q.all & ~r->q.acked & ~r->need & ~r->busy;
+    return ebs_rpc_is_over(&r->q) ? 0 : blocks & r->q.all & ~r->q.acked & ~r->need & ~r->busy;
 }
 
 static void solar_rpc_need(struct snic_solar *c, struct solar_rpc *r, uint64_t blocks)
@@ -191,7 +191,7 @@ static void solar_rpc_need(struct snic_solar *c, struct solar_rpc *r, uint64_t b
     }
     r->q.io->retries += solar_ones(blocks);
     r->need |= blocks;
-    if (r->q.where != SNIC_EBS_RPC_PARKED)
+    if (r->q.where != EBS_RPC_PARKED)
         solar_rpc_list(c, r);
 }
 
@@ -208,7 +208,7 @@ void solar_rpc_again(struct snic_solar *c, struct solar_rpc *r, uint64_t blocks)
     if (r->tries >= SNIC_SOLAR__RPC_LOST) {
         r->turn_ns = c->q.now_ns;
         if (r->q.where == SOLAR_AGAIN)
-            snic_ebs_rpc_move(&r->q, &c->q.outs, SNIC_EBS_RPC_OUT);
+            ebs_rpc_move(&r->q, &c->q.outs, EBS_RPC_OUT);
     }
     solar_rpc_need(c, r, blocks);
 }
@@ -217,7 +217,7 @@ void solar_rpc_again(struct snic_solar *c, struct solar_rpc *r, uint64_t blocks)
 
 void solar_rpc_give_up(struct snic_solar *c, struct solar_rpc *r, int result)
 {
-    if (snic_ebs_rpc_over(&r->q))
+    if (ebs_rpc_is_over(&r->q))
         return;
     if (!r->q.sent || r->q.op == SNIC_EBS_IO_READ) {
         solar_rpc_end(c, r, result);
@@ -227,12 +227,12 @@ void solar_rpc_give_up(struct snic_solar *c, struct solar_rpc *r, int result)
     r->next = r->q.count;
     r->need = 0;
     r->busy = 0;
-    snic_ebs_rpc_fence(&c->q, &r->q, result);
+    ebs_rpc_fence(&c->q, &r->q, result);
 }
 
 void solar_rpc_fenced(struct snic_solar *c, struct solar_rpc *r)
 {
-    if (r->q.where == SNIC_EBS_RPC_FENCING)
+    if (r->q.where == EBS_RPC_FENCING)
         solar_rpc_end(c, r, r->q.result);
 }
 
@@ -241,8 +241,8 @@ void solar_rpc_fired(struct snic_timer *t, uint64_t now_ns)
     struct solar_rpc *r = SNIC_CONTAINER(t, struct solar_rpc, q.timer);
     struct snic_solar *c = r->c;
     (void)now_ns;
-    if (r->q.where == SNIC_EBS_RPC_FENCING) {
-        uint32_t copies = snic_ebs_rpc_fence_again(&c->q, &r->q, SNIC_SOLAR__FENCE_MAX_NS);
+    if (r->q.where == EBS_RPC_FENCING) {
+        uint32_t copies = ebs_rpc_fence_retry(&c->q, &r->q, SNIC_SOLAR__FENCE_MAX_NS);
         if (copies > 0)
             solar_send_fence(c, r, copies);
         return;
@@ -258,7 +258,7 @@ void solar_rpc_fired(struct snic_timer *t, uint64_t now_ns)
 
 static void solar_rpc_park(struct snic_solar *c, struct solar_rpc *r)
 {
-    if (!snic_ebs_rpc_park(&c->q, &r->q))
+    if (!ebs_rpc_park(&c->q, &r->q))
         return;
     r->need |= r->busy;
     r->busy = 0;
@@ -266,7 +266,7 @@ static void solar_rpc_park(struct snic_solar *c, struct solar_rpc *r)
 
 static void solar_rpc_lease(struct snic_solar *c, struct solar_rpc *r)
 {
-    snic_ebs_queue_lost(&c->q, r->q.disk);
+    ebs_queue_lease_lost(&c->q, r->q.disk);
     solar_rpc_end(c, r, SNIC_ESTALE);
 }
 
@@ -278,29 +278,29 @@ static void solar_rpc_refused(struct snic_solar *c, struct solar_rpc *r, uint32_
 /* The server responds, and the block is sent again after @p us. */
 static void solar_rpc_later(struct snic_solar *c, struct solar_rpc *r, uint64_t bit, uint32_t us)
 {
-    if (r->q.where == SNIC_EBS_RPC_PARKED)
+    if (r->q.where == EBS_RPC_PARKED)
         return;
     r->busy |= bit;
     r->need &= ~bit;
-    snic_ebs_rpc_heard(&c->q, &r->q);
+    ebs_rpc_answered(&c->q, &r->q);
     solar_rpc_list(c, r);
-    snic_ebs_rpc_later(&c->q, &r->q, us);
+    ebs_rpc_back_off(&c->q, &r->q, us);
 }
 
 /* The server needs the disk's token (again); then the block is sent again. */
 static void solar_rpc_no_token(struct snic_solar *c, struct solar_rpc *r, uint64_t bit)
 {
-    struct snic_ebs_disk *d = &c->q.disks[r->q.disk];
+    struct ebs_disk *d = &c->q.disks[r->q.disk];
     c->s.no_token++;
-    if (!snic_ebs_disk_presents(d)) {
+    if (!ebs_disk_has_token(d)) {
         c->s.forbidden++;
-        snic_ebs_disk_token_wanted(&c->q, d);
+        ebs_disk_token_refused(&c->q, d);
         solar_rpc_refused(c, r, SNIC_EBS_FORBIDDEN);
         return;
     }
     uint32_t wait_us = d->token_wait_us;
     if (solar_send_token(c, &c->servers[r->q.server], r->q.disk))
-        snic_ebs_disk_token_wanted(&c->q, d);
+        ebs_disk_token_refused(&c->q, d);
     solar_rpc_later(c, r, bit, wait_us);
 }
 
@@ -309,7 +309,7 @@ void solar_rpc_status(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt, u
 {
     uint64_t bit = solar_bit(pkt);
     SNIC_ASSERT(pkt < r->next); /* a block never sent has no answer */
-    if ((r->q.acked & bit) != 0 || snic_ebs_rpc_over(&r->q))
+    if ((r->q.acked & bit) != 0 || ebs_rpc_is_over(&r->q))
         return;
     if (status >= SNIC_EBS_STATUS_END)
         status = SNIC_EBS_INVALID; /* of a later version */
@@ -332,7 +332,7 @@ void solar_rpc_status(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt, u
         break;
     case SNIC_EBS_BUSY:
         c->q.s.busy++;
-        snic_ebs_busy_said(&c->q.loads[r->q.server].busy, c->q.now_ns);
+        ebs_busy_refused(&c->q.loads[r->q.server].busy, c->q.now_ns);
         solar_rpc_later(c, r, bit, retry_us);
         break;
     case SNIC_EBS_STALE_GEN:
@@ -358,7 +358,7 @@ void solar_rpc_status(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt, u
         solar_rpc_refused(c, r, status);
         break;
     case SNIC_EBS_IO:
-        snic_ebs_busy_failed(&c->q.loads[r->q.server].busy, c->q.now_ns);
+        ebs_busy_failed(&c->q.loads[r->q.server].busy, c->q.now_ns);
         solar_rpc_refused(c, r, status);
         break;
     case SNIC_EBS_INVALID:
@@ -374,14 +374,14 @@ void solar_rpc_status(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt, u
 
 /* ---- Restart at another server ---- */
 
-static void solar_rpc_leave(struct snic_ebs_queue *q, struct snic_ebs_rpc *rpc)
+static void solar_rpc_leave(struct ebs_queue *q, struct ebs_rpc *rpc)
 {
     struct solar_rpc *r = SNIC_CONTAINER(rpc, struct solar_rpc, q);
     q->loads[rpc->server].backlog -= (uint32_t)(rpc->count - r->next);
 }
 
 /* Send everything again that is not acknowledged. */
-static void solar_rpc_begin(struct snic_ebs_queue *q, struct snic_ebs_rpc *rpc)
+static void solar_rpc_begin(struct ebs_queue *q, struct ebs_rpc *rpc)
 {
     struct solar_rpc *r = SNIC_CONTAINER(rpc, struct solar_rpc, q);
     q->loads[rpc->server].backlog += (uint32_t)(rpc->count - r->next);
@@ -401,22 +401,22 @@ static void solar_rpc_begin(struct snic_ebs_queue *q, struct snic_ebs_rpc *rpc)
     solar_rpc_list(r->c, r);
 }
 
-static void solar_rpc_give_up_any(struct snic_ebs_queue *q, struct snic_ebs_rpc *rpc, int result)
+static void solar_rpc_give_up_any(struct ebs_queue *q, struct ebs_rpc *rpc, int result)
 {
     struct solar_rpc *r = SNIC_CONTAINER(rpc, struct solar_rpc, q);
     (void)q;
     solar_rpc_give_up(r->c, r, result);
 }
 
-static void solar_rpc_end_any(struct snic_ebs_queue *q, struct snic_ebs_rpc *rpc, int result)
+static void solar_rpc_end_any(struct ebs_queue *q, struct ebs_rpc *rpc, int result)
 {
     struct solar_rpc *r = SNIC_CONTAINER(rpc, struct solar_rpc, q);
     (void)q;
     solar_rpc_end(r->c, r, result);
 }
 
-const struct snic_ebs_queue_ops solar_rpc_ops = {.made = solar_rpc_made,
-                                                 .leave = solar_rpc_leave,
-                                                 .begin = solar_rpc_begin,
-                                                 .give_up = solar_rpc_give_up_any,
-                                                 .end = solar_rpc_end_any};
+const struct ebs_queue_ops solar_rpc_ops = {.made = solar_rpc_made,
+                                            .leave = solar_rpc_leave,
+                                            .begin = solar_rpc_begin,
+                                            .give_up = solar_rpc_give_up_any,
+                                            .end = solar_rpc_end_any};

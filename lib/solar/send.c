@@ -165,7 +165,7 @@ static int solar_put_ask(struct snic_solar *c, struct solar_path *p, struct sola
     solar_block_part(c, r, 0, &h.u.block);
     h.u.block.blk_cnt = r->q.count;
     h.u.block.need_mask = blocks;
-    h.u.block.op = snic_ebs_rpc_states(&r->q) ? SNIC_EBS_STATES : SNIC_EBS_DATA;
+    h.u.block.op = ebs_rpc_is_states(&r->q) ? SNIC_EBS_STATES : SNIC_EBS_DATA;
     h.u.block.bind_crc = snic_ebs_bind_crc(&h.u.block);
     if (solar_wire_add(&c->wire, solar_session_of(s), NULL, t, SNIC_EBS_TO_SERVER, &h, slots,
                        count * SNIC_EBS_SLOT_BYTES, 1) != 0)
@@ -564,16 +564,15 @@ void solar_send_fence(struct snic_solar *c, struct solar_rpc *r, uint32_t copies
 
 int solar_send_token(struct snic_solar *c, struct solar_server *s, uint32_t disk)
 {
-    const struct snic_ebs_disk *d = &c->q.disks[disk];
+    const struct ebs_disk *d = &c->q.disks[disk];
     uint32_t mask = s->alive_mask != 0 ? s->alive_mask : s->usable_mask;
     struct snic_ebs_header h;
     /* Many blocks are refused together; one TOKEN serves all of them. */
-    if (!s->up || mask == 0 ||
-        (s->token_ns > c->q.now_ns && s->token_id == snic_ebs_disk_token_id(d)))
+    if (!s->up || mask == 0 || (s->token_ns > c->q.now_ns && s->token_id == ebs_disk_token_id(d)))
         return 0;
     struct solar_path *p = &s->paths[solar_any_path(c, mask)];
     s->token_ns = c->q.now_ns + SNIC_SOLAR__TOKEN_NS;
-    s->token_id = snic_ebs_disk_token_id(d);
+    s->token_id = ebs_disk_token_id(d);
     solar_head(c, s, p, &h, SNIC_EBS_TOKEN);
     h.rpc_id = s->token_id;
     memcpy(h.u.token, d->token, sizeof(h.u.token));
@@ -595,7 +594,7 @@ int solar_send_hedge(struct snic_solar *c, struct solar_path *from)
     uint64_t blocks =
         x->kind == SOLAR_TX_ASK ? x->need & ~r->q.acked : solar_bit(x->pkt) & ~r->q.acked;
     struct solar_path *p = solar_pick(c, s, 1, 1u << from->index);
-    if (blocks == 0 || p == NULL || r->q.where == SNIC_EBS_RPC_PARKED || snic_ebs_rpc_over(&r->q) ||
+    if (blocks == 0 || p == NULL || r->q.where == EBS_RPC_PARKED || ebs_rpc_is_over(&r->q) ||
         s->alive_mask == 0)
         return 0;
     struct solar_train *t = solar_train_take(&c->pool);

@@ -90,9 +90,9 @@ int snic_solar_server_remove(struct snic_solar *c, uint32_t server, int forget, 
     if (server >= c->o.servers_max || !c->q.loads[server].used)
         return SNIC_ENOENT;
     struct solar_server *s = &c->servers[server];
-    if (s->load->rpcs > 0 || (!forget && snic_ebs_queue_mapped(&c->q, server, 0) != 0))
+    if (s->load->rpcs > 0 || (!forget && ebs_queue_mapped(&c->q, server, 0) != 0))
         return SNIC_EBUSY;
-    (void)snic_ebs_queue_mapped(&c->q, server, 1);
+    (void)ebs_queue_mapped(&c->q, server, 1);
     solar_server_unsend(c, server);
     for (uint32_t i = 0; i < c->path_slots; i++) {
         struct solar_path *p = &s->paths[i];
@@ -221,9 +221,9 @@ static void solar_server_say_hello(struct snic_solar *c, struct solar_server *s)
 
 static void solar_server_say(struct snic_solar *c, struct solar_server *s, uint8_t what)
 {
-    s->load->told = what == SNIC_SOLAR_SUSPECT;
-    if (s->load->told)
-        snic_ebs_asks_hurry(&c->q.asks, c->q.now_ns);
+    s->load->suspect = what == SNIC_SOLAR_SUSPECT;
+    if (s->load->suspect)
+        ebs_lookups_expire_now(&c->q.lookups, c->q.now_ns);
     s->say = what;
     if (snic_link_alone(&s->event))
         snic_link_append(&c->server_events, &s->event);
@@ -253,7 +253,7 @@ void solar_server_alive(struct snic_solar *c, struct solar_server *s)
         return;
     }
     s->dark_ns = SNIC_NEVER;
-    if (s->load->told)
+    if (s->load->suspect)
         solar_server_say(c, s, SNIC_SOLAR_RECOVERED);
 }
 
@@ -267,7 +267,7 @@ static uint64_t solar_server_deadline(const struct snic_solar *c, const struct s
     uint64_t due = s->up ? SNIC_NEVER : s->hello_ns;
     if (s->dark_ns != SNIC_NEVER && !s->extra)
         due = snic_min_u64(due, s->dark_ns + SNIC_SOLAR__EXTRA_NS);
-    if (s->dark_ns != SNIC_NEVER && !s->load->told)
+    if (s->dark_ns != SNIC_NEVER && !s->load->suspect)
         due = snic_min_u64(due, s->dark_ns + c->o.suspect_ns);
     if (s->dark_ns != SNIC_NEVER && s->up)
         due = snic_min_u64(due, solar_server_renew_ns(s));
@@ -294,7 +294,8 @@ void solar_server_fired(struct snic_timer *t, uint64_t now_ns)
             if (s->paths[i].state == SNIC_SOLAR_CLOSED)
                 solar_path_open(c, &s->paths[i]);
     }
-    if (s->dark_ns != SNIC_NEVER && !s->load->told && c->q.now_ns >= s->dark_ns + c->o.suspect_ns)
+    if (s->dark_ns != SNIC_NEVER && !s->load->suspect &&
+        c->q.now_ns >= s->dark_ns + c->o.suspect_ns)
         solar_server_say(c, s, SNIC_SOLAR_SUSPECT);
     if (s->dark_ns != SNIC_NEVER && s->up && c->q.now_ns >= solar_server_renew_ns(s))
         solar_server_reset(c, s, 0);

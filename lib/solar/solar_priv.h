@@ -10,7 +10,7 @@
  *     those of writes over its paths.
  * I3  A block of an RPC is unsent (at `next` or above), acked, to be sent again (need), or its last
  *     copy is in the ring of b.path under b.seq.
- * I4  Lists, disks and versions: Q1 to Q5 of ebs_queue.h. backlog of a load is the sum over its
+ * I4  Lists, disks and versions: Q1 to Q5 of ebs/queue.h. backlog of a load is the sum over its
  *     RPCs of blocks never sent.
  * I5  read_out is 4096 times the blocks of read RPCs that have their credit and are not acked.
  * I6  A train's data stay valid: an RPC is not released while refs counts trains with its blocks.
@@ -18,6 +18,7 @@
 #ifndef SNIC_SOLAR_PRIV_H
 #define SNIC_SOLAR_PRIV_H
 
+#include "ebs/queue.h"
 #include "snicstore/solar.h"
 #include "solar/wire_priv.h"
 
@@ -172,15 +173,15 @@ struct solar_server {
     void *secret;             /* AUTH, or NULL */
     uint32_t key_id;
     uint32_t account;
-    struct snic_ebs_load *load; /* backlog: blocks admitted and never sent */
+    struct ebs_load *load; /* backlog: blocks admitted and never sent */
     struct solar_session session;
 };
 
-/* States of RPCs, beside those of ebs_queue.h. */
+/* States of RPCs, beside those of ebs/queue.h. */
 enum solar_where {
-    SOLAR_READY = SNIC_EBS_RPC_OTHER, /* blocks never sent */
-    SOLAR_AGAIN,                      /* blocks to be sent again, maybe some never sent */
-    SOLAR_WAIT                        /* read: for credit */
+    SOLAR_READY = EBS_RPC_OTHER, /* blocks never sent */
+    SOLAR_AGAIN,                 /* blocks to be sent again, maybe some never sent */
+    SOLAR_WAIT                   /* read: for credit */
 };
 
 struct solar_blk {
@@ -201,7 +202,7 @@ struct solar_blk {
 };
 
 struct solar_rpc {
-    struct snic_ebs_rpc q; /* its timer is BUSY's retry, and the fence's */
+    struct ebs_rpc q; /* its timer is BUSY's retry, and the fence's */
     struct snic_solar *c;
     uint64_t need;
     uint64_t busy;    /* refused for now: to be sent again when the timer fires */
@@ -246,7 +247,7 @@ struct solar_pool {
 };
 
 struct snic_solar {
-    struct snic_ebs_queue q;
+    struct ebs_queue q;
     struct snic_solar_opts o;
     void *mem;
     uint64_t last_poll_ns;
@@ -294,7 +295,7 @@ void solar_train_append(struct solar_train *t, void *bytes, uint32_t size);
 void solar_stall(struct snic_solar *c, uint64_t now_ns);
 
 /* rpc.c */
-extern const struct snic_ebs_queue_ops solar_rpc_ops;
+extern const struct ebs_queue_ops solar_rpc_ops;
 struct solar_rpc *solar_rpc_find(struct snic_solar *c, uint64_t id);
 int solar_rpc_kind(const struct solar_rpc *r);
 void solar_rpc_list(struct snic_solar *c, struct solar_rpc *r);

@@ -2,7 +2,7 @@
 snic_test(ebs ebs SOURCES test_ebs_util.c)
 snic_test(ebs_sum ebs SOURCES test_ebs_util.c)
 snic_test(ebs_tables ebs)
-snic_test(ebs_ask ebs)
+snic_test(ebs_lookup ebs)
 snic_test(ebs_queue ebs)
 snic_test(ebs_sec ebs CRYPTO SOURCES test_ebs_util.c)
 snic_test(ebs_permits ebs)

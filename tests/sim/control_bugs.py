@@ -148,7 +148,7 @@ BUGS = [
      "c->disks[disk].state == CONTROL_CLIENT_HELD) c->disks[disk].renew_ns",
      "c->disks[disk].token_has) c->disks[disk].renew_ns", ("tokens", "*come_later*")),
     ("a disk without a token does not notify its owner", "lib/ebs/present.c",
-     " || !snic_ebs_disk_presents(d)", "", ("tokens", "*come_later*")),
+     " || !ebs_disk_has_token(d)", "", ("tokens", "*come_later*")),
     ("a lease is resumed before servers know it", "lib/control/guest.c",
      "|| control_attaching(c, d)", "", ("tokens", "*before_servers_know*")),
     ("a grant that comes after detach is kept", "lib/control/client.c",

@@ -53,7 +53,7 @@ BUGS = [
      "luna_token_due(c, n, UINT32_MAX);", ";", ("volume_tokens", "*shown_first*")),
     ("a server is asked without pause", "lib/solar/rpc.c",
      "if (solar_send_token(c, &c->servers[r->q.server], r->q.disk)) "
-     "snic_ebs_disk_token_wanted(&c->q, d);",
+     "ebs_disk_token_refused(&c->q, d);",
      "(void)solar_send_token(c, &c->servers[r->q.server], r->q.disk);", OTHERS),
     ("a store does not compare versions", STORE,
      """if (q->wver < b->wver) return SNIC_EBS_SUPERSEDED; if (q->wver == b->wver)
@@ -65,7 +65,7 @@ BUGS = [
      "if (q->wver < g->fence) return SNIC_EBS_FENCED;", "", ("sim", "--seed", "258", "many")),
     ("what is sent again has a new version", "lib/luna/send.c",
      "h->attempt = r->tries;", """h->attempt = r->tries;
-    if (r->tries > 0 && snic_ebs_io_writes(r->q.op))
+    if (r->tries > 0 && ebs_io_writes(r->q.op))
         ((struct luna_rpc *)r)->q.wver = ++c->q.disks[r->q.disk].wver;""", LIVES),
     ("what is given up is not fenced", "lib/luna/rpc.c",
      "if (!r->q.sent || r->q.op == SNIC_EBS_IO_READ) {", "if (r->q.sent <= 1) {",
@@ -85,19 +85,19 @@ BUGS = [
     ("frames that are missing are not missed", "lib/luna/frame.c",
      "if (in->h.path_seq != in->seq + 1) return SNIC_EPROTO;", "", ("stream",)),
     ("a suspect server is waited for as long as others", "lib/ebs/wait.c",
-     "snic_ebs_ask_due(&q->asks, &r->ask, q->loads[r->server].told, q->now_ns)",
-     "snic_ebs_ask_due(&q->asks, &r->ask, 0, q->now_ns)",
+     "ebs_lookup_due(&q->lookups, &r->lookup, q->loads[r->server].suspect, q->now_ns)",
+     "ebs_lookup_due(&q->lookups, &r->lookup, 0, q->now_ns)",
      ("luna", "*asks_again*")),
-    ("who asks again asks as often", "lib/ebs/ask.c",
-     "(asks <= 3 ? 1u << (asks - 1) : SNIC_EBS__ASK_DOUBLE)", "1u", ("luna", "*asks_again*")),
+    ("who asks again asks as often", "lib/ebs/lookup.c",
+     "(sent <= 3 ? 1u << (sent - 1) : SNIC_EBS__LOOKUP_DOUBLE)", "1u", ("luna", "*asks_again*")),
     ("a number is given back while I/O waits", "lib/luna/conn.c",
      "if (s->load->rpcs > 0 || (!forget", "if ((!forget",
      REMOVED),
     ("a number is given back whose server has segments", "lib/luna/conn.c",
-     "(!forget && snic_ebs_queue_mapped(&c->q, server, 0) != 0)", "0",
+     "(!forget && ebs_queue_mapped(&c->q, server, 0) != 0)", "0",
      REMOVED),
     ("segments stay where a number was given back", "lib/luna/conn.c",
-     "(void)snic_ebs_queue_mapped(&c->q, server, 1);", "",
+     "(void)ebs_queue_mapped(&c->q, server, 1);", "",
      REMOVED),
     ("connections stay when a number is given back", "lib/luna/conn.c",
      "if (n->state >= SNIC_LUNA_CONNECTING) luna_conn_end(c, n, SNIC_ECANCELED, 1);", "",
@@ -106,19 +106,19 @@ BUGS = [
      "n->state = SNIC_LUNA_UNUSED; n->srtt_ns", "n->state = SNIC_LUNA_UNUSED; n->gen = 0; "
      "n->srtt_ns", REMOVED),
     ("who does something is busy still", "lib/luna/rpc.c",
-     "snic_ebs_busy_over(&c->q.loads[r->q.server].busy);", "",
+     "ebs_busy_clear(&c->q.loads[r->q.server].busy);", "",
      ("luna", "*busy_server*")),
     ("a promise that is refused says nothing of the store", "lib/luna/recv.c",
-     "snic_ebs_busy_failed(&c->q.loads[r->q.server].busy, c->q.now_ns);", ";",
+     "ebs_busy_failed(&c->q.loads[r->q.server].busy, c->q.now_ns);", ";",
      ("edges", "*failed_store*")),
     ("a store that promises has failed still", "lib/luna/recv.c",
-     "snic_ebs_busy_over(&c->q.loads[r->q.server].busy);", ";",
+     "ebs_busy_clear(&c->q.loads[r->q.server].busy);", ";",
      ("edges", "*failed_store*")),
     ("what waits is as old as its I/O", "lib/ebs/wait.c",
      "out->since_ns = r->made_ns;", "out->since_ns = r->io->admitted_ns;",
      ("edges", "*as_old_as*")),
     ("what has no place waits for a server", "lib/ebs/wait.c",
-     "out->place = r->where == SNIC_EBS_RPC_PARKED;", "out->place = 0;",
+     "out->place = r->where == EBS_RPC_PARKED;", "out->place = 0;",
      ("edges", "*disk_waits*")),
     ("a disk whose entry of limits is damaged has none", "lib/ebs/queue.c",
      "if (r == SNIC_ECORRUPT) {", "if (r == SNIC_EPROTO) {",
@@ -147,8 +147,8 @@ BUGS = [
      "if (full.sa_epoch > 65535)", "if (full.sa_epoch > 65536 * 2)",
      ("luna", "*options*")),
     ("an I/O is done while the network has its blocks", "lib/ebs/rpc.c",
-     "snic_ebs_rpc_move(r, &q->outs, SNIC_EBS_RPC_ENDED); if (r->refs == 0) "
-     "ebs_rpc_release(q, r);", "snic_ebs_rpc_move(r, &q->outs, SNIC_EBS_RPC_ENDED); r->refs = 0; "
+     "ebs_rpc_move(r, &q->outs, EBS_RPC_ENDED); if (r->refs == 0) "
+     "ebs_rpc_release(q, r);", "ebs_rpc_move(r, &q->outs, EBS_RPC_ENDED); r->refs = 0; "
      "ebs_rpc_release(q, r);",
      ("luna", "*sends_are_back*")),
     ("other servers' connections are trusted", "lib/luna/conn.c",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* When an agent asks where a segment is: each promise of ebs_ask.h, each edge. */
+/* When an agent looks up a segment: each promise of lookup.h, each edge. */
 #include "support.h"
-#include "snicstore/ebs_ask.h"
+#include "ebs/lookup.h"
 
 #define SLOW UINT64_C(1000000000)
 #define SOON UINT64_C(10000000)
@@ -9,53 +9,53 @@
 
 /* Linked to itself: made where it stays. */
 #define CLOCK(name)                                                                                \
-    struct snic_ebs_asks name;                                                                     \
+    struct ebs_lookups name;                                                                       \
     memset(&(name), 0xa5, sizeof(name));                                                           \
-    snic_ebs_asks_init(&(name), SLOW)
+    ebs_lookups_init(&(name), SLOW)
 
 static void test_ebs_ask_nobody_waits_nothing_is_due(void **state)
 {
     (void)state;
     CLOCK(s);
     assert_true(s.due_ns == SNIC_NEVER);
-    assert_int_equal(snic_ebs_asks_look(&s, 0), 0);
-    assert_int_equal(snic_ebs_asks_look(&s, SNIC_NEVER - 1), 0);
-    assert_null(snic_ebs_asks_first(&s));
+    assert_int_equal(ebs_lookups_scan_due(&s, 0), 0);
+    assert_int_equal(ebs_lookups_scan_due(&s, SNIC_NEVER - 1), 0);
+    assert_null(ebs_lookups_first(&s));
 }
 
 /* A look resets due_ns: each entry that is examined sets it again. */
 static void test_ebs_ask_begun_is_due_after_slow(void **state)
 {
     (void)state;
-    struct snic_ebs_ask k;
+    struct ebs_lookup k;
     CLOCK(s);
-    snic_ebs_ask_init(&k);
-    snic_ebs_ask_begin(&s, &k, 0, T0);
+    ebs_lookup_init(&k);
+    ebs_lookup_begin(&s, &k, 0, T0);
     assert_true(s.due_ns == T0 + SLOW);
-    assert_int_equal(snic_ebs_asks_look(&s, T0 + SLOW - 1), 0);
+    assert_int_equal(ebs_lookups_scan_due(&s, T0 + SLOW - 1), 0);
     assert_true(s.due_ns == T0 + SLOW);
-    assert_int_equal(snic_ebs_ask_due(&s, &k, 0, T0 + SLOW - 1), 0);
-    assert_int_equal(snic_ebs_asks_look(&s, T0 + SLOW), 1);
+    assert_int_equal(ebs_lookup_due(&s, &k, 0, T0 + SLOW - 1), 0);
+    assert_int_equal(ebs_lookups_scan_due(&s, T0 + SLOW), 1);
     assert_true(s.due_ns == SNIC_NEVER);
-    assert_int_equal(snic_ebs_ask_due(&s, &k, 0, T0 + SLOW), 1);
+    assert_int_equal(ebs_lookup_due(&s, &k, 0, T0 + SLOW), 1);
     assert_true(s.due_ns == SNIC_NEVER);
-    assert_null(snic_ebs_asks_first(&s)); /* the agent puts a due entry in */
+    assert_null(ebs_lookups_first(&s)); /* the agent puts a due entry in */
 }
 
 static void test_ebs_ask_not_due_the_clock_knows_when(void **state)
 {
     (void)state;
-    struct snic_ebs_ask k[2];
+    struct ebs_lookup k[2];
     CLOCK(s);
     for (uint32_t i = 0; i < 2; i++) {
-        snic_ebs_ask_init(&k[i]);
-        snic_ebs_ask_begin(&s, &k[i], 0, T0 + 7 * i);
+        ebs_lookup_init(&k[i]);
+        ebs_lookup_begin(&s, &k[i], 0, T0 + 7 * i);
     }
     assert_true(s.due_ns == T0 + SLOW); /* the first */
-    assert_int_equal(snic_ebs_asks_look(&s, T0 + SLOW), 1);
-    assert_int_equal(snic_ebs_ask_due(&s, &k[1], 0, T0 + SLOW), 0);
+    assert_int_equal(ebs_lookups_scan_due(&s, T0 + SLOW), 1);
+    assert_int_equal(ebs_lookup_due(&s, &k[1], 0, T0 + SLOW), 0);
     assert_true(s.due_ns == T0 + SLOW + 7);
-    snic_ebs_ask_begin(&s, &k[0], 0, T0 + SLOW); /* later does not put it off */
+    ebs_lookup_begin(&s, &k[0], 0, T0 + SLOW); /* later does not put it off */
     assert_true(s.due_ns == T0 + SLOW + 7);
 }
 
@@ -64,33 +64,33 @@ static void test_ebs_ask_suspect_server_asks_soon(void **state)
 {
     (void)state;
     struct snic_rng rng;
-    struct snic_ebs_ask k;
+    struct ebs_lookup k;
     CLOCK(s);
     snic_rng_init(&rng, support_seed());
-    snic_ebs_ask_init(&k);
-    snic_ebs_ask_begin(&s, &k, 1, T0);
+    ebs_lookup_init(&k);
+    ebs_lookup_begin(&s, &k, 1, T0);
     assert_true(s.due_ns == T0 + SOON);
     assert_true(k.due_ns == T0 + SLOW); /* if it recovers meanwhile */
-    assert_int_equal(snic_ebs_asks_look(&s, T0 + SOON), 1);
-    assert_int_equal(snic_ebs_ask_due(&s, &k, 0, T0 + SOON), 0);
-    assert_int_equal(snic_ebs_ask_due(&s, &k, 1, T0 + SOON), 1);
-    snic_ebs_ask_said(&s, &k, 0, &rng, T0 + SOON);
-    assert_int_equal(snic_ebs_ask_due(&s, &k, 1, k.due_ns - 1), 0);
-    assert_int_equal(snic_ebs_ask_due(&s, &k, 1, k.due_ns), 1);
+    assert_int_equal(ebs_lookups_scan_due(&s, T0 + SOON), 1);
+    assert_int_equal(ebs_lookup_due(&s, &k, 0, T0 + SOON), 0);
+    assert_int_equal(ebs_lookup_due(&s, &k, 1, T0 + SOON), 1);
+    ebs_lookup_sent(&s, &k, 0, &rng, T0 + SOON);
+    assert_int_equal(ebs_lookup_due(&s, &k, 1, k.due_ns - 1), 0);
+    assert_int_equal(ebs_lookup_due(&s, &k, 1, k.due_ns), 1);
 }
 
 static void test_ebs_ask_hurry_looks_now(void **state)
 {
     (void)state;
-    struct snic_ebs_ask k;
+    struct ebs_lookup k;
     CLOCK(s);
-    snic_ebs_ask_init(&k);
-    snic_ebs_ask_begin(&s, &k, 0, T0);
-    snic_ebs_asks_hurry(&s, T0 + 5);
+    ebs_lookup_init(&k);
+    ebs_lookup_begin(&s, &k, 0, T0);
+    ebs_lookups_expire_now(&s, T0 + 5);
     assert_true(s.due_ns == T0 + 5);
-    snic_ebs_asks_hurry(&s, T0 + 9); /* never later */
+    ebs_lookups_expire_now(&s, T0 + 9); /* never later */
     assert_true(s.due_ns == T0 + 5);
-    assert_int_equal(snic_ebs_asks_look(&s, T0 + 5), 1);
+    assert_int_equal(ebs_lookups_scan_due(&s, T0 + 5), 1);
 }
 
 /* slow, 2, 4, 8, 8 ... slow, each with up to a quarter more; the number stays at 255. */
@@ -98,29 +98,29 @@ static void test_ebs_ask_said_waits_twice_as_long(void **state)
 {
     (void)state;
     struct snic_rng rng;
-    struct snic_ebs_ask k;
+    struct ebs_lookup k;
     uint64_t now = T0, extra = 0;
     CLOCK(s);
     snic_rng_init(&rng, support_seed());
-    snic_ebs_ask_init(&k);
-    snic_ebs_ask_begin(&s, &k, 0, now);
+    ebs_lookup_init(&k);
+    ebs_lookup_begin(&s, &k, 0, now);
     for (uint32_t i = 1; i <= 300; i++) {
         uint64_t pause = SLOW * (i == 1 ? 1 : i == 2 ? 2 : i == 3 ? 4 : 8);
         now = k.due_ns;
-        assert_int_equal(snic_ebs_asks_look(&s, now), 1);
-        assert_int_equal(snic_ebs_ask_due(&s, &k, 0, now), 1);
-        snic_ebs_ask_put(&s, &k);
-        assert_ptr_equal(snic_ebs_asks_first(&s), &k);
-        snic_ebs_ask_said(&s, &k, k.asks, &rng, now);
-        assert_null(snic_ebs_asks_first(&s));
-        assert_int_equal(k.asks, i < 255 ? i : 255);
+        assert_int_equal(ebs_lookups_scan_due(&s, now), 1);
+        assert_int_equal(ebs_lookup_due(&s, &k, 0, now), 1);
+        ebs_lookup_enqueue(&s, &k);
+        assert_ptr_equal(ebs_lookups_first(&s), &k);
+        ebs_lookup_sent(&s, &k, k.sent, &rng, now);
+        assert_null(ebs_lookups_first(&s));
+        assert_int_equal(k.sent, i < 255 ? i : 255);
         assert_in_range(k.due_ns - now, pause, pause + pause / 4);
         assert_true(s.due_ns == k.due_ns);
         extra = snic_max_u64(extra, (k.due_ns - now - pause) * 100 / pause);
     }
-    assert_in_range(extra, 20, 25);     /* by chance, and not always little */
-    snic_ebs_ask_begin(&s, &k, 0, now); /* heard: from the beginning */
-    assert_int_equal(k.asks, 0);
+    assert_in_range(extra, 20, 25);   /* by chance, and not always little */
+    ebs_lookup_begin(&s, &k, 0, now); /* heard: from the beginning */
+    assert_int_equal(k.sent, 0);
     assert_true(k.due_ns == now + SLOW);
 }
 
@@ -129,15 +129,15 @@ static void test_ebs_ask_said_draws_one_number(void **state)
 {
     (void)state;
     struct snic_rng rng, copy;
-    struct snic_ebs_ask k;
+    struct ebs_lookup k;
     static const uint64_t slow[] = {1, 3, 4, SLOW, UINT64_C(86400000000000)};
     for (size_t i = 0; i < SNIC_COUNTOF(slow); i++) {
-        struct snic_ebs_asks s;
-        snic_ebs_asks_init(&s, slow[i]);
+        struct ebs_lookups s;
+        ebs_lookups_init(&s, slow[i]);
         snic_rng_init(&rng, support_seed() + i);
         copy = rng;
-        snic_ebs_ask_init(&k);
-        snic_ebs_ask_said(&s, &k, 1, &rng, T0);
+        ebs_lookup_init(&k);
+        ebs_lookup_sent(&s, &k, 1, &rng, T0);
         uint64_t pause = 2 * slow[i];
         assert_true(k.due_ns == T0 + pause + snic_rng_below(&copy, pause / 4 + 1));
         assert_true(snic_rng_next(&rng) == snic_rng_next(&copy));
@@ -149,52 +149,52 @@ static void test_ebs_ask_join_asks_as_one(void **state)
 {
     (void)state;
     struct snic_rng rng;
-    struct snic_ebs_ask k[3];
+    struct ebs_lookup k[3];
     CLOCK(s);
     snic_rng_init(&rng, support_seed());
     for (uint32_t i = 0; i < 3; i++) {
-        snic_ebs_ask_init(&k[i]);
-        snic_ebs_ask_begin(&s, &k[i], 0, T0);
-        k[i].asks = i;
-        snic_ebs_ask_put(&s, &k[i]);
-        snic_ebs_ask_put(&s, &k[i]); /* once is enough */
+        ebs_lookup_init(&k[i]);
+        ebs_lookup_begin(&s, &k[i], 0, T0);
+        k[i].sent = i;
+        ebs_lookup_enqueue(&s, &k[i]);
+        ebs_lookup_enqueue(&s, &k[i]); /* once is enough */
     }
-    assert_ptr_equal(snic_ebs_asks_first(&s), &k[0]); /* in order */
-    snic_ebs_ask_said(&s, &k[0], 2, &rng, T0);
-    assert_int_equal(k[0].asks, 3);
+    assert_ptr_equal(ebs_lookups_first(&s), &k[0]); /* in order */
+    ebs_lookup_sent(&s, &k[0], 2, &rng, T0);
+    assert_int_equal(k[0].sent, 3);
     assert_in_range(k[0].due_ns - T0, 4 * SLOW, 5 * SLOW);
-    assert_ptr_equal(snic_ebs_asks_first(&s), &k[1]);
+    assert_ptr_equal(ebs_lookups_first(&s), &k[1]);
     for (uint32_t i = 0; i < 3; i++) {
-        snic_ebs_ask_join(&k[i], &k[0]); /* itself, too */
-        assert_int_equal(k[i].asks, 3);
+        ebs_lookup_join(&k[i], &k[0]); /* itself, too */
+        assert_int_equal(k[i].sent, 3);
         assert_true(k[i].due_ns == k[0].due_ns);
         assert_true(snic_link_alone(&k[i].link));
     }
-    assert_null(snic_ebs_asks_first(&s));
+    assert_null(ebs_lookups_first(&s));
 }
 
 /* Entries that are answered or over are not looked up any more; the others stay in order. */
 static void test_ebs_ask_end_leaves_the_list(void **state)
 {
     (void)state;
-    struct snic_ebs_ask k[3];
+    struct ebs_lookup k[3];
     CLOCK(s);
     for (uint32_t i = 0; i < 3; i++) {
-        snic_ebs_ask_init(&k[i]);
-        snic_ebs_ask_end(&k[i]); /* it never waited */
-        snic_ebs_ask_put(&s, &k[i]);
+        ebs_lookup_init(&k[i]);
+        ebs_lookup_end(&k[i]); /* it never waited */
+        ebs_lookup_enqueue(&s, &k[i]);
     }
-    snic_ebs_ask_end(&k[0]);
-    assert_ptr_equal(snic_ebs_asks_first(&s), &k[1]);
-    snic_ebs_ask_begin(&s, &k[1], 0, T0);
-    assert_ptr_equal(snic_ebs_asks_first(&s), &k[2]);
-    snic_ebs_ask_put(&s, &k[0]);
-    assert_ptr_equal(snic_ebs_asks_first(&s), &k[2]);
-    snic_ebs_ask_end(&k[2]);
-    snic_ebs_ask_end(&k[2]);
-    assert_ptr_equal(snic_ebs_asks_first(&s), &k[0]);
-    snic_ebs_ask_end(&k[0]);
-    assert_null(snic_ebs_asks_first(&s));
+    ebs_lookup_end(&k[0]);
+    assert_ptr_equal(ebs_lookups_first(&s), &k[1]);
+    ebs_lookup_begin(&s, &k[1], 0, T0);
+    assert_ptr_equal(ebs_lookups_first(&s), &k[2]);
+    ebs_lookup_enqueue(&s, &k[0]);
+    assert_ptr_equal(ebs_lookups_first(&s), &k[2]);
+    ebs_lookup_end(&k[2]);
+    ebs_lookup_end(&k[2]);
+    assert_ptr_equal(ebs_lookups_first(&s), &k[0]);
+    ebs_lookup_end(&k[0]);
+    assert_null(ebs_lookups_first(&s));
 }
 
 int main(int argc, char **argv)

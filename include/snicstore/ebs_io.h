@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/**
+ * @file snicstore/ebs_io.h
+ * What SOLAR (solar.h) and LUNA (luna.h) share with their callers: I/Os and disks of a storage
+ * agent, and the reports on servers that refuse requests and on disks that wait.
+ *
+ * Depends on  snicstore/base.h.
+ * Memory      Plain data, the caller's. An I/O is linked while it is inside an agent: not to be
+ *             moved. Nothing allocates.
+ * Threads     [owner] one thread owns an agent and all I/Os inside it.
+ * Progress    There are types only.
+ * Errors      None; an I/O's result is 0 or a negative SNIC_E*.
+ * Units       nanoseconds; blocks of 4096 bytes; bytes where stated.
+ */
+#ifndef SNIC_EBS_IO_H
+#define SNIC_EBS_IO_H
+
+#include "snicstore/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Most blocks of an I/O: 1 GiB. */
+#define SNIC_EBS_IO_BLOCKS_MAX (1u << 18)
+
+enum snic_ebs_io_op {
+    SNIC_EBS_IO_READ = 0,
+    SNIC_EBS_IO_WRITE,
+    SNIC_EBS_IO_ZERO, /**< the blocks read as zeros                                              */
+    SNIC_EBS_IO_TRIM, /**< the same; the server may forget them                                  */
+    SNIC_EBS_IO_FLUSH /**< no blocks                                                             */
+};
+
+/** An I/O's flag: a READ of one block, the first of a segment, returns the state of each block of
+    the segment (SNIC_EBS_STATES) instead of its data; zeros where nothing was ever written. */
+#define SNIC_EBS_IO_STATES (1u << 0)
+
+/** Embed it, fill the first part; SNIC_CONTAINER finds the owner. Borrowed until DONE. */
+struct snic_ebs_io {
+    uint64_t lba;               /**< first block                                                 */
+    const struct snic_iov *iov; /**< pieces of multiples of 4096 bytes, blocks in all; READ and
+                                     WRITE only; borrowed with what they point to                */
+    uint32_t iov_count;
+    uint32_t blocks; /**< 1..SNIC_EBS_IO_BLOCKS_MAX                                              */
+    uint32_t disk;
+    uint8_t op;     /**< enum snic_ebs_io_op                                                      */
+    uint8_t state;  /**< the agent's                                                            */
+    uint16_t flags; /**< SNIC_EBS_IO_STATES                                                      */
+    /* -- out -- */
+    int32_t result;   /**< 0; SNIC_EIO abandoned, or the server's device failed; SNIC_ENOSPC the
+                           server's store is full; SNIC_ECORRUPT a block's data are damaged there;
+                           SNIC_ESTALE another client has the disk's lease; SNIC_EINVAL the server
+                           refuses; SNIC_EUNKNOWN halted                                         */
+    uint32_t retries; /**< blocks sent or requested again                                        */
+    uint64_t submitted_ns;
+    uint64_t admitted_ns; /**< 0: it was not                                                     */
+    uint64_t done_ns;
+    /* -- the agent's -- */
+    struct snic_link link;
+    struct snic_link order;
+    uint64_t wver;
+    uint32_t cursor; /**< blocks that have an RPC                                                */
+    uint32_t rpcs;   /**< of them unfinished                                                     */
+    uint32_t piece;  /**< where the cursor is in iov                                             */
+    uint32_t piece_block;
+    struct snic_link age;
+};
+
+/** A disk: zero it, set opts_size, vd_id, sa_epoch, blocks. */
+struct snic_ebs_disk_opts {
+    uint32_t opts_size;
+    uint32_t sa_epoch; /**< 1..65535: the lease; each attach needs a higher one: with one that was
+                            used before, writes are older than the stored blocks. The first write
+                            that is found to be so ends the lease (LEASE), others may be lost    */
+    uint64_t vd_id;
+    uint64_t blocks;           /**< of the disk, 1..2^40                                         */
+    uint64_t bytes_per_second; /**< QoS, 0: none                                                 */
+    uint64_t burst_bytes;      /**< default: 10 ms of the rate, 1 MiB at least                   */
+    uint64_t ios_per_second;   /**< 0: none                                                      */
+    uint64_t burst_ios;        /**< default: 10 ms of the rate, 32 at least                      */
+    void *xts_key; /**< of the sec ops, borrowed until detach; NULL: not encrypted               */
+};
+
+/**
+ * A server that refuses requests for now. A server that responds is reachable, whatever it
+ * responds: I/O that it refuses is retried until its deadline, and its segments are not looked up.
+ * Also the failure of its store, for which writes may wait until the server can guarantee that no
+ * copy takes effect any more; and when it was last used.
+ */
+struct snic_ebs_busy {
+    uint64_t count;           /**< answers BUSY                                               */
+    uint64_t since_ns;        /**< of the first BUSY since it last completed a request, or 0   */
+    uint64_t failed;          /**< answers that its store failed (IO)                          */
+    uint64_t failed_since_ns; /**< of the first IO since it last completed a request, or 0     */
+    uint64_t used_ns;         /**< when the last RPC for it was made; 0: none yet              */
+};
+
+/** What a disk waits for: its oldest RPC, else the one that is to be made first. */
+struct snic_ebs_wait {
+    uint64_t segment;  /**< of the disk                                                */
+    uint64_t since_ns; /**< since the RPC was made, or is to be, however old its I/O is */
+    uint32_t server;   /**< that has not answered, or has refused it; UINT32_MAX: none */
+    uint32_t place;    /**< 1: for the segment's location (a lookup); 0: for server     */
+};
+
+/* What waits for a segment, as _waits() of a transport returns it. */
+/** For a placement: a write, and any I/O that had a location before. */
+#define SNIC_EBS_WAITS_PLACE (1u << 0)
+/** For the location, if the segment exists: what _hole() of a transport ends. */
+#define SNIC_EBS_WAITS_HOLE (1u << 1)
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* SNIC_EBS_IO_H */
