@@ -51,7 +51,7 @@ struct bench {
     void *mem;
     uint64_t seed;
     struct snic_fs_req req[QUEUE];
-    struct snic_kvfs_req *idle[QUEUE];
+    struct snic_fsop *idle[QUEUE];
     uint32_t idle_count;
     char name[QUEUE][NAME];
     uint64_t dir[DIRS];
@@ -67,7 +67,7 @@ static void *bench_memory(size_t size)
     return p;
 }
 
-static void bench_ended(struct bench *b, struct snic_kvfs_req *r)
+static void bench_ended(struct bench *b, struct snic_fsop *r)
 {
     if (r->result < 0)
         die("request", r->result);
@@ -82,7 +82,7 @@ static void bench_done(struct snic_fs_req *req)
 static void bench_poll(struct bench *b)
 {
     struct snic_kvfs_io *io;
-    struct snic_kvfs_req *r;
+    struct snic_fsop *r;
     uint32_t before = b->idle_count;
     uint64_t ios = 0;
     if (b->fs != NULL) {
@@ -107,7 +107,7 @@ static void bench_poll(struct bench *b)
 }
 
 /* A request that is idle. */
-static struct snic_kvfs_req *bench_next(struct bench *b)
+static struct snic_fsop *bench_next(struct bench *b)
 {
     while (b->idle_count == 0)
         bench_poll(b);
@@ -120,7 +120,7 @@ static void bench_join(struct bench *b)
         bench_poll(b);
 }
 
-static void bench_submit(struct bench *b, struct snic_kvfs_req *r)
+static void bench_submit(struct bench *b, struct snic_fsop *r)
 {
     int rc = 0;
     if (b->fs != NULL)
@@ -131,9 +131,9 @@ static void bench_submit(struct bench *b, struct snic_kvfs_req *r)
         die("submit", rc);
 }
 
-static struct snic_kvfs_req *bench_req(struct bench *b, enum snic_kvfs_kind kind, uint64_t ino)
+static struct snic_fsop *bench_req(struct bench *b, enum snic_fsop_kind kind, uint64_t ino)
 {
-    struct snic_kvfs_req *r = bench_next(b);
+    struct snic_fsop *r = bench_next(b);
     memset(r, 0, sizeof(*r));
     r->kind = kind;
     r->ino = ino;
@@ -141,7 +141,7 @@ static struct snic_kvfs_req *bench_req(struct bench *b, enum snic_kvfs_kind kind
     return r;
 }
 
-static void bench_name(struct bench *b, struct snic_kvfs_req *r, const char *prefix, uint32_t i)
+static void bench_name(struct bench *b, struct snic_fsop *r, const char *prefix, uint32_t i)
 {
     char *name = b->name[SNIC_CONTAINER(r, struct snic_fs_req, k) - b->req];
     size_t at = strlen(prefix);
@@ -152,7 +152,7 @@ static void bench_name(struct bench *b, struct snic_kvfs_req *r, const char *pre
     r->name_size = (uint32_t)at + 8;
 }
 
-static void bench_simple(struct bench *b, enum snic_kvfs_kind kind)
+static void bench_simple(struct bench *b, enum snic_fsop_kind kind)
 {
     bench_submit(b, bench_req(b, kind, 0));
     bench_join(b);
@@ -216,10 +216,10 @@ static void bench_open(struct bench *b, int service, uint64_t cache_bytes)
         b->req[i].done = bench_done;
         b->idle[b->idle_count++] = &b->req[i].k;
     }
-    bench_simple(b, SNIC_KVFS_MKFS);
-    bench_simple(b, SNIC_KVFS_MOUNT);
+    bench_simple(b, SNIC_FSOP_MKFS);
+    bench_simple(b, SNIC_FSOP_MOUNT);
     for (uint32_t i = 0; i < DIRS; i++) {
-        struct snic_kvfs_req *r = bench_req(b, SNIC_KVFS_MKDIR, SNIC_KVFS_ROOT);
+        struct snic_fsop *r = bench_req(b, SNIC_FSOP_MKDIR, SNIC_FSOP_ROOT);
         bench_name(b, r, "dir", i);
         r->mode = 0755;
         bench_submit(b, r);
@@ -230,7 +230,7 @@ static void bench_open(struct bench *b, int service, uint64_t cache_bytes)
 
 static void bench_close(struct bench *b)
 {
-    bench_simple(b, SNIC_KVFS_UNMOUNT);
+    bench_simple(b, SNIC_FSOP_UNMOUNT);
     if (b->fs != NULL) {
         free(snic_fs_fini(b->fs));
         snic_kv_close(b->kv);
@@ -270,7 +270,7 @@ static struct rate bench_creates(struct bench *b, uint32_t dirs)
     struct rate rate;
     rate_begin(&rate);
     for (uint32_t i = 0; i < files; i++) {
-        struct snic_kvfs_req *r = bench_req(b, SNIC_KVFS_MKNOD, b->dir[i % dirs]);
+        struct snic_fsop *r = bench_req(b, SNIC_FSOP_MKNOD, b->dir[i % dirs]);
         bench_name(b, r, "file", i);
         r->mode = 0100644;
         bench_submit(b, r);
@@ -286,7 +286,7 @@ static struct rate bench_lookups(struct bench *b, uint32_t count)
     struct rate rate;
     rate_begin(&rate);
     for (uint32_t i = 0; i < count; i++) {
-        struct snic_kvfs_req *r = bench_req(b, SNIC_KVFS_LOOKUP, b->dir[0]);
+        struct snic_fsop *r = bench_req(b, SNIC_FSOP_LOOKUP, b->dir[0]);
         x = x * 6364136223846793005ULL + 1442695040888963407ULL;
         bench_name(b, r, "file", (uint32_t)((x >> 33) % files));
         bench_submit(b, r);

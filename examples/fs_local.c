@@ -34,9 +34,9 @@ static int failed(const char *what, int64_t rc)
 /* One by one, until one fails. */
 static int use(struct snic_fs *fs)
 {
-    struct snic_kvfs_req mkdir = {
-        .kind = SNIC_KVFS_MKDIR, .ino = SNIC_KVFS_ROOT, .name = "dir", .name_size = 3};
-    struct snic_kvfs_req sync = {.kind = SNIC_KVFS_SYNCFS};
+    struct snic_fsop mkdir = {
+        .kind = SNIC_FSOP_MKDIR, .ino = SNIC_FSOP_ROOT, .name = "dir", .name_size = 3};
+    struct snic_fsop sync = {.kind = SNIC_FSOP_SYNCFS};
     char text[64];
     int64_t n;
     mkdir.mode = 0755;

@@ -179,12 +179,12 @@ static void *fuzz_fs(struct fuzz_dpu *f)
                              .cache_bytes = 1 << 16};
     struct snic_kvmem_opts m = {
         .opts_size = sizeof(m), .seed = 1, .delay_min_ns = 500, .delay_max_ns = 5000};
-    struct snic_kvfs_req k = {.kind = SNIC_KVFS_CREATE,
-                              .flags = SNIC_KVFS_CHECKED | SNIC_KVFS_OPEN_WRITE,
-                              .ino = SNIC_KVFS_ROOT,
-                              .name = "a",
-                              .name_size = 1,
-                              .mode = S_IFREG | 0644};
+    struct snic_fsop k = {.kind = SNIC_FSOP_CREATE,
+                          .flags = SNIC_FSOP_CHECKED | SNIC_FSOP_OPEN_WRITE,
+                          .ino = SNIC_FSOP_ROOT,
+                          .name = "a",
+                          .name_size = 1,
+                          .mode = S_IFREG | 0644};
     size_t size = snic_fs_memsize(&o);
     void *mem = malloc(size);
     fuzz_must(snic_kvmem_open(&f->medium, &m) == 0);

@@ -25,7 +25,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct call {
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     int used;
     struct snic_iov iov;
     unsigned char bytes[BYTES];
@@ -56,7 +56,7 @@ static void check(struct rig *g)
 
 static void done(struct rig *g)
 {
-    struct snic_kvfs_req *r;
+    struct snic_fsop *r;
     while ((r = snic_kvfs_poll_done(g->k)) != NULL) {
         struct call *c = SNIC_CONTAINER(r, struct call, req);
         REQUIRE(c->used);
@@ -114,9 +114,9 @@ static void complete(struct rig *g, uint8_t which, uint8_t how)
 
 static void submit(struct rig *g, const uint8_t *d)
 {
-    static const uint64_t odd[] = {SNIC_KVFS_ROOT, 0, 7777, SNIC_KVFS_ROOT};
+    static const uint64_t odd[] = {SNIC_FSOP_ROOT, 0, 7777, SNIC_FSOP_ROOT};
     struct call *c = NULL;
-    struct snic_kvfs_req *r;
+    struct snic_fsop *r;
     for (uint32_t i = 0; i < CALLS; i++)
         if (!g->call[i].used)
             c = &g->call[i];
@@ -124,7 +124,7 @@ static void submit(struct rig *g, const uint8_t *d)
         return;
     r = &c->req;
     memset(r, 0, sizeof(*r));
-    r->kind = 1 + d[1] % (SNIC_KVFS_MKFS - 1);
+    r->kind = 1 + d[1] % (SNIC_FSOP_MKFS - 1);
     r->flags = (uint32_t)(d[2] & 0x3f) | ((uint32_t)(d[2] >> 6) << 8) | (3U << 10) |
                ((uint32_t)(d[3] & 3) << 16);
     r->ino = d[4] < 32 ? odd[d[4] % 4] : g->inos[d[4] % 8];
@@ -133,18 +133,18 @@ static void submit(struct rig *g, const uint8_t *d)
     r->name_size = (uint32_t)strlen(r->name);
     r->name2 = names[d[7] % SNIC_COUNTOF(names)];
     r->name2_size = (uint32_t)strlen(r->name2);
-    r->handle = r->kind == SNIC_KVFS_RELEASE ? (1ULL << 63) | (r->ino << 2) | 3 : 0;
+    r->handle = r->kind == SNIC_FSOP_RELEASE ? (1ULL << 63) | (r->ino << 2) | 3 : 0;
     r->offset = (uint64_t)(d[7] & 15) * 4001;
     r->offset2 = (uint64_t)(d[6] & 15) * 2000;
     r->length = (uint64_t)(d[3] >> 2) * 300 + 1;
-    r->mode = r->kind == SNIC_KVFS_MKNOD ? 0100600U + d[3] : 0700U + d[3];
+    r->mode = r->kind == SNIC_FSOP_MKNOD ? 0100600U + d[3] : 0700U + d[3];
     r->set_mask = d[6] & 0xff;
     r->attr.size = r->length;
     r->attr.mode = d[7];
     c->iov = (struct snic_iov){.base = c->bytes, .size = (size_t)r->length};
     r->iov = &c->iov;
     r->iov_count = d[5] & 1;
-    r->lock = (struct snic_kvfs_lock){
+    r->lock = (struct snic_fsop_lock){
         .owner = d[6] % 3U, .start = d[7] % 5U, .end = d[7] % 5U + 2U, .type = d[3] % 3U};
     c->used = 1;
     if (snic_kvfs_submit(g->k, r, g->now) != 0)
@@ -160,7 +160,7 @@ static void damage(struct rig *g, const uint8_t *d)
     struct snic_kvop_change c = {.kind = SNIC_KVOP_PUT, .value = value};
     struct snic_kvop op = {.kind = SNIC_KVOP_COMMIT, .changes = &c, .change_count = 1};
     uint64_t ino = g->inos[d[1] % 8];
-    snic_kvfs_key(&get.key, ino == SNIC_KVFS_ROOT ? 0 : ino,
+    snic_kvfs_key(&get.key, ino == SNIC_FSOP_ROOT ? 0 : ino,
                   (enum snic_kvfs_record) "ADTK"[d[2] % 4]);
     snic_kvmem_apply(g->m, &read);
     if (get.result != 0 || get.size > sizeof(value))
@@ -219,7 +219,7 @@ static void drain(struct rig *g)
     abort(); /* something waits for ever */
 }
 
-static void simple(struct rig *g, enum snic_kvfs_kind kind)
+static void simple(struct rig *g, enum snic_fsop_kind kind)
 {
     struct call *c = &g->call[0];
     memset(&c->req, 0, sizeof(c->req));
@@ -252,9 +252,9 @@ static void begin(struct rig *g)
     g->now = (struct snic_kvfs_now){.mono_ns = 1, .wall_ns = 1};
     snic_kvfs_set_sole(g->k, 1);
     for (int i = 0; i < 8; i++)
-        g->inos[i] = SNIC_KVFS_ROOT;
-    simple(g, SNIC_KVFS_MKFS);
-    simple(g, SNIC_KVFS_MOUNT);
+        g->inos[i] = SNIC_FSOP_ROOT;
+    simple(g, SNIC_FSOP_MKFS);
+    simple(g, SNIC_FSOP_MOUNT);
     REQUIRE(g->call[0].req.result == 0);
 }
 
@@ -275,7 +275,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     drain(g);
     check(g);
-    simple(g, SNIC_KVFS_UNMOUNT);
+    simple(g, SNIC_FSOP_UNMOUNT);
     for (uint32_t i = 0; i < 100000; i++) { /* what the engine does by itself ends, too */
         collect(g);
         if (g->in_flight == 0)

@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void attributes(const uint8_t *record, uint32_t size)
 {
     unsigned char again[SNIC_KVFS_ATTR_BYTES];
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     if (snic_kvfs_attr_decode(&a, record, size) != 0)
         return;
     snic_kvfs_attr_encode(again, &a);

@@ -10,6 +10,7 @@
 #include "snicstore/base.h"
 #include "snicstore/ssd.h"
 #include "snicstore/kvop.h"
+#include "snicstore/fsop.h"
 
 #include "snicstore/loop.h"
 #include "snicstore/io.h"

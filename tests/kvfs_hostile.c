@@ -99,7 +99,7 @@ static void hostile_header(struct hostile *h, struct km_up *u, uint32_t *payload
 {
     memset(u, 0, sizeof(*u));
     u->number = hostile_number(&h->rng);
-    u->kind = (uint32_t)snic_rng_below(&h->rng, SNIC_KVFS_KINDS + 3);
+    u->kind = (uint32_t)snic_rng_below(&h->rng, SNIC_FSOP_KINDS + 3);
     u->flags = (uint32_t)hostile_number(&h->rng);
     u->ino = snic_rng_below(&h->rng, 3) == 0 ? hostile_number(&h->rng) : 1;
     u->ino2 = snic_rng_below(&h->rng, 3) == 0 ? hostile_number(&h->rng) : 1;
@@ -108,7 +108,7 @@ static void hostile_header(struct hostile *h, struct km_up *u, uint32_t *payload
     u->offset2 = hostile_number(&h->rng);
     u->length = hostile_number(&h->rng);
     /* Not what this machine's disk could give: the tests beside this one need it. */
-    if (u->kind == SNIC_KVFS_FALLOCATE && u->length >> 20 != 0 && u->length >> 48 == 0)
+    if (u->kind == SNIC_FSOP_FALLOCATE && u->length >> 20 != 0 && u->length >> 48 == 0)
         u->length <<= 28;
     u->rdev = hostile_number(&h->rng);
     u->mode = (uint32_t)hostile_number(&h->rng);
@@ -164,7 +164,7 @@ static int64_t hostile_ask(struct hostile *h, struct km_up *u, const void *name,
                                  {(void *)(uintptr_t)data, u->data_size}};
     uint64_t until = snic_loop_clock(h->loop) + HOSTILE_WAIT_NS;
     u->number = ++h->number;
-    u->flags |= SNIC_KVFS_CHECKED;
+    u->flags |= SNIC_FSOP_CHECKED;
     h->answered = 0;
     while (snic_channel_up_push(&h->sender, KM_WIRE_CALL, u, sizeof(*u), pieces, 2) ==
                SNIC_EAGAIN &&
@@ -192,26 +192,26 @@ static void hostile_get(struct hostile *h, struct km_up *u, const void *name, co
 static int hostile_sane(struct hostile *h)
 {
     static const char name[] = "sane";
-    struct km_up make = {.kind = SNIC_KVFS_CREATE,
-                         .flags = SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE,
+    struct km_up make = {.kind = SNIC_FSOP_CREATE,
+                         .flags = SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE,
                          .ino = 1,
                          .mode = 0100644,
                          .name_size = 4};
     hostile_get(h, &make, name, NULL, 0);
     uint64_t ino = h->down.u.attr.ino;
-    struct km_up write = {.kind = SNIC_KVFS_WRITE,
+    struct km_up write = {.kind = SNIC_FSOP_WRITE,
                           .ino = ino,
                           .handle = h->down.handle,
                           .length = 10000,
                           .data_size = 10000};
     unsigned char bytes[10000];
     hostile_bytes(&h->rng, bytes, sizeof(bytes));
-    struct km_up read = {.kind = SNIC_KVFS_READ,
+    struct km_up read = {.kind = SNIC_FSOP_READ,
                          .ino = ino,
                          .handle = h->down.handle,
                          .length = 10000,
                          .room = 10000};
-    struct km_up gone = {.kind = SNIC_KVFS_UNLINK, .ino = 1, .name_size = 4};
+    struct km_up gone = {.kind = SNIC_FSOP_UNLINK, .ino = 1, .name_size = 4};
     hostile_get(h, &write, NULL, bytes, 10000);
     hostile_get(h, &read, NULL, NULL, 10000);
     if (h->data_size != 10000 || memcmp(h->data, bytes, sizeof(bytes)) != 0) {

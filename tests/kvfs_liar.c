@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIAR_INODES = 100, LIAR_PAGE = 4096, LIAR_DIRENT = sizeof(struct snic_kvfs_dirent) };
+enum { LIAR_INODES = 100, LIAR_PAGE = 4096, LIAR_DIRENT = sizeof(struct snic_fsop_dirent) };
 
 enum lie {
     LIE_GOOD,  /* a folder with three names */
@@ -71,7 +71,7 @@ static void liar_attached(void *ctx, struct snic_dma *dma, uint32_t pid)
 /* An entry at @p at of a page. @return where the next one is */
 static size_t liar_entry(unsigned char *page, size_t at, const char *name, uint64_t cookie)
 {
-    struct snic_kvfs_dirent d = {.ino = LIAR_INODES + LIES, .cookie = cookie, .type = 0100000};
+    struct snic_fsop_dirent d = {.ino = LIAR_INODES + LIES, .cookie = cookie, .type = 0100000};
     d.name_size = (uint32_t)strlen(name);
     d.bytes = (uint32_t)snic_align_up(LIAR_DIRENT + d.name_size + 1, 8);
     memcpy(page + at, &d, sizeof(d));
@@ -82,7 +82,7 @@ static size_t liar_entry(unsigned char *page, size_t at, const char *name, uint6
 /* @return bytes of the answer */
 static uint32_t liar_folder(enum lie lie, uint64_t cookie, unsigned char *page)
 {
-    struct snic_kvfs_dirent *d = (void *)page;
+    struct snic_fsop_dirent *d = (void *)page;
     size_t n = 0;
     if (cookie != 0)
         return 0;
@@ -147,29 +147,29 @@ static uint32_t liar_answer(const struct km_up *u, const unsigned char *payload,
     uint32_t n = 0;
     liar_attr(d, u->ino);
     switch (u->kind) {
-    case SNIC_KVFS_LOOKUP:
+    case SNIC_FSOP_LOOKUP:
         lie = liar_named(u, payload);
         liar_attr(d, LIAR_INODES + lie);
         d->result = lie == LIE_CODE ? -600 : 0;
         break;
-    case SNIC_KVFS_OPEN:
-    case SNIC_KVFS_OPENDIR:
+    case SNIC_FSOP_OPEN:
+    case SNIC_FSOP_OPENDIR:
         d->handle = 77;
         d->result = lie == LIE_OPEN;
         break;
-    case SNIC_KVFS_READDIR:
+    case SNIC_FSOP_READDIR:
         n = liar_folder(lie, u->offset, page);
         d->result = n;
         break;
-    case SNIC_KVFS_WRITE:
+    case SNIC_FSOP_WRITE:
         d->result = (int64_t)u->length + (lie == LIE_WRITE ? LIAR_PAGE : 0);
         break;
-    case SNIC_KVFS_GETLK:
+    case SNIC_FSOP_GETLK:
         memset(&d->u, 0, sizeof(d->u));
-        d->u.lock.type = SNIC_KVFS_WRLCK;
+        d->u.lock.type = SNIC_FSOP_WRLCK;
         d->u.lock.start = UINT64_MAX;
         break;
-    case SNIC_KVFS_GETXATTR:
+    case SNIC_FSOP_GETXATTR:
         d->result = SNIC_ENODATA;
         break;
     default:
@@ -196,10 +196,10 @@ static int liar_message(void *ctx, struct snic_channel *ch, const struct snic_ch
 /* ---- By nvme-fs ---- */
 
 static const uint8_t liar_kinds[SNIC_NVMEFS_OPS] = {
-    [SNIC_NVMEFS_LOOKUP] = SNIC_KVFS_LOOKUP,     [SNIC_NVMEFS_OPEN] = SNIC_KVFS_OPEN,
-    [SNIC_NVMEFS_OPENDIR] = SNIC_KVFS_OPENDIR,   [SNIC_NVMEFS_READDIR] = SNIC_KVFS_READDIR,
-    [SNIC_NVMEFS_WRITE] = SNIC_KVFS_WRITE,       [SNIC_NVMEFS_GETLK] = SNIC_KVFS_GETLK,
-    [SNIC_NVMEFS_GETXATTR] = SNIC_KVFS_GETXATTR,
+    [SNIC_NVMEFS_LOOKUP] = SNIC_FSOP_LOOKUP,     [SNIC_NVMEFS_OPEN] = SNIC_FSOP_OPEN,
+    [SNIC_NVMEFS_OPENDIR] = SNIC_FSOP_OPENDIR,   [SNIC_NVMEFS_READDIR] = SNIC_FSOP_READDIR,
+    [SNIC_NVMEFS_WRITE] = SNIC_FSOP_WRITE,       [SNIC_NVMEFS_GETLK] = SNIC_FSOP_GETLK,
+    [SNIC_NVMEFS_GETXATTR] = SNIC_FSOP_GETXATTR,
 };
 
 static void liar_request(void *ctx, struct snic_nvmefslink_dpu *dpu, struct snic_nvmefs_cmd *c)
@@ -219,7 +219,7 @@ static void liar_request(void *ctx, struct snic_nvmefslink_dpu *dpu, struct snic
     if (n > 0)
         memcpy(c->iov[0].base, page, n);
     r->handle = d.handle;
-    if (u.kind == SNIC_KVFS_GETLK) {
+    if (u.kind == SNIC_FSOP_GETLK) {
         r->lock.type = d.u.lock.type;
         r->lock.start = d.u.lock.start;
         r->lock.end = d.u.lock.end;

@@ -302,11 +302,11 @@ static void test_fs_many_requests_narrow_door_each_told_once(void **state)
     g.door.room = 1;
     for (int i = 0; i < N; i++) {
         (void)snprintf(names[i], sizeof(names[i]), "d%d", i / 2); /* half of them exist already */
-        item_submit(&g, &items[i], SNIC_KVFS_MKDIR, SNIC_KVFS_ROOT, names[i]);
+        item_submit(&g, &items[i], SNIC_FSOP_MKDIR, SNIC_FSOP_ROOT, names[i]);
         items[i].r.k.mode = 0755;
     }
     for (int i = 0; i < LOOKS; i++) /* these proceed side by side */
-        item_submit(&g, &looks[i], SNIC_KVFS_STATFS, SNIC_KVFS_ROOT, NULL);
+        item_submit(&g, &looks[i], SNIC_FSOP_STATFS, SNIC_FSOP_ROOT, NULL);
     for (int i = 0; i < N; i++)
         item_wait(&g, &items[i]);
     for (int i = 0; i < LOOKS; i++) {
@@ -346,8 +346,8 @@ static void test_fs_submit_from_done(void **state)
     memset(&i, 0, sizeof(i));
     i.r.done = again;
     i.r.k.ctx = &g;
-    i.r.k.kind = SNIC_KVFS_GETATTR;
-    i.r.k.ino = SNIC_KVFS_ROOT;
+    i.r.k.kind = SNIC_FSOP_GETATTR;
+    i.r.k.ino = SNIC_FSOP_ROOT;
     snic_fs_submit(g.fs, &i.r);
     assert_int_equal(i.told, 0);
     while (i.told < 100)
@@ -358,7 +358,7 @@ static void test_fs_submit_from_done(void **state)
 
 static void test_fs_unknown_kind_einval(void **state)
 {
-    struct snic_kvfs_req q = {.kind = SNIC_KVFS_KINDS};
+    struct snic_fsop q = {.kind = SNIC_FSOP_KINDS};
     struct rig g;
     (void)state;
     rig_made(&g, 0);
@@ -370,8 +370,8 @@ static void test_fs_unknown_kind_einval(void **state)
 /* A store that dies ends requests with its error; none hangs. */
 static void test_fs_dead_door_requests_end(void **state)
 {
-    struct snic_kvfs_req q = {
-        .kind = SNIC_KVFS_LOOKUP, .ino = SNIC_KVFS_ROOT, .name = "x", .name_size = 1};
+    struct snic_fsop q = {
+        .kind = SNIC_FSOP_LOOKUP, .ino = SNIC_FSOP_ROOT, .name = "x", .name_size = 1};
     struct rig g;
     (void)state;
     rig_made(&g, 0);
@@ -383,12 +383,12 @@ static void test_fs_dead_door_requests_end(void **state)
 
 static uint64_t open_file(struct rig *g, uint64_t *ino)
 {
-    struct snic_kvfs_req q = {.kind = SNIC_KVFS_CREATE,
-                              .ino = SNIC_KVFS_ROOT,
-                              .name = "f",
-                              .name_size = 1,
-                              .mode = 0100644,
-                              .flags = SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE};
+    struct snic_fsop q = {.kind = SNIC_FSOP_CREATE,
+                          .ino = SNIC_FSOP_ROOT,
+                          .name = "f",
+                          .name_size = 1,
+                          .mode = 0100644,
+                          .flags = SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE};
     assert_int_equal(snic_fs_call(g->fs, &q), 0);
     *ino = q.attr.ino;
     return q.handle;
@@ -398,19 +398,19 @@ static void lock_item(struct item *i, uint64_t ino, uint64_t handle, uint64_t ow
 {
     memset(i, 0, sizeof(*i));
     i->r.done = item_done;
-    i->r.k.kind = SNIC_KVFS_SETLK;
-    i->r.k.flags = SNIC_KVFS_LOCK_WAIT;
+    i->r.k.kind = SNIC_FSOP_SETLK;
+    i->r.k.flags = SNIC_FSOP_LOCK_WAIT;
     i->r.k.ino = ino;
     i->r.k.handle = handle;
     i->r.k.lock.owner = owner;
     i->r.k.lock.end = UINT64_MAX;
-    i->r.k.lock.type = SNIC_KVFS_WRLCK;
+    i->r.k.lock.type = SNIC_FSOP_WRLCK;
 }
 
 /* A lock that waits ends with EINTR when cancelled: in the engine, posted, or queued for room. */
 static void test_fs_lock_waits_cancel_eintr(void **state)
 {
-    struct snic_kvfs_req r = {.kind = SNIC_KVFS_RELEASE};
+    struct snic_fsop r = {.kind = SNIC_FSOP_RELEASE};
     struct item held, waits, posted;
     uint64_t ino;
     struct rig g;

@@ -124,8 +124,8 @@ static void crowd_run(void *ctx, unsigned index)
         struct post *p = &c->posts[(index - 1) * EACH + i];
         (void)snprintf(p->name, sizeof(p->name), "t%u.%u", index, i);
         p->r.done = crowd_told;
-        p->r.k.kind = SNIC_KVFS_MKDIR;
-        p->r.k.ino = SNIC_KVFS_ROOT;
+        p->r.k.kind = SNIC_FSOP_MKDIR;
+        p->r.k.ino = SNIC_FSOP_ROOT;
         p->r.k.mode = 0700;
         p->r.k.name = p->name;
         p->r.k.name_size = (uint32_t)strlen(p->name);

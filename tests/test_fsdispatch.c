@@ -259,7 +259,7 @@ static void test_fsdispatch_names_links_and_xattrs(void **state)
     assert_true(call(&g, &q) > 0);
     uint32_t names = 0;
     for (int64_t at = 0; at < q.result; names++)
-        at += ((struct snic_kvfs_dirent *)(void *)(bytes[0] + at))->bytes;
+        at += ((struct snic_fsop_dirent *)(void *)(bytes[0] + at))->bytes;
     assert_int_equal(names, 5); /* . .. a c l */
     q = REQ(.op = SNIC_NVMEFS_RELEASEDIR, .ino = 1, .handle = h);
     assert_int_equal(call(&g, &q), 0);
@@ -285,13 +285,13 @@ static void test_fsdispatch_waiting_locks_end(void **state)
                                    .flags = SNIC_NVMEFS_OPEN_READ | SNIC_NVMEFS_OPEN_WRITE);
     assert_int_equal(call(&g, &f), 0);
     struct snic_nvmefs_req l = REQ(.op = SNIC_NVMEFS_SETLK, .ino = f.attr.ino, .handle = f.handle,
-                                   .lock = {1, 0, UINT64_MAX, SNIC_KVFS_WRLCK, 9});
+                                   .lock = {1, 0, UINT64_MAX, SNIC_FSOP_WRLCK, 9});
     assert_int_equal(call(&g, &l), 0);
     struct snic_nvmefs_req t = l;
     t.op = SNIC_NVMEFS_GETLK;
     t.lock.owner = 2;
     assert_int_equal(call(&g, &t), 0);
-    assert_true(t.lock.type == SNIC_KVFS_WRLCK && t.lock.pid == 9);
+    assert_true(t.lock.type == SNIC_FSOP_WRLCK && t.lock.pid == 9);
     struct snic_nvmefs_req wait[2];
     for (int i = 0; i < 2; i++) {
         wait[i] = l;

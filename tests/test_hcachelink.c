@@ -340,12 +340,12 @@ static void test_hcachelink_silent_dpu_times_out(void **state)
 static void test_hcachelink_unlinked_file_comes_to_rest(void **state)
 {
     struct rig g;
-    struct snic_kvfs_req k = {.kind = SNIC_KVFS_UNLINK,
-                              .flags = SNIC_KVFS_CHECKED,
-                              .ino = SNIC_KVFS_ROOT,
-                              .name = "a",
-                              .name_size = 1};
-    struct snic_kvfs_req release = {.kind = SNIC_KVFS_RELEASE};
+    struct snic_fsop k = {.kind = SNIC_FSOP_UNLINK,
+                          .flags = SNIC_FSOP_CHECKED,
+                          .ino = SNIC_FSOP_ROOT,
+                          .name = "a",
+                          .name_size = 1};
+    struct snic_fsop release = {.kind = SNIC_FSOP_RELEASE};
     struct snic_hcache_counts c;
     uint64_t ino, epoch;
     const void *region;

@@ -73,8 +73,8 @@ static void test_hcachelink_waiters_are_told_of_a_refusing_store(void **state)
     uint64_t ino;
     uint64_t filler;
     struct snic_hcachelink_req req = {.op = SNIC_HCACHELINK_WRITE, .data = page};
-    struct snic_kvfs_req cut = {
-        .kind = SNIC_KVFS_SETATTR, .flags = SNIC_KVFS_CHECKED, .set_mask = SNIC_KVFS_SET_SIZE};
+    struct snic_fsop cut = {
+        .kind = SNIC_FSOP_SETATTR, .flags = SNIC_FSOP_CHECKED, .set_mask = SNIC_FSOP_SET_SIZE};
     int64_t last = 0;
     uint64_t n = 0;
 

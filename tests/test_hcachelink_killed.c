@@ -139,10 +139,10 @@ static void store_make(void *ctx)
     store_open(&t, 1);
     for (int i = 0; i < FILES; i++) {
         char name[8];
-        struct snic_kvfs_req k = {.kind = SNIC_KVFS_RESOLVE,
-                                  .flags = SNIC_KVFS_CHECKED,
-                                  .ino = SNIC_KVFS_ROOT,
-                                  .name = name};
+        struct snic_fsop k = {.kind = SNIC_FSOP_RESOLVE,
+                              .flags = SNIC_FSOP_CHECKED,
+                              .ino = SNIC_FSOP_ROOT,
+                              .name = name};
         file_name(name, i);
         k.name_size = (uint32_t)strlen(name);
         MUST(snic_fs_put(t.fs, name, zero, sizeof(zero), 0644) == 0);

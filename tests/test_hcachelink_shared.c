@@ -117,7 +117,7 @@ static void test_hcachelink_shares_the_link_with_nvmefs(void **state)
 {
     static struct both b;
     struct snic_nvmefs_req f = {.op = SNIC_NVMEFS_CREATE,
-                                .ino = SNIC_KVFS_ROOT,
+                                .ino = SNIC_FSOP_ROOT,
                                 .name = "a",
                                 .name_size = 1,
                                 .mode = 0644,

@@ -87,10 +87,10 @@ static void *server_run(void *arg)
               snic_fs_init(&fs, fs_mem, size, v->loop, kv, &o) != 0 ||
               snic_fs_mkfs(fs, NULL) != 0 || snic_fs_mount(fs) != 0;
     for (int i = 0; i < FILES && !bad; i++) {
-        struct snic_kvfs_req k = {.kind = SNIC_KVFS_RESOLVE,
-                                  .flags = SNIC_KVFS_CHECKED,
-                                  .ino = SNIC_KVFS_ROOT,
-                                  .name = name};
+        struct snic_fsop k = {.kind = SNIC_FSOP_RESOLVE,
+                              .flags = SNIC_FSOP_CHECKED,
+                              .ino = SNIC_FSOP_ROOT,
+                              .name = name};
         file_name(name, i);
         k.name_size = (uint32_t)strlen(name);
         bad = snic_fs_put(fs, name, "", 0, 0644) != 0 || snic_fs_call(fs, &k) != 0;

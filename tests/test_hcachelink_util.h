@@ -232,12 +232,12 @@ static inline int64_t rig_op(struct rig *g, uint32_t op, uint64_t ino, uint64_t 
 /** A new file in the root: its ino. */
 static inline uint64_t rig_file(struct rig *g, const char *name)
 {
-    struct snic_kvfs_req k = {.kind = SNIC_KVFS_CREATE,
-                              .flags = SNIC_KVFS_CHECKED | SNIC_KVFS_OPEN_WRITE,
-                              .ino = SNIC_KVFS_ROOT,
-                              .name = name,
-                              .name_size = (uint32_t)strlen(name),
-                              .mode = S_IFREG | 0644};
+    struct snic_fsop k = {.kind = SNIC_FSOP_CREATE,
+                          .flags = SNIC_FSOP_CHECKED | SNIC_FSOP_OPEN_WRITE,
+                          .ino = SNIC_FSOP_ROOT,
+                          .name = name,
+                          .name_size = (uint32_t)strlen(name),
+                          .mode = S_IFREG | 0644};
     assert_int_equal(snic_fs_call(g->fs, &k), 0);
     g->handle = k.handle;
     return k.attr.ino;
@@ -250,11 +250,11 @@ static inline uint64_t rig_exhaust(struct rig *g, uint64_t ino)
     uint64_t at = 0;
     for (size_t size = sizeof(zeros); size >= 512; size /= 2) {
         struct snic_iov iov = {.base = zeros, .size = size};
-        struct snic_kvfs_req k = {.kind = SNIC_KVFS_WRITE,
-                                  .flags = SNIC_KVFS_CHECKED,
-                                  .ino = ino,
-                                  .iov = &iov,
-                                  .iov_count = 1};
+        struct snic_fsop k = {.kind = SNIC_FSOP_WRITE,
+                              .flags = SNIC_FSOP_CHECKED,
+                              .ino = ino,
+                              .iov = &iov,
+                              .iov_count = 1};
         do {
             k.offset = at;
             k.length = size;

@@ -13,13 +13,13 @@ static void test_kvfs_fresh_made_found(void **state)
     char target[16];
     (void)state;
     kvt_open(&t, NULL);
-    uint64_t dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
+    uint64_t dir = kvt_mkdir(&t, SNIC_FSOP_ROOT, "dir", 0755);
     uint64_t file = kvt_file(&t, dir, "file", 0644);
-    assert_int_equal(kvt_try_lookup(&t, SNIC_KVFS_ROOT, "dir"), dir);
+    assert_int_equal(kvt_try_lookup(&t, SNIC_FSOP_ROOT, "dir"), dir);
     assert_int_equal(kvt_try_lookup(&t, dir, "file"), file);
     assert_int_equal(kvt_try_lookup(&t, dir, "none"), SNIC_ENOENT);
     assert_int_equal(kvt_try_lookup(&t, file, "x"), SNIC_ENOTDIR);
-    assert_int_equal(kvt_try_resolve(&t, SNIC_KVFS_ROOT, "/dir/../dir/./file"), file);
+    assert_int_equal(kvt_try_resolve(&t, SNIC_FSOP_ROOT, "/dir/../dir/./file"), file);
     assert_int_equal(kvt_try_mkdir(&t, dir, "file", 0755), SNIC_EEXIST);
     int64_t link = kvt_try_symlink(&t, dir, "link", "target");
     assert_true(link > 0);
@@ -90,18 +90,18 @@ static void test_kvfs_memory_short_refused(void **state)
 static void test_kvfs_submit_wrong_or_full_refused(void **state)
 {
     struct snic_kvfs_opts o;
-    struct snic_kvfs_req r[3];
+    struct snic_fsop r[3];
     struct kvt t;
     (void)state;
     kvt_opts(&o);
     o.requests_max = 2;
     kvt_open(&t, &o);
-    kvt_req(&t, &r[0], 0, SNIC_KVFS_ROOT, "x");
+    kvt_req(&t, &r[0], 0, SNIC_FSOP_ROOT, "x");
     assert_int_equal(snic_kvfs_submit(t.k, &r[0], t.now), SNIC_EINVAL);
-    r[0].kind = SNIC_KVFS_KINDS;
+    r[0].kind = SNIC_FSOP_KINDS;
     assert_int_equal(snic_kvfs_submit(t.k, &r[0], t.now), SNIC_EINVAL);
     for (int i = 0; i < 3; i++) {
-        kvt_req(&t, &r[i], SNIC_KVFS_MKDIR, SNIC_KVFS_ROOT, i == 0 ? "a" : "b");
+        kvt_req(&t, &r[i], SNIC_FSOP_MKDIR, SNIC_FSOP_ROOT, i == 0 ? "a" : "b");
         assert_int_equal(snic_kvfs_submit(t.k, &r[i], t.now), i < 2 ? 0 : SNIC_EAGAIN);
     }
     assert_non_null(kvt_wait(&t));
@@ -120,7 +120,7 @@ static void test_kvfs_not_mounted_refused(void **state)
     kvt_medium(&m, 0);
     kvt_open_on(&t, m, NULL);
     t.owns_medium = 1;
-    assert_int_equal(kvt_try_lookup(&t, SNIC_KVFS_ROOT, "x"), SNIC_EINVAL);
+    assert_int_equal(kvt_try_lookup(&t, SNIC_FSOP_ROOT, "x"), SNIC_EINVAL);
     assert_int_equal(kvt_mount(&t), SNIC_ENOENT);
     assert_int_equal(kvt_mkfs(&t), 0);
     assert_int_equal(kvt_mkfs(&t), SNIC_EEXIST);
@@ -155,7 +155,7 @@ static void test_kvfs_make_wrong_refused_nothing_changed(void **state)
     uint64_t digest, ino;
     (void)state;
     kvt_open(&t, NULL);
-    uint64_t dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
+    uint64_t dir = kvt_mkdir(&t, SNIC_FSOP_ROOT, "dir", 0755);
     uint64_t file = kvt_file(&t, dir, "file", 0644);
     digest = store_digest(&t);
     assert_int_equal(kvt_try_mkdir(&t, dir, longer, 0755), SNIC_ENAMETOOLONG);
@@ -169,7 +169,7 @@ static void test_kvfs_make_wrong_refused_nothing_changed(void **state)
     path[655360] = 0;
     assert_int_equal(kvt_try_resolve(&t, dir, path), SNIC_ENAMETOOLONG);
     path[65536] = 0;
-    assert_int_equal(kvt_try_resolve(&t, dir, path), SNIC_KVFS_ROOT);
+    assert_int_equal(kvt_try_resolve(&t, dir, path), SNIC_FSOP_ROOT);
     path[65536] = '/';
     path[65537] = 0;
     assert_int_equal(kvt_try_resolve(&t, dir, path), SNIC_ENAMETOOLONG);
@@ -206,12 +206,12 @@ static void test_kvfs_make_wrong_refused_nothing_changed(void **state)
 /* What a new name does to its directory, and what the new inode looks like. */
 static void test_kvfs_make_attributes_of_both(void **state)
 {
-    struct snic_kvfs_attr before, after, a;
-    struct snic_kvfs_req req;
+    struct snic_fsop_attr before, after, a;
+    struct snic_fsop req;
     struct kvt t;
     (void)state;
     kvt_open(&t, NULL);
-    uint64_t dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
+    uint64_t dir = kvt_mkdir(&t, SNIC_FSOP_ROOT, "dir", 0755);
     assert_int_equal(kvt_getattr(&t, dir, &before), 0);
     assert_int_equal(before.nlink, 2);
     assert_int_equal(before.entries, 0);
@@ -219,11 +219,11 @@ static void test_kvfs_make_attributes_of_both(void **state)
     t.cred.umask = 027;
     static const uint32_t no_types[] = {0030000, 0040000, 0120000, 0170000};
     for (uint32_t i = 0; i < SNIC_COUNTOF(no_types); i++) { /* its entry would be unreadable */
-        kvt_req(&t, &req, SNIC_KVFS_MKNOD, dir, "no");
+        kvt_req(&t, &req, SNIC_FSOP_MKNOD, dir, "no");
         req.mode = no_types[i] | 0666;
         assert_true(kvt_call(&t, &req) < 0);
     }
-    kvt_req(&t, &req, SNIC_KVFS_MKNOD, dir, "dev");
+    kvt_req(&t, &req, SNIC_FSOP_MKNOD, dir, "dev");
     req.mode = 0020666;
     req.rdev = 0x123456789aULL;
     assert_int_equal(kvt_call(&t, &req), 0);
@@ -245,8 +245,8 @@ static void test_kvfs_make_attributes_of_both(void **state)
     assert_int_equal(kvt_getattr(&t, dir, &after), 0);
     assert_int_equal(after.nlink, 3);
     assert_int_equal(after.entries, 2);
-    assert_int_equal(kvt_try_lookup(&t, dir, ".."), SNIC_KVFS_ROOT);
-    assert_int_equal(kvt_try_lookup(&t, SNIC_KVFS_ROOT, ".."), SNIC_KVFS_ROOT);
+    assert_int_equal(kvt_try_lookup(&t, dir, ".."), SNIC_FSOP_ROOT);
+    assert_int_equal(kvt_try_lookup(&t, SNIC_FSOP_ROOT, ".."), SNIC_FSOP_ROOT);
     assert_int_equal(kvt_try_lookup(&t, dir, "."), dir);
     kvt_close(&t);
 }
@@ -254,53 +254,53 @@ static void test_kvfs_make_attributes_of_both(void **state)
 /* CREATE opens an existing file, unless EXCL is set; TRUNC empties it. */
 static void test_kvfs_create_there_opened(void **state)
 {
-    struct snic_kvfs_req req;
-    struct snic_kvfs_attr a;
+    struct snic_fsop req;
+    struct snic_fsop_attr a;
     struct kvt t;
     (void)state;
     kvt_open(&t, NULL);
-    uint64_t file = kvt_create(&t, SNIC_KVFS_ROOT, "file", 0644);
+    uint64_t file = kvt_create(&t, SNIC_FSOP_ROOT, "file", 0644);
     assert_int_equal(kvt_write(&t, file, 0, "hello", 5), 5);
-    kvt_req(&t, &req, SNIC_KVFS_CREATE, SNIC_KVFS_ROOT, "file");
+    kvt_req(&t, &req, SNIC_FSOP_CREATE, SNIC_FSOP_ROOT, "file");
     req.mode = 0600;
-    req.flags |= SNIC_KVFS_OPEN_READ;
+    req.flags |= SNIC_FSOP_OPEN_READ;
     assert_int_equal(kvt_call(&t, &req), 0);
     assert_int_equal(req.attr.ino, file);
     assert_int_equal(req.attr.size, 5);
     assert_int_equal(req.attr.mode, 0100644);
     assert_true(req.handle != 0);
-    req.flags |= SNIC_KVFS_EXCL;
+    req.flags |= SNIC_FSOP_EXCL;
     assert_int_equal(kvt_call(&t, &req), SNIC_EEXIST);
-    req.flags &= ~SNIC_KVFS_EXCL;
-    req.flags |= SNIC_KVFS_TRUNC | SNIC_KVFS_OPEN_WRITE;
+    req.flags &= ~SNIC_FSOP_EXCL;
+    req.flags |= SNIC_FSOP_TRUNC | SNIC_FSOP_OPEN_WRITE;
     assert_int_equal(kvt_call(&t, &req), 0);
     assert_int_equal(req.attr.size, 0);
     assert_int_equal(kvt_getattr(&t, file, &a), 0);
     assert_int_equal(a.size, 0);
-    kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
-    kvt_req(&t, &req, SNIC_KVFS_CREATE, SNIC_KVFS_ROOT, "dir");
-    req.flags |= SNIC_KVFS_OPEN_WRITE;
+    kvt_mkdir(&t, SNIC_FSOP_ROOT, "dir", 0755);
+    kvt_req(&t, &req, SNIC_FSOP_CREATE, SNIC_FSOP_ROOT, "dir");
+    req.flags |= SNIC_FSOP_OPEN_WRITE;
     assert_int_equal(kvt_call(&t, &req), SNIC_EISDIR);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(kvt_release(&t, file, SNIC_KVFS_OPEN_READ), 0);
+        assert_int_equal(kvt_release(&t, file, SNIC_FSOP_OPEN_READ), 0);
     kvt_close(&t);
 }
 
 /* Permissions of the directory: search to find, write to make; and setgid's group. */
 static void test_kvfs_make_not_allowed_refused(void **state)
 {
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     struct kvt t;
     (void)state;
     kvt_open(&t, NULL);
-    uint64_t dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0711);
-    uint64_t shut = kvt_mkdir(&t, SNIC_KVFS_ROOT, "shut", 0700);
-    uint64_t set = kvt_mkdir(&t, SNIC_KVFS_ROOT, "set", 0777);
+    uint64_t dir = kvt_mkdir(&t, SNIC_FSOP_ROOT, "dir", 0711);
+    uint64_t shut = kvt_mkdir(&t, SNIC_FSOP_ROOT, "shut", 0700);
+    uint64_t set = kvt_mkdir(&t, SNIC_FSOP_ROOT, "set", 0777);
     a.mode = 02777;
     a.gid = 77;
-    assert_int_equal(kvt_setattr(&t, set, SNIC_KVFS_SET_GID, &a), 0);
+    assert_int_equal(kvt_setattr(&t, set, SNIC_FSOP_SET_GID, &a), 0);
     a.mode = 02777;
-    assert_int_equal(kvt_setattr(&t, set, SNIC_KVFS_SET_MODE, &a), 0);
+    assert_int_equal(kvt_setattr(&t, set, SNIC_FSOP_SET_MODE, &a), 0);
     kvt_mkdir(&t, dir, "there", 0755);
     t.cred.uid = 1000;
     t.cred.gid = 1000;
@@ -308,7 +308,7 @@ static void test_kvfs_make_not_allowed_refused(void **state)
     assert_int_equal(kvt_try_lookup(&t, shut, "x"), SNIC_EACCES);
     assert_int_equal(kvt_try_mkdir(&t, dir, "x", 0755), SNIC_EACCES);
     assert_int_equal(kvt_try_mkdir(&t, dir, "there", 0755), SNIC_EEXIST);
-    assert_int_equal(kvt_try_resolve(&t, SNIC_KVFS_ROOT, "/shut/x"), SNIC_EACCES);
+    assert_int_equal(kvt_try_resolve(&t, SNIC_FSOP_ROOT, "/shut/x"), SNIC_EACCES);
     assert_int_equal(kvt_getattr(&t, kvt_mkdir(&t, set, "sub", 0755), &a), 0);
     assert_int_equal(a.gid, 77);
     assert_int_equal(a.mode, 0042755);
@@ -323,7 +323,7 @@ static void test_kvfs_resolve_deep_found(void **state)
 {
     char *name = long_name(900), *path = calloc(1, 60000);
     struct kvt t;
-    uint64_t at = SNIC_KVFS_ROOT;
+    uint64_t at = SNIC_FSOP_ROOT;
     size_t size = 0;
     (void)state;
     kvt_open(&t, NULL);
@@ -336,7 +336,7 @@ static void test_kvfs_resolve_deep_found(void **state)
     }
     assert_int_equal(kvt_try_resolve(&t, 12345, path), at);
     path[size - 1] = 'x';
-    assert_int_equal(kvt_try_resolve(&t, SNIC_KVFS_ROOT, path), SNIC_ENOENT);
+    assert_int_equal(kvt_try_resolve(&t, SNIC_FSOP_ROOT, path), SNIC_ENOENT);
     assert_int_equal(kvt_try_resolve(&t, at, "../../.."), kvt_try_resolve(&t, at, ".././.././../"));
     kvt_close(&t);
     free(name);
@@ -362,7 +362,7 @@ static void test_kvfs_warm_cache_costs(void **state)
     struct kvt t;
     (void)state;
     kvt_open(&t, NULL);
-    uint64_t dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
+    uint64_t dir = kvt_mkdir(&t, SNIC_FSOP_ROOT, "dir", 0755);
     kvt_file(&t, dir, "a", 0644);
     snic_kvfs_get_stats(t.k, &s);
     assert_int_equal(s.alone, 1);
@@ -426,13 +426,13 @@ static void short_all(uint64_t cache_bytes)
 {
     int length = support_nightly() ? 6 : 5;
     struct snic_kvfs_opts o;
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     struct kvt t;
     uint64_t count = 1, dir;
     kvt_opts(&o);
     o.cache_bytes = cache_bytes;
     kvt_open(&t, &o);
-    dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
+    dir = kvt_mkdir(&t, SNIC_FSOP_ROOT, "dir", 0755);
     for (int i = 0; i < length; i++)
         count *= SHORT_OPS;
     for (uint64_t code = 0; code < count; code++)
@@ -468,7 +468,7 @@ static void test_kvfs_cache_small_answers_same(void **state)
     kvt_open(&t, &o);
     for (int d = 0; d < 3; d++) {
         snprintf(name, sizeof(name), "d%d", d);
-        dir[d] = kvt_mkdir(&t, SNIC_KVFS_ROOT, name, 0755);
+        dir[d] = kvt_mkdir(&t, SNIC_FSOP_ROOT, name, 0755);
     }
     for (int i = 0; i < 20000; i++) {
         uint32_t d = (uint32_t)snic_rng_below(&t.rng, 3);

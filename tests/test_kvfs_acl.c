@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum {
-    ACL_ROOT = SNIC_KVFS_ROOT,
+    ACL_ROOT = SNIC_FSOP_ROOT,
     U = 0x01,  /* owner  */
     UN = 0x02, /* named user */
     G = 0x04,  /* group  */
@@ -41,9 +41,9 @@ static struct acl acl_make(const uint32_t *e)
 static int64_t acl_set_bytes(struct kvt *t, uint64_t ino, const char *name, const void *bytes,
                              size_t size)
 {
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     struct snic_iov iov = {(void *)(uintptr_t)bytes, size};
-    kvt_req(t, &req, SNIC_KVFS_SETXATTR, ino, name);
+    kvt_req(t, &req, SNIC_FSOP_SETXATTR, ino, name);
     req.iov = &iov;
     req.iov_count = 1;
     return kvt_call(t, &req);
@@ -56,11 +56,11 @@ static int64_t acl_set(struct kvt *t, uint64_t ino, const char *name, struct acl
 
 static int64_t acl_get(struct kvt *t, uint64_t ino, const char *name, struct acl *a)
 {
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     struct snic_iov iov = {a->bytes, sizeof(a->bytes)};
     int64_t rc;
     memset(a, 0, sizeof(*a));
-    kvt_req(t, &req, SNIC_KVFS_GETXATTR, ino, name);
+    kvt_req(t, &req, SNIC_FSOP_GETXATTR, ino, name);
     req.iov = &iov;
     req.iov_count = 1;
     rc = kvt_call(t, &req);
@@ -70,8 +70,8 @@ static int64_t acl_get(struct kvt *t, uint64_t ino, const char *name, struct acl
 
 static int64_t acl_remove(struct kvt *t, uint64_t ino, const char *name)
 {
-    struct snic_kvfs_req req;
-    kvt_req(t, &req, SNIC_KVFS_REMOVEXATTR, ino, name);
+    struct snic_fsop req;
+    kvt_req(t, &req, SNIC_FSOP_REMOVEXATTR, ino, name);
     return kvt_call(t, &req);
 }
 
@@ -83,17 +83,17 @@ static void acl_is(struct kvt *t, uint64_t ino, const char *name, struct acl exp
     assert_memory_equal(a.bytes, expected.bytes, a.size);
 }
 
-static struct snic_kvfs_attr acl_attr(struct kvt *t, uint64_t ino)
+static struct snic_fsop_attr acl_attr(struct kvt *t, uint64_t ino)
 {
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     assert_int_equal(kvt_getattr(t, ino, &a), 0);
     return a;
 }
 
 static int64_t acl_chmod(struct kvt *t, uint64_t ino, uint32_t mode)
 {
-    struct snic_kvfs_attr a = {.mode = mode};
-    return kvt_setattr(t, ino, SNIC_KVFS_SET_MODE, &a);
+    struct snic_fsop_attr a = {.mode = mode};
+    return kvt_setattr(t, ino, SNIC_FSOP_SET_MODE, &a);
 }
 
 static void acl_as(struct kvt *t, uint32_t uid, uint32_t gid)
@@ -234,13 +234,13 @@ static uint32_t acl_grants(const uint32_t *e, uint32_t uid, uint32_t gid, uint32
 static void test_kvfs_acl_access_as_model(void **state)
 {
     struct kvt t;
-    struct snic_kvfs_attr own = {.uid = 10, .gid = 20};
+    struct snic_fsop_attr own = {.uid = 10, .gid = 20};
     struct snic_rng rng;
     (void)state;
     kvt_open(&t, NULL);
     snic_rng_init(&rng, support_seed());
     uint64_t f = kvt_file(&t, ACL_ROOT, "f", 0640);
-    assert_int_equal(kvt_setattr(&t, f, SNIC_KVFS_SET_UID | SNIC_KVFS_SET_GID, &own), 0);
+    assert_int_equal(kvt_setattr(&t, f, SNIC_FSOP_SET_UID | SNIC_FSOP_SET_GID, &own), 0);
     for (uint64_t round = 0; round < support_scale(2000, 100000); round++) {
         uint32_t e[] = {U, 0,  NOBODY, UN, 0,  11, UN, 0,      12, G, 0,      NOBODY, GN,
                         0, 21, GN,     0,  22, M,  0,  NOBODY, O,  0, NOBODY, 0};
@@ -310,7 +310,7 @@ static void test_kvfs_acl_default_inherited(void **state)
 static void test_kvfs_acl_search_and_setgid(void **state)
 {
     struct kvt t;
-    struct snic_kvfs_attr own = {.uid = 40, .gid = 50};
+    struct snic_fsop_attr own = {.uid = 40, .gid = 50};
     (void)state;
     kvt_open(&t, NULL);
     uint64_t dir = kvt_mkdir(&t, ACL_ROOT, "d", 0700);
@@ -328,7 +328,7 @@ static void test_kvfs_acl_search_and_setgid(void **state)
     acl_as(&t, 42, 50);
     KVT_REFUSED(&t, SNIC_EACCES, kvt_try_lookup(&t, dir, "f"));
     acl_as(&t, 0, 0);
-    assert_int_equal(kvt_setattr(&t, g, SNIC_KVFS_SET_UID | SNIC_KVFS_SET_GID, &own), 0);
+    assert_int_equal(kvt_setattr(&t, g, SNIC_FSOP_SET_UID | SNIC_FSOP_SET_GID, &own), 0);
     assert_int_equal(acl_chmod(&t, g, 02755), 0);
     acl_as(&t, 40, 50);
     assert_int_equal(acl_set(&t, g, ACL_ACCESS, ACL(U, 7, NOBODY, G, 5, NOBODY, O, 5, NOBODY)), 0);

@@ -8,7 +8,7 @@
 enum { AUDIT_DIR = 0040000, AUDIT_FMT = 0170000, AUDIT_ROOM = 1 << 20 };
 
 struct audit_inode {
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     int has_attr;
     int orphan;
     uint64_t names;
@@ -21,7 +21,7 @@ struct audit_inode {
 /* A name or a claim of one. */
 struct audit_pair {
     uint64_t ino, dir;
-    struct snic_kvfs_hash h;
+    struct snic_fsop_hash h;
 };
 
 struct audit {
@@ -81,7 +81,7 @@ static void audit_pair_add(struct audit *u, struct audit_pair **to, uint64_t *co
     (*to)[(*count)++] = p;
 }
 
-static void audit_entries(struct audit *u, uint64_t dir, struct snic_kvfs_hash h,
+static void audit_entries(struct audit *u, uint64_t dir, struct snic_fsop_hash h,
                           const void *record, uint32_t size)
 {
     struct snic_kvfs_entry e;
@@ -111,7 +111,7 @@ static void audit_xattr(struct audit_inode *i, const unsigned char *body)
 static void audit_record(struct audit *u, uint64_t group, const struct snic_kvop_record *r)
 {
     const unsigned char *key = snic_kvop_record_key(r), *value = snic_kvop_record_value(r);
-    struct snic_kvfs_hash h = {0, 0};
+    struct snic_fsop_hash h = {0, 0};
     struct snic_kvop_key k;
     snic_kvop_key_set(&k, group, key, r->key_size);
     if (snic_kvfs_verify(&k, value, r->value_size) != 0) {
@@ -194,7 +194,7 @@ static int audit_order(const void *a, const void *b)
 
 static void audit_inode_check(const struct audit_inode *i)
 {
-    const struct snic_kvfs_attr *a = &i->a;
+    const struct snic_fsop_attr *a = &i->a;
     int dir = (a->mode & AUDIT_FMT) == AUDIT_DIR;
     assert_true(i->has_attr || (i->names == 0 && i->orphan));
     if (!i->has_attr)

@@ -41,8 +41,8 @@ void kvb_fill(void *out, size_t size, uint64_t tag)
 
 int64_t kvb_fallocate(struct kvt *t, uint64_t ino, uint64_t offset, uint64_t size, uint32_t flags)
 {
-    struct snic_kvfs_req req;
-    kvt_req(t, &req, SNIC_KVFS_FALLOCATE, ino, NULL);
+    struct snic_fsop req;
+    kvt_req(t, &req, SNIC_FSOP_FALLOCATE, ino, NULL);
     req.offset = offset;
     req.length = size;
     req.flags |= flags;
@@ -51,8 +51,8 @@ int64_t kvb_fallocate(struct kvt *t, uint64_t ino, uint64_t offset, uint64_t siz
 
 int64_t kvb_seek(struct kvt *t, uint64_t ino, uint64_t offset, uint32_t flag)
 {
-    struct snic_kvfs_req req;
-    kvt_req(t, &req, SNIC_KVFS_SEEK, ino, NULL);
+    struct snic_fsop req;
+    kvt_req(t, &req, SNIC_FSOP_SEEK, ino, NULL);
     req.offset = offset;
     req.flags |= flag;
     return kvt_call(t, &req);
@@ -61,8 +61,8 @@ int64_t kvb_seek(struct kvt *t, uint64_t ino, uint64_t offset, uint32_t flag)
 int64_t kvb_copy(struct kvt *t, uint64_t ino, uint64_t offset, uint64_t ino2, uint64_t offset2,
                  uint64_t size)
 {
-    struct snic_kvfs_req req;
-    kvt_req(t, &req, SNIC_KVFS_COPY, ino, NULL);
+    struct snic_fsop req;
+    kvt_req(t, &req, SNIC_FSOP_COPY, ino, NULL);
     req.offset = offset;
     req.ino2 = ino2;
     req.offset2 = offset2;
@@ -72,19 +72,19 @@ int64_t kvb_copy(struct kvt *t, uint64_t ino, uint64_t offset, uint64_t ino2, ui
 
 int64_t kvb_append(struct kvt *t, uint64_t ino, const void *bytes, size_t size)
 {
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     struct snic_iov iov = {.base = (void *)(uintptr_t)bytes, .size = size};
-    kvt_req(t, &req, SNIC_KVFS_WRITE, ino, NULL);
-    req.flags |= SNIC_KVFS_APPEND;
+    kvt_req(t, &req, SNIC_FSOP_WRITE, ino, NULL);
+    req.flags |= SNIC_FSOP_APPEND;
     req.offset = 12345;
     req.iov = &iov;
     req.iov_count = 1;
     return kvt_call(t, &req);
 }
 
-int64_t kvb_simple(struct kvt *t, enum snic_kvfs_kind kind, uint64_t ino)
+int64_t kvb_simple(struct kvt *t, enum snic_fsop_kind kind, uint64_t ino)
 {
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     kvt_req(t, &req, kind, ino, NULL);
     return kvt_call(t, &req);
 }
@@ -94,7 +94,7 @@ int64_t kvb_simple(struct kvt *t, enum snic_kvfs_kind kind, uint64_t ino)
 int kvb_equal(struct kvt *t, const struct kvb *f)
 {
     static unsigned char got[KVB_MAX + 64];
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     int64_t n;
     if (kvt_getattr(t, f->ino, &a) != 0 || a.size != f->size)
         return 0;
@@ -128,7 +128,7 @@ uint64_t kvb_space(struct kvt *t, uint64_t ino)
 
 void kvb_check(struct kvt *t, const struct kvb *f)
 {
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     assert_int_equal(kvt_getattr(t, f->ino, &a), 0);
     assert_int_equal(a.size, f->size);
     assert_true(kvb_equal(t, f));

@@ -31,7 +31,7 @@ int64_t kvb_seek(struct kvt *t, uint64_t ino, uint64_t offset, uint32_t flag);
 int64_t kvb_copy(struct kvt *t, uint64_t ino, uint64_t offset, uint64_t ino2, uint64_t offset2,
                  uint64_t size);
 int64_t kvb_append(struct kvt *t, uint64_t ino, const void *bytes, size_t size);
-int64_t kvb_simple(struct kvt *t, enum snic_kvfs_kind kind, uint64_t ino);
+int64_t kvb_simple(struct kvt *t, enum snic_fsop_kind kind, uint64_t ino);
 
 /* Size, bytes, and nothing behind them. 1: equal. */
 int kvb_equal(struct kvt *t, const struct kvb *f);

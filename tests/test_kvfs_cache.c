@@ -23,11 +23,11 @@ static void round_writes(uint32_t file)
             length = snic_align_up(length, 4096);
         }
         length = snic_min_u64(length, (i + 1) * part - offset);
-        o = op_bytes(SNIC_KVFS_WRITE, file, offset, length);
+        o = op_bytes(SNIC_FSOP_WRITE, file, offset, length);
         if (snic_rng_below(&w.rng, 3) == 0)
-            o->call->r.k.flags |= SNIC_KVFS_DIRECT;
+            o->call->r.k.flags |= SNIC_FSOP_DIRECT;
         else if (snic_rng_below(&w.rng, 8) == 0)
-            o->call->r.k.flags |= SNIC_KVFS_SYNC;
+            o->call->r.k.flags |= SNIC_FSOP_SYNC;
         now_write(o);
     }
 }
@@ -39,19 +39,19 @@ static void round_append(uint32_t file)
 
     if (room == 0)
         return;
-    o = op_bytes(SNIC_KVFS_WRITE, file, w.size[file],
+    o = op_bytes(SNIC_FSOP_WRITE, file, w.size[file],
                  1 + snic_rng_below(&w.rng, snic_min_u64(room, 9000)));
-    o->call->r.k.flags |= SNIC_KVFS_APPEND;
+    o->call->r.k.flags |= SNIC_FSOP_APPEND;
     o->call->r.k.offset = 0;
     now_write(o);
 }
 
 static void round_truncate(uint32_t file)
 {
-    struct op *o = op_new(SNIC_KVFS_SETATTR, file);
+    struct op *o = op_new(SNIC_FSOP_SETATTR, file);
     uint64_t size = snic_rng_below(&w.rng, 4) == 0 ? 0 : snic_rng_below(&w.rng, FILE_MAX);
 
-    o->call->r.k.set_mask = SNIC_KVFS_SET_SIZE;
+    o->call->r.k.set_mask = SNIC_FSOP_SET_SIZE;
     o->call->r.k.attr.size = size;
     memset(w.now[file] + size, 0, FILE_MAX - size);
     w.size[file] = size;
@@ -59,11 +59,11 @@ static void round_truncate(uint32_t file)
 
 static void round_punch(uint32_t file)
 {
-    struct op *o = op_new(SNIC_KVFS_FALLOCATE, file);
+    struct op *o = op_new(SNIC_FSOP_FALLOCATE, file);
     uint64_t offset = snic_rng_below(&w.rng, FILE_MAX);
     uint64_t length = 1 + snic_rng_below(&w.rng, FILE_MAX - offset);
 
-    o->call->r.k.flags |= SNIC_KVFS_FALLOC_KEEP_SIZE | SNIC_KVFS_FALLOC_PUNCH;
+    o->call->r.k.flags |= SNIC_FSOP_FALLOC_KEEP_SIZE | SNIC_FSOP_FALLOC_PUNCH;
     o->call->r.k.offset = offset;
     o->call->r.k.length = length;
     memset(w.now[file] + offset, 0, length);
@@ -80,7 +80,7 @@ static void round_copy(uint32_t file)
     length = snic_min_u64(length, 50000); /* in one piece */
     if (length == 0)
         return;
-    o = op_new(SNIC_KVFS_COPY, from);
+    o = op_new(SNIC_FSOP_COPY, from);
     o->call->r.k.offset = at;
     o->call->r.k.ino2 = w.ino[file];
     o->call->r.k.offset2 = to;
@@ -119,12 +119,12 @@ static void round_run(uint32_t file)
     while (w.count < OPS - 1 && snic_rng_below(&w.rng, 4) != 0) {
         uint64_t at = snic_rng_below(&w.rng, FILE_MAX);
         struct op *o =
-            op_bytes(SNIC_KVFS_READ, file, at, 1 + snic_rng_below(&w.rng, FILE_MAX - at));
+            op_bytes(SNIC_FSOP_READ, file, at, 1 + snic_rng_below(&w.rng, FILE_MAX - at));
         if (snic_rng_below(&w.rng, 4) == 0)
-            o->call->r.k.flags |= SNIC_KVFS_DIRECT;
+            o->call->r.k.flags |= SNIC_FSOP_DIRECT;
     }
     if (snic_rng_below(&w.rng, 6) == 0)
-        (void)op_new(snic_rng_below(&w.rng, 2) ? SNIC_KVFS_FSYNC : SNIC_KVFS_FLUSH, file);
+        (void)op_new(snic_rng_below(&w.rng, 2) ? SNIC_FSOP_FSYNC : SNIC_FSOP_FLUSH, file);
     for (unsigned i = 0; i < w.count; i++) {
         op_go(&w.ops[(i + what) % w.count]);
         for (uint64_t n = snic_rng_below(&w.rng, 40); n > 0 && !cache_falls(); n--)
@@ -138,7 +138,7 @@ static void round_run(uint32_t file)
     for (unsigned i = 0; i < w.count; i++) {
         const struct op *o = &w.ops[i];
 
-        if (o->call->r.k.kind == SNIC_KVFS_READ)
+        if (o->call->r.k.kind == SNIC_FSOP_READ)
             check_read(o, old, w.size[file]);
         else
             assert_int_equal(o->result, o->length);
@@ -161,13 +161,13 @@ static void round_overlap(uint32_t file)
 
     for (uint64_t i = 2 + snic_rng_below(&w.rng, 3); i > 0; i--) {
         if (snic_rng_below(&w.rng, 5) == 0) {
-            o = op_new(SNIC_KVFS_SETATTR, file);
-            o->call->r.k.set_mask = SNIC_KVFS_SET_SIZE;
+            o = op_new(SNIC_FSOP_SETATTR, file);
+            o->call->r.k.set_mask = SNIC_FSOP_SET_SIZE;
             o->call->r.k.attr.size = at + snic_rng_below(&w.rng, 9000);
         } else {
-            o = op_bytes(SNIC_KVFS_WRITE, file, at + snic_rng_below(&w.rng, 9000),
+            o = op_bytes(SNIC_FSOP_WRITE, file, at + snic_rng_below(&w.rng, 9000),
                          1 + snic_rng_below(&w.rng, 20000));
-            o->call->r.k.flags |= snic_rng_below(&w.rng, 2) ? SNIC_KVFS_DIRECT : 0;
+            o->call->r.k.flags |= snic_rng_below(&w.rng, 2) ? SNIC_FSOP_DIRECT : 0;
         }
     }
     for (unsigned i = 0; i < w.count; i++) {
@@ -177,7 +177,7 @@ static void round_overlap(uint32_t file)
     }
     ops_end();
     ops_free();
-    assert_int_equal(op_alone(op_new(SNIC_KVFS_FLUSH, file)), 0);
+    assert_int_equal(op_alone(op_new(SNIC_FSOP_FLUSH, file)), 0);
     size = snic_fs_get(w.g.fs, name, all, sizeof(all));
     assert_true(size >= (int64_t)at);
     assert_memory_equal(all, w.model[file], (size_t)snic_min_u64(at, w.size[file]));
@@ -267,20 +267,20 @@ static void test_kvfs_cache_read_at_the_end(void **state)
     life_open(support_seed(), 1, 1);
     for (int n = 0; n < 20000000 && w.m.cache->state != KC_ON; n++)
         world_step();
-    write = op_bytes(SNIC_KVFS_WRITE, 0, 0, 20000);
-    write->call->r.k.flags |= SNIC_KVFS_DIRECT; /* no page has it */
+    write = op_bytes(SNIC_FSOP_WRITE, 0, 0, 20000);
+    write->call->r.k.flags |= SNIC_FSOP_DIRECT; /* no page has it */
     now_write(write);
     assert_int_equal(op_alone(write), 20000);
     memcpy(w.model[0], w.now[0], 20000);
-    assert_int_equal(op_alone(op_bytes(SNIC_KVFS_READ, 0, 0, 1)), 1); /* the size, a page */
+    assert_int_equal(op_alone(op_bytes(SNIC_FSOP_READ, 0, 0, 1)), 1); /* the size, a page */
     world_kill();
     for (int n = 0; n < 20000000 && !cache_falls(); n++)
         world_step();
     assert_true(cache_falls());
-    read = op_bytes(SNIC_KVFS_READ, 0, 0, 20000);
+    read = op_bytes(SNIC_FSOP_READ, 0, 0, 20000);
     op_go(read);
     assert_int_not_equal(w.m.cache->busy, 0);
-    write = op_bytes(SNIC_KVFS_WRITE, 0, 5000, 8000);
+    write = op_bytes(SNIC_FSOP_WRITE, 0, 5000, 8000);
     op_go(write);
     ops_end();
     assert_int_equal(read->result, 20000);
@@ -326,8 +326,8 @@ static void test_kvfs_cache_not_taken_given_up(void **state)
         life_open(support_seed(), 1, 1);
         for (int n = 0; n < 20000000 && w.m.cache->state != KC_ON; n++)
             world_step();
-        assert_int_equal(op_alone(op_bytes(SNIC_KVFS_READ, 0, 0, 1)), 0); /* the size */
-        o = op_bytes(SNIC_KVFS_WRITE, 0, 0, 20000);
+        assert_int_equal(op_alone(op_bytes(SNIC_FSOP_READ, 0, 0, 1)), 0); /* the size */
+        o = op_bytes(SNIC_FSOP_WRITE, 0, 0, 20000);
         now_write(o);
         assert_int_equal(op_alone(o), 20000);
         memcpy(w.model[0], w.now[0], 20000);
@@ -340,7 +340,7 @@ static void test_kvfs_cache_not_taken_given_up(void **state)
         dead = snic_loop_now(w.g.loop[0]);
         snic_timer_init(&tick, cache_tick);
         snic_loop_arm(w.g.loop[0], &tick, dead + 1);
-        o = op_bytes(SNIC_KVFS_READ, 0, 0, 20000); /* it may have to wait, but not for ever */
+        o = op_bytes(SNIC_FSOP_READ, 0, 0, 20000); /* it may have to wait, but not for ever */
         op_go(o);
         cache_until(dead + waits[i] * 1000000000u);
         assert_int_equal(w.m.cache->state, late ? KC_OFF : KC_DEAD);

@@ -22,7 +22,7 @@ static int64_t op_soon(struct op *o)
 
 static struct op *write_new(uint32_t file, uint64_t offset, uint64_t length, uint32_t flags)
 {
-    struct op *o = op_bytes(SNIC_KVFS_WRITE, file, offset, length);
+    struct op *o = op_bytes(SNIC_FSOP_WRITE, file, offset, length);
 
     o->call->r.k.flags |= flags;
     now_write(o);
@@ -62,7 +62,7 @@ static uint64_t full_begin(void)
     w.size[0] = FILE_MAX;
     kc_inode_find(w.m.cache, w.ino[0])->sized = 0; /* nothing of it is cached */
     for (uint32_t f = 1; f < FILES; f++)           /* their sizes are known */
-        assert_int_equal(op_alone(op_bytes(SNIC_KVFS_READ, f, 0, 1)), 0);
+        assert_int_equal(op_alone(op_bytes(SNIC_FSOP_READ, f, 0, 1)), 0);
     filler = rig_file(&w.g, "filler");
     rig_exhaust(&w.g, filler);
     w.config.cache_bytes = 64u << 20; /* as if much more could be dirty */
@@ -80,10 +80,10 @@ static uint64_t full_begin(void)
 
 static void full_end(uint64_t filler)
 {
-    struct snic_kvfs_req cut = {.kind = SNIC_KVFS_SETATTR,
-                                .flags = SNIC_KVFS_CHECKED,
-                                .set_mask = SNIC_KVFS_SET_SIZE,
-                                .ino = filler};
+    struct snic_fsop cut = {.kind = SNIC_FSOP_SETATTR,
+                            .flags = SNIC_FSOP_CHECKED,
+                            .set_mask = SNIC_FSOP_SET_SIZE,
+                            .ino = filler};
 
     assert_int_equal(snic_fs_call(w.g.fs, &cut), 0);
     pass(UINT64_C(20000000000));
@@ -102,38 +102,38 @@ static void test_kvfs_cache_full_store_stops_nobody(void **state)
     (void)state;
     for (int round = 0; round < 3; round++) {
         check_all(0);
-        o = op_bytes(SNIC_KVFS_READ, 0, snic_rng_below(&w.rng, FILE_MAX / 2), 100000);
-        o->call->r.k.flags |= round == 1 ? SNIC_KVFS_DIRECT : 0;
+        o = op_bytes(SNIC_FSOP_READ, 0, snic_rng_below(&w.rng, FILE_MAX / 2), 100000);
+        o->call->r.k.flags |= round == 1 ? SNIC_FSOP_DIRECT : 0;
         assert_int_equal(op_soon(o), 100000);
         assert_int_equal(op_soon(write_new(0, 3 * KC_PAGE + 100, 50000, 0)), 50000);
         keep(0);
-        assert_int_equal(op_soon(op_new(SNIC_KVFS_FSYNC, 0)), 0);
+        assert_int_equal(op_soon(op_new(SNIC_FSOP_FSYNC, 0)), 0);
         check_all(0);
         for (uint32_t f = 1; f < FILES; f++) /* they are there until the error is reported */
             check_all(f);
         pass(UINT64_C(300000000));
-        assert_int_equal(op_soon(op_bytes(SNIC_KVFS_WRITE, 2, FILE_MAX - 10, 10)), SNIC_ENOSPC);
+        assert_int_equal(op_soon(op_bytes(SNIC_FSOP_WRITE, 2, FILE_MAX - 10, 10)), SNIC_ENOSPC);
     }
     assert_true(w.m.cache->bypassed > 0);
     before = failures();
     pass(UINT64_C(10000000000));
     assert_in_range(failures(), before + 2, before + 20);
     /* reported: by fsync, by close, and the other handle, once each */
-    assert_int_equal(op_soon(op_new(SNIC_KVFS_FSYNC, 1)), SNIC_ENOSPC);
+    assert_int_equal(op_soon(op_new(SNIC_FSOP_FSYNC, 1)), SNIC_ENOSPC);
     forget(1);
-    assert_int_equal(op_soon(op_new(SNIC_KVFS_FSYNC, 1)), 0);
+    assert_int_equal(op_soon(op_new(SNIC_FSOP_FSYNC, 1)), 0);
     check_all(1);
-    assert_int_equal(op_soon(op_new(SNIC_KVFS_FLUSH, 2)), SNIC_ENOSPC);
+    assert_int_equal(op_soon(op_new(SNIC_FSOP_FLUSH, 2)), SNIC_ENOSPC);
     forget(2);
-    o = op_new(SNIC_KVFS_FSYNC, 2);
+    o = op_new(SNIC_FSOP_FSYNC, 2);
     o->call->r.k.handle = w.handle[2] + 40; /* another client's, open all the time */
     assert_int_equal(op_soon(o), SNIC_ENOSPC);
-    o = op_new(SNIC_KVFS_FSYNC, 2);
+    o = op_new(SNIC_FSOP_FSYNC, 2);
     o->call->r.k.handle = w.handle[2] + 40;
     assert_int_equal(op_soon(o), 0);
-    assert_int_equal(op_soon(op_new(SNIC_KVFS_FLUSH, 2)), SNIC_ENOSPC);
-    assert_int_equal(op_soon(op_new(SNIC_KVFS_FSYNC, 2)), SNIC_ENOSPC);
-    assert_int_equal(op_soon(op_new(SNIC_KVFS_FLUSH, 2)), 0);
+    assert_int_equal(op_soon(op_new(SNIC_FSOP_FLUSH, 2)), SNIC_ENOSPC);
+    assert_int_equal(op_soon(op_new(SNIC_FSOP_FSYNC, 2)), SNIC_ENOSPC);
+    assert_int_equal(op_soon(op_new(SNIC_FSOP_FLUSH, 2)), 0);
     check_all(2);
     assert_int_equal(w.m.cache->lost, 2);
     assert_int_equal(w.doubts, 2);
@@ -159,9 +159,9 @@ static void test_kvfs_cache_full_store_ends_waits(void **state)
     w.config.cache_bytes = 64u << 20; /* the budget denies them no pages: there are none */
     for (uint64_t i = 0; i < 2; i++)  /* overwrites: the second one waits behind the first */
         (void)write_new(0, (5 + i) * KC_PAGE + 7, 12 * KC_PAGE, 0);
-    append = op_bytes(SNIC_KVFS_WRITE, 3, 0, 2 * KC_PAGE);
-    append->call->r.k.flags |= SNIC_KVFS_APPEND;
-    o = op_bytes(SNIC_KVFS_READ, 0, 20 * KC_PAGE, 20 * KC_PAGE);
+    append = op_bytes(SNIC_FSOP_WRITE, 3, 0, 2 * KC_PAGE);
+    append->call->r.k.flags |= SNIC_FSOP_APPEND;
+    o = op_bytes(SNIC_FSOP_READ, 0, 20 * KC_PAGE, 20 * KC_PAGE);
     for (unsigned i = 0; i < w.count; i++)
         op_go(&w.ops[i]);
     ops_end();
@@ -181,16 +181,16 @@ static void test_kvfs_cache_full_store_ends_waits(void **state)
     keep(3);
     for (uint32_t f = 0; f < FILES; f++)
         check_all(f);
-    o = op_new(SNIC_KVFS_SETATTR,
+    o = op_new(SNIC_FSOP_SETATTR,
                2); /* makes room; what could not be written out goes, and is reported */
-    o->call->r.k.set_mask = SNIC_KVFS_SET_SIZE;
+    o->call->r.k.set_mask = SNIC_FSOP_SET_SIZE;
     o->call->r.k.attr.size = 3 * KC_PAGE + 5;
     assert_int_equal(op_soon(o), 0);
     forget(2);
     w.size[2] = 3 * KC_PAGE + 5;
     check_all(2);
-    assert_int_equal(op_soon(op_new(SNIC_KVFS_FSYNC, 2)), SNIC_ENOSPC);
-    assert_int_equal(op_soon(op_new(SNIC_KVFS_FSYNC, 2)), 0);
+    assert_int_equal(op_soon(op_new(SNIC_FSOP_FSYNC, 2)), SNIC_ENOSPC);
+    assert_int_equal(op_soon(op_new(SNIC_FSOP_FSYNC, 2)), 0);
     w.config.cache_bytes = 1u << 20;
     full_end(filler);
     for (uint32_t f = 0; f < FILES; f++)
@@ -209,18 +209,18 @@ static void test_kvfs_cache_full_truncation_drops_only_for_space(void **state)
     life_open(support_seed(), 1, 0);
     for (int n = 0; n < 20000000 && w.m.cache->state != KC_ON; n++)
         world_step();
-    assert_int_equal(op_alone(op_bytes(SNIC_KVFS_READ, 1, 0, 1)), 0);
+    assert_int_equal(op_alone(op_bytes(SNIC_FSOP_READ, 1, 0, 1)), 0);
     assert_int_equal(op_alone(write_new(1, 0, 10 * KC_PAGE, 0)), 10 * KC_PAGE);
     keep(1);
     assert_int_equal(snic_kvmem_fault(w.g.medium, &f), 0);
-    o = op_new(SNIC_KVFS_SETATTR, 1);
-    o->call->r.k.set_mask = SNIC_KVFS_SET_SIZE;
+    o = op_new(SNIC_FSOP_SETATTR, 1);
+    o->call->r.k.set_mask = SNIC_FSOP_SET_SIZE;
     o->call->r.k.attr.size = 9 * KC_PAGE;
     assert_true(op_alone(o) < 0);
     snic_kvmem_faults_clear(w.g.medium);
     pass(UINT64_C(2000000000));
     check_all(1);
-    assert_int_equal(op_alone(op_new(SNIC_KVFS_FSYNC, 1)), 0);
+    assert_int_equal(op_alone(op_new(SNIC_FSOP_FSYNC, 1)), 0);
     check_store(1);
     life_close();
 }

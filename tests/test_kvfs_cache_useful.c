@@ -18,7 +18,7 @@ static uint64_t reads, hits, lru_hits;
 
 static int64_t write_pages(uint32_t key, uint32_t pages, uint32_t flags)
 {
-    struct op *o = op_bytes(SNIC_KVFS_WRITE, key % FILES, (uint64_t)key / FILES * KC_PAGE,
+    struct op *o = op_bytes(SNIC_FSOP_WRITE, key % FILES, (uint64_t)key / FILES * KC_PAGE,
                             (uint64_t)pages * KC_PAGE);
 
     o->call->r.k.flags |= flags;
@@ -29,7 +29,7 @@ static int64_t write_pages(uint32_t key, uint32_t pages, uint32_t flags)
 
 static void read_page(uint32_t key)
 {
-    struct op *o = op_bytes(SNIC_KVFS_READ, key % FILES, (uint64_t)key / FILES * KC_PAGE, KC_PAGE);
+    struct op *o = op_bytes(SNIC_FSOP_READ, key % FILES, (uint64_t)key / FILES * KC_PAGE, KC_PAGE);
     uint64_t size = w.size[o->file], before = w.m.cache->hit_reads;
 
     op_go(o);
@@ -71,7 +71,7 @@ static void useful_open(uint32_t keys, int zipf, int write_back)
     life_open(7 + support_seed(), write_back, 0);
     for (uint32_t f = 0; f < FILES; f++) /* they have all of their bytes, by the link */
         for (uint32_t page = 0; page < WORLD_PAGES; page += PIECE)
-            assert_int_equal(write_pages(page * FILES + f, PIECE, SNIC_KVFS_DIRECT),
+            assert_int_equal(write_pages(page * FILES + f, PIECE, SNIC_FSOP_DIRECT),
                              PIECE * KC_PAGE);
     cache_on();
     draw_open(&draw, keys, zipf);
@@ -124,12 +124,12 @@ static void test_kvfs_cache_recovers(void **state)
         useful_open(2 * PLACES, zipf, 1);
         (void)useful_run(8 * PLACES);
         for (uint32_t i = 0; i < 500; i++) {
-            struct op *o = op_new(SNIC_KVFS_SETATTR, i % FILES);
+            struct op *o = op_new(SNIC_FSOP_SETATTR, i % FILES);
 
-            o->call->r.k.set_mask = SNIC_KVFS_SET_SIZE;
+            o->call->r.k.set_mask = SNIC_FSOP_SET_SIZE;
             o->call->r.k.attr.size = w.size[i % FILES];
             assert_int_equal(op_alone(o), 0);
-            assert_int_equal(write_pages(2 * PLACES + i % 500, 1, SNIC_KVFS_DIRECT), KC_PAGE);
+            assert_int_equal(write_pages(2 * PLACES + i % 500, 1, SNIC_FSOP_DIRECT), KC_PAGE);
         }
         recovers(zipf ? "Zipf, drops" : "uniform, drops");
         atomic_store(&w.m.alone, 0);

@@ -97,7 +97,7 @@ int remote_writes(struct km_remote *r, const struct km_call *c)
     return 1;
 }
 
-int remote_by_name(const struct snic_kvfs_req *k)
+int remote_by_name(const struct snic_fsop *k)
 {
     (void)k;
     return 0;
@@ -264,7 +264,7 @@ static inline struct op *op_new(uint32_t kind, uint32_t file)
     c->file = NULL;
     c->data = km_call_data(c);
     c->r.k.kind = kind;
-    c->r.k.flags = SNIC_KVFS_CHECKED;
+    c->r.k.flags = SNIC_FSOP_CHECKED;
     c->r.k.ino = w.ino[file];
     c->r.k.handle = w.handle[file];
     return o;
@@ -288,7 +288,7 @@ static inline struct op *op_bytes(uint32_t kind, uint32_t file, uint64_t offset,
     c->r.k.iov_count = 1;
     c->r.k.offset = offset;
     c->r.k.length = length;
-    for (uint64_t i = 0; kind == SNIC_KVFS_WRITE && i < length; i++)
+    for (uint64_t i = 0; kind == SNIC_FSOP_WRITE && i < length; i++)
         o->data[i] = (unsigned char)(1 + snic_rng_below(&w.rng, 255));
     return o;
 }
@@ -344,8 +344,8 @@ static inline void check_read(const struct op *o, uint64_t old_size, uint64_t ne
 
 static inline void check_all(uint32_t file)
 {
-    struct snic_kvfs_attr a = {.ino = w.ino[file]};
-    struct op *o = op_new(SNIC_KVFS_GETATTR, file);
+    struct snic_fsop_attr a = {.ino = w.ino[file]};
+    struct op *o = op_new(SNIC_FSOP_GETATTR, file);
 
     op_go(o);
     ops_end();
@@ -354,9 +354,9 @@ static inline void check_all(uint32_t file)
     km_cache_amend(&w.m, &a);
     assert_int_equal(a.size, w.size[file]);
     ops_free();
-    o = op_bytes(SNIC_KVFS_READ, file, 0, FILE_MAX);
+    o = op_bytes(SNIC_FSOP_READ, file, 0, FILE_MAX);
     if (snic_rng_below(&w.rng, 2))
-        o->call->r.k.flags |= SNIC_KVFS_DIRECT;
+        o->call->r.k.flags |= SNIC_FSOP_DIRECT;
     op_go(o);
     ops_end();
     check_read(o, w.size[file], w.size[file]);
@@ -369,7 +369,7 @@ static inline void check_store(uint32_t file)
     static unsigned char all[FILE_MAX];
     char name[3] = {'/', (char)('a' + file), 0};
 
-    assert_int_equal(op_alone(op_new(SNIC_KVFS_FLUSH, file)), 0);
+    assert_int_equal(op_alone(op_new(SNIC_FSOP_FLUSH, file)), 0);
     assert_int_equal(snic_fs_get(w.g.fs, name, all, sizeof(all)), w.size[file]);
     assert_memory_equal(all, w.model[file], (size_t)w.size[file]);
 }
@@ -413,12 +413,12 @@ static inline void life_open(uint64_t seed, int write_back, int deaths)
     assert_int_equal(km_calls_open(&w.m), 0);
     assert_int_equal(km_cache_open(&w.m), 0);
     for (uint32_t f = 0; f < FILES; f++) {
-        struct op *o = op_new(SNIC_KVFS_CREATE, f);
+        struct op *o = op_new(SNIC_FSOP_CREATE, f);
         char name[2] = {(char)('a' + f), 0};
 
-        o->call->r.k.ino = SNIC_KVFS_ROOT;
+        o->call->r.k.ino = SNIC_FSOP_ROOT;
         o->call->r.k.handle = 0;
-        o->call->r.k.flags |= SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE;
+        o->call->r.k.flags |= SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE;
         o->call->r.k.mode = S_IFREG | 0644;
         o->call->r.k.name = name;
         o->call->r.k.name_size = 1;
@@ -434,7 +434,7 @@ static inline void life_open(uint64_t seed, int write_back, int deaths)
 static inline void life_close(void)
 {
     for (uint32_t f = 0; f < FILES; f++)
-        assert_int_equal(op_alone(op_new(SNIC_KVFS_RELEASE, f)), 0);
+        assert_int_equal(op_alone(op_new(SNIC_FSOP_RELEASE, f)), 0);
     w.m.cache->closing = 1;
     for (int n = 0; n < 20000000 && w.m.cache->state != KC_OFF; n++)
         world_step();

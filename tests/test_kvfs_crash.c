@@ -73,8 +73,8 @@ static const struct crash_step crash_course[] = {
     {CRASH_RENAME, "/a/n", "/a/big", 0, 0, 0},
     {CRASH_RENAME, "/a/m", "/b/e", 0, 0, 0},
     {CRASH_RENAME, "/b/d", "/a/d", 0, 0, 0},
-    {CRASH_RENAME, "/a/d", "/b/g", 0, 0, SNIC_KVFS_RENAME_EXCHANGE},
-    {CRASH_RENAME, "/b/e", "/a/s", 0, 0, SNIC_KVFS_RENAME_EXCHANGE},
+    {CRASH_RENAME, "/a/d", "/b/g", 0, 0, SNIC_FSOP_RENAME_EXCHANGE},
+    {CRASH_RENAME, "/b/e", "/a/s", 0, 0, SNIC_FSOP_RENAME_EXCHANGE},
     {CRASH_LINK, "/b/f3", "/a/k", 0, 0, 0},
     {CRASH_UNLINK, "/b/l", NULL, 0, 0, 0},
     {CRASH_UNLINK, "/a/x", NULL, 0, 0, 0},
@@ -103,10 +103,10 @@ static int64_t crash_parent(struct kvt *t, const char *path, const char **name)
     const char *last = strrchr(path, '/');
     *name = last + 1;
     if (last == path)
-        return SNIC_KVFS_ROOT;
+        return SNIC_FSOP_ROOT;
     memcpy(dir, path, (size_t)(last - path));
     dir[last - path] = 0;
-    return kvt_try_resolve(t, SNIC_KVFS_ROOT, dir);
+    return kvt_try_resolve(t, SNIC_FSOP_ROOT, dir);
 }
 
 static int64_t crash_bytes(struct kvt *t, int64_t ino, uint64_t offset, uint64_t size)
@@ -123,11 +123,11 @@ static int64_t crash_bytes(struct kvt *t, int64_t ino, uint64_t offset, uint64_t
 static int64_t crash_xattr(struct kvt *t, uint64_t ino, const struct crash_step *s)
 {
     char *value = malloc(s->size + 1);
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     struct snic_iov iov = {.base = value, .size = s->size};
     assert_non_null(value);
     memset(value, 'x', s->size);
-    kvt_req(t, &req, s->kind == CRASH_SETX ? SNIC_KVFS_SETXATTR : SNIC_KVFS_REMOVEXATTR, ino,
+    kvt_req(t, &req, s->kind == CRASH_SETX ? SNIC_FSOP_SETXATTR : SNIC_FSOP_REMOVEXATTR, ino,
             s->path2);
     if (s->kind == CRASH_SETX) {
         req.iov = &iov;
@@ -141,16 +141,16 @@ static int64_t crash_xattr(struct kvt *t, uint64_t ino, const struct crash_step 
 
 static int64_t crash_open_unlink(struct kvt *t, uint64_t dir, const char *name, uint64_t ino)
 {
-    struct snic_kvfs_req req;
-    kvt_req(t, &req, SNIC_KVFS_OPEN, ino, NULL);
-    req.flags |= SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE;
+    struct snic_fsop req;
+    kvt_req(t, &req, SNIC_FSOP_OPEN, ino, NULL);
+    req.flags |= SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE;
     int64_t rc = kvt_call(t, &req);
     if (rc == 0)
         rc = kvt_unlink(t, dir, name);
     if (rc == 0)
         rc = crash_bytes(t, (int64_t)ino, 0, 9000);
     if (rc == 0)
-        rc = kvt_release(t, ino, SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE);
+        rc = kvt_release(t, ino, SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE);
     return rc;
 }
 
@@ -168,7 +168,7 @@ static int64_t crash_two(struct kvt *t, uint64_t dir, const char *name, int64_t 
 
 static int64_t crash_do(struct kvt *t, const struct crash_step *s)
 {
-    struct snic_kvfs_attr a = {.mode = (uint32_t)s->size};
+    struct snic_fsop_attr a = {.mode = (uint32_t)s->size};
     const char *name;
     int64_t dir = crash_parent(t, s->path, &name), ino = 0;
     if (dir < 0)
@@ -195,7 +195,7 @@ static int64_t crash_do(struct kvt *t, const struct crash_step *s)
     if (s->kind == CRASH_SETX || s->kind == CRASH_DELX)
         return crash_xattr(t, (uint64_t)ino, s);
     if (s->kind == CRASH_MODE)
-        return kvt_setattr(t, (uint64_t)ino, SNIC_KVFS_SET_MODE, &a);
+        return kvt_setattr(t, (uint64_t)ino, SNIC_FSOP_SET_MODE, &a);
     return crash_open_unlink(t, (uint64_t)dir, name, (uint64_t)ino);
 }
 
@@ -217,7 +217,7 @@ static void crash_open(struct crash *c, struct kvt *t, struct snic_kvmem *m)
     o.caps = c->caps;
     o.session_id = ++c->session;
     kvt_open_on(t, m, &o);
-    t->flags |= SNIC_KVFS_NOATIME;
+    t->flags |= SNIC_FSOP_NOATIME;
 }
 
 /* Leave an engine whose store is gone. */
@@ -398,8 +398,8 @@ static int crash_look(struct crash *c, struct snic_kvmem *m, uint32_t done, uint
         print_error("after %u steps:\n%sbut was:\n%s", done, c->states[done], now);
         fail();
     }
-    assert_true(kvt_file(&t, SNIC_KVFS_ROOT, "new", 0644) > most);
-    assert_int_equal(kvt_unlink(&t, SNIC_KVFS_ROOT, "new"), 0);
+    assert_true(kvt_file(&t, SNIC_FSOP_ROOT, "new", 0644) > most);
+    assert_int_equal(kvt_unlink(&t, SNIC_FSOP_ROOT, "new"), 0);
     assert_int_equal(t.damages, 0);
     kvt_close(&t);
     audit_store(m, 0, &counts);

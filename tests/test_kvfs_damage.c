@@ -108,30 +108,30 @@ static int damage_answer(const struct kvt *t, int64_t rc, int64_t want)
 
 /* ---- Calls ---- */
 
-static int64_t damage_open(struct kvt *t, enum snic_kvfs_kind kind, uint64_t ino, const char *name,
+static int64_t damage_open(struct kvt *t, enum snic_fsop_kind kind, uint64_t ino, const char *name,
                            uint32_t flags)
 {
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     kvt_req(t, &req, kind, ino, name);
     req.mode = 0644;
-    req.flags |= SNIC_KVFS_OPEN_READ | flags;
+    req.flags |= SNIC_FSOP_OPEN_READ | flags;
     int64_t rc = kvt_call(t, &req);
     int64_t opened = rc < 0 ? rc : (int64_t)req.attr.ino;
     uint64_t handle = req.handle;
     if (rc < 0)
         return rc;
-    kvt_req(t, &req, SNIC_KVFS_RELEASE, 0, NULL);
+    kvt_req(t, &req, SNIC_FSOP_RELEASE, 0, NULL);
     req.handle = handle;
     rc = kvt_call(t, &req);
     return rc < 0 ? rc : opened;
 }
 
-static int64_t damage_iov(struct kvt *t, enum snic_kvfs_kind kind, uint64_t ino, const char *name,
+static int64_t damage_iov(struct kvt *t, enum snic_fsop_kind kind, uint64_t ino, const char *name,
                           size_t room)
 {
     static unsigned char out[1 << 16];
     struct snic_iov iov = {.base = out, .size = room};
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     memset(out, 'v', room);
     kvt_req(t, &req, kind, ino, name);
     req.iov = &iov;
@@ -143,18 +143,18 @@ static int64_t damage_list(struct kvt *t, uint64_t dir, uint32_t flags)
 {
     uint32_t before = t->flags;
     t->flags |= flags;
-    int64_t rc = damage_iov(t, SNIC_KVFS_READDIR, dir, NULL, 1 << 16);
+    int64_t rc = damage_iov(t, SNIC_FSOP_READDIR, dir, NULL, 1 << 16);
     t->flags = before;
     return rc;
 }
 
 static void damage_reads(struct kvt *t, const struct damage_tree *tree)
 {
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     char bytes[64];
-    damage_answer(t, kvt_try_lookup(t, SNIC_KVFS_ROOT, "dir"), (int64_t)tree->dir);
+    damage_answer(t, kvt_try_lookup(t, SNIC_FSOP_ROOT, "dir"), (int64_t)tree->dir);
     damage_answer(t, kvt_try_lookup(t, tree->dir, "none"), SNIC_ENOENT);
-    damage_answer(t, kvt_try_resolve(t, SNIC_KVFS_ROOT, "dir/file"), (int64_t)tree->file);
+    damage_answer(t, kvt_try_resolve(t, SNIC_FSOP_ROOT, "dir/file"), (int64_t)tree->file);
     if (damage_answer(t, kvt_getattr(t, tree->file, &a), 0) && !damage_now->sealed)
         assert_int_equal(a.size, 5);
     damage_answer(t, kvt_readlink(t, tree->link, bytes, sizeof(bytes)), 6);
@@ -162,27 +162,27 @@ static void damage_reads(struct kvt *t, const struct damage_tree *tree)
         !damage_now->sealed)
         assert_memory_equal(bytes, "hello", 5);
     damage_answer(t, damage_list(t, tree->dir, 0), tree->listed);
-    damage_answer(t, damage_list(t, tree->dir, SNIC_KVFS_READDIR_PLUS), tree->listed);
-    damage_answer(t, damage_iov(t, SNIC_KVFS_GETXATTR, tree->file, "user.x", 64), 40);
-    damage_answer(t, damage_iov(t, SNIC_KVFS_GETXATTR, tree->file, "user.y", 64), SNIC_ENODATA);
-    damage_answer(t, damage_iov(t, SNIC_KVFS_LISTXATTR, tree->file, NULL, 64), 7);
-    damage_answer(t, damage_open(t, SNIC_KVFS_OPEN, tree->file, NULL, 0), (int64_t)tree->file);
+    damage_answer(t, damage_list(t, tree->dir, SNIC_FSOP_READDIR_PLUS), tree->listed);
+    damage_answer(t, damage_iov(t, SNIC_FSOP_GETXATTR, tree->file, "user.x", 64), 40);
+    damage_answer(t, damage_iov(t, SNIC_FSOP_GETXATTR, tree->file, "user.y", 64), SNIC_ENODATA);
+    damage_answer(t, damage_iov(t, SNIC_FSOP_LISTXATTR, tree->file, NULL, 64), 7);
+    damage_answer(t, damage_open(t, SNIC_FSOP_OPEN, tree->file, NULL, 0), (int64_t)tree->file);
 }
 
 /* What another call needs is done by one that was right. */
 static void damage_changes(struct kvt *t, const struct damage_tree *tree)
 {
     const char *name = "file";
-    int64_t rc = damage_open(t, SNIC_KVFS_CREATE, tree->dir, "file", 0);
+    int64_t rc = damage_open(t, SNIC_FSOP_CREATE, tree->dir, "file", 0);
     damage_answer(t, rc, (int64_t)tree->file);
-    damage_answer(t, damage_open(t, SNIC_KVFS_CREATE, tree->dir, "file", SNIC_KVFS_EXCL),
+    damage_answer(t, damage_open(t, SNIC_FSOP_CREATE, tree->dir, "file", SNIC_FSOP_EXCL),
                   SNIC_EEXIST);
-    damage_answer(t, damage_open(t, SNIC_KVFS_CREATE, tree->dir, "file", SNIC_KVFS_TRUNC),
+    damage_answer(t, damage_open(t, SNIC_FSOP_CREATE, tree->dir, "file", SNIC_FSOP_TRUNC),
                   (int64_t)tree->file);
     damage_answer(t, kvt_write(t, tree->file, 3, "there", 5), 5);
     damage_answer(t, kvt_truncate(t, tree->file, 20000), 0);
-    damage_answer(t, damage_iov(t, SNIC_KVFS_SETXATTR, tree->file, "user.y", 7), 0);
-    damage_answer(t, damage_iov(t, SNIC_KVFS_SETXATTR, tree->file, "user.x", 7), 0);
+    damage_answer(t, damage_iov(t, SNIC_FSOP_SETXATTR, tree->file, "user.y", 7), 0);
+    damage_answer(t, damage_iov(t, SNIC_FSOP_SETXATTR, tree->file, "user.x", 7), 0);
     damage_answer(t, kvt_link(t, tree->file, tree->other, "more"), 0);
     rc = kvt_try_mkdir(t, tree->dir, "new", 0755);
     if (damage_answer(t, rc > 0 ? 1 : rc, 1))
@@ -191,7 +191,7 @@ static void damage_changes(struct kvt *t, const struct damage_tree *tree)
         name = "renamed";
     damage_answer(t, kvt_rename(t, tree->dir, "sub", tree->other, "sub", 0), 0);
     damage_answer(
-        t, kvt_rename(t, tree->dir, "link", tree->other, "old", SNIC_KVFS_RENAME_EXCHANGE), 0);
+        t, kvt_rename(t, tree->dir, "link", tree->other, "old", SNIC_FSOP_RENAME_EXCHANGE), 0);
     damage_answer(t, kvt_unlink(t, tree->dir, name), 0);
     damage_answer(t, kvt_rmdir(t, tree->dir, "gone"), 0);
 }
@@ -263,15 +263,15 @@ static void test_kvfs_records_damaged_error_or_same(void **state)
     kvt_open_on(&t, m, NULL);
     assert_int_equal(kvt_mkfs(&t), 0);
     assert_int_equal(kvt_mount(&t), 0);
-    tree.dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
+    tree.dir = kvt_mkdir(&t, SNIC_FSOP_ROOT, "dir", 0755);
     tree.file = kvt_file(&t, tree.dir, "file", 0644);
     tree.link = (uint64_t)kvt_try_symlink(&t, tree.dir, "link", "target");
-    tree.other = kvt_mkdir(&t, SNIC_KVFS_ROOT, "other", 0755);
+    tree.other = kvt_mkdir(&t, SNIC_FSOP_ROOT, "other", 0755);
     (void)kvt_mkdir(&t, tree.dir, "sub", 0755);
     (void)kvt_mkdir(&t, tree.dir, "gone", 0755);
     (void)kvt_file(&t, tree.other, "old", 0644);
     assert_int_equal(kvt_write(&t, tree.file, 0, "hello", 5), 5);
-    assert_int_equal(damage_iov(&t, SNIC_KVFS_SETXATTR, tree.file, "user.x", 40), 0);
+    assert_int_equal(damage_iov(&t, SNIC_FSOP_SETXATTR, tree.file, "user.x", 40), 0);
     tree.listed = damage_list(&t, tree.dir, 0);
     assert_true(tree.listed > 0);
     kvt_close(&t);

@@ -35,7 +35,7 @@ static void names_nlink(struct snic_kvmem *m, uint64_t ino, uint32_t nlink)
     unsigned char record[SNIC_KVFS_ATTR_BYTES];
     struct snic_kvop_get g = {.value = record, .room = sizeof(record)};
     struct snic_kvop op = {.kind = SNIC_KVOP_GET, .gets = &g, .get_count = 1};
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     snic_kvfs_key(&g.key, ino, SNIC_KVFS_REC_ATTR);
     snic_kvmem_apply(m, &op);
     assert_int_equal(g.result, 0);
@@ -46,11 +46,11 @@ static void names_nlink(struct snic_kvmem *m, uint64_t ino, uint32_t nlink)
     names_change(m, &g.key, record, sizeof(record));
 }
 
-static void names_create(struct kvt *t, struct snic_kvfs_req *req, uint32_t flags)
+static void names_create(struct kvt *t, struct snic_fsop *req, uint32_t flags)
 {
-    kvt_req(t, req, SNIC_KVFS_CREATE, SNIC_KVFS_ROOT, "f");
+    kvt_req(t, req, SNIC_FSOP_CREATE, SNIC_FSOP_ROOT, "f");
     req->mode = 0644;
-    req->flags |= SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE | flags;
+    req->flags |= SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE | flags;
 }
 
 /* ---- CREATE of a name that is there ---- */
@@ -58,24 +58,24 @@ static void names_create(struct kvt *t, struct snic_kvfs_req *req, uint32_t flag
 /* The name's inode is not there (or `nlink0`: has no name): reported, not tried for ever. */
 static void names_create_torn(int alone, int nlink0, uint32_t flags)
 {
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     struct snic_kvop_key key;
     struct many y;
     many_open(&y, 2, MANY_CAPS | SNIC_KV_CAP_ATOMIC_MULTI, support_seed());
     snic_kvfs_set_sole(y.t[0].k, alone);
-    assert_int_equal(many_simple(&y, 0, SNIC_KVFS_MOUNT, 0, NULL), 0);
-    kvt_req(&y.t[0], &req, SNIC_KVFS_MKNOD, SNIC_KVFS_ROOT, "f");
+    assert_int_equal(many_simple(&y, 0, SNIC_FSOP_MOUNT, 0, NULL), 0);
+    kvt_req(&y.t[0], &req, SNIC_FSOP_MKNOD, SNIC_FSOP_ROOT, "f");
     req.mode = 0100644;
     assert_int_equal(many_call(&y, 0, &req), 0);
     uint64_t ino = req.attr.ino;
-    assert_int_equal(many_simple(&y, 0, SNIC_KVFS_UNMOUNT, 0, NULL), 0);
+    assert_int_equal(many_simple(&y, 0, SNIC_FSOP_UNMOUNT, 0, NULL), 0);
     snic_kvfs_key(&key, ino, SNIC_KVFS_REC_ATTR);
     if (nlink0)
         names_nlink(y.m, ino, 0);
     else
         names_change(y.m, &key, NULL, 0);
     for (uint32_t i = 0; i < (alone ? 1u : 2u); i++)
-        assert_int_equal(many_simple(&y, i, SNIC_KVFS_MOUNT, 0, NULL), 0);
+        assert_int_equal(many_simple(&y, i, SNIC_FSOP_MOUNT, 0, NULL), 0);
     names_create(&y.t[0], &req, flags);
     y.t[0].applied = 0;
     y.t[0].before = names_step;
@@ -85,7 +85,7 @@ static void names_create_torn(int alone, int nlink0, uint32_t flags)
     assert_int_equal(y.t[0].damage[0].key.group, ino);
     assert_int_equal(y.t[0].damage[0].key.bytes[0], SNIC_KVFS_REC_ATTR);
     for (uint32_t i = 0; i < (alone ? 1u : 2u); i++)
-        assert_int_equal(many_simple(&y, i, SNIC_KVFS_UNMOUNT, 0, NULL), 0);
+        assert_int_equal(many_simple(&y, i, SNIC_FSOP_UNMOUNT, 0, NULL), 0);
     for (uint32_t i = 0; i < 2; i++)
         kvt_close(&y.t[i]);
     snic_kvmem_close(y.m);
@@ -97,7 +97,7 @@ static void test_kvfs_damage_names_create_missing_inode_reported(void **state)
     for (int alone = 0; alone < 2; alone++) {
         names_create_torn(alone, 0, 0);
         names_create_torn(alone, 1, 0);
-        names_create_torn(alone, 0, SNIC_KVFS_TRUNC);
+        names_create_torn(alone, 0, SNIC_FSOP_TRUNC);
     }
 }
 
@@ -107,13 +107,13 @@ static void test_kvfs_damage_names_create_missing_inode_reported(void **state)
  */
 static void test_kvfs_damage_names_create_beside_unlink_made(void **state)
 {
-    struct snic_kvfs_req req, unlink;
+    struct snic_fsop req, unlink;
     struct snic_kvfs_io *io, *held = NULL;
     struct many y;
     (void)state;
     many_open(&y, 2, MANY_CAPS | SNIC_KV_CAP_ATOMIC_MULTI, support_seed());
     many_mount(&y);
-    names_create(&y.t[1], &req, SNIC_KVFS_EXCL);
+    names_create(&y.t[1], &req, SNIC_FSOP_EXCL);
     assert_int_equal(many_call(&y, 1, &req), 0);
     uint64_t ino = req.attr.ino;
     names_create(&y.t[0], &req, 0);
@@ -130,7 +130,7 @@ static void test_kvfs_damage_names_create_beside_unlink_made(void **state)
     }
     y.now = y.t[0].now;
     y.paused = 1;
-    kvt_req(&y.t[1], &unlink, SNIC_KVFS_UNLINK, SNIC_KVFS_ROOT, "f");
+    kvt_req(&y.t[1], &unlink, SNIC_FSOP_UNLINK, SNIC_FSOP_ROOT, "f");
     assert_int_equal(many_call(&y, 1, &unlink), 0);
     y.paused = 0;
     y.t[0].flight[y.t[0].in_flight++] = held;
@@ -140,7 +140,7 @@ static void test_kvfs_damage_names_create_beside_unlink_made(void **state)
     assert_int_equal(y.t[0].damages, 0);
     uint64_t handles[] = {(1ULL << 63) | (req.attr.ino << 2) | 3, (1ULL << 63) | (ino << 2) | 3};
     for (uint32_t i = 0; i < 2; i++) {
-        kvt_req(&y.t[i], &req, SNIC_KVFS_RELEASE, 0, NULL);
+        kvt_req(&y.t[i], &req, SNIC_FSOP_RELEASE, 0, NULL);
         req.handle = handles[i];
         assert_int_equal(many_call(&y, i, &req), 0);
     }
@@ -156,8 +156,8 @@ static void test_kvfs_damage_names_rename_few_links_reported(void **state)
     for (int how = 0; how < 4; how++) {
         struct kvt t;
         kvt_open(&t, NULL);
-        uint64_t a = kvt_mkdir(&t, SNIC_KVFS_ROOT, "a", 0755);
-        uint64_t b = kvt_mkdir(&t, SNIC_KVFS_ROOT, "b", 0755);
+        uint64_t a = kvt_mkdir(&t, SNIC_FSOP_ROOT, "a", 0755);
+        uint64_t b = kvt_mkdir(&t, SNIC_FSOP_ROOT, "b", 0755);
         kvt_mkdir(&t, a, "s", 0755);
         kvt_mkdir(&t, b, "s", 0755);
         kvt_mkdir(&t, b, "s2", 0755);
@@ -170,7 +170,7 @@ static void test_kvfs_damage_names_rename_few_links_reported(void **state)
         t.before = names_step;
         int64_t rc = how == 0   ? kvt_rename(&t, a, "s", b, "new", 0)
                      : how == 1 ? kvt_rename(&t, a, "s", b, "s", 0)
-                     : how == 2 ? kvt_rename(&t, a, "f", b, "s", SNIC_KVFS_RENAME_EXCHANGE)
+                     : how == 2 ? kvt_rename(&t, a, "f", b, "s", SNIC_FSOP_RENAME_EXCHANGE)
                                 : kvt_rename(&t, b, "s", b, "s2", 0);
         assert_int_equal(rc, SNIC_ECORRUPT);
         t.before = NULL;
@@ -187,7 +187,7 @@ static void test_kvfs_damage_names_rename_few_links_reported(void **state)
 static void names_crowd(struct snic_kvmem *m, uint64_t dir, uint32_t count)
 {
     static unsigned char record[SNIC_KVOP_VALUE_MAX];
-    struct snic_kvfs_hash hash = {.high = 1ULL << 40, .low = 7};
+    struct snic_fsop_hash hash = {.high = 1ULL << 40, .low = 7};
     struct snic_kvop_key key;
     uint32_t size = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -209,13 +209,13 @@ static void test_kvfs_damage_names_crowded_hash_listed_or_refused(void **state)
     uint32_t refused = 0;
     (void)state;
     for (uint32_t count = 2000; count <= 3600; count += 800) {
-        struct snic_kvfs_req req;
+        struct snic_fsop req;
         struct kvt t;
         kvt_open(&t, NULL);
-        uint64_t dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "d", 0755);
+        uint64_t dir = kvt_mkdir(&t, SNIC_FSOP_ROOT, "d", 0755);
         names_crowd(t.m, dir, count);
-        kvt_req(&t, &req, SNIC_KVFS_READDIR, dir, NULL);
-        req.flags |= SNIC_KVFS_READDIR_PLUS;
+        kvt_req(&t, &req, SNIC_FSOP_READDIR, dir, NULL);
+        req.flags |= SNIC_FSOP_READDIR_PLUS;
         req.iov = &iov;
         req.iov_count = 1;
         t.applied = 0;
@@ -225,7 +225,7 @@ static void test_kvfs_damage_names_crowded_hash_listed_or_refused(void **state)
         assert_true(rc > 0 || rc == SNIC_ENOMEM);
         refused += rc < 0;
         kvt_check(&t);
-        kvt_req(&t, &req, SNIC_KVFS_READDIR, dir, NULL);
+        kvt_req(&t, &req, SNIC_FSOP_READDIR, dir, NULL);
         req.iov = &iov;
         req.iov_count = 1;
         assert_true(kvt_call(&t, &req) > 0);

@@ -18,12 +18,12 @@ static void step(struct kvt *t, struct kvb *f, unsigned kind, uint64_t tag)
         uint64_t size;
         uint32_t flags;
     } write[] = {{0, 1, 0}, {8100, 200, 0}, {0, 8192, 0}, {8192, 10, 0}, {20000, 300, 0}},
-      space[] = {{4000, 5000, SNIC_KVFS_FALLOC_PUNCH | SNIC_KVFS_FALLOC_KEEP_SIZE},
-                 {8192, 16384, SNIC_KVFS_FALLOC_PUNCH | SNIC_KVFS_FALLOC_KEEP_SIZE},
-                 {100, 16400, SNIC_KVFS_FALLOC_ZERO},
-                 {8000, 12000, SNIC_KVFS_FALLOC_ZERO | SNIC_KVFS_FALLOC_KEEP_SIZE},
+      space[] = {{4000, 5000, SNIC_FSOP_FALLOC_PUNCH | SNIC_FSOP_FALLOC_KEEP_SIZE},
+                 {8192, 16384, SNIC_FSOP_FALLOC_PUNCH | SNIC_FSOP_FALLOC_KEEP_SIZE},
+                 {100, 16400, SNIC_FSOP_FALLOC_ZERO},
+                 {8000, 12000, SNIC_FSOP_FALLOC_ZERO | SNIC_FSOP_FALLOC_KEEP_SIZE},
                  {0, 9000, 0},
-                 {0, 30000, SNIC_KVFS_FALLOC_KEEP_SIZE}};
+                 {0, 30000, SNIC_FSOP_FALLOC_KEEP_SIZE}};
     static const uint64_t sizes[] = {0, 5, 8192, 8193, 30000};
     kvb_fill(bytes, sizeof(bytes), tag);
     if (kind < 5) {
@@ -52,13 +52,13 @@ static void step(struct kvt *t, struct kvb *f, unsigned kind, uint64_t tag)
 
 static void sequence(struct kvt *t, struct kvb *f, const unsigned *kinds, unsigned count)
 {
-    f->ino = kvt_file(t, SNIC_KVFS_ROOT, "f", 0644);
+    f->ino = kvt_file(t, SNIC_FSOP_ROOT, "f", 0644);
     f->size = 0;
     memset(f->bytes, 0, sizeof(f->bytes));
     for (unsigned i = 0; i < count; i++)
         step(t, f, kinds[i], i + kinds[i] * 7);
     kvb_check(t, f);
-    assert_int_equal(kvt_unlink(t, SNIC_KVFS_ROOT, "f"), 0);
+    assert_int_equal(kvt_unlink(t, SNIC_FSOP_ROOT, "f"), 0);
     assert_int_equal(kvb_object(t, f->ino), 0);
 }
 
@@ -140,7 +140,7 @@ static void test_kvfs_data_operations_counted(void **state)
     uint64_t ino;
     (void)state;
     kvt_open(&t, NULL);
-    ino = kvt_create(&t, SNIC_KVFS_ROOT, "f", 0644);
+    ino = kvt_create(&t, SNIC_FSOP_ROOT, "f", 0644);
     kvb_fill(bytes, sizeof(bytes), 1);
     t.ctx = &c;
     t.before = count;
@@ -168,18 +168,18 @@ static void test_kvfs_data_operations_counted(void **state)
     costs(&t, 1, 1);
     assert_int_equal(kvt_truncate(&t, ino, 100000), 0);
     costs(&t, 1, 0);
-    assert_int_equal(kvb_simple(&t, SNIC_KVFS_FSYNC, ino), 0);
+    assert_int_equal(kvb_simple(&t, SNIC_FSOP_FSYNC, ino), 0);
     t.before = NULL;
-    assert_int_equal(kvt_release(&t, ino, SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE), 0);
+    assert_int_equal(kvt_release(&t, ino, SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE), 0);
     kvt_close(&t);
 }
 
 /* ---- Contract ---- */
 
-static int64_t pieces(struct kvt *t, enum snic_kvfs_kind kind, uint64_t ino, uint64_t offset,
+static int64_t pieces(struct kvt *t, enum snic_fsop_kind kind, uint64_t ino, uint64_t offset,
                       struct snic_iov *iov, uint32_t iov_count)
 {
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     kvt_req(t, &req, kind, ino, NULL);
     req.offset = offset;
     req.iov = iov;
@@ -199,14 +199,14 @@ static void test_kvfs_data_options_unset_times_kept_back(void **state)
         kvt_opts(&o);
         o.times_ns = at_once ? SNIC_KVFS_TIMES_AT_ONCE : 0;
         kvt_open(&t, &o);
-        uint64_t ino = kvt_create(&t, SNIC_KVFS_ROOT, "f", 0644);
+        uint64_t ino = kvt_create(&t, SNIC_FSOP_ROOT, "f", 0644);
         assert_int_equal(kvt_write(&t, ino, 0, bytes, sizeof(bytes)), sizeof(bytes));
         t.ctx = &c;
         t.before = count;
         assert_int_equal(kvt_write(&t, ino, 0, bytes, 100), 100);
         costs(&t, at_once ? 1 : 0, 1);
         t.before = NULL;
-        assert_int_equal(kvt_release(&t, ino, SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE), 0);
+        assert_int_equal(kvt_release(&t, ino, SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE), 0);
         kvt_close(&t);
     }
 }
@@ -223,14 +223,14 @@ static void test_kvfs_data_pieces_joined(void **state)
     kvb_fill(in, sizeof(in), 5);
     for (unsigned part = 20; part <= 300; part += 280) {
         for (unsigned n = 0; n < SNIC_COUNTOF(offsets); n++) {
-            uint64_t ino = kvt_file(&t, SNIC_KVFS_ROOT, "f", 0644);
+            uint64_t ino = kvt_file(&t, SNIC_FSOP_ROOT, "f", 0644);
             size_t sum = 0;
             for (unsigned i = 0; i < SNIC_KVOP_IOV_MAX; i++) {
                 iov[i].base = in + sum;
                 iov[i].size = i % 5 == 3 ? 0 : part;
                 sum += iov[i].size;
             }
-            assert_int_equal(pieces(&t, SNIC_KVFS_WRITE, ino, offsets[n], iov, SNIC_KVOP_IOV_MAX),
+            assert_int_equal(pieces(&t, SNIC_FSOP_WRITE, ino, offsets[n], iov, SNIC_KVOP_IOV_MAX),
                              sum);
             memset(out, 0, sizeof(out));
             assert_int_equal(kvt_read(&t, ino, offsets[n], out, sizeof(out)), sum);
@@ -239,30 +239,30 @@ static void test_kvfs_data_pieces_joined(void **state)
             for (unsigned i = 0; i < SNIC_KVOP_IOV_MAX; i++)
                 iov[i].base = out + ((unsigned char *)iov[i].base - in);
             assert_int_equal(
-                pieces(&t, SNIC_KVFS_READ, ino, offsets[n] + 7, iov, SNIC_KVOP_IOV_MAX), sum - 7);
+                pieces(&t, SNIC_FSOP_READ, ino, offsets[n] + 7, iov, SNIC_KVOP_IOV_MAX), sum - 7);
             assert_memory_equal(in + 7, out, sum - 7);
-            assert_int_equal(kvt_unlink(&t, SNIC_KVFS_ROOT, "f"), 0);
+            assert_int_equal(kvt_unlink(&t, SNIC_FSOP_ROOT, "f"), 0);
         }
     }
-    uint64_t ino = kvt_file(&t, SNIC_KVFS_ROOT, "f", 0644);
-    iov[0] = (struct snic_iov){.base = in, .size = SNIC_KVFS_IO_MAX + 1};
-    assert_int_equal(pieces(&t, SNIC_KVFS_WRITE, ino, 0, iov, 1), SNIC_EINVAL);
-    assert_int_equal(pieces(&t, SNIC_KVFS_READ, ino, 0, iov, SNIC_KVOP_IOV_MAX + 1), SNIC_EINVAL);
+    uint64_t ino = kvt_file(&t, SNIC_FSOP_ROOT, "f", 0644);
+    iov[0] = (struct snic_iov){.base = in, .size = SNIC_FSOP_IO_MAX + 1};
+    assert_int_equal(pieces(&t, SNIC_FSOP_WRITE, ino, 0, iov, 1), SNIC_EINVAL);
+    assert_int_equal(pieces(&t, SNIC_FSOP_READ, ino, 0, iov, SNIC_KVOP_IOV_MAX + 1), SNIC_EINVAL);
     kvt_close(&t);
 }
 
 static void test_kvfs_data_wrong_requests_refused(void **state)
 {
     unsigned char b[64] = {1};
-    struct snic_kvfs_attr a;
-    struct snic_kvfs_req req;
+    struct snic_fsop_attr a;
+    struct snic_fsop req;
     struct snic_iov iov = {.base = b, .size = sizeof(b)};
     struct kvt t;
     (void)state;
     kvt_open(&t, NULL);
-    uint64_t dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "d", 0755);
-    uint64_t file = kvt_create(&t, SNIC_KVFS_ROOT, "f", 0644);
-    uint64_t fifo = (uint64_t)kvt_try_mknod(&t, SNIC_KVFS_ROOT, "p", 0010644, 0);
+    uint64_t dir = kvt_mkdir(&t, SNIC_FSOP_ROOT, "d", 0755);
+    uint64_t file = kvt_create(&t, SNIC_FSOP_ROOT, "f", 0644);
+    uint64_t fifo = (uint64_t)kvt_try_mknod(&t, SNIC_FSOP_ROOT, "p", 0010644, 0);
     assert_int_equal(kvt_read(&t, dir, 0, b, 1), SNIC_EISDIR);
     assert_int_equal(kvt_write(&t, dir, 0, b, 1), SNIC_EISDIR);
     assert_int_equal(kvt_write(&t, fifo, 0, b, 1), SNIC_EINVAL);
@@ -279,29 +279,29 @@ static void test_kvfs_data_wrong_requests_refused(void **state)
     assert_int_equal(kvt_read(&t, file, SNIC_KVFS_SIZE_MAX - 20, b, sizeof(b)), 20);
     assert_int_equal(kvt_read(&t, file, UINT64_MAX, b, 1), 0);
     /* Handles: another inode's, one that is not open for it, one that was never given. */
-    kvt_req(&t, &req, SNIC_KVFS_OPEN, file, NULL);
-    req.flags |= SNIC_KVFS_OPEN_READ;
+    kvt_req(&t, &req, SNIC_FSOP_OPEN, file, NULL);
+    req.flags |= SNIC_FSOP_OPEN_READ;
     assert_int_equal(kvt_call(&t, &req), 0);
     uint64_t handle = req.handle;
     for (unsigned i = 0; i < 4; i++) {
-        kvt_req(&t, &req, i < 2 ? SNIC_KVFS_WRITE : SNIC_KVFS_READ, i == 2 ? fifo : file, NULL);
+        kvt_req(&t, &req, i < 2 ? SNIC_FSOP_WRITE : SNIC_FSOP_READ, i == 2 ? fifo : file, NULL);
         req.handle = i == 1 ? 77 : handle;
         req.iov = &iov;
         req.iov_count = 1;
         assert_int_equal(kvt_call(&t, &req), i < 3 ? SNIC_EBADF : 64);
     }
-    assert_int_equal(kvt_release(&t, file, SNIC_KVFS_OPEN_READ), 0);
-    assert_int_equal(kvt_release(&t, file, SNIC_KVFS_OPEN_READ), 0);
-    assert_int_equal(kvt_release(&t, file, SNIC_KVFS_OPEN_READ), SNIC_EBADF);
-    kvt_req(&t, &req, SNIC_KVFS_OPEN, dir, NULL);
-    req.flags |= SNIC_KVFS_OPEN_WRITE;
+    assert_int_equal(kvt_release(&t, file, SNIC_FSOP_OPEN_READ), 0);
+    assert_int_equal(kvt_release(&t, file, SNIC_FSOP_OPEN_READ), 0);
+    assert_int_equal(kvt_release(&t, file, SNIC_FSOP_OPEN_READ), SNIC_EBADF);
+    kvt_req(&t, &req, SNIC_FSOP_OPEN, dir, NULL);
+    req.flags |= SNIC_FSOP_OPEN_WRITE;
     assert_int_equal(kvt_call(&t, &req), SNIC_EISDIR);
     kvt_close(&t);
 }
 
 /* ---- Times and modes ---- */
 
-static int later(struct snic_kvfs_time a, struct snic_kvfs_time b)
+static int later(struct snic_fsop_time a, struct snic_fsop_time b)
 {
     return a.sec > b.sec || (a.sec == b.sec && a.nsec > b.nsec);
 }
@@ -309,11 +309,11 @@ static int later(struct snic_kvfs_time a, struct snic_kvfs_time b)
 static void test_kvfs_data_times_follow(void **state)
 {
     static unsigned char bytes[20000];
-    struct snic_kvfs_attr a, b;
+    struct snic_fsop_attr a, b;
     struct kvt t;
     (void)state;
     kvt_open(&t, NULL);
-    uint64_t ino = kvt_create(&t, SNIC_KVFS_ROOT, "f", 06755);
+    uint64_t ino = kvt_create(&t, SNIC_FSOP_ROOT, "f", 06755);
     for (unsigned i = 0; i < 3; i++) { /* small, to big, within */
         assert_int_equal(kvt_getattr(&t, ino, &a), 0);
         kvt_advance(&t, 1000000);
@@ -323,7 +323,7 @@ static void test_kvfs_data_times_follow(void **state)
         assert_false(later(b.atime, a.atime));
         /* relatime: older than mtime, so it moves, once */
         kvt_advance(&t, 1000000);
-        t.flags = SNIC_KVFS_NOATIME;
+        t.flags = SNIC_FSOP_NOATIME;
         assert_int_equal(kvt_read(&t, ino, 0, bytes, 10), 10);
         t.flags = 0;
         assert_int_equal(kvt_getattr(&t, ino, &a), 0);
@@ -337,7 +337,7 @@ static void test_kvfs_data_times_follow(void **state)
         assert_false(later(b.atime, a.atime));
     }
     assert_int_equal(b.mode & 07777, 06755);
-    t.flags = SNIC_KVFS_KILL_PRIV;
+    t.flags = SNIC_FSOP_KILL_PRIV;
     assert_int_equal(kvt_write(&t, ino, 5, bytes, 10), 10);
     t.flags = 0;
     assert_int_equal(kvt_getattr(&t, ino, &b), 0);
@@ -345,7 +345,7 @@ static void test_kvfs_data_times_follow(void **state)
     /* Within the size nothing but times changed: they are in the store after a second. */
     assert_int_equal(kvt_write(&t, ino, 5, bytes, 10), 10);
     assert_int_equal(kvt_getattr(&t, ino, &a), 0);
-    assert_int_equal(kvt_release(&t, ino, SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE), 0);
+    assert_int_equal(kvt_release(&t, ino, SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE), 0);
     assert_int_equal(kvt_unmount(&t), 0);
     assert_int_equal(kvt_mount(&t), 0);
     assert_int_equal(kvt_getattr(&t, ino, &b), 0);
@@ -359,8 +359,8 @@ static void test_kvfs_data_kept_times_reach_the_store(void **state)
 {
     enum { N = 40 };
     static unsigned char bytes[20000];
-    struct snic_kvfs_attr a[N];
-    struct snic_kvfs_req req;
+    struct snic_fsop_attr a[N];
+    struct snic_fsop req;
     uint64_t ino[N];
     char name[3] = "f";
     struct kvt t;
@@ -368,7 +368,7 @@ static void test_kvfs_data_kept_times_reach_the_store(void **state)
     kvt_open(&t, NULL);
     for (unsigned i = 0; i < N; i++) {
         name[1] = (char)('0' + i);
-        ino[i] = kvt_create(&t, SNIC_KVFS_ROOT, name, 0644);
+        ino[i] = kvt_create(&t, SNIC_FSOP_ROOT, name, 0644);
         assert_int_equal(kvt_write(&t, ino[i], 0, bytes, sizeof(bytes)), sizeof(bytes));
     }
     for (unsigned how = 0; how < 4; how++) {
@@ -378,14 +378,14 @@ static void test_kvfs_data_kept_times_reach_the_store(void **state)
             assert_int_equal(kvt_getattr(&t, ino[i], &a[i]), 0);
             assert_int_not_equal(kvt_stored(&t, ino[i]).mtime.nsec, a[i].mtime.nsec);
         }
-        kvt_req(&t, &req, SNIC_KVFS_FLUSH, ino[0], NULL);
+        kvt_req(&t, &req, SNIC_FSOP_FLUSH, ino[0], NULL);
         req.handle = (1ULL << 63) | (ino[0] << 2) | 3;
         if (how == 0)
             assert_int_equal(kvt_call(&t, &req), 0);
         else if (how == 1)
-            assert_int_equal(kvb_simple(&t, SNIC_KVFS_FSYNC, ino[0]), 0);
+            assert_int_equal(kvb_simple(&t, SNIC_FSOP_FSYNC, ino[0]), 0);
         else if (how == 2)
-            assert_int_equal(kvb_simple(&t, SNIC_KVFS_SYNCFS, SNIC_KVFS_ROOT), 0);
+            assert_int_equal(kvb_simple(&t, SNIC_FSOP_SYNCFS, SNIC_FSOP_ROOT), 0);
         else
             kvt_advance(&t, 1100000000);
         kvt_settle(&t);
@@ -394,13 +394,13 @@ static void test_kvfs_data_kept_times_reach_the_store(void **state)
     }
     assert_int_equal(snic_kvmem_check(t.m), 0);
     for (unsigned i = 0; i < N; i++)
-        assert_int_equal(kvt_release(&t, ino[i], SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE), 0);
+        assert_int_equal(kvt_release(&t, ino[i], SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE), 0);
     kvt_close(&t);
 }
 
-static int64_t caps(struct kvt *t, enum snic_kvfs_kind kind, uint64_t ino)
+static int64_t caps(struct kvt *t, enum snic_fsop_kind kind, uint64_t ino)
 {
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     char value[20] = "capable";
     struct snic_iov iov = {.base = value, .size = 7};
     kvt_req(t, &req, kind, ino, "security.capability");
@@ -413,43 +413,43 @@ static int64_t caps(struct kvt *t, enum snic_kvfs_kind kind, uint64_t ino)
 static void test_kvfs_data_change_takes_privileges(void **state)
 {
     static unsigned char bytes[20000];
-    struct snic_kvfs_req req;
-    struct snic_kvfs_attr a;
+    struct snic_fsop req;
+    struct snic_fsop_attr a;
     struct kvt t;
     (void)state;
     kvt_open(&t, NULL);
     for (unsigned i = 0; i < 8; i++) { /* half of them small */
         uint64_t size = i % 2 == 0 ? 100 : 20000;
-        uint64_t ino = kvt_create(&t, SNIC_KVFS_ROOT, "f", 06777);
-        uint64_t other = kvt_create(&t, SNIC_KVFS_ROOT, "g", 0777);
+        uint64_t ino = kvt_create(&t, SNIC_FSOP_ROOT, "f", 06777);
+        uint64_t other = kvt_create(&t, SNIC_FSOP_ROOT, "g", 0777);
         assert_int_equal(kvt_write(&t, ino, 0, bytes, size), size);
         assert_int_equal(kvt_write(&t, other, 0, bytes, size), size);
-        assert_int_equal(caps(&t, SNIC_KVFS_SETXATTR, ino), 0);
+        assert_int_equal(caps(&t, SNIC_FSOP_SETXATTR, ino), 0);
         assert_int_equal(kvt_read(&t, ino, 0, bytes, 10), 10);
-        assert_int_equal(caps(&t, SNIC_KVFS_GETXATTR, ino), 7);
+        assert_int_equal(caps(&t, SNIC_FSOP_GETXATTR, ino), 7);
         t.cred.uid = 1000;
         t.cred.gid = 1000;
         if (i < 2) {
             assert_int_equal(kvt_write(&t, ino, 5, bytes, 5), 5);
         } else if (i < 4) {
-            assert_int_equal(kvb_fallocate(&t, ino, 0, 50, SNIC_KVFS_FALLOC_ZERO), 0);
+            assert_int_equal(kvb_fallocate(&t, ino, 0, 50, SNIC_FSOP_FALLOC_ZERO), 0);
         } else if (i < 6) {
             assert_int_equal(kvb_copy(&t, other, 0, ino, 0, 50), 50);
         } else {
-            kvt_req(&t, &req, SNIC_KVFS_OPEN, ino, NULL);
-            req.flags |= SNIC_KVFS_TRUNC;
+            kvt_req(&t, &req, SNIC_FSOP_OPEN, ino, NULL);
+            req.flags |= SNIC_FSOP_TRUNC;
             assert_int_equal(kvt_call(&t, &req), 0);
             assert_int_equal(req.attr.mode & 07777, 0777);
             assert_int_equal(kvt_release(&t, ino, 0), 0);
         }
         memset(&t.cred, 0, sizeof(t.cred));
-        assert_int_equal(caps(&t, SNIC_KVFS_GETXATTR, ino), SNIC_ENODATA);
+        assert_int_equal(caps(&t, SNIC_FSOP_GETXATTR, ino), SNIC_ENODATA);
         assert_int_equal(kvt_getattr(&t, ino, &a), 0);
         assert_int_equal(a.mode & 07777, 0777);
-        assert_int_equal(kvt_unlink(&t, SNIC_KVFS_ROOT, "f"), 0);
-        assert_int_equal(kvt_unlink(&t, SNIC_KVFS_ROOT, "g"), 0);
-        assert_int_equal(kvt_release(&t, ino, SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE), 0);
-        assert_int_equal(kvt_release(&t, other, SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE), 0);
+        assert_int_equal(kvt_unlink(&t, SNIC_FSOP_ROOT, "f"), 0);
+        assert_int_equal(kvt_unlink(&t, SNIC_FSOP_ROOT, "g"), 0);
+        assert_int_equal(kvt_release(&t, ino, SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE), 0);
+        assert_int_equal(kvt_release(&t, other, SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE), 0);
     }
     kvt_close(&t);
 }
@@ -467,8 +467,8 @@ static void test_kvfs_data_damage_reported_not_read(void **state)
     kvt_opts(&o);
     o.cache_bytes = 0; /* the default */
     kvt_open(&t, &o);
-    uint64_t big = kvt_file(&t, SNIC_KVFS_ROOT, "big", 0644);
-    uint64_t small = kvt_file(&t, SNIC_KVFS_ROOT, "small", 0644);
+    uint64_t big = kvt_file(&t, SNIC_FSOP_ROOT, "big", 0644);
+    uint64_t small = kvt_file(&t, SNIC_FSOP_ROOT, "small", 0644);
     kvb_fill(bytes, sizeof(bytes), 3);
     assert_int_equal(kvt_write(&t, big, 0, bytes, sizeof(bytes)), sizeof(bytes));
     assert_int_equal(kvt_write(&t, small, 0, bytes, 100), 100);
@@ -503,25 +503,25 @@ static void test_kvfs_data_appends_at_once_all_there(void **state)
 {
     enum { N = 40 };
     static unsigned char bytes[N][3000], out[N * 3000];
-    struct snic_kvfs_req req[N];
+    struct snic_fsop req[N];
     struct snic_iov iov[N];
     unsigned char seen[1 + N] = {0};
     struct kvt t;
     (void)state;
     kvt_open(&t, NULL);
     t.random = 1;
-    uint64_t ino = kvt_file(&t, SNIC_KVFS_ROOT, "f", 0644);
+    uint64_t ino = kvt_file(&t, SNIC_FSOP_ROOT, "f", 0644);
     for (unsigned i = 0; i < N; i++) {
         memset(bytes[i], (int)i + 1, sizeof(bytes[i]));
         iov[i] = (struct snic_iov){.base = bytes[i], .size = sizeof(bytes[i])};
-        kvt_req(&t, &req[i], SNIC_KVFS_WRITE, ino, NULL);
-        req[i].flags |= SNIC_KVFS_APPEND;
+        kvt_req(&t, &req[i], SNIC_FSOP_WRITE, ino, NULL);
+        req[i].flags |= SNIC_FSOP_APPEND;
         req[i].iov = &iov[i];
         req[i].iov_count = 1;
         kvt_submit(&t, &req[i]);
     }
     for (unsigned i = 0; i < N; i++) {
-        struct snic_kvfs_req *done = kvt_wait(&t);
+        struct snic_fsop *done = kvt_wait(&t);
         assert_non_null(done);
         assert_int_equal(done->result, 3000);
     }
@@ -540,17 +540,17 @@ static void test_kvfs_data_fdatasync_leaves_times(void **state)
 {
     static unsigned char bytes[100000];
     struct snic_kvfs_stats before, after;
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     struct kvt t;
     (void)state;
     kvt_open(&t, NULL);
-    uint64_t f = kvt_file(&t, SNIC_KVFS_ROOT, "f", 0644);
+    uint64_t f = kvt_file(&t, SNIC_FSOP_ROOT, "f", 0644);
     assert_int_equal(kvt_write(&t, f, 0, bytes, sizeof(bytes)), sizeof(bytes));
     for (int data = 1; data >= 0; data--) {
         assert_int_equal(kvt_write(&t, f, 4096, bytes, 100), 100);
         snic_kvfs_get_stats(t.k, &before);
-        kvt_req(&t, &req, SNIC_KVFS_FSYNC, f, NULL);
-        req.flags |= data ? SNIC_KVFS_FSYNC_DATA : 0;
+        kvt_req(&t, &req, SNIC_FSOP_FSYNC, f, NULL);
+        req.flags |= data ? SNIC_FSOP_FSYNC_DATA : 0;
         assert_int_equal(kvt_call(&t, &req), 0);
         snic_kvfs_get_stats(t.k, &after);
         assert_int_equal(after.store_commits - before.store_commits, data ? 0 : 1);

@@ -54,7 +54,7 @@ static void test_kvfs_data_retry_failed_leaves_no_bytes(void **state)
         uint64_t offset = (how & 2) != 0 ? size : RETRY_BIG + 10000;
         struct kvt t;
         kvt_open(&t, NULL);
-        uint64_t ino = kvt_create(&t, SNIC_KVFS_ROOT, "f", 0644);
+        uint64_t ino = kvt_create(&t, SNIC_FSOP_ROOT, "f", 0644);
         assert_int_equal(kvt_write(&t, ino, 0, retry_bytes, size), size);
         retry_lost_write(&t, ino, offset);
         assert_int_equal(kvt_attr(&t, ino).size, size);
@@ -66,8 +66,8 @@ static void test_kvfs_data_retry_failed_leaves_no_bytes(void **state)
                 assert_int_equal(out[i], 0);
             assert_int_equal(kvt_attr(&t, ino).space, kvb_object(&t, ino));
         }
-        assert_int_equal(kvt_release(&t, ino, SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE), 0);
-        assert_int_equal(kvt_unlink(&t, SNIC_KVFS_ROOT, "f"), 0);
+        assert_int_equal(kvt_release(&t, ino, SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE), 0);
+        assert_int_equal(kvt_unlink(&t, SNIC_FSOP_ROOT, "f"), 0);
         kvt_settle(&t);
         assert_int_equal(kvb_object(&t, ino), 0);
         kvt_close(&t);
@@ -94,7 +94,7 @@ enum { RETRY_CHANGES = 9 };
 /* Each kind of change that has an object operation of its own. */
 static int64_t retry_change(struct kvt *t, uint64_t ino, uint64_t other, int which)
 {
-    const uint32_t keep = SNIC_KVFS_FALLOC_KEEP_SIZE;
+    const uint32_t keep = SNIC_FSOP_FALLOC_KEEP_SIZE;
     switch (which) {
     case 0: /* append */
         return kvt_write(t, ino, RETRY_BIG, retry_bytes, RETRY_MORE) - RETRY_MORE;
@@ -109,13 +109,13 @@ static int64_t retry_change(struct kvt *t, uint64_t ino, uint64_t other, int whi
         return kvt_write(t, ino, 90000, retry_bytes, 30000) - 30000;
     case 5:
         assert_int_equal(kvt_write(t, ino, 0, retry_bytes, RETRY_MORE), RETRY_MORE);
-        return kvb_fallocate(t, ino, 0, RETRY_MORE, SNIC_KVFS_FALLOC_PUNCH | keep);
+        return kvb_fallocate(t, ino, 0, RETRY_MORE, SNIC_FSOP_FALLOC_PUNCH | keep);
     case 6:
         return kvb_fallocate(t, ino, 0, RETRY_ALL, keep);
     case 7:
         return kvb_fallocate(t, ino, 5000, RETRY_ALL, 0);
     default:
-        return kvb_fallocate(t, ino, 100, 60000, SNIC_KVFS_FALLOC_ZERO);
+        return kvb_fallocate(t, ino, 100, 60000, SNIC_FSOP_FALLOC_ZERO);
     }
 }
 
@@ -127,11 +127,11 @@ static void retry_space(int which, uint64_t size, int fail, uint64_t times_ns, u
     kvt_opts(&o);
     o.times_ns = times_ns;
     kvt_open(&t, &o);
-    uint64_t ino = kvt_create(&t, SNIC_KVFS_ROOT, "f", mode);
-    uint64_t other = kvt_file(&t, SNIC_KVFS_ROOT, "g", 0644);
+    uint64_t ino = kvt_create(&t, SNIC_FSOP_ROOT, "f", mode);
+    uint64_t other = kvt_file(&t, SNIC_FSOP_ROOT, "g", 0644);
     assert_int_equal(kvt_write(&t, ino, 0, retry_bytes, size), size);
     assert_int_equal(kvt_write(&t, other, 0, retry_bytes, RETRY_MORE), RETRY_MORE);
-    t.flags = SNIC_KVFS_KILL_PRIV;
+    t.flags = SNIC_FSOP_KILL_PRIV;
     t.ctx = &left;
     t.apply = retry_guard;
     left = fail;
@@ -140,7 +140,7 @@ static void retry_space(int which, uint64_t size, int fail, uint64_t times_ns, u
     t.flags = 0;
     kvt_settle(&t);
     assert_int_equal(kvt_attr(&t, ino).space, kvb_space(&t, ino));
-    assert_int_equal(kvt_release(&t, ino, SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE), 0);
+    assert_int_equal(kvt_release(&t, ino, SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE), 0);
     kvt_close(&t);
 }
 
@@ -189,8 +189,8 @@ static void test_kvfs_data_retry_slow_store_same(void **state)
         kvt_open(&t, &o);
         snic_kvfs_set_sole(t.k, 0);
         kvb_fill(bytes, RETRY_ALL, (uint64_t)how + 3);
-        uint64_t other = kvt_file(&t, SNIC_KVFS_ROOT, "g", 0644);
-        f.ino = kvt_create(&t, SNIC_KVFS_ROOT, "f", 0644);
+        uint64_t other = kvt_file(&t, SNIC_FSOP_ROOT, "g", 0644);
+        f.ino = kvt_create(&t, SNIC_FSOP_ROOT, "f", 0644);
         f.size = 0;
         memset(f.bytes, 0, sizeof(f.bytes));
         assert_int_equal(kvt_write(&t, other, 0, bytes, 30000), 30000);
@@ -208,7 +208,7 @@ static void test_kvfs_data_retry_slow_store_same(void **state)
             kvb_put(&f, 30000, bytes, 20000);
         } else if (how == 2) {
             assert_int_equal(kvb_fallocate(&t, f.ino, 0, 9000,
-                                           SNIC_KVFS_FALLOC_PUNCH | SNIC_KVFS_FALLOC_KEEP_SIZE),
+                                           SNIC_FSOP_FALLOC_PUNCH | SNIC_FSOP_FALLOC_KEEP_SIZE),
                              0);
             kvb_zero(&f, 0, 9000, 1);
         } else if (how == 3) {
@@ -223,7 +223,7 @@ static void test_kvfs_data_retry_slow_store_same(void **state)
         assert_int_equal(left, 0);
         t.before = NULL;
         kvb_check(&t, &f);
-        assert_int_equal(kvt_release(&t, f.ino, SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE), 0);
+        assert_int_equal(kvt_release(&t, f.ino, SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE), 0);
         kvt_close(&t);
     }
 }
@@ -240,41 +240,41 @@ static void test_kvfs_data_retry_alone_again_no_bytes(void **state)
     struct snic_iov iov = {.base = retry_bytes, .size = RETRY_MORE};
     struct snic_kvop dirt = {.kind = SNIC_KVOP_OBJECT_WRITE, .iov = &iov, .iov_count = 1};
     struct snic_kvfs_stats s;
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     struct many y;
     (void)state;
     memset(retry_bytes, 0xaa, sizeof(retry_bytes));
     many_open(&y, 2, MANY_CAPS | SNIC_KV_CAP_ATOMIC_MULTI, support_seed());
-    assert_int_equal(many_simple(&y, 0, SNIC_KVFS_MOUNT, 0, NULL), 0);
-    assert_int_equal(many_simple(&y, 1, SNIC_KVFS_MOUNT, 0, NULL), 0);
-    kvt_req(&y.t[0], &req, SNIC_KVFS_CREATE, SNIC_KVFS_ROOT, "f");
+    assert_int_equal(many_simple(&y, 0, SNIC_FSOP_MOUNT, 0, NULL), 0);
+    assert_int_equal(many_simple(&y, 1, SNIC_FSOP_MOUNT, 0, NULL), 0);
+    kvt_req(&y.t[0], &req, SNIC_FSOP_CREATE, SNIC_FSOP_ROOT, "f");
     req.mode = 0644;
-    req.flags |= SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE;
+    req.flags |= SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE;
     assert_int_equal(many_call(&y, 0, &req), 0);
     uint64_t ino = req.attr.ino, handle = req.handle;
     dirt.object = ino;
     dirt.length = RETRY_MORE;
     snic_kvmem_apply(y.m, &dirt);
     assert_true(dirt.result >= 0);
-    assert_int_equal(many_simple(&y, 1, SNIC_KVFS_UNMOUNT, 0, NULL), 0);
+    assert_int_equal(many_simple(&y, 1, SNIC_FSOP_UNMOUNT, 0, NULL), 0);
     many_pass(&y, 30000000000);
     snic_kvfs_get_stats(y.t[0].k, &s);
     assert_int_equal(s.alone, 1);
-    kvt_req(&y.t[0], &req, SNIC_KVFS_SETATTR, ino, NULL);
-    req.set_mask = SNIC_KVFS_SET_SIZE;
+    kvt_req(&y.t[0], &req, SNIC_FSOP_SETATTR, ino, NULL);
+    req.set_mask = SNIC_FSOP_SET_SIZE;
     req.attr.size = RETRY_ALL;
     assert_int_equal(many_call(&y, 0, &req), 0);
     iov = (struct snic_iov){.base = out, .size = sizeof(out)};
-    kvt_req(&y.t[0], &req, SNIC_KVFS_READ, ino, NULL);
+    kvt_req(&y.t[0], &req, SNIC_FSOP_READ, ino, NULL);
     req.iov = &iov;
     req.iov_count = 1;
     assert_int_equal(many_call(&y, 0, &req), RETRY_ALL);
     for (uint64_t i = 0; i < RETRY_ALL; i++)
         assert_int_equal(out[i], 0);
-    kvt_req(&y.t[0], &req, SNIC_KVFS_RELEASE, 0, NULL);
+    kvt_req(&y.t[0], &req, SNIC_FSOP_RELEASE, 0, NULL);
     req.handle = handle;
     assert_int_equal(many_call(&y, 0, &req), 0);
-    assert_int_equal(many_simple(&y, 0, SNIC_KVFS_UNMOUNT, 0, NULL), 0);
+    assert_int_equal(many_simple(&y, 0, SNIC_FSOP_UNMOUNT, 0, NULL), 0);
     for (uint32_t i = 0; i < 2; i++)
         kvt_close(&y.t[i]);
     snic_kvmem_close(y.m);
@@ -318,7 +318,7 @@ static void test_kvfs_data_retry_half_shrink_no_old_bytes(void **state)
         struct kvt t;
         int left = 1;
         kvt_open(&t, NULL);
-        uint64_t ino = kvt_create(&t, SNIC_KVFS_ROOT, "f", 0644);
+        uint64_t ino = kvt_create(&t, SNIC_FSOP_ROOT, "f", 0644);
         assert_int_equal(kvt_write(&t, ino, 0, retry_bytes, RETRY_MORE), RETRY_MORE);
         t.ctx = &left;
         t.apply = retry_half;
@@ -333,7 +333,7 @@ static void test_kvfs_data_retry_half_shrink_no_old_bytes(void **state)
         assert_memory_equal(out, retry_bytes, size);
         for (uint64_t i = size; i < RETRY_ALL; i++)
             assert_int_equal(out[i], 0);
-        assert_int_equal(kvt_release(&t, ino, SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE), 0);
+        assert_int_equal(kvt_release(&t, ino, SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE), 0);
         kvt_close(&t);
     }
 }

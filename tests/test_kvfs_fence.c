@@ -11,39 +11,39 @@
 enum { FENCE_SECOND = 1000000000, FENCE_POINTS = 25 };
 
 struct fence_kind {
-    enum snic_kvfs_kind kind;
+    enum snic_fsop_kind kind;
     const char *name;
     const char *name2;
     int of_file; /* the request is about the file, not about the root */
 };
 
 static const struct fence_kind fence_kinds[] = {
-    {SNIC_KVFS_UNLINK, "f", NULL, 0},   {SNIC_KVFS_MKNOD, "g", NULL, 0},
-    {SNIC_KVFS_CREATE, "g", NULL, 0},   {SNIC_KVFS_MKDIR, "g", NULL, 0},
-    {SNIC_KVFS_RMDIR, "d", NULL, 0},    {SNIC_KVFS_RENAME, "f", "g", 0},
-    {SNIC_KVFS_LINK, NULL, "g", 1},     {SNIC_KVFS_WRITE, NULL, NULL, 1},
-    {SNIC_KVFS_SETATTR, NULL, NULL, 1}, {SNIC_KVFS_SETXATTR, "user.a", NULL, 1},
-    {SNIC_KVFS_SETLK, NULL, NULL, 1},
+    {SNIC_FSOP_UNLINK, "f", NULL, 0},   {SNIC_FSOP_MKNOD, "g", NULL, 0},
+    {SNIC_FSOP_CREATE, "g", NULL, 0},   {SNIC_FSOP_MKDIR, "g", NULL, 0},
+    {SNIC_FSOP_RMDIR, "d", NULL, 0},    {SNIC_FSOP_RENAME, "f", "g", 0},
+    {SNIC_FSOP_LINK, NULL, "g", 1},     {SNIC_FSOP_WRITE, NULL, NULL, 1},
+    {SNIC_FSOP_SETATTR, NULL, NULL, 1}, {SNIC_FSOP_SETXATTR, "user.a", NULL, 1},
+    {SNIC_FSOP_SETLK, NULL, NULL, 1},
 };
 
 static void fence_req(struct many *y, const struct fence_kind *f, uint64_t ino,
-                      struct snic_kvfs_req *req)
+                      struct snic_fsop *req)
 {
     static char bytes[] = "bytes";
     static struct snic_iov iov = {.base = bytes, .size = sizeof(bytes)};
-    kvt_req(&y->t[0], req, f->kind, f->of_file ? ino : SNIC_KVFS_ROOT, f->name);
+    kvt_req(&y->t[0], req, f->kind, f->of_file ? ino : SNIC_FSOP_ROOT, f->name);
     req->name2 = f->name2;
     req->name2_size = f->name2 == NULL ? 0 : (uint32_t)strlen(f->name2);
-    req->ino2 = SNIC_KVFS_ROOT;
-    req->mode = f->kind == SNIC_KVFS_MKDIR ? 0755 : 0644;
+    req->ino2 = SNIC_FSOP_ROOT;
+    req->mode = f->kind == SNIC_FSOP_MKDIR ? 0755 : 0644;
     req->iov = &iov;
     req->iov_count = 1;
-    req->length = f->kind == SNIC_KVFS_WRITE ? sizeof(bytes) : 0;
-    req->set_mask = f->kind == SNIC_KVFS_SETATTR ? SNIC_KVFS_SET_MODE : 0;
+    req->length = f->kind == SNIC_FSOP_WRITE ? sizeof(bytes) : 0;
+    req->set_mask = f->kind == SNIC_FSOP_SETATTR ? SNIC_FSOP_SET_MODE : 0;
     req->attr.mode = 0600;
     req->lock.owner = 7;
     req->lock.end = UINT64_MAX;
-    req->lock.type = SNIC_KVFS_WRLCK;
+    req->lock.type = SNIC_FSOP_WRLCK;
 }
 
 /* Has the session been declared dead? */
@@ -90,24 +90,24 @@ static void fence_next(struct many *y)
 static void fence_run(const struct fence_kind *f, int alone, uint64_t seed)
 {
     struct many y;
-    struct snic_kvfs_req req, mount;
+    struct snic_fsop req, mount;
     uint32_t landed = 0, dead = 0;
     many_open(&y, 2, MANY_CAPS | SNIC_KV_CAP_ATOMIC_MULTI, seed);
-    assert_int_equal(many_simple(&y, 0, SNIC_KVFS_MOUNT, 0, NULL), 0);
-    kvt_req(&y.t[0], &req, SNIC_KVFS_MKNOD, SNIC_KVFS_ROOT, "f");
+    assert_int_equal(many_simple(&y, 0, SNIC_FSOP_MOUNT, 0, NULL), 0);
+    kvt_req(&y.t[0], &req, SNIC_FSOP_MKNOD, SNIC_FSOP_ROOT, "f");
     req.mode = 0644;
     assert_int_equal(many_call(&y, 0, &req), 0);
     uint64_t ino = req.attr.ino;
-    assert_int_equal(many_simple(&y, 0, SNIC_KVFS_MKDIR, SNIC_KVFS_ROOT, "d"), 0);
+    assert_int_equal(many_simple(&y, 0, SNIC_FSOP_MKDIR, SNIC_FSOP_ROOT, "d"), 0);
     if (!alone)
-        assert_int_equal(many_simple(&y, 1, SNIC_KVFS_MOUNT, 0, NULL), 0);
+        assert_int_equal(many_simple(&y, 1, SNIC_FSOP_MOUNT, 0, NULL), 0);
     fence_req(&y, f, ino, &req);
     y.t[0].now = y.now;
     kvt_submit(&y.t[0], &req);
     struct snic_kvfs_io *held = many_hold(&y, 0, SNIC_KVOP_COMMIT, MANY_NOT_SUPER);
     y.paused = 1;
     if (alone) {
-        kvt_req(&y.t[1], &mount, SNIC_KVFS_MOUNT, 0, NULL);
+        kvt_req(&y.t[1], &mount, SNIC_FSOP_MOUNT, 0, NULL);
         y.t[1].now = y.now;
         kvt_submit(&y.t[1], &mount);
     }
@@ -129,11 +129,11 @@ static void fence_run(const struct fence_kind *f, int alone, uint64_t seed)
     many_give_back(&y, 0, held);
     many_finish(&y, 1);
     assert_int_equal(req.result, SNIC_EIO);
-    assert_int_equal(many_simple(&y, 0, SNIC_KVFS_LOOKUP, SNIC_KVFS_ROOT, "f"), SNIC_EIO);
-    assert_int_equal(many_simple(&y, 1, SNIC_KVFS_LOOKUP, SNIC_KVFS_ROOT, "f"), 0);
-    assert_int_equal(many_simple(&y, 1, SNIC_KVFS_LOOKUP, SNIC_KVFS_ROOT, "g"), SNIC_ENOENT);
-    assert_int_equal(many_simple(&y, 0, SNIC_KVFS_MOUNT, 0, NULL), 0);
-    assert_int_equal(many_simple(&y, 0, SNIC_KVFS_MKNOD, SNIC_KVFS_ROOT, "g"), 0);
+    assert_int_equal(many_simple(&y, 0, SNIC_FSOP_LOOKUP, SNIC_FSOP_ROOT, "f"), SNIC_EIO);
+    assert_int_equal(many_simple(&y, 1, SNIC_FSOP_LOOKUP, SNIC_FSOP_ROOT, "f"), 0);
+    assert_int_equal(many_simple(&y, 1, SNIC_FSOP_LOOKUP, SNIC_FSOP_ROOT, "g"), SNIC_ENOENT);
+    assert_int_equal(many_simple(&y, 0, SNIC_FSOP_MOUNT, 0, NULL), 0);
+    assert_int_equal(many_simple(&y, 0, SNIC_FSOP_MKNOD, SNIC_FSOP_ROOT, "g"), 0);
     many_close(&y);
 }
 
@@ -142,7 +142,7 @@ static void test_kvfs_fence_dead_alone_commit_changes_nothing(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < SNIC_COUNTOF(fence_kinds); i++)
-        if (fence_kinds[i].kind != SNIC_KVFS_SETLK) /* answered from memory */
+        if (fence_kinds[i].kind != SNIC_FSOP_SETLK) /* answered from memory */
             fence_run(&fence_kinds[i], 1, i + 1);
 }
 

@@ -21,7 +21,7 @@ static void flight_open(struct kvt *t, uint32_t requests)
 }
 
 struct flight_req {
-    struct snic_kvfs_req r;
+    struct snic_fsop r;
     char name[32];
 };
 
@@ -43,7 +43,7 @@ static void flight_name(struct flight_req *r, const char *prefix, uint32_t i)
 static void flight_join(struct kvt *t, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        struct snic_kvfs_req *r = kvt_wait(t);
+        struct snic_fsop *r = kvt_wait(t);
         if (r == NULL) {
             kvt_check(t);
             print_error("%u of %u are stuck\n", n - i, n);
@@ -66,12 +66,12 @@ static void test_kvfs_one_directory_many_creates_all_there(void **state)
 {
     struct kvt t;
     struct flight_req *r = flight_reqs(FLIGHT_MANY);
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     (void)state;
     flight_open(&t, FLIGHT_MANY);
-    uint64_t dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
+    uint64_t dir = kvt_mkdir(&t, SNIC_FSOP_ROOT, "dir", 0755);
     for (uint32_t i = 0; i < FLIGHT_MANY; i++) {
-        kvt_req(&t, &r[i].r, i % 2 ? SNIC_KVFS_MKDIR : SNIC_KVFS_MKNOD, dir, NULL);
+        kvt_req(&t, &r[i].r, i % 2 ? SNIC_FSOP_MKDIR : SNIC_FSOP_MKNOD, dir, NULL);
         flight_name(&r[i], "n", i);
         r[i].r.mode = i % 2 ? 0755 : 0100644;
         flight_submit(&t, &r[i]);
@@ -97,7 +97,7 @@ static void test_kvfs_one_name_many_creates_one_wins(void **state)
     (void)state;
     flight_open(&t, FLIGHT_MANY);
     for (uint32_t i = 0; i < FLIGHT_MANY; i++) {
-        kvt_req(&t, &r[i].r, SNIC_KVFS_MKNOD, SNIC_KVFS_ROOT, "name");
+        kvt_req(&t, &r[i].r, SNIC_FSOP_MKNOD, SNIC_FSOP_ROOT, "name");
         r[i].r.mode = 0100644;
         flight_submit(&t, &r[i]);
     }
@@ -124,7 +124,7 @@ static void test_kvfs_crossing_renames_many_none_stuck(void **state)
     for (uint32_t i = 0; i < DIRS; i++) {
         char name[16];
         snprintf(name, sizeof(name), "d%u", i);
-        dirs[i] = kvt_mkdir(&t, i < 3 ? SNIC_KVFS_ROOT : dirs[i - 3], name, 0755);
+        dirs[i] = kvt_mkdir(&t, i < 3 ? SNIC_FSOP_ROOT : dirs[i - 3], name, 0755);
         for (uint32_t f = 0; f < 4; f++) {
             snprintf(name, sizeof(name), "f%u", f);
             kvt_file(&t, dirs[i], name, 0644);
@@ -132,7 +132,7 @@ static void test_kvfs_crossing_renames_many_none_stuck(void **state)
     }
     for (uint32_t round = 0; round < ROUNDS; round++) {
         for (uint32_t i = 0; i < FLIGHT_MANY; i++) {
-            kvt_req(&t, &r[i].r, SNIC_KVFS_RENAME, dirs[snic_rng_below(&t.rng, DIRS)], NULL);
+            kvt_req(&t, &r[i].r, SNIC_FSOP_RENAME, dirs[snic_rng_below(&t.rng, DIRS)], NULL);
             flight_name(&r[i], "f", (uint32_t)snic_rng_below(&t.rng, 6));
             r[i].r.ino2 = dirs[snic_rng_below(&t.rng, DIRS)];
             snprintf(to[i], sizeof(to[i]), "f%u", (uint32_t)snic_rng_below(&t.rng, 6));
@@ -210,21 +210,21 @@ static void flight_apply(struct kvt *t, struct snic_kvop *op)
 /* A request of the mix: makes, finds or removes a name of its own. */
 static void flight_mix(struct kvt *t, struct flight_req *r, uint64_t dir, uint32_t i, int round)
 {
-    static const enum snic_kvfs_kind make[] = {SNIC_KVFS_MKNOD, SNIC_KVFS_MKDIR, SNIC_KVFS_SYMLINK};
-    static const enum snic_kvfs_kind drop[] = {SNIC_KVFS_UNLINK, SNIC_KVFS_RMDIR, SNIC_KVFS_UNLINK};
-    enum snic_kvfs_kind kind = round == 0   ? make[i % 3]
-                               : round == 1 ? SNIC_KVFS_LOOKUP
+    static const enum snic_fsop_kind make[] = {SNIC_FSOP_MKNOD, SNIC_FSOP_MKDIR, SNIC_FSOP_SYMLINK};
+    static const enum snic_fsop_kind drop[] = {SNIC_FSOP_UNLINK, SNIC_FSOP_RMDIR, SNIC_FSOP_UNLINK};
+    enum snic_fsop_kind kind = round == 0   ? make[i % 3]
+                               : round == 1 ? SNIC_FSOP_LOOKUP
                                             : drop[i % 3];
     kvt_req(t, &r->r, kind, dir, NULL);
     flight_name(r, "n", i);
-    r->r.mode = kind == SNIC_KVFS_MKNOD ? 0100644 : 0755;
+    r->r.mode = kind == SNIC_FSOP_MKNOD ? 0100644 : 0755;
     r->r.name2 = "target";
     r->r.name2_size = 6;
 }
 
 static uint64_t flight_entries(struct kvt *t, uint64_t dir)
 {
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     assert_int_equal(kvt_getattr(t, dir, &a), 0);
     return a.entries;
 }
@@ -242,7 +242,7 @@ static void flight_faults(struct flight_faults *f, uint64_t cache_bytes)
     o.requests_max = MANY;
     o.cache_bytes = cache_bytes;
     kvt_open(&t, &o);
-    dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
+    dir = kvt_mkdir(&t, SNIC_FSOP_ROOT, "dir", 0755);
     t.random = 1;
     t.apply = flight_apply;
     t.ctx = f;
@@ -331,8 +331,8 @@ static void test_kvfs_commit_unknown_successor_of_equal_size_stays(void **state)
     struct kvt t;
     (void)state;
     kvt_open(&t, NULL);
-    uint64_t dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
-    uint64_t other = kvt_file(&t, SNIC_KVFS_ROOT, "other", 0644);
+    uint64_t dir = kvt_mkdir(&t, SNIC_FSOP_ROOT, "dir", 0755);
+    uint64_t other = kvt_file(&t, SNIC_FSOP_ROOT, "other", 0644);
     (void)kvt_file(&t, dir, s.name, 0644);
     s.ino = other;
     t.apply = flight_succeed;
@@ -384,7 +384,7 @@ static void test_kvfs_reads_complete_late_cache_true(void **state)
     (void)state;
     kvt_opts(&o);
     kvt_open(&t, &o); /* each round begins with a new mount, and so with an empty cache */
-    dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
+    dir = kvt_mkdir(&t, SNIC_FSOP_ROOT, "dir", 0755);
     t.random = 1;
     t.early = 1;
     for (int round = 0; round < ROUNDS; round++) {
@@ -393,9 +393,9 @@ static void test_kvfs_reads_complete_late_cache_true(void **state)
         assert_int_equal(s.alone, 1);
         for (uint32_t i = 0; i < MANY; i++) {
             uint64_t what = snic_rng_below(&t.rng, 16); /* few changes, overtaken by reads */
-            enum snic_kvfs_kind kind = what == 0   ? SNIC_KVFS_MKNOD
-                                       : what == 1 ? SNIC_KVFS_UNLINK
-                                                   : SNIC_KVFS_LOOKUP;
+            enum snic_fsop_kind kind = what == 0   ? SNIC_FSOP_MKNOD
+                                       : what == 1 ? SNIC_FSOP_UNLINK
+                                                   : SNIC_FSOP_LOOKUP;
             kvt_req(&t, &r[i].r, kind, dir, NULL);
             flight_name(&r[i], "n", (uint32_t)snic_rng_below(&t.rng, NAMES));
             r[i].r.mode = 0100644;
@@ -429,7 +429,7 @@ static void flight_change_guarded(struct kvt *t, struct snic_kvop *op)
     struct snic_kvop read = {.kind = SNIC_KVOP_GET, .gets = &get, .get_count = 1};
     struct snic_kvop_change c = {.kind = SNIC_KVOP_PUT, .value = record, .size = sizeof(record)};
     struct snic_kvop write = {.kind = SNIC_KVOP_COMMIT, .changes = &c, .change_count = 1};
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     struct flight_overtaken *f = t->ctx;
     if (op->kind != SNIC_KVOP_COMMIT || op->guard_count == 0 || f->left == 0)
         return;
@@ -450,7 +450,7 @@ static void test_kvfs_overtaken_each_time_ends(void **state)
     enum { RETRIES = 1000 };
     static const uint64_t times[] = {RETRIES, RETRIES + 1, 10ull * RETRIES};
     struct snic_kvfs_opts o;
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     (void)state;
     kvt_opts(&o);
     o.lease_ns = 1ull << 60; /* the backing off takes seconds, in which no heartbeat gets through */
@@ -460,10 +460,10 @@ static void test_kvfs_overtaken_each_time_ends(void **state)
         struct snic_kvfs_stats s;
         struct flight_overtaken f = {.left = times[i]};
         kvt_open(&t, &o);
-        f.dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
+        f.dir = kvt_mkdir(&t, SNIC_FSOP_ROOT, "dir", 0755);
         t.ctx = &f;
         t.before = flight_change_guarded;
-        kvt_req(&t, &req, SNIC_KVFS_MKDIR, f.dir, "d");
+        kvt_req(&t, &req, SNIC_FSOP_MKDIR, f.dir, "d");
         req.mode = 0755;
         assert_int_equal(kvt_call(&t, &req), times[i] > RETRIES ? SNIC_ETIMEDOUT : 0);
         t.before = NULL;
@@ -485,12 +485,12 @@ static void test_kvfs_cache_wrong_read_again(void **state)
     struct snic_kvop read = {.kind = SNIC_KVOP_GET, .gets = &get, .get_count = 1};
     struct snic_kvop_change c = {.kind = SNIC_KVOP_PUT, .value = record, .size = sizeof(record)};
     struct snic_kvop write = {.kind = SNIC_KVOP_COMMIT, .changes = &c, .change_count = 1};
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     struct snic_kvfs_stats s;
     struct kvt t;
     (void)state;
     kvt_open(&t, NULL);
-    uint64_t dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
+    uint64_t dir = kvt_mkdir(&t, SNIC_FSOP_ROOT, "dir", 0755);
     snic_kvfs_key(&get.key, dir, SNIC_KVFS_REC_ATTR);
     snic_kvmem_apply(t.m, &read);
     assert_int_equal(get.result, 0);
@@ -526,11 +526,11 @@ static void test_kvfs_blocks_are_few_large_requests_all_end(void **state)
     flight_open(&t, MANY);
     for (uint32_t i = 0; i < MANY; i++) {
         flight_name(&r[i], "f", i);
-        ino[i] = kvt_file(&t, SNIC_KVFS_ROOT, r[i].name, 0644);
+        ino[i] = kvt_file(&t, SNIC_FSOP_ROOT, r[i].name, 0644);
     }
     for (uint32_t round = 0; round < 3; round++) {
         for (uint32_t i = 0; i < MANY; i++) {
-            kvt_req(&t, &r[i].r, SNIC_KVFS_SETXATTR, ino[i], NULL);
+            kvt_req(&t, &r[i].r, SNIC_FSOP_SETXATTR, ino[i], NULL);
             flight_name(&r[i], "user.", i % 20);
             iov[i] = (struct snic_iov){.base = bytes, .size = BYTES - i};
             r[i].r.iov = &iov[i];
@@ -583,15 +583,15 @@ static void test_kvfs_session_dies_requests_end_with_eio(void **state)
     uint64_t dir, dead = 0;
     (void)state;
     flight_open(&t, MANY);
-    dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
+    dir = kvt_mkdir(&t, SNIC_FSOP_ROOT, "dir", 0755);
     snic_kvfs_set_sole(t.k, 0); /* a lease counts only where others may be */
     kvt_settle(&t);
     assert_int_equal(flight_kill_session(&t), 0);
     for (uint32_t i = 0; i < MANY; i++) {
-        kvt_req(&t, &r[i].r, SNIC_KVFS_SETLK, dir, NULL);
-        r[i].r.flags |= SNIC_KVFS_LOCK_WAIT;
-        r[i].r.lock = (struct snic_kvfs_lock){
-            .owner = i + 1, .end = UINT64_MAX, .type = SNIC_KVFS_WRLCK, .pid = i + 1};
+        kvt_req(&t, &r[i].r, SNIC_FSOP_SETLK, dir, NULL);
+        r[i].r.flags |= SNIC_FSOP_LOCK_WAIT;
+        r[i].r.lock = (struct snic_fsop_lock){
+            .owner = i + 1, .end = UINT64_MAX, .type = SNIC_FSOP_WRLCK, .pid = i + 1};
         flight_submit(&t, &r[i]);
     }
     /* One has the lock, the others would wait for ever. */

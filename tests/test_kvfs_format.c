@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static void sample_attr(struct snic_kvfs_attr *a)
+static void sample_attr(struct snic_fsop_attr *a)
 {
-    *a = (struct snic_kvfs_attr){.ino = 0x1122334455667788,
+    *a = (struct snic_fsop_attr){.ino = 0x1122334455667788,
                                  .size = 0x0203040506070809,
                                  .space = 4096,
                                  .rdev = 77,
@@ -31,7 +31,7 @@ static void sample_attr(struct snic_kvfs_attr *a)
 static void test_kvfs_format_attr_round_trip(void **state)
 {
     unsigned char record[SNIC_KVFS_ATTR_BYTES];
-    struct snic_kvfs_attr a, b;
+    struct snic_fsop_attr a, b;
     (void)state;
     sample_attr(&a);
     memset(&b, 0, sizeof(b));
@@ -45,8 +45,8 @@ static void test_kvfs_format_bytes_stay(void **state)
 {
     unsigned char record[SNIC_KVFS_ATTR_BYTES], super[SNIC_KVFS_SUPER_BYTES];
     struct snic_kvfs_super s = {.version = 1, .seed = 2, .uuid = {3}, .created = {4, 5, 0}};
-    struct snic_kvfs_hash h = snic_kvfs_hash_name(7, "name", 4);
-    struct snic_kvfs_attr a;
+    struct snic_fsop_hash h = snic_kvfs_hash_name(7, "name", 4);
+    struct snic_fsop_attr a;
     struct snic_kvop_key k;
     (void)state;
     sample_attr(&a);
@@ -68,7 +68,7 @@ static void test_kvfs_format_bytes_stay(void **state)
 static void test_kvfs_format_attr_wrong_refused(void **state)
 {
     unsigned char record[SNIC_KVFS_ATTR_BYTES];
-    struct snic_kvfs_attr a, b, untouched;
+    struct snic_fsop_attr a, b, untouched;
     (void)state;
     memset(&b, 0x5a, sizeof(b));
     untouched = b;
@@ -102,7 +102,7 @@ static void test_kvfs_format_seal_flips_noticed(void **state)
 {
     unsigned char record[SNIC_KVFS_ATTR_BYTES];
     struct snic_kvop_key k;
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     (void)state;
     sample_attr(&a);
     snic_kvfs_attr_encode(record, &a);
@@ -228,7 +228,7 @@ static void test_kvfs_format_entries_wrong_refused(void **state)
 static void test_kvfs_format_text_and_cookies(void **state)
 {
     struct snic_kvop_key k;
-    struct snic_kvfs_hash h = {0x0123456789abcdef, 0xfedcba9876543210};
+    struct snic_fsop_hash h = {0x0123456789abcdef, 0xfedcba9876543210};
     char text[256];
     (void)state;
     snic_kvfs_key_hash(&k, 12, SNIC_KVFS_REC_ENTRY, h);
@@ -246,8 +246,8 @@ static void test_kvfs_format_text_and_cookies(void **state)
     snic_kvfs_key_number(&k, SNIC_KVFS_GROUP_ORPHANS, SNIC_KVFS_REC_ORPHAN, 9);
     assert_int_equal(snic_get_be64(k.bytes + 1), 9);
     for (uint64_t high = 0; high < 8; high++)
-        assert_true(snic_kvfs_cookie((struct snic_kvfs_hash){high, 0}) == 3);
-    assert_true(snic_kvfs_cookie((struct snic_kvfs_hash){UINT64_MAX, 0}) == INT64_MAX);
+        assert_true(snic_kvfs_cookie((struct snic_fsop_hash){high, 0}) == 3);
+    assert_true(snic_kvfs_cookie((struct snic_fsop_hash){UINT64_MAX, 0}) == INT64_MAX);
 }
 
 int main(int argc, char **argv)

@@ -31,14 +31,14 @@ static void fsck_begin(struct fsck_world *w)
     kvt_open(&t, NULL);
     w->m = t.m;
     t.owns_medium = 0;
-    w->dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
+    w->dir = kvt_mkdir(&t, SNIC_FSOP_ROOT, "dir", 0755);
     w->sub = kvt_mkdir(&t, w->dir, "sub", 0755);
     w->file = kvt_file(&t, w->sub, "file", 0644);
     w->big = kvt_file(&t, w->dir, "big", 0644);
     w->linked = kvt_file(&t, w->dir, "one", 0644);
     assert_int_equal(kvt_write(&t, w->file, 0, bytes, 100), 100);
     assert_int_equal(kvt_write(&t, w->big, 0, bytes, sizeof(bytes)), sizeof(bytes));
-    assert_int_equal(kvt_link(&t, w->linked, SNIC_KVFS_ROOT, "two"), 0);
+    assert_int_equal(kvt_link(&t, w->linked, SNIC_FSOP_ROOT, "two"), 0);
     kvt_close(&t);
 }
 
@@ -66,7 +66,7 @@ static uint32_t fsck_read(struct snic_kvmem *m, const struct snic_kvop_key *key,
     return g.size;
 }
 
-static void fsck_attr_of(struct snic_kvmem *m, uint64_t ino, struct snic_kvfs_attr *a)
+static void fsck_attr_of(struct snic_kvmem *m, uint64_t ino, struct snic_fsop_attr *a)
 {
     unsigned char record[4096];
     struct snic_kvop_key key;
@@ -75,7 +75,7 @@ static void fsck_attr_of(struct snic_kvmem *m, uint64_t ino, struct snic_kvfs_at
     assert_int_equal(snic_kvfs_attr_decode(a, record, size), 0);
 }
 
-static void fsck_set_attr(struct snic_kvmem *m, const struct snic_kvfs_attr *a)
+static void fsck_set_attr(struct snic_kvmem *m, const struct snic_fsop_attr *a)
 {
     unsigned char record[SNIC_KVFS_ATTR_BYTES];
     struct snic_kvop_key key;
@@ -86,7 +86,7 @@ static void fsck_set_attr(struct snic_kvmem *m, const struct snic_kvfs_attr *a)
 
 static void fsck_entry_key(struct snic_kvmem *m, uint64_t ino, struct snic_kvop_key *key)
 {
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     fsck_attr_of(m, ino, &a);
     snic_kvfs_key_hash(key, a.parent, SNIC_KVFS_REC_ENTRY, a.name);
 }
@@ -103,7 +103,7 @@ static void hurt_name_gone(struct fsck_world *w, struct snic_kvmem *m)
 static void hurt_dir_name_gone(struct fsck_world *w, struct snic_kvmem *m)
 {
     struct snic_kvop_key key;
-    struct snic_kvfs_hash h;
+    struct snic_fsop_hash h;
     struct snic_kvfs_super s;
     unsigned char record[4096];
     (void)w;
@@ -131,7 +131,7 @@ static void hurt_big_attr_gone(struct fsck_world *w, struct snic_kvmem *m)
 
 static void hurt_nlink(struct fsck_world *w, struct snic_kvmem *m)
 {
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     fsck_attr_of(m, w->linked, &a);
     a.nlink = 7;
     fsck_set_attr(m, &a);
@@ -139,7 +139,7 @@ static void hurt_nlink(struct fsck_world *w, struct snic_kvmem *m)
 
 static void hurt_dir_counts(struct fsck_world *w, struct snic_kvmem *m)
 {
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     fsck_attr_of(m, w->dir, &a);
     a.nlink = 2;
     a.entries = 9;
@@ -148,7 +148,7 @@ static void hurt_dir_counts(struct fsck_world *w, struct snic_kvmem *m)
 
 static void hurt_dir_parent(struct fsck_world *w, struct snic_kvmem *m)
 {
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     fsck_attr_of(m, w->sub, &a);
     a.parent = w->file;
     fsck_set_attr(m, &a);
@@ -156,7 +156,7 @@ static void hurt_dir_parent(struct fsck_world *w, struct snic_kvmem *m)
 
 static void hurt_root_nlink(struct fsck_world *w, struct snic_kvmem *m)
 {
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     (void)w;
     fsck_attr_of(m, 0, &a);
     a.nlink = 0;
@@ -166,7 +166,7 @@ static void hurt_root_nlink(struct fsck_world *w, struct snic_kvmem *m)
 /* A directory that has names in it, but none itself, and is marked as removed. */
 static void hurt_dir_removed(struct fsck_world *w, struct snic_kvmem *m)
 {
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     hurt_dir_name_gone(w, m);
     fsck_attr_of(m, w->dir, &a);
     a.nlink = 0;
@@ -298,7 +298,7 @@ static void hurt_name_twice(struct fsck_world *w, struct snic_kvmem *m)
 
 static void hurt_unlisted(struct fsck_world *w, struct snic_kvmem *m)
 {
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     hurt_name_gone(w, m);
     fsck_attr_of(m, w->file, &a);
     a.nlink = 0;
@@ -336,7 +336,7 @@ static void hurt_next_ino(struct fsck_world *w, struct snic_kvmem *m)
 static void hurt_circle(struct fsck_world *w, struct snic_kvmem *m)
 {
     struct snic_kvop_key from, to;
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     unsigned char record[4096];
     fsck_entry_key(m, w->dir, &from);
     uint32_t size = fsck_read(m, &from, record);
@@ -411,7 +411,7 @@ static void hurt_further_key(struct fsck_world *w, struct snic_kvmem *m, struct 
 static void hurt_further_gone(struct fsck_world *w, struct snic_kvmem *m)
 {
     struct snic_kvop_key key;
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     hurt_further_key(w, m, &key);
     fsck_change(m, &key, NULL, 0);
     fsck_attr_of(m, w->linked, &a);
@@ -443,7 +443,7 @@ static void hurt_further_long(struct fsck_world *w, struct snic_kvmem *m)
 static void hurt_further_elsewhere(struct fsck_world *w, struct snic_kvmem *m)
 {
     struct snic_kvop_key key;
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     fsck_attr_of(m, w->file, &a);
     snic_kvfs_key_parent(&key, w->file, w->dir, a.name);
     fsck_plant(m, &key, 1, 4);
@@ -587,7 +587,7 @@ static void test_kvfs_fsck_each_damage_found_mended(void **state)
             assert_int_equal(fsck_of(m, 0, &r), FSCK_CLEAN);
             kvt_open_on(&t, m, NULL);
             assert_int_equal(kvt_mount(&t), 0);
-            assert_true(kvt_try_create(&t, SNIC_KVFS_ROOT, "after", 0644) > 0);
+            assert_true(kvt_try_create(&t, SNIC_FSOP_ROOT, "after", 0644) > 0);
             kvt_close(&t);
             audit_store(m, 0, NULL);
         }

@@ -49,12 +49,12 @@ static void lost_begin(struct lost *l)
     memset(l, 0, sizeof(*l));
     l->m = t.m;
     t.owns_medium = 0;
-    l->dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
+    l->dir = kvt_mkdir(&t, SNIC_FSOP_ROOT, "dir", 0755);
     l->small = kvt_file(&t, l->dir, "small", 0644);
     l->big = kvt_file(&t, l->dir, "big", 0644);
-    l->hole = kvt_file(&t, SNIC_KVFS_ROOT, "hole", 0644);
-    uint64_t shrunk = kvt_file(&t, SNIC_KVFS_ROOT, "shrunk", 0644);
-    uint64_t sparse = kvt_file(&t, SNIC_KVFS_ROOT, "sparse", 0644);
+    l->hole = kvt_file(&t, SNIC_FSOP_ROOT, "hole", 0644);
+    uint64_t shrunk = kvt_file(&t, SNIC_FSOP_ROOT, "shrunk", 0644);
+    uint64_t sparse = kvt_file(&t, SNIC_FSOP_ROOT, "sparse", 0644);
     assert_int_equal(kvt_write(&t, l->small, 0, bytes, 3000), 3000);
     for (uint64_t at = 0; at < 2u << 20; at += 1u << 19)
         assert_int_equal(kvt_write(&t, l->big, at, bytes, 1u << 19), 1u << 19);
@@ -173,19 +173,19 @@ static void test_kvfs_fsck_lost_kept_back_not_counted(void **state)
     static struct many y;
     static char bytes[20000];
     struct snic_iov iov = {bytes, sizeof(bytes)};
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     struct lost l = {.m = NULL};
     struct fsck_report r;
     (void)state;
     many_open_with(&y, 2, 0, support_seed(), 100000000);
     many_mount(&y);
-    kvt_req(&y.t[0], &req, SNIC_KVFS_MKNOD, SNIC_KVFS_ROOT, "f");
+    kvt_req(&y.t[0], &req, SNIC_FSOP_MKNOD, SNIC_FSOP_ROOT, "f");
     req.mode = 0100644;
     assert_int_equal(many_call(&y, 0, &req), 0);
     uint64_t ino = req.attr.ino;
     for (uint32_t step = 0; step < 3; step++) { /* a hole, bytes in it, and all goes */
-        kvt_req(&y.t[step / 2], &req, step == 1 ? SNIC_KVFS_WRITE : SNIC_KVFS_SETATTR, ino, NULL);
-        req.set_mask = SNIC_KVFS_SET_SIZE;
+        kvt_req(&y.t[step / 2], &req, step == 1 ? SNIC_FSOP_WRITE : SNIC_FSOP_SETATTR, ino, NULL);
+        req.set_mask = SNIC_FSOP_SET_SIZE;
         req.attr.size = step == 0 ? 1u << 20 : 0;
         req.iov = &iov;
         req.iov_count = step == 1;
@@ -211,19 +211,19 @@ static void lost_begin_all(struct lost *l)
     struct snic_iov iov = {(void *)(uintptr_t)value, sizeof(value)};
     struct snic_kvop_change c = {.kind = SNIC_KVOP_PUT, .value = record, .size = sizeof(record)};
     struct snic_kvop op = {.kind = SNIC_KVOP_COMMIT, .changes = &c, .change_count = 1};
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     struct kvt t;
     lost_begin(l);
     kvt_open_on(&t, l->m, NULL);
     assert_int_equal(kvt_mount(&t), 0);
-    assert_true(kvt_try_symlink(&t, SNIC_KVFS_ROOT, "soft", "target") > 0);
-    assert_int_equal(kvt_link(&t, l->small, SNIC_KVFS_ROOT, "second"), 0);
-    uint64_t gone = kvt_create(&t, SNIC_KVFS_ROOT, "gone", 0644);
-    assert_int_equal(kvt_unlink(&t, SNIC_KVFS_ROOT, "gone"), 0);
-    uint64_t sub = kvt_mkdir(&t, SNIC_KVFS_ROOT, "sub", 0755);
+    assert_true(kvt_try_symlink(&t, SNIC_FSOP_ROOT, "soft", "target") > 0);
+    assert_int_equal(kvt_link(&t, l->small, SNIC_FSOP_ROOT, "second"), 0);
+    uint64_t gone = kvt_create(&t, SNIC_FSOP_ROOT, "gone", 0644);
+    assert_int_equal(kvt_unlink(&t, SNIC_FSOP_ROOT, "gone"), 0);
+    uint64_t sub = kvt_mkdir(&t, SNIC_FSOP_ROOT, "sub", 0755);
     assert_true(sub != 0 && gone != 0);
-    assert_int_equal(kvt_rename(&t, SNIC_KVFS_ROOT, "sub", l->dir, "sub", 0), 0);
-    kvt_req(&t, &req, SNIC_KVFS_SETXATTR, l->small, "user.x");
+    assert_int_equal(kvt_rename(&t, SNIC_FSOP_ROOT, "sub", l->dir, "sub", 0), 0);
+    kvt_req(&t, &req, SNIC_FSOP_SETXATTR, l->small, "user.x");
     req.iov = &iov;
     req.iov_count = 1;
     assert_int_equal(kvt_call(&t, &req), 0);
@@ -232,7 +232,7 @@ static void lost_begin_all(struct lost *l)
     kvt_close(&t);
     snic_kvfs_key(&c.key, l->small, SNIC_KVFS_REC_LOCKS);
     snic_put_le64(record + SNIC_KVFS_HEAD + 24, 10);
-    snic_put_le32(record + SNIC_KVFS_HEAD + 32, SNIC_KVFS_RDLCK);
+    snic_put_le32(record + SNIC_KVFS_HEAD + 32, SNIC_FSOP_RDLCK);
     snic_kvfs_seal(&c.key, record, sizeof(record), 0);
     assert_int_equal(lost_op(l, &op), 0);
 }
@@ -292,7 +292,7 @@ static void lost_look(struct lost *l, const struct snic_kvop_key *key, enum lost
         o.session_id = 2;
         kvt_open_on(&t, copy.m, &o);
         assert_int_equal(kvt_mount(&t), 0);
-        assert_true(kvt_lookup(&t, SNIC_KVFS_ROOT, "second") == l->small);
+        assert_true(kvt_lookup(&t, SNIC_FSOP_ROOT, "second") == l->small);
         kvt_close(&t);
         audit_store(copy.m, 0, NULL);
     }

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* SNIC_KVFS_HOLD: inodes without a name that are known by number; whiteouts. */
+/* SNIC_FSOP_HOLD: inodes without a name that are known by number; whiteouts. */
 #include "test_kvfs_audit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { HOLD_ROOT = SNIC_KVFS_ROOT, HOLD_BIG = 100000 };
+enum { HOLD_ROOT = SNIC_FSOP_ROOT, HOLD_BIG = 100000 };
 
 /* A request that takes a name, with HOLD. The handle, 0: none; the test fails where it is refused.
  */
-static uint64_t hold_take(struct kvt *t, enum snic_kvfs_kind kind, uint64_t dir, const char *name,
+static uint64_t hold_take(struct kvt *t, enum snic_fsop_kind kind, uint64_t dir, const char *name,
                           const char *name2, uint64_t *ino)
 {
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     kvt_req(t, &req, kind, dir, name);
-    req.flags |= SNIC_KVFS_HOLD;
+    req.flags |= SNIC_FSOP_HOLD;
     if (name2 != NULL) {
         req.ino2 = dir;
         req.name2 = name2;
@@ -28,9 +28,9 @@ static uint64_t hold_take(struct kvt *t, enum snic_kvfs_kind kind, uint64_t dir,
 
 static int64_t hold_open(struct kvt *t, uint64_t ino, uint64_t *handle)
 {
-    struct snic_kvfs_req req;
-    kvt_req(t, &req, SNIC_KVFS_OPEN, ino, NULL);
-    req.flags |= SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE;
+    struct snic_fsop req;
+    kvt_req(t, &req, SNIC_FSOP_OPEN, ino, NULL);
+    req.flags |= SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE;
     int64_t rc = kvt_call(t, &req);
     *handle = req.handle;
     return rc;
@@ -38,8 +38,8 @@ static int64_t hold_open(struct kvt *t, uint64_t ino, uint64_t *handle)
 
 static int64_t hold_end(struct kvt *t, uint64_t ino, uint64_t handle)
 {
-    struct snic_kvfs_req req;
-    kvt_req(t, &req, SNIC_KVFS_RELEASE, ino, NULL);
+    struct snic_fsop req;
+    kvt_req(t, &req, SNIC_FSOP_RELEASE, ino, NULL);
     req.handle = handle;
     int64_t rc = kvt_call(t, &req);
     kvt_settle(t);
@@ -86,12 +86,12 @@ static void hold_with(void (*run)(struct kvt *t))
 static void hold_file(struct kvt *t)
 {
     static unsigned char bytes[HOLD_BIG], back[HOLD_BIG];
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     uint64_t ino, handle, again;
     memset(bytes, 'x', sizeof(bytes));
     uint64_t file = kvt_file(t, HOLD_ROOT, "f", 0644);
     assert_int_equal(kvt_write(t, file, 0, bytes, sizeof(bytes)), HOLD_BIG);
-    handle = hold_take(t, SNIC_KVFS_UNLINK, HOLD_ROOT, "f", NULL, &ino);
+    handle = hold_take(t, SNIC_FSOP_UNLINK, HOLD_ROOT, "f", NULL, &ino);
     assert_true(handle != 0);
     assert_int_equal(ino, file);
     assert_int_equal(hold_held(t), 1);
@@ -118,10 +118,10 @@ static void test_kvfs_hold_file(void **state)
 
 static void hold_others(struct kvt *t)
 {
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     uint64_t ino, handle;
     uint64_t dir = kvt_mkdir(t, HOLD_ROOT, "d", 0755);
-    handle = hold_take(t, SNIC_KVFS_RMDIR, HOLD_ROOT, "d", NULL, &ino);
+    handle = hold_take(t, SNIC_FSOP_RMDIR, HOLD_ROOT, "d", NULL, &ino);
     assert_true(handle != 0 && ino == dir);
     assert_int_equal(kvt_attr(t, dir).nlink, 0);
     assert_int_equal(kvt_try_create(t, dir, "x", 0644), SNIC_ENOENT);
@@ -129,14 +129,14 @@ static void hold_others(struct kvt *t)
     assert_int_equal(kvt_getattr(t, dir, &a), SNIC_ENOENT);
     /* Replaced by rename, with an extended attribute; it does not linger. */
     uint64_t old = kvt_file(t, HOLD_ROOT, "old", 0644);
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     struct snic_iov iov = {(void *)(uintptr_t) "v", 1};
-    kvt_req(t, &req, SNIC_KVFS_SETXATTR, old, "user.a");
+    kvt_req(t, &req, SNIC_FSOP_SETXATTR, old, "user.a");
     req.iov = &iov;
     req.iov_count = 1;
     assert_int_equal(kvt_call(t, &req), 0);
     (void)kvt_file(t, HOLD_ROOT, "new", 0644);
-    handle = hold_take(t, SNIC_KVFS_RENAME, HOLD_ROOT, "new", "old", &ino);
+    handle = hold_take(t, SNIC_FSOP_RENAME, HOLD_ROOT, "new", "old", &ino);
     assert_true(handle != 0 && ino == old);
     kvt_advance(t, 2000000000);
     assert_int_equal(kvt_attr(t, old).nlink, 0);
@@ -145,8 +145,8 @@ static void hold_others(struct kvt *t)
     /* Other names are left, or nothing is replaced: nothing to hold. */
     uint64_t twice = kvt_file(t, HOLD_ROOT, "one", 0644);
     assert_int_equal(kvt_link(t, twice, HOLD_ROOT, "two"), 0);
-    assert_int_equal(hold_take(t, SNIC_KVFS_UNLINK, HOLD_ROOT, "one", NULL, &ino), 0);
-    assert_int_equal(hold_take(t, SNIC_KVFS_RENAME, HOLD_ROOT, "two", "three", &ino), 0);
+    assert_int_equal(hold_take(t, SNIC_FSOP_UNLINK, HOLD_ROOT, "one", NULL, &ino), 0);
+    assert_int_equal(hold_take(t, SNIC_FSOP_RENAME, HOLD_ROOT, "two", "three", &ino), 0);
     assert_int_equal(kvt_attr(t, twice).nlink, 1);
     assert_int_equal(hold_held(t), 0);
 }
@@ -162,7 +162,7 @@ static void test_kvfs_hold_limit(void **state)
 {
     struct snic_kvfs_opts o;
     struct snic_kvfs_stats s;
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     struct kvt t;
     char name[16];
     uint64_t ino;
@@ -176,7 +176,7 @@ static void test_kvfs_hold_limit(void **state)
     for (uint32_t i = 0; i < made; i++) {
         snprintf(name, sizeof(name), "f%u", i);
         files[i] = kvt_file(&t, HOLD_ROOT, name, 0644);
-        handles[i] = hold_take(&t, SNIC_KVFS_UNLINK, HOLD_ROOT, name, NULL, &ino);
+        handles[i] = hold_take(&t, SNIC_FSOP_UNLINK, HOLD_ROOT, name, NULL, &ino);
         assert_int_equal(handles[i] != 0, i < most);
         kvt_settle(&t);
         assert_int_equal(kvt_getattr(&t, files[i], &a), i < most ? 0 : SNIC_ENOENT);
@@ -188,7 +188,7 @@ static void test_kvfs_hold_limit(void **state)
         assert_int_equal(hold_end(&t, files[i], handles[i]), 0);
     assert_int_equal(hold_held(&t), 0);
     (void)kvt_file(&t, HOLD_ROOT, "last", 0644);
-    assert_true(hold_take(&t, SNIC_KVFS_UNLINK, HOLD_ROOT, "last", NULL, &ino) != 0);
+    assert_true(hold_take(&t, SNIC_FSOP_UNLINK, HOLD_ROOT, "last", NULL, &ino) != 0);
     audit_mounted(&t);
     kvt_close(&t);
     free(handles);
@@ -210,8 +210,8 @@ static void test_kvfs_hold_crash(void **state)
         assert_int_equal(kvt_mount(&t), 0);
         (void)kvt_file(&t, HOLD_ROOT, "f", 0644);
         (void)kvt_mkdir(&t, HOLD_ROOT, "d", 0755);
-        assert_true(hold_take(&t, SNIC_KVFS_UNLINK, HOLD_ROOT, "f", NULL, &ino) != 0);
-        assert_true(hold_take(&t, SNIC_KVFS_RMDIR, HOLD_ROOT, "d", NULL, &ino) != 0);
+        assert_true(hold_take(&t, SNIC_FSOP_UNLINK, HOLD_ROOT, "f", NULL, &ino) != 0);
+        assert_true(hold_take(&t, SNIC_FSOP_RMDIR, HOLD_ROOT, "d", NULL, &ino) != 0);
         t.quiet = 1;
         kvt_settle(&t);
         kvt_close(&t);
@@ -235,12 +235,12 @@ static void test_kvfs_hold_crash(void **state)
 static int64_t hold_whiteout(struct kvt *t, uint64_t from, const char *name, uint64_t to,
                              const char *name2, uint32_t flags)
 {
-    return kvt_rename(t, from, name, to, name2, flags | SNIC_KVFS_RENAME_WHITEOUT);
+    return kvt_rename(t, from, name, to, name2, flags | SNIC_FSOP_RENAME_WHITEOUT);
 }
 
 static void hold_is_whiteout(struct kvt *t, uint64_t dir, const char *name)
 {
-    struct snic_kvfs_attr a = kvt_attr(t, kvt_lookup(t, dir, name));
+    struct snic_fsop_attr a = kvt_attr(t, kvt_lookup(t, dir, name));
     assert_int_equal(a.mode, 0020000);
     assert_int_equal(a.rdev, 0);
     assert_int_equal(a.nlink, 1);
@@ -254,7 +254,7 @@ static void hold_whiteouts(struct kvt *t)
     assert_int_equal(kvt_lookup(t, a, "g"), f);
     hold_is_whiteout(t, a, "f");
     assert_int_equal(kvt_attr(t, a).entries, 3);
-    assert_int_equal(hold_whiteout(t, a, "g", b, "g", SNIC_KVFS_RENAME_NOREPLACE), 0);
+    assert_int_equal(hold_whiteout(t, a, "g", b, "g", SNIC_FSOP_RENAME_NOREPLACE), 0);
     hold_is_whiteout(t, a, "g");
     assert_int_equal(hold_whiteout(t, a, "sub", b, "sub", 0), 0);
     assert_int_equal(kvt_lookup(t, b, "sub"), sub);
@@ -268,7 +268,7 @@ static void hold_whiteouts(struct kvt *t)
     assert_int_equal(kvt_rename(t, b, "g", b, "h", 0), 0);
     hold_is_whiteout(t, b, "h");
     assert_int_equal(kvt_unlink(t, b, "h"), 0);
-    assert_int_equal(hold_whiteout(t, a, "f", b, "x", SNIC_KVFS_RENAME_EXCHANGE), SNIC_EINVAL);
+    assert_int_equal(hold_whiteout(t, a, "f", b, "x", SNIC_FSOP_RENAME_EXCHANGE), SNIC_EINVAL);
     assert_int_equal(hold_whiteout(t, a, "none", b, "x", 0), SNIC_ENOENT);
     t->cred.uid = 1000;
     assert_int_equal(hold_whiteout(t, a, "f", b, "x", 0), SNIC_EPERM);

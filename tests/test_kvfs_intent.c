@@ -12,24 +12,24 @@
 
 /* In the world that intent_world() makes: /a, /b, /b/d are directories (inodes 2, 3, 4). */
 struct intent_op {
-    enum snic_kvfs_kind kind;
+    enum snic_fsop_kind kind;
     uint64_t ino, ino2;
     const char *name, *name2;
     uint32_t flags;
 };
 
 static const struct intent_op intent_ops[] = {
-    {SNIC_KVFS_MKNOD, 2, 0, "n", NULL, 0},
-    {SNIC_KVFS_MKDIR, 2, 0, "n", NULL, 0},
-    {SNIC_KVFS_UNLINK, 2, 0, "x", NULL, 0},
-    {SNIC_KVFS_RMDIR, 3, 0, "d", NULL, 0},
-    {SNIC_KVFS_RENAME, 2, 3, "x", "y", 0},
-    {SNIC_KVFS_RENAME, 2, 3, "x", "n", 0},
-    {SNIC_KVFS_RENAME, 3, 2, "y", "x", SNIC_KVFS_RENAME_EXCHANGE},
-    {SNIC_KVFS_RENAME, 1, 4, "a", "a", 0},
-    {SNIC_KVFS_RENAME, 3, 2, "d", "d", 0},
-    {SNIC_KVFS_LINK, 5, 3, NULL, "n", 0},
-    {SNIC_KVFS_MKNOD, 4, 0, "n", NULL, 0},
+    {SNIC_FSOP_MKNOD, 2, 0, "n", NULL, 0},
+    {SNIC_FSOP_MKDIR, 2, 0, "n", NULL, 0},
+    {SNIC_FSOP_UNLINK, 2, 0, "x", NULL, 0},
+    {SNIC_FSOP_RMDIR, 3, 0, "d", NULL, 0},
+    {SNIC_FSOP_RENAME, 2, 3, "x", "y", 0},
+    {SNIC_FSOP_RENAME, 2, 3, "x", "n", 0},
+    {SNIC_FSOP_RENAME, 3, 2, "y", "x", SNIC_FSOP_RENAME_EXCHANGE},
+    {SNIC_FSOP_RENAME, 1, 4, "a", "a", 0},
+    {SNIC_FSOP_RENAME, 3, 2, "d", "d", 0},
+    {SNIC_FSOP_LINK, 5, 3, NULL, "n", 0},
+    {SNIC_FSOP_MKNOD, 4, 0, "n", NULL, 0},
 };
 
 static void intent_fill(struct batch_op *b, uint32_t which, uint32_t engine)
@@ -47,23 +47,23 @@ static void intent_fill(struct batch_op *b, uint32_t which, uint32_t engine)
         memcpy(b->name2, o->name2, strlen(o->name2) + 1);
 }
 
-static uint64_t intent_make(struct many *y, enum snic_kvfs_kind kind, uint64_t dir,
+static uint64_t intent_make(struct many *y, enum snic_fsop_kind kind, uint64_t dir,
                             const char *name)
 {
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     kvt_req(&y->t[0], &req, kind, dir, name);
-    req.mode = kind == SNIC_KVFS_MKDIR ? 0755 : 0100644;
+    req.mode = kind == SNIC_FSOP_MKDIR ? 0755 : 0100644;
     assert_int_equal(many_call(y, 0, &req), 0);
     return req.attr.ino;
 }
 
 static void intent_world(struct many *y)
 {
-    assert_int_equal(intent_make(y, SNIC_KVFS_MKDIR, 1, "a"), 2);
-    assert_int_equal(intent_make(y, SNIC_KVFS_MKDIR, 1, "b"), 3);
-    assert_int_equal(intent_make(y, SNIC_KVFS_MKDIR, 3, "d"), 4);
-    assert_int_equal(intent_make(y, SNIC_KVFS_MKNOD, 2, "x"), 5);
-    assert_int_equal(intent_make(y, SNIC_KVFS_MKNOD, 3, "y"), 6);
+    assert_int_equal(intent_make(y, SNIC_FSOP_MKDIR, 1, "a"), 2);
+    assert_int_equal(intent_make(y, SNIC_FSOP_MKDIR, 1, "b"), 3);
+    assert_int_equal(intent_make(y, SNIC_FSOP_MKDIR, 3, "d"), 4);
+    assert_int_equal(intent_make(y, SNIC_FSOP_MKNOD, 2, "x"), 5);
+    assert_int_equal(intent_make(y, SNIC_FSOP_MKNOD, 3, "y"), 6);
 }
 
 /* Engine 0 carries out `steps` operations at the store. 1: its request is done before that. */
@@ -100,7 +100,7 @@ static int intent_pair(struct intent_run *r, uint32_t first, uint32_t second, ui
                        int dies)
 {
     struct batch_op ops[2];
-    struct snic_kvfs_req req[2];
+    struct snic_fsop req[2];
     struct snic_iov iov[2];
     struct snic_kvmem *before;
     struct many y;
@@ -127,7 +127,7 @@ static int intent_pair(struct intent_run *r, uint32_t first, uint32_t second, ui
     /* The other gets on by itself. */
     for (int i = 0; i < 40; i++)
         many_pass(&y, 50000000);
-    struct snic_kvfs_req *got = snic_kvfs_poll_done(y.t[1].k);
+    struct snic_fsop *got = snic_kvfs_poll_done(y.t[1].k);
     assert_ptr_equal(got, &req[1]);
     y.paused = 0;
     many_finish(&y, 1);
@@ -147,11 +147,11 @@ static int intent_pair(struct intent_run *r, uint32_t first, uint32_t second, ui
     }
     assert_true(same);
     if (dies && !done) { /* it is notified, and may come back */
-        assert_int_equal(many_simple(&y, 0, SNIC_KVFS_GETATTR, 1, NULL), SNIC_EIO);
-        assert_int_equal(many_simple(&y, 0, SNIC_KVFS_MOUNT, 0, NULL), 0);
-        assert_int_equal(many_simple(&y, 0, SNIC_KVFS_GETATTR, 1, NULL), 0);
+        assert_int_equal(many_simple(&y, 0, SNIC_FSOP_GETATTR, 1, NULL), SNIC_EIO);
+        assert_int_equal(many_simple(&y, 0, SNIC_FSOP_MOUNT, 0, NULL), 0);
+        assert_int_equal(many_simple(&y, 0, SNIC_FSOP_GETATTR, 1, NULL), 0);
     } else if (dies) {
-        (void)many_simple(&y, 0, SNIC_KVFS_MOUNT, 0, NULL);
+        (void)many_simple(&y, 0, SNIC_FSOP_MOUNT, 0, NULL);
     }
     many_close(&y);
     snic_kvmem_close(before);
@@ -194,7 +194,7 @@ enum { SKEW_GROUP = 1000 };
 
 static void skew_key(struct snic_kvop_key *key, uint64_t which)
 {
-    struct snic_kvfs_hash h = {which, which};
+    struct snic_fsop_hash h = {which, which};
     snic_kvfs_key_hash(key, SKEW_GROUP + which, SNIC_KVFS_REC_XATTR, h);
 }
 
@@ -352,13 +352,13 @@ static void unknown_apply(struct kvt *t, struct snic_kvop *op)
  * is cleared away by the next one, which finds nothing wrong. 1: the request was over before. */
 static int unknown_run(uint32_t which, struct unknown u, uint64_t seed)
 {
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     struct snic_iov iov;
     struct batch_op b;
     struct many y;
     many_open(&y, 2, MANY_CAPS, seed);
     y.paused = 2;
-    assert_int_equal(many_simple(&y, 0, SNIC_KVFS_MOUNT, 0, NULL), 0);
+    assert_int_equal(many_simple(&y, 0, SNIC_FSOP_MOUNT, 0, NULL), 0);
     intent_world(&y);
     intent_fill(&b, which, 0);
     batch_req(&y.t[0], &b, &req, &iov);
@@ -367,9 +367,9 @@ static int unknown_run(uint32_t which, struct unknown u, uint64_t seed)
     (void)many_call(&y, 0, &req);
     int over = u.seen <= u.first;
     y.t[0].apply = NULL;
-    assert_int_equal(many_simple(&y, 0, SNIC_KVFS_UNMOUNT, 0, NULL), 0);
+    assert_int_equal(many_simple(&y, 0, SNIC_FSOP_UNMOUNT, 0, NULL), 0);
     y.paused = 0;
-    assert_int_equal(many_simple(&y, 1, SNIC_KVFS_MOUNT, 0, NULL), 0);
+    assert_int_equal(many_simple(&y, 1, SNIC_FSOP_MOUNT, 0, NULL), 0);
     many_pass(&y, 3000000000);
     assert_int_equal(y.t[1].damages, 0);
     many_close(&y);

@@ -11,40 +11,39 @@ enum { KEPT_SECOND = 1000000000, KEPT_PART = 65536, KEPT_BIG = 1 << 20 };
 
 /* ---- A session that slept through its lease ---- */
 
-static struct snic_kvfs_req kept_call(struct many *y, uint32_t i, enum snic_kvfs_kind kind,
-                                      uint64_t ino, const char *name, uint64_t ino2,
-                                      const char *name2)
+static struct snic_fsop kept_call(struct many *y, uint32_t i, enum snic_fsop_kind kind,
+                                  uint64_t ino, const char *name, uint64_t ino2, const char *name2)
 {
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     kvt_req(&y->t[i], &req, kind, ino, name);
     req.ino2 = ino2;
     req.name2 = name2;
     req.name2_size = name2 == NULL ? 0 : (uint32_t)strlen(name2);
-    req.mode = kind == SNIC_KVFS_MKDIR ? 0755 : 0100644;
+    req.mode = kind == SNIC_FSOP_MKDIR ? 0755 : 0100644;
     assert_int_equal(many_call(y, i, &req), 0);
     return req;
 }
 
-static int64_t kept_data(struct many *y, uint32_t i, enum snic_kvfs_kind kind, uint64_t ino,
+static int64_t kept_data(struct many *y, uint32_t i, enum snic_fsop_kind kind, uint64_t ino,
                          uint64_t offset, uint64_t size)
 {
     static char bytes[KEPT_PART] = "x";
     struct snic_iov iov = {.base = bytes, .size = sizeof(bytes)};
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     kvt_req(&y->t[i], &req, kind, ino, NULL);
     req.offset = offset;
     req.length = sizeof(bytes);
     req.iov = &iov;
-    req.iov_count = kind == SNIC_KVFS_WRITE;
-    req.set_mask = SNIC_KVFS_SET_SIZE;
+    req.iov_count = kind == SNIC_FSOP_WRITE;
+    req.set_mask = SNIC_FSOP_SET_SIZE;
     req.attr.size = size;
     return many_call(y, i, &req);
 }
 
 /* What the other session, or another one, has made of the inode. */
-static struct snic_kvfs_attr kept_attr(struct many *y, uint32_t i, uint64_t ino)
+static struct snic_fsop_attr kept_attr(struct many *y, uint32_t i, uint64_t ino)
 {
-    return kept_call(y, i, SNIC_KVFS_GETATTR, ino, NULL, 0, NULL).attr;
+    return kept_call(y, i, SNIC_FSOP_GETATTR, ino, NULL, 0, NULL).attr;
 }
 
 struct kept_moved {
@@ -62,15 +61,15 @@ static void kept_move(struct kept_moved *m, uint64_t times_ns, uint64_t seed)
     struct many *y = &m->y;
     many_open_with(y, 2, MANY_CAPS, seed, times_ns);
     y->t[0].random = 0;
-    assert_int_equal(many_simple(y, 0, SNIC_KVFS_MOUNT, 0, NULL), 0);
-    m->p = kept_call(y, 0, SNIC_KVFS_MKDIR, 1, "p", 0, NULL).attr.ino;
-    m->q = kept_call(y, 0, SNIC_KVFS_MKDIR, 1, "q", 0, NULL).attr.ino;
-    m->d = kept_call(y, 0, SNIC_KVFS_MKDIR, m->p, "d", 0, NULL).attr.ino;
-    m->handle = kept_call(y, 0, SNIC_KVFS_OPENDIR, m->d, NULL, 0, NULL).handle;
-    (void)kept_call(y, 0, SNIC_KVFS_RENAME, m->p, "d", m->p, "e");
+    assert_int_equal(many_simple(y, 0, SNIC_FSOP_MOUNT, 0, NULL), 0);
+    m->p = kept_call(y, 0, SNIC_FSOP_MKDIR, 1, "p", 0, NULL).attr.ino;
+    m->q = kept_call(y, 0, SNIC_FSOP_MKDIR, 1, "q", 0, NULL).attr.ino;
+    m->d = kept_call(y, 0, SNIC_FSOP_MKDIR, m->p, "d", 0, NULL).attr.ino;
+    m->handle = kept_call(y, 0, SNIC_FSOP_OPENDIR, m->d, NULL, 0, NULL).handle;
+    (void)kept_call(y, 0, SNIC_FSOP_RENAME, m->p, "d", m->p, "e");
     y->paused = 1;
-    assert_int_equal(many_simple(y, 1, SNIC_KVFS_MOUNT, 0, NULL), 0);
-    (void)kept_call(y, 1, SNIC_KVFS_RENAME, m->p, "e", m->q, "e");
+    assert_int_equal(many_simple(y, 1, SNIC_FSOP_MOUNT, 0, NULL), 0);
+    (void)kept_call(y, 1, SNIC_FSOP_RENAME, m->p, "e", m->q, "e");
     assert_int_equal(kept_attr(y, 1, m->d).parent, m->q);
     y->paused = 0;
 }
@@ -81,17 +80,17 @@ static void kept_end(struct kept_moved *m)
     many_pass(&m->y, 3 * (uint64_t)KEPT_SECOND);
     assert_int_equal(kept_attr(&m->y, 1, m->d).parent, m->q);
     /* The walk of a move follows the same parents: a loop cannot be made. */
-    struct snic_kvfs_req req;
-    kvt_req(&m->y.t[1], &req, SNIC_KVFS_RENAME, 1, "q");
+    struct snic_fsop req;
+    kvt_req(&m->y.t[1], &req, SNIC_FSOP_RENAME, 1, "q");
     req.ino2 = m->d;
     req.name2 = "loop";
     req.name2_size = 4;
     assert_int_equal(many_call(&m->y, 1, &req), SNIC_EINVAL);
     many_pass(&m->y, 3 * (uint64_t)KEPT_SECOND);
-    (void)many_simple(&m->y, 0, SNIC_KVFS_UNMOUNT, 0, NULL);
-    assert_int_equal(many_simple(&m->y, 0, SNIC_KVFS_MOUNT, 0, NULL), 0);
-    struct snic_kvfs_req release;
-    kvt_req(&m->y.t[0], &release, SNIC_KVFS_RELEASEDIR, m->d, NULL);
+    (void)many_simple(&m->y, 0, SNIC_FSOP_UNMOUNT, 0, NULL);
+    assert_int_equal(many_simple(&m->y, 0, SNIC_FSOP_MOUNT, 0, NULL), 0);
+    struct snic_fsop release;
+    kvt_req(&m->y.t[0], &release, SNIC_FSOP_RELEASEDIR, m->d, NULL);
     release.handle = m->handle;
     (void)many_call(&m->y, 0, &release);
     assert_int_equal(kept_attr(&m->y, 0, m->d).parent, m->q);
@@ -123,12 +122,12 @@ static void test_kvfs_kept_name_of_older_record_void(void **state)
                                                .after = 1,
                                                .error = SNIC_ETIMEDOUT};
     struct kept_moved m;
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     (void)state;
     kept_move(&m, 1000 * (uint64_t)KEPT_SECOND, 2);
     m.y.paused = 2;
     assert_int_equal(snic_kvmem_fault(m.y.m, &fault), 0);
-    kvt_req(&m.y.t[0], &req, SNIC_KVFS_RELEASEDIR, m.d, NULL);
+    kvt_req(&m.y.t[0], &req, SNIC_FSOP_RELEASEDIR, m.d, NULL);
     req.handle = m.handle;
     assert_int_equal(many_call(&m.y, 0, &req), 0);
     m.y.paused = 0;
@@ -143,20 +142,20 @@ static void test_kvfs_kept_space_dies_with_session(void **state)
     for (uint32_t multi = 0; multi < 2; multi++) {
         struct many y;
         many_open(&y, 2, MANY_CAPS | (multi ? SNIC_KV_CAP_ATOMIC_MULTI : 0), 3 + multi);
-        assert_int_equal(many_simple(&y, 0, SNIC_KVFS_MOUNT, 0, NULL), 0);
-        uint64_t ino = kept_call(&y, 0, SNIC_KVFS_MKNOD, 1, "f", 0, NULL).attr.ino;
-        assert_int_equal(kept_data(&y, 0, SNIC_KVFS_SETATTR, ino, 0, KEPT_BIG), 0);
+        assert_int_equal(many_simple(&y, 0, SNIC_FSOP_MOUNT, 0, NULL), 0);
+        uint64_t ino = kept_call(&y, 0, SNIC_FSOP_MKNOD, 1, "f", 0, NULL).attr.ino;
+        assert_int_equal(kept_data(&y, 0, SNIC_FSOP_SETATTR, ino, 0, KEPT_BIG), 0);
         many_pass(&y, 3 * (uint64_t)KEPT_SECOND);
-        assert_int_equal(kept_data(&y, 0, SNIC_KVFS_WRITE, ino, KEPT_PART, 0), KEPT_PART);
+        assert_int_equal(kept_data(&y, 0, SNIC_FSOP_WRITE, ino, KEPT_PART, 0), KEPT_PART);
         assert_int_equal(kept_attr(&y, 0, ino).space, KEPT_PART);
         y.paused = 1;
-        assert_int_equal(many_simple(&y, 1, SNIC_KVFS_MOUNT, 0, NULL), 0);
-        assert_int_equal(kept_data(&y, 1, SNIC_KVFS_SETATTR, ino, 0, 0), 0);
+        assert_int_equal(many_simple(&y, 1, SNIC_FSOP_MOUNT, 0, NULL), 0);
+        assert_int_equal(kept_data(&y, 1, SNIC_FSOP_SETATTR, ino, 0, 0), 0);
         assert_int_equal(kept_attr(&y, 1, ino).space, 0);
         y.paused = 0;
         many_pass(&y, 3 * (uint64_t)KEPT_SECOND);
-        assert_int_equal(many_simple(&y, 0, SNIC_KVFS_GETATTR, ino, NULL), SNIC_EIO);
-        assert_int_equal(many_simple(&y, 0, SNIC_KVFS_MOUNT, 0, NULL), 0);
+        assert_int_equal(many_simple(&y, 0, SNIC_FSOP_GETATTR, ino, NULL), SNIC_EIO);
+        assert_int_equal(many_simple(&y, 0, SNIC_FSOP_MOUNT, 0, NULL), 0);
         assert_int_equal(kept_attr(&y, 0, ino).space, 0);
         many_pass(&y, 3 * (uint64_t)KEPT_SECOND);
         assert_int_equal(kept_attr(&y, 1, ino).space, 0);
@@ -171,10 +170,10 @@ static void test_kvfs_kept_space_of_several_adds_up(void **state)
     (void)state;
     many_open(&y, 2, MANY_CAPS, 5);
     many_mount(&y);
-    uint64_t ino = kept_call(&y, 0, SNIC_KVFS_MKNOD, 1, "f", 0, NULL).attr.ino;
-    assert_int_equal(kept_data(&y, 0, SNIC_KVFS_SETATTR, ino, 0, KEPT_BIG), 0);
+    uint64_t ino = kept_call(&y, 0, SNIC_FSOP_MKNOD, 1, "f", 0, NULL).attr.ino;
+    assert_int_equal(kept_data(&y, 0, SNIC_FSOP_SETATTR, ino, 0, KEPT_BIG), 0);
     for (uint32_t i = 0; i < 8; i++)
-        assert_int_equal(kept_data(&y, i % 2, SNIC_KVFS_WRITE, ino, i * KEPT_PART, 0), KEPT_PART);
+        assert_int_equal(kept_data(&y, i % 2, SNIC_FSOP_WRITE, ino, i * KEPT_PART, 0), KEPT_PART);
     many_pass(&y, 3 * (uint64_t)KEPT_SECOND);
     assert_int_equal(kept_attr(&y, 0, ino).space, 8 * KEPT_PART);
     assert_int_equal(kept_attr(&y, 1, ino).space, 8 * KEPT_PART);
@@ -231,7 +230,7 @@ static void kept_space_unknown(uint32_t caps, int happens, int more, int twice)
     kvt_opts(&o);
     o.caps = caps;
     kvt_open(&t, &o);
-    u.ino = kvt_file(&t, SNIC_KVFS_ROOT, "f", 0644);
+    u.ino = kvt_file(&t, SNIC_FSOP_ROOT, "f", 0644);
     assert_int_equal(kvt_truncate(&t, u.ino, KEPT_BIG), 0);
     kept_pass(&t, 3 * (uint64_t)KEPT_SECOND);
     assert_int_equal(kvt_write(&t, u.ino, KEPT_PART, bytes, KEPT_PART), KEPT_PART);
@@ -307,14 +306,14 @@ static int kept_move_unknown(uint32_t caps, uint32_t commits, int happens)
     o.caps = caps;
     o.times_ns = 5 * (uint64_t)KEPT_SECOND;
     kvt_open(&t, &o);
-    uint64_t dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "d", 0755);
-    uint64_t ino = kvt_file(&t, SNIC_KVFS_ROOT, "f", 0644);
+    uint64_t dir = kvt_mkdir(&t, SNIC_FSOP_ROOT, "d", 0755);
+    uint64_t ino = kvt_file(&t, SNIC_FSOP_ROOT, "f", 0644);
     assert_int_equal(kvt_truncate(&t, ino, KEPT_BIG), 0);
     kept_pass(&t, 15 * (uint64_t)KEPT_SECOND);
     assert_int_equal(kvt_write(&t, ino, 0, bytes, KEPT_PART), KEPT_PART);
     t.apply = kept_apply_nth;
     t.ctx = &n;
-    (void)kvt_rename(&t, SNIC_KVFS_ROOT, "f", dir, "f", 0);
+    (void)kvt_rename(&t, SNIC_FSOP_ROOT, "f", dir, "f", 0);
     int met = n.asking;
     t.apply = NULL;
     kept_pass(&t, 15 * (uint64_t)KEPT_SECOND);
@@ -354,11 +353,11 @@ static void kept_full(struct kvt *t, struct snic_kvop *op)
 static uint64_t kept_fill(struct many *y, uint32_t caps)
 {
     many_open(y, 2, caps, 6);
-    assert_int_equal(many_simple(y, 0, SNIC_KVFS_MOUNT, 0, NULL), 0);
-    uint64_t ino = kept_call(y, 0, SNIC_KVFS_MKNOD, 1, "f", 0, NULL).attr.ino;
-    assert_int_equal(kept_data(y, 0, SNIC_KVFS_SETATTR, ino, 0, KEPT_BIG), 0);
+    assert_int_equal(many_simple(y, 0, SNIC_FSOP_MOUNT, 0, NULL), 0);
+    uint64_t ino = kept_call(y, 0, SNIC_FSOP_MKNOD, 1, "f", 0, NULL).attr.ino;
+    assert_int_equal(kept_data(y, 0, SNIC_FSOP_SETATTR, ino, 0, KEPT_BIG), 0);
     many_pass(y, 3 * (uint64_t)KEPT_SECOND);
-    assert_int_equal(kept_data(y, 0, SNIC_KVFS_WRITE, ino, 0, 0), KEPT_PART);
+    assert_int_equal(kept_data(y, 0, SNIC_FSOP_WRITE, ino, 0, 0), KEPT_PART);
     for (uint32_t i = 0; i < 2; i++)
         y->t[i].apply = kept_full;
     return ino;
@@ -372,15 +371,15 @@ static void test_kvfs_kept_full_store_lets_go(void **state)
     for (uint32_t i = 0; i < SNIC_COUNTOF(caps); i++) {
         struct many y;
         uint64_t ino = kept_fill(&y, caps[i]);
-        assert_int_equal(many_simple(&y, 0, SNIC_KVFS_UNMOUNT, 0, NULL), 0);
-        assert_int_equal(many_simple(&y, 1, SNIC_KVFS_MOUNT, 0, NULL), 0);
+        assert_int_equal(many_simple(&y, 0, SNIC_FSOP_UNMOUNT, 0, NULL), 0);
+        assert_int_equal(many_simple(&y, 1, SNIC_FSOP_MOUNT, 0, NULL), 0);
         assert_int_equal(kept_attr(&y, 1, ino).space, KEPT_PART);
-        assert_int_equal(many_simple(&y, 1, SNIC_KVFS_UNLINK, 1, "f"), 0);
+        assert_int_equal(many_simple(&y, 1, SNIC_FSOP_UNLINK, 1, "f"), 0);
         many_close(&y);
         ino = kept_fill(&y, caps[i]);
-        assert_int_equal(many_simple(&y, 1, SNIC_KVFS_MOUNT, 0, NULL), 0);
+        assert_int_equal(many_simple(&y, 1, SNIC_FSOP_MOUNT, 0, NULL), 0);
         assert_int_equal(kept_attr(&y, 1, ino).space, KEPT_PART);
-        assert_int_equal(many_simple(&y, 1, SNIC_KVFS_UNLINK, 1, "f"), 0);
+        assert_int_equal(many_simple(&y, 1, SNIC_FSOP_UNLINK, 1, "f"), 0);
         many_close(&y);
     }
 }

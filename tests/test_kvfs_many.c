@@ -95,7 +95,7 @@ void many_finish(struct many *y, uint32_t left)
     }
 }
 
-int64_t many_call(struct many *y, uint32_t i, struct snic_kvfs_req *req)
+int64_t many_call(struct many *y, uint32_t i, struct snic_fsop *req)
 {
     y->t[i].now = y->now;
     kvt_submit(&y->t[i], req);
@@ -103,16 +103,16 @@ int64_t many_call(struct many *y, uint32_t i, struct snic_kvfs_req *req)
     return req->result;
 }
 
-int64_t many_simple(struct many *y, uint32_t i, enum snic_kvfs_kind kind, uint64_t ino,
+int64_t many_simple(struct many *y, uint32_t i, enum snic_fsop_kind kind, uint64_t ino,
                     const char *name)
 {
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     kvt_req(&y->t[i], &req, kind, ino, name);
     req.mode = 0644;
     return many_call(y, i, &req);
 }
 
-void many_start(struct many *y, uint32_t i, struct snic_kvfs_req *req)
+void many_start(struct many *y, uint32_t i, struct snic_fsop *req)
 {
     y->t[i].now = y->now;
     kvt_submit(&y->t[i], req);
@@ -120,25 +120,25 @@ void many_start(struct many *y, uint32_t i, struct snic_kvfs_req *req)
 
 uint64_t many_file(struct many *y, uint32_t i, const char *name)
 {
-    struct snic_kvfs_req req;
-    kvt_req(&y->t[i], &req, SNIC_KVFS_MKNOD, SNIC_KVFS_ROOT, name);
+    struct snic_fsop req;
+    kvt_req(&y->t[i], &req, SNIC_FSOP_MKNOD, SNIC_FSOP_ROOT, name);
     req.mode = 0100644;
     assert_int_equal(many_call(y, i, &req), 0);
     return req.attr.ino;
 }
 
-void many_lock_req(struct many *y, uint32_t i, struct snic_kvfs_req *req, enum snic_kvfs_kind kind,
+void many_lock_req(struct many *y, uint32_t i, struct snic_fsop *req, enum snic_fsop_kind kind,
                    uint64_t ino, uint64_t owner, uint32_t type, uint64_t start, uint64_t end)
 {
     kvt_req(&y->t[i], req, kind, ino, NULL);
-    req->lock = (struct snic_kvfs_lock){
+    req->lock = (struct snic_fsop_lock){
         .owner = owner, .start = start, .end = end, .type = type, .pid = (uint32_t)owner + 100};
 }
 
-int64_t many_lock(struct many *y, uint32_t i, enum snic_kvfs_kind kind, uint64_t ino,
+int64_t many_lock(struct many *y, uint32_t i, enum snic_fsop_kind kind, uint64_t ino,
                   uint64_t owner, uint32_t type, uint64_t start, uint64_t end)
 {
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     many_lock_req(y, i, &req, kind, ino, owner, type, start, end);
     return many_call(y, i, &req);
 }
@@ -208,7 +208,7 @@ void many_open_with(struct many *y, uint32_t count, uint32_t caps, uint64_t seed
     y->count = count;
     for (uint32_t i = 0; i < count; i++)
         many_join(y, i);
-    assert_int_equal(many_simple(y, 0, SNIC_KVFS_MKFS, 0, NULL), 0);
+    assert_int_equal(many_simple(y, 0, SNIC_FSOP_MKFS, 0, NULL), 0);
 }
 
 void many_open(struct many *y, uint32_t count, uint32_t caps, uint64_t seed)
@@ -219,9 +219,9 @@ void many_open(struct many *y, uint32_t count, uint32_t caps, uint64_t seed)
 /* All at once: newcomers meet each other and one that is becoming alone. */
 void many_mount(struct many *y)
 {
-    struct snic_kvfs_req req[MANY_MAX];
+    struct snic_fsop req[MANY_MAX];
     for (uint32_t i = 0; i < y->count; i++) {
-        kvt_req(&y->t[i], &req[i], SNIC_KVFS_MOUNT, 0, NULL);
+        kvt_req(&y->t[i], &req[i], SNIC_FSOP_MOUNT, 0, NULL);
         y->t[i].now = y->now;
         kvt_submit(&y->t[i], &req[i]);
         for (uint64_t n = snic_rng_below(&y->rng, 30); n > 0; n--)
@@ -241,7 +241,7 @@ void many_mount(struct many *y)
 void many_close(struct many *y)
 {
     for (uint32_t i = 0; i < y->count; i++)
-        assert_int_equal(many_simple(y, i, SNIC_KVFS_UNMOUNT, 0, NULL), 0);
+        assert_int_equal(many_simple(y, i, SNIC_FSOP_UNMOUNT, 0, NULL), 0);
     many_pass(y, 1000000000);
     for (uint32_t i = 0; i < y->count; i++)
         kvt_close(&y->t[i]);
@@ -251,23 +251,22 @@ void many_close(struct many *y)
 
 /* ---- Batches ---- */
 
-void batch_req(struct kvt *t, const struct batch_op *b, struct snic_kvfs_req *req,
-               struct snic_iov *iov)
+void batch_req(struct kvt *t, const struct batch_op *b, struct snic_fsop *req, struct snic_iov *iov)
 {
     kvt_req(t, req, b->kind, b->ino, b->name[0] != 0 ? b->name : NULL);
     req->ino2 = b->ino2;
     req->name2 = b->name2;
     req->name2_size = (uint32_t)strlen(b->name2);
     req->flags |= b->flags;
-    req->mode = b->kind == SNIC_KVFS_MKDIR ? 0755 : 0100644;
-    if (b->kind == SNIC_KVFS_SETATTR) {
-        req->set_mask = b->size != 0 ? SNIC_KVFS_SET_SIZE : SNIC_KVFS_SET_MODE;
+    req->mode = b->kind == SNIC_FSOP_MKDIR ? 0755 : 0100644;
+    if (b->kind == SNIC_FSOP_SETATTR) {
+        req->set_mask = b->size != 0 ? SNIC_FSOP_SET_SIZE : SNIC_FSOP_SET_MODE;
         req->attr.size = b->size;
         req->attr.mode = 0600 + b->size % 8;
     }
     iov->base = (void *)(uintptr_t)b->bytes;
     iov->size = b->size;
-    if (b->kind == SNIC_KVFS_WRITE) {
+    if (b->kind == SNIC_FSOP_WRITE) {
         req->iov = iov;
         req->iov_count = 1;
         req->length = b->size;
@@ -289,7 +288,7 @@ int batch_order(struct many *y, const struct snic_kvmem *before, const struct ba
     kvt_open_on(&t, m, &o);
     assert_int_equal(kvt_mount(&t), 0);
     for (uint32_t i = 0; i < n && same; i++) {
-        struct snic_kvfs_req req;
+        struct snic_fsop req;
         struct snic_iov iov;
         batch_req(&t, &ops[order[i]], &req, &iov);
         int64_t rc = kvt_call(&t, &req);

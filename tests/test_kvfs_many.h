@@ -29,7 +29,7 @@ struct many {
 };
 
 struct batch_op {
-    enum snic_kvfs_kind kind;
+    enum snic_fsop_kind kind;
     uint32_t engine;
     uint64_t ino, ino2;
     char name[4], name2[4];
@@ -44,16 +44,16 @@ int many_step(struct many *y);
 void many_time(struct many *y, uint64_t ns);
 void many_pass(struct many *y, uint64_t ns);
 void many_finish(struct many *y, uint32_t left);
-int64_t many_call(struct many *y, uint32_t i, struct snic_kvfs_req *req);
-int64_t many_simple(struct many *y, uint32_t i, enum snic_kvfs_kind kind, uint64_t ino,
+int64_t many_call(struct many *y, uint32_t i, struct snic_fsop *req);
+int64_t many_simple(struct many *y, uint32_t i, enum snic_fsop_kind kind, uint64_t ino,
                     const char *name);
 /* Submitted, and not waited for. */
-void many_start(struct many *y, uint32_t i, struct snic_kvfs_req *req);
+void many_start(struct many *y, uint32_t i, struct snic_fsop *req);
 /* A new file in the root. */
 uint64_t many_file(struct many *y, uint32_t i, const char *name);
-void many_lock_req(struct many *y, uint32_t i, struct snic_kvfs_req *req, enum snic_kvfs_kind kind,
+void many_lock_req(struct many *y, uint32_t i, struct snic_fsop *req, enum snic_fsop_kind kind,
                    uint64_t ino, uint64_t owner, uint32_t type, uint64_t start, uint64_t end);
-int64_t many_lock(struct many *y, uint32_t i, enum snic_kvfs_kind kind, uint64_t ino,
+int64_t many_lock(struct many *y, uint32_t i, enum snic_fsop_kind kind, uint64_t ino,
                   uint64_t owner, uint32_t type, uint64_t start, uint64_t end);
 
 #define MANY_ANY UINT64_MAX
@@ -69,7 +69,7 @@ void many_open_with(struct many *y, uint32_t count, uint32_t caps, uint64_t seed
 void many_open(struct many *y, uint32_t count, uint32_t caps, uint64_t seed);
 void many_mount(struct many *y);
 void many_close(struct many *y);
-void batch_req(struct kvt *t, const struct batch_op *b, struct snic_kvfs_req *req,
+void batch_req(struct kvt *t, const struct batch_op *b, struct snic_fsop *req,
                struct snic_iov *iov);
 int batch_order(struct many *y, const struct snic_kvmem *before, const struct batch_op *ops,
                 uint32_t n, const uint32_t *order, const char *state, char *room);

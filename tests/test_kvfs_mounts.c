@@ -27,11 +27,11 @@ static const char *const batch_names[] = {"x", "y", "z"};
 static void batch_look(struct many *y, struct batch_world *w)
 {
     memset(w, 0, sizeof(*w));
-    w->dirs[w->dir_count++] = SNIC_KVFS_ROOT;
+    w->dirs[w->dir_count++] = SNIC_FSOP_ROOT;
     for (uint32_t d = 0; d < w->dir_count; d++) {
         for (uint32_t n = 0; n < SNIC_COUNTOF(batch_names); n++) {
-            struct snic_kvfs_req req;
-            kvt_req(&y->t[0], &req, SNIC_KVFS_LOOKUP, w->dirs[d], batch_names[n]);
+            struct snic_fsop req;
+            kvt_req(&y->t[0], &req, SNIC_FSOP_LOOKUP, w->dirs[d], batch_names[n]);
             if (many_call(y, 0, &req) < 0)
                 continue;
             if ((req.attr.mode & 0170000) == 0040000) {
@@ -46,10 +46,10 @@ static void batch_look(struct many *y, struct batch_world *w)
 
 static void batch_draw(struct many *y, const struct batch_world *w, struct batch_op *b)
 {
-    static const enum snic_kvfs_kind kinds[] = {
-        SNIC_KVFS_MKNOD,  SNIC_KVFS_MKNOD, SNIC_KVFS_MKDIR,  SNIC_KVFS_MKDIR,
-        SNIC_KVFS_UNLINK, SNIC_KVFS_RMDIR, SNIC_KVFS_RENAME, SNIC_KVFS_RENAME,
-        SNIC_KVFS_RENAME, SNIC_KVFS_LINK,  SNIC_KVFS_WRITE,  SNIC_KVFS_SETATTR};
+    static const enum snic_fsop_kind kinds[] = {
+        SNIC_FSOP_MKNOD,  SNIC_FSOP_MKNOD, SNIC_FSOP_MKDIR,  SNIC_FSOP_MKDIR,
+        SNIC_FSOP_UNLINK, SNIC_FSOP_RMDIR, SNIC_FSOP_RENAME, SNIC_FSOP_RENAME,
+        SNIC_FSOP_RENAME, SNIC_FSOP_LINK,  SNIC_FSOP_WRITE,  SNIC_FSOP_SETATTR};
     uint32_t hot = (uint32_t)snic_rng_below(&y->rng, 2);
     memset(b, 0, sizeof(*b));
     b->kind = kinds[snic_rng_below(&y->rng, SNIC_COUNTOF(kinds))];
@@ -58,22 +58,22 @@ static void batch_draw(struct many *y, const struct batch_world *w, struct batch
     b->ino2 = w->dirs[snic_rng_below(&y->rng, w->dir_count)];
     memcpy(b->name, batch_names[snic_rng_below(&y->rng, SNIC_COUNTOF(batch_names))], 2);
     memcpy(b->name2, batch_names[snic_rng_below(&y->rng, SNIC_COUNTOF(batch_names))], 2);
-    if (b->kind == SNIC_KVFS_RENAME) {
-        static const uint32_t flags[] = {0, 0, SNIC_KVFS_RENAME_NOREPLACE,
-                                         SNIC_KVFS_RENAME_EXCHANGE};
+    if (b->kind == SNIC_FSOP_RENAME) {
+        static const uint32_t flags[] = {0, 0, SNIC_FSOP_RENAME_NOREPLACE,
+                                         SNIC_FSOP_RENAME_EXCHANGE};
         b->flags = flags[snic_rng_below(&y->rng, 4)];
     }
-    if (b->kind != SNIC_KVFS_LINK && b->kind != SNIC_KVFS_WRITE && b->kind != SNIC_KVFS_SETATTR)
+    if (b->kind != SNIC_FSOP_LINK && b->kind != SNIC_FSOP_WRITE && b->kind != SNIC_FSOP_SETATTR)
         return;
     if (w->file_count == 0) {
-        b->kind = SNIC_KVFS_MKNOD;
+        b->kind = SNIC_FSOP_MKNOD;
         return;
     }
     b->ino = w->files[snic_rng_below(&y->rng, w->file_count)];
     b->name[0] = 0;
     b->size = (uint32_t)snic_rng_below(&y->rng, 50);
-    if (b->kind == SNIC_KVFS_WRITE) {
-        b->flags = snic_rng_below(&y->rng, 2) != 0 ? SNIC_KVFS_APPEND : 0;
+    if (b->kind == SNIC_FSOP_WRITE) {
+        b->flags = snic_rng_below(&y->rng, 2) != 0 ? SNIC_FSOP_APPEND : 0;
         b->size++;
         snic_rng_fill(&y->rng, b->bytes, sizeof(b->bytes));
     }
@@ -83,7 +83,7 @@ static void batch_run(struct many *y, char *state, char *room)
 {
     struct batch_world w;
     struct batch_op ops[MANY_BATCH];
-    struct snic_kvfs_req req[MANY_BATCH];
+    struct snic_fsop req[MANY_BATCH];
     struct snic_iov iov[MANY_BATCH];
     struct snic_kvmem *before;
     uint32_t order[MANY_BATCH], n = 2 + (uint32_t)snic_rng_below(&y->rng, MANY_BATCH - 1);

@@ -13,7 +13,7 @@ enum { FILES = 5, SLOT = 7000, SLOTS = 24, FLIGHT = 24, WHOLE = SLOTS };
 
 struct flight {
     int busy;
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     struct snic_iov iov[3];
     unsigned file;
     unsigned slot;   /* WHOLE: all of the file */
@@ -58,7 +58,7 @@ static void pieces(struct run *r, struct flight *f, uint64_t size)
 static void write_at(struct run *r, struct flight *f, uint64_t offset, uint64_t size)
 {
     struct kvb *b = &r->file[f->file];
-    f->req.kind = SNIC_KVFS_WRITE;
+    f->req.kind = SNIC_FSOP_WRITE;
     f->req.offset = offset;
     kvb_fill(f->bytes, size, ++r->tag);
     if (below(r, 8) == 0)
@@ -71,7 +71,7 @@ static void write_at(struct run *r, struct flight *f, uint64_t offset, uint64_t 
 static void read_at(struct run *r, struct flight *f, uint64_t offset, uint64_t size)
 {
     const struct kvb *b = &r->file[f->file];
-    f->req.kind = SNIC_KVFS_READ;
+    f->req.kind = SNIC_FSOP_READ;
     f->req.offset = offset;
     memset(f->bytes, 0xee, size);
     pieces(r, f, size);
@@ -85,9 +85,9 @@ static void whole(struct run *r, struct flight *f)
     struct kvb *b = &r->file[f->file];
     uint64_t max = below(r, 3) == 0 ? 10000 : (uint64_t)SLOT * SLOTS;
     uint64_t offset = below(r, max), size = 1 + below(r, max - offset);
-    uint32_t flags[] = {SNIC_KVFS_FALLOC_PUNCH | SNIC_KVFS_FALLOC_KEEP_SIZE, SNIC_KVFS_FALLOC_ZERO,
-                        SNIC_KVFS_FALLOC_ZERO | SNIC_KVFS_FALLOC_KEEP_SIZE, 0,
-                        SNIC_KVFS_FALLOC_KEEP_SIZE};
+    uint32_t flags[] = {SNIC_FSOP_FALLOC_PUNCH | SNIC_FSOP_FALLOC_KEEP_SIZE, SNIC_FSOP_FALLOC_ZERO,
+                        SNIC_FSOP_FALLOC_ZERO | SNIC_FSOP_FALLOC_KEEP_SIZE, 0,
+                        SNIC_FSOP_FALLOC_KEEP_SIZE};
     unsigned kind = (unsigned)below(r, 12);
     f->want = 0;
     if (kind < 5) {
@@ -99,17 +99,17 @@ static void whole(struct run *r, struct flight *f)
             return;
         }
         write_at(r, f, b->size, size);
-        f->req.flags |= SNIC_KVFS_APPEND;
+        f->req.flags |= SNIC_FSOP_APPEND;
         f->req.offset = 0;
     } else if (kind < 8) {
-        f->req.kind = SNIC_KVFS_SETATTR;
-        f->req.set_mask = SNIC_KVFS_SET_SIZE;
+        f->req.kind = SNIC_FSOP_SETATTR;
+        f->req.set_mask = SNIC_FSOP_SET_SIZE;
         f->req.attr.size = below(r, 4) == 0 ? 0 : offset;
         kvb_cut(b, f->req.attr.size);
     } else if (kind < 10) {
         unsigned n = (unsigned)below(r, SNIC_COUNTOF(flags));
         uint64_t before = b->size;
-        f->req.kind = SNIC_KVFS_FALLOCATE;
+        f->req.kind = SNIC_FSOP_FALLOCATE;
         f->req.offset = offset;
         f->req.length = size;
         f->req.flags |= flags[n];
@@ -134,7 +134,7 @@ static void start(struct run *r, struct flight *f)
         return;
     if (f->slot != WHOLE && (uint64_t)(f->slot + 1) * SLOT > b->size)
         return;
-    kvt_req(&r->t, &f->req, SNIC_KVFS_READ, b->ino, NULL);
+    kvt_req(&r->t, &f->req, SNIC_FSOP_READ, b->ino, NULL);
     f->req.ctx = f;
     if (f->slot == WHOLE) {
         r->used[f->file] = UINT32_MAX;
@@ -148,18 +148,18 @@ static void start(struct run *r, struct flight *f)
             read_at(r, f, (uint64_t)f->slot * SLOT + offset, size);
     }
     if (below(r, 10) == 0)
-        f->req.flags |= SNIC_KVFS_SYNC;
+        f->req.flags |= SNIC_FSOP_SYNC;
     if (below(r, 10) == 0)
-        f->req.flags |= SNIC_KVFS_DIRECT;
+        f->req.flags |= SNIC_FSOP_DIRECT;
     f->busy = 1;
     kvt_submit(&r->t, &f->req);
 }
 
-static void finish(struct run *r, struct snic_kvfs_req *req)
+static void finish(struct run *r, struct snic_fsop *req)
 {
     struct flight *f = req->ctx;
     assert_int_equal(req->result, f->want);
-    if (req->kind == SNIC_KVFS_READ && f->want > 0)
+    if (req->kind == SNIC_FSOP_READ && f->want > 0)
         assert_memory_equal(f->bytes, r->file[f->file].bytes + f->expect, (size_t)f->want);
     if (f->slot == WHOLE)
         r->used[f->file] = 0;
@@ -172,7 +172,7 @@ static void drain(struct run *r)
 {
     for (unsigned i = 0; i < FLIGHT; i++) {
         while (r->flight[i].busy) {
-            struct snic_kvfs_req *req = kvt_wait(&r->t);
+            struct snic_fsop *req = kvt_wait(&r->t);
             assert_non_null(req);
             finish(r, req);
         }
@@ -191,13 +191,13 @@ static void run(const struct snic_kvfs_opts *o, unsigned rounds)
     r->t.random = 1;
     for (unsigned i = 0; i < FILES; i++) {
         name[0] = (char)('a' + i);
-        r->file[i].ino = kvt_create(&r->t, SNIC_KVFS_ROOT, name, 0644);
+        r->file[i].ino = kvt_create(&r->t, SNIC_FSOP_ROOT, name, 0644);
     }
     for (unsigned i = 0; i < FLIGHT; i++)
         r->flight[i].bytes = malloc(KVB_MAX);
     for (unsigned n = 0; n < rounds; n++) {
         struct flight *f = &r->flight[below(r, FLIGHT)];
-        struct snic_kvfs_req *req;
+        struct snic_fsop *req;
         if (!f->busy)
             start(r, f);
         for (uint64_t k = below(r, 4); k > 0; k--)
@@ -212,7 +212,7 @@ static void run(const struct snic_kvfs_opts *o, unsigned rounds)
     drain(r);
     for (unsigned i = 0; i < FILES; i++)
         assert_int_equal(
-            kvt_release(&r->t, r->file[i].ino, SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE), 0);
+            kvt_release(&r->t, r->file[i].ino, SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE), 0);
     assert_int_equal(kvt_unmount(&r->t), 0);
     assert_int_equal(kvt_mount(&r->t), 0);
     for (unsigned i = 0; i < FILES; i++)

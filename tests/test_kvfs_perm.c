@@ -4,11 +4,11 @@
 
 #include <string.h>
 
-enum { PERM_ROOT = SNIC_KVFS_ROOT, PERM_DIR = 0040000, PERM_FILE = 0100000 };
+enum { PERM_ROOT = SNIC_FSOP_ROOT, PERM_DIR = 0040000, PERM_FILE = 0100000 };
 
-static struct snic_kvfs_attr perm_attr(struct kvt *t, uint64_t ino)
+static struct snic_fsop_attr perm_attr(struct kvt *t, uint64_t ino)
 {
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     assert_int_equal(kvt_getattr(t, ino, &a), 0);
     return a;
 }
@@ -21,21 +21,21 @@ static void perm_as(struct kvt *t, uint32_t uid, uint32_t gid)
     t->cred.group_count = 0;
 }
 
-static int64_t perm_set(struct kvt *t, uint64_t ino, uint32_t mask, struct snic_kvfs_attr a)
+static int64_t perm_set(struct kvt *t, uint64_t ino, uint32_t mask, struct snic_fsop_attr a)
 {
     return kvt_setattr(t, ino, mask, &a);
 }
 
 static int64_t perm_chmod(struct kvt *t, uint64_t ino, uint32_t mode)
 {
-    return perm_set(t, ino, SNIC_KVFS_SET_MODE, (struct snic_kvfs_attr){.mode = mode});
+    return perm_set(t, ino, SNIC_FSOP_SET_MODE, (struct snic_fsop_attr){.mode = mode});
 }
 
 static int64_t perm_chown(struct kvt *t, uint64_t ino, uint32_t uid, uint32_t gid)
 {
     uint32_t mask =
-        (uid == UINT32_MAX ? 0 : SNIC_KVFS_SET_UID) | (gid == UINT32_MAX ? 0 : SNIC_KVFS_SET_GID);
-    return perm_set(t, ino, mask, (struct snic_kvfs_attr){.uid = uid, .gid = gid});
+        (uid == UINT32_MAX ? 0 : SNIC_FSOP_SET_UID) | (gid == UINT32_MAX ? 0 : SNIC_FSOP_SET_GID);
+    return perm_set(t, ino, mask, (struct snic_fsop_attr){.uid = uid, .gid = gid});
 }
 
 /* ---- Mode bits ---- */
@@ -82,7 +82,7 @@ static void test_kvfs_perm_access_all_modes(void **state)
 static void test_kvfs_perm_chmod_owner_only(void **state)
 {
     struct kvt t;
-    struct snic_kvfs_attr a, b;
+    struct snic_fsop_attr a, b;
     (void)state;
     kvt_open(&t, NULL);
     uint64_t file = kvt_file(&t, PERM_ROOT, "f", 0644);
@@ -120,7 +120,7 @@ static void test_kvfs_perm_chown_rules(void **state)
 {
     static const uint32_t groups[] = {60, 61};
     struct kvt t;
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     (void)state;
     kvt_open(&t, NULL);
     uint64_t file = kvt_file(&t, PERM_ROOT, "f", 0644);
@@ -161,7 +161,7 @@ static void test_kvfs_perm_chown_rules(void **state)
     }
     perm_as(&t, 0, 0);
     KVT_REFUSED(&t, SNIC_EINVAL,
-                perm_set(&t, file, SNIC_KVFS_SET_UID, (struct snic_kvfs_attr){.uid = UINT32_MAX}));
+                perm_set(&t, file, SNIC_FSOP_SET_UID, (struct snic_fsop_attr){.uid = UINT32_MAX}));
     kvt_close(&t);
 }
 
@@ -169,9 +169,9 @@ static void test_kvfs_perm_chown_rules(void **state)
 
 static void test_kvfs_perm_times_rules(void **state)
 {
-    const uint32_t both = SNIC_KVFS_SET_ATIME | SNIC_KVFS_SET_MTIME;
-    const uint32_t now = SNIC_KVFS_SET_ATIME_NOW | SNIC_KVFS_SET_MTIME_NOW;
-    struct snic_kvfs_attr set = {.atime = {12345, 999999999, 0}, .mtime = {-5, 7, 0}}, a, b;
+    const uint32_t both = SNIC_FSOP_SET_ATIME | SNIC_FSOP_SET_MTIME;
+    const uint32_t now = SNIC_FSOP_SET_ATIME_NOW | SNIC_FSOP_SET_MTIME_NOW;
+    struct snic_fsop_attr set = {.atime = {12345, 999999999, 0}, .mtime = {-5, 7, 0}}, a, b;
     struct kvt t;
     (void)state;
     kvt_open(&t, NULL);
@@ -185,16 +185,16 @@ static void test_kvfs_perm_times_rules(void **state)
     assert_memory_equal(&b.atime, &set.atime, sizeof(set.atime));
     assert_memory_equal(&b.mtime, &set.mtime, sizeof(set.mtime));
     assert_true(b.ctime.nsec > a.ctime.nsec);
-    assert_int_equal(perm_set(&t, file, SNIC_KVFS_SET_MTIME_NOW, set), 0);
+    assert_int_equal(perm_set(&t, file, SNIC_FSOP_SET_MTIME_NOW, set), 0);
     a = perm_attr(&t, file);
     assert_memory_equal(&a.atime, &set.atime, sizeof(set.atime));
     assert_memory_equal(&a.mtime, &a.ctime, sizeof(a.mtime));
     perm_as(&t, 41, 51); /* may write */
     assert_int_equal(perm_set(&t, file, now, set), 0);
     KVT_REFUSED(&t, SNIC_EPERM, perm_set(&t, file, both, set));
-    KVT_REFUSED(&t, SNIC_EPERM, perm_set(&t, file, SNIC_KVFS_SET_ATIME_NOW, set));
+    KVT_REFUSED(&t, SNIC_EPERM, perm_set(&t, file, SNIC_FSOP_SET_ATIME_NOW, set));
     KVT_REFUSED(&t, SNIC_EPERM,
-                perm_set(&t, file, SNIC_KVFS_SET_ATIME_NOW | SNIC_KVFS_SET_MTIME, set));
+                perm_set(&t, file, SNIC_FSOP_SET_ATIME_NOW | SNIC_FSOP_SET_MTIME, set));
     perm_as(&t, 41, 50); /* may not */
     KVT_REFUSED(&t, SNIC_EACCES, perm_set(&t, file, now, set));
     perm_as(&t, 0, 0);
@@ -203,8 +203,8 @@ static void test_kvfs_perm_times_rules(void **state)
     KVT_REFUSED(&t, SNIC_EINVAL, perm_set(&t, file, both, set));
     KVT_REFUSED(&t, SNIC_EINVAL, perm_set(&t, file, 1U << 20, set));
     KVT_REFUSED(&t, 0, perm_set(&t, file, 0, set)); /* nothing: not even ctime */
-    set.ctime = (struct snic_kvfs_time){77, 78, 0};
-    assert_int_equal(perm_set(&t, file, SNIC_KVFS_SET_CTIME, set), 0);
+    set.ctime = (struct snic_fsop_time){77, 78, 0};
+    assert_int_equal(perm_set(&t, file, SNIC_FSOP_SET_CTIME, set), 0);
     assert_int_equal(perm_attr(&t, file).ctime.sec, 77);
     kvt_close(&t);
 }
@@ -214,7 +214,7 @@ static void test_kvfs_perm_times_rules(void **state)
 static void test_kvfs_perm_truncate_rules(void **state)
 {
     struct kvt t;
-    struct snic_kvfs_attr a, b;
+    struct snic_fsop_attr a, b;
     (void)state;
     kvt_open(&t, NULL);
     uint64_t file = kvt_file(&t, PERM_ROOT, "f", 06777);
@@ -245,7 +245,7 @@ static void test_kvfs_perm_truncate_rules(void **state)
 static void test_kvfs_perm_several_at_once(void **state)
 {
     struct kvt t;
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     char bytes[20000];
     (void)state;
     kvt_open(&t, NULL);
@@ -254,9 +254,9 @@ static void test_kvfs_perm_several_at_once(void **state)
     assert_int_equal(kvt_write(&t, file, 0, bytes, sizeof(bytes)), (int64_t)sizeof(bytes));
     assert_int_equal(perm_chown(&t, file, 40, 50), 0);
     perm_as(&t, 40, 50);
-    a = (struct snic_kvfs_attr){.mode = 0000, .gid = 50, .size = 9000};
+    a = (struct snic_fsop_attr){.mode = 0000, .gid = 50, .size = 9000};
     assert_int_equal(
-        perm_set(&t, file, SNIC_KVFS_SET_MODE | SNIC_KVFS_SET_GID | SNIC_KVFS_SET_SIZE, a), 0);
+        perm_set(&t, file, SNIC_FSOP_SET_MODE | SNIC_FSOP_SET_GID | SNIC_FSOP_SET_SIZE, a), 0);
     a = perm_attr(&t, file);
     assert_int_equal(a.mode, PERM_FILE);
     assert_int_equal(a.size, 9000);
@@ -268,7 +268,7 @@ static void test_kvfs_perm_several_at_once(void **state)
 static void test_kvfs_perm_new_inherits(void **state)
 {
     struct kvt t;
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     (void)state;
     kvt_open(&t, NULL);
     uint64_t dir = kvt_mkdir(&t, PERM_ROOT, "d", 0777);
@@ -323,7 +323,7 @@ static void test_kvfs_perm_make_refused(void **state)
     KVT_REFUSED(&t, SNIC_EACCES, kvt_try_mkdir(&t, dir, "f", 0755));
     KVT_REFUSED(&t, SNIC_EACCES, kvt_try_lookup(&t, dir, "f"));
     KVT_REFUSED(&t, SNIC_EACCES, kvt_try_lookup(&t, dir, "none"));
-    t.flags = SNIC_KVFS_CHECKED;
+    t.flags = SNIC_FSOP_CHECKED;
     assert_true(kvt_try_mkdir(&t, dir, "x", 0755) > 0);
     kvt_close(&t);
 }

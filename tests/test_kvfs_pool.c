@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { U = SNIC_KVFS_UNLCK, W = SNIC_KVFS_WRLCK, RW = SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE };
+enum { U = SNIC_FSOP_UNLCK, W = SNIC_FSOP_WRLCK, RW = SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE };
 
 /* ---- All blocks of the pool are held ---- */
 
@@ -20,7 +20,7 @@ struct hogs {
     uint32_t count;
     uint32_t stored;
     struct snic_kvfs_io *io[HOGS];
-    struct snic_kvfs_req req[HOGS];
+    struct snic_fsop req[HOGS];
     struct snic_iov iov[HOGS];
     unsigned char room[HOG_ROOM]; /* of all: not looked at */
 };
@@ -35,8 +35,8 @@ static void hogs_hold(struct kvt *t, uint64_t dir)
     while (t->k->blocks.free_count > 0) {
         uint32_t n = hogs.count++;
         assert_true(n < HOGS);
-        kvt_req(t, &hogs.req[n], SNIC_KVFS_READDIR, dir, NULL);
-        hogs.req[n].flags |= SNIC_KVFS_NOATIME;
+        kvt_req(t, &hogs.req[n], SNIC_FSOP_READDIR, dir, NULL);
+        hogs.req[n].flags |= SNIC_FSOP_NOATIME;
         hogs.iov[n] = (struct snic_iov){.base = hogs.room, .size = HOG_ROOM};
         hogs.req[n].iov = &hogs.iov[n];
         hogs.req[n].iov_count = 1;
@@ -56,7 +56,7 @@ static void hogs_hold(struct kvt *t, uint64_t dir)
 /* They end, all of them, and no other does yet. */
 static void hogs_end(struct kvt *t)
 {
-    struct snic_kvfs_req *done;
+    struct snic_fsop *done;
     uint32_t ended = 0;
     for (uint32_t i = 0; i < hogs.stored; i++) {
         snic_kvmem_apply(t->m, &hogs.io[i]->op);
@@ -80,15 +80,15 @@ static void test_kvfs_pool_empty_collect_counted_once(void **state)
     struct kvt t;
     (void)state;
     kvt_open(&t, NULL);
-    uint64_t dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
-    uint64_t f = kvt_create(&t, SNIC_KVFS_ROOT, "f", 0644);
-    struct snic_kvfs_req req;
+    uint64_t dir = kvt_mkdir(&t, SNIC_FSOP_ROOT, "dir", 0755);
+    uint64_t f = kvt_create(&t, SNIC_FSOP_ROOT, "f", 0644);
+    struct snic_fsop req;
     struct snic_iov iov = {(void *)(uintptr_t) "v", 1};
-    kvt_req(&t, &req, SNIC_KVFS_SETXATTR, f, "user.a"); /* more than one commit can remove */
+    kvt_req(&t, &req, SNIC_FSOP_SETXATTR, f, "user.a"); /* more than one commit can remove */
     req.iov = &iov;
     req.iov_count = 1;
     assert_int_equal(kvt_call(&t, &req), 0);
-    assert_int_equal(kvt_unlink(&t, SNIC_KVFS_ROOT, "f"), 0);
+    assert_int_equal(kvt_unlink(&t, SNIC_FSOP_ROOT, "f"), 0);
     hogs_hold(&t, dir);
     assert_int_equal(kvt_release(&t, f, RW), 0);
     kvt_settle(&t);
@@ -108,7 +108,7 @@ static void test_kvfs_pool_empty_heartbeat_waits(void **state)
     struct kvt t;
     (void)state;
     kvt_open(&t, NULL);
-    uint64_t dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
+    uint64_t dir = kvt_mkdir(&t, SNIC_FSOP_ROOT, "dir", 0755);
     kvt_advance(&t, 1500000000);
     kvt_settle(&t);
     uint64_t beats = t.k->session.beats;
@@ -135,7 +135,7 @@ static void test_kvfs_pool_empty_recover_yield_sweep_wait(void **state)
     (void)state;
     kvt_open(&t, NULL);
     struct kvfs_session *s = &t.k->session;
-    uint64_t dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
+    uint64_t dir = kvt_mkdir(&t, SNIC_FSOP_ROOT, "dir", 0755);
     hogs_hold(&t, dir);
     assert_non_null(kvfs_spawn(t.k, kvfs_run_recover, 12345));
     assert_non_null(kvfs_spawn(t.k, kvfs_run_yield, 0));
@@ -173,13 +173,13 @@ static void lose(struct kvt *t)
  * none, and try for ever. */
 static void test_kvfs_pool_empty_mount_arrives_as_itself(void **state)
 {
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     struct kvt t;
     (void)state;
     kvt_open(&t, NULL);
-    hogs_hold(&t, kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755));
+    hogs_hold(&t, kvt_mkdir(&t, SNIC_FSOP_ROOT, "dir", 0755));
     lose(&t);
-    kvt_req(&t, &req, SNIC_KVFS_MOUNT, 0, NULL);
+    kvt_req(&t, &req, SNIC_FSOP_MOUNT, 0, NULL);
     kvt_submit(&t, &req);
     kvt_settle(&t);
     uint64_t id = t.k->session.id;
@@ -195,18 +195,18 @@ static void test_kvfs_pool_empty_mount_arrives_as_itself(void **state)
 /* One that fails takes its record back, however long it waits for memory. */
 static void test_kvfs_pool_empty_failed_mount_withdraws(void **state)
 {
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     struct kvt t;
     (void)state;
     kvt_open(&t, NULL);
     struct kvfs_blocks *b = &t.k->blocks;
     uint32_t held = b->free_count - 1;
-    uint64_t dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
+    uint64_t dir = kvt_mkdir(&t, SNIC_FSOP_ROOT, "dir", 0755);
     b->free_count -= held;
     hogs_hold(&t, dir); /* one */
     lose(&t);
     b->free_count = held;
-    kvt_req(&t, &req, SNIC_KVFS_MOUNT, 0, NULL);
+    kvt_req(&t, &req, SNIC_FSOP_MOUNT, 0, NULL);
     kvt_submit(&t, &req);
     while (t.k->session.fence_key.size == 0)
         assert_true(kvt_step(&t));
@@ -231,26 +231,26 @@ static void test_kvfs_pool_empty_failed_mount_withdraws(void **state)
 
 static struct many y;
 
-static void lock_req(uint32_t i, struct snic_kvfs_req *req, enum snic_kvfs_kind kind, uint64_t ino,
+static void lock_req(uint32_t i, struct snic_fsop *req, enum snic_fsop_kind kind, uint64_t ino,
                      uint64_t owner, uint32_t type)
 {
     kvt_req(&y.t[i], req, kind, ino, NULL);
     req->lock =
-        (struct snic_kvfs_lock){.owner = owner, .end = UINT64_MAX, .type = type, .pid = 100};
+        (struct snic_fsop_lock){.owner = owner, .end = UINT64_MAX, .type = type, .pid = 100};
 }
 
-static int64_t lock(uint32_t i, enum snic_kvfs_kind kind, uint64_t ino, uint64_t owner,
+static int64_t lock(uint32_t i, enum snic_fsop_kind kind, uint64_t ino, uint64_t owner,
                     uint32_t type)
 {
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     lock_req(i, &req, kind, ino, owner, type);
     return many_call(&y, i, &req);
 }
 
-static int64_t bytes(enum snic_kvfs_kind kind, uint64_t handle, char *at, size_t size)
+static int64_t bytes(enum snic_fsop_kind kind, uint64_t handle, char *at, size_t size)
 {
     struct snic_iov iov = {.base = at, .size = size};
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     kvt_req(&y.t[0], &req, kind, kvfs_handle_ino(handle), NULL);
     req.handle = handle;
     req.iov = &iov;
@@ -262,19 +262,19 @@ static int64_t bytes(enum snic_kvfs_kind kind, uint64_t handle, char *at, size_t
 /* Two engines; the first has made "f" and opened it twice. Its inode; *dir is another directory. */
 static uint64_t release_open(uint64_t *dir, uint64_t *handle)
 {
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     many_open(&y, 2, 0, support_seed());
     many_mount(&y);
-    kvt_req(&y.t[0], &req, SNIC_KVFS_MKDIR, SNIC_KVFS_ROOT, "dir");
+    kvt_req(&y.t[0], &req, SNIC_FSOP_MKDIR, SNIC_FSOP_ROOT, "dir");
     req.mode = 0755;
     assert_int_equal(many_call(&y, 0, &req), 0);
     *dir = req.attr.ino;
-    kvt_req(&y.t[0], &req, SNIC_KVFS_CREATE, SNIC_KVFS_ROOT, "f");
+    kvt_req(&y.t[0], &req, SNIC_FSOP_CREATE, SNIC_FSOP_ROOT, "f");
     req.mode = 0644;
     req.flags |= RW;
     assert_int_equal(many_call(&y, 0, &req), 0);
     uint64_t ino = req.attr.ino;
-    kvt_req(&y.t[0], &req, SNIC_KVFS_OPEN, ino, NULL);
+    kvt_req(&y.t[0], &req, SNIC_FSOP_OPEN, ino, NULL);
     req.flags |= RW;
     assert_int_equal(many_call(&y, 0, &req), 0);
     *handle = req.handle;
@@ -286,8 +286,8 @@ static uint64_t release_open(uint64_t *dir, uint64_t *handle)
  * the record as it has from the table: others get it. */
 static void test_kvfs_pool_empty_release_closes_once(void **state)
 {
-    static const enum snic_kvfs_kind kinds[] = {SNIC_KVFS_SETLK, SNIC_KVFS_FLOCK};
-    struct snic_kvfs_req req;
+    static const enum snic_fsop_kind kinds[] = {SNIC_FSOP_SETLK, SNIC_FSOP_FLOCK};
+    struct snic_fsop req;
     uint64_t dir, handle;
     char text[6] = "bytes", out[6];
     (void)state;
@@ -296,7 +296,7 @@ static void test_kvfs_pool_empty_release_closes_once(void **state)
         assert_int_equal(lock(0, kinds[n], ino, 7, W), 0);
         y.t[0].now = y.now;
         hogs_hold(&y.t[0], dir);
-        lock_req(0, &req, n == 0 ? SNIC_KVFS_FLUSH : SNIC_KVFS_RELEASE, ino, 7, U);
+        lock_req(0, &req, n == 0 ? SNIC_FSOP_FLUSH : SNIC_FSOP_RELEASE, ino, 7, U);
         req.handle = handle;
         kvt_submit(&y.t[0], &req);
         many_pass(&y, 10000000);
@@ -310,12 +310,12 @@ static void test_kvfs_pool_empty_release_closes_once(void **state)
         assert_int_equal(lock(1, kinds[n], ino, 8, W), 0);
         assert_int_equal(lock(1, kinds[n], ino, 8, U), 0);
     }
-    assert_int_equal(bytes(SNIC_KVFS_WRITE, handle, text, sizeof(text)), sizeof(text));
-    assert_int_equal(many_simple(&y, 0, SNIC_KVFS_UNLINK, SNIC_KVFS_ROOT, "f"), 0);
+    assert_int_equal(bytes(SNIC_FSOP_WRITE, handle, text, sizeof(text)), sizeof(text));
+    assert_int_equal(many_simple(&y, 0, SNIC_FSOP_UNLINK, SNIC_FSOP_ROOT, "f"), 0);
     many_pass(&y, 5000000000);
-    assert_int_equal(bytes(SNIC_KVFS_READ, handle, out, sizeof(out)), sizeof(out));
+    assert_int_equal(bytes(SNIC_FSOP_READ, handle, out, sizeof(out)), sizeof(out));
     assert_memory_equal(out, text, sizeof(out));
-    kvt_req(&y.t[0], &req, SNIC_KVFS_RELEASE, ino, NULL);
+    kvt_req(&y.t[0], &req, SNIC_FSOP_RELEASE, ino, NULL);
     req.handle = handle;
     assert_int_equal(many_call(&y, 0, &req), 0);
     many_pass(&y, 5000000000);
@@ -327,20 +327,20 @@ static void test_kvfs_pool_empty_release_closes_once(void **state)
 static void test_kvfs_pool_empty_publish_waits(void **state)
 {
     uint64_t dir;
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     (void)state;
     many_open(&y, 2, 0, support_seed());
     y.paused = 2;
-    assert_int_equal(many_simple(&y, 0, SNIC_KVFS_MOUNT, 0, NULL), 0);
-    kvt_req(&y.t[0], &req, SNIC_KVFS_MKDIR, SNIC_KVFS_ROOT, "dir");
+    assert_int_equal(many_simple(&y, 0, SNIC_FSOP_MOUNT, 0, NULL), 0);
+    kvt_req(&y.t[0], &req, SNIC_FSOP_MKDIR, SNIC_FSOP_ROOT, "dir");
     req.mode = 0755;
     assert_int_equal(many_call(&y, 0, &req), 0);
     dir = req.attr.ino;
-    kvt_req(&y.t[0], &req, SNIC_KVFS_MKNOD, SNIC_KVFS_ROOT, "f");
+    kvt_req(&y.t[0], &req, SNIC_FSOP_MKNOD, SNIC_FSOP_ROOT, "f");
     req.mode = 0100644;
     assert_int_equal(many_call(&y, 0, &req), 0);
     uint64_t ino = req.attr.ino;
-    assert_int_equal(lock(0, SNIC_KVFS_FLOCK, ino, 7, W), 0);
+    assert_int_equal(lock(0, SNIC_FSOP_FLOCK, ino, 7, W), 0);
     y.t[0].now = y.now;
     hogs_hold(&y.t[0], dir);
     assert_non_null(kvfs_spawn(y.t[0].k, kvfs_run_yield, 0));
@@ -350,9 +350,9 @@ static void test_kvfs_pool_empty_publish_waits(void **state)
     y.t[0].now = y.now;
     hogs_end(&y.t[0]);
     y.paused = 0;
-    assert_int_equal(many_simple(&y, 1, SNIC_KVFS_MOUNT, 0, NULL), 0);
-    assert_int_equal(lock(1, SNIC_KVFS_FLOCK, ino, 8, W), SNIC_EAGAIN);
-    assert_int_equal(lock(0, SNIC_KVFS_FLOCK, ino, 7, U), 0);
+    assert_int_equal(many_simple(&y, 1, SNIC_FSOP_MOUNT, 0, NULL), 0);
+    assert_int_equal(lock(1, SNIC_FSOP_FLOCK, ino, 8, W), SNIC_EAGAIN);
+    assert_int_equal(lock(0, SNIC_FSOP_FLOCK, ino, 7, U), 0);
     many_close(&y);
 }
 

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIST_ROOT = SNIC_KVFS_ROOT, LIST_DIR = 0040000, LIST_FILE = 0100000, LIST_ROOM = 1 << 16 };
+enum { LIST_ROOT = SNIC_FSOP_ROOT, LIST_DIR = 0040000, LIST_FILE = 0100000, LIST_ROOM = 1 << 16 };
 
 static uint64_t list_open(struct kvt *t, uint64_t dir)
 {
-    struct snic_kvfs_req req;
-    kvt_req(t, &req, SNIC_KVFS_OPENDIR, dir, NULL);
+    struct snic_fsop req;
+    kvt_req(t, &req, SNIC_FSOP_OPENDIR, dir, NULL);
     assert_int_equal(kvt_call(t, &req), 0);
     assert_int_equal(req.attr.ino, dir);
     return req.handle;
@@ -19,8 +19,8 @@ static uint64_t list_open(struct kvt *t, uint64_t dir)
 
 static void list_close(struct kvt *t, uint64_t dir, uint64_t handle)
 {
-    struct snic_kvfs_req req;
-    kvt_req(t, &req, SNIC_KVFS_RELEASEDIR, dir, NULL);
+    struct snic_fsop req;
+    kvt_req(t, &req, SNIC_FSOP_RELEASEDIR, dir, NULL);
     req.handle = handle;
     assert_int_equal(kvt_call(t, &req), 0);
 }
@@ -28,9 +28,9 @@ static void list_close(struct kvt *t, uint64_t dir, uint64_t handle)
 static int64_t list_page(struct kvt *t, uint64_t dir, uint64_t cookie, uint32_t flags, void *room,
                          size_t size)
 {
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     struct snic_iov iov = {room, size};
-    kvt_req(t, &req, SNIC_KVFS_READDIR, dir, NULL);
+    kvt_req(t, &req, SNIC_FSOP_READDIR, dir, NULL);
     req.offset = cookie;
     req.flags |= flags;
     req.iov = &iov;
@@ -38,9 +38,9 @@ static int64_t list_page(struct kvt *t, uint64_t dir, uint64_t cookie, uint32_t 
     return kvt_call(t, &req);
 }
 
-typedef void (*list_fn)(void *ctx, const struct snic_kvfs_dirent *d);
+typedef void (*list_fn)(void *ctx, const struct snic_fsop_dirent *d);
 
-static const char *list_name(const struct snic_kvfs_dirent *d)
+static const char *list_name(const struct snic_fsop_dirent *d)
 {
     return (const char *)(d + 1);
 }
@@ -59,7 +59,7 @@ static uint64_t list_all(struct kvt *t, uint64_t dir, size_t size, uint32_t flag
         if (got == 0)
             break;
         for (int64_t at = 0; at < got;) {
-            const struct snic_kvfs_dirent *d = (const void *)(room + at);
+            const struct snic_fsop_dirent *d = (const void *)(room + at);
             assert_true(d->cookie >= cookie);
             assert_int_equal(d->bytes % 8, 0);
             assert_int_equal(strlen(list_name(d)), d->name_size);
@@ -84,7 +84,7 @@ struct list_seen {
     struct kvt *t;
 };
 
-static void list_see(void *ctx, const struct snic_kvfs_dirent *d)
+static void list_see(void *ctx, const struct snic_fsop_dirent *d)
 {
     struct list_seen *s = ctx;
     int n;
@@ -129,7 +129,7 @@ static void test_kvfs_readdir_each_once(void **state)
     for (unsigned plus = 0; plus < 2; plus++) {
         for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
             struct list_seen s = {.t = &t};
-            uint32_t flags = plus ? SNIC_KVFS_READDIR_PLUS : 0;
+            uint32_t flags = plus ? SNIC_FSOP_READDIR_PLUS : 0;
             assert_int_equal(list_all(&t, dir, sizes[i], flags, list_see, &s), 66);
             assert_int_equal(s.dot, dir);
             assert_int_equal(s.dotdot, top);
@@ -143,7 +143,7 @@ static void test_kvfs_readdir_each_once(void **state)
     int64_t got = list_page(&t, LIST_ROOT, 0, 0, room, sizeof(room));
     assert_true(got > 0);
     list_see(&root, (const void *)room);
-    list_see(&root, (const void *)(room + ((const struct snic_kvfs_dirent *)(void *)room)->bytes));
+    list_see(&root, (const void *)(room + ((const struct snic_fsop_dirent *)(void *)room)->bytes));
     assert_int_equal(root.dot, LIST_ROOT);
     assert_int_equal(root.dotdot, LIST_ROOT);
     kvt_close(&t);
@@ -152,7 +152,7 @@ static void test_kvfs_readdir_each_once(void **state)
 static void test_kvfs_readdir_wrong_refused(void **state)
 {
     struct kvt t;
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     unsigned char room[512];
     (void)state;
     kvt_open(&t, NULL);
@@ -163,11 +163,11 @@ static void test_kvfs_readdir_wrong_refused(void **state)
     assert_int_equal(list_page(&t, dir, 0, 0, room, 64), SNIC_EINVAL);
     assert_int_equal(list_page(&t, dir, 2, 0, room, 208), SNIC_EINVAL);
     assert_int_equal(list_page(&t, dir, 0, 0, room, 208), 200); /* "." fits, and its name */
-    kvt_req(&t, &req, SNIC_KVFS_OPENDIR, file, NULL);
+    kvt_req(&t, &req, SNIC_FSOP_OPENDIR, file, NULL);
     assert_int_equal(kvt_call(&t, &req), SNIC_ENOTDIR);
     t.cred.uid = t.cred.gid = 100;
     assert_int_equal(list_page(&t, dir, 0, 0, room, sizeof(room)), SNIC_EACCES);
-    kvt_req(&t, &req, SNIC_KVFS_OPENDIR, dir, NULL);
+    kvt_req(&t, &req, SNIC_FSOP_OPENDIR, dir, NULL);
     assert_int_equal(kvt_call(&t, &req), SNIC_EACCES);
     t.cred.uid = t.cred.gid = 0;
     uint64_t gone = kvt_mkdir(&t, LIST_ROOT, "gone", 0755);
@@ -188,7 +188,7 @@ static void list_forge(struct kvt *t, uint64_t dir, uint64_t high, uint64_t low,
     unsigned char record[4096];
     uint32_t size = 0;
     char name[32];
-    struct snic_kvfs_hash h = {high, low};
+    struct snic_fsop_hash h = {high, low};
     struct snic_kvop op;
     struct snic_kvop_change put;
     memset(&op, 0, sizeof(op));
@@ -215,7 +215,7 @@ struct list_groups {
     int names;
 };
 
-static void list_group(void *ctx, const struct snic_kvfs_dirent *d)
+static void list_group(void *ctx, const struct snic_fsop_dirent *d)
 {
     struct list_groups *g = ctx;
     int n;
@@ -245,7 +245,7 @@ static void test_kvfs_readdir_equal_cookies_together(void **state)
     list_forge(&t, dir, 0x8002, 0, 11, 1, file); /* 0x4001 */
     list_forge(&t, dir, UINT64_MAX, UINT64_MAX, 12, 2, file);
     for (uint32_t plus = 0; plus < 2; plus++) {
-        uint32_t flags = plus ? SNIC_KVFS_READDIR_PLUS : 0;
+        uint32_t flags = plus ? SNIC_FSOP_READDIR_PLUS : 0;
         for (size_t size = 6 * 200; size < sizeof(room); size += 8) {
             struct list_groups g = {.names = 0};
             list_all(&t, dir, size, flags, list_group, &g);
@@ -267,7 +267,7 @@ static void test_kvfs_readdir_equal_cookies_together(void **state)
 
 /* ---- Attributes ---- */
 
-static void list_attrs(void *ctx, const struct snic_kvfs_dirent *d)
+static void list_attrs(void *ctx, const struct snic_fsop_dirent *d)
 {
     int *have = ctx;
     if (d->cookie > 2)
@@ -286,7 +286,7 @@ static void test_kvfs_readdir_plus_missing_inode(void **state)
     assert_int_equal(kvt_unmount(&t), 0);
     list_forge(&t, dir, 0x8000, 0, 2, 1, 77777);
     assert_int_equal(kvt_mount(&t), 0);
-    assert_int_equal(list_all(&t, dir, 4096, SNIC_KVFS_READDIR_PLUS, list_attrs, have), 4);
+    assert_int_equal(list_all(&t, dir, 4096, SNIC_FSOP_READDIR_PLUS, list_attrs, have), 4);
     assert_int_equal(have[0], 1);
     assert_int_equal(have[1], 1);
     (void)file;
@@ -296,13 +296,13 @@ static void test_kvfs_readdir_plus_missing_inode(void **state)
 static void test_kvfs_readdir_atime_relative(void **state)
 {
     struct kvt t;
-    struct snic_kvfs_attr a, b;
+    struct snic_fsop_attr a, b;
     unsigned char room[1024];
     (void)state;
     kvt_open(&t, NULL);
     uint64_t dir = kvt_mkdir(&t, LIST_ROOT, "dir", 0755);
     kvt_advance(&t, 1000000);
-    (void)list_page(&t, dir, 0, SNIC_KVFS_NOATIME, room, sizeof(room));
+    (void)list_page(&t, dir, 0, SNIC_FSOP_NOATIME, room, sizeof(room));
     assert_int_equal(kvt_getattr(&t, dir, &a), 0);
     assert_int_equal(a.atime.nsec, a.mtime.nsec);
     (void)list_page(&t, dir, 0, 0, room, sizeof(room));
@@ -328,7 +328,7 @@ struct list_large {
     uint64_t moving;
 };
 
-static void list_count(void *ctx, const struct snic_kvfs_dirent *d)
+static void list_count(void *ctx, const struct snic_fsop_dirent *d)
 {
     struct list_large *l = ctx;
     int n;
@@ -339,7 +339,7 @@ static void list_count(void *ctx, const struct snic_kvfs_dirent *d)
 }
 
 struct list_call {
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     char name[16];
 };
 
@@ -369,17 +369,17 @@ static void test_kvfs_readdir_changing_stable_once(void **state)
     t.random = 1;
     for (int more = 1; more;) {
         struct snic_iov iov = {room, PAGE};
-        struct snic_kvfs_req list;
-        kvt_req(&t, &list, SNIC_KVFS_READDIR, dir, NULL);
+        struct snic_fsop list;
+        kvt_req(&t, &list, SNIC_FSOP_READDIR, dir, NULL);
         list.offset = cookie;
         list.iov = &iov;
         list.iov_count = 1;
-        list.flags = pages % 3 == 0 ? SNIC_KVFS_READDIR_PLUS : 0;
+        list.flags = pages % 3 == 0 ? SNIC_FSOP_READDIR_PLUS : 0;
         for (int i = 0; i < FLIGHT; i++) {
             uint64_t n = next++;
             int gone = i % 2 != 0;
             snprintf(call[i].name, sizeof(name), "m%d", (int)((gone ? n - 31 : n) % 100000));
-            kvt_req(&t, &call[i].req, gone ? SNIC_KVFS_UNLINK : SNIC_KVFS_MKNOD, dir, call[i].name);
+            kvt_req(&t, &call[i].req, gone ? SNIC_FSOP_UNLINK : SNIC_FSOP_MKNOD, dir, call[i].name);
             call[i].req.mode = 0100644;
             kvt_submit(&t, &call[i].req);
             if (i == FLIGHT / 2)
@@ -391,7 +391,7 @@ static void test_kvfs_readdir_changing_stable_once(void **state)
         more = list.result != 0;
         pages++;
         for (int64_t at = 0; at < list.result;) {
-            const struct snic_kvfs_dirent *d = (const void *)(room + at);
+            const struct snic_fsop_dirent *d = (const void *)(room + at);
             cookie = d->cookie;
             list_count(&l, d);
             at += d->bytes;

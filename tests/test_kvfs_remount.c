@@ -31,8 +31,8 @@ static int remount_recorded(struct many *y, uint64_t ino)
 
 static uint64_t remount_make(struct many *y, const char *name)
 {
-    struct snic_kvfs_req req;
-    kvt_req(&y->t[0], &req, SNIC_KVFS_MKNOD, SNIC_KVFS_ROOT, name);
+    struct snic_fsop req;
+    kvt_req(&y->t[0], &req, SNIC_FSOP_MKNOD, SNIC_FSOP_ROOT, name);
     req.mode = 0100644;
     assert_int_equal(many_call(y, 0, &req), 0);
     return req.attr.ino;
@@ -46,17 +46,17 @@ static void test_kvfs_remount_numbers_of_its_own(void **state)
     for (uint32_t i = 0; i < SNIC_COUNTOF(caps); i++) {
         struct many y;
         many_open(&y, 2, caps[i], 1 + i);
-        assert_int_equal(many_simple(&y, 0, SNIC_KVFS_MOUNT, 0, NULL), 0);
+        assert_int_equal(many_simple(&y, 0, SNIC_FSOP_MOUNT, 0, NULL), 0);
         assert_true(remount_recorded(&y, remount_make(&y, "a")));
-        assert_int_equal(many_simple(&y, 0, SNIC_KVFS_UNMOUNT, 0, NULL), 0);
-        assert_int_equal(many_simple(&y, 0, SNIC_KVFS_MOUNT, 0, NULL), 0);
+        assert_int_equal(many_simple(&y, 0, SNIC_FSOP_UNMOUNT, 0, NULL), 0);
+        assert_int_equal(many_simple(&y, 0, SNIC_FSOP_MOUNT, 0, NULL), 0);
         assert_true(remount_recorded(&y, remount_make(&y, "b")));
         /* Declared dead by another. */
         y.paused = 1;
-        assert_int_equal(many_simple(&y, 1, SNIC_KVFS_MOUNT, 0, NULL), 0);
+        assert_int_equal(many_simple(&y, 1, SNIC_FSOP_MOUNT, 0, NULL), 0);
         y.paused = 0;
-        assert_int_equal(many_simple(&y, 0, SNIC_KVFS_GETATTR, 1, NULL), SNIC_EIO);
-        assert_int_equal(many_simple(&y, 0, SNIC_KVFS_MOUNT, 0, NULL), 0);
+        assert_int_equal(many_simple(&y, 0, SNIC_FSOP_GETATTR, 1, NULL), SNIC_EIO);
+        assert_int_equal(many_simple(&y, 0, SNIC_FSOP_MOUNT, 0, NULL), 0);
         assert_true(remount_recorded(&y, remount_make(&y, "c")));
         many_close(&y);
     }
@@ -84,11 +84,11 @@ static struct snic_kvfs_io *remount_hold_range(struct many *y)
 static void test_kvfs_remount_late_numbers_unused(void **state)
 {
     struct many y;
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     (void)state;
     many_open(&y, 2, MANY_CAPS, 3);
-    assert_int_equal(many_simple(&y, 0, SNIC_KVFS_MOUNT, 0, NULL), 0);
-    kvt_req(&y.t[0], &req, SNIC_KVFS_MKNOD, SNIC_KVFS_ROOT, "a");
+    assert_int_equal(many_simple(&y, 0, SNIC_FSOP_MOUNT, 0, NULL), 0);
+    kvt_req(&y.t[0], &req, SNIC_FSOP_MKNOD, SNIC_FSOP_ROOT, "a");
     req.mode = 0100644;
     y.t[0].now = y.now;
     kvt_submit(&y.t[0], &req);
@@ -97,11 +97,11 @@ static void test_kvfs_remount_late_numbers_unused(void **state)
     snic_kvmem_apply(y.m, &held->op);
     assert_int_equal(held->op.result, 0);
     y.paused = 1;
-    assert_int_equal(many_simple(&y, 1, SNIC_KVFS_MOUNT, 0, NULL), 0);
+    assert_int_equal(many_simple(&y, 1, SNIC_FSOP_MOUNT, 0, NULL), 0);
     y.paused = 0;
     many_finish(&y, 1);
     assert_int_equal(req.result, SNIC_EIO);
-    assert_int_equal(many_simple(&y, 0, SNIC_KVFS_MOUNT, 0, NULL), 0);
+    assert_int_equal(many_simple(&y, 0, SNIC_FSOP_MOUNT, 0, NULL), 0);
     snic_kvfs_complete(y.t[0].k, held, y.now);
     assert_true(remount_recorded(&y, remount_make(&y, "b")));
     many_close(&y);
@@ -128,11 +128,11 @@ static void test_kvfs_remount_bytes_behind_end_unknown(void **state)
     struct snic_iov iov = {.base = bytes, .size = 10};
     struct snic_kvop left = {
         .kind = SNIC_KVOP_OBJECT_WRITE, .offset = AT, .length = 10, .iov = &iov, .iov_count = 1};
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     struct kvt t;
     (void)state;
     kvt_open(&t, NULL);
-    left.object = kvt_create(&t, SNIC_KVFS_ROOT, "f", 0644);
+    left.object = kvt_create(&t, SNIC_FSOP_ROOT, "f", 0644);
     memset(bytes, 1, sizeof(bytes));
     assert_int_equal(kvt_write(&t, left.object, 0, bytes, SIZE), SIZE);
     remount_kill(&t);
@@ -146,7 +146,7 @@ static void test_kvfs_remount_bytes_behind_end_unknown(void **state)
     assert_int_equal(kvt_read(&t, left.object, 0, bytes, MORE), MORE);
     for (uint32_t i = SIZE; i < MORE; i++)
         assert_int_equal(bytes[i], 0);
-    assert_int_equal(kvt_release(&t, left.object, SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE), 0);
+    assert_int_equal(kvt_release(&t, left.object, SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE), 0);
     kvt_close(&t);
 }
 
@@ -186,7 +186,7 @@ static void test_kvfs_remount_dead_unmount_waits_for_own(void **state)
     o.times_ns = REMOUNT_SECOND / 4;
     kvt_open(&t, &o);
     snic_kvfs_set_sole(t.k, 0);
-    b.ino = kvt_file(&t, SNIC_KVFS_ROOT, "f", 0644);
+    b.ino = kvt_file(&t, SNIC_FSOP_ROOT, "f", 0644);
     assert_int_equal(kvt_write(&t, b.ino, 0, bytes, sizeof(bytes)), sizeof(bytes));
     kvt_advance(&t, REMOUNT_SECOND);
     kvt_settle(&t);
@@ -201,7 +201,7 @@ static void test_kvfs_remount_dead_unmount_waits_for_own(void **state)
     remount_kill(&t);
     snic_kvfs_set_sole(t.k, 1); /* a heartbeat now, while the times sleep */
     kvt_settle(&t);
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     assert_int_equal(kvt_getattr(&t, b.ino, &a), SNIC_EIO);
     assert_int_equal(kvt_unmount(&t), SNIC_EIO);
     kvt_close(&t);

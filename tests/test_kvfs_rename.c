@@ -6,11 +6,11 @@
 #include <string.h>
 
 enum {
-    RENAME_ROOT = SNIC_KVFS_ROOT,
+    RENAME_ROOT = SNIC_FSOP_ROOT,
     RENAME_FILE = 0100644,
     RENAME_LINGER_NS = 300000000, /* a replaced file is gone by then                           */
-    NOREPLACE = (int)SNIC_KVFS_RENAME_NOREPLACE,
-    EXCHANGE = (int)SNIC_KVFS_RENAME_EXCHANGE
+    NOREPLACE = (int)SNIC_FSOP_RENAME_NOREPLACE,
+    EXCHANGE = (int)SNIC_FSOP_RENAME_EXCHANGE
 };
 
 /* An engine; folders a and b in the root, and a file f in a. */
@@ -32,7 +32,7 @@ static void test_kvfs_rename_within_moved(void **state)
     uint64_t dir = kvt_mkdir(&t, RENAME_ROOT, "d", 0755);
     uint64_t file = kvt_file(&t, dir, "a", 0644);
     uint64_t sub = kvt_mkdir(&t, dir, "s", 0755);
-    struct snic_kvfs_attr d = kvt_attr(&t, dir), f = kvt_attr(&t, file), after;
+    struct snic_fsop_attr d = kvt_attr(&t, dir), f = kvt_attr(&t, file), after;
     kvt_advance(&t, 3000000);
     assert_int_equal(kvt_rename(&t, dir, "a", dir, "b", 0), 0);
     assert_int_equal(kvt_try_lookup(&t, dir, "a"), SNIC_ENOENT);
@@ -61,7 +61,7 @@ static void test_kvfs_rename_across_parents_follow(void **state)
     rename_open(&t, &a, &b, &file);
     uint64_t sub = kvt_mkdir(&t, a, "s", 0755);
     (void)kvt_file(&t, sub, "inside", 0644);
-    struct snic_kvfs_attr before = kvt_attr(&t, sub), after;
+    struct snic_fsop_attr before = kvt_attr(&t, sub), after;
     kvt_advance(&t, 3000000);
     assert_int_equal(kvt_rename(&t, a, "f", b, "g", 0), 0);
     assert_int_equal(kvt_lookup(&t, b, "g"), file);
@@ -82,13 +82,13 @@ static void test_kvfs_rename_across_parents_follow(void **state)
 static void test_kvfs_rename_over_replaced(void **state)
 {
     struct kvt t;
-    struct snic_kvfs_attr after;
+    struct snic_fsop_attr after;
     (void)state;
     uint64_t a, b, file;
     rename_open(&t, &a, &b, &file);
     uint64_t old = kvt_file(&t, b, "g", 0644);
     assert_int_equal(kvt_link(&t, old, a, "other"), 0);
-    struct snic_kvfs_attr before = kvt_attr(&t, old);
+    struct snic_fsop_attr before = kvt_attr(&t, old);
     kvt_advance(&t, 3000000);
     assert_int_equal(kvt_rename(&t, a, "f", b, "g", 0), 0);
     assert_int_equal(kvt_lookup(&t, b, "g"), file);
@@ -125,7 +125,7 @@ static void test_kvfs_rename_over_replaced(void **state)
 static void test_kvfs_rename_wrong_refused(void **state)
 {
     struct kvt t;
-    char name[SNIC_KVFS_NAME_MAX + 2];
+    char name[SNIC_FSOP_NAME_MAX + 2];
     (void)state;
     kvt_open(&t, NULL);
     uint64_t a = kvt_mkdir(&t, RENAME_ROOT, "a", 0755);
@@ -182,7 +182,7 @@ static void test_kvfs_rename_same_inode_nothing(void **state)
     uint64_t a = kvt_mkdir(&t, RENAME_ROOT, "a", 0755);
     uint64_t file = kvt_file(&t, a, "f", 0644);
     assert_int_equal(kvt_link(&t, file, RENAME_ROOT, "g"), 0);
-    struct snic_kvfs_attr before = kvt_attr(&t, file), after;
+    struct snic_fsop_attr before = kvt_attr(&t, file), after;
     kvt_advance(&t, 3000000);
     KVT_REFUSED(&t, 0, kvt_rename(&t, a, "f", RENAME_ROOT, "g", 0));
     KVT_REFUSED(&t, 0, kvt_rename(&t, a, "f", RENAME_ROOT, "g", EXCHANGE));
@@ -202,7 +202,7 @@ static void test_kvfs_rename_exchange_both_move(void **state)
     rename_open(&t, &a, &b, &file);
     uint64_t dir = kvt_mkdir(&t, b, "d", 0755);
     (void)kvt_file(&t, dir, "inside", 0644);
-    struct snic_kvfs_attr f = kvt_attr(&t, file), d = kvt_attr(&t, dir);
+    struct snic_fsop_attr f = kvt_attr(&t, file), d = kvt_attr(&t, dir);
     kvt_advance(&t, 3000000);
     assert_int_equal(kvt_rename(&t, a, "f", b, "d", EXCHANGE), 0);
     assert_int_equal(kvt_lookup(&t, a, "f"), dir);
@@ -231,7 +231,7 @@ static void test_kvfs_rename_exchange_both_move(void **state)
 static void test_kvfs_rename_others_refused(void **state)
 {
     struct kvt t;
-    struct snic_kvfs_attr a = {.mode = 01777};
+    struct snic_fsop_attr a = {.mode = 01777};
     (void)state;
     kvt_open(&t, NULL);
     uint64_t from = kvt_mkdir(&t, RENAME_ROOT, "from", 0777);
@@ -239,7 +239,7 @@ static void test_kvfs_rename_others_refused(void **state)
     (void)kvt_file(&t, to, "his", 0666);
     (void)kvt_mkdir(&t, from, "shut", 0755);
     (void)kvt_mkdir(&t, to, "shut", 0755);
-    assert_int_equal(kvt_setattr(&t, to, SNIC_KVFS_SET_MODE, &a), 0);
+    assert_int_equal(kvt_setattr(&t, to, SNIC_FSOP_SET_MODE, &a), 0);
     t.cred.uid = t.cred.gid = 100;
     (void)kvt_file(&t, from, "mine", 0644);
     (void)kvt_mkdir(&t, from, "dir", 0755);
@@ -289,8 +289,8 @@ static void test_kvfs_rename_replaced_lingers(void **state)
 {
     enum { FILES = 200 };
     struct kvt t;
-    struct snic_kvfs_req req;
-    struct snic_kvfs_attr a;
+    struct snic_fsop req;
+    struct snic_fsop_attr a;
     uint64_t old[FILES];
     char back[8];
     (void)state;
@@ -300,21 +300,21 @@ static void test_kvfs_rename_replaced_lingers(void **state)
     (void)kvt_file(&t, RENAME_ROOT, "new", 0644);
     assert_int_equal(kvt_rename(&t, RENAME_ROOT, "new", RENAME_ROOT, "doc", 0), 0);
     kvt_settle(&t);
-    kvt_req(&t, &req, SNIC_KVFS_OPEN, first, NULL);
-    req.flags |= SNIC_KVFS_OPEN_READ;
+    kvt_req(&t, &req, SNIC_FSOP_OPEN, first, NULL);
+    req.flags |= SNIC_FSOP_OPEN_READ;
     assert_int_equal(kvt_call(&t, &req), 0);
     kvt_advance(&t, RENAME_LINGER_NS);
     kvt_settle(&t);
     assert_int_equal(kvt_read(&t, first, 0, back, sizeof(back)), 5); /* open: it stays */
     assert_memory_equal(back, "first", 5);
-    assert_int_equal(kvt_release(&t, first, SNIC_KVFS_OPEN_READ), 0);
+    assert_int_equal(kvt_release(&t, first, SNIC_FSOP_OPEN_READ), 0);
     kvt_settle(&t);
     assert_int_equal(kvt_getattr(&t, first, &a), SNIC_ENOENT);
     /* An unlinked one goes at once. */
     uint64_t file = kvt_file(&t, RENAME_ROOT, "f", 0644);
     assert_int_equal(kvt_unlink(&t, RENAME_ROOT, "f"), 0);
-    kvt_req(&t, &req, SNIC_KVFS_OPEN, file, NULL);
-    req.flags |= SNIC_KVFS_OPEN_READ;
+    kvt_req(&t, &req, SNIC_FSOP_OPEN, file, NULL);
+    req.flags |= SNIC_FSOP_OPEN_READ;
     assert_true(kvt_call(&t, &req) < 0);
     /* More than may linger: the oldest go first. */
     for (int i = 0; i < FILES; i++) {
@@ -371,7 +371,7 @@ static void rename_set_parent(struct kvt *t, uint64_t ino, uint64_t parent)
     struct snic_kvop get = {.kind = SNIC_KVOP_GET, .gets = &g, .get_count = 1};
     struct snic_kvop_change c = {.kind = SNIC_KVOP_PUT, .value = record, .size = sizeof(record)};
     struct snic_kvop put = {.kind = SNIC_KVOP_COMMIT, .changes = &c, .change_count = 1};
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     snic_kvfs_key(&g.key, ino, SNIC_KVFS_REC_ATTR);
     snic_kvmem_apply(t->m, &get);
     assert_int_equal(snic_kvfs_attr_decode(&a, record, g.size), 0);

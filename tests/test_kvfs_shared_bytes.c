@@ -6,10 +6,10 @@
 
 #include <string.h>
 
-static int64_t data(struct many *y, uint32_t i, enum snic_kvfs_kind kind, uint64_t ino,
+static int64_t data(struct many *y, uint32_t i, enum snic_fsop_kind kind, uint64_t ino,
                     uint64_t offset, void *bytes, uint64_t size, uint32_t flags)
 {
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     struct snic_iov iov = {.base = bytes, .size = (size_t)size};
     kvt_req(&y->t[i], &req, kind, ino, NULL);
     req.flags |= flags;
@@ -17,7 +17,7 @@ static int64_t data(struct many *y, uint32_t i, enum snic_kvfs_kind kind, uint64
     req.length = size;
     req.iov = &iov;
     req.iov_count = 1;
-    req.set_mask = kind == SNIC_KVFS_SETATTR ? SNIC_KVFS_SET_SIZE : 0;
+    req.set_mask = kind == SNIC_FSOP_SETATTR ? SNIC_FSOP_SET_SIZE : 0;
     req.attr.size = size;
     return many_call(y, i, &req);
 }
@@ -43,31 +43,31 @@ static void test_kvfs_shared_bytes_seen_by_all(void **state)
         case 0:
         case 1:
             kvb_fill(bytes, sizeof(bytes), n);
-            assert_int_equal(data(&y, e, SNIC_KVFS_WRITE, f.ino, at, bytes, size, 0), size);
+            assert_int_equal(data(&y, e, SNIC_FSOP_WRITE, f.ino, at, bytes, size, 0), size);
             kvb_put(&f, at, bytes, size);
             break;
         case 2:
             if (f.size + size > 100000)
                 break;
             kvb_fill(bytes, sizeof(bytes), n);
-            assert_int_equal(data(&y, e, SNIC_KVFS_WRITE, f.ino, 0, bytes, size, SNIC_KVFS_APPEND),
+            assert_int_equal(data(&y, e, SNIC_FSOP_WRITE, f.ino, 0, bytes, size, SNIC_FSOP_APPEND),
                              size);
             kvb_put(&f, f.size, bytes, size);
             break;
         case 3:
             at = at % 3 == 0 ? 0 : at;
-            assert_int_equal(data(&y, e, SNIC_KVFS_SETATTR, f.ino, 0, NULL, at, 0), 0);
+            assert_int_equal(data(&y, e, SNIC_FSOP_SETATTR, f.ino, 0, NULL, at, 0), 0);
             kvb_cut(&f, at);
             break;
         default:
-            assert_int_equal(data(&y, e, SNIC_KVFS_FALLOCATE, f.ino, at, NULL, size,
-                                  SNIC_KVFS_FALLOC_PUNCH | SNIC_KVFS_FALLOC_KEEP_SIZE),
+            assert_int_equal(data(&y, e, SNIC_FSOP_FALLOCATE, f.ino, at, NULL, size,
+                                  SNIC_FSOP_FALLOC_PUNCH | SNIC_FSOP_FALLOC_KEEP_SIZE),
                              0);
             kvb_zero(&f, at, size, 1);
             break;
         }
         e = (uint32_t)snic_rng_below(&y.rng, 2);
-        assert_int_equal(data(&y, e, SNIC_KVFS_READ, f.ino, 0, out, sizeof(out), 0), f.size);
+        assert_int_equal(data(&y, e, SNIC_FSOP_READ, f.ino, 0, out, sizeof(out), 0), f.size);
         assert_memory_equal(out, f.bytes, f.size);
     }
     many_close(&y);
@@ -88,18 +88,18 @@ static void test_kvfs_shared_reader_meets_no_zeros(void **state)
     uint64_t ino = many_file(&y, 0, "f");
     memset(small, 1, sizeof(small));
     memset(big, 2, sizeof(big));
-    assert_int_equal(data(&y, 0, SNIC_KVFS_WRITE, ino, 0, small, sizeof(small), 0), 100);
+    assert_int_equal(data(&y, 0, SNIC_FSOP_WRITE, ino, 0, small, sizeof(small), 0), 100);
     for (unsigned n = 0; n < rounds; n++) {
         struct snic_iov in = {.base = big, .size = sizeof(big)};
         struct snic_iov to = {.base = out, .size = sizeof(out)};
-        struct snic_kvfs_req w, r;
+        struct snic_fsop w, r;
         unsigned grow = n % 2 == 0;
-        kvt_req(&y.t[0], &w, grow ? SNIC_KVFS_WRITE : SNIC_KVFS_SETATTR, ino, NULL);
+        kvt_req(&y.t[0], &w, grow ? SNIC_FSOP_WRITE : SNIC_FSOP_SETATTR, ino, NULL);
         w.iov = &in;
         w.iov_count = 1;
-        w.set_mask = SNIC_KVFS_SET_SIZE;
+        w.set_mask = SNIC_FSOP_SET_SIZE;
         w.attr.size = 0;
-        kvt_req(&y.t[1], &r, SNIC_KVFS_READ, ino, NULL);
+        kvt_req(&y.t[1], &r, SNIC_FSOP_READ, ino, NULL);
         r.iov = &to;
         r.iov_count = 1;
         y.t[0].now = y.now;
@@ -125,8 +125,8 @@ static void test_kvfs_shared_reader_meets_no_zeros(void **state)
 static void growth_beside_appends(uint32_t caps)
 {
     enum { OLD = 20000, FAR = 60000, MORE = 500, ALL = 70000 };
-    static const enum snic_kvfs_kind kinds[] = {SNIC_KVFS_WRITE, SNIC_KVFS_SETATTR,
-                                                SNIC_KVFS_FALLOCATE};
+    static const enum snic_fsop_kind kinds[] = {SNIC_FSOP_WRITE, SNIC_FSOP_SETATTR,
+                                                SNIC_FSOP_FALLOCATE};
     static struct many y;
     static unsigned char old[OLD], more[MORE], out[ALL];
     unsigned rounds = (unsigned)support_scale(600, 6000);
@@ -138,18 +138,18 @@ static void growth_beside_appends(uint32_t caps)
     for (unsigned n = 0; n < rounds; n++) {
         struct snic_iov one = {.base = old, .size = MORE};
         struct snic_iov two = {.base = more, .size = MORE};
-        struct snic_kvfs_req w, a;
-        assert_int_equal(data(&y, 0, SNIC_KVFS_SETATTR, ino, 0, NULL, 0, 0), 0);
-        assert_int_equal(data(&y, 0, SNIC_KVFS_WRITE, ino, 0, old, OLD, 0), OLD);
+        struct snic_fsop w, a;
+        assert_int_equal(data(&y, 0, SNIC_FSOP_SETATTR, ino, 0, NULL, 0, 0), 0);
+        assert_int_equal(data(&y, 0, SNIC_FSOP_WRITE, ino, 0, old, OLD, 0), OLD);
         kvt_req(&y.t[0], &w, kinds[n % 3], ino, NULL);
         w.offset = FAR;
         w.length = MORE;
         w.iov = &one;
         w.iov_count = 1;
-        w.set_mask = SNIC_KVFS_SET_SIZE;
+        w.set_mask = SNIC_FSOP_SET_SIZE;
         w.attr.size = FAR + MORE;
-        kvt_req(&y.t[1], &a, SNIC_KVFS_WRITE, ino, NULL);
-        a.flags |= SNIC_KVFS_APPEND;
+        kvt_req(&y.t[1], &a, SNIC_FSOP_WRITE, ino, NULL);
+        a.flags |= SNIC_FSOP_APPEND;
         a.iov = &two;
         a.iov_count = 1;
         y.t[0].now = y.now;
@@ -162,7 +162,7 @@ static void growth_beside_appends(uint32_t caps)
         assert_true(w.result >= 0);
         assert_int_equal(a.result, MORE);
         memset(out, 0, sizeof(out));
-        int64_t size = data(&y, 1, SNIC_KVFS_READ, ino, 0, out, ALL, 0);
+        int64_t size = data(&y, 1, SNIC_FSOP_READ, ino, 0, out, ALL, 0);
         assert_true(size == FAR + MORE || size == FAR + 2 * MORE);
         assert_memory_equal(out, old, OLD);
         assert_memory_equal(out + (size == FAR + MORE ? OLD : FAR + MORE), more, MORE);
@@ -184,7 +184,7 @@ enum { ACROSS = 4, ACROSS_MAX = 200000 / 8, ACROSS_COPY = 61440 /* in one step *
 /* One WRITE, or COPY, of words that hold their writer and their number. */
 struct across {
     uint64_t source; /* a file that has the words, for COPY */
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     struct snic_iov iov[2];
     uint64_t words[ACROSS_MAX];
     uint64_t count;
@@ -198,8 +198,8 @@ static void across_words(struct many *y, struct across *w, uint32_t n)
     w->seen = w->at = 0;
     for (uint64_t i = 0; i < w->count; i++)
         w->words[i] = (uint64_t)(n + 1) << 32 | i;
-    assert_int_equal(data(y, 0, SNIC_KVFS_SETATTR, w->source, 0, NULL, 0, 0), 0);
-    assert_int_equal(data(y, 0, SNIC_KVFS_WRITE, w->source, 0, w->words, w->count * 8, 0),
+    assert_int_equal(data(y, 0, SNIC_FSOP_SETATTR, w->source, 0, NULL, 0, 0), 0);
+    assert_int_equal(data(y, 0, SNIC_FSOP_WRITE, w->source, 0, w->words, w->count * 8, 0),
                      w->count * 8);
 }
 
@@ -212,9 +212,9 @@ static void across_start(struct many *y, struct across *w, uint32_t n, uint64_t 
     w->iov[0].size = (size_t)snic_rng_below(&y->rng, w->count * 8 + 1);
     w->iov[1] = (struct snic_iov){.base = (unsigned char *)w->words + w->iov[0].size,
                                   .size = (size_t)w->count * 8 - w->iov[0].size};
-    kvt_req(&y->t[e], &w->req, copy ? SNIC_KVFS_COPY : SNIC_KVFS_WRITE, copy ? w->source : ino,
+    kvt_req(&y->t[e], &w->req, copy ? SNIC_FSOP_COPY : SNIC_FSOP_WRITE, copy ? w->source : ino,
             NULL);
-    w->req.flags |= far == 0 ? SNIC_KVFS_APPEND : 0;
+    w->req.flags |= far == 0 ? SNIC_FSOP_APPEND : 0;
     w->req.offset = copy ? 0 : far;
     w->req.ino2 = ino;
     w->req.offset2 = far;
@@ -233,7 +233,7 @@ static void across_check(struct many *y, struct across *w, uint64_t ino, uint64_
     static uint64_t out[65536 / 8];
     int64_t got;
     for (uint64_t at = from;; at += (uint64_t)got) {
-        got = data(y, 1, SNIC_KVFS_READ, ino, at, out, sizeof(out), 0);
+        got = data(y, 1, SNIC_FSOP_READ, ino, at, out, sizeof(out), 0);
         assert_true(got >= 0 && got % 8 == 0);
         if (got == 0)
             break;
@@ -246,7 +246,7 @@ static void across_check(struct many *y, struct across *w, uint64_t ino, uint64_
             assert_int_equal(out[i], x->words[x->seen]);
             assert_true(x->seen == 0 || place == x->at + 8 ||
                         (x->count * 8 > SNIC_KVOP_VALUE_MAX && place % 65536 == 0 &&
-                         (x->req.flags & SNIC_KVFS_APPEND) != 0) ||
+                         (x->req.flags & SNIC_FSOP_APPEND) != 0) ||
                         (x->at + 8) % 65536 == 0);
             x->at = place;
             x->seen++;
@@ -274,8 +274,8 @@ static void across(uint32_t caps, uint64_t start_max, uint64_t step)
         uint64_t starts[] = {0, 64, 8192, 20000, start_max};
         uint64_t start = starts[snic_rng_below(&y.rng, SNIC_COUNTOF(starts))], far = start;
         if (start > 0 && start <= 8192)
-            assert_int_equal(data(&y, 0, SNIC_KVFS_WRITE, ino, 0, old, sizeof(old), 0), 64);
-        assert_int_equal(data(&y, 0, SNIC_KVFS_SETATTR, ino, 0, NULL, start, 0), 0);
+            assert_int_equal(data(&y, 0, SNIC_FSOP_WRITE, ino, 0, old, sizeof(old), 0), 64);
+        assert_int_equal(data(&y, 0, SNIC_FSOP_SETATTR, ino, 0, NULL, start, 0), 0);
         for (uint32_t n = 0; n < ACROSS; n++)
             across_words(&y, &w[n], n);
         for (uint32_t n = 0; n < ACROSS; n++) {
@@ -284,7 +284,7 @@ static void across(uint32_t caps, uint64_t start_max, uint64_t step)
         }
         many_finish(&y, ACROSS);
         across_check(&y, w, ino, start);
-        assert_int_equal(many_simple(&y, 0, SNIC_KVFS_UNLINK, SNIC_KVFS_ROOT, "f"), 0);
+        assert_int_equal(many_simple(&y, 0, SNIC_FSOP_UNLINK, SNIC_FSOP_ROOT, "f"), 0);
         many_pass(&y, 2000000000); /* times kept back take room in the table of inodes */
     }
     many_close(&y);
@@ -298,16 +298,16 @@ static void test_kvfs_shared_appends_lose_nothing(void **state)
 }
 
 /* Session 0 begins to write, or to append, 200,000 twos to a file of 20,000 ones. */
-static uint64_t twos_start(struct many *y, struct snic_kvfs_req *w, struct snic_iov *iov,
+static uint64_t twos_start(struct many *y, struct snic_fsop *w, struct snic_iov *iov,
                            uint64_t offset, uint32_t flags)
 {
     static unsigned char ones[20000], twos[200000];
     uint64_t ino = many_file(y, 0, "f");
     memset(ones, 1, sizeof(ones));
     memset(twos, 2, sizeof(twos));
-    assert_int_equal(data(y, 0, SNIC_KVFS_WRITE, ino, 0, ones, sizeof(ones), 0), sizeof(ones));
+    assert_int_equal(data(y, 0, SNIC_FSOP_WRITE, ino, 0, ones, sizeof(ones), 0), sizeof(ones));
     *iov = (struct snic_iov){.base = twos, .size = sizeof(twos)};
-    kvt_req(&y->t[0], w, SNIC_KVFS_WRITE, ino, NULL);
+    kvt_req(&y->t[0], w, SNIC_FSOP_WRITE, ino, NULL);
     w->offset = offset;
     w->flags |= flags;
     w->iov = iov;
@@ -319,7 +319,7 @@ static uint64_t twos_start(struct many *y, struct snic_kvfs_req *w, struct snic_
 static void counted(struct many *y, uint64_t ino, uint64_t *count, uint64_t *size)
 {
     static unsigned char out[400000];
-    int64_t got = data(y, 1, SNIC_KVFS_READ, ino, 0, out, sizeof(out), 0);
+    int64_t got = data(y, 1, SNIC_FSOP_READ, ino, 0, out, sizeof(out), 0);
     assert_true(got >= 0);
     memset(count, 0, 4 * sizeof(*count));
     for (int64_t i = 0; i < got; i++)
@@ -333,7 +333,7 @@ static void test_kvfs_shared_large_write_failed_takes_nothing(void **state)
     static const uint64_t offsets[] = {0, 10000, 60000};
     static struct many y;
     struct snic_iov iov;
-    struct snic_kvfs_req w;
+    struct snic_fsop w;
     uint64_t count[4], size;
     (void)state;
     for (size_t i = 0; i < SNIC_COUNTOF(offsets); i++) {
@@ -352,7 +352,7 @@ static void test_kvfs_shared_large_write_failed_takes_nothing(void **state)
     }
     many_open(&y, 2, MANY_CAPS, support_seed());
     many_mount(&y);
-    uint64_t ino = twos_start(&y, &w, &iov, 0, SNIC_KVFS_APPEND);
+    uint64_t ino = twos_start(&y, &w, &iov, 0, SNIC_FSOP_APPEND);
     many_give_back(&y, 0, many_hold(&y, 0, SNIC_KVOP_COMMIT, ino));
     struct snic_kvfs_io *second = many_hold(&y, 0, SNIC_KVOP_COMMIT, ino);
     second->op.result = SNIC_ENOSPC;
@@ -371,7 +371,7 @@ static void test_kvfs_shared_truncation_beside_large_append(void **state)
     static unsigned char threes[60000];
     static struct many y;
     struct snic_iov iov;
-    struct snic_kvfs_req w;
+    struct snic_fsop w;
     uint64_t count[4], size;
     (void)state;
     memset(threes, 3, sizeof(threes));
@@ -379,15 +379,15 @@ static void test_kvfs_shared_truncation_beside_large_append(void **state)
         uint64_t times_ns = r % 2 == 0 ? SNIC_KVFS_TIMES_AT_ONCE : 1000000000;
         many_open_with(&y, 2, MANY_CAPS | SNIC_KV_CAP_ATOMIC_OBJECT, support_seed() + r, times_ns);
         many_mount(&y);
-        uint64_t ino = twos_start(&y, &w, &iov, 0, SNIC_KVFS_APPEND);
+        uint64_t ino = twos_start(&y, &w, &iov, 0, SNIC_FSOP_APPEND);
         for (uint64_t k = snic_rng_below(&y.rng, 60); k > 0; k--)
             many_step(&y);
-        struct snic_kvfs_req cut, more;
+        struct snic_fsop cut, more;
         struct snic_iov iov3 = {.base = threes, .size = sizeof(threes)};
-        kvt_req(&y.t[1], &cut, SNIC_KVFS_SETATTR, ino, NULL);
-        cut.set_mask = SNIC_KVFS_SET_SIZE;
-        kvt_req(&y.t[1], &more, SNIC_KVFS_WRITE, ino, NULL);
-        more.flags |= SNIC_KVFS_APPEND;
+        kvt_req(&y.t[1], &cut, SNIC_FSOP_SETATTR, ino, NULL);
+        cut.set_mask = SNIC_FSOP_SET_SIZE;
+        kvt_req(&y.t[1], &more, SNIC_FSOP_WRITE, ino, NULL);
+        more.flags |= SNIC_FSOP_APPEND;
         more.iov = &iov3;
         more.iov_count = 1;
         many_start(&y, 1, &cut);
@@ -409,19 +409,19 @@ static void test_kvfs_shared_append_starts_over_among_others(void **state)
     static unsigned char threes[60000];
     static struct many y;
     struct snic_iov iov;
-    struct snic_kvfs_req w, mount;
+    struct snic_fsop w, mount;
     uint64_t count[4], size;
     (void)state;
     memset(threes, 3, sizeof(threes));
     many_open(&y, 2, MANY_CAPS | SNIC_KV_CAP_ATOMIC_MULTI | SNIC_KV_CAP_ATOMIC_OBJECT,
               support_seed());
     y.paused = 2;
-    assert_int_equal(many_simple(&y, 0, SNIC_KVFS_MOUNT, 0, NULL), 0);
-    uint64_t ino = twos_start(&y, &w, &iov, 0, SNIC_KVFS_APPEND);
+    assert_int_equal(many_simple(&y, 0, SNIC_FSOP_MOUNT, 0, NULL), 0);
+    uint64_t ino = twos_start(&y, &w, &iov, 0, SNIC_FSOP_APPEND);
     many_give_back(&y, 0, many_hold(&y, 0, SNIC_KVOP_OBJECT_WRITE, ino));
     struct snic_kvfs_io *commit = many_hold(&y, 0, SNIC_KVOP_COMMIT, ino);
     y.paused = 0;
-    kvt_req(&y.t[1], &mount, SNIC_KVFS_MOUNT, 0, NULL);
+    kvt_req(&y.t[1], &mount, SNIC_FSOP_MOUNT, 0, NULL);
     many_start(&y, 1, &mount);
     many_pass(&y, 2000000000);
     assert_null(snic_kvfs_poll_done(y.t[1].k));
@@ -430,7 +430,7 @@ static void test_kvfs_shared_append_starts_over_among_others(void **state)
     struct snic_kvfs_io *anew = many_hold(&y, 0, MANY_CHANGE, ino);
     many_finish(&y, 1);
     assert_int_equal(mount.result, 0);
-    assert_int_equal(data(&y, 1, SNIC_KVFS_WRITE, ino, 0, threes, sizeof(threes), SNIC_KVFS_APPEND),
+    assert_int_equal(data(&y, 1, SNIC_FSOP_WRITE, ino, 0, threes, sizeof(threes), SNIC_FSOP_APPEND),
                      sizeof(threes));
     many_give_back(&y, 0, anew);
     many_finish(&y, 1);
@@ -451,29 +451,29 @@ static void test_kvfs_shared_fsync_writes_what_newcomer_waits_for(void **state)
     static struct many y;
     static unsigned char bytes[20000];
     struct snic_iov iov = {.base = bytes, .size = sizeof(bytes)};
-    struct snic_kvfs_req read, mount, sync;
+    struct snic_fsop read, mount, sync;
     (void)state;
     many_open_with(&y, 2, MANY_CAPS, support_seed(), 1000000000000);
     y.paused = 2;
-    assert_int_equal(many_simple(&y, 0, SNIC_KVFS_MOUNT, 0, NULL), 0);
+    assert_int_equal(many_simple(&y, 0, SNIC_FSOP_MOUNT, 0, NULL), 0);
     uint64_t ino = many_file(&y, 0, "f"), other = many_file(&y, 0, "g");
-    assert_int_equal(data(&y, 0, SNIC_KVFS_WRITE, other, 0, bytes, sizeof(bytes), 0), 20000);
-    assert_int_equal(data(&y, 0, SNIC_KVFS_WRITE, ino, 0, bytes, sizeof(bytes), 0), 20000);
+    assert_int_equal(data(&y, 0, SNIC_FSOP_WRITE, other, 0, bytes, sizeof(bytes), 0), 20000);
+    assert_int_equal(data(&y, 0, SNIC_FSOP_WRITE, ino, 0, bytes, sizeof(bytes), 0), 20000);
     /* No time of the next read of it is kept back. */
-    assert_int_equal(data(&y, 0, SNIC_KVFS_READ, other, 0, bytes, sizeof(bytes), 0), 20000);
-    assert_int_equal(many_simple(&y, 0, SNIC_KVFS_FSYNC, other, NULL), 0);
-    assert_int_equal(many_lock(&y, 0, SNIC_KVFS_SETLK, ino, 1, SNIC_KVFS_WRLCK, 0, 9), 0);
-    assert_int_equal(data(&y, 0, SNIC_KVFS_WRITE, ino, 0, bytes, 100, 0), 100);
+    assert_int_equal(data(&y, 0, SNIC_FSOP_READ, other, 0, bytes, sizeof(bytes), 0), 20000);
+    assert_int_equal(many_simple(&y, 0, SNIC_FSOP_FSYNC, other, NULL), 0);
+    assert_int_equal(many_lock(&y, 0, SNIC_FSOP_SETLK, ino, 1, SNIC_FSOP_WRLCK, 0, 9), 0);
+    assert_int_equal(data(&y, 0, SNIC_FSOP_WRITE, ino, 0, bytes, 100, 0), 100);
     y.paused = 0;
-    kvt_req(&y.t[0], &read, SNIC_KVFS_READ, other, NULL);
+    kvt_req(&y.t[0], &read, SNIC_FSOP_READ, other, NULL);
     read.iov = &iov;
     read.iov_count = 1;
     many_start(&y, 0, &read); /* begun before: waited for */
     struct snic_kvfs_io *reads = many_hold(&y, 0, SNIC_KVOP_OBJECT_READ, other);
-    kvt_req(&y.t[1], &mount, SNIC_KVFS_MOUNT, 0, NULL);
+    kvt_req(&y.t[1], &mount, SNIC_FSOP_MOUNT, 0, NULL);
     many_start(&y, 1, &mount);
     many_pass(&y, 2000000000);
-    kvt_req(&y.t[0], &sync, SNIC_KVFS_FSYNC, ino, NULL);
+    kvt_req(&y.t[0], &sync, SNIC_FSOP_FSYNC, ino, NULL);
     many_start(&y, 0, &sync);
     struct snic_kvfs_io *commits = many_hold(&y, 0, SNIC_KVOP_COMMIT, ino);
     many_give_back(&y, 0, reads);
@@ -484,7 +484,7 @@ static void test_kvfs_shared_fsync_writes_what_newcomer_waits_for(void **state)
     many_finish(&y, 2);
     assert_int_equal(sync.result, 0);
     assert_int_equal(mount.result, 0);
-    assert_int_equal(many_lock(&y, 1, SNIC_KVFS_SETLK, ino, 1, SNIC_KVFS_WRLCK, 0, 9), SNIC_EAGAIN);
+    assert_int_equal(many_lock(&y, 1, SNIC_FSOP_SETLK, ino, 1, SNIC_FSOP_WRLCK, 0, 9), SNIC_EAGAIN);
     many_close(&y);
 }
 
@@ -493,24 +493,24 @@ static void test_kvfs_shared_release_outlives_session(void **state)
 {
     static struct many y;
     static unsigned char bytes[20000];
-    struct snic_kvfs_req open, mode, release;
+    struct snic_fsop open, mode, release;
     struct snic_kvfs_stats s;
     (void)state;
     many_open(&y, 2, MANY_CAPS | SNIC_KV_CAP_ATOMIC_MULTI, support_seed());
     many_mount(&y);
-    kvt_req(&y.t[0], &open, SNIC_KVFS_CREATE, SNIC_KVFS_ROOT, "f");
-    open.flags |= SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE;
+    kvt_req(&y.t[0], &open, SNIC_FSOP_CREATE, SNIC_FSOP_ROOT, "f");
+    open.flags |= SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE;
     open.mode = 0644;
     assert_int_equal(many_call(&y, 0, &open), 0);
     uint64_t ino = open.attr.ino;
-    assert_int_equal(data(&y, 0, SNIC_KVFS_WRITE, ino, 0, bytes, sizeof(bytes), 0), 20000);
-    assert_int_equal(data(&y, 0, SNIC_KVFS_WRITE, ino, 0, bytes, 100, 0), 100);
-    kvt_req(&y.t[0], &mode, SNIC_KVFS_SETATTR, ino, NULL);
-    mode.set_mask = SNIC_KVFS_SET_MODE;
+    assert_int_equal(data(&y, 0, SNIC_FSOP_WRITE, ino, 0, bytes, sizeof(bytes), 0), 20000);
+    assert_int_equal(data(&y, 0, SNIC_FSOP_WRITE, ino, 0, bytes, 100, 0), 100);
+    kvt_req(&y.t[0], &mode, SNIC_FSOP_SETATTR, ino, NULL);
+    mode.set_mask = SNIC_FSOP_SET_MODE;
     mode.attr.mode = 0600;
     many_start(&y, 0, &mode);
     struct snic_kvfs_io *commits = many_hold(&y, 0, SNIC_KVOP_COMMIT, ino);
-    kvt_req(&y.t[0], &release, SNIC_KVFS_RELEASE, ino, NULL);
+    kvt_req(&y.t[0], &release, SNIC_FSOP_RELEASE, ino, NULL);
     release.handle = open.handle;
     many_start(&y, 0, &release);
     while (kvt_step(&y.t[0]))
@@ -527,7 +527,7 @@ static void test_kvfs_shared_release_outlives_session(void **state)
     assert_int_equal(release.result, 0);
     snic_kvfs_get_stats(y.t[0].k, &s);
     assert_int_equal(s.inodes, 0);
-    assert_int_equal(many_simple(&y, 0, SNIC_KVFS_UNMOUNT, 0, NULL), SNIC_EIO);
+    assert_int_equal(many_simple(&y, 0, SNIC_FSOP_UNMOUNT, 0, NULL), SNIC_EIO);
     many_close(&y);
 }
 

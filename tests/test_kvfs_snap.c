@@ -30,13 +30,13 @@ static int snap_order(const void *a, const void *b)
 static void snap_list(struct snap *s, uint32_t dir)
 {
     unsigned char *room = malloc(SNAP_LIST);
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     struct snic_iov iov = {.base = room, .size = SNAP_LIST};
     uint64_t cookie = 0;
     assert_non_null(room);
     for (;;) {
-        kvt_req(s->t, &req, SNIC_KVFS_READDIR, s->nodes[dir].ino, NULL);
-        req.flags |= SNIC_KVFS_NOATIME;
+        kvt_req(s->t, &req, SNIC_FSOP_READDIR, s->nodes[dir].ino, NULL);
+        req.flags |= SNIC_FSOP_NOATIME;
         req.offset = cookie;
         req.iov = &iov;
         req.iov_count = 1;
@@ -45,7 +45,7 @@ static void snap_list(struct snap *s, uint32_t dir)
         if (n == 0)
             break;
         for (int64_t at = 0; at < n;) {
-            const struct snic_kvfs_dirent *d = (const void *)(room + at);
+            const struct snic_fsop_dirent *d = (const void *)(room + at);
             const char *name = (const char *)(d + 1);
             cookie = d->cookie;
             at += d->bytes;
@@ -66,12 +66,12 @@ static void snap_list(struct snap *s, uint32_t dir)
 static uint32_t snap_content(struct kvt *t, uint64_t ino, uint64_t size)
 {
     char *room = malloc(SNAP_BYTES);
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     struct snic_iov iov = {.base = room, .size = SNAP_BYTES};
     assert_non_null(room);
     assert_true(size <= SNAP_BYTES);
-    kvt_req(t, &req, SNIC_KVFS_READ, ino, NULL);
-    req.flags |= SNIC_KVFS_NOATIME;
+    kvt_req(t, &req, SNIC_FSOP_READ, ino, NULL);
+    req.flags |= SNIC_FSOP_NOATIME;
     req.length = SNAP_BYTES;
     req.iov = &iov;
     req.iov_count = 1;
@@ -84,18 +84,18 @@ static uint32_t snap_content(struct kvt *t, uint64_t ino, uint64_t size)
 static uint32_t snap_xattrs(struct kvt *t, uint64_t ino)
 {
     char *names = calloc(1, 65536), *value = malloc(65536);
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     struct snic_iov iov = {.base = names, .size = 65536};
     uint32_t sum = 0;
     assert_true(names != NULL && value != NULL);
-    kvt_req(t, &req, SNIC_KVFS_LISTXATTR, ino, NULL);
+    kvt_req(t, &req, SNIC_FSOP_LISTXATTR, ino, NULL);
     req.iov = &iov;
     req.iov_count = 1;
     int64_t n = kvt_call(t, &req);
     assert_true(n >= 0);
     for (const char *name = names; name < names + n; name += strlen(name) + 1) {
         struct snic_iov one = {.base = value, .size = 65536};
-        kvt_req(t, &req, SNIC_KVFS_GETXATTR, ino, name);
+        kvt_req(t, &req, SNIC_FSOP_GETXATTR, ino, name);
         req.iov = &one;
         req.iov_count = 1;
         int64_t size = kvt_call(t, &req);
@@ -109,7 +109,7 @@ static uint32_t snap_xattrs(struct kvt *t, uint64_t ino)
 
 static void snap_line(struct snap *s, struct snap_node *n)
 {
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     char target[512] = "";
     uint32_t crc = 0;
     assert_int_equal(kvt_getattr(s->t, n->ino, &a), 0);
@@ -132,10 +132,10 @@ static void snap_line(struct snap *s, struct snap_node *n)
 uint64_t snap_tree(struct kvt *t, char *out)
 {
     struct snap s = {.t = t};
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     s.nodes = calloc(SNAP_NODES, sizeof(*s.nodes));
     assert_non_null(s.nodes);
-    s.nodes[0].ino = SNIC_KVFS_ROOT;
+    s.nodes[0].ino = SNIC_FSOP_ROOT;
     s.count = 1;
     for (uint32_t i = 0; i < s.count; i++) {
         assert_int_equal(kvt_getattr(t, s.nodes[i].ino, &a), 0);

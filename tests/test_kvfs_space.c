@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PUNCH (SNIC_KVFS_FALLOC_PUNCH | SNIC_KVFS_FALLOC_KEEP_SIZE)
+#define PUNCH (SNIC_FSOP_FALLOC_PUNCH | SNIC_FSOP_FALLOC_KEEP_SIZE)
 
 /* ---- FALLOCATE, SEEK, STATFS ---- */
 
@@ -15,11 +15,11 @@ static void test_kvfs_space_fallocate_rules_as_linux(void **state)
     struct kvt t;
     (void)state;
     kvt_open(&t, NULL);
-    uint64_t f = kvt_file(&t, SNIC_KVFS_ROOT, "f", 0644);
-    uint64_t d = kvt_mkdir(&t, SNIC_KVFS_ROOT, "d", 0755);
+    uint64_t f = kvt_file(&t, SNIC_FSOP_ROOT, "f", 0644);
+    uint64_t d = kvt_mkdir(&t, SNIC_FSOP_ROOT, "d", 0755);
     assert_int_equal(kvb_fallocate(&t, f, 0, 0, 0), SNIC_EINVAL);
-    assert_int_equal(kvb_fallocate(&t, f, 0, 10, SNIC_KVFS_FALLOC_PUNCH), SNIC_ENOTSUP);
-    assert_int_equal(kvb_fallocate(&t, f, 0, 10, PUNCH | SNIC_KVFS_FALLOC_ZERO), SNIC_ENOTSUP);
+    assert_int_equal(kvb_fallocate(&t, f, 0, 10, SNIC_FSOP_FALLOC_PUNCH), SNIC_ENOTSUP);
+    assert_int_equal(kvb_fallocate(&t, f, 0, 10, PUNCH | SNIC_FSOP_FALLOC_ZERO), SNIC_ENOTSUP);
     assert_int_equal(kvb_fallocate(&t, f, SNIC_KVFS_SIZE_MAX, 1, 0), SNIC_EFBIG);
     assert_int_equal(kvb_fallocate(&t, f, UINT64_MAX, 2, 0), SNIC_EFBIG);
     assert_int_equal(kvb_fallocate(&t, d, 0, 10, 0), SNIC_EISDIR);
@@ -27,12 +27,12 @@ static void test_kvfs_space_fallocate_rules_as_linux(void **state)
     kvt_opts(&o); /* a store that cannot set space aside: the size grows all the same */
     o.caps &= ~SNIC_KV_CAP_ALLOC;
     kvt_open(&t, &o);
-    f = kvt_file(&t, SNIC_KVFS_ROOT, "f", 0644);
+    f = kvt_file(&t, SNIC_FSOP_ROOT, "f", 0644);
     const uint64_t ends[] = {10, 9000, 100000};
     for (size_t i = 0; i < SNIC_COUNTOF(ends); i++) {
-        struct snic_kvfs_attr a;
+        struct snic_fsop_attr a;
         uint64_t before = i == 0 ? 0 : ends[i - 1];
-        assert_int_equal(kvb_fallocate(&t, f, 0, ends[i], SNIC_KVFS_FALLOC_KEEP_SIZE), 0);
+        assert_int_equal(kvb_fallocate(&t, f, 0, ends[i], SNIC_FSOP_FALLOC_KEEP_SIZE), 0);
         assert_int_equal(kvt_getattr(&t, f, &a), 0);
         assert_int_equal(a.size, before);
         assert_int_equal(kvb_fallocate(&t, f, 0, ends[i], 0), 0);
@@ -41,7 +41,7 @@ static void test_kvfs_space_fallocate_rules_as_linux(void **state)
         assert_true(a.space <= SNIC_KVOP_BLOCK);
     }
     assert_int_equal(kvb_fallocate(&t, f, 0, 10, PUNCH), 0);
-    assert_int_equal(kvb_fallocate(&t, f, 0, 20000, SNIC_KVFS_FALLOC_ZERO), 0);
+    assert_int_equal(kvb_fallocate(&t, f, 0, 20000, SNIC_FSOP_FALLOC_ZERO), 0);
     kvt_close(&t);
 }
 
@@ -51,7 +51,7 @@ static void test_kvfs_space_reserved_can_be_written(void **state)
     static unsigned char bytes[1 << 20];
     struct snic_kvmem_opts m = {.opts_size = sizeof(m), .space = 8U << 20};
     struct snic_kvfs_opts o;
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     struct kvt t;
     (void)state;
     kvt_opts(&o);
@@ -61,9 +61,9 @@ static void test_kvfs_space_reserved_can_be_written(void **state)
     t.owns_medium = 1;
     assert_int_equal(kvt_mkfs(&t), 0);
     assert_int_equal(kvt_mount(&t), 0);
-    uint64_t f = kvt_file(&t, SNIC_KVFS_ROOT, "f", 0644);
-    uint64_t g = kvt_file(&t, SNIC_KVFS_ROOT, "g", 0644);
-    assert_int_equal(kvb_fallocate(&t, f, 0, 1 << 20, SNIC_KVFS_FALLOC_KEEP_SIZE), 0);
+    uint64_t f = kvt_file(&t, SNIC_FSOP_ROOT, "f", 0644);
+    uint64_t g = kvt_file(&t, SNIC_FSOP_ROOT, "g", 0644);
+    assert_int_equal(kvb_fallocate(&t, f, 0, 1 << 20, SNIC_FSOP_FALLOC_KEEP_SIZE), 0);
     assert_int_equal(kvt_getattr(&t, f, &a), 0);
     assert_int_equal(a.size, 0);
     assert_int_equal(a.space, 1 << 20);
@@ -79,7 +79,7 @@ static void test_kvfs_space_reserved_can_be_written(void **state)
     assert_int_equal(kvt_getattr(&t, f, &a), 0);
     assert_int_equal(a.size, 0);
     /* To make room is possible however full it is. */
-    uint64_t h = kvt_file(&t, SNIC_KVFS_ROOT, "h", 0644);
+    uint64_t h = kvt_file(&t, SNIC_FSOP_ROOT, "h", 0644);
     while (kvt_write(&t, g, at, bytes, 8192) == 8192)
         at += 8192;
     for (uint64_t small = 0; kvt_write(&t, h, small, bytes, 10) == 10 && small < 8000; small += 10)
@@ -87,7 +87,7 @@ static void test_kvfs_space_reserved_can_be_written(void **state)
     assert_int_equal(kvb_fallocate(&t, g, 8192, 8192, PUNCH), 0);
     assert_int_equal(kvt_truncate(&t, g, 100000), 0);
     assert_int_equal(kvt_truncate(&t, h, 5), 0);
-    assert_int_equal(kvt_unlink(&t, SNIC_KVFS_ROOT, "g"), 0);
+    assert_int_equal(kvt_unlink(&t, SNIC_FSOP_ROOT, "g"), 0);
     assert_int_equal(kvt_write(&t, f, 0, bytes, sizeof(bytes)), sizeof(bytes));
     assert_int_equal(kvt_getattr(&t, f, &a), 0);
     assert_int_equal(a.space, kvb_space(&t, f));
@@ -100,45 +100,45 @@ static void test_kvfs_space_seek_finds_holes(void **state)
     struct kvt t;
     (void)state;
     kvt_open(&t, NULL);
-    uint64_t f = kvt_file(&t, SNIC_KVFS_ROOT, "f", 0644);
-    assert_int_equal(kvb_seek(&t, f, 0, SNIC_KVFS_SEEK_DATA), SNIC_ENXIO);
-    assert_int_equal(kvb_seek(&t, f, 0, SNIC_KVFS_SEEK_HOLE), SNIC_ENXIO);
+    uint64_t f = kvt_file(&t, SNIC_FSOP_ROOT, "f", 0644);
+    assert_int_equal(kvb_seek(&t, f, 0, SNIC_FSOP_SEEK_DATA), SNIC_ENXIO);
+    assert_int_equal(kvb_seek(&t, f, 0, SNIC_FSOP_SEEK_HOLE), SNIC_ENXIO);
     assert_int_equal(kvb_seek(&t, f, 0, 0), SNIC_EINVAL);
     assert_int_equal(kvt_write(&t, f, 10, bytes, 10), 10);
-    assert_int_equal(kvb_seek(&t, f, 5, SNIC_KVFS_SEEK_DATA), 5);
-    assert_int_equal(kvb_seek(&t, f, 5, SNIC_KVFS_SEEK_HOLE), 20);
+    assert_int_equal(kvb_seek(&t, f, 5, SNIC_FSOP_SEEK_DATA), 5);
+    assert_int_equal(kvb_seek(&t, f, 5, SNIC_FSOP_SEEK_HOLE), 20);
     assert_int_equal(kvt_truncate(&t, f, 4000), 0);
-    assert_int_equal(kvb_seek(&t, f, 5, SNIC_KVFS_SEEK_HOLE), 20);
-    assert_int_equal(kvb_seek(&t, f, 20, SNIC_KVFS_SEEK_DATA), SNIC_ENXIO);
-    assert_int_equal(kvb_seek(&t, f, 30, SNIC_KVFS_SEEK_HOLE), 30);
-    assert_int_equal(kvb_seek(&t, f, 4000, SNIC_KVFS_SEEK_HOLE), SNIC_ENXIO);
+    assert_int_equal(kvb_seek(&t, f, 5, SNIC_FSOP_SEEK_HOLE), 20);
+    assert_int_equal(kvb_seek(&t, f, 20, SNIC_FSOP_SEEK_DATA), SNIC_ENXIO);
+    assert_int_equal(kvb_seek(&t, f, 30, SNIC_FSOP_SEEK_HOLE), 30);
+    assert_int_equal(kvb_seek(&t, f, 4000, SNIC_FSOP_SEEK_HOLE), SNIC_ENXIO);
     assert_int_equal(kvt_truncate(&t, f, 0), 0);
     assert_int_equal(kvt_write(&t, f, 3 * 8192, bytes, 8192), 8192);
     assert_int_equal(kvt_truncate(&t, f, 10 * 8192 + 5), 0);
-    assert_int_equal(kvb_seek(&t, f, 0, SNIC_KVFS_SEEK_DATA), 3 * 8192);
-    assert_int_equal(kvb_seek(&t, f, 0, SNIC_KVFS_SEEK_HOLE), 0);
-    assert_int_equal(kvb_seek(&t, f, 3 * 8192 + 7, SNIC_KVFS_SEEK_DATA), 3 * 8192 + 7);
-    assert_int_equal(kvb_seek(&t, f, 3 * 8192 + 7, SNIC_KVFS_SEEK_HOLE), 4 * 8192);
-    assert_int_equal(kvb_seek(&t, f, 5 * 8192, SNIC_KVFS_SEEK_DATA), SNIC_ENXIO);
-    assert_int_equal(kvb_seek(&t, f, 10 * 8192 + 4, SNIC_KVFS_SEEK_HOLE), 10 * 8192 + 4);
+    assert_int_equal(kvb_seek(&t, f, 0, SNIC_FSOP_SEEK_DATA), 3 * 8192);
+    assert_int_equal(kvb_seek(&t, f, 0, SNIC_FSOP_SEEK_HOLE), 0);
+    assert_int_equal(kvb_seek(&t, f, 3 * 8192 + 7, SNIC_FSOP_SEEK_DATA), 3 * 8192 + 7);
+    assert_int_equal(kvb_seek(&t, f, 3 * 8192 + 7, SNIC_FSOP_SEEK_HOLE), 4 * 8192);
+    assert_int_equal(kvb_seek(&t, f, 5 * 8192, SNIC_FSOP_SEEK_DATA), SNIC_ENXIO);
+    assert_int_equal(kvb_seek(&t, f, 10 * 8192 + 4, SNIC_FSOP_SEEK_HOLE), 10 * 8192 + 4);
     assert_int_equal(kvt_write(&t, f, 10 * 8192, bytes, 5), 5);
-    assert_int_equal(kvb_seek(&t, f, 10 * 8192, SNIC_KVFS_SEEK_HOLE), 10 * 8192 + 5);
+    assert_int_equal(kvb_seek(&t, f, 10 * 8192, SNIC_FSOP_SEEK_HOLE), 10 * 8192 + 5);
     kvt_close(&t);
 }
 
 static void test_kvfs_space_statfs_of_the_store(void **state)
 {
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     struct kvt t;
     unsigned char bytes[8192] = {0};
     (void)state;
     kvt_open(&t, NULL);
-    kvt_req(&t, &req, SNIC_KVFS_STATFS, SNIC_KVFS_ROOT, NULL);
+    kvt_req(&t, &req, SNIC_FSOP_STATFS, SNIC_FSOP_ROOT, NULL);
     assert_int_equal(kvt_call(&t, &req), 0);
     assert_true(req.statfs.bytes_free > 0 && req.statfs.bytes_free <= req.statfs.bytes);
     assert_true(req.statfs.files_free > 0 && req.statfs.files_free <= req.statfs.files);
     uint64_t free_before = req.statfs.bytes_free;
-    uint64_t f = kvt_file(&t, SNIC_KVFS_ROOT, "f", 0644);
+    uint64_t f = kvt_file(&t, SNIC_FSOP_ROOT, "f", 0644);
     assert_int_equal(kvt_write(&t, f, 100 * 8192, bytes, 8192), 8192);
     assert_int_equal(kvt_call(&t, &req), 0);
     assert_true(req.statfs.bytes_free <= free_before - 8192);
@@ -173,7 +173,7 @@ static void test_kvfs_space_copies_as_array(void **state)
     kvt_open(&t, NULL);
     for (unsigned i = 0; i < 2; i++) {
         memset(&f[i], 0, sizeof(f[i]));
-        f[i].ino = kvt_file(&t, SNIC_KVFS_ROOT, i == 0 ? "a" : "b", 0644);
+        f[i].ino = kvt_file(&t, SNIC_FSOP_ROOT, i == 0 ? "a" : "b", 0644);
     }
     for (unsigned n = 0; n < rounds; n++) {
         unsigned from = (unsigned)snic_rng_below(&t.rng, 2),
@@ -220,13 +220,13 @@ static void test_kvfs_space_copies_as_array(void **state)
 static void test_kvfs_space_copy_keeps_holes(void **state)
 {
     unsigned char bytes[8192], out[8192];
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     struct kvt t;
     (void)state;
     kvt_open(&t, NULL);
     kvb_fill(bytes, sizeof(bytes), 1);
-    uint64_t f = kvt_file(&t, SNIC_KVFS_ROOT, "f", 0644);
-    uint64_t g = kvt_file(&t, SNIC_KVFS_ROOT, "g", 0644);
+    uint64_t f = kvt_file(&t, SNIC_FSOP_ROOT, "f", 0644);
+    uint64_t g = kvt_file(&t, SNIC_FSOP_ROOT, "g", 0644);
     assert_int_equal(kvt_write(&t, f, 512U << 20, bytes, 8192), 8192);
     assert_int_equal(kvt_truncate(&t, f, 1U << 30), 0);
     assert_int_equal(copy_all(&t, f, 0, g, 0, 1U << 30), 1U << 30);
@@ -252,12 +252,12 @@ static void case_before(struct kvt *t, struct kvb *f, unsigned which, int open)
     static unsigned char bytes[20000];
     memset(f, 0, sizeof(*f));
     kvb_fill(bytes, sizeof(bytes), 77);
-    f->ino = kvt_create(t, SNIC_KVFS_ROOT, "f", 0644);
+    f->ino = kvt_create(t, SNIC_FSOP_ROOT, "f", 0644);
     if (sizes[which] > 0)
         assert_int_equal(kvt_write(t, f->ino, 0, bytes, sizes[which]), sizes[which]);
     kvb_put(f, 0, bytes, sizes[which]);
     if (!open)
-        assert_int_equal(kvt_release(t, f->ino, SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE), 0);
+        assert_int_equal(kvt_release(t, f->ino, SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE), 0);
 }
 
 /* The result of the change; the model as it then is. */
@@ -346,7 +346,7 @@ static void test_kvfs_space_crash_leaves_old_or_new(void **state)
             assert_int_equal(kvt_mkfs(&t), 0);
             assert_int_equal(kvt_mount(&t), 0);
             case_before(&t, &before, which, 0);
-            assert_int_equal(kvb_simple(&t, SNIC_KVFS_FSYNC, before.ino), 0);
+            assert_int_equal(kvb_simple(&t, SNIC_FSOP_FSYNC, before.ino), 0);
             after = before;
             assert_true(case_change(&t, &after, which) >= 0);
             total = snic_kvmem_unsynced(medium);
@@ -390,8 +390,8 @@ static void test_kvfs_space_sync_write_survives_power_loss(void **state)
         assert_int_equal(kvt_mkfs(&t), 0);
         assert_int_equal(kvt_mount(&t), 0);
         case_before(&t, &f, n / 2 < 9 ? n / 2 : 8, 0);
-        assert_int_equal(kvb_simple(&t, SNIC_KVFS_FSYNC, f.ino), 0);
-        t.flags = SNIC_KVFS_SYNC;
+        assert_int_equal(kvb_simple(&t, SNIC_FSOP_FSYNC, f.ino), 0);
+        t.flags = SNIC_FSOP_SYNC;
         if (n / 2 < 9) {
             assert_true(case_change(&t, &f, n / 2) > 0);
         } else { /* within */
@@ -451,7 +451,7 @@ static void test_kvfs_space_fault_changes_nothing(void **state)
                 kvb_check(&t, &before);
             if (n % 12 >= 6)
                 assert_int_equal(
-                    kvt_release(&t, before.ino, SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE), 0);
+                    kvt_release(&t, before.ino, SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE), 0);
             kvt_close(&t);
             assert_true(at < 20);
         }

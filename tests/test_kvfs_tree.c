@@ -24,7 +24,7 @@ struct tree_node {
 
 /* A request under way, and the nodes it is about. */
 struct tree_call {
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     int used;
     int a, an, b, bn, flags;
 };
@@ -84,7 +84,7 @@ static void tree_drop(struct tree *w, int node)
 static int64_t tree_make(struct tree *w, const struct tree_call *c, int64_t result)
 {
     struct tree_node *d = &w->node[c->a];
-    int dir = c->req.kind == SNIC_KVFS_MKDIR;
+    int dir = c->req.kind == SNIC_FSOP_MKDIR;
     if (d->nlink == 0)
         return SNIC_ENOENT;
     if (d->child[c->an] >= 0)
@@ -100,11 +100,11 @@ static int64_t tree_remove(struct tree *w, const struct tree_call *c)
     int at = d->nlink == 0 ? -1 : d->child[c->an];
     if (at < 0)
         return SNIC_ENOENT;
-    if (c->req.kind == SNIC_KVFS_UNLINK && w->node[at].dir)
+    if (c->req.kind == SNIC_FSOP_UNLINK && w->node[at].dir)
         return SNIC_EISDIR;
-    if (c->req.kind == SNIC_KVFS_RMDIR && !w->node[at].dir)
+    if (c->req.kind == SNIC_FSOP_RMDIR && !w->node[at].dir)
         return SNIC_ENOTDIR;
-    if (c->req.kind == SNIC_KVFS_RMDIR && !tree_empty(&w->node[at]))
+    if (c->req.kind == SNIC_FSOP_RMDIR && !tree_empty(&w->node[at]))
         return SNIC_ENOTEMPTY;
     d->child[c->an] = -1;
     tree_drop(w, at);
@@ -131,12 +131,12 @@ static int64_t tree_link(struct tree *w, const struct tree_call *c, int64_t resu
 static int64_t tree_rename(struct tree *w, const struct tree_call *c, int64_t result)
 {
     struct tree_node *a = &w->node[c->a], *b = &w->node[c->b];
-    int exchange = (c->flags & (int)SNIC_KVFS_RENAME_EXCHANGE) != 0;
+    int exchange = (c->flags & (int)SNIC_FSOP_RENAME_EXCHANGE) != 0;
     int from = a->nlink == 0 ? -1 : a->child[c->an];
     int to = b->nlink == 0 ? -1 : b->child[c->bn];
     if (from < 0)
         return SNIC_ENOENT;
-    if (to >= 0 && (c->flags & (int)SNIC_KVFS_RENAME_NOREPLACE) != 0)
+    if (to >= 0 && (c->flags & (int)SNIC_FSOP_RENAME_NOREPLACE) != 0)
         return SNIC_EEXIST;
     if (to < 0 && exchange)
         return SNIC_ENOENT;
@@ -168,12 +168,12 @@ static int64_t tree_expected(struct tree *w, const struct tree_call *c)
 {
     int64_t result = c->req.result;
     switch (c->req.kind) {
-    case SNIC_KVFS_MKDIR:
-    case SNIC_KVFS_MKNOD:
+    case SNIC_FSOP_MKDIR:
+    case SNIC_FSOP_MKNOD:
         return tree_make(w, c, result);
-    case SNIC_KVFS_LINK:
+    case SNIC_FSOP_LINK:
         return tree_link(w, c, result);
-    case SNIC_KVFS_RENAME:
+    case SNIC_FSOP_RENAME:
         return tree_rename(w, c, result);
     default:
         return tree_remove(w, c);
@@ -193,16 +193,16 @@ static int tree_dir(struct tree *w)
 
 static uint32_t tree_kind(struct tree *w)
 {
-    static const uint32_t kinds[] = {SNIC_KVFS_MKDIR,  SNIC_KVFS_MKDIR,  SNIC_KVFS_MKNOD,
-                                     SNIC_KVFS_UNLINK, SNIC_KVFS_RMDIR,  SNIC_KVFS_LINK,
-                                     SNIC_KVFS_LINK,   SNIC_KVFS_RENAME, SNIC_KVFS_RENAME,
-                                     SNIC_KVFS_RENAME, SNIC_KVFS_RENAME, SNIC_KVFS_RENAME};
+    static const uint32_t kinds[] = {SNIC_FSOP_MKDIR,  SNIC_FSOP_MKDIR,  SNIC_FSOP_MKNOD,
+                                     SNIC_FSOP_UNLINK, SNIC_FSOP_RMDIR,  SNIC_FSOP_LINK,
+                                     SNIC_FSOP_LINK,   SNIC_FSOP_RENAME, SNIC_FSOP_RENAME,
+                                     SNIC_FSOP_RENAME, SNIC_FSOP_RENAME, SNIC_FSOP_RENAME};
     return kinds[snic_rng_below(&w->rng, sizeof(kinds) / sizeof(kinds[0]))];
 }
 
 static void tree_submit(struct tree *w)
 {
-    static const uint32_t flags[] = {0, 0, SNIC_KVFS_RENAME_NOREPLACE, SNIC_KVFS_RENAME_EXCHANGE};
+    static const uint32_t flags[] = {0, 0, SNIC_FSOP_RENAME_NOREPLACE, SNIC_FSOP_RENAME_EXCHANGE};
     struct tree_call *c = w->call;
     while (c->used)
         c++;
@@ -212,9 +212,9 @@ static void tree_submit(struct tree *w)
     c->an = (int)snic_rng_below(&w->rng, TREE_NAMES);
     c->bn = (int)snic_rng_below(&w->rng, TREE_NAMES);
     c->flags = 0;
-    kvt_req(&w->t, &c->req, (enum snic_kvfs_kind)tree_kind(w), w->node[c->a].ino, tree_name[c->an]);
-    c->req.mode = c->req.kind == SNIC_KVFS_MKNOD ? 0100644 : 0755;
-    if (c->req.kind == SNIC_KVFS_RENAME) {
+    kvt_req(&w->t, &c->req, (enum snic_fsop_kind)tree_kind(w), w->node[c->a].ino, tree_name[c->an]);
+    c->req.mode = c->req.kind == SNIC_FSOP_MKNOD ? 0100644 : 0755;
+    if (c->req.kind == SNIC_FSOP_RENAME) {
         c->flags = (int)flags[snic_rng_below(&w->rng, 4)];
         if (snic_rng_below(&w->rng, 3) == 0)
             c->b = c->a;
@@ -223,7 +223,7 @@ static void tree_submit(struct tree *w)
         c->req.name2 = tree_name[c->bn];
         c->req.name2_size = (uint32_t)strlen(tree_name[c->bn]);
     }
-    if (c->req.kind == SNIC_KVFS_LINK) {
+    if (c->req.kind == SNIC_FSOP_LINK) {
         int younger = w->count < 64 ? w->count : 64;
         c->b = w->count - 1 - (int)snic_rng_below(&w->rng, (uint64_t)younger);
         c->req.ino2 = c->req.ino;
@@ -237,7 +237,7 @@ static void tree_submit(struct tree *w)
 
 static void tree_finish(struct tree *w)
 {
-    struct snic_kvfs_req *req = kvt_wait(&w->t);
+    struct snic_fsop *req = kvt_wait(&w->t);
     struct tree_call *c;
     int64_t expected;
     assert_non_null(req);
@@ -258,7 +258,7 @@ static void tree_compare(struct tree *w)
 {
     for (int i = 0; i < w->count; i++) {
         struct tree_node *n = &w->node[i];
-        struct snic_kvfs_attr a;
+        struct snic_fsop_attr a;
         int64_t rc = kvt_getattr(&w->t, n->ino, &a);
         uint64_t subdirs = 0, names = 0;
         if (n->nlink == 0) {
@@ -293,7 +293,7 @@ static void tree_run(const struct snic_kvfs_opts *o, uint64_t seed, uint32_t cal
     w->t.random = 1;
     snic_rng_init(&w->rng, seed);
     snic_rng_init(&w->t.rng, seed + 1);
-    (void)tree_add(w, SNIC_KVFS_ROOT, 1, 0);
+    (void)tree_add(w, SNIC_FSOP_ROOT, 1, 0);
     for (uint32_t i = 0; i < calls && w->count < TREE_NODES - most; i++) {
         while (w->flight < most)
             tree_submit(w);
@@ -311,7 +311,7 @@ static void tree_run(const struct snic_kvfs_opts *o, uint64_t seed, uint32_t cal
     assert_int_equal(w->t.damages, 0);
     snic_kvfs_get_stats(w->t.k, &stats);
     assert_int_equal(stats.intents != 0, (w->t.o.caps & SNIC_KV_CAP_ATOMIC_MULTI) == 0);
-    assert_true(w->done[SNIC_KVFS_RENAME][0] > calls / 50);
+    assert_true(w->done[SNIC_FSOP_RENAME][0] > calls / 50);
     kvt_close(&w->t);
     free(w);
 }

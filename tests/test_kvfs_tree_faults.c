@@ -18,10 +18,10 @@ static void tree_fail(struct kvt *t, struct snic_kvop *op)
     op->failed_guard = UINT32_MAX;
 }
 
-static int64_t tree_fault_xattr(struct kvt *t, enum snic_kvfs_kind kind, uint64_t ino,
+static int64_t tree_fault_xattr(struct kvt *t, enum snic_fsop_kind kind, uint64_t ino,
                                 const char *name, const void *value, size_t size)
 {
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     struct snic_iov iov = {(void *)(uintptr_t)value, size};
     kvt_req(t, &req, kind, ino, name);
     req.iov = &iov;
@@ -38,7 +38,7 @@ static int64_t tree_fault_call(struct kvt *t, int which, const uint64_t *ino)
                                          255, 2,   0,   6,   0,   9,   0,  0,   0,   4,   0,
                                          5,   0,   255, 255, 255, 255, 16, 0,   7,   0,   255,
                                          255, 255, 255, 32,  0,   0,   0,  255, 255, 255, 255};
-    struct snic_kvfs_attr a = {.mode = 0600, .uid = 7, .gid = 8};
+    struct snic_fsop_attr a = {.mode = 0600, .uid = 7, .gid = 8};
     switch (which) {
     case 0:
         return kvt_unlink(t, ino[0], "f");
@@ -57,17 +57,17 @@ static int64_t tree_fault_call(struct kvt *t, int which, const uint64_t *ino)
     case 7:
         return kvt_rename(t, ino[0], "f", ino[1], "over", 0);
     case 8:
-        return kvt_rename(t, ino[0], "s", ino[1], "over", SNIC_KVFS_RENAME_EXCHANGE);
+        return kvt_rename(t, ino[0], "s", ino[1], "over", SNIC_FSOP_RENAME_EXCHANGE);
     case 9:
         return kvt_rename(t, ino[0], "g", ino[1], "over", 0);
     case 10:
-        return kvt_setattr(t, ino[2], SNIC_KVFS_SET_MODE | SNIC_KVFS_SET_UID, &a);
+        return kvt_setattr(t, ino[2], SNIC_FSOP_SET_MODE | SNIC_FSOP_SET_UID, &a);
     case 11:
-        return tree_fault_xattr(t, SNIC_KVFS_SETXATTR, ino[2], "user.new", "value", 5);
+        return tree_fault_xattr(t, SNIC_FSOP_SETXATTR, ino[2], "user.new", "value", 5);
     case 12:
-        return tree_fault_xattr(t, SNIC_KVFS_REMOVEXATTR, ino[2], "user.old", NULL, 0);
+        return tree_fault_xattr(t, SNIC_FSOP_REMOVEXATTR, ino[2], "user.old", NULL, 0);
     case 13:
-        return tree_fault_xattr(t, SNIC_KVFS_SETXATTR, ino[2], "system.posix_acl_access", list,
+        return tree_fault_xattr(t, SNIC_FSOP_SETXATTR, ino[2], "system.posix_acl_access", list,
                                 sizeof(list));
     default:
         return kvt_rename(t, ino[0], "s", ino[1], "empty", 0);
@@ -76,15 +76,15 @@ static int64_t tree_fault_call(struct kvt *t, int which, const uint64_t *ino)
 
 static void tree_fault_fill(struct kvt *t, uint64_t *ino)
 {
-    ino[0] = kvt_mkdir(t, SNIC_KVFS_ROOT, "a", 0755);
-    ino[1] = kvt_mkdir(t, SNIC_KVFS_ROOT, "b", 0755);
+    ino[0] = kvt_mkdir(t, SNIC_FSOP_ROOT, "a", 0755);
+    ino[1] = kvt_mkdir(t, SNIC_FSOP_ROOT, "b", 0755);
     ino[2] = kvt_file(t, ino[0], "f", 0644);
     ino[3] = kvt_mkdir(t, ino[0], "s", 0755);
     (void)kvt_mkdir(t, ino[1], "empty", 0755);
     (void)kvt_file(t, ino[1], "over", 0644);
     uint64_t g = kvt_file(t, ino[0], "g", 0644);
     assert_int_equal(kvt_link(t, g, ino[1], "g2"), 0);
-    assert_int_equal(tree_fault_xattr(t, SNIC_KVFS_SETXATTR, ino[2], "user.old", "x", 1), 0);
+    assert_int_equal(tree_fault_xattr(t, SNIC_FSOP_SETXATTR, ino[2], "user.old", "x", 1), 0);
     assert_int_equal(kvt_unmount(t), 0);
     assert_int_equal(kvt_mount(t), 0); /* nothing is in memory */
     kvt_settle(t);

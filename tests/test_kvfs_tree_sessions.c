@@ -13,7 +13,7 @@ enum { PAIR_NAMES = 7, PAIR_DIRS = 14, PAIR_FLIGHT = 10 };
 static const char *const pair_name[PAIR_NAMES] = {"a", "b", "c", "dd", "eee", "ffff", "a long one"};
 
 struct pair_call {
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     int used;
 };
 
@@ -28,33 +28,33 @@ struct pair {
 
 static void pair_submit(struct pair *p, int side)
 {
-    static const uint32_t kinds[] = {SNIC_KVFS_MKDIR, SNIC_KVFS_RMDIR, SNIC_KVFS_MKNOD,
-                                     SNIC_KVFS_LINK, SNIC_KVFS_UNLINK};
+    static const uint32_t kinds[] = {SNIC_FSOP_MKDIR, SNIC_FSOP_RMDIR, SNIC_FSOP_MKNOD,
+                                     SNIC_FSOP_LINK, SNIC_FSOP_UNLINK};
     struct pair_call *c = p->call[side];
     uint64_t kind = snic_rng_below(&p->rng, 20);
     while (c->used)
         c++;
     c->used = 1;
-    kvt_req(&p->t[side], &c->req, kind < 5 ? (enum snic_kvfs_kind)kinds[kind] : SNIC_KVFS_RENAME,
+    kvt_req(&p->t[side], &c->req, kind < 5 ? (enum snic_fsop_kind)kinds[kind] : SNIC_FSOP_RENAME,
             p->dirs[snic_rng_below(&p->rng, PAIR_DIRS)],
             pair_name[snic_rng_below(&p->rng, PAIR_NAMES)]);
-    c->req.mode = c->req.kind == SNIC_KVFS_MKNOD ? 0100644 : 0755;
+    c->req.mode = c->req.kind == SNIC_FSOP_MKNOD ? 0100644 : 0755;
     c->req.ino2 = p->dirs[snic_rng_below(&p->rng, PAIR_DIRS)];
     c->req.name2 = pair_name[snic_rng_below(&p->rng, PAIR_NAMES)];
     c->req.name2_size = (uint32_t)strlen(c->req.name2);
-    if (c->req.kind == SNIC_KVFS_RENAME && snic_rng_below(&p->rng, 3) == 0)
-        c->req.flags |= SNIC_KVFS_RENAME_EXCHANGE;
+    if (c->req.kind == SNIC_FSOP_RENAME && snic_rng_below(&p->rng, 3) == 0)
+        c->req.flags |= SNIC_FSOP_RENAME_EXCHANGE;
     kvt_submit(&p->t[side], &c->req);
     p->flight[side]++;
 }
 
 static int pair_reap(struct pair *p, int side)
 {
-    struct snic_kvfs_req *req = snic_kvfs_poll_done(p->t[side].k);
+    struct snic_fsop *req = snic_kvfs_poll_done(p->t[side].k);
     if (req == NULL)
         return 0;
-    p->moved += req->kind == SNIC_KVFS_RENAME && req->result == 0;
-    p->refused += req->kind == SNIC_KVFS_RENAME && req->result == SNIC_EINVAL;
+    p->moved += req->kind == SNIC_FSOP_RENAME && req->result == 0;
+    p->refused += req->kind == SNIC_FSOP_RENAME && req->result == SNIC_EINVAL;
     assert_true(req->result != SNIC_ECORRUPT && req->result != SNIC_EIO &&
                 req->result != SNIC_ETIMEDOUT && req->result != SNIC_ENOMEM);
     SNIC_CONTAINER(req, struct pair_call, req)->used = 0;
@@ -73,9 +73,9 @@ static int pair_step(struct pair *p)
     return side;
 }
 
-static int64_t pair_call(struct pair *p, int side, struct snic_kvfs_req *req)
+static int64_t pair_call(struct pair *p, int side, struct snic_fsop *req)
 {
-    struct snic_kvfs_req *done;
+    struct snic_fsop *done;
     kvt_submit(&p->t[side], req);
     while ((done = snic_kvfs_poll_done(p->t[side].k)) == NULL)
         (void)pair_step(p);
@@ -85,16 +85,16 @@ static int64_t pair_call(struct pair *p, int side, struct snic_kvfs_req *req)
 
 static int64_t pair_mount(struct pair *p, int side)
 {
-    struct snic_kvfs_req req;
-    kvt_req(&p->t[side], &req, SNIC_KVFS_MOUNT, 0, NULL);
+    struct snic_fsop req;
+    kvt_req(&p->t[side], &req, SNIC_FSOP_MOUNT, 0, NULL);
     p->t[side].mounted = 1;
     return pair_call(p, side, &req);
 }
 
 static uint64_t pair_mkdir(struct pair *p, uint64_t dir, const char *name)
 {
-    struct snic_kvfs_req req;
-    kvt_req(&p->t[0], &req, SNIC_KVFS_MKDIR, dir, name);
+    struct snic_fsop req;
+    kvt_req(&p->t[0], &req, SNIC_FSOP_MKDIR, dir, name);
     req.mode = 0755;
     assert_int_equal(pair_call(p, 0, &req), 0);
     return req.attr.ino;
@@ -135,7 +135,7 @@ static void pair_run(uint32_t caps, uint64_t seed, uint64_t calls)
         assert_int_equal(pair_mount(p, side), 0);
     for (int i = 0; i < PAIR_DIRS; i++)
         p->dirs[i] =
-            i == 0 ? SNIC_KVFS_ROOT : pair_mkdir(p, p->dirs[i / 2], pair_name[i % PAIR_NAMES]);
+            i == 0 ? SNIC_FSOP_ROOT : pair_mkdir(p, p->dirs[i / 2], pair_name[i % PAIR_NAMES]);
     pair_drive(p, calls);
     assert_true(p->moved > calls / 100);
     assert_true(p->refused > 0);
@@ -143,8 +143,8 @@ static void pair_run(uint32_t caps, uint64_t seed, uint64_t calls)
         assert_int_equal(p->t[side].damages, 0);
     }
     for (int side = 0; side < 2; side++) {
-        struct snic_kvfs_req req;
-        kvt_req(&p->t[side], &req, SNIC_KVFS_UNMOUNT, 0, NULL);
+        struct snic_fsop req;
+        kvt_req(&p->t[side], &req, SNIC_FSOP_UNMOUNT, 0, NULL);
         assert_int_equal(pair_call(p, side, &req), 0);
         p->t[side].mounted = 0;
     }

@@ -38,7 +38,7 @@ static uint64_t asked(void)
 /* 1: without the store */
 static int read_key(uint32_t key)
 {
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     uint64_t before = asked();
 
     assert_int_equal(kvt_getattr(&u.t, u.ino[key], &a), 0);
@@ -48,11 +48,11 @@ static int read_key(uint32_t key)
 
 static void write_key(uint32_t key)
 {
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
 
     memset(&a, 0, sizeof(a));
     a.uid = u.version[key] = ++u.next;
-    assert_int_equal(kvt_setattr(&u.t, u.ino[key], SNIC_KVFS_SET_UID, &a), 0);
+    assert_int_equal(kvt_setattr(&u.t, u.ino[key], SNIC_FSOP_SET_UID, &a), 0);
 }
 
 static void make(uint32_t keys)
@@ -66,7 +66,7 @@ static void make(uint32_t keys)
     o.cache_bytes = CACHE_BYTES;
     o.flags = SNIC_KVFS_NO_ATIME;
     kvt_open(&u.t, &o);
-    dir = kvt_mkdir(&u.t, SNIC_KVFS_ROOT, "dir", 0755);
+    dir = kvt_mkdir(&u.t, SNIC_FSOP_ROOT, "dir", 0755);
     for (uint32_t k = 0; k < keys; k++) {
         char name[16];
 
@@ -166,7 +166,7 @@ static void test_kvfs_records_recover_from_storm(void **state)
     for (int zipf = 0; zipf < 2; zipf++) {
         useful_open(2 * room, room, zipf);
         (void)useful_run(20 * room);
-        uint64_t dir = kvt_lookup(&u.t, SNIC_KVFS_ROOT, "dir");
+        uint64_t dir = kvt_lookup(&u.t, SNIC_FSOP_ROOT, "dir");
         for (uint32_t i = 0; i < (uint32_t)support_rounds(STORM / 10, STORM); i++) {
             char name[16];
 

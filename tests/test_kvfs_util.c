@@ -145,14 +145,14 @@ void kvt_advance(struct kvt *t, uint64_t ns)
     snic_kvfs_advance(t->k, t->now);
 }
 
-void kvt_submit(struct kvt *t, struct snic_kvfs_req *req)
+void kvt_submit(struct kvt *t, struct snic_fsop *req)
 {
     assert_int_equal(snic_kvfs_submit(t->k, req, t->now), 0);
 }
 
-struct snic_kvfs_req *kvt_wait(struct kvt *t)
+struct snic_fsop *kvt_wait(struct kvt *t)
 {
-    struct snic_kvfs_req *req;
+    struct snic_fsop *req;
     for (uint32_t idle = 0; (req = snic_kvfs_poll_done(t->k)) == NULL;) {
         uint64_t deadline;
         if (kvt_step(t)) {
@@ -167,30 +167,30 @@ struct snic_kvfs_req *kvt_wait(struct kvt *t)
     return req;
 }
 
-int64_t kvt_call(struct kvt *t, struct snic_kvfs_req *req)
+int64_t kvt_call(struct kvt *t, struct snic_fsop *req)
 {
-    struct snic_kvfs_req *done;
+    struct snic_fsop *done;
     kvt_submit(t, req);
     done = kvt_wait(t);
     assert_ptr_equal(done, req);
     return req->result;
 }
 
-static int kvt_simple(struct kvt *t, enum snic_kvfs_kind kind)
+static int kvt_simple(struct kvt *t, enum snic_fsop_kind kind)
 {
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     kvt_req(t, &req, kind, 0, NULL);
     return (int)kvt_call(t, &req);
 }
 
 int kvt_mkfs(struct kvt *t)
 {
-    return kvt_simple(t, SNIC_KVFS_MKFS);
+    return kvt_simple(t, SNIC_FSOP_MKFS);
 }
 
 int kvt_mount(struct kvt *t)
 {
-    int rc = kvt_simple(t, SNIC_KVFS_MOUNT);
+    int rc = kvt_simple(t, SNIC_FSOP_MOUNT);
     t->mounted = t->mounted || rc == 0;
     return rc;
 }
@@ -198,12 +198,12 @@ int kvt_mount(struct kvt *t)
 int kvt_unmount(struct kvt *t)
 {
     t->mounted = 0;
-    return kvt_simple(t, SNIC_KVFS_UNMOUNT);
+    return kvt_simple(t, SNIC_FSOP_UNMOUNT);
 }
 
 /* ---- Calls ---- */
 
-void kvt_req(struct kvt *t, struct snic_kvfs_req *req, enum snic_kvfs_kind kind, uint64_t ino,
+void kvt_req(struct kvt *t, struct snic_fsop *req, enum snic_fsop_kind kind, uint64_t ino,
              const char *name)
 {
     memset(req, 0, sizeof(*req));
@@ -215,7 +215,7 @@ void kvt_req(struct kvt *t, struct snic_kvfs_req *req, enum snic_kvfs_kind kind,
     req->name_size = name == NULL ? 0 : (uint32_t)strlen(name);
 }
 
-static int64_t kvt_made(struct kvt *t, struct snic_kvfs_req *req)
+static int64_t kvt_made(struct kvt *t, struct snic_fsop *req)
 {
     int64_t rc = kvt_call(t, req);
     return rc < 0 ? rc : (int64_t)req->attr.ino;
@@ -223,39 +223,39 @@ static int64_t kvt_made(struct kvt *t, struct snic_kvfs_req *req)
 
 int64_t kvt_try_lookup(struct kvt *t, uint64_t dir, const char *name)
 {
-    struct snic_kvfs_req req;
-    kvt_req(t, &req, SNIC_KVFS_LOOKUP, dir, name);
+    struct snic_fsop req;
+    kvt_req(t, &req, SNIC_FSOP_LOOKUP, dir, name);
     return kvt_made(t, &req);
 }
 
 int64_t kvt_try_resolve(struct kvt *t, uint64_t dir, const char *path)
 {
-    struct snic_kvfs_req req;
-    kvt_req(t, &req, SNIC_KVFS_RESOLVE, dir, path);
+    struct snic_fsop req;
+    kvt_req(t, &req, SNIC_FSOP_RESOLVE, dir, path);
     return kvt_made(t, &req);
 }
 
 int64_t kvt_try_mkdir(struct kvt *t, uint64_t dir, const char *name, uint32_t mode)
 {
-    struct snic_kvfs_req req;
-    kvt_req(t, &req, SNIC_KVFS_MKDIR, dir, name);
+    struct snic_fsop req;
+    kvt_req(t, &req, SNIC_FSOP_MKDIR, dir, name);
     req.mode = mode;
     return kvt_made(t, &req);
 }
 
 int64_t kvt_try_create(struct kvt *t, uint64_t dir, const char *name, uint32_t mode)
 {
-    struct snic_kvfs_req req;
-    kvt_req(t, &req, SNIC_KVFS_CREATE, dir, name);
+    struct snic_fsop req;
+    kvt_req(t, &req, SNIC_FSOP_CREATE, dir, name);
     req.mode = mode;
-    req.flags |= SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE;
+    req.flags |= SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE;
     return kvt_made(t, &req);
 }
 
 int64_t kvt_try_mknod(struct kvt *t, uint64_t dir, const char *name, uint32_t mode, uint64_t rdev)
 {
-    struct snic_kvfs_req req;
-    kvt_req(t, &req, SNIC_KVFS_MKNOD, dir, name);
+    struct snic_fsop req;
+    kvt_req(t, &req, SNIC_FSOP_MKNOD, dir, name);
     req.mode = mode;
     req.rdev = rdev;
     return kvt_made(t, &req);
@@ -263,8 +263,8 @@ int64_t kvt_try_mknod(struct kvt *t, uint64_t dir, const char *name, uint32_t mo
 
 int64_t kvt_try_symlink(struct kvt *t, uint64_t dir, const char *name, const char *target)
 {
-    struct snic_kvfs_req req;
-    kvt_req(t, &req, SNIC_KVFS_SYMLINK, dir, name);
+    struct snic_fsop req;
+    kvt_req(t, &req, SNIC_FSOP_SYMLINK, dir, name);
     req.name2 = target;
     req.name2_size = (uint32_t)strlen(target);
     return kvt_made(t, &req);
@@ -300,31 +300,31 @@ uint64_t kvt_file(struct kvt *t, uint64_t dir, const char *name, uint32_t mode)
 
 int64_t kvt_release(struct kvt *t, uint64_t ino, uint32_t open_flags)
 {
-    struct snic_kvfs_req req;
-    kvt_req(t, &req, SNIC_KVFS_RELEASE, ino, NULL);
+    struct snic_fsop req;
+    kvt_req(t, &req, SNIC_FSOP_RELEASE, ino, NULL);
     req.handle = (1ULL << 63) | (ino << 2) | ((open_flags >> 10) & 3U);
     return kvt_call(t, &req);
 }
 
 int64_t kvt_unlink(struct kvt *t, uint64_t dir, const char *name)
 {
-    struct snic_kvfs_req req;
-    kvt_req(t, &req, SNIC_KVFS_UNLINK, dir, name);
+    struct snic_fsop req;
+    kvt_req(t, &req, SNIC_FSOP_UNLINK, dir, name);
     return kvt_call(t, &req);
 }
 
 int64_t kvt_rmdir(struct kvt *t, uint64_t dir, const char *name)
 {
-    struct snic_kvfs_req req;
-    kvt_req(t, &req, SNIC_KVFS_RMDIR, dir, name);
+    struct snic_fsop req;
+    kvt_req(t, &req, SNIC_FSOP_RMDIR, dir, name);
     return kvt_call(t, &req);
 }
 
 int64_t kvt_rename(struct kvt *t, uint64_t dir, const char *name, uint64_t dir2, const char *name2,
                    uint32_t flags)
 {
-    struct snic_kvfs_req req;
-    kvt_req(t, &req, SNIC_KVFS_RENAME, dir, name);
+    struct snic_fsop req;
+    kvt_req(t, &req, SNIC_FSOP_RENAME, dir, name);
     req.ino2 = dir2;
     req.name2 = name2;
     req.name2_size = (uint32_t)strlen(name2);
@@ -334,38 +334,38 @@ int64_t kvt_rename(struct kvt *t, uint64_t dir, const char *name, uint64_t dir2,
 
 int64_t kvt_link(struct kvt *t, uint64_t ino, uint64_t dir, const char *name)
 {
-    struct snic_kvfs_req req;
-    kvt_req(t, &req, SNIC_KVFS_LINK, ino, NULL);
+    struct snic_fsop req;
+    kvt_req(t, &req, SNIC_FSOP_LINK, ino, NULL);
     req.ino2 = dir;
     req.name2 = name;
     req.name2_size = (uint32_t)strlen(name);
     return kvt_call(t, &req);
 }
 
-int64_t kvt_getattr(struct kvt *t, uint64_t ino, struct snic_kvfs_attr *out)
+int64_t kvt_getattr(struct kvt *t, uint64_t ino, struct snic_fsop_attr *out)
 {
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     int64_t rc;
-    kvt_req(t, &req, SNIC_KVFS_GETATTR, ino, NULL);
+    kvt_req(t, &req, SNIC_FSOP_GETATTR, ino, NULL);
     rc = kvt_call(t, &req);
     if (rc == 0)
         *out = req.attr;
     return rc;
 }
 
-struct snic_kvfs_attr kvt_attr(struct kvt *t, uint64_t ino)
+struct snic_fsop_attr kvt_attr(struct kvt *t, uint64_t ino)
 {
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     assert_int_equal(kvt_getattr(t, ino, &a), 0);
     return a;
 }
 
-struct snic_kvfs_attr kvt_stored(struct kvt *t, uint64_t ino)
+struct snic_fsop_attr kvt_stored(struct kvt *t, uint64_t ino)
 {
     unsigned char value[SNIC_KVFS_ATTR_BYTES];
     struct snic_kvop_get get = {.value = value, .room = sizeof(value)};
     struct snic_kvop op = {.kind = SNIC_KVOP_GET, .gets = &get, .get_count = 1};
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     snic_kvfs_key(&get.key, ino, SNIC_KVFS_REC_ATTR);
     snic_kvmem_apply(t->m, &op);
     assert_int_equal(get.result, 0);
@@ -373,29 +373,29 @@ struct snic_kvfs_attr kvt_stored(struct kvt *t, uint64_t ino)
     return a;
 }
 
-int kvt_time_later(struct snic_kvfs_time a, struct snic_kvfs_time b)
+int kvt_time_later(struct snic_fsop_time a, struct snic_fsop_time b)
 {
     return a.sec > b.sec || (a.sec == b.sec && a.nsec > b.nsec);
 }
 
-int kvt_time_equal(struct snic_kvfs_time a, struct snic_kvfs_time b)
+int kvt_time_equal(struct snic_fsop_time a, struct snic_fsop_time b)
 {
     return a.sec == b.sec && a.nsec == b.nsec;
 }
 
 int64_t kvt_access(struct kvt *t, uint64_t ino, uint32_t want)
 {
-    struct snic_kvfs_req req;
-    kvt_req(t, &req, SNIC_KVFS_ACCESS, ino, NULL);
+    struct snic_fsop req;
+    kvt_req(t, &req, SNIC_FSOP_ACCESS, ino, NULL);
     req.mode = want;
     return kvt_call(t, &req);
 }
 
-int64_t kvt_setattr(struct kvt *t, uint64_t ino, uint32_t mask, struct snic_kvfs_attr *a)
+int64_t kvt_setattr(struct kvt *t, uint64_t ino, uint32_t mask, struct snic_fsop_attr *a)
 {
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     int64_t rc;
-    kvt_req(t, &req, SNIC_KVFS_SETATTR, ino, NULL);
+    kvt_req(t, &req, SNIC_FSOP_SETATTR, ino, NULL);
     req.set_mask = mask;
     req.attr = *a;
     rc = kvt_call(t, &req);
@@ -406,14 +406,14 @@ int64_t kvt_setattr(struct kvt *t, uint64_t ino, uint32_t mask, struct snic_kvfs
 
 int64_t kvt_truncate(struct kvt *t, uint64_t ino, uint64_t size)
 {
-    struct snic_kvfs_attr a = {.size = size};
-    return kvt_setattr(t, ino, SNIC_KVFS_SET_SIZE, &a);
+    struct snic_fsop_attr a = {.size = size};
+    return kvt_setattr(t, ino, SNIC_FSOP_SET_SIZE, &a);
 }
 
-static int64_t kvt_data(struct kvt *t, enum snic_kvfs_kind kind, uint64_t ino, uint64_t offset,
+static int64_t kvt_data(struct kvt *t, enum snic_fsop_kind kind, uint64_t ino, uint64_t offset,
                         void *bytes, size_t size)
 {
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     struct snic_iov iov = {.base = bytes, .size = size};
     kvt_req(t, &req, kind, ino, NULL);
     req.offset = offset;
@@ -425,15 +425,15 @@ static int64_t kvt_data(struct kvt *t, enum snic_kvfs_kind kind, uint64_t ino, u
 
 int64_t kvt_readlink(struct kvt *t, uint64_t ino, char *out, size_t room)
 {
-    return kvt_data(t, SNIC_KVFS_READLINK, ino, 0, out, room);
+    return kvt_data(t, SNIC_FSOP_READLINK, ino, 0, out, room);
 }
 
 int64_t kvt_write(struct kvt *t, uint64_t ino, uint64_t offset, const void *bytes, size_t size)
 {
-    return kvt_data(t, SNIC_KVFS_WRITE, ino, offset, (void *)(uintptr_t)bytes, size);
+    return kvt_data(t, SNIC_FSOP_WRITE, ino, offset, (void *)(uintptr_t)bytes, size);
 }
 
 int64_t kvt_read(struct kvt *t, uint64_t ino, uint64_t offset, void *out, size_t room)
 {
-    return kvt_data(t, SNIC_KVFS_READ, ino, offset, out, room);
+    return kvt_data(t, SNIC_FSOP_READ, ino, offset, out, room);
 }

@@ -6,7 +6,7 @@
  *
  *     struct kvt t;
  *     kvt_open(&t, NULL);                        // engine, store, mkfs, mount
- *     uint64_t dir = kvt_mkdir(&t, SNIC_KVFS_ROOT, "dir", 0755);
+ *     uint64_t dir = kvt_mkdir(&t, SNIC_FSOP_ROOT, "dir", 0755);
  *     assert_int_equal(kvt_unlink(&t, dir, "none"), SNIC_ENOENT);
  *     kvt_close(&t);                             // unmount, checks, frees
  *
@@ -36,7 +36,7 @@ struct kvt {
     int quiet; /* kvt_close() does not unmount */
     uint32_t in_flight;
     struct snic_kvfs_io *flight[KVT_FLIGHT];
-    struct snic_kvfs_cred cred; /* of the calls below */
+    struct snic_fsop_cred cred; /* of the calls below */
     uint32_t flags;             /* and their flags */
     /* Instead of snic_kvmem_apply(); may be NULL. */
     void (*apply)(struct kvt *t, struct snic_kvop *op);
@@ -67,15 +67,15 @@ void kvt_settle(struct kvt *t);
 /* Let time pass. */
 void kvt_advance(struct kvt *t, uint64_t ns);
 /* Submit; asserts that the engine takes it. */
-void kvt_submit(struct kvt *t, struct snic_kvfs_req *req);
+void kvt_submit(struct kvt *t, struct snic_fsop *req);
 /* Submit and run until it is done; time passes as the engine wants. Its result. */
-int64_t kvt_call(struct kvt *t, struct snic_kvfs_req *req);
+int64_t kvt_call(struct kvt *t, struct snic_fsop *req);
 /* Run until one of the submitted requests is done. NULL: none can be. */
-struct snic_kvfs_req *kvt_wait(struct kvt *t);
+struct snic_fsop *kvt_wait(struct kvt *t);
 void kvt_check(struct kvt *t);
 
 /* A request of a kind, with the caller's cred and flags. */
-void kvt_req(struct kvt *t, struct snic_kvfs_req *req, enum snic_kvfs_kind kind, uint64_t ino,
+void kvt_req(struct kvt *t, struct snic_fsop *req, enum snic_fsop_kind kind, uint64_t ino,
              const char *name);
 
 int64_t kvt_try_lookup(struct kvt *t, uint64_t dir, const char *name);
@@ -96,16 +96,16 @@ int64_t kvt_rmdir(struct kvt *t, uint64_t dir, const char *name);
 int64_t kvt_rename(struct kvt *t, uint64_t dir, const char *name, uint64_t dir2, const char *name2,
                    uint32_t flags);
 int64_t kvt_link(struct kvt *t, uint64_t ino, uint64_t dir, const char *name);
-int64_t kvt_getattr(struct kvt *t, uint64_t ino, struct snic_kvfs_attr *out);
+int64_t kvt_getattr(struct kvt *t, uint64_t ino, struct snic_fsop_attr *out);
 /* They are there to be had. */
-struct snic_kvfs_attr kvt_attr(struct kvt *t, uint64_t ino);
+struct snic_fsop_attr kvt_attr(struct kvt *t, uint64_t ino);
 /* As the store has them, without what the engine keeps back. */
-struct snic_kvfs_attr kvt_stored(struct kvt *t, uint64_t ino);
-int kvt_time_later(struct snic_kvfs_time a, struct snic_kvfs_time b); /* a is after b */
-int kvt_time_equal(struct snic_kvfs_time a, struct snic_kvfs_time b);
+struct snic_fsop_attr kvt_stored(struct kvt *t, uint64_t ino);
+int kvt_time_later(struct snic_fsop_time a, struct snic_fsop_time b); /* a is after b */
+int kvt_time_equal(struct snic_fsop_time a, struct snic_fsop_time b);
 /* May the caller? `want`: bits R 4, W 2, X 1. */
 int64_t kvt_access(struct kvt *t, uint64_t ino, uint32_t want);
-int64_t kvt_setattr(struct kvt *t, uint64_t ino, uint32_t mask, struct snic_kvfs_attr *a);
+int64_t kvt_setattr(struct kvt *t, uint64_t ino, uint32_t mask, struct snic_fsop_attr *a);
 int64_t kvt_readlink(struct kvt *t, uint64_t ino, char *out, size_t room);
 int64_t kvt_write(struct kvt *t, uint64_t ino, uint64_t offset, const void *bytes, size_t size);
 int64_t kvt_read(struct kvt *t, uint64_t ino, uint64_t offset, void *out, size_t room);

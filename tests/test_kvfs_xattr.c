@@ -6,17 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { XATTR_ROOT = SNIC_KVFS_ROOT, XATTR_CREATE = 1, XATTR_REPLACE = 2 };
+enum { XATTR_ROOT = SNIC_FSOP_ROOT, XATTR_CREATE = 1, XATTR_REPLACE = 2 };
 
-static int64_t xattr_call(struct kvt *t, enum snic_kvfs_kind kind, uint64_t ino, const char *name,
+static int64_t xattr_call(struct kvt *t, enum snic_fsop_kind kind, uint64_t ino, const char *name,
                           struct snic_iov *iov, uint32_t count, uint32_t flags)
 {
-    struct snic_kvfs_req req;
+    struct snic_fsop req;
     kvt_req(t, &req, kind, ino, name);
     req.iov = iov;
     req.iov_count = count;
-    req.flags |= (flags & XATTR_CREATE) != 0 ? SNIC_KVFS_XATTR_CREATE : 0;
-    req.flags |= (flags & XATTR_REPLACE) != 0 ? SNIC_KVFS_XATTR_REPLACE : 0;
+    req.flags |= (flags & XATTR_CREATE) != 0 ? SNIC_FSOP_XATTR_CREATE : 0;
+    req.flags |= (flags & XATTR_REPLACE) != 0 ? SNIC_FSOP_XATTR_REPLACE : 0;
     return kvt_call(t, &req);
 }
 
@@ -24,24 +24,24 @@ static int64_t xattr_set(struct kvt *t, uint64_t ino, const char *name, const vo
                          size_t size, uint32_t flags)
 {
     struct snic_iov iov = {(void *)(uintptr_t)value, size};
-    return xattr_call(t, SNIC_KVFS_SETXATTR, ino, name, &iov, 1, flags);
+    return xattr_call(t, SNIC_FSOP_SETXATTR, ino, name, &iov, 1, flags);
 }
 
 static int64_t xattr_get(struct kvt *t, uint64_t ino, const char *name, void *value, size_t size)
 {
     struct snic_iov iov = {value, size};
-    return xattr_call(t, SNIC_KVFS_GETXATTR, ino, name, &iov, value == NULL ? 0 : 1, 0);
+    return xattr_call(t, SNIC_FSOP_GETXATTR, ino, name, &iov, value == NULL ? 0 : 1, 0);
 }
 
 static int64_t xattr_list(struct kvt *t, uint64_t ino, void *names, size_t size)
 {
     struct snic_iov iov = {names, size};
-    return xattr_call(t, SNIC_KVFS_LISTXATTR, ino, NULL, &iov, names == NULL ? 0 : 1, 0);
+    return xattr_call(t, SNIC_FSOP_LISTXATTR, ino, NULL, &iov, names == NULL ? 0 : 1, 0);
 }
 
 static int64_t xattr_remove(struct kvt *t, uint64_t ino, const char *name)
 {
-    return xattr_call(t, SNIC_KVFS_REMOVEXATTR, ino, name, NULL, 0, 0);
+    return xattr_call(t, SNIC_FSOP_REMOVEXATTR, ino, name, NULL, 0, 0);
 }
 
 static int xattr_listed(const char *names, int64_t size, const char *name)
@@ -64,7 +64,7 @@ static int xattr_listed(const char *names, int64_t size, const char *name)
 static void test_kvfs_xattr_set_got(void **state)
 {
     struct kvt t;
-    struct snic_kvfs_attr a, b;
+    struct snic_fsop_attr a, b;
     char value[64];
     struct snic_iov pieces[3] = {
         {(void *)(uintptr_t) "one", 3}, {NULL, 0}, {(void *)(uintptr_t) "two", 3}};
@@ -89,7 +89,7 @@ static void test_kvfs_xattr_set_got(void **state)
     assert_int_equal(xattr_get(&t, file, "user.a", value, sizeof(value)), 11);
     assert_int_equal(xattr_set(&t, file, "user.empty", "", 0, XATTR_CREATE), 0);
     assert_int_equal(xattr_get(&t, file, "user.empty", value, sizeof(value)), 0);
-    assert_int_equal(xattr_call(&t, SNIC_KVFS_SETXATTR, file, "user.pieces", pieces, 3, 0), 0);
+    assert_int_equal(xattr_call(&t, SNIC_FSOP_SETXATTR, file, "user.pieces", pieces, 3, 0), 0);
     assert_int_equal(xattr_get(&t, file, "user.pieces", value, sizeof(value)), 6);
     assert_memory_equal(value, "onetwo", 6);
     assert_int_equal(xattr_remove(&t, file, "user.a"), 0);
@@ -109,9 +109,9 @@ static void test_kvfs_xattr_set_got(void **state)
 static void test_kvfs_xattr_limits_kept(void **state)
 {
     struct kvt t;
-    char name[SNIC_KVFS_XATTR_NAME_MAX + 2];
-    unsigned char *value = calloc(1, SNIC_KVFS_XATTR_VALUE_MAX + 1);
-    unsigned char *back = calloc(1, SNIC_KVFS_XATTR_VALUE_MAX + 1);
+    char name[SNIC_FSOP_XATTR_NAME_MAX + 2];
+    unsigned char *value = calloc(1, SNIC_FSOP_XATTR_VALUE_MAX + 1);
+    unsigned char *back = calloc(1, SNIC_FSOP_XATTR_VALUE_MAX + 1);
     struct snic_iov pieces[2] = {{value, 60000}, {value, 5537}};
     (void)state;
     assert_non_null(value);
@@ -121,7 +121,7 @@ static void test_kvfs_xattr_limits_kept(void **state)
     memset(name, 'n', sizeof(name));
     memcpy(name, "user.", 5);
     name[sizeof(name) - 1] = 0;
-    for (uint32_t i = 0; i < SNIC_KVFS_XATTR_VALUE_MAX; i++)
+    for (uint32_t i = 0; i < SNIC_FSOP_XATTR_VALUE_MAX; i++)
         value[i] = (unsigned char)(i * 7 + i / 256);
     REFUSED(&t, SNIC_ERANGE, xattr_set(&t, file, name, "x", 1, 0));
     REFUSED(&t, SNIC_ERANGE, xattr_get(&t, file, name, NULL, 0));
@@ -133,16 +133,16 @@ static void test_kvfs_xattr_limits_kept(void **state)
     REFUSED(&t, SNIC_ENOTSUP, xattr_set(&t, file, "system.name", "x", 1, 0));
     REFUSED(&t, SNIC_ENOTSUP, xattr_get(&t, file, "user", NULL, 0));
     REFUSED(&t, SNIC_ENOTSUP, xattr_remove(&t, file, "nothing"));
-    name[SNIC_KVFS_XATTR_NAME_MAX] = 0;
-    REFUSED(&t, SNIC_E2BIG, xattr_set(&t, file, name, value, SNIC_KVFS_XATTR_VALUE_MAX + 1, 0));
-    REFUSED(&t, SNIC_E2BIG, xattr_call(&t, SNIC_KVFS_SETXATTR, file, name, pieces, 2, 0));
-    assert_int_equal(xattr_set(&t, file, name, value, SNIC_KVFS_XATTR_VALUE_MAX, 0), 0);
-    assert_int_equal(xattr_get(&t, file, name, back, SNIC_KVFS_XATTR_VALUE_MAX),
-                     SNIC_KVFS_XATTR_VALUE_MAX);
-    assert_memory_equal(value, back, SNIC_KVFS_XATTR_VALUE_MAX);
-    assert_int_equal(xattr_set(&t, file, "user.second", value, SNIC_KVFS_XATTR_VALUE_MAX, 0), 0);
-    assert_int_equal(xattr_list(&t, file, back, SNIC_KVFS_XATTR_LIST_MAX),
-                     SNIC_KVFS_XATTR_NAME_MAX + 1 + 12);
+    name[SNIC_FSOP_XATTR_NAME_MAX] = 0;
+    REFUSED(&t, SNIC_E2BIG, xattr_set(&t, file, name, value, SNIC_FSOP_XATTR_VALUE_MAX + 1, 0));
+    REFUSED(&t, SNIC_E2BIG, xattr_call(&t, SNIC_FSOP_SETXATTR, file, name, pieces, 2, 0));
+    assert_int_equal(xattr_set(&t, file, name, value, SNIC_FSOP_XATTR_VALUE_MAX, 0), 0);
+    assert_int_equal(xattr_get(&t, file, name, back, SNIC_FSOP_XATTR_VALUE_MAX),
+                     SNIC_FSOP_XATTR_VALUE_MAX);
+    assert_memory_equal(value, back, SNIC_FSOP_XATTR_VALUE_MAX);
+    assert_int_equal(xattr_set(&t, file, "user.second", value, SNIC_FSOP_XATTR_VALUE_MAX, 0), 0);
+    assert_int_equal(xattr_list(&t, file, back, SNIC_FSOP_XATTR_LIST_MAX),
+                     SNIC_FSOP_XATTR_NAME_MAX + 1 + 12);
     assert_int_equal(xattr_remove(&t, file, name), 0);
     /* An inode with extended attributes takes them with it. */
     assert_int_equal(kvt_unlink(&t, XATTR_ROOT, "f"), 0);
@@ -156,8 +156,8 @@ static void test_kvfs_xattr_limits_kept(void **state)
 static void test_kvfs_xattr_list_whole(void **state)
 {
     struct kvt t;
-    char name[SNIC_KVFS_XATTR_NAME_MAX + 1];
-    char *names = malloc(2 * SNIC_KVFS_XATTR_LIST_MAX);
+    char name[SNIC_FSOP_XATTR_NAME_MAX + 1];
+    char *names = malloc(2 * SNIC_FSOP_XATTR_LIST_MAX);
     char *value = calloc(1, 3000);
     int64_t size;
     (void)state;
@@ -179,21 +179,21 @@ static void test_kvfs_xattr_list_whole(void **state)
     REFUSED(&t, SNIC_ERANGE, xattr_list(&t, file, names, (size_t)size - 1));
     memset(name, 'n', sizeof(name));
     name[sizeof(name) - 1] = 0;
-    for (int i = 0; size + 256 <= SNIC_KVFS_XATTR_LIST_MAX; i++, size += 256) {
+    for (int i = 0; size + 256 <= SNIC_FSOP_XATTR_LIST_MAX; i++, size += 256) {
         snprintf(name, sizeof(name), "user.%d", i);
         name[strlen(name)] = 'n';
         assert_int_equal(xattr_set(&t, file, name, "", 0, 0), 0);
     }
-    assert_int_equal(xattr_list(&t, file, names, SNIC_KVFS_XATTR_LIST_MAX), size);
+    assert_int_equal(xattr_list(&t, file, names, SNIC_FSOP_XATTR_LIST_MAX), size);
     /* It is full: nothing new, but existing ones may change, and make room. */
     memcpy(name, "user.new", 8);
     REFUSED(&t, SNIC_ENOSPC, xattr_set(&t, file, name, "", 0, 0));
     REFUSED(&t, SNIC_ENOSPC, xattr_set(&t, file, name, value, 3000, XATTR_CREATE));
     assert_int_equal(xattr_set(&t, file, "user.name7", "x", 1, 0), 0);
-    name[SNIC_KVFS_XATTR_LIST_MAX - size - 1] = 0; /* just as long as there is room */
+    name[SNIC_FSOP_XATTR_LIST_MAX - size - 1] = 0; /* just as long as there is room */
     assert_int_equal(xattr_set(&t, file, name, "", 0, 0), 0);
-    assert_int_equal(xattr_list(&t, file, names, SNIC_KVFS_XATTR_LIST_MAX),
-                     SNIC_KVFS_XATTR_LIST_MAX);
+    assert_int_equal(xattr_list(&t, file, names, SNIC_FSOP_XATTR_LIST_MAX),
+                     SNIC_FSOP_XATTR_LIST_MAX);
     REFUSED(&t, SNIC_ENOSPC, xattr_set(&t, file, "user.a", "", 0, 0));
     assert_int_equal(xattr_remove(&t, file, "user.name7"), 0);
     assert_int_equal(xattr_set(&t, file, "user.a", value, 3000, 0), 0);
@@ -205,7 +205,7 @@ static void test_kvfs_xattr_list_whole(void **state)
 static void test_kvfs_xattr_spaces_guarded(void **state)
 {
     struct kvt t;
-    struct snic_kvfs_attr a = {.uid = 40, .gid = 50, .mode = 01777};
+    struct snic_fsop_attr a = {.uid = 40, .gid = 50, .mode = 01777};
     char names[256];
     int64_t size;
     (void)state;
@@ -214,7 +214,7 @@ static void test_kvfs_xattr_spaces_guarded(void **state)
     uint64_t dir = kvt_mkdir(&t, XATTR_ROOT, "d", 0777);
     uint64_t fifo = (uint64_t)kvt_try_mknod(&t, XATTR_ROOT, "p", 0010666, 0);
     uint64_t link = (uint64_t)kvt_try_symlink(&t, XATTR_ROOT, "l", "f");
-    assert_int_equal(kvt_setattr(&t, dir, SNIC_KVFS_SET_MODE, &a), 0);
+    assert_int_equal(kvt_setattr(&t, dir, SNIC_FSOP_SET_MODE, &a), 0);
     assert_int_equal(xattr_set(&t, file, "trusted.t", "x", 1, 0), 0);
     assert_int_equal(xattr_set(&t, file, "security.s", "x", 1, 0), 0);
     assert_int_equal(xattr_set(&t, file, "user.u", "x", 1, 0), 0);
@@ -241,7 +241,7 @@ static void test_kvfs_xattr_spaces_guarded(void **state)
     t.cred.uid = t.cred.gid = 0;
     assert_int_equal(xattr_list(&t, file, names, sizeof(names)), 7 + 11 + 10);
     a.mode = 0600;
-    assert_int_equal(kvt_setattr(&t, file, SNIC_KVFS_SET_MODE, &a), 0);
+    assert_int_equal(kvt_setattr(&t, file, SNIC_FSOP_SET_MODE, &a), 0);
     t.cred.uid = 99;
     REFUSED(&t, SNIC_EACCES, xattr_get(&t, file, "user.u", names, sizeof(names)));
     kvt_close(&t);

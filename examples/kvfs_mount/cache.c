@@ -132,7 +132,7 @@ void kc_inode_fail(struct km_cache *k, struct kc_inode *i, int32_t error)
 }
 
 /* Space as it will be: what was written behind the store's end, or, into holes, at least that. */
-static void cache_space(const struct kc_inode *i, struct snic_kvfs_attr *a)
+static void cache_space(const struct kc_inode *i, struct snic_fsop_attr *a)
 {
     uint64_t more = snic_align_up(i->unflushed, KC_PAGE);
     uint64_t grown = i->size > a->size ? snic_align_up(i->size - a->size, KC_PAGE) : 0;
@@ -140,7 +140,7 @@ static void cache_space(const struct kc_inode *i, struct snic_kvfs_attr *a)
     a->space = snic_max_u64(a->space + snic_min_u64(grown, more), more);
 }
 
-void km_cache_amend(const struct km *m, struct snic_kvfs_attr *a)
+void km_cache_amend(const struct km *m, struct snic_fsop_attr *a)
 {
     const struct kc_inode *i;
 
@@ -155,11 +155,11 @@ void km_cache_amend(const struct km *m, struct snic_kvfs_attr *a)
     }
     if (i->sized) /* KC3; the answer may have been overtaken */
         a->size = i->size;
-    if ((i->due & SNIC_KVFS_SET_ATIME) != 0)
+    if ((i->due & SNIC_FSOP_SET_ATIME) != 0)
         a->atime = i->atime;
-    if ((i->due & SNIC_KVFS_SET_MTIME) != 0)
+    if ((i->due & SNIC_FSOP_SET_MTIME) != 0)
         a->mtime = i->mtime;
-    if ((i->due & SNIC_KVFS_SET_CTIME) != 0)
+    if ((i->due & SNIC_FSOP_SET_CTIME) != 0)
         a->ctime = i->ctime;
 }
 
@@ -352,9 +352,9 @@ static int cache_crowded(const struct km_cache *k, const struct kc_inode *i)
 
 static void cache_is_write(struct km_cache *k, struct km_call *c, const struct kc_inode *i)
 {
-    const struct snic_kvfs_req *r = &c->r.k;
-    uint32_t not_pages = SNIC_KVFS_DIRECT | SNIC_KVFS_SYNC | SNIC_KVFS_KILL_PRIV;
-    int append = (r->flags & SNIC_KVFS_APPEND) != 0;
+    const struct snic_fsop *r = &c->r.k;
+    uint32_t not_pages = SNIC_FSOP_DIRECT | SNIC_FSOP_SYNC | SNIC_FSOP_KILL_PRIV;
+    int append = (r->flags & SNIC_FSOP_APPEND) != 0;
 
     if (k->m->config->write_back && k->state == KC_ON && (r->flags & not_pages) == 0 &&
         !kc_full(k) && (i->dirty || !cache_half(k)) && r->length > 0 &&
@@ -368,7 +368,7 @@ static void cache_is_write(struct km_cache *k, struct km_call *c, const struct k
 
 static void cache_is_read(const struct km_cache *k, struct km_call *c)
 {
-    const struct snic_kvfs_req *r = &c->r.k;
+    const struct snic_fsop *r = &c->r.k;
     int by_pages =
         k->state != KC_OFF && k->state != KC_OPENING && r->length > 0 && r->offset <= KC_END_MAX;
 
@@ -381,51 +381,51 @@ static void cache_is_read(const struct km_cache *k, struct km_call *c)
 /* What a call does to the bytes of an inode, if anything. @return it; 0: none */
 static uint64_t cache_about(const struct km_cache *k, struct km_call *c)
 {
-    const struct snic_kvfs_req *r = &c->r.k;
+    const struct snic_fsop *r = &c->r.k;
     uint32_t all = KC_WANTS_FLUSH | KC_WANTS_TIMES;
 
     switch (r->kind) {
-    case SNIC_KVFS_OPEN:
-        if ((r->flags & SNIC_KVFS_TRUNC) != 0)
+    case SNIC_FSOP_OPEN:
+        if ((r->flags & SNIC_FSOP_TRUNC) != 0)
             cache_is(c, KC_CHANGE, all | KC_WANTS_ZERO, 0, 0);
         else
             cache_is(c, KC_AFTER, 0, 0, 0);
         return r->ino;
-    case SNIC_KVFS_SETATTR:
-        if ((r->set_mask & SNIC_KVFS_SET_SIZE) != 0)
+    case SNIC_FSOP_SETATTR:
+        if ((r->set_mask & SNIC_FSOP_SET_SIZE) != 0)
             cache_is(c, KC_CHANGE, all | (r->attr.size == 0 ? KC_WANTS_ZERO : 0), 0, 0);
         else
             cache_is(c, KC_AFTER, all, 0, 0);
         return r->ino;
-    case SNIC_KVFS_SETXATTR:
-    case SNIC_KVFS_REMOVEXATTR:
-    case SNIC_KVFS_GETXATTR:
-    case SNIC_KVFS_LISTXATTR:
-    case SNIC_KVFS_LINK:
+    case SNIC_FSOP_SETXATTR:
+    case SNIC_FSOP_REMOVEXATTR:
+    case SNIC_FSOP_GETXATTR:
+    case SNIC_FSOP_LISTXATTR:
+    case SNIC_FSOP_LINK:
         cache_is(c, KC_AFTER, all, 0, 0);
         return r->ino;
-    case SNIC_KVFS_FLUSH: /* a read-only handle does not wait for others' bytes */
+    case SNIC_FSOP_FLUSH: /* a read-only handle does not wait for others' bytes */
         cache_is(c, KC_AFTER, remote_writes(k->m->remote, c) ? all | KC_WANTS_ERROR : 0, 0, 0);
         return r->ino;
-    case SNIC_KVFS_RELEASE:
+    case SNIC_FSOP_RELEASE:
         cache_is(c, KC_AFTER, all | (remote_writes(k->m->remote, c) ? KC_WANTS_ERROR : 0), 0, 0);
         return r->ino;
-    case SNIC_KVFS_FSYNC:
+    case SNIC_FSOP_FSYNC:
         cache_is(c, KC_AFTER, all | KC_WANTS_ERROR, 0, 0);
         return r->ino;
-    case SNIC_KVFS_SEEK:
+    case SNIC_FSOP_SEEK:
         cache_is(c, KC_AFTER, KC_WANTS_FLUSH, 0, 0);
         return r->ino;
-    case SNIC_KVFS_FALLOCATE:
+    case SNIC_FSOP_FALLOCATE:
         cache_is(c, KC_CHANGE, all, r->offset, r->length);
         return r->ino;
-    case SNIC_KVFS_COPY:
+    case SNIC_FSOP_COPY:
         cache_is(c, KC_CHANGE, all, r->offset2, r->length);
         return r->ino2;
-    case SNIC_KVFS_READ:
+    case SNIC_FSOP_READ:
         cache_is_read(k, c);
         return r->ino;
-    case SNIC_KVFS_WRITE:
+    case SNIC_FSOP_WRITE:
         return r->ino; /* it depends on the inode */
     default:
         return 0;
@@ -435,8 +435,8 @@ static uint64_t cache_about(const struct km_cache *k, struct km_call *c)
 /* Is the inode one that pages, or sizes, have to be known of? */
 static int cache_makes(const struct km_call *c)
 {
-    return c->cached.kind == KC_CHANGE || c->r.k.kind == SNIC_KVFS_OPEN ||
-           c->r.k.kind == SNIC_KVFS_READ || c->r.k.kind == SNIC_KVFS_WRITE;
+    return c->cached.kind == KC_CHANGE || c->r.k.kind == SNIC_FSOP_OPEN ||
+           c->r.k.kind == SNIC_FSOP_READ || c->r.k.kind == SNIC_FSOP_WRITE;
 }
 
 void kc_admit(struct km_cache *k, struct km_call *c)
@@ -468,10 +468,10 @@ void kc_admit(struct km_cache *k, struct km_call *c)
         c->cached.kind = KC_PASS;
         c->cached.step = KC_GO;
     } else {
-        if (c->r.k.kind == SNIC_KVFS_WRITE)
+        if (c->r.k.kind == SNIC_FSOP_WRITE)
             cache_is_write(k, c, i);
         cache_attach(c, i);
-        if (c->r.k.kind == SNIC_KVFS_COPY && c->r.k.ino != ino) {
+        if (c->r.k.kind == SNIC_FSOP_COPY && c->r.k.ino != ino) {
             c->cached.other = kc_inode_find(k, c->r.k.ino);
             if (c->cached.other != NULL)
                 kc_inode_ref(c->cached.other);
@@ -560,7 +560,7 @@ struct km_call *kc_own(struct km_cache *k, struct km_call *owner, uint32_t kind,
     f->size = 0;
     f->data = km_call_data(f);
     f->r.k.kind = kind;
-    f->r.k.flags = SNIC_KVFS_CHECKED;
+    f->r.k.flags = SNIC_FSOP_CHECKED;
     f->r.k.ino = ino;
     f->cached.owner = owner;
     k->owned++;

@@ -30,7 +30,7 @@ static unsigned char *data_out(const struct km_call *c)
 /* What of a READ is in the file. */
 static uint64_t data_length(const struct km_call *c)
 {
-    const struct snic_kvfs_req *r = &c->r.k;
+    const struct snic_fsop *r = &c->r.k;
     uint64_t size = c->cached.inode->size;
 
     return size > r->offset ? snic_min_u64(r->length, size - r->offset) : 0;
@@ -38,7 +38,7 @@ static uint64_t data_length(const struct km_call *c)
 
 /* ---- Times of reads ---- */
 
-static int data_newer(const struct snic_kvfs_time *a, const struct snic_kvfs_time *b)
+static int data_newer(const struct snic_fsop_time *a, const struct snic_fsop_time *b)
 {
     return a->sec > b->sec || (a->sec == b->sec && a->nsec > b->nsec);
 }
@@ -47,9 +47,9 @@ static int data_newer(const struct snic_kvfs_time *a, const struct snic_kvfs_tim
 static void data_accessed(struct km_cache *k, struct km_call *c)
 {
     struct kc_inode *i = c->cached.inode;
-    struct snic_kvfs_time now;
+    struct snic_fsop_time now;
 
-    if ((c->r.k.flags & SNIC_KVFS_NOATIME) != 0 || !i->timed || k->m->config->read_only ||
+    if ((c->r.k.flags & SNIC_FSOP_NOATIME) != 0 || !i->timed || k->m->config->read_only ||
         k->m->config->atime == SNIC_KVFS_NO_ATIME)
         return;
     if (k->m->config->atime != SNIC_KVFS_STRICT_ATIME && !c->cached.fetched &&
@@ -60,7 +60,7 @@ static void data_accessed(struct km_cache *k, struct km_call *c)
     if (c->cached.fetched && !i->dirty)
         return; /* the store sets it itself */
     i->touched++;
-    kc_inode_due(k, i, i->due | SNIC_KVFS_SET_ATIME);
+    kc_inode_due(k, i, i->due | SNIC_FSOP_SET_ATIME);
 }
 
 /* ---- Pages that are missing ---- */
@@ -173,7 +173,7 @@ static int data_lock(struct km_cache *k, struct km_call *f, uint64_t ino, uint64
 static int data_fetch(struct km_cache *k, struct km_call *c, uint64_t lpn, uint64_t last)
 {
     uint64_t ino = c->cached.inode->ino;
-    struct km_call *f = kc_own(k, c, SNIC_KVFS_READ, ino);
+    struct km_call *f = kc_own(k, c, SNIC_FSOP_READ, ino);
     int rc;
 
     if (f == NULL)
@@ -319,7 +319,7 @@ static void data_written(struct km_cache *k, struct km_call *c)
     i->mtime = kc_now();
     i->ctime = i->mtime;
     i->touched++;
-    kc_inode_due(k, i, i->due | SNIC_KVFS_SET_MTIME | SNIC_KVFS_SET_CTIME);
+    kc_inode_due(k, i, i->due | SNIC_FSOP_SET_MTIME | SNIC_FSOP_SET_CTIME);
     c->r.k.result = d->req.result;
     remote_wrote(k->m->remote, c);
 }
@@ -347,9 +347,9 @@ int kc_write(struct km_cache *k, struct km_call *c)
     struct snic_hcachelink_req *req = &c->cached.req;
 
     if (!c->cached.paging) {
-        if ((c->r.k.flags & SNIC_KVFS_APPEND) != 0) /* there, also when retried */
+        if ((c->r.k.flags & SNIC_FSOP_APPEND) != 0) /* there, also when retried */
             c->r.k.offset = i->size;
-        c->r.k.flags &= ~SNIC_KVFS_APPEND;
+        c->r.k.flags &= ~SNIC_FSOP_APPEND;
         req->offset = c->r.k.offset;
         req->length = c->r.k.length;
         req->data = c->r.k.iov[0].base;
@@ -386,11 +386,11 @@ int kc_write(struct km_cache *k, struct km_call *c)
 
 int kc_patch(struct km_cache *k, struct km_call *c)
 {
-    const struct snic_kvfs_req *r = &c->r.k;
+    const struct snic_fsop *r = &c->r.k;
     uint64_t at = 0;
     int left = 0;
 
-    if (r->result != (int64_t)r->length || (r->flags & SNIC_KVFS_APPEND) != 0)
+    if (r->result != (int64_t)r->length || (r->flags & SNIC_FSOP_APPEND) != 0)
         return 1;
     while (at < r->length) {
         uint64_t lpn = (r->offset + at) >> KC_PAGE_SHIFT;

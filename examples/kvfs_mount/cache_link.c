@@ -213,7 +213,7 @@ static void link_sweep(struct km_cache *k, struct kc_inode *i)
 
     if (!i->dirty && i->due == 0)
         return;
-    c = kc_own(k, NULL, SNIC_KVFS_FLUSH, i->ino);
+    c = kc_own(k, NULL, SNIC_FSOP_FLUSH, i->ino);
     if (c == NULL)
         return; /* the next round */
     c->cached.kind = KC_SWEEP;

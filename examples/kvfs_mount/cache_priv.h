@@ -105,11 +105,11 @@ struct kc_inode {
     uint64_t changes;       /* what may have changed the size, begun or ended */
     uint64_t touched;       /* times that were changed here */
     struct snic_link calls; /* with a range, in order */
-    struct snic_kvfs_time atime;
-    struct snic_kvfs_time mtime;
-    struct snic_kvfs_time ctime;
+    struct snic_fsop_time atime;
+    struct snic_fsop_time mtime;
+    struct snic_fsop_time ctime;
     uint32_t refs;   /* calls */
-    uint32_t due;    /* SNIC_KVFS_SET_*: times that the store does not have yet */
+    uint32_t due;    /* SNIC_FSOP_SET_*: times that the store does not have yet */
     uint32_t lost;   /* count of losses; each handle has the count that was reported to it */
     int32_t error;   /* of the last time */
     int32_t refused; /* why the last flush failed */
@@ -230,7 +230,7 @@ void kc_own_end(struct km_cache *k, struct km_call *f);
 void kc_run(struct km_cache *k, struct km_call *c);
 /* It is answered. */
 void kc_end(struct km_cache *k, struct km_call *c);
-struct snic_kvfs_time kc_now(void);
+struct snic_fsop_time kc_now(void);
 /* A request of hcachelink's for the call. 1: it has ended; 0: kc_ready() comes, with step @p then;
    SNIC_EPIPE: there is no region, the call is held */
 int kc_ask(struct km_cache *k, struct km_call *c, uint32_t op, uint64_t ino, uint8_t then);

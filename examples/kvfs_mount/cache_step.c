@@ -8,12 +8,12 @@
 
 #include <time.h>
 
-struct snic_kvfs_time kc_now(void)
+struct snic_fsop_time kc_now(void)
 {
     struct timespec t;
 
     (void)clock_gettime(CLOCK_REALTIME, &t);
-    return (struct snic_kvfs_time){.sec = t.tv_sec, .nsec = (uint32_t)t.tv_nsec};
+    return (struct snic_fsop_time){.sec = t.tv_sec, .nsec = (uint32_t)t.tv_nsec};
 }
 
 /* ---- Requests of hcachelink ---- */
@@ -54,7 +54,7 @@ static int step_gone(int64_t result)
 
 /* ---- Size ---- */
 
-static void step_learn(struct kc_inode *i, const struct snic_kvfs_attr *a)
+static void step_learn(struct kc_inode *i, const struct snic_fsop_attr *a)
 {
     i->size = a->size;
     i->sized = 1;
@@ -117,7 +117,7 @@ static int step_size(struct km_cache *k, struct km_call *c)
         step_by_link(c);
         return 1;
     }
-    f = kc_own(k, c, SNIC_KVFS_GETATTR, i->ino);
+    f = kc_own(k, c, SNIC_FSOP_GETATTR, i->ino);
     if (f == NULL) {
         c->r.k.result = SNIC_ENOMEM;
         c->cached.step = KC_END;
@@ -174,13 +174,13 @@ static void step_accepted(struct km_cache *k, const struct km_call *c, struct kc
 /* It makes room: a full store is no reason to refuse it. */
 static int step_shrinks(const struct km_call *c, const struct kc_inode *i)
 {
-    const struct snic_kvfs_req *r = &c->r.k;
+    const struct snic_fsop *r = &c->r.k;
 
     if (c->cached.kind != KC_CHANGE)
         return 0;
-    if (r->kind == SNIC_KVFS_FALLOCATE)
-        return (r->flags & SNIC_KVFS_FALLOC_PUNCH) != 0;
-    return r->kind == SNIC_KVFS_SETATTR && i->sized && r->attr.size < i->size;
+    if (r->kind == SNIC_FSOP_FALLOCATE)
+        return (r->flags & SNIC_FSOP_FALLOC_PUNCH) != 0;
+    return r->kind == SNIC_FSOP_SETATTR && i->sized && r->attr.size < i->size;
 }
 
 /* It was tried just now, for another request that could do without as little. */
@@ -263,7 +263,7 @@ static int step_forgot(struct km_cache *k, struct km_call *c)
     c->cached.step = KC_TIMES;
     if (c->cached.req.result == 0 && (c->cached.wants & KC_WANTS_ZERO) == 0) {
         kc_inode_fail(k, i, c->cached.error);
-        if (c->r.k.kind != SNIC_KVFS_RELEASE && c->cached.kind != KC_SWEEP)
+        if (c->r.k.kind != SNIC_FSOP_RELEASE && c->cached.kind != KC_SWEEP)
             km_session_doubt(k->m, i->ino);
     } else if (c->cached.req.result == 0)
         kc_inode_dirty(k, i, 0);
@@ -295,10 +295,10 @@ static int step_times(struct km_cache *k, struct km_call *c)
     c->cached.step = c->cached.kind == KC_SWEEP ? KC_END : KC_GO;
     if ((c->cached.wants & KC_WANTS_TIMES) == 0 || i->due == 0)
         return 1;
-    f = kc_own(k, c, SNIC_KVFS_SETATTR, i->ino);
+    f = kc_own(k, c, SNIC_FSOP_SETATTR, i->ino);
     if (f == NULL)
         return 1; /* the next call sends them */
-    f->r.k.set_mask = i->due | SNIC_KVFS_SET_CTIME;
+    f->r.k.set_mask = i->due | SNIC_FSOP_SET_CTIME;
     f->r.k.attr.atime = i->atime;
     f->r.k.attr.mtime = i->mtime;
     f->r.k.attr.ctime = i->ctime;
@@ -312,48 +312,48 @@ static int step_times(struct km_cache *k, struct km_call *c)
 /* What the answer means for the size. */
 static void step_changed(struct km_cache *k, struct km_call *c)
 {
-    const struct snic_kvfs_req *r = &c->r.k;
+    const struct snic_fsop *r = &c->r.k;
     struct kc_inode *i = c->cached.inode;
     uint64_t end = 0;
 
     i->timed = 0;
     switch (r->kind) {
-    case SNIC_KVFS_OPEN:
-    case SNIC_KVFS_SETATTR:
+    case SNIC_FSOP_OPEN:
+    case SNIC_FSOP_SETATTR:
         if (r->result == 0 && k->state == KC_ON)
             step_learn(i, &r->attr);
         else
             i->sized = 0;
         return;
-    case SNIC_KVFS_WRITE:
-        end = ((r->flags & SNIC_KVFS_APPEND) != 0 ? i->size : r->offset) + r->length;
+    case SNIC_FSOP_WRITE:
+        end = ((r->flags & SNIC_FSOP_APPEND) != 0 ? i->size : r->offset) + r->length;
         break;
-    case SNIC_KVFS_COPY:
+    case SNIC_FSOP_COPY:
         end = r->offset2 + (r->result > 0 ? (uint64_t)r->result : 0);
         break;
     default:
-        end = (r->flags & SNIC_KVFS_FALLOC_KEEP_SIZE) != 0 ? 0 : r->offset + r->length;
+        end = (r->flags & SNIC_FSOP_FALLOC_KEEP_SIZE) != 0 ? 0 : r->offset + r->length;
         break;
     }
-    if (r->result < 0 || (r->kind == SNIC_KVFS_WRITE && r->result != (int64_t)r->length))
+    if (r->result < 0 || (r->kind == SNIC_FSOP_WRITE && r->result != (int64_t)r->length))
         i->sized = i->dirty && i->sized; /* how much was done is unknown */
     else
         i->size = snic_max_u64(i->size, end);
-    if (r->kind == SNIC_KVFS_WRITE && r->result > 0) { /* it has set them itself */
-        kc_inode_due(k, i, i->due & SNIC_KVFS_SET_ATIME);
+    if (r->kind == SNIC_FSOP_WRITE && r->result > 0) { /* it has set them itself */
+        kc_inode_due(k, i, i->due & SNIC_FSOP_SET_ATIME);
         i->touched++;
     }
 }
 
 static void step_opened(struct km_cache *k, struct km_call *c)
 {
-    const struct snic_kvfs_req *r = &c->r.k;
+    const struct snic_fsop *r = &c->r.k;
     struct kc_inode *i = c->cached.inode;
     uint32_t *told = remote_told(k->m->remote, c);
 
     if (r->result != 0)
         return;
-    if (r->kind == SNIC_KVFS_CREATE) {
+    if (r->kind == SNIC_FSOP_CREATE) {
         i = kc_inode_get(k, r->attr.ino);
         if (i == NULL)
             return;
@@ -380,7 +380,7 @@ static int step_overtaken(struct km_cache *k, struct km_call *c)
     uint32_t kind = c->r.k.kind;
 
     if (c->cached.regions == k->regions ||
-        (kind != SNIC_KVFS_GETATTR && kind != SNIC_KVFS_LOOKUP && kind != SNIC_KVFS_READDIR))
+        (kind != SNIC_FSOP_GETATTR && kind != SNIC_FSOP_LOOKUP && kind != SNIC_FSOP_READDIR))
         return 0;
     c->cached.regions = k->regions;
     kc_lower(c, step_home);
@@ -391,18 +391,18 @@ static int step_overtaken(struct km_cache *k, struct km_call *c)
 static void step_home(struct km_call *c)
 {
     struct km_cache *k = c->m->cache;
-    struct snic_kvfs_req *r = &c->r.k;
+    struct snic_fsop *r = &c->r.k;
 
     if (step_overtaken(k, c))
         return;
     c->cached.home = NULL;
     if (c->cached.kind == KC_CHANGE)
         step_changed(k, c);
-    if (r->kind == SNIC_KVFS_OPEN || r->kind == SNIC_KVFS_CREATE)
+    if (r->kind == SNIC_FSOP_OPEN || r->kind == SNIC_FSOP_CREATE)
         step_opened(k, c);
-    if (r->kind == SNIC_KVFS_SETATTR && r->result == 0 && c->cached.inode != NULL)
+    if (r->kind == SNIC_FSOP_SETATTR && r->result == 0 && c->cached.inode != NULL)
         kc_inode_due(k, c->cached.inode, c->cached.inode->due & ~r->set_mask);
-    if (r->kind == SNIC_KVFS_RELEASE && c->cached.inode != NULL && c->cached.inode->opens > 0)
+    if (r->kind == SNIC_FSOP_RELEASE && c->cached.inode != NULL && c->cached.inode->opens > 0)
         c->cached.inode->opens--;
     if (c->cached.kind == KC_CHANGE && k->state == KC_ON) {
         c->cached.step = KC_DROP;
@@ -455,7 +455,7 @@ static int step_go(struct km_cache *k, struct km_call *c)
         }
         return c->cached.kind == KC_READ ? kc_read(k, c) : kc_write(k, c);
     }
-    if (c->cached.kind == KC_CHANGE || c->r.k.kind == SNIC_KVFS_READ)
+    if (c->cached.kind == KC_CHANGE || c->r.k.kind == SNIC_FSOP_READ)
         k->around++;
     kc_lower(c, step_home);
     return 0;
@@ -471,9 +471,9 @@ static int step_drop(struct km_cache *k, struct km_call *c)
     c->cached.step = KC_END;
     if (k->state != KC_ON)
         return 1;
-    if (c->r.k.kind == SNIC_KVFS_WRITE && !kc_patch(k, c))
+    if (c->r.k.kind == SNIC_FSOP_WRITE && !kc_patch(k, c))
         return 1;
-    if (c->r.k.kind == SNIC_KVFS_SETATTR && c->r.k.result == 0)
+    if (c->r.k.kind == SNIC_FSOP_SETATTR && c->r.k.result == 0)
         first = c->r.k.attr.size >> KC_PAGE_SHIFT;
     if (first > SNIC_KVFS_SIZE_MAX >> KC_PAGE_SHIFT)
         return 1; /* nothing is there */
@@ -513,16 +513,16 @@ static void step_tell(struct km_cache *k, struct km_call *c, struct kc_inode *i)
     if (c->r.k.result >= 0)
         return;
     i->told = 1;
-    if (told != NULL && c->r.k.kind == SNIC_KVFS_FSYNC)
+    if (told != NULL && c->r.k.kind == SNIC_FSOP_FSYNC)
         *told = i->lost;
 }
 
 void kc_end(struct km_cache *k, struct km_call *c)
 {
     struct kc_inode *i = c->cached.inode;
-    struct snic_kvfs_req *r = &c->r.k;
+    struct snic_fsop *r = &c->r.k;
 
-    if ((c->cached.wants & KC_WANTS_ERROR) != 0 && i != NULL && r->kind != SNIC_KVFS_RELEASE)
+    if ((c->cached.wants & KC_WANTS_ERROR) != 0 && i != NULL && r->kind != SNIC_FSOP_RELEASE)
         step_tell(k, c, i);
     if (c->cached.done != 0) /* a WRITE whose rest went by the link, or failed there */
         r->result = (int64_t)c->cached.done + (r->result > 0 ? r->result : 0);
@@ -543,8 +543,8 @@ static int step_begin(struct km_cache *k, struct km_call *c)
     if (!d->active && !kc_may_begin(c))
         return 0;
     d->active = 1;
-    if (c->r.k.kind == SNIC_KVFS_READ && d->kind == KC_READ && k->state == KC_ON &&
-        (c->r.k.flags & (SNIC_KVFS_DIRECT | SNIC_KVFS_NOATIME)) != 0) {
+    if (c->r.k.kind == SNIC_FSOP_READ && d->kind == KC_READ && k->state == KC_ON &&
+        (c->r.k.flags & (SNIC_FSOP_DIRECT | SNIC_FSOP_NOATIME)) != 0) {
         if (d->inode->sized && kc_try(k, c)) {
             d->step = KC_END;
             return 1;

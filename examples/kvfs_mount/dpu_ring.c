@@ -21,7 +21,7 @@ struct kd_ring {
 };
 
 /* A name and a symlink's target, as long as the kernel lets through, and some. */
-enum { KD_NAMES = SNIC_KVFS_NAME_MAX + 4096 + 256 };
+enum { KD_NAMES = SNIC_FSOP_NAME_MAX + 4096 + 256 };
 
 struct kd_call {
     struct snic_fs_req r;
@@ -60,16 +60,16 @@ static void ring_put(struct kd_call *c)
 
 static void ring_fill(const struct kd_call *c, struct km_down *h)
 {
-    const struct snic_kvfs_req *k = &c->r.k;
+    const struct snic_fsop *k = &c->r.k;
 
     memset(h, 0, sizeof(*h));
     h->number = c->number;
     h->result = k->result;
     h->handle = k->handle;
     h->alone = c->d->alone;
-    if (k->kind == SNIC_KVFS_STATFS)
+    if (k->kind == SNIC_FSOP_STATFS)
         h->u.statfs = k->statfs;
-    else if (k->kind == SNIC_KVFS_GETLK)
+    else if (k->kind == SNIC_FSOP_GETLK)
         h->u.lock = k->lock;
     else
         h->u.attr = k->attr;
@@ -96,7 +96,7 @@ static void ring_done(struct snic_fs_req *r)
     struct kd *d = c->d;
     struct kd_ring *ring = d->end;
 
-    if ((r->k.flags & SNIC_KVFS_LOCK_WAIT) != 0)
+    if ((r->k.flags & SNIC_FSOP_LOCK_WAIT) != 0)
         snic_link_remove(&c->link);
     if (c->has_token)
         snic_channel_release(ring->channel, &c->token);
@@ -128,9 +128,9 @@ static int ring_fits(const struct km_up *u, const struct snic_channel_msg *m)
 
 static void ring_request(struct kd_call *c, const struct km_up *u, unsigned char *payload)
 {
-    struct snic_kvfs_req *k = &c->r.k;
+    struct snic_fsop *k = &c->r.k;
 
-    k->kind = u->kind < SNIC_KVFS_MKFS ? u->kind : 0; /* making and ending is not the host's */
+    k->kind = u->kind < SNIC_FSOP_MKFS ? u->kind : 0; /* making and ending is not the host's */
     k->flags = u->flags;
     k->cred.uid = u->uid;
     k->cred.gid = u->gid;
@@ -153,7 +153,7 @@ static void ring_request(struct kd_call *c, const struct km_up *u, unsigned char
     }
     k->name_size = u->name_size;
     k->name2_size = u->name2_size;
-    if (u->kind == SNIC_KVFS_SETATTR) {
+    if (u->kind == SNIC_FSOP_SETATTR) {
         k->attr.size = u->u.set.size;
         k->attr.mode = u->u.set.mode;
         k->attr.uid = u->u.set.uid;
@@ -168,13 +168,13 @@ static void ring_request(struct kd_call *c, const struct km_up *u, unsigned char
 
 static void ring_pieces(struct kd_call *c, const struct km_up *u, unsigned char *payload)
 {
-    struct snic_kvfs_req *k = &c->r.k;
+    struct snic_fsop *k = &c->r.k;
 
     if (u->group_count > 0) {
         k->cred.groups = (const uint32_t *)(const void *)payload;
         k->cred.group_count = u->group_count;
     }
-    if (payload != NULL && (u->kind == SNIC_KVFS_WRITE || u->kind == SNIC_KVFS_SETXATTR)) {
+    if (payload != NULL && (u->kind == SNIC_FSOP_WRITE || u->kind == SNIC_FSOP_SETXATTR)) {
         c->iov.base = payload + (size_t)u->group_count * 4 + u->name_size + u->name2_size;
         c->iov.size = u->data_size;
     } else if (u->room > 0) {
@@ -242,7 +242,7 @@ static int ring_message(void *ctx, struct snic_channel *ch, const struct snic_ch
     c->r.done = ring_done;
     ring_request(c, u, m->payload);
     ring_pieces(c, u, m->payload);
-    if ((u->flags & SNIC_KVFS_LOCK_WAIT) != 0)
+    if ((u->flags & SNIC_FSOP_LOCK_WAIT) != 0)
         snic_link_append(&ring->locks, &c->link);
     snic_fs_submit(d->store.fs, &c->r);
     return !c->has_token;

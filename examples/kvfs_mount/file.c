@@ -20,8 +20,8 @@ struct km_file *km_file_new(struct km_call *c)
         f->writer = 0;
         f->uid = c->r.k.cred.uid;
         c->opens = 0;
-        if (c->r.k.kind != SNIC_KVFS_OPENDIR) {
-            uint64_t ino = c->r.k.kind == SNIC_KVFS_CREATE ? c->r.k.attr.ino : c->r.k.ino;
+        if (c->r.k.kind != SNIC_FSOP_OPENDIR) {
+            uint64_t ino = c->r.k.kind == SNIC_FSOP_CREATE ? c->r.k.attr.ino : c->r.k.ino;
 
             f->open_flags = c->open_flags;
             f->writer = km_writers_add(c->m, ino, c->open_flags) ? ino : 0;
@@ -95,23 +95,23 @@ void km_file_free(struct km *m, struct km_file *f)
 
 void km_file_note(struct km_call *c)
 {
-    const struct snic_kvfs_req *k = &c->r.k;
+    const struct snic_fsop *k = &c->r.k;
 
     if (c->file == NULL)
         return;
     switch (k->kind) {
-    case SNIC_KVFS_SETLK:
-        if (k->result == 0 && k->lock.type != SNIC_KVFS_UNLCK)
+    case SNIC_FSOP_SETLK:
+        if (k->result == 0 && k->lock.type != SNIC_FSOP_UNLCK)
             file_locked(c->file, k->lock.owner);
         break;
-    case SNIC_KVFS_FLUSH:
+    case SNIC_FSOP_FLUSH:
         if (k->result == 0)
             file_closed(c->file, k->lock.owner);
         else
             file_kept(c->file, k->lock.owner);
         break;
-    case SNIC_KVFS_RELEASE:
-    case SNIC_KVFS_RELEASEDIR:
+    case SNIC_FSOP_RELEASE:
+    case SNIC_FSOP_RELEASEDIR:
         km_file_free(c->m, c->file);
         c->file = NULL;
         break;

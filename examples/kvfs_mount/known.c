@@ -2,7 +2,7 @@
 /*
  * Inodes that the kernel knows by number: the count of replies that named it (LOOKUP and its like)
  * less what it has forgotten (FORGET). One that loses its last name while the kernel knows it (a
- * current folder, a bind mount, O_PATH) is held in the file system by a handle (SNIC_KVFS_HOLD),
+ * current folder, a bind mount, O_PATH) is held in the file system by a handle (SNIC_FSOP_HOLD),
  * which ends when the kernel has forgotten the inode.
  *
  *   K1 An entry's count is above 0, or it waits for a free block to end its handle (`late`).
@@ -126,8 +126,8 @@ static int known_release(struct km *m, uint64_t ino, uint64_t handle, struct km_
         return -1;
     km_clear(c);
     c->fuse = NULL;
-    c->r.k.kind = SNIC_KVFS_RELEASE;
-    c->r.k.flags = SNIC_KVFS_CHECKED;
+    c->r.k.kind = SNIC_FSOP_RELEASE;
+    c->r.k.flags = SNIC_FSOP_CHECKED;
     c->r.k.ino = ino;
     c->r.k.handle = handle;
     c->next = *list;
@@ -151,7 +151,7 @@ void km_known_add(struct km *m, uint64_t ino)
     struct km_known *k = m->known;
     struct known_entry *e;
 
-    if (ino <= SNIC_KVFS_ROOT)
+    if (ino <= SNIC_FSOP_ROOT)
         return;
     pthread_mutex_lock(&k->lock);
     e = known_find(k, ino);

@@ -7,7 +7,7 @@
  *              readers of their own; mounting
  *   session_other.c     what a process of its own does: unmounting, refreshing attributes
  *   options.c  the command line
- *   ops.c, ops_data.c   a request of FUSE becomes a struct snic_kvfs_req
+ *   ops.c, ops_data.c   a request of FUSE becomes a struct snic_fsop
  *   reply.c    and its outcome FUSE's answer
  *   call.c     memory of requests in flight
  *   known.c    inodes that the kernel knows by number
@@ -336,7 +336,7 @@ pid_t km_session_refresh_end(struct km *m);
 extern const struct fuse_lowlevel_ops km_ops;
 void km_init(void *userdata, struct fuse_conn_info *conn);
 /* Begin a call for a request, in the current block. */
-struct km_call *km_begin(fuse_req_t req, enum snic_kvfs_kind kind, fuse_ino_t ino);
+struct km_call *km_begin(fuse_req_t req, enum snic_fsop_kind kind, fuse_ino_t ino);
 /* A call of nothing, in its block. */
 void km_clear(struct km_call *c);
 void km_name(struct km_call *c, const char *name);
@@ -426,7 +426,7 @@ int km_cache_open(struct km *m);
 /* Requests have ended: what is dirty goes to the file system. While the link is there. */
 void km_cache_close(struct km *m);
 /* Attributes as they are with what has been written to the cache. */
-void km_cache_amend(const struct km *m, struct snic_kvfs_attr *a);
+void km_cache_amend(const struct km *m, struct snic_fsop_attr *a);
 /* The file system's process may not be waited for any more: what it has not got is lost. */
 void km_cache_give_up(struct km *m);
 /* Time has passed, or others have come or gone, or the link is there again. */

@@ -27,7 +27,7 @@ void km_clear(struct km_call *c)
     atomic_store_explicit(&c->cancelling, 0, memory_order_relaxed);
 }
 
-struct km_call *km_begin(fuse_req_t req, enum snic_kvfs_kind kind, fuse_ino_t ino)
+struct km_call *km_begin(fuse_req_t req, enum snic_fsop_kind kind, fuse_ino_t ino)
 {
     const struct fuse_ctx *ctx = fuse_req_ctx(req);
     struct km_call *c = km_session_take();
@@ -35,7 +35,7 @@ struct km_call *km_begin(fuse_req_t req, enum snic_kvfs_kind kind, fuse_ino_t in
     km_clear(c);
     c->fuse = req;
     c->r.k.kind = kind;
-    c->r.k.flags = SNIC_KVFS_CHECKED; /* the kernel has, by default_permissions */
+    c->r.k.flags = SNIC_FSOP_CHECKED; /* the kernel has, by default_permissions */
     c->r.k.ino = ino;
     c->r.k.cred.uid = ctx->uid;
     c->r.k.cred.gid = ctx->gid;
@@ -57,7 +57,7 @@ void km_groups(struct km_call *c)
  */
 void km_kill(struct km_call *c)
 {
-    c->r.k.flags |= SNIC_KVFS_KILL_PRIV;
+    c->r.k.flags |= SNIC_FSOP_KILL_PRIV;
     if (c->r.k.cred.uid != 0 && (c->file == NULL || c->file->sgid))
         km_groups(c);
 }
@@ -114,7 +114,7 @@ static void km_room(struct km_call *c, size_t size)
 
 static void km_op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-    struct km_call *c = km_begin(req, SNIC_KVFS_LOOKUP, parent);
+    struct km_call *c = km_begin(req, SNIC_FSOP_LOOKUP, parent);
 
     km_name(c, name);
     km_go(c);
@@ -136,7 +136,7 @@ static void km_op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_
 static void km_op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
                         dev_t rdev)
 {
-    struct km_call *c = km_begin(req, SNIC_KVFS_MKNOD, parent);
+    struct km_call *c = km_begin(req, SNIC_FSOP_MKNOD, parent);
 
     km_name(c, name);
     c->r.k.mode = mode;
@@ -146,7 +146,7 @@ static void km_op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mod
 
 static void km_op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
 {
-    struct km_call *c = km_begin(req, SNIC_KVFS_MKDIR, parent);
+    struct km_call *c = km_begin(req, SNIC_FSOP_MKDIR, parent);
 
     km_name(c, name);
     c->r.k.mode = mode;
@@ -155,25 +155,25 @@ static void km_op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mod
 
 static void km_op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-    struct km_call *c = km_begin(req, SNIC_KVFS_UNLINK, parent);
+    struct km_call *c = km_begin(req, SNIC_FSOP_UNLINK, parent);
 
     km_name(c, name);
-    c->r.k.flags |= SNIC_KVFS_HOLD;
+    c->r.k.flags |= SNIC_FSOP_HOLD;
     km_go(c);
 }
 
 static void km_op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
-    struct km_call *c = km_begin(req, SNIC_KVFS_RMDIR, parent);
+    struct km_call *c = km_begin(req, SNIC_FSOP_RMDIR, parent);
 
     km_name(c, name);
-    c->r.k.flags |= SNIC_KVFS_HOLD;
+    c->r.k.flags |= SNIC_FSOP_HOLD;
     km_go(c);
 }
 
 static void km_op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent, const char *name)
 {
-    struct km_call *c = km_begin(req, SNIC_KVFS_SYMLINK, parent);
+    struct km_call *c = km_begin(req, SNIC_FSOP_SYMLINK, parent);
 
     km_name(c, name);
     km_name2(c, target);
@@ -182,9 +182,9 @@ static void km_op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent,
 
 static void km_op_readlink(fuse_req_t req, fuse_ino_t ino)
 {
-    struct km_call *c = km_begin(req, SNIC_KVFS_READLINK, ino);
+    struct km_call *c = km_begin(req, SNIC_FSOP_READLINK, ino);
 
-    km_room(c, SNIC_KVFS_SYMLINK_MAX);
+    km_room(c, SNIC_FSOP_SYMLINK_MAX);
     km_go(c);
 }
 
@@ -197,20 +197,20 @@ static void km_op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fu
         fuse_reply_err(req, EINVAL);
         return;
     }
-    c = km_begin(req, SNIC_KVFS_RENAME, parent);
+    c = km_begin(req, SNIC_FSOP_RENAME, parent);
     km_name(c, name);
     c->r.k.ino2 = parent2;
     km_name2(c, name2);
-    c->r.k.flags |= SNIC_KVFS_HOLD;
-    c->r.k.flags |= (flags & RENAME_NOREPLACE) != 0 ? SNIC_KVFS_RENAME_NOREPLACE : 0;
-    c->r.k.flags |= (flags & RENAME_EXCHANGE) != 0 ? SNIC_KVFS_RENAME_EXCHANGE : 0;
-    c->r.k.flags |= (flags & RENAME_WHITEOUT) != 0 ? SNIC_KVFS_RENAME_WHITEOUT : 0;
+    c->r.k.flags |= SNIC_FSOP_HOLD;
+    c->r.k.flags |= (flags & RENAME_NOREPLACE) != 0 ? SNIC_FSOP_RENAME_NOREPLACE : 0;
+    c->r.k.flags |= (flags & RENAME_EXCHANGE) != 0 ? SNIC_FSOP_RENAME_EXCHANGE : 0;
+    c->r.k.flags |= (flags & RENAME_WHITEOUT) != 0 ? SNIC_FSOP_RENAME_WHITEOUT : 0;
     km_go(c);
 }
 
 static void km_op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const char *name)
 {
-    struct km_call *c = km_begin(req, SNIC_KVFS_LINK, ino);
+    struct km_call *c = km_begin(req, SNIC_FSOP_LINK, ino);
 
     c->r.k.ino2 = parent;
     km_name2(c, name);
@@ -221,7 +221,7 @@ static void km_op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const 
 
 static void km_op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-    struct km_call *c = km_begin(req, SNIC_KVFS_GETATTR, ino);
+    struct km_call *c = km_begin(req, SNIC_FSOP_GETATTR, ino);
 
     km_file(c, fi);
     km_go(c);
@@ -232,9 +232,9 @@ static void km_op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info 
     ((uint32_t)(FATTR_MODE | FATTR_UID | FATTR_GID | FATTR_SIZE | FATTR_ATIME | FATTR_MTIME |      \
                 FATTR_ATIME_NOW | FATTR_MTIME_NOW))
 
-static struct snic_kvfs_time km_time(const struct timespec *t)
+static struct snic_fsop_time km_time(const struct timespec *t)
 {
-    return (struct snic_kvfs_time){.sec = t->tv_sec, .nsec = (uint32_t)t->tv_nsec};
+    return (struct snic_fsop_time){.sec = t->tv_sec, .nsec = (uint32_t)t->tv_nsec};
 }
 
 static void km_op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int set,
@@ -244,25 +244,25 @@ static void km_op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int s
         int fuse;
         uint32_t kvfs;
     } bits[] = {
-        {FUSE_SET_ATTR_MODE, SNIC_KVFS_SET_MODE},
-        {FUSE_SET_ATTR_UID, SNIC_KVFS_SET_UID},
-        {FUSE_SET_ATTR_GID, SNIC_KVFS_SET_GID},
-        {FUSE_SET_ATTR_SIZE, SNIC_KVFS_SET_SIZE},
-        {FUSE_SET_ATTR_ATIME, SNIC_KVFS_SET_ATIME},
-        {FUSE_SET_ATTR_MTIME, SNIC_KVFS_SET_MTIME},
-        {FUSE_SET_ATTR_ATIME_NOW, SNIC_KVFS_SET_ATIME_NOW},
-        {FUSE_SET_ATTR_MTIME_NOW, SNIC_KVFS_SET_MTIME_NOW},
-        {FUSE_SET_ATTR_CTIME, SNIC_KVFS_SET_CTIME},
+        {FUSE_SET_ATTR_MODE, SNIC_FSOP_SET_MODE},
+        {FUSE_SET_ATTR_UID, SNIC_FSOP_SET_UID},
+        {FUSE_SET_ATTR_GID, SNIC_FSOP_SET_GID},
+        {FUSE_SET_ATTR_SIZE, SNIC_FSOP_SET_SIZE},
+        {FUSE_SET_ATTR_ATIME, SNIC_FSOP_SET_ATIME},
+        {FUSE_SET_ATTR_MTIME, SNIC_FSOP_SET_MTIME},
+        {FUSE_SET_ATTR_ATIME_NOW, SNIC_FSOP_SET_ATIME_NOW},
+        {FUSE_SET_ATTR_MTIME_NOW, SNIC_FSOP_SET_MTIME_NOW},
+        {FUSE_SET_ATTR_CTIME, SNIC_FSOP_SET_CTIME},
     };
-    struct km_call *c = km_begin(req, SNIC_KVFS_SETATTR, ino);
+    struct km_call *c = km_begin(req, SNIC_FSOP_SETATTR, ino);
 
     for (size_t i = 0; i < SNIC_COUNTOF(bits); i++)
         if ((set & bits[i].fuse) != 0)
             c->r.k.set_mask |= bits[i].kvfs;
     if ((set & FUSE_SET_ATTR_ATIME_NOW) != 0)
-        c->r.k.set_mask &= ~SNIC_KVFS_SET_ATIME;
+        c->r.k.set_mask &= ~SNIC_FSOP_SET_ATIME;
     if ((set & FUSE_SET_ATTR_MTIME_NOW) != 0)
-        c->r.k.set_mask &= ~SNIC_KVFS_SET_MTIME;
+        c->r.k.set_mask &= ~SNIC_FSOP_SET_MTIME;
     km_file(c, fi);
     c->r.k.attr.mode = st->st_mode;
     c->r.k.attr.uid = st->st_uid;
@@ -280,21 +280,21 @@ static void km_op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int s
     if ((c->raw & OPS_FATTR_ANY) == 0) {
         c->r.k.set_mask = 0;
         if (!km_writers_open(c->m, ino)) /* else it may be a write by one that has it open */
-            c->r.k.flags &= ~SNIC_KVFS_CHECKED;
+            c->r.k.flags &= ~SNIC_FSOP_CHECKED;
     }
     km_go(c);
 }
 
 static void km_op_statfs(fuse_req_t req, fuse_ino_t ino)
 {
-    km_go(km_begin(req, SNIC_KVFS_STATFS, ino));
+    km_go(km_begin(req, SNIC_FSOP_STATFS, ino));
 }
 
 /* ---- Directories ---- */
 
 static void km_op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-    struct km_call *c = km_begin(req, SNIC_KVFS_OPENDIR, ino);
+    struct km_call *c = km_begin(req, SNIC_FSOP_OPENDIR, ino);
 
     c->fi = *fi;
     km_go_open(c);
@@ -307,7 +307,7 @@ static void km_op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info 
 static void km_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
                        struct fuse_file_info *fi, uint32_t flags)
 {
-    struct km_call *c = km_begin(req, SNIC_KVFS_READDIR, ino);
+    struct km_call *c = km_begin(req, SNIC_FSOP_READDIR, ino);
     size_t factor = flags != 0 ? 2 : 6;
 
     c->size = (uint32_t)snic_min_u64(size, KM_DATA / 4);
@@ -327,12 +327,12 @@ static void km_op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off
 static void km_op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
                               struct fuse_file_info *fi)
 {
-    km_readdir(req, ino, size, off, fi, SNIC_KVFS_READDIR_PLUS);
+    km_readdir(req, ino, size, off, fi, SNIC_FSOP_READDIR_PLUS);
 }
 
 static void km_op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-    struct km_call *c = km_begin(req, SNIC_KVFS_RELEASEDIR, ino);
+    struct km_call *c = km_begin(req, SNIC_FSOP_RELEASEDIR, ino);
 
     km_file(c, fi);
     km_go(c);
@@ -342,7 +342,7 @@ static void km_op_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync, struct 
 {
     (void)datasync;
     (void)fi;
-    km_go(km_begin(req, SNIC_KVFS_FSYNC, ino));
+    km_go(km_begin(req, SNIC_FSOP_FSYNC, ino));
 }
 
 /* ---- Extended attributes ---- */
@@ -350,7 +350,7 @@ static void km_op_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync, struct 
 static void km_op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value,
                            size_t size, int flags)
 {
-    struct km_call *c = km_begin(req, SNIC_KVFS_SETXATTR, ino);
+    struct km_call *c = km_begin(req, SNIC_FSOP_SETXATTR, ino);
 
     km_name(c, name);
     if (c->r.k.cred.uid != 0 && strcmp(name, "system.posix_acl_access") == 0)
@@ -360,22 +360,22 @@ static void km_op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, con
     c->r.k.iov = &c->iov;
     c->r.k.iov_count = 1;
     c->r.k.length = size;
-    c->r.k.flags |= (flags & 1) != 0 ? SNIC_KVFS_XATTR_CREATE : 0;
-    c->r.k.flags |= (flags & 2) != 0 ? SNIC_KVFS_XATTR_REPLACE : 0;
+    c->r.k.flags |= (flags & 1) != 0 ? SNIC_FSOP_XATTR_CREATE : 0;
+    c->r.k.flags |= (flags & 2) != 0 ? SNIC_FSOP_XATTR_REPLACE : 0;
     km_go(c);
 }
 
 /* The name is where the value will be: keep it behind the value's buffer. */
 static void km_op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
-    struct km_call *c = km_begin(req, SNIC_KVFS_GETXATTR, ino);
+    struct km_call *c = km_begin(req, SNIC_FSOP_GETXATTR, ino);
     char *kept = (char *)km_call_data(c) + KM_DATA - KM_PAGE;
     size_t n = strnlen(name, KM_PAGE - 1);
 
     memmove(kept, name, n);
     kept[n] = 0;
     km_name(c, kept);
-    c->size = (uint32_t)snic_min_u64(size, SNIC_KVFS_XATTR_VALUE_MAX);
+    c->size = (uint32_t)snic_min_u64(size, SNIC_FSOP_XATTR_VALUE_MAX);
     if (c->size != 0)
         km_room(c, c->size);
     km_go(c);
@@ -383,9 +383,9 @@ static void km_op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, siz
 
 static void km_op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 {
-    struct km_call *c = km_begin(req, SNIC_KVFS_LISTXATTR, ino);
+    struct km_call *c = km_begin(req, SNIC_FSOP_LISTXATTR, ino);
 
-    c->size = (uint32_t)snic_min_u64(size, SNIC_KVFS_XATTR_LIST_MAX);
+    c->size = (uint32_t)snic_min_u64(size, SNIC_FSOP_XATTR_LIST_MAX);
     if (c->size != 0)
         km_room(c, c->size);
     km_go(c);
@@ -419,7 +419,7 @@ static int ops_kernel_takes(const struct km_call *c, uint64_t ino, const char *n
 
 static void km_op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 {
-    struct km_call *c = km_begin(req, SNIC_KVFS_REMOVEXATTR, ino);
+    struct km_call *c = km_begin(req, SNIC_FSOP_REMOVEXATTR, ino);
 
     if (ops_kernel_takes(c, ino, name)) {
         (void)fuse_reply_err(req, 0);

@@ -19,22 +19,22 @@ static void data_open_flags(struct km_call *c, const struct fuse_file_info *fi)
     c->fi = *fi;
     c->open_flags = (uint32_t)fi->flags;
     if (mode != O_WRONLY)
-        c->r.k.flags |= SNIC_KVFS_OPEN_READ;
+        c->r.k.flags |= SNIC_FSOP_OPEN_READ;
     if (mode != O_RDONLY)
-        c->r.k.flags |= SNIC_KVFS_OPEN_WRITE;
+        c->r.k.flags |= SNIC_FSOP_OPEN_WRITE;
     if (atomic_load_explicit(&c->m->writeback, memory_order_relaxed) && mode == O_WRONLY)
-        c->r.k.flags |= SNIC_KVFS_OPEN_READ; /* the kernel fills pages */
+        c->r.k.flags |= SNIC_FSOP_OPEN_READ; /* the kernel fills pages */
     if ((fi->flags & O_TRUNC) != 0)
-        c->r.k.flags |= SNIC_KVFS_TRUNC;
-    if ((c->raw & FUSE_OPEN_KILL_SUIDGID) != 0 && c->r.k.kind == SNIC_KVFS_OPEN)
+        c->r.k.flags |= SNIC_FSOP_TRUNC;
+    if ((c->raw & FUSE_OPEN_KILL_SUIDGID) != 0 && c->r.k.kind == SNIC_FSOP_OPEN)
         km_kill(c);
     else if ((c->raw & FUSE_OPEN_KILL_SUIDGID) != 0) /* the file is hardly ever there */
-        c->r.k.flags |= SNIC_KVFS_KILL_PRIV;
+        c->r.k.flags |= SNIC_FSOP_KILL_PRIV;
 }
 
 void km_op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-    struct km_call *c = km_begin(req, SNIC_KVFS_OPEN, ino);
+    struct km_call *c = km_begin(req, SNIC_FSOP_OPEN, ino);
 
     data_open_flags(c, fi);
     km_go_open(c);
@@ -43,19 +43,19 @@ void km_op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 void km_op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
                   struct fuse_file_info *fi)
 {
-    struct km_call *c = km_begin(req, SNIC_KVFS_CREATE, parent);
+    struct km_call *c = km_begin(req, SNIC_FSOP_CREATE, parent);
 
     data_open_flags(c, fi);
     km_name(c, name);
     c->r.k.mode = mode;
     if ((fi->flags & O_EXCL) != 0)
-        c->r.k.flags |= SNIC_KVFS_EXCL;
+        c->r.k.flags |= SNIC_FSOP_EXCL;
     km_go_open(c);
 }
 
 void km_op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-    struct km_call *c = km_begin(req, SNIC_KVFS_FLUSH, ino);
+    struct km_call *c = km_begin(req, SNIC_FSOP_FLUSH, ino);
 
     km_file(c, fi);
     c->r.k.lock.owner = fi->lock_owner;
@@ -64,7 +64,7 @@ void km_op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 void km_op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-    struct km_call *c = km_begin(req, SNIC_KVFS_RELEASE, ino);
+    struct km_call *c = km_begin(req, SNIC_FSOP_RELEASE, ino);
 
     km_file(c, fi);
     c->r.k.lock.owner = fi->lock_owner; /* of flock() */
@@ -75,10 +75,10 @@ void km_op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 void km_op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
 {
-    struct km_call *c = km_begin(req, SNIC_KVFS_FSYNC, ino);
+    struct km_call *c = km_begin(req, SNIC_FSOP_FSYNC, ino);
 
     if (datasync)
-        c->r.k.flags |= SNIC_KVFS_FSYNC_DATA;
+        c->r.k.flags |= SNIC_FSOP_FSYNC_DATA;
     km_file(c, fi);
     km_go(c);
 }
@@ -87,7 +87,7 @@ void km_op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_
 
 void km_op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
 {
-    struct km_call *c = km_begin(req, SNIC_KVFS_READ, ino);
+    struct km_call *c = km_begin(req, SNIC_FSOP_READ, ino);
 
     c->iov.base = km_call_data(c);
     c->iov.size = (size_t)snic_min_u64(size, KM_DATA);
@@ -97,16 +97,16 @@ void km_op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct f
     c->r.k.offset = (uint64_t)off;
     km_file(c, fi);
     if ((fi->flags & O_DIRECT) != 0)
-        c->r.k.flags |= SNIC_KVFS_DIRECT;
+        c->r.k.flags |= SNIC_FSOP_DIRECT;
     if ((fi->flags & O_NOATIME) != 0)
-        c->r.k.flags |= SNIC_KVFS_NOATIME;
+        c->r.k.flags |= SNIC_FSOP_NOATIME;
     km_go(c);
 }
 
 void km_op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off,
                  struct fuse_file_info *fi)
 {
-    struct km_call *c = km_begin(req, SNIC_KVFS_WRITE, ino);
+    struct km_call *c = km_begin(req, SNIC_FSOP_WRITE, ino);
     int writeback = atomic_load_explicit(&c->m->writeback, memory_order_relaxed);
 
     c->iov.base = (void *)(uintptr_t)buf;
@@ -117,11 +117,11 @@ void km_op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, o
     c->r.k.offset = (uint64_t)off;
     km_file(c, fi);
     if ((fi->flags & O_DIRECT) != 0 && !fi->writepage)
-        c->r.k.flags |= SNIC_KVFS_DIRECT;
+        c->r.k.flags |= SNIC_FSOP_DIRECT;
     if ((fi->flags & O_APPEND) != 0 && !fi->writepage && !writeback)
-        c->r.k.flags |= SNIC_KVFS_APPEND;
+        c->r.k.flags |= SNIC_FSOP_APPEND;
     if ((fi->flags & O_DSYNC) != 0 && !fi->writepage)
-        c->r.k.flags |= SNIC_KVFS_SYNC;
+        c->r.k.flags |= SNIC_FSOP_SYNC;
     if ((c->raw & FUSE_WRITE_KILL_SUIDGID) != 0)
         km_kill(c);
     km_go(c);
@@ -136,10 +136,10 @@ void km_op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off
         fuse_reply_err(req, EOPNOTSUPP);
         return;
     }
-    c = km_begin(req, SNIC_KVFS_FALLOCATE, ino);
-    c->r.k.flags |= (mode & FALLOC_FL_KEEP_SIZE) != 0 ? SNIC_KVFS_FALLOC_KEEP_SIZE : 0;
-    c->r.k.flags |= (mode & FALLOC_FL_PUNCH_HOLE) != 0 ? SNIC_KVFS_FALLOC_PUNCH : 0;
-    c->r.k.flags |= (mode & FALLOC_FL_ZERO_RANGE) != 0 ? SNIC_KVFS_FALLOC_ZERO : 0;
+    c = km_begin(req, SNIC_FSOP_FALLOCATE, ino);
+    c->r.k.flags |= (mode & FALLOC_FL_KEEP_SIZE) != 0 ? SNIC_FSOP_FALLOC_KEEP_SIZE : 0;
+    c->r.k.flags |= (mode & FALLOC_FL_PUNCH_HOLE) != 0 ? SNIC_FSOP_FALLOC_PUNCH : 0;
+    c->r.k.flags |= (mode & FALLOC_FL_ZERO_RANGE) != 0 ? SNIC_FSOP_FALLOC_ZERO : 0;
     c->r.k.offset = (uint64_t)offset;
     c->r.k.length = (uint64_t)length;
     km_file(c, fi);
@@ -163,7 +163,7 @@ static void data_seek_all(fuse_req_t req, fuse_ino_t ino, off_t off, int whence,
         fuse_reply_err(req, ENOSYS);
         return;
     }
-    c = km_begin(req, SNIC_KVFS_GETATTR, ino);
+    c = km_begin(req, SNIC_FSOP_GETATTR, ino);
     c->seek = (uint32_t)whence;
     c->r.k.offset = (uint64_t)off;
     km_file(c, fi);
@@ -182,8 +182,8 @@ void km_op_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct f
         data_seek_all(req, ino, off, whence, fi);
         return;
     }
-    c = km_begin(req, SNIC_KVFS_SEEK, ino);
-    c->r.k.flags |= whence == SEEK_DATA ? SNIC_KVFS_SEEK_DATA : SNIC_KVFS_SEEK_HOLE;
+    c = km_begin(req, SNIC_FSOP_SEEK, ino);
+    c->r.k.flags |= whence == SEEK_DATA ? SNIC_FSOP_SEEK_DATA : SNIC_FSOP_SEEK_HOLE;
     c->r.k.offset = (uint64_t)off;
     km_file(c, fi);
     km_go(c);
@@ -193,7 +193,7 @@ void km_op_copy(fuse_req_t req, fuse_ino_t ino_in, off_t off_in, struct fuse_fil
                 fuse_ino_t ino_out, off_t off_out, struct fuse_file_info *fi_out, size_t len,
                 int flags)
 {
-    struct km_call *c = km_begin(req, SNIC_KVFS_COPY, ino_in);
+    struct km_call *c = km_begin(req, SNIC_FSOP_COPY, ino_in);
 
     (void)flags; /* the kernel lets none through */
     c->r.k.offset = (uint64_t)off_in;
@@ -211,7 +211,7 @@ void km_op_copy(fuse_req_t req, fuse_ino_t ino_in, off_t off_in, struct fuse_fil
 
 static uint32_t data_lock_type(short type)
 {
-    return type == F_RDLCK ? SNIC_KVFS_RDLCK : type == F_WRLCK ? SNIC_KVFS_WRLCK : SNIC_KVFS_UNLCK;
+    return type == F_RDLCK ? SNIC_FSOP_RDLCK : type == F_WRLCK ? SNIC_FSOP_WRLCK : SNIC_FSOP_UNLCK;
 }
 
 /* struct flock comes from libfuse with l_len 0 for "to the end". */
@@ -262,7 +262,7 @@ static int data_wait(struct km_call *c)
         return -1;
     }
     c->waits = 1;
-    c->r.k.flags |= SNIC_KVFS_LOCK_WAIT;
+    c->r.k.flags |= SNIC_FSOP_LOCK_WAIT;
     return 0;
 }
 
@@ -286,7 +286,7 @@ static void data_go_waiting(struct km_call *c)
 
 void km_op_getlk(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi, struct flock *lock)
 {
-    struct km_call *c = km_begin(req, SNIC_KVFS_GETLK, ino);
+    struct km_call *c = km_begin(req, SNIC_FSOP_GETLK, ino);
 
     data_lock(c, fi, lock);
     km_go(c);
@@ -295,7 +295,7 @@ void km_op_getlk(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi, stru
 void km_op_setlk(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi, struct flock *lock,
                  int sleep)
 {
-    struct km_call *c = km_begin(req, SNIC_KVFS_SETLK, ino);
+    struct km_call *c = km_begin(req, SNIC_FSOP_SETLK, ino);
 
     data_lock(c, fi, lock);
     if (sleep && lock->l_type != F_UNLCK && data_wait(c) != 0)
@@ -305,16 +305,16 @@ void km_op_setlk(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi, stru
 
 void km_op_flock(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi, int op)
 {
-    struct km_call *c = km_begin(req, SNIC_KVFS_FLOCK, ino);
+    struct km_call *c = km_begin(req, SNIC_FSOP_FLOCK, ino);
 
     km_file(c, fi);
     c->r.k.lock.owner = fi->lock_owner;
     c->r.k.lock.end = UINT64_MAX;
     c->r.k.lock.pid = c->r.k.cred.pid;
-    c->r.k.lock.type = (op & LOCK_EX) != 0   ? SNIC_KVFS_WRLCK
-                       : (op & LOCK_SH) != 0 ? SNIC_KVFS_RDLCK
-                                             : SNIC_KVFS_UNLCK;
-    if ((op & LOCK_NB) == 0 && c->r.k.lock.type != SNIC_KVFS_UNLCK && data_wait(c) != 0)
+    c->r.k.lock.type = (op & LOCK_EX) != 0   ? SNIC_FSOP_WRLCK
+                       : (op & LOCK_SH) != 0 ? SNIC_FSOP_RDLCK
+                                             : SNIC_FSOP_UNLCK;
+    if ((op & LOCK_NB) == 0 && c->r.k.lock.type != SNIC_FSOP_UNLCK && data_wait(c) != 0)
         return;
     data_go_waiting(c);
 }

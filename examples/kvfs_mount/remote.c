@@ -46,11 +46,11 @@ static uint64_t remote_handle_new(struct km_remote *r, const struct km_call *c)
     }
     r->handle_free = r->handles[h - 1].remote;
     r->handles[h - 1] = (struct kr_handle){
-        .ino = c->r.k.kind == SNIC_KVFS_OPEN || c->r.k.kind == SNIC_KVFS_OPENDIR ? c->r.k.ino
+        .ino = c->r.k.kind == SNIC_FSOP_OPEN || c->r.k.kind == SNIC_FSOP_OPENDIR ? c->r.k.ino
                                                                                  : c->r.k.attr.ino,
         .remote = c->r.k.handle,
-        .flags = c->r.k.flags & (SNIC_KVFS_CHECKED | SNIC_KVFS_OPEN_READ | SNIC_KVFS_OPEN_WRITE),
-        .kind = c->r.k.kind == SNIC_KVFS_OPENDIR ? SNIC_KVFS_OPENDIR : SNIC_KVFS_OPEN};
+        .flags = c->r.k.flags & (SNIC_FSOP_CHECKED | SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE),
+        .kind = c->r.k.kind == SNIC_FSOP_OPENDIR ? SNIC_FSOP_OPENDIR : SNIC_FSOP_OPEN};
     return h;
 }
 
@@ -151,7 +151,7 @@ int remote_writes(struct km_remote *r, const struct km_call *c)
 {
     const struct kr_handle *h = remote_handle(r, c->r.k.handle);
 
-    return h == NULL || (h->flags & SNIC_KVFS_OPEN_WRITE) != 0;
+    return h == NULL || (h->flags & SNIC_FSOP_OPEN_WRITE) != 0;
 }
 
 /* The kernel has closed it for good: what was written through it is the inode's from now on. */
@@ -179,7 +179,7 @@ static void remote_home(struct km_call *c)
 void remote_end(struct km_call *c, int64_t result)
 {
     c->r.k.result = result;
-    if (c->r.k.kind == SNIC_KVFS_RELEASE || c->r.k.kind == SNIC_KVFS_RELEASEDIR)
+    if (c->r.k.kind == SNIC_FSOP_RELEASE || c->r.k.kind == SNIC_FSOP_RELEASEDIR)
         remote_released(c->m->remote, c->r.k.handle);
     remote_home(c);
 }
@@ -188,24 +188,24 @@ void remote_end(struct km_call *c, int64_t result)
    that was in flight when the process died is checked again. */
 static int remote_lost(struct km_remote *r, struct km_call *c)
 {
-    const struct snic_kvfs_req *k = &c->r.k;
+    const struct snic_fsop *k = &c->r.k;
     struct kr_handle *h = remote_handle(r, k->handle);
     int lost = 0;
 
     c->changes = r->change_count;
-    if (k->kind == SNIC_KVFS_SYNCFS) {
+    if (k->kind == SNIC_FSOP_SYNCFS) {
         lost = r->lost_any;
         r->lost_any = 0;
         return lost;
     }
-    if (k->kind != SNIC_KVFS_FSYNC && k->kind != SNIC_KVFS_FLUSH)
+    if (k->kind != SNIC_FSOP_FSYNC && k->kind != SNIC_FSOP_FLUSH)
         return 0;
     if (h != NULL) {
         c->dirty = h->dirty;
         lost = h->lost;
         h->lost = 0;
     }
-    if (k->kind == SNIC_KVFS_FSYNC)
+    if (k->kind == SNIC_FSOP_FSYNC)
         lost |= remote_lost_change(r, k->ino);
     return lost;
 }
@@ -237,34 +237,34 @@ void remote_flush(struct km_remote *r)
 /* ---- Ends of calls ---- */
 
 /* Record changes that fsync() of a file or folder makes durable beside the descriptor's writes. */
-static void remote_note_change(struct km_remote *r, const struct snic_kvfs_req *k)
+static void remote_note_change(struct km_remote *r, const struct snic_fsop *k)
 {
     if (k->result < 0)
         return;
     switch (k->kind) {
-    case SNIC_KVFS_MKNOD:
-    case SNIC_KVFS_MKDIR:
-    case SNIC_KVFS_SYMLINK:
-    case SNIC_KVFS_CREATE:
+    case SNIC_FSOP_MKNOD:
+    case SNIC_FSOP_MKDIR:
+    case SNIC_FSOP_SYMLINK:
+    case SNIC_FSOP_CREATE:
         remote_changed(r, k->attr.ino);
         remote_changed(r, k->ino);
         break;
-    case SNIC_KVFS_OPEN:
-        if ((k->flags & SNIC_KVFS_TRUNC) != 0)
+    case SNIC_FSOP_OPEN:
+        if ((k->flags & SNIC_FSOP_TRUNC) != 0)
             remote_changed(r, k->ino);
         break;
-    case SNIC_KVFS_RENAME:
-    case SNIC_KVFS_LINK:
-    case SNIC_KVFS_COPY:
+    case SNIC_FSOP_RENAME:
+    case SNIC_FSOP_LINK:
+    case SNIC_FSOP_COPY:
         remote_changed(r, k->ino);
         remote_changed(r, k->ino2);
         break;
-    case SNIC_KVFS_UNLINK:
-    case SNIC_KVFS_RMDIR:
-    case SNIC_KVFS_SETATTR:
-    case SNIC_KVFS_SETXATTR:
-    case SNIC_KVFS_REMOVEXATTR:
-    case SNIC_KVFS_FALLOCATE:
+    case SNIC_FSOP_UNLINK:
+    case SNIC_FSOP_RMDIR:
+    case SNIC_FSOP_SETATTR:
+    case SNIC_FSOP_SETXATTR:
+    case SNIC_FSOP_REMOVEXATTR:
+    case SNIC_FSOP_FALLOCATE:
         remote_changed(r, k->ino);
         break;
     default:
@@ -275,43 +275,43 @@ static void remote_note_change(struct km_remote *r, const struct snic_kvfs_req *
 /* What the answer means for the handle. */
 static void remote_note(struct km_remote *r, struct km_call *c)
 {
-    struct snic_kvfs_req *k = &c->r.k;
+    struct snic_fsop *k = &c->r.k;
     struct kr_handle *h;
 
     remote_note_change(r, k);
     switch (k->kind) {
-    case SNIC_KVFS_OPEN:
-    case SNIC_KVFS_CREATE:
-    case SNIC_KVFS_OPENDIR:
+    case SNIC_FSOP_OPEN:
+    case SNIC_FSOP_CREATE:
+    case SNIC_FSOP_OPENDIR:
         if (k->result == 0) {
             k->handle = remote_handle_new(r, c);
             if (k->handle == 0)
                 k->result = SNIC_ENFILE;
         }
         break;
-    case SNIC_KVFS_UNLINK:
-    case SNIC_KVFS_RMDIR:
-    case SNIC_KVFS_RENAME: /* one that is held; without memory it is until this process ends */
+    case SNIC_FSOP_UNLINK:
+    case SNIC_FSOP_RMDIR:
+    case SNIC_FSOP_RENAME: /* one that is held; without memory it is until this process ends */
         if (k->result == 0 && k->handle != 0)
             k->handle = remote_handle_new(r, c);
         break;
-    case SNIC_KVFS_RELEASE:
-    case SNIC_KVFS_RELEASEDIR:
+    case SNIC_FSOP_RELEASE:
+    case SNIC_FSOP_RELEASEDIR:
         remote_released(r, k->handle);
         break;
-    case SNIC_KVFS_WRITE:
+    case SNIC_FSOP_WRITE:
         h = remote_handle(r, k->handle);
         if (h != NULL && k->result > 0)
             h->dirty++;
         break;
-    case SNIC_KVFS_FSYNC:
+    case SNIC_FSOP_FSYNC:
         h = remote_handle(r, k->handle);
         if (h != NULL && k->result == 0 && h->dirty == c->dirty)
             h->dirty = 0;
         if (k->result == 0)
             r->durable_changes = snic_max_u64(r->durable_changes, c->changes);
         break;
-    case SNIC_KVFS_SYNCFS:
+    case SNIC_FSOP_SYNCFS:
         if (k->result == 0)
             r->durable_changes = snic_max_u64(r->durable_changes, c->changes);
         break;
@@ -330,21 +330,21 @@ static void remote_reopened(struct km_remote *r, struct km_call *c)
 }
 
 /* The largest valid result of the request; @p size bytes of data were received with it. */
-static int64_t remote_most(const struct snic_kvfs_req *k, uint32_t size)
+static int64_t remote_most(const struct snic_fsop *k, uint32_t size)
 {
     switch (k->kind) {
-    case SNIC_KVFS_READ:
-    case SNIC_KVFS_READLINK:
-    case SNIC_KVFS_READDIR:
+    case SNIC_FSOP_READ:
+    case SNIC_FSOP_READLINK:
+    case SNIC_FSOP_READDIR:
         return (int64_t)snic_min_u64(k->iov[0].size, size);
-    case SNIC_KVFS_GETXATTR:
-    case SNIC_KVFS_LISTXATTR:
-        return k->iov_count == 0 ? SNIC_KVFS_XATTR_LIST_MAX
+    case SNIC_FSOP_GETXATTR:
+    case SNIC_FSOP_LISTXATTR:
+        return k->iov_count == 0 ? SNIC_FSOP_XATTR_LIST_MAX
                                  : (int64_t)snic_min_u64(k->iov[0].size, size);
-    case SNIC_KVFS_WRITE:
-    case SNIC_KVFS_COPY:
+    case SNIC_FSOP_WRITE:
+    case SNIC_FSOP_COPY:
         return (int64_t)k->length;
-    case SNIC_KVFS_SEEK:
+    case SNIC_FSOP_SEEK:
         return INT64_MAX;
     default:
         return 0;
@@ -352,15 +352,15 @@ static int64_t remote_most(const struct snic_kvfs_req *k, uint32_t size)
 }
 
 /* Can it be an answer to the request? */
-static int remote_sane(const struct snic_kvfs_req *k, const struct km_down *d, uint32_t size)
+static int remote_sane(const struct snic_fsop *k, const struct km_down *d, uint32_t size)
 {
-    const struct snic_kvfs_lock *l = &d->u.lock;
+    const struct snic_fsop_lock *l = &d->u.lock;
 
     if (d->result > remote_most(k, size) || (d->result <= -512 && d->result > -1000))
         return 0; /* errors from 512 on are the kernel's own: it would not take the answer */
-    if (k->kind != SNIC_KVFS_GETLK || d->result != 0 || l->type == SNIC_KVFS_UNLCK)
+    if (k->kind != SNIC_FSOP_GETLK || d->result != 0 || l->type == SNIC_FSOP_UNLCK)
         return 1;
-    return (l->type == SNIC_KVFS_RDLCK || l->type == SNIC_KVFS_WRLCK) && l->start <= INT64_MAX &&
+    return (l->type == SNIC_FSOP_RDLCK || l->type == SNIC_FSOP_WRLCK) && l->start <= INT64_MAX &&
            l->start <= l->end;
 }
 
@@ -368,12 +368,12 @@ static int remote_sane(const struct snic_kvfs_req *k, const struct km_down *d, u
 static int remote_opens(uint32_t kind)
 {
     switch (kind) {
-    case SNIC_KVFS_OPEN:
-    case SNIC_KVFS_CREATE:
-    case SNIC_KVFS_OPENDIR:
-    case SNIC_KVFS_UNLINK:
-    case SNIC_KVFS_RMDIR:
-    case SNIC_KVFS_RENAME:
+    case SNIC_FSOP_OPEN:
+    case SNIC_FSOP_CREATE:
+    case SNIC_FSOP_OPENDIR:
+    case SNIC_FSOP_UNLINK:
+    case SNIC_FSOP_RMDIR:
+    case SNIC_FSOP_RENAME:
         return 1;
     default:
         return 0;
@@ -384,7 +384,7 @@ void remote_answer(struct km_remote *r, const struct km_down *d, void *data, uin
 {
     uint32_t slot = (uint32_t)d->number;
     struct km_call *c = slot < KR_SLOTS ? r->slots[slot] : NULL;
-    struct snic_kvfs_req *k;
+    struct snic_fsop *k;
 
     if (c == NULL || c->number != d->number)
         return;
@@ -400,9 +400,9 @@ void remote_answer(struct km_remote *r, const struct km_down *d, void *data, uin
     }
     if (remote_opens(k->kind))
         k->handle = d->handle;
-    if (k->kind == SNIC_KVFS_STATFS)
+    if (k->kind == SNIC_FSOP_STATFS)
         k->statfs = d->u.statfs;
-    else if (k->kind == SNIC_KVFS_GETLK)
+    else if (k->kind == SNIC_FSOP_GETLK)
         k->lock = d->u.lock;
     else
         k->attr = d->u.attr;

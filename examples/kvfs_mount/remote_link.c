@@ -58,21 +58,21 @@ void remote_alone(struct km_remote *r, int alone)
 static int remote_again(const struct km_call *c)
 {
     switch (c->r.k.kind) {
-    case SNIC_KVFS_MKNOD:
-    case SNIC_KVFS_MKDIR:
-    case SNIC_KVFS_SYMLINK:
-    case SNIC_KVFS_UNLINK:
-    case SNIC_KVFS_RMDIR:
-    case SNIC_KVFS_RENAME:
-    case SNIC_KVFS_LINK:
-    case SNIC_KVFS_REMOVEXATTR:
+    case SNIC_FSOP_MKNOD:
+    case SNIC_FSOP_MKDIR:
+    case SNIC_FSOP_SYMLINK:
+    case SNIC_FSOP_UNLINK:
+    case SNIC_FSOP_RMDIR:
+    case SNIC_FSOP_RENAME:
+    case SNIC_FSOP_LINK:
+    case SNIC_FSOP_REMOVEXATTR:
         return 0;
-    case SNIC_KVFS_CREATE:
-        return (c->r.k.flags & SNIC_KVFS_EXCL) == 0;
-    case SNIC_KVFS_WRITE:
-        return (c->r.k.flags & SNIC_KVFS_APPEND) == 0;
-    case SNIC_KVFS_SETXATTR:
-        return (c->r.k.flags & (SNIC_KVFS_XATTR_CREATE | SNIC_KVFS_XATTR_REPLACE)) == 0;
+    case SNIC_FSOP_CREATE:
+        return (c->r.k.flags & SNIC_FSOP_EXCL) == 0;
+    case SNIC_FSOP_WRITE:
+        return (c->r.k.flags & SNIC_FSOP_APPEND) == 0;
+    case SNIC_FSOP_SETXATTR:
+        return (c->r.k.flags & (SNIC_FSOP_XATTR_CREATE | SNIC_FSOP_XATTR_REPLACE)) == 0;
     default:
         return 1;
     }
@@ -209,14 +209,14 @@ static void remote_down(struct km_remote *r)
  * These use the inode number that a name had before the death, which may be another file's now: the
  * kernel looks the path up again. Requests with a descriptor are not concerned.
  */
-int remote_by_name(const struct snic_kvfs_req *k)
+int remote_by_name(const struct snic_fsop *k)
 {
     switch (k->kind) {
-    case SNIC_KVFS_OPEN:
-    case SNIC_KVFS_OPENDIR:
+    case SNIC_FSOP_OPEN:
+    case SNIC_FSOP_OPENDIR:
         return 1;
-    case SNIC_KVFS_SETATTR:
-        return k->handle == 0 && (k->set_mask & SNIC_KVFS_SET_SIZE) != 0;
+    case SNIC_FSOP_SETATTR:
+        return k->handle == 0 && (k->set_mask & SNIC_FSOP_SET_SIZE) != 0;
     default:
         return 0;
     }

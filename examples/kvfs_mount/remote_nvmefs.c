@@ -27,47 +27,47 @@ SNIC_STATIC_ASSERT((KM_NVMEFS_QUEUES - 1) * (KM_NVMEFS_LOCKS - 1) + KM_NVMEFS_DE
                        KM_LOCKS_WAITING,
                    "waiting locks leave room");
 
-static const uint8_t nvme_ops[SNIC_KVFS_KINDS] = {
-    [SNIC_KVFS_LOOKUP] = SNIC_NVMEFS_LOOKUP,
-    [SNIC_KVFS_GETATTR] = SNIC_NVMEFS_GETATTR,
-    [SNIC_KVFS_SETATTR] = SNIC_NVMEFS_SETATTR,
-    [SNIC_KVFS_READLINK] = SNIC_NVMEFS_READLINK,
-    [SNIC_KVFS_MKNOD] = SNIC_NVMEFS_MKNOD,
-    [SNIC_KVFS_CREATE] = SNIC_NVMEFS_CREATE,
-    [SNIC_KVFS_MKDIR] = SNIC_NVMEFS_MKDIR,
-    [SNIC_KVFS_SYMLINK] = SNIC_NVMEFS_SYMLINK,
-    [SNIC_KVFS_UNLINK] = SNIC_NVMEFS_UNLINK,
-    [SNIC_KVFS_RMDIR] = SNIC_NVMEFS_RMDIR,
-    [SNIC_KVFS_RENAME] = SNIC_NVMEFS_RENAME,
-    [SNIC_KVFS_LINK] = SNIC_NVMEFS_LINK,
-    [SNIC_KVFS_OPEN] = SNIC_NVMEFS_OPEN,
-    [SNIC_KVFS_RELEASE] = SNIC_NVMEFS_RELEASE,
-    [SNIC_KVFS_FLUSH] = SNIC_NVMEFS_FLUSH,
-    [SNIC_KVFS_FSYNC] = SNIC_NVMEFS_FSYNC,
-    [SNIC_KVFS_READ] = SNIC_NVMEFS_READ,
-    [SNIC_KVFS_WRITE] = SNIC_NVMEFS_WRITE,
-    [SNIC_KVFS_FALLOCATE] = SNIC_NVMEFS_FALLOCATE,
-    [SNIC_KVFS_SEEK] = SNIC_NVMEFS_SEEK,
-    [SNIC_KVFS_COPY] = SNIC_NVMEFS_COPY,
-    [SNIC_KVFS_OPENDIR] = SNIC_NVMEFS_OPENDIR,
-    [SNIC_KVFS_READDIR] = SNIC_NVMEFS_READDIR,
-    [SNIC_KVFS_RELEASEDIR] = SNIC_NVMEFS_RELEASEDIR,
-    [SNIC_KVFS_STATFS] = SNIC_NVMEFS_STATFS,
-    [SNIC_KVFS_SETXATTR] = SNIC_NVMEFS_SETXATTR,
-    [SNIC_KVFS_GETXATTR] = SNIC_NVMEFS_GETXATTR,
-    [SNIC_KVFS_LISTXATTR] = SNIC_NVMEFS_LISTXATTR,
-    [SNIC_KVFS_REMOVEXATTR] = SNIC_NVMEFS_REMOVEXATTR,
-    [SNIC_KVFS_ACCESS] = SNIC_NVMEFS_ACCESS,
-    [SNIC_KVFS_GETLK] = SNIC_NVMEFS_GETLK,
-    [SNIC_KVFS_SETLK] = SNIC_NVMEFS_SETLK,
-    [SNIC_KVFS_FLOCK] = SNIC_NVMEFS_FLOCK,
-    [SNIC_KVFS_SYNCFS] = SNIC_NVMEFS_SYNCFS,
-    [SNIC_KVFS_RESOLVE] = SNIC_NVMEFS_RESOLVE,
+static const uint8_t nvme_ops[SNIC_FSOP_KINDS] = {
+    [SNIC_FSOP_LOOKUP] = SNIC_NVMEFS_LOOKUP,
+    [SNIC_FSOP_GETATTR] = SNIC_NVMEFS_GETATTR,
+    [SNIC_FSOP_SETATTR] = SNIC_NVMEFS_SETATTR,
+    [SNIC_FSOP_READLINK] = SNIC_NVMEFS_READLINK,
+    [SNIC_FSOP_MKNOD] = SNIC_NVMEFS_MKNOD,
+    [SNIC_FSOP_CREATE] = SNIC_NVMEFS_CREATE,
+    [SNIC_FSOP_MKDIR] = SNIC_NVMEFS_MKDIR,
+    [SNIC_FSOP_SYMLINK] = SNIC_NVMEFS_SYMLINK,
+    [SNIC_FSOP_UNLINK] = SNIC_NVMEFS_UNLINK,
+    [SNIC_FSOP_RMDIR] = SNIC_NVMEFS_RMDIR,
+    [SNIC_FSOP_RENAME] = SNIC_NVMEFS_RENAME,
+    [SNIC_FSOP_LINK] = SNIC_NVMEFS_LINK,
+    [SNIC_FSOP_OPEN] = SNIC_NVMEFS_OPEN,
+    [SNIC_FSOP_RELEASE] = SNIC_NVMEFS_RELEASE,
+    [SNIC_FSOP_FLUSH] = SNIC_NVMEFS_FLUSH,
+    [SNIC_FSOP_FSYNC] = SNIC_NVMEFS_FSYNC,
+    [SNIC_FSOP_READ] = SNIC_NVMEFS_READ,
+    [SNIC_FSOP_WRITE] = SNIC_NVMEFS_WRITE,
+    [SNIC_FSOP_FALLOCATE] = SNIC_NVMEFS_FALLOCATE,
+    [SNIC_FSOP_SEEK] = SNIC_NVMEFS_SEEK,
+    [SNIC_FSOP_COPY] = SNIC_NVMEFS_COPY,
+    [SNIC_FSOP_OPENDIR] = SNIC_NVMEFS_OPENDIR,
+    [SNIC_FSOP_READDIR] = SNIC_NVMEFS_READDIR,
+    [SNIC_FSOP_RELEASEDIR] = SNIC_NVMEFS_RELEASEDIR,
+    [SNIC_FSOP_STATFS] = SNIC_NVMEFS_STATFS,
+    [SNIC_FSOP_SETXATTR] = SNIC_NVMEFS_SETXATTR,
+    [SNIC_FSOP_GETXATTR] = SNIC_NVMEFS_GETXATTR,
+    [SNIC_FSOP_LISTXATTR] = SNIC_NVMEFS_LISTXATTR,
+    [SNIC_FSOP_REMOVEXATTR] = SNIC_NVMEFS_REMOVEXATTR,
+    [SNIC_FSOP_ACCESS] = SNIC_NVMEFS_ACCESS,
+    [SNIC_FSOP_GETLK] = SNIC_NVMEFS_GETLK,
+    [SNIC_FSOP_SETLK] = SNIC_NVMEFS_SETLK,
+    [SNIC_FSOP_FLOCK] = SNIC_NVMEFS_FLOCK,
+    [SNIC_FSOP_SYNCFS] = SNIC_NVMEFS_SYNCFS,
+    [SNIC_FSOP_RESOLVE] = SNIC_NVMEFS_RESOLVE,
 };
 
 /* ---- Up ---- */
 
-static void nvme_cred(struct snic_nvmefs_req *q, const struct snic_kvfs_cred *cred)
+static void nvme_cred(struct snic_nvmefs_req *q, const struct snic_fsop_cred *cred)
 {
     q->uid = cred->uid;
     q->gid = cred->gid;
@@ -77,11 +77,11 @@ static void nvme_cred(struct snic_nvmefs_req *q, const struct snic_kvfs_cred *cr
     q->group_count = cred->group_count;
 }
 
-static void nvme_names(struct snic_nvmefs_req *q, const struct snic_kvfs_req *k)
+static void nvme_names(struct snic_nvmefs_req *q, const struct snic_fsop *k)
 {
     q->name = k->name;
     q->name_size = k->name_size;
-    if (k->kind == SNIC_KVFS_SYMLINK) { /* the target travels as data */
+    if (k->kind == SNIC_FSOP_SYMLINK) { /* the target travels as data */
         q->copy = (void *)(uintptr_t)k->name2;
         q->copy_size = k->name2_size;
         return;
@@ -92,11 +92,11 @@ static void nvme_names(struct snic_nvmefs_req *q, const struct snic_kvfs_req *k)
         q->copy = k->iov[0].base;
         q->copy_size = (uint32_t)k->iov[0].size;
     }
-    if (k->kind == SNIC_KVFS_READDIR) /* an answer is no longer than that */
+    if (k->kind == SNIC_FSOP_READDIR) /* an answer is no longer than that */
         q->copy_size = (uint32_t)snic_min_u64(q->copy_size, KM_NVMEFS_CHUNK);
 }
 
-static void nvme_set(struct snic_nvmefs_attr *to, const struct snic_kvfs_attr *a)
+static void nvme_set(struct snic_nvmefs_attr *to, const struct snic_fsop_attr *a)
 {
     to->size = a->size;
     to->mode = a->mode;
@@ -112,11 +112,11 @@ static void nvme_set(struct snic_nvmefs_attr *to, const struct snic_kvfs_attr *a
 
 static void nvme_request(struct km_remote *r, struct km_call *c)
 {
-    const struct snic_kvfs_req *k = &c->r.k;
+    const struct snic_fsop *k = &c->r.k;
     struct snic_nvmefs_req *q = &c->nvme;
 
     memset(q, 0, sizeof(*q));
-    q->op = k->kind < SNIC_KVFS_KINDS ? nvme_ops[k->kind] : 0;
+    q->op = k->kind < SNIC_FSOP_KINDS ? nvme_ops[k->kind] : 0;
     q->flags = k->flags;
     nvme_cred(q, &k->cred);
     nvme_names(q, k);
@@ -134,7 +134,7 @@ static void nvme_request(struct km_remote *r, struct km_call *c)
                                              .end = k->lock.end,
                                              .type = k->lock.type,
                                              .pid = k->lock.pid};
-    if (k->kind == SNIC_KVFS_SETATTR)
+    if (k->kind == SNIC_FSOP_SETATTR)
         nvme_set(&q->attr, &k->attr);
 }
 
@@ -152,7 +152,7 @@ static int nvme_send(struct km_remote *r, struct km_call *c)
     int rc = SNIC_EAGAIN;
 
     nvme_request(r, c);
-    if ((c->r.k.flags & SNIC_KVFS_LOCK_WAIT) != 0)
+    if ((c->r.k.flags & SNIC_FSOP_LOCK_WAIT) != 0)
         for (uint32_t i = 1; i < KM_NVMEFS_QUEUES && rc == SNIC_EAGAIN; i++)
             rc = nvme_submit(n->queues[i], &c->nvme);
     return rc == SNIC_EAGAIN ? nvme_submit(n->queues[0], &c->nvme) : rc;
@@ -167,7 +167,7 @@ static int nvme_cancel(struct km_remote *r, struct km_call *c)
 
 /* ---- Down ---- */
 
-static void nvme_attr(struct snic_kvfs_attr *to, const struct snic_nvmefs_attr *a)
+static void nvme_attr(struct snic_fsop_attr *to, const struct snic_nvmefs_attr *a)
 {
     to->ino = a->ino;
     to->size = a->size;
@@ -175,10 +175,10 @@ static void nvme_attr(struct snic_kvfs_attr *to, const struct snic_nvmefs_attr *
     to->rdev = a->rdev;
     to->version = a->version;
     to->entries = a->entries;
-    to->atime = (struct snic_kvfs_time){.sec = a->atime_sec, .nsec = a->atime_nsec};
-    to->mtime = (struct snic_kvfs_time){.sec = a->mtime_sec, .nsec = a->mtime_nsec};
-    to->ctime = (struct snic_kvfs_time){.sec = a->ctime_sec, .nsec = a->ctime_nsec};
-    to->btime = (struct snic_kvfs_time){.sec = a->btime_sec, .nsec = a->btime_nsec};
+    to->atime = (struct snic_fsop_time){.sec = a->atime_sec, .nsec = a->atime_nsec};
+    to->mtime = (struct snic_fsop_time){.sec = a->mtime_sec, .nsec = a->mtime_nsec};
+    to->ctime = (struct snic_fsop_time){.sec = a->ctime_sec, .nsec = a->ctime_nsec};
+    to->btime = (struct snic_fsop_time){.sec = a->btime_sec, .nsec = a->btime_nsec};
     to->mode = a->mode;
     to->nlink = a->nlink;
     to->uid = a->uid;
@@ -218,13 +218,13 @@ static void nvme_done(void *ctx, struct snic_nvmefslink_queue *queue, struct sni
     d.number = c->number;
     d.result = nvme_result(c);
     d.handle = q->handle;
-    if (c->r.k.kind == SNIC_KVFS_STATFS)
-        d.u.statfs = (struct snic_kvfs_statfs){.bytes = q->statfs.bytes,
+    if (c->r.k.kind == SNIC_FSOP_STATFS)
+        d.u.statfs = (struct snic_fsop_statfs){.bytes = q->statfs.bytes,
                                                .bytes_free = q->statfs.bytes_free,
                                                .files = q->statfs.files,
                                                .files_free = q->statfs.files_free};
-    else if (c->r.k.kind == SNIC_KVFS_GETLK)
-        d.u.lock = (struct snic_kvfs_lock){.owner = q->lock.owner,
+    else if (c->r.k.kind == SNIC_FSOP_GETLK)
+        d.u.lock = (struct snic_fsop_lock){.owner = q->lock.owner,
                                            .start = q->lock.start,
                                            .end = q->lock.end,
                                            .type = q->lock.type,

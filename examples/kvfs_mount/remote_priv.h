@@ -27,7 +27,7 @@ struct kr_handle {
     uint64_t remote; /* R2 */
     uint64_t dirty;  /* writes since the last fsync */
     uint32_t flags;  /* of OPEN, without TRUNC */
-    uint32_t kind;   /* SNIC_KVFS_OPEN, OPENDIR; 0: free, next in `remote` */
+    uint32_t kind;   /* SNIC_FSOP_OPEN, OPENDIR; 0: free, next in `remote` */
     int lost;        /* writes that may be */
     uint32_t told;   /* cache.c: how many of the inode's losses were reported through it */
 };
@@ -145,7 +145,7 @@ void remote_lost_close(struct km_remote *r);
 /* ---- remote_link.c: for the links ---- */
 
 /* Does it use an inode number that a name had before a death? Then the kernel must look again. */
-int remote_by_name(const struct snic_kvfs_req *k);
+int remote_by_name(const struct snic_fsop *k);
 
 /* The other process lives. */
 void remote_heard(struct km_remote *r);

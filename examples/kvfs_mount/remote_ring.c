@@ -14,16 +14,16 @@ struct kr_ring {
 
 /* ---- Up ---- */
 
-static uint32_t ring_data_size(const struct snic_kvfs_req *k)
+static uint32_t ring_data_size(const struct snic_fsop *k)
 {
-    return (k->kind == SNIC_KVFS_WRITE || k->kind == SNIC_KVFS_SETXATTR) && k->iov_count > 0
+    return (k->kind == SNIC_FSOP_WRITE || k->kind == SNIC_FSOP_SETXATTR) && k->iov_count > 0
                ? (uint32_t)k->iov[0].size
                : 0;
 }
 
 static void ring_header(struct km_remote *r, const struct km_call *c, struct km_up *u)
 {
-    const struct snic_kvfs_req *k = &c->r.k;
+    const struct snic_fsop *k = &c->r.k;
 
     memset(u, 0, sizeof(*u));
     u->number = c->number;
@@ -46,10 +46,10 @@ static void ring_header(struct km_remote *r, const struct km_call *c, struct km_
     u->name2_size = (uint16_t)k->name2_size;
     u->group_count = k->cred.group_count;
     u->data_size = ring_data_size(k);
-    u->room = k->iov_count > 0 && k->kind != SNIC_KVFS_WRITE && k->kind != SNIC_KVFS_SETXATTR
+    u->room = k->iov_count > 0 && k->kind != SNIC_FSOP_WRITE && k->kind != SNIC_FSOP_SETXATTR
                   ? (uint32_t)k->iov[0].size
                   : 0;
-    if (k->kind == SNIC_KVFS_SETATTR) {
+    if (k->kind == SNIC_FSOP_SETATTR) {
         u->u.set.size = k->attr.size;
         u->u.set.mode = k->attr.mode;
         u->u.set.uid = k->attr.uid;
@@ -64,7 +64,7 @@ static void ring_header(struct km_remote *r, const struct km_call *c, struct km_
 
 static int ring_send(struct km_remote *r, struct km_call *c)
 {
-    const struct snic_kvfs_req *k = &c->r.k;
+    const struct snic_fsop *k = &c->r.k;
     struct kr_ring *ring = r->end;
     struct snic_iov pieces[4] = {{(void *)(uintptr_t)k->cred.groups, k->cred.group_count * 4u},
                                  {(void *)(uintptr_t)k->name, k->name_size},

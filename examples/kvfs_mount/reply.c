@@ -27,17 +27,17 @@ static int reply_error(int64_t result)
 
 /* No block at all means that all of it is zeros, and an archiver would not read it: not so if the
    kernel may have bytes (writers.c). */
-static int reply_hollow(struct km *m, const struct snic_kvfs_attr *a)
+static int reply_hollow(struct km *m, const struct snic_fsop_attr *a)
 {
     int some = a->size > 0 || atomic_load_explicit(&m->writeback, memory_order_relaxed);
 
     return a->space == 0 && some && S_ISREG(a->mode) && km_writers_any(m, a->ino);
 }
 
-static void reply_stat(struct km *m, struct stat *st, const struct snic_kvfs_attr *from)
+static void reply_stat(struct km *m, struct stat *st, const struct snic_fsop_attr *from)
 {
-    struct snic_kvfs_attr amended = *from;
-    const struct snic_kvfs_attr *a = &amended;
+    struct snic_fsop_attr amended = *from;
+    const struct snic_fsop_attr *a = &amended;
 
     km_cache_amend(m, &amended);
     memset(st, 0, sizeof(*st));
@@ -62,14 +62,14 @@ static double reply_timeout(const struct km *m)
 }
 
 /* No caching of a count of no blocks; with its write-back cache the kernel refreshes it itself. */
-static double reply_attr_timeout(struct km *m, const struct snic_kvfs_attr *a)
+static double reply_attr_timeout(struct km *m, const struct snic_fsop_attr *a)
 {
     return !atomic_load_explicit(&m->writeback, memory_order_relaxed) && reply_hollow(m, a)
                ? 0
                : reply_timeout(m);
 }
 
-static void reply_entry_fill(struct km *m, const struct snic_kvfs_attr *a,
+static void reply_entry_fill(struct km *m, const struct snic_fsop_attr *a,
                              struct fuse_entry_param *e)
 {
     memset(e, 0, sizeof(*e));
@@ -103,7 +103,7 @@ static void reply_absent(struct km_call *c)
 }
 
 /* The file was opened for a caller that is gone: it is closed again. */
-static void reply_unopen(struct km_call *c, enum snic_kvfs_kind kind)
+static void reply_unopen(struct km_call *c, enum snic_fsop_kind kind)
 {
     uint64_t handle = c->r.k.handle;
     uint64_t ino = c->r.k.attr.ino != 0 ? c->r.k.attr.ino : c->r.k.ino;
@@ -120,7 +120,7 @@ static void reply_unopen(struct km_call *c, enum snic_kvfs_kind kind)
 /* The kernel may remember that the file has no block. */
 static void reply_doubt(const struct km_call *c, const struct km_file *f)
 {
-    if (f->writer != 0 && c->r.k.kind == SNIC_KVFS_OPEN && c->r.k.attr.space == 0)
+    if (f->writer != 0 && c->r.k.kind == SNIC_FSOP_OPEN && c->r.k.attr.space == 0)
         km_session_doubt(c->m, f->writer);
 }
 
@@ -135,13 +135,13 @@ static int reply_open(struct km_call *c)
     c->fi.fh = (uintptr_t)f;
     if (f == NULL) {
         (void)fuse_reply_err(c->fuse, ENOMEM);
-    } else if (c->r.k.kind == SNIC_KVFS_OPENDIR) {
+    } else if (c->r.k.kind == SNIC_FSOP_OPENDIR) {
         rc = fuse_reply_open(c->fuse, &c->fi);
     } else {
         c->fi.keep_cache = alone && atomic_load(&c->m->refreshing) != KM_REFRESH_RUNS ? 1 : 0;
         /* Appends of several mounts: no page here may be where the bytes did not go. */
         c->fi.direct_io = !alone && (c->open_flags & O_APPEND) != 0 ? 1 : 0;
-        if (c->r.k.kind == SNIC_KVFS_CREATE) {
+        if (c->r.k.kind == SNIC_FSOP_CREATE) {
             reply_entry_fill(c->m, &c->r.k.attr, &e);
             km_known_add(c->m, e.ino);
             rc = fuse_reply_create(c->fuse, &e, &c->fi);
@@ -155,7 +155,7 @@ static int reply_open(struct km_call *c)
     if (rc != -ENOENT) /* the request was not abandoned */
         return 0;
     km_file_free(c->m, f);
-    reply_unopen(c, c->r.k.kind == SNIC_KVFS_OPENDIR ? SNIC_KVFS_RELEASEDIR : SNIC_KVFS_RELEASE);
+    reply_unopen(c, c->r.k.kind == SNIC_FSOP_OPENDIR ? SNIC_FSOP_RELEASEDIR : SNIC_FSOP_RELEASE);
     return 1;
 }
 
@@ -166,16 +166,16 @@ static int reply_open(struct km_call *c)
 static int reply_stale(uint32_t kind)
 {
     switch (kind) {
-    case SNIC_KVFS_GETATTR:
-    case SNIC_KVFS_SETATTR:
-    case SNIC_KVFS_READLINK:
-    case SNIC_KVFS_OPEN:
-    case SNIC_KVFS_OPENDIR:
-    case SNIC_KVFS_ACCESS:
-    case SNIC_KVFS_SETXATTR:
-    case SNIC_KVFS_GETXATTR:
-    case SNIC_KVFS_LISTXATTR:
-    case SNIC_KVFS_REMOVEXATTR:
+    case SNIC_FSOP_GETATTR:
+    case SNIC_FSOP_SETATTR:
+    case SNIC_FSOP_READLINK:
+    case SNIC_FSOP_OPEN:
+    case SNIC_FSOP_OPENDIR:
+    case SNIC_FSOP_ACCESS:
+    case SNIC_FSOP_SETXATTR:
+    case SNIC_FSOP_GETXATTR:
+    case SNIC_FSOP_LISTXATTR:
+    case SNIC_FSOP_REMOVEXATTR:
         return 1;
     default:
         return 0;
@@ -184,43 +184,43 @@ static int reply_stale(uint32_t kind)
 
 static const char *reply_name(uint32_t kind)
 {
-    static const char *const names[SNIC_KVFS_KINDS] = {
-        [SNIC_KVFS_LOOKUP] = "lookup",
-        [SNIC_KVFS_GETATTR] = "getattr",
-        [SNIC_KVFS_SETATTR] = "setattr",
-        [SNIC_KVFS_READLINK] = "readlink",
-        [SNIC_KVFS_MKNOD] = "mknod",
-        [SNIC_KVFS_CREATE] = "create",
-        [SNIC_KVFS_MKDIR] = "mkdir",
-        [SNIC_KVFS_SYMLINK] = "symlink",
-        [SNIC_KVFS_UNLINK] = "unlink",
-        [SNIC_KVFS_RMDIR] = "rmdir",
-        [SNIC_KVFS_RENAME] = "rename",
-        [SNIC_KVFS_LINK] = "link",
-        [SNIC_KVFS_OPEN] = "open",
-        [SNIC_KVFS_RELEASE] = "release",
-        [SNIC_KVFS_FLUSH] = "close",
-        [SNIC_KVFS_FSYNC] = "fsync",
-        [SNIC_KVFS_READ] = "read",
-        [SNIC_KVFS_WRITE] = "write",
-        [SNIC_KVFS_FALLOCATE] = "fallocate",
-        [SNIC_KVFS_SEEK] = "lseek",
-        [SNIC_KVFS_COPY] = "copy_file_range",
-        [SNIC_KVFS_OPENDIR] = "opendir",
-        [SNIC_KVFS_READDIR] = "readdir",
-        [SNIC_KVFS_RELEASEDIR] = "closedir",
-        [SNIC_KVFS_STATFS] = "statfs",
-        [SNIC_KVFS_SETXATTR] = "setxattr",
-        [SNIC_KVFS_GETXATTR] = "getxattr",
-        [SNIC_KVFS_LISTXATTR] = "listxattr",
-        [SNIC_KVFS_REMOVEXATTR] = "removexattr",
-        [SNIC_KVFS_GETLK] = "getlk",
-        [SNIC_KVFS_SETLK] = "setlk",
-        [SNIC_KVFS_FLOCK] = "flock",
-        [SNIC_KVFS_SYNCFS] = "syncfs",
+    static const char *const names[SNIC_FSOP_KINDS] = {
+        [SNIC_FSOP_LOOKUP] = "lookup",
+        [SNIC_FSOP_GETATTR] = "getattr",
+        [SNIC_FSOP_SETATTR] = "setattr",
+        [SNIC_FSOP_READLINK] = "readlink",
+        [SNIC_FSOP_MKNOD] = "mknod",
+        [SNIC_FSOP_CREATE] = "create",
+        [SNIC_FSOP_MKDIR] = "mkdir",
+        [SNIC_FSOP_SYMLINK] = "symlink",
+        [SNIC_FSOP_UNLINK] = "unlink",
+        [SNIC_FSOP_RMDIR] = "rmdir",
+        [SNIC_FSOP_RENAME] = "rename",
+        [SNIC_FSOP_LINK] = "link",
+        [SNIC_FSOP_OPEN] = "open",
+        [SNIC_FSOP_RELEASE] = "release",
+        [SNIC_FSOP_FLUSH] = "close",
+        [SNIC_FSOP_FSYNC] = "fsync",
+        [SNIC_FSOP_READ] = "read",
+        [SNIC_FSOP_WRITE] = "write",
+        [SNIC_FSOP_FALLOCATE] = "fallocate",
+        [SNIC_FSOP_SEEK] = "lseek",
+        [SNIC_FSOP_COPY] = "copy_file_range",
+        [SNIC_FSOP_OPENDIR] = "opendir",
+        [SNIC_FSOP_READDIR] = "readdir",
+        [SNIC_FSOP_RELEASEDIR] = "closedir",
+        [SNIC_FSOP_STATFS] = "statfs",
+        [SNIC_FSOP_SETXATTR] = "setxattr",
+        [SNIC_FSOP_GETXATTR] = "getxattr",
+        [SNIC_FSOP_LISTXATTR] = "listxattr",
+        [SNIC_FSOP_REMOVEXATTR] = "removexattr",
+        [SNIC_FSOP_GETLK] = "getlk",
+        [SNIC_FSOP_SETLK] = "setlk",
+        [SNIC_FSOP_FLOCK] = "flock",
+        [SNIC_FSOP_SYNCFS] = "syncfs",
     };
 
-    return kind < SNIC_KVFS_KINDS && names[kind] != NULL ? names[kind] : "an operation";
+    return kind < SNIC_FSOP_KINDS && names[kind] != NULL ? names[kind] : "an operation";
 }
 
 static void reply_bad(struct km_call *c)
@@ -237,26 +237,26 @@ static void reply_bad(struct km_call *c)
                c->r.k.result == SNIC_EPEERDEAD ? "the file system's process died: outcome unknown"
                                                : snic_strerror((int)c->r.k.result));
     }
-    if (error == ENOENT && c->r.k.kind == SNIC_KVFS_LOOKUP)
+    if (error == ENOENT && c->r.k.kind == SNIC_FSOP_LOOKUP)
         reply_absent(c);
     else
         (void)fuse_reply_err(c->fuse, error);
 }
 
 /* Does the kernel count the entry as a look-up? */
-static int reply_dirent_known(const struct km_call *c, const struct snic_kvfs_dirent *d)
+static int reply_dirent_known(const struct km_call *c, const struct snic_fsop_dirent *d)
 {
-    return (c->r.k.flags & SNIC_KVFS_READDIR_PLUS) != 0 && d->has_attr && d->cookie > 2;
+    return (c->r.k.flags & SNIC_FSOP_READDIR_PLUS) != 0 && d->has_attr && d->cookie > 2;
 }
 
 /* One entry into [at, room) of the answer. @return bytes; more than there are: no room */
 static size_t reply_dirent(struct km_call *c, char *at, size_t room,
-                           const struct snic_kvfs_dirent *d, const char *name)
+                           const struct snic_fsop_dirent *d, const char *name)
 {
     struct fuse_entry_param e;
     struct stat st;
 
-    if ((c->r.k.flags & SNIC_KVFS_READDIR_PLUS) == 0) {
+    if ((c->r.k.flags & SNIC_FSOP_READDIR_PLUS) == 0) {
         memset(&st, 0, sizeof(st));
         st.st_ino = d->ino;
         st.st_mode = d->type;
@@ -275,7 +275,7 @@ static size_t reply_dirent(struct km_call *c, char *at, size_t room,
  * other process may have written anything, and can write at any time. @return 0; -1: it is none
  */
 static int reply_entry_take(const unsigned char *from, const unsigned char *end,
-                            struct snic_kvfs_dirent *d, char *name)
+                            struct snic_fsop_dirent *d, char *name)
 {
     size_t room = (size_t)(end - from);
 
@@ -295,7 +295,7 @@ static void reply_readdir_lost(struct km_call *c, const unsigned char *to)
 {
     const unsigned char *from = c->data;
     char name[KM_NAME_MAX + 1];
-    struct snic_kvfs_dirent d;
+    struct snic_fsop_dirent d;
 
     for (; from < to && reply_entry_take(from, to, &d, name) == 0; from += d.bytes)
         if (reply_dirent_known(c, &d))
@@ -311,7 +311,7 @@ static void reply_readdir(struct km_call *c)
     size_t used = 0;
 
     while (from < end) {
-        struct snic_kvfs_dirent d;
+        struct snic_fsop_dirent d;
         size_t n;
 
         if (reply_entry_take(from, end, &d, name) != 0) {
@@ -336,7 +336,7 @@ static void reply_readdir(struct km_call *c)
 
 static void reply_statfs(struct km_call *c)
 {
-    const struct snic_kvfs_statfs *s = &c->r.k.statfs;
+    const struct snic_fsop_statfs *s = &c->r.k.statfs;
     struct statvfs v;
 
     memset(&v, 0, sizeof(v));
@@ -348,18 +348,18 @@ static void reply_statfs(struct km_call *c)
     v.f_files = s->files;
     v.f_ffree = s->files_free;
     v.f_favail = s->files_free;
-    v.f_namemax = SNIC_KVFS_NAME_MAX;
+    v.f_namemax = SNIC_FSOP_NAME_MAX;
     (void)fuse_reply_statfs(c->fuse, &v);
 }
 
 static void reply_lock(struct km_call *c)
 {
-    const struct snic_kvfs_lock *k = &c->r.k.lock;
+    const struct snic_fsop_lock *k = &c->r.k.lock;
     struct flock l;
 
     memset(&l, 0, sizeof(l));
-    l.l_type = k->type == SNIC_KVFS_RDLCK   ? F_RDLCK
-               : k->type == SNIC_KVFS_WRLCK ? F_WRLCK
+    l.l_type = k->type == SNIC_FSOP_RDLCK   ? F_RDLCK
+               : k->type == SNIC_FSOP_WRLCK ? F_WRLCK
                                             : F_UNLCK;
     l.l_whence = SEEK_SET;
     l.l_start = (off_t)k->start;
@@ -397,8 +397,8 @@ static void reply_attr(struct km_call *c)
  */
 static int reply_copy(struct km_call *c)
 {
-    const struct snic_kvfs_req had = c->r.k;
-    struct snic_kvfs_req *k = &c->r.k;
+    const struct snic_fsop had = c->r.k;
+    struct snic_fsop *k = &c->r.k;
     uint64_t more = (uint64_t)had.result;
 
     c->copied += more;
@@ -424,61 +424,61 @@ static int reply_copy(struct km_call *c)
 /* @return 1: the block is in use again */
 static int reply_good(struct km_call *c)
 {
-    const struct snic_kvfs_req *k = &c->r.k;
+    const struct snic_fsop *k = &c->r.k;
 
     switch (k->kind) {
-    case SNIC_KVFS_LOOKUP:
-    case SNIC_KVFS_MKNOD:
-    case SNIC_KVFS_MKDIR:
-    case SNIC_KVFS_SYMLINK:
-    case SNIC_KVFS_LINK:
+    case SNIC_FSOP_LOOKUP:
+    case SNIC_FSOP_MKNOD:
+    case SNIC_FSOP_MKDIR:
+    case SNIC_FSOP_SYMLINK:
+    case SNIC_FSOP_LINK:
         reply_entry(c);
         return 0;
-    case SNIC_KVFS_GETATTR:
-    case SNIC_KVFS_SETATTR:
+    case SNIC_FSOP_GETATTR:
+    case SNIC_FSOP_SETATTR:
         reply_attr(c);
         return 0;
-    case SNIC_KVFS_OPEN:
-    case SNIC_KVFS_CREATE:
-    case SNIC_KVFS_OPENDIR:
+    case SNIC_FSOP_OPEN:
+    case SNIC_FSOP_CREATE:
+    case SNIC_FSOP_OPENDIR:
         return reply_open(c);
-    case SNIC_KVFS_READLINK:
+    case SNIC_FSOP_READLINK:
         (void)fuse_reply_buf(c->fuse, c->data, (size_t)k->result);
         return 0;
-    case SNIC_KVFS_READ:
+    case SNIC_FSOP_READ:
         c->m->read_bytes += (uint64_t)k->result;
         (void)fuse_reply_buf(c->fuse, c->data, (size_t)k->result);
         return 0;
-    case SNIC_KVFS_WRITE:
+    case SNIC_FSOP_WRITE:
         c->m->write_bytes += (uint64_t)k->result;
         (void)fuse_reply_write(c->fuse, (size_t)k->result);
         return 0;
-    case SNIC_KVFS_COPY:
+    case SNIC_FSOP_COPY:
         return reply_copy(c);
-    case SNIC_KVFS_SEEK:
+    case SNIC_FSOP_SEEK:
         (void)fuse_reply_lseek(c->fuse, (off_t)k->result);
         return 0;
-    case SNIC_KVFS_READDIR:
+    case SNIC_FSOP_READDIR:
         reply_readdir(c);
         return 0;
-    case SNIC_KVFS_GETXATTR:
-    case SNIC_KVFS_LISTXATTR:
+    case SNIC_FSOP_GETXATTR:
+    case SNIC_FSOP_LISTXATTR:
         if (c->size == 0)
             (void)fuse_reply_xattr(c->fuse, (size_t)k->result);
         else
             (void)fuse_reply_buf(c->fuse, c->data, (size_t)k->result);
         return 0;
-    case SNIC_KVFS_UNLINK:
-    case SNIC_KVFS_RMDIR:
-    case SNIC_KVFS_RENAME:
+    case SNIC_FSOP_UNLINK:
+    case SNIC_FSOP_RMDIR:
+    case SNIC_FSOP_RENAME:
         if (k->handle != 0) /* before the answer, which may end what the kernel knows */
             km_known_hold(c->m, k->attr.ino, k->handle);
         (void)fuse_reply_err(c->fuse, 0);
         return 0;
-    case SNIC_KVFS_STATFS:
+    case SNIC_FSOP_STATFS:
         reply_statfs(c);
         return 0;
-    case SNIC_KVFS_GETLK:
+    case SNIC_FSOP_GETLK:
         reply_lock(c);
         return 0;
     default:
@@ -520,7 +520,7 @@ void km_call_done(struct km_call *c)
     m->calls++;
     km_file_note(c);
     /* Data in the ring's memory has to be released at once. */
-    if (m->defer_large && c->r.k.kind == SNIC_KVFS_READ && c->r.k.result >= KM_LARGE &&
+    if (m->defer_large && c->r.k.kind == SNIC_FSOP_READ && c->r.k.result >= KM_LARGE &&
         c->data == km_call_data(c))
         snic_queue_push(&m->large, &c->large);
     else

@@ -43,16 +43,16 @@ struct km_up {
     uint32_t data_size;
     uint32_t room; /* for data in the answer */
     union {
-        struct snic_kvfs_lock lock;
+        struct snic_fsop_lock lock;
         struct {
             uint64_t size;
             uint32_t mode;
             uint32_t uid;
             uint32_t gid;
             uint32_t reserved;
-            struct snic_kvfs_time atime;
-            struct snic_kvfs_time mtime;
-            struct snic_kvfs_time ctime;
+            struct snic_fsop_time atime;
+            struct snic_fsop_time mtime;
+            struct snic_fsop_time ctime;
         } set;
     } u;
 };
@@ -65,9 +65,9 @@ struct km_down {
     uint32_t alone;
     uint32_t reserved;
     union {
-        struct snic_kvfs_attr attr;
-        struct snic_kvfs_lock lock;
-        struct snic_kvfs_statfs statfs;
+        struct snic_fsop_attr attr;
+        struct snic_fsop_lock lock;
+        struct snic_fsop_statfs statfs;
     } u;
 };
 

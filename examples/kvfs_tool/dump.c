@@ -34,14 +34,14 @@ static void dump_text(const char *s, size_t n)
     (void)putchar('"');
 }
 
-static void dump_time(const char *name, const struct snic_kvfs_time *t)
+static void dump_time(const char *name, const struct snic_fsop_time *t)
 {
     (void)printf(" %s=%lld.%09u", name, (long long)t->sec, t->nsec);
 }
 
 static int dump_attr(const void *value, uint32_t size)
 {
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     int rc = snic_kvfs_attr_decode(&a, value, size);
 
     if (rc != 0)

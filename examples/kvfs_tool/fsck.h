@@ -41,13 +41,13 @@ enum fsck_code fsck_run(const struct fsck_opts *o, struct fsck_report *r);
 /* ---- Between fsck_scan.c, fsck_judge.c and fsck_bytes.c ---- */
 
 struct fsck_inode {
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     uint64_t names;   /* that lead to it                                                     */
     uint64_t entries; /* names in it                                                         */
     uint64_t subdirs;
     uint64_t further;  /* 'P'                                                                 */
     uint64_t named_in; /* a directory that names it                                          */
-    struct snic_kvfs_hash named_as;
+    struct snic_fsop_hash named_as;
     uint64_t records; /* besides the attributes                                              */
     uint32_t target;  /* bytes                                                                */
     uint32_t small;   /* bytes of 'D'                                                         */

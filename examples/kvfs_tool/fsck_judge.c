@@ -59,7 +59,7 @@ static void judge_put_further(struct fsck *f, const struct snic_kvop_key *key, u
     fsck_put(f, key, record, count == 0 ? 0 : sizeof(record));
 }
 
-static int judge_is_first(const struct fsck_inode *i, uint64_t parent, struct snic_kvfs_hash h)
+static int judge_is_first(const struct fsck_inode *i, uint64_t parent, struct snic_fsop_hash h)
 {
     return (i->a.flags & SNIC_KVFS_ATTR_PARENT) != 0 && i->a.parent == parent &&
            i->a.name.high == h.high && i->a.name.low == h.low;
@@ -69,7 +69,7 @@ static int judge_is_first(const struct fsck_inode *i, uint64_t parent, struct sn
 static void judge_further(struct fsck *f, const struct snic_kvop_key *key,
                           const unsigned char *record, uint32_t size)
 {
-    struct snic_kvfs_hash h = {snic_get_be64(key->bytes + 9), snic_get_be64(key->bytes + 17)};
+    struct snic_fsop_hash h = {snic_get_be64(key->bytes + 9), snic_get_be64(key->bytes + 17)};
     uint64_t parent = snic_get_be64(key->bytes + 1);
     struct fsck_inode *i = fsck_find(f, key->group);
     struct snic_kvop_key entry;
@@ -93,7 +93,7 @@ static void judge_unknown(struct fsck *f, const struct snic_kvop_key *key,
                           const unsigned char *record, uint32_t size,
                           const struct snic_kvfs_entry *e)
 {
-    struct snic_kvfs_hash h = {snic_get_be64(key->bytes + 1), snic_get_be64(key->bytes + 9)};
+    struct snic_fsop_hash h = {snic_get_be64(key->bytes + 1), snic_get_be64(key->bytes + 9)};
     struct fsck_inode *i = fsck_find(f, e->ino);
     struct snic_kvop_key further;
     if (i == NULL || !i->has_attr || judge_is_dir(i) || i->names <= i->further + 1 ||
@@ -144,7 +144,7 @@ static void judge_link(struct fsck *f, struct fsck_inode *dir, const char *name,
                        struct fsck_inode *i)
 {
     uint32_t length = (uint32_t)strlen(name);
-    struct snic_kvfs_hash h = snic_kvfs_hash_name(f->super.seed, name, length);
+    struct snic_fsop_hash h = snic_kvfs_hash_name(f->super.seed, name, length);
     struct snic_kvfs_entry e = {
         .ino = i->a.ino, .type = i->a.mode & JUDGE_FMT, .name_size = length, .name = name};
     struct snic_kvop_key key;
@@ -193,7 +193,7 @@ static struct fsck_inode *judge_lost_found(struct fsck *f)
         if (e.name_size == sizeof(name) - 1 && memcmp(e.name, name, e.name_size) == 0)
             return dir != NULL && judge_is_dir(dir) ? dir : NULL;
     }
-    struct snic_kvfs_attr times = root->a;
+    struct snic_fsop_attr times = root->a;
     dir = fsck_inode(f, judge_new_ino(f));
     if (dir == NULL)
         return NULL;
@@ -249,7 +249,7 @@ static void judge_stray(struct fsck *f, const struct fsck_inode *i)
 }
 
 /* Flags and counts from the records. 1: the inode's are wrong. */
-static int judge_counts(const struct fsck_inode *i, struct snic_kvfs_attr *a)
+static int judge_counts(const struct fsck_inode *i, struct snic_fsop_attr *a)
 {
     uint64_t first;
     *a = i->a;
@@ -280,7 +280,7 @@ static int judge_counts(const struct fsck_inode *i, struct snic_kvfs_attr *a)
 static void judge_inode(struct fsck *f, uint64_t at)
 {
     struct fsck_inode *i = &f->inodes[at];
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     struct snic_kvop_key key;
     judge_key(&key, i->a.ino);
     if (i->hurt)

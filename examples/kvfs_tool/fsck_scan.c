@@ -238,12 +238,12 @@ static void fsck_intent(struct fsck *f, const struct snic_kvop_key *key,
 static void fsck_entries(struct fsck *f, const struct snic_kvop_key *key,
                          const unsigned char *record, uint32_t size)
 {
-    struct snic_kvfs_hash h = {snic_get_be64(key->bytes + 1), snic_get_be64(key->bytes + 9)};
+    struct snic_fsop_hash h = {snic_get_be64(key->bytes + 1), snic_get_be64(key->bytes + 9)};
     struct snic_kvfs_entry e;
     uint32_t at = 0;
     int rc;
     while ((rc = snic_kvfs_entry_next(record, size, &at, &e)) == 1) {
-        struct snic_kvfs_hash is = snic_kvfs_hash_name(f->super.seed, e.name, e.name_size);
+        struct snic_fsop_hash is = snic_kvfs_hash_name(f->super.seed, e.name, e.name_size);
         struct fsck_inode *dir = fsck_inode(f, key->group);
         if (dir == NULL)
             return;
@@ -284,7 +284,7 @@ static void fsck_xattr(struct fsck *f, struct fsck_inode *i, const struct snic_k
 static void fsck_attr(struct fsck *f, struct fsck_inode *i, const struct snic_kvop_key *key,
                       const unsigned char *record, uint32_t size)
 {
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     if (snic_kvfs_attr_decode(&a, record, size) != 0 || a.ino != key->group) {
         (void)fsck_finding(f, key, 0, "invalid attributes");
         f->damaged = 1;

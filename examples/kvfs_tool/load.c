@@ -32,7 +32,7 @@ struct load_link {
 
 struct load {
     struct kt *t;
-    unsigned char *data; /* SNIC_KVFS_IO_MAX */
+    unsigned char *data; /* SNIC_FSOP_IO_MAX */
     struct load_link *links;
     size_t links_used;
     size_t links_room; /* a power of two */
@@ -88,27 +88,27 @@ static int load_remember(struct load *l, const struct stat *st, uint64_t as)
 
 /* ---- One file ---- */
 
-static struct snic_kvfs_time load_time(const struct timespec *t)
+static struct snic_fsop_time load_time(const struct timespec *t)
 {
-    return (struct snic_kvfs_time){.sec = t->tv_sec, .nsec = (uint32_t)t->tv_nsec};
+    return (struct snic_fsop_time){.sec = t->tv_sec, .nsec = (uint32_t)t->tv_nsec};
 }
 
 static int load_attr(struct load *l, uint64_t ino, const struct stat *st)
 {
-    struct snic_kvfs_req q = {.kind = SNIC_KVFS_SETATTR, .flags = SNIC_KVFS_CHECKED, .ino = ino};
+    struct snic_fsop q = {.kind = SNIC_FSOP_SETATTR, .flags = SNIC_FSOP_CHECKED, .ino = ino};
     int rc;
 
-    q.set_mask = SNIC_KVFS_SET_UID | SNIC_KVFS_SET_GID;
+    q.set_mask = SNIC_FSOP_SET_UID | SNIC_FSOP_SET_GID;
     q.attr.uid = st->st_uid;
     q.attr.gid = st->st_gid;
     rc = (int)snic_fs_call(l->t->s.fs, &q);
     if (rc != 0)
         return rc;
     /* The mode behind the owner: a change of owner takes setuid and setgid. */
-    q = (struct snic_kvfs_req){.kind = SNIC_KVFS_SETATTR, .flags = SNIC_KVFS_CHECKED, .ino = ino};
-    q.set_mask = SNIC_KVFS_SET_ATIME | SNIC_KVFS_SET_MTIME;
+    q = (struct snic_fsop){.kind = SNIC_FSOP_SETATTR, .flags = SNIC_FSOP_CHECKED, .ino = ino};
+    q.set_mask = SNIC_FSOP_SET_ATIME | SNIC_FSOP_SET_MTIME;
     if (!S_ISLNK(st->st_mode))
-        q.set_mask |= SNIC_KVFS_SET_MODE;
+        q.set_mask |= SNIC_FSOP_SET_MODE;
     q.attr.mode = st->st_mode;
     q.attr.atime = load_time(&st->st_atim);
     q.attr.mtime = load_time(&st->st_mtim);
@@ -117,8 +117,8 @@ static int load_attr(struct load *l, uint64_t ino, const struct stat *st)
 
 static int load_xattr(struct load *l, const char *path, uint64_t ino, const char *name)
 {
-    struct snic_kvfs_req q = {.kind = SNIC_KVFS_SETXATTR, .flags = SNIC_KVFS_CHECKED, .ino = ino};
-    ssize_t n = lgetxattr(path, name, l->data, SNIC_KVFS_XATTR_VALUE_MAX);
+    struct snic_fsop q = {.kind = SNIC_FSOP_SETXATTR, .flags = SNIC_FSOP_CHECKED, .ino = ino};
+    ssize_t n = lgetxattr(path, name, l->data, SNIC_FSOP_XATTR_VALUE_MAX);
     struct snic_iov iov = {l->data, n > 0 ? (size_t)n : 0};
 
     if (n < 0)
@@ -133,7 +133,7 @@ static int load_xattr(struct load *l, const char *path, uint64_t ino, const char
 
 static int load_xattrs(struct load *l, const char *path, uint64_t ino)
 {
-    static char names[SNIC_KVFS_XATTR_LIST_MAX];
+    static char names[SNIC_FSOP_XATTR_LIST_MAX];
     ssize_t n = llistxattr(path, names, sizeof(names));
 
     if (n < 0 && errno != ENOTSUP) /* such a file has none */
@@ -153,11 +153,11 @@ static int load_xattrs(struct load *l, const char *path, uint64_t ino)
 }
 
 /* The bytes of [at, end), which the host's file system reports as data. */
-static int load_range(struct load *l, int fd, struct snic_kvfs_req *w, uint64_t at, uint64_t end)
+static int load_range(struct load *l, int fd, struct snic_fsop *w, uint64_t at, uint64_t end)
 {
     while (at < end) {
-        struct snic_iov iov = {l->data, SNIC_KVFS_IO_MAX};
-        ssize_t n = pread(fd, l->data, (size_t)snic_min_u64(end - at, SNIC_KVFS_IO_MAX), (off_t)at);
+        struct snic_iov iov = {l->data, SNIC_FSOP_IO_MAX};
+        ssize_t n = pread(fd, l->data, (size_t)snic_min_u64(end - at, SNIC_FSOP_IO_MAX), (off_t)at);
         int64_t rc;
 
         if (n < 0)
@@ -182,9 +182,9 @@ static int load_range(struct load *l, int fd, struct snic_kvfs_req *w, uint64_t 
 
 static int load_data(struct load *l, int fd, uint64_t ino, uint64_t handle, uint64_t size)
 {
-    struct snic_kvfs_req w = {
-        .kind = SNIC_KVFS_WRITE, .flags = SNIC_KVFS_CHECKED, .ino = ino, .handle = handle};
-    struct snic_kvfs_req q = {.kind = SNIC_KVFS_SETATTR, .flags = SNIC_KVFS_CHECKED, .ino = ino};
+    struct snic_fsop w = {
+        .kind = SNIC_FSOP_WRITE, .flags = SNIC_FSOP_CHECKED, .ino = ino, .handle = handle};
+    struct snic_fsop q = {.kind = SNIC_FSOP_SETATTR, .flags = SNIC_FSOP_CHECKED, .ino = ino};
     uint64_t at = 0;
     int rc = 0;
 
@@ -198,21 +198,21 @@ static int load_data(struct load *l, int fd, uint64_t ino, uint64_t handle, uint
         rc = load_range(l, fd, &w, from < 0 || to < 0 ? 0 : (uint64_t)from, at);
     }
     q.handle = handle;
-    q.set_mask = SNIC_KVFS_SET_SIZE;
+    q.set_mask = SNIC_FSOP_SET_SIZE;
     q.attr.size = size;
     return rc != 0 ? rc : (int)snic_fs_call(l->t->s.fs, &q);
 }
 
-static int load_file(struct load *l, const FTSENT *e, struct snic_kvfs_req *q)
+static int load_file(struct load *l, const FTSENT *e, struct snic_fsop *q)
 {
     int fd = open(e->fts_accpath, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    struct snic_kvfs_req r = {.kind = SNIC_KVFS_RELEASE};
+    struct snic_fsop r = {.kind = SNIC_FSOP_RELEASE};
     int rc;
 
     if (fd < 0)
         return snic_error_from_os(errno);
-    q->kind = SNIC_KVFS_CREATE;
-    q->flags |= SNIC_KVFS_EXCL | SNIC_KVFS_OPEN_WRITE;
+    q->kind = SNIC_FSOP_CREATE;
+    q->flags |= SNIC_FSOP_EXCL | SNIC_FSOP_OPEN_WRITE;
     q->mode = S_IFREG | 0600;
     rc = (int)snic_fs_call(l->t->s.fs, q);
     if (rc == 0) {
@@ -225,23 +225,23 @@ static int load_file(struct load *l, const FTSENT *e, struct snic_kvfs_req *q)
     return rc;
 }
 
-static int load_other(struct load *l, const FTSENT *e, struct snic_kvfs_req *q)
+static int load_other(struct load *l, const FTSENT *e, struct snic_fsop *q)
 {
     const struct stat *st = e->fts_statp;
     ssize_t n;
 
     if (S_ISLNK(st->st_mode)) {
-        n = readlink(e->fts_accpath, (char *)l->data, SNIC_KVFS_SYMLINK_MAX);
+        n = readlink(e->fts_accpath, (char *)l->data, SNIC_FSOP_SYMLINK_MAX);
         if (n < 0)
             return snic_error_from_os(errno);
-        q->kind = SNIC_KVFS_SYMLINK;
+        q->kind = SNIC_FSOP_SYMLINK;
         q->name2 = (const char *)l->data;
         q->name2_size = (uint32_t)n;
     } else if (S_ISDIR(st->st_mode)) {
-        q->kind = SNIC_KVFS_MKDIR;
+        q->kind = SNIC_FSOP_MKDIR;
         q->mode = 0700;
     } else {
-        q->kind = SNIC_KVFS_MKNOD;
+        q->kind = SNIC_FSOP_MKNOD;
         q->mode = st->st_mode;
         q->rdev = st->st_rdev;
     }
@@ -251,8 +251,8 @@ static int load_other(struct load *l, const FTSENT *e, struct snic_kvfs_req *q)
 /* A name in the directory above. */
 static int load_one(struct load *l, const FTSENT *e)
 {
-    struct snic_kvfs_req q = {
-        .flags = SNIC_KVFS_CHECKED, .name = e->fts_name, .name_size = e->fts_namelen};
+    struct snic_fsop q = {
+        .flags = SNIC_FSOP_CHECKED, .name = e->fts_name, .name_size = e->fts_namelen};
     const struct stat *st = e->fts_statp;
     int several = st->st_nlink > 1 && !S_ISDIR(st->st_mode);
     int rc;
@@ -262,7 +262,7 @@ static int load_one(struct load *l, const FTSENT *e)
         const struct load_link *k = &l->links[load_slot(l, st->st_dev, st->st_ino)];
 
         if (k->as != 0) {
-            q.kind = SNIC_KVFS_LINK;
+            q.kind = SNIC_FSOP_LINK;
             q.name2 = q.name;
             q.name2_size = q.name_size;
             q.ino2 = q.ino;
@@ -272,7 +272,7 @@ static int load_one(struct load *l, const FTSENT *e)
     }
     rc = S_ISREG(st->st_mode) ? load_file(l, e, &q) : load_other(l, e, &q);
     if (rc == SNIC_EEXIST && S_ISDIR(st->st_mode)) { /* into a directory that is there */
-        q.kind = SNIC_KVFS_LOOKUP;
+        q.kind = SNIC_FSOP_LOOKUP;
         rc = (int)snic_fs_call(l->t->s.fs, &q);
         if (rc == 0 && !S_ISDIR(q.attr.mode))
             rc = SNIC_ENOTDIR;
@@ -362,7 +362,7 @@ static int load_tree(struct load *l, char *from)
 static int load_run(struct kt *t, struct load *l)
 {
     const char *to = t->argc > 1 ? t->argv[1] : "/";
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     int status = kt_open(t, 1);
     int ended;
     int rc;
@@ -401,7 +401,7 @@ int kt_load(struct kt *t)
         ex_log(EX_ERROR, "cannot load %s: %s", t->argv[0], strerror(errno));
     else if (!S_ISDIR(st.st_mode))
         ex_log(EX_ERROR, "cannot load %s: not a directory", t->argv[0]);
-    else if (l == NULL || (l->data = malloc(SNIC_KVFS_IO_MAX)) == NULL || load_grow(l) != 0)
+    else if (l == NULL || (l->data = malloc(SNIC_FSOP_IO_MAX)) == NULL || load_grow(l) != 0)
         ex_log(EX_ERROR, "out of memory for the copy");
     else
         status = load_run(t, l);

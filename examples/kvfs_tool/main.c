@@ -199,13 +199,13 @@ int kt_walk(struct kt *t, const struct kt_walk *w)
     return rc;
 }
 
-int kt_resolve(struct kt *t, const char *path, struct snic_kvfs_attr *out)
+int kt_resolve(struct kt *t, const char *path, struct snic_fsop_attr *out)
 {
-    struct snic_kvfs_req q = {.kind = SNIC_KVFS_RESOLVE, .ino = SNIC_KVFS_ROOT, .name = path};
+    struct snic_fsop q = {.kind = SNIC_FSOP_RESOLVE, .ino = SNIC_FSOP_ROOT, .name = path};
     size_t n = strlen(path);
 
     if (n == strspn(path, "/")) {
-        q.kind = SNIC_KVFS_GETATTR;
+        q.kind = SNIC_FSOP_GETATTR;
         n = 0;
     }
     if (n > UINT32_MAX)

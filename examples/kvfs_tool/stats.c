@@ -34,7 +34,7 @@ static int stats_record(void *ctx, const struct snic_kvop_key *key, const void *
 {
     struct stats *s = ctx;
     int flags = snic_kvfs_verify(key, value, size);
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
 
     s->records[key->bytes[0]]++;
     s->bytes[key->bytes[0]] += size;
@@ -124,7 +124,7 @@ int kt_stats(struct kt *t)
 /* ---- By path ---- */
 
 /* Mount, and look up the path; errors are printed. @return 0 or exit code */
-static int path_open(struct kt *t, const char *path, struct snic_kvfs_attr *a)
+static int path_open(struct kt *t, const char *path, struct snic_fsop_attr *a)
 {
     int status;
     int rc;
@@ -151,7 +151,7 @@ static int path_close(struct kt *t, const char *path, int64_t rc)
     return rc < 0 ? 1 : 0;
 }
 
-static void path_line(const struct snic_kvfs_attr *a, const char *name)
+static void path_line(const struct snic_fsop_attr *a, const char *name)
 {
     static const char types[] = "?pc?d?b?-?l?s???";
     static const char rwx[] = "rwxrwxrwx";
@@ -181,11 +181,11 @@ static int64_t path_list(struct kt *t, uint64_t ino, uint64_t handle, uint64_t *
                          size_t room)
 {
     struct snic_iov iov = {mem, room};
-    struct snic_kvfs_req q = {.kind = SNIC_KVFS_READDIR,
-                              .flags = SNIC_KVFS_READDIR_PLUS,
-                              .ino = ino,
-                              .handle = handle,
-                              .offset = *cookie};
+    struct snic_fsop q = {.kind = SNIC_FSOP_READDIR,
+                          .flags = SNIC_FSOP_READDIR_PLUS,
+                          .ino = ino,
+                          .handle = handle,
+                          .offset = *cookie};
     const unsigned char *at = mem;
     int64_t n;
 
@@ -194,8 +194,8 @@ static int64_t path_list(struct kt *t, uint64_t ino, uint64_t handle, uint64_t *
     q.length = room;
     n = snic_fs_call(t->s.fs, &q);
     while (n > 0 && at < (const unsigned char *)mem + n) {
-        const struct snic_kvfs_dirent *d = (const void *)at;
-        struct snic_kvfs_attr a = d->attr;
+        const struct snic_fsop_dirent *d = (const void *)at;
+        struct snic_fsop_attr a = d->attr;
 
         if (!d->has_attr) {
             memset(&a, 0, sizeof(a));
@@ -213,9 +213,9 @@ static int64_t path_list(struct kt *t, uint64_t ino, uint64_t handle, uint64_t *
 int kt_ls(struct kt *t)
 {
     const char *path = t->argc > 0 ? t->argv[0] : "/";
-    struct snic_kvfs_req q = {.kind = SNIC_KVFS_OPENDIR};
+    struct snic_fsop q = {.kind = SNIC_FSOP_OPENDIR};
     const size_t room = 256u << 10;
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     uint64_t cookie = 0;
     int64_t n = SNIC_ENOMEM;
     void *mem = malloc(room);
@@ -231,7 +231,7 @@ int kt_ls(struct kt *t)
     if (mem != NULL && (n = snic_fs_call(t->s.fs, &q)) == 0) {
         while ((n = path_list(t, a.ino, q.handle, &cookie, mem, room)) > 0)
             ;
-        q.kind = SNIC_KVFS_RELEASEDIR;
+        q.kind = SNIC_FSOP_RELEASEDIR;
         (void)snic_fs_call(t->s.fs, &q);
     }
     free(mem);
@@ -240,9 +240,9 @@ int kt_ls(struct kt *t)
 
 int kt_cat(struct kt *t)
 {
-    struct snic_kvfs_req q = {.kind = SNIC_KVFS_OPEN, .flags = SNIC_KVFS_OPEN_READ};
-    struct snic_iov iov = {malloc(SNIC_KVFS_IO_MAX), SNIC_KVFS_IO_MAX};
-    struct snic_kvfs_attr a;
+    struct snic_fsop q = {.kind = SNIC_FSOP_OPEN, .flags = SNIC_FSOP_OPEN_READ};
+    struct snic_iov iov = {malloc(SNIC_FSOP_IO_MAX), SNIC_FSOP_IO_MAX};
+    struct snic_fsop_attr a;
     int status = path_open(t, t->argv[0], &a);
     int64_t n = iov.base != NULL ? 0 : SNIC_ENOMEM;
 
@@ -251,7 +251,7 @@ int kt_cat(struct kt *t)
         n = S_ISDIR(a.mode) ? SNIC_EISDIR : snic_fs_call(t->s.fs, &q);
     }
     if (status == 0 && n == 0) {
-        struct snic_kvfs_req r = {.kind = SNIC_KVFS_READ, .ino = a.ino, .handle = q.handle};
+        struct snic_fsop r = {.kind = SNIC_FSOP_READ, .ino = a.ino, .handle = q.handle};
 
         do {
             r.iov = &iov;
@@ -262,7 +262,7 @@ int kt_cat(struct kt *t)
                 break;
             r.offset += n > 0 ? (uint64_t)n : 0;
         } while (n > 0);
-        q.kind = SNIC_KVFS_RELEASE;
+        q.kind = SNIC_FSOP_RELEASE;
         (void)snic_fs_call(t->s.fs, &q);
     }
     free(iov.base);
@@ -271,7 +271,7 @@ int kt_cat(struct kt *t)
 
 int kt_stat(struct kt *t)
 {
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     int status = path_open(t, t->argv[0], &a);
 
     if (status != 0)

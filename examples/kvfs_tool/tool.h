@@ -43,7 +43,7 @@ struct kt_walk {
 int kt_walk(struct kt *t, const struct kt_walk *w);
 
 /* Find a path, from the root. @return 0 or SNIC_E* */
-int kt_resolve(struct kt *t, const char *path, struct snic_kvfs_attr *out);
+int kt_resolve(struct kt *t, const char *path, struct snic_fsop_attr *out);
 
 /* How many sessions have the file system mounted: heartbeats, once a second. It may take four s.
    @return 0; SNIC_E*: that could not be found out */

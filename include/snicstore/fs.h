@@ -45,7 +45,7 @@ typedef void (*snic_fs_done_fn)(struct snic_fs_req *req);
 
 /** A request to the service: the engine's, and the callback. Zero it, fill, submit or post. */
 struct snic_fs_req {
-    struct snic_kvfs_req k;   /**< the operation, and its result                              */
+    struct snic_fsop k;       /**< the operation, and its result                              */
     snic_fs_done_fn done;     /**< on the loop's thread; never inside submit                   */
     struct snic_loop_msg msg; /**< the service's while borrowed                               */
 };
@@ -101,7 +101,7 @@ SNIC_API struct snic_kvfs *snic_fs_engine(struct snic_fs *fs) SNIC_NONNULL(1);
 /* ---- Calls that run the loop until they are done. [owner], not from inside a done ---- */
 
 /** Submit and wait. @return req->result [owner] */
-SNIC_API int64_t snic_fs_call(struct snic_fs *fs, struct snic_kvfs_req *req) SNIC_NONNULL(1, 2);
+SNIC_API int64_t snic_fs_call(struct snic_fs *fs, struct snic_fsop *req) SNIC_NONNULL(1, 2);
 /**
  * Make a file system. @p o NULL: defaults.
  * @return 0; SNIC_EEXIST; SNIC_EBUSY it is mounted here; SNIC_E* of the store [owner]

@@ -61,7 +61,7 @@ SNIC_API void snic_fsdispatch_cancel(void *ctx, struct snic_nvmefslink_dpu *d,
  * A request of nvme-fs as the file system has it, but for data: kind, flags, cred, names, numbers.
  * @return 0; SNIC_ENOTSUP op [any]
  */
-SNIC_API SNIC_NODISCARD int snic_fsdispatch_convert(struct snic_kvfs_req *out,
+SNIC_API SNIC_NODISCARD int snic_fsdispatch_convert(struct snic_fsop *out,
                                                     const struct snic_nvmefs_req *in)
     SNIC_NONNULL(1, 2);
 

@@ -4,7 +4,7 @@
  * The records KVFS keeps in its store: keys, layouts, checksums. For the engine, and for tools that
  * check a store or repair it.
  *
- * Depends on  snicstore/base.h, snicstore/kvop.h.
+ * Depends on  snicstore/base.h, snicstore/fsop.h, snicstore/kvop.h.
  * Memory      Plain data.
  * Threads     None of its own.
  * Progress    No call blocks.
@@ -57,6 +57,7 @@
 #define SNIC_KVFS_FORMAT_H
 
 #include "snicstore/base.h"
+#include "snicstore/fsop.h"
 #include "snicstore/kvop.h"
 
 #ifdef __cplusplus
@@ -90,38 +91,7 @@ enum snic_kvfs_record {
     SNIC_KVFS_REC_INTENT = 'N'
 };
 
-struct snic_kvfs_hash {
-    uint64_t high; /**< its top 63 bits, at least 3, are the READDIR cookie                   */
-    uint64_t low;
-};
-
-struct snic_kvfs_time {
-    int64_t sec;
-    uint32_t nsec;
-    uint32_t reserved;
-};
-
-/** Attributes in requests and in memory. */
-struct snic_kvfs_attr {
-    uint64_t ino; /**< in requests the root is SNIC_KVFS_ROOT, in records 0                   */
-    uint64_t size;
-    uint64_t space; /**< bytes taken: st_blocks * 512                                        */
-    uint64_t rdev;
-    uint32_t mode;
-    uint32_t nlink;
-    uint32_t uid;
-    uint32_t gid;
-    uint32_t flags; /**< SNIC_KVFS_ATTR_*                                                  */
-    uint32_t reserved;
-    struct snic_kvfs_time atime;
-    struct snic_kvfs_time mtime;
-    struct snic_kvfs_time ctime;
-    struct snic_kvfs_time btime;
-    uint64_t parent; /**< directory: the one above it; else the first name's, if it has one    */
-    struct snic_kvfs_hash name;
-    uint64_t version; /**< raised with every change of the record                             */
-    uint64_t entries; /**< directory: names in it                                             */
-};
+/* Flags of struct snic_fsop_attr. */
 #define SNIC_KVFS_ATTR_BIG (1u << 0)   /**< bytes are in the object, not in 'D'                 */
 #define SNIC_KVFS_ATTR_XATTR (1u << 1) /**< has (or had) extended attributes                    */
 /** Has system.posix_acl_access; the mode overrules its entries of owner, mask and others. */
@@ -136,7 +106,7 @@ struct snic_kvfs_super {
     uint32_t flags;
     uint64_t seed; /**< of the name hash                                                    */
     uint8_t uuid[16];
-    struct snic_kvfs_time created;
+    struct snic_fsop_time created;
 };
 
 /** One of the names with a hash. */
@@ -156,10 +126,10 @@ struct snic_kvfs_reservation {
 };
 
 /** Hash of a name. [any] */
-SNIC_API struct snic_kvfs_hash snic_kvfs_hash_name(uint64_t seed, const char *name, uint32_t size)
+SNIC_API struct snic_fsop_hash snic_kvfs_hash_name(uint64_t seed, const char *name, uint32_t size)
     SNIC_NONNULL(2);
 /** The cookie of a hash: its top 63 bits, at least 3. [any] */
-static inline uint64_t snic_kvfs_cookie(struct snic_kvfs_hash h)
+static inline uint64_t snic_kvfs_cookie(struct snic_fsop_hash h)
 {
     return (h.high >> 1) < 3 ? 3 : h.high >> 1;
 }
@@ -168,11 +138,11 @@ SNIC_API void snic_kvfs_key(struct snic_kvop_key *k, uint64_t group, enum snic_k
     SNIC_NONNULL(1);
 /** Kind and hash: 'E', 'X'. [any] */
 SNIC_API void snic_kvfs_key_hash(struct snic_kvop_key *k, uint64_t group,
-                                 enum snic_kvfs_record kind, struct snic_kvfs_hash h)
+                                 enum snic_kvfs_record kind, struct snic_fsop_hash h)
     SNIC_NONNULL(1);
 /** 'P', parent, hash. [any] */
 SNIC_API void snic_kvfs_key_parent(struct snic_kvop_key *k, uint64_t group, uint64_t parent,
-                                   struct snic_kvfs_hash h) SNIC_NONNULL(1);
+                                   struct snic_fsop_hash h) SNIC_NONNULL(1);
 /** Kind and number: 's', 'O'. [any] */
 SNIC_API void snic_kvfs_key_number(struct snic_kvop_key *k, uint64_t group,
                                    enum snic_kvfs_record kind, uint64_t number) SNIC_NONNULL(1);
@@ -194,10 +164,10 @@ SNIC_API SNIC_NODISCARD int snic_kvfs_verify(const struct snic_kvop_key *k, cons
                                              uint32_t size) SNIC_NONNULL(1, 2);
 
 /** To and from the SNIC_KVFS_ATTR_BYTES of an attribute record (unsealed). [any] */
-SNIC_API void snic_kvfs_attr_encode(void *record, const struct snic_kvfs_attr *a)
+SNIC_API void snic_kvfs_attr_encode(void *record, const struct snic_fsop_attr *a)
     SNIC_NONNULL(1, 2);
 /** @return 0; SNIC_ECORRUPT invalid size or contents [any] */
-SNIC_API SNIC_NODISCARD int snic_kvfs_attr_decode(struct snic_kvfs_attr *a, const void *record,
+SNIC_API SNIC_NODISCARD int snic_kvfs_attr_decode(struct snic_fsop_attr *a, const void *record,
                                                   uint32_t size) SNIC_NONNULL(1, 2);
 /**
  * The entry at *@p at in an entry record (whole, with its head; start with 0), moving *at behind

@@ -146,7 +146,7 @@ struct snic_nvmefs_op_setattr {
     uint32_t atime_nsec;
     uint32_t mtime_nsec;
     uint32_t ctime_nsec;
-    uint32_t set_mask; /**< kvfs.h's SNIC_KVFS_SET_*                                          */
+    uint32_t set_mask; /**< kvfs.h's SNIC_FSOP_SET_*                                          */
     uint32_t mode;
     uint32_t uid;
     uint32_t gid;

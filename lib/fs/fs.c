@@ -171,7 +171,7 @@ static int fs_unqueue(struct snic_fs *fs, struct snic_fs_req *req)
 
 void snic_fs_cancel(struct snic_fs *fs, struct snic_fs_req *req)
 {
-    if (req->msg.fn == NULL || (req->k.flags & SNIC_KVFS_LOCK_WAIT) == 0)
+    if (req->msg.fn == NULL || (req->k.flags & SNIC_FSOP_LOCK_WAIT) == 0)
         return;
     if (req->msg.fn == fs_run_posted || req->msg.fn == fs_run_cancelled) {
         req->msg.fn = fs_run_cancelled;
@@ -305,7 +305,7 @@ static void fs_admit(struct snic_fs *fs)
 /* 1 if any request ended: there may be new requests and operations. */
 static int fs_deliver(struct snic_fs *fs)
 {
-    struct snic_kvfs_req *k;
+    struct snic_fsop *k;
     struct snic_node *n;
     int ended = 0;
     while ((k = snic_kvfs_poll_done(fs->engine)) != NULL) {
@@ -448,7 +448,7 @@ static void fs_called(struct snic_fs_req *req)
     SNIC_CONTAINER(req, struct snic_fs, call)->calling = 0;
 }
 
-int64_t snic_fs_call(struct snic_fs *fs, struct snic_kvfs_req *req)
+int64_t snic_fs_call(struct snic_fs *fs, struct snic_fsop *req)
 {
     SNIC_ASSERT(!fs->pumping && !fs->calling);
     fs->call.k = *req;
@@ -465,7 +465,7 @@ int64_t snic_fs_call(struct snic_fs *fs, struct snic_kvfs_req *req)
 
 int snic_fs_mkfs(struct snic_fs *fs, const struct snic_kvfs_mkfs *o)
 {
-    struct snic_kvfs_req req = {.kind = SNIC_KVFS_MKFS};
+    struct snic_fsop req = {.kind = SNIC_FSOP_MKFS};
     struct snic_kvfs_mkfs own;
     if (o == NULL) {
         struct snic_rng rng;
@@ -481,13 +481,13 @@ int snic_fs_mkfs(struct snic_fs *fs, const struct snic_kvfs_mkfs *o)
 
 int snic_fs_mount(struct snic_fs *fs)
 {
-    struct snic_kvfs_req req = {.kind = SNIC_KVFS_MOUNT};
+    struct snic_fsop req = {.kind = SNIC_FSOP_MOUNT};
     return (int)snic_fs_call(fs, &req);
 }
 
 int snic_fs_unmount(struct snic_fs *fs)
 {
-    struct snic_kvfs_req req = {.kind = SNIC_KVFS_UNMOUNT};
+    struct snic_fsop req = {.kind = SNIC_FSOP_UNMOUNT};
     return (int)snic_fs_call(fs, &req);
 }
 
@@ -501,15 +501,15 @@ static const char *fs_base(const char *path, uint32_t *size)
     at = n;
     while (at > 0 && path[at - 1] != '/')
         at--;
-    *size = (uint32_t)snic_min_u64(n - at, SNIC_KVFS_NAME_MAX + 1);
+    *size = (uint32_t)snic_min_u64(n - at, SNIC_FSOP_NAME_MAX + 1);
     return path + at;
 }
 
 static int fs_resolve(struct snic_fs *fs, const char *path, size_t size, uint64_t *ino)
 {
-    struct snic_kvfs_req req = {.kind = SNIC_KVFS_RESOLVE, .ino = SNIC_KVFS_ROOT, .name = path};
+    struct snic_fsop req = {.kind = SNIC_FSOP_RESOLVE, .ino = SNIC_FSOP_ROOT, .name = path};
     int rc;
-    *ino = SNIC_KVFS_ROOT;
+    *ino = SNIC_FSOP_ROOT;
     if (size == 0)
         return 0;
     if (size > UINT32_MAX)
@@ -522,18 +522,18 @@ static int fs_resolve(struct snic_fs *fs, const char *path, size_t size, uint64_
 
 static void fs_release(struct snic_fs *fs, uint64_t ino, uint64_t handle)
 {
-    struct snic_kvfs_req req = {.kind = SNIC_KVFS_RELEASE, .ino = ino, .handle = handle};
+    struct snic_fsop req = {.kind = SNIC_FSOP_RELEASE, .ino = ino, .handle = handle};
     (void)snic_fs_call(fs, &req);
 }
 
 /* All of [data, data + size) at 0; or out of it, until the end. @return bytes; SNIC_E* */
-static int64_t fs_transfer(struct snic_fs *fs, enum snic_kvfs_kind kind, uint64_t ino,
+static int64_t fs_transfer(struct snic_fs *fs, enum snic_fsop_kind kind, uint64_t ino,
                            uint64_t handle, unsigned char *data, size_t size)
 {
     size_t at = 0;
     while (at < size) {
-        struct snic_iov iov = {data + at, (size_t)snic_min_u64(size - at, SNIC_KVFS_IO_MAX)};
-        struct snic_kvfs_req req = {.kind = kind, .ino = ino, .handle = handle};
+        struct snic_iov iov = {data + at, (size_t)snic_min_u64(size - at, SNIC_FSOP_IO_MAX)};
+        struct snic_fsop req = {.kind = kind, .ino = ino, .handle = handle};
         int64_t n;
         req.offset = at;
         req.iov = &iov;
@@ -551,8 +551,8 @@ static int64_t fs_transfer(struct snic_fs *fs, enum snic_kvfs_kind kind, uint64_
 
 int snic_fs_put(struct snic_fs *fs, const char *path, const void *data, size_t size, uint32_t mode)
 {
-    struct snic_kvfs_req req = {.kind = SNIC_KVFS_CREATE,
-                                .flags = SNIC_KVFS_OPEN_WRITE | SNIC_KVFS_TRUNC};
+    struct snic_fsop req = {.kind = SNIC_FSOP_CREATE,
+                            .flags = SNIC_FSOP_OPEN_WRITE | SNIC_FSOP_TRUNC};
     int64_t n;
     int rc;
     req.name = fs_base(path, &req.name_size);
@@ -565,7 +565,7 @@ int snic_fs_put(struct snic_fs *fs, const char *path, const void *data, size_t s
     rc = (int)snic_fs_call(fs, &req);
     if (rc != 0)
         return rc;
-    n = fs_transfer(fs, SNIC_KVFS_WRITE, req.attr.ino, req.handle, (unsigned char *)(uintptr_t)data,
+    n = fs_transfer(fs, SNIC_FSOP_WRITE, req.attr.ino, req.handle, (unsigned char *)(uintptr_t)data,
                     size);
     fs_release(fs, req.attr.ino, req.handle);
     return n < 0 ? (int)n : (size_t)n < size ? SNIC_EIO : 0;
@@ -573,14 +573,14 @@ int snic_fs_put(struct snic_fs *fs, const char *path, const void *data, size_t s
 
 int64_t snic_fs_get(struct snic_fs *fs, const char *path, void *out, size_t room)
 {
-    struct snic_kvfs_req req = {.kind = SNIC_KVFS_OPEN, .flags = SNIC_KVFS_OPEN_READ};
+    struct snic_fsop req = {.kind = SNIC_FSOP_OPEN, .flags = SNIC_FSOP_OPEN_READ};
     int64_t n;
     int rc = fs_resolve(fs, path, strlen(path), &req.ino);
     if (rc == 0)
         rc = (int)snic_fs_call(fs, &req);
     if (rc != 0)
         return rc;
-    n = fs_transfer(fs, SNIC_KVFS_READ, req.ino, req.handle, out, room);
+    n = fs_transfer(fs, SNIC_FSOP_READ, req.ino, req.handle, out, room);
     fs_release(fs, req.ino, req.handle);
     return n < 0 ? n : (int64_t)snic_max_u64(req.attr.size, (uint64_t)n);
 }

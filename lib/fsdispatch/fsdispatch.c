@@ -9,67 +9,67 @@
 
 /* The flags of both have the same bits. */
 SNIC_STATIC_ASSERT(
-    SNIC_NVMEFS_CHECKED == SNIC_KVFS_CHECKED && SNIC_NVMEFS_DIRECT == SNIC_KVFS_DIRECT &&
-        SNIC_NVMEFS_APPEND == SNIC_KVFS_APPEND && SNIC_NVMEFS_SYNC == SNIC_KVFS_SYNC &&
-        SNIC_NVMEFS_KILL_PRIV == SNIC_KVFS_KILL_PRIV &&
-        SNIC_NVMEFS_READDIR_PLUS == SNIC_KVFS_READDIR_PLUS &&
-        SNIC_NVMEFS_LOCK_WAIT == SNIC_KVFS_LOCK_WAIT && SNIC_NVMEFS_HOLD == SNIC_KVFS_HOLD &&
-        SNIC_NVMEFS_EXCL == SNIC_KVFS_EXCL && SNIC_NVMEFS_TRUNC == SNIC_KVFS_TRUNC &&
-        SNIC_NVMEFS_OPEN_READ == SNIC_KVFS_OPEN_READ &&
-        SNIC_NVMEFS_OPEN_WRITE == SNIC_KVFS_OPEN_WRITE && SNIC_NVMEFS_NOATIME == SNIC_KVFS_NOATIME,
+    SNIC_NVMEFS_CHECKED == SNIC_FSOP_CHECKED && SNIC_NVMEFS_DIRECT == SNIC_FSOP_DIRECT &&
+        SNIC_NVMEFS_APPEND == SNIC_FSOP_APPEND && SNIC_NVMEFS_SYNC == SNIC_FSOP_SYNC &&
+        SNIC_NVMEFS_KILL_PRIV == SNIC_FSOP_KILL_PRIV &&
+        SNIC_NVMEFS_READDIR_PLUS == SNIC_FSOP_READDIR_PLUS &&
+        SNIC_NVMEFS_LOCK_WAIT == SNIC_FSOP_LOCK_WAIT && SNIC_NVMEFS_HOLD == SNIC_FSOP_HOLD &&
+        SNIC_NVMEFS_EXCL == SNIC_FSOP_EXCL && SNIC_NVMEFS_TRUNC == SNIC_FSOP_TRUNC &&
+        SNIC_NVMEFS_OPEN_READ == SNIC_FSOP_OPEN_READ &&
+        SNIC_NVMEFS_OPEN_WRITE == SNIC_FSOP_OPEN_WRITE && SNIC_NVMEFS_NOATIME == SNIC_FSOP_NOATIME,
     "flags");
-SNIC_STATIC_ASSERT(SNIC_NVMEFS_OWN_A == SNIC_KVFS_RENAME_NOREPLACE &&
-                       SNIC_NVMEFS_OWN_B == SNIC_KVFS_RENAME_EXCHANGE &&
-                       SNIC_NVMEFS_OWN_A == SNIC_KVFS_FALLOC_KEEP_SIZE &&
-                       SNIC_NVMEFS_OWN_A == SNIC_KVFS_FSYNC_DATA &&
-                       SNIC_NVMEFS_OWN_B == SNIC_KVFS_FALLOC_PUNCH &&
-                       SNIC_NVMEFS_OWN_C == SNIC_KVFS_FALLOC_ZERO &&
-                       SNIC_NVMEFS_OWN_C == SNIC_KVFS_RENAME_WHITEOUT &&
-                       SNIC_NVMEFS_OWN_A == SNIC_KVFS_SEEK_DATA &&
-                       SNIC_NVMEFS_OWN_B == SNIC_KVFS_SEEK_HOLE &&
-                       SNIC_NVMEFS_OWN_A == SNIC_KVFS_XATTR_CREATE &&
-                       SNIC_NVMEFS_OWN_B == SNIC_KVFS_XATTR_REPLACE,
+SNIC_STATIC_ASSERT(SNIC_NVMEFS_OWN_A == SNIC_FSOP_RENAME_NOREPLACE &&
+                       SNIC_NVMEFS_OWN_B == SNIC_FSOP_RENAME_EXCHANGE &&
+                       SNIC_NVMEFS_OWN_A == SNIC_FSOP_FALLOC_KEEP_SIZE &&
+                       SNIC_NVMEFS_OWN_A == SNIC_FSOP_FSYNC_DATA &&
+                       SNIC_NVMEFS_OWN_B == SNIC_FSOP_FALLOC_PUNCH &&
+                       SNIC_NVMEFS_OWN_C == SNIC_FSOP_FALLOC_ZERO &&
+                       SNIC_NVMEFS_OWN_C == SNIC_FSOP_RENAME_WHITEOUT &&
+                       SNIC_NVMEFS_OWN_A == SNIC_FSOP_SEEK_DATA &&
+                       SNIC_NVMEFS_OWN_B == SNIC_FSOP_SEEK_HOLE &&
+                       SNIC_NVMEFS_OWN_A == SNIC_FSOP_XATTR_CREATE &&
+                       SNIC_NVMEFS_OWN_B == SNIC_FSOP_XATTR_REPLACE,
                    "flags of one operation");
-SNIC_STATIC_ASSERT(SNIC_NVMEFS_NAME_MAX == SNIC_KVFS_NAME_MAX &&
-                       SNIC_NVMEFS_DATA_MAX == SNIC_KVFS_IO_MAX,
+SNIC_STATIC_ASSERT(SNIC_NVMEFS_NAME_MAX == SNIC_FSOP_NAME_MAX &&
+                       SNIC_NVMEFS_DATA_MAX == SNIC_FSOP_IO_MAX,
                    "limits");
 
 static const uint8_t fsdispatch_kinds[SNIC_NVMEFS_OPS] = {
-    [SNIC_NVMEFS_LOOKUP] = SNIC_KVFS_LOOKUP,
-    [SNIC_NVMEFS_GETATTR] = SNIC_KVFS_GETATTR,
-    [SNIC_NVMEFS_SETATTR] = SNIC_KVFS_SETATTR,
-    [SNIC_NVMEFS_READLINK] = SNIC_KVFS_READLINK,
-    [SNIC_NVMEFS_MKNOD] = SNIC_KVFS_MKNOD,
-    [SNIC_NVMEFS_CREATE] = SNIC_KVFS_CREATE,
-    [SNIC_NVMEFS_MKDIR] = SNIC_KVFS_MKDIR,
-    [SNIC_NVMEFS_SYMLINK] = SNIC_KVFS_SYMLINK,
-    [SNIC_NVMEFS_UNLINK] = SNIC_KVFS_UNLINK,
-    [SNIC_NVMEFS_RMDIR] = SNIC_KVFS_RMDIR,
-    [SNIC_NVMEFS_RENAME] = SNIC_KVFS_RENAME,
-    [SNIC_NVMEFS_LINK] = SNIC_KVFS_LINK,
-    [SNIC_NVMEFS_OPEN] = SNIC_KVFS_OPEN,
-    [SNIC_NVMEFS_RELEASE] = SNIC_KVFS_RELEASE,
-    [SNIC_NVMEFS_FLUSH] = SNIC_KVFS_FLUSH,
-    [SNIC_NVMEFS_FSYNC] = SNIC_KVFS_FSYNC,
-    [SNIC_NVMEFS_READ] = SNIC_KVFS_READ,
-    [SNIC_NVMEFS_WRITE] = SNIC_KVFS_WRITE,
-    [SNIC_NVMEFS_FALLOCATE] = SNIC_KVFS_FALLOCATE,
-    [SNIC_NVMEFS_SEEK] = SNIC_KVFS_SEEK,
-    [SNIC_NVMEFS_COPY] = SNIC_KVFS_COPY,
-    [SNIC_NVMEFS_OPENDIR] = SNIC_KVFS_OPENDIR,
-    [SNIC_NVMEFS_READDIR] = SNIC_KVFS_READDIR,
-    [SNIC_NVMEFS_RELEASEDIR] = SNIC_KVFS_RELEASEDIR,
-    [SNIC_NVMEFS_STATFS] = SNIC_KVFS_STATFS,
-    [SNIC_NVMEFS_SETXATTR] = SNIC_KVFS_SETXATTR,
-    [SNIC_NVMEFS_GETXATTR] = SNIC_KVFS_GETXATTR,
-    [SNIC_NVMEFS_LISTXATTR] = SNIC_KVFS_LISTXATTR,
-    [SNIC_NVMEFS_REMOVEXATTR] = SNIC_KVFS_REMOVEXATTR,
-    [SNIC_NVMEFS_ACCESS] = SNIC_KVFS_ACCESS,
-    [SNIC_NVMEFS_GETLK] = SNIC_KVFS_GETLK,
-    [SNIC_NVMEFS_SETLK] = SNIC_KVFS_SETLK,
-    [SNIC_NVMEFS_FLOCK] = SNIC_KVFS_FLOCK,
-    [SNIC_NVMEFS_SYNCFS] = SNIC_KVFS_SYNCFS,
-    [SNIC_NVMEFS_RESOLVE] = SNIC_KVFS_RESOLVE,
+    [SNIC_NVMEFS_LOOKUP] = SNIC_FSOP_LOOKUP,
+    [SNIC_NVMEFS_GETATTR] = SNIC_FSOP_GETATTR,
+    [SNIC_NVMEFS_SETATTR] = SNIC_FSOP_SETATTR,
+    [SNIC_NVMEFS_READLINK] = SNIC_FSOP_READLINK,
+    [SNIC_NVMEFS_MKNOD] = SNIC_FSOP_MKNOD,
+    [SNIC_NVMEFS_CREATE] = SNIC_FSOP_CREATE,
+    [SNIC_NVMEFS_MKDIR] = SNIC_FSOP_MKDIR,
+    [SNIC_NVMEFS_SYMLINK] = SNIC_FSOP_SYMLINK,
+    [SNIC_NVMEFS_UNLINK] = SNIC_FSOP_UNLINK,
+    [SNIC_NVMEFS_RMDIR] = SNIC_FSOP_RMDIR,
+    [SNIC_NVMEFS_RENAME] = SNIC_FSOP_RENAME,
+    [SNIC_NVMEFS_LINK] = SNIC_FSOP_LINK,
+    [SNIC_NVMEFS_OPEN] = SNIC_FSOP_OPEN,
+    [SNIC_NVMEFS_RELEASE] = SNIC_FSOP_RELEASE,
+    [SNIC_NVMEFS_FLUSH] = SNIC_FSOP_FLUSH,
+    [SNIC_NVMEFS_FSYNC] = SNIC_FSOP_FSYNC,
+    [SNIC_NVMEFS_READ] = SNIC_FSOP_READ,
+    [SNIC_NVMEFS_WRITE] = SNIC_FSOP_WRITE,
+    [SNIC_NVMEFS_FALLOCATE] = SNIC_FSOP_FALLOCATE,
+    [SNIC_NVMEFS_SEEK] = SNIC_FSOP_SEEK,
+    [SNIC_NVMEFS_COPY] = SNIC_FSOP_COPY,
+    [SNIC_NVMEFS_OPENDIR] = SNIC_FSOP_OPENDIR,
+    [SNIC_NVMEFS_READDIR] = SNIC_FSOP_READDIR,
+    [SNIC_NVMEFS_RELEASEDIR] = SNIC_FSOP_RELEASEDIR,
+    [SNIC_NVMEFS_STATFS] = SNIC_FSOP_STATFS,
+    [SNIC_NVMEFS_SETXATTR] = SNIC_FSOP_SETXATTR,
+    [SNIC_NVMEFS_GETXATTR] = SNIC_FSOP_GETXATTR,
+    [SNIC_NVMEFS_LISTXATTR] = SNIC_FSOP_LISTXATTR,
+    [SNIC_NVMEFS_REMOVEXATTR] = SNIC_FSOP_REMOVEXATTR,
+    [SNIC_NVMEFS_ACCESS] = SNIC_FSOP_ACCESS,
+    [SNIC_NVMEFS_GETLK] = SNIC_FSOP_GETLK,
+    [SNIC_NVMEFS_SETLK] = SNIC_FSOP_SETLK,
+    [SNIC_NVMEFS_FLOCK] = SNIC_FSOP_FLOCK,
+    [SNIC_NVMEFS_SYNCFS] = SNIC_FSOP_SYNCFS,
+    [SNIC_NVMEFS_RESOLVE] = SNIC_FSOP_RESOLVE,
 };
 
 struct fsdispatch_call {
@@ -89,12 +89,12 @@ struct snic_fsdispatch {
 
 /* ---- There and back ---- */
 
-static struct snic_kvfs_time fsdispatch_time(int64_t sec, uint32_t nsec)
+static struct snic_fsop_time fsdispatch_time(int64_t sec, uint32_t nsec)
 {
-    return (struct snic_kvfs_time){.sec = sec, .nsec = nsec};
+    return (struct snic_fsop_time){.sec = sec, .nsec = nsec};
 }
 
-int snic_fsdispatch_convert(struct snic_kvfs_req *k, const struct snic_nvmefs_req *r)
+int snic_fsdispatch_convert(struct snic_fsop *k, const struct snic_nvmefs_req *r)
 {
     if (r->op >= SNIC_NVMEFS_OPS || fsdispatch_kinds[r->op] == 0)
         return SNIC_ENOTSUP;
@@ -136,9 +136,9 @@ int snic_fsdispatch_convert(struct snic_kvfs_req *k, const struct snic_nvmefs_re
     return 0;
 }
 
-static void fsdispatch_answer(struct snic_nvmefs_req *r, const struct snic_kvfs_req *k)
+static void fsdispatch_answer(struct snic_nvmefs_req *r, const struct snic_fsop *k)
 {
-    const struct snic_kvfs_attr *a = &k->attr;
+    const struct snic_fsop_attr *a = &k->attr;
     r->handle = k->handle;
     r->lock = (struct snic_nvmefs_wire_lock){k->lock.owner, k->lock.start, k->lock.end,
                                              k->lock.type, k->lock.pid};
@@ -168,24 +168,24 @@ static void fsdispatch_answer(struct snic_nvmefs_req *r, const struct snic_kvfs_
 /** The command's data where the operation wants it. 0; SNIC_E2BIG. */
 static int fsdispatch_data(struct fsdispatch_call *call, const struct snic_nvmefs_cmd *c)
 {
-    struct snic_kvfs_req *k = &call->r.k;
+    struct snic_fsop *k = &call->r.k;
     if (c->iov_count == 0)
         return 0;
     memcpy(call->iov, c->iov, c->iov_count * sizeof(call->iov[0]));
     switch (k->kind) {
-    case SNIC_KVFS_SYMLINK:
-        if (c->data_size > SNIC_KVFS_SYMLINK_MAX)
+    case SNIC_FSOP_SYMLINK:
+        if (c->data_size > SNIC_FSOP_SYMLINK_MAX)
             return SNIC_ENAMETOOLONG; /* so the target is in the first chunk */
         k->name2 = call->iov[0].base;
         k->name2_size = c->data_size;
         return 0;
-    case SNIC_KVFS_READDIR: /* these take one piece; less room than asked for is no error */
-    case SNIC_KVFS_READLINK:
+    case SNIC_FSOP_READDIR: /* these take one piece; less room than asked for is no error */
+    case SNIC_FSOP_READLINK:
         k->iov_count = 1;
         break;
-    case SNIC_KVFS_GETXATTR:
-    case SNIC_KVFS_LISTXATTR:
-    case SNIC_KVFS_SETXATTR:
+    case SNIC_FSOP_GETXATTR:
+    case SNIC_FSOP_LISTXATTR:
+    case SNIC_FSOP_SETXATTR:
         if (c->iov_count > 1)
             return SNIC_E2BIG;
         k->iov_count = 1;
@@ -232,7 +232,7 @@ void snic_fsdispatch_request(void *ctx, struct snic_nvmefslink_dpu *d, struct sn
         snic_nvmefslink_finish(d, c, SNIC_NVMEFS_STATUS_OK, r);
         return;
     }
-    if (call->r.k.kind == SNIC_KVFS_WRITE)
+    if (call->r.k.kind == SNIC_FSOP_WRITE)
         call->r.k.length = c->data_size;
     call->cmd = c;
     call->link = d;

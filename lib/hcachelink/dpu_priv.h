@@ -138,7 +138,7 @@ static inline void hca_fs_req(struct snic_fs_req *r, uint32_t kind, uint64_t ino
 {
     memset(r, 0, sizeof(*r));
     r->k.kind = kind;
-    r->k.flags = SNIC_KVFS_CHECKED;
+    r->k.flags = SNIC_FSOP_CHECKED;
     r->k.ino = ino;
 }
 

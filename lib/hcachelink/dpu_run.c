@@ -249,7 +249,7 @@ static void hca_run_flush(struct hca_run *u)
         hca_run_end(u, &ev);
         return;
     }
-    hca_fs_req(&u->fs, SNIC_KVFS_WRITE, u->a.ino);
+    hca_fs_req(&u->fs, SNIC_FSOP_WRITE, u->a.ino);
     u->iov = (struct snic_iov){.base = u->a.data, .size = u->a.end};
     u->fs.k.offset = offset;
     u->fs.k.iov = &u->iov;
@@ -280,8 +280,8 @@ static void hca_run_fetch(struct hca_run *u)
         hca_run_end(u, &ev);
         return;
     }
-    hca_fs_req(&u->fs, SNIC_KVFS_READ, u->a.ino);
-    u->fs.k.flags |= SNIC_KVFS_NOATIME;
+    hca_fs_req(&u->fs, SNIC_FSOP_READ, u->a.ino);
+    u->fs.k.flags |= SNIC_FSOP_NOATIME;
     u->iov = (struct snic_iov){.base = u->a.data, .size = u->a.bytes};
     u->fs.k.offset = offset;
     u->fs.k.iov = &u->iov;

@@ -77,7 +77,7 @@ static void hca_task_read(struct hca_task *t, const struct hca_message *m)
         hca_task_finish(t, SNIC_EINVAL);
         return;
     }
-    hca_fs_req(&t->fs, SNIC_KVFS_READ, m->ino);
+    hca_fs_req(&t->fs, SNIC_FSOP_READ, m->ino);
     t->iov = (struct snic_iov){.base = t->page, .size = d->info.page_bytes};
     t->fs.k.offset = m->a * d->info.page_bytes;
     t->fs.k.iov = &t->iov;
@@ -99,7 +99,7 @@ static void hca_task_fsync(struct hca_task *t, const struct hca_message *m)
     int r = m->a > 1 ? SNIC_EINVAL
                      : snic_hcache_control_step(t->d->engine, &ev, snic_loop_now(t->d->dma->loop));
     t->index = m->a;
-    hca_fs_req(&t->fs, SNIC_KVFS_FSYNC, m->ino);
+    hca_fs_req(&t->fs, SNIC_FSOP_FSYNC, m->ino);
     if (r != 0)
         hca_task_finish(t, r);
     else
@@ -119,8 +119,8 @@ void hca_task_synced(struct snic_hcachelink_dpu *d, uint64_t index, int32_t resu
 
 static void hca_task_truncate(struct hca_task *t, const struct hca_message *m)
 {
-    hca_fs_req(&t->fs, SNIC_KVFS_SETATTR, m->ino);
-    t->fs.k.set_mask = SNIC_KVFS_SET_SIZE;
+    hca_fs_req(&t->fs, SNIC_FSOP_SETATTR, m->ino);
+    t->fs.k.set_mask = SNIC_FSOP_SET_SIZE;
     t->fs.k.attr.size = m->a;
     hca_task_fs(t, hca_task_fs_done);
 }
@@ -145,7 +145,7 @@ void hca_task_end(struct snic_hcachelink_dpu *d)
     t->d = d;
     t->type = HCA_END;
     d->tasks_busy++;
-    hca_fs_req(&t->fs, SNIC_KVFS_SYNCFS, SNIC_KVFS_ROOT);
+    hca_fs_req(&t->fs, SNIC_FSOP_SYNCFS, SNIC_FSOP_ROOT);
     hca_task_fs(t, hca_task_end_done);
 }
 

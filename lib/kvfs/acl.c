@@ -152,7 +152,7 @@ static int acl_find(struct kvfs_op *op, uint64_t ino, int is_default, const unsi
     return 0;
 }
 
-int kvfs_acl_may(struct kvfs_op *op, const struct snic_kvfs_attr *a, uint32_t want)
+int kvfs_acl_may(struct kvfs_op *op, const struct snic_fsop_attr *a, uint32_t want)
 {
     const unsigned char *value;
     uint32_t size, mask = (a->mode >> 3) & 7u;
@@ -175,8 +175,8 @@ int kvfs_acl_may(struct kvfs_op *op, const struct snic_kvfs_attr *a, uint32_t wa
     return member || (want & ~a->mode & 7u) != 0 ? SNIC_EACCES : 0;
 }
 
-int kvfs_acl_inherit(struct kvfs_op *op, const struct snic_kvfs_attr *dir,
-                     struct snic_kvfs_attr *out)
+int kvfs_acl_inherit(struct kvfs_op *op, const struct snic_fsop_attr *dir,
+                     struct snic_fsop_attr *out)
 {
     const unsigned char *value;
     unsigned char *copy;
@@ -213,7 +213,7 @@ int kvfs_acl_name(const char *name, uint32_t size)
 }
 
 /* Remove it; a missing one is no error and changes nothing. */
-static int acl_remove(struct kvfs_op *op, struct snic_kvfs_attr *a, int which)
+static int acl_remove(struct kvfs_op *op, struct snic_fsop_attr *a, int which)
 {
     uint32_t flag = which == KVFS_ACL_ACCESS ? SNIC_KVFS_ATTR_ACL : SNIC_KVFS_ATTR_DEFAULT_ACL;
     const char *name = which == KVFS_ACL_ACCESS ? acl_access : acl_default;
@@ -225,11 +225,11 @@ static int acl_remove(struct kvfs_op *op, struct snic_kvfs_attr *a, int which)
     return kvfs_delete(op, &key);
 }
 
-static int acl_set_access(struct kvfs_op *op, struct snic_kvfs_attr *a, const void *value,
+static int acl_set_access(struct kvfs_op *op, struct snic_fsop_attr *a, const void *value,
                           uint32_t size, const struct acl_sum *sum)
 {
-    int kill = (op->req->flags & SNIC_KVFS_KILL_PRIV) != 0 ||
-               ((op->req->flags & SNIC_KVFS_CHECKED) == 0 && op->req->cred.uid != 0);
+    int kill = (op->req->flags & SNIC_FSOP_KILL_PRIV) != 0 ||
+               ((op->req->flags & SNIC_FSOP_CHECKED) == 0 && op->req->cred.uid != 0);
     a->mode = (a->mode & ~0777u) | sum->mode;
     if (kill && !kvfs_in_group(op, a->gid))
         a->mode &= ~(uint32_t)KVFS_ISGID;
@@ -239,7 +239,7 @@ static int acl_set_access(struct kvfs_op *op, struct snic_kvfs_attr *a, const vo
     return kvfs_xattr_put(op, a->ino, acl_access, sizeof(acl_access) - 1, value, size);
 }
 
-int kvfs_acl_set(struct kvfs_op *op, struct snic_kvfs_attr *a, int which, const void *value,
+int kvfs_acl_set(struct kvfs_op *op, struct snic_fsop_attr *a, int which, const void *value,
                  uint32_t size)
 {
     struct acl_sum sum = {0, 0, 0};
@@ -260,7 +260,7 @@ int kvfs_acl_set(struct kvfs_op *op, struct snic_kvfs_attr *a, int which, const 
     return kvfs_xattr_put(op, a->ino, acl_default, sizeof(acl_default) - 1, value, size);
 }
 
-int kvfs_acl_get(struct kvfs_op *op, const struct snic_kvfs_attr *a, int which, const void **value,
+int kvfs_acl_get(struct kvfs_op *op, const struct snic_fsop_attr *a, int which, const void **value,
                  uint32_t *size)
 {
     uint32_t flag = which == KVFS_ACL_ACCESS ? SNIC_KVFS_ATTR_ACL : SNIC_KVFS_ATTR_DEFAULT_ACL;

@@ -95,11 +95,11 @@ void kvfs_inode_pump(struct snic_kvfs *k);
 /* In the set of struct kvfs_kept: the time of the last read. */
 enum { KVFS_KEPT_ATIME = 1u << 0 };
 /* Merge times kept back into attributes just read. */
-void kvfs_times_merge(const struct snic_kvfs *k, struct snic_kvfs_attr *a);
+void kvfs_times_merge(const struct snic_kvfs *k, struct snic_fsop_attr *a);
 /* These attributes are in the store now: their times are no longer kept back. */
-void kvfs_times_written(struct snic_kvfs *k, const struct snic_kvfs_attr *a);
+void kvfs_times_written(struct snic_kvfs *k, const struct snic_fsop_attr *a);
 /* Commit outcome unknown: they may be. */
-void kvfs_times_doubt(struct snic_kvfs *k, const struct snic_kvfs_attr *a);
+void kvfs_times_doubt(struct snic_kvfs *k, const struct snic_fsop_attr *a);
 /* The inode was removed. */
 void kvfs_times_forget(struct snic_kvfs *k, uint64_t ino);
 /* The session is dead. */

@@ -8,7 +8,7 @@
 #include "kvfs/data_priv.h"
 
 /* A chunk behind the bytes of a small file fits one commit. */
-enum { COPY_CHUNK = 61440, COPY_ENOUGH = SNIC_KVFS_IO_MAX };
+enum { COPY_CHUNK = 61440, COPY_ENOUGH = SNIC_FSOP_IO_MAX };
 SNIC_STATIC_ASSERT(COPY_CHUNK + SNIC_KVFS_SMALL_MAX <= SNIC_KVOP_VALUE_MAX, "copies beside others");
 enum {
     COPY_READ = 0,  /* a round begins */
@@ -23,8 +23,8 @@ enum { COPY_SO_FAR = 0, COPY_NOW = 1, COPY_ALL = 2 };
 enum { COPY_IO_READ = 0, COPY_IO_SEEK = 1, COPY_IO_PUNCH = 3 };
 
 struct kvfs_copy {
-    struct snic_kvfs_attr from;
-    struct snic_kvfs_attr to;
+    struct snic_fsop_attr from;
+    struct snic_fsop_attr to;
     uint64_t offset; /* of this round */
     uint64_t offset2;
     uint64_t left;
@@ -47,7 +47,7 @@ static int data_copy_lock(struct kvfs_op *op)
 /* Before anything is copied: how much it will be. */
 static int data_copy_begin(struct kvfs_op *op, const struct kvfs_copy *c)
 {
-    const struct snic_kvfs_req *req = op->req;
+    const struct snic_fsop *req = op->req;
     uint64_t all = req->length;
     int rc = kvfs_data_file(op, &c->from, KVFS_MAY_READ);
     if (rc == 0)
@@ -116,12 +116,12 @@ static int data_copy_read(struct kvfs_op *op, struct kvfs_copy *c)
 static int data_copy_write(struct kvfs_op *op, const struct kvfs_copy *c, uint64_t bytes)
 {
     struct snic_iov *iov = kvfs_take(op, sizeof(*iov));
-    struct snic_kvfs_attr to = c->to;
+    struct snic_fsop_attr to = c->to;
     struct kvfs_write w = {.ino = op->ino2,
                            .ahead = c->ahead,
                            .iov = iov,
                            .count = 1,
-                           .flags = op->req->flags & SNIC_KVFS_SYNC,
+                           .flags = op->req->flags & SNIC_FSOP_SYNC,
                            .offset = c->offset2,
                            .bytes = bytes,
                            .done = COPY_DONE};
@@ -142,7 +142,7 @@ static int data_copy_hole(struct kvfs_op *op, const struct kvfs_copy *c)
     struct snic_kvop want = {
         .kind = SNIC_KVOP_OBJECT_PUNCH, .object = op->ino2, .offset = c->offset2};
     const struct snic_kvop *got;
-    struct snic_kvfs_attr to = c->to;
+    struct snic_fsop_attr to = c->to;
     uint64_t bytes = op->s[COPY_NOW];
     int rc;
     if ((to.flags & SNIC_KVFS_ATTR_BIG) == 0 && c->offset2 < SNIC_KVFS_SMALL_MAX) {
@@ -207,7 +207,7 @@ static int data_copy_round(struct kvfs_op *op, struct kvfs_copy *c)
             op->phase = COPY_WRITE;
     }
     if (op->phase == COPY_WRITE && data_copy_turns_first(op, c)) {
-        struct snic_kvfs_attr to = c->to;
+        struct snic_fsop_attr to = c->to;
         op->s[COPY_NOW] = 0; /* for the next round */
         return kvfs_data_turn(op, &to, to.size, COPY_TURN);
     }
@@ -218,7 +218,7 @@ static int data_copy_round(struct kvfs_op *op, struct kvfs_copy *c)
 
 static int data_copy_end(struct kvfs_op *op, uint64_t copied)
 {
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     int rc = kvfs_peek_attr(op, op->ino, &a);
     if (rc == 0 && kvfs_relatime(op, &a))
         rc = kvfs_keep_times(op, &a);

@@ -22,11 +22,11 @@
 /* ---- data_read.c ---- */
 
 /* Bytes of the request's pieces. 0; SNIC_EINVAL too many or too large. */
-int kvfs_data_sum(const struct snic_kvfs_req *req, uint64_t *bytes);
+int kvfs_data_sum(const struct snic_fsop *req, uint64_t *bytes);
 /* Check a request's handle: of this inode, open, and open for this use. 0; SNIC_EBADF. */
 int kvfs_data_handle(const struct kvfs_op *op, uint64_t ino, uint32_t need);
 /* Check the type and permissions. `want` 0: unchecked. 0; PENDING; EISDIR; EINVAL; EACCES. */
-int kvfs_data_file(struct kvfs_op *op, const struct snic_kvfs_attr *a, uint32_t want);
+int kvfs_data_file(struct kvfs_op *op, const struct snic_fsop_attr *a, uint32_t want);
 /*
  * `bytes` (not 0) of pieces from their `at` on: themselves, or a copy without empty ones and with
  * the first and the last one cut. NULL: no memory.
@@ -42,7 +42,7 @@ void kvfs_data_gather(const struct snic_iov *iov, uint32_t count, void *to, uint
 int kvfs_data_io(struct kvfs_op *op, uint32_t place, const struct snic_kvop *want,
                  const struct snic_kvop **got);
 /* The 'D' record; size 0: there is none. `guard` 0: peek. 0; PENDING; SNIC_E*. */
-int kvfs_data_small(struct kvfs_op *op, const struct snic_kvfs_attr *a, int guard,
+int kvfs_data_small(struct kvfs_op *op, const struct snic_fsop_attr *a, int guard,
                     const void **body, uint32_t *size);
 /* Request it with the attributes, in one round trip, where records are not cached. */
 void kvfs_data_prefetch(struct kvfs_op *op, uint64_t ino);
@@ -84,7 +84,7 @@ struct kvfs_write {
     const struct kvfs_ahead *ahead;
     const struct snic_iov *iov; /* of `bytes` bytes */
     uint32_t count;
-    uint32_t flags; /* SNIC_KVFS_DIRECT, _SYNC */
+    uint32_t flags; /* SNIC_FSOP_DIRECT, _SYNC */
     uint64_t offset;
     uint64_t bytes;
     uint32_t done; /* the phase from the commit on: then kvfs_data_commit() is to be called alone */
@@ -94,18 +94,18 @@ struct kvfs_write {
  * than root and is to be checked), and file capabilities. `kill_mode` 0: the mode is already as it
  * is to be. Changes a->mode, notes the record's deletion. 0; PENDING; SNIC_E*.
  */
-int kvfs_data_strip(struct kvfs_op *op, struct snic_kvfs_attr *a, int kill_mode);
+int kvfs_data_strip(struct kvfs_op *op, struct snic_fsop_attr *a, int kill_mode);
 /*
  * Whether a shared lock suffices: within the size of a big file, and only times change. 0: yes;
  * KVFS_DATA_MORE: no; PENDING; SNIC_E*.
  */
 enum { KVFS_DATA_MORE = 2 };
-int kvfs_data_inside(struct kvfs_op *op, uint64_t end, const struct snic_kvfs_attr *a);
+int kvfs_data_inside(struct kvfs_op *op, uint64_t end, const struct snic_fsop_attr *a);
 /* One object operation; times and space are kept back. Shared lock. 0; PENDING; SNIC_E*. Not when
  * w->ahead->again: then kvfs_data_write(). */
 int kvfs_data_overwrite(struct kvfs_op *op, const struct kvfs_write *w);
 /* Anything else; exclusive lock, *a from kvfs_get_attr(). 0; PENDING; SNIC_E*. */
-int kvfs_data_write(struct kvfs_op *op, const struct kvfs_write *w, struct snic_kvfs_attr *a);
+int kvfs_data_write(struct kvfs_op *op, const struct kvfs_write *w, struct snic_fsop_attr *a);
 /*
  * Commit a change of data. The phase becomes `done`, in which later runs call this alone, and
  * `done` + 1 when it has happened. Noted before: by how much the attributes' space was raised for
@@ -123,11 +123,11 @@ int kvfs_data_touch(struct kvfs_op *op, uint64_t ino, int64_t allocated);
  * Make the object empty behind the size (small file: empty), before the size is moved across it;
  * *a's space becomes exact. Io places `place` and `place` + 1. Exclusive lock.
  */
-int kvfs_data_clean(struct kvfs_op *op, struct snic_kvfs_attr *a, uint32_t place);
+int kvfs_data_clean(struct kvfs_op *op, struct snic_fsop_attr *a, uint32_t place);
 /* A small file becomes a big one of `size` bytes; its bytes go with the commit, for which see
  * kvfs_data_commit(). Io places 0 and 1, op->s[KVFS_DATA_WORD] to the last. Exclusive lock. */
-int kvfs_data_turn(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size, uint32_t done);
+int kvfs_data_turn(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t size, uint32_t done);
 /* Set *a's space to the object's. Io place `place`. 0; PENDING; SNIC_E*. */
-int kvfs_data_exact(struct kvfs_op *op, struct snic_kvfs_attr *a, uint32_t place);
+int kvfs_data_exact(struct kvfs_op *op, struct snic_fsop_attr *a, uint32_t place);
 
 #endif /* SNIC_KVFS_DATA_PRIV_H */

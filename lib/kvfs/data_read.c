@@ -12,17 +12,17 @@
 
 enum { READ_FIRST = 0, READ_AGAIN = 1 };
 
-int kvfs_data_sum(const struct snic_kvfs_req *req, uint64_t *bytes)
+int kvfs_data_sum(const struct snic_fsop *req, uint64_t *bytes)
 {
     uint64_t sum = 0;
     if (req->iov_count > SNIC_KVOP_IOV_MAX)
         return SNIC_EINVAL;
     for (uint32_t i = 0; i < req->iov_count; i++) {
-        if (req->iov[i].size > SNIC_KVFS_IO_MAX)
+        if (req->iov[i].size > SNIC_FSOP_IO_MAX)
             return SNIC_EINVAL;
         sum += req->iov[i].size;
     }
-    if (sum > SNIC_KVFS_IO_MAX)
+    if (sum > SNIC_FSOP_IO_MAX)
         return SNIC_EINVAL;
     *bytes = sum;
     return 0;
@@ -39,7 +39,7 @@ int kvfs_data_handle(const struct kvfs_op *op, uint64_t ino, uint32_t need)
     return 0;
 }
 
-int kvfs_data_file(struct kvfs_op *op, const struct snic_kvfs_attr *a, uint32_t want)
+int kvfs_data_file(struct kvfs_op *op, const struct snic_fsop_attr *a, uint32_t want)
 {
     if (kvfs_is_dir(a))
         return SNIC_EISDIR;
@@ -121,7 +121,7 @@ int kvfs_data_io(struct kvfs_op *op, uint32_t place, const struct snic_kvop *wan
     return rc;
 }
 
-int kvfs_data_small(struct kvfs_op *op, const struct snic_kvfs_attr *a, int guard,
+int kvfs_data_small(struct kvfs_op *op, const struct snic_fsop_attr *a, int guard,
                     const void **body, uint32_t *size)
 {
     struct snic_kvop_key key;
@@ -169,9 +169,9 @@ static int data_read_doubtful(const struct kvfs_op *op, const struct snic_iov *i
 
 static int data_read_end(struct kvfs_op *op, uint64_t bytes)
 {
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     int rc = 0;
-    if ((op->req->flags & SNIC_KVFS_NOATIME) == 0) {
+    if ((op->req->flags & SNIC_FSOP_NOATIME) == 0) {
         rc = kvfs_peek_attr(op, op->ino, &a);
         if (rc == 0 && kvfs_relatime(op, &a))
             rc = kvfs_keep_times(op, &a);
@@ -183,9 +183,9 @@ static int data_read_end(struct kvfs_op *op, uint64_t bytes)
     return rc;
 }
 
-static int data_read_small(struct kvfs_op *op, const struct snic_kvfs_attr *a, uint64_t bytes)
+static int data_read_small(struct kvfs_op *op, const struct snic_fsop_attr *a, uint64_t bytes)
 {
-    const struct snic_kvfs_req *req = op->req;
+    const struct snic_fsop *req = op->req;
     const void *body;
     uint32_t size;
     uint64_t there;
@@ -202,7 +202,7 @@ static int data_read_small(struct kvfs_op *op, const struct snic_kvfs_attr *a, u
 
 static int data_read_big(struct kvfs_op *op, uint64_t bytes)
 {
-    const struct snic_kvfs_req *req = op->req;
+    const struct snic_fsop *req = op->req;
     struct snic_kvop want = {.kind = SNIC_KVOP_OBJECT_READ,
                              .object = op->ino,
                              .offset = req->offset,
@@ -213,7 +213,7 @@ static int data_read_big(struct kvfs_op *op, uint64_t bytes)
     if (iov == NULL)
         return SNIC_ENOMEM;
     want.iov = (struct snic_iov *)(uintptr_t)iov;
-    if ((req->flags & SNIC_KVFS_DIRECT) != 0)
+    if ((req->flags & SNIC_FSOP_DIRECT) != 0)
         want.flags = SNIC_KVOP_DIRECT;
     return kvfs_data_io(op, 0, &want, &got);
 }
@@ -221,7 +221,7 @@ static int data_read_big(struct kvfs_op *op, uint64_t bytes)
 /* Read the attributes again: op->s[0] is their first version, op->s[1] the bytes delivered. */
 static int data_read_again(struct kvfs_op *op)
 {
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     int rc = kvfs_peek_attr(op, op->ino, &a);
     if (rc != 0)
         return rc;
@@ -232,12 +232,12 @@ static int data_read_again(struct kvfs_op *op)
 
 int kvfs_run_read(struct kvfs_op *op)
 {
-    const struct snic_kvfs_req *req = op->req;
-    struct snic_kvfs_attr a;
+    const struct snic_fsop *req = op->req;
+    struct snic_fsop_attr a;
     uint64_t bytes = 0;
     int rc = kvfs_data_sum(req, &bytes);
     if (rc == 0)
-        rc = kvfs_data_handle(op, op->ino, SNIC_KVFS_OPEN_READ);
+        rc = kvfs_data_handle(op, op->ino, SNIC_FSOP_OPEN_READ);
     if (rc == 0)
         rc = kvfs_lock(op, op->ino, KVFS_SHARED);
     if (rc != 0)

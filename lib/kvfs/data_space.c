@@ -64,7 +64,7 @@ static int data_space_cut(struct kvfs_op *op, uint64_t ino, uint64_t offset, uin
     return op->again ? KVFS_PENDING : op->commit_error;
 }
 
-int kvfs_data_exact(struct kvfs_op *op, struct snic_kvfs_attr *a, uint32_t place)
+int kvfs_data_exact(struct kvfs_op *op, struct snic_fsop_attr *a, uint32_t place)
 {
     struct snic_kvop want = {.kind = SNIC_KVOP_OBJECT_STAT, .object = a->ino};
     const struct snic_kvop *got;
@@ -74,14 +74,14 @@ int kvfs_data_exact(struct kvfs_op *op, struct snic_kvfs_attr *a, uint32_t place
     return rc;
 }
 
-int kvfs_data_clean(struct kvfs_op *op, struct snic_kvfs_attr *a, uint32_t place)
+int kvfs_data_clean(struct kvfs_op *op, struct snic_fsop_attr *a, uint32_t place)
 {
     int big = (a->flags & SNIC_KVFS_ATTR_BIG) != 0;
     int rc = data_space_cut(op, a->ino, big ? a->size : 0, place);
     return rc != 0 || !big ? rc : kvfs_data_exact(op, a, place + 1);
 }
 
-int kvfs_data_turn(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size, uint32_t done)
+int kvfs_data_turn(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t size, uint32_t done)
 {
     struct snic_kvop_key key;
     const void *old = NULL;
@@ -111,7 +111,7 @@ int kvfs_data_turn(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size, 
 }
 
 /* A 'D' record of `bytes` bytes, or none. */
-static int data_space_put(struct kvfs_op *op, struct snic_kvfs_attr *a, const void *body,
+static int data_space_put(struct kvfs_op *op, struct snic_fsop_attr *a, const void *body,
                           uint32_t bytes)
 {
     struct snic_kvop_key key;
@@ -120,7 +120,7 @@ static int data_space_put(struct kvfs_op *op, struct snic_kvfs_attr *a, const vo
     return bytes == 0 ? kvfs_delete(op, &key) : kvfs_put(op, &key, body, bytes);
 }
 
-static int data_space_truncate_small(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size,
+static int data_space_truncate_small(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t size,
                                      uint32_t done)
 {
     const void *old = NULL;
@@ -143,7 +143,7 @@ static int data_space_truncate_small(struct kvfs_op *op, struct snic_kvfs_attr *
     return kvfs_data_commit(op, a->ino, 0, done);
 }
 
-static int data_space_truncate_big(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size,
+static int data_space_truncate_big(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t size,
                                    uint32_t done)
 {
     uint64_t space = snic_min_u64(a->space, snic_align_up(size, SNIC_KVOP_BLOCK));
@@ -173,7 +173,7 @@ static int data_space_truncate_big(struct kvfs_op *op, struct snic_kvfs_attr *a,
     return kvfs_data_commit(op, a->ino, 0, done);
 }
 
-int kvfs_truncate(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size, uint32_t phase)
+int kvfs_truncate(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t size, uint32_t phase)
 {
     uint32_t done = phase + 1;
     int rc;
@@ -210,10 +210,10 @@ struct kvfs_fallocate {
 
 static int data_space_fallocate_args(const struct kvfs_op *op, struct kvfs_fallocate *f)
 {
-    const struct snic_kvfs_req *req = op->req;
-    f->keep = (req->flags & SNIC_KVFS_FALLOC_KEEP_SIZE) != 0;
-    f->punch = (req->flags & SNIC_KVFS_FALLOC_PUNCH) != 0;
-    f->zero = (req->flags & SNIC_KVFS_FALLOC_ZERO) != 0;
+    const struct snic_fsop *req = op->req;
+    f->keep = (req->flags & SNIC_FSOP_FALLOC_KEEP_SIZE) != 0;
+    f->punch = (req->flags & SNIC_FSOP_FALLOC_PUNCH) != 0;
+    f->zero = (req->flags & SNIC_FSOP_FALLOC_ZERO) != 0;
     f->offset = req->offset;
     f->end = req->offset + req->length;
     if (req->length == 0)
@@ -222,11 +222,11 @@ static int data_space_fallocate_args(const struct kvfs_op *op, struct kvfs_fallo
         return SNIC_ENOTSUP;
     if (f->end < f->offset || f->end > SNIC_KVFS_SIZE_MAX)
         return SNIC_EFBIG;
-    return kvfs_data_handle(op, op->ino, SNIC_KVFS_OPEN_WRITE);
+    return kvfs_data_handle(op, op->ino, SNIC_FSOP_OPEN_WRITE);
 }
 
 /* Times, size, and the mode bits that a write clears; then the commit. */
-static int data_space_fallocate_commit(struct kvfs_op *op, struct snic_kvfs_attr *a,
+static int data_space_fallocate_commit(struct kvfs_op *op, struct snic_fsop_attr *a,
                                        const struct kvfs_fallocate *f, int clean)
 {
     int rc = kvfs_data_strip(op, a, 1);
@@ -242,7 +242,7 @@ static int data_space_fallocate_commit(struct kvfs_op *op, struct snic_kvfs_attr
     return kvfs_data_commit(op, a->ino, 0, FALLOC_DONE);
 }
 
-static int data_space_fallocate_small(struct kvfs_op *op, struct snic_kvfs_attr *a,
+static int data_space_fallocate_small(struct kvfs_op *op, struct snic_fsop_attr *a,
                                       const struct kvfs_fallocate *f)
 {
     const void *old;
@@ -268,7 +268,7 @@ static int data_space_fallocate_small(struct kvfs_op *op, struct snic_kvfs_attr 
     return rc != 0 ? rc : data_space_fallocate_commit(op, a, f, 0);
 }
 
-static int data_space_fallocate_big(struct kvfs_op *op, struct snic_kvfs_attr *a,
+static int data_space_fallocate_big(struct kvfs_op *op, struct snic_fsop_attr *a,
                                     const struct kvfs_fallocate *f)
 {
     struct snic_kvop want = {.kind = f->punch  ? SNIC_KVOP_OBJECT_PUNCH
@@ -311,7 +311,7 @@ static int data_space_fallocate_big(struct kvfs_op *op, struct snic_kvfs_attr *a
 
 int kvfs_run_fallocate(struct kvfs_op *op)
 {
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     struct kvfs_fallocate f;
     int rc = data_space_fallocate_args(op, &f);
     if (rc == 0)
@@ -338,7 +338,7 @@ int kvfs_run_fallocate(struct kvfs_op *op)
 
 /* ---- SEEK ---- */
 
-static int data_space_seek_small(struct kvfs_op *op, const struct snic_kvfs_attr *a, int hole)
+static int data_space_seek_small(struct kvfs_op *op, const struct snic_fsop_attr *a, int hole)
 {
     uint64_t offset = op->req->offset;
     const void *body;
@@ -354,14 +354,14 @@ static int data_space_seek_small(struct kvfs_op *op, const struct snic_kvfs_attr
 
 int kvfs_run_seek(struct kvfs_op *op)
 {
-    struct snic_kvfs_req *req = op->req;
+    struct snic_fsop *req = op->req;
     struct snic_kvop want = {
         .kind = SNIC_KVOP_OBJECT_SEEK, .object = op->ino, .offset = req->offset};
-    uint32_t which = req->flags & (SNIC_KVFS_SEEK_DATA | SNIC_KVFS_SEEK_HOLE);
-    int hole = which == SNIC_KVFS_SEEK_HOLE;
+    uint32_t which = req->flags & (SNIC_FSOP_SEEK_DATA | SNIC_FSOP_SEEK_HOLE);
+    int hole = which == SNIC_FSOP_SEEK_HOLE;
     const struct snic_kvop *got;
-    struct snic_kvfs_attr a;
-    int rc = which == SNIC_KVFS_SEEK_DATA || hole ? 0 : SNIC_EINVAL;
+    struct snic_fsop_attr a;
+    int rc = which == SNIC_FSOP_SEEK_DATA || hole ? 0 : SNIC_EINVAL;
     if (rc == 0)
         rc = kvfs_data_handle(op, op->ino, 0);
     if (rc == 0)
@@ -391,7 +391,7 @@ int kvfs_run_seek(struct kvfs_op *op)
 int kvfs_run_statfs(struct kvfs_op *op)
 {
     struct snic_kvop want = {.kind = SNIC_KVOP_SPACE};
-    struct snic_kvfs_statfs *out = &op->req->statfs;
+    struct snic_fsop_statfs *out = &op->req->statfs;
     const struct snic_kvop *got;
     int rc = kvfs_io(op, 0, &want, &got);
     if (rc != 0)

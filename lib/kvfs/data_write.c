@@ -103,7 +103,7 @@ int kvfs_data_commit(struct kvfs_op *op, uint64_t ino, int durable, uint32_t don
 
 int kvfs_data_touch(struct kvfs_op *op, uint64_t ino, int64_t allocated)
 {
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     int rc = kvfs_peek_attr(op, ino, &a);
     if (rc != 0)
         return rc;
@@ -130,9 +130,9 @@ static int data_write_object(struct kvfs_op *op, const struct kvfs_write *w, int
                              .iov_count = w->count};
     const struct snic_kvop *got;
     int rc;
-    if ((w->flags & SNIC_KVFS_DIRECT) != 0)
+    if ((w->flags & SNIC_FSOP_DIRECT) != 0)
         want.flags |= SNIC_KVOP_DIRECT;
-    if ((w->flags & SNIC_KVFS_SYNC) != 0)
+    if ((w->flags & SNIC_FSOP_SYNC) != 0)
         want.flags |= SNIC_KVOP_DURABLE;
     kvfs_data_send(op, w->ino, tail);
     rc = kvfs_data_io(op, WRITE_BYTES, &want, &got);
@@ -143,16 +143,16 @@ static int data_write_object(struct kvfs_op *op, const struct kvfs_write *w, int
 
 static const char data_write_caps[] = "security.capability";
 
-static uint32_t data_write_mode(const struct kvfs_op *op, const struct snic_kvfs_attr *a)
+static uint32_t data_write_mode(const struct kvfs_op *op, const struct snic_fsop_attr *a)
 {
-    const struct snic_kvfs_req *req = op->req;
-    int kill = (req->flags & SNIC_KVFS_KILL_PRIV) != 0 ||
-               ((req->flags & SNIC_KVFS_CHECKED) == 0 && req->cred.uid != 0);
+    const struct snic_fsop *req = op->req;
+    int kill = (req->flags & SNIC_FSOP_KILL_PRIV) != 0 ||
+               ((req->flags & SNIC_FSOP_CHECKED) == 0 && req->cred.uid != 0);
     return kill ? kvfs_mode_killed(op, a, 0) : a->mode;
 }
 
 /* 0: it has file capabilities; SNIC_ENODATA; PENDING; SNIC_E*. */
-static int data_write_has_caps(struct kvfs_op *op, const struct snic_kvfs_attr *a, int guard)
+static int data_write_has_caps(struct kvfs_op *op, const struct snic_fsop_attr *a, int guard)
 {
     const void *value;
     uint32_t size;
@@ -162,7 +162,7 @@ static int data_write_has_caps(struct kvfs_op *op, const struct snic_kvfs_attr *
                            &size);
 }
 
-int kvfs_data_strip(struct kvfs_op *op, struct snic_kvfs_attr *a, int kill_mode)
+int kvfs_data_strip(struct kvfs_op *op, struct snic_fsop_attr *a, int kill_mode)
 {
     struct snic_kvop_key key;
     int rc = data_write_has_caps(op, a, 1);
@@ -176,7 +176,7 @@ int kvfs_data_strip(struct kvfs_op *op, struct snic_kvfs_attr *a, int kill_mode)
     return kvfs_delete(op, &key);
 }
 
-int kvfs_data_inside(struct kvfs_op *op, uint64_t end, const struct snic_kvfs_attr *a)
+int kvfs_data_inside(struct kvfs_op *op, uint64_t end, const struct snic_fsop_attr *a)
 {
     int rc;
     if ((a->flags & SNIC_KVFS_ATTR_BIG) == 0 || end > a->size ||
@@ -214,7 +214,7 @@ static int data_write_beside(const struct kvfs_op *op, uint64_t bytes, uint64_t 
 
 static int data_write_sync(const struct kvfs_write *w)
 {
-    return (w->flags & SNIC_KVFS_SYNC) != 0;
+    return (w->flags & SNIC_FSOP_SYNC) != 0;
 }
 
 /* ---- Small files ---- */
@@ -236,7 +236,7 @@ static unsigned char *data_write_compose(struct kvfs_op *op, const struct kvfs_w
 
 /* The record, unless all its bytes are overwritten. */
 static int data_write_old(struct kvfs_op *op, const struct kvfs_write *w,
-                          const struct snic_kvfs_attr *a, const void **old, uint32_t *size)
+                          const struct snic_fsop_attr *a, const void **old, uint32_t *size)
 {
     *old = NULL;
     *size = 0;
@@ -246,7 +246,7 @@ static int data_write_old(struct kvfs_op *op, const struct kvfs_write *w,
 }
 
 static int data_write_small(struct kvfs_op *op, const struct kvfs_write *w,
-                            struct snic_kvfs_attr *a)
+                            struct snic_fsop_attr *a)
 {
     struct snic_kvop_key key;
     const void *old, *body;
@@ -277,7 +277,7 @@ static int data_write_small(struct kvfs_op *op, const struct kvfs_write *w,
 /* ---- From small to big ---- */
 
 /* Note that attributes get BIG and 'D' is deleted. */
-static int data_write_turn(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size,
+static int data_write_turn(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t size,
                            uint64_t space)
 {
     struct snic_kvop_key key;
@@ -294,7 +294,7 @@ static int data_write_turn(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_
 
 /* All bytes of the new file in the commit. */
 static int data_write_turn_beside(struct kvfs_op *op, const struct kvfs_write *w,
-                                  struct snic_kvfs_attr *a, const void *old, uint32_t size)
+                                  struct snic_fsop_attr *a, const void *old, uint32_t size)
 {
     uint64_t end = w->offset + w->bytes;
     const void *flat;
@@ -337,7 +337,7 @@ static int data_write_head(struct kvfs_op *op, const struct kvfs_write *w, const
     iov->size = (size_t)n;
     want.iov = iov;
     want.length = n;
-    if ((w->flags & SNIC_KVFS_SYNC) != 0)
+    if ((w->flags & SNIC_FSOP_SYNC) != 0)
         want.flags |= SNIC_KVOP_DURABLE;
     kvfs_data_send(op, w->ino, 1);
     rc = kvfs_data_io(op, WRITE_HEAD, &want, &got);
@@ -347,7 +347,7 @@ static int data_write_head(struct kvfs_op *op, const struct kvfs_write *w, const
 }
 
 static int data_write_convert(struct kvfs_op *op, const struct kvfs_write *w,
-                              struct snic_kvfs_attr *a)
+                              struct snic_fsop_attr *a)
 {
     const void *old;
     uint32_t size;
@@ -381,7 +381,7 @@ static int data_write_convert(struct kvfs_op *op, const struct kvfs_write *w,
 /* ---- Big files ---- */
 
 /* Blocks that a write behind the size takes, if those were holes: exact except in rare cases. */
-static int64_t data_write_guess(const struct kvfs_write *w, const struct snic_kvfs_attr *a)
+static int64_t data_write_guess(const struct kvfs_write *w, const struct snic_fsop_attr *a)
 {
     uint64_t end = snic_align_up(w->offset + w->bytes, SNIC_KVOP_BLOCK);
     uint64_t from = snic_max_u64(snic_align_up(a->size, SNIC_KVOP_BLOCK),
@@ -389,7 +389,7 @@ static int64_t data_write_guess(const struct kvfs_write *w, const struct snic_kv
     return end > from ? (int64_t)(end - from) : 0;
 }
 
-static int data_write_big(struct kvfs_op *op, const struct kvfs_write *w, struct snic_kvfs_attr *a)
+static int data_write_big(struct kvfs_op *op, const struct kvfs_write *w, struct snic_fsop_attr *a)
 {
     uint64_t end = w->offset + w->bytes;
     int64_t allocated = INT64_MIN;
@@ -424,7 +424,7 @@ static int data_write_big(struct kvfs_op *op, const struct kvfs_write *w, struct
     return kvfs_data_commit(op, w->ino, data_write_sync(w), w->done);
 }
 
-int kvfs_data_write(struct kvfs_op *op, const struct kvfs_write *w, struct snic_kvfs_attr *a)
+int kvfs_data_write(struct kvfs_op *op, const struct kvfs_write *w, struct snic_fsop_attr *a)
 {
     int rc = kvfs_data_strip(op, a, 1);
     if (rc != 0)
@@ -451,9 +451,9 @@ static int data_write_cut(struct kvfs_op *op, struct kvfs_write *w)
 
 /* The offset and the length. 0; SNIC_EFBIG; SNIC_ENOMEM. */
 static int data_write_place(struct kvfs_op *op, struct kvfs_write *w,
-                            const struct snic_kvfs_attr *a)
+                            const struct snic_fsop_attr *a)
 {
-    if ((w->flags & SNIC_KVFS_APPEND) != 0)
+    if ((w->flags & SNIC_FSOP_APPEND) != 0)
         w->offset = a->size;
     if (w->offset >= SNIC_KVFS_SIZE_MAX)
         return SNIC_EFBIG;
@@ -463,14 +463,14 @@ static int data_write_place(struct kvfs_op *op, struct kvfs_write *w,
 
 /* Invariant 4. 0: w, possibly shortened, is to be written; KVFS_DATA_MORE: the size has been moved,
  * and another round continues; PENDING; SNIC_E*. */
-static int data_write_among(struct kvfs_op *op, struct kvfs_write *w, struct snic_kvfs_attr *a)
+static int data_write_among(struct kvfs_op *op, struct kvfs_write *w, struct snic_fsop_attr *a)
 {
     uint64_t end = w->offset + w->bytes;
     int big = (a->flags & SNIC_KVFS_ATTR_BIG) != 0, rc;
     if (end <= (big ? a->size : SNIC_KVFS_SMALL_MAX) ||
         data_write_beside(op, big ? w->bytes : end, end) || !data_write_beside(op, 0, end))
         return 0;
-    if ((w->flags & SNIC_KVFS_APPEND) != 0) {
+    if ((w->flags & SNIC_FSOP_APPEND) != 0) {
         w->bytes = WRITE_PIECE - w->offset % WRITE_PIECE;
         return data_write_cut(op, w);
     }
@@ -485,8 +485,8 @@ static int data_write_among(struct kvfs_op *op, struct kvfs_write *w, struct sni
 
 static int data_write_run(struct kvfs_op *op, struct kvfs_write *w)
 {
-    struct snic_kvfs_attr a;
-    int append = (w->flags & SNIC_KVFS_APPEND) != 0;
+    struct snic_fsop_attr a;
+    int append = (w->flags & SNIC_FSOP_APPEND) != 0;
     int rc = kvfs_lock(op, w->ino, append ? KVFS_EXCLUSIVE : KVFS_SHARED);
     if (rc != 0)
         return rc;
@@ -519,13 +519,13 @@ static int data_write_run(struct kvfs_op *op, struct kvfs_write *w)
 /* One round: all of it, a piece, or the size moved (KVFS_DATA_MORE). */
 static int data_write_round(struct kvfs_op *op, uint64_t all)
 {
-    const struct snic_kvfs_req *req = op->req;
+    const struct snic_fsop *req = op->req;
     struct kvfs_write w = {.ino = op->ino,
                            .flags = req->flags,
                            .offset = req->offset + op->s[WRITE_SO_FAR],
                            .bytes = all - op->s[WRITE_SO_FAR],
                            .done = WRITE_DONE};
-    struct snic_kvfs_attr a = {.ino = op->ino};
+    struct snic_fsop_attr a = {.ino = op->ino};
     int rc;
     if (op->phase >= WRITE_GROW) {
         rc = kvfs_truncate(op, &a, 0, WRITE_GROW);
@@ -533,7 +533,7 @@ static int data_write_round(struct kvfs_op *op, uint64_t all)
     }
     if (op->phase >= WRITE_DONE)
         return kvfs_data_commit(op, w.ino, data_write_sync(&w), WRITE_DONE);
-    rc = kvfs_data_handle(op, op->ino, SNIC_KVFS_OPEN_WRITE);
+    rc = kvfs_data_handle(op, op->ino, SNIC_FSOP_OPEN_WRITE);
     return rc != 0 ? rc : data_write_run(op, &w);
 }
 

@@ -6,7 +6,7 @@
 #include "kvfs/core.h"
 
 void kvfs_entry_key(const struct snic_kvfs *k, uint64_t dir, const char *name, uint32_t size,
-                    struct snic_kvop_key *key, struct snic_kvfs_hash *hash)
+                    struct snic_kvop_key *key, struct snic_fsop_hash *hash)
 {
     *hash = snic_kvfs_hash_name(k->session.super.seed, name, size);
     snic_kvfs_key_hash(key, dir, SNIC_KVFS_REC_ENTRY, *hash);
@@ -15,8 +15,8 @@ void kvfs_entry_key(const struct snic_kvfs *k, uint64_t dir, const char *name, u
 void kvfs_entry_prefetch(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t size)
 {
     struct snic_kvop_key key;
-    struct snic_kvfs_hash hash;
-    if (size > SNIC_KVFS_NAME_MAX)
+    struct snic_fsop_hash hash;
+    if (size > SNIC_FSOP_NAME_MAX)
         return;
     kvfs_entry_key(op->k, dir, name, size, &key, &hash);
     kvfs_prefetch(op, &key);
@@ -82,7 +82,7 @@ int kvfs_entry_get(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t 
                    struct kvfs_found *out)
 {
     struct snic_kvop_key key;
-    if (size > SNIC_KVFS_NAME_MAX)
+    if (size > SNIC_FSOP_NAME_MAX)
         return SNIC_ENAMETOOLONG;
     kvfs_entry_key(op->k, dir, name, size, &key, &out->hash);
     return kvfs_entry_get_at(op, &key, name, size, out);
@@ -136,8 +136,8 @@ int kvfs_entry_put(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t 
                    uint32_t type)
 {
     struct snic_kvop_key key;
-    struct snic_kvfs_hash hash;
-    if (size > SNIC_KVFS_NAME_MAX)
+    struct snic_fsop_hash hash;
+    if (size > SNIC_FSOP_NAME_MAX)
         return SNIC_ENAMETOOLONG;
     kvfs_entry_key(op->k, dir, name, size, &key, &hash);
     return kvfs_entry_put_at(op, &key, name, size, ino, type);
@@ -147,7 +147,7 @@ int kvfs_entry_delete(struct kvfs_op *op, uint64_t dir, const char *name, uint32
 {
     struct snic_kvfs_entry e = {.name_size = size, .name = name};
     struct snic_kvop_key key;
-    struct snic_kvfs_hash hash;
+    struct snic_fsop_hash hash;
     const void *body = NULL;
     uint32_t body_size = 0;
     int rc;

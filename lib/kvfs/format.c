@@ -50,10 +50,10 @@ SNIC_STATIC_ASSERT(SNIC_KVFS_HEAD == 8, "on disk");
 
 /* ---- Keys ---- */
 
-struct snic_kvfs_hash snic_kvfs_hash_name(uint64_t seed, const char *name, uint32_t size)
+struct snic_fsop_hash snic_kvfs_hash_name(uint64_t seed, const char *name, uint32_t size)
 {
     XXH128_hash_t h = XXH3_128bits_withSeed(name, size, seed);
-    return (struct snic_kvfs_hash){.high = h.high64, .low = h.low64};
+    return (struct snic_fsop_hash){.high = h.high64, .low = h.low64};
 }
 
 static void format_key(struct snic_kvop_key *k, uint64_t group, enum snic_kvfs_record kind,
@@ -65,7 +65,7 @@ static void format_key(struct snic_kvop_key *k, uint64_t group, enum snic_kvfs_r
     k->bytes[0] = (uint8_t)kind;
 }
 
-static void format_put_hash(uint8_t *p, struct snic_kvfs_hash h)
+static void format_put_hash(uint8_t *p, struct snic_fsop_hash h)
 {
     snic_put_be64(p, h.high);
     snic_put_be64(p + 8, h.low);
@@ -77,14 +77,14 @@ void snic_kvfs_key(struct snic_kvop_key *k, uint64_t group, enum snic_kvfs_recor
 }
 
 void snic_kvfs_key_hash(struct snic_kvop_key *k, uint64_t group, enum snic_kvfs_record kind,
-                        struct snic_kvfs_hash h)
+                        struct snic_fsop_hash h)
 {
     format_key(k, group, kind, 17);
     format_put_hash(k->bytes + 1, h);
 }
 
 void snic_kvfs_key_parent(struct snic_kvop_key *k, uint64_t group, uint64_t parent,
-                          struct snic_kvfs_hash h)
+                          struct snic_fsop_hash h)
 {
     format_key(k, group, SNIC_KVFS_REC_PARENT, 25);
     snic_put_be64(k->bytes + 1, parent);
@@ -211,13 +211,13 @@ int snic_kvfs_verify(const struct snic_kvop_key *k, const void *record, uint32_t
 
 /* ---- Attributes ---- */
 
-static void format_put_time(unsigned char *p, const struct snic_kvfs_time *t)
+static void format_put_time(unsigned char *p, const struct snic_fsop_time *t)
 {
     snic_put_le64(p, (uint64_t)t->sec);
     snic_put_le32(p + 8, t->nsec);
 }
 
-static int format_get_time(struct snic_kvfs_time *t, const unsigned char *p)
+static int format_get_time(struct snic_fsop_time *t, const unsigned char *p)
 {
     t->sec = (int64_t)snic_get_le64(p);
     t->nsec = snic_get_le32(p + 8);
@@ -253,7 +253,7 @@ static int format_zeros(const unsigned char *p, uint32_t size)
     return any == 0;
 }
 
-void snic_kvfs_attr_encode(void *record, const struct snic_kvfs_attr *a)
+void snic_kvfs_attr_encode(void *record, const struct snic_fsop_attr *a)
 {
     unsigned char *p = record;
     memset(p, 0, SNIC_KVFS_ATTR_BYTES);
@@ -277,10 +277,10 @@ void snic_kvfs_attr_encode(void *record, const struct snic_kvfs_attr *a)
     snic_put_le64(p + FORMAT_A_ENTRIES, a->entries);
 }
 
-int snic_kvfs_attr_decode(struct snic_kvfs_attr *a, const void *record, uint32_t size)
+int snic_kvfs_attr_decode(struct snic_fsop_attr *a, const void *record, uint32_t size)
 {
     const unsigned char *p = record;
-    struct snic_kvfs_attr r;
+    struct snic_fsop_attr r;
     int ok;
     if (size != SNIC_KVFS_ATTR_BYTES)
         return SNIC_ECORRUPT;
@@ -336,7 +336,7 @@ int snic_kvfs_entry_next(const void *record, uint32_t size, uint32_t *at,
     e.type = snic_get_le32(p + from + 8);
     e.name_size = snic_get_le16(p + from + 12);
     e.name = (const char *)p + from + FORMAT_ENTRY;
-    if (e.name_size == 0 || e.name_size > SNIC_KVFS_NAME_MAX ||
+    if (e.name_size == 0 || e.name_size > SNIC_FSOP_NAME_MAX ||
         e.name_size > size - from - FORMAT_ENTRY || snic_get_le16(p + from + 14) != 0 ||
         e.ino < 2 || e.ino >= SNIC_KVFS_INO_MAX || !format_type_is_valid(e.type) ||
         (e.type & ~(uint32_t)KVFS_IFMT) != 0 || memchr(e.name, 0, e.name_size) != NULL ||
@@ -352,7 +352,7 @@ int snic_kvfs_entry_append(void *record, uint32_t *size, uint32_t room,
 {
     uint32_t at = *size == 0 ? SNIC_KVFS_HEAD : *size;
     unsigned char *p = (unsigned char *)record + at;
-    SNIC_ASSERT(e->name_size > 0 && e->name_size <= SNIC_KVFS_NAME_MAX);
+    SNIC_ASSERT(e->name_size > 0 && e->name_size <= SNIC_FSOP_NAME_MAX);
     if (at > room || room - at < FORMAT_ENTRY + e->name_size)
         return SNIC_ENOSPC;
     if (*size == 0)

@@ -106,7 +106,7 @@ int kvfs_inode_open(struct kvfs_op *op, uint64_t ino)
 
 int kvfs_inode_holds(const struct kvfs_op *op)
 {
-    return op->req != NULL && (op->req->flags & SNIC_KVFS_HOLD) != 0 &&
+    return op->req != NULL && (op->req->flags & SNIC_FSOP_HOLD) != 0 &&
            op->k->inodes.held < op->k->o.inodes_max / INODE_HELD_PART;
 }
 
@@ -114,7 +114,7 @@ int kvfs_inode_hold(struct kvfs_op *op, uint64_t ino)
 {
     struct kvfs_inode *i = kvfs_inode_find(op->k, ino);
     if (i == NULL || !i->orphan || !kvfs_inode_holds(op)) {
-        op->k->stats.unheld += (op->req->flags & SNIC_KVFS_HOLD) != 0;
+        op->k->stats.unheld += (op->req->flags & SNIC_FSOP_HOLD) != 0;
         return 0;
     }
     i->opens++;

@@ -130,45 +130,45 @@ void *snic_kvfs_fini(struct snic_kvfs *k)
 
 /* ---- What each kind does ---- */
 
-static const kvfs_run_fn kvfs_runs[SNIC_KVFS_KINDS] = {
-    [SNIC_KVFS_LOOKUP] = kvfs_run_lookup,
-    [SNIC_KVFS_GETATTR] = kvfs_run_getattr,
-    [SNIC_KVFS_SETATTR] = kvfs_run_setattr,
-    [SNIC_KVFS_READLINK] = kvfs_run_readlink,
-    [SNIC_KVFS_MKNOD] = kvfs_run_make,
-    [SNIC_KVFS_CREATE] = kvfs_run_make,
-    [SNIC_KVFS_MKDIR] = kvfs_run_make,
-    [SNIC_KVFS_SYMLINK] = kvfs_run_make,
-    [SNIC_KVFS_UNLINK] = kvfs_run_unlink,
-    [SNIC_KVFS_RMDIR] = kvfs_run_rmdir,
-    [SNIC_KVFS_RENAME] = kvfs_run_rename,
-    [SNIC_KVFS_LINK] = kvfs_run_link,
-    [SNIC_KVFS_OPEN] = kvfs_run_open,
-    [SNIC_KVFS_RELEASE] = kvfs_run_release,
-    [SNIC_KVFS_FLUSH] = kvfs_run_flush,
-    [SNIC_KVFS_FSYNC] = kvfs_run_fsync,
-    [SNIC_KVFS_READ] = kvfs_run_read,
-    [SNIC_KVFS_WRITE] = kvfs_run_write,
-    [SNIC_KVFS_FALLOCATE] = kvfs_run_fallocate,
-    [SNIC_KVFS_SEEK] = kvfs_run_seek,
-    [SNIC_KVFS_COPY] = kvfs_run_copy,
-    [SNIC_KVFS_OPENDIR] = kvfs_run_opendir,
-    [SNIC_KVFS_READDIR] = kvfs_run_readdir,
-    [SNIC_KVFS_RELEASEDIR] = kvfs_run_release,
-    [SNIC_KVFS_STATFS] = kvfs_run_statfs,
-    [SNIC_KVFS_SETXATTR] = kvfs_run_setxattr,
-    [SNIC_KVFS_GETXATTR] = kvfs_run_getxattr,
-    [SNIC_KVFS_LISTXATTR] = kvfs_run_listxattr,
-    [SNIC_KVFS_REMOVEXATTR] = kvfs_run_removexattr,
-    [SNIC_KVFS_ACCESS] = kvfs_run_access,
-    [SNIC_KVFS_GETLK] = kvfs_run_getlk,
-    [SNIC_KVFS_SETLK] = kvfs_run_setlk,
-    [SNIC_KVFS_FLOCK] = kvfs_run_flock,
-    [SNIC_KVFS_SYNCFS] = kvfs_run_fsync,
-    [SNIC_KVFS_RESOLVE] = kvfs_run_resolve,
-    [SNIC_KVFS_MKFS] = kvfs_run_mkfs,
-    [SNIC_KVFS_MOUNT] = kvfs_run_mount,
-    [SNIC_KVFS_UNMOUNT] = kvfs_run_unmount,
+static const kvfs_run_fn kvfs_runs[SNIC_FSOP_KINDS] = {
+    [SNIC_FSOP_LOOKUP] = kvfs_run_lookup,
+    [SNIC_FSOP_GETATTR] = kvfs_run_getattr,
+    [SNIC_FSOP_SETATTR] = kvfs_run_setattr,
+    [SNIC_FSOP_READLINK] = kvfs_run_readlink,
+    [SNIC_FSOP_MKNOD] = kvfs_run_make,
+    [SNIC_FSOP_CREATE] = kvfs_run_make,
+    [SNIC_FSOP_MKDIR] = kvfs_run_make,
+    [SNIC_FSOP_SYMLINK] = kvfs_run_make,
+    [SNIC_FSOP_UNLINK] = kvfs_run_unlink,
+    [SNIC_FSOP_RMDIR] = kvfs_run_rmdir,
+    [SNIC_FSOP_RENAME] = kvfs_run_rename,
+    [SNIC_FSOP_LINK] = kvfs_run_link,
+    [SNIC_FSOP_OPEN] = kvfs_run_open,
+    [SNIC_FSOP_RELEASE] = kvfs_run_release,
+    [SNIC_FSOP_FLUSH] = kvfs_run_flush,
+    [SNIC_FSOP_FSYNC] = kvfs_run_fsync,
+    [SNIC_FSOP_READ] = kvfs_run_read,
+    [SNIC_FSOP_WRITE] = kvfs_run_write,
+    [SNIC_FSOP_FALLOCATE] = kvfs_run_fallocate,
+    [SNIC_FSOP_SEEK] = kvfs_run_seek,
+    [SNIC_FSOP_COPY] = kvfs_run_copy,
+    [SNIC_FSOP_OPENDIR] = kvfs_run_opendir,
+    [SNIC_FSOP_READDIR] = kvfs_run_readdir,
+    [SNIC_FSOP_RELEASEDIR] = kvfs_run_release,
+    [SNIC_FSOP_STATFS] = kvfs_run_statfs,
+    [SNIC_FSOP_SETXATTR] = kvfs_run_setxattr,
+    [SNIC_FSOP_GETXATTR] = kvfs_run_getxattr,
+    [SNIC_FSOP_LISTXATTR] = kvfs_run_listxattr,
+    [SNIC_FSOP_REMOVEXATTR] = kvfs_run_removexattr,
+    [SNIC_FSOP_ACCESS] = kvfs_run_access,
+    [SNIC_FSOP_GETLK] = kvfs_run_getlk,
+    [SNIC_FSOP_SETLK] = kvfs_run_setlk,
+    [SNIC_FSOP_FLOCK] = kvfs_run_flock,
+    [SNIC_FSOP_SYNCFS] = kvfs_run_fsync,
+    [SNIC_FSOP_RESOLVE] = kvfs_run_resolve,
+    [SNIC_FSOP_MKFS] = kvfs_run_mkfs,
+    [SNIC_FSOP_MOUNT] = kvfs_run_mount,
+    [SNIC_FSOP_UNMOUNT] = kvfs_run_unmount,
 };
 
 /* ---- Operations run ---- */
@@ -286,7 +286,7 @@ struct kvfs_op *kvfs_spawn(struct snic_kvfs *k, kvfs_run_fn run, uint64_t s0)
 static void kvfs_finish(struct kvfs_op *op)
 {
     struct snic_kvfs *k = op->k;
-    struct snic_kvfs_req *req = op->req;
+    struct snic_fsop *req = op->req;
     SNIC_ASSERT(op->in_flight == 0 && !op->asleep && snic_link_alone(&op->wait_link));
     kvfs_hold_end(op);
     kvfs_memory_drop(op);
@@ -322,7 +322,7 @@ static void kvfs_start_over(struct kvfs_op *op)
 static int kvfs_is_release(const struct kvfs_op *op)
 {
     return op->req != NULL &&
-           (op->req->kind == SNIC_KVFS_RELEASE || op->req->kind == SNIC_KVFS_RELEASEDIR);
+           (op->req->kind == SNIC_FSOP_RELEASE || op->req->kind == SNIC_FSOP_RELEASEDIR);
 }
 
 /* Check for locks, memory, a live session. 1 it may run; 0 it waits; SNIC_E*. */
@@ -331,7 +331,7 @@ static int kvfs_admit(struct kvfs_op *op)
     int rc;
     if (!kvfs_memory_admit(op) || !kvfs_hold_admit(op))
         return 0;
-    if (op->req == NULL || op->req->kind >= SNIC_KVFS_MKFS || op->commit_state != KVFS_COMMIT_NONE)
+    if (op->req == NULL || op->req->kind >= SNIC_FSOP_MKFS || op->commit_state != KVFS_COMMIT_NONE)
         return 1;
     rc = kvfs_session_gate(op);
     if (rc < 0 && kvfs_is_release(op))
@@ -391,11 +391,11 @@ static void kvfs_tick(struct snic_kvfs *k, struct snic_kvfs_now now)
 
 /* ---- Requests ---- */
 
-int snic_kvfs_submit(struct snic_kvfs *k, struct snic_kvfs_req *req, struct snic_kvfs_now now)
+int snic_kvfs_submit(struct snic_kvfs *k, struct snic_fsop *req, struct snic_kvfs_now now)
 {
     struct snic_node *n;
     struct kvfs_op *op;
-    if (req->kind == 0 || req->kind >= SNIC_KVFS_KINDS || kvfs_runs[req->kind] == NULL)
+    if (req->kind == 0 || req->kind >= SNIC_FSOP_KINDS || kvfs_runs[req->kind] == NULL)
         return SNIC_EINVAL;
     n = snic_queue_pop(&k->free_ops);
     if (n == NULL)
@@ -403,8 +403,8 @@ int snic_kvfs_submit(struct snic_kvfs *k, struct snic_kvfs_req *req, struct snic
     kvfs_tick(k, now);
     op = SNIC_CONTAINER(n, struct kvfs_op, node);
     op->req = req;
-    op->ino = req->ino == SNIC_KVFS_ROOT ? 0 : req->ino;
-    op->ino2 = req->ino2 == SNIC_KVFS_ROOT ? 0 : req->ino2;
+    op->ino = req->ino == SNIC_FSOP_ROOT ? 0 : req->ino;
+    op->ino2 = req->ino2 == SNIC_FSOP_ROOT ? 0 : req->ino2;
     req->engine[0] = (uint64_t)(op - k->ops);
     req->result = 0;
     k->stats.requests++;
@@ -414,7 +414,7 @@ int snic_kvfs_submit(struct snic_kvfs *k, struct snic_kvfs_req *req, struct snic
     return 0;
 }
 
-void snic_kvfs_cancel(struct snic_kvfs *k, struct snic_kvfs_req *req, struct snic_kvfs_now now)
+void snic_kvfs_cancel(struct snic_kvfs *k, struct snic_fsop *req, struct snic_kvfs_now now)
 {
     struct kvfs_op *op;
     kvfs_tick(k, now);
@@ -434,10 +434,10 @@ struct snic_kvfs_io *snic_kvfs_poll_io(struct snic_kvfs *k)
     return n == NULL ? NULL : &SNIC_CONTAINER(n, struct kvfs_place, node)->io;
 }
 
-struct snic_kvfs_req *snic_kvfs_poll_done(struct snic_kvfs *k)
+struct snic_fsop *snic_kvfs_poll_done(struct snic_kvfs *k)
 {
     struct snic_node *n = snic_queue_pop(&k->done);
-    return n == NULL ? NULL : SNIC_CONTAINER(n, struct snic_kvfs_req, node);
+    return n == NULL ? NULL : SNIC_CONTAINER(n, struct snic_fsop, node);
 }
 
 void snic_kvfs_complete(struct snic_kvfs *k, struct snic_kvfs_io *io, struct snic_kvfs_now now)
@@ -482,7 +482,7 @@ void snic_kvfs_set_sole(struct snic_kvfs *k, int sole)
 
 /* ---- For the other files ---- */
 
-void kvfs_answer_attr(struct kvfs_op *op, const struct snic_kvfs_attr *a)
+void kvfs_answer_attr(struct kvfs_op *op, const struct snic_fsop_attr *a)
 {
     op->req->attr = *a;
     op->req->attr.ino = kvfs_ino_out(a->ino);

@@ -49,11 +49,11 @@ static inline int kvfs_runs_again(const struct kvfs_op *op, int rc)
 
 /* ---- kvfs.c ---- */
 
-/* The answer's attributes, with the root as SNIC_KVFS_ROOT. */
-void kvfs_answer_attr(struct kvfs_op *op, const struct snic_kvfs_attr *a);
+/* The answer's attributes, with the root as SNIC_FSOP_ROOT. */
+void kvfs_answer_attr(struct kvfs_op *op, const struct snic_fsop_attr *a);
 static inline uint64_t kvfs_ino_out(uint64_t ino)
 {
-    return ino == 0 ? SNIC_KVFS_ROOT : ino;
+    return ino == 0 ? SNIC_FSOP_ROOT : ino;
 }
 /* The session caches: no other one uses the store. */
 static inline int kvfs_alone(const struct snic_kvfs *k)
@@ -103,10 +103,10 @@ int kvfs_glance(struct kvfs_op *op, const struct snic_kvop_key *key, const void 
  */
 void kvfs_prefetch(struct kvfs_op *op, const struct snic_kvop_key *key);
 /* Attributes, with times kept back merged in. A copy of the caller's: change it, then put it. */
-int kvfs_get_attr(struct kvfs_op *op, uint64_t ino, struct snic_kvfs_attr *out);
-int kvfs_glance_attr(struct kvfs_op *op, uint64_t ino, struct snic_kvfs_attr *out);
+int kvfs_get_attr(struct kvfs_op *op, uint64_t ino, struct snic_fsop_attr *out);
+int kvfs_glance_attr(struct kvfs_op *op, uint64_t ino, struct snic_fsop_attr *out);
 /* Times kept back are merged in at each call, also if the record was read before. */
-int kvfs_peek_attr(struct kvfs_op *op, uint64_t ino, struct snic_kvfs_attr *out);
+int kvfs_peek_attr(struct kvfs_op *op, uint64_t ino, struct snic_fsop_attr *out);
 
 /*
  * Memory until the operation ends or starts over, up to KVFS_BLOCK bytes, 16-aligned, zero at
@@ -119,7 +119,7 @@ void *kvfs_take(struct kvfs_op *op, size_t size);
 /* Changes. A body is copied. 0; SNIC_ENOMEM; SNIC_EMSGSIZE. */
 int kvfs_put(struct kvfs_op *op, const struct snic_kvop_key *key, const void *body, uint32_t size);
 int kvfs_delete(struct kvfs_op *op, const struct snic_kvop_key *key);
-int kvfs_put_attr(struct kvfs_op *op, const struct snic_kvfs_attr *a); /* raises a->version */
+int kvfs_put_attr(struct kvfs_op *op, const struct snic_fsop_attr *a); /* raises a->version */
 /* Object bytes or a truncation as part of the commit (kvop.h); memory borrowed. */
 int kvfs_change_object(struct kvfs_op *op, uint32_t kind, uint64_t object, uint64_t offset,
                        const void *bytes, uint32_t size);
@@ -162,7 +162,7 @@ static inline uint64_t kvfs_space_add(uint64_t space, int64_t change)
  * change of the inode, or within opts.times_ns, or by FLUSH and FSYNC. Only atime, mtime, ctime,
  * parent and name of *a are taken (name: after a rename within a directory).
  */
-int kvfs_keep_times(struct kvfs_op *op, const struct snic_kvfs_attr *a);
+int kvfs_keep_times(struct kvfs_op *op, const struct snic_fsop_attr *a);
 /*
  * The same for the space of a big file, which is known only after a write: the change is
  * added to what all reads here see, and reaches the store as times do. A crash may lose it.
@@ -207,14 +207,14 @@ int kvfs_inode_next(const struct snic_kvfs *k, uint64_t *cursor, uint64_t *ino);
 struct kvfs_found {
     uint64_t ino;
     uint32_t type;
-    struct snic_kvfs_hash hash;
+    struct snic_fsop_hash hash;
 };
 /* SNIC_ENOENT; SNIC_ENAMETOOLONG; the caller checks for SNIC_ENOTDIR. */
 int kvfs_entry_get(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t size,
                    struct kvfs_found *out);
 void kvfs_entry_prefetch(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t size);
 void kvfs_entry_key(const struct snic_kvfs *k, uint64_t dir, const char *name, uint32_t size,
-                    struct snic_kvop_key *key, struct snic_kvfs_hash *hash);
+                    struct snic_kvop_key *key, struct snic_fsop_hash *hash);
 /* The same with a key of kvfs_entry_key(). */
 int kvfs_entry_get_at(struct kvfs_op *op, const struct snic_kvop_key *key, const char *name,
                       uint32_t size, struct kvfs_found *out);
@@ -235,7 +235,7 @@ int kvfs_new_ino(struct kvfs_op *op, uint64_t *ino);
 int kvfs_inode_open(struct kvfs_op *op, uint64_t ino); /* 0; SNIC_ENFILE */
 void kvfs_inode_close(struct snic_kvfs *k, uint64_t handle);
 /*
- * After the commit that took the last name of `ino`: with SNIC_KVFS_HOLD it is open from now on,
+ * After the commit that took the last name of `ino`: with SNIC_FSOP_HOLD it is open from now on,
  * and the request has the handle. 1: it is; 0: the caller begins its removal.
  */
 int kvfs_inode_hold(struct kvfs_op *op, uint64_t ino);
@@ -243,7 +243,7 @@ int kvfs_inode_hold(struct kvfs_op *op, uint64_t ino);
 int kvfs_inode_holds(const struct kvfs_op *op);
 uint32_t kvfs_inode_opens(const struct snic_kvfs *k, uint64_t ino);
 /*
- * Handles need no memory: inode, and what it is open for (SNIC_KVFS_OPEN_READ and _WRITE). Never 0.
+ * Handles need no memory: inode, and what it is open for (SNIC_FSOP_OPEN_READ and _WRITE). Never 0.
  */
 SNIC_STATIC_ASSERT(SNIC_KVFS_INO_MAX << 2 <= 1ULL << 63, "a handle's mark is above its number");
 static inline uint64_t kvfs_handle(uint64_t ino, uint32_t flags)
@@ -269,9 +269,9 @@ void kvfs_tail_set(struct kvfs_op *op, uint64_t ino, int clean);
  * The last name was removed (a->nlink is 0 already): notes the inode's removal at once, or its
  * entry on the orphans' list, in this operation's changes.
  */
-int kvfs_orphan(struct kvfs_op *op, const struct snic_kvfs_attr *a);
+int kvfs_orphan(struct kvfs_op *op, const struct snic_fsop_attr *a);
 /* The same, but never removes it at once: kvfs_linger() follows the commit. */
-int kvfs_orphan_later(struct kvfs_op *op, const struct snic_kvfs_attr *a);
+int kvfs_orphan_later(struct kvfs_op *op, const struct snic_fsop_attr *a);
 /* linger.c: an inode whose last name was replaced may be opened for a while. */
 void kvfs_linger_init(struct snic_kvfs *k);
 void kvfs_linger(struct kvfs_op *op, uint64_t ino);
@@ -297,29 +297,29 @@ enum {
     KVFS_ISGID = 02000,
     KVFS_ISVTX = 01000
 };
-static inline int kvfs_is_dir(const struct snic_kvfs_attr *a)
+static inline int kvfs_is_dir(const struct snic_fsop_attr *a)
 {
     return (a->mode & KVFS_IFMT) == KVFS_IFDIR;
 }
-static inline int kvfs_is_reg(const struct snic_kvfs_attr *a)
+static inline int kvfs_is_reg(const struct snic_fsop_attr *a)
 {
     return (a->mode & KVFS_IFMT) == KVFS_IFREG;
 }
 
 enum { KVFS_MAY_EXEC = 1, KVFS_MAY_WRITE = 2, KVFS_MAY_READ = 4 };
 /* Mode bits and ACL; 0 at once for requests that were CHECKED. 0; KVFS_PENDING; SNIC_EACCES. */
-int kvfs_may(struct kvfs_op *op, const struct snic_kvfs_attr *a, uint32_t want);
+int kvfs_may(struct kvfs_op *op, const struct snic_fsop_attr *a, uint32_t want);
 /* Permission to remove an entry of `dir` for `victim`: write, search, sticky. */
-int kvfs_may_delete(struct kvfs_op *op, const struct snic_kvfs_attr *dir,
-                    const struct snic_kvfs_attr *victim);
-int kvfs_is_owner(const struct kvfs_op *op, const struct snic_kvfs_attr *a); /* or uid 0 */
+int kvfs_may_delete(struct kvfs_op *op, const struct snic_fsop_attr *dir,
+                    const struct snic_fsop_attr *victim);
+int kvfs_is_owner(const struct kvfs_op *op, const struct snic_fsop_attr *a); /* or uid 0 */
 int kvfs_in_group(const struct kvfs_op *op, uint32_t gid);
 /*
  * Owner, group (setgid directories), mode (umask or the directory's default ACL), times of a new
  * inode below `dir`, and the ACL records it inherits (noted as changes).
  */
-int kvfs_make_attr(struct kvfs_op *op, const struct snic_kvfs_attr *dir, uint64_t ino,
-                   uint32_t mode, struct snic_kvfs_attr *out);
+int kvfs_make_attr(struct kvfs_op *op, const struct snic_fsop_attr *dir, uint64_t ino,
+                   uint32_t mode, struct snic_fsop_attr *out);
 
 /* ---- name_remove.c: the names an inode knows of itself ---- */
 
@@ -332,10 +332,10 @@ static inline int kvfs_name_dots(const char *name, uint32_t size)
 }
 void kvfs_attr_prefetch(struct kvfs_op *op, uint64_t ino);
 /* The hash of a name in this file system. */
-struct snic_kvfs_hash kvfs_name_hash(const struct kvfs_op *op, const char *name, uint32_t size);
+struct snic_fsop_hash kvfs_name_hash(const struct kvfs_op *op, const char *name, uint32_t size);
 /* Commit, and then answer with *a as it was when the commit was sent (times kept back are merged
  * into reads only until they are in the store). As kvfs_commit(). */
-int kvfs_commit_answer(struct kvfs_op *op, const struct snic_kvfs_attr *a);
+int kvfs_commit_answer(struct kvfs_op *op, const struct snic_fsop_attr *a);
 /* After the commit that took the last name, under the inode's lock: kvfs_collect(), unless
  * kvfs_orphan() has removed it at once. */
 void kvfs_collect_orphan(struct kvfs_op *op, uint64_t ino);
@@ -348,12 +348,12 @@ int kvfs_name_check(const char *name, uint32_t size);
  */
 int kvfs_torn(struct kvfs_op *op, uint64_t ino, const char *what);
 /* The attributes of an inode that an entry names: SNIC_ENOENT is kvfs_torn(). */
-int kvfs_get_named(struct kvfs_op *op, uint64_t ino, struct snic_kvfs_attr *out);
+int kvfs_get_named(struct kvfs_op *op, uint64_t ino, struct snic_fsop_attr *out);
 /* Changes of *a (nlink, first name) and of 'P' records; the caller puts *a. 0; KVFS_PENDING... */
-int kvfs_name_add(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t dir,
-                  struct snic_kvfs_hash h);
-int kvfs_name_drop(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t dir,
-                   struct snic_kvfs_hash h);
+int kvfs_name_add(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t dir,
+                  struct snic_fsop_hash h);
+int kvfs_name_drop(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t dir,
+                   struct snic_fsop_hash h);
 
 /* ---- xattr.c, acl.c, readdir.c ---- */
 
@@ -366,13 +366,13 @@ int kvfs_xattr_put(struct kvfs_op *op, uint64_t ino, const char *name, uint32_t 
                    const void *value, uint32_t size);
 enum { KVFS_ACL_ACCESS = 1, KVFS_ACL_DEFAULT = 2 };
 int kvfs_acl_name(const char *name, uint32_t size); /* which; 0: another attribute */
-int kvfs_acl_may(struct kvfs_op *op, const struct snic_kvfs_attr *a, uint32_t want);
-int kvfs_acl_inherit(struct kvfs_op *op, const struct snic_kvfs_attr *dir,
-                     struct snic_kvfs_attr *out);
+int kvfs_acl_may(struct kvfs_op *op, const struct snic_fsop_attr *a, uint32_t want);
+int kvfs_acl_inherit(struct kvfs_op *op, const struct snic_fsop_attr *dir,
+                     struct snic_fsop_attr *out);
 /* Changes *a and the record; the caller puts *a. Size 0, or no entries: removes it. */
-int kvfs_acl_set(struct kvfs_op *op, struct snic_kvfs_attr *a, int which, const void *value,
+int kvfs_acl_set(struct kvfs_op *op, struct snic_fsop_attr *a, int which, const void *value,
                  uint32_t size);
-int kvfs_acl_get(struct kvfs_op *op, const struct snic_kvfs_attr *a, int which, const void **value,
+int kvfs_acl_get(struct kvfs_op *op, const struct snic_fsop_attr *a, int which, const void **value,
                  uint32_t *size);
 /*
  * One page of a group's records of a kind, in io place 0 and in KVFS_SCAN_ROOM bytes of kvfs_take()
@@ -392,7 +392,7 @@ int kvfs_scan_record(struct kvfs_op *op, const struct snic_kvop *page,
                      const struct snic_kvop_record *r, struct snic_kvop_key *key, const void **body,
                      uint32_t *size);
 /* The hash in the last record's key, where the next page continues; of kinds with a hash. */
-void kvfs_scan_last(const struct snic_kvop *page, struct snic_kvfs_hash *h);
+void kvfs_scan_last(const struct snic_kvop *page, struct snic_fsop_hash *h);
 
 /* ---- The operations, by file; each is a kvfs_run_fn ---- */
 
@@ -413,18 +413,18 @@ int kvfs_run_getattr(struct kvfs_op *op);
 int kvfs_run_setattr(struct kvfs_op *op); /* size: kvfs_truncate() of data.c */
 int kvfs_run_access(struct kvfs_op *op);
 /* This operation's wall time. */
-struct snic_kvfs_time kvfs_time(const struct kvfs_op *op);
+struct snic_fsop_time kvfs_time(const struct kvfs_op *op);
 /*
  * After a read: 1 and *a with a new atime if it is to change (relatime: it is not later than mtime
  * or ctime, or a day old), for kvfs_keep_times(); 0: unchanged.
  */
-int kvfs_relatime(const struct kvfs_op *op, struct snic_kvfs_attr *a);
+int kvfs_relatime(const struct kvfs_op *op, struct snic_fsop_attr *a);
 /*
  * The mode after a write, truncation or chown, which clears setuid and setgid. Where the group may
  * not execute, setgid stays if the caller is in it or `capable` (Linux's
  * setattr_should_drop_sgid()). Directories keep theirs.
  */
-uint32_t kvfs_mode_killed(const struct kvfs_op *op, const struct snic_kvfs_attr *a, int capable);
+uint32_t kvfs_mode_killed(const struct kvfs_op *op, const struct snic_fsop_attr *a, int capable);
 /* xattr.c, acl.c */
 int kvfs_run_setxattr(struct kvfs_op *op);
 int kvfs_run_getxattr(struct kvfs_op *op);
@@ -447,7 +447,7 @@ int kvfs_run_statfs(struct kvfs_op *op);
  * `phase` to phase + 7, io places 0 to 2, and op->s[4] to op->s[7]. Once 0, it stays 0, with the
  * new *a. File capabilities are removed.
  */
-int kvfs_truncate(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t size, uint32_t phase);
+int kvfs_truncate(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t size, uint32_t phase);
 /* locks.c: its memory is one piece of the engine's, at k->locks. */
 size_t kvfs_locks_memsize(const struct snic_kvfs_opts *o); /* a multiple of 64 */
 void kvfs_locks_init(struct kvfs_locks *locks, const struct snic_kvfs_opts *o);

@@ -38,7 +38,7 @@ static void locks_stop_waiting(struct kvfs_locks *l, struct kvfs_op *op)
 void kvfs_locks_leave(struct kvfs_op *op)
 {
     struct kvfs_locks *l = op->k->locks;
-    if ((op->req->kind == SNIC_KVFS_SETLK || op->req->kind == SNIC_KVFS_FLOCK) &&
+    if ((op->req->kind == SNIC_FSOP_SETLK || op->req->kind == SNIC_FSOP_FLOCK) &&
         l->session == op->k->session.id)
         locks_stop_waiting(l, op);
 }
@@ -91,7 +91,7 @@ static int locks_blocked(struct kvfs_op *op, struct kvfs_locks *l,
     struct kvfs_lock_item *i = f == NULL ? NULL : locks_waiting(f, op);
     uint64_t until = SNIC_NEVER;
     int rc = 0;
-    if ((op->req->flags & SNIC_KVFS_LOCK_WAIT) == 0)
+    if ((op->req->flags & SNIC_FSOP_LOCK_WAIT) == 0)
         rc = SNIC_EAGAIN;
     else if (kvfs_cancelled(op))
         rc = SNIC_EINTR;
@@ -123,9 +123,9 @@ static int locks_set(struct kvfs_op *op, struct kvfs_locks *l, const struct kvfs
 {
     struct kvfs_lock_file *f;
     locks_stop_waiting(l, op);
-    f = want->type == SNIC_KVFS_UNLCK ? kvfs_locks_find(l, op->ino) : kvfs_locks_file(l, op->ino);
+    f = want->type == SNIC_FSOP_UNLCK ? kvfs_locks_find(l, op->ino) : kvfs_locks_file(l, op->ino);
     if (f == NULL)
-        return want->type == SNIC_KVFS_UNLCK ? 0 : SNIC_ENOLCK;
+        return want->type == SNIC_FSOP_UNLCK ? 0 : SNIC_ENOLCK;
     kvfs_locks_apply(l, f, want);
     f->stored = l->shared;
     f->stale = 0; /* the record was written whole */
@@ -150,7 +150,7 @@ static int locks_set_alone(struct kvfs_op *op, struct kvfs_locks *l,
                            const struct kvfs_lock_range *want)
 {
     struct kvfs_lock_file *f = kvfs_locks_find(l, op->ino);
-    if (want->type != SNIC_KVFS_UNLCK && f != NULL && kvfs_locks_in_the_way(f, want) != NULL) {
+    if (want->type != SNIC_FSOP_UNLCK && f != NULL && kvfs_locks_in_the_way(f, want) != NULL) {
         if (locks_converts(f, want))
             kvfs_locks_apply_drop(l, f, want->owner, KVFS_LOCKS_FLOCK);
         return locks_blocked(op, l, want, 0);
@@ -166,7 +166,7 @@ static int locks_look(struct kvfs_op *op, struct kvfs_lock_file *f,
 {
     struct kvfs_lock_range other;
     *poll = 0;
-    if (want->type == SNIC_KVFS_UNLCK)
+    if (want->type == SNIC_FSOP_UNLCK)
         return 0;
     if (f != NULL && kvfs_locks_in_the_way(f, want) != NULL)
         return KVFS_LOCKS_OTHER;
@@ -187,7 +187,7 @@ static int locks_note(struct kvfs_op *op, struct kvfs_locks *l, const struct kvf
     if (rc == KVFS_LOCKS_OTHER) {
         phase = LOCKS_DROPPING;
         rc = kvfs_locks_put(op, f, NULL, want->owner, KVFS_LOCKS_FLOCK);
-    } else if (want->type != SNIC_KVFS_UNLCK || f != NULL) {
+    } else if (want->type != SNIC_FSOP_UNLCK || f != NULL) {
         if (f == NULL)
             f = kvfs_locks_file(l, op->ino);
         if (f == NULL || !kvfs_locks_room(l, f, want))
@@ -203,7 +203,7 @@ static int locks_set_shared(struct kvfs_op *op, struct kvfs_locks *l,
                             const struct kvfs_lock_range *want)
 {
     int rc = kvfs_lock(op, op->ino, KVFS_EXCLUSIVE);
-    op->reserve = want->type == SNIC_KVFS_UNLCK; /* unlocking works on a full store */
+    op->reserve = want->type == SNIC_FSOP_UNLCK; /* unlocking works on a full store */
     if (rc == 0 && op->phase == LOCKS_FIRST)
         rc = locks_note(op, l, want);
     if (rc == 0)
@@ -223,21 +223,21 @@ static int locks_set_shared(struct kvfs_op *op, struct kvfs_locks *l,
 
 static int locks_run(struct kvfs_op *op, uint32_t kind)
 {
-    const struct snic_kvfs_req *req = op->req;
+    const struct snic_fsop *req = op->req;
     struct kvfs_locks *l = kvfs_locks_table(op->k);
     struct kvfs_lock_range want = {.owner = req->lock.owner,
                                    .end = UINT64_MAX,
                                    .type = req->lock.type,
                                    .pid = req->lock.pid,
                                    .kind = kind};
-    uint32_t need = want.type == SNIC_KVFS_RDLCK   ? SNIC_KVFS_OPEN_READ
-                    : want.type == SNIC_KVFS_WRLCK ? SNIC_KVFS_OPEN_WRITE
+    uint32_t need = want.type == SNIC_FSOP_RDLCK   ? SNIC_FSOP_OPEN_READ
+                    : want.type == SNIC_FSOP_WRLCK ? SNIC_FSOP_OPEN_WRITE
                                                    : 0;
     if (kind == KVFS_LOCKS_POSIX) {
         want.start = req->lock.start;
         want.end = req->lock.end;
     }
-    if (want.type > SNIC_KVFS_WRLCK || want.start > want.end)
+    if (want.type > SNIC_FSOP_WRLCK || want.start > want.end)
         return SNIC_EINVAL;
     if (kvfs_data_handle(op, op->ino, kind == KVFS_LOCKS_POSIX ? need : 0) != 0)
         return locks_refuse(op, l, SNIC_EBADF);
@@ -258,7 +258,7 @@ int kvfs_run_flock(struct kvfs_op *op)
 
 int kvfs_run_getlk(struct kvfs_op *op)
 {
-    struct snic_kvfs_lock *lock = &op->req->lock;
+    struct snic_fsop_lock *lock = &op->req->lock;
     struct kvfs_locks *l = kvfs_locks_table(op->k);
     struct kvfs_lock_file *f = kvfs_locks_find(l, op->ino);
     struct kvfs_lock_range want = {.owner = lock->owner,
@@ -269,7 +269,7 @@ int kvfs_run_getlk(struct kvfs_op *op)
     struct kvfs_lock_range other;
     struct kvfs_lock_item *i;
     int rc = 0;
-    if (want.type == SNIC_KVFS_UNLCK || want.type > SNIC_KVFS_WRLCK || want.start > want.end)
+    if (want.type == SNIC_FSOP_UNLCK || want.type > SNIC_FSOP_WRLCK || want.start > want.end)
         return SNIC_EINVAL;
     i = f == NULL ? NULL : kvfs_locks_in_the_way(f, &want);
     if (i == NULL && l->shared)
@@ -277,12 +277,12 @@ int kvfs_run_getlk(struct kvfs_op *op)
     if (rc == KVFS_PENDING || rc < 0)
         return rc;
     if (i == NULL && rc == 0) {
-        lock->type = SNIC_KVFS_UNLCK;
+        lock->type = SNIC_FSOP_UNLCK;
         return 0;
     }
     if (i != NULL)
         other = i->r;
-    *lock = (struct snic_kvfs_lock){.owner = other.owner,
+    *lock = (struct snic_fsop_lock){.owner = other.owner,
                                     .start = other.start,
                                     .end = other.end,
                                     .type = other.type,

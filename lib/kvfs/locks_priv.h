@@ -36,7 +36,7 @@ struct kvfs_lock_item {
     struct kvfs_lock_file *file;
     struct kvfs_lock_range r;
     struct kvfs_op *op; /* waiting */
-    const struct snic_kvfs_req *req;
+    const struct snic_fsop *req;
     struct kvfs_lock_item *todo; /* deadlock search */
     uint64_t seen;
     uint32_t polls;

@@ -117,7 +117,7 @@ static void locks_store_add_own(struct kvfs_op *op, struct kvfs_lock_file *f,
         for (int i = 0; i < n; i++)
             locks_store_add(list, session, &pieces[i]);
     }
-    if (want != NULL && want->type != SNIC_KVFS_UNLCK)
+    if (want != NULL && want->type != SNIC_FSOP_UNLCK)
         locks_store_add(list, session, &sum);
 }
 

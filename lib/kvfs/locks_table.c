@@ -167,7 +167,7 @@ static int locks_touch(const struct kvfs_lock_range *a, const struct kvfs_lock_r
 int kvfs_locks_conflict(const struct kvfs_lock_range *a, const struct kvfs_lock_range *b)
 {
     return a->kind == b->kind && a->owner != b->owner && kvfs_locks_overlap(a, b) &&
-           (a->type == SNIC_KVFS_WRLCK || b->type == SNIC_KVFS_WRLCK);
+           (a->type == SNIC_FSOP_WRLCK || b->type == SNIC_FSOP_WRLCK);
 }
 
 struct kvfs_lock_item *kvfs_locks_in_the_way(struct kvfs_lock_file *f,
@@ -209,7 +209,7 @@ int kvfs_locks_room(const struct kvfs_locks *l, struct kvfs_lock_file *f,
                     const struct kvfs_lock_range *want)
 {
     struct kvfs_lock_range sum = *want, pieces[2];
-    int64_t count = (int64_t)l->count + (want->type != SNIC_KVFS_UNLCK);
+    int64_t count = (int64_t)l->count + (want->type != SNIC_FSOP_UNLCK);
     if (f == NULL)
         return count <= l->max;
     for (struct snic_link *p = f->held.next; p != &f->held; p = p->next)
@@ -237,7 +237,7 @@ void kvfs_locks_apply(struct kvfs_locks *l, struct kvfs_lock_file *f,
             break; /* nothing else can overlap (1) */
         }
     }
-    if (want->type != SNIC_KVFS_UNLCK) {
+    if (want->type != SNIC_FSOP_UNLCK) {
         struct kvfs_lock_item *i = kvfs_locks_item(l, f, &sum, &f->held);
         SNIC_ASSERT(i != NULL);
     }

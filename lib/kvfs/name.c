@@ -18,9 +18,9 @@ enum {
 
 /* Look `name` up in `dir`, "." and ".." included. */
 static int name_step(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t size,
-                     struct snic_kvfs_attr *out)
+                     struct snic_fsop_attr *out)
 {
-    struct snic_kvfs_attr parent;
+    struct snic_fsop_attr parent;
     struct kvfs_found found = {0};
     struct snic_kvop_key key;
     int dots = kvfs_name_dots(name, size), rc, found_rc = 0;
@@ -49,7 +49,7 @@ static int name_step(struct kvfs_op *op, uint64_t dir, const char *name, uint32_
 
 int kvfs_run_lookup(struct kvfs_op *op)
 {
-    struct snic_kvfs_attr attr;
+    struct snic_fsop_attr attr;
     int rc = kvfs_name_check(op->req->name, op->req->name_size);
     if (rc != 0)
         return rc;
@@ -62,7 +62,7 @@ int kvfs_run_lookup(struct kvfs_op *op)
 /* ---- Resolve ---- */
 
 /* The next name of the path at *at, "" at its end. */
-static uint32_t name_next(const struct snic_kvfs_req *req, uint64_t *at)
+static uint32_t name_next(const struct snic_fsop *req, uint64_t *at)
 {
     uint64_t from = *at, to;
     while (from < req->name_size && req->name[from] == '/')
@@ -75,8 +75,8 @@ static uint32_t name_next(const struct snic_kvfs_req *req, uint64_t *at)
 
 int kvfs_run_resolve(struct kvfs_op *op)
 {
-    const struct snic_kvfs_req *req = op->req;
-    struct snic_kvfs_attr attr;
+    const struct snic_fsop *req = op->req;
+    struct snic_fsop_attr attr;
     uint64_t ino, at;
     uint32_t size;
     int rc;
@@ -92,7 +92,7 @@ int kvfs_run_resolve(struct kvfs_op *op)
         size = name_next(req, &at);
         if (size == 0)
             break;
-        if (size > SNIC_KVFS_NAME_MAX)
+        if (size > SNIC_FSOP_NAME_MAX)
             return SNIC_ENAMETOOLONG;
         if (steps == NAME_RESOLVE_STEPS) {
             op->s[NAME_AT] = ino;
@@ -117,16 +117,16 @@ int kvfs_run_resolve(struct kvfs_op *op)
 /* ---- Making ---- */
 
 /* The type and permissions of the new inode, 0: not permitted. */
-static uint32_t name_mode(const struct snic_kvfs_req *req)
+static uint32_t name_mode(const struct snic_fsop *req)
 {
     uint32_t type = req->mode & KVFS_IFMT;
     uint32_t bits = req->mode & 07777U;
     switch (req->kind) {
-    case SNIC_KVFS_MKDIR:
+    case SNIC_FSOP_MKDIR:
         return KVFS_IFDIR | bits;
-    case SNIC_KVFS_SYMLINK:
+    case SNIC_FSOP_SYMLINK:
         return KVFS_IFLNK | 0777U;
-    case SNIC_KVFS_CREATE:
+    case SNIC_FSOP_CREATE:
         return KVFS_IFREG | bits;
     default:
         if (type == 0)
@@ -138,7 +138,7 @@ static uint32_t name_mode(const struct snic_kvfs_req *req)
     }
 }
 
-static int name_make_check(const struct snic_kvfs_req *req)
+static int name_make_check(const struct snic_fsop *req)
 {
     int rc = kvfs_name_check(req->name, req->name_size);
     if (rc != 0)
@@ -147,18 +147,18 @@ static int name_make_check(const struct snic_kvfs_req *req)
         return SNIC_EEXIST;
     if (name_mode(req) == 0)
         return SNIC_EINVAL;
-    if (req->kind != SNIC_KVFS_SYMLINK)
+    if (req->kind != SNIC_FSOP_SYMLINK)
         return 0;
     if (req->name2_size == 0)
         return SNIC_ENOENT;
-    return req->name2_size > SNIC_KVFS_SYMLINK_MAX ? SNIC_ENAMETOOLONG : 0;
+    return req->name2_size > SNIC_FSOP_SYMLINK_MAX ? SNIC_ENAMETOOLONG : 0;
 }
 
 /* The directory, and an inode that has the name already: read together. */
 static int name_make_read(struct kvfs_op *op, const struct snic_kvop_key *key,
-                          struct snic_kvfs_attr *dir, struct kvfs_found *found)
+                          struct snic_fsop_attr *dir, struct kvfs_found *found)
 {
-    const struct snic_kvfs_req *req = op->req;
+    const struct snic_fsop *req = op->req;
     int found_rc = kvfs_entry_get_at(op, key, req->name, req->name_size, found);
     int rc = kvfs_get_attr(op, op->ino, dir);
     if (rc != 0)
@@ -173,7 +173,7 @@ static int name_make_read(struct kvfs_op *op, const struct snic_kvop_key *key,
 }
 
 /* The directory with one more name. */
-static int name_make_dir(struct kvfs_op *op, struct snic_kvfs_attr *dir, uint32_t mode)
+static int name_make_dir(struct kvfs_op *op, struct snic_fsop_attr *dir, uint32_t mode)
 {
     if ((mode & KVFS_IFMT) == KVFS_IFDIR) {
         if (dir->nlink >= SNIC_KVFS_LINK_MAX)
@@ -186,10 +186,10 @@ static int name_make_dir(struct kvfs_op *op, struct snic_kvfs_attr *dir, uint32_
     return kvfs_put_attr(op, dir);
 }
 
-static int name_make_inode(struct kvfs_op *op, const struct snic_kvfs_attr *dir, uint64_t ino,
-                           struct snic_kvfs_hash hash, struct snic_kvfs_attr *out)
+static int name_make_inode(struct kvfs_op *op, const struct snic_fsop_attr *dir, uint64_t ino,
+                           struct snic_fsop_hash hash, struct snic_fsop_attr *out)
 {
-    const struct snic_kvfs_req *req = op->req;
+    const struct snic_fsop *req = op->req;
     struct snic_kvop_key key;
     int rc = kvfs_make_attr(op, dir, ino, name_mode(req), out);
     if (rc != 0)
@@ -197,8 +197,8 @@ static int name_make_inode(struct kvfs_op *op, const struct snic_kvfs_attr *dir,
     out->parent = op->ino;
     out->name = hash;
     out->flags |= SNIC_KVFS_ATTR_PARENT;
-    out->rdev = req->kind == SNIC_KVFS_MKNOD ? req->rdev : 0;
-    if (req->kind == SNIC_KVFS_SYMLINK) {
+    out->rdev = req->kind == SNIC_FSOP_MKNOD ? req->rdev : 0;
+    if (req->kind == SNIC_FSOP_SYMLINK) {
         out->size = req->name2_size;
         snic_kvfs_key(&key, ino, SNIC_KVFS_REC_TARGET);
         rc = kvfs_put(op, &key, req->name2, req->name2_size);
@@ -213,10 +213,10 @@ static int name_make_inode(struct kvfs_op *op, const struct snic_kvfs_attr *dir,
 
 /* Commit all changes of a new name. The answer is filled in before it. */
 static int name_make_commit(struct kvfs_op *op, const struct snic_kvop_key *key,
-                            struct snic_kvfs_attr *dir, struct snic_kvfs_hash hash)
+                            struct snic_fsop_attr *dir, struct snic_fsop_hash hash)
 {
-    const struct snic_kvfs_req *req = op->req;
-    struct snic_kvfs_attr before = *dir, attr;
+    const struct snic_fsop *req = op->req;
+    struct snic_fsop_attr before = *dir, attr;
     uint64_t ino;
     int rc = kvfs_new_ino(op, &ino);
     if (rc == 0)
@@ -236,9 +236,9 @@ static int name_make_commit(struct kvfs_op *op, const struct snic_kvop_key *key,
 /* After the commit. The inode is in memory, by its lock: it can be opened. */
 static int name_made(struct kvfs_op *op)
 {
-    struct snic_kvfs_req *req = op->req;
+    struct snic_fsop *req = op->req;
     int rc = 0;
-    if (req->kind == SNIC_KVFS_CREATE) {
+    if (req->kind == SNIC_FSOP_CREATE) {
         rc = kvfs_inode_open(op, req->attr.ino);
         req->handle = kvfs_handle(req->attr.ino, req->flags);
         kvfs_tail_set(op, req->attr.ino, 1);
@@ -252,7 +252,7 @@ static int name_made(struct kvfs_op *op)
  */
 static int name_make_late(struct kvfs_op *op)
 {
-    struct snic_kvfs_attr attr;
+    struct snic_fsop_attr attr;
     int rc = kvfs_lock(op, op->numbers[0], KVFS_EXCLUSIVE);
     if (rc == 0)
         rc = kvfs_peek_attr(op, op->numbers[0], &attr);
@@ -273,7 +273,7 @@ static int name_run_open(struct kvfs_op *op)
         return rc;
     rc = kvfs_torn(op, op->ino, rc == SNIC_ENOENT ? "named, but missing" : "named, but nlink is 0");
     op->run = kvfs_run_make;
-    op->ino = op->req->ino == SNIC_KVFS_ROOT ? 0 : op->req->ino;
+    op->ino = op->req->ino == SNIC_FSOP_ROOT ? 0 : op->req->ino;
     return rc;
 }
 
@@ -287,8 +287,8 @@ static int name_create_open(struct kvfs_op *op, uint64_t ino)
 
 int kvfs_run_make(struct kvfs_op *op)
 {
-    const struct snic_kvfs_req *req = op->req;
-    struct snic_kvfs_attr dir;
+    const struct snic_fsop *req = op->req;
+    struct snic_fsop_attr dir;
     struct snic_kvop_key key;
     struct kvfs_found found = {0};
     int rc;
@@ -308,7 +308,7 @@ int kvfs_run_make(struct kvfs_op *op)
     if (found.ino != 0) {
         if (op->number_count > 0 && found.ino == op->numbers[0])
             return name_make_late(op);
-        if (req->kind != SNIC_KVFS_CREATE || (req->flags & SNIC_KVFS_EXCL) != 0)
+        if (req->kind != SNIC_FSOP_CREATE || (req->flags & SNIC_FSOP_EXCL) != 0)
             return SNIC_EEXIST;
         return name_create_open(op, found.ino);
     }
@@ -322,8 +322,8 @@ int kvfs_run_make(struct kvfs_op *op)
 
 int kvfs_run_readlink(struct kvfs_op *op)
 {
-    struct snic_kvfs_req *req = op->req;
-    struct snic_kvfs_attr attr;
+    struct snic_fsop *req = op->req;
+    struct snic_fsop_attr attr;
     struct snic_kvop_key key;
     const void *body;
     uint32_t size;

@@ -19,7 +19,7 @@ int kvfs_name_check(const char *name, uint32_t size)
 {
     if (size == 0)
         return SNIC_ENOENT;
-    if (size > SNIC_KVFS_NAME_MAX)
+    if (size > SNIC_FSOP_NAME_MAX)
         return SNIC_ENAMETOOLONG;
     return memchr(name, '/', size) != NULL || memchr(name, 0, size) != NULL ? SNIC_EINVAL : 0;
 }
@@ -31,14 +31,14 @@ void kvfs_attr_prefetch(struct kvfs_op *op, uint64_t ino)
     kvfs_prefetch(op, &key);
 }
 
-struct snic_kvfs_hash kvfs_name_hash(const struct kvfs_op *op, const char *name, uint32_t size)
+struct snic_fsop_hash kvfs_name_hash(const struct kvfs_op *op, const char *name, uint32_t size)
 {
     return snic_kvfs_hash_name(op->k->session.super.seed, name, size);
 }
 
-int kvfs_commit_answer(struct kvfs_op *op, const struct snic_kvfs_attr *a)
+int kvfs_commit_answer(struct kvfs_op *op, const struct snic_fsop_attr *a)
 {
-    struct snic_kvfs_attr *sent = kvfs_take(op, sizeof(*sent));
+    struct snic_fsop_attr *sent = kvfs_take(op, sizeof(*sent));
     int rc;
     if (sent == NULL)
         return SNIC_ENOMEM;
@@ -69,7 +69,7 @@ int kvfs_torn(struct kvfs_op *op, uint64_t ino, const char *what)
     return SNIC_ECORRUPT;
 }
 
-int kvfs_get_named(struct kvfs_op *op, uint64_t ino, struct snic_kvfs_attr *out)
+int kvfs_get_named(struct kvfs_op *op, uint64_t ino, struct snic_fsop_attr *out)
 {
     int rc = kvfs_get_attr(op, ino, out);
     return rc == SNIC_ENOENT ? kvfs_torn(op, ino, "named, but missing") : rc;
@@ -77,7 +77,7 @@ int kvfs_get_named(struct kvfs_op *op, uint64_t ino, struct snic_kvfs_attr *out)
 
 /* ---- The names an inode knows (I2) ---- */
 
-static uint64_t name_remove_others(const struct snic_kvfs_attr *a)
+static uint64_t name_remove_others(const struct snic_fsop_attr *a)
 {
     return a->nlink - ((a->flags & SNIC_KVFS_ATTR_PARENT) != 0 ? 1u : 0u);
 }
@@ -107,8 +107,8 @@ static int name_remove_record(struct kvfs_op *op, const struct snic_kvop_key *ke
     return kvfs_put(op, key, body, sizeof(body));
 }
 
-int kvfs_name_add(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t dir,
-                  struct snic_kvfs_hash h)
+int kvfs_name_add(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t dir,
+                  struct snic_fsop_hash h)
 {
     struct snic_kvop_key key;
     uint32_t count = 0;
@@ -131,8 +131,8 @@ int kvfs_name_add(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t dir,
     return name_remove_record(op, &key, count + 1);
 }
 
-int kvfs_name_drop(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t dir,
-                   struct snic_kvfs_hash h)
+int kvfs_name_drop(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t dir,
+                   struct snic_fsop_hash h)
 {
     struct snic_kvop_key key;
     uint32_t count = 0;
@@ -161,10 +161,10 @@ int kvfs_name_drop(struct kvfs_op *op, struct snic_kvfs_attr *a, uint64_t dir,
 /* ---- unlink, rmdir ---- */
 
 /* The directory and the name's inode, locked, read and allowed. 0; KVFS_PENDING; SNIC_E*. */
-static int name_remove_find(struct kvfs_op *op, struct snic_kvfs_attr *dir,
-                            struct snic_kvfs_attr *victim, struct kvfs_found *found)
+static int name_remove_find(struct kvfs_op *op, struct snic_fsop_attr *dir,
+                            struct snic_fsop_attr *victim, struct kvfs_found *found)
 {
-    const struct snic_kvfs_req *req = op->req;
+    const struct snic_fsop *req = op->req;
     int rc = kvfs_lock(op, op->ino, KVFS_EXCLUSIVE);
     if (rc != 0)
         return rc;
@@ -195,10 +195,10 @@ static int name_remove_done(struct kvfs_op *op)
 }
 
 /* Remove the name from the directory; the inode, which has *victim now, may be removed, too. */
-static int name_remove_commit(struct kvfs_op *op, struct snic_kvfs_attr *dir,
-                              const struct snic_kvfs_attr *victim)
+static int name_remove_commit(struct kvfs_op *op, struct snic_fsop_attr *dir,
+                              const struct snic_fsop_attr *victim)
 {
-    const struct snic_kvfs_req *req = op->req;
+    const struct snic_fsop *req = op->req;
     int rc = kvfs_entry_delete(op, op->ino, req->name, req->name_size);
     if (rc != 0)
         return rc;
@@ -218,7 +218,7 @@ static int name_remove_commit(struct kvfs_op *op, struct snic_kvfs_attr *dir,
 
 int kvfs_run_unlink(struct kvfs_op *op)
 {
-    struct snic_kvfs_attr dir, victim;
+    struct snic_fsop_attr dir, victim;
     struct kvfs_found found;
     int rc;
     if (kvfs_committed(op))
@@ -241,7 +241,7 @@ int kvfs_run_unlink(struct kvfs_op *op)
 
 int kvfs_run_rmdir(struct kvfs_op *op)
 {
-    struct snic_kvfs_attr dir, victim;
+    struct snic_fsop_attr dir, victim;
     struct kvfs_found found;
     int dots = kvfs_name_dots(op->req->name, op->req->name_size);
     int rc;
@@ -268,8 +268,8 @@ int kvfs_run_rmdir(struct kvfs_op *op)
 
 /* ---- link ---- */
 
-static int name_remove_may_link(struct kvfs_op *op, const struct snic_kvfs_attr *dir,
-                                const struct snic_kvfs_attr *file)
+static int name_remove_may_link(struct kvfs_op *op, const struct snic_fsop_attr *dir,
+                                const struct snic_fsop_attr *file)
 {
     int rc;
     if (dir->nlink == 0) /* I4 */
@@ -286,8 +286,8 @@ static int name_remove_may_link(struct kvfs_op *op, const struct snic_kvfs_attr 
 
 int kvfs_run_link(struct kvfs_op *op)
 {
-    const struct snic_kvfs_req *req = op->req;
-    struct snic_kvfs_attr dir, file;
+    const struct snic_fsop *req = op->req;
+    struct snic_fsop_attr dir, file;
     struct kvfs_found found;
     int rc = kvfs_name_dots(req->name2, req->name2_size) != 0
                  ? SNIC_EEXIST

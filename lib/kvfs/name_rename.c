@@ -42,37 +42,37 @@ enum { RENAME_BELOW = 0, RENAME_NOT_EMPTY = 1, RENAME_CIRCLE = 2 };
 
 /* One side: a directory, a name in it, the inode it has. */
 struct name_rename_side {
-    struct snic_kvfs_attr *dir;
+    struct snic_fsop_attr *dir;
     const char *name;
     uint32_t size;
     int found;
     struct kvfs_found entry;
-    struct snic_kvfs_hash hash;
-    struct snic_kvfs_attr attr;
+    struct snic_fsop_hash hash;
+    struct snic_fsop_attr attr;
     int is_dir;
     int keep; /* I1: its attributes do not change in the commit                                */
 };
 
 struct name_rename {
-    struct snic_kvfs_attr from_dir;
-    struct snic_kvfs_attr to_dir;
+    struct snic_fsop_attr from_dir;
+    struct snic_fsop_attr to_dir;
     struct name_rename_side from;
     struct name_rename_side to;
     int same; /* one directory                                                             */
     int exchange;
     int whiteout;
     int moving; /* a directory is moved to another parent (I2)                               */
-    struct snic_kvfs_time now;
+    struct snic_fsop_time now;
 };
 
 /* ---- The request ---- */
 
-static int name_rename_check(const struct snic_kvfs_req *req)
+static int name_rename_check(const struct snic_fsop *req)
 {
-    const uint32_t not_exchanged = SNIC_KVFS_RENAME_NOREPLACE | SNIC_KVFS_RENAME_WHITEOUT;
-    if ((req->flags & SNIC_KVFS_RENAME_EXCHANGE) != 0 && (req->flags & not_exchanged) != 0)
+    const uint32_t not_exchanged = SNIC_FSOP_RENAME_NOREPLACE | SNIC_FSOP_RENAME_WHITEOUT;
+    if ((req->flags & SNIC_FSOP_RENAME_EXCHANGE) != 0 && (req->flags & not_exchanged) != 0)
         return SNIC_EINVAL;
-    if ((req->flags & SNIC_KVFS_RENAME_WHITEOUT) != 0 && (req->flags & SNIC_KVFS_CHECKED) == 0 &&
+    if ((req->flags & SNIC_FSOP_RENAME_WHITEOUT) != 0 && (req->flags & SNIC_FSOP_CHECKED) == 0 &&
         req->cred.uid != 0)
         return SNIC_EPERM; /* as mknod() of a device */
     if (req->name_size == 0)
@@ -80,8 +80,8 @@ static int name_rename_check(const struct snic_kvfs_req *req)
     if (kvfs_name_dots(req->name, req->name_size) != 0)
         return SNIC_EBUSY;
     if (kvfs_name_dots(req->name2, req->name2_size) != 0)
-        return (req->flags & SNIC_KVFS_RENAME_NOREPLACE) != 0 ? SNIC_EEXIST : SNIC_EBUSY;
-    return req->name_size > SNIC_KVFS_NAME_MAX ? SNIC_ENAMETOOLONG
+        return (req->flags & SNIC_FSOP_RENAME_NOREPLACE) != 0 ? SNIC_EEXIST : SNIC_EBUSY;
+    return req->name_size > SNIC_FSOP_NAME_MAX ? SNIC_ENAMETOOLONG
                                                : kvfs_name_check(req->name2, req->name2_size);
 }
 
@@ -97,12 +97,12 @@ static int name_rename_lookup(struct kvfs_op *op, struct name_rename_side *s)
 /* Both directories and both names. */
 static int name_rename_read(struct kvfs_op *op, struct name_rename *r)
 {
-    const struct snic_kvfs_req *req = op->req;
+    const struct snic_fsop *req = op->req;
     int rc;
     memset(r, 0, sizeof(*r));
     r->same = op->ino == op->ino2;
-    r->exchange = (req->flags & SNIC_KVFS_RENAME_EXCHANGE) != 0;
-    r->whiteout = (req->flags & SNIC_KVFS_RENAME_WHITEOUT) != 0;
+    r->exchange = (req->flags & SNIC_FSOP_RENAME_EXCHANGE) != 0;
+    r->whiteout = (req->flags & SNIC_FSOP_RENAME_WHITEOUT) != 0;
     r->now = kvfs_time(op);
     r->from.dir = &r->from_dir;
     r->to.dir = r->same ? &r->from_dir : &r->to_dir;
@@ -188,7 +188,7 @@ static int name_rename_walk_turn(struct kvfs_op *op, int found)
 {
     int second = op->s[RENAME_S_SECOND] != 0;
     if (found) {
-        int exchange = (op->req->flags & SNIC_KVFS_RENAME_EXCHANGE) != 0;
+        int exchange = (op->req->flags & SNIC_FSOP_RENAME_EXCHANGE) != 0;
         op->s[RENAME_S_ERROR] = second && !exchange ? RENAME_NOT_EMPTY : RENAME_BELOW;
         return kvfs_next(op, RENAME_VERDICT);
     }
@@ -205,7 +205,7 @@ static int name_rename_walk(struct kvfs_op *op)
 {
     uint64_t moves, at = op->s[RENAME_S_AT];
     uint64_t look = op->s[RENAME_S_SECOND] != 0 ? op->s[RENAME_S_TARGET] : op->s[RENAME_S_SOURCE];
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     int rc = name_rename_moves(op, 0, &moves);
     if (rc != 0)
         return rc;
@@ -327,7 +327,7 @@ static int name_rename_inode(struct kvfs_op *op, struct name_rename *r, struct n
 }
 
 /* A directory loses a subdirectory. A damaged count must not wrap. */
-static int name_rename_lose(struct kvfs_op *op, struct snic_kvfs_attr *dir)
+static int name_rename_lose(struct kvfs_op *op, struct snic_fsop_attr *dir)
 {
     if (dir->nlink < 3)
         return kvfs_torn(op, dir->ino, "fewer links than subdirectories");
@@ -338,7 +338,7 @@ static int name_rename_lose(struct kvfs_op *op, struct snic_kvfs_attr *dir)
 /* The inode whose name is replaced. */
 static int name_rename_victim(struct kvfs_op *op, struct name_rename *r)
 {
-    struct snic_kvfs_attr *a = &r->to.attr;
+    struct snic_fsop_attr *a = &r->to.attr;
     int rc = 0;
     if (r->to.is_dir) {
         a->nlink = 0;
@@ -356,7 +356,7 @@ static int name_rename_victim(struct kvfs_op *op, struct name_rename *r)
 
 static int name_rename_dirs(struct kvfs_op *op, struct name_rename *r)
 {
-    struct snic_kvfs_attr *from = r->from.dir, *to = r->to.dir;
+    struct snic_fsop_attr *from = r->from.dir, *to = r->to.dir;
     int rc = 0;
     if (!r->exchange) {
         if (from->entries == 0)
@@ -382,7 +382,7 @@ static int name_rename_dirs(struct kvfs_op *op, struct name_rename *r)
 /* The whiteout that replaces the old name. */
 static int name_rename_whiteout(struct kvfs_op *op, struct name_rename_side *s)
 {
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     uint64_t ino;
     int rc = kvfs_new_ino(op, &ino);
     if (rc == 0)
@@ -479,7 +479,7 @@ int kvfs_run_rename(struct kvfs_op *op)
         return rc;
     if (!r.from.found)
         return SNIC_ENOENT;
-    if (r.to.found && (op->req->flags & SNIC_KVFS_RENAME_NOREPLACE) != 0)
+    if (r.to.found && (op->req->flags & SNIC_FSOP_RENAME_NOREPLACE) != 0)
         return SNIC_EEXIST;
     if (!r.to.found && r.exchange)
         return SNIC_ENOENT;

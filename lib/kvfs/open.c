@@ -15,27 +15,27 @@ enum { SYNC_S_PLACE = 0, SYNC_S_INO = 1 };
 
 /* ---- OPEN ---- */
 
-static int open_check(struct kvfs_op *op, const struct snic_kvfs_attr *a)
+static int open_check(struct kvfs_op *op, const struct snic_fsop_attr *a)
 {
     uint32_t flags = op->req->flags, want = 0;
     if (a->nlink == 0 && !kvfs_inode_lives(op->k, op->ino))
         return SNIC_ESTALE;
-    if (kvfs_is_dir(a) && (flags & (SNIC_KVFS_OPEN_WRITE | SNIC_KVFS_TRUNC)) != 0)
+    if (kvfs_is_dir(a) && (flags & (SNIC_FSOP_OPEN_WRITE | SNIC_FSOP_TRUNC)) != 0)
         return SNIC_EISDIR;
     if ((a->mode & KVFS_IFMT) == KVFS_IFLNK)
         return SNIC_ELOOP;
-    if ((flags & SNIC_KVFS_OPEN_READ) != 0)
+    if ((flags & SNIC_FSOP_OPEN_READ) != 0)
         want |= KVFS_MAY_READ;
-    if ((flags & (SNIC_KVFS_OPEN_WRITE | SNIC_KVFS_TRUNC)) != 0)
+    if ((flags & (SNIC_FSOP_OPEN_WRITE | SNIC_FSOP_TRUNC)) != 0)
         want |= KVFS_MAY_WRITE;
     return want == 0 ? 0 : kvfs_may(op, a, want);
 }
 
 int kvfs_run_open(struct kvfs_op *op)
 {
-    struct snic_kvfs_req *req = op->req;
-    struct snic_kvfs_attr a;
-    int trunc = (req->flags & SNIC_KVFS_TRUNC) != 0;
+    struct snic_fsop *req = op->req;
+    struct snic_fsop_attr a;
+    int trunc = (req->flags & SNIC_FSOP_TRUNC) != 0;
     int rc = kvfs_lock(op, op->ino, trunc ? KVFS_EXCLUSIVE : KVFS_SHARED);
     if (rc == 0 && trunc)
         rc = kvfs_get_attr(op, op->ino, &a);
@@ -154,9 +154,9 @@ int kvfs_run_fsync(struct kvfs_op *op)
     struct snic_kvop want = {.kind = SNIC_KVOP_SYNC};
     const struct snic_kvop *got;
     int rc = 0;
-    if (op->phase == SYNC_TIMES && op->req->kind == SNIC_KVFS_SYNCFS)
+    if (op->phase == SYNC_TIMES && op->req->kind == SNIC_FSOP_SYNCFS)
         return open_sync_times(op);
-    if (op->phase == SYNC_TIMES && (op->req->flags & SNIC_KVFS_FSYNC_DATA) == 0)
+    if (op->phase == SYNC_TIMES && (op->req->flags & SNIC_FSOP_FSYNC_DATA) == 0)
         rc = open_flush(op, op->ino, 0);
     if (rc == 0 && op->phase == SYNC_TIMES)
         rc = kvfs_commit(op, 0);

@@ -60,7 +60,7 @@ static int orphan_delete_kind(struct kvfs_op *op, uint64_t ino, enum snic_kvfs_r
 }
 
 /* Delete all records of an inode without further names and extended attributes. */
-static int orphan_delete_all(struct kvfs_op *op, const struct snic_kvfs_attr *a)
+static int orphan_delete_all(struct kvfs_op *op, const struct snic_fsop_attr *a)
 {
     uint32_t type = a->mode & KVFS_IFMT;
     int rc = orphan_delete_kind(op, a->ino, SNIC_KVFS_REC_ATTR);
@@ -78,10 +78,10 @@ static int orphan_delete_all(struct kvfs_op *op, const struct snic_kvfs_attr *a)
 }
 
 /* It is kept, without a name, and on the list. */
-static int orphan_note(struct kvfs_op *op, struct kvfs_inode *i, const struct snic_kvfs_attr *a)
+static int orphan_note(struct kvfs_op *op, struct kvfs_inode *i, const struct snic_fsop_attr *a)
 {
     struct snic_kvfs_orphan o = {.count = 0};
-    struct snic_kvfs_attr gone = *a;
+    struct snic_fsop_attr gone = *a;
     int rc;
     i->orphan = 1;
     gone.nlink = 0;
@@ -90,14 +90,14 @@ static int orphan_note(struct kvfs_op *op, struct kvfs_inode *i, const struct sn
 }
 
 /* 1: the attributes show that it has no other records. */
-static int orphan_is_plain(const struct snic_kvfs_attr *a)
+static int orphan_is_plain(const struct snic_fsop_attr *a)
 {
     const uint32_t more = SNIC_KVFS_ATTR_XATTR | SNIC_KVFS_ATTR_ACL | SNIC_KVFS_ATTR_DEFAULT_ACL |
                           SNIC_KVFS_ATTR_PARENTS;
     return (a->flags & more) == 0;
 }
 
-int kvfs_orphan(struct kvfs_op *op, const struct snic_kvfs_attr *a)
+int kvfs_orphan(struct kvfs_op *op, const struct snic_fsop_attr *a)
 {
     struct kvfs_inode *i;
     int multi = (op->k->o.caps & SNIC_KV_CAP_ATOMIC_MULTI) != 0;
@@ -114,7 +114,7 @@ int kvfs_orphan(struct kvfs_op *op, const struct snic_kvfs_attr *a)
     return orphan_note(op, i, a);
 }
 
-int kvfs_orphan_later(struct kvfs_op *op, const struct snic_kvfs_attr *a)
+int kvfs_orphan_later(struct kvfs_op *op, const struct snic_fsop_attr *a)
 {
     int rc = kvfs_lock(op, a->ino, KVFS_EXCLUSIVE);
     return rc != 0 ? rc : orphan_note(op, kvfs_inode_find(op->k, a->ino), a);
@@ -179,7 +179,7 @@ static int orphan_decide(struct kvfs_op *op, int *out)
 {
     struct snic_kvfs *k = op->k;
     struct snic_kvfs_orphan o = {.count = 0};
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     struct snic_kvop_key key;
     uint64_t open;
     int missing, rc;
@@ -265,7 +265,7 @@ static int orphan_empty(struct kvfs_op *op)
 /* Delete all of it, and the list's record. The lock is held since it was decided. */
 static int orphan_at_once(struct kvfs_op *op)
 {
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     struct snic_kvop_key key;
     int rc = kvfs_get_attr(op, op->s[0], &a);
     if (rc == 0)

@@ -72,7 +72,7 @@ static int orphan_range_has(const void *record, uint32_t size, uint64_t ino)
 /* Check whether its name refers to it. */
 static int orphan_range_named(struct kvfs_op *op, uint64_t ino)
 {
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     struct snic_kvop_key key;
     const void *body;
     uint32_t size;
@@ -98,7 +98,7 @@ static int orphan_range_named(struct kvfs_op *op, uint64_t ino)
 
 static int orphan_range_fence(struct kvfs_op *op, uint64_t ino)
 {
-    struct snic_kvfs_attr a, dir;
+    struct snic_fsop_attr a, dir;
     int rc = kvfs_peek_attr(op, ino, &a);
     if (rc == SNIC_ENOENT)
         return orphan_range_step(op, op->s[ORPHAN_RANGE_AT] + 1, ORPHAN_RANGE_FIND);
@@ -120,9 +120,9 @@ static int orphan_range_fence(struct kvfs_op *op, uint64_t ino)
 static int orphan_range_scan(struct kvfs_op *op, uint64_t ino)
 {
     const struct snic_kvop *page;
-    struct snic_kvfs_hash last = {.high = op->s[ORPHAN_RANGE_HIGH], .low = op->s[ORPHAN_RANGE_LOW]};
+    struct snic_fsop_hash last = {.high = op->s[ORPHAN_RANGE_HIGH], .low = op->s[ORPHAN_RANGE_LOW]};
     struct snic_kvop_key key = {.size = 0};
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     int rc = kvfs_peek_attr(op, ino, &a);
     if (rc == SNIC_ENOENT)
         return orphan_range_step(op, op->s[ORPHAN_RANGE_AT] + 1, ORPHAN_RANGE_FIND);
@@ -174,7 +174,7 @@ static int orphan_range_list(struct kvfs_op *op, uint64_t ino)
 
 static int orphan_range_unlink(struct kvfs_op *op, uint64_t ino)
 {
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     int rc = kvfs_lock(op, ino, KVFS_EXCLUSIVE);
     if (rc == 0)
         rc = kvfs_get_attr(op, ino, &a);

@@ -2,18 +2,18 @@
 /*
  * Permissions: mode bits, ACLs (acl.c), sticky directories, and attributes of new inodes. The rules
  * are Linux's (fs/namei.c, fs/attr.c, fs/inode.c): a caller with uid 0 has all capabilities.
- * A request with SNIC_KVFS_CHECKED, and the engine's own operations, may do everything.
+ * A request with SNIC_FSOP_CHECKED, and the engine's own operations, may do everything.
  */
 #include "kvfs/kvfs_priv.h"
 
 static int perm_free(const struct kvfs_op *op)
 {
-    return op->req == NULL || (op->req->flags & SNIC_KVFS_CHECKED) != 0;
+    return op->req == NULL || (op->req->flags & SNIC_FSOP_CHECKED) != 0;
 }
 
 int kvfs_in_group(const struct kvfs_op *op, uint32_t gid)
 {
-    const struct snic_kvfs_cred *c;
+    const struct snic_fsop_cred *c;
     if (op->req == NULL)
         return 1;
     c = &op->req->cred;
@@ -26,12 +26,12 @@ int kvfs_in_group(const struct kvfs_op *op, uint32_t gid)
     return 0;
 }
 
-int kvfs_is_owner(const struct kvfs_op *op, const struct snic_kvfs_attr *a)
+int kvfs_is_owner(const struct kvfs_op *op, const struct snic_fsop_attr *a)
 {
     return perm_free(op) || op->req->cred.uid == 0 || op->req->cred.uid == a->uid;
 }
 
-int kvfs_may(struct kvfs_op *op, const struct snic_kvfs_attr *a, uint32_t want)
+int kvfs_may(struct kvfs_op *op, const struct snic_fsop_attr *a, uint32_t want)
 {
     uint32_t mode = a->mode;
     if (perm_free(op))
@@ -49,8 +49,8 @@ int kvfs_may(struct kvfs_op *op, const struct snic_kvfs_attr *a, uint32_t want)
     return (want & ~mode & 7u) != 0 ? SNIC_EACCES : 0;
 }
 
-int kvfs_may_delete(struct kvfs_op *op, const struct snic_kvfs_attr *dir,
-                    const struct snic_kvfs_attr *victim)
+int kvfs_may_delete(struct kvfs_op *op, const struct snic_fsop_attr *dir,
+                    const struct snic_fsop_attr *victim)
 {
     int rc = kvfs_may(op, dir, KVFS_MAY_WRITE | KVFS_MAY_EXEC);
     if (rc != 0)
@@ -60,7 +60,7 @@ int kvfs_may_delete(struct kvfs_op *op, const struct snic_kvfs_attr *dir,
     return 0;
 }
 
-uint32_t kvfs_mode_killed(const struct kvfs_op *op, const struct snic_kvfs_attr *a, int capable)
+uint32_t kvfs_mode_killed(const struct kvfs_op *op, const struct snic_fsop_attr *a, int capable)
 {
     uint32_t mode = a->mode;
     if (kvfs_is_dir(a))
@@ -71,11 +71,11 @@ uint32_t kvfs_mode_killed(const struct kvfs_op *op, const struct snic_kvfs_attr 
     return mode;
 }
 
-int kvfs_make_attr(struct kvfs_op *op, const struct snic_kvfs_attr *dir, uint64_t ino,
-                   uint32_t mode, struct snic_kvfs_attr *out)
+int kvfs_make_attr(struct kvfs_op *op, const struct snic_fsop_attr *dir, uint64_t ino,
+                   uint32_t mode, struct snic_fsop_attr *out)
 {
-    const struct snic_kvfs_cred *c = &op->req->cred;
-    struct snic_kvfs_time now = kvfs_time(op);
+    const struct snic_fsop_cred *c = &op->req->cred;
+    struct snic_fsop_time now = kvfs_time(op);
     uint32_t type = mode & KVFS_IFMT;
     memset(out, 0, sizeof(*out));
     out->ino = ino;

@@ -27,7 +27,7 @@ struct readdir_fill {
     uint64_t used;   /* bytes                                                                */
     uint64_t whole;  /* bytes before the present group                                       */
     uint64_t cookie; /* of the present group                                                 */
-    struct snic_kvfs_hash last;
+    struct snic_fsop_hash last;
     int full;
 };
 
@@ -82,13 +82,13 @@ int kvfs_scan_record(struct kvfs_op *op, const struct snic_kvop *page,
     return 0;
 }
 
-static struct snic_kvfs_hash readdir_hash(const unsigned char *key)
+static struct snic_fsop_hash readdir_hash(const unsigned char *key)
 {
-    struct snic_kvfs_hash h = {snic_get_be64(key + 1), snic_get_be64(key + 9)};
+    struct snic_fsop_hash h = {snic_get_be64(key + 1), snic_get_be64(key + 9)};
     return h;
 }
 
-void kvfs_scan_last(const struct snic_kvop *page, struct snic_kvfs_hash *h)
+void kvfs_scan_last(const struct snic_kvop *page, struct snic_fsop_hash *h)
 {
     for (const struct snic_kvop_record *r = snic_kvop_first(page); r != NULL;
          r = snic_kvop_next(page, r)) {
@@ -100,7 +100,7 @@ void kvfs_scan_last(const struct snic_kvop *page, struct snic_kvfs_hash *h)
 /* Where a listing from this cookie continues: behind the last hash it can stand for (I1). */
 static void readdir_after(struct snic_kvop_key *after, uint64_t dir, uint64_t cookie)
 {
-    struct snic_kvfs_hash h = {(cookie << 1) | 1, UINT64_MAX};
+    struct snic_fsop_hash h = {(cookie << 1) | 1, UINT64_MAX};
     memset(after, 0, sizeof(*after));
     if (cookie > 2)
         snic_kvfs_key_hash(after, dir, SNIC_KVFS_REC_ENTRY, h);
@@ -129,11 +129,11 @@ static int readdir_next(struct kvfs_op *op, const struct readdir_fill *f, uint32
 
 /* Append an entry; without space, the answer is full and ends before its group (I2). */
 static void readdir_add(struct kvfs_op *op, struct readdir_fill *f, uint64_t cookie,
-                        const struct snic_kvfs_entry *e, const struct snic_kvfs_attr *attr)
+                        const struct snic_kvfs_entry *e, const struct snic_fsop_attr *attr)
 {
     size_t room = op->req->iov_count == 0 ? 0 : op->req->iov[0].size;
-    uint64_t bytes = snic_align_up(sizeof(struct snic_kvfs_dirent) + e->name_size + 1, 8);
-    struct snic_kvfs_dirent d;
+    uint64_t bytes = snic_align_up(sizeof(struct snic_fsop_dirent) + e->name_size + 1, 8);
+    struct snic_fsop_dirent d;
     unsigned char *to;
     if (f->cookie != cookie) {
         f->cookie = cookie;
@@ -164,7 +164,7 @@ static void readdir_add(struct kvfs_op *op, struct readdir_fill *f, uint64_t coo
 }
 
 static void readdir_dots(struct kvfs_op *op, struct readdir_fill *f,
-                         const struct snic_kvfs_attr *dir)
+                         const struct snic_fsop_attr *dir)
 {
     struct snic_kvfs_entry e = {dir->ino, KVFS_IFDIR, 1, "."};
     if (op->req->offset < 1)
@@ -208,9 +208,9 @@ static int readdir_record(struct kvfs_op *op, struct readdir_fill *f,
                           const struct snic_kvop_key *key, const void *body, uint32_t size)
 {
     uint64_t cookie = snic_kvfs_cookie(readdir_hash(key->bytes));
-    int plus = (op->req->flags & SNIC_KVFS_READDIR_PLUS) != 0;
+    int plus = (op->req->flags & SNIC_FSOP_READDIR_PLUS) != 0;
     struct snic_kvfs_entry e;
-    struct snic_kvfs_attr attr;
+    struct snic_fsop_attr attr;
     uint32_t at = 0;
     int rc = 0;
     while (!f->full && (rc = readdir_entry(body, size, &at, &e)) == 1) {
@@ -231,9 +231,9 @@ static int readdir_record(struct kvfs_op *op, struct readdir_fill *f,
 /* Add the page at op->s to the answer: 0 the answer is complete. */
 static int readdir_page(struct kvfs_op *op, struct readdir_fill *f)
 {
-    int plus = (op->req->flags & SNIC_KVFS_READDIR_PLUS) != 0;
+    int plus = (op->req->flags & SNIC_FSOP_READDIR_PLUS) != 0;
     size_t room = op->req->iov_count == 0 ? 0 : op->req->iov[0].size;
-    uint64_t left = room - f->used, max = left / (sizeof(struct snic_kvfs_dirent) + 8) + 1;
+    uint64_t left = room - f->used, max = left / (sizeof(struct snic_fsop_dirent) + 8) + 1;
     uint64_t scan_room = snic_align_up(left - left / 4 + READDIR_SCAN, 16);
     const struct snic_kvop *page;
     struct snic_kvop_key after, key;
@@ -274,7 +274,7 @@ static int readdir_page(struct kvfs_op *op, struct readdir_fill *f)
 /* The answer is in the caller's memory; now the directory's atime. */
 static int readdir_atime(struct kvfs_op *op)
 {
-    struct snic_kvfs_attr dir;
+    struct snic_fsop_attr dir;
     int rc = kvfs_lock(op, op->ino, KVFS_EXCLUSIVE);
     if (rc == 0)
         rc = kvfs_peek_attr(op, op->ino, &dir);
@@ -289,7 +289,7 @@ static int readdir_atime(struct kvfs_op *op)
 int kvfs_run_readdir(struct kvfs_op *op)
 {
     struct readdir_fill f;
-    struct snic_kvfs_attr dir;
+    struct snic_fsop_attr dir;
     int rc;
     if (op->phase == READDIR_ATIME)
         return readdir_atime(op);
@@ -319,7 +319,7 @@ int kvfs_run_readdir(struct kvfs_op *op)
 
 int kvfs_run_opendir(struct kvfs_op *op)
 {
-    struct snic_kvfs_attr dir;
+    struct snic_fsop_attr dir;
     int rc = kvfs_lock(op, op->ino, KVFS_SHARED);
     if (rc == 0)
         rc = kvfs_peek_attr(op, op->ino, &dir);
@@ -332,7 +332,7 @@ int kvfs_run_opendir(struct kvfs_op *op)
         rc = kvfs_inode_open(op, op->ino);
     if (rc != 0)
         return rc;
-    op->req->handle = kvfs_handle(op->ino, SNIC_KVFS_OPEN_READ);
+    op->req->handle = kvfs_handle(op->ino, SNIC_FSOP_OPEN_READ);
     kvfs_answer_attr(op, &dir);
     return 0;
 }

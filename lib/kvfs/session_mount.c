@@ -62,7 +62,7 @@ static int session_mount_wipe(struct kvfs_op *op)
     return kvfs_next(op, 2);
 }
 
-static int session_mount_options(const struct snic_kvfs_req *req, struct snic_kvfs_mkfs *o)
+static int session_mount_options(const struct snic_fsop *req, struct snic_kvfs_mkfs *o)
 {
     memset(o, 0, sizeof(*o));
     if (req->name != NULL && req->name_size != sizeof(*o))
@@ -79,7 +79,7 @@ static int session_mount_options(const struct snic_kvfs_req *req, struct snic_kv
 
 static int session_mount_make_root(struct kvfs_op *op, const struct snic_kvfs_mkfs *o)
 {
-    struct snic_kvfs_attr a = {.mode = KVFS_IFDIR | o->mode,
+    struct snic_fsop_attr a = {.mode = KVFS_IFDIR | o->mode,
                                .nlink = 2,
                                .uid = o->uid,
                                .gid = o->gid,

@@ -92,7 +92,7 @@ enum kvfs_commit_state {
 struct kvfs_op {
     struct snic_node node; /* free, ready                                                     */
     struct snic_kvfs *k;
-    struct snic_kvfs_req *req; /* NULL: the engine's own                                      */
+    struct snic_fsop *req; /* NULL: the engine's own                                      */
     kvfs_run_fn run;
     struct snic_kvfs_now now; /* when this round began: the same in each run of it            */
     uint64_t ino;             /* of the request, the root being 0                             */
@@ -160,15 +160,15 @@ struct kvfs_kept {
     struct snic_link link; /* in k->kept, oldest first                                        */
     uint64_t since_ns;
     uint32_t set; /* which fields; 0: none                                                    */
-    struct snic_kvfs_time atime;
-    struct snic_kvfs_time mtime;
-    struct snic_kvfs_time ctime;
+    struct snic_fsop_time atime;
+    struct snic_fsop_time mtime;
+    struct snic_fsop_time ctime;
     int64_t space;    /* to be added                                                          */
     int64_t doubtful; /* the same, to attributes older than version `doubt`                   */
     uint64_t doubt;
     uint64_t version; /* of the attributes whose parent and name these replace                */
     uint64_t parent;
-    struct snic_kvfs_hash name;
+    struct snic_fsop_hash name;
 };
 
 /* An inode in memory: kept while locked, waited for, open, with times kept back, or to be
@@ -180,7 +180,7 @@ struct kvfs_inode {
     struct snic_link waiters; /* operations, first come first                                 */
     uint32_t readers;         /* hold it shared                                                 */
     uint32_t opens;
-    uint32_t holds;  /* of the opens: by SNIC_KVFS_HOLD                                         */
+    uint32_t holds;  /* of the opens: by SNIC_FSOP_HOLD                                         */
     uint32_t pins;   /* by other files of the engine (locks.c, orphan.c)                      */
     uint8_t collect; /* in k->collects: to be removed                                         */
     uint8_t lingers; /* in k->lingers; counts as a pin                                        */

@@ -28,18 +28,18 @@ enum {
     TIMES_SPACE = 1u << 4
 };
 
-static int times_equal(struct snic_kvfs_time a, struct snic_kvfs_time b)
+static int times_equal(struct snic_fsop_time a, struct snic_fsop_time b)
 {
     return a.sec == b.sec && a.nsec == b.nsec;
 }
 
-static void times_newer(struct snic_kvfs_time *to, struct snic_kvfs_time t)
+static void times_newer(struct snic_fsop_time *to, struct snic_fsop_time t)
 {
     if (t.sec > to->sec || (t.sec == to->sec && t.nsec > to->nsec))
         *to = t;
 }
 
-void kvfs_times_merge(const struct snic_kvfs *k, struct snic_kvfs_attr *a)
+void kvfs_times_merge(const struct snic_kvfs *k, struct snic_fsop_attr *a)
 {
     const struct kvfs_inode *i;
     int64_t space;
@@ -83,12 +83,12 @@ void kvfs_times_forget_all(struct snic_kvfs *k)
         kvfs_times_forget(k, SNIC_CONTAINER(k->kept.next, struct kvfs_inode, kept.link)->ino);
 }
 
-void kvfs_times_written(struct snic_kvfs *k, const struct snic_kvfs_attr *a)
+void kvfs_times_written(struct snic_kvfs *k, const struct snic_fsop_attr *a)
 {
     kvfs_times_forget(k, a->ino); /* H1 */
 }
 
-void kvfs_times_doubt(struct snic_kvfs *k, const struct snic_kvfs_attr *a)
+void kvfs_times_doubt(struct snic_kvfs *k, const struct snic_fsop_attr *a)
 {
     struct kvfs_inode *i = snic_link_alone(&k->kept) ? NULL : kvfs_inode_find(k, a->ino);
     if (i == NULL || i->kept.set == 0)
@@ -121,9 +121,9 @@ static int times_never(const struct snic_kvfs *k)
            k->session.dead; /* H5 */
 }
 
-int kvfs_keep_times(struct kvfs_op *op, const struct snic_kvfs_attr *a)
+int kvfs_keep_times(struct kvfs_op *op, const struct snic_fsop_attr *a)
 {
-    struct snic_kvfs_attr base;
+    struct snic_fsop_attr base;
     struct kvfs_kept *kept;
     uint32_t set = 0;
     int rc = kvfs_peek_attr(op, a->ino, &base);
@@ -173,7 +173,7 @@ int kvfs_keep_space(struct kvfs_op *op, uint64_t ino, int64_t change)
 int kvfs_flush_times(struct kvfs_op *op, uint64_t ino)
 {
     const struct kvfs_inode *i = kvfs_inode_find(op->k, ino);
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     int rc;
     if (i == NULL || i->kept.set == 0)
         return 0;

@@ -442,10 +442,10 @@ typedef int (*txn_read_fn)(struct kvfs_op *op, const struct snic_kvop_key *key, 
                            uint32_t *size);
 
 static int txn_get_attr(struct kvfs_op *op, uint64_t ino, txn_read_fn read,
-                        struct snic_kvfs_attr *out)
+                        struct snic_fsop_attr *out)
 {
     struct snic_kvop_key key;
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     const void *body;
     uint32_t size;
     int rc;
@@ -464,25 +464,25 @@ static int txn_get_attr(struct kvfs_op *op, uint64_t ino, txn_read_fn read,
     return 0;
 }
 
-int kvfs_get_attr(struct kvfs_op *op, uint64_t ino, struct snic_kvfs_attr *out)
+int kvfs_get_attr(struct kvfs_op *op, uint64_t ino, struct snic_fsop_attr *out)
 {
     return txn_get_attr(op, ino, kvfs_get, out);
 }
 
-int kvfs_peek_attr(struct kvfs_op *op, uint64_t ino, struct snic_kvfs_attr *out)
+int kvfs_peek_attr(struct kvfs_op *op, uint64_t ino, struct snic_fsop_attr *out)
 {
     return txn_get_attr(op, ino, kvfs_peek, out);
 }
 
-int kvfs_glance_attr(struct kvfs_op *op, uint64_t ino, struct snic_kvfs_attr *out)
+int kvfs_glance_attr(struct kvfs_op *op, uint64_t ino, struct snic_fsop_attr *out)
 {
     return txn_get_attr(op, ino, kvfs_glance, out);
 }
 
-int kvfs_put_attr(struct kvfs_op *op, const struct snic_kvfs_attr *a)
+int kvfs_put_attr(struct kvfs_op *op, const struct snic_fsop_attr *a)
 {
     unsigned char record[SNIC_KVFS_ATTR_BYTES];
-    struct snic_kvfs_attr next = *a;
+    struct snic_fsop_attr next = *a;
     struct snic_kvop_key key;
     next.version++;
     snic_kvfs_attr_encode(record, &next);

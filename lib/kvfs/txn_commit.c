@@ -144,7 +144,7 @@ static void txn_committed(struct kvfs_op *op)
     for (const struct kvfs_change *c = op->changes; c != NULL; c = c->next) {
         int put = c->kind == SNIC_KVOP_PUT;
         const struct kvfs_inode *i;
-        struct snic_kvfs_attr a;
+        struct snic_fsop_attr a;
         if (!c->sent || !txn_commit_is_record(c))
             continue;
         kvfs_cache_wrote(op->k, op->sent, &c->key, kvfs_key_hash(&c->key), c->record,
@@ -174,7 +174,7 @@ static void txn_commit_distrust(struct kvfs_op *op)
 /* Its outcome stays unknown. */
 static void txn_commit_doubt(struct kvfs_op *op)
 {
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     for (const struct kvfs_change *c = op->changes; c != NULL; c = c->next)
         if (c->sent && c->kind == SNIC_KVOP_PUT && c->key.bytes[0] == SNIC_KVFS_REC_ATTR &&
             snic_kvfs_attr_decode(&a, c->record, c->size) == 0)
@@ -213,7 +213,7 @@ int kvfs_commit(struct kvfs_op *op, int durable)
     if (t.changes == 0)
         return 0;
     if ((op->k->o.flags & SNIC_KVFS_READ_ONLY) != 0 && op->req != NULL &&
-        op->req->kind < SNIC_KVFS_MKFS)
+        op->req->kind < SNIC_FSOP_MKFS)
         return SNIC_EROFS;
     if (t.fence + t.guards > SNIC_KVOP_GUARDS_MAX || t.changes > SNIC_KVOP_CHANGES_MAX ||
         t.bytes > SNIC_KVOP_COMMIT_MAX)

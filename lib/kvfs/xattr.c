@@ -38,9 +38,9 @@ static enum xattr_space xattr_space_of(const char *name, uint32_t size)
 }
 
 /* The request's name. 0; SNIC_ERANGE; SNIC_EINVAL; SNIC_ENOTSUP. */
-static int xattr_name_check(const struct snic_kvfs_req *req, enum xattr_space *space)
+static int xattr_name_check(const struct snic_fsop *req, enum xattr_space *space)
 {
-    if (req->name_size == 0 || req->name_size > SNIC_KVFS_XATTR_NAME_MAX)
+    if (req->name_size == 0 || req->name_size > SNIC_FSOP_XATTR_NAME_MAX)
         return SNIC_ERANGE;
     if (memchr(req->name, 0, req->name_size) != NULL)
         return SNIC_EINVAL;
@@ -54,10 +54,10 @@ static int xattr_name_check(const struct snic_kvfs_req *req, enum xattr_space *s
 }
 
 /* Permissions; not for ACLs. 0; KVFS_PENDING; SNIC_EPERM, SNIC_ENODATA, SNIC_EACCES. */
-static int xattr_may(struct kvfs_op *op, const struct snic_kvfs_attr *a, enum xattr_space space,
+static int xattr_may(struct kvfs_op *op, const struct snic_fsop_attr *a, enum xattr_space space,
                      int write)
 {
-    int root = op->req->cred.uid == 0 || (op->req->flags & SNIC_KVFS_CHECKED) != 0;
+    int root = op->req->cred.uid == 0 || (op->req->flags & SNIC_FSOP_CHECKED) != 0;
     if (space == XATTR_SECURITY)
         return write && !root ? SNIC_EPERM : 0;
     if (space == XATTR_TRUSTED) {
@@ -84,8 +84,8 @@ static int xattr_decode(const void *body, uint32_t body_size, const char **name,
 {
     const unsigned char *p = body;
     uint32_t n = body_size < 2 ? 0 : snic_get_le16(p);
-    if (n == 0 || n > SNIC_KVFS_XATTR_NAME_MAX || n + 2 > body_size ||
-        body_size - n - 2 > SNIC_KVFS_XATTR_VALUE_MAX || memchr(p + 2, 0, n) != NULL)
+    if (n == 0 || n > SNIC_FSOP_XATTR_NAME_MAX || n + 2 > body_size ||
+        body_size - n - 2 > SNIC_FSOP_XATTR_VALUE_MAX || memchr(p + 2, 0, n) != NULL)
         return SNIC_ECORRUPT;
     *name = (const char *)p + 2;
     *name_size = n;
@@ -139,11 +139,11 @@ int kvfs_xattr_put(struct kvfs_op *op, uint64_t ino, const char *name, uint32_t 
 /* The request's value in one piece. 0; SNIC_E2BIG; SNIC_ENOMEM. */
 static int xattr_gather(struct kvfs_op *op, const void **value, uint32_t *size)
 {
-    const struct snic_kvfs_req *req = op->req;
+    const struct snic_fsop *req = op->req;
     unsigned char *to;
     size_t all = 0;
     for (uint32_t i = 0; i < req->iov_count; i++) {
-        if (req->iov[i].size > SNIC_KVFS_XATTR_VALUE_MAX - all)
+        if (req->iov[i].size > SNIC_FSOP_XATTR_VALUE_MAX - all)
             return SNIC_E2BIG;
         all += req->iov[i].size;
     }
@@ -166,7 +166,7 @@ static int xattr_gather(struct kvfs_op *op, const void **value, uint32_t *size)
 /* Copy bytes to the caller: their number; SNIC_ERANGE. Without a buffer: the number alone. */
 static int xattr_answer(struct kvfs_op *op, const void *bytes, uint32_t size)
 {
-    const struct snic_kvfs_req *req = op->req;
+    const struct snic_fsop *req = op->req;
     if (req->iov_count != 0 && req->iov[0].size != 0) {
         if (req->iov[0].size < size)
             return SNIC_ERANGE;
@@ -204,9 +204,9 @@ static int xattr_count_page(struct kvfs_op *op, const struct snic_kvop *page, ui
  * round; all belong to one version of the attributes (I2), else it counts anew. All names count,
  * also those hidden from the caller. 0; SNIC_ENOSPC; KVFS_PENDING; SNIC_E*.
  */
-static int xattr_fits(struct kvfs_op *op, const struct snic_kvfs_attr *a)
+static int xattr_fits(struct kvfs_op *op, const struct snic_fsop_attr *a)
 {
-    struct snic_kvfs_hash last = {0, 0};
+    struct snic_fsop_hash last = {0, 0};
     const struct snic_kvop *page;
     struct snic_kvop_key after;
     uint64_t used = 0;
@@ -215,7 +215,7 @@ static int xattr_fits(struct kvfs_op *op, const struct snic_kvfs_attr *a)
         return 0;
     memset(&after, 0, sizeof(after));
     if (op->phase != 0 && op->s[XATTR_VERSION] == a->version) {
-        last = (struct snic_kvfs_hash){op->s[XATTR_HIGH], op->s[XATTR_LOW]};
+        last = (struct snic_fsop_hash){op->s[XATTR_HIGH], op->s[XATTR_LOW]};
         snic_kvfs_key_hash(&after, op->ino, SNIC_KVFS_REC_XATTR, last);
         used = op->s[XATTR_USED];
     }
@@ -224,7 +224,7 @@ static int xattr_fits(struct kvfs_op *op, const struct snic_kvfs_attr *a)
         rc = xattr_count_page(op, page, &used);
     if (rc != 0)
         return rc;
-    if (used + op->req->name_size + 1 > SNIC_KVFS_XATTR_LIST_MAX)
+    if (used + op->req->name_size + 1 > SNIC_FSOP_XATTR_LIST_MAX)
         return SNIC_ENOSPC;
     if (page->end)
         return 0;
@@ -237,7 +237,7 @@ static int xattr_fits(struct kvfs_op *op, const struct snic_kvfs_attr *a)
     return kvfs_next(op, 1);
 }
 
-static int xattr_set_acl(struct kvfs_op *op, struct snic_kvfs_attr *a, int which, const void *value,
+static int xattr_set_acl(struct kvfs_op *op, struct snic_fsop_attr *a, int which, const void *value,
                          uint32_t size)
 {
     uint32_t flag = which == KVFS_ACL_ACCESS ? SNIC_KVFS_ATTR_ACL : SNIC_KVFS_ATTR_DEFAULT_ACL;
@@ -246,19 +246,19 @@ static int xattr_set_acl(struct kvfs_op *op, struct snic_kvfs_attr *a, int which
 }
 
 /* A user, trusted or security attribute, noted as a change. */
-static int xattr_set_plain(struct kvfs_op *op, struct snic_kvfs_attr *a, enum xattr_space space,
+static int xattr_set_plain(struct kvfs_op *op, struct snic_fsop_attr *a, enum xattr_space space,
                            const void *value, uint32_t size)
 {
-    const struct snic_kvfs_req *req = op->req;
+    const struct snic_fsop *req = op->req;
     const void *old;
     uint32_t old_size;
     int rc = xattr_may(op, a, space, 1);
     if (rc != 0)
         return rc;
     rc = xattr_lookup(op, a->ino, req->name, req->name_size, 1, &old, &old_size);
-    if (rc == 0 && (req->flags & SNIC_KVFS_XATTR_CREATE) != 0)
+    if (rc == 0 && (req->flags & SNIC_FSOP_XATTR_CREATE) != 0)
         return SNIC_EEXIST;
-    if (rc == SNIC_ENODATA && (req->flags & SNIC_KVFS_XATTR_REPLACE) != 0)
+    if (rc == SNIC_ENODATA && (req->flags & SNIC_FSOP_XATTR_REPLACE) != 0)
         return SNIC_ENODATA;
     if (rc == SNIC_EEXIST) /* another name with this hash has the record */
         return SNIC_ENOSPC;
@@ -272,7 +272,7 @@ static int xattr_set_plain(struct kvfs_op *op, struct snic_kvfs_attr *a, enum xa
 
 int kvfs_run_setxattr(struct kvfs_op *op)
 {
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     enum xattr_space space;
     const void *value;
     uint32_t size;
@@ -300,7 +300,7 @@ int kvfs_run_setxattr(struct kvfs_op *op)
 
 int kvfs_run_getxattr(struct kvfs_op *op)
 {
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     enum xattr_space space;
     const void *value;
     uint32_t size;
@@ -323,7 +323,7 @@ int kvfs_run_getxattr(struct kvfs_op *op)
 }
 
 /* 1: it is in the list that this caller sees. */
-static int xattr_seen(const struct kvfs_op *op, const struct snic_kvfs_attr *a, const char *name,
+static int xattr_seen(const struct kvfs_op *op, const struct snic_fsop_attr *a, const char *name,
                       uint32_t size)
 {
     switch (xattr_space_of(name, size)) {
@@ -344,10 +344,10 @@ static int xattr_seen(const struct kvfs_op *op, const struct snic_kvfs_attr *a, 
 }
 
 /* Append a page's names to the *used bytes; beyond the caller's space they are counted. */
-static int xattr_list_page(struct kvfs_op *op, const struct snic_kvfs_attr *a,
+static int xattr_list_page(struct kvfs_op *op, const struct snic_fsop_attr *a,
                            const struct snic_kvop *page, uint64_t *used)
 {
-    const struct snic_kvfs_req *req = op->req;
+    const struct snic_fsop *req = op->req;
     size_t room = req->iov_count == 0 ? 0 : req->iov[0].size;
     struct snic_kvop_key key;
     for (const struct snic_kvop_record *r = snic_kvop_first(page); r != NULL;
@@ -381,12 +381,12 @@ static int xattr_list_page(struct kvfs_op *op, const struct snic_kvfs_attr *a,
  */
 int kvfs_run_listxattr(struct kvfs_op *op)
 {
-    const struct snic_kvfs_req *req = op->req;
+    const struct snic_fsop *req = op->req;
     size_t room = req->iov_count == 0 ? 0 : req->iov[0].size;
-    struct snic_kvfs_hash last = {op->s[1], op->s[2]};
+    struct snic_fsop_hash last = {op->s[1], op->s[2]};
     const struct snic_kvop *page;
     struct snic_kvop_key after;
-    struct snic_kvfs_attr a;
+    struct snic_fsop_attr a;
     uint64_t used = op->s[0];
     int rc = kvfs_peek_attr(op, op->ino, &a);
     if (rc != 0)
@@ -410,15 +410,15 @@ int kvfs_run_listxattr(struct kvfs_op *op)
         }
     }
     if (room != 0 && used > room)
-        return room >= SNIC_KVFS_XATTR_LIST_MAX ? SNIC_E2BIG : SNIC_ERANGE;
+        return room >= SNIC_FSOP_XATTR_LIST_MAX ? SNIC_E2BIG : SNIC_ERANGE;
     op->req->result = (int64_t)used;
     return 0;
 }
 
 int kvfs_run_removexattr(struct kvfs_op *op)
 {
-    const struct snic_kvfs_req *req = op->req;
-    struct snic_kvfs_attr a;
+    const struct snic_fsop *req = op->req;
+    struct snic_fsop_attr a;
     struct snic_kvop_key key;
     enum xattr_space space;
     const void *value;
