@@ -14,6 +14,22 @@ import re
 
 # Folder, or folder and beginning of the files' names -> layers, the lowest first.
 LAYERS = {
+    "lib/kvfs": [
+        # format: records
+        ["format.c", "format_state.c"],
+        # txn: operations, their locks, reads, changes and commits; records and inodes in memory
+        ["op.c", "cache.c", "inode.c", "kept.c", "txn_memory.c", "txn_lock.c", "txn_fence.c",
+         "txn.c", "txn_scan.c", "txn_commit.c", "intent.c", "intent_resolve.c"],
+        # session: mounts of a store, and what the engine writes by itself
+        ["session.c", "session_mount.c", "session_run.c", "numbers.c", "times.c", "orphan.c",
+         "orphan_range.c", "linger.c", "locks_table.c", "locks_store.c", "locks_publish.c"],
+        # ops: the requests
+        ["cred.c", "entry.c", "perm.c", "acl.c", "xattr.c", "xattr_store.c", "attr.c", "open.c",
+         "data_read.c", "data_change.c", "data_space.c", "data_write.c", "data_copy.c", "name.c",
+         "name_remove.c", "name_rename.c", "readdir.c", "locks.c"],
+        # the engine, and its check
+        ["kvfs.c", "check.c"],
+    ],
 }
 
 

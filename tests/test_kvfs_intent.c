@@ -4,7 +4,7 @@
  * another does something in the way, then the first one continues. What happens is what happens in
  * one of the two orders; of an engine that was declared dead meanwhile, all of it or nothing.
  */
-#include "kvfs/kvfs_priv.h"
+#include "kvfs/txn_priv.h"
 #include "test_kvfs_many.h"
 
 #include <stdlib.h>
@@ -236,8 +236,8 @@ static void test_kvfs_intent_reads_hold_at_commit(void **state)
         struct many y;
         many_open(&y, 2, MANY_CAPS, seed);
         many_mount(&y);
-        assert_non_null(kvfs_spawn(y.t[0].k, skew_run, 0));
-        assert_non_null(kvfs_spawn(y.t[1].k, skew_run, 1));
+        assert_non_null(kvfs_spawn_run(y.t[0].k, skew_run, 0));
+        assert_non_null(kvfs_spawn_run(y.t[1].k, skew_run, 1));
         many_time(&y, 0);
         many_pass(&y, 3000000000);
         assert_int_equal(skew_there(&y, 0) + skew_there(&y, 1), 1);
@@ -309,9 +309,9 @@ static void test_kvfs_intent_unread_records_change_together(void **state)
         many_open(&y, 3, MANY_CAPS, seed);
         many_mount(&y);
         for (uint64_t i = 0; i < 3; i++)
-            assert_non_null(kvfs_spawn(y.t[i].k, unread_run, 7 + i));
+            assert_non_null(kvfs_spawn_run(y.t[i].k, unread_run, 7 + i));
         for (uint32_t i = 0; i < 20; i++)
-            assert_non_null(kvfs_spawn(y.t[i % 3].k, unread_look, 0));
+            assert_non_null(kvfs_spawn_run(y.t[i % 3].k, unread_look, 0));
         many_time(&y, 0);
         many_pass(&y, 3000000000);
         uint64_t last = unread_value(&y, 0);

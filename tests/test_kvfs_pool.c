@@ -137,9 +137,9 @@ static void test_kvfs_pool_empty_recover_yield_sweep_wait(void **state)
     struct kvfs_session *s = &t.k->session;
     uint64_t dir = kvt_mkdir(&t, SNIC_FSOP_ROOT, "dir", 0755);
     hogs_hold(&t, dir);
-    assert_non_null(kvfs_spawn(t.k, kvfs_run_recover, 12345));
-    assert_non_null(kvfs_spawn(t.k, kvfs_run_yield, 0));
-    assert_non_null(kvfs_spawn(t.k, kvfs_run_sweep, 0));
+    assert_non_null(kvfs_spawn(t.k, KVFS_OWN_RECOVER, 12345));
+    assert_non_null(kvfs_spawn(t.k, KVFS_OWN_YIELD, 0));
+    assert_non_null(kvfs_spawn(t.k, KVFS_OWN_SWEEP, 0));
     s->recovering = 1;
     s->yielding = 1;
     s->sweeping = 1;
@@ -343,7 +343,7 @@ static void test_kvfs_pool_empty_publish_waits(void **state)
     assert_int_equal(lock(0, SNIC_FSOP_FLOCK, ino, 7, W), 0);
     y.t[0].now = y.now;
     hogs_hold(&y.t[0], dir);
-    assert_non_null(kvfs_spawn(y.t[0].k, kvfs_run_yield, 0));
+    assert_non_null(kvfs_spawn(y.t[0].k, KVFS_OWN_YIELD, 0));
     y.t[0].k->session.yielding = 1;
     many_pass(&y, 10000000);
     assert_int_equal(y.t[0].k->session.yielding, 1);

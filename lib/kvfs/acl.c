@@ -13,7 +13,7 @@
  *     them; so chmod changes the attributes alone.
  * I3. SNIC_KVFS_ATTR_DEFAULT_ACL is set iff a default ACL is kept; directories only.
  */
-#include "kvfs/kvfs_priv.h"
+#include "kvfs/ops.h"
 
 enum {
     ACL_USER_OBJ = 0x01,

@@ -5,45 +5,7 @@
  */
 #include "kvfs/data_priv.h"
 
-enum {
-    ATTR_TRUNCATE = 1, /* op->phase from which kvfs_truncate() counts                        */
-    ATTR_DAY = 86400
-};
-
-struct snic_fsop_time kvfs_time(const struct kvfs_op *op)
-{
-    int64_t ns = op->now.wall_ns % 1000000000;
-    struct snic_fsop_time t = {op->now.wall_ns / 1000000000, 0, 0};
-    if (ns < 0) {
-        ns += 1000000000;
-        t.sec--;
-    }
-    t.nsec = (uint32_t)ns;
-    return t;
-}
-
-/* a <= b */
-static int attr_not_after(const struct snic_fsop_time *a, const struct snic_fsop_time *b)
-{
-    return a->sec < b->sec || (a->sec == b->sec && a->nsec <= b->nsec);
-}
-
-int kvfs_relatime(const struct kvfs_op *op, struct snic_fsop_attr *a)
-{
-    struct snic_fsop_time now = kvfs_time(op);
-    if ((op->k->o.flags & (SNIC_KVFS_NO_ATIME | SNIC_KVFS_READ_ONLY)) != 0 ||
-        (op->req != NULL && (op->req->flags & SNIC_FSOP_NOATIME) != 0))
-        return 0;
-    if (kvfs_is_dir(a) && (op->k->o.flags & SNIC_KVFS_NO_DIRATIME) != 0)
-        return 0;
-    if ((op->k->o.flags & SNIC_KVFS_STRICT_ATIME) == 0 && !attr_not_after(&a->atime, &a->mtime) &&
-        !attr_not_after(&a->atime, &a->ctime) && now.sec - a->atime.sec < ATTR_DAY)
-        return 0;
-    if (a->atime.sec == now.sec && a->atime.nsec == now.nsec)
-        return 0;
-    a->atime = now;
-    return 1;
-}
+enum { ATTR_TRUNCATE = 1 }; /* op->phase from which kvfs_truncate() counts */
 
 int kvfs_run_getattr(struct kvfs_op *op)
 {

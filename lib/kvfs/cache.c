@@ -15,7 +15,7 @@
  *     does not exist in the store, either. An empty directory gets it; it is removed when one of
  *     the directory's entries is evicted, or its own.
  */
-#include "kvfs/core.h"
+#include "kvfs/txn_priv.h"
 
 enum {
     CACHE_ALIGN = 16,
@@ -285,7 +285,7 @@ static void cache_note_attr(struct kvfs_cache *c, const struct snic_kvop_key *ke
     cache_put(c, &mark, tag, "", 1);
 }
 
-/* ---- What txn.c calls ---- */
+/* ---- Reads and commits ---- */
 
 void kvfs_cache_place(struct kvfs_cache **out, struct snic_arena *a, uint64_t bytes)
 {

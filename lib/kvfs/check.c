@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* The structural check: every invariant that holds outside a run. */
-#include "kvfs/core.h"
+#include "kvfs/ops.h"
 
 static int kvfs_check_op(const struct snic_kvfs *k, const struct kvfs_op *op)
 {
-    uint32_t asked = 0;
+    uint32_t sent = 0;
     for (int i = 0; i <= KVFS_MAIN; i++)
-        asked += op->place[i].state == KVFS_PLACE_ASKED;
-    if (op->in_flight < asked || op->block_used > op->block_count)
+        sent += op->place[i].state == KVFS_PLACE_SENT;
+    if (op->in_flight < sent || op->block_used > op->block_count)
         return SNIC_ECORRUPT;
     if (op->state == KVFS_OP_FREE)
         return op->in_flight == 0 && op->held_count == 0 && op->block_count == 0 &&

@@ -17,7 +17,7 @@
 #ifndef SNIC_KVFS_DATA_PRIV_H
 #define SNIC_KVFS_DATA_PRIV_H
 
-#include "kvfs/kvfs_priv.h"
+#include "kvfs/ops.h"
 
 /* ---- data_read.c ---- */
 
@@ -51,7 +51,7 @@ static inline uint64_t kvfs_data_small_space(uint64_t bytes)
     return snic_align_up(bytes, 512);
 }
 
-/* ---- data_write.c ---- */
+/* ---- data_change.c ---- */
 
 /* Words of op->s from here on belong to changes of data; the one before to kvfs_data_among(). */
 enum { KVFS_DATA_WORD = 4, KVFS_DATA_AMONG = 3 };
@@ -78,17 +78,6 @@ const struct kvfs_ahead *kvfs_data_ahead(struct kvfs_op *op, uint64_t ino);
 /* Before each of them; `tail`: behind the size. */
 void kvfs_data_send(struct kvfs_op *op, uint64_t ino, int tail);
 
-/* A write to one file. Uses io places 0 to 3. */
-struct kvfs_write {
-    uint64_t ino;
-    const struct kvfs_ahead *ahead;
-    const struct snic_iov *iov; /* of `bytes` bytes */
-    uint32_t count;
-    uint32_t flags; /* SNIC_FSOP_DIRECT, _SYNC */
-    uint64_t offset;
-    uint64_t bytes;
-    uint32_t done; /* the phase from the commit on: then kvfs_data_commit() is to be called alone */
-};
 /*
  * A change of bytes clears setuid and setgid (if the request has KILL_PRIV, or is from another user
  * than root and is to be checked), and file capabilities. `kill_mode` 0: the mode is already as it
@@ -101,11 +90,6 @@ int kvfs_data_strip(struct kvfs_op *op, struct snic_fsop_attr *a, int kill_mode)
  */
 enum { KVFS_DATA_MORE = 2 };
 int kvfs_data_inside(struct kvfs_op *op, uint64_t end, const struct snic_fsop_attr *a);
-/* One object operation; times and space are kept back. Shared lock. 0; PENDING; SNIC_E*. Not when
- * w->ahead->again: then kvfs_data_write(). */
-int kvfs_data_overwrite(struct kvfs_op *op, const struct kvfs_write *w);
-/* Anything else; exclusive lock, *a from kvfs_get_attr(). 0; PENDING; SNIC_E*. */
-int kvfs_data_write(struct kvfs_op *op, const struct kvfs_write *w, struct snic_fsop_attr *a);
 /*
  * Commit a change of data. The phase becomes `done`, in which later runs call this alone, and
  * `done` + 1 when it has happened. Noted before: by how much the attributes' space was raised for
@@ -116,6 +100,25 @@ int kvfs_data_commit(struct kvfs_op *op, uint64_t ino, int durable, uint32_t don
 void kvfs_data_commit_note(struct kvfs_op *op, int64_t allocated, int clean);
 /* mtime and ctime of now, space changed by an object operation within the size: kept back. */
 int kvfs_data_touch(struct kvfs_op *op, uint64_t ino, int64_t allocated);
+
+/* ---- data_write.c ---- */
+
+/* A write to one file. Uses io places 0 to 3. */
+struct kvfs_write {
+    uint64_t ino;
+    const struct kvfs_ahead *ahead;
+    const struct snic_iov *iov; /* of `bytes` bytes */
+    uint32_t count;
+    uint32_t flags; /* SNIC_FSOP_DIRECT, _SYNC */
+    uint64_t offset;
+    uint64_t bytes;
+    uint32_t done; /* the phase from the commit on: then kvfs_data_commit() is to be called alone */
+};
+/* One object operation; times and space are kept back. Shared lock. 0; PENDING; SNIC_E*. Not when
+ * w->ahead->again: then kvfs_data_write(). */
+int kvfs_data_overwrite(struct kvfs_op *op, const struct kvfs_write *w);
+/* Anything else; exclusive lock, *a from kvfs_get_attr(). 0; PENDING; SNIC_E*. */
+int kvfs_data_write(struct kvfs_op *op, const struct kvfs_write *w, struct snic_fsop_attr *a);
 
 /* ---- data_space.c ---- */
 

@@ -8,8 +8,6 @@
  */
 #include "kvfs/data_priv.h"
 
-#include "kvfs/core.h"
-
 /* kvfs_data_clean() uses fixed io places; these are for what follows it. */
 enum { SPACE_CLEAN = 0, SPACE_CHANGE = 2, SPACE_EXACT = 3 };
 /* op->s: what a truncation has made of the attributes. */

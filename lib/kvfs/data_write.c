@@ -28,94 +28,8 @@ enum { WRITE_DONE = 1, /* and 2 */ WRITE_GROW = 3 /* to 10: kvfs_truncate() */ }
 enum { WRITE_SO_FAR = 0, WRITE_COUNT = 1 };
 /* Of a large append; each ends at a multiple of it. */
 enum { WRITE_PIECE = 65536 };
-/* Io places, op->s. */
-enum {
-    WRITE_CLEAN = 0, /* and 1 */
-    WRITE_HEAD = 2,
-    WRITE_BYTES = 3,
-    WRITE_ALLOCATED = KVFS_DATA_WORD, /* op->s */
-    WRITE_TAIL
-};
-/* op->s[WRITE_TAIL] */
-enum { WRITE_TAIL_CLEAN = 1, WRITE_TAIL_SENT = 2 };
-
-int kvfs_data_among(struct kvfs_op *op)
-{
-    enum { ALONE = 1, AMONG = 2 };
-    if (op->s[KVFS_DATA_AMONG] == 0)
-        op->s[KVFS_DATA_AMONG] = kvfs_alone(op->k) ? ALONE : AMONG;
-    return op->s[KVFS_DATA_AMONG] == AMONG;
-}
-
-/* ---- The end of every change of data ---- */
-
-const struct kvfs_ahead *kvfs_data_ahead(struct kvfs_op *op, uint64_t ino)
-{
-    struct kvfs_ahead *ahead = kvfs_take(op, sizeof(*ahead));
-    if (ahead != NULL && !ahead->known) {
-        ahead->known = 1;
-        ahead->clean = kvfs_tail_clean(op, ino);
-        ahead->again = (op->s[WRITE_TAIL] & WRITE_TAIL_SENT) != 0;
-    }
-    return ahead;
-}
-
-void kvfs_data_send(struct kvfs_op *op, uint64_t ino, int tail)
-{
-    kvfs_remember(op, WRITE_TAIL, WRITE_TAIL_SENT);
-    if (tail)
-        kvfs_tail_set(op, ino, 0);
-}
-
-void kvfs_data_commit_note(struct kvfs_op *op, int64_t allocated, int clean)
-{
-    op->s[WRITE_ALLOCATED] = (uint64_t)allocated;
-    op->s[WRITE_TAIL] &= WRITE_TAIL_SENT;
-    op->s[WRITE_TAIL] |= clean ? WRITE_TAIL_CLEAN : 0;
-}
-
-int kvfs_data_commit(struct kvfs_op *op, uint64_t ino, int durable, uint32_t done)
-{
-    int64_t counted, allocated;
-    int rc;
-    if (op->phase == done + 1)
-        return 0;
-    op->phase = done;
-    rc = kvfs_commit(op, durable);
-    if (rc == KVFS_PENDING)
-        return rc;
-    if (rc != 0) {
-        kvfs_tail_set(op, ino, 0);
-        return rc;
-    }
-    op->phase = done + 1;
-    counted = (int64_t)op->s[WRITE_ALLOCATED];
-    allocated = kvfs_commit_allocated(op);
-    if (allocated == INT64_MIN) /* outcome read back: records committed, object's space unknown */
-        kvfs_tail_set(op, ino, 0);
-    else if ((op->s[WRITE_TAIL] & WRITE_TAIL_CLEAN) != 0)
-        kvfs_tail_set(op, ino, 1);
-    op->s[WRITE_TAIL] = 0;
-    if (counted == INT64_MIN || allocated == INT64_MIN || counted == allocated)
-        return 0;
-    return kvfs_keep_space(op, ino, allocated - counted);
-}
-
-int kvfs_data_touch(struct kvfs_op *op, uint64_t ino, int64_t allocated)
-{
-    struct snic_fsop_attr a;
-    int rc = kvfs_peek_attr(op, ino, &a);
-    if (rc != 0)
-        return rc;
-    a.mtime = kvfs_time(op);
-    a.ctime = a.mtime;
-    rc = kvfs_keep_times(op, &a);
-    if (rc == 0 && allocated != 0)
-        rc = kvfs_keep_space(op, ino, allocated);
-    if (rc == 0)
-        op->s[WRITE_TAIL] = 0;
-    return rc;
-}
+/* Io places. */
+enum { WRITE_CLEAN = 0, /* and 1 */ WRITE_HEAD = 2, WRITE_BYTES = 3 };
 
 /* ---- Object bytes ---- */
 
@@ -139,51 +53,6 @@ static int data_write_object(struct kvfs_op *op, const struct kvfs_write *w, int
     if (rc == 0)
         *allocated = got->allocated;
     return rc;
-}
-
-static const char data_write_caps[] = "security.capability";
-
-static uint32_t data_write_mode(const struct kvfs_op *op, const struct snic_fsop_attr *a)
-{
-    const struct snic_fsop *req = op->req;
-    int kill = (req->flags & SNIC_FSOP_KILL_PRIV) != 0 ||
-               ((req->flags & SNIC_FSOP_CHECKED) == 0 && req->cred.uid != 0);
-    return kill ? kvfs_mode_killed(op, a, 0) : a->mode;
-}
-
-/* 0: it has file capabilities; SNIC_ENODATA; PENDING; SNIC_E*. */
-static int data_write_has_caps(struct kvfs_op *op, const struct snic_fsop_attr *a, int guard)
-{
-    const void *value;
-    uint32_t size;
-    if ((a->flags & SNIC_KVFS_ATTR_XATTR) == 0)
-        return SNIC_ENODATA;
-    return kvfs_xattr_find(op, a->ino, data_write_caps, sizeof(data_write_caps) - 1, guard, &value,
-                           &size);
-}
-
-int kvfs_data_strip(struct kvfs_op *op, struct snic_fsop_attr *a, int kill_mode)
-{
-    struct snic_kvop_key key;
-    int rc = data_write_has_caps(op, a, 1);
-    if (kill_mode)
-        a->mode = data_write_mode(op, a);
-    if (rc == SNIC_ENODATA)
-        return 0;
-    if (rc != 0)
-        return rc;
-    kvfs_xattr_key(op, &key, a->ino, data_write_caps, sizeof(data_write_caps) - 1);
-    return kvfs_delete(op, &key);
-}
-
-int kvfs_data_inside(struct kvfs_op *op, uint64_t end, const struct snic_fsop_attr *a)
-{
-    int rc;
-    if ((a->flags & SNIC_KVFS_ATTR_BIG) == 0 || end > a->size ||
-        op->k->o.times_ns <= SNIC_KVFS_TIMES_AT_ONCE || data_write_mode(op, a) != a->mode)
-        return KVFS_DATA_MORE;
-    rc = data_write_has_caps(op, a, 0);
-    return rc == SNIC_ENODATA ? 0 : rc == 0 ? KVFS_DATA_MORE : rc;
 }
 
 int kvfs_data_overwrite(struct kvfs_op *op, const struct kvfs_write *w)

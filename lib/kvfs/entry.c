@@ -3,7 +3,23 @@
  * Names in directories. A record holds all names of the directory that have one hash: one, except
  * for crafted collisions, which are slow, never wrong.
  */
-#include "kvfs/core.h"
+#include "kvfs/ops.h"
+
+/* ---- Names ---- */
+
+int kvfs_name_check(const char *name, uint32_t size)
+{
+    if (size == 0)
+        return SNIC_ENOENT;
+    if (size > SNIC_FSOP_NAME_MAX)
+        return SNIC_ENAMETOOLONG;
+    return memchr(name, '/', size) != NULL || memchr(name, 0, size) != NULL ? SNIC_EINVAL : 0;
+}
+
+struct snic_fsop_hash kvfs_name_hash(const struct kvfs_op *op, const char *name, uint32_t size)
+{
+    return snic_kvfs_hash_name(op->k->session.super.seed, name, size);
+}
 
 void kvfs_entry_key(const struct snic_kvfs *k, uint64_t dir, const char *name, uint32_t size,
                     struct snic_kvop_key *key, struct snic_fsop_hash *hash)
@@ -156,4 +172,10 @@ int kvfs_entry_delete(struct kvfs_op *op, uint64_t dir, const char *name, uint32
     if (rc != 0)
         return rc;
     return entry_rewrite(op, &key, body, body_size, &e, NULL);
+}
+
+int kvfs_get_named(struct kvfs_op *op, uint64_t ino, struct snic_fsop_attr *out)
+{
+    int rc = kvfs_get_attr(op, ino, out);
+    return rc == SNIC_ENOENT ? kvfs_torn(op, ino, "named, but missing") : rc;
 }

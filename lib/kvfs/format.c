@@ -5,9 +5,8 @@
  * A record is decoded without trust: invalid sizes and contents are SNIC_ECORRUPT, also when the
  * checksum is right, because another program may have written it.
  */
-#include "snicstore/kvfs_format.h"
+#include "kvfs/format_priv.h"
 #include "base/xxh.h"
-#include "kvfs/core.h"
 
 /* Places in an attribute record, behind the head. */
 enum {

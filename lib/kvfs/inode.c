@@ -1,21 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Inodes in memory, and their numbers.
+ * Inodes in memory.
  *
  * N1  An inode is in the table while it has a lock, a waiter for one, an open, a pin, times kept
  *     back, or is to be collected.
- * N2  Numbers are taken from ranges that the session has reserved in the store by a commit of its
- *     own; the rest of a range when a session ends is never used.
  */
-#include "kvfs/core.h"
+#include "kvfs/txn_priv.h"
 
 enum {
-    INODE_RANGE = 16384,
     INODE_COLLECTS = 6, /* at once: other own operations need places, too */
     INODE_HELD_PART = 4 /* of the table, at most, are held */
 };
-
-SNIC_STATIC_ASSERT(INODE_RANGE <= SNIC_KVFS_SESSION_RANGE_MAX, "as a session's record has it");
 
 size_t kvfs_inodes_place(struct kvfs_inodes *t, struct snic_arena *a, uint32_t max)
 {
@@ -167,85 +162,6 @@ void kvfs_tail_set(struct kvfs_op *op, uint64_t ino, int clean)
 
 /* ---- The end of an inode ---- */
 
-void kvfs_collect(struct snic_kvfs *k, uint64_t ino)
-{
-    struct kvfs_inode *i = kvfs_inode_find(k, ino);
-    if (i == NULL || i->collect || !i->orphan)
-        return; /* removed by the commit; or the sweep of the orphans' list finds it */
-    i->collect = 1;
-    snic_link_append(&k->collects, &i->collect_link);
-    kvfs_inode_pump(k);
-}
-
-/* ---- Numbers ---- */
-
-/* The engine's own: takes a range (N2) for the session s[0]. */
-static int inode_run_range(struct kvfs_op *op)
-{
-    struct snic_kvfs *k = op->k;
-    struct snic_kvop_key key;
-    unsigned char next[8];
-    const void *body = NULL;
-    uint32_t size = 0;
-    uint64_t first;
-    int rc;
-    snic_kvfs_key(&key, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_NEXT_INO);
-    rc = kvfs_get(op, &key, &body, &size);
-    if (rc == KVFS_PENDING)
-        return rc;
-    if (rc == SNIC_ENOENT || (rc == 0 && size != sizeof(next))) {
-        kvfs_damage(k, &key, "no next inode number");
-        rc = SNIC_ECORRUPT;
-    }
-    first = rc == 0 ? snic_get_le64(body) : 0;
-    if (rc == 0 && (first < 2 || first > SNIC_KVFS_INO_MAX - INODE_RANGE))
-        rc = SNIC_ENOSPC;
-    if (rc == 0) {
-        snic_put_le64(next, first + INODE_RANGE);
-        rc = kvfs_put(op, &key, next, sizeof(next));
-    }
-    if (rc == 0)
-        rc = kvfs_session_range(op, first, INODE_RANGE);
-    if (rc == 0)
-        rc = kvfs_commit(op, 0);
-    if (rc == KVFS_PENDING || op->again)
-        return KVFS_PENDING;
-    k->ino_asked = 0;
-    if (op->s[0] != k->session.id) { /* recorded for an earlier session: fetch another range */
-        k->ino_error = 0;
-    } else {
-        k->ino_error = rc;
-        if (rc == 0) {
-            k->ino_next = first;
-            k->ino_end = first + INODE_RANGE;
-        }
-    }
-    kvfs_wake_all(&k->ino_waiters);
-    return rc;
-}
-
-int kvfs_new_ino(struct kvfs_op *op, uint64_t *ino)
-{
-    struct snic_kvfs *k = op->k;
-    if (op->number_at < op->number_count) { /* the same as in earlier runs */
-        *ino = op->numbers[op->number_at++];
-        return 0;
-    }
-    SNIC_ASSERT(op->number_count < KVFS_NUMBERS_MAX);
-    if (k->ino_next < k->ino_end) {
-        op->numbers[op->number_count++] = k->ino_next++;
-        op->number_wait = 0;
-        *ino = op->numbers[op->number_at++];
-        return 0;
-    }
-    if (op->number_wait && !k->ino_asked && k->ino_error != 0)
-        return k->ino_error;
-    if (!k->ino_asked && kvfs_spawn(k, inode_run_range, k->session.id) != NULL)
-        k->ino_asked = 1;
-    op->number_wait = k->ino_asked;
-    return kvfs_wait(op, &k->ino_waiters, SNIC_NEVER, 0);
-}
-
 void kvfs_inode_pump(struct snic_kvfs *k)
 {
     while (!snic_link_alone(&k->collects) && !snic_queue_empty(&k->free_own) &&
@@ -256,8 +172,18 @@ void kvfs_inode_pump(struct snic_kvfs *k)
         i->collect = 0;
         kvfs_inode_put(k, i);
         k->session.collecting++;
-        (void)kvfs_spawn(k, kvfs_run_collect, ino);
+        (void)kvfs_spawn(k, KVFS_OWN_COLLECT, ino);
     }
-    if (!snic_link_alone(&k->ino_waiters) && !k->ino_asked && !snic_queue_empty(&k->free_own))
+    if (!snic_link_alone(&k->ino_waiters) && !k->ino_fetching && !snic_queue_empty(&k->free_own))
         kvfs_wake_all(&k->ino_waiters);
+}
+
+void kvfs_collect(struct snic_kvfs *k, uint64_t ino)
+{
+    struct kvfs_inode *i = kvfs_inode_find(k, ino);
+    if (i == NULL || i->collect || !i->orphan)
+        return; /* removed by the commit; or the sweep of the orphans' list finds it */
+    i->collect = 1;
+    snic_link_append(&k->collects, &i->collect_link);
+    kvfs_inode_pump(k);
 }

@@ -244,16 +244,6 @@ static int intent_prepare(struct kvfs_op *op, struct kvfs_intent *n)
 
 /* ---- Steps: commits of groups, all of a step in flight together ---- */
 
-void kvfs_intent_begin(struct kvfs_intent *n, uint32_t step)
-{
-    n->step = step;
-    n->begun = 0;
-    n->guard_at = 0;
-    n->change_at = 0;
-    for (uint32_t i = 0; i <= n->group_count; i++)
-        n->places[i].state = KVFS_PLACE_FREE;
-}
-
 static void intent_guard(struct kvfs_intent *n, struct snic_kvop *op,
                          const struct snic_kvop_key *key, const void *value, uint32_t size)
 {
@@ -447,7 +437,7 @@ static int intent_run(struct kvfs_op *op, struct kvfs_intent *n)
     }
     for (uint32_t i = 0; i <= n->group_count; i++) {
         int result = (int)n->places[i].io.op.result;
-        if (n->places[i].state == KVFS_PLACE_ASKED)
+        if (n->places[i].state == KVFS_PLACE_SENT)
             return KVFS_PENDING;
         if (result < 0 && result != SNIC_ECANCELED)
             op->k->session.unsure = 1; /* J10 */
@@ -517,7 +507,7 @@ static void intent_after(struct kvfs_intent *n, int rc)
         else if (rc == SNIC_ECANCELED)
             intent_fail(n, rc, KVFS_INTENT_RESTORE); /* another session has aborted it */
         else
-            intent_fail(n, rc, KVFS_INTENT_ASK);
+            intent_fail(n, rc, KVFS_INTENT_QUERY);
         break;
     case KVFS_INTENT_RESTORE:
     case KVFS_INTENT_APPLY:
@@ -551,7 +541,7 @@ static int intent_begin(struct kvfs_op *op, int durable)
         return rc;
     kvfs_intent_begin(n, KVFS_INTENT_PRIVATE);
     op->intent = n;
-    op->commit_state = KVFS_COMMIT_ASKED;
+    op->commit_state = KVFS_COMMIT_SENT;
     op->k->stats.intents++;
     return 0;
 }
@@ -571,7 +561,7 @@ int kvfs_intent_commit(struct kvfs_op *op, int durable)
             break;
         if (n->step == KVFS_INTENT_FAILED)
             return intent_failed(op, n);
-        if (n->step == KVFS_INTENT_ASK || n->step == KVFS_INTENT_SETTLE) {
+        if (n->step == KVFS_INTENT_QUERY || n->step == KVFS_INTENT_SETTLE) {
             rc = kvfs_intent_slow(op, n);
             if (rc == KVFS_PENDING)
                 return rc;
@@ -587,6 +577,6 @@ int kvfs_intent_commit(struct kvfs_op *op, int durable)
     }
     op->intent = NULL;
     for (uint32_t i = 0; i < n->item_count; i++)
-        n->items[i].change->run = op->run_count; /* they count for txn.c after the commit */
+        n->items[i].change->run = op->run_count; /* they count for txn_commit.c afterwards */
     return 0;
 }

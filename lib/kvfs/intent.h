@@ -6,7 +6,7 @@
 #ifndef SNIC_KVFS_INTENT_H
 #define SNIC_KVFS_INTENT_H
 
-#include "kvfs/session_priv.h"
+#include "kvfs/txn_priv.h"
 
 enum { KVFS_INTENT_GROUPS = 12 };
 
@@ -16,7 +16,7 @@ enum kvfs_intent_step {
     KVFS_INTENT_RESERVE,
     KVFS_INTENT_CHECK,
     KVFS_INTENT_FLIP,
-    KVFS_INTENT_ASK,    /* read the intent back: the outcome of the flip is unknown            */
+    KVFS_INTENT_QUERY,  /* read the intent back: the outcome of the flip is unknown            */
     KVFS_INTENT_DECIDE, /* J1: the last group                                                  */
     KVFS_INTENT_APPLY,
     KVFS_INTENT_RESTORE,
@@ -74,7 +74,15 @@ struct kvfs_intent {
     uint64_t objects[SNIC_KVFS_INTENT_OBJECTS_MAX];
 };
 
-void kvfs_intent_begin(struct kvfs_intent *n, uint32_t step);
+static inline void kvfs_intent_begin(struct kvfs_intent *n, uint32_t step)
+{
+    n->step = step;
+    n->begun = 0;
+    n->guard_at = 0;
+    n->change_at = 0;
+    for (uint32_t i = 0; i <= n->group_count; i++)
+        n->places[i].state = KVFS_PLACE_FREE;
+}
 /* Memory for them, cleared; NULL. */
 void *kvfs_intent_single(struct kvfs_op *op);
 /* The steps ASK and SETTLE. KVFS_PENDING, or the step has changed. */

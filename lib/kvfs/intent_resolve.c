@@ -75,7 +75,7 @@ static int intent_resolve_get(struct kvfs_op *op, struct intent_single *s,
 /* ---- A commit's own rare steps ---- */
 
 /* Read the outcome of the flip whose answer was lost. */
-static int intent_resolve_ask(struct kvfs_op *op, struct kvfs_intent *n, struct intent_single *s)
+static int intent_resolve_query(struct kvfs_op *op, struct kvfs_intent *n, struct intent_single *s)
 {
     const struct snic_kvop *got;
     int rc;
@@ -157,8 +157,8 @@ static int intent_resolve_settle(struct kvfs_op *op, struct kvfs_intent *n, stru
 int kvfs_intent_slow(struct kvfs_op *op, struct kvfs_intent *n)
 {
     struct intent_single *s = n->single;
-    return n->step == KVFS_INTENT_ASK ? intent_resolve_ask(op, n, s)
-                                      : intent_resolve_settle(op, n, s);
+    return n->step == KVFS_INTENT_QUERY ? intent_resolve_query(op, n, s)
+                                        : intent_resolve_settle(op, n, s);
 }
 
 void *kvfs_intent_single(struct kvfs_op *op)
@@ -191,10 +191,10 @@ static uint64_t intent_resolve_since(struct snic_kvfs *k, const struct snic_kvfs
 {
     struct kvfs_session *s = &k->session;
     struct kvfs_met *m;
-    for (uint32_t i = 0; i < KVFS_SESSION_ASKED; i++)
+    for (uint32_t i = 0; i < KVFS_SESSION_LOOKUPS; i++)
         if (s->met[i].session == r->session && s->met[i].number == r->number)
             return s->met[i].since_ns;
-    m = &s->met[s->met_next++ % KVFS_SESSION_ASKED];
+    m = &s->met[s->met_next++ % KVFS_SESSION_LOOKUPS];
     m->session = r->session;
     m->number = r->number;
     m->since_ns = k->now.mono_ns;

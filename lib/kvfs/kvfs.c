@@ -8,10 +8,61 @@
  *     store has borrowed its memory and the request's.
  * K3  Functions run from kvfs_pump() only, never inside each other.
  */
-#include "kvfs/core.h"
+#include "kvfs/ops.h"
 
 enum { KVFS_REQUESTS_MAX = 65536, KVFS_BLOCKS_MAX = 1024, KVFS_BLOCKS_MIN = 32 };
 #define SNIC_KVFS__TIME_MAX (1ULL << 62) /* ns: added to the present time it does not overflow */
+
+/* ---- What each kind does ---- */
+
+static const kvfs_run_fn kvfs_runs[SNIC_FSOP_KINDS] = {
+    [SNIC_FSOP_LOOKUP] = kvfs_run_lookup,
+    [SNIC_FSOP_GETATTR] = kvfs_run_getattr,
+    [SNIC_FSOP_SETATTR] = kvfs_run_setattr,
+    [SNIC_FSOP_READLINK] = kvfs_run_readlink,
+    [SNIC_FSOP_MKNOD] = kvfs_run_make,
+    [SNIC_FSOP_CREATE] = kvfs_run_make,
+    [SNIC_FSOP_MKDIR] = kvfs_run_make,
+    [SNIC_FSOP_SYMLINK] = kvfs_run_make,
+    [SNIC_FSOP_UNLINK] = kvfs_run_unlink,
+    [SNIC_FSOP_RMDIR] = kvfs_run_rmdir,
+    [SNIC_FSOP_RENAME] = kvfs_run_rename,
+    [SNIC_FSOP_LINK] = kvfs_run_link,
+    [SNIC_FSOP_OPEN] = kvfs_run_open,
+    [SNIC_FSOP_RELEASE] = kvfs_run_release,
+    [SNIC_FSOP_FLUSH] = kvfs_run_flush,
+    [SNIC_FSOP_FSYNC] = kvfs_run_fsync,
+    [SNIC_FSOP_READ] = kvfs_run_read,
+    [SNIC_FSOP_WRITE] = kvfs_run_write,
+    [SNIC_FSOP_FALLOCATE] = kvfs_run_fallocate,
+    [SNIC_FSOP_SEEK] = kvfs_run_seek,
+    [SNIC_FSOP_COPY] = kvfs_run_copy,
+    [SNIC_FSOP_OPENDIR] = kvfs_run_opendir,
+    [SNIC_FSOP_READDIR] = kvfs_run_readdir,
+    [SNIC_FSOP_RELEASEDIR] = kvfs_run_release,
+    [SNIC_FSOP_STATFS] = kvfs_run_statfs,
+    [SNIC_FSOP_SETXATTR] = kvfs_run_setxattr,
+    [SNIC_FSOP_GETXATTR] = kvfs_run_getxattr,
+    [SNIC_FSOP_LISTXATTR] = kvfs_run_listxattr,
+    [SNIC_FSOP_REMOVEXATTR] = kvfs_run_removexattr,
+    [SNIC_FSOP_ACCESS] = kvfs_run_access,
+    [SNIC_FSOP_GETLK] = kvfs_run_getlk,
+    [SNIC_FSOP_SETLK] = kvfs_run_setlk,
+    [SNIC_FSOP_FLOCK] = kvfs_run_flock,
+    [SNIC_FSOP_SYNCFS] = kvfs_run_fsync,
+    [SNIC_FSOP_RESOLVE] = kvfs_run_resolve,
+    [SNIC_FSOP_MKFS] = kvfs_run_mkfs,
+    [SNIC_FSOP_MOUNT] = kvfs_run_mount,
+    [SNIC_FSOP_UNMOUNT] = kvfs_run_unmount,
+};
+
+/* The engine's own: the layers below start them by kind (kvfs_spawn). */
+static const kvfs_run_fn kvfs_own_runs[KVFS_OWN_KINDS] = {
+    [KVFS_OWN_HEARTBEAT] = kvfs_run_heartbeat, [KVFS_OWN_YIELD] = kvfs_run_yield,
+    [KVFS_OWN_RECOVER] = kvfs_run_recover,     [KVFS_OWN_SWEEP] = kvfs_run_sweep,
+    [KVFS_OWN_COLLECT] = kvfs_run_collect,     [KVFS_OWN_TIMES] = kvfs_run_times,
+    [KVFS_OWN_NUMBERS] = kvfs_run_numbers,     [KVFS_OWN_PUBLISH] = kvfs_run_publish,
+};
 
 /* ---- Options and memory ---- */
 
@@ -104,6 +155,7 @@ int snic_kvfs_init(struct snic_kvfs **out, void *mem, size_t size,
     SNIC_ASSERT(k != NULL && a.used != SIZE_MAX);
     k->o = o;
     k->o.opts_size = sizeof(o);
+    k->own_runs = kvfs_own_runs;
     snic_wheel_init(&k->wheel, 0);
     snic_rng_init(&k->rng, o.session_id);
     kvfs_session_init(k);
@@ -128,49 +180,6 @@ void *snic_kvfs_fini(struct snic_kvfs *k)
     return k;
 }
 
-/* ---- What each kind does ---- */
-
-static const kvfs_run_fn kvfs_runs[SNIC_FSOP_KINDS] = {
-    [SNIC_FSOP_LOOKUP] = kvfs_run_lookup,
-    [SNIC_FSOP_GETATTR] = kvfs_run_getattr,
-    [SNIC_FSOP_SETATTR] = kvfs_run_setattr,
-    [SNIC_FSOP_READLINK] = kvfs_run_readlink,
-    [SNIC_FSOP_MKNOD] = kvfs_run_make,
-    [SNIC_FSOP_CREATE] = kvfs_run_make,
-    [SNIC_FSOP_MKDIR] = kvfs_run_make,
-    [SNIC_FSOP_SYMLINK] = kvfs_run_make,
-    [SNIC_FSOP_UNLINK] = kvfs_run_unlink,
-    [SNIC_FSOP_RMDIR] = kvfs_run_rmdir,
-    [SNIC_FSOP_RENAME] = kvfs_run_rename,
-    [SNIC_FSOP_LINK] = kvfs_run_link,
-    [SNIC_FSOP_OPEN] = kvfs_run_open,
-    [SNIC_FSOP_RELEASE] = kvfs_run_release,
-    [SNIC_FSOP_FLUSH] = kvfs_run_flush,
-    [SNIC_FSOP_FSYNC] = kvfs_run_fsync,
-    [SNIC_FSOP_READ] = kvfs_run_read,
-    [SNIC_FSOP_WRITE] = kvfs_run_write,
-    [SNIC_FSOP_FALLOCATE] = kvfs_run_fallocate,
-    [SNIC_FSOP_SEEK] = kvfs_run_seek,
-    [SNIC_FSOP_COPY] = kvfs_run_copy,
-    [SNIC_FSOP_OPENDIR] = kvfs_run_opendir,
-    [SNIC_FSOP_READDIR] = kvfs_run_readdir,
-    [SNIC_FSOP_RELEASEDIR] = kvfs_run_release,
-    [SNIC_FSOP_STATFS] = kvfs_run_statfs,
-    [SNIC_FSOP_SETXATTR] = kvfs_run_setxattr,
-    [SNIC_FSOP_GETXATTR] = kvfs_run_getxattr,
-    [SNIC_FSOP_LISTXATTR] = kvfs_run_listxattr,
-    [SNIC_FSOP_REMOVEXATTR] = kvfs_run_removexattr,
-    [SNIC_FSOP_ACCESS] = kvfs_run_access,
-    [SNIC_FSOP_GETLK] = kvfs_run_getlk,
-    [SNIC_FSOP_SETLK] = kvfs_run_setlk,
-    [SNIC_FSOP_FLOCK] = kvfs_run_flock,
-    [SNIC_FSOP_SYNCFS] = kvfs_run_fsync,
-    [SNIC_FSOP_RESOLVE] = kvfs_run_resolve,
-    [SNIC_FSOP_MKFS] = kvfs_run_mkfs,
-    [SNIC_FSOP_MOUNT] = kvfs_run_mount,
-    [SNIC_FSOP_UNMOUNT] = kvfs_run_unmount,
-};
-
 /* ---- Operations run ---- */
 
 /* The last one used is taken next: its memory is in the processor's caches. */
@@ -180,106 +189,6 @@ static void kvfs_push_free(struct snic_queue *q, struct kvfs_op *op)
     q->first = &op->node;
     if (q->last == NULL)
         q->last = &op->node;
-}
-
-void kvfs_ready(struct kvfs_op *op)
-{
-    if (op->state != KVFS_OP_WAITING)
-        return;
-    op->state = KVFS_OP_READY;
-    snic_queue_push(&op->k->ready, &op->node);
-}
-
-void kvfs_send(struct kvfs_op *op, struct kvfs_place *place)
-{
-    op->sent_any = 1;
-    place->owner = op;
-    place->state = KVFS_PLACE_ASKED;
-    op->in_flight++;
-    snic_queue_push(&op->k->io_queue, &place->node);
-}
-
-void kvfs_wake(struct kvfs_op *op)
-{
-    if (!op->asleep)
-        return;
-    op->asleep = 0;
-    snic_link_remove(&op->wait_link);
-    snic_wheel_cancel(&op->k->wheel, &op->timer);
-    kvfs_ready(op);
-}
-
-void kvfs_wake_all(struct snic_link *list)
-{
-    while (!snic_link_alone(list))
-        kvfs_wake(SNIC_CONTAINER(list->next, struct kvfs_op, wait_link));
-}
-
-int kvfs_wait(struct kvfs_op *op, struct snic_link *list, uint64_t until_ns, int drop)
-{
-    SNIC_ASSERT(!op->asleep && snic_link_alone(&op->wait_link));
-    op->asleep = 1;
-    if (list != NULL)
-        snic_link_append(list, &op->wait_link);
-    if (until_ns != SNIC_NEVER)
-        snic_wheel_arm(&op->k->wheel, &op->timer, until_ns);
-    if (drop) {
-        op->again = 1;
-        op->drop = 1;
-        op->phase0 = op->phase;
-        memcpy(op->s0, op->s, sizeof(op->s0));
-    }
-    return KVFS_PENDING;
-}
-
-int kvfs_cancelled(const struct kvfs_op *op)
-{
-    return op->cancelled;
-}
-
-static void kvfs_begin_op(struct kvfs_op *op, kvfs_run_fn run)
-{
-    op->run = run;
-    op->phase = 0;
-    op->phase0 = 0;
-    op->reserve = 0;
-    op->again = 0;
-    op->drop = 0;
-    op->ended = 0;
-    op->asleep = 0;
-    op->cancelled = 0;
-    op->locking = 0;
-    op->number_count = 0;
-    op->number_wait = 0;
-    op->block_need = 0;
-    op->retries = 0;
-    op->torn = 0;
-    op->gate = 0;
-    op->run_count = 0;
-    op->result = 0;
-    op->allocated = 0;
-    memset(op->s, 0, sizeof(op->s));
-    memset(op->s0, 0, sizeof(op->s0));
-    kvfs_txn_begin(op);
-    op->state = KVFS_OP_READY;
-    snic_queue_push(&op->k->ready, &op->node);
-}
-
-struct kvfs_op *kvfs_spawn(struct snic_kvfs *k, kvfs_run_fn run, uint64_t s0)
-{
-    struct snic_node *n = snic_queue_pop(&k->free_own);
-    struct kvfs_op *op;
-    if (n == NULL)
-        return NULL;
-    op = SNIC_CONTAINER(n, struct kvfs_op, node);
-    op->req = NULL;
-    op->ino = 0;
-    op->ino2 = 0;
-    k->own_in_flight++;
-    kvfs_begin_op(op, run);
-    op->s[0] = s0;
-    op->s0[0] = s0;
-    return op;
 }
 
 /* Release all that it holds. Nothing of it is in flight (K2). */
@@ -319,12 +228,6 @@ static void kvfs_start_over(struct kvfs_op *op)
     kvfs_txn_begin(op);
 }
 
-static int kvfs_is_release(const struct kvfs_op *op)
-{
-    return op->req != NULL &&
-           (op->req->kind == SNIC_FSOP_RELEASE || op->req->kind == SNIC_FSOP_RELEASEDIR);
-}
-
 /* Check for locks, memory, a live session. 1 it may run; 0 it waits; SNIC_E*. */
 static int kvfs_admit(struct kvfs_op *op)
 {
@@ -357,7 +260,7 @@ static void kvfs_step(struct kvfs_op *op)
         if (op->again)
             rc = KVFS_PENDING;
         if (rc == KVFS_PENDING && !op->again)
-            rc = kvfs_txn_ask(op);
+            rc = kvfs_txn_request(op);
         op->ended = rc != KVFS_PENDING;
         op->result = rc;
     } else if (rc < 0) {
@@ -381,6 +284,17 @@ static void kvfs_pump(struct snic_kvfs *k)
     while ((n = snic_queue_pop(&k->ready)) != NULL)
         kvfs_step(SNIC_CONTAINER(n, struct kvfs_op, node));
     k->pumping = 0;
+}
+
+/* The main place has its result. */
+static void kvfs_main_done(struct kvfs_op *op)
+{
+    struct kvfs_place *place = &op->place[KVFS_MAIN];
+    place->state = KVFS_PLACE_FREE;
+    if (op->commit_state == KVFS_COMMIT_SENT || op->commit_state == KVFS_COMMIT_UNSURE)
+        kvfs_txn_commit_done(op, &place->io.op);
+    else
+        kvfs_txn_get_done(op, &place->io.op);
 }
 
 static void kvfs_tick(struct snic_kvfs *k, struct snic_kvfs_now now)
@@ -444,12 +358,12 @@ void snic_kvfs_complete(struct snic_kvfs *k, struct snic_kvfs_io *io, struct sni
 {
     struct kvfs_place *place = SNIC_CONTAINER(io, struct kvfs_place, io);
     struct kvfs_op *op = place->owner;
-    SNIC_ASSERT(place->state == KVFS_PLACE_ASKED && op->in_flight > 0);
+    SNIC_ASSERT(place->state == KVFS_PLACE_SENT && op->in_flight > 0);
     kvfs_tick(k, now);
     place->state = KVFS_PLACE_DONE;
     op->in_flight--;
     if (place == &op->place[KVFS_MAIN])
-        kvfs_txn_done(op);
+        kvfs_main_done(op);
     kvfs_ready(op);
     kvfs_pump(k);
 }
@@ -478,68 +392,6 @@ void snic_kvfs_set_sole(struct snic_kvfs *k, int sole)
     k->sole = sole != 0;
     kvfs_session_advance(k);
     kvfs_pump(k);
-}
-
-/* ---- For the other files ---- */
-
-void kvfs_answer_attr(struct kvfs_op *op, const struct snic_fsop_attr *a)
-{
-    op->req->attr = *a;
-    op->req->attr.ino = kvfs_ino_out(a->ino);
-    op->req->attr.parent = kvfs_ino_out(a->parent);
-}
-
-void kvfs_damage(struct snic_kvfs *k, const struct snic_kvop_key *key, const char *what)
-{
-    struct snic_kvfs_damage d = {.key = *key, .what = what};
-    if (k->o.damage != NULL)
-        k->o.damage(k->o.ctx, &d);
-}
-
-void kvfs_damage_object(struct snic_kvfs *k, uint64_t object, uint64_t offset, const char *what)
-{
-    struct snic_kvfs_damage d = {.object = object, .offset = offset, .what = what};
-    if (k->o.damage != NULL)
-        k->o.damage(k->o.ctx, &d);
-}
-
-void kvfs_session_died(struct snic_kvfs *k)
-{
-    k->session.dead = 1;
-    k->session.alone = 0;
-    kvfs_cache_drop(k);
-    kvfs_times_forget_all(k);
-    for (uint32_t i = 0; i < k->op_count; i++) {
-        struct kvfs_op *op = &k->ops[i];
-        if (op->state != KVFS_OP_WAITING || op->req == NULL || op->in_flight != 0)
-            continue;
-        if (op->asleep) {
-            kvfs_wake(op);
-            continue;
-        }
-        kvfs_hold_leave(op);
-        snic_link_remove(&op->wait_link);
-        if (kvfs_is_release(op)) { /* it no longer needs a lock or memory */
-            kvfs_hold_end(op);
-            op->block_need = 0;
-        } else {
-            op->ended = 1;
-            op->result = SNIC_EIO;
-        }
-        kvfs_ready(op);
-    }
-}
-
-int kvfs_ops_before(const struct snic_kvfs *k, uint64_t era)
-{
-    int n = 0;
-    for (uint32_t i = 0; i < k->op_count; i++) {
-        const struct kvfs_op *op = &k->ops[i];
-        if (op->asleep && (op->drop || op->reads == NULL))
-            continue; /* it has read nothing, or drops it: it waits for an advisory lock */
-        n += op->state != KVFS_OP_FREE && op->req != NULL && op->era < era;
-    }
-    return n;
 }
 
 void snic_kvfs_get_stats(const struct snic_kvfs *k, struct snic_kvfs_stats *out)

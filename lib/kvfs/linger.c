@@ -9,7 +9,7 @@
  * G1  An inode in k->lingers has a pin: it counts as open here, also for other sessions.
  * G2  The list is in the order in which they end; the timer is set for the first.
  */
-#include "kvfs/core.h"
+#include "kvfs/session_priv.h"
 
 enum { LINGER_NS = 250000000, LINGER_PART = 8 /* of the inodes in memory, at most         */ };
 
@@ -76,7 +76,7 @@ void kvfs_linger_end(struct snic_kvfs *k)
     snic_wheel_cancel(&k->wheel, &k->linger_timer);
 }
 
-int kvfs_inode_lives(const struct snic_kvfs *k, uint64_t ino)
+int kvfs_inode_openable(const struct snic_kvfs *k, uint64_t ino)
 {
     const struct kvfs_inode *i = kvfs_inode_find(k, ino);
     return i != NULL && (i->opens != 0 || i->lingers);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Shared by the files of the lock table: locks_table.c has it, locks_store.c its copy in the store,
- * locks.c the requests.
+ * locks_publish.c writes that, locks.c has the requests.
  *
  * Invariants
  *   1. Ranges of one owner and kind in one file do not overlap, and those of one type do not touch.
@@ -18,7 +18,7 @@
 #ifndef SNIC_KVFS_LOCKS_PRIV_H
 #define SNIC_KVFS_LOCKS_PRIV_H
 
-#include "kvfs/core.h"
+#include "kvfs/session_priv.h"
 
 /* A range that is requested, held or waited for. */
 struct kvfs_lock_range {

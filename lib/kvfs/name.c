@@ -5,7 +5,7 @@
  * A lookup takes no lock: it reads an entry, then the attributes of its inode. Between the two the
  * name may be removed; then the attributes are missing, and it starts over.
  */
-#include "kvfs/core.h"
+#include "kvfs/ops.h"
 
 enum {
     NAME_RESOLVE_STEPS = 16,  /* names resolved before memory is released                      */

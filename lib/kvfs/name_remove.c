@@ -11,68 +11,13 @@
  *     keeps the new one back. So a name that has no 'P' record is the first.
  * I4. No name is added to a directory whose nlink is 0.
  */
-#include "kvfs/core.h"
+#include "kvfs/ops.h"
 
-enum { NAME_REMOVE_TORN = 16 /* rounds before inconsistent records are reported as damage */ };
-
-int kvfs_name_check(const char *name, uint32_t size)
-{
-    if (size == 0)
-        return SNIC_ENOENT;
-    if (size > SNIC_FSOP_NAME_MAX)
-        return SNIC_ENAMETOOLONG;
-    return memchr(name, '/', size) != NULL || memchr(name, 0, size) != NULL ? SNIC_EINVAL : 0;
-}
-
-void kvfs_attr_prefetch(struct kvfs_op *op, uint64_t ino)
-{
-    struct snic_kvop_key key;
-    snic_kvfs_key(&key, ino, SNIC_KVFS_REC_ATTR);
-    kvfs_prefetch(op, &key);
-}
-
-struct snic_fsop_hash kvfs_name_hash(const struct kvfs_op *op, const char *name, uint32_t size)
-{
-    return snic_kvfs_hash_name(op->k->session.super.seed, name, size);
-}
-
-int kvfs_commit_answer(struct kvfs_op *op, const struct snic_fsop_attr *a)
-{
-    struct snic_fsop_attr *sent = kvfs_take(op, sizeof(*sent));
-    int rc;
-    if (sent == NULL)
-        return SNIC_ENOMEM;
-    if (op->commit_state == KVFS_COMMIT_NONE)
-        *sent = *a;
-    rc = kvfs_commit(op, 0);
-    if (rc == 0)
-        kvfs_answer_attr(op, sent);
-    return rc;
-}
-
-void kvfs_collect_orphan(struct kvfs_op *op, uint64_t ino)
+static void name_remove_collect(struct kvfs_op *op, uint64_t ino)
 {
     const struct kvfs_inode *i = kvfs_inode_find(op->k, ino);
     if (i == NULL || i->orphan)
         kvfs_collect(op->k, ino);
-}
-
-int kvfs_torn(struct kvfs_op *op, uint64_t ino, const char *what)
-{
-    struct snic_kvop_key key;
-    if (op->torn < NAME_REMOVE_TORN) {
-        op->torn++;
-        return kvfs_restart(op);
-    }
-    snic_kvfs_key(&key, ino, SNIC_KVFS_REC_ATTR);
-    kvfs_damage(op->k, &key, what);
-    return SNIC_ECORRUPT;
-}
-
-int kvfs_get_named(struct kvfs_op *op, uint64_t ino, struct snic_fsop_attr *out)
-{
-    int rc = kvfs_get_attr(op, ino, out);
-    return rc == SNIC_ENOENT ? kvfs_torn(op, ino, "named, but missing") : rc;
 }
 
 /* ---- The names an inode knows (I2) ---- */
@@ -190,7 +135,7 @@ static int name_remove_find(struct kvfs_op *op, struct snic_fsop_attr *dir,
 static int name_remove_done(struct kvfs_op *op)
 {
     if (op->s[0] != 0 && !kvfs_inode_hold(op, op->s[0]))
-        kvfs_collect_orphan(op, op->s[0]);
+        name_remove_collect(op, op->s[0]);
     return 0;
 }
 

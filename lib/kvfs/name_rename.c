@@ -16,7 +16,7 @@
  *     The directory at the end of rounds 1, 2, 4, 8, ... is kept; a walk that reaches it again,
  *     with nothing moved since it began, is in a cycle (Brent's cycle detection).
  */
-#include "kvfs/kvfs_priv.h"
+#include "kvfs/ops.h"
 
 enum {
     RENAME_LOOK = 0,

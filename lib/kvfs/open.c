@@ -5,7 +5,6 @@
  * A handle is a number made of the inode and what it is open for; opens are counted per inode
  * (kvfs_inode_open). A file whose last name was removed is opened again only while it is open here.
  */
-#include "kvfs/core.h"
 #include "kvfs/data_priv.h"
 
 enum { OPEN_TRUNC = 1 };
@@ -18,7 +17,7 @@ enum { SYNC_S_PLACE = 0, SYNC_S_INO = 1 };
 static int open_check(struct kvfs_op *op, const struct snic_fsop_attr *a)
 {
     uint32_t flags = op->req->flags, want = 0;
-    if (a->nlink == 0 && !kvfs_inode_lives(op->k, op->ino))
+    if (a->nlink == 0 && !kvfs_inode_openable(op->k, op->ino))
         return SNIC_ESTALE;
     if (kvfs_is_dir(a) && (flags & (SNIC_FSOP_OPEN_WRITE | SNIC_FSOP_TRUNC)) != 0)
         return SNIC_EISDIR;

@@ -145,7 +145,7 @@ static void orphan_prune(const struct snic_kvfs *k, struct snic_kvfs_orphan *o)
 }
 
 /* Put this session's claim in the record. 1: it has changed. */
-static int orphan_say(const struct snic_kvfs *k, struct snic_kvfs_orphan *o, uint64_t open)
+static int orphan_claim_set(const struct snic_kvfs *k, struct snic_kvfs_orphan *o, uint64_t open)
 {
     struct snic_kvfs_claim *own = orphan_claim(o, k->session.id);
     if (own == NULL) {
@@ -219,7 +219,7 @@ static int orphan_decide(struct kvfs_op *op, int *out)
             *out = 1;
             return 0;
         }
-        if (!orphan_say(k, &o, open))
+        if (!orphan_claim_set(k, &o, open))
             return 0;
     }
     rc = orphan_put(op, op->s[0], &o);

@@ -4,37 +4,12 @@
  * are Linux's (fs/namei.c, fs/attr.c, fs/inode.c): a caller with uid 0 has all capabilities.
  * A request with SNIC_FSOP_CHECKED, and the engine's own operations, may do everything.
  */
-#include "kvfs/kvfs_priv.h"
-
-static int perm_free(const struct kvfs_op *op)
-{
-    return op->req == NULL || (op->req->flags & SNIC_FSOP_CHECKED) != 0;
-}
-
-int kvfs_in_group(const struct kvfs_op *op, uint32_t gid)
-{
-    const struct snic_fsop_cred *c;
-    if (op->req == NULL)
-        return 1;
-    c = &op->req->cred;
-    if (c->gid == gid)
-        return 1;
-    for (uint32_t i = 0; c->groups != NULL && i < c->group_count; i++) {
-        if (c->groups[i] == gid)
-            return 1;
-    }
-    return 0;
-}
-
-int kvfs_is_owner(const struct kvfs_op *op, const struct snic_fsop_attr *a)
-{
-    return perm_free(op) || op->req->cred.uid == 0 || op->req->cred.uid == a->uid;
-}
+#include "kvfs/ops.h"
 
 int kvfs_may(struct kvfs_op *op, const struct snic_fsop_attr *a, uint32_t want)
 {
     uint32_t mode = a->mode;
-    if (perm_free(op))
+    if (kvfs_is_free(op))
         return 0;
     if (op->req->cred.uid == 0)
         return (want & KVFS_MAY_EXEC) != 0 && !kvfs_is_dir(a) && (mode & 0111) == 0 ? SNIC_EACCES
@@ -90,7 +65,7 @@ int kvfs_make_attr(struct kvfs_op *op, const struct snic_fsop_attr *dir, uint64_
     }
     if (type == KVFS_IFDIR)
         mode = type | (mode & 01777u) | (dir->mode & KVFS_ISGID);
-    else if ((mode & 02010) == 02010 && (dir->mode & KVFS_ISGID) != 0 && !perm_free(op) &&
+    else if ((mode & 02010) == 02010 && (dir->mode & KVFS_ISGID) != 0 && !kvfs_is_free(op) &&
              c->uid != 0 && !kvfs_in_group(op, dir->gid))
         mode &= ~(uint32_t)KVFS_ISGID;
     out->mode = type | (mode & 07777u);

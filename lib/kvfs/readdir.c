@@ -10,13 +10,12 @@
  * I4. An entry that exists from the first call to the last is delivered once: its position does not
  *     change. One that is added or removed meanwhile is delivered at most once.
  */
-#include "kvfs/kvfs_priv.h"
+#include "kvfs/ops.h"
 
 enum {
     READDIR_FIRST = 0, /* op->phase: the dots, and the first page                            */
     READDIR_MORE = 1,  /* further pages                                                      */
     READDIR_ATIME = 2, /* the answer is complete                                             */
-    READDIR_KEY = 17,  /* bytes of an entry's key                                            */
     READDIR_BATCH = 64 /* records of a page whose attributes are wanted: one GET             */
 };
 
@@ -30,72 +29,6 @@ struct readdir_fill {
     struct snic_fsop_hash last;
     int full;
 };
-
-int kvfs_scan_in(struct kvfs_op *op, uint64_t ino, uint8_t kind, const struct snic_kvop_key *after,
-                 uint32_t max, uint32_t room, const struct snic_kvop **page)
-{
-    struct snic_kvop want;
-    memset(&want, 0, sizeof(want));
-    want.kind = SNIC_KVOP_SCAN;
-    want.scan_max = max;
-    snic_kvop_key_set(&want.key, ino, &kind, 1);
-    if (after->size != 0)
-        want.after = *after;
-    want.out_room = room;
-    want.out = kvfs_take(op, room);
-    if (want.out == NULL)
-        return SNIC_ENOMEM;
-    return kvfs_io(op, 0, &want, page);
-}
-
-int kvfs_scan(struct kvfs_op *op, uint64_t ino, uint8_t kind, const struct snic_kvop_key *after,
-              uint32_t max, const struct snic_kvop **page)
-{
-    return kvfs_scan_in(op, ino, kind, after, max, KVFS_SCAN_ROOM, page);
-}
-
-int kvfs_scan_record(struct kvfs_op *op, const struct snic_kvop *page,
-                     const struct snic_kvop_record *r, struct snic_kvop_key *key, const void **body,
-                     uint32_t *size)
-{
-    const void *record = snic_kvop_record_value(r);
-    uint32_t record_size = r->value_size;
-    int rc;
-    if (r->key_size > SNIC_KVOP_KEY_MAX)
-        return SNIC_ECORRUPT;
-    snic_kvop_key_set(key, page->key.group, snic_kvop_record_key(r), r->key_size);
-    rc = r->key_size == READDIR_KEY ? snic_kvfs_verify(key, record, record_size) : SNIC_ECORRUPT;
-    if (rc > 0 && (rc & (int)SNIC_KVFS_RESERVED) != 0) {
-        rc = kvfs_intent_resolve(op, key, record, record_size, &record, &record_size);
-        if (rc != 0)
-            return rc;
-        if (record_size == 0)
-            return SNIC_ENOENT;
-        rc = snic_kvfs_verify(key, record, record_size);
-    }
-    if (rc < 0) {
-        kvfs_damage(op->k, key, "record of a list");
-        return rc;
-    }
-    *body = (const unsigned char *)record + SNIC_KVFS_HEAD;
-    *size = record_size - SNIC_KVFS_HEAD;
-    return 0;
-}
-
-static struct snic_fsop_hash readdir_hash(const unsigned char *key)
-{
-    struct snic_fsop_hash h = {snic_get_be64(key + 1), snic_get_be64(key + 9)};
-    return h;
-}
-
-void kvfs_scan_last(const struct snic_kvop *page, struct snic_fsop_hash *h)
-{
-    for (const struct snic_kvop_record *r = snic_kvop_first(page); r != NULL;
-         r = snic_kvop_next(page, r)) {
-        if (r->key_size == READDIR_KEY)
-            *h = readdir_hash(snic_kvop_record_key(r));
-    }
-}
 
 /* Where a listing from this cookie continues: behind the last hash it can stand for (I1). */
 static void readdir_after(struct snic_kvop_key *after, uint64_t dir, uint64_t cookie)
@@ -207,7 +140,7 @@ static int readdir_prefetch(struct kvfs_op *op, const struct snic_kvop *page)
 static int readdir_record(struct kvfs_op *op, struct readdir_fill *f,
                           const struct snic_kvop_key *key, const void *body, uint32_t size)
 {
-    uint64_t cookie = snic_kvfs_cookie(readdir_hash(key->bytes));
+    uint64_t cookie = snic_kvfs_cookie(kvfs_scan_hash(key->bytes));
     int plus = (op->req->flags & SNIC_FSOP_READDIR_PLUS) != 0;
     struct snic_kvfs_entry e;
     struct snic_fsop_attr attr;

@@ -89,14 +89,6 @@ static int session_parse(struct snic_kvfs *k, struct kvfs_session_table *t,
     return rc;
 }
 
-/* Note a session that was looked up, or (scans 0) one that has ended. */
-static void session_ask(struct kvfs_session *s, uint64_t id, uint64_t scans)
-{
-    struct kvfs_asked *a = &s->asked[s->asked_next++ % KVFS_SESSION_ASKED];
-    a->id = id;
-    a->scans = scans;
-}
-
 /* Record the scan's findings about the others. */
 static void session_note(struct snic_kvfs *k, const struct kvfs_session_table *t)
 {
@@ -131,7 +123,7 @@ static void session_note(struct snic_kvfs *k, const struct kvfs_session_table *t
             j++;
             continue;
         }
-        session_ask(s, s->others[j].id, 0); /* an identity is never reused */
+        kvfs_session_note_lookup(s, s->others[j].id, 0); /* an identity is never reused */
         s->others[j] = s->others[--s->other_count];
     }
 }
@@ -274,36 +266,6 @@ void kvfs_session_fence_set(struct snic_kvfs *k)
     snic_kvfs_seal(&s->fence_key, s->fence, sizeof(s->fence), 0);
 }
 
-int kvfs_session_fence(const struct snic_kvfs *k, struct snic_kvop_guard *g)
-{
-    const struct kvfs_session *s = &k->session;
-    if (s->fence_key.size == 0 || (k->o.caps & SNIC_KV_CAP_ATOMIC_MULTI) == 0)
-        return 0;
-    if (g != NULL) {
-        memset(g, 0, sizeof(*g));
-        g->key = s->fence_key;
-        g->value = s->fence;
-        g->size = sizeof(s->fence);
-    }
-    return 1;
-}
-
-int kvfs_session_fenced(struct snic_kvfs *k, const struct snic_kvop *commit)
-{
-    struct kvfs_session *s = &k->session;
-    const struct snic_kvop_key *key = &commit->guards[commit->failed_guard].key;
-    struct snic_kvop_key own;
-    snic_kvfs_key_fence(&own, s->id);
-    if (key->group != own.group || key->size != own.size || key->bytes[0] != own.bytes[0] ||
-        key->bytes[own.size - 1] != own.bytes[own.size - 1])
-        return 0;
-    if (kvfs_key_equal(key, &own) && !s->dead) { /* else it was begun in an earlier session */
-        s->next_ns = SNIC_NEVER;
-        kvfs_session_died(k);
-    }
-    return 1;
-}
-
 /* ---- Time ---- */
 
 void kvfs_session_init(struct snic_kvfs *k)
@@ -327,7 +289,7 @@ void kvfs_session_advance(struct snic_kvfs *k)
 {
     struct kvfs_session *s = &k->session;
     if (kvfs_times_deadline(k) <= k->now.mono_ns) {
-        if (kvfs_spawn(k, kvfs_run_times, 0) != NULL)
+        if (kvfs_spawn(k, KVFS_OWN_TIMES, 0) != NULL)
             s->timing = 1;
         else
             s->times_retry_ns = k->now.mono_ns + SESSION_RETRY_NS;
@@ -339,7 +301,7 @@ void kvfs_session_advance(struct snic_kvfs *k)
     }
     if (s->busy || k->now.mono_ns < s->next_ns)
         return;
-    if (kvfs_spawn(k, kvfs_run_heartbeat, 0) != NULL)
+    if (kvfs_spawn(k, KVFS_OWN_HEARTBEAT, 0) != NULL)
         s->busy = 1;
     else
         s->next_ns = k->now.mono_ns + SESSION_RETRY_NS;
@@ -377,26 +339,6 @@ int kvfs_session_proven(struct kvfs_op *op)
     (void)kvfs_wait(op, &s->waiters, SNIC_NEVER, 0);
     op->drop = 1; /* the round starts over, not in its middle: its memory was released */
     return kvfs_restart(op);
-}
-
-int kvfs_session_alive(const struct snic_kvfs *k, uint64_t session)
-{
-    /* The lookup is noted: the result "dead" needs a scan that began after it. */
-    struct kvfs_session *s = &((struct snic_kvfs *)(uintptr_t)k)->session;
-    if (session == s->id)
-        return 1;
-    for (uint32_t i = 0; i < s->other_count; i++) {
-        if (s->others[i].id == session)
-            return 1;
-    }
-    for (uint32_t i = 0; i < KVFS_SESSION_ASKED; i++) {
-        if (s->asked[i].id == session)
-            return s->round_begun <= s->asked[i].scans;
-    }
-    session_ask(s, session, s->scans_begun);
-    if (s->next_ns != SNIC_NEVER)
-        s->next_ns = k->now.mono_ns;
-    return 1;
 }
 
 int kvfs_session_range(struct kvfs_op *op, uint64_t first, uint64_t count)

@@ -1,79 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * State of this session and of the others (session.c). Part of struct snic_kvfs.
+ * Sessions, and what is written for them in the background: the interface to operations and kvfs.c.
  */
 #ifndef SNIC_KVFS_SESSION_H
 #define SNIC_KVFS_SESSION_H
 
-#include "snicstore/kvfs_format.h"
+#include "kvfs/txn_priv.h"
 
-struct snic_kvfs;
-struct kvfs_op;
-
-enum { KVFS_SESSIONS_MAX = 64, KVFS_SESSION_ASKED = 8 };
-
-/* Another session of the table, as last seen. */
-struct kvfs_other {
-    uint64_t id;
-    uint64_t counter;
-    uint64_t moved_ns; /* when its counter was first seen with this value, on our clock */
-    uint32_t flags;    /* SNIC_KVFS_SESSION_* */
-    uint32_t round;    /* of the scan that saw it last */
-};
-
-/* A session that was looked up and that no scan had shown by then. */
-struct kvfs_asked {
-    uint64_t id;
-    uint64_t scans; /* begun by then: a later one decides */
-};
-
-/* A pending intent of another session that blocks an operation here. */
-struct kvfs_met {
-    uint64_t session;
-    uint64_t number;
-    uint64_t since_ns;
-};
-
-struct kvfs_session {
-    uint8_t mounted;
-    uint8_t dead;  /* lost its lease: everything ends with SNIC_EIO until a new mount */
-    uint8_t alone; /* our record has CACHES: no other session uses the store */
-    uint8_t busy;  /* a heartbeat is in progress */
-    uint8_t yielding;
-    uint8_t recovering;
-    uint8_t sweeping; /* the orphans are being scanned */
-    uint8_t swept;    /* they have been, since the mount */
-    uint8_t sweep;    /* they should be */
-    uint8_t was_sole;
-    uint8_t timing;      /* times kept back are being written */
-    uint8_t unsure;      /* the store failed in the course of an intent (intent.c, J10) */
-    uint16_t collecting; /* operations of kvfs_collect() */
-    uint32_t other_count;
-    uint32_t round; /* scans done */
-    uint64_t scans_begun;
-    uint64_t beats;       /* heartbeats that proved the session */
-    uint64_t failures;    /* heartbeats that failed */
-    int32_t failure;      /* error of the latest of them */
-    uint64_t round_begun; /* the number of the latest one that has ended */
-    int32_t error;        /* of a recovery: a mount ends with it */
-    struct snic_kvfs_super super;
-    uint64_t next_ns; /* next heartbeat; SNIC_NEVER: none */
-    uint64_t id;      /* of this mount; 0: none */
-    uint64_t mounts;  /* sessions begun by this engine: each has an id of its own */
-    uint64_t times_retry_ns;
-    uint64_t proven_ns;             /* our record certainly existed at this time */
-    uint64_t intents;               /* numbers of intents assigned, never reused */
-    struct snic_kvop_key fence_key; /* size 0: none (S7) */
-    unsigned char fence[SNIC_KVFS_NUMBER_BYTES];
-    /* Raised when `alone` ends (operations begun before must end first), and when it begins. */
-    uint64_t era;
-    struct snic_link waiters; /* until kvfs_session_ended(): of a heartbeat or another operation */
-    struct kvfs_asked asked[KVFS_SESSION_ASKED];
-    uint32_t asked_next;
-    uint32_t met_next;
-    struct kvfs_met met[KVFS_SESSION_ASKED];
-    struct kvfs_other others[KVFS_SESSIONS_MAX]; /* alive ones, without us */
-};
+/* ---- session.c ---- */
 
 void kvfs_session_init(struct snic_kvfs *k);
 /*
@@ -89,19 +23,80 @@ int kvfs_session_proven(struct kvfs_op *op);
 /* Called by each call of the engine: starts the heartbeat, and removals that are due. */
 void kvfs_session_advance(struct snic_kvfs *k);
 uint64_t kvfs_session_deadline(const struct snic_kvfs *k);
-/* For commits: the guard that makes them fail once the session is dead. 1; 0 there is none. */
-int kvfs_session_fence(const struct snic_kvfs *k, struct snic_kvop_guard *g);
-/* A guard failed. 1: it was a fence; the session it belongs to has been declared dead. */
-int kvfs_session_fenced(struct snic_kvfs *k, const struct snic_kvop *commit);
-/* kvfs_new_ino(): note in this operation's changes that [first, first + count) are ours. */
-int kvfs_session_range(struct kvfs_op *op, uint64_t first, uint64_t count);
+
+/* ---- numbers.c ---- */
+
+/* An inode number that was never used. 0; KVFS_PENDING; SNIC_ENOSPC. */
+int kvfs_new_ino(struct kvfs_op *op, uint64_t *ino);
+
+/* ---- times.c: changes of attributes kept back ---- */
 
 /*
- * For orphan.c: the table of sessions as of now, read after all that the operation has read so
- * far; place `n` of kvfs_io(). 0 (others[] is up to date); KVFS_PENDING; SNIC_E*.
+ * Keep new times back: they are seen by all reads here, and reach the store with the next
+ * change of the inode, or within opts.times_ns, or by FLUSH and FSYNC. Only atime, mtime, ctime,
+ * parent and name of *a are taken (name: after a rename within a directory).
  */
-int kvfs_session_look(struct kvfs_op *op, uint32_t n);
-/* Wake session.c's waiters: an operation that they may wait for has ended. */
-void kvfs_session_ended(struct snic_kvfs *k);
+int kvfs_keep_times(struct kvfs_op *op, const struct snic_fsop_attr *a);
+/*
+ * The same for the space of a big file, which is known only after a write: the change is
+ * added to what all reads here see, and reaches the store as times do. A crash may lose it.
+ */
+int kvfs_keep_space(struct kvfs_op *op, uint64_t ino, int64_t change);
+/* Put the changes kept back for the inode into this operation's changes. */
+int kvfs_flush_times(struct kvfs_op *op, uint64_t ino);
+/*
+ * After a read: 1 and *a with a new atime if it is to change (relatime: it is not later than mtime
+ * or ctime, or a day old), for kvfs_keep_times(); 0: unchanged.
+ */
+int kvfs_relatime(const struct kvfs_op *op, struct snic_fsop_attr *a);
+
+/* ---- orphan.c, linger.c: the end of an inode ---- */
+
+/*
+ * The last name was removed (a->nlink is 0 already): notes the inode's removal at once, or its
+ * entry on the orphans' list, in this operation's changes.
+ */
+int kvfs_orphan(struct kvfs_op *op, const struct snic_fsop_attr *a);
+/* The same, but never removes it at once: kvfs_linger() follows the commit. */
+int kvfs_orphan_later(struct kvfs_op *op, const struct snic_fsop_attr *a);
+/* linger.c: an inode whose last name was replaced may be opened for a while. */
+void kvfs_linger_init(struct snic_kvfs *k);
+void kvfs_linger(struct kvfs_op *op, uint64_t ino);
+void kvfs_linger_end(struct snic_kvfs *k);
+/* 1: it may be opened although it has no name: it is open here already, or lingers. */
+int kvfs_inode_openable(const struct snic_kvfs *k, uint64_t ino);
+
+/* ---- locks_table.c, locks_publish.c: advisory locks ---- */
+
+/* locks_table.c: its memory is one piece of the engine's, at k->locks. */
+size_t kvfs_locks_memsize(const struct snic_kvfs_opts *o); /* a multiple of 64 */
+void kvfs_locks_init(struct kvfs_locks *locks, const struct snic_kvfs_opts *o);
+int kvfs_locks_check(const struct snic_kvfs *k); /* 0; SNIC_ECORRUPT */
+/*
+ * Locks of these kinds of an owner end. Commits, with all that the operation has noted. 0; PENDING;
+ * SNIC_E*.
+ */
+enum { KVFS_LOCKS_POSIX = 1, KVFS_LOCKS_FLOCK = 2 };
+int kvfs_locks_drop(struct kvfs_op *op, uint64_t ino, uint64_t owner, uint32_t kinds);
+/* The same where the store has failed, under the inode's lock: its record follows by
+ * kvfs_locks_mend(). */
+void kvfs_locks_forget(struct snic_kvfs *k, uint64_t ino, uint64_t owner, uint32_t kinds);
+
+/* ---- Operations; each is a kvfs_run_fn ---- */
+
+int kvfs_run_mkfs(struct kvfs_op *op);
+int kvfs_run_mount(struct kvfs_op *op);
+int kvfs_run_unmount(struct kvfs_op *op);
+/* The engine's own: session_run.c. */
+int kvfs_run_heartbeat(struct kvfs_op *op);
+int kvfs_run_yield(struct kvfs_op *op);
+int kvfs_run_recover(struct kvfs_op *op);
+/* orphan.c. */
+int kvfs_run_collect(struct kvfs_op *op); /* op->s[0] is the inode */
+int kvfs_run_sweep(struct kvfs_op *op);
+/* times.c, numbers.c, locks_publish.c. */
+int kvfs_run_times(struct kvfs_op *op);
+int kvfs_run_numbers(struct kvfs_op *op);
+int kvfs_run_publish(struct kvfs_op *op);
 
 #endif /* SNIC_KVFS_SESSION_H */

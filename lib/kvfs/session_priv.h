@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Shared by the files that serve a session: session.c (the table, the fence, time),
- * session_mount.c, session_run.c (heartbeat, end of caching, recovery), and the functions that
- * these call in times.c, orphan.c, orphan_range.c and intent_resolve.c.
+ * Between the files of the layer of sessions: session.c (the table, time), session_mount.c,
+ * session_run.c (heartbeat, end of caching, recovery), and those that these call: numbers.c,
+ * times.c, orphan.c, orphan_range.c, locks_publish.c.
  */
 #ifndef SNIC_KVFS_SESSION_PRIV_H
 #define SNIC_KVFS_SESSION_PRIV_H
 
-#include "kvfs/core.h"
+#include "kvfs/session.h"
 
 enum { KVFS_SESSION_SCAN = 49152 }; /* all of a full table */
 
@@ -61,21 +61,21 @@ int kvfs_session_commit(struct kvfs_op *op, uint32_t n, struct kvfs_session_tx *
 int kvfs_session_remove(struct kvfs_op *op, uint32_t n, const struct kvfs_session_row *row,
                         int durable);
 void kvfs_session_beat_now(struct snic_kvfs *k);
+/* kvfs_new_ino(): note in this operation's changes that [first, first + count) are ours. */
+int kvfs_session_range(struct kvfs_op *op, uint64_t first, uint64_t count);
 
-/* ---- session_run.c ---- */
-
-int kvfs_run_yield(struct kvfs_op *op);
-int kvfs_run_recover(struct kvfs_op *op);
+/*
+ * For orphan.c: the table of sessions as of now, read after all that the operation has read so
+ * far; place `n` of kvfs_io(). 0 (others[] is up to date); KVFS_PENDING; SNIC_E*.
+ */
+int kvfs_session_look(struct kvfs_op *op, uint32_t n);
+/* Wake session.c's waiters: an operation that they may wait for has ended. */
+void kvfs_session_ended(struct snic_kvfs *k);
 
 /* ---- times.c ---- */
 
 /* Write all times kept back, in rounds of the phase that the operation is in; uses s[7]. */
 int kvfs_times_flush_all(struct kvfs_op *op);
-uint64_t kvfs_times_deadline(const struct snic_kvfs *k);
-
-/* ---- orphan.c ---- */
-
-int kvfs_run_sweep(struct kvfs_op *op);
 
 /* ---- orphan_range.c ---- */
 
@@ -86,9 +86,16 @@ int kvfs_run_sweep(struct kvfs_op *op);
  */
 int kvfs_orphan_range(struct kvfs_op *op, uint64_t first, uint64_t count);
 
-/* ---- intent_resolve.c ---- */
+/* ---- locks_publish.c ---- */
 
-/* Finish the intents of a dead session, in rounds of the phase that the operation is in. */
-int kvfs_intent_finish_next(struct kvfs_op *op, uint64_t session);
+/* After a heartbeat: start to write records that still have locks which have ended. */
+void kvfs_locks_mend(struct snic_kvfs *k);
+/* 1: operations that write records of locks are in progress; kvfs_session_ended() follows each. */
+int kvfs_locks_publishing(const struct snic_kvfs *k);
+/*
+ * The session stops being alone: locks kept in memory go to the store, by operations of their own;
+ * from the first call on, new ones do, too. 0: all are written; KVFS_PENDING; SNIC_E*.
+ */
+int kvfs_locks_publish(struct kvfs_op *op);
 
 #endif /* SNIC_KVFS_SESSION_PRIV_H */

@@ -35,18 +35,18 @@ static void session_run_react(struct snic_kvfs *k, const struct kvfs_session_tab
         else
             alive++;
     }
-    if (victim != 0 && !s->recovering && kvfs_spawn(k, kvfs_run_recover, victim) != NULL)
+    if (victim != 0 && !s->recovering && kvfs_spawn(k, KVFS_OWN_RECOVER, victim) != NULL)
         s->recovering = 1;
     if (alive != 0 && !s->yielding && (own->s.flags & SNIC_KVFS_SESSION_CACHES) != 0) {
         s->era += s->alone; /* S4 */
         s->alone = 0;
         kvfs_cache_drop(k);
-        if (kvfs_spawn(k, kvfs_run_yield, 0) != NULL)
+        if (kvfs_spawn(k, KVFS_OWN_YIELD, 0) != NULL)
             s->yielding = 1;
     }
     if (t->count > 1 || !s->swept)
         s->sweep = 1;
-    if (s->sweep && !s->sweeping && kvfs_spawn(k, kvfs_run_sweep, 0) != NULL) {
+    if (s->sweep && !s->sweeping && kvfs_spawn(k, KVFS_OWN_SWEEP, 0) != NULL) {
         s->sweeping = 1;
         s->sweep = 0;
     }

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The engine's state in memory: operations with their reads and changes, inodes, and the engine
- * itself. The function of an operation uses req, ino, ino2, now, s, phase and reserve of it; the
- * rest is the core's (core.h), and changed by the functions of kvfs_priv.h.
+ * The engine's state in memory: operations with their reads and changes, inodes, sessions, and the
+ * engine itself. The function of an operation uses req, ino, ino2, now, s, phase and reserve of it;
+ * the rest is the transactions' (txn_priv.h), and changed by the functions of txn.h.
  */
 #ifndef SNIC_KVFS_STATE_H
 #define SNIC_KVFS_STATE_H
 
-#include "kvfs/session.h"
-#include "snicstore/kvfs.h"
+#include "kvfs/format_priv.h"
 
 enum kvfs_mode { KVFS_SHARED = 1, KVFS_EXCLUSIVE = 2 };
 
@@ -27,10 +26,23 @@ enum {
 struct kvfs_op;
 typedef int (*kvfs_run_fn)(struct kvfs_op *op);
 
+/* The engine's own operations; s[0] of each at its start. */
+enum kvfs_own {
+    KVFS_OWN_HEARTBEAT = 0,
+    KVFS_OWN_YIELD,
+    KVFS_OWN_RECOVER, /* the dead session                                                      */
+    KVFS_OWN_SWEEP,
+    KVFS_OWN_COLLECT, /* the inode                                                             */
+    KVFS_OWN_TIMES,
+    KVFS_OWN_NUMBERS, /* the session                                                           */
+    KVFS_OWN_PUBLISH, /* the inode                                                             */
+    KVFS_OWN_KINDS
+};
+
 /* A record that an operation requested. */
 enum kvfs_read_state {
     KVFS_READ_WANTED = 1, /* to be in the next GET                                           */
-    KVFS_READ_ASKED,      /* in the GET in flight                                            */
+    KVFS_READ_SENT,       /* in the GET in flight                                            */
     KVFS_READ_PRESENT,
     KVFS_READ_ABSENT,
     KVFS_READ_FAILED /* error                                                              */
@@ -70,20 +82,20 @@ struct kvfs_place {
     struct snic_node node;  /* in k->io_queue                                                 */
     struct kvfs_op *owner;
     uint64_t stamp; /* cache clock when it was started                                       */
-    uint8_t state;  /* core.h: free, asked, done                                             */
+    uint8_t state;  /* txn_priv.h: free, sent, done                                              */
 };
 
 struct kvfs_held {
     struct kvfs_inode *inode; /* NULL: wanted, not held                                       */
     uint64_t ino;
     uint8_t mode;
-    uint8_t asked; /* since the locks were last dropped                                       */
-    uint8_t raise; /* was requested as KVFS_EXCLUSIVE, but is held shared                       */
+    uint8_t wanted; /* since the locks were last dropped                                       */
+    uint8_t raise;  /* was requested as KVFS_EXCLUSIVE, but is held shared                       */
 };
 
 enum kvfs_commit_state {
     KVFS_COMMIT_NONE = 0,
-    KVFS_COMMIT_ASKED,
+    KVFS_COMMIT_SENT,
     KVFS_COMMIT_UNSURE, /* its outcome is not known; the present records are being read         */
     KVFS_COMMIT_DONE,
     KVFS_COMMIT_FAILED /* commit_error                                                        */
@@ -103,7 +115,7 @@ struct kvfs_op {
     uint32_t phase;
     uint8_t reserve; /* commits may use the space reserved for removals (SNIC_KVOP_RESERVE)    */
 
-    /* txn.c */
+    /* the transactions' */
     uint8_t state;        /* kvfs.c                                                           */
     uint8_t again;        /* start over before the next run                                   */
     uint8_t ended;        /* result is set; finishes when nothing is in flight                */
@@ -181,7 +193,7 @@ struct kvfs_inode {
     uint32_t readers;         /* hold it shared                                                 */
     uint32_t opens;
     uint32_t holds;  /* of the opens: by SNIC_FSOP_HOLD                                         */
-    uint32_t pins;   /* by other files of the engine (locks.c, orphan.c)                      */
+    uint32_t pins;   /* by other files of the engine (linger.c)                               */
     uint8_t collect; /* in k->collects: to be removed                                         */
     uint8_t lingers; /* in k->lingers; counts as a pin                                        */
     uint8_t orphan;  /* the last name was removed, and it is still to be removed */
@@ -212,7 +224,74 @@ struct kvfs_blocks {
 };
 
 struct kvfs_cache;
-struct kvfs_locks; /* locks.c */
+struct kvfs_locks; /* locks_priv.h */
+
+/* ---- Sessions ---- */
+
+enum { KVFS_SESSIONS_MAX = 64, KVFS_SESSION_LOOKUPS = 8 };
+
+/* Another session of the table, as last seen. */
+struct kvfs_other {
+    uint64_t id;
+    uint64_t counter;
+    uint64_t moved_ns; /* when its counter was first seen with this value, on our clock */
+    uint32_t flags;    /* SNIC_KVFS_SESSION_* */
+    uint32_t round;    /* of the scan that saw it last */
+};
+
+/* A session that was looked up and that no scan had shown by then. */
+struct kvfs_session_lookup {
+    uint64_t id;
+    uint64_t scans; /* begun by then: a later one decides */
+};
+
+/* A pending intent of another session that blocks an operation here. */
+struct kvfs_met {
+    uint64_t session;
+    uint64_t number;
+    uint64_t since_ns;
+};
+
+struct kvfs_session {
+    uint8_t mounted;
+    uint8_t dead;  /* lost its lease: everything ends with SNIC_EIO until a new mount */
+    uint8_t alone; /* our record has CACHES: no other session uses the store */
+    uint8_t busy;  /* a heartbeat is in progress */
+    uint8_t yielding;
+    uint8_t recovering;
+    uint8_t sweeping; /* the orphans are being scanned */
+    uint8_t swept;    /* they have been, since the mount */
+    uint8_t sweep;    /* they should be */
+    uint8_t was_sole;
+    uint8_t timing;      /* times kept back are being written */
+    uint8_t unsure;      /* the store failed in the course of an intent (intent.c, J10) */
+    uint16_t collecting; /* operations of kvfs_collect() */
+    uint32_t other_count;
+    uint32_t round; /* scans done */
+    uint64_t scans_begun;
+    uint64_t beats;       /* heartbeats that proved the session */
+    uint64_t failures;    /* heartbeats that failed */
+    int32_t failure;      /* error of the latest of them */
+    uint64_t round_begun; /* the number of the latest one that has ended */
+    int32_t error;        /* of a recovery: a mount ends with it */
+    struct snic_kvfs_super super;
+    uint64_t next_ns; /* next heartbeat; SNIC_NEVER: none */
+    uint64_t id;      /* of this mount; 0: none */
+    uint64_t mounts;  /* sessions begun by this engine: each has an id of its own */
+    uint64_t times_retry_ns;
+    uint64_t proven_ns;             /* our record certainly existed at this time */
+    uint64_t intents;               /* numbers of intents assigned, never reused */
+    struct snic_kvop_key fence_key; /* size 0: none (S7) */
+    unsigned char fence[SNIC_KVFS_NUMBER_BYTES];
+    /* Raised when `alone` ends (operations begun before must end first), and when it begins. */
+    uint64_t era;
+    struct snic_link waiters; /* until kvfs_session_ended(): of a heartbeat or another operation */
+    struct kvfs_session_lookup lookups[KVFS_SESSION_LOOKUPS];
+    uint32_t lookup_next;
+    uint32_t met_next;
+    struct kvfs_met met[KVFS_SESSION_LOOKUPS];
+    struct kvfs_other others[KVFS_SESSIONS_MAX]; /* alive ones, without us */
+};
 
 struct snic_kvfs {
     struct snic_kvfs_opts o;
@@ -223,6 +302,7 @@ struct snic_kvfs {
     struct snic_queue io_queue;
     struct snic_queue done;
     struct kvfs_op *ops;
+    const kvfs_run_fn *own_runs; /* by enum kvfs_own: kvfs.c's table                         */
     uint32_t op_count;
     uint32_t in_flight;
     uint32_t own_in_flight;
@@ -235,8 +315,8 @@ struct snic_kvfs {
     struct kvfs_session session;
     uint64_t ino_next; /* numbers of this session: [ino_next, ino_end)                        */
     uint64_t ino_end;
-    uint8_t ino_asked; /* a range is being fetched                                            */
-    int32_t ino_error; /* of the last fetch                                                   */
+    uint8_t ino_fetching; /* a range is being fetched                                            */
+    int32_t ino_error;    /* of the last fetch                                                   */
     struct snic_link ino_waiters;
     struct snic_link kept;     /* inodes with times kept back                                 */
     struct snic_link collects; /* inodes to be removed                                        */

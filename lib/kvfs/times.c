@@ -20,99 +20,11 @@
  */
 #include "kvfs/session_priv.h"
 
-enum {
-    TIMES_ATIME = KVFS_KEPT_ATIME,
-    TIMES_MTIME = 1u << 1,
-    TIMES_CTIME = 1u << 2,
-    TIMES_NAME = 1u << 3,
-    TIMES_SPACE = 1u << 4
-};
+enum { TIMES_DAY = 86400 };
 
 static int times_equal(struct snic_fsop_time a, struct snic_fsop_time b)
 {
     return a.sec == b.sec && a.nsec == b.nsec;
-}
-
-static void times_newer(struct snic_fsop_time *to, struct snic_fsop_time t)
-{
-    if (t.sec > to->sec || (t.sec == to->sec && t.nsec > to->nsec))
-        *to = t;
-}
-
-void kvfs_times_merge(const struct snic_kvfs *k, struct snic_fsop_attr *a)
-{
-    const struct kvfs_inode *i;
-    int64_t space;
-    if (snic_link_alone(&k->kept))
-        return;
-    i = kvfs_inode_find(k, a->ino);
-    if (i == NULL || i->kept.set == 0)
-        return;
-    if ((i->kept.set & TIMES_ATIME) != 0)
-        times_newer(&a->atime, i->kept.atime); /* H3 */
-    if ((i->kept.set & TIMES_MTIME) != 0)
-        times_newer(&a->mtime, i->kept.mtime);
-    if ((i->kept.set & TIMES_CTIME) != 0)
-        times_newer(&a->ctime, i->kept.ctime);
-    if ((i->kept.set & TIMES_NAME) != 0 && i->kept.version == a->version) {
-        a->parent = i->kept.parent;
-        a->name = i->kept.name;
-    }
-    if ((a->flags & SNIC_KVFS_ATTR_BIG) == 0)
-        return; /* another session has made it a small file: its space is exact */
-    space = i->kept.space + (a->version < i->kept.doubt ? i->kept.doubtful : 0); /* H4 */
-    if (space < 0 && (uint64_t)-space > a->space)
-        a->space = 0;
-    else
-        a->space += (uint64_t)space;
-}
-
-void kvfs_times_forget(struct snic_kvfs *k, uint64_t ino)
-{
-    struct kvfs_inode *i = snic_link_alone(&k->kept) ? NULL : kvfs_inode_find(k, ino);
-    if (i == NULL || i->kept.set == 0)
-        return;
-    i->kept.set = 0;
-    snic_link_remove(&i->kept.link);
-    kvfs_inode_put(k, i);
-}
-
-void kvfs_times_forget_all(struct snic_kvfs *k)
-{
-    while (!snic_link_alone(&k->kept))
-        kvfs_times_forget(k, SNIC_CONTAINER(k->kept.next, struct kvfs_inode, kept.link)->ino);
-}
-
-void kvfs_times_written(struct snic_kvfs *k, const struct snic_fsop_attr *a)
-{
-    kvfs_times_forget(k, a->ino); /* H1 */
-}
-
-void kvfs_times_doubt(struct snic_kvfs *k, const struct snic_fsop_attr *a)
-{
-    struct kvfs_inode *i = snic_link_alone(&k->kept) ? NULL : kvfs_inode_find(k, a->ino);
-    if (i == NULL || i->kept.set == 0)
-        return;
-    if (a->version > i->kept.doubt) /* the earlier doubtful commit has happened */
-        i->kept.doubtful = 0;
-    i->kept.doubt = a->version;
-    i->kept.doubtful += i->kept.space;
-    i->kept.space = 0;
-}
-
-static struct kvfs_kept *times_kept(struct snic_kvfs *k, uint64_t ino)
-{
-    struct kvfs_inode *i = kvfs_inode_get(k, ino);
-    if (i == NULL)
-        return NULL;
-    if (i->kept.set == 0) {
-        i->kept.space = 0;
-        i->kept.doubtful = 0;
-        i->kept.doubt = 0;
-        i->kept.since_ns = k->now.mono_ns;
-        snic_link_append(&k->kept, &i->kept.link);
-    }
-    return &i->kept;
 }
 
 static int times_never(const struct snic_kvfs *k)
@@ -131,24 +43,24 @@ int kvfs_keep_times(struct kvfs_op *op, const struct snic_fsop_attr *a)
         return rc;
     if (times_never(op->k))
         return 0;
-    set |= times_equal(a->atime, base.atime) ? 0u : (uint32_t)TIMES_ATIME;
-    set |= times_equal(a->mtime, base.mtime) ? 0u : (uint32_t)TIMES_MTIME;
-    set |= times_equal(a->ctime, base.ctime) ? 0u : (uint32_t)TIMES_CTIME;
+    set |= times_equal(a->atime, base.atime) ? 0u : (uint32_t)KVFS_KEPT_ATIME;
+    set |= times_equal(a->mtime, base.mtime) ? 0u : (uint32_t)KVFS_KEPT_MTIME;
+    set |= times_equal(a->ctime, base.ctime) ? 0u : (uint32_t)KVFS_KEPT_CTIME;
     if (kvfs_alone(op->k) && (a->parent != base.parent || a->name.high != base.name.high ||
                               a->name.low != base.name.low))
-        set |= TIMES_NAME;
+        set |= KVFS_KEPT_NAME;
     if (set == 0)
         return 0;
-    kept = times_kept(op->k, a->ino);
+    kept = kvfs_times_kept(op->k, a->ino);
     if (kept == NULL)
         return 0; /* this inode is not in memory: only the times are lost */
-    if ((set & TIMES_ATIME) != 0)
+    if ((set & KVFS_KEPT_ATIME) != 0)
         kept->atime = a->atime;
-    if ((set & TIMES_MTIME) != 0)
+    if ((set & KVFS_KEPT_MTIME) != 0)
         kept->mtime = a->mtime;
-    if ((set & TIMES_CTIME) != 0)
+    if ((set & KVFS_KEPT_CTIME) != 0)
         kept->ctime = a->ctime;
-    if ((set & TIMES_NAME) != 0) {
+    if ((set & KVFS_KEPT_NAME) != 0) {
         kept->version = base.version;
         kept->parent = a->parent;
         kept->name = a->name;
@@ -162,11 +74,11 @@ int kvfs_keep_space(struct kvfs_op *op, uint64_t ino, int64_t change)
     struct kvfs_kept *kept;
     if (change == 0 || times_never(op->k))
         return 0;
-    kept = times_kept(op->k, ino);
+    kept = kvfs_times_kept(op->k, ino);
     if (kept == NULL)
         return SNIC_ENFILE;
     kept->space += change;
-    kept->set |= TIMES_SPACE;
+    kept->set |= KVFS_KEPT_SPACE;
     return 0;
 }
 
@@ -185,6 +97,31 @@ int kvfs_flush_times(struct kvfs_op *op, uint64_t ino)
         return 0;
     }
     return rc != 0 ? rc : kvfs_put_attr(op, &a);
+}
+
+/* ---- After reads ---- */
+
+/* a <= b */
+static int times_not_after(const struct snic_fsop_time *a, const struct snic_fsop_time *b)
+{
+    return a->sec < b->sec || (a->sec == b->sec && a->nsec <= b->nsec);
+}
+
+int kvfs_relatime(const struct kvfs_op *op, struct snic_fsop_attr *a)
+{
+    struct snic_fsop_time now = kvfs_time(op);
+    if ((op->k->o.flags & (SNIC_KVFS_NO_ATIME | SNIC_KVFS_READ_ONLY)) != 0 ||
+        (op->req != NULL && (op->req->flags & SNIC_FSOP_NOATIME) != 0))
+        return 0;
+    if (kvfs_is_dir(a) && (op->k->o.flags & SNIC_KVFS_NO_DIRATIME) != 0)
+        return 0;
+    if ((op->k->o.flags & SNIC_KVFS_STRICT_ATIME) == 0 && !times_not_after(&a->atime, &a->mtime) &&
+        !times_not_after(&a->atime, &a->ctime) && now.sec - a->atime.sec < TIMES_DAY)
+        return 0;
+    if (a->atime.sec == now.sec && a->atime.nsec == now.nsec)
+        return 0;
+    a->atime = now;
+    return 1;
 }
 
 /* ---- The engine's own ---- */
@@ -220,15 +157,6 @@ int kvfs_times_flush_all(struct kvfs_op *op)
     kvfs_hold_end(op);
     op->s[7] = 0;
     return kvfs_next(op, op->phase);
-}
-
-uint64_t kvfs_times_deadline(const struct snic_kvfs *k)
-{
-    const struct kvfs_inode *i;
-    if (snic_link_alone(&k->kept) || k->session.timing)
-        return SNIC_NEVER;
-    i = SNIC_CONTAINER(k->kept.next, struct kvfs_inode, kept.link);
-    return snic_max_u64(i->kept.since_ns + k->o.times_ns, k->session.times_retry_ns);
 }
 
 /* Write times that have been kept back for times_ns, or will have been soon. */

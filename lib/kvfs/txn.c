@@ -1,55 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Reads and changes of an operation (for an introduction see the head of kvfs_priv.h).
+ * Reads and changes of an operation (for an introduction see the head of txn.h).
  *
  * T1  A record is read once in a round, and stays as it was read. Records wanted in one run are
  *     requested in one GET; one GET is in flight at a time.
  * T2  Changes are noted anew by each run: those of earlier runs do not count (change->run), only
  *     their memory is used again.
  */
-#include "kvfs/core.h"
-
-/* ---- Rounds ---- */
-
-void kvfs_txn_begin(struct kvfs_op *op)
-{
-    memset(op->buckets, 0, sizeof(op->buckets));
-    op->reads = NULL;
-    op->reads_end = &op->reads;
-    op->changes = NULL;
-    op->changes_end = &op->changes;
-    op->takes = NULL;
-    op->take_at = &op->takes;
-    op->commit_state = KVFS_COMMIT_NONE;
-    op->sent = 0;
-    op->made = 0;
-    op->intent = NULL;
-    op->resolve = NULL;
-    op->era = op->k->session.era;
-    op->now = op->k->now;
-    for (int i = 0; op->sent_any && i <= KVFS_MAIN; i++) {
-        SNIC_ASSERT(op->place[i].state != KVFS_PLACE_ASKED);
-        op->place[i].state = KVFS_PLACE_FREE;
-    }
-    op->sent_any = 0;
-}
-
-int kvfs_restart(struct kvfs_op *op)
-{
-    op->again = 1;
-    return KVFS_PENDING;
-}
-
-int kvfs_next(struct kvfs_op *op, uint32_t phase)
-{
-    SNIC_ASSERT(op->commit_state != KVFS_COMMIT_ASKED);
-    op->phase = phase;
-    op->phase0 = phase;
-    memcpy(op->s0, op->s, sizeof(op->s0));
-    op->retries = 0;
-    op->number_count = 0;
-    return kvfs_restart(op);
-}
+#include "kvfs/txn_priv.h"
 
 /* ---- Reads ---- */
 
@@ -176,7 +134,7 @@ static int txn_get(struct kvfs_op *op, const struct snic_kvop_key *key, uint8_t 
     case KVFS_READ_FAILED:
         return r->error;
     case KVFS_READ_WANTED:
-    case KVFS_READ_ASKED:
+    case KVFS_READ_SENT:
     default:
         return KVFS_PENDING;
     }
@@ -232,7 +190,7 @@ static uint32_t txn_wanted(const struct kvfs_op *op)
 }
 
 /* Memory for a GET of `count` wanted records, filled in. 0; SNIC_ENOMEM: or it starts over. */
-static int txn_ask_fill(struct kvfs_op *op, struct snic_kvop *get, uint32_t count)
+static int txn_request_fill(struct kvfs_op *op, struct snic_kvop *get, uint32_t count)
 {
     uint32_t n = 0;
     memset(get, 0, sizeof(*get));
@@ -255,18 +213,18 @@ static int txn_ask_fill(struct kvfs_op *op, struct snic_kvop *get, uint32_t coun
     return 0;
 }
 
-int kvfs_txn_ask(struct kvfs_op *op)
+int kvfs_txn_request(struct kvfs_op *op)
 {
     struct kvfs_place *place = &op->place[KVFS_MAIN];
     uint32_t count = txn_wanted(op), n = 0;
-    if (count == 0 || place->state == KVFS_PLACE_ASKED)
+    if (count == 0 || place->state == KVFS_PLACE_SENT)
         return KVFS_PENDING;
-    if (txn_ask_fill(op, &place->io.op, count) != 0)
+    if (txn_request_fill(op, &place->io.op, count) != 0)
         return op->again || op->asleep || op->in_flight > 0 ? KVFS_PENDING : SNIC_ENOMEM;
     for (struct kvfs_read *r = op->reads; n < count; r = r->next) {
         if (r->state != KVFS_READ_WANTED)
             continue;
-        r->state = KVFS_READ_ASKED;
+        r->state = KVFS_READ_SENT;
         n++;
     }
     place->stamp = kvfs_cache_now(op->k);
@@ -314,12 +272,12 @@ static void txn_arrived(struct kvfs_op *op, struct kvfs_read *r, const struct sn
         kvfs_cache_read(op->k, op->place[KVFS_MAIN].stamp, &r->key, r->hash, r->record, r->size);
 }
 
-static void txn_get_done(struct kvfs_op *op, const struct snic_kvop *get)
+void kvfs_txn_get_done(struct kvfs_op *op, const struct snic_kvop *get)
 {
     int whole = get->result < 0 && get->result != SNIC_ENOENT && get->result != SNIC_EMSGSIZE;
     uint32_t n = 0;
     for (struct kvfs_read *r = op->reads; r != NULL && n < get->get_count; r = r->next) {
-        if (r->state != KVFS_READ_ASKED)
+        if (r->state != KVFS_READ_SENT)
             continue;
         if (whole)
             txn_fail(r, kvfs_txn_error(get->result));
@@ -425,12 +383,6 @@ int kvfs_change_object(struct kvfs_op *op, uint32_t kind, uint64_t object, uint6
     return 0;
 }
 
-void kvfs_remember(struct kvfs_op *op, uint32_t word, uint64_t value)
-{
-    op->s[word] = value;
-    op->s0[word] = value;
-}
-
 void kvfs_private(struct kvfs_op *op, uint64_t ino)
 {
     op->made = ino;
@@ -490,43 +442,9 @@ int kvfs_put_attr(struct kvfs_op *op, const struct snic_fsop_attr *a)
     return kvfs_put(op, &key, record + SNIC_KVFS_HEAD, SNIC_KVFS_ATTR_BYTES - SNIC_KVFS_HEAD);
 }
 
-/* ---- Operations of the store ---- */
-
-void kvfs_txn_done(struct kvfs_op *op)
+void kvfs_attr_prefetch(struct kvfs_op *op, uint64_t ino)
 {
-    struct kvfs_place *place = &op->place[KVFS_MAIN];
-    place->state = KVFS_PLACE_FREE;
-    if (op->commit_state == KVFS_COMMIT_ASKED || op->commit_state == KVFS_COMMIT_UNSURE)
-        kvfs_txn_commit_done(op, &place->io.op);
-    else
-        txn_get_done(op, &place->io.op);
-}
-
-int kvfs_io_in(struct kvfs_op *op, struct kvfs_place *place, const struct snic_kvop *want,
-               const struct snic_kvop **got)
-{
-    const struct snic_kvop *o = &place->io.op;
-    if (place->state == KVFS_PLACE_ASKED)
-        return KVFS_PENDING;
-    if (place->state == KVFS_PLACE_FREE) {
-        place->io.op = *want;
-        op->k->stats.store_objects += want->kind >= SNIC_KVOP_OBJECT_READ;
-        kvfs_send(op, place);
-        return KVFS_PENDING;
-    }
-    *got = o;
-    return o->result < 0 ? kvfs_txn_error(o->result) : 0;
-}
-
-int kvfs_io(struct kvfs_op *op, uint32_t n, const struct snic_kvop *want,
-            const struct snic_kvop **got)
-{
-    SNIC_ASSERT(n < KVFS_IOS_MAX);
-    return kvfs_io_in(op, &op->place[n], want, got);
-}
-
-void kvfs_io_forget(struct kvfs_op *op, uint32_t n)
-{
-    SNIC_ASSERT(n < KVFS_IOS_MAX && op->place[n].state != KVFS_PLACE_ASKED);
-    op->place[n].state = KVFS_PLACE_FREE;
+    struct snic_kvop_key key;
+    snic_kvfs_key(&key, ino, SNIC_KVFS_REC_ATTR);
+    kvfs_prefetch(op, &key);
 }

@@ -12,14 +12,7 @@
  *     it has, one that has the old record and should have another one that it has not. Where others
  *     have changed all of them since, the outcome is unknown: SNIC_EUNKNOWN.
  */
-#include "kvfs/core.h"
-
-enum {
-    TXN_RETRIES_AT_ONCE = 3,
-    TXN_RETRIES_MAX = 1000,
-    TXN_BACKOFF_NS = 50000, /* doubles with each retry ...                                    */
-    TXN_BACKOFF_DOUBLE = 8  /* ... so often                                                   */
-};
+#include "kvfs/txn_priv.h"
 
 /* ---- What it has ---- */
 
@@ -117,7 +110,7 @@ static int txn_commit_send(struct kvfs_op *op, const struct txn_commit_shape *t,
 {
     struct kvfs_place *place = &op->place[KVFS_MAIN];
     struct snic_kvop *commit = &place->io.op;
-    if (place->state == KVFS_PLACE_ASKED)
+    if (place->state == KVFS_PLACE_SENT)
         return KVFS_PENDING; /* a GET of prefetched records is in flight */
     memset(commit, 0, sizeof(*commit));
     commit->kind = SNIC_KVOP_COMMIT;
@@ -131,7 +124,7 @@ static int txn_commit_send(struct kvfs_op *op, const struct txn_commit_shape *t,
     txn_commit_fill_guards(op, commit);
     txn_commit_fill_changes(op, commit);
     txn_commit_cache_sent(op);
-    op->commit_state = KVFS_COMMIT_ASKED;
+    op->commit_state = KVFS_COMMIT_SENT;
     op->k->stats.store_commits++;
     kvfs_send(op, place);
     return KVFS_PENDING;
@@ -223,6 +216,20 @@ int kvfs_commit(struct kvfs_op *op, int durable)
     return txn_commit_intent(op, durable);
 }
 
+int kvfs_commit_answer(struct kvfs_op *op, const struct snic_fsop_attr *a)
+{
+    struct snic_fsop_attr *sent = kvfs_take(op, sizeof(*sent));
+    int rc;
+    if (sent == NULL)
+        return SNIC_ENOMEM;
+    if (op->commit_state == KVFS_COMMIT_NONE)
+        *sent = *a;
+    rc = kvfs_commit(op, 0);
+    if (rc == 0)
+        kvfs_answer_attr(op, sent);
+    return rc;
+}
+
 int kvfs_committed(const struct kvfs_op *op)
 {
     return op->commit_state == KVFS_COMMIT_DONE;
@@ -231,26 +238,6 @@ int kvfs_committed(const struct kvfs_op *op)
 int64_t kvfs_commit_allocated(const struct kvfs_op *op)
 {
     return op->allocated;
-}
-
-/* A guard failed: start over, with back-off. */
-void kvfs_txn_retry(struct kvfs_op *op)
-{
-    struct snic_kvfs *k = op->k;
-    k->stats.retries++;
-    if (op->retries++ >= TXN_RETRIES_MAX) {
-        op->commit_state = KVFS_COMMIT_FAILED;
-        op->commit_error = SNIC_ETIMEDOUT;
-        return;
-    }
-    op->again = 1;
-    if (op->retries > TXN_RETRIES_AT_ONCE) {
-        uint32_t n = op->retries - TXN_RETRIES_AT_ONCE;
-        uint64_t most = (uint64_t)TXN_BACKOFF_NS
-                        << (n < TXN_BACKOFF_DOUBLE ? n : TXN_BACKOFF_DOUBLE);
-        snic_wheel_arm(&k->wheel, &op->timer, k->now.mono_ns + 1 + snic_rng_below(&k->rng, most));
-        op->asleep = 1;
-    }
 }
 
 /* ---- A commit of unknown outcome ---- */
@@ -264,7 +251,7 @@ static const struct kvfs_read *txn_commit_before(const struct kvfs_op *op,
 }
 
 /* Read the present records of all keys that it would have changed, with space for old and new. */
-static void txn_commit_ask_outcome(struct kvfs_op *op)
+static void txn_commit_query_outcome(struct kvfs_op *op)
 {
     struct kvfs_place *place = &op->place[KVFS_MAIN];
     struct snic_kvop *get = &place->io.op;
@@ -351,7 +338,7 @@ void kvfs_txn_commit_done(struct kvfs_op *op, const struct snic_kvop *commit)
         txn_commit_outcome(op, commit);
         return;
     }
-    SNIC_ASSERT(op->commit_state == KVFS_COMMIT_ASKED);
+    SNIC_ASSERT(op->commit_state == KVFS_COMMIT_SENT);
     if (commit->result >= 0) {
         op->allocated = commit->allocated;
         txn_committed(op);
@@ -366,7 +353,7 @@ void kvfs_txn_commit_done(struct kvfs_op *op, const struct snic_kvop *commit)
         op->commit_state = KVFS_COMMIT_NONE;
         kvfs_txn_retry(op);
     } else if (commit->result == SNIC_EUNKNOWN) {
-        txn_commit_ask_outcome(op);
+        txn_commit_query_outcome(op);
     } else {
         op->commit_state = KVFS_COMMIT_FAILED;
         op->commit_error = kvfs_txn_error(commit->result);

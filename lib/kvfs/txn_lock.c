@@ -10,7 +10,7 @@
  * L3  Waiters of an inode are served first come, first served; a lock is handed over to the waiter:
  *     a later operation does not lock an inode with waiters.
  */
-#include "kvfs/core.h"
+#include "kvfs/txn_priv.h"
 
 static int txn_lock_find(const struct kvfs_op *op, uint64_t ino)
 {
@@ -26,7 +26,7 @@ static struct kvfs_held *txn_lock_insert(struct kvfs_op *op, uint64_t ino, uint8
     int i = op->held_count++;
     for (; i > 0 && op->held[i - 1].ino > ino; i--)
         op->held[i] = op->held[i - 1];
-    op->held[i] = (struct kvfs_held){.ino = ino, .mode = mode, .asked = 1};
+    op->held[i] = (struct kvfs_held){.ino = ino, .mode = mode, .wanted = 1};
     return &op->held[i];
 }
 
@@ -105,7 +105,7 @@ int kvfs_lock(struct kvfs_op *op, uint64_t ino, enum kvfs_mode mode)
     struct kvfs_inode *inode;
     if (at >= 0) {
         h = &op->held[at];
-        h->asked = 1;
+        h->wanted = 1;
         return h->mode >= mode ? 0 : txn_lock_raise(op, h);
     }
     if (op->held_count == KVFS_LOCKS_MAX)
@@ -127,10 +127,10 @@ void kvfs_hold_drop(struct kvfs_op *op)
     for (uint8_t i = 0; i < op->held_count; i++) {
         struct kvfs_held h = op->held[i];
         txn_lock_release(op, &op->held[i]);
-        if (!h.asked)
+        if (!h.wanted)
             continue;
         h.inode = NULL;
-        h.asked = 0;
+        h.wanted = 0;
         h.mode = h.raise ? KVFS_EXCLUSIVE : h.mode;
         h.raise = 0;
         op->held[kept++] = h;

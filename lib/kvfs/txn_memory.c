@@ -7,7 +7,7 @@
  * M2  While one waits, no other takes a block. So the first waiter continues when those that hold
  *     blocks end or start over, for which none of them needs more blocks.
  */
-#include "kvfs/core.h"
+#include "kvfs/txn_priv.h"
 
 enum { TXN_MEMORY_ALIGN = 16 };
 

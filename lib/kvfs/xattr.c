@@ -8,7 +8,7 @@
  * I2. Each change raises the attributes' version, so that an operation guarded by the attributes
  *     has read the right extended attributes, too.
  */
-#include "kvfs/kvfs_priv.h"
+#include "kvfs/ops.h"
 
 enum xattr_space {
     XATTR_NONE = 0,
@@ -72,70 +72,6 @@ static int xattr_may(struct kvfs_op *op, const struct snic_fsop_attr *a, enum xa
     return kvfs_may(op, a, write ? KVFS_MAY_WRITE : KVFS_MAY_READ);
 }
 
-void kvfs_xattr_key(const struct kvfs_op *op, struct snic_kvop_key *key, uint64_t ino,
-                    const char *name, uint32_t name_size)
-{
-    snic_kvfs_key_hash(key, ino, SNIC_KVFS_REC_XATTR, kvfs_name_hash(op, name, name_size));
-}
-
-/* Name and value of a body. 0; SNIC_ECORRUPT. */
-static int xattr_decode(const void *body, uint32_t body_size, const char **name,
-                        uint32_t *name_size, const void **value, uint32_t *size)
-{
-    const unsigned char *p = body;
-    uint32_t n = body_size < 2 ? 0 : snic_get_le16(p);
-    if (n == 0 || n > SNIC_FSOP_XATTR_NAME_MAX || n + 2 > body_size ||
-        body_size - n - 2 > SNIC_FSOP_XATTR_VALUE_MAX || memchr(p + 2, 0, n) != NULL)
-        return SNIC_ECORRUPT;
-    *name = (const char *)p + 2;
-    *name_size = n;
-    *value = p + 2 + n;
-    *size = body_size - n - 2;
-    return 0;
-}
-
-/* 0; SNIC_ENODATA no record; SNIC_EEXIST another name has this hash; KVFS_PENDING; SNIC_E*. */
-static int xattr_lookup(struct kvfs_op *op, uint64_t ino, const char *name, uint32_t name_size,
-                        int guard, const void **value, uint32_t *size)
-{
-    struct snic_kvop_key key;
-    const void *body;
-    const char *found;
-    uint32_t body_size, found_size;
-    int rc;
-    kvfs_xattr_key(op, &key, ino, name, name_size);
-    rc = guard ? kvfs_get(op, &key, &body, &body_size) : kvfs_peek(op, &key, &body, &body_size);
-    if (rc != 0)
-        return rc == SNIC_ENOENT ? SNIC_ENODATA : rc;
-    if (xattr_decode(body, body_size, &found, &found_size, value, size) != 0) {
-        kvfs_damage(op->k, &key, "extended attribute");
-        return SNIC_ECORRUPT;
-    }
-    return found_size == name_size && memcmp(found, name, name_size) == 0 ? 0 : SNIC_EEXIST;
-}
-
-int kvfs_xattr_find(struct kvfs_op *op, uint64_t ino, const char *name, uint32_t name_size,
-                    int guard, const void **value, uint32_t *size)
-{
-    int rc = xattr_lookup(op, ino, name, name_size, guard, value, size);
-    return rc == SNIC_EEXIST ? SNIC_ENODATA : rc;
-}
-
-int kvfs_xattr_put(struct kvfs_op *op, uint64_t ino, const char *name, uint32_t name_size,
-                   const void *value, uint32_t size)
-{
-    struct snic_kvop_key key;
-    unsigned char *body = kvfs_take(op, 2u + name_size + size);
-    if (body == NULL)
-        return SNIC_ENOMEM;
-    snic_put_le16(body, (uint16_t)name_size);
-    memcpy(body + 2, name, name_size);
-    if (size != 0)
-        memcpy(body + 2 + name_size, value, size);
-    kvfs_xattr_key(op, &key, ino, name, name_size);
-    return kvfs_put(op, &key, body, 2 + name_size + size);
-}
-
 /* The request's value in one piece. 0; SNIC_E2BIG; SNIC_ENOMEM. */
 static int xattr_gather(struct kvfs_op *op, const void **value, uint32_t *size)
 {
@@ -191,7 +127,7 @@ static int xattr_count_page(struct kvfs_op *op, const struct snic_kvop *page, ui
         const char *name;
         uint32_t size, name_size, value_size;
         int rc = kvfs_scan_record(op, page, r, &key, &body, &size);
-        if (rc == 0 && xattr_decode(body, size, &name, &name_size, &value, &value_size) == 0)
+        if (rc == 0 && kvfs_xattr_decode(body, size, &name, &name_size, &value, &value_size) == 0)
             *used += name_size + 1;
         if (rc == KVFS_PENDING)
             return rc;
@@ -255,7 +191,7 @@ static int xattr_set_plain(struct kvfs_op *op, struct snic_fsop_attr *a, enum xa
     int rc = xattr_may(op, a, space, 1);
     if (rc != 0)
         return rc;
-    rc = xattr_lookup(op, a->ino, req->name, req->name_size, 1, &old, &old_size);
+    rc = kvfs_xattr_lookup(op, a->ino, req->name, req->name_size, 1, &old, &old_size);
     if (rc == 0 && (req->flags & SNIC_FSOP_XATTR_CREATE) != 0)
         return SNIC_EEXIST;
     if (rc == SNIC_ENODATA && (req->flags & SNIC_FSOP_XATTR_REPLACE) != 0)
@@ -358,7 +294,7 @@ static int xattr_list_page(struct kvfs_op *op, const struct snic_fsop_attr *a,
         int rc = kvfs_scan_record(op, page, r, &key, &body, &size);
         if (rc == SNIC_ENOENT)
             continue;
-        if (rc == 0 && xattr_decode(body, size, &name, &name_size, &value, &value_size) != 0) {
+        if (rc == 0 && kvfs_xattr_decode(body, size, &name, &name_size, &value, &value_size) != 0) {
             kvfs_damage(op->k, &key, "extended attribute");
             rc = SNIC_ECORRUPT;
         }

@@ -1,42 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Between the files of the engine's core: kvfs.c runs operations, txn.c has their reads, changes
- * and commits, txn_lock.c their locks, txn_memory.c their memory, inode.c the table of inodes in
- * memory, cache.c the records kept while alone.
+ * Between the files of the layer of transactions, from the lowest: op.c has an operation's rounds
+ * and waits, cache.c the records kept while alone, inode.c the table of inodes in memory, kept.c
+ * their changes kept back, txn_memory.c and txn_lock.c the memory and locks of operations,
+ * txn_fence.c the session as transactions see it, txn.c reads and changes, txn_commit.c and
+ * intent*.c commits. kvfs.c runs operations.
  */
-#ifndef SNIC_KVFS_CORE_H
-#define SNIC_KVFS_CORE_H
+#ifndef SNIC_KVFS_TXN_PRIV_H
+#define SNIC_KVFS_TXN_PRIV_H
 
-#include "kvfs/kvfs_priv.h"
+#include "kvfs/txn.h"
 
 /* op->state */
 enum { KVFS_OP_FREE = 0, KVFS_OP_READY, KVFS_OP_RUNNING, KVFS_OP_WAITING };
 /* place->state */
-enum { KVFS_PLACE_FREE = 0, KVFS_PLACE_ASKED, KVFS_PLACE_DONE };
+enum { KVFS_PLACE_FREE = 0, KVFS_PLACE_SENT, KVFS_PLACE_DONE };
 /* The place of GET and COMMIT. */
 enum { KVFS_MAIN = KVFS_IOS_MAX };
 
-/* ---- kvfs.c ---- */
+/* ---- op.c ---- */
 
 /* Run a waiting operation again: an event that it may wait for has happened. */
 void kvfs_ready(struct kvfs_op *op);
 /* Hand an operation of the store, in place->io.op, to the caller. */
 void kvfs_send(struct kvfs_op *op, struct kvfs_place *place);
 
-/* ---- txn.c ---- */
-
+/* An operation begins: ready to run. */
+void kvfs_begin_op(struct kvfs_op *op, kvfs_run_fn run);
+/* kvfs_spawn() of any function. */
+struct kvfs_op *kvfs_spawn_run(struct snic_kvfs *k, kvfs_run_fn run, uint64_t s0);
 /* A round begins: nothing is read, changed or requested. */
 void kvfs_txn_begin(struct kvfs_op *op);
+/* A guard failed: start over, with back-off; or the commit has failed. */
+void kvfs_txn_retry(struct kvfs_op *op);
+
+/* ---- txn.c ---- */
+
 /*
  * After a run that returned KVFS_PENDING: send the wanted reads, if no others are in flight.
  * KVFS_PENDING; SNIC_ENOMEM: the operation has all the memory that one may have, nothing of it is
  * in flight, and so nothing would ever wake it.
  */
-int kvfs_txn_ask(struct kvfs_op *op);
-/* A guard failed: start over, with back-off; or the commit has failed. */
-void kvfs_txn_retry(struct kvfs_op *op);
-/* The main place has its result. */
-void kvfs_txn_done(struct kvfs_op *op);
+int kvfs_txn_request(struct kvfs_op *op);
+/* The main place has the result of a GET. */
+void kvfs_txn_get_done(struct kvfs_op *op, const struct snic_kvop *get);
 
 /* The round's read of a key; NULL: it was not requested. */
 struct kvfs_read *kvfs_txn_read_find(const struct kvfs_op *op, const struct snic_kvop_key *key,
@@ -90,10 +97,16 @@ size_t kvfs_inodes_place(struct kvfs_inodes *t, struct snic_arena *a, uint32_t m
 /* Start own operations that wait for a free place of their kind. */
 void kvfs_inode_pump(struct snic_kvfs *k);
 
-/* ---- times.c ---- */
+/* ---- kept.c ---- */
 
-/* In the set of struct kvfs_kept: the time of the last read. */
-enum { KVFS_KEPT_ATIME = 1u << 0 };
+/* The set of struct kvfs_kept. */
+enum {
+    KVFS_KEPT_ATIME = 1u << 0, /* the time of the last read */
+    KVFS_KEPT_MTIME = 1u << 1,
+    KVFS_KEPT_CTIME = 1u << 2,
+    KVFS_KEPT_NAME = 1u << 3,
+    KVFS_KEPT_SPACE = 1u << 4
+};
 /* Merge times kept back into attributes just read. */
 void kvfs_times_merge(const struct snic_kvfs *k, struct snic_fsop_attr *a);
 /* These attributes are in the store now: their times are no longer kept back. */
@@ -104,11 +117,47 @@ void kvfs_times_doubt(struct snic_kvfs *k, const struct snic_fsop_attr *a);
 void kvfs_times_forget(struct snic_kvfs *k, uint64_t ino);
 /* The session is dead. */
 void kvfs_times_forget_all(struct snic_kvfs *k);
+/* What is kept back of an inode, to be added to; NULL: the table of inodes is full. */
+struct kvfs_kept *kvfs_times_kept(struct snic_kvfs *k, uint64_t ino);
+/* When the oldest are to be written; SNIC_NEVER. */
+uint64_t kvfs_times_deadline(const struct snic_kvfs *k);
 
-/* ---- format.c ---- */
+/* ---- txn_fence.c ---- */
 
-/* An attribute record, verified before: of a directory without entries? */
-int kvfs_attr_is_empty_dir(const void *record, uint32_t size);
+/* For commits: the guard that makes them fail once the session is dead. 1; 0 there is none. */
+int kvfs_session_fence(const struct snic_kvfs *k, struct snic_kvop_guard *g);
+/* A guard failed. 1: it was a fence; the session it belongs to has been declared dead. */
+int kvfs_session_fenced(struct snic_kvfs *k, const struct snic_kvop *commit);
+/* The session is dead: wake all waiting operations; they end with SNIC_EIO. */
+void kvfs_session_died(struct snic_kvfs *k);
+/* Operations in progress that have read a record before era `era` (struct kvfs_session) began and
+ * have neither ended nor started over since. */
+int kvfs_ops_before(const struct snic_kvfs *k, uint64_t era);
+/* 1: it is in the session table, as of the last heartbeat. */
+int kvfs_session_alive(const struct snic_kvfs *k, uint64_t session);
+/* Note a session that was looked up, or (scans 0) one that has ended. */
+void kvfs_session_note_lookup(struct kvfs_session *s, uint64_t id, uint64_t scans);
+static inline int kvfs_is_release(const struct kvfs_op *op)
+{
+    return op->req != NULL &&
+           (op->req->kind == SNIC_FSOP_RELEASE || op->req->kind == SNIC_FSOP_RELEASEDIR);
+}
+
+/* ---- intent.c, intent_resolve.c ---- */
+
+/*
+ * Commit over several groups in steps, where the store has none: called by kvfs_commit() with the
+ * operation's guards and changes. Answers as kvfs_commit().
+ */
+int kvfs_intent_commit(struct kvfs_op *op, int durable);
+/*
+ * A record is reserved by another commit: decide it. 0 with the logical record (a whole record
+ * with head, size 0: none) in *record, valid while `raw` is; KVFS_PENDING; SNIC_E*.
+ */
+int kvfs_intent_resolve(struct kvfs_op *op, const struct snic_kvop_key *key, const void *raw,
+                        uint32_t raw_size, const void **record, uint32_t *size);
+/* Finish the intents of a dead session, in rounds of the phase that the operation is in. */
+int kvfs_intent_finish_next(struct kvfs_op *op, uint64_t session);
 
 /* ---- cache.c ---- */
 
@@ -144,7 +193,9 @@ void kvfs_cache_wrote(struct snic_kvfs *k, uint64_t sent, const struct snic_kvop
                       uint64_t hash, const void *record, uint32_t size);
 /* Remove the key from the cache. */
 void kvfs_cache_forget(struct snic_kvfs *k, const struct snic_kvop_key *key, uint64_t hash);
+/* Records kept while alone are dropped. */
+void kvfs_cache_drop(struct snic_kvfs *k);
 void kvfs_cache_place(struct kvfs_cache **out, struct snic_arena *a, uint64_t bytes);
 int kvfs_cache_check(const struct snic_kvfs *k);
 
-#endif /* SNIC_KVFS_CORE_H */
+#endif /* SNIC_KVFS_TXN_PRIV_H */
