@@ -25,7 +25,7 @@ struct bench {
     struct snic_ebs_io ios[DEPTH];
     struct snic_iov iov[DEPTH];
     uint32_t requests;
-    struct snic_solar_request request[WAITING];
+    struct snic_ebs_request request[WAITING];
     uint64_t done;
     uint64_t lba;
     int crc;
@@ -58,10 +58,10 @@ static uint32_t no_crc(void *ctx, const void *data, size_t size)
 
 static void bench_answer(struct bench *b)
 {
-    struct snic_solar_block blocks[SNIC_EBS_READ_BLOCKS];
+    struct snic_ebs_read_block blocks[SNIC_EBS_READ_BLOCKS];
     for (uint32_t i = 0; i < b->requests; i++) {
-        const struct snic_solar_request *q = &b->request[i];
-        if (q->op == SNIC_SOLAR_DO_READ) {
+        const struct snic_ebs_request *q = &b->request[i];
+        if (q->op == SNIC_EBS_DO_READ) {
             memset(blocks, 0, sizeof(blocks));
             for (uint32_t k = 0; k < SNIC_EBS_READ_BLOCKS; k++) {
                 blocks[k].data = b->data[0];
@@ -80,7 +80,7 @@ static void bench_answer(struct bench *b)
    of the block is a network's work and not counted here, so the target sees what lies flat. */
 static void bench_to_target(struct bench *b, const struct snic_solar_train *t)
 {
-    struct snic_solar_peer peer = {{t->path, t->gen, 0}};
+    struct snic_ebs_peer peer = {{t->path, t->gen, 0}};
     uint32_t piece = 0;
     for (uint32_t i = 0; i < t->packets; i++) {
         size_t head = t->iov[piece].size;

@@ -89,15 +89,15 @@ static void luna_send(struct snic_net_conn *c, struct snic_luna_send *send, int 
 
 /* ---- The server ---- */
 
-static void luna_do(const struct snic_luna_request *q, uint64_t now)
+static void luna_do(const struct snic_ebs_request *q, uint64_t now)
 {
-    struct snic_luna_block b[SNIC_EBS_READ_BLOCKS];
-    if (q->op != SNIC_LUNA_DO_READ) {
+    struct snic_ebs_read_block b[SNIC_EBS_READ_BLOCKS];
+    if (q->op != SNIC_EBS_DO_READ) {
         snic_luna_target_answer(l.t, q, SNIC_EBS_OK, q->data_crc, 0, now);
         return;
     }
     for (uint32_t i = 0; i < SNIC_EBS_READ_BLOCKS; i++)
-        b[i] = (struct snic_luna_block){.data = l.block, .wver = 1, .data_crc = l.crc};
+        b[i] = (struct snic_ebs_read_block){.data = l.block, .wver = 1, .data_crc = l.crc};
     net_must(snic_luna_target_read_done(l.t, q, b, 1, now) == 1, "no send for an answer");
 }
 
@@ -106,7 +106,7 @@ static void luna_server_recv(void *ctx, struct snic_net_conn *c, struct snic_net
     const struct luna_net_conn *k = ctx;
     const unsigned char *data = buf->data;
     size_t size = buf->size, used;
-    struct snic_luna_request q;
+    struct snic_ebs_request q;
     uint64_t now = snic_loop_now(l.e->loop), began = net_begin(l.e);
     int r;
     (void)c;

@@ -36,15 +36,15 @@ static void target_soon(void)
     }
 }
 
-static void target_do(const struct snic_solar_request *q, uint64_t now)
+static void target_do(const struct snic_ebs_request *q, uint64_t now)
 {
-    struct snic_solar_block b[SNIC_EBS_READ_BLOCKS];
-    if (q->op != SNIC_SOLAR_DO_READ) {
+    struct snic_ebs_read_block b[SNIC_EBS_READ_BLOCKS];
+    if (q->op != SNIC_EBS_DO_READ) {
         snic_solar_target_answer(k.t, q, SNIC_EBS_OK, q->data_crc, 0, now);
         return;
     }
     for (uint32_t i = 0; i < SNIC_EBS_READ_BLOCKS; i++)
-        b[i] = (struct snic_solar_block){
+        b[i] = (struct snic_ebs_read_block){
             .data = k.block, .wver = 1, .data_crc = k.crc, .guest_tag = 0};
     net_must(snic_solar_target_read_done(k.t, q, b, 1, now) > 0, "no train for an answer");
 }
@@ -52,8 +52,8 @@ static void target_do(const struct snic_solar_request *q, uint64_t now)
 static void target_recv(void *ctx, struct snic_net_dgram *d, const struct snic_net_msg *m,
                         uint32_t count)
 {
-    struct snic_solar_request q;
-    struct snic_solar_peer peer;
+    struct snic_ebs_request q;
+    struct snic_ebs_peer peer;
     uint64_t now = snic_loop_now(k.e->loop), began = net_begin(k.e);
     (void)ctx;
     (void)d;

@@ -35,7 +35,7 @@ struct fuzz {
     uint32_t requests, lent, kept;
     uint8_t damage[2], mask[2], refuse, lends;
     struct conn conn[CONNS];
-    struct snic_luna_request request[REQUESTS];
+    struct snic_ebs_request request[REQUESTS];
     struct snic_luna_send *lend[LENT], *keep[LENT];
     int busy[IOS];
     struct snic_ebs_io ios[IOS];
@@ -109,7 +109,7 @@ static void post(struct fuzz *f, uint32_t i, const struct snic_luna_send *s, uin
     damage(f, p->bytes + at, s->bytes, dir);
 }
 
-static void serve(struct fuzz *f, const struct snic_luna_request *q)
+static void serve(struct fuzz *f, const struct snic_ebs_request *q)
 {
     if (f->requests == REQUESTS)
         snic_luna_target_answer(f->t, q, SNIC_EBS_BUSY, 0, 50, f->now);
@@ -129,7 +129,7 @@ static void deliver(struct fuzz *f, uint32_t i, uint32_t dir, uint32_t most)
         p->head += size;
         return;
     }
-    struct snic_luna_request q;
+    struct snic_ebs_request q;
     size_t used;
     int r;
     do {
@@ -235,13 +235,13 @@ static void submit(struct fuzz *f)
 
 static void answer(struct fuzz *f, uint8_t op)
 {
-    struct snic_luna_block blocks[SNIC_EBS_READ_BLOCKS];
+    struct snic_ebs_read_block blocks[SNIC_EBS_READ_BLOCKS];
     if (f->requests == 0)
         return;
-    struct snic_luna_request q = f->request[--f->requests];
+    struct snic_ebs_request q = f->request[--f->requests];
     uint32_t status = op < 20 ? 0 : op % 18;
     memset(blocks, 0, sizeof(blocks));
-    if (q.op == SNIC_LUNA_DO_READ && status == 0) {
+    if (q.op == SNIC_EBS_DO_READ && status == 0) {
         for (uint32_t i = op % 3; i < SNIC_EBS_READ_BLOCKS; i += 1 + op % 2) {
             blocks[i].data = f->guest + i * SNIC_EBS_BLOCK_BYTES;
             blocks[i].data_crc = snic_crc32c(0, blocks[i].data, SNIC_EBS_BLOCK_BYTES);

@@ -30,7 +30,7 @@ struct fuzz {
     uint32_t letters;
     uint32_t requests;
     struct letter bag[BAG];
-    struct snic_solar_request request[REQUESTS];
+    struct snic_ebs_request request[REQUESTS];
     int busy[IOS];
     struct snic_ebs_io ios[IOS];
     struct snic_iov iov;
@@ -100,8 +100,8 @@ static void fuzz_poll(struct fuzz *f)
 
 static void fuzz_deliver(struct fuzz *f, struct letter *l)
 {
-    struct snic_solar_peer peer = {{l->path, l->gen, 0}};
-    struct snic_solar_request q;
+    struct snic_ebs_peer peer = {{l->path, l->gen, 0}};
+    struct snic_ebs_request q;
     if (!l->to_target)
         (void)snic_solar_recv(f->c, 0, l->path, l->gen, l->bytes, l->size, 0, f->now);
     else if (snic_solar_target_recv(f->t, &peer, l->bytes, l->size, 0, &q, f->now) == 1) {
@@ -156,13 +156,13 @@ static void fuzz_submit(struct fuzz *f)
 
 static void fuzz_answer(struct fuzz *f, uint8_t op)
 {
-    struct snic_solar_block blocks[SNIC_EBS_READ_BLOCKS];
+    struct snic_ebs_read_block blocks[SNIC_EBS_READ_BLOCKS];
     if (f->requests == 0)
         return;
-    struct snic_solar_request q = f->request[--f->requests];
+    struct snic_ebs_request q = f->request[--f->requests];
     uint32_t status = op < 20 ? 0 : op % 18;
     memset(blocks, 0, sizeof(blocks));
-    if (q.op == SNIC_SOLAR_DO_READ && status == 0) {
+    if (q.op == SNIC_EBS_DO_READ && status == 0) {
         blocks[op % 16].data = f->guest;
         blocks[op % 16].data_crc = snic_crc32c(0, f->guest, SNIC_EBS_BLOCK_BYTES);
         if (snic_solar_target_read_done(f->t, &q, blocks, 1, f->now) == SNIC_EAGAIN)

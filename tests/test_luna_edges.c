@@ -53,7 +53,7 @@ static void frame_sent(struct snic_luna_target *t, uint32_t handle, struct snic_
                        uint32_t status, uint64_t now)
 {
     unsigned char bytes[SNIC_EBS_HEADER_BYTES];
-    struct snic_luna_request q;
+    struct snic_ebs_request q;
     size_t used = 0;
     h->srv_epoch = h->type == SNIC_EBS_HELLO ? 0 : 1;
     h->pkt_cnt = 1;
@@ -231,7 +231,7 @@ static void test_luna_edges_failed_store_is_known(void **state)
     for (int i = 0; i < 20000 && fences < 3; i++) {
         duo_turn(d);
         for (uint32_t k = 0; k < d->requests; k++) {
-            fences += d->request[k].op == SNIC_LUNA_DO_FENCE;
+            fences += d->request[k].op == SNIC_EBS_DO_FENCE;
             snic_luna_target_answer(d->t, &d->request[k], SNIC_EBS_IO, 0, 0, d->now);
         }
         d->requests = 0;

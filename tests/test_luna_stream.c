@@ -280,7 +280,7 @@ static void test_luna_write_refused_busy_is_busy_only(void **state)
 static void feed(struct snic_luna_target *t, uint32_t handle, const unsigned char *p, size_t size,
                  int want)
 {
-    struct snic_luna_request q;
+    struct snic_ebs_request q;
     size_t used;
     assert_int_equal(snic_luna_target_recv(t, handle, p, size, &used, &q, 10), want);
     assert_int_equal(snic_luna_target_check(t), 0);

@@ -144,7 +144,7 @@ void duo_check(struct duo *d)
 
 /* ---- The store ---- */
 
-static uint32_t duo_write(struct duo *d, const struct snic_luna_request *q)
+static uint32_t duo_write(struct duo *d, const struct snic_ebs_request *q)
 {
     struct duo_stored *b = &d->store[q->lba];
     assert_int_equal(q->count, 1);
@@ -189,9 +189,9 @@ static void duo_target_act(struct duo *d, const struct snic_luna_target_action *
     }
 }
 
-static void duo_read(struct duo *d, const struct snic_luna_request *q)
+static void duo_read(struct duo *d, const struct snic_ebs_request *q)
 {
-    struct snic_luna_block blocks[SNIC_EBS_READ_BLOCKS];
+    struct snic_ebs_read_block blocks[SNIC_EBS_READ_BLOCKS];
     assert_true(q->count >= 1 && q->count <= SNIC_EBS_READ_BLOCKS);
     memset(blocks, 0, sizeof(blocks));
     for (uint32_t i = 0; i < q->count; i++) {
@@ -215,7 +215,7 @@ static void duo_read(struct duo *d, const struct snic_luna_request *q)
     assert_in_range(r, 0, 1);
 }
 
-static void duo_serve(struct duo *d, const struct snic_luna_request *q)
+static void duo_serve(struct duo *d, const struct snic_ebs_request *q)
 {
     uint32_t status = d->status;
     assert_int_equal(q->vd_id, 7);
@@ -223,14 +223,14 @@ static void duo_serve(struct duo *d, const struct snic_luna_request *q)
     assert_int_equal(q->block, q->lba % 512);
     if (status == 0 && q->seg_gen < d->seg_gen)
         status = SNIC_EBS_STALE_GEN;
-    if (status == 0 && q->op == SNIC_LUNA_DO_READ) {
+    if (status == 0 && q->op == SNIC_EBS_DO_READ) {
         duo_read(d, q);
         return;
     }
-    if (q->op == SNIC_LUNA_DO_FENCE) {
+    if (q->op == SNIC_EBS_DO_FENCE) {
         d->fence = q->wver;
         status = 0;
-    } else if (status == 0 && q->op == SNIC_LUNA_DO_WRITE) {
+    } else if (status == 0 && q->op == SNIC_EBS_DO_WRITE) {
         status = duo_write(d, q);
     }
     snic_luna_target_answer(d->t, q, status, q->data_crc, 500, d->now);
@@ -243,7 +243,7 @@ void duo_answer(struct duo *d)
     d->requests = 0;
 }
 
-static void duo_request(struct duo *d, const struct snic_luna_request *q)
+static void duo_request(struct duo *d, const struct snic_ebs_request *q)
 {
     if (!d->hold) {
         duo_serve(d, q);
@@ -263,7 +263,7 @@ static void duo_request(struct duo *d, const struct snic_luna_request *q)
 static void duo_up(struct duo *d, struct duo_conn *n)
 {
     while (n->open == 3 && !n->paused) {
-        struct snic_luna_request q;
+        struct snic_ebs_request q;
         size_t size = pipe_next(d, &n->up, d->split[0]), used;
         int r;
         if (size == 0 && !n->resumed)

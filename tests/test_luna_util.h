@@ -58,7 +58,7 @@ struct duo {
     uint32_t requests, lent, kept;
     struct duo_conn conn[DUO_CONNS];
     struct snic_luna_send *lend[256], *keep[256];
-    struct snic_luna_request request[DUO_REQUESTS];
+    struct snic_ebs_request request[DUO_REQUESTS];
     struct duo_stored store[DUO_BLOCKS];
 };
 

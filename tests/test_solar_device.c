@@ -45,7 +45,7 @@ struct rig {
     uint32_t misdirected; /* requests for what is not there */
     uint64_t naks, wrong; /* the agent's, as last seen */
     uint64_t version[BLOCKS];
-    struct snic_solar_block meta[BLOCKS];
+    struct snic_ebs_read_block meta[BLOCKS];
     unsigned char store[BLOCKS][SNIC_EBS_BLOCK_BYTES];
     unsigned char guest[BLOCKS][SNIC_EBS_BLOCK_BYTES];
     struct letter bag[BAG];
@@ -104,21 +104,21 @@ static void rig_post(struct rig *r, const struct snic_solar_train *t, uint32_t f
     }
 }
 
-static void rig_serve(struct rig *r, const struct snic_solar_request *q)
+static void rig_serve(struct rig *r, const struct snic_ebs_request *q)
 {
-    struct snic_solar_block blocks[SNIC_EBS_READ_BLOCKS];
+    struct snic_ebs_read_block blocks[SNIC_EBS_READ_BLOCKS];
     uint32_t n = 0;
     if (q->seg_id != SEG_ID || q->vd_id != VD_ID || q->lba >= BLOCKS || q->block != q->lba) {
         r->misdirected++;
         snic_solar_target_answer(r->t, q, SNIC_EBS_NO_SEGMENT, 0, 0, r->now);
         return;
     }
-    if (q->op == SNIC_SOLAR_DO_WRITE) {
-        struct snic_solar_block *b = &r->meta[q->block];
+    if (q->op == SNIC_EBS_DO_WRITE) {
+        struct snic_ebs_read_block *b = &r->meta[q->block];
         if (q->wver > b->wver) {
             memcpy(r->store[q->block], q->data, SNIC_EBS_BLOCK_BYTES);
-            *b = (struct snic_solar_block){r->store[q->block], q->wver, q->data_crc,
-                                           q->guest_tag,       0,       0};
+            *b = (struct snic_ebs_read_block){r->store[q->block], q->wver, q->data_crc,
+                                              q->guest_tag,       0,       0};
         }
         snic_solar_target_answer(r->t, q, SNIC_EBS_OK, q->data_crc, 0, r->now);
         return;
@@ -177,8 +177,8 @@ static void rig_turn(struct rig *r)
     r->letters = 0;
     for (uint32_t i = 0; i < n; i++) {
         struct letter *l = &now[i];
-        struct snic_solar_peer peer = {{l->path, l->gen, 0}};
-        struct snic_solar_request q;
+        struct snic_ebs_peer peer = {{l->path, l->gen, 0}};
+        struct snic_ebs_request q;
         if (l->to == AGENT)
             (void)snic_solar_recv(r->c, 0, l->path, l->gen, l->bytes, l->size, 0, r->now);
         else if (snic_solar_target_recv(r->t, &peer, l->bytes, l->size, 0, &q, r->now) == 1)

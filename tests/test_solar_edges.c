@@ -171,7 +171,7 @@ static int edge_read(struct duo *d, uint32_t failing)
 {
     static struct snic_ebs_io r;
     static struct snic_iov in = {back, sizeof(back)};
-    struct snic_solar_block blocks[SNIC_EBS_READ_BLOCKS];
+    struct snic_ebs_read_block blocks[SNIC_EBS_READ_BLOCKS];
     int none = 0, left = 0;
     edge_write_odd(d);
     d->store_ns = SECOND; /* so that the request is here, and not answered */

@@ -16,7 +16,7 @@ static struct {
     struct snic_solar_target *t;
     void *mem;
     uint64_t now, pn;
-    struct snic_solar_peer peer; /* that sends it */
+    struct snic_ebs_peer peer; /* that sends it */
     uint64_t bytes_in, bytes_out;
     uint32_t requests;
     unsigned char packet[SNIC_EBS_PACKET_BYTES];
@@ -29,7 +29,7 @@ static void stand_open(void)
         .opts_size = sizeof(o), .srv_epoch = SRV_EPOCH, .conns_max = CONNS, .seed = 5};
     memset(&stand, 0, sizeof(stand));
     stand.now = 1000 * MS;
-    stand.peer = (struct snic_solar_peer){{7, 8, 9}};
+    stand.peer = (struct snic_ebs_peer){{7, 8, 9}};
     size_t size = snic_solar_target_memsize(&o);
     stand.mem = aligned_alloc(SNIC_SOLAR_ALIGN, size);
     assert_non_null(stand.mem);
@@ -45,7 +45,7 @@ static void stand_close(void)
 /* Bytes that arrive. @return how many packets answer them; the last is in stand.answer */
 static int arrive(const void *packet, size_t bytes)
 {
-    struct snic_solar_request q;
+    struct snic_ebs_request q;
     struct snic_solar_train *t;
     struct snic_ebs_place place;
     int answers = 0;
@@ -233,10 +233,10 @@ static void test_solar_strangers_other_version_is_told(void **state)
    three times what comes from it, until it has shown that it hears. A proof is of one address. */
 static void test_solar_strangers_nothing_is_reflected(void **state)
 {
-    const struct snic_solar_peer victim = {{99, 98, 97}};
+    const struct snic_ebs_peer victim = {{99, 98, 97}};
     (void)state;
     stand_open();
-    struct snic_solar_peer self = stand.peer;
+    struct snic_ebs_peer self = stand.peer;
     uint32_t mine = greet(1);
     uint64_t proof = stand.answer.u.hello.proof;
     assert_true(mine != 0 && proof != 0);

@@ -64,17 +64,17 @@ static void duo_post(struct duo *d, const struct snic_solar_train *t, uint32_t t
     }
 }
 
-static void duo_serve(struct duo *d, const struct snic_solar_request *q)
+static void duo_serve(struct duo *d, const struct snic_ebs_request *q)
 {
-    struct snic_solar_block blocks[SNIC_EBS_READ_BLOCKS];
+    struct snic_ebs_read_block blocks[SNIC_EBS_READ_BLOCKS];
     uint32_t n = 0;
     int all = d->status != 0 && d->refuse == 0;
-    if (all || q->op == SNIC_SOLAR_DO_FENCE) {
-        snic_solar_target_answer(d->t, q, q->op == SNIC_SOLAR_DO_FENCE ? d->promise : d->status, 0,
-                                 0, d->now);
+    if (all || q->op == SNIC_EBS_DO_FENCE) {
+        snic_solar_target_answer(d->t, q, q->op == SNIC_EBS_DO_FENCE ? d->promise : d->status, 0, 0,
+                                 d->now);
         return;
     }
-    if (q->op == SNIC_SOLAR_DO_WRITE) {
+    if (q->op == SNIC_EBS_DO_WRITE) {
         if (q->wver > d->version[q->block]) {
             d->version[q->block] = q->wver;
             d->crc[q->block] = q->data_crc;
@@ -113,8 +113,8 @@ static void duo_act(struct duo *d, struct snic_solar_action *a)
 
 void duo_deliver(struct duo *d, const struct letter *l)
 {
-    struct snic_solar_peer peer = {{l->path, l->gen, d->nat}};
-    struct snic_solar_request q;
+    struct snic_ebs_peer peer = {{l->path, l->gen, d->nat}};
+    struct snic_ebs_request q;
     if (!l->to_target) {
         (void)snic_solar_recv(d->c, 0, l->path, l->gen, l->bytes, l->size, 0, d->now);
         return;
@@ -122,9 +122,9 @@ void duo_deliver(struct duo *d, const struct letter *l)
     if (snic_solar_target_recv(d->t, &peer, l->bytes, l->size, 0, &q, d->now) != 1)
         return;
     d->account_seen = q.account;
-    int write = q.op == SNIC_SOLAR_DO_WRITE;
+    int write = q.op == SNIC_EBS_DO_WRITE;
     int held = write && d->hold == q.lba + 1;
-    d->fences += q.op == SNIC_SOLAR_DO_FENCE;
+    d->fences += q.op == SNIC_EBS_DO_FENCE;
     if (write && d->refuse == q.lba + 1) {
         snic_solar_target_answer(d->t, &q, d->status, 0, 0, d->now);
         return;
@@ -134,7 +134,7 @@ void duo_deliver(struct duo *d, const struct letter *l)
         return;
     }
     assert_true(d->requests < BAG); /* a slow store writes the same bytes for each request */
-    if (q.op == SNIC_SOLAR_DO_WRITE && q.data != NULL && q.wver > d->version[q.block])
+    if (q.op == SNIC_EBS_DO_WRITE && q.data != NULL && q.wver > d->version[q.block])
         memcpy(d->store[q.block], q.data, SNIC_EBS_BLOCK_BYTES);
     if (q.data != NULL)
         q.data = d->store[q.block];
@@ -147,7 +147,7 @@ static void duo_stored(struct duo *d)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < d->requests; i++) {
-        struct snic_solar_request q = d->request[i];
+        struct snic_ebs_request q = d->request[i];
         if (d->ready[i] <= d->now || (d->ready[i] == SNIC_NEVER && d->hold == 0)) {
             duo_serve(d, &q);
             continue;

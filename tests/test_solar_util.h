@@ -38,7 +38,7 @@ struct duo {
     uint64_t version[512];
     unsigned char store[512][SNIC_EBS_BLOCK_BYTES];
     uint32_t crc[512], guest_tag[512];
-    struct snic_solar_request request[BAG];
+    struct snic_ebs_request request[BAG];
     struct letter bag[BAG];
 };
 

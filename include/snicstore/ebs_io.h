@@ -2,9 +2,10 @@
 /**
  * @file snicstore/ebs_io.h
  * What SOLAR (solar.h) and LUNA (luna.h) share with their callers: I/Os and disks of a storage
- * agent, and the reports on servers that refuse requests and on disks that wait.
+ * agent, its reports on servers that refuse requests and on disks that wait; and a block server's
+ * requests and the blocks that it returns.
  *
- * Depends on  snicstore/base.h.
+ * Depends on  snicstore/base.h, snicstore/ebs.h.
  * Memory      Plain data, the caller's. An I/O is linked while it is inside an agent: not to be
  *             moved. Nothing allocates.
  * Threads     [owner] one thread owns an agent and all I/Os inside it.
@@ -16,6 +17,7 @@
 #define SNIC_EBS_IO_H
 
 #include "snicstore/base.h"
+#include "snicstore/ebs.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -109,6 +111,91 @@ struct snic_ebs_wait {
 #define SNIC_EBS_WAITS_PLACE (1u << 0)
 /** For the location, if the segment exists: what _hole() of a transport ends. */
 #define SNIC_EBS_WAITS_HOLE (1u << 1)
+
+/* ---- A block server's end ---- */
+
+/** The other end of a datagram, as the server packs it; equal bytes are the same end. The last two
+ * words are its host: ends that differ in the first only are ports of one host. */
+struct snic_ebs_peer {
+    uint64_t word[3];
+};
+
+enum snic_ebs_request_op {
+    SNIC_EBS_DO_WRITE = 1,
+    SNIC_EBS_DO_READ,
+    SNIC_EBS_DO_FENCE,
+    SNIC_EBS_DO_TOKEN
+};
+
+/**
+ * A client's request to the server; plain data, kept by the server until it responds. The engine
+ * has checked the consistency of packet or frame; the server checks it against the segment:
+ *   WRITE  one block; vd_id, lba and seg_gen are those of the segment seg_id, and it is not fenced
+ *          above wver; then apply iff wver is higher than the block's, and answer when that is
+ *          durable. A frame of LUNA of n blocks makes n requests; it is acknowledged with the last
+ *          answer, by the first status that is an error.
+ *   READ   the blocks of `need` (bit i: block + i), at most SNIC_EBS_READ_BLOCKS of them.
+ *   FENCE  from now on refuse writes of the segment with a version below wver, durably.
+ *   TOKEN  the client presents the token at `data`: verify and remember it, or answer NO_TOKEN or
+ *          FORBIDDEN. Other requests of a disk of which there is none: NO_TOKEN.
+ */
+struct snic_ebs_request {
+    uint8_t op;     /**< enum snic_ebs_request_op */
+    uint8_t kind;   /**< WRITE: 0 data, 1 zero, 2 trim */
+    uint16_t count; /**< blocks: WRITE 1 */
+    uint16_t block; /**< in the segment */
+    uint16_t tenant;
+    uint32_t seg_gen;
+    uint32_t data_crc;  /**< WRITE: of data */
+    uint32_t guest_tag; /**< WRITE: to be stored with it */
+    uint32_t bind_crc;  /**< WRITE, of SOLAR */
+    uint64_t vd_id;
+    uint64_t seg_id;
+    uint64_t lba;
+    uint64_t wver;
+    uint64_t need;
+    const void *data; /**< WRITE of data: 4096 bytes; TOKEN: the token; else NULL. In the bytes that
+                           were passed to recv; with SOLAR's AUTH, or if LUNA received the block in
+                           parts, in the engine, until the next recv of the connection */
+    uint32_t account; /**< of its connection; 0: the shared secret's, or no AUTH */
+    uint32_t conn_id; /**< of its connection: LUNA's handle; different for each of a target */
+    /** The engine's: where the answer goes. */
+    union {
+        struct { /* SOLAR */
+            struct snic_ebs_peer peer;
+            uint64_t rpc_id;
+            uint64_t rx_ns;
+            uint32_t path_seq;
+            uint32_t tx_ts;
+            uint16_t pkt_id;
+            uint16_t pkt_cnt;
+            uint16_t flags;
+            uint8_t path;
+            uint8_t gen;
+            uint16_t slots[2 * SNIC_EBS_READ_BLOCKS]; /* READ: Addr slots and generations */
+            unsigned char telemetry[SNIC_EBS_INT_BYTES];
+        } packet;
+        struct { /* LUNA */
+            uint64_t serial;
+            uint16_t index;
+            uint16_t first; /* which block of the frame */
+        } frame;
+    } from;
+};
+
+/** A block of a read's response. */
+struct snic_ebs_read_block {
+    const void *data;  /**< 4096 bytes, borrowed until the trains or the send are returned; NULL:
+                            zeros */
+    uint64_t wver;     /**< 0: never written */
+    uint32_t data_crc; /**< as stored */
+    uint32_t guest_tag;
+    uint32_t status; /**< 0, or an enum snic_ebs_status: this block has no data */
+    uint32_t pad;
+};
+
+/** The checksum of a block; NULL in an engine's options: snic_crc32c(0, data, size). */
+typedef uint32_t (*snic_ebs_crc_fn)(void *ctx, const void *data, size_t size);
 
 #ifdef __cplusplus
 }

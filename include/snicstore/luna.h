@@ -120,9 +120,6 @@ struct snic_luna_target;
 #define SNIC_LUNA_PAPER (1u << 0)  /**< as published: no bound on silence, one connection */
 #define SNIC_LUNA_CRYPTO (1u << 1) /**< room for ciphertext; needed for keys              */
 
-/** The checksum of a block; NULL in the options: snic_crc32c(0, data, size). */
-typedef uint32_t (*snic_luna_crc_fn)(void *ctx, const void *data, size_t size);
-
 /** Frames to be written to a stream; lent by poll, returned with sent. */
 struct snic_luna_send {
     struct snic_node node; /**< the owner's until then                                        */
@@ -163,7 +160,7 @@ struct snic_luna_opts {
     uint64_t retry_max_ns;    /**< between attempts to connect, 1 ms..1 h; default 100 ms      */
     uint64_t stall_ns;        /**< a poll later than that is a stall of the owner; default 1 ms */
     const struct snic_ebs_sec_ops *sec; /**< ciphers, borrowed; NULL: no keys                  */
-    snic_luna_crc_fn crc;
+    snic_ebs_crc_fn crc;
     void *crc_ctx;
     uint64_t error_ns; /**< as in solar.h; default 0: never                                    */
 };
@@ -431,61 +428,8 @@ struct snic_luna_target_opts {
     uint64_t idle_ns;    /**< default 10 s                                                     */
     uint64_t stall_ns;   /**< a send not returned for so long ends its connection: the client
                               does not read; default 10 s                                      */
-    snic_luna_crc_fn crc;
+    snic_ebs_crc_fn crc;
     void *crc_ctx;
-};
-
-enum snic_luna_request_op {
-    SNIC_LUNA_DO_WRITE = 1,
-    SNIC_LUNA_DO_READ,
-    SNIC_LUNA_DO_FENCE,
-    SNIC_LUNA_DO_TOKEN
-};
-
-/**
- * A client's request to the owner; plain data, kept by the owner until it responds. The engine has
- * checked the frame's consistency; the owner checks it against the segment:
- *   WRITE  one block; vd_id, lba and seg_gen are those of the segment seg_id, and it is not fenced
- *          above wver; then apply iff wver is higher than the block's, and answer when that is
- *          durable. A frame of n blocks makes n requests; it is acknowledged with the last answer,
- *          by the first status that is an error.
- *   READ   the blocks of `need` (bit i: block + i), at most SNIC_EBS_READ_BLOCKS of them.
- *   FENCE  from now on refuse writes of the segment with a version below wver, durably.
- *   TOKEN  the client presents the token at `data`, valid until the next recv of this connection:
- *          as in solar.h.
- */
-struct snic_luna_request {
-    uint8_t op;     /**< enum snic_luna_request_op                                             */
-    uint8_t kind;   /**< WRITE: 0 data, 1 zero, 2 trim                                         */
-    uint16_t count; /**< blocks: WRITE 1                                                       */
-    uint16_t block; /**< in the segment                                                        */
-    uint16_t tenant;
-    uint32_t seg_gen;
-    uint32_t data_crc;  /**< WRITE: of data                                                    */
-    uint32_t guest_tag; /**< WRITE: to be stored with it                                       */
-    uint32_t pad;
-    uint64_t vd_id;
-    uint64_t seg_id;
-    uint64_t lba;
-    uint64_t wver;
-    uint64_t need;
-    const void *data; /**< WRITE of data: 4096 bytes, valid until the next recv of this
-                           connection, and as long as the bytes passed to recv; else NULL      */
-    /* -- the engine's -- */
-    uint64_t serial;
-    uint32_t handle;
-    uint16_t frame;
-    uint16_t first; /* which block of the frame */
-};
-
-/** A block of a read's answer. */
-struct snic_luna_block {
-    const void *data;  /**< 4096 bytes, borrowed until the send is returned; NULL: zeros       */
-    uint64_t wver;     /**< 0: never written                                                   */
-    uint32_t data_crc; /**< as stored                                                          */
-    uint32_t guest_tag;
-    uint32_t status; /**< 0, or an enum snic_ebs_status: this block has no data                */
-    uint32_t pad;
 };
 
 enum snic_luna_target_act {
@@ -530,13 +474,13 @@ SNIC_API void snic_luna_target_closed(struct snic_luna_target *t, uint32_t handl
  *         follows
  */
 SNIC_API int snic_luna_target_recv(struct snic_luna_target *t, uint32_t handle, const void *data,
-                                   size_t size, size_t *used, struct snic_luna_request *out,
+                                   size_t size, size_t *used, struct snic_ebs_request *out,
                                    uint64_t now_ns) SNIC_NONNULL(1, 5, 6);
 /**
  * A write or fence is done, or any request refused: @p status is an enum snic_ebs_status. @p crc:
  * of the data as the owner stored them. @p retry_us: with SNIC_EBS_BUSY. [owner]
  */
-SNIC_API void snic_luna_target_answer(struct snic_luna_target *t, const struct snic_luna_request *q,
+SNIC_API void snic_luna_target_answer(struct snic_luna_target *t, const struct snic_ebs_request *q,
                                       uint32_t status, uint32_t crc, uint32_t retry_us,
                                       uint64_t now_ns) SNIC_NONNULL(1, 2);
 /**
@@ -546,8 +490,8 @@ SNIC_API void snic_luna_target_answer(struct snic_luna_target *t, const struct s
  *         returned
  */
 SNIC_API SNIC_NODISCARD int snic_luna_target_read_done(struct snic_luna_target *t,
-                                                       const struct snic_luna_request *q,
-                                                       const struct snic_luna_block *blocks,
+                                                       const struct snic_ebs_request *q,
+                                                       const struct snic_ebs_read_block *blocks,
                                                        uint64_t cookie, uint64_t now_ns)
     SNIC_NONNULL(1, 2, 3);
 /** The next actions, up to @p max; fewer: there is no more now. [owner] */

@@ -211,17 +211,7 @@ struct snic_solar_target;
 #define SNIC_SOLAR_CRYPTO (1u << 1) /**< room for ciphertext; needed for keys           */
 #define SNIC_SOLAR_AUTH (1u << 2)   /**< packets can be sealed: sec, wire_keys needed   */
 
-/** The checksum of a block; NULL in the options: snic_crc32c(0, data, size). */
-typedef uint32_t (*snic_solar_crc_fn)(void *ctx, const void *data, size_t size);
-
 /* ---- Trains ---- */
-
-/** The other end of a datagram, as the target's owner packs it; equal bytes are the same end. The
- * last two words are its host: ends that differ in the first only are ports of one host, and a
- * proof of one (see above) holds for the others. */
-struct snic_solar_peer {
-    uint64_t word[3];
-};
 
 /** Lent by poll, returned with sent. */
 struct snic_solar_train {
@@ -234,10 +224,10 @@ struct snic_solar_train {
     uint32_t server; /**< agent: the path                                            */
     uint16_t path;
     uint16_t gen;
-    struct snic_solar_peer peer; /**< target: where to                                         */
-    uint64_t cookie;             /**< target: of the read whose blocks these are, else 0         */
-    uint32_t index;              /**< the engine's                                               */
-    uint32_t state;              /**< the engine's                                               */
+    struct snic_ebs_peer peer; /**< target: where to                                         */
+    uint64_t cookie;           /**< target: of the read whose blocks these are, else 0         */
+    uint32_t index;            /**< the engine's                                               */
+    uint32_t state;            /**< the engine's                                               */
 };
 
 /* ---- The agent ---- */
@@ -269,7 +259,7 @@ struct snic_solar_opts {
     uint64_t disk_blocks_max;   /**< largest disk, 512..2^40; default chunks_max GiB, or 8 GiB */
     uint64_t hop_rate;          /**< INT: bytes/s of our own port; default 1.25e9              */
     uint64_t base_rtt_ns;       /**< INT: T of HPCC; default 30 us                             */
-    snic_solar_crc_fn crc;
+    snic_ebs_crc_fn crc;
     void *crc_ctx;
     const struct snic_ebs_sec_ops *sec; /**< NULL: no keys                                     */
     void *wire_keys[2]; /**< AUTH: two objects of AES-128-GCM, for this agent alone            */
@@ -551,7 +541,7 @@ struct snic_solar_target_opts {
                                 among the connections as write credit                            */
     uint64_t idle_ns;      /**< default 10 s                                                     */
     unsigned char key[16]; /**< of the tokens: secret, the same after each restart             */
-    snic_solar_crc_fn crc;
+    snic_ebs_crc_fn crc;
     void *crc_ctx;
     const struct snic_ebs_sec_ops *sec; /**< AUTH: as the agent's                              */
     void *wire_keys[2];
@@ -562,70 +552,6 @@ struct snic_solar_target_opts {
      * from; borrowed until fini. NULL: there is no such account, its HELLO is refused. */
     void *(*secret_of)(void *ctx, uint32_t key_id, uint32_t account);
     void *secret_ctx;
-};
-
-enum snic_solar_request_op {
-    SNIC_SOLAR_DO_WRITE = 1,
-    SNIC_SOLAR_DO_READ,
-    SNIC_SOLAR_DO_FENCE,
-    SNIC_SOLAR_DO_TOKEN
-};
-
-/**
- * A client's request to the owner; plain data, kept by the owner until it responds. The engine has
- * checked the packet's consistency; the owner checks it against the segment:
- *   WRITE  vd_id, lba and seg_gen are those of the segment seg_id, and it is not fenced above wver;
- *          then apply iff wver is higher than the block's, and answer when that is durable.
- *   READ   the blocks of `need` (bit i: block + i).
- *   FENCE  from now on refuse writes of the segment with a version below wver, durably.
- *   TOKEN  the client shows the token at `data`, in the datagram: verify and remember it, or answer
- *          NO_TOKEN or FORBIDDEN. Other requests of a disk of which there is none: NO_TOKEN.
- */
-struct snic_solar_request {
-    uint8_t op;   /**< enum snic_solar_request_op                                              */
-    uint8_t kind; /**< WRITE: 0 data, 1 zero, 2 trim                                           */
-    uint16_t count;
-    uint16_t block; /**< in the segment                                                        */
-    uint16_t tenant;
-    uint32_t seg_gen;
-    uint32_t data_crc;  /**< WRITE: of data                                                    */
-    uint32_t guest_tag; /**< WRITE: to be stored with it                                       */
-    uint32_t bind_crc;  /**< WRITE                                                             */
-    uint64_t vd_id;
-    uint64_t seg_id;
-    uint64_t lba;
-    uint64_t wver;
-    uint64_t need;
-    const void *data; /**< WRITE of data: 4096 bytes in the datagram that was passed to recv;
-                           AUTH: in the target, until the next call of recv                    */
-    uint32_t account; /**< of its connection; 0: the shared secret's, or no AUTH               */
-    uint32_t pad2;
-    /* -- the engine's -- */
-    struct snic_solar_peer peer;
-    uint64_t rpc_id;
-    uint64_t rx_ns;
-    uint32_t conn;
-    uint32_t conn_id;
-    uint32_t path_seq;
-    uint32_t tx_ts;
-    uint16_t pkt_id;
-    uint16_t pkt_cnt;
-    uint16_t flags;
-    uint8_t path;
-    uint8_t gen;
-    uint32_t pad;
-    uint16_t slots[2 * SNIC_EBS_READ_BLOCKS]; /* READ: Addr slots and generations */
-    unsigned char telemetry[SNIC_EBS_INT_BYTES];
-};
-
-/** A block of a read's response. */
-struct snic_solar_block {
-    const void *data;  /**< 4096 bytes, borrowed until the trains are returned; NULL: zeros   */
-    uint64_t wver;     /**< 0: never written                                                  */
-    uint32_t data_crc; /**< as stored                                                         */
-    uint32_t guest_tag;
-    uint32_t status; /**< 0, or an enum snic_ebs_status: this block has no data             */
-    uint32_t pad;
 };
 
 /** Bytes snic_solar_target_init() needs for @p o; 0: invalid. [any] */
@@ -643,9 +569,9 @@ SNIC_API void *snic_solar_target_fini(struct snic_solar_target *t) SNIC_NONNULL(
  * exactly once, with snic_solar_target_answer() or _read_done(); 0: processed; SNIC_E*: counted and
  * dropped. [owner]
  */
-SNIC_API int snic_solar_target_recv(struct snic_solar_target *t, const struct snic_solar_peer *peer,
+SNIC_API int snic_solar_target_recv(struct snic_solar_target *t, const struct snic_ebs_peer *peer,
                                     const void *data, size_t size, uint32_t flags,
-                                    struct snic_solar_request *out, uint64_t now_ns)
+                                    struct snic_ebs_request *out, uint64_t now_ns)
     SNIC_NONNULL(1, 2, 3, 6);
 /**
  * A write or fence is done, or any request refused: @p status is an enum snic_ebs_status. @p crc:
@@ -654,7 +580,7 @@ SNIC_API int snic_solar_target_recv(struct snic_solar_target *t, const struct sn
  * [owner]
  */
 SNIC_API void snic_solar_target_answer(struct snic_solar_target *t,
-                                       const struct snic_solar_request *q, uint32_t status,
+                                       const struct snic_ebs_request *q, uint32_t status,
                                        uint32_t crc, uint32_t retry_us, uint64_t now_ns)
     SNIC_NONNULL(1, 2);
 /**
@@ -664,8 +590,8 @@ SNIC_API void snic_solar_target_answer(struct snic_solar_target *t,
  *         again when one was returned
  */
 SNIC_API SNIC_NODISCARD int snic_solar_target_read_done(struct snic_solar_target *t,
-                                                        const struct snic_solar_request *q,
-                                                        const struct snic_solar_block *blocks,
+                                                        const struct snic_ebs_request *q,
+                                                        const struct snic_ebs_read_block *blocks,
                                                         uint64_t cookie, uint64_t now_ns)
     SNIC_NONNULL(1, 2, 3);
 /** The next trains to send, up to @p max; to be called after a batch of datagrams. [owner] */
@@ -724,8 +650,8 @@ SNIC_API void snic_solar_target_get_stats(const struct snic_solar_target *t,
 /** A client, as long as its connection is known. */
 struct snic_solar_target_client {
     uint64_t client_id;
-    struct snic_solar_peer peer; /**< source of the last packet                                 */
-    uint64_t since_ns;           /**< of the connection                                         */
+    struct snic_ebs_peer peer; /**< source of the last packet                                 */
+    uint64_t since_ns;         /**< of the connection                                         */
     uint64_t heard_ns;
     uint64_t packets;        /**< received                                                      */
     uint64_t missing;        /**< not received, by their numbers; late ones are subtracted      */

@@ -57,32 +57,33 @@ static void luna_answer_to(struct snic_luna_target *t, struct luna_peer *n,
 
 /* The frame of @p q; NULL: its connection has ended. */
 static struct luna_frame *luna_answer_frame(struct snic_luna_target *t,
-                                            const struct snic_luna_request *q,
+                                            const struct snic_ebs_request *q,
                                             struct luna_peer **peer)
 {
-    struct luna_peer *n = luna_peer_of(t, q->handle);
-    if (n == NULL || q->frame >= t->o.frames_max || n->frames[q->frame].serial != q->serial ||
-        n->frames[q->frame].left == 0)
+    struct luna_peer *n = luna_peer_of(t, q->conn_id);
+    if (n == NULL || q->from.frame.index >= t->o.frames_max ||
+        n->frames[q->from.frame.index].serial != q->from.frame.serial ||
+        n->frames[q->from.frame.index].left == 0)
         return NULL;
     *peer = n;
-    return &n->frames[q->frame];
+    return &n->frames[q->from.frame.index];
 }
 
-static void luna_answer_count(struct snic_luna_target *t, const struct snic_luna_request *q)
+static void luna_answer_count(struct snic_luna_target *t, const struct snic_ebs_request *q)
 {
     SNIC_ASSERT(t->s.requests > 0);
     t->s.requests--;
-    if (q->op != SNIC_LUNA_DO_WRITE)
+    if (q->op != SNIC_EBS_DO_WRITE)
         return;
     SNIC_ASSERT(t->s.writes_out > 0);
     t->s.writes_out--;
-    struct luna_peer *n = luna_peer_of(t, q->handle);
+    struct luna_peer *n = luna_peer_of(t, q->conn_id);
     if (n != NULL)
         n->writes_out--;
     luna_target_room(t);
 }
 
-void snic_luna_target_answer(struct snic_luna_target *t, const struct snic_luna_request *q,
+void snic_luna_target_answer(struct snic_luna_target *t, const struct snic_ebs_request *q,
                              uint32_t status, uint32_t crc, uint32_t retry_us, uint64_t now_ns)
 {
     struct luna_peer *n = NULL;
@@ -91,13 +92,13 @@ void snic_luna_target_answer(struct snic_luna_target *t, const struct snic_luna_
     luna_answer_count(t, q);
     if (f == NULL)
         return;
-    if (q->op == SNIC_LUNA_DO_TOKEN)
+    if (q->op == SNIC_EBS_DO_TOKEN)
         n->permitted |= status == SNIC_EBS_OK;
     int good = status == SNIC_EBS_OK || status == SNIC_EBS_SUPERSEDED;
-    if (q->op == SNIC_LUNA_DO_READ && good)
+    if (q->op == SNIC_EBS_DO_READ && good)
         status = SNIC_EBS_INVALID; /* only data complete a read */
-    if (q->op == SNIC_LUNA_DO_WRITE && good && q->kind == SNIC_EBS_DATA)
-        f->agg ^= snic_ebs_agg_share(crc, (uint32_t)(f->b.blk_cnt - 1 - q->first));
+    if (q->op == SNIC_EBS_DO_WRITE && good && q->kind == SNIC_EBS_DATA)
+        f->agg ^= snic_ebs_agg_share(crc, (uint32_t)(f->b.blk_cnt - 1 - q->from.frame.first));
     if (f->status == SNIC_EBS_OK || (f->status == SNIC_EBS_SUPERSEDED && !good))
         f->status = (uint16_t)status;
     f->retry_us = (uint32_t)snic_max_u64(f->retry_us, retry_us);
@@ -201,7 +202,7 @@ void luna_answer_work(struct snic_luna_target *t)
 
 /* ---- Data ---- */
 
-static int luna_run_kind(const struct snic_luna_block *b)
+static int luna_run_kind(const struct snic_ebs_read_block *b)
 {
     if (b->status != SNIC_EBS_OK)
         return (int)b->status;
@@ -209,13 +210,13 @@ static int luna_run_kind(const struct snic_luna_block *b)
 }
 
 /* 1: it was written with a key, and its tag must be sent with it. */
-static int luna_run_keyed(const struct snic_luna_block *b)
+static int luna_run_keyed(const struct snic_ebs_read_block *b)
 {
     return b->data != NULL && b->guest_tag != 0;
 }
 
 /* Blocks from @p i on that make one frame. */
-static uint32_t luna_run(const struct luna_frame *f, const struct snic_luna_block *blocks,
+static uint32_t luna_run(const struct luna_frame *f, const struct snic_ebs_read_block *blocks,
                          uint32_t i, uint32_t count)
 {
     uint32_t n = 1;
@@ -229,7 +230,7 @@ static uint32_t luna_run(const struct luna_frame *f, const struct snic_luna_bloc
 }
 
 static void luna_run_put(struct snic_luna_target *t, struct luna_peer *n, struct luna_out *o,
-                         const struct luna_frame *f, const struct snic_luna_block *blocks,
+                         const struct luna_frame *f, const struct snic_ebs_read_block *blocks,
                          uint32_t i, uint32_t count)
 {
     struct snic_ebs_header h;
@@ -265,13 +266,13 @@ static void luna_run_put(struct snic_luna_target *t, struct luna_peer *n, struct
         luna_out_bytes(o, blocks[i + k].data, SNIC_EBS_BLOCK_BYTES);
 }
 
-int snic_luna_target_read_done(struct snic_luna_target *t, const struct snic_luna_request *q,
-                               const struct snic_luna_block *blocks, uint64_t cookie,
+int snic_luna_target_read_done(struct snic_luna_target *t, const struct snic_ebs_request *q,
+                               const struct snic_ebs_read_block *blocks, uint64_t cookie,
                                uint64_t now_ns)
 {
     struct luna_peer *n = NULL;
     t->now_ns = snic_max_u64(t->now_ns, now_ns);
-    SNIC_ASSERT(q->op == SNIC_LUNA_DO_READ && cookie != 0);
+    SNIC_ASSERT(q->op == SNIC_EBS_DO_READ && cookie != 0);
     struct luna_frame *f = luna_answer_frame(t, q, &n);
     if (f == NULL) {
         luna_answer_count(t, q);
@@ -286,7 +287,7 @@ int snic_luna_target_read_done(struct snic_luna_target *t, const struct snic_lun
         run = luna_run(f, blocks, i, count);
         luna_run_put(t, n, o, f, blocks, i, run);
     }
-    o->held[0] = q->frame;
+    o->held[0] = q->from.frame.index;
     o->s.cookie = cookie;
     f->left = 0;
     f->state = LUNA_FRAME_SENT;

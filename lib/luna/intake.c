@@ -45,34 +45,35 @@ static void luna_intake_refuse(struct luna_frame *f, uint32_t status)
 /* ---- Requests ---- */
 
 static void luna_intake_request(struct snic_luna_target *t, struct luna_peer *n,
-                                struct luna_frame *f, struct snic_luna_request *q, uint8_t op,
+                                struct luna_frame *f, struct snic_ebs_request *q, uint8_t op,
                                 uint32_t first)
 {
     const struct snic_ebs_block *b = &f->b;
     q->op = op;
     q->kind = b->op;
-    q->count = op == SNIC_LUNA_DO_WRITE ? 1 : b->blk_cnt;
+    q->count = op == SNIC_EBS_DO_WRITE ? 1 : b->blk_cnt;
     q->block = (uint16_t)(b->blk_off + first);
     q->tenant = b->tenant;
     q->seg_gen = b->seg_gen;
     q->data_crc = SNIC_EBS_CRC_ZEROS;
     q->guest_tag = b->guest_tag;
-    q->pad = 0;
+    q->bind_crc = 0;
+    q->account = 0;
     q->vd_id = b->vd_id;
     q->seg_id = b->seg_id;
     q->lba = b->lba + first;
     q->wver = b->wver;
-    q->need = op == SNIC_LUNA_DO_READ ? luna_mask(b->blk_cnt) : 0;
+    q->need = op == SNIC_EBS_DO_READ ? luna_mask(b->blk_cnt) : 0;
     q->data = NULL;
-    q->serial = f->serial;
-    q->handle = n->handle;
-    q->frame = (uint16_t)(f - n->frames);
-    q->first = (uint16_t)first;
+    q->from.frame.serial = f->serial;
+    q->conn_id = n->handle;
+    q->from.frame.index = (uint16_t)(f - n->frames);
+    q->from.frame.first = (uint16_t)first;
     f->left++;
     t->s.requests++;
-    if (op == SNIC_LUNA_DO_READ)
+    if (op == SNIC_EBS_DO_READ)
         n->client_stats.blocks_read += b->blk_cnt;
-    if (op == SNIC_LUNA_DO_WRITE) {
+    if (op == SNIC_EBS_DO_WRITE) {
         n->client_stats.blocks_written++;
         t->s.writes++;
         t->s.writes_out++;
@@ -82,7 +83,7 @@ static void luna_intake_request(struct snic_luna_target *t, struct luna_peer *n,
 
 /* A block of data, at @p data. @return 1 @p q; 0 its checksum is wrong */
 static int luna_intake_block(struct snic_luna_target *t, struct luna_peer *n,
-                             const unsigned char *data, struct snic_luna_request *q)
+                             const unsigned char *data, struct snic_ebs_request *q)
 {
     struct luna_in *in = &n->in;
     struct luna_frame *f = &n->frames[n->open];
@@ -91,7 +92,7 @@ static int luna_intake_block(struct snic_luna_target *t, struct luna_peer *n,
     int good = crc == snic_get_be32(in->list + (size_t)4 * block);
     in->have = 0;
     if (good) {
-        luna_intake_request(t, n, f, q, SNIC_LUNA_DO_WRITE, block);
+        luna_intake_request(t, n, f, q, SNIC_EBS_DO_WRITE, block);
         q->data_crc = crc;
         q->data = data;
     } else {
@@ -105,7 +106,7 @@ static int luna_intake_block(struct snic_luna_target *t, struct luna_peer *n,
 
 /* Bytes of blocks. @return 1 @p q; 0 continue; SNIC_EAGAIN */
 static int luna_intake_data(struct snic_luna_target *t, struct luna_peer *n,
-                            const unsigned char **data, size_t *size, struct snic_luna_request *q)
+                            const unsigned char **data, size_t *size, struct snic_ebs_request *q)
 {
     if (luna_target_full(t))
         return luna_intake_pause(t, n, LUNA_PAUSED_ROOM);
@@ -123,7 +124,7 @@ static int luna_intake_data(struct snic_luna_target *t, struct luna_peer *n,
 
 /* Requests without data: ZERO and TRIM one by one, reads 16 at a time. */
 static int luna_intake_emit(struct snic_luna_target *t, struct luna_peer *n,
-                            struct snic_luna_request *q)
+                            struct snic_ebs_request *q)
 {
     struct luna_in *in = &n->in;
     uint32_t count = in->h.u.block.blk_cnt;
@@ -131,7 +132,7 @@ static int luna_intake_emit(struct snic_luna_target *t, struct luna_peer *n,
         struct luna_frame *f = &n->frames[n->open];
         if (luna_target_full(t))
             return luna_intake_pause(t, n, LUNA_PAUSED_ROOM);
-        luna_intake_request(t, n, f, q, SNIC_LUNA_DO_WRITE, in->done++);
+        luna_intake_request(t, n, f, q, SNIC_EBS_DO_WRITE, in->done++);
         q->guest_tag = 0;
         if (in->done == count)
             luna_intake_close(t, n);
@@ -148,7 +149,7 @@ static int luna_intake_emit(struct snic_luna_target *t, struct luna_peer *n,
     in->done += f->b.blk_cnt;
     if (in->done == count)
         in->phase = LUNA_HEAD;
-    luna_intake_request(t, n, f, q, SNIC_LUNA_DO_READ, 0);
+    luna_intake_request(t, n, f, q, SNIC_EBS_DO_READ, 0);
     t->s.reads++;
     return 1;
 }
@@ -172,13 +173,13 @@ static uint32_t luna_intake_judge(const struct snic_ebs_header *h)
 
 /* A TOKEN has its own 64 bytes instead of a block's fields. @return 1 @p q */
 static int luna_intake_token(struct snic_luna_target *t, struct luna_peer *n, struct luna_frame *f,
-                             struct snic_luna_request *q)
+                             struct snic_ebs_request *q)
 {
     memset(&f->b, 0, sizeof(f->b));
     f->type = SNIC_EBS_NAK;
     n->open = (uint32_t)(f - n->frames);
     f->open = 1;
-    luna_intake_request(t, n, f, q, SNIC_LUNA_DO_TOKEN, 0);
+    luna_intake_request(t, n, f, q, SNIC_EBS_DO_TOKEN, 0);
     q->data = n->in.h.u.token;
     t->s.tokens++;
     luna_intake_close(t, n);
@@ -187,7 +188,7 @@ static int luna_intake_token(struct snic_luna_target *t, struct luna_peer *n, st
 
 /* A frame to be held. @return 1 @p q; 0 continue; SNIC_EAGAIN */
 static int luna_intake_admit(struct snic_luna_target *t, struct luna_peer *n,
-                             struct snic_luna_request *q)
+                             struct snic_ebs_request *q)
 {
     struct luna_in *in = &n->in;
     struct luna_frame *f = luna_frame_take(t, n);
@@ -207,7 +208,7 @@ static int luna_intake_admit(struct snic_luna_target *t, struct luna_peer *n,
     n->open = (uint32_t)(f - n->frames);
     f->open = 1;
     if (in->h.type == SNIC_EBS_FENCE && status == SNIC_EBS_OK) {
-        luna_intake_request(t, n, f, q, SNIC_LUNA_DO_FENCE, 0);
+        luna_intake_request(t, n, f, q, SNIC_EBS_DO_FENCE, 0);
         t->s.fences++;
         luna_intake_close(t, n);
         return 1;
@@ -315,7 +316,7 @@ static void luna_intake_skip(struct snic_luna_target *t, struct luna_peer *n,
 
 /* One step. @return 1 @p q; 0 continue, or, if @p size is 0, wait; SNIC_E* */
 static int luna_intake_step(struct snic_luna_target *t, struct luna_peer *n,
-                            const unsigned char **data, size_t *size, struct snic_luna_request *q)
+                            const unsigned char **data, size_t *size, struct snic_ebs_request *q)
 {
     struct luna_in *in = &n->in;
     int r = 0;
@@ -360,7 +361,7 @@ static void luna_intake_violation(struct snic_luna_target *t, struct luna_peer *
 }
 
 int snic_luna_target_recv(struct snic_luna_target *t, uint32_t handle, const void *data,
-                          size_t size, size_t *used, struct snic_luna_request *out, uint64_t now_ns)
+                          size_t size, size_t *used, struct snic_ebs_request *out, uint64_t now_ns)
 {
     const unsigned char *p = data;
     size_t left = size;

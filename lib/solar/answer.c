@@ -15,7 +15,7 @@ uint8_t solar_target_credit(const struct snic_solar_target *t)
 }
 
 static void solar_target_leave(struct snic_solar_target *t, struct solar_train *r,
-                               const struct snic_solar_peer *peer)
+                               const struct snic_ebs_peer *peer)
 {
     r->t.peer = *peer;
     t->s.trains++;
@@ -29,7 +29,7 @@ static struct solar_session *solar_target_session(struct snic_solar_target *t, s
 }
 
 int solar_target_single(struct snic_solar_target *t, struct solar_conn *n, void *secret,
-                        const struct snic_solar_peer *peer, struct snic_ebs_header *h,
+                        const struct snic_ebs_peer *peer, struct snic_ebs_header *h,
                         uint32_t padding, const void *telemetry)
 {
     struct solar_train *r = solar_train_take(&t->pool);
@@ -49,31 +49,31 @@ int solar_target_single(struct snic_solar_target *t, struct solar_conn *n, void 
 
 /* The fields of an answer to @p q. */
 static void solar_answer_head(struct snic_solar_target *t, struct solar_conn *n,
-                              const struct snic_solar_request *q, struct snic_ebs_header *h,
+                              const struct snic_ebs_request *q, struct snic_ebs_header *h,
                               uint32_t type)
 {
     memset(h, 0, sizeof(*h));
     h->type = (uint8_t)type;
-    h->path_id = q->path;
-    h->path_gen = q->gen;
-    h->ack_path_id = q->path;
-    h->ack_path_gen = q->gen;
-    h->ack_seq = q->path_seq;
-    h->echo_ts = q->tx_ts;
-    h->hold_ns = (uint32_t)snic_min_u64(t->now_ns - q->rx_ns, UINT32_MAX);
+    h->path_id = q->from.packet.path;
+    h->path_gen = q->from.packet.gen;
+    h->ack_path_id = q->from.packet.path;
+    h->ack_path_gen = q->from.packet.gen;
+    h->ack_seq = q->from.packet.path_seq;
+    h->echo_ts = q->from.packet.tx_ts;
+    h->hold_ns = (uint32_t)snic_min_u64(t->now_ns - q->from.packet.rx_ns, UINT32_MAX);
     h->tx_ts = (uint32_t)t->now_ns;
     h->srv_epoch = t->o.srv_epoch;
     h->conn_id = n->client;
-    h->rpc_id = q->rpc_id;
-    h->pkt_id = q->pkt_id;
-    h->pkt_cnt = q->pkt_cnt;
+    h->rpc_id = q->from.packet.rpc_id;
+    h->pkt_id = q->from.packet.pkt_id;
+    h->pkt_cnt = q->from.packet.pkt_cnt;
     h->credit = solar_target_credit(t);
-    h->path_seq = ++n->path[q->path].seq;
-    h->pn = solar_conn_number(n, q->path);
-    h->flags = q->flags & SNIC_EBS_CE_ECHO;
+    h->path_seq = ++n->path[q->from.packet.path].seq;
+    h->pn = solar_conn_number(n, q->from.packet.path);
+    h->flags = q->from.packet.flags & SNIC_EBS_CE_ECHO;
 }
 
-static void solar_answer_block(const struct snic_solar_request *q, struct snic_ebs_block *b)
+static void solar_answer_block(const struct snic_ebs_request *q, struct snic_ebs_block *b)
 {
     b->vd_id = q->vd_id;
     b->seg_id = q->seg_id;
@@ -91,12 +91,12 @@ static void solar_answer_block(const struct snic_solar_request *q, struct snic_e
 
 /* The train that collects acknowledgements of this path; a full one stays in poll's queue. */
 static struct solar_train *solar_answer_train(struct snic_solar_target *t, struct solar_conn *n,
-                                              const struct snic_solar_request *q)
+                                              const struct snic_ebs_request *q)
 {
-    struct solar_conn_path *p = &n->path[q->path];
+    struct solar_conn_path *p = &n->path[q->from.packet.path];
     struct solar_train *r = p->train == SNIC_SOLAR__NIL ? NULL : &t->pool.trains[p->train];
-    if (r != NULL && r->acks < SNIC_EBS_ACKS && r->h.path_gen == q->gen &&
-        memcmp(&r->t.peer, &q->peer, sizeof(q->peer)) == 0)
+    if (r != NULL && r->acks < SNIC_EBS_ACKS && r->h.path_gen == q->from.packet.gen &&
+        memcmp(&r->t.peer, &q->from.packet.peer, sizeof(q->from.packet.peer)) == 0)
         return r;
     r = solar_train_take(&t->pool);
     if (r == NULL)
@@ -105,29 +105,29 @@ static struct solar_train *solar_answer_train(struct snic_solar_target *t, struc
     r->h.pkt_id = 0;
     r->h.flags = 0;
     r->ack_size = SNIC_EBS_RPC_BYTES;
-    r->conn = q->conn;
+    r->conn = q->conn_id & (t->o.conns_max - 1);
     p->train = r->t.index;
-    solar_target_leave(t, r, &q->peer);
+    solar_target_leave(t, r, &q->from.packet.peer);
     return r;
 }
 
 static void solar_answer_ack(struct snic_solar_target *t, struct solar_conn *n,
-                             const struct snic_solar_request *q, uint32_t status, uint32_t srv_crc)
+                             const struct snic_ebs_request *q, uint32_t status, uint32_t srv_crc)
 {
     struct solar_train *r = solar_answer_train(t, n, q);
-    struct snic_ebs_ack a = {.rpc_id = q->rpc_id, .pkt_id = q->pkt_id};
+    struct snic_ebs_ack a = {.rpc_id = q->from.packet.rpc_id, .pkt_id = q->from.packet.pkt_id};
     if (r == NULL) {
         t->s.acks_lost++;
         return;
     }
     a.status = (uint16_t)status;
-    a.path_seq = q->path_seq;
-    a.echo_ts = q->tx_ts;
-    a.hold_ns = (uint32_t)snic_min_u64(t->now_ns - q->rx_ns, UINT32_MAX);
+    a.path_seq = q->from.packet.path_seq;
+    a.echo_ts = q->from.packet.tx_ts;
+    a.hold_ns = (uint32_t)snic_min_u64(t->now_ns - q->from.packet.rx_ns, UINT32_MAX);
     a.srv_crc = srv_crc;
-    a.path_id = q->path;
-    a.path_gen = q->gen;
-    a.flags = q->flags & SNIC_EBS_CE_ECHO;
+    a.path_id = q->from.packet.path;
+    a.path_gen = q->from.packet.gen;
+    a.flags = q->from.packet.flags & SNIC_EBS_CE_ECHO;
     snic_ebs_ack_put(r->head[0] + SNIC_EBS_RPC_BYTES, r->acks, &a);
     r->acks++;
     r->acked_ns = t->now_ns;
@@ -168,7 +168,7 @@ static void solar_answer_close(struct snic_solar_target *t, struct solar_train *
 
 /* With INT each packet has its own answer, for the block of hops is its own. */
 static void solar_answer_single(struct snic_solar_target *t, struct solar_conn *n,
-                                const struct snic_solar_request *q, uint32_t type, uint32_t status,
+                                const struct snic_ebs_request *q, uint32_t type, uint32_t status,
                                 uint32_t srv_crc, uint32_t retry_us)
 {
     struct snic_ebs_header h;
@@ -184,30 +184,30 @@ static void solar_answer_single(struct snic_solar_target *t, struct solar_conn *
         h.u.block.srv_crc = srv_crc;
         if (type == SNIC_EBS_WACK) {
             h.flags |= SNIC_EBS_INT;
-            telemetry = q->telemetry;
+            telemetry = q->from.packet.telemetry;
             t->s.acks++;
         }
     }
-    if (!solar_target_single(t, n, NULL, &q->peer, &h, 0, telemetry))
+    if (!solar_target_single(t, n, NULL, &q->from.packet.peer, &h, 0, telemetry))
         t->s.acks_lost++;
 }
 
 static struct solar_conn *solar_answer_conn(struct snic_solar_target *t,
-                                            const struct snic_solar_request *q, uint64_t now_ns)
+                                            const struct snic_ebs_request *q, uint64_t now_ns)
 {
     t->now_ns = snic_max_u64(t->now_ns, now_ns);
     return solar_conn_find(t, q->conn_id);
 }
 
-static void solar_answer_count(struct snic_solar_target *t, const struct snic_solar_request *q)
+static void solar_answer_count(struct snic_solar_target *t, const struct snic_ebs_request *q)
 {
     SNIC_ASSERT(t->s.requests > 0);
     t->s.requests--;
-    if (q->op == SNIC_SOLAR_DO_WRITE)
+    if (q->op == SNIC_EBS_DO_WRITE)
         t->s.writes_out--;
 }
 
-void snic_solar_target_answer(struct snic_solar_target *t, const struct snic_solar_request *q,
+void snic_solar_target_answer(struct snic_solar_target *t, const struct snic_ebs_request *q,
                               uint32_t status, uint32_t crc, uint32_t retry_us, uint64_t now_ns)
 {
     struct solar_conn *n = solar_answer_conn(t, q, now_ns);
@@ -215,22 +215,22 @@ void snic_solar_target_answer(struct snic_solar_target *t, const struct snic_sol
     solar_answer_count(t, q);
     if (n == NULL)
         return;
-    if (q->op != SNIC_SOLAR_DO_TOKEN)
+    if (q->op != SNIC_EBS_DO_TOKEN)
         solar_conn_answers(n, q);
     n->client_stats.requests--;
     n->client_stats.refused += status != SNIC_EBS_OK && status != SNIC_EBS_SUPERSEDED;
-    if (q->op == SNIC_SOLAR_DO_WRITE && q->data != NULL && crc != q->data_crc) {
+    if (q->op == SNIC_EBS_DO_WRITE && q->data != NULL && crc != q->data_crc) {
         struct snic_ebs_block b;
         memset(&b, 0, sizeof(b));
         solar_answer_block(q, &b);
         b.data_crc = crc;
         srv_crc = snic_ebs_bind_crc(&b);
     }
-    if (q->op == SNIC_SOLAR_DO_FENCE)
+    if (q->op == SNIC_EBS_DO_FENCE)
         solar_answer_single(t, n, q, SNIC_EBS_FENCE_ACK, status, 0, 0);
-    else if (status == SNIC_EBS_BUSY || q->op == SNIC_SOLAR_DO_TOKEN)
+    else if (status == SNIC_EBS_BUSY || q->op == SNIC_EBS_DO_TOKEN)
         solar_answer_single(t, n, q, SNIC_EBS_NAK, status, 0, retry_us);
-    else if (q->op == SNIC_SOLAR_DO_WRITE && (q->flags & SNIC_EBS_INT_REQ) != 0)
+    else if (q->op == SNIC_EBS_DO_WRITE && (q->from.packet.flags & SNIC_EBS_INT_REQ) != 0)
         solar_answer_single(t, n, q, SNIC_EBS_WACK, status, srv_crc, 0);
     else
         solar_answer_ack(t, n, q, status, srv_crc);
@@ -240,20 +240,20 @@ void snic_solar_target_answer(struct snic_solar_target *t, const struct snic_sol
 
 /* Bytes of a packet beside its block. */
 static uint32_t solar_resp_around(const struct snic_solar_target *t,
-                                  const struct snic_solar_request *q)
+                                  const struct snic_ebs_request *q)
 {
     return SNIC_EBS_HEADER_BYTES +
-           ((q->flags & SNIC_EBS_INT_REQ) != 0 ? (uint32_t)SNIC_EBS_INT_BYTES : 0u) +
+           ((q->from.packet.flags & SNIC_EBS_INT_REQ) != 0 ? (uint32_t)SNIC_EBS_INT_BYTES : 0u) +
            (solar_target_auth(t) ? (uint32_t)SNIC_EBS_TAG_BYTES : 0u);
 }
 
-static uint32_t solar_resp_body(const struct snic_solar_block *b)
+static uint32_t solar_resp_body(const struct snic_ebs_read_block *b)
 {
     return b->status == SNIC_EBS_OK && b->data != NULL ? SNIC_EBS_BLOCK_BYTES : 0;
 }
 
 /* Trains that these blocks make: a shorter packet ends one. */
-static uint32_t solar_resp_trains(const struct snic_solar_block *blocks, uint32_t count)
+static uint32_t solar_resp_trains(const struct snic_ebs_read_block *blocks, uint32_t count)
 {
     uint32_t trains = 0, in_it = 0, segment = 0, last = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -271,14 +271,14 @@ static uint32_t solar_resp_trains(const struct snic_solar_block *blocks, uint32_
 
 /* @return 0, or the cipher's error: it is not in the train */
 static int solar_resp_put(struct snic_solar_target *t, struct solar_conn *n, struct solar_train *r,
-                          const struct snic_solar_request *q, const struct snic_solar_block *block,
+                          const struct snic_ebs_request *q, const struct snic_ebs_read_block *block,
                           uint32_t i, uint32_t slot)
 {
     struct snic_ebs_header h;
     struct snic_ebs_block *b = &h.u.block;
     uint32_t body = solar_resp_body(block);
     solar_answer_head(t, n, q, &h, SNIC_EBS_READ_RESP);
-    h.flags |= q->flags & SNIC_EBS_INT_REQ;
+    h.flags |= q->from.packet.flags & SNIC_EBS_INT_REQ;
     h.pkt_id = (uint16_t)i;
     h.status = (uint16_t)block->status;
     solar_answer_block(q, b);
@@ -289,15 +289,15 @@ static int solar_resp_put(struct snic_solar_target *t, struct solar_conn *n, str
     b->op = body != 0 ? SNIC_EBS_DATA : SNIC_EBS_ZERO;
     b->data_crc = body != 0 ? block->data_crc : SNIC_EBS_CRC_ZEROS;
     b->guest_tag = block->guest_tag;
-    b->addr_slot = q->slots[2 * slot];
-    b->addr_gen = q->slots[2 * slot + 1];
+    b->addr_slot = q->from.packet.slots[2 * slot];
+    b->addr_gen = q->from.packet.slots[2 * slot + 1];
     b->bind_crc = snic_ebs_bind_crc(b);
     return solar_wire_add(&t->wire, solar_target_session(t, n), NULL, r, SNIC_EBS_TO_CLIENT, &h,
                           block->data, body, 0);
 }
 
-int snic_solar_target_read_done(struct snic_solar_target *t, const struct snic_solar_request *q,
-                                const struct snic_solar_block *blocks, uint64_t cookie,
+int snic_solar_target_read_done(struct snic_solar_target *t, const struct snic_ebs_request *q,
+                                const struct snic_ebs_read_block *blocks, uint64_t cookie,
                                 uint64_t now_ns)
 {
     struct solar_conn *n = solar_answer_conn(t, q, now_ns);
@@ -318,7 +318,7 @@ int snic_solar_target_read_done(struct snic_solar_target *t, const struct snic_s
         if (r != NULL && r->t.packets > 0 &&
             (r->t.packets == SNIC_SOLAR_TRAIN_MAX || size > r->t.segment ||
              r->t.bytes != r->t.packets * r->t.segment)) {
-            solar_target_leave(t, r, &q->peer);
+            solar_target_leave(t, r, &q->from.packet.peer);
             leave++;
             r = NULL;
         }
@@ -329,7 +329,7 @@ int snic_solar_target_read_done(struct snic_solar_target *t, const struct snic_s
         }
         (void)solar_resp_put(t, n, r, q, &blocks[slot], solar_lowest(left), slot);
     }
-    solar_target_leave(t, r, &q->peer);
+    solar_target_leave(t, r, &q->from.packet.peer);
     SNIC_ASSERT((uint32_t)leave <= trains); /* fewer where blocks could not be sealed */
     return leave;
 }

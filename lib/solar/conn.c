@@ -137,7 +137,7 @@ uint64_t solar_conn_token(const struct snic_solar_target *t, uint32_t conn_id)
  * each of its connections, and for each port (RFC 9000, section 8.1.3): a path that moves to
  * another port, because it lost packets, does not need one more round trip. */
 static uint64_t solar_conn_proof_at(const struct snic_solar_target *t,
-                                    const struct snic_solar_peer *peer, uint64_t slot)
+                                    const struct snic_ebs_peer *peer, uint64_t slot)
 {
     unsigned char words[32];
     for (uint32_t i = 0; i < 2; i++)
@@ -147,13 +147,13 @@ static uint64_t solar_conn_proof_at(const struct snic_solar_target *t,
     return snic_siphash(t->o.key, words, sizeof(words)) | 1;
 }
 
-uint64_t solar_conn_proof(const struct snic_solar_target *t, const struct snic_solar_peer *peer)
+uint64_t solar_conn_proof(const struct snic_solar_target *t, const struct snic_ebs_peer *peer)
 {
     return solar_conn_proof_at(t, peer, t->now_ns >> SNIC_SOLAR__PROOF_BITS);
 }
 
 void solar_conn_says(const struct snic_solar_target *t, struct solar_conn *n, uint32_t path,
-                     const struct snic_solar_peer *peer, uint64_t said)
+                     const struct snic_ebs_peer *peer, uint64_t said)
 {
     struct solar_conn_path *p = &n->path[path];
     uint64_t slot = t->now_ns >> SNIC_SOLAR__PROOF_BITS;
@@ -164,7 +164,7 @@ void solar_conn_says(const struct snic_solar_target *t, struct solar_conn *n, ui
     p->proven = 1;
 }
 
-int solar_conn_proven(const struct solar_conn *n, uint32_t path, const struct snic_solar_peer *peer)
+int solar_conn_proven(const struct solar_conn *n, uint32_t path, const struct snic_ebs_peer *peer)
 {
     const struct solar_conn_path *p = &n->path[path];
     return p->proven && p->peer.word[1] == peer->word[1] && p->peer.word[2] == peer->word[2];
@@ -307,7 +307,7 @@ void solar_conn_heard(struct snic_solar_target *t, struct solar_conn *n)
 
 /* Numbers continue when a path's port changes; packets lost in the change are missing, too. */
 void solar_conn_came(struct solar_conn *n, const struct snic_ebs_header *h,
-                     const struct snic_solar_peer *peer)
+                     const struct snic_ebs_peer *peer)
 {
     struct snic_solar_target_client *s = &n->client_stats;
     struct solar_conn_path *p = &n->path[h->path_id];
@@ -336,28 +336,28 @@ int snic_solar_target_get_client(const struct snic_solar_target *t, uint32_t slo
     return 0;
 }
 
-void solar_conn_holds(struct solar_conn *n, const struct snic_solar_request *q)
+void solar_conn_holds(struct solar_conn *n, const struct snic_ebs_request *q)
 {
-    struct solar_conn_path *p = &n->path[q->path];
-    if (p->held_gen != (256u | q->gen)) {
+    struct solar_conn_path *p = &n->path[q->from.packet.path];
+    if (p->held_gen != (256u | q->from.packet.gen)) {
         memset(p->held, 0, sizeof(p->held));
-        p->held_gen = 256u | q->gen;
-        p->held_seq = q->path_seq;
+        p->held_gen = 256u | q->from.packet.gen;
+        p->held_seq = q->from.packet.path_seq;
     }
-    int32_t ahead = (int32_t)(q->path_seq - p->held_seq);
+    int32_t ahead = (int32_t)(q->from.packet.path_seq - p->held_seq);
     for (uint32_t i = 1; ahead > 0 && i <= 256 && i <= (uint32_t)ahead; i++)
         p->held[(p->held_seq + i) % 256 / 64] &= ~solar_bit((p->held_seq + i) % 64);
     if (ahead > 0)
-        p->held_seq = q->path_seq;
+        p->held_seq = q->from.packet.path_seq;
     if (ahead > -256)
-        p->held[q->path_seq % 256 / 64] |= solar_bit(q->path_seq % 64);
+        p->held[q->from.packet.path_seq % 256 / 64] |= solar_bit(q->from.packet.path_seq % 64);
 }
 
-void solar_conn_answers(struct solar_conn *n, const struct snic_solar_request *q)
+void solar_conn_answers(struct solar_conn *n, const struct snic_ebs_request *q)
 {
-    struct solar_conn_path *p = &n->path[q->path];
-    if (p->held_gen == (256u | q->gen) && p->held_seq - q->path_seq < 256)
-        p->held[q->path_seq % 256 / 64] &= ~solar_bit(q->path_seq % 64);
+    struct solar_conn_path *p = &n->path[q->from.packet.path];
+    if (p->held_gen == (256u | q->from.packet.gen) && p->held_seq - q->from.packet.path_seq < 256)
+        p->held[q->from.packet.path_seq % 256 / 64] &= ~solar_bit(q->from.packet.path_seq % 64);
 }
 
 void snic_solar_target_get_stats(const struct snic_solar_target *t,

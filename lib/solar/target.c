@@ -6,7 +6,7 @@
 #include "solar/target_priv.h"
 
 struct solar_req_in {
-    const struct snic_solar_peer *peer;
+    const struct snic_ebs_peer *peer;
     const unsigned char *bytes;
     const unsigned char *body; /* decrypted, with AUTH */
     struct snic_ebs_header h;
@@ -128,35 +128,32 @@ static int solar_target_probe(struct snic_solar_target *t, struct solar_req_in *
 /* ---- Requests ---- */
 
 /* Its account and connection, and where its answer goes. */
-static void solar_target_from(const struct snic_solar_target *t, const struct solar_req_in *in,
-                              struct snic_solar_request *q, uint32_t op)
+static void solar_target_from(const struct solar_req_in *in, struct snic_ebs_request *q,
+                              uint32_t op)
 {
     q->op = (uint8_t)op;
     q->data = NULL;
     q->account = in->n->account;
-    q->pad2 = 0;
-    q->peer = *in->peer;
-    q->rpc_id = in->h.rpc_id;
-    q->rx_ns = in->came_ns;
-    q->conn = in->n->conn_id & (t->o.conns_max - 1);
+    q->from.packet.peer = *in->peer;
+    q->from.packet.rpc_id = in->h.rpc_id;
+    q->from.packet.rx_ns = in->came_ns;
     q->conn_id = in->n->conn_id;
-    q->path_seq = in->h.path_seq;
-    q->tx_ts = in->h.tx_ts;
-    q->pkt_id = in->h.pkt_id;
-    q->pkt_cnt = in->h.pkt_cnt;
-    q->flags = (uint16_t)((in->h.flags & (SNIC_EBS_INT_REQ | SNIC_EBS_XTS)) |
-                          ((in->flags & SNIC_SOLAR_CE) != 0 ? SNIC_EBS_CE_ECHO : 0));
-    q->path = in->h.path_id;
-    q->gen = in->h.path_gen;
-    q->pad = 0;
+    q->from.packet.path_seq = in->h.path_seq;
+    q->from.packet.tx_ts = in->h.tx_ts;
+    q->from.packet.pkt_id = in->h.pkt_id;
+    q->from.packet.pkt_cnt = in->h.pkt_cnt;
+    q->from.packet.flags = (uint16_t)((in->h.flags & (SNIC_EBS_INT_REQ | SNIC_EBS_XTS)) |
+                                      ((in->flags & SNIC_SOLAR_CE) != 0 ? SNIC_EBS_CE_ECHO : 0));
+    q->from.packet.path = in->h.path_id;
+    q->from.packet.gen = in->h.path_gen;
     in->n->client_stats.requests++;
 }
 
-static void solar_target_request(const struct snic_solar_target *t, const struct solar_req_in *in,
-                                 struct snic_solar_request *q, uint32_t op)
+static void solar_target_request(const struct solar_req_in *in, struct snic_ebs_request *q,
+                                 uint32_t op)
 {
     const struct snic_ebs_block *b = &in->h.u.block;
-    solar_target_from(t, in, q, op);
+    solar_target_from(in, q, op);
     q->kind = b->op;
     q->count = b->blk_cnt;
     q->block = b->blk_off;
@@ -170,13 +167,13 @@ static void solar_target_request(const struct snic_solar_target *t, const struct
     q->lba = b->lba;
     q->wver = b->wver;
     q->need = b->need_mask;
-    if (op == SNIC_SOLAR_DO_WRITE)
+    if (op == SNIC_EBS_DO_WRITE)
         in->n->client_stats.blocks_written += q->count;
-    if (op == SNIC_SOLAR_DO_READ)
+    if (op == SNIC_EBS_DO_READ)
         in->n->client_stats.blocks_read += solar_ones(q->need);
     solar_conn_holds(in->n, q);
-    if ((q->flags & SNIC_EBS_INT_REQ) != 0 && in->place.int_at != 0)
-        memcpy(q->telemetry, in->bytes + in->place.int_at, SNIC_EBS_INT_BYTES);
+    if ((q->from.packet.flags & SNIC_EBS_INT_REQ) != 0 && in->place.int_at != 0)
+        memcpy(q->from.packet.telemetry, in->bytes + in->place.int_at, SNIC_EBS_INT_BYTES);
 }
 
 static int solar_target_bound(const struct snic_ebs_block *b)
@@ -196,7 +193,7 @@ static int solar_target_damaged(const struct snic_solar_target *t, const struct 
 }
 
 static int solar_target_write(struct snic_solar_target *t, struct solar_req_in *in,
-                              struct snic_solar_request *q)
+                              struct snic_ebs_request *q)
 {
     const struct snic_ebs_block *b = &in->h.u.block;
     const unsigned char *data = in->body;
@@ -213,7 +210,7 @@ static int solar_target_write(struct snic_solar_target *t, struct solar_req_in *
         solar_target_nak(t, in, SNIC_EBS_BUSY, 200, 0);
         return SNIC_EBUSY;
     }
-    solar_target_request(t, in, q, SNIC_SOLAR_DO_WRITE);
+    solar_target_request(in, q, SNIC_EBS_DO_WRITE);
     q->data = b->op == SNIC_EBS_DATA ? data : NULL;
     t->s.writes++;
     t->s.writes_out++;
@@ -222,7 +219,7 @@ static int solar_target_write(struct snic_solar_target *t, struct solar_req_in *
 }
 
 static int solar_target_read(struct snic_solar_target *t, struct solar_req_in *in,
-                             struct snic_solar_request *q)
+                             struct snic_ebs_request *q)
 {
     const struct snic_ebs_block *b = &in->h.u.block;
     uint32_t count = solar_ones(b->need_mask);
@@ -239,22 +236,23 @@ static int solar_target_read(struct snic_solar_target *t, struct solar_req_in *i
         solar_target_nak(t, in, SNIC_EBS_UNPROVEN, 0, 0);
         return SNIC_EACCES;
     }
-    solar_target_request(t, in, q, SNIC_SOLAR_DO_READ);
+    solar_target_request(in, q, SNIC_EBS_DO_READ);
     for (uint32_t i = 0; i < count; i++)
-        snic_ebs_slot_get(in->body, i, &q->slots[2 * i], &q->slots[2 * i + 1]);
+        snic_ebs_slot_get(in->body, i, &q->from.packet.slots[2 * i],
+                          &q->from.packet.slots[2 * i + 1]);
     t->s.reads++;
     t->s.requests++;
     return 1;
 }
 
 static int solar_target_fence(struct snic_solar_target *t, struct solar_req_in *in,
-                              struct snic_solar_request *q)
+                              struct snic_ebs_request *q)
 {
     if (!solar_target_bound(&in->h.u.block)) {
         solar_target_nak(t, in, SNIC_EBS_INVALID, 0, 0);
         return SNIC_EINVAL;
     }
-    solar_target_request(t, in, q, SNIC_SOLAR_DO_FENCE);
+    solar_target_request(in, q, SNIC_EBS_DO_FENCE);
     t->s.fences++;
     t->s.requests++;
     return 1;
@@ -262,10 +260,10 @@ static int solar_target_fence(struct snic_solar_target *t, struct solar_req_in *
 
 /* Its header is not encrypted: q->data points to the token there. */
 static int solar_target_token(struct snic_solar_target *t, struct solar_req_in *in,
-                              struct snic_solar_request *q)
+                              struct snic_ebs_request *q)
 {
     memset(q, 0, sizeof(*q));
-    solar_target_from(t, in, q, SNIC_SOLAR_DO_TOKEN);
+    solar_target_from(in, q, SNIC_EBS_DO_TOKEN);
     q->data = in->bytes + in->place.header_size - SNIC_EBS_TOKEN_BYTES;
     t->s.tokens++;
     t->s.requests++;
@@ -338,9 +336,9 @@ static int solar_target_open(struct snic_solar_target *t, struct solar_req_in *i
     return r;
 }
 
-int snic_solar_target_recv(struct snic_solar_target *t, const struct snic_solar_peer *peer,
+int snic_solar_target_recv(struct snic_solar_target *t, const struct snic_ebs_peer *peer,
                            const void *data, size_t size, uint32_t flags,
-                           struct snic_solar_request *out, uint64_t now_ns)
+                           struct snic_ebs_request *out, uint64_t now_ns)
 {
     struct solar_req_in in;
     t->now_ns = snic_max_u64(t->now_ns, now_ns);

@@ -22,15 +22,15 @@
 #define SNIC_SOLAR__READ_TRAINS (SNIC_EBS_READ_BLOCKS / 2u + 1)
 
 struct solar_conn_path {
-    uint32_t seq;                /* the last path_seq that was used */
-    uint32_t train;              /* open ACKV, or NIL */
-    uint64_t held[4];            /* J3 */
-    uint32_t held_seq;           /* the highest of a request */
-    uint32_t held_gen;           /* of the path, and 256; 0: none */
-    uint32_t came_seq;           /* the highest of all packets; statistics */
-    uint32_t came_gen;           /* likewise, of the path, and 256; 0: none */
-    uint64_t pn;                 /* used last */
-    struct snic_solar_peer peer; /* if proven: the address that sent its proof */
+    uint32_t seq;              /* the last path_seq that was used */
+    uint32_t train;            /* open ACKV, or NIL */
+    uint64_t held[4];          /* J3 */
+    uint32_t held_seq;         /* the highest of a request */
+    uint32_t held_gen;         /* of the path, and 256; 0: none */
+    uint32_t came_seq;         /* the highest of all packets; statistics */
+    uint32_t came_gen;         /* likewise, of the path, and 256; 0: none */
+    uint64_t pn;               /* used last */
+    struct snic_ebs_peer peer; /* if proven: the address that sent its proof */
     uint32_t proven;
     uint32_t pad;
 };
@@ -77,28 +77,27 @@ struct solar_conn *solar_conn_hello(struct snic_solar_target *t, const struct sn
 void solar_conn_heard(struct snic_solar_target *t, struct solar_conn *n);
 /** Statistics of a received packet. */
 void solar_conn_came(struct solar_conn *n, const struct snic_ebs_header *h,
-                     const struct snic_solar_peer *peer);
+                     const struct snic_ebs_peer *peer);
 uint64_t solar_conn_token(const struct snic_solar_target *t, uint32_t conn_id);
 /** The value sent to an address, whose return proves that it receives there. Never 0. */
-uint64_t solar_conn_proof(const struct snic_solar_target *t, const struct snic_solar_peer *peer);
+uint64_t solar_conn_proof(const struct snic_solar_target *t, const struct snic_ebs_peer *peer);
 /** @p said was received from @p peer on this path. */
 void solar_conn_says(const struct snic_solar_target *t, struct solar_conn *n, uint32_t path,
-                     const struct snic_solar_peer *peer, uint64_t said);
-int solar_conn_proven(const struct solar_conn *n, uint32_t path,
-                      const struct snic_solar_peer *peer);
+                     const struct snic_ebs_peer *peer, uint64_t said);
+int solar_conn_proven(const struct solar_conn *n, uint32_t path, const struct snic_ebs_peer *peer);
 /** The number of the next packet on a path. */
 uint64_t solar_conn_number(struct solar_conn *n, uint32_t path);
 
 /* Requests that are received and not answered (J3). */
-void solar_conn_holds(struct solar_conn *n, const struct snic_solar_request *q);
-void solar_conn_answers(struct solar_conn *n, const struct snic_solar_request *q);
+void solar_conn_holds(struct solar_conn *n, const struct snic_ebs_request *q);
+void solar_conn_answers(struct solar_conn *n, const struct snic_ebs_request *q);
 
 /* answer.c */
 uint8_t solar_target_credit(const struct snic_solar_target *t);
 /** Send a single packet, on @p n or, NULL, on no connection, authenticated by @p secret. @return 1;
  * 0 no train is free, or the cipher failed: not sent. */
 int solar_target_single(struct snic_solar_target *t, struct solar_conn *n, void *secret,
-                        const struct snic_solar_peer *peer, struct snic_ebs_header *h,
+                        const struct snic_ebs_peer *peer, struct snic_ebs_header *h,
                         uint32_t padding, const void *telemetry);
 
 static inline int solar_target_auth(const struct snic_solar_target *t)

@@ -144,18 +144,18 @@ static void front_luna_lost(struct snic_volume_server *s, struct volume_peer *p)
 static size_t front_luna_feed(struct snic_volume_server *s, struct volume_peer *p,
                               const unsigned char *data, size_t size)
 {
-    struct volume_ask q = {.front = &volume_front_luna};
+    struct volume_req q = {.front = &volume_front_luna};
     uint64_t now = volume_server_now(s);
     size_t at = 0, used = 0;
     int r;
     do {
-        r = snic_luna_target_recv(s->luna.target, p->handle, data + at, size - at, &used, &q.luna,
+        r = snic_luna_target_recv(s->luna.target, p->handle, data + at, size - at, &used, &q.r,
                                   now);
         at += used;
         if (r == 1) {
-            uintptr_t shown = (uintptr_t)q.luna.data - (uintptr_t)data;
+            uintptr_t shown = (uintptr_t)q.r.data - (uintptr_t)data;
             volume_request(s, &q);
-            if (q.luna.data != NULL && shown >= size) /* not in these bytes */
+            if (q.r.data != NULL && shown >= size) /* not in these bytes */
                 volume_request_flush(s);
         }
     } while (r == 1);
@@ -272,18 +272,17 @@ static void front_luna_unlisten(struct snic_volume_server *s)
 
 /* ---- Sending ---- */
 
-static void front_luna_answer(struct snic_volume_server *s, const struct volume_ask *q,
+static void front_luna_answer(struct snic_volume_server *s, const struct volume_req *q,
                               uint32_t status)
 {
-    snic_luna_target_answer(s->luna.target, &q->luna, status, q->luna.data_crc,
-                            SNIC_VOLUME__BUSY_US, volume_server_now(s));
+    snic_luna_target_answer(s->luna.target, &q->r, status, q->r.data_crc, SNIC_VOLUME__BUSY_US,
+                            volume_server_now(s));
 }
 
-static int front_luna_read_done(struct snic_volume_server *s, const struct volume_ask *q,
-                                const union volume_block *blocks, uint64_t cookie)
+static int front_luna_read_done(struct snic_volume_server *s, const struct volume_req *q,
+                                const struct snic_ebs_read_block *blocks, uint64_t cookie)
 {
-    return snic_luna_target_read_done(s->luna.target, &q->luna, &blocks->luna, cookie,
-                                      volume_server_now(s));
+    return snic_luna_target_read_done(s->luna.target, &q->r, blocks, cookie, volume_server_now(s));
 }
 
 static void front_luna_act(struct snic_volume_server *s, const struct snic_luna_target_action *a)

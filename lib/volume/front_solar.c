@@ -61,15 +61,15 @@ static int front_solar_init(struct snic_volume_server *s)
 
 /* ---- Receiving ---- */
 
-SNIC_STATIC_ASSERT(sizeof(struct snic_solar_peer) == 24, "an address of the net door fits in");
+SNIC_STATIC_ASSERT(sizeof(struct snic_ebs_peer) == 24, "an address of the net door fits in");
 
-static void front_solar_peer(struct snic_solar_peer *p, const struct snic_net_addr *a)
+static void front_solar_peer(struct snic_ebs_peer *p, const struct snic_net_addr *a)
 {
     p->word[0] = (uint64_t)a->family << 48 | (uint64_t)a->port << 32 | a->node;
     memcpy(&p->word[1], a->ip, sizeof(a->ip));
 }
 
-static void front_solar_addr(struct snic_net_addr *a, const struct snic_solar_peer *p)
+static void front_solar_addr(struct snic_net_addr *a, const struct snic_ebs_peer *p)
 {
     memset(a, 0, sizeof(*a));
     a->family = (uint16_t)(p->word[0] >> 48);
@@ -82,14 +82,14 @@ static void front_solar_recv(void *ctx, struct snic_net_dgram *d, const struct s
                              uint32_t count)
 {
     struct snic_volume_server *s = ctx;
-    struct volume_ask q = {.front = &volume_front_solar};
-    struct snic_solar_peer peer;
+    struct volume_req q = {.front = &volume_front_solar};
+    struct snic_ebs_peer peer;
     (void)d;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t flags = msgs[i].ecn == SNIC_VOLUME__CE ? SNIC_SOLAR_CE : 0;
         front_solar_peer(&peer, &msgs[i].peer);
-        if (snic_solar_target_recv(s->solar.target, &peer, msgs[i].data, msgs[i].size, flags,
-                                   &q.solar, msgs[i].time_ns) == 1)
+        if (snic_solar_target_recv(s->solar.target, &peer, msgs[i].data, msgs[i].size, flags, &q.r,
+                                   msgs[i].time_ns) == 1)
             volume_request(s, &q);
     }
     volume_request_flush(s); /* V7: the data are lent for this call only */
@@ -121,17 +121,17 @@ static void front_solar_unlisten(struct snic_volume_server *s)
 
 /* ---- Sending ---- */
 
-static void front_solar_answer(struct snic_volume_server *s, const struct volume_ask *q,
+static void front_solar_answer(struct snic_volume_server *s, const struct volume_req *q,
                                uint32_t status)
 {
-    snic_solar_target_answer(s->solar.target, &q->solar, status, q->solar.data_crc,
-                             SNIC_VOLUME__BUSY_US, volume_server_now(s));
+    snic_solar_target_answer(s->solar.target, &q->r, status, q->r.data_crc, SNIC_VOLUME__BUSY_US,
+                             volume_server_now(s));
 }
 
-static int front_solar_read_done(struct snic_volume_server *s, const struct volume_ask *q,
-                                 const union volume_block *blocks, uint64_t cookie)
+static int front_solar_read_done(struct snic_volume_server *s, const struct volume_req *q,
+                                 const struct snic_ebs_read_block *blocks, uint64_t cookie)
 {
-    return snic_solar_target_read_done(s->solar.target, &q->solar, &blocks->solar, cookie,
+    return snic_solar_target_read_done(s->solar.target, &q->r, blocks, cookie,
                                        snic_loop_clock(s->o.loop));
 }
 

@@ -57,15 +57,15 @@ static struct volume_grant *grants_place(struct snic_volume_server *s, uint64_t 
 }
 
 /* The connection's account; LUNA's connections have none: the token's. */
-static uint32_t grants_account(const struct volume_ask *q, const struct snic_ebs_token *t)
+static uint32_t grants_account(const struct volume_req *q, const struct snic_ebs_token *t)
 {
-    return q->front == &volume_front_solar ? q->solar.account : t->account;
+    return q->front == &volume_front_solar ? q->r.account : t->account;
 }
 
 /* A number that no other connection has. */
-static uint64_t grants_who(const struct volume_ask *q)
+static uint64_t grants_who(const struct volume_req *q)
 {
-    return q->front == &volume_front_solar ? q->solar.conn_id : UINT64_C(1) << 32 | q->luna.handle;
+    return q->front == &volume_front_solar ? q->r.conn_id : UINT64_C(1) << 32 | q->r.conn_id;
 }
 
 static uint64_t grants_now(const struct snic_volume_server *s)
@@ -73,17 +73,17 @@ static uint64_t grants_now(const struct snic_volume_server *s)
     return s->o.unix_time(s->o.token_ctx);
 }
 
-static uint32_t grants_verify(struct snic_volume_server *s, const struct volume_ask *q,
+static uint32_t grants_verify(struct snic_volume_server *s, const struct volume_req *q,
                               struct snic_ebs_token *t)
 {
     struct snic_ebs_token claims;
-    if (snic_ebs_token_read(&claims, q->w.data) != 0)
+    if (snic_ebs_token_read(&claims, q->r.data) != 0)
         return SNIC_EBS_FORBIDDEN;
     void *key = s->o.token_key(s->o.token_ctx, claims.key_id);
     s->stats.tokens_no_key += key == NULL;
     if (key == NULL)
         return SNIC_EBS_NO_TOKEN; /* not yet known, or revoked: another token may be valid */
-    if (snic_ebs_token_verify(t, q->w.data, s->o.sec, key) != 0 ||
+    if (snic_ebs_token_verify(t, q->r.data, s->o.sec, key) != 0 ||
         t->account != grants_account(q, t))
         return SNIC_EBS_FORBIDDEN;
     if (grants_now(s) <= t->not_after)
@@ -92,7 +92,7 @@ static uint32_t grants_verify(struct snic_volume_server *s, const struct volume_
     return SNIC_EBS_NO_TOKEN;
 }
 
-uint32_t volume_grants_show(struct snic_volume_server *s, const struct volume_ask *q)
+uint32_t volume_grants_show(struct snic_volume_server *s, const struct volume_req *q)
 {
     struct snic_ebs_token t;
     if (s->o.token_key == NULL)
@@ -114,27 +114,27 @@ uint32_t volume_grants_show(struct snic_volume_server *s, const struct volume_as
 }
 
 /* The latest lease that a request names. A fence is one above the version that it ends. */
-static uint32_t grants_asked(const struct volume_ask *q)
+static uint32_t grants_asked(const struct volume_req *q)
 {
-    uint64_t wver = q->w.wver - (q->w.op == SNIC_SOLAR_DO_FENCE && q->w.wver != 0);
-    uint32_t lease = q->w.op == SNIC_SOLAR_DO_READ ? 0 : snic_ebs_id_epoch(wver);
-    return (uint32_t)snic_max_u64(lease, q->w.seg_gen >> 16);
+    uint64_t wver = q->r.wver - (q->r.op == SNIC_EBS_DO_FENCE && q->r.wver != 0);
+    uint32_t lease = q->r.op == SNIC_EBS_DO_READ ? 0 : snic_ebs_id_epoch(wver);
+    return (uint32_t)snic_max_u64(lease, q->r.seg_gen >> 16);
 }
 
-uint32_t volume_grants_check(struct snic_volume_server *s, const struct volume_ask *q)
+uint32_t volume_grants_check(struct snic_volume_server *s, const struct volume_req *q)
 {
-    struct volume_grant *g = grants_find(s, grants_who(q), q->w.vd_id);
+    struct volume_grant *g = grants_find(s, grants_who(q), q->r.vd_id);
     struct snic_segments_stat seg;
     if (g == NULL)
         return SNIC_EBS_NO_TOKEN;
-    struct snic_ebs_token_use u = {.vd_id = q->w.vd_id,
+    struct snic_ebs_token_use u = {.vd_id = q->r.vd_id,
                                    .now = grants_now(s),
                                    .account = grants_account(q, &g->t),
                                    .asked = grants_asked(q)};
-    u.rights = q->w.op == SNIC_SOLAR_DO_READ    ? SNIC_EBS_MAY_READ
-               : q->w.op == SNIC_SOLAR_DO_FENCE ? SNIC_EBS_MAY_FENCE
-                                                : SNIC_EBS_MAY_WRITE;
-    if (snic_segments_find(s->store, q->w.seg_id, &seg) == 0 && seg.vd_id == q->w.vd_id)
+    u.rights = q->r.op == SNIC_EBS_DO_READ    ? SNIC_EBS_MAY_READ
+               : q->r.op == SNIC_EBS_DO_FENCE ? SNIC_EBS_MAY_FENCE
+                                              : SNIC_EBS_MAY_WRITE;
+    if (snic_segments_find(s->store, q->r.seg_id, &seg) == 0 && seg.vd_id == q->r.vd_id)
         u.stored = seg.gen >> 16;
     int r = snic_ebs_token_permits(&g->t, &u);
     if (r == 0) {
@@ -148,9 +148,9 @@ uint32_t volume_grants_check(struct snic_volume_server *s, const struct volume_a
                               : SNIC_EBS_NO_TOKEN;
 }
 
-uint32_t volume_grants_rights(struct snic_volume_server *s, const struct volume_ask *q)
+uint32_t volume_grants_rights(struct snic_volume_server *s, const struct volume_req *q)
 {
-    const struct volume_grant *g = grants_find(s, grants_who(q), q->w.vd_id);
+    const struct volume_grant *g = grants_find(s, grants_who(q), q->r.vd_id);
     return g != NULL ? g->t.rights : 0;
 }
 

@@ -51,7 +51,7 @@ static void request_free(struct volume_ops *p, struct volume_op *op)
 
 /* ---- Answers ---- */
 
-static void request_answer(struct snic_volume_server *s, const struct volume_ask *q,
+static void request_answer(struct snic_volume_server *s, const struct volume_req *q,
                            uint32_t status)
 {
     if (s->closing)
@@ -96,29 +96,29 @@ static uint32_t request_status(struct snic_volume_server *s, const struct volume
 
 /* Governed: 1 if it is of a lease that no client can have yet. A fence is one above the version
  * that it ends, which may be the last of its lease. */
-static int request_nobodys(const struct snic_volume_server *s, const struct volume_ask *q,
+static int request_nobodys(const struct snic_volume_server *s, const struct volume_req *q,
                            const struct snic_segments_stat *g)
 {
-    uint64_t wver = q->w.wver;
+    uint64_t wver = q->r.wver;
     if ((s->o.flags & SNIC_VOLUME_GOVERNED) == 0)
         return 0;
-    if (q->w.op == SNIC_SOLAR_DO_READ || wver == 0)
+    if (q->r.op == SNIC_EBS_DO_READ || wver == 0)
         wver = 1;
-    return q->w.seg_gen >> 16 > g->gen >> 16 ||
-           snic_ebs_id_epoch(wver - (q->w.op == SNIC_SOLAR_DO_FENCE)) > g->gen >> 16;
+    return q->r.seg_gen >> 16 > g->gen >> 16 ||
+           snic_ebs_id_epoch(wver - (q->r.op == SNIC_EBS_DO_FENCE)) > g->gen >> 16;
 }
 
 /* Governed: 1 if the control plane has not yet set its generation here: requests with it are not
  * refused for ever, only until it has. */
-static int request_ahead(const struct snic_volume_server *s, const struct volume_ask *q,
+static int request_ahead(const struct snic_volume_server *s, const struct volume_req *q,
                          const struct snic_segments_stat *g)
 {
-    return (s->o.flags & SNIC_VOLUME_GOVERNED) != 0 && q->w.seg_gen > g->gen;
+    return (s->o.flags & SNIC_VOLUME_GOVERNED) != 0 && q->r.seg_gen > g->gen;
 }
 
 /* The client's rights on the request's disk. Checked before the store is consulted, so that a
  * refusal is the same whether or not the segment exists. */
-static uint32_t request_rights(struct snic_volume_server *s, const struct volume_ask *q)
+static uint32_t request_rights(struct snic_volume_server *s, const struct volume_req *q)
 {
     if (s->o.token_key != NULL)
         return volume_grants_rights(s, q);
@@ -126,47 +126,47 @@ static uint32_t request_rights(struct snic_volume_server *s, const struct volume
         return SNIC_VOLUME_MAY_READ | SNIC_VOLUME_MAY_WRITE;
     if (s->e.rights == NULL)
         return 0;
-    return s->e.rights(s->ctx, q->solar.account, q->w.vd_id); /* there is SOLAR only */
+    return s->e.rights(s->ctx, q->r.account, q->r.vd_id); /* there is SOLAR only */
 }
 
 /* An enum snic_ebs_status. */
-static uint32_t request_forbidden(struct snic_volume_server *s, const struct volume_ask *q)
+static uint32_t request_forbidden(struct snic_volume_server *s, const struct volume_req *q)
 {
     if (s->o.token_key != NULL)
         return volume_grants_check(s, q);
-    uint32_t needs = q->w.op == SNIC_SOLAR_DO_READ ? SNIC_VOLUME_MAY_READ : SNIC_VOLUME_MAY_WRITE;
+    uint32_t needs = q->r.op == SNIC_EBS_DO_READ ? SNIC_VOLUME_MAY_READ : SNIC_VOLUME_MAY_WRITE;
     return (request_rights(s, q) & needs) != 0 ? SNIC_EBS_OK : SNIC_EBS_FORBIDDEN;
 }
 
 /* OK if the request fits the segment and its present generation; else why not. */
-static uint32_t request_refused(struct snic_volume_server *s, const struct volume_ask *q)
+static uint32_t request_refused(struct snic_volume_server *s, const struct volume_req *q)
 {
     struct snic_segments_stat g;
-    uint32_t lease = q->w.seg_gen >> 16;
-    if (q->w.seg_id == SNIC_VOLUME_META || snic_segments_find(s->store, q->w.seg_id, &g) != 0) {
+    uint32_t lease = q->r.seg_gen >> 16;
+    if (q->r.seg_id == SNIC_VOLUME_META || snic_segments_find(s->store, q->r.seg_id, &g) != 0) {
         s->stats.no_segment++;
         return SNIC_EBS_NO_SEGMENT;
     }
-    uint32_t most = q->w.op == SNIC_SOLAR_DO_WRITE ? 1 : SNIC_EBS_SEGMENT_BLOCKS;
-    if ((s->o.secret_of != NULL || s->o.token_key != NULL) && q->w.vd_id != g.vd_id) {
+    uint32_t most = q->r.op == SNIC_EBS_DO_WRITE ? 1 : SNIC_EBS_SEGMENT_BLOCKS;
+    if ((s->o.secret_of != NULL || s->o.token_key != NULL) && q->r.vd_id != g.vd_id) {
         s->stats.no_segment++; /* do not disclose that it is another disk's */
         return SNIC_EBS_NO_SEGMENT;
     }
-    if (q->w.vd_id != g.vd_id ||
-        (q->w.op != SNIC_SOLAR_DO_FENCE &&
-         (q->w.lba != g.base_lba + q->w.block || q->w.count == 0 || q->w.count > most ||
-          q->w.block + (uint32_t)q->w.count > SNIC_EBS_SEGMENT_BLOCKS ||
-          (q->w.kind == SNIC_EBS_STATES && (q->w.op != SNIC_SOLAR_DO_READ || q->w.need != 1))))) {
+    if (q->r.vd_id != g.vd_id ||
+        (q->r.op != SNIC_EBS_DO_FENCE &&
+         (q->r.lba != g.base_lba + q->r.block || q->r.count == 0 || q->r.count > most ||
+          q->r.block + (uint32_t)q->r.count > SNIC_EBS_SEGMENT_BLOCKS ||
+          (q->r.kind == SNIC_EBS_STATES && (q->r.op != SNIC_EBS_DO_READ || q->r.need != 1))))) {
         s->stats.invalid++;
         return SNIC_EBS_INVALID;
     }
-    if (q->w.op == SNIC_SOLAR_DO_WRITE && snic_ebs_id_epoch(q->w.wver) < lease)
-        lease = snic_ebs_id_epoch(q->w.wver);
+    if (q->r.op == SNIC_EBS_DO_WRITE && snic_ebs_id_epoch(q->r.wver) < lease)
+        lease = snic_ebs_id_epoch(q->r.wver);
     if (lease < g.gen >> 16) {
         s->stats.no_lease++;
         return SNIC_EBS_NO_LEASE;
     }
-    if (q->w.op == SNIC_SOLAR_DO_FENCE && request_ahead(s, q, &g)) {
+    if (q->r.op == SNIC_EBS_DO_FENCE && request_ahead(s, q, &g)) {
         s->stats.ahead++;
         return SNIC_EBS_GEN_AHEAD;
     }
@@ -174,7 +174,7 @@ static uint32_t request_refused(struct snic_volume_server *s, const struct volum
         s->stats.no_lease++;
         return SNIC_EBS_NO_LEASE;
     }
-    if (q->w.seg_gen < g.gen || request_ahead(s, q, &g)) {
+    if (q->r.seg_gen < g.gen || request_ahead(s, q, &g)) {
         s->stats.stale++;
         return SNIC_EBS_STALE_GEN;
     }
@@ -184,10 +184,10 @@ static uint32_t request_refused(struct snic_volume_server *s, const struct volum
 /* A server without a control plane learns of a later lease from requests only: the first request
  * that has one fences those before it, in the store, before it is answered; but a client that may
  * only read fences none. */
-static void request_raise(struct snic_volume_server *s, const struct volume_ask *q,
+static void request_raise(struct snic_volume_server *s, const struct volume_req *q,
                           struct snic_segments_req *req)
 {
-    uint32_t gen = q->w.seg_gen;
+    uint32_t gen = q->r.seg_gen;
     uint64_t least = snic_ebs_id(gen >> 16, 0);
     struct snic_segments_stat g;
     if ((s->o.flags & SNIC_VOLUME_GOVERNED) != 0 ||
@@ -217,8 +217,8 @@ void volume_request_flush(struct snic_volume_server *s)
     s->group = NULL;
     op->req.op = SNIC_SEGMENTS_WRITE;
     op->req.done = request_group_done;
-    op->req.seg_id = op->q[0].w.seg_id;
-    op->req.gen = op->q[0].w.seg_gen;
+    op->req.seg_id = op->q[0].r.seg_id;
+    op->req.gen = op->q[0].r.seg_gen;
     op->req.flags = SNIC_SEGMENTS_CRC_CHECKED; /* the engine has compared it */
     op->req.blocks = op->block;
     op->req.count = (uint16_t)op->count;
@@ -232,24 +232,24 @@ void volume_request_flush(struct snic_volume_server *s)
     request_free(&s->writes, op);
 }
 
-static uint8_t request_kind(const struct volume_ask *q)
+static uint8_t request_kind(const struct volume_req *q)
 {
-    if (q->w.kind == SNIC_EBS_DATA && q->w.data != NULL)
+    if (q->r.kind == SNIC_EBS_DATA && q->r.data != NULL)
         return SNIC_SEGMENTS_DATA;
-    return q->w.kind == SNIC_EBS_TRIM ? SNIC_SEGMENTS_TRIM : SNIC_SEGMENTS_ZERO;
+    return q->r.kind == SNIC_EBS_TRIM ? SNIC_SEGMENTS_TRIM : SNIC_SEGMENTS_ZERO;
 }
 
-static int request_joins(const struct volume_op *op, const struct volume_ask *q, uint32_t most)
+static int request_joins(const struct volume_op *op, const struct volume_req *q, uint32_t most)
 {
-    if (op->count >= most || op->q[0].w.seg_id != q->w.seg_id || op->q[0].w.seg_gen != q->w.seg_gen)
+    if (op->count >= most || op->q[0].r.seg_id != q->r.seg_id || op->q[0].r.seg_gen != q->r.seg_gen)
         return 0;
     for (uint32_t i = 0; i < op->count; i++)
-        if (op->block[i].block == q->w.block)
+        if (op->block[i].block == q->r.block)
             return 0;
     return 1;
 }
 
-static void request_block(struct snic_volume_server *s, const struct volume_ask *q)
+static void request_block(struct snic_volume_server *s, const struct volume_req *q)
 {
     uint32_t most = s->list_max < SNIC_VOLUME__GROUP ? s->list_max : SNIC_VOLUME__GROUP;
     if (s->group != NULL && !request_joins(s->group, q, most))
@@ -263,17 +263,17 @@ static void request_block(struct snic_volume_server *s, const struct volume_ask 
     }
     struct snic_segments_block *b = &op->block[op->count];
     memset(b, 0, sizeof(*b));
-    b->wver = q->w.wver;
+    b->wver = q->r.wver;
     b->kind = request_kind(q);
     if (b->kind == SNIC_SEGMENTS_DATA) {
-        b->data = (void *)(uintptr_t)q->w.data;
+        b->data = (void *)(uintptr_t)q->r.data;
         if (s->opened_data != NULL)
-            b->data = memcpy(s->opened_data + (size_t)op->count * SNIC_EBS_BLOCK_BYTES, q->w.data,
+            b->data = memcpy(s->opened_data + (size_t)op->count * SNIC_EBS_BLOCK_BYTES, q->r.data,
                              SNIC_EBS_BLOCK_BYTES);
-        b->data_crc = q->w.data_crc;
+        b->data_crc = q->r.data_crc;
     }
-    b->guest_tag = q->w.guest_tag;
-    b->block = q->w.block;
+    b->guest_tag = q->r.guest_tag;
+    b->block = q->r.block;
     op->q[op->count++] = *q;
     s->stats.writes++;
 }
@@ -288,7 +288,7 @@ static void request_fence_done(struct snic_segments_req *req)
     request_free(&s->writes, op);
 }
 
-static void request_fence(struct snic_volume_server *s, const struct volume_ask *q)
+static void request_fence(struct snic_volume_server *s, const struct volume_req *q)
 {
     struct volume_op *op = request_take(&s->writes);
     int r = SNIC_EAGAIN;
@@ -297,9 +297,9 @@ static void request_fence(struct snic_volume_server *s, const struct volume_ask 
         op->count = 1;
         op->req.op = SNIC_SEGMENTS_FENCE;
         op->req.done = request_fence_done;
-        op->req.seg_id = q->w.seg_id;
-        op->req.gen = q->w.seg_gen;
-        op->req.min_wver = q->w.wver;
+        op->req.seg_id = q->r.seg_id;
+        op->req.gen = q->r.seg_gen;
+        op->req.min_wver = q->r.wver;
         request_raise(s, q, &op->req);
         r = snic_segments_submit(s->store, &op->req);
         if (r != 0)
@@ -314,15 +314,15 @@ static void request_fence(struct snic_volume_server *s, const struct volume_ask 
 static void request_read_show(struct volume_op *op)
 {
     struct snic_volume_server *s = op->s;
-    union volume_block blocks[SNIC_VOLUME__GROUP];
+    struct snic_ebs_read_block blocks[SNIC_VOLUME__GROUP];
     if (s->closing) {
         request_free(&s->reads, op);
         return;
     }
     for (uint32_t i = 0; i < op->req.count; i++) {
         const struct snic_segments_block *b = &op->block[i];
-        struct snic_solar_block *to = &blocks[i].solar; /* or LUNA's, which is alike */
-        memset(&blocks[i], 0, sizeof(blocks[i]));
+        struct snic_ebs_read_block *to = &blocks[i];
+        memset(to, 0, sizeof(*to));
         to->status = request_status(s, op, b);
         s->stats.damaged += to->status == SNIC_EBS_DAMAGED;
         to->wver = b->wver;
@@ -331,7 +331,7 @@ static void request_read_show(struct volume_op *op)
         if (b->wver != 0 && b->kind == SNIC_SEGMENTS_DATA)
             to->data = b->data;
     }
-    const struct volume_ask *q = &op->q[0];
+    const struct volume_req *q = &op->q[0];
     int r = q->front->read_done(s, q, blocks, (uint64_t)(op - s->reads.op) + 1);
     if (r == SNIC_EAGAIN) {
         s->stats.read_waits += op->waits_ns == 0;
@@ -372,7 +372,7 @@ static void request_read_done(struct snic_segments_req *req)
     struct volume_op *op = SNIC_CONTAINER(req, struct volume_op, req);
     struct snic_volume_server *s = op->s;
     int read = req->result == 0 || (req->refused != 0 && req->result == SNIC_ECORRUPT);
-    if (read && op->q[0].w.kind == SNIC_EBS_STATES)
+    if (read && op->q[0].r.kind == SNIC_EBS_STATES)
         request_read_states(op);
     if (req->result == 0 || (req->refused != 0 && req->result == SNIC_ECORRUPT)) {
         request_read_show(op);
@@ -411,7 +411,7 @@ static struct volume_op *request_read_place(struct snic_volume_server *s)
     return request_take(&s->reads);
 }
 
-static void request_read(struct snic_volume_server *s, const struct volume_ask *q)
+static void request_read(struct snic_volume_server *s, const struct volume_req *q)
 {
     struct volume_op *op = request_read_place(s);
     uint32_t n = 0;
@@ -421,17 +421,17 @@ static void request_read(struct snic_volume_server *s, const struct volume_ask *
     }
     op->q[0] = *q;
     op->count = 1;
-    for (uint64_t left = q->w.need; left != 0 && n < SNIC_VOLUME__GROUP; left &= left - 1, n++) {
+    for (uint64_t left = q->r.need; left != 0 && n < SNIC_VOLUME__GROUP; left &= left - 1, n++) {
         struct snic_segments_block *b = &op->block[n];
         memset(b, 0, sizeof(*b));
-        b->block = (uint16_t)(q->w.block + (uint32_t)__builtin_ctzll(left));
+        b->block = (uint16_t)(q->r.block + (uint32_t)__builtin_ctzll(left));
         b->data = op->data + (size_t)n * SNIC_EBS_BLOCK_BYTES;
     }
     s->stats.reads += n;
     op->req.op = SNIC_SEGMENTS_READ;
     op->req.done = request_read_done;
-    op->req.seg_id = q->w.seg_id;
-    op->req.gen = q->w.seg_gen;
+    op->req.seg_id = q->r.seg_id;
+    op->req.gen = q->r.seg_gen;
     op->req.blocks = op->block;
     op->req.count = (uint16_t)n;
     request_raise(s, q, &op->req);
@@ -442,9 +442,9 @@ static void request_read(struct snic_volume_server *s, const struct volume_ask *
     request_free(&s->reads, op);
 }
 
-void volume_request(struct snic_volume_server *s, const struct volume_ask *q)
+void volume_request(struct snic_volume_server *s, const struct volume_req *q)
 {
-    if (q->w.op == SNIC_SOLAR_DO_TOKEN) {
+    if (q->r.op == SNIC_EBS_DO_TOKEN) {
         request_answer(s, q, volume_grants_show(s, q));
         return;
     }
@@ -458,14 +458,14 @@ void volume_request(struct snic_volume_server *s, const struct volume_ask *q)
     }
     status = request_refused(s, q);
     /* Writes accepted before must not be refused by a generation that this request may raise. */
-    if (s->group != NULL && s->group->q[0].w.seg_id == q->w.seg_id &&
-        s->group->q[0].w.seg_gen != q->w.seg_gen)
+    if (s->group != NULL && s->group->q[0].r.seg_id == q->r.seg_id &&
+        s->group->q[0].r.seg_gen != q->r.seg_gen)
         volume_request_flush(s);
     if (status != SNIC_EBS_OK)
         request_answer(s, q, status);
-    else if (q->w.op == SNIC_SOLAR_DO_READ)
+    else if (q->r.op == SNIC_EBS_DO_READ)
         request_read(s, q);
-    else if (q->w.op == SNIC_SOLAR_DO_FENCE)
+    else if (q->r.op == SNIC_EBS_DO_FENCE)
         request_fence(s, q);
     else
         request_block(s, q);

@@ -15,9 +15,6 @@
  *     path.c    SOLAR: a socket per path
  *     disk.c    a disk as a handle of the io door
  *
- * SOLAR and LUNA have requests and blocks of the same layout in structs of their own; the unions
- * here and the assertions below them let the same code serve both.
- *
  * Invariants
  * V1  An engine is polled from the pump alone: a message that runs after all that has arrived was
  *     handed in, or a timer, which is later still.
@@ -46,66 +43,12 @@
 #define SNIC_VOLUME__ECT 2u   /* ECN: may be marked          */
 #define SNIC_VOLUME__BINDS 8u /* ports tried for a path     */
 
-/* ---- Layouts that both engines share ---- */
-
-/* The fields of a request up to its data. */
-struct volume_what {
-    uint8_t op;
-    uint8_t kind;
-    uint16_t count;
-    uint16_t block;
-    uint16_t tenant;
-    uint32_t seg_gen;
-    uint32_t data_crc;
-    uint32_t guest_tag;
-    uint32_t own;
-    uint64_t vd_id;
-    uint64_t seg_id;
-    uint64_t lba;
-    uint64_t wver;
-    uint64_t need;
-    const void *data;
-};
-
 struct volume_front;
 
-struct volume_ask {
+struct volume_req {
+    struct snic_ebs_request r;
     const struct volume_front *front; /* that received it */
-    union {
-        struct volume_what w;
-        struct snic_solar_request solar;
-        struct snic_luna_request luna;
-    };
 };
-
-union volume_block {
-    struct snic_solar_block solar;
-    struct snic_luna_block luna;
-};
-
-#define SNIC_VOLUME__ALIKE(a, b, field) (offsetof(struct a, field) == offsetof(struct b, field))
-#define SNIC_VOLUME__ASKED(field)                                                                  \
-    (SNIC_VOLUME__ALIKE(volume_what, snic_solar_request, field) &&                                 \
-     SNIC_VOLUME__ALIKE(volume_what, snic_luna_request, field))
-SNIC_STATIC_ASSERT(SNIC_VOLUME__ASKED(op) && SNIC_VOLUME__ASKED(kind) &&
-                       SNIC_VOLUME__ASKED(count) && SNIC_VOLUME__ASKED(block) &&
-                       SNIC_VOLUME__ASKED(tenant) && SNIC_VOLUME__ASKED(seg_gen) &&
-                       SNIC_VOLUME__ASKED(data_crc) && SNIC_VOLUME__ASKED(guest_tag) &&
-                       SNIC_VOLUME__ASKED(vd_id) && SNIC_VOLUME__ASKED(seg_id) &&
-                       SNIC_VOLUME__ASKED(lba) && SNIC_VOLUME__ASKED(wver) &&
-                       SNIC_VOLUME__ASKED(need) && SNIC_VOLUME__ASKED(data),
-                   "requests are alike");
-#define SNIC_VOLUME__SHOWN(field) SNIC_VOLUME__ALIKE(snic_solar_block, snic_luna_block, field)
-SNIC_STATIC_ASSERT(sizeof(struct snic_solar_block) == sizeof(struct snic_luna_block) &&
-                       SNIC_VOLUME__SHOWN(data) && SNIC_VOLUME__SHOWN(wver) &&
-                       SNIC_VOLUME__SHOWN(data_crc) && SNIC_VOLUME__SHOWN(guest_tag) &&
-                       SNIC_VOLUME__SHOWN(status),
-                   "blocks are alike");
-SNIC_STATIC_ASSERT((int)SNIC_SOLAR_DO_WRITE == (int)SNIC_LUNA_DO_WRITE &&
-                       (int)SNIC_SOLAR_DO_READ == (int)SNIC_LUNA_DO_READ &&
-                       (int)SNIC_SOLAR_DO_FENCE == (int)SNIC_LUNA_DO_FENCE &&
-                       (int)SNIC_SOLAR_DO_TOKEN == (int)SNIC_LUNA_DO_TOKEN,
-                   "numbers are the same");
 
 /* ---- Memory lent to the network ---- */
 
@@ -195,7 +138,7 @@ struct volume_op {
     uint32_t trains;   /* of a read: in flight */
     uint64_t waits_ns; /* of a read: since when it waits for a train; 0: it does not */
     struct snic_segments_block block[SNIC_SEGMENTS_LIST_MAX];
-    struct volume_ask q[SNIC_VOLUME__GROUP];
+    struct volume_req q[SNIC_VOLUME__GROUP];
 };
 
 struct volume_ops {
@@ -214,10 +157,10 @@ struct volume_front {
     int (*init)(struct snic_volume_server *s);
     int (*listen)(struct snic_volume_server *s, struct snic_net_addr *a);
     void (*unlisten)(struct snic_volume_server *s);
-    void (*answer)(struct snic_volume_server *s, const struct volume_ask *q, uint32_t status);
+    void (*answer)(struct snic_volume_server *s, const struct volume_req *q, uint32_t status);
     /* @return how many times the cookie will be returned; SNIC_EAGAIN: call again after one was */
-    int (*read_done)(struct snic_volume_server *s, const struct volume_ask *q,
-                     const union volume_block *blocks, uint64_t cookie);
+    int (*read_done)(struct snic_volume_server *s, const struct volume_req *q,
+                     const struct snic_ebs_read_block *blocks, uint64_t cookie);
     void (*pump)(struct snic_volume_server *s);
     /* Receive no more, take back what is lent. */
     void (*stop)(struct snic_volume_server *s);
@@ -334,14 +277,14 @@ void volume_server_open_room(struct snic_volume_server *s);
 /* grants.c */
 size_t volume_grants_layout(struct snic_arena *a, struct snic_volume_server *s);
 /* A client shows a token: enum snic_ebs_status. */
-uint32_t volume_grants_show(struct snic_volume_server *s, const struct volume_ask *q);
+uint32_t volume_grants_show(struct snic_volume_server *s, const struct volume_req *q);
 /* Does the token that was shown permit the request? enum snic_ebs_status */
-uint32_t volume_grants_check(struct snic_volume_server *s, const struct volume_ask *q);
-uint32_t volume_grants_rights(struct snic_volume_server *s, const struct volume_ask *q);
+uint32_t volume_grants_check(struct snic_volume_server *s, const struct volume_req *q);
+uint32_t volume_grants_rights(struct snic_volume_server *s, const struct volume_req *q);
 /* request.c */
 void volume_ops_init(struct snic_volume_server *s, struct volume_ops *p, struct volume_op *op,
                      uint32_t count, unsigned char *data);
-void volume_request(struct snic_volume_server *s, const struct volume_ask *q);
+void volume_request(struct snic_volume_server *s, const struct volume_req *q);
 /* V7: to be called before the bytes that requests point to are gone. */
 void volume_request_flush(struct snic_volume_server *s);
 void volume_request_given(struct snic_volume_server *s, uint64_t cookie);

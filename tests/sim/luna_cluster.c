@@ -82,7 +82,7 @@ static struct segment *store_find(struct world *w, uint64_t seg_id)
     return disk < DISKS && i < SEGMENTS && seg_id >= 100 ? &w->segments[disk][i] : NULL;
 }
 
-static uint32_t store_refuses(struct world *w, uint32_t s, const struct snic_luna_request *q,
+static uint32_t store_refuses(struct world *w, uint32_t s, const struct snic_ebs_request *q,
                               struct segment **out)
 {
     struct segment *g = store_find(w, q->seg_id);
@@ -91,13 +91,13 @@ static uint32_t store_refuses(struct world *w, uint32_t s, const struct snic_lun
         return SNIC_EBS_NO_SEGMENT;
     if (q->vd_id != 7 + g->seg_id / 100 - 1)
         return SNIC_EBS_INVALID;
-    if (q->op != SNIC_LUNA_DO_FENCE &&
+    if (q->op != SNIC_EBS_DO_FENCE &&
         (q->lba != (g->seg_id % 100) * 512 + q->block || q->block + q->count > 512))
         return SNIC_EBS_INVALID;
     return q->seg_gen < g->gen ? SNIC_EBS_STALE_GEN : SNIC_EBS_OK;
 }
 
-static uint32_t store_write(struct segment *g, const struct snic_luna_request *q, uint64_t stamp)
+static uint32_t store_write(struct segment *g, const struct snic_ebs_request *q, uint64_t stamp)
 {
     struct stored *b = &g->b[q->block];
     if (q->wver < g->fence)
@@ -115,7 +115,7 @@ static uint32_t store_write(struct segment *g, const struct snic_luna_request *q
 }
 
 static void store_block(const struct stored *b, uint64_t lba, unsigned char *p,
-                        struct snic_luna_block *out)
+                        struct snic_ebs_read_block *out)
 {
     memset(out, 0, sizeof(*out));
     out->wver = b->wver;
@@ -138,8 +138,8 @@ static void store_release(struct world *w, uint32_t request)
 static void store_read(struct world *w, uint32_t s, uint32_t request, struct segment *g)
 {
     struct server *v = &w->servers[s];
-    struct snic_luna_block blocks[SNIC_EBS_READ_BLOCKS];
-    struct snic_luna_request *q = &w->requests[request].q;
+    struct snic_ebs_read_block blocks[SNIC_EBS_READ_BLOCKS];
+    struct snic_ebs_request *q = &w->requests[request].q;
     uint32_t n = 0;
     unsigned char *data = calloc(q->count, SNIC_EBS_BLOCK_BYTES);
     if (data == NULL)
@@ -173,11 +173,11 @@ void world_stored(struct world *w, uint32_t s, uint32_t request)
     struct segment *g;
     uint32_t status = store_refuses(w, s, &r->q, &g);
     world_server_soon(w, s);
-    if (status == SNIC_EBS_OK && r->q.op == SNIC_LUNA_DO_READ) {
+    if (status == SNIC_EBS_OK && r->q.op == SNIC_EBS_DO_READ) {
         store_read(w, s, request, g);
         return;
     }
-    if (status == SNIC_EBS_OK && r->q.op == SNIC_LUNA_DO_WRITE)
+    if (status == SNIC_EBS_OK && r->q.op == SNIC_EBS_DO_WRITE)
         status = store_write(g, &r->q, r->stamp);
     else if (status == SNIC_EBS_OK)
         g->fence = snic_max_u64(g->fence, r->q.wver);
@@ -185,7 +185,7 @@ void world_stored(struct world *w, uint32_t s, uint32_t request)
     store_release(w, request);
 }
 
-static void server_request(struct world *w, uint32_t s, const struct snic_luna_request *q)
+static void server_request(struct world *w, uint32_t s, const struct snic_ebs_request *q)
 {
     struct server *v = &w->servers[s];
     uint32_t n = w->free_request;
@@ -216,7 +216,7 @@ static void server_request(struct world *w, uint32_t s, const struct snic_luna_r
 static void server_read(struct world *w, uint32_t s, struct link *l)
 {
     struct server *v = &w->servers[s];
-    struct snic_luna_request q;
+    struct snic_ebs_request q;
     const unsigned char *p = NULL;
     size_t size, used;
     int over, r;

@@ -97,7 +97,7 @@ struct server {
 };
 
 struct request {
-    struct snic_luna_request q;
+    struct snic_ebs_request q;
     uint64_t stamp;
     uint32_t used;
 };

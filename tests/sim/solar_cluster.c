@@ -117,7 +117,7 @@ static struct segment *store_find(struct world *w, uint64_t seg_id)
     return disk < DISKS && i < SEGMENTS && seg_id >= 100 ? &w->segments[disk][i] : NULL;
 }
 
-static uint32_t store_refuses(struct world *w, uint32_t s, const struct snic_solar_request *q,
+static uint32_t store_refuses(struct world *w, uint32_t s, const struct snic_ebs_request *q,
                               struct segment **out)
 {
     struct segment *g = store_find(w, q->seg_id);
@@ -130,7 +130,7 @@ static uint32_t store_refuses(struct world *w, uint32_t s, const struct snic_sol
     return q->seg_gen < g->gen ? SNIC_EBS_STALE_GEN : SNIC_EBS_OK;
 }
 
-static uint32_t store_write(struct segment *g, const struct snic_solar_request *q, uint64_t stamp)
+static uint32_t store_write(struct segment *g, const struct snic_ebs_request *q, uint64_t stamp)
 {
     struct stored *b = &g->b[q->block];
     if (q->wver < g->fence)
@@ -148,7 +148,7 @@ static uint32_t store_write(struct segment *g, const struct snic_solar_request *
 }
 
 static void store_block(struct world *w, const struct stored *b, uint64_t lba,
-                        struct snic_solar_block *out)
+                        struct snic_ebs_read_block *out)
 {
     memset(out, 0, sizeof(*out));
     out->wver = b->wver;
@@ -166,8 +166,8 @@ static void store_block(struct world *w, const struct stored *b, uint64_t lba,
 static void store_read(struct world *w, uint32_t s, uint32_t request, struct segment *g)
 {
     struct server *v = &w->servers[s];
-    struct snic_solar_block blocks[SNIC_EBS_READ_BLOCKS];
-    struct snic_solar_request *q = &w->requests[request].q;
+    struct snic_ebs_read_block blocks[SNIC_EBS_READ_BLOCKS];
+    struct snic_ebs_request *q = &w->requests[request].q;
     uint32_t n = 0;
     for (uint64_t left = q->need; left != 0; left &= left - 1) {
         uint32_t i = (uint32_t)__builtin_ctzll(left);
@@ -188,11 +188,11 @@ void world_stored(struct world *w, uint32_t s, uint32_t request)
     struct segment *g;
     uint32_t status = store_refuses(w, s, &r->q, &g);
     server_soon(w, s);
-    if (status == SNIC_EBS_OK && r->q.op == SNIC_SOLAR_DO_READ) {
+    if (status == SNIC_EBS_OK && r->q.op == SNIC_EBS_DO_READ) {
         store_read(w, s, request, g);
         return;
     }
-    if (status == SNIC_EBS_OK && r->q.op == SNIC_SOLAR_DO_WRITE)
+    if (status == SNIC_EBS_OK && r->q.op == SNIC_EBS_DO_WRITE)
         status = store_write(g, &r->q, r->stamp);
     else if (status == SNIC_EBS_OK)
         g->fence = snic_max_u64(g->fence, r->q.wver);
@@ -201,7 +201,7 @@ void world_stored(struct world *w, uint32_t s, uint32_t request)
     w->free_request = request;
 }
 
-static void server_request(struct world *w, uint32_t s, const struct snic_solar_request *q)
+static void server_request(struct world *w, uint32_t s, const struct snic_ebs_request *q)
 {
     struct server *v = &w->servers[s];
     uint32_t n = w->free_request;
@@ -234,8 +234,8 @@ void world_server_wake(struct world *w, uint32_t s)
     v->awake = 0;
     while (v->inbox != NONE) {
         struct datagram *d = &w->datagrams[v->inbox];
-        struct snic_solar_request q;
-        struct snic_solar_peer peer = {{0, 0, 0}};
+        struct snic_ebs_request q;
+        struct snic_ebs_peer peer = {{0, 0, 0}};
         uint32_t n = v->inbox;
         v->inbox = d->next;
         peer.word[0] = (uint64_t)d->incarnation << 32 | d->path << 16 | (d->gen & 0xffff);

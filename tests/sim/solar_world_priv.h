@@ -86,7 +86,7 @@ struct server {
 };
 
 struct request {
-    struct snic_solar_request q;
+    struct snic_ebs_request q;
     uint64_t stamp;
     uint32_t used;
 };
