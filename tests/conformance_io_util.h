@@ -20,6 +20,7 @@ struct request {
 };
 
 static int submitting;
+static int request_done_refused; /* the chain's next is not accepted */
 
 static inline void request_done(struct snic_io_req *req)
 {
@@ -32,7 +33,7 @@ static inline void request_done(struct snic_io_req *req)
         submitting = 1;
         int taken = snic_io_submit(r->io, &next, 1);
         submitting = 0;
-        if (taken != 1)
+        if (taken != !request_done_refused)
             r->in_submit = 2;
     }
 }
@@ -120,5 +121,13 @@ static inline uint64_t unit_of(const struct snic_io *io)
 
 /** Defined in conformance_io_refuse.c. */
 void conformance_io_refusals(void **state);
+
+/* Defined in conformance_io_room.c. */
+void conformance_io_room_full_reported_once(void **state);
+void conformance_io_room_there_reported_all_the_same(void **state);
+void conformance_io_room_greedy_starves_none(void **state);
+void conformance_io_room_users_take_turns(void **state);
+void conformance_io_room_left_passes_on(void **state);
+void conformance_io_room_closed_reported(void **state);
 
 #endif /* SNIC_TESTS_CONFORMANCE_IO_UTIL_H */

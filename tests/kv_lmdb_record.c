@@ -379,6 +379,11 @@ static void record_io_cancel(struct snic_io *io, struct snic_io_req *req)
     (void)req;
 }
 
+static void record_io_wait(struct snic_io *io, struct snic_io_waiter *w)
+{
+    snic_io_wait(SNIC_CONTAINER(io, struct record_io, io)->inner, w);
+}
+
 static void record_io_close(struct snic_io *io)
 {
     struct record_io *self = SNIC_CONTAINER(io, struct record_io, io);
@@ -392,7 +397,8 @@ struct snic_io *record_wrap(void *ctx, struct snic_io *io)
                                            .name = "record",
                                            .submit = record_io_submit,
                                            .cancel = record_io_cancel,
-                                           .close = record_io_close};
+                                           .close = record_io_close,
+                                           .wait = record_io_wait};
     struct record_io *self = calloc(1, sizeof(*self));
     (void)ctx;
     KVL_CHECK(self != NULL);

@@ -5,6 +5,7 @@
  */
 #include "files/files_priv.h"
 #include "filefix.h"
+#include "iohog.h"
 #include "filepattern.h"
 #include "support.h"
 
@@ -490,6 +491,25 @@ static void waiting_run(struct filefix *fx, unsigned n)
         assert_int_equal(snic_world_step(fx->world), 1);
 }
 
+/* A service that polls for room wakes its loop twenty thousand times a second. */
+static void test_files_device_full_waits_without_polling(void **state)
+{
+    struct filefix fx;
+    struct iohog h;
+    uint64_t a;
+    (void)state;
+    memset(&fx, 0, sizeof(fx));
+    fx.disk_opts.depth = 1;
+    filefix_fresh(&fx);
+    assert_int_equal(filefix_create(fx.files, 0, "a", &a), 0);
+    iohog_hold(&h, fx.disk, fx.io);
+    uint64_t from = snic_loop_now(fx.loop), work = iohog_work(fx.loop);
+    assert_int_equal(filefix_write(fx.files, a, 0, "abc", 3, SNIC_FILES_SYNC), 3);
+    assert_true(snic_loop_now(fx.loop) - from >= IOHOG_NS);
+    iohog_end(&h, fx.loop, work);
+    filefix_close(&fx);
+}
+
 /* As many requests as device requests, one fewer, one more, and fifty times as many: what is
  * beyond waits, each completes once. */
 static void test_files_more_requests_than_depth_all_completed(void **state)
@@ -683,6 +703,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_files_list_goes_by_steps),
         cmocka_unit_test(test_files_wrong_option_is_named),
+        cmocka_unit_test(test_files_device_full_waits_without_polling),
         cmocka_unit_test(test_files_more_requests_than_depth_all_completed),
         cmocka_unit_test(test_files_more_controls_than_an_entry_all_durable),
         cmocka_unit_test(test_files_last_id_given_create_refused),

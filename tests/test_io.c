@@ -227,7 +227,7 @@ static const struct conformance_io_backend backends[] = {
 
 int main(int argc, char **argv)
 {
-    struct CMUnitTest tests[192];
+    struct CMUnitTest tests[320];
     size_t n =
         conformance_io_tests(tests, SNIC_COUNTOF(tests) - 1, backends, SNIC_COUNTOF(backends));
     tests[n++] =

@@ -311,7 +311,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_io_mem_huge_disk_sparse_clone),
         cmocka_unit_test(test_io_mem_same_seed_same_completions),
     };
-    struct CMUnitTest tests[128];
+    struct CMUnitTest tests[192];
     size_t n = SNIC_COUNTOF(own);
     memcpy(tests, own, sizeof(own));
     n += conformance_io_tests(tests + n, SNIC_COUNTOF(tests) - n, backends, SNIC_COUNTOF(backends));

@@ -47,6 +47,41 @@ static void test_io_mem_power_cut_handle_dead_next_one_lives(void **state)
     rig_close(&g);
 }
 
+static uint32_t gone_calls;
+
+static void gone_writable(struct snic_io_waiter *w)
+{
+    (void)w;
+    gone_calls++;
+}
+
+/* A user that waits for room must learn that the device is gone: nothing completes any more. */
+static void test_io_mem_power_cut_reported_to_waiting(void **state)
+{
+    struct snic_disk_opts o = {
+        .opts_size = sizeof(o), .sector = SECTOR, .size = SECTORS * SECTOR, .depth = 1};
+    struct snic_fault hang = {.kind = SNIC_FAULT_DELAY, .after = 1, .delay_ns = 1000000000};
+    struct rig g = rig_open_with(&o);
+    struct snic_io_waiter w;
+    struct call c, late;
+    unsigned char mem[SECTOR];
+    (void)state;
+    gone_calls = 0;
+    assert_int_equal(snic_disk_fault(g.disk, &hang), 0);
+    assert_int_equal(call_start(&g, &c, SNIC_IO_READ, 0, mem, SECTOR, 0), 1);
+    assert_int_equal(call_start(&g, &late, SNIC_IO_READ, 0, mem, SECTOR, 0), 0);
+    snic_io_waiter_init(&w, gone_writable);
+    snic_io_wait(g.io, &w);
+    snic_disk_power_cut(g.disk, SNIC_FAULT_KEEP_ALL);
+    assert_int_equal(gone_calls, 0);
+    for (int i = 0; i < 4; i++)
+        (void)snic_loop_once(g.loop, 0);
+    assert_int_equal(gone_calls, 1);
+    assert_int_equal(c.done, 1);
+    assert_int_equal(call_start(&g, &late, SNIC_IO_READ, 0, mem, SECTOR, 0), SNIC_EIO);
+    rig_close(&g);
+}
+
 /* An exact subset must survive: enumerating subsets is how recovery code is proved. */
 static void test_io_mem_power_cut_keeps_exactly_the_listed(void **state)
 {
@@ -330,6 +365,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_io_mem_power_cut_keeps_flushed_loses_rest),
         cmocka_unit_test(test_io_mem_power_cut_handle_dead_next_one_lives),
+        cmocka_unit_test(test_io_mem_power_cut_reported_to_waiting),
         cmocka_unit_test(test_io_mem_power_cut_keeps_exactly_the_listed),
         cmocka_unit_test(test_io_mem_power_cut_subsets_vary_with_seed_and_repeat),
         cmocka_unit_test(test_io_mem_flush_in_flight_covers_completed_writes_only),

@@ -77,6 +77,11 @@ static void ways_cancel(struct snic_io *io, struct snic_io_req *req)
     (void)req;
 }
 
+static void ways_wait(struct snic_io *io, struct snic_io_waiter *w)
+{
+    snic_io_wait(SNIC_CONTAINER(io, struct ways_io, io)->inner, w);
+}
+
 static void ways_close(struct snic_io *io)
 {
     struct ways_io *self = SNIC_CONTAINER(io, struct ways_io, io);
@@ -90,7 +95,8 @@ static struct snic_io *ways_wrap(void *ctx, struct snic_io *io)
                                            .name = "ways",
                                            .submit = ways_submit,
                                            .cancel = ways_cancel,
-                                           .close = ways_close};
+                                           .close = ways_close,
+                                           .wait = ways_wait};
     struct ways_io *self = calloc(1, sizeof(*self));
     (void)ctx;
     KVL_CHECK(self != NULL);

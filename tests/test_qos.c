@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* The switch in front of a simulated disk: the door's conformance, tenants, shares, credit. */
 #include "conformance_io_util.h"
+#include "iohog.h"
 
 #include "test_qos_util.h"
 
@@ -95,6 +96,32 @@ static const struct conformance_io_backend backends[] = {
 };
 
 /* ---- Contract ---- */
+
+/* A switch that polls for room wakes its loop a thousand times a second. */
+static void test_qos_inner_full_waits_without_polling(void **state)
+{
+    struct conformance_io_backend b = {.name = "inner"};
+    struct conformance_io c = {0};
+    struct iohog h;
+    struct request r;
+    struct snic_qos_view v;
+    unsigned char *mem = buffer(4096);
+    (void)state;
+    conformance_io_open_mem_sim(&c, &b, 1);
+    struct snic_io *inner = c.io;
+    struct snic_qos_opts o = {.opts_size = sizeof(o), .depth = 4};
+    assert_int_equal(qx_open(&c.io, inner, &o), 0);
+    iohog_hold(&h, c.disk, inner);
+    uint64_t from = snic_loop_now(c.loop), work = iohog_work(c.loop);
+    request_init(&r, c.io, SNIC_IO_READ, 0, mem, 4096);
+    assert_int_equal(request_run(&r), 4096);
+    assert_true(snic_loop_now(c.loop) - from >= IOHOG_NS);
+    snic_qos_get_view(c.io, &v);
+    assert_int_equal(v.inner_full, 1);
+    iohog_end(&h, c.loop, work);
+    conformance_io_close(&c);
+    free(mem);
+}
 
 /* A switch opened with what cannot work would fail later, under load. */
 static void test_qos_bad_options_refused_inner_stays(void **state)
@@ -574,6 +601,7 @@ static void test_qos_close_does_not_wait_for_caps(void **state)
 int main(int argc, char **argv)
 {
     static const struct CMUnitTest own[] = {
+        cmocka_unit_test(test_qos_inner_full_waits_without_polling),
         cmocka_unit_test(test_qos_bad_options_refused_inner_stays),
         cmocka_unit_test(test_qos_memory_short_or_unaligned_refused),
         cmocka_unit_test(test_qos_tenants_added_set_removed),
@@ -587,7 +615,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_qos_capped_tenant_stays_below_cap),
         cmocka_unit_test(test_qos_close_does_not_wait_for_caps),
     };
-    struct CMUnitTest tests[80];
+    struct CMUnitTest tests[128];
     size_t n = SNIC_COUNTOF(own);
     memcpy(tests, own, sizeof(own));
     n += conformance_io_tests(tests + n, SNIC_COUNTOF(tests) - n, backends, SNIC_COUNTOF(backends));

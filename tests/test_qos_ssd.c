@@ -154,7 +154,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_qos_ssd_flood_of_reads_quiet_reader_served),
         cmocka_unit_test(test_qos_ssd_flood_of_writes_quiet_reader_served),
     };
-    struct CMUnitTest tests[40];
+    struct CMUnitTest tests[64];
     size_t n = SNIC_COUNTOF(own);
     memcpy(tests, own, sizeof(own));
     n += conformance_io_tests(tests + n, SNIC_COUNTOF(tests) - n, backends, SNIC_COUNTOF(backends));

@@ -47,7 +47,7 @@ static const struct conformance_io_backend backends[] = {
 
 int main(int argc, char **argv)
 {
-    struct CMUnitTest tests[64];
+    struct CMUnitTest tests[96];
     size_t n = conformance_io_tests(tests, SNIC_COUNTOF(tests), backends, SNIC_COUNTOF(backends));
     int r = support_main(argc, argv, tests, n);
     qx_free();

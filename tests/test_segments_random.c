@@ -5,6 +5,7 @@
  */
 #include <inttypes.h>
 
+#include "iohog.h"
 #include "segfix.h"
 #include "support.h"
 
@@ -89,9 +90,32 @@ static void test_segments_random_clients_as_the_model(void **state)
     assert_true(rounds > 20 && cached > 500 && home > 500);
 }
 
+/* A store that polls for room wakes its loop ten thousand times a second. */
+static void test_segments_device_full_waits_without_polling(void **state)
+{
+    const uint32_t which = 0;
+    const uint64_t wver = 1;
+    struct iohog h;
+    (void)state;
+    rig(&(struct setting){.disks = 1, .log_bytes = 4u << 20, .cache = 64, .bounces = 2, .depth = 1},
+        support_seed());
+    assert_int_equal(segfix_open(&fix, SNIC_SEGMENTS_BLANK), 0);
+    assert_int_equal(segfix_control(&fix, 0, SNIC_SEGMENTS_CREATE, 0), 1);
+    segfix_settle(&fix);
+    iohog_hold(&h, fix.disk[0], fix.io[0]);
+    uint64_t from = snic_loop_now(fix.loop), work = iohog_work(fix.loop);
+    assert_int_equal(segfix_write(&fix, 0, &which, &wver, 1), 1);
+    segfix_settle(&fix);
+    assert_true(snic_loop_now(fix.loop) - from >= IOHOG_NS);
+    iohog_end(&h, fix.loop, work);
+    segfix_end(&fix);
+    assert_string_equal(fix.why, "");
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_segments_device_full_waits_without_polling),
         cmocka_unit_test(test_segments_random_clients_as_the_model),
     };
     return SUPPORT_MAIN(argc, argv, tests);

@@ -2,6 +2,7 @@
 /*
  * The durable log: what each call returns, and what it leaves untouched.
  */
+#include "iohog.h"
 #include "support.h"
 #include "walfix.h"
 
@@ -45,6 +46,30 @@ static void test_wal_appended_reopened_found(void **state)
     assert_int_equal(fix.report.verdict, SNIC_WAL_CLEAN);
     assert_int_equal(fix.found, 100);
     walfix_judge(&fix);
+    finish();
+}
+
+/* ---- Another user of the device ---- */
+
+/* A log that polls for room wakes its loop ten thousand times a second. */
+static void test_wal_device_full_waits_without_polling(void **state)
+{
+    struct iohog h;
+    (void)state;
+    begin();
+    walfix_unplug(&fix);
+    snic_disk_close(fix.disk);
+    fix.disk_opts.depth = 1;
+    assert_int_equal(snic_disk_open(&fix.disk, &fix.disk_opts), 0);
+    walfix_plug(&fix);
+    assert_int_equal(walfix_open(&fix, SNIC_WAL_CREATE), 0);
+    iohog_hold(&h, fix.disk, fix.io);
+    uint64_t from = snic_loop_now(fix.loop), work = iohog_work(fix.loop);
+    assert_int_equal(walfix_append(&fix, 1, 0), 0);
+    walfix_settle(&fix);
+    assert_true(snic_loop_now(fix.loop) - from >= IOHOG_NS);
+    iohog_end(&h, fix.loop, work);
+    walfix_close(&fix);
     finish();
 }
 
@@ -456,6 +481,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_wal_appended_reopened_found),
+        cmocka_unit_test(test_wal_device_full_waits_without_polling),
         cmocka_unit_test(test_wal_open_bad_options_refused),
         cmocka_unit_test(test_wal_open_other_device_refused_untouched),
         cmocka_unit_test(test_wal_open_wiped_pages_refused_untouched),

@@ -18,6 +18,10 @@
  * also after cancel and close. Services that wrap a device (qos.h)
  * implement the same ops and chain `done`.
  *
+ * A handle accepts depth_max requests at a time: the device gets as many as it takes, the rest is
+ * the handle's backlog. A user whose requests were not all accepted calls snic_io_wait() and is
+ * called when there is room; no user needs to poll.
+ *
  * A read; its `done` comes from the loop:
  *
  *     struct snic_io_req r, *p = &r;
@@ -123,6 +127,22 @@ struct snic_io_stats {
 };
 
 struct snic_io;
+struct snic_io_waiter;
+/** There is room, or the device is gone: submit now. */
+typedef void (*snic_io_writable_fn)(struct snic_io_waiter *w);
+
+/** A user's place in the queue for room: snic_io_waiter_init(), then snic_io_wait(). */
+struct snic_io_waiter {
+    struct snic_link link; /**< the door's while it waits */
+    snic_io_writable_fn writable;
+};
+
+/** Not while it waits. [any] */
+static inline void snic_io_waiter_init(struct snic_io_waiter *w, snic_io_writable_fn writable)
+{
+    snic_link_init(&w->link);
+    w->writable = writable;
+}
 
 struct snic_io_ops {
     uint32_t ops_size;
@@ -134,6 +154,9 @@ struct snic_io_ops {
     void (*cancel)(struct snic_io *io, struct snic_io_req *req);
     /** As snic_io_close(). */
     void (*close)(struct snic_io *io);
+    /** As snic_io_wait(): a device calls snic_io_room_wait(), a wrapper without a queue of its own
+     *  the wrapped handle's. */
+    void (*wait)(struct snic_io *io, struct snic_io_waiter *w);
 };
 
 /** Every backend's handle begins with this; read-only for users. */
@@ -142,7 +165,7 @@ struct snic_io {
     struct snic_loop *loop;
     struct snic_io_geometry geometry;
     uint32_t caps;
-    uint32_t depth_max; /**< requests it accepts in flight */
+    uint32_t depth_max; /**< requests it accepts: those at the device and the backlog */
     struct snic_io_stats stats;
 };
 
@@ -160,12 +183,41 @@ SNIC_API SNIC_NODISCARD int snic_io_validate(const struct snic_io *io,
 /**
  * Hand over up to @p n requests, in order. An invalid request is accepted and
  * completes with snic_io_validate()'s error, so that every error takes one path.
- * @return requests accepted; 0 full, come back after a completion; SNIC_EIO or
- *         SNIC_ECANCELED the device is gone [owner]
+ * @return requests accepted; fewer than @p n: full, or others wait for room and this is not the
+ *         caller's `writable`: snic_io_wait(); SNIC_EIO or SNIC_ECANCELED the device is gone
+ *         [owner]
  */
 static inline int snic_io_submit(struct snic_io *io, struct snic_io_req **reqs, uint32_t n)
 {
     return io->ops->submit(io, reqs, n);
+}
+/**
+ * After a submit that accepted fewer requests than offered: call w->writable once, when submit
+ * accepts a request again or reports that the device is gone. From the loop, never inside a call to
+ * the door; at the latest in the loop iteration after the completion that made room, and also when
+ * there is room already. A handle that closes calls all that still wait.
+ *
+ * Users of one handle are served in the order in which they began to wait, each once before any is
+ * served again. While one waits, submit accepts requests inside a `writable` only, so a user that
+ * submits in each `done` cannot starve the others. Inside its `writable` a user submits as much as
+ * it has and may wait again; if it submits nothing, the next user is served.
+ *
+ * Borrowed until `writable`, snic_io_unwait() or close. A waiter that waits already keeps its
+ * place. [owner]
+ */
+static inline void snic_io_wait(struct snic_io *io, struct snic_io_waiter *w)
+{
+    io->ops->wait(io, w);
+}
+/** Leave the queue: `writable` is not called. Harmless when not waiting. [owner] */
+static inline void snic_io_unwait(struct snic_io_waiter *w)
+{
+    snic_link_remove(&w->link);
+}
+/** 1 from snic_io_wait() until `writable` or snic_io_unwait(). [owner] */
+static inline int snic_io_waits(const struct snic_io_waiter *w)
+{
+    return !snic_link_alone(&w->link);
 }
 /** Ask for @p req to end early; it completes with its result or SNIC_ECANCELED. [owner] */
 static inline void snic_io_cancel(struct snic_io *io, struct snic_io_req *req)
@@ -180,6 +232,43 @@ static inline void snic_io_close(struct snic_io *io)
 {
     if (io != NULL)
         io->ops->close(io);
+}
+
+/* ---- For backends: the queue of users that wait ---- */
+
+struct snic_io_room;
+/** 1 if a request's place is free. */
+typedef int (*snic_io_room_ready_fn)(const struct snic_io_room *r);
+
+/** One per handle, in the backend's own struct; private to lib/io. */
+struct snic_io_room {
+    struct snic_io *io;
+    snic_io_room_ready_fn ready;
+    struct snic_link waiters; /**< in the order of snic_io_wait() */
+    struct snic_loop_msg message;
+    uint8_t message_on;
+    uint8_t serving; /**< inside a `writable` */
+};
+/** @p io has its loop. [owner] */
+SNIC_API void snic_io_room_init(struct snic_io_room *r, struct snic_io *io,
+                                snic_io_room_ready_fn ready) SNIC_NONNULL(1, 2, 3);
+/** What `wait` of the ops does. [owner] */
+SNIC_API void snic_io_room_wait(struct snic_io_room *r, struct snic_io_waiter *w)
+    SNIC_NONNULL(1, 2);
+/**
+ * Call it when a request's place is free again, before its done. A handle that closes or has lost
+ * its device completes its requests, so those that wait are called. [owner]
+ */
+SNIC_API void snic_io_room_freed(struct snic_io_room *r) SNIC_NONNULL(1);
+/** 1: submit returns 0 although there may be a place, because others wait for it. [owner] */
+static inline int snic_io_room_taken(const struct snic_io_room *r)
+{
+    return !r->serving && !snic_link_alone(&r->waiters);
+}
+/** 1: no user waits and no event is under way; close runs the loop until then. [owner] */
+static inline int snic_io_room_idle(const struct snic_io_room *r)
+{
+    return !r->message_on && snic_link_alone(&r->waiters);
 }
 
 /* ---- uring: a file or block device ---- */

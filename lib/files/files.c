@@ -10,8 +10,6 @@
  */
 #include "files/files_priv.h"
 
-#define SNIC_FILES__IO_RETRY_NS 50000u
-
 /* ---- Device ---- */
 
 static void files_io_fail(struct snic_files *f, struct snic_io_req *io, int error)
@@ -35,7 +33,7 @@ void files_io_push(struct snic_files *f, struct snic_io_req *io)
 void files_io_submit(struct snic_files *f)
 {
     struct snic_io_req *batch[SNIC_FILES__IO_BATCH];
-    while (!snic_queue_empty(&f->io_queue)) {
+    while (!snic_queue_empty(&f->io_queue) && !snic_io_waits(&f->io_room)) {
         struct snic_node *node = f->io_queue.first;
         uint32_t n = 0;
         uint32_t i;
@@ -58,15 +56,13 @@ void files_io_submit(struct snic_files *f)
             if (f->io_queue.last == NULL)
                 f->io_queue.last = &batch[i - 1]->node;
         }
-        snic_loop_arm(f->loop, &f->io_retry, snic_loop_now(f->loop) + SNIC_FILES__IO_RETRY_NS);
-        return;
+        snic_io_wait(f->io, &f->io_room);
     }
 }
 
-static void files_io_retry(struct snic_timer *t, uint64_t now_ns)
+static void files_io_writable(struct snic_io_waiter *w)
 {
-    (void)now_ns;
-    files_io_submit(SNIC_CONTAINER(t, struct snic_files, io_retry));
+    files_io_submit(SNIC_CONTAINER(w, struct snic_files, io_room));
 }
 
 /* ---- Completion ---- */
@@ -126,7 +122,7 @@ void files_frame_init(struct snic_files *f)
 {
     f->finish_msg.fn = files_finish_run;
     f->list_msg.fn = files_list_run;
-    snic_timer_init(&f->io_retry, files_io_retry);
+    snic_io_waiter_init(&f->io_room, files_io_writable);
 }
 
 /* Metadata cannot be made durable any more: everything that would need it ends with EIO. */

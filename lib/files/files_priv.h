@@ -228,7 +228,7 @@ struct snic_files {
     struct snic_queue io_queue;
     uint32_t io_active;
     uint32_t closing;
-    struct snic_timer io_retry;
+    struct snic_io_waiter io_room; /* waits while io_queue is not empty */
     struct snic_queue finished;
     struct snic_loop_msg finish_msg;
     uint32_t finish_armed;

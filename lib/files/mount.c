@@ -224,7 +224,7 @@ int snic_files_unmount(struct snic_files *f)
     while (f->finish_armed) /* the loop still has our message */
         (void)snic_loop_once(f->loop, SNIC_NEVER);
     rc = f->broken != 0 ? SNIC_EIO : 0;
-    snic_loop_cancel(f->loop, &f->io_retry);
+    snic_io_unwait(&f->io_room);
     snic_loop_cancel(f->loop, &f->commit_timer);
     return rc;
 }

@@ -45,6 +45,7 @@ static void io_mem_finish(struct io_mem_slot *slot, int64_t result)
     slot->next_free = m->free;
     m->free = slot;
     m->in_flight--;
+    snic_io_room_freed(&m->room);
     io_req_finish(&m->io, req, result, 0);
 }
 
@@ -224,6 +225,8 @@ static int io_mem_submit(struct snic_io *io, struct snic_io_req **reqs, uint32_t
     struct io_mem *m = SNIC_CONTAINER(io, struct io_mem, io);
     if (m->dead || m->closing)
         return m->dead ? SNIC_EIO : SNIC_ECANCELED;
+    if (snic_io_room_taken(&m->room))
+        return 0;
     uint64_t now = snic_loop_clock(io->loop);
     uint32_t i = 0;
     for (; i < n && m->free != NULL; i++) {
@@ -255,7 +258,7 @@ static void io_mem_close(struct snic_io *io)
 {
     struct io_mem *m = SNIC_CONTAINER(io, struct io_mem, io);
     m->closing = 1;
-    while (m->in_flight > 0) {
+    while (m->in_flight > 0 || !snic_io_room_idle(&m->room)) {
         int r = snic_loop_once(io->loop, SNIC_NEVER);
         SNIC_ASSERT(r > 0 || snic_loop_world(io->loop) == NULL); /* else the node is paused */
         SNIC_ASSERT(r >= 0);
@@ -266,12 +269,23 @@ static void io_mem_close(struct snic_io *io)
     free(m);
 }
 
+static int io_mem_ready(const struct snic_io_room *r)
+{
+    return SNIC_CONTAINER(r, struct io_mem, room)->free != NULL;
+}
+
+static void io_mem_wait(struct snic_io *io, struct snic_io_waiter *w)
+{
+    snic_io_room_wait(&SNIC_CONTAINER(io, struct io_mem, io)->room, w);
+}
+
 static const struct snic_io_ops io_mem_ops = {
     .ops_size = sizeof(struct snic_io_ops),
     .name = "mem",
     .submit = io_mem_submit,
     .cancel = io_mem_cancel,
     .close = io_mem_close,
+    .wait = io_mem_wait,
 };
 
 int io_mem_create(struct io_mem **out, struct snic_loop *l, struct snic_disk *d)
@@ -292,6 +306,7 @@ int io_mem_create(struct io_mem **out, struct snic_loop *l, struct snic_disk *d)
     m->io.caps = d->opts.caps;
     m->io.depth_max = depth;
     m->disk = d;
+    snic_io_room_init(&m->room, &m->io, io_mem_ready);
     snic_link_init(&m->active);
     snic_link_append(&d->handles, &m->link);
     for (uint32_t i = depth; i-- > 0;) {

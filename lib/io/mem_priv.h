@@ -38,6 +38,7 @@ struct io_mem {
     struct snic_link link;        /* disk->handles */
     struct snic_link active;
     struct io_mem_slot *free;
+    struct snic_io_room room;
     uint32_t in_flight;
     uint8_t closing;
     uint8_t dead;

@@ -75,6 +75,7 @@ struct io_file_slot {
 struct io_file {
     struct snic_io io;
     struct io_file_slot *free;
+    struct snic_io_room room;
     uint32_t in_flight;
     int fd;
     int file_slot; /* in the ring's file table, or negative */
@@ -100,6 +101,7 @@ static void io_file_finish(struct io_file_slot *slot, int64_t result, int32_t os
     slot->next_free = f->free;
     f->free = slot;
     f->in_flight--;
+    snic_io_room_freed(&f->room);
     io_req_finish(&f->io, req, result, os_error);
 }
 
@@ -241,6 +243,8 @@ static int io_file_submit_reqs(struct snic_io *io, struct snic_io_req **reqs, ui
     struct io_file *f = SNIC_CONTAINER(io, struct io_file, io);
     if (f->closing)
         return SNIC_ECANCELED;
+    if (snic_io_room_taken(&f->room))
+        return 0;
     uint64_t now = snic_loop_clock(io->loop);
     uint32_t i = 0;
     for (; i < n && f->free != NULL; i++) {
@@ -280,7 +284,7 @@ static void io_file_close_file(struct snic_io *io)
 {
     struct io_file *f = SNIC_CONTAINER(io, struct io_file, io);
     f->closing = 1;
-    while (f->in_flight > 0) {
+    while (f->in_flight > 0 || !snic_io_room_idle(&f->room)) {
         int r = snic_loop_once(io->loop, SNIC_NEVER);
         SNIC_ASSERT(r >= 0); /* the kernel still owns the callers' memory: no way on */
     }
@@ -291,12 +295,23 @@ static void io_file_close_file(struct snic_io *io)
     free(f);
 }
 
+static int io_file_ready(const struct snic_io_room *r)
+{
+    return SNIC_CONTAINER(r, struct io_file, room)->free != NULL;
+}
+
+static void io_file_wait(struct snic_io *io, struct snic_io_waiter *w)
+{
+    snic_io_room_wait(&SNIC_CONTAINER(io, struct io_file, io)->room, w);
+}
+
 static const struct snic_io_ops io_file_ops = {
     .ops_size = sizeof(struct snic_io_ops),
     .name = "uring",
     .submit = io_file_submit_reqs,
     .cancel = io_file_cancel_req,
     .close = io_file_close_file,
+    .wait = io_file_wait,
 };
 
 /* ---- Open ---- */
@@ -585,6 +600,7 @@ int snic_io_uring_open(struct snic_io **out, struct snic_loop *l,
     }
     f->io.ops = &io_file_ops;
     f->io.depth_max = o.depth;
+    snic_io_room_init(&f->room, &f->io, io_file_ready);
     f->file_slot = loop_uring_file_add(l, f->fd);
     for (uint32_t i = o.depth; i-- > 0;) {
         f->slots[i].op.complete = io_file_complete;

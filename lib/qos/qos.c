@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The io handle: submit, cancel, close, and the pump between the engine and the inner handle.
- * Invariants Q1 to Q7 are in qos_priv.h.
+ * Invariants Q1 to Q8 are in qos_priv.h.
  */
 #include "qos/qos_priv.h"
 
@@ -66,6 +66,7 @@ static void qos_finish(struct qos *q, struct qos_slot *slot)
     slot->next_free = q->free;
     q->free = slot;
     q->requests--;
+    snic_io_room_freed(&q->room);
     qos_count(q, req);
     req->done(req); /* Q3 */
 }
@@ -111,7 +112,7 @@ static void qos_lost(struct qos *q, int error)
 /** Hand `ready` over. @return 1 all of it went; 0 full or gone */
 static int qos_send(struct qos *q)
 {
-    while (q->ready_count > 0) {
+    while (q->ready_count > 0 && !snic_io_waits(&q->inner_room)) {
         struct snic_io_req *list[SNIC_QOS__BATCH];
         struct snic_node *node = q->ready.first;
         uint32_t n = 0;
@@ -133,10 +134,10 @@ static int qos_send(struct qos *q)
         q->parts_sent += (uint32_t)taken;
         if ((uint32_t)taken < n) {
             q->inner_full++;
-            return 0;
+            snic_io_wait(q->inner, &q->inner_room);
         }
     }
-    return 1;
+    return q->ready_count == 0;
 }
 
 static void qos_arm(struct qos *q)
@@ -144,8 +145,6 @@ static void qos_arm(struct qos *q)
     uint64_t at = SNIC_NEVER;
     if (q->ready_count == 0 && q->sent < q->opts.device_depth) /* a poll gave nothing */
         at = snic_gimbal_deadline_ns(q->gimbal);
-    if (q->ready_count > 0 && q->sent == 0)
-        at = snic_min_u64(at, q->now_ns + SNIC_QOS__RETRY_NS);
     if (q->gone != 0)
         at = SNIC_NEVER;
     if (at != SNIC_NEVER)
@@ -183,6 +182,13 @@ static void qos_timer(struct snic_timer *t, uint64_t now_ns)
     struct qos *q = SNIC_CONTAINER(t, struct qos, timer);
     q->armed_ns = SNIC_NEVER;
     (void)qos_time(q, now_ns);
+    qos_pump(q);
+}
+
+static void qos_inner_writable(struct snic_io_waiter *w)
+{
+    struct qos *q = SNIC_CONTAINER(w, struct qos, inner_room);
+    (void)qos_time(q, snic_loop_now(q->io.loop));
     qos_pump(q);
 }
 
@@ -256,6 +262,8 @@ static int qos_submit(struct snic_io *io, struct snic_io_req **reqs, uint32_t n)
     uint32_t i = 0;
     if (q->gone != 0 || q->closing)
         return q->gone != 0 ? q->gone : SNIC_ECANCELED;
+    if (snic_io_room_taken(&q->room))
+        return 0;
     (void)qos_time(q, snic_loop_clock(io->loop));
     for (; i < n && q->free != NULL; i++) {
         struct qos_slot *slot = q->free;
@@ -309,14 +317,25 @@ static void qos_close(struct snic_io *io)
     for (struct snic_link *l = q->active.next; l != &q->active; l = l->next)
         qos_leaving_queued(q, SNIC_CONTAINER(l, struct qos_slot, link));
     qos_pump(q);
-    while (q->requests > 0) {
+    while (q->requests > 0 || !snic_io_room_idle(&q->room)) {
         int r = snic_loop_once(io->loop, SNIC_NEVER);
         SNIC_ASSERT(r > 0 || snic_loop_world(io->loop) == NULL); /* else the node is paused */
         SNIC_ASSERT(r >= 0);
     }
     snic_loop_cancel(io->loop, &q->timer);
+    snic_io_unwait(&q->inner_room);
     snic_io_close(q->inner);
     (void)snic_gimbal_fini(q->gimbal);
+}
+
+static int qos_ready(const struct snic_io_room *r)
+{
+    return SNIC_CONTAINER(r, struct qos, room)->free != NULL;
+}
+
+static void qos_wait_for_room(struct snic_io *io, struct snic_io_waiter *w)
+{
+    snic_io_room_wait(&SNIC_CONTAINER(io, struct qos, io)->room, w);
 }
 
 static const struct snic_io_ops qos_ops = {
@@ -325,6 +344,7 @@ static const struct snic_io_ops qos_ops = {
     .submit = qos_submit,
     .cancel = qos_cancel,
     .close = qos_close,
+    .wait = qos_wait_for_room,
 };
 
 int snic_qos_check(const struct snic_io *io)
@@ -410,6 +430,8 @@ static void qos_init(struct qos *q, struct snic_io *inner)
     q->inner = inner;
     q->armed_ns = SNIC_NEVER;
     snic_timer_init(&q->timer, qos_timer);
+    snic_io_room_init(&q->room, &q->io, qos_ready);
+    snic_io_waiter_init(&q->inner_room, qos_inner_writable);
     snic_link_init(&q->active);
     for (uint32_t i = q->opts.depth; i-- > 0;) {
         struct qos_slot *slot = &q->slots[i];

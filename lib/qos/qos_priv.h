@@ -20,6 +20,7 @@
  *  Q6  A tenant entry is FREE, ADDED (in the hash), or LEAVING with requests > 0. Entry 0 is the
  *      default tenant, always ADDED and not in the hash.
  *  Q7  An automatic tenant without requests is on `idle`, the longest idle first.
+ *  Q8  After qos_pump() `inner_room` waits if `ready` is not empty and the device is not gone.
  */
 #ifndef SNIC_QOS_PRIV_H
 #define SNIC_QOS_PRIV_H
@@ -33,8 +34,6 @@
 #define SNIC_QOS__PAGE 4096u
 /** To the inner handle in one call. */
 #define SNIC_QOS__BATCH 32u
-/** Retry delay for an inner handle that was full with nothing of ours inside. */
-#define SNIC_QOS__RETRY_NS 1000000u
 
 enum qos_part_state { QOS_PART_FREE, QOS_PART_QUEUED, QOS_PART_READY, QOS_PART_SENT };
 enum qos_slot_state { QOS_SLOT_FREE, QOS_SLOT_ACTIVE, QOS_SLOT_ENDING };
@@ -95,6 +94,8 @@ struct qos {
     struct snic_qos_opts opts;
     struct snic_gimbal_tenant_opts tenant_opts;
     struct snic_timer timer;
+    struct snic_io_room room;
+    struct snic_io_waiter inner_room; /* Q8 */
     struct snic_link active;
     struct snic_queue ready;
     struct qos_slot *slots;

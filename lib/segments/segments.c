@@ -37,11 +37,17 @@ static void segments_window_close(struct snic_io *io)
     (void)io;
 }
 
+static void segments_window_wait(struct snic_io *io, struct snic_io_waiter *waiter)
+{
+    snic_io_wait(SNIC_CONTAINER(io, struct segments_window, io)->device, waiter);
+}
+
 static const struct snic_io_ops segments_window_ops = {.ops_size = sizeof(struct snic_io_ops),
                                                        .name = "segments",
                                                        .submit = segments_window_submit,
                                                        .cancel = segments_window_cancel,
-                                                       .close = segments_window_close};
+                                                       .close = segments_window_close,
+                                                       .wait = segments_window_wait};
 
 void segments_window_make(struct segments_window *w, struct snic_io *device,
                           const struct segments_geo *g)
@@ -102,12 +108,11 @@ void segments_io_pump(struct segments_disk *d)
             segments_io_refuse(io, SNIC_EIO);
             continue;
         }
+        if (snic_io_waits(&d->room))
+            return;
         int n = snic_io_submit(d->io, &req, 1);
         if (n == 0) {
-            if (!d->store->timer_on)
-                snic_loop_arm(d->store->loop, &d->store->timer,
-                              snic_loop_now(d->store->loop) + SNIC_SEGMENTS__RETRY_NS);
-            d->store->timer_on = 1;
+            snic_io_wait(d->io, &d->room);
             return;
         }
         (void)snic_queue_pop(&d->queue);
@@ -209,12 +214,9 @@ static void segments_message(struct snic_loop_msg *m)
     segments_pump(s);
 }
 
-static void segments_timer(struct snic_timer *t, uint64_t now_ns)
+static void segments_writable(struct snic_io_waiter *w)
 {
-    struct snic_segments *s = SNIC_CONTAINER(t, struct snic_segments, timer);
-    (void)now_ns;
-    s->timer_on = 0;
-    segments_pump(s);
+    segments_pump(SNIC_CONTAINER(w, struct segments_disk, room)->store);
 }
 
 void segments_die(struct segments_disk *d, int error)
@@ -514,6 +516,7 @@ static void segments_disk_init(struct segments_disk *d, struct snic_segments *s,
     d->geo = *g;
     d->number = number;
     d->state = SEGMENTS_OPENING;
+    snic_io_waiter_init(&d->room, segments_writable);
     snic_link_init(&d->bouncing);
     snic_link_init(&d->waiting);
     d->bounces_free = s->opts.bounces;
@@ -553,7 +556,6 @@ int snic_segments_open(struct snic_segments **out, void *mem, size_t mem_size,
     s->loop = io[0]->loop;
     s->disks = disks;
     s->message.fn = segments_message;
-    snic_timer_init(&s->timer, segments_timer);
     snic_link_init(&s->finished);
     for (uint32_t i = 0; i < SNIC_SEGMENTS_BLOCK / sizeof(zeros); i++)
         s->zero_crc = snic_crc32c(s->zero_crc, zeros, sizeof(zeros));
@@ -589,10 +591,11 @@ void *snic_segments_close(struct snic_segments *s)
         SNIC_ASSERT(r > 0 || snic_loop_world(s->loop) == NULL); /* else the node is paused */
         SNIC_ASSERT(r >= 0);
     }
-    snic_loop_cancel(s->loop, &s->timer);
-    for (uint32_t i = 0; i < s->disks; i++)
+    for (uint32_t i = 0; i < s->disks; i++) {
+        snic_io_unwait(&s->disk[i].room);
         if (s->disk[i].wal != NULL)
             (void)snic_wal_close(s->disk[i].wal);
+    }
     while (segments_busy(s))
         (void)snic_loop_once(s->loop, SNIC_NEVER);
     return mem;

@@ -55,7 +55,6 @@
 /* Of a device: more than 32 bits hold from 2^23 places on, which is 16 TiB. */
 #define SNIC_SEGMENTS__ENTRIES(places) ((size_t)(places)*SNIC_SEGMENTS_BLOCKS)
 #define SNIC_SEGMENTS__NONE UINT32_MAX
-#define SNIC_SEGMENTS__RETRY_NS 100000u
 #define SNIC_SEGMENTS__FREE_STEP 1024u
 
 /* ---- What is on a device ---- */
@@ -298,9 +297,10 @@ struct segments_disk {
     unsigned char *bounce;
     uint32_t *bounce_free;
     uint32_t bounces_free;
-    struct snic_link bouncing; /* reads that wait for one */
-    struct snic_link waiting;  /* requests in the order of the positions they wait for */
-    struct snic_queue queue;   /* of segments_io, for the device */
+    struct snic_link bouncing;  /* reads that wait for one */
+    struct snic_link waiting;   /* requests in the order of the positions they wait for */
+    struct snic_queue queue;    /* of segments_io, for the device */
+    struct snic_io_waiter room; /* for the first of them */
     struct segments_round round;
     struct segments_load load;
     struct snic_segments_info info;
@@ -313,9 +313,7 @@ struct snic_segments {
     void *mem;
     struct snic_loop *loop;
     struct snic_loop_msg message;
-    struct snic_timer timer;
     uint32_t message_on;
-    uint32_t timer_on;
     uint32_t opened;   /* opened() was called with 0 */
     uint32_t reported; /* opened() was called */
     uint32_t judged;   /* all devices have been looked at */

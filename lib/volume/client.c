@@ -168,7 +168,9 @@ int snic_volume_open(struct snic_volume **out, void *mem, size_t size,
 static int client_silent(const struct snic_volume *v)
 {
     for (uint32_t i = 0; i < v->o.disks_max; i++)
-        if (v->disks[i].used && (v->disks[i].inside != 0 || !snic_queue_empty(&v->disks[i].failed)))
+        if (v->disks[i].used &&
+            (v->disks[i].inside != 0 || !snic_queue_empty(&v->disks[i].failed) ||
+             !snic_io_room_idle(&v->disks[i].room)))
             return 0;
     return v->agent->silent(v) && !v->pumping;
 }

@@ -73,6 +73,7 @@ static void disk_free(struct volume_disk *d, struct volume_io *x)
     x->next = d->free;
     d->free = (uint32_t)(x - d->ios);
     d->inside--;
+    snic_io_room_freed(&d->room);
 }
 
 static void disk_accept(struct volume_disk *d, struct snic_io_req *req, uint16_t flags)
@@ -110,6 +111,8 @@ static int disk_submit(struct snic_io *io, struct snic_io_req **reqs, uint32_t n
     uint32_t i = 0;
     if (d->closing || d->v->closing)
         return SNIC_ECANCELED;
+    if (snic_io_room_taken(&d->room))
+        return 0;
     for (; i < n && d->free != SNIC_VOLUME__NIL; i++)
         disk_accept(d, reqs[i], 0);
     return (int)i;
@@ -131,7 +134,7 @@ int snic_volume_disk_states(struct snic_io *io, struct snic_io_req *req)
         return SNIC_EINVAL;
     if (d->closing || d->v->closing)
         return SNIC_ECANCELED;
-    if (d->free == SNIC_VOLUME__NIL)
+    if (d->free == SNIC_VOLUME__NIL || snic_io_room_taken(&d->room))
         return 0;
     disk_accept(d, req, SNIC_EBS_IO_STATES);
     return 1;
@@ -166,7 +169,7 @@ static void disk_close(struct snic_io *io)
     struct volume_disk *d = (struct volume_disk *)(void *)io;
     struct snic_volume *v = d->v;
     d->closing = 1;
-    while (d->inside != 0 || !snic_queue_empty(&d->failed))
+    while (d->inside != 0 || !snic_queue_empty(&d->failed) || !snic_io_room_idle(&d->room))
         (void)snic_loop_once(v->o.loop, SNIC_NEVER);
     int r = v->agent->detach(v, d->index);
     SNIC_ASSERT(r == 0);
@@ -183,6 +186,16 @@ void volume_disks_init(struct snic_volume *v, struct volume_io *ios)
         v->disks[i].ios = ios + (size_t)i * v->o.depth;
     }
     memset(ios, 0, (size_t)v->o.disks_max * v->o.depth * sizeof(*ios));
+}
+
+static int disk_ready(const struct snic_io_room *r)
+{
+    return SNIC_CONTAINER(r, struct volume_disk, room)->free != SNIC_VOLUME__NIL;
+}
+
+static void disk_wait(struct snic_io *io, struct snic_io_waiter *w)
+{
+    snic_io_room_wait(&((struct volume_disk *)(void *)io)->room, w);
 }
 
 static void disk_agent_opts(const struct snic_volume_disk_opts *o, struct snic_ebs_disk_opts *a)
@@ -203,7 +216,8 @@ static const struct snic_io_ops disk_ops = {.ops_size = sizeof(disk_ops),
                                             .name = "volume",
                                             .submit = disk_submit,
                                             .cancel = disk_cancel,
-                                            .close = disk_close};
+                                            .close = disk_close,
+                                            .wait = disk_wait};
 
 static void disk_handle(struct volume_disk *d, uint64_t bytes)
 {
@@ -239,6 +253,7 @@ int snic_volume_disk_open(struct snic_volume *v, uint32_t disk,
     if (r != 0)
         return r;
     disk_handle(d, o.bytes);
+    snic_io_room_init(&d->room, &d->io, disk_ready);
     d->used = 1;
     d->closing = 0;
     d->lost = 0;

@@ -305,6 +305,7 @@ struct volume_disk {
     struct snic_io io; /* first */
     struct snic_volume *v;
     struct volume_io *ios;
+    struct snic_io_room room;
     struct snic_queue failed; /* requests to be answered with result by the pump */
     uint32_t index;
     uint32_t free;

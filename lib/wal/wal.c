@@ -66,7 +66,7 @@ static void wal_op_submit(struct snic_wal *w, struct wal_op *op)
 {
     struct snic_io_req *req = &op->req;
     uint8_t code = req->op;
-    if (op->state != WAL_OP_READY || w->phase == WAL_DEAD)
+    if (op->state != WAL_OP_READY || w->phase == WAL_DEAD || snic_io_waits(&w->room))
         return;
     snic_io_req_init(req);
     req->op = code;
@@ -82,8 +82,7 @@ static void wal_op_submit(struct snic_wal *w, struct wal_op *op)
     if (n == 1) {
         op->state = WAL_OP_OUT;
     } else if (n == 0) {
-        w->retry_ns = snic_loop_now(w->loop) + SNIC_WAL__RETRY_NS;
-        wal_arm(w);
+        snic_io_wait(w->io, &w->room);
     } else {
         op->state = WAL_OP_IDLE;
         wal_die(w, n);
@@ -139,11 +138,10 @@ void wal_kick(struct snic_wal *w)
 
 void wal_arm(struct snic_wal *w)
 {
-    uint64_t at = snic_min_u64(w->retry_ns, w->window_ns);
-    if (at == SNIC_NEVER)
+    if (w->window_ns == SNIC_NEVER)
         snic_loop_cancel(w->loop, &w->timer);
     else
-        snic_loop_arm(w->loop, &w->timer, at);
+        snic_loop_arm(w->loop, &w->timer, w->window_ns);
 }
 
 static void wal_timer(struct snic_timer *t, uint64_t now_ns)
@@ -153,10 +151,13 @@ static void wal_timer(struct snic_timer *t, uint64_t now_ns)
         w->window_ns = SNIC_NEVER;
         w->flush_seq = w->last_seq;
     }
-    if (w->retry_ns <= now_ns)
-        w->retry_ns = SNIC_NEVER;
     wal_arm(w);
     wal_pump(w);
+}
+
+static void wal_writable(struct snic_io_waiter *waiter)
+{
+    wal_pump(SNIC_CONTAINER(waiter, struct snic_wal, room));
 }
 
 void wal_die(struct snic_wal *w, int error)
@@ -167,6 +168,7 @@ void wal_die(struct snic_wal *w, int error)
     w->phase = WAL_DEAD;
     w->refusal = 0;
     snic_loop_cancel(w->loop, &w->timer);
+    snic_io_unwait(&w->room);
     if (phase == WAL_OPENING)
         wal_opened(w, error);
     else
@@ -292,10 +294,10 @@ int snic_wal_open(struct snic_wal **out, void *mem, size_t mem_size, struct snic
     w->events = *e;
     w->ctx = ctx;
     w->fua = (io->caps & SNIC_IO_CAP_FUA) != 0 && (o.flags & SNIC_WAL_NO_FUA) == 0;
-    w->retry_ns = SNIC_NEVER;
     w->window_ns = SNIC_NEVER;
     w->message.fn = wal_message;
     snic_timer_init(&w->timer, wal_timer);
+    snic_io_waiter_init(&w->room, wal_writable);
     w->recover.want = g;
     wal_open_begin(w);
     wal_kick(w);
@@ -308,6 +310,7 @@ void *snic_wal_close(struct snic_wal *w)
     void *mem = w->mem;
     w->closing = 1;
     snic_loop_cancel(w->loop, &w->timer);
+    snic_io_unwait(&w->room);
     while (w->message_on || w->write.state == WAL_OP_OUT || w->read.state == WAL_OP_OUT ||
            w->side.state == WAL_OP_OUT) {
         int r = snic_loop_once(w->loop, SNIC_NEVER);

@@ -41,7 +41,6 @@
 #define SNIC_WAL__BATCHES_MAX 64u
 #define SNIC_WAL__GENERATION_MAX ((uint64_t)1 << 60)
 #define SNIC_WAL__BLANK_BYTES (128u << 10) /* what is looked at to call a device blank */
-#define SNIC_WAL__RETRY_NS 100000u         /* the device took nothing */
 #define SNIC_WAL__PACE 4u                  /* bytes compacted for each byte appended */
 
 /* ---- What is on the device ---- */
@@ -237,13 +236,12 @@ struct snic_wal {
     uint32_t writable;
     uint32_t erase; /* enum wal_job_state: the tail is being cut off */
     uint32_t message_on;
-    uint32_t timer_on;
     uint32_t fua;
     struct snic_loop_msg message;
     struct snic_timer timer;
-    uint64_t tolerant; /* gaps were accepted up to this generation */
-    uint64_t retry_ns;
-    uint64_t window_ns; /* when what is BACKGROUND has to go */
+    uint64_t tolerant;          /* gaps were accepted up to this generation */
+    struct snic_io_waiter room; /* on the device, for an operation that is READY */
+    uint64_t window_ns;         /* when what is BACKGROUND has to go */
     struct wal_op write;
     struct wal_op read;
     struct wal_op side; /* membership file, format, truncation */

@@ -269,6 +269,11 @@ static void shim_cancel(struct snic_io *io, struct snic_io_req *r)
     snic_io_cancel(SNIC_CONTAINER(io, struct kv_shim, io)->below, r);
 }
 
+static void shim_wait(struct snic_io *io, struct snic_io_waiter *w)
+{
+    snic_io_wait(SNIC_CONTAINER(io, struct kv_shim, io)->below, w);
+}
+
 static void shim_close(struct snic_io *io)
 {
     snic_io_close(SNIC_CONTAINER(io, struct kv_shim, io)->below);
@@ -280,6 +285,7 @@ static const struct snic_io_ops shim_ops = {
     .submit = shim_submit,
     .cancel = shim_cancel,
     .close = shim_close,
+    .wait = shim_wait,
 };
 
 void kv_shim_open(struct kv_shim *s, struct snic_io *below)
