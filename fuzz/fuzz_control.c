@@ -238,7 +238,7 @@ static void step(struct fuzz *f)
     uint32_t i = b % CONNS;
     if ((b & 0xfc) == 0xf8) {
         f->rights = take(f) & (SNIC_EBS_MAY_ALL | UNSIGNED);
-        snic_control_accounts(f->c);
+        snic_control_accounts_changed(f->c);
     } else if (f->conn[i] == NULL) {
         must(snic_net_connect(f->net_out, &a, &ev, f, &f->conn[i]) == 0);
         if ((b & 64) == 0) { /* well begun */

@@ -30,6 +30,17 @@ LAYERS = {
         # the engine, and its check
         ["kvfs.c", "check.c"],
     ],
+    "lib/control": [
+        ["wire.c", "record.c"], ["auth.c"], ["stream.c", "catalog.c"], ["recover.c", "session.c"],
+        ["overload.c", "operation.c"], ["lease.c"], ["segment_place.c"], ["segment_move.c"],
+        ["disk.c"], ["disk_reissue.c"], ["dispatch.c"], ["server_session.c", "client_session.c"],
+        ["operator_session.c"], ["control.c"],
+        # a block server's end, a client's, an operator's
+        ["agent_report.c"], ["store_owner.c", "copy_source.c", "copy_sink.c"], ["command.c"],
+        ["agent.c"],
+        ["client_priv.h", "lookup.c"], ["client.c"],
+        ["operator.c"],
+    ],
 }
 
 

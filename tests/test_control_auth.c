@@ -216,7 +216,7 @@ static void test_control_auth_revoked_token_is_refused(void **state)
             assert_int_equal(ctlfix_ask(&fix, &m), 0);
         } else {
             fix.rights[1] = 0;
-            snic_control_accounts(fix.ctl);
+            snic_control_accounts_changed(fix.ctl);
         }
         ctlfix_run(&fix, 200 * CTLFIX_MS);
         uint64_t was = done_by_servers();
@@ -266,7 +266,7 @@ static void test_control_auth_strangers_are_told_nothing(void **state)
     /* A client's key is none of an operator. */
     struct snic_control_auth operator= fix.auth_operator;
     for (uint32_t i = 0; i < 3; i++) {
-        (void)snic_control_call_close(fix.call);
+        (void)snic_control_operator_close(fix.call);
         fix.call = NULL;
         fix.keys = i != 1;
         fix.auth_operator = i == 0 ? right : operator;
@@ -291,7 +291,7 @@ static void test_control_auth_strangers_are_told_nothing(void **state)
     fix.keys = 1;
     ctlfix_client_start(&fix, 0);
     assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), SNIC_ENOTSUP);
-    (void)snic_control_call_close(fix.call);
+    (void)snic_control_operator_close(fix.call);
     fix.call = NULL;
     assert_int_equal(ctlfix_ask(&fix, &m), SNIC_ENOTSUP);
     ctlfix_run(&fix, 3000 * CTLFIX_MS);
@@ -333,7 +333,7 @@ static void raw_begin(const struct snic_control_auth *auth, uint32_t role)
     raw_up = raw_gone = 0;
     memset(&raw_last, 0, sizeof(raw_last));
     control_stream_init(&raw, fix.op_net, &ev, NULL, in, sizeof(in), out, sizeof(out));
-    raw.opts = auth;
+    raw.auth.opts = auth;
     assert_int_equal(control_stream_connect(&raw, &a), 0);
     ctlfix_run(&fix, 20 * CTLFIX_MS);
     assert_int_equal(raw_up, 1);
@@ -408,7 +408,7 @@ static void test_control_auth_account_is_taken_away(void **state)
     uint32_t links = fix.client[0].links;
     fix.gone = 1u << 2;
     fix.rights[2] = 0;
-    snic_control_accounts(fix.ctl);
+    snic_control_accounts_changed(fix.ctl);
     for (uint32_t i = 0; i < 3; i++)
         (void)snic_volume_server_secrets(fix.server[i].s);
     ctlfix_run(&fix, 500 * CTLFIX_MS);

@@ -452,7 +452,7 @@ static void test_control_sessions_used_up_turned_away(void **state)
         assert_int_equal(s.sessions, i < more ? before + i + 1 : 16);
         assert_int_equal(s.turned_away, i < more ? 0 : i - more + 1);
     }
-    assert_int_equal(fix.events[SNIC_CONTROL_CROWDED], 10 * 16);
+    assert_int_equal(fix.events[SNIC_CONTROL_SESSIONS_FULL], 10 * 16);
     ctlfix_run(&fix, 3500 * CTLFIX_MS);
     snic_control_get_stats(fix.ctl, &s);
     assert_int_equal(s.sessions, before);

@@ -22,7 +22,7 @@ static uint64_t turned_away(void)
 
 static void operator_ends(void)
 {
-    (void)snic_control_call_close(fix.call);
+    (void)snic_control_operator_close(fix.call);
     fix.call = NULL;
     ctlfix_run(&fix, 10 * CTLFIX_MS);
 }
@@ -61,7 +61,7 @@ static void test_control_sessions_used_up_says_so(void **state)
     assert_int_equal(fix.client[1].guest[0].attach, 0);
     assert_int_equal(fix.client[1].guest[0].result, 0);
     assert_int_equal(ctlfix_io(&fix, 1, 0, SNIC_IO_WRITE, 0, 4096, buffer), 4096);
-    assert_true(fix.events[SNIC_CONTROL_CROWDED] == turned_away());
+    assert_true(fix.events[SNIC_CONTROL_SESSIONS_FULL] == turned_away());
 }
 
 /* A server for which there is no session reports why, and has one when another leaves. */

@@ -5,9 +5,9 @@
 
 #include "support.h"
 
-#define snic_control_call_ask moving_ask
+#define snic_control_operator_request moving_ask
 #include "solar_volume/ctl_move.c"
-#undef snic_control_call_ask
+#undef snic_control_operator_request
 
 #define SECOND UINT64_C(1000000000)
 #define MS UINT64_C(1000000)
@@ -18,7 +18,7 @@ static uint32_t asked, pending; /* MOVEs; what is to be answered */
 static int ended;
 static int up; /* server 2, where the segments are */
 
-int moving_ask(struct snic_control_call *k, const struct snic_control_msg *m)
+int moving_ask(struct snic_control_operator *k, const struct snic_control_msg *m)
 {
     (void)k;
     pending = m->type;

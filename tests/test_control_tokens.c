@@ -143,7 +143,7 @@ static void raw_begin(const struct snic_control_auth *auth)
     const struct snic_net_addr a = {.family = SNIC_NET_SIM, .node = CTLFIX_CTL, .port = 7100};
     struct snic_control_msg m;
     control_stream_init(&raw, fix.op_net, &ev, NULL, in, sizeof(in), out, sizeof(out));
-    raw.opts = auth;
+    raw.auth.opts = auth;
     assert_int_equal(control_stream_connect(&raw, &a), 0);
     ctlfix_run(&fix, 20 * CTLFIX_MS);
     assert_int_equal(raw_up, 1);
@@ -229,7 +229,7 @@ static void test_control_tokens_of_a_right_less_are_over(void **state)
     attached();
     cut(CTLFIX_CLIENT, 1);
     fix.rights[1] = SNIC_EBS_MAY_READ;
-    snic_control_accounts(fix.ctl);
+    snic_control_accounts_changed(fix.ctl);
     refused_at_once(0);
     cut(CTLFIX_CLIENT, 0);
     ctlfix_client_kill(&fix, 0);
@@ -239,9 +239,9 @@ static void test_control_tokens_of_a_right_less_are_over(void **state)
     assert_int_equal(first_block(0, 0, SNIC_IO_READ), 4096);
     uint32_t lease = fix.client[0].guest[0].lease;
     for (uint32_t i = 0; i < 3; i++) /* one right more, none, and nothing new: no lease ends */
-        snic_control_accounts(fix.ctl);
+        snic_control_accounts_changed(fix.ctl);
     fix.rights[1] = SNIC_EBS_MAY_ALL;
-    snic_control_accounts(fix.ctl);
+    snic_control_accounts_changed(fix.ctl);
     ctlfix_run(&fix, 300 * CTLFIX_MS);
     assert_int_equal(first_block(0, 0, SNIC_IO_READ), 4096);
     assert_true(fix.client[0].guest[0].lost == 0 && fix.client[0].guest[0].lease == lease);
@@ -257,7 +257,7 @@ static void test_control_tokens_of_a_right_more_are_over(void **state)
     ctlfix_client_start(&fix, 0);
     assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0);
     fix.rights[1] = SNIC_EBS_MAY_ALL;
-    snic_control_accounts(fix.ctl);
+    snic_control_accounts_changed(fix.ctl);
     fix.seconds = 3600;
     ctlfix_run(&fix, 2000 * CTLFIX_MS); /* its token is renewed */
     assert_int_equal(first_block(0, 0, SNIC_IO_WRITE), 4096);
@@ -266,7 +266,7 @@ static void test_control_tokens_of_a_right_more_are_over(void **state)
     assert_int_equal(ctlfix_ctl_start(&fix), 0);
     ctlfix_ready(&fix);
     fix.rights[1] = SNIC_EBS_MAY_READ;
-    snic_control_accounts(fix.ctl);
+    snic_control_accounts_changed(fix.ctl);
     refused_at_once(0);
     cut(CTLFIX_CLIENT, 0);
 }
@@ -289,7 +289,7 @@ static void test_control_tokens_of_a_returned_lease_are_over(void **state)
     assert_int_equal(first_block(0, 0, SNIC_IO_WRITE), 4096); /* with the token of before */
     cut(CTLFIX_CLIENT, 1);
     fix.rights[1] = 0;
-    snic_control_accounts(fix.ctl);
+    snic_control_accounts_changed(fix.ctl);
     refused_at_once(0);
     cut(CTLFIX_CLIENT, 0);
     control_stream_abort(&raw);
@@ -313,7 +313,7 @@ static void test_control_tokens_of_many_disks_are_over(void **state)
     }
     cut(CTLFIX_CLIENT, 1);
     fix.rights[1] = 0;
-    snic_control_accounts(fix.ctl);
+    snic_control_accounts_changed(fix.ctl);
     for (uint32_t d = 0; d < CTLFIX_DISKS; d++)
         refused_at_once(d);
     cut(CTLFIX_CLIENT, 0);

@@ -430,7 +430,7 @@ static void event(void *ctx, const struct snic_control_event *e)
     case SNIC_CONTROL_NO_PLACE:
         no_place(e);
         break;
-    case SNIC_CONTROL_CROWDED:
+    case SNIC_CONTROL_SESSIONS_FULL:
         crowded(e);
         break;
     }
@@ -466,7 +466,7 @@ static void second(struct snic_timer *t, uint64_t now)
     struct snic_control_stats s;
     snic_loop_arm(ct.loop, t, now + UINT64_C(1000000000));
     if (clients_look()) {
-        snic_control_accounts(ct.ctl);
+        snic_control_accounts_changed(ct.ctl);
         clients_old();
         ex_log(EX_INFO, "%s: the list of clients was read again",
                to.clients != NULL ? to.clients : to.wire_key);

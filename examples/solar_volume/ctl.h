@@ -19,7 +19,7 @@ void ctl_verbs_help(FILE *to);
 struct ctl_asked {
     struct snic_loop *loop;
     struct snic_net *net;
-    struct snic_control_call *call;
+    struct snic_control_operator *call;
     struct snic_control_msg m; /* the request */
     const char *verb;
     void (*begin)(void);

@@ -117,7 +117,7 @@ static void move_try(struct snic_timer *t, uint64_t now)
     vb.m.type = SNIC_CONTROL_MOVE;
     vb.m.segment = mv.list[mv.at].segment;
     vb.m.server = (uint32_t)vb.server;
-    int r = snic_control_call_ask(vb.call, &vb.m);
+    int r = snic_control_operator_request(vb.call, &vb.m);
     if (r == 0)
         return;
     ctl_say_gone(mv.fate == MOVE_ABSENT ? mv.status : r);
@@ -223,7 +223,7 @@ void ctl_move_done(int status)
     vb.next = move_judge;
     vb.m.value = 0;
     vb.m.type = SNIC_CONTROL_NODES;
-    if (snic_control_call_ask(vb.call, &vb.m) == 0)
+    if (snic_control_operator_request(vb.call, &vb.m) == 0)
         return;
     vb.m.type = SNIC_CONTROL_MOVE; /* it was this that the catalog did not answer */
     ctl_say_gone(status);

@@ -45,7 +45,7 @@ static int catalog_gone(void)
 {
     const struct snic_control_msg any = {.type = SNIC_CONTROL_NODES};
     vb.over = 1; /* the answer is not waited for */
-    return snic_control_call_ask(vb.call, &any) == SNIC_EPIPE;
+    return snic_control_operator_request(vb.call, &any) == SNIC_EPIPE;
 }
 
 /* The verb and what it is about: a disk, a server, or nothing. */
@@ -95,7 +95,7 @@ void ctl_say_gone(int status)
 void ctl_ask(uint32_t type)
 {
     vb.m.type = (uint8_t)type;
-    int r = snic_control_call_ask(vb.call, &vb.m);
+    int r = snic_control_operator_request(vb.call, &vb.m);
     if (r == 0)
         return;
     ctl_say_gone(r);
@@ -352,7 +352,7 @@ static void options(const struct verb *v, int argc, char **argv)
 
 int ctl_verb(const char *verb, int argc, char **argv, int *code)
 {
-    static const struct snic_control_call_events ev = {.item = item, .done = done};
+    static const struct snic_control_operator_events ev = {.item = item, .done = done};
     const struct verb *v = NULL;
     struct snic_net_addr a;
     for (size_t i = 0; i < SNIC_COUNTOF(verbs) && v == NULL; i++)
@@ -379,14 +379,14 @@ int ctl_verb(const char *verb, int argc, char **argv, int *code)
         key_wire_open(vo.wire_key, &wire);
         key_auth(&wire, &auth, sv_seed());
     }
-    size_t size = snic_control_call_memsize();
-    int r = snic_control_call_open(&vb.call, sv_memory(size), size, vb.net, &a,
-                                   vo.wire_key != NULL ? &auth : NULL, &ev, NULL);
+    size_t size = snic_control_operator_memsize();
+    int r = snic_control_operator_open(&vb.call, sv_memory(size), size, vb.net, &a,
+                                       vo.wire_key != NULL ? &auth : NULL, &ev, NULL);
     if (r != 0)
         ex_die("cannot connect to the catalog at %s (--control): %s", vo.control, snic_strerror(r));
     v->begin();
     (void)snic_loop_run(vb.loop);
-    free(snic_control_call_close(vb.call));
+    free(snic_control_operator_close(vb.call));
     key_wire_close(&wire);
     ctl_move_free();
     snic_net_shut(vb.net);

@@ -331,8 +331,8 @@ enum snic_control_what {
     SNIC_CONTROL_NO_PLACE,       /**< vd, value: segment, error: SNIC_ENOSPC no server has a free
                                       place, SNIC_EHOSTUNREACH one that is down may have, or
                                       SNIC_E2BIG segments_max are placed                       */
-    SNIC_CONTROL_CROWDED         /**< value: connections that were refused so far, for
-                                      sessions_max                                             */
+    SNIC_CONTROL_SESSIONS_FULL   /**< value: connections that were refused so far, for
+                                sessions_max                                             */
 };
 
 struct snic_control_event {
@@ -388,7 +388,7 @@ SNIC_API void *snic_control_close(struct snic_control *c) SNIC_NONNULL(1);
  * server refuses a granted token from when it has the next lease: servers in a session with the
  * catalog at once, others when they register again. Until then they accept the token, at most until
  * it expires: the seconds that token() returns are the bound. O(sessions, disks). [owner] */
-SNIC_API void snic_control_accounts(struct snic_control *c) SNIC_NONNULL(1);
+SNIC_API void snic_control_accounts_changed(struct snic_control *c) SNIC_NONNULL(1);
 /** The address it listens at. @return 0; SNIC_EBUSY not opened [owner] */
 SNIC_API SNIC_NODISCARD int snic_control_addr(const struct snic_control *c,
                                               struct snic_net_addr *out) SNIC_NONNULL(1, 2);
@@ -615,9 +615,9 @@ SNIC_API void snic_control_client_get_stats(const struct snic_control_client *c,
 
 /* ---- A caller: an operator's requests, one at a time ---- */
 
-struct snic_control_call;
+struct snic_control_operator;
 
-struct snic_control_call_events {
+struct snic_control_operator_events {
     /** A message that is a part of the answer; borrowed. May be NULL. */
     void (*item)(void *ctx, const struct snic_control_msg *m);
     /** The request's result. SNIC_ENOENT no such disk or server; SNIC_EINVAL name, size, limits out
@@ -628,23 +628,23 @@ struct snic_control_call_events {
     void (*done)(void *ctx, int status, uint64_t value);
 };
 
-/** Bytes snic_control_call_open() needs. [any] */
-SNIC_API size_t snic_control_call_memsize(void);
+/** Bytes snic_control_operator_open() needs. [any] */
+SNIC_API size_t snic_control_operator_memsize(void);
 /** @p auth: NULL: none. @return 0; SNIC_EINVAL; SNIC_ENOSPC; errors of snic_net_connect() [owner]
  */
-SNIC_API SNIC_NODISCARD int snic_control_call_open(struct snic_control_call **out, void *mem,
-                                                   size_t size, struct snic_net *net,
-                                                   const struct snic_net_addr *control,
-                                                   const struct snic_control_auth *auth,
-                                                   const struct snic_control_call_events *e,
-                                                   void *ctx) SNIC_NONNULL(1, 2, 4, 5, 7);
+SNIC_API SNIC_NODISCARD int snic_control_operator_open(struct snic_control_operator **out,
+                                                       void *mem, size_t size, struct snic_net *net,
+                                                       const struct snic_net_addr *control,
+                                                       const struct snic_control_auth *auth,
+                                                       const struct snic_control_operator_events *e,
+                                                       void *ctx) SNIC_NONNULL(1, 2, 4, 5, 7);
 /** Send a request. @return 0; SNIC_EINVAL not a request of an operator; SNIC_EBUSY the previous one
  * has not ended; SNIC_EPIPE the catalog is gone [owner] */
-SNIC_API SNIC_NODISCARD int snic_control_call_ask(struct snic_control_call *k,
-                                                  const struct snic_control_msg *m)
+SNIC_API SNIC_NODISCARD int snic_control_operator_request(struct snic_control_operator *k,
+                                                          const struct snic_control_msg *m)
     SNIC_NONNULL(1, 2);
 /** Runs the loop. @return the memory [owner] */
-SNIC_API void *snic_control_call_close(struct snic_control_call *k) SNIC_NONNULL(1);
+SNIC_API void *snic_control_operator_close(struct snic_control_operator *k) SNIC_NONNULL(1);
 
 #ifdef __cplusplus
 }

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
- * The inside of a block server's end.
- *
- *     agent.c  public functions; the store's owner; registration
- *     obey.c   commands
- *     pull.c   copies a segment from another server
- *     give.c   other servers copy from here
+ * The inside of a block server's end; its files are listed in control_priv.h.
  *
  * Invariants
  * A1  Nothing is done for a catalog before its uuid and incarnation are durable here.
@@ -22,7 +17,7 @@
 
 #include "control/control_priv.h"
 
-#define SNIC_CONTROL__PEERS 4u /* servers that copy from here at a time; one more is reset */
+#define SNIC_CONTROL__SOURCES 4u /* servers that copy from here at a time; one more is reset */
 #define SNIC_CONTROL__SLOTS 16u
 #define SNIC_CONTROL__QUEUE 1024u
 #define SNIC_CONTROL__LIST SNIC_SEGMENTS_LIST_MAX
@@ -32,7 +27,7 @@
 
 enum control_agent_state {
     CONTROL_AGENT_LOADING = 0, /* reading the store's owner */
-    CONTROL_AGENT_MENDING,     /* it is known, and a damaged copy is being rewritten */
+    CONTROL_AGENT_REPAIRING,   /* it is known, and a damaged copy is being rewritten */
     CONTROL_AGENT_IDLE,        /* it is known; no session, or no WELCOME yet */
     CONTROL_AGENT_STORING,     /* the data of WELCOME are being written */
     CONTROL_AGENT_CLAIMING,    /* claims are sent, verdicts awaited or executed */
@@ -63,13 +58,13 @@ struct control_agent_slot {
     uint8_t pad;
 };
 
-struct control_agent_pull {
+struct control_agent_sink {
     struct control_stream s;
     struct snic_segments_req req;
     struct snic_segments_block block[SNIC_CONTROL__LIST];
     uint64_t version[SNIC_SEGMENTS_BLOCKS];
     uint64_t segment; /* whose versions these are */
-    uint64_t source;  /* there */
+    uint64_t source_segment;
     uint64_t fence;
     uint64_t heard_ns;
     uint32_t gen;
@@ -81,17 +76,17 @@ struct control_agent_pull {
     uint32_t now;   /* of them, being written */
     uint32_t copied;
     uint8_t busy;
-    uint8_t ended; /* its result is reported; it ends when the store is done */
-    uint8_t out;   /* the store has the request */
-    uint8_t again; /* the store had no space */
-    uint8_t fresh; /* versions begin anew */
-    uint8_t due;   /* to connect when the previous connection is gone */
-    uint8_t up;    /* 1: connected; 2: and has been answered */
+    uint8_t ended;       /* its result is reported; it ends when the store is done */
+    uint8_t submitted;   /* the store has the request */
+    uint8_t retry_due;   /* the store had no space */
+    uint8_t fresh;       /* versions begin anew */
+    uint8_t connect_due; /* when the previous connection is gone */
+    uint8_t up;          /* 1: connected; 2: and has been answered */
     struct snic_net_addr addr;
     unsigned char *body;
 };
 
-struct control_agent_peer {
+struct control_agent_source {
     struct control_stream s;
     struct snic_control_agent *a;
     struct snic_segments_req req;
@@ -100,8 +95,8 @@ struct control_agent_peer {
     uint64_t heard_ns;
     uint32_t tag;
     uint8_t used;
-    uint8_t out;
-    uint8_t again;
+    uint8_t submitted;
+    uint8_t retry_due;
     uint8_t pad;
     unsigned char *data;
     unsigned char *body;
@@ -137,7 +132,7 @@ struct snic_control_agent {
     struct snic_segments_block meta_block[SNIC_CONTROL__COPIES];
     unsigned char *meta_data; /* of each copy */
     uint8_t meta_at;          /* the copy in progress: a small log takes one at a time */
-    uint8_t meta_out;
+    uint8_t meta_submitted;
     uint8_t closing;
     uint8_t last;      /* the claim that is out is the last */
     uint8_t claim_due; /* when the store has completed all requests */
@@ -153,43 +148,56 @@ struct snic_control_agent {
     uint32_t sweep_tag;
     uint32_t sweep_vd;
     uint32_t sweep_gen;
-    int sweep_worst;
+    int sweep_error; /* its first */
     uint32_t verdict_at;
     uint64_t claim_cursor;
     struct snic_control_msg verdict;
-    struct control_agent_pull pull;
-    struct control_agent_peer peer[SNIC_CONTROL__PEERS];
+    struct control_agent_sink sink;
+    struct control_agent_source source[SNIC_CONTROL__SOURCES];
 };
 
 #define SNIC_CONTROL__AGENT_SWEEP_VERDICT 100u
 
-/* agent.c */
-void control_agent_say(struct snic_control_agent *a, struct snic_control_msg *m);
-void control_agent_room(struct snic_control_agent *a, struct snic_control_msg *m);
-void control_agent_claim(struct snic_control_agent *a);
-void control_agent_claimed(struct snic_control_agent *a);
-void control_agent_caught_up(struct snic_control_agent *a);
-void control_agent_refused(struct snic_control_agent *a, int error);
-void control_agent_retry(struct snic_control_agent *a);
-/* obey.c */
-void control_agent_command(struct snic_control_agent *a, const struct snic_control_msg *m);
-void control_agent_verdict(struct snic_control_agent *a, const struct snic_control_msg *m);
-void control_agent_obey(struct snic_control_agent *a);
+/* agent_report.c */
+void control_agent_send(struct snic_control_agent *a, struct snic_control_msg *m);
+/* Fill in the store's places and free places. */
+void control_agent_space(struct snic_control_agent *a, struct snic_control_msg *m);
+/* RESULT of a command of a session; not sent when that session has ended. */
 void control_agent_result(struct snic_control_agent *a, uint32_t session, uint32_t tag, int status);
-void control_agent_forget(struct snic_control_agent *a);
-/* pull.c */
-void control_agent_pull_init(struct snic_control_agent *a, unsigned char *in, unsigned char *out,
+/* Report why registration failed, end the session, reconnect later than usual. */
+void control_agent_refused(struct snic_control_agent *a, int error);
+/* The store had no space for a request: retry soon. */
+void control_agent_retry(struct snic_control_agent *a);
+/* Begin to claim the store's segments. */
+void control_agent_claim(struct snic_control_agent *a);
+/* The store has completed requests of the session before, for which the claim waits. */
+void control_agent_claim_drained(struct snic_control_agent *a);
+/* A verdict is executed. */
+void control_agent_claim_done(struct snic_control_agent *a);
+void control_agent_caught_up(struct snic_control_agent *a);
+/* store_owner.c */
+int control_agent_load(struct snic_control_agent *a);
+void control_agent_welcome(struct snic_control_agent *a, const struct snic_control_msg *m);
+/* copy_source.c */
+void control_agent_source_accept(void *ctx, struct snic_net_conn *n,
+                                 const struct snic_net_addr *peer);
+void control_agent_source_init(struct snic_control_agent *a, struct control_agent_source *p,
+                               unsigned char *in, unsigned char *out, unsigned char *data,
+                               unsigned char *body);
+void control_agent_source_retry(struct snic_control_agent *a);
+/* copy_sink.c */
+void control_agent_sink_init(struct snic_control_agent *a, unsigned char *in, unsigned char *out,
                              unsigned char *body);
-void control_agent_pull_begin(struct snic_control_agent *a, const struct control_agent_command *k);
-void control_agent_pull_cancel(struct snic_control_agent *a);
-void control_agent_pull_retry(struct snic_control_agent *a);
-void control_agent_pull_tick(struct snic_control_agent *a, uint64_t now);
-/* give.c */
-void control_agent_give_accept(void *ctx, struct snic_net_conn *n,
-                               const struct snic_net_addr *peer);
-void control_agent_give_init(struct snic_control_agent *a, struct control_agent_peer *p,
-                             unsigned char *in, unsigned char *out, unsigned char *data,
-                             unsigned char *body);
-void control_agent_give_retry(struct snic_control_agent *a);
+void control_agent_sink_begin(struct snic_control_agent *a, const struct control_agent_command *k);
+void control_agent_sink_cancel(struct snic_control_agent *a);
+void control_agent_sink_retry(struct snic_control_agent *a);
+void control_agent_sink_tick(struct snic_control_agent *a, uint64_t now);
+/* command.c */
+void control_agent_command_queue(struct snic_control_agent *a, const struct snic_control_msg *m);
+void control_agent_verdict_begin(struct snic_control_agent *a, const struct snic_control_msg *m);
+/* Execute what can be executed now. */
+void control_agent_run(struct snic_control_agent *a);
+/* The session has ended: results of commands at the store are not sent. */
+void control_agent_commands_drop(struct snic_control_agent *a);
 
 #endif /* SNIC_CONTROL_AGENT_PRIV_H */

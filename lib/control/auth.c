@@ -23,10 +23,8 @@
 #define SNIC_CONTROL__TEXT (SNIC_CONTROL__LABEL + 8 + 32)
 
 /* A MAC of the handshake. 0 or the cipher's error. */
-static int control_auth_mac(const struct control_stream *s, const char *label,
-                            unsigned char out[32])
+static int control_auth_mac(const struct control_auth *a, const char *label, unsigned char out[32])
 {
-    const struct control_stream_auth *a = &s->auth;
     unsigned char text[SNIC_CONTROL__TEXT] = {0};
     memcpy(text, label, strlen(label));
     snic_put_le32(text + SNIC_CONTROL__LABEL, a->key_id);
@@ -35,18 +33,18 @@ static int control_auth_mac(const struct control_stream *s, const char *label,
         snic_put_le64(text + SNIC_CONTROL__LABEL + 8 + 8 * i, a->connects[i]);
         snic_put_le64(text + SNIC_CONTROL__LABEL + 24 + 8 * i, a->accepts[i]);
     }
-    return s->opts->sec->mac(a->secret, text, sizeof(text), out);
+    return a->opts->sec->mac(a->secret, text, sizeof(text), out);
 }
 
 /* I1 */
-static int control_auth_number(struct control_stream *s, uint64_t number[2])
+static int control_auth_number(struct control_auth *a, uint64_t number[2])
 {
     unsigned char text[SNIC_CONTROL__LABEL + 24] = "snic control number";
     unsigned char out[32];
-    snic_put_le64(text + SNIC_CONTROL__LABEL, s->opts->seed);
-    snic_put_le64(text + SNIC_CONTROL__LABEL + 8, (uint64_t)(uintptr_t)s);
-    snic_put_le64(text + SNIC_CONTROL__LABEL + 16, ++s->auth.numbers);
-    int r = s->opts->sec->mac(s->auth.secret, text, sizeof(text), out);
+    snic_put_le64(text + SNIC_CONTROL__LABEL, a->opts->seed);
+    snic_put_le64(text + SNIC_CONTROL__LABEL + 8, (uint64_t)(uintptr_t)a);
+    snic_put_le64(text + SNIC_CONTROL__LABEL + 16, ++a->numbers);
+    int r = a->opts->sec->mac(a->secret, text, sizeof(text), out);
     number[0] = snic_get_le64(out);
     number[1] = snic_get_le64(out + 8);
     return r;
@@ -67,147 +65,143 @@ static void control_auth_msg(struct snic_control_msg *m, uint32_t step)
 }
 
 /* From now on messages are sealed. */
-static int control_auth_session(struct control_stream *s)
+static int control_auth_session(struct control_auth *a)
 {
-    int r = control_auth_mac(s, "snic control 3 session", s->auth.session);
-    s->auth.state = r == 0 ? CONTROL_AUTH_DONE : CONTROL_AUTH_WAITS;
-    s->auth.sent = s->auth.came = 0;
+    int r = control_auth_mac(a, "snic control 3 session", a->session);
+    a->state = r == 0 ? CONTROL_AUTH_DONE : CONTROL_AUTH_WAITS;
+    a->sent = a->received = 0;
     return r;
 }
 
-void control_auth_begin(struct control_stream *s, int connects)
+void control_auth_begin(struct control_auth *a, int connects)
 {
-    uint64_t numbers = s->auth.numbers;
-    memset(&s->auth, 0, sizeof(s->auth));
-    s->auth.numbers = numbers;
-    s->auth.connector = (uint8_t)connects;
-    s->auth.state = s->opts == NULL ? CONTROL_AUTH_NONE : CONTROL_AUTH_WAITS;
+    const struct snic_control_auth *opts = a->opts;
+    uint64_t numbers = a->numbers;
+    memset(a, 0, sizeof(*a));
+    a->opts = opts;
+    a->numbers = numbers;
+    a->connector = (uint8_t)connects;
+    a->state = a->opts == NULL ? CONTROL_AUTH_NONE : CONTROL_AUTH_WAITS;
 }
 
-int control_auth_hello(struct control_stream *s)
+int control_auth_hello(struct control_auth *a, struct snic_control_msg *out)
 {
-    struct snic_control_msg m;
-    struct control_stream_auth *a = &s->auth;
-    a->secret = s->opts->secret;
-    a->key_id = s->opts->key_id;
-    a->account = s->opts->account;
-    int r = control_auth_number(s, a->connects);
+    SNIC_ASSERT(a->connector && a->state == CONTROL_AUTH_WAITS);
+    a->secret = a->opts->secret;
+    a->key_id = a->opts->key_id;
+    a->account = a->opts->account;
+    int r = control_auth_number(a, a->connects);
     if (r != 0)
         return r;
-    control_auth_msg(&m, 1);
-    m.gen = a->key_id;
-    m.vd = a->account;
-    memcpy(m.uuid, a->connects, sizeof(m.uuid));
-    return control_stream_send(s, &m, 0);
+    control_auth_msg(out, 1);
+    out->gen = a->key_id;
+    out->vd = a->account;
+    memcpy(out->uuid, a->connects, sizeof(out->uuid));
+    return 0;
 }
 
 /* The accepting end, to AUTH 1. */
-static int control_auth_answer(struct control_stream *s, const struct snic_control_msg *in)
+static int control_auth_answer(struct control_auth *a, const struct snic_control_msg *in,
+                               struct snic_control_msg *out)
 {
-    struct snic_control_msg m;
-    struct control_stream_auth *a = &s->auth;
     a->key_id = in->gen;
     a->account = in->vd;
-    a->secret = s->opts->secret_of != NULL ? s->opts->secret_of(s->opts->ctx, in->gen, in->vd)
-                : in->gen == s->opts->key_id && in->vd == s->opts->account ? s->opts->secret
+    a->secret = a->opts->secret_of != NULL ? a->opts->secret_of(a->opts->ctx, in->gen, in->vd)
+                : in->gen == a->opts->key_id && in->vd == a->opts->account ? a->opts->secret
                                                                            : NULL;
     if (a->secret == NULL)
         return SNIC_EACCES;
     memcpy(a->connects, in->uuid, sizeof(a->connects));
-    control_auth_msg(&m, 2);
-    int r = control_auth_number(s, a->accepts);
-    memcpy(m.uuid, a->accepts, sizeof(m.uuid));
+    control_auth_msg(out, 2);
+    int r = control_auth_number(a, a->accepts);
+    memcpy(out->uuid, a->accepts, sizeof(out->uuid));
     if (r == 0)
-        r = control_auth_mac(s, "snic control 3 accept", m.proof);
-    if (r != 0)
-        return r;
-    a->asked = 1;
-    return control_stream_send(s, &m, 0);
+        r = control_auth_mac(a, "snic control 3 accept", out->proof);
+    a->challenged = r == 0;
+    return r;
 }
 
-/* The connecting end, to AUTH 2. */
-static int control_auth_prove(struct control_stream *s, const struct snic_control_msg *in)
+/* The connecting end, to AUTH 2. Its answer is the last message that is not sealed. */
+static int control_auth_prove(struct control_auth *a, const struct snic_control_msg *in,
+                              struct snic_control_msg *out)
 {
-    struct snic_control_msg m;
     unsigned char want[32];
-    memcpy(s->auth.accepts, in->uuid, sizeof(s->auth.accepts));
-    int r = control_auth_mac(s, "snic control 3 accept", want);
+    memcpy(a->accepts, in->uuid, sizeof(a->accepts));
+    int r = control_auth_mac(a, "snic control 3 accept", want);
     if (r == 0 && !control_auth_same(want, in->proof, sizeof(want)))
         r = SNIC_EACCES;
-    control_auth_msg(&m, 3);
+    control_auth_msg(out, 3);
     if (r == 0)
-        r = control_auth_mac(s, "snic control 3 connect", m.proof);
-    if (r == 0)
-        r = control_stream_send(s, &m, 0); /* the last that is not sealed */
-    return r == 0 ? control_auth_session(s) : r;
+        r = control_auth_mac(a, "snic control 3 connect", out->proof);
+    return r == 0 ? control_auth_session(a) : r;
 }
 
 /* The accepting end, to AUTH 3. */
-static int control_auth_proven(struct control_stream *s, const struct snic_control_msg *in)
+static int control_auth_proven(struct control_auth *a, const struct snic_control_msg *in)
 {
     unsigned char want[32];
-    int r = control_auth_mac(s, "snic control 3 connect", want);
+    int r = control_auth_mac(a, "snic control 3 connect", want);
     if (r == 0 && !control_auth_same(want, in->proof, sizeof(want)))
         r = SNIC_EACCES;
-    return r == 0 ? control_auth_session(s) : r;
+    return r == 0 ? control_auth_session(a) : r;
 }
 
-int control_auth_take(struct control_stream *s, const struct snic_control_msg *m)
+int control_auth_take(struct control_auth *a, const struct snic_control_msg *m,
+                      struct snic_control_msg *out)
 {
-    const struct control_stream_auth *a = &s->auth;
+    out->type = 0;
     if (a->state != CONTROL_AUTH_WAITS)
         return SNIC_EPROTO;
     if (m->type != SNIC_CONTROL_AUTH)
         return SNIC_EACCES;
     if (a->connector)
-        return m->op == 2 ? control_auth_prove(s, m) : SNIC_EPROTO;
-    if (m->op == 1 && !a->asked)
-        return control_auth_answer(s, m);
-    return m->op == 3 && a->asked ? control_auth_proven(s, m) : SNIC_EPROTO;
+        return m->op == 2 ? control_auth_prove(a, m, out) : SNIC_EPROTO;
+    if (m->op == 1 && !a->challenged)
+        return control_auth_answer(a, m, out);
+    return m->op == 3 && a->challenged ? control_auth_proven(a, m) : SNIC_EPROTO;
 }
 
 /* I2 */
-static int control_auth_tag(struct control_stream *s, uint32_t direction, uint64_t number,
+static int control_auth_tag(struct control_auth *a, uint32_t direction, uint64_t number,
                             const unsigned char *message, uint32_t size, unsigned char out[32])
 {
     unsigned char text[32 + SNIC_CONTROL__LABEL + 32 + 12] = {0};
     unsigned char *p = text + 32;
-    int r = s->opts->sec->mac(s->auth.secret, message, size, text);
+    int r = a->opts->sec->mac(a->secret, message, size, text);
     memcpy(p, "snic control 3 seal", 19);
-    memcpy(p + SNIC_CONTROL__LABEL, s->auth.session, 32);
+    memcpy(p + SNIC_CONTROL__LABEL, a->session, 32);
     snic_put_le32(p + SNIC_CONTROL__LABEL + 32, direction);
     snic_put_le64(p + SNIC_CONTROL__LABEL + 36, number);
-    return r == 0 ? s->opts->sec->mac(s->auth.secret, text, sizeof(text), out) : r;
+    return r == 0 ? a->opts->sec->mac(a->secret, text, sizeof(text), out) : r;
 }
 
-int control_auth_seal(struct control_stream *s, unsigned char *message, uint32_t size)
+int control_auth_seal(struct control_auth *a, unsigned char *message, uint32_t size)
 {
     unsigned char tag[32];
-    int r = control_auth_tag(s, s->auth.connector, s->auth.sent, message, size, tag);
+    SNIC_ASSERT(a->state == CONTROL_AUTH_DONE);
+    int r = control_auth_tag(a, a->connector, a->sent, message, size, tag);
     if (r != 0)
         return r;
-    s->auth.sent++;
+    a->sent++;
     memcpy(message + size, tag, SNIC_CONTROL__SEAL);
     return 0;
 }
 
-int control_auth_open(struct control_stream *s, const unsigned char *message, uint32_t size)
+int control_auth_open(struct control_auth *a, const unsigned char *message, uint32_t size)
 {
     unsigned char tag[32];
-    int r = control_auth_tag(s, !s->auth.connector, s->auth.came, message, size, tag);
+    SNIC_ASSERT(a->state == CONTROL_AUTH_DONE);
+    int r = control_auth_tag(a, !a->connector, a->received, message, size, tag);
     if (r != 0)
         return r;
-    s->auth.came++;
+    a->received++;
     return control_auth_same(tag, message + size, SNIC_CONTROL__SEAL) ? 0 : SNIC_EACCES;
 }
 
-void control_auth_again(struct control_stream *s)
+int control_auth_recheck(struct control_auth *a)
 {
-    struct control_stream_auth *a = &s->auth;
-    if (s->conn == NULL || s->opts == NULL || a->secret == NULL || a->connector ||
-        s->opts->secret_of == NULL)
-        return;
-    a->secret = s->opts->secret_of(s->opts->ctx, a->key_id, a->account);
-    if (a->secret == NULL)
-        control_stream_abort(s);
+    if (a->opts == NULL || a->secret == NULL || a->connector || a->opts->secret_of == NULL)
+        return 1;
+    a->secret = a->opts->secret_of(a->opts->ctx, a->key_id, a->account);
+    return a->secret != NULL;
 }

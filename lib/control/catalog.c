@@ -30,7 +30,7 @@ void control_catalog_init(struct snic_control *c)
         c->seg_free = i;
     }
     for (uint32_t i = 0; i < SNIC_CONTROL_SERVERS_MAX; i++)
-        control_node_clear(&c->nodes[i], i + 1);
+        control_server_clear(&c->servers[i], i + 1);
 }
 
 static uint32_t control_disk_slot(const struct snic_control *c, uint32_t vd)
@@ -122,6 +122,15 @@ struct control_seg *control_seg_new(struct snic_control *c, uint32_t vd, uint32_
     return g;
 }
 
+static void control_seg_count(struct snic_control *c, struct control_disk *d,
+                              const struct control_seg *g)
+{
+    SNIC_ASSERT(g->server < SNIC_CONTROL_SERVERS_MAX);
+    d->segments++;
+    c->servers[g->server].segments++;
+    c->stats.segments++;
+}
+
 void control_seg_link(struct snic_control *c, struct control_disk *d, struct control_seg *g)
 {
     uint32_t i = (uint32_t)(g - c->segs);
@@ -129,11 +138,15 @@ void control_seg_link(struct snic_control *c, struct control_disk *d, struct con
     if (d->first != SNIC_CONTROL__NIL)
         c->segs[d->first].prev_disk = i;
     d->first = i;
-    if (g->state == CONTROL_PLACED) {
-        d->segments++;
-        c->nodes[g->server].segments++;
-        c->stats.segments++;
-    }
+    if (g->state == CONTROL_PLACED)
+        control_seg_count(c, d, g);
+}
+
+void control_seg_placed(struct snic_control *c, struct control_disk *d, struct control_seg *g)
+{
+    SNIC_ASSERT(g->state == CONTROL_PLACING);
+    g->state = CONTROL_PLACED;
+    control_seg_count(c, d, g);
 }
 
 void control_seg_free(struct snic_control *c, struct control_disk *d, struct control_seg *g)
@@ -142,7 +155,7 @@ void control_seg_free(struct snic_control *c, struct control_disk *d, struct con
     uint32_t *at = &c->seg_hash[control_seg_slot(c, g->vd, g->segment)];
     if (g->state == CONTROL_PLACED && d != NULL) {
         d->segments--;
-        c->nodes[g->server].segments--;
+        c->servers[g->server].segments--;
         c->stats.segments--;
     }
     if (g->prev_disk != SNIC_CONTROL__NIL)
@@ -167,6 +180,13 @@ uint32_t control_seg_gen(const struct control_disk *d, const struct control_seg 
 uint64_t control_disk_segments(const struct control_disk *d)
 {
     return (d->bytes + SNIC_VOLUME_SEGMENT_BYTES - 1) / SNIC_VOLUME_SEGMENT_BYTES;
+}
+
+void control_server_clear(struct control_server *n, uint32_t id)
+{
+    memset(n, 0, sizeof(*n));
+    n->id = id;
+    n->session = SNIC_CONTROL__NIL;
 }
 
 /* ---- Records ---- */
@@ -215,14 +235,14 @@ int control_put_disk_gone(struct snic_control *c, struct control_disk *d)
 
 /* Delete the disks that recovery found replaced, so that none reappears when its replacement is
  * deleted. */
-int control_put_half_gone(struct snic_control *c)
+int control_put_replaced_gone(struct snic_control *c)
 {
     int r = 0;
     uint64_t ts;
-    while (r == 0 && c->halves > 0) {
-        r = control_put(c, (uint64_t)CONTROL_R_DISK << 56 | c->half[c->halves - 1], 0, NULL, 0,
-                        SNIC_WAL_TOMBSTONE, &ts);
-        c->halves -= r == 0;
+    while (r == 0 && c->replaced_count > 0) {
+        r = control_put(c, (uint64_t)CONTROL_R_DISK << 56 | c->replaced[c->replaced_count - 1], 0,
+                        NULL, 0, SNIC_WAL_TOMBSTONE, &ts);
+        c->replaced_count -= r == 0;
     }
     return r;
 }
@@ -234,14 +254,14 @@ int control_put_seg(struct snic_control *c, struct control_seg *g)
                        control_record_seg(p, g), 0, &g->ts);
 }
 
-int control_put_node(struct snic_control *c, struct control_node *n)
+int control_put_server(struct snic_control *c, struct control_server *n)
 {
     unsigned char p[SNIC_CONTROL__RECORD];
-    return control_put(c, (uint64_t)CONTROL_R_SERVER << 56 | n->id, 0, p, control_record_node(p, n),
-                       0, &n->ts);
+    return control_put(c, (uint64_t)CONTROL_R_SERVER << 56 | n->id, 0, p,
+                       control_record_server(p, n), 0, &n->ts);
 }
 
-int control_put_node_gone(struct snic_control *c, const struct control_node *n)
+int control_put_server_gone(struct snic_control *c, const struct control_server *n)
 {
     uint64_t ts;
     return control_put(c, (uint64_t)CONTROL_R_SERVER << 56 | n->id, 0, NULL, 0, SNIC_WAL_TOMBSTONE,
@@ -249,7 +269,7 @@ int control_put_node_gone(struct snic_control *c, const struct control_node *n)
 }
 
 /* 1: it is the newest of its key. */
-int control_keep(void *ctx, const struct snic_wal_record *r)
+int control_record_current(void *ctx, const struct snic_wal_record *r)
 {
     struct snic_control *c = ctx;
     uint32_t number = (uint32_t)r->key.w[0];
@@ -259,7 +279,7 @@ int control_keep(void *ctx, const struct snic_wal_record *r)
     case CONTROL_R_HEAD:
         return r->ts == c->head_ts;
     case CONTROL_R_SERVER:
-        return number - 1 < SNIC_CONTROL_SERVERS_MAX && c->nodes[number - 1].ts == r->ts;
+        return number - 1 < SNIC_CONTROL_SERVERS_MAX && c->servers[number - 1].ts == r->ts;
     case CONTROL_R_DISK:
         d = control_disk_find(c, number);
         return d != NULL && d->ts == r->ts;
@@ -312,7 +332,7 @@ int control_catalog_check(const struct snic_control *c)
         there[c->segs[i].server]++;
     }
     for (uint32_t i = 0; i < SNIC_CONTROL_SERVERS_MAX; i++)
-        if (there[i] != c->nodes[i].segments || (there[i] != 0 && c->nodes[i].ts == 0))
+        if (there[i] != c->servers[i].segments || (there[i] != 0 && c->servers[i].ts == 0))
             return SNIC_ECORRUPT;
     return disks == c->stats.disks && segs == c->stats.segments ? 0 : SNIC_ECORRUPT;
 }

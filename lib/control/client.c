@@ -7,7 +7,8 @@
 
 /* ---- Requests ---- */
 
-static void control_client_ask_disk(struct snic_control_client *c, struct control_client_disk *d)
+static void control_client_request_disk(struct snic_control_client *c,
+                                        struct control_client_disk *d)
 {
     struct snic_control_msg m;
     if (!c->welcome)
@@ -21,16 +22,16 @@ static void control_client_ask_disk(struct snic_control_client *c, struct contro
     m.flags = (uint8_t)d->flags;
     memcpy(m.key, d->key, sizeof(m.key));
     memcpy(m.name, d->name, sizeof(m.name));
-    control_client_say(c, &m);
+    control_client_send(c, &m);
 }
 
-static void control_client_give_back(struct snic_control_client *c, uint32_t vd, uint32_t lease)
+static void control_client_return_lease(struct snic_control_client *c, uint32_t vd, uint32_t lease)
 {
     struct snic_control_msg m;
     control_msg(&m, SNIC_CONTROL_DETACH, 0);
     m.vd = vd;
     m.lease = lease;
-    control_client_say(c, &m);
+    control_client_send(c, &m);
 }
 
 /* ---- Answers ---- */
@@ -43,10 +44,10 @@ static uint32_t control_client_disk_of(const struct snic_control_client *c, uint
     return SNIC_CONTROL__NIL;
 }
 
-static void control_client_over(struct snic_control_client *c, uint32_t disk, int reason)
+static void control_client_lease_lost(struct snic_control_client *c, uint32_t disk, int reason)
 {
-    c->disks[disk].state = CONTROL_CLIENT_OVER;
-    control_wants_drop(c, disk);
+    c->disks[disk].state = CONTROL_CLIENT_LOST;
+    control_lookups_drop(c, disk);
     if (c->v != NULL)
         snic_volume_disk_lost(c->v, disk);
     if (c->e.lost != NULL)
@@ -75,13 +76,13 @@ static void control_client_qos(struct snic_control_client *c, uint32_t disk,
 
 /* If a grant has no token the disk keeps its token, and another one is requested; for a disk
    without one when the volume needs it. */
-static void control_client_new_token(struct snic_control_client *c, uint32_t disk,
-                                     const struct snic_control_msg *m)
+static void control_client_store_token(struct snic_control_client *c, uint32_t disk,
+                                       const struct snic_control_msg *m)
 {
     struct control_client_disk *d = &c->disks[disk];
     uint64_t now = control_client_now(c);
     if (m->value == 0) {
-        d->renew_ns = d->token_has ? now + SNIC_CONTROL__CLIENT_RENEW_NS : 0;
+        d->renew_ns = d->token_has ? now + SNIC_CONTROL__TOKEN_RETRY_NS : 0;
         return;
     }
     memcpy(d->token, m->token, sizeof(d->token));
@@ -101,21 +102,21 @@ static void control_client_grant(struct snic_control_client *c, const struct sni
         i++;
     if (i == c->o.disks_max) { /* detached meanwhile, unless it answers an earlier RESUME */
         if (m->status == 0 && control_client_disk_of(c, m->vd) == SNIC_CONTROL__NIL)
-            control_client_give_back(c, m->vd, m->lease);
+            control_client_return_lease(c, m->vd, m->lease);
         return;
     }
     struct control_client_disk *d = &c->disks[i];
     d->tag = 0;
     if (d->state == CONTROL_CLIENT_HELD) {
         if (m->status != 0)
-            control_client_over(c, i, m->status);
+            control_client_lease_lost(c, i, m->status);
         else if (memcmp(&d->qos, &m->qos, sizeof(d->qos)) != 0) /* changed while disconnected */
             control_client_qos(c, i, &m->qos);
         if (m->status == 0)
-            control_client_new_token(c, i, m);
+            control_client_store_token(c, i, m);
         return;
     }
-    if (d->state != CONTROL_CLIENT_WANTED)
+    if (d->state != CONTROL_CLIENT_REQUESTED)
         return;
     if (m->status == SNIC_EAGAIN) {
         d->again_ns = control_client_now(c) + c->o.retry_ns;
@@ -131,7 +132,7 @@ static void control_client_grant(struct snic_control_client *c, const struct sni
     memcpy(g.token, m->token, sizeof(g.token));
     g.token_seconds = m->value;
     if (m->status == 0)
-        control_client_new_token(c, i, m);
+        control_client_store_token(c, i, m);
     c->e.granted(c->ctx, i, m->status, &g);
 }
 
@@ -149,7 +150,7 @@ static void control_client_server(struct snic_control_client *c, const struct sn
     (void)r;
 }
 
-static void control_client_number_back(struct snic_control_client *c, uint32_t number)
+static void control_client_number_release(struct snic_control_client *c, uint32_t number)
 {
     for (uint32_t k = 0; k < SNIC_CONTROL_SERVERS_MAX; k++)
         if (c->server[k].number == number)
@@ -158,8 +159,8 @@ static void control_client_number_back(struct snic_control_client *c, uint32_t n
 }
 
 /* The number whose server was used least recently, of those not in @p tried. */
-static uint32_t control_client_number_oldest(const struct snic_control_client *c,
-                                             const uint64_t *tried)
+static uint32_t control_client_number_lru(const struct snic_control_client *c,
+                                          const uint64_t *tried)
 {
     uint32_t oldest = SNIC_CONTROL__NIL;
     uint64_t least = UINT64_MAX;
@@ -182,21 +183,21 @@ static uint32_t control_client_number_oldest(const struct snic_control_client *c
  * and without I/O: these segments are looked up again when they are needed.
  * @return 0; SNIC_EBUSY I/O waits for all
  */
-static int control_client_number_free(struct snic_control_client *c, int forget, uint32_t *number)
+static int control_client_number_alloc(struct snic_control_client *c, int forget, uint32_t *number)
 {
     if (c->numbers < c->o.servers_max) {
         *number = c->numbers;
         return 0;
     }
     for (int with = 0; with <= (forget != 0); with++) {
-        uint64_t tried[SNIC_CONTROL__NUMBERS / 64] = {0};
+        uint64_t tried[SNIC_CONTROL__NUMBERS_MAX / 64] = {0};
         uint32_t n;
-        while ((n = control_client_number_oldest(c, tried)) != SNIC_CONTROL__NIL) {
+        while ((n = control_client_number_lru(c, tried)) != SNIC_CONTROL__NIL) {
             int r = snic_volume_server_remove(c->v, n, with);
             tried[n / 64] |= UINT64_C(1) << n % 64;
             if (r != 0 && r != SNIC_ENOENT)
                 continue;
-            control_client_number_back(c, n);
+            control_client_number_release(c, n);
             *number = n;
             return 0;
         }
@@ -214,7 +215,7 @@ static int control_client_number(struct snic_control_client *c, uint32_t id, int
     struct control_client_server *s = &c->server[id - 1];
     if (s->number == SNIC_CONTROL__NIL) {
         uint32_t n = 0;
-        int r = control_client_number_free(c, forget, &n);
+        int r = control_client_number_alloc(c, forget, &n);
         if (r == 0)
             r = snic_volume_server_add(c->v, n, &s->addr);
         if (r != 0)
@@ -227,48 +228,48 @@ static int control_client_number(struct snic_control_client *c, uint32_t id, int
 }
 
 /* A number may be free as soon as an I/O has ended; other obstacles last longer. */
-static void control_client_put_off(struct snic_control_client *c, struct control_client_want *w,
-                                   int number)
+static void control_client_postpone(struct snic_control_client *c,
+                                    struct control_client_lookup *lookup, int number)
 {
-    w->due_ns = control_client_now(c) + SNIC_CONTROL__CLIENT_WANT_NS;
+    lookup->due_ns = control_client_now(c) + SNIC_CONTROL__LOOKUP_RETRY_MAX_NS;
     if (number != SNIC_EBUSY)
         return;
-    w->due_ns = control_client_now(c) + SNIC_CONTROL__CLIENT_SOON_NS;
-    snic_loop_arm(c->o.loop, &c->timer, w->due_ns);
+    lookup->due_ns = control_client_now(c) + SNIC_CONTROL__NUMBER_RETRY_NS;
+    snic_loop_arm(c->o.loop, &c->timer, lookup->due_ns);
 }
 
 static void control_client_item(struct snic_control_client *c, uint32_t disk,
                                 const struct snic_control_item *it, uint32_t tag)
 {
-    struct control_client_want *w = control_want_find(c, disk, it->segment);
+    struct control_client_lookup *lookup = control_lookup_find(c, disk, it->segment);
     uint32_t number = 0;
     int r = it->status;
     if (r == 0)
-        r = control_client_number(c, it->server, w != NULL, &number);
+        r = control_client_number(c, it->server, lookup != NULL, &number);
     if (r == 0)
         r = snic_volume_map(c->v, disk, it->segment,
                             snic_control_seg_id(c->disks[disk].vd, it->segment), number, it->gen);
     c->stats.answered += r == 0;
-    if (w == NULL || r == SNIC_ESTALE) /* an older map that was in flight */
+    if (lookup == NULL || r == SNIC_ESTALE) /* an older map that was in flight */
         return;
     if (r == 0) {
-        if (it->gen >= w->gen)
-            control_want_free(c, w);
+        if (it->gen >= lookup->gen)
+            control_lookup_free(c, lookup);
         return;
     }
     if (it->status == SNIC_ENOENT) {
-        control_want_nowhere(c, w, tag);
+        control_lookup_unplaced(c, lookup, tag);
         return;
     }
     if (it->status == SNIC_ENOSPC) { /* the user of the disk decides whether to wait for space */
         c->stats.no_room += snic_volume_refuse(c->v, disk, it->segment, SNIC_ENOSPC) == 0;
         if (snic_volume_waits(c->v, disk, it->segment) == 0) {
-            control_want_free(c, w);
-            w = NULL;
+            control_lookup_free(c, lookup);
+            lookup = NULL;
         }
     }
-    if (w != NULL)
-        control_client_put_off(c, w, it->status == 0 ? r : 0);
+    if (lookup != NULL)
+        control_client_postpone(c, lookup, it->status == 0 ? r : 0);
     if (c->e.wanting != NULL)
         c->e.wanting(c->ctx, disk, it->segment, r);
 }
@@ -277,11 +278,12 @@ static void control_client_welcome(struct snic_control_client *c)
 {
     c->welcome = 1;
     for (uint32_t i = 0; i < c->stats.waiting; i++)
-        c->wants[i].due_ns = c->wants[i].asks = c->wants[i].first.tag = 0;
+        c->lookups[i].due_ns = c->lookups[i].attempts = c->lookups[i].first.tag = 0;
     for (uint32_t i = 0; i < c->o.disks_max; i++)
-        if (c->disks[i].state == CONTROL_CLIENT_WANTED || c->disks[i].state == CONTROL_CLIENT_HELD)
-            control_client_ask_disk(c, &c->disks[i]);
-    control_wants_ask(c); /* after the RESUMEs */
+        if (c->disks[i].state == CONTROL_CLIENT_REQUESTED ||
+            c->disks[i].state == CONTROL_CLIENT_HELD)
+            control_client_request_disk(c, &c->disks[i]);
+    control_lookups_send(c); /* after the RESUMEs */
     if (c->e.link != NULL)
         c->e.link(c->ctx, 1);
 }
@@ -316,7 +318,7 @@ static void control_client_msg(void *owner, struct snic_control_msg *m)
         control_client_qos(c, disk, &m->qos);
     else if (m->type == SNIC_CONTROL_LOST && disk != SNIC_CONTROL__NIL &&
              c->disks[disk].lease <= m->lease)
-        control_client_over(c, disk, m->status);
+        control_client_lease_lost(c, disk, m->status);
 }
 
 /* ---- The session ---- */
@@ -330,7 +332,7 @@ static void control_client_up(void *owner)
     c->heard_ns = c->ping_ns = control_client_now(c);
     control_msg(&m, SNIC_CONTROL_HELLO, 0);
     m.role = SNIC_CONTROL_CLIENT;
-    control_client_say(c, &m);
+    control_client_send(c, &m);
 }
 
 static void control_client_gone(void *owner, int reason)
@@ -350,7 +352,7 @@ static void control_client_gone(void *owner, int reason)
     /* This catalog will never grant a lease. */
     for (uint32_t i = 0; never && i < c->o.disks_max && !c->closing; i++) {
         struct snic_control_grant none;
-        if (c->disks[i].state != CONTROL_CLIENT_WANTED)
+        if (c->disks[i].state != CONTROL_CLIENT_REQUESTED)
             continue;
         memset(&none, 0, sizeof(none));
         c->disks[i].state = CONTROL_CLIENT_NONE;
@@ -365,8 +367,8 @@ static void control_client_renew(struct snic_control_client *c, uint64_t now)
         struct control_client_disk *d = &c->disks[i];
         if (d->state != CONTROL_CLIENT_HELD || d->renew_ns == 0 || now < d->renew_ns)
             continue;
-        d->renew_ns = now + SNIC_CONTROL__CLIENT_RENEW_NS;
-        control_client_ask_disk(c, d);
+        d->renew_ns = now + SNIC_CONTROL__TOKEN_RETRY_NS;
+        control_client_request_disk(c, d);
     }
 }
 
@@ -383,13 +385,13 @@ static void control_client_tick(struct snic_timer *t, uint64_t now)
     } else if (c->welcome && now - c->ping_ns >= c->o.ping_ns) {
         c->ping_ns = now;
         control_msg(&m, SNIC_CONTROL_PING, 0);
-        control_client_say(c, &m);
+        control_client_send(c, &m);
     }
     for (uint32_t i = 0; i < c->o.disks_max; i++)
         if (c->disks[i].again_ns != 0 && now >= c->disks[i].again_ns)
-            control_client_ask_disk(c, &c->disks[i]);
+            control_client_request_disk(c, &c->disks[i]);
     control_client_renew(c, now);
-    control_wants_ask(c);
+    control_lookups_send(c);
     snic_loop_arm(c->o.loop, &c->timer, now + SNIC_CONTROL__CLIENT_TICK_NS);
 }
 
@@ -408,7 +410,7 @@ static int control_client_options(struct snic_control_client_opts *o,
     o->retry_ns = o->retry_ns != 0 ? o->retry_ns : UINT64_C(50000000);
     if (o->flags != 0 || o->pad != 0 || o->loop == NULL || o->net == NULL ||
         o->net->loop != o->loop || o->disks_max > 64 || o->lookups_max > 1u << 20 ||
-        o->servers_max > SNIC_CONTROL__NUMBERS)
+        o->servers_max > SNIC_CONTROL__NUMBERS_MAX)
         return SNIC_EINVAL;
     return 0;
 }
@@ -418,14 +420,14 @@ static void control_client_layout(struct snic_arena *a, struct snic_control_clie
     static const struct control_stream_events ev = {
         .up = control_client_up, .msg = control_client_msg, .gone = control_client_gone};
     c->disks = snic_arena_take(a, c->o.disks_max, sizeof(*c->disks), 64);
-    c->wants = snic_arena_take(a, c->o.lookups_max, sizeof(*c->wants), 64);
+    c->lookups = snic_arena_take(a, c->o.lookups_max, sizeof(*c->lookups), 64);
     unsigned char *in = snic_arena_take(a, 1, SNIC_CONTROL_SMALL, 64);
     unsigned char *out = snic_arena_take(a, 1, SNIC_CONTROL__OUT, 64);
     if (a->base == NULL || a->used == SIZE_MAX)
         return;
     memset(c->disks, 0, c->o.disks_max * sizeof(*c->disks));
     control_stream_init(&c->s, c->o.net, &ev, c, in, SNIC_CONTROL_SMALL, out, SNIC_CONTROL__OUT);
-    c->s.opts = c->o.auth;
+    c->s.auth.opts = c->o.auth;
 }
 
 size_t snic_control_client_memsize(const struct snic_control_client_opts *o)
@@ -455,7 +457,7 @@ int snic_control_client_open(struct snic_control_client **out, void *mem, size_t
     c->o = o;
     c->e = *e;
     c->ctx = ctx;
-    c->soon.fn = control_wants_soon;
+    c->deferred.fn = control_lookups_deferred;
     control_client_layout(&a, c);
     if (a.used == SIZE_MAX)
         return SNIC_ENOSPC;
@@ -473,7 +475,7 @@ void *snic_control_client_close(struct snic_control_client *c)
     snic_loop_cancel(c->o.loop, &c->timer);
     control_stream_close(&c->s); /* sends queued messages first */
     uint64_t until = control_client_now(c) + c->o.ping_ns;
-    while (c->s.conn != NULL || c->soon_queued) {
+    while (c->s.conn != NULL || c->deferred_queued) {
         if (control_client_now(c) >= until)
             control_stream_abort(&c->s);
         (void)snic_loop_once(c->o.loop, c->o.retry_ns);
@@ -490,12 +492,12 @@ int snic_control_client_attach(struct snic_control_client *c, uint32_t disk, con
     if (d->state != CONTROL_CLIENT_NONE)
         return SNIC_EEXIST;
     memset(d, 0, sizeof(*d));
-    d->state = CONTROL_CLIENT_WANTED;
+    d->state = CONTROL_CLIENT_REQUESTED;
     d->flags = flags;
     if (key != NULL)
         memcpy(d->key, key, sizeof(d->key));
     memcpy(d->name, name, strlen(name));
-    control_client_ask_disk(c, d);
+    control_client_request_disk(c, d);
     return 0;
 }
 
@@ -505,8 +507,8 @@ void snic_control_client_detach(struct snic_control_client *c, uint32_t disk)
         return;
     struct control_client_disk *d = &c->disks[disk];
     if (d->state == CONTROL_CLIENT_HELD && c->welcome)
-        control_client_give_back(c, d->vd, d->lease);
-    control_wants_drop(c, disk);
+        control_client_return_lease(c, d->vd, d->lease);
+    control_lookups_drop(c, disk);
     memset(d, 0, sizeof(*d));
 }
 
@@ -533,7 +535,7 @@ void snic_control_client_token(struct snic_control_client *c, uint32_t disk)
 void snic_control_client_lease(struct snic_control_client *c, uint32_t disk)
 {
     if (disk < c->o.disks_max && c->disks[disk].state == CONTROL_CLIENT_HELD)
-        control_client_over(c, disk, SNIC_ESTALE);
+        control_client_lease_lost(c, disk, SNIC_ESTALE);
 }
 
 uint32_t snic_control_client_server(const struct snic_control_client *c, uint32_t number)

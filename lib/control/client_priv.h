@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* The inside of a client's end: client.c has the session and the leases, want.c looks segments up.
+/* The inside of a client's end: client.c has the session and the leases, lookup.c looks segments
+ * up.
  */
 #ifndef SNIC_CONTROL_CLIENT_PRIV_H
 #define SNIC_CONTROL_CLIENT_PRIV_H
@@ -7,16 +8,17 @@
 #include "control/control_priv.h"
 
 #define SNIC_CONTROL__CLIENT_TICK_NS UINT64_C(50000000)
-#define SNIC_CONTROL__CLIENT_SOON_NS UINT64_C(2000000)
-#define SNIC_CONTROL__NUMBERS 1024u                        /* servers_max at most */
-#define SNIC_CONTROL__CLIENT_RENEW_NS UINT64_C(1000000000) /* until a token is requested again */
-#define SNIC_CONTROL__CLIENT_WANT_NS UINT64_C(500000000)   /* until a failed lookup is repeated */
+#define SNIC_CONTROL__NUMBER_RETRY_NS UINT64_C(2000000)
+#define SNIC_CONTROL__NUMBERS_MAX 1024u                   /* servers_max at most */
+#define SNIC_CONTROL__TOKEN_RETRY_NS UINT64_C(1000000000) /* until a token is requested again */
+#define SNIC_CONTROL__LOOKUP_RETRY_MAX_NS                                                          \
+    UINT64_C(500000000) /* until a failed lookup is repeated */
 
 enum control_client_disk_state {
     CONTROL_CLIENT_NONE = 0,
-    CONTROL_CLIENT_WANTED,
+    CONTROL_CLIENT_REQUESTED,
     CONTROL_CLIENT_HELD,
-    CONTROL_CLIENT_OVER
+    CONTROL_CLIENT_LOST
 };
 
 struct control_client_disk {
@@ -41,23 +43,23 @@ struct control_client_server {
 };
 
 /* When a LOOKUP with IF_PLACED was sent, and its tag, which the answer repeats. */
-struct control_client_asked {
+struct control_client_lookup_sent {
     uint64_t ns;
     uint32_t tag;
     uint32_t pad;
 };
 
-struct control_client_want {
+struct control_client_lookup {
     uint64_t segment;
     uint64_t due_ns;
     uint32_t disk;
     uint32_t gen;
-    uint32_t asks;
+    uint32_t attempts;
     uint32_t pad;
     /* The oldest that is not answered (tag 0: all are), and the newest. An answer to one between
        them is taken for the oldest's: its time is early enough for all. */
-    struct control_client_asked first;
-    struct control_client_asked last;
+    struct control_client_lookup_sent first;
+    struct control_client_lookup_sent last;
 };
 
 struct snic_control_client {
@@ -67,19 +69,19 @@ struct snic_control_client {
     struct snic_volume *v;
     struct control_stream s;
     struct snic_timer timer;
-    struct snic_loop_msg soon;
+    struct snic_loop_msg deferred;
     struct control_client_disk *disks;
-    struct control_client_want *wants;
+    struct control_client_lookup *lookups;
     struct snic_control_client_stats stats;
     uint64_t heard_ns;
     uint64_t ping_ns;
     uint64_t begin_ns;
     uint32_t tag;
-    uint32_t numbers; /* assigned to servers */
-    uint32_t victim;  /* the want that is evicted next */
-    int32_t why;      /* the catalog's refusal before WELCOME */
+    uint32_t numbers;    /* assigned to servers */
+    uint32_t evict_next; /* of the lookups */
+    int32_t why;         /* the catalog's refusal before WELCOME */
     uint8_t welcome;
-    uint8_t soon_queued;
+    uint8_t deferred_queued;
     uint8_t closing;
     struct control_client_server server[SNIC_CONTROL_SERVERS_MAX];
 };
@@ -89,8 +91,8 @@ static inline uint64_t control_client_now(const struct snic_control_client *c)
     return snic_loop_now(c->o.loop);
 }
 
-static inline void control_client_say(struct snic_control_client *c,
-                                      const struct snic_control_msg *m)
+static inline void control_client_send(struct snic_control_client *c,
+                                       const struct snic_control_msg *m)
 {
     (void)control_stream_send(&c->s, m, 0);
 }
@@ -102,15 +104,15 @@ static inline uint32_t control_client_tag(struct snic_control_client *c)
     return c->tag;
 }
 
-/* want.c */
-void control_wants_ask(struct snic_control_client *c);
-void control_wants_soon(struct snic_loop_msg *m);
-struct control_client_want *control_want_find(struct snic_control_client *c, uint32_t disk,
-                                              uint64_t segment);
-void control_want_free(struct snic_control_client *c, struct control_client_want *w);
-void control_wants_drop(struct snic_control_client *c, uint32_t disk);
+/* lookup.c */
+void control_lookups_send(struct snic_control_client *c);
+void control_lookups_deferred(struct snic_loop_msg *m);
+struct control_client_lookup *control_lookup_find(struct snic_control_client *c, uint32_t disk,
+                                                  uint64_t segment);
+void control_lookup_free(struct snic_control_client *c, struct control_client_lookup *w);
+void control_lookups_drop(struct snic_control_client *c, uint32_t disk);
 /* The answer to the LOOKUP with that @tag: the segment is not placed. */
-void control_want_nowhere(struct snic_control_client *c, struct control_client_want *w,
-                          uint32_t tag);
+void control_lookup_unplaced(struct snic_control_client *c, struct control_client_lookup *w,
+                             uint32_t tag);
 
 #endif /* SNIC_CONTROL_CLIENT_PRIV_H */

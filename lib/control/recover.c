@@ -15,23 +15,7 @@
  */
 #include "control/control_priv.h"
 
-#define SNIC_CONTROL__FORMAT 1u
-
-static void control_record_begin(unsigned char *p)
-{
-    memset(p, 0, SNIC_CONTROL__RECORD);
-    snic_put_le32(p, SNIC_CONTROL__FORMAT);
-}
-
-static void control_record_addr(unsigned char *p, const struct snic_net_addr *a)
-{
-    snic_put_le16(p, a->family);
-    snic_put_le16(p + 2, a->port);
-    snic_put_le32(p + 4, a->node);
-    memcpy(p + 8, a->ip, sizeof(a->ip));
-}
-
-static void control_found_addr(const unsigned char *p, struct snic_net_addr *a)
+static void control_recover_addr(const unsigned char *p, struct snic_net_addr *a)
 {
     memset(a, 0, sizeof(*a));
     a->family = snic_get_le16(p);
@@ -40,54 +24,9 @@ static void control_found_addr(const unsigned char *p, struct snic_net_addr *a)
     memcpy(a->ip, p + 8, sizeof(a->ip));
 }
 
-uint32_t control_record_head(unsigned char *p, const struct snic_control *c)
-{
-    control_record_begin(p);
-    snic_put_le64(p + 8, c->incarnation);
-    snic_put_le64(p + 16, c->uuid[0]);
-    snic_put_le64(p + 24, c->uuid[1]);
-    snic_put_le32(p + 32, c->vd);
-    return 36;
-}
-
-uint32_t control_record_node(unsigned char *p, const struct control_node *n)
-{
-    control_record_begin(p);
-    control_record_addr(p + 8, &n->addr);
-    control_record_addr(p + 32, &n->peer);
-    snic_put_le64(p + 56, n->serial);
-    return 64;
-}
-
-uint32_t control_record_disk(unsigned char *p, const struct control_disk *d)
-{
-    control_record_begin(p);
-    snic_put_le64(p + 8, d->bytes);
-    snic_put_le64(p + 16, d->qos.bytes_per_second);
-    snic_put_le64(p + 24, d->qos.burst_bytes);
-    snic_put_le64(p + 32, d->qos.ios_per_second);
-    snic_put_le64(p + 40, d->qos.burst_ios);
-    snic_put_le32(p + 48, d->lease);
-    snic_put_le32(p + 52, d->held);
-    memcpy(p + 56, d->name, SNIC_CONTROL_NAME);
-    snic_put_le64(p + 120, d->key[0]);
-    snic_put_le64(p + 128, d->key[1]);
-    snic_put_le32(p + 136, d->account);
-    snic_put_le32(p + 140, d->rights);
-    return 144;
-}
-
-uint32_t control_record_seg(unsigned char *p, const struct control_seg *g)
-{
-    control_record_begin(p);
-    snic_put_le32(p + 8, g->server);
-    snic_put_le32(p + 12, g->gen);
-    return 16;
-}
-
 /* ---- Decoding ---- */
 
-static int control_found_head(struct snic_control *c, const unsigned char *p, uint32_t size)
+static int control_recover_head(struct snic_control *c, const unsigned char *p, uint32_t size)
 {
     if (size != 36)
         return SNIC_ECORRUPT;
@@ -98,27 +37,28 @@ static int control_found_head(struct snic_control *c, const unsigned char *p, ui
     return 0;
 }
 
-static int control_found_node(struct snic_control *c, uint32_t id, const struct snic_wal_record *r)
+static int control_recover_server(struct snic_control *c, uint32_t id,
+                                  const struct snic_wal_record *r)
 {
     const unsigned char *p = r->bytes;
     int gone = (r->flags & SNIC_WAL_TOMBSTONE) != 0;
     if ((!gone && r->length != 56 && r->length != 64) || id - 1 >= SNIC_CONTROL_SERVERS_MAX)
         return SNIC_ECORRUPT;
-    struct control_node *n = &c->nodes[id - 1];
+    struct control_server *n = &c->servers[id - 1];
     if (r->ts < n->ts)
         return 0;
     if (gone) {
-        control_node_clear(n, id);
+        control_server_clear(n, id);
         return 0;
     }
     n->ts = r->ts;
     n->serial = r->length == 64 ? snic_get_le64(p + 56) : 0;
-    control_found_addr(p + 8, &n->addr);
-    control_found_addr(p + 32, &n->peer);
+    control_recover_addr(p + 8, &n->addr);
+    control_recover_addr(p + 32, &n->peer);
     return control_addr_known(&n->addr) && control_addr_known(&n->peer) ? 0 : SNIC_ECORRUPT;
 }
 
-static void control_found_seg_gone(struct snic_control *c, struct control_seg *g)
+static void control_recover_seg_gone(struct snic_control *c, struct control_seg *g)
 {
     g->state = CONTROL_PLACING; /* it is not counted yet */
     control_seg_free(c, NULL, g);
@@ -127,7 +67,7 @@ static void control_found_seg_gone(struct snic_control *c, struct control_seg *g
 /* A disk's tombstone: its segments' records precede it, and are on no list yet. There may be as
    many tombstones as the log has space for: all segments are scanned only for a disk that may have
    as many, and for one whose own record is gone. */
-static void control_found_gone(struct snic_control *c, uint32_t vd)
+static void control_recover_disk_gone(struct snic_control *c, uint32_t vd)
 {
     struct control_disk *d = control_disk_find(c, vd);
     uint64_t most = d != NULL ? control_disk_segments(d) : UINT64_MAX;
@@ -135,19 +75,19 @@ static void control_found_gone(struct snic_control *c, uint32_t vd)
         for (uint64_t i = 0; i < most; i++) {
             struct control_seg *g = control_seg_find(c, vd, i);
             if (g != NULL)
-                control_found_seg_gone(c, g);
+                control_recover_seg_gone(c, g);
         }
     } else {
         for (uint32_t i = 0; i < c->o.segments_max; i++)
             if (c->segs[i].state != CONTROL_FREE && c->segs[i].vd == vd)
-                control_found_seg_gone(c, &c->segs[i]);
+                control_recover_seg_gone(c, &c->segs[i]);
     }
     if (d != NULL)
         control_disk_free(c, d);
 }
 
 /* All bytes are sent to peers: there must be an end, and zeros behind it. */
-static int control_found_name(const char *name)
+static int control_recover_name_ok(const char *name)
 {
     static const char none[SNIC_CONTROL_NAME];
     size_t n = 0;
@@ -156,14 +96,15 @@ static int control_found_name(const char *name)
     return snic_control_name_ok(name) && memcmp(name + n, none, SNIC_CONTROL_NAME - n) == 0;
 }
 
-static int control_found_disk(struct snic_control *c, uint32_t vd, const struct snic_wal_record *r)
+static int control_recover_disk(struct snic_control *c, uint32_t vd,
+                                const struct snic_wal_record *r)
 {
     const unsigned char *p = r->bytes;
     struct control_disk *d = control_disk_find(c, vd);
     if (d != NULL && r->ts < d->ts)
         return 0;
     if ((r->flags & SNIC_WAL_TOMBSTONE) != 0) {
-        control_found_gone(c, vd);
+        control_recover_disk_gone(c, vd);
         return 0;
     }
     if ((r->length != 120 && r->length != 136 && r->length != 140 && r->length != 144) || vd == 0)
@@ -185,14 +126,14 @@ static int control_found_disk(struct snic_control *c, uint32_t vd, const struct 
     d->key[1] = r->length >= 136 ? snic_get_le64(p + 128) : 0;
     d->account = r->length >= 140 ? snic_get_le32(p + 136) : 0;
     d->rights = r->length >= 144 ? snic_get_le32(p + 140) : 0;
-    if (!control_found_name(d->name) || d->lease > SNIC_CONTROL__LEASE_ENDED || d->held > 1 ||
+    if (!control_recover_name_ok(d->name) || d->lease > SNIC_CONTROL__LEASE_ENDED || d->held > 1 ||
         (d->rights & ~SNIC_EBS_MAY_ALL) != 0 || d->bytes == 0 ||
         d->bytes % SNIC_EBS_BLOCK_BYTES != 0 || d->bytes > UINT64_C(1) << 52)
         return SNIC_ECORRUPT;
     return 0;
 }
 
-static int control_found_seg(struct snic_control *c, uint32_t vd, const struct snic_wal_record *r)
+static int control_recover_seg(struct snic_control *c, uint32_t vd, const struct snic_wal_record *r)
 {
     const unsigned char *p = r->bytes;
     if (r->length != 16 || r->key.w[1] > UINT32_MAX)
@@ -211,7 +152,7 @@ static int control_found_seg(struct snic_control *c, uint32_t vd, const struct s
     return g->server < SNIC_CONTROL_SERVERS_MAX ? 0 : SNIC_ECORRUPT;
 }
 
-void control_found(void *ctx, const struct snic_wal_record *r)
+void control_recover_record(void *ctx, const struct snic_wal_record *r)
 {
     struct snic_control *c = ctx;
     uint32_t number = (uint32_t)r->key.w[0];
@@ -222,19 +163,19 @@ void control_found(void *ctx, const struct snic_wal_record *r)
         e = SNIC_EVERSION;
     else if (r->key.w[0] >> 56 == CONTROL_R_HEAD && r->ts >= c->head_ts) {
         c->head_ts = r->ts;
-        e = control_found_head(c, r->bytes, r->length);
+        e = control_recover_head(c, r->bytes, r->length);
     } else if (r->key.w[0] >> 56 == CONTROL_R_SERVER)
-        e = control_found_node(c, number, r);
+        e = control_recover_server(c, number, r);
     else if (r->key.w[0] >> 56 == CONTROL_R_DISK)
-        e = control_found_disk(c, number, r);
+        e = control_recover_disk(c, number, r);
     else if (r->key.w[0] >> 56 == CONTROL_R_SEGMENT)
-        e = control_found_seg(c, number, r);
+        e = control_recover_seg(c, number, r);
     if (e != 0 && c->error == 0)
         c->error = e;
 }
 
 /* Of two disks of a name the newer one has been reissued from the other. */
-static void control_recovered_names(struct snic_control *c)
+static void control_recover_names(struct snic_control *c)
 {
     for (uint32_t i = 0; i < c->o.disks_max; i++) {
         struct control_disk *d = &c->disks[i];
@@ -242,15 +183,15 @@ static void control_recovered_names(struct snic_control *c)
         if (same == d)
             continue;
         struct control_disk *old = same->vd < d->vd ? same : d;
-        c->half[c->halves++] = old->vd;
+        c->replaced[c->replaced_count++] = old->vd;
         control_disk_free(c, old); /* its segments are on no list, and are dropped below */
     }
 }
 
 /* All records are read. */
-int control_recovered(struct snic_control *c)
+int control_recover_finish(struct snic_control *c)
 {
-    control_recovered_names(c);
+    control_recover_names(c);
     for (uint32_t i = 0; c->error == 0 && i < c->o.segments_max; i++) {
         struct control_seg *g = &c->segs[i];
         if (g->state != CONTROL_PLACED)

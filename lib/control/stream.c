@@ -2,30 +2,18 @@
 /*
  * A connection that carries messages.
  *
- * T1  out[0, way) is the network's, out[0, free) may leave, out[free, head) is held back by marks,
- *     whose ends rise and whose positions rise; the last mark's end is head, if there is a mark.
+ * T1  out[0, sending) is the network's, out[0, released) may leave, out[released, written) is held
+ *     back by marks, whose ends rise and whose positions rise; the last mark's end is written, if
+ *     there is a mark.
  * T2  gone() is called once for each connection that was accepted, or that connect() has begun;
  *     nothing is delivered after closing began.
- * T3  In one iteration of the loop SNIC_CONTROL__TURN messages are taken of a connection: a peer
+ * T3  In one iteration of the loop SNIC_CONTROL__BURST messages are taken of a connection: a peer
  *     that sends many at once waits, not the others. Bytes not taken yet are in `in` and in `bufs`;
  *     while they may have a whole message, the timer is armed.
  */
 #include "control/control_priv.h"
 
-void control_msg(struct snic_control_msg *m, uint32_t type, uint32_t tag)
-{
-    memset(m, 0, sizeof(*m));
-    m->type = (uint8_t)type;
-    m->tag = tag;
-}
-
-int control_addr_same(const struct snic_net_addr *a, const struct snic_net_addr *b)
-{
-    return a->family == b->family && a->port == b->port && a->node == b->node &&
-           memcmp(a->ip, b->ip, sizeof(a->ip)) == 0;
-}
-
-static void control_stream_turn(struct snic_timer *t, uint64_t now_ns);
+static void control_stream_deliver(struct snic_timer *t, uint64_t now_ns);
 
 void control_stream_init(struct control_stream *s, struct snic_net *net,
                          const struct control_stream_events *e, void *owner, unsigned char *in,
@@ -39,7 +27,7 @@ void control_stream_init(struct control_stream *s, struct snic_net *net,
     s->in_size = in_size;
     s->out = out;
     s->out_size = out_size;
-    snic_timer_init(&s->turn, control_stream_turn);
+    snic_timer_init(&s->deliver, control_stream_deliver);
 }
 
 /* ---- Out ---- */
@@ -49,11 +37,11 @@ static void control_stream_flush(struct control_stream *s);
 /* Free the space of the bytes that were sent. */
 static void control_stream_shift(struct control_stream *s)
 {
-    uint32_t n = s->way;
-    memmove(s->out, s->out + n, s->head - n);
-    s->way = 0;
-    s->free -= n;
-    s->head -= n;
+    uint32_t n = s->sending;
+    memmove(s->out, s->out + n, s->written - n);
+    s->sending = 0;
+    s->released -= n;
+    s->written -= n;
     for (uint32_t i = 0; i < s->marks; i++)
         s->mark[i].end -= n;
 }
@@ -61,7 +49,7 @@ static void control_stream_shift(struct control_stream *s)
 /* An orderly end waits until everything has left. */
 static void control_stream_end(struct control_stream *s)
 {
-    if (s->ending && s->conn != NULL && s->head == 0) {
+    if (s->ending && s->conn != NULL && s->written == 0) {
         s->ending = 0;
         snic_net_close(s->conn);
     }
@@ -77,18 +65,18 @@ static void control_stream_sent(struct snic_net_send_req *r)
 
 static void control_stream_flush(struct control_stream *s)
 {
-    if (s->conn == NULL || s->way != 0 || s->free == 0)
+    if (s->conn == NULL || s->sending != 0 || s->released == 0)
         return;
     memset(&s->req, 0, sizeof(s->req));
     s->req.done = control_stream_sent;
     s->req.region = SNIC_NO_REGION;
     s->iov.base = s->out;
-    s->iov.size = s->free;
+    s->iov.size = s->released;
     s->req.iov = &s->iov;
     s->req.iov_count = 1;
-    s->way = s->free;
+    s->sending = s->released;
     if (snic_net_send(s->conn, &s->req) != 1)
-        s->way = 0; /* writable() or closed() follows */
+        s->sending = 0; /* writable() or closed() follows */
 }
 
 void control_stream_durable(struct control_stream *s, uint64_t position)
@@ -96,7 +84,7 @@ void control_stream_durable(struct control_stream *s, uint64_t position)
     uint32_t n = 0;
     s->durable = position;
     while (n < s->marks && s->mark[n].position <= position)
-        s->free = s->mark[n++].end;
+        s->released = s->mark[n++].end;
     if (n == 0)
         return;
     s->marks -= n;
@@ -104,16 +92,15 @@ void control_stream_durable(struct control_stream *s, uint64_t position)
     control_stream_flush(s);
 }
 
-int control_stream_send(struct control_stream *s, const struct snic_control_msg *m,
-                        uint64_t position)
+static int control_stream_append(struct control_stream *s, const struct snic_control_msg *m,
+                                 uint64_t position, int sealed)
 {
     if (s->conn == NULL || s->closing)
         return SNIC_EPIPE;
-    int sealed = s->auth.state == CONTROL_AUTH_DONE;
-    int n = snic_control_put(s->out + s->head, s->out_size - s->head, m);
-    if (n > 0 && sealed && s->out_size - s->head - (uint32_t)n < SNIC_CONTROL__SEAL)
+    int n = snic_control_put(s->out + s->written, s->out_size - s->written, m);
+    if (n > 0 && sealed && s->out_size - s->written - (uint32_t)n < SNIC_CONTROL__SEAL)
         n = SNIC_ENOSPC;
-    if (n > 0 && sealed && control_auth_seal(s, s->out + s->head, (uint32_t)n) != 0) {
+    if (n > 0 && sealed && control_auth_seal(&s->auth, s->out + s->written, (uint32_t)n) != 0) {
         control_stream_abort(s); /* the cipher failed */
         return SNIC_EPIPE;
     }
@@ -124,9 +111,9 @@ int control_stream_send(struct control_stream *s, const struct snic_control_msg 
         control_stream_abort(s);
         return n;
     }
-    s->head += (uint32_t)n;
+    s->written += (uint32_t)n;
     if (position <= s->durable && s->marks == 0) {
-        s->free = s->head;
+        s->released = s->written;
         control_stream_flush(s);
         return 0;
     }
@@ -136,8 +123,14 @@ int control_stream_send(struct control_stream *s, const struct snic_control_msg 
         last->position = 0;
     }
     last->position = snic_max_u64(last->position, position);
-    last->end = s->head;
+    last->end = s->written;
     return 0;
+}
+
+int control_stream_send(struct control_stream *s, const struct snic_control_msg *m,
+                        uint64_t position)
+{
+    return control_stream_append(s, m, position, s->auth.state == CONTROL_AUTH_DONE);
 }
 
 /* ---- In ---- */
@@ -145,12 +138,12 @@ int control_stream_send(struct control_stream *s, const struct snic_control_msg 
 static void control_stream_refuse(struct control_stream *s, int error)
 {
     struct snic_control_msg m;
-    int told = error == SNIC_EVERSION ||
-               (!s->auth.connector && (error == SNIC_EACCES || error == SNIC_ENOTSUP));
+    int reported = error == SNIC_EVERSION ||
+                   (!s->auth.connector && (error == SNIC_EACCES || error == SNIC_ENOTSUP));
     s->bad = 1;
-    if (told || error == SNIC_EACCES)
+    if (reported || error == SNIC_EACCES)
         s->why = error;
-    if (!told || s->auth.state == CONTROL_AUTH_DONE) {
+    if (!reported || s->auth.state == CONTROL_AUTH_DONE) {
         control_stream_abort(s);
         return;
     }
@@ -163,14 +156,17 @@ static void control_stream_refuse(struct control_stream *s, int error)
 /* A message before authentication is complete. 0: handled; SNIC_E*: the connection ends. */
 static int control_stream_first(struct control_stream *s, const struct snic_control_msg *m)
 {
+    struct snic_control_msg reply;
     uint8_t connector = s->auth.connector;
     if (m->type == SNIC_CONTROL_DONE && m->tag == 0 && m->status < 0 && connector) {
         s->why = m->status;
         return SNIC_EPROTO;
     }
-    if (s->opts == NULL) /* the peer has keys, and this end has none */
+    if (s->auth.opts == NULL) /* the peer has keys, and this end has none */
         return SNIC_ENOTSUP;
-    int r = control_auth_take(s, m);
+    int r = control_auth_take(&s->auth, m, &reply);
+    if (r == 0 && reply.type != 0)
+        r = control_stream_append(s, &reply, 0, 0); /* the handshake is not sealed */
     if (r == 0 && connector && s->auth.state == CONTROL_AUTH_DONE && s->e->up != NULL)
         s->e->up(s->owner);
     return r;
@@ -186,20 +182,20 @@ static int control_stream_next(struct control_stream *s, struct snic_control_msg
         return n;
     if (size - (uint32_t)n < seal)
         return 0;
-    return control_auth_open(s, in, (uint32_t)n) == 0 ? n + (int)seal : SNIC_ECORRUPT;
+    return control_auth_open(&s->auth, in, (uint32_t)n) == 0 ? n + (int)seal : SNIC_ECORRUPT;
 }
 
 static void control_stream_take(struct control_stream *s)
 {
     struct snic_control_msg m;
     uint32_t at = 0;
-    while (!s->closing && s->left > 0) {
+    while (!s->closing && s->budget > 0) {
         int n = control_stream_next(s, &m, s->in + at, s->in_used - at);
         if (n == 0)
             break;
         at += n > 0 ? (uint32_t)n : 0;
-        s->left -= n > 0;
-        if (n > 0 && !s->plain &&
+        s->budget -= n > 0;
+        if (n > 0 && !s->unauthenticated &&
             (s->auth.state == CONTROL_AUTH_WAITS || m.type == SNIC_CONTROL_AUTH))
             n = control_stream_first(s, &m);
         else if (n > 0)
@@ -217,18 +213,18 @@ static void control_stream_take(struct control_stream *s)
 static void control_stream_drop(struct control_stream *s)
 {
     struct snic_node *n;
-    snic_loop_cancel(s->net->loop, &s->turn);
+    snic_loop_cancel(s->net->loop, &s->deliver);
     while ((n = snic_queue_pop(&s->bufs)) != NULL)
         snic_net_put(s->net, SNIC_CONTAINER(n, struct snic_net_buf, node));
 }
 
-static void control_stream_turn(struct snic_timer *t, uint64_t now_ns)
+static void control_stream_deliver(struct snic_timer *t, uint64_t now_ns)
 {
-    struct control_stream *s = SNIC_CONTAINER(t, struct control_stream, turn);
+    struct control_stream *s = SNIC_CONTAINER(t, struct control_stream, deliver);
     struct snic_node *n;
-    s->left = SNIC_CONTROL__TURN;
+    s->budget = SNIC_CONTROL__BURST;
     control_stream_take(s);
-    while (s->left > 0 && !s->closing && (n = s->bufs.first) != NULL) {
+    while (s->budget > 0 && !s->closing && (n = s->bufs.first) != NULL) {
         struct snic_net_buf *b = SNIC_CONTAINER(n, struct snic_net_buf, node);
         uint32_t most = (uint32_t)snic_min_u64(b->size, s->in_size - s->in_used);
         memcpy(s->in + s->in_used, b->data, most);
@@ -243,7 +239,7 @@ static void control_stream_turn(struct snic_timer *t, uint64_t now_ns)
     }
     if (s->closing)
         control_stream_drop(s);
-    else if (s->left == 0)
+    else if (s->budget == 0)
         snic_loop_arm(s->net->loop, t, now_ns);
     else if (s->ended)
         control_stream_close(s);
@@ -258,8 +254,8 @@ static void control_stream_recv(void *ctx, struct snic_net_conn *c, struct snic_
         return;
     }
     snic_queue_push(&s->bufs, &b->node);
-    if (!s->turn.armed)
-        control_stream_turn(&s->turn, snic_loop_now(s->net->loop));
+    if (!s->deliver.armed)
+        control_stream_deliver(&s->deliver, snic_loop_now(s->net->loop));
 }
 
 static void control_stream_eof(void *ctx, struct snic_net_conn *c)
@@ -267,7 +263,7 @@ static void control_stream_eof(void *ctx, struct snic_net_conn *c)
     struct control_stream *s = ctx;
     (void)c;
     s->ended = 1;
-    if (!s->turn.armed)
+    if (!s->deliver.armed)
         control_stream_close(s);
 }
 
@@ -280,13 +276,17 @@ static void control_stream_writable(void *ctx, struct snic_net_conn *c)
 static void control_stream_connected(void *ctx, struct snic_net_conn *c, int error)
 {
     struct control_stream *s = ctx;
+    struct snic_control_msg hello;
     (void)c;
     if (error != 0 || s->closing)
         return;
-    if (s->auth.state == CONTROL_AUTH_WAITS && control_auth_hello(s) != 0)
+    if (s->auth.state == CONTROL_AUTH_NONE) {
+        if (s->e->up != NULL)
+            s->e->up(s->owner);
+    } else if (control_auth_hello(&s->auth, &hello) != 0 ||
+               control_stream_append(s, &hello, 0, 0) != 0) {
         control_stream_abort(s);
-    else if (s->auth.state == CONTROL_AUTH_NONE && s->e->up != NULL)
-        s->e->up(s->owner);
+    }
 }
 
 static void control_stream_closed(void *ctx, struct snic_net_conn *c, int reason)
@@ -310,7 +310,7 @@ static const struct snic_net_stream_events control_stream_ev = {
 static void control_stream_begin(struct control_stream *s)
 {
     s->in_used = 0;
-    s->head = s->free = s->way = 0;
+    s->written = s->released = s->sending = 0;
     s->marks = 0;
     s->closing = 0;
     s->ending = 0;
@@ -323,7 +323,7 @@ void control_stream_accept(struct control_stream *s, struct snic_net_conn *c)
 {
     SNIC_ASSERT(s->conn == NULL);
     control_stream_begin(s);
-    control_auth_begin(s, 0);
+    control_auth_begin(&s->auth, 0);
     s->conn = c;
     snic_net_bind(c, &control_stream_ev, s);
 }
@@ -332,7 +332,7 @@ int control_stream_connect(struct control_stream *s, const struct snic_net_addr 
 {
     SNIC_ASSERT(s->conn == NULL);
     control_stream_begin(s);
-    control_auth_begin(s, 1);
+    control_auth_begin(&s->auth, 1);
     int r = snic_net_connect(s->net, a, &control_stream_ev, s, &s->conn);
     if (r != 0) {
         s->conn = NULL;
@@ -359,4 +359,10 @@ void control_stream_abort(struct control_stream *s)
     s->ending = 0;
     control_stream_drop(s);
     snic_net_abort(s->conn);
+}
+
+void control_stream_recheck(struct control_stream *s)
+{
+    if (s->conn != NULL && !control_auth_recheck(&s->auth))
+        control_stream_abort(s);
 }

@@ -39,16 +39,16 @@ enum control_field {
     CONTROL_F_REST = 1 << 20,
     CONTROL_F_TOKEN = 1 << 21,
     CONTROL_F_PROOF = 1 << 22,
-    CONTROL_F_ROOM = CONTROL_F_BYTES | CONTROL_F_VALUE
+    CONTROL_F_SPACE = CONTROL_F_BYTES | CONTROL_F_VALUE
 };
 
-static const uint32_t control_fields[SNIC_CONTROL_TYPE_END] = {
+static const uint32_t control_type_fields[SNIC_CONTROL_TYPE_END] = {
     [SNIC_CONTROL_HELLO] = CONTROL_F_ROLE | CONTROL_F_SERVER | CONTROL_F_UUID | CONTROL_F_ADDR |
                            CONTROL_F_PEER | CONTROL_F_SERIAL,
     [SNIC_CONTROL_WELCOME] =
         CONTROL_F_SERVER | CONTROL_F_INCARNATION | CONTROL_F_UUID | CONTROL_F_SERIAL,
     [SNIC_CONTROL_DONE] = CONTROL_F_STATUS | CONTROL_F_VALUE,
-    [SNIC_CONTROL_PING] = CONTROL_F_ROOM,
+    [SNIC_CONTROL_PING] = CONTROL_F_SPACE,
     [SNIC_CONTROL_PONG] = CONTROL_F_VALUE,
     [SNIC_CONTROL_ATTACH] = CONTROL_F_FLAGS | CONTROL_F_NAME | CONTROL_F_KEY,
     [SNIC_CONTROL_RESUME] = CONTROL_F_VD | CONTROL_F_LEASE,
@@ -63,10 +63,10 @@ static const uint32_t control_fields[SNIC_CONTROL_TYPE_END] = {
     [SNIC_CONTROL_LOST] = CONTROL_F_STATUS | CONTROL_F_VD | CONTROL_F_LEASE,
     [SNIC_CONTROL_CLAIM] = CONTROL_F_FLAGS | CONTROL_F_ITEMS,
     [SNIC_CONTROL_VERDICT] = CONTROL_F_FLAGS | CONTROL_F_ITEMS,
-    [SNIC_CONTROL_READY] = CONTROL_F_ROOM,
+    [SNIC_CONTROL_READY] = CONTROL_F_SPACE,
     [SNIC_CONTROL_COMMAND] = CONTROL_F_OP | CONTROL_F_VD | CONTROL_F_GEN | CONTROL_F_SEGMENT |
                              CONTROL_F_VALUE | CONTROL_F_ADDR,
-    [SNIC_CONTROL_RESULT] = CONTROL_F_STATUS | CONTROL_F_ROOM,
+    [SNIC_CONTROL_RESULT] = CONTROL_F_STATUS | CONTROL_F_SPACE,
     [SNIC_CONTROL_PULL] = CONTROL_F_GEN | CONTROL_F_SEGMENT | CONTROL_F_VALUE | CONTROL_F_REST,
     [SNIC_CONTROL_BLOCKS] = CONTROL_F_STATUS | CONTROL_F_VALUE | CONTROL_F_REST,
     [SNIC_CONTROL_CREATE] = CONTROL_F_BYTES | CONTROL_F_QOS | CONTROL_F_NAME | CONTROL_F_KEY,
@@ -81,7 +81,7 @@ static const uint32_t control_fields[SNIC_CONTROL_TYPE_END] = {
     [SNIC_CONTROL_SEGMENTS] = CONTROL_F_VALUE | CONTROL_F_NAME,
     [SNIC_CONTROL_DISK] = CONTROL_F_FLAGS | CONTROL_F_VD | CONTROL_F_LEASE | CONTROL_F_BYTES |
                           CONTROL_F_VALUE | CONTROL_F_QOS | CONTROL_F_NAME | CONTROL_F_KEY,
-    [SNIC_CONTROL_NODE] = CONTROL_F_FLAGS | CONTROL_F_SERVER | CONTROL_F_SEGMENT | CONTROL_F_ROOM |
+    [SNIC_CONTROL_NODE] = CONTROL_F_FLAGS | CONTROL_F_SERVER | CONTROL_F_SEGMENT | CONTROL_F_SPACE |
                           CONTROL_F_ADDR | CONTROL_F_PEER,
     [SNIC_CONTROL_SEGMENT] = CONTROL_F_VD | CONTROL_F_ITEMS,
     [SNIC_CONTROL_AUTH] =
@@ -110,16 +110,16 @@ struct control_cursor {
     int bad; /* an error */
 };
 
-static int control_room(struct control_cursor *k, uint32_t n)
+static int control_wire_has(struct control_cursor *k, uint32_t n)
 {
     if (k->bad == 0 && k->size - k->at < n)
         k->bad = k->out != NULL ? SNIC_ENOSPC : SNIC_EPROTO;
     return k->bad == 0;
 }
 
-static void control_u32(struct control_cursor *k, uint32_t *v)
+static void control_wire_u32(struct control_cursor *k, uint32_t *v)
 {
-    if (!control_room(k, 4))
+    if (!control_wire_has(k, 4))
         return;
     if (k->out != NULL)
         snic_put_le32(k->out + k->at, *v);
@@ -128,26 +128,26 @@ static void control_u32(struct control_cursor *k, uint32_t *v)
     k->at += 4;
 }
 
-static void control_u8(struct control_cursor *k, uint8_t *v)
+static void control_wire_u8(struct control_cursor *k, uint8_t *v)
 {
     uint32_t wide = *v;
-    control_u32(k, &wide);
+    control_wire_u32(k, &wide);
     if (wide > UINT8_MAX)
         k->bad = SNIC_EPROTO;
     else
         *v = (uint8_t)wide;
 }
 
-static void control_i32(struct control_cursor *k, int32_t *v)
+static void control_wire_i32(struct control_cursor *k, int32_t *v)
 {
     uint32_t raw = (uint32_t)*v;
-    control_u32(k, &raw);
+    control_wire_u32(k, &raw);
     *v = (int32_t)raw;
 }
 
-static void control_u64(struct control_cursor *k, uint64_t *v)
+static void control_wire_u64(struct control_cursor *k, uint64_t *v)
 {
-    if (!control_room(k, 8))
+    if (!control_wire_has(k, 8))
         return;
     if (k->out != NULL)
         snic_put_le64(k->out + k->at, *v);
@@ -156,9 +156,9 @@ static void control_u64(struct control_cursor *k, uint64_t *v)
     k->at += 8;
 }
 
-static void control_bytes(struct control_cursor *k, void *p, uint32_t n)
+static void control_wire_bytes(struct control_cursor *k, void *p, uint32_t n)
 {
-    if (!control_room(k, n))
+    if (!control_wire_has(k, n))
         return;
     if (k->out != NULL)
         memcpy(k->out + k->at, p, n);
@@ -173,23 +173,23 @@ int control_addr_known(const struct snic_net_addr *a)
            a->family == SNIC_NET_SIM;
 }
 
-static void control_addr(struct control_cursor *k, struct snic_net_addr *a)
+static void control_wire_addr(struct control_cursor *k, struct snic_net_addr *a)
 {
     uint32_t both = (uint32_t)a->family << 16 | a->port;
-    control_u32(k, &both);
+    control_wire_u32(k, &both);
     a->family = (uint16_t)(both >> 16);
     a->port = (uint16_t)both;
-    control_u32(k, &a->node);
-    control_bytes(k, a->ip, sizeof(a->ip));
+    control_wire_u32(k, &a->node);
+    control_wire_bytes(k, a->ip, sizeof(a->ip));
     if (k->bad == 0 && !control_addr_known(a))
         k->bad = k->out != NULL ? SNIC_EINVAL : SNIC_EPROTO;
 }
 
 /* All bytes behind the end are zero. */
-static void control_name(struct control_cursor *k, char *name)
+static void control_wire_name(struct control_cursor *k, char *name)
 {
     int ended = 0;
-    control_bytes(k, name, SNIC_CONTROL_NAME);
+    control_wire_bytes(k, name, SNIC_CONTROL_NAME);
     if (k->bad != 0)
         return;
     for (uint32_t i = 0; i < SNIC_CONTROL_NAME; i++) {
@@ -201,77 +201,90 @@ static void control_name(struct control_cursor *k, char *name)
         k->bad = SNIC_EPROTO;
 }
 
-static void control_items(struct control_cursor *k, struct snic_control_msg *m)
+static void control_wire_items(struct control_cursor *k, struct snic_control_msg *m)
 {
-    control_u32(k, &m->count);
+    control_wire_u32(k, &m->count);
     if (k->bad == 0 && m->count > SNIC_CONTROL_ITEMS)
         k->bad = SNIC_EPROTO;
     for (uint32_t i = 0; k->bad == 0 && i < m->count; i++) {
-        control_u64(k, &m->item[i].segment);
-        control_u32(k, &m->item[i].gen);
-        control_u32(k, &m->item[i].server);
-        control_i32(k, &m->item[i].status);
+        control_wire_u64(k, &m->item[i].segment);
+        control_wire_u32(k, &m->item[i].gen);
+        control_wire_u32(k, &m->item[i].server);
+        control_wire_i32(k, &m->item[i].status);
     }
 }
 
-static void control_fields_of(struct control_cursor *k, struct snic_control_msg *m)
+static void control_wire_fields(struct control_cursor *k, struct snic_control_msg *m)
 {
-    uint32_t f = control_fields[m->type];
+    uint32_t f = control_type_fields[m->type];
     if ((f & CONTROL_F_ROLE) != 0)
-        control_u8(k, &m->role);
+        control_wire_u8(k, &m->role);
     if ((f & CONTROL_F_OP) != 0)
-        control_u8(k, &m->op);
+        control_wire_u8(k, &m->op);
     if ((f & CONTROL_F_FLAGS) != 0)
-        control_u8(k, &m->flags);
+        control_wire_u8(k, &m->flags);
     if ((f & CONTROL_F_STATUS) != 0)
-        control_i32(k, &m->status);
+        control_wire_i32(k, &m->status);
     if ((f & CONTROL_F_VD) != 0)
-        control_u32(k, &m->vd);
+        control_wire_u32(k, &m->vd);
     if ((f & CONTROL_F_LEASE) != 0)
-        control_u32(k, &m->lease);
+        control_wire_u32(k, &m->lease);
     if ((f & CONTROL_F_GEN) != 0)
-        control_u32(k, &m->gen);
+        control_wire_u32(k, &m->gen);
     if ((f & CONTROL_F_SERVER) != 0)
-        control_u32(k, &m->server);
+        control_wire_u32(k, &m->server);
     if ((f & CONTROL_F_SEGMENT) != 0)
-        control_u64(k, &m->segment);
+        control_wire_u64(k, &m->segment);
     if ((f & CONTROL_F_BYTES) != 0)
-        control_u64(k, &m->bytes);
+        control_wire_u64(k, &m->bytes);
     if ((f & CONTROL_F_VALUE) != 0)
-        control_u64(k, &m->value);
+        control_wire_u64(k, &m->value);
     if ((f & CONTROL_F_INCARNATION) != 0)
-        control_u64(k, &m->incarnation);
+        control_wire_u64(k, &m->incarnation);
     if ((f & CONTROL_F_UUID) != 0) {
-        control_u64(k, &m->uuid[0]);
-        control_u64(k, &m->uuid[1]);
+        control_wire_u64(k, &m->uuid[0]);
+        control_wire_u64(k, &m->uuid[1]);
     }
     if ((f & CONTROL_F_QOS) != 0) {
-        control_u64(k, &m->qos.bytes_per_second);
-        control_u64(k, &m->qos.burst_bytes);
-        control_u64(k, &m->qos.ios_per_second);
-        control_u64(k, &m->qos.burst_ios);
+        control_wire_u64(k, &m->qos.bytes_per_second);
+        control_wire_u64(k, &m->qos.burst_bytes);
+        control_wire_u64(k, &m->qos.ios_per_second);
+        control_wire_u64(k, &m->qos.burst_ios);
     }
     if ((f & CONTROL_F_ADDR) != 0)
-        control_addr(k, &m->addr);
+        control_wire_addr(k, &m->addr);
     if ((f & CONTROL_F_PEER) != 0)
-        control_addr(k, &m->peer);
+        control_wire_addr(k, &m->peer);
     if ((f & CONTROL_F_NAME) != 0)
-        control_name(k, m->name);
+        control_wire_name(k, m->name);
     if ((f & CONTROL_F_KEY) != 0) {
-        control_u64(k, &m->key[0]);
-        control_u64(k, &m->key[1]);
+        control_wire_u64(k, &m->key[0]);
+        control_wire_u64(k, &m->key[1]);
     }
     if ((f & CONTROL_F_SERIAL) != 0)
-        control_u64(k, &m->serial);
+        control_wire_u64(k, &m->serial);
     if ((f & CONTROL_F_TOKEN) != 0)
-        control_bytes(k, m->token, sizeof(m->token));
+        control_wire_bytes(k, m->token, sizeof(m->token));
     if ((f & CONTROL_F_PROOF) != 0)
-        control_bytes(k, m->proof, sizeof(m->proof));
+        control_wire_bytes(k, m->proof, sizeof(m->proof));
     if ((f & CONTROL_F_ITEMS) != 0)
-        control_items(k, m);
+        control_wire_items(k, m);
 }
 
 /* ---- Messages ---- */
+
+void control_msg(struct snic_control_msg *m, uint32_t type, uint32_t tag)
+{
+    memset(m, 0, sizeof(*m));
+    m->type = (uint8_t)type;
+    m->tag = tag;
+}
+
+int control_addr_same(const struct snic_net_addr *a, const struct snic_net_addr *b)
+{
+    return a->family == b->family && a->port == b->port && a->node == b->node &&
+           memcmp(a->ip, b->ip, sizeof(a->ip)) == 0;
+}
 
 int snic_control_put(unsigned char *out, uint32_t size, const struct snic_control_msg *from)
 {
@@ -280,9 +293,9 @@ int snic_control_put(unsigned char *out, uint32_t size, const struct snic_contro
         return SNIC_EINVAL;
     if (size < SNIC_CONTROL_HEAD)
         return SNIC_ENOSPC;
-    control_fields_of(&k, (struct snic_control_msg *)(uintptr_t)from); /* only read */
-    if ((control_fields[from->type] & CONTROL_F_REST) != 0 && from->body_size != 0)
-        control_bytes(&k, (void *)(uintptr_t)from->body, from->body_size);
+    control_wire_fields(&k, (struct snic_control_msg *)(uintptr_t)from); /* only read */
+    if ((control_type_fields[from->type] & CONTROL_F_REST) != 0 && from->body_size != 0)
+        control_wire_bytes(&k, (void *)(uintptr_t)from->body, from->body_size);
     if (k.bad != 0)
         return k.bad == SNIC_ENOSPC ? SNIC_ENOSPC : SNIC_EINVAL;
     snic_put_le16(out, SNIC_CONTROL__MAGIC);
@@ -318,8 +331,8 @@ int snic_control_get(struct snic_control_msg *m, const unsigned char *in, uint32
     m->type = in[3];
     m->tag = snic_get_le32(in + 8);
     struct control_cursor k = {.in = in, .at = SNIC_CONTROL_HEAD, .size = all};
-    control_fields_of(&k, m);
-    if (k.bad == 0 && (control_fields[m->type] & CONTROL_F_REST) != 0) {
+    control_wire_fields(&k, m);
+    if (k.bad == 0 && (control_type_fields[m->type] & CONTROL_F_REST) != 0) {
         m->body = in + k.at;
         m->body_size = all - k.at;
         k.at = all;

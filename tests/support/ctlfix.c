@@ -331,22 +331,22 @@ static void call_done(void *ctx, int status, uint64_t value)
 
 void ctlfix_ask_begin(struct ctlfix *f, const struct snic_control_msg *m)
 {
-    static const struct snic_control_call_events ev = {.item = call_item, .done = call_done};
+    static const struct snic_control_operator_events ev = {.item = call_item, .done = call_done};
     struct snic_net_addr a = at(CTLFIX_CTL, PORT_CTL);
     f->call_done = 0;
     f->items = 0;
     if (f->call != NULL) {
-        int r = snic_control_call_ask(f->call, m);
+        int r = snic_control_operator_request(f->call, m);
         if (r == 0)
             return;
-        (void)snic_control_call_close(f->call);
+        (void)snic_control_operator_close(f->call);
         f->call = NULL;
     }
-    assert_int_equal(snic_control_call_open(&f->call, f->call_mem, snic_control_call_memsize(),
-                                            f->op_net, &a, f->keys ? &f->auth_operator : NULL, &ev,
-                                            f),
+    assert_int_equal(snic_control_operator_open(&f->call, f->call_mem,
+                                                snic_control_operator_memsize(), f->op_net, &a,
+                                                f->keys ? &f->auth_operator : NULL, &ev, f),
                      0);
-    assert_int_equal(snic_control_call_ask(f->call, m), 0);
+    assert_int_equal(snic_control_operator_request(f->call, m), 0);
 }
 
 int ctlfix_ask(struct ctlfix *f, const struct snic_control_msg *m)
@@ -430,7 +430,7 @@ static void start(struct ctlfix *f, uint64_t seed, uint32_t servers, int keys)
     d.size = 48u << 20;
     assert_int_equal(snic_world_loop(f->world, CTLFIX_OPERATOR, &f->op_loop), 0);
     assert_int_equal(snic_net_sim_open(&f->op_net, f->fabric, f->op_loop, &ctlfix_net), 0);
-    f->call_mem = support_guard_alloc(snic_control_call_memsize(), SNIC_CONTROL_ALIGN);
+    f->call_mem = support_guard_alloc(snic_control_operator_memsize(), SNIC_CONTROL_ALIGN);
     assert_int_equal(ctlfix_ctl_start(f), 0);
     for (uint32_t i = 0; i < servers; i++) {
         d.seed = seed + i;
@@ -462,7 +462,7 @@ void ctlfix_end(struct ctlfix *f)
         ctlguest_fini(f, i);
     }
     if (f->call != NULL)
-        (void)snic_control_call_close(f->call);
+        (void)snic_control_operator_close(f->call);
     support_guard_free(f->call_mem);
     snic_net_shut(f->op_net);
     snic_loop_close(f->op_loop);

@@ -149,7 +149,7 @@ struct ctlfix {
     /* the operator */
     struct snic_loop *op_loop;
     struct snic_net *op_net;
-    struct snic_control_call *call;
+    struct snic_control_operator *call;
     void *call_mem;
     int call_done;
     int call_status;

@@ -70,19 +70,20 @@ static size_t control_layout(struct snic_arena *a, struct snic_control *c, void 
     c->seg_mask = (uint32_t)snic_pow2_up(o->segments_max) - 1;
     c->disks = snic_arena_take(a, o->disks_max, sizeof(*c->disks), 64);
     c->segs = snic_arena_take(a, o->segments_max, sizeof(*c->segs), 64);
-    c->nodes = snic_arena_take(a, SNIC_CONTROL_SERVERS_MAX, sizeof(*c->nodes), 64);
+    c->servers = snic_arena_take(a, SNIC_CONTROL_SERVERS_MAX, sizeof(*c->servers), 64);
     c->sessions = snic_arena_take(a, o->sessions_max, sizeof(*c->sessions), 64);
     c->ops = snic_arena_take(a, o->ops_max, sizeof(*c->ops), 64);
     c->disk_hash = snic_arena_take(a, (size_t)c->disk_mask + 1, sizeof(uint32_t), 64);
     c->seg_hash = snic_arena_take(a, (size_t)c->seg_mask + 1, sizeof(uint32_t), 64);
-    c->half = snic_arena_take(a, o->disks_max, sizeof(uint32_t), 64);
+    c->replaced = snic_arena_take(a, o->disks_max, sizeof(uint32_t), 64);
     unsigned char *in = snic_arena_take(a, o->sessions_max, SNIC_CONTROL_SMALL, 64);
     unsigned char *out = snic_arena_take(a, o->sessions_max, SNIC_CONTROL__OUT, 64);
-    unsigned char *crowd = snic_arena_take(a, 2 * SNIC_CONTROL__CROWD, SNIC_CONTROL_SMALL, 64);
+    unsigned char *overload =
+        snic_arena_take(a, 2 * SNIC_CONTROL__OVERLOAD_MAX, SNIC_CONTROL_SMALL, 64);
     if (a->base == NULL || a->used == SIZE_MAX)
         return size;
     control_catalog_init(c);
-    control_crowd_init(c, crowd);
+    control_overload_init(c, overload);
     memset(c->sessions, 0, o->sessions_max * sizeof(*c->sessions));
     for (uint32_t i = 0; i < o->sessions_max; i++) {
         struct control_session *s = &c->sessions[i];
@@ -91,14 +92,9 @@ static size_t control_layout(struct snic_arena *a, struct snic_control *c, void 
         control_stream_init(&s->s, o->net, &control_session_ev, s,
                             in + (size_t)i * SNIC_CONTROL_SMALL, SNIC_CONTROL_SMALL,
                             out + (size_t)i * SNIC_CONTROL__OUT, SNIC_CONTROL__OUT);
-        s->s.opts = o->auth;
+        s->s.auth.opts = o->auth;
     }
-    memset(c->ops, 0, o->ops_max * sizeof(*c->ops));
-    c->op_free = SNIC_CONTROL__NIL;
-    for (uint32_t i = o->ops_max; i-- > 0;) {
-        c->ops[i].next = c->op_free;
-        c->op_free = i;
-    }
+    control_op_init(c);
     return size;
 }
 
@@ -117,91 +113,14 @@ size_t snic_control_memsize(const struct snic_control_opts *o)
 
 /* ---- Sessions ---- */
 
-uint64_t control_now(const struct snic_control *c)
-{
-    return snic_loop_now(c->o.loop);
-}
-
-void control_say(struct control_session *s, const struct snic_control_msg *m)
-{
-    if (s->ended)
-        return;
-    if (control_stream_send(&s->s, m, s->c->position) == SNIC_ENOSPC) { /* C1 */
-        s->c->stats.overrun++;
-        s->ended = 1;
-    }
-}
-
-void control_done(struct control_session *s, uint32_t tag, int status, uint64_t value)
-{
-    struct snic_control_msg m;
-    control_msg(&m, SNIC_CONTROL_DONE, tag);
-    m.status = status;
-    m.value = value;
-    s->c->stats.refused += status < 0;
-    control_say(s, &m);
-}
-
-static void control_tell_event(struct snic_control *c, const struct snic_control_event *e)
-{
-    if (c->e.event != NULL && !c->closing)
-        c->e.event(c->ctx, e);
-}
-
-void control_tell(struct snic_control *c, uint32_t what, uint32_t server, uint32_t vd, int error,
-                  uint64_t value)
-{
-    struct snic_control_event e = {
-        .what = what, .server = server, .vd = vd, .error = error, .value = value};
-    const struct control_disk *d = vd != 0 ? control_disk_find(c, vd) : NULL;
-    if (d != NULL)
-        e.name = d->name;
-    if (server - 1 < SNIC_CONTROL_SERVERS_MAX && c->nodes[server - 1].addr.family != 0)
-        e.addr = &c->nodes[server - 1].addr;
-    control_tell_event(c, &e);
-}
-
-void control_tell_refused(struct snic_control *c, uint32_t server, int error,
-                          const struct snic_net_addr *addr)
-{
-    struct snic_control_event e = {.what = SNIC_CONTROL_SERVER_REFUSED,
-                                   .server = server,
-                                   .error = error,
-                                   .addr = addr->family != 0 ? addr : NULL};
-    control_tell_event(c, &e);
-}
-
-void control_session_end(struct control_session *s, int orderly)
-{
-    s->ended = 1;
-    if (orderly)
-        control_stream_close(&s->s);
-    else
-        control_stream_abort(&s->s);
-}
-
-struct control_session *control_session_at(struct snic_control *c, uint32_t index)
-{
-    if (index >= c->o.sessions_max || !c->sessions[index].used || c->sessions[index].ended)
-        return NULL;
-    return &c->sessions[index];
-}
-
-static void control_welcome(struct control_session *s)
+static void control_session_welcome(struct control_session *s)
 {
     struct snic_control_msg m;
     control_msg(&m, SNIC_CONTROL_WELCOME, 0);
     m.incarnation = s->c->incarnation;
     m.uuid[0] = s->c->uuid[0];
     m.uuid[1] = s->c->uuid[1];
-    control_say(s, &m);
-}
-
-static void control_crowded(struct snic_control *c)
-{
-    struct snic_control_event e = {.what = SNIC_CONTROL_CROWDED};
-    e.value = ++c->stats.turned_away;
-    control_tell_event(c, &e);
+    control_session_send(s, &m);
 }
 
 /* Servers and operators must have proven account 0, whose key is that of all accounts. */
@@ -215,24 +134,23 @@ static void control_hello(struct control_session *s, const struct snic_control_m
     struct snic_control *c = s->c;
     if (!control_role_ok(s, m->role)) {
         c->stats.forbidden++;
-        control_done(s, 0, SNIC_EACCES, 0);
+        control_session_reply(s, 0, SNIC_EACCES, 0);
         control_session_end(s, 1);
     } else if (m->role == SNIC_CONTROL_STORE) {
         s->role = SNIC_CONTROL_STORE;
-        control_node_hello(s, m);
+        control_server_session_hello(s, m);
     } else if (m->role == SNIC_CONTROL_CLIENT &&
-               c->o.sessions_max - c->stats.sessions < control_crowd_kept(c)) {
-        control_crowded(c);
-        control_done(s, 0, SNIC_ENFILE, 0);
+               c->o.sessions_max - c->stats.sessions < control_sessions_reserved(c)) {
+        control_sessions_full(c);
+        control_session_reply(s, 0, SNIC_ENFILE, 0);
         control_session_end(s, 1);
     } else if (m->role == SNIC_CONTROL_CLIENT || m->role == SNIC_CONTROL_OPERATOR) {
         s->role = m->role;
-        control_welcome(s);
+        control_session_welcome(s);
         if (m->role == SNIC_CONTROL_CLIENT)
-            control_guest_welcome(s);
+            control_client_session_welcome(s);
     } else {
-        s->s.bad = 1;
-        control_session_end(s, 0);
+        control_session_malformed(s);
     }
 }
 
@@ -243,20 +161,19 @@ static void control_session_msg(void *owner, struct snic_control_msg *m)
     if (s->ended || s->c->closing || s->c->dead)
         return;
     if ((s->role == 0) != (m->type == SNIC_CONTROL_HELLO)) {
-        s->s.bad = 1;
-        control_session_end(s, 0);
+        control_session_malformed(s);
     } else if (s->role == 0) {
         control_hello(s, m);
     } else if (m->type == SNIC_CONTROL_PING && s->role != SNIC_CONTROL_STORE) {
         struct snic_control_msg pong;
         control_msg(&pong, SNIC_CONTROL_PONG, m->tag);
-        control_say(s, &pong);
+        control_session_send(s, &pong);
     } else if (s->role == SNIC_CONTROL_STORE) {
-        control_node_msg(s, m);
+        control_server_session_msg(s, m);
     } else if (s->role == SNIC_CONTROL_CLIENT) {
-        control_guest_msg(s, m);
+        control_client_session_msg(s, m);
     } else {
-        control_desk_msg(s, m);
+        control_operator_session_msg(s, m);
     }
 }
 
@@ -269,9 +186,9 @@ static void control_session_gone(void *owner, int reason)
     c->stats.strangers += s->s.why == SNIC_EACCES;
     s->ended = 1;
     if (s->role == SNIC_CONTROL_STORE)
-        control_node_gone(s);
+        control_server_session_gone(s);
     else if (s->role == SNIC_CONTROL_CLIENT)
-        control_guest_gone(s);
+        control_client_session_gone(s);
     control_op_session_gone(c, s->index);
     s->used = 0;
     c->stats.sessions--;
@@ -293,44 +210,28 @@ static void control_accept(void *ctx, struct snic_net_conn *n, const struct snic
         return;
     }
     if (s == NULL) {
-        control_crowd_accept(c, n);
-        control_crowded(c);
+        control_overload_accept(c, n);
+        control_sessions_full(c);
         return;
     }
     s->used = 1;
     s->role = 0;
     s->ended = 0;
     s->serial++;
-    s->node = SNIC_CONTROL__NIL;
+    s->server = SNIC_CONTROL__NIL;
     s->heard_ns = control_now(c);
     c->stats.sessions++;
     control_stream_accept(&s->s, n);
     s->s.durable = snic_wal_durable(c->wal);
 }
 
-/* C7. A token with rights that its account has no more may be in use even if the lease was
-   returned. The tick retries a lease that cannot be ended now. */
-static void control_rights_look(struct snic_control *c)
-{
-    if (!c->serving || !c->rights_due)
-        return;
-    c->rights_due = 0;
-    for (uint32_t i = 0; i < c->o.disks_max; i++) {
-        struct control_disk *d = &c->disks[i];
-        uint32_t may = d->used ? control_account_rights(c, d->account, d) : 0;
-        if (d->used && ((d->rights & ~may) != 0 || (d->held && may == 0)) &&
-            control_attach(c, NULL, 0, d) != 0)
-            c->rights_due = 1;
-    }
-}
-
-void snic_control_accounts(struct snic_control *c)
+void snic_control_accounts_changed(struct snic_control *c)
 {
     for (uint32_t i = 0; i < c->o.sessions_max; i++)
         if (c->sessions[i].used)
-            control_auth_again(&c->sessions[i].s);
+            control_stream_recheck(&c->sessions[i].s);
     c->rights_due = 1;
-    control_rights_look(c);
+    control_lease_review(c);
 }
 
 /* ---- Time ---- */
@@ -342,14 +243,14 @@ static void control_tick(struct snic_timer *t, uint64_t now_ns)
         struct control_session *s = &c->sessions[i];
         uint64_t most = s->role == SNIC_CONTROL_STORE ? c->o.server_ns : c->o.lease_ns;
         if (s->role == 0) /* it has not sent HELLO */
-            most = snic_min_u64(most, SNIC_CONTROL__STRANGER_NS);
+            most = snic_min_u64(most, SNIC_CONTROL__HELLO_NS);
         if (s->used && now_ns - s->heard_ns > most) /* an orderly close may never complete */
             control_session_end(s, 0);
     }
-    control_crowd_tick(c, now_ns);
+    control_overload_tick(c, now_ns);
     control_op_tick(c);
     if (!c->closing && !c->dead)
-        control_rights_look(c);
+        control_lease_review(c);
     if (!c->closing && !c->dead)
         snic_loop_arm(c->o.loop, &c->timer, now_ns + SNIC_CONTROL__TICK_NS);
 }
@@ -391,7 +292,7 @@ static void control_begin(struct snic_control *c)
     c->incarnation++;
     int r = control_put_head(c);
     if (r == 0)
-        r = control_put_half_gone(c);
+        r = control_put_replaced_gone(c);
     if (r == 0) {
         c->opened = 1;
         (void)snic_wal_flush(c->wal);
@@ -422,7 +323,7 @@ static void control_wal_opened(void *ctx, int result, const struct snic_wal_repo
     if (result == 0 && report->verdict == SNIC_WAL_CORRUPT)
         result = SNIC_ECORRUPT;
     if (result == 0)
-        result = control_recovered(c);
+        result = control_recover_finish(c);
     if (result == 0 && !control_fits(c))
         result = SNIC_ENOSPC;
     if (result == 0 && report->verdict == SNIC_WAL_SUSPECT) {
@@ -471,7 +372,7 @@ static void control_wal_failed(void *ctx, int error)
     for (uint32_t i = 0; i < c->o.sessions_max; i++)
         if (c->sessions[i].used)
             control_session_end(&c->sessions[i], 0);
-    (void)control_crowd_end(c);
+    (void)control_overload_end(c);
     snic_loop_cancel(c->o.loop, &c->timer);
     if (!c->serving)
         control_opened(c, error);
@@ -486,12 +387,12 @@ int snic_control_open(struct snic_control **out, void *mem, size_t size,
                       void *ctx)
 {
     static const struct snic_wal_events ev = {.opened = control_wal_opened,
-                                              .found = control_found,
+                                              .found = control_recover_record,
                                               .durable = control_wal_durable,
                                               .room = control_wal_room,
                                               .failed = control_wal_failed,
                                               .accepted = control_wal_accepted,
-                                              .keep = control_keep};
+                                              .keep = control_record_current};
     struct snic_arena a = {.base = mem, .size = size};
     struct snic_control_opts o;
     struct snic_wal_opts w;
@@ -517,7 +418,7 @@ int snic_control_open(struct snic_control **out, void *mem, size_t size,
     return r;
 }
 
-static int control_silent(const struct snic_control *c)
+static int control_idle(const struct snic_control *c)
 {
     for (uint32_t i = 0; i < c->o.sessions_max; i++)
         if (c->sessions[i].used)
@@ -534,7 +435,7 @@ void *snic_control_close(struct snic_control *c)
     for (uint32_t i = 0; i < c->o.sessions_max; i++)
         if (c->sessions[i].used)
             control_session_end(&c->sessions[i], 0);
-    while (control_crowd_end(c) != 0 || !control_silent(c))
+    while (control_overload_end(c) != 0 || !control_idle(c))
         (void)snic_loop_once(c->o.loop, SNIC_NEVER);
     (void)snic_wal_close(c->wal);
     return c;
@@ -553,8 +454,8 @@ void snic_control_get_stats(const struct snic_control *c, struct snic_control_st
     out->incarnation = c->incarnation;
     out->servers = out->servers_up = 0;
     for (uint32_t i = 0; i < SNIC_CONTROL_SERVERS_MAX; i++) {
-        out->servers += c->nodes[i].ts != 0;
-        out->servers_up += c->nodes[i].state == CONTROL_READY;
+        out->servers += c->servers[i].ts != 0;
+        out->servers_up += c->servers[i].state == CONTROL_READY;
     }
 }
 
@@ -566,7 +467,7 @@ int snic_control_find(const struct snic_control *c, uint32_t vd, uint64_t segmen
         return SNIC_ENOENT;
     memset(out, 0, sizeof(*out));
     out->segment = segment;
-    out->server = c->nodes[g->server].id;
+    out->server = c->servers[g->server].id;
     out->gen = g->gen;
     out->status = g->moving;
     return 0;

@@ -10,79 +10,63 @@
  */
 #include "control/control_priv.h"
 
-void control_node_say(struct control_session *s, const struct control_node *n)
-{
-    struct snic_control_msg m;
-    control_msg(&m, SNIC_CONTROL_SERVER, 0);
-    m.server = n->id;
-    m.addr = n->addr;
-    control_say(s, &m);
-}
-
-void control_node_clear(struct control_node *n, uint32_t id)
-{
-    memset(n, 0, sizeof(*n));
-    n->id = id;
-    n->session = SNIC_CONTROL__NIL;
-}
-
 /* It is safe to reuse the number: no segment is placed there, and none moves to or from a server
    that is down. */
-int control_node_forget(struct snic_control *c, struct control_node *n)
+int control_server_forget(struct snic_control *c, struct control_server *n)
 {
     if (n->session != SNIC_CONTROL__NIL)
         return SNIC_EBUSY;
     if (n->segments != 0)
         return SNIC_ENOTEMPTY;
-    int r = control_put_node_gone(c, n);
+    int r = control_put_server_gone(c, n);
     if (r == 0)
-        control_node_clear(n, n->id);
+        control_server_clear(n, n->id);
     return r;
 }
 
-static void control_node_down(struct snic_control *c, struct control_node *n)
+static void control_server_down(struct snic_control *c, struct control_server *n)
 {
     if (n->session == SNIC_CONTROL__NIL)
         return;
     n->session = SNIC_CONTROL__NIL;
     n->state = CONTROL_DOWN;
     n->lost_ns = control_now(c);
-    control_op_node_gone(c, n->id - 1);
+    control_op_server_gone(c, n->id - 1);
     SNIC_ASSERT(n->making == 0 && n->copying == 0);
-    control_tell(c, SNIC_CONTROL_SERVER_DOWN, n->id, 0, 0, n->segments);
+    control_report(c, SNIC_CONTROL_SERVER_DOWN, n->id, 0, 0, n->segments);
 }
 
-void control_node_gone(struct control_session *s)
+void control_server_session_gone(struct control_session *s)
 {
     struct snic_control *c = s->c;
-    if (s->node != SNIC_CONTROL__NIL && c->nodes[s->node].session == s->index)
-        control_node_down(c, &c->nodes[s->node]);
+    if (s->server != SNIC_CONTROL__NIL && c->servers[s->server].session == s->index)
+        control_server_down(c, &c->servers[s->server]);
 }
 
 /* ---- Registration ---- */
 
-static struct control_node *control_node_of(struct snic_control *c,
-                                            const struct snic_control_msg *m, int *error)
+static struct control_server *control_server_find(struct snic_control *c,
+                                                  const struct snic_control_msg *m, int *error)
 {
     int ours = m->uuid[0] == c->uuid[0] && m->uuid[1] == c->uuid[1];
     *error = SNIC_ENOSPC;
     if (m->server == 0) {
         for (uint32_t i = 0; i < SNIC_CONTROL_SERVERS_MAX; i++)
-            if (c->nodes[i].ts == 0)
-                return &c->nodes[i];
+            if (c->servers[i].ts == 0)
+                return &c->servers[i];
         return NULL;
     }
     *error = ours ? SNIC_ESTALE : SNIC_EPERM;
-    if (!ours || m->server > SNIC_CONTROL_SERVERS_MAX || c->nodes[m->server - 1].ts == 0 ||
-        c->nodes[m->server - 1].serial != m->serial)
+    if (!ours || m->server > SNIC_CONTROL_SERVERS_MAX || c->servers[m->server - 1].ts == 0 ||
+        c->servers[m->server - 1].serial != m->serial)
         return NULL;
-    return &c->nodes[m->server - 1];
+    return &c->servers[m->server - 1];
 }
 
-static int control_node_record(struct snic_control *c, struct control_node *n,
-                               const struct snic_control_msg *m)
+static int control_server_record(struct snic_control *c, struct control_server *n,
+                                 const struct snic_control_msg *m)
 {
-    struct control_node old = *n;
+    struct control_server old = *n;
     if (n->ts != 0 && control_addr_same(&n->addr, &m->addr) &&
         control_addr_same(&n->peer, &m->peer))
         return 0;
@@ -90,7 +74,7 @@ static int control_node_record(struct snic_control *c, struct control_node *n,
     n->peer = m->peer;
     if (n->ts == 0)
         n->serial = c->ts + 1; /* this record's */
-    int r = control_put_node(c, n);
+    int r = control_put_server(c, n);
     if (r != 0) {
         *n = old;
         return r;
@@ -98,7 +82,7 @@ static int control_node_record(struct snic_control *c, struct control_node *n,
     for (uint32_t i = 0; i < c->o.sessions_max; i++) {
         struct control_session *s = control_session_at(c, i);
         if (s != NULL && s->role == SNIC_CONTROL_CLIENT)
-            control_node_say(s, n);
+            control_session_send_server(s, n);
     }
     return 0;
 }
@@ -106,31 +90,31 @@ static int control_node_record(struct snic_control *c, struct control_node *n,
 /* 1: a live session from another address has its number: one of the two has a copy of the other's
    store. A server whose address has changed is accepted when the end of its old session has been
    noticed. */
-static int control_node_twice(struct snic_control *c, const struct control_node *n,
-                              const struct snic_control_msg *m)
+static int control_server_duplicate(struct snic_control *c, const struct control_server *n,
+                                    const struct snic_control_msg *m)
 {
     return control_session_at(c, n->session) != NULL && !control_addr_same(&n->addr, &m->addr);
 }
 
-void control_node_hello(struct control_session *s, const struct snic_control_msg *m)
+void control_server_session_hello(struct control_session *s, const struct snic_control_msg *m)
 {
     struct snic_control *c = s->c;
     struct snic_control_msg w;
     int error;
-    struct control_node *n = control_node_of(c, m, &error);
+    struct control_server *n = control_server_find(c, m, &error);
     if (n != NULL && (m->addr.family == 0 || m->peer.family == 0))
         error = SNIC_EINVAL;
     else if (n != NULL)
-        error = control_node_twice(c, n, m) ? SNIC_EBUSY : control_node_record(c, n, m);
+        error = control_server_duplicate(c, n, m) ? SNIC_EBUSY : control_server_record(c, n, m);
     if (error != 0) {
-        control_tell_refused(c, m->server, error, &m->addr); /* the address in its HELLO */
-        control_done(s, 0, error, 0);
+        control_report_refused(c, m->server, error, &m->addr); /* the address in its HELLO */
+        control_session_reply(s, 0, error, 0);
         control_session_end(s, 1);
         return;
     }
     if (n->session != SNIC_CONTROL__NIL) { /* it reconnected before the old end was noticed */
         struct control_session *before = control_session_at(c, n->session);
-        control_node_down(c, n);
+        control_server_down(c, n);
         if (before != NULL)
             control_session_end(before, 0);
     }
@@ -138,18 +122,18 @@ void control_node_hello(struct control_session *s, const struct snic_control_msg
     n->state = CONTROL_CLAIMING;
     n->claimed = 0;
     n->free = n->places = 0;
-    s->node = n->id - 1;
+    s->server = n->id - 1;
     control_msg(&w, SNIC_CONTROL_WELCOME, 0);
     w.server = n->id;
     w.serial = n->serial;
     w.incarnation = c->incarnation;
     w.uuid[0] = c->uuid[0];
     w.uuid[1] = c->uuid[1];
-    control_say(s, &w);
+    control_session_send(s, &w);
 }
 
-static void control_judge(struct snic_control *c, struct control_node *n,
-                          struct snic_control_item *it)
+static void control_server_judge(struct snic_control *c, struct control_server *n,
+                                 struct snic_control_item *it)
 {
     uint32_t vd = (uint32_t)(it->segment >> 32);
     it->gen = 0;
@@ -174,8 +158,8 @@ static void control_judge(struct snic_control *c, struct control_node *n,
  * move. (A move that failed leaves one more than the recorded generation.) Then this catalog is an
  * older copy that was restored, and its verdicts would delete acknowledged data.
  */
-static int control_behind(struct snic_control *c, const struct control_node *n,
-                          const struct snic_control_item *it)
+static int control_server_ahead(struct snic_control *c, const struct control_server *n,
+                                const struct snic_control_item *it)
 {
     uint32_t vd = (uint32_t)(it->segment >> 32);
     const struct control_disk *d = vd == 0 || vd > c->vd ? NULL : control_disk_find(c, vd);
@@ -188,86 +172,58 @@ static int control_behind(struct snic_control *c, const struct control_node *n,
            it->gen > control_seg_gen(d, g) + 1;
 }
 
-static void control_claim(struct control_session *s, struct control_node *n,
-                          struct snic_control_msg *m)
+static void control_server_claim(struct control_session *s, struct control_server *n,
+                                 struct snic_control_msg *m)
 {
     for (uint32_t i = 0; i < m->count; i++) {
-        if (!control_behind(s->c, n, &m->item[i]))
+        if (!control_server_ahead(s->c, n, &m->item[i]))
             continue;
-        control_tell(s->c, SNIC_CONTROL_SERVER_REFUSED, n->id, 0, SNIC_ESTALE, 0);
-        control_done(s, 0, SNIC_ESTALE, 0);
+        control_report(s->c, SNIC_CONTROL_SERVER_REFUSED, n->id, 0, SNIC_ESTALE, 0);
+        control_session_reply(s, 0, SNIC_ESTALE, 0);
         control_session_end(s, 1);
         return;
     }
     for (uint32_t i = 0; i < m->count; i++)
-        control_judge(s->c, n, &m->item[i]);
+        control_server_judge(s->c, n, &m->item[i]);
     m->type = SNIC_CONTROL_VERDICT;
-    control_say(s, m);
+    control_session_send(s, m);
 }
 
-static void control_node_ready(struct control_session *s, struct control_node *n,
-                               const struct snic_control_msg *m)
+static void control_server_ready(struct control_session *s, struct control_server *n,
+                                 const struct snic_control_msg *m)
 {
     struct snic_control *c = s->c;
     n->state = CONTROL_READY;
     n->free = m->bytes;
     n->places = m->value;
-    control_tell(c, SNIC_CONTROL_SERVER_UP, n->id, 0, 0, n->segments);
+    control_report(c, SNIC_CONTROL_SERVER_UP, n->id, 0, 0, n->segments);
     if (n->claimed < n->segments)
-        control_tell(c, SNIC_CONTROL_SERVER_LACKS, n->id, 0, 0, n->segments - n->claimed);
+        control_report(c, SNIC_CONTROL_SERVER_LACKS, n->id, 0, 0, n->segments - n->claimed);
 }
 
-void control_node_msg(struct control_session *s, struct snic_control_msg *m)
+void control_server_session_msg(struct control_session *s, struct snic_control_msg *m)
 {
     struct snic_control *c = s->c;
     struct snic_control_msg pong;
-    if (s->node == SNIC_CONTROL__NIL || c->nodes[s->node].session != s->index)
+    if (s->server == SNIC_CONTROL__NIL || c->servers[s->server].session != s->index)
         return; /* replaced */
-    struct control_node *n = &c->nodes[s->node];
+    struct control_server *n = &c->servers[s->server];
     if (m->type == SNIC_CONTROL_PING) {
         n->free = m->bytes;
         n->places = m->value;
         control_msg(&pong, SNIC_CONTROL_PONG, m->tag);
-        control_say(s, &pong);
+        control_session_send(s, &pong);
     } else if (m->type == SNIC_CONTROL_CLAIM && n->state == CONTROL_CLAIMING) {
-        control_claim(s, n, m);
+        control_server_claim(s, n, m);
     } else if (m->type == SNIC_CONTROL_READY && n->state == CONTROL_CLAIMING) {
-        control_node_ready(s, n, m);
+        control_server_ready(s, n, m);
     } else if (m->type == SNIC_CONTROL_RESULT) {
         n->free = m->bytes;
         n->places = m->value;
-        control_op_result(c, s->node, m->tag, m->status);
+        control_op_result(c, s->server, m->tag, m->status);
     } else {
-        s->s.bad = 1;
-        control_session_end(s, 0);
+        control_session_malformed(s);
     }
 }
 
 /* ---- Commands ---- */
-
-int control_command(struct snic_control *c, uint32_t node, struct control_op *op, uint32_t what,
-                    uint64_t id, uint32_t vd, uint64_t lba, uint32_t gen,
-                    const struct snic_net_addr *from)
-{
-    struct control_node *n = &c->nodes[node];
-    struct control_session *s = control_session_at(c, n->session);
-    struct snic_control_msg m;
-    if (s == NULL || n->state == CONTROL_DOWN)
-        return SNIC_EPEERDEAD;
-    control_msg(&m, SNIC_CONTROL_COMMAND, op != NULL ? control_op_tag(c, op) : 0);
-    m.op = (uint8_t)what;
-    m.segment = id;
-    m.vd = vd;
-    m.value = lba;
-    m.gen = gen;
-    if (from != NULL)
-        m.addr = *from;
-    control_say(s, &m);
-    if (op != NULL) {
-        SNIC_ASSERT((op->await[node / 64] >> node % 64 & 1) == 0);
-        op->await[node / 64] |= UINT64_C(1) << node % 64;
-        op->awaited++;
-        op->asked_ns = control_now(c);
-    }
-    return 0;
-}

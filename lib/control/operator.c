@@ -4,12 +4,12 @@
 
 /* Unanswered pings are counted, not time: a process that was stopped itself finds the answers when
  * it continues, and its timer as well. */
-#define SNIC_CONTROL__CALL_PING_NS UINT64_C(1000000000)
-#define SNIC_CONTROL__CALL_UNANSWERED 4
+#define SNIC_CONTROL__OPERATOR_PING_NS UINT64_C(1000000000)
+#define SNIC_CONTROL__OPERATOR_PINGS_MAX 4
 
-struct snic_control_call {
+struct snic_control_operator {
     struct control_stream s;
-    struct snic_control_call_events e;
+    struct snic_control_operator_events e;
     void *ctx;
     struct snic_loop *loop;
     struct snic_timer timer;
@@ -25,7 +25,7 @@ struct snic_control_call {
     unsigned char *out;
 };
 
-static void control_call_done(struct snic_control_call *k, int status, uint64_t value)
+static void control_operator_done(struct snic_control_operator *k, int status, uint64_t value)
 {
     if (k->tag == 0)
         return;
@@ -33,21 +33,21 @@ static void control_call_done(struct snic_control_call *k, int status, uint64_t 
     k->e.done(k->ctx, status, value);
 }
 
-static void control_call_msg(void *owner, struct snic_control_msg *m)
+static void control_operator_msg(void *owner, struct snic_control_msg *m)
 {
-    struct snic_control_call *k = owner;
+    struct snic_control_operator *k = owner;
     k->unanswered = 0;
     if (m->type == SNIC_CONTROL_DONE && m->tag == 0 && m->status < 0)
         k->error = m->status;
     else if (m->type == SNIC_CONTROL_DONE && m->tag == k->tag)
-        control_call_done(k, m->status, m->value);
+        control_operator_done(k, m->status, m->value);
     else if (m->tag != 0 && m->tag == k->tag && k->e.item != NULL)
         k->e.item(k->ctx, m);
 }
 
-static void control_call_up(void *owner)
+static void control_operator_up(void *owner)
 {
-    struct snic_control_call *k = owner;
+    struct snic_control_operator *k = owner;
     struct snic_control_msg m;
     control_msg(&m, SNIC_CONTROL_HELLO, 0);
     m.role = SNIC_CONTROL_OPERATOR;
@@ -56,24 +56,24 @@ static void control_call_up(void *owner)
     if (k->waits)
         (void)control_stream_send(&k->s, &k->first, 0);
     k->waits = 0;
-    snic_loop_arm(k->loop, &k->timer, snic_loop_now(k->loop) + SNIC_CONTROL__CALL_PING_NS);
+    snic_loop_arm(k->loop, &k->timer, snic_loop_now(k->loop) + SNIC_CONTROL__OPERATOR_PING_NS);
 }
 
-static void control_call_gone(void *owner, int reason)
+static void control_operator_gone(void *owner, int reason)
 {
-    struct snic_control_call *k = owner;
+    struct snic_control_operator *k = owner;
     if (k->error == 0)
         k->error = reason != 0 ? reason : SNIC_ECONNRESET;
     snic_loop_cancel(k->loop, &k->timer);
     if (!k->closing)
-        control_call_done(k, k->error, 0);
+        control_operator_done(k, k->error, 0);
 }
 
-static void control_call_ping(struct snic_timer *t, uint64_t now)
+static void control_operator_ping(struct snic_timer *t, uint64_t now)
 {
-    struct snic_control_call *k = SNIC_CONTAINER(t, struct snic_control_call, timer);
+    struct snic_control_operator *k = SNIC_CONTAINER(t, struct snic_control_operator, timer);
     struct snic_control_msg m;
-    if (k->unanswered++ == SNIC_CONTROL__CALL_UNANSWERED) {
+    if (k->unanswered++ == SNIC_CONTROL__OPERATOR_PINGS_MAX) {
         k->error = SNIC_ECONNRESET;
         control_stream_abort(&k->s);
         return;
@@ -81,57 +81,58 @@ static void control_call_ping(struct snic_timer *t, uint64_t now)
     control_msg(&m, SNIC_CONTROL_PING, 0);
     if (k->up)
         (void)control_stream_send(&k->s, &m, 0);
-    snic_loop_arm(k->loop, &k->timer, now + SNIC_CONTROL__CALL_PING_NS);
+    snic_loop_arm(k->loop, &k->timer, now + SNIC_CONTROL__OPERATOR_PING_NS);
 }
 
-static void control_call_layout(struct snic_arena *a, struct snic_control_call **k,
-                                unsigned char **in, unsigned char **out)
+static void control_operator_layout(struct snic_arena *a, struct snic_control_operator **k,
+                                    unsigned char **in, unsigned char **out)
 {
     *k = snic_arena_take(a, 1, sizeof(**k), SNIC_CONTROL_ALIGN);
     *in = snic_arena_take(a, 1, SNIC_CONTROL_SMALL, 64);
     *out = snic_arena_take(a, 1, SNIC_CONTROL_SMALL, 64);
 }
 
-size_t snic_control_call_memsize(void)
+size_t snic_control_operator_memsize(void)
 {
     struct snic_arena a = {.base = NULL, .size = SIZE_MAX};
-    struct snic_control_call *k;
+    struct snic_control_operator *k;
     unsigned char *in, *out;
-    control_call_layout(&a, &k, &in, &out);
+    control_operator_layout(&a, &k, &in, &out);
     return a.used;
 }
 
-int snic_control_call_open(struct snic_control_call **to, void *mem, size_t size,
-                           struct snic_net *net, const struct snic_net_addr *control,
-                           const struct snic_control_auth *auth,
-                           const struct snic_control_call_events *e, void *ctx)
+int snic_control_operator_open(struct snic_control_operator **to, void *mem, size_t size,
+                               struct snic_net *net, const struct snic_net_addr *control,
+                               const struct snic_control_auth *auth,
+                               const struct snic_control_operator_events *e, void *ctx)
 {
     static const struct control_stream_events ev = {
-        .up = control_call_up, .msg = control_call_msg, .gone = control_call_gone};
+        .up = control_operator_up, .msg = control_operator_msg, .gone = control_operator_gone};
     struct snic_arena a = {.base = mem, .size = size};
-    struct snic_control_call *k;
+    struct snic_control_operator *k;
     unsigned char *in, *out;
     if (e->done == NULL || (uintptr_t)mem % SNIC_CONTROL_ALIGN != 0)
         return SNIC_EINVAL;
-    control_call_layout(&a, &k, &in, &out);
+    control_operator_layout(&a, &k, &in, &out);
     if (a.used == SIZE_MAX)
         return SNIC_ENOSPC;
     memset(k, 0, sizeof(*k));
     k->e = *e;
     k->ctx = ctx;
     k->loop = net->loop;
-    snic_timer_init(&k->timer, control_call_ping);
+    snic_timer_init(&k->timer, control_operator_ping);
     control_stream_init(&k->s, net, &ev, k, in, SNIC_CONTROL_SMALL, out, SNIC_CONTROL_SMALL);
-    k->s.opts = auth;
+    k->s.auth.opts = auth;
     int r = control_stream_connect(&k->s, control);
     if (r != 0)
         return r;
-    snic_loop_arm(k->loop, &k->timer, snic_loop_now(k->loop) + SNIC_CONTROL__CALL_PING_NS);
+    snic_loop_arm(k->loop, &k->timer, snic_loop_now(k->loop) + SNIC_CONTROL__OPERATOR_PING_NS);
     *to = k;
     return 0;
 }
 
-int snic_control_call_ask(struct snic_control_call *k, const struct snic_control_msg *from)
+int snic_control_operator_request(struct snic_control_operator *k,
+                                  const struct snic_control_msg *from)
 {
     struct snic_control_msg m = *from;
     if (from->type < SNIC_CONTROL_CREATE || from->type > SNIC_CONTROL_SEGMENTS ||
@@ -154,7 +155,7 @@ int snic_control_call_ask(struct snic_control_call *k, const struct snic_control
     return r;
 }
 
-void *snic_control_call_close(struct snic_control_call *k)
+void *snic_control_operator_close(struct snic_control_operator *k)
 {
     k->closing = 1;
     snic_loop_cancel(k->loop, &k->timer);

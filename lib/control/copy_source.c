@@ -6,10 +6,10 @@
  */
 #include "control/agent_priv.h"
 
-#define SNIC_CONTROL__AGENT_IDLE_NS UINT64_C(10000000000)
+#define SNIC_CONTROL__SOURCE_IDLE_NS UINT64_C(10000000000)
 
-static void control_agent_give_answer(struct control_agent_peer *p, int status, uint64_t fence,
-                                      uint32_t size)
+static void control_agent_source_reply(struct control_agent_source *p, int status, uint64_t fence,
+                                       uint32_t size)
 {
     struct snic_control_msg m;
     control_msg(&m, SNIC_CONTROL_BLOCKS, p->tag);
@@ -20,7 +20,7 @@ static void control_agent_give_answer(struct control_agent_peer *p, int status, 
     (void)control_stream_send(&p->s, &m, 0);
 }
 
-static uint32_t control_agent_give_body(struct control_agent_peer *p)
+static uint32_t control_agent_source_body(struct control_agent_source *p)
 {
     unsigned char *to = p->body;
     for (uint32_t i = 0; i < SNIC_CONTROL__LIST; i++) {
@@ -46,12 +46,12 @@ static uint32_t control_agent_give_body(struct control_agent_peer *p)
     return (uint32_t)(to - p->body);
 }
 
-static void control_agent_give_done(struct snic_segments_req *q)
+static void control_agent_source_done(struct snic_segments_req *q)
 {
-    struct control_agent_peer *p = SNIC_CONTAINER(q, struct control_agent_peer, req);
+    struct control_agent_source *p = SNIC_CONTAINER(q, struct control_agent_source, req);
     struct snic_segments_stat stat;
     int r = q->result;
-    p->out = 0;
+    p->submitted = 0;
     if (p->s.conn == NULL) {
         p->used = 0; /* it disconnected meanwhile */
         return;
@@ -63,35 +63,36 @@ static void control_agent_give_done(struct snic_segments_req *q)
         r = 0; /* the other blocks are valid */
     if (r == 0)
         r = snic_segments_find(p->a->o.store, q->seg_id, &stat);
-    control_agent_give_answer(p, r, stat.min_wver, r == 0 ? control_agent_give_body(p) : 0);
+    control_agent_source_reply(p, r, stat.min_wver, r == 0 ? control_agent_source_body(p) : 0);
 }
 
-static void control_agent_give_read(struct control_agent_peer *p)
+static void control_agent_source_read(struct control_agent_source *p)
 {
     int r = snic_segments_submit(p->a->o.store, &p->req);
-    p->out = r == 0;
-    p->again = r == SNIC_EAGAIN;
-    if (p->again)
+    p->submitted = r == 0;
+    p->retry_due = r == SNIC_EAGAIN;
+    if (p->retry_due)
         control_agent_retry(p->a);
     else if (r != 0)
-        control_agent_give_answer(p, r, 0, 0);
+        control_agent_source_reply(p, r, 0, 0);
 }
 
-void control_agent_give_retry(struct snic_control_agent *a)
+void control_agent_source_retry(struct snic_control_agent *a)
 {
-    for (uint32_t i = 0; i < SNIC_CONTROL__PEERS && !a->closing; i++)
-        if (a->peer[i].again)
-            control_agent_give_read(&a->peer[i]);
+    for (uint32_t i = 0; i < SNIC_CONTROL__SOURCES && !a->closing; i++)
+        if (a->source[i].retry_due)
+            control_agent_source_read(&a->source[i]);
 }
 
-static void control_agent_give_msg(void *owner, struct snic_control_msg *m)
+static void control_agent_source_msg(void *owner, struct snic_control_msg *m)
 {
-    struct control_agent_peer *p = owner;
+    struct control_agent_source *p = owner;
     struct snic_segments_stat stat;
     p->heard_ns = snic_loop_now(p->a->o.loop);
-    if (m->type != SNIC_CONTROL_PULL || p->out || p->again || m->value % SNIC_CONTROL__LIST != 0 ||
-        m->value >= SNIC_SEGMENTS_BLOCKS || m->body_size != SNIC_CONTROL__LIST * 8 ||
-        m->segment == SNIC_VOLUME_META || m->segment == SNIC_CONTROL_META) {
+    if (m->type != SNIC_CONTROL_PULL || p->submitted || p->retry_due ||
+        m->value % SNIC_CONTROL__LIST != 0 || m->value >= SNIC_SEGMENTS_BLOCKS ||
+        m->body_size != SNIC_CONTROL__LIST * 8 || m->segment == SNIC_VOLUME_META ||
+        m->segment == SNIC_CONTROL_META) {
         control_stream_abort(&p->s);
         return;
     }
@@ -100,7 +101,7 @@ static void control_agent_give_msg(void *owner, struct snic_control_msg *m)
     if (r == 0 && stat.gen < m->gen)
         r = SNIC_EBUSY; /* it is not sealed here */
     if (r != 0) {
-        control_agent_give_answer(p, r, 0, 0);
+        control_agent_source_reply(p, r, 0, 0);
         return;
     }
     for (uint32_t i = 0; i < SNIC_CONTROL__LIST; i++) {
@@ -111,35 +112,36 @@ static void control_agent_give_msg(void *owner, struct snic_control_msg *m)
         p->version[i] = snic_get_le64(m->body + 8 * i);
     }
     memset(&p->req, 0, sizeof(p->req));
-    p->req.done = control_agent_give_done;
+    p->req.done = control_agent_source_done;
     p->req.op = SNIC_SEGMENTS_READ;
     p->req.seg_id = m->segment;
     p->req.flags = SNIC_SEGMENTS_ANY_GEN;
     p->req.blocks = p->block;
     p->req.count = SNIC_CONTROL__LIST;
-    control_agent_give_read(p);
+    control_agent_source_read(p);
 }
 
-static void control_agent_give_gone(void *owner, int reason)
+static void control_agent_source_gone(void *owner, int reason)
 {
-    struct control_agent_peer *p = owner;
+    struct control_agent_source *p = owner;
     (void)reason;
-    p->again = 0;
-    p->used = p->out;
+    p->retry_due = 0;
+    p->used = p->submitted;
 }
 
-void control_agent_give_accept(void *ctx, struct snic_net_conn *n, const struct snic_net_addr *peer)
+void control_agent_source_accept(void *ctx, struct snic_net_conn *n,
+                                 const struct snic_net_addr *peer)
 {
     struct snic_control_agent *a = ctx;
     uint64_t now = snic_loop_now(a->o.loop);
-    struct control_agent_peer *p = NULL;
+    struct control_agent_source *p = NULL;
     (void)peer;
-    for (uint32_t i = 0; i < SNIC_CONTROL__PEERS && p == NULL; i++)
-        if (!a->peer[i].used)
-            p = &a->peer[i];
-    for (uint32_t i = 0; i < SNIC_CONTROL__PEERS && p == NULL; i++)
-        if (!a->peer[i].out && now - a->peer[i].heard_ns > SNIC_CONTROL__AGENT_IDLE_NS)
-            control_stream_abort(&a->peer[i].s); /* frees a place for the new one's retry */
+    for (uint32_t i = 0; i < SNIC_CONTROL__SOURCES && p == NULL; i++)
+        if (!a->source[i].used)
+            p = &a->source[i];
+    for (uint32_t i = 0; i < SNIC_CONTROL__SOURCES && p == NULL; i++)
+        if (!a->source[i].submitted && now - a->source[i].heard_ns > SNIC_CONTROL__SOURCE_IDLE_NS)
+            control_stream_abort(&a->source[i].s); /* frees a place for the new one's retry */
     if (p == NULL || a->closing) {
         snic_net_abort(n);
         return;
@@ -149,12 +151,12 @@ void control_agent_give_accept(void *ctx, struct snic_net_conn *n, const struct 
     control_stream_accept(&p->s, n);
 }
 
-void control_agent_give_init(struct snic_control_agent *a, struct control_agent_peer *p,
-                             unsigned char *in, unsigned char *out, unsigned char *data,
-                             unsigned char *body)
+void control_agent_source_init(struct snic_control_agent *a, struct control_agent_source *p,
+                               unsigned char *in, unsigned char *out, unsigned char *data,
+                               unsigned char *body)
 {
-    static const struct control_stream_events ev = {.msg = control_agent_give_msg,
-                                                    .gone = control_agent_give_gone};
+    static const struct control_stream_events ev = {.msg = control_agent_source_msg,
+                                                    .gone = control_agent_source_gone};
     p->a = a;
     p->data = data;
     p->body = body;

@@ -12,77 +12,76 @@
  */
 #include "control/agent_priv.h"
 
-#define SNIC_CONTROL__AGENT_KEEP_NS UINT64_C(1000000000)
-#define SNIC_CONTROL__AGENT_PULL_NS                                                                \
+#define SNIC_CONTROL__SINK_KEEP_NS UINT64_C(1000000000)
+#define SNIC_CONTROL__SINK_TIMEOUT_NS                                                              \
     UINT64_C(5000000000) /* a peer that does not respond for so long is gone */
 
-static void control_agent_pull_write(struct snic_control_agent *a);
-static void control_agent_pull_ask(struct snic_control_agent *a);
+static void control_agent_sink_write(struct snic_control_agent *a);
+static void control_agent_sink_request(struct snic_control_agent *a);
 
 /* The connection stays for the next pass, unless it failed. A request at the store completes first.
  */
-static void control_agent_pull_end(struct snic_control_agent *a, int status)
+static void control_agent_sink_end(struct snic_control_agent *a, int status)
 {
-    struct control_agent_pull *p = &a->pull;
+    struct control_agent_sink *p = &a->sink;
     if (!p->ended)
         control_agent_result(a, p->session, p->tag, status);
     p->ended = 1;
-    p->again = 0;
-    p->due = 0;
+    p->retry_due = 0;
+    p->connect_due = 0;
     if (status < 0)
         control_stream_abort(&p->s);
-    if (p->out)
+    if (p->submitted)
         return;
     p->busy = 0;
-    if (a->claim_due && !a->closing && a->slots_used == 0)
-        control_agent_claim(a);
+    control_agent_claim_drained(a);
 }
 
-void control_agent_pull_cancel(struct snic_control_agent *a)
+void control_agent_sink_cancel(struct snic_control_agent *a)
 {
-    a->pull.segment = 0;
-    if (a->pull.busy)
-        control_agent_pull_end(a, SNIC_ECANCELED);
+    a->sink.segment = 0;
+    if (a->sink.busy)
+        control_agent_sink_end(a, SNIC_ECANCELED);
 }
 
-static void control_agent_pull_lost(struct snic_control_agent *a, uint32_t block)
+static void control_agent_sink_lost(struct snic_control_agent *a, uint32_t block)
 {
     a->stats.lost++;
     if (a->e.lost != NULL)
-        a->e.lost(a->ctx, a->pull.segment, block);
+        a->e.lost(a->ctx, a->sink.segment, block);
 }
 
-static void control_agent_pull_done(struct snic_segments_req *q)
+static void control_agent_sink_done(struct snic_segments_req *q)
 {
-    struct snic_control_agent *a = SNIC_CONTAINER(q, struct snic_control_agent, pull.req);
-    struct control_agent_pull *p = &a->pull;
+    struct snic_control_agent *a = SNIC_CONTAINER(q, struct snic_control_agent, sink.req);
+    struct control_agent_sink *p = &a->sink;
     int r = q->result;
-    p->out = 0;
+    p->submitted = 0;
     for (uint32_t i = 0; r == 0 && q->op == SNIC_SEGMENTS_WRITE && i < p->now; i++) {
         const struct snic_segments_block *b = &p->block[p->at + i];
         p->version[b->block] = snic_max_u64(p->version[b->block], b->wver);
         if (b->kind == SNIC_SEGMENTS_LOST && b->status == SNIC_SEGMENTS_DONE)
-            control_agent_pull_lost(a, b->block);
+            control_agent_sink_lost(a, b->block);
     }
     if (p->ended || r != 0) {
-        control_agent_pull_end(a, p->ended ? SNIC_ECANCELED : r);
+        control_agent_sink_end(a, p->ended ? SNIC_ECANCELED : r);
         return;
     }
     if (q->op == SNIC_SEGMENTS_FENCE) {
-        control_agent_pull_end(a, (int)p->copied);
+        control_agent_sink_end(a, (int)p->copied);
         return;
     }
     p->at += p->now;
     p->copied += p->now;
     a->stats.copied += p->now;
-    control_agent_pull_write(a);
+    control_agent_sink_write(a);
 }
 
-static void control_agent_pull_submit(struct snic_control_agent *a, uint16_t op)
+static void control_agent_sink_submit(struct snic_control_agent *a, uint16_t op)
 {
-    struct control_agent_pull *p = &a->pull;
+    struct control_agent_sink *p = &a->sink;
     memset(&p->req, 0, sizeof(p->req));
-    p->req.done = control_agent_pull_done;
+    p->req.done = control_agent_sink_done;
     p->req.op = op;
     p->req.seg_id = p->segment;
     p->req.flags = SNIC_SEGMENTS_ANY_GEN;
@@ -93,51 +92,51 @@ static void control_agent_pull_submit(struct snic_control_agent *a, uint16_t op)
         p->req.count = (uint16_t)p->now;
     }
     int r = snic_segments_submit(a->o.store, &p->req);
-    p->again = r == SNIC_EAGAIN;
-    p->out = r == 0;
-    if (p->again)
+    p->retry_due = r == SNIC_EAGAIN;
+    p->submitted = r == 0;
+    if (p->retry_due)
         control_agent_retry(a);
     else if (r != 0)
-        control_agent_pull_end(a, r);
+        control_agent_sink_end(a, r);
 }
 
 /* Write the received blocks, then request the next part, then set the fence. */
-static void control_agent_pull_write(struct snic_control_agent *a)
+static void control_agent_sink_write(struct snic_control_agent *a)
 {
-    struct control_agent_pull *p = &a->pull;
+    struct control_agent_sink *p = &a->sink;
     if (p->at < p->count) {
-        control_agent_pull_submit(a, SNIC_SEGMENTS_WRITE);
+        control_agent_sink_submit(a, SNIC_SEGMENTS_WRITE);
         return;
     }
     p->first += SNIC_CONTROL__LIST;
     if (p->first < SNIC_SEGMENTS_BLOCKS)
-        control_agent_pull_ask(a);
+        control_agent_sink_request(a);
     else if (p->fence != 0)
-        control_agent_pull_submit(a, SNIC_SEGMENTS_FENCE);
+        control_agent_sink_submit(a, SNIC_SEGMENTS_FENCE);
     else
-        control_agent_pull_end(a, (int)p->copied);
+        control_agent_sink_end(a, (int)p->copied);
 }
 
-void control_agent_pull_retry(struct snic_control_agent *a)
+void control_agent_sink_retry(struct snic_control_agent *a)
 {
-    struct control_agent_pull *p = &a->pull;
-    if (!p->again || a->closing)
+    struct control_agent_sink *p = &a->sink;
+    if (!p->retry_due || a->closing)
         return;
-    p->again = 0;
-    control_agent_pull_submit(a, p->at < p->count ? SNIC_SEGMENTS_WRITE : SNIC_SEGMENTS_FENCE);
+    p->retry_due = 0;
+    control_agent_sink_submit(a, p->at < p->count ? SNIC_SEGMENTS_WRITE : SNIC_SEGMENTS_FENCE);
 }
 
 /* ---- The peer ---- */
 
-static void control_agent_pull_ask(struct snic_control_agent *a)
+static void control_agent_sink_request(struct snic_control_agent *a)
 {
-    struct control_agent_pull *p = &a->pull;
+    struct control_agent_sink *p = &a->sink;
     unsigned char body[SNIC_CONTROL__LIST * 8];
     struct snic_control_msg m;
     for (uint32_t i = 0; i < SNIC_CONTROL__LIST; i++)
         snic_put_le64(body + 8 * i, p->version[p->first + i]);
     control_msg(&m, SNIC_CONTROL_PULL, 0);
-    m.segment = p->source;
+    m.segment = p->source_segment;
     m.gen = p->gen;
     m.value = p->first;
     m.body = body;
@@ -148,7 +147,7 @@ static void control_agent_pull_ask(struct snic_control_agent *a)
 }
 
 /* The body's blocks; their bytes stay in it. */
-static int control_agent_pull_parse(struct control_agent_pull *p, uint32_t size)
+static int control_agent_sink_parse(struct control_agent_sink *p, uint32_t size)
 {
     const unsigned char *b = p->body;
     uint32_t left = size, next = p->first;
@@ -183,58 +182,58 @@ static int control_agent_pull_parse(struct control_agent_pull *p, uint32_t size)
     return left == 0 ? 0 : SNIC_EPROTO;
 }
 
-static void control_agent_pull_msg(void *owner, struct snic_control_msg *m)
+static void control_agent_sink_msg(void *owner, struct snic_control_msg *m)
 {
     struct snic_control_agent *a = owner;
-    struct control_agent_pull *p = &a->pull;
+    struct control_agent_sink *p = &a->sink;
     int r = 0;
     p->up = 2;
     if (p->ended)
         return;
     p->heard_ns = snic_loop_now(a->o.loop);
-    if (m->type != SNIC_CONTROL_BLOCKS || p->out || p->again || p->at < p->count ||
+    if (m->type != SNIC_CONTROL_BLOCKS || p->submitted || p->retry_due || p->at < p->count ||
         (m->status >= 0 && m->body_size > SNIC_CONTROL__BODY))
         r = SNIC_EPROTO;
     else if (m->status < 0)
         r = m->status;
     if (r == 0) {
         memcpy(p->body, m->body, m->body_size);
-        r = control_agent_pull_parse(p, m->body_size);
+        r = control_agent_sink_parse(p, m->body_size);
     }
     p->fence = p->fresh ? 0 : m->value;
     if (r != 0)
-        control_agent_pull_end(a, r);
+        control_agent_sink_end(a, r);
     else
-        control_agent_pull_write(a);
+        control_agent_sink_write(a);
 }
 
-static void control_agent_pull_up(void *owner)
+static void control_agent_sink_up(void *owner)
 {
-    ((struct snic_control_agent *)owner)->pull.up = 1;
-    control_agent_pull_ask(owner);
+    ((struct snic_control_agent *)owner)->sink.up = 1;
+    control_agent_sink_request(owner);
 }
 
-static void control_agent_pull_gone(void *owner, int reason)
+static void control_agent_sink_gone(void *owner, int reason)
 {
     struct snic_control_agent *a = owner;
-    struct control_agent_pull *p = &a->pull;
-    int full = p->up == 1 && reason == SNIC_ECONNRESET; /* others copy from there: give.c */
+    struct control_agent_sink *p = &a->sink;
+    int full = p->up == 1 && reason == SNIC_ECONNRESET; /* others copy from there: copy_source.c */
     p->up = 0;
     if (a->closing || !p->busy)
         return;
-    if (!p->due) {
-        control_agent_pull_end(a, full ? SNIC_EAGAIN : reason != 0 ? reason : SNIC_ECONNRESET);
+    if (!p->connect_due) {
+        control_agent_sink_end(a, full ? SNIC_EAGAIN : reason != 0 ? reason : SNIC_ECONNRESET);
         return;
     }
-    p->due = 0;
+    p->connect_due = 0;
     int r = control_stream_connect(&p->s, &p->addr);
     if (r != 0)
-        control_agent_pull_end(a, r);
+        control_agent_sink_end(a, r);
 }
 
-void control_agent_pull_begin(struct snic_control_agent *a, const struct control_agent_command *k)
+void control_agent_sink_begin(struct snic_control_agent *a, const struct control_agent_command *k)
 {
-    struct control_agent_pull *p = &a->pull;
+    struct control_agent_sink *p = &a->sink;
     struct snic_segments_stat stat;
     int r = p->busy ? SNIC_EBUSY : 0;
     if (r == 0 && (k->segment == SNIC_VOLUME_META || k->segment == SNIC_CONTROL_META))
@@ -248,7 +247,7 @@ void control_agent_pull_begin(struct snic_control_agent *a, const struct control
     if (p->segment != k->segment || k->op == SNIC_CONTROL_COPY_NEW)
         memset(p->version, 0, sizeof(p->version));
     p->fresh = k->op == SNIC_CONTROL_COPY_NEW;
-    p->source = p->fresh ? k->lba : k->segment;
+    p->source_segment = p->fresh ? k->lba : k->segment;
     p->segment = k->segment;
     p->gen = k->gen;
     p->tag = k->tag;
@@ -256,38 +255,38 @@ void control_agent_pull_begin(struct snic_control_agent *a, const struct control
     p->first = p->count = p->at = p->copied = 0;
     p->fence = 0;
     p->busy = 1;
-    p->ended = p->out = p->again = p->due = 0;
+    p->ended = p->submitted = p->retry_due = p->connect_due = 0;
     p->heard_ns = snic_loop_now(a->o.loop);
     if (p->s.conn != NULL && !p->s.closing && control_addr_same(&p->addr, &k->addr)) {
-        control_agent_pull_ask(a);
+        control_agent_sink_request(a);
         return;
     }
     p->addr = k->addr;
-    p->due = p->s.conn != NULL; /* connect when the previous one is gone */
+    p->connect_due = p->s.conn != NULL; /* connect when the previous one is gone */
     control_stream_abort(&p->s);
-    r = p->due ? 0 : control_stream_connect(&p->s, &k->addr);
+    r = p->connect_due ? 0 : control_stream_connect(&p->s, &k->addr);
     if (r != 0)
-        control_agent_pull_end(a, r);
+        control_agent_sink_end(a, r);
 }
 
-void control_agent_pull_tick(struct snic_control_agent *a, uint64_t now)
+void control_agent_sink_tick(struct snic_control_agent *a, uint64_t now)
 {
-    struct control_agent_pull *p = &a->pull;
-    if (p->out || p->again)
+    struct control_agent_sink *p = &a->sink;
+    if (p->submitted || p->retry_due)
         return;
-    if (p->busy && !p->ended && now - p->heard_ns > SNIC_CONTROL__AGENT_PULL_NS)
-        control_agent_pull_end(a, SNIC_ETIMEDOUT);
-    else if (!p->busy && now - p->heard_ns > SNIC_CONTROL__AGENT_KEEP_NS)
+    if (p->busy && !p->ended && now - p->heard_ns > SNIC_CONTROL__SINK_TIMEOUT_NS)
+        control_agent_sink_end(a, SNIC_ETIMEDOUT);
+    else if (!p->busy && now - p->heard_ns > SNIC_CONTROL__SINK_KEEP_NS)
         control_stream_abort(&p->s); /* others may need its place there */
 }
 
-void control_agent_pull_init(struct snic_control_agent *a, unsigned char *in, unsigned char *out,
+void control_agent_sink_init(struct snic_control_agent *a, unsigned char *in, unsigned char *out,
                              unsigned char *body)
 {
-    static const struct control_stream_events ev = {.up = control_agent_pull_up,
-                                                    .msg = control_agent_pull_msg,
-                                                    .gone = control_agent_pull_gone};
-    control_stream_init(&a->pull.s, a->o.net, &ev, a, in, SNIC_CONTROL_LARGE, out,
+    static const struct control_stream_events ev = {.up = control_agent_sink_up,
+                                                    .msg = control_agent_sink_msg,
+                                                    .gone = control_agent_sink_gone};
+    control_stream_init(&a->sink.s, a->o.net, &ev, a, in, SNIC_CONTROL_LARGE, out,
                         SNIC_CONTROL_SMALL);
-    a->pull.body = body;
+    a->sink.body = body;
 }

@@ -17,9 +17,16 @@
  */
 #include "control/control_priv.h"
 
-enum { CONTROL_MAKE = 0, CONTROL_COPY, CONTROL_SEAL, CONTROL_LAST, CONTROL_OPEN, CONTROL_OVER };
-#define SNIC_CONTROL__PASSES 5u /* of copying; then it is sealed in any case */
-#define SNIC_CONTROL__FEW 16    /* blocks */
+enum {
+    CONTROL_MOVE_MAKE = 0,
+    CONTROL_MOVE_COPY,
+    CONTROL_MOVE_SEAL,
+    CONTROL_MOVE_COPY_REST,
+    CONTROL_MOVE_OPEN,
+    CONTROL_MOVE_RECORD
+};
+#define SNIC_CONTROL__MOVE_PASSES_MAX 5u /* of copying; then it is sealed in any case */
+#define SNIC_CONTROL__MOVE_REST_MAX 16   /* blocks */
 
 static uint64_t control_move_id(const struct control_op *op)
 {
@@ -29,14 +36,14 @@ static uint64_t control_move_id(const struct control_op *op)
 static void control_move_end(struct snic_control *c, struct control_op *op, int status)
 {
     struct control_seg *g = &c->segs[op->seg];
-    c->nodes[op->to].copying--;
-    c->nodes[op->to].making--;
+    c->servers[op->to].copying--;
+    c->servers[op->to].making--;
     g->moving = 0;
     c->stats.moved += status == 0;
     c->stats.moves_failed += status != 0;
-    control_tell(c, status == 0 ? SNIC_CONTROL_MOVED : SNIC_CONTROL_MOVE_FAILED,
-                 c->nodes[op->to].id, op->vd, status, op->segment);
-    control_op_say(c, op, status, op->segment);
+    control_report(c, status == 0 ? SNIC_CONTROL_MOVED : SNIC_CONTROL_MOVE_FAILED,
+                   c->servers[op->to].id, op->vd, status, op->segment);
+    control_op_reply(c, op, status, op->segment);
     control_op_free(c, op);
 }
 
@@ -46,17 +53,17 @@ static void control_move_fail(struct snic_control *c, struct control_op *op, int
     struct control_seg *g = &c->segs[op->seg];
     int sealed = g->sealed;
     g->sealed = 0;
-    (void)control_command(c, op->to, NULL, SNIC_CONTROL_DROP, control_move_id(op), op->vd, 0, 0,
-                          NULL);
+    (void)control_server_command(c, op->to, NULL, SNIC_CONTROL_DROP, control_move_id(op), op->vd, 0,
+                                 0, NULL);
     if (sealed && status != SNIC_ENOENT)
-        (void)control_guest_map(c, d, g);
+        (void)control_location_send(c, d, g);
     control_move_end(c, op, status);
 }
 
 static int control_move_copy(struct snic_control *c, struct control_op *op, uint32_t gen)
 {
-    return control_command(c, op->to, op, SNIC_CONTROL_COPY, control_move_id(op), op->vd, 0, gen,
-                           &c->nodes[op->from].peer);
+    return control_server_command(c, op->to, op, SNIC_CONTROL_COPY, control_move_id(op), op->vd, 0,
+                                  gen, &c->servers[op->from].peer);
 }
 
 static int control_move_seal(struct snic_control *c, struct control_op *op)
@@ -76,11 +83,11 @@ static int control_move_seal(struct snic_control *c, struct control_op *op)
         g->sealed = 1;
         op->gen = g->gen;
     }
-    return control_command(c, op->from, op, SNIC_CONTROL_GEN, control_move_id(op), op->vd, 0,
-                           op->gen, NULL);
+    return control_server_command(c, op->from, op, SNIC_CONTROL_GEN, control_move_id(op), op->vd, 0,
+                                  op->gen, NULL);
 }
 
-static int control_move_over(struct snic_control *c, struct control_op *op)
+static int control_move_record(struct snic_control *c, struct control_op *op)
 {
     struct control_disk *d = &c->disks[op->disk];
     struct control_seg *g = &c->segs[op->seg];
@@ -95,11 +102,11 @@ static int control_move_over(struct snic_control *c, struct control_op *op)
         return r;
     }
     g->sealed = 0;
-    c->nodes[op->from].segments--;
-    c->nodes[op->to].segments++;
-    (void)control_guest_map(c, d, g);
-    (void)control_command(c, op->from, NULL, SNIC_CONTROL_DROP, control_move_id(op), op->vd, 0, 0,
-                          NULL);
+    c->servers[op->from].segments--;
+    c->servers[op->to].segments++;
+    (void)control_location_send(c, d, g);
+    (void)control_server_command(c, op->from, NULL, SNIC_CONTROL_DROP, control_move_id(op), op->vd,
+                                 0, 0, NULL);
     control_move_end(c, op, 0);
     return 0;
 }
@@ -111,27 +118,28 @@ static void control_move_enter(struct snic_control *c, struct control_op *op)
     struct control_seg *g = &c->segs[op->seg];
     int r = 0;
     switch (op->state) {
-    case CONTROL_MAKE:
-        (void)control_command(c, op->to, NULL, SNIC_CONTROL_DROP, control_move_id(op), op->vd, 0, 0,
-                              NULL);
-        r = control_command(c, op->to, op, SNIC_CONTROL_MAKE, control_move_id(op), op->vd,
-                            op->segment * SNIC_SEGMENTS_BLOCKS, control_seg_gen(d, g) + 1, NULL);
+    case CONTROL_MOVE_MAKE:
+        (void)control_server_command(c, op->to, NULL, SNIC_CONTROL_DROP, control_move_id(op),
+                                     op->vd, 0, 0, NULL);
+        r = control_server_command(c, op->to, op, SNIC_CONTROL_MAKE, control_move_id(op), op->vd,
+                                   op->segment * SNIC_SEGMENTS_BLOCKS, control_seg_gen(d, g) + 1,
+                                   NULL);
         break;
-    case CONTROL_COPY:
+    case CONTROL_MOVE_COPY:
         r = control_move_copy(c, op, 0);
         break;
-    case CONTROL_SEAL:
+    case CONTROL_MOVE_SEAL:
         r = control_move_seal(c, op);
         break;
-    case CONTROL_LAST:
+    case CONTROL_MOVE_COPY_REST:
         r = control_move_copy(c, op, op->gen);
         break;
-    case CONTROL_OPEN:
-        r = control_command(c, op->to, op, SNIC_CONTROL_GEN, control_move_id(op), op->vd, 0,
-                            (uint32_t)snic_max_u64(op->gen, control_seg_gen(d, g)), NULL);
+    case CONTROL_MOVE_OPEN:
+        r = control_server_command(c, op->to, op, SNIC_CONTROL_GEN, control_move_id(op), op->vd, 0,
+                                   (uint32_t)snic_max_u64(op->gen, control_seg_gen(d, g)), NULL);
         break;
     default:
-        r = control_move_over(c, op);
+        r = control_move_record(c, op);
         break;
     }
     if (r != 0 && r != SNIC_EAGAIN)
@@ -144,19 +152,19 @@ void control_move_tick(struct snic_control *c, struct control_op *op)
         control_move_enter(c, op);
 }
 
-void control_move_step(struct snic_control *c, struct control_op *op, int status)
+void control_move_answer(struct snic_control *c, struct control_op *op, int status)
 {
     if (status < 0) {
         control_move_fail(c, op, status);
         return;
     }
-    if (op->state == CONTROL_COPY && status > SNIC_CONTROL__FEW &&
-        ++op->tries < SNIC_CONTROL__PASSES) {
+    if (op->state == CONTROL_MOVE_COPY && status > SNIC_CONTROL__MOVE_REST_MAX &&
+        ++op->tries < SNIC_CONTROL__MOVE_PASSES_MAX) {
         control_move_enter(c, op);
         return;
     }
     op->state++;
-    if (op->state == CONTROL_OPEN)
+    if (op->state == CONTROL_MOVE_OPEN)
         op->gen = control_seg_gen(&c->disks[op->disk], &c->segs[op->seg]) + 1;
     control_move_enter(c, op);
 }
@@ -164,14 +172,14 @@ void control_move_step(struct snic_control *c, struct control_op *op, int status
 int control_move(struct snic_control *c, struct control_session *s, uint32_t tag,
                  struct control_disk *d, struct control_seg *g, uint32_t to)
 {
-    struct control_node *n = &c->nodes[to];
+    struct control_server *n = &c->servers[to];
     if (g->state != CONTROL_PLACED || g->moving || d->reissue)
         return SNIC_EBUSY;
     if (g->server == to) {
-        control_done(s, tag, 0, g->segment);
+        control_session_reply(s, tag, 0, g->segment);
         return 0;
     }
-    if (n->state != CONTROL_READY || c->nodes[g->server].state != CONTROL_READY)
+    if (n->state != CONTROL_READY || c->servers[g->server].state != CONTROL_READY)
         return SNIC_EHOSTUNREACH;
     if (n->copying != 0)
         return SNIC_EBUSY;

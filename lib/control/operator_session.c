@@ -4,9 +4,10 @@
  */
 #include "control/control_priv.h"
 
-#define SNIC_CONTROL__PAGE 16u
-#define SNIC_CONTROL__LOOK 4096u  /* places of a table that one page scans */
-#define SNIC_CONTROL__LIMITS 512u /* bytes that a table of one disk's limits needs, at most */
+#define SNIC_CONTROL__PAGE_MAX 16u
+#define SNIC_CONTROL__SCAN_MAX 4096u /* places of a table that one page scans */
+#define SNIC_CONTROL__QOS_TABLE_BYTES                                                              \
+    512u /* bytes that a table of one disk's limits needs, at most */
 
 /*
  * Will a client's engine accept them? The engine uses the table of limits, so this checks with one,
@@ -19,7 +20,7 @@ static int control_qos_ok(const struct snic_control_qos *q)
                                     .ios_per_second = q->ios_per_second,
                                     .burst_bytes = snic_max_u64(q->burst_bytes, 1),
                                     .burst_ios = snic_max_u64(q->burst_ios, 1)};
-    _Alignas(SNIC_EBS_ALIGN) unsigned char mem[SNIC_CONTROL__LIMITS];
+    _Alignas(SNIC_EBS_ALIGN) unsigned char mem[SNIC_CONTROL__QOS_TABLE_BYTES];
     struct snic_ebs_qos *table = NULL;
     int r = snic_ebs_qos_init(&table, mem, sizeof(mem), &o);
     SNIC_ASSERT(r == 0);
@@ -28,61 +29,33 @@ static int control_qos_ok(const struct snic_control_qos *q)
     return r == 0;
 }
 
-int control_disk_make(struct snic_control *c, const char *name, uint64_t bytes,
-                      const struct snic_control_qos *qos, const uint64_t key[2],
-                      struct control_disk **out)
-{
-    uint32_t vd = c->vd + 1;
-    if (vd == UINT32_MAX)
-        return SNIC_EOVERFLOW;
-    struct control_disk *d = control_disk_new(c, vd);
-    if (d == NULL)
-        return SNIC_ENOSPC;
-    c->vd = vd;
-    d->bytes = bytes;
-    d->qos = *qos;
-    memcpy(d->key, key, sizeof(d->key));
-    memcpy(d->name, name, sizeof(d->name));
-    int r = control_put_head(c); /* numbers are not reused, even if the disk is not created */
-    if (r == 0)
-        r = control_put_disk(c, d);
-    if (r != 0) {
-        control_disk_free(c, d);
-        return r;
-    }
-    *out = d;
-    return 0;
-}
-
-static int control_desk_create(struct control_session *s, const struct snic_control_msg *m)
+static int control_operator_session_create(struct control_session *s,
+                                           const struct snic_control_msg *m)
 {
     struct control_disk *d;
-    if (!snic_control_name_ok(m->name) || control_name_ours(m->name) || m->bytes == 0 ||
+    if (!snic_control_name_ok(m->name) || control_name_reserved(m->name) || m->bytes == 0 ||
         m->bytes % SNIC_EBS_BLOCK_BYTES != 0 || !control_qos_ok(&m->qos))
         return SNIC_EINVAL;
     if (m->bytes > SNIC_VOLUME_DISK_BYTES_MAX)
         return SNIC_EFBIG;
     if (control_disk_named(s->c, m->name) != NULL)
         return SNIC_EEXIST;
-    int r = control_disk_make(s->c, m->name, m->bytes, &m->qos, m->key, &d);
+    int r = control_disk_create(s->c, m->name, m->bytes, &m->qos, m->key, &d);
     if (r == 0)
-        control_done(s, m->tag, 0, d->vd);
+        control_session_reply(s, m->tag, 0, d->vd);
     return r;
 }
 
-static int control_desk_delete(struct control_session *s, const struct snic_control_msg *m,
-                               struct control_disk *d)
+static int control_operator_session_delete(struct control_session *s,
+                                           const struct snic_control_msg *m, struct control_disk *d)
 {
     struct snic_control *c = s->c;
     if (control_disk_live(c, d) || d->reissue)
         return SNIC_EBUSY;
-    int r = control_put_disk_gone(c, d);
-    if (r != 0)
-        return r;
-    control_op_disk_gone(c, d);
-    control_drop_disk(c, d);
-    control_done(s, m->tag, 0, 0);
-    return 0;
+    int r = control_disk_delete(c, d);
+    if (r == 0)
+        control_session_reply(s, m->tag, 0, 0);
+    return r;
 }
 
 static uint64_t control_qos_or(uint64_t value, uint64_t old)
@@ -92,8 +65,8 @@ static uint64_t control_qos_or(uint64_t value, uint64_t old)
 
 /* The catalog fills in the numbers to be kept: an operator that read and sent them back would undo
  * a concurrent change. */
-static int control_desk_qos(struct control_session *s, const struct snic_control_msg *m,
-                            struct control_disk *d)
+static int control_operator_session_qos(struct control_session *s, const struct snic_control_msg *m,
+                                        struct control_disk *d)
 {
     struct snic_control *c = s->c;
     struct snic_control_qos old = d->qos;
@@ -116,29 +89,30 @@ static int control_desk_qos(struct control_session *s, const struct snic_control
         control_msg(&q, SNIC_CONTROL_QOS, 0);
         q.vd = d->vd;
         q.qos = d->qos;
-        control_say(holder, &q);
+        control_session_send(holder, &q);
     }
-    control_done(s, m->tag, 0, 0);
+    control_session_reply(s, m->tag, 0, 0);
     return 0;
 }
 
-static int control_desk_forget(struct control_session *s, const struct snic_control_msg *m)
+static int control_operator_session_forget(struct control_session *s,
+                                           const struct snic_control_msg *m)
 {
     struct snic_control *c = s->c;
-    if (m->server - 1 >= SNIC_CONTROL_SERVERS_MAX || c->nodes[m->server - 1].ts == 0)
+    if (m->server - 1 >= SNIC_CONTROL_SERVERS_MAX || c->servers[m->server - 1].ts == 0)
         return SNIC_ENOENT;
-    int r = control_node_forget(c, &c->nodes[m->server - 1]);
+    int r = control_server_forget(c, &c->servers[m->server - 1]);
     if (r == 0)
-        control_done(s, m->tag, 0, 0);
+        control_session_reply(s, m->tag, 0, 0);
     return r;
 }
 
-static int control_desk_move(struct control_session *s, const struct snic_control_msg *m,
-                             struct control_disk *d)
+static int control_operator_session_move(struct control_session *s,
+                                         const struct snic_control_msg *m, struct control_disk *d)
 {
     struct snic_control *c = s->c;
     struct control_seg *g = control_seg_find(c, d->vd, m->segment);
-    if (g == NULL || m->server - 1 >= SNIC_CONTROL_SERVERS_MAX || c->nodes[m->server - 1].ts == 0)
+    if (g == NULL || m->server - 1 >= SNIC_CONTROL_SERVERS_MAX || c->servers[m->server - 1].ts == 0)
         return SNIC_ENOENT;
     return control_move(c, s, m->tag, d, g, m->server - 1);
 }
@@ -146,22 +120,23 @@ static int control_desk_move(struct control_session *s, const struct snic_contro
 /* ---- Lists ---- */
 
 /* The end of a page's scan, @p end at most: it is bounded, since others wait meanwhile. */
-static uint64_t control_desk_most(const struct snic_control_msg *m, uint64_t end)
+static uint64_t control_operator_session_page_end(const struct snic_control_msg *m, uint64_t end)
 {
-    return m->value < end ? snic_min_u64(end, m->value + SNIC_CONTROL__LOOK) : end;
+    return m->value < end ? snic_min_u64(end, m->value + SNIC_CONTROL__SCAN_MAX) : end;
 }
 
-static uint64_t control_desk_disks(struct control_session *s, const struct snic_control_msg *m)
+static uint64_t control_operator_session_disks(struct control_session *s,
+                                               const struct snic_control_msg *m)
 {
     struct snic_control *c = s->c;
     uint32_t n = 0;
-    uint64_t most = control_desk_most(m, c->disk_end);
+    uint64_t most = control_operator_session_page_end(m, c->disk_end);
     for (uint64_t i = m->value; i < most; i++) {
         const struct control_disk *d = &c->disks[i];
         struct snic_control_msg out;
         if (!d->used)
             continue;
-        if (n++ == SNIC_CONTROL__PAGE)
+        if (n++ == SNIC_CONTROL__PAGE_MAX)
             return i;
         control_msg(&out, SNIC_CONTROL_DISK, m->tag);
         out.vd = d->vd;
@@ -172,21 +147,22 @@ static uint64_t control_desk_disks(struct control_session *s, const struct snic_
         out.qos = d->qos;
         memcpy(out.key, d->key, sizeof(out.key));
         memcpy(out.name, d->name, sizeof(out.name));
-        control_say(s, &out);
+        control_session_send(s, &out);
     }
     return most < c->disk_end ? most : 0;
 }
 
-static uint64_t control_desk_nodes(struct control_session *s, const struct snic_control_msg *m)
+static uint64_t control_operator_session_servers(struct control_session *s,
+                                                 const struct snic_control_msg *m)
 {
     struct snic_control *c = s->c;
     uint32_t k = 0;
     for (uint64_t i = m->value; i < SNIC_CONTROL_SERVERS_MAX; i++) {
-        const struct control_node *n = &c->nodes[i];
+        const struct control_server *n = &c->servers[i];
         struct snic_control_msg out;
         if (n->ts == 0)
             continue;
-        if (k++ == SNIC_CONTROL__PAGE)
+        if (k++ == SNIC_CONTROL__PAGE_MAX)
             return i;
         control_msg(&out, SNIC_CONTROL_NODE, m->tag);
         out.server = n->id;
@@ -196,65 +172,65 @@ static uint64_t control_desk_nodes(struct control_session *s, const struct snic_
         out.value = n->places;
         out.addr = n->addr;
         out.peer = n->peer;
-        control_say(s, &out);
+        control_session_send(s, &out);
     }
     return 0;
 }
 
-static uint64_t control_desk_segments(struct control_session *s, const struct snic_control_msg *m,
-                                      const struct control_disk *d)
+static uint64_t control_operator_session_segments(struct control_session *s,
+                                                  const struct snic_control_msg *m,
+                                                  const struct control_disk *d)
 {
     struct snic_control *c = s->c;
     struct snic_control_msg out;
     uint64_t i = m->value;
     control_msg(&out, SNIC_CONTROL_SEGMENT, m->tag);
     out.vd = d->vd;
-    uint64_t most = control_desk_most(m, c->seg_end);
+    uint64_t most = control_operator_session_page_end(m, c->seg_end);
     for (; i < most && out.count < SNIC_CONTROL_ITEMS; i++) {
         const struct control_seg *g = &c->segs[i];
         if (g->state != CONTROL_PLACED || g->vd != d->vd)
             continue;
         out.item[out.count].segment = g->segment;
-        out.item[out.count].server = c->nodes[g->server].id;
+        out.item[out.count].server = c->servers[g->server].id;
         out.item[out.count].gen = control_seg_gen(d, g);
         out.item[out.count++].status = g->moving;
     }
     if (out.count != 0)
-        control_say(s, &out);
+        control_session_send(s, &out);
     return i < c->seg_end ? i : 0;
 }
 
-void control_desk_msg(struct control_session *s, struct snic_control_msg *m)
+void control_operator_session_msg(struct control_session *s, struct snic_control_msg *m)
 {
     struct control_disk *d = m->name[0] != 0 ? control_disk_named(s->c, m->name) : NULL;
     int r = 0;
     if (m->type < SNIC_CONTROL_CREATE || m->type > SNIC_CONTROL_SEGMENTS) {
-        s->s.bad = 1;
-        control_session_end(s, 0);
+        control_session_malformed(s);
         return;
     }
     if (m->type == SNIC_CONTROL_CREATE)
-        r = control_desk_create(s, m);
+        r = control_operator_session_create(s, m);
     else if (m->type == SNIC_CONTROL_DISKS)
-        control_done(s, m->tag, 0, control_desk_disks(s, m));
+        control_session_reply(s, m->tag, 0, control_operator_session_disks(s, m));
     else if (m->type == SNIC_CONTROL_FORGET)
-        r = control_desk_forget(s, m);
+        r = control_operator_session_forget(s, m);
     else if (m->type == SNIC_CONTROL_NODES)
-        control_done(s, m->tag, 0, control_desk_nodes(s, m));
+        control_session_reply(s, m->tag, 0, control_operator_session_servers(s, m));
     else if (d == NULL)
         r = SNIC_ENOENT;
     else if (m->type == SNIC_CONTROL_DELETE)
-        r = control_desk_delete(s, m, d);
+        r = control_operator_session_delete(s, m, d);
     else if (m->type == SNIC_CONTROL_REVOKE)
         r = control_attach(s->c, s, m->tag, d);
     else if (m->type == SNIC_CONTROL_SET_QOS)
-        r = control_desk_qos(s, m, d);
+        r = control_operator_session_qos(s, m, d);
     else if (m->type == SNIC_CONTROL_REISSUE)
         r = control_reissue(s->c, s, m->tag, d);
     else if (m->type == SNIC_CONTROL_MOVE)
-        r = control_desk_move(s, m, d);
+        r = control_operator_session_move(s, m, d);
     else
-        control_done(s, m->tag, 0, control_desk_segments(s, m, d));
+        control_session_reply(s, m->tag, 0, control_operator_session_segments(s, m, d));
     if (r != 0)
-        control_done(s, m->tag, r, 0);
+        control_session_reply(s, m->tag, r, 0);
 }

@@ -19,27 +19,20 @@
 #include "control/control_priv.h"
 
 enum {
-    CONTROL_RE_NEXT = 0,
-    CONTROL_RE_SEAL,
-    CONTROL_RE_MAKE,
-    CONTROL_RE_COPY,
-    CONTROL_RE_RECORD,
-    CONTROL_RE_SWAP,
-    CONTROL_RE_OVER
+    CONTROL_REISSUE_NEXT = 0,
+    CONTROL_REISSUE_SEAL,
+    CONTROL_REISSUE_MAKE,
+    CONTROL_REISSUE_COPY,
+    CONTROL_REISSUE_RECORD,
+    CONTROL_REISSUE_SWAP,
+    CONTROL_REISSUE_DROP
 };
 
-static const char control_re_suffix[] = ".reissue";
+static const char control_reissue_suffix[] = ".reissue";
 
-void control_drop_disk(struct snic_control *c, struct control_disk *d)
+static void control_reissue_end(struct snic_control *c, struct control_op *op, int status)
 {
-    for (uint32_t i = 0; i < SNIC_CONTROL_SERVERS_MAX; i++)
-        (void)control_command(c, i, NULL, SNIC_CONTROL_DROP_ALL, 0, d->vd, 0, 0, NULL);
-    control_disk_free(c, d);
-}
-
-static void control_re_end(struct snic_control *c, struct control_op *op, int status)
-{
-    struct control_disk *old = &c->disks[op->other];
+    struct control_disk *old = &c->disks[op->old_disk];
     struct control_disk *d = &c->disks[op->disk];
     if (op->seg != SNIC_CONTROL__NIL)
         control_seg_free(c, d, &c->segs[op->seg]);
@@ -47,23 +40,23 @@ static void control_re_end(struct snic_control *c, struct control_op *op, int st
     if (status != 0) {
         old->reissue = 0;
         if (control_put_disk_gone(c, d) == 0)
-            control_drop_disk(c, d);
+            control_disk_drop(c, d);
     }
-    control_op_say(c, op, status, op->vd);
+    control_op_reply(c, op, status, op->vd);
     control_op_free(c, op);
 }
 
-static uint64_t control_re_id(const struct control_op *op)
+static uint64_t control_reissue_id(const struct control_op *op)
 {
     return snic_control_seg_id(op->vd, op->segment);
 }
 
 /* The old disk's next segment; 0: there is none. */
-static int control_re_next(struct snic_control *c, struct control_op *op)
+static int control_reissue_next(struct snic_control *c, struct control_op *op)
 {
     for (; op->cursor < c->o.segments_max; op->cursor++) {
         const struct control_seg *g = &c->segs[op->cursor];
-        if (g->state != CONTROL_PLACED || g->vd != c->disks[op->other].vd)
+        if (g->state != CONTROL_PLACED || g->vd != c->disks[op->old_disk].vd)
             continue;
         op->segment = g->segment;
         op->from = g->server;
@@ -72,9 +65,9 @@ static int control_re_next(struct snic_control *c, struct control_op *op)
     return 0;
 }
 
-static int control_re_seal(struct snic_control *c, struct control_op *op)
+static int control_reissue_seal(struct snic_control *c, struct control_op *op)
 {
-    struct control_disk *old = &c->disks[op->other];
+    struct control_disk *old = &c->disks[op->old_disk];
     struct control_seg *g = &c->segs[op->cursor];
     uint32_t before = g->gen, gen = control_seg_gen(old, g);
     if ((gen & 0xffffu) == 0xffffu)
@@ -85,15 +78,16 @@ static int control_re_seal(struct snic_control *c, struct control_op *op)
         g->gen = before;
         return r;
     }
-    return control_command(c, op->from, op, SNIC_CONTROL_GEN,
-                           snic_control_seg_id(old->vd, op->segment), old->vd, 0, g->gen, NULL);
+    return control_server_command(c, op->from, op, SNIC_CONTROL_GEN,
+                                  snic_control_seg_id(old->vd, op->segment), old->vd, 0, g->gen,
+                                  NULL);
 }
 
-static int control_re_make(struct snic_control *c, struct control_op *op)
+static int control_reissue_make(struct snic_control *c, struct control_op *op)
 {
     struct control_disk *d = &c->disks[op->disk];
-    const struct control_node *n = &c->nodes[op->from];
-    op->to = n->state == CONTROL_READY && n->free > n->making ? op->from : control_turn(c);
+    const struct control_server *n = &c->servers[op->from];
+    op->to = n->state == CONTROL_READY && n->free > n->making ? op->from : control_place_next(c);
     if (op->to == SNIC_CONTROL__NIL)
         return SNIC_ENOSPC;
     struct control_seg *g = control_seg_new(c, d->vd, (uint32_t)op->segment);
@@ -101,23 +95,23 @@ static int control_re_make(struct snic_control *c, struct control_op *op)
         return SNIC_ENOSPC;
     control_seg_link(c, d, g);
     op->seg = (uint32_t)(g - c->segs);
-    return control_command(c, op->to, op, SNIC_CONTROL_MAKE, control_re_id(op), d->vd,
-                           op->segment * SNIC_SEGMENTS_BLOCKS, 0, NULL);
+    return control_server_command(c, op->to, op, SNIC_CONTROL_MAKE, control_reissue_id(op), d->vd,
+                                  op->segment * SNIC_SEGMENTS_BLOCKS, 0, NULL);
 }
 
-static int control_re_copy(struct snic_control *c, struct control_op *op)
+static int control_reissue_copy(struct snic_control *c, struct control_op *op)
 {
-    const struct control_disk *old = &c->disks[op->other];
-    if (c->nodes[op->to].copying != 0)
+    const struct control_disk *old = &c->disks[op->old_disk];
+    if (c->servers[op->to].copying != 0)
         return SNIC_EAGAIN;
-    int r = control_command(c, op->to, op, SNIC_CONTROL_COPY_NEW, control_re_id(op), op->vd,
-                            snic_control_seg_id(old->vd, op->segment), c->segs[op->cursor].gen,
-                            &c->nodes[op->from].peer);
-    c->nodes[op->to].copying += r == 0;
+    int r = control_server_command(c, op->to, op, SNIC_CONTROL_COPY_NEW, control_reissue_id(op),
+                                   op->vd, snic_control_seg_id(old->vd, op->segment),
+                                   c->segs[op->cursor].gen, &c->servers[op->from].peer);
+    c->servers[op->to].copying += r == 0;
     return r;
 }
 
-static int control_re_record(struct snic_control *c, struct control_op *op)
+static int control_reissue_record(struct snic_control *c, struct control_op *op)
 {
     struct control_disk *d = &c->disks[op->disk];
     struct control_seg *g = &c->segs[op->seg];
@@ -126,19 +120,16 @@ static int control_re_record(struct snic_control *c, struct control_op *op)
     int r = control_put_seg(c, g);
     if (r != 0)
         return r;
-    g->state = CONTROL_PLACED;
-    d->segments++;
-    c->nodes[op->to].segments++;
-    c->stats.segments++;
+    control_seg_placed(c, d, g);
     op->seg = SNIC_CONTROL__NIL;
     op->cursor++;
-    op->state = CONTROL_RE_NEXT;
+    op->state = CONTROL_REISSUE_NEXT;
     return 0;
 }
 
-static int control_re_swap(struct snic_control *c, struct control_op *op)
+static int control_reissue_swap(struct snic_control *c, struct control_op *op)
 {
-    struct control_disk *old = &c->disks[op->other];
+    struct control_disk *old = &c->disks[op->old_disk];
     struct control_disk *d = &c->disks[op->disk];
     char name[SNIC_CONTROL_NAME];
     memcpy(name, d->name, sizeof(name));
@@ -148,18 +139,18 @@ static int control_re_swap(struct snic_control *c, struct control_op *op)
         memcpy(old->name, name, sizeof(name)); /* in memory only: it is about to be deleted */
     else
         memcpy(d->name, name, sizeof(name));
-    op->state = r == 0 ? CONTROL_RE_OVER : CONTROL_RE_SWAP;
+    op->state = r == 0 ? CONTROL_REISSUE_DROP : CONTROL_REISSUE_SWAP;
     return r;
 }
 
-static int control_re_over(struct snic_control *c, struct control_op *op)
+static int control_reissue_finish(struct snic_control *c, struct control_op *op)
 {
-    struct control_disk *old = &c->disks[op->other];
+    struct control_disk *old = &c->disks[op->old_disk];
     int r = control_put_disk_gone(c, old);
     if (r != 0)
         return SNIC_EAGAIN; /* the swap is recorded and can not be undone: retry */
-    control_drop_disk(c, old);
-    control_re_end(c, op, 0);
+    control_disk_drop(c, old);
+    control_reissue_end(c, op, 0);
     return 0;
 }
 
@@ -169,38 +160,38 @@ void control_reissue_step(struct snic_control *c, struct control_op *op)
     int r = 0;
     while (r == 0 && op->used && op->awaited == 0) {
         switch (op->state) {
-        case CONTROL_RE_NEXT:
-            op->state = control_re_next(c, op) ? CONTROL_RE_SEAL : CONTROL_RE_SWAP;
+        case CONTROL_REISSUE_NEXT:
+            op->state = control_reissue_next(c, op) ? CONTROL_REISSUE_SEAL : CONTROL_REISSUE_SWAP;
             break;
-        case CONTROL_RE_SEAL:
-            r = control_re_seal(c, op);
+        case CONTROL_REISSUE_SEAL:
+            r = control_reissue_seal(c, op);
             break;
-        case CONTROL_RE_MAKE:
-            r = control_re_make(c, op);
+        case CONTROL_REISSUE_MAKE:
+            r = control_reissue_make(c, op);
             break;
-        case CONTROL_RE_COPY:
-            r = control_re_copy(c, op);
+        case CONTROL_REISSUE_COPY:
+            r = control_reissue_copy(c, op);
             break;
-        case CONTROL_RE_RECORD:
-            r = control_re_record(c, op);
+        case CONTROL_REISSUE_RECORD:
+            r = control_reissue_record(c, op);
             break;
-        case CONTROL_RE_SWAP:
-            r = control_re_swap(c, op);
+        case CONTROL_REISSUE_SWAP:
+            r = control_reissue_swap(c, op);
             break;
         default:
-            r = control_re_over(c, op);
+            r = control_reissue_finish(c, op);
             break;
         }
     }
     if (r != 0 && r != SNIC_EAGAIN)
-        control_re_end(c, op, r);
+        control_reissue_end(c, op, r);
 }
 
 void control_reissue_answer(struct snic_control *c, struct control_op *op, int status)
 {
-    c->nodes[op->to].copying -= op->state == CONTROL_RE_COPY;
+    c->servers[op->to].copying -= op->state == CONTROL_REISSUE_COPY;
     if (status < 0) {
-        control_re_end(c, op, status);
+        control_reissue_end(c, op, status);
         return;
     }
     op->state++;
@@ -211,38 +202,38 @@ void control_reissue_answer(struct snic_control *c, struct control_op *op, int s
  * not be recorded then. */
 void control_reissue_gone(struct snic_control *c, struct control_op *op)
 {
-    if (op->state == CONTROL_RE_COPY || op->state == CONTROL_RE_RECORD)
-        control_re_end(c, op, SNIC_EPEERDEAD);
+    if (op->state == CONTROL_REISSUE_COPY || op->state == CONTROL_REISSUE_RECORD)
+        control_reissue_end(c, op, SNIC_EPEERDEAD);
 }
 
-int control_name_ours(const char *name)
+int control_name_reserved(const char *name)
 {
-    size_t n = strlen(name), most = sizeof(control_re_suffix) - 1;
-    return n >= most && strcmp(name + n - most, control_re_suffix) == 0;
+    size_t n = strlen(name), most = sizeof(control_reissue_suffix) - 1;
+    return n >= most && strcmp(name + n - most, control_reissue_suffix) == 0;
 }
 
-static void control_re_name(const struct control_disk *old, char *name)
+static void control_reissue_name(const struct control_disk *old, char *name)
 {
     char digits[10];
     uint32_t count = 0, vd = old->vd;
     size_t n = strlen(old->name);
     memset(name, 0, SNIC_CONTROL_NAME);
     memcpy(name, old->name, n);
-    if (n + sizeof(control_re_suffix) > SNIC_CONTROL_NAME) {
+    if (n + sizeof(control_reissue_suffix) > SNIC_CONTROL_NAME) {
         for (; vd != 0; vd /= 10)
             digits[count++] = (char)('0' + vd % 10);
-        n = SNIC_CONTROL_NAME - sizeof(control_re_suffix) - 1 - count;
+        n = SNIC_CONTROL_NAME - sizeof(control_reissue_suffix) - 1 - count;
         name[n++] = '.';
         while (count > 0)
             name[n++] = digits[--count];
     }
-    memcpy(name + n, control_re_suffix, sizeof(control_re_suffix));
-    n += sizeof(control_re_suffix);
+    memcpy(name + n, control_reissue_suffix, sizeof(control_reissue_suffix));
+    n += sizeof(control_reissue_suffix);
     memset(name + n, 0, SNIC_CONTROL_NAME - n);
 }
 
 /* Delete the disk that an earlier attempt has left. */
-static int control_re_clear(struct snic_control *c, const char *name)
+static int control_reissue_clear(struct snic_control *c, const char *name)
 {
     struct control_disk *d = control_disk_named(c, name);
     if (d == NULL)
@@ -251,12 +242,7 @@ static int control_re_clear(struct snic_control *c, const char *name)
         return SNIC_EEXIST; /* it was attached: not left of an attempt */
     if (d->reissue)
         return SNIC_EBUSY;
-    int r = control_put_disk_gone(c, d);
-    if (r == 0) {
-        control_op_disk_gone(c, d);
-        control_drop_disk(c, d);
-    }
-    return r;
+    return control_disk_delete(c, d);
 }
 
 int control_reissue(struct snic_control *c, struct control_session *s, uint32_t tag,
@@ -264,12 +250,12 @@ int control_reissue(struct snic_control *c, struct control_session *s, uint32_t 
 {
     char name[SNIC_CONTROL_NAME];
     struct control_disk *d = NULL;
-    control_re_name(old, name);
-    if (old->reissue || control_disk_live(c, old) || control_op_of(c, old))
+    control_reissue_name(old, name);
+    if (old->reissue || control_disk_live(c, old) || control_op_on_disk(c, old))
         return SNIC_EBUSY;
-    int r = control_re_clear(c, name);
+    int r = control_reissue_clear(c, name);
     if (r == 0)
-        r = control_disk_make(c, name, old->bytes, &old->qos, old->key, &d);
+        r = control_disk_create(c, name, old->bytes, &old->qos, old->key, &d);
     if (r != 0)
         return r;
     struct control_op *op = control_op_new(c, CONTROL_OP_REISSUE, s, tag, s);
@@ -279,7 +265,7 @@ int control_reissue(struct snic_control *c, struct control_session *s, uint32_t 
     old->session = SNIC_CONTROL__NIL;
     old->reissue = d->reissue = 1;
     op->disk = (uint32_t)(d - c->disks);
-    op->other = (uint32_t)(old - c->disks);
+    op->old_disk = (uint32_t)(old - c->disks);
     op->vd = d->vd;
     control_reissue_step(c, op);
     return 0;

@@ -8,18 +8,6 @@
 
 static void control_agent_slot_done(struct snic_segments_req *q);
 
-void control_agent_result(struct snic_control_agent *a, uint32_t session, uint32_t tag, int status)
-{
-    struct snic_control_msg m;
-    a->stats.failed += status < 0;
-    if (tag == 0 || session != a->session || a->state != CONTROL_AGENT_READY)
-        return;
-    control_msg(&m, SNIC_CONTROL_RESULT, tag);
-    m.status = status;
-    control_agent_room(a, &m);
-    control_agent_say(a, &m);
-}
-
 static struct control_agent_slot *control_agent_slot_take(struct snic_control_agent *a)
 {
     for (uint32_t i = 0; i < SNIC_CONTROL__SLOTS; i++) {
@@ -68,20 +56,20 @@ static void control_agent_slot_done(struct snic_segments_req *q)
     int r = q->result;
     if (r == SNIC_ENOENT && q->op == SNIC_SEGMENTS_DELETE)
         r = 0;
-    if (t->session == a->session && t->part && r != 0 && r != SNIC_ENOENT && a->sweep_worst == 0)
-        a->sweep_worst = r;
+    if (t->session == a->session && t->part && r != 0 && r != SNIC_ENOENT && a->sweep_error == 0)
+        a->sweep_error = r;
     if (!t->part)
         control_agent_result(a, t->session, t->tag, r);
     control_agent_slot_free(a, t);
-    if (a->claim_due && !a->closing && a->slots_used == 0 && !a->pull.busy)
-        control_agent_claim(a);
-    control_agent_obey(a);
+    control_agent_claim_drained(a);
+    control_agent_run(a);
 }
 
 /* ---- One segment ---- */
 
 /* 1: it is submitted, or answered; 0: not now. */
-static int control_agent_single(struct snic_control_agent *a, const struct control_agent_command *k)
+static int control_agent_command_one(struct snic_control_agent *a,
+                                     const struct control_agent_command *k)
 {
     struct snic_segments_stat stat;
     uint16_t op = SNIC_SEGMENTS_CREATE;
@@ -90,8 +78,8 @@ static int control_agent_single(struct snic_control_agent *a, const struct contr
         control_agent_result(a, a->session, k->tag, SNIC_EINVAL);
         return 1;
     }
-    if (k->op == SNIC_CONTROL_DROP && a->pull.segment == k->segment)
-        control_agent_pull_cancel(a);
+    if (k->op == SNIC_CONTROL_DROP && a->sink.segment == k->segment)
+        control_agent_sink_cancel(a);
     if (k->op == SNIC_CONTROL_DROP)
         op = SNIC_SEGMENTS_DELETE;
     if (k->op == SNIC_CONTROL_GEN) {
@@ -116,18 +104,18 @@ static int control_agent_single(struct snic_control_agent *a, const struct contr
 
 /* ---- Sweeps ---- */
 
-static void control_agent_sweep_over(struct snic_control_agent *a)
+static void control_agent_sweep_finish(struct snic_control_agent *a)
 {
     uint32_t op = a->sweep_op;
-    int worst = a->sweep_worst;
+    int error = a->sweep_error;
     a->sweep_op = 0;
     int verdict = op == SNIC_CONTROL__AGENT_SWEEP_VERDICT;
-    if (worst != 0 && (verdict || a->state == CONTROL_AGENT_CATCHING_UP))
-        control_agent_refused(a, worst); /* neither is answered: end the session */
+    if (error != 0 && (verdict || a->state == CONTROL_AGENT_CATCHING_UP))
+        control_agent_refused(a, error); /* neither is answered: end the session */
     else if (verdict)
-        control_agent_claimed(a);
+        control_agent_claim_done(a);
     else
-        control_agent_result(a, a->session, a->sweep_tag, worst);
+        control_agent_result(a, a->session, a->sweep_tag, error);
 }
 
 /* The next segment of the sweep, and its new generation (0: delete it). 1; 0 at the end. */
@@ -171,21 +159,21 @@ static int control_agent_sweep(struct snic_control_agent *a)
         if (t == NULL)
             return 0;
         t->part = 1;
-        if (gen == 0 && a->pull.segment == segment)
-            control_agent_pull_cancel(a);
+        if (gen == 0 && a->sink.segment == segment)
+            control_agent_sink_cancel(a);
         a->stats.deleted += gen == 0 && a->sweep_op == SNIC_CONTROL__AGENT_SWEEP_VERDICT;
         int r = control_agent_submit(a, t, gen == 0 ? SNIC_SEGMENTS_DELETE : SNIC_SEGMENTS_SET_GEN,
                                      segment, gen);
         if (r == 0)
             return 0;
         if (r < 0)
-            a->sweep_worst = r;
+            a->sweep_error = r;
         a->cursor = cursor;
         a->verdict_at += a->sweep_op == SNIC_CONTROL__AGENT_SWEEP_VERDICT;
     }
     if (a->slots_used != 0)
         return 0;
-    control_agent_sweep_over(a);
+    control_agent_sweep_finish(a);
     return 1;
 }
 
@@ -198,20 +186,21 @@ static int control_agent_sweep_begin(struct snic_control_agent *a, uint32_t op, 
     a->sweep_tag = tag;
     a->sweep_vd = vd;
     a->sweep_gen = gen;
-    a->sweep_worst = 0;
+    a->sweep_error = 0;
     a->cursor = 0;
     return 1;
 }
 
 /* ---- The queue ---- */
 
-static int control_agent_next(struct snic_control_agent *a, const struct control_agent_command *k)
+static int control_agent_command_begin(struct snic_control_agent *a,
+                                       const struct control_agent_command *k)
 {
     switch (k->op) {
     case SNIC_CONTROL_MAKE:
     case SNIC_CONTROL_DROP:
     case SNIC_CONTROL_GEN:
-        return control_agent_single(a, k);
+        return control_agent_command_one(a, k);
     case SNIC_CONTROL_RAISE:
     case SNIC_CONTROL_DROP_ALL:
         return control_agent_sweep_begin(a, k->op, k->tag, k->vd, k->gen);
@@ -219,7 +208,7 @@ static int control_agent_next(struct snic_control_agent *a, const struct control
     case SNIC_CONTROL_COPY_NEW:
         if (a->slots_used != 0)
             return 0; /* its MAKE must be done first */
-        control_agent_pull_begin(a, k);
+        control_agent_sink_begin(a, k);
         return 1;
     default:
         control_agent_result(a, a->session, k->tag, SNIC_EINVAL);
@@ -227,7 +216,7 @@ static int control_agent_next(struct snic_control_agent *a, const struct control
     }
 }
 
-void control_agent_obey(struct snic_control_agent *a)
+void control_agent_run(struct snic_control_agent *a)
 {
     while (!a->closing) {
         if (a->sweep_op != 0) {
@@ -238,7 +227,7 @@ void control_agent_obey(struct snic_control_agent *a)
         if (a->state == CONTROL_AGENT_CATCHING_UP && a->queue_count == 0 && a->slots_used == 0)
             control_agent_caught_up(a);
         if (a->state < CONTROL_AGENT_CATCHING_UP || a->queue_count == 0 ||
-            !control_agent_next(a, &a->queue[a->queue_first]))
+            !control_agent_command_begin(a, &a->queue[a->queue_first]))
             return; /* A5 */
         a->queue_first = (a->queue_first + 1) % SNIC_CONTROL__QUEUE;
         a->queue_count--;
@@ -246,7 +235,7 @@ void control_agent_obey(struct snic_control_agent *a)
     }
 }
 
-void control_agent_command(struct snic_control_agent *a, const struct snic_control_msg *m)
+void control_agent_command_queue(struct snic_control_agent *a, const struct snic_control_msg *m)
 {
     if (a->queue_count == SNIC_CONTROL__QUEUE) {
         control_stream_abort(&a->s); /* more than the catalog may send at once */
@@ -261,22 +250,22 @@ void control_agent_command(struct snic_control_agent *a, const struct snic_contr
     k->lba = m->value;
     k->gen = m->gen;
     k->addr = m->addr;
-    control_agent_obey(a);
+    control_agent_run(a);
 }
 
-void control_agent_verdict(struct snic_control_agent *a, const struct snic_control_msg *m)
+void control_agent_verdict_begin(struct snic_control_agent *a, const struct snic_control_msg *m)
 {
     a->verdict = *m;
     a->verdict_at = 0;
     int r = control_agent_sweep_begin(a, SNIC_CONTROL__AGENT_SWEEP_VERDICT, 0, 0, 0);
     SNIC_ASSERT(r == 1); /* while it claims the store has no command (A5) */
-    control_agent_obey(a);
+    control_agent_run(a);
 }
 
 /* The session has ended: results of commands at the store are not sent. */
-void control_agent_forget(struct snic_control_agent *a)
+void control_agent_commands_drop(struct snic_control_agent *a)
 {
     a->queue_count = 0;
     a->sweep_op = 0;
-    control_agent_pull_cancel(a);
+    control_agent_sink_cancel(a);
 }

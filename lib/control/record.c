@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Records of the catalog as bytes; integers are little-endian. Fields behind a record's end are
+ * zero: a server without a serial, a disk without a key or account.
+ *
+ *   all       0 format 4   4 zero 4
+ *   head      8 incarnation 8   16 uuid 16   32 the last disk's number 4
+ *   server    8 address 24   32 address for servers 24   56 serial 8
+ *   disk      8 bytes 8   16 qos 32   48 lease 4   52 held 4   56 name 64   120 check value 16
+ *             136 the holder's account 4   140 the rights of its tokens 4
+ *   segment   8 server 4   12 generation 4
+ */
+#include "control/control_priv.h"
+
+static void control_record_begin(unsigned char *p)
+{
+    memset(p, 0, SNIC_CONTROL__RECORD);
+    snic_put_le32(p, SNIC_CONTROL__FORMAT);
+}
+
+static void control_record_addr(unsigned char *p, const struct snic_net_addr *a)
+{
+    snic_put_le16(p, a->family);
+    snic_put_le16(p + 2, a->port);
+    snic_put_le32(p + 4, a->node);
+    memcpy(p + 8, a->ip, sizeof(a->ip));
+}
+
+uint32_t control_record_head(unsigned char *p, const struct snic_control *c)
+{
+    control_record_begin(p);
+    snic_put_le64(p + 8, c->incarnation);
+    snic_put_le64(p + 16, c->uuid[0]);
+    snic_put_le64(p + 24, c->uuid[1]);
+    snic_put_le32(p + 32, c->vd);
+    return 36;
+}
+
+uint32_t control_record_server(unsigned char *p, const struct control_server *n)
+{
+    control_record_begin(p);
+    control_record_addr(p + 8, &n->addr);
+    control_record_addr(p + 32, &n->peer);
+    snic_put_le64(p + 56, n->serial);
+    return 64;
+}
+
+uint32_t control_record_disk(unsigned char *p, const struct control_disk *d)
+{
+    control_record_begin(p);
+    snic_put_le64(p + 8, d->bytes);
+    snic_put_le64(p + 16, d->qos.bytes_per_second);
+    snic_put_le64(p + 24, d->qos.burst_bytes);
+    snic_put_le64(p + 32, d->qos.ios_per_second);
+    snic_put_le64(p + 40, d->qos.burst_ios);
+    snic_put_le32(p + 48, d->lease);
+    snic_put_le32(p + 52, d->held);
+    memcpy(p + 56, d->name, SNIC_CONTROL_NAME);
+    snic_put_le64(p + 120, d->key[0]);
+    snic_put_le64(p + 128, d->key[1]);
+    snic_put_le32(p + 136, d->account);
+    snic_put_le32(p + 140, d->rights);
+    return 144;
+}
+
+uint32_t control_record_seg(unsigned char *p, const struct control_seg *g)
+{
+    control_record_begin(p);
+    snic_put_le32(p + 8, g->server);
+    snic_put_le32(p + 12, g->gen);
+    return 16;
+}
