@@ -41,6 +41,35 @@ LAYERS = {
         ["client_priv.h", "lookup.c"], ["client.c"],
         ["operator.c"],
     ],
+    "lib/ddp": [
+        # what ddpnic shares; the models, actions, timers; the table and writes in flight
+        ["core.h", "core.c", "ddp_priv.h"],
+        ["model.c", "emit.c", "timer.c"],
+        ["record.c"],
+        ["flight.c"],
+        # the coordinator, then the follower and what makes up for losses
+        ["scope.c"],
+        ["write.c"],
+        ["cas.c", "replay.c", "purge.c"],
+        ["follow.c"],
+        # nodes that join, restart, and a new membership
+        ["learn.c", "restart.c"],
+        ["epoch.c"],
+        # the engine, and its check
+        ["canon.c", "check.c"],
+        ["ddp.c"],
+    ],
+    "lib/ddpnic": [
+        ["model.c", "emit.c", "timer.c", "table.c"],
+        # the halves: of the NIC its queues, then the coordinator, then the follower
+        ["host.c", "fifo.c"],
+        ["coord.c"],
+        ["follow.c"],
+        ["scope.c", "epoch.c"],
+        # the engine, and its check
+        ["canon.c", "check.c"],
+        ["ddpnic.c"],
+    ],
 }
 
 

@@ -122,9 +122,9 @@ static void test_ddp_check_records_broken_said(void **state)
     BREAK(b.gone->flags &= ~(uint32_t)SNIC_DDP_MSG_TOMBSTONE);
     BREAK(b.d->recs.used++);
     BREAK(b.d->tombstones++);
-    for (uint32_t i = 0; i <= b.d->index_mask; i++) {
-        if (ddp_index(b.d)[i].rec == 0) {
-            BREAK(ddp_index(b.d)[i].rec = 1);
+    for (uint32_t i = 0; i <= b.d->index.mask; i++) {
+        if (ddp_index_slots(&b.d->index)[i].rec == 0) {
+            BREAK(ddp_index_slots(&b.d->index)[i].rec = 1);
             break;
         }
     }
@@ -169,7 +169,7 @@ static void test_ddp_check_waits_and_reads_broken_said(void **state)
     broken_begin(&b, &x);
     struct ddp_wait *parked = ddp_wait_at(b.d, b.theirs->waits); /* node 2's: the newest */
     struct ddp_wait *due = ddp_wait_at(b.d, parked->next);
-    struct ddp_read *q = ddp_read_at(b.d, b.mine->read_first);
+    struct ddp_read *q = ddp_read_at(b.d, b.mine->reads.first);
     assert_true(parked->tau != 0 && due->tau == 0);
     BREAK(b.theirs->waits = b.d->waits.high);
     BREAK(b.d->waits.used--);
@@ -180,7 +180,7 @@ static void test_ddp_check_waits_and_reads_broken_said(void **state)
     BREAK(b.theirs->dts = due->ts);
     /* Complete and durable: both are due, and what is parked is not the less so. */
     BREAK((b.theirs->gd = parked->tau, b.theirs->gv = parked->tau, b.theirs->rd = 0));
-    BREAK(b.mine->read_first = b.d->reads.high);
+    BREAK(b.mine->reads.first = b.d->reads.high);
     BREAK(b.d->reads.used--);
     BREAK(b.d->reads.used++);
     BREAK(q->rec++);
@@ -195,7 +195,7 @@ static void test_ddp_check_engine_broken_said(void **state)
     struct one x = busy();
     struct broken b;
     broken_begin(&b, &x);
-    BREAK(b.d->ring_count = 1);
+    BREAK(b.d->ring.count = 1);
     BREAK(b.d->dirty = 0);
     BREAK(b.d->ready.first = 0);
     BREAK(b.d->ticking = 1);
@@ -204,12 +204,12 @@ static void test_ddp_check_engine_broken_said(void **state)
     BREAK(b.d->waits.high = b.d->waits.max + 1);
     BREAK(b.d->reads.high = b.d->reads.max + 1);
     BREAK(b.d->scopes.high = b.d->scopes.max + 1);
-    BREAK(b.d->timers[DDP_T_PURGE].prev = 0);
+    BREAK(b.d->node_timers[DDP_T_PURGE].prev = 0);
     BREAK(b.theirs->timer.prev = b.theirs->timer.next = 0);
-    BREAK(b.d->late[1]++);
-    BREAK((b.w->late = 2, b.d->late[1] = 1));
-    BREAK(b.d->suspected = 2);
-    BREAK(b.d->suspects = 1);
+    BREAK(b.d->suspects.late[1]++);
+    BREAK((b.w->late = 2, b.d->suspects.late[1] = 1));
+    BREAK(b.d->suspects.reported = 2);
+    BREAK(b.d->suspects.changed = 1);
     free(b.copy);
     support_guard_free(x.mem);
 }

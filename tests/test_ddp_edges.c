@@ -85,6 +85,7 @@ static void test_ddp_options_and_memory_bounds(void **state)
         o = one_opts(SNIC_DDP_SCOPE, 0);                                                           \
         o.field = (value);                                                                         \
         assert_int_equal(snic_ddp_memsize(&o), 0);                                                 \
+        support_names(snic_ddp_opts_wrong(&o), #field);                                            \
     } while (0)
     BAD(keys_max, (UINT32_C(1) << 28) + 1);
     BAD(writes_max, (UINT32_C(1) << 20) + 1);
@@ -93,8 +94,14 @@ static void test_ddp_options_and_memory_bounds(void **state)
     BAD(scopes_max, (UINT32_C(1) << 16) + 1);
     BAD(retransmit_ns, (UINT64_C(1) << 50) + 1);
     BAD(replay_ns, (UINT64_C(1) << 50) + 1);
+    BAD(model, SNIC_DDP_SCOPE + 1);
+    BAD(node, SNIC_DDP_NODES_MAX);
+    BAD(others_max, SNIC_DDP_NODES_MAX);
+    BAD(flags, 4);
+    BAD(opts_size, 3);
 #undef BAD
     o = one_opts(SNIC_DDP_SYNCH, 0);
+    assert_null(snic_ddp_opts_wrong(&o));
     size_t size = snic_ddp_memsize(&o);
     unsigned char *mem = support_guard_alloc(size + SNIC_DDP_ALIGN, SNIC_DDP_ALIGN);
     assert_int_equal(snic_ddp_init(&d, mem + 8, size, &o), SNIC_EINVAL);

@@ -106,6 +106,7 @@ static void test_ddpnic_options_bad_refused(void **state)
     (void)state;
     size_t size = snic_ddpnic_memsize(&o);
     assert_true(size > 0);
+    assert_null(snic_ddpnic_opts_wrong(&o));
     unsigned char *mem = support_guard_alloc(size, SNIC_DDPNIC_ALIGN);
     assert_int_equal(snic_ddpnic_init(&d, mem, size - 1, &o), SNIC_ENOSPC);
     assert_int_equal(snic_ddpnic_init(&d, mem + 8, size, &o), SNIC_EINVAL);
@@ -117,8 +118,12 @@ static void test_ddpnic_options_bad_refused(void **state)
         uint32_t *field[] = {&bad.opts_size,  &bad.model,      &bad.flags,     &bad.node,
                              &bad.keys_max,   &bad.writes_max, &bad.waits_max, &bad.reads_max,
                              &bad.others_max, &bad.scopes_max, &bad.vfifo_max, &bad.dfifo_max};
-        const uint32_t value[] = {4, 6, 2, 16, 0, 1, 1, 1u << 21, 16, 1u << 17, 0, 1u << 21};
+        static const char *const name[] = {"opts_size",  "model",      "flags",     "node",
+                                           "keys_max",   "writes_max", "waits_max", "reads_max",
+                                           "others_max", "scopes_max", "vfifo_max", "dfifo_max"};
+        const uint32_t value[] = {3, 6, 2, 16, 0, 1, 1, 1u << 21, 16, 1u << 17, 0, 1u << 21};
         *field[i] = value[i];
+        support_names(snic_ddpnic_opts_wrong(&bad), name[i]);
         assert_int_equal(snic_ddpnic_memsize(&bad), 0);
         assert_int_equal(snic_ddpnic_init(&d, &bad, size, &bad), SNIC_EINVAL);
     }

@@ -122,7 +122,7 @@ static void test_ddpnic_check_records_broken_said(void **state)
     BREAK(r->rel = r->enq + next);
     BREAK(done->word += next);
     BREAK(r->rel = r->out = r->vin = r->enq);
-    BREAK(done->cache = SNIC_DDPNIC__NIL);
+    BREAK(done->cache = SNIC_DDP__NIL);
     BREAK(done->cache = fix.d->nic.items.high);
     BREAK(ddpnic_item_at(fix.d, done->cache)->ts += next);
     BREAK(r->flags |= DDPNIC_R_DIRTY);
@@ -131,9 +131,9 @@ static void test_ddpnic_check_records_broken_said(void **state)
     BREAK(ddpnic_timer_stop(fix.d, ddpnic_timer_of_rec(fix.d, fix.theirs)));
     BREAK(fix.theirs->timer.prev = fix.theirs->timer.next = 0);
     BREAK(fix.d->recs.high--);
-    for (uint32_t i = 0; i <= fix.d->index_mask; i++) {
-        if (ddpnic_index(fix.d)[i].rec == 0) {
-            BREAK(ddpnic_index(fix.d)[i].rec = 1);
+    for (uint32_t i = 0; i <= fix.d->index.mask; i++) {
+        if (ddp_index_slots(&fix.d->index)[i].rec == 0) {
+            BREAK(ddp_index_slots(&fix.d->index)[i].rec = 1);
             break;
         }
     }
@@ -181,7 +181,7 @@ static void test_ddpnic_check_lists_broken_said(void **state)
     struct ddpnic_write *w = ddpnic_write_at(d, r->writes);
     struct ddpnic_wait *parked = ddpnic_wait_at(d, fix.theirs->waits);
     struct ddpnic_wait *due = ddpnic_wait_at(d, parked->next);
-    assert_true(parked->tau != 0 && due->tau == 0 && w->next != SNIC_DDPNIC__NIL);
+    assert_true(parked->tau != 0 && due->tau == 0 && w->next != SNIC_DDP__NIL);
     struct ddpnic_write *old = ddpnic_write_at(d, w->next);
     BREAK(r->writes = d->nic.writes.high);
     BREAK(d->nic.writes.used = 1);
@@ -191,13 +191,13 @@ static void test_ddpnic_check_lists_broken_said(void **state)
     BREAK(w->tau = r->enq + 32);
     BREAK(w->flags &= ~(uint32_t)DDPNIC_W_USED);
     BREAK(w->ack_c |= 1 << 9);
-    BREAK(w->item = SNIC_DDPNIC__NIL);
+    BREAK(w->item = SNIC_DDP__NIL);
     BREAK(w->item = d->nic.items.high);
     BREAK(w->ts -= 32);
     BREAK(ddpnic_timer_stop(d, ddpnic_timer_of_write(d, w)));
-    BREAK(w->timer.armed = DDPNIC_CLASSES + 1);
-    BREAK(w->timer.prev = SNIC_DDPNIC__NIL);
-    BREAK(old->timer.next = SNIC_DDPNIC__NIL);
+    BREAK(w->timer.armed = DDP_CLASSES + 1);
+    BREAK(w->timer.prev = SNIC_DDP__NIL);
+    BREAK(old->timer.next = SNIC_DDP__NIL);
     BREAK(w->timer.next = w->timer.prev);
     BREAK(w->timer.deadline_ns = old->timer.deadline_ns - 1);
     BREAK(fix.theirs->waits = d->nic.waits.high);
@@ -210,19 +210,19 @@ static void test_ddpnic_check_lists_broken_said(void **state)
            ddpnic_item_at(d, fix.theirs->dfirst)->flags |= DDPNIC_I_DIN));
     BREAK(fix.theirs->line.gv = fix.theirs->line.gd = parked->tau);
     BREAK(parked->tau = 0);
-    BREAK(r->read_first = d->host.reads.high);
+    BREAK(r->reads.first = d->host.reads.high);
     BREAK(d->host.reads.used = 0);
     BREAK(d->host.reads.used++);
-    BREAK(ddpnic_read_at(d, r->read_first)->rec++);
+    BREAK(ddpnic_read_at(d, r->reads.first)->rec++);
     BREAK(r->line.waits = 0);
     BREAK(r->host_writes = d->host.writes.high);
     BREAK(d->host.writes.used = 1);
     BREAK(d->host.writes.used++);
     BREAK(ddpnic_host_write_at(d, r->host_writes)->rec++);
     BREAK(d->nic.parked++);
-    BREAK(d->nic.late[1]++);
-    BREAK((w->late = 2, d->nic.late[1] = 1));
-    BREAK(d->nic.suspected = 2);
+    BREAK(d->nic.suspects.late[1]++);
+    BREAK((w->late = 2, d->nic.suspects.late[1] = 1));
+    BREAK(d->nic.suspects.reported = 2);
     finish();
 }
 
@@ -243,7 +243,7 @@ static void test_ddpnic_check_rest_broken_said(void **state)
     BREAK(n->mark_dirty = 1);
     BREAK(n->persist_dirty = 1);
     BREAK(n->ticking = 1);
-    BREAK(n->suspects = 1);
+    BREAK(n->suspects.changed = 1);
     finish();
 }
 
@@ -257,7 +257,7 @@ static void test_ddpnic_check_scopes_broken_said(void **state)
     assert_int_equal(nw_pcie_down(fix.w, 0), 0);
     remember();
     struct snic_ddpnic *d = fix.d;
-    assert_true(d->nic.persists != SNIC_DDPNIC__NIL);
+    assert_true(d->nic.persists != SNIC_DDP__NIL);
     struct ddpnic_write *w = ddpnic_write_at(d, d->nic.persists);
     BREAK(d->nic.persists = d->nic.writes.high);
     BREAK(d->nic.writes.used = 0);

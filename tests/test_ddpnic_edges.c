@@ -270,9 +270,9 @@ static void test_ddpnic_edges_keys_of_one_hash_apart(void **state)
         assert_non_null(seen);
         for (uint32_t i = 1; i < SLOTS && two.w[0] == 0; i++) {
             struct snic_ddp_key k = {{form ? 1 : i, i}};
-            uint32_t h = ddpnic_hash(&k), s = h % SLOTS;
+            uint32_t h = ddp_hash(&k), s = h % SLOTS;
             struct snic_ddp_key other = {{form ? 1 : seen[s], seen[s]}};
-            if (seen[s] != 0 && ddpnic_hash(&other) == h) {
+            if (seen[s] != 0 && ddp_hash(&other) == h) {
                 one = other;
                 two = k;
             }

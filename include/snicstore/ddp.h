@@ -348,9 +348,16 @@ struct snic_ddp_action {
 
 /* ---- Calls ---- */
 
-/** Bytes of memory, 0 for bad options. [any] */
+/** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
+SNIC_API const char *snic_ddp_opts_wrong(const struct snic_ddp_opts *opts) SNIC_NONNULL(1);
+/** Bytes of memory; 0 when an option is wrong (snic_ddp_opts_wrong). [any] */
 SNIC_API size_t snic_ddp_memsize(const struct snic_ddp_opts *opts);
-/** A node that is FENCED, with an empty table. SNIC_EINVAL, SNIC_ENOSPC (mem). [owner] */
+/**
+ * Makes a node that is FENCED, with an empty table, in @p mem, which is the node's until the caller
+ * uses it for something else. [owner]
+ * @return 0; SNIC_EINVAL an option is wrong, or @p mem is not aligned to SNIC_DDP_ALIGN;
+ *         SNIC_ENOSPC @p mem is NULL or smaller than snic_ddp_memsize()
+ */
 SNIC_API SNIC_NODISCARD int snic_ddp_init(struct snic_ddp **d, void *mem, size_t mem_size,
                                           const struct snic_ddp_opts *opts);
 /**

@@ -28,23 +28,6 @@
  */
 #include "ddp_priv.h"
 
-/* It lost, or what it was based on is no more. */
-void ddp_cas_abort(struct snic_ddp *d, struct ddp_write *w)
-{
-    struct ddp_rec *r = ddp_rec_at(d, w->rec);
-    ddp_timer_stop(d, ddp_timer_of_write(d, w));
-    w->flags &= ~(uint32_t)(DDP_W_SETTLE | SNIC_DDP_MSG_CAS);
-    w->flags |= DDP_W_ABORTED;
-    w->ack_c = w->ack_p = 0;
-    ddp_suspect(d, &w->late, 0);
-    if ((w->flags & DDP_W_CLIENT) == 0) {
-        ddp_write_free(d, w);
-        return;
-    }
-    ddp_watch(d, r, 0);
-    ddp_dirty(d, r);
-}
-
 /* The key does not hold what the caller compares with: answered as a read (C3). */
 static int ddp_cas_differs(struct snic_ddp *d, const struct snic_ddp_event *ev, struct ddp_rec *r)
 {

@@ -2,23 +2,6 @@
 /* Every structural invariant of ddp_priv.h, between steps. */
 #include "ddp_priv.h"
 
-static int ddp_check_timer(const struct snic_ddp *d, uint32_t number)
-{
-    const struct ddp_timer *t = ddp_timer_at(d, number);
-    if (t->armed == 0)
-        return 0;
-    if (t->armed > DDP_CLASSES)
-        return SNIC_ECORRUPT;
-    const struct ddp_list *l = &d->classes[t->armed - 1];
-    uint32_t at_prev = t->prev == SNIC_DDP__NIL ? l->first : ddp_timer_at(d, t->prev)->next;
-    uint32_t at_next = t->next == SNIC_DDP__NIL ? l->last : ddp_timer_at(d, t->next)->prev;
-    if (at_prev != number || at_next != number)
-        return SNIC_ECORRUPT;
-    if (t->next != SNIC_DDP__NIL && ddp_timer_at(d, t->next)->deadline_ns < t->deadline_ns)
-        return SNIC_ECORRUPT;
-    return 0;
-}
-
 static int ddp_check_write(const struct snic_ddp *d, const struct ddp_rec *r,
                            const struct ddp_write *w)
 {
@@ -38,7 +21,7 @@ static int ddp_check_write(const struct snic_ddp *d, const struct ddp_rec *r,
         return SNIC_ECORRUPT; /* a CAS that is not decided is not readable */
     if (aborted == 0 && ddp_write_missing(d, w) != 0 && w->timer.armed == 0)
         return SNIC_ECORRUPT;
-    return ddp_check_timer(d, ddp_timer_of_write(d, w));
+    return ddp_timers_check(&d->timers, ddp_timer_of_write(d, w));
 }
 
 /* I5. During a restart what is to be replayed waits for its turn. */
@@ -83,12 +66,12 @@ static int ddp_check_rec(const struct snic_ddp *d, const struct ddp_rec *r, uint
         if (a->tau == 0 ? r->dts >= a->ts : r->gv >= a->tau && r->gd >= a->tau)
             return SNIC_ECORRUPT;
     }
-    for (uint32_t i = r->read_first; i != SNIC_DDP__NIL; i = ddp_read_at(d, i)->next) {
+    for (uint32_t i = r->reads.first; i != SNIC_DDP__NIL; i = ddp_read_at(d, i)->next) {
         if (i >= d->reads.high || ++*reads > d->reads.used || r->rd == 0 ||
             ddp_read_at(d, i)->rec != ddp_rec_number(d, r))
             return SNIC_ECORRUPT;
     }
-    if (ddp_check_timer(d, ddp_timer_of_rec(d, r)) != 0)
+    if (ddp_timers_check(&d->timers, ddp_timer_of_rec(d, r)) != 0)
         return SNIC_ECORRUPT;
     return ddp_check_watch(d, r);
 }
@@ -102,10 +85,10 @@ static int ddp_check_late(const struct snic_ddp *d)
             count += ddp_write_at(d, i)->late >> n & 1;
         for (uint32_t i = 0; i < d->scopes.high; i++)
             count += ddp_scope_at(d, i)->late >> n & 1;
-        if (count != d->late[n] || (count != 0) != (d->suspected >> n & 1))
+        if (count != d->suspects.late[n] || (count != 0) != (d->suspects.reported >> n & 1))
             return SNIC_ECORRUPT;
     }
-    return d->suspects != 0 ? SNIC_ECORRUPT : 0;
+    return d->suspects.changed != 0 ? SNIC_ECORRUPT : 0;
 }
 
 static int ddp_check_pools(const struct snic_ddp *d, uint32_t writes, uint32_t waits,
@@ -120,7 +103,7 @@ static int ddp_check_pools(const struct snic_ddp *d, uint32_t writes, uint32_t w
     for (uint32_t i = 0; i < d->scopes.high; i++) {
         const struct ddp_scope *s = ddp_scope_at(d, i);
         scopes += (s->flags & DDP_S_USED) != 0;
-        if (ddp_check_timer(d, ddp_timer_of_scope(d, s)) != 0)
+        if (ddp_timers_check(&d->timers, ddp_timer_of_scope(d, s)) != 0)
             return SNIC_ECORRUPT;
         if ((s->flags & (DDP_S_SENT | DDP_S_DEAD)) == DDP_S_SENT && (d->others & ~s->ack) != 0 &&
             s->timer.armed == 0)
@@ -138,11 +121,10 @@ int snic_ddp_check(const struct snic_ddp *d)
 {
     uint32_t recs = 0;
     uint32_t tombstones = 0;
-    uint32_t slots = 0;
     uint32_t writes = 0;
     uint32_t waits = 0;
     uint32_t reads = 0;
-    if (d->ring_count != 0 || d->dirty != SNIC_DDP__NIL || d->ready.first != SNIC_DDP__NIL ||
+    if (d->ring.count != 0 || d->dirty != SNIC_DDP__NIL || d->ready.first != SNIC_DDP__NIL ||
         d->ticking != 0)
         return SNIC_ECORRUPT; /* I6 */
     if (d->recs.high > d->recs.max || d->writes.high > d->writes.max ||
@@ -158,12 +140,10 @@ int snic_ddp_check(const struct snic_ddp *d)
         if (ddp_check_rec(d, r, &writes, &waits, &reads) != 0)
             return SNIC_ECORRUPT;
     }
-    for (uint32_t i = 0; i <= d->index_mask; i++)
-        slots += ddp_index(d)[i].rec != 0;
-    if (recs != d->recs.used || tombstones != d->tombstones || slots != recs)
+    if (recs != d->recs.used || tombstones != d->tombstones || ddp_index_count(&d->index) != recs)
         return SNIC_ECORRUPT;
     for (uint32_t t = 0; t < DDP_T_NODE; t++) {
-        if (ddp_check_timer(d, ddp_timer_of_node(d, t)) != 0)
+        if (ddp_timers_check(&d->timers, ddp_timer_of_node(d, t)) != 0)
             return SNIC_ECORRUPT;
     }
     return ddp_check_pools(d, writes, waits, reads);

@@ -3,16 +3,12 @@
  * The replication engine: memory, events in, actions out.
  *
  * ddp_priv.h has the layout, the invariants and how a step runs. model.c is what distinguishes the
- * five models; record.c the table, timer.c the timers; write.c the coordinator, follow.c the
- * follower, replay.c what makes up for losses; scope.c [PERSIST]sc, cas.c compare-and-swap; epoch.c
- * a new membership, learn.c a node that joins, restart.c all from their logs, purge.c deleted keys.
+ * five models; emit.c actions, record.c the table, timer.c the timers, flight.c writes in flight;
+ * write.c the coordinator, follow.c the follower, replay.c what makes up for losses; scope.c
+ * [PERSIST]sc, cas.c compare-and-swap; epoch.c a new membership, learn.c a node that joins,
+ * restart.c all from their logs, purge.c deleted keys. core.c is what ddpnic shares.
  */
 #include "ddp_priv.h"
-
-#define DDP_KEYS_MAX (UINT32_C(1) << 28)
-#define DDP_POOL_MAX (UINT32_C(1) << 20)
-#define DDP_SCOPES_MAX (UINT32_C(1) << 16)
-#define DDP_NS_MAX (UINT64_C(1) << 50)
 
 /* ---- Options and memory ---- */
 
@@ -27,71 +23,83 @@ static int ddp_options(struct snic_ddp_opts *o, const struct snic_ddp_opts *from
         o->replay_ns = UINT64_C(10000000);
     if (o->others_max == 0)
         o->others_max = SNIC_DDP_NODES_MAX - 1;
-    if (o->model < SNIC_DDP_SYNCH || o->model > SNIC_DDP_SCOPE ||
-        o->others_max >= SNIC_DDP_NODES_MAX ||
-        (o->flags & ~(uint32_t)(SNIC_DDP_PAPER | SNIC_DDP_VALC_AFTER_PERSIST)) != 0 ||
-        o->node >= SNIC_DDP_NODES_MAX)
-        return SNIC_EINVAL;
-    if (o->keys_max < 1 || o->keys_max > DDP_KEYS_MAX || o->writes_max < 2 ||
-        o->writes_max > DDP_POOL_MAX || o->waits_max < 2 || o->waits_max > DDP_POOL_MAX ||
-        o->reads_max > DDP_POOL_MAX || o->scopes_max > DDP_SCOPES_MAX)
-        return SNIC_EINVAL;
-    if (o->retransmit_ns > DDP_NS_MAX || o->replay_ns > DDP_NS_MAX)
-        return SNIC_EINVAL;
     return 0;
 }
 
-/*
- * Records: keys_max, and what the others may have let in at the same time, each while it had room
- * itself. A follower without room for those would not acknowledge them, for ever.
- */
-static uint32_t ddp_recs_max(const struct snic_ddp_opts *o)
+static struct ddp_sizes ddp_sizes_of(const struct snic_ddp_opts *o)
 {
-    return o->keys_max + o->others_max * o->writes_max;
+    struct ddp_sizes s = {.model = o->model,
+                          .node = o->node,
+                          .keys_max = o->keys_max,
+                          .writes_max = o->writes_max,
+                          .waits_max = o->waits_max,
+                          .reads_max = o->reads_max,
+                          .scopes_max = o->scopes_max,
+                          .others_max = o->others_max,
+                          .retransmit_ns = o->retransmit_ns,
+                          .replay_ns = o->replay_ns};
+    return s;
 }
 
-static uint32_t ddp_index_slots(const struct snic_ddp_opts *o)
+/* The options of @p from with their defaults, and what is wrong with them; NULL: nothing. */
+static const char *ddp_options_wrong(struct snic_ddp_opts *o, const struct snic_ddp_opts *from)
 {
-    return (uint32_t)snic_pow2_up((uint64_t)ddp_recs_max(o) * 3 / 2 + 1);
+    const uint32_t flags = (uint32_t)SNIC_DDP_PAPER | SNIC_DDP_VALC_AFTER_PERSIST;
+    if (ddp_options(o, from) != 0)
+        return "opts_size: not the struct's, or an unknown option is set";
+    if ((o->flags & ~flags) != 0)
+        return "flags: an unknown one is set";
+    struct ddp_sizes s = ddp_sizes_of(o);
+    return ddp_sizes_wrong(&s);
 }
 
-/* Where everything goes, relative to the beginning; fills in the at_ of @p d. */
+const char *snic_ddp_opts_wrong(const struct snic_ddp_opts *opts)
+{
+    struct snic_ddp_opts o;
+    return ddp_options_wrong(&o, opts);
+}
+
+/* Where everything goes in the block @p d: its size, 0 when that is more than can be. */
 static size_t ddp_layout(const struct snic_ddp_opts *o, struct snic_ddp *d)
 {
-    uint64_t at = snic_align_up(sizeof(struct snic_ddp), SNIC_DDP_ALIGN);
-    d->at_recs = at;
-    at += (uint64_t)ddp_recs_max(o) * sizeof(struct ddp_rec);
-    d->at_index = at;
-    at += snic_align_up((uint64_t)ddp_index_slots(o) * sizeof(struct ddp_slot), SNIC_DDP_ALIGN);
-    d->at_writes = at;
-    at += snic_align_up(o->writes_max * sizeof(struct ddp_write), SNIC_DDP_ALIGN);
-    d->at_waits = at;
-    at += snic_align_up(o->waits_max * sizeof(struct ddp_wait), SNIC_DDP_ALIGN);
-    d->at_reads = at;
-    at += snic_align_up(o->reads_max * sizeof(struct ddp_read), SNIC_DDP_ALIGN);
-    d->at_scopes = at;
-    at += snic_align_up(o->scopes_max * sizeof(struct ddp_scope), SNIC_DDP_ALIGN);
-    return at > SIZE_MAX ? 0 : (size_t)at;
+    const struct ddp_sizes s = ddp_sizes_of(o);
+    uint64_t end = snic_align_up(sizeof(struct snic_ddp), SNIC_DDP_ALIGN);
+    ddp_pool_place(&d->recs, d, &end, ddp_sizes_recs(&s), sizeof(struct ddp_rec),
+                   offsetof(struct ddp_rec, dirty));
+    ddp_index_place(&d->index, d, &end, ddp_sizes_recs(&s));
+    ddp_pool_place(&d->writes, d, &end, o->writes_max, sizeof(struct ddp_write),
+                   offsetof(struct ddp_write, next));
+    ddp_pool_place(&d->waits, d, &end, o->waits_max, sizeof(struct ddp_wait),
+                   offsetof(struct ddp_wait, next));
+    ddp_pool_place(&d->reads, d, &end, o->reads_max, sizeof(struct ddp_read),
+                   offsetof(struct ddp_read, next));
+    ddp_pool_place(&d->scopes, d, &end, o->scopes_max, sizeof(struct ddp_scope),
+                   offsetof(struct ddp_scope, next));
+    return end > SIZE_MAX ? 0 : (size_t)end;
+}
+
+static void ddp_layout_timers(struct snic_ddp *d)
+{
+    struct ddp_timers *ts = &d->timers;
+    ddp_timers_init(ts, d->o.retransmit_ns, d->o.replay_ns);
+    ddp_timers_span(ts, &ddp_write_at(d, 0)->timer, sizeof(struct ddp_write), d->writes.max);
+    ddp_timers_span(ts, &ddp_scope_at(d, 0)->timer, sizeof(struct ddp_scope), d->scopes.max);
+    ddp_timers_span(ts, d->node_timers, sizeof(struct ddp_timer), DDP_T_NODE);
+    ddp_timers_span(ts, &ddp_rec_at(d, 0)->timer, sizeof(struct ddp_rec), d->recs.max);
 }
 
 size_t snic_ddp_memsize(const struct snic_ddp_opts *opts)
 {
     struct snic_ddp_opts o;
     struct snic_ddp d;
-    return ddp_options(&o, opts) != 0 ? 0 : ddp_layout(&o, &d);
-}
-
-static struct ddp_pool ddp_pool_of(uint32_t max)
-{
-    struct ddp_pool p = {SNIC_DDP__NIL, 0, 0, max};
-    return p;
+    return ddp_options_wrong(&o, opts) != NULL ? 0 : ddp_layout(&o, &d);
 }
 
 int snic_ddp_init(struct snic_ddp **out, void *mem, size_t mem_size,
                   const struct snic_ddp_opts *opts)
 {
     struct snic_ddp_opts o;
-    if (ddp_options(&o, opts) != 0 || ((uintptr_t)mem & (SNIC_DDP_ALIGN - 1)) != 0)
+    if (ddp_options_wrong(&o, opts) != NULL || ((uintptr_t)mem & (SNIC_DDP_ALIGN - 1)) != 0)
         return SNIC_EINVAL;
     struct snic_ddp *d = mem;
     size_t size = snic_ddp_memsize(opts);
@@ -101,74 +109,12 @@ int snic_ddp_init(struct snic_ddp **out, void *mem, size_t mem_size,
     (void)ddp_layout(&o, d);
     d->o = o;
     ddp_rules_of(o.model, o.flags, &d->rules);
-    d->index_mask = ddp_index_slots(&o) - 1;
-    d->recs = ddp_pool_of(ddp_recs_max(&o));
-    d->writes = ddp_pool_of(o.writes_max);
-    d->waits = ddp_pool_of(o.waits_max);
-    d->reads = ddp_pool_of(o.reads_max);
-    d->scopes = ddp_pool_of(o.scopes_max);
     d->dirty = d->ready.first = d->ready.last = SNIC_DDP__NIL;
     d->sweep = d->sweep_scope = SNIC_DDP__NIL;
     d->digest_next = SNIC_DDP__RANGES;
-    for (uint32_t c = 0; c < DDP_CLASSES; c++)
-        d->classes[c].first = d->classes[c].last = SNIC_DDP__NIL;
+    ddp_layout_timers(d);
     *out = d;
     return 0;
-}
-
-/* ---- Actions ---- */
-
-struct snic_ddp_action *ddp_act(struct snic_ddp *d, uint32_t type)
-{
-    SNIC_ASSERT(d->ring_count < SNIC_DDP__RING);
-    struct snic_ddp_action *a = &d->ring[(d->ring_first + d->ring_count++) % SNIC_DDP__RING];
-    memset(a, 0, sizeof(*a));
-    a->type = type;
-    return a;
-}
-
-struct snic_ddp_msg *ddp_send(struct snic_ddp *d, uint32_t type, uint16_t to,
-                              const struct snic_ddp_key *key, uint64_t ts)
-{
-    static struct snic_ddp_msg *const none = NULL;
-    if (to == 0 && (type == SNIC_DDP_VAL || type == SNIC_DDP_VAL_C || type == SNIC_DDP_VAL_P))
-        return none; /* the only member */
-    SNIC_ASSERT(to != 0 && (to & ~d->others) == 0);
-    struct snic_ddp_action *a = ddp_act(d, SNIC_DDP_SEND);
-    a->to = to;
-    a->msg.type = (uint8_t)type;
-    a->msg.src = (uint8_t)d->o.node;
-    a->msg.epoch = d->epoch;
-    a->msg.src_incarnation = d->incarnation[d->o.node];
-    a->msg.key = *key;
-    a->msg.ts = ts;
-    return &a->msg;
-}
-
-void ddp_release(struct snic_ddp *d, uint64_t value)
-{
-    ddp_act(d, SNIC_DDP_RELEASE)->msg.value = value;
-}
-
-void ddp_flush(struct snic_ddp *d, uint32_t id)
-{
-    ddp_act(d, SNIC_DDP_FLUSH)->id = id;
-}
-
-/* The answer to a read, or to what turned out to be one; without @p r only the result. */
-void ddp_done(struct snic_ddp *d, uint64_t token, int result, const struct ddp_rec *r)
-{
-    struct snic_ddp_action *a = ddp_act(d, SNIC_DDP_DONE);
-    a->token = token;
-    a->result = result;
-    if (r == NULL)
-        return;
-    a->flags = r->flags & SNIC_DDP_MSG_TOMBSTONE;
-    a->msg.flags = (uint8_t)a->flags;
-    a->msg.key = r->key;
-    a->msg.ts = r->vts;
-    a->msg.value = r->value;
-    a->msg.length = r->length;
 }
 
 /* ---- Work that is left ---- */
@@ -176,21 +122,82 @@ void ddp_done(struct snic_ddp *d, uint64_t token, int result, const struct ddp_r
 /* A read whose key was unlocked, or whose node is fenced. The lease may have ended meanwhile. */
 static void ddp_ready_read(struct snic_ddp *d)
 {
-    uint32_t n = d->ready.first;
-    struct ddp_read *q = ddp_read_at(d, n);
-    const struct ddp_rec *r = ddp_rec_at(d, q->rec);
-    d->ready.first = q->next;
-    if (q->next == SNIC_DDP__NIL)
-        d->ready.last = SNIC_DDP__NIL;
+    struct ddp_read q = ddp_reads_pop(&d->reads, &d->ready);
+    const struct ddp_rec *r = ddp_rec_at(d, q.rec);
     if (!ddp_lease(d, d->now_ns))
-        ddp_done(d, q->token, SNIC_ESTALE, NULL);
+        ddp_done(d, q.token, SNIC_ESTALE, NULL);
     else
-        ddp_done(d, q->token, (r->flags & SNIC_DDP_MSG_TOMBSTONE) != 0 ? SNIC_ENOENT : 0, r);
-    memset(q, 0, sizeof(*q));
-    q->rec = SNIC_DDP__NIL;
-    q->next = d->reads.free;
-    d->reads.free = n;
-    d->reads.used--;
+        ddp_done(d, q.token, (r->flags & SNIC_DDP_MSG_TOMBSTONE) != 0 ? SNIC_ENOENT : 0, r);
+}
+
+/*
+ * What follows from a dirty record's state: its writes' next steps, then CAS that lost, which are
+ * reads by now, acknowledgements that are due (gv, gd, dts rose), and reads. Takes what fits the
+ * ring; the record stays dirty until all is done.
+ */
+static void ddp_eval(struct snic_ddp *d, struct ddp_rec *r)
+{
+    for (uint32_t i = r->writes; i != SNIC_DDP__NIL;) {
+        struct ddp_write *w = ddp_write_at(d, i);
+        if (!ddp_room(d))
+            return;
+        i = w->next;
+        if ((w->flags & DDP_W_ABORTED) == 0 && ddp_write_eval(d, w) != 0 &&
+            ddp_cas_settled(d, w) != 0)
+            (void)ddp_write_eval(d, w);
+    }
+    for (uint32_t i = r->writes; r->rd == 0 && i != SNIC_DDP__NIL;) {
+        struct ddp_write *w = ddp_write_at(d, i);
+        if (!ddp_room(d))
+            return;
+        i = w->next;
+        if ((w->flags & DDP_W_ABORTED) != 0)
+            ddp_write_eval_aborted(d, w);
+    }
+    if (ddp_follow_eval(d, r) != 0)
+        return;
+    if (r->rd == 0)
+        ddp_reads_ready(&d->reads, &r->reads, &d->ready);
+    SNIC_ASSERT(d->dirty == ddp_rec_number(d, r));
+    d->dirty = r->dirty;
+    r->dirty = SNIC_DDP__NIL;
+    r->flags &= ~(uint32_t)DDP_R_DIRTY;
+    if (r->vts == 0 && r->writes == SNIC_DDP__NIL)
+        ddp_remove(d, r); /* I8 */
+}
+
+/* Fire a timer: 0, or SNIC_EINVAL if it is not armed. */
+static int ddp_timer_fire(struct snic_ddp *d, uint32_t number)
+{
+    uint32_t node = ddp_timer_of_node(d, 0);
+    if (number >= node + DDP_T_NODE + d->recs.high || ddp_timers_at(&d->timers, number)->armed == 0)
+        return SNIC_EINVAL;
+    ddp_timer_stop(d, number);
+    if (number < d->o.writes_max)
+        ddp_write_retry(d, ddp_write_at(d, number));
+    else if (number < node)
+        ddp_scope_retry(d, ddp_scope_at(d, number - d->o.writes_max));
+    else if (number == node + DDP_T_PULL)
+        ddp_learn_retry(d);
+    else if (number == node + DDP_T_RESTART)
+        ddp_restart_retry(d);
+    else if (number == node + DDP_T_PURGE)
+        ddp_purge_fire(d);
+    else
+        ddp_watch_fire(d, ddp_rec_at(d, number - node - DDP_T_NODE));
+    return 0;
+}
+
+/* Fire a timer that is due; 0: none. */
+static int ddp_timer_due(struct snic_ddp *d)
+{
+    uint32_t n = ddp_timers_due(&d->timers, d->now_ns);
+    if (n == SNIC_DDP__NIL)
+        return 0;
+    int r = ddp_timer_fire(d, n);
+    SNIC_ASSERT(r == 0);
+    (void)r;
+    return 1;
 }
 
 /* One piece; 0: nothing is left. Only with an empty ring. */
@@ -212,9 +219,10 @@ static int ddp_work(struct snic_ddp *d)
         d->ticking = (uint8_t)ddp_timer_due(d);
         return 1;
     }
-    if (d->suspects) {
-        d->suspects = 0;
-        ddp_suspect_emit(d);
+    if (d->suspects.changed) {
+        uint16_t mask;
+        if (ddp_suspects_report(&d->suspects, &mask))
+            ddp_act(d, SNIC_DDP_SUSPECT)->to = mask;
         return 1;
     }
     if (d->need_epoch) {
@@ -227,38 +235,17 @@ static int ddp_work(struct snic_ddp *d)
 
 int snic_ddp_poll(struct snic_ddp *d, struct snic_ddp_action *out)
 {
-    while (d->ring_count == 0) {
+    while (d->ring.count == 0) {
         if (ddp_work(d) == 0)
             return 0;
     }
-    struct snic_ddp_action *a = &d->ring[d->ring_first];
-    *out = *a;
-    d->ring_first = (d->ring_first + 1) % SNIC_DDP__RING;
-    d->ring_count--;
+    *out = d->actions[d->ring.first];
+    d->ring.first = (d->ring.first + 1) % SNIC_DDP__RING;
+    d->ring.count--;
     return 1;
 }
 
 /* ---- Events ---- */
-
-/* Which acknowledgements and validations a model has at all. */
-static int ddp_in_model(const struct snic_ddp *d, uint32_t type)
-{
-    switch (type) {
-    case SNIC_DDP_ACK:
-        return d->rules.acks == DDP_ONE;
-    case SNIC_DDP_ACK_C:
-        return d->rules.acks != DDP_ONE;
-    case SNIC_DDP_ACK_P:
-        return d->rules.acks == DDP_SPLIT;
-    case SNIC_DDP_VAL:
-    case SNIC_DDP_VAL_C:
-        return d->rules.val_type == type;
-    case SNIC_DDP_VAL_P:
-        return d->rules.val_p != DDP_NEVER;
-    default:
-        return 1;
-    }
-}
 
 static int ddp_deliver(struct snic_ddp *d, const struct snic_ddp_msg *m)
 {
@@ -305,15 +292,12 @@ static int ddp_message(struct snic_ddp *d, const struct snic_ddp_msg *m)
     int r = SNIC_EPROTO;
     if (m == NULL)
         return SNIC_EINVAL;
-    if (m->src < SNIC_DDP_NODES_MAX &&
-        (m->epoch != d->epoch || (d->others & ddp_bit(m->src)) == 0 || m->dst != d->o.node ||
-         m->src_incarnation != d->incarnation[m->src] ||
-         m->dst_incarnation != d->incarnation[d->o.node])) {
+    if (ddp_msg_foreign(m, d->o.node, d->epoch, d->others, d->incarnation)) {
         d->counters.foreign++;
         return SNIC_ESTALE;
     }
     if (m->src < SNIC_DDP_NODES_MAX && (m->flags & ~flags) == 0 &&
-        snic_ddp_ts_epoch(m->ts) <= d->epoch && ddp_in_model(d, m->type))
+        snic_ddp_ts_epoch(m->ts) <= d->epoch && ddp_rules_have(&d->rules, m->type))
         r = ddp_deliver(d, m);
     if (r == 0 && d->restart != DDP_RESTART_NOT)
         ddp_restart_heard(d, ddp_bit(m->src));
@@ -369,7 +353,7 @@ static int ddp_event(struct snic_ddp *d, const struct snic_ddp_event *ev)
 int snic_ddp_step(struct snic_ddp *d, uint64_t now_ns, const struct snic_ddp_event *ev)
 {
     SNIC_ASSERT(now_ns >= d->now_ns);
-    SNIC_ASSERT(d->ring_count == 0 && d->dirty == SNIC_DDP__NIL); /* I6 */
+    SNIC_ASSERT(d->ring.count == 0 && d->dirty == SNIC_DDP__NIL); /* I6 */
     SNIC_ASSERT(d->ready.first == SNIC_DDP__NIL && d->ticking == 0);
     d->now_ns = now_ns;
     int r = ddp_event(d, ev);
@@ -453,8 +437,3 @@ void snic_ddp_inspect(const struct snic_ddp *d, struct snic_ddp_info *out)
     out->learned = d->learn == DDP_LEARN_DONE;
     out->counters = d->counters;
 }
-
-#undef DDP_KEYS_MAX
-#undef DDP_POOL_MAX
-#undef DDP_SCOPES_MAX
-#undef DDP_NS_MAX

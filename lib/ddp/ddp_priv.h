@@ -2,8 +2,7 @@
 /*
  * The replication engine's inside: shared by the files of this module and its tests.
  *
- * One block of memory: struct snic_ddp, records, index, writes, waits, reads, scopes. No pointers:
- * a reference is a number in its array, SNIC_DDP__NIL is none.
+ * One block of memory (core.h): struct snic_ddp, records, index, writes, waits, reads, scopes.
  *
  * How a step runs: the event's handler changes the state, emits a few actions and marks records
  * dirty; poll, whenever the ring is empty, does one piece of the work that is left (ddp_work),
@@ -33,61 +32,14 @@
 #ifndef SNIC_DDP_PRIV_H
 #define SNIC_DDP_PRIV_H
 
-#include "snicstore/ddp.h"
+#include "ddp/core.h"
 
-#define SNIC_DDP__NIL UINT32_MAX
 /* Actions held: the most that one handler or one piece of work emits, PULL's, is below half. */
 #define SNIC_DDP__RING 32
 #define SNIC_DDP__ROOM 12   /* of the ring, that must be free to begin another part of a piece */
 #define SNIC_DDP__PIECE 16  /* records that a PULL is answered with */
 #define SNIC_DDP__WINDOW 64 /* numbers that they are of: bits of a word */
 #define SNIC_DDP__RANGES 64 /* of keys, that a restart compares */
-#define SNIC_DDP__LATE 8    /* tries after which who has not answered is slow */
-
-/* Timer classes, each a FIFO: all in it wait for the same time. */
-#define SNIC_DDP__DOUBLINGS 7 /* retransmission: 0 ... 6 */
-#define SNIC_DDP__PATIENCE 3  /* DDP_REPLAY + 0 ... 3: questions, each after twice as long */
-enum ddp_class {
-    DDP_REPLAY = SNIC_DDP__DOUBLINGS,
-    DDP_PACE = DDP_REPLAY + SNIC_DDP__PATIENCE + 1,
-    DDP_CLASSES
-};
-
-/* What a condition is made of; the tables in model.c are masks of these. */
-enum ddp_cond {
-    DDP_C = 1, /* all of d->others have stored it */
-    DDP_P = 2, /* all have it durable */
-    DDP_L = 4, /* the own log has it durable */
-    DDP_NEVER = 128
-};
-
-/* How a follower acknowledges. */
-enum ddp_acks { DDP_ONE = 0, DDP_SPLIT, DDP_C_ONLY };
-
-/* A model, as data. */
-struct ddp_rules {
-    uint8_t release; /* when the coordinator unlocks */
-    uint8_t gv;      /* when it raises them */
-    uint8_t gd;
-    uint8_t val; /* when it sends the message val_type */
-    uint8_t val_type;
-    uint8_t val_p; /* when it sends VAL_P; DDP_NEVER */
-    uint8_t answer;
-    uint8_t all; /* when it frees the write: all of the above that are not never */
-    uint8_t acks;
-    uint8_t val_durable; /* val_type means durable, too: a follower raises gd */
-    uint8_t watch_gd;    /* a follower that misses VAL_P asks for it (H5) */
-    uint8_t background;  /* no write is answered later for the log */
-};
-
-/* Armed or not is state; the deadline is time, which a checker leaves out (amendment A13). */
-struct ddp_timer {
-    uint64_t deadline_ns;
-    uint32_t next;
-    uint32_t prev;
-    uint8_t armed; /* class + 1, 0: not */
-    uint8_t pad[7];
-};
 
 /* SNIC_DDP_MSG_TOMBSTONE is one, too. */
 enum ddp_rec_flag {
@@ -113,8 +65,7 @@ struct ddp_rec {
     uint32_t hash;
     uint32_t writes; /* coordinated or replayed here, list */
     uint32_t waits;  /* of acknowledgements due, list */
-    uint32_t read_first;
-    uint32_t read_last;
+    struct ddp_list reads;
     uint32_t dirty;   /* the next dirty one; of a free record the next free one */
     uint32_t queries; /* of vts, at most SNIC_DDP__PATIENCE: sets the delay of the next one only */
     uint32_t pad;
@@ -175,12 +126,6 @@ struct ddp_wait {
     uint32_t round; /* of a [PERSIST]sc */
 };
 
-struct ddp_read {
-    uint64_t token;
-    uint32_t rec;
-    uint32_t next;
-};
-
 enum ddp_scope_flag {
     DDP_S_USED = 1,
     DDP_S_SYNC = 2,    /* the client requested SYNC */
@@ -203,24 +148,6 @@ struct ddp_scope {
     uint32_t round; /* SENT: which of this node's [PERSIST]sc it is */
 };
 
-struct ddp_slot {
-    uint32_t hash;
-    uint32_t rec; /* + 1; 0: empty */
-};
-
-/* A pool of numbered objects: freed ones are reused first, then the next never used. */
-struct ddp_pool {
-    uint32_t free; /* list */
-    uint32_t high; /* those above were never used */
-    uint32_t used;
-    uint32_t max;
-};
-
-struct ddp_list {
-    uint32_t first;
-    uint32_t last;
-};
-
 enum ddp_learn { DDP_LEARN_NOT = 0, DDP_LEARN_PULLS, DDP_LEARN_FLUSHES, DDP_LEARN_DONE };
 enum ddp_restart {
     DDP_RESTART_NOT = 0,
@@ -240,15 +167,8 @@ enum ddp_node_timer { DDP_T_PULL = 0, DDP_T_RESTART, DDP_T_PURGE, DDP_T_NODE };
 
 struct snic_ddp {
     /* Fixed at init. */
-    uint64_t at_recs; /* offsets from this struct */
-    uint64_t at_index;
-    uint64_t at_writes;
-    uint64_t at_waits;
-    uint64_t at_reads;
-    uint64_t at_scopes;
     struct snic_ddp_opts o;
     struct ddp_rules rules;
-    uint32_t index_mask;
 
     /* The membership, as of the last EPOCH. */
     uint32_t epoch;
@@ -262,6 +182,7 @@ struct snic_ddp {
     uint32_t incarnation[SNIC_DDP_NODES_MAX];
 
     /* The table. */
+    struct ddp_index index;
     struct ddp_pool recs;
     struct ddp_pool writes;
     struct ddp_pool waits;
@@ -280,7 +201,6 @@ struct snic_ddp {
     uint32_t sweep_scope;  /* EPOCH: scopes from here on, up to scopes.high */
     uint16_t kept;         /* EPOCH: nodes of both epochs, same incarnation */
     uint8_t ticking;       /* TICK: fire what is due */
-    uint8_t suspects;      /* late changed: does the mask? */
     uint8_t need_epoch;    /* NEED_EPOCH is to be emitted */
     uint32_t digest_next;  /* restart: digests to send, from here on */
 
@@ -300,6 +220,7 @@ struct snic_ddp {
     uint64_t pull_has;  /* from PULLED: the donor's records from the cursor on, a bit each */
     uint64_t pull_got;  /* those that are here */
     uint32_t pull_tries;
+    uint16_t pull_late; /* as a write's */
 
     /* Restart. */
     uint32_t restart;
@@ -311,51 +232,44 @@ struct snic_ddp {
     uint16_t restart_late;  /* as a write's */
 
     /* Slow nodes. */
-    uint16_t pull_late;                /* as a write's */
-    uint16_t suspected;                /* as last emitted */
-    uint32_t late[SNIC_DDP_NODES_MAX]; /* how many things wait for it too long */
-    uint64_t differ;                   /* ranges, one bit each */
+    struct ddp_suspects suspects;
+    uint64_t differ; /* ranges, one bit each */
     uint64_t digest[SNIC_DDP__RANGES];
     uint16_t got[SNIC_DDP__RANGES];
 
-    struct ddp_timer timers[DDP_T_NODE];
-    struct ddp_list classes[DDP_CLASSES];
+    struct ddp_timer node_timers[DDP_T_NODE];
+    struct ddp_timers timers;
 
     /* Time and counters: no part of the state (A13). */
     uint64_t now_ns;
     uint64_t lease_ns;
     struct snic_ddp_counters counters;
 
-    uint32_t ring_first;
-    uint32_t ring_count;
-    struct snic_ddp_action ring[SNIC_DDP__RING];
+    struct ddp_ring ring;
+    struct snic_ddp_action actions[SNIC_DDP__RING];
 };
 
 /* ---- Where things are ---- */
 
 static inline struct ddp_rec *ddp_rec_at(const struct snic_ddp *d, uint32_t i)
 {
-    return (struct ddp_rec *)(uintptr_t)((const unsigned char *)d + d->at_recs) + i;
+    return (struct ddp_rec *)ddp_pool_first(&d->recs) + i;
 }
 static inline struct ddp_write *ddp_write_at(const struct snic_ddp *d, uint32_t i)
 {
-    return (struct ddp_write *)(uintptr_t)((const unsigned char *)d + d->at_writes) + i;
+    return (struct ddp_write *)ddp_pool_first(&d->writes) + i;
 }
 static inline struct ddp_wait *ddp_wait_at(const struct snic_ddp *d, uint32_t i)
 {
-    return (struct ddp_wait *)(uintptr_t)((const unsigned char *)d + d->at_waits) + i;
+    return (struct ddp_wait *)ddp_pool_first(&d->waits) + i;
 }
 static inline struct ddp_read *ddp_read_at(const struct snic_ddp *d, uint32_t i)
 {
-    return (struct ddp_read *)(uintptr_t)((const unsigned char *)d + d->at_reads) + i;
+    return (struct ddp_read *)ddp_pool_first(&d->reads) + i;
 }
 static inline struct ddp_scope *ddp_scope_at(const struct snic_ddp *d, uint32_t i)
 {
-    return (struct ddp_scope *)(uintptr_t)((const unsigned char *)d + d->at_scopes) + i;
-}
-static inline struct ddp_slot *ddp_index(const struct snic_ddp *d)
-{
-    return (struct ddp_slot *)(uintptr_t)((const unsigned char *)d + d->at_index);
+    return (struct ddp_scope *)ddp_pool_first(&d->scopes) + i;
 }
 static inline uint32_t ddp_rec_number(const struct snic_ddp *d, const struct ddp_rec *r)
 {
@@ -365,9 +279,9 @@ static inline uint32_t ddp_write_number(const struct snic_ddp *d, const struct d
 {
     return (uint32_t)(w - ddp_write_at(d, 0));
 }
-static inline uint16_t ddp_bit(uint32_t node)
+static inline uint32_t ddp_scope_number(const struct snic_ddp *d, const struct ddp_scope *s)
 {
-    return (uint16_t)(1u << node);
+    return (uint32_t)(s - ddp_scope_at(d, 0));
 }
 static inline int ddp_lease(const struct snic_ddp *d, uint64_t now)
 {
@@ -375,10 +289,10 @@ static inline int ddp_lease(const struct snic_ddp *d, uint64_t now)
 }
 static inline int ddp_room(const struct snic_ddp *d)
 {
-    return d->ring_count + SNIC_DDP__ROOM <= SNIC_DDP__RING;
+    return d->ring.count + SNIC_DDP__ROOM <= SNIC_DDP__RING;
 }
 
-/* ddp.c: actions and messages */
+/* emit.c: actions and messages */
 struct snic_ddp_action *ddp_act(struct snic_ddp *d, uint32_t type);
 struct snic_ddp_msg *ddp_send(struct snic_ddp *d, uint32_t type, uint16_t to,
                               const struct snic_ddp_key *key, uint64_t ts);
@@ -390,20 +304,15 @@ void ddp_flush(struct snic_ddp *d, uint32_t id);
 void ddp_rules_of(uint32_t model, uint32_t flags, struct ddp_rules *out);
 
 /* record.c */
-uint32_t ddp_hash(const struct snic_ddp_key *key);
 struct ddp_rec *ddp_find(const struct snic_ddp *d, const struct snic_ddp_key *key);
 struct ddp_rec *ddp_add(struct snic_ddp *d, const struct snic_ddp_key *key);
 void ddp_remove(struct snic_ddp *d, struct ddp_rec *r);
-void ddp_apply(struct snic_ddp *d, struct ddp_rec *r, uint64_t ts, const struct snic_ddp_msg *m);
 void ddp_append(struct snic_ddp *d, const struct ddp_rec *r, uint64_t scope, uint32_t background);
 void ddp_dirty(struct snic_ddp *d, struct ddp_rec *r);
 void ddp_unlock(struct snic_ddp *d, struct ddp_rec *r, uint64_t ts);
-void ddp_eval(struct snic_ddp *d, struct ddp_rec *r);
-uint32_t ddp_pool_take(struct ddp_pool *p, uint32_t next_of_free);
-int ddp_pool_full(const struct ddp_pool *p);
+void ddp_purge_look(struct snic_ddp *d);
 
 /* timer.c */
-struct ddp_timer *ddp_timer_at(const struct snic_ddp *d, uint32_t number);
 uint32_t ddp_timer_of_write(const struct snic_ddp *d, const struct ddp_write *w);
 uint32_t ddp_timer_of_scope(const struct snic_ddp *d, const struct ddp_scope *s);
 uint32_t ddp_timer_of_node(const struct snic_ddp *d, uint32_t which);
@@ -411,22 +320,25 @@ uint32_t ddp_timer_of_rec(const struct snic_ddp *d, const struct ddp_rec *r);
 void ddp_timer_arm(struct snic_ddp *d, uint32_t number, uint32_t class);
 void ddp_timer_retry(struct snic_ddp *d, uint32_t number, uint32_t tries);
 void ddp_timer_stop(struct snic_ddp *d, uint32_t number);
-int ddp_timer_due(struct snic_ddp *d);
-int ddp_timer_fire(struct snic_ddp *d, uint32_t number);
+
+/* flight.c: writes in flight, and a record's value */
+struct ddp_write *ddp_write_new(struct snic_ddp *d, struct ddp_rec *r, uint64_t ts, uint32_t flags);
+struct ddp_write *ddp_write_find(const struct snic_ddp *d, const struct ddp_rec *r, uint64_t ts);
+void ddp_write_free(struct snic_ddp *d, struct ddp_write *w);
+uint16_t ddp_write_missing(const struct snic_ddp *d, const struct ddp_write *w);
+void ddp_watch(struct snic_ddp *d, struct ddp_rec *r, int fresh);
+void ddp_cas_abort(struct snic_ddp *d, struct ddp_write *w);
+void ddp_apply(struct snic_ddp *d, struct ddp_rec *r, uint64_t ts, const struct snic_ddp_msg *m);
 
 /* write.c: the coordinator */
 uint64_t ddp_next_ts(const struct snic_ddp *d, const struct ddp_rec *r, uint64_t step);
 enum ddp_place { DDP_PLACE_CLIENT = 0, DDP_PLACE_DELETE, DDP_PLACE_REPLAY };
 int ddp_write_room(const struct snic_ddp *d, enum ddp_place of);
-struct ddp_write *ddp_write_new(struct snic_ddp *d, struct ddp_rec *r, uint64_t ts, uint32_t flags);
-struct ddp_write *ddp_write_find(const struct snic_ddp *d, const struct ddp_rec *r, uint64_t ts);
-void ddp_write_free(struct snic_ddp *d, struct ddp_write *w);
 void ddp_write_invalidate(struct snic_ddp *d, struct ddp_write *w, uint16_t to);
 void ddp_write_send_inv(struct snic_ddp *d, const struct ddp_write *w, uint16_t to);
 int ddp_write_eval(struct snic_ddp *d, struct ddp_write *w);
 void ddp_write_eval_aborted(struct snic_ddp *d, struct ddp_write *w);
 int ddp_write_admit(struct snic_ddp *d, const struct snic_ddp_event *ev, const struct ddp_rec *r);
-uint16_t ddp_write_missing(const struct snic_ddp *d, const struct ddp_write *w);
 int ddp_write_client(struct snic_ddp *d, const struct snic_ddp_event *ev);
 int ddp_write_ack(struct snic_ddp *d, const struct snic_ddp_msg *m);
 int ddp_read_client(struct snic_ddp *d, const struct snic_ddp_event *ev);
@@ -437,15 +349,12 @@ int ddp_follow_val(struct snic_ddp *d, const struct snic_ddp_msg *m);
 void ddp_follow_decided(struct snic_ddp *d, struct ddp_rec *r);
 void ddp_follow_appended(struct snic_ddp *d, const struct snic_ddp_event *ev);
 int ddp_follow_eval(struct snic_ddp *d, struct ddp_rec *r);
+void ddp_validate(struct snic_ddp *d, const struct ddp_rec *r, uint64_t ts, uint16_t to);
 
 /* replay.c */
-void ddp_watch(struct snic_ddp *d, struct ddp_rec *r, int fresh);
 void ddp_watch_fire(struct snic_ddp *d, struct ddp_rec *r);
 void ddp_watch_alive(struct snic_ddp *d, struct ddp_rec *r, uint32_t src);
 void ddp_write_retry(struct snic_ddp *d, struct ddp_write *w);
-void ddp_suspect(struct snic_ddp *d, uint16_t *late, uint16_t now);
-void ddp_suspect_emit(struct snic_ddp *d);
-void ddp_validate(struct snic_ddp *d, const struct ddp_rec *r, uint64_t ts, uint16_t to);
 int ddp_query(struct snic_ddp *d, const struct snic_ddp_msg *m);
 
 /* scope.c */
@@ -462,7 +371,6 @@ void ddp_scope_epoch(struct snic_ddp *d, struct ddp_scope *s);
 /* cas.c */
 int ddp_cas_client(struct snic_ddp *d, const struct snic_ddp_event *ev);
 int ddp_cas_settled(struct snic_ddp *d, struct ddp_write *w);
-void ddp_cas_abort(struct snic_ddp *d, struct ddp_write *w);
 void ddp_cas_refuse(struct snic_ddp *d, const struct ddp_rec *r, const struct snic_ddp_msg *m);
 int ddp_cas_nack(struct snic_ddp *d, const struct snic_ddp_msg *m);
 
@@ -485,7 +393,6 @@ void ddp_restart_retry(struct snic_ddp *d);
 void ddp_restart_heard(struct snic_ddp *d, uint16_t from);
 
 /* purge.c */
-void ddp_purge_look(struct snic_ddp *d);
 int ddp_purge_message(struct snic_ddp *d, const struct snic_ddp_msg *m);
 void ddp_purge_fire(struct snic_ddp *d);
 

@@ -58,10 +58,7 @@ static void ddp_epoch_drop_waits(struct snic_ddp *d)
             a->flags |= DDP_A_DEAD;
         } else if ((a->flags & DDP_A_USED) != 0) {
             ddp_rec_at(d, a->rec)->waits = SNIC_DDP__NIL;
-            memset(a, 0, sizeof(*a));
-            a->next = d->waits.free;
-            d->waits.free = i;
-            d->waits.used--;
+            ddp_pool_give(&d->waits, i);
         }
     }
 }
@@ -71,17 +68,8 @@ static void ddp_epoch_drop_reads(struct snic_ddp *d)
 {
     for (uint32_t i = 0; i < d->reads.high; i++) {
         const struct ddp_read *q = ddp_read_at(d, i);
-        if (q->rec == SNIC_DDP__NIL)
-            continue;
-        struct ddp_rec *r = ddp_rec_at(d, q->rec);
-        if (r->read_first == SNIC_DDP__NIL)
-            continue;
-        if (d->ready.first == SNIC_DDP__NIL)
-            d->ready.first = r->read_first;
-        else
-            ddp_read_at(d, d->ready.last)->next = r->read_first;
-        d->ready.last = r->read_last;
-        r->read_first = r->read_last = SNIC_DDP__NIL;
+        if (q->rec != SNIC_DDP__NIL)
+            ddp_reads_ready(&d->reads, &ddp_rec_at(d, q->rec)->reads, &d->ready);
     }
 }
 
@@ -109,7 +97,7 @@ int ddp_epoch(struct snic_ddp *d, const struct snic_ddp_view *v)
     if (d->role == SNIC_DDP_FENCED) {
         d->others = 0;
         d->restart = DDP_RESTART_NOT;
-        ddp_suspect(d, &d->restart_late, 0);
+        ddp_suspect(&d->suspects, &d->restart_late, 0);
         ddp_timer_stop(d, ddp_timer_of_node(d, DDP_T_RESTART));
     } else {
         d->took_part = 1;
@@ -151,7 +139,7 @@ static void ddp_epoch_write(struct snic_ddp *d, struct ddp_write *w)
     w->ack_c &= kept;
     w->ack_p &= kept;
     w->tries = 0;
-    ddp_suspect(d, &w->late, 0);
+    ddp_suspect(&d->suspects, &w->late, 0);
     w->flags &= ~(uint32_t)(DDP_W_VAL | DDP_W_VAL_P);
     ddp_timer_stop(d, ddp_timer_of_write(d, w));
     ddp_write_invalidate(d, w, ddp_write_missing(d, w));

@@ -60,12 +60,8 @@ static void ddp_follow_mark(struct ddp_wait *a, const struct snic_ddp_msg *m)
 static void ddp_follow_wait(struct snic_ddp *d, struct ddp_rec *r, const struct snic_ddp_msg *m,
                             uint64_t tau, uint8_t owes)
 {
-    uint32_t next = SNIC_DDP__NIL;
-    if (d->waits.free != SNIC_DDP__NIL)
-        next = ddp_wait_at(d, d->waits.free)->next;
-    uint32_t n = ddp_pool_take(&d->waits, next);
+    uint32_t n = ddp_pool_take(&d->waits);
     struct ddp_wait *a = ddp_wait_at(d, n);
-    memset(a, 0, sizeof(*a));
     a->ts = m->ts;
     a->tau = tau;
     a->rec = ddp_rec_number(d, r);
@@ -273,10 +269,7 @@ int ddp_follow_eval(struct snic_ddp *d, struct ddp_rec *r)
         uint32_t n = *link;
         *link = a->next;
         d->parked -= a->tau != 0;
-        memset(a, 0, sizeof(*a));
-        a->next = d->waits.free;
-        d->waits.free = n;
-        d->waits.used--;
+        ddp_pool_give(&d->waits, n);
     }
     return 0;
 }

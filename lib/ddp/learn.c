@@ -38,7 +38,7 @@ static void ddp_learn_begin(struct snic_ddp *d, uint64_t cursor)
 static void ddp_learn_progress(struct snic_ddp *d)
 {
     d->pull_tries = 0;
-    ddp_suspect(d, &d->pull_late, 0);
+    ddp_suspect(&d->suspects, &d->pull_late, 0);
     ddp_timer_retry(d, ddp_timer_of_node(d, DDP_T_PULL), 0);
 }
 
@@ -46,7 +46,7 @@ static void ddp_learn_progress(struct snic_ddp *d)
 void ddp_learn_epoch(struct snic_ddp *d, uint32_t old_donor)
 {
     ddp_timer_stop(d, ddp_timer_of_node(d, DDP_T_PULL));
-    ddp_suspect(d, &d->pull_late, 0);
+    ddp_suspect(&d->suspects, &d->pull_late, 0);
     if (d->role != SNIC_DDP_LEARNER) {
         d->learn = DDP_LEARN_NOT;
         return;
@@ -67,7 +67,7 @@ void ddp_learn_retry(struct snic_ddp *d)
     d->pull_tries++;
     d->counters.retransmits++;
     if (d->pull_tries >= SNIC_DDP__LATE)
-        ddp_suspect(d, &d->pull_late, ddp_bit(d->donor));
+        ddp_suspect(&d->suspects, &d->pull_late, ddp_bit(d->donor));
     ddp_learn_pull(d);
 }
 

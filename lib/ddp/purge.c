@@ -15,16 +15,6 @@
 
 #define PURGE_SCAN 256 /* records looked at a time */
 
-/* Look for tombstones later: the lowest node soon, the others when it did not see to it. */
-void ddp_purge_look(struct snic_ddp *d)
-{
-    uint32_t timer = ddp_timer_of_node(d, DDP_T_PURGE);
-    if (d->tombstones == 0 || !d->serves || d->learners != 0 || ddp_timer_at(d, timer)->armed != 0)
-        return;
-    int lowest = (d->full & (ddp_bit(d->o.node) - 1)) == 0;
-    ddp_timer_arm(d, timer, lowest ? (uint32_t)DDP_PACE : SNIC_DDP__DOUBLINGS - 1u);
-}
-
 /* Nothing here is in the way of this tombstone. */
 static int ddp_purge_may(const struct snic_ddp *d, const struct ddp_rec *r, uint64_t ts)
 {
@@ -41,7 +31,8 @@ static int ddp_purge_may(const struct snic_ddp *d, const struct ddp_rec *r, uint
     /* Locks of others' writes all have a timer of these classes (I5). */
     uint32_t first = ddp_timer_of_node(d, DDP_T_NODE);
     for (uint32_t c = DDP_REPLAY; c < DDP_PACE; c++) {
-        for (uint32_t n = d->classes[c].first; n != SNIC_DDP__NIL; n = ddp_timer_at(d, n)->next) {
+        uint32_t n = d->timers.classes[c].first;
+        for (; n != SNIC_DDP__NIL; n = ddp_timers_at(&d->timers, n)->next) {
             if (ddp_rec_at(d, n - first)->vts <= ts)
                 return 0;
         }
@@ -117,8 +108,7 @@ int ddp_purge_message(struct snic_ddp *d, const struct snic_ddp_msg *m)
             return 0;
         d->gen_floor = snic_max_u64(d->gen_floor, m->ts);
         (void)ddp_send(d, SNIC_DDP_PURGE_ACK, ddp_bit(m->src), &m->key, m->ts);
-    } else if (d->purge_ts == m->ts && d->purge_key.w[0] == m->key.w[0] &&
-               d->purge_key.w[1] == m->key.w[1]) {
+    } else if (d->purge_ts == m->ts && ddp_same_key(&d->purge_key, &m->key)) {
         d->purge_ack |= ddp_bit(m->src);
         if ((d->others & ~d->purge_ack) == 0)
             ddp_purge_end(d);

@@ -14,21 +14,6 @@
 #include "ddp_priv.h"
 
 /*
- * Arm or stop the record's timer, by I5. fresh: it has a new value. Called after every change of
- * rd, vts, gd or of the writes in progress here.
- */
-void ddp_watch(struct snic_ddp *d, struct ddp_rec *r, int fresh)
-{
-    int needs = r->rd != 0 || (d->rules.watch_gd && r->gd < r->vts);
-    if (needs && ddp_write_find(d, r, r->vts) != NULL)
-        needs = 0;
-    if (!needs || d->role == SNIC_DDP_FENCED)
-        ddp_timer_stop(d, ddp_timer_of_rec(d, r));
-    else if (fresh || r->timer.armed == 0)
-        ddp_timer_arm(d, ddp_timer_of_rec(d, r), DDP_REPLAY);
-}
-
-/*
  * The QUERY found the write still under way: back off, so that a slow write does not get QUERY from
  * all others a hundred times a second.
  */
@@ -77,34 +62,6 @@ void ddp_watch_fire(struct snic_ddp *d, struct ddp_rec *r)
         ddp_timer_arm(d, ddp_timer_of_rec(d, r), DDP_REPLAY);
 }
 
-/*
- * A write, scope, pull or restart has waited SNIC_DDP__LATE tries for the nodes @p now; @p late is
- * its previous mask. Counted per node: a node is suspected while at least one of them waits for it.
- */
-void ddp_suspect(struct snic_ddp *d, uint16_t *late, uint16_t now)
-{
-    uint16_t change = (uint16_t)(*late ^ now);
-    if (change == 0)
-        return;
-    for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++) {
-        if ((change & ddp_bit(n)) != 0)
-            d->late[n] += (now & ddp_bit(n)) != 0 ? 1 : UINT32_MAX;
-    }
-    *late = now;
-    d->suspects = 1;
-}
-
-void ddp_suspect_emit(struct snic_ddp *d)
-{
-    uint16_t mask = 0;
-    for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++)
-        mask |= d->late[n] != 0 ? ddp_bit(n) : 0;
-    if (mask == d->suspected)
-        return;
-    d->suspected = mask;
-    ddp_act(d, SNIC_DDP_SUSPECT)->to = mask;
-}
-
 /* INV again, to the nodes that have not answered. */
 void ddp_write_retry(struct snic_ddp *d, struct ddp_write *w)
 {
@@ -114,18 +71,8 @@ void ddp_write_retry(struct snic_ddp *d, struct ddp_write *w)
     SNIC_ASSERT(missing != 0); /* the last acknowledgement stops the timer */
     d->counters.retransmits++;
     if (w->tries >= SNIC_DDP__LATE)
-        ddp_suspect(d, &w->late, missing);
+        ddp_suspect(&d->suspects, &w->late, missing);
     ddp_write_invalidate(d, w, stores != 0 ? stores : missing);
-}
-
-/* Tell @p to that @p ts is complete, as far as this node knows it (amendment A5). */
-void ddp_validate(struct snic_ddp *d, const struct ddp_rec *r, uint64_t ts, uint16_t to)
-{
-    const struct ddp_rules *u = &d->rules;
-    if ((u->val_durable ? r->gd : r->gv) >= ts)
-        (void)ddp_send(d, u->val_type, to, &r->key, ts);
-    if (u->val_p != DDP_NEVER && r->gd >= ts)
-        (void)ddp_send(d, SNIC_DDP_VAL_P, to, &r->key, ts);
 }
 
 /* The write's coordinator, @p src, is still at work: the watch starts anew. */

@@ -75,7 +75,7 @@ void ddp_restart_begin(struct snic_ddp *d)
     d->restarted = 0;
     d->restart_tries = 0;
     d->restart_heard = 0;
-    ddp_suspect(d, &d->restart_late, 0);
+    ddp_suspect(&d->suspects, &d->restart_late, 0);
     d->digest_next = 0;
     d->differ = 0;
     memset(d->got, 0, sizeof(d->got));
@@ -95,7 +95,7 @@ static void ddp_restart_ready(struct snic_ddp *d)
         return;
     d->restart = DDP_RESTART_NOT;
     d->serves = 1;
-    ddp_suspect(d, &d->restart_late, 0);
+    ddp_suspect(&d->suspects, &d->restart_late, 0);
     ddp_timer_stop(d, ddp_timer_of_node(d, DDP_T_RESTART));
     (void)ddp_act(d, SNIC_DDP_READY);
     ddp_purge_look(d);
@@ -105,7 +105,7 @@ static void ddp_restart_ready(struct snic_ddp *d)
 void ddp_restart_heard(struct snic_ddp *d, uint16_t from)
 {
     d->restart_heard |= from;
-    ddp_suspect(d, &d->restart_late, (uint16_t)(d->restart_late & ~from));
+    ddp_suspect(&d->suspects, &d->restart_late, (uint16_t)(d->restart_late & ~from));
 }
 
 int ddp_restart_message(struct snic_ddp *d, const struct snic_ddp_msg *m)
@@ -158,7 +158,7 @@ void ddp_restart_retry(struct snic_ddp *d)
     d->restart_tries++;
     d->counters.retransmits++;
     if (d->restart_tries % SNIC_DDP__LATE == 0) {
-        ddp_suspect(d, &d->restart_late, (uint16_t)(missing & ~d->restart_heard));
+        ddp_suspect(&d->suspects, &d->restart_late, (uint16_t)(missing & ~d->restart_heard));
         d->restart_heard = 0;
     }
     if (d->restart == DDP_RESTART_WAITS)

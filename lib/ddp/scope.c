@@ -23,11 +23,7 @@ struct ddp_scope *ddp_scope_find(const struct snic_ddp *d, uint64_t id)
 
 static struct ddp_scope *ddp_scope_new(struct snic_ddp *d, uint64_t id)
 {
-    uint32_t next = SNIC_DDP__NIL;
-    if (d->scopes.free != SNIC_DDP__NIL)
-        next = ddp_scope_at(d, d->scopes.free)->next;
-    struct ddp_scope *s = ddp_scope_at(d, ddp_pool_take(&d->scopes, next));
-    memset(s, 0, sizeof(*s));
+    struct ddp_scope *s = ddp_scope_at(d, ddp_pool_take(&d->scopes));
     s->id = id;
     s->flags = DDP_S_USED;
     return s;
@@ -46,18 +42,14 @@ void ddp_scope_join(struct snic_ddp *d, struct ddp_write *w, uint64_t id)
 
 static void ddp_scope_free(struct snic_ddp *d, struct ddp_scope *s)
 {
-    uint32_t n = (uint32_t)(s - ddp_scope_at(d, 0));
     ddp_timer_stop(d, ddp_timer_of_scope(d, s));
-    ddp_suspect(d, &s->late, 0);
+    ddp_suspect(&d->suspects, &s->late, 0);
     /* Its number stays taken until FLUSHED, which names it. */
     if ((s->flags & (DDP_S_SENT | DDP_S_FLUSHED)) == DDP_S_SENT) {
         s->flags |= DDP_S_DEAD;
         return;
     }
-    memset(s, 0, sizeof(*s));
-    s->next = d->scopes.free;
-    d->scopes.free = n;
-    d->scopes.used--;
+    ddp_pool_give(&d->scopes, ddp_scope_number(d, s));
 }
 
 static void ddp_scope_send_persist(struct snic_ddp *d, struct ddp_scope *s, uint16_t to)
@@ -81,7 +73,7 @@ static void ddp_scope_eval(struct snic_ddp *d, struct ddp_scope *s)
         s->flags |= DDP_S_SENT;
         s->round = ++d->round;
         ddp_scope_send_persist(d, s, d->others);
-        ddp_flush(d, SNIC_DDP__ID_SCOPE | (uint32_t)(s - ddp_scope_at(d, 0)));
+        ddp_flush(d, SNIC_DDP__ID_SCOPE | ddp_scope_number(d, s));
         return;
     }
     if ((s->flags & DDP_S_FLUSHED) == 0 || (d->others & ~s->ack) != 0)
@@ -145,12 +137,8 @@ static int ddp_scope_persist(struct snic_ddp *d, const struct snic_ddp_msg *m)
     }
     if (ddp_pool_full(&d->waits))
         return SNIC_EAGAIN;
-    uint32_t next = SNIC_DDP__NIL;
-    if (d->waits.free != SNIC_DDP__NIL)
-        next = ddp_wait_at(d, d->waits.free)->next;
-    uint32_t n = ddp_pool_take(&d->waits, next);
+    uint32_t n = ddp_pool_take(&d->waits);
     struct ddp_wait *a = ddp_wait_at(d, n);
-    memset(a, 0, sizeof(*a));
     a->scope = m->scope;
     a->round = m->index;
     a->rec = a->next = SNIC_DDP__NIL;
@@ -171,7 +159,7 @@ int ddp_scope_message(struct snic_ddp *d, const struct snic_ddp_msg *m)
     struct ddp_scope *s = ddp_scope_find(d, m->scope);
     if (s != NULL && (s->flags & DDP_S_SENT) != 0 && s->round == m->index) {
         s->ack |= ddp_bit(m->src);
-        ddp_suspect(d, &s->late, (uint16_t)(s->late & ~s->ack));
+        ddp_suspect(&d->suspects, &s->late, (uint16_t)(s->late & ~s->ack));
         if ((d->others & ~s->ack) == 0)
             ddp_timer_stop(d, ddp_timer_of_scope(d, s));
         ddp_scope_eval(d, s);
@@ -203,10 +191,7 @@ int ddp_scope_flushed(struct snic_ddp *d, uint32_t id)
         m->scope = a->scope;
         m->index = a->round;
     }
-    memset(a, 0, sizeof(*a));
-    a->next = d->waits.free;
-    d->waits.free = n;
-    d->waits.used--;
+    ddp_pool_give(&d->waits, n);
     return 0;
 }
 
@@ -217,7 +202,7 @@ void ddp_scope_retry(struct snic_ddp *d, struct ddp_scope *s)
     SNIC_ASSERT(missing != 0); /* the last acknowledgement stops the timer */
     d->counters.retransmits++;
     if (s->tries >= SNIC_DDP__LATE)
-        ddp_suspect(d, &s->late, missing);
+        ddp_suspect(&d->suspects, &s->late, missing);
     ddp_scope_send_persist(d, s, missing);
 }
 
@@ -234,7 +219,7 @@ void ddp_scope_epoch(struct snic_ddp *d, struct ddp_scope *s)
     }
     s->ack &= d->kept;
     s->tries = 0;
-    ddp_suspect(d, &s->late, 0);
+    ddp_suspect(&d->suspects, &s->late, 0);
     if ((s->flags & DDP_S_SENT) == 0)
         return;
     ddp_timer_stop(d, ddp_timer_of_scope(d, s));

@@ -55,64 +55,6 @@ int ddp_write_room(const struct snic_ddp *d, enum ddp_place of)
     return 1;
 }
 
-/* There is room: the caller looked. */
-struct ddp_write *ddp_write_new(struct snic_ddp *d, struct ddp_rec *r, uint64_t ts, uint32_t flags)
-{
-    uint32_t next = SNIC_DDP__NIL;
-    if (d->writes.free != SNIC_DDP__NIL)
-        next = ddp_write_at(d, d->writes.free)->next;
-    struct ddp_write *w = ddp_write_at(d, ddp_pool_take(&d->writes, next));
-    memset(w, 0, sizeof(*w));
-    w->ts = ts;
-    w->rec = ddp_rec_number(d, r);
-    w->flags = DDP_W_USED | flags;
-    w->length = r->length;
-    w->next = r->writes;
-    r->writes = ddp_write_number(d, w);
-    return w;
-}
-
-/* The write of this timestamp in progress here. */
-struct ddp_write *ddp_write_find(const struct snic_ddp *d, const struct ddp_rec *r, uint64_t ts)
-{
-    for (uint32_t i = r->writes; i != SNIC_DDP__NIL; i = ddp_write_at(d, i)->next) {
-        struct ddp_write *w = ddp_write_at(d, i);
-        if (w->ts == ts && (w->flags & DDP_W_ABORTED) == 0)
-            return w;
-    }
-    return NULL;
-}
-
-void ddp_write_free(struct snic_ddp *d, struct ddp_write *w)
-{
-    struct ddp_rec *r = ddp_rec_at(d, w->rec);
-    uint32_t n = ddp_write_number(d, w);
-    uint32_t *link = &r->writes;
-    while (*link != n)
-        link = &ddp_write_at(d, *link)->next;
-    *link = w->next;
-    ddp_timer_stop(d, ddp_timer_of_write(d, w));
-    ddp_suspect(d, &w->late, 0);
-    if ((w->flags & DDP_W_OWNS) != 0)
-        ddp_release(d, w->value);
-    if ((w->flags & DDP_W_RESTART) != 0)
-        d->restart_writes--;
-    memset(w, 0, sizeof(*w));
-    w->next = d->writes.free;
-    d->writes.free = n;
-    d->writes.used--;
-    ddp_watch(d, r, 0);
-    if (r->vts == 0)
-        ddp_dirty(d, r); /* I8 */
-}
-
-/* Whose acknowledgement is missing. */
-uint16_t ddp_write_missing(const struct snic_ddp *d, const struct ddp_write *w)
-{
-    uint16_t have = d->rules.acks == DDP_C_ONLY ? w->ack_c : (uint16_t)(w->ack_c & w->ack_p);
-    return (uint16_t)(d->others & ~have);
-}
-
 /*
  * When to send INV again. A write that all have stored and not all have durable waits for logs,
  * which no message makes faster: it is retried at the slowest pace, in case an ACK_P was lost.
@@ -182,9 +124,7 @@ void ddp_write_eval_aborted(struct snic_ddp *d, struct ddp_write *w)
     ddp_write_free(d, w);
 }
 
-/*
- * What a write's progress allows. @return 1: a CAS has begun its second half, evaluate again.
- */
+/* What a write's progress allows. 1: a CAS is settled, its second half may begin. */
 int ddp_write_eval(struct snic_ddp *d, struct ddp_write *w)
 {
     const struct ddp_rules *u = &d->rules;
@@ -215,7 +155,7 @@ int ddp_write_eval(struct snic_ddp *d, struct ddp_write *w)
             (void)ddp_send(d, SNIC_DDP_VAL_P, d->others, &r->key, w->ts);
     }
     if ((w->flags & DDP_W_SETTLE) != 0)
-        return (have & u->all) == u->all ? ddp_cas_settled(d, w) : 0;
+        return (have & u->all) == u->all;
     if ((have & u->answer) == u->answer && (w->flags & DDP_W_CLIENT) != 0)
         ddp_write_answer(d, w);
     if ((have & u->all) == u->all)
@@ -274,6 +214,16 @@ int ddp_write_client(struct snic_ddp *d, const struct snic_ddp_event *ev)
     return 0;
 }
 
+/* Tell @p to that @p ts is complete, as far as this node knows it (amendment A5). */
+void ddp_validate(struct snic_ddp *d, const struct ddp_rec *r, uint64_t ts, uint16_t to)
+{
+    const struct ddp_rules *u = &d->rules;
+    if ((u->val_durable ? r->gd : r->gv) >= ts)
+        (void)ddp_send(d, u->val_type, to, &r->key, ts);
+    if (u->val_p != DDP_NEVER && r->gd >= ts)
+        (void)ddp_send(d, SNIC_DDP_VAL_P, to, &r->key, ts);
+}
+
 int ddp_write_ack(struct snic_ddp *d, const struct snic_ddp_msg *m)
 {
     struct ddp_rec *r = ddp_find(d, &m->key);
@@ -293,7 +243,7 @@ int ddp_write_ack(struct snic_ddp *d, const struct snic_ddp_msg *m)
         w->ack_c |= ddp_bit(m->src);
     if (m->type != SNIC_DDP_ACK_C)
         w->ack_p |= ddp_bit(m->src);
-    ddp_suspect(d, &w->late, w->late & ddp_write_missing(d, w));
+    ddp_suspect(&d->suspects, &w->late, w->late & ddp_write_missing(d, w));
     if (ddp_write_missing(d, w) == 0)
         ddp_timer_stop(d, ddp_timer_of_write(d, w));
     else if (!stored && (d->others & ~w->ack_c) == 0)
@@ -314,18 +264,6 @@ int ddp_read_client(struct snic_ddp *d, const struct snic_ddp_event *ev)
     }
     if (ddp_pool_full(&d->reads))
         return SNIC_EAGAIN;
-    uint32_t next = SNIC_DDP__NIL;
-    if (d->reads.free != SNIC_DDP__NIL)
-        next = ddp_read_at(d, d->reads.free)->next;
-    uint32_t n = ddp_pool_take(&d->reads, next);
-    struct ddp_read *q = ddp_read_at(d, n);
-    q->token = ev->token;
-    q->rec = ddp_rec_number(d, r);
-    q->next = SNIC_DDP__NIL;
-    if (r->read_first == SNIC_DDP__NIL)
-        r->read_first = n;
-    else
-        ddp_read_at(d, r->read_last)->next = n;
-    r->read_last = n;
+    ddp_reads_wait(&d->reads, &r->reads, ev->token, ddp_rec_number(d, r));
     return 0;
 }

@@ -9,27 +9,14 @@
  */
 #include "ddpnic_priv.h"
 
-struct ddpnic_canon_out {
-    unsigned char *at;
-    size_t size;
-    size_t used;
-};
-
-static void ddpnic_canon_u64(struct ddpnic_canon_out *o, uint64_t v)
-{
-    if (o->used + 8 <= o->size)
-        snic_put_le64(o->at + o->used, v);
-    o->used += 8;
-}
-
-static void ddpnic_canon_head(struct ddpnic_canon_out *o, const struct snic_ddpnic *d)
+static void ddpnic_canon_head(struct ddp_canon *o, const struct snic_ddpnic *d)
 {
     const struct ddpnic_common *c = &d->common;
-    ddpnic_canon_u64(o, (uint64_t)c->epoch << 32 | c->role << 8 | c->took_part);
-    ddpnic_canon_u64(o, (uint64_t)c->full << 1 | (d->host.lease_ns != 0));
+    ddp_canon_u64(o, (uint64_t)c->epoch << 32 | c->role << 8 | c->took_part);
+    ddp_canon_u64(o, (uint64_t)c->full << 1 | (d->host.lease_ns != 0));
     for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++) {
-        if ((c->full & ddpnic_bit(n)) != 0)
-            ddpnic_canon_u64(o, (uint64_t)n << 32 | d->nic.incarnation[n]);
+        if ((c->full & ddp_bit(n)) != 0)
+            ddp_canon_u64(o, (uint64_t)n << 32 | d->nic.incarnation[n]);
     }
 }
 
@@ -51,7 +38,7 @@ static const struct ddpnic_wait *ddpnic_canon_marker(const struct snic_ddpnic *d
 }
 
 /* The items of a key, in the order of their timestamps. */
-static void ddpnic_canon_items(struct ddpnic_canon_out *o, const struct snic_ddpnic *d,
+static void ddpnic_canon_items(struct ddp_canon *o, const struct snic_ddpnic *d,
                                const struct ddpnic_rec *r)
 {
     const struct ddpnic_item *last = NULL;
@@ -65,17 +52,17 @@ static void ddpnic_canon_items(struct ddpnic_canon_out *o, const struct snic_ddp
         }
         if (best == NULL)
             break;
-        ddpnic_canon_u64(o, best->ts);
-        ddpnic_canon_u64(o, best->value);
-        ddpnic_canon_u64(o, (uint64_t)best->flags << 32 | best->length);
+        ddp_canon_u64(o, best->ts);
+        ddp_canon_u64(o, best->value);
+        ddp_canon_u64(o, (uint64_t)best->flags << 32 | best->length);
         uint64_t covers = 0;
         const struct ddpnic_wait *a = ddpnic_canon_marker(d, NULL);
         for (; a != NULL; a = ddpnic_canon_marker(d, a))
             covers = covers << 1 | (uint64_t)ddpnic_scope_covers(a, best);
-        ddpnic_canon_u64(o, covers);
+        ddp_canon_u64(o, covers);
         last = best;
     }
-    ddpnic_canon_u64(o, UINT64_MAX);
+    ddp_canon_u64(o, UINT64_MAX);
 }
 
 /* Of a list of writes; two may have one timestamp, a replay beside one that was overtaken. */
@@ -90,13 +77,12 @@ static int ddpnic_canon_before(const struct ddpnic_write *a, const struct ddpnic
     return a < b;
 }
 
-static void ddpnic_canon_writes(struct ddpnic_canon_out *o, const struct snic_ddpnic *d,
-                                uint32_t list)
+static void ddpnic_canon_writes(struct ddp_canon *o, const struct snic_ddpnic *d, uint32_t list)
 {
     const struct ddpnic_write *last = NULL;
     for (;;) {
         const struct ddpnic_write *best = NULL;
-        for (uint32_t i = list; i != SNIC_DDPNIC__NIL; i = ddpnic_write_at(d, i)->next) {
+        for (uint32_t i = list; i != SNIC_DDP__NIL; i = ddpnic_write_at(d, i)->next) {
             const struct ddpnic_write *w = ddpnic_write_at(d, i);
             if ((last == NULL || ddpnic_canon_before(last, w)) &&
                 (best == NULL || ddpnic_canon_before(w, best)))
@@ -104,16 +90,16 @@ static void ddpnic_canon_writes(struct ddpnic_canon_out *o, const struct snic_dd
         }
         if (best == NULL)
             break;
-        ddpnic_canon_u64(o, best->ts);
-        ddpnic_canon_u64(o, best->tau);
-        ddpnic_canon_u64(o, best->scope);
-        ddpnic_canon_u64(o, (uint64_t)best->flags << 32 | (best->timer.armed != 0));
-        ddpnic_canon_u64(o, best->round);
-        ddpnic_canon_u64(o, (uint64_t)best->ack_c << 48 | (uint64_t)best->ack_p << 32 |
-                                (uint64_t)best->sent << 16 | best->acked);
+        ddp_canon_u64(o, best->ts);
+        ddp_canon_u64(o, best->tau);
+        ddp_canon_u64(o, best->scope);
+        ddp_canon_u64(o, (uint64_t)best->flags << 32 | (best->timer.armed != 0));
+        ddp_canon_u64(o, best->round);
+        ddp_canon_u64(o, (uint64_t)best->ack_c << 48 | (uint64_t)best->ack_p << 32 |
+                             (uint64_t)best->sent << 16 | best->acked);
         last = best;
     }
-    ddpnic_canon_u64(o, UINT64_MAX);
+    ddp_canon_u64(o, UINT64_MAX);
 }
 
 static int ddpnic_canon_wait_before(const struct ddpnic_wait *a, const struct ddpnic_wait *b)
@@ -121,13 +107,13 @@ static int ddpnic_canon_wait_before(const struct ddpnic_wait *a, const struct dd
     return a->src != b->src ? a->src < b->src : a->ts < b->ts;
 }
 
-static void ddpnic_canon_waits(struct ddpnic_canon_out *o, const struct snic_ddpnic *d,
+static void ddpnic_canon_waits(struct ddp_canon *o, const struct snic_ddpnic *d,
                                const struct ddpnic_rec *r)
 {
     const struct ddpnic_wait *last = NULL;
     for (;;) {
         const struct ddpnic_wait *best = NULL;
-        for (uint32_t i = r->waits; i != SNIC_DDPNIC__NIL; i = ddpnic_wait_at(d, i)->next) {
+        for (uint32_t i = r->waits; i != SNIC_DDP__NIL; i = ddpnic_wait_at(d, i)->next) {
             const struct ddpnic_wait *a = ddpnic_wait_at(d, i);
             if ((last == NULL || ddpnic_canon_wait_before(last, a)) &&
                 (best == NULL || ddpnic_canon_wait_before(a, best)))
@@ -135,25 +121,25 @@ static void ddpnic_canon_waits(struct ddpnic_canon_out *o, const struct snic_ddp
         }
         if (best == NULL)
             break;
-        ddpnic_canon_u64(o, best->ts);
-        ddpnic_canon_u64(o, best->tau);
-        ddpnic_canon_u64(o, (uint64_t)best->src << 8 | best->flags);
+        ddp_canon_u64(o, best->ts);
+        ddp_canon_u64(o, best->tau);
+        ddp_canon_u64(o, (uint64_t)best->src << 8 | best->flags);
         last = best;
     }
-    ddpnic_canon_u64(o, UINT64_MAX);
+    ddp_canon_u64(o, UINT64_MAX);
 }
 
 /* The host's: reads in their order, writes in that of their timestamps. */
-static void ddpnic_canon_host(struct ddpnic_canon_out *o, const struct snic_ddpnic *d,
+static void ddpnic_canon_host(struct ddp_canon *o, const struct snic_ddpnic *d,
                               const struct ddpnic_rec *r)
 {
-    for (uint32_t i = r->read_first; i != SNIC_DDPNIC__NIL; i = ddpnic_read_at(d, i)->next)
-        ddpnic_canon_u64(o, ddpnic_read_at(d, i)->token);
-    ddpnic_canon_u64(o, UINT64_MAX);
+    for (uint32_t i = r->reads.first; i != SNIC_DDP__NIL; i = ddpnic_read_at(d, i)->next)
+        ddp_canon_u64(o, ddpnic_read_at(d, i)->token);
+    ddp_canon_u64(o, UINT64_MAX);
     const struct ddpnic_host_write *last = NULL;
     for (;;) {
         const struct ddpnic_host_write *best = NULL;
-        for (uint32_t i = r->host_writes; i != SNIC_DDPNIC__NIL;
+        for (uint32_t i = r->host_writes; i != SNIC_DDP__NIL;
              i = ddpnic_host_write_at(d, i)->next) {
             const struct ddpnic_host_write *w = ddpnic_host_write_at(d, i);
             if ((last == NULL || last->ts < w->ts) && (best == NULL || w->ts < best->ts))
@@ -161,41 +147,36 @@ static void ddpnic_canon_host(struct ddpnic_canon_out *o, const struct snic_ddpn
         }
         if (best == NULL)
             break;
-        ddpnic_canon_u64(o, best->ts);
-        ddpnic_canon_u64(o, best->token);
-        ddpnic_canon_u64(o, best->scope);
+        ddp_canon_u64(o, best->ts);
+        ddp_canon_u64(o, best->token);
+        ddp_canon_u64(o, best->scope);
         last = best;
     }
-    ddpnic_canon_u64(o, UINT64_MAX);
+    ddp_canon_u64(o, UINT64_MAX);
 }
 
-static void ddpnic_canon_rec(struct ddpnic_canon_out *o, const struct snic_ddpnic *d,
+static void ddpnic_canon_rec(struct ddp_canon *o, const struct snic_ddpnic *d,
                              const struct ddpnic_rec *r)
 {
-    ddpnic_canon_u64(o, r->key.w[0]);
-    ddpnic_canon_u64(o, r->key.w[1]);
-    ddpnic_canon_u64(o, r->line.word);
-    ddpnic_canon_u64(o, r->line.vts);
-    ddpnic_canon_u64(o, r->line.gv);
-    ddpnic_canon_u64(o, r->line.gd);
-    ddpnic_canon_u64(o, r->enq);
-    ddpnic_canon_u64(o, r->vin);
-    ddpnic_canon_u64(o, r->out);
-    ddpnic_canon_u64(o, r->dts);
-    ddpnic_canon_u64(o, r->rel);
-    ddpnic_canon_u64(o, r->timer.armed != 0);
+    ddp_canon_u64(o, r->key.w[0]);
+    ddp_canon_u64(o, r->key.w[1]);
+    ddp_canon_u64(o, r->line.word);
+    ddp_canon_u64(o, r->line.vts);
+    ddp_canon_u64(o, r->line.gv);
+    ddp_canon_u64(o, r->line.gd);
+    ddp_canon_u64(o, r->enq);
+    ddp_canon_u64(o, r->vin);
+    ddp_canon_u64(o, r->out);
+    ddp_canon_u64(o, r->dts);
+    ddp_canon_u64(o, r->rel);
+    ddp_canon_u64(o, r->timer.armed != 0);
     ddpnic_canon_items(o, d, r);
     ddpnic_canon_writes(o, d, r->writes);
     ddpnic_canon_waits(o, d, r);
     ddpnic_canon_host(o, d, r);
 }
 
-static int ddpnic_canon_key_before(const struct snic_ddp_key *a, const struct snic_ddp_key *b)
-{
-    return a->w[0] != b->w[0] ? a->w[0] < b->w[0] : a->w[1] < b->w[1];
-}
-
-static void ddpnic_canon_scopes(struct ddpnic_canon_out *o, const struct snic_ddpnic *d)
+static void ddpnic_canon_scopes(struct ddp_canon *o, const struct snic_ddpnic *d)
 {
     const struct ddpnic_scope *last = NULL;
     for (;;) {
@@ -208,32 +189,32 @@ static void ddpnic_canon_scopes(struct ddpnic_canon_out *o, const struct snic_dd
         }
         if (best == NULL)
             break;
-        ddpnic_canon_u64(o, best->id);
-        ddpnic_canon_u64(o, best->token);
-        ddpnic_canon_u64(o, (uint64_t)best->writes << 32 | best->flags);
+        ddp_canon_u64(o, best->id);
+        ddp_canon_u64(o, best->token);
+        ddp_canon_u64(o, (uint64_t)best->writes << 32 | best->flags);
         last = best;
     }
-    ddpnic_canon_u64(o, UINT64_MAX);
+    ddp_canon_u64(o, UINT64_MAX);
     const struct ddpnic_wait *a = ddpnic_canon_marker(d, NULL);
     for (; a != NULL; a = ddpnic_canon_marker(d, a)) {
-        ddpnic_canon_u64(o, a->scope);
-        ddpnic_canon_u64(o, (uint64_t)a->round << 32 | (uint64_t)a->src << 8 | a->flags);
+        ddp_canon_u64(o, a->scope);
+        ddp_canon_u64(o, (uint64_t)a->round << 32 | (uint64_t)a->src << 8 | a->flags);
     }
-    ddpnic_canon_u64(o, d->nic.round);
+    ddp_canon_u64(o, d->nic.round);
     ddpnic_canon_writes(o, d, d->nic.persists);
 }
 
 size_t snic_ddpnic_canon(const struct snic_ddpnic *d, void *out, size_t size)
 {
-    struct ddpnic_canon_out o = {out, size, 0};
+    struct ddp_canon o = {out, size, 0};
     const struct ddpnic_rec *last = NULL;
     ddpnic_canon_head(&o, d);
     for (;;) {
         const struct ddpnic_rec *best = NULL;
         for (uint32_t i = 0; i < d->recs.high; i++) {
             const struct ddpnic_rec *r = ddpnic_rec_at(d, i);
-            if ((last == NULL || ddpnic_canon_key_before(&last->key, &r->key)) &&
-                (best == NULL || ddpnic_canon_key_before(&r->key, &best->key)))
+            if ((last == NULL || ddp_canon_key_before(&last->key, &r->key)) &&
+                (best == NULL || ddp_canon_key_before(&r->key, &best->key)))
                 best = r;
         }
         if (best == NULL)
@@ -241,7 +222,7 @@ size_t snic_ddpnic_canon(const struct snic_ddpnic *d, void *out, size_t size)
         ddpnic_canon_rec(&o, d, best);
         last = best;
     }
-    ddpnic_canon_u64(&o, UINT64_MAX);
+    ddp_canon_u64(&o, UINT64_MAX);
     ddpnic_canon_scopes(&o, d);
     return o.used;
 }

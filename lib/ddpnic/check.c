@@ -7,37 +7,20 @@ struct ddpnic_count {
     uint32_t host_writes, reads, writes, waits, vfifo, dfifo, refs;
 };
 
-static int ddpnic_check_timer(const struct snic_ddpnic *d, uint32_t number)
-{
-    const struct ddpnic_timer *t = ddpnic_timer_at(d, number);
-    if (t->armed == 0)
-        return 0;
-    if (t->armed > DDPNIC_CLASSES)
-        return SNIC_ECORRUPT;
-    const struct ddpnic_list *l = &d->nic.classes[t->armed - 1];
-    uint32_t at_prev = t->prev == SNIC_DDPNIC__NIL ? l->first : ddpnic_timer_at(d, t->prev)->next;
-    uint32_t at_next = t->next == SNIC_DDPNIC__NIL ? l->last : ddpnic_timer_at(d, t->next)->prev;
-    if (at_prev != number || at_next != number)
-        return SNIC_ECORRUPT;
-    if (t->next != SNIC_DDPNIC__NIL && ddpnic_timer_at(d, t->next)->deadline_ns < t->deadline_ns)
-        return SNIC_ECORRUPT;
-    return 0;
-}
-
 static int ddpnic_check_write(const struct snic_ddpnic *d, const struct ddpnic_write *w)
 {
     uint32_t other = DDPNIC_W_SHORT | DDPNIC_W_PERSIST;
     if ((w->flags & DDPNIC_W_USED) == 0 || ((w->ack_c | w->ack_p | w->sent) & ~d->common.full) != 0)
         return SNIC_ECORRUPT; /* N7 */
-    if ((w->item == SNIC_DDPNIC__NIL) != ((w->flags & other) != 0))
+    if ((w->item == SNIC_DDP__NIL) != ((w->flags & other) != 0))
         return SNIC_ECORRUPT;
-    if (w->item != SNIC_DDPNIC__NIL &&
+    if (w->item != SNIC_DDP__NIL &&
         (w->item >= d->nic.items.high || ddpnic_item_at(d, w->item)->ts != w->ts))
         return SNIC_ECORRUPT;
     if ((w->flags & DDPNIC_W_SHORT) == 0 && (ddpnic_write_missing(d, w) & w->sent) != 0 &&
         w->timer.armed == 0)
         return SNIC_ECORRUPT;
-    return ddpnic_check_timer(d, ddpnic_write_number(d, w));
+    return ddp_timers_check(&d->nic.timers, ddpnic_write_number(d, w));
 }
 
 /* The key's entries in both FIFOs: N3, N6. */
@@ -45,9 +28,9 @@ static int ddpnic_check_fifo(const struct snic_ddpnic *d, const struct ddpnic_re
                              struct ddpnic_count *c)
 {
     uint64_t last = r->out;
-    uint32_t prev = SNIC_DDPNIC__NIL;
+    uint32_t prev = SNIC_DDP__NIL;
     int under_way = 0;
-    for (uint32_t i = r->vfirst; i != SNIC_DDPNIC__NIL; i = ddpnic_item_at(d, i)->vnext) {
+    for (uint32_t i = r->vfirst; i != SNIC_DDP__NIL; i = ddpnic_item_at(d, i)->vnext) {
         const struct ddpnic_item *t = ddpnic_item_at(d, i);
         if (i >= d->nic.items.high || ++c->vfifo > d->nic.vfifo || t->ts <= last ||
             (t->flags & DDPNIC_I_VSLOT) == 0 || t->rec != ddpnic_rec_number(d, r))
@@ -59,10 +42,10 @@ static int ddpnic_check_fifo(const struct snic_ddpnic *d, const struct ddpnic_re
     }
     if (last != r->enq || prev != r->vlast)
         return SNIC_ECORRUPT;
-    if (r->vfirst != SNIC_DDPNIC__NIL &&
+    if (r->vfirst != SNIC_DDP__NIL &&
         (ddpnic_item_at(d, r->vfirst)->flags & (DDPNIC_I_VIN | DDPNIC_I_DMA)) == DDPNIC_I_VIN)
         return SNIC_ECORRUPT; /* N6 */
-    for (uint32_t i = r->dfirst; i != SNIC_DDPNIC__NIL; i = ddpnic_item_at(d, i)->dnext) {
+    for (uint32_t i = r->dfirst; i != SNIC_DDP__NIL; i = ddpnic_item_at(d, i)->dnext) {
         const struct ddpnic_item *t = ddpnic_item_at(d, i);
         if (i >= d->nic.items.high || ++c->dfifo > d->nic.dfifo || t->ts > r->enq ||
             (t->flags & DDPNIC_I_DSLOT) == 0 || t->rec != ddpnic_rec_number(d, r))
@@ -78,34 +61,34 @@ static int ddpnic_check_lists(const struct snic_ddpnic *d, const struct ddpnic_r
                               struct ddpnic_count *c)
 {
     uint32_t me = ddpnic_rec_number(d, r);
-    for (uint32_t i = r->writes; i != SNIC_DDPNIC__NIL; i = ddpnic_write_at(d, i)->next) {
+    for (uint32_t i = r->writes; i != SNIC_DDP__NIL; i = ddpnic_write_at(d, i)->next) {
         const struct ddpnic_write *w = ddpnic_write_at(d, i);
         if (i >= d->nic.writes.high || ++c->writes > d->nic.writes.used || w->rec != me ||
             w->ts > r->enq || w->tau > r->enq || ddpnic_check_write(d, w) != 0)
             return SNIC_ECORRUPT;
-        c->refs += w->item != SNIC_DDPNIC__NIL;
+        c->refs += w->item != SNIC_DDP__NIL;
     }
-    for (uint32_t i = r->waits; i != SNIC_DDPNIC__NIL; i = ddpnic_wait_at(d, i)->next) {
+    for (uint32_t i = r->waits; i != SNIC_DDP__NIL; i = ddpnic_wait_at(d, i)->next) {
         const struct ddpnic_wait *a = ddpnic_wait_at(d, i);
         if (i >= d->nic.waits.high || ++c->waits > d->nic.waits.used || a->rec != me ||
-            (a->flags & DDPNIC_A_USED) == 0 || (d->common.others & ddpnic_bit(a->src)) == 0)
+            (a->flags & DDPNIC_A_USED) == 0 || (d->common.others & ddp_bit(a->src)) == 0)
             return SNIC_ECORRUPT;
         /* What is due was sent: N6. */
         if (a->tau == 0 ? r->dts >= a->ts && r->vin >= a->ts
                         : r->line.gv >= a->tau && r->line.gd >= a->tau)
             return SNIC_ECORRUPT;
     }
-    for (uint32_t i = r->read_first; i != SNIC_DDPNIC__NIL; i = ddpnic_read_at(d, i)->next) {
+    for (uint32_t i = r->reads.first; i != SNIC_DDP__NIL; i = ddpnic_read_at(d, i)->next) {
         if (i >= d->host.reads.high || ++c->reads > d->host.reads.used ||
             ddpnic_read_at(d, i)->rec != me)
             return SNIC_ECORRUPT;
     }
-    for (uint32_t i = r->host_writes; i != SNIC_DDPNIC__NIL; i = ddpnic_host_write_at(d, i)->next) {
+    for (uint32_t i = r->host_writes; i != SNIC_DDP__NIL; i = ddpnic_host_write_at(d, i)->next) {
         if (i >= d->host.writes.high || ++c->host_writes > d->host.writes.used ||
             ddpnic_host_write_at(d, i)->rec != me)
             return SNIC_ECORRUPT;
     }
-    return (r->line.waits != 0) == (r->read_first != SNIC_DDPNIC__NIL) ? 0 : SNIC_ECORRUPT;
+    return (r->line.waits != 0) == (r->reads.first != SNIC_DDP__NIL) ? 0 : SNIC_ECORRUPT;
 }
 
 static int ddpnic_check_rec(const struct snic_ddpnic *d, const struct ddpnic_rec *r,
@@ -119,17 +102,17 @@ static int ddpnic_check_rec(const struct snic_ddpnic *d, const struct ddpnic_rec
         return SNIC_ECORRUPT; /* N2 */
     if (ddpnic_locked(l) && r->rel >= ddpnic_top(l) && r->out >= ddpnic_top(l))
         return SNIC_ECORRUPT; /* N6 */
-    if ((l->cache == SNIC_DDPNIC__NIL) != (l->vts == 0))
+    if ((l->cache == SNIC_DDP__NIL) != (l->vts == 0))
         return SNIC_ECORRUPT;
-    if (l->cache != SNIC_DDPNIC__NIL &&
+    if (l->cache != SNIC_DDP__NIL &&
         (l->cache >= d->nic.items.high || ddpnic_item_at(d, l->cache)->ts != l->vts))
         return SNIC_ECORRUPT;
-    c->refs += l->cache != SNIC_DDPNIC__NIL;
+    c->refs += l->cache != SNIC_DDP__NIL;
     if ((r->flags & DDPNIC_R_DIRTY) != 0 || ddpnic_find(d, &r->key) != r ||
-        r->hash != ddpnic_hash(&r->key))
+        r->hash != ddp_hash(&r->key))
         return SNIC_ECORRUPT;
     if (ddpnic_check_fifo(d, r, c) != 0 || ddpnic_check_lists(d, r, c) != 0 ||
-        ddpnic_check_timer(d, ddpnic_timer_of_rec(d, r)) != 0)
+        ddp_timers_check(&d->nic.timers, ddpnic_timer_of_rec(d, r)) != 0)
         return SNIC_ECORRUPT;
     return ddpnic_watch_needed(d, r) && r->timer.armed == 0 ? SNIC_ECORRUPT : 0; /* N5 */
 }
@@ -142,7 +125,7 @@ static int ddpnic_check_pools(const struct snic_ddpnic *d, struct ddpnic_count *
     uint32_t refs = 0;
     uint32_t marks = 0;
     uint32_t parked = 0;
-    for (uint32_t i = n->persists; i != SNIC_DDPNIC__NIL; i = ddpnic_write_at(d, i)->next) {
+    for (uint32_t i = n->persists; i != SNIC_DDP__NIL; i = ddpnic_write_at(d, i)->next) {
         if (i >= n->writes.high || ++c->writes > n->writes.used ||
             ddpnic_check_write(d, ddpnic_write_at(d, i)) != 0)
             return SNIC_ECORRUPT;
@@ -178,25 +161,33 @@ static int ddpnic_check_late(const struct snic_ddpnic *d)
         uint32_t count = 0;
         for (uint32_t i = 0; i < d->nic.writes.high; i++)
             count += ddpnic_write_at(d, i)->late >> n & 1;
-        if (count != d->nic.late[n] || (count != 0) != (d->nic.suspected >> n & 1))
+        if (count != d->nic.suspects.late[n] || (count != 0) != (d->nic.suspects.reported >> n & 1))
             return SNIC_ECORRUPT;
     }
     return 0;
 }
 
+/* N6 */
+int ddpnic_at_rest(const struct snic_ddpnic *d)
+{
+    const struct ddpnic_host *h = &d->host;
+    const struct ddpnic_nic *n = &d->nic;
+    return h->ring.count == 0 && h->ready.first == SNIC_DDP__NIL && h->ending == SNIC_DDP__NIL &&
+           h->ending_scope == SNIC_DDP__NIL && h->need_epoch == 0 && n->ring.count == 0 &&
+           n->dirty == SNIC_DDP__NIL && n->sweep == SNIC_DDP__NIL && n->mark_dirty == 0 &&
+           n->persist_dirty == 0 && n->ticking == 0 && n->suspects.changed == 0;
+}
+
 int snic_ddpnic_check(const struct snic_ddpnic *d)
 {
     struct ddpnic_count c = {0, 0, 0, 0, 0, 0, 0};
-    uint32_t slots = 0;
     if (!ddpnic_at_rest(d))
         return SNIC_ECORRUPT; /* N6 */
     for (uint32_t i = 0; i < d->recs.high; i++) {
         if (ddpnic_check_rec(d, ddpnic_rec_at(d, i), &c) != 0)
             return SNIC_ECORRUPT;
     }
-    for (uint32_t i = 0; i <= d->index_mask; i++)
-        slots += ddpnic_index(d)[i].rec != 0;
-    if (slots != d->recs.used || d->recs.high != d->recs.used)
+    if (ddp_index_count(&d->index) != d->recs.used || d->recs.high != d->recs.used)
         return SNIC_ECORRUPT;
     return ddpnic_check_late(d) != 0 ? SNIC_ECORRUPT : ddpnic_check_pools(d, &c);
 }

@@ -17,15 +17,11 @@ struct ddpnic_write *ddpnic_write_new(struct snic_ddpnic *d, struct ddpnic_rec *
                                       uint32_t flags)
 {
     struct ddpnic_nic *n = &d->nic;
-    uint32_t next = SNIC_DDPNIC__NIL;
-    if (n->writes.free != SNIC_DDPNIC__NIL)
-        next = ddpnic_write_at(d, n->writes.free)->next;
-    struct ddpnic_write *w = ddpnic_write_at(d, ddpnic_pool_take(&n->writes, next));
-    memset(w, 0, sizeof(*w));
+    struct ddpnic_write *w = ddpnic_write_at(d, ddp_pool_take(&n->writes));
     w->ts = ts;
     w->flags = DDPNIC_W_USED | flags;
-    w->rec = r != NULL ? ddpnic_rec_number(d, r) : SNIC_DDPNIC__NIL;
-    w->item = SNIC_DDPNIC__NIL;
+    w->rec = r != NULL ? ddpnic_rec_number(d, r) : SNIC_DDP__NIL;
+    w->item = SNIC_DDP__NIL;
     if (r != NULL && (flags & DDPNIC_W_SHORT) == 0) {
         w->item = ddpnic_newest(r);
         ddpnic_item_at(d, w->item)->refs++;
@@ -40,7 +36,7 @@ struct ddpnic_write *ddpnic_write_new(struct snic_ddpnic *d, struct ddpnic_rec *
 struct ddpnic_write *ddpnic_write_find(const struct snic_ddpnic *d, const struct ddpnic_rec *r,
                                        uint64_t ts)
 {
-    for (uint32_t i = r->writes; i != SNIC_DDPNIC__NIL; i = ddpnic_write_at(d, i)->next) {
+    for (uint32_t i = r->writes; i != SNIC_DDP__NIL; i = ddpnic_write_at(d, i)->next) {
         struct ddpnic_write *w = ddpnic_write_at(d, i);
         if (w->ts == ts && (w->flags & DDPNIC_W_SHORT) == 0)
             return w;
@@ -50,20 +46,17 @@ struct ddpnic_write *ddpnic_write_find(const struct snic_ddpnic *d, const struct
 
 void ddpnic_write_free(struct snic_ddpnic *d, struct ddpnic_write *w)
 {
-    struct ddpnic_rec *r = w->rec != SNIC_DDPNIC__NIL ? ddpnic_rec_at(d, w->rec) : NULL;
+    struct ddpnic_rec *r = w->rec != SNIC_DDP__NIL ? ddpnic_rec_at(d, w->rec) : NULL;
     uint32_t n = ddpnic_write_number(d, w);
     uint32_t *link = r != NULL ? &r->writes : &d->nic.persists;
     while (*link != n)
         link = &ddpnic_write_at(d, *link)->next;
     *link = w->next;
     ddpnic_timer_stop(d, ddpnic_timer_of_write(d, w));
-    ddpnic_suspect(d, &w->late, 0);
-    if (w->item != SNIC_DDPNIC__NIL)
+    ddp_suspect(&d->nic.suspects, &w->late, 0);
+    if (w->item != SNIC_DDP__NIL)
         ddpnic_unref(d, w->item);
-    memset(w, 0, sizeof(*w));
-    w->next = d->nic.writes.free;
-    d->nic.writes.free = n;
-    d->nic.writes.used--;
+    ddp_pool_give(&d->nic.writes, n);
     if (r != NULL)
         ddpnic_watch(d, r, 0);
 }
@@ -71,8 +64,7 @@ void ddpnic_write_free(struct snic_ddpnic *d, struct ddpnic_write *w)
 /* Whose acknowledgement is missing. */
 uint16_t ddpnic_write_missing(const struct snic_ddpnic *d, const struct ddpnic_write *w)
 {
-    uint16_t have = d->rules.acks == DDPNIC_C_ONLY ? w->ack_c : (uint16_t)(w->ack_c & w->ack_p);
-    return (uint16_t)(d->common.others & ~have);
+    return ddp_rules_missing(&d->rules, d->common.others, w->ack_c, w->ack_p);
 }
 
 /* Has every other node stored it, and not every one acknowledged that it is durable there? */
@@ -87,7 +79,7 @@ static int ddpnic_write_stored(const struct snic_ddpnic *d, const struct ddpnic_
  */
 static void ddpnic_write_pace(struct snic_ddpnic *d, const struct ddpnic_write *w)
 {
-    uint32_t tries = ddpnic_write_stored(d, w) ? SNIC_DDPNIC__DOUBLINGS : w->tries;
+    uint32_t tries = ddpnic_write_stored(d, w) ? SNIC_DDP__DOUBLINGS : w->tries;
     ddpnic_timer_retry(d, ddpnic_timer_of_write(d, w), tries);
 }
 
@@ -99,7 +91,10 @@ void ddpnic_write_invalidate(struct snic_ddpnic *d, struct ddpnic_write *w, uint
     w->sent |= to;
     ddpnic_write_pace(d, w);
     if ((w->flags & DDPNIC_W_PERSIST) != 0) {
-        ddpnic_scope_invite(d, w, to);
+        static const struct snic_ddp_key none = {{0, 0}};
+        struct snic_ddp_msg *p = ddpnic_send(d, SNIC_DDP_PERSIST, to, &none, 0);
+        p->scope = w->scope;
+        p->index = w->round;
         return;
     }
     const struct ddpnic_item *t = ddpnic_item_at(d, w->item);
@@ -165,19 +160,19 @@ static void ddpnic_write_overtaken(struct snic_ddpnic *d, struct ddpnic_write *w
 /* What a write's progress allows. */
 void ddpnic_write_eval(struct snic_ddpnic *d, struct ddpnic_write *w)
 {
-    const struct ddpnic_rules *u = &d->rules;
+    const struct ddp_rules *u = &d->rules;
     struct ddpnic_rec *r = ddpnic_rec_at(d, w->rec);
-    const uint32_t foreign = DDPNIC_C | DDPNIC_P;
+    const uint32_t foreign = DDP_C | DDP_P;
     uint32_t have = 0;
     if ((w->flags & DDPNIC_W_SHORT) != 0) {
         ddpnic_write_overtaken(d, w);
         return;
     }
-    have |= (d->common.others & ~w->ack_c) == 0 ? (uint32_t)DDPNIC_C : 0;
-    have |= (d->common.others & ~w->ack_p) == 0 ? (uint32_t)DDPNIC_P : 0;
-    have |= r->vin >= w->ts ? (uint32_t)DDPNIC_V : 0;
-    have |= r->dts >= w->ts ? (uint32_t)DDPNIC_F : 0;
-    have |= r->out >= w->ts ? (uint32_t)DDPNIC_D : 0;
+    have |= (d->common.others & ~w->ack_c) == 0 ? (uint32_t)DDP_C : 0;
+    have |= (d->common.others & ~w->ack_p) == 0 ? (uint32_t)DDP_P : 0;
+    have |= r->vin >= w->ts ? (uint32_t)DDP_V : 0;
+    have |= r->dts >= w->ts ? (uint32_t)DDP_L : 0;
+    have |= r->out >= w->ts ? (uint32_t)DDP_D : 0;
     if ((have & u->gv) == u->gv)
         r->line.gv = snic_max_u64(r->line.gv, w->ts);
     if ((have & u->gd) == u->gd)
@@ -194,7 +189,7 @@ void ddpnic_write_eval(struct snic_ddpnic *d, struct ddpnic_write *w)
     }
     uint32_t own = u->answer & ~foreign;
     if ((have & own) == own) {
-        uint16_t acked = (u->answer & DDPNIC_P) != 0 ? w->ack_p : w->ack_c;
+        uint16_t acked = (u->answer & DDP_P) != 0 ? w->ack_p : w->ack_c;
         ddpnic_write_ack_host(d, w, acked & w->ack_c);
     }
     if ((have & u->all) == u->all)
@@ -248,10 +243,10 @@ int ddpnic_coord_inv(struct snic_ddpnic *d, const struct snic_ddp_msg *m)
 static void ddpnic_coord_validate(struct snic_ddpnic *d, const struct ddpnic_rec *r, uint64_t ts,
                                   uint16_t to)
 {
-    const struct ddpnic_rules *u = &d->rules;
+    const struct ddp_rules *u = &d->rules;
     if ((u->val_durable ? r->line.gd : r->line.gv) >= ts)
         (void)ddpnic_send(d, u->val_type, to, &r->key, ts);
-    if (u->val_p != DDPNIC_NEVER && r->line.gd >= ts)
+    if (u->val_p != DDP_NEVER && r->line.gd >= ts)
         (void)ddpnic_send(d, SNIC_DDP_VAL_P, to, &r->key, ts);
 }
 
@@ -262,14 +257,14 @@ int ddpnic_coord_ack(struct snic_ddpnic *d, const struct snic_ddp_msg *m)
     if (w == NULL) {
         /* Of a write that is done: its VAL may have been lost (H20). */
         if (r != NULL && m->ts != 0)
-            ddpnic_coord_validate(d, r, m->ts, ddpnic_bit(m->src));
+            ddpnic_coord_validate(d, r, m->ts, ddp_bit(m->src));
         return 0;
     }
     int stored = ddpnic_write_stored(d, w);
     if (m->type != SNIC_DDP_ACK_P)
-        w->ack_c |= ddpnic_bit(m->src);
+        w->ack_c |= ddp_bit(m->src);
     if (m->type != SNIC_DDP_ACK_C)
-        w->ack_p |= ddpnic_bit(m->src);
+        w->ack_p |= ddp_bit(m->src);
     ddpnic_write_acked(d, w);
     if (!stored && ddpnic_write_stored(d, w))
         ddpnic_write_pace(d, w);
@@ -281,37 +276,9 @@ int ddpnic_coord_ack(struct snic_ddpnic *d, const struct snic_ddp_msg *m)
 void ddpnic_write_acked(struct snic_ddpnic *d, struct ddpnic_write *w)
 {
     uint16_t missing = (uint16_t)(ddpnic_write_missing(d, w) & w->sent);
-    ddpnic_suspect(d, &w->late, w->late & missing);
+    ddp_suspect(&d->nic.suspects, &w->late, w->late & missing);
     if (missing == 0)
         ddpnic_timer_stop(d, ddpnic_timer_of_write(d, w));
-}
-
-/*
- * A write has waited SNIC_DDPNIC__LATE tries for the nodes @p now; @p late is its previous mask.
- * Counted per node: a node is suspected while at least one write waits for it too long.
- */
-void ddpnic_suspect(struct snic_ddpnic *d, uint16_t *late, uint16_t now)
-{
-    uint16_t change = (uint16_t)(*late ^ now);
-    if (change == 0)
-        return;
-    for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++) {
-        if ((change & ddpnic_bit(n)) != 0)
-            d->nic.late[n] += (now & ddpnic_bit(n)) != 0 ? 1 : UINT32_MAX;
-    }
-    *late = now;
-    d->nic.suspects = 1;
-}
-
-void ddpnic_suspect_emit(struct snic_ddpnic *d)
-{
-    uint16_t mask = 0;
-    for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++)
-        mask |= d->nic.late[n] != 0 ? ddpnic_bit(n) : 0;
-    if (mask == d->nic.suspected)
-        return;
-    d->nic.suspected = mask;
-    ddpnic_act(d, SNIC_DDP_SUSPECT)->to = mask;
 }
 
 /* INV or PERSIST again, to nodes that have not answered; to those that have not stored it first. */
@@ -323,8 +290,8 @@ void ddpnic_write_retry(struct snic_ddpnic *d, struct ddpnic_write *w)
     if (missing == 0)
         return;
     d->counters.retransmits++;
-    if (w->tries >= SNIC_DDPNIC__LATE)
-        ddpnic_suspect(d, &w->late, missing);
+    if (w->tries >= SNIC_DDP__LATE)
+        ddp_suspect(&d->nic.suspects, &w->late, missing);
     ddpnic_write_invalidate(d, w, stores != 0 ? stores : missing);
 }
 
@@ -348,15 +315,15 @@ void ddpnic_watch(struct snic_ddpnic *d, struct ddpnic_rec *r, int fresh)
     if (!ddpnic_watch_needed(d, r))
         ddpnic_timer_stop(d, ddpnic_timer_of_rec(d, r));
     else if (fresh || r->timer.armed == 0)
-        ddpnic_timer_arm(d, ddpnic_timer_of_rec(d, r), DDPNIC_REPLAY);
+        ddpnic_timer_arm(d, ddpnic_timer_of_rec(d, r), DDP_REPLAY);
 }
 
 void ddpnic_watch_fire(struct snic_ddpnic *d, struct ddpnic_rec *r)
 {
     if (!ddpnic_watch_needed(d, r))
         return;
-    if (ddpnic_pool_full(&d->nic.writes)) {
-        ddpnic_timer_arm(d, ddpnic_timer_of_rec(d, r), DDPNIC_REPLAY);
+    if (ddp_pool_full(&d->nic.writes)) {
+        ddpnic_timer_arm(d, ddpnic_timer_of_rec(d, r), DDP_REPLAY);
         return;
     }
     struct ddpnic_write *w = ddpnic_write_new(d, r, r->enq, DDPNIC_W_REPLAY);

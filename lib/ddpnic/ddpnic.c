@@ -3,22 +3,16 @@
  * MINOS-O: memory, events in, actions out, of both halves.
  *
  * ddpnic_priv.h has the layout, the invariants and how a step runs. model.c is what distinguishes
- * the five models; table.c what both halves reach; host.c the host half. The NIC half: fifo.c its
- * queues, coord.c the coordinator, follow.c the follower, scope.c [PERSIST]sc, epoch.c a new
- * membership, timer.c its timers.
+ * the five models; emit.c actions; table.c what both halves reach; host.c the host half. The NIC
+ * half: fifo.c its queues, coord.c the coordinator, follow.c the follower, scope.c [PERSIST]sc,
+ * epoch.c a new membership, timer.c its timers. ddp's core.c is what both engines share.
  */
 #include "ddpnic_priv.h"
-
-#define DDPNIC_KEYS_MAX (UINT32_C(1) << 28)
-#define DDPNIC_POOL_MAX (UINT32_C(1) << 20)
-#define DDPNIC_SCOPES_MAX (UINT32_C(1) << 16)
-#define DDPNIC_NS_MAX (UINT64_C(1) << 50)
 
 /* ---- Options and memory ---- */
 
 static int ddpnic_options(struct snic_ddpnic_opts *o, const struct snic_ddpnic_opts *from)
 {
-    const uint32_t flags = (uint32_t)SNIC_DDP_PAPER | SNIC_DDPNIC_UNBATCHED | SNIC_DDPNIC_UNICAST;
     memset(o, 0, sizeof(*o));
     if (snic_opts_copy(o, sizeof(*o), from) != 0)
         return SNIC_EINVAL;
@@ -28,81 +22,94 @@ static int ddpnic_options(struct snic_ddpnic_opts *o, const struct snic_ddpnic_o
         o->replay_ns = UINT64_C(10000000);
     if (o->others_max == 0)
         o->others_max = SNIC_DDP_NODES_MAX - 1;
-    if (o->model < SNIC_DDP_SYNCH || o->model > SNIC_DDP_SCOPE ||
-        o->others_max >= SNIC_DDP_NODES_MAX || (o->flags & ~flags) != 0 ||
-        o->node >= SNIC_DDP_NODES_MAX)
-        return SNIC_EINVAL;
-    if (o->keys_max < 1 || o->keys_max > DDPNIC_KEYS_MAX || o->writes_max < 2 ||
-        o->writes_max > DDPNIC_POOL_MAX || o->waits_max < 2 || o->waits_max > DDPNIC_POOL_MAX ||
-        o->reads_max > DDPNIC_POOL_MAX || o->scopes_max > DDPNIC_SCOPES_MAX)
-        return SNIC_EINVAL;
-    if (o->vfifo_max < 1 || o->vfifo_max > DDPNIC_POOL_MAX || o->dfifo_max < 1 ||
-        o->dfifo_max > DDPNIC_POOL_MAX)
-        return SNIC_EINVAL;
-    if (o->retransmit_ns > DDPNIC_NS_MAX || o->replay_ns > DDPNIC_NS_MAX)
-        return SNIC_EINVAL;
     return 0;
 }
 
-/*
- * Records: keys_max, and what the others may have let in at the same time, each while it had room
- * itself. A follower without room for those would not acknowledge them, for ever.
- */
-static uint32_t ddpnic_recs_max(const struct snic_ddpnic_opts *o)
+static struct ddp_sizes ddpnic_sizes_of(const struct snic_ddpnic_opts *o)
 {
-    return o->keys_max + o->others_max * o->writes_max;
+    struct ddp_sizes s = {.model = o->model,
+                          .node = o->node,
+                          .keys_max = o->keys_max,
+                          .writes_max = o->writes_max,
+                          .waits_max = o->waits_max,
+                          .reads_max = o->reads_max,
+                          .scopes_max = o->scopes_max,
+                          .others_max = o->others_max,
+                          .retransmit_ns = o->retransmit_ns,
+                          .replay_ns = o->replay_ns};
+    return s;
 }
 
-static uint32_t ddpnic_index_slots(const struct snic_ddpnic_opts *o)
+/* The options of @p from with their defaults, and what is wrong with them; NULL: nothing. */
+static const char *ddpnic_options_wrong(struct snic_ddpnic_opts *o,
+                                        const struct snic_ddpnic_opts *from)
 {
-    return (uint32_t)snic_pow2_up((uint64_t)ddpnic_recs_max(o) * 3 / 2 + 1);
+    const uint32_t flags = (uint32_t)SNIC_DDP_PAPER | SNIC_DDPNIC_UNBATCHED | SNIC_DDPNIC_UNICAST;
+    if (ddpnic_options(o, from) != 0)
+        return "opts_size: not the struct's, or an unknown option is set";
+    if ((o->flags & ~flags) != 0)
+        return "flags: an unknown one is set";
+    if (o->vfifo_max < 1 || o->vfifo_max > SNIC_DDP__POOL_MAX)
+        return "vfifo_max: not 1 to 2^20";
+    if (o->dfifo_max < 1 || o->dfifo_max > SNIC_DDP__POOL_MAX)
+        return "dfifo_max: not 1 to 2^20";
+    struct ddp_sizes s = ddpnic_sizes_of(o);
+    return ddp_sizes_wrong(&s);
 }
 
-/* Each is referred to by a FIFO's slot, a write, or a key's place in the cache (N4). */
-static uint32_t ddpnic_items(const struct snic_ddpnic_opts *o)
+const char *snic_ddpnic_opts_wrong(const struct snic_ddpnic_opts *opts)
 {
-    return o->vfifo_max + o->dfifo_max + o->writes_max + ddpnic_recs_max(o);
+    struct snic_ddpnic_opts o;
+    return ddpnic_options_wrong(&o, opts);
 }
 
-static void ddpnic_place(uint64_t *end, uint64_t *at, uint64_t count, size_t size)
-{
-    *at = *end;
-    *end += snic_align_up(count * size, SNIC_DDPNIC_ALIGN);
-}
-
-/* Where everything goes, relative to the beginning; fills in the at_ of @p d. */
+/* Where everything goes in the block @p d: its size, 0 when that is more than can be. */
 static size_t ddpnic_layout(const struct snic_ddpnic_opts *o, struct snic_ddpnic *d)
 {
+    const struct ddp_sizes s = ddpnic_sizes_of(o);
+    uint32_t recs = ddp_sizes_recs(&s);
+    /* Each item is referred to by a FIFO's slot, a write, or a key's place in the cache (N4). */
+    uint32_t items = o->vfifo_max + o->dfifo_max + o->writes_max + recs;
     uint64_t end = snic_align_up(sizeof(struct snic_ddpnic), SNIC_DDPNIC_ALIGN);
-    ddpnic_place(&end, &d->at_recs, ddpnic_recs_max(o), sizeof(struct ddpnic_rec));
-    ddpnic_place(&end, &d->at_index, ddpnic_index_slots(o), sizeof(struct ddpnic_slot));
-    ddpnic_place(&end, &d->at_items, ddpnic_items(o), sizeof(struct ddpnic_item));
-    ddpnic_place(&end, &d->at_host_writes, o->writes_max, sizeof(struct ddpnic_host_write));
-    ddpnic_place(&end, &d->at_reads, o->reads_max, sizeof(struct ddpnic_read));
-    ddpnic_place(&end, &d->at_scopes, o->scopes_max, sizeof(struct ddpnic_scope));
-    ddpnic_place(&end, &d->at_writes, o->writes_max, sizeof(struct ddpnic_write));
-    ddpnic_place(&end, &d->at_waits, o->waits_max, sizeof(struct ddpnic_wait));
+    ddp_pool_place(&d->recs, d, &end, recs, sizeof(struct ddpnic_rec),
+                   offsetof(struct ddpnic_rec, dirty));
+    ddp_index_place(&d->index, d, &end, recs);
+    ddp_pool_place(&d->nic.items, d, &end, items, sizeof(struct ddpnic_item),
+                   offsetof(struct ddpnic_item, dnext));
+    ddp_pool_place(&d->host.writes, d, &end, o->writes_max, sizeof(struct ddpnic_host_write),
+                   offsetof(struct ddpnic_host_write, next));
+    ddp_pool_place(&d->host.reads, d, &end, o->reads_max, sizeof(struct ddp_read),
+                   offsetof(struct ddp_read, next));
+    ddp_pool_place(&d->host.scopes, d, &end, o->scopes_max, sizeof(struct ddpnic_scope),
+                   offsetof(struct ddpnic_scope, next));
+    ddp_pool_place(&d->nic.writes, d, &end, o->writes_max, sizeof(struct ddpnic_write),
+                   offsetof(struct ddpnic_write, next));
+    ddp_pool_place(&d->nic.waits, d, &end, o->waits_max, sizeof(struct ddpnic_wait),
+                   offsetof(struct ddpnic_wait, next));
     return end > SIZE_MAX ? 0 : (size_t)end;
+}
+
+static void ddpnic_layout_timers(struct snic_ddpnic *d)
+{
+    struct ddp_timers *ts = &d->nic.timers;
+    ddp_timers_init(ts, d->o.retransmit_ns, d->o.replay_ns);
+    ddp_timers_span(ts, &ddpnic_write_at(d, 0)->timer, sizeof(struct ddpnic_write),
+                    d->nic.writes.max);
+    ddp_timers_span(ts, &ddpnic_rec_at(d, 0)->timer, sizeof(struct ddpnic_rec), d->recs.max);
 }
 
 size_t snic_ddpnic_memsize(const struct snic_ddpnic_opts *opts)
 {
     struct snic_ddpnic_opts o;
     struct snic_ddpnic d;
-    return ddpnic_options(&o, opts) != 0 ? 0 : ddpnic_layout(&o, &d);
-}
-
-static struct ddpnic_pool ddpnic_pool_of(uint32_t max)
-{
-    struct ddpnic_pool p = {SNIC_DDPNIC__NIL, 0, 0, max};
-    return p;
+    return ddpnic_options_wrong(&o, opts) != NULL ? 0 : ddpnic_layout(&o, &d);
 }
 
 int snic_ddpnic_init(struct snic_ddpnic **out, void *mem, size_t mem_size,
                      const struct snic_ddpnic_opts *opts)
 {
     struct snic_ddpnic_opts o;
-    if (ddpnic_options(&o, opts) != 0 || ((uintptr_t)mem & (SNIC_DDPNIC_ALIGN - 1)) != 0)
+    if (ddpnic_options_wrong(&o, opts) != NULL || ((uintptr_t)mem & (SNIC_DDPNIC_ALIGN - 1)) != 0)
         return SNIC_EINVAL;
     struct snic_ddpnic *d = mem;
     size_t size = snic_ddpnic_memsize(opts);
@@ -111,110 +118,13 @@ int snic_ddpnic_init(struct snic_ddpnic **out, void *mem, size_t mem_size,
     memset(mem, 0, size);
     (void)ddpnic_layout(&o, d);
     d->o = o;
-    int r = ddpnic_rules_of(o.model, &d->rules);
-    SNIC_ASSERT(r == 0);
-    (void)r;
-    d->index_mask = ddpnic_index_slots(&o) - 1;
-    d->recs = ddpnic_pool_of(ddpnic_recs_max(&o));
-    d->host.writes = ddpnic_pool_of(o.writes_max);
-    d->host.reads = ddpnic_pool_of(o.reads_max);
-    d->host.scopes = ddpnic_pool_of(o.scopes_max);
-    d->host.ready.first = d->host.ready.last = SNIC_DDPNIC__NIL;
-    d->host.ending = d->host.ending_scope = SNIC_DDPNIC__NIL;
-    d->nic.items = ddpnic_pool_of(ddpnic_items(&o));
-    d->nic.writes = ddpnic_pool_of(o.writes_max);
-    d->nic.waits = ddpnic_pool_of(o.waits_max);
-    d->nic.persists = d->nic.dirty = d->nic.sweep = SNIC_DDPNIC__NIL;
-    for (uint32_t c = 0; c < DDPNIC_CLASSES; c++)
-        d->nic.classes[c].first = d->nic.classes[c].last = SNIC_DDPNIC__NIL;
+    ddpnic_rules_of(o.model, &d->rules);
+    d->host.ready.first = d->host.ready.last = SNIC_DDP__NIL;
+    d->host.ending = d->host.ending_scope = SNIC_DDP__NIL;
+    d->nic.persists = d->nic.dirty = d->nic.sweep = SNIC_DDP__NIL;
+    ddpnic_layout_timers(d);
     *out = d;
     return 0;
-}
-
-/* ---- Actions ---- */
-
-static struct snic_ddp_action *ddpnic_push(struct snic_ddp_action *ring, uint32_t size,
-                                           struct ddpnic_ring *at, uint32_t type)
-{
-    SNIC_ASSERT(at->count < size);
-    struct snic_ddp_action *a = &ring[(at->first + at->count++) % size];
-    memset(a, 0, sizeof(*a));
-    a->type = type;
-    return a;
-}
-
-struct snic_ddp_action *ddpnic_host_act(struct snic_ddpnic *d, uint32_t type)
-{
-    struct snic_ddp_action *a =
-        ddpnic_push(d->host_ring, SNIC_DDPNIC__HOST_RING, &d->host.ring, type);
-    a->msg.src = (uint8_t)d->o.node;
-    return a;
-}
-
-struct snic_ddp_action *ddpnic_act(struct snic_ddpnic *d, uint32_t type)
-{
-    struct snic_ddp_action *a = ddpnic_push(d->nic_ring, SNIC_DDPNIC__RING, &d->nic.ring, type);
-    a->msg.src = (uint8_t)d->o.node;
-    return a;
-}
-
-/* NULL: no receiver. */
-struct snic_ddp_msg *ddpnic_send(struct snic_ddpnic *d, uint32_t type, uint16_t to,
-                                 const struct snic_ddp_key *key, uint64_t ts)
-{
-    static struct snic_ddp_msg *const none = NULL;
-    if (to == 0)
-        return none;
-    SNIC_ASSERT((to & ~d->common.others) == 0); /* N7 */
-    struct snic_ddp_action *a = ddpnic_act(d, SNIC_DDP_SEND);
-    a->to = to;
-    a->msg.type = (uint8_t)type;
-    a->msg.epoch = d->common.epoch;
-    a->msg.src_incarnation = d->nic.incarnation[d->o.node];
-    a->msg.key = *key;
-    a->msg.ts = ts;
-    return &a->msg;
-}
-
-void ddpnic_release(struct snic_ddpnic *d, uint64_t value)
-{
-    ddpnic_act(d, SNIC_DDP_RELEASE)->msg.value = value;
-}
-
-static uint32_t ddpnic_lowest(uint32_t mask)
-{
-    return mask & (~mask + 1);
-}
-
-/* The ring's first; of one that stands for several (the variants) the first of those. */
-static void ddpnic_pop(struct snic_ddp_action *ring, uint32_t size, struct ddpnic_ring *at,
-                       uint32_t flags, struct snic_ddp_action *out)
-{
-    struct snic_ddp_action *a = &ring[at->first];
-    *out = *a;
-    if (a->type == SNIC_DDP_SEND && (flags & SNIC_DDPNIC_UNICAST) != 0) {
-        out->to = (uint16_t)ddpnic_lowest(a->to);
-        a->to &= (uint16_t)~out->to;
-        if (a->to != 0)
-            return;
-    }
-    if (a->type == SNIC_DDPNIC_PCIE && (flags & SNIC_DDPNIC_UNBATCHED) != 0) {
-        int down = a->msg.type == SNIC_DDP_INV || a->msg.type == SNIC_DDP_PERSIST;
-        out->msg.index = ddpnic_lowest(a->msg.index);
-        a->msg.index &= ~out->msg.index;
-        if (down) {
-            for (uint32_t left = a->msg.index; left != 0; left &= left - 1)
-                out->msg.seen[0]++;
-            a->msg.seen[1]++;
-        }
-        if (a->msg.index != 0) {
-            if (!down)
-                out->msg.seen[0] = 0; /* not the last */
-            return;
-        }
-    }
-    at->first = (at->first + 1) % size;
-    at->count--;
 }
 
 /* ---- Work that is left ---- */
@@ -241,7 +151,7 @@ static void ddpnic_eval(struct snic_ddpnic *d, struct ddpnic_rec *r)
     if (ddpnic_fifo_eval(d, r) != 0)
         return;
     for (uint32_t overtaken = 0; overtaken < 2; overtaken++) {
-        for (uint32_t i = r->writes; i != SNIC_DDPNIC__NIL;) {
+        for (uint32_t i = r->writes; i != SNIC_DDP__NIL;) {
             struct ddpnic_write *w = ddpnic_write_at(d, i);
             if (!ddpnic_room(d))
                 return;
@@ -256,8 +166,34 @@ static void ddpnic_eval(struct snic_ddpnic *d, struct ddpnic_rec *r)
     ddpnic_watch(d, r, 0);
     SNIC_ASSERT(d->nic.dirty == ddpnic_rec_number(d, r));
     d->nic.dirty = r->dirty;
-    r->dirty = SNIC_DDPNIC__NIL;
+    r->dirty = SNIC_DDP__NIL;
     r->flags &= ~(uint32_t)DDPNIC_R_DIRTY;
+}
+
+/* Fire a timer: 0, or SNIC_EINVAL if it is not armed. */
+static int ddpnic_timer_fire(struct snic_ddpnic *d, uint32_t number)
+{
+    if (number >= d->nic.writes.max + d->recs.high ||
+        ddp_timers_at(&d->nic.timers, number)->armed == 0)
+        return SNIC_EINVAL;
+    ddpnic_timer_stop(d, number);
+    if (number < d->nic.writes.max)
+        ddpnic_write_retry(d, ddpnic_write_at(d, number));
+    else
+        ddpnic_watch_fire(d, ddpnic_rec_at(d, number - d->nic.writes.max));
+    return 0;
+}
+
+/* Fire a timer that is due; 0: none. */
+static int ddpnic_timer_due(struct snic_ddpnic *d)
+{
+    uint32_t n = ddp_timers_due(&d->nic.timers, d->nic.now_ns);
+    if (n == SNIC_DDP__NIL)
+        return 0;
+    int r = ddpnic_timer_fire(d, n);
+    SNIC_ASSERT(r == 0);
+    (void)r;
+    return 1;
 }
 
 /* One piece; 0: nothing is left. Only with an empty ring. */
@@ -266,7 +202,7 @@ static int ddpnic_work(struct snic_ddpnic *d)
     struct ddpnic_nic *n = &d->nic;
     if (ddpnic_epoch_work(d))
         return 1;
-    if (n->dirty != SNIC_DDPNIC__NIL) {
+    if (n->dirty != SNIC_DDP__NIL) {
         ddpnic_eval(d, ddpnic_rec_at(d, n->dirty));
         return 1;
     }
@@ -279,12 +215,13 @@ static int ddpnic_work(struct snic_ddpnic *d)
         return 1;
     }
     if (n->ticking) {
-        n->ticking = (uint8_t)ddpnic_timer_due(d);
+        n->ticking = (uint32_t)ddpnic_timer_due(d);
         return 1;
     }
-    if (n->suspects) {
-        n->suspects = 0;
-        ddpnic_suspect_emit(d);
+    if (n->suspects.changed) {
+        uint16_t mask;
+        if (ddp_suspects_report(&n->suspects, &mask))
+            ddpnic_act(d, SNIC_DDP_SUSPECT)->to = mask;
         return 1;
     }
     return 0;
@@ -296,7 +233,7 @@ int snic_ddpnic_poll_host(struct snic_ddpnic *d, struct snic_ddp_action *out)
         if (ddpnic_host_work(d) == 0)
             return 0;
     }
-    ddpnic_pop(d->host_ring, SNIC_DDPNIC__HOST_RING, &d->host.ring, d->o.flags, out);
+    ddpnic_pop(d->host_actions, SNIC_DDPNIC__HOST_RING, &d->host.ring, d->o.flags, out);
     return 1;
 }
 
@@ -306,31 +243,11 @@ int snic_ddpnic_poll_nic(struct snic_ddpnic *d, struct snic_ddp_action *out)
         if (ddpnic_work(d) == 0)
             return 0;
     }
-    ddpnic_pop(d->nic_ring, SNIC_DDPNIC__RING, &d->nic.ring, d->o.flags, out);
+    ddpnic_pop(d->nic_actions, SNIC_DDPNIC__RING, &d->nic.ring, d->o.flags, out);
     return 1;
 }
 
 /* ---- Events ---- */
-
-/* Which acknowledgements and validations a model has at all. */
-static int ddpnic_in_model(const struct snic_ddpnic *d, uint32_t type)
-{
-    switch (type) {
-    case SNIC_DDP_ACK:
-        return d->rules.acks == DDPNIC_ONE;
-    case SNIC_DDP_ACK_C:
-        return d->rules.acks != DDPNIC_ONE;
-    case SNIC_DDP_ACK_P:
-        return d->rules.acks == DDPNIC_SPLIT;
-    case SNIC_DDP_VAL:
-    case SNIC_DDP_VAL_C:
-        return d->rules.val_type == type;
-    case SNIC_DDP_VAL_P:
-        return d->rules.val_p != DDPNIC_NEVER;
-    default:
-        return 1;
-    }
-}
 
 static int ddpnic_deliver(struct snic_ddpnic *d, const struct snic_ddp_msg *m)
 {
@@ -362,15 +279,12 @@ static int ddpnic_message(struct snic_ddpnic *d, const struct snic_ddp_msg *m)
     int r = SNIC_EPROTO;
     if (m == NULL)
         return SNIC_EINVAL;
-    if (m->src < SNIC_DDP_NODES_MAX &&
-        (m->epoch != c->epoch || (c->others & ddpnic_bit(m->src)) == 0 || m->dst != d->o.node ||
-         m->src_incarnation != d->nic.incarnation[m->src] ||
-         m->dst_incarnation != d->nic.incarnation[d->o.node])) {
+    if (ddp_msg_foreign(m, d->o.node, c->epoch, c->others, d->nic.incarnation)) {
         d->counters.foreign++;
         return SNIC_ESTALE;
     }
     if (m->src < SNIC_DDP_NODES_MAX && (m->flags & ~flags) == 0 &&
-        snic_ddp_ts_epoch(m->ts) <= c->epoch && ddpnic_in_model(d, m->type))
+        snic_ddp_ts_epoch(m->ts) <= c->epoch && ddp_rules_have(&d->rules, m->type))
         r = ddpnic_deliver(d, m);
     if (r == SNIC_EPROTO)
         d->counters.invalid++;
@@ -407,18 +321,6 @@ static int ddpnic_event(struct snic_ddpnic *d, const struct snic_ddp_event *ev)
     }
 }
 
-/* N6 */
-int ddpnic_at_rest(const struct snic_ddpnic *d)
-{
-    const struct ddpnic_host *h = &d->host;
-    const struct ddpnic_nic *n = &d->nic;
-    return h->ring.count == 0 && h->ready.first == SNIC_DDPNIC__NIL &&
-           h->ending == SNIC_DDPNIC__NIL && h->ending_scope == SNIC_DDPNIC__NIL &&
-           h->need_epoch == 0 && n->ring.count == 0 && n->dirty == SNIC_DDPNIC__NIL &&
-           n->sweep == SNIC_DDPNIC__NIL && n->mark_dirty == 0 && n->persist_dirty == 0 &&
-           n->ticking == 0 && n->suspects == 0;
-}
-
 int snic_ddpnic_step_host(struct snic_ddpnic *d, uint64_t now_ns, const struct snic_ddp_event *ev)
 {
     SNIC_ASSERT(now_ns >= d->host.now_ns);
@@ -449,7 +351,7 @@ static void ddpnic_entry(const struct snic_ddpnic *d, const struct ddpnic_rec *r
     memset(out, 0, sizeof(*out));
     out->host.key = r->key;
     out->host.ts = r->line.vts;
-    if (r->line.cache != SNIC_DDPNIC__NIL) {
+    if (r->line.cache != SNIC_DDP__NIL) {
         const struct ddpnic_item *t = ddpnic_item_at(d, r->line.cache);
         out->host.value = t->value;
         out->host.length = t->length;
@@ -465,7 +367,7 @@ static void ddpnic_entry(const struct snic_ddpnic *d, const struct ddpnic_rec *r
     out->host.durable = r->dts;
     out->accepted = r->enq;
     out->stored = r->vin;
-    if (ddpnic_newest(r) != SNIC_DDPNIC__NIL)
+    if (ddpnic_newest(r) != SNIC_DDP__NIL)
         out->value = ddpnic_item_at(d, ddpnic_newest(r))->value;
 }
 
@@ -479,7 +381,7 @@ int snic_ddpnic_get(const struct snic_ddpnic *d, uint64_t now_ns, const struct s
         return SNIC_ENOENT;
     if (ddpnic_locked(&r->line))
         return SNIC_EAGAIN;
-    if (r->line.cache == SNIC_DDPNIC__NIL ||
+    if (r->line.cache == SNIC_DDP__NIL ||
         (ddpnic_item_at(d, r->line.cache)->flags & SNIC_DDP_MSG_TOMBSTONE) != 0)
         return SNIC_ENOENT;
     ddpnic_entry(d, r, out);
@@ -529,8 +431,3 @@ void snic_ddpnic_inspect(const struct snic_ddpnic *d, struct snic_ddpnic_info *o
     out->dfifo = d->nic.dfifo;
     out->counters = d->counters;
 }
-
-#undef DDPNIC_KEYS_MAX
-#undef DDPNIC_POOL_MAX
-#undef DDPNIC_SCOPES_MAX
-#undef DDPNIC_NS_MAX

@@ -2,9 +2,8 @@
 /*
  * The inside of a node of MINOS-O: shared by the files of this module and its tests.
  *
- * One block of memory: struct snic_ddpnic, records, index, items, the host's writes and reads and
- * scopes, the NIC's writes and waits. No pointers: a reference is a number in its array,
- * SNIC_DDPNIC__NIL is none.
+ * One block of memory (ddp's core.h): struct snic_ddpnic, records, index, items, the host's writes
+ * and reads and scopes, the NIC's writes and waits.
  *
  * Ownership: host.c the host's part (struct ddpnic_host, the host's fields of a record); coord.c,
  * follow.c, fifo.c, scope.c, epoch.c the NIC's. Both: the coherent line of a record, and the
@@ -38,57 +37,14 @@
 #ifndef SNIC_DDPNIC_PRIV_H
 #define SNIC_DDPNIC_PRIV_H
 
+#include "ddp/core.h"
 #include "snicstore/ddpnic.h"
 
-#define SNIC_DDPNIC__NIL UINT32_MAX
 /* The lowest bit of a version: plain writes have even ones (ddp.h), so in a word it is the lock. */
 #define SNIC_DDPNIC__LOCK (UINT64_C(1) << 4)
 #define SNIC_DDPNIC__RING 12
 #define SNIC_DDPNIC__ROOM 6 /* of the ring, that must be free to begin another part of a piece */
 #define SNIC_DDPNIC__HOST_RING 4
-
-/* Timer classes, each a FIFO: all in it wait for the same time. */
-#define SNIC_DDPNIC__DOUBLINGS 7 /* retransmission: 0 ... 6 */
-#define SNIC_DDPNIC__LATE 8      /* tries after which who has not answered is slow */
-enum { DDPNIC_REPLAY = SNIC_DDPNIC__DOUBLINGS, DDPNIC_CLASSES };
-
-/* What a condition is made of; the table in model.c is masks of these. */
-enum ddpnic_cond {
-    DDPNIC_C = 1,  /* all others have stored it in their vFIFO */
-    DDPNIC_P = 2,  /* all others have it durable */
-    DDPNIC_V = 4,  /* stored in the own vFIFO */
-    DDPNIC_F = 8,  /* stored in the own dFIFO: durable */
-    DDPNIC_D = 16, /* out of the own vFIFO */
-    DDPNIC_NEVER = 128
-};
-
-enum ddpnic_acks { DDPNIC_ONE = 0, DDPNIC_SPLIT, DDPNIC_C_ONLY };
-
-/* A model, as data. */
-struct ddpnic_rules {
-    uint8_t release; /* when the coordinator lets reads in; D is always needed, too */
-    uint8_t gv;      /* when it raises them */
-    uint8_t gd;
-    uint8_t val; /* when it sends the message val_type */
-    uint8_t val_type;
-    uint8_t val_p; /* when it sends VAL_P */
-    uint8_t answer;
-    uint8_t all; /* when it frees the write */
-    uint8_t acks;
-    uint8_t val_durable; /* val_type means durable, too */
-    uint8_t watch_gd;    /* a follower that misses VAL_P replays (H5) */
-    uint8_t short_gd;    /* an overtaken write waits for gd of the newer, too */
-    uint8_t background;  /* no answer waits for the dFIFO */
-};
-
-/* Armed or not is state; the deadline is time (amendment A13). */
-struct ddpnic_timer {
-    uint64_t deadline_ns;
-    uint32_t next;
-    uint32_t prev;
-    uint8_t armed; /* class + 1, 0: not */
-    uint8_t pad[7];
-};
 
 /* What is coherent between the halves, of a key. */
 struct ddpnic_line {
@@ -109,24 +65,23 @@ struct ddpnic_rec {
     uint32_t flags;
 
     /* The host's. */
-    uint32_t read_first;
-    uint32_t read_last;
+    struct ddp_list reads;
     uint32_t host_writes; /* not yet answered, list */
     uint32_t pad;
 
     /* The NIC's. */
     uint32_t vfirst; /* its vFIFO entries, oldest first */
     uint32_t vlast;
-    uint32_t dfirst;           /* its dFIFO entries, in no order */
-    uint32_t writes;           /* coordinated or replayed here, list */
-    uint32_t waits;            /* acknowledgements due, list */
-    uint32_t dirty;            /* the next dirty one */
-    uint64_t enq;              /* accepted: the highest that the vFIFO took */
-    uint64_t vin;              /* the highest stored in the vFIFO */
-    uint64_t out;              /* the highest that left it, drained or dropped */
-    uint64_t dts;              /* the highest stored in the dFIFO: durable */
-    uint64_t rel;              /* reads of this one may be let in, once it is out */
-    struct ddpnic_timer timer; /* of a lock that no write here will lift (N5) */
+    uint32_t dfirst;        /* its dFIFO entries, in no order */
+    uint32_t writes;        /* coordinated or replayed here, list */
+    uint32_t waits;         /* acknowledgements due, list */
+    uint32_t dirty;         /* the next dirty one */
+    uint64_t enq;           /* accepted: the highest that the vFIFO took */
+    uint64_t vin;           /* the highest stored in the vFIFO */
+    uint64_t out;           /* the highest that left it, drained or dropped */
+    uint64_t dts;           /* the highest stored in the dFIFO: durable */
+    uint64_t rel;           /* reads of this one may be let in, once it is out */
+    struct ddp_timer timer; /* of a lock that no write here will lift (N5) */
 };
 
 /* SNIC_DDP_MSG_TOMBSTONE (2) is one, too. */
@@ -167,7 +122,7 @@ struct ddpnic_write {
     uint64_t ts;
     uint64_t tau;
     uint64_t scope;
-    struct ddpnic_timer timer;
+    struct ddp_timer timer;
     uint32_t rec;
     uint32_t item;
     uint32_t next; /* on the record's list or that of PERSISTs; of a free one the next free one */
@@ -184,7 +139,7 @@ struct ddpnic_write {
 enum ddpnic_wait_flag {
     DDPNIC_A_USED = 1,
     DDPNIC_A_OWES_C = 2,
-    DDPNIC_A_OWES_P = 4,  /* with DDPNIC_ONE: both at once */
+    DDPNIC_A_OWES_P = 4,  /* with DDP_ONE: both at once */
     DDPNIC_A_PERSIST = 8, /* a marker; ts: of the DSTOREs it comes after the last */
     DDPNIC_A_MARK = 16,   /* MARK is under way */
     DDPNIC_A_DEAD = 32,   /* MARKED is still to come and will be ignored */
@@ -202,12 +157,6 @@ struct ddpnic_wait {
     uint8_t src; /* whom it is due to; of a PERSIST perhaps this node itself */
     uint8_t pad[2];
     uint32_t round; /* of a PERSIST */
-};
-
-struct ddpnic_read {
-    uint64_t token;
-    uint32_t rec;
-    uint32_t next;
 };
 
 /* A client's write that the host has not answered. */
@@ -230,29 +179,6 @@ struct ddpnic_scope {
     uint32_t pad;
 };
 
-struct ddpnic_slot {
-    uint32_t hash;
-    uint32_t rec; /* + 1; 0: empty */
-};
-
-/* A pool of numbered objects: freed ones are reused first, then the next never used. */
-struct ddpnic_pool {
-    uint32_t free; /* list */
-    uint32_t high; /* those above were never used */
-    uint32_t used;
-    uint32_t max;
-};
-
-struct ddpnic_list {
-    uint32_t first;
-    uint32_t last;
-};
-
-struct ddpnic_ring {
-    uint32_t first;
-    uint32_t count;
-};
-
 /* Coherent, too: the membership, installed by the NIC. */
 struct ddpnic_common {
     uint32_t epoch;
@@ -263,23 +189,23 @@ struct ddpnic_common {
 };
 
 struct ddpnic_host {
-    struct ddpnic_pool writes;
-    struct ddpnic_pool reads;
-    struct ddpnic_pool scopes;
-    struct ddpnic_list ready; /* reads to answer */
-    uint32_t ending;          /* fenced: writes from here on are to be answered; NIL */
+    struct ddp_pool writes;
+    struct ddp_pool reads;
+    struct ddp_pool scopes;
+    struct ddp_list ready; /* reads to answer */
+    uint32_t ending;       /* fenced: writes from here on are to be answered; NIL */
     uint32_t ending_scope;
     uint32_t need_epoch;
     uint32_t pad;
     uint64_t now_ns;
     uint64_t lease_ns;
-    struct ddpnic_ring ring;
+    struct ddp_ring ring;
 };
 
 struct ddpnic_nic {
-    struct ddpnic_pool items;
-    struct ddpnic_pool writes;
-    struct ddpnic_pool waits;
+    struct ddp_pool items;
+    struct ddp_pool writes;
+    struct ddp_pool waits;
     uint32_t vfifo; /* slots taken (N8) */
     uint32_t dfifo;
     uint32_t parked;   /* waits for newer writes (PAPER) */
@@ -289,79 +215,61 @@ struct ddpnic_nic {
     uint32_t dirty;    /* records, list */
     uint32_t persist_dirty;
     uint32_t mark_dirty;
-    uint32_t sweep;     /* EPOCH: writes from here on, up to writes.high */
-    uint16_t suspected; /* as last emitted */
-    uint8_t ticking;
-    uint8_t suspects;                  /* late changed: does the mask? */
-    uint32_t late[SNIC_DDP_NODES_MAX]; /* how many things wait for it too long */
-    uint64_t seq;                      /* of the last DSTORE */
+    uint32_t sweep; /* EPOCH: writes from here on, up to writes.high */
+    uint32_t ticking;
+    uint64_t seq; /* of the last DSTORE */
     uint32_t incarnation[SNIC_DDP_NODES_MAX];
-    struct ddpnic_list classes[DDPNIC_CLASSES];
+    struct ddp_suspects suspects;
+    struct ddp_timers timers;
     uint64_t now_ns;
-    struct ddpnic_ring ring;
+    struct ddp_ring ring;
 };
 
 struct snic_ddpnic {
     /* Fixed at init. */
-    uint64_t at_recs; /* offsets from this struct */
-    uint64_t at_index;
-    uint64_t at_items;
-    uint64_t at_host_writes;
-    uint64_t at_reads;
-    uint64_t at_scopes;
-    uint64_t at_writes;
-    uint64_t at_waits;
     struct snic_ddpnic_opts o;
-    struct ddpnic_rules rules;
-    uint32_t index_mask;
+    struct ddp_rules rules;
 
-    struct ddpnic_pool recs;
+    struct ddp_index index;
+    struct ddp_pool recs;
     struct ddpnic_common common;
     struct ddpnic_host host;
     struct ddpnic_nic nic;
     struct snic_ddpnic_counters counters;
-    struct snic_ddp_action host_ring[SNIC_DDPNIC__HOST_RING];
-    struct snic_ddp_action nic_ring[SNIC_DDPNIC__RING];
+    struct snic_ddp_action host_actions[SNIC_DDPNIC__HOST_RING];
+    struct snic_ddp_action nic_actions[SNIC_DDPNIC__RING];
 };
 
 /* ---- Where things are ---- */
 
-static inline void *ddpnic_part(const struct snic_ddpnic *d, uint64_t at)
-{
-    return (void *)(uintptr_t)((const unsigned char *)d + at);
-}
 static inline struct ddpnic_rec *ddpnic_rec_at(const struct snic_ddpnic *d, uint32_t i)
 {
-    return (struct ddpnic_rec *)ddpnic_part(d, d->at_recs) + i;
-}
-static inline struct ddpnic_slot *ddpnic_index(const struct snic_ddpnic *d)
-{
-    return (struct ddpnic_slot *)ddpnic_part(d, d->at_index);
+    return (struct ddpnic_rec *)ddp_pool_first(&d->recs) + i;
 }
 static inline struct ddpnic_item *ddpnic_item_at(const struct snic_ddpnic *d, uint32_t i)
 {
-    return (struct ddpnic_item *)ddpnic_part(d, d->at_items) + i;
+    return (struct ddpnic_item *)ddp_pool_first(&d->nic.items) + i;
 }
 static inline struct ddpnic_host_write *ddpnic_host_write_at(const struct snic_ddpnic *d,
                                                              uint32_t i)
 {
-    return (struct ddpnic_host_write *)ddpnic_part(d, d->at_host_writes) + i;
+    return (struct ddpnic_host_write *)ddp_pool_first(&d->host.writes) + i;
 }
-static inline struct ddpnic_read *ddpnic_read_at(const struct snic_ddpnic *d, uint32_t i)
+static inline struct ddp_read *ddpnic_read_at(const struct snic_ddpnic *d, uint32_t i)
 {
-    return (struct ddpnic_read *)ddpnic_part(d, d->at_reads) + i;
+    return (struct ddp_read *)ddp_pool_first(&d->host.reads) + i;
 }
 static inline struct ddpnic_scope *ddpnic_scope_at(const struct snic_ddpnic *d, uint32_t i)
 {
-    return (struct ddpnic_scope *)ddpnic_part(d, d->at_scopes) + i;
+    return (struct ddpnic_scope *)ddp_pool_first(&d->host.scopes) + i;
 }
 static inline struct ddpnic_write *ddpnic_write_at(const struct snic_ddpnic *d, uint32_t i)
 {
-    return (struct ddpnic_write *)ddpnic_part(d, d->at_writes) + i;
+    return (struct ddpnic_write *)ddp_pool_first(&d->nic.writes) + i;
 }
 static inline struct ddpnic_wait *ddpnic_wait_at(const struct snic_ddpnic *d, uint32_t i)
 {
-    return (struct ddpnic_wait *)ddpnic_part(d, d->at_waits) + i;
+    return (struct ddpnic_wait *)ddp_pool_first(&d->nic.waits) + i;
 }
 static inline uint32_t ddpnic_rec_number(const struct snic_ddpnic *d, const struct ddpnic_rec *r)
 {
@@ -375,10 +283,6 @@ static inline uint32_t ddpnic_write_number(const struct snic_ddpnic *d,
                                            const struct ddpnic_write *w)
 {
     return (uint32_t)(w - ddpnic_write_at(d, 0));
-}
-static inline uint16_t ddpnic_bit(uint32_t node)
-{
-    return (uint16_t)(1u << node);
 }
 static inline int ddpnic_room(const struct snic_ddpnic *d)
 {
@@ -403,22 +307,23 @@ static inline uint64_t ddpnic_base(const struct ddpnic_line *l)
 }
 
 /* model.c */
-int ddpnic_rules_of(uint32_t model, struct ddpnic_rules *out);
+void ddpnic_rules_of(uint32_t model, struct ddp_rules *out);
 
 /* table.c */
-uint32_t ddpnic_hash(const struct snic_ddp_key *key);
 struct ddpnic_rec *ddpnic_find(const struct snic_ddpnic *d, const struct snic_ddp_key *key);
 struct ddpnic_rec *ddpnic_add(struct snic_ddpnic *d, const struct snic_ddp_key *key);
-int ddpnic_pool_full(const struct ddpnic_pool *p);
-uint32_t ddpnic_pool_take(struct ddpnic_pool *p, uint32_t next_of_free);
 int ddpnic_snatch(struct ddpnic_line *l, uint64_t seen, uint64_t ts);
 
-/* ddpnic.c: actions */
+/* emit.c */
 struct snic_ddp_action *ddpnic_host_act(struct snic_ddpnic *d, uint32_t type);
 struct snic_ddp_action *ddpnic_act(struct snic_ddpnic *d, uint32_t type);
 struct snic_ddp_msg *ddpnic_send(struct snic_ddpnic *d, uint32_t type, uint16_t to,
                                  const struct snic_ddp_key *key, uint64_t ts);
 void ddpnic_release(struct snic_ddpnic *d, uint64_t value);
+void ddpnic_pop(struct snic_ddp_action *actions, uint32_t size, struct ddp_ring *at, uint32_t flags,
+                struct snic_ddp_action *out);
+
+/* check.c */
 int ddpnic_at_rest(const struct snic_ddpnic *d);
 
 /* host.c */
@@ -428,12 +333,9 @@ int ddpnic_host_work(struct snic_ddpnic *d);
 /* timer.c */
 uint32_t ddpnic_timer_of_write(const struct snic_ddpnic *d, const struct ddpnic_write *w);
 uint32_t ddpnic_timer_of_rec(const struct snic_ddpnic *d, const struct ddpnic_rec *r);
-struct ddpnic_timer *ddpnic_timer_at(const struct snic_ddpnic *d, uint32_t number);
 void ddpnic_timer_stop(struct snic_ddpnic *d, uint32_t number);
 void ddpnic_timer_arm(struct snic_ddpnic *d, uint32_t number, uint32_t class);
 void ddpnic_timer_retry(struct snic_ddpnic *d, uint32_t number, uint32_t tries);
-int ddpnic_timer_due(struct snic_ddpnic *d);
-int ddpnic_timer_fire(struct snic_ddpnic *d, uint32_t number);
 
 /* fifo.c */
 int ddpnic_fifo_room(const struct snic_ddpnic *d);
@@ -459,8 +361,6 @@ void ddpnic_write_ack_host(struct snic_ddpnic *d, struct ddpnic_write *w, uint16
 void ddpnic_write_eval(struct snic_ddpnic *d, struct ddpnic_write *w);
 void ddpnic_write_retry(struct snic_ddpnic *d, struct ddpnic_write *w);
 void ddpnic_write_acked(struct snic_ddpnic *d, struct ddpnic_write *w);
-void ddpnic_suspect(struct snic_ddpnic *d, uint16_t *late, uint16_t now);
-void ddpnic_suspect_emit(struct snic_ddpnic *d);
 int ddpnic_coord_inv(struct snic_ddpnic *d, const struct snic_ddp_msg *m);
 int ddpnic_coord_ack(struct snic_ddpnic *d, const struct snic_ddp_msg *m);
 void ddpnic_watch(struct snic_ddpnic *d, struct ddpnic_rec *r, int fresh);
@@ -478,7 +378,6 @@ struct ddpnic_wait *ddpnic_wait_new(struct snic_ddpnic *d, uint8_t src, uint8_t 
 int ddpnic_scope_host(struct snic_ddpnic *d, const struct snic_ddp_msg *m);
 int ddpnic_scope_message(struct snic_ddpnic *d, const struct snic_ddp_msg *m);
 int ddpnic_scope_marked(struct snic_ddpnic *d, const struct snic_ddp_event *ev);
-void ddpnic_scope_invite(struct snic_ddpnic *d, struct ddpnic_write *w, uint16_t to);
 int ddpnic_scope_covers(const struct ddpnic_wait *a, const struct ddpnic_item *t);
 void ddpnic_scope_marks(struct snic_ddpnic *d);
 void ddpnic_scope_eval(struct snic_ddpnic *d);

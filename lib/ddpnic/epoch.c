@@ -12,13 +12,13 @@
 static int ddpnic_epoch_valid(const struct snic_ddpnic *d, const struct snic_ddp_view *v)
 {
     const struct ddpnic_common *c = &d->common;
-    uint16_t me = ddpnic_bit(d->o.node);
+    uint16_t me = ddp_bit(d->o.node);
     if (v == NULL || v->epoch <= c->epoch || v->epoch > SNIC_DDP_EPOCH_MAX || v->learners != 0 ||
         v->restart != 0)
         return SNIC_EINVAL;
     uint32_t others = 0;
     for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++)
-        others += n != d->o.node && (v->full & ddpnic_bit(n)) != 0;
+        others += n != d->o.node && (v->full & ddp_bit(n)) != 0;
     if ((v->full & me) != 0 && others > d->o.others_max)
         return SNIC_EINVAL;
     if (!c->took_part)
@@ -28,7 +28,7 @@ static int ddpnic_epoch_valid(const struct snic_ddpnic *d, const struct snic_ddp
     if ((v->full & ~c->full) != 0)
         return SNIC_EINVAL;
     for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++) {
-        if ((v->full & ddpnic_bit(n)) != 0 && v->incarnation[n] != d->nic.incarnation[n])
+        if ((v->full & ddp_bit(n)) != 0 && v->incarnation[n] != d->nic.incarnation[n])
             return SNIC_EINVAL;
     }
     return 0;
@@ -42,7 +42,7 @@ static void ddpnic_epoch_drop_waits(struct snic_ddpnic *d)
         if ((a->flags & DDPNIC_A_USED) == 0)
             continue;
         if ((a->flags & DDPNIC_A_PERSIST) == 0) {
-            ddpnic_rec_at(d, a->rec)->waits = SNIC_DDPNIC__NIL;
+            ddpnic_rec_at(d, a->rec)->waits = SNIC_DDP__NIL;
             ddpnic_wait_free(d, i);
         } else if (a->src == d->o.node && d->common.role == SNIC_DDP_FULL) {
             continue; /* its own */
@@ -62,7 +62,7 @@ int ddpnic_epoch(struct snic_ddpnic *d, const struct snic_ddp_view *v)
     if (result != 0)
         return result;
     uint32_t was = c->role;
-    uint16_t me = ddpnic_bit(d->o.node);
+    uint16_t me = ddp_bit(d->o.node);
     c->epoch = v->epoch;
     c->role = (v->full & me) != 0 ? SNIC_DDP_FULL : SNIC_DDP_FENCED;
     c->full = c->role == SNIC_DDP_FULL ? v->full : 0;
@@ -92,12 +92,12 @@ static void ddpnic_epoch_write(struct snic_ddpnic *d, struct ddpnic_write *w)
     w->sent &= d->common.others;
     w->acked &= d->common.others;
     w->tries = 0;
-    ddpnic_suspect(d, &w->late, 0);
+    ddp_suspect(&d->nic.suspects, &w->late, 0);
     w->flags &= ~(uint32_t)(DDPNIC_W_VAL | DDPNIC_W_VAL_P);
     ddpnic_timer_stop(d, ddpnic_timer_of_write(d, w));
     if ((w->flags & DDPNIC_W_SHORT) == 0)
         ddpnic_write_invalidate(d, w, (uint16_t)(ddpnic_write_missing(d, w) & w->sent));
-    if (w->rec != SNIC_DDPNIC__NIL)
+    if (w->rec != SNIC_DDP__NIL)
         ddpnic_dirty(d, ddpnic_rec_at(d, w->rec));
     else
         d->nic.persist_dirty = 1;
@@ -107,11 +107,11 @@ static void ddpnic_epoch_write(struct snic_ddpnic *d, struct ddpnic_write *w)
 int ddpnic_epoch_work(struct snic_ddpnic *d)
 {
     struct ddpnic_nic *n = &d->nic;
-    if (n->sweep == SNIC_DDPNIC__NIL)
+    if (n->sweep == SNIC_DDP__NIL)
         return 0;
     while (n->sweep < n->writes.high && ddpnic_room(d))
         ddpnic_epoch_write(d, ddpnic_write_at(d, n->sweep++));
     if (n->sweep == n->writes.high)
-        n->sweep = SNIC_DDPNIC__NIL;
+        n->sweep = SNIC_DDP__NIL;
     return 1;
 }

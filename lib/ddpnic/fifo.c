@@ -29,7 +29,7 @@ void ddpnic_dirty(struct snic_ddpnic *d, struct ddpnic_rec *r)
 /* The item of what was accepted last; NIL: nothing was. */
 uint32_t ddpnic_newest(const struct ddpnic_rec *r)
 {
-    return r->vlast != SNIC_DDPNIC__NIL ? r->vlast : r->line.cache;
+    return r->vlast != SNIC_DDP__NIL ? r->vlast : r->line.cache;
 }
 
 /* One reference less; with the last one the handle goes back (N4). */
@@ -41,10 +41,7 @@ void ddpnic_unref(struct snic_ddpnic *d, uint32_t item)
         return;
     if ((t->flags & SNIC_DDP_MSG_TOMBSTONE) == 0)
         ddpnic_release(d, t->value);
-    memset(t, 0, sizeof(*t));
-    t->dnext = d->nic.items.free;
-    d->nic.items.free = item;
-    d->nic.items.used--;
+    ddp_pool_give(&d->nic.items, item);
 }
 
 static struct snic_ddp_action *ddpnic_fifo_act(struct snic_ddpnic *d, uint32_t type,
@@ -70,12 +67,8 @@ void ddpnic_accept(struct snic_ddpnic *d, struct ddpnic_rec *r, const struct sni
 {
     struct ddpnic_nic *n = &d->nic;
     SNIC_ASSERT(m->ts > r->enq && ddpnic_fifo_room(d)); /* N1, N8 */
-    uint32_t next = SNIC_DDPNIC__NIL;
-    if (n->items.free != SNIC_DDPNIC__NIL)
-        next = ddpnic_item_at(d, n->items.free)->dnext;
-    uint32_t i = ddpnic_pool_take(&n->items, next);
+    uint32_t i = ddp_pool_take(&n->items);
     struct ddpnic_item *t = ddpnic_item_at(d, i);
-    memset(t, 0, sizeof(*t));
     t->ts = m->ts;
     t->rec = ddpnic_rec_number(d, r);
     t->flags =
@@ -86,8 +79,8 @@ void ddpnic_accept(struct snic_ddpnic *d, struct ddpnic_rec *r, const struct sni
     }
     t->refs = 2;
     t->seq = ++n->seq;
-    t->vnext = SNIC_DDPNIC__NIL;
-    if (r->vlast != SNIC_DDPNIC__NIL)
+    t->vnext = SNIC_DDP__NIL;
+    if (r->vlast != SNIC_DDP__NIL)
         ddpnic_item_at(d, r->vlast)->vnext = i;
     else
         r->vfirst = i;
@@ -119,9 +112,9 @@ static void ddpnic_fifo_leave(struct snic_ddpnic *d, struct ddpnic_rec *r, int d
     uint32_t i = r->vfirst;
     struct ddpnic_item *t = ddpnic_item_at(d, i);
     r->vfirst = t->vnext;
-    if (r->vfirst == SNIC_DDPNIC__NIL)
-        r->vlast = SNIC_DDPNIC__NIL;
-    t->vnext = SNIC_DDPNIC__NIL;
+    if (r->vfirst == SNIC_DDP__NIL)
+        r->vlast = SNIC_DDP__NIL;
+    t->vnext = SNIC_DDP__NIL;
     t->flags &= ~(uint32_t)(DDPNIC_I_VSLOT | DDPNIC_I_VIN | DDPNIC_I_DMA);
     d->nic.vfifo--;
     r->out = t->ts;
@@ -133,7 +126,7 @@ static void ddpnic_fifo_leave(struct snic_ddpnic *d, struct ddpnic_rec *r, int d
     uint32_t old = r->line.cache;
     r->line.vts = t->ts;
     r->line.cache = i;
-    if (old != SNIC_DDPNIC__NIL)
+    if (old != SNIC_DDP__NIL)
         ddpnic_unref(d, old);
 }
 
@@ -144,7 +137,7 @@ static int ddpnic_fifo_logged(struct snic_ddpnic *d, uint32_t *link)
     if ((t->flags & DDPNIC_I_DIN) == 0)
         return SNIC_EINVAL;
     *link = t->dnext;
-    t->dnext = SNIC_DDPNIC__NIL;
+    t->dnext = SNIC_DDP__NIL;
     t->flags &= ~(uint32_t)(DDPNIC_I_DSLOT | DDPNIC_I_DIN);
     d->nic.dfifo--;
     ddpnic_unref(d, i);
@@ -172,7 +165,7 @@ int ddpnic_fifo_event(struct snic_ddpnic *d, const struct snic_ddp_event *ev)
         return SNIC_EINVAL;
     if (ev->type == SNIC_DDPNIC_DRAINED) {
         const struct ddpnic_item *t = NULL;
-        if (r->vfirst != SNIC_DDPNIC__NIL)
+        if (r->vfirst != SNIC_DDP__NIL)
             t = ddpnic_item_at(d, r->vfirst);
         if (t == NULL || t->ts != ev->ts || (t->flags & DDPNIC_I_DMA) == 0)
             return SNIC_EINVAL;
@@ -182,9 +175,9 @@ int ddpnic_fifo_event(struct snic_ddpnic *d, const struct snic_ddp_event *ev)
     }
     int v = ev->type == SNIC_DDPNIC_VSTORED;
     uint32_t *link = v ? &r->vfirst : &r->dfirst;
-    while (*link != SNIC_DDPNIC__NIL && ddpnic_item_at(d, *link)->ts != ev->ts)
+    while (*link != SNIC_DDP__NIL && ddpnic_item_at(d, *link)->ts != ev->ts)
         link = v ? &ddpnic_item_at(d, *link)->vnext : &ddpnic_item_at(d, *link)->dnext;
-    if (*link == SNIC_DDPNIC__NIL)
+    if (*link == SNIC_DDP__NIL)
         return SNIC_EINVAL;
     struct ddpnic_item *t = ddpnic_item_at(d, *link);
     if (ev->type == SNIC_DDPNIC_LOGGED)
@@ -202,14 +195,13 @@ int ddpnic_fifo_event(struct snic_ddpnic *d, const struct snic_ddp_event *ev)
 /* Advance this key's vFIFO; 1: the ring is full, there may be more. */
 int ddpnic_fifo_eval(struct snic_ddpnic *d, struct ddpnic_rec *r)
 {
-    while (r->vfirst != SNIC_DDPNIC__NIL) {
+    while (r->vfirst != SNIC_DDP__NIL) {
         struct ddpnic_item *t = ddpnic_item_at(d, r->vfirst);
         if (!ddpnic_room(d))
             return 1;
         if ((t->flags & DDPNIC_I_VIN) == 0 || (t->flags & DDPNIC_I_DMA) != 0)
             break;
-        if (t->vnext == SNIC_DDPNIC__NIL ||
-            (ddpnic_item_at(d, t->vnext)->flags & DDPNIC_I_VIN) == 0) {
+        if (t->vnext == SNIC_DDP__NIL || (ddpnic_item_at(d, t->vnext)->flags & DDPNIC_I_VIN) == 0) {
             t->flags |= DDPNIC_I_DMA;
             (void)ddpnic_fifo_act(d, SNIC_DDPNIC_DMA, r, t);
             break;

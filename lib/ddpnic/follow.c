@@ -14,13 +14,13 @@
 static void ddpnic_follow_send(struct snic_ddpnic *d, uint32_t type, const struct ddpnic_rec *r,
                                const struct ddpnic_wait *a)
 {
-    (void)ddpnic_send(d, type, ddpnic_bit(a->src), &r->key, a->ts);
+    (void)ddpnic_send(d, type, ddp_bit(a->src), &r->key, a->ts);
 }
 
 static struct ddpnic_wait *ddpnic_follow_waits(const struct snic_ddpnic *d,
                                                const struct ddpnic_rec *r, uint64_t ts, uint8_t src)
 {
-    for (uint32_t i = r->waits; i != SNIC_DDPNIC__NIL; i = ddpnic_wait_at(d, i)->next) {
+    for (uint32_t i = r->waits; i != SNIC_DDP__NIL; i = ddpnic_wait_at(d, i)->next) {
         struct ddpnic_wait *a = ddpnic_wait_at(d, i);
         if (a->ts == ts && a->src == src)
             return a;
@@ -31,13 +31,8 @@ static struct ddpnic_wait *ddpnic_follow_waits(const struct snic_ddpnic *d,
 /* There is room: the caller looked. */
 struct ddpnic_wait *ddpnic_wait_new(struct snic_ddpnic *d, uint8_t src, uint8_t flags)
 {
-    struct ddpnic_nic *n = &d->nic;
-    uint32_t next = SNIC_DDPNIC__NIL;
-    if (n->waits.free != SNIC_DDPNIC__NIL)
-        next = ddpnic_wait_at(d, n->waits.free)->next;
-    struct ddpnic_wait *a = ddpnic_wait_at(d, ddpnic_pool_take(&n->waits, next));
-    memset(a, 0, sizeof(*a));
-    a->rec = a->next = SNIC_DDPNIC__NIL;
+    struct ddpnic_wait *a = ddpnic_wait_at(d, ddp_pool_take(&d->nic.waits));
+    a->rec = a->next = SNIC_DDP__NIL;
     a->flags = (uint8_t)(DDPNIC_A_USED | flags);
     a->src = src;
     return a;
@@ -46,12 +41,8 @@ struct ddpnic_wait *ddpnic_wait_new(struct snic_ddpnic *d, uint8_t src, uint8_t 
 /* It is on no list any more. */
 void ddpnic_wait_free(struct snic_ddpnic *d, uint32_t i)
 {
-    struct ddpnic_wait *a = ddpnic_wait_at(d, i);
-    d->nic.parked -= a->tau != 0;
-    memset(a, 0, sizeof(*a));
-    a->next = d->nic.waits.free;
-    d->nic.waits.free = i;
-    d->nic.waits.used--;
+    d->nic.parked -= ddpnic_wait_at(d, i)->tau != 0;
+    ddp_pool_give(&d->nic.waits, i);
 }
 
 /* Acknowledge when that is due; again if it was acknowledged before. */
@@ -59,9 +50,9 @@ static void ddpnic_follow_owe(struct snic_ddpnic *d, struct ddpnic_rec *r,
                               const struct snic_ddp_msg *m, uint64_t tau)
 {
     struct ddpnic_wait *a = ddpnic_follow_waits(d, r, m->ts, m->src);
-    uint8_t owes = d->rules.acks == DDPNIC_ONE     ? DDPNIC_A_OWES_P
-                   : d->rules.acks == DDPNIC_SPLIT ? DDPNIC_A_OWES_C | DDPNIC_A_OWES_P
-                                                   : DDPNIC_A_OWES_C;
+    uint8_t owes = d->rules.acks == DDP_ONE     ? DDPNIC_A_OWES_P
+                   : d->rules.acks == DDP_SPLIT ? DDPNIC_A_OWES_C | DDPNIC_A_OWES_P
+                                                : DDPNIC_A_OWES_C;
     if (a == NULL) {
         a = ddpnic_wait_new(d, m->src, owes);
         a->ts = m->ts;
@@ -90,7 +81,7 @@ static int ddpnic_follow_full(const struct snic_ddpnic *d, const struct ddpnic_r
 {
     const struct ddpnic_nic *n = &d->nic;
     int parks = ddpnic_follow_parks(d, m) && r != NULL && m->ts < r->enq;
-    if (!ddpnic_pool_full(&n->waits) && !(parks && n->parked >= n->waits.max / 2))
+    if (!ddp_pool_full(&n->waits) && !(parks && n->parked >= n->waits.max / 2))
         return 0;
     return r == NULL || ddpnic_follow_waits(d, r, m->ts, m->src) == NULL;
 }
@@ -153,7 +144,7 @@ int ddpnic_follow_val(struct snic_ddpnic *d, const struct snic_ddp_msg *m)
 /* What has become due on this record; 1: the ring is full, there may be more. */
 int ddpnic_follow_eval(struct snic_ddpnic *d, struct ddpnic_rec *r)
 {
-    for (uint32_t *link = &r->waits; *link != SNIC_DDPNIC__NIL;) {
+    for (uint32_t *link = &r->waits; *link != SNIC_DDP__NIL;) {
         struct ddpnic_wait *a = ddpnic_wait_at(d, *link);
         if (!ddpnic_room(d))
             return 1;
@@ -163,8 +154,8 @@ int ddpnic_follow_eval(struct snic_ddpnic *d, struct ddpnic_rec *r)
             ddpnic_follow_send(d, SNIC_DDP_ACK_C, r, a);
             a->flags &= (uint8_t)~DDPNIC_A_OWES_C;
         }
-        if ((a->flags & DDPNIC_A_OWES_P) != 0 && p && (c || d->rules.acks != DDPNIC_ONE)) {
-            uint32_t type = d->rules.acks == DDPNIC_ONE ? SNIC_DDP_ACK : SNIC_DDP_ACK_P;
+        if ((a->flags & DDPNIC_A_OWES_P) != 0 && p && (c || d->rules.acks != DDP_ONE)) {
+            uint32_t type = d->rules.acks == DDP_ONE ? SNIC_DDP_ACK : SNIC_DDP_ACK_P;
             ddpnic_follow_send(d, type, r, a);
             a->flags &= (uint8_t)~DDPNIC_A_OWES_P;
         }

@@ -21,7 +21,7 @@ static int ddpnic_host_lease(const struct snic_ddpnic *d, uint64_t now)
 static void ddpnic_host_value(struct snic_ddpnic *d, uint64_t token, const struct ddpnic_rec *r)
 {
     const struct ddpnic_item *t = NULL;
-    if (r != NULL && r->line.cache != SNIC_DDPNIC__NIL)
+    if (r != NULL && r->line.cache != SNIC_DDP__NIL)
         t = ddpnic_item_at(d, r->line.cache);
     struct snic_ddp_action *a = ddpnic_host_act(d, SNIC_DDP_DONE);
     a->token = token;
@@ -46,21 +46,9 @@ static int ddpnic_host_read(struct snic_ddpnic *d, const struct snic_ddp_event *
         ddpnic_host_value(d, ev->token, r);
         return 0;
     }
-    if (ddpnic_pool_full(&h->reads))
+    if (ddp_pool_full(&h->reads))
         return SNIC_EAGAIN;
-    uint32_t next = SNIC_DDPNIC__NIL;
-    if (h->reads.free != SNIC_DDPNIC__NIL)
-        next = ddpnic_read_at(d, h->reads.free)->next;
-    uint32_t n = ddpnic_pool_take(&h->reads, next);
-    struct ddpnic_read *q = ddpnic_read_at(d, n);
-    q->token = ev->token;
-    q->rec = ddpnic_rec_number(d, r);
-    q->next = SNIC_DDPNIC__NIL;
-    if (r->read_first == SNIC_DDPNIC__NIL)
-        r->read_first = n;
-    else
-        ddpnic_read_at(d, r->read_last)->next = n;
-    r->read_last = n;
+    ddp_reads_wait(&h->reads, &r->reads, ev->token, ddpnic_rec_number(d, r));
     r->line.waits = 1;
     return 0;
 }
@@ -68,38 +56,21 @@ static int ddpnic_host_read(struct snic_ddpnic *d, const struct snic_ddp_event *
 /* All reads of this key are to be answered before the step ends. */
 static void ddpnic_host_ready(struct snic_ddpnic *d, struct ddpnic_rec *r)
 {
-    struct ddpnic_list *l = &d->host.ready;
-    if (r->read_first == SNIC_DDPNIC__NIL)
-        return;
-    if (l->first == SNIC_DDPNIC__NIL)
-        l->first = r->read_first;
-    else
-        ddpnic_read_at(d, l->last)->next = r->read_first;
-    l->last = r->read_last;
-    r->read_first = r->read_last = SNIC_DDPNIC__NIL;
+    ddp_reads_ready(&d->host.reads, &r->reads, &d->host.ready);
     r->line.waits = 0;
 }
 
 static void ddpnic_host_ready_read(struct snic_ddpnic *d)
 {
     struct ddpnic_host *h = &d->host;
-    uint32_t n = h->ready.first;
-    struct ddpnic_read *q = ddpnic_read_at(d, n);
-    h->ready.first = q->next;
-    if (q->next == SNIC_DDPNIC__NIL)
-        h->ready.last = SNIC_DDPNIC__NIL;
+    struct ddp_read q = ddp_reads_pop(&h->reads, &h->ready);
     if (ddpnic_host_lease(d, h->now_ns)) {
-        ddpnic_host_value(d, q->token, ddpnic_rec_at(d, q->rec));
+        ddpnic_host_value(d, q.token, ddpnic_rec_at(d, q.rec));
     } else {
         struct snic_ddp_action *a = ddpnic_host_act(d, SNIC_DDP_DONE);
-        a->token = q->token;
+        a->token = q.token;
         a->result = SNIC_ESTALE;
     }
-    memset(q, 0, sizeof(*q));
-    q->rec = SNIC_DDPNIC__NIL;
-    q->next = h->reads.free;
-    h->reads.free = n;
-    h->reads.used--;
 }
 
 /* ---- Scopes ---- */
@@ -116,16 +87,11 @@ static struct ddpnic_scope *ddpnic_host_scope(const struct snic_ddpnic *d, uint6
 
 static void ddpnic_host_scope_join(struct snic_ddpnic *d, uint64_t id)
 {
-    struct ddpnic_host *h = &d->host;
     struct ddpnic_scope *s = ddpnic_host_scope(d, id);
     if (id == 0)
         return;
     if (s == NULL) {
-        uint32_t next = SNIC_DDPNIC__NIL;
-        if (h->scopes.free != SNIC_DDPNIC__NIL)
-            next = ddpnic_scope_at(d, h->scopes.free)->next;
-        s = ddpnic_scope_at(d, ddpnic_pool_take(&h->scopes, next));
-        memset(s, 0, sizeof(*s));
+        s = ddpnic_scope_at(d, ddp_pool_take(&d->host.scopes));
         s->id = id;
         s->flags = DDPNIC_S_USED;
     }
@@ -134,17 +100,13 @@ static void ddpnic_host_scope_join(struct snic_ddpnic *d, uint64_t id)
 
 static void ddpnic_host_scope_end(struct snic_ddpnic *d, struct ddpnic_scope *s, int result)
 {
-    struct ddpnic_host *h = &d->host;
     if ((s->flags & DDPNIC_S_SYNC) != 0) {
         struct snic_ddp_action *a = ddpnic_host_act(d, SNIC_DDP_DONE);
         a->token = s->token;
         a->result = result;
         a->msg.scope = s->id;
     }
-    memset(s, 0, sizeof(*s));
-    s->next = h->scopes.free;
-    h->scopes.free = (uint32_t)(s - ddpnic_scope_at(d, 0));
-    h->scopes.used--;
+    ddp_pool_give(&d->host.scopes, (uint32_t)(s - ddpnic_scope_at(d, 0)));
 }
 
 /* [PERSIST]sc to the NIC, once all writes of the scope were answered (H13). */
@@ -203,10 +165,10 @@ static int ddpnic_host_admit(struct snic_ddpnic *d, const struct snic_ddp_event 
         return SNIC_ESTALE;
     if (ev->scope != 0) {
         const struct ddpnic_scope *s = ddpnic_host_scope(d, ev->scope);
-        if (s == NULL ? ddpnic_pool_full(&h->scopes) : (s->flags & DDPNIC_S_SYNC) != 0)
+        if (s == NULL ? ddp_pool_full(&h->scopes) : (s->flags & DDPNIC_S_SYNC) != 0)
             return SNIC_EAGAIN;
     }
-    if (ddpnic_pool_full(&h->writes))
+    if (ddp_pool_full(&h->writes))
         return SNIC_EAGAIN;
     /* The rest of the pool is for what others admitted before they heard of each other's keys. */
     if (r == NULL && d->recs.used >= d->o.keys_max)
@@ -233,10 +195,7 @@ static int ddpnic_host_write_client(struct snic_ddpnic *d, const struct snic_ddp
         seen = r->line.word;
         ts = ddpnic_host_ts(d, ddpnic_base(&r->line));
     } while (ddpnic_snatch(&r->line, seen, ts) != 0);
-    uint32_t next = SNIC_DDPNIC__NIL;
-    if (h->writes.free != SNIC_DDPNIC__NIL)
-        next = ddpnic_host_write_at(d, h->writes.free)->next;
-    uint32_t n = ddpnic_pool_take(&h->writes, next);
+    uint32_t n = ddp_pool_take(&h->writes);
     struct ddpnic_host_write *w = ddpnic_host_write_at(d, n);
     w->ts = ts;
     w->token = ev->token;
@@ -262,7 +221,6 @@ static int ddpnic_host_write_client(struct snic_ddpnic *d, const struct snic_ddp
 
 static void ddpnic_host_answer(struct snic_ddpnic *d, uint32_t n, int result)
 {
-    struct ddpnic_host *h = &d->host;
     struct ddpnic_host_write *w = ddpnic_host_write_at(d, n);
     struct ddpnic_rec *r = ddpnic_rec_at(d, w->rec);
     struct snic_ddp_action *a = ddpnic_host_act(d, SNIC_DDP_DONE);
@@ -276,11 +234,8 @@ static void ddpnic_host_answer(struct snic_ddpnic *d, uint32_t n, int result)
         link = &ddpnic_host_write_at(d, *link)->next;
     *link = w->next;
     struct ddpnic_scope *s = w->scope != 0 ? ddpnic_host_scope(d, w->scope) : NULL;
-    memset(w, 0, sizeof(*w));
-    w->rec = SNIC_DDPNIC__NIL;
-    w->next = h->writes.free;
-    h->writes.free = n;
-    h->writes.used--;
+    ddp_pool_give(&d->host.writes, n);
+    w->rec = SNIC_DDP__NIL;
     if (s == NULL)
         return;
     s->writes--;
@@ -304,7 +259,7 @@ static int ddpnic_host_message(struct snic_ddpnic *d, const struct snic_ddp_msg 
     const struct ddpnic_rec *r = ddpnic_find(d, &m->key);
     if (r == NULL || m->seen[0] == 0)
         return 0;
-    for (uint32_t i = r->host_writes; i != SNIC_DDPNIC__NIL; i = ddpnic_host_write_at(d, i)->next) {
+    for (uint32_t i = r->host_writes; i != SNIC_DDP__NIL; i = ddpnic_host_write_at(d, i)->next) {
         if (ddpnic_host_write_at(d, i)->ts == m->ts) {
             ddpnic_host_answer(d, i, 0);
             break;
@@ -327,8 +282,8 @@ static int ddpnic_host_wake(struct snic_ddpnic *d, const struct snic_ddp_event *
         return SNIC_EINVAL;
     d->host.ending = d->host.ending_scope = 0;
     for (uint32_t i = 0; i < d->host.reads.high; i++) {
-        const struct ddpnic_read *q = ddpnic_read_at(d, i);
-        if (q->rec != SNIC_DDPNIC__NIL)
+        const struct ddp_read *q = ddpnic_read_at(d, i);
+        if (q->rec != SNIC_DDP__NIL)
             ddpnic_host_ready(d, ddpnic_rec_at(d, q->rec));
     }
     return 0;
@@ -360,21 +315,21 @@ int ddpnic_host_event(struct snic_ddpnic *d, const struct snic_ddp_event *ev)
 int ddpnic_host_work(struct snic_ddpnic *d)
 {
     struct ddpnic_host *h = &d->host;
-    if (h->ready.first != SNIC_DDPNIC__NIL) {
+    if (h->ready.first != SNIC_DDP__NIL) {
         ddpnic_host_ready_read(d);
         return 1;
     }
-    if (h->ending != SNIC_DDPNIC__NIL) {
+    if (h->ending != SNIC_DDP__NIL) {
         if (h->ending == h->writes.high)
-            h->ending = SNIC_DDPNIC__NIL;
-        else if (ddpnic_host_write_at(d, h->ending++)->rec != SNIC_DDPNIC__NIL)
+            h->ending = SNIC_DDP__NIL;
+        else if (ddpnic_host_write_at(d, h->ending++)->rec != SNIC_DDP__NIL)
             ddpnic_host_answer(d, h->ending - 1, SNIC_EUNKNOWN);
         return 1;
     }
-    if (h->ending_scope != SNIC_DDPNIC__NIL) {
+    if (h->ending_scope != SNIC_DDP__NIL) {
         struct ddpnic_scope *s = ddpnic_scope_at(d, h->ending_scope);
         if (h->ending_scope == h->scopes.high)
-            h->ending_scope = SNIC_DDPNIC__NIL;
+            h->ending_scope = SNIC_DDP__NIL;
         else if (h->ending_scope++, (s->flags & DDPNIC_S_USED) != 0)
             ddpnic_host_scope_end(d, s, SNIC_EUNKNOWN);
         return 1;

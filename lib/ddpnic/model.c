@@ -11,14 +11,14 @@
  */
 #include "ddpnic_priv.h"
 
-#define C DDPNIC_C
-#define P DDPNIC_P
-#define V DDPNIC_V
-#define F DDPNIC_F
-#define D DDPNIC_D
-#define NEVER DDPNIC_NEVER
+#define C DDP_C
+#define P DDP_P
+#define V DDP_V
+#define F DDP_L /* durable: in the dFIFO */
+#define D DDP_D
+#define NEVER DDP_NEVER
 
-static const struct ddpnic_rules ddpnic_models[] = {
+static const struct ddp_rules ddpnic_models[] = {
     [SNIC_DDP_SYNCH] = {.release = C | P | F,
                         .gv = C | P | V | F,
                         .gd = C | P | F,
@@ -27,7 +27,7 @@ static const struct ddpnic_rules ddpnic_models[] = {
                         .val_p = NEVER,
                         .answer = C | P | V | F,
                         .all = C | P | V | F | D,
-                        .acks = DDPNIC_ONE,
+                        .acks = DDP_ONE,
                         .val_durable = 1,
                         .short_gd = 1},
     [SNIC_DDP_STRICT] = {.release = C,
@@ -38,7 +38,7 @@ static const struct ddpnic_rules ddpnic_models[] = {
                          .val_p = C | P | F,
                          .answer = C | P | F,
                          .all = C | P | V | F | D,
-                         .acks = DDPNIC_SPLIT,
+                         .acks = DDP_SPLIT,
                          .watch_gd = 1,
                          .short_gd = 1},
     [SNIC_DDP_RENF] = {.release = C | P | F,
@@ -49,7 +49,7 @@ static const struct ddpnic_rules ddpnic_models[] = {
                        .val_p = NEVER,
                        .answer = C | V,
                        .all = C | P | V | F | D,
-                       .acks = DDPNIC_SPLIT,
+                       .acks = DDP_SPLIT,
                        .val_durable = 1,
                        .background = 1},
     [SNIC_DDP_EVENT] = {.release = C,
@@ -60,7 +60,7 @@ static const struct ddpnic_rules ddpnic_models[] = {
                         .val_p = NEVER,
                         .answer = C | V,
                         .all = C | V | D,
-                        .acks = DDPNIC_C_ONLY,
+                        .acks = DDP_C_ONLY,
                         .background = 1},
     [SNIC_DDP_SCOPE] = {.release = C,
                         .gv = C | V,
@@ -70,7 +70,7 @@ static const struct ddpnic_rules ddpnic_models[] = {
                         .val_p = NEVER,
                         .answer = C | V,
                         .all = C | V | D,
-                        .acks = DDPNIC_C_ONLY,
+                        .acks = DDP_C_ONLY,
                         .background = 1},
 };
 
@@ -81,10 +81,8 @@ static const struct ddpnic_rules ddpnic_models[] = {
 #undef D
 #undef NEVER
 
-int ddpnic_rules_of(uint32_t model, struct ddpnic_rules *out)
+void ddpnic_rules_of(uint32_t model, struct ddp_rules *out)
 {
-    if (model < SNIC_DDP_SYNCH || model > SNIC_DDP_SCOPE)
-        return SNIC_EINVAL;
+    SNIC_ASSERT(model >= SNIC_DDP_SYNCH && model <= SNIC_DDP_SCOPE);
     *out = ddpnic_models[model];
-    return 0;
 }

@@ -13,16 +13,9 @@
 
 static const struct snic_ddp_key ddpnic_scope_key = {{0, 0}};
 
-void ddpnic_scope_invite(struct snic_ddpnic *d, struct ddpnic_write *w, uint16_t to)
-{
-    struct snic_ddp_msg *m = ddpnic_send(d, SNIC_DDP_PERSIST, to, &ddpnic_scope_key, 0);
-    m->scope = w->scope;
-    m->index = w->round;
-}
-
 static struct ddpnic_write *ddpnic_scope_find(const struct snic_ddpnic *d, uint64_t id)
 {
-    for (uint32_t i = d->nic.persists; i != SNIC_DDPNIC__NIL; i = ddpnic_write_at(d, i)->next) {
+    for (uint32_t i = d->nic.persists; i != SNIC_DDP__NIL; i = ddpnic_write_at(d, i)->next) {
         if (ddpnic_write_at(d, i)->scope == id)
             return ddpnic_write_at(d, i);
     }
@@ -66,7 +59,7 @@ static int ddpnic_scope_wait(struct snic_ddpnic *d, uint8_t src, uint64_t scope,
             a->flags |= DDPNIC_A_AGAIN;
         return 0;
     }
-    if (ddpnic_pool_full(&d->nic.waits))
+    if (ddp_pool_full(&d->nic.waits))
         return SNIC_EAGAIN;
     a = ddpnic_wait_new(d, src, DDPNIC_A_PERSIST);
     a->scope = scope;
@@ -111,7 +104,7 @@ int ddpnic_scope_message(struct snic_ddpnic *d, const struct snic_ddp_msg *m)
         return 0; /* nothing here waits for it */
     struct ddpnic_write *w = ddpnic_scope_find(d, m->scope);
     if (w != NULL && w->round == m->index) {
-        w->ack_c |= ddpnic_bit(m->src);
+        w->ack_c |= ddp_bit(m->src);
         ddpnic_write_acked(d, w);
         d->nic.persist_dirty = 1;
     }
@@ -155,7 +148,7 @@ int ddpnic_scope_marked(struct snic_ddpnic *d, const struct snic_ddp_event *ev)
         struct ddpnic_write *w = ddpnic_scope_find(d, a->scope);
         if (a->src != d->o.node) {
             struct snic_ddp_msg *m =
-                ddpnic_send(d, SNIC_DDP_PERSIST_ACK, ddpnic_bit(a->src), &ddpnic_scope_key, 0);
+                ddpnic_send(d, SNIC_DDP_PERSIST_ACK, ddp_bit(a->src), &ddpnic_scope_key, 0);
             m->scope = a->scope;
             m->index = a->round;
         } else if (w != NULL) {
@@ -170,7 +163,7 @@ int ddpnic_scope_marked(struct snic_ddpnic *d, const struct snic_ddp_event *ev)
 /* Acknowledge to the host and complete the [PERSIST]sc that are durable here. */
 void ddpnic_scope_eval(struct snic_ddpnic *d)
 {
-    for (uint32_t i = d->nic.persists; i != SNIC_DDPNIC__NIL;) {
+    for (uint32_t i = d->nic.persists; i != SNIC_DDP__NIL;) {
         struct ddpnic_write *w = ddpnic_write_at(d, i);
         if (!ddpnic_room(d))
             return;

@@ -8,13 +8,16 @@ _Noreturn void dn_assert_fail(const char *file, int line, const char *text);
 struct snic_ddp;
 void dn_handles(const struct snic_ddp *d, int held[16]);
 
+#include "ddp/core.c"
 #include "ddp/model.c"
 /* A restart compares fewer ranges of keys: each is a message whose place in the order counts. The
  * state, which model.c's headers have laid out, keeps room for all. */
 #undef SNIC_DDP__RANGES
 #define SNIC_DDP__RANGES 2
+#include "ddp/emit.c"
 #include "ddp/record.c"
 #include "ddp/timer.c"
+#include "ddp/flight.c"
 #include "ddp/write.c"
 #include "ddp/follow.c"
 #include "ddp/replay.c"

@@ -9,7 +9,9 @@
 _Noreturn void xn_assert_fail(const char *file, int line, const char *text);
 #define SNIC_ASSERT_FAIL(file, line, text) xn_assert_fail(file, line, text)
 
+#include "ddp/core.c"
 #include "ddpnic/model.c"
+#include "ddpnic/emit.c"
 #include "ddpnic/table.c"
 #ifdef DDPNIC_WITHOUT_H1
 #define ddpnic_base(line)                                                                          \
