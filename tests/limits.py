@@ -37,6 +37,10 @@ ROW = re.compile(r"^\|\s*`([^`]+)`")
 TEST = re.compile(r"`([\w./-]+?)(?::(\w+))?`")
 
 
+# Folders of examples/ whose options are those of several programs.
+SHARED = {"server": ("kv_server", "page_server")}
+
+
 def files():
     for top in ("include", "lib", "examples"):
         for folder, _, names in sorted(os.walk(f"{ROOT}/{top}")):
@@ -70,7 +74,8 @@ def candidates():
             name, kind, value = m.groups()
             if kind in ("NUMBER", "SIZE") or \
                     (kind == "PARSE" and NUMERIC.search(value or "")):
-                found.setdefault(f"{program} --{name}", path)
+                for p in SHARED.get(program, (program,)):
+                    found.setdefault(f"{p} --{name}", path)
     return found
 
 

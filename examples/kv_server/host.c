@@ -16,47 +16,34 @@
 #include <string.h>
 #include <unistd.h>
 
-#define KV_RETRY_NS 50000000u
 #define KV_RESEND_NS 1000000u    /* until settings are sent again that did not fit */
 #define HOST_CREDIT 32           /* requests per tenant until the device grants some */
-#define HOST_PATIENCE 40u        /* attempts before it logs that there is no DPU role */
 #define KV_DRAIN_NS 15000000000u /* a DPU that does not drain is not waited for longer */
 #define KV_STORE_NS 10000000000u /* then: one that makes no progress with the last writes */
 #define KV_EPOCH_SHIFT 48
 #define KV_REPLY_PIECE (4u << 20)
 
 struct kv_host {
+    struct ex_host base;
     const struct kv_config *config;
-    struct snic_loop *loop;
     struct kv_engine *engine;
-    struct snic_dma *dma;
-    struct snic_channel_hub *hub;
-    void *hub_memory;
-    struct snic_filelib *files;
-    void *files_memory;
-    struct snic_director_host *director;
-    uint64_t epoch;
-    size_t piece_at; /* of a long reply that is being sent in pieces */
-    int dead;
-    int draining;
-    uint64_t drain_ns;
-    int dpu_drained;
-    struct snic_timer timer;
+    size_t piece_at;          /* of a long reply that is being sent in pieces */
     struct snic_timer resend; /* of the settings, which did not fit into the queue to the DPU */
-    uint64_t connect_ns;      /* not before */
-    unsigned missed;          /* attempts since the last connection */
-    struct ex_stats *stats;
-    struct snic_net *net;
-    struct kv_control dpu; /* its newest figures */
+    struct kv_control dpu;    /* its newest figures */
     struct kv_qos_heard heard;
-    struct snic_dma *given; /* a link that was made for us */
 };
+
+static struct kv_host *host_of(struct ex_host *base)
+{
+    return SNIC_CONTAINER(base, struct kv_host, base);
+}
 
 /* ---- Up: to the director ---- */
 
 static int host_gone(const struct kv_host *h, uint64_t client)
 {
-    return h->director == NULL || (client >> KV_EPOCH_SHIFT) != (h->epoch & 0xffff); /* H1 */
+    return h->base.director == NULL ||
+           (client >> KV_EPOCH_SHIFT) != (h->base.attachments & 0xffff); /* H1 */
 }
 
 static uint64_t host_conn(uint64_t client)
@@ -75,7 +62,7 @@ static int host_reply_long(struct kv_host *h, uint64_t conn, uint64_t seq,
 
         if (left > KV_REPLY_PIECE)
             piece.size = KV_REPLY_PIECE;
-        r = snic_director_host_reply(h->director, conn, seq, &piece, 1,
+        r = snic_director_host_reply(h->base.director, conn, seq, &piece, 1,
                                      left > KV_REPLY_PIECE ? SNIC_DIRECTOR_REPLY_MORE : flags,
                                      user);
         if (r == SNIC_EAGAIN)
@@ -100,7 +87,7 @@ static int host_reply(void *ctx, uint64_t client, uint64_t seq, const struct sni
     }
     if (count == 1 && iov->size > 2 * KV_REPLY_PIECE)
         return host_reply_long(h, conn, seq, iov, f, user);
-    return snic_director_host_reply(h->director, conn, seq, iov, count, f, user) == SNIC_EAGAIN
+    return snic_director_host_reply(h->base.director, conn, seq, iov, count, f, user) == SNIC_EAGAIN
                ? SNIC_EAGAIN
                : 0;
 }
@@ -111,7 +98,7 @@ static int host_entry(struct kv_host *h, const unsigned char key[16], const stru
 {
     struct snic_director_entry e = {key, item, version};
 
-    return snic_director_host_entries(h->director, &e, 1) == SNIC_EAGAIN ? SNIC_EAGAIN : 0;
+    return snic_director_host_entries(h->base.director, &e, 1) == SNIC_EAGAIN ? SNIC_EAGAIN : 0;
 }
 
 static int host_invalidate(void *ctx, const unsigned char key[16], uint64_t version)
@@ -119,7 +106,7 @@ static int host_invalidate(void *ctx, const unsigned char key[16], uint64_t vers
     struct kv_host *h = ctx;
 
     /* Without a director nothing is served, and the next one starts empty (R7). */
-    return h->director == NULL ? 0 : host_entry(h, key, NULL, version);
+    return h->base.director == NULL ? 0 : host_entry(h, key, NULL, version);
 }
 
 static int host_cache(void *ctx, const unsigned char key[16], const struct kv_item *item,
@@ -127,78 +114,51 @@ static int host_cache(void *ctx, const unsigned char key[16], const struct kv_it
 {
     struct kv_host *h = ctx;
 
-    return h->director == NULL ? SNIC_EAGAIN : host_entry(h, key, item, version);
+    return h->base.director == NULL ? SNIC_EAGAIN : host_entry(h, key, item, version);
 }
 
 static int host_invalidate_all(void *ctx, uint64_t version)
 {
     struct kv_host *h = ctx;
 
-    if (h->director == NULL)
+    if (h->base.director == NULL)
         return 0;
-    return snic_director_host_invalidate_all(h->director, version) == SNIC_EAGAIN ? SNIC_EAGAIN : 0;
+    return snic_director_host_invalidate_all(h->base.director, version) == SNIC_EAGAIN ? SNIC_EAGAIN
+                                                                                       : 0;
 }
 
 /* ---- Down: from the director ---- */
 
 static uint64_t host_client(const struct kv_host *h, uint64_t conn)
 {
-    return conn | (h->epoch << KV_EPOCH_SHIFT);
+    return conn | (h->base.attachments << KV_EPOCH_SHIFT);
 }
 
-static void host_message(void *ctx, uint64_t conn, uint64_t seq, uint64_t user,
+static void host_message(struct ex_host *base, uint64_t conn, uint64_t seq, uint64_t user,
                          const unsigned char *msg, uint32_t size)
 {
-    struct kv_host *h = ctx;
+    struct kv_host *h = host_of(base);
 
     (void)kv_engine_message(h->engine, host_client(h, conn), seq, user, msg, size);
 }
 
-static void host_closed(void *ctx, uint64_t conn)
+static void host_closed(struct ex_host *base, uint64_t conn)
 {
-    struct kv_host *h = ctx;
+    struct kv_host *h = host_of(base);
 
     kv_engine_client_closed(h->engine, host_client(h, conn));
 }
 
-static void host_writable(void *ctx)
+static void host_writable(struct ex_host *base)
 {
-    struct kv_host *h = ctx;
-
-    kv_engine_writable(h->engine);
+    kv_engine_writable(host_of(base)->engine);
 }
 
-static void host_death(void *ctx)
+static void host_recv(struct ex_host *base, const void *msg, uint32_t size)
 {
-    struct kv_host *h = ctx;
-
-    h->dead = 1;
-}
-
-static void host_files_closed(void *ctx, struct snic_filelib *g, int reason)
-{
-    struct kv_host *h = ctx;
-
-    (void)g;
-    (void)reason;
-    h->dead = 1;
-}
-
-static void host_hub_death(void *ctx, struct snic_channel_hub *hub, enum snic_dma_death cause)
-{
-    struct kv_host *h = ctx;
-
-    (void)hub;
-    (void)cause;
-    h->dead = 1;
-}
-
-static void host_recv(void *ctx, struct snic_channel_hub *hub, const void *msg, uint32_t size)
-{
-    struct kv_host *h = ctx;
+    struct kv_host *h = host_of(base);
     struct kv_control m;
 
-    (void)hub;
     if (kv_qos_hear(&h->heard, msg, size) || size != sizeof(m))
         return;
     memcpy(&m, msg, sizeof(m));
@@ -206,23 +166,18 @@ static void host_recv(void *ctx, struct snic_channel_hub *hub, const void *msg, 
         return;
     h->dpu = m;
     if (m.kind == KV_CONTROL_DRAINED) {
-        h->dpu_drained = 1;
-        kv_host_drain(h);
+        base->done = 1;
+        ex_host_drain(base);
     }
 }
 
 /* ---- INFO, metrics ---- */
 
-static uint64_t host_cpu_ns(const struct kv_host *h)
-{
-    return h->config->role == KV_ROLE_SINGLE ? ex_cpu_thread_ns() : ex_cpu_process_ns();
-}
-
 static size_t host_info(void *ctx, char *out, size_t max)
 {
     struct kv_host *h = ctx;
     const struct kv_control *d = &h->dpu;
-    uint64_t host = host_cpu_ns(h) / 1000;
+    uint64_t host = ex_server_cpu_ns(h->base.server) / 1000;
     int n = snprintf(
         out, max,
         "snicstore_role:%s\r\nhost_pid:%d\r\ndpu_pid:%" PRIu64 "\r\nhost_cpu_us:%" PRIu64
@@ -238,8 +193,8 @@ static size_t host_info(void *ctx, char *out, size_t max)
         "\r\nclients_idle_closed:%" PRIu64 "\r\noffload_read_errors:%" PRIu64
         "\r\nfile_reads:%" PRIu64 "\r\nfile_writes:%" PRIu64 "\r\nfile_segments_free:%" PRIu64
         "\r\n",
-        h->config->role == KV_ROLE_SINGLE ? "single-process" : "host", (int)getpid(), d->pid, host,
-        d->cpu_ns / 1000, host + d->cpu_ns / 1000, d->messages, d->offloaded,
+        h->base.server->role == EX_ROLE_SINGLE ? "single-process" : "host", (int)getpid(), d->pid,
+        host, d->cpu_ns / 1000, host + d->cpu_ns / 1000, d->messages, d->offloaded,
         d->messages > 0 ? (double)d->offloaded / (double)d->messages : 0.0, d->to_host,
         d->offload_to_host, d->records_up, d->records_down, d->invalidations, d->cache_items,
         d->cache_tombstones, d->cache_floor, d->cache_evicted, d->offload_busy, d->pool_free,
@@ -257,20 +212,15 @@ static size_t host_section(void *ctx, const char *section, char *out, size_t max
     return kv_qos_info(&h->heard, h->config, section, out, max);
 }
 
-static size_t host_metrics(void *ctx, struct ex_metric *out)
+static size_t host_metrics(struct ex_host *base, struct ex_metric *out)
 {
-    struct kv_host *h = ctx;
+    struct kv_host *h = host_of(base);
     struct kv_engine_stats s;
-    size_t n = 0;
 
-    if (h->engine != NULL) {
-        kv_engine_get_stats(h->engine, &s);
-        n = kv_engine_metrics(&s, out);
-    }
-    out[n++] = (struct ex_metric){"attached", h->director != NULL, 0};
-    out[n++] = (struct ex_metric){"attachments", h->epoch, 1};
-    out[n++] = (struct ex_metric){"cpu_ns", host_cpu_ns(h), 1};
-    return n;
+    if (h->engine == NULL)
+        return 0;
+    kv_engine_get_stats(h->engine, &s);
+    return kv_engine_metrics(&s, out);
 }
 
 static void host_shutdown(void *ctx, int nosave)
@@ -279,9 +229,9 @@ static void host_shutdown(void *ctx, int nosave)
     struct kv_control m = {.magic = KV_CONTROL_MAGIC, .kind = KV_CONTROL_SHUTDOWN};
 
     (void)nosave; /* what is in memory is always written: the log is the store */
-    if (h->dma != NULL)
-        (void)snic_dma_send(h->dma, &m, sizeof(m));
-    kv_host_drain(h);
+    if (h->base.dma != NULL)
+        (void)snic_dma_send(h->base.dma, &m, sizeof(m));
+    ex_host_drain(&h->base);
 }
 
 /* CONFIG SET: send the settings to the DPU: is a password needed, limits of clients' memory. */
@@ -296,8 +246,8 @@ static void host_changed(void *ctx, const struct kv_settings *s)
     m.to_host = s->out[0].soft_s;
     m.records_up = kv_settings_clients(s);
     m.records_down = s->query;
-    if (h->dma != NULL && snic_dma_send(h->dma, &m, sizeof(m)) == 0)
-        snic_loop_arm(h->loop, &h->resend, snic_loop_now(h->loop) + KV_RESEND_NS);
+    if (h->base.dma != NULL && snic_dma_send(h->base.dma, &m, sizeof(m)) == 0)
+        snic_loop_arm(h->base.loop, &h->resend, snic_loop_now(h->base.loop) + KV_RESEND_NS);
 }
 
 static void host_resend(struct snic_timer *t, uint64_t now)
@@ -316,7 +266,8 @@ static int host_tell(const struct kv_host *h, enum kv_control_kind kind, uint64_
 
     m.messages = host_conn(client);
     m.offloaded = on != 0;
-    return h->dma != NULL && !host_gone(h, client) && snic_dma_send(h->dma, &m, sizeof(m)) > 0;
+    return h->base.dma != NULL && !host_gone(h, client) &&
+           snic_dma_send(h->base.dma, &m, sizeof(m)) > 0;
 }
 
 static int host_kill(void *ctx, uint64_t client)
@@ -332,47 +283,6 @@ static void host_no_evict(void *ctx, uint64_t client, int on)
 
 /* ---- Attach, detach ---- */
 
-static void *host_memory(size_t size)
-{
-    void *p = NULL;
-
-    if (size == 0 || posix_memalign(&p, 4096, size) != 0)
-        ex_die("out of memory for the host role (%zu bytes)", size);
-    return p;
-}
-
-static int host_attach_files(struct kv_host *h, struct snic_dma *dma)
-{
-    struct snic_channel_hub_opts o = {.opts_size = sizeof(o)};
-    struct snic_filelib_opts f = {.opts_size = sizeof(f)};
-    size_t size;
-    int r;
-
-    o.channels_max = 4;
-    o.recv = host_recv;
-    o.death = host_hub_death;
-    o.ctx = h;
-    size = snic_channel_hub_memsize(&o);
-    h->hub_memory = host_memory(size);
-    r = snic_channel_hub_init(&h->hub, h->hub_memory, size, dma, &o);
-    if (r != 0)
-        return r;
-    h->dma = dma;
-    f.depth = 1024;
-    f.up_bytes = 8u << 20;
-    f.down_bytes = 8u << 20;
-    f.payload_align = 4096;
-    if (h->config->tenants.on) {
-        f.tenants = kv_tenants_count(&h->config->tenants);
-        f.credit = HOST_CREDIT;
-    }
-    f.closed = host_files_closed;
-    f.ctx = h;
-    size = snic_filelib_memsize(&f);
-    h->files_memory = host_memory(size);
-    return snic_filelib_open(&h->files, h->files_memory, size, h->hub, &f);
-}
-
 static int host_open_engine(struct kv_host *h)
 {
     struct kv_engine_opts o;
@@ -380,13 +290,13 @@ static int host_open_engine(struct kv_host *h)
     int r;
 
     if (h->engine != NULL) {
-        kv_engine_attach(h->engine, &kv_lib_ops, h->files);
+        kv_engine_attach(h->engine, &kv_lib_ops, h->base.files);
         return 0;
     }
     kv_engine_options(&o, h->config);
-    o.loop = h->loop;
+    o.loop = h->base.loop;
     o.files = &kv_lib_ops;
-    o.files_ctx = h->files;
+    o.files_ctx = h->base.files;
     o.events.reply = host_reply;
     if (h->config->offload != KV_OFFLOAD_OFF) {
         o.events.invalidate = host_invalidate;
@@ -395,7 +305,7 @@ static int host_open_engine(struct kv_host *h)
     }
     o.cache_memory = h->config->offload == KV_OFFLOAD_ALL;
     o.events.ctx = h;
-    o.hook_bytes_max = snic_filelib_max(h->files);
+    o.hook_bytes_max = snic_filelib_max(h->base.files);
     o.flush_bytes_max = (uint32_t)snic_min_u64(1u << 20, o.hook_bytes_max / 2);
     o.info = host_info;
     o.section = host_section;
@@ -405,213 +315,104 @@ static int host_open_engine(struct kv_host *h)
     o.no_evict = host_no_evict;
     o.ctx = h;
     r = kv_engine_open(&h->engine, &o, error, sizeof(error));
-    if (r != 0 && !h->dead)
-        ex_die("cannot open the store in image '%s': %s", h->config->file, error);
+    if (r != 0 && !h->base.dead)
+        ex_die("cannot open the store in image '%s': %s", h->config->server.file, error);
     return r;
 }
 
-static int host_attach(struct kv_host *h, struct snic_dma *dma)
+static int host_attach(struct ex_host *base, struct snic_director_host_opts *o)
 {
-    static const struct snic_director_host_events events = {host_message, host_closed,
-                                                            host_writable, host_death, NULL};
-    struct snic_director_host_events ev = events;
-    struct snic_director_host_opts o = {.opts_size = sizeof(o)};
+    struct kv_host *h = host_of(base);
     int r;
 
-    h->dead = 0;
-    h->epoch++;
     h->piece_at = 0;
-    r = host_attach_files(h, dma);
-    if (r == 0)
-        r = host_open_engine(h);
+    r = host_open_engine(h);
     if (r != 0)
         return r;
-    o.message_max = (uint32_t)h->config->message_max;
-    o.key_size = 16;
-    o.item_size = sizeof(struct kv_item);
-    o.version = kv_engine_version(h->engine);
-    ev.ctx = h;
-    r = snic_director_host_open(&h->director, h->hub, &ev, &o);
-    if (r != 0)
-        return r;
-    host_changed(h, kv_engine_settings(h->engine)); /* a new DPU has the options only */
-    ex_log(EX_INFO, "attached to the DPU role");
-    kv_engine_writable(h->engine);
+    o->message_max = (uint32_t)h->config->message_max;
+    o->key_size = 16;
+    o->item_size = sizeof(struct kv_item);
+    o->version = kv_engine_version(h->engine);
     return 0;
 }
 
-/* At the top level only: closing runs the loop. */
-static void host_detach(struct kv_host *h)
+static void host_attached(struct ex_host *base)
 {
+    struct kv_host *h = host_of(base);
+
+    host_changed(h, kv_engine_settings(h->engine)); /* a new DPU has the options only */
+    kv_engine_writable(h->engine);
+}
+
+static void host_detach(struct ex_host *base)
+{
+    struct kv_host *h = host_of(base);
+
     if (h->engine != NULL)
         kv_engine_detach(h->engine);
-    if (h->director != NULL)
-        snic_director_host_close(h->director);
-    h->director = NULL;
-    if (h->files != NULL)
-        snic_filelib_close(h->files);
-    h->files = NULL;
-    if (h->hub != NULL)
-        snic_channel_hub_fini(h->hub);
-    else if (h->dma != NULL)
-        snic_dma_close(h->dma);
-    h->hub = NULL;
-    h->dma = NULL;
-    free(h->hub_memory);
-    free(h->files_memory);
-    h->hub_memory = NULL;
-    h->files_memory = NULL;
 }
 
-/* Connect to the DPU process, or find that it is not there yet. */
-static void host_connect(struct kv_host *h)
-{
-    struct snic_dma_shm_opts o = {.opts_size = sizeof(o)};
-    struct snic_dma_events none;
-    struct snic_dma *dma = h->given;
-    int r = 0;
-
-    memset(&none, 0, sizeof(none));
-    o.path = h->config->socket;
-    h->given = NULL;
-    if (dma == NULL)
-        r = snic_dma_shm_connect(&dma, h->loop, &o, &none);
-    if (r == 0) {
-        h->missed = 0;
-        r = host_attach(h, dma);
-        if (r != 0) {
-            ex_log(EX_WARNING, "cannot attach to the DPU role at '%s': %s", o.path,
-                   snic_strerror(r));
-            host_detach(h);
-        }
-    } else if (r != SNIC_ECONNREFUSED && r != SNIC_ENOENT) {
-        ex_log(EX_WARNING, "cannot connect to the DPU role at '%s': %s", o.path, snic_strerror(r));
-    } else if (++h->missed == HOST_PATIENCE) {
-        ex_log(EX_INFO, "waiting for the DPU role at '%s' (kv_server --role dpu)", o.path);
-    }
-}
+static const struct ex_host_ops host_ops = {
+    .drain_ns = KV_DRAIN_NS,
+    .attach = host_attach,
+    .attached = host_attached,
+    .detach = host_detach,
+    .metrics = host_metrics,
+    .recv = host_recv,
+    .message = host_message,
+    .closed = host_closed,
+    .writable = host_writable,
+};
 
 /* ---- Open, run ---- */
 
-static void host_tick(struct snic_timer *t, uint64_t now)
-{
-    (void)t;
-    (void)now; /* only makes the loop go round */
-}
-
-struct kv_host *kv_host_open(const struct kv_config *c)
+struct ex_host *kv_host_open(const struct kv_config *c)
 {
     struct kv_host *h = calloc(1, sizeof(*h));
 
     if (h == NULL)
         ex_die("out of memory for the host role");
     h->config = c;
-    h->loop = ex_loop_open((uint32_t)c->spin_us);
-    snic_timer_init(&h->timer, host_tick);
+    if (c->tenants.on) {
+        h->base.tenants = kv_tenants_count(&c->tenants);
+        h->base.credit = HOST_CREDIT;
+    }
+    ex_host_open(&h->base, &c->server, &host_ops);
     snic_timer_init(&h->resend, host_resend);
     kv_qos_hear_init(&h->heard, c);
-    return h;
+    return &h->base;
 }
 
-struct snic_loop *kv_host_loop(struct kv_host *h)
+/* The engine writes what it still holds. @return 0 or SNIC_E* */
+static int host_close_engine(struct kv_host *h)
 {
-    return h->loop;
-}
+    int r;
 
-void kv_host_use(struct kv_host *h, struct snic_dma *dma)
-{
-    h->given = dma;
-}
-
-void kv_host_drain(void *host)
-{
-    struct kv_host *h = host;
-
-    if (!h->draining) {
-        h->draining = 1;
-        h->drain_ns = snic_loop_now(h->loop);
-        snic_loop_arm(h->loop, &h->timer, h->drain_ns + KV_DRAIN_NS);
-    }
-}
-
-/* One attempt per KV_RETRY_NS, also when links are made and lost at once. */
-static int host_may_connect(struct kv_host *h)
-{
-    uint64_t now = snic_loop_clock(h->loop);
-
-    if (h->dma != NULL || h->draining || (h->given == NULL && h->config->role == KV_ROLE_SINGLE))
+    if (h->engine == NULL)
         return 0;
-    if (now < h->connect_ns) {
-        snic_loop_arm(h->loop, &h->timer, h->connect_ns);
-        return 0;
-    }
-    h->connect_ns = now + KV_RETRY_NS;
-    return 1;
-}
-
-static int host_over(const struct kv_host *h)
-{
-    if (!h->draining)
-        return 0;
-    return h->dpu_drained || h->director == NULL ||
-           snic_loop_now(h->loop) - h->drain_ns >= KV_DRAIN_NS;
-}
-
-static void host_report_gone(const struct kv_host *h)
-{
-    struct snic_director_mismatch m;
-
-    if (h->director != NULL && snic_director_host_get_mismatch(h->director, &m))
-        ex_log(EX_ERROR,
-               "the DPU role refused this one: %s is %u here, %u there: start both from the same "
-               "version",
-               m.option, m.host, m.director);
-    else
-        ex_log(h->draining ? EX_INFO : EX_WARNING, "the DPU role is gone");
-}
-
-int kv_host_run(struct kv_host *h)
-{
-    int r = 0;
-
-    while (r >= 0 && !host_over(h)) {
-        if (h->dead) {
-            host_report_gone(h);
-            host_detach(h);
-            h->dead = 0;
-        }
-        if (host_may_connect(h)) {
-            host_connect(h);
-            if (h->dma == NULL && h->config->role == KV_ROLE_SINGLE)
-                ex_die("cannot link the host role to the DPU role");
-            if (h->dma == NULL)
-                snic_loop_arm(h->loop, &h->timer, h->connect_ns);
-        }
-        if (!h->dead)
-            r = snic_loop_once(h->loop, SNIC_NEVER);
-    }
-    if (r < 0)
-        ex_log(EX_ERROR, "waiting for events failed: %s", snic_strerror(r));
-    if (h->config->role == KV_ROLE_HOST)
-        ex_signals_off(); /* in a single process they are the DPU thread's */
-    if (h->engine != NULL && h->director != NULL &&
-        kv_engine_finish(h->engine, KV_STORE_NS) == SNIC_ETIMEDOUT) {
+    if (h->base.director != NULL && kv_engine_finish(h->engine, KV_STORE_NS) == SNIC_ETIMEDOUT) {
         ex_log(EX_ERROR,
                "the DPU role has not completed a write for %u s: writes that are not "
                "durable yet are lost",
                (unsigned)(KV_STORE_NS / 1000000000u));
-        host_detach(h);
+        ex_host_detach(&h->base);
     }
-    r = h->engine != NULL ? kv_engine_close(h->engine) : 0;
+    r = kv_engine_close(h->engine);
     h->engine = NULL;
     if (r != 0)
         ex_log(EX_ERROR, "cannot write the last records: %s; they may be lost", snic_strerror(r));
-    host_detach(h);
-    ex_stats_stop(h->stats);
-    snic_net_shut(h->net);
-    snic_loop_cancel(h->loop, &h->timer);
-    snic_loop_cancel(h->loop, &h->resend);
-    snic_loop_close(h->loop);
+    return r;
+}
+
+int kv_host_run(struct ex_host *base)
+{
+    struct kv_host *h = host_of(base);
+    int r;
+
+    (void)ex_host_run(base);
+    r = host_close_engine(h);
+    snic_loop_cancel(base->loop, &h->resend);
+    ex_host_close(base);
     kv_qos_hear_fini(&h->heard);
     free(h);
     return r != 0;
@@ -619,11 +420,7 @@ int kv_host_run(struct kv_host *h)
 
 int kv_run_host(const struct kv_config *c)
 {
-    struct kv_host *h = kv_host_open(c);
+    struct ex_host *base = kv_host_open(c);
 
-    if (c->stats > 0 &&
-        ex_stats_start(&h->stats, h->loop, NULL, "kv_host", c->stats, NULL, host_metrics, h) != 0)
-        return 1;
-    ex_signals(h->loop, kv_host_drain, h);
-    return kv_host_run(h);
+    return ex_host_start(base) != 0 ? 1 : kv_host_run(base);
 }

@@ -2,19 +2,14 @@
 /* kv_server: the command line, and what the roles share. */
 #include "roles.h"
 
-#include "../supervisor.h"
+#include "../server/supervisor.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/resource.h>
-#include <sys/un.h>
 
-#define KV_FILES_OWN 64 /* descriptors beside those of clients */
 #define KV_SIZE_DEFAULT ((uint64_t)4 << 30)
 
 static const char summary[] =
@@ -43,19 +38,6 @@ static int kv_sync_parse(void *target, const char *text)
     } else {
         return -1;
     }
-    return 0;
-}
-
-static int kv_role_parse(void *target, const char *text)
-{
-    enum kv_role *role = target;
-
-    if (strcmp(text, "dpu") == 0)
-        *role = KV_ROLE_DPU;
-    else if (strcmp(text, "host") == 0)
-        *role = KV_ROLE_HOST;
-    else
-        return -1;
     return 0;
 }
 
@@ -152,7 +134,7 @@ static void kv_tenants_options(struct kv_config *c)
     if ((c->thresh_min_us != 0 ? c->thresh_min_us : 250) >=
         (c->thresh_max_us != 0 ? c->thresh_max_us : 1500))
         ex_usage("--thresh-min must be less than --thresh-max");
-    if (t->on && c->monolith)
+    if (t->on && c->server.monolith)
         ex_usage("--qos gimbal and --monolith exclude each other: the switch shares an image, and "
                  "--monolith uses plain files");
     if (kv_tenants_check(t) != 0)
@@ -164,28 +146,20 @@ static void kv_tenants_options(struct kv_config *c)
 /* Check options against each other, and derive settings. */
 static void kv_options_together(struct kv_config *c)
 {
-    c->size_given = c->size != 0;
-    if (!c->size_given)
+    c->size_set = c->size != 0;
+    if (!c->size_set)
         c->size = KV_SIZE_DEFAULT;
     if (!snic_is_pow2(c->segment))
         ex_usage("--segment: must be a power of two, such as 64M");
-    if (c->single_process + c->monolith + (c->role != KV_ROLE_SUPERVISOR) > 1)
-        ex_usage("--single-process, --monolith and --role exclude each other");
     kv_tenants_options(c);
-    if (c->single_process)
-        c->role = KV_ROLE_SINGLE;
-    if (c->monolith)
-        c->role = KV_ROLE_MONOLITH;
 }
 
 /* Small ones, and what CONFIG SET changes, too. @return how many */
 static size_t kv_limit_options(struct kv_config *c, struct ex_option *out)
 {
     const struct ex_option options[] = {
-        {"log-level", EX_PARSE, &c->log_level, "error|warning|info|debug", "default info", 0, 0,
-         ex_log_parse},
-        {"spin", EX_NUMBER, &c->spin_us, "US", "busy-poll so long before sleeping; default 0", 0,
-         1000000, NULL},
+        {"spin", EX_NUMBER, &c->server.spin_us, "US",
+         "busy-poll so long before sleeping; default 0", 0, 1000000, NULL},
         {"requirepass", EX_PARSE, c, "PASSWORD",
          "password that clients must give with AUTH or HELLO", 0, 0, kv_requirepass_parse},
         {"protected-mode", EX_PARSE, c, "yes|no",
@@ -216,11 +190,8 @@ static size_t kv_limit_options(struct kv_config *c, struct ex_option *out)
 static void kv_options(struct kv_config *c, int argc, char **argv)
 {
     struct ex_option all[64];
+    size_t count;
     const struct ex_option options[] = {
-        {"listen", EX_TEXT, &c->listen, "ADDRESS:PORT", "clients; default 127.0.0.1:6379", 0, 0,
-         NULL},
-        {"file", EX_TEXT, &c->file, "PATH", "image file or block device; default kv.img", 0, 0,
-         NULL},
         {"size", EX_SIZE, &c->size, "BYTES", "of a new image; default 4G, least 4 segments and 16M",
          64u << 20, UINT64_MAX / 2, NULL},
         {"sync", EX_PARSE, c, "always|interval=MS|none", "when a write is durable; default always",
@@ -257,90 +228,37 @@ static void kv_options(struct kv_config *c, int argc, char **argv)
          "with --qos: what a write costs at worst, in reads of its size; default 9", 1, 32, NULL},
         {"device-depth", EX_NUMBER, &c->device_depth, "N", "most requests on it; default 1024", 1,
          32768, NULL},
-        {"single-process", EX_FLAG, &c->single_process, NULL, "both roles as threads", 0, 0, NULL},
-        {"monolith", EX_FLAG, &c->monolith, NULL, "one role, plain files, no offload", 0, 0, NULL},
-        {"dir", EX_TEXT, &c->directory, "PATH", "of the monolith's files; default kv.dir", 0, 0,
+        {"single-process", EX_FLAG, &c->server.single_process, NULL, "both roles as threads", 0, 0,
          NULL},
-        {"role", EX_PARSE, &c->role, "dpu|host", "play one role only", 0, 0, kv_role_parse},
-        {"socket", EX_TEXT, &c->socket, "PATH", "between the roles; default FILE.sock", 0, 0, NULL},
         {"hash-seed", EX_TEXT, &c->seed, "HEX", "of key hashes, 32 digits, the same for both roles",
          0, 0, NULL},
-        {"buffered", EX_FLAG, &c->buffered, NULL, "use the page cache, not direct I/O", 0, 0, NULL},
-        {"timeout", EX_NUMBER, &c->timeout_s, "SECONDS",
-         "close idle clients (not of --monolith); default 0: never", 0, 4000000, NULL},
-        {"connections", EX_NUMBER, &c->conns_max, "N", "most clients; default 1024", 1, 60000,
-         NULL},
         {"databases", EX_NUMBER, &c->databases, "N", "for SELECT; default 16", 1, 4096, NULL},
-        {"stats", EX_NUMBER, &c->stats, "SECONDS", "print a line of figures so often", 0, 86400,
-         NULL},
-        {"metrics", EX_TEXT, &c->metrics, "ADDRESS:PORT",
-         "figures of the DPU role, or of the monolith, for Prometheus, at /metrics; the host's are "
-         "in INFO and in the lines of --stats",
-         0, 0, NULL},
     };
 
-    memcpy(all, options, sizeof(options));
-    ex_options(argc, argv, all,
-               SNIC_COUNTOF(options) + kv_limit_options(c, all + SNIC_COUNTOF(options)), summary);
+    count = ex_server_options(&c->server, all);
+    memcpy(all + count, options, sizeof(options));
+    count += SNIC_COUNTOF(options);
+    count += kv_limit_options(c, all + count);
+    ex_options(argc, argv, all, count, summary);
     kv_options_together(c);
 }
 
 /* Does the server listen where only this machine reaches it? */
 static int kv_local(const struct kv_config *c)
 {
-    return strncmp(c->listen, "127.", 4) == 0 || strncmp(c->listen, "[::1]", 5) == 0 ||
-           strncmp(c->listen, "localhost:", 10) == 0 || strncmp(c->listen, "unix:", 5) == 0;
+    return strncmp(c->server.listen, "127.", 4) == 0 ||
+           strncmp(c->server.listen, "[::1]", 5) == 0 ||
+           strncmp(c->server.listen, "localhost:", 10) == 0 ||
+           strncmp(c->server.listen, "unix:", 5) == 0;
 }
 
-/* Errors that can be found before anything is opened or written. */
-static void kv_check(const struct kv_config *c)
+/* Does the server listen where others reach it, and everybody may use it? */
+static void kv_protect(const struct kv_config *c)
 {
-    struct sockaddr_un u;
-    struct snic_net_addr a;
-    size_t size = strlen(c->socket);
-
-    ex_address("listen", c->listen, &a);
     if (c->settings.protected_mode && c->settings.password[0] == 0 && !kv_local(c))
         ex_usage("--listen: '%s' can be reached from other machines: set --requirepass PASSWORD, "
                  "or --protected-mode no to let everybody read and write",
-                 c->listen);
-    if (c->metrics != NULL)
-        ex_address("metrics", c->metrics, &a);
-    if (c->role != KV_ROLE_SINGLE && c->role != KV_ROLE_MONOLITH &&
-        (size == 0 || size >= sizeof(u.sun_path)))
-        ex_usage("--socket: '%s' has %zu bytes, the path of a socket must have 1 to %zu", c->socket,
-                 size, sizeof(u.sun_path) - 1);
-}
-
-/*
- * Each client is a descriptor. Clients must leave those that the roles need among themselves,
- * also when one is started again.
- */
-static void kv_descriptors(struct kv_config *c)
-{
-    struct rlimit r;
-    rlim_t want = c->conns_max + KV_FILES_OWN;
-
-    if (c->role == KV_ROLE_SUPERVISOR || getrlimit(RLIMIT_NOFILE, &r) != 0)
-        return;
-    if (c->role == KV_ROLE_MONOLITH)
-        want = r.rlim_max; /* a segment is a descriptor, too */
-    if (r.rlim_cur < want) {
-        r.rlim_cur = want < r.rlim_max ? want : r.rlim_max;
-        if (setrlimit(RLIMIT_NOFILE, &r) != 0 && getrlimit(RLIMIT_NOFILE, &r) != 0)
-            return;
-    }
-    if (r.rlim_cur <= KV_FILES_OWN)
-        ex_die("the limit of open files is %llu, and more than %d are needed: raise it with "
-               "'ulimit -n'",
-               (unsigned long long)r.rlim_cur, KV_FILES_OWN);
-    if (r.rlim_cur < c->conns_max + KV_FILES_OWN && c->role != KV_ROLE_HOST) {
-        c->conns_max = r.rlim_cur - KV_FILES_OWN;
-        ex_log(EX_WARNING,
-               "the limit of open files ('ulimit -n') allows %llu clients only, fewer than "
-               "--connections",
-               (unsigned long long)c->conns_max);
-    }
+                 c->server.listen);
 }
 
 /* The seed of key hashes: random, unless the supervisor or the user gave one. */
@@ -379,7 +297,7 @@ void kv_engine_options(struct kv_engine_opts *o, const struct kv_config *c)
     o->sync_interval_ms = (uint32_t)c->sync_ms;
     o->memory_bytes = c->memory;
     o->segment_bytes = c->segment;
-    o->name = c->role == KV_ROLE_MONOLITH ? c->directory : c->file;
+    o->name = c->server.role == EX_ROLE_MONOLITH ? c->server.directory : c->server.file;
     o->databases = (uint32_t)c->databases;
     o->hash_seed[0] = c->hash_seed[0];
     o->hash_seed[1] = c->hash_seed[1];
@@ -388,7 +306,7 @@ void kv_engine_options(struct kv_engine_opts *o, const struct kv_config *c)
     o->log = kv_log_line;
     o->tenants = &c->tenants;
     o->settings = c->settings;
-    o->conns_max = (uint32_t)c->conns_max;
+    o->conns_max = (uint32_t)c->server.conns_max;
     o->password_needed = c->settings.protected_mode && !kv_local(c);
 }
 
@@ -421,45 +339,37 @@ size_t kv_engine_metrics(const struct kv_engine_stats *s, struct ex_metric *out)
 
 int main(int argc, char **argv)
 {
-    static const char *const names[] = {"super", "dpu", "host", "kv", "kv"};
-    static char socket_path[4096];
     struct kv_config c = {
-        .listen = "127.0.0.1:6379",
-        .file = "kv.img",
-        .directory = "kv.dir",
+        .server = {.name = "kv",
+                   .listen = "127.0.0.1:6379",
+                   .file = "kv.img",
+                   .directory = "kv.dir",
+                   .conns_max = 1024,
+                   .log_level = EX_INFO},
         .sync = KV_SYNC_ALWAYS,
         .sync_ms = 1000,
         .memory = 256u << 20,
         .segment = 64u << 20,
         .cache_entries = 4u << 20,
-        .conns_max = 1024,
         .message_max = KV_MESSAGE_DEFAULT,
         .databases = 16,
-        .log_level = EX_INFO,
     };
 
     kv_settings_default(&c.settings);
     kv_options(&c, argc, argv);
-    ex_log_set(c.log_level, names[c.role]);
-    signal(SIGPIPE, SIG_IGN); /* the reader of the log may end first */
-    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like a full device */
-    kv_descriptors(&c);
+    ex_server_begin(&c.server);
     kv_seed(&c);
-    if (c.socket == NULL) {
-        snprintf(socket_path, sizeof(socket_path), "%s.sock", c.file);
-        c.socket = socket_path;
-    }
-    kv_check(&c);
-    switch (c.role) {
-    case KV_ROLE_MONOLITH:
+    kv_protect(&c);
+    switch (c.server.role) {
+    case EX_ROLE_MONOLITH:
         return kv_run_monolith(&c);
-    case KV_ROLE_SINGLE:
+    case EX_ROLE_SINGLE:
         return kv_run_single(&c);
-    case KV_ROLE_DPU:
+    case EX_ROLE_DPU:
         return kv_run_dpu(&c);
-    case KV_ROLE_HOST:
+    case EX_ROLE_HOST:
         return kv_run_host(&c);
-    case KV_ROLE_SUPERVISOR:
+    case EX_ROLE_SUPERVISOR:
         break;
     }
     return ex_supervise(c.seed, argc, argv);

@@ -114,17 +114,12 @@ static void monolith_no_evict(void *ctx, uint64_t client, int on)
 
 static void monolith_open(struct kv_monolith *m, const struct kv_config *c, struct kv_plain *files)
 {
-    struct snic_net_uring_opts net = {
-        .opts_size = sizeof(net), .taken_wait_ms = EX_TAKEN_WAIT_MS, .sent_ms = UINT32_MAX};
     struct kv_front_opts front;
     struct kv_engine_opts o;
     char error[256];
     int r;
 
-    net.conns_max = (uint32_t)c->conns_max + KV_FRONT_REFUSALS;
-    r = snic_net_uring_open(&m->net, m->loop, &net);
-    if (r != 0)
-        ex_die("cannot open the network: %s", snic_strerror(r));
+    m->net = ex_server_net(&c->server, m->loop);
     kv_engine_options(&o, c);
     o.loop = m->loop;
     o.files = &kv_plain_ops;
@@ -139,23 +134,24 @@ static void monolith_open(struct kv_monolith *m, const struct kv_config *c, stru
     o.ctx = m;
     memset(&front, 0, sizeof(front));
     front.net = m->net;
-    front.conns_max = (uint32_t)c->conns_max;
+    front.conns_max = (uint32_t)c->server.conns_max;
     front.settings = c->settings;
     front.pending_max = KV_PENDING_MAX;
     front.limits.bulk_max = KV_VALUE_MAX;
     front.limits.message_max = (uint32_t)c->message_max;
-    ex_address("listen", c->listen, &front.address);
+    ex_address("listen", c->server.listen, &front.address);
     /* The recovery runs the loop, so the engine comes before the first client. */
     o.events.ctx = m;
     r = kv_engine_open(&m->engine, &o, error, sizeof(error));
     if (r != 0)
-        ex_die("cannot open the store in '%s': %s", c->directory, error);
+        ex_die("cannot open the store in '%s': %s", c->server.directory, error);
     r = kv_front_open(&m->front, &front, &front.address);
     if (r != 0)
-        ex_die("cannot listen on %s (--listen): %s", c->listen, ex_listen_error(c->listen, r));
+        ex_die("cannot listen on %s (--listen): %s", c->server.listen,
+               ex_listen_error(c->server.listen, r));
     kv_front_engine(m->front, m->engine);
     snic_net_addr_format(&front.address, error, sizeof(error));
-    ex_log(EX_INFO, "monolith serves %s from '%s'", error, c->directory);
+    ex_log(EX_INFO, "monolith serves %s from '%s'", error, c->server.directory);
 }
 
 int kv_run_monolith(const struct kv_config *c)
@@ -167,13 +163,14 @@ int kv_run_monolith(const struct kv_config *c)
     int r;
 
     memset(&m, 0, sizeof(m));
-    m.loop = ex_loop_open((uint32_t)c->spin_us);
-    if (kv_plain_open(&files, m.loop, c->directory, !c->buffered, error, sizeof(error)) != 0)
+    m.loop = ex_loop_open((uint32_t)c->server.spin_us);
+    if (kv_plain_open(&files, m.loop, c->server.directory, !c->server.buffered, error,
+                      sizeof(error)) != 0)
         ex_die("%s", error);
     monolith_open(&m, c, files);
     ex_signals(m.loop, monolith_drain, &m);
-    if (ex_stats_start(&stats, m.loop, m.net, "kv", c->stats, c->metrics, monolith_metrics, &m) !=
-        0)
+    if (ex_stats_start(&stats, m.loop, m.net, "kv", c->server.stats, c->server.metrics,
+                       monolith_metrics, &m) != 0)
         return 1;
     r = snic_loop_run(m.loop);
     if (r != 0)
@@ -183,7 +180,7 @@ int kv_run_monolith(const struct kv_config *c)
     r = kv_engine_close(m.engine);
     if (r != 0)
         ex_log(EX_ERROR, "cannot write the last records to '%s': %s; they may be lost",
-               c->directory, snic_strerror(r));
+               c->server.directory, snic_strerror(r));
     kv_front_close(m.front);
     snic_net_shut(m.net);
     kv_plain_close(files);

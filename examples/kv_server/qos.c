@@ -2,7 +2,7 @@
 /* The storage switch under the image, and its figures on both sides. */
 #include "qos.h"
 
-#include "../image.h"
+#include "../server/memory.h"
 
 #include <inttypes.h>
 #include <stdio.h>

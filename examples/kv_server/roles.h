@@ -6,11 +6,9 @@
 #ifndef KV_ROLES_H
 #define KV_ROLES_H
 
-#include "../common.h"
+#include "../server/config.h"
 #include "engine.h"
 #include "tenant.h"
-
-enum kv_role { KV_ROLE_SUPERVISOR, KV_ROLE_DPU, KV_ROLE_HOST, KV_ROLE_SINGLE, KV_ROLE_MONOLITH };
 
 /** What the DPU role answers GETs of. */
 enum kv_offload_mode {
@@ -20,38 +18,25 @@ enum kv_offload_mode {
 };
 
 struct kv_config {
-    enum kv_role role;
-    int single_process;
-    int monolith;
-    const char *listen;    /**< ADDRESS:PORT of clients                                   */
-    const char *file;      /**< image file or block device (DPU role)                    */
-    const char *directory; /**< of the monolith's files                                   */
-    const char *socket;    /**< UNIX socket between the roles                             */
-    uint64_t size;         /**< of a new image                                            */
-    int size_given;        /**< and not the default                                       */
+    struct ex_server server;
+    uint64_t size; /**< of a new image                                            */
+    int size_set;  /**< and not the default                                       */
     enum kv_sync sync;
     uint64_t sync_ms;
     uint64_t memory;
     uint64_t segment;
     uint64_t cache_entries;
     enum kv_offload_mode offload;
-    int buffered;           /**< no O_DIRECT                                               */
     uint64_t device_depth;  /**< requests on the device at once                             */
     uint64_t thresh_min_us; /**< the switch's (gimbal.h); 0: its default                   */
     uint64_t thresh_max_us; /**< likewise                                                  */
     uint64_t write_cost;    /**< likewise: the worst                                       */
-    uint64_t conns_max;
-    uint64_t message_max; /**< of a command                                               */
-    uint64_t timeout_s;   /**< idle clients are closed after so long; 0: never               */
+    uint64_t message_max;   /**< of a command                                               */
     uint64_t databases;
-    uint64_t spin_us;
-    uint64_t stats;
-    const char *metrics;
     const char *seed; /**< 32 hex digits, set by the supervisor for its roles        */
     uint64_t hash_seed[2];
-    struct kv_tenants tenants; /**< on: --qos gimbal                                      */
-    int tenants_given;         /**< --tenant or --tenant-by                                */
-    enum ex_level log_level;
+    struct kv_tenants tenants;   /**< on: --qos gimbal                                      */
+    int tenants_given;           /**< --tenant or --tenant-by                                */
     struct kv_settings settings; /**< at the start                                        */
 };
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 struct kv_single {
-    struct kv_host *host;
+    struct ex_host *host;
     int status;
 };
 
@@ -21,7 +21,7 @@ static void *single_host(void *ctx)
 
 int kv_run_single(const struct kv_config *c)
 {
-    struct kv_dpu *d = kv_dpu_open(c);
+    struct ex_dpu *d = kv_dpu_open(c);
     struct kv_single s = {kv_host_open(c), 0};
     struct snic_dma_events none;
     struct snic_dma *host;
@@ -30,17 +30,16 @@ int kv_run_single(const struct kv_config *c)
     int r;
 
     memset(&none, 0, sizeof(none));
-    r = snic_dma_local_open(&host, kv_host_loop(s.host), &none, &dpu, kv_dpu_loop(d), &none);
+    r = snic_dma_local_open(&host, s.host->loop, &none, &dpu, d->loop, &none);
     if (r != 0)
         ex_die("cannot link the roles: %s", snic_strerror(r));
-    r = kv_dpu_link(d, dpu);
+    r = ex_dpu_link(d, dpu);
     if (r != 0)
         ex_die("cannot link the roles: %s", snic_strerror(r));
-    kv_host_use(s.host, host);
+    ex_host_use(s.host, host);
     r = pthread_create(&thread, NULL, single_host, &s);
     if (r != 0)
         ex_die("cannot start the thread of the host role: %s", strerror(r));
-    ex_signals(kv_dpu_loop(d), kv_dpu_drain, d);
     r = kv_dpu_run(d);
     pthread_join(thread, NULL);
     return r != 0 || s.status != 0;

@@ -9,7 +9,7 @@
 #include "mount.h"
 
 #include "../common.h"
-#include "../supervisor.h"
+#include "../server/supervisor.h"
 
 #include <errno.h>
 #include <signal.h>

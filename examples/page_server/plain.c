@@ -68,36 +68,32 @@ static void plain_drain(void *ctx)
 static void plain_open_front(struct ps_plain *p)
 {
     const struct ps_config *c = p->config;
-    struct snic_net_uring_opts net = {
-        .opts_size = sizeof(net), .taken_wait_ms = EX_TAKEN_WAIT_MS, .sent_ms = UINT32_MAX};
     struct front_opts o;
     char text[128];
     int r;
 
     memset(&o, 0, sizeof(o));
-    net.conns_max = (uint32_t)c->conns_max + 16;
-    r = snic_net_uring_open(&p->net, p->loop, &net);
-    if (r != 0)
-        ex_die("cannot open the network: %s", snic_strerror(r));
-    ex_address("listen", c->listen, &o.address);
+    p->net = ex_server_net(&c->server, p->loop);
+    ex_address("listen", c->server.listen, &o.address);
     o.net = p->net;
-    o.conns_max = (uint32_t)c->conns_max;
+    o.conns_max = (uint32_t)c->server.conns_max;
     o.conn_bytes = PS_CONN_BYTES;
     o.pending_max = PS_PENDING_MAX;
-    o.idle_ns = c->timeout_s * 1000000000;
+    o.idle_ns = c->server.timeout_s * 1000000000;
     r = front_open(&p->front, &o, &o.address);
     if (r != 0)
-        ex_die("cannot listen on %s (--listen): %s", c->listen, ex_listen_error(c->listen, r));
+        ex_die("cannot listen on %s (--listen): %s", c->server.listen,
+               ex_listen_error(c->server.listen, r));
     front_engine(p->front, p->engine);
     snic_net_addr_format(&o.address, text, sizeof(text));
-    ex_log(EX_INFO, "serving %s from directory '%s'", text, c->directory);
+    ex_log(EX_INFO, "serving %s from directory '%s'", text, c->server.directory);
 }
 
 /* Recovery runs the loop, so the engine comes before the first client. */
 static void plain_open(struct ps_plain *p)
 {
     const struct ps_config *c = p->config;
-    struct store_opts s = {.directory = c->directory, .buffered = c->buffered};
+    struct store_opts s = {.directory = c->server.directory, .buffered = c->server.buffered};
     struct engine_opts o;
 
     memset(&o, 0, sizeof(o));
@@ -115,7 +111,7 @@ static void plain_open(struct ps_plain *p)
     o.events.ctx = p;
     if (engine_open(&p->engine, &o) != 0)
         ex_die("cannot serve the pages in directory '%s' (--dir): see the message above",
-               c->directory);
+               c->server.directory);
     plain_open_front(p);
 }
 
@@ -129,8 +125,8 @@ int ps_run_plain(const struct ps_config *c)
     p->config = c;
     plain_open(p);
     ex_signals(p->loop, plain_drain, p);
-    if (ex_stats_start(&stats, p->loop, p->net, "page", c->stats, c->metrics, plain_metrics, p) !=
-        0)
+    if (ex_stats_start(&stats, p->loop, p->net, "page", c->server.stats, c->server.metrics,
+                       plain_metrics, p) != 0)
         return 1;
     r = snic_loop_run(p->loop);
     if (r != 0)

@@ -6,30 +6,17 @@
 #ifndef PS_ROLES_H
 #define PS_ROLES_H
 
-#include "../common.h"
+#include "../server/config.h"
 #include "engine.h"
 
-enum ps_role { PS_SUPERVISOR, PS_DPU, PS_HOST, PS_PLAIN };
-
 struct ps_config {
-    enum ps_role role;
-    int plain;
-    const char *listen;    /**< ADDRESS:PORT of clients                                       */
-    const char *file;      /**< image file or block device (DPU role)                        */
-    const char *directory; /**< of the plain files                                           */
-    const char *socket;    /**< UNIX socket between the roles                                */
-    uint64_t size;         /**< of a new image, 0: as much as is needed                      */
+    struct ex_server server;
+    uint64_t size; /**< of a new image, 0: as much as is needed                      */
     struct wire_limits limits;
     uint64_t page_bytes;
     uint64_t log_bytes;
     uint64_t buffers;
     int offload;
-    int buffered;
-    uint64_t conns_max;
-    uint64_t timeout_s; /* idle clients are closed after so long; 0: never */
-    uint64_t stats;
-    const char *metrics;
-    enum ex_level log_level;
 };
 
 #define PS_CACHE_MAX UINT64_C(8000000000) /* entries that a cache table can have */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
- * @file examples/supervisor.h
+ * @file server/supervisor.h
  * Runs the DPU role and the host role of a program as two processes.
  */
-#ifndef EX_SUPERVISOR_H
-#define EX_SUPERVISOR_H
+#ifndef EX_SERVER_SUPERVISOR_H
+#define EX_SERVER_SUPERVISOR_H
 
 /**
  * Start this program again, once with "--role dpu" and once with "--role host" behind its own

@@ -1,40 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 #include "image.h"
 
-#include "common.h"
+#include "../common.h"
+#include "memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define EX_HUGE ((size_t)2 << 20)
 /* How much of an existing file must be zeros so that it counts as blank: the part with all of an
  * image's tables, and a megabyte at the end. */
 #define EX_BLANK_BYTES ((off_t)64 << 20)
 #define EX_BLANK_END ((off_t)1 << 20)
-
-void *ex_memory(size_t size, const char *what)
-{
-    void *p = NULL;
-    size_t align = size < EX_HUGE ? 4096 : EX_HUGE;
-
-    if (size == 0 || posix_memalign(&p, align, size) != 0)
-        ex_die("out of memory for the %s (%zu bytes)", what, size);
-    if (size >= EX_HUGE) /* lookups in a large table are misses of the TLB, too */
-        (void)madvise(p, size - size % EX_HUGE, MADV_HUGEPAGE);
-    return p;
-}
-
-void ex_memory_release(void *ctx, void *mem, size_t size)
-{
-    (void)ctx;
-    (void)madvise(mem, size, MADV_DONTNEED);
-}
 
 /* Is everything in [at, end) zero? Holes are not read. What cannot be read is not blank. */
 static int image_zeros(int fd, off_t at, off_t end)
@@ -150,7 +131,7 @@ void ex_image_open(struct ex_image *i, struct snic_loop *loop, const struct ex_i
     r = snic_files_probe(i->io, &info);
     if (r == SNIC_ENOENT)
         r = image_format(i, o, &info);
-    else if (r == 0 && o->size_given && o->size >> 20 != info.size >> 20)
+    else if (r == 0 && o->size_set && o->size >> 20 != info.size >> 20)
         ex_log(EX_INFO,
                "image '%s' has %" PRIu64 " MiB: --size is ignored, it is for new images only",
                o->path, info.size >> 20);

@@ -5,7 +5,7 @@
  */
 #include "supervisor.h"
 
-#include "common.h"
+#include "../common.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
- * @file examples/image.h
+ * @file server/image.h
  * An image of the file service for a program: opened, formatted when the file is new or blank,
  * mounted. What holds anything else is never touched.
  */
-#ifndef EX_IMAGE_H
-#define EX_IMAGE_H
+#ifndef EX_SERVER_IMAGE_H
+#define EX_SERVER_IMAGE_H
 
 #include "snicstore.h"
 
@@ -14,7 +14,7 @@ struct ex_image_opts {
     uint64_t size;   /**< of a new image; a block device has its own                       */
     uint64_t least;  /**< below it no image is made                                        */
     const char *why; /**< what the least is for, for the error                             */
-    int size_given;  /**< log when an image of another size exists already                 */
+    int size_set;    /**< log when an image of another size exists already                 */
     int buffered;    /**< through the page cache                                           */
     uint32_t depth;  /**< requests on the device at once; 0: the default                   */
     struct snic_files_mount_opts mount;
@@ -33,10 +33,5 @@ struct ex_image {
 void ex_image_open(struct ex_image *i, struct snic_loop *loop, const struct ex_image_opts *o);
 /** Unmount and close. @return 0 or SNIC_E* of the unmount */
 int ex_image_close(struct ex_image *i);
-
-/** Memory for a large table, on huge pages where it pays; exits when there is none. */
-void *ex_memory(size_t size, const char *what);
-/** Return pages of it to the system; they are zeros when they are used again. */
-void ex_memory_release(void *ctx, void *mem, size_t size);
 
 #endif
