@@ -196,7 +196,7 @@ static void test_ebs_queue_refusals_change_nothing(void **state)
     struct plain *p = open_queue();
     struct snic_ebs_disk_opts d = {.opts_size = sizeof(d), .sa_epoch = 2, .blocks = 4096};
     struct snic_ebs_where w = {.seg_id = 1, .server = 0, .seg_gen = 2};
-    struct snic_ebs_io io;
+    struct snic_ebs_io io = {.disk = DISKS};
     struct snic_ebs_wait wait;
     struct snic_ebs_busy busy;
     const struct snic_ebs_sec_ops xts = {.ops_size = sizeof(xts), .xts_encrypt = no_cipher};
@@ -225,8 +225,6 @@ static void test_ebs_queue_refusals_change_nothing(void **state)
     assert_int_equal(ebs_queue_map(&p->q, 0, 7, &w, 0), SNIC_ESTALE);
     w.server = SERVERS;
     assert_int_equal(ebs_queue_map(&p->q, 0, 7, &w, 0), SNIC_ENOENT);
-    memset(&io, 0, sizeof(io));
-    io.disk = DISKS;
     assert_int_equal(ebs_queue_submit(&p->q, &io, 0), SNIC_ENOENT);
     io.disk = 0;
     io.op = SNIC_EBS_IO_FLUSH + 1;
@@ -238,6 +236,8 @@ static void test_ebs_queue_refusals_change_nothing(void **state)
     io.op = SNIC_EBS_IO_WRITE; /* without pieces */
     io.lba = 0;
     assert_int_equal(ebs_queue_submit(&p->q, &io, 0), SNIC_EINVAL);
+    p->q.disks[0].wver = snic_ebs_id(1, SNIC_EBS_COUNTER_MAX); /* none is assigned twice */
+    assert_int_equal(ebs_queue_submit(&p->q, &io, 0), SNIC_EOVERFLOW);
     assert_int_equal(ebs_queue_get_wait(&p->q, DISKS, &wait), SNIC_ENOENT);
     assert_int_equal(ebs_queue_get_wait(&p->q, 0, &wait), 0);
     assert_int_equal(ebs_queue_get_busy(&p->q, SERVERS, &busy), SNIC_ENOENT);

@@ -215,57 +215,27 @@ static void test_ebs_credit_never_more_than_given(void **state)
     assert_int_equal(snic_ebs_credit_code(UINT32_MAX), 255);
 }
 
-/* A number given twice is an acknowledged write that is lost. */
-static void test_ebs_ids_end_instead_of_coming_back(void **state)
+/* Epoch and counter stay apart, and order versions. */
+static void test_ebs_ids_hold_epoch_and_counter(void **state)
 {
     (void)state;
-    uint64_t id = snic_ebs_id(3, SNIC_EBS_COUNTER_MAX - 1);
-    assert_int_equal(snic_ebs_id_next(&id), 0);
-    assert_true(id == UINT64_C(0x0003ffffffffffff));
-    assert_int_equal(snic_ebs_id_next(&id), SNIC_ERANGE);
+    uint64_t id = snic_ebs_id(3, SNIC_EBS_COUNTER_MAX);
     assert_true(id == UINT64_C(0x0003ffffffffffff));
     assert_int_equal(snic_ebs_id_epoch(id), 3);
     assert_true(snic_ebs_id_counter(id) == SNIC_EBS_COUNTER_MAX);
     assert_true(snic_ebs_id(0x10003, UINT64_MAX) == id);
     assert_true(snic_ebs_id(4, 0) > id);
-    uint32_t epoch = 0;
-    assert_int_equal(snic_ebs_epoch_next(&epoch), 0);
-    assert_int_equal(epoch, 1);
-    epoch = 65534;
-    assert_int_equal(snic_ebs_epoch_next(&epoch), 0);
-    assert_int_equal(snic_ebs_epoch_next(&epoch), SNIC_ERANGE);
-    assert_int_equal(epoch, 65535);
-    epoch = UINT32_MAX;
-    assert_int_equal(snic_ebs_epoch_next(&epoch), SNIC_ERANGE);
 }
 
-static void test_ebs_names_are_total_and_distinct(void **state)
+static void test_ebs_status_errors_are_total(void **state)
 {
     (void)state;
-    for (unsigned i = 0; i < 300; i++) {
-        assert_non_null(snic_ebs_type_name(i));
-        assert_non_null(snic_ebs_status_name(i));
-        assert_non_null(snic_ebs_drop_name(i));
-        for (unsigned k = 1; k < i; k++) {
-            if (i < SNIC_EBS_TYPE_END)
-                assert_string_not_equal(snic_ebs_type_name(i), snic_ebs_type_name(k));
-            if (i < SNIC_EBS_STATUS_END)
-                assert_string_not_equal(snic_ebs_status_name(i), snic_ebs_status_name(k));
-            if (i < SNIC_EBS_DROP_END)
-                assert_string_not_equal(snic_ebs_drop_name(i), snic_ebs_drop_name(k));
-        }
-        if (i >= SNIC_EBS_STATUS_END)
-            assert_int_equal(snic_ebs_status_error(i), SNIC_EINVAL);
-    }
+    for (unsigned i = SNIC_EBS_STATUS_END; i < 300; i++)
+        assert_int_equal(snic_ebs_status_error(i), SNIC_EINVAL);
     assert_int_equal(snic_ebs_status_error(SNIC_EBS_OK), 0);
     assert_int_equal(snic_ebs_status_error(SNIC_EBS_SUPERSEDED), 0);
     for (unsigned i = SNIC_EBS_STALE_GEN; i < SNIC_EBS_STATUS_END; i++)
         assert_true(snic_ebs_status_error(i) < 0);
-    static const int errors[] = {SNIC_EMSGSIZE,  SNIC_EVERSION, SNIC_EPROTO,  SNIC_ECORRUPT,
-                                 SNIC_EOVERFLOW, SNIC_ERANGE,   SNIC_ENOTSUP, SNIC_EIO};
-    for (unsigned i = 0; i < SNIC_EBS_DROP_END; i++)
-        assert_int_equal(snic_ebs_drop_of(errors[i]), i);
-    assert_int_equal(snic_ebs_drop_of(0), SNIC_EBS_DROP_OTHER);
 }
 
 /* A tag goes to servers: it is of a key, of all bits of the block and of the place, and no sum of
@@ -331,8 +301,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ebs_int_any_bytes_are_within_bounds),
         cmocka_unit_test(test_ebs_int_hop_has_the_written_bits),
         cmocka_unit_test(test_ebs_credit_never_more_than_given),
-        cmocka_unit_test(test_ebs_ids_end_instead_of_coming_back),
-        cmocka_unit_test(test_ebs_names_are_total_and_distinct),
+        cmocka_unit_test(test_ebs_ids_hold_epoch_and_counter),
+        cmocka_unit_test(test_ebs_status_errors_are_total),
         cmocka_unit_test(test_ebs_tag_is_of_key_place_and_all_bits),
         cmocka_unit_test(test_ebs_peek_finds_whom_to_answer),
     };

@@ -397,35 +397,6 @@ static void test_ebs_map_server_is_counted_and_forgotten(void **state)
     support_guard_free(snic_ebs_map_fini(m));
 }
 
-static void test_ebs_split_pieces_are_the_io(void **state)
-{
-    (void)state;
-    struct snic_rng r;
-    struct snic_ebs_split s;
-    struct snic_ebs_piece p;
-    snic_rng_init(&r, support_seed());
-    for (unsigned i = 0; i < 20000; i++) {
-        uint64_t lba = snic_rng_next(&r) >> (16 + snic_rng_below(&r, 48));
-        uint64_t blocks = snic_rng_below(&r, 1500);
-        int fits = lba + blocks <= SNIC_EBS_LBA_END;
-        assert_int_equal(snic_ebs_split_init(&s, lba, blocks), fits ? 0 : SNIC_ERANGE);
-        while (fits && snic_ebs_split_next(&s, &p)) {
-            assert_true(p.lba == lba && p.blocks > 0 && p.blocks <= blocks && p.blocks <= 64);
-            assert_true(p.segment == lba / 512 && p.blk_off == lba % 512);
-            assert_true(p.blk_off + p.blocks <= 512);
-            /* no shorter than it must be */
-            assert_true(p.blocks == 64 || p.blocks == blocks || p.blk_off + p.blocks == 512);
-            lba += p.blocks;
-            blocks -= p.blocks;
-        }
-        assert_true(!fits || blocks == 0);
-    }
-    assert_int_equal(snic_ebs_split_init(&s, SNIC_EBS_LBA_END - 1, 1), 0);
-    assert_int_equal(snic_ebs_split_init(&s, SNIC_EBS_LBA_END, 1), SNIC_ERANGE);
-    assert_int_equal(snic_ebs_split_init(&s, UINT64_MAX, 2), SNIC_ERANGE);
-    assert_int_equal(snic_ebs_split_init(&s, 1, UINT64_MAX), SNIC_ERANGE);
-}
-
 /* ---- Addr ---- */
 
 static struct snic_ebs_addr *new_addr(uint32_t slots)
@@ -599,7 +570,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ebs_map_random_equals_model),
         cmocka_unit_test(test_ebs_map_any_flipped_bit_is_found),
         cmocka_unit_test(test_ebs_map_server_is_counted_and_forgotten),
-        cmocka_unit_test(test_ebs_split_pieces_are_the_io),
         cmocka_unit_test(test_ebs_addr_every_field_has_to_match),
         cmocka_unit_test(test_ebs_addr_random_equals_model),
         cmocka_unit_test(test_ebs_addr_any_flipped_bit_is_found),

@@ -398,26 +398,6 @@ struct snic_ebs_start {
 SNIC_API SNIC_NODISCARD int snic_ebs_peek(struct snic_ebs_start *p, const void *packet, size_t size)
     SNIC_NONNULL(1, 2);
 
-/** Reasons of a dropped packet, for counters. */
-enum snic_ebs_drop {
-    SNIC_EBS_DROP_SHORT,   /**< SNIC_EMSGSIZE */
-    SNIC_EBS_DROP_VERSION, /**< SNIC_EVERSION */
-    SNIC_EBS_DROP_TYPE,    /**< SNIC_EPROTO */
-    SNIC_EBS_DROP_CRC,     /**< SNIC_ECORRUPT */
-    SNIC_EBS_DROP_LENGTH,  /**< SNIC_EOVERFLOW */
-    SNIC_EBS_DROP_FIELD,   /**< SNIC_ERANGE */
-    SNIC_EBS_DROP_FLAG,    /**< SNIC_ENOTSUP */
-    SNIC_EBS_DROP_OTHER,
-    SNIC_EBS_DROP_END
-};
-/** The reason of an error of snic_ebs_decode(). [any] */
-SNIC_API enum snic_ebs_drop snic_ebs_drop_of(int error);
-/** "version", "crc", ...; never NULL. [any] */
-SNIC_API const char *snic_ebs_drop_name(unsigned drop);
-/** "WRITE", ...; never NULL. [any] */
-SNIC_API const char *snic_ebs_type_name(unsigned type);
-/** "OK", ...; never NULL. [any] */
-SNIC_API const char *snic_ebs_status_name(unsigned status);
 /** What an I/O that ends with this status returns: 0 for OK and SUPERSEDED, else SNIC_E*. [any] */
 SNIC_API int snic_ebs_status_error(unsigned status);
 
@@ -472,15 +452,6 @@ static inline uint64_t snic_ebs_id_counter(uint64_t id)
 {
     return id & SNIC_EBS_COUNTER_MAX;
 }
-/** The next number of the same epoch. [any] @return 0; SNIC_ERANGE the counter is used up */
-SNIC_API SNIC_NODISCARD int snic_ebs_id_next(uint64_t *id) SNIC_NONNULL(1);
-/**
- * The next epoch; it does not wrap: after 65535 the disk must be reissued, for with a smaller epoch
- * all its writes would be older than what is stored. Epoch 0 is not valid: a block that was never
- * written has version 0. [any]
- * @return 0; SNIC_ERANGE they are used up
- */
-SNIC_API SNIC_NODISCARD int snic_ebs_epoch_next(uint32_t *epoch) SNIC_NONNULL(1);
 
 /* ---- Checksums ---- */
 
@@ -637,24 +608,6 @@ SNIC_API uint32_t snic_ebs_map_next(struct snic_ebs_map *m) SNIC_NONNULL(1);
 SNIC_API uint32_t snic_ebs_map_chunks(const struct snic_ebs_map *m) SNIC_NONNULL(1);
 /** All entries; 0 or SNIC_ECORRUPT. [owner] */
 SNIC_API int snic_ebs_map_check(const struct snic_ebs_map *m) SNIC_NONNULL(1);
-
-/** Cuts an I/O at the edges of segments, and into at most 64 blocks. Plain data. */
-struct snic_ebs_split {
-    uint64_t lba; /**< of the next piece */
-    uint64_t blocks;
-};
-struct snic_ebs_piece {
-    uint64_t lba;
-    uint64_t segment; /**< lba >> 9 */
-    uint32_t blk_off; /**< in it */
-    uint32_t blocks;  /**< 1 ... 64 */
-};
-/** [any] @return 0; SNIC_ERANGE it ends beyond SNIC_EBS_LBA_END */
-SNIC_API SNIC_NODISCARD int snic_ebs_split_init(struct snic_ebs_split *s, uint64_t lba,
-                                                uint64_t blocks) SNIC_NONNULL(1);
-/** [any] @return 1 and the next piece, or 0 */
-SNIC_API int snic_ebs_split_next(struct snic_ebs_split *s, struct snic_ebs_piece *p)
-    SNIC_NONNULL(1, 2);
 
 /* ---- Destinations of blocks that are read (the Addr table) ---- */
 

@@ -155,8 +155,8 @@ struct snic_ebs_request {
     uint64_t wver;
     uint64_t need;
     const void *data; /**< WRITE of data: 4096 bytes; TOKEN: the token; else NULL. In the bytes that
-                           were passed to recv; with SOLAR's AUTH, or if LUNA received the block in
-                           parts, in the engine, until the next recv of the connection */
+                           were passed to recv; or in the engine: with SOLAR's AUTH until the next
+                           recv, if LUNA received the block in parts until the connection's next */
     uint32_t account; /**< of its connection; 0: the shared secret's, or no AUTH */
     uint32_t conn_id; /**< of its connection: LUNA's handle; different for each of a target */
     /** The engine's: where the answer goes. */
