@@ -22,8 +22,8 @@ static void ours_done(void *ctx, struct snic_nvmefslink_queue *q, struct snic_nv
 {
     struct ours_host *h = ctx;
     (void)q;
-    if (req->result != h->u->k.bytes) {
-        fprintf(stderr, "bench_nvmefs: result %lld, status %x\n", (long long)req->result,
+    if (req->op.result != h->u->k.bytes) {
+        fprintf(stderr, "bench_nvmefs: result %lld, status %x\n", (long long)req->op.result,
                 req->status);
         exit(1);
     }
@@ -70,8 +70,8 @@ static void ours_submit(void *host, uint32_t i)
     struct snic_nvmefs_req *r = &h->reqs[i];
     h->e[i] = (struct snic_nvmefs_extent){
         SNIC_NVMEFS_ADDRESS(h->window, (uint64_t)i * h->u->k.bytes), h->u->k.bytes, 0};
-    r->op = h->u->k.write ? SNIC_NVMEFS_WRITE : SNIC_NVMEFS_READ;
-    r->ino = 1;
+    r->op.kind = h->u->k.write ? SNIC_FSOP_WRITE : SNIC_FSOP_READ;
+    r->op.ino = 1;
     r->extents = &h->e[i];
     r->extent_count = 1;
     if (snic_nvmefslink_submit(h->q[i % h->u->k.queues], r) != 0)

@@ -101,22 +101,22 @@ static void fuzz_dpu_complete(struct fuzz_dpu *f, uint32_t i, int fail)
 static void fuzz_dpu_bytes(struct fuzz_dpu *f, struct snic_nvmefs_cmd *c, int write)
 {
     uint64_t sum = 0;
-    for (uint32_t i = 0; i < c->iov_count; i++) {
-        unsigned char *p = c->iov[i].base;
-        fuzz_must(p >= f->mem && p + c->iov[i].size <= f->mem + f->size);
-        sum += c->iov[i].size;
+    for (uint32_t i = 0; i < c->req.op.iov_count; i++) {
+        unsigned char *p = c->req.op.iov[i].base;
+        fuzz_must(p >= f->mem && p + c->req.op.iov[i].size <= f->mem + f->size);
+        sum += c->req.op.iov[i].size;
         if (write)
-            memset(p, 0x5a, c->iov[i].size);
+            memset(p, 0x5a, c->req.op.iov[i].size);
         else
-            f->sum += p[0] + p[c->iov[i].size - 1];
+            f->sum += p[0] + p[c->req.op.iov[i].size - 1];
     }
     fuzz_must(sum == c->data_size);
-    for (uint32_t i = 0; i < c->req.name_size; i++)
-        f->sum += (unsigned char)c->req.name[i];
-    for (uint32_t i = 0; i < c->req.name2_size; i++)
-        f->sum += (unsigned char)c->req.name2[i];
-    for (uint32_t i = 0; i < c->req.group_count; i++)
-        f->sum += c->req.groups[i];
+    for (uint32_t i = 0; i < c->req.op.name_size; i++)
+        f->sum += (unsigned char)c->req.op.name[i];
+    for (uint32_t i = 0; i < c->req.op.name2_size; i++)
+        f->sum += (unsigned char)c->req.op.name2[i];
+    for (uint32_t i = 0; i < c->req.op.cred.group_count; i++)
+        f->sum += c->req.op.cred.groups[i];
 }
 
 static void fuzz_dpu_finish(struct fuzz_dpu *f, uint32_t i, uint64_t how)
@@ -180,7 +180,7 @@ static uint16_t fuzz_header(struct fuzz_dpu *f, struct fuzz_input *in, uint32_t 
 {
     static const char names[64] = "name";
     uint64_t header[SNIC_NVMEFS_HEADER_MAX / 8];
-    struct snic_nvmefs_req r = {.op = (uint8_t)(fuzz_take(in, 1) % 40), .ino = 5, .name = names};
+    struct snic_fsop r = {.kind = (uint8_t)(fuzz_take(in, 1) % 40), .ino = 5, .name = names};
     uint64_t shape = fuzz_take(in, 1);
     r.name2 = names;
     r.name_size = (uint32_t)(shape & 15);
@@ -358,6 +358,7 @@ struct fuzz_host {
     unsigned char *queue;
     size_t queue_bytes;
     struct snic_nvmefs_req reqs[FUZZ_DEPTH];
+    struct snic_iov iov[FUZZ_DEPTH];
     unsigned char data[FUZZ_DEPTH][4096];
     int out[FUZZ_DEPTH];
     uint32_t count;
@@ -370,10 +371,11 @@ static void fuzz_host_submit(struct fuzz_host *f, uint64_t how)
     if (f->out[i])
         return;
     memset(r, 0, sizeof(*r));
-    r->op = (uint8_t)(1 + (how >> 2) % (SNIC_NVMEFS_OPS - 1));
-    if (snic_nvmefs_op_data(r->op) != 0) {
-        r->copy = f->data[i];
-        r->copy_size = 4096;
+    r->op.kind = (uint8_t)(1 + (how >> 2) % (SNIC_FSOP_WIRE_KINDS - 1));
+    if (snic_nvmefs_op_data(r->op.kind) != 0) {
+        f->iov[i] = (struct snic_iov){f->data[i], 4096};
+        r->op.iov = &f->iov[i];
+        r->op.iov_count = 1;
     }
     if (snic_nvmefs_host_submit(f->h, r) == 0) {
         f->out[i] = 1;
@@ -387,8 +389,8 @@ static void fuzz_host_reap(struct fuzz_host *f)
     while ((r = snic_nvmefs_host_reap(f->h)) != NULL) {
         size_t i = (size_t)(r - f->reqs);
         fuzz_must(i < FUZZ_DEPTH && f->out[i]);
-        fuzz_must(r->data_size <= 4096 && r->result != INT64_MIN);
-        fuzz_must(r->op != SNIC_NVMEFS_READ || r->result <= 4096);
+        fuzz_must(r->data_size <= 4096 && r->op.result != INT64_MIN);
+        fuzz_must(r->op.kind != SNIC_FSOP_READ || r->op.result <= 4096);
         f->out[i] = 0;
         f->count--;
     }
@@ -451,7 +453,7 @@ static void fuzz_host_step(struct fuzz_host *f, struct fuzz_input *in)
         break;
     default: { /* an answer that may decode */
         unsigned char *page = f->h->pages + (size_t)(op >> 3 & 3) * SNIC_NVMEFS_PAGE;
-        const struct snic_nvmefs_req *r = &f->reqs[op >> 5 & 3];
+        const struct snic_fsop *r = &f->reqs[op >> 5 & 3].op;
         (void)snic_nvmefs_answer_encode(r, page);
         if ((op & 0xc0) == 0xc0)
             snic_nvmefs_host_reset(f->h);

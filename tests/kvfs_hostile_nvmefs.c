@@ -23,6 +23,7 @@ enum { HOSTILE_REQS = 64, HOSTILE_DATA = 65536, HOSTILE_DEPTH = 128 };
 struct hostile_req {
     struct snic_nvmefs_req r; /* first */
     int out;
+    struct snic_iov iov;
     uint32_t groups[300];
     unsigned char data[HOSTILE_DATA];
 };
@@ -91,12 +92,12 @@ static void hostile_turn(struct hostile *h, uint64_t ns)
 static void hostile_names(struct hostile *h, struct snic_nvmefs_req *r)
 {
     static const char names[] = "abcaabbccaabcb";
-    r->name = names + snic_rng_below(&h->rng, 8);
-    r->name2 = names + snic_rng_below(&h->rng, 8);
-    r->name_size = (uint32_t)snic_rng_below(&h->rng, 4);
-    r->name2_size = (uint32_t)snic_rng_below(&h->rng, 4);
-    if (r->op != SNIC_NVMEFS_RENAME && r->op != SNIC_NVMEFS_LINK)
-        r->name2_size = 0;
+    r->op.name = names + snic_rng_below(&h->rng, 8);
+    r->op.name2 = names + snic_rng_below(&h->rng, 8);
+    r->op.name_size = (uint32_t)snic_rng_below(&h->rng, 4);
+    r->op.name2_size = (uint32_t)snic_rng_below(&h->rng, 4);
+    if (r->op.kind != SNIC_FSOP_RENAME && r->op.kind != SNIC_FSOP_LINK)
+        r->op.name2_size = 0;
 }
 
 static void hostile_fill(struct hostile *h, struct hostile_req *q)
@@ -104,36 +105,38 @@ static void hostile_fill(struct hostile *h, struct hostile_req *q)
     struct snic_rng *rng = &h->rng;
     struct snic_nvmefs_req *r = &q->r;
     memset(r, 0, sizeof(*r));
-    r->op = (uint8_t)(1 + snic_rng_below(rng, SNIC_NVMEFS_OPS - 1));
-    r->flags = snic_rng_below(rng, 2) ? SNIC_NVMEFS_CHECKED : (uint32_t)hostile_number(rng);
-    if (r->op >= SNIC_NVMEFS_SETLK && r->op <= SNIC_NVMEFS_FLOCK && snic_rng_below(rng, 2))
-        r->flags |= SNIC_NVMEFS_LOCK_WAIT;
+    r->op.kind = (uint8_t)(1 + snic_rng_below(rng, SNIC_FSOP_WIRE_KINDS - 1));
+    r->op.flags = snic_rng_below(rng, 2) ? SNIC_FSOP_CHECKED : (uint32_t)hostile_number(rng);
+    if (r->op.kind >= SNIC_FSOP_SETLK && r->op.kind <= SNIC_FSOP_FLOCK && snic_rng_below(rng, 2))
+        r->op.flags |= SNIC_FSOP_LOCK_WAIT;
     r->distributed = snic_rng_below(rng, 30) == 0;
     hostile_names(h, r);
-    r->ino = snic_rng_below(rng, 3) == 0 ? hostile_number(rng) : 1;
-    r->ino2 = snic_rng_below(rng, 3) == 0 ? hostile_number(rng) : 1;
-    r->handle = hostile_number(rng);
-    r->offset = hostile_number(rng);
-    r->offset2 = hostile_number(rng);
-    r->length = hostile_number(rng);
+    r->op.ino = snic_rng_below(rng, 3) == 0 ? hostile_number(rng) : 1;
+    r->op.ino2 = snic_rng_below(rng, 3) == 0 ? hostile_number(rng) : 1;
+    r->op.handle = hostile_number(rng);
+    r->op.offset = hostile_number(rng);
+    r->op.offset2 = hostile_number(rng);
+    r->op.length = hostile_number(rng);
     /* Not what this machine's disk could give: the tests beside this one need it. */
-    if (r->op == SNIC_NVMEFS_FALLOCATE && r->length >> 20 != 0 && r->length >> 48 == 0)
-        r->length <<= 28;
-    r->rdev = hostile_number(rng);
-    r->mode = (uint32_t)hostile_number(rng);
-    r->set_mask = (uint32_t)hostile_number(rng);
-    r->umask = (uint32_t)hostile_number(rng);
-    hostile_bytes(rng, &r->lock, sizeof(r->lock));
-    hostile_bytes(rng, &r->attr, sizeof(r->attr));
+    if (r->op.kind == SNIC_FSOP_FALLOCATE && r->op.length >> 20 != 0 && r->op.length >> 48 == 0)
+        r->op.length <<= 28;
+    r->op.rdev = hostile_number(rng);
+    r->op.mode = (uint32_t)hostile_number(rng);
+    r->op.set_mask = (uint32_t)hostile_number(rng);
+    r->op.cred.umask = (uint32_t)hostile_number(rng);
+    hostile_bytes(rng, &r->op.lock, sizeof(r->op.lock));
+    hostile_bytes(rng, &r->op.attr, sizeof(r->op.attr));
     if (snic_rng_below(rng, 4) == 0) {
-        r->groups = q->groups;
-        r->group_count = (uint32_t)snic_rng_below(rng, SNIC_COUNTOF(q->groups));
+        r->op.cred.groups = q->groups;
+        r->op.cred.group_count = (uint32_t)snic_rng_below(rng, SNIC_COUNTOF(q->groups));
     }
-    if (snic_nvmefs_op_data(r->op) > 0) {
-        r->copy = q->data;
-        r->copy_size = (uint32_t)snic_rng_below(rng, snic_rng_below(rng, 4) ? 100 : HOSTILE_DATA);
-        if (r->op == SNIC_NVMEFS_WRITE)
-            r->offset &= 0xffffff;
+    if (snic_nvmefs_op_data(r->op.kind) > 0) {
+        q->iov.base = q->data;
+        q->iov.size = (size_t)snic_rng_below(rng, snic_rng_below(rng, 4) ? 100 : HOSTILE_DATA);
+        r->op.iov = &q->iov;
+        r->op.iov_count = 1;
+        if (r->op.kind == SNIC_FSOP_WRITE)
+            r->op.offset &= 0xffffff;
     }
 }
 
@@ -217,13 +220,13 @@ static int64_t hostile_ask(struct hostile *h, struct snic_nvmefs_req *r)
     uint64_t until = snic_loop_clock(h->loop) + HOSTILE_WAIT_NS;
     struct hostile_req *q = &h->reqs[0];
     q->r = *r;
-    q->r.flags |= SNIC_NVMEFS_CHECKED;
+    q->r.op.flags |= SNIC_FSOP_CHECKED;
     q->out = snic_nvmefslink_submit(h->queue, &q->r) == 0;
     while (q->out && !h->closed && snic_loop_clock(h->loop) < until)
         hostile_turn(h, 10000000);
     if (!q->out && q->r.status != SNIC_NVMEFS_STATUS_DELETED)
-        return q->r.result;
-    printf("%s: %s\n", snic_nvmefs_op_name(r->op), h->closed ? "the queue is over" : "no answer");
+        return q->r.op.result;
+    printf("%s: %s\n", snic_fsop_name(r->op.kind), h->closed ? "the queue is over" : "no answer");
     exit(h->closed ? 2 : 1);
 }
 
@@ -233,7 +236,7 @@ static void hostile_get(struct hostile *h, struct snic_nvmefs_req *r, int64_t re
     int64_t got = hostile_ask(h, r);
     if (got == result)
         return;
-    printf("%s: %lld instead of %lld, status 0x%x\n", snic_nvmefs_op_name(r->op), (long long)got,
+    printf("%s: %lld instead of %lld, status 0x%x\n", snic_fsop_name(r->op.kind), (long long)got,
            (long long)result, h->reqs[0].r.status);
     exit(1);
 }
@@ -242,29 +245,29 @@ static int hostile_sane(struct hostile *h)
 {
     static unsigned char bytes[10000];
     static unsigned char back[10000];
-    struct snic_nvmefs_req make = {.op = SNIC_NVMEFS_CREATE,
-                                   .flags = SNIC_NVMEFS_OPEN_READ | SNIC_NVMEFS_OPEN_WRITE,
-                                   .ino = 1,
-                                   .mode = 0100644,
-                                   .name = "sane",
-                                   .name_size = 4};
+    struct snic_nvmefs_req make = {.op.kind = SNIC_FSOP_CREATE,
+                                   .op.flags = SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE,
+                                   .op.ino = 1,
+                                   .op.mode = 0100644,
+                                   .op.name = "sane",
+                                   .op.name_size = 4};
     hostile_get(h, &make, 0);
-    struct snic_nvmefs_req io = {.op = SNIC_NVMEFS_WRITE,
-                                 .ino = h->reqs[0].r.attr.ino,
-                                 .handle = h->reqs[0].r.handle,
-                                 .copy = bytes,
-                                 .copy_size = sizeof(bytes)};
+    struct snic_nvmefs_req io = {.op.kind = SNIC_FSOP_WRITE,
+                                 .op.ino = h->reqs[0].r.op.attr.ino,
+                                 .op.handle = h->reqs[0].r.op.handle,
+                                 .op.iov = &(struct snic_iov){bytes, sizeof(bytes)},
+                                 .op.iov_count = 1};
     hostile_bytes(&h->rng, bytes, sizeof(bytes));
     hostile_get(h, &io, sizeof(bytes));
-    io.op = SNIC_NVMEFS_READ;
-    io.copy = back;
+    io.op.kind = SNIC_FSOP_READ;
+    io.op.iov->base = back;
     hostile_get(h, &io, sizeof(bytes));
     if (memcmp(back, bytes, sizeof(bytes)) != 0) {
         printf("other bytes are read than were written\n");
         return 1;
     }
     struct snic_nvmefs_req gone = {
-        .op = SNIC_NVMEFS_UNLINK, .ino = 1, .name = "sane", .name_size = 4};
+        .op.kind = SNIC_FSOP_UNLINK, .op.ino = 1, .op.name = "sane", .op.name_size = 4};
     hostile_get(h, &gone, 0);
     return 0;
 }

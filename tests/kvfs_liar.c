@@ -195,18 +195,11 @@ static int liar_message(void *ctx, struct snic_channel *ch, const struct snic_ch
 
 /* ---- By nvme-fs ---- */
 
-static const uint8_t liar_kinds[SNIC_NVMEFS_OPS] = {
-    [SNIC_NVMEFS_LOOKUP] = SNIC_FSOP_LOOKUP,     [SNIC_NVMEFS_OPEN] = SNIC_FSOP_OPEN,
-    [SNIC_NVMEFS_OPENDIR] = SNIC_FSOP_OPENDIR,   [SNIC_NVMEFS_READDIR] = SNIC_FSOP_READDIR,
-    [SNIC_NVMEFS_WRITE] = SNIC_FSOP_WRITE,       [SNIC_NVMEFS_GETLK] = SNIC_FSOP_GETLK,
-    [SNIC_NVMEFS_GETXATTR] = SNIC_FSOP_GETXATTR,
-};
-
 static void liar_request(void *ctx, struct snic_nvmefslink_dpu *dpu, struct snic_nvmefs_cmd *c)
 {
     static unsigned char page[LIAR_PAGE];
-    struct snic_nvmefs_req *r = &c->req;
-    struct km_up u = {.kind = liar_kinds[r->op],
+    struct snic_fsop *r = &c->req.op;
+    struct km_up u = {.kind = r->kind,
                       .ino = r->ino,
                       .offset = r->offset,
                       .length = c->data_size,
@@ -214,20 +207,15 @@ static void liar_request(void *ctx, struct snic_nvmefslink_dpu *dpu, struct snic
     struct km_down d = {0};
     uint32_t n = liar_answer(&u, (const unsigned char *)r->name, &d, page);
     (void)ctx;
-    if (n > 0 && (c->iov_count == 0 || c->iov[0].size < n))
+    if (n > 0 && (r->iov_count == 0 || r->iov[0].size < n))
         exit(2);
     if (n > 0)
-        memcpy(c->iov[0].base, page, n);
+        memcpy(r->iov[0].base, page, n);
     r->handle = d.handle;
-    if (u.kind == SNIC_FSOP_GETLK) {
-        r->lock.type = d.u.lock.type;
-        r->lock.start = d.u.lock.start;
-        r->lock.end = d.u.lock.end;
-    } else {
-        r->attr.ino = d.u.attr.ino;
-        r->attr.mode = d.u.attr.mode;
-        r->attr.nlink = d.u.attr.nlink;
-    }
+    if (u.kind == SNIC_FSOP_GETLK)
+        r->lock = d.u.lock;
+    else
+        r->attr = d.u.attr;
     snic_nvmefslink_finish(dpu, c, SNIC_NVMEFS_STATUS_OK, d.result);
 }
 

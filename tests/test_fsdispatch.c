@@ -35,7 +35,7 @@ static void rig_done(void *ctx, struct snic_nvmefslink_queue *q, struct snic_nvm
     struct rig *g = ctx;
     (void)q;
     g->done++;
-    req->ctx = NULL;
+    req->op.ctx = NULL;
 }
 
 static void rig_closed(void *ctx, struct snic_nvmefslink_queue *q, int reason)
@@ -125,18 +125,19 @@ static void rig_close(struct rig *g)
 /** Submit and wait. */
 static int64_t call(struct rig *g, struct snic_nvmefs_req *r)
 {
-    r->ctx = r;
-    r->flags |= r->op == SNIC_NVMEFS_FORGET ? 0 : SNIC_NVMEFS_CHECKED;
-    int e = snic_nvmefslink_submit(g->q[r->ino % 2], r);
+    r->op.ctx = r;
+    r->op.flags |= r->op.kind == SNIC_FSOP_FORGET ? 0 : SNIC_FSOP_CHECKED;
+    int e = snic_nvmefslink_submit(g->q[r->op.ino % 2], r);
     if (e != 0)
         return e;
-    for (int i = 0; i < 10000000 && r->ctx != NULL; i++)
+    for (int i = 0; i < 10000000 && r->op.ctx != NULL; i++)
         (void)snic_world_step(g->w);
-    assert_null(r->ctx);
-    return r->result;
+    assert_null(r->op.ctx);
+    return r->op.result;
 }
 
-#define REQ(...) ((struct snic_nvmefs_req){__VA_ARGS__})
+#define REQ(...) ((struct snic_nvmefs_req){.op = {__VA_ARGS__}})
+#define DATA(p, n) .iov = &(struct snic_iov){(p), (n)}, .iov_count = 1
 #define NAME(s) .name = (s), .name_size = (uint32_t)strlen(s)
 #define NAME2(s) .name2 = (s), .name2_size = (uint32_t)strlen(s)
 
@@ -147,60 +148,69 @@ static void test_fsdispatch_files_end_to_end(void **state)
     struct rig g;
     (void)state;
     rig_open(&g);
-    struct snic_nvmefs_req d = REQ(.op = SNIC_NVMEFS_MKDIR, .ino = 1, NAME("dir"), .mode = 0755);
+    struct snic_nvmefs_req d = REQ(.kind = SNIC_FSOP_MKDIR, .ino = 1, NAME("dir"), .mode = 0755);
     assert_int_equal(call(&g, &d), 0);
-    uint64_t dir = d.attr.ino;
-    assert_true(dir > 1 && S_ISDIR(d.attr.mode));
+    uint64_t dir = d.op.attr.ino;
+    assert_true(dir > 1 && S_ISDIR(d.op.attr.mode));
     struct snic_nvmefs_req f =
-        REQ(.op = SNIC_NVMEFS_CREATE, .ino = dir, NAME("file"), .mode = 0644, .uid = 5, .gid = 6,
-            .flags = SNIC_NVMEFS_OPEN_READ | SNIC_NVMEFS_OPEN_WRITE | SNIC_NVMEFS_EXCL);
+        REQ(.kind = SNIC_FSOP_CREATE, .ino = dir, NAME("file"), .mode = 0644, .cred.uid = 5,
+            .cred.gid = 6, .flags = SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE | SNIC_FSOP_EXCL);
     assert_int_equal(call(&g, &f), 0);
-    assert_true(f.handle != 0 && f.attr.uid == 5 && f.attr.gid == 6);
+    assert_true(f.op.handle != 0 && f.op.attr.uid == 5 && f.op.attr.gid == 6);
     struct snic_nvmefs_req again = f;
     assert_int_equal(call(&g, &again), SNIC_EEXIST);
     /* 1 MiB there and back, and in small pieces. */
     for (size_t i = 0; i < sizeof(bytes[0]); i++)
         bytes[0][i] = (unsigned char)(i * 11 + (i >> 12));
-    struct snic_nvmefs_req w = REQ(.op = SNIC_NVMEFS_WRITE, .ino = f.attr.ino, .handle = f.handle,
-                                   .copy = bytes[0], .copy_size = 1 << 20);
+    struct snic_nvmefs_req w = REQ(.kind = SNIC_FSOP_WRITE, .ino = f.op.attr.ino,
+                                   .handle = f.op.handle, DATA(bytes[0], 1 << 20));
     assert_int_equal(call(&g, &w), 1 << 20);
     struct snic_nvmefs_req r = w;
-    r.op = SNIC_NVMEFS_READ;
-    r.copy = bytes[1];
+    r.op.kind = SNIC_FSOP_READ;
+    r.op.iov->base = bytes[1];
     assert_int_equal(call(&g, &r), 1 << 20);
     assert_memory_equal(bytes[0], bytes[1], 1 << 20);
-    r.offset = (1 << 20) - 100;
-    r.copy_size = 8192;
+    r.op.offset = (1 << 20) - 100;
+    r.op.iov->size = 8192;
     assert_int_equal(call(&g, &r), 100);
     assert_int_equal(r.data_size, 100);
     assert_memory_equal(bytes[1], bytes[0] + (1 << 20) - 100, 100);
-    struct snic_nvmefs_req a = REQ(.op = SNIC_NVMEFS_GETATTR, .ino = f.attr.ino);
+    struct snic_nvmefs_req a = REQ(.kind = SNIC_FSOP_GETATTR, .ino = f.op.attr.ino);
     assert_int_equal(call(&g, &a), 0);
-    assert_int_equal(a.attr.size, 1 << 20);
-    a = REQ(.op = SNIC_NVMEFS_SETATTR, .ino = f.attr.ino, .set_mask = 1 | 8,
+    assert_int_equal(a.op.attr.size, 1 << 20);
+    a = REQ(.kind = SNIC_FSOP_SETATTR, .ino = f.op.attr.ino, .set_mask = 1 | 8,
             .attr = {.mode = 0600, .size = 5000});
     assert_int_equal(call(&g, &a), 0);
-    assert_true(a.attr.size == 5000 && (a.attr.mode & 07777) == 0600);
-    struct snic_nvmefs_req k = REQ(.op = SNIC_NVMEFS_SEEK, .ino = f.attr.ino, .handle = f.handle,
-                                   .flags = SNIC_NVMEFS_OWN_B);
+    assert_true(a.op.attr.size == 5000 && (a.op.attr.mode & 07777) == 0600);
+    struct snic_nvmefs_req k = REQ(.kind = SNIC_FSOP_SEEK, .ino = f.op.attr.ino,
+                                   .handle = f.op.handle, .flags = SNIC_FSOP_SEEK_HOLE);
     assert_int_equal(call(&g, &k), 5000);
-    struct snic_nvmefs_req fa =
-        REQ(.op = SNIC_NVMEFS_FALLOCATE, .ino = f.attr.ino, .handle = f.handle, .length = 9000);
+    struct snic_nvmefs_req fa = REQ(.kind = SNIC_FSOP_FALLOCATE, .ino = f.op.attr.ino,
+                                    .handle = f.op.handle, .length = 9000);
     assert_int_equal(call(&g, &fa), 0);
-    struct snic_nvmefs_req fs = REQ(.op = SNIC_NVMEFS_FSYNC, .ino = f.attr.ino, .handle = f.handle);
+    struct snic_nvmefs_req fs =
+        REQ(.kind = SNIC_FSOP_FSYNC, .ino = f.op.attr.ino, .handle = f.op.handle);
     assert_int_equal(call(&g, &fs), 0);
-    fs = REQ(.op = SNIC_NVMEFS_FLUSH, .ino = f.attr.ino, .handle = f.handle);
+    fs = REQ(.kind = SNIC_FSOP_FLUSH, .ino = f.op.attr.ino, .handle = f.op.handle);
     assert_int_equal(call(&g, &fs), 0);
-    fs = REQ(.op = SNIC_NVMEFS_RELEASE, .ino = f.attr.ino, .handle = f.handle);
+    fs = REQ(.kind = SNIC_FSOP_RELEASE, .ino = f.op.attr.ino, .handle = f.op.handle);
     assert_int_equal(call(&g, &fs), 0);
-    fs = REQ(.op = SNIC_NVMEFS_FORGET, .ino = f.attr.ino, .length = 3);
+    fs = REQ(.kind = SNIC_FSOP_FORGET, .ino = f.op.attr.ino, .length = 3);
     assert_int_equal(call(&g, &fs), 0);
-    fs = REQ(.op = SNIC_NVMEFS_SYNCFS, .ino = 1);
+    fs = REQ(.kind = SNIC_FSOP_SYNCFS, .ino = 1);
     assert_int_equal(call(&g, &fs), 0);
-    fs = REQ(.op = SNIC_NVMEFS_STATFS, .ino = 1);
+    fs = REQ(.kind = SNIC_FSOP_STATFS, .ino = 1);
     assert_int_equal(call(&g, &fs), 0);
-    assert_true(fs.statfs.bytes > 0);
+    assert_true(fs.op.statfs.bytes > 0);
     rig_close(&g);
+}
+
+static uint32_t entries(int64_t size)
+{
+    uint32_t count = 0;
+    for (int64_t at = 0; at < size; count++)
+        at += ((struct snic_fsop_dirent *)(void *)(bytes[0] + at))->bytes;
+    return count;
 }
 
 static void test_fsdispatch_names_links_and_xattrs(void **state)
@@ -211,65 +221,63 @@ static void test_fsdispatch_names_links_and_xattrs(void **state)
     (void)state;
     rig_open(&g);
     struct snic_nvmefs_req q =
-        REQ(.op = SNIC_NVMEFS_MKNOD, .ino = 1, NAME("a"), .mode = S_IFREG | 0644);
+        REQ(.kind = SNIC_FSOP_MKNOD, .ino = 1, NAME("a"), .mode = S_IFREG | 0644);
     assert_int_equal(call(&g, &q), 0);
-    uint64_t a = q.attr.ino;
-    q = REQ(.op = SNIC_NVMEFS_LINK, .ino = a, .ino2 = 1, NAME2("b"));
+    uint64_t a = q.op.attr.ino;
+    q = REQ(.kind = SNIC_FSOP_LINK, .ino = a, .ino2 = 1, NAME2("b"));
     assert_int_equal(call(&g, &q), 0);
-    assert_int_equal(q.attr.nlink, 2);
-    q = REQ(.op = SNIC_NVMEFS_RENAME, .ino = 1, NAME("b"), .ino2 = 1, NAME2("a"),
-            .flags = SNIC_NVMEFS_OWN_A);
+    assert_int_equal(q.op.attr.nlink, 2);
+    q = REQ(.kind = SNIC_FSOP_RENAME, .ino = 1, NAME("b"), .ino2 = 1, NAME2("a"),
+            .flags = SNIC_FSOP_RENAME_NOREPLACE);
     assert_int_equal(call(&g, &q), SNIC_EEXIST);
-    q = REQ(.op = SNIC_NVMEFS_RENAME, .ino = 1, NAME("b"), .ino2 = 1, NAME2("c"));
+    q = REQ(.kind = SNIC_FSOP_RENAME, .ino = 1, NAME("b"), .ino2 = 1, NAME2("c"));
     assert_int_equal(call(&g, &q), 0);
-    q = REQ(.op = SNIC_NVMEFS_LOOKUP, .ino = 1, NAME("c"));
+    q = REQ(.kind = SNIC_FSOP_LOOKUP, .ino = 1, NAME("c"));
     assert_int_equal(call(&g, &q), 0);
-    assert_int_equal(q.attr.ino, a);
-    q = REQ(.op = SNIC_NVMEFS_LOOKUP, .ino = 1, NAME("b"));
+    assert_int_equal(q.op.attr.ino, a);
+    q = REQ(.kind = SNIC_FSOP_LOOKUP, .ino = 1, NAME("b"));
     assert_int_equal(call(&g, &q), SNIC_ENOENT);
     memset(target, 't', sizeof(target));
-    q = REQ(.op = SNIC_NVMEFS_SYMLINK, .ino = 1, NAME("l"), .copy = target, .copy_size = 4095);
+    q = REQ(.kind = SNIC_FSOP_SYMLINK, .ino = 1, NAME("l"), DATA(target, 4095));
     assert_int_equal(call(&g, &q), 0);
-    uint64_t l = q.attr.ino;
-    q = REQ(.op = SNIC_NVMEFS_READLINK, .ino = l, .copy = bytes[0], .copy_size = 8192);
+    uint64_t l = q.op.attr.ino;
+    q = REQ(.kind = SNIC_FSOP_READLINK, .ino = l, DATA(bytes[0], 8192));
     assert_int_equal(call(&g, &q), 4095);
     assert_memory_equal(bytes[0], target, 4095);
-    q = REQ(.op = SNIC_NVMEFS_SETXATTR, .ino = a, NAME("user.x"), .copy = target, .copy_size = 9);
+    q = REQ(.kind = SNIC_FSOP_SETXATTR, .ino = a, NAME("user.x"), DATA(target, 9));
     assert_int_equal(call(&g, &q), 0);
-    q = REQ(.op = SNIC_NVMEFS_SETXATTR, .ino = a, NAME("user.x"), .copy = target, .copy_size = 9,
-            .flags = SNIC_NVMEFS_OWN_A);
+    q = REQ(.kind = SNIC_FSOP_SETXATTR, .ino = a, NAME("user.x"), DATA(target, 9),
+            .flags = SNIC_FSOP_XATTR_CREATE);
     assert_int_equal(call(&g, &q), SNIC_EEXIST);
-    q = REQ(.op = SNIC_NVMEFS_GETXATTR, .ino = a, NAME("user.x"));
+    q = REQ(.kind = SNIC_FSOP_GETXATTR, .ino = a, NAME("user.x"));
     assert_int_equal(call(&g, &q), 9);
-    q = REQ(.op = SNIC_NVMEFS_GETXATTR, .ino = a, NAME("user.x"), .copy = text, .copy_size = 64);
+    q = REQ(.kind = SNIC_FSOP_GETXATTR, .ino = a, NAME("user.x"), DATA(text, 64));
     assert_int_equal(call(&g, &q), 9);
     assert_memory_equal(text, target, 9);
-    q = REQ(.op = SNIC_NVMEFS_LISTXATTR, .ino = a, .copy = text, .copy_size = 64);
+    q = REQ(.kind = SNIC_FSOP_LISTXATTR, .ino = a, DATA(text, 64));
     assert_int_equal(call(&g, &q), 7);
     assert_string_equal(text, "user.x");
-    q = REQ(.op = SNIC_NVMEFS_REMOVEXATTR, .ino = a, NAME("user.x"));
+    q = REQ(.kind = SNIC_FSOP_REMOVEXATTR, .ino = a, NAME("user.x"));
     assert_int_equal(call(&g, &q), 0);
-    q = REQ(.op = SNIC_NVMEFS_ACCESS, .ino = a, .mode = 4);
+    q = REQ(.kind = SNIC_FSOP_ACCESS, .ino = a, .mode = 4);
     assert_int_equal(call(&g, &q), 0);
-    q = REQ(.op = SNIC_NVMEFS_OPENDIR, .ino = 1, .flags = SNIC_NVMEFS_OPEN_READ);
+    q = REQ(.kind = SNIC_FSOP_OPENDIR, .ino = 1, .flags = SNIC_FSOP_OPEN_READ);
     assert_int_equal(call(&g, &q), 0);
-    uint64_t h = q.handle;
-    q = REQ(.op = SNIC_NVMEFS_READDIR, .ino = 1, .handle = h, .copy = bytes[0], .copy_size = 8192,
-            .flags = SNIC_NVMEFS_READDIR_PLUS);
+    uint64_t h = q.op.handle;
+    q = REQ(.kind = SNIC_FSOP_READDIR, .ino = 1, .handle = h, DATA(bytes[0], 8192),
+            .flags = SNIC_FSOP_READDIR_PLUS);
     assert_true(call(&g, &q) > 0);
-    uint32_t names = 0;
-    for (int64_t at = 0; at < q.result; names++)
-        at += ((struct snic_fsop_dirent *)(void *)(bytes[0] + at))->bytes;
-    assert_int_equal(names, 5); /* . .. a c l */
-    q = REQ(.op = SNIC_NVMEFS_RELEASEDIR, .ino = 1, .handle = h);
+    assert_int_equal(entries(q.op.result), 5); /* . .. a c l */
+    q = REQ(.kind = SNIC_FSOP_RELEASEDIR, .ino = 1, .handle = h);
     assert_int_equal(call(&g, &q), 0);
-    q = REQ(.op = SNIC_NVMEFS_RESOLVE, .ino = 1, NAME("/a"));
+    q = REQ(.kind = SNIC_FSOP_RESOLVE, .ino = 1, NAME("/a"));
     assert_int_equal(call(&g, &q), 0);
-    q = REQ(.op = SNIC_NVMEFS_UNLINK, .ino = 1, NAME("a"));
+    q = REQ(.kind = SNIC_FSOP_UNLINK, .ino = 1, NAME("a"));
     assert_int_equal(call(&g, &q), 0);
-    q = REQ(.op = SNIC_NVMEFS_RMDIR, .ino = 1, NAME("c"));
+    q = REQ(.kind = SNIC_FSOP_RMDIR, .ino = 1, NAME("c"));
     assert_int_equal(call(&g, &q), SNIC_ENOTDIR);
-    q = REQ(.op = SNIC_NVMEFS_GETATTR, .ino = a, .distributed = 1);
+    q = REQ(.kind = SNIC_FSOP_GETATTR, .ino = a);
+    q.distributed = 1;
     assert_int_equal(call(&g, &q), SNIC_ENOTSUP);
     assert_int_equal(q.status, SNIC_NVMEFS_STATUS_NO_SERVICE);
     rig_close(&g);
@@ -281,35 +289,36 @@ static void test_fsdispatch_waiting_locks_end(void **state)
     struct rig g;
     (void)state;
     rig_open(&g);
-    struct snic_nvmefs_req f = REQ(.op = SNIC_NVMEFS_CREATE, .ino = 1, NAME("f"), .mode = 0644,
-                                   .flags = SNIC_NVMEFS_OPEN_READ | SNIC_NVMEFS_OPEN_WRITE);
+    struct snic_nvmefs_req f = REQ(.kind = SNIC_FSOP_CREATE, .ino = 1, NAME("f"), .mode = 0644,
+                                   .flags = SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE);
     assert_int_equal(call(&g, &f), 0);
-    struct snic_nvmefs_req l = REQ(.op = SNIC_NVMEFS_SETLK, .ino = f.attr.ino, .handle = f.handle,
-                                   .lock = {1, 0, UINT64_MAX, SNIC_FSOP_WRLCK, 9});
+    struct snic_nvmefs_req l =
+        REQ(.kind = SNIC_FSOP_SETLK, .ino = f.op.attr.ino, .handle = f.op.handle,
+            .lock = {1, 0, UINT64_MAX, SNIC_FSOP_WRLCK, 9});
     assert_int_equal(call(&g, &l), 0);
     struct snic_nvmefs_req t = l;
-    t.op = SNIC_NVMEFS_GETLK;
-    t.lock.owner = 2;
+    t.op.kind = SNIC_FSOP_GETLK;
+    t.op.lock.owner = 2;
     assert_int_equal(call(&g, &t), 0);
-    assert_true(t.lock.type == SNIC_FSOP_WRLCK && t.lock.pid == 9);
+    assert_true(t.op.lock.type == SNIC_FSOP_WRLCK && t.op.lock.pid == 9);
     struct snic_nvmefs_req wait[2];
     for (int i = 0; i < 2; i++) {
         wait[i] = l;
-        wait[i].flags = SNIC_NVMEFS_CHECKED | SNIC_NVMEFS_LOCK_WAIT;
-        wait[i].lock.owner = 3 + (uint64_t)i;
-        wait[i].ctx = &wait[i];
+        wait[i].op.flags = SNIC_FSOP_CHECKED | SNIC_FSOP_LOCK_WAIT;
+        wait[i].op.lock.owner = 3 + (uint64_t)i;
+        wait[i].op.ctx = &wait[i];
         assert_int_equal(snic_nvmefslink_submit(g.q[i], &wait[i]), 0);
     }
     (void)snic_world_run(g.w, snic_world_now(g.w) + 50000000, 100000);
-    assert_non_null(wait[0].ctx);
+    assert_non_null(wait[0].op.ctx);
     assert_int_equal(snic_nvmefslink_abort(g.q[0], &wait[0]), 0);
     (void)snic_world_run(g.w, snic_world_now(g.w) + 50000000, 100000);
-    assert_null(wait[0].ctx);
-    assert_int_equal(wait[0].result, SNIC_EINTR);
-    assert_non_null(wait[1].ctx);
+    assert_null(wait[0].op.ctx);
+    assert_int_equal(wait[0].op.result, SNIC_EINTR);
+    assert_non_null(wait[1].op.ctx);
     rig_close(&g); /* waits for all of it */
-    assert_null(wait[1].ctx);
-    assert_int_equal(wait[1].result, SNIC_EUNKNOWN);
+    assert_null(wait[1].op.ctx);
+    assert_int_equal(wait[1].op.result, SNIC_EUNKNOWN);
 }
 
 static void test_fsdispatch_bad_options_refused(void **state)

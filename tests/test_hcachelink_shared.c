@@ -24,7 +24,7 @@ static void both_done(void *ctx, struct snic_nvmefslink_queue *q, struct snic_nv
 {
     (void)ctx;
     (void)q;
-    req->ctx = NULL;
+    req->op.ctx = NULL;
 }
 
 static void both_closed(void *ctx, struct snic_nvmefslink_queue *q, int reason)
@@ -97,54 +97,57 @@ static void both_close(struct both *b)
 
 static int64_t ask(struct both *b, struct snic_nvmefs_req *r)
 {
-    r->ctx = r;
-    r->flags |= SNIC_NVMEFS_CHECKED;
+    r->op.ctx = r;
+    r->op.flags |= SNIC_FSOP_CHECKED;
     assert_int_equal(snic_nvmefslink_submit(b->q, r), 0);
-    for (int i = 0; i < 1000000 && r->ctx != NULL; i++)
+    for (int i = 0; i < 1000000 && r->op.ctx != NULL; i++)
         (void)rig_step(&b->g);
-    assert_null(r->ctx);
-    return r->result;
+    assert_null(r->op.ctx);
+    return r->op.result;
 }
 
 static uint64_t size_of(struct both *b, uint64_t ino)
 {
-    struct snic_nvmefs_req r = {.op = SNIC_NVMEFS_GETATTR, .ino = ino};
+    struct snic_nvmefs_req r = {.op.kind = SNIC_FSOP_GETATTR, .op.ino = ino};
     assert_int_equal(ask(b, &r), 0);
-    return r.attr.size;
+    return r.op.attr.size;
 }
 
 static void test_hcachelink_shares_the_link_with_nvmefs(void **state)
 {
     static struct both b;
-    struct snic_nvmefs_req f = {.op = SNIC_NVMEFS_CREATE,
-                                .ino = SNIC_FSOP_ROOT,
-                                .name = "a",
-                                .name_size = 1,
-                                .mode = 0644,
-                                .flags = SNIC_NVMEFS_OPEN_READ | SNIC_NVMEFS_OPEN_WRITE};
-    struct snic_nvmefs_req w = {.op = SNIC_NVMEFS_WRITE, .copy = page, .copy_size = RIG_PAGE};
-    struct snic_nvmefs_req r = {.op = SNIC_NVMEFS_READ, .copy = out, .copy_size = RIG_PAGE};
+    struct snic_nvmefs_req f = {.op.kind = SNIC_FSOP_CREATE,
+                                .op.ino = SNIC_FSOP_ROOT,
+                                .op.name = "a",
+                                .op.name_size = 1,
+                                .op.mode = 0644,
+                                .op.flags = SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE};
+    struct snic_nvmefs_req w = {.op.kind = SNIC_FSOP_WRITE,
+                                .op.iov = &(struct snic_iov){page, RIG_PAGE},
+                                .op.iov_count = 1};
+    struct snic_nvmefs_req r = {
+        .op.kind = SNIC_FSOP_READ, .op.iov = &(struct snic_iov){out, RIG_PAGE}, .op.iov_count = 1};
     uint64_t ino;
     (void)state;
     both_open(&b);
     for (uint32_t i = 0; i < sizeof(page); i++)
         page[i] = (unsigned char)(i * 7 + (i >> 8));
     assert_int_equal(ask(&b, &f), 0);
-    ino = f.attr.ino;
+    ino = f.op.attr.ino;
     assert_int_equal(rig_op(&b.g, SNIC_HCACHELINK_WRITE, ino, 0, 2 * RIG_PAGE + 9, page),
                      2 * RIG_PAGE + 9);
     assert_int_equal(rig_op(&b.g, SNIC_HCACHELINK_FSYNC, ino, 0, 0, NULL), 0);
     assert_int_equal(size_of(&b, ino), 2 * RIG_PAGE + 9);
-    r.ino = ino;
-    r.handle = f.handle;
-    r.offset = RIG_PAGE;
+    r.op.ino = ino;
+    r.op.handle = f.op.handle;
+    r.op.offset = RIG_PAGE;
     assert_int_equal(ask(&b, &r), RIG_PAGE);
     assert_memory_equal(out, page + RIG_PAGE, RIG_PAGE);
     /* a direct write behind a drop is what the cache then has */
     assert_int_equal(rig_op(&b.g, SNIC_HCACHELINK_DROP, ino, 0, RIG_PAGE, NULL), 0);
-    w.ino = ino;
-    w.handle = f.handle;
-    w.copy = page + 5;
+    w.op.ino = ino;
+    w.op.handle = f.op.handle;
+    w.op.iov->base = page + 5;
     assert_int_equal(ask(&b, &w), RIG_PAGE);
     assert_int_equal(rig_op(&b.g, SNIC_HCACHELINK_READ, ino, 0, RIG_PAGE, out), RIG_PAGE);
     assert_memory_equal(out, page + 5, RIG_PAGE);

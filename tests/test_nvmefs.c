@@ -164,18 +164,18 @@ static void test_nvmefs_head_golden(void **state)
         2, 19, 24, 0, 4, 0, 0, 0, 1, 0,    0, 0, 2, 0, 0, 0, 3,    0, 0, 0, 0x12, 0, 0, 0,
         1, 0,  0,  0, 0, 0, 0, 0, 9, 0,    0, 0, 0, 0, 0, 0, 5,    0, 0, 0, 0,    0, 0, 0,
         6, 0,  0,  0, 0, 0, 0, 0, 0, 0x10, 0, 0, 0, 0, 0, 0, 0x22, 0, 0, 0, 0,    0, 0, 0};
-    struct snic_nvmefs_req r = {.op = SNIC_NVMEFS_WRITE,
-                                .flags = SNIC_NVMEFS_APPEND,
-                                .uid = 1,
-                                .gid = 2,
-                                .pid = 3,
-                                .umask = 022 & 0x1f,
-                                .tenant = 9,
-                                .groups = groups,
-                                .group_count = 1,
-                                .ino = 5,
-                                .handle = 6,
-                                .offset = 4096};
+    struct snic_fsop r = {.kind = SNIC_FSOP_WRITE,
+                          .flags = SNIC_FSOP_APPEND,
+                          .cred.uid = 1,
+                          .cred.gid = 2,
+                          .cred.pid = 3,
+                          .cred.umask = 022 & 0x1f,
+                          .tenant = 9,
+                          .cred.groups = groups,
+                          .cred.group_count = 1,
+                          .ino = 5,
+                          .handle = 6,
+                          .offset = 4096};
     uint64_t out[SNIC_NVMEFS_HEADER_MAX / 8];
     (void)state;
     assert_int_equal(snic_nvmefs_head_encode(&r, out, sizeof(out)), 72);
@@ -183,12 +183,12 @@ static void test_nvmefs_head_golden(void **state)
 }
 
 /** A request with everything that @p op may have. */
-static void head_fill(struct snic_nvmefs_req *r, uint32_t op, struct snic_rng *rng)
+static void head_fill(struct snic_fsop *r, uint32_t op, struct snic_rng *rng)
 {
-    static char names[2][SNIC_NVMEFS_NAME_MAX];
-    static uint32_t groups[SNIC_NVMEFS_GROUPS_MAX];
+    static char names[2][SNIC_FSOP_NAME_MAX];
+    static uint32_t groups[SNIC_FSOP_GROUPS_MAX];
     memset(r, 0, sizeof(*r));
-    r->op = (uint8_t)op;
+    r->kind = (uint8_t)op;
     uint64_t *words[] = {&r->ino,        &r->ino2,     &r->handle,   &r->offset,
                          &r->offset2,    &r->length,   &r->rdev,     &r->lock.owner,
                          &r->lock.start, &r->lock.end, &r->attr.size};
@@ -196,14 +196,14 @@ static void head_fill(struct snic_nvmefs_req *r, uint32_t op, struct snic_rng *r
         *words[i] = snic_rng_next(rng);
     r->mode = (uint32_t)snic_rng_next(rng);
     r->set_mask = (uint32_t)snic_rng_next(rng);
-    r->attr.atime_sec = (int64_t)snic_rng_next(rng);
-    r->attr.mtime_nsec = (uint32_t)snic_rng_next(rng);
+    r->attr.atime.sec = (int64_t)snic_rng_next(rng);
+    r->attr.mtime.nsec = (uint32_t)snic_rng_next(rng);
     r->attr.gid = (uint32_t)snic_rng_next(rng);
     r->lock.type = (uint32_t)snic_rng_next(rng);
-    r->uid = (uint32_t)snic_rng_next(rng);
+    r->cred.uid = (uint32_t)snic_rng_next(rng);
     r->tenant = (uint32_t)snic_rng_next(rng);
-    r->group_count = (uint32_t)snic_rng_below(rng, 9);
-    r->groups = groups;
+    r->cred.group_count = (uint32_t)snic_rng_below(rng, 9);
+    r->cred.groups = groups;
     snic_rng_fill(rng, groups, sizeof(groups));
     snic_rng_fill(rng, names, sizeof(names));
     r->name = names[0];
@@ -218,10 +218,10 @@ static void test_nvmefs_head_round_trips_for_every_op(void **state)
     uint32_t ops = 0;
     (void)state;
     snic_rng_init(&rng, support_seed());
-    for (uint32_t op = 1; op < SNIC_NVMEFS_OPS; op++) {
+    for (uint32_t op = 1; op < SNIC_FSOP_WIRE_KINDS; op++) {
         for (int round = 0; round < 50; round++) {
-            struct snic_nvmefs_req r;
-            struct snic_nvmefs_req back;
+            struct snic_fsop r;
+            struct snic_fsop back;
             uint64_t a[SNIC_NVMEFS_HEADER_MAX / 8];
             uint64_t b[SNIC_NVMEFS_HEADER_MAX / 8];
             head_fill(&r, op, &rng);
@@ -232,7 +232,7 @@ static void test_nvmefs_head_round_trips_for_every_op(void **state)
                 r.name2_size = 0;
                 n = snic_nvmefs_head_encode(&r, a, sizeof(a));
             }
-            if (n == SNIC_EINVAL && op == SNIC_NVMEFS_LINK) {
+            if (n == SNIC_EINVAL && op == SNIC_FSOP_LINK) {
                 r.name_size = 0;
                 r.name2_size = 7;
                 n = snic_nvmefs_head_encode(&r, a, sizeof(a));
@@ -246,11 +246,11 @@ static void test_nvmefs_head_round_trips_for_every_op(void **state)
             memset(&back, 0, sizeof(back));
             memcpy(b, a, (size_t)n);
             assert_int_equal(snic_nvmefs_head_decode(&back, b, (uint32_t)n), 0);
-            assert_int_equal(back.op, op);
+            assert_int_equal(back.kind, op);
             assert_int_equal(back.ino, r.ino);
             assert_int_equal(back.name_size, r.name_size);
-            assert_memory_equal(back.groups != NULL ? back.groups : r.groups, r.groups,
-                                r.group_count * 4);
+            assert_memory_equal(back.cred.groups != NULL ? back.cred.groups : r.cred.groups,
+                                r.cred.groups, r.cred.group_count * 4);
             if (r.name_size > 0)
                 assert_memory_equal(back.name, r.name, r.name_size);
             if (r.name2_size > 0)
@@ -260,54 +260,54 @@ static void test_nvmefs_head_round_trips_for_every_op(void **state)
             assert_memory_equal(a, b, (size_t)n);
         }
         assert_true(snic_nvmefs_op_data(op) >= 0);
-        assert_string_not_equal(snic_nvmefs_op_name(op), "?");
+        assert_string_not_equal(snic_fsop_name(op), "?");
         ops++;
     }
     assert_int_equal(ops, 36);
     assert_int_equal(snic_nvmefs_op_data(0), SNIC_ENOTSUP);
-    assert_int_equal(snic_nvmefs_op_data(SNIC_NVMEFS_OPS), SNIC_ENOTSUP);
+    assert_int_equal(snic_nvmefs_op_data(SNIC_FSOP_WIRE_KINDS), SNIC_ENOTSUP);
 }
 
 /* Each field of a request reaches the other end: the op's fields, distinguished by their values. */
 static void test_nvmefs_head_fields_reach_the_other_end(void **state)
 {
     uint64_t a[SNIC_NVMEFS_HEADER_MAX / 8];
-    struct snic_nvmefs_req back;
+    struct snic_fsop back;
     (void)state;
-    struct snic_nvmefs_req r = {.op = SNIC_NVMEFS_SETATTR,
-                                .ino = 1,
-                                .handle = 2,
-                                .set_mask = 3,
-                                .attr = {.size = 4,
-                                         .atime_sec = 5,
-                                         .mtime_sec = -6,
-                                         .ctime_sec = 7,
-                                         .atime_nsec = 8,
-                                         .mtime_nsec = 9,
-                                         .ctime_nsec = 10,
-                                         .mode = 11,
-                                         .uid = 12,
-                                         .gid = 13}};
+    struct snic_fsop r = {.kind = SNIC_FSOP_SETATTR,
+                          .ino = 1,
+                          .handle = 2,
+                          .set_mask = 3,
+                          .attr = {.size = 4,
+                                   .atime.sec = 5,
+                                   .mtime.sec = -6,
+                                   .ctime.sec = 7,
+                                   .atime.nsec = 8,
+                                   .mtime.nsec = 9,
+                                   .ctime.nsec = 10,
+                                   .mode = 11,
+                                   .uid = 12,
+                                   .gid = 13}};
     int n = snic_nvmefs_head_encode(&r, a, sizeof(a));
     memset(&back, 0, sizeof(back));
     assert_int_equal(snic_nvmefs_head_decode(&back, a, (uint32_t)n), 0);
     assert_memory_equal(&back, &r, sizeof(r));
-    r = (struct snic_nvmefs_req){.op = SNIC_NVMEFS_COPY,
-                                 .ino = 1,
-                                 .handle = 2,
-                                 .offset = 3,
-                                 .ino2 = 4,
-                                 .offset2 = 5,
-                                 .length = 6};
+    r = (struct snic_fsop){.kind = SNIC_FSOP_COPY,
+                           .ino = 1,
+                           .handle = 2,
+                           .offset = 3,
+                           .ino2 = 4,
+                           .offset2 = 5,
+                           .length = 6};
     n = snic_nvmefs_head_encode(&r, a, sizeof(a));
     memset(&back, 0, sizeof(back));
     assert_int_equal(snic_nvmefs_head_decode(&back, a, (uint32_t)n), 0);
     assert_memory_equal(&back, &r, sizeof(r));
-    r = (struct snic_nvmefs_req){.op = SNIC_NVMEFS_SETLK,
-                                 .flags = SNIC_NVMEFS_LOCK_WAIT,
-                                 .ino = 1,
-                                 .handle = 2,
-                                 .lock = {3, 4, 5, 6, 7}};
+    r = (struct snic_fsop){.kind = SNIC_FSOP_SETLK,
+                           .flags = SNIC_FSOP_LOCK_WAIT,
+                           .ino = 1,
+                           .handle = 2,
+                           .lock = {3, 4, 5, 6, 7}};
     n = snic_nvmefs_head_encode(&r, a, sizeof(a));
     memset(&back, 0, sizeof(back));
     assert_int_equal(snic_nvmefs_head_decode(&back, a, (uint32_t)n), 0);
@@ -320,18 +320,18 @@ static void test_nvmefs_head_changed_bytes_are_refused_or_meant(void **state)
     struct snic_rng rng;
     (void)state;
     snic_rng_init(&rng, support_seed());
-    for (uint32_t op = 1; op < SNIC_NVMEFS_OPS; op++) {
-        struct snic_nvmefs_req r;
+    for (uint32_t op = 1; op < SNIC_FSOP_WIRE_KINDS; op++) {
+        struct snic_fsop r;
         uint64_t a[SNIC_NVMEFS_HEADER_MAX / 8];
         head_fill(&r, op, &rng);
-        r.group_count = 3;
+        r.cred.group_count = 3;
         int n = snic_nvmefs_head_encode(&r, a, sizeof(a));
         assert_true(n > 0);
         for (int i = 0; i < n; i++) {
             for (int bit = 0; bit < 8; bit++) {
                 uint64_t b[SNIC_NVMEFS_HEADER_MAX / 8];
                 uint64_t c[SNIC_NVMEFS_HEADER_MAX / 8];
-                struct snic_nvmefs_req back;
+                struct snic_fsop back;
                 memcpy(b, a, (size_t)n);
                 ((unsigned char *)b)[i] ^= (unsigned char)(1 << bit);
                 memcpy(c, b, (size_t)n);
@@ -351,20 +351,20 @@ static void test_nvmefs_head_changed_bytes_are_refused_or_meant(void **state)
 static void test_nvmefs_head_errors(void **state)
 {
     uint64_t a[SNIC_NVMEFS_HEADER_MAX / 8];
-    struct snic_nvmefs_req r = {.op = SNIC_NVMEFS_LOOKUP, .name = "x", .name_size = 1};
+    struct snic_fsop r = {.kind = SNIC_FSOP_LOOKUP, .name = "x", .name_size = 1};
     (void)state;
-    r.name_size = SNIC_NVMEFS_NAME_MAX + 1;
+    r.name_size = SNIC_FSOP_NAME_MAX + 1;
     assert_int_equal(snic_nvmefs_head_encode(&r, a, sizeof(a)), SNIC_ENAMETOOLONG);
     r.name_size = 1;
     r.name2_size = 1;
     assert_int_equal(snic_nvmefs_head_encode(&r, a, sizeof(a)), SNIC_EINVAL);
     r.name2_size = 0;
-    r.flags = SNIC_NVMEFS_APPEND;
+    r.flags = SNIC_FSOP_APPEND;
     assert_int_equal(snic_nvmefs_head_encode(&r, a, sizeof(a)), SNIC_EINVAL);
     r.flags = 0;
-    r.group_count = SNIC_NVMEFS_GROUPS_MAX + 1;
+    r.cred.group_count = SNIC_FSOP_GROUPS_MAX + 1;
     assert_int_equal(snic_nvmefs_head_encode(&r, a, sizeof(a)), SNIC_E2BIG);
-    r.op = SNIC_NVMEFS_OPS;
+    r.kind = SNIC_FSOP_WIRE_KINDS;
     assert_int_equal(snic_nvmefs_head_encode(&r, a, sizeof(a)), SNIC_ENOTSUP);
     memset(a, 0, sizeof(a));
     ((unsigned char *)a)[0] = 1;
@@ -379,14 +379,14 @@ static void test_nvmefs_head_errors(void **state)
 static void test_nvmefs_answers_round_trip(void **state)
 {
     (void)state;
-    for (uint32_t op = 1; op < SNIC_NVMEFS_OPS; op++) {
+    for (uint32_t op = 1; op < SNIC_FSOP_WIRE_KINDS; op++) {
         unsigned char a[SNIC_NVMEFS_ANSWER_MAX];
-        struct snic_nvmefs_req r = {.op = (uint8_t)op, .handle = 1};
-        struct snic_nvmefs_req back = {.op = (uint8_t)op};
-        for (size_t i = 0; i < offsetof(struct snic_nvmefs_attr, reserved); i++)
+        struct snic_fsop r = {.kind = (uint8_t)op, .handle = 1};
+        struct snic_fsop back = {.kind = (uint8_t)op};
+        for (size_t i = 0; i < offsetof(struct snic_fsop_attr, reserved); i++)
             ((unsigned char *)&r.attr)[i] = (unsigned char)(i + 1);
-        r.lock = (struct snic_nvmefs_wire_lock){1, 2, 3, 4, 5};
-        r.statfs = (struct snic_nvmefs_wire_statfs){6, 7, 8, 9};
+        r.lock = (struct snic_fsop_lock){1, 2, 3, 4, 5};
+        r.statfs = (struct snic_fsop_statfs){6, 7, 8, 9};
         uint32_t n = snic_nvmefs_answer_encode(&r, a);
         assert_int_equal(n, snic_nvmefs_op_answer(op));
         assert_true(n <= SNIC_NVMEFS_ANSWER_MAX);
@@ -396,9 +396,9 @@ static void test_nvmefs_answers_round_trip(void **state)
         }
         assert_int_equal(snic_nvmefs_answer_decode(&back, a, n - 1), SNIC_EPROTO);
         assert_int_equal(snic_nvmefs_answer_decode(&back, a, n), 0);
-        if (op == SNIC_NVMEFS_GETLK)
+        if (op == SNIC_FSOP_GETLK)
             assert_memory_equal(&back.lock, &r.lock, sizeof(r.lock));
-        else if (op == SNIC_NVMEFS_STATFS)
+        else if (op == SNIC_FSOP_STATFS)
             assert_memory_equal(&back.statfs, &r.statfs, sizeof(r.statfs));
         else
             assert_memory_equal(&back.attr, &r.attr, sizeof(r.attr));

@@ -89,7 +89,7 @@ static uint32_t liar_try(struct liar *l, struct snic_nvmefs_sqe *s)
 static struct snic_nvmefs_sqe liar_good(struct liar *l, uint8_t op, uint32_t data)
 {
     uint64_t header[64];
-    struct snic_nvmefs_req r = {.op = op, .ino = 3};
+    struct snic_fsop r = {.kind = op, .ino = 3};
     int n = snic_nvmefs_head_encode(&r, header, sizeof(header));
     struct snic_nvmefs_sqe s = {.opcode = SNIC_NVMEFS_OPCODE, .cid = 2};
     uint32_t at = HEADER_AT + 4096 - (uint32_t)n;
@@ -117,42 +117,42 @@ static void test_nvmefs_bad_entries_get_their_status(void **state)
     struct snic_nvmefs_sqe s;
     (void)state;
     liar_open(&l);
-    s = liar_good(&l, SNIC_NVMEFS_WRITE, 4096);
+    s = liar_good(&l, SNIC_FSOP_WRITE, 4096);
     assert_int_equal(liar_try(&l, &s), SNIC_NVMEFS_STATUS_OK);
     s.opcode = 0x02;
     assert_int_equal(liar_try(&l, &s), SNIC_NVMEFS_STATUS_OPCODE);
-    s = liar_good(&l, SNIC_NVMEFS_WRITE, 4096);
+    s = liar_good(&l, SNIC_FSOP_WRITE, 4096);
     s.cid = 8; /* not less than the depth */
     assert_int_equal(liar_try(&l, &s), SNIC_NVMEFS_STATUS_FIELD);
-    s = liar_good(&l, SNIC_NVMEFS_WRITE, 4096);
+    s = liar_good(&l, SNIC_FSOP_WRITE, 4096);
     s.wh_len = 32;
     assert_int_equal(liar_try(&l, &s), SNIC_NVMEFS_STATUS_FIELD);
-    s = liar_good(&l, SNIC_NVMEFS_WRITE, 4096);
+    s = liar_good(&l, SNIC_FSOP_WRITE, 4096);
     s.write_len = s.wh_len - 1U;
     assert_int_equal(liar_try(&l, &s), SNIC_NVMEFS_STATUS_FIELD);
-    s = liar_good(&l, SNIC_NVMEFS_WRITE, 4096);
+    s = liar_good(&l, SNIC_FSOP_WRITE, 4096);
     s.write_len = UINT32_MAX;
     assert_int_equal(liar_try(&l, &s), SNIC_NVMEFS_STATUS_FIELD);
-    s = liar_good(&l, SNIC_NVMEFS_GETATTR, 0);
+    s = liar_good(&l, SNIC_FSOP_GETATTR, 0);
     s.rh_len = (uint16_t)(s.rh_len - 8); /* the answer would not fit */
     assert_int_equal(liar_try(&l, &s), SNIC_NVMEFS_STATUS_FIELD);
-    s = liar_good(&l, SNIC_NVMEFS_READ, 4096);
+    s = liar_good(&l, SNIC_FSOP_READ, 4096);
     s.write_len += 4096; /* both ways */
     assert_int_equal(liar_try(&l, &s), SNIC_NVMEFS_STATUS_FIELD);
-    s = liar_good(&l, SNIC_NVMEFS_GETATTR, 0);
+    s = liar_good(&l, SNIC_FSOP_GETATTR, 0);
     s.write_len += 4096; /* data where the operation has none */
     s.write[1] = 0xa000;
     assert_int_equal(liar_try(&l, &s), SNIC_NVMEFS_STATUS_FIELD);
-    s = liar_good(&l, SNIC_NVMEFS_WRITE, 4096);
+    s = liar_good(&l, SNIC_FSOP_WRITE, 4096);
     l.m[HEADER_AT + 4096 - s.wh_len] = 9;
     assert_int_equal(liar_try(&l, &s), SNIC_NVMEFS_STATUS_VERSION);
-    s = liar_good(&l, SNIC_NVMEFS_WRITE, 4096);
+    s = liar_good(&l, SNIC_FSOP_WRITE, 4096);
     l.m[HEADER_AT + 4096 - s.wh_len + 1] = 77;
     assert_int_equal(liar_try(&l, &s), SNIC_NVMEFS_STATUS_OPCODE);
-    s = liar_good(&l, SNIC_NVMEFS_WRITE, 4096);
+    s = liar_good(&l, SNIC_FSOP_WRITE, 4096);
     l.m[HEADER_AT + 4096 - s.wh_len + 26] = 7; /* a name */
     assert_int_equal(liar_try(&l, &s), SNIC_NVMEFS_STATUS_HEADER);
-    s = liar_good(&l, SNIC_NVMEFS_READ, 4096);
+    s = liar_good(&l, SNIC_FSOP_READ, 4096);
     assert_int_equal(liar_try(&l, &s), SNIC_NVMEFS_STATUS_OK); /* and it works on */
     liar_close(&l);
 }
@@ -173,24 +173,24 @@ static void test_nvmefs_pointers_outside_of_windows_are_refused(void **state)
                                    SNIC_NVMEFS_ADDRESS(0xffff, 0)};
     for (size_t i = 0; i < SNIC_COUNTOF(bad); i++) {
         uint64_t before = l.x.ops;
-        s = liar_good(&l, SNIC_NVMEFS_WRITE, 4096);
+        s = liar_good(&l, SNIC_FSOP_WRITE, 4096);
         s.write[1] = bad[i];
         assert_int_equal(liar_try(&l, &s), SNIC_NVMEFS_STATUS_ADDRESS);
-        s = liar_good(&l, SNIC_NVMEFS_READ, 4096);
+        s = liar_good(&l, SNIC_FSOP_READ, 4096);
         s.read[0] = bad[i];
         assert_int_equal(liar_try(&l, &s), SNIC_NVMEFS_STATUS_ADDRESS);
-        s = liar_good(&l, SNIC_NVMEFS_WRITE, 8192); /* a list */
+        s = liar_good(&l, SNIC_FSOP_WRITE, 8192); /* a list */
         s.write[1] = bad[i];
         assert_int_equal(liar_try(&l, &s), SNIC_NVMEFS_STATUS_ADDRESS);
-        s = liar_good(&l, SNIC_NVMEFS_WRITE, 8192); /* by the list */
+        s = liar_good(&l, SNIC_FSOP_WRITE, 8192); /* by the list */
         s.write[1] = HEADER_AT;
         snic_put_le64(l.m + HEADER_AT, 0xa000);
         snic_put_le64(l.m + HEADER_AT + 8, bad[i]);
         assert_int_equal(liar_try(&l, &s), SNIC_NVMEFS_STATUS_ADDRESS);
-        s = liar_good(&l, SNIC_NVMEFS_WRITE, 0); /* the header itself */
+        s = liar_good(&l, SNIC_FSOP_WRITE, 0); /* the header itself */
         s.write[0] = bad[i];
         assert_int_equal(liar_try(&l, &s), SNIC_NVMEFS_STATUS_ADDRESS);
-        s = liar_good(&l, SNIC_NVMEFS_READ, 4096);
+        s = liar_good(&l, SNIC_FSOP_READ, 4096);
         s.read_sgl = 1;
         snic_nvmefs_sgl_encode(s.read, bad[i], 4096, 0);
         assert_int_equal(liar_try(&l, &s), SNIC_NVMEFS_STATUS_ADDRESS);
@@ -199,7 +199,7 @@ static void test_nvmefs_pointers_outside_of_windows_are_refused(void **state)
         assert_true(l.x.ops > before);
     }
     /* The last bytes of a window are in it, one more is not. */
-    s = liar_good(&l, SNIC_NVMEFS_READ, 100);
+    s = liar_good(&l, SNIC_FSOP_READ, 100);
     s.read[0] = REGION - 100;
     assert_int_equal(liar_try(&l, &s), SNIC_NVMEFS_STATUS_OK);
     s.read_sgl = 1;
@@ -215,20 +215,20 @@ static void test_nvmefs_bad_lists_are_refused(void **state)
     uint64_t w[2];
     (void)state;
     liar_open(&l);
-    s = liar_good(&l, SNIC_NVMEFS_WRITE, 8192);
+    s = liar_good(&l, SNIC_FSOP_WRITE, 8192);
     s.write[1] = HEADER_AT + 4; /* not aligned */
     assert_int_equal(liar_try(&l, &s), SNIC_NVMEFS_STATUS_PRP);
     s.write[1] = HEADER_AT + 4096 - 8; /* continues in the next page */
     assert_int_equal(liar_try(&l, &s), SNIC_NVMEFS_STATUS_PRP);
-    s = liar_good(&l, SNIC_NVMEFS_WRITE, 4096);
+    s = liar_good(&l, SNIC_FSOP_WRITE, 4096);
     s.write[1] = 0xa008; /* a second page with an offset */
     assert_int_equal(liar_try(&l, &s), SNIC_NVMEFS_STATUS_PRP);
-    s = liar_good(&l, SNIC_NVMEFS_WRITE, 8192);
+    s = liar_good(&l, SNIC_FSOP_WRITE, 8192);
     s.write[1] = HEADER_AT;
     snic_put_le64(l.m + HEADER_AT, 0xa000);
     snic_put_le64(l.m + HEADER_AT + 8, 0xb001);
     assert_int_equal(liar_try(&l, &s), SNIC_NVMEFS_STATUS_PRP);
-    s = liar_good(&l, SNIC_NVMEFS_READ, 4096);
+    s = liar_good(&l, SNIC_FSOP_READ, 4096);
     s.read_sgl = 1;
     snic_nvmefs_sgl_encode(s.read, 0xa000, 4095, 0);
     assert_int_equal(liar_try(&l, &s), SNIC_NVMEFS_STATUS_SGL_LENGTH);
@@ -264,7 +264,7 @@ static void test_nvmefs_another_hosts_layout_works(void **state)
     unsigned char header[64];
     (void)state;
     liar_open(&l);
-    s = liar_good(&l, SNIC_NVMEFS_WRITE, 4096);
+    s = liar_good(&l, SNIC_FSOP_WRITE, 4096);
     memcpy(header, l.m + s.write[0], s.wh_len);
     s.write[0] = 0xafe0; /* 32 bytes of it, the rest and the data in the next two pages */
     memcpy(l.m + 0xafe0, header, 32);
@@ -273,7 +273,7 @@ static void test_nvmefs_another_hosts_layout_works(void **state)
     snic_put_le64(l.m + 0xd000, 0xc000);
     snic_put_le64(l.m + 0xd008, 0xe000);
     assert_int_equal(liar_try(&l, &s), SNIC_NVMEFS_STATUS_OK);
-    s = liar_good(&l, SNIC_NVMEFS_STATFS, 0);
+    s = liar_good(&l, SNIC_FSOP_STATFS, 0);
     memcpy(header, l.m + s.write[0], s.wh_len);
     s.write[0] = 0xafe0;
     memcpy(l.m + 0xafe0, header, 32);
@@ -290,7 +290,7 @@ static void test_nvmefs_duplicate_ids_and_foreign_aborts(void **state)
     struct snic_nvmefs_cmd *cmd;
     (void)state;
     liar_open(&l);
-    struct snic_nvmefs_sqe s = liar_good(&l, SNIC_NVMEFS_READ, 4096);
+    struct snic_nvmefs_sqe s = liar_good(&l, SNIC_FSOP_READ, 4096);
     liar_push(&l, &s);
     liar_push(&l, &s);
     liar_push(&l, &s);
@@ -362,7 +362,7 @@ static void test_nvmefs_an_unreachable_queue_fails(void **state)
     struct liar l;
     (void)state;
     liar_open(&l);
-    struct snic_nvmefs_sqe s = liar_good(&l, SNIC_NVMEFS_READ, 4096);
+    struct snic_nvmefs_sqe s = liar_good(&l, SNIC_FSOP_READ, 4096);
     liar_push(&l, &s);
     snic_nvmefs_dpu_bell(l.x.d, 0);
     duo_settle(&l.x);
@@ -391,7 +391,7 @@ static void victim_open(struct victim *v)
     duo_open(&v->x, &basic);
     duo_queue(&v->x, 0, 4, 4096);
     for (int i = 0; i < 3; i++) {
-        v->r[i] = (struct snic_nvmefs_req){.op = SNIC_NVMEFS_GETATTR, .ino = 9};
+        v->r[i] = (struct snic_nvmefs_req){.op.kind = SNIC_FSOP_GETATTR, .op.ino = 9};
         assert_int_equal(snic_nvmefs_host_submit(v->x.h[0], &v->r[i]), 0);
     }
     (void)snic_nvmefs_host_kick(v->x.h[0]);
@@ -405,7 +405,7 @@ static void victim_close(struct victim *v, uint32_t outstanding)
     for (uint32_t i = 0; i < outstanding; i++) {
         struct snic_nvmefs_req *r = snic_nvmefs_host_reap(v->x.h[0]);
         assert_non_null(r);
-        assert_int_equal(r->result, SNIC_EUNKNOWN);
+        assert_int_equal(r->op.result, SNIC_EUNKNOWN);
         assert_int_equal(r->status, SNIC_NVMEFS_STATUS_DELETED); /* unanswered */
     }
     assert_null(snic_nvmefs_host_reap(v->x.h[0]));
@@ -449,7 +449,7 @@ static void test_nvmefs_bad_completions_break_the_queue(void **state)
             continue;
         }
         assert_ptr_equal(r, &v.r[0]);
-        assert_int_equal(r->result, SNIC_ENOTSUP);
+        assert_int_equal(r->op.result, SNIC_ENOTSUP);
         victim_cqe(&v, &c, 2); /* the same command again */
         assert_null(snic_nvmefs_host_reap(v.x.h[0]));
         assert_int_equal(snic_nvmefs_host_error(v.x.h[0]), SNIC_EPROTO);
@@ -500,7 +500,7 @@ static void test_nvmefs_half_a_completion_waits_for_the_other(void **state)
         assert_int_equal(snic_nvmefs_host_error(v.x.h[0]), 0);
         victim_cqe(&v, &c, 1 - first);
         assert_ptr_equal(snic_nvmefs_host_reap(v.x.h[0]), &v.r[1]);
-        assert_int_equal(v.r[1].result, SNIC_ENOENT);
+        assert_int_equal(v.r[1].op.result, SNIC_ENOENT);
         victim_close(&v, 2);
     }
 }
@@ -515,7 +515,7 @@ static void test_nvmefs_answers_that_can_not_be(void **state)
     struct snic_nvmefs_cqe c = {.cid = v.r[0].cid, .sq_head = 3, .phase = 1};
     victim_cqe(&v, &c, 2); /* no answer was written */
     assert_ptr_equal(snic_nvmefs_host_reap(v.x.h[0]), &v.r[0]);
-    assert_int_equal(v.r[0].result, SNIC_EVERSION);
+    assert_int_equal(v.r[0].op.result, SNIC_EVERSION);
     for (size_t i = 0; i < SNIC_COUNTOF(results); i++) {
         struct snic_nvmefs_req *r = &v.r[1];
         c.cid = v.r[1].cid;
@@ -524,11 +524,13 @@ static void test_nvmefs_answers_that_can_not_be(void **state)
         c.sq_head = (uint16_t)v.x.h[0]->tail;
         victim_cqe(&v, &c, 2);
         assert_ptr_equal(snic_nvmefs_host_reap(v.x.h[0]), r);
-        assert_int_equal(r->result, SNIC_EPROTO);
-        *r = (struct snic_nvmefs_req){
-            .op = SNIC_NVMEFS_READLINK, .ino = 9, .copy = mine, .copy_size = 100};
+        assert_int_equal(r->op.result, SNIC_EPROTO);
+        *r = (struct snic_nvmefs_req){.op.kind = SNIC_FSOP_READLINK,
+                                      .op.ino = 9,
+                                      .op.iov = &(struct snic_iov){mine, 100},
+                                      .op.iov_count = 1};
         if (i > 0)
-            r->op = SNIC_NVMEFS_UNLINK, r->copy = NULL, r->copy_size = 0;
+            r->op.kind = SNIC_FSOP_UNLINK, r->op.iov_count = 0;
         assert_int_equal(snic_nvmefs_host_submit(v.x.h[0], r), 0);
     }
     victim_close(&v, 2);
@@ -537,24 +539,26 @@ static void test_nvmefs_answers_that_can_not_be(void **state)
     c = (struct snic_nvmefs_cqe){.cid = v.r[0].cid, .sq_head = 3, .phase = 1, .status = 2};
     victim_cqe(&v, &c, 2);
     assert_non_null(snic_nvmefs_host_reap(v.x.h[0]));
-    v.r[0] = (struct snic_nvmefs_req){.op = SNIC_NVMEFS_READ, .copy = mine, .copy_size = 100};
+    v.r[0] = (struct snic_nvmefs_req){
+        .op.kind = SNIC_FSOP_READ, .op.iov = &(struct snic_iov){mine, 100}, .op.iov_count = 1};
     assert_int_equal(snic_nvmefs_host_submit(v.x.h[0], &v.r[0]), 0);
     c = (struct snic_nvmefs_cqe){.cid = v.r[0].cid, .sq_head = 4, .phase = 1, .result = 101};
     victim_cqe(&v, &c, 2);
     assert_ptr_equal(snic_nvmefs_host_reap(v.x.h[0]), &v.r[0]);
-    assert_int_equal(v.r[0].result, SNIC_EPROTO);
+    assert_int_equal(v.r[0].op.result, SNIC_EPROTO);
     victim_close(&v, 2);
     /* A request for a size only: nothing has come. */
     victim_open(&v);
     c = (struct snic_nvmefs_cqe){.cid = v.r[0].cid, .sq_head = 3, .phase = 1, .status = 2};
     victim_cqe(&v, &c, 2);
     assert_non_null(snic_nvmefs_host_reap(v.x.h[0]));
-    v.r[0] = (struct snic_nvmefs_req){.op = SNIC_NVMEFS_GETXATTR, .name = "user.x", .name_size = 6};
+    v.r[0] = (struct snic_nvmefs_req){
+        .op.kind = SNIC_FSOP_GETXATTR, .op.name = "user.x", .op.name_size = 6};
     assert_int_equal(snic_nvmefs_host_submit(v.x.h[0], &v.r[0]), 0);
     c = (struct snic_nvmefs_cqe){.cid = v.r[0].cid, .sq_head = 4, .phase = 1, .result = 1000};
     victim_cqe(&v, &c, 2);
     assert_ptr_equal(snic_nvmefs_host_reap(v.x.h[0]), &v.r[0]);
-    assert_int_equal(v.r[0].result, 1000);
+    assert_int_equal(v.r[0].op.result, 1000);
     assert_int_equal(v.r[0].data_size, 0);
     victim_close(&v, 2);
 }

@@ -62,30 +62,33 @@ static void test_nvmefs_8k_write_and_read_take_four_operations(void **state)
     for (int round = 0; round < 40; round++) {
         uint64_t at = (uint64_t)(round % 8) * 8192;
         struct snic_nvmefs_extent e = {SNIC_NVMEFS_ADDRESS(9, at), 8192, 0};
-        struct snic_nvmefs_req w = {
-            .op = SNIC_NVMEFS_WRITE, .ino = 5, .offset = at, .extents = &e, .extent_count = 1};
+        struct snic_nvmefs_req w = {.op.kind = SNIC_FSOP_WRITE,
+                                    .op.ino = 5,
+                                    .op.offset = at,
+                                    .extents = &e,
+                                    .extent_count = 1};
         for (uint32_t i = 0; i < 8192; i++)
             data[at + i] = (unsigned char)((at + i) * 7 + 5);
         x.ops = 0;
         run(&x, 0, &w);
-        assert_int_equal(w.result, 8192);
+        assert_int_equal(w.op.result, 8192);
         assert_int_equal(x.ops, 4);
         struct snic_nvmefs_req r = w;
-        r.op = SNIC_NVMEFS_READ;
+        r.op.kind = SNIC_FSOP_READ;
         memset(data + at, 0, 8192);
         x.ops = 0;
         run(&x, 0, &r);
-        assert_int_equal(r.result, 8192);
+        assert_int_equal(r.op.result, 8192);
         assert_int_equal(r.data_size, 8192);
         assert_int_equal(x.ops, 4);
         for (uint32_t i = 0; i < 8192; i++)
             assert_int_equal(data[at + i], (unsigned char)((at + i) * 7 + 5));
     }
-    struct snic_nvmefs_req a = {.op = SNIC_NVMEFS_GETATTR, .ino = 4};
+    struct snic_nvmefs_req a = {.op.kind = SNIC_FSOP_GETATTR, .op.ino = 4};
     x.ops = 0;
     run(&x, 0, &a);
-    assert_int_equal(a.result, 0);
-    assert_int_equal(a.attr.size, 12);
+    assert_int_equal(a.op.result, 0);
+    assert_int_equal(a.op.attr.size, 12);
     assert_int_equal(x.ops, 4); /* entry, header, answer, completion */
     duo_close(&x);
 }
@@ -115,24 +118,24 @@ static void test_nvmefs_data_of_every_shape_arrives(void **state)
         }
         if (sum > SNIC_NVMEFS_DATA_MAX)
             continue;
-        struct snic_nvmefs_req r = {.op = SNIC_NVMEFS_READ,
-                                    .ino = (uint64_t)round,
-                                    .offset = 77,
+        struct snic_nvmefs_req r = {.op.kind = SNIC_FSOP_READ,
+                                    .op.ino = (uint64_t)round,
+                                    .op.offset = 77,
                                     .extents = e,
                                     .extent_count = n};
         memset(data, 0, 2 << 20);
         x.reorder = round % 3 == 0;
         run(&x, 0, &r);
-        assert_int_equal(r.result, sum);
+        assert_int_equal(r.op.result, sum);
         uint64_t byte = 77;
         for (uint32_t i = 0; i < n; i++)
             for (uint32_t k = 0; k < e[i].size; k++, byte++)
                 assert_int_equal(data[(e[i].address & 0xffffffffffff) + k],
                                  (unsigned char)(byte * 7 + (uint64_t)round));
         struct snic_nvmefs_req w = r;
-        w.op = SNIC_NVMEFS_WRITE;
+        w.op.kind = SNIC_FSOP_WRITE;
         run(&x, 0, &w);
-        assert_int_equal(w.result, sum); /* the server compares every byte */
+        assert_int_equal(w.op.result, sum); /* the server compares every byte */
     }
     struct snic_nvmefs_host_stats s;
     snic_nvmefs_host_get_stats(x.h[0], &s);
@@ -154,9 +157,9 @@ static void test_nvmefs_largest_data_arrives_more_refused(void **state)
     for (uint32_t i = 0; i < 257; i++)
         e[i] = (struct snic_nvmefs_extent){SNIC_NVMEFS_ADDRESS(9, i * UINT64_C(8192)), 4096, 0};
     struct snic_nvmefs_req r = {
-        .op = SNIC_NVMEFS_READ, .ino = 1, .offset = 77, .extents = e, .extent_count = 256};
+        .op.kind = SNIC_FSOP_READ, .op.ino = 1, .op.offset = 77, .extents = e, .extent_count = 256};
     run(&x, 0, &r);
-    assert_int_equal(r.result, SNIC_NVMEFS_DATA_MAX);
+    assert_int_equal(r.op.result, SNIC_NVMEFS_DATA_MAX);
     e[255].size = 4097;
     assert_int_equal(snic_nvmefs_host_submit(x.h[0], &r), SNIC_EMSGSIZE);
     e[255].size = UINT32_MAX;
@@ -168,7 +171,7 @@ static void test_nvmefs_largest_data_arrives_more_refused(void **state)
     assert_int_equal(snic_nvmefs_host_outstanding(x.h[0]), 0);
     r.extent_count = 230;
     run(&x, 0, &r);
-    assert_int_equal(r.result, 230 * 64);
+    assert_int_equal(r.op.result, 230 * 64);
     duo_close(&x);
 }
 
@@ -178,26 +181,29 @@ static void test_nvmefs_copy_goes_through_the_queues_memory(void **state)
     static unsigned char mine[20000];
     (void)state;
     start(&x, 4, 20480);
-    struct snic_nvmefs_req r = {
-        .op = SNIC_NVMEFS_READ, .ino = 3, .copy = mine, .copy_size = sizeof(mine)};
+    struct snic_nvmefs_req r = {.op.kind = SNIC_FSOP_READ,
+                                .op.ino = 3,
+                                .op.iov = &(struct snic_iov){mine, sizeof(mine)},
+                                .op.iov_count = 1};
     run(&x, 0, &r);
     assert_int_equal(r.data_size, 20000);
     assert_int_equal(mine[19999], (unsigned char)(19999 * 7 + 3));
-    r.op = SNIC_NVMEFS_WRITE;
+    r.op.kind = SNIC_FSOP_WRITE;
     run(&x, 0, &r);
-    assert_int_equal(r.result, 20000);
+    assert_int_equal(r.op.result, 20000);
     struct snic_nvmefs_extent e = {0, 4096, 0};
-    r.copy_size = 20481;
+    r.op.iov->size = 20481;
     assert_int_equal(snic_nvmefs_host_submit(x.h[0], &r), SNIC_EMSGSIZE);
-    r.copy_size = 5;
+    r.op.iov->size = 5;
     r.extents = &e;
     r.extent_count = 1;
     assert_int_equal(snic_nvmefs_host_submit(x.h[0], &r), SNIC_EINVAL);
-    r = (struct snic_nvmefs_req){.op = SNIC_NVMEFS_GETATTR, .copy = mine, .copy_size = 5};
+    r = (struct snic_nvmefs_req){
+        .op.kind = SNIC_FSOP_GETATTR, .op.iov = &(struct snic_iov){mine, 5}, .op.iov_count = 1};
     assert_int_equal(snic_nvmefs_host_submit(x.h[0], &r), SNIC_EINVAL);
-    r = (struct snic_nvmefs_req){.op = SNIC_NVMEFS_OPS};
+    r = (struct snic_nvmefs_req){.op.kind = SNIC_FSOP_WIRE_KINDS};
     assert_int_equal(snic_nvmefs_host_submit(x.h[0], &r), SNIC_EINVAL);
-    r = (struct snic_nvmefs_req){.op = SNIC_NVMEFS_GETATTR, .distributed = 2};
+    r = (struct snic_nvmefs_req){.op.kind = SNIC_FSOP_GETATTR, .distributed = 2};
     assert_int_equal(snic_nvmefs_host_submit(x.h[0], &r), SNIC_EINVAL);
     assert_int_equal(snic_nvmefs_host_outstanding(x.h[0]), 0);
     duo_check(&x);
@@ -241,8 +247,8 @@ static void word_run(uint32_t depth, uint32_t word, uint32_t length, uint32_t fl
         int e;
         switch (word % WORD_OPS) {
         case 0:
-            reqs[submitted].op = SNIC_NVMEFS_GETATTR;
-            reqs[submitted].ino = submitted + 1;
+            reqs[submitted].op.kind = SNIC_FSOP_GETATTR;
+            reqs[submitted].op.ino = submitted + 1;
             e = snic_nvmefs_host_submit(x.h[0], &reqs[submitted]);
             if (submitted - reaped == depth - 1)
                 assert_int_equal(e, SNIC_EAGAIN);
@@ -271,8 +277,8 @@ static void word_run(uint32_t depth, uint32_t word, uint32_t length, uint32_t fl
             r = snic_nvmefs_host_reap(x.h[0]);
             if (r != NULL) {
                 reaped++;
-                assert_int_equal(r->result, 0);
-                assert_int_equal(r->attr.size, r->ino * 3);
+                assert_int_equal(r->op.result, 0);
+                assert_int_equal(r->op.attr.size, r->op.ino * 3);
                 assert_true(reaped <= finished);
             }
             break;
@@ -321,16 +327,16 @@ struct crowd {
 static void crowd_submit(struct duo *x, struct crowd *all, uint32_t n, uint16_t q)
 {
     struct crowd *c = &all[q * n + snic_rng_below(&x->rng, n)];
-    static const uint8_t ops[4] = {SNIC_NVMEFS_GETATTR, SNIC_NVMEFS_READ, SNIC_NVMEFS_GETATTR,
-                                   SNIC_NVMEFS_READ};
+    static const uint8_t ops[4] = {SNIC_FSOP_GETATTR, SNIC_FSOP_READ, SNIC_FSOP_GETATTR,
+                                   SNIC_FSOP_READ};
     if (c->state != 0)
         return;
     memset(&c->r, 0, sizeof(c->r));
-    c->r.op = ops[snic_rng_below(&x->rng, 4)];
-    c->r.ino = snic_rng_below(&x->rng, 1000);
-    c->r.ctx = c;
-    c->r.offset = snic_rng_below(&x->rng, 1000);
-    if (c->r.op == SNIC_NVMEFS_READ) {
+    c->r.op.kind = ops[snic_rng_below(&x->rng, 4)];
+    c->r.op.ino = snic_rng_below(&x->rng, 1000);
+    c->r.op.ctx = c;
+    c->r.op.offset = snic_rng_below(&x->rng, 1000);
+    if (c->r.op.kind == SNIC_FSOP_READ) {
         uint64_t page = (uint64_t)(c - all) * 65536;
         c->e[0] = (struct snic_nvmefs_extent){SNIC_NVMEFS_ADDRESS(9, page),
                                               1 + (uint32_t)snic_rng_below(&x->rng, 30000), 0};
@@ -346,19 +352,19 @@ static void crowd_reap(struct duo *x, uint16_t q, uint64_t *done)
 {
     struct snic_nvmefs_req *r;
     while ((r = snic_nvmefs_host_reap(x->h[q])) != NULL) {
-        struct crowd *c = r->ctx;
+        struct crowd *c = r->op.ctx;
         assert_int_equal(c->state, 1);
         c->state = 0;
         (*done)++;
-        if (r->op == SNIC_NVMEFS_GETATTR) {
-            assert_int_equal(r->attr.size, r->ino * 3);
+        if (r->op.kind == SNIC_FSOP_GETATTR) {
+            assert_int_equal(r->op.attr.size, r->op.ino * 3);
             continue;
         }
         uint32_t size = r->extents[0].size;
         const unsigned char *p = x->regions[0].base + (r->extents[0].address & 0xffffffff);
-        assert_int_equal(r->result, size + (r->extent_count > 1 ? 4096 : 0));
-        assert_int_equal(p[0], (unsigned char)(r->offset * 7 + r->ino));
-        assert_int_equal(p[size - 1], (unsigned char)((r->offset + size - 1) * 7 + r->ino));
+        assert_int_equal(r->op.result, size + (r->extent_count > 1 ? 4096 : 0));
+        assert_int_equal(p[0], (unsigned char)(r->op.offset * 7 + r->op.ino));
+        assert_int_equal(p[size - 1], (unsigned char)((r->op.offset + size - 1) * 7 + r->op.ino));
     }
 }
 
@@ -462,8 +468,8 @@ static void test_nvmefs_abort_ends_a_waiting_lock(void **state)
     start(&x, 4, 0); /* three requests fill it */
     memset(locks, 0, sizeof(locks));
     for (int i = 0; i < 3; i++) {
-        locks[i].op = SNIC_NVMEFS_SETLK;
-        locks[i].flags = SNIC_NVMEFS_LOCK_WAIT;
+        locks[i].op.kind = SNIC_FSOP_SETLK;
+        locks[i].op.flags = SNIC_FSOP_LOCK_WAIT;
         assert_int_equal(snic_nvmefs_host_submit(x.h[0], &locks[i]), 0);
     }
     duo_kick(&x, 0);
@@ -479,7 +485,7 @@ static void test_nvmefs_abort_ends_a_waiting_lock(void **state)
     snic_nvmefs_dpu_finish(x.d, c, SNIC_NVMEFS_STATUS_OK, SNIC_EINTR);
     serve_all(&x);
     assert_ptr_equal(snic_nvmefs_host_reap(x.h[0]), &locks[1]);
-    assert_int_equal(locks[1].result, SNIC_EINTR);
+    assert_int_equal(locks[1].op.result, SNIC_EINTR);
     assert_null(snic_nvmefs_host_reap(x.h[0])); /* the second Abort goes when the first is back */
     duo_kick(&x, 0);
     serve_all(&x);
@@ -503,13 +509,13 @@ static void test_nvmefs_abort_ends_a_waiting_lock(void **state)
     snic_nvmefs_host_reset(x.h[0]);
     duo_check(&x);
     assert_ptr_equal(snic_nvmefs_host_reap(x.h[0]), &locks[0]);
-    assert_int_equal(locks[0].result, SNIC_EUNKNOWN);
+    assert_int_equal(locks[0].op.result, SNIC_EUNKNOWN);
     duo_create(&x, 0);
     duo_settle(&x);
     assert_int_equal(x.created, 2);
-    struct snic_nvmefs_req a = {.op = SNIC_NVMEFS_GETATTR, .ino = 4};
+    struct snic_nvmefs_req a = {.op.kind = SNIC_FSOP_GETATTR, .op.ino = 4};
     run(&x, 0, &a);
-    assert_int_equal(a.result, 0);
+    assert_int_equal(a.op.result, 0);
     duo_close(&x);
 }
 
@@ -527,8 +533,11 @@ static void abort_at(uint8_t op, uint32_t moment, uint64_t seed)
     x.reorder = seed != 0; /* the Abort's look may pass the command's own steps */
     if (seed != 0)
         snic_rng_init(&x.rng, support_seed() * 1000 + seed);
-    struct snic_nvmefs_req r = {.op = op, .ino = 1, .copy = data, .copy_size = sizeof(data)};
-    struct snic_nvmefs_req other = {.op = SNIC_NVMEFS_GETATTR, .ino = 7};
+    struct snic_nvmefs_req r = {.op.kind = op,
+                                .op.ino = 1,
+                                .op.iov = &(struct snic_iov){data, sizeof(data)},
+                                .op.iov_count = 1};
+    struct snic_nvmefs_req other = {.op.kind = SNIC_FSOP_GETATTR, .op.ino = 7};
     assert_int_equal(snic_nvmefs_host_submit(x.h[0], &other), 0);
     assert_int_equal(snic_nvmefs_host_submit(x.h[0], &r), 0);
     duo_kick(&x, 0);
@@ -545,9 +554,9 @@ static void abort_at(uint8_t op, uint32_t moment, uint64_t seed)
     for (; (back = snic_nvmefs_host_reap(x.h[0])) != NULL; ended++)
         assert_true(back == &r || back == &other);
     assert_int_equal(ended, 2);
-    assert_int_equal(other.result, 0);
-    assert_true(r.result == 9000 || r.result == SNIC_ECANCELED || r.result == SNIC_EINTR ||
-                (op == SNIC_NVMEFS_WRITE && r.result == SNIC_EIO)); /* not what the server wants */
+    assert_int_equal(other.op.result, 0);
+    assert_true(r.op.result == 9000 || r.op.result == SNIC_ECANCELED || r.op.result == SNIC_EINTR ||
+                (op == SNIC_FSOP_WRITE && r.op.result == SNIC_EIO)); /* not what the server wants */
     assert_int_equal(snic_nvmefs_host_error(x.h[0]), 0);
     assert_null(snic_nvmefs_dpu_poll_request(x.d));
     duo_check(&x);
@@ -559,7 +568,7 @@ static void test_nvmefs_abort_at_every_moment(void **state)
     (void)state;
     for (uint32_t moment = 0; moment < 60; moment++)
         for (uint64_t seed = 0; seed < support_rounds(16, 200); seed++)
-            for (uint8_t op = SNIC_NVMEFS_READ; op <= SNIC_NVMEFS_WRITE; op++)
+            for (uint8_t op = SNIC_FSOP_READ; op <= SNIC_FSOP_WRITE; op++)
                 abort_at(op, moment, seed);
 }
 
@@ -575,7 +584,7 @@ static void test_nvmefs_delete_at_every_moment(void **state)
         x.reorder = 1;
         memset(r, 0, sizeof(r));
         for (int i = 0; i < 3; i++) {
-            r[i].op = SNIC_NVMEFS_GETATTR;
+            r[i].op.kind = SNIC_FSOP_GETATTR;
             assert_int_equal(snic_nvmefs_host_submit(x.h[0], &r[i]), 0);
         }
         duo_kick(&x, 0);
@@ -617,7 +626,7 @@ static void test_nvmefs_who_sleeps_is_rung(void **state)
         uint32_t got = 0;
         memset(r, 0, sizeof(r));
         for (uint32_t i = 0; i < n; i++) {
-            r[i].op = SNIC_NVMEFS_GETATTR;
+            r[i].op.kind = SNIC_FSOP_GETATTR;
             assert_int_equal(snic_nvmefs_host_submit(x.h[0], &r[i]), 0);
             if (i % 3 == 0)
                 duo_kick(&x, 0);
@@ -677,7 +686,7 @@ static void test_nvmefs_a_request_at_every_moment_is_seen(void **state)
             x.reorder = 1;
             memset(r, 0, sizeof(r));
             for (int i = 0; i < 8; i++)
-                r[i].op = SNIC_NVMEFS_GETATTR;
+                r[i].op.kind = SNIC_FSOP_GETATTR;
             for (int i = 0; i < 7; i++)
                 assert_int_equal(snic_nvmefs_host_submit(x.h[0], &r[i]), 0);
             duo_kick(&x, 0);
@@ -711,7 +720,7 @@ static void test_nvmefs_a_busy_queue_rings_no_bell(void **state)
     start(&x, 16, 0);
     memset(r, 0, sizeof(r));
     for (int i = 0; i < 12; i++) {
-        r[i].op = SNIC_NVMEFS_GETATTR;
+        r[i].op.kind = SNIC_FSOP_GETATTR;
         assert_int_equal(snic_nvmefs_host_submit(x.h[0], &r[i]), 0);
     }
     duo_kick(&x, 0);

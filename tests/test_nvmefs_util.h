@@ -246,22 +246,24 @@ static inline void duo_serve(struct duo *x, struct snic_nvmefs_cmd *c)
 {
     struct snic_nvmefs_req *r = &c->req;
     int64_t result = 0;
-    if (r->op == SNIC_NVMEFS_READ) { /* every byte encodes its place */
-        uint64_t at = r->offset;
-        for (uint32_t i = 0; i < c->iov_count; i++)
-            for (size_t k = 0; k < c->iov[i].size; k++, at++)
-                ((unsigned char *)c->iov[i].base)[k] = (unsigned char)(at * 7 + r->ino);
+    if (r->op.kind == SNIC_FSOP_READ) { /* every byte encodes its place */
+        uint64_t at = r->op.offset;
+        for (uint32_t i = 0; i < c->req.op.iov_count; i++)
+            for (size_t k = 0; k < c->req.op.iov[i].size; k++, at++)
+                ((unsigned char *)c->req.op.iov[i].base)[k] = (unsigned char)(at * 7 + r->op.ino);
         result = c->data_size;
-    } else if (r->op == SNIC_NVMEFS_WRITE) {
-        uint64_t at = r->offset;
+    } else if (r->op.kind == SNIC_FSOP_WRITE) {
+        uint64_t at = r->op.offset;
         result = c->data_size;
-        for (uint32_t i = 0; i < c->iov_count; i++)
-            for (size_t k = 0; k < c->iov[i].size; k++, at++)
-                if (((unsigned char *)c->iov[i].base)[k] != (unsigned char)(at * 7 + r->ino))
+        for (uint32_t i = 0; i < c->req.op.iov_count; i++)
+            for (size_t k = 0; k < c->req.op.iov[i].size; k++, at++)
+                if (((unsigned char *)c->req.op.iov[i].base)[k] !=
+                    (unsigned char)(at * 7 + r->op.ino))
                     result = SNIC_EIO;
-    } else if (r->op == SNIC_NVMEFS_GETATTR) {
-        r->attr = (struct snic_nvmefs_attr){.ino = r->ino, .size = r->ino * 3, .mode = 0100644};
-    } else if (r->op == SNIC_NVMEFS_SETLK) {
+    } else if (r->op.kind == SNIC_FSOP_GETATTR) {
+        r->op.attr =
+            (struct snic_fsop_attr){.ino = r->op.ino, .size = r->op.ino * 3, .mode = 0100644};
+    } else if (r->op.kind == SNIC_FSOP_SETLK) {
         return; /* waits */
     }
     snic_nvmefs_dpu_finish(x->d, c, SNIC_NVMEFS_STATUS_OK, result);

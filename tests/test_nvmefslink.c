@@ -84,8 +84,8 @@ static void test_nvmefslink_8k_write_costs_exactly_four_dma_operations(void **st
         struct pat_req *r = &x.q[0].reqs[0];
         memset(r, 0, sizeof(*r));
         r->e[0] = (struct snic_nvmefs_extent){SNIC_NVMEFS_ADDRESS(x.host.window, 65536), 8192, 0};
-        r->r = (struct snic_nvmefs_req){.op = i % 2 ? SNIC_NVMEFS_WRITE : SNIC_NVMEFS_READ,
-                                        .ino = 7,
+        r->r = (struct snic_nvmefs_req){.op.kind = i % 2 ? SNIC_FSOP_WRITE : SNIC_FSOP_READ,
+                                        .op.ino = 7,
                                         .extents = r->e,
                                         .extent_count = 1};
         r->out = 1; /* a WRITE writes what the READ before it brought */
@@ -94,7 +94,7 @@ static void test_nvmefslink_8k_write_costs_exactly_four_dma_operations(void **st
         assert_int_equal(snic_nvmefslink_submit(x.q[0].q, &r->r), 0);
         world_rest(&x);
         assert_int_equal(x.q[0].out, 0);
-        assert_int_equal(r->r.result, 8192);
+        assert_int_equal(r->r.op.result, 8192);
         assert_int_equal(world_ops(&x) - before, 4);
     }
     printf("8 KiB write, 8 KiB read: 4 DMA operations each\n");
@@ -103,7 +103,7 @@ static void test_nvmefslink_8k_write_costs_exactly_four_dma_operations(void **st
 
 static void traffic(struct world *x, uint64_t turns)
 {
-    static const uint8_t ops[3] = {SNIC_NVMEFS_READ, SNIC_NVMEFS_WRITE, SNIC_NVMEFS_GETATTR};
+    static const uint8_t ops[3] = {SNIC_FSOP_READ, SNIC_FSOP_WRITE, SNIC_FSOP_GETATTR};
     for (uint64_t i = 0; i < turns; i++) {
         uint32_t n = (uint32_t)snic_rng_below(&x->host.rng, x->queues);
         uint32_t k = (uint32_t)snic_rng_below(&x->host.rng, PAT_REQS);
@@ -157,15 +157,15 @@ static void test_nvmefslink_reset_and_abort_in_traffic(void **state)
         world_rest(&x);
         traffic(&x, 20);
         for (uint32_t k = 20; k < 23; k++)
-            (void)pat_submit(&x.q[0], 0, k, SNIC_NVMEFS_SETLK);
+            (void)pat_submit(&x.q[0], 0, k, SNIC_FSOP_SETLK);
         traffic(&x, 5);
         for (uint32_t k = 20; k < 22; k++)
-            if (x.q[0].reqs[k].out && x.q[0].reqs[k].r.op == SNIC_NVMEFS_SETLK)
+            if (x.q[0].reqs[k].out && x.q[0].reqs[k].r.op.kind == SNIC_FSOP_SETLK)
                 assert_int_equal(snic_nvmefslink_abort(x.q[0].q, &x.q[0].reqs[k].r), 0);
         traffic(&x, 5);
         assert_int_equal(snic_nvmefslink_reset(x.q[0].q), 0);
         assert_int_equal(snic_nvmefslink_reset(x.q[0].q), SNIC_EBUSY);
-        assert_int_equal(pat_submit(&x.q[0], 0, 23, SNIC_NVMEFS_GETATTR),
+        assert_int_equal(pat_submit(&x.q[0], 0, 23, SNIC_FSOP_GETATTR),
                          x.q[0].reqs[23].out ? SNIC_EBUSY : SNIC_EPIPE);
         world_rest(&x);
         assert_int_equal(x.q[0].opened, 2);
@@ -182,13 +182,13 @@ static void test_nvmefslink_distributed_has_no_service(void **state)
     (void)state;
     world_open(&x, 0, SNIC_DMA_CAP_ORDERED_READ, 64, 1);
     struct pat_req *r = &x.q[0].reqs[0];
-    r->r = (struct snic_nvmefs_req){.op = SNIC_NVMEFS_SETLK, .distributed = 1};
+    r->r = (struct snic_nvmefs_req){.op.kind = SNIC_FSOP_SETLK, .distributed = 1};
     r->out = 1;
     x.q[0].out = 1;
     assert_int_equal(snic_nvmefslink_submit(x.q[0].q, &r->r), 0);
     world_rest(&x);
     assert_int_equal(r->r.status, SNIC_NVMEFS_STATUS_NO_SERVICE);
-    assert_int_equal(r->r.result, SNIC_ENOTSUP);
+    assert_int_equal(r->r.op.result, SNIC_ENOTSUP);
     x.q[0].wrong = 0; /* pat_done expects a lock's end */
     world_close(&x);
 }
@@ -202,7 +202,7 @@ static void test_nvmefslink_death_of_either_end(void **state)
         int host_dies = round % 2;
         world_open(&x, 0, SNIC_DMA_CAP_ORDERED_READ, 64, 3);
         snic_rng_init(&x.host.rng, support_seed() + (uint64_t)round);
-        (void)pat_submit(&x.q[0], 0, 23, SNIC_NVMEFS_SETLK);
+        (void)pat_submit(&x.q[0], 0, 23, SNIC_FSOP_SETLK);
         traffic(&x, 1 + (uint64_t)round);
         snic_dma_sim_kill(x.d[host_dies ? 0 : 1]);
         world_rest(&x);
@@ -248,9 +248,9 @@ static void test_nvmefslink_detached_host_waits_for_nobody(void **state)
         struct world x;
         world_open(&x, round % 3, SNIC_DMA_CAP_ORDERED_READ, 64, 3);
         snic_rng_init(&x.host.rng, support_seed() + (uint64_t)round);
-        (void)pat_submit(&x.q[0], 0, 23, SNIC_NVMEFS_SETLK);
+        (void)pat_submit(&x.q[0], 0, 23, SNIC_FSOP_SETLK);
         traffic(&x, 1 + (uint64_t)round);
-        (void)pat_submit(&x.q[2], 2, 22, SNIC_NVMEFS_SETLK);
+        (void)pat_submit(&x.q[2], 2, 22, SNIC_FSOP_SETLK);
         snic_nvmefslink_host_detach(x.host.link);
         for (uint32_t i = 0; i < 3; i++) {
             assert_true(x.q[i].q == NULL && x.q[i].out == 0 && x.q[i].wrong == 0);
@@ -287,13 +287,13 @@ static void test_nvmefslink_unregistered_memory_is_a_status(void **state)
             struct snic_nvmefs_extent e = {SNIC_NVMEFS_ADDRESS(x.host.window, 0), 8192, 0};
             struct pat_req *r = &x.q[0].reqs[0];
             r->r = (struct snic_nvmefs_req){
-                .op = op ? SNIC_NVMEFS_READ : SNIC_NVMEFS_WRITE, .extents = &e, .extent_count = 1};
+                .op.kind = op ? SNIC_FSOP_READ : SNIC_FSOP_WRITE, .extents = &e, .extent_count = 1};
             r->out = 1;
             x.q[0].out = 1;
             assert_int_equal(snic_nvmefslink_submit(x.q[0].q, &r->r), 0);
             world_rest(&x);
             assert_int_equal(r->r.status, SNIC_NVMEFS_STATUS_TRANSFER);
-            assert_int_equal(r->r.result, SNIC_EFAULT);
+            assert_int_equal(r->r.op.result, SNIC_EFAULT);
             /* outside of the window at all */
             e.address = SNIC_NVMEFS_ADDRESS(x.host.window, UINT64_C(1) << 40);
             r->out = 1;
@@ -303,7 +303,7 @@ static void test_nvmefslink_unregistered_memory_is_a_status(void **state)
             assert_int_equal(r->r.status, SNIC_NVMEFS_STATUS_ADDRESS);
         }
         x.q[0].wrong = 0;
-        assert_int_equal(pat_submit(&x.q[0], 0, 0, SNIC_NVMEFS_GETATTR), 0);
+        assert_int_equal(pat_submit(&x.q[0], 0, 0, SNIC_FSOP_GETATTR), 0);
         world_rest(&x);
         assert_int_equal(
             snic_dma_register(x.d[0], x.host.buffer, 4096, SNIC_DMA_RIGHT_READ, &x.host.key), 0);
@@ -357,7 +357,7 @@ static void test_nvmefslink_windows_and_queues_full(void **state)
         assert_true(window[3] >= 0);
         world_rest(&x);
         x.q[0].wrong = 0;
-        assert_int_equal(pat_submit(&x.q[0], 0, 0, SNIC_NVMEFS_GETATTR), 0); /* all works on */
+        assert_int_equal(pat_submit(&x.q[0], 0, 0, SNIC_FSOP_GETATTR), 0); /* all works on */
         world_rest(&x);
         assert_int_equal(x.q[0].wrong, 0);
         world_close(&x);

@@ -41,7 +41,7 @@ static void *server_run(void *arg)
 static void host_work(struct pat_host *h, struct snic_loop *loop, struct pat_queue *q, uint32_t n,
                       uint64_t rounds)
 {
-    static const uint8_t ops[3] = {SNIC_NVMEFS_READ, SNIC_NVMEFS_WRITE, SNIC_NVMEFS_GETATTR};
+    static const uint8_t ops[3] = {SNIC_FSOP_READ, SNIC_FSOP_WRITE, SNIC_FSOP_GETATTR};
     uint64_t done = 0;
     uint64_t looks = 0;
     while (done < rounds && looks++ < 100 * rounds) {
@@ -158,20 +158,20 @@ static void *direct_run(void *arg)
     memset(r, 0, sizeof(r));
     while (x->done < x->rounds) {
         for (int i = 0; i < 6; i++) {
-            if (r[i].ctx != NULL)
+            if (r[i].op.ctx != NULL)
                 continue;
-            r[i].op = SNIC_NVMEFS_GETATTR;
-            r[i].ino = x->done + (uint64_t)i;
-            r[i].ctx = x;
+            r[i].op.kind = SNIC_FSOP_GETATTR;
+            r[i].op.ino = x->done + (uint64_t)i;
+            r[i].op.ctx = x;
             if (snic_nvmefs_host_submit(h, &r[i]) != 0)
-                r[i].ctx = NULL;
+                r[i].op.ctx = NULL;
         }
         if (snic_nvmefs_host_kick(h))
             snic_nvmefslink_ring(x->q);
         struct snic_nvmefs_req *got;
         while ((got = snic_nvmefs_host_reap(h)) != NULL) {
-            x->wrong += got->result != 0 || got->attr.size != got->ino * 3;
-            got->ctx = NULL;
+            x->wrong += got->op.result != 0 || got->op.attr.size != got->op.ino * 3;
+            got->op.ctx = NULL;
             x->done++;
         }
         (void)sched_yield();
@@ -338,7 +338,7 @@ static void test_nvmefslink_the_dpus_process_is_killed(void **state)
             pat_queue_open(&q[i], &h, 16);
         host_work(&h, loop, q, 2, 50 + (uint64_t)round * 100);
         for (uint32_t k = 0; k < 4; k++)
-            (void)pat_submit(&q[0], 0, k, SNIC_NVMEFS_SETLK); /* these wait for ever */
+            (void)pat_submit(&q[0], 0, k, SNIC_FSOP_SETLK); /* these wait for ever */
         for (int k = 0; k < round; k++)
             (void)snic_loop_once(loop, 0);
         assert_int_equal(kill(pid, SIGKILL), 0);
@@ -381,10 +381,10 @@ static void test_nvmefslink_the_hosts_process_is_killed(void **state)
         for (uint32_t i = 0; i < 2; i++)
             pat_queue_open(&q[i], &h, 16);
         for (uint32_t k = 0; k < 4; k++)
-            (void)pat_submit(&q[0], 0, k, SNIC_NVMEFS_SETLK);
+            (void)pat_submit(&q[0], 0, k, SNIC_FSOP_SETLK);
         for (uint32_t i = 0;; i++) {
             for (uint32_t k = 4; k < 12; k++)
-                (void)pat_submit(&q[1], 1, k, SNIC_NVMEFS_READ);
+                (void)pat_submit(&q[1], 1, k, SNIC_FSOP_READ);
             (void)snic_loop_once(loop, 1000000);
             if (i == 500)
                 (void)raise(SIGKILL);

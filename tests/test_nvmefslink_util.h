@@ -34,26 +34,26 @@ static inline void pat_request(void *ctx, struct snic_nvmefslink_dpu *link,
     struct pat_dpu *u = ctx;
     struct snic_nvmefs_req *r = &c->req;
     int64_t result = 0;
-    uint64_t at = r->offset;
+    uint64_t at = r->op.offset;
     u->served++;
     if (r->distributed) {
         snic_nvmefslink_finish(link, c, SNIC_NVMEFS_STATUS_NO_SERVICE, 0);
         return;
     }
-    if (r->op == SNIC_NVMEFS_READ || r->op == SNIC_NVMEFS_WRITE) {
+    if (r->op.kind == SNIC_FSOP_READ || r->op.kind == SNIC_FSOP_WRITE) {
         result = c->data_size;
-        for (uint32_t i = 0; i < c->iov_count; i++) {
-            unsigned char *p = c->iov[i].base;
-            for (size_t k = 0; k < c->iov[i].size; k++, at++) {
-                if (r->op == SNIC_NVMEFS_READ)
-                    p[k] = pat_byte(r->ino, at);
-                else if (p[k] != pat_byte(r->ino, at))
+        for (uint32_t i = 0; i < c->req.op.iov_count; i++) {
+            unsigned char *p = c->req.op.iov[i].base;
+            for (size_t k = 0; k < c->req.op.iov[i].size; k++, at++) {
+                if (r->op.kind == SNIC_FSOP_READ)
+                    p[k] = pat_byte(r->op.ino, at);
+                else if (p[k] != pat_byte(r->op.ino, at))
                     result = SNIC_EIO;
             }
         }
-    } else if (r->op == SNIC_NVMEFS_GETATTR) {
-        r->attr = (struct snic_nvmefs_attr){.ino = r->ino, .size = r->ino * 3};
-    } else if (r->op == SNIC_NVMEFS_SETLK && u->waiting < 64) {
+    } else if (r->op.kind == SNIC_FSOP_GETATTR) {
+        r->op.attr = (struct snic_fsop_attr){.ino = r->op.ino, .size = r->op.ino * 3};
+    } else if (r->op.kind == SNIC_FSOP_SETLK && u->waiting < 64) {
         u->waits[u->waiting++] = c;
         return;
     }
@@ -186,21 +186,21 @@ static inline void pat_done(void *ctx, struct snic_nvmefslink_queue *q, struct s
     r->out = 0;
     p->out--;
     p->done++;
-    if (req->result == SNIC_EUNKNOWN) {
+    if (req->op.result == SNIC_EUNKNOWN) {
         p->unknown++;
         return;
     }
-    if (req->op == SNIC_NVMEFS_GETATTR) {
-        p->wrong += req->result != 0 || req->attr.size != req->ino * 3;
-    } else if (req->op == SNIC_NVMEFS_SETLK) {
-        p->wrong += req->result != SNIC_EINTR && req->result != SNIC_ECANCELED;
+    if (req->op.kind == SNIC_FSOP_GETATTR) {
+        p->wrong += req->op.result != 0 || req->op.attr.size != req->op.ino * 3;
+    } else if (req->op.kind == SNIC_FSOP_SETLK) {
+        p->wrong += req->op.result != SNIC_EINTR && req->op.result != SNIC_ECANCELED;
     } else {
         uint32_t sum = r->e[0].size + (req->extent_count > 1 ? r->e[1].size : 0);
-        uint64_t at = req->offset;
-        p->wrong += req->result != sum;
-        for (uint32_t i = 0; i < req->extent_count && req->op == SNIC_NVMEFS_READ; i++)
+        uint64_t at = req->op.offset;
+        p->wrong += req->op.result != sum;
+        for (uint32_t i = 0; i < req->extent_count && req->op.kind == SNIC_FSOP_READ; i++)
             for (uint32_t k = 0; k < r->e[i].size; k++, at++)
-                p->wrong += pat_at(p->host, r->e[i].address)[k] != pat_byte(req->ino, at);
+                p->wrong += pat_at(p->host, r->e[i].address)[k] != pat_byte(req->op.ino, at);
     }
 }
 
@@ -246,10 +246,10 @@ static inline int pat_submit(struct pat_queue *p, uint32_t n, uint32_t i, uint8_
         return SNIC_EBUSY;
     uint64_t base = ((uint64_t)n * PAT_REQS + i) * PAT_BYTES;
     memset(r, 0, sizeof(*r));
-    r->r.op = op;
-    r->r.ino = snic_rng_below(&h->rng, 1000);
-    r->r.offset = snic_rng_below(&h->rng, 100000);
-    if (op == SNIC_NVMEFS_READ || op == SNIC_NVMEFS_WRITE) {
+    r->r.op.kind = op;
+    r->r.op.ino = snic_rng_below(&h->rng, 1000);
+    r->r.op.offset = snic_rng_below(&h->rng, 100000);
+    if (op == SNIC_FSOP_READ || op == SNIC_FSOP_WRITE) {
         r->e[0] = (struct snic_nvmefs_extent){
             SNIC_NVMEFS_ADDRESS(h->window, base),
             snic_rng_below(&h->rng, 2) ? 8192 : 1 + (uint32_t)snic_rng_below(&h->rng, 30000), 0};
@@ -257,10 +257,10 @@ static inline int pat_submit(struct pat_queue *p, uint32_t n, uint32_t i, uint8_
             (struct snic_nvmefs_extent){SNIC_NVMEFS_ADDRESS(h->window, base + 32768), 4096, 0};
         r->r.extents = r->e;
         r->r.extent_count = 1 + (uint32_t)snic_rng_below(&h->rng, 2);
-        uint64_t at = r->r.offset;
-        for (uint32_t k = 0; k < r->r.extent_count && op == SNIC_NVMEFS_WRITE; k++)
+        uint64_t at = r->r.op.offset;
+        for (uint32_t k = 0; k < r->r.extent_count && op == SNIC_FSOP_WRITE; k++)
             for (uint32_t b = 0; b < r->e[k].size; b++, at++)
-                pat_at(h, r->e[k].address)[b] = pat_byte(r->r.ino, at);
+                pat_at(h, r->e[k].address)[b] = pat_byte(r->r.op.ino, at);
     }
     int e = snic_nvmefslink_submit(p->q, &r->r);
     if (e == 0) {

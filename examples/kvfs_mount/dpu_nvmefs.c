@@ -12,7 +12,7 @@ struct kd_nvme {
     struct snic_nvmefslink_dpu *dpu;  /* of the host that is here */
     struct snic_fsdispatch *dispatch; /* while a session is mounted */
     void *dispatch_memory;
-    struct snic_nvmefs_cmd *first; /* waiting, by req.ctx, in order */
+    struct snic_nvmefs_cmd *first; /* waiting, by req.op.ctx, in order */
     struct snic_nvmefs_cmd *last;
     struct snic_nvmefs_dpu_stats before; /* of hosts that have gone */
 };
@@ -32,11 +32,11 @@ static void nvme_request(void *ctx, struct snic_nvmefslink_dpu *dpu, struct snic
         snic_fsdispatch_request(n->dispatch, dpu, c);
         return;
     }
-    c->req.ctx = NULL;
+    c->req.op.ctx = NULL;
     if (n->first == NULL)
         n->first = c;
     else
-        n->last->req.ctx = c;
+        n->last->req.op.ctx = c;
     n->last = c;
 }
 
@@ -45,13 +45,13 @@ static int nvme_unwait(struct kd_nvme *n, const struct snic_nvmefs_cmd *c)
 {
     struct snic_nvmefs_cmd *before = NULL;
 
-    for (struct snic_nvmefs_cmd *i = n->first; i != NULL; before = i, i = i->req.ctx) {
+    for (struct snic_nvmefs_cmd *i = n->first; i != NULL; before = i, i = i->req.op.ctx) {
         if (i != c)
             continue;
         if (before == NULL)
-            n->first = i->req.ctx;
+            n->first = i->req.op.ctx;
         else
-            before->req.ctx = i->req.ctx;
+            before->req.op.ctx = i->req.op.ctx;
         if (n->last == i)
             n->last = before;
         return 1;
@@ -146,7 +146,7 @@ static void nvme_reap(struct kd *d)
     while (n->first != NULL) {
         struct snic_nvmefs_cmd *c = n->first;
 
-        n->first = c->req.ctx;
+        n->first = c->req.op.ctx;
         snic_nvmefslink_finish(n->dpu, c, SNIC_NVMEFS_STATUS_ABORTED, 0);
     }
     while (!snic_nvmefslink_dpu_idle(n->dpu))
@@ -171,7 +171,7 @@ static void nvme_go(struct kd *d)
         ex_die("fsdispatch"); /* options and memory are those of nvme_open() */
     n->first = NULL;
     while (c != NULL) {
-        struct snic_nvmefs_cmd *next = c->req.ctx;
+        struct snic_nvmefs_cmd *next = c->req.op.ctx;
 
         snic_fsdispatch_request(n->dispatch, n->dpu, c);
         c = next;

@@ -27,122 +27,30 @@ SNIC_STATIC_ASSERT((KM_NVMEFS_QUEUES - 1) * (KM_NVMEFS_LOCKS - 1) + KM_NVMEFS_DE
                        KM_LOCKS_WAITING,
                    "waiting locks leave room");
 
-static const uint8_t nvme_ops[SNIC_FSOP_KINDS] = {
-    [SNIC_FSOP_LOOKUP] = SNIC_NVMEFS_LOOKUP,
-    [SNIC_FSOP_GETATTR] = SNIC_NVMEFS_GETATTR,
-    [SNIC_FSOP_SETATTR] = SNIC_NVMEFS_SETATTR,
-    [SNIC_FSOP_READLINK] = SNIC_NVMEFS_READLINK,
-    [SNIC_FSOP_MKNOD] = SNIC_NVMEFS_MKNOD,
-    [SNIC_FSOP_CREATE] = SNIC_NVMEFS_CREATE,
-    [SNIC_FSOP_MKDIR] = SNIC_NVMEFS_MKDIR,
-    [SNIC_FSOP_SYMLINK] = SNIC_NVMEFS_SYMLINK,
-    [SNIC_FSOP_UNLINK] = SNIC_NVMEFS_UNLINK,
-    [SNIC_FSOP_RMDIR] = SNIC_NVMEFS_RMDIR,
-    [SNIC_FSOP_RENAME] = SNIC_NVMEFS_RENAME,
-    [SNIC_FSOP_LINK] = SNIC_NVMEFS_LINK,
-    [SNIC_FSOP_OPEN] = SNIC_NVMEFS_OPEN,
-    [SNIC_FSOP_RELEASE] = SNIC_NVMEFS_RELEASE,
-    [SNIC_FSOP_FLUSH] = SNIC_NVMEFS_FLUSH,
-    [SNIC_FSOP_FSYNC] = SNIC_NVMEFS_FSYNC,
-    [SNIC_FSOP_READ] = SNIC_NVMEFS_READ,
-    [SNIC_FSOP_WRITE] = SNIC_NVMEFS_WRITE,
-    [SNIC_FSOP_FALLOCATE] = SNIC_NVMEFS_FALLOCATE,
-    [SNIC_FSOP_SEEK] = SNIC_NVMEFS_SEEK,
-    [SNIC_FSOP_COPY] = SNIC_NVMEFS_COPY,
-    [SNIC_FSOP_OPENDIR] = SNIC_NVMEFS_OPENDIR,
-    [SNIC_FSOP_READDIR] = SNIC_NVMEFS_READDIR,
-    [SNIC_FSOP_RELEASEDIR] = SNIC_NVMEFS_RELEASEDIR,
-    [SNIC_FSOP_STATFS] = SNIC_NVMEFS_STATFS,
-    [SNIC_FSOP_SETXATTR] = SNIC_NVMEFS_SETXATTR,
-    [SNIC_FSOP_GETXATTR] = SNIC_NVMEFS_GETXATTR,
-    [SNIC_FSOP_LISTXATTR] = SNIC_NVMEFS_LISTXATTR,
-    [SNIC_FSOP_REMOVEXATTR] = SNIC_NVMEFS_REMOVEXATTR,
-    [SNIC_FSOP_ACCESS] = SNIC_NVMEFS_ACCESS,
-    [SNIC_FSOP_GETLK] = SNIC_NVMEFS_GETLK,
-    [SNIC_FSOP_SETLK] = SNIC_NVMEFS_SETLK,
-    [SNIC_FSOP_FLOCK] = SNIC_NVMEFS_FLOCK,
-    [SNIC_FSOP_SYNCFS] = SNIC_NVMEFS_SYNCFS,
-    [SNIC_FSOP_RESOLVE] = SNIC_NVMEFS_RESOLVE,
-};
-
 /* ---- Up ---- */
-
-static void nvme_cred(struct snic_nvmefs_req *q, const struct snic_fsop_cred *cred)
-{
-    q->uid = cred->uid;
-    q->gid = cred->gid;
-    q->pid = cred->pid;
-    q->umask = cred->umask;
-    q->groups = cred->groups;
-    q->group_count = cred->group_count;
-}
-
-static void nvme_names(struct snic_nvmefs_req *q, const struct snic_fsop *k)
-{
-    q->name = k->name;
-    q->name_size = k->name_size;
-    if (k->kind == SNIC_FSOP_SYMLINK) { /* the target travels as data */
-        q->copy = (void *)(uintptr_t)k->name2;
-        q->copy_size = k->name2_size;
-        return;
-    }
-    q->name2 = k->name2;
-    q->name2_size = k->name2_size;
-    if (k->iov_count > 0) {
-        q->copy = k->iov[0].base;
-        q->copy_size = (uint32_t)k->iov[0].size;
-    }
-    if (k->kind == SNIC_FSOP_READDIR) /* an answer is no longer than that */
-        q->copy_size = (uint32_t)snic_min_u64(q->copy_size, KM_NVMEFS_CHUNK);
-}
-
-static void nvme_set(struct snic_nvmefs_attr *to, const struct snic_fsop_attr *a)
-{
-    to->size = a->size;
-    to->mode = a->mode;
-    to->uid = a->uid;
-    to->gid = a->gid;
-    to->atime_sec = a->atime.sec;
-    to->mtime_sec = a->mtime.sec;
-    to->ctime_sec = a->ctime.sec;
-    to->atime_nsec = a->atime.nsec;
-    to->mtime_nsec = a->mtime.nsec;
-    to->ctime_nsec = a->ctime.nsec;
-}
 
 static void nvme_request(struct km_remote *r, struct km_call *c)
 {
-    const struct snic_fsop *k = &c->r.k;
     struct snic_nvmefs_req *q = &c->nvme;
 
     memset(q, 0, sizeof(*q));
-    q->op = k->kind < SNIC_FSOP_KINDS ? nvme_ops[k->kind] : 0;
-    q->flags = k->flags;
-    nvme_cred(q, &k->cred);
-    nvme_names(q, k);
-    q->ino = k->ino;
-    q->ino2 = k->ino2;
-    q->handle = remote_theirs(r, c);
-    q->offset = k->offset;
-    q->offset2 = k->offset2;
-    q->length = k->length;
-    q->rdev = k->rdev;
-    q->mode = k->mode;
-    q->set_mask = k->set_mask;
-    q->lock = (struct snic_nvmefs_wire_lock){.owner = k->lock.owner,
-                                             .start = k->lock.start,
-                                             .end = k->lock.end,
-                                             .type = k->lock.type,
-                                             .pid = k->lock.pid};
-    if (k->kind == SNIC_FSOP_SETATTR)
-        nvme_set(&q->attr, &k->attr);
+    q->op = c->r.k;
+    q->op.handle = remote_theirs(r, c);
+    if (q->op.kind == SNIC_FSOP_SYMLINK) { /* the target travels as data */
+        c->iov = (struct snic_iov){(void *)(uintptr_t)q->op.name2, q->op.name2_size};
+        q->op.iov = &c->iov;
+        q->op.iov_count = 1;
+        q->op.name2_size = 0;
+    } else if (q->op.kind == SNIC_FSOP_READDIR) { /* an answer is no longer than that */
+        c->iov.size = (size_t)snic_min_u64(c->iov.size, KM_NVMEFS_CHUNK);
+    }
 }
 
 static int nvme_submit(struct snic_nvmefslink_queue *queue, struct snic_nvmefs_req *q)
 {
     int rc = snic_nvmefslink_submit(queue, q);
 
-    q->ctx = queue;
+    q->op.ctx = queue;
     return rc == SNIC_EPIPE || rc == SNIC_EPROTO ? SNIC_EAGAIN : rc; /* it is going: cut follows */
 }
 
@@ -161,30 +69,11 @@ static int nvme_send(struct km_remote *r, struct km_call *c)
 static int nvme_cancel(struct km_remote *r, struct km_call *c)
 {
     (void)r;
-    (void)snic_nvmefslink_abort(c->nvme.ctx, &c->nvme); /* or it is home, or its queue is over */
+    (void)snic_nvmefslink_abort(c->nvme.op.ctx, &c->nvme); /* or it is home, or its queue is over */
     return 1;
 }
 
 /* ---- Down ---- */
-
-static void nvme_attr(struct snic_fsop_attr *to, const struct snic_nvmefs_attr *a)
-{
-    to->ino = a->ino;
-    to->size = a->size;
-    to->space = a->space;
-    to->rdev = a->rdev;
-    to->version = a->version;
-    to->entries = a->entries;
-    to->atime = (struct snic_fsop_time){.sec = a->atime_sec, .nsec = a->atime_nsec};
-    to->mtime = (struct snic_fsop_time){.sec = a->mtime_sec, .nsec = a->mtime_nsec};
-    to->ctime = (struct snic_fsop_time){.sec = a->ctime_sec, .nsec = a->ctime_nsec};
-    to->btime = (struct snic_fsop_time){.sec = a->btime_sec, .nsec = a->btime_nsec};
-    to->mode = a->mode;
-    to->nlink = a->nlink;
-    to->uid = a->uid;
-    to->gid = a->gid;
-    to->flags = a->flags;
-}
 
 /* An answer that cannot be has been found by the queue's engine, most often: then it is EPROTO. */
 static int64_t nvme_result(const struct km_call *c)
@@ -195,11 +84,11 @@ static int64_t nvme_result(const struct km_call *c)
         return SNIC_EINTR;
     if (q->status != SNIC_NVMEFS_STATUS_OK)
         ex_log(EX_ERROR, "the file system's process failed %s with status 0x%x",
-               snic_nvmefs_op_name(q->op), q->status);
-    else if (q->result == SNIC_EPROTO)
+               snic_fsop_name(q->op.kind), q->status);
+    else if (q->op.result == SNIC_EPROTO)
         ex_log(EX_ERROR, "protocol error: malformed reply of the file system's process to %s",
-               snic_nvmefs_op_name(q->op));
-    return q->result;
+               snic_fsop_name(q->op.kind));
+    return q->op.result;
 }
 
 static void nvme_done(void *ctx, struct snic_nvmefslink_queue *queue, struct snic_nvmefs_req *q)
@@ -217,20 +106,13 @@ static void nvme_done(void *ctx, struct snic_nvmefslink_queue *queue, struct sni
     memset(&d, 0, sizeof(d));
     d.number = c->number;
     d.result = nvme_result(c);
-    d.handle = q->handle;
-    if (c->r.k.kind == SNIC_FSOP_STATFS)
-        d.u.statfs = (struct snic_fsop_statfs){.bytes = q->statfs.bytes,
-                                               .bytes_free = q->statfs.bytes_free,
-                                               .files = q->statfs.files,
-                                               .files_free = q->statfs.files_free};
-    else if (c->r.k.kind == SNIC_FSOP_GETLK)
-        d.u.lock = (struct snic_fsop_lock){.owner = q->lock.owner,
-                                           .start = q->lock.start,
-                                           .end = q->lock.end,
-                                           .type = q->lock.type,
-                                           .pid = q->lock.pid};
+    d.handle = q->op.handle;
+    if (q->op.kind == SNIC_FSOP_STATFS)
+        d.u.statfs = q->op.statfs;
+    else if (q->op.kind == SNIC_FSOP_GETLK)
+        d.u.lock = q->op.lock;
     else
-        nvme_attr(&d.u.attr, &q->attr);
+        d.u.attr = q->op.attr;
     remote_answer(r, &d, NULL, q->data_size);
     remote_more(r);
 }

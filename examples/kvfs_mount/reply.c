@@ -182,47 +182,6 @@ static int reply_stale(uint32_t kind)
     }
 }
 
-static const char *reply_name(uint32_t kind)
-{
-    static const char *const names[SNIC_FSOP_KINDS] = {
-        [SNIC_FSOP_LOOKUP] = "lookup",
-        [SNIC_FSOP_GETATTR] = "getattr",
-        [SNIC_FSOP_SETATTR] = "setattr",
-        [SNIC_FSOP_READLINK] = "readlink",
-        [SNIC_FSOP_MKNOD] = "mknod",
-        [SNIC_FSOP_CREATE] = "create",
-        [SNIC_FSOP_MKDIR] = "mkdir",
-        [SNIC_FSOP_SYMLINK] = "symlink",
-        [SNIC_FSOP_UNLINK] = "unlink",
-        [SNIC_FSOP_RMDIR] = "rmdir",
-        [SNIC_FSOP_RENAME] = "rename",
-        [SNIC_FSOP_LINK] = "link",
-        [SNIC_FSOP_OPEN] = "open",
-        [SNIC_FSOP_RELEASE] = "release",
-        [SNIC_FSOP_FLUSH] = "close",
-        [SNIC_FSOP_FSYNC] = "fsync",
-        [SNIC_FSOP_READ] = "read",
-        [SNIC_FSOP_WRITE] = "write",
-        [SNIC_FSOP_FALLOCATE] = "fallocate",
-        [SNIC_FSOP_SEEK] = "lseek",
-        [SNIC_FSOP_COPY] = "copy_file_range",
-        [SNIC_FSOP_OPENDIR] = "opendir",
-        [SNIC_FSOP_READDIR] = "readdir",
-        [SNIC_FSOP_RELEASEDIR] = "closedir",
-        [SNIC_FSOP_STATFS] = "statfs",
-        [SNIC_FSOP_SETXATTR] = "setxattr",
-        [SNIC_FSOP_GETXATTR] = "getxattr",
-        [SNIC_FSOP_LISTXATTR] = "listxattr",
-        [SNIC_FSOP_REMOVEXATTR] = "removexattr",
-        [SNIC_FSOP_GETLK] = "getlk",
-        [SNIC_FSOP_SETLK] = "setlk",
-        [SNIC_FSOP_FLOCK] = "flock",
-        [SNIC_FSOP_SYNCFS] = "syncfs",
-    };
-
-    return kind < SNIC_FSOP_KINDS && names[kind] != NULL ? names[kind] : "an operation";
-}
-
 static void reply_bad(struct km_call *c)
 {
     int error = reply_error(c->r.k.result);
@@ -232,7 +191,7 @@ static void reply_bad(struct km_call *c)
     c->m->errors++;
     if (error == EIO) {
         c->m->io_errors++;
-        ex_log(EX_ERROR, "%s of inode %llu: %s", reply_name(c->r.k.kind),
+        ex_log(EX_ERROR, "%s of inode %llu: %s", snic_fsop_name(c->r.k.kind),
                (unsigned long long)c->r.k.ino,
                c->r.k.result == SNIC_EPEERDEAD ? "the file system's process died: outcome unknown"
                                                : snic_strerror((int)c->r.k.result));

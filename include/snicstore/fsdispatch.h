@@ -57,14 +57,6 @@ SNIC_API void snic_fsdispatch_request(void *ctx, struct snic_nvmefslink_dpu *d,
 /** For snic_nvmefslink_dpu_opts.cancel; @p ctx is the dispatch. [owner] */
 SNIC_API void snic_fsdispatch_cancel(void *ctx, struct snic_nvmefslink_dpu *d,
                                      struct snic_nvmefs_cmd *c) SNIC_NONNULL(1, 2, 3);
-/**
- * A request of nvme-fs as the file system has it, but for data: kind, flags, cred, names, numbers.
- * @return 0; SNIC_ENOTSUP op [any]
- */
-SNIC_API SNIC_NODISCARD int snic_fsdispatch_convert(struct snic_fsop *out,
-                                                    const struct snic_nvmefs_req *in)
-    SNIC_NONNULL(1, 2);
-
 #ifdef __cplusplus
 }
 #endif

@@ -56,7 +56,7 @@ enum snic_fsop_kind {
     SNIC_FSOP_FSYNC = 17,      /**< ino: durable, with the directory entries made before; flag
                                     FSYNC_DATA: as fdatasync()                            */
     SNIC_FSOP_READ = 18,       /**< ino, offset, iov -> bytes                                */
-    SNIC_FSOP_WRITE = 19,      /**< ino, offset (or APPEND), length, iov -> bytes             */
+    SNIC_FSOP_WRITE = 19,      /**< ino, offset (or APPEND), iov -> bytes                     */
     SNIC_FSOP_FALLOCATE = 20,  /**< ino, offset, length, flags SNIC_FSOP_FALLOC_*             */
     SNIC_FSOP_SEEK = 21,       /**< ino, offset, flags SNIC_FSOP_SEEK_* -> offset in result    */
     SNIC_FSOP_COPY = 22,       /**< ino, offset, ino2, offset2, length -> bytes (may be fewer)  */

@@ -4,7 +4,7 @@
  * nvme-fs: file requests over NVMe queue pairs (DPC, section 3.2), as two pure engines: the host's
  * half of a queue pair, and the DPU's half of all queue pairs of a link.
  *
- * Depends on  snicstore/base.h, snicstore/nvmefs_ops.h.
+ * Depends on  snicstore/base.h, snicstore/fsop.h, snicstore/nvmefs_ops.h.
  * Memory      memsize() bytes of the caller's for each half, then nothing is allocated; a queue
  *             pair's own memory lies in a region that the DPU can reach. Requests are the caller's,
  *             borrowed from submit until reap returns them, with all they name.
@@ -73,6 +73,7 @@
 #define SNIC_NVMEFS_H
 
 #include "snicstore/base.h"
+#include "snicstore/fsop.h"
 #include "snicstore/nvmefs_ops.h"
 
 #ifdef __cplusplus
@@ -118,6 +119,32 @@ extern "C" {
 
 /** What a status means as an error: 0 for OK, SNIC_E* for all others. [any] */
 SNIC_API int snic_nvmefs_status_error(uint32_t status);
+
+/* ---- Requests ---- */
+
+/** A piece of registered memory: an address as above. */
+struct snic_nvmefs_extent {
+    uint64_t address;
+    uint32_t size;
+    uint32_t reserved; /**< must be 0                                                         */
+};
+
+/**
+ * A request, at both ends. Zero it, set the operation's fields (fsop.h). The host's data are either
+ * op.iov, private memory that the engine copies to or from the queue's, or extents, registered
+ * memory that stays where it is until the request is done (zero copy). The target of SYMLINK is
+ * data, not name2.
+ */
+struct snic_nvmefs_req {
+    struct snic_fsop op;
+    const struct snic_nvmefs_extent *extents;
+    uint32_t extent_count;
+    uint8_t distributed; /**< Dword0 bit 10: 0 the standalone file system, 1 the DFS client     */
+    uint8_t reserved;
+    uint16_t cid;       /**< the engine's                                                     */
+    uint32_t status;    /**< out: SNIC_NVMEFS_STATUS_*, of the transport                         */
+    uint32_t data_size; /**< out: bytes of data out received                                  */
+};
 
 /* ---- Entries ---- */
 
@@ -212,7 +239,7 @@ SNIC_API SNIC_NODISCARD int snic_nvmefs_ctl_decode(struct snic_nvmefs_ctl *c, co
  *     4096      SQ, (depth + 1) * 64: entry 0 is written behind the last one, too, so that a read
  * of two entries at any place sees the next two; CQ behind it, depth * 16, at a page pages     a
  * page per command: answer at 0, lists and the header at the end data      data_bytes per command,
- * at a page: where `copy` goes
+ * at a page: where op.iov goes
  */
 #define SNIC_NVMEFS_OFF_SQ_TAIL 0U
 #define SNIC_NVMEFS_OFF_SQ_EVENT 128U
@@ -229,7 +256,7 @@ struct snic_nvmefs_host_opts {
     uint16_t queue; /**< its number, less than SNIC_NVMEFS_QUEUES_MAX                    */
     uint16_t reserved;
     uint32_t depth;      /**< power of two, 2..4096; default 64; one entry is Abort's          */
-    uint32_t data_bytes; /**< for `copy`, per command, multiple of a page; 0: none             */
+    uint32_t data_bytes; /**< for op.iov, per command, multiple of a page; 0: none           */
     uint64_t address;    /**< of the queue's memory; at a page                                */
 };
 
@@ -304,7 +331,7 @@ struct snic_nvmefs_host_stats {
     uint64_t bells;  /**< of them, and of sleep, that rang                                   */
     uint64_t halves; /**< entries seen half written                                          */
     uint64_t sgl;    /**< commands with an SGL                                               */
-    uint64_t copied; /**< bytes, of `copy`                                                   */
+    uint64_t copied; /**< bytes, of op.iov                                                 */
 };
 /** Counters since init. [owner] */
 SNIC_API void snic_nvmefs_host_get_stats(const struct snic_nvmefs_host *h,
@@ -337,10 +364,9 @@ struct snic_nvmefs_step {
 
 /** A request of a host, for the file system. */
 struct snic_nvmefs_cmd {
-    struct snic_nvmefs_req req; /**< in: checked; out: answer, result                          */
-    struct snic_iov *iov;       /**< data: in to be read, out to be filled                     */
-    uint32_t iov_count;
-    uint32_t data_size;
+    struct snic_nvmefs_req req; /**< in: checked, op.iov is the data, in to be read or out to be
+                                     filled; out: answer, result                            */
+    uint32_t data_size;         /**< bytes of op.iov                                           */
     uint32_t queue;
     uint32_t index; /**< less than queues_max * depth_max                                      */
 };

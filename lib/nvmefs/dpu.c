@@ -110,7 +110,6 @@ int snic_nvmefs_dpu_init(struct snic_nvmefs_dpu **out, void *mem, size_t size,
         struct nvmefs_cmd *c = &d->cmds[i];
         c->user.index = i;
         c->user.queue = i / copy.depth_max;
-        c->user.iov = c->iov;
         snic_link_init(&c->link);
         snic_link_init(&c->cancel_link);
     }

@@ -78,7 +78,7 @@ void nvmefs_cmd_end(struct snic_nvmefs_dpu *d, struct nvmefs_cmd *c, uint32_t st
                     int64_t result)
 {
     struct nvmefs_queue *q = nvmefs_queue_of(d, c);
-    struct snic_nvmefs_req *req = &c->user.req;
+    struct snic_fsop *op = &c->user.req.op;
     snic_link_remove(&c->link);
     snic_link_remove(&c->cancel_link);
     if (q->state != NVMEFS_QUEUE_OPEN) {
@@ -92,7 +92,7 @@ void nvmefs_cmd_end(struct snic_nvmefs_dpu *d, struct nvmefs_cmd *c, uint32_t st
     c->send = 0;
     c->sent = 0;
     if (status == SNIC_NVMEFS_STATUS_OK && c->result >= 0) {
-        c->answer_bytes = snic_nvmefs_answer_encode(req, c->answer);
+        c->answer_bytes = snic_nvmefs_answer_encode(op, c->answer);
         if (c->out_bytes > 0)
             c->send = (uint32_t)snic_min_u64((uint64_t)c->result, c->out_bytes);
     }
@@ -149,15 +149,15 @@ struct nvmefs_step *nvmefs_cmd_step(struct snic_nvmefs_dpu *d, struct nvmefs_cmd
 /** The header is here: is it valid, and does its operation fit the entry? A status. */
 static uint32_t nvmefs_cmd_header(struct nvmefs_cmd *c)
 {
-    struct snic_nvmefs_req *req = &c->user.req;
-    int r = snic_nvmefs_head_decode(req, (unsigned char *)c->ctl + c->header_at, c->wh_len);
+    struct snic_fsop *op = &c->user.req.op;
+    int r = snic_nvmefs_head_decode(op, (unsigned char *)c->ctl + c->header_at, c->wh_len);
     if (r != 0)
         return r == SNIC_EVERSION  ? SNIC_NVMEFS_STATUS_VERSION
                : r == SNIC_ENOTSUP ? SNIC_NVMEFS_STATUS_OPCODE
                                    : SNIC_NVMEFS_STATUS_HEADER;
-    int kind = snic_nvmefs_op_data(req->op);
+    int kind = snic_nvmefs_op_data(op->kind);
     if ((c->in_bytes > 0 && kind != 1) || (c->out_bytes > 0 && kind != 2) ||
-        c->rh_len != snic_nvmefs_op_answer(req->op))
+        c->rh_len != snic_nvmefs_op_answer(op->kind))
         return SNIC_NVMEFS_STATUS_FIELD;
     return SNIC_NVMEFS_STATUS_OK;
 }
@@ -333,7 +333,6 @@ void nvmefs_cmd_begin(struct snic_nvmefs_dpu *d, struct nvmefs_queue *q, const v
         return;
     }
     c->user.req = (struct snic_nvmefs_req){.distributed = e.distributed, .cid = e.cid};
-    c->user.iov_count = 0;
     c->user.data_size = 0;
     c->answer[0] = lists[0]; /* where the lists are, until they are fetched */
     c->answer[1] = lists[1];

@@ -158,7 +158,8 @@ int nvmefs_chunks_take(struct snic_nvmefs_dpu *d, struct nvmefs_cmd *c)
         bytes -= (uint32_t)c->iov[i].size;
     }
     c->chunk_count = n;
-    c->user.iov_count = n;
+    c->user.req.op.iov = c->iov;
+    c->user.req.op.iov_count = n;
     c->user.data_size = c->in_bytes + c->out_bytes;
     return 1;
 }
@@ -168,7 +169,7 @@ void nvmefs_chunks_give(struct snic_nvmefs_dpu *d, struct nvmefs_cmd *c)
     for (uint32_t i = c->chunk_count; i-- > 0;)
         d->free_chunks[d->free_count++] = c->chunks[i];
     c->chunk_count = 0;
-    c->user.iov_count = 0;
+    c->user.req.op.iov_count = 0;
 }
 
 /* ---- Operations ---- */

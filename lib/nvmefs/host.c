@@ -260,20 +260,20 @@ int snic_nvmefs_host_kick(struct snic_nvmefs_host *h)
 /* ---- Reap ---- */
 
 /** The most that a good result of @p req can be. */
-static int64_t nvmefs_most(const struct snic_nvmefs_req *req, uint32_t room)
+static int64_t nvmefs_most(const struct snic_fsop *op, uint32_t room)
 {
-    switch (req->op) {
-    case SNIC_NVMEFS_READ:
-    case SNIC_NVMEFS_READLINK:
-    case SNIC_NVMEFS_READDIR:
-    case SNIC_NVMEFS_WRITE:
+    switch (op->kind) {
+    case SNIC_FSOP_READ:
+    case SNIC_FSOP_READLINK:
+    case SNIC_FSOP_READDIR:
+    case SNIC_FSOP_WRITE:
         return room;
-    case SNIC_NVMEFS_GETXATTR:
-    case SNIC_NVMEFS_LISTXATTR:
+    case SNIC_FSOP_GETXATTR:
+    case SNIC_FSOP_LISTXATTR:
         return room > 0 ? room : 65536;
-    case SNIC_NVMEFS_COPY:
-        return req->length > INT64_MAX ? INT64_MAX : (int64_t)req->length;
-    case SNIC_NVMEFS_SEEK:
+    case SNIC_FSOP_COPY:
+        return op->length > INT64_MAX ? INT64_MAX : (int64_t)op->length;
+    case SNIC_FSOP_SEEK:
         return INT64_MAX;
     default:
         return 0;
@@ -293,32 +293,31 @@ static void nvmefs_host_answer(struct snic_nvmefs_host *h, uint16_t cid,
 {
     struct nvmefs_slot *slot = &h->slots[cid];
     unsigned char answer[SNIC_NVMEFS_ANSWER_MAX];
-    uint32_t bytes = snic_nvmefs_op_answer(req->op);
+    uint32_t bytes = snic_nvmefs_op_answer(req->op.kind);
     req->status = c->status;
     req->data_size = 0;
-    req->result = c->result;
+    req->op.result = c->result;
     if (c->status != SNIC_NVMEFS_STATUS_OK) {
-        req->result = snic_nvmefs_status_error(c->status);
+        req->op.result = snic_nvmefs_status_error(c->status);
         return;
     }
-    if (!nvmefs_result_known(c->result, nvmefs_most(req, slot->room))) {
-        req->result = SNIC_EPROTO;
+    if (!nvmefs_result_known(c->result, nvmefs_most(&req->op, slot->room))) {
+        req->op.result = SNIC_EPROTO;
         return;
     }
     if (c->result < 0)
         return;
     if (bytes > 0) {
         memcpy(answer, h->pages + (size_t)cid * SNIC_NVMEFS_PAGE + SNIC_NVMEFS__ANSWER_AT, bytes);
-        int r = snic_nvmefs_answer_decode(req, answer, bytes);
+        int r = snic_nvmefs_answer_decode(&req->op, answer, bytes);
         if (r != 0)
-            req->result = r;
+            req->op.result = r;
     }
-    if (snic_nvmefs_op_data(req->op) == 2 && c->result > 0) {
+    if (snic_nvmefs_op_data(req->op.kind) == 2 && c->result > 0) {
         req->data_size = (uint32_t)snic_min_u64((uint64_t)c->result, slot->room);
-        if (req->copy != NULL && req->data_size > 0) {
-            memcpy(req->copy, h->data + (size_t)cid * h->opts.data_bytes, req->data_size);
-            h->stats.copied += req->data_size;
-        }
+        if (req->op.iov_count > 0)
+            nvmefs_host_copy(h, &req->op, h->data + (size_t)cid * h->opts.data_bytes,
+                             req->data_size, 0);
     }
 }
 
@@ -356,7 +355,7 @@ struct snic_nvmefs_req *snic_nvmefs_host_reap(struct snic_nvmefs_host *h)
     struct snic_node *n = snic_queue_pop(&h->lost);
     if (n != NULL) {
         h->outstanding--;
-        return SNIC_CONTAINER(n, struct snic_nvmefs_req, node);
+        return SNIC_CONTAINER(n, struct snic_nvmefs_req, op.node);
     }
     while (h->error == 0) {
         int r = nvmefs_host_entry(h, &c);
@@ -379,7 +378,7 @@ struct snic_nvmefs_req *snic_nvmefs_host_reap(struct snic_nvmefs_host *h)
         h->free[h->free_count++] = c.cid;
         h->outstanding--;
         h->stats.reaped++;
-        h->stats.errors += req->status != SNIC_NVMEFS_STATUS_OK || req->result < 0;
+        h->stats.errors += req->status != SNIC_NVMEFS_STATUS_OK || req->op.result < 0;
         nvmefs_host_abort_next(h);
         return req;
     }

@@ -60,9 +60,9 @@ void snic_nvmefs_host_reset(struct snic_nvmefs_host *h)
         if (h->slots[i].state != NVMEFS_SLOT_SENT)
             continue;
         req->status = SNIC_NVMEFS_STATUS_DELETED;
-        req->result = SNIC_EUNKNOWN;
+        req->op.result = SNIC_EUNKNOWN;
         req->data_size = 0;
-        snic_queue_push(&h->lost, &req->node);
+        snic_queue_push(&h->lost, &req->op.node);
     }
     nvmefs_host_format(h);
 }

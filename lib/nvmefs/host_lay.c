@@ -57,23 +57,35 @@ static int nvmefs_lay_pointers(unsigned char *page, uint64_t page_address, uint3
     return 0;
 }
 
+/** Bytes of private memory that the request names, or SNIC_E*. */
+static int64_t nvmefs_lay_iov(const struct snic_nvmefs_host *h, const struct snic_fsop *op)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < op->iov_count; i++) {
+        if (op->iov[i].base == NULL && op->iov[i].size > 0)
+            return SNIC_EINVAL;
+        if (op->iov[i].size > h->opts.data_bytes - sum)
+            return SNIC_EMSGSIZE;
+        sum += op->iov[i].size;
+    }
+    return (int64_t)sum;
+}
+
 /** The pieces of the request's data behind @p pieces[*n]. Their bytes, or SNIC_E*. */
 static int64_t nvmefs_lay_data(struct snic_nvmefs_host *h, const struct snic_nvmefs_req *req,
                                uint64_t data_address, struct snic_nvmefs_extent *pieces,
                                uint32_t *n)
 {
     uint64_t sum = 0;
-    if (req->extent_count > 0 && (req->copy_size > 0 || req->copy != NULL))
+    if (req->extent_count > 0 && req->op.iov_count > 0)
         return SNIC_EINVAL;
     if (req->extent_count > SNIC_NVMEFS__EXTENTS_MAX)
         return SNIC_EMSGSIZE;
-    if (req->copy_size > 0) {
-        if (req->copy == NULL)
-            return SNIC_EINVAL;
-        if (req->copy_size > h->opts.data_bytes)
-            return SNIC_EMSGSIZE;
-        pieces[(*n)++] = (struct snic_nvmefs_extent){data_address, req->copy_size, 0};
-        return req->copy_size;
+    if (req->op.iov_count > 0) {
+        int64_t bytes = nvmefs_lay_iov(h, &req->op);
+        if (bytes > 0)
+            pieces[(*n)++] = (struct snic_nvmefs_extent){data_address, (uint32_t)bytes, 0};
+        return bytes;
     }
     for (uint32_t i = 0; i < req->extent_count; i++) {
         if (req->extents[i].reserved != 0 || req->extents[i].size == 0)
@@ -84,6 +96,20 @@ static int64_t nvmefs_lay_data(struct snic_nvmefs_host *h, const struct snic_nvm
     return sum > SNIC_NVMEFS_DATA_MAX ? SNIC_EMSGSIZE : (int64_t)sum;
 }
 
+void nvmefs_host_copy(struct snic_nvmefs_host *h, const struct snic_fsop *op, unsigned char *data,
+                      size_t bytes, int in)
+{
+    h->stats.copied += bytes;
+    for (uint32_t i = 0; bytes > 0; i++) {
+        SNIC_ASSERT(i < op->iov_count); /* nvmefs_lay_iov() has counted them */
+        size_t n = (size_t)snic_min_u64(op->iov[i].size, bytes);
+        if (n > 0)
+            memcpy(in ? data : op->iov[i].base, in ? op->iov[i].base : data, n);
+        data += n;
+        bytes -= n;
+    }
+}
+
 int nvmefs_host_lay(struct snic_nvmefs_host *h, struct snic_nvmefs_req *req, uint16_t cid,
                     struct snic_nvmefs_sqe *s)
 {
@@ -92,14 +118,14 @@ int nvmefs_host_lay(struct snic_nvmefs_host *h, struct snic_nvmefs_req *req, uin
     unsigned char *page = h->pages + (size_t)cid * SNIC_NVMEFS_PAGE;
     unsigned char *data = h->data + (size_t)cid * h->opts.data_bytes;
     uint64_t page_address = h->opts.address + (uint64_t)(page - h->bells);
-    int kind = snic_nvmefs_op_data(req->op);
-    if (kind < 0 || (kind == 0 && (req->extent_count > 0 || req->copy_size > 0)))
+    int kind = snic_nvmefs_op_data(req->op.kind);
+    if (kind < 0 || (kind == 0 && (req->extent_count > 0 || req->op.iov_count > 0)))
         return SNIC_EINVAL;
-    int size = snic_nvmefs_head_encode(req, header, sizeof(header));
+    int size = snic_nvmefs_head_encode(&req->op, header, sizeof(header));
     if (size < 0)
         return size == SNIC_ENOTSUP ? SNIC_EINVAL : size;
     uint32_t at = SNIC_NVMEFS_PAGE - (uint32_t)size;
-    uint32_t answer = snic_nvmefs_op_answer(req->op);
+    uint32_t answer = snic_nvmefs_op_answer(req->op.kind);
     uint64_t data_address = h->opts.address + (uint64_t)(data - h->bells);
 
     uint32_t n = 0;
@@ -120,10 +146,8 @@ int nvmefs_host_lay(struct snic_nvmefs_host *h, struct snic_nvmefs_req *req, uin
     if (r != 0)
         return r;
     memcpy(page + SNIC_NVMEFS_PAGE - size, header, (size_t)size);
-    if (kind == 1 && req->copy_size > 0) {
-        memcpy(data, req->copy, req->copy_size);
-        h->stats.copied += req->copy_size;
-    }
+    if (req->op.iov_count > 0 && in > 0)
+        nvmefs_host_copy(h, &req->op, data, (size_t)in, 1);
     s->write_len = (uint32_t)size + (uint32_t)in;
     s->read_len = answer + (uint32_t)out;
     s->wh_len = (uint16_t)size;

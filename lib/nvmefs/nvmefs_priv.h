@@ -89,6 +89,10 @@ void nvmefs_host_publish(struct snic_nvmefs_host *h, struct snic_nvmefs_sqe *s);
 void nvmefs_host_format(struct snic_nvmefs_host *h);
 /** Send an Abort if one is wanted and can be sent. */
 void nvmefs_host_abort_next(struct snic_nvmefs_host *h);
+/** Copy @p bytes between @p data, of the queue's memory, and the request's pieces: to @p data if
+    @p in. */
+void nvmefs_host_copy(struct snic_nvmefs_host *h, const struct snic_fsop *op, unsigned char *data,
+                      size_t bytes, int in);
 /** Header, data and pointers of @p req as command @p cid. 0 or SNIC_E*. */
 int nvmefs_host_lay(struct snic_nvmefs_host *h, struct snic_nvmefs_req *req, uint16_t cid,
                     struct snic_nvmefs_sqe *s);
