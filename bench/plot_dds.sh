@@ -250,17 +250,16 @@ fi
 if has fig22:; then
     table "$tmp/22" "fig22:insert_0_50=insert fig22:insert_bulk_0_50=batched fig22:hit_85=look-up \
 fig22:hit_bulk32_85=batched" "ours/1=one~thread ours/2=two~threads"
-    # over item sizes: fixed ones, and (var) those of a table of variable sizes
+    # over item sizes
     items=
     n=0
-    for c in item_insert=insert item_hit=look-up item_var_insert=insert,~sizes~vary \
-        item_var_hit=look-up,~sizes~vary; do
+    for c in item_insert=insert item_hit=look-up; do
         n=$((n + 1)) name=${c%%=*}
         awk -v a="fig22:${name%_*}_" -v b="_${name##*_}" 'index($3, a) == 1 &&
             substr($3, length(a) + 1) ~ "^[0-9]+" b "$" { k = substr($3, length(a) + 1)
             print k + 0 "\t" $6 }' "$tmp/all" | sort -n >"$tmp/22.$n"
         [ ! -s "$tmp/22.$n" ] || items="$items \"$tmp/22.$n\" using 1:2 with linespoints ls \
-$((n > 2 ? n + 9 : n + 1)) title \"$(echo "${c#*=}" | tr '~' ' ')\","
+$((n + 1)) title \"$(echo "${c#*=}" | tr '~' ' ')\","
     done
     {
         bars "$tmp/22" 2 "8-byte keys, 16-byte items, load .85 for look-ups" "M op/s"

@@ -2,10 +2,9 @@
 /*
  * A cache table driven by an operation string, against a model and its own check.
  *
- * Bytes 0..3: key size (upper bit: variable sizes), item size, capacity, seed. Then one operation
- * per two bytes: what and how many, and the key. Keys are 0..255 and the capacity is at most 252
- * slots, so that tables fill up, displace and refuse. In a variable table a key has 1 + n modulo
- * its largest size bytes, and the length of an item follows from key and version.
+ * Bytes 0..3: key size (upper bit: SNIC_CUCKOO_EVICT), item size, capacity, seed. Then one
+ * operation per two bytes: what and how many, and the key. Keys are 0..255 and the capacity is at
+ * most 252 slots, so that tables fill up, displace and refuse.
  */
 #include "snicstore/cuckoo.h"
 
@@ -31,30 +30,18 @@ static void fuzz_key(const struct fuzz *f, unsigned char *key, uint8_t n)
         key[i] = i == 0 ? n : (unsigned char)(n & i);
 }
 
-static uint32_t fuzz_key_length(const struct fuzz *f, uint8_t n)
+static void fuzz_item(const struct fuzz *f, unsigned char *item, uint8_t n, uint32_t version)
 {
-    return f->o.flags == 0 ? f->o.key_size : 1 + n % f->o.key_size;
-}
-
-/* Returns the item's length. */
-static uint32_t fuzz_item(const struct fuzz *f, unsigned char *item, uint8_t n, uint32_t version)
-{
-    uint32_t length = f->o.item_size;
-
-    if (f->o.flags != 0)
-        length = (n + version * 5) % (f->o.item_size + 1);
-    for (uint32_t i = 0; i < length; i++)
+    for (uint32_t i = 0; i < f->o.item_size; i++)
         item[i] = (unsigned char)(n + version * 3 + i);
-    return length;
 }
 
-static void fuzz_expect_item(const struct fuzz *f, const unsigned char *item, uint32_t length,
-                             uint8_t n)
+static void fuzz_expect_item(const struct fuzz *f, const unsigned char *item, uint8_t n)
 {
     unsigned char want[SNIC_CUCKOO_ITEM_MAX] = {0};
 
-    SNIC_ASSERT(length == fuzz_item(f, want, n, f->version[n]));
-    SNIC_ASSERT(length == 0 || memcmp(item, want, length) == 0);
+    fuzz_item(f, want, n, f->version[n]);
+    SNIC_ASSERT(memcmp(item, want, f->o.item_size) == 0);
 }
 
 /* 0 when refused: the caller stops, since a refusal is the slowest thing a table does. */
@@ -62,14 +49,11 @@ static int fuzz_put(struct fuzz *f, uint8_t n)
 {
     unsigned char key[SNIC_CUCKOO_KEY_MAX] = {0};
     unsigned char item[SNIC_CUCKOO_ITEM_MAX] = {0};
-    uint32_t length = fuzz_item(f, item, n, f->next);
     int r;
 
+    fuzz_item(f, item, n, f->next);
     fuzz_key(f, key, n);
-    if (f->o.flags != 0)
-        r = snic_cuckoo_put_var(f->t, key, fuzz_key_length(f, n), item, length);
-    else
-        r = snic_cuckoo_put(f->t, key, item);
+    r = snic_cuckoo_put(f->t, key, item);
     if (f->version[n] != 0)
         SNIC_ASSERT(r == 1);
     else
@@ -106,47 +90,29 @@ static void fuzz_get_n(struct fuzz *f, uint8_t n, uint32_t many)
 {
     unsigned char keys[FUZZ_BATCH * SNIC_CUCKOO_KEY_MAX] = {0};
     unsigned char items[FUZZ_BATCH * SNIC_CUCKOO_ITEM_MAX] = {0};
-    const void *pointers[FUZZ_BATCH];
-    uint32_t key_lens[FUZZ_BATCH];
-    uint32_t lens[FUZZ_BATCH];
     uint64_t found;
 
-    for (uint32_t i = 0; i < many; i++) {
+    for (uint32_t i = 0; i < many; i++)
         fuzz_key(f, keys + (size_t)i * f->o.key_size, (uint8_t)(n + i));
-        pointers[i] = keys + (size_t)i * f->o.key_size;
-        key_lens[i] = fuzz_key_length(f, (uint8_t)(n + i));
-        lens[i] = f->o.item_size;
-    }
-    if (f->o.flags != 0)
-        found = snic_cuckoo_get_n_var(f->t, pointers, key_lens, many, items, lens);
-    else
-        found = snic_cuckoo_get_n(f->t, keys, many, items);
+    found = snic_cuckoo_get_n(f->t, keys, many, items);
     SNIC_ASSERT(found >> many == 0);
     for (uint32_t i = 0; i < many; i++) {
         SNIC_ASSERT((found >> i & 1) == (f->version[(uint8_t)(n + i)] != 0));
         if (found >> i & 1)
-            fuzz_expect_item(f, items + (size_t)i * f->o.item_size, lens[i], (uint8_t)(n + i));
+            fuzz_expect_item(f, items + (size_t)i * f->o.item_size, (uint8_t)(n + i));
     }
 }
 
-static enum snic_cuckoo_verdict fuzz_decide_var(void *ctx, void *item, uint32_t *item_len,
-                                                int resident)
+static enum snic_cuckoo_verdict fuzz_decide(void *ctx, void *item, int resident)
 {
     struct fuzz *f = ctx;
     uint8_t n = (uint8_t)f->updating;
 
     SNIC_ASSERT(resident == (f->version[n] != 0));
     if (resident)
-        fuzz_expect_item(f, item, *item_len, n);
-    *item_len = fuzz_item(f, item, n, f->next);
+        fuzz_expect_item(f, item, n);
+    fuzz_item(f, item, n, f->next);
     return f->verdict;
-}
-
-static enum snic_cuckoo_verdict fuzz_decide(void *ctx, void *item, int resident)
-{
-    uint32_t length = ((struct fuzz *)ctx)->o.item_size;
-
-    return fuzz_decide_var(ctx, item, &length, resident);
 }
 
 static void fuzz_update(struct fuzz *f, uint8_t n, uint32_t verdict)
@@ -157,10 +123,7 @@ static void fuzz_update(struct fuzz *f, uint8_t n, uint32_t verdict)
     fuzz_key(f, key, n);
     f->updating = n;
     f->verdict = (enum snic_cuckoo_verdict)(verdict % 3);
-    if (f->o.flags != 0)
-        r = snic_cuckoo_update_var(f->t, key, fuzz_key_length(f, n), f, fuzz_decide_var);
-    else
-        r = snic_cuckoo_update(f->t, key, f, fuzz_decide);
+    r = snic_cuckoo_update(f->t, key, f, fuzz_decide);
     if (r != 0) {
         SNIC_ASSERT(r == SNIC_ENOSPC && f->verdict == SNIC_CUCKOO_STORE && f->version[n] == 0);
     } else if (f->verdict == SNIC_CUCKOO_STORE) {
@@ -178,27 +141,10 @@ static void fuzz_del(struct fuzz *f, uint8_t n)
     int r;
 
     fuzz_key(f, key, n);
-    if (f->o.flags != 0)
-        r = snic_cuckoo_del_var(f->t, key, fuzz_key_length(f, n));
-    else
-        r = snic_cuckoo_del(f->t, key);
+    r = snic_cuckoo_del(f->t, key);
     SNIC_ASSERT(r == (f->version[n] != 0 ? 0 : SNIC_ENOENT));
     f->count -= f->version[n] != 0;
     f->version[n] = 0;
-}
-
-static int fuzz_next(struct fuzz *f, uint64_t *cursor, unsigned char *key, unsigned char *item,
-                     uint32_t *length)
-{
-    uint32_t key_len;
-
-    *length = f->o.item_size;
-    if (f->o.flags == 0)
-        return snic_cuckoo_next(f->t, cursor, key, item);
-    if (snic_cuckoo_next_var(f->t, cursor, key, &key_len, item, length) != 0)
-        return SNIC_ENOENT;
-    SNIC_ASSERT(key_len == fuzz_key_length(f, key[0]));
-    return 0;
 }
 
 static void fuzz_iterate(struct fuzz *f)
@@ -207,11 +153,10 @@ static void fuzz_iterate(struct fuzz *f)
     unsigned char item[SNIC_CUCKOO_ITEM_MAX] = {0};
     uint64_t cursor = 0;
     uint64_t seen = 0;
-    uint32_t length;
 
-    while (fuzz_next(f, &cursor, key, item, &length) == 0) {
+    while (snic_cuckoo_next(f->t, &cursor, key, item) == 0) {
         SNIC_ASSERT(f->version[key[0]] != 0);
-        fuzz_expect_item(f, item, length, key[0]);
+        fuzz_expect_item(f, item, key[0]);
         seen++;
     }
     SNIC_ASSERT(seen == f->count);
@@ -232,10 +177,7 @@ static void fuzz_step(struct fuzz *f, uint8_t what, uint8_t n)
         break;
     case 5:
     case 6:
-        if (f->o.flags == 0)
-            fuzz_put_n(f, n, many);
-        else
-            (void)fuzz_put(f, n);
+        fuzz_put_n(f, n, many);
         break;
     case 7:
     case 8:
@@ -276,7 +218,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memset(&f, 0, sizeof(f));
     f.o.opts_size = sizeof(f.o);
     f.o.key_size = (data[0] & 0x7f) % 80; /* some are refused */
-    f.o.flags = data[0] & 0x80 ? SNIC_CUCKOO_VARIABLE : 0;
+    f.o.flags = data[0] & 0x80 ? SNIC_CUCKOO_EVICT : 0;
     f.o.item_size = data[1] >= 253 ? 300 : data[1];
     f.o.capacity_slots = data[2] % 253;
     f.o.seed = data[3];

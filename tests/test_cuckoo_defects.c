@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const struct cuckoo_words words_8_8 = {1, 1, 1, 2, 1, 0};
+static const struct cuckoo_words words_8_8 = {1, 1, 1, 2, 1};
 
 /* Insert keys first, first + 1, ... until one is refused; returns that one. */
 static uint64_t fill(struct snic_cuckoo *t, uint64_t first)

@@ -23,16 +23,4 @@
 #define snic_cuckoo_get_stats second_get_stats
 #define snic_cuckoo_check second_check
 
-#define snic_cuckoo_put_var second_put_var
-#define snic_cuckoo_get_var second_get_var
-#define snic_cuckoo_get_n_var second_get_n_var
-#define snic_cuckoo_del_var second_del_var
-#define snic_cuckoo_update_var second_update_var
-#define snic_cuckoo_next_var second_next_var
-#define cuckoo_get_stored second_get_stored
-#define cuckoo_put_stored second_put_stored
-#define cuckoo_del_stored second_del_stored
-#define cuckoo_next_stored second_next_stored
-#define cuckoo_update_stored second_update_stored
-
 #endif /* SNIC_TEST_CUCKOO_RENAME_H */

@@ -5,5 +5,4 @@
 
 #include "cuckoo/cuckoo.c"
 #include "cuckoo/cuckoo_read.c"
-#include "cuckoo/cuckoo_variable.c"
 #include "cuckoo/cuckoo_write.c"

@@ -32,7 +32,6 @@ static void cuckoo_fence_release(void);
 #define SNIC_CUCKOO__HOOKS
 #include "cuckoo/cuckoo.c"
 #include "cuckoo/cuckoo_read.c"
-#include "cuckoo/cuckoo_variable.c"
 #include "cuckoo/cuckoo_write.c"
 
 /* ---- The memory ---- */
@@ -203,7 +202,6 @@ struct scene {
     uint64_t third; /* absent at first; can live there too */
     struct cuckoo_spot spot;
     const char *ops; /* write_sequence(): see there */
-    int variable;    /* a table of variable sizes; the versions' lengths differ then */
 };
 
 struct scenario {
@@ -214,35 +212,16 @@ struct scenario {
     const char *ops;
 };
 
-/* Variable sizes: a key is one word with its length, an item one or two. */
-enum { SCENE_KEY = 7, SCENE_ITEM = 14 };
-
-static uint32_t scene_item(unsigned char *item, uint64_t key, uint64_t version)
-{
-    uint32_t length = version % 2 == 0 ? SCENE_ITEM : 6;
-
-    item[0] = (unsigned char)version;
-    for (uint32_t i = 1; i < length; i++)
-        item[i] = (unsigned char)(version * 29 + key + i);
-    return length;
-}
-
 static void scene_put(struct scene *s, uint64_t key, uint64_t version)
 {
     uint64_t item[2] = {version, ~(version * 8 + key)};
-    unsigned char bytes[SCENE_ITEM];
 
-    if (s->variable)
-        SNIC_ASSERT(snic_cuckoo_put_var(s->t, &key, SCENE_KEY, bytes,
-                                        scene_item(bytes, key, version)) >= 0);
-    else
-        SNIC_ASSERT(snic_cuckoo_put(s->t, &key, item) >= 0);
+    SNIC_ASSERT(snic_cuckoo_put(s->t, &key, item) >= 0);
 }
 
 static void scene_del(struct scene *s, uint64_t key)
 {
-    SNIC_ASSERT((s->variable ? snic_cuckoo_del_var(s->t, &key, SCENE_KEY)
-                             : snic_cuckoo_del(s->t, &key)) == 0);
+    SNIC_ASSERT(snic_cuckoo_del(s->t, &key) == 0);
 }
 
 /* 1 with the key's place. */
@@ -250,11 +229,8 @@ static int scene_locate(struct scene *s, uint64_t key, struct cuckoo_place *p)
 {
     struct cuckoo_words w = cuckoo_words_of(s->t);
     uint64_t words[SNIC_CUCKOO__KEY_WORDS] = {key};
-    struct cuckoo_spot spot;
+    struct cuckoo_spot spot = cuckoo_spot_of(s->t, words, w);
 
-    if (s->variable)
-        w.key = cuckoo_key_in(words, &key, SCENE_KEY);
-    spot = cuckoo_spot_of(s->t, words, w);
     return cuckoo_locate(s->t, &spot, words, p, w);
 }
 
@@ -418,8 +394,6 @@ static struct cuckoo_spot scene_spot(struct scene *s, uint64_t key)
     struct cuckoo_words w = cuckoo_words_of(s->t);
     uint64_t words[SNIC_CUCKOO__KEY_WORDS] = {key};
 
-    if (s->variable)
-        w.key = cuckoo_key_in(words, &key, SCENE_KEY);
     return cuckoo_spot_of(s->t, words, w);
 }
 
@@ -447,13 +421,12 @@ static void scene_keys(struct scene *s)
 enum reader { READER_GET, READER_BATCH, READER_NEXT, READERS };
 
 /* Look for the key with the iterator, from its first bucket on. */
-static uint64_t reader_iterate(struct scene *s, uint64_t *item, uint32_t *length)
+static uint64_t reader_iterate(struct scene *s, uint64_t *item)
 {
     uint64_t cursor = (uint64_t)s->spot.bucket[0] * SNIC_CUCKOO_BUCKET_SLOTS;
     uint64_t key = 0;
 
-    while ((s->variable ? snic_cuckoo_next_var(s->t, &cursor, &key, NULL, item, length)
-                        : snic_cuckoo_next(s->t, &cursor, &key, item)) == 0) {
+    while (snic_cuckoo_next(s->t, &cursor, &key, item) == 0) {
         if (key == s->key)
             return 1;
         if (key != s->other && key != s->third)
@@ -463,40 +436,28 @@ static uint64_t reader_iterate(struct scene *s, uint64_t *item, uint32_t *length
 }
 
 /* The version of a whole item, or UINT64_MAX. */
-static uint64_t reader_judge(const struct scene *s, const uint64_t *item, uint32_t length)
+static uint64_t reader_judge(const struct scene *s, const uint64_t *item)
 {
-    unsigned char want[SCENE_ITEM];
     uint64_t version = item[0];
 
-    if (s->variable)
-        version &= 0xff;
     if (version < 1 || version > 7)
         return UINT64_MAX;
-    if (!s->variable)
-        return item[1] == ~(version * 8 + s->key) ? version : UINT64_MAX;
-    if (length != scene_item(want, s->key, version) || memcmp(item, want, length) != 0)
-        return UINT64_MAX;
-    return version;
+    return item[1] == ~(version * 8 + s->key) ? version : UINT64_MAX;
 }
 
 /* One look-up by the reader; 0 or the version found, UINT64_MAX for an item that was never put. */
 static uint64_t reader_look(struct scene *s, enum reader reader)
 {
-    const void *pointer = &s->key;
-    const uint32_t key_length = SCENE_KEY;
     uint64_t item[2] = {0, 0};
-    uint32_t length = 0;
     uint64_t found;
 
     if (reader == READER_NEXT)
-        found = reader_iterate(s, item, &length);
+        found = reader_iterate(s, item);
     else if (reader == READER_GET)
-        found = (s->variable ? snic_cuckoo_get_var(s->t, &s->key, SCENE_KEY, item, &length)
-                             : snic_cuckoo_get(s->t, &s->key, item)) == 0;
+        found = snic_cuckoo_get(s->t, &s->key, item) == 0;
     else
-        found = s->variable ? snic_cuckoo_get_n_var(s->t, &pointer, &key_length, 1, item, &length)
-                            : snic_cuckoo_get_n(s->t, &s->key, 1, item);
-    return found ? reader_judge(s, item, length) : 0;
+        found = snic_cuckoo_get_n(s->t, &s->key, 1, item);
+    return found ? reader_judge(s, item) : 0;
 }
 
 /* Two looks after each other: NULL, or what is wrong. */
@@ -547,24 +508,20 @@ static const char *model_explore(struct scene *s, enum reader reader, int reside
     return wrong;
 }
 
-/* Set up a scenario, record the writer, explore. */
-static const char *scenario_run(const struct scenario *c, int variable, enum reader reader,
+/* Set up a scenario, record the writer, explore; without the fast paths of sizes if @p any. */
+static const char *scenario_run(const struct scenario *c, int any, enum reader reader,
                                 enum drop drop, uint32_t drop_at)
 {
     /* The orderings are numbered for seed 1. */
-    struct snic_cuckoo_opts o = {sizeof(o),
-                                 variable ? SCENE_KEY : 8,
-                                 variable ? SCENE_ITEM : 16,
-                                 variable ? SNIC_CUCKOO_VARIABLE : 0,
-                                 16,
-                                 drop == DROP_NOTHING ? support_seed() : 1};
+    struct snic_cuckoo_opts o = {sizeof(o), 8,
+                                 16,        any ? SNIC_CUCKOO_EVICT : 0,
+                                 16,        drop == DROP_NOTHING ? support_seed() : 1};
     size_t size = snic_cuckoo_memsize(&o);
     void *mem = support_guard_alloc(size, SNIC_CUCKOO_ALIGN);
     const char *wrong;
     struct scene s;
 
     memset(&s, 0, sizeof(s));
-    s.variable = variable;
     model.mode = MODE_PLAIN;
     SNIC_ASSERT(snic_cuckoo_init(&s.t, mem, size, &o) == 0);
     scene_keys(&s);
@@ -597,7 +554,7 @@ static void test_cuckoo_weak_memory_no_false_miss_no_torn_item(void **state)
             model.executions = 0;
             wrong = scenario_run(&scenarios[i], n >= READERS, (enum reader)reader, DROP_NOTHING, 0);
             printf("  %s, reader %d%s: %llu executions\n", scenarios[i].name, reader,
-                   n >= READERS ? " (variable)" : "", (unsigned long long)model.executions);
+                   n >= READERS ? " (any size)" : "", (unsigned long long)model.executions);
             if (wrong != NULL)
                 fail_msg("%s: %s", scenarios[i].name, wrong);
             assert_true(model.executions > 1 || reader == READER_NEXT);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Our table over item sizes (the paper's Fig. 22): 8-byte keys, 2^20 slots, inserts to a load of
- * .85 and hits, by one thread. item_N is a table of fixed sizes, item_var_N one of variable sizes
- * whose items have 1 to N bytes.
+ * .85 and hits, by one thread.
  */
 #include "peer.h"
 
@@ -20,24 +19,16 @@ struct items_table {
     void *memory;
     size_t bytes;
     uint32_t item_size;
-    int variable;
 };
 
-static int items_open(struct items_table *x, uint32_t item_size, int variable)
+static int items_open(struct items_table *x, uint32_t item_size)
 {
-    struct snic_cuckoo_opts o = {
-        sizeof(o), 8, item_size, variable ? SNIC_CUCKOO_VARIABLE : 0, ITEMS_SLOTS, BENCH_SEED};
+    struct snic_cuckoo_opts o = {sizeof(o), 8, item_size, 0, ITEMS_SLOTS, BENCH_SEED};
 
     x->item_size = item_size;
-    x->variable = variable;
     x->bytes = snic_cuckoo_memsize(&o);
     x->memory = bench_map(x->bytes);
     return x->memory != NULL && snic_cuckoo_init(&x->t, x->memory, x->bytes, &o) == 0;
-}
-
-static uint32_t items_length(const struct items_table *x, uint64_t n)
-{
-    return x->variable ? 1 + (uint32_t)(n * 2654435761u >> 7) % x->item_size : x->item_size;
 }
 
 static uint64_t items_insert(struct items_table *x)
@@ -49,10 +40,7 @@ static uint64_t items_insert(struct items_table *x)
         uint64_t key = bench_key(n);
 
         memset(item, (int)n, 8);
-        if (x->variable)
-            wrong += snic_cuckoo_put_var(x->t, &key, 8, item, items_length(x, n)) != 0;
-        else
-            wrong += snic_cuckoo_put(x->t, &key, item) != 0;
+        wrong += snic_cuckoo_put(x->t, &key, item) != 0;
     }
     return wrong;
 }
@@ -68,13 +56,9 @@ static uint64_t items_hits(struct items_table *x, double seconds, uint64_t *ops)
         for (uint32_t i = 0; i < BENCH_CHUNK; i++) {
             uint64_t n = bench_next(&state, ITEMS_KEYS);
             uint64_t key = bench_key(n);
-            uint32_t length = x->item_size;
 
-            if (x->variable)
-                wrong += snic_cuckoo_get_var(x->t, &key, 8, item, &length) != 0;
-            else
-                wrong += snic_cuckoo_get(x->t, &key, item) != 0;
-            wrong += item[0] != (unsigned char)n || length != items_length(x, n);
+            wrong += snic_cuckoo_get(x->t, &key, item) != 0;
+            wrong += item[0] != (unsigned char)n;
         }
         *ops += BENCH_CHUNK;
     } while (bench_clock(CLOCK_MONOTONIC) < end);
@@ -96,11 +80,9 @@ static void items_print(const struct items_table *x, const char *what, double *r
 
     qsort(rates, repeats, sizeof(rates[0]), items_by_value);
     rate = rates[repeats / 2];
-    printf("row cuckoo item_%s%u_%s ours 1 %.2f Mop/s\n", x->variable ? "var_" : "", x->item_size,
-           what, rate);
+    printf("row cuckoo item_%u_%s ours 1 %.2f Mop/s\n", x->item_size, what, rate);
     /* One thread that never sleeps: its time is its CPU time. */
-    printf("row cuckoo item_%s%u_%s_cpu ours 1 %.1f ns/op\n", x->variable ? "var_" : "",
-           x->item_size, what, 1e3 / rate);
+    printf("row cuckoo item_%u_%s_cpu ours 1 %.1f ns/op\n", x->item_size, what, 1e3 / rate);
 }
 
 int bench_items(uint32_t repeats, double seconds)
@@ -108,12 +90,12 @@ int bench_items(uint32_t repeats, double seconds)
     static const uint32_t sizes[] = {8, 16, 32, 64, 128, 256};
     uint64_t wrong = 0;
 
-    for (uint32_t i = 0; i < 2 * (uint32_t)(sizeof(sizes) / sizeof(sizes[0])); i++) {
+    for (uint32_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         double insert[ITEMS_REPEATS_MAX];
         double hit[ITEMS_REPEATS_MAX];
         struct items_table x;
 
-        if (!items_open(&x, sizes[i / 2], i % 2))
+        if (!items_open(&x, sizes[i]))
             return 1;
         for (uint32_t r = 0; r < repeats; r++) {
             uint64_t start;

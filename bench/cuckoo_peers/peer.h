@@ -65,8 +65,7 @@ extern const struct bench_peer bench_ck;
 extern const struct bench_peer bench_urcu;
 extern const struct bench_peer bench_libcuckoo;
 
-/* Our table over item sizes, and with variable ones: rows item_N_CASE. 1 when results were wrong.
- */
+/* Our table over item sizes: rows item_N_CASE. 1 when results were wrong. */
 int bench_items(uint32_t repeats, double seconds);
 
 static inline uint64_t bench_clock(clockid_t clock)

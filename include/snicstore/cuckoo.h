@@ -2,8 +2,7 @@
 /**
  * @file snicstore/cuckoo.h
  * Cache table: a bucketized cuckoo hash table of keys and items that are bytes, of
- * fixed sizes or of lengths up to a maximum. One writer, any number of lock-free
- * readers that copy out.
+ * fixed sizes. One writer, any number of lock-free readers that copy out.
  *
  * Depends on  snicstore/base.h; the implementation also on xxHash (XXH3).
  * Memory      The caller supplies all of it, once; the table never grows and
@@ -59,33 +58,20 @@ struct snic_cuckoo;
 #define SNIC_CUCKOO_PATH_MAX 5
 
 /**
- * Every entry has lengths of its own: key_size and item_size are the largest ones, and
- * the calls with _var take and give lengths. A slot has room for the largest entry and
- * for both lengths (3 bytes; whole words of 8), so this is for sizes that vary a little
- * or matter little; where keys are long or very different, cache a hash of the key
- * instead, and compare the whole key where it is stored. Only the words that an entry
- * uses are read; still, a look-up takes up to three times as long as with fixed sizes of
- * 8 or 16 bytes. The fixed calls on such a table, or the _var ones on others, are
- * mistakes of the program and asserted; so is a length above item_size that an update's
- * callback leaves.
- */
-#define SNIC_CUCKOO_VARIABLE ((uint32_t)1 << 0)
-
-/**
  * The table knows roughly when each entry was last used, so that snic_cuckoo_update_evict()
  * can make room by dropping one of the eight that a new key competes with, nearly the least
  * recently used of the table: 2 bytes more per slot. A use is a snic_cuckoo_get() (not get_n)
  * that finds the entry, and then writes those 2 bytes at most once per capacity_slots / 64
- * inserts; or storing its item. Keys and items of fixed size only; their fast paths are not taken.
+ * inserts; or storing its item. The fast paths of sizes 8 and 16 are not taken.
  */
 #define SNIC_CUCKOO_EVICT ((uint32_t)1 << 1)
 
 /** Zero the struct, then set opts_size, key_size, item_size, capacity_slots and seed. */
 struct snic_cuckoo_opts {
     uint32_t opts_size; /**< sizeof(struct snic_cuckoo_opts), for the ABI.            */
-    uint32_t key_size;  /**< Bytes, 1..64. Exactly 8 and 16, fixed, are fast paths.   */
-    uint32_t item_size; /**< Bytes, 0..256. Exactly 8 and 16, fixed, are fast paths.  */
-    uint32_t flags;     /**< SNIC_CUCKOO_VARIABLE or SNIC_CUCKOO_EVICT. Others: SNIC_EINVAL. */
+    uint32_t key_size;  /**< Bytes, 1..64. Exactly 8 and 16 are fast paths.   */
+    uint32_t item_size; /**< Bytes, 0..256. Exactly 8 and 16 are fast paths.         */
+    uint32_t flags;     /**< 0 or SNIC_CUCKOO_EVICT. Others: SNIC_EINVAL. */
     /**
      * Slots reserved, 1..SNIC_CUCKOO_CAPACITY_MAX, rounded up to whole buckets (two
      * at least). Puts succeed up to a load of about .97; plan with .95.
@@ -205,71 +191,6 @@ SNIC_API SNIC_NODISCARD int snic_cuckoo_update_evict(struct snic_cuckoo *t, cons
                                                      void *ctx, snic_cuckoo_update_fn fn,
                                                      const struct snic_cuckoo_evict *e)
     SNIC_NONNULL(1, 2, 4, 5);
-
-/* ---- Tables made with SNIC_CUCKOO_VARIABLE ---- */
-
-/**
- * As snic_cuckoo_put() with lengths; borrowed for the call. A key is its bytes and its
- * length: "a" and "a\0" are two. A replacement may change the item's length. @p item may
- * be NULL when @p item_len is 0. [writer]
- * @return 0 inserted; 1 replaced; SNIC_ENOSPC no room for a new key; SNIC_EINVAL key_len
- *         not 1..key_size or item_len above item_size (nothing changed)
- */
-SNIC_API SNIC_NODISCARD int snic_cuckoo_put_var(struct snic_cuckoo *t, const void *key,
-                                                uint32_t key_len, const void *item,
-                                                uint32_t item_len) SNIC_NONNULL(1, 2);
-
-/**
- * As snic_cuckoo_get(). @p item has room for item_size bytes, of which those of the item
- * are written, and @p item_len gets their number; either may be NULL. [any]
- * @return 0 found; SNIC_ENOENT not in the table, or of a length that cannot be
- */
-SNIC_API SNIC_NODISCARD int snic_cuckoo_get_var(const struct snic_cuckoo *t, const void *key,
-                                                uint32_t key_len, void *item, uint32_t *item_len)
-    SNIC_NONNULL(1, 2);
-
-/**
- * As snic_cuckoo_get_n(). Key i is key_lens[i] bytes at keys[i], its item goes to
- * @p items + i * item_size and its length to item_lens[i]; items and item_lens may be
- * NULL. [any]
- * @return bit i is set when key i was found
- */
-SNIC_API SNIC_NODISCARD uint64_t snic_cuckoo_get_n_var(const struct snic_cuckoo *t,
-                                                       const void *const *keys,
-                                                       const uint32_t *key_lens, uint32_t n,
-                                                       void *items, uint32_t *item_lens)
-    SNIC_NONNULL(1, 2, 3);
-
-/** As snic_cuckoo_del(): 0 removed; SNIC_ENOENT. [writer] */
-SNIC_API int snic_cuckoo_del_var(struct snic_cuckoo *t, const void *key, uint32_t key_len)
-    SNIC_NONNULL(1, 2);
-
-/**
- * Decide on one key. @p item has room for item_size bytes, 8-byte aligned, and holds the
- * current item of *item_len bytes, or zeros and length 0 when the key is absent; the
- * callback may change both, the length to at most item_size.
- */
-typedef enum snic_cuckoo_verdict (*snic_cuckoo_update_var_fn)(void *ctx, void *item,
-                                                              uint32_t *item_len, int resident);
-
-/**
- * As snic_cuckoo_update(). [writer]
- * @return 0 the verdict was carried out; SNIC_ENOSPC no room for an absent key; SNIC_EINVAL
- *         key_len not 1..key_size (nothing changed, and the callback was not called)
- */
-SNIC_API SNIC_NODISCARD int snic_cuckoo_update_var(struct snic_cuckoo *t, const void *key,
-                                                   uint32_t key_len, void *ctx,
-                                                   snic_cuckoo_update_var_fn fn)
-    SNIC_NONNULL(1, 2, 5);
-
-/**
- * As snic_cuckoo_next(). @p key has room for key_size bytes and @p item for item_size;
- * all four outputs may be NULL. [any]
- * @return 0 a pair; SNIC_ENOENT the end (outputs untouched, cursor past the end)
- */
-SNIC_API SNIC_NODISCARD int snic_cuckoo_next_var(const struct snic_cuckoo *t, uint64_t *cursor,
-                                                 void *key, uint32_t *key_len, void *item,
-                                                 uint32_t *item_len) SNIC_NONNULL(1, 2);
 
 /* ---- All tables ---- */
 

@@ -21,10 +21,8 @@ static const char *cuckoo_opts_wrong(const struct snic_cuckoo_opts *o)
         return "key_size: not 1..64";
     if (o->item_size > SNIC_CUCKOO_ITEM_MAX)
         return "item_size: not 0..256";
-    if ((o->flags & ~(SNIC_CUCKOO_VARIABLE | SNIC_CUCKOO_EVICT)) != 0)
+    if ((o->flags & ~SNIC_CUCKOO_EVICT) != 0)
         return "flags: unknown bits";
-    if (o->flags == (SNIC_CUCKOO_VARIABLE | SNIC_CUCKOO_EVICT))
-        return "flags: VARIABLE and EVICT exclude each other";
     if (o->capacity_slots < 1 || o->capacity_slots > SNIC_CUCKOO_CAPACITY_MAX)
         return "capacity_slots: not 1..2^33";
     return NULL;
@@ -34,7 +32,6 @@ static int cuckoo_layout_of(struct cuckoo_layout *l, struct snic_cuckoo_opts *o,
                             const struct snic_cuckoo_opts *from)
 {
     uint64_t slot_bytes;
-    int variable;
 
     memset(o, 0, sizeof(*o));
     if (snic_opts_copy(o, sizeof(*o), from) != 0)
@@ -43,12 +40,10 @@ static int cuckoo_layout_of(struct cuckoo_layout *l, struct snic_cuckoo_opts *o,
         return SNIC_EINVAL;
     l->buckets = (o->capacity_slots + SNIC_CUCKOO_BUCKET_SLOTS - 1) / SNIC_CUCKOO_BUCKET_SLOTS;
     l->buckets = snic_max_u64(l->buckets, 2);
-    /* In a variable table a length goes in front: a byte, two bytes. */
-    variable = (o->flags & SNIC_CUCKOO_VARIABLE) != 0;
-    l->key_words = ((uint64_t)o->key_size + (variable ? 1 : 0) + 7) / 8;
-    l->item_words = ((uint64_t)o->item_size + (variable && o->item_size > 0 ? 2 : 0) + 7) / 8;
+    l->key_words = ((uint64_t)o->key_size + 7) / 8;
+    l->item_words = ((uint64_t)o->item_size + 7) / 8;
     l->header_words = snic_align_up(l->buckets, SNIC_CACHELINE / sizeof(uint64_t));
-    /* At most 2^33 slots of 336 bytes: no overflow in 64 bits, but perhaps in size_t. */
+    /* At most 2^33 slots of 320 bytes: no overflow in 64 bits, but perhaps in size_t. */
     slot_bytes = (l->key_words + l->item_words) * 8 * SNIC_CUCKOO_BUCKET_SLOTS * l->buckets;
     l->age_words = (o->flags & SNIC_CUCKOO_EVICT) != 0 ? l->buckets : 0; /* 4 of 16 bits */
     l->memory_bytes =
@@ -81,8 +76,6 @@ size_t snic_cuckoo_memsize(const struct snic_cuckoo_opts *o)
 
 static enum cuckoo_shape cuckoo_shape_of(const struct snic_cuckoo_opts *o)
 {
-    if (o->flags & SNIC_CUCKOO_VARIABLE)
-        return CUCKOO_VARIABLE;
     if (o->flags & SNIC_CUCKOO_EVICT)
         return CUCKOO_ANY;
     if (o->key_size == 8 && o->item_size == 8)
@@ -178,37 +171,18 @@ static int cuckoo_check_padding(const uint64_t *words, uint32_t used)
     return SNIC_ECORRUPT;
 }
 
-/* Lengths within bounds, padding zero; *w gets the words that the key uses. */
-static int cuckoo_check_sizes(const struct snic_cuckoo *t, const uint64_t *words,
-                              struct cuckoo_words *w)
-{
-    uint32_t key_used = w->sized ? ((uint32_t)words[0] & 0xff) + 1 : t->key_size;
-    uint32_t item_used = t->item_size;
-
-    if (w->sized) {
-        uint32_t length = w->item > 0 ? (uint32_t)words[w->at] & 0xffff : 0;
-
-        if (key_used < 2 || key_used > 1 + t->key_size || length > t->item_size)
-            return SNIC_ECORRUPT;
-        item_used = w->item > 0 ? 2 + length : 0;
-        w->key = (key_used + 7) / 8;
-    }
-    if (cuckoo_check_padding(words, key_used) != 0)
-        return SNIC_ECORRUPT;
-    return cuckoo_check_padding(words + w->at, item_used);
-}
-
 /* Is the entry at home, under its tag, and alone? Its key and item padding are zero? */
 static int cuckoo_check_slot(const struct snic_cuckoo *t, uint32_t bucket, uint32_t slot)
 {
-    struct cuckoo_words w = cuckoo_words_of(t);
+    const struct cuckoo_words w = cuckoo_words_of(t);
     uint64_t words[SNIC_CUCKOO__KEY_WORDS + SNIC_CUCKOO__ITEM_WORDS] = {0};
     uint32_t tag = cuckoo_tag(cuckoo_load(cuckoo_header(t, bucket)), slot);
     struct cuckoo_spot s;
     uint32_t same = 0;
 
     cuckoo_copy_out(words, cuckoo_slot(t, bucket, slot, w.slot), w.slot);
-    if (cuckoo_check_sizes(t, words, &w) != 0)
+    if (cuckoo_check_padding(words, t->key_size) != 0 ||
+        cuckoo_check_padding(words + w.at, t->item_size) != 0)
         return SNIC_ECORRUPT;
     s = cuckoo_spot_of(t, words, w);
     if (s.tag != tag || (s.bucket[0] != bucket && s.bucket[1] != bucket))

@@ -7,10 +7,7 @@
  *
  * A header is one 64-bit word: four 8-bit tags (0: the slot is empty) and a 32-bit
  * sequence. Headers lie together, 2 bytes per slot, so that lookups of absent keys and path
- * searches stay in a small array. A slot is key words, then item words, zero padded. In a table of
- * variable sizes a key is preceded by its length in one byte and an item by its length in two, and
- * a slot's words behind the last used one of key and item are left as they were: keys of different
- * lengths differ in their first word, so that comparing as many words as one of them has is enough.
+ * searches stay in a small array. A slot is key words, then item words, zero padded.
  *
  * A key's bucket 1 and tag come from disjoint bits of its hash. Its other bucket is
  * sums[tag] - bucket (mod buckets), with a random sum per tag: an involution for every number of
@@ -44,9 +41,8 @@
 #include <stdatomic.h>
 
 #define SNIC_CUCKOO__INLINE static inline __attribute__((always_inline, unused))
-/* Room for the largest key and item of a variable table, with their lengths in front. */
-#define SNIC_CUCKOO__KEY_WORDS ((SNIC_CUCKOO_KEY_MAX + 1 + 7) / 8)
-#define SNIC_CUCKOO__ITEM_WORDS ((SNIC_CUCKOO_ITEM_MAX + 2 + 7) / 8)
+#define SNIC_CUCKOO__KEY_WORDS (SNIC_CUCKOO_KEY_MAX / 8)
+#define SNIC_CUCKOO__ITEM_WORDS (SNIC_CUCKOO_ITEM_MAX / 8)
 #define SNIC_CUCKOO__SEQ_ODD ((uint64_t)1 << 32)
 #define SNIC_CUCKOO__SEQ_STEP ((uint64_t)2 << 32)
 /* Buckets a path search may expand: both roots and four children each, to depth 4. */
@@ -104,30 +100,20 @@ struct snic_cuckoo {
 };
 
 /* Key and item sizes with code of their own. */
-enum cuckoo_shape {
-    CUCKOO_ANY,
-    CUCKOO_8_8,
-    CUCKOO_8_16,
-    CUCKOO_16_8,
-    CUCKOO_16_16,
-    CUCKOO_VARIABLE /* SNIC_CUCKOO_VARIABLE */
-};
+enum cuckoo_shape { CUCKOO_ANY, CUCKOO_8_8, CUCKOO_8_16, CUCKOO_16_8, CUCKOO_16_16 };
 
 /* Word counts, constant where a shape is. */
 struct cuckoo_words {
-    uint32_t key;  /* compared and copied; in a variable table those that the key uses */
-    uint32_t item; /* copied; likewise */
+    uint32_t key;
+    uint32_t item; /* copied */
     uint32_t at;   /* from a slot's start to its item */
     uint32_t slot;
     int exact; /* key and item fill their words */
-    int sized; /* a reader finds the item's length in its first word */
 };
 
-/* Those of the table's largest key and item. */
 SNIC_CUCKOO__INLINE struct cuckoo_words cuckoo_words_of(const struct snic_cuckoo *t)
 {
-    struct cuckoo_words w = {
-        t->key_words, t->item_words, t->key_words, t->slot_words, 0, t->shape == CUCKOO_VARIABLE};
+    struct cuckoo_words w = {t->key_words, t->item_words, t->key_words, t->slot_words, 0};
 
     return w;
 }
@@ -139,28 +125,28 @@ SNIC_CUCKOO__INLINE struct cuckoo_words cuckoo_words_of(const struct snic_cuckoo
 #define SNIC_CUCKOO__SHAPED(t, call)                                                               \
     switch ((t)->shape) {                                                                          \
     case CUCKOO_8_8: {                                                                             \
-        const struct cuckoo_words W = {1, 1, 1, 2, 1, 0};                                          \
+        const struct cuckoo_words W = {1, 1, 1, 2, 1};                                             \
         call;                                                                                      \
         break;                                                                                     \
     }                                                                                              \
     case CUCKOO_8_16: {                                                                            \
-        const struct cuckoo_words W = {1, 2, 1, 3, 1, 0};                                          \
+        const struct cuckoo_words W = {1, 2, 1, 3, 1};                                             \
         call;                                                                                      \
         break;                                                                                     \
     }                                                                                              \
     case CUCKOO_16_8: {                                                                            \
-        const struct cuckoo_words W = {2, 1, 2, 3, 1, 0};                                          \
+        const struct cuckoo_words W = {2, 1, 2, 3, 1};                                             \
         call;                                                                                      \
         break;                                                                                     \
     }                                                                                              \
     case CUCKOO_16_16: {                                                                           \
-        const struct cuckoo_words W = {2, 2, 2, 4, 1, 0};                                          \
+        const struct cuckoo_words W = {2, 2, 2, 4, 1};                                             \
         call;                                                                                      \
         break;                                                                                     \
     }                                                                                              \
     default: {                                                                                     \
         const struct cuckoo_words W = cuckoo_words_of(t);                                          \
-        SNIC_ASSERT((t)->shape == CUCKOO_ANY); /* a variable table has calls of its own */         \
+        SNIC_DASSERT((t)->shape == CUCKOO_ANY);                                                    \
         call;                                                                                      \
         break;                                                                                     \
     }                                                                                              \
@@ -267,7 +253,7 @@ SNIC_CUCKOO__INLINE uint32_t cuckoo_other(const struct snic_cuckoo *t, uint32_t 
 SNIC_CUCKOO__INLINE struct cuckoo_spot cuckoo_spot_of(const struct snic_cuckoo *t,
                                                       const uint64_t *key, struct cuckoo_words w)
 {
-    /* Whole words, zero padded: the length is the table's, or part of the key. */
+    /* Whole words, zero padded: all keys have the same length. */
     uint64_t hash = XXH3_64bits_withSeed(key, w.key * sizeof(*key), t->seed);
     struct cuckoo_spot s;
 
@@ -406,45 +392,5 @@ SNIC_CUCKOO__INLINE void cuckoo_copy_in(_Atomic uint64_t *to, const uint64_t *fr
     for (uint32_t i = 0; i < words; i++)
         cuckoo_store(to + i, from[i]);
 }
-
-/* The length in front of a variable item; a torn copy yields no more than the table's. */
-SNIC_CUCKOO__INLINE uint32_t cuckoo_item_length(const struct snic_cuckoo *t, const uint64_t *item)
-{
-    uint32_t length = (uint32_t)item[0] & 0xffff;
-
-    return length < t->item_size ? length : t->item_size;
-}
-
-SNIC_CUCKOO__INLINE void cuckoo_copy_item_out(const struct snic_cuckoo *t, uint64_t *to,
-                                              _Atomic uint64_t *from, struct cuckoo_words w)
-{
-    if (w.sized && w.item > 0) {
-        to[0] = cuckoo_load(from);
-        cuckoo_copy_out(to + 1, from + 1, (2 + cuckoo_item_length(t, to) + 7) / 8 - 1);
-    } else {
-        cuckoo_copy_out(to, from, w.item);
-    }
-}
-
-/* ---- What the calls on variable tables build on: keys and items as words ---- */
-
-/* 1 with a copy of the item if w.item > 0, or 0. */
-int cuckoo_get_stored(const struct snic_cuckoo *t, const struct cuckoo_spot *s, const uint64_t *key,
-                      uint64_t *item, struct cuckoo_words w);
-/* As snic_cuckoo_put(), _del(), _next(); words holds key, then item, of w. */
-int cuckoo_put_stored(struct snic_cuckoo *t, const uint64_t *key, const uint64_t *item,
-                      struct cuckoo_words w);
-int cuckoo_del_stored(struct snic_cuckoo *t, const uint64_t *key, struct cuckoo_words w);
-int cuckoo_next_stored(const struct snic_cuckoo *t, uint64_t *cursor, uint64_t *words);
-
-/* As snic_cuckoo_update(); `item` has w.item zeroed words. */
-typedef enum snic_cuckoo_verdict (*cuckoo_decide_fn)(void *ctx, uint64_t *item, int resident);
-/* Which entry to evict where there is no room; NULL: none. */
-struct cuckoo_evict_call {
-    const struct snic_cuckoo_evict *evict;
-    void *ctx;
-};
-int cuckoo_update_stored(struct snic_cuckoo *t, const uint64_t *key, struct cuckoo_words w,
-                         void *ctx, cuckoo_decide_fn fn, const struct cuckoo_evict_call *e);
 
 #endif /* SNIC_CUCKOO_PRIV_H */

@@ -35,13 +35,13 @@ static int cuckoo_try_slot(const struct snic_cuckoo *t, uint32_t bucket, uint32_
         _Atomic uint64_t *scratch = (_Atomic uint64_t *)(uintptr_t)t->scratch;
 
         if (cuckoo_key_equal(scratch, key, w.key)) {
-            cuckoo_copy_item_out(t, item, scratch + w.at, w);
+            cuckoo_copy_out(item, scratch + w.at, w.item);
             return 1;
         }
     }
     if (!cuckoo_key_equal(from, key, w.key))
         return 0;
-    cuckoo_copy_item_out(t, item, from + w.at, w);
+    cuckoo_copy_out(item, from + w.at, w.item);
     return 1;
 }
 
@@ -75,8 +75,8 @@ static enum cuckoo_probe_result cuckoo_probe(const struct snic_cuckoo *t,
 }
 
 /* Step 4 around the others. */
-int cuckoo_get_stored(const struct snic_cuckoo *t, const struct cuckoo_spot *s, const uint64_t *key,
-                      uint64_t *item, struct cuckoo_words w)
+static int cuckoo_get_stored(const struct snic_cuckoo *t, const struct cuckoo_spot *s,
+                             const uint64_t *key, uint64_t *item, struct cuckoo_words w)
 {
     enum cuckoo_probe_result r;
 
@@ -95,7 +95,6 @@ static __attribute__((noinline)) int cuckoo_get_slow(const struct snic_cuckoo *t
     uint64_t item[SNIC_CUCKOO__ITEM_WORDS];
     struct cuckoo_spot s;
 
-    SNIC_ASSERT(t->shape != CUCKOO_VARIABLE); /* it has calls of its own */
     if (out == NULL)
         w.item = 0;
     cuckoo_to_words(key_words, w.key, key, t->key_size, 0);
@@ -207,10 +206,10 @@ SNIC_CUCKOO__INLINE int cuckoo_get(const struct snic_cuckoo *t, const void *key,
                                                                                                    \
         return cuckoo_get(t, key, out, w);                                                         \
     }
-SNIC_CUCKOO__GET(cuckoo_get_8_8, 1, 1, 1, 2, 1, 0)
-SNIC_CUCKOO__GET(cuckoo_get_8_16, 1, 2, 1, 3, 1, 0)
-SNIC_CUCKOO__GET(cuckoo_get_16_8, 2, 1, 2, 3, 1, 0)
-SNIC_CUCKOO__GET(cuckoo_get_16_16, 2, 2, 2, 4, 1, 0)
+SNIC_CUCKOO__GET(cuckoo_get_8_8, 1, 1, 1, 2, 1)
+SNIC_CUCKOO__GET(cuckoo_get_8_16, 1, 2, 1, 3, 1)
+SNIC_CUCKOO__GET(cuckoo_get_16_8, 2, 1, 2, 3, 1)
+SNIC_CUCKOO__GET(cuckoo_get_16_16, 2, 2, 2, 4, 1)
 #undef SNIC_CUCKOO__GET
 
 int snic_cuckoo_get(const struct snic_cuckoo *t, const void *key, void *item)
@@ -310,9 +309,10 @@ uint64_t snic_cuckoo_get_n(const struct snic_cuckoo *t, const void *keys, uint32
     return found;
 }
 
-int cuckoo_next_stored(const struct snic_cuckoo *t, uint64_t *cursor, uint64_t *words)
+int snic_cuckoo_next(const struct snic_cuckoo *t, uint64_t *cursor, void *key, void *item)
 {
     const struct cuckoo_words w = cuckoo_words_of(t);
+    uint64_t words[SNIC_CUCKOO__KEY_WORDS + SNIC_CUCKOO__ITEM_WORDS];
     uint64_t end = (uint64_t)t->buckets * SNIC_CUCKOO_BUCKET_SLOTS;
     uint64_t at = *cursor;
 
@@ -329,32 +329,21 @@ int cuckoo_next_stored(const struct snic_cuckoo *t, uint64_t *cursor, uint64_t *
         cuckoo_copy_out(words, from, w.key);
         if (header & SNIC_CUCKOO__SEQ_ODD) { /* I4 */
             _Atomic uint64_t *scratch = (_Atomic uint64_t *)(uintptr_t)t->scratch;
-            uint32_t used = w.sized ? ((uint32_t)words[0] % 256 + 1 + 7) / 8 : w.key;
 
-            if (used <= w.key && cuckoo_key_equal(scratch, words, used))
+            if (cuckoo_key_equal(scratch, words, w.key))
                 from = scratch;
         }
-        cuckoo_copy_item_out(t, words + w.at, from + w.at, w);
+        cuckoo_copy_out(words + w.at, from + w.at, w.item);
         cuckoo_fence_acquire(); /* I3 */
         if (cuckoo_load(cuckoo_header(t, bucket)) != header)
             continue;
         *cursor = at + 1;
+        if (key != NULL)
+            cuckoo_from_words(key, words, w.key, t->key_size, 0);
+        if (item != NULL)
+            cuckoo_from_words(item, words + w.at, w.item, t->item_size, 0);
         return 0;
     }
     *cursor = end;
     return SNIC_ENOENT;
-}
-
-int snic_cuckoo_next(const struct snic_cuckoo *t, uint64_t *cursor, void *key, void *item)
-{
-    uint64_t words[SNIC_CUCKOO__KEY_WORDS + SNIC_CUCKOO__ITEM_WORDS];
-
-    SNIC_ASSERT(t->shape != CUCKOO_VARIABLE);
-    if (cuckoo_next_stored(t, cursor, words) != 0)
-        return SNIC_ENOENT;
-    if (key != NULL)
-        cuckoo_from_words(key, words, t->key_words, t->key_size, 0);
-    if (item != NULL)
-        cuckoo_from_words(item, words + t->key_words, t->item_words, t->item_size, 0);
-    return 0;
 }

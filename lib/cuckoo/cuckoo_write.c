@@ -260,14 +260,6 @@ SNIC_CUCKOO__INLINE int cuckoo_put_words(struct snic_cuckoo *t, const struct cuc
     return 1;
 }
 
-int cuckoo_put_stored(struct snic_cuckoo *t, const uint64_t *key, const uint64_t *item,
-                      struct cuckoo_words w)
-{
-    struct cuckoo_spot s = cuckoo_spot_of(t, key, w);
-
-    return cuckoo_put_words(t, &s, key, item, w);
-}
-
 SNIC_CUCKOO__INLINE int cuckoo_put_at(struct snic_cuckoo *t, const struct cuckoo_spot *s,
                                       const uint64_t *key, const void *item, struct cuckoo_words w)
 {
@@ -361,29 +353,18 @@ static void cuckoo_remove(struct snic_cuckoo *t, struct cuckoo_place p)
     cuckoo_add(&t->counters.deletes, 1);
 }
 
-SNIC_CUCKOO__INLINE int cuckoo_del_words(struct snic_cuckoo *t, const uint64_t *key,
-                                         struct cuckoo_words w)
-{
-    struct cuckoo_spot s = cuckoo_spot_of(t, key, w);
-    struct cuckoo_place p;
-
-    if (!cuckoo_locate(t, &s, key, &p, w))
-        return SNIC_ENOENT;
-    cuckoo_remove(t, p);
-    return 0;
-}
-
-int cuckoo_del_stored(struct snic_cuckoo *t, const uint64_t *key, struct cuckoo_words w)
-{
-    return cuckoo_del_words(t, key, w);
-}
-
 SNIC_CUCKOO__INLINE int cuckoo_del(struct snic_cuckoo *t, const void *key, struct cuckoo_words w)
 {
     uint64_t key_words[SNIC_CUCKOO__KEY_WORDS];
+    struct cuckoo_spot s;
+    struct cuckoo_place p;
 
     cuckoo_to_words(key_words, w.key, key, t->key_size, w.exact);
-    return cuckoo_del_words(t, key_words, w);
+    s = cuckoo_spot_of(t, key_words, w);
+    if (!cuckoo_locate(t, &s, key_words, &p, w))
+        return SNIC_ENOENT;
+    cuckoo_remove(t, p);
+    return 0;
 }
 
 int snic_cuckoo_del(struct snic_cuckoo *t, const void *key)
@@ -396,6 +377,12 @@ int snic_cuckoo_del(struct snic_cuckoo *t, const void *key)
 }
 
 /* ---- Eviction ---- */
+
+/* Which entry to evict where there is no room. */
+struct cuckoo_evict_call {
+    const struct snic_cuckoo_evict *evict;
+    void *ctx;
+};
 
 /* Of the entries in two full buckets the one that goes first; 0: none may go. */
 static int cuckoo_victim(struct snic_cuckoo *t, const struct cuckoo_spot *s,
@@ -460,76 +447,55 @@ static int cuckoo_insert_evict(struct snic_cuckoo *t, const struct cuckoo_spot *
     return 0;
 }
 
-int cuckoo_update_stored(struct snic_cuckoo *t, const uint64_t *key, struct cuckoo_words w,
-                         void *ctx, cuckoo_decide_fn fn, const struct cuckoo_evict_call *e)
+static int cuckoo_update_evict(struct snic_cuckoo *t, const void *key, void *ctx,
+                               snic_cuckoo_update_fn fn, const struct cuckoo_evict_call *e)
 {
-    uint64_t item[SNIC_CUCKOO__ITEM_WORDS + 1];
-    struct cuckoo_spot s = cuckoo_spot_of(t, key, w);
+    const struct cuckoo_words w = cuckoo_words_of(t);
+    uint64_t key_words[SNIC_CUCKOO__KEY_WORDS];
+    uint64_t item[SNIC_CUCKOO__ITEM_WORDS];
     enum snic_cuckoo_verdict verdict;
     struct cuckoo_place p = {0, 0};
+    struct cuckoo_spot s;
     int resident;
 
     SNIC_DASSERT(t->in_callback == 0);
+    cuckoo_to_words(key_words, w.key, key, t->key_size, 0);
+    s = cuckoo_spot_of(t, key_words, w);
     memset(item, 0, sizeof(item));
-    resident = cuckoo_locate(t, &s, key, &p, w);
+    resident = cuckoo_locate(t, &s, key_words, &p, w);
     if (resident)
-        cuckoo_copy_item_out(t, item, cuckoo_slot(t, p.bucket, p.slot, w.slot) + w.at, w);
+        cuckoo_copy_out(item, cuckoo_slot(t, p.bucket, p.slot, w.slot) + w.at, w.item);
     t->in_callback = 1;
     verdict = fn(ctx, item, resident);
     t->in_callback = 0;
     SNIC_ASSERT(verdict == SNIC_CUCKOO_KEEP || verdict == SNIC_CUCKOO_STORE ||
                 verdict == SNIC_CUCKOO_REMOVE);
+    /* Padding after the item stays zero whatever the callback wrote there. */
+    if (t->item_size % 8 != 0)
+        item[t->item_size / 8] &= ((uint64_t)1 << t->item_size % 8 * 8) - 1;
     if (verdict == SNIC_CUCKOO_STORE) {
         if (!resident)
-            return e != NULL ? cuckoo_insert_evict(t, &s, key, item, w, e)
-                             : cuckoo_insert(t, &s, key, item, w);
-        cuckoo_replace(t, p, key, item, w);
+            return e != NULL ? cuckoo_insert_evict(t, &s, key_words, item, w, e)
+                             : cuckoo_insert(t, &s, key_words, item, w);
+        cuckoo_replace(t, p, key_words, item, w);
     } else if (verdict == SNIC_CUCKOO_REMOVE && resident) {
         cuckoo_remove(t, p);
     }
     return 0;
 }
 
-struct cuckoo_user {
-    const struct snic_cuckoo *t;
-    snic_cuckoo_update_fn fn;
-    void *ctx;
-};
-
-static enum snic_cuckoo_verdict cuckoo_decide_user(void *ctx, uint64_t *item, int resident)
-{
-    const struct cuckoo_user *u = ctx;
-    uint32_t size = u->t->item_size;
-    enum snic_cuckoo_verdict verdict = u->fn(u->ctx, item, resident);
-
-    /* Padding after the item stays zero whatever the callback wrote there. */
-    if (size % 8 != 0)
-        item[size / 8] &= ((uint64_t)1 << size % 8 * 8) - 1;
-    return verdict;
-}
-
 int snic_cuckoo_update(struct snic_cuckoo *t, const void *key, void *ctx, snic_cuckoo_update_fn fn)
 {
-    const struct cuckoo_words w = cuckoo_words_of(t);
-    struct cuckoo_user user = {t, fn, ctx};
-    uint64_t key_words[SNIC_CUCKOO__KEY_WORDS];
-
-    SNIC_ASSERT(t->shape != CUCKOO_VARIABLE); /* it has calls of its own */
-    cuckoo_to_words(key_words, w.key, key, t->key_size, 0);
-    return cuckoo_update_stored(t, key_words, w, &user, cuckoo_decide_user, NULL);
+    return cuckoo_update_evict(t, key, ctx, fn, NULL);
 }
 
 int snic_cuckoo_update_evict(struct snic_cuckoo *t, const void *key, void *ctx,
                              snic_cuckoo_update_fn fn, const struct snic_cuckoo_evict *e)
 {
-    const struct cuckoo_words w = cuckoo_words_of(t);
-    struct cuckoo_user user = {t, fn, ctx};
     struct cuckoo_evict_call call = {e, ctx};
-    uint64_t key_words[SNIC_CUCKOO__KEY_WORDS];
 
     SNIC_ASSERT(t->ages_offset != 0 && e->rank != NULL); /* SNIC_CUCKOO_EVICT */
-    cuckoo_to_words(key_words, w.key, key, t->key_size, 0);
-    return cuckoo_update_stored(t, key_words, w, &user, cuckoo_decide_user, &call);
+    return cuckoo_update_evict(t, key, ctx, fn, &call);
 }
 
 void snic_cuckoo_clear(struct snic_cuckoo *t)

@@ -5,7 +5,6 @@ snic_test(cuckoo cuckoo TIMEOUT 300)
 snic_test(cuckoo_defects cuckoo)
 snic_test(cuckoo_threads cuckoo TIMEOUT 300 LABELS threads)
 snic_test(cuckoo_evict cuckoo LABELS threads)
-snic_test(cuckoo_variable cuckoo TIMEOUT 300 LABELS threads)
 snic_test(cuckoo_twin cuckoo SOURCES test_cuckoo_scalar.c)
 # One thread that explores: a thread sanitizer would only be slow.
 snic_test(cuckoo_weak cuckoo TIMEOUT 300)
