@@ -460,37 +460,7 @@ static void test_hcache_seal_refused_sum_drops_page(void **state)
     hw_close(&w);
 }
 
-/* Any part of what is stored comes back from the others, also where it does not divide by four. */
-static void test_hcache_seal_xor_rebuilds(void **state)
-{
-    const struct snic_hcache_seal *seal = snic_hcache_seal_xor();
-    unsigned char stored[4096], broken[4096], parity[1024];
-    uint32_t sizes[] = {1, 2, 3, 4, 5, 511, 4095, 4096};
-    uint32_t i, part, n;
-
-    (void)state;
-    for (i = 0; i < sizeof(stored); i++)
-        stored[i] = (unsigned char)(i * 31 + (i >> 8));
-    assert_int_equal(seal->sum(NULL, 1, 2, stored, 4096),
-                     snic_hcache_seal_crc()->sum(NULL, 1, 2, stored, 4096));
-    for (n = 0; n < SNIC_COUNTOF(sizes); n++) {
-        uint32_t size = (sizes[n] + 3) / 4;
-
-        memset(parity, 0xee, sizeof(parity));
-        seal->parity(NULL, stored, sizes[n], parity);
-        for (part = 0; part < 4; part++) {
-            memcpy(broken, stored, sizeof(stored));
-            for (i = part * size; i < (part + 1) * size && i < sizes[n]; i++)
-                broken[i] ^= 0x55;
-            snic_hcache_xor_rebuild(broken, sizes[n], part, parity);
-            assert_memory_equal(broken, stored, sizeof(stored));
-        }
-        for (i = size; i < sizeof(parity); i++)
-            assert_int_equal(parity[i], 0xee);
-    }
-}
-
-/* A page of one byte repeated packs into that byte; parity is what is stored, inverted. */
+/* A page of one byte repeated packs into that byte. */
 static uint32_t toy_pack(void *ctx, const void *page, uint32_t bytes, void *out)
 {
     const unsigned char *p = page;
@@ -512,13 +482,6 @@ static int toy_unpack(void *ctx, const void *packed, uint32_t packed_bytes, void
         return SNIC_ECORRUPT;
     memset(page, *(const unsigned char *)packed, bytes);
     return 0;
-}
-
-static void toy_parity(void *ctx, const void *stored, uint32_t bytes, void *parity)
-{
-    ++*(int *)ctx;
-    assert_int_equal(bytes, 1);
-    *(unsigned char *)parity = (unsigned char)~*(const unsigned char *)stored;
 }
 
 /* The world's next pending action of this kind. */
@@ -549,8 +512,6 @@ static void test_hcache_seal_packs_and_unpacks(void **state)
     (void)state;
     toy.pack = toy_pack;
     toy.unpack = toy_unpack;
-    toy.parity = toy_parity;
-    toy.parity_bytes = 1;
     co.seal = &toy;
     co.seal_ctx = &calls;
     co.prefetch_max = 4;
@@ -565,7 +526,6 @@ static void test_hcache_seal_packs_and_unpacks(void **state)
     assert_int_equal(p->a.packed, 1);
     assert_int_equal(p->a.bytes, 1);
     assert_int_equal(*(unsigned char *)p->a.data, 7);
-    assert_int_equal(*(unsigned char *)p->a.parity, 0xf8);
     memset(want, 7, sizeof(want));
     assert_int_equal(p->a.sum, toy.sum(NULL, 1, 3, want, 512)); /* of the page as it is read */
     hw_settle(&w, 1000000);
@@ -583,7 +543,7 @@ static void test_hcache_seal_packs_and_unpacks(void **state)
     hw_settle(&w, 1000000);
     assert_true(snic_hcache_read(&w.host[0], 2, ev.lpn, 0, 512, out) >= 0);
     assert_memory_equal(out, want, 512);
-    assert_int_equal(calls, 3);
+    assert_int_equal(calls, 2);
     assert_int_equal(snic_hcache_control_counters(w.c)->bad_sums, 0);
     hw_close(&w);
 }
@@ -774,7 +734,6 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hcache_options_out_of_range_refused),
         cmocka_unit_test(test_hcache_wrong_option_is_named),
-        cmocka_unit_test(test_hcache_seal_xor_rebuilds),
         cmocka_unit_test(test_hcache_write_then_read_hits),
         cmocka_unit_test(test_hcache_locked_page_busy),
         cmocka_unit_test(test_hcache_read_cache_takes_no_dirty_page),

@@ -461,49 +461,6 @@ static void test_hcachelink_checksum_is_verified_before_the_write(void **state)
     rig_close(&g);
 }
 
-/* The erasure code at flush: with the parity that was kept, any quarter of a page comes back. */
-struct kept {
-    unsigned char parity[2][RIG_PAGE / 4];
-    uint32_t pages;
-};
-
-static void keep_parity(void *ctx, const struct snic_hcache_action *a)
-{
-    struct rig *g = ctx;
-    struct kept *k = g->user;
-    assert_int_equal(a->bytes, RIG_PAGE);
-    assert_true(a->lpn < 2);
-    memcpy(k->parity[a->lpn], a->parity, RIG_PAGE / 4);
-    k->pages++;
-}
-
-static void test_hcachelink_parity_of_flushed_pages(void **state)
-{
-    static struct kept k;
-    struct rig g;
-    uint64_t ino;
-    (void)state;
-    memset(&k, 0, sizeof(k));
-    rig_defaults(&g);
-    g.user = &k;
-    g.po.flushed = keep_parity;
-    g.po.control.seal = snic_hcache_seal_xor();
-    rig_open(&g);
-    ino = rig_file(&g, "a");
-    rig_fill(page, sizeof(page), 14);
-    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, ino, 0, 2 * RIG_PAGE, page), 2 * RIG_PAGE);
-    assert_int_equal(rig_op(&g, SNIC_HCACHELINK_FSYNC, ino, 0, 0, NULL), 0);
-    assert_int_equal(k.pages, 2);
-    for (uint32_t part = 0; part < 4; part++)
-        for (uint32_t n = 0; n < 2; n++) {
-            memcpy(out, page + n * RIG_PAGE, RIG_PAGE);
-            memset(out + part * RIG_PAGE / 4, 0xee, RIG_PAGE / 4);
-            snic_hcache_xor_rebuild(out, RIG_PAGE, part, k.parity[n]);
-            assert_memory_equal(out, page + n * RIG_PAGE, RIG_PAGE);
-        }
-    rig_close(&g);
-}
-
 /* Many at once, of which the DPU takes two at a time. */
 static void test_hcachelink_many_requests_few_tasks(void **state)
 {
@@ -638,7 +595,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_hcachelink_fsync_survives_a_power_cut),
         cmocka_unit_test(test_hcachelink_store_fails_and_recovers),
         cmocka_unit_test(test_hcachelink_checksum_is_verified_before_the_write),
-        cmocka_unit_test(test_hcachelink_parity_of_flushed_pages),
         cmocka_unit_test(test_hcachelink_many_requests_few_tasks),
         cmocka_unit_test(test_hcachelink_refuses_what_the_header_says),
     };

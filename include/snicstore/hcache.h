@@ -413,12 +413,12 @@ SNIC_API uint64_t snic_hcache_place(uint64_t seed, uint64_t buckets, uint64_t in
 /* ---- Sealing: what happens to a page between cache and store ---- */
 
 /**
- * Checksums (the paper's DIF), compression, parity. Each function may be NULL. They run on the
- * engine's copies in its memory, with @p ctx of the options.
+ * Checksums (the paper's DIF) and compression. Each function may be NULL. They run on the engine's
+ * copies in its memory, with @p ctx of the options.
  */
 struct snic_hcache_seal {
     uint32_t ops_size;
-    uint32_t parity_bytes; /**< room for parity per page, at most 64 KiB                     */
+    uint32_t reserved; /**< 0 */
     const char *name;
     /** Checksum of a page's content and place. */
     uint32_t (*sum)(void *ctx, uint64_t ino, uint64_t lpn, const void *page, uint32_t bytes);
@@ -426,19 +426,9 @@ struct snic_hcache_seal {
     uint32_t (*pack)(void *ctx, const void *page, uint32_t bytes, void *out);
     /** The inverse: 0, or SNIC_ECORRUPT. */
     int (*unpack)(void *ctx, const void *packed, uint32_t packed_bytes, void *page, uint32_t bytes);
-    /** Parity of what is stored. */
-    void (*parity)(void *ctx, const void *stored, uint32_t bytes, void *parity);
 };
 /** CRC32C over inode, lpn and content; nothing else. The default. [any] */
 SNIC_API const struct snic_hcache_seal *snic_hcache_seal_crc(void);
-/**
- * The same with an erasure code of 4+1: what is stored, in four parts of (bytes + 3) / 4 (the last
- * one as if zeroes followed), and their XOR as the parity. Pages up to 64 KiB. [any]
- */
-SNIC_API const struct snic_hcache_seal *snic_hcache_seal_xor(void);
-/** Make @p part (0..3) of @p bytes at @p stored again from the others and their parity. [any] */
-SNIC_API void snic_hcache_xor_rebuild(void *stored, uint32_t bytes, uint32_t part,
-                                      const void *parity) SNIC_NONNULL(1, 4);
 
 /* ---- DPU: control plane, an engine without I/O ---- */
 
@@ -520,8 +510,8 @@ struct snic_hcache_event {
 
 enum snic_hcache_action_kind {
     SNIC_HCACHE_ACT_DMA = 1,      /**< carry out ops, then EV_DMA with id                       */
-    SNIC_HCACHE_ACT_FLUSH = 2,    /**< write data (bytes) with sum and parity as page lpn of ino,
-                                       then EV_FLUSHED with id; data is borrowed until then     */
+    SNIC_HCACHE_ACT_FLUSH = 2,    /**< write data (bytes) with sum as page lpn of ino, then
+                                       EV_FLUSHED with id; data is borrowed until then          */
     SNIC_HCACHE_ACT_FETCH = 3,    /**< read page lpn of ino into data (page_bytes), zeroes behind
                                        the end; then EV_FETCHED with id                         */
     SNIC_HCACHE_ACT_SYNC = 4,     /**< fsync id: its pages are written (result 0) or one failed;
@@ -539,7 +529,6 @@ struct snic_hcache_action {
     void *data;
     uint32_t bytes;
     uint32_t sum;
-    void *parity; /**< seal->parity_bytes, or NULL                                           */
     struct snic_hcache_op *ops;
     uint32_t count;
     uint32_t packed; /**< FLUSH: data is what seal->pack made                                */

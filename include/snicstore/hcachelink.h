@@ -236,12 +236,6 @@ struct snic_hcachelink_dpu_opts {
                                 that refuses all of them; 10 s                          */
     struct snic_hcache_control_opts control; /**< opts_size 0: defaults. seal->pack is refused:
                                                   a file has no place for packed pages          */
-    /**
-     * A page is in the file system (not necessarily synced): its action of hcache.h, with the sum
-     * and the parity, for a user that stores those beside the file. Borrowed for the call. May be
-     * NULL.
-     */
-    void (*flushed)(void *ctx, const struct snic_hcache_action *page);
     /** The host has left, or is dead and nothing of it is left; serve the next link. May be NULL.
      */
     void (*gone)(void *ctx, struct snic_hcachelink_dpu *d);

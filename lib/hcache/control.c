@@ -35,7 +35,7 @@ static int control_opts(struct snic_hcache_control_opts *o,
         o->seal = snic_hcache_seal_crc();
     if (o->jobs < 2 || o->jobs > 1024 || o->reserve > info->ways ||
         o->policy->state_bytes > SNIC_HCACHE_POLICY_BYTES || o->policy->choose == NULL ||
-        o->seal->parity_bytes > 65536 || o->unordered > 1 || o->reserved != 0)
+        o->seal->reserved != 0 || o->unordered > 1 || o->reserved != 0)
         return SNIC_EINVAL;
     return 0;
 }
@@ -71,8 +71,6 @@ static struct snic_hcache_control *hcache_control_place(struct snic_arena *a,
         unsigned char *page = control_take(a, 1, info->page_bytes, 64);
         unsigned char *other = control_take(a, 1, info->page_bytes, 64);
         unsigned char *copy = control_take(a, 2, info->bucket_bytes, 64);
-        unsigned char *parity =
-            o->seal->parity_bytes != 0 ? control_take(a, 1, o->seal->parity_bytes, 64) : NULL;
 
         if (a->base == NULL || a->used == SIZE_MAX)
             continue;
@@ -81,7 +79,6 @@ static struct snic_hcache_control *hcache_control_place(struct snic_arena *a,
         c->jobs[i].page = page;
         c->jobs[i].other = other;
         c->jobs[i].copy = copy;
-        c->jobs[i].parity = parity;
         c->free_jobs[i] = o->jobs - 1 - i;
     }
     return at;
@@ -488,7 +485,6 @@ static void control_fill(struct snic_hcache_control *c, uint32_t what, struct sn
         a->packed = j->packed;
         a->end = j->end;
         a->sum = j->sum;
-        a->parity = j->parity;
     }
 }
 

@@ -76,8 +76,7 @@ struct hcache_job {
     struct snic_hcache_op ops[SNIC_HCACHE_OPS_MAX];
     unsigned char *page;
     unsigned char *other; /* packed page                                                 */
-    unsigned char *parity;
-    unsigned char *copy; /* of a bucket, and a second one behind it                      */
+    unsigned char *copy;  /* of a bucket, and a second one behind it                      */
 };
 
 enum {

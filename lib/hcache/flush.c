@@ -107,8 +107,6 @@ static void flush_seal(struct snic_hcache_control *c, struct hcache_job *j)
             j->packed = 1;
         }
     }
-    if (seal->parity != NULL && j->parity != NULL)
-        seal->parity(c->seal_ctx, j->packed ? j->other : j->page, j->bytes, j->parity);
 }
 
 static void flush_pulled(struct snic_hcache_control *c, struct hcache_job *j)

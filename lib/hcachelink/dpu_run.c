@@ -206,8 +206,6 @@ static void hca_run_stored(struct hca_run *u)
 {
     u->d->stats.writes++;
     u->d->progress_ns = snic_loop_now(u->d->dma->loop);
-    if (u->d->opts.flushed != NULL)
-        u->d->opts.flushed(u->d->opts.ctx, &u->a);
 }
 
 static void hca_run_flushed(struct snic_fs_req *r)
