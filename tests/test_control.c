@@ -32,7 +32,7 @@ static void test_control_disk_is_placed_on_all_servers(void **state)
         seen |= 1u << where(1, i).server;
     assert_int_equal(seen, 2 | 4 | 8);
     assert_disk_is(7);
-    assert_int_equal(fix.client[0].wanting, 0);
+    assert_int_equal(fix.client[0].lookups_failed, 0);
 }
 
 static void test_control_move_keeps_what_was_written(void **state)
@@ -325,7 +325,7 @@ static void test_control_what_is_known_is_told_again(void **state)
     snic_control_client_map(fix.client[0].cc, 0, 0, snic_volume_gen(1, 0));
     ctlfix_run(&fix, 20 * CTLFIX_MS);
     snic_control_client_get_stats(fix.client[0].cc, &s);
-    assert_int_equal(s.waiting, 0);
+    assert_int_equal(s.lookups_pending, 0);
 }
 
 static void test_control_leases_are_used_up(void **state)
@@ -633,7 +633,7 @@ static void test_control_without_room_enospc_at_once(void **state)
     uint64_t from = snic_loop_now(fix.client[0].loop);
     assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_WRITE, 0, 4096, buffer), SNIC_ENOSPC);
     assert_true(snic_loop_now(fix.client[0].loop) < from + 1000 * CTLFIX_MS);
-    assert_true(fix.client[0].wanting > 0);
+    assert_true(fix.client[0].lookups_failed > 0);
     assert_true(fix.events[SNIC_CONTROL_NO_PLACE] > 0);
     memset(buffer + 4096, 1, 4096);
     assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_READ, 4096, 4096, buffer + 4096), 4096);

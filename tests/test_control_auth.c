@@ -51,7 +51,7 @@ static void test_control_auth_all_is_as_without(void **state)
 {
     (void)state;
     attached();
-    assert_true(catalog().tokens >= 1 && catalog().strangers == 0);
+    assert_true(catalog().tokens >= 1 && catalog().unauthenticated == 0);
     for (uint32_t i = 0; i < CTLFIX_SEGMENTS; i++)
         assert_int_equal(ctlfix_move(&fix, 0, i, where(1, i).server % 3), 0);
     read_is(0, 7);
@@ -262,7 +262,8 @@ static void test_control_auth_strangers_are_told_nothing(void **state)
     }
     fix.auth_client[0] = right;
     ctlfix_run(&fix, 100 * CTLFIX_MS);
-    assert_true(catalog().strangers >= 2); /* a peer that finds another key at the catalog leaves */
+    /* A peer that finds another key at the catalog leaves. */
+    assert_true(catalog().unauthenticated >= 2);
     /* A client's key is none of an operator. */
     struct snic_control_auth operator= fix.auth_operator;
     for (uint32_t i = 0; i < 3; i++) {
@@ -418,7 +419,7 @@ static void test_control_auth_account_is_taken_away(void **state)
     ctlfix_load(&fix, 1, 1, 4);
     ctlfix_run(&fix, 2000 * CTLFIX_MS);
     assert_int_equal(done_by_servers(), was);
-    assert_true(catalog().strangers > 0);
+    assert_true(catalog().unauthenticated > 0);
 }
 
 #define KEYS(name) cmocka_unit_test_setup_teardown(name, setup_keys, teardown)

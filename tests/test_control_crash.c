@@ -162,7 +162,7 @@ static void judge_world(struct ctlfix *f)
         judge_server(f, i, &seen);
     snic_control_get_stats(f->ctl, &s);
     assert_int_equal(seen, s.segments);
-    assert_int_equal(f->events[SNIC_CONTROL_SERVER_LACKS], 0);
+    assert_int_equal(f->events[SNIC_CONTROL_SEGMENTS_MISSING], 0);
 }
 
 static void judge_holder(struct ctlfix *f, int what)

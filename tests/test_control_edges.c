@@ -217,11 +217,14 @@ static void test_control_callers_are_judged_not_trusted(void **state)
     o.store = snic_volume_server_store(fix.server[0].s);
     o.control = o.addr = o.listen = (struct snic_net_addr){.family = SNIC_NET_SIM, .port = 9};
     assert_true(snic_control_agent_memsize(&o) > 0);
+    assert_null(snic_control_agent_opts_wrong(&o));
     o.addr.family = SNIC_NET_UNIX;
     assert_int_equal(snic_control_agent_memsize(&o), 0);
+    assert_non_null(strstr(snic_control_agent_opts_wrong(&o), "addr: "));
     o.addr.family = SNIC_NET_SIM;
     o.listen.family = 77;
     assert_int_equal(snic_control_agent_memsize(&o), 0);
+    assert_non_null(strstr(snic_control_agent_opts_wrong(&o), "listen: "));
 }
 
 /* Every disk can be issued anew, whatever its name, and no other one is deleted for that. */
@@ -444,13 +447,13 @@ static void test_control_sessions_used_up_turned_away(void **state)
     assert_int_equal(ctlfix_create(&fix, 0), 0);
     snic_control_get_stats(fix.ctl, &s);
     uint32_t before = s.sessions, more = 16 - before;
-    assert_true(before < 16 && s.turned_away == 0);
+    assert_true(before < 16 && s.rejected == 0);
     for (uint32_t i = 0; i < 16 - before + 10 * 16; i++) {
         assert_int_equal(snic_net_connect(fix.op_net, &a, &ev, NULL, &c), 0);
         ctlfix_run(&fix, CTLFIX_MS);
         snic_control_get_stats(fix.ctl, &s);
         assert_int_equal(s.sessions, i < more ? before + i + 1 : 16);
-        assert_int_equal(s.turned_away, i < more ? 0 : i - more + 1);
+        assert_int_equal(s.rejected, i < more ? 0 : i - more + 1);
     }
     assert_int_equal(fix.events[SNIC_CONTROL_SESSIONS_FULL], 10 * 16);
     ctlfix_run(&fix, 3500 * CTLFIX_MS);
@@ -483,16 +486,21 @@ static void test_control_disks_used_up_enospc(void **state)
     assert_int_equal(ctlfix_ask(&fix, &m), 0);
 }
 
-/* Options beyond what the header names are refused when memory is asked for. */
+/* Options beyond what the header names are refused when memory is asked for, each by its name. */
 static void test_control_options_out_of_range_refused(void **state)
 {
     struct snic_control_opts o = {.opts_size = sizeof(o), .loop = fix.loop, .net = fix.net};
     struct snic_control_client_opts k = {.opts_size = sizeof(k)};
     const struct {
         uint32_t *field, most;
-    } of[] = {{&o.disks_max, 65536},     {&o.segments_max, 1u << 28}, {&o.sessions_max, 4096},
-              {&o.ops_max, 32768},       {&k.disks_max, 64},          {&k.servers_max, 1024},
-              {&k.lookups_max, 1u << 20}};
+        const char *wrong;
+    } of[] = {{&o.disks_max, 65536, "disks_max: above 65536"},
+              {&o.segments_max, 1u << 28, "segments_max: above 2^28"},
+              {&o.sessions_max, 4096, "sessions_max: above 4096"},
+              {&o.ops_max, 32768, "ops_max: above 32768"},
+              {&k.disks_max, 64, "disks_max: above 64"},
+              {&k.servers_max, 1024, "servers_max: above 1024"},
+              {&k.lookups_max, 1u << 20, "lookups_max: above 2^20"}};
     (void)state;
     o.io = fix.io;
     k.loop = fix.loop;
@@ -502,6 +510,10 @@ static void test_control_options_out_of_range_refused(void **state)
         assert_true(snic_control_memsize(&o) > 0 && snic_control_client_memsize(&k) > 0);
         *of[i].field = of[i].most + 1;
         assert_true((snic_control_memsize(&o) == 0) != (snic_control_client_memsize(&k) == 0));
+        const char *wrong = snic_control_opts_wrong(&o);
+        assert_true((wrong == NULL) != (snic_control_client_opts_wrong(&k) == NULL));
+        assert_string_equal(wrong != NULL ? wrong : snic_control_client_opts_wrong(&k),
+                            of[i].wrong);
         *of[i].field = 10 * of[i].most;
         assert_true((snic_control_memsize(&o) == 0) != (snic_control_client_memsize(&k) == 0));
         *of[i].field = 1;
@@ -589,7 +601,7 @@ static uint64_t copied_by(uint32_t server)
     if (fix.server[server].agent == NULL)
         return 0;
     snic_control_agent_get_stats(fix.server[server].agent, &s);
-    return s.copied;
+    return s.copied_in;
 }
 
 /* Steps until servers have copied @p blocks, all together. */

@@ -17,7 +17,7 @@ static uint64_t turned_away(void)
 {
     struct snic_control_stats s;
     snic_control_get_stats(fix.ctl, &s);
-    return s.turned_away;
+    return s.rejected;
 }
 
 static void operator_ends(void)
@@ -50,7 +50,7 @@ static void test_control_sessions_used_up_says_so(void **state)
     assert_int_equal(fix.client[1].refused, SNIC_ENFILE);
     assert_int_equal(fix.client[1].guest[0].attach, 1);
     snic_control_client_get_stats(fix.client[1].cc, &cs);
-    assert_in_range(cs.turned_away, 3, 5); /* it asks every second */
+    assert_in_range(cs.rejected, 3, 5); /* it asks every second */
     ctlfix_server_kill(&fix, 1, SNIC_FAULT_KEEP_ALL);
     ctlfix_run(&fix, 5000 * CTLFIX_MS);
     assert_int_equal(fix.client[1].guest[0].attach, 1);

@@ -53,7 +53,7 @@ static uint32_t waiting(void)
 {
     struct snic_control_client_stats s;
     snic_control_client_get_stats(fix.client[0].cc, &s);
-    return s.waiting;
+    return s.lookups_pending;
 }
 
 static void is_zeros(const unsigned char *at, size_t size)

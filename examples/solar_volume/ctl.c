@@ -53,8 +53,8 @@ static struct {
     uint64_t not_moved_ns;
     struct snic_timer second;
     struct snic_control_auth auth;
-    uint64_t strangers; /* that were logged */
-    uint64_t strangers_ns;
+    uint64_t unauthenticated; /* that were logged */
+    uint64_t unauthenticated_ns;
     int ready;
     int code;
 } ct;
@@ -163,10 +163,10 @@ static size_t metrics(void *ctx, struct ex_metric *m)
         {"deleted", s.deleted, 1},
         {"records", s.records, 1},
         {"overrun", s.overrun, 1},
-        {"turned_away", s.turned_away, 1},
+        {"turned_away", s.rejected, 1},
         {"tokens", s.tokens, 1},
         {"forbidden", s.forbidden, 1},
-        {"unauthentic", s.strangers, 1},
+        {"unauthentic", s.unauthenticated, 1},
     };
     for (; n < SNIC_COUNTOF(all); n++)
         m[n] = all[n];
@@ -400,7 +400,7 @@ static void ended(const struct snic_control_event *e)
 static void event(void *ctx, const struct snic_control_event *e)
 {
     (void)ctx;
-    switch ((enum snic_control_what)e->what) {
+    switch ((enum snic_control_event_type)e->what) {
     case SNIC_CONTROL_SERVER_UP:
         ex_log(EX_INFO, "%s is connected, with %" PRIu64 " segments", server_of(e), e->value);
         break;
@@ -410,7 +410,7 @@ static void event(void *ctx, const struct snic_control_event *e)
     case SNIC_CONTROL_SERVER_REFUSED:
         refused(e);
         break;
-    case SNIC_CONTROL_SERVER_LACKS:
+    case SNIC_CONTROL_SEGMENTS_MISSING:
         ex_log(EX_ERROR, "%s lacks %" PRIu64 " segments that the catalog has placed there",
                server_of(e), e->value);
         break;
@@ -474,13 +474,13 @@ static void second(struct snic_timer *t, uint64_t now)
     if (to.token_key != NULL && tokens_look())
         ex_log(EX_INFO, "%s: the keys of tokens were read again", to.token_key);
     snic_control_get_stats(ct.ctl, &s);
-    if (now < ct.strangers_ns || s.strangers == ct.strangers)
+    if (now < ct.unauthenticated_ns || s.unauthenticated == ct.unauthenticated)
         return;
     ex_log(EX_WARNING,
            "%" PRIu64 " connections were refused: they proved no key that this catalog accepts",
-           s.strangers - ct.strangers);
-    ct.strangers = s.strangers;
-    ct.strangers_ns = now + UINT64_C(5000000000);
+           s.unauthenticated - ct.unauthenticated);
+    ct.unauthenticated = s.unauthenticated;
+    ct.unauthenticated_ns = now + UINT64_C(5000000000);
 }
 
 static void stop(void *ctx)

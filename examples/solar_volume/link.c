@@ -188,7 +188,7 @@ int link_open(struct snic_loop *loop, struct snic_net *net, const char *control,
     static const struct snic_control_client_events ev = {.granted = granted,
                                                          .lost = lost,
                                                          .qos = qos,
-                                                         .wanting = wanting,
+                                                         .lookup_failed = wanting,
                                                          .link = up,
                                                          .refused = refused};
     struct snic_control_client_opts o = {.opts_size = sizeof(o), .loop = loop, .net = net};
@@ -243,7 +243,7 @@ void link_volume(struct snic_volume *v)
 
 void link_show(void)
 {
-    snic_control_client_show(li.c, 0);
+    snic_control_client_opened(li.c, 0);
 }
 
 void link_token(void)
@@ -276,8 +276,8 @@ void link_crowd(uint64_t *given_back, uint64_t *crowded)
 {
     struct snic_control_client_stats s;
     snic_control_client_get_stats(li.c, &s);
-    *given_back = s.given_back;
-    *crowded = s.crowded;
+    *given_back = s.numbers_reused;
+    *crowded = s.numbers_exhausted;
 }
 
 uint32_t link_server(uint32_t number)

@@ -362,8 +362,8 @@ static size_t metrics(void *ctx, struct ex_metric *m)
         {"catalog_number", a.server, 0},
         {"catalog_ready", a.ready, 0},
         {"catalog_commands", a.commands, 1},
-        {"copied", a.copied, 1},
-        {"copied_from_here", a.given, 1},
+        {"copied", a.copied_in, 1},
+        {"copied_from_here", a.copied_out, 1},
         {"copied_damaged", a.lost, 1},
     };
     SNIC_STATIC_ASSERT(SNIC_COUNTOF(all) + 7 + CLIENTS_SHOWN * CLIENT_METRICS <= EX_METRICS_MAX,

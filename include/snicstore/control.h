@@ -13,7 +13,8 @@
  *             4 MiB.
  * Threads     The owner thread of the loop.
  * Progress    No call blocks but close, which runs the loop.
- * Errors      0 on success, a negative SNIC_E* otherwise; then nothing changed.
+ * Errors      0 on success, a negative SNIC_E* otherwise; then nothing changed. Results of requests
+ *             arrive in events, never from inside the call.
  * Units       nanoseconds; bytes; segments of 2 MiB.
  * Input       Messages and the contents of the catalog's device are hostile.
  *
@@ -249,18 +250,22 @@ struct snic_control_msg {
 
 /**
  * Write a message. [any]
- * @return its bytes; SNIC_EINVAL type, count or name; SNIC_ENOSPC @p size small
+ * @return its bytes; SNIC_ENOSPC @p size small; SNIC_EINVAL unknown type, more than
+ *         SNIC_CONTROL_ITEMS items, an invalid name, or an address of an unknown family; after an
+ *         error @p out may have been written
  */
 SNIC_API int snic_control_put(unsigned char *out, uint32_t size, const struct snic_control_msg *m)
     SNIC_NONNULL(1, 3);
 /**
- * Read one from the beginning of @p in. [any]
- * @return its bytes; 0 more are needed; SNIC_EPROTO malformed; SNIC_EVERSION another version;
- *         SNIC_ECORRUPT checksum; SNIC_EMSGSIZE longer than @p most
+ * Read one message from the beginning of @p in. [any]
+ * @param most  of at least SNIC_CONTROL_HEAD: no message is longer
+ * @return its bytes; 0 more are needed; SNIC_EVERSION another version of the protocol;
+ *         SNIC_EMSGSIZE longer than @p most; SNIC_ECORRUPT checksum mismatch; SNIC_EPROTO bad
+ *         magic, unknown type, or malformed fields. @p m is valid only after a positive result
  */
 SNIC_API int snic_control_get(struct snic_control_msg *m, const unsigned char *in, uint32_t size,
                               uint32_t most) SNIC_NONNULL(1, 2);
-/** 1: it is valid as a disk's name. [any] */
+/** 1: valid as a disk's name; 0. [any] */
 SNIC_API int snic_control_name_ok(const char *name) SNIC_NONNULL(1);
 
 /* ---- Authentication ---- */
@@ -316,27 +321,27 @@ struct snic_control_opts {
     const struct snic_control_auth *auth; /**< NULL: any client may request anything           */
 };
 
-enum snic_control_what {
+enum snic_control_event_type {
     SNIC_CONTROL_SERVER_UP = 1, /**< server                                                    */
     SNIC_CONTROL_SERVER_DOWN,
-    SNIC_CONTROL_SERVER_REFUSED, /**< server, error: SNIC_EPERM it belongs to another catalog,
-                                      SNIC_ESTALE this catalog does not know it, or is an older
-                                      state; SNIC_EBUSY it is connected from another address;
-                                      SNIC_ENOSPC too many                                     */
-    SNIC_CONTROL_SERVER_LACKS,   /**< value: segments that are placed there, and missing       */
-    SNIC_CONTROL_GRANTED,        /**< vd, value: lease                                         */
-    SNIC_CONTROL_ENDED,          /**< vd: the holder detached, disconnected, or lost it        */
-    SNIC_CONTROL_MOVED,          /**< vd, value: segment, server                               */
-    SNIC_CONTROL_MOVE_FAILED,    /**< likewise, error                                          */
-    SNIC_CONTROL_NO_PLACE,       /**< vd, value: segment, error: SNIC_ENOSPC no server has a free
-                                      place, SNIC_EHOSTUNREACH one that is down may have, or
-                                      SNIC_E2BIG segments_max are placed                       */
-    SNIC_CONTROL_SESSIONS_FULL   /**< value: connections that were refused so far, for
-                                sessions_max                                             */
+    SNIC_CONTROL_SERVER_REFUSED,   /**< server, error: SNIC_EPERM it belongs to another catalog,
+                                        SNIC_ESTALE this catalog does not know it, or is an older
+                                        state; SNIC_EBUSY it is connected from another address;
+                                        SNIC_ENOSPC too many                                     */
+    SNIC_CONTROL_SEGMENTS_MISSING, /**< value: segments that are placed there, and missing       */
+    SNIC_CONTROL_GRANTED,          /**< vd, value: lease                                         */
+    SNIC_CONTROL_ENDED,            /**< vd: the holder detached, disconnected, or lost it        */
+    SNIC_CONTROL_MOVED,            /**< vd, value: segment, server                               */
+    SNIC_CONTROL_MOVE_FAILED,      /**< likewise, error                                          */
+    SNIC_CONTROL_NO_PLACE,         /**< vd, value: segment, error: SNIC_ENOSPC no server has a free
+                                        place, SNIC_EHOSTUNREACH one that is down may have, or
+                                        SNIC_E2BIG segments_max are placed                       */
+    SNIC_CONTROL_SESSIONS_FULL     /**< value: connections that were refused so far, for
+                                  sessions_max                                             */
 };
 
 struct snic_control_event {
-    uint32_t what; /**< enum snic_control_what */
+    uint32_t what; /**< enum snic_control_event_type */
     uint32_t server;
     uint32_t vd;
     int32_t error;
@@ -368,18 +373,24 @@ struct snic_control_events {
     void (*event)(void *ctx, const struct snic_control_event *e);
 };
 
-/** Bytes snic_control_open() needs for @p o; 0: invalid. [any] */
+/** Which option is invalid, and how: "NAME: what", static; NULL: none. [any] */
+SNIC_API const char *snic_control_opts_wrong(const struct snic_control_opts *o) SNIC_NONNULL(1);
+/** Bytes snic_control_open() needs for @p o; 0: an option is invalid. [any] */
 SNIC_API size_t snic_control_memsize(const struct snic_control_opts *o) SNIC_NONNULL(1);
 /**
  * Begin to open the catalog and to serve; opened() reports the result. [owner]
- * @param e copied
- * @return 0; SNIC_EINVAL; SNIC_ENOSPC @p size small; errors of snic_wal_open()
+ * @param[out] out  untouched on failure
+ * @param mem       owned until snic_control_close(); aligned to SNIC_CONTROL_ALIGN
+ * @param e         copied
+ * @return 0; SNIC_EINVAL an option, the alignment, or no opened(); SNIC_ENOSPC @p size small;
+ *         errors of snic_wal_open()
  */
 SNIC_API SNIC_NODISCARD int snic_control_open(struct snic_control **out, void *mem, size_t size,
                                               const struct snic_control_opts *o,
                                               const struct snic_control_events *e, void *ctx)
     SNIC_NONNULL(1, 2, 4, 5);
-/** End all sessions, run the loop until they are closed. @return the memory [owner] */
+/** End all sessions, run the loop until they are closed, close the log. No event follows.
+ * @return the memory [owner] */
 SNIC_API void *snic_control_close(struct snic_control *c) SNIC_NONNULL(1);
 /** secret_of() and rights() return other values now: sessions of accounts that have no secret any
  * more end, and the latest lease of a disk is ended, as by REVOKE, if its account has no right to
@@ -389,7 +400,8 @@ SNIC_API void *snic_control_close(struct snic_control *c) SNIC_NONNULL(1);
  * catalog at once, others when they register again. Until then they accept the token, at most until
  * it expires: the seconds that token() returns are the bound. O(sessions, disks). [owner] */
 SNIC_API void snic_control_accounts_changed(struct snic_control *c) SNIC_NONNULL(1);
-/** The address it listens at. @return 0; SNIC_EBUSY not opened [owner] */
+/** The address it listens at. @return 0; SNIC_EBUSY it does not serve yet; errors of
+ * snic_net_listen_addr() [owner] */
 SNIC_API SNIC_NODISCARD int snic_control_addr(const struct snic_control *c,
                                               struct snic_net_addr *out) SNIC_NONNULL(1, 2);
 
@@ -406,24 +418,25 @@ struct snic_control_stats {
     uint64_t placed;
     uint64_t moved;
     uint64_t moves_failed;
-    uint64_t refused;     /**< requests                                                          */
-    uint64_t malformed;   /**< sessions ended by a malformed message                             */
-    uint64_t deleted;     /**< verdicts                                                          */
-    uint64_t records;     /**< appended                                                          */
-    uint64_t overrun;     /**< sessions ended because the peer did not read                      */
-    uint64_t turned_away; /**< connections refused for sessions_max                            */
-    uint64_t tokens;      /**< granted                                                         */
-    uint64_t forbidden;   /**< requests of accounts without the right                          */
-    uint64_t strangers;   /**< connections that have not proven an account                     */
+    uint64_t refused;         /**< requests                                                  */
+    uint64_t malformed;       /**< sessions ended by a malformed message                       */
+    uint64_t deleted;         /**< verdicts                                                  */
+    uint64_t records;         /**< appended                                                  */
+    uint64_t overrun;         /**< sessions ended because the peer did not read              */
+    uint64_t rejected;        /**< connections, for sessions_max                             */
+    uint64_t tokens;          /**< granted                                                   */
+    uint64_t forbidden;       /**< requests of accounts without the right                    */
+    uint64_t unauthenticated; /**< connections that have not proven an account               */
 };
-/** [owner] */
+/** Counters since open, and the present state. [owner] */
 SNIC_API void snic_control_get_stats(const struct snic_control *c, struct snic_control_stats *out)
     SNIC_NONNULL(1, 2);
-/** A segment's location in the catalog: item as in MAP. @return 0; SNIC_ENOENT [owner] */
+/** A segment's location in the catalog: @p out: segment, server, gen, status: 1 it moves.
+ * @return 0; SNIC_ENOENT it is not placed [owner] */
 SNIC_API SNIC_NODISCARD int snic_control_find(const struct snic_control *c, uint32_t vd,
                                               uint64_t segment, struct snic_control_item *out)
     SNIC_NONNULL(1, 4);
-/** Every invariant; 0 or SNIC_ECORRUPT. For tests. [owner] */
+/** Check every structural invariant; 0 or SNIC_ECORRUPT. For tests. [owner] */
 SNIC_API int snic_control_check(const struct snic_control *c) SNIC_NONNULL(1);
 
 /* ---- A block server's end ---- */
@@ -460,33 +473,40 @@ struct snic_control_agent_events {
     void (*lost)(void *ctx, uint64_t segment, uint32_t block);
 };
 
-/** Bytes snic_control_agent_open() needs. [any] */
+/** Which option is invalid, and how: "NAME: what", static; NULL: none. [any] */
+SNIC_API const char *snic_control_agent_opts_wrong(const struct snic_control_agent_opts *o)
+    SNIC_NONNULL(1);
+/** Bytes snic_control_agent_open() needs; 0: an option is invalid. [any] */
 SNIC_API size_t snic_control_agent_memsize(const struct snic_control_agent_opts *o) SNIC_NONNULL(1);
 /**
  * Listen for other servers, and register, again after each disconnection. [owner]
- * @param e copied; its members may be NULL
- * @return 0; SNIC_EINVAL; SNIC_ENOSPC @p size small; errors of snic_net_listen()
+ * @param[out] out  untouched on failure
+ * @param mem       owned until snic_control_agent_close(); aligned to SNIC_CONTROL_ALIGN
+ * @param e         copied; its members may be NULL
+ * @return 0; SNIC_EINVAL an option, or the alignment; SNIC_ENOSPC @p size small; errors of
+ *         snic_net_listen() and snic_net_listen_addr()
  */
 SNIC_API SNIC_NODISCARD int snic_control_agent_open(struct snic_control_agent **out, void *mem,
                                                     size_t size,
                                                     const struct snic_control_agent_opts *o,
                                                     const struct snic_control_agent_events *e,
                                                     void *ctx) SNIC_NONNULL(1, 2, 4, 5);
-/** Call it before the store is closed. Runs the loop. @return the memory [owner] */
+/** Call it before the store is closed. Runs the loop until its requests at the store and its
+ * connections have ended; no event follows. @return the memory [owner] */
 SNIC_API void *snic_control_agent_close(struct snic_control_agent *a) SNIC_NONNULL(1);
 
 struct snic_control_agent_stats {
     uint32_t server; /**< its number; 0: not known yet                                         */
-    uint32_t ready;
+    uint32_t ready;  /**< 1: registered                                                        */
     uint64_t commands;
-    uint64_t failed;
-    uint64_t claimed;
-    uint64_t deleted; /**< by verdict                                                          */
-    uint64_t copied;  /**< blocks copied from other servers                                    */
-    uint64_t given;   /**< blocks sent to other servers                                        */
-    uint64_t lost;    /**< of those copied: damaged at the source, and now here                */
+    uint64_t failed;     /**< commands                                                         */
+    uint64_t claimed;    /**< segments                                                         */
+    uint64_t deleted;    /**< segments, by verdict                                             */
+    uint64_t copied_in;  /**< blocks copied from other servers                                 */
+    uint64_t copied_out; /**< blocks sent to other servers                                     */
+    uint64_t lost;       /**< of those copied in: damaged at the source, and now here          */
 };
-/** [owner] */
+/** Counters since open, and the present state. [owner] */
 SNIC_API void snic_control_agent_get_stats(const struct snic_control_agent *a,
                                            struct snic_control_agent_stats *out) SNIC_NONNULL(1, 2);
 
@@ -542,7 +562,7 @@ struct snic_control_client_events {
      * ended with that, it is not retried. Others are retried: SNIC_EHOSTUNREACH no server that can
      * be reached has a free place; SNIC_EBUSY its server is one more than servers_max, and I/Os
      * wait for all others. */
-    void (*wanting)(void *ctx, uint32_t disk, uint64_t segment, int error);
+    void (*lookup_failed)(void *ctx, uint32_t disk, uint64_t segment, int error);
     /** The catalog can be reached (1) or not (0). */
     void (*link)(void *ctx, int up);
     /** The catalog has no session for this client now (SNIC_ENFILE), does not accept its key
@@ -550,44 +570,59 @@ struct snic_control_client_events {
     void (*refused)(void *ctx, int error);
 };
 
-/** Bytes snic_control_client_open() needs; 0: invalid. [any] */
+/** Which option is invalid, and how: "NAME: what", static; NULL: none. [any] */
+SNIC_API const char *snic_control_client_opts_wrong(const struct snic_control_client_opts *o)
+    SNIC_NONNULL(1);
+/** Bytes snic_control_client_open() needs; 0: an option is invalid. [any] */
 SNIC_API size_t snic_control_client_memsize(const struct snic_control_client_opts *o)
     SNIC_NONNULL(1);
-/** @return 0; SNIC_EINVAL; SNIC_ENOSPC @p size small [owner] */
+/**
+ * Connect to the catalog, again after each disconnection. [owner]
+ * @param[out] out  untouched on failure
+ * @param mem       owned until snic_control_client_close(); aligned to SNIC_CONTROL_ALIGN
+ * @param e         copied
+ * @return 0; SNIC_EINVAL an option, the alignment, or no granted(); SNIC_ENOSPC @p size small
+ */
 SNIC_API SNIC_NODISCARD int snic_control_client_open(struct snic_control_client **out, void *mem,
                                                      size_t size,
                                                      const struct snic_control_client_opts *o,
                                                      const struct snic_control_client_events *e,
                                                      void *ctx) SNIC_NONNULL(1, 2, 4, 5);
-/** Leases are not returned. Runs the loop. @return the memory [owner] */
+/** Leases are not returned. Runs the loop until queued messages are sent, for ping_ns at most.
+ * @return the memory [owner] */
 SNIC_API void *snic_control_client_close(struct snic_control_client *c) SNIC_NONNULL(1);
 /**
- * Request the lease of a disk, under a free number that will be the volume's, too; granted()
- * reports the result. @p flags: SNIC_CONTROL_TAKE. @p key: the check value of the key that will be
- * used, as the disk was created with; NULL: none. [owner]
- * @return 0; SNIC_EINVAL number, name, flags; SNIC_EEXIST
+ * Request the lease of a disk; granted() reports the result. [owner]
+ * @param disk   a free number below disks_max, which is the volume's number of it, too
+ * @param flags  SNIC_CONTROL_TAKE
+ * @param key    the check value of the key that will be used, as the disk was created with; NULL:
+ *               none
+ * @return 0; SNIC_EINVAL @p disk, @p name or @p flags; SNIC_EEXIST the number is in use
  */
 SNIC_API SNIC_NODISCARD int snic_control_client_attach(struct snic_control_client *c, uint32_t disk,
                                                        const char *name, uint32_t flags,
                                                        const uint64_t key[2]) SNIC_NONNULL(1, 3);
-/** Return the lease, and forget the disk; close its handle before. [owner] */
+/** Return the lease, if there is one, and free the number; close the disk's handle before.
+ * [owner] */
 SNIC_API void snic_control_client_detach(struct snic_control_client *c, uint32_t disk)
     SNIC_NONNULL(1);
 /** Set the volume to be notified, which has no servers yet; NULL: none any more. Call it before the
  * first map(). [owner] */
 SNIC_API void snic_control_client_volume(struct snic_control_client *c, struct snic_volume *v)
     SNIC_NONNULL(1);
-/** To be called from the volume's event map(). [owner] */
+/** Look a segment up: to be called from the volume's event map(). Without effect when the disk's
+ * lease is not held. [owner] */
 SNIC_API void snic_control_client_map(struct snic_control_client *c, uint32_t disk,
                                       uint64_t segment, uint32_t gen) SNIC_NONNULL(1);
 /** To be called when the volume has opened the disk: sets the token of the grant there, and from
  * then on another one when a third of its time is over. [owner] */
-SNIC_API void snic_control_client_show(struct snic_control_client *c, uint32_t disk)
+SNIC_API void snic_control_client_opened(struct snic_control_client *c, uint32_t disk)
     SNIC_NONNULL(1);
-/** To be called from the volume's event token(). [owner] */
+/** Request another token: to be called from the volume's event token(). [owner] */
 SNIC_API void snic_control_client_token(struct snic_control_client *c, uint32_t disk)
     SNIC_NONNULL(1);
-/** To be called from the volume's event lease(). [owner] */
+/** A server has refused the lease: to be called from the volume's event lease(). lost() follows if
+ * the lease was held. [owner] */
 SNIC_API void snic_control_client_lease(struct snic_control_client *c, uint32_t disk)
     SNIC_NONNULL(1);
 
@@ -597,23 +632,23 @@ SNIC_API uint32_t snic_control_client_server(const struct snic_control_client *c
 
 struct snic_control_client_stats {
     uint64_t connects;
-    uint64_t asked;      /**< lookups of segments sent                                           */
-    uint64_t answered;   /**< segments, those not requested included                             */
-    uint32_t waiting;    /**< segments whose lookup is pending                                   */
-    uint32_t servers;    /**< with a number                                                      */
-    uint64_t given_back; /**< numbers reused: servers that must be reconnected                */
-    uint64_t no_room;    /**< lookups answered so: I/O that waited for a place ended with ENOSPC  */
-    uint64_t crowded;    /**< times that no number could be freed                              */
-    uint64_t refused;    /**< limits that the volume does not accept: the previous ones hold   */
-    uint64_t turned_away; /**< times that the catalog had no session for this client          */
-    uint64_t tokens;      /**< granted                                                          */
+    uint64_t lookups_sent;      /**< of segments                                                */
+    uint64_t locations;         /**< of segments received, those not requested included         */
+    uint32_t lookups_pending;   /**< segments                                                   */
+    uint32_t servers;           /**< with a number                                              */
+    uint64_t numbers_reused;    /**< servers that must be reconnected for it                    */
+    uint64_t numbers_exhausted; /**< times that no number could be freed                        */
+    uint64_t no_space;          /**< lookups: I/O that waited for a place ended with ENOSPC     */
+    uint64_t refused;           /**< limits that the volume does not accept: the previous hold  */
+    uint64_t rejected;          /**< times that the catalog had no session for this client      */
+    uint64_t tokens;            /**< granted                                                    */
 };
-/** [owner] */
+/** Counters since open, and the present state. [owner] */
 SNIC_API void snic_control_client_get_stats(const struct snic_control_client *c,
                                             struct snic_control_client_stats *out)
     SNIC_NONNULL(1, 2);
 
-/* ---- A caller: an operator's requests, one at a time ---- */
+/* ---- An operator's end: requests, one at a time ---- */
 
 struct snic_control_operator;
 
@@ -621,16 +656,27 @@ struct snic_control_operator_events {
     /** A message that is a part of the answer; borrowed. May be NULL. */
     void (*item)(void *ctx, const struct snic_control_msg *m);
     /** The request's result. SNIC_ENOENT no such disk or server; SNIC_EINVAL name, size, limits out
-     * of their ranges; SNIC_EFBIG a disk of more than SNIC_VOLUME_DISK_BYTES_MAX; SNIC_EEXIST;
-     * SNIC_EBUSY; SNIC_ENOSPC; SNIC_ENFILE the catalog's sessions are all in use;
-     * SNIC_ECONNREFUSED, SNIC_ECONNRESET, ... no catalog; SNIC_EACCES it does not accept the key,
-     * or requires one; SNIC_ENOTSUP it has none; others. */
+     * of their ranges; SNIC_EFBIG a disk of more than SNIC_VOLUME_DISK_BYTES_MAX; SNIC_EEXIST a
+     * disk of that name; SNIC_EBUSY a client has the lease, the disk is being reissued, the segment
+     * moves, or the server is connected; SNIC_EAGAIN too many operations, or no space in the log
+     * now; SNIC_EOVERFLOW leases or generations are used up; SNIC_EHOSTUNREACH a server of a move
+     * is not READY; SNIC_ENOTEMPTY a server has segments; SNIC_ENOSPC no free disk, or no free
+     * place; SNIC_ENFILE the catalog's sessions are all in use; SNIC_ECONNREFUSED, SNIC_ECONNRESET,
+     * ... no catalog; SNIC_EACCES it does not accept the key, or requires one; SNIC_ENOTSUP it has
+     * none; others. */
     void (*done)(void *ctx, int status, uint64_t value);
 };
 
 /** Bytes snic_control_operator_open() needs. [any] */
 SNIC_API size_t snic_control_operator_memsize(void);
-/** @p auth: NULL: none. @return 0; SNIC_EINVAL; SNIC_ENOSPC; errors of snic_net_connect() [owner]
+/**
+ * Begin to connect to the catalog. [owner]
+ * @param[out] out  untouched on failure
+ * @param mem       owned until snic_control_operator_close(); aligned to SNIC_CONTROL_ALIGN
+ * @param auth      of account 0, borrowed until close; NULL: none
+ * @param e         copied
+ * @return 0; SNIC_EINVAL the alignment, or no done(); SNIC_ENOSPC @p size small; errors of
+ *         snic_net_connect()
  */
 SNIC_API SNIC_NODISCARD int snic_control_operator_open(struct snic_control_operator **out,
                                                        void *mem, size_t size, struct snic_net *net,
@@ -638,12 +684,17 @@ SNIC_API SNIC_NODISCARD int snic_control_operator_open(struct snic_control_opera
                                                        const struct snic_control_auth *auth,
                                                        const struct snic_control_operator_events *e,
                                                        void *ctx) SNIC_NONNULL(1, 2, 4, 5, 7);
-/** Send a request. @return 0; SNIC_EINVAL not a request of an operator; SNIC_EBUSY the previous one
- * has not ended; SNIC_EPIPE the catalog is gone [owner] */
+/**
+ * Send a request, CREATE to SEGMENTS; item() and done() report the answer. [owner]
+ * @return 0; SNIC_EINVAL not a request of an operator, or an invalid name; SNIC_EBUSY the previous
+ *         one has not ended; SNIC_EPIPE the connection has ended; SNIC_ENOSPC the catalog does not
+ *         read, the connection ends
+ */
 SNIC_API SNIC_NODISCARD int snic_control_operator_request(struct snic_control_operator *k,
                                                           const struct snic_control_msg *m)
     SNIC_NONNULL(1, 2);
-/** Runs the loop. @return the memory [owner] */
+/** Abort the connection; done() is not called any more. Runs the loop. @return the memory
+ * [owner] */
 SNIC_API void *snic_control_operator_close(struct snic_control_operator *k) SNIC_NONNULL(1);
 
 #ifdef __cplusplus

@@ -98,21 +98,36 @@ static void control_agent_retried(struct snic_timer *t, uint64_t now)
 
 /* ---- Public functions ---- */
 
-static int control_agent_options(struct snic_control_agent_opts *o,
-                                 const struct snic_control_agent_opts *from)
+/* Fill in defaults. @return which option is invalid, and how; NULL: none */
+static const char *control_agent_options(struct snic_control_agent_opts *o,
+                                         const struct snic_control_agent_opts *from)
 {
     memset(o, 0, sizeof(*o));
     if (snic_opts_copy(o, sizeof(*o), from) != 0)
-        return SNIC_EINVAL;
+        return "opts_size: not the struct's, or an unknown option is set";
     if (o->ping_ns == 0)
         o->ping_ns = UINT64_C(500000000);
     if (o->retry_ns == 0)
         o->retry_ns = UINT64_C(100000000);
-    if (o->flags != 0 || o->loop == NULL || o->net == NULL || o->store == NULL ||
-        o->net->loop != o->loop || snic_segments_loop(o->store) != o->loop || o->addr.family == 0 ||
-        !control_addr_known(&o->addr) || o->listen.family == 0 || !control_addr_known(&o->listen))
-        return SNIC_EINVAL;
-    return 0;
+    if (o->flags != 0)
+        return "flags: unknown bits";
+    if (o->loop == NULL)
+        return "loop: NULL";
+    if (o->net == NULL || o->net->loop != o->loop)
+        return "net: NULL, or of another loop";
+    if (o->store == NULL || snic_segments_loop(o->store) != o->loop)
+        return "store: NULL, or of another loop";
+    if (o->addr.family == 0 || !control_addr_known(&o->addr))
+        return "addr: not of IPv4, IPv6 or the simulator";
+    if (o->listen.family == 0 || !control_addr_known(&o->listen))
+        return "listen: not of IPv4, IPv6 or the simulator";
+    return NULL;
+}
+
+const char *snic_control_agent_opts_wrong(const struct snic_control_agent_opts *from)
+{
+    struct snic_control_agent_opts o;
+    return control_agent_options(&o, from);
 }
 
 static void control_agent_layout(struct snic_arena *x, struct snic_control_agent *a)
@@ -151,7 +166,7 @@ size_t snic_control_agent_memsize(const struct snic_control_agent_opts *o)
     struct snic_arena x = {.base = NULL, .size = SIZE_MAX};
     struct snic_control_agent a;
     memset(&a, 0, sizeof(a));
-    if (control_agent_options(&a.o, o) != 0)
+    if (control_agent_options(&a.o, o) != NULL)
         return 0;
     (void)snic_arena_take(&x, 1, sizeof(a), SNIC_CONTROL_ALIGN);
     control_agent_layout(&x, &a);
@@ -165,7 +180,7 @@ int snic_control_agent_open(struct snic_control_agent **out, void *mem, size_t s
     struct snic_arena x = {.base = mem, .size = size};
     struct snic_control_agent_opts o;
     struct snic_segments_info info;
-    if ((uintptr_t)mem % SNIC_CONTROL_ALIGN != 0 || control_agent_options(&o, from) != 0)
+    if ((uintptr_t)mem % SNIC_CONTROL_ALIGN != 0 || control_agent_options(&o, from) != NULL)
         return SNIC_EINVAL;
     struct snic_control_agent *a = snic_arena_take(&x, 1, sizeof(*a), SNIC_CONTROL_ALIGN);
     if (a == NULL)

@@ -155,7 +155,7 @@ static void control_client_number_release(struct snic_control_client *c, uint32_
     for (uint32_t k = 0; k < SNIC_CONTROL_SERVERS_MAX; k++)
         if (c->server[k].number == number)
             c->server[k].number = SNIC_CONTROL__NIL;
-    c->stats.given_back++;
+    c->stats.numbers_reused++;
 }
 
 /* The number whose server was used least recently, of those not in @p tried. */
@@ -202,7 +202,7 @@ static int control_client_number_alloc(struct snic_control_client *c, int forget
             return 0;
         }
     }
-    c->stats.crowded++;
+    c->stats.numbers_exhausted++;
     return SNIC_EBUSY;
 }
 
@@ -249,7 +249,7 @@ static void control_client_item(struct snic_control_client *c, uint32_t disk,
     if (r == 0)
         r = snic_volume_map(c->v, disk, it->segment,
                             snic_control_seg_id(c->disks[disk].vd, it->segment), number, it->gen);
-    c->stats.answered += r == 0;
+    c->stats.locations += r == 0;
     if (lookup == NULL || r == SNIC_ESTALE) /* an older map that was in flight */
         return;
     if (r == 0) {
@@ -262,7 +262,7 @@ static void control_client_item(struct snic_control_client *c, uint32_t disk,
         return;
     }
     if (it->status == SNIC_ENOSPC) { /* the user of the disk decides whether to wait for space */
-        c->stats.no_room += snic_volume_refuse(c->v, disk, it->segment, SNIC_ENOSPC) == 0;
+        c->stats.no_space += snic_volume_refuse(c->v, disk, it->segment, SNIC_ENOSPC) == 0;
         if (snic_volume_waits(c->v, disk, it->segment) == 0) {
             control_lookup_free(c, lookup);
             lookup = NULL;
@@ -270,14 +270,14 @@ static void control_client_item(struct snic_control_client *c, uint32_t disk,
     }
     if (lookup != NULL)
         control_client_postpone(c, lookup, it->status == 0 ? r : 0);
-    if (c->e.wanting != NULL)
-        c->e.wanting(c->ctx, disk, it->segment, r);
+    if (c->e.lookup_failed != NULL)
+        c->e.lookup_failed(c->ctx, disk, it->segment, r);
 }
 
 static void control_client_welcome(struct snic_control_client *c)
 {
     c->welcome = 1;
-    for (uint32_t i = 0; i < c->stats.waiting; i++)
+    for (uint32_t i = 0; i < c->stats.lookups_pending; i++)
         c->lookups[i].due_ns = c->lookups[i].attempts = c->lookups[i].first.tag = 0;
     for (uint32_t i = 0; i < c->o.disks_max; i++)
         if (c->disks[i].state == CONTROL_CLIENT_REQUESTED ||
@@ -290,7 +290,7 @@ static void control_client_welcome(struct snic_control_client *c)
 
 static void control_client_refused(struct snic_control_client *c, int error)
 {
-    c->stats.turned_away += error == SNIC_ENFILE;
+    c->stats.rejected += error == SNIC_ENFILE;
     c->begin_ns = control_client_now(c) + 20 * c->o.retry_ns;
     c->why = error;
     control_stream_abort(&c->s);
@@ -397,22 +397,39 @@ static void control_client_tick(struct snic_timer *t, uint64_t now)
 
 /* ---- Public functions ---- */
 
-static int control_client_options(struct snic_control_client_opts *o,
-                                  const struct snic_control_client_opts *from)
+/* Fill in defaults. @return which option is invalid, and how; NULL: none */
+static const char *control_client_options(struct snic_control_client_opts *o,
+                                          const struct snic_control_client_opts *from)
 {
     memset(o, 0, sizeof(*o));
     if (snic_opts_copy(o, sizeof(*o), from) != 0)
-        return SNIC_EINVAL;
+        return "opts_size: not the struct's, or an unknown option is set";
     o->disks_max = o->disks_max != 0 ? o->disks_max : 4;
     o->servers_max = o->servers_max != 0 ? o->servers_max : 4;
     o->lookups_max = o->lookups_max != 0 ? o->lookups_max : 2048;
     o->ping_ns = o->ping_ns != 0 ? o->ping_ns : UINT64_C(1000000000);
     o->retry_ns = o->retry_ns != 0 ? o->retry_ns : UINT64_C(50000000);
-    if (o->flags != 0 || o->pad != 0 || o->loop == NULL || o->net == NULL ||
-        o->net->loop != o->loop || o->disks_max > 64 || o->lookups_max > 1u << 20 ||
-        o->servers_max > SNIC_CONTROL__NUMBERS_MAX)
-        return SNIC_EINVAL;
-    return 0;
+    if (o->flags != 0)
+        return "flags: unknown bits";
+    if (o->pad != 0)
+        return "pad: not 0";
+    if (o->loop == NULL)
+        return "loop: NULL";
+    if (o->net == NULL || o->net->loop != o->loop)
+        return "net: NULL, or of another loop";
+    if (o->disks_max > 64)
+        return "disks_max: above 64";
+    if (o->lookups_max > 1u << 20)
+        return "lookups_max: above 2^20";
+    if (o->servers_max > SNIC_CONTROL__NUMBERS_MAX)
+        return "servers_max: above 1024";
+    return NULL;
+}
+
+const char *snic_control_client_opts_wrong(const struct snic_control_client_opts *from)
+{
+    struct snic_control_client_opts o;
+    return control_client_options(&o, from);
 }
 
 static void control_client_layout(struct snic_arena *a, struct snic_control_client *c)
@@ -434,7 +451,7 @@ size_t snic_control_client_memsize(const struct snic_control_client_opts *o)
 {
     struct snic_arena a = {.base = NULL, .size = SIZE_MAX};
     struct snic_control_client c;
-    if (control_client_options(&c.o, o) != 0)
+    if (control_client_options(&c.o, o) != NULL)
         return 0;
     (void)snic_arena_take(&a, 1, sizeof(c), SNIC_CONTROL_ALIGN);
     control_client_layout(&a, &c);
@@ -448,7 +465,7 @@ int snic_control_client_open(struct snic_control_client **out, void *mem, size_t
     struct snic_arena a = {.base = mem, .size = size};
     struct snic_control_client_opts o;
     if (e->granted == NULL || (uintptr_t)mem % SNIC_CONTROL_ALIGN != 0 ||
-        control_client_options(&o, from) != 0)
+        control_client_options(&o, from) != NULL)
         return SNIC_EINVAL;
     struct snic_control_client *c = snic_arena_take(&a, 1, sizeof(*c), SNIC_CONTROL_ALIGN);
     if (c == NULL)
@@ -520,7 +537,7 @@ void snic_control_client_volume(struct snic_control_client *c, struct snic_volum
         c->server[i].number = SNIC_CONTROL__NIL;
 }
 
-void snic_control_client_show(struct snic_control_client *c, uint32_t disk)
+void snic_control_client_opened(struct snic_control_client *c, uint32_t disk)
 {
     if (disk < c->o.disks_max && c->disks[disk].token_has && c->v != NULL)
         (void)!snic_volume_disk_token(c->v, disk, c->disks[disk].token);

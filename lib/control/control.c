@@ -32,12 +32,14 @@ static int control_time_ok(uint64_t ns)
     return ns >= 2 * SNIC_CONTROL__TICK_NS && ns <= UINT64_C(86400000000000);
 }
 
-static int control_options(struct snic_control_opts *o, const struct snic_control_opts *from)
+/* Fill in defaults. @return which option is invalid, and how; NULL: none */
+static const char *control_options(struct snic_control_opts *o,
+                                   const struct snic_control_opts *from)
 {
     struct snic_wal_opts w;
     memset(o, 0, sizeof(*o));
     if (snic_opts_copy(o, sizeof(*o), from) != 0)
-        return SNIC_EINVAL;
+        return "opts_size: not the struct's, or an unknown option is set";
     control_default(&o->disks_max, 256);
     control_default(&o->segments_max, 65536);
     control_default(&o->sessions_max, 64);
@@ -46,14 +48,36 @@ static int control_options(struct snic_control_opts *o, const struct snic_contro
         o->lease_ns = UINT64_C(10000000000);
     if (o->server_ns == 0)
         o->server_ns = UINT64_C(3000000000);
-    if ((o->flags & ~(SNIC_WAL_CREATE | SNIC_WAL_FORMAT)) != 0 || o->loop == NULL ||
-        o->net == NULL || o->io == NULL || o->net->loop != o->loop || o->io->loop != o->loop ||
-        o->disks_max > 65536 || o->segments_max > 1u << 28 || o->sessions_max > 4096 ||
-        o->ops_max > 32768 || !control_time_ok(o->lease_ns) || !control_time_ok(o->server_ns) ||
-        (o->flags != 0 && o->uuid[0] == 0 && o->uuid[1] == 0))
-        return SNIC_EINVAL;
+    if ((o->flags & ~(SNIC_WAL_CREATE | SNIC_WAL_FORMAT)) != 0)
+        return "flags: unknown bits";
+    if (o->loop == NULL)
+        return "loop: NULL";
+    if (o->net == NULL || o->net->loop != o->loop)
+        return "net: NULL, or of another loop";
+    if (o->io == NULL || o->io->loop != o->loop)
+        return "io: NULL, or of another loop";
+    if (o->disks_max > 65536)
+        return "disks_max: above 65536";
+    if (o->segments_max > 1u << 28)
+        return "segments_max: above 2^28";
+    if (o->sessions_max > 4096)
+        return "sessions_max: above 4096";
+    if (o->ops_max > 32768)
+        return "ops_max: above 32768";
+    if (!control_time_ok(o->lease_ns))
+        return "lease_ns: not 100 ms to 24 h";
+    if (!control_time_ok(o->server_ns))
+        return "server_ns: not 100 ms to 24 h";
+    if (o->flags != 0 && o->uuid[0] == 0 && o->uuid[1] == 0)
+        return "uuid: 0";
     control_wal_opts(o, &w);
-    return snic_wal_memsize(o->io, &w) == 0 ? SNIC_EINVAL : 0;
+    return snic_wal_memsize(o->io, &w) == 0 ? "io: the device is too small, or read-only" : NULL;
+}
+
+const char *snic_control_opts_wrong(const struct snic_control_opts *from)
+{
+    struct snic_control_opts o;
+    return control_options(&o, from);
 }
 
 static const struct control_stream_events control_session_ev;
@@ -104,7 +128,7 @@ size_t snic_control_memsize(const struct snic_control_opts *o)
     struct snic_control c;
     void *wal;
     memset(&c, 0, sizeof(c));
-    if (control_options(&c.o, o) != 0)
+    if (control_options(&c.o, o) != NULL)
         return 0;
     (void)snic_arena_take(&a, 1, sizeof(c), SNIC_CONTROL_ALIGN);
     (void)control_layout(&a, &c, &wal);
@@ -183,7 +207,7 @@ static void control_session_gone(void *owner, int reason)
     struct snic_control *c = s->c;
     (void)reason;
     c->stats.malformed += s->s.bad && s->s.why != SNIC_EACCES;
-    c->stats.strangers += s->s.why == SNIC_EACCES;
+    c->stats.unauthenticated += s->s.why == SNIC_EACCES;
     s->ended = 1;
     if (s->role == SNIC_CONTROL_STORE)
         control_server_session_gone(s);
@@ -398,7 +422,7 @@ int snic_control_open(struct snic_control **out, void *mem, size_t size,
     struct snic_wal_opts w;
     void *wal;
     if (e->opened == NULL || (uintptr_t)mem % SNIC_CONTROL_ALIGN != 0 ||
-        control_options(&o, from) != 0)
+        control_options(&o, from) != NULL)
         return SNIC_EINVAL;
     struct snic_control *c = snic_arena_take(&a, 1, sizeof(*c), SNIC_CONTROL_ALIGN);
     if (c == NULL)

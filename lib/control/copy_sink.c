@@ -73,7 +73,7 @@ static void control_agent_sink_done(struct snic_segments_req *q)
     }
     p->at += p->now;
     p->copied += p->now;
-    a->stats.copied += p->now;
+    a->stats.copied_in += p->now;
     control_agent_sink_write(a);
 }
 

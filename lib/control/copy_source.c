@@ -41,7 +41,7 @@ static uint32_t control_agent_source_body(struct control_agent_source *p)
             memcpy(to, b->data, SNIC_SEGMENTS_BLOCK);
             to += SNIC_SEGMENTS_BLOCK;
         }
-        p->a->stats.given++;
+        p->a->stats.copied_out++;
     }
     return (uint32_t)(to - p->body);
 }

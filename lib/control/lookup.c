@@ -26,7 +26,7 @@ static void control_lookup_item(struct snic_control_client *c, struct snic_contr
     it->segment = lookup->segment;
     it->gen = lookup->gen;
     it->status = status;
-    c->stats.asked++;
+    c->stats.lookups_sent++;
 }
 
 /* The waiting I/O decides whether the segment is to be placed. If some of it needs the location
@@ -59,7 +59,7 @@ static void control_lookups_send_disk(struct snic_control_client *c, uint32_t di
 {
     struct snic_control_msg m;
     control_lookup_begin(c, &m, &c->disks[disk]);
-    for (uint32_t i = 0; i < c->stats.waiting; i++) {
+    for (uint32_t i = 0; i < c->stats.lookups_pending; i++) {
         struct control_client_lookup *lookup = &c->lookups[i];
         if (lookup->disk != disk || lookup->due_ns > now)
             continue;
@@ -77,7 +77,7 @@ static void control_lookups_send_disk(struct snic_control_client *c, uint32_t di
 void control_lookups_send(struct snic_control_client *c)
 {
     uint64_t now = control_client_now(c);
-    if (!c->welcome || c->stats.waiting == 0)
+    if (!c->welcome || c->stats.lookups_pending == 0)
         return;
     for (uint32_t i = 0; i < c->o.disks_max; i++)
         if (c->disks[i].state == CONTROL_CLIENT_HELD)
@@ -95,7 +95,7 @@ void control_lookups_deferred(struct snic_loop_msg *m)
 struct control_client_lookup *control_lookup_find(struct snic_control_client *c, uint32_t disk,
                                                   uint64_t segment)
 {
-    for (uint32_t i = 0; i < c->stats.waiting; i++)
+    for (uint32_t i = 0; i < c->stats.lookups_pending; i++)
         if (c->lookups[i].disk == disk && c->lookups[i].segment == segment)
             return &c->lookups[i];
     return NULL;
@@ -103,12 +103,12 @@ struct control_client_lookup *control_lookup_find(struct snic_control_client *c,
 
 void control_lookup_free(struct snic_control_client *c, struct control_client_lookup *lookup)
 {
-    *lookup = c->lookups[--c->stats.waiting];
+    *lookup = c->lookups[--c->stats.lookups_pending];
 }
 
 void control_lookups_drop(struct snic_control_client *c, uint32_t disk)
 {
-    for (uint32_t i = c->stats.waiting; i-- > 0;)
+    for (uint32_t i = c->stats.lookups_pending; i-- > 0;)
         if (c->lookups[i].disk == disk)
             control_lookup_free(c, &c->lookups[i]);
 }
@@ -120,10 +120,10 @@ void snic_control_client_map(struct snic_control_client *c, uint32_t disk, uint6
         return;
     struct control_client_lookup *lookup = control_lookup_find(c, disk, segment);
     if (lookup == NULL) {
-        if (c->stats.waiting < c->o.lookups_max)
-            lookup = &c->lookups[c->stats.waiting++];
+        if (c->stats.lookups_pending < c->o.lookups_max)
+            lookup = &c->lookups[c->stats.lookups_pending++];
         else
-            lookup = &c->lookups[c->evict_next++ % c->stats.waiting];
+            lookup = &c->lookups[c->evict_next++ % c->stats.lookups_pending];
         memset(lookup, 0, sizeof(*lookup));
         lookup->disk = disk;
         lookup->segment = segment;
@@ -145,8 +145,8 @@ void control_lookup_unplaced(struct snic_control_client *c, struct control_clien
     uint32_t disk = lookup->disk;
     if (lookup->first.tag == 0 || (int32_t)(tag - lookup->first.tag) < 0)
         return;
-    c->stats.answered += snic_volume_hole(c->v, disk, lookup->segment,
-                                          last ? lookup->last.ns : lookup->first.ns) == 0;
+    c->stats.locations += snic_volume_hole(c->v, disk, lookup->segment,
+                                           last ? lookup->last.ns : lookup->first.ns) == 0;
     if (last)
         lookup->first.tag = 0;
     else

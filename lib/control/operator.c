@@ -5,7 +5,7 @@
 /* Unanswered pings are counted, not time: a process that was stopped itself finds the answers when
  * it continues, and its timer as well. */
 #define SNIC_CONTROL__OPERATOR_PING_NS UINT64_C(1000000000)
-#define SNIC_CONTROL__OPERATOR_PINGS_MAX 4
+#define SNIC_CONTROL__OPERATOR_UNANSWERED 4
 
 struct snic_control_operator {
     struct control_stream s;
@@ -73,7 +73,7 @@ static void control_operator_ping(struct snic_timer *t, uint64_t now)
 {
     struct snic_control_operator *k = SNIC_CONTAINER(t, struct snic_control_operator, timer);
     struct snic_control_msg m;
-    if (k->unanswered++ == SNIC_CONTROL__OPERATOR_PINGS_MAX) {
+    if (k->unanswered++ == SNIC_CONTROL__OPERATOR_UNANSWERED) {
         k->error = SNIC_ECONNRESET;
         control_stream_abort(&k->s);
         return;

@@ -198,7 +198,7 @@ static void control_server_ready(struct control_session *s, struct control_serve
     n->places = m->value;
     control_report(c, SNIC_CONTROL_SERVER_UP, n->id, 0, 0, n->segments);
     if (n->claimed < n->segments)
-        control_report(c, SNIC_CONTROL_SERVER_LACKS, n->id, 0, 0, n->segments - n->claimed);
+        control_report(c, SNIC_CONTROL_SEGMENTS_MISSING, n->id, 0, 0, n->segments - n->claimed);
 }
 
 void control_server_session_msg(struct control_session *s, struct snic_control_msg *m)

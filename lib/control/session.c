@@ -61,7 +61,7 @@ void control_report_refused(struct snic_control *c, uint32_t server, int error,
 void control_sessions_full(struct snic_control *c)
 {
     struct snic_control_event e = {.what = SNIC_CONTROL_SESSIONS_FULL};
-    e.value = ++c->stats.turned_away;
+    e.value = ++c->stats.rejected;
     control_emit(c, &e);
 }
 

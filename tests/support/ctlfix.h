@@ -99,7 +99,7 @@ struct ctlfix_client {
     struct snic_control_client *cc; /* */
     void *cc_mem;
     struct ctlfix_guest guest[CTLFIX_DISKS];
-    uint32_t wanting;
+    uint32_t lookups_failed;
     uint32_t links;
     int refused; /* by the catalog, last */
 };

@@ -323,7 +323,7 @@ static void cc_granted(void *ctx, uint32_t disk, int result, const struct snic_c
     d.burst_ios = r->qos.burst_ios;
     assert_int_equal(r->bytes, CTLFIX_BLOCKS * BLOCK);
     assert_int_equal(snic_volume_disk_open(c->v, disk, &d, &g->io), 0);
-    snic_control_client_show(c->cc, disk);
+    snic_control_client_opened(c->cc, disk);
 }
 
 static void cc_lost(void *ctx, uint32_t disk, int reason)
@@ -346,13 +346,13 @@ static void cc_refused(void *ctx, int error)
     c->refused = error;
 }
 
-static void cc_wanting(void *ctx, uint32_t disk, uint64_t segment, int error)
+static void cc_lookup_failed(void *ctx, uint32_t disk, uint64_t segment, int error)
 {
     struct ctlfix_client *c = ctx;
     (void)disk;
     (void)segment;
     assert_true(error == SNIC_ENOSPC || error == SNIC_EBUSY || error == SNIC_EHOSTUNREACH);
-    c->wanting++;
+    c->lookups_failed++;
 }
 
 static void cc_link(void *ctx, int up)
@@ -374,7 +374,7 @@ void ctlfix_client_start(struct ctlfix *f, uint32_t client)
     static const struct snic_control_client_events cev = {.granted = cc_granted,
                                                           .lost = cc_lost,
                                                           .qos = cc_qos,
-                                                          .wanting = cc_wanting,
+                                                          .lookup_failed = cc_lookup_failed,
                                                           .link = cc_link,
                                                           .refused = cc_refused};
     struct snic_volume_opts o = {.opts_size = sizeof(o), .rpcs_max = 64, .trains_max = 16};
