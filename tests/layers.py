@@ -18,7 +18,7 @@ LAYERS = {
         # format: records
         ["format.c", "format_state.c"],
         # txn: operations, their locks, reads, changes and commits; records and inodes in memory
-        ["op.c", "cache.c", "inode.c", "kept.c", "txn_memory.c", "txn_lock.c", "txn_fence.c",
+        ["op.c", "cache.c", "inode.c", "deferred.c", "txn_memory.c", "txn_lock.c", "txn_fence.c",
          "txn.c", "txn_scan.c", "txn_commit.c", "intent.c", "intent_resolve.c"],
         # session: mounts of a store, and what the engine writes by itself
         ["session.c", "session_mount.c", "session_run.c", "numbers.c", "times.c", "orphan.c",

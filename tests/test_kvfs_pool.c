@@ -165,7 +165,7 @@ static void test_kvfs_pool_empty_recover_yield_sweep_wait(void **state)
 static void lose(struct kvt *t)
 {
     t->k->session.next_ns = SNIC_NEVER;
-    kvfs_session_died(t->k);
+    kvfs_session_mark_dead(t->k);
     t->mounted = 0;
 }
 
@@ -215,7 +215,7 @@ static void test_kvfs_pool_empty_failed_mount_withdraws(void **state)
     b->free_count = 0;
     t.k->session.next_ns = t.now.mono_ns + 1000000000;
     t.k->session.error = SNIC_EIO;
-    kvfs_session_ended(t.k);
+    kvfs_session_wake(t.k);
     kvt_advance(&t, 1);
     kvt_settle(&t);
     assert_true(t.k->session.id != 0);

@@ -5,14 +5,14 @@
  */
 #include "kvfs/data_priv.h"
 
-enum { ATTR_TRUNCATE = 1 }; /* op->phase from which kvfs_truncate() counts */
+enum { KVFS_ATTR_TRUNCATE = 1 }; /* op->phase from which kvfs_truncate() counts */
 
 int kvfs_run_getattr(struct kvfs_op *op)
 {
     struct snic_fsop_attr a;
     int rc = kvfs_peek_attr(op, op->ino, &a);
     if (rc == 0)
-        kvfs_answer_attr(op, &a);
+        kvfs_reply_attr(op, &a);
     return rc;
 }
 
@@ -33,14 +33,14 @@ int kvfs_run_access(struct kvfs_op *op)
 /* ---- setattr ---- */
 
 /* Owner or group is set; without any value, to the present one. */
-static int attr_is_chown(const struct snic_fsop *req)
+static int kvfs_attr_is_chown(const struct snic_fsop *req)
 {
     return (req->set_mask & (SNIC_FSOP_SET_UID | SNIC_FSOP_SET_GID)) != 0 ||
            (req->set_mask == 0 && (req->flags & SNIC_FSOP_KILL_PRIV) != 0);
 }
 
 /* Values that no caller may set. */
-static int attr_check_values(const struct snic_fsop *req, const struct snic_fsop_attr *a)
+static int kvfs_attr_check_values(const struct snic_fsop *req, const struct snic_fsop_attr *a)
 {
     uint32_t m = req->set_mask;
     const struct snic_fsop_attr *set = &req->attr;
@@ -59,7 +59,7 @@ static int attr_check_values(const struct snic_fsop *req, const struct snic_fsop
 }
 
 /* The caller's permission. For requests that were not CHECKED. */
-static int attr_check_caller(struct kvfs_op *op, const struct snic_fsop_attr *a)
+static int kvfs_attr_check_caller(struct kvfs_op *op, const struct snic_fsop_attr *a)
 {
     const struct snic_fsop *req = op->req;
     uint32_t m = req->set_mask;
@@ -82,7 +82,7 @@ static int attr_check_caller(struct kvfs_op *op, const struct snic_fsop_attr *a)
         return SNIC_EPERM;
     if ((m & SNIC_FSOP_SET_MODE) != 0 && !owner)
         return SNIC_EPERM;
-    if (m == 0 && attr_is_chown(req) && !owner && kvfs_mode_killed(op, a, 0) != a->mode)
+    if (m == 0 && kvfs_attr_is_chown(req) && !owner && kvfs_mode_killed(op, a, 0) != a->mode)
         return SNIC_EPERM; /* it would be a chmod() */
     if (times == 0 || owner || (m & SNIC_FSOP_SET_SIZE) != 0)
         return 0;
@@ -92,13 +92,13 @@ static int attr_check_caller(struct kvfs_op *op, const struct snic_fsop_attr *a)
 }
 
 /* The new mode: the value set, without bits that other changes clear. */
-static uint32_t attr_new_mode(const struct kvfs_op *op, const struct snic_fsop_attr *old,
-                              uint32_t gid)
+static uint32_t kvfs_attr_new_mode(const struct kvfs_op *op, const struct snic_fsop_attr *old,
+                                   uint32_t gid)
 {
     const struct snic_fsop *req = op->req;
     uint32_t m = req->set_mask, mode = old->mode;
     int checked = (req->flags & SNIC_FSOP_CHECKED) != 0;
-    if (attr_is_chown(req))
+    if (kvfs_attr_is_chown(req))
         mode = kvfs_mode_killed(op, old, req->cred.uid == 0);
     else if ((m & SNIC_FSOP_SET_SIZE) != 0 &&
              ((req->flags & SNIC_FSOP_KILL_PRIV) != 0 || (!checked && req->cred.uid != 0)))
@@ -111,13 +111,13 @@ static uint32_t attr_new_mode(const struct kvfs_op *op, const struct snic_fsop_a
     return mode;
 }
 
-static void attr_apply(const struct kvfs_op *op, struct snic_fsop_attr *a)
+static void kvfs_attr_apply(const struct kvfs_op *op, struct snic_fsop_attr *a)
 {
     const struct snic_fsop_attr *set = &op->req->attr;
     struct snic_fsop_time now = kvfs_time(op);
     uint32_t m = op->req->set_mask;
     uint32_t gid = (m & SNIC_FSOP_SET_GID) != 0 ? set->gid : a->gid;
-    a->mode = attr_new_mode(op, a, gid);
+    a->mode = kvfs_attr_new_mode(op, a, gid);
     a->gid = gid;
     if ((m & SNIC_FSOP_SET_UID) != 0)
         a->uid = set->uid;
@@ -138,10 +138,10 @@ static void attr_apply(const struct kvfs_op *op, struct snic_fsop_attr *a)
  * A chown() that sets nothing. CHECKED does not cover this (the kernel sends the same before it
  * changes bytes): from others than the owner it has no effect.
  */
-static int attr_takes_privileges(const struct kvfs_op *op, const struct snic_fsop_attr *a)
+static int kvfs_attr_takes_privileges(const struct kvfs_op *op, const struct snic_fsop_attr *a)
 {
     const struct snic_fsop *req = op->req;
-    return attr_is_chown(req) && !kvfs_is_dir(a) &&
+    return kvfs_attr_is_chown(req) && !kvfs_is_dir(a) &&
            ((req->flags & SNIC_FSOP_CHECKED) == 0 || req->cred.uid == 0 || req->cred.uid == a->uid);
 }
 
@@ -152,26 +152,26 @@ int kvfs_run_setattr(struct kvfs_op *op)
     if (rc == 0)
         rc = kvfs_get_attr(op, op->ino, &a);
     if (rc == 0 && op->phase == 0) { /* later the owner may have changed */
-        rc = attr_check_values(op->req, &a);
+        rc = kvfs_attr_check_values(op->req, &a);
         if (rc == 0 && (op->req->flags & SNIC_FSOP_CHECKED) == 0)
-            rc = attr_check_caller(op, &a);
+            rc = kvfs_attr_check_caller(op, &a);
     }
     if (rc != 0)
         return rc;
-    if (op->req->set_mask == 0 && !attr_takes_privileges(op, &a)) {
-        kvfs_answer_attr(op, &a);
+    if (op->req->set_mask == 0 && !kvfs_attr_takes_privileges(op, &a)) {
+        kvfs_reply_attr(op, &a);
         return 0;
     }
-    attr_apply(op, &a);
+    kvfs_attr_apply(op, &a);
     if ((op->req->set_mask & SNIC_FSOP_SET_SIZE) == 0) {
-        if (attr_is_chown(op->req) && !kvfs_is_dir(&a))
+        if (kvfs_attr_is_chown(op->req) && !kvfs_is_dir(&a))
             rc = kvfs_data_strip(op, &a, 0);
         if (rc == 0)
             rc = kvfs_put_attr(op, &a);
-        return rc != 0 ? rc : kvfs_commit_answer(op, &a);
+        return rc != 0 ? rc : kvfs_commit_reply(op, &a);
     }
-    rc = kvfs_truncate(op, &a, op->req->attr.size, ATTR_TRUNCATE);
+    rc = kvfs_truncate(op, &a, op->req->attr.size, KVFS_ATTR_TRUNCATE);
     if (rc == 0)
-        kvfs_answer_attr(op, &a);
+        kvfs_reply_attr(op, &a);
     return rc;
 }

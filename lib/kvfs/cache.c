@@ -18,16 +18,16 @@
 #include "kvfs/txn_priv.h"
 
 enum {
-    CACHE_ALIGN = 16,
-    CACHE_STAMPS = 8192,
-    CACHE_BYTES_PER_SLOT = 128,
-    CACHE_CHANCES = 16,     /* second chances per new entry                                  */
-    CACHE_ENTRY_SHARE = 16, /* an entry has at most this part of the ring                    */
-    CACHE_MARK = 'c',       /* first byte of a mark's key (C3): no record has it             */
-    CACHE_SLOTS_SHIFT_MAX = 28
+    KVFS_CACHE_ALIGN = 16,
+    KVFS_CACHE_STAMPS = 8192,
+    KVFS_CACHE_BYTES_PER_SLOT = 128,
+    KVFS_CACHE_CHANCES = 16,     /* second chances per new entry                                  */
+    KVFS_CACHE_ENTRY_SHARE = 16, /* an entry has at most this part of the ring                    */
+    KVFS_CACHE_MARK = 'c',       /* first byte of a mark's key (C3): no record has it             */
+    KVFS_CACHE_SLOTS_SHIFT_MAX = 28
 };
 
-struct cache_entry {
+struct kvfs_cache_entry {
     uint32_t bytes; /* to the next                                                            */
     uint32_t tag;
     uint64_t group;
@@ -37,12 +37,12 @@ struct cache_entry {
     uint8_t filler; /* to the end of the ring                                                 */
     uint8_t pad;
 };
-SNIC_STATIC_ASSERT(sizeof(struct cache_entry) == 24, "the key follows");
+SNIC_STATIC_ASSERT(sizeof(struct kvfs_cache_entry) == 24, "the key follows");
 
 /* An empty slot has at 0. */
-struct cache_slot {
+struct kvfs_cache_slot {
     uint32_t tag;
-    uint32_t at; /* 1 + offset / CACHE_ALIGN                                                  */
+    uint32_t at; /* 1 + offset / KVFS_CACHE_ALIGN */
 };
 
 struct kvfs_cache {
@@ -50,51 +50,51 @@ struct kvfs_cache {
     uint64_t ring_size;
     uint64_t head; /* positions that only grow; offsets are modulo ring_size                  */
     uint64_t tail;
-    struct cache_slot *slots;
+    struct kvfs_cache_slot *slots;
     uint32_t mask;
     uint32_t count;
     uint32_t count_max;
     uint64_t clock;
     uint64_t dropped; /* clock of the last kvfs_cache_drop()                                  */
-    uint64_t stamps[CACHE_STAMPS];
+    uint64_t stamps[KVFS_CACHE_STAMPS];
 };
 
 /* ---- The index ---- */
 
-static struct cache_entry *cache_at(const struct kvfs_cache *c, uint32_t at)
+static struct kvfs_cache_entry *kvfs_cache_at(const struct kvfs_cache *c, uint32_t at)
 {
-    return (struct cache_entry *)(void *)(c->ring + (uint64_t)(at - 1) * CACHE_ALIGN);
+    return (struct kvfs_cache_entry *)(void *)(c->ring + (uint64_t)(at - 1) * KVFS_CACHE_ALIGN);
 }
 
-static uint32_t cache_key_room(uint8_t size)
+static uint32_t kvfs_cache_key_bytes(uint8_t size)
 {
     return (uint32_t)snic_align_up(size, 8);
 }
 
-static unsigned char *cache_record(struct cache_entry *e)
+static unsigned char *kvfs_cache_record(struct kvfs_cache_entry *e)
 {
-    return (unsigned char *)(e + 1) + cache_key_room(e->key_size);
+    return (unsigned char *)(e + 1) + kvfs_cache_key_bytes(e->key_size);
 }
 
-static int cache_is(const struct cache_entry *e, const struct snic_kvop_key *key)
+static int kvfs_cache_matches(const struct kvfs_cache_entry *e, const struct snic_kvop_key *key)
 {
     return e->group == key->group && e->key_size == key->size &&
            memcmp(e + 1, key->bytes, key->size) == 0;
 }
 
 /* The slot of a key, or the empty one where it would be. */
-static uint32_t cache_slot(const struct kvfs_cache *c, const struct snic_kvop_key *key,
-                           uint32_t tag)
+static uint32_t kvfs_cache_slot(const struct kvfs_cache *c, const struct snic_kvop_key *key,
+                                uint32_t tag)
 {
     uint32_t i = tag & c->mask;
     while (c->slots[i].at != 0 &&
-           (c->slots[i].tag != tag || !cache_is(cache_at(c, c->slots[i].at), key)))
+           (c->slots[i].tag != tag || !kvfs_cache_matches(kvfs_cache_at(c, c->slots[i].at), key)))
         i = (i + 1) & c->mask;
     return i;
 }
 
 /* The slot that names this entry, if one does. */
-static int cache_slot_of(const struct kvfs_cache *c, uint32_t tag, uint32_t at, uint32_t *slot)
+static int kvfs_cache_slot_of(const struct kvfs_cache *c, uint32_t tag, uint32_t at, uint32_t *slot)
 {
     for (uint32_t i = tag & c->mask; c->slots[i].at != 0; i = (i + 1) & c->mask) {
         if (c->slots[i].at == at) {
@@ -106,7 +106,7 @@ static int cache_slot_of(const struct kvfs_cache *c, uint32_t tag, uint32_t at, 
 }
 
 /* Empty a slot; entries behind it that it displaced move up. */
-static void cache_unslot(struct kvfs_cache *c, uint32_t hole)
+static void kvfs_cache_unslot(struct kvfs_cache *c, uint32_t hole)
 {
     uint32_t i = hole;
     for (;;) {
@@ -124,179 +124,179 @@ static void cache_unslot(struct kvfs_cache *c, uint32_t hole)
 
 /* ---- Marks of complete directories (C3) ---- */
 
-static uint32_t cache_mark_key(struct snic_kvop_key *key, uint64_t group)
+static uint32_t kvfs_cache_mark_key(struct snic_kvop_key *key, uint64_t group)
 {
-    static const unsigned char mark = CACHE_MARK;
+    static const unsigned char mark = KVFS_CACHE_MARK;
     snic_kvop_key_set(key, group, &mark, 1);
     return (uint32_t)kvfs_key_hash(key);
 }
 
-static void cache_unmark(struct kvfs_cache *c, uint64_t group)
+static void kvfs_cache_unmark(struct kvfs_cache *c, uint64_t group)
 {
     struct snic_kvop_key key;
-    uint32_t tag = cache_mark_key(&key, group);
-    uint32_t i = cache_slot(c, &key, tag);
+    uint32_t tag = kvfs_cache_mark_key(&key, group);
+    uint32_t i = kvfs_cache_slot(c, &key, tag);
     if (c->slots[i].at != 0)
-        cache_unslot(c, i);
+        kvfs_cache_unslot(c, i);
 }
 
-static int cache_is_marked(const struct kvfs_cache *c, uint64_t group)
+static int kvfs_cache_is_marked(const struct kvfs_cache *c, uint64_t group)
 {
     struct snic_kvop_key key;
-    uint32_t tag = cache_mark_key(&key, group);
-    uint32_t i = cache_slot(c, &key, tag);
+    uint32_t tag = kvfs_cache_mark_key(&key, group);
+    uint32_t i = kvfs_cache_slot(c, &key, tag);
     if (c->slots[i].at == 0)
         return 0;
-    cache_at(c, c->slots[i].at)->used = 1;
+    kvfs_cache_at(c, c->slots[i].at)->used = 1;
     return 1;
 }
 
 /* An entry is evicted: without a name's record its directory is no longer marked as complete. */
-static void cache_left(struct kvfs_cache *c, const struct cache_entry *e)
+static void kvfs_cache_evicted(struct kvfs_cache *c, const struct kvfs_cache_entry *e)
 {
     if (*(const unsigned char *)(e + 1) == SNIC_KVFS_REC_ENTRY && e->size != 0)
-        cache_unmark(c, e->group);
+        kvfs_cache_unmark(c, e->group);
 }
 
 /* ---- The ring ---- */
 
-static uint64_t cache_free(const struct kvfs_cache *c)
+static uint64_t kvfs_cache_free(const struct kvfs_cache *c)
 {
     return c->ring_size - (c->head - c->tail);
 }
 
-static struct cache_entry *cache_tail(const struct kvfs_cache *c)
+static struct kvfs_cache_entry *kvfs_cache_tail(const struct kvfs_cache *c)
 {
-    return (struct cache_entry *)(void *)(c->ring + c->tail % c->ring_size);
+    return (struct kvfs_cache_entry *)(void *)(c->ring + c->tail % c->ring_size);
 }
 
 /* Evict the entry at the tail, or move it to the head. 1: it was moved. */
-static int cache_shift(struct kvfs_cache *c, int chance)
+static int kvfs_cache_shift(struct kvfs_cache *c, int chance)
 {
-    struct cache_entry *e = cache_tail(c), moved;
-    uint32_t at = (uint32_t)(c->tail % c->ring_size / CACHE_ALIGN) + 1, slot;
+    struct kvfs_cache_entry *e = kvfs_cache_tail(c), moved;
+    uint32_t at = (uint32_t)(c->tail % c->ring_size / KVFS_CACHE_ALIGN) + 1, slot;
     uint64_t to = c->head % c->ring_size;
     SNIC_DASSERT(c->head > c->tail);
     c->tail += e->bytes;
-    if (e->filler || !cache_slot_of(c, e->tag, at, &slot))
+    if (e->filler || !kvfs_cache_slot_of(c, e->tag, at, &slot))
         return 0;
-    if (chance && e->used && to + e->bytes <= c->ring_size && cache_free(c) >= e->bytes) {
+    if (chance && e->used && to + e->bytes <= c->ring_size && kvfs_cache_free(c) >= e->bytes) {
         moved = *e;
         moved.used = 0;
         memmove(c->ring + to, e, e->bytes);
         memcpy(c->ring + to, &moved, sizeof(moved));
-        c->slots[slot].at = (uint32_t)(to / CACHE_ALIGN) + 1;
+        c->slots[slot].at = (uint32_t)(to / KVFS_CACHE_ALIGN) + 1;
         c->head += moved.bytes;
         return 1;
     }
-    cache_unslot(c, slot);
-    cache_left(c, e);
+    kvfs_cache_unslot(c, slot);
+    kvfs_cache_evicted(c, e);
     return 0;
 }
 
 /* Make space for `bytes` in one piece at the head. */
-static struct cache_entry *cache_room(struct kvfs_cache *c, uint32_t bytes)
+static struct kvfs_cache_entry *kvfs_cache_reserve(struct kvfs_cache *c, uint32_t bytes)
 {
-    uint32_t chances = CACHE_CHANCES;
+    uint32_t chances = KVFS_CACHE_CHANCES;
     uint64_t at, gap;
     while (c->count >= c->count_max)
-        (void)cache_shift(c, 0);
+        (void)kvfs_cache_shift(c, 0);
     for (;;) {
         at = c->head % c->ring_size;
         gap = at + bytes > c->ring_size ? c->ring_size - at : 0;
-        if (cache_free(c) >= gap + bytes)
+        if (kvfs_cache_free(c) >= gap + bytes)
             break;
-        if (cache_shift(c, chances > 0))
+        if (kvfs_cache_shift(c, chances > 0))
             chances--;
     }
     if (gap != 0) {
-        struct cache_entry filler = {.bytes = (uint32_t)gap, .filler = 1};
+        struct kvfs_cache_entry filler = {.bytes = (uint32_t)gap, .filler = 1};
         memcpy(c->ring + at, &filler, snic_min_u64(sizeof(filler), gap));
         c->head += gap;
     }
-    return (struct cache_entry *)(void *)(c->ring + c->head % c->ring_size);
+    return (struct kvfs_cache_entry *)(void *)(c->ring + c->head % c->ring_size);
 }
 
-static void cache_append(struct kvfs_cache *c, const struct snic_kvop_key *key, uint32_t tag,
-                         const void *record, uint32_t size)
+static void kvfs_cache_append(struct kvfs_cache *c, const struct snic_kvop_key *key, uint32_t tag,
+                              const void *record, uint32_t size)
 {
-    uint32_t at = sizeof(struct cache_entry) + cache_key_room(key->size);
-    uint64_t bytes = snic_align_up((uint64_t)at + size, CACHE_ALIGN);
-    struct cache_entry *e;
+    uint32_t at = sizeof(struct kvfs_cache_entry) + kvfs_cache_key_bytes(key->size);
+    uint64_t bytes = snic_align_up((uint64_t)at + size, KVFS_CACHE_ALIGN);
+    struct kvfs_cache_entry *e;
     uint32_t slot;
-    if (bytes > c->ring_size / CACHE_ENTRY_SHARE) {
+    if (bytes > c->ring_size / KVFS_CACHE_ENTRY_SHARE) {
         if (key->bytes[0] == SNIC_KVFS_REC_ENTRY)
-            cache_unmark(c, key->group);
+            kvfs_cache_unmark(c, key->group);
         return;
     }
-    e = cache_room(c, (uint32_t)bytes);
-    *e = (struct cache_entry){.bytes = (uint32_t)bytes,
-                              .tag = tag,
-                              .group = key->group,
-                              .size = size,
-                              .key_size = key->size};
+    e = kvfs_cache_reserve(c, (uint32_t)bytes);
+    *e = (struct kvfs_cache_entry){.bytes = (uint32_t)bytes,
+                                   .tag = tag,
+                                   .group = key->group,
+                                   .size = size,
+                                   .key_size = key->size};
     memcpy(e + 1, key->bytes, key->size);
     if (size != 0)
         memcpy((unsigned char *)e + at, record, size);
-    slot = cache_slot(c, key, tag);
+    slot = kvfs_cache_slot(c, key, tag);
     SNIC_DASSERT(c->slots[slot].at == 0); /* C1 */
     c->slots[slot].tag = tag;
-    c->slots[slot].at = (uint32_t)(c->head % c->ring_size / CACHE_ALIGN) + 1;
+    c->slots[slot].at = (uint32_t)(c->head % c->ring_size / KVFS_CACHE_ALIGN) + 1;
     c->head += bytes;
     c->count++;
 }
 
-static void cache_forget(struct kvfs_cache *c, const struct snic_kvop_key *key, uint32_t tag)
+static void kvfs_cache_remove(struct kvfs_cache *c, const struct snic_kvop_key *key, uint32_t tag)
 {
-    uint32_t slot = cache_slot(c, key, tag);
+    uint32_t slot = kvfs_cache_slot(c, key, tag);
     if (key->bytes[0] == SNIC_KVFS_REC_ENTRY)
-        cache_unmark(c, key->group);
-    slot = cache_slot(c, key, tag);
+        kvfs_cache_unmark(c, key->group);
+    slot = kvfs_cache_slot(c, key, tag);
     if (c->slots[slot].at != 0)
-        cache_unslot(c, slot);
+        kvfs_cache_unslot(c, slot);
 }
 
 /* Cache the state of a key: a record, or (size 0) that there is none. */
-static void cache_put(struct kvfs_cache *c, const struct snic_kvop_key *key, uint32_t tag,
-                      const void *record, uint32_t size)
+static void kvfs_cache_put(struct kvfs_cache *c, const struct snic_kvop_key *key, uint32_t tag,
+                           const void *record, uint32_t size)
 {
-    uint32_t slot = cache_slot(c, key, tag);
+    uint32_t slot = kvfs_cache_slot(c, key, tag);
     if (c->slots[slot].at != 0) {
-        struct cache_entry *e = cache_at(c, c->slots[slot].at);
+        struct kvfs_cache_entry *e = kvfs_cache_at(c, c->slots[slot].at);
         if (e->size == size) {
             if (size != 0)
-                memcpy(cache_record(e), record, size);
+                memcpy(kvfs_cache_record(e), record, size);
             return;
         }
-        cache_unslot(c, slot);
+        kvfs_cache_unslot(c, slot);
     }
-    cache_append(c, key, tag, record, size);
+    kvfs_cache_append(c, key, tag, record, size);
 }
 
 /* A directory's attributes are in here: an empty one gets its mark (C3). */
-static void cache_note_attr(struct kvfs_cache *c, const struct snic_kvop_key *key,
-                            const void *record, uint32_t size)
+static void kvfs_cache_note_attr(struct kvfs_cache *c, const struct snic_kvop_key *key,
+                                 const void *record, uint32_t size)
 {
     struct snic_kvop_key mark;
     uint32_t tag;
     if (key->bytes[0] != SNIC_KVFS_REC_ATTR || !kvfs_attr_is_empty_dir(record, size))
         return;
-    tag = cache_mark_key(&mark, key->group);
-    cache_put(c, &mark, tag, "", 1);
+    tag = kvfs_cache_mark_key(&mark, key->group);
+    kvfs_cache_put(c, &mark, tag, "", 1);
 }
 
 /* ---- Reads and commits ---- */
 
 void kvfs_cache_place(struct kvfs_cache **out, struct snic_arena *a, uint64_t bytes)
 {
-    uint64_t slots = snic_pow2_up(bytes / CACHE_BYTES_PER_SLOT + 64);
-    uint64_t ring = snic_align_down(bytes, CACHE_ALIGN) + CACHE_ALIGN * 64;
+    uint64_t slots = snic_pow2_up(bytes / KVFS_CACHE_BYTES_PER_SLOT + 64);
+    uint64_t ring = snic_align_down(bytes, KVFS_CACHE_ALIGN) + KVFS_CACHE_ALIGN * 64;
     struct kvfs_cache *c = snic_arena_take(a, 1, sizeof(*c), 64);
-    struct cache_slot *s;
+    struct kvfs_cache_slot *s;
     unsigned char *r;
-    if (slots > 1U << CACHE_SLOTS_SHIFT_MAX)
-        slots = 1U << CACHE_SLOTS_SHIFT_MAX;
-    ring = snic_min_u64(ring, (uint64_t)UINT32_MAX * CACHE_ALIGN);
+    if (slots > 1U << KVFS_CACHE_SLOTS_SHIFT_MAX)
+        slots = 1U << KVFS_CACHE_SLOTS_SHIFT_MAX;
+    ring = snic_min_u64(ring, (uint64_t)UINT32_MAX * KVFS_CACHE_ALIGN);
     s = snic_arena_take(a, slots, sizeof(*s), 64);
     r = snic_arena_take(a, 1, ring, 64);
     *out = c;
@@ -327,20 +327,20 @@ int kvfs_cache_get(struct snic_kvfs *k, const struct snic_kvop_key *key, uint64_
                    const unsigned char **record, uint32_t *size)
 {
     struct kvfs_cache *c = k->cache;
-    struct cache_entry *e;
+    struct kvfs_cache_entry *e;
     uint32_t slot;
     if (!kvfs_alone(k))
         return KVFS_CACHE_UNKNOWN;
-    slot = cache_slot(c, key, (uint32_t)hash);
+    slot = kvfs_cache_slot(c, key, (uint32_t)hash);
     if (c->slots[slot].at == 0)
-        return key->bytes[0] == SNIC_KVFS_REC_ENTRY && cache_is_marked(c, key->group)
+        return key->bytes[0] == SNIC_KVFS_REC_ENTRY && kvfs_cache_is_marked(c, key->group)
                    ? KVFS_CACHE_ABSENT
                    : KVFS_CACHE_UNKNOWN;
-    e = cache_at(c, c->slots[slot].at);
+    e = kvfs_cache_at(c, c->slots[slot].at);
     e->used = 1;
     if (e->size == 0)
         return KVFS_CACHE_ABSENT;
-    *record = cache_record(e);
+    *record = kvfs_cache_record(e);
     *size = e->size;
     return KVFS_CACHE_PRESENT;
 }
@@ -351,7 +351,7 @@ uint64_t kvfs_cache_now(const struct snic_kvfs *k)
 }
 
 /* 1: the result of a request sent at this time may be cached. */
-static int cache_trusts(const struct snic_kvfs *k, uint64_t sent)
+static int kvfs_cache_trusts(const struct snic_kvfs *k, uint64_t sent)
 {
     return kvfs_alone(k) && sent != SNIC_KVFS__CACHE_NEVER && sent >= k->cache->dropped;
 }
@@ -360,10 +360,10 @@ void kvfs_cache_read(struct snic_kvfs *k, uint64_t sent, const struct snic_kvop_
                      uint64_t hash, const void *record, uint32_t size)
 {
     struct kvfs_cache *c = k->cache;
-    if (!cache_trusts(k, sent) || c->stamps[hash % CACHE_STAMPS] > sent)
+    if (!kvfs_cache_trusts(k, sent) || c->stamps[hash % KVFS_CACHE_STAMPS] > sent)
         return; /* C2 */
-    cache_put(c, key, (uint32_t)hash, record, size);
-    cache_note_attr(c, key, record, size);
+    kvfs_cache_put(c, key, (uint32_t)hash, record, size);
+    kvfs_cache_note_attr(c, key, record, size);
 }
 
 uint64_t kvfs_cache_sent(struct snic_kvfs *k)
@@ -374,29 +374,29 @@ uint64_t kvfs_cache_sent(struct snic_kvfs *k)
 
 void kvfs_cache_sent_key(struct snic_kvfs *k, uint64_t hash)
 {
-    k->cache->stamps[hash % CACHE_STAMPS] = k->cache->clock;
+    k->cache->stamps[hash % KVFS_CACHE_STAMPS] = k->cache->clock;
 }
 
 void kvfs_cache_wrote(struct snic_kvfs *k, uint64_t sent, const struct snic_kvop_key *key,
                       uint64_t hash, const void *record, uint32_t size)
 {
     struct kvfs_cache *c = k->cache;
-    uint64_t *stamp = &c->stamps[hash % CACHE_STAMPS];
-    int only = cache_trusts(k, sent) && *stamp == sent; /* C2 */
+    uint64_t *stamp = &c->stamps[hash % KVFS_CACHE_STAMPS];
+    int only = kvfs_cache_trusts(k, sent) && *stamp == sent; /* C2 */
     *stamp = ++c->clock;
     if (!only) {
-        cache_forget(c, key, (uint32_t)hash);
+        kvfs_cache_remove(c, key, (uint32_t)hash);
         return;
     }
-    cache_put(c, key, (uint32_t)hash, record, size);
-    cache_note_attr(c, key, record, size);
+    kvfs_cache_put(c, key, (uint32_t)hash, record, size);
+    kvfs_cache_note_attr(c, key, record, size);
 }
 
 void kvfs_cache_forget(struct snic_kvfs *k, const struct snic_kvop_key *key, uint64_t hash)
 {
     struct kvfs_cache *c = k->cache;
-    c->stamps[hash % CACHE_STAMPS] = ++c->clock;
-    cache_forget(c, key, (uint32_t)hash);
+    c->stamps[hash % KVFS_CACHE_STAMPS] = ++c->clock;
+    kvfs_cache_remove(c, key, (uint32_t)hash);
 }
 
 /* Each slot names an entry of its tag; as many as are counted; all within head and tail. */
@@ -410,12 +410,12 @@ int kvfs_cache_check(const struct snic_kvfs *k)
     if (count != c->count || c->count > c->count_max || c->head - c->tail > c->ring_size)
         return SNIC_ECORRUPT;
     while (at < c->head) {
-        uint32_t place = (uint32_t)(at % c->ring_size / CACHE_ALIGN) + 1;
-        const struct cache_entry *e = cache_at(c, place);
-        if (e->bytes == 0 || e->bytes % CACHE_ALIGN != 0 || at + e->bytes > c->head)
+        uint32_t place = (uint32_t)(at % c->ring_size / KVFS_CACHE_ALIGN) + 1;
+        const struct kvfs_cache_entry *e = kvfs_cache_at(c, place);
+        if (e->bytes == 0 || e->bytes % KVFS_CACHE_ALIGN != 0 || at + e->bytes > c->head)
             return SNIC_ECORRUPT;
         if (!e->filler)
-            counted += (uint64_t)cache_slot_of(c, e->tag, place, &slot);
+            counted += (uint64_t)kvfs_cache_slot_of(c, e->tag, place, &slot);
         at += e->bytes;
     }
     return at == c->head && counted == count ? 0 : SNIC_ECORRUPT;

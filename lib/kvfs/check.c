@@ -48,7 +48,7 @@ static uint32_t kvfs_check_readers(const struct snic_kvfs *k, const struct kvfs_
 static int kvfs_check_inode(const struct snic_kvfs *k, const struct kvfs_inode *i)
 {
     int idle = i->writer == NULL && i->readers == 0 && snic_link_alone(&i->waiters) &&
-               i->opens == 0 && i->pins == 0 && !i->collect && i->kept.set == 0;
+               i->opens == 0 && i->pins == 0 && !i->collect && i->deferred.set == 0;
     if (idle || (i->writer != NULL && i->readers != 0)) /* N1 */
         return SNIC_ECORRUPT;
     if (i->collect != !snic_link_alone(&i->collect_link))

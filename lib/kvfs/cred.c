@@ -2,7 +2,7 @@
 /* The caller of a request: its rights without regard to mode bits. */
 #include "kvfs/ops.h"
 
-int kvfs_is_free(const struct kvfs_op *op)
+int kvfs_is_privileged(const struct kvfs_op *op)
 {
     return op->req == NULL || (op->req->flags & SNIC_FSOP_CHECKED) != 0;
 }
@@ -24,5 +24,5 @@ int kvfs_in_group(const struct kvfs_op *op, uint32_t gid)
 
 int kvfs_is_owner(const struct kvfs_op *op, const struct snic_fsop_attr *a)
 {
-    return kvfs_is_free(op) || op->req->cred.uid == 0 || op->req->cred.uid == a->uid;
+    return kvfs_is_privileged(op) || op->req->cred.uid == 0 || op->req->cred.uid == a->uid;
 }

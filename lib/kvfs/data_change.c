@@ -1,46 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * What every change of a file's bytes has in common: what is sent ahead of the commit, the bits
- * that it clears, the commit, and what is kept back.
+ * that it clears, the commit, and what is deferred.
  */
 #include "kvfs/data_priv.h"
 
 /* op->s */
-enum { CHANGE_ALLOCATED = KVFS_DATA_WORD, CHANGE_TAIL };
-/* op->s[CHANGE_TAIL] */
-enum { CHANGE_TAIL_CLEAN = 1, CHANGE_TAIL_SENT = 2 };
+enum { KVFS_CHANGE_ALLOCATED = KVFS_DATA_WORD, KVFS_CHANGE_TAIL };
+/* op->s[KVFS_CHANGE_TAIL] */
+enum { KVFS_CHANGE_TAIL_CLEAN = 1, KVFS_CHANGE_TAIL_SENT = 2 };
 
-int kvfs_data_among(struct kvfs_op *op)
+int kvfs_data_shared(struct kvfs_op *op)
 {
-    enum { ALONE = 1, AMONG = 2 };
-    if (op->s[KVFS_DATA_AMONG] == 0)
-        op->s[KVFS_DATA_AMONG] = kvfs_alone(op->k) ? ALONE : AMONG;
-    return op->s[KVFS_DATA_AMONG] == AMONG;
+    enum { KVFS_ALONE = 1, KVFS_AMONG = 2 };
+    if (op->s[KVFS_DATA_SHARED] == 0)
+        op->s[KVFS_DATA_SHARED] = kvfs_alone(op->k) ? KVFS_ALONE : KVFS_AMONG;
+    return op->s[KVFS_DATA_SHARED] == KVFS_AMONG;
 }
 
 const struct kvfs_ahead *kvfs_data_ahead(struct kvfs_op *op, uint64_t ino)
 {
-    struct kvfs_ahead *ahead = kvfs_take(op, sizeof(*ahead));
+    struct kvfs_ahead *ahead = kvfs_alloc(op, sizeof(*ahead));
     if (ahead != NULL && !ahead->known) {
         ahead->known = 1;
-        ahead->clean = kvfs_tail_clean(op, ino);
-        ahead->again = (op->s[CHANGE_TAIL] & CHANGE_TAIL_SENT) != 0;
+        ahead->clean = kvfs_tail_is_clean(op, ino);
+        ahead->again = (op->s[KVFS_CHANGE_TAIL] & KVFS_CHANGE_TAIL_SENT) != 0;
     }
     return ahead;
 }
 
-void kvfs_data_send(struct kvfs_op *op, uint64_t ino, int tail)
+void kvfs_data_send_ahead(struct kvfs_op *op, uint64_t ino, int tail)
 {
-    kvfs_remember(op, CHANGE_TAIL, CHANGE_TAIL_SENT);
+    kvfs_save_word(op, KVFS_CHANGE_TAIL, KVFS_CHANGE_TAIL_SENT);
     if (tail)
         kvfs_tail_set(op, ino, 0);
 }
 
 void kvfs_data_commit_note(struct kvfs_op *op, int64_t allocated, int clean)
 {
-    op->s[CHANGE_ALLOCATED] = (uint64_t)allocated;
-    op->s[CHANGE_TAIL] &= CHANGE_TAIL_SENT;
-    op->s[CHANGE_TAIL] |= clean ? CHANGE_TAIL_CLEAN : 0;
+    op->s[KVFS_CHANGE_ALLOCATED] = (uint64_t)allocated;
+    op->s[KVFS_CHANGE_TAIL] &= KVFS_CHANGE_TAIL_SENT;
+    op->s[KVFS_CHANGE_TAIL] |= clean ? KVFS_CHANGE_TAIL_CLEAN : 0;
 }
 
 int kvfs_data_commit(struct kvfs_op *op, uint64_t ino, int durable, uint32_t done)
@@ -58,19 +58,19 @@ int kvfs_data_commit(struct kvfs_op *op, uint64_t ino, int durable, uint32_t don
         return rc;
     }
     op->phase = done + 1;
-    counted = (int64_t)op->s[CHANGE_ALLOCATED];
+    counted = (int64_t)op->s[KVFS_CHANGE_ALLOCATED];
     allocated = kvfs_commit_allocated(op);
     if (allocated == INT64_MIN) /* outcome read back: records committed, object's space unknown */
         kvfs_tail_set(op, ino, 0);
-    else if ((op->s[CHANGE_TAIL] & CHANGE_TAIL_CLEAN) != 0)
+    else if ((op->s[KVFS_CHANGE_TAIL] & KVFS_CHANGE_TAIL_CLEAN) != 0)
         kvfs_tail_set(op, ino, 1);
-    op->s[CHANGE_TAIL] = 0;
+    op->s[KVFS_CHANGE_TAIL] = 0;
     if (counted == INT64_MIN || allocated == INT64_MIN || counted == allocated)
         return 0;
-    return kvfs_keep_space(op, ino, allocated - counted);
+    return kvfs_defer_space(op, ino, allocated - counted);
 }
 
-int kvfs_data_touch(struct kvfs_op *op, uint64_t ino, int64_t allocated)
+int kvfs_data_defer_times(struct kvfs_op *op, uint64_t ino, int64_t allocated)
 {
     struct snic_fsop_attr a;
     int rc = kvfs_peek_attr(op, ino, &a);
@@ -78,17 +78,17 @@ int kvfs_data_touch(struct kvfs_op *op, uint64_t ino, int64_t allocated)
         return rc;
     a.mtime = kvfs_time(op);
     a.ctime = a.mtime;
-    rc = kvfs_keep_times(op, &a);
+    rc = kvfs_defer_times(op, &a);
     if (rc == 0 && allocated != 0)
-        rc = kvfs_keep_space(op, ino, allocated);
+        rc = kvfs_defer_space(op, ino, allocated);
     if (rc == 0)
-        op->s[CHANGE_TAIL] = 0;
+        op->s[KVFS_CHANGE_TAIL] = 0;
     return rc;
 }
 
-static const char data_change_caps[] = "security.capability";
+static const char kvfs_data_change_caps[] = "security.capability";
 
-static uint32_t data_change_mode(const struct kvfs_op *op, const struct snic_fsop_attr *a)
+static uint32_t kvfs_data_change_mode(const struct kvfs_op *op, const struct snic_fsop_attr *a)
 {
     const struct snic_fsop *req = op->req;
     int kill = (req->flags & SNIC_FSOP_KILL_PRIV) != 0 ||
@@ -97,27 +97,27 @@ static uint32_t data_change_mode(const struct kvfs_op *op, const struct snic_fso
 }
 
 /* 0: it has file capabilities; SNIC_ENODATA; PENDING; SNIC_E*. */
-static int data_change_has_caps(struct kvfs_op *op, const struct snic_fsop_attr *a, int guard)
+static int kvfs_data_change_has_caps(struct kvfs_op *op, const struct snic_fsop_attr *a, int guard)
 {
     const void *value;
     uint32_t size;
     if ((a->flags & SNIC_KVFS_ATTR_XATTR) == 0)
         return SNIC_ENODATA;
-    return kvfs_xattr_find(op, a->ino, data_change_caps, sizeof(data_change_caps) - 1, guard,
-                           &value, &size);
+    return kvfs_xattr_find(op, a->ino, kvfs_data_change_caps, sizeof(kvfs_data_change_caps) - 1,
+                           guard, &value, &size);
 }
 
 int kvfs_data_strip(struct kvfs_op *op, struct snic_fsop_attr *a, int kill_mode)
 {
     struct snic_kvop_key key;
-    int rc = data_change_has_caps(op, a, 1);
+    int rc = kvfs_data_change_has_caps(op, a, 1);
     if (kill_mode)
-        a->mode = data_change_mode(op, a);
+        a->mode = kvfs_data_change_mode(op, a);
     if (rc == SNIC_ENODATA)
         return 0;
     if (rc != 0)
         return rc;
-    kvfs_xattr_key(op, &key, a->ino, data_change_caps, sizeof(data_change_caps) - 1);
+    kvfs_xattr_key(op, &key, a->ino, kvfs_data_change_caps, sizeof(kvfs_data_change_caps) - 1);
     return kvfs_delete(op, &key);
 }
 
@@ -125,8 +125,8 @@ int kvfs_data_inside(struct kvfs_op *op, uint64_t end, const struct snic_fsop_at
 {
     int rc;
     if ((a->flags & SNIC_KVFS_ATTR_BIG) == 0 || end > a->size ||
-        op->k->o.times_ns <= SNIC_KVFS_TIMES_AT_ONCE || data_change_mode(op, a) != a->mode)
+        op->k->o.times_ns <= SNIC_KVFS_TIMES_AT_ONCE || kvfs_data_change_mode(op, a) != a->mode)
         return KVFS_DATA_MORE;
-    rc = data_change_has_caps(op, a, 0);
+    rc = kvfs_data_change_has_caps(op, a, 0);
     return rc == SNIC_ENODATA ? 0 : rc == 0 ? KVFS_DATA_MORE : rc;
 }

@@ -2,25 +2,26 @@
 /*
  * COPY: a range of one file to another, or to another place in the same.
  *
- * In rounds: a hole of the source, or up to COPY_CHUNK bytes through memory, is written as WRITE
- * would; the answer may be short. Within a round the phase is its progress.
+ * In rounds: a hole of the source, or up to KVFS_COPY_CHUNK bytes through memory, is written as
+ * WRITE would; the answer may be short. Within a round the phase is its progress.
  */
 #include "kvfs/data_priv.h"
 
 /* A chunk behind the bytes of a small file fits one commit. */
-enum { COPY_CHUNK = 61440, COPY_ENOUGH = SNIC_FSOP_IO_MAX };
-SNIC_STATIC_ASSERT(COPY_CHUNK + SNIC_KVFS_SMALL_MAX <= SNIC_KVOP_VALUE_MAX, "copies beside others");
+enum { KVFS_COPY_CHUNK = 61440, KVFS_COPY_ENOUGH = SNIC_FSOP_IO_MAX };
+SNIC_STATIC_ASSERT(KVFS_COPY_CHUNK + SNIC_KVFS_SMALL_MAX <= SNIC_KVOP_VALUE_MAX,
+                   "copies beside others");
 enum {
-    COPY_READ = 0,  /* a round begins */
-    COPY_WRITE = 1, /* the bytes are in memory */
-    COPY_HOLE = 2,  /* the source has a hole */
-    COPY_DONE = 3,  /* and 4 */
-    COPY_GROW = 5,  /* to 12: kvfs_truncate() */
-    COPY_TURN = 13  /* and 14 */
+    KVFS_COPY_READ = 0,    /* a round begins */
+    KVFS_COPY_WRITE = 1,   /* the bytes are in memory */
+    KVFS_COPY_HOLE = 2,    /* the source has a hole */
+    KVFS_COPY_DONE = 3,    /* and 4 */
+    KVFS_COPY_GROW = 5,    /* to 12: kvfs_truncate() */
+    KVFS_COPY_CONVERT = 13 /* and 14 */
 };
 /* op->s */
-enum { COPY_SO_FAR = 0, COPY_NOW = 1, COPY_ALL = 2 };
-enum { COPY_IO_READ = 0, COPY_IO_SEEK = 1, COPY_IO_PUNCH = 3 };
+enum { KVFS_COPY_SO_FAR = 0, KVFS_COPY_NOW = 1, KVFS_COPY_ALL = 2 };
+enum { KVFS_COPY_IO_READ = 0, KVFS_COPY_IO_SEEK = 1, KVFS_COPY_IO_PUNCH = 3 };
 
 struct kvfs_copy {
     struct snic_fsop_attr from;
@@ -32,7 +33,7 @@ struct kvfs_copy {
     void *bytes;
 };
 
-static int data_copy_lock(struct kvfs_op *op)
+static int kvfs_data_copy_lock(struct kvfs_op *op)
 {
     uint64_t from = op->ino, to = op->ino2;
     int rc;
@@ -45,7 +46,7 @@ static int data_copy_lock(struct kvfs_op *op)
 }
 
 /* Before anything is copied: how much it will be. */
-static int data_copy_begin(struct kvfs_op *op, const struct kvfs_copy *c)
+static int kvfs_data_copy_begin(struct kvfs_op *op, const struct kvfs_copy *c)
 {
     const struct snic_fsop *req = op->req;
     uint64_t all = req->length;
@@ -61,61 +62,61 @@ static int data_copy_begin(struct kvfs_op *op, const struct kvfs_copy *c)
         return SNIC_EINVAL;
     if (all > 0 && req->offset2 >= SNIC_KVFS_SIZE_MAX)
         return SNIC_EFBIG;
-    op->s[COPY_ALL] = all > 0 ? snic_min_u64(all, SNIC_KVFS_SIZE_MAX - req->offset2) : 0;
+    op->s[KVFS_COPY_ALL] = all > 0 ? snic_min_u64(all, SNIC_KVFS_SIZE_MAX - req->offset2) : 0;
     return 0;
 }
 
-/* The hole at the offset, as far as it matters: op->s[COPY_NOW], 0: there is data. */
-static int data_copy_seek(struct kvfs_op *op, const struct kvfs_copy *c)
+/* The hole at the offset, as far as it matters: op->s[KVFS_COPY_NOW], 0: there is data. */
+static int kvfs_data_copy_seek(struct kvfs_op *op, const struct kvfs_copy *c)
 {
     struct snic_kvop want = {.kind = SNIC_KVOP_OBJECT_SEEK, .object = op->ino, .offset = c->offset};
     const struct snic_kvop *got;
     uint64_t end = c->offset + c->left;
     int rc;
-    op->s[COPY_NOW] = 0;
+    op->s[KVFS_COPY_NOW] = 0;
     if ((c->from.flags & SNIC_KVFS_ATTR_BIG) == 0 || c->from.space >= c->from.size)
         return 0;
-    rc = kvfs_data_io(op, COPY_IO_SEEK, &want, &got);
+    rc = kvfs_data_io(op, KVFS_COPY_IO_SEEK, &want, &got);
     if (rc == 0)
         end = snic_min_u64(end, (uint64_t)got->result);
     else if (rc != SNIC_ENOENT)
         return rc;
-    op->s[COPY_NOW] = end - c->offset;
+    op->s[KVFS_COPY_NOW] = end - c->offset;
     return 0;
 }
 
 /* Bytes of this round to memory. */
-static int data_copy_read(struct kvfs_op *op, struct kvfs_copy *c)
+static int kvfs_data_copy_read(struct kvfs_op *op, struct kvfs_copy *c)
 {
     struct snic_kvop want = {.kind = SNIC_KVOP_OBJECT_READ,
                              .object = op->ino,
                              .offset = c->offset,
-                             .length = snic_min_u64(c->left, COPY_CHUNK),
+                             .length = snic_min_u64(c->left, KVFS_COPY_CHUNK),
                              .iov_count = 1};
-    struct snic_iov *iov = kvfs_take(op, sizeof(*iov));
+    struct snic_iov *iov = kvfs_alloc(op, sizeof(*iov));
     const struct snic_kvop *got;
     const void *body;
     uint32_t size;
     int rc;
     if (iov == NULL)
         return SNIC_ENOMEM;
-    op->s[COPY_NOW] = want.length;
+    op->s[KVFS_COPY_NOW] = want.length;
     if ((c->from.flags & SNIC_KVFS_ATTR_BIG) != 0) {
         iov->base = c->bytes;
         iov->size = (size_t)want.length;
         want.iov = iov;
-        return kvfs_data_io(op, COPY_IO_READ, &want, &got);
+        return kvfs_data_io(op, KVFS_COPY_IO_READ, &want, &got);
     }
-    rc = kvfs_data_small(op, &c->from, 0, &body, &size);
+    rc = kvfs_data_get_small(op, &c->from, 0, &body, &size);
     if (rc == 0 && c->offset < size)
         memcpy(c->bytes, (const unsigned char *)body + c->offset,
                (size_t)snic_min_u64(want.length, size - c->offset));
     return rc;
 }
 
-static int data_copy_write(struct kvfs_op *op, const struct kvfs_copy *c, uint64_t bytes)
+static int kvfs_data_copy_write(struct kvfs_op *op, const struct kvfs_copy *c, uint64_t bytes)
 {
-    struct snic_iov *iov = kvfs_take(op, sizeof(*iov));
+    struct snic_iov *iov = kvfs_alloc(op, sizeof(*iov));
     struct snic_fsop_attr to = c->to;
     struct kvfs_write w = {.ino = op->ino2,
                            .ahead = c->ahead,
@@ -124,7 +125,7 @@ static int data_copy_write(struct kvfs_op *op, const struct kvfs_copy *c, uint64
                            .flags = op->req->flags & SNIC_FSOP_SYNC,
                            .offset = c->offset2,
                            .bytes = bytes,
-                           .done = COPY_DONE};
+                           .done = KVFS_COPY_DONE};
     int rc;
     if (iov == NULL)
         return SNIC_ENOMEM;
@@ -136,92 +137,92 @@ static int data_copy_write(struct kvfs_op *op, const struct kvfs_copy *c, uint64
     return kvfs_data_write(op, &w, &to);
 }
 
-/* A hole of op->s[COPY_NOW] bytes; less where the target needs several steps. */
-static int data_copy_hole(struct kvfs_op *op, const struct kvfs_copy *c)
+/* A hole of op->s[KVFS_COPY_NOW] bytes; less where the target needs several steps. */
+static int kvfs_data_copy_hole(struct kvfs_op *op, const struct kvfs_copy *c)
 {
     struct snic_kvop want = {
         .kind = SNIC_KVOP_OBJECT_PUNCH, .object = op->ino2, .offset = c->offset2};
     const struct snic_kvop *got;
     struct snic_fsop_attr to = c->to;
-    uint64_t bytes = op->s[COPY_NOW];
+    uint64_t bytes = op->s[KVFS_COPY_NOW];
     int rc;
     if ((to.flags & SNIC_KVFS_ATTR_BIG) == 0 && c->offset2 < SNIC_KVFS_SMALL_MAX) {
         bytes = snic_min_u64(bytes, SNIC_KVFS_SMALL_MAX - c->offset2);
-        op->s[COPY_NOW] = bytes;
-        return data_copy_write(op, c, bytes);
+        op->s[KVFS_COPY_NOW] = bytes;
+        return kvfs_data_copy_write(op, c, bytes);
     }
     rc = c->ahead->again ? KVFS_DATA_MORE : kvfs_data_inside(op, c->offset2 + 1, &to);
     if (rc == 0) {
         want.length = snic_min_u64(bytes, to.size - c->offset2);
-        op->s[COPY_NOW] = want.length;
-        kvfs_data_send(op, op->ino2, 0);
-        rc = kvfs_data_io(op, COPY_IO_PUNCH, &want, &got);
-        return rc != 0 ? rc : kvfs_data_touch(op, op->ino2, got->allocated);
+        op->s[KVFS_COPY_NOW] = want.length;
+        kvfs_data_send_ahead(op, op->ino2, 0);
+        rc = kvfs_data_io(op, KVFS_COPY_IO_PUNCH, &want, &got);
+        return rc != 0 ? rc : kvfs_data_defer_times(op, op->ino2, got->allocated);
     }
     if (rc != KVFS_DATA_MORE)
         return rc;
     if (c->offset2 < to.size) {
-        bytes = snic_min_u64(bytes, COPY_CHUNK);
-        op->s[COPY_NOW] = bytes;
-        return data_copy_write(op, c, bytes);
+        bytes = snic_min_u64(bytes, KVFS_COPY_CHUNK);
+        op->s[KVFS_COPY_NOW] = bytes;
+        return kvfs_data_copy_write(op, c, bytes);
     }
     rc = kvfs_data_strip(op, &to, 1);
     if (rc != 0)
         return rc;
     to.mtime = kvfs_time(op);
     to.ctime = to.mtime;
-    return kvfs_truncate(op, &to, c->offset2 + bytes, COPY_GROW);
+    return kvfs_truncate(op, &to, c->offset2 + bytes, KVFS_COPY_GROW);
 }
 
 /* The target is small and gets a gap while others use the store (data_write.c, 4). */
-static int data_copy_turns_first(struct kvfs_op *op, const struct kvfs_copy *c)
+static int kvfs_data_copy_converts_first(struct kvfs_op *op, const struct kvfs_copy *c)
 {
     return (c->to.flags & SNIC_KVFS_ATTR_BIG) == 0 && c->offset2 > SNIC_KVFS_SMALL_MAX &&
-           kvfs_data_among(op);
+           kvfs_data_shared(op);
 }
 
-static int data_copy_round(struct kvfs_op *op, struct kvfs_copy *c)
+static int kvfs_data_copy_round(struct kvfs_op *op, struct kvfs_copy *c)
 {
     int rc = 0;
-    if (op->phase == COPY_DONE || op->phase == COPY_DONE + 1)
-        return kvfs_data_commit(op, op->ino2, 0, COPY_DONE);
-    if (op->phase == COPY_TURN || op->phase == COPY_TURN + 1)
-        return kvfs_data_commit(op, op->ino2, 0, COPY_TURN);
+    if (op->phase == KVFS_COPY_DONE || op->phase == KVFS_COPY_DONE + 1)
+        return kvfs_data_commit(op, op->ino2, 0, KVFS_COPY_DONE);
+    if (op->phase == KVFS_COPY_CONVERT || op->phase == KVFS_COPY_CONVERT + 1)
+        return kvfs_data_commit(op, op->ino2, 0, KVFS_COPY_CONVERT);
     c->ahead = kvfs_data_ahead(op, op->ino2);
-    c->bytes = kvfs_take(op, COPY_CHUNK);
+    c->bytes = kvfs_alloc(op, KVFS_COPY_CHUNK);
     if (c->ahead == NULL || c->bytes == NULL)
         return SNIC_ENOMEM;
-    if (op->phase == COPY_READ) {
-        rc = data_copy_seek(op, c);
+    if (op->phase == KVFS_COPY_READ) {
+        rc = kvfs_data_copy_seek(op, c);
         if (rc != 0)
             return rc;
-        if (op->s[COPY_NOW] == 0)
-            rc = data_copy_read(op, c);
+        if (op->s[KVFS_COPY_NOW] == 0)
+            rc = kvfs_data_copy_read(op, c);
         else
-            op->phase = COPY_HOLE;
+            op->phase = KVFS_COPY_HOLE;
         if (rc != 0)
             return rc;
-        kvfs_io_forget(op, COPY_IO_READ);
-        kvfs_io_forget(op, COPY_IO_SEEK);
-        if (op->phase == COPY_READ)
-            op->phase = COPY_WRITE;
+        kvfs_io_forget(op, KVFS_COPY_IO_READ);
+        kvfs_io_forget(op, KVFS_COPY_IO_SEEK);
+        if (op->phase == KVFS_COPY_READ)
+            op->phase = KVFS_COPY_WRITE;
     }
-    if (op->phase == COPY_WRITE && data_copy_turns_first(op, c)) {
+    if (op->phase == KVFS_COPY_WRITE && kvfs_data_copy_converts_first(op, c)) {
         struct snic_fsop_attr to = c->to;
-        op->s[COPY_NOW] = 0; /* for the next round */
-        return kvfs_data_turn(op, &to, to.size, COPY_TURN);
+        op->s[KVFS_COPY_NOW] = 0; /* for the next round */
+        return kvfs_data_convert(op, &to, to.size, KVFS_COPY_CONVERT);
     }
-    if (op->phase == COPY_WRITE)
-        return data_copy_write(op, c, op->s[COPY_NOW]);
-    return data_copy_hole(op, c);
+    if (op->phase == KVFS_COPY_WRITE)
+        return kvfs_data_copy_write(op, c, op->s[KVFS_COPY_NOW]);
+    return kvfs_data_copy_hole(op, c);
 }
 
-static int data_copy_end(struct kvfs_op *op, uint64_t copied)
+static int kvfs_data_copy_end(struct kvfs_op *op, uint64_t copied)
 {
     struct snic_fsop_attr a;
     int rc = kvfs_peek_attr(op, op->ino, &a);
     if (rc == 0 && kvfs_relatime(op, &a))
-        rc = kvfs_keep_times(op, &a);
+        rc = kvfs_defer_times(op, &a);
     if (rc == 0)
         rc = kvfs_commit(op, 0);
     if (rc == 0)
@@ -232,22 +233,23 @@ static int data_copy_end(struct kvfs_op *op, uint64_t copied)
 int kvfs_run_copy(struct kvfs_op *op)
 {
     struct kvfs_copy c = {.bytes = NULL};
-    uint64_t copied = op->s[COPY_SO_FAR];
-    int rc = data_copy_lock(op);
+    uint64_t copied = op->s[KVFS_COPY_SO_FAR];
+    int rc = kvfs_data_copy_lock(op);
     if (rc == 0)
         rc = kvfs_peek_attr(op, op->ino, &c.from);
     if (rc == 0)
         rc = kvfs_get_attr(op, op->ino2, &c.to);
-    if (rc == 0 && op->phase == COPY_READ && copied == 0)
-        rc = data_copy_begin(op, &c);
+    if (rc == 0 && op->phase == KVFS_COPY_READ && copied == 0)
+        rc = kvfs_data_copy_begin(op, &c);
     if (rc != 0)
         return rc;
     c.offset = op->req->offset + copied;
     c.offset2 = op->req->offset2 + copied;
-    c.left = op->s[COPY_ALL] - copied;
-    if (op->phase == COPY_READ && (c.left == 0 || copied >= COPY_ENOUGH || c.offset >= c.from.size))
-        return data_copy_end(op, copied);
-    rc = data_copy_round(op, &c);
+    c.left = op->s[KVFS_COPY_ALL] - copied;
+    if (op->phase == KVFS_COPY_READ &&
+        (c.left == 0 || copied >= KVFS_COPY_ENOUGH || c.offset >= c.from.size))
+        return kvfs_data_copy_end(op, copied);
+    rc = kvfs_data_copy_round(op, &c);
     if (rc == KVFS_PENDING)
         return rc;
     if (rc != 0) {
@@ -256,7 +258,7 @@ int kvfs_run_copy(struct kvfs_op *op)
         op->req->result = (int64_t)copied;
         return 0;
     }
-    op->s[COPY_SO_FAR] = copied + op->s[COPY_NOW];
-    op->s[KVFS_DATA_AMONG] = 0;
-    return kvfs_next(op, COPY_READ);
+    op->s[KVFS_COPY_SO_FAR] = copied + op->s[KVFS_COPY_NOW];
+    op->s[KVFS_DATA_SHARED] = 0;
+    return kvfs_next(op, KVFS_COPY_READ);
 }

@@ -8,11 +8,11 @@
  *
  * Bytes behind the size. Bytes are written to the object before the commit that makes them part of
  * the file, so a crash or an error can leave some behind the size. An operation that moves the size
- * across bytes that it has not written removes them first (kvfs_data_clean). A flag in memory
- * states that there are none (kvfs_tail_clean).
+ * across bytes that it has not written removes them first (kvfs_data_cut_tail). A flag in memory
+ * states that there are none (kvfs_tail_is_clean).
  *
  * Space. A small file's is its record's bytes, rounded up to 512. A big file's is the object's, by
- * the results of operations: a change known only after the commit is kept back (kvfs_keep_space).
+ * the results of operations: a change known only after the commit is deferred (kvfs_defer_space).
  */
 #ifndef SNIC_KVFS_DATA_PRIV_H
 #define SNIC_KVFS_DATA_PRIV_H
@@ -22,7 +22,7 @@
 /* ---- data_read.c ---- */
 
 /* Bytes of the request's pieces. 0; SNIC_EINVAL too many or too large. */
-int kvfs_data_sum(const struct snic_fsop *req, uint64_t *bytes);
+int kvfs_data_length(const struct snic_fsop *req, uint64_t *bytes);
 /* Check a request's handle: of this inode, open, and open for this use. 0; SNIC_EBADF. */
 int kvfs_data_handle(const struct kvfs_op *op, uint64_t ino, uint32_t need);
 /* Check the type and permissions. `want` 0: unchecked. 0; PENDING; EISDIR; EINVAL; EACCES. */
@@ -42,8 +42,8 @@ void kvfs_data_gather(const struct snic_iov *iov, uint32_t count, void *to, uint
 int kvfs_data_io(struct kvfs_op *op, uint32_t place, const struct snic_kvop *want,
                  const struct snic_kvop **got);
 /* The 'D' record; size 0: there is none. `guard` 0: peek. 0; PENDING; SNIC_E*. */
-int kvfs_data_small(struct kvfs_op *op, const struct snic_fsop_attr *a, int guard,
-                    const void **body, uint32_t *size);
+int kvfs_data_get_small(struct kvfs_op *op, const struct snic_fsop_attr *a, int guard,
+                        const void **body, uint32_t *size);
 /* Request it with the attributes, in one round trip, where records are not cached. */
 void kvfs_data_prefetch(struct kvfs_op *op, uint64_t ino);
 static inline uint64_t kvfs_data_small_space(uint64_t bytes)
@@ -53,30 +53,31 @@ static inline uint64_t kvfs_data_small_space(uint64_t bytes)
 
 /* ---- data_change.c ---- */
 
-/* Words of op->s from here on belong to changes of data; the one before to kvfs_data_among(). */
-enum { KVFS_DATA_WORD = 4, KVFS_DATA_AMONG = 3 };
+/* Words of op->s from here on belong to changes of data; the one before to kvfs_data_shared(). */
+enum { KVFS_DATA_WORD = 4, KVFS_DATA_SHARED = 3 };
 /*
  * 1: other sessions use the store, as of the round's first call: a round that began while the
  * session was alone ends before others serve requests, but may start over among them (session.c).
  * Before kvfs_next() the word is to be 0 again.
  */
-int kvfs_data_among(struct kvfs_op *op);
+int kvfs_data_shared(struct kvfs_op *op);
 /*
- * Object operations ahead of a commit, or of times kept back, are not undone when the round starts
+ * Object operations ahead of a commit, or of deferred times, are not undone when the round starts
  * over: their bytes may be behind the size, and repeated they take no space. So the flag of
- * kvfs_tail_clean() goes before the first of them and comes back with the commit, and a round that
- * repeats them queries the store for the space (kvfs_data_exact). The state when the round began:
+ * kvfs_tail_is_clean() goes before the first of them and comes back with the commit, and a round
+ * that repeats them queries the store for the space (kvfs_data_stat_space). The state when the
+ * round began:
  */
 struct kvfs_ahead {
     int known;
-    int clean; /* kvfs_tail_clean() */
+    int clean; /* kvfs_tail_is_clean() */
     int again; /* an earlier round has sent some */
 };
-/* Under the inode's lock, before any other kvfs_take(): the order of those may differ. NULL: no
+/* Under the inode's lock, before any other kvfs_alloc(): the order of those may differ. NULL: no
  * memory. */
 const struct kvfs_ahead *kvfs_data_ahead(struct kvfs_op *op, uint64_t ino);
 /* Before each of them; `tail`: behind the size. */
-void kvfs_data_send(struct kvfs_op *op, uint64_t ino, int tail);
+void kvfs_data_send_ahead(struct kvfs_op *op, uint64_t ino, int tail);
 
 /*
  * A change of bytes clears setuid and setgid (if the request has KILL_PRIV, or is from another user
@@ -98,8 +99,8 @@ int kvfs_data_inside(struct kvfs_op *op, uint64_t end, const struct snic_fsop_at
  */
 int kvfs_data_commit(struct kvfs_op *op, uint64_t ino, int durable, uint32_t done);
 void kvfs_data_commit_note(struct kvfs_op *op, int64_t allocated, int clean);
-/* mtime and ctime of now, space changed by an object operation within the size: kept back. */
-int kvfs_data_touch(struct kvfs_op *op, uint64_t ino, int64_t allocated);
+/* mtime and ctime of now, space changed by an object operation within the size: deferred. */
+int kvfs_data_defer_times(struct kvfs_op *op, uint64_t ino, int64_t allocated);
 
 /* ---- data_write.c ---- */
 
@@ -114,7 +115,7 @@ struct kvfs_write {
     uint64_t bytes;
     uint32_t done; /* the phase from the commit on: then kvfs_data_commit() is to be called alone */
 };
-/* One object operation; times and space are kept back. Shared lock. 0; PENDING; SNIC_E*. Not when
+/* One object operation; times and space are deferred. Shared lock. 0; PENDING; SNIC_E*. Not when
  * w->ahead->again: then kvfs_data_write(). */
 int kvfs_data_overwrite(struct kvfs_op *op, const struct kvfs_write *w);
 /* Anything else; exclusive lock, *a from kvfs_get_attr(). 0; PENDING; SNIC_E*. */
@@ -126,11 +127,11 @@ int kvfs_data_write(struct kvfs_op *op, const struct kvfs_write *w, struct snic_
  * Make the object empty behind the size (small file: empty), before the size is moved across it;
  * *a's space becomes exact. Io places `place` and `place` + 1. Exclusive lock.
  */
-int kvfs_data_clean(struct kvfs_op *op, struct snic_fsop_attr *a, uint32_t place);
+int kvfs_data_cut_tail(struct kvfs_op *op, struct snic_fsop_attr *a, uint32_t place);
 /* A small file becomes a big one of `size` bytes; its bytes go with the commit, for which see
  * kvfs_data_commit(). Io places 0 and 1, op->s[KVFS_DATA_WORD] to the last. Exclusive lock. */
-int kvfs_data_turn(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t size, uint32_t done);
+int kvfs_data_convert(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t size, uint32_t done);
 /* Set *a's space to the object's. Io place `place`. 0; PENDING; SNIC_E*. */
-int kvfs_data_exact(struct kvfs_op *op, struct snic_fsop_attr *a, uint32_t place);
+int kvfs_data_stat_space(struct kvfs_op *op, struct snic_fsop_attr *a, uint32_t place);
 
 #endif /* SNIC_KVFS_DATA_PRIV_H */

@@ -10,9 +10,9 @@
  */
 #include "kvfs/data_priv.h"
 
-enum { READ_FIRST = 0, READ_AGAIN = 1 };
+enum { KVFS_DATA_READ_FIRST = 0, KVFS_DATA_READ_RECHECK = 1 };
 
-int kvfs_data_sum(const struct snic_fsop *req, uint64_t *bytes)
+int kvfs_data_length(const struct snic_fsop *req, uint64_t *bytes)
 {
     uint64_t sum = 0;
     if (req->iov_count > SNIC_KVOP_IOV_MAX)
@@ -64,7 +64,7 @@ const struct snic_iov *kvfs_data_cut(struct kvfs_op *op, const struct snic_iov *
     *count = all;
     if (sum == bytes && all == n && at == 0)
         return iov;
-    cut = kvfs_take(op, all * sizeof(*cut));
+    cut = kvfs_alloc(op, all * sizeof(*cut));
     if (cut == NULL)
         return NULL;
     for (uint32_t i = 0; i < n; i++) {
@@ -117,12 +117,13 @@ int kvfs_data_io(struct kvfs_op *op, uint32_t place, const struct snic_kvop *wan
 {
     int rc = kvfs_io(op, place, want, got);
     if (rc == SNIC_ECORRUPT)
-        kvfs_damage_object(op->k, want->object, (*got)->bad_offset, "object bytes: wrong checksum");
+        kvfs_report_object_damage(op->k, want->object, (*got)->bad_offset,
+                                  "object bytes: wrong checksum");
     return rc;
 }
 
-int kvfs_data_small(struct kvfs_op *op, const struct snic_fsop_attr *a, int guard,
-                    const void **body, uint32_t *size)
+int kvfs_data_get_small(struct kvfs_op *op, const struct snic_fsop_attr *a, int guard,
+                        const void **body, uint32_t *size)
 {
     struct snic_kvop_key key;
     int rc;
@@ -134,7 +135,7 @@ int kvfs_data_small(struct kvfs_op *op, const struct snic_fsop_attr *a, int guar
         return 0;
     }
     if (rc == 0 && *size > SNIC_KVFS_SMALL_MAX) {
-        kvfs_damage(op->k, &key, "data of a small file: too long");
+        kvfs_report_damage(op->k, &key, "data of a small file: too long");
         return SNIC_ECORRUPT;
     }
     if (rc == 0)
@@ -154,8 +155,8 @@ void kvfs_data_prefetch(struct kvfs_op *op, uint64_t ino)
 /* ---- READ ---- */
 
 /* Zeros at the end may be bytes that were removed after the attributes were read. */
-static int data_read_doubtful(const struct kvfs_op *op, const struct snic_iov *iov, uint32_t count,
-                              uint64_t bytes)
+static int kvfs_data_read_is_doubtful(const struct kvfs_op *op, const struct snic_iov *iov,
+                                      uint32_t count, uint64_t bytes)
 {
     if (kvfs_alone(op->k))
         return 0;
@@ -167,14 +168,14 @@ static int data_read_doubtful(const struct kvfs_op *op, const struct snic_iov *i
     return 0;
 }
 
-static int data_read_end(struct kvfs_op *op, uint64_t bytes)
+static int kvfs_data_read_end(struct kvfs_op *op, uint64_t bytes)
 {
     struct snic_fsop_attr a;
     int rc = 0;
     if ((op->req->flags & SNIC_FSOP_NOATIME) == 0) {
         rc = kvfs_peek_attr(op, op->ino, &a);
         if (rc == 0 && kvfs_relatime(op, &a))
-            rc = kvfs_keep_times(op, &a);
+            rc = kvfs_defer_times(op, &a);
         if (rc == 0)
             rc = kvfs_commit(op, 0);
     }
@@ -183,13 +184,13 @@ static int data_read_end(struct kvfs_op *op, uint64_t bytes)
     return rc;
 }
 
-static int data_read_small(struct kvfs_op *op, const struct snic_fsop_attr *a, uint64_t bytes)
+static int kvfs_data_read_small(struct kvfs_op *op, const struct snic_fsop_attr *a, uint64_t bytes)
 {
     const struct snic_fsop *req = op->req;
     const void *body;
     uint32_t size;
     uint64_t there;
-    int rc = kvfs_data_small(op, a, 0, &body, &size);
+    int rc = kvfs_data_get_small(op, a, 0, &body, &size);
     if (rc != 0)
         return rc;
     there = req->offset >= size ? 0 : snic_min_u64(bytes, size - req->offset);
@@ -200,7 +201,7 @@ static int data_read_small(struct kvfs_op *op, const struct snic_fsop_attr *a, u
     return 0;
 }
 
-static int data_read_big(struct kvfs_op *op, uint64_t bytes)
+static int kvfs_data_read_big(struct kvfs_op *op, uint64_t bytes)
 {
     const struct snic_fsop *req = op->req;
     struct snic_kvop want = {.kind = SNIC_KVOP_OBJECT_READ,
@@ -219,15 +220,15 @@ static int data_read_big(struct kvfs_op *op, uint64_t bytes)
 }
 
 /* Read the attributes again: op->s[0] is their first version, op->s[1] the bytes delivered. */
-static int data_read_again(struct kvfs_op *op)
+static int kvfs_data_read_recheck(struct kvfs_op *op)
 {
     struct snic_fsop_attr a;
     int rc = kvfs_peek_attr(op, op->ino, &a);
     if (rc != 0)
         return rc;
     if (a.version != op->s[0])
-        return kvfs_next(op, READ_FIRST);
-    return data_read_end(op, op->s[1]);
+        return kvfs_next(op, KVFS_DATA_READ_FIRST);
+    return kvfs_data_read_end(op, op->s[1]);
 }
 
 int kvfs_run_read(struct kvfs_op *op)
@@ -235,15 +236,15 @@ int kvfs_run_read(struct kvfs_op *op)
     const struct snic_fsop *req = op->req;
     struct snic_fsop_attr a;
     uint64_t bytes = 0;
-    int rc = kvfs_data_sum(req, &bytes);
+    int rc = kvfs_data_length(req, &bytes);
     if (rc == 0)
         rc = kvfs_data_handle(op, op->ino, SNIC_FSOP_OPEN_READ);
     if (rc == 0)
         rc = kvfs_lock(op, op->ino, KVFS_SHARED);
     if (rc != 0)
         return rc;
-    if (op->phase == READ_AGAIN)
-        return data_read_again(op);
+    if (op->phase == KVFS_DATA_READ_RECHECK)
+        return kvfs_data_read_recheck(op);
     kvfs_data_prefetch(op, op->ino);
     rc = kvfs_peek_attr(op, op->ino, &a);
     if (rc == 0)
@@ -253,16 +254,16 @@ int kvfs_run_read(struct kvfs_op *op)
     if (bytes == 0)
         return 0;
     if (req->offset >= a.size)
-        return data_read_end(op, 0);
+        return kvfs_data_read_end(op, 0);
     bytes = snic_min_u64(bytes, a.size - req->offset);
-    rc = (a.flags & SNIC_KVFS_ATTR_BIG) != 0 ? data_read_big(op, bytes)
-                                             : data_read_small(op, &a, bytes);
+    rc = (a.flags & SNIC_KVFS_ATTR_BIG) != 0 ? kvfs_data_read_big(op, bytes)
+                                             : kvfs_data_read_small(op, &a, bytes);
     if (rc != 0)
         return rc;
-    if (data_read_doubtful(op, req->iov, req->iov_count, bytes)) {
+    if (kvfs_data_read_is_doubtful(op, req->iov, req->iov_count, bytes)) {
         op->s[0] = a.version;
         op->s[1] = bytes;
-        return kvfs_next(op, READ_AGAIN);
+        return kvfs_next(op, KVFS_DATA_READ_RECHECK);
     }
-    return data_read_end(op, bytes);
+    return kvfs_data_read_end(op, bytes);
 }

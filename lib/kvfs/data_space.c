@@ -4,21 +4,21 @@
  *
  * A file that grows past SNIC_KVFS_SMALL_MAX here becomes big; one that is truncated to
  * nothing becomes small; others stay what they are. Changes of bytes within the size of a big
- * file are one object operation with times and space kept back, all else ends in one commit.
+ * file are one object operation with times and deferred space, all else ends in one commit.
  */
 #include "kvfs/data_priv.h"
 
-/* kvfs_data_clean() uses fixed io places; these are for what follows it. */
-enum { SPACE_CLEAN = 0, SPACE_CHANGE = 2, SPACE_EXACT = 3 };
+/* kvfs_data_cut_tail() uses fixed io places; these are for what follows it. */
+enum { KVFS_SPACE_CLEAN = 0, KVFS_SPACE_CHANGE = 2, KVFS_SPACE_EXACT = 3 };
 /* op->s: what a truncation has made of the attributes. */
-enum { SPACE_SPACE = KVFS_DATA_WORD + 2, SPACE_FLAGS };
+enum { KVFS_SPACE_SPACE = KVFS_DATA_WORD + 2, KVFS_SPACE_FLAGS };
 /* FALLOCATE: phases. */
-enum { FALLOC_DONE = 1, FALLOC_TURN = 3, FALLOC_BIG = 5 };
+enum { KVFS_FALLOC_DONE = 1, KVFS_FALLOC_CONVERT = 3, KVFS_FALLOC_BIG = 5 };
 
 /* ---- Sizes ---- */
 
 /* State of a truncation behind the size. */
-struct kvfs_clean {
+struct kvfs_tail_cut {
     struct snic_kvop_guard guards[2];
     struct snic_kvop_change change;
 };
@@ -27,9 +27,10 @@ struct kvfs_clean {
  * The object's truncation, if the attributes are still as they were read: bytes behind the size may
  * be part of the file now, appended by another session.
  */
-static int data_space_cut(struct kvfs_op *op, uint64_t ino, uint64_t offset, uint32_t place)
+static int kvfs_data_space_commit_cut(struct kvfs_op *op, uint64_t ino, uint64_t offset,
+                                      uint32_t place)
 {
-    struct kvfs_clean *c = kvfs_take(op, sizeof(*c));
+    struct kvfs_tail_cut *c = kvfs_alloc(op, sizeof(*c));
     struct snic_kvop want = {.kind = SNIC_KVOP_COMMIT, .flags = SNIC_KVOP_RESERVE};
     const struct snic_kvop *got;
     struct snic_kvop_key key;
@@ -44,7 +45,7 @@ static int data_space_cut(struct kvfs_op *op, uint64_t ino, uint64_t offset, uin
     want.changes = &c->change;
     want.change_count = 1;
     if (op->place[place].state == KVFS_PLACE_FREE) { /* else the store has borrowed them */
-        want.guard_count = (uint32_t)kvfs_session_fence(op->k, c->guards);
+        want.guard_count = (uint32_t)kvfs_fence_guard(op->k, c->guards);
         c->guards[want.guard_count++] =
             (struct snic_kvop_guard){.key = key,
                                      .value = (const unsigned char *)body - SNIC_KVFS_HEAD,
@@ -55,14 +56,14 @@ static int data_space_cut(struct kvfs_op *op, uint64_t ino, uint64_t offset, uin
     rc = kvfs_io(op, place, &want, &got);
     if (rc >= 0 || got->result != SNIC_ECANCELED || got->failed_guard == UINT32_MAX)
         return rc;
-    if (kvfs_session_fenced(op->k, got))
+    if (kvfs_fence_failed(op->k, got))
         return SNIC_EIO;
     kvfs_cache_forget(op->k, &key, kvfs_key_hash(&key));
     kvfs_txn_retry(op);
     return op->again ? KVFS_PENDING : op->commit_error;
 }
 
-int kvfs_data_exact(struct kvfs_op *op, struct snic_fsop_attr *a, uint32_t place)
+int kvfs_data_stat_space(struct kvfs_op *op, struct snic_fsop_attr *a, uint32_t place)
 {
     struct snic_kvop want = {.kind = SNIC_KVOP_OBJECT_STAT, .object = a->ino};
     const struct snic_kvop *got;
@@ -72,23 +73,23 @@ int kvfs_data_exact(struct kvfs_op *op, struct snic_fsop_attr *a, uint32_t place
     return rc;
 }
 
-int kvfs_data_clean(struct kvfs_op *op, struct snic_fsop_attr *a, uint32_t place)
+int kvfs_data_cut_tail(struct kvfs_op *op, struct snic_fsop_attr *a, uint32_t place)
 {
     int big = (a->flags & SNIC_KVFS_ATTR_BIG) != 0;
-    int rc = data_space_cut(op, a->ino, big ? a->size : 0, place);
-    return rc != 0 || !big ? rc : kvfs_data_exact(op, a, place + 1);
+    int rc = kvfs_data_space_commit_cut(op, a->ino, big ? a->size : 0, place);
+    return rc != 0 || !big ? rc : kvfs_data_stat_space(op, a, place + 1);
 }
 
-int kvfs_data_turn(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t size, uint32_t done)
+int kvfs_data_convert(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t size, uint32_t done)
 {
     struct snic_kvop_key key;
     const void *old = NULL;
     uint32_t bytes = 0;
-    int clean = kvfs_tail_clean(op, a->ino), rc = 0;
+    int clean = kvfs_tail_is_clean(op, a->ino), rc = 0;
     if (a->size > 0)
-        rc = kvfs_data_small(op, a, 1, &old, &bytes);
+        rc = kvfs_data_get_small(op, a, 1, &old, &bytes);
     if (rc == 0 && !clean)
-        rc = kvfs_data_clean(op, a, SPACE_CLEAN);
+        rc = kvfs_data_cut_tail(op, a, KVFS_SPACE_CLEAN);
     if (rc != 0)
         return rc;
     a->flags |= SNIC_KVFS_ATTR_BIG;
@@ -103,14 +104,14 @@ int kvfs_data_turn(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t size, 
     if (rc != 0)
         return rc;
     kvfs_data_commit_note(op, bytes > 0 ? (int64_t)SNIC_KVOP_BLOCK : 0, 1);
-    op->s[SPACE_SPACE] = a->space;
-    op->s[SPACE_FLAGS] = a->flags;
+    op->s[KVFS_SPACE_SPACE] = a->space;
+    op->s[KVFS_SPACE_FLAGS] = a->flags;
     return kvfs_data_commit(op, a->ino, 0, done);
 }
 
 /* A 'D' record of `bytes` bytes, or none. */
-static int data_space_put(struct kvfs_op *op, struct snic_fsop_attr *a, const void *body,
-                          uint32_t bytes)
+static int kvfs_data_space_put(struct kvfs_op *op, struct snic_fsop_attr *a, const void *body,
+                               uint32_t bytes)
 {
     struct snic_kvop_key key;
     a->space = kvfs_data_small_space(bytes);
@@ -118,17 +119,17 @@ static int data_space_put(struct kvfs_op *op, struct snic_fsop_attr *a, const vo
     return bytes == 0 ? kvfs_delete(op, &key) : kvfs_put(op, &key, body, bytes);
 }
 
-static int data_space_truncate_small(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t size,
-                                     uint32_t done)
+static int kvfs_data_space_truncate_small(struct kvfs_op *op, struct snic_fsop_attr *a,
+                                          uint64_t size, uint32_t done)
 {
     const void *old = NULL;
     uint32_t bytes = 0;
     int rc = 0;
     if (size < a->size) {
         if (size > 0)
-            rc = kvfs_data_small(op, a, 1, &old, &bytes);
+            rc = kvfs_data_get_small(op, a, 1, &old, &bytes);
         if (rc == 0 && (size == 0 || size < bytes))
-            rc = data_space_put(op, a, old, (uint32_t)size);
+            rc = kvfs_data_space_put(op, a, old, (uint32_t)size);
     }
     a->size = size;
     if (rc == 0)
@@ -136,20 +137,20 @@ static int data_space_truncate_small(struct kvfs_op *op, struct snic_fsop_attr *
     if (rc != 0)
         return rc;
     kvfs_data_commit_note(op, INT64_MIN, 0);
-    op->s[SPACE_SPACE] = a->space;
-    op->s[SPACE_FLAGS] = a->flags;
+    op->s[KVFS_SPACE_SPACE] = a->space;
+    op->s[KVFS_SPACE_FLAGS] = a->flags;
     return kvfs_data_commit(op, a->ino, 0, done);
 }
 
-static int data_space_truncate_big(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t size,
-                                   uint32_t done)
+static int kvfs_data_space_truncate_big(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t size,
+                                        uint32_t done)
 {
     uint64_t space = snic_min_u64(a->space, snic_align_up(size, SNIC_KVOP_BLOCK));
     int64_t allocated = 0;
     int clean = 0, rc = 0;
     if (size > a->size) {
-        if (!kvfs_tail_clean(op, a->ino)) {
-            rc = kvfs_data_clean(op, a, SPACE_CLEAN);
+        if (!kvfs_tail_is_clean(op, a->ino)) {
+            rc = kvfs_data_cut_tail(op, a, KVFS_SPACE_CLEAN);
             clean = 1;
         }
     } else if (size < a->size || space < a->space) {
@@ -166,8 +167,8 @@ static int data_space_truncate_big(struct kvfs_op *op, struct snic_fsop_attr *a,
     if (rc != 0)
         return rc;
     kvfs_data_commit_note(op, allocated, clean);
-    op->s[SPACE_SPACE] = a->space;
-    op->s[SPACE_FLAGS] = a->flags;
+    op->s[KVFS_SPACE_SPACE] = a->space;
+    op->s[KVFS_SPACE_FLAGS] = a->flags;
     return kvfs_data_commit(op, a->ino, 0, done);
 }
 
@@ -177,8 +178,8 @@ int kvfs_truncate(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t size, u
     int rc;
     if (op->phase == done || op->phase == done + 1) {
         a->size = size;
-        a->space = op->s[SPACE_SPACE];
-        a->flags = (uint32_t)op->s[SPACE_FLAGS];
+        a->space = op->s[KVFS_SPACE_SPACE];
+        a->flags = (uint32_t)op->s[KVFS_SPACE_FLAGS];
         return kvfs_data_commit(op, a->ino, 0, done);
     }
     if (size > SNIC_KVFS_SIZE_MAX)
@@ -189,10 +190,10 @@ int kvfs_truncate(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t size, u
     if (size < a->size)
         op->reserve = 1; /* it frees space */
     if ((a->flags & SNIC_KVFS_ATTR_BIG) != 0)
-        return data_space_truncate_big(op, a, size, done);
+        return kvfs_data_space_truncate_big(op, a, size, done);
     if (size <= SNIC_KVFS_SMALL_MAX)
-        return data_space_truncate_small(op, a, size, done);
-    return kvfs_data_turn(op, a, size, done);
+        return kvfs_data_space_truncate_small(op, a, size, done);
+    return kvfs_data_convert(op, a, size, done);
 }
 
 /* ---- FALLOCATE ---- */
@@ -206,7 +207,7 @@ struct kvfs_fallocate {
     int zero;
 };
 
-static int data_space_fallocate_args(const struct kvfs_op *op, struct kvfs_fallocate *f)
+static int kvfs_data_space_fallocate_args(const struct kvfs_op *op, struct kvfs_fallocate *f)
 {
     const struct snic_fsop *req = op->req;
     f->keep = (req->flags & SNIC_FSOP_FALLOC_KEEP_SIZE) != 0;
@@ -224,8 +225,8 @@ static int data_space_fallocate_args(const struct kvfs_op *op, struct kvfs_fallo
 }
 
 /* Times, size, and the mode bits that a write clears; then the commit. */
-static int data_space_fallocate_commit(struct kvfs_op *op, struct snic_fsop_attr *a,
-                                       const struct kvfs_fallocate *f, int clean)
+static int kvfs_data_space_fallocate_commit(struct kvfs_op *op, struct snic_fsop_attr *a,
+                                            const struct kvfs_fallocate *f, int clean)
 {
     int rc = kvfs_data_strip(op, a, 1);
     if (rc != 0)
@@ -237,19 +238,19 @@ static int data_space_fallocate_commit(struct kvfs_op *op, struct snic_fsop_attr
     if (rc != 0)
         return rc;
     kvfs_data_commit_note(op, INT64_MIN, clean);
-    return kvfs_data_commit(op, a->ino, 0, FALLOC_DONE);
+    return kvfs_data_commit(op, a->ino, 0, KVFS_FALLOC_DONE);
 }
 
-static int data_space_fallocate_small(struct kvfs_op *op, struct snic_fsop_attr *a,
-                                      const struct kvfs_fallocate *f)
+static int kvfs_data_space_fallocate_small(struct kvfs_op *op, struct snic_fsop_attr *a,
+                                           const struct kvfs_fallocate *f)
 {
     const void *old;
-    unsigned char *flat = kvfs_take(op, SNIC_KVFS_SMALL_MAX);
+    unsigned char *flat = kvfs_alloc(op, SNIC_KVFS_SMALL_MAX);
     uint32_t bytes;
     int rc;
     if (flat == NULL)
         return SNIC_ENOMEM;
-    rc = kvfs_data_small(op, a, 1, &old, &bytes);
+    rc = kvfs_data_get_small(op, a, 1, &old, &bytes);
     if (rc != 0)
         return rc;
     memset(flat, 0, SNIC_KVFS_SMALL_MAX);
@@ -262,12 +263,12 @@ static int data_space_fallocate_small(struct kvfs_op *op, struct snic_fsop_attr 
         bytes = (uint32_t)snic_max_u64(bytes, snic_min_u64(f->end, f->size));
     else if (f->end >= bytes)
         bytes = (uint32_t)snic_min_u64(bytes, f->offset);
-    rc = data_space_put(op, a, flat, bytes);
-    return rc != 0 ? rc : data_space_fallocate_commit(op, a, f, 0);
+    rc = kvfs_data_space_put(op, a, flat, bytes);
+    return rc != 0 ? rc : kvfs_data_space_fallocate_commit(op, a, f, 0);
 }
 
-static int data_space_fallocate_big(struct kvfs_op *op, struct snic_fsop_attr *a,
-                                    const struct kvfs_fallocate *f)
+static int kvfs_data_space_fallocate_big(struct kvfs_op *op, struct snic_fsop_attr *a,
+                                         const struct kvfs_fallocate *f)
 {
     struct snic_kvop want = {.kind = f->punch  ? SNIC_KVOP_OBJECT_PUNCH
                                      : f->zero ? SNIC_KVOP_OBJECT_ZERO
@@ -284,34 +285,34 @@ static int data_space_fallocate_big(struct kvfs_op *op, struct snic_fsop_attr *a
         op->reserve = 1;
     }
     if (rc == 0 && f->size > a->size && !ahead->clean) {
-        rc = kvfs_data_clean(op, a, SPACE_CLEAN);
+        rc = kvfs_data_cut_tail(op, a, KVFS_SPACE_CLEAN);
         clean = 1;
     }
     if (rc == 0 && (f->punch || f->zero || (op->k->o.caps & SNIC_KV_CAP_ALLOC) != 0)) {
-        kvfs_data_send(op, a->ino, 0); /* it leaves zeros behind the size */
-        rc = kvfs_data_io(op, SPACE_CHANGE, &want, &got);
+        kvfs_data_send_ahead(op, a->ino, 0); /* it leaves zeros behind the size */
+        rc = kvfs_data_io(op, KVFS_SPACE_CHANGE, &want, &got);
     }
     if (rc != 0)
         return rc;
     if (f->size == a->size && !ahead->again) {
         rc = kvfs_data_inside(op, 0, a);
         if (rc != KVFS_DATA_MORE)
-            return rc != 0 ? rc : kvfs_data_touch(op, a->ino, got->allocated);
+            return rc != 0 ? rc : kvfs_data_defer_times(op, a->ino, got->allocated);
     }
     a->space = kvfs_space_add(a->space, got->allocated);
     if (ahead->again) {
-        rc = kvfs_data_exact(op, a, SPACE_EXACT);
+        rc = kvfs_data_stat_space(op, a, KVFS_SPACE_EXACT);
         if (rc != 0)
             return rc;
     }
-    return data_space_fallocate_commit(op, a, f, clean);
+    return kvfs_data_space_fallocate_commit(op, a, f, clean);
 }
 
 int kvfs_run_fallocate(struct kvfs_op *op)
 {
     struct snic_fsop_attr a;
     struct kvfs_fallocate f;
-    int rc = data_space_fallocate_args(op, &f);
+    int rc = kvfs_data_space_fallocate_args(op, &f);
     if (rc == 0)
         rc = kvfs_lock(op, op->ino, KVFS_EXCLUSIVE);
     if (rc == 0)
@@ -321,27 +322,28 @@ int kvfs_run_fallocate(struct kvfs_op *op)
     if (rc != 0)
         return rc;
     f.size = f.keep ? a.size : snic_max_u64(a.size, f.end);
-    if (op->phase == FALLOC_DONE || op->phase == FALLOC_DONE + 1)
-        return kvfs_data_commit(op, op->ino, 0, FALLOC_DONE);
-    if ((a.flags & SNIC_KVFS_ATTR_BIG) != 0 && op->phase != FALLOC_TURN)
-        return data_space_fallocate_big(op, &a, &f);
-    if (op->phase == FALLOC_TURN ||
+    if (op->phase == KVFS_FALLOC_DONE || op->phase == KVFS_FALLOC_DONE + 1)
+        return kvfs_data_commit(op, op->ino, 0, KVFS_FALLOC_DONE);
+    if ((a.flags & SNIC_KVFS_ATTR_BIG) != 0 && op->phase != KVFS_FALLOC_CONVERT)
+        return kvfs_data_space_fallocate_big(op, &a, &f);
+    if (op->phase == KVFS_FALLOC_CONVERT ||
         (!f.punch && f.end > SNIC_KVFS_SMALL_MAX && !(f.zero && f.keep))) {
-        rc = op->phase == FALLOC_TURN ? kvfs_data_commit(op, op->ino, 0, FALLOC_TURN)
-                                      : kvfs_data_turn(op, &a, a.size, FALLOC_TURN);
-        return rc != 0 ? rc : kvfs_next(op, FALLOC_BIG);
+        rc = op->phase == KVFS_FALLOC_CONVERT
+                 ? kvfs_data_commit(op, op->ino, 0, KVFS_FALLOC_CONVERT)
+                 : kvfs_data_convert(op, &a, a.size, KVFS_FALLOC_CONVERT);
+        return rc != 0 ? rc : kvfs_next(op, KVFS_FALLOC_BIG);
     }
-    return data_space_fallocate_small(op, &a, &f);
+    return kvfs_data_space_fallocate_small(op, &a, &f);
 }
 
 /* ---- SEEK ---- */
 
-static int data_space_seek_small(struct kvfs_op *op, const struct snic_fsop_attr *a, int hole)
+static int kvfs_data_space_seek_small(struct kvfs_op *op, const struct snic_fsop_attr *a, int hole)
 {
     uint64_t offset = op->req->offset;
     const void *body;
     uint32_t size;
-    int rc = kvfs_data_small(op, a, 0, &body, &size);
+    int rc = kvfs_data_get_small(op, a, 0, &body, &size);
     if (rc != 0)
         return rc;
     if (!hole && offset >= size)
@@ -373,7 +375,7 @@ int kvfs_run_seek(struct kvfs_op *op)
     if (req->offset >= a.size)
         return SNIC_ENXIO;
     if ((a.flags & SNIC_KVFS_ATTR_BIG) == 0)
-        return data_space_seek_small(op, &a, hole);
+        return kvfs_data_space_seek_small(op, &a, hole);
     if (hole)
         want.flags = SNIC_KVOP_SEEK_HOLE;
     rc = kvfs_data_io(op, 0, &want, &got);

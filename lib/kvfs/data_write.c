@@ -2,7 +2,7 @@
 /*
  * WRITE.
  *
- *   within the size of a big file     one object operation under a shared lock; times kept back
+ *   within the size of a big file     one object operation under a shared lock; deferred times
  *   small file that stays small       one commit of 'D' and attributes
  *   small file that becomes big       its bytes and the new ones to the object, then one commit
  *                                     that deletes 'D' and sets BIG; all in it where they fit
@@ -23,18 +23,18 @@
  */
 #include "kvfs/data_priv.h"
 
-enum { WRITE_DONE = 1, /* and 2 */ WRITE_GROW = 3 /* to 10: kvfs_truncate() */ };
+enum { KVFS_WRITE_DONE = 1, /* and 2 */ KVFS_WRITE_GROW = 3 /* to 10: kvfs_truncate() */ };
 /* op->s: bytes of earlier rounds, and with this one. */
-enum { WRITE_SO_FAR = 0, WRITE_COUNT = 1 };
+enum { KVFS_WRITE_SO_FAR = 0, KVFS_WRITE_COUNT = 1 };
 /* Of a large append; each ends at a multiple of it. */
-enum { WRITE_PIECE = 65536 };
+enum { KVFS_WRITE_PIECE = 65536 };
 /* Io places. */
-enum { WRITE_CLEAN = 0, /* and 1 */ WRITE_HEAD = 2, WRITE_BYTES = 3 };
+enum { KVFS_WRITE_CLEAN = 0, /* and 1 */ KVFS_WRITE_HEAD = 2, KVFS_WRITE_BYTES = 3 };
 
 /* ---- Object bytes ---- */
 
-static int data_write_object(struct kvfs_op *op, const struct kvfs_write *w, int tail,
-                             int64_t *allocated)
+static int kvfs_data_write_object(struct kvfs_op *op, const struct kvfs_write *w, int tail,
+                                  int64_t *allocated)
 {
     struct snic_kvop want = {.kind = SNIC_KVOP_OBJECT_WRITE,
                              .object = w->ino,
@@ -48,8 +48,8 @@ static int data_write_object(struct kvfs_op *op, const struct kvfs_write *w, int
         want.flags |= SNIC_KVOP_DIRECT;
     if ((w->flags & SNIC_FSOP_SYNC) != 0)
         want.flags |= SNIC_KVOP_DURABLE;
-    kvfs_data_send(op, w->ino, tail);
-    rc = kvfs_data_io(op, WRITE_BYTES, &want, &got);
+    kvfs_data_send_ahead(op, w->ino, tail);
+    rc = kvfs_data_io(op, KVFS_WRITE_BYTES, &want, &got);
     if (rc == 0)
         *allocated = got->allocated;
     return rc;
@@ -58,30 +58,30 @@ static int data_write_object(struct kvfs_op *op, const struct kvfs_write *w, int
 int kvfs_data_overwrite(struct kvfs_op *op, const struct kvfs_write *w)
 {
     int64_t allocated;
-    int rc = data_write_object(op, w, 0, &allocated);
-    return rc != 0 ? rc : kvfs_data_touch(op, w->ino, allocated);
+    int rc = kvfs_data_write_object(op, w, 0, &allocated);
+    return rc != 0 ? rc : kvfs_data_defer_times(op, w->ino, allocated);
 }
 
 /* The bytes in one piece, for a commit: the caller's memory, or a copy. NULL: no memory. */
-static const void *data_write_flat(struct kvfs_op *op, const struct kvfs_write *w)
+static const void *kvfs_data_write_flat(struct kvfs_op *op, const struct kvfs_write *w)
 {
     void *flat;
     if (w->count == 1)
         return w->iov[0].base;
-    flat = kvfs_take(op, (size_t)w->bytes);
+    flat = kvfs_alloc(op, (size_t)w->bytes);
     if (flat != NULL)
         kvfs_data_gather(w->iov, w->count, flat, w->bytes);
     return flat;
 }
 
 /* 1: [0, end) or a part of it may be in a commit, as one step of the store. */
-static int data_write_beside(const struct kvfs_op *op, uint64_t bytes, uint64_t end)
+static int kvfs_data_write_fits_commit(const struct kvfs_op *op, uint64_t bytes, uint64_t end)
 {
     return bytes <= SNIC_KVOP_VALUE_MAX &&
            (end <= op->k->o.stripe_bytes || (op->k->o.caps & SNIC_KV_CAP_ATOMIC_OBJECT) != 0);
 }
 
-static int data_write_sync(const struct kvfs_write *w)
+static int kvfs_data_write_sync(const struct kvfs_write *w)
 {
     return (w->flags & SNIC_FSOP_SYNC) != 0;
 }
@@ -89,10 +89,10 @@ static int data_write_sync(const struct kvfs_write *w)
 /* ---- Small files ---- */
 
 /* A piece of memory with the old bytes [0, size), zeros up to the offset, then the new ones. */
-static unsigned char *data_write_compose(struct kvfs_op *op, const struct kvfs_write *w,
-                                         const void *old, uint32_t size, size_t room)
+static unsigned char *kvfs_data_write_compose(struct kvfs_op *op, const struct kvfs_write *w,
+                                              const void *old, uint32_t size, size_t room)
 {
-    unsigned char *flat = kvfs_take(op, room);
+    unsigned char *flat = kvfs_alloc(op, room);
     if (flat == NULL)
         return NULL;
     if (size > 0)
@@ -104,30 +104,31 @@ static unsigned char *data_write_compose(struct kvfs_op *op, const struct kvfs_w
 }
 
 /* The record, unless all its bytes are overwritten. */
-static int data_write_old(struct kvfs_op *op, const struct kvfs_write *w,
-                          const struct snic_fsop_attr *a, const void **old, uint32_t *size)
+static int kvfs_data_write_read_old(struct kvfs_op *op, const struct kvfs_write *w,
+                                    const struct snic_fsop_attr *a, const void **old,
+                                    uint32_t *size)
 {
     *old = NULL;
     *size = 0;
     if (a->size == 0 || (w->offset == 0 && w->bytes >= a->size))
         return 0;
-    return kvfs_data_small(op, a, 1, old, size);
+    return kvfs_data_get_small(op, a, 1, old, size);
 }
 
-static int data_write_small(struct kvfs_op *op, const struct kvfs_write *w,
-                            struct snic_fsop_attr *a)
+static int kvfs_data_write_small(struct kvfs_op *op, const struct kvfs_write *w,
+                                 struct snic_fsop_attr *a)
 {
     struct snic_kvop_key key;
     const void *old, *body;
     uint32_t size;
     uint64_t end = w->offset + w->bytes;
-    int rc = data_write_old(op, w, a, &old, &size);
+    int rc = kvfs_data_write_read_old(op, w, a, &old, &size);
     if (rc != 0)
         return rc;
     if (size == 0 && w->offset == 0 && w->count == 1)
         body = w->iov[0].base;
     else
-        body = data_write_compose(op, w, old, size, SNIC_KVFS_SMALL_MAX);
+        body = kvfs_data_write_compose(op, w, old, size, SNIC_KVFS_SMALL_MAX);
     if (body == NULL)
         return SNIC_ENOMEM;
     size = (uint32_t)snic_max_u64(size, end);
@@ -140,14 +141,14 @@ static int data_write_small(struct kvfs_op *op, const struct kvfs_write *w,
     if (rc != 0)
         return rc;
     kvfs_data_commit_note(op, INT64_MIN, 0);
-    return kvfs_data_commit(op, w->ino, data_write_sync(w), w->done);
+    return kvfs_data_commit(op, w->ino, kvfs_data_write_sync(w), w->done);
 }
 
 /* ---- From small to big ---- */
 
 /* Note that attributes get BIG and 'D' is deleted. */
-static int data_write_turn(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t size,
-                           uint64_t space)
+static int kvfs_data_write_make_big(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t size,
+                                    uint64_t space)
 {
     struct snic_kvop_key key;
     int rc = 0;
@@ -162,8 +163,8 @@ static int data_write_turn(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_
 }
 
 /* All bytes of the new file in the commit. */
-static int data_write_turn_beside(struct kvfs_op *op, const struct kvfs_write *w,
-                                  struct snic_fsop_attr *a, const void *old, uint32_t size)
+static int kvfs_data_write_convert_at_once(struct kvfs_op *op, const struct kvfs_write *w,
+                                           struct snic_fsop_attr *a, const void *old, uint32_t size)
 {
     uint64_t end = w->offset + w->bytes;
     const void *flat;
@@ -171,21 +172,21 @@ static int data_write_turn_beside(struct kvfs_op *op, const struct kvfs_write *w
     if (size == 0 && w->offset == 0 && w->count == 1)
         flat = w->iov[0].base;
     else
-        flat = data_write_compose(op, w, old, size, (size_t)end);
+        flat = kvfs_data_write_compose(op, w, old, size, (size_t)end);
     if (flat == NULL)
         return SNIC_ENOMEM;
-    rc = data_write_turn(op, a, end, snic_align_up(end, SNIC_KVOP_BLOCK));
+    rc = kvfs_data_write_make_big(op, a, end, snic_align_up(end, SNIC_KVOP_BLOCK));
     if (rc == 0)
         rc = kvfs_change_object(op, SNIC_KVOP_CHANGE_WRITE, w->ino, 0, flat, (uint32_t)end);
     if (rc != 0)
         return rc;
     kvfs_data_commit_note(op, INT64_MIN, 0);
-    return kvfs_data_commit(op, w->ino, data_write_sync(w), w->done);
+    return kvfs_data_commit(op, w->ino, kvfs_data_write_sync(w), w->done);
 }
 
 /* The old bytes, and zeros up to the new ones if those begin in the first block, to the object. */
-static int data_write_head(struct kvfs_op *op, const struct kvfs_write *w, const void *old,
-                           uint32_t size, int64_t *allocated)
+static int kvfs_data_write_head(struct kvfs_op *op, const struct kvfs_write *w, const void *old,
+                                uint32_t size, int64_t *allocated)
 {
     struct snic_kvop want = {.kind = SNIC_KVOP_OBJECT_WRITE, .object = w->ino, .iov_count = 1};
     const struct snic_kvop *got;
@@ -196,8 +197,8 @@ static int data_write_head(struct kvfs_op *op, const struct kvfs_write *w, const
     *allocated = 0;
     if (n == 0)
         return 0;
-    iov = kvfs_take(op, sizeof(*iov));
-    head = kvfs_take(op, SNIC_KVFS_SMALL_MAX);
+    iov = kvfs_alloc(op, sizeof(*iov));
+    head = kvfs_alloc(op, SNIC_KVFS_SMALL_MAX);
     if (iov == NULL || head == NULL)
         return SNIC_ENOMEM;
     if (size > 0)
@@ -208,49 +209,49 @@ static int data_write_head(struct kvfs_op *op, const struct kvfs_write *w, const
     want.length = n;
     if ((w->flags & SNIC_FSOP_SYNC) != 0)
         want.flags |= SNIC_KVOP_DURABLE;
-    kvfs_data_send(op, w->ino, 1);
-    rc = kvfs_data_io(op, WRITE_HEAD, &want, &got);
+    kvfs_data_send_ahead(op, w->ino, 1);
+    rc = kvfs_data_io(op, KVFS_WRITE_HEAD, &want, &got);
     if (rc == 0)
         *allocated = got->allocated;
     return rc;
 }
 
-static int data_write_convert(struct kvfs_op *op, const struct kvfs_write *w,
-                              struct snic_fsop_attr *a)
+static int kvfs_data_write_convert(struct kvfs_op *op, const struct kvfs_write *w,
+                                   struct snic_fsop_attr *a)
 {
     const void *old;
     uint32_t size;
     uint64_t end = w->offset + w->bytes, space;
     int64_t head = 0, body = 0;
     int gap = w->offset > SNIC_KVFS_SMALL_MAX, clean = w->ahead->clean;
-    int rc = data_write_old(op, w, a, &old, &size);
+    int rc = kvfs_data_write_read_old(op, w, a, &old, &size);
     if (rc != 0)
         return rc;
-    if (!gap && data_write_beside(op, end, end))
-        return data_write_turn_beside(op, w, a, old, size);
+    if (!gap && kvfs_data_write_fits_commit(op, end, end))
+        return kvfs_data_write_convert_at_once(op, w, a, old, size);
     if (gap && !clean) {
-        rc = kvfs_data_clean(op, a, WRITE_CLEAN);
+        rc = kvfs_data_cut_tail(op, a, KVFS_WRITE_CLEAN);
         clean = 1;
     }
     if (rc == 0)
-        rc = data_write_head(op, w, old, size, &head);
+        rc = kvfs_data_write_head(op, w, old, size, &head);
     if (rc == 0)
-        rc = data_write_object(op, w, 1, &body);
+        rc = kvfs_data_write_object(op, w, 1, &body);
     if (rc != 0)
         return rc;
     space =
         gap ? kvfs_space_add(kvfs_space_add(0, head), body) : snic_align_up(end, SNIC_KVOP_BLOCK);
-    rc = data_write_turn(op, a, end, space);
+    rc = kvfs_data_write_make_big(op, a, end, space);
     if (rc != 0)
         return rc;
     kvfs_data_commit_note(op, INT64_MIN, clean);
-    return kvfs_data_commit(op, w->ino, data_write_sync(w), w->done);
+    return kvfs_data_commit(op, w->ino, kvfs_data_write_sync(w), w->done);
 }
 
 /* ---- Big files ---- */
 
-/* Blocks that a write behind the size takes, if those were holes: exact except in rare cases. */
-static int64_t data_write_guess(const struct kvfs_write *w, const struct snic_fsop_attr *a)
+/* Blocks that a write behind the size allocs, if those were holes: exact except in rare cases. */
+static int64_t kvfs_data_write_guess(const struct kvfs_write *w, const struct snic_fsop_attr *a)
 {
     uint64_t end = snic_align_up(w->offset + w->bytes, SNIC_KVOP_BLOCK);
     uint64_t from = snic_max_u64(snic_align_up(a->size, SNIC_KVOP_BLOCK),
@@ -258,31 +259,32 @@ static int64_t data_write_guess(const struct kvfs_write *w, const struct snic_fs
     return end > from ? (int64_t)(end - from) : 0;
 }
 
-static int data_write_big(struct kvfs_op *op, const struct kvfs_write *w, struct snic_fsop_attr *a)
+static int kvfs_data_write_big(struct kvfs_op *op, const struct kvfs_write *w,
+                               struct snic_fsop_attr *a)
 {
     uint64_t end = w->offset + w->bytes;
     int64_t allocated = INT64_MIN;
     int clean = w->ahead->clean, rc = 0;
     if (w->offset > a->size && !clean) {
-        rc = kvfs_data_clean(op, a, WRITE_CLEAN);
+        rc = kvfs_data_cut_tail(op, a, KVFS_WRITE_CLEAN);
         clean = 1;
     }
     if (rc != 0)
         return rc;
-    if (end > a->size && data_write_beside(op, w->bytes, end)) {
-        const void *flat = data_write_flat(op, w);
+    if (end > a->size && kvfs_data_write_fits_commit(op, w->bytes, end)) {
+        const void *flat = kvfs_data_write_flat(op, w);
         if (flat == NULL)
             return SNIC_ENOMEM;
         rc = kvfs_change_object(op, SNIC_KVOP_CHANGE_WRITE, w->ino, w->offset, flat,
                                 (uint32_t)w->bytes);
-        allocated = data_write_guess(w, a);
+        allocated = kvfs_data_write_guess(w, a);
         a->space = kvfs_space_add(a->space, allocated);
     } else {
         int64_t taken = 0;
-        rc = data_write_object(op, w, end > a->size, &taken);
+        rc = kvfs_data_write_object(op, w, end > a->size, &taken);
         a->space = kvfs_space_add(a->space, taken);
         if (rc == 0 && w->ahead->again)
-            rc = kvfs_data_exact(op, a, WRITE_HEAD);
+            rc = kvfs_data_stat_space(op, a, KVFS_WRITE_HEAD);
     }
     a->size = snic_max_u64(a->size, end);
     if (rc == 0)
@@ -290,7 +292,7 @@ static int data_write_big(struct kvfs_op *op, const struct kvfs_write *w, struct
     if (rc != 0)
         return rc;
     kvfs_data_commit_note(op, allocated, clean);
-    return kvfs_data_commit(op, w->ino, data_write_sync(w), w->done);
+    return kvfs_data_commit(op, w->ino, kvfs_data_write_sync(w), w->done);
 }
 
 int kvfs_data_write(struct kvfs_op *op, const struct kvfs_write *w, struct snic_fsop_attr *a)
@@ -301,58 +303,60 @@ int kvfs_data_write(struct kvfs_op *op, const struct kvfs_write *w, struct snic_
     a->mtime = kvfs_time(op);
     a->ctime = a->mtime;
     if ((a->flags & SNIC_KVFS_ATTR_BIG) != 0)
-        return data_write_big(op, w, a);
+        return kvfs_data_write_big(op, w, a);
     if (w->offset + w->bytes <= SNIC_KVFS_SMALL_MAX)
-        return data_write_small(op, w, a);
-    return data_write_convert(op, w, a);
+        return kvfs_data_write_small(op, w, a);
+    return kvfs_data_write_convert(op, w, a);
 }
 
 /* ---- WRITE ---- */
 
 /* The pieces of memory. 0; SNIC_ENOMEM. */
-static int data_write_cut(struct kvfs_op *op, struct kvfs_write *w)
+static int kvfs_data_write_cut(struct kvfs_op *op, struct kvfs_write *w)
 {
     w->count = op->req->iov_count;
-    w->iov = kvfs_data_cut(op, op->req->iov, &w->count, op->s[WRITE_SO_FAR], w->bytes);
-    op->s[WRITE_COUNT] = op->s[WRITE_SO_FAR] + w->bytes;
+    w->iov = kvfs_data_cut(op, op->req->iov, &w->count, op->s[KVFS_WRITE_SO_FAR], w->bytes);
+    op->s[KVFS_WRITE_COUNT] = op->s[KVFS_WRITE_SO_FAR] + w->bytes;
     return w->iov == NULL ? SNIC_ENOMEM : 0;
 }
 
 /* The offset and the length. 0; SNIC_EFBIG; SNIC_ENOMEM. */
-static int data_write_place(struct kvfs_op *op, struct kvfs_write *w,
-                            const struct snic_fsop_attr *a)
+static int kvfs_data_write_place(struct kvfs_op *op, struct kvfs_write *w,
+                                 const struct snic_fsop_attr *a)
 {
     if ((w->flags & SNIC_FSOP_APPEND) != 0)
         w->offset = a->size;
     if (w->offset >= SNIC_KVFS_SIZE_MAX)
         return SNIC_EFBIG;
     w->bytes = snic_min_u64(w->bytes, SNIC_KVFS_SIZE_MAX - w->offset);
-    return data_write_cut(op, w);
+    return kvfs_data_write_cut(op, w);
 }
 
 /* Invariant 4. 0: w, possibly shortened, is to be written; KVFS_DATA_MORE: the size has been moved,
  * and another round continues; PENDING; SNIC_E*. */
-static int data_write_among(struct kvfs_op *op, struct kvfs_write *w, struct snic_fsop_attr *a)
+static int kvfs_data_write_shared(struct kvfs_op *op, struct kvfs_write *w,
+                                  struct snic_fsop_attr *a)
 {
     uint64_t end = w->offset + w->bytes;
     int big = (a->flags & SNIC_KVFS_ATTR_BIG) != 0, rc;
     if (end <= (big ? a->size : SNIC_KVFS_SMALL_MAX) ||
-        data_write_beside(op, big ? w->bytes : end, end) || !data_write_beside(op, 0, end))
+        kvfs_data_write_fits_commit(op, big ? w->bytes : end, end) ||
+        !kvfs_data_write_fits_commit(op, 0, end))
         return 0;
     if ((w->flags & SNIC_FSOP_APPEND) != 0) {
-        w->bytes = WRITE_PIECE - w->offset % WRITE_PIECE;
-        return data_write_cut(op, w);
+        w->bytes = KVFS_WRITE_PIECE - w->offset % KVFS_WRITE_PIECE;
+        return kvfs_data_write_cut(op, w);
     }
     rc = kvfs_data_strip(op, a, 1);
     if (rc != 0)
         return rc;
     a->mtime = kvfs_time(op);
     a->ctime = a->mtime;
-    rc = kvfs_truncate(op, a, end, WRITE_GROW);
+    rc = kvfs_truncate(op, a, end, KVFS_WRITE_GROW);
     return rc != 0 ? rc : KVFS_DATA_MORE;
 }
 
-static int data_write_run(struct kvfs_op *op, struct kvfs_write *w)
+static int kvfs_data_write_run(struct kvfs_op *op, struct kvfs_write *w)
 {
     struct snic_fsop_attr a;
     int append = (w->flags & SNIC_FSOP_APPEND) != 0;
@@ -369,7 +373,7 @@ static int data_write_run(struct kvfs_op *op, struct kvfs_write *w)
         rc = kvfs_data_file(op, &a, op->req->handle == 0 ? KVFS_MAY_WRITE : 0);
     if (rc != 0 || w->bytes == 0)
         return rc;
-    rc = data_write_place(op, w, &a);
+    rc = kvfs_data_write_place(op, w, &a);
     if (rc != 0)
         return rc;
     if (!append && !w->ahead->again) {
@@ -380,50 +384,50 @@ static int data_write_run(struct kvfs_op *op, struct kvfs_write *w)
     rc = kvfs_lock(op, w->ino, KVFS_EXCLUSIVE);
     if (rc == 0)
         rc = kvfs_get_attr(op, w->ino, &a);
-    if (rc == 0 && kvfs_data_among(op))
-        rc = data_write_among(op, w, &a);
+    if (rc == 0 && kvfs_data_shared(op))
+        rc = kvfs_data_write_shared(op, w, &a);
     return rc != 0 ? rc : kvfs_data_write(op, w, &a);
 }
 
 /* One round: all of it, a piece, or the size moved (KVFS_DATA_MORE). */
-static int data_write_round(struct kvfs_op *op, uint64_t all)
+static int kvfs_data_write_round(struct kvfs_op *op, uint64_t all)
 {
     const struct snic_fsop *req = op->req;
     struct kvfs_write w = {.ino = op->ino,
                            .flags = req->flags,
-                           .offset = req->offset + op->s[WRITE_SO_FAR],
-                           .bytes = all - op->s[WRITE_SO_FAR],
-                           .done = WRITE_DONE};
+                           .offset = req->offset + op->s[KVFS_WRITE_SO_FAR],
+                           .bytes = all - op->s[KVFS_WRITE_SO_FAR],
+                           .done = KVFS_WRITE_DONE};
     struct snic_fsop_attr a = {.ino = op->ino};
     int rc;
-    if (op->phase >= WRITE_GROW) {
-        rc = kvfs_truncate(op, &a, 0, WRITE_GROW);
+    if (op->phase >= KVFS_WRITE_GROW) {
+        rc = kvfs_truncate(op, &a, 0, KVFS_WRITE_GROW);
         return rc != 0 ? rc : KVFS_DATA_MORE;
     }
-    if (op->phase >= WRITE_DONE)
-        return kvfs_data_commit(op, w.ino, data_write_sync(&w), WRITE_DONE);
+    if (op->phase >= KVFS_WRITE_DONE)
+        return kvfs_data_commit(op, w.ino, kvfs_data_write_sync(&w), KVFS_WRITE_DONE);
     rc = kvfs_data_handle(op, op->ino, SNIC_FSOP_OPEN_WRITE);
-    return rc != 0 ? rc : data_write_run(op, &w);
+    return rc != 0 ? rc : kvfs_data_write_run(op, &w);
 }
 
 int kvfs_run_write(struct kvfs_op *op)
 {
     uint64_t all;
-    int rc = kvfs_data_sum(op->req, &all);
+    int rc = kvfs_data_length(op->req, &all);
     if (rc == 0)
-        rc = data_write_round(op, all);
+        rc = kvfs_data_write_round(op, all);
     if (kvfs_runs_again(op, rc))
         return rc;
-    if (rc == KVFS_DATA_MORE || (rc == 0 && op->s[WRITE_COUNT] < all)) {
+    if (rc == KVFS_DATA_MORE || (rc == 0 && op->s[KVFS_WRITE_COUNT] < all)) {
         if (rc == 0)
-            op->s[WRITE_SO_FAR] = op->s[WRITE_COUNT];
-        op->s[KVFS_DATA_AMONG] = 0;
+            op->s[KVFS_WRITE_SO_FAR] = op->s[KVFS_WRITE_COUNT];
+        op->s[KVFS_DATA_SHARED] = 0;
         return kvfs_next(op, 0);
     }
     if (rc == 0)
-        op->req->result = (int64_t)op->s[WRITE_COUNT];
-    if (rc == 0 || op->s[WRITE_SO_FAR] == 0)
+        op->req->result = (int64_t)op->s[KVFS_WRITE_COUNT];
+    if (rc == 0 || op->s[KVFS_WRITE_SO_FAR] == 0)
         return rc;
-    op->req->result = (int64_t)op->s[WRITE_SO_FAR]; /* a later piece has failed */
+    op->req->result = (int64_t)op->s[KVFS_WRITE_SO_FAR]; /* a later piece has failed */
     return 0;
 }

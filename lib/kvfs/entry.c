@@ -38,37 +38,38 @@ void kvfs_entry_prefetch(struct kvfs_op *op, uint64_t dir, const char *name, uin
     kvfs_prefetch(op, &key);
 }
 
-static int entry_is(const struct snic_kvfs_entry *e, const char *name, uint32_t size)
+static int kvfs_entry_is(const struct snic_kvfs_entry *e, const char *name, uint32_t size)
 {
     return e->name_size == size && memcmp(e->name, name, size) == 0;
 }
 
 /* The entry of a name in a record's body. 0; SNIC_ENOENT; SNIC_ECORRUPT (reported). */
-static int entry_in(struct kvfs_op *op, const struct snic_kvop_key *key, const void *body,
-                    uint32_t body_size, const char *name, uint32_t size,
-                    struct snic_kvfs_entry *out)
+static int kvfs_entry_in(struct kvfs_op *op, const struct snic_kvop_key *key, const void *body,
+                         uint32_t body_size, const char *name, uint32_t size,
+                         struct snic_kvfs_entry *out)
 {
     const unsigned char *record = (const unsigned char *)body - SNIC_KVFS_HEAD;
     struct snic_kvfs_entry e;
     uint32_t at = 0;
     int rc;
     while ((rc = snic_kvfs_entry_next(record, body_size + SNIC_KVFS_HEAD, &at, &e)) == 1) {
-        if (entry_is(&e, name, size)) {
+        if (kvfs_entry_is(&e, name, size)) {
             *out = e;
             return 0;
         }
     }
     if (rc == 0)
         return SNIC_ENOENT;
-    kvfs_damage(op->k, key, "directory entries that cannot be");
+    kvfs_report_damage(op->k, key, "directory entries that cannot be");
     return rc;
 }
 
-static int entry_found(struct kvfs_op *op, const struct snic_kvop_key *key, const void *body,
-                       uint32_t body_size, const char *name, uint32_t size, struct kvfs_found *out)
+static int kvfs_entry_found(struct kvfs_op *op, const struct snic_kvop_key *key, const void *body,
+                            uint32_t body_size, const char *name, uint32_t size,
+                            struct kvfs_found *out)
 {
     struct snic_kvfs_entry e;
-    int rc = entry_in(op, key, body, body_size, name, size, &e);
+    int rc = kvfs_entry_in(op, key, body, body_size, name, size, &e);
     if (rc != 0)
         return rc;
     out->ino = e.ino;
@@ -82,16 +83,16 @@ int kvfs_entry_get_at(struct kvfs_op *op, const struct snic_kvop_key *key, const
     const void *body;
     uint32_t body_size;
     int rc = kvfs_get(op, key, &body, &body_size);
-    return rc != 0 ? rc : entry_found(op, key, body, body_size, name, size, out);
+    return rc != 0 ? rc : kvfs_entry_found(op, key, body, body_size, name, size, out);
 }
 
-int kvfs_entry_glance_at(struct kvfs_op *op, const struct snic_kvop_key *key, const char *name,
-                         uint32_t size, struct kvfs_found *out)
+int kvfs_entry_peek_cached(struct kvfs_op *op, const struct snic_kvop_key *key, const char *name,
+                           uint32_t size, struct kvfs_found *out)
 {
     const void *body;
     uint32_t body_size;
-    int rc = kvfs_glance(op, key, &body, &body_size);
-    return rc != 0 ? rc : entry_found(op, key, body, body_size, name, size, out);
+    int rc = kvfs_peek_cached(op, key, &body, &body_size);
+    return rc != 0 ? rc : kvfs_entry_found(op, key, body, body_size, name, size, out);
 }
 
 int kvfs_entry_get(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t size,
@@ -105,27 +106,27 @@ int kvfs_entry_get(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t 
 }
 
 /* Copy the entries of a record except one name's, and append `put`, if any. */
-static int entry_rewrite(struct kvfs_op *op, const struct snic_kvop_key *key, const void *body,
-                         uint32_t body_size, const struct snic_kvfs_entry *drop,
-                         const struct snic_kvfs_entry *put)
+static int kvfs_entry_rewrite(struct kvfs_op *op, const struct snic_kvop_key *key, const void *body,
+                              uint32_t body_size, const struct snic_kvfs_entry *drop,
+                              const struct snic_kvfs_entry *put)
 {
     const unsigned char *record =
         body_size == 0 ? NULL : (const unsigned char *)body - SNIC_KVFS_HEAD;
     uint32_t room = SNIC_KVFS_HEAD + body_size + (put != NULL ? 32 + put->name_size : 0);
     uint32_t size = 0, at = 0;
     struct snic_kvfs_entry e;
-    unsigned char *out = kvfs_take(op, room);
+    unsigned char *out = kvfs_alloc(op, room);
     int rc = 0;
     if (out == NULL)
         return SNIC_ENOMEM;
     while (body_size != 0 &&
            (rc = snic_kvfs_entry_next(record, body_size + SNIC_KVFS_HEAD, &at, &e)) == 1) {
-        if (!entry_is(&e, drop->name, drop->name_size) &&
+        if (!kvfs_entry_is(&e, drop->name, drop->name_size) &&
             snic_kvfs_entry_append(out, &size, room, &e) != 0)
             return SNIC_EMSGSIZE;
     }
     if (rc < 0) {
-        kvfs_damage(op->k, key, "directory entries that cannot be");
+        kvfs_report_damage(op->k, key, "directory entries that cannot be");
         return rc;
     }
     if (put != NULL && snic_kvfs_entry_append(out, &size, room, put) != 0)
@@ -145,7 +146,7 @@ int kvfs_entry_put_at(struct kvfs_op *op, const struct snic_kvop_key *key, const
     int rc = kvfs_get(op, key, &body, &body_size);
     if (rc != 0 && rc != SNIC_ENOENT)
         return rc;
-    return entry_rewrite(op, key, body, rc == 0 ? body_size : 0, &e, &e);
+    return kvfs_entry_rewrite(op, key, body, rc == 0 ? body_size : 0, &e, &e);
 }
 
 int kvfs_entry_put(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t size, uint64_t ino,
@@ -171,11 +172,11 @@ int kvfs_entry_delete(struct kvfs_op *op, uint64_t dir, const char *name, uint32
     rc = kvfs_get(op, &key, &body, &body_size);
     if (rc != 0)
         return rc;
-    return entry_rewrite(op, &key, body, body_size, &e, NULL);
+    return kvfs_entry_rewrite(op, &key, body, body_size, &e, NULL);
 }
 
 int kvfs_get_named(struct kvfs_op *op, uint64_t ino, struct snic_fsop_attr *out)
 {
     int rc = kvfs_get_attr(op, ino, out);
-    return rc == SNIC_ENOENT ? kvfs_torn(op, ino, "named, but missing") : rc;
+    return rc == SNIC_ENOENT ? kvfs_retry_torn(op, ino, "named, but missing") : rc;
 }

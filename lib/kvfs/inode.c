@@ -8,8 +8,8 @@
 #include "kvfs/txn_priv.h"
 
 enum {
-    INODE_COLLECTS = 6, /* at once: other own operations need places, too */
-    INODE_HELD_PART = 4 /* of the table, at most, are held */
+    KVFS_INODE_COLLECTS = 6, /* at once: other own operations need places, too */
+    KVFS_INODE_HELD_PART = 4 /* of the table, at most, are held */
 };
 
 size_t kvfs_inodes_place(struct kvfs_inodes *t, struct snic_arena *a, uint32_t max)
@@ -22,7 +22,7 @@ size_t kvfs_inodes_place(struct kvfs_inodes *t, struct snic_arena *a, uint32_t m
     return a->used;
 }
 
-static struct kvfs_inode **inode_bucket(const struct snic_kvfs *k, uint64_t ino)
+static struct kvfs_inode **kvfs_inode_bucket(const struct snic_kvfs *k, uint64_t ino)
 {
     uint64_t h = ino * 0x9e3779b97f4a7c15ULL;
     return &k->inodes.buckets[(h >> 32) & k->inodes.mask];
@@ -30,7 +30,7 @@ static struct kvfs_inode **inode_bucket(const struct snic_kvfs *k, uint64_t ino)
 
 struct kvfs_inode *kvfs_inode_find(const struct snic_kvfs *k, uint64_t ino)
 {
-    struct kvfs_inode *i = *inode_bucket(k, ino);
+    struct kvfs_inode *i = *kvfs_inode_bucket(k, ino);
     while (i != NULL && i->ino != ino)
         i = i->next;
     return i;
@@ -39,7 +39,7 @@ struct kvfs_inode *kvfs_inode_find(const struct snic_kvfs *k, uint64_t ino)
 struct kvfs_inode *kvfs_inode_get(struct snic_kvfs *k, uint64_t ino)
 {
     struct kvfs_inodes *t = &k->inodes;
-    struct kvfs_inode **bucket = inode_bucket(k, ino);
+    struct kvfs_inode **bucket = kvfs_inode_bucket(k, ino);
     struct kvfs_inode *i = kvfs_inode_find(k, ino);
     if (i != NULL)
         return i;
@@ -56,7 +56,7 @@ struct kvfs_inode *kvfs_inode_get(struct snic_kvfs *k, uint64_t ino)
     snic_link_init(&i->waiters);
     snic_link_init(&i->collect_link);
     snic_link_init(&i->linger_link);
-    snic_link_init(&i->kept.link);
+    snic_link_init(&i->deferred.link);
     i->next = *bucket;
     *bucket = i;
     t->count++;
@@ -65,9 +65,9 @@ struct kvfs_inode *kvfs_inode_get(struct snic_kvfs *k, uint64_t ino)
 
 void kvfs_inode_put(struct snic_kvfs *k, struct kvfs_inode *inode)
 {
-    struct kvfs_inode **at = inode_bucket(k, inode->ino);
+    struct kvfs_inode **at = kvfs_inode_bucket(k, inode->ino);
     if (inode->writer != NULL || inode->readers != 0 || !snic_link_alone(&inode->waiters) ||
-        inode->opens != 0 || inode->pins != 0 || inode->collect || inode->kept.set != 0)
+        inode->opens != 0 || inode->pins != 0 || inode->collect || inode->deferred.set != 0)
         return; /* N1 */
     while (*at != inode)
         at = &(*at)->next;
@@ -81,7 +81,7 @@ int kvfs_inode_next(const struct snic_kvfs *k, uint64_t *cursor, uint64_t *ino)
 {
     for (; *cursor < k->inodes.used; (*cursor)++) {
         const struct kvfs_inode *i = &k->inodes.pool[*cursor];
-        if (kvfs_inode_find(k, i->ino) == i && (i->opens != 0 || i->kept.set != 0)) {
+        if (kvfs_inode_find(k, i->ino) == i && (i->opens != 0 || i->deferred.set != 0)) {
             *ino = i->ino;
             (*cursor)++;
             return 1;
@@ -102,7 +102,7 @@ int kvfs_inode_open(struct kvfs_op *op, uint64_t ino)
 int kvfs_inode_holds(const struct kvfs_op *op)
 {
     return op->req != NULL && (op->req->flags & SNIC_FSOP_HOLD) != 0 &&
-           op->k->inodes.held < op->k->o.inodes_max / INODE_HELD_PART;
+           op->k->inodes.held < op->k->o.inodes_max / KVFS_INODE_HELD_PART;
 }
 
 int kvfs_inode_hold(struct kvfs_op *op, uint64_t ino)
@@ -147,7 +147,7 @@ uint32_t kvfs_inode_opens(const struct snic_kvfs *k, uint64_t ino)
     return i == NULL ? 0 : i->opens;
 }
 
-int kvfs_tail_clean(const struct kvfs_op *op, uint64_t ino)
+int kvfs_tail_is_clean(const struct kvfs_op *op, uint64_t ino)
 {
     const struct kvfs_inode *i = kvfs_inode_find(op->k, ino);
     return i != NULL && kvfs_alone(op->k) && i->clean == op->k->session.era + 1;
@@ -165,7 +165,7 @@ void kvfs_tail_set(struct kvfs_op *op, uint64_t ino, int clean)
 void kvfs_inode_pump(struct snic_kvfs *k)
 {
     while (!snic_link_alone(&k->collects) && !snic_queue_empty(&k->free_own) &&
-           k->session.collecting < INODE_COLLECTS) {
+           k->session.collecting < KVFS_INODE_COLLECTS) {
         struct kvfs_inode *i = SNIC_CONTAINER(k->collects.next, struct kvfs_inode, collect_link);
         uint64_t ino = i->ino;
         snic_link_remove(&i->collect_link);

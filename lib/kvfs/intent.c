@@ -45,11 +45,11 @@
 
 SNIC_STATIC_ASSERT(sizeof(struct snic_kvfs_reservation) == 24, "as a reserved record begins");
 
-enum { INTENT_BLIND = 2 }; /* kvfs_read.guard: read for the reservation alone */
+enum { KVFS_INTENT_BLIND = 2 }; /* kvfs_read.guard: read for the reservation alone */
 
 /* ---- What is to be done, gathered once ---- */
 
-static struct kvfs_read *intent_read(const struct kvfs_op *op, const struct snic_kvop_key *key)
+static struct kvfs_read *kvfs_intent_read(const struct kvfs_op *op, const struct snic_kvop_key *key)
 {
     struct kvfs_read *r = op->reads;
     while (r != NULL && !(kvfs_txn_is_guard(r) && kvfs_key_equal(&r->key, key)))
@@ -57,42 +57,42 @@ static struct kvfs_read *intent_read(const struct kvfs_op *op, const struct snic
     return r;
 }
 
-static int intent_is_made(const struct kvfs_op *op, uint64_t group)
+static int kvfs_intent_is_made(const struct kvfs_op *op, uint64_t group)
 {
     return op->made != 0 && group == op->made;
 }
 
 /* Read as stored: a record that another has reserved has no old value until it is resolved. */
-static int intent_is_read(const struct kvfs_op *op, const struct snic_kvop_key *key)
+static int kvfs_intent_is_read(const struct kvfs_op *op, const struct snic_kvop_key *key)
 {
-    const struct kvfs_read *r = intent_read(op, key);
+    const struct kvfs_read *r = kvfs_intent_read(op, key);
     return r != NULL && (r->flags & SNIC_KVFS_RESERVED) == 0;
 }
 
 /* Read records that change without having been read: they are reserved as they are now. */
-static int intent_read_blind(struct kvfs_op *op)
+static int kvfs_intent_read_blind(struct kvfs_op *op)
 {
     int rc = 0;
     for (struct kvfs_change *c = op->changes; c != NULL; c = c->next) {
         const void *body;
         uint32_t size;
         int got;
-        if (c->run != op->run_count || c->key.size == 0 || intent_is_made(op, c->key.group) ||
-            intent_is_read(op, &c->key))
+        if (c->run != op->run_count || c->key.size == 0 || kvfs_intent_is_made(op, c->key.group) ||
+            kvfs_intent_is_read(op, &c->key))
             continue;
         c->run--; /* not seen by the read */
         got = kvfs_get(op, &c->key, &body, &size);
         c->run++;
         for (struct kvfs_read *r = op->reads; r != NULL; r = r->next)
             if (r->guard && kvfs_key_equal(&r->key, &c->key))
-                r->guard |= INTENT_BLIND;
+                r->guard |= KVFS_INTENT_BLIND;
         if (got != 0 && got != SNIC_ENOENT && (rc == 0 || got != KVFS_PENDING))
             rc = got;
     }
     return rc;
 }
 
-static struct kvfs_intent_group *intent_group(struct kvfs_intent *n, uint64_t group)
+static struct kvfs_intent_group *kvfs_intent_group_of(struct kvfs_intent *n, uint64_t group)
 {
     for (uint32_t i = 0; i < n->group_count; i++)
         if (n->groups[i].group == group)
@@ -104,23 +104,23 @@ static struct kvfs_intent_group *intent_group(struct kvfs_intent *n, uint64_t gr
 }
 
 /* 1: a deletion of a record that does not exist: nothing to do. */
-static int intent_is_nothing(const struct kvfs_op *op, const struct kvfs_change *c)
+static int kvfs_intent_is_nothing(const struct kvfs_op *op, const struct kvfs_change *c)
 {
     struct kvfs_read *r =
-        c->kind == SNIC_KVOP_DELETE && c->key.size != 0 ? intent_read(op, &c->key) : NULL;
-    if (r == NULL || (r->guard & INTENT_BLIND) == 0 || r->state != KVFS_READ_ABSENT)
+        c->kind == SNIC_KVOP_DELETE && c->key.size != 0 ? kvfs_intent_read(op, &c->key) : NULL;
+    if (r == NULL || (r->guard & KVFS_INTENT_BLIND) == 0 || r->state != KVFS_READ_ABSENT)
         return 0;
     r->guard = 0;
     return 1;
 }
 
-static int intent_gather(struct kvfs_op *op, struct kvfs_intent *n)
+static int kvfs_intent_gather(struct kvfs_op *op, struct kvfs_intent *n)
 {
     struct kvfs_intent_group *g;
     for (struct kvfs_change *c = op->changes; c != NULL; c = c->next) {
-        if (c->run != op->run_count || intent_is_nothing(op, c))
+        if (c->run != op->run_count || kvfs_intent_is_nothing(op, c))
             continue;
-        g = intent_group(n, c->key.size != 0 ? c->key.group : c->object);
+        g = kvfs_intent_group_of(n, c->key.size != 0 ? c->key.group : c->object);
         if (g == NULL)
             return SNIC_E2BIG;
         if (c->kind == SNIC_KVOP_CHANGE_TRUNCATE) {
@@ -130,12 +130,12 @@ static int intent_gather(struct kvfs_op *op, struct kvfs_intent *n)
         }
         g->changes++;
         n->items[n->item_count++] = (struct kvfs_intent_item){
-            .change = c, .read = c->key.size != 0 ? intent_read(op, &c->key) : NULL};
+            .change = c, .read = c->key.size != 0 ? kvfs_intent_read(op, &c->key) : NULL};
     }
     for (struct kvfs_read *r = op->reads; r != NULL; r = r->next) {
         if (!kvfs_txn_is_guard(r))
             continue;
-        g = intent_group(n, r->key.group);
+        g = kvfs_intent_group_of(n, r->key.group);
         if (g == NULL)
             return SNIC_E2BIG;
         g->guards++;
@@ -147,13 +147,13 @@ static int intent_gather(struct kvfs_op *op, struct kvfs_intent *n)
         n->reads[n->read_count++] = r;
     }
     for (uint32_t i = 0; i < n->group_count; i++)
-        n->open_count += !intent_is_made(op, n->groups[i].group);
+        n->open_count += !kvfs_intent_is_made(op, n->groups[i].group);
     return 0;
 }
 
 /* A record reserved: head, reservation, old, new. */
-static int intent_reserve_fill(struct kvfs_op *op, struct kvfs_intent *n,
-                               struct kvfs_intent_item *it)
+static int kvfs_intent_reserve_fill(struct kvfs_op *op, struct kvfs_intent *n,
+                                    struct kvfs_intent_item *it)
 {
     const struct kvfs_change *c = it->change;
     uint32_t old_size = it->read->state == KVFS_READ_PRESENT ? it->read->size : 0;
@@ -180,7 +180,7 @@ static int intent_reserve_fill(struct kvfs_op *op, struct kvfs_intent *n,
 }
 
 /* The intent's record in both states it can have from us. */
-static int intent_record_fill(struct kvfs_op *op, struct kvfs_intent *n)
+static int kvfs_intent_record_fill(struct kvfs_op *op, struct kvfs_intent *n)
 {
     struct snic_kvfs_intent *r = kvfs_memory(op, sizeof(*r));
     uint32_t room = SNIC_KVFS_HEAD + 8 + n->object_count * 8 + n->item_count * 64;
@@ -203,12 +203,12 @@ static int intent_record_fill(struct kvfs_op *op, struct kvfs_intent *n)
     return 0;
 }
 
-static int intent_prepare(struct kvfs_op *op, struct kvfs_intent *n)
+static int kvfs_intent_prepare(struct kvfs_op *op, struct kvfs_intent *n)
 {
     struct snic_kvfs *k = op->k;
     size_t places;
     uint32_t room;
-    int rc = intent_gather(op, n);
+    int rc = kvfs_intent_gather(op, n);
     if (rc != 0)
         return rc;
     for (uint32_t i = 0; i < n->item_count; i++) {
@@ -229,10 +229,10 @@ static int intent_prepare(struct kvfs_op *op, struct kvfs_intent *n)
     n->number = ++k->session.intents;
     snic_kvfs_key_intent(&n->key, n->session, n->number);
     for (uint32_t i = 0; i < n->item_count && rc == 0; i++)
-        if (n->items[i].read != NULL && !intent_is_made(op, n->items[i].change->key.group))
-            rc = intent_reserve_fill(op, n, &n->items[i]);
+        if (n->items[i].read != NULL && !kvfs_intent_is_made(op, n->items[i].change->key.group))
+            rc = kvfs_intent_reserve_fill(op, n, &n->items[i]);
     if (rc == 0)
-        rc = intent_record_fill(op, n);
+        rc = kvfs_intent_record_fill(op, n);
     room = n->record_size;
     for (uint32_t i = 0; i < n->item_count; i++)
         room = room < n->items[i].reserved_size ? n->items[i].reserved_size : room;
@@ -244,8 +244,8 @@ static int intent_prepare(struct kvfs_op *op, struct kvfs_intent *n)
 
 /* ---- Steps: commits of groups, all of a step in flight together ---- */
 
-static void intent_guard(struct kvfs_intent *n, struct snic_kvop *op,
-                         const struct snic_kvop_key *key, const void *value, uint32_t size)
+static void kvfs_intent_guard(struct kvfs_intent *n, struct snic_kvop *op,
+                              const struct snic_kvop_key *key, const void *value, uint32_t size)
 {
     struct snic_kvop_guard *g = &n->guards[n->guard_at++];
     memset(g, 0, sizeof(*g));
@@ -255,7 +255,7 @@ static void intent_guard(struct kvfs_intent *n, struct snic_kvop *op,
     op->guard_count++;
 }
 
-static struct snic_kvop_change *intent_change(struct kvfs_intent *n, struct snic_kvop *op)
+static struct snic_kvop_change *kvfs_intent_change(struct kvfs_intent *n, struct snic_kvop *op)
 {
     struct snic_kvop_change *c = &n->changes[n->change_at++];
     memset(c, 0, sizeof(*c));
@@ -263,8 +263,8 @@ static struct snic_kvop_change *intent_change(struct kvfs_intent *n, struct snic
     return c;
 }
 
-static void intent_value(struct snic_kvop_change *c, const struct snic_kvop_key *key,
-                         const void *record, uint32_t size)
+static void kvfs_intent_value(struct snic_kvop_change *c, const struct snic_kvop_key *key,
+                              const void *record, uint32_t size)
 {
     c->key = *key;
     c->kind = size != 0 ? SNIC_KVOP_PUT : SNIC_KVOP_DELETE;
@@ -272,7 +272,7 @@ static void intent_value(struct snic_kvop_change *c, const struct snic_kvop_key 
     c->size = size;
 }
 
-static void intent_object(struct snic_kvop_change *to, const struct kvfs_change *c)
+static void kvfs_intent_object(struct snic_kvop_change *to, const struct kvfs_change *c)
 {
     to->kind = c->kind;
     to->object = c->object;
@@ -281,58 +281,58 @@ static void intent_object(struct snic_kvop_change *to, const struct kvfs_change 
     to->size = c->size;
 }
 
-static void intent_read_guards(struct kvfs_intent *n, uint64_t group, struct snic_kvop *op)
+static void kvfs_intent_read_guards(struct kvfs_intent *n, uint64_t group, struct snic_kvop *op)
 {
     for (uint32_t i = 0; i < n->read_count; i++) {
         const struct kvfs_read *r = n->reads[i];
         int there = r->state == KVFS_READ_PRESENT;
         if (r->key.group == group)
-            intent_guard(n, op, &r->key, there ? r->record : NULL, there ? r->size : 0);
+            kvfs_intent_guard(n, op, &r->key, there ? r->record : NULL, there ? r->size : 0);
     }
 }
 
 /* A group's changes without reservations, with its guards: private groups, and the last one. */
-static void intent_fill_plain(struct kvfs_intent *n, uint64_t group, struct snic_kvop *op)
+static void kvfs_intent_fill_plain(struct kvfs_intent *n, uint64_t group, struct snic_kvop *op)
 {
-    intent_read_guards(n, group, op);
+    kvfs_intent_read_guards(n, group, op);
     for (uint32_t i = 0; i < n->item_count; i++) {
         const struct kvfs_change *c = n->items[i].change;
         if (c->key.size == 0 && c->object == group)
-            intent_object(intent_change(n, op), c);
+            kvfs_intent_object(kvfs_intent_change(n, op), c);
         else if (c->key.size != 0 && c->key.group == group)
-            intent_value(intent_change(n, op), &c->key, c->record,
-                         c->kind == SNIC_KVOP_PUT ? c->size : 0);
+            kvfs_intent_value(kvfs_intent_change(n, op), &c->key, c->record,
+                              c->kind == SNIC_KVOP_PUT ? c->size : 0);
     }
 }
 
-static void intent_fill_undo(struct kvfs_intent *n, uint64_t group, struct snic_kvop *op)
+static void kvfs_intent_fill_undo(struct kvfs_intent *n, uint64_t group, struct snic_kvop *op)
 {
     for (uint32_t i = 0; i < n->item_count; i++) {
         const struct kvfs_change *c = n->items[i].change;
         if (c->key.size != 0 && c->key.group == group)
-            intent_value(intent_change(n, op), &c->key, NULL, 0);
+            kvfs_intent_value(kvfs_intent_change(n, op), &c->key, NULL, 0);
         else if (c->key.size == 0 && c->object == group)
-            intent_object(
-                intent_change(n, op),
+            kvfs_intent_object(
+                kvfs_intent_change(n, op),
                 &(struct kvfs_change){.kind = SNIC_KVOP_CHANGE_TRUNCATE, .object = group});
     }
 }
 
-static void intent_fill_reserve(struct kvfs_intent *n, uint64_t group, struct snic_kvop *op)
+static void kvfs_intent_fill_reserve(struct kvfs_intent *n, uint64_t group, struct snic_kvop *op)
 {
-    intent_read_guards(n, group, op); /* J3 */
+    kvfs_intent_read_guards(n, group, op); /* J3 */
     for (uint32_t i = 0; i < n->item_count; i++) {
         const struct kvfs_intent_item *it = &n->items[i];
         const struct kvfs_change *c = it->change;
         if (c->key.size == 0 && c->object == group && c->kind == SNIC_KVOP_CHANGE_WRITE)
-            intent_object(intent_change(n, op), c);
+            kvfs_intent_object(kvfs_intent_change(n, op), c);
         else if (it->reserved != NULL && c->key.group == group)
-            intent_value(intent_change(n, op), &c->key, it->reserved, it->reserved_size);
+            kvfs_intent_value(kvfs_intent_change(n, op), &c->key, it->reserved, it->reserved_size);
     }
 }
 
 /* J4: records that were only read. */
-static void intent_fill_check(struct kvfs_intent *n, uint64_t group, struct snic_kvop *op)
+static void kvfs_intent_fill_check(struct kvfs_intent *n, uint64_t group, struct snic_kvop *op)
 {
     for (uint32_t i = 0; i < n->read_count; i++) {
         const struct kvfs_read *r = n->reads[i];
@@ -340,13 +340,13 @@ static void intent_fill_check(struct kvfs_intent *n, uint64_t group, struct snic
         for (uint32_t j = 0; j < n->item_count; j++)
             changed |= n->items[j].read == r;
         if (!changed && r->key.group == group)
-            intent_guard(n, op, &r->key, there ? r->record : NULL, there ? r->size : 0);
+            kvfs_intent_guard(n, op, &r->key, there ? r->record : NULL, there ? r->size : 0);
     }
 }
 
 /* J6: from the reserved record to the new (or the old) one. */
-static void intent_fill_settle(struct kvfs_intent *n, uint64_t group, struct snic_kvop *op,
-                               int committed)
+static void kvfs_intent_fill_settle(struct kvfs_intent *n, uint64_t group, struct snic_kvop *op,
+                                    int committed)
 {
     for (uint32_t i = 0; i < n->item_count; i++) {
         const struct kvfs_intent_item *it = &n->items[i];
@@ -354,65 +354,66 @@ static void intent_fill_settle(struct kvfs_intent *n, uint64_t group, struct sni
         int put = c->kind == SNIC_KVOP_PUT;
         if (c->key.size == 0 && c->object == group && committed &&
             c->kind == SNIC_KVOP_CHANGE_TRUNCATE)
-            intent_object(intent_change(n, op), c); /* J8 */
+            kvfs_intent_object(kvfs_intent_change(n, op), c); /* J8 */
         if (it->reserved == NULL || c->key.group != group)
             continue;
-        intent_guard(n, op, &c->key, it->reserved, it->reserved_size);
+        kvfs_intent_guard(n, op, &c->key, it->reserved, it->reserved_size);
         if (committed)
-            intent_value(intent_change(n, op), &c->key, c->record, put ? c->size : 0);
+            kvfs_intent_value(kvfs_intent_change(n, op), &c->key, c->record, put ? c->size : 0);
         else
-            intent_value(intent_change(n, op), &c->key, it->read->record,
-                         it->read->state == KVFS_READ_PRESENT ? it->read->size : 0);
+            kvfs_intent_value(kvfs_intent_change(n, op), &c->key, it->read->record,
+                              it->read->state == KVFS_READ_PRESENT ? it->read->size : 0);
     }
 }
 
-static void intent_fill_record(struct kvfs_intent *n, struct snic_kvop *op)
+static void kvfs_intent_fill_record(struct kvfs_intent *n, struct snic_kvop *op)
 {
     if (n->step == KVFS_INTENT_PRIVATE) {
-        intent_guard(n, op, &n->key, NULL, 0);
-        intent_value(intent_change(n, op), &n->key, n->pending, n->record_size);
+        kvfs_intent_guard(n, op, &n->key, NULL, 0);
+        kvfs_intent_value(kvfs_intent_change(n, op), &n->key, n->pending, n->record_size);
     } else if (n->step == KVFS_INTENT_FLIP) {
-        intent_guard(n, op, &n->key, n->pending, n->record_size); /* J5 */
-        intent_value(intent_change(n, op), &n->key, n->committed, n->record_size);
+        kvfs_intent_guard(n, op, &n->key, n->pending, n->record_size); /* J5 */
+        kvfs_intent_value(kvfs_intent_change(n, op), &n->key, n->committed, n->record_size);
     } else if (n->step == KVFS_INTENT_DELETE) {
-        intent_value(intent_change(n, op), &n->key, NULL, 0);
+        kvfs_intent_value(kvfs_intent_change(n, op), &n->key, NULL, 0);
     }
 }
 
-static void intent_fill_group(const struct kvfs_op *op, struct kvfs_intent *n, uint32_t i,
-                              struct snic_kvop *want)
+static void kvfs_intent_fill_group(const struct kvfs_op *op, struct kvfs_intent *n, uint32_t i,
+                                   struct snic_kvop *want)
 {
     uint64_t group = n->groups[i].group;
-    int made = intent_is_made(op, group);
+    int made = kvfs_intent_is_made(op, group);
     if (n->step == KVFS_INTENT_PRIVATE && made)
-        intent_fill_plain(n, group, want); /* NOLINT(bugprone-branch-clone): the order decides */
+        kvfs_intent_fill_plain(n, group,
+                               want); /* NOLINT(bugprone-branch-clone): the order decides */
     else if (n->step == KVFS_INTENT_UNDO && made && n->error != 0)
-        intent_fill_undo(n, group, want);
+        kvfs_intent_fill_undo(n, group, want);
     else if (made)
         return;
     else if (n->step == KVFS_INTENT_DECIDE)
-        intent_fill_plain(n, group, want);
+        kvfs_intent_fill_plain(n, group, want);
     else if (n->step == KVFS_INTENT_RESERVE)
-        intent_fill_reserve(n, group, want);
+        kvfs_intent_fill_reserve(n, group, want);
     else if (n->step == KVFS_INTENT_CHECK)
-        intent_fill_check(n, group, want);
+        kvfs_intent_fill_check(n, group, want);
     else if (n->step == KVFS_INTENT_APPLY)
-        intent_fill_settle(n, group, want, 1);
+        kvfs_intent_fill_settle(n, group, want, 1);
     else if (n->step == KVFS_INTENT_RESTORE && n->groups[i].held)
-        intent_fill_settle(n, group, want, 0);
+        kvfs_intent_fill_settle(n, group, want, 0);
 }
 
 /* One commit of the step; without guards and changes it is done at once. */
-static void intent_send(struct kvfs_op *op, struct kvfs_intent *n, uint32_t i)
+static void kvfs_intent_send(struct kvfs_op *op, struct kvfs_intent *n, uint32_t i)
 {
     struct snic_kvop want = {.kind = SNIC_KVOP_COMMIT};
     const struct snic_kvop *got;
     want.guards = n->guards + n->guard_at;
     want.changes = n->changes + n->change_at;
     if (i < n->group_count)
-        intent_fill_group(op, n, i, &want);
+        kvfs_intent_fill_group(op, n, i, &want);
     else if (n->pending != NULL)
-        intent_fill_record(n, &want);
+        kvfs_intent_fill_record(n, &want);
     if (want.guard_count + want.change_count == 0) {
         n->places[i].io.op = want;
         n->places[i].state = KVFS_PLACE_DONE;
@@ -427,13 +428,13 @@ static void intent_send(struct kvfs_op *op, struct kvfs_intent *n, uint32_t i)
 }
 
 /* All commits of the step: KVFS_PENDING; 0; SNIC_ECANCELED, or else the first error. */
-static int intent_run(struct kvfs_op *op, struct kvfs_intent *n)
+static int kvfs_intent_run(struct kvfs_op *op, struct kvfs_intent *n)
 {
     int rc = 0;
     if (!n->begun) {
         n->begun = 1;
         for (uint32_t i = 0; i <= n->group_count; i++)
-            intent_send(op, n, i);
+            kvfs_intent_send(op, n, i);
     }
     for (uint32_t i = 0; i <= n->group_count; i++) {
         int result = (int)n->places[i].io.op.result;
@@ -452,7 +453,7 @@ static int intent_run(struct kvfs_op *op, struct kvfs_intent *n)
 /* ---- The course ---- */
 
 /* It has failed: the operation starts over if it met another commit, or fails. */
-static int intent_failed(struct kvfs_op *op, struct kvfs_intent *n)
+static int kvfs_intent_failed(struct kvfs_op *op, struct kvfs_intent *n)
 {
     op->intent = NULL;
     op->commit_state = KVFS_COMMIT_NONE;
@@ -467,30 +468,30 @@ static int intent_failed(struct kvfs_op *op, struct kvfs_intent *n)
     return op->commit_error;
 }
 
-static void intent_fail(struct kvfs_intent *n, int error, uint32_t step)
+static void kvfs_intent_fail(struct kvfs_intent *n, int error, uint32_t step)
 {
     n->error = error;
     kvfs_intent_begin(n, step);
 }
 
 /* J1 */
-static void intent_after_fast(struct kvfs_op *op, struct kvfs_intent *n, int rc)
+static void kvfs_intent_after_fast(struct kvfs_op *op, struct kvfs_intent *n, int rc)
 {
     if (n->step == KVFS_INTENT_PRIVATE && rc == 0)
         kvfs_intent_begin(n, KVFS_INTENT_DECIDE);
     else if (n->step == KVFS_INTENT_DECIDE && rc == 0)
         n->step = KVFS_INTENT_DONE;
     else if (n->step == KVFS_INTENT_DECIDE && rc == SNIC_EUNKNOWN)
-        intent_fail(n, rc, KVFS_INTENT_FAILED); /* the name may have been committed */
+        kvfs_intent_fail(n, rc, KVFS_INTENT_FAILED); /* the name may have been committed */
     else if (n->step == KVFS_INTENT_UNDO)
         n->step = KVFS_INTENT_FAILED;
     else
-        intent_fail(n, rc, op->made != 0 ? KVFS_INTENT_UNDO : KVFS_INTENT_FAILED);
+        kvfs_intent_fail(n, rc, op->made != 0 ? KVFS_INTENT_UNDO : KVFS_INTENT_FAILED);
 }
 
 /* J2 to J6; after a failure before the commit point records are restored; a failure after it only
    delays. */
-static void intent_after(struct kvfs_intent *n, int rc)
+static void kvfs_intent_after(struct kvfs_intent *n, int rc)
 {
     switch (n->step) {
     case KVFS_INTENT_PRIVATE:
@@ -499,15 +500,15 @@ static void intent_after(struct kvfs_intent *n, int rc)
         if (rc == 0)
             kvfs_intent_begin(n, n->step + 1);
         else
-            intent_fail(n, rc, KVFS_INTENT_RESTORE);
+            kvfs_intent_fail(n, rc, KVFS_INTENT_RESTORE);
         break;
     case KVFS_INTENT_FLIP:
         if (rc == 0)
             kvfs_intent_begin(n, KVFS_INTENT_APPLY);
         else if (rc == SNIC_ECANCELED)
-            intent_fail(n, rc, KVFS_INTENT_RESTORE); /* another session has aborted it */
+            kvfs_intent_fail(n, rc, KVFS_INTENT_RESTORE); /* another session has aborted it */
         else
-            intent_fail(n, rc, KVFS_INTENT_QUERY);
+            kvfs_intent_fail(n, rc, KVFS_INTENT_QUERY);
         break;
     case KVFS_INTENT_RESTORE:
     case KVFS_INTENT_APPLY:
@@ -525,9 +526,9 @@ static void intent_after(struct kvfs_intent *n, int rc)
     }
 }
 
-static int intent_begin(struct kvfs_op *op, int durable)
+static int kvfs_intent_start(struct kvfs_op *op, int durable)
 {
-    int rc = intent_read_blind(op);
+    int rc = kvfs_intent_read_blind(op);
     struct kvfs_intent *n;
     if (rc != 0)
         return rc;
@@ -536,7 +537,7 @@ static int intent_begin(struct kvfs_op *op, int durable)
         return SNIC_ENOMEM;
     memset(n, 0, sizeof(*n));
     n->durable = durable != 0;
-    rc = intent_prepare(op, n);
+    rc = kvfs_intent_prepare(op, n);
     if (rc != 0)
         return rc;
     kvfs_intent_begin(n, KVFS_INTENT_PRIVATE);
@@ -551,7 +552,7 @@ int kvfs_intent_commit(struct kvfs_op *op, int durable)
     struct kvfs_intent *n = op->intent;
     int rc = 0;
     if (n == NULL) {
-        rc = intent_begin(op, durable);
+        rc = kvfs_intent_start(op, durable);
         if (rc != 0)
             return rc;
         n = op->intent;
@@ -560,20 +561,20 @@ int kvfs_intent_commit(struct kvfs_op *op, int durable)
         if (n->step == KVFS_INTENT_DONE)
             break;
         if (n->step == KVFS_INTENT_FAILED)
-            return intent_failed(op, n);
+            return kvfs_intent_failed(op, n);
         if (n->step == KVFS_INTENT_QUERY || n->step == KVFS_INTENT_SETTLE) {
             rc = kvfs_intent_slow(op, n);
             if (rc == KVFS_PENDING)
                 return rc;
             continue;
         }
-        rc = intent_run(op, n);
+        rc = kvfs_intent_run(op, n);
         if (rc == KVFS_PENDING)
             return rc;
         if (n->open_count <= 1)
-            intent_after_fast(op, n, rc);
+            kvfs_intent_after_fast(op, n, rc);
         else
-            intent_after(n, rc);
+            kvfs_intent_after(n, rc);
     }
     op->intent = NULL;
     for (uint32_t i = 0; i < n->item_count; i++)

@@ -6,21 +6,21 @@
 #include "kvfs/intent.h"
 
 enum {
-    INTENT_RESOLVE_WAIT_NS = 50000, /* between reads of an intent that is in progress */
-    INTENT_RESOLVE_PATIENCE = 4     /* of a heartbeat's time until it is aborted: the 4th part */
+    KVFS_INTENT_RESOLVE_WAIT_NS = 50000, /* between reads of an intent that is in progress */
+    KVFS_INTENT_RESOLVE_PATIENCE = 4 /* of a heartbeat's time until it is aborted: the 4th part */
 };
 
 /* ---- Small things ---- */
 
-static void intent_resolve_abort(const struct snic_kvop_key *key, unsigned char *record,
-                                 uint32_t size)
+static void kvfs_intent_resolve_abort(const struct snic_kvop_key *key, unsigned char *record,
+                                      uint32_t size)
 {
     snic_put_le32(record + SNIC_KVFS_HEAD, SNIC_KVFS_INTENT_ABORTED);
     snic_kvfs_seal(key, record, size, 0);
 }
 
 /* One guarded change in a place, with copies of the guard and the change. */
-struct intent_single {
+struct kvfs_single {
     struct kvfs_place place;
     struct snic_kvop_guard guard;
     struct snic_kvop_change change;
@@ -28,9 +28,10 @@ struct intent_single {
 };
 
 /* KVFS_PENDING; 0, *got has the result. */
-static int intent_resolve_put(struct kvfs_op *op, struct intent_single *s,
-                              const struct snic_kvop_key *key, const void *old, uint32_t old_size,
-                              const void *record, uint32_t size, const struct snic_kvop **got)
+static int kvfs_intent_resolve_put(struct kvfs_op *op, struct kvfs_single *s,
+                                   const struct snic_kvop_key *key, const void *old,
+                                   uint32_t old_size, const void *record, uint32_t size,
+                                   const struct snic_kvop **got)
 {
     struct snic_kvop want = {.kind = SNIC_KVOP_COMMIT,
                              .flags = SNIC_KVOP_RESERVE,
@@ -53,8 +54,8 @@ static int intent_resolve_put(struct kvfs_op *op, struct intent_single *s,
     return kvfs_io_in(op, &s->place, &want, got) == KVFS_PENDING ? KVFS_PENDING : 0;
 }
 
-static int intent_resolve_get(struct kvfs_op *op, struct intent_single *s,
-                              const struct snic_kvop_key *key, void *room, uint32_t bytes)
+static int kvfs_intent_resolve_get(struct kvfs_op *op, struct kvfs_single *s,
+                                   const struct snic_kvop_key *key, void *room, uint32_t bytes)
 {
     const struct snic_kvop *got;
     struct snic_kvop want = {.kind = SNIC_KVOP_GET, .gets = &s->get, .get_count = 1};
@@ -75,12 +76,13 @@ static int intent_resolve_get(struct kvfs_op *op, struct intent_single *s,
 /* ---- A commit's own rare steps ---- */
 
 /* Read the outcome of the flip whose answer was lost. */
-static int intent_resolve_query(struct kvfs_op *op, struct kvfs_intent *n, struct intent_single *s)
+static int kvfs_intent_resolve_query(struct kvfs_op *op, struct kvfs_intent *n,
+                                     struct kvfs_single *s)
 {
     const struct snic_kvop *got;
     int rc;
     if (n->sub == 0) {
-        rc = intent_resolve_get(op, s, &n->key, n->room, n->room_size);
+        rc = kvfs_intent_resolve_get(op, s, &n->key, n->room, n->room_size);
         if (rc != 0)
             return rc;
         s->place.state = KVFS_PLACE_FREE;
@@ -100,11 +102,11 @@ static int intent_resolve_query(struct kvfs_op *op, struct kvfs_intent *n, struc
             kvfs_intent_begin(n, KVFS_INTENT_RESTORE);
             return 0;
         }
-        intent_resolve_abort(&n->key, n->room, n->record_size); /* J5: a late flip must fail */
+        kvfs_intent_resolve_abort(&n->key, n->room, n->record_size); /* J5: a late flip must fail */
         n->sub = 1;
     }
-    rc = intent_resolve_put(op, s, &n->key, n->pending, n->record_size, n->room, n->record_size,
-                            &got);
+    rc = kvfs_intent_resolve_put(op, s, &n->key, n->pending, n->record_size, n->room,
+                                 n->record_size, &got);
     if (rc != 0)
         return rc;
     n->sub = 0;
@@ -117,7 +119,8 @@ static int intent_resolve_query(struct kvfs_op *op, struct kvfs_intent *n, struc
 }
 
 /* Record by record: replace our reservation, leave another's (J6). */
-static int intent_resolve_settle(struct kvfs_op *op, struct kvfs_intent *n, struct intent_single *s)
+static int kvfs_intent_resolve_settle(struct kvfs_op *op, struct kvfs_intent *n,
+                                      struct kvfs_single *s)
 {
     const struct kvfs_intent_item *it = &n->items[n->at];
     const struct kvfs_change *c = it->change;
@@ -135,8 +138,8 @@ static int intent_resolve_settle(struct kvfs_op *op, struct kvfs_intent *n, stru
             record = it->read->record;
             size = it->read->state == KVFS_READ_PRESENT ? it->read->size : 0;
         }
-        rc =
-            intent_resolve_put(op, s, &c->key, it->reserved, it->reserved_size, record, size, &got);
+        rc = kvfs_intent_resolve_put(op, s, &c->key, it->reserved, it->reserved_size, record, size,
+                                     &got);
         if (rc != 0)
             return rc;
         if (got->result < 0 && got->result != SNIC_ECANCELED) {
@@ -156,14 +159,14 @@ static int intent_resolve_settle(struct kvfs_op *op, struct kvfs_intent *n, stru
 
 int kvfs_intent_slow(struct kvfs_op *op, struct kvfs_intent *n)
 {
-    struct intent_single *s = n->single;
-    return n->step == KVFS_INTENT_QUERY ? intent_resolve_query(op, n, s)
-                                        : intent_resolve_settle(op, n, s);
+    struct kvfs_single *s = n->single;
+    return n->step == KVFS_INTENT_QUERY ? kvfs_intent_resolve_query(op, n, s)
+                                        : kvfs_intent_resolve_settle(op, n, s);
 }
 
 void *kvfs_intent_single(struct kvfs_op *op)
 {
-    struct intent_single *s = kvfs_memory(op, sizeof(*s));
+    struct kvfs_single *s = kvfs_memory(op, sizeof(*s));
     if (s != NULL)
         memset(s, 0, sizeof(*s));
     return s;
@@ -171,7 +174,7 @@ void *kvfs_intent_single(struct kvfs_op *op)
 
 /* ---- A reservation met by a read ---- */
 
-struct intent_resolve {
+struct kvfs_resolve {
     struct snic_kvop_key key;
     struct snic_kvop_key intent;
     struct snic_kvfs_reservation r;
@@ -180,17 +183,18 @@ struct intent_resolve {
     const void *outcome;
     uint32_t outcome_size;
     uint32_t step; /* 0 read the intent; 1 abort it; 2 replace the record */
-    struct intent_single single;
+    struct kvfs_single single;
     uint32_t record_size;
     unsigned char record[SNIC_KVFS_INTENT_BYTES];
     unsigned char aborted[SNIC_KVFS_INTENT_BYTES];
 };
 
 /* When it was first met here. */
-static uint64_t intent_resolve_since(struct snic_kvfs *k, const struct snic_kvfs_reservation *r)
+static uint64_t kvfs_intent_resolve_since(struct snic_kvfs *k,
+                                          const struct snic_kvfs_reservation *r)
 {
     struct kvfs_session *s = &k->session;
-    struct kvfs_met *m;
+    struct kvfs_blocker *m;
     for (uint32_t i = 0; i < KVFS_SESSION_LOOKUPS; i++)
         if (s->met[i].session == r->session && s->met[i].number == r->number)
             return s->met[i].since_ns;
@@ -201,10 +205,10 @@ static uint64_t intent_resolve_since(struct snic_kvfs *k, const struct snic_kvfs
     return m->since_ns;
 }
 
-static int intent_resolve_new(struct kvfs_op *op, const struct snic_kvop_key *key, const void *raw,
-                              uint32_t size)
+static int kvfs_intent_resolve_new(struct kvfs_op *op, const struct snic_kvop_key *key,
+                                   const void *raw, uint32_t size)
 {
-    struct intent_resolve *x = kvfs_memory(op, sizeof(*x));
+    struct kvfs_resolve *x = kvfs_memory(op, sizeof(*x));
     int rc;
     if (x == NULL)
         return op->again ? KVFS_PENDING : SNIC_ENOMEM;
@@ -216,7 +220,7 @@ static int intent_resolve_new(struct kvfs_op *op, const struct snic_kvop_key *ke
     if (rc == 0 && x->new_record != NULL)
         rc = snic_kvfs_verify(key, x->new_record, x->r.new_size);
     if (rc != 0) {
-        kvfs_damage(op->k, key, "reserved record");
+        kvfs_report_damage(op->k, key, "reserved record");
         return SNIC_ECORRUPT;
     }
     snic_kvfs_key_intent(&x->intent, x->r.session, x->r.number);
@@ -225,21 +229,21 @@ static int intent_resolve_new(struct kvfs_op *op, const struct snic_kvop_key *ke
 }
 
 /* The intent exists and is pending. KVFS_PENDING: wait for it; 0: abort it. */
-static int intent_resolve_patience(struct kvfs_op *op, const struct intent_resolve *x)
+static int kvfs_intent_resolve_patience(struct kvfs_op *op, const struct kvfs_resolve *x)
 {
     struct snic_kvfs *k = op->k;
-    uint64_t since = intent_resolve_since(k, &x->r);
+    uint64_t since = kvfs_intent_resolve_since(k, &x->r);
     if (!kvfs_session_alive(k, x->r.session) ||
-        k->now.mono_ns - since >= k->o.heartbeat_ns / INTENT_RESOLVE_PATIENCE)
+        k->now.mono_ns - since >= k->o.heartbeat_ns / KVFS_INTENT_RESOLVE_PATIENCE)
         return 0;
     return kvfs_wait(op, NULL,
-                     k->now.mono_ns + INTENT_RESOLVE_WAIT_NS +
-                         snic_rng_below(&k->rng, INTENT_RESOLVE_WAIT_NS),
+                     k->now.mono_ns + KVFS_INTENT_RESOLVE_WAIT_NS +
+                         snic_rng_below(&k->rng, KVFS_INTENT_RESOLVE_WAIT_NS),
                      1);
 }
 
 /* The intent has been read: determine the record's value. */
-static int intent_resolve_state(struct kvfs_op *op, struct intent_resolve *x)
+static int kvfs_intent_resolve_state(struct kvfs_op *op, struct kvfs_resolve *x)
 {
     const struct snic_kvop_get *g = &x->single.get;
     int readonly = (op->k->o.caps & SNIC_KV_CAP_READONLY) != 0;
@@ -248,7 +252,7 @@ static int intent_resolve_state(struct kvfs_op *op, struct intent_resolve *x)
         return g->result == SNIC_EMSGSIZE ? SNIC_ECORRUPT : g->result;
     if (g->result == 0) {
         if (snic_kvfs_verify(&x->intent, x->record, g->size) != 0 || g->size < SNIC_KVFS_HEAD + 8) {
-            kvfs_damage(op->k, &x->intent, "intent");
+            kvfs_report_damage(op->k, &x->intent, "intent");
             return SNIC_ECORRUPT;
         }
         state = snic_get_le32(x->record + SNIC_KVFS_HEAD);
@@ -259,8 +263,8 @@ static int intent_resolve_state(struct kvfs_op *op, struct intent_resolve *x)
         x->step = 1;
         x->record_size = g->size;
         memcpy(x->aborted, x->record, g->size);
-        intent_resolve_abort(&x->intent, x->aborted, g->size);
-        return intent_resolve_patience(op, x);
+        kvfs_intent_resolve_abort(&x->intent, x->aborted, g->size);
+        return kvfs_intent_resolve_patience(op, x);
     }
     if (state == SNIC_KVFS_INTENT_COMMITTED) {
         x->outcome = x->new_record;
@@ -275,11 +279,11 @@ static int intent_resolve_state(struct kvfs_op *op, struct intent_resolve *x)
 int kvfs_intent_resolve(struct kvfs_op *op, const struct snic_kvop_key *key, const void *raw,
                         uint32_t raw_size, const void **record, uint32_t *size)
 {
-    struct intent_resolve *x = op->resolve;
+    struct kvfs_resolve *x = op->resolve;
     const struct snic_kvop *got;
     int rc;
     if (x == NULL) {
-        rc = intent_resolve_new(op, key, raw, raw_size);
+        rc = kvfs_intent_resolve_new(op, key, raw, raw_size);
         if (rc != 0)
             return rc;
         x = op->resolve;
@@ -287,9 +291,9 @@ int kvfs_intent_resolve(struct kvfs_op *op, const struct snic_kvop_key *key, con
     if (!kvfs_key_equal(&x->key, key))
         return KVFS_PENDING; /* one after the other */
     if (x->step == 0) {
-        rc = intent_resolve_get(op, &x->single, &x->intent, x->record, sizeof(x->record));
+        rc = kvfs_intent_resolve_get(op, &x->single, &x->intent, x->record, sizeof(x->record));
         if (rc == 0)
-            rc = intent_resolve_state(op, x);
+            rc = kvfs_intent_resolve_state(op, x);
         if (rc != 0)
             return rc;
     }
@@ -300,11 +304,11 @@ int kvfs_intent_resolve(struct kvfs_op *op, const struct snic_kvop_key *key, con
         return 0;
     }
     if (x->step == 1)
-        rc = intent_resolve_put(op, &x->single, &x->intent, x->record, x->record_size, x->aborted,
-                                x->record_size, &got); /* J5 */
+        rc = kvfs_intent_resolve_put(op, &x->single, &x->intent, x->record, x->record_size,
+                                     x->aborted, x->record_size, &got); /* J5 */
     else
-        rc = intent_resolve_put(op, &x->single, key, raw, raw_size, x->outcome, x->outcome_size,
-                                &got);
+        rc = kvfs_intent_resolve_put(op, &x->single, key, raw, raw_size, x->outcome,
+                                     x->outcome_size, &got);
     if (rc != 0)
         return rc;
     op->k->stats.resolved += x->step == 2 && got->result == 0;
@@ -315,19 +319,19 @@ int kvfs_intent_resolve(struct kvfs_op *op, const struct snic_kvop_key *key, con
 
 /* ---- Intents of a dead session ---- */
 
-struct intent_left {
+struct kvfs_intent_left {
     struct snic_kvop_key key;
     struct snic_kvfs_intent n;
     const unsigned char *raw;
     uint32_t raw_size;
     uint32_t parsed; /* 1: yes; 2: there is none */
-    struct intent_single single;
+    struct kvfs_single single;
     unsigned char aborted[SNIC_KVFS_INTENT_BYTES];
     unsigned char scan[SNIC_KVFS_INTENT_BYTES + 256];
 };
 
 /* The first one. */
-static int intent_left_find(struct kvfs_op *op, uint64_t session, struct intent_left *x)
+static int kvfs_intent_left_find(struct kvfs_op *op, uint64_t session, struct kvfs_intent_left *x)
 {
     const struct snic_kvop *got;
     const struct snic_kvop_record *r;
@@ -351,12 +355,12 @@ static int intent_left_find(struct kvfs_op *op, uint64_t session, struct intent_
     if (rc >= 0)
         rc = snic_kvfs_intent_decode(&x->n, x->raw, x->raw_size);
     if (rc < 0)
-        kvfs_damage(op->k, &x->key, "intent");
+        kvfs_report_damage(op->k, &x->key, "intent");
     return rc;
 }
 
 /* Process the s[5]-th of its keys, or, behind them, of its objects. 0: done. */
-static int intent_left_item(struct kvfs_op *op, struct intent_left *x)
+static int kvfs_intent_left_item(struct kvfs_op *op, struct kvfs_intent_left *x)
 {
     struct snic_kvfs_reservation r;
     const void *old_record, *new_record;
@@ -369,10 +373,10 @@ static int intent_left_item(struct kvfs_op *op, struct intent_left *x)
                                  .object = x->n.objects[at - x->n.key_count]};
         return committed ? kvfs_io(op, 2, &want, &got) : 0; /* J8 */
     }
-    unsigned char *room = kvfs_take(op, SNIC_KVOP_VALUE_MAX);
+    unsigned char *room = kvfs_alloc(op, SNIC_KVOP_VALUE_MAX);
     if (room == NULL)
         return SNIC_ENOMEM;
-    struct snic_kvop_get *get = kvfs_take(op, sizeof(*get));
+    struct snic_kvop_get *get = kvfs_alloc(op, sizeof(*get));
     if (get == NULL)
         return SNIC_ENOMEM;
     struct snic_kvop want = {.kind = SNIC_KVOP_GET, .gets = get, .get_count = 1};
@@ -392,7 +396,7 @@ static int intent_left_item(struct kvfs_op *op, struct intent_left *x)
         return rc == SNIC_ENOENT ? 0 : rc;
     rc = snic_kvfs_verify(key, room, get->size);
     if (rc < 0)
-        kvfs_damage(op->k, key, "record of an intent");
+        kvfs_report_damage(op->k, key, "record of an intent");
     if (rc < 0)
         return rc;
     if (((uint32_t)rc & SNIC_KVFS_RESERVED) == 0)
@@ -401,9 +405,9 @@ static int intent_left_item(struct kvfs_op *op, struct intent_left *x)
     if (rc != 0 || r.session != snic_get_be64(x->key.bytes + 1) ||
         r.number != snic_get_be64(x->key.bytes + 9))
         return rc; /* another's */
-    rc = intent_resolve_put(op, &x->single, key, room, get->size,
-                            committed ? new_record : old_record,
-                            committed ? r.new_size : r.old_size, &got);
+    rc = kvfs_intent_resolve_put(op, &x->single, key, room, get->size,
+                                 committed ? new_record : old_record,
+                                 committed ? r.new_size : r.old_size, &got);
     if (rc != 0)
         return rc;
     return got->result == SNIC_ECANCELED ? 0 : kvfs_txn_error(got->result);
@@ -411,9 +415,9 @@ static int intent_left_item(struct kvfs_op *op, struct intent_left *x)
 
 int kvfs_intent_finish_next(struct kvfs_op *op, uint64_t session)
 {
-    struct intent_left *x = kvfs_take(op, sizeof(*x));
+    struct kvfs_intent_left *x = kvfs_alloc(op, sizeof(*x));
     const struct snic_kvop *got;
-    int rc = x == NULL ? SNIC_ENOMEM : intent_left_find(op, session, x);
+    int rc = x == NULL ? SNIC_ENOMEM : kvfs_intent_left_find(op, session, x);
     if (rc != 0)
         return rc;
     if (x->parsed == 2)
@@ -421,10 +425,10 @@ int kvfs_intent_finish_next(struct kvfs_op *op, uint64_t session)
     if (x->n.state == SNIC_KVFS_INTENT_PENDING) {
         if (x->single.place.state == KVFS_PLACE_FREE) {
             memcpy(x->aborted, x->raw, x->raw_size);
-            intent_resolve_abort(&x->key, x->aborted, x->raw_size);
+            kvfs_intent_resolve_abort(&x->key, x->aborted, x->raw_size);
         }
-        rc = intent_resolve_put(op, &x->single, &x->key, x->raw, x->raw_size, x->aborted,
-                                x->raw_size, &got); /* J5 */
+        rc = kvfs_intent_resolve_put(op, &x->single, &x->key, x->raw, x->raw_size, x->aborted,
+                                     x->raw_size, &got); /* J5 */
         if (rc != 0)
             return rc;
         if (got->result < 0 && got->result != SNIC_ECANCELED)
@@ -432,13 +436,13 @@ int kvfs_intent_finish_next(struct kvfs_op *op, uint64_t session)
         return kvfs_next(op, op->phase);
     }
     if (op->s[5] < (uint64_t)x->n.key_count + x->n.object_count) {
-        rc = intent_left_item(op, x);
+        rc = kvfs_intent_left_item(op, x);
         if (rc != 0)
             return rc;
         op->s[5]++;
         return kvfs_next(op, op->phase);
     }
-    rc = intent_resolve_put(op, &x->single, &x->key, NULL, 0, NULL, 0, &got); /* J7 */
+    rc = kvfs_intent_resolve_put(op, &x->single, &x->key, NULL, 0, NULL, 0, &got); /* J7 */
     if (rc != 0)
         return rc;
     if (got->result < 0)

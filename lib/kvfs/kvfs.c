@@ -160,7 +160,7 @@ int snic_kvfs_init(struct snic_kvfs **out, void *mem, size_t size,
     snic_rng_init(&k->rng, o.session_id);
     kvfs_session_init(k);
     snic_link_init(&k->ino_waiters);
-    snic_link_init(&k->kept);
+    snic_link_init(&k->deferred);
     snic_link_init(&k->collects);
     kvfs_linger_init(k);
     snic_link_init(&k->blocks.waiters);
@@ -197,7 +197,7 @@ static void kvfs_finish(struct kvfs_op *op)
     struct snic_kvfs *k = op->k;
     struct snic_fsop *req = op->req;
     SNIC_ASSERT(op->in_flight == 0 && !op->asleep && snic_link_alone(&op->wait_link));
-    kvfs_hold_end(op);
+    kvfs_unlock_all(op);
     kvfs_memory_drop(op);
     op->state = KVFS_OP_FREE;
     op->run = NULL;
@@ -220,7 +220,7 @@ static void kvfs_start_over(struct kvfs_op *op)
 {
     op->again = 0;
     if (op->drop)
-        kvfs_hold_drop(op);
+        kvfs_unlock_for_retry(op);
     op->drop = 0;
     kvfs_memory_drop(op);
     op->phase = op->phase0;
@@ -232,15 +232,15 @@ static void kvfs_start_over(struct kvfs_op *op)
 static int kvfs_admit(struct kvfs_op *op)
 {
     int rc;
-    if (!kvfs_memory_admit(op) || !kvfs_hold_admit(op))
+    if (!kvfs_memory_admit(op) || !kvfs_lock_admit(op))
         return 0;
     if (op->req == NULL || op->req->kind >= SNIC_FSOP_MKFS || op->commit_state != KVFS_COMMIT_NONE)
         return 1;
-    rc = kvfs_session_gate(op);
+    rc = kvfs_session_admit(op);
     if (rc < 0 && kvfs_is_release(op))
         return 1; /* a handle ends in any case */
     if (rc < 0)
-        kvfs_locks_leave(op);
+        kvfs_locks_stop_waiting(op);
     return rc == 0 ? 1 : rc == KVFS_PENDING ? 0 : rc;
 }
 
@@ -255,7 +255,7 @@ static void kvfs_step(struct kvfs_op *op)
     if (rc == 1) {
         op->run_count++;
         op->number_at = 0;
-        op->take_at = &op->takes;
+        op->alloc_at = &op->allocs;
         rc = op->run(op);
         if (op->again)
             rc = KVFS_PENDING;
@@ -291,7 +291,7 @@ static void kvfs_main_done(struct kvfs_op *op)
 {
     struct kvfs_place *place = &op->place[KVFS_MAIN];
     place->state = KVFS_PLACE_FREE;
-    if (op->commit_state == KVFS_COMMIT_SENT || op->commit_state == KVFS_COMMIT_UNSURE)
+    if (op->commit_state == KVFS_COMMIT_SENT || op->commit_state == KVFS_COMMIT_UNKNOWN)
         kvfs_txn_commit_done(op, &place->io.op);
     else
         kvfs_txn_get_done(op, &place->io.op);

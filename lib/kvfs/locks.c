@@ -10,13 +10,13 @@
 #include "kvfs/data_priv.h"
 #include "kvfs/locks_priv.h"
 
-enum { LOCKS_POLL_NS = 1000000, LOCKS_POLL_DOUBLE = 6 };
+enum { KVFS_LOCKS_POLL_NS = 1000000, KVFS_LOCKS_POLL_DOUBLE = 6 };
 /* Phases. */
-enum { LOCKS_FIRST = 0, LOCKS_DROPPING = 1, LOCKS_SETTING = 2 };
+enum { KVFS_LOCKS_FIRST = 0, KVFS_LOCKS_DROPPING = 1, KVFS_LOCKS_SETTING = 2 };
 
 /* ---- Waiting ---- */
 
-static struct kvfs_lock_item *locks_waiting(struct kvfs_lock_file *f, const struct kvfs_op *op)
+static struct kvfs_lock_item *kvfs_locks_waiter(struct kvfs_lock_file *f, const struct kvfs_op *op)
 {
     for (struct snic_link *p = f->waiting.next; p != &f->waiting; p = p->next) {
         if (kvfs_lock_at(p)->op == op && kvfs_lock_at(p)->req == op->req)
@@ -25,26 +25,27 @@ static struct kvfs_lock_item *locks_waiting(struct kvfs_lock_file *f, const stru
     return NULL;
 }
 
-static void locks_stop_waiting(struct kvfs_locks *l, struct kvfs_op *op)
+static void kvfs_locks_drop_waiter(struct kvfs_locks *l, struct kvfs_op *op)
 {
     struct kvfs_lock_file *f = kvfs_locks_find(l, op->ino);
-    struct kvfs_lock_item *i = f == NULL ? NULL : locks_waiting(f, op);
+    struct kvfs_lock_item *i = f == NULL ? NULL : kvfs_locks_waiter(f, op);
     if (i != NULL)
         kvfs_locks_item_free(l, i);
     if (f != NULL)
         kvfs_locks_file_put(l, f);
 }
 
-void kvfs_locks_leave(struct kvfs_op *op)
+void kvfs_locks_stop_waiting(struct kvfs_op *op)
 {
     struct kvfs_locks *l = op->k->locks;
     if ((op->req->kind == SNIC_FSOP_SETLK || op->req->kind == SNIC_FSOP_FLOCK) &&
         l->session == op->k->session.id)
-        locks_stop_waiting(l, op);
+        kvfs_locks_drop_waiter(l, op);
 }
 
 /* Add the waiting items of this owner to the search, each once. */
-static void locks_todo(struct kvfs_locks *l, uint64_t owner, struct kvfs_lock_item **todo)
+static void kvfs_locks_add_waiters(struct kvfs_locks *l, uint64_t owner,
+                                   struct kvfs_lock_item **todo)
 {
     for (struct snic_link *p = l->waiting.next; p != &l->waiting; p = p->next) {
         struct kvfs_lock_item *w = SNIC_CONTAINER(p, struct kvfs_lock_item, all);
@@ -58,8 +59,8 @@ static void locks_todo(struct kvfs_locks *l, uint64_t owner, struct kvfs_lock_it
 }
 
 /* 1: the owner, waiting for this range, would wait for itself through others of this session. */
-static int locks_deadlock(struct kvfs_locks *l, struct kvfs_lock_file *f,
-                          const struct kvfs_lock_range *want)
+static int kvfs_locks_deadlock(struct kvfs_locks *l, struct kvfs_lock_file *f,
+                               const struct kvfs_lock_range *want)
 {
     struct kvfs_lock_item *todo = NULL;
     const struct kvfs_lock_range *r = want;
@@ -73,7 +74,7 @@ static int locks_deadlock(struct kvfs_locks *l, struct kvfs_lock_file *f,
                 continue;
             if (held->owner == want->owner)
                 return 1;
-            locks_todo(l, held->owner, &todo);
+            kvfs_locks_add_waiters(l, held->owner, &todo);
         }
         if (todo == NULL)
             return 0;
@@ -84,25 +85,25 @@ static int locks_deadlock(struct kvfs_locks *l, struct kvfs_lock_file *f,
 }
 
 /* It conflicts: fail, or wait until something changes. `poll`: another session's. */
-static int locks_blocked(struct kvfs_op *op, struct kvfs_locks *l,
-                         const struct kvfs_lock_range *want, int poll)
+static int kvfs_locks_blocked(struct kvfs_op *op, struct kvfs_locks *l,
+                              const struct kvfs_lock_range *want, int poll)
 {
     struct kvfs_lock_file *f = kvfs_locks_file(l, op->ino);
-    struct kvfs_lock_item *i = f == NULL ? NULL : locks_waiting(f, op);
+    struct kvfs_lock_item *i = f == NULL ? NULL : kvfs_locks_waiter(f, op);
     uint64_t until = SNIC_NEVER;
     int rc = 0;
     if ((op->req->flags & SNIC_FSOP_LOCK_WAIT) == 0)
         rc = SNIC_EAGAIN;
     else if (kvfs_cancelled(op))
         rc = SNIC_EINTR;
-    else if (f != NULL && locks_deadlock(l, f, want))
+    else if (f != NULL && kvfs_locks_deadlock(l, f, want))
         rc = SNIC_EDEADLK;
     if (rc == 0 && i == NULL && f != NULL && l->count < l->max)
         i = kvfs_locks_item(l, f, want, &f->waiting);
     if (rc == 0 && i == NULL)
         rc = SNIC_ENOLCK;
     if (rc != 0) {
-        locks_stop_waiting(l, op);
+        kvfs_locks_drop_waiter(l, op);
         return rc;
     }
     i->op = op;
@@ -110,8 +111,8 @@ static int locks_blocked(struct kvfs_op *op, struct kvfs_locks *l,
     if (snic_link_alone(&i->all))
         snic_link_append(&l->waiting, &i->all);
     if (poll) {
-        until = op->k->now.mono_ns + ((uint64_t)LOCKS_POLL_NS << i->polls);
-        i->polls += i->polls < LOCKS_POLL_DOUBLE;
+        until = op->k->now.mono_ns + ((uint64_t)KVFS_LOCKS_POLL_NS << i->polls);
+        i->polls += i->polls < KVFS_LOCKS_POLL_DOUBLE;
     }
     return kvfs_wait(op, &f->sleepers, until, 1);
 }
@@ -119,10 +120,11 @@ static int locks_blocked(struct kvfs_op *op, struct kvfs_locks *l,
 /* ---- Setting ---- */
 
 /* Granted: enter it into the table. */
-static int locks_set(struct kvfs_op *op, struct kvfs_locks *l, const struct kvfs_lock_range *want)
+static int kvfs_locks_set(struct kvfs_op *op, struct kvfs_locks *l,
+                          const struct kvfs_lock_range *want)
 {
     struct kvfs_lock_file *f;
-    locks_stop_waiting(l, op);
+    kvfs_locks_drop_waiter(l, op);
     f = want->type == SNIC_FSOP_UNLCK ? kvfs_locks_find(l, op->ino) : kvfs_locks_file(l, op->ino);
     if (f == NULL)
         return want->type == SNIC_FSOP_UNLCK ? 0 : SNIC_ENOLCK;
@@ -133,64 +135,66 @@ static int locks_set(struct kvfs_op *op, struct kvfs_locks *l, const struct kvfs
     return 0;
 }
 
-static int locks_refuse(struct kvfs_op *op, struct kvfs_locks *l, int error)
+static int kvfs_locks_refuse(struct kvfs_op *op, struct kvfs_locks *l, int error)
 {
-    locks_stop_waiting(l, op);
+    kvfs_locks_drop_waiter(l, op);
     return error;
 }
 
 /* An open file that has a flock of another type releases it before it waits for the new one. */
-static int locks_converts(struct kvfs_lock_file *f, const struct kvfs_lock_range *want)
+static int kvfs_locks_releases_first(struct kvfs_lock_file *f, const struct kvfs_lock_range *want)
 {
     return f != NULL && want->kind == KVFS_LOCKS_FLOCK &&
            kvfs_locks_holds(f, want->owner, KVFS_LOCKS_FLOCK);
 }
 
-static int locks_set_alone(struct kvfs_op *op, struct kvfs_locks *l,
-                           const struct kvfs_lock_range *want)
+static int kvfs_locks_set_alone(struct kvfs_op *op, struct kvfs_locks *l,
+                                const struct kvfs_lock_range *want)
 {
     struct kvfs_lock_file *f = kvfs_locks_find(l, op->ino);
-    if (want->type != SNIC_FSOP_UNLCK && f != NULL && kvfs_locks_in_the_way(f, want) != NULL) {
-        if (locks_converts(f, want))
+    if (want->type != SNIC_FSOP_UNLCK && f != NULL && kvfs_locks_conflicting(f, want) != NULL) {
+        if (kvfs_locks_releases_first(f, want))
             kvfs_locks_apply_drop(l, f, want->owner, KVFS_LOCKS_FLOCK);
-        return locks_blocked(op, l, want, 0);
+        return kvfs_locks_blocked(op, l, want, 0);
     }
-    if (!kvfs_locks_room(l, f, want))
-        return locks_refuse(op, l, SNIC_ENOLCK);
-    return locks_set(op, l, want);
+    if (!kvfs_locks_fits(l, f, want))
+        return kvfs_locks_refuse(op, l, SNIC_ENOLCK);
+    return kvfs_locks_set(op, l, want);
 }
 
-/* Find a conflicting lock, here or of another session (*poll). 0; KVFS_LOCKS_OTHER; PENDING; E*. */
-static int locks_look(struct kvfs_op *op, struct kvfs_lock_file *f,
-                      const struct kvfs_lock_range *want, int *poll)
+/* Find a conflicting lock, here or of another session (*poll). 0; KVFS_LOCKS_CONFLICT; PENDING; E*.
+ */
+static int kvfs_locks_find_conflict(struct kvfs_op *op, struct kvfs_lock_file *f,
+                                    const struct kvfs_lock_range *want, int *poll)
 {
     struct kvfs_lock_range other;
     *poll = 0;
     if (want->type == SNIC_FSOP_UNLCK)
         return 0;
-    if (f != NULL && kvfs_locks_in_the_way(f, want) != NULL)
-        return KVFS_LOCKS_OTHER;
+    if (f != NULL && kvfs_locks_conflicting(f, want) != NULL)
+        return KVFS_LOCKS_CONFLICT;
     *poll = 1;
     return kvfs_locks_other(op, op->ino, want, 1, &other);
 }
 
 /* Note the new record, and the phase: 0; PENDING (also: it waits); SNIC_E*. */
-static int locks_note(struct kvfs_op *op, struct kvfs_locks *l, const struct kvfs_lock_range *want)
+static int kvfs_locks_prepare(struct kvfs_op *op, struct kvfs_locks *l,
+                              const struct kvfs_lock_range *want)
 {
     struct kvfs_lock_file *f = kvfs_locks_find(l, op->ino);
-    uint32_t phase = LOCKS_SETTING;
-    int poll, rc = locks_look(op, f, want, &poll);
+    uint32_t phase = KVFS_LOCKS_SETTING;
+    int poll, rc = kvfs_locks_find_conflict(op, f, want, &poll);
     if (rc == KVFS_PENDING || rc < 0)
         return rc;
-    if (rc == KVFS_LOCKS_OTHER && !locks_converts(f, want))
-        return locks_blocked(op, l, want, poll);
-    if (rc == KVFS_LOCKS_OTHER) {
-        phase = LOCKS_DROPPING;
+    if (rc == KVFS_LOCKS_CONFLICT && !kvfs_locks_releases_first(f, want))
+        return kvfs_locks_blocked(op, l, want, poll);
+    if (rc == KVFS_LOCKS_CONFLICT) {
+        phase = KVFS_LOCKS_DROPPING;
         rc = kvfs_locks_put(op, f, NULL, want->owner, KVFS_LOCKS_FLOCK);
     } else if (want->type != SNIC_FSOP_UNLCK || f != NULL) {
         if (f == NULL)
             f = kvfs_locks_file(l, op->ino);
-        if (f == NULL || !kvfs_locks_room(l, f, want))
+        if (f == NULL || !kvfs_locks_fits(l, f, want))
             return SNIC_ENOLCK;
         rc = kvfs_locks_put(op, f, want, 0, 0);
     }
@@ -199,29 +203,29 @@ static int locks_note(struct kvfs_op *op, struct kvfs_locks *l, const struct kvf
     return rc;
 }
 
-static int locks_set_shared(struct kvfs_op *op, struct kvfs_locks *l,
-                            const struct kvfs_lock_range *want)
+static int kvfs_locks_set_shared(struct kvfs_op *op, struct kvfs_locks *l,
+                                 const struct kvfs_lock_range *want)
 {
     int rc = kvfs_lock(op, op->ino, KVFS_EXCLUSIVE);
     op->reserve = want->type == SNIC_FSOP_UNLCK; /* unlocking works on a full store */
-    if (rc == 0 && op->phase == LOCKS_FIRST)
-        rc = locks_note(op, l, want);
+    if (rc == 0 && op->phase == KVFS_LOCKS_FIRST)
+        rc = kvfs_locks_prepare(op, l, want);
     if (rc == 0)
         rc = kvfs_commit(op, 0);
     if (kvfs_runs_again(op, rc))
         return KVFS_PENDING;
     if (rc != 0)
-        return locks_refuse(op, l, rc);
-    if (op->phase == LOCKS_DROPPING) {
+        return kvfs_locks_refuse(op, l, rc);
+    if (op->phase == KVFS_LOCKS_DROPPING) {
         struct kvfs_lock_file *f = kvfs_locks_find(l, op->ino);
         if (f != NULL)
             kvfs_locks_apply_drop(l, f, want->owner, KVFS_LOCKS_FLOCK);
-        return kvfs_next(op, LOCKS_FIRST);
+        return kvfs_next(op, KVFS_LOCKS_FIRST);
     }
-    return locks_set(op, l, want);
+    return kvfs_locks_set(op, l, want);
 }
 
-static int locks_run(struct kvfs_op *op, uint32_t kind)
+static int kvfs_locks_run(struct kvfs_op *op, uint32_t kind)
 {
     const struct snic_fsop *req = op->req;
     struct kvfs_locks *l = kvfs_locks_table(op->k);
@@ -240,18 +244,18 @@ static int locks_run(struct kvfs_op *op, uint32_t kind)
     if (want.type > SNIC_FSOP_WRLCK || want.start > want.end)
         return SNIC_EINVAL;
     if (kvfs_data_handle(op, op->ino, kind == KVFS_LOCKS_POSIX ? need : 0) != 0)
-        return locks_refuse(op, l, SNIC_EBADF);
-    return l->shared ? locks_set_shared(op, l, &want) : locks_set_alone(op, l, &want);
+        return kvfs_locks_refuse(op, l, SNIC_EBADF);
+    return l->shared ? kvfs_locks_set_shared(op, l, &want) : kvfs_locks_set_alone(op, l, &want);
 }
 
 int kvfs_run_setlk(struct kvfs_op *op)
 {
-    return locks_run(op, KVFS_LOCKS_POSIX);
+    return kvfs_locks_run(op, KVFS_LOCKS_POSIX);
 }
 
 int kvfs_run_flock(struct kvfs_op *op)
 {
-    return locks_run(op, KVFS_LOCKS_FLOCK);
+    return kvfs_locks_run(op, KVFS_LOCKS_FLOCK);
 }
 
 /* ---- Asking ---- */
@@ -271,7 +275,7 @@ int kvfs_run_getlk(struct kvfs_op *op)
     int rc = 0;
     if (want.type == SNIC_FSOP_UNLCK || want.type > SNIC_FSOP_WRLCK || want.start > want.end)
         return SNIC_EINVAL;
-    i = f == NULL ? NULL : kvfs_locks_in_the_way(f, &want);
+    i = f == NULL ? NULL : kvfs_locks_conflicting(f, &want);
     if (i == NULL && l->shared)
         rc = kvfs_locks_other(op, op->ino, &want, 0, &other);
     if (rc == KVFS_PENDING || rc < 0)

@@ -92,8 +92,8 @@ struct kvfs_lock_item *kvfs_locks_item(struct kvfs_locks *l, struct kvfs_lock_fi
 void kvfs_locks_item_free(struct kvfs_locks *l, struct kvfs_lock_item *i);
 int kvfs_locks_overlap(const struct kvfs_lock_range *a, const struct kvfs_lock_range *b);
 int kvfs_locks_conflict(const struct kvfs_lock_range *a, const struct kvfs_lock_range *b);
-struct kvfs_lock_item *kvfs_locks_in_the_way(struct kvfs_lock_file *f,
-                                             const struct kvfs_lock_range *r);
+struct kvfs_lock_item *kvfs_locks_conflicting(struct kvfs_lock_file *f,
+                                              const struct kvfs_lock_range *r);
 /*
  * The result for a held range when its owner sets *want: up to two pieces of it stay; or it is
  * absorbed by the new one, *sum.
@@ -101,9 +101,9 @@ struct kvfs_lock_item *kvfs_locks_in_the_way(struct kvfs_lock_file *f,
 int kvfs_locks_pieces(const struct kvfs_lock_range *held, const struct kvfs_lock_range *want,
                       struct kvfs_lock_range *sum, struct kvfs_lock_range pieces[2]);
 /* 1: after it the held items are within the limit, or not more than before. */
-int kvfs_locks_room(const struct kvfs_locks *l, struct kvfs_lock_file *f,
+int kvfs_locks_fits(const struct kvfs_locks *l, struct kvfs_lock_file *f,
                     const struct kvfs_lock_range *want);
-/* Apply the change. Items are free: kvfs_locks_room(), and slack. */
+/* Apply the change. Items are free: kvfs_locks_fits(), and slack. */
 void kvfs_locks_apply(struct kvfs_locks *l, struct kvfs_lock_file *f,
                       const struct kvfs_lock_range *want);
 /* All ranges of an owner end. */
@@ -113,9 +113,9 @@ int kvfs_locks_holds(struct kvfs_lock_file *f, uint64_t owner, uint32_t kinds);
 
 /* ---- locks_store.c: the 'K' record ---- */
 
-/* Find a lock of another session, alive, that conflicts with *r. 0 none; KVFS_LOCKS_OTHER and *out;
- * PENDING; SNIC_E*. */
-enum { KVFS_LOCKS_OTHER = 2 };
+/* Find a lock of another session, alive, that conflicts with *r. 0 none; KVFS_LOCKS_CONFLICT and
+ * *out; PENDING; SNIC_E*. */
+enum { KVFS_LOCKS_CONFLICT = 2 };
 int kvfs_locks_other(struct kvfs_op *op, uint64_t ino, const struct kvfs_lock_range *r, int guard,
                      struct kvfs_lock_range *out);
 /*

@@ -5,7 +5,7 @@
  */
 #include "kvfs/locks_priv.h"
 
-enum { LOCKS_PUBLISH_NS = 1000000, LOCKS_PUBLISH_MAX = 4 };
+enum { KVFS_LOCKS_PUBLISH_NS = 1000000, KVFS_LOCKS_PUBLISH_MAX = 4 };
 
 /* ---- An owner ends ---- */
 
@@ -76,34 +76,34 @@ int kvfs_run_publish(struct kvfs_op *op)
         l->publish_error = rc;
     l->publishing -= l->publishing > 0; /* 0: the table is of a later session */
     kvfs_wake_all(&l->publishers);
-    kvfs_session_ended(op->k);
+    kvfs_session_wake(op->k);
     return rc;
 }
 
-enum { LOCKS_STARTED = 0, LOCKS_MANY, LOCKS_NO_OPERATION };
+enum { KVFS_LOCKS_STARTED = 0, KVFS_LOCKS_MANY, KVFS_LOCKS_NO_OPERATION };
 
 /* Start to write the records of files: those with unwritten locks, and stale ones. */
-static int locks_publish_start(struct snic_kvfs *k, struct kvfs_locks *l, int only_stale)
+static int kvfs_locks_publish_start(struct snic_kvfs *k, struct kvfs_locks *l, int only_stale)
 {
     for (struct snic_link *p = l->files.next; p != &l->files; p = p->next) {
         struct kvfs_lock_file *f = SNIC_CONTAINER(p, struct kvfs_lock_file, all);
         if (f->stored || (!f->stale && (only_stale || snic_link_alone(&f->held))))
             continue;
-        if (l->publishing == LOCKS_PUBLISH_MAX)
-            return LOCKS_MANY;
+        if (l->publishing == KVFS_LOCKS_PUBLISH_MAX)
+            return KVFS_LOCKS_MANY;
         if (kvfs_spawn(k, KVFS_OWN_PUBLISH, f->ino) == NULL)
-            return LOCKS_NO_OPERATION;
+            return KVFS_LOCKS_NO_OPERATION;
         l->publishing++;
         f->stored = 1;
     }
-    return LOCKS_STARTED;
+    return KVFS_LOCKS_STARTED;
 }
 
-void kvfs_locks_mend(struct snic_kvfs *k)
+void kvfs_locks_republish(struct snic_kvfs *k)
 {
     struct kvfs_locks *l = kvfs_locks_table(k);
     if (l->shared && !k->session.yielding)
-        (void)locks_publish_start(k, l, 1); /* the rest: the next heartbeat */
+        (void)kvfs_locks_publish_start(k, l, 1); /* the rest: the next heartbeat */
 }
 
 int kvfs_locks_publishing(const struct snic_kvfs *k)
@@ -119,9 +119,9 @@ int kvfs_locks_publish(struct kvfs_op *op)
     l->shared = (k->o.flags & SNIC_KVFS_READ_ONLY) == 0;
     if (!l->shared)
         return 0;
-    started = rc == 0 ? locks_publish_start(k, l, 0) : LOCKS_STARTED;
-    if (started == LOCKS_NO_OPERATION)
-        return kvfs_wait(op, NULL, k->now.mono_ns + LOCKS_PUBLISH_NS, 0);
+    started = rc == 0 ? kvfs_locks_publish_start(k, l, 0) : KVFS_LOCKS_STARTED;
+    if (started == KVFS_LOCKS_NO_OPERATION)
+        return kvfs_wait(op, NULL, k->now.mono_ns + KVFS_LOCKS_PUBLISH_NS, 0);
     if (l->publishing > 0)
         return kvfs_wait(op, &l->publishers, SNIC_NEVER, 0);
     l->publish_error = 0;

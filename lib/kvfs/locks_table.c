@@ -4,8 +4,8 @@
 
 /* ---- Memory ---- */
 
-static struct kvfs_locks *locks_place(struct snic_arena *a, const struct snic_kvfs_opts *o,
-                                      struct kvfs_locks *measured)
+static struct kvfs_locks *kvfs_locks_place(struct snic_arena *a, const struct snic_kvfs_opts *o,
+                                           struct kvfs_locks *measured)
 {
     struct kvfs_locks *l = snic_arena_take(a, 1, sizeof(*l), 64);
     if (l == NULL)
@@ -23,11 +23,11 @@ size_t kvfs_locks_memsize(const struct snic_kvfs_opts *o)
 {
     struct kvfs_locks measured;
     struct snic_arena a = {.base = NULL};
-    (void)locks_place(&a, o, &measured);
+    (void)kvfs_locks_place(&a, o, &measured);
     return a.used == SIZE_MAX ? SIZE_MAX : (size_t)snic_align_up(a.used, 64);
 }
 
-static void locks_empty(struct kvfs_locks *l)
+static void kvfs_locks_empty(struct kvfs_locks *l)
 {
     memset(l->buckets, 0, (size_t)(l->mask + 1) * sizeof(*l->buckets));
     snic_link_init(&l->items_free);
@@ -49,12 +49,12 @@ static void locks_empty(struct kvfs_locks *l)
 void kvfs_locks_init(struct kvfs_locks *locks, const struct snic_kvfs_opts *o)
 {
     struct snic_arena a = {.base = (unsigned char *)locks, .size = kvfs_locks_memsize(o)};
-    struct kvfs_locks *l = locks_place(&a, o, locks);
+    struct kvfs_locks *l = kvfs_locks_place(&a, o, locks);
     SNIC_ASSERT(l == locks && a.used != SIZE_MAX);
     snic_link_init(&l->publishers);
     l->session = 0;
     l->search = 0;
-    locks_empty(l);
+    kvfs_locks_empty(l);
 }
 
 struct kvfs_locks *kvfs_locks_table(struct snic_kvfs *k)
@@ -67,7 +67,7 @@ struct kvfs_locks *kvfs_locks_table(struct snic_kvfs *k)
             snic_link_remove(&f->all);
         }
         kvfs_wake_all(&l->publishers);
-        locks_empty(l);
+        kvfs_locks_empty(l);
         l->session = k->session.id;
     }
     if (!kvfs_alone(k) && (k->o.flags & SNIC_KVFS_READ_ONLY) == 0)
@@ -77,14 +77,14 @@ struct kvfs_locks *kvfs_locks_table(struct snic_kvfs *k)
 
 /* ---- Files and items ---- */
 
-static struct kvfs_lock_file **locks_bucket(const struct kvfs_locks *l, uint64_t ino)
+static struct kvfs_lock_file **kvfs_locks_bucket(const struct kvfs_locks *l, uint64_t ino)
 {
     return &l->buckets[((ino * 0x9e3779b97f4a7c15ULL) >> 32) & l->mask];
 }
 
 struct kvfs_lock_file *kvfs_locks_find(const struct kvfs_locks *l, uint64_t ino)
 {
-    struct kvfs_lock_file *f = *locks_bucket(l, ino);
+    struct kvfs_lock_file *f = *kvfs_locks_bucket(l, ino);
     while (f != NULL && f->ino != ino)
         f = f->next;
     return f;
@@ -92,7 +92,7 @@ struct kvfs_lock_file *kvfs_locks_find(const struct kvfs_locks *l, uint64_t ino)
 
 struct kvfs_lock_file *kvfs_locks_file(struct kvfs_locks *l, uint64_t ino)
 {
-    struct kvfs_lock_file **bucket = locks_bucket(l, ino), *f = kvfs_locks_find(l, ino);
+    struct kvfs_lock_file **bucket = kvfs_locks_bucket(l, ino), *f = kvfs_locks_find(l, ino);
     if (f != NULL || l->files_free == NULL)
         return f;
     f = l->files_free;
@@ -111,7 +111,7 @@ struct kvfs_lock_file *kvfs_locks_file(struct kvfs_locks *l, uint64_t ino)
 
 void kvfs_locks_file_put(struct kvfs_locks *l, struct kvfs_lock_file *f)
 {
-    struct kvfs_lock_file **at = locks_bucket(l, f->ino);
+    struct kvfs_lock_file **at = kvfs_locks_bucket(l, f->ino);
     if (!snic_link_alone(&f->held) || !snic_link_alone(&f->waiting) ||
         !snic_link_alone(&f->sleepers) || f->stale)
         return;
@@ -158,7 +158,7 @@ int kvfs_locks_overlap(const struct kvfs_lock_range *a, const struct kvfs_lock_r
     return a->start <= b->end && b->start <= a->end;
 }
 
-static int locks_touch(const struct kvfs_lock_range *a, const struct kvfs_lock_range *b)
+static int kvfs_locks_touch(const struct kvfs_lock_range *a, const struct kvfs_lock_range *b)
 {
     return kvfs_locks_overlap(a, b) || (a->end != UINT64_MAX && a->end + 1 == b->start) ||
            (b->end != UINT64_MAX && b->end + 1 == a->start);
@@ -170,8 +170,8 @@ int kvfs_locks_conflict(const struct kvfs_lock_range *a, const struct kvfs_lock_
            (a->type == SNIC_FSOP_WRLCK || b->type == SNIC_FSOP_WRLCK);
 }
 
-struct kvfs_lock_item *kvfs_locks_in_the_way(struct kvfs_lock_file *f,
-                                             const struct kvfs_lock_range *r)
+struct kvfs_lock_item *kvfs_locks_conflicting(struct kvfs_lock_file *f,
+                                              const struct kvfs_lock_range *r)
 {
     for (struct snic_link *p = f->held.next; p != &f->held; p = p->next) {
         if (kvfs_locks_conflict(&kvfs_lock_at(p)->r, r))
@@ -185,7 +185,7 @@ int kvfs_locks_pieces(const struct kvfs_lock_range *held, const struct kvfs_lock
 {
     int n = 0;
     pieces[0] = *held;
-    if (held->owner != want->owner || held->kind != want->kind || !locks_touch(held, want))
+    if (held->owner != want->owner || held->kind != want->kind || !kvfs_locks_touch(held, want))
         return 1;
     if (held->type == want->type) {
         sum->start = snic_min_u64(sum->start, held->start);
@@ -205,7 +205,7 @@ int kvfs_locks_pieces(const struct kvfs_lock_range *held, const struct kvfs_lock
     return n;
 }
 
-int kvfs_locks_room(const struct kvfs_locks *l, struct kvfs_lock_file *f,
+int kvfs_locks_fits(const struct kvfs_locks *l, struct kvfs_lock_file *f,
                     const struct kvfs_lock_range *want)
 {
     struct kvfs_lock_range sum = *want, pieces[2];
@@ -273,16 +273,16 @@ int kvfs_locks_holds(struct kvfs_lock_file *f, uint64_t owner, uint32_t kinds)
 /* ---- For tests ---- */
 
 /* Two held in one file: they neither conflict, nor should be merged (1, 2). */
-static int locks_table_pair(const struct kvfs_lock_range *a, const struct kvfs_lock_range *b)
+static int kvfs_locks_table_pair(const struct kvfs_lock_range *a, const struct kvfs_lock_range *b)
 {
     if (a->kind != b->kind)
         return 0;
     if (a->owner != b->owner)
         return kvfs_locks_conflict(a, b);
-    return a->type == b->type ? locks_touch(a, b) : kvfs_locks_overlap(a, b);
+    return a->type == b->type ? kvfs_locks_touch(a, b) : kvfs_locks_overlap(a, b);
 }
 
-static uint32_t locks_table_length(const struct snic_link *list)
+static uint32_t kvfs_locks_table_length(const struct snic_link *list)
 {
     uint32_t n = 0;
     for (const struct snic_link *p = list->next; p != list; p = p->next)
@@ -296,17 +296,17 @@ int kvfs_locks_check(const struct snic_kvfs *k)
     uint32_t count = 0;
     for (struct snic_link *p = l->files.next; p != &l->files; p = p->next) {
         struct kvfs_lock_file *f = SNIC_CONTAINER(p, struct kvfs_lock_file, all);
-        count += locks_table_length(&f->held) + locks_table_length(&f->waiting);
+        count += kvfs_locks_table_length(&f->held) + kvfs_locks_table_length(&f->waiting);
         if (kvfs_locks_find(l, f->ino) != f)
             return SNIC_ECORRUPT;
         for (struct snic_link *a = f->held.next; a != &f->held; a = a->next) {
             for (struct snic_link *b = a->next; b != &f->held; b = b->next) {
-                if (locks_table_pair(&kvfs_lock_at(a)->r, &kvfs_lock_at(b)->r))
+                if (kvfs_locks_table_pair(&kvfs_lock_at(a)->r, &kvfs_lock_at(b)->r))
                     return SNIC_ECORRUPT;
             }
         }
     }
-    return count == l->count && locks_table_length(&l->items_free) + count == l->max + l->slack
+    return count == l->count && kvfs_locks_table_length(&l->items_free) + count == l->max + l->slack
                ? 0
                : SNIC_ECORRUPT;
 }

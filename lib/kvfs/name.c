@@ -2,23 +2,23 @@
 /*
  * Names: lookup, and creation of inodes.
  *
- * A lookup takes no lock: it reads an entry, then the attributes of its inode. Between the two the
+ * A lookup allocs no lock: it reads an entry, then the attributes of its inode. Between the two the
  * name may be removed; then the attributes are missing, and it starts over.
  */
 #include "kvfs/ops.h"
 
 enum {
-    NAME_RESOLVE_STEPS = 16,  /* names resolved before memory is released                      */
-    NAME_RESOLVE_MAX = 65536, /* bytes of a path                                               */
-    NAME_AT = 0,              /* op->s: progress of RESOLVE: inode, offset in the path         */
-    NAME_OFFSET = 1
+    KVFS_NAME_RESOLVE_STEPS = 16,  /* names resolved before memory is released  */
+    KVFS_NAME_RESOLVE_MAX = 65536, /* bytes of a path */
+    KVFS_NAME_AT = 0, /* op->s: progress of RESOLVE: inode, offset in the path         */
+    KVFS_NAME_OFFSET = 1
 };
 
 /* ---- Lookup ---- */
 
 /* Look `name` up in `dir`, "." and ".." included. */
-static int name_step(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t size,
-                     struct snic_fsop_attr *out)
+static int kvfs_name_lookup(struct kvfs_op *op, uint64_t dir, const char *name, uint32_t size,
+                            struct snic_fsop_attr *out)
 {
     struct snic_fsop_attr parent;
     struct kvfs_found found = {0};
@@ -26,9 +26,9 @@ static int name_step(struct kvfs_op *op, uint64_t dir, const char *name, uint32_
     int dots = kvfs_name_dots(name, size), rc, found_rc = 0;
     if (!dots) {
         kvfs_entry_key(op->k, dir, name, size, &key, &found.hash);
-        found_rc = kvfs_entry_glance_at(op, &key, name, size, &found);
+        found_rc = kvfs_entry_peek_cached(op, &key, name, size, &found);
     }
-    rc = kvfs_glance_attr(op, dir, &parent); /* requested together */
+    rc = kvfs_peek_attr_cached(op, dir, &parent); /* requested together */
     if (rc != 0)
         return rc;
     if (!kvfs_is_dir(&parent))
@@ -42,9 +42,9 @@ static int name_step(struct kvfs_op *op, uint64_t dir, const char *name, uint32_
         found.ino = dir == 0 ? 0 : parent.parent;
     else if (found_rc != 0)
         return found_rc;
-    rc = kvfs_glance_attr(op, found.ino, out);
+    rc = kvfs_peek_attr_cached(op, found.ino, out);
     /* The entry exists, the inode does not: it was removed since, or the store is damaged. */
-    return rc == SNIC_ENOENT ? kvfs_torn(op, found.ino, "a name's inode is missing") : rc;
+    return rc == SNIC_ENOENT ? kvfs_retry_torn(op, found.ino, "a name's inode is missing") : rc;
 }
 
 int kvfs_run_lookup(struct kvfs_op *op)
@@ -53,16 +53,16 @@ int kvfs_run_lookup(struct kvfs_op *op)
     int rc = kvfs_name_check(op->req->name, op->req->name_size);
     if (rc != 0)
         return rc;
-    rc = name_step(op, op->ino, op->req->name, op->req->name_size, &attr);
+    rc = kvfs_name_lookup(op, op->ino, op->req->name, op->req->name_size, &attr);
     if (rc == 0)
-        kvfs_answer_attr(op, &attr);
+        kvfs_reply_attr(op, &attr);
     return rc;
 }
 
 /* ---- Resolve ---- */
 
 /* The next name of the path at *at, "" at its end. */
-static uint32_t name_next(const struct snic_fsop *req, uint64_t *at)
+static uint32_t kvfs_name_next(const struct snic_fsop *req, uint64_t *at)
 {
     uint64_t from = *at, to;
     while (from < req->name_size && req->name[from] == '/')
@@ -82,24 +82,24 @@ int kvfs_run_resolve(struct kvfs_op *op)
     int rc;
     if (req->name_size == 0)
         return SNIC_ENOENT;
-    if (req->name_size > NAME_RESOLVE_MAX)
+    if (req->name_size > KVFS_NAME_RESOLVE_MAX)
         return SNIC_ENAMETOOLONG;
     if (op->phase == 0 && req->name[0] != '/')
-        op->s[NAME_AT] = op->ino;
-    ino = op->s[NAME_AT];
-    at = op->s[NAME_OFFSET];
+        op->s[KVFS_NAME_AT] = op->ino;
+    ino = op->s[KVFS_NAME_AT];
+    at = op->s[KVFS_NAME_OFFSET];
     for (uint32_t steps = 0;; steps++) {
-        size = name_next(req, &at);
+        size = kvfs_name_next(req, &at);
         if (size == 0)
             break;
         if (size > SNIC_FSOP_NAME_MAX)
             return SNIC_ENAMETOOLONG;
-        if (steps == NAME_RESOLVE_STEPS) {
-            op->s[NAME_AT] = ino;
-            op->s[NAME_OFFSET] = at;
+        if (steps == KVFS_NAME_RESOLVE_STEPS) {
+            op->s[KVFS_NAME_AT] = ino;
+            op->s[KVFS_NAME_OFFSET] = at;
             return kvfs_next(op, 1);
         }
-        rc = name_step(op, ino, req->name + at, size, &attr);
+        rc = kvfs_name_lookup(op, ino, req->name + at, size, &attr);
         if (rc != 0)
             return rc;
         ino = attr.ino;
@@ -110,14 +110,14 @@ int kvfs_run_resolve(struct kvfs_op *op)
         return rc;
     if (req->name[req->name_size - 1] == '/' && !kvfs_is_dir(&attr))
         return SNIC_ENOTDIR;
-    kvfs_answer_attr(op, &attr);
+    kvfs_reply_attr(op, &attr);
     return 0;
 }
 
 /* ---- Making ---- */
 
 /* The type and permissions of the new inode, 0: not permitted. */
-static uint32_t name_mode(const struct snic_fsop *req)
+static uint32_t kvfs_name_mode(const struct snic_fsop *req)
 {
     uint32_t type = req->mode & KVFS_IFMT;
     uint32_t bits = req->mode & 07777U;
@@ -138,14 +138,14 @@ static uint32_t name_mode(const struct snic_fsop *req)
     }
 }
 
-static int name_make_check(const struct snic_fsop *req)
+static int kvfs_name_make_check(const struct snic_fsop *req)
 {
     int rc = kvfs_name_check(req->name, req->name_size);
     if (rc != 0)
         return rc;
     if (kvfs_name_dots(req->name, req->name_size))
         return SNIC_EEXIST;
-    if (name_mode(req) == 0)
+    if (kvfs_name_mode(req) == 0)
         return SNIC_EINVAL;
     if (req->kind != SNIC_FSOP_SYMLINK)
         return 0;
@@ -155,8 +155,8 @@ static int name_make_check(const struct snic_fsop *req)
 }
 
 /* The directory, and an inode that has the name already: read together. */
-static int name_make_read(struct kvfs_op *op, const struct snic_kvop_key *key,
-                          struct snic_fsop_attr *dir, struct kvfs_found *found)
+static int kvfs_name_make_read(struct kvfs_op *op, const struct snic_kvop_key *key,
+                               struct snic_fsop_attr *dir, struct kvfs_found *found)
 {
     const struct snic_fsop *req = op->req;
     int found_rc = kvfs_entry_get_at(op, key, req->name, req->name_size, found);
@@ -173,7 +173,7 @@ static int name_make_read(struct kvfs_op *op, const struct snic_kvop_key *key,
 }
 
 /* The directory with one more name. */
-static int name_make_dir(struct kvfs_op *op, struct snic_fsop_attr *dir, uint32_t mode)
+static int kvfs_name_make_dir(struct kvfs_op *op, struct snic_fsop_attr *dir, uint32_t mode)
 {
     if ((mode & KVFS_IFMT) == KVFS_IFDIR) {
         if (dir->nlink >= SNIC_KVFS_LINK_MAX)
@@ -186,12 +186,12 @@ static int name_make_dir(struct kvfs_op *op, struct snic_fsop_attr *dir, uint32_
     return kvfs_put_attr(op, dir);
 }
 
-static int name_make_inode(struct kvfs_op *op, const struct snic_fsop_attr *dir, uint64_t ino,
-                           struct snic_fsop_hash hash, struct snic_fsop_attr *out)
+static int kvfs_name_make_inode(struct kvfs_op *op, const struct snic_fsop_attr *dir, uint64_t ino,
+                                struct snic_fsop_hash hash, struct snic_fsop_attr *out)
 {
     const struct snic_fsop *req = op->req;
     struct snic_kvop_key key;
-    int rc = kvfs_make_attr(op, dir, ino, name_mode(req), out);
+    int rc = kvfs_make_attr(op, dir, ino, kvfs_name_mode(req), out);
     if (rc != 0)
         return rc;
     out->parent = op->ino;
@@ -205,15 +205,15 @@ static int name_make_inode(struct kvfs_op *op, const struct snic_fsop_attr *dir,
         if (rc != 0)
             return rc;
     }
-    kvfs_private(op, ino);
+    kvfs_mark_private(op, ino);
     rc = kvfs_put_attr(op, out);
     out->version++;
     return rc;
 }
 
 /* Commit all changes of a new name. The answer is filled in before it. */
-static int name_make_commit(struct kvfs_op *op, const struct snic_kvop_key *key,
-                            struct snic_fsop_attr *dir, struct snic_fsop_hash hash)
+static int kvfs_name_make_commit(struct kvfs_op *op, const struct snic_kvop_key *key,
+                                 struct snic_fsop_attr *dir, struct snic_fsop_hash hash)
 {
     const struct snic_fsop *req = op->req;
     struct snic_fsop_attr before = *dir, attr;
@@ -222,19 +222,19 @@ static int name_make_commit(struct kvfs_op *op, const struct snic_kvop_key *key,
     if (rc == 0)
         rc = kvfs_lock(op, ino, KVFS_EXCLUSIVE); /* unknown to others yet: granted at once */
     if (rc == 0)
-        rc = name_make_dir(op, dir, name_mode(req));
+        rc = kvfs_name_make_dir(op, dir, kvfs_name_mode(req));
     if (rc == 0)
-        rc = name_make_inode(op, &before, ino, hash, &attr);
+        rc = kvfs_name_make_inode(op, &before, ino, hash, &attr);
     if (rc == 0)
         rc = kvfs_entry_put_at(op, key, req->name, req->name_size, ino, attr.mode);
     if (rc != 0)
         return rc;
-    kvfs_answer_attr(op, &attr);
+    kvfs_reply_attr(op, &attr);
     return kvfs_commit(op, 0);
 }
 
 /* After the commit. The inode is in memory, by its lock: it can be opened. */
-static int name_made(struct kvfs_op *op)
+static int kvfs_name_make_done(struct kvfs_op *op)
 {
     struct snic_fsop *req = op->req;
     int rc = 0;
@@ -250,7 +250,7 @@ static int name_made(struct kvfs_op *op)
  * The name is this operation's own, by its number: an earlier commit of it, assumed to have failed,
  * has happened.
  */
-static int name_make_late(struct kvfs_op *op)
+static int kvfs_name_make_late(struct kvfs_op *op)
 {
     struct snic_fsop_attr attr;
     int rc = kvfs_lock(op, op->numbers[0], KVFS_EXCLUSIVE);
@@ -258,30 +258,31 @@ static int name_make_late(struct kvfs_op *op)
         rc = kvfs_peek_attr(op, op->numbers[0], &attr);
     if (rc != 0)
         return rc;
-    kvfs_answer_attr(op, &attr);
-    return name_made(op);
+    kvfs_reply_attr(op, &attr);
+    return kvfs_name_make_done(op);
 }
 
 /*
  * The name exists, its inode does not, or has no name any more: another session has removed it
  * meanwhile, or the store is damaged.
  */
-static int name_run_open(struct kvfs_op *op)
+static int kvfs_name_run_open(struct kvfs_op *op)
 {
     int rc = kvfs_run_open(op);
     if (rc != SNIC_ENOENT && rc != SNIC_ESTALE)
         return rc;
-    rc = kvfs_torn(op, op->ino, rc == SNIC_ENOENT ? "named, but missing" : "named, but nlink is 0");
+    rc = kvfs_retry_torn(op, op->ino,
+                         rc == SNIC_ENOENT ? "named, but missing" : "named, but nlink is 0");
     op->run = kvfs_run_make;
     op->ino = op->req->ino == SNIC_FSOP_ROOT ? 0 : op->req->ino;
     return rc;
 }
 
 /* CREATE of an existing name: it is opened, with the directory still locked. */
-static int name_create_open(struct kvfs_op *op, uint64_t ino)
+static int kvfs_name_create_open(struct kvfs_op *op, uint64_t ino)
 {
     op->ino = ino;
-    op->run = name_run_open;
+    op->run = kvfs_name_run_open;
     return kvfs_restart(op);
 }
 
@@ -293,29 +294,29 @@ int kvfs_run_make(struct kvfs_op *op)
     struct kvfs_found found = {0};
     int rc;
     if (kvfs_committed(op))
-        return name_made(op);
-    rc = name_make_check(req);
+        return kvfs_name_make_done(op);
+    rc = kvfs_name_make_check(req);
     if (rc == 0)
         rc = kvfs_lock(op, op->ino, KVFS_EXCLUSIVE);
     if (rc != 0)
         return rc;
     kvfs_entry_key(op->k, op->ino, req->name, req->name_size, &key, &found.hash);
-    rc = name_make_read(op, &key, &dir, &found);
+    rc = kvfs_name_make_read(op, &key, &dir, &found);
     if (rc == 0)
         rc = kvfs_may(op, &dir, KVFS_MAY_EXEC);
     if (rc != 0)
         return rc;
     if (found.ino != 0) {
         if (op->number_count > 0 && found.ino == op->numbers[0])
-            return name_make_late(op);
+            return kvfs_name_make_late(op);
         if (req->kind != SNIC_FSOP_CREATE || (req->flags & SNIC_FSOP_EXCL) != 0)
             return SNIC_EEXIST;
-        return name_create_open(op, found.ino);
+        return kvfs_name_create_open(op, found.ino);
     }
     rc = kvfs_may(op, &dir, KVFS_MAY_WRITE);
     if (rc == 0)
-        rc = name_make_commit(op, &key, &dir, found.hash);
-    return rc == 0 ? name_made(op) : rc;
+        rc = kvfs_name_make_commit(op, &key, &dir, found.hash);
+    return rc == 0 ? kvfs_name_make_done(op) : rc;
 }
 
 /* ---- Readlink ---- */
@@ -339,7 +340,7 @@ int kvfs_run_readlink(struct kvfs_op *op)
         return SNIC_EINVAL;
     rc = kvfs_peek(op, &key, &body, &size);
     if (rc == SNIC_ENOENT) {
-        kvfs_damage(op->k, &key, "a symlink's target is missing");
+        kvfs_report_damage(op->k, &key, "a symlink's target is missing");
         return SNIC_ECORRUPT;
     }
     if (rc != 0)

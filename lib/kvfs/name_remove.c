@@ -8,12 +8,12 @@
  *     (SNIC_KVFS_ATTR_PARENT), the others as 'P' records. There are nlink - (1 if the first
  *     is known) others, and SNIC_KVFS_ATTR_PARENTS is set iff there are any.
  * I3. The first may be out of date after a crash, in its hash, since a rename within a directory
- *     keeps the new one back. So a name that has no 'P' record is the first.
+ *     defers the new one. So a name that has no 'P' record is the first.
  * I4. No name is added to a directory whose nlink is 0.
  */
 #include "kvfs/ops.h"
 
-static void name_remove_collect(struct kvfs_op *op, uint64_t ino)
+static void kvfs_name_remove_collect(struct kvfs_op *op, uint64_t ino)
 {
     const struct kvfs_inode *i = kvfs_inode_find(op->k, ino);
     if (i == NULL || i->orphan)
@@ -22,13 +22,14 @@ static void name_remove_collect(struct kvfs_op *op, uint64_t ino)
 
 /* ---- The names an inode knows (I2) ---- */
 
-static uint64_t name_remove_others(const struct snic_fsop_attr *a)
+static uint64_t kvfs_name_remove_others(const struct snic_fsop_attr *a)
 {
     return a->nlink - ((a->flags & SNIC_KVFS_ATTR_PARENT) != 0 ? 1u : 0u);
 }
 
 /* The number of names of a 'P' record; 0: there is none. */
-static int name_remove_count(struct kvfs_op *op, const struct snic_kvop_key *key, uint32_t *count)
+static int kvfs_name_remove_count(struct kvfs_op *op, const struct snic_kvop_key *key,
+                                  uint32_t *count)
 {
     const void *body;
     uint32_t size;
@@ -39,11 +40,12 @@ static int name_remove_count(struct kvfs_op *op, const struct snic_kvop_key *key
     *count = size == 4 ? snic_get_le32(body) : 0;
     if (*count != 0)
         return 0;
-    kvfs_damage(op->k, key, "name of an inode");
+    kvfs_report_damage(op->k, key, "name of an inode");
     return SNIC_ECORRUPT;
 }
 
-static int name_remove_record(struct kvfs_op *op, const struct snic_kvop_key *key, uint32_t count)
+static int kvfs_name_remove_record(struct kvfs_op *op, const struct snic_kvop_key *key,
+                                   uint32_t count)
 {
     unsigned char body[4];
     if (count == 0)
@@ -67,13 +69,13 @@ int kvfs_name_add(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t dir,
     }
     snic_kvfs_key_parent(&key, a->ino, dir, h);
     if ((a->flags & SNIC_KVFS_ATTR_PARENTS) != 0) {
-        rc = name_remove_count(op, &key, &count);
+        rc = kvfs_name_remove_count(op, &key, &count);
         if (rc != 0)
             return rc;
     }
     a->flags |= SNIC_KVFS_ATTR_PARENTS;
     a->nlink++;
-    return name_remove_record(op, &key, count + 1);
+    return kvfs_name_remove_record(op, &key, count + 1);
 }
 
 int kvfs_name_drop(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t dir,
@@ -83,12 +85,12 @@ int kvfs_name_drop(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t dir,
     uint32_t count = 0;
     int rc = 0;
     if (a->nlink == 0)
-        return kvfs_torn(op, a->ino, "named, but nlink is 0");
+        return kvfs_retry_torn(op, a->ino, "named, but nlink is 0");
     if ((a->flags & SNIC_KVFS_ATTR_PARENTS) != 0) {
         snic_kvfs_key_parent(&key, a->ino, dir, h);
-        rc = name_remove_count(op, &key, &count);
+        rc = kvfs_name_remove_count(op, &key, &count);
         if (rc == 0 && count != 0)
-            rc = name_remove_record(op, &key, count - 1);
+            rc = kvfs_name_remove_record(op, &key, count - 1);
         if (rc != 0)
             return rc;
     }
@@ -98,7 +100,7 @@ int kvfs_name_drop(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t dir,
         a->parent = 0;
         memset(&a->name, 0, sizeof(a->name));
     }
-    if (name_remove_others(a) == 0)
+    if (kvfs_name_remove_others(a) == 0)
         a->flags &= ~SNIC_KVFS_ATTR_PARENTS;
     return 0;
 }
@@ -106,8 +108,8 @@ int kvfs_name_drop(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t dir,
 /* ---- unlink, rmdir ---- */
 
 /* The directory and the name's inode, locked, read and allowed. 0; KVFS_PENDING; SNIC_E*. */
-static int name_remove_find(struct kvfs_op *op, struct snic_fsop_attr *dir,
-                            struct snic_fsop_attr *victim, struct kvfs_found *found)
+static int kvfs_name_remove_find(struct kvfs_op *op, struct snic_fsop_attr *dir,
+                                 struct snic_fsop_attr *victim, struct kvfs_found *found)
 {
     const struct snic_fsop *req = op->req;
     int rc = kvfs_lock(op, op->ino, KVFS_EXCLUSIVE);
@@ -132,23 +134,23 @@ static int name_remove_find(struct kvfs_op *op, struct snic_fsop_attr *dir,
 }
 
 /* After the commit: op->s[0] is the inode whose last name it removed, 0 if none. */
-static int name_remove_done(struct kvfs_op *op)
+static int kvfs_name_remove_done(struct kvfs_op *op)
 {
     if (op->s[0] != 0 && !kvfs_inode_hold(op, op->s[0]))
-        name_remove_collect(op, op->s[0]);
+        kvfs_name_remove_collect(op, op->s[0]);
     return 0;
 }
 
 /* Remove the name from the directory; the inode, which has *victim now, may be removed, too. */
-static int name_remove_commit(struct kvfs_op *op, struct snic_fsop_attr *dir,
-                              const struct snic_fsop_attr *victim)
+static int kvfs_name_remove_commit(struct kvfs_op *op, struct snic_fsop_attr *dir,
+                                   const struct snic_fsop_attr *victim)
 {
     const struct snic_fsop *req = op->req;
     int rc = kvfs_entry_delete(op, op->ino, req->name, req->name_size);
     if (rc != 0)
         return rc;
     if (dir->entries == 0)
-        return kvfs_torn(op, dir->ino, "more names than it counts");
+        return kvfs_retry_torn(op, dir->ino, "more names than it counts");
     dir->entries--;
     dir->mtime = dir->ctime = kvfs_time(op);
     rc = kvfs_put_attr(op, dir);
@@ -158,7 +160,7 @@ static int name_remove_commit(struct kvfs_op *op, struct snic_fsop_attr *dir,
     op->s[0] = victim->nlink == 0 ? victim->ino : 0;
     if (rc == 0)
         rc = kvfs_commit(op, 0);
-    return rc != 0 ? rc : name_remove_done(op);
+    return rc != 0 ? rc : kvfs_name_remove_done(op);
 }
 
 int kvfs_run_unlink(struct kvfs_op *op)
@@ -167,12 +169,12 @@ int kvfs_run_unlink(struct kvfs_op *op)
     struct kvfs_found found;
     int rc;
     if (kvfs_committed(op))
-        return name_remove_done(op);
+        return kvfs_name_remove_done(op);
     if (op->req->name_size == 0)
         return SNIC_ENOENT;
     if (kvfs_name_dots(op->req->name, op->req->name_size) != 0)
         return SNIC_EISDIR;
-    rc = name_remove_find(op, &dir, &victim, &found);
+    rc = kvfs_name_remove_find(op, &dir, &victim, &found);
     if (rc != 0)
         return rc;
     if (kvfs_is_dir(&victim))
@@ -181,7 +183,7 @@ int kvfs_run_unlink(struct kvfs_op *op)
     if (rc != 0)
         return rc;
     victim.ctime = kvfs_time(op);
-    return name_remove_commit(op, &dir, &victim);
+    return kvfs_name_remove_commit(op, &dir, &victim);
 }
 
 int kvfs_run_rmdir(struct kvfs_op *op)
@@ -191,12 +193,12 @@ int kvfs_run_rmdir(struct kvfs_op *op)
     int dots = kvfs_name_dots(op->req->name, op->req->name_size);
     int rc;
     if (kvfs_committed(op))
-        return name_remove_done(op);
+        return kvfs_name_remove_done(op);
     if (op->req->name_size == 0)
         return SNIC_ENOENT;
     if (dots != 0)
         return dots == 1 ? SNIC_EINVAL : SNIC_ENOTEMPTY;
-    rc = name_remove_find(op, &dir, &victim, &found);
+    rc = kvfs_name_remove_find(op, &dir, &victim, &found);
     if (rc != 0)
         return rc;
     if (!kvfs_is_dir(&victim))
@@ -204,17 +206,17 @@ int kvfs_run_rmdir(struct kvfs_op *op)
     if (victim.entries != 0)
         return SNIC_ENOTEMPTY;
     if (dir.nlink < 3)
-        return kvfs_torn(op, dir.ino, "fewer links than subdirectories");
+        return kvfs_retry_torn(op, dir.ino, "fewer links than subdirectories");
     dir.nlink--;
     victim.nlink = 0;
     victim.ctime = kvfs_time(op);
-    return name_remove_commit(op, &dir, &victim);
+    return kvfs_name_remove_commit(op, &dir, &victim);
 }
 
 /* ---- link ---- */
 
-static int name_remove_may_link(struct kvfs_op *op, const struct snic_fsop_attr *dir,
-                                const struct snic_fsop_attr *file)
+static int kvfs_name_remove_may_link(struct kvfs_op *op, const struct snic_fsop_attr *dir,
+                                     const struct snic_fsop_attr *file)
 {
     int rc;
     if (dir->nlink == 0) /* I4 */
@@ -255,7 +257,7 @@ int kvfs_run_link(struct kvfs_op *op)
     rc = kvfs_entry_get(op, op->ino2, req->name2, req->name2_size, &found);
     if (rc != SNIC_ENOENT)
         return rc == 0 ? SNIC_EEXIST : rc;
-    rc = name_remove_may_link(op, &dir, &file);
+    rc = kvfs_name_remove_may_link(op, &dir, &file);
     if (rc == 0)
         rc = kvfs_name_add(op, &file, dir.ino, kvfs_name_hash(op, req->name2, req->name2_size));
     if (rc == 0)
@@ -268,5 +270,5 @@ int kvfs_run_link(struct kvfs_op *op)
     rc = kvfs_put_attr(op, &dir);
     if (rc == 0)
         rc = kvfs_put_attr(op, &file);
-    return rc != 0 ? rc : kvfs_commit_answer(op, &file);
+    return rc != 0 ? rc : kvfs_commit_reply(op, &file);
 }

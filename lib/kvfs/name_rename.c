@@ -3,13 +3,13 @@
  * Rename: within a directory and across, over existing names, without replacing, exchanging.
  *
  * I1. Where a commit is limited to one group, a rename within a directory that replaces nothing
- *     changes only the directory's group: the inode's new ctime and name hash are kept back
- *     (kvfs_keep_times). Inodes with several known names are the exception. Elsewhere the inode's
+ *     changes only the directory's group: the inode's new ctime and name hash are deferred
+ *     (kvfs_defer_times). Inodes with several known names are the exception. Elsewhere the inode's
  *     attributes are in the commit: that is cheaper than a commit of their own a second later.
  * I2. A move of a directory to another parent raises the record 'M', guarded. So such moves are
  *     serialised, in all sessions, and a path that was walked after 'M' was read is still that path
  *     when the commit happens. No directory is moved below itself.
- * I3. Phases: LOOK examines the request; when a walk is needed, WALK goes up RENAME_PIECE
+ * I3. Phases: LOOK examines the request; when a walk is needed, WALK goes up KVFS_RENAME_PIECE
  *     directories a round; WALKED is LOOK again, but with the walk done, if nothing has changed.
  *     VERDICT checks once more whether a directory was moved, before it refuses.
  * I4. A walk of any length ends at the root, unless the store is damaged and parents form a cycle.
@@ -19,29 +19,29 @@
 #include "kvfs/ops.h"
 
 enum {
-    RENAME_LOOK = 0,
-    RENAME_WALK = 1,
-    RENAME_WALKED = 2,
-    RENAME_VERDICT = 3,
-    RENAME_PIECE = 48 /* directories in one round of the walk                                   */
+    KVFS_RENAME_LOOK = 0,
+    KVFS_RENAME_WALK = 1,
+    KVFS_RENAME_WALKED = 2,
+    KVFS_RENAME_VERDICT = 3,
+    KVFS_RENAME_PIECE = 48 /* directories in one round of the walk */
 };
 /* op->s */
 enum {
-    RENAME_S_MOVES = 0,  /* the record 'M'                                                     */
-    RENAME_S_AT = 1,     /* the walk has reached this directory                                */
-    RENAME_S_SECOND = 2, /* 1: the walk from `from` for the target                             */
-    RENAME_S_SOURCE = 3, /* the inode that is searched for                                     */
-    RENAME_S_TARGET = 4,
-    RENAME_S_ROUNDS = 5, /* of this walk                                                       */
-    RENAME_S_ERROR = 6,  /* result of the walk: enum below                                     */
-    RENAME_S_MARK = 7,   /* I4: a directory where the walk was, 0 if none                      */
-    RENAME_S_GONE = 7    /* of the commit: the inode that lost its last name, 0 if none        */
+    KVFS_RENAME_S_MOVES = 0, /* the record 'M' */
+    KVFS_RENAME_S_AT = 1, /* the walk has reached this directory                                */
+    KVFS_RENAME_S_SECOND = 2, /* 1: the walk from `from` for the target */
+    KVFS_RENAME_S_SOURCE = 3, /* the inode that is searched for */
+    KVFS_RENAME_S_TARGET = 4,
+    KVFS_RENAME_S_ROUNDS = 5, /* of this walk */
+    KVFS_RENAME_S_ERROR = 6,  /* result of the walk: enum below  */
+    KVFS_RENAME_S_MARK = 7, /* I4: a directory where the walk was, 0 if none                      */
+    KVFS_RENAME_S_GONE = 7  /* of the commit: the inode that lost its last name, 0 if none        */
 };
 /* Result of the walk. */
-enum { RENAME_BELOW = 0, RENAME_NOT_EMPTY = 1, RENAME_CIRCLE = 2 };
+enum { KVFS_RENAME_BELOW = 0, KVFS_RENAME_NOT_EMPTY = 1, KVFS_RENAME_CIRCLE = 2 };
 
 /* One side: a directory, a name in it, the inode it has. */
-struct name_rename_side {
+struct kvfs_name_rename_side {
     struct snic_fsop_attr *dir;
     const char *name;
     uint32_t size;
@@ -53,11 +53,11 @@ struct name_rename_side {
     int keep; /* I1: its attributes do not change in the commit                                */
 };
 
-struct name_rename {
+struct kvfs_name_rename {
     struct snic_fsop_attr from_dir;
     struct snic_fsop_attr to_dir;
-    struct name_rename_side from;
-    struct name_rename_side to;
+    struct kvfs_name_rename_side from;
+    struct kvfs_name_rename_side to;
     int same; /* one directory                                                             */
     int exchange;
     int whiteout;
@@ -67,7 +67,7 @@ struct name_rename {
 
 /* ---- The request ---- */
 
-static int name_rename_check(const struct snic_fsop *req)
+static int kvfs_name_rename_check(const struct snic_fsop *req)
 {
     const uint32_t not_exchanged = SNIC_FSOP_RENAME_NOREPLACE | SNIC_FSOP_RENAME_WHITEOUT;
     if ((req->flags & SNIC_FSOP_RENAME_EXCHANGE) != 0 && (req->flags & not_exchanged) != 0)
@@ -85,7 +85,7 @@ static int name_rename_check(const struct snic_fsop *req)
                                                : kvfs_name_check(req->name2, req->name2_size);
 }
 
-static int name_rename_lookup(struct kvfs_op *op, struct name_rename_side *s)
+static int kvfs_name_rename_lookup(struct kvfs_op *op, struct kvfs_name_rename_side *s)
 {
     int rc = kvfs_entry_get(op, s->dir->ino, s->name, s->size, &s->entry);
     s->hash = kvfs_name_hash(op, s->name, s->size);
@@ -95,7 +95,7 @@ static int name_rename_lookup(struct kvfs_op *op, struct name_rename_side *s)
 }
 
 /* Both directories and both names. */
-static int name_rename_read(struct kvfs_op *op, struct name_rename *r)
+static int kvfs_name_rename_read(struct kvfs_op *op, struct kvfs_name_rename *r)
 {
     const struct snic_fsop *req = op->req;
     int rc;
@@ -130,16 +130,16 @@ static int name_rename_read(struct kvfs_op *op, struct name_rename *r)
     if (rc == 0 && !r->same)
         rc = kvfs_may(op, r->to.dir, KVFS_MAY_EXEC);
     if (rc == 0)
-        rc = name_rename_lookup(op, &r->from);
+        rc = kvfs_name_rename_lookup(op, &r->from);
     if (rc == 0)
-        rc = name_rename_lookup(op, &r->to);
+        rc = kvfs_name_rename_lookup(op, &r->to);
     return rc;
 }
 
 /* ---- No circles (I2) ---- */
 
 /* The record of moves; guarded: raised, too. 0; KVFS_PENDING; SNIC_ECORRUPT. */
-static int name_rename_moves(struct kvfs_op *op, int guard, uint64_t *moves)
+static int kvfs_name_rename_moves(struct kvfs_op *op, int guard, uint64_t *moves)
 {
     struct snic_kvop_key key;
     const void *body;
@@ -151,14 +151,14 @@ static int name_rename_moves(struct kvfs_op *op, int guard, uint64_t *moves)
     if (rc != 0)
         return rc == SNIC_ENOENT ? 0 : rc;
     if (size != 8) {
-        kvfs_damage(op->k, &key, "record of moves");
+        kvfs_report_damage(op->k, &key, "record of moves");
         return SNIC_ECORRUPT;
     }
     *moves = snic_get_le64(body);
     return 0;
 }
 
-static int name_rename_raise(struct kvfs_op *op, uint64_t moves)
+static int kvfs_name_rename_raise(struct kvfs_op *op, uint64_t moves)
 {
     struct snic_kvop_key key;
     unsigned char body[8];
@@ -168,93 +168,95 @@ static int name_rename_raise(struct kvfs_op *op, uint64_t moves)
 }
 
 /* Begin the walk: from `to` upwards for the source, from `from` upwards for the target. */
-static int name_rename_walk_begin(struct kvfs_op *op, const struct name_rename *r)
+static int kvfs_name_rename_walk_begin(struct kvfs_op *op, const struct kvfs_name_rename *r)
 {
     uint64_t moves;
-    int rc = name_rename_moves(op, 0, &moves);
+    int rc = kvfs_name_rename_moves(op, 0, &moves);
     if (rc != 0)
         return rc;
-    op->s[RENAME_S_MOVES] = moves;
-    op->s[RENAME_S_SECOND] = !r->from.is_dir;
-    op->s[RENAME_S_AT] = r->from.is_dir ? op->ino2 : op->ino;
-    op->s[RENAME_S_SOURCE] = r->from.entry.ino;
-    op->s[RENAME_S_TARGET] = r->to.is_dir ? r->to.entry.ino : 0;
-    op->s[RENAME_S_ROUNDS] = op->s[RENAME_S_MARK] = 0;
-    return kvfs_next(op, RENAME_WALK);
+    op->s[KVFS_RENAME_S_MOVES] = moves;
+    op->s[KVFS_RENAME_S_SECOND] = !r->from.is_dir;
+    op->s[KVFS_RENAME_S_AT] = r->from.is_dir ? op->ino2 : op->ino;
+    op->s[KVFS_RENAME_S_SOURCE] = r->from.entry.ino;
+    op->s[KVFS_RENAME_S_TARGET] = r->to.is_dir ? r->to.entry.ino : 0;
+    op->s[KVFS_RENAME_S_ROUNDS] = op->s[KVFS_RENAME_S_MARK] = 0;
+    return kvfs_next(op, KVFS_RENAME_WALK);
 }
 
 /* The walk has reached the root, or its target (found). 0: continue with the second. */
-static int name_rename_walk_turn(struct kvfs_op *op, int found)
+static int kvfs_name_rename_walk_end(struct kvfs_op *op, int found)
 {
-    int second = op->s[RENAME_S_SECOND] != 0;
+    int second = op->s[KVFS_RENAME_S_SECOND] != 0;
     if (found) {
         int exchange = (op->req->flags & SNIC_FSOP_RENAME_EXCHANGE) != 0;
-        op->s[RENAME_S_ERROR] = second && !exchange ? RENAME_NOT_EMPTY : RENAME_BELOW;
-        return kvfs_next(op, RENAME_VERDICT);
+        op->s[KVFS_RENAME_S_ERROR] =
+            second && !exchange ? KVFS_RENAME_NOT_EMPTY : KVFS_RENAME_BELOW;
+        return kvfs_next(op, KVFS_RENAME_VERDICT);
     }
-    if (second || op->s[RENAME_S_TARGET] == 0)
-        return kvfs_next(op, RENAME_WALKED);
-    op->s[RENAME_S_SECOND] = 1;
-    op->s[RENAME_S_AT] = op->ino;
-    op->s[RENAME_S_ROUNDS] = op->s[RENAME_S_MARK] = 0;
-    return kvfs_next(op, RENAME_WALK);
+    if (second || op->s[KVFS_RENAME_S_TARGET] == 0)
+        return kvfs_next(op, KVFS_RENAME_WALKED);
+    op->s[KVFS_RENAME_S_SECOND] = 1;
+    op->s[KVFS_RENAME_S_AT] = op->ino;
+    op->s[KVFS_RENAME_S_ROUNDS] = op->s[KVFS_RENAME_S_MARK] = 0;
+    return kvfs_next(op, KVFS_RENAME_WALK);
 }
 
 /* A piece of the walk, if nothing was moved since it began. */
-static int name_rename_walk(struct kvfs_op *op)
+static int kvfs_name_rename_walk(struct kvfs_op *op)
 {
-    uint64_t moves, at = op->s[RENAME_S_AT];
-    uint64_t look = op->s[RENAME_S_SECOND] != 0 ? op->s[RENAME_S_TARGET] : op->s[RENAME_S_SOURCE];
+    uint64_t moves, at = op->s[KVFS_RENAME_S_AT];
+    uint64_t look = op->s[KVFS_RENAME_S_SECOND] != 0 ? op->s[KVFS_RENAME_S_TARGET]
+                                                     : op->s[KVFS_RENAME_S_SOURCE];
     struct snic_fsop_attr a;
-    int rc = name_rename_moves(op, 0, &moves);
+    int rc = kvfs_name_rename_moves(op, 0, &moves);
     if (rc != 0)
         return rc;
-    if (moves != op->s[RENAME_S_MOVES])
-        return kvfs_next(op, RENAME_LOOK);
-    for (uint32_t i = 0; i < RENAME_PIECE; i++) {
+    if (moves != op->s[KVFS_RENAME_S_MOVES])
+        return kvfs_next(op, KVFS_RENAME_LOOK);
+    for (uint32_t i = 0; i < KVFS_RENAME_PIECE; i++) {
         if (at == 0 || at == look)
-            return name_rename_walk_turn(op, at == look);
+            return kvfs_name_rename_walk_end(op, at == look);
         rc = kvfs_peek_attr(op, at, &a);
         if (rc == SNIC_ENOENT) {
-            op->phase0 = RENAME_LOOK; /* removed: the request is examined anew */
-            return kvfs_torn(op, at, "a directory's parent, but missing");
+            op->phase0 = KVFS_RENAME_LOOK; /* removed: the request is examined anew */
+            return kvfs_retry_torn(op, at, "a directory's parent, but missing");
         }
         if (rc != 0)
             return rc;
         at = a.parent;
     }
-    op->s[RENAME_S_AT] = at;
-    if (at != 0 && at == op->s[RENAME_S_MARK]) {
-        op->s[RENAME_S_ERROR] = RENAME_CIRCLE;
-        return kvfs_next(op, RENAME_VERDICT);
+    op->s[KVFS_RENAME_S_AT] = at;
+    if (at != 0 && at == op->s[KVFS_RENAME_S_MARK]) {
+        op->s[KVFS_RENAME_S_ERROR] = KVFS_RENAME_CIRCLE;
+        return kvfs_next(op, KVFS_RENAME_VERDICT);
     }
-    op->s[RENAME_S_ROUNDS]++;
-    if (snic_is_pow2(op->s[RENAME_S_ROUNDS]))
-        op->s[RENAME_S_MARK] = at; /* I4 */
-    return kvfs_next(op, RENAME_WALK);
+    op->s[KVFS_RENAME_S_ROUNDS]++;
+    if (snic_is_pow2(op->s[KVFS_RENAME_S_ROUNDS]))
+        op->s[KVFS_RENAME_S_MARK] = at; /* I4 */
+    return kvfs_next(op, KVFS_RENAME_WALK);
 }
 
 /* The result of the walk is valid if nothing was moved meanwhile. */
-static int name_rename_verdict(struct kvfs_op *op)
+static int kvfs_name_rename_verdict(struct kvfs_op *op)
 {
     struct snic_kvop_key key;
     uint64_t moves;
-    int rc = name_rename_moves(op, 0, &moves);
+    int rc = kvfs_name_rename_moves(op, 0, &moves);
     if (rc != 0)
         return rc;
-    if (moves != op->s[RENAME_S_MOVES])
-        return kvfs_next(op, RENAME_LOOK);
-    if (op->s[RENAME_S_ERROR] != RENAME_CIRCLE)
-        return op->s[RENAME_S_ERROR] == RENAME_NOT_EMPTY ? SNIC_ENOTEMPTY : SNIC_EINVAL;
-    snic_kvfs_key(&key, op->s[RENAME_S_AT], SNIC_KVFS_REC_ATTR);
-    kvfs_damage(op->k, &key, "a directory that is below itself");
+    if (moves != op->s[KVFS_RENAME_S_MOVES])
+        return kvfs_next(op, KVFS_RENAME_LOOK);
+    if (op->s[KVFS_RENAME_S_ERROR] != KVFS_RENAME_CIRCLE)
+        return op->s[KVFS_RENAME_S_ERROR] == KVFS_RENAME_NOT_EMPTY ? SNIC_ENOTEMPTY : SNIC_EINVAL;
+    snic_kvfs_key(&key, op->s[KVFS_RENAME_S_AT], SNIC_KVFS_REC_ATTR);
+    kvfs_report_damage(op->k, &key, "a directory that is below itself");
     return SNIC_ECORRUPT;
 }
 
 /* ---- Who may ---- */
 
 /* Read the inodes and check the permissions. */
-static int name_rename_may(struct kvfs_op *op, struct name_rename *r)
+static int kvfs_name_rename_may(struct kvfs_op *op, struct kvfs_name_rename *r)
 {
     int rc = kvfs_may_delete(op, r->from.dir, &r->from.attr);
     if (rc != 0)
@@ -282,8 +284,8 @@ static int name_rename_may(struct kvfs_op *op, struct name_rename *r)
 }
 
 /* Attributes of one side's inode, which is not part of the commit if possible (I1). */
-static int name_rename_attr(struct kvfs_op *op, const struct name_rename *r,
-                            struct name_rename_side *s, int replaced)
+static int kvfs_name_rename_attr(struct kvfs_op *op, const struct kvfs_name_rename *r,
+                                 struct kvfs_name_rename_side *s, int replaced)
 {
     const uint32_t names = SNIC_KVFS_ATTR_PARENT | SNIC_KVFS_ATTR_PARENTS;
     int rc = kvfs_lock(op, s->entry.ino, KVFS_EXCLUSIVE);
@@ -294,20 +296,21 @@ static int name_rename_attr(struct kvfs_op *op, const struct name_rename *r,
         if (rc == 0)
             s->keep = s->is_dir || (s->attr.flags & names) == SNIC_KVFS_ATTR_PARENT;
         else if (rc == SNIC_ENOENT)
-            return kvfs_torn(op, s->entry.ino, "named, but missing");
+            return kvfs_retry_torn(op, s->entry.ino, "named, but missing");
     }
     if (rc == 0 && !s->keep)
         rc = kvfs_get_named(op, s->entry.ino, &s->attr);
     if (rc == 0 && s->is_dir != kvfs_is_dir(&s->attr))
-        return kvfs_torn(op, s->entry.ino, "of another type than its name");
+        return kvfs_retry_torn(op, s->entry.ino, "of another type than its name");
     return rc;
 }
 
 /* ---- Changes ---- */
 
 /* The inode of `s` gets the name of `to`. */
-static int name_rename_inode(struct kvfs_op *op, struct name_rename *r, struct name_rename_side *s,
-                             const struct name_rename_side *to)
+static int kvfs_name_rename_inode(struct kvfs_op *op, struct kvfs_name_rename *r,
+                                  struct kvfs_name_rename_side *s,
+                                  const struct kvfs_name_rename_side *to)
 {
     uint32_t nlink = s->attr.nlink;
     int rc;
@@ -327,22 +330,22 @@ static int name_rename_inode(struct kvfs_op *op, struct name_rename *r, struct n
 }
 
 /* A directory loses a subdirectory. A damaged count must not wrap. */
-static int name_rename_lose(struct kvfs_op *op, struct snic_fsop_attr *dir)
+static int kvfs_name_rename_lose(struct kvfs_op *op, struct snic_fsop_attr *dir)
 {
     if (dir->nlink < 3)
-        return kvfs_torn(op, dir->ino, "fewer links than subdirectories");
+        return kvfs_retry_torn(op, dir->ino, "fewer links than subdirectories");
     dir->nlink--;
     return 0;
 }
 
 /* The inode whose name is replaced. */
-static int name_rename_victim(struct kvfs_op *op, struct name_rename *r)
+static int kvfs_name_rename_victim(struct kvfs_op *op, struct kvfs_name_rename *r)
 {
     struct snic_fsop_attr *a = &r->to.attr;
     int rc = 0;
     if (r->to.is_dir) {
         a->nlink = 0;
-        rc = name_rename_lose(op, r->to.dir);
+        rc = kvfs_name_rename_lose(op, r->to.dir);
     } else {
         rc = kvfs_name_drop(op, a, r->to.dir->ino, r->to.hash);
     }
@@ -354,22 +357,22 @@ static int name_rename_victim(struct kvfs_op *op, struct name_rename *r)
     return r->to.is_dir ? kvfs_orphan(op, a) : kvfs_orphan_later(op, a);
 }
 
-static int name_rename_dirs(struct kvfs_op *op, struct name_rename *r)
+static int kvfs_name_rename_dirs(struct kvfs_op *op, struct kvfs_name_rename *r)
 {
     struct snic_fsop_attr *from = r->from.dir, *to = r->to.dir;
     int rc = 0;
     if (!r->exchange) {
         if (from->entries == 0)
-            return kvfs_torn(op, from->ino, "more names than it counts");
+            return kvfs_retry_torn(op, from->ino, "more names than it counts");
         from->entries -= !r->whiteout;
         to->entries += !r->to.found;
     }
     if (!r->same && r->from.is_dir) {
-        rc = name_rename_lose(op, from);
+        rc = kvfs_name_rename_lose(op, from);
         to->nlink++;
     }
     if (rc == 0 && !r->same && r->exchange && r->to.is_dir) {
-        rc = name_rename_lose(op, to);
+        rc = kvfs_name_rename_lose(op, to);
         from->nlink++;
     }
     if (rc != 0)
@@ -380,7 +383,7 @@ static int name_rename_dirs(struct kvfs_op *op, struct name_rename *r)
 }
 
 /* The whiteout that replaces the old name. */
-static int name_rename_whiteout(struct kvfs_op *op, struct name_rename_side *s)
+static int kvfs_name_rename_whiteout(struct kvfs_op *op, struct kvfs_name_rename_side *s)
 {
     struct snic_fsop_attr a;
     uint64_t ino;
@@ -393,52 +396,53 @@ static int name_rename_whiteout(struct kvfs_op *op, struct name_rename_side *s)
         return rc;
     a.name = s->hash;
     a.flags |= SNIC_KVFS_ATTR_PARENT;
-    kvfs_private(op, ino);
+    kvfs_mark_private(op, ino);
     rc = kvfs_put_attr(op, &a);
     return rc != 0 ? rc : kvfs_entry_put(op, s->dir->ino, s->name, s->size, ino, KVFS_IFCHR);
 }
 
-static int name_rename_changes(struct kvfs_op *op, struct name_rename *r)
+static int kvfs_name_rename_changes(struct kvfs_op *op, struct kvfs_name_rename *r)
 {
     int rc = kvfs_entry_put(op, r->to.dir->ino, r->to.name, r->to.size, r->from.entry.ino,
                             r->from.entry.type);
     if (rc == 0)
         rc = r->exchange   ? kvfs_entry_put(op, r->from.dir->ino, r->from.name, r->from.size,
                                             r->to.entry.ino, r->to.entry.type)
-             : r->whiteout ? name_rename_whiteout(op, &r->from)
+             : r->whiteout ? kvfs_name_rename_whiteout(op, &r->from)
                            : kvfs_entry_delete(op, r->from.dir->ino, r->from.name, r->from.size);
     if (rc == 0)
-        rc = name_rename_inode(op, r, &r->from, &r->to);
+        rc = kvfs_name_rename_inode(op, r, &r->from, &r->to);
     if (rc == 0 && r->to.found)
-        rc = r->exchange ? name_rename_inode(op, r, &r->to, &r->from) : name_rename_victim(op, r);
-    return rc != 0 ? rc : name_rename_dirs(op, r);
+        rc = r->exchange ? kvfs_name_rename_inode(op, r, &r->to, &r->from)
+                         : kvfs_name_rename_victim(op, r);
+    return rc != 0 ? rc : kvfs_name_rename_dirs(op, r);
 }
 
-static int name_rename_done(struct kvfs_op *op)
+static int kvfs_name_rename_done(struct kvfs_op *op)
 {
-    if (op->s[RENAME_S_GONE] != 0 && !kvfs_inode_hold(op, op->s[RENAME_S_GONE]))
-        kvfs_linger(op, op->s[RENAME_S_GONE]);
+    if (op->s[KVFS_RENAME_S_GONE] != 0 && !kvfs_inode_hold(op, op->s[KVFS_RENAME_S_GONE]))
+        kvfs_linger(op, op->s[KVFS_RENAME_S_GONE]);
     return 0;
 }
 
-static int name_rename_commit(struct kvfs_op *op, struct name_rename *r)
+static int kvfs_name_rename_commit(struct kvfs_op *op, struct kvfs_name_rename *r)
 {
-    int rc = name_rename_changes(op, r);
-    op->s[RENAME_S_GONE] =
+    int rc = kvfs_name_rename_changes(op, r);
+    op->s[KVFS_RENAME_S_GONE] =
         r->to.found && !r->exchange && r->to.attr.nlink == 0 ? r->to.attr.ino : 0;
     if (rc == 0)
         rc = kvfs_commit(op, 0);
     if (rc != 0)
         return rc;
     if (r->from.keep)
-        rc = kvfs_keep_times(op, &r->from.attr);
+        rc = kvfs_defer_times(op, &r->from.attr);
     if (rc == 0 && r->to.keep)
-        rc = kvfs_keep_times(op, &r->to.attr);
-    return rc == KVFS_PENDING ? rc : name_rename_done(op);
+        rc = kvfs_defer_times(op, &r->to.attr);
+    return rc == KVFS_PENDING ? rc : kvfs_name_rename_done(op);
 }
 
 /* The walk, and its place among all moves. 0: done, or not needed; KVFS_PENDING; SNIC_E*. */
-static int name_rename_order(struct kvfs_op *op, struct name_rename *r)
+static int kvfs_name_rename_order(struct kvfs_op *op, struct kvfs_name_rename *r)
 {
     uint64_t moves, target = r->to.is_dir ? r->to.entry.ino : 0;
     int rc;
@@ -450,31 +454,31 @@ static int name_rename_order(struct kvfs_op *op, struct name_rename *r)
         if (rc != 0)
             return rc;
     }
-    if (op->phase != RENAME_WALKED)
-        return name_rename_walk_begin(op, r);
-    rc = name_rename_moves(op, r->moving, &moves);
+    if (op->phase != KVFS_RENAME_WALKED)
+        return kvfs_name_rename_walk_begin(op, r);
+    rc = kvfs_name_rename_moves(op, r->moving, &moves);
     if (rc != 0)
         return rc;
-    if (moves != op->s[RENAME_S_MOVES] || r->from.entry.ino != op->s[RENAME_S_SOURCE] ||
-        target != op->s[RENAME_S_TARGET])
-        return kvfs_next(op, RENAME_LOOK);
-    return r->moving ? name_rename_raise(op, moves) : 0;
+    if (moves != op->s[KVFS_RENAME_S_MOVES] || r->from.entry.ino != op->s[KVFS_RENAME_S_SOURCE] ||
+        target != op->s[KVFS_RENAME_S_TARGET])
+        return kvfs_next(op, KVFS_RENAME_LOOK);
+    return r->moving ? kvfs_name_rename_raise(op, moves) : 0;
 }
 
 int kvfs_run_rename(struct kvfs_op *op)
 {
-    struct name_rename r;
+    struct kvfs_name_rename r;
     int rc;
     if (kvfs_committed(op) && (op->k->o.caps & SNIC_KV_CAP_ATOMIC_MULTI) != 0)
-        return name_rename_done(op); /* I1: nothing is kept back */
-    rc = name_rename_check(op->req);
+        return kvfs_name_rename_done(op); /* I1: nothing is deferred */
+    rc = kvfs_name_rename_check(op->req);
     if (rc != 0)
         return rc;
-    if (op->phase == RENAME_WALK)
-        return name_rename_walk(op);
-    if (op->phase == RENAME_VERDICT)
-        return name_rename_verdict(op);
-    rc = name_rename_read(op, &r);
+    if (op->phase == KVFS_RENAME_WALK)
+        return kvfs_name_rename_walk(op);
+    if (op->phase == KVFS_RENAME_VERDICT)
+        return kvfs_name_rename_verdict(op);
+    rc = kvfs_name_rename_read(op, &r);
     if (rc != 0)
         return rc;
     if (!r.from.found)
@@ -485,12 +489,12 @@ int kvfs_run_rename(struct kvfs_op *op)
         return SNIC_ENOENT;
     if (r.to.found && r.from.entry.ino == r.to.entry.ino)
         return 0; /* two names of one inode: POSIX requires no action */
-    rc = name_rename_order(op, &r);
+    rc = kvfs_name_rename_order(op, &r);
     if (rc == 0)
-        rc = name_rename_attr(op, &r, &r.from, 0);
+        rc = kvfs_name_rename_attr(op, &r, &r.from, 0);
     if (rc == 0 && r.to.found)
-        rc = name_rename_attr(op, &r, &r.to, !r.exchange);
+        rc = kvfs_name_rename_attr(op, &r, &r.to, !r.exchange);
     if (rc == 0)
-        rc = name_rename_may(op, &r);
-    return rc != 0 ? rc : name_rename_commit(op, &r);
+        rc = kvfs_name_rename_may(op, &r);
+    return rc != 0 ? rc : kvfs_name_rename_commit(op, &r);
 }

@@ -7,11 +7,12 @@
  */
 #include "kvfs/session_priv.h"
 
-enum { NUMBERS_RANGE = 16384 };
+enum { KVFS_NUMBERS_RANGE = 16384 };
 
-SNIC_STATIC_ASSERT(NUMBERS_RANGE <= SNIC_KVFS_SESSION_RANGE_MAX, "as a session's record has it");
+SNIC_STATIC_ASSERT(KVFS_NUMBERS_RANGE <= SNIC_KVFS_SESSION_RANGE_MAX,
+                   "as a session's record has it");
 
-/* The engine's own: takes a range (N2) for the session s[0]. */
+/* The engine's own: allocs a range (N2) for the session s[0]. */
 int kvfs_run_numbers(struct kvfs_op *op)
 {
     struct snic_kvfs *k = op->k;
@@ -26,18 +27,18 @@ int kvfs_run_numbers(struct kvfs_op *op)
     if (rc == KVFS_PENDING)
         return rc;
     if (rc == SNIC_ENOENT || (rc == 0 && size != sizeof(next))) {
-        kvfs_damage(k, &key, "no next inode number");
+        kvfs_report_damage(k, &key, "no next inode number");
         rc = SNIC_ECORRUPT;
     }
     first = rc == 0 ? snic_get_le64(body) : 0;
-    if (rc == 0 && (first < 2 || first > SNIC_KVFS_INO_MAX - NUMBERS_RANGE))
+    if (rc == 0 && (first < 2 || first > SNIC_KVFS_INO_MAX - KVFS_NUMBERS_RANGE))
         rc = SNIC_ENOSPC;
     if (rc == 0) {
-        snic_put_le64(next, first + NUMBERS_RANGE);
+        snic_put_le64(next, first + KVFS_NUMBERS_RANGE);
         rc = kvfs_put(op, &key, next, sizeof(next));
     }
     if (rc == 0)
-        rc = kvfs_session_range(op, first, NUMBERS_RANGE);
+        rc = kvfs_session_range(op, first, KVFS_NUMBERS_RANGE);
     if (rc == 0)
         rc = kvfs_commit(op, 0);
     if (rc == KVFS_PENDING || op->again)
@@ -49,7 +50,7 @@ int kvfs_run_numbers(struct kvfs_op *op)
         k->ino_error = rc;
         if (rc == 0) {
             k->ino_next = first;
-            k->ino_end = first + NUMBERS_RANGE;
+            k->ino_end = first + KVFS_NUMBERS_RANGE;
         }
     }
     kvfs_wake_all(&k->ino_waiters);

@@ -6,11 +6,11 @@
 #include "kvfs/txn_priv.h"
 
 enum {
-    TXN_RETRIES_AT_ONCE = 3,
-    TXN_RETRIES_MAX = 1000,
-    TXN_BACKOFF_NS = 50000, /* doubles with each retry ...                                    */
-    TXN_BACKOFF_DOUBLE = 8, /* ... so often                                                   */
-    OP_TORN_MAX = 16        /* rounds before inconsistent records are reported as damage      */
+    KVFS_TXN_RETRIES_AT_ONCE = 3,
+    KVFS_TXN_RETRIES_MAX = 1000,
+    KVFS_TXN_BACKOFF_NS = 50000, /* doubles with each retry ... */
+    KVFS_TXN_BACKOFF_DOUBLE = 8, /* ... so often */
+    KVFS_OP_TORN_MAX = 16 /* rounds before inconsistent records are reported as damage      */
 };
 
 /* ---- Ready, waiting ---- */
@@ -70,8 +70,8 @@ void kvfs_txn_begin(struct kvfs_op *op)
     op->reads_end = &op->reads;
     op->changes = NULL;
     op->changes_end = &op->changes;
-    op->takes = NULL;
-    op->take_at = &op->takes;
+    op->allocs = NULL;
+    op->alloc_at = &op->allocs;
     op->commit_state = KVFS_COMMIT_NONE;
     op->sent = 0;
     op->made = 0;
@@ -103,7 +103,7 @@ int kvfs_next(struct kvfs_op *op, uint32_t phase)
     return kvfs_restart(op);
 }
 
-void kvfs_remember(struct kvfs_op *op, uint32_t word, uint64_t value)
+void kvfs_save_word(struct kvfs_op *op, uint32_t word, uint64_t value)
 {
     op->s[word] = value;
     op->s0[word] = value;
@@ -114,30 +114,30 @@ void kvfs_txn_retry(struct kvfs_op *op)
 {
     struct snic_kvfs *k = op->k;
     k->stats.retries++;
-    if (op->retries++ >= TXN_RETRIES_MAX) {
+    if (op->retries++ >= KVFS_TXN_RETRIES_MAX) {
         op->commit_state = KVFS_COMMIT_FAILED;
         op->commit_error = SNIC_ETIMEDOUT;
         return;
     }
     op->again = 1;
-    if (op->retries > TXN_RETRIES_AT_ONCE) {
-        uint32_t n = op->retries - TXN_RETRIES_AT_ONCE;
-        uint64_t most = (uint64_t)TXN_BACKOFF_NS
-                        << (n < TXN_BACKOFF_DOUBLE ? n : TXN_BACKOFF_DOUBLE);
+    if (op->retries > KVFS_TXN_RETRIES_AT_ONCE) {
+        uint32_t n = op->retries - KVFS_TXN_RETRIES_AT_ONCE;
+        uint64_t most = (uint64_t)KVFS_TXN_BACKOFF_NS
+                        << (n < KVFS_TXN_BACKOFF_DOUBLE ? n : KVFS_TXN_BACKOFF_DOUBLE);
         snic_wheel_arm(&k->wheel, &op->timer, k->now.mono_ns + 1 + snic_rng_below(&k->rng, most));
         op->asleep = 1;
     }
 }
 
-int kvfs_torn(struct kvfs_op *op, uint64_t ino, const char *what)
+int kvfs_retry_torn(struct kvfs_op *op, uint64_t ino, const char *what)
 {
     struct snic_kvop_key key;
-    if (op->torn < OP_TORN_MAX) {
+    if (op->torn < KVFS_OP_TORN_MAX) {
         op->torn++;
         return kvfs_restart(op);
     }
     snic_kvfs_key(&key, ino, SNIC_KVFS_REC_ATTR);
-    kvfs_damage(op->k, &key, what);
+    kvfs_report_damage(op->k, &key, what);
     return SNIC_ECORRUPT;
 }
 
@@ -248,21 +248,22 @@ void kvfs_io_forget(struct kvfs_op *op, uint32_t n)
 
 /* ---- Results and reports ---- */
 
-void kvfs_answer_attr(struct kvfs_op *op, const struct snic_fsop_attr *a)
+void kvfs_reply_attr(struct kvfs_op *op, const struct snic_fsop_attr *a)
 {
     op->req->attr = *a;
     op->req->attr.ino = kvfs_ino_out(a->ino);
     op->req->attr.parent = kvfs_ino_out(a->parent);
 }
 
-void kvfs_damage(struct snic_kvfs *k, const struct snic_kvop_key *key, const char *what)
+void kvfs_report_damage(struct snic_kvfs *k, const struct snic_kvop_key *key, const char *what)
 {
     struct snic_kvfs_damage d = {.key = *key, .what = what};
     if (k->o.damage != NULL)
         k->o.damage(k->o.ctx, &d);
 }
 
-void kvfs_damage_object(struct snic_kvfs *k, uint64_t object, uint64_t offset, const char *what)
+void kvfs_report_object_damage(struct snic_kvfs *k, uint64_t object, uint64_t offset,
+                               const char *what)
 {
     struct snic_kvfs_damage d = {.object = object, .offset = offset, .what = what};
     if (k->o.damage != NULL)

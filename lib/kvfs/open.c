@@ -7,14 +7,14 @@
  */
 #include "kvfs/data_priv.h"
 
-enum { OPEN_TRUNC = 1 };
-enum { SYNC_TIMES = 0, SYNC_STORE = 1 };
+enum { KVFS_OPEN_TRUNC = 1 };
+enum { KVFS_SYNC_TIMES = 0, KVFS_SYNC_STORE = 1 };
 /* op->s: the position in the table of inodes; the inode's number + 1, 0: to be chosen. */
-enum { SYNC_S_PLACE = 0, SYNC_S_INO = 1 };
+enum { KVFS_SYNC_S_PLACE = 0, KVFS_SYNC_S_INO = 1 };
 
 /* ---- OPEN ---- */
 
-static int open_check(struct kvfs_op *op, const struct snic_fsop_attr *a)
+static int kvfs_open_check(struct kvfs_op *op, const struct snic_fsop_attr *a)
 {
     uint32_t flags = op->req->flags, want = 0;
     if (a->nlink == 0 && !kvfs_inode_openable(op->k, op->ino))
@@ -41,34 +41,34 @@ int kvfs_run_open(struct kvfs_op *op)
     else if (rc == 0)
         rc = kvfs_peek_attr(op, op->ino, &a);
     if (rc == 0 && op->phase == 0)
-        rc = open_check(op, &a);
+        rc = kvfs_open_check(op, &a);
     if (rc == 0 && trunc && kvfs_is_reg(&a)) {
         a.mtime = kvfs_time(op);
         a.ctime = a.mtime;
         rc = kvfs_data_strip(op, &a, 1);
         if (rc == 0)
-            rc = kvfs_truncate(op, &a, 0, OPEN_TRUNC);
+            rc = kvfs_truncate(op, &a, 0, KVFS_OPEN_TRUNC);
     }
     if (rc == 0)
         rc = kvfs_inode_open(op, op->ino);
     if (rc != 0)
         return rc;
     req->handle = kvfs_handle(op->ino, req->flags);
-    kvfs_answer_attr(op, &a);
+    kvfs_reply_attr(op, &a);
     return 0;
 }
 
 /* ---- FLUSH, RELEASE ---- */
 
 /*
- * Add times and space kept back of the inode to this operation's changes. At a close the time of
- * the last read may stay kept back: a file that is only read costs no commit.
+ * Add times and deferred space of the inode to this operation's changes. At a close the time of
+ * the last read may stay deferred: a file that is only read costs no commit.
  */
-static int open_flush(struct kvfs_op *op, uint64_t ino, uint32_t waits)
+static int kvfs_open_flush(struct kvfs_op *op, uint64_t ino, uint32_t waits)
 {
     const struct kvfs_inode *i = kvfs_inode_find(op->k, ino);
     int rc;
-    if (i == NULL || (i->kept.set & ~waits) == 0 || op->commit_state != KVFS_COMMIT_NONE)
+    if (i == NULL || (i->deferred.set & ~waits) == 0 || op->commit_state != KVFS_COMMIT_NONE)
         return 0;
     op->reserve = 1; /* a close must not fail on a full store */
     rc = kvfs_lock(op, ino, KVFS_EXCLUSIVE);
@@ -76,17 +76,17 @@ static int open_flush(struct kvfs_op *op, uint64_t ino, uint32_t waits)
 }
 
 /* The inode of the request's handle. */
-static int open_handle(const struct kvfs_op *op, uint64_t *ino)
+static int kvfs_open_handle(const struct kvfs_op *op, uint64_t *ino)
 {
     uint64_t handle = op->req->handle;
     *ino = kvfs_handle_ino(handle);
     return handle == 0 || kvfs_inode_opens(op->k, *ino) == 0 ? SNIC_EBADF : 0;
 }
 
-/* The request's owner ends, whatever the result of writing times kept back. */
-static int open_end_owner(struct kvfs_op *op, uint64_t ino, uint32_t kinds)
+/* The request's owner ends, whatever the result of writing deferred times. */
+static int kvfs_open_end_owner(struct kvfs_op *op, uint64_t ino, uint32_t kinds)
 {
-    int rc = open_flush(op, ino, KVFS_KEPT_ATIME);
+    int rc = kvfs_open_flush(op, ino, KVFS_DEFER_ATIME);
     if (kvfs_runs_again(op, rc))
         return KVFS_PENDING;
     if (rc == 0)
@@ -98,22 +98,22 @@ static int open_end_owner(struct kvfs_op *op, uint64_t ino, uint32_t kinds)
 int kvfs_run_flush(struct kvfs_op *op)
 {
     uint64_t ino;
-    int rc = open_handle(op, &ino);
-    return rc != 0 ? rc : open_end_owner(op, ino, KVFS_LOCKS_POSIX);
+    int rc = kvfs_open_handle(op, &ino);
+    return rc != 0 ? rc : kvfs_open_end_owner(op, ino, KVFS_LOCKS_POSIX);
 }
 
-/* The handle ends whatever the store's result: unwritten times stay kept back. */
+/* The handle ends whatever the store's result: unwritten times stay deferred. */
 int kvfs_run_release(struct kvfs_op *op)
 {
     uint64_t ino;
-    int rc = open_handle(op, &ino);
+    int rc = kvfs_open_handle(op, &ino);
     if (rc != 0)
         return rc;
     if (op->k->session.dead || !op->k->session.mounted) {
         kvfs_inode_close(op->k, op->req->handle);
         return 0;
     }
-    rc = open_end_owner(op, ino, KVFS_LOCKS_POSIX | KVFS_LOCKS_FLOCK);
+    rc = kvfs_open_end_owner(op, ino, KVFS_LOCKS_POSIX | KVFS_LOCKS_FLOCK);
     if (kvfs_runs_again(op, rc))
         return KVFS_PENDING;
     kvfs_inode_close(op->k, op->req->handle);
@@ -123,27 +123,27 @@ int kvfs_run_release(struct kvfs_op *op)
 /* ---- FSYNC, SYNCFS ---- */
 
 /*
- * Write times kept back of all inodes, one after the other. The inode of the round stays in op->s:
+ * Write deferred times of all inodes, one after the other. The inode of the round stays in op->s:
  * with the commit it may leave the table, and the next one there is another.
  */
-static int open_sync_times(struct kvfs_op *op)
+static int kvfs_open_sync_times(struct kvfs_op *op)
 {
     uint64_t ino;
     for (;;) {
-        if (op->s[SYNC_S_INO] == 0) {
-            if (!kvfs_inode_next(op->k, &op->s[SYNC_S_PLACE], &ino))
-                return kvfs_next(op, SYNC_STORE);
-            op->s[SYNC_S_INO] = ino + 1;
+        if (op->s[KVFS_SYNC_S_INO] == 0) {
+            if (!kvfs_inode_next(op->k, &op->s[KVFS_SYNC_S_PLACE], &ino))
+                return kvfs_next(op, KVFS_SYNC_STORE);
+            op->s[KVFS_SYNC_S_INO] = ino + 1;
         }
-        int rc = open_flush(op, op->s[SYNC_S_INO] - 1, 0);
+        int rc = kvfs_open_flush(op, op->s[KVFS_SYNC_S_INO] - 1, 0);
         if (rc == 0)
             rc = kvfs_commit(op, 0);
         if (rc != 0)
             return rc;
-        op->s[SYNC_S_INO] = 0;
+        op->s[KVFS_SYNC_S_INO] = 0;
         if (op->held_count != 0) { /* else there was nothing to write */
-            kvfs_hold_end(op);
-            return kvfs_next(op, SYNC_TIMES);
+            kvfs_unlock_all(op);
+            return kvfs_next(op, KVFS_SYNC_TIMES);
         }
     }
 }
@@ -153,11 +153,11 @@ int kvfs_run_fsync(struct kvfs_op *op)
     struct snic_kvop want = {.kind = SNIC_KVOP_SYNC};
     const struct snic_kvop *got;
     int rc = 0;
-    if (op->phase == SYNC_TIMES && op->req->kind == SNIC_FSOP_SYNCFS)
-        return open_sync_times(op);
-    if (op->phase == SYNC_TIMES && (op->req->flags & SNIC_FSOP_FSYNC_DATA) == 0)
-        rc = open_flush(op, op->ino, 0);
-    if (rc == 0 && op->phase == SYNC_TIMES)
+    if (op->phase == KVFS_SYNC_TIMES && op->req->kind == SNIC_FSOP_SYNCFS)
+        return kvfs_open_sync_times(op);
+    if (op->phase == KVFS_SYNC_TIMES && (op->req->flags & SNIC_FSOP_FSYNC_DATA) == 0)
+        rc = kvfs_open_flush(op, op->ino, 0);
+    if (rc == 0 && op->phase == KVFS_SYNC_TIMES)
         rc = kvfs_commit(op, 0);
     return rc != 0 ? rc : kvfs_io(op, 0, &want, &got);
 }

@@ -21,8 +21,8 @@ void kvfs_entry_key(const struct snic_kvfs *k, uint64_t dir, const char *name, u
 /* The same with a key of kvfs_entry_key(). */
 int kvfs_entry_get_at(struct kvfs_op *op, const struct snic_kvop_key *key, const char *name,
                       uint32_t size, struct kvfs_found *out);
-int kvfs_entry_glance_at(struct kvfs_op *op, const struct snic_kvop_key *key, const char *name,
-                         uint32_t size, struct kvfs_found *out);
+int kvfs_entry_peek_cached(struct kvfs_op *op, const struct snic_kvop_key *key, const char *name,
+                           uint32_t size, struct kvfs_found *out);
 int kvfs_entry_put_at(struct kvfs_op *op, const struct snic_kvop_key *key, const char *name,
                       uint32_t size, uint64_t ino, uint32_t type);
 /* Adds a name, or replaces (ino, type) of an existing one. */
@@ -40,13 +40,13 @@ static inline int kvfs_name_dots(const char *name, uint32_t size)
 struct snic_fsop_hash kvfs_name_hash(const struct kvfs_op *op, const char *name, uint32_t size);
 /* A name to be made: 0; SNIC_ENOENT empty; SNIC_ENAMETOOLONG; SNIC_EINVAL '/' or 0 in it. */
 int kvfs_name_check(const char *name, uint32_t size);
-/* The attributes of an inode that an entry names: SNIC_ENOENT is kvfs_torn(). */
+/* The attributes of an inode that an entry names: SNIC_ENOENT is kvfs_retry_torn(). */
 int kvfs_get_named(struct kvfs_op *op, uint64_t ino, struct snic_fsop_attr *out);
 
 /* ---- cred.c, perm.c: permissions ---- */
 
 /* 1: no check of permissions: a CHECKED request, or the engine's own. */
-int kvfs_is_free(const struct kvfs_op *op);
+int kvfs_is_privileged(const struct kvfs_op *op);
 enum { KVFS_MAY_EXEC = 1, KVFS_MAY_WRITE = 2, KVFS_MAY_READ = 4 };
 /* Mode bits and ACL; 0 at once for requests that were CHECKED. 0; KVFS_PENDING; SNIC_EACCES. */
 int kvfs_may(struct kvfs_op *op, const struct snic_fsop_attr *a, uint32_t want);
@@ -148,6 +148,6 @@ int kvfs_run_getlk(struct kvfs_op *op);
 int kvfs_run_setlk(struct kvfs_op *op);
 int kvfs_run_flock(struct kvfs_op *op);
 /* A request ends without its function: it stops waiting for a lock. */
-void kvfs_locks_leave(struct kvfs_op *op);
+void kvfs_locks_stop_waiting(struct kvfs_op *op);
 
 #endif /* SNIC_KVFS_OPS_H */

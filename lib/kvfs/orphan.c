@@ -15,44 +15,44 @@
  */
 #include "kvfs/session_priv.h"
 
-enum { ORPHAN_PAGE = 48 };
+enum { KVFS_ORPHAN_PAGE = 48 };
 /* Phases of collecting: 0 decides. */
-enum { ORPHAN_EMPTY = 1, ORPHAN_ATTR = 2, ORPHAN_LIST = 3, ORPHAN_AT_ONCE = 4 };
+enum { KVFS_ORPHAN_EMPTY = 1, KVFS_ORPHAN_ATTR = 2, KVFS_ORPHAN_LIST = 3, KVFS_ORPHAN_AT_ONCE = 4 };
 
-static void orphan_key(struct snic_kvop_key *key, uint64_t ino)
+static void kvfs_orphan_key(struct snic_kvop_key *key, uint64_t ino)
 {
     snic_kvfs_key_number(key, SNIC_KVFS_GROUP_ORPHANS, SNIC_KVFS_REC_ORPHAN, ino);
 }
 
-static int orphan_put(struct kvfs_op *op, uint64_t ino, const struct snic_kvfs_orphan *o)
+static int kvfs_orphan_put(struct kvfs_op *op, uint64_t ino, const struct snic_kvfs_orphan *o)
 {
     struct snic_kvop_key key;
-    unsigned char *record = kvfs_take(op, SNIC_KVFS_ORPHAN_BYTES);
+    unsigned char *record = kvfs_alloc(op, SNIC_KVFS_ORPHAN_BYTES);
     if (record == NULL)
         return SNIC_ENOMEM;
     uint32_t size = snic_kvfs_orphan_encode(record, o);
-    orphan_key(&key, ino);
+    kvfs_orphan_key(&key, ino);
     return kvfs_put(op, &key, record + SNIC_KVFS_HEAD, size - SNIC_KVFS_HEAD);
 }
 
 /* 0; SNIC_ENOENT; KVFS_PENDING; SNIC_E*. */
-static int orphan_get(struct kvfs_op *op, uint64_t ino, struct snic_kvfs_orphan *o)
+static int kvfs_orphan_get(struct kvfs_op *op, uint64_t ino, struct snic_kvfs_orphan *o)
 {
     struct snic_kvop_key key;
     const void *body;
     uint32_t size;
-    orphan_key(&key, ino);
+    kvfs_orphan_key(&key, ino);
     int rc = kvfs_get(op, &key, &body, &size);
     if (rc != 0)
         return rc;
     rc = snic_kvfs_orphan_decode(o, (const unsigned char *)body - SNIC_KVFS_HEAD,
                                  size + SNIC_KVFS_HEAD);
     if (rc != 0)
-        kvfs_damage(op->k, &key, "orphan");
+        kvfs_report_damage(op->k, &key, "orphan");
     return rc;
 }
 
-static int orphan_delete_kind(struct kvfs_op *op, uint64_t ino, enum snic_kvfs_record kind)
+static int kvfs_orphan_delete_kind(struct kvfs_op *op, uint64_t ino, enum snic_kvfs_record kind)
 {
     struct snic_kvop_key key;
     snic_kvfs_key(&key, ino, kind);
@@ -60,25 +60,25 @@ static int orphan_delete_kind(struct kvfs_op *op, uint64_t ino, enum snic_kvfs_r
 }
 
 /* Delete all records of an inode without further names and extended attributes. */
-static int orphan_delete_all(struct kvfs_op *op, const struct snic_fsop_attr *a)
+static int kvfs_orphan_delete_all(struct kvfs_op *op, const struct snic_fsop_attr *a)
 {
     uint32_t type = a->mode & KVFS_IFMT;
-    int rc = orphan_delete_kind(op, a->ino, SNIC_KVFS_REC_ATTR);
+    int rc = kvfs_orphan_delete_kind(op, a->ino, SNIC_KVFS_REC_ATTR);
     if (rc == 0 && type != KVFS_IFDIR)
-        rc = orphan_delete_kind(op, a->ino, SNIC_KVFS_REC_LOCKS);
+        rc = kvfs_orphan_delete_kind(op, a->ino, SNIC_KVFS_REC_LOCKS);
     if (rc == 0 && type == KVFS_IFLNK)
-        rc = orphan_delete_kind(op, a->ino, SNIC_KVFS_REC_TARGET);
+        rc = kvfs_orphan_delete_kind(op, a->ino, SNIC_KVFS_REC_TARGET);
     if (rc != 0 || type != KVFS_IFREG)
         return rc;
     if ((a->flags & SNIC_KVFS_ATTR_BIG) == 0)
-        rc = orphan_delete_kind(op, a->ino, SNIC_KVFS_REC_DATA);
-    if (rc == 0 && ((a->flags & SNIC_KVFS_ATTR_BIG) != 0 || !kvfs_tail_clean(op, a->ino)))
+        rc = kvfs_orphan_delete_kind(op, a->ino, SNIC_KVFS_REC_DATA);
+    if (rc == 0 && ((a->flags & SNIC_KVFS_ATTR_BIG) != 0 || !kvfs_tail_is_clean(op, a->ino)))
         rc = kvfs_change_object(op, SNIC_KVOP_CHANGE_TRUNCATE, a->ino, 0, NULL, 0);
     return rc;
 }
 
 /* It is kept, without a name, and on the list. */
-static int orphan_note(struct kvfs_op *op, struct kvfs_inode *i, const struct snic_fsop_attr *a)
+static int kvfs_orphan_add(struct kvfs_op *op, struct kvfs_inode *i, const struct snic_fsop_attr *a)
 {
     struct snic_kvfs_orphan o = {.count = 0};
     struct snic_fsop_attr gone = *a;
@@ -86,11 +86,11 @@ static int orphan_note(struct kvfs_op *op, struct kvfs_inode *i, const struct sn
     i->orphan = 1;
     gone.nlink = 0;
     rc = kvfs_put_attr(op, &gone);
-    return rc != 0 ? rc : orphan_put(op, a->ino, &o);
+    return rc != 0 ? rc : kvfs_orphan_put(op, a->ino, &o);
 }
 
 /* 1: the attributes show that it has no other records. */
-static int orphan_is_plain(const struct snic_fsop_attr *a)
+static int kvfs_orphan_is_plain(const struct snic_fsop_attr *a)
 {
     const uint32_t more = SNIC_KVFS_ATTR_XATTR | SNIC_KVFS_ATTR_ACL | SNIC_KVFS_ATTR_DEFAULT_ACL |
                           SNIC_KVFS_ATTR_PARENTS;
@@ -106,23 +106,23 @@ int kvfs_orphan(struct kvfs_op *op, const struct snic_fsop_attr *a)
         return rc;
     i = kvfs_inode_find(op->k, a->ino);
     SNIC_ASSERT(i != NULL);
-    if (kvfs_alone(op->k) && i->opens == 0 && i->pins == 0 && orphan_is_plain(a) &&
+    if (kvfs_alone(op->k) && i->opens == 0 && i->pins == 0 && kvfs_orphan_is_plain(a) &&
         !kvfs_inode_holds(op) && (multi || (a->flags & SNIC_KVFS_ATTR_BIG) == 0)) {
         i->orphan = 0;
-        return orphan_delete_all(op, a);
+        return kvfs_orphan_delete_all(op, a);
     }
-    return orphan_note(op, i, a);
+    return kvfs_orphan_add(op, i, a);
 }
 
 int kvfs_orphan_later(struct kvfs_op *op, const struct snic_fsop_attr *a)
 {
     int rc = kvfs_lock(op, a->ino, KVFS_EXCLUSIVE);
-    return rc != 0 ? rc : orphan_note(op, kvfs_inode_find(op->k, a->ino), a);
+    return rc != 0 ? rc : kvfs_orphan_add(op, kvfs_inode_find(op->k, a->ino), a);
 }
 
 /* ---- Collecting: one inode ---- */
 
-static struct snic_kvfs_claim *orphan_claim(struct snic_kvfs_orphan *o, uint64_t session)
+static struct snic_kvfs_claim *kvfs_orphan_claim(struct snic_kvfs_orphan *o, uint64_t session)
 {
     for (uint32_t i = 0; i < o->count; i++)
         if (o->claims[i].session == session)
@@ -131,7 +131,7 @@ static struct snic_kvfs_claim *orphan_claim(struct snic_kvfs_orphan *o, uint64_t
 }
 
 /* Remove claims of sessions that are not in the table any more. */
-static void orphan_prune(const struct snic_kvfs *k, struct snic_kvfs_orphan *o)
+static void kvfs_orphan_prune(const struct snic_kvfs *k, struct snic_kvfs_orphan *o)
 {
     for (uint32_t i = 0; i < o->count;) {
         int there = o->claims[i].session == k->session.id;
@@ -145,9 +145,10 @@ static void orphan_prune(const struct snic_kvfs *k, struct snic_kvfs_orphan *o)
 }
 
 /* Put this session's claim in the record. 1: it has changed. */
-static int orphan_claim_set(const struct snic_kvfs *k, struct snic_kvfs_orphan *o, uint64_t open)
+static int kvfs_orphan_claim_set(const struct snic_kvfs *k, struct snic_kvfs_orphan *o,
+                                 uint64_t open)
 {
-    struct snic_kvfs_claim *own = orphan_claim(o, k->session.id);
+    struct snic_kvfs_claim *own = kvfs_orphan_claim(o, k->session.id);
     if (own == NULL) {
         if (o->count == SNIC_KVFS_ORPHAN_SESSIONS_MAX)
             return 0;
@@ -161,10 +162,10 @@ static int orphan_claim_set(const struct snic_kvfs *k, struct snic_kvfs_orphan *
     return 1;
 }
 
-static int orphan_all_passed(const struct snic_kvfs *k, struct snic_kvfs_orphan *o)
+static int kvfs_orphan_all_closed(const struct snic_kvfs *k, struct snic_kvfs_orphan *o)
 {
     for (uint32_t j = 0; j < k->session.other_count; j++) {
-        const struct snic_kvfs_claim *c = orphan_claim(o, k->session.others[j].id);
+        const struct snic_kvfs_claim *c = kvfs_orphan_claim(o, k->session.others[j].id);
         if (c == NULL || c->open)
             return 0;
     }
@@ -172,10 +173,10 @@ static int orphan_all_passed(const struct snic_kvfs *k, struct snic_kvfs_orphan 
 }
 
 /*
- * Decide: *out is 1 if no session has it open, ORPHAN_AT_ONCE if, besides, one commit can remove
- * it.
+ * Decide: *out is 1 if no session has it open, KVFS_ORPHAN_AT_ONCE if, besides, one commit can
+ * remove it.
  */
-static int orphan_decide(struct kvfs_op *op, int *out)
+static int kvfs_orphan_decide(struct kvfs_op *op, int *out)
 {
     struct snic_kvfs *k = op->k;
     struct snic_kvfs_orphan o = {.count = 0};
@@ -187,12 +188,12 @@ static int orphan_decide(struct kvfs_op *op, int *out)
     rc = kvfs_lock(op, op->s[0], KVFS_EXCLUSIVE);
     if (rc != 0)
         return rc;
-    orphan_key(&key, op->s[0]);
+    kvfs_orphan_key(&key, op->s[0]);
     kvfs_prefetch(op, &key);
     missing = kvfs_get_attr(op, op->s[0], &a);
     if (missing != 0 && missing != SNIC_ENOENT)
         return missing;
-    rc = orphan_get(op, op->s[0], &o);
+    rc = kvfs_orphan_get(op, op->s[0], &o);
     if (rc != 0 && rc != SNIC_ENOENT)
         return rc;
     if (missing != 0 || a.nlink != 0) {
@@ -208,35 +209,35 @@ static int orphan_decide(struct kvfs_op *op, int *out)
     if (op->commit_state == KVFS_COMMIT_NONE) { /* else it is decided; sessions may have left */
         if (kvfs_alone(k)) {                    /* O3 */
             int multi = (k->o.caps & SNIC_KV_CAP_ATOMIC_MULTI) != 0;
-            *out = open ? 0 : multi && orphan_is_plain(&a) ? ORPHAN_AT_ONCE : 1;
+            *out = open ? 0 : multi && kvfs_orphan_is_plain(&a) ? KVFS_ORPHAN_AT_ONCE : 1;
             return 0;
         }
-        rc = kvfs_session_look(op, 0);
+        rc = kvfs_session_reload(op, 0);
         if (rc != 0)
             return rc;
-        orphan_prune(k, &o);
-        if (!open && orphan_all_passed(k, &o)) {
+        kvfs_orphan_prune(k, &o);
+        if (!open && kvfs_orphan_all_closed(k, &o)) {
             *out = 1;
             return 0;
         }
-        if (!orphan_claim_set(k, &o, open))
+        if (!kvfs_orphan_claim_set(k, &o, open))
             return 0;
     }
-    rc = orphan_put(op, op->s[0], &o);
+    rc = kvfs_orphan_put(op, op->s[0], &o);
     return rc != 0 ? rc : kvfs_commit(op, 0);
 }
 
 /* The object, then all records but the attributes, page by page. 0: done. */
-static int orphan_empty(struct kvfs_op *op)
+static int kvfs_orphan_delete_records(struct kvfs_op *op)
 {
-    unsigned char *room = kvfs_take(op, KVFS_SCAN_ROOM);
+    unsigned char *room = kvfs_alloc(op, KVFS_SCAN_BYTES);
     const struct snic_kvop *got;
     struct snic_kvop truncate = {.kind = SNIC_KVOP_OBJECT_TRUNCATE, .object = op->s[0]};
     struct snic_kvop scan = {.kind = SNIC_KVOP_SCAN,
-                             .scan_max = ORPHAN_PAGE,
+                             .scan_max = KVFS_ORPHAN_PAGE,
                              .key = {.group = op->s[0]},
                              .out = room,
-                             .out_room = KVFS_SCAN_ROOM};
+                             .out_room = KVFS_SCAN_BYTES};
     uint32_t count = 0;
     int rc = room == NULL ? SNIC_ENOMEM : 0;
     if (rc == 0 && op->s[1] == 0)
@@ -263,56 +264,57 @@ static int orphan_empty(struct kvfs_op *op)
 }
 
 /* Delete all of it, and the list's record. The lock is held since it was decided. */
-static int orphan_at_once(struct kvfs_op *op)
+static int kvfs_orphan_delete_at_once(struct kvfs_op *op)
 {
     struct snic_fsop_attr a;
     struct snic_kvop_key key;
     int rc = kvfs_get_attr(op, op->s[0], &a);
     if (rc == 0)
-        rc = orphan_delete_all(op, &a);
+        rc = kvfs_orphan_delete_all(op, &a);
     if (rc != 0 && rc != SNIC_ENOENT)
         return rc;
-    orphan_key(&key, op->s[0]);
+    kvfs_orphan_key(&key, op->s[0]);
     rc = kvfs_delete(op, &key);
     return rc != 0 ? rc : kvfs_commit(op, 0);
 }
 
 /* Delete the attributes, and then the list's record. */
-static int orphan_end(struct kvfs_op *op)
+static int kvfs_orphan_delete_inode(struct kvfs_op *op)
 {
     struct snic_kvop_key key;
     int multi = (op->k->o.caps & SNIC_KV_CAP_ATOMIC_MULTI) != 0;
     int rc = 0;
-    orphan_key(&key, op->s[0]);
-    if (op->phase == ORPHAN_ATTR) {
-        rc = orphan_delete_kind(op, op->s[0], SNIC_KVFS_REC_ATTR);
+    kvfs_orphan_key(&key, op->s[0]);
+    if (op->phase == KVFS_ORPHAN_ATTR) {
+        rc = kvfs_orphan_delete_kind(op, op->s[0], SNIC_KVFS_REC_ATTR);
         if (rc == 0 && multi)
             rc = kvfs_delete(op, &key);
         if (rc == 0)
             rc = kvfs_commit(op, 0);
         if (rc != 0 || multi)
             return rc;
-        return kvfs_next(op, ORPHAN_LIST);
+        return kvfs_next(op, KVFS_ORPHAN_LIST);
     }
     rc = kvfs_delete(op, &key);
     return rc != 0 ? rc : kvfs_commit(op, 0);
 }
 
-static int orphan_collect(struct kvfs_op *op)
+static int kvfs_orphan_collect(struct kvfs_op *op)
 {
     int remove, rc;
     if (op->phase == 0) {
-        rc = orphan_decide(op, &remove);
+        rc = kvfs_orphan_decide(op, &remove);
         return rc != 0 || !remove ? rc : kvfs_next(op, (uint32_t)remove);
     }
     rc = kvfs_lock(op, op->s[0], KVFS_EXCLUSIVE);
     if (rc != 0)
         return rc;
-    if (op->phase == ORPHAN_EMPTY) {
-        rc = orphan_empty(op);
-        return rc != 0 ? rc : kvfs_next(op, ORPHAN_ATTR);
+    if (op->phase == KVFS_ORPHAN_EMPTY) {
+        rc = kvfs_orphan_delete_records(op);
+        return rc != 0 ? rc : kvfs_next(op, KVFS_ORPHAN_ATTR);
     }
-    rc = op->phase == ORPHAN_AT_ONCE ? orphan_at_once(op) : orphan_end(op);
+    rc = op->phase == KVFS_ORPHAN_AT_ONCE ? kvfs_orphan_delete_at_once(op)
+                                          : kvfs_orphan_delete_inode(op);
     if (rc != 0)
         return rc;
     struct kvfs_inode *i = kvfs_inode_find(op->k, op->s[0]);
@@ -327,20 +329,20 @@ int kvfs_run_collect(struct kvfs_op *op)
 {
     int rc;
     op->reserve = 1;
-    rc = orphan_collect(op);
+    rc = kvfs_orphan_collect(op);
     if (kvfs_runs_again(op, rc))
         return KVFS_PENDING;
     op->k->session.collecting--;
-    kvfs_session_ended(op->k);
+    kvfs_session_wake(op->k);
     return rc;
 }
 
 /* ---- The whole list ---- */
 
-static int orphan_sweep(struct kvfs_op *op)
+static int kvfs_orphan_sweep(struct kvfs_op *op)
 {
     struct snic_kvfs *k = op->k;
-    struct snic_kvop scan = {.kind = SNIC_KVOP_SCAN, .scan_max = ORPHAN_PAGE};
+    struct snic_kvop scan = {.kind = SNIC_KVOP_SCAN, .scan_max = KVFS_ORPHAN_PAGE};
     const unsigned char prefix = SNIC_KVFS_REC_ORPHAN;
     const struct snic_kvop *got;
     uint64_t last = 0;
@@ -349,13 +351,13 @@ static int orphan_sweep(struct kvfs_op *op)
             return kvfs_wait(op, &k->session.waiters, SNIC_NEVER, 1);
         return kvfs_next(op, 0);
     }
-    scan.out = kvfs_take(op, KVFS_SCAN_ROOM);
-    scan.out_room = KVFS_SCAN_ROOM;
+    scan.out = kvfs_alloc(op, KVFS_SCAN_BYTES);
+    scan.out_room = KVFS_SCAN_BYTES;
     if (scan.out == NULL)
         return SNIC_ENOMEM;
     snic_kvop_key_set(&scan.key, SNIC_KVFS_GROUP_ORPHANS, &prefix, 1);
     if (op->s[1] != 0)
-        orphan_key(&scan.after, op->s[0]);
+        kvfs_orphan_key(&scan.after, op->s[0]);
     int rc = kvfs_io(op, 0, &scan, &got);
     if (rc != 0 || got->out_count == 0)
         return rc;
@@ -379,13 +381,13 @@ static int orphan_sweep(struct kvfs_op *op)
 int kvfs_run_sweep(struct kvfs_op *op)
 {
     struct kvfs_session *s = &op->k->session;
-    int rc = orphan_sweep(op);
+    int rc = kvfs_orphan_sweep(op);
     if (kvfs_runs_again(op, rc))
         return KVFS_PENDING;
     s->sweeping = 0;
     s->swept = 1;
     if (rc != 0 && !s->mounted)
         s->error = rc;
-    kvfs_session_ended(op->k);
+    kvfs_session_wake(op->k);
     return rc;
 }

@@ -7,38 +7,43 @@
  * R1 The commit that would name such an inode is guarded by its directory's attributes. So once
  *    those have been rewritten (with a raised version) after the session was declared dead, no
  *    late commit of it can name the inode any more.
- * R2 A rename within a directory keeps the new name's hash back, so the entry may have another hash
+ * R2 A rename within a directory defers the new name's hash, so the entry may have another hash
  *    than the inode records: it is without a name only if no entry of the directory refers to it.
  */
 #include "kvfs/session_priv.h"
 
 /* op->s: 4 the number's place in the range, 5 the step, 6 and 7 the last entry scanned. */
-enum { ORPHAN_RANGE_AT = 4, ORPHAN_RANGE_STEP = 5, ORPHAN_RANGE_HIGH = 6, ORPHAN_RANGE_LOW = 7 };
 enum {
-    ORPHAN_RANGE_FIND = 0,
-    ORPHAN_RANGE_NAMED,
-    ORPHAN_RANGE_FENCE,
-    ORPHAN_RANGE_SCAN,
-    ORPHAN_RANGE_LIST,
-    ORPHAN_RANGE_UNLINK
+    KVFS_ORPHAN_RANGE_AT = 4,
+    KVFS_ORPHAN_RANGE_STEP = 5,
+    KVFS_ORPHAN_RANGE_HIGH = 6,
+    KVFS_ORPHAN_RANGE_LOW = 7
 };
-enum { ORPHAN_RANGE_BATCH = 32, ORPHAN_RANGE_PAGE = 256 };
+enum {
+    KVFS_ORPHAN_RANGE_FIND = 0,
+    KVFS_ORPHAN_RANGE_NAMED,
+    KVFS_ORPHAN_RANGE_FENCE,
+    KVFS_ORPHAN_RANGE_SCAN,
+    KVFS_ORPHAN_RANGE_LIST,
+    KVFS_ORPHAN_RANGE_UNLINK
+};
+enum { KVFS_ORPHAN_RANGE_BATCH = 32, KVFS_ORPHAN_RANGE_PAGE = 256 };
 
-static int orphan_range_step(struct kvfs_op *op, uint64_t at, uint64_t step)
+static int kvfs_orphan_range_step(struct kvfs_op *op, uint64_t at, uint64_t step)
 {
-    op->s[ORPHAN_RANGE_AT] = at;
-    op->s[ORPHAN_RANGE_STEP] = step;
-    op->s[ORPHAN_RANGE_HIGH] = 0;
-    op->s[ORPHAN_RANGE_LOW] = 0;
-    kvfs_hold_end(op);
+    op->s[KVFS_ORPHAN_RANGE_AT] = at;
+    op->s[KVFS_ORPHAN_RANGE_STEP] = step;
+    op->s[KVFS_ORPHAN_RANGE_HIGH] = 0;
+    op->s[KVFS_ORPHAN_RANGE_LOW] = 0;
+    kvfs_unlock_all(op);
     return kvfs_next(op, op->phase);
 }
 
 /* Find the next number that is an inode. */
-static int orphan_range_find(struct kvfs_op *op, uint64_t first, uint64_t count)
+static int kvfs_orphan_range_find(struct kvfs_op *op, uint64_t first, uint64_t count)
 {
-    uint64_t at = op->s[ORPHAN_RANGE_AT];
-    uint64_t end = snic_min_u64(at + ORPHAN_RANGE_BATCH, count);
+    uint64_t at = op->s[KVFS_ORPHAN_RANGE_AT];
+    uint64_t end = snic_min_u64(at + KVFS_ORPHAN_RANGE_BATCH, count);
     struct snic_kvop_key key;
     const void *body;
     uint32_t size;
@@ -52,14 +57,14 @@ static int orphan_range_find(struct kvfs_op *op, uint64_t first, uint64_t count)
         snic_kvfs_key(&key, first + i, SNIC_KVFS_REC_ATTR);
         int rc = kvfs_peek(op, &key, &body, &size);
         if (rc == 0)
-            return orphan_range_step(op, i, ORPHAN_RANGE_NAMED);
+            return kvfs_orphan_range_step(op, i, KVFS_ORPHAN_RANGE_NAMED);
         if (rc != SNIC_ENOENT && rc != SNIC_ECORRUPT)
             return rc;
     }
-    return orphan_range_step(op, end, ORPHAN_RANGE_FIND);
+    return kvfs_orphan_range_step(op, end, KVFS_ORPHAN_RANGE_FIND);
 }
 
-static int orphan_range_has(const void *record, uint32_t size, uint64_t ino)
+static int kvfs_orphan_range_has(const void *record, uint32_t size, uint64_t ino)
 {
     struct snic_kvfs_entry e;
     uint32_t at = 0;
@@ -70,7 +75,7 @@ static int orphan_range_has(const void *record, uint32_t size, uint64_t ino)
 }
 
 /* Check whether its name refers to it. */
-static int orphan_range_named(struct kvfs_op *op, uint64_t ino)
+static int kvfs_orphan_range_named(struct kvfs_op *op, uint64_t ino)
 {
     struct snic_fsop_attr a;
     struct snic_kvop_key key;
@@ -80,56 +85,59 @@ static int orphan_range_named(struct kvfs_op *op, uint64_t ino)
     if (rc == KVFS_PENDING)
         return rc;
     if (rc != 0 || (a.flags & SNIC_KVFS_ATTR_PARENTS) != 0)
-        return orphan_range_step(op, op->s[ORPHAN_RANGE_AT] + 1,
-                                 ORPHAN_RANGE_FIND); /* it was linked: it had a name */
+        return kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_AT] + 1,
+                                      KVFS_ORPHAN_RANGE_FIND); /* it was linked: it had a name */
     if (a.nlink == 0)
-        return orphan_range_step(op, op->s[ORPHAN_RANGE_AT], ORPHAN_RANGE_LIST);
+        return kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_AT], KVFS_ORPHAN_RANGE_LIST);
     if ((a.flags & SNIC_KVFS_ATTR_PARENT) == 0 && !kvfs_is_dir(&a))
-        return orphan_range_step(op, op->s[ORPHAN_RANGE_AT], ORPHAN_RANGE_LIST);
+        return kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_AT], KVFS_ORPHAN_RANGE_LIST);
     snic_kvfs_key_hash(&key, a.parent, SNIC_KVFS_REC_ENTRY, a.name);
     rc = kvfs_peek(op, &key, &body, &size);
     if (rc != 0 && rc != SNIC_ENOENT)
         return rc;
-    if (rc == 0 &&
-        orphan_range_has((const unsigned char *)body - SNIC_KVFS_HEAD, size + SNIC_KVFS_HEAD, ino))
-        return orphan_range_step(op, op->s[ORPHAN_RANGE_AT] + 1, ORPHAN_RANGE_FIND);
-    return orphan_range_step(op, op->s[ORPHAN_RANGE_AT], ORPHAN_RANGE_FENCE);
+    if (rc == 0 && kvfs_orphan_range_has((const unsigned char *)body - SNIC_KVFS_HEAD,
+                                         size + SNIC_KVFS_HEAD, ino))
+        return kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_AT] + 1, KVFS_ORPHAN_RANGE_FIND);
+    return kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_AT], KVFS_ORPHAN_RANGE_FENCE);
 }
 
-static int orphan_range_fence(struct kvfs_op *op, uint64_t ino)
+static int kvfs_orphan_range_fence(struct kvfs_op *op, uint64_t ino)
 {
     struct snic_fsop_attr a, dir;
     int rc = kvfs_peek_attr(op, ino, &a);
     if (rc == SNIC_ENOENT)
-        return orphan_range_step(op, op->s[ORPHAN_RANGE_AT] + 1, ORPHAN_RANGE_FIND);
+        return kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_AT] + 1, KVFS_ORPHAN_RANGE_FIND);
     if (rc == 0)
         rc = kvfs_lock(op, a.parent, KVFS_EXCLUSIVE);
     if (rc == 0)
         rc = kvfs_get_attr(op, a.parent, &dir);
     if (rc == SNIC_ENOENT)
-        return orphan_range_step(op, op->s[ORPHAN_RANGE_AT],
-                                 ORPHAN_RANGE_LIST); /* its directory was removed */
+        return kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_AT],
+                                      KVFS_ORPHAN_RANGE_LIST); /* its directory was removed */
     if (rc == 0)
         rc = kvfs_put_attr(op, &dir); /* R1 */
     if (rc == 0)
         rc = kvfs_commit(op, 0);
-    return rc != 0 ? rc : orphan_range_step(op, op->s[ORPHAN_RANGE_AT], ORPHAN_RANGE_SCAN);
+    return rc != 0
+               ? rc
+               : kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_AT], KVFS_ORPHAN_RANGE_SCAN);
 }
 
 /* Scan a page of the directory (R2). */
-static int orphan_range_scan(struct kvfs_op *op, uint64_t ino)
+static int kvfs_orphan_range_scan(struct kvfs_op *op, uint64_t ino)
 {
     const struct snic_kvop *page;
-    struct snic_fsop_hash last = {.high = op->s[ORPHAN_RANGE_HIGH], .low = op->s[ORPHAN_RANGE_LOW]};
+    struct snic_fsop_hash last = {.high = op->s[KVFS_ORPHAN_RANGE_HIGH],
+                                  .low = op->s[KVFS_ORPHAN_RANGE_LOW]};
     struct snic_kvop_key key = {.size = 0};
     struct snic_fsop_attr a;
     int rc = kvfs_peek_attr(op, ino, &a);
     if (rc == SNIC_ENOENT)
-        return orphan_range_step(op, op->s[ORPHAN_RANGE_AT] + 1, ORPHAN_RANGE_FIND);
+        return kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_AT] + 1, KVFS_ORPHAN_RANGE_FIND);
     if (last.high != 0 || last.low != 0)
         snic_kvfs_key_hash(&key, a.parent, SNIC_KVFS_REC_ENTRY, last);
     if (rc == 0)
-        rc = kvfs_scan(op, a.parent, SNIC_KVFS_REC_ENTRY, &key, ORPHAN_RANGE_PAGE, &page);
+        rc = kvfs_scan(op, a.parent, SNIC_KVFS_REC_ENTRY, &key, KVFS_ORPHAN_RANGE_PAGE, &page);
     if (rc != 0)
         return rc;
     for (const struct snic_kvop_record *r = snic_kvop_first(page); r != NULL;
@@ -137,9 +145,10 @@ static int orphan_range_scan(struct kvfs_op *op, uint64_t ino)
         const void *body;
         uint32_t size;
         rc = kvfs_scan_record(op, page, r, &key, &body, &size);
-        if (rc == 0 && orphan_range_has((const unsigned char *)body - SNIC_KVFS_HEAD,
-                                        size + SNIC_KVFS_HEAD, ino))
-            return orphan_range_step(op, op->s[ORPHAN_RANGE_AT] + 1, ORPHAN_RANGE_FIND);
+        if (rc == 0 && kvfs_orphan_range_has((const unsigned char *)body - SNIC_KVFS_HEAD,
+                                             size + SNIC_KVFS_HEAD, ino))
+            return kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_AT] + 1,
+                                          KVFS_ORPHAN_RANGE_FIND);
         if (rc != 0 && rc != SNIC_ENOENT)
             return rc;
         if (key.size == 17) {
@@ -148,14 +157,14 @@ static int orphan_range_scan(struct kvfs_op *op, uint64_t ino)
         }
     }
     if (page->end || page->out_count == 0)
-        return orphan_range_step(op, op->s[ORPHAN_RANGE_AT], ORPHAN_RANGE_LIST);
-    op->s[ORPHAN_RANGE_HIGH] = last.high;
-    op->s[ORPHAN_RANGE_LOW] = last.low;
+        return kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_AT], KVFS_ORPHAN_RANGE_LIST);
+    op->s[KVFS_ORPHAN_RANGE_HIGH] = last.high;
+    op->s[KVFS_ORPHAN_RANGE_LOW] = last.low;
     return kvfs_next(op, op->phase);
 }
 
 /* The list's record first: if the inode has a name it is only deleted again. */
-static int orphan_range_list(struct kvfs_op *op, uint64_t ino)
+static int kvfs_orphan_range_list(struct kvfs_op *op, uint64_t ino)
 {
     struct snic_kvfs_orphan o = {.count = 0};
     unsigned char record[SNIC_KVFS_HEAD + 8];
@@ -169,10 +178,12 @@ static int orphan_range_list(struct kvfs_op *op, uint64_t ino)
         rc = kvfs_put(op, &key, record + SNIC_KVFS_HEAD, size - SNIC_KVFS_HEAD);
     if (rc == 0)
         rc = kvfs_commit(op, 0);
-    return rc != 0 ? rc : orphan_range_step(op, op->s[ORPHAN_RANGE_AT], ORPHAN_RANGE_UNLINK);
+    return rc != 0
+               ? rc
+               : kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_AT], KVFS_ORPHAN_RANGE_UNLINK);
 }
 
-static int orphan_range_unlink(struct kvfs_op *op, uint64_t ino)
+static int kvfs_orphan_range_unlink(struct kvfs_op *op, uint64_t ino)
 {
     struct snic_fsop_attr a;
     int rc = kvfs_lock(op, ino, KVFS_EXCLUSIVE);
@@ -187,24 +198,25 @@ static int orphan_range_unlink(struct kvfs_op *op, uint64_t ino)
     }
     return rc != 0 && rc != SNIC_ENOENT
                ? rc
-               : orphan_range_step(op, op->s[ORPHAN_RANGE_AT] + 1, ORPHAN_RANGE_FIND);
+               : kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_AT] + 1,
+                                        KVFS_ORPHAN_RANGE_FIND);
 }
 
 int kvfs_orphan_range(struct kvfs_op *op, uint64_t first, uint64_t count)
 {
-    uint64_t ino = first + op->s[ORPHAN_RANGE_AT];
-    switch (op->s[ORPHAN_RANGE_STEP]) {
-    case ORPHAN_RANGE_NAMED:
-        return orphan_range_named(op, ino);
-    case ORPHAN_RANGE_FENCE:
-        return orphan_range_fence(op, ino);
-    case ORPHAN_RANGE_SCAN:
-        return orphan_range_scan(op, ino);
-    case ORPHAN_RANGE_LIST:
-        return orphan_range_list(op, ino);
-    case ORPHAN_RANGE_UNLINK:
-        return orphan_range_unlink(op, ino);
+    uint64_t ino = first + op->s[KVFS_ORPHAN_RANGE_AT];
+    switch (op->s[KVFS_ORPHAN_RANGE_STEP]) {
+    case KVFS_ORPHAN_RANGE_NAMED:
+        return kvfs_orphan_range_named(op, ino);
+    case KVFS_ORPHAN_RANGE_FENCE:
+        return kvfs_orphan_range_fence(op, ino);
+    case KVFS_ORPHAN_RANGE_SCAN:
+        return kvfs_orphan_range_scan(op, ino);
+    case KVFS_ORPHAN_RANGE_LIST:
+        return kvfs_orphan_range_list(op, ino);
+    case KVFS_ORPHAN_RANGE_UNLINK:
+        return kvfs_orphan_range_unlink(op, ino);
     default:
-        return orphan_range_find(op, first, count);
+        return kvfs_orphan_range_find(op, first, count);
     }
 }

@@ -9,7 +9,7 @@
 int kvfs_may(struct kvfs_op *op, const struct snic_fsop_attr *a, uint32_t want)
 {
     uint32_t mode = a->mode;
-    if (kvfs_is_free(op))
+    if (kvfs_is_privileged(op))
         return 0;
     if (op->req->cred.uid == 0)
         return (want & KVFS_MAY_EXEC) != 0 && !kvfs_is_dir(a) && (mode & 0111) == 0 ? SNIC_EACCES
@@ -65,7 +65,7 @@ int kvfs_make_attr(struct kvfs_op *op, const struct snic_fsop_attr *dir, uint64_
     }
     if (type == KVFS_IFDIR)
         mode = type | (mode & 01777u) | (dir->mode & KVFS_ISGID);
-    else if ((mode & 02010) == 02010 && (dir->mode & KVFS_ISGID) != 0 && !kvfs_is_free(op) &&
+    else if ((mode & 02010) == 02010 && (dir->mode & KVFS_ISGID) != 0 && !kvfs_is_privileged(op) &&
              c->uid != 0 && !kvfs_in_group(op, dir->gid))
         mode &= ~(uint32_t)KVFS_ISGID;
     out->mode = type | (mode & 07777u);

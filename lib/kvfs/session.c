@@ -13,13 +13,13 @@
  *    commit fail, and one that arrives later sees the flag.
  * S4 A newcomer serves no request until no other session alive has the flag. To clear it, a
  *    session first stops caching, waits for the operations that began before (they made decisions
- *    as if alone), writes times kept back and locks, and then its record.
+ *    as if alone), writes deferred times and locks, and then its record.
  * S5 A session whose heartbeat did not change for lease_ns of the observer's clock is dead, guarded
  *    by that very heartbeat; while the store reports no other handle, all are. The session itself
  *    stops serving when half of that has passed since it last proved that its record exists
- *    (kvfs_session_gate), counted from before the proof was requested.
- * S6 A dead session is removed in this order: flag DEAD (no commit of it takes effect any more that
- *    is guarded by records that recovery changes), its intents, its inodes without a name, its
+ *    (kvfs_session_admit), counted from before the proof was requested.
+ * S6 A dead session is removed in this order: flag DEAD (no commit of it allocs effect any more
+ * that is guarded by records that recovery changes), its intents, its inodes without a name, its
  *    record. Everything may be repeated, and is, by any session that finds the flag.
  * S7 The fence: a record that never changes while the session exists, and is deleted by the very
  *    commit that sets DEAD (or with the session's record). Where a commit may name several groups
@@ -33,7 +33,7 @@
  */
 #include "kvfs/session_priv.h"
 
-enum { SESSION_RETRY_NS = 200000 }; /* no operation was free for a heartbeat */
+enum { KVFS_SESSION_RETRY_NS = 200000 }; /* no operation was free for a heartbeat */
 
 /* ---- The table ---- */
 
@@ -47,8 +47,8 @@ const struct kvfs_session_row *kvfs_session_row(const struct kvfs_session_table 
 }
 
 /* One record of the scan. */
-static int session_parse(struct snic_kvfs *k, struct kvfs_session_table *t,
-                         const struct snic_kvop_record *r)
+static int kvfs_session_parse(struct snic_kvfs *k, struct kvfs_session_table *t,
+                              const struct snic_kvop_record *r)
 {
     const unsigned char *value = snic_kvop_record_value(r);
     const unsigned char *bytes = snic_kvop_record_key(r);
@@ -85,12 +85,12 @@ static int session_parse(struct snic_kvfs *k, struct kvfs_session_table *t,
         rc = SNIC_ECORRUPT;
     }
     if (rc < 0)
-        kvfs_damage(k, &key, "session");
+        kvfs_report_damage(k, &key, "session");
     return rc;
 }
 
 /* Record the scan's findings about the others. */
-static void session_note(struct snic_kvfs *k, const struct kvfs_session_table *t)
+static void kvfs_session_note(struct snic_kvfs *k, const struct kvfs_session_table *t)
 {
     struct kvfs_session *s = &k->session;
     s->round++;
@@ -130,8 +130,8 @@ static void session_note(struct snic_kvfs *k, const struct kvfs_session_table *t
 
 int kvfs_session_scan(struct kvfs_op *op, uint32_t n, struct kvfs_session_table **out)
 {
-    struct kvfs_session_table *t = kvfs_take(op, sizeof(*t));
-    unsigned char *room = kvfs_take(op, KVFS_SESSION_SCAN);
+    struct kvfs_session_table *t = kvfs_alloc(op, sizeof(*t));
+    unsigned char *room = kvfs_alloc(op, KVFS_SESSION_SCAN);
     const struct snic_kvop *got;
     if (t == NULL || room == NULL)
         return SNIC_ENOMEM;
@@ -153,18 +153,18 @@ int kvfs_session_scan(struct kvfs_op *op, uint32_t n, struct kvfs_session_table 
     op->k->session.round_begun = snic_max_u64(op->k->session.round_begun, t->begun);
     for (const struct snic_kvop_record *r = snic_kvop_first(got); r != NULL && rc == 0;
          r = snic_kvop_next(got, r))
-        rc = session_parse(op->k, t, r);
+        rc = kvfs_session_parse(op->k, t, r);
     if (rc == 0 && !got->end) { /* nor so many records */
-        kvfs_damage(op->k, &want.key, "more sessions than there can be");
+        kvfs_report_damage(op->k, &want.key, "more sessions than there can be");
         rc = SNIC_ECORRUPT;
     }
     if (rc != 0)
         return rc;
-    session_note(op->k, t);
+    kvfs_session_note(op->k, t);
     return 0;
 }
 
-int kvfs_session_look(struct kvfs_op *op, uint32_t n)
+int kvfs_session_reload(struct kvfs_op *op, uint32_t n)
 {
     struct kvfs_session_table *t;
     return kvfs_session_scan(op, n, &t);
@@ -182,8 +182,8 @@ void kvfs_session_guard(struct kvfs_session_tx *x, const struct snic_kvop_key *k
     g->size = size;
 }
 
-static struct snic_kvop_change *session_change(struct kvfs_session_tx *x,
-                                               const struct snic_kvop_key *key, uint32_t kind)
+static struct snic_kvop_change *kvfs_session_change(struct kvfs_session_tx *x,
+                                                    const struct snic_kvop_key *key, uint32_t kind)
 {
     struct snic_kvop_change *c = &x->changes[x->change_count++];
     SNIC_ASSERT(x->change_count <= SNIC_COUNTOF(x->changes));
@@ -194,14 +194,14 @@ static struct snic_kvop_change *session_change(struct kvfs_session_tx *x,
 
 void kvfs_session_delete(struct kvfs_session_tx *x, const struct snic_kvop_key *key)
 {
-    (void)session_change(x, key, SNIC_KVOP_DELETE);
+    (void)kvfs_session_change(x, key, SNIC_KVOP_DELETE);
 }
 
 void kvfs_session_put_number(struct kvfs_session_tx *x, const struct snic_kvop_key *key,
                              uint64_t number)
 {
     unsigned char *bytes = x->bytes[x->change_count];
-    struct snic_kvop_change *c = session_change(x, key, SNIC_KVOP_PUT);
+    struct snic_kvop_change *c = kvfs_session_change(x, key, SNIC_KVOP_PUT);
     snic_kvfs_number_encode(bytes, number);
     c->value = bytes;
     c->size = SNIC_KVFS_NUMBER_BYTES;
@@ -212,7 +212,7 @@ void kvfs_session_put(struct kvfs_session_tx *x, const struct snic_kvop_key *key
                       const struct snic_kvfs_session *s)
 {
     unsigned char *bytes = x->bytes[x->change_count];
-    struct snic_kvop_change *c = session_change(x, key, SNIC_KVOP_PUT);
+    struct snic_kvop_change *c = kvfs_session_change(x, key, SNIC_KVOP_PUT);
     c->size = snic_kvfs_session_encode(bytes, s);
     c->value = bytes;
     snic_kvfs_seal(key, bytes, c->size, 0);
@@ -235,7 +235,7 @@ int kvfs_session_commit(struct kvfs_op *op, uint32_t n, struct kvfs_session_tx *
 int kvfs_session_remove(struct kvfs_op *op, uint32_t n, const struct kvfs_session_row *row,
                         int durable)
 {
-    struct kvfs_session_tx *x = kvfs_take(op, sizeof(*x));
+    struct kvfs_session_tx *x = kvfs_alloc(op, sizeof(*x));
     struct snic_kvop_key key;
     if (x == NULL)
         return SNIC_ENOMEM;
@@ -258,7 +258,7 @@ void kvfs_session_key(struct snic_kvop_key *key, uint64_t id)
 
 /* ---- The fence (S7) ---- */
 
-void kvfs_session_fence_set(struct snic_kvfs *k)
+void kvfs_session_set_fence(struct snic_kvfs *k)
 {
     struct kvfs_session *s = &k->session;
     snic_kvfs_key_fence(&s->fence_key, s->id);
@@ -275,7 +275,7 @@ void kvfs_session_init(struct snic_kvfs *k)
     snic_link_init(&k->session.waiters);
 }
 
-void kvfs_session_ended(struct snic_kvfs *k)
+void kvfs_session_wake(struct snic_kvfs *k)
 {
     kvfs_wake_all(&k->session.waiters);
 }
@@ -292,7 +292,7 @@ void kvfs_session_advance(struct snic_kvfs *k)
         if (kvfs_spawn(k, KVFS_OWN_TIMES, 0) != NULL)
             s->timing = 1;
         else
-            s->times_retry_ns = k->now.mono_ns + SESSION_RETRY_NS;
+            s->times_retry_ns = k->now.mono_ns + KVFS_SESSION_RETRY_NS;
     }
     if (s->was_sole != k->sole) {
         s->was_sole = k->sole;
@@ -304,24 +304,24 @@ void kvfs_session_advance(struct snic_kvfs *k)
     if (kvfs_spawn(k, KVFS_OWN_HEARTBEAT, 0) != NULL)
         s->busy = 1;
     else
-        s->next_ns = k->now.mono_ns + SESSION_RETRY_NS;
+        s->next_ns = k->now.mono_ns + KVFS_SESSION_RETRY_NS;
 }
 
-void kvfs_session_beat_now(struct snic_kvfs *k)
+void kvfs_session_heartbeat_now(struct snic_kvfs *k)
 {
     if (k->session.next_ns != SNIC_NEVER)
         k->session.next_ns = k->now.mono_ns;
 }
 
-int kvfs_session_gate(struct kvfs_op *op)
+int kvfs_session_admit(struct kvfs_op *op)
 {
     const struct kvfs_session *s = &op->k->session;
     if (s->mounted)
-        return kvfs_session_proven(op);
+        return kvfs_session_check_lease(op);
     return s->id == 0 && !s->dead ? SNIC_EINVAL : SNIC_EIO; /* not mounted, or dead */
 }
 
-int kvfs_session_proven(struct kvfs_op *op)
+int kvfs_session_check_lease(struct kvfs_op *op)
 {
     struct snic_kvfs *k = op->k;
     struct kvfs_session *s = &k->session;
@@ -334,7 +334,7 @@ int kvfs_session_proven(struct kvfs_op *op)
     if (op->gate != 0 && op->gate != s->failures + 1)
         return s->failure; /* one has failed since this operation began to wait */
     op->gate = s->failures + 1;
-    kvfs_session_beat_now(k);
+    kvfs_session_heartbeat_now(k);
     kvfs_session_advance(k);
     (void)kvfs_wait(op, &s->waiters, SNIC_NEVER, 0);
     op->drop = 1; /* the round starts over, not in its middle: its memory was released */

@@ -11,15 +11,14 @@
 
 void kvfs_session_init(struct snic_kvfs *k);
 /*
- * For kvfs.c. Before each run of an operation of a request (all kinds but MKFS, MOUNT,
- * UNMOUNT): 0;
+ * For kvfs.c. Before each run of an operation of a request (all kinds but MKFS, MOUNT, UNMOUNT): 0;
  * SNIC_EIO the session is dead, or there is none; KVFS_PENDING the lease may be over: a heartbeat
  * that proves it has been started, and the operation is run again after it; the heartbeat's error
  * when one has failed while the operation waited.
  */
-int kvfs_session_gate(struct kvfs_op *op);
+int kvfs_session_admit(struct kvfs_op *op);
 /* The same for any operation, from inside of its function; also before the mount has ended. */
-int kvfs_session_proven(struct kvfs_op *op);
+int kvfs_session_check_lease(struct kvfs_op *op);
 /* Called by each call of the engine: starts the heartbeat, and removals that are due. */
 void kvfs_session_advance(struct snic_kvfs *k);
 uint64_t kvfs_session_deadline(const struct snic_kvfs *k);
@@ -29,24 +28,24 @@ uint64_t kvfs_session_deadline(const struct snic_kvfs *k);
 /* An inode number that was never used. 0; KVFS_PENDING; SNIC_ENOSPC. */
 int kvfs_new_ino(struct kvfs_op *op, uint64_t *ino);
 
-/* ---- times.c: changes of attributes kept back ---- */
+/* ---- times.c: changes of attributes deferred ---- */
 
 /*
- * Keep new times back: they are seen by all reads here, and reach the store with the next
+ * Defer new times: they are seen by all reads here, and reach the store with the next
  * change of the inode, or within opts.times_ns, or by FLUSH and FSYNC. Only atime, mtime, ctime,
  * parent and name of *a are taken (name: after a rename within a directory).
  */
-int kvfs_keep_times(struct kvfs_op *op, const struct snic_fsop_attr *a);
+int kvfs_defer_times(struct kvfs_op *op, const struct snic_fsop_attr *a);
 /*
  * The same for the space of a big file, which is known only after a write: the change is
  * added to what all reads here see, and reaches the store as times do. A crash may lose it.
  */
-int kvfs_keep_space(struct kvfs_op *op, uint64_t ino, int64_t change);
-/* Put the changes kept back for the inode into this operation's changes. */
+int kvfs_defer_space(struct kvfs_op *op, uint64_t ino, int64_t change);
+/* Put the deferred changes for the inode into this operation's changes. */
 int kvfs_flush_times(struct kvfs_op *op, uint64_t ino);
 /*
  * After a read: 1 and *a with a new atime if it is to change (relatime: it is not later than mtime
- * or ctime, or a day old), for kvfs_keep_times(); 0: unchanged.
+ * or ctime, or a day old), for kvfs_defer_times(); 0: unchanged.
  */
 int kvfs_relatime(const struct kvfs_op *op, struct snic_fsop_attr *a);
 
@@ -79,7 +78,7 @@ int kvfs_locks_check(const struct snic_kvfs *k); /* 0; SNIC_ECORRUPT */
 enum { KVFS_LOCKS_POSIX = 1, KVFS_LOCKS_FLOCK = 2 };
 int kvfs_locks_drop(struct kvfs_op *op, uint64_t ino, uint64_t owner, uint32_t kinds);
 /* The same where the store has failed, under the inode's lock: its record follows by
- * kvfs_locks_mend(). */
+ * kvfs_locks_republish(). */
 void kvfs_locks_forget(struct snic_kvfs *k, uint64_t ino, uint64_t owner, uint32_t kinds);
 
 /* ---- Operations; each is a kvfs_run_fn ---- */

@@ -5,25 +5,25 @@
 #include "kvfs/session_priv.h"
 
 enum {
-    SESSION_MOUNT_LEASES = 3, /* so long a mount waits for others to stop caching */
-    SESSION_MOUNT_WIPE = 64,  /* records of one commit */
-    SESSION_MOUNT_FIRST_INO = 2,
-    SESSION_MOUNT_LOOK_NS = 100000, /* between checks of the engine's own operations */
-    SESSION_MOUNT_ROOT_MODE = 0755
+    KVFS_SESSION_MOUNT_LEASES = 3, /* so long a mount waits for others to stop caching */
+    KVFS_SESSION_MOUNT_WIPE = 64,  /* records of one commit */
+    KVFS_SESSION_MOUNT_FIRST_INO = 2,
+    KVFS_SESSION_MOUNT_LOOK_NS = 100000, /* between checks of the engine's own operations */
+    KVFS_SESSION_MOUNT_ROOT_MODE = 0755
 };
 
 /* ---- MKFS ---- */
 
 /* Delete one group; then the next group. Phases 1 and 2, s[0] the group. */
-static int session_mount_wipe_group(struct kvfs_op *op)
+static int kvfs_session_mount_wipe_group(struct kvfs_op *op)
 {
-    unsigned char *room = kvfs_take(op, KVFS_SCAN_ROOM);
+    unsigned char *room = kvfs_alloc(op, KVFS_SCAN_BYTES);
     const struct snic_kvop *got;
     struct snic_kvop want = {.kind = SNIC_KVOP_SCAN,
-                             .scan_max = SESSION_MOUNT_WIPE,
+                             .scan_max = KVFS_SESSION_MOUNT_WIPE,
                              .key = {.group = op->s[0]},
                              .out = room,
-                             .out_room = KVFS_SCAN_ROOM};
+                             .out_room = KVFS_SCAN_BYTES};
     struct snic_kvop truncate = {.kind = SNIC_KVOP_OBJECT_TRUNCATE, .object = op->s[0]};
     if (room == NULL)
         return SNIC_ENOMEM;
@@ -45,9 +45,9 @@ static int session_mount_wipe_group(struct kvfs_op *op)
 }
 
 /* The next group that holds anything; none: phase 3. */
-static int session_mount_wipe(struct kvfs_op *op)
+static int kvfs_session_mount_wipe(struct kvfs_op *op)
 {
-    uint64_t *name = kvfs_take(op, sizeof(*name));
+    uint64_t *name = kvfs_alloc(op, sizeof(*name));
     const struct snic_kvop *got;
     struct snic_kvop want = {.kind = SNIC_KVOP_GROUPS, .out = name, .out_room = sizeof(*name)};
     if (name == NULL)
@@ -62,7 +62,7 @@ static int session_mount_wipe(struct kvfs_op *op)
     return kvfs_next(op, 2);
 }
 
-static int session_mount_options(const struct snic_fsop *req, struct snic_kvfs_mkfs *o)
+static int kvfs_session_mount_options(const struct snic_fsop *req, struct snic_kvfs_mkfs *o)
 {
     memset(o, 0, sizeof(*o));
     if (req->name != NULL && req->name_size != sizeof(*o))
@@ -70,14 +70,14 @@ static int session_mount_options(const struct snic_fsop *req, struct snic_kvfs_m
     if (req->name != NULL)
         memcpy(o, req->name, sizeof(*o));
     if (o->mode == 0)
-        o->mode = SESSION_MOUNT_ROOT_MODE;
+        o->mode = KVFS_SESSION_MOUNT_ROOT_MODE;
     o->mode &= 07777;
     if (o->seed == 0)
         o->seed = snic_get_le64(o->uuid) ^ snic_get_le64(o->uuid + 8);
     return 0;
 }
 
-static int session_mount_make_root(struct kvfs_op *op, const struct snic_kvfs_mkfs *o)
+static int kvfs_session_mount_make_root(struct kvfs_op *op, const struct snic_kvfs_mkfs *o)
 {
     struct snic_fsop_attr a = {.mode = KVFS_IFDIR | o->mode,
                                .nlink = 2,
@@ -89,7 +89,7 @@ static int session_mount_make_root(struct kvfs_op *op, const struct snic_kvfs_mk
     return rc != 0 ? rc : kvfs_commit(op, 0);
 }
 
-static int session_mount_make_super(struct kvfs_op *op, const struct snic_kvfs_mkfs *o)
+static int kvfs_session_mount_make_super(struct kvfs_op *op, const struct snic_kvfs_mkfs *o)
 {
     struct snic_kvfs_super s = {
         .version = SNIC_KVFS_VERSION, .seed = o->seed, .created = kvfs_time(op)};
@@ -102,7 +102,7 @@ static int session_mount_make_super(struct kvfs_op *op, const struct snic_kvfs_m
     snic_kvfs_key(&key, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_SUPER);
     int rc = kvfs_put(op, &key, record + SNIC_KVFS_HEAD, sizeof(record) - SNIC_KVFS_HEAD);
     snic_kvfs_key(&key, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_NEXT_INO);
-    snic_kvfs_number_encode(number, SESSION_MOUNT_FIRST_INO);
+    snic_kvfs_number_encode(number, KVFS_SESSION_MOUNT_FIRST_INO);
     if (rc == 0)
         rc = kvfs_put(op, &key, number + SNIC_KVFS_HEAD, sizeof(number) - SNIC_KVFS_HEAD);
     kvfs_session_key(&key, 0);
@@ -122,7 +122,7 @@ int kvfs_run_mkfs(struct kvfs_op *op)
     struct snic_kvop_key key;
     const void *body;
     uint32_t size;
-    int rc = session_mount_options(op->req, &o);
+    int rc = kvfs_session_mount_options(op->req, &o);
     if (rc != 0)
         return rc;
     if (op->k->session.id != 0)
@@ -142,20 +142,20 @@ int kvfs_run_mkfs(struct kvfs_op *op)
             rc = kvfs_commit(op, 1);
         return rc != 0 ? rc : kvfs_next(op, 1);
     case 1:
-        return session_mount_wipe(op);
+        return kvfs_session_mount_wipe(op);
     case 2:
-        return session_mount_wipe_group(op);
+        return kvfs_session_mount_wipe_group(op);
     case 3:
-        rc = session_mount_make_root(op, &o);
+        rc = kvfs_session_mount_make_root(op, &o);
         return rc != 0 ? rc : kvfs_next(op, 4);
     default:
-        return session_mount_make_super(op, &o);
+        return kvfs_session_mount_make_super(op, &o);
     }
 }
 
 /* ---- MOUNT ---- */
 
-static int session_mount_super(struct kvfs_op *op)
+static int kvfs_session_mount_super(struct kvfs_op *op)
 {
     struct snic_kvop_key key;
     const void *body;
@@ -168,13 +168,13 @@ static int session_mount_super(struct kvfs_op *op)
         &op->k->session.super, (const unsigned char *)body - SNIC_KVFS_HEAD, size + SNIC_KVFS_HEAD);
 }
 
-static int session_mount_is_busy(const struct kvfs_session *s)
+static int kvfs_session_mount_is_busy(const struct kvfs_session *s)
 {
     return s->busy || s->recovering || s->sweeping || s->yielding || s->timing || s->collecting > 0;
 }
 
 /* Clear the session's state, except for what outlives a session. */
-static void session_mount_clear(struct snic_kvfs *k)
+static void kvfs_session_mount_clear(struct snic_kvfs *k)
 {
     struct kvfs_session *s = &k->session;
     kvfs_wake_all(&s->waiters);
@@ -191,10 +191,10 @@ static void session_mount_clear(struct snic_kvfs *k)
 }
 
 /* Each session has an identity of its own. */
-static void session_mount_begin(struct snic_kvfs *k)
+static void kvfs_session_mount_begin(struct snic_kvfs *k)
 {
     struct kvfs_session *s = &k->session;
-    session_mount_clear(k);
+    kvfs_session_mount_clear(k);
     s->id = k->o.session_id + s->mounts++ * 0x9e3779b97f4a7c15ULL;
     s->id += s->id == 0;
     s->era++;                     /* files may have changed meanwhile */
@@ -202,11 +202,11 @@ static void session_mount_begin(struct snic_kvfs *k)
 }
 
 /* Add our record to the table. */
-static int session_mount_arrive(struct kvfs_op *op)
+static int kvfs_session_mount_arrive(struct kvfs_op *op)
 {
     struct kvfs_session *s = &op->k->session;
     struct kvfs_session_table *t;
-    struct kvfs_session_tx *x = kvfs_take(op, sizeof(*x));
+    struct kvfs_session_tx *x = kvfs_alloc(op, sizeof(*x));
     struct snic_kvop_key key;
     if (x == NULL)
         return SNIC_ENOMEM;
@@ -215,7 +215,7 @@ static int session_mount_arrive(struct kvfs_op *op)
         return rc;
     if (t->table == NULL) {
         kvfs_session_key(&key, 0);
-        kvfs_damage(op->k, &key, "the table of sessions is missing");
+        kvfs_report_damage(op->k, &key, "the table of sessions is missing");
         return SNIC_ECORRUPT;
     }
     if (kvfs_session_row(t, s->id) != NULL) /* a fence must not be created again (S7) */
@@ -238,7 +238,7 @@ static int session_mount_arrive(struct kvfs_op *op)
     rc = kvfs_session_commit(op, 1, x, 0);
     if (rc != 0)
         return rc;
-    kvfs_session_fence_set(op->k);
+    kvfs_session_set_fence(op->k);
     s->alone = t->count == 0;
     s->proven_ns = op->now.mono_ns;
     s->next_ns = op->k->now.mono_ns;
@@ -247,7 +247,7 @@ static int session_mount_arrive(struct kvfs_op *op)
 }
 
 /* 1: no other session caches, dead ones are removed, the orphans were scanned. */
-static int session_mount_is_settled(const struct snic_kvfs *k)
+static int kvfs_session_mount_is_settled(const struct snic_kvfs *k)
 {
     const struct kvfs_session *s = &k->session;
     if (s->beats == 0 || s->recovering || s->sweeping || !s->swept || s->sweep || s->busy)
@@ -258,15 +258,15 @@ static int session_mount_is_settled(const struct snic_kvfs *k)
     return s->other_count > 0 || s->alone;
 }
 
-static int session_mount_withdraw(struct kvfs_op *op)
+static int kvfs_session_mount_withdraw(struct kvfs_op *op)
 {
     struct kvfs_session *s = &op->k->session;
     struct kvfs_session_table *t;
     if (s->next_ns != SNIC_NEVER) {
         s->next_ns = SNIC_NEVER;
-        kvfs_session_ended(op->k); /* there will be no heartbeat to wait for */
+        kvfs_session_wake(op->k); /* there will be no heartbeat to wait for */
     }
-    if (session_mount_is_busy(s) || kvfs_locks_publishing(op->k))
+    if (kvfs_session_mount_is_busy(s) || kvfs_locks_publishing(op->k))
         return kvfs_wait(op, &s->waiters, SNIC_NEVER, 1);
     int rc = kvfs_session_scan(op, 0, &t);
     if (rc != 0)
@@ -277,18 +277,18 @@ static int session_mount_withdraw(struct kvfs_op *op)
     return kvfs_session_remove(op, 1, own, 1);
 }
 
-static int session_mount_settle(struct kvfs_op *op)
+static int kvfs_session_mount_settle(struct kvfs_op *op)
 {
     struct snic_kvfs *k = op->k;
     struct kvfs_session *s = &k->session;
     int rc = s->error;
     if (rc == 0 && s->dead)
         rc = SNIC_EIO;
-    if (rc == 0 && session_mount_is_settled(k)) {
+    if (rc == 0 && kvfs_session_mount_is_settled(k)) {
         s->mounted = 1;
         return 0;
     }
-    if (rc == 0 && k->now.mono_ns - op->s[2] > SESSION_MOUNT_LEASES * k->o.lease_ns)
+    if (rc == 0 && k->now.mono_ns - op->s[2] > KVFS_SESSION_MOUNT_LEASES * k->o.lease_ns)
         rc = SNIC_EBUSY;
     if (rc == 0)
         return kvfs_wait(op, &s->waiters, SNIC_NEVER, 1);
@@ -304,12 +304,12 @@ int kvfs_run_mount(struct kvfs_op *op)
     if (op->phase == 0) {
         if (s->id != 0 && !s->dead)
             return SNIC_EBUSY;
-        rc = session_mount_super(op);
+        rc = kvfs_session_mount_super(op);
         if (rc != 0)
             return rc;
-        if (session_mount_is_busy(s))
+        if (kvfs_session_mount_is_busy(s))
             return kvfs_wait(op, &s->waiters, SNIC_NEVER, 1);
-        session_mount_begin(k);
+        kvfs_session_mount_begin(k);
         if ((k->o.caps & SNIC_KV_CAP_READONLY) != 0) {
             s->id = 0;
             s->mounted = 1;
@@ -318,28 +318,28 @@ int kvfs_run_mount(struct kvfs_op *op)
         return kvfs_next(op, 1);
     }
     if (op->phase == 1) {
-        rc = session_mount_arrive(op);
+        rc = kvfs_session_mount_arrive(op);
         if (!kvfs_runs_again(op, rc))
-            session_mount_clear(k);
+            kvfs_session_mount_clear(k);
         return rc;
     }
     if (op->phase == 2)
-        return session_mount_settle(op);
-    rc = session_mount_withdraw(op);
+        return kvfs_session_mount_settle(op);
+    rc = kvfs_session_mount_withdraw(op);
     if (kvfs_runs_again(op, rc))
         return KVFS_PENDING;
-    session_mount_clear(k);
+    kvfs_session_mount_clear(k);
     return (int)(int64_t)op->s[3];
 }
 
 /* ---- UNMOUNT ---- */
 
 /* Phases of the search at the end (intent.c, J10). */
-enum { UNMOUNT_INTENTS = 3, UNMOUNT_LOOK, UNMOUNT_RANGE };
+enum { KVFS_UNMOUNT_INTENTS = 3, KVFS_UNMOUNT_LOOK, KVFS_UNMOUNT_RANGE };
 
 /* The next range of our own in which may be inodes without a name; s[0] counts them. The unassigned
  * numbers of the last one are none. */
-static int session_mount_look_back(struct kvfs_op *op)
+static int kvfs_session_mount_next_range(struct kvfs_op *op)
 {
     struct snic_kvfs *k = op->k;
     struct kvfs_session_table *t;
@@ -354,7 +354,7 @@ static int session_mount_look_back(struct kvfs_op *op)
         count = k->ino_next - first;
     op->s[1] = first;
     op->s[2] = count;
-    return kvfs_next(op, UNMOUNT_RANGE);
+    return kvfs_next(op, KVFS_UNMOUNT_RANGE);
 }
 
 int kvfs_run_unmount(struct kvfs_op *op)
@@ -366,9 +366,9 @@ int kvfs_run_unmount(struct kvfs_op *op)
     int rc;
     if (s->id == 0 || s->dead) {
         if (k->own_in_flight > 0) /* the engine may be ended after this */
-            return kvfs_wait(op, NULL, k->now.mono_ns + SESSION_MOUNT_LOOK_NS, 1);
+            return kvfs_wait(op, NULL, k->now.mono_ns + KVFS_SESSION_MOUNT_LOOK_NS, 1);
         rc = s->dead ? SNIC_EIO : 0;
-        session_mount_clear(k);
+        kvfs_session_mount_clear(k);
         return rc;
     }
     if (op->phase == 0) {
@@ -376,24 +376,24 @@ int kvfs_run_unmount(struct kvfs_op *op)
         rc = kvfs_times_flush_all(op);
         if (rc != 0)
             return rc;
-        return kvfs_next(op, s->unsure ? UNMOUNT_INTENTS : 1);
+        return kvfs_next(op, s->unsure ? KVFS_UNMOUNT_INTENTS : 1);
     }
-    if (op->phase == UNMOUNT_INTENTS) {
+    if (op->phase == KVFS_UNMOUNT_INTENTS) {
         rc = kvfs_intent_finish_next(op, s->id);
-        return rc != 0 ? rc : kvfs_next(op, UNMOUNT_LOOK);
+        return rc != 0 ? rc : kvfs_next(op, KVFS_UNMOUNT_LOOK);
     }
-    if (op->phase == UNMOUNT_LOOK)
-        return session_mount_look_back(op);
-    if (op->phase == UNMOUNT_RANGE) {
+    if (op->phase == KVFS_UNMOUNT_LOOK)
+        return kvfs_session_mount_next_range(op);
+    if (op->phase == KVFS_UNMOUNT_RANGE) {
         rc = kvfs_orphan_range(op, op->s[1], op->s[2]);
         if (rc != 0)
             return rc;
         op->s[0]++;
         op->s[4] = 0;
-        return kvfs_next(op, UNMOUNT_LOOK);
+        return kvfs_next(op, KVFS_UNMOUNT_LOOK);
     }
     if (op->phase == 1) {
-        rc = session_mount_withdraw(op);
+        rc = kvfs_session_mount_withdraw(op);
         if (kvfs_runs_again(op, rc))
             return KVFS_PENDING;
         if (rc != 0 && rc != SNIC_EIO) {
@@ -407,6 +407,6 @@ int kvfs_run_unmount(struct kvfs_op *op)
     if (rc == KVFS_PENDING)
         return rc;
     kvfs_cache_drop(k);
-    session_mount_clear(k);
+    kvfs_session_mount_clear(k);
     return op->s[3] != 0 ? (int)(int64_t)op->s[3] : rc;
 }

@@ -54,13 +54,13 @@ void kvfs_session_put(struct kvfs_session_tx *x, const struct snic_kvop_key *key
 void kvfs_session_put_number(struct kvfs_session_tx *x, const struct snic_kvop_key *key,
                              uint64_t number);
 void kvfs_session_delete(struct kvfs_session_tx *x, const struct snic_kvop_key *key);
-void kvfs_session_fence_set(struct snic_kvfs *k);
+void kvfs_session_set_fence(struct snic_kvfs *k);
 /* A failed guard starts the round over. */
 int kvfs_session_commit(struct kvfs_op *op, uint32_t n, struct kvfs_session_tx *x, int durable);
 /* A session leaves the table: its record, guarded, and its heartbeat. As kvfs_session_commit(). */
 int kvfs_session_remove(struct kvfs_op *op, uint32_t n, const struct kvfs_session_row *row,
                         int durable);
-void kvfs_session_beat_now(struct snic_kvfs *k);
+void kvfs_session_heartbeat_now(struct snic_kvfs *k);
 /* kvfs_new_ino(): note in this operation's changes that [first, first + count) are ours. */
 int kvfs_session_range(struct kvfs_op *op, uint64_t first, uint64_t count);
 
@@ -68,13 +68,13 @@ int kvfs_session_range(struct kvfs_op *op, uint64_t first, uint64_t count);
  * For orphan.c: the table of sessions as of now, read after all that the operation has read so
  * far; place `n` of kvfs_io(). 0 (others[] is up to date); KVFS_PENDING; SNIC_E*.
  */
-int kvfs_session_look(struct kvfs_op *op, uint32_t n);
+int kvfs_session_reload(struct kvfs_op *op, uint32_t n);
 /* Wake session.c's waiters: an operation that they may wait for has ended. */
-void kvfs_session_ended(struct snic_kvfs *k);
+void kvfs_session_wake(struct snic_kvfs *k);
 
 /* ---- times.c ---- */
 
-/* Write all times kept back, in rounds of the phase that the operation is in; uses s[7]. */
+/* Write all deferred times, in rounds of the phase that the operation is in; uses s[7]. */
 int kvfs_times_flush_all(struct kvfs_op *op);
 
 /* ---- orphan_range.c ---- */
@@ -89,8 +89,8 @@ int kvfs_orphan_range(struct kvfs_op *op, uint64_t first, uint64_t count);
 /* ---- locks_publish.c ---- */
 
 /* After a heartbeat: start to write records that still have locks which have ended. */
-void kvfs_locks_mend(struct snic_kvfs *k);
-/* 1: operations that write records of locks are in progress; kvfs_session_ended() follows each. */
+void kvfs_locks_republish(struct snic_kvfs *k);
+/* 1: operations that write records of locks are in progress; kvfs_session_wake() follows each. */
 int kvfs_locks_publishing(const struct snic_kvfs *k);
 /*
  * The session stops being alone: locks kept in memory go to the store, by operations of their own;

@@ -8,19 +8,19 @@
  */
 #include "kvfs/session_priv.h"
 
-enum { SESSION_RUN_WAIT_NS = 100000 }; /* between checks of operations that must end */
+enum { KVFS_SESSION_RUN_WAIT_NS = 100000 }; /* between checks of operations that must end */
 /* Phases of the end of caching. */
-enum { YIELD_WAIT = 0, YIELD_TIMES, YIELD_LOCKS, YIELD_FLAG };
+enum { KVFS_YIELD_WAIT = 0, KVFS_YIELD_TIMES, KVFS_YIELD_LOCKS, KVFS_YIELD_FLAG };
 /* Phases of the removal of a dead session: TABLE determines the next step. */
-enum { RECOVER_MARK = 0, RECOVER_INTENTS, RECOVER_TABLE, RECOVER_RANGE };
+enum { KVFS_RECOVER_MARK = 0, KVFS_RECOVER_INTENTS, KVFS_RECOVER_TABLE, KVFS_RECOVER_RANGE };
 
-static int session_run_is_dead(const struct snic_kvfs *k, const struct kvfs_other *o)
+static int kvfs_session_run_is_dead(const struct snic_kvfs *k, const struct kvfs_other *o)
 {
     return k->sole || k->now.mono_ns - o->moved_ns >= k->o.lease_ns; /* S5 */
 }
 
 /* Start the operations that the table shows to be needed. */
-static void session_run_react(struct snic_kvfs *k, const struct kvfs_session_table *t)
+static void kvfs_session_run_react(struct snic_kvfs *k, const struct kvfs_session_table *t)
 {
     struct kvfs_session *s = &k->session;
     const struct kvfs_session_row *own = kvfs_session_row(t, s->id);
@@ -30,7 +30,7 @@ static void session_run_react(struct snic_kvfs *k, const struct kvfs_session_tab
         if (t->rows[i].id != s->id && (t->rows[i].s.flags & SNIC_KVFS_SESSION_DEAD) != 0)
             victim = t->rows[i].id;
     for (uint32_t i = 0; i < s->other_count; i++) {
-        if (session_run_is_dead(k, &s->others[i]))
+        if (kvfs_session_run_is_dead(k, &s->others[i]))
             victim = s->others[i].id;
         else
             alive++;
@@ -53,8 +53,9 @@ static void session_run_react(struct snic_kvfs *k, const struct kvfs_session_tab
 }
 
 /* The heartbeat's commit; nothing to write when no other handle can read it. */
-static void session_run_fill(struct snic_kvfs *k, struct kvfs_session_tx *x,
-                             const struct kvfs_session_table *t, const struct kvfs_session_row *own)
+static void kvfs_session_run_fill(struct snic_kvfs *k, struct kvfs_session_tx *x,
+                                  const struct kvfs_session_table *t,
+                                  const struct kvfs_session_row *own)
 {
     struct snic_kvop_key key;
     struct snic_kvfs_session mine = own->s;
@@ -74,11 +75,11 @@ static void session_run_fill(struct snic_kvfs *k, struct kvfs_session_tx *x,
     kvfs_session_put_number(x, &key, own->counter + 1);
 }
 
-static int session_run_beat(struct kvfs_op *op)
+static int kvfs_session_run_heartbeat(struct kvfs_op *op)
 {
     struct snic_kvfs *k = op->k;
     struct kvfs_session_table *t;
-    struct kvfs_session_tx *x = kvfs_take(op, sizeof(*x));
+    struct kvfs_session_tx *x = kvfs_alloc(op, sizeof(*x));
     if (x == NULL)
         return SNIC_ENOMEM;
     int rc = kvfs_session_scan(op, 0, &t);
@@ -87,12 +88,12 @@ static int session_run_beat(struct kvfs_op *op)
     const struct kvfs_session_row *own = kvfs_session_row(t, k->session.id);
     if (own == NULL || (own->s.flags & SNIC_KVFS_SESSION_DEAD) != 0) {
         k->session.next_ns = SNIC_NEVER;
-        kvfs_session_died(k);
+        kvfs_session_mark_dead(k);
         return 0;
     }
     if (!x->built) {
-        session_run_react(k, t);
-        session_run_fill(k, x, t, own);
+        kvfs_session_run_react(k, t);
+        kvfs_session_run_fill(k, x, t, own);
         x->built = 1;
     }
     if (x->change_count > 0)
@@ -113,7 +114,7 @@ static int session_run_beat(struct kvfs_op *op)
 int kvfs_run_heartbeat(struct kvfs_op *op)
 {
     struct kvfs_session *s = &op->k->session;
-    int rc = s->id == 0 ? 0 : session_run_beat(op);
+    int rc = s->id == 0 ? 0 : kvfs_session_run_heartbeat(op);
     if (kvfs_runs_again(op, rc))
         return KVFS_PENDING;
     s->busy = 0;
@@ -121,20 +122,20 @@ int kvfs_run_heartbeat(struct kvfs_op *op)
         s->failures++;
         s->failure = rc;
     } else if (s->next_ns != SNIC_NEVER) {
-        kvfs_locks_mend(op->k);
+        kvfs_locks_republish(op->k);
     }
     if (s->next_ns != SNIC_NEVER)
         s->next_ns = op->k->now.mono_ns + op->k->o.heartbeat_ns;
-    kvfs_session_ended(op->k);
+    kvfs_session_wake(op->k);
     return rc;
 }
 
 /* ---- The end of caching (S4) ---- */
 
-static int session_run_yield_flag(struct kvfs_op *op)
+static int kvfs_session_run_yield_flag(struct kvfs_op *op)
 {
     struct kvfs_session_table *t;
-    struct kvfs_session_tx *x = kvfs_take(op, sizeof(*x));
+    struct kvfs_session_tx *x = kvfs_alloc(op, sizeof(*x));
     struct snic_kvop_key key;
     if (x == NULL)
         return SNIC_ENOMEM;
@@ -154,43 +155,43 @@ static int session_run_yield_flag(struct kvfs_op *op)
     return kvfs_session_commit(op, 1, x, 0);
 }
 
-static int session_run_yield(struct kvfs_op *op)
+static int kvfs_session_run_yield(struct kvfs_op *op)
 {
     struct snic_kvfs *k = op->k;
     int rc;
-    if (op->phase == YIELD_WAIT) {
+    if (op->phase == KVFS_YIELD_WAIT) {
         if (kvfs_ops_before(k, k->session.era) > 0)
-            return kvfs_wait(op, NULL, k->now.mono_ns + SESSION_RUN_WAIT_NS, 1);
-        return kvfs_next(op, YIELD_TIMES);
+            return kvfs_wait(op, NULL, k->now.mono_ns + KVFS_SESSION_RUN_WAIT_NS, 1);
+        return kvfs_next(op, KVFS_YIELD_TIMES);
     }
-    if (op->phase == YIELD_TIMES) {
+    if (op->phase == KVFS_YIELD_TIMES) {
         rc = kvfs_times_flush_all(op);
-        return rc != 0 ? rc : kvfs_next(op, YIELD_LOCKS);
+        return rc != 0 ? rc : kvfs_next(op, KVFS_YIELD_LOCKS);
     }
-    if (op->phase == YIELD_LOCKS) {
+    if (op->phase == KVFS_YIELD_LOCKS) {
         rc = kvfs_locks_publish(op);
-        return rc != 0 ? rc : kvfs_next(op, YIELD_FLAG);
+        return rc != 0 ? rc : kvfs_next(op, KVFS_YIELD_FLAG);
     }
-    return session_run_yield_flag(op);
+    return kvfs_session_run_yield_flag(op);
 }
 
 int kvfs_run_yield(struct kvfs_op *op)
 {
-    int rc = session_run_yield(op);
+    int rc = kvfs_session_run_yield(op);
     if (kvfs_runs_again(op, rc))
         return KVFS_PENDING;
     op->k->session.yielding = 0;
-    kvfs_session_beat_now(op->k);
-    kvfs_session_ended(op->k);
+    kvfs_session_heartbeat_now(op->k);
+    kvfs_session_wake(op->k);
     return rc;
 }
 
 /* ---- A dead session is cleared away (S6) ---- */
 
-static int session_run_recover_mark(struct kvfs_op *op, const struct kvfs_session_row *row)
+static int kvfs_session_run_recover_mark(struct kvfs_op *op, const struct kvfs_session_row *row)
 {
     struct snic_kvfs *k = op->k;
-    struct kvfs_session_tx *x = kvfs_take(op, sizeof(*x));
+    struct kvfs_session_tx *x = kvfs_alloc(op, sizeof(*x));
     struct snic_kvop_key key;
     const struct kvfs_other *o = NULL;
     if (x == NULL)
@@ -202,10 +203,10 @@ static int session_run_recover_mark(struct kvfs_op *op, const struct kvfs_sessio
                 o = &k->session.others[i];
         if (row->beat == NULL) {
             snic_kvfs_key_beat(&key, row->id);
-            kvfs_damage(k, &key, "a session without a heartbeat");
+            kvfs_report_damage(k, &key, "a session without a heartbeat");
             return SNIC_ECORRUPT;
         }
-        if (o == NULL || !session_run_is_dead(k, o))
+        if (o == NULL || !kvfs_session_run_is_dead(k, o))
             return SNIC_EAGAIN;
         mark.flags = (mark.flags & ~SNIC_KVFS_SESSION_CACHES) | SNIC_KVFS_SESSION_DEAD;
         kvfs_session_key(&key, row->id);
@@ -220,22 +221,22 @@ static int session_run_recover_mark(struct kvfs_op *op, const struct kvfs_sessio
 }
 
 /* s[0] the session, s[1] the range, s[2] and s[3] its numbers; orphan_range.c has s[4] and up. */
-static int session_run_recover(struct kvfs_op *op)
+static int kvfs_session_run_recover(struct kvfs_op *op)
 {
     struct kvfs_session_table *t;
     const struct kvfs_session_row *row;
     int rc;
-    if (op->phase == RECOVER_INTENTS) {
+    if (op->phase == KVFS_RECOVER_INTENTS) {
         rc = kvfs_intent_finish_next(op, op->s[0]);
-        return rc != 0 ? rc : kvfs_next(op, RECOVER_TABLE);
+        return rc != 0 ? rc : kvfs_next(op, KVFS_RECOVER_TABLE);
     }
-    if (op->phase == RECOVER_RANGE) {
+    if (op->phase == KVFS_RECOVER_RANGE) {
         rc = kvfs_orphan_range(op, op->s[2], op->s[3]);
         if (rc != 0)
             return rc;
         op->s[1]++;
         op->s[4] = 0;
-        return kvfs_next(op, RECOVER_TABLE);
+        return kvfs_next(op, KVFS_RECOVER_TABLE);
     }
     rc = kvfs_session_scan(op, 0, &t);
     if (rc != 0)
@@ -243,18 +244,18 @@ static int session_run_recover(struct kvfs_op *op)
     row = kvfs_session_row(t, op->s[0]);
     if (row == NULL)
         return 0; /* another session has */
-    if (op->phase == RECOVER_MARK) {
+    if (op->phase == KVFS_RECOVER_MARK) {
         if ((row->s.flags & SNIC_KVFS_SESSION_DEAD) == 0) {
-            rc = session_run_recover_mark(op, row);
+            rc = kvfs_session_run_recover_mark(op, row);
             if (rc != 0)
                 return rc == SNIC_EAGAIN ? 0 : rc;
         }
-        return kvfs_next(op, RECOVER_INTENTS);
+        return kvfs_next(op, KVFS_RECOVER_INTENTS);
     }
     if (op->s[1] < row->s.range_count && (op->k->o.caps & SNIC_KV_CAP_ATOMIC_MULTI) == 0) {
         op->s[2] = row->s.ranges[op->s[1]].first;
         op->s[3] = row->s.ranges[op->s[1]].count;
-        return kvfs_next(op, RECOVER_RANGE);
+        return kvfs_next(op, KVFS_RECOVER_RANGE);
     }
     return kvfs_session_remove(op, 1, row, 0);
 }
@@ -262,14 +263,14 @@ static int session_run_recover(struct kvfs_op *op)
 int kvfs_run_recover(struct kvfs_op *op)
 {
     struct kvfs_session *s = &op->k->session;
-    int rc = session_run_recover(op);
+    int rc = kvfs_session_run_recover(op);
     if (kvfs_runs_again(op, rc))
         return KVFS_PENDING;
     s->recovering = 0;
     s->sweep = 1; /* its claims are void */
     s->error = rc;
     if (rc == 0)
-        kvfs_session_beat_now(op->k);
-    kvfs_session_ended(op->k);
+        kvfs_session_heartbeat_now(op->k);
+    kvfs_session_wake(op->k);
     return rc;
 }

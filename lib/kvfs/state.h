@@ -15,7 +15,7 @@ enum {
     KVFS_IOS_MAX = 4,     /* places of kvfs_io()                                              */
     KVFS_LOCKS_MAX = 16,  /* inodes that one operation locks                                  */
     KVFS_WORDS = 8,       /* op->s                                                            */
-    KVFS_NUMBERS_MAX = 2, /* inode numbers that one operation takes                           */
+    KVFS_NUMBERS_MAX = 2, /* inode numbers that one operation allocs                           */
     KVFS_READ_BUCKETS = 8,
     KVFS_OWN_MAX = 16,   /* the engine's own operations at once                              */
     KVFS_BLOCK = 77824,  /* an operation's further memory is in such blocks                  */
@@ -96,7 +96,7 @@ struct kvfs_held {
 enum kvfs_commit_state {
     KVFS_COMMIT_NONE = 0,
     KVFS_COMMIT_SENT,
-    KVFS_COMMIT_UNSURE, /* its outcome is not known; the present records are being read         */
+    KVFS_COMMIT_UNKNOWN, /* its outcome is not known; the present records are being read         */
     KVFS_COMMIT_DONE,
     KVFS_COMMIT_FAILED /* commit_error                                                        */
 };
@@ -133,13 +133,13 @@ struct kvfs_op {
     uint8_t block_used;
     uint8_t block_need;
     uint8_t number_wait; /* kvfs_new_ino() waits                                              */
-    uint8_t torn;        /* kvfs_torn(): how often                                            */
+    uint8_t torn; /* kvfs_retry_torn(): how often                                            */
     uint32_t in_flight;
     uint32_t run_count;
     uint32_t retries;
     uint32_t phase0;
     uint64_t gate; /* waits for a heartbeat: failed ones at its arrival, and 1; 0: it does not */
-    uint64_t made; /* kvfs_private(); 0: none                                               */
+    uint64_t made; /* kvfs_mark_private(); 0: none                                               */
     uint64_t era;  /* k->session.era when this round began                                      */
     void *intent;  /* intent.c: its state in this round, NULL at its beginning                   */
     void *resolve; /* intent_resolve.c: the same                                                */
@@ -155,8 +155,8 @@ struct kvfs_op {
     struct kvfs_read **reads_end;
     struct kvfs_change *changes;
     struct kvfs_change **changes_end;
-    struct kvfs_take *takes;
-    struct kvfs_take **take_at; /* the next kvfs_take() returns this one again                */
+    struct kvfs_alloc *allocs;
+    struct kvfs_alloc **alloc_at; /* the next kvfs_alloc() returns this one again                */
     struct snic_link wait_link;
     struct snic_timer timer;
     unsigned char *block_at; /* free bytes of the newest block                                */
@@ -167,9 +167,9 @@ struct kvfs_op {
     struct kvfs_place place[KVFS_IOS_MAX + 1]; /* the last: GET and COMMIT */
 };
 
-/* Changes of an inode's attributes that are kept back (times.c). */
-struct kvfs_kept {
-    struct snic_link link; /* in k->kept, oldest first                                        */
+/* Changes of an inode's attributes that are deferred (times.c). */
+struct kvfs_deferred {
+    struct snic_link link; /* in k->deferred, oldest first                                        */
     uint64_t since_ns;
     uint32_t set; /* which fields; 0: none                                                    */
     struct snic_fsop_time atime;
@@ -183,7 +183,7 @@ struct kvfs_kept {
     struct snic_fsop_hash name;
 };
 
-/* An inode in memory: kept while locked, waited for, open, with times kept back, or to be
+/* An inode in memory: kept while locked, waited for, open, with deferred times, or to be
  * collected. */
 struct kvfs_inode {
     struct kvfs_inode *next; /* in its bucket, or free                                        */
@@ -197,11 +197,11 @@ struct kvfs_inode {
     uint8_t collect; /* in k->collects: to be removed                                         */
     uint8_t lingers; /* in k->lingers; counts as a pin                                        */
     uint8_t orphan;  /* the last name was removed, and it is still to be removed */
-    uint64_t clean;  /* kvfs_tail_clean(): the session's era when it was so, + 1              */
+    uint64_t clean;  /* kvfs_tail_is_clean(): the session's era when it was so, + 1              */
     struct snic_link collect_link;
     struct snic_link linger_link;
     uint64_t linger_ns; /* when it stops to linger                                            */
-    struct kvfs_kept kept;
+    struct kvfs_deferred deferred;
 };
 
 struct kvfs_inodes {
@@ -246,7 +246,7 @@ struct kvfs_session_lookup {
 };
 
 /* A pending intent of another session that blocks an operation here. */
-struct kvfs_met {
+struct kvfs_blocker {
     uint64_t session;
     uint64_t number;
     uint64_t since_ns;
@@ -263,7 +263,7 @@ struct kvfs_session {
     uint8_t swept;    /* they have been, since the mount */
     uint8_t sweep;    /* they should be */
     uint8_t was_sole;
-    uint8_t timing;      /* times kept back are being written */
+    uint8_t timing;      /* deferred times are being written */
     uint8_t unsure;      /* the store failed in the course of an intent (intent.c, J10) */
     uint16_t collecting; /* operations of kvfs_collect() */
     uint32_t other_count;
@@ -285,11 +285,11 @@ struct kvfs_session {
     unsigned char fence[SNIC_KVFS_NUMBER_BYTES];
     /* Raised when `alone` ends (operations begun before must end first), and when it begins. */
     uint64_t era;
-    struct snic_link waiters; /* until kvfs_session_ended(): of a heartbeat or another operation */
+    struct snic_link waiters; /* until kvfs_session_wake(): of a heartbeat or another operation */
     struct kvfs_session_lookup lookups[KVFS_SESSION_LOOKUPS];
     uint32_t lookup_next;
     uint32_t met_next;
-    struct kvfs_met met[KVFS_SESSION_LOOKUPS];
+    struct kvfs_blocker met[KVFS_SESSION_LOOKUPS];
     struct kvfs_other others[KVFS_SESSIONS_MAX]; /* alive ones, without us */
 };
 
@@ -318,7 +318,7 @@ struct snic_kvfs {
     uint8_t ino_fetching; /* a range is being fetched                                            */
     int32_t ino_error;    /* of the last fetch                                                   */
     struct snic_link ino_waiters;
-    struct snic_link kept;     /* inodes with times kept back                                 */
+    struct snic_link deferred; /* inodes with deferred times                                 */
     struct snic_link collects; /* inodes to be removed                                        */
     struct snic_link lingers;  /* inodes whose last name was replaced, oldest first             */
     struct snic_timer linger_timer;

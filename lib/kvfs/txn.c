@@ -12,7 +12,7 @@
 /* ---- Reads ---- */
 
 /* Bytes that a record of this kind has, as a rule; a larger one is fetched again. */
-static uint32_t txn_room(const struct snic_kvop_key *key)
+static uint32_t kvfs_txn_size_guess(const struct snic_kvop_key *key)
 {
     switch (key->bytes[0]) {
     case SNIC_KVFS_REC_ATTR:
@@ -38,7 +38,7 @@ struct kvfs_read *kvfs_txn_read_find(const struct kvfs_op *op, const struct snic
 }
 
 /* Look it up in the cache. 0; SNIC_ENOMEM. */
-static int txn_read_cached(struct kvfs_op *op, struct kvfs_read *r)
+static int kvfs_txn_read_cached(struct kvfs_op *op, struct kvfs_read *r)
 {
     const unsigned char *record = NULL;
     uint32_t size = 0;
@@ -58,8 +58,8 @@ static int txn_read_cached(struct kvfs_op *op, struct kvfs_read *r)
 }
 
 /* Take it from the cache, or request it from the store. */
-static struct kvfs_read *txn_read_new(struct kvfs_op *op, const struct snic_kvop_key *key,
-                                      uint64_t hash)
+static struct kvfs_read *kvfs_txn_read_new(struct kvfs_op *op, const struct snic_kvop_key *key,
+                                           uint64_t hash)
 {
     struct kvfs_read *r = kvfs_memory(op, sizeof(*r));
     if (r == NULL)
@@ -68,8 +68,8 @@ static struct kvfs_read *txn_read_new(struct kvfs_op *op, const struct snic_kvop
     r->hash = hash;
     r->key = *key;
     r->state = KVFS_READ_WANTED;
-    r->room = txn_room(key);
-    if (txn_read_cached(op, r) != 0)
+    r->room = kvfs_txn_size_guess(key);
+    if (kvfs_txn_read_cached(op, r) != 0)
         return NULL;
     *op->reads_end = r;
     op->reads_end = &r->next;
@@ -78,15 +78,15 @@ static struct kvfs_read *txn_read_new(struct kvfs_op *op, const struct snic_kvop
     return r;
 }
 
-static struct kvfs_read *txn_read(struct kvfs_op *op, const struct snic_kvop_key *key)
+static struct kvfs_read *kvfs_txn_read(struct kvfs_op *op, const struct snic_kvop_key *key)
 {
     uint64_t hash = kvfs_key_hash(key);
     struct kvfs_read *r = kvfs_txn_read_find(op, key, hash);
-    return r != NULL ? r : txn_read_new(op, key, hash);
+    return r != NULL ? r : kvfs_txn_read_new(op, key, hash);
 }
 
-static struct kvfs_change *txn_change_find(const struct kvfs_op *op,
-                                           const struct snic_kvop_key *key)
+static struct kvfs_change *kvfs_txn_change_find(const struct kvfs_op *op,
+                                                const struct snic_kvop_key *key)
 {
     struct kvfs_change *c = op->changes;
     while (c != NULL && !kvfs_key_equal(&c->key, key))
@@ -94,7 +94,8 @@ static struct kvfs_change *txn_change_find(const struct kvfs_op *op,
     return c;
 }
 
-static int txn_present(struct kvfs_op *op, struct kvfs_read *r, const void **body, uint32_t *size)
+static int kvfs_txn_present(struct kvfs_op *op, struct kvfs_read *r, const void **body,
+                            uint32_t *size)
 {
     const void *record = r->record;
     uint32_t bytes = r->size;
@@ -110,10 +111,10 @@ static int txn_present(struct kvfs_op *op, struct kvfs_read *r, const void **bod
     return 0;
 }
 
-static int txn_get(struct kvfs_op *op, const struct snic_kvop_key *key, uint8_t guard,
-                   const void **body, uint32_t *size)
+static int kvfs_txn_read_record(struct kvfs_op *op, const struct snic_kvop_key *key, uint8_t guard,
+                                const void **body, uint32_t *size)
 {
-    struct kvfs_change *c = txn_change_find(op, key);
+    struct kvfs_change *c = kvfs_txn_change_find(op, key);
     struct kvfs_read *r;
     if (c != NULL && c->run == op->run_count) {
         if (c->kind == SNIC_KVOP_DELETE)
@@ -122,13 +123,13 @@ static int txn_get(struct kvfs_op *op, const struct snic_kvop_key *key, uint8_t 
         *size = c->size - SNIC_KVFS_HEAD;
         return 0;
     }
-    r = txn_read(op, key);
+    r = kvfs_txn_read(op, key);
     if (r == NULL)
         return SNIC_ENOMEM;
     r->guard |= guard;
     switch ((enum kvfs_read_state)r->state) {
     case KVFS_READ_PRESENT:
-        return txn_present(op, r, body, size);
+        return kvfs_txn_present(op, r, body, size);
     case KVFS_READ_ABSENT:
         return SNIC_ENOENT;
     case KVFS_READ_FAILED:
@@ -142,17 +143,17 @@ static int txn_get(struct kvfs_op *op, const struct snic_kvop_key *key, uint8_t 
 
 int kvfs_get(struct kvfs_op *op, const struct snic_kvop_key *key, const void **body, uint32_t *size)
 {
-    return txn_get(op, key, 1, body, size);
+    return kvfs_txn_read_record(op, key, 1, body, size);
 }
 
 int kvfs_peek(struct kvfs_op *op, const struct snic_kvop_key *key, const void **body,
               uint32_t *size)
 {
-    return txn_get(op, key, 0, body, size);
+    return kvfs_txn_read_record(op, key, 0, body, size);
 }
 
-int kvfs_glance(struct kvfs_op *op, const struct snic_kvop_key *key, const void **body,
-                uint32_t *size)
+int kvfs_peek_cached(struct kvfs_op *op, const struct snic_kvop_key *key, const void **body,
+                     uint32_t *size)
 {
     const unsigned char *record;
     uint32_t bytes;
@@ -175,13 +176,13 @@ int kvfs_glance(struct kvfs_op *op, const struct snic_kvop_key *key, const void 
 
 void kvfs_prefetch(struct kvfs_op *op, const struct snic_kvop_key *key)
 {
-    struct kvfs_change *c = txn_change_find(op, key);
+    struct kvfs_change *c = kvfs_txn_change_find(op, key);
     if (c == NULL || c->run != op->run_count)
-        (void)txn_read(op, key);
+        (void)kvfs_txn_read(op, key);
 }
 
 /* Wanted records, up to SNIC_KVOP_GETS_MAX. */
-static uint32_t txn_wanted(const struct kvfs_op *op)
+static uint32_t kvfs_txn_wanted(const struct kvfs_op *op)
 {
     uint32_t n = 0;
     for (const struct kvfs_read *r = op->reads; r != NULL && n < SNIC_KVOP_GETS_MAX; r = r->next)
@@ -190,7 +191,7 @@ static uint32_t txn_wanted(const struct kvfs_op *op)
 }
 
 /* Memory for a GET of `count` wanted records, filled in. 0; SNIC_ENOMEM: or it starts over. */
-static int txn_request_fill(struct kvfs_op *op, struct snic_kvop *get, uint32_t count)
+static int kvfs_txn_request_fill(struct kvfs_op *op, struct snic_kvop *get, uint32_t count)
 {
     uint32_t n = 0;
     memset(get, 0, sizeof(*get));
@@ -216,10 +217,10 @@ static int txn_request_fill(struct kvfs_op *op, struct snic_kvop *get, uint32_t 
 int kvfs_txn_request(struct kvfs_op *op)
 {
     struct kvfs_place *place = &op->place[KVFS_MAIN];
-    uint32_t count = txn_wanted(op), n = 0;
+    uint32_t count = kvfs_txn_wanted(op), n = 0;
     if (count == 0 || place->state == KVFS_PLACE_SENT)
         return KVFS_PENDING;
-    if (txn_request_fill(op, &place->io.op, count) != 0)
+    if (kvfs_txn_request_fill(op, &place->io.op, count) != 0)
         return op->again || op->asleep || op->in_flight > 0 ? KVFS_PENDING : SNIC_ENOMEM;
     for (struct kvfs_read *r = op->reads; n < count; r = r->next) {
         if (r->state != KVFS_READ_WANTED)
@@ -234,14 +235,14 @@ int kvfs_txn_request(struct kvfs_op *op)
     return KVFS_PENDING;
 }
 
-static void txn_fail(struct kvfs_read *r, int error)
+static void kvfs_txn_fail(struct kvfs_read *r, int error)
 {
     r->state = KVFS_READ_FAILED;
     r->error = error;
 }
 
 /* A record has arrived. */
-static void txn_arrived(struct kvfs_op *op, struct kvfs_read *r, const struct snic_kvop_get *g)
+static void kvfs_txn_arrived(struct kvfs_op *op, struct kvfs_read *r, const struct snic_kvop_get *g)
 {
     int rc;
     if (g->result == SNIC_EMSGSIZE && g->size > r->room && g->size <= SNIC_KVOP_VALUE_MAX) {
@@ -255,14 +256,14 @@ static void txn_arrived(struct kvfs_op *op, struct kvfs_read *r, const struct sn
         return;
     }
     if (g->result != 0) {
-        txn_fail(r, g->result == SNIC_EMSGSIZE ? SNIC_ECORRUPT : g->result);
+        kvfs_txn_fail(r, g->result == SNIC_EMSGSIZE ? SNIC_ECORRUPT : g->result);
         return;
     }
     rc = g->size > r->room ? SNIC_ECORRUPT : snic_kvfs_verify(&r->key, r->record, g->size);
     if (rc < 0) {
-        kvfs_damage(op->k, &r->key,
-                    rc == SNIC_EVERSION ? "record of another version" : "checksum is wrong");
-        txn_fail(r, rc);
+        kvfs_report_damage(op->k, &r->key,
+                           rc == SNIC_EVERSION ? "record of another version" : "checksum is wrong");
+        kvfs_txn_fail(r, rc);
         return;
     }
     r->size = g->size;
@@ -280,9 +281,9 @@ void kvfs_txn_get_done(struct kvfs_op *op, const struct snic_kvop *get)
         if (r->state != KVFS_READ_SENT)
             continue;
         if (whole)
-            txn_fail(r, kvfs_txn_error(get->result));
+            kvfs_txn_fail(r, kvfs_txn_error(get->result));
         else
-            txn_arrived(op, r, &get->gets[n]);
+            kvfs_txn_arrived(op, r, &get->gets[n]);
         n++;
     }
     SNIC_ASSERT(n == get->get_count);
@@ -290,7 +291,7 @@ void kvfs_txn_get_done(struct kvfs_op *op, const struct snic_kvop *get)
 
 /* ---- Changes ---- */
 
-static struct kvfs_change *txn_change_new(struct kvfs_op *op)
+static struct kvfs_change *kvfs_txn_change_new(struct kvfs_op *op)
 {
     struct kvfs_change *c = kvfs_memory(op, sizeof(*c));
     if (c == NULL)
@@ -302,11 +303,11 @@ static struct kvfs_change *txn_change_new(struct kvfs_op *op)
 }
 
 /* The change of a key, to be filled; its memory of an earlier run is used again (T2). */
-static struct kvfs_change *txn_change(struct kvfs_op *op, const struct snic_kvop_key *key)
+static struct kvfs_change *kvfs_txn_change(struct kvfs_op *op, const struct snic_kvop_key *key)
 {
-    struct kvfs_change *c = txn_change_find(op, key);
+    struct kvfs_change *c = kvfs_txn_change_find(op, key);
     if (c == NULL) {
-        c = txn_change_new(op);
+        c = kvfs_txn_change_new(op);
         if (c == NULL)
             return NULL;
         c->key = *key;
@@ -316,9 +317,9 @@ static struct kvfs_change *txn_change(struct kvfs_op *op, const struct snic_kvop
 }
 
 /* A change noted again after the commit was sent: the sent one stays, which the store borrows. */
-static int txn_noted(struct kvfs_op *op, const struct snic_kvop_key *key)
+static int kvfs_txn_change_again(struct kvfs_op *op, const struct snic_kvop_key *key)
 {
-    struct kvfs_change *c = txn_change_find(op, key);
+    struct kvfs_change *c = kvfs_txn_change_find(op, key);
     if (c != NULL)
         c->run = op->run_count;
     return 0;
@@ -331,9 +332,9 @@ int kvfs_put(struct kvfs_op *op, const struct snic_kvop_key *key, const void *bo
     if (size > SNIC_KVOP_VALUE_MAX - SNIC_KVFS_HEAD)
         return SNIC_EMSGSIZE;
     if (op->commit_state != KVFS_COMMIT_NONE)
-        return txn_noted(op, key);
+        return kvfs_txn_change_again(op, key);
     bytes = size + SNIC_KVFS_HEAD;
-    c = txn_change(op, key);
+    c = kvfs_txn_change(op, key);
     if (c == NULL)
         return SNIC_ENOMEM;
     if (c->room < bytes) {
@@ -353,8 +354,8 @@ int kvfs_delete(struct kvfs_op *op, const struct snic_kvop_key *key)
 {
     struct kvfs_change *c;
     if (op->commit_state != KVFS_COMMIT_NONE)
-        return txn_noted(op, key);
-    c = txn_change(op, key);
+        return kvfs_txn_change_again(op, key);
+    c = kvfs_txn_change(op, key);
     if (c == NULL)
         return SNIC_ENOMEM;
     c->kind = SNIC_KVOP_DELETE;
@@ -371,7 +372,7 @@ int kvfs_change_object(struct kvfs_op *op, uint32_t kind, uint64_t object, uint6
     while (c != NULL && (c->key.size != 0 || c->object != object))
         c = c->next;
     if (c == NULL)
-        c = txn_change_new(op);
+        c = kvfs_txn_change_new(op);
     if (c == NULL)
         return SNIC_ENOMEM;
     c->run = op->run_count;
@@ -383,18 +384,18 @@ int kvfs_change_object(struct kvfs_op *op, uint32_t kind, uint64_t object, uint6
     return 0;
 }
 
-void kvfs_private(struct kvfs_op *op, uint64_t ino)
+void kvfs_mark_private(struct kvfs_op *op, uint64_t ino)
 {
     op->made = ino;
 }
 
 /* ---- Attributes ---- */
 
-typedef int (*txn_read_fn)(struct kvfs_op *op, const struct snic_kvop_key *key, const void **body,
-                           uint32_t *size);
+typedef int (*kvfs_txn_read_fn)(struct kvfs_op *op, const struct snic_kvop_key *key,
+                                const void **body, uint32_t *size);
 
-static int txn_get_attr(struct kvfs_op *op, uint64_t ino, txn_read_fn read,
-                        struct snic_fsop_attr *out)
+static int kvfs_txn_get_attr(struct kvfs_op *op, uint64_t ino, kvfs_txn_read_fn read,
+                             struct snic_fsop_attr *out)
 {
     struct snic_kvop_key key;
     struct snic_fsop_attr a;
@@ -408,7 +409,7 @@ static int txn_get_attr(struct kvfs_op *op, uint64_t ino, txn_read_fn read,
     rc = snic_kvfs_attr_decode(&a, (const unsigned char *)body - SNIC_KVFS_HEAD,
                                size + SNIC_KVFS_HEAD);
     if (rc != 0 || a.ino != ino) {
-        kvfs_damage(op->k, &key, "attributes that cannot be");
+        kvfs_report_damage(op->k, &key, "attributes that cannot be");
         return SNIC_ECORRUPT;
     }
     kvfs_times_merge(op->k, &a);
@@ -418,17 +419,17 @@ static int txn_get_attr(struct kvfs_op *op, uint64_t ino, txn_read_fn read,
 
 int kvfs_get_attr(struct kvfs_op *op, uint64_t ino, struct snic_fsop_attr *out)
 {
-    return txn_get_attr(op, ino, kvfs_get, out);
+    return kvfs_txn_get_attr(op, ino, kvfs_get, out);
 }
 
 int kvfs_peek_attr(struct kvfs_op *op, uint64_t ino, struct snic_fsop_attr *out)
 {
-    return txn_get_attr(op, ino, kvfs_peek, out);
+    return kvfs_txn_get_attr(op, ino, kvfs_peek, out);
 }
 
-int kvfs_glance_attr(struct kvfs_op *op, uint64_t ino, struct snic_fsop_attr *out)
+int kvfs_peek_attr_cached(struct kvfs_op *op, uint64_t ino, struct snic_fsop_attr *out)
 {
-    return txn_get_attr(op, ino, kvfs_glance, out);
+    return kvfs_txn_get_attr(op, ino, kvfs_peek_cached, out);
 }
 
 int kvfs_put_attr(struct kvfs_op *op, const struct snic_fsop_attr *a)

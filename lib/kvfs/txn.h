@@ -38,7 +38,7 @@ enum { KVFS_PENDING = 1 };
 
 /*
  * 1: the function will be run again, after its result rc. It waits, or starts over: then rc may be
- * an error, too (no memory was free: kvfs_take, and all callers of it). The final actions of an
+ * an error, too (no memory was free: kvfs_alloc, and all callers of it). The final actions of an
  * operation (counts, tables in memory, waking others) are done only where this returns 0, or they
  * are done twice.
  */
@@ -50,7 +50,7 @@ static inline int kvfs_runs_again(const struct kvfs_op *op, int rc)
 /* ---- op.c: an operation's rounds and waits ---- */
 
 /* The answer's attributes, with the root as SNIC_FSOP_ROOT. */
-void kvfs_answer_attr(struct kvfs_op *op, const struct snic_fsop_attr *a);
+void kvfs_reply_attr(struct kvfs_op *op, const struct snic_fsop_attr *a);
 static inline uint64_t kvfs_ino_out(uint64_t ino)
 {
     return ino == 0 ? SNIC_FSOP_ROOT : ino;
@@ -60,8 +60,9 @@ static inline int kvfs_alone(const struct snic_kvfs *k)
 {
     return k->session.alone;
 }
-void kvfs_damage(struct snic_kvfs *k, const struct snic_kvop_key *key, const char *what);
-void kvfs_damage_object(struct snic_kvfs *k, uint64_t object, uint64_t offset, const char *what);
+void kvfs_report_damage(struct snic_kvfs *k, const struct snic_kvop_key *key, const char *what);
+void kvfs_report_object_damage(struct snic_kvfs *k, uint64_t object, uint64_t offset,
+                               const char *what);
 /* Start one of the engine's own operations; NULL: KVFS_OWN_MAX are in progress. */
 struct kvfs_op *kvfs_spawn(struct snic_kvfs *k, enum kvfs_own kind, uint64_t s0);
 /*
@@ -86,7 +87,7 @@ int kvfs_restart(struct kvfs_op *op);
  * store is damaged. Starts the round over, a few times; then SNIC_ECORRUPT, reported for the
  * inode's attributes.
  */
-int kvfs_torn(struct kvfs_op *op, uint64_t ino, const char *what);
+int kvfs_retry_torn(struct kvfs_op *op, uint64_t ino, const char *what);
 
 /* ---- txn*.c: locks, reads, changes, commit ---- */
 
@@ -106,17 +107,17 @@ int kvfs_peek(struct kvfs_op *op, const struct snic_kvop_key *key, const void **
  * A peek for functions that end in one run when all is in the cache: its result is valid during the
  * run, and a later run may see another version.
  */
-int kvfs_glance(struct kvfs_op *op, const struct snic_kvop_key *key, const void **body,
-                uint32_t *size);
+int kvfs_peek_cached(struct kvfs_op *op, const struct snic_kvop_key *key, const void **body,
+                     uint32_t *size);
 /*
  * Request a record that will be needed soon, so that several arrive in one round trip. Never waits.
  */
 void kvfs_prefetch(struct kvfs_op *op, const struct snic_kvop_key *key);
 void kvfs_attr_prefetch(struct kvfs_op *op, uint64_t ino);
-/* Attributes, with times kept back merged in. A copy of the caller's: change it, then put it. */
+/* Attributes, with deferred times merged in. A copy of the caller's: change it, then put it. */
 int kvfs_get_attr(struct kvfs_op *op, uint64_t ino, struct snic_fsop_attr *out);
-int kvfs_glance_attr(struct kvfs_op *op, uint64_t ino, struct snic_fsop_attr *out);
-/* Times kept back are merged in at each call, also if the record was read before. */
+int kvfs_peek_attr_cached(struct kvfs_op *op, uint64_t ino, struct snic_fsop_attr *out);
+/* Deferred times are merged in at each call, also if the record was read before. */
 int kvfs_peek_attr(struct kvfs_op *op, uint64_t ino, struct snic_fsop_attr *out);
 
 /*
@@ -125,7 +126,7 @@ int kvfs_peek_attr(struct kvfs_op *op, uint64_t ino, struct snic_fsop_attr *out)
  * runs before it in this round. NULL: return SNIC_ENOMEM (if others have taken too much, the
  * operation waits and starts over by itself).
  */
-void *kvfs_take(struct kvfs_op *op, size_t size);
+void *kvfs_alloc(struct kvfs_op *op, size_t size);
 
 /* Changes. A body is copied. 0; SNIC_ENOMEM; SNIC_EMSGSIZE. */
 int kvfs_put(struct kvfs_op *op, const struct snic_kvop_key *key, const void *body, uint32_t size);
@@ -138,7 +139,7 @@ int kvfs_change_object(struct kvfs_op *op, uint32_t kind, uint64_t object, uint6
  * The inode was made by this operation: no other can know it, so that its group may be written
  * ahead of the others where the store has no commits over several groups.
  */
-void kvfs_private(struct kvfs_op *op, uint64_t ino);
+void kvfs_mark_private(struct kvfs_op *op, uint64_t ino);
 /*
  * 0 when it has happened (call it again in later runs: it stays 0 and the code after it runs);
  * KVFS_PENDING; SNIC_E*. With `durable` it survives power loss. Nothing to change is 0 at once.
@@ -159,17 +160,17 @@ int kvfs_next(struct kvfs_op *op, uint32_t phase);
  * op->s[word] becomes this, and stays so when the round starts over: operations sent to the store
  * outside of the commit do not start over.
  */
-void kvfs_remember(struct kvfs_op *op, uint32_t word, uint64_t value);
-/* A change of the space a file takes, as far as a count can hold: damaged ones do not wrap. */
+void kvfs_save_word(struct kvfs_op *op, uint32_t word, uint64_t value);
+/* A change of the space a file allocs, as far as a count can hold: damaged ones do not wrap. */
 static inline uint64_t kvfs_space_add(uint64_t space, int64_t change)
 {
     if (change < 0)
         return space - snic_min_u64(space, 0 - (uint64_t)change);
     return space + snic_min_u64(UINT64_MAX - space, (uint64_t)change);
 }
-/* Commit, and then answer with *a as it was when the commit was sent (times kept back are merged
+/* Commit, and then answer with *a as it was when the commit was sent (deferred times are merged
  * into reads only until they are in the store). As kvfs_commit(). */
-int kvfs_commit_answer(struct kvfs_op *op, const struct snic_fsop_attr *a);
+int kvfs_commit_reply(struct kvfs_op *op, const struct snic_fsop_attr *a);
 
 /* ---- Object and other operations of the store ---- */
 
@@ -183,7 +184,7 @@ int kvfs_io(struct kvfs_op *op, uint32_t n, const struct snic_kvop *want,
             const struct snic_kvop **got);
 void kvfs_io_forget(struct kvfs_op *op, uint32_t n);
 
-/* The same with a place in memory of kvfs_take() (intent.c: several commits at once, from inside
+/* The same with a place in memory of kvfs_alloc() (intent.c: several commits at once, from inside
  * of kvfs_get() and kvfs_commit()). The operation does not start over while one is in flight. */
 int kvfs_io_in(struct kvfs_op *op, struct kvfs_place *place, const struct snic_kvop *want,
                const struct snic_kvop **got);
@@ -191,10 +192,10 @@ int kvfs_io_in(struct kvfs_op *op, struct kvfs_place *place, const struct snic_k
 /* ---- txn_scan.c: lists ---- */
 
 /*
- * One page of a group's records of a kind, in io place 0 and in KVFS_SCAN_ROOM bytes of kvfs_take()
- * (every record fits): behind `after` (size 0: from the first), at most `max`.
+ * One page of a group's records of a kind, in io place 0 and in KVFS_SCAN_BYTES bytes of
+ * kvfs_alloc() (every record fits): behind `after` (size 0: from the first), at most `max`.
  */
-enum { KVFS_SCAN_ROOM = KVFS_BLOCK - 64 };
+enum { KVFS_SCAN_BYTES = KVFS_BLOCK - 64 };
 int kvfs_scan(struct kvfs_op *op, uint64_t ino, uint8_t kind, const struct snic_kvop_key *after,
               uint32_t max, const struct snic_kvop **page);
 /* The same in less memory. SNIC_EMSGSIZE: not even one record fits. */
@@ -214,7 +215,7 @@ void kvfs_scan_last(const struct snic_kvop *page, struct snic_fsop_hash *h);
 
 /* ---- inode.c: what is in memory of an inode ---- */
 
-/* Inodes in memory, one after the other: the next that is open, or has times kept back, behind
+/* Inodes in memory, one after the other: the next that is open, or has deferred times, behind
  * *cursor (0 to begin). 1; 0 no more. */
 int kvfs_inode_next(const struct snic_kvfs *k, uint64_t *cursor, uint64_t *ino);
 /* Opens counted here. */
@@ -249,7 +250,7 @@ static inline uint32_t kvfs_handle_flags(uint64_t handle)
  * some after a crash or a failed write. A flag of the inode in memory; 0 for an inode that is not
  * in memory, and while the session is not alone. name.c sets it for a new file.
  */
-int kvfs_tail_clean(const struct kvfs_op *op, uint64_t ino);
+int kvfs_tail_is_clean(const struct kvfs_op *op, uint64_t ino);
 void kvfs_tail_set(struct kvfs_op *op, uint64_t ino, int clean);
 /* After a commit, or at a last close: start removing an inode in the background. */
 void kvfs_collect(struct snic_kvfs *k, uint64_t ino);

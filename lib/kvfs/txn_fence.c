@@ -7,7 +7,7 @@
 
 /* ---- The fence ---- */
 
-int kvfs_session_fence(const struct snic_kvfs *k, struct snic_kvop_guard *g)
+int kvfs_fence_guard(const struct snic_kvfs *k, struct snic_kvop_guard *g)
 {
     const struct kvfs_session *s = &k->session;
     if (s->fence_key.size == 0 || (k->o.caps & SNIC_KV_CAP_ATOMIC_MULTI) == 0)
@@ -21,7 +21,7 @@ int kvfs_session_fence(const struct snic_kvfs *k, struct snic_kvop_guard *g)
     return 1;
 }
 
-void kvfs_session_died(struct snic_kvfs *k)
+void kvfs_session_mark_dead(struct snic_kvfs *k)
 {
     k->session.dead = 1;
     k->session.alone = 0;
@@ -35,10 +35,10 @@ void kvfs_session_died(struct snic_kvfs *k)
             kvfs_wake(op);
             continue;
         }
-        kvfs_hold_leave(op);
+        kvfs_lock_stop_waiting(op);
         snic_link_remove(&op->wait_link);
         if (kvfs_is_release(op)) { /* it no longer needs a lock or memory */
-            kvfs_hold_end(op);
+            kvfs_unlock_all(op);
             op->block_need = 0;
         } else {
             op->ended = 1;
@@ -48,7 +48,7 @@ void kvfs_session_died(struct snic_kvfs *k)
     }
 }
 
-int kvfs_session_fenced(struct snic_kvfs *k, const struct snic_kvop *commit)
+int kvfs_fence_failed(struct snic_kvfs *k, const struct snic_kvop *commit)
 {
     struct kvfs_session *s = &k->session;
     const struct snic_kvop_key *key = &commit->guards[commit->failed_guard].key;
@@ -59,7 +59,7 @@ int kvfs_session_fenced(struct snic_kvfs *k, const struct snic_kvop *commit)
         return 0;
     if (kvfs_key_equal(key, &own) && !s->dead) { /* else it was begun in an earlier session */
         s->next_ns = SNIC_NEVER;
-        kvfs_session_died(k);
+        kvfs_session_mark_dead(k);
     }
     return 1;
 }

@@ -4,21 +4,22 @@
  *
  * M1  An operation that finds the pool empty releases all it has, locks included, and waits, first
  *     come first served, until as many blocks are free as it is known to need.
- * M2  While one waits, no other takes a block. So the first waiter continues when those that hold
+ * M2  While one waits, no other allocs a block. So the first waiter continues when those that hold
  *     blocks end or start over, for which none of them needs more blocks.
  */
 #include "kvfs/txn_priv.h"
 
-enum { TXN_MEMORY_ALIGN = 16 };
+enum { KVFS_TXN_MEMORY_ALIGN = 16 };
 
-struct kvfs_take {
-    struct kvfs_take *next;
+struct kvfs_alloc {
+    struct kvfs_alloc *next;
     size_t size;
 };
-SNIC_STATIC_ASSERT(sizeof(struct kvfs_take) == TXN_MEMORY_ALIGN, "the memory follows, aligned");
+SNIC_STATIC_ASSERT(sizeof(struct kvfs_alloc) == KVFS_TXN_MEMORY_ALIGN,
+                   "the memory follows, aligned");
 
 /* The next block: one that was waited for, or a free one (M2). NULL: see M1. */
-static unsigned char *txn_memory_block(struct kvfs_op *op)
+static unsigned char *kvfs_txn_memory_block(struct kvfs_op *op)
 {
     struct kvfs_blocks *b = &op->k->blocks;
     if (op->block_used == op->block_count) {
@@ -38,7 +39,7 @@ static unsigned char *txn_memory_block(struct kvfs_op *op)
 void *kvfs_memory(struct kvfs_op *op, size_t size)
 {
     unsigned char *p;
-    size = (size_t)snic_align_up(size == 0 ? 1 : size, TXN_MEMORY_ALIGN);
+    size = (size_t)snic_align_up(size == 0 ? 1 : size, KVFS_TXN_MEMORY_ALIGN);
     if (size > KVFS_BLOCK)
         return NULL;
     if (size <= KVFS_INLINE - op->inline_used) {
@@ -47,7 +48,7 @@ void *kvfs_memory(struct kvfs_op *op, size_t size)
         return p;
     }
     if (size > op->block_left) {
-        p = txn_memory_block(op);
+        p = kvfs_txn_memory_block(op);
         if (p == NULL)
             return NULL;
         op->block_at = p;
@@ -59,9 +60,9 @@ void *kvfs_memory(struct kvfs_op *op, size_t size)
     return p;
 }
 
-void *kvfs_take(struct kvfs_op *op, size_t size)
+void *kvfs_alloc(struct kvfs_op *op, size_t size)
 {
-    struct kvfs_take *t = *op->take_at;
+    struct kvfs_alloc *t = *op->alloc_at;
     if (t == NULL || t->size != size) {
         if (size > KVFS_BLOCK - sizeof(*t))
             return NULL;
@@ -70,14 +71,14 @@ void *kvfs_take(struct kvfs_op *op, size_t size)
             return NULL;
         memset(t, 0, sizeof(*t) + size);
         t->size = size;
-        *op->take_at = t;
+        *op->alloc_at = t;
     }
-    op->take_at = &t->next;
+    op->alloc_at = &t->next;
     return t + 1;
 }
 
 /* Serve the first waiters, as far as the blocks go. */
-static void txn_memory_grant(struct kvfs_blocks *b)
+static void kvfs_txn_memory_grant(struct kvfs_blocks *b)
 {
     while (!snic_link_alone(&b->waiters)) {
         struct kvfs_op *op = SNIC_CONTAINER(b->waiters.next, struct kvfs_op, wait_link);
@@ -100,7 +101,7 @@ void kvfs_memory_drop(struct kvfs_op *op)
         return;
     while (op->block_count > 0)
         b->free[b->free_count++] = op->blocks[--op->block_count];
-    txn_memory_grant(b);
+    kvfs_txn_memory_grant(b);
 }
 
 int kvfs_memory_admit(struct kvfs_op *op)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Between the files of the layer of transactions, from the lowest: op.c has an operation's rounds
- * and waits, cache.c the records kept while alone, inode.c the table of inodes in memory, kept.c
- * their changes kept back, txn_memory.c and txn_lock.c the memory and locks of operations,
- * txn_fence.c the session as transactions see it, txn.c reads and changes, txn_commit.c and
- * intent*.c commits. kvfs.c runs operations.
+ * and waits, cache.c the records kept while alone, inode.c the table of inodes in memory,
+ * deferred.c their deferred changes, txn_memory.c and txn_lock.c the memory and locks of
+ * operations, txn_fence.c the session as transactions see it, txn.c reads and changes, txn_commit.c
+ * and intent*.c commits. kvfs.c runs operations.
  */
 #ifndef SNIC_KVFS_TXN_PRIV_H
 #define SNIC_KVFS_TXN_PRIV_H
@@ -77,14 +77,14 @@ int kvfs_memory_admit(struct kvfs_op *op);
 /* ---- txn_lock.c ---- */
 
 /* Release all locks; those requested since the last time are remembered as wanted. */
-void kvfs_hold_drop(struct kvfs_op *op);
+void kvfs_unlock_for_retry(struct kvfs_op *op);
 /* 1: all wanted locks are held, or those without a table entry are no longer wanted: an operation
  * ends in its function; 0: it waits for one. */
-int kvfs_hold_admit(struct kvfs_op *op);
+int kvfs_lock_admit(struct kvfs_op *op);
 /* Release all and want none. */
-void kvfs_hold_end(struct kvfs_op *op);
+void kvfs_unlock_all(struct kvfs_op *op);
 /* Stop waiting for a lock. */
-void kvfs_hold_leave(struct kvfs_op *op);
+void kvfs_lock_stop_waiting(struct kvfs_op *op);
 
 /* ---- inode.c ---- */
 
@@ -97,39 +97,39 @@ size_t kvfs_inodes_place(struct kvfs_inodes *t, struct snic_arena *a, uint32_t m
 /* Start own operations that wait for a free place of their kind. */
 void kvfs_inode_pump(struct snic_kvfs *k);
 
-/* ---- kept.c ---- */
+/* ---- deferred.c ---- */
 
-/* The set of struct kvfs_kept. */
+/* The set of struct kvfs_deferred. */
 enum {
-    KVFS_KEPT_ATIME = 1u << 0, /* the time of the last read */
-    KVFS_KEPT_MTIME = 1u << 1,
-    KVFS_KEPT_CTIME = 1u << 2,
-    KVFS_KEPT_NAME = 1u << 3,
-    KVFS_KEPT_SPACE = 1u << 4
+    KVFS_DEFER_ATIME = 1u << 0, /* the time of the last read */
+    KVFS_DEFER_MTIME = 1u << 1,
+    KVFS_DEFER_CTIME = 1u << 2,
+    KVFS_DEFER_NAME = 1u << 3,
+    KVFS_DEFER_SPACE = 1u << 4
 };
-/* Merge times kept back into attributes just read. */
+/* Merge deferred times into attributes just read. */
 void kvfs_times_merge(const struct snic_kvfs *k, struct snic_fsop_attr *a);
-/* These attributes are in the store now: their times are no longer kept back. */
+/* These attributes are in the store now: their times are no longer deferred. */
 void kvfs_times_written(struct snic_kvfs *k, const struct snic_fsop_attr *a);
 /* Commit outcome unknown: they may be. */
-void kvfs_times_doubt(struct snic_kvfs *k, const struct snic_fsop_attr *a);
+void kvfs_times_outcome_unknown(struct snic_kvfs *k, const struct snic_fsop_attr *a);
 /* The inode was removed. */
 void kvfs_times_forget(struct snic_kvfs *k, uint64_t ino);
 /* The session is dead. */
 void kvfs_times_forget_all(struct snic_kvfs *k);
-/* What is kept back of an inode, to be added to; NULL: the table of inodes is full. */
-struct kvfs_kept *kvfs_times_kept(struct snic_kvfs *k, uint64_t ino);
+/* What is deferred of an inode, to be added to; NULL: the table of inodes is full. */
+struct kvfs_deferred *kvfs_times_deferred(struct snic_kvfs *k, uint64_t ino);
 /* When the oldest are to be written; SNIC_NEVER. */
 uint64_t kvfs_times_deadline(const struct snic_kvfs *k);
 
 /* ---- txn_fence.c ---- */
 
 /* For commits: the guard that makes them fail once the session is dead. 1; 0 there is none. */
-int kvfs_session_fence(const struct snic_kvfs *k, struct snic_kvop_guard *g);
+int kvfs_fence_guard(const struct snic_kvfs *k, struct snic_kvop_guard *g);
 /* A guard failed. 1: it was a fence; the session it belongs to has been declared dead. */
-int kvfs_session_fenced(struct snic_kvfs *k, const struct snic_kvop *commit);
+int kvfs_fence_failed(struct snic_kvfs *k, const struct snic_kvop *commit);
 /* The session is dead: wake all waiting operations; they end with SNIC_EIO. */
-void kvfs_session_died(struct snic_kvfs *k);
+void kvfs_session_mark_dead(struct snic_kvfs *k);
 /* Operations in progress that have read a record before era `era` (struct kvfs_session) began and
  * have neither ended nor started over since. */
 int kvfs_ops_before(const struct snic_kvfs *k, uint64_t era);

@@ -2,7 +2,7 @@
 /* Lists of records in the store, page by page. */
 #include "kvfs/txn_priv.h"
 
-enum { TXN_SCAN_KEY = 17 }; /* bytes of a key with a hash */
+enum { KVFS_TXN_SCAN_KEY = 17 }; /* bytes of a key with a hash */
 
 int kvfs_scan_in(struct kvfs_op *op, uint64_t ino, uint8_t kind, const struct snic_kvop_key *after,
                  uint32_t max, uint32_t room, const struct snic_kvop **page)
@@ -15,7 +15,7 @@ int kvfs_scan_in(struct kvfs_op *op, uint64_t ino, uint8_t kind, const struct sn
     if (after->size != 0)
         want.after = *after;
     want.out_room = room;
-    want.out = kvfs_take(op, room);
+    want.out = kvfs_alloc(op, room);
     if (want.out == NULL)
         return SNIC_ENOMEM;
     return kvfs_io(op, 0, &want, page);
@@ -24,7 +24,7 @@ int kvfs_scan_in(struct kvfs_op *op, uint64_t ino, uint8_t kind, const struct sn
 int kvfs_scan(struct kvfs_op *op, uint64_t ino, uint8_t kind, const struct snic_kvop_key *after,
               uint32_t max, const struct snic_kvop **page)
 {
-    return kvfs_scan_in(op, ino, kind, after, max, KVFS_SCAN_ROOM, page);
+    return kvfs_scan_in(op, ino, kind, after, max, KVFS_SCAN_BYTES, page);
 }
 
 int kvfs_scan_record(struct kvfs_op *op, const struct snic_kvop *page,
@@ -37,7 +37,8 @@ int kvfs_scan_record(struct kvfs_op *op, const struct snic_kvop *page,
     if (r->key_size > SNIC_KVOP_KEY_MAX)
         return SNIC_ECORRUPT;
     snic_kvop_key_set(key, page->key.group, snic_kvop_record_key(r), r->key_size);
-    rc = r->key_size == TXN_SCAN_KEY ? snic_kvfs_verify(key, record, record_size) : SNIC_ECORRUPT;
+    rc = r->key_size == KVFS_TXN_SCAN_KEY ? snic_kvfs_verify(key, record, record_size)
+                                          : SNIC_ECORRUPT;
     if (rc > 0 && (rc & (int)SNIC_KVFS_RESERVED) != 0) {
         rc = kvfs_intent_resolve(op, key, record, record_size, &record, &record_size);
         if (rc != 0)
@@ -47,7 +48,7 @@ int kvfs_scan_record(struct kvfs_op *op, const struct snic_kvop *page,
         rc = snic_kvfs_verify(key, record, record_size);
     }
     if (rc < 0) {
-        kvfs_damage(op->k, key, "record of a list");
+        kvfs_report_damage(op->k, key, "record of a list");
         return rc;
     }
     *body = (const unsigned char *)record + SNIC_KVFS_HEAD;
@@ -65,7 +66,7 @@ void kvfs_scan_last(const struct snic_kvop *page, struct snic_fsop_hash *h)
 {
     for (const struct snic_kvop_record *r = snic_kvop_first(page); r != NULL;
          r = snic_kvop_next(page, r)) {
-        if (r->key_size == TXN_SCAN_KEY)
+        if (r->key_size == KVFS_TXN_SCAN_KEY)
             *h = kvfs_scan_hash(snic_kvop_record_key(r));
     }
 }

@@ -10,42 +10,43 @@
  */
 #include "kvfs/ops.h"
 
-enum xattr_space {
-    XATTR_NONE = 0,
-    XATTR_USER,
-    XATTR_TRUSTED,
-    XATTR_SECURITY,
-    XATTR_ACL_ACCESS,
-    XATTR_ACL_DEFAULT
+enum kvfs_xattr_space {
+    KVFS_XATTR_NONE = 0,
+    KVFS_XATTR_USER,
+    KVFS_XATTR_TRUSTED,
+    KVFS_XATTR_SECURITY,
+    KVFS_XATTR_ACL_ACCESS,
+    KVFS_XATTR_ACL_DEFAULT
 };
 
-static enum xattr_space xattr_space_of(const char *name, uint32_t size)
+static enum kvfs_xattr_space kvfs_xattr_space_of(const char *name, uint32_t size)
 {
     static const struct {
         const char *prefix;
         uint32_t size;
-        enum xattr_space space;
-    } spaces[] = {
-        {"user.", 5, XATTR_USER}, {"trusted.", 8, XATTR_TRUSTED}, {"security.", 9, XATTR_SECURITY}};
+        enum kvfs_xattr_space space;
+    } spaces[] = {{"user.", 5, KVFS_XATTR_USER},
+                  {"trusted.", 8, KVFS_XATTR_TRUSTED},
+                  {"security.", 9, KVFS_XATTR_SECURITY}};
     int acl = kvfs_acl_name(name, size);
     if (acl != 0)
-        return acl == KVFS_ACL_ACCESS ? XATTR_ACL_ACCESS : XATTR_ACL_DEFAULT;
+        return acl == KVFS_ACL_ACCESS ? KVFS_XATTR_ACL_ACCESS : KVFS_XATTR_ACL_DEFAULT;
     for (uint32_t i = 0; i < sizeof(spaces) / sizeof(spaces[0]); i++) {
         if (size >= spaces[i].size && memcmp(name, spaces[i].prefix, spaces[i].size) == 0)
             return spaces[i].space;
     }
-    return XATTR_NONE;
+    return KVFS_XATTR_NONE;
 }
 
 /* The request's name. 0; SNIC_ERANGE; SNIC_EINVAL; SNIC_ENOTSUP. */
-static int xattr_name_check(const struct snic_fsop *req, enum xattr_space *space)
+static int kvfs_xattr_name_check(const struct snic_fsop *req, enum kvfs_xattr_space *space)
 {
     if (req->name_size == 0 || req->name_size > SNIC_FSOP_XATTR_NAME_MAX)
         return SNIC_ERANGE;
     if (memchr(req->name, 0, req->name_size) != NULL)
         return SNIC_EINVAL;
-    *space = xattr_space_of(req->name, req->name_size);
-    if (*space == XATTR_NONE)
+    *space = kvfs_xattr_space_of(req->name, req->name_size);
+    if (*space == KVFS_XATTR_NONE)
         return SNIC_ENOTSUP;
     return req->name[req->name_size - 1] == '.' &&
                    memchr(req->name, '.', req->name_size) == req->name + req->name_size - 1
@@ -54,13 +55,13 @@ static int xattr_name_check(const struct snic_fsop *req, enum xattr_space *space
 }
 
 /* Permissions; not for ACLs. 0; KVFS_PENDING; SNIC_EPERM, SNIC_ENODATA, SNIC_EACCES. */
-static int xattr_may(struct kvfs_op *op, const struct snic_fsop_attr *a, enum xattr_space space,
-                     int write)
+static int kvfs_xattr_may(struct kvfs_op *op, const struct snic_fsop_attr *a,
+                          enum kvfs_xattr_space space, int write)
 {
     int root = op->req->cred.uid == 0 || (op->req->flags & SNIC_FSOP_CHECKED) != 0;
-    if (space == XATTR_SECURITY)
+    if (space == KVFS_XATTR_SECURITY)
         return write && !root ? SNIC_EPERM : 0;
-    if (space == XATTR_TRUSTED) {
+    if (space == KVFS_XATTR_TRUSTED) {
         if (op->req->cred.uid == 0)
             return 0;
         return write ? SNIC_EPERM : SNIC_ENODATA;
@@ -73,7 +74,7 @@ static int xattr_may(struct kvfs_op *op, const struct snic_fsop_attr *a, enum xa
 }
 
 /* The request's value in one piece. 0; SNIC_E2BIG; SNIC_ENOMEM. */
-static int xattr_gather(struct kvfs_op *op, const void **value, uint32_t *size)
+static int kvfs_xattr_gather(struct kvfs_op *op, const void **value, uint32_t *size)
 {
     const struct snic_fsop *req = op->req;
     unsigned char *to;
@@ -87,7 +88,7 @@ static int xattr_gather(struct kvfs_op *op, const void **value, uint32_t *size)
     *value = req->iov_count == 0 ? NULL : req->iov[0].base;
     if (req->iov_count <= 1 || all == 0)
         return 0;
-    to = kvfs_take(op, all);
+    to = kvfs_alloc(op, all);
     if (to == NULL)
         return SNIC_ENOMEM;
     *value = to;
@@ -100,7 +101,7 @@ static int xattr_gather(struct kvfs_op *op, const void **value, uint32_t *size)
 }
 
 /* Copy bytes to the caller: their number; SNIC_ERANGE. Without a buffer: the number alone. */
-static int xattr_answer(struct kvfs_op *op, const void *bytes, uint32_t size)
+static int kvfs_xattr_answer(struct kvfs_op *op, const void *bytes, uint32_t size)
 {
     const struct snic_fsop *req = op->req;
     if (req->iov_count != 0 && req->iov[0].size != 0) {
@@ -115,10 +116,15 @@ static int xattr_answer(struct kvfs_op *op, const void *bytes, uint32_t size)
 
 /* ---- How many there may be ---- */
 
-enum { XATTR_USED = 0, XATTR_HIGH, XATTR_LOW, XATTR_VERSION }; /* words of op->s */
+enum {
+    KVFS_XATTR_USED = 0,
+    KVFS_XATTR_HIGH,
+    KVFS_XATTR_LOW,
+    KVFS_XATTR_VERSION
+}; /* words of op->s */
 
 /* Bytes of a page's names in a list. Damaged records are in no list. 0; KVFS_PENDING. */
-static int xattr_count_page(struct kvfs_op *op, const struct snic_kvop *page, uint64_t *used)
+static int kvfs_xattr_count_page(struct kvfs_op *op, const struct snic_kvop *page, uint64_t *used)
 {
     struct snic_kvop_key key;
     for (const struct snic_kvop_record *r = snic_kvop_first(page); r != NULL;
@@ -140,7 +146,7 @@ static int xattr_count_page(struct kvfs_op *op, const struct snic_kvop *page, ui
  * round; all belong to one version of the attributes (I2), else it counts anew. All names count,
  * also those hidden from the caller. 0; SNIC_ENOSPC; KVFS_PENDING; SNIC_E*.
  */
-static int xattr_fits(struct kvfs_op *op, const struct snic_fsop_attr *a)
+static int kvfs_xattr_fits(struct kvfs_op *op, const struct snic_fsop_attr *a)
 {
     struct snic_fsop_hash last = {0, 0};
     const struct snic_kvop *page;
@@ -150,14 +156,14 @@ static int xattr_fits(struct kvfs_op *op, const struct snic_fsop_attr *a)
     if ((a->flags & SNIC_KVFS_ATTR_XATTR) == 0)
         return 0;
     memset(&after, 0, sizeof(after));
-    if (op->phase != 0 && op->s[XATTR_VERSION] == a->version) {
-        last = (struct snic_fsop_hash){op->s[XATTR_HIGH], op->s[XATTR_LOW]};
+    if (op->phase != 0 && op->s[KVFS_XATTR_VERSION] == a->version) {
+        last = (struct snic_fsop_hash){op->s[KVFS_XATTR_HIGH], op->s[KVFS_XATTR_LOW]};
         snic_kvfs_key_hash(&after, op->ino, SNIC_KVFS_REC_XATTR, last);
-        used = op->s[XATTR_USED];
+        used = op->s[KVFS_XATTR_USED];
     }
     rc = kvfs_scan(op, op->ino, SNIC_KVFS_REC_XATTR, &after, UINT32_MAX, &page);
     if (rc == 0)
-        rc = xattr_count_page(op, page, &used);
+        rc = kvfs_xattr_count_page(op, page, &used);
     if (rc != 0)
         return rc;
     if (used + op->req->name_size + 1 > SNIC_FSOP_XATTR_LIST_MAX)
@@ -165,30 +171,30 @@ static int xattr_fits(struct kvfs_op *op, const struct snic_fsop_attr *a)
     if (page->end)
         return 0;
     kvfs_scan_last(page, &last);
-    op->s[XATTR_USED] = used;
-    op->s[XATTR_HIGH] = last.high;
-    op->s[XATTR_LOW] = last.low;
-    op->s[XATTR_VERSION] = a->version;
+    op->s[KVFS_XATTR_USED] = used;
+    op->s[KVFS_XATTR_HIGH] = last.high;
+    op->s[KVFS_XATTR_LOW] = last.low;
+    op->s[KVFS_XATTR_VERSION] = a->version;
     kvfs_io_forget(op, 0);
     return kvfs_next(op, 1);
 }
 
-static int xattr_set_acl(struct kvfs_op *op, struct snic_fsop_attr *a, int which, const void *value,
-                         uint32_t size)
+static int kvfs_xattr_set_acl(struct kvfs_op *op, struct snic_fsop_attr *a, int which,
+                              const void *value, uint32_t size)
 {
     uint32_t flag = which == KVFS_ACL_ACCESS ? SNIC_KVFS_ATTR_ACL : SNIC_KVFS_ATTR_DEFAULT_ACL;
-    int rc = size == 0 || (a->flags & flag) != 0 ? 0 : xattr_fits(op, a);
+    int rc = size == 0 || (a->flags & flag) != 0 ? 0 : kvfs_xattr_fits(op, a);
     return rc != 0 ? rc : kvfs_acl_set(op, a, which, value, size);
 }
 
 /* A user, trusted or security attribute, noted as a change. */
-static int xattr_set_plain(struct kvfs_op *op, struct snic_fsop_attr *a, enum xattr_space space,
-                           const void *value, uint32_t size)
+static int kvfs_xattr_set_plain(struct kvfs_op *op, struct snic_fsop_attr *a,
+                                enum kvfs_xattr_space space, const void *value, uint32_t size)
 {
     const struct snic_fsop *req = op->req;
     const void *old;
     uint32_t old_size;
-    int rc = xattr_may(op, a, space, 1);
+    int rc = kvfs_xattr_may(op, a, space, 1);
     if (rc != 0)
         return rc;
     rc = kvfs_xattr_lookup(op, a->ino, req->name, req->name_size, 1, &old, &old_size);
@@ -199,7 +205,7 @@ static int xattr_set_plain(struct kvfs_op *op, struct snic_fsop_attr *a, enum xa
     if (rc == SNIC_EEXIST) /* another name with this hash has the record */
         return SNIC_ENOSPC;
     if (rc == SNIC_ENODATA)
-        rc = xattr_fits(op, a);
+        rc = kvfs_xattr_fits(op, a);
     if (rc != 0)
         return rc;
     a->flags |= SNIC_KVFS_ATTR_XATTR;
@@ -209,24 +215,24 @@ static int xattr_set_plain(struct kvfs_op *op, struct snic_fsop_attr *a, enum xa
 int kvfs_run_setxattr(struct kvfs_op *op)
 {
     struct snic_fsop_attr a;
-    enum xattr_space space;
+    enum kvfs_xattr_space space;
     const void *value;
     uint32_t size;
-    int rc = xattr_name_check(op->req, &space);
+    int rc = kvfs_xattr_name_check(op->req, &space);
     if (rc == 0)
-        rc = xattr_gather(op, &value, &size);
+        rc = kvfs_xattr_gather(op, &value, &size);
     if (rc == 0)
         rc = kvfs_lock(op, op->ino, KVFS_EXCLUSIVE);
     if (rc == 0)
         rc = kvfs_get_attr(op, op->ino, &a);
     if (rc != 0)
         return rc;
-    if (space == XATTR_ACL_ACCESS)
-        rc = xattr_set_acl(op, &a, KVFS_ACL_ACCESS, value, size);
-    else if (space == XATTR_ACL_DEFAULT)
-        rc = xattr_set_acl(op, &a, KVFS_ACL_DEFAULT, value, size);
+    if (space == KVFS_XATTR_ACL_ACCESS)
+        rc = kvfs_xattr_set_acl(op, &a, KVFS_ACL_ACCESS, value, size);
+    else if (space == KVFS_XATTR_ACL_DEFAULT)
+        rc = kvfs_xattr_set_acl(op, &a, KVFS_ACL_DEFAULT, value, size);
     else
-        rc = xattr_set_plain(op, &a, space, value, size);
+        rc = kvfs_xattr_set_plain(op, &a, space, value, size);
     if (rc != 0)
         return rc;
     a.ctime = kvfs_time(op);
@@ -237,51 +243,52 @@ int kvfs_run_setxattr(struct kvfs_op *op)
 int kvfs_run_getxattr(struct kvfs_op *op)
 {
     struct snic_fsop_attr a;
-    enum xattr_space space;
+    enum kvfs_xattr_space space;
     const void *value;
     uint32_t size;
-    int rc = xattr_name_check(op->req, &space);
+    int rc = kvfs_xattr_name_check(op->req, &space);
     if (rc == 0)
         rc = kvfs_peek_attr(op, op->ino, &a);
     if (rc != 0)
         return rc;
-    if (space == XATTR_ACL_ACCESS || space == XATTR_ACL_DEFAULT) {
-        rc = kvfs_acl_get(op, &a, space == XATTR_ACL_ACCESS ? KVFS_ACL_ACCESS : KVFS_ACL_DEFAULT,
+    if (space == KVFS_XATTR_ACL_ACCESS || space == KVFS_XATTR_ACL_DEFAULT) {
+        rc = kvfs_acl_get(op, &a,
+                          space == KVFS_XATTR_ACL_ACCESS ? KVFS_ACL_ACCESS : KVFS_ACL_DEFAULT,
                           &value, &size);
     } else {
-        rc = xattr_may(op, &a, space, 0);
+        rc = kvfs_xattr_may(op, &a, space, 0);
         if (rc == 0 && (a.flags & SNIC_KVFS_ATTR_XATTR) == 0)
             rc = SNIC_ENODATA;
         if (rc == 0)
             rc = kvfs_xattr_find(op, op->ino, op->req->name, op->req->name_size, 0, &value, &size);
     }
-    return rc != 0 ? rc : xattr_answer(op, value, size);
+    return rc != 0 ? rc : kvfs_xattr_answer(op, value, size);
 }
 
 /* 1: it is in the list that this caller sees. */
-static int xattr_seen(const struct kvfs_op *op, const struct snic_fsop_attr *a, const char *name,
-                      uint32_t size)
+static int kvfs_xattr_seen(const struct kvfs_op *op, const struct snic_fsop_attr *a,
+                           const char *name, uint32_t size)
 {
-    switch (xattr_space_of(name, size)) {
-    case XATTR_TRUSTED:
+    switch (kvfs_xattr_space_of(name, size)) {
+    case KVFS_XATTR_TRUSTED:
         return op->req->cred.uid == 0;
-    case XATTR_ACL_ACCESS:
+    case KVFS_XATTR_ACL_ACCESS:
         return (a->flags & SNIC_KVFS_ATTR_ACL) != 0;
-    case XATTR_ACL_DEFAULT:
+    case KVFS_XATTR_ACL_DEFAULT:
         return (a->flags & SNIC_KVFS_ATTR_DEFAULT_ACL) != 0;
-    case XATTR_USER:
+    case KVFS_XATTR_USER:
         return kvfs_is_reg(a) || kvfs_is_dir(a);
-    case XATTR_SECURITY:
+    case KVFS_XATTR_SECURITY:
         return 1;
-    case XATTR_NONE:
+    case KVFS_XATTR_NONE:
     default:
         return 0;
     }
 }
 
 /* Append a page's names to the *used bytes; beyond the caller's space they are counted. */
-static int xattr_list_page(struct kvfs_op *op, const struct snic_fsop_attr *a,
-                           const struct snic_kvop *page, uint64_t *used)
+static int kvfs_xattr_list_page(struct kvfs_op *op, const struct snic_fsop_attr *a,
+                                const struct snic_kvop *page, uint64_t *used)
 {
     const struct snic_fsop *req = op->req;
     size_t room = req->iov_count == 0 ? 0 : req->iov[0].size;
@@ -295,12 +302,12 @@ static int xattr_list_page(struct kvfs_op *op, const struct snic_fsop_attr *a,
         if (rc == SNIC_ENOENT)
             continue;
         if (rc == 0 && kvfs_xattr_decode(body, size, &name, &name_size, &value, &value_size) != 0) {
-            kvfs_damage(op->k, &key, "extended attribute");
+            kvfs_report_damage(op->k, &key, "extended attribute");
             rc = SNIC_ECORRUPT;
         }
         if (rc != 0)
             return rc;
-        if (!xattr_seen(op, a, name, name_size))
+        if (!kvfs_xattr_seen(op, a, name, name_size))
             continue;
         if (*used + name_size + 1 <= room) {
             memcpy((char *)req->iov[0].base + *used, name, name_size);
@@ -333,7 +340,7 @@ int kvfs_run_listxattr(struct kvfs_op *op)
     if ((a.flags & SNIC_KVFS_ATTR_XATTR) != 0) {
         rc = kvfs_scan(op, op->ino, SNIC_KVFS_REC_XATTR, &after, UINT32_MAX, &page);
         if (rc == 0)
-            rc = xattr_list_page(op, &a, page, &used);
+            rc = kvfs_xattr_list_page(op, &a, page, &used);
         if (rc != 0)
             return rc;
         if (!page->end) {
@@ -356,10 +363,10 @@ int kvfs_run_removexattr(struct kvfs_op *op)
     const struct snic_fsop *req = op->req;
     struct snic_fsop_attr a;
     struct snic_kvop_key key;
-    enum xattr_space space;
+    enum kvfs_xattr_space space;
     const void *value;
     uint32_t size, flags;
-    int rc = xattr_name_check(req, &space);
+    int rc = kvfs_xattr_name_check(req, &space);
     if (rc == 0)
         rc = kvfs_lock(op, op->ino, KVFS_EXCLUSIVE);
     if (rc == 0)
@@ -368,13 +375,13 @@ int kvfs_run_removexattr(struct kvfs_op *op)
         return rc;
     op->reserve = 1;
     flags = a.flags;
-    if (space == XATTR_ACL_ACCESS || space == XATTR_ACL_DEFAULT) {
-        rc = kvfs_acl_set(op, &a, space == XATTR_ACL_ACCESS ? KVFS_ACL_ACCESS : KVFS_ACL_DEFAULT,
-                          NULL, 0);
+    if (space == KVFS_XATTR_ACL_ACCESS || space == KVFS_XATTR_ACL_DEFAULT) {
+        rc = kvfs_acl_set(
+            op, &a, space == KVFS_XATTR_ACL_ACCESS ? KVFS_ACL_ACCESS : KVFS_ACL_DEFAULT, NULL, 0);
         if (rc != 0 || flags == a.flags) /* there was none: nothing changes */
             return rc;
     } else {
-        rc = xattr_may(op, &a, space, 1);
+        rc = kvfs_xattr_may(op, &a, space, 1);
         if (rc == 0)
             rc = kvfs_xattr_find(op, op->ino, req->name, req->name_size, 1, &value, &size);
         if (rc == 0) {

@@ -41,7 +41,7 @@ int kvfs_xattr_lookup(struct kvfs_op *op, uint64_t ino, const char *name, uint32
     if (rc != 0)
         return rc == SNIC_ENOENT ? SNIC_ENODATA : rc;
     if (kvfs_xattr_decode(body, body_size, &found, &found_size, value, size) != 0) {
-        kvfs_damage(op->k, &key, "extended attribute");
+        kvfs_report_damage(op->k, &key, "extended attribute");
         return SNIC_ECORRUPT;
     }
     return found_size == name_size && memcmp(found, name, name_size) == 0 ? 0 : SNIC_EEXIST;
@@ -58,7 +58,7 @@ int kvfs_xattr_put(struct kvfs_op *op, uint64_t ino, const char *name, uint32_t 
                    const void *value, uint32_t size)
 {
     struct snic_kvop_key key;
-    unsigned char *body = kvfs_take(op, 2u + name_size + size);
+    unsigned char *body = kvfs_alloc(op, 2u + name_size + size);
     if (body == NULL)
         return SNIC_ENOMEM;
     snic_put_le16(body, (uint16_t)name_size);
