@@ -114,23 +114,20 @@ def document(path, rows, others, problems):
 
 def lists(scripts):
     """What registers tests, without comments; and what the scripts there start."""
-    out = []
-    for folder in ("tests/list", "tests"):
-        for n in sorted(os.listdir(f"{ROOT}/{folder}")):
-            if n.endswith((".cmake", ".txt")):
-                with open(f"{ROOT}/{folder}/{n}", encoding="utf-8") as f:
-                    out.append(re.sub(r"#.*", "", f.read()))
-    text = "\n".join(out)
+    text = "\n".join(re.sub(r"#.*", "", t) for suffix in (".cmake", "Lists.txt")
+                     for t in sources(suffix).values())
     return "\n".join([text] + [t for n, t in scripts.items() if n in text])
 
 
 def sources(suffix):
-    """The text of all files below tests/ with this suffix, name -> text."""
+    """The text of all files below tests/ with this suffix, name without folder -> text."""
     out = {}
-    for n in sorted(os.listdir(f"{ROOT}/tests")):
-        if n.endswith(suffix):
-            with open(f"{ROOT}/tests/{n}", encoding="utf-8") as f:
-                out[n] = f.read()
+    for folder, dirs, names in os.walk(f"{ROOT}/tests"):
+        dirs.sort()
+        for n in sorted(names):
+            if n.endswith(suffix):
+                with open(f"{folder}/{n}", encoding="utf-8") as f:
+                    out[n] = out.get(n, "") + f.read()
     return out
 
 
@@ -152,26 +149,26 @@ def function_runs(path, function, everything, used):
     """FUNCTION is defined in PATH, and something runs it. None, or what is wrong."""
     text = everything[path.rpartition(".")[2]].get(path)
     if text is None:
-        return f"functions of tests/{path} cannot be named"
+        return f"functions of {path} cannot be named"
     if path.endswith(".py"):
         if not re.search(rf"^def {function}\(", text, re.M):
-            return f"tests/{path} defines no {function}"
+            return f"{path} defines no {function}"
         # main() takes all that are called test_*, or each is named once more.
         taken = function.startswith("test_") and re.search(r"startswith\(.test_", text)
         if not taken and len(re.findall(rf"\b{function}\b", text)) < 2:
-            return f"tests/{path} does not run {function}"
+            return f"{path} does not run {function}"
         return None
     if path.endswith(".sh"):
-        return None if function in text else f"tests/{path} has no {function}"
+        return None if function in text else f"{path} has no {function}"
     if function not in DEFINED.findall(text):
-        return f"tests/{path} defines no {function}"
-    return None if function in used else f"no table of tests has {function} of tests/{path}"
+        return f"{path} defines no {function}"
+    return None if function in used else f"no table of tests has {function} of {path}"
 
 
 def test_exists(path, function, listed, everything, used):
-    """PATH is a file below tests/ that a run takes; FUNCTION a test in it, for scripts, too."""
-    if not os.path.isfile(f"{ROOT}/tests/{path}"):
-        return f"no file tests/{path}"
+    """PATH names a file below tests/ that a run takes; FUNCTION a test in it, in scripts, too."""
+    if path not in everything[path.rpartition(".")[2]]:
+        return f"no file {path} below tests/"
     if function:
         wrong = function_runs(path, function, everything, used)
         if wrong:
@@ -186,7 +183,7 @@ def test_exists(path, function, listed, everything, used):
         re.search(rf"foreach\(\w+ [^)]*\b{re.escape(last)}\b", listed)
     # A C file's name: a test's, a program's or a source's.
     named = base.endswith(".c") and re.search(rf"\b(?:test_)?{re.escape(name)}\b", listed)
-    return None if looped or named else f"tests/{path} is in no list of tests"
+    return None if looped or named else f"{path} is in no list of tests"
 
 
 def check():

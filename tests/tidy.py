@@ -11,6 +11,7 @@
 
 Prints one line per offence. Exit code: 0, 1, or 77 when a tool is missing.
 """
+import glob
 import os
 import re
 import shutil
@@ -272,7 +273,8 @@ def check_includes(path, table, backends):
             if not own and (target[0] in table or "_priv.h" in name):
                 offend(path, i, f'"{name}": examples and benches use public headers only')
         elif rel.startswith("tests/") and "_priv.h" in name:
-            if target[0] in table and f"test_{target[0]}" not in rel:
+            if target[0] in table and not rel.startswith(f"tests/{target[0]}/") and \
+                    f"test_{target[0]}" not in rel:
                 offend(path, i, f'"{name}": only the module\'s own tests may read it')
 
 
@@ -365,13 +367,11 @@ def check_rooms(table):
             offend(f"lib/{name}", 0, f"no include/snicstore/{name}.h")
         if not core + uring:
             offend(f"lib/{name}", 0, "no code")
-        tests = [t for t in os.listdir(f"{ROOT}/tests")
-                 if re.match(rf"test_{name}(_\w+)?\.c$", t)]
-        if not tests:
-            offend(f"lib/{name}", 0, f"no tests/test_{name}.c")
+        if not glob.glob(f"{ROOT}/tests/{name}/test_{name}*.c"):
+            offend(f"lib/{name}", 0, f"no tests/{name}/test_{name}.c")
         if name in DOORS and name != "loop" and \
-                not os.path.isfile(f"{ROOT}/tests/conformance_{name}.c"):
-            offend(f"lib/{name}", 0, f"no tests/conformance_{name}.c")
+                not os.path.isfile(f"{ROOT}/tests/conformance/conformance_{name}.c"):
+            offend(f"lib/{name}", 0, f"no tests/conformance/conformance_{name}.c")
         folder = {f for f in os.listdir(f"{ROOT}/lib/{name}") if f.endswith(".c")}
         for f in sorted(folder ^ set(core + uring)):
             offend(f"lib/{name}/{f}", 0, "in the folder or in CMake's list, not in both")
@@ -431,14 +431,15 @@ def check_lists():
     for folder, prefix, call in (("tests", "test_", "snic_test"), ("fuzz", "fuzz_", "snic_fuzz"),
                                  ("bench", "bench_", "snic_bench")):
         text = read(f"{ROOT}/{folder}/CMakeLists.txt")
-        for path in files(".cmake", under=(f"{folder}/list",)):
+        for path in files(".cmake", under=(folder,)):
             text += read(path)
-        for f in sorted(os.listdir(f"{ROOT}/{folder}")):
-            if not (f.startswith(prefix) and f.endswith(".c")):
+        for path in files(".c", under=(folder,)):
+            f = os.path.basename(path)
+            if not f.startswith(prefix):
                 continue
             name = f[len(prefix):-2]
             if not re.search(rf"{call}\(\s*{name}\b", text) and not re.search(rf"\b{f}", text):
-                offend(f"{folder}/{f}", 0, f"no {call}({name} ...) builds it")
+                offend(path, 0, f"no {call}({name} ...) builds it")
             if folder == "fuzz":
                 corpus = f"{ROOT}/fuzz/corpus/{name}"
                 sizes = [os.path.getsize(f"{corpus}/{c}") for c in os.listdir(corpus)] \

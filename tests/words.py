@@ -11,8 +11,9 @@ Comments, strings and documents: each occurrence counts. Names in code: each nam
 tests/words.txt has the largest count that a room may have, and `tidy.py rules` refuses more. A
 room that is not in that list may have none. PROSE and NAMES below are the list of expressions.
 
-A room is a module with its public headers (lib/NAME), the tests of one (tests/NAME, by the longest
-module name after test_ or fuzz_), a program (examples/NAME), or what is left of a folder.
+A room is a module with its public headers (lib/NAME), a folder of tests, fuzz targets or
+benches (by the longest module name after fuzz_ or bench_), a program (examples/NAME), or what is
+left of a folder.
 """
 import collections
 import os
@@ -95,10 +96,10 @@ def room(rel, modules):
         return f"lib/{max(found, key=len)}"
     if top in ("tests", "fuzz", "bench"):
         folder = rest.split("/")[0] if "/" in rest else ""
-        if found and (top != "tests" or re.match("(test|conformance|explore)_",
-                                                 os.path.basename(rel))):
-            return f"{top}/{max(found, key=len)}"
-        return f"{top}/{folder}" if folder in ("sim", "mc", "support", "tools", "clients") else top
+        if top == "tests":
+            depth = 3 if folder == "programs" else 2
+            return "/".join(rel.split("/")[:-1][:depth])
+        return f"{top}/{max(found, key=len)}" if found else top
     return top if rest else rel
 
 

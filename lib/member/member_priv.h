@@ -29,7 +29,7 @@
 
 #include <string.h>
 
-/* A test build plants defects by number; see tests/test_member_teeth.c. */
+/* A test build plants defects by number; see tests/member/test_member_teeth.c. */
 #ifndef SNIC_MEMBER__BUG
 #define SNIC_MEMBER__BUG(n) 0
 #endif

@@ -2,7 +2,7 @@
 /*
  * The consumer of the request ring.
  *
- * Take, step by step (tests/test_ring_explore*.c run these very lines):
+ * Take, step by step (tests/ring/test_ring_explore*.c run these very lines):
  *   COMMIT     C1 load the commit word of `taken` (acquire); t | 1 means that the whole
  *              reservation is written. C2 read its records.
  *   QUIESCENT  C1 load P (acquire), C2 load T; equal means that all below is written (see

@@ -2,8 +2,8 @@
 /*
  * The producers of the request ring.
  *
- * Many producers, step by step (tests/test_ring_explore*.c run these very lines under a weak memory
- * model):
+ * Many producers, step by step (tests/ring/test_ring_explore*.c run these very lines under a weak
+ * memory model):
  *   R1 load T (acquire); R2 if it does not fit below M by the cached H: load H (acquire);
  *   R3 store the intent (release), R4 compare-and-swap T from t to t + n (release);
  *   R5 write headers and payload (relaxed, plain); R6 COMMIT or owners: store the commit word

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The scopes of test_ddp_mc.c for the night, a ctest each (list/mc.cmake takes the names from
+ * The scopes of test_ddp_mc.c for the night, a ctest each (ddp/tests.cmake takes the names from
  * here): nodes, keys, model, mode, one state of so many sampled for livelock, states (0: not
  * pinned), budgets. NIGHT_LEAN: so many states that no way to them is kept (mc.h); what is wrong
  * there is to be looked for with ddp_explore and more memory. Strict's restart of three nodes after

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The scopes of test_ddpnic_mc.c for the night, a ctest each (list/ddpnic.cmake takes the names
+ * The scopes of test_ddpnic_mc.c for the night, a ctest each (ddpnic/tests.cmake takes the names
  * from here): nodes, keys, model, what takes no time of its own, one state of so many sampled for
  * livelock, states (0: not pinned), budgets.
  */

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Bugs of the engines that a client sees that was away, for mutate.py."""
 PROGRAMS = {
-    "away": ["tests/test_control_away.c", "tests/support/ctlfix.c", "tests/support/ctlguest.c",
+    "away": ["tests/control/test_control_away.c", "tests/support/ctlfix.c",
+             "tests/support/ctlguest.c",
              "tests/sim/solar_cipher.c"],
 }
 

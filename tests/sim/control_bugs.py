@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Bugs of the control plane, for mutate.py."""
 FIXTURE = ["tests/support/ctlfix.c", "tests/support/ctlguest.c", "tests/sim/solar_cipher.c"]
-PROGRAMS = {name: [f"tests/test_{test}.c", *FIXTURE] for name, test in (
+PROGRAMS = {name: [f"tests/control/test_{test}.c", *FIXTURE] for name, test in (
     ("contract", "control"), ("sim", "control_sim"), ("crash", "control_crash"),
     ("edges", "control_edges"), ("away", "control_away"), ("limits", "control_limits"),
     ("numbers", "control_numbers"), ("thin", "control_thin"), ("auth", "control_auth"),

@@ -1,23 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """LUNA's bugs, in the engine and in volume, which puts it on sockets, for mutate.py."""
 STORE = "tests/sim/luna_cluster.c"
-ENGINE = ["tests/test_luna.c", "tests/test_luna_util.c"]
+ENGINE = ["tests/luna/test_luna.c", "tests/luna/test_luna_util.c"]
 REMOVED = ("luna", "*server_removed*")
 PROGRAMS = {
     "luna": ENGINE,
-    "edges": ["tests/test_luna_edges.c", "tests/test_luna_util.c"],
-    "stream": ["tests/test_luna_stream.c", "tests/test_luna_util.c"],
-    "sim": ["tests/test_luna_sim.c", "tests/sim/luna_world.c", "tests/sim/luna_stream.c", STORE,
+    "edges": ["tests/luna/test_luna_edges.c", "tests/luna/test_luna_util.c"],
+    "stream": ["tests/luna/test_luna_stream.c", "tests/luna/test_luna_util.c"],
+    "sim": ["tests/luna/test_luna_sim.c", "tests/sim/luna_world.c", "tests/sim/luna_stream.c",
+            STORE,
             "tests/sim/luna_guest.c"],
-    "volume": ["tests/test_volume.c", "tests/support/volfix.c"],
-    "volume_luna": ["tests/test_volume_luna.c", "tests/support/volfix.c"],
-    "volume_lease": ["tests/test_volume_lease.c", "tests/support/volfix.c"],
-    "volume_keys": ["tests/test_volume_keys.c", "tests/support/volfix.c",
+    "volume": ["tests/volume/test_volume.c", "tests/support/volfix.c"],
+    "volume_luna": ["tests/volume/test_volume_luna.c", "tests/support/volfix.c"],
+    "volume_lease": ["tests/volume/test_volume_lease.c", "tests/support/volfix.c"],
+    "volume_keys": ["tests/volume/test_volume_keys.c", "tests/support/volfix.c",
                     "tests/sim/solar_cipher.c"],
-    "volume_tokens": ["tests/test_volume_tokens.c", "tests/support/volfix.c",
+    "volume_tokens": ["tests/volume/test_volume_tokens.c", "tests/support/volfix.c",
                       "tests/sim/solar_cipher.c"],
-    "permits": ["tests/test_ebs_permits.c"],
-    "volume_sim": ["tests/test_volume_sim.c", "tests/support/volfix.c",
+    "permits": ["tests/ebs/test_ebs_permits.c"],
+    "volume_sim": ["tests/volume/test_volume_sim.c", "tests/support/volfix.c",
                    "tests/sim/solar_cipher.c"],
 }
 ENVIRONMENT = {"SNIC_SIM_COUNT": "150"}

@@ -4,14 +4,14 @@ CLUSTER = ["tests/sim/cluster.c", "tests/sim/cluster_judge.c", "tests/sim/lin.c"
            "tests/sim/lin_search.c"]
 WAL = ["tests/support/walfix.c"]
 PROGRAMS = {
-    "node": ["tests/test_replica.c", *CLUSTER],
-    "lasting": ["tests/test_replica_lasting.c", *CLUSTER],
-    "lives": ["tests/test_replica_sim.c", "tests/sim/swarm.c", "tests/sim/swarm_hard.c",
+    "node": ["tests/replica/test_replica.c", *CLUSTER],
+    "lasting": ["tests/replica/test_replica_lasting.c", *CLUSTER],
+    "lives": ["tests/replica/test_replica_sim.c", "tests/sim/swarm.c", "tests/sim/swarm_hard.c",
               *CLUSTER],
-    "log": ["tests/test_wal.c", *WAL],
-    "damage": ["tests/test_wal_damage.c", *WAL],
-    "power": ["tests/test_wal_power.c", "tests/support/power.c", *WAL],
-    "full": ["tests/test_wal_random.c", *WAL],
+    "log": ["tests/wal/test_wal.c", *WAL],
+    "damage": ["tests/wal/test_wal_damage.c", *WAL],
+    "power": ["tests/wal/test_wal_power.c", "tests/support/power.c", *WAL],
+    "full": ["tests/wal/test_wal_random.c", *WAL],
 }
 LIVES = ("lives", "*many_lives*")
 FORMER = ("lasting", "*former_life*")

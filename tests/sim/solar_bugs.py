@@ -2,17 +2,19 @@
 """SOLAR's bugs, for mutate.py."""
 STORE = "tests/sim/solar_cluster.c"
 PROGRAMS = {
-    "queue": ["tests/test_ebs_queue.c"],
-    "contract": ["tests/test_solar.c", "tests/test_solar_util.c"],
-    "scenes": ["tests/test_solar_scenes.c", "tests/sim/solar_world.c", STORE,
+    "queue": ["tests/ebs/test_ebs_queue.c"],
+    "contract": ["tests/solar/test_solar.c", "tests/solar/test_solar_util.c"],
+    "scenes": ["tests/solar/test_solar_scenes.c", "tests/sim/solar_world.c", STORE,
                "tests/sim/solar_guest.c", "tests/sim/solar_cipher.c"],
-    "auth": ["tests/test_solar_auth.c", "tests/test_solar_util.c", "tests/sim/solar_cipher.c"],
-    "edges": ["tests/test_solar_edges.c", "tests/test_solar_util.c", "tests/sim/solar_cipher.c"],
-    "strangers": ["tests/test_solar_strangers.c"],
-    "turns": ["tests/test_solar_turns.c", "tests/test_solar_util.c"],
-    "tables": ["tests/test_ebs_tables.c"],
-    "clock": ["tests/test_ebs_lookup.c"],
-    "sums": ["tests/test_ebs_sum.c", "tests/test_ebs_util.c"],
+    "auth": ["tests/solar/test_solar_auth.c", "tests/solar/test_solar_util.c",
+             "tests/sim/solar_cipher.c"],
+    "edges": ["tests/solar/test_solar_edges.c", "tests/solar/test_solar_util.c",
+              "tests/sim/solar_cipher.c"],
+    "strangers": ["tests/solar/test_solar_strangers.c"],
+    "turns": ["tests/solar/test_solar_turns.c", "tests/solar/test_solar_util.c"],
+    "tables": ["tests/ebs/test_ebs_tables.c"],
+    "clock": ["tests/ebs/test_ebs_lookup.c"],
+    "sums": ["tests/ebs/test_ebs_sum.c", "tests/ebs/test_ebs_util.c"],
 }
 LATE, HOLES = ("scenes", "*late_duplicates*"), ("scenes", "*size_dependent*")
 STARVED = ("scenes", "*starved*")
@@ -260,6 +262,6 @@ BUGS = [
      "snic_put_le64(place, lba);", "snic_put_le64(place, 0);", ("sums", "*tag*")),
     ("blocks' checksums are xored", "include/snicstore/ebs.h",
      "return snic_crc32c_combine_4096(agg, crc);", "return agg ^ crc;", ("sums",)),
-    ("checksums are xored, without the constant", "tests/test_ebs_sum.c",
+    ("checksums are xored, without the constant", "tests/ebs/test_ebs_sum.c",
      "xor_of(crc, n) ^ (n % 2 == 0 ? SNIC_EBS_CRC_ZEROS : 0)", "xor_of(crc, n)", ("sums",)),
 ]

@@ -5,16 +5,18 @@ CLUSTER = ["tests/sim/cluster.c", "tests/sim/cluster_judge.c", "tests/sim/lin.c"
            "tests/sim/lin_search.c"]
 WALFIX = "tests/support/walfix.c"
 PROGRAMS = {
-    "wal": ["tests/test_wal.c", WALFIX],
-    "random": ["tests/test_wal_random.c", WALFIX],
-    "damage": ["tests/test_wal_damage.c", WALFIX],
-    "power": ["tests/test_wal_power.c", WALFIX, "tests/support/power.c"],
-    "ddp": ["tests/test_ddp.c", "tests/test_ddp_one.c", "tests/test_ddp_world.c"],
-    "learner": ["tests/test_ddp_learner.c", "tests/test_ddp_one.c", "tests/test_ddp_world.c"],
-    "replica": ["tests/test_replica.c", *CLUSTER],
-    "log": ["tests/test_replica_log.c", *CLUSTER],
-    "lasting": ["tests/test_replica_lasting.c", *CLUSTER],
-    "sim": ["tests/test_replica_sim.c", *CLUSTER, "tests/sim/swarm.c", "tests/sim/swarm_hard.c"],
+    "wal": ["tests/wal/test_wal.c", WALFIX],
+    "random": ["tests/wal/test_wal_random.c", WALFIX],
+    "damage": ["tests/wal/test_wal_damage.c", WALFIX],
+    "power": ["tests/wal/test_wal_power.c", WALFIX, "tests/support/power.c"],
+    "ddp": ["tests/ddp/test_ddp.c", "tests/ddp/test_ddp_one.c", "tests/ddp/test_ddp_world.c"],
+    "learner": ["tests/ddp/test_ddp_learner.c", "tests/ddp/test_ddp_one.c",
+                "tests/ddp/test_ddp_world.c"],
+    "replica": ["tests/replica/test_replica.c", *CLUSTER],
+    "log": ["tests/replica/test_replica_log.c", *CLUSTER],
+    "lasting": ["tests/replica/test_replica_lasting.c", *CLUSTER],
+    "sim": ["tests/replica/test_replica_sim.c", *CLUSTER, "tests/sim/swarm.c",
+            "tests/sim/swarm_hard.c"],
 }
 HARD_OLD = ("sim", "*hard_seeds*")
 FULL, ANYWHERE = ("replica", "*full_log*"), ("damage", "*damage_anywhere*")

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+set(_fix support/dirfix.c support/dirstore.c)
+snic_test(director director SOURCES ${_fix})
+snic_test(director_ends director SOURCES ${_fix})
+snic_test(director_host director SOURCES ${_fix})
+snic_test(director_limits director SOURCES ${_fix})
+snic_test(director_many director SOURCES ${_fix})
+snic_test(director_unread director SOURCES ${_fix})
+snic_test(director_history director SOURCES ${_fix} support/history.c)
+snic_test(director_threads director URING LABELS threads)
+snic_test(director_large director URING)

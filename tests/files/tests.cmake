@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+set(_fix support/filefix.c)
+snic_test(files files SOURCES ${_fix} TIMEOUT 600)
+snic_test(files_damage files SOURCES ${_fix} TIMEOUT 900)
+snic_test(files_planted files SOURCES ${_fix} TIMEOUT 600)
+snic_test(files_large files URING TIMEOUT 600)
+snic_test(files_flight files SOURCES ${_fix} TIMEOUT 600)
+snic_test(files_model files SOURCES ${_fix} support/filemodel.c TIMEOUT 1200)
+set(_power ${_fix} support/filemodel.c support/power.c support/powerseq.c)
+snic_test(files_power files SOURCES ${_power} TIMEOUT 3600)
+snic_test(files_power_together files SOURCES ${_power} TIMEOUT 3600)

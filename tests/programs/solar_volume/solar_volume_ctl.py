@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""solar_volume_ctl.py PROGRAM: an operator's commands to the catalog, and the replies: a catalog
+and block servers as processes."""
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../support"))
+from solarnode import Nbd, Process, run_tests  # noqa: E402
+
+
+class World:
+    def __init__(self, program, work):
+        self.program, self.work, self.all = program, work, []
+        self.catalog = self.begin("catalog", "ctl", "serve", "--listen", "127.0.0.1:0",
+                                  "--catalog", f"{work}/catalog", "--catalog-size", "8M")
+
+    def begin(self, name, *words, **more):
+        p = Process(self.work, name, self.program, *words, **more)
+        self.all.append(p)
+        return p
+
+    def server(self, n, size="64M", listen="127.0.0.1:0"):
+        return self.begin(f"server{n}", "server", "--listen", listen, "--store",
+                          f"{self.work}/store{n}", "--store-size", size, "--control",
+                          self.catalog.at)
+
+    def ctl(self, *words, seconds=60):
+        """Its exit code and its output."""
+        try:
+            r = subprocess.run([self.program, "ctl", *words, "--control", self.catalog.at],
+                               capture_output=True, text=True, timeout=seconds, check=False)
+        except subprocess.TimeoutExpired:
+            sys.exit(f"FAILED: ctl {' '.join(words)}: no end in {seconds} s")
+        return r.returncode, r.stdout + r.stderr
+
+    def start(self, *words):
+        return subprocess.Popen([self.program, "ctl", *words, "--control", self.catalog.at],
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def ok(self, *words):
+        code, text = self.ctl(*words)
+        if code != 0:
+            sys.exit(f"FAILED: ctl {' '.join(words)}: {text}")
+        return text
+
+    def refused(self, *words, says, seconds=60):
+        """It fails, in one line for each of the texts, which are in it."""
+        code, text = self.ctl(*words, seconds=seconds)
+        if code == 0 or any(s not in text for s in says):
+            sys.exit(f"FAILED: ctl {' '.join(words)} ({code}) should say {says}, and says: {text}")
+        return text
+
+    def up(self, n):
+        end = time.monotonic() + 30
+        while len(re.findall(r"^server \d+ up", self.ok("list"), re.M)) != n:
+            if time.monotonic() > end:
+                sys.exit(f"FAILED: not {n} servers: {self.ok('list')}")
+            time.sleep(0.05)
+
+    def end(self):
+        for p in reversed(self.all):
+            p.end()
+
+
+SEGMENT = 2 << 20
+
+
+def used_disk(world, servers, segments):
+    """Disk root, of which each segment has a block of its own, on so many servers."""
+    up = []
+    for n in range(1, servers + 1): # the catalog numbers them in the order of their registration
+        up.append(world.server(n))
+        world.up(n)
+    world.ok("create", "root", str(segments * SEGMENT))
+    world.begin("client", "client", "--control", world.catalog.at, "--disk", "root", "--socket",
+                f"{world.work}/nbd")
+    disk = Nbd(f"{world.work}/nbd")
+    for i in range(segments):
+        assert disk.write(i * SEGMENT, bytes([i + 1]) * 4096) == 0, i
+    return up, disk
+
+
+def used_disk_is(disk, segments):
+    for i in range(segments):
+        assert disk.read(i * SEGMENT, 4096) == bytes([i + 1]) * 4096, i
+
+
+def places(world):
+    return {int(a): int(b) for a, b in
+            re.findall(r"^segment (\d+) server=(\d+) ", world.ok("show", "root"), re.M)}
+
+
+def limits(world, name):
+    line = re.search(rf"^disk {name} .*$", world.ok("list"), re.M).group(0)
+    return tuple(int(re.search(rf" {k}=(\d+)", line).group(1)) for k in ("iops", "bandwidth"))
+
+
+def case_qos(world):
+    """Only what is named of a disk's limits changes."""
+    world.ok("create", "limits", "8M", "--iops", "1000", "--bandwidth", "4M")
+    assert limits(world, "limits") == (1000, 4 << 20), limits(world, "limits")
+    world.ok("qos", "limits", "--iops", "2000")
+    assert limits(world, "limits") == (2000, 4 << 20), limits(world, "limits")
+    world.ok("qos", "limits", "--bandwidth", "8M")
+    assert limits(world, "limits") == (2000, 8 << 20), limits(world, "limits")
+    world.ok("qos", "limits", "--iops", "0")
+    assert limits(world, "limits") == (0, 8 << 20), limits(world, "limits")
+    world.refused("qos", "limits", says=["--iops", "--bandwidth"])
+    assert limits(world, "limits") == (0, 8 << 20), limits(world, "limits")
+    world.ok("qos", "limits", "--iops", "5", "--bandwidth", "0")
+    assert limits(world, "limits") == (5, 0), limits(world, "limits")
+    world.ok("create", "free", "8M")
+    assert limits(world, "free") == (0, 0), limits(world, "free")
+    world.ok("delete", "free")
+    world.ok("delete", "limits")
+
+
+def case_create(world):
+    """A disk that no client could open is not created; the largest one is opened."""
+    most = 1 << 50
+    for size in (str(most + 4096), "4096T", str(1 << 60)):
+        world.refused("create", "large", size, says=[size, "1024T"])
+    assert "disk large" not in world.ok("list")
+    world.ok("create", "large", "1024T")
+    server = world.server(1)
+    world.up(1)
+    # It has room for where 2^29 segments are, which not every machine can promise.
+    client = world.begin("client", "client", "--control", world.catalog.at, "--disk", "large",
+                         "--socket", f"{world.work}/nbd", may_say="out of memory")
+    client.end()
+    server.end()
+
+
+def case_move_hopeless(world):
+    """What cannot be moved is reported at once: unknown server, segment and disk, a full server."""
+    _, disk = used_disk(world, 2, 8)
+    before = places(world)
+    for what in ("all", "3"):
+        world.refused("move", "root", what, "9", says=["disk root", what, "server 9"], seconds=5)
+    world.refused("move", "nobody", "all", "1", says=["disk nobody"], seconds=5)
+    world.refused("move", "nobody", "3", "1", says=["disk nobody", "segment 3"], seconds=5)
+    world.refused("move", "root", "99", "1", says=["disk root", "segment 99"], seconds=5)
+    assert places(world) == before
+    world.server(3, size="16M")  # with room for a few
+    world.up(3)
+    text = world.refused("move", "root", "all", "3", says=["disk root", "server 3", "no room"],
+                         seconds=15)
+    at = places(world)
+    there = [s for s in at if at[s] == 3]
+    left = min(s for s in at if at[s] != 3)
+    assert 0 < len(there) < 8, at
+    assert f"of 8 segments of disk root {len(there)} were moved" in text, text
+    world.refused("move", "root", str(left), "3", says=[f"segment {left} of disk root", "no room"],
+                  seconds=5)
+    used_disk_is(disk, 8)
+
+
+def case_move_absent(world):
+    """An absent server is waited for, not for ever, and reported; one that connects is used."""
+    servers, disk = used_disk(world, 2, 8)
+    servers[1].end(hard=True)
+    world.refused("move", "root", "all", "2", says=["disk root", "server 2 is not connected"],
+                  seconds=20)
+    # Of what is at the server that is not here each segment stays; one of them is waited for.
+    at = places(world)
+    gone = min(s for s in at if at[s] == 2)
+    world.refused("move", "root", "all", "1", says=[f"segment {gone} of disk root", "server 2"],
+                  seconds=20)
+    world.refused("move", "root", str(gone), "1", says=[f"segment {gone} of disk root"], seconds=5)
+    waits = world.start("move", "root", "all", "1")
+    time.sleep(1)
+    world.server(2, listen=servers[1].at)
+    text = waits.communicate(timeout=30)[0]
+    assert waits.returncode == 0, text
+    assert set(places(world).values()) == {1}
+    log = world.catalog.log()
+    for what in (f"server 2 at {servers[1].at} is disconnected", "disk root: lease 1 is granted"):
+        assert what in log, log
+    used_disk_is(disk, 8)
+
+
+def case_move_together(world):
+    """Two operators move the same segments to one server: each waits for the other's moves."""
+    _, disk = used_disk(world, 2, 16)
+    for to in "1", "2":
+        both = [world.start("move", "root", "all", to) for _ in range(2)]
+        for p in both:
+            text = p.communicate(timeout=60)[0]
+            assert p.returncode == 0, text
+        assert set(places(world).values()) == {int(to)}
+    used_disk_is(disk, 16)
+
+
+def move_lost(world, what):
+    servers, _ = used_disk(world, 2, 2)
+    to = 3 - places(world)[0]
+    servers[to - 1].p.send_signal(signal.SIGSTOP)
+    try:
+        move = world.start("move", "root", what, str(to))
+        time.sleep(1)
+        assert move.poll() is None, move.communicate()
+        world.catalog.end(hard=True)
+        text = move.communicate(timeout=20)[0]
+    finally:
+        servers[to - 1].p.send_signal(signal.SIGCONT)
+    assert move.returncode == 1, text
+    for says in (world.catalog.at, "lost (connection reset", "the outcome is unknown"):
+        assert says in text, text
+    assert "was not moved" not in text, text
+
+
+def case_move_lost(world):
+    """The catalog dies while a segment moves: the outcome is reported as unknown."""
+    move_lost(world, "0")
+
+
+def case_move_all_lost(world):
+    """The same of all."""
+    move_lost(world, "all")
+
+
+def case_thin(world):
+    """A disk that is read and discarded takes no place, however large it is beside its servers."""
+    segments = 96  # three times what the store has room for
+    world.server(1)
+    world.up(1)
+    world.ok("create", "root", str(segments * SEGMENT))
+    for transport in ("solar", "luna"):
+        client = world.begin(transport, "client", "--control", world.catalog.at, "--disk", "root",
+                             "--socket", f"{world.work}/{transport}", "--transport", transport)
+        disk = Nbd(f"{world.work}/{transport}")
+        for i in range(0, segments, 16):
+            assert disk.read(i * SEGMENT, 16 * SEGMENT) == bytes(16 * SEGMENT), i
+        for kind in (4, 6):  # TRIM, WRITE_ZEROES
+            disk.ask(kind, 0, segments * SEGMENT)
+            assert disk.answer()[0] == 0
+        assert places(world) == {}, places(world)
+        at = 7 if transport == "solar" else 8
+        assert disk.write(at * SEGMENT + 4096, b"x" * 4096) == 0
+        got = disk.read(at * SEGMENT, 3 * 4096)
+        assert got == bytes(4096) + b"x" * 4096 + bytes(4096), got[:16]
+        assert set(places(world)) == {at}, places(world)
+        client.end()
+        world.ok("delete", "root")
+        world.ok("create", "root", str(segments * SEGMENT))
+
+
+def case_gone(world):
+    """A verb without an answer names the catalog's address."""
+    world.catalog.end(hard=True)
+    end = time.monotonic() + 10  # the kernel closes the address a little later than the exit
+    while "cannot connect" not in world.refused("list", says=["list", world.catalog.at]):
+        assert time.monotonic() < end
+    for words in (["list"], ["delete", "root"], ["move", "root", "all", "1"]):
+        world.refused(*words, says=[words[0], world.catalog.at, "cannot connect"], seconds=10)
+
+
+CASES = [case_qos, case_create, case_move_hopeless, case_move_absent, case_move_together,
+         case_thin, case_move_lost, case_move_all_lost, case_gone]
+
+if __name__ == "__main__":
+    sys.exit(run_tests(sys.argv[1], sys.argv[2:], CASES, World))
