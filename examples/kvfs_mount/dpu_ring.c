@@ -20,9 +20,6 @@ struct kd_ring {
     int stalled;              /* a message waits for a call or for room */
 };
 
-/* A name and a symlink's target, as long as the kernel lets through, and some. */
-enum { KD_NAMES = SNIC_FSOP_NAME_MAX + 4096 + 256 };
-
 struct kd_call {
     struct snic_fs_req r;
     struct kd *d;
@@ -35,7 +32,9 @@ struct kd_call {
     int has_token;
     int has_slot;
     struct km_down answer; /* waits for room */
-    char names[KD_NAMES];
+    /* Copied: the host could change a name after it was checked. */
+    uint64_t head[SNIC_NVMEFS_HEADER_MAX / 8];
+    char target[SNIC_FSOP_SYMLINK_MAX]; /* of SYMLINK */
 };
 
 static void ring_resume(struct kd_ring *ring)
@@ -119,72 +118,46 @@ static void ring_done(struct snic_fs_req *r)
 
 static int ring_fits(const struct km_up *u, const struct snic_channel_msg *m)
 {
-    uint64_t size =
-        (uint64_t)u->name_size + u->name2_size + (uint64_t)u->group_count * 4 + u->data_size;
-
-    return size == m->payload_bytes && u->group_count <= KM_GROUPS && u->room <= KM_DATA &&
-           (uint32_t)u->name_size + u->name2_size <= KD_NAMES;
+    return (uint64_t)u->head_bytes + u->data_bytes == m->payload_bytes &&
+           u->head_bytes <= SNIC_NVMEFS_HEADER_MAX && u->room <= KM_DATA;
 }
 
-static void ring_request(struct kd_call *c, const struct km_up *u, unsigned char *payload)
+/* The request of the message. 0; SNIC_E* it is malformed */
+static int ring_request(struct kd_call *c, const struct km_up *u, const void *payload)
 {
-    struct snic_fsop *k = &c->r.k;
+    int rc;
 
-    k->kind = u->kind < SNIC_FSOP_MKFS ? u->kind : 0; /* making and ending is not the host's */
-    k->flags = u->flags;
-    k->cred.uid = u->uid;
-    k->cred.gid = u->gid;
-    k->cred.pid = u->pid;
-    k->cred.umask = u->umask;
-    k->ino = u->ino;
-    k->ino2 = u->ino2;
-    k->handle = u->handle;
-    k->offset = u->offset;
-    k->offset2 = u->offset2;
-    k->length = u->length;
-    k->rdev = u->rdev;
-    k->mode = u->mode;
-    k->set_mask = u->set_mask;
-    if (payload != NULL) { /* copied: the host could change a name after it was checked */
-        memcpy(c->names, payload + (size_t)u->group_count * 4,
-               (size_t)u->name_size + u->name2_size);
-        k->name = c->names;
-        k->name2 = c->names + u->name_size;
-    }
-    k->name_size = u->name_size;
-    k->name2_size = u->name2_size;
-    if (u->kind == SNIC_FSOP_SETATTR) {
-        k->attr.size = u->u.set.size;
-        k->attr.mode = u->u.set.mode;
-        k->attr.uid = u->u.set.uid;
-        k->attr.gid = u->u.set.gid;
-        k->attr.atime = u->u.set.atime;
-        k->attr.mtime = u->u.set.mtime;
-        k->attr.ctime = u->u.set.ctime;
-    } else {
-        k->lock = u->u.lock;
-    }
+    if (u->head_bytes == 0)
+        return SNIC_EPROTO;
+    memset(&c->r, 0, sizeof(c->r));
+    memcpy(c->head, payload, u->head_bytes);
+    rc = snic_nvmefs_head_decode(&c->r.k, c->head, u->head_bytes);
+    if (rc == 0 && c->r.k.kind == SNIC_FSOP_SYMLINK && u->data_bytes > sizeof(c->target))
+        return SNIC_ENAMETOOLONG;
+    return rc;
 }
 
-static void ring_pieces(struct kd_call *c, const struct km_up *u, unsigned char *payload)
+/* Its data, which stay in the rings. @return 1: some are in the message */
+static int ring_data(struct kd_call *c, const struct km_up *u, unsigned char *payload)
 {
     struct snic_fsop *k = &c->r.k;
+    unsigned char *data = payload + u->head_bytes;
 
-    if (u->group_count > 0) {
-        k->cred.groups = (const uint32_t *)(const void *)payload;
-        k->cred.group_count = u->group_count;
+    if (k->kind == SNIC_FSOP_SYMLINK) {
+        memcpy(c->target, data, u->data_bytes);
+        k->name2 = c->target;
+        k->name2_size = u->data_bytes;
+        return 0;
     }
-    if (payload != NULL && (u->kind == SNIC_FSOP_WRITE || u->kind == SNIC_FSOP_SETXATTR)) {
-        c->iov.base = payload + (size_t)u->group_count * 4 + u->name_size + u->name2_size;
-        c->iov.size = u->data_size;
-    } else if (u->room > 0) {
-        c->iov.base = c->slot.payload;
-        c->iov.size = u->room;
-    } else {
-        return;
-    }
+    if (snic_fsop_data(k->kind) == 1)
+        c->iov = (struct snic_iov){data, u->data_bytes};
+    else if (c->has_slot)
+        c->iov = (struct snic_iov){c->slot.payload, u->room};
+    else
+        return 0;
     k->iov = &c->iov;
     k->iov_count = 1;
+    return snic_fsop_data(k->kind) == 1 && u->data_bytes > 0;
 }
 
 static void ring_cancel(struct kd *d, uint64_t number)
@@ -220,6 +193,10 @@ static int ring_message(void *ctx, struct snic_channel *ch, const struct snic_ch
         ring->stalled = 1;
         return SNIC_EAGAIN;
     }
+    if (ring_request(c, u, m->payload) != 0) {
+        ex_log(EX_WARNING, "protocol error: malformed request of the host process");
+        return 1;
+    }
     c->has_slot = 0;
     if (u->room > 0) {
         int rc =
@@ -235,14 +212,11 @@ static int ring_message(void *ctx, struct snic_channel *ch, const struct snic_ch
     }
     ring->free = c->next;
     ring->in_flight++;
-    memset(&c->r, 0, sizeof(c->r));
     c->number = u->number;
     c->token = m->token;
-    c->has_token = m->payload_bytes > 0;
+    c->has_token = ring_data(c, u, m->payload);
     c->r.done = ring_done;
-    ring_request(c, u, m->payload);
-    ring_pieces(c, u, m->payload);
-    if ((u->flags & SNIC_FSOP_LOCK_WAIT) != 0)
+    if ((c->r.k.flags & SNIC_FSOP_LOCK_WAIT) != 0)
         snic_link_append(&ring->locks, &c->link);
     snic_fs_submit(d->store.fs, &c->r);
     return !c->has_token;

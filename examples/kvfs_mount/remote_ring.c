@@ -14,68 +14,32 @@ struct kr_ring {
 
 /* ---- Up ---- */
 
-static uint32_t ring_data_size(const struct snic_fsop *k)
-{
-    return (k->kind == SNIC_FSOP_WRITE || k->kind == SNIC_FSOP_SETXATTR) && k->iov_count > 0
-               ? (uint32_t)k->iov[0].size
-               : 0;
-}
-
-static void ring_header(struct km_remote *r, const struct km_call *c, struct km_up *u)
-{
-    const struct snic_fsop *k = &c->r.k;
-
-    memset(u, 0, sizeof(*u));
-    u->number = c->number;
-    u->kind = k->kind;
-    u->flags = k->flags;
-    u->uid = k->cred.uid;
-    u->gid = k->cred.gid;
-    u->pid = k->cred.pid;
-    u->umask = k->cred.umask;
-    u->ino = k->ino;
-    u->ino2 = k->ino2;
-    u->handle = remote_theirs(r, c);
-    u->offset = k->offset;
-    u->offset2 = k->offset2;
-    u->length = k->length;
-    u->rdev = k->rdev;
-    u->mode = k->mode;
-    u->set_mask = k->set_mask;
-    u->name_size = (uint16_t)k->name_size;
-    u->name2_size = (uint16_t)k->name2_size;
-    u->group_count = k->cred.group_count;
-    u->data_size = ring_data_size(k);
-    u->room = k->iov_count > 0 && k->kind != SNIC_FSOP_WRITE && k->kind != SNIC_FSOP_SETXATTR
-                  ? (uint32_t)k->iov[0].size
-                  : 0;
-    if (k->kind == SNIC_FSOP_SETATTR) {
-        u->u.set.size = k->attr.size;
-        u->u.set.mode = k->attr.mode;
-        u->u.set.uid = k->attr.uid;
-        u->u.set.gid = k->attr.gid;
-        u->u.set.atime = k->attr.atime;
-        u->u.set.mtime = k->attr.mtime;
-        u->u.set.ctime = k->attr.ctime;
-    } else {
-        u->u.lock = k->lock;
-    }
-}
-
 static int ring_send(struct km_remote *r, struct km_call *c)
 {
-    const struct snic_fsop *k = &c->r.k;
+    uint64_t head[SNIC_NVMEFS_HEADER_MAX / 8];
     struct kr_ring *ring = r->end;
-    struct snic_iov pieces[4] = {{(void *)(uintptr_t)k->cred.groups, k->cred.group_count * 4u},
-                                 {(void *)(uintptr_t)k->name, k->name_size},
-                                 {(void *)(uintptr_t)k->name2, k->name2_size},
-                                 {NULL, ring_data_size(k)}};
-    struct km_up u;
+    struct snic_fsop op = c->r.k;
+    struct snic_iov pieces[2] = {{head, 0}, {NULL, 0}};
+    struct km_up u = {.number = c->number};
+    int data = snic_nvmefs_op_data(op.kind);
+    int bytes;
 
-    if (pieces[3].size > 0)
-        pieces[3].base = k->iov[0].base;
-    ring_header(r, c, &u);
-    return snic_channel_up_push(&ring->sender, KM_WIRE_CALL, &u, sizeof(u), pieces, 4) == 0
+    op.handle = remote_theirs(r, c);
+    if (op.kind == SNIC_FSOP_SYMLINK) {
+        pieces[1] = (struct snic_iov){(void *)(uintptr_t)op.name2, op.name2_size};
+        op.name2_size = 0;
+    } else if (data == 1 && op.iov_count > 0) {
+        pieces[1] = op.iov[0];
+    } else if (data == 2 && op.iov_count > 0) {
+        u.room = (uint32_t)op.iov[0].size;
+    }
+    bytes = snic_nvmefs_head_encode(&op, head, sizeof(head));
+    if (bytes < 0)
+        return bytes;
+    pieces[0].size = (size_t)bytes;
+    u.head_bytes = (uint32_t)bytes;
+    u.data_bytes = (uint32_t)pieces[1].size;
+    return snic_channel_up_push(&ring->sender, KM_WIRE_CALL, &u, sizeof(u), pieces, 2) == 0
                ? 0
                : SNIC_EAGAIN; /* full, or the link is going */
 }
@@ -83,10 +47,8 @@ static int ring_send(struct km_remote *r, struct km_call *c)
 static int ring_cancel(struct km_remote *r, struct km_call *c)
 {
     struct kr_ring *ring = r->end;
-    struct km_up u;
+    struct km_up u = {.number = c->number};
 
-    memset(&u, 0, sizeof(u));
-    u.number = c->number;
     return snic_channel_up_push(&ring->sender, KM_WIRE_CANCEL, &u, sizeof(u), NULL, 0) == 0;
 }
 

@@ -17,44 +17,15 @@ enum {
     KM_WIRE_RING = 32 << 20
 };
 
-/* ---- Over channel.h: names, groups and data are the payload ---- */
+/* ---- Over channel.h ---- */
 
-/* Payload: groups, name, name2, data. */
+/* Payload: the request as nvmefs_ops.h encodes it, then its data. CANCEL has the number alone. */
 struct km_up {
     uint64_t number;
-    uint32_t kind;
-    uint32_t flags;
-    uint32_t uid;
-    uint32_t gid;
-    uint32_t pid;
-    uint32_t umask;
-    uint64_t ino;
-    uint64_t ino2;
-    uint64_t handle;
-    uint64_t offset;
-    uint64_t offset2;
-    uint64_t length;
-    uint64_t rdev;
-    uint32_t mode;
-    uint32_t set_mask;
-    uint16_t name_size;
-    uint16_t name2_size;
-    uint32_t group_count;
-    uint32_t data_size;
+    uint32_t head_bytes; /* of the encoded request */
+    uint32_t data_bytes;
     uint32_t room; /* for data in the answer */
-    union {
-        struct snic_fsop_lock lock;
-        struct {
-            uint64_t size;
-            uint32_t mode;
-            uint32_t uid;
-            uint32_t gid;
-            uint32_t reserved;
-            struct snic_fsop_time atime;
-            struct snic_fsop_time mtime;
-            struct snic_fsop_time ctime;
-        } set;
-    } u;
+    uint32_t reserved;
 };
 
 /* Payload: data. */

@@ -94,40 +94,68 @@ static void hostile_turn(struct hostile *h, uint64_t ns)
 
 /* ---- Nonsense ---- */
 
-/* Sizes are right more often than not: what is wrong at first sight goes no further. */
-static void hostile_header(struct hostile *h, struct km_up *u, uint32_t *payload)
+/* Any request; not all can be encoded. */
+static void hostile_request(struct hostile *h, struct snic_fsop *op, uint32_t *groups)
 {
-    memset(u, 0, sizeof(*u));
-    u->number = hostile_number(&h->rng);
-    u->kind = (uint32_t)snic_rng_below(&h->rng, SNIC_FSOP_KINDS + 3);
-    u->flags = (uint32_t)hostile_number(&h->rng);
-    u->ino = snic_rng_below(&h->rng, 3) == 0 ? hostile_number(&h->rng) : 1;
-    u->ino2 = snic_rng_below(&h->rng, 3) == 0 ? hostile_number(&h->rng) : 1;
-    u->handle = hostile_number(&h->rng);
-    u->offset = hostile_number(&h->rng);
-    u->offset2 = hostile_number(&h->rng);
-    u->length = hostile_number(&h->rng);
+    static const char names[9000] = "abcabcbcacab";
+    memset(op, 0, sizeof(*op));
+    op->kind = (uint32_t)snic_rng_below(&h->rng, SNIC_FSOP_KINDS + 3);
+    op->flags = snic_rng_below(&h->rng, 2) ? SNIC_FSOP_CHECKED : (uint32_t)hostile_number(&h->rng);
+    op->ino = snic_rng_below(&h->rng, 3) == 0 ? hostile_number(&h->rng) : 1;
+    op->ino2 = snic_rng_below(&h->rng, 3) == 0 ? hostile_number(&h->rng) : 1;
+    op->handle = hostile_number(&h->rng);
+    op->offset = hostile_number(&h->rng);
+    op->offset2 = hostile_number(&h->rng);
+    op->length = hostile_number(&h->rng);
     /* Not what this machine's disk could give: the tests beside this one need it. */
-    if (u->kind == SNIC_FSOP_FALLOCATE && u->length >> 20 != 0 && u->length >> 48 == 0)
-        u->length <<= 28;
-    u->rdev = hostile_number(&h->rng);
-    u->mode = (uint32_t)hostile_number(&h->rng);
-    u->set_mask = (uint32_t)hostile_number(&h->rng);
-    u->umask = (uint32_t)hostile_number(&h->rng);
-    hostile_bytes(&h->rng, &u->u, sizeof(u->u));
-    u->name_size = (uint16_t)snic_rng_below(&h->rng, snic_rng_below(&h->rng, 8) == 0 ? 9000 : 12);
-    u->name2_size = (uint16_t)snic_rng_below(&h->rng, snic_rng_below(&h->rng, 8) == 0 ? 9000 : 12);
-    u->group_count =
-        (uint32_t)(snic_rng_below(&h->rng, 4) == 0 ? hostile_number(&h->rng) % 300 : 0);
-    u->data_size = (uint32_t)snic_rng_below(&h->rng, snic_rng_below(&h->rng, 4) == 0 ? 40000 : 2);
+    if (op->kind == SNIC_FSOP_FALLOCATE && op->length >> 20 != 0 && op->length >> 48 == 0)
+        op->length <<= 28;
+    op->rdev = hostile_number(&h->rng);
+    op->mode = (uint32_t)hostile_number(&h->rng);
+    op->set_mask = (uint32_t)hostile_number(&h->rng);
+    op->cred.umask = (uint32_t)hostile_number(&h->rng);
+    hostile_bytes(&h->rng, &op->lock, sizeof(op->lock));
+    hostile_bytes(&h->rng, &op->attr, sizeof(op->attr));
+    op->name = names + snic_rng_below(&h->rng, 4);
+    op->name2 = names + snic_rng_below(&h->rng, 4);
+    op->name_size = (uint32_t)snic_rng_below(&h->rng, snic_rng_below(&h->rng, 8) == 0 ? 1500 : 6);
+    op->name2_size = snic_rng_below(&h->rng, 2) == 0 ? 0 : (uint32_t)snic_rng_below(&h->rng, 6);
+    if (snic_rng_below(&h->rng, 4) == 0) {
+        op->cred.groups = groups;
+        op->cred.group_count = (uint32_t)snic_rng_below(&h->rng, 300);
+    }
+}
+
+/* A request that decodes more often than not: what is wrong at first sight goes no further. */
+static uint32_t hostile_header(struct hostile *h, struct km_up *u, unsigned char *payload)
+{
+    static uint32_t groups[300];
+    struct snic_fsop op;
+    int bytes = -1;
+    memset(u, 0, sizeof(*u));
+    for (int i = 0; i < 8 && bytes < 0; i++) {
+        hostile_request(h, &op, groups);
+        bytes = snic_nvmefs_head_encode(&op, payload, SNIC_NVMEFS_HEADER_MAX);
+    }
+    if (bytes < 0) {
+        bytes = 8 * (int)snic_rng_below(&h->rng, 12);
+        hostile_bytes(&h->rng, payload, (size_t)bytes);
+    }
+    if (bytes > 0 && snic_rng_below(&h->rng, 8) == 0)
+        payload[snic_rng_below(&h->rng, (uint64_t)bytes)] ^=
+            (unsigned char)(1 << snic_rng_below(&h->rng, 8));
+    u->number = hostile_number(&h->rng);
+    u->head_bytes = (uint32_t)bytes;
+    u->data_bytes = (uint32_t)snic_rng_below(&h->rng, snic_rng_below(&h->rng, 4) == 0 ? 40000 : 2);
     u->room = (uint32_t)(snic_rng_below(&h->rng, 4) == 0   ? hostile_number(&h->rng)
                          : snic_rng_below(&h->rng, 2) == 0 ? snic_rng_below(&h->rng, 20000)
                                                            : 0);
-    *payload = (uint32_t)u->name_size + u->name2_size + u->group_count * 4 + u->data_size;
+    uint32_t size = u->head_bytes + u->data_bytes;
     if (snic_rng_below(&h->rng, 20) == 0)
-        *payload = (uint32_t)snic_rng_below(&h->rng, 1000);
+        size = (uint32_t)snic_rng_below(&h->rng, 1000);
     if (snic_rng_below(&h->rng, 50) == 0)
-        u->group_count = (uint32_t)hostile_number(&h->rng);
+        u->head_bytes = (uint32_t)hostile_number(&h->rng);
+    return size;
 }
 
 /* 0; -1 the other side takes no more, as it may after garbage. */
@@ -138,18 +166,11 @@ static int hostile_send(struct hostile *h)
     uint32_t type =
         snic_rng_below(&h->rng, 10) == 0 ? (uint32_t)snic_rng_below(&h->rng, 65536) : KM_WIRE_CALL;
     uint32_t size = sizeof(u);
-    uint32_t payload;
-    hostile_header(h, &u, &payload);
+    struct snic_iov piece = {bytes, hostile_header(h, &u, bytes)};
     if (snic_rng_below(&h->rng, 20) == 0)
         size = (uint32_t)snic_rng_below(&h->rng, sizeof(u));
-    if (payload > sizeof(bytes))
-        payload = sizeof(bytes);
-    hostile_bytes(&h->rng, bytes, payload < 64 ? payload : 64);
-    for (uint32_t i = 0; i < payload && i < 24; i++) /* names that others meet */
-        bytes[i] = (unsigned char)('a' + bytes[i] % 3);
-    struct snic_iov piece = {bytes, payload};
     for (int i = 0; i < 3000 && !h->closed; i++) {
-        if (snic_channel_up_push(&h->sender, type, &u, size, &piece, payload > 0) != SNIC_EAGAIN)
+        if (snic_channel_up_push(&h->sender, type, &u, size, &piece, piece.size > 0) != SNIC_EAGAIN)
             return 0;
         hostile_turn(h, 1000000);
     }
@@ -158,15 +179,21 @@ static int hostile_send(struct hostile *h)
 
 /* ---- Sane ---- */
 
-static int64_t hostile_ask(struct hostile *h, struct km_up *u, const void *name, const void *data)
+static int64_t hostile_ask(struct hostile *h, const struct snic_fsop *op, const void *data,
+                           uint32_t data_bytes, uint32_t room)
 {
-    struct snic_iov pieces[2] = {{(void *)(uintptr_t)name, u->name_size},
-                                 {(void *)(uintptr_t)data, u->data_size}};
+    uint64_t head[SNIC_NVMEFS_HEADER_MAX / 8];
+    int bytes = snic_nvmefs_head_encode(op, head, sizeof(head));
     uint64_t until = snic_loop_clock(h->loop) + HOSTILE_WAIT_NS;
-    u->number = ++h->number;
-    u->flags |= SNIC_FSOP_CHECKED;
+    if (bytes < 0)
+        exit(1);
+    struct snic_iov pieces[2] = {{head, (size_t)bytes}, {(void *)(uintptr_t)data, data_bytes}};
+    struct km_up u = {.number = ++h->number,
+                      .head_bytes = (uint32_t)bytes,
+                      .data_bytes = data_bytes,
+                      .room = room};
     h->answered = 0;
-    while (snic_channel_up_push(&h->sender, KM_WIRE_CALL, u, sizeof(*u), pieces, 2) ==
+    while (snic_channel_up_push(&h->sender, KM_WIRE_CALL, &u, sizeof(u), pieces, 2) ==
                SNIC_EAGAIN &&
            !h->closed)
         hostile_turn(h, 1000000);
@@ -174,51 +201,49 @@ static int64_t hostile_ask(struct hostile *h, struct km_up *u, const void *name,
         hostile_turn(h, 10000000);
     if (h->answered)
         return h->down.result;
-    printf("request %u: %s\n", u->kind, h->closed ? "the channel is closed" : "no answer");
+    printf("%s: %s\n", snic_fsop_name(op->kind), h->closed ? "the channel is closed" : "no answer");
     exit(h->closed ? 2 : 1);
 }
 
-/* The expected request; else the program ends and prints what it received. */
-static void hostile_get(struct hostile *h, struct km_up *u, const void *name, const void *data,
-                        int64_t result)
+/* The expected result; else the program ends and prints what it received. */
+static void hostile_get(struct hostile *h, const struct snic_fsop *op, const void *data,
+                        uint32_t data_bytes, uint32_t room, int64_t result)
 {
-    int64_t r = hostile_ask(h, u, name, data);
+    int64_t r = hostile_ask(h, op, data, data_bytes, room);
     if (r == result)
         return;
-    printf("request %u: %lld instead of %lld\n", u->kind, (long long)r, (long long)result);
+    printf("%s: %lld instead of %lld\n", snic_fsop_name(op->kind), (long long)r, (long long)result);
     exit(1);
 }
 
 static int hostile_sane(struct hostile *h)
 {
-    static const char name[] = "sane";
-    struct km_up make = {.kind = SNIC_FSOP_CREATE,
-                         .flags = SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE,
-                         .ino = 1,
-                         .mode = 0100644,
-                         .name_size = 4};
-    hostile_get(h, &make, name, NULL, 0);
-    uint64_t ino = h->down.u.attr.ino;
-    struct km_up write = {.kind = SNIC_FSOP_WRITE,
-                          .ino = ino,
-                          .handle = h->down.handle,
-                          .length = 10000,
-                          .data_size = 10000};
+    struct snic_fsop op = {.kind = SNIC_FSOP_CREATE,
+                           .flags = SNIC_FSOP_CHECKED | SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE,
+                           .ino = 1,
+                           .mode = 0100644,
+                           .name = "sane",
+                           .name_size = 4};
     unsigned char bytes[10000];
+    hostile_get(h, &op, NULL, 0, 0, 0);
+    op = (struct snic_fsop){.kind = SNIC_FSOP_WRITE,
+                            .flags = SNIC_FSOP_CHECKED,
+                            .ino = h->down.u.attr.ino,
+                            .handle = h->down.handle};
     hostile_bytes(&h->rng, bytes, sizeof(bytes));
-    struct km_up read = {.kind = SNIC_FSOP_READ,
-                         .ino = ino,
-                         .handle = h->down.handle,
-                         .length = 10000,
-                         .room = 10000};
-    struct km_up gone = {.kind = SNIC_FSOP_UNLINK, .ino = 1, .name_size = 4};
-    hostile_get(h, &write, NULL, bytes, 10000);
-    hostile_get(h, &read, NULL, NULL, 10000);
-    if (h->data_size != 10000 || memcmp(h->data, bytes, sizeof(bytes)) != 0) {
+    hostile_get(h, &op, bytes, sizeof(bytes), 0, sizeof(bytes));
+    op.kind = SNIC_FSOP_READ;
+    hostile_get(h, &op, NULL, 0, sizeof(bytes), sizeof(bytes));
+    if (h->data_size != sizeof(bytes) || memcmp(h->data, bytes, sizeof(bytes)) != 0) {
         printf("other bytes are read than were written\n");
         return 1;
     }
-    hostile_get(h, &gone, name, NULL, 0);
+    op = (struct snic_fsop){.kind = SNIC_FSOP_UNLINK,
+                            .flags = SNIC_FSOP_CHECKED,
+                            .ino = 1,
+                            .name = "sane",
+                            .name_size = 4};
+    hostile_get(h, &op, NULL, 0, 0, 0);
     return 0;
 }
 

@@ -122,10 +122,10 @@ static uint32_t liar_folder(enum lie lie, uint64_t cookie, unsigned char *page)
 
 /* ---- Answers ---- */
 
-static enum lie liar_named(const struct km_up *u, const unsigned char *payload)
+static enum lie liar_named(const struct snic_fsop *op)
 {
-    for (int i = 0; i < LIES && payload != NULL; i++)
-        if (u->name_size == strlen(lies[i]) && memcmp(payload, lies[i], u->name_size) == 0)
+    for (int i = 0; i < LIES; i++)
+        if (op->name_size == strlen(lies[i]) && memcmp(op->name, lies[i], op->name_size) == 0)
             return (enum lie)i;
     return LIE_GOOD;
 }
@@ -140,15 +140,15 @@ static void liar_attr(struct km_down *d, uint64_t ino)
 }
 
 /* @return bytes of the payload */
-static uint32_t liar_answer(const struct km_up *u, const unsigned char *payload, struct km_down *d,
+static uint32_t liar_answer(const struct snic_fsop *op, uint32_t data_size, struct km_down *d,
                             unsigned char *page)
 {
-    enum lie lie = u->ino >= LIAR_INODES ? (enum lie)(u->ino - LIAR_INODES) : LIE_GOOD;
+    enum lie lie = op->ino >= LIAR_INODES ? (enum lie)(op->ino - LIAR_INODES) : LIE_GOOD;
     uint32_t n = 0;
-    liar_attr(d, u->ino);
-    switch (u->kind) {
+    liar_attr(d, op->ino);
+    switch (op->kind) {
     case SNIC_FSOP_LOOKUP:
-        lie = liar_named(u, payload);
+        lie = liar_named(op);
         liar_attr(d, LIAR_INODES + lie);
         d->result = lie == LIE_CODE ? -600 : 0;
         break;
@@ -158,11 +158,11 @@ static uint32_t liar_answer(const struct km_up *u, const unsigned char *payload,
         d->result = lie == LIE_OPEN;
         break;
     case SNIC_FSOP_READDIR:
-        n = liar_folder(lie, u->offset, page);
+        n = liar_folder(lie, op->offset, page);
         d->result = n;
         break;
     case SNIC_FSOP_WRITE:
-        d->result = (int64_t)u->length + (lie == LIE_WRITE ? LIAR_PAGE : 0);
+        d->result = (int64_t)data_size + (lie == LIE_WRITE ? LIAR_PAGE : 0);
         break;
     case SNIC_FSOP_GETLK:
         memset(&d->u, 0, sizeof(d->u));
@@ -181,13 +181,18 @@ static uint32_t liar_answer(const struct km_up *u, const unsigned char *payload,
 static int liar_message(void *ctx, struct snic_channel *ch, const struct snic_channel_msg *m)
 {
     static unsigned char page[LIAR_PAGE];
+    uint64_t head[SNIC_NVMEFS_HEADER_MAX / 8];
     const struct km_up *u = m->header;
+    struct snic_fsop op = {0};
     struct km_down d = {0};
     (void)ctx;
     if (m->type != KM_WIRE_CALL || m->header_bytes != sizeof(*u))
         return 1;
+    memcpy(head, m->payload, u->head_bytes);
+    if (snic_nvmefs_head_decode(&op, head, u->head_bytes) != 0)
+        exit(2);
     d.number = u->number;
-    struct snic_iov piece = {page, liar_answer(u, m->payload, &d, page)};
+    struct snic_iov piece = {page, liar_answer(&op, u->data_bytes, &d, page)};
     if (snic_channel_down_push(ch, KM_WIRE_CALL, &d, sizeof(d), &piece, piece.size > 0) != 0)
         exit(2);
     return 1;
@@ -199,20 +204,15 @@ static void liar_request(void *ctx, struct snic_nvmefslink_dpu *dpu, struct snic
 {
     static unsigned char page[LIAR_PAGE];
     struct snic_fsop *r = &c->req.op;
-    struct km_up u = {.kind = r->kind,
-                      .ino = r->ino,
-                      .offset = r->offset,
-                      .length = c->data_size,
-                      .name_size = (uint16_t)r->name_size};
     struct km_down d = {0};
-    uint32_t n = liar_answer(&u, (const unsigned char *)r->name, &d, page);
+    uint32_t n = liar_answer(r, c->data_size, &d, page);
     (void)ctx;
     if (n > 0 && (r->iov_count == 0 || r->iov[0].size < n))
         exit(2);
     if (n > 0)
         memcpy(r->iov[0].base, page, n);
     r->handle = d.handle;
-    if (u.kind == SNIC_FSOP_GETLK)
+    if (r->kind == SNIC_FSOP_GETLK)
         r->lock = d.u.lock;
     else
         r->attr = d.u.attr;
