@@ -38,9 +38,8 @@ struct kv_dpu {
     uint64_t hosts_told;
     struct snic_director_stats reported; /* as of the last lines in the log */
     uint64_t reported_ns;
-    uint64_t reply_bytes;    /* most of replies that clients have not read yet */
-    uint64_t query_reported; /* clients ended for client-query-buffer-limit, as of the last line */
-    uint32_t tenant_told;    /* where the next dpu_control_tenants() resumes */
+    uint64_t reply_bytes; /* most of replies that clients have not read yet */
+    uint32_t tenant_told; /* where the next dpu_control_tenants() resumes */
     struct kv_out_limit limit;
 };
 
@@ -161,12 +160,7 @@ static void dpu_report(struct kv_dpu *d, const struct snic_director_stats *s, ui
                "replies of the host role waited %" PRIu64
                " times for memory: clients read them too slowly (--maxmemory-clients)",
                s->stalls - d->reported.stalls);
-    if (d->user.query_limit > d->query_reported)
-        ex_log(EX_WARNING,
-               "%" PRIu64 " clients were closed: their unfinished command is longer than "
-               "client-query-buffer-limit",
-               d->user.query_limit - d->query_reported);
-    d->query_reported = d->user.query_limit;
+    kv_offload_report(&d->user);
     d->reported = *s;
     d->reported_ns = now;
 }

@@ -5,8 +5,10 @@
  */
 #include "offload_user.h"
 
+#include "../common.h"
 #include "word.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -51,6 +53,16 @@ static uint32_t kv_protocol_error(void *ctx, int error, const unsigned char *dat
     n = n < max ? n : max;
     memcpy(out, text, n);
     return (uint32_t)n;
+}
+
+void kv_offload_report(struct kv_offload *k)
+{
+    if (k->query_limit > k->query_told)
+        ex_log(EX_WARNING,
+               "%" PRIu64 " clients were closed: their unfinished command is longer than "
+               "client-query-buffer-limit",
+               k->query_limit - k->query_told);
+    k->query_told = k->query_limit;
 }
 
 static uint32_t kv_host_gone(void *ctx, const unsigned char *msg, uint32_t size, char *out,

@@ -25,10 +25,13 @@ struct kv_offload {
     int password;         /**< there is one: only connections with KV_WORD_AUTH are answered      */
     uint64_t query_max;   /**< client-query-buffer-limit                                  */
     uint64_t query_limit; /**< clients ended for it                                       */
+    uint64_t query_told;  /**< of them, as of the last line in the log                      */
     int query_over;       /**< the connection being framed is ended for it                */
     const struct kv_tenants *tenants; /**< NULL: the device is not shared                  */
 };
 
+/** A line in the log about clients ended for client-query-buffer-limit since the last one. */
+void kv_offload_report(struct kv_offload *k);
 /** No host, or one that has not reported yet: everything is answered from the device. */
 void kv_offload_forget_memory(struct kv_offload *k);
 struct snic_offload_user kv_offload_user(struct kv_offload *k);

@@ -91,6 +91,7 @@ int ps_run_dpu(const struct ps_config *c)
 
     d->config = c;
     d->user.limits = c->limits;
+    d->user.flags = WIRE_BY_DPU;
     ex_dpu_open(&d->base, &c->server, &dpu_ops);
     dpu_open_image(d);
     if (c->offload)

@@ -26,9 +26,10 @@ static int64_t ps_frame(void *ctx, const unsigned char *data, size_t size, uint6
     return wire_request_frame(data, size);
 }
 
-static uint32_t ps_error_reply(char *out, uint64_t id, enum wire_status status)
+static uint32_t ps_error_reply(const struct ps_offload *p, char *out, uint64_t id,
+                               enum wire_status status)
 {
-    struct wire_reply r = {.id = id, .status = (uint16_t)status, .flags = WIRE_BY_DPU};
+    struct wire_reply r = {.id = id, .status = (uint16_t)status, .flags = p->flags};
 
     return (uint32_t)wire_reply_put((unsigned char *)out, &r);
 }
@@ -36,29 +37,32 @@ static uint32_t ps_error_reply(char *out, uint64_t id, enum wire_status status)
 static uint32_t ps_protocol_error(void *ctx, int error, const unsigned char *data, size_t size,
                                   char *out, uint32_t max)
 {
-    (void)ctx;
+    const struct ps_offload *p = ctx;
+
     (void)error;
     (void)data;
     (void)size;
-    return max < WIRE_REPLY ? 0 : ps_error_reply(out, 0, WIRE_BAD);
+    return max < WIRE_REPLY ? 0 : ps_error_reply(p, out, 0, WIRE_BAD);
 }
 
 /* The host had a message of which only the first bytes are kept: its outcome is unknown. */
 static uint32_t ps_host_gone(void *ctx, const unsigned char *msg, uint32_t size, char *out,
                              uint32_t max)
 {
-    (void)ctx;
+    const struct ps_offload *p = ctx;
+
     if (max < WIRE_REPLY || msg == NULL || size < MESSAGE_ID + 8)
         return 0;
-    return ps_error_reply(out, snic_get_le64(msg + MESSAGE_ID),
+    return ps_error_reply(p, out, snic_get_le64(msg + MESSAGE_ID),
                           size < WIRE_REQUEST ? WIRE_LOST : WIRE_GONE);
 }
 
 /* The reply names no request: none was read. */
 static uint32_t ps_full(void *ctx, char *out, uint32_t max)
 {
-    (void)ctx;
-    return max < WIRE_REPLY ? 0 : ps_error_reply(out, 0, WIRE_BUSY);
+    const struct ps_offload *p = ctx;
+
+    return max < WIRE_REPLY ? 0 : ps_error_reply(p, out, 0, WIRE_BUSY);
 }
 
 /* ---- Predicate ---- */
@@ -66,7 +70,7 @@ static uint32_t ps_full(void *ctx, char *out, uint32_t max)
 static void ps_answer_stat(const struct ps_offload *p, uint64_t id,
                            struct snic_director_verdict *out)
 {
-    struct wire_reply r = {.id = id, .length = p->stat_size, .flags = WIRE_BY_DPU};
+    struct wire_reply r = {.id = id, .length = p->stat_size, .flags = p->flags};
 
     out->route = SNIC_DIRECTOR_ANSWER;
     out->reply_size = (uint32_t)wire_reply_put((unsigned char *)out->reply, &r);
@@ -92,7 +96,7 @@ static void ps_predicate(void *ctx, struct snic_offload *o, uint64_t *conn_user,
     (void)conn_user;
     if (status != WIRE_OK) {
         out->route = SNIC_DIRECTOR_ANSWER;
-        out->reply_size = ps_error_reply(out->reply, q.id, status);
+        out->reply_size = ps_error_reply(p, out->reply, q.id, status);
     } else if (q.op == WIRE_STAT && (q.flags & WIRE_OF_DPU) != 0) {
         ps_answer_stat(p, q.id, out);
     } else if (o != NULL && (q.op == WIRE_GET || q.op == WIRE_READ)) {
@@ -139,7 +143,7 @@ static enum snic_offload_verdict ps_reply(void *ctx, const struct snic_offload_m
                                           uint64_t now_ns, struct snic_offload_reply *out)
 {
     const struct ps_offload *p = ctx;
-    struct wire_reply r = {.status = WIRE_OK, .flags = WIRE_BY_DPU};
+    struct wire_reply r = {.status = WIRE_OK, .flags = p->flags};
     struct ps_note note;
     uint64_t lsn = 0;
 

@@ -13,6 +13,7 @@
 
 struct ps_offload {
     struct wire_limits limits;
+    uint8_t flags;  /**< of its replies: WIRE_BY_DPU in the DPU role                           */
     char stat[400]; /**< the DPU's answer to STAT, kept fresh by the role                     */
     uint32_t stat_size;
 };

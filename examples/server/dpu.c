@@ -234,27 +234,14 @@ static void ex_dpu_reap(struct ex_dpu *d)
 
 /* ---- Ticks ---- */
 
-static void ex_dpu_report(struct ex_dpu *d, uint64_t now)
-{
-    struct snic_director_stats s;
-
-    snic_director_get_stats(d->director, &s);
-    if (s.refused == d->reported || now - d->reported_ns < EX_DPU_REPORT_NS)
-        return;
-    ex_log(EX_WARNING,
-           "%" PRIu64 " clients were refused: all %" PRIu64
-           " connections were in use; raise --connections, or close idle ones with --timeout",
-           s.refused - d->reported, d->server->conns_max);
-    d->reported = s.refused;
-    d->reported_ns = now;
-}
-
 static void ex_dpu_tick(struct snic_timer *t, uint64_t now)
 {
     struct ex_dpu *d = SNIC_CONTAINER(t, struct ex_dpu, timer);
+    struct snic_director_stats s;
 
     ex_dpu_look(d);
-    ex_dpu_report(d, now);
+    snic_director_get_stats(d->director, &s);
+    ex_server_report_refused(d->server, &d->refused, s.refused, now);
     d->ops->tick(d, now);
     snic_loop_arm(d->loop, t, now + d->ops->tick_ns);
 }

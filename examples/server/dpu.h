@@ -44,10 +44,9 @@ struct ex_dpu {
     struct snic_dma_listener *listener;
     struct snic_timer timer;
     struct ex_stats *stats;
-    char prefix[16];      /**< of the metrics                                                */
-    uint64_t reported;    /**< refused clients, as of the last line in the log               */
-    uint64_t reported_ns; /**< when                                                          */
-    uint64_t turned_ns;   /**< when the last line about a host that is one too many was      */
+    char prefix[16]; /**< of the metrics                                                */
+    struct ex_refused refused;
+    uint64_t turned_ns; /**< when the last line about a host that is one too many was      */
     uint64_t drained_ns;
     int draining;
     int drained;

@@ -458,6 +458,15 @@ def test_full(binary, mode):
         assert node.stop() == 0
 
 
+def test_idle(binary, mode):
+    """--timeout closes a client on which nothing moves: by director or front."""
+    with Server(binary, mode, timeout=1) as node:
+        with node.conn() as c:
+            assert c.cmd("PING") == "PONG"
+            assert c.eof() == b""
+        assert node.stop() == 0
+
+
 def test_password_stays(binary, mode):
     """CONFIG SET does not open a server that other machines reach."""
     for extra, refused in (([], True), (["--protected-mode", "no"], False)):
@@ -522,7 +531,7 @@ def main():
                 t(node)  # the engine's, which is the same in all modes
             print("test_replication", flush=True)
             test_replication(node, real[0] if real is not None else None)
-        for t in (test_full, test_password_stays) + (
+        for t in (test_full, test_idle, test_password_stays) + (
                 (test_many_databases,) if mode == "monolith" else ()):
             print(t.__name__, flush=True)
             t(binary, mode)

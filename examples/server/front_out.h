@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
- * @file kv_server/front_out.h
+ * @file server/front_out.h
  * Replies that a client has not taken yet: bytes in blocks, so that what was sent is free at once
  * and what is appended moves nothing.
  */
-#ifndef KV_FRONT_OUT_H
-#define KV_FRONT_OUT_H
+#ifndef EX_SERVER_FRONT_OUT_H
+#define EX_SERVER_FRONT_OUT_H
 
 #include "snicstore.h"
 

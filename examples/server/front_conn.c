@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+#include "front_priv.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FRONT_TEXT 512u                   /* of protocol_error() */
+#define FRONT_IN_KEPT ((size_t)256 << 10) /* memory that an empty input keeps */
+
+/* ---- Output ---- */
+
+void front_mark(struct front_conn *c)
+{
+    struct ex_front *f = c->front;
+
+    if (snic_link_alone(&c->dirty))
+        snic_link_append(&f->dirty, &c->dirty);
+    if (!f->flush_queued) {
+        f->flush_queued = 1;
+        snic_loop_defer(f->loop, &f->flush);
+    }
+}
+
+/* The next message is answered, in `out`: add the answers that wait behind it (F1). */
+static void front_answered(struct front_conn *c, int close_after)
+{
+    uint32_t mask = c->front->opts.pending_max - 1;
+
+    c->next_out++;
+    c->closing |= close_after;
+    while (!c->closing && c->slots != NULL && c->slots[c->next_out & mask].data != NULL) {
+        struct front_slot *s = &c->slots[c->next_out & mask];
+
+        if (front_out_append(&c->out, s->data, s->size) != 0)
+            c->closing = 1;
+        c->slot_bytes -= s->size;
+        free(s->data);
+        s->data = NULL;
+        c->closing |= s->close_after;
+        c->next_out++;
+    }
+    front_mark(c);
+}
+
+/* An answer before its turn. @return 0; SNIC_ENOMEM */
+static int front_keep(struct front_conn *c, uint64_t seq, const struct snic_iov *iov,
+                      uint32_t count, int close_after)
+{
+    struct front_slot *s = &c->slots[seq & (c->front->opts.pending_max - 1)];
+    size_t size = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        size += iov[i].size;
+    s->data = malloc(size + 1); /* an empty answer is an answer */
+    if (s->data == NULL)
+        return SNIC_ENOMEM;
+    s->size = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (iov[i].size > 0)
+            memcpy(s->data + s->size, iov[i].base, iov[i].size);
+        s->size += iov[i].size;
+    }
+    s->close_after = close_after;
+    c->slot_bytes += size;
+    return 0;
+}
+
+static void front_reply(struct front_conn *c, uint64_t seq, const struct snic_iov *iov,
+                        uint32_t count, int close_after)
+{
+    int r = 0;
+
+    if (c->closing)
+        return;
+    if (c->slots == NULL || seq == c->next_out) {
+        for (uint32_t i = 0; i < count && r == 0; i++)
+            r = front_out_append(&c->out, iov[i].base, iov[i].size);
+        front_answered(c, close_after || r != 0);
+    } else if (front_keep(c, seq, iov, count, close_after) != 0) {
+        c->closing = 1;
+        front_mark(c);
+        return;
+    }
+    front_account(c);
+}
+
+void ex_front_reply(struct ex_front *f, uint64_t client, uint64_t seq, const struct snic_iov *iov,
+                    uint32_t count, uint32_t flags)
+{
+    struct front_conn *c = &f->conns[client & 0xffff];
+
+    if ((client & 0xffff) < f->opts.server->conns_max && c->net != NULL && c->id == client) /* F5 */
+        front_reply(c, seq, iov, count, (flags & EX_FRONT_CLOSE) != 0);
+}
+
+/* ---- Input ---- */
+
+/* Not read from: with many messages under way, at the hard limit until it takes replies, or F4. */
+static int front_full(const struct front_conn *c)
+{
+    const struct ex_front_opts *o = &c->front->opts;
+
+    return c->next_out < c->waits || (o->limits.hard != 0 && front_unsent(c) >= o->limits.hard) ||
+           c->next_seq - c->next_out >= o->pending_max;
+}
+
+static int front_in_append(struct front_in *b, const void *data, size_t size)
+{
+    if (b->size + size > b->memory) {
+        size_t memory = b->memory < 64 ? 64 : b->memory;
+        void *p;
+
+        while (memory < b->size + size)
+            memory *= 2;
+        p = realloc(b->data, memory);
+        if (p == NULL)
+            return SNIC_ENOMEM;
+        b->data = p;
+        b->memory = memory;
+    }
+    if (size > 0)
+        memcpy(b->data + b->size, data, size);
+    b->size += size;
+    return 0;
+}
+
+/* A buffer that once held a big message does not keep its memory. */
+static void front_in_trim(struct front_in *b)
+{
+    if (b->size == 0 && b->memory > FRONT_IN_KEPT) {
+        free(b->data);
+        memset(b, 0, sizeof(*b));
+    }
+}
+
+/* What cannot be framed is answered in its turn; without an answer the connection is reset. */
+static void front_error(struct front_conn *c, int error, const unsigned char *data, size_t size,
+                        int closes)
+{
+    const struct snic_director_user *u = &c->front->opts.user;
+    char text[FRONT_TEXT];
+    struct snic_iov iov = {text, 0};
+
+    iov.size = u->protocol_error(u->ctx, error, data, size, text, sizeof(text));
+    if (iov.size == 0) {
+        c->closing = 1;
+        snic_net_abort(c->net);
+        return;
+    }
+    c->eof |= closes; /* nothing more is read */
+    front_reply(c, c->next_seq++, &iov, 1, closes);
+}
+
+/* One step over @p data. @return 1, and the bytes used in @p used; 0 more are needed */
+static int front_step(struct front_conn *c, const unsigned char *data, size_t size, size_t *used)
+{
+    struct ex_front *f = c->front;
+    int64_t n = f->opts.user.frame(f->opts.user.ctx, data, size, &c->frame_state);
+    int64_t refuse = SNIC_DIRECTOR_REFUSE(0) - n;
+    int64_t drop = SNIC_DIRECTOR_DROP(0) - n;
+
+    if (n == 0)
+        return 0;
+    *used = n > 0 ? (size_t)n : size;
+    if (n > 0) {
+        uint64_t seq = c->next_seq++;
+
+        f->stats.messages++;
+        if (f->opts.message(f->opts.ctx, c->id, seq, data, (size_t)n) == 1)
+            c->waits = seq + 1;
+    } else if (refuse >= 0 && (uint64_t)refuse <= size) {
+        c->frame_state = 0;
+        f->stats.oversized++;
+        *used = (size_t)refuse;
+        front_error(c, SNIC_EMSGSIZE, data, size, 0);
+    } else if (drop >= 1 && (uint64_t)drop <= size) {
+        *used = (size_t)drop;
+    } else {
+        f->stats.protocol_errors++;
+        front_error(c, n == SNIC_EMSGSIZE ? SNIC_EMSGSIZE : SNIC_EPROTO, data, size, 1);
+    }
+    return 1;
+}
+
+/* Consume from @p data as much as there are whole messages in it. */
+static size_t front_consume(struct front_conn *c, const unsigned char *data, size_t size)
+{
+    size_t at = 0;
+    size_t n;
+
+    while (at < size && !front_full(c) && !c->closing && !c->eof &&
+           front_step(c, data + at, size - at, &n))
+        at += n;
+    return c->eof ? size : at;
+}
+
+static void front_consume_in(struct front_conn *c)
+{
+    size_t n = c->in.size > 0 ? front_consume(c, c->in.data, c->in.size) : 0;
+
+    if (n > 0)
+        memmove(c->in.data, c->in.data + n, c->in.size - n);
+    c->in.size -= n;
+}
+
+static void front_drop_input(struct front_conn *c)
+{
+    while (!snic_queue_empty(&c->lent))
+        snic_net_put(c->front->opts.net,
+                     SNIC_CONTAINER(snic_queue_pop(&c->lent), struct snic_net_buf, node));
+    c->in.size = 0;
+}
+
+/* Work off the lent buffers (F3) as far as the bounds allow. @return 0; -1 out of memory */
+static int front_consume_lent(struct front_conn *c)
+{
+    while (!snic_queue_empty(&c->lent) && !front_full(c)) {
+        struct snic_net_buf *b = SNIC_CONTAINER(c->lent.first, struct snic_net_buf, node);
+
+        if (c->in.size == 0) {
+            size_t n = front_consume(c, b->data, b->size);
+
+            b->data += n;
+            b->size -= (uint32_t)n;
+            if (b->size > 0 && front_full(c))
+                break;
+        }
+        if (front_in_append(&c->in, b->data, b->size) != 0)
+            return -1;
+        (void)snic_queue_pop(&c->lent);
+        snic_net_put(c->front->opts.net, b);
+        front_consume_in(c);
+    }
+    return 0;
+}
+
+static void front_parse(struct front_conn *c)
+{
+    int full;
+
+    if (c->eof || c->closing || c->front->draining) {
+        front_drop_input(c);
+        return;
+    }
+    front_consume_in(c);
+    front_in_trim(&c->in);
+    if (front_consume_lent(c) != 0) {
+        snic_net_abort(c->net);
+        return;
+    }
+    full = front_full(c);
+    if (c->half_closed && snic_queue_empty(&c->lent) && !full)
+        c->eof = 1; /* the rest of a message will not arrive */
+    if (c->paused != full) {
+        c->paused = full;
+        c->front->stats.pauses += (uint64_t)full;
+        snic_net_pause(c->net, full);
+    }
+}
+
+/* ---- Events ---- */
+
+void front_recv(void *ctx, struct snic_net_conn *net, struct snic_net_buf *buf)
+{
+    struct front_conn *c = ctx;
+
+    (void)net;
+    c->active_ns = snic_loop_now(c->front->loop);
+    snic_queue_push(&c->lent, &buf->node);
+    front_parse(c);
+    if (c->in.size != 0 || c->counted != 0)
+        front_account(c);
+}
+
+void front_half_closed(void *ctx, struct snic_net_conn *net)
+{
+    struct front_conn *c = ctx;
+
+    (void)net;
+    c->half_closed = 1;
+    front_parse(c);
+    front_mark(c);
+}
+
+static void front_sent(struct snic_net_send_req *s)
+{
+    struct front_conn *c = SNIC_CONTAINER(s, struct front_conn, send);
+
+    front_out_sent(&c->out, c->flight);
+    c->flight = 0;
+    c->soft_since_ns = c->hard_since_ns = 0; /* it reads */
+    c->active_ns = snic_loop_now(c->front->loop);
+    front_account(c);
+    if (s->result == 0)
+        front_mark(c); /* the rest, or the end */
+}
+
+/* Nothing more will come of this connection, and all is sent: close it. */
+static int front_finished(const struct front_conn *c)
+{
+    int answered = c->next_seq == c->next_out;
+
+    if (c->flight > 0 || c->out.bytes > 0)
+        return 0;
+    return c->closing || ((c->eof || c->front->draining) && answered);
+}
+
+static void front_flush_conn(struct front_conn *c)
+{
+    if (c->flight > 0) /* F2 */
+        return;
+    if (!front_full(c)) /* with what it holds meanwhile */
+        front_parse(c);
+    if (c->out.bytes == 0) {
+        if (front_finished(c))
+            snic_net_close(c->net);
+        return;
+    }
+    c->send.iov = c->iov;
+    c->send.iov_count = front_out_gather(&c->out, c->iov, &c->flight);
+    c->send.region = SNIC_NO_REGION;
+    c->send.done = front_sent;
+    if (snic_net_send(c->net, &c->send) != 1) {
+        c->flight = 0; /* the connection is going: closed follows */
+        front_out_free(&c->out);
+    }
+}
+
+void front_flush(struct snic_loop_msg *m)
+{
+    struct ex_front *f = SNIC_CONTAINER(m, struct ex_front, flush);
+
+    f->flush_queued = 0;
+    while (!snic_link_alone(&f->dirty)) {
+        struct front_conn *c = SNIC_CONTAINER(f->dirty.next, struct front_conn, dirty);
+
+        snic_link_remove(&c->dirty);
+        front_flush_conn(c);
+    }
+}
+
+void front_free(struct front_conn *c)
+{
+    front_drop_input(c);
+    c->front->held -= c->counted;
+    for (uint32_t i = 0; c->slots != NULL && i < c->front->opts.pending_max; i++)
+        free(c->slots[i].data);
+    free(c->slots);
+    free(c->in.data);
+    front_out_free(&c->out);
+    snic_link_remove(&c->dirty);
+    c->net = NULL;
+}
