@@ -91,7 +91,7 @@ case " $modules " in
 esac
 case "$only " in gimbal[\;\ ]* | *\;gimbal[\;\ ]*) only="$only;ssd;credit" ;; esac
 case "$only;" in
-*hcache\;*) only="$only;kvop;kv;kvfs;fs;net;channel;fsdispatch;nvmefslink;hcachelink" ;;
+*hcache\;*) only="$only;kvop;kv;kvfs;fs;net;channel;fsdispatch;nvmefslink;hcachelink;fscache" ;;
 esac
 case "$only;" in *nvmefs\;*) only="$only;nvmefslink" ;; esac
 # Whose programs they are.

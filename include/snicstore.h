@@ -42,6 +42,7 @@
 #include "snicstore/fs.h"
 #include "snicstore/nvmefslink.h"
 #include "snicstore/hcachelink.h"
+#include "snicstore/fscache.h"
 #include "snicstore/fsdispatch.h"
 
 #include "snicstore/channel.h"

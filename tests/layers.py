@@ -41,6 +41,10 @@ LAYERS = {
         ["client_priv.h", "lookup.c"], ["client.c"],
         ["operator.c"],
     ],
+    "lib/fscache": [
+        ["inode.c"], ["request.c"], ["data.c", "flush.c"], ["step.c"], ["region.c"],
+        ["fscache.c"],
+    ],
     "lib/ddp": [
         # what ddpnic shares; the models, actions, timers; the table and writes in flight
         ["core.h", "core.c", "ddp_priv.h"],

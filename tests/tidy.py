@@ -49,6 +49,7 @@ FLOOR = {
     "fsdispatch": DOOR + ["dma", "nvmefs", "nvmefslink", "io", "kv", "kvop", "fsop",
                             "kvfs", "fs"],
     "hcachelink": DOOR + ["dma", "hcache", "io", "kv", "kvop", "fsop", "kvfs", "fs"],
+    "fscache": DOOR + ["dma", "hcache", "hcachelink", "kvop", "fsop", "kvfs"],
     "channel": DOOR + ["dma", "ring"],
     "files": DOOR + ["io", "dma", "ring", "cuckoo", "channel"],
     "filelib": DOOR + ["dma", "ring", "credit", "channel", "files"],

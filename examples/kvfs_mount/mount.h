@@ -15,8 +15,8 @@
  *   remote.c, remote_link.c     in another, seen from here: calls; that process' deaths
  *   dpu.c      and that process
  *   remote_ring.c, dpu_ring.c; remote_nvmefs.c, dpu_nvmefs.c    the links between the two
- *   cache.c, cache_step.c, cache_data.c, cache_link.c, dpu_cache.c   pages in the host's memory,
- *              before the link (--two-process --cache-size)
+ *   cache.c, dpu_cache.c   pages in the host's memory, before the link (--two-process
+ *              --cache-size)
  *
  * A request in flight is one block of memory: struct km_call, what the kernel wrote (names and data
  * are used where they are, data on a page's beginning), then, where the answer has data, that, in
@@ -123,40 +123,6 @@ struct km_file {
     uint32_t uid;        /* of the user that opened it: it counts in m->open */
 };
 
-/* What cache.c knows of a call. */
-struct kc_inode;
-struct km_call;
-struct km_cached {
-    void (*home)(struct km_call *c); /* it has an answer; NULL: km_call_done() */
-    struct snic_node node;           /* in ready or held */
-    struct snic_link link;           /* of the inode's calls; of fetches under way */
-    struct kc_inode *inode;          /* that its range is of */
-    struct kc_inode *other;          /* COPY: the source */
-    struct km_call *owner;           /* the call that needs it: a fetch, a size, times */
-    struct snic_hcachelink_req req;
-    uint64_t first; /* pages */
-    uint64_t last;
-    uint64_t at;      /* READ: bytes that are there */
-    uint64_t done;    /* WRITE: bytes before the rest that goes by the link */
-    uint64_t regions; /* that had gone when it began */
-    uint64_t changes; /* of the inode then */
-    uint64_t written; /* as changes, when a flush began */
-    uint64_t unflushed;
-    uint64_t pages;
-    uint32_t held;  /* a fetch: pages that it fills, */
-    uint32_t cover; /* of so many that it reads */
-    int32_t error;
-    uint8_t step;  /* enum kc_step */
-    uint8_t kind;  /* enum kc_kind */
-    uint8_t wants; /* KC_WANTS_* */
-    uint8_t queued;
-    uint8_t active;
-    uint8_t fetched; /* READ: some bytes were read by the link, */
-    uint8_t missed;  /* some were not there when they were looked for; */
-    uint8_t by_link; /* all has to come by the link */
-    uint8_t paging;  /* a request of hcachelink for a part of it is under way */
-};
-
 /* A request in flight; the head of its block. */
 struct km_call {
     struct snic_fs_req r;
@@ -178,13 +144,14 @@ struct km_call {
     uint32_t waits; /* a lock request, counted in m->locks_waiting */
     int cancelled;  /* behind a link: so that the lock is not requested again after a death */
     struct fuse_file_info fi;
-    void *data;                  /* of the answer; km_call_data(), or memory of the ring */
-    uint64_t number;             /* behind a link: names the request, */
-    uint64_t reopen;             /* it opens the handle of this index again, */
-    uint64_t dirty;              /* writes of the handle when FSYNC was sent, */
-    uint64_t changes;            /* and changes of all */
-    struct snic_nvmefs_req nvme; /* it as a command */
-    struct km_cached cached;
+    void *data;                     /* of the answer; km_call_data(), or memory of the ring */
+    uint64_t number;                /* behind a link: names the request, */
+    uint64_t reopen;                /* it opens the handle of this index again, */
+    uint64_t dirty;                 /* writes of the handle when FSYNC was sent, */
+    uint64_t changes;               /* and changes of all */
+    struct snic_nvmefs_req nvme;    /* it as a command */
+    struct snic_fscache_req cached; /* behind a cache, */
+    int forwarded;                  /* which has handed it to the link */
     uint32_t groups[KM_GROUPS];
 };
 
@@ -420,9 +387,11 @@ void km_call_done(struct km_call *c);
 /* Reply to the kernel now, to a call that waited in m->large. */
 void km_call_answer(struct km_call *c);
 
-/* ---- cache.c, cache_link.c ---- */
+/* ---- cache.c ---- */
 
 int km_cache_open(struct km *m);
+/* A call that the cache has forwarded has its answer. */
+void km_cache_answer(struct km_call *c);
 /* Requests have ended: what is dirty goes to the file system. While the link is there. */
 void km_cache_close(struct km *m);
 /* Attributes as they are with what has been written to the cache. */

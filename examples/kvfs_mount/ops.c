@@ -23,7 +23,7 @@ void km_clear(struct km_call *c)
     c->copied = 0;
     c->file = NULL;
     c->data = km_call_data(c);
-    memset(&c->cached, 0, sizeof(c->cached));
+    c->forwarded = 0;
     atomic_store_explicit(&c->cancelling, 0, memory_order_relaxed);
 }
 

@@ -50,7 +50,8 @@ static uint64_t remote_handle_new(struct km_remote *r, const struct km_call *c)
                                                                                  : c->r.k.attr.ino,
         .remote = c->r.k.handle,
         .flags = c->r.k.flags & (SNIC_FSOP_CHECKED | SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE),
-        .kind = c->r.k.kind == SNIC_FSOP_OPENDIR ? SNIC_FSOP_OPENDIR : SNIC_FSOP_OPEN};
+        .kind = c->r.k.kind == SNIC_FSOP_OPENDIR ? SNIC_FSOP_OPENDIR : SNIC_FSOP_OPEN,
+        .cached = {.read_only = (c->r.k.flags & SNIC_FSOP_OPEN_WRITE) == 0}};
     return h;
 }
 
@@ -132,26 +133,11 @@ int remote_send(struct km_remote *r, struct km_call *c)
 
 /* ---- What may be lost: remote_lost.c ---- */
 
-void remote_wrote(struct km_remote *r, const struct km_call *c)
+struct snic_fscache_handle *remote_cached(struct km_remote *r, uint64_t handle)
 {
-    struct kr_handle *h = remote_handle(r, c->r.k.handle);
+    struct kr_handle *h = remote_handle(r, handle);
 
-    if (h != NULL)
-        h->dirty++;
-}
-
-uint32_t *remote_told(struct km_remote *r, const struct km_call *c)
-{
-    struct kr_handle *h = remote_handle(r, c->r.k.handle);
-
-    return h != NULL ? &h->told : NULL;
-}
-
-int remote_writes(struct km_remote *r, const struct km_call *c)
-{
-    const struct kr_handle *h = remote_handle(r, c->r.k.handle);
-
-    return h == NULL || (h->flags & SNIC_FSOP_OPEN_WRITE) != 0;
+    return h != NULL ? &h->cached : NULL;
 }
 
 /* The kernel has closed it for good: what was written through it is the inode's from now on. */
@@ -163,15 +149,15 @@ static void remote_released(struct km_remote *r, uint64_t handle)
         return;
     if (h->lost)
         remote_lost_note(r, h->ino);
-    if (h->dirty != 0)
+    if (h->cached.writes != 0)
         remote_changed(r, h->ino);
     remote_handle_free(r, handle);
 }
 
 static void remote_home(struct km_call *c)
 {
-    if (c->cached.home != NULL)
-        c->cached.home(c);
+    if (c->forwarded)
+        km_cache_answer(c);
     else
         km_call_done(c);
 }
@@ -201,7 +187,7 @@ static int remote_lost(struct km_remote *r, struct km_call *c)
     if (k->kind != SNIC_FSOP_FSYNC && k->kind != SNIC_FSOP_FLUSH)
         return 0;
     if (h != NULL) {
-        c->dirty = h->dirty;
+        c->dirty = h->cached.writes;
         lost = h->lost;
         h->lost = 0;
     }
@@ -302,12 +288,12 @@ static void remote_note(struct km_remote *r, struct km_call *c)
     case SNIC_FSOP_WRITE:
         h = remote_handle(r, k->handle);
         if (h != NULL && k->result > 0)
-            h->dirty++;
+            h->cached.writes++;
         break;
     case SNIC_FSOP_FSYNC:
         h = remote_handle(r, k->handle);
-        if (h != NULL && k->result == 0 && h->dirty == c->dirty)
-            h->dirty = 0;
+        if (h != NULL && k->result == 0 && h->cached.writes == c->dirty)
+            h->cached.writes = 0;
         if (k->result == 0)
             r->durable_changes = snic_max_u64(r->durable_changes, c->changes);
         break;

@@ -252,7 +252,7 @@ static void remote_reopen(struct km_remote *r)
             memset(&c->r, 0, sizeof(c->r));
             c->waits = 0;
             c->dirty = 0;
-            memset(&c->cached, 0, sizeof(c->cached));
+            c->forwarded = 0;
             c->reopen = r->reopen_next + 1;
             c->r.k.kind = h->kind;
             c->r.k.ino = h->ino;

@@ -152,8 +152,8 @@ void remote_lose(struct km_remote *r)
         if (h->kind == 0)
             continue;
         h->remote = 0;
-        h->lost |= h->dirty != 0;
-        h->dirty = 0;
+        h->lost |= h->cached.writes != 0;
+        h->cached.writes = 0;
         r->lost_any |= h->lost;
     }
     for (uint32_t i = 0; i < KR_CHANGES; i++) {

@@ -24,12 +24,11 @@ enum kr_state { KR_DOWN, KR_REOPENING, KR_UP };
 
 struct kr_handle {
     uint64_t ino;
-    uint64_t remote; /* R2 */
-    uint64_t dirty;  /* writes since the last fsync */
-    uint32_t flags;  /* of OPEN, without TRUNC */
-    uint32_t kind;   /* SNIC_FSOP_OPEN, OPENDIR; 0: free, next in `remote` */
-    int lost;        /* writes that may be */
-    uint32_t told;   /* cache.c: how many of the inode's losses were reported through it */
+    uint64_t remote;                   /* R2 */
+    uint32_t flags;                    /* of OPEN, without TRUNC */
+    uint32_t kind;                     /* SNIC_FSOP_OPEN, OPENDIR; 0: free, next in `remote` */
+    int lost;                          /* writes that may be */
+    struct snic_fscache_handle cached; /* its `writes`: since the last fsync, also without cache */
 };
 
 /* Something was changed, and may be lost if the file system's process dies. */
@@ -117,12 +116,8 @@ void remote_push(struct km_remote *r, struct km_call *c);
 /* 0; SNIC_EAGAIN: later; others: never */
 int remote_send(struct km_remote *r, struct km_call *c);
 void remote_end(struct km_call *c, int64_t result);
-/* Bytes were written through the call's handle that the file system has yet to get. */
-void remote_wrote(struct km_remote *r, const struct km_call *c);
-/* Losses of the inode's pages that were reported through the call's handle; NULL: it has none. */
-uint32_t *remote_told(struct km_remote *r, const struct km_call *c);
-/* May the call's handle write? */
-int remote_writes(struct km_remote *r, const struct km_call *c);
+/* What the cache knows of a handle, until the next one is opened; NULL: it is none. */
+struct snic_fscache_handle *remote_cached(struct km_remote *r, uint64_t handle);
 /* Send what waits, as far as the ring has room. */
 void remote_flush(struct km_remote *r);
 /* @p data are @p size bytes, or are where the call has room for them (NULL). */

@@ -375,7 +375,6 @@ static int reply_copy(struct km_call *c)
     k->ino2 = had.ino2;
     k->offset2 = had.offset2 + more;
     k->length = had.length - more;
-    memset(&c->cached, 0, sizeof(c->cached));
     c->m->carrier->submit(c->m, c);
     return 1;
 }

@@ -100,12 +100,7 @@ if(TARGET kvfs_mount AND TARGET kvfs_tool AND NOT CMAKE_CROSSCOMPILING AND NOT S
   kvfs_mount_test(kvfs_big_folder_nvmefs lmdb nightly "${_nvmefs}" kvfs_big_folder.sh)
   kvfs_mount_test(kvfs_big_folder_rados rados nightly "" kvfs_big_folder.sh)
   snic_test(kvfs_carriers kvfs)
-  snic_test(kvfs_cache hcachelink)
-  snic_test(kvfs_cache_full hcachelink)
-  snic_test(kvfs_cache_useful hcachelink SOURCES support/lru.c LIBS m)
-  foreach(t carriers cache cache_full)
-    target_include_directories(test_kvfs_${t} SYSTEM PRIVATE ${SNIC_FUSE3_INCLUDE_DIRS})
-  endforeach()
+  target_include_directories(test_kvfs_carriers SYSTEM PRIVATE ${SNIC_FUSE3_INCLUDE_DIRS})
   foreach(p hostile hostile_nvmefs liar)
     snic_test_program(kvfs_${p} SOURCES kvfs_${p}.c
       LIBS snicstore_uring snicstore Threads::Threads)

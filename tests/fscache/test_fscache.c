@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * kvfs_mount's cache without a kernel and a link: requests as the kernel sends them, several at
+ * The cache without a kernel and a link: requests as kvfs_mount makes them, several at
  * once, go through it to a file system in simulated time, and every byte that is read is one that
  * may be there. Others come and go and change files meanwhile; the half at the other end dies.
  */
-#include "test_kvfs_cache_world.h"
+#include "test_fscache_world.h"
 
 /* ---- Rounds ---- */
 
@@ -93,7 +93,7 @@ static void round_copy(uint32_t file)
 /* The region is over, and not left yet: a request now finds it. */
 static int cache_falls(void)
 {
-    return w.m.cache->over && w.m.cache->tidying;
+    return w.fc->over && w.fc->reviewing;
 }
 
 /* Some requests at once; those that read may see the file before and after. */
@@ -101,7 +101,7 @@ static void round_run(uint32_t file)
 {
     uint64_t old = w.size[file];
     uint64_t what = snic_rng_below(&w.rng, 12);
-    struct kc_inode *known = kc_inode_find(w.m.cache, w.ino[file]);
+    struct snic_fscache__inode *known = fscache_inode_find(w.fc, w.ino[file]);
 
     if (known != NULL && !known->dirty && snic_rng_below(&w.rng, 6) == 0)
         known->sized = 0; /* as after a change that failed */
@@ -129,10 +129,10 @@ static void round_run(uint32_t file)
         op_go(&w.ops[(i + what) % w.count]);
         for (uint64_t n = snic_rng_below(&w.rng, 40); n > 0 && !cache_falls(); n--)
             world_step();
-        if (w.config.threads == 1 && snic_rng_below(&w.rng, 150) == 0)
+        if (w.deaths && snic_rng_below(&w.rng, 150) == 0)
             world_kill();
         if (snic_rng_below(&w.rng, 150) == 0)
-            atomic_store(&w.m.alone, 0);
+            w.alone = 0;
     }
     ops_end();
     for (unsigned i = 0; i < w.count; i++) {
@@ -191,11 +191,11 @@ static void round_overlap(uint32_t file)
 /* Others have the store, and change it. */
 static void round_others(void)
 {
-    if (atomic_load(&w.m.alone) || snic_rng_below(&w.rng, 4) != 0)
+    if (w.alone || snic_rng_below(&w.rng, 4) != 0)
         return;
-    for (int n = 0; n < 20000000 && w.m.cache->state != KC_OFF; n++)
+    for (int n = 0; n < 20000000 && w.fc->state != FSCACHE_OFF; n++)
         world_step();
-    assert_int_equal(w.m.cache->state, KC_OFF);
+    assert_int_equal(w.fc->state, FSCACHE_OFF);
     for (uint32_t f = 0; f < FILES; f++) {
         char name[3] = {'/', (char)('a' + f), 0};
 
@@ -206,16 +206,16 @@ static void round_others(void)
         assert_int_equal(snic_fs_put(w.g.fs, name, w.model[f], w.size[f], 0644), 0);
         check_all(f);
     }
-    atomic_store(&w.m.alone, 1);
+    w.alone = 1;
 }
 
-static void lives(int write_back, int deaths)
+static void runs(int write_back, int deaths)
 {
     uint64_t rounds = support_nightly() ? 40 : 2;
     uint64_t hits = 0, off = 0;
 
     for (uint64_t r = 0; r < rounds; r++) {
-        life_open(support_seed() * 1000 + r, write_back, deaths);
+        world_open(support_seed() * 1000 + r, write_back, deaths);
         for (int n = 0; n < 150; n++) {
             uint32_t file = (uint32_t)snic_rng_below(&w.rng, FILES);
 
@@ -226,46 +226,46 @@ static void lives(int write_back, int deaths)
                 check_store(file);
             if (snic_rng_below(&w.rng, 4) == 0)
                 round_overlap(file);
-            off += w.m.cache->state != KC_ON;
+            off += w.fc->state != FSCACHE_ON;
             round_others();
         }
-        hits += w.m.cache->hit_reads;
+        hits += w.fc->stats.read_hits;
         assert_int_equal(w.lost, 0);
-        life_close();
+        world_close();
     }
     print_message("%llu reads were hits, %llu rounds without a cache\n", (unsigned long long)hits,
                   (unsigned long long)off);
     assert_true(hits > rounds * 20);
 }
 
-static void test_kvfs_cache_writes_go_to_both(void **state)
+static void test_fscache_writes_go_to_both(void **state)
 {
     (void)state;
-    lives(0, 0);
+    runs(0, 0);
 }
 
-static void test_kvfs_cache_writes_wait(void **state)
+static void test_fscache_writes_wait(void **state)
 {
     (void)state;
-    lives(1, 0);
+    runs(1, 0);
 }
 
-static void test_kvfs_cache_other_end_dies(void **state)
+static void test_fscache_other_end_dies(void **state)
 {
     (void)state;
-    lives(1, 1);
-    lives(0, 1);
+    runs(1, 1);
+    runs(0, 1);
 }
 
 /* Pages are locked for a fetch when the region's end has been reported, and not been handled. */
-static void test_kvfs_cache_read_at_the_end(void **state)
+static void test_fscache_read_at_the_end(void **state)
 {
     struct op *read;
     struct op *write;
 
     (void)state;
-    life_open(support_seed(), 1, 1);
-    for (int n = 0; n < 20000000 && w.m.cache->state != KC_ON; n++)
+    world_open(support_seed(), 1, 1);
+    for (int n = 0; n < 20000000 && w.fc->state != FSCACHE_ON; n++)
         world_step();
     write = op_bytes(SNIC_FSOP_WRITE, 0, 0, 20000);
     write->call->r.k.flags |= SNIC_FSOP_DIRECT; /* no page has it */
@@ -279,7 +279,7 @@ static void test_kvfs_cache_read_at_the_end(void **state)
     assert_true(cache_falls());
     read = op_bytes(SNIC_FSOP_READ, 0, 0, 20000);
     op_go(read);
-    assert_int_not_equal(w.m.cache->busy, 0);
+    assert_int_not_equal(w.fc->busy, 0);
     write = op_bytes(SNIC_FSOP_WRITE, 0, 5000, 8000);
     op_go(write);
     ops_end();
@@ -290,7 +290,7 @@ static void test_kvfs_cache_read_at_the_end(void **state)
     memcpy(w.model[0], w.now[0], 20000);
     check_all(0);
     check_store(0);
-    life_close();
+    world_close();
 }
 
 static void cache_tick(struct snic_timer *t, uint64_t now)
@@ -303,7 +303,7 @@ static void cache_until(uint64_t until)
 {
     while (snic_loop_now(w.g.loop[0]) < until) {
         assert_true(snic_world_step(w.g.w));
-        km_cache_look(&w.m);
+        world_update();
         world_reap();
     }
 }
@@ -312,7 +312,7 @@ static void cache_until(uint64_t until)
  * The next process does not take the cache with the pages that the last one left: it is tried for
  * 30 s, then they are lost, the file's next fsync reports it, and calls go by the link.
  */
-static void test_kvfs_cache_not_taken_given_up(void **state)
+static void test_fscache_region_not_taken_is_lost(void **state)
 {
     static const uint64_t waits[] = {29, 31, 300}; /* s */
 
@@ -323,52 +323,52 @@ static void test_kvfs_cache_not_taken_given_up(void **state)
         uint64_t dead;
         int late = waits[i] > 30;
 
-        life_open(support_seed(), 1, 1);
-        for (int n = 0; n < 20000000 && w.m.cache->state != KC_ON; n++)
+        world_open(support_seed(), 1, 1);
+        for (int n = 0; n < 20000000 && w.fc->state != FSCACHE_ON; n++)
             world_step();
         assert_int_equal(op_alone(op_bytes(SNIC_FSOP_READ, 0, 0, 1)), 0); /* the size */
         o = op_bytes(SNIC_FSOP_WRITE, 0, 0, 20000);
         now_write(o);
         assert_int_equal(op_alone(o), 20000);
         memcpy(w.model[0], w.now[0], 20000);
-        assert_int_not_equal(w.m.cache->dirty, 0);
+        assert_int_not_equal(w.fc->stats.dirty_inodes, 0);
         w.refuses = 1;
         world_kill();
-        for (int n = 0; n < 20000000 && w.m.cache->state != KC_DEAD; n++)
+        for (int n = 0; n < 20000000 && w.fc->state != FSCACHE_DEAD; n++)
             world_step();
-        assert_int_equal(w.m.cache->state, KC_DEAD);
+        assert_int_equal(w.fc->state, FSCACHE_DEAD);
         dead = snic_loop_now(w.g.loop[0]);
         snic_timer_init(&tick, cache_tick);
         snic_loop_arm(w.g.loop[0], &tick, dead + 1);
         o = op_bytes(SNIC_FSOP_READ, 0, 0, 20000); /* it may have to wait, but not for ever */
         op_go(o);
         cache_until(dead + waits[i] * 1000000000u);
-        assert_int_equal(w.m.cache->state, late ? KC_OFF : KC_DEAD);
+        assert_int_equal(w.fc->state, late ? FSCACHE_OFF : FSCACHE_DEAD);
         assert_int_equal(w.lost, late);
         w.refuses = 0;
         ops_end();
         assert_int_equal(o->result, late ? 0 : 20000);
         ops_free();
         cache_until(snic_loop_now(w.g.loop[0]) + 61000000000u); /* the pause between tries */
-        assert_int_equal(w.m.cache->state, KC_ON);
+        assert_int_equal(w.fc->state, FSCACHE_ON);
         snic_loop_cancel(w.g.loop[0], &tick);
         if (late)
             w.size[0] = 0;
         else
             check_store(0);
         check_all(0);
-        life_close();
+        world_close();
     }
 }
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kvfs_cache_writes_go_to_both),
-        cmocka_unit_test(test_kvfs_cache_writes_wait),
-        cmocka_unit_test(test_kvfs_cache_other_end_dies),
-        cmocka_unit_test(test_kvfs_cache_read_at_the_end),
-        cmocka_unit_test(test_kvfs_cache_not_taken_given_up),
+        cmocka_unit_test(test_fscache_writes_go_to_both),
+        cmocka_unit_test(test_fscache_writes_wait),
+        cmocka_unit_test(test_fscache_other_end_dies),
+        cmocka_unit_test(test_fscache_read_at_the_end),
+        cmocka_unit_test(test_fscache_region_not_taken_is_lost),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * kvfs_mount's cache: what it is for. Reads and writes of single pages, as the kernel sends them,
+ * The cache: what it is for. Reads and writes of single pages, as the kernel sends them,
  * of more pages than the cache has: nearly as many reads are answered from it as from an LRU of the
  * same size; it comes back after a storm of truncations behind the end and direct writes, and after
  * others had the store; and every byte that is read is the newest.
  */
 #define WORLD_PAGES 320
-#include "test_kvfs_cache_world.h"
+#include "test_fscache_world.h"
 
 #include "support/lru.h"
 
@@ -18,8 +18,8 @@ static uint64_t reads, hits, lru_hits;
 
 static int64_t write_pages(uint32_t key, uint32_t pages, uint32_t flags)
 {
-    struct op *o = op_bytes(SNIC_FSOP_WRITE, key % FILES, (uint64_t)key / FILES * KC_PAGE,
-                            (uint64_t)pages * KC_PAGE);
+    struct op *o = op_bytes(SNIC_FSOP_WRITE, key % FILES, (uint64_t)key / FILES * FSCACHE_PAGE,
+                            (uint64_t)pages * FSCACHE_PAGE);
 
     o->call->r.k.flags |= flags;
     now_write(o);
@@ -29,15 +29,16 @@ static int64_t write_pages(uint32_t key, uint32_t pages, uint32_t flags)
 
 static void read_page(uint32_t key)
 {
-    struct op *o = op_bytes(SNIC_FSOP_READ, key % FILES, (uint64_t)key / FILES * KC_PAGE, KC_PAGE);
-    uint64_t size = w.size[o->file], before = w.m.cache->hit_reads;
+    struct op *o =
+        op_bytes(SNIC_FSOP_READ, key % FILES, (uint64_t)key / FILES * FSCACHE_PAGE, FSCACHE_PAGE);
+    uint64_t size = w.size[o->file], before = w.fc->stats.read_hits;
 
     op_go(o);
     ops_end();
     check_read(o, size, size);
     ops_free();
     reads++;
-    hits += w.m.cache->hit_reads - before;
+    hits += w.fc->stats.read_hits - before;
     lru_hits += (uint64_t)lru_get(&lru, key);
     lru_put(&lru, key);
 }
@@ -50,7 +51,7 @@ static double useful_run(uint32_t ops)
         uint32_t key = draw_key(&draw, &w.rng);
 
         if (snic_rng_below(&w.rng, 10) == 0) {
-            assert_int_equal(write_pages(key, 1, 0), KC_PAGE);
+            assert_int_equal(write_pages(key, 1, 0), FSCACHE_PAGE);
             lru_put(&lru, key);
         } else {
             read_page(key);
@@ -61,18 +62,18 @@ static double useful_run(uint32_t ops)
 
 static void cache_on(void)
 {
-    for (int n = 0; n < 20000000 && w.m.cache->state != KC_ON; n++)
+    for (int n = 0; n < 20000000 && w.fc->state != FSCACHE_ON; n++)
         world_step();
-    assert_int_equal(w.m.cache->state, KC_ON);
+    assert_int_equal(w.fc->state, FSCACHE_ON);
 }
 
 static void useful_open(uint32_t keys, int zipf, int write_back)
 {
-    life_open(7 + support_seed(), write_back, 0);
+    world_open(7 + support_seed(), write_back, 0);
     for (uint32_t f = 0; f < FILES; f++) /* they have all of their bytes, by the link */
         for (uint32_t page = 0; page < WORLD_PAGES; page += PIECE)
             assert_int_equal(write_pages(page * FILES + f, PIECE, SNIC_FSOP_DIRECT),
-                             PIECE * KC_PAGE);
+                             PIECE * FSCACHE_PAGE);
     cache_on();
     draw_open(&draw, keys, zipf);
     lru_open(&lru, keys, PLACES);
@@ -82,11 +83,11 @@ static void useful_close(void)
 {
     lru_close(&lru);
     draw_close(&draw);
-    life_close();
+    world_close();
 }
 
 /** Hit rates at 0.9, 1.1, 2 and 10 times as many pages as places. */
-static void test_kvfs_cache_hits_like_lru(void **state)
+static void test_fscache_hits_like_lru(void **state)
 {
     static const uint32_t tenths[] = {9, 11, 20, 100};
     (void)state;
@@ -117,7 +118,7 @@ static void recovers(const char *what)
 }
 
 /** Direct writes, truncations to the present size; then others have the store for a while. */
-static void test_kvfs_cache_recovers(void **state)
+static void test_fscache_recovers(void **state)
 {
     (void)state;
     for (int zipf = 0; zipf < 2; zipf++) {
@@ -129,14 +130,14 @@ static void test_kvfs_cache_recovers(void **state)
             o->call->r.k.set_mask = SNIC_FSOP_SET_SIZE;
             o->call->r.k.attr.size = w.size[i % FILES];
             assert_int_equal(op_alone(o), 0);
-            assert_int_equal(write_pages(2 * PLACES + i % 500, 1, SNIC_FSOP_DIRECT), KC_PAGE);
+            assert_int_equal(write_pages(2 * PLACES + i % 500, 1, SNIC_FSOP_DIRECT), FSCACHE_PAGE);
         }
         recovers(zipf ? "Zipf, drops" : "uniform, drops");
-        atomic_store(&w.m.alone, 0);
-        for (int n = 0; n < 20000000 && w.m.cache->state != KC_OFF; n++)
+        w.alone = 0;
+        for (int n = 0; n < 20000000 && w.fc->state != FSCACHE_OFF; n++)
             world_step();
-        assert_int_equal(w.m.cache->state, KC_OFF);
-        atomic_store(&w.m.alone, 1);
+        assert_int_equal(w.fc->state, FSCACHE_OFF);
+        w.alone = 1;
         cache_on();
         recovers(zipf ? "Zipf, others" : "uniform, others");
         useful_close();
@@ -146,8 +147,8 @@ static void test_kvfs_cache_recovers(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kvfs_cache_hits_like_lru),
-        cmocka_unit_test(test_kvfs_cache_recovers),
+        cmocka_unit_test(test_fscache_hits_like_lru),
+        cmocka_unit_test(test_fscache_recovers),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

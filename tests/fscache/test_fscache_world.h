@@ -1,38 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
- * kvfs_mount's cache without a kernel and a link: requests as the kernel sends them go through it
- * to a file system in simulated time; a model knows which bytes may be read.
+ * The cache without a kernel and a link: requests as kvfs_mount makes them go through it to a file
+ * system in simulated time; a model knows which bytes may be read.
  */
-#ifndef SNIC_TEST_KVFS_CACHE_WORLD_H
-#define SNIC_TEST_KVFS_CACHE_WORLD_H
+#ifndef SNIC_TEST_FSCACHE_WORLD_H
+#define SNIC_TEST_FSCACHE_WORLD_H
 
 #include "hcachelink/test_hcachelink_util.h"
 
-#include "../../../examples/common.h"
-#include "../../../examples/kvfs_mount/mount.h"
-
-#include <stdarg.h>
-
-static inline int test_connect(struct snic_dma **out, struct snic_loop *l,
-                               const struct snic_dma_shm_opts *o,
-                               const struct snic_dma_events *events);
-
-#define snic_dma_shm_connect test_connect
-#include "../../../examples/kvfs_mount/cache.c"
-#include "../../../examples/kvfs_mount/cache_data.c"
-#include "../../../examples/kvfs_mount/cache_link.c"
-#include "../../../examples/kvfs_mount/cache_step.c"
-#include "../../../examples/kvfs_mount/call.c"
+#include "fscache/fscache_priv.h"
 
 #ifndef WORLD_PAGES
 #define WORLD_PAGES 40 /* of a file, at most */
 #endif
 
-enum { FILES = 4, FILE_MAX = WORLD_PAGES * KC_PAGE, OPS = 6 };
+enum {
+    FILES = 4,
+    FILE_MAX = WORLD_PAGES * FSCACHE_PAGE,
+    OPS = 6,
+    CALL_DATA = 1 << 20,
+    REGION_PAGES = 128
+};
+
+/* A request, and where its data are. */
+struct call {
+    struct snic_fs_req r;
+    struct snic_fscache_req cached;
+    struct snic_iov iov;
+    void *data;
+    struct call *next; /* of the free ones */
+    struct snic_timer timer;
+    unsigned char buffer[CALL_DATA];
+};
 
 struct op {
-    struct km_call *call;
-    struct snic_timer timer;
+    struct call *call;
     uint32_t file;
     uint64_t offset;
     uint64_t length;
@@ -43,88 +45,74 @@ struct op {
 
 static struct {
     struct rig g;
-    struct km m;
-    struct km_config config;
-    struct km_remote remote;
+    struct snic_fscache *fc;
+    struct snic_fscache_opts opts;
+    void *memory;
+    struct call *free;
+    int alone;
+    int deaths;
     struct snic_dma *dma; /* the other end's, with g.dpu on it */
     int dying;
     int refuses; /* the next process does not take the cache */
     struct snic_rng rng;
     uint64_t ino[FILES], handle[FILES], size[FILES];
     unsigned char model[FILES][FILE_MAX], now[FILES][FILE_MAX];
-    uint64_t lost, doubts;
-    uint32_t told[64]; /* by handle */
-    uint64_t space;    /* the next life's store's */
+    uint64_t lost, invalid;
+    struct snic_fscache_handle handles[64];
+    uint64_t space; /* of the next run's store */
     struct op ops[OPS];
     unsigned count;
 } w;
 
+/* ---- Memory of requests ---- */
+
+static inline struct call *call_get(void)
+{
+    struct call *c = w.free;
+
+    if (c != NULL)
+        w.free = c->next;
+    else
+        c = malloc(sizeof(*c));
+    if (c == NULL)
+        abort();
+    memset(&c->r, 0, sizeof(c->r));
+    memset(&c->cached, 0, sizeof(c->cached));
+    c->data = c->buffer;
+    c->cached.k = &c->r.k;
+    c->cached.data = c->buffer;
+    c->cached.buffer = c->buffer;
+    return c;
+}
+
+static inline void call_put(struct call *c)
+{
+    c->next = w.free;
+    w.free = c;
+}
+
+static inline void calls_free(void)
+{
+    while (w.free != NULL) {
+        struct call *c = w.free;
+
+        w.free = c->next;
+        free(c);
+    }
+}
+
+static inline struct call *call_of(struct snic_fscache_req *req)
+{
+    return SNIC_CONTAINER(req, struct call, cached);
+}
+
 /* ---- The world around the cache ---- */
 
-void ex_log(enum ex_level level, const char *format, ...)
+static inline void call_done(struct snic_fscache_req *req)
 {
-    (void)level;
-    (void)format;
-}
+    struct call *c = call_of(req);
 
-_Noreturn void ex_die(const char *format, ...)
-{
-    (void)format;
-    abort();
-}
-
-uint64_t km_tag(const struct km_config *config)
-{
-    (void)config;
-    return 1;
-}
-
-void remote_heard(struct km_remote *r)
-{
-    (void)r;
-}
-
-void remote_wrote(struct km_remote *r, const struct km_call *c)
-{
-    (void)r;
-    (void)c;
-}
-
-int remote_writes(struct km_remote *r, const struct km_call *c)
-{
-    (void)r;
-    (void)c;
-    return 1;
-}
-
-int remote_by_name(const struct snic_fsop *k)
-{
-    (void)k;
-    return 0;
-}
-
-uint32_t *remote_told(struct km_remote *r, const struct km_call *c)
-{
-    (void)r;
-    return &w.told[c->r.k.handle % SNIC_COUNTOF(w.told)];
-}
-
-void km_session_doubt(const struct km *m, uint64_t ino)
-{
-    (void)m;
-    (void)ino;
-    w.doubts++;
-}
-
-void remote_lost_note(struct km_remote *r, uint64_t ino)
-{
-    (void)r;
-    (void)ino;
-    w.lost++;
-}
-
-void km_call_done(struct km_call *c)
-{
+    c->data = req->data;
     for (unsigned i = 0; i < w.count; i++)
         if (w.ops[i].call == c) {
             w.ops[i].done = 1;
@@ -134,64 +122,86 @@ void km_call_done(struct km_call *c)
     fail_msg("an answer to nothing");
 }
 
-struct travel {
-    struct snic_timer timer;
-    struct km_call *call;
-};
-
 static inline void travel_home(struct snic_timer *t, uint64_t now)
 {
-    struct travel *v = SNIC_CONTAINER(t, struct travel, timer);
-    struct km_call *c = v->call;
+    struct call *c = SNIC_CONTAINER(t, struct call, timer);
 
     (void)now;
-    free(v);
-    if (c->cached.home != NULL)
-        c->cached.home(c);
-    else
-        km_call_done(c);
+    snic_fscache_answer(w.fc, &c->cached, c->buffer);
 }
 
 static inline void travel_done(struct snic_fs_req *r)
 {
-    struct km_call *c = SNIC_CONTAINER(r, struct km_call, r);
-    struct travel *v = r->k.ctx;
+    struct call *c = SNIC_CONTAINER(r, struct call, r);
 
-    c->data = km_call_data(c);
-    snic_timer_init(&v->timer, travel_home);
-    snic_loop_arm(w.g.loop[0], &v->timer,
+    snic_timer_init(&c->timer, travel_home);
+    snic_loop_arm(w.g.loop[0], &c->timer,
                   snic_loop_now(w.g.loop[0]) + snic_rng_below(&w.rng, 30000));
 }
 
 static inline void travel_there(struct snic_timer *t, uint64_t now)
 {
-    struct travel *v = SNIC_CONTAINER(t, struct travel, timer);
+    struct call *c = SNIC_CONTAINER(t, struct call, timer);
 
     (void)now;
-    v->call->r.k.ctx = v;
-    v->call->r.done = travel_done;
-    snic_fs_submit(w.g.fs, &v->call->r);
+    c->r.done = travel_done;
+    snic_fs_submit(w.g.fs, &c->r);
 }
 
-static inline void world_submit(struct km *m, struct km_call *c)
+static inline void world_submit(void *ctx, struct snic_fscache_req *req)
 {
-    struct travel *v = calloc(1, sizeof(*v));
+    struct call *c = call_of(req);
 
-    (void)m;
-    v->call = c;
-    snic_timer_init(&v->timer, travel_there);
-    snic_loop_arm(w.g.loop[1], &v->timer,
+    (void)ctx;
+    snic_timer_init(&c->timer, travel_there);
+    snic_loop_arm(w.g.loop[1], &c->timer,
                   snic_loop_now(w.g.loop[1]) + snic_rng_below(&w.rng, 30000));
 }
 
-static inline int world_cancel(struct km *m, struct km_call *c)
+static inline struct snic_fscache_req *world_get(void *ctx)
 {
-    (void)m;
-    (void)c;
-    return 1;
+    (void)ctx;
+    return &call_get()->cached;
 }
 
-const struct km_carrier remote_carrier = {.submit = world_submit, .cancel = world_cancel};
+static inline void world_put(void *ctx, struct snic_fscache_req *req)
+{
+    (void)ctx;
+    call_put(call_of(req));
+}
+
+static inline struct snic_fscache_handle *world_handle(void *ctx, uint64_t handle)
+{
+    (void)ctx;
+    return &w.handles[handle % SNIC_COUNTOF(w.handles)];
+}
+
+static inline int world_by_name(void *ctx, const struct snic_fsop *k)
+{
+    (void)ctx;
+    (void)k;
+    return 0;
+}
+
+static inline void world_lost(void *ctx, uint64_t ino)
+{
+    (void)ctx;
+    (void)ino;
+    w.lost++;
+}
+
+static inline void world_invalid(void *ctx, uint64_t ino)
+{
+    (void)ctx;
+    (void)ino;
+    w.invalid++;
+}
+
+static inline int64_t world_wall(void *ctx)
+{
+    (void)ctx;
+    return rig_wall(&w.g);
+}
 
 /* ---- The other end ---- */
 
@@ -208,20 +218,24 @@ static inline void world_reap(void)
     w.g.gone = 0;
 }
 
-static inline int test_connect(struct snic_dma **out, struct snic_loop *l,
-                               const struct snic_dma_shm_opts *o,
-                               const struct snic_dma_events *events)
+static inline int world_connect(void *ctx, struct snic_dma **out)
 {
     struct snic_dma_events none = {NULL, NULL, NULL, NULL};
     struct snic_dma_sim_opts so = {.opts_size = sizeof(so), .caps = SNIC_DMA_CAP_ATOMIC};
 
-    assert_int_equal(o->tag, 1);
+    (void)ctx;
     if (w.g.dpu != NULL || w.refuses)
         return SNIC_ECONNREFUSED;
-    assert_int_equal(snic_dma_sim_open(out, l, events, &w.dma, w.g.loop[1], &none, &so), 0);
+    assert_int_equal(snic_dma_sim_open(out, w.g.loop[0], &none, &w.dma, w.g.loop[1], &none, &so),
+                     0);
     w.g.d[1] = w.dma;
     rig_dpu(&w.g);
     return 0;
+}
+
+static inline void world_update(void)
+{
+    snic_fscache_update(w.fc, SNIC_FSCACHE_UP | (w.alone ? SNIC_FSCACHE_ALONE : 0));
 }
 
 static inline void world_step(void)
@@ -229,19 +243,21 @@ static inline void world_step(void)
     static unsigned steps;
 
     if (++steps % 64 == 0)
-        km_cache_look(&w.m);
+        world_update();
     if (!snic_world_step(w.g.w))
-        km_cache_look(&w.m);
+        world_update();
     if (steps % 64 == 0 && w.g.dpu != NULL)
         assert_int_equal(snic_hcachelink_dpu_check(w.g.dpu), 0);
-    if (steps % 64 == 0 && w.m.cache->half != NULL)
-        assert_int_equal(snic_hcachelink_host_check(w.m.cache->half), 0);
+    if (steps % 64 == 0 && w.fc->half != NULL)
+        assert_int_equal(snic_hcachelink_host_check(w.fc->half), 0);
+    if (steps % 64 == 0)
+        assert_int_equal(snic_fscache_check(w.fc), 0);
     world_reap();
 }
 
 static inline void world_kill(void)
 {
-    if (w.g.dpu == NULL || w.dying || w.m.cache->state != KC_ON)
+    if (w.g.dpu == NULL || w.dying || w.fc->state != FSCACHE_ON)
         return;
     w.dying = 1; /* it stops where it is: locks and flights stay */
     snic_hcachelink_dpu_detach(w.g.dpu);
@@ -252,17 +268,10 @@ static inline void world_kill(void)
 static inline struct op *op_new(uint32_t kind, uint32_t file)
 {
     struct op *o = &w.ops[w.count++];
-    struct km_call *c = km_call_get(&w.m);
+    struct call *c = call_get();
 
-    assert_non_null(c);
-    if (c == NULL) /* the compiler does not know that the assertion ends the test */
-        abort();
-    memset(&c->r, 0, sizeof(c->r));
-    memset(&c->cached, 0, sizeof(c->cached));
     *o = (struct op){.call = c, .file = file};
-    c->fuse = NULL;
-    c->file = NULL;
-    c->data = km_call_data(c);
+    c->cached.done = call_done;
     c->r.k.kind = kind;
     c->r.k.flags = SNIC_FSOP_CHECKED;
     c->r.k.ino = w.ino[file];
@@ -272,17 +281,17 @@ static inline struct op *op_new(uint32_t kind, uint32_t file)
 
 static inline void op_go(struct op *o)
 {
-    w.m.carrier->submit(&w.m, o->call);
+    snic_fscache_submit(w.fc, &o->call->cached);
 }
 
 static inline struct op *op_bytes(uint32_t kind, uint32_t file, uint64_t offset, uint64_t length)
 {
     struct op *o = op_new(kind, file);
-    struct km_call *c = o->call;
+    struct call *c = o->call;
 
     o->offset = offset;
     o->length = length;
-    o->data = km_call_data(c);
+    o->data = c->buffer;
     c->iov = (struct snic_iov){.base = o->data, .size = length};
     c->r.k.iov = &c->iov;
     c->r.k.iov_count = 1;
@@ -305,7 +314,7 @@ static inline void ops_end(void)
 static inline void ops_free(void)
 {
     for (unsigned i = 0; i < w.count; i++)
-        km_call_put(w.ops[i].call);
+        call_put(w.ops[i].call);
     w.count = 0;
 }
 
@@ -351,7 +360,7 @@ static inline void check_all(uint32_t file)
     ops_end();
     assert_int_equal(o->result, 0);
     a = o->call->r.k.attr;
-    km_cache_amend(&w.m, &a);
+    snic_fscache_amend(w.fc, &a);
     assert_int_equal(a.size, w.size[file]);
     ops_free();
     o = op_bytes(SNIC_FSOP_READ, file, 0, FILE_MAX);
@@ -382,9 +391,33 @@ static inline void now_write(struct op *o)
     w.size[o->file] = snic_max_u64(w.size[o->file], end);
 }
 
-/* ---- A life ---- */
+/* ---- Beginning and end ---- */
 
-static inline void life_open(uint64_t seed, int write_back, int deaths)
+static inline void world_cache(int write_back, int prefetch)
+{
+    size_t size;
+
+    w.opts = (struct snic_fscache_opts){.opts_size = sizeof(w.opts),
+                                        .flags = (write_back ? SNIC_FSCACHE_WRITE_BACK : 0) |
+                                                 (prefetch ? SNIC_FSCACHE_PREFETCH : 0),
+                                        .inodes_max = 16,
+                                        .pages_max = REGION_PAGES,
+                                        .ops = {.submit = world_submit,
+                                                .get = world_get,
+                                                .put = world_put,
+                                                .handle = world_handle,
+                                                .by_name = world_by_name,
+                                                .connect = world_connect,
+                                                .lost = world_lost,
+                                                .invalid = world_invalid,
+                                                .wall = world_wall}};
+    assert_null(snic_fscache_opts_wrong(&w.opts));
+    size = snic_fscache_memsize(&w.opts);
+    w.memory = support_guard_alloc(size, SNIC_FSCACHE_ALIGN);
+    assert_int_equal(snic_fscache_init(&w.fc, w.memory, size, w.g.loop[0], &w.opts), 0);
+}
+
+static inline void world_open(uint64_t seed, int write_back, int deaths)
 {
     struct snic_world_opts wo = {.opts_size = sizeof(wo), .seed = seed};
 
@@ -399,19 +432,9 @@ static inline void life_open(uint64_t seed, int write_back, int deaths)
     for (uint32_t i = 0; i < 2; i++)
         assert_int_equal(snic_world_loop(w.g.w, i, &w.g.loop[i]), 0);
     rig_fs(&w.g);
-    w.config = (struct km_config){.cache_bytes = 1u << 20,
-                                  .write_back = write_back,
-                                  .prefetch = seed % 3 != 0,
-                                  .threads = (uint64_t)deaths,
-                                  .socket = "none"};
-    w.m.config = &w.config;
-    w.m.loop = w.g.loop[0];
-    w.m.remote = &w.remote;
-    w.remote.m = &w.m;
-    w.remote.state = KR_UP;
-    atomic_store(&w.m.alone, 1);
-    assert_int_equal(km_calls_open(&w.m), 0);
-    assert_int_equal(km_cache_open(&w.m), 0);
+    w.alone = 1;
+    w.deaths = deaths;
+    world_cache(write_back, seed % 3 != 0);
     for (uint32_t f = 0; f < FILES; f++) {
         struct op *o = op_new(SNIC_FSOP_CREATE, f);
         char name[2] = {(char)('a' + f), 0};
@@ -431,20 +454,22 @@ static inline void life_open(uint64_t seed, int write_back, int deaths)
     }
 }
 
-static inline void life_close(void)
+static inline void world_close(void)
 {
     for (uint32_t f = 0; f < FILES; f++)
         assert_int_equal(op_alone(op_new(SNIC_FSOP_RELEASE, f)), 0);
-    w.m.cache->closing = 1;
-    for (int n = 0; n < 20000000 && w.m.cache->state != KC_OFF; n++)
+    w.fc->closing = 1;
+    for (int n = 0; n < 20000000 && w.fc->state != FSCACHE_OFF; n++)
         world_step();
-    assert_int_equal(w.m.cache->marked, 0);
-    for (uint32_t s = 0; s < KC_HASH; s++)
-        assert_null(w.m.cache->inodes[s]);
+    assert_int_equal(w.fc->marked, 0);
+    for (uint32_t s = 0; s < FSCACHE_HASH; s++)
+        assert_null(w.fc->inodes[s]);
     for (int n = 0; n < 1000000 && w.g.dpu != NULL; n++)
         world_step();
     assert_null(w.g.dpu);
-    km_cache_close(&w.m);
+    snic_fscache_close(w.fc);
+    assert_int_equal(snic_fscache_check(w.fc), 0);
+    support_guard_free(snic_fscache_fini(w.fc));
     assert_int_equal(snic_fs_unmount(w.g.fs), 0);
     support_guard_free(snic_fs_fini(w.g.fs));
     snic_kv_close(w.g.kv);
@@ -452,7 +477,7 @@ static inline void life_close(void)
     for (int i = 0; i < 2; i++)
         snic_loop_close(w.g.loop[i]);
     snic_world_close(w.g.w);
-    km_calls_close(&w.m);
+    calls_free();
 }
 
-#endif /* SNIC_TEST_KVFS_CACHE_WORLD_H */
+#endif /* SNIC_TEST_FSCACHE_WORLD_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* kvfs_mount's cache before a store that has no more space. */
-#include "test_kvfs_cache_world.h"
+/* The cache before a store that has no more space. */
+#include "test_fscache_world.h"
 
 static void pass(uint64_t ns)
 {
@@ -53,28 +53,28 @@ static uint64_t full_begin(void)
     uint64_t filler;
 
     w.space = 6 << 20;
-    life_open(support_seed(), 1, 0);
-    for (int n = 0; n < 20000000 && w.m.cache->state != KC_ON; n++)
+    world_open(support_seed(), 1, 0);
+    for (int n = 0; n < 20000000 && w.fc->state != FSCACHE_ON; n++)
         world_step();
     rig_fill(w.model[0], FILE_MAX, support_seed());
     assert_int_equal(snic_fs_put(w.g.fs, "/a", w.model[0], FILE_MAX, 0644), 0);
     memcpy(w.now[0], w.model[0], FILE_MAX);
     w.size[0] = FILE_MAX;
-    kc_inode_find(w.m.cache, w.ino[0])->sized = 0; /* nothing of it is cached */
+    fscache_inode_find(w.fc, w.ino[0])->sized = 0; /* nothing of it is cached */
     for (uint32_t f = 1; f < FILES; f++)           /* their sizes are known */
         assert_int_equal(op_alone(op_bytes(SNIC_FSOP_READ, f, 0, 1)), 0);
     filler = rig_file(&w.g, "filler");
     rig_exhaust(&w.g, filler);
-    w.config.cache_bytes = 64u << 20; /* as if much more could be dirty */
+    w.fc->pages_max = 64 * 128; /* as if much more could be dirty */
     for (uint32_t n = 0; n < 38; n += 2)
         for (uint32_t f = 1; f < FILES; f++) {
-            struct op *o = write_new(f, n * KC_PAGE, 2 * KC_PAGE, 0);
+            struct op *o = write_new(f, n * FSCACHE_PAGE, 2 * FSCACHE_PAGE, 0);
 
-            assert_int_equal(op_alone(o), 2 * KC_PAGE);
+            assert_int_equal(op_alone(o), 2 * FSCACHE_PAGE);
             keep(f);
         }
-    assert_true(snic_hcache_dirty(&w.m.cache->hand) == 114); /* of 128 */
-    w.config.cache_bytes = 1u << 20;
+    assert_true(snic_hcache_dirty(&w.fc->host) == 114); /* of 128 */
+    w.fc->pages_max = 128;
     return filler;
 }
 
@@ -87,13 +87,13 @@ static void full_end(uint64_t filler)
 
     assert_int_equal(snic_fs_call(w.g.fs, &cut), 0);
     pass(UINT64_C(20000000000));
-    assert_int_equal(kc_full(w.m.cache), 0);
+    assert_int_equal(fscache_full(w.fc), 0);
 }
 
 /* Pages that cannot be written out block no others: what needs no space is done, what needs
    some is refused, at once; sync and close report it, and to each other handle its next fsync,
    once. */
-static void test_kvfs_cache_full_store_stops_nobody(void **state)
+static void test_fscache_full_store_blocks_no_other(void **state)
 {
     uint64_t filler = full_begin();
     uint64_t before;
@@ -105,7 +105,7 @@ static void test_kvfs_cache_full_store_stops_nobody(void **state)
         o = op_bytes(SNIC_FSOP_READ, 0, snic_rng_below(&w.rng, FILE_MAX / 2), 100000);
         o->call->r.k.flags |= round == 1 ? SNIC_FSOP_DIRECT : 0;
         assert_int_equal(op_soon(o), 100000);
-        assert_int_equal(op_soon(write_new(0, 3 * KC_PAGE + 100, 50000, 0)), 50000);
+        assert_int_equal(op_soon(write_new(0, 3 * FSCACHE_PAGE + 100, 50000, 0)), 50000);
         keep(0);
         assert_int_equal(op_soon(op_new(SNIC_FSOP_FSYNC, 0)), 0);
         check_all(0);
@@ -114,7 +114,7 @@ static void test_kvfs_cache_full_store_stops_nobody(void **state)
         pass(UINT64_C(300000000));
         assert_int_equal(op_soon(op_bytes(SNIC_FSOP_WRITE, 2, FILE_MAX - 10, 10)), SNIC_ENOSPC);
     }
-    assert_true(w.m.cache->bypassed > 0);
+    assert_true(w.fc->stats.uncached > 0);
     before = failures();
     pass(UINT64_C(10000000000));
     assert_in_range(failures(), before + 2, before + 20);
@@ -135,43 +135,44 @@ static void test_kvfs_cache_full_store_stops_nobody(void **state)
     assert_int_equal(op_soon(op_new(SNIC_FSOP_FSYNC, 2)), SNIC_ENOSPC);
     assert_int_equal(op_soon(op_new(SNIC_FSOP_FLUSH, 2)), 0);
     check_all(2);
-    assert_int_equal(w.m.cache->lost, 2);
-    assert_int_equal(w.doubts, 2);
+    assert_int_equal(w.fc->stats.lost_inodes, 2);
+    assert_int_equal(w.invalid, 2);
     check_all(3); /* not reported yet: written out when there is space */
     full_end(filler);
     check_store(3);
     for (uint32_t f = 0; f < FILES; f++) {
-        assert_int_equal(op_soon(write_new(f, FILE_MAX / 2, 3 * KC_PAGE, 0)), 3 * KC_PAGE);
+        assert_int_equal(op_soon(write_new(f, FILE_MAX / 2, 3 * FSCACHE_PAGE, 0)),
+                         3 * FSCACHE_PAGE);
         keep(f);
         check_store(f);
     }
-    life_close();
+    world_close();
 }
 
 /* Requests that wait for a page already when the store turns out to have no space. */
-static void test_kvfs_cache_full_store_ends_waits(void **state)
+static void test_fscache_full_store_ends_waits(void **state)
 {
     uint64_t filler = full_begin();
     struct op *append;
     struct op *o;
 
     (void)state;
-    w.config.cache_bytes = 64u << 20; /* the budget denies them no pages: there are none */
-    for (uint64_t i = 0; i < 2; i++)  /* overwrites: the second one waits behind the first */
-        (void)write_new(0, (5 + i) * KC_PAGE + 7, 12 * KC_PAGE, 0);
-    append = op_bytes(SNIC_FSOP_WRITE, 3, 0, 2 * KC_PAGE);
+    w.fc->pages_max = 64 * 128;      /* the budget denies them no pages: there are none */
+    for (uint64_t i = 0; i < 2; i++) /* overwrites: the second one waits behind the first */
+        (void)write_new(0, (5 + i) * FSCACHE_PAGE + 7, 12 * FSCACHE_PAGE, 0);
+    append = op_bytes(SNIC_FSOP_WRITE, 3, 0, 2 * FSCACHE_PAGE);
     append->call->r.k.flags |= SNIC_FSOP_APPEND;
-    o = op_bytes(SNIC_FSOP_READ, 0, 20 * KC_PAGE, 20 * KC_PAGE);
+    o = op_bytes(SNIC_FSOP_READ, 0, 20 * FSCACHE_PAGE, 20 * FSCACHE_PAGE);
     for (unsigned i = 0; i < w.count; i++)
         op_go(&w.ops[i]);
     ops_end();
-    assert_int_equal(w.ops[0].result, 12 * KC_PAGE);
-    assert_int_equal(w.ops[1].result, 12 * KC_PAGE);
+    assert_int_equal(w.ops[0].result, 12 * FSCACHE_PAGE);
+    assert_int_equal(w.ops[1].result, 12 * FSCACHE_PAGE);
     assert_true(append->result == SNIC_ENOSPC ||
-                (append->result > 0 && append->result <= 2 * KC_PAGE));
-    assert_int_equal(o->result, 20 * KC_PAGE);
-    for (uint64_t i = 0; i < 20 * KC_PAGE; i++)
-        assert_int_equal(o->data[i], w.model[0][20 * KC_PAGE + i]);
+                (append->result > 0 && append->result <= 2 * FSCACHE_PAGE));
+    assert_int_equal(o->result, 20 * FSCACHE_PAGE);
+    for (uint64_t i = 0; i < 20 * FSCACHE_PAGE; i++)
+        assert_int_equal(o->data[i], w.model[0][20 * FSCACHE_PAGE + i]);
     if (append->result > 0) { /* short: what could be kept */
         memcpy(w.now[3] + w.size[3], append->data, (size_t)append->result);
         w.size[3] += (uint64_t)append->result;
@@ -184,53 +185,53 @@ static void test_kvfs_cache_full_store_ends_waits(void **state)
     o = op_new(SNIC_FSOP_SETATTR,
                2); /* makes room; what could not be written out goes, and is reported */
     o->call->r.k.set_mask = SNIC_FSOP_SET_SIZE;
-    o->call->r.k.attr.size = 3 * KC_PAGE + 5;
+    o->call->r.k.attr.size = 3 * FSCACHE_PAGE + 5;
     assert_int_equal(op_soon(o), 0);
     forget(2);
-    w.size[2] = 3 * KC_PAGE + 5;
+    w.size[2] = 3 * FSCACHE_PAGE + 5;
     check_all(2);
     assert_int_equal(op_soon(op_new(SNIC_FSOP_FSYNC, 2)), SNIC_ENOSPC);
     assert_int_equal(op_soon(op_new(SNIC_FSOP_FSYNC, 2)), 0);
-    w.config.cache_bytes = 1u << 20;
+    w.fc->pages_max = 128;
     full_end(filler);
     for (uint32_t f = 0; f < FILES; f++)
         check_store(f);
-    life_close();
+    world_close();
 }
 
 /* Any other refusal may pass: a truncation is refused likewise, and drops nothing. */
-static void test_kvfs_cache_full_truncation_drops_only_for_space(void **state)
+static void test_fscache_full_truncation_drops_only_for_space(void **state)
 {
     const struct snic_kv_fault f = {
         .kind = SNIC_KV_FAULT_ERROR, .error = SNIC_EIO, .after = 1, .repeat = UINT64_MAX};
     struct op *o;
 
     (void)state;
-    life_open(support_seed(), 1, 0);
-    for (int n = 0; n < 20000000 && w.m.cache->state != KC_ON; n++)
+    world_open(support_seed(), 1, 0);
+    for (int n = 0; n < 20000000 && w.fc->state != FSCACHE_ON; n++)
         world_step();
     assert_int_equal(op_alone(op_bytes(SNIC_FSOP_READ, 1, 0, 1)), 0);
-    assert_int_equal(op_alone(write_new(1, 0, 10 * KC_PAGE, 0)), 10 * KC_PAGE);
+    assert_int_equal(op_alone(write_new(1, 0, 10 * FSCACHE_PAGE, 0)), 10 * FSCACHE_PAGE);
     keep(1);
     assert_int_equal(snic_kvmem_fault(w.g.medium, &f), 0);
     o = op_new(SNIC_FSOP_SETATTR, 1);
     o->call->r.k.set_mask = SNIC_FSOP_SET_SIZE;
-    o->call->r.k.attr.size = 9 * KC_PAGE;
+    o->call->r.k.attr.size = 9 * FSCACHE_PAGE;
     assert_true(op_alone(o) < 0);
     snic_kvmem_faults_clear(w.g.medium);
     pass(UINT64_C(2000000000));
     check_all(1);
     assert_int_equal(op_alone(op_new(SNIC_FSOP_FSYNC, 1)), 0);
     check_store(1);
-    life_close();
+    world_close();
 }
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kvfs_cache_full_store_stops_nobody),
-        cmocka_unit_test(test_kvfs_cache_full_store_ends_waits),
-        cmocka_unit_test(test_kvfs_cache_full_truncation_drops_only_for_space),
+        cmocka_unit_test(test_fscache_full_store_blocks_no_other),
+        cmocka_unit_test(test_fscache_full_store_ends_waits),
+        cmocka_unit_test(test_fscache_full_truncation_drops_only_for_space),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

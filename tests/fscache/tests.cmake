@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+snic_test(fscache fscache)
+snic_test(fscache_edges fscache)
+snic_test(fscache_full fscache)
+snic_test(fscache_useful fscache SOURCES support/lru.c LIBS m)
