@@ -2,6 +2,8 @@
 /* Time, cores, links and clients: world.h says what they keep to. */
 #include "world.h"
 
+#include "eventheap.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,12 +30,7 @@ static void *world_grow(void *old, size_t count, size_t size)
     return p;
 }
 
-/* ---- Time: a binary heap (W1) ---- */
-
-static int world_before(const struct world_event *a, const struct world_event *b)
-{
-    return a->at != b->at ? a->at < b->at : a->order < b->order;
-}
+/* ---- Time (W1) ---- */
 
 void world_at(struct world *w, uint64_t at, world_event_fn fn, uint32_t a, uint32_t b)
 {
@@ -44,31 +41,13 @@ void world_at(struct world *w, uint64_t at, world_event_fn fn, uint32_t a, uint3
         w->heap_size = w->heap_size == 0 ? 1024 : w->heap_size * 2;
         w->heap = world_grow(w->heap, w->heap_size, sizeof(*w->heap));
     }
-    uint32_t i = w->heap_count++;
-    while (i > 0 && world_before(&e, &w->heap[(i - 1) / 2])) {
-        w->heap[i] = w->heap[(i - 1) / 2];
-        i = (i - 1) / 2;
-    }
-    w->heap[i] = e;
+    eventheap_push(w->heap, &w->heap_count, &e, sizeof(e));
 }
 
 struct world_event world_next(struct world *w)
 {
-    struct world_event first = w->heap[0];
-    struct world_event last = w->heap[--w->heap_count];
-    uint32_t i = 0;
-    for (;;) {
-        uint32_t child = 2 * i + 1;
-        if (child >= w->heap_count)
-            break;
-        if (child + 1 < w->heap_count && world_before(&w->heap[child + 1], &w->heap[child]))
-            child++;
-        if (!world_before(&w->heap[child], &last))
-            break;
-        w->heap[i] = w->heap[child];
-        i = child;
-    }
-    w->heap[i] = last;
+    struct world_event first;
+    eventheap_pop(w->heap, &w->heap_count, &first, sizeof(first));
     return first;
 }
 

@@ -27,7 +27,7 @@ typedef void (*world_event_fn)(struct world *w, uint32_t a, uint32_t b);
 typedef void (*world_task_fn)(struct world *w, uint32_t node, uint32_t core, uint32_t arg);
 
 struct world_event {
-    uint64_t at;
+    uint64_t at; /* eventheap.h: time and order come first */
     uint64_t order;
     world_event_fn fn;
     uint32_t a;

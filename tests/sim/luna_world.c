@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 #include "luna_world_priv.h"
 
+#include "eventheap.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -20,47 +22,23 @@ int world_chance(struct world *w, uint32_t ppm)
     return ppm > 0 && snic_rng_next(&w->rng) % 1000000 < ppm;
 }
 
-/* ---- Events: a heap by (time, order) ---- */
-
-static int event_before(const struct event *a, const struct event *b)
-{
-    return a->at_ns < b->at_ns || (a->at_ns == b->at_ns && a->order < b->order);
-}
+/* ---- Events ---- */
 
 void world_at(struct world *w, uint64_t at_ns, uint32_t type, uint32_t who, uint32_t index,
               uint64_t life)
 {
     struct event e = {at_ns, w->order++, type, who, index, life};
-    uint32_t i = w->heap_count++;
-    if (i >= EVENTS) {
+    if (w->heap_count == EVENTS)
         world_fail(w, "too many events");
-        w->heap_count--;
-        return;
-    }
-    while (i > 0 && event_before(&e, &w->heap[(i - 1) / 2])) {
-        w->heap[i] = w->heap[(i - 1) / 2];
-        i = (i - 1) / 2;
-    }
-    w->heap[i] = e;
+    else
+        eventheap_push(w->heap, &w->heap_count, &e, sizeof(e));
 }
 
 static struct event world_next(struct world *w)
 {
-    struct event top = w->heap[0], last = w->heap[--w->heap_count];
-    uint32_t i = 0;
-    for (;;) {
-        uint32_t k = 2 * i + 1;
-        if (k >= w->heap_count)
-            break;
-        if (k + 1 < w->heap_count && event_before(&w->heap[k + 1], &w->heap[k]))
-            k++;
-        if (!event_before(&w->heap[k], &last))
-            break;
-        w->heap[i] = w->heap[k];
-        i = k;
-    }
-    w->heap[i] = last;
-    return top;
+    struct event first;
+    eventheap_pop(w->heap, &w->heap_count, &first, sizeof(first));
+    return first;
 }
 
 /* ---- Faults ---- */

@@ -31,7 +31,7 @@ enum {
 };
 
 struct event {
-    uint64_t at_ns;
+    uint64_t at_ns; /* eventheap.h: time and order come first */
     uint64_t order;
     uint32_t type;
     uint32_t who;   /* link, server, or the agent's incarnation */
