@@ -8,6 +8,7 @@ snic_test(ddp_scopes ddp SOURCES ${_one})
 snic_test(ddp_learner ddp SOURCES ${_one})
 snic_test(ddp_edges ddp SOURCES ${_one})
 snic_test(ddp_check ddp SOURCES ${_one})
+snic_test(ddp_golden ddp)
 snic_test(ddp_random ddp SOURCES test_ddp_world.c TIMEOUT 3600)
 # Every order of events in small scopes.
 include(${CMAKE_CURRENT_SOURCE_DIR}/mc/tests.cmake)
