@@ -43,6 +43,7 @@ struct snic_io *kv_qos_open(const struct kv_config *c, struct snic_io *io, void 
                                  .thresh_max_ns = c->thresh_max_us * 1000,
                                  .write_cost_worst =
                                      (uint32_t)c->write_cost * SNIC_GIMBAL_COST_ONE};
+    const char *wrong;
     struct snic_io *out;
     size_t size;
     int r;
@@ -50,6 +51,9 @@ struct snic_io *kv_qos_open(const struct kv_config *c, struct snic_io *io, void 
     o.tenants_max = kv_tenants_count(t) - 1; /* the server's is the default tenant */
     o.depth = KV_QOS_DEPTH;
     o.gimbal = &g;
+    wrong = snic_qos_opts_wrong(io, &o);
+    if (wrong != NULL)
+        ex_die("cannot set up the storage switch (--qos): %s", wrong);
     size = snic_qos_memsize(io, &o);
     *memory = ex_memory(size, "storage switch");
     r = snic_qos_open(&out, *memory, size, io, &o);

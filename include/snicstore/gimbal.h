@@ -266,6 +266,10 @@ struct snic_gimbal_tenant_view {
     uint32_t parked;    /**< 1: waits for its own caps                                     */
 };
 
+/** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
+SNIC_API const char *snic_gimbal_opts_wrong(const struct snic_gimbal_opts *o) SNIC_NONNULL(1);
+/** Likewise of a tenant; @p o may be NULL: defaults. [any] */
+SNIC_API const char *snic_gimbal_tenant_opts_wrong(const struct snic_gimbal_tenant_opts *o);
 /** Bytes snic_gimbal_init() needs for @p o, a multiple of SNIC_GIMBAL_ALIGN; 0: invalid. [any] */
 SNIC_API size_t snic_gimbal_memsize(const struct snic_gimbal_opts *o) SNIC_NONNULL(1);
 /**

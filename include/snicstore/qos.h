@@ -105,6 +105,12 @@ struct snic_qos_opts {
     const struct snic_gimbal_tenant_opts *tenant;
 };
 
+/**
+ * Which option is wrong, and how: "NAME: what", static; NULL when all are right. NAME is a field of
+ * @p o, or of what its gimbal or tenant points to. @p o may be NULL. [any]
+ */
+SNIC_API const char *snic_qos_opts_wrong(const struct snic_io *inner, const struct snic_qos_opts *o)
+    SNIC_NONNULL(1);
 /** Bytes that snic_qos_open() needs, or 0 when @p o is invalid; @p o may be NULL. A multiple of
  * SNIC_QOS_ALIGN. [any] */
 SNIC_API size_t snic_qos_memsize(const struct snic_io *inner, const struct snic_qos_opts *o)

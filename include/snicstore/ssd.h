@@ -164,6 +164,8 @@ SNIC_API void snic_ssd_opts_dct983(struct snic_ssd_opts *o) SNIC_NONNULL(1);
 /** Fill @p o with the paper's Intel DC P3600 (1.2 TB, MLC; section 5.8). [any] */
 SNIC_API void snic_ssd_opts_p3600(struct snic_ssd_opts *o) SNIC_NONNULL(1);
 
+/** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
+SNIC_API const char *snic_ssd_opts_wrong(const struct snic_ssd_opts *o) SNIC_NONNULL(1);
 /** The memory a model takes, by its options. @return bytes, or 0 on bad options [any] */
 SNIC_API size_t snic_ssd_memsize(const struct snic_ssd_opts *o) SNIC_NONNULL(1);
 /**

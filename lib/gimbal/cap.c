@@ -11,7 +11,6 @@
 #include "gimbal/gimbal_priv.h"
 
 #define SNIC_GIMBAL__CATCH_UP UINT64_C(10000000) /* ns: one percent of a second */
-#define SNIC_GIMBAL__CAP_MAX ((uint64_t)1 << 40)
 
 static void cap_fired(struct snic_timer *t, uint64_t now)
 {
@@ -38,12 +37,11 @@ static void cap_pace(struct gimbal_pace *p, uint64_t per_second)
     p->mantissa = (uint32_t)ns;
 }
 
-/* 0; SNIC_EINVAL a limit that is out of range. What was sent stays to be paid for. */
-int gimbal_cap_set(struct gimbal_tenant *t, const struct snic_gimbal_tenant_opts *o)
+/* What was sent stays to be paid for. */
+void gimbal_cap_set(struct gimbal_tenant *t, const struct snic_gimbal_tenant_opts *o)
 {
     uint64_t limit[2] = {o->bytes_per_second, o->ios_per_second};
-    if (limit[0] > SNIC_GIMBAL__CAP_MAX || limit[1] > SNIC_GIMBAL__CAP_MAX)
-        return SNIC_EINVAL;
+    SNIC_ASSERT(limit[0] <= SNIC_GIMBAL__CAP_MAX && limit[1] <= SNIC_GIMBAL__CAP_MAX);
     t->flags &= (uint8_t)~GIMBAL_CAPPED;
     for (unsigned i = 0; i < 2; i++) {
         if (limit[i] == 0) {
@@ -53,7 +51,6 @@ int gimbal_cap_set(struct gimbal_tenant *t, const struct snic_gimbal_tenant_opts
         cap_pace(&t->pace[i], limit[i]);
         t->flags |= GIMBAL_CAPPED;
     }
-    return 0;
 }
 
 uint64_t gimbal_cap_ready_ns(const struct gimbal_tenant *t)

@@ -19,83 +19,6 @@
  */
 #include "gimbal/gimbal_priv.h"
 
-/* ---- Options ---- */
-
-static void gimbal_default32(uint32_t *field, uint32_t value)
-{
-    if (*field == 0)
-        *field = value;
-}
-
-static void gimbal_default64(uint64_t *field, uint64_t value)
-{
-    if (*field == 0)
-        *field = value;
-}
-
-static int gimbal_within(uint64_t value, uint64_t min, uint64_t max)
-{
-    return value >= min && value <= max;
-}
-
-static int gimbal_opts_valid(const struct snic_gimbal_opts *o)
-{
-    uint32_t flags = SNIC_GIMBAL_DISCARD | SNIC_GIMBAL_SLOT_ABOVE | SNIC_GIMBAL_SLOT_BARRIER |
-                     SNIC_GIMBAL_ONE_BUCKET | SNIC_GIMBAL_CREDIT_LATEST;
-    uint64_t ns_max = SNIC_GIMBAL_NS_MAX;
-    return (o->flags & ~flags) == 0 && o->reserved == 0 &&
-           gimbal_within(o->tenants_max, 1, SNIC_GIMBAL_TENANTS_MAX) &&
-           gimbal_within(o->queue_max, 1, SNIC_GIMBAL_QUEUE_MAX) &&
-           gimbal_within(o->size_max, 1, SNIC_GIMBAL_SIZE_MAX) &&
-           gimbal_within(o->slot_bytes, 512, SNIC_GIMBAL_SLOT_MAX) &&
-           gimbal_within(o->slot_threshold, 1, SNIC_GIMBAL__SLOTS) &&
-           gimbal_within(o->quantum_bytes, 512, SNIC_GIMBAL_SLOT_MAX) &&
-           gimbal_within(o->thresh_min_ns, 1, o->thresh_max_ns - 1) &&
-           gimbal_within(o->thresh_max_ns, 2, ns_max) && gimbal_within(o->alpha_d_shift, 1, 8) &&
-           gimbal_within(o->alpha_t_shift, 1, 8) && gimbal_within(o->beta, 1, 1024) &&
-           gimbal_within(o->write_cost_worst, SNIC_GIMBAL_COST_ONE, SNIC_GIMBAL_COST_MAX) &&
-           gimbal_within(o->write_cost_delta, 1, SNIC_GIMBAL_COST_MAX) &&
-           gimbal_within(o->bucket_bytes, 512, SNIC_GIMBAL_SIZE_MAX) &&
-           gimbal_within(o->rate_min, 1, o->rate_start) &&
-           gimbal_within(o->rate_start, o->rate_min, o->rate_max) &&
-           gimbal_within(o->rate_max, o->rate_start, SNIC_GIMBAL_RATE_MAX) &&
-           gimbal_within(o->cost_period_ns, 1, ns_max) &&
-           gimbal_within(o->rate_window_ns, 1, ns_max) && gimbal_within(o->lost_ns, 1, ns_max) &&
-           gimbal_within(o->idle_ns, 1, ns_max) &&
-           gimbal_within(o->slot_overlap, 1, 16 * SNIC_GIMBAL_OVERLAP_ONE);
-}
-
-/* 0 with all defaults filled in; SNIC_EINVAL. */
-static int gimbal_opts(struct snic_gimbal_opts *full, const struct snic_gimbal_opts *o)
-{
-    memset(full, 0, sizeof(*full));
-    if (snic_opts_copy(full, (uint32_t)sizeof(*full), o) != 0)
-        return SNIC_EINVAL;
-    gimbal_default32(&full->tenants_max, 64);
-    gimbal_default32(&full->queue_max, 4096);
-    gimbal_default32(&full->size_max, 8u << 20);
-    gimbal_default32(&full->slot_bytes, 128u << 10);
-    gimbal_default32(&full->slot_threshold, 8);
-    gimbal_default32(&full->quantum_bytes, 128u << 10);
-    gimbal_default64(&full->thresh_min_ns, 250000);
-    gimbal_default64(&full->thresh_max_ns, 1500000);
-    gimbal_default32(&full->alpha_d_shift, 1);
-    gimbal_default32(&full->alpha_t_shift, 1);
-    gimbal_default32(&full->beta, 8);
-    gimbal_default32(&full->write_cost_worst, 9 * SNIC_GIMBAL_COST_ONE);
-    gimbal_default32(&full->write_cost_delta, SNIC_GIMBAL_COST_ONE / 2);
-    gimbal_default32(&full->bucket_bytes, 256u << 10);
-    gimbal_default64(&full->rate_start, 50000000);
-    gimbal_default64(&full->rate_min, 4000000);
-    gimbal_default64(&full->rate_max, UINT64_C(8000000000));
-    gimbal_default64(&full->cost_period_ns, 20000000);
-    gimbal_default64(&full->rate_window_ns, 10000000);
-    gimbal_default64(&full->lost_ns, UINT64_C(2000000000));
-    gimbal_default64(&full->idle_ns, 1000000);
-    gimbal_default32(&full->slot_overlap, SNIC_GIMBAL_OVERLAP);
-    return gimbal_opts_valid(full) ? 0 : SNIC_EINVAL;
-}
-
 /* ---- Memory ---- */
 
 static uint32_t gimbal_slot_objects(const struct snic_gimbal_opts *o)
@@ -122,7 +45,7 @@ size_t snic_gimbal_memsize(const struct snic_gimbal_opts *o)
     struct snic_arena a = {NULL, SIZE_MAX, 0};
     struct gimbal_tenant *tenants;
     struct gimbal_slot *slots;
-    if (gimbal_opts(&full, o) != 0)
+    if (gimbal_opts_fill(&full, o) != NULL)
         return 0;
     (void)gimbal_layout(&a, &full, &tenants, &slots);
     return a.used == SIZE_MAX ? 0 : (size_t)snic_align_up(a.used, SNIC_GIMBAL_ALIGN);
@@ -136,7 +59,7 @@ int snic_gimbal_init(struct snic_gimbal **out, void *mem, size_t size,
     struct gimbal_tenant *tenants;
     struct gimbal_slot *slots;
     size_t need = snic_gimbal_memsize(o);
-    if (need == 0 || gimbal_opts(&full, o) != 0 || (uintptr_t)mem % SNIC_GIMBAL_ALIGN != 0)
+    if (need == 0 || gimbal_opts_fill(&full, o) != NULL || (uintptr_t)mem % SNIC_GIMBAL_ALIGN != 0)
         return SNIC_EINVAL;
     if (size < need)
         return SNIC_ENOSPC;

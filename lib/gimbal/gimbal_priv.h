@@ -16,6 +16,8 @@
 #define SNIC_GIMBAL__WORDS (SNIC_GIMBAL__ROUNDS / 64)
 /* Slots of a tenant have a bit each in a word. */
 #define SNIC_GIMBAL__SLOTS 64
+/* Of a tenant's bytes_per_second and ios_per_second. */
+#define SNIC_GIMBAL__CAP_MAX ((uint64_t)1 << 40)
 /* Slots that a weight is turned into, beyond it slots get larger. */
 #define SNIC_GIMBAL__LANES 16
 /* Classes of slots by the logarithm of their I/Os. */
@@ -249,12 +251,19 @@ uint64_t gimbal_tenant_linger(struct snic_gimbal *g, uint64_t now);
 int gimbal_tenant_check(const struct snic_gimbal *g);
 
 /* cap.c */
-int gimbal_cap_set(struct gimbal_tenant *t, const struct snic_gimbal_tenant_opts *o);
+void gimbal_cap_set(struct gimbal_tenant *t, const struct snic_gimbal_tenant_opts *o);
 uint64_t gimbal_cap_ready_ns(const struct gimbal_tenant *t);
 void gimbal_cap_pay(struct gimbal_tenant *t, const struct snic_gimbal_io *io, uint64_t now);
 uint64_t gimbal_cap_cost_ns(const struct gimbal_tenant *t, uint32_t size);
 void gimbal_cap_forgive(const struct snic_gimbal *g, struct gimbal_tenant *t);
 void gimbal_cap_park(struct snic_gimbal *g, struct gimbal_tenant *t, uint64_t ready_ns);
 uint64_t gimbal_cap_expire(struct snic_gimbal *g, uint64_t now);
+
+/* ---- opts.c: all defaults filled in; NULL, or which option is wrong: "NAME: what" ---- */
+
+const char *gimbal_opts_fill(struct snic_gimbal_opts *full, const struct snic_gimbal_opts *o);
+/* @o may be NULL: defaults. */
+const char *gimbal_tenant_opts_fill(struct snic_gimbal_tenant_opts *full,
+                                    const struct snic_gimbal_tenant_opts *o);
 
 #endif /* SNIC_GIMBAL_PRIV_H */

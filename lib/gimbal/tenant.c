@@ -168,28 +168,13 @@ static struct gimbal_tenant *gimbal_tenant_find(const struct snic_gimbal *g, uin
     return &g->tenants[tenant];
 }
 
-/* 0 with all defaults filled in; SNIC_EINVAL. */
-static int gimbal_tenant_opts(struct snic_gimbal_tenant_opts *full,
-                              const struct snic_gimbal_tenant_opts *o)
-{
-    memset(full, 0, sizeof(*full));
-    if (o != NULL && snic_opts_copy(full, (uint32_t)sizeof(*full), o) != 0)
-        return SNIC_EINVAL;
-    if (full->weight == 0)
-        full->weight = 1;
-    for (unsigned p = 0; p < SNIC_GIMBAL_PRIORITIES; p++) {
-        if (full->priority_weight[p] == 0)
-            full->priority_weight[p] = (uint8_t)(1u << p);
-    }
-    return full->weight <= SNIC_GIMBAL_WEIGHT_MAX ? 0 : SNIC_EINVAL;
-}
-
 static int gimbal_tenant_apply(struct snic_gimbal *g, struct gimbal_tenant *t,
                                const struct snic_gimbal_tenant_opts *o)
 {
     struct snic_gimbal_tenant_opts full;
-    if (gimbal_tenant_opts(&full, o) != 0 || gimbal_cap_set(t, &full) != 0)
+    if (gimbal_tenant_opts_fill(&full, o) != NULL)
         return SNIC_EINVAL;
+    gimbal_cap_set(t, &full);
     t->quantum = g->o.quantum_bytes * full.weight;
     if (t->where == GIMBAL_DEFERRED)
         t->deficit = snic_min_u64(t->deficit, t->quantum);

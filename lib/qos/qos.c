@@ -358,17 +358,41 @@ int snic_qos_check(const struct snic_io *io)
 
 /* ---- Open ---- */
 
-static int qos_options(struct snic_qos_opts *o, struct snic_gimbal_opts *g,
-                       struct snic_gimbal_tenant_opts *t, const struct snic_io *inner,
-                       const struct snic_qos_opts *in)
+static const char *qos_ranges(const struct snic_qos_opts *o, const struct snic_io *inner)
+{
+    const struct snic_io_geometry *d = &inner->geometry;
+    if ((o->flags & ~(SNIC_QOS_AUTO | SNIC_QOS_WAITS)) != 0)
+        return "flags: unknown bits";
+    if (o->tenants_max >= SNIC_GIMBAL_TENANTS_MAX)
+        return "tenants_max: not 1..4095";
+    if (o->depth > 65536)
+        return "depth: not 1..65536";
+    if (o->tenant_depth > o->depth)
+        return "tenant_depth: above depth";
+    if (o->parts > 65536)
+        return "parts: not 1..65536";
+    if (!snic_is_pow2(o->part_bytes) || o->part_bytes < 4096 || o->part_bytes > 8u << 20)
+        return "part_bytes: not a power of two 4 KiB..8 MiB";
+    if (d->offset_align > o->part_bytes || d->length_align > o->part_bytes ||
+        d->memory_align > o->part_bytes)
+        return "part_bytes: less than the device's alignment";
+    return NULL;
+}
+
+/** All options, the defaults filled in; NULL, or which is wrong. */
+static const char *qos_options(struct snic_qos_opts *o, struct snic_gimbal_opts *g,
+                               struct snic_gimbal_tenant_opts *t, const struct snic_io *inner,
+                               const struct snic_qos_opts *in)
 {
     memset(o, 0, sizeof(*o));
     memset(g, 0, sizeof(*g));
     memset(t, 0, sizeof(*t));
-    if ((in != NULL && snic_opts_copy(o, sizeof(*o), in) != 0) ||
-        (o->gimbal != NULL && snic_opts_copy(g, sizeof(*g), o->gimbal) != 0) ||
-        (o->tenant != NULL && snic_opts_copy(t, sizeof(*t), o->tenant) != 0))
-        return SNIC_EINVAL;
+    if (in != NULL && snic_opts_copy(o, sizeof(*o), in) != 0)
+        return "opts_size: not the struct's, or an unknown option is set";
+    if (o->gimbal != NULL && snic_opts_copy(g, sizeof(*g), o->gimbal) != 0)
+        return "gimbal: opts_size is not the struct's, or an unknown option is set";
+    if (o->tenant != NULL && snic_opts_copy(t, sizeof(*t), o->tenant) != 0)
+        return "tenant: opts_size is not the struct's, or an unknown option is set";
     g->opts_size = sizeof(*g);
     t->opts_size = sizeof(*t);
     o->tenants_max = o->tenants_max != 0 ? o->tenants_max : 64;
@@ -378,18 +402,22 @@ static int qos_options(struct snic_qos_opts *o, struct snic_gimbal_opts *g,
     o->parts = o->parts != 0 ? o->parts : 512;
     o->part_bytes = o->part_bytes != 0 ? o->part_bytes : 128u << 10;
     o->idle_ns = o->idle_ns != 0 ? o->idle_ns : 1000000000u;
-    if ((o->flags & ~(SNIC_QOS_AUTO | SNIC_QOS_WAITS)) != 0 ||
-        o->tenants_max >= SNIC_GIMBAL_TENANTS_MAX || o->depth > 65536 ||
-        o->tenant_depth > o->depth || o->parts > 65536 || !snic_is_pow2(o->part_bytes) ||
-        o->part_bytes < 4096 || o->part_bytes > 8u << 20 ||
-        inner->geometry.offset_align > o->part_bytes ||
-        inner->geometry.length_align > o->part_bytes ||
-        inner->geometry.memory_align > o->part_bytes)
-        return SNIC_EINVAL;
+    const char *wrong = qos_ranges(o, inner);
+    if (wrong != NULL)
+        return wrong;
     g->tenants_max = o->tenants_max + 1;
     g->queue_max = o->depth + o->parts;
     g->size_max = o->part_bytes;
-    return 0;
+    wrong = snic_gimbal_opts_wrong(g);
+    return wrong != NULL ? wrong : snic_gimbal_tenant_opts_wrong(t);
+}
+
+const char *snic_qos_opts_wrong(const struct snic_io *inner, const struct snic_qos_opts *in)
+{
+    struct snic_gimbal_tenant_opts t;
+    struct snic_gimbal_opts g;
+    struct snic_qos_opts o;
+    return qos_options(&o, &g, &t, inner, in);
 }
 
 /** Carve one block; with a->base NULL only measure. */
@@ -459,7 +487,7 @@ size_t snic_qos_memsize(const struct snic_io *inner, const struct snic_qos_opts 
     struct snic_qos_opts o;
     struct snic_arena a = {NULL, 0, 0};
     void *engine;
-    if (qos_options(&o, &g, &t, inner, in) != 0 || snic_gimbal_memsize(&g) == 0)
+    if (qos_options(&o, &g, &t, inner, in) != NULL)
         return 0;
     (void)qos_place(&a, &o, &g, &engine);
     return a.used == SIZE_MAX ? 0 : a.used;
@@ -477,7 +505,7 @@ int snic_qos_open(struct snic_io **out, void *mem, size_t mem_size, struct snic_
     void *engine;
     int r;
     if (size == 0 || (uintptr_t)mem % SNIC_QOS_ALIGN != 0 ||
-        qos_options(&o, &g, &t, inner, in) != 0)
+        qos_options(&o, &g, &t, inner, in) != NULL)
         return SNIC_EINVAL;
     if (size > mem_size)
         return SNIC_ENOSPC;
@@ -488,8 +516,7 @@ int snic_qos_open(struct snic_io **out, void *mem, size_t mem_size, struct snic_
     r = snic_gimbal_init(&q->gimbal, engine, snic_gimbal_memsize(&g), &g, q->now_ns);
     if (r == 0)
         r = snic_gimbal_tenant_add(q->gimbal, 0, &t);
-    if (r != 0)
-        return SNIC_EINVAL;
+    SNIC_ASSERT(r == 0); /* the options are right */
     q->tenant_opts = t;
     qos_init(q, inner);
     *out = &q->io;

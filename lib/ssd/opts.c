@@ -4,6 +4,8 @@
  */
 #include "ssd/ssd_priv.h"
 
+#include <stddef.h>
+
 void snic_ssd_opts_dct983(struct snic_ssd_opts *o)
 {
     *o = (struct snic_ssd_opts){
@@ -57,45 +59,86 @@ void snic_ssd_opts_p3600(struct snic_ssd_opts *o)
 
 /* ---- Validation and memory ---- */
 
-static int ssd_between(uint64_t v, uint64_t min, uint64_t max)
+struct ssd_range {
+    uint32_t offset;
+    uint32_t min;
+    uint32_t max;
+    const char *wrong;
+};
+
+#define SNIC_SSD__NS_MAX 1000000000u
+#define SNIC_SSD__TIME(field, text)                                                                \
+    {                                                                                              \
+        offsetof(struct snic_ssd_opts, field), 0, SNIC_SSD__NS_MAX, text                           \
+    }
+#define SNIC_SSD__RANGE(field, min, max, text)                                                     \
+    {                                                                                              \
+        offsetof(struct snic_ssd_opts, field), min, max, text                                      \
+    }
+
+static const struct ssd_range ssd_ranges[] = {
+    SNIC_SSD__RANGE(condition, 0, SNIC_SSD_FRAGMENTED, "condition: unknown"),
+    SNIC_SSD__RANGE(reserved, 0, 0, "reserved: not 0"),
+    SNIC_SSD__RANGE(queues, 1, SNIC_SSD_QUEUES_MAX, "queues: not 1..4096"),
+    SNIC_SSD__RANGE(depth, 1, SNIC_SSD_DEPTH_MAX, "depth: not 1..65536"),
+    SNIC_SSD__TIME(fetch_read_ns, "fetch_read_ns: above 10^9"),
+    SNIC_SSD__TIME(fetch_write_ns, "fetch_write_ns: above 10^9"),
+    SNIC_SSD__RANGE(split_ns, 0, 1000000, "split_ns: above 10^6"),
+    SNIC_SSD__RANGE(window, 1, 1u << 20, "window: not 1..2^20"),
+    SNIC_SSD__RANGE(link_read, 1, UINT32_MAX, "link_read: 0"),
+    SNIC_SSD__RANGE(link_write, 1, UINT32_MAX, "link_write: 0"),
+    SNIC_SSD__TIME(post_read_ns, "post_read_ns: above 10^9"),
+    SNIC_SSD__TIME(post_write_ns, "post_write_ns: above 10^9"),
+    SNIC_SSD__RANGE(buffer_bytes, 1, 1u << 30, "buffer_bytes: not 1..1 GiB"),
+    SNIC_SSD__RANGE(dies, 1, SNIC_SSD_DIES_MAX, "dies: not 1..1024"),
+    SNIC_SSD__RANGE(read_ns, 1, SNIC_SSD__NS_MAX, "read_ns: not 1..10^9"),
+    SNIC_SSD__RANGE(read_part_ns, 0, 1000000, "read_part_ns: above 10^6"),
+    SNIC_SSD__RANGE(read_unit, SNIC_SSD_PART, 1u << 20, "read_unit: not 4 KiB..1 MiB"),
+    SNIC_SSD__RANGE(read_striped, 0, 1024, "read_striped: above 1024"),
+    SNIC_SSD__RANGE(program_ns, 1, SNIC_SSD__NS_MAX, "program_ns: not 1..10^9"),
+    SNIC_SSD__RANGE(program_unit, SNIC_SSD_PART, 1u << 20, "program_unit: not 4 KiB..1 MiB"),
+    SNIC_SSD__RANGE(program_queue, 1, SNIC_SSD__PROGRAMS_MAX, "program_queue: not 1..8"),
+    SNIC_SSD__RANGE(write_share, 1, 1023, "write_share: not 1..1023"),
+    SNIC_SSD__TIME(switch_ns, "switch_ns: above 10^9"),
+    SNIC_SSD__RANGE(jitter, 0, 512, "jitter: above 512"),
+    SNIC_SSD__RANGE(write_amplification, 100, 10000, "write_amplification: not 100..10000"),
+    SNIC_SSD__TIME(gc_read_ns, "gc_read_ns: above 10^9"),
+    SNIC_SSD__TIME(gc_debt_ns, "gc_debt_ns: above 10^9"),
+    SNIC_SSD__RANGE(gc_chunk_ns, 1, SNIC_SSD__NS_MAX, "gc_chunk_ns: not 1..10^9"),
+    SNIC_SSD__TIME(stall_ns, "stall_ns: above 10^9"),
+    SNIC_SSD__RANGE(stall_odds, 0, 1u << 20, "stall_odds: above 2^20"),
+    SNIC_SSD__RANGE(stall_pool_bytes, 0, 1u << 30, "stall_pool_bytes: above 1 GiB"),
+    SNIC_SSD__RANGE(stall_pool_rate, 0, 1000000, "stall_pool_rate: above 10^6"),
+};
+
+/** All of them in @p to; NULL, or which is wrong. */
+static const char *ssd_opts_fill(struct snic_ssd_opts *to, const struct snic_ssd_opts *o)
 {
-    return v >= min && v <= max;
+    snic_ssd_opts_dct983(to); /* what an older caller does not know */
+    if (snic_opts_copy(to, sizeof(*to), o) != 0)
+        return "opts_size: not the struct's, or an unknown option is set";
+    for (size_t i = 0; i < SNIC_COUNTOF(ssd_ranges); i++) {
+        const struct ssd_range *r = &ssd_ranges[i];
+        uint32_t value = 0;
+        memcpy(&value, (const unsigned char *)to + r->offset, sizeof(value));
+        if (value < r->min || value > r->max)
+            return r->wrong;
+    }
+    if (to->length_max < 1 || to->length_max > to->buffer_bytes / 2)
+        return "length_max: not 1..buffer_bytes / 2";
+    if (to->read_unit % SNIC_SSD_PART != 0)
+        return "read_unit: not a multiple of 4 KiB";
+    if (to->program_unit % SNIC_SSD_PART != 0)
+        return "program_unit: not a multiple of 4 KiB";
+    if (to->program_unit > to->buffer_bytes / 2)
+        return "program_unit: above buffer_bytes / 2";
+    return NULL;
 }
 
-static int ssd_opts_controller(const struct snic_ssd_opts *o)
+const char *snic_ssd_opts_wrong(const struct snic_ssd_opts *o)
 {
-    const uint32_t ns_max = 1000000000;
-    return o->condition <= SNIC_SSD_FRAGMENTED && o->reserved == 0 &&
-           ssd_between(o->queues, 1, SNIC_SSD_QUEUES_MAX) &&
-           ssd_between(o->depth, 1, SNIC_SSD_DEPTH_MAX) && o->fetch_read_ns <= ns_max &&
-           o->fetch_write_ns <= ns_max && o->split_ns <= 1000000 &&
-           ssd_between(o->window, 1, 1u << 20) && o->link_read > 0 && o->link_write > 0 &&
-           o->post_read_ns <= ns_max && o->post_write_ns <= ns_max &&
-           ssd_between(o->buffer_bytes, 1, 1u << 30) &&
-           ssd_between(o->length_max, 1, o->buffer_bytes / 2) &&
-           o->program_unit <= o->buffer_bytes / 2;
-}
-
-static int ssd_opts_dies(const struct snic_ssd_opts *o)
-{
-    const uint32_t ns_max = 1000000000;
-    return ssd_between(o->dies, 1, SNIC_SSD_DIES_MAX) && ssd_between(o->read_ns, 1, ns_max) &&
-           o->read_part_ns <= 1000000 && ssd_between(o->read_unit, SNIC_SSD_PART, 1u << 20) &&
-           o->read_unit % SNIC_SSD_PART == 0 && o->read_striped <= 1024 &&
-           ssd_between(o->program_ns, 1, ns_max) &&
-           ssd_between(o->program_unit, SNIC_SSD_PART, 1u << 20) &&
-           o->program_unit % SNIC_SSD_PART == 0 &&
-           ssd_between(o->program_queue, 1, SNIC_SSD__PROGRAMS_MAX) &&
-           ssd_between(o->write_share, 1, 1023) && o->switch_ns <= ns_max && o->jitter <= 512;
-}
-
-static int ssd_opts_collection(const struct snic_ssd_opts *o)
-{
-    const uint32_t ns_max = 1000000000;
-    return ssd_between(o->write_amplification, 100, 10000) && o->gc_read_ns <= ns_max &&
-           o->gc_debt_ns <= ns_max && ssd_between(o->gc_chunk_ns, 1, ns_max) &&
-           o->stall_ns <= ns_max && o->stall_odds <= 1u << 20 && o->stall_pool_bytes <= 1u << 30 &&
-           o->stall_pool_rate <= 1000000;
+    struct snic_ssd_opts mine;
+    return ssd_opts_fill(&mine, o);
 }
 
 /** Where the tables of a model lie in its memory. */
@@ -127,19 +170,10 @@ static struct ssd_layout ssd_layout(const struct snic_ssd_opts *o)
     return l;
 }
 
-static int ssd_opts_take(struct snic_ssd_opts *to, const struct snic_ssd_opts *o)
-{
-    snic_ssd_opts_dct983(to); /* what an older caller does not know */
-    int r = snic_opts_copy(to, sizeof(*to), o);
-    if (r == 0 && !(ssd_opts_controller(to) && ssd_opts_dies(to) && ssd_opts_collection(to)))
-        r = SNIC_EINVAL;
-    return r;
-}
-
 size_t snic_ssd_memsize(const struct snic_ssd_opts *o)
 {
     struct snic_ssd_opts mine;
-    if (ssd_opts_take(&mine, o) != 0)
+    if (ssd_opts_fill(&mine, o) != NULL)
         return 0;
     return ssd_layout(&mine).total;
 }
@@ -166,10 +200,7 @@ static void ssd_tables_init(struct snic_ssd *d)
 int snic_ssd_init(struct snic_ssd **out, void *mem, size_t size, const struct snic_ssd_opts *o)
 {
     struct snic_ssd_opts mine;
-    int r = ssd_opts_take(&mine, o);
-    if (r != 0)
-        return r;
-    if ((uintptr_t)mem % SNIC_SSD_ALIGN != 0)
+    if (ssd_opts_fill(&mine, o) != NULL || (uintptr_t)mem % SNIC_SSD_ALIGN != 0)
         return SNIC_EINVAL;
     struct ssd_layout l = ssd_layout(&mine);
     if (size < l.total)

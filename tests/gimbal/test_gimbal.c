@@ -8,50 +8,68 @@
 static void test_gimbal_opts_out_of_range_refused(void **state)
 {
     (void)state;
-    static const struct snic_gimbal_opts bad[] = {
-        {.flags = 1u << 5},
-        {.tenants_max = SNIC_GIMBAL_TENANTS_MAX + 1},
-        {.queue_max = SNIC_GIMBAL_QUEUE_MAX + 1},
-        {.size_max = SNIC_GIMBAL_SIZE_MAX + 1},
-        {.slot_bytes = 511},
-        {.slot_bytes = SNIC_GIMBAL_SLOT_MAX + 1},
-        {.slot_threshold = 65},
-        {.quantum_bytes = 511},
-        {.quantum_bytes = SNIC_GIMBAL_SLOT_MAX + 1},
-        {.thresh_min_ns = 1500000},
-        {.thresh_max_ns = 250000},
-        {.thresh_max_ns = 1},
-        {.thresh_max_ns = SNIC_GIMBAL_NS_MAX + 1},
-        {.alpha_d_shift = 9},
-        {.alpha_t_shift = 9},
-        {.beta = 1025},
-        {.write_cost_worst = SNIC_GIMBAL_COST_ONE - 1},
-        {.write_cost_worst = SNIC_GIMBAL_COST_MAX + 1},
-        {.write_cost_delta = SNIC_GIMBAL_COST_MAX + 1},
-        {.bucket_bytes = 511},
-        {.bucket_bytes = SNIC_GIMBAL_SIZE_MAX + 1},
-        {.rate_start = 3999999},
-        {.rate_start = UINT64_C(8000000001)},
-        {.rate_min = 50000001},
-        {.rate_max = SNIC_GIMBAL_RATE_MAX + 1},
-        {.cost_period_ns = SNIC_GIMBAL_NS_MAX + 1},
-        {.rate_window_ns = SNIC_GIMBAL_NS_MAX + 1},
-        {.lost_ns = SNIC_GIMBAL_NS_MAX + 1},
-        {.idle_ns = SNIC_GIMBAL_NS_MAX + 1},
-        {.slot_overlap = 16 * SNIC_GIMBAL_OVERLAP_ONE + 1},
-        {.reserved = 1},
+    static const struct {
+        struct snic_gimbal_opts o;
+        const char *wrong;
+    } bad[] = {
+        {{.flags = 1u << 5}, "flags"},
+        {{.tenants_max = SNIC_GIMBAL_TENANTS_MAX + 1}, "tenants_max"},
+        {{.queue_max = SNIC_GIMBAL_QUEUE_MAX + 1}, "queue_max"},
+        {{.size_max = SNIC_GIMBAL_SIZE_MAX + 1}, "size_max"},
+        {{.slot_bytes = 511}, "slot_bytes"},
+        {{.slot_bytes = SNIC_GIMBAL_SLOT_MAX + 1}, "slot_bytes"},
+        {{.slot_threshold = 65}, "slot_threshold"},
+        {{.quantum_bytes = 511}, "quantum_bytes"},
+        {{.quantum_bytes = SNIC_GIMBAL_SLOT_MAX + 1}, "quantum_bytes"},
+        {{.thresh_min_ns = 1500000}, "thresh_min_ns"},
+        {{.thresh_max_ns = 250000}, "thresh_min_ns"},
+        {{.thresh_max_ns = 1}, "thresh_max_ns"},
+        {{.thresh_max_ns = SNIC_GIMBAL_NS_MAX + 1}, "thresh_max_ns"},
+        {{.alpha_d_shift = 9}, "alpha_d_shift"},
+        {{.alpha_t_shift = 9}, "alpha_t_shift"},
+        {{.beta = 1025}, "beta"},
+        {{.write_cost_worst = SNIC_GIMBAL_COST_ONE - 1}, "write_cost_worst"},
+        {{.write_cost_worst = SNIC_GIMBAL_COST_MAX + 1}, "write_cost_worst"},
+        {{.write_cost_delta = SNIC_GIMBAL_COST_MAX + 1}, "write_cost_delta"},
+        {{.bucket_bytes = 511}, "bucket_bytes"},
+        {{.bucket_bytes = SNIC_GIMBAL_SIZE_MAX + 1}, "bucket_bytes"},
+        {{.rate_start = 3999999}, "rate_start"},
+        {{.rate_start = UINT64_C(8000000001)}, "rate_start"},
+        {{.rate_min = 50000001}, "rate_start"},
+        {{.rate_max = SNIC_GIMBAL_RATE_MAX + 1}, "rate_max"},
+        {{.cost_period_ns = SNIC_GIMBAL_NS_MAX + 1}, "cost_period_ns"},
+        {{.rate_window_ns = SNIC_GIMBAL_NS_MAX + 1}, "rate_window_ns"},
+        {{.lost_ns = SNIC_GIMBAL_NS_MAX + 1}, "lost_ns"},
+        {{.idle_ns = SNIC_GIMBAL_NS_MAX + 1}, "idle_ns"},
+        {{.slot_overlap = 16 * SNIC_GIMBAL_OVERLAP_ONE + 1}, "slot_overlap"},
+        {{.reserved = 1}, "reserved"},
     };
     static _Alignas(SNIC_GIMBAL_ALIGN) unsigned char mem[SNIC_GIMBAL_ALIGN];
     for (size_t i = 0; i < SNIC_COUNTOF(bad); i++) {
-        struct snic_gimbal_opts o = bad[i];
+        struct snic_gimbal_opts o = bad[i].o;
         struct snic_gimbal *g = (void *)mem;
         o.opts_size = sizeof(o);
+        support_names(snic_gimbal_opts_wrong(&o), bad[i].wrong);
         assert_int_equal(snic_gimbal_memsize(&o), 0);
         assert_int_equal(snic_gimbal_init(&g, mem, sizeof(mem), &o, 0), SNIC_EINVAL);
         assert_ptr_equal(g, mem);
     }
     struct snic_gimbal_opts short_of = {.opts_size = 3};
     assert_int_equal(snic_gimbal_memsize(&short_of), 0);
+    support_names(snic_gimbal_opts_wrong(&short_of), "opts_size");
+    short_of.opts_size = sizeof(short_of);
+    assert_null(snic_gimbal_opts_wrong(&short_of));
+    struct snic_gimbal_tenant_opts t = {.opts_size = sizeof(t)};
+    assert_null(snic_gimbal_tenant_opts_wrong(NULL));
+    assert_null(snic_gimbal_tenant_opts_wrong(&t));
+    t.ios_per_second = ((uint64_t)1 << 40) + 1;
+    support_names(snic_gimbal_tenant_opts_wrong(&t), "ios_per_second");
+    t.bytes_per_second = ((uint64_t)1 << 40) + 1;
+    support_names(snic_gimbal_tenant_opts_wrong(&t), "bytes_per_second");
+    t.weight = SNIC_GIMBAL_WEIGHT_MAX + 1;
+    support_names(snic_gimbal_tenant_opts_wrong(&t), "weight");
+    t.opts_size = 3;
+    support_names(snic_gimbal_tenant_opts_wrong(&t), "opts_size");
 }
 
 /* Each limit itself is accepted, all of them together, and all defaults. */

@@ -130,25 +130,32 @@ static void test_qos_bad_options_refused_inner_stays(void **state)
     struct snic_qos_opts good = {.opts_size = sizeof(good)};
     struct snic_gimbal_opts gimbal = {.opts_size = sizeof(gimbal), .beta = 1};
     struct snic_gimbal_tenant_opts tenant = {.opts_size = sizeof(tenant), .weight = 100000};
-    struct snic_qos_opts bad[] = {
-        {.opts_size = 3},
-        {.opts_size = sizeof(good), .flags = 4},
-        {.opts_size = sizeof(good), .tenants_max = SNIC_GIMBAL_TENANTS_MAX},
-        {.opts_size = sizeof(good), .depth = 65537},
-        {.opts_size = sizeof(good), .depth = 4, .tenant_depth = 5},
-        {.opts_size = sizeof(good), .parts = 65537},
-        {.opts_size = sizeof(good), .part_bytes = 2048},
-        {.opts_size = sizeof(good), .part_bytes = 5000},
-        {.opts_size = sizeof(good), .part_bytes = 16u << 20},
-        {.opts_size = sizeof(good), .tenant = &tenant},
+    struct {
+        struct snic_qos_opts o;
+        const char *wrong;
+    } bad[] = {
+        {{.opts_size = 3}, "opts_size"},
+        {{.opts_size = sizeof(good), .flags = 4}, "flags"},
+        {{.opts_size = sizeof(good), .tenants_max = SNIC_GIMBAL_TENANTS_MAX}, "tenants_max"},
+        {{.opts_size = sizeof(good), .depth = 65537}, "depth"},
+        {{.opts_size = sizeof(good), .depth = 4, .tenant_depth = 5}, "tenant_depth"},
+        {{.opts_size = sizeof(good), .parts = 65537}, "parts"},
+        {{.opts_size = sizeof(good), .part_bytes = 2048}, "part_bytes"},
+        {{.opts_size = sizeof(good), .part_bytes = 5000}, "part_bytes"},
+        {{.opts_size = sizeof(good), .part_bytes = 16u << 20}, "part_bytes"},
+        {{.opts_size = sizeof(good), .tenant = &tenant}, "weight"},
     };
     (void)state;
     rig_open(&g, NULL);
     for (size_t i = 0; i < SNIC_COUNTOF(bad); i++) {
         struct snic_io *out = NULL;
-        assert_int_equal(qx_open(&out, g.io, &bad[i]), SNIC_EINVAL);
+        support_names(snic_qos_opts_wrong(g.io, &bad[i].o), bad[i].wrong);
+        assert_int_equal(snic_qos_memsize(g.io, &bad[i].o), 0);
+        assert_int_equal(qx_open(&out, g.io, &bad[i].o), SNIC_EINVAL);
         assert_null(out);
     }
+    assert_null(snic_qos_opts_wrong(g.io, NULL));
+    assert_null(snic_qos_opts_wrong(g.io, &good));
     unsigned char *mem = buffer(4096);
     assert_int_equal(run(&g, SNIC_IO_READ, 0, 0, mem, 4096), 4096); /* the inner one still works */
     good.gimbal = &gimbal;

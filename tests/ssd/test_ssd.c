@@ -19,8 +19,10 @@ static void test_ssd_bad_options_init_refused(void **state)
 #define BAD(field, value)                                                                          \
     o = good;                                                                                      \
     o.field = value;                                                                               \
+    support_names(snic_ssd_opts_wrong(&o), #field);                                                \
     assert_int_equal(snic_ssd_memsize(&o), 0);                                                     \
     assert_int_equal(snic_ssd_init(&d, mem, size, &o), SNIC_EINVAL)
+    assert_null(snic_ssd_opts_wrong(&good));
     BAD(opts_size, 3);
     BAD(condition, 2);
     BAD(reserved, 1);
