@@ -221,6 +221,7 @@ static int control_agent_idle(const struct snic_control_agent *a)
 
 void *snic_control_agent_close(struct snic_control_agent *a)
 {
+    SNIC_ASSERT(!a->closing);
     a->closing = 1;
     snic_loop_cancel(a->o.loop, &a->timer);
     snic_loop_cancel(a->o.loop, &a->retry);

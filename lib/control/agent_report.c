@@ -55,6 +55,9 @@ static void control_agent_claim_more(struct snic_control_agent *a)
     struct snic_segments_stat stat;
     struct snic_control_msg m;
     uint64_t next;
+    SNIC_ASSERT(a->state == CONTROL_AGENT_CLAIMING);
+    SNIC_ASSERT(a->slots_used == 0);
+    SNIC_ASSERT(!a->sink.busy);
     control_msg(&m, SNIC_CONTROL_CLAIM, 0);
     while (m.count < SNIC_CONTROL_ITEMS &&
            snic_segments_next(a->o.store, &a->claim_cursor, &stat) == 1) {
@@ -100,6 +103,8 @@ void control_agent_claim_done(struct snic_control_agent *a)
 void control_agent_caught_up(struct snic_control_agent *a)
 {
     struct snic_control_msg m;
+    SNIC_ASSERT(a->state == CONTROL_AGENT_CATCHING_UP);
+    SNIC_ASSERT(a->queue_count == 0);
     a->state = CONTROL_AGENT_READY;
     control_msg(&m, SNIC_CONTROL_READY, 0);
     control_agent_space(a, &m);

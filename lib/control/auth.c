@@ -26,6 +26,7 @@
 static int control_auth_mac(const struct control_auth *a, const char *label, unsigned char out[32])
 {
     unsigned char text[SNIC_CONTROL__TEXT] = {0};
+    SNIC_ASSERT(strlen(label) < SNIC_CONTROL__LABEL);
     memcpy(text, label, strlen(label));
     snic_put_le32(text + SNIC_CONTROL__LABEL, a->key_id);
     snic_put_le32(text + SNIC_CONTROL__LABEL + 4, a->account);
@@ -67,6 +68,7 @@ static void control_auth_msg(struct snic_control_msg *m, uint32_t step)
 /* From now on messages are sealed. */
 static int control_auth_session(struct control_auth *a)
 {
+    SNIC_ASSERT(a->state == CONTROL_AUTH_WAITS);
     int r = control_auth_mac(a, "snic control 3 session", a->session);
     a->state = r == 0 ? CONTROL_AUTH_DONE : CONTROL_AUTH_WAITS;
     a->sent = a->received = 0;

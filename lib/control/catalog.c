@@ -65,6 +65,8 @@ struct control_disk *control_disk_new(struct snic_control *c, uint32_t vd)
     uint32_t i = c->disk_free, slot = control_disk_slot(c, vd);
     if (i == SNIC_CONTROL__NIL)
         return NULL;
+    SNIC_ASSERT(vd != 0);
+    SNIC_ASSERT(control_disk_find(c, vd) == NULL);
     struct control_disk *d = &c->disks[i];
     c->disk_free = d->next;
     c->disk_end = (uint32_t)snic_max_u64(c->disk_end, i + 1);
@@ -84,8 +86,10 @@ void control_disk_free(struct snic_control *c, struct control_disk *d)
 {
     uint32_t i = (uint32_t)(d - c->disks);
     uint32_t *at = &c->disk_hash[control_disk_slot(c, d->vd)];
+    SNIC_ASSERT(d->used);
     while (d->first != SNIC_CONTROL__NIL)
         control_seg_free(c, d, &c->segs[d->first]);
+    SNIC_ASSERT(d->segments == 0);
     while (*at != i)
         at = &c->disks[*at].next;
     *at = d->next;
@@ -109,6 +113,7 @@ struct control_seg *control_seg_new(struct snic_control *c, uint32_t vd, uint32_
     uint32_t i = c->seg_free, slot = control_seg_slot(c, vd, segment);
     if (i == SNIC_CONTROL__NIL)
         return NULL;
+    SNIC_ASSERT(control_seg_find(c, vd, segment) == NULL);
     struct control_seg *g = &c->segs[i];
     c->seg_free = g->next;
     c->seg_end = (uint32_t)snic_max_u64(c->seg_end, i + 1);
@@ -134,6 +139,8 @@ static void control_seg_count(struct snic_control *c, struct control_disk *d,
 void control_seg_link(struct snic_control *c, struct control_disk *d, struct control_seg *g)
 {
     uint32_t i = (uint32_t)(g - c->segs);
+    SNIC_ASSERT(g->state != CONTROL_FREE);
+    SNIC_ASSERT(g->vd == d->vd);
     g->next_disk = d->first;
     if (d->first != SNIC_CONTROL__NIL)
         c->segs[d->first].prev_disk = i;
@@ -153,7 +160,11 @@ void control_seg_free(struct snic_control *c, struct control_disk *d, struct con
 {
     uint32_t i = (uint32_t)(g - c->segs);
     uint32_t *at = &c->seg_hash[control_seg_slot(c, g->vd, g->segment)];
+    SNIC_ASSERT(g->state != CONTROL_FREE);
+    SNIC_ASSERT(!g->moving);
     if (g->state == CONTROL_PLACED && d != NULL) {
+        SNIC_ASSERT(d->segments > 0);
+        SNIC_ASSERT(c->servers[g->server].segments > 0);
         d->segments--;
         c->servers[g->server].segments--;
         c->stats.segments--;
@@ -196,6 +207,7 @@ static int control_put(struct snic_control *c, uint64_t w0, uint64_t w1, const u
 {
     struct snic_wal_record r;
     uint64_t position = 0;
+    SNIC_ASSERT(size <= SNIC_CONTROL__RECORD);
     memset(&r, 0, sizeof(r));
     r.key.w[0] = w0;
     r.key.w[1] = w1;
@@ -223,6 +235,7 @@ int control_put_head(struct snic_control *c)
 int control_put_disk(struct snic_control *c, struct control_disk *d)
 {
     unsigned char p[SNIC_CONTROL__RECORD];
+    SNIC_ASSERT(d->used);
     return control_put(c, (uint64_t)CONTROL_R_DISK << 56 | d->vd, 0, p, control_record_disk(p, d),
                        0, &d->ts);
 }
@@ -250,6 +263,8 @@ int control_put_replaced_gone(struct snic_control *c)
 int control_put_seg(struct snic_control *c, struct control_seg *g)
 {
     unsigned char p[SNIC_CONTROL__RECORD];
+    SNIC_ASSERT(g->state != CONTROL_FREE);
+    SNIC_ASSERT(g->server < SNIC_CONTROL_SERVERS_MAX);
     return control_put(c, (uint64_t)CONTROL_R_SEGMENT << 56 | g->vd, g->segment, p,
                        control_record_seg(p, g), 0, &g->ts);
 }
@@ -257,6 +272,7 @@ int control_put_seg(struct snic_control *c, struct control_seg *g)
 int control_put_server(struct snic_control *c, struct control_server *n)
 {
     unsigned char p[SNIC_CONTROL__RECORD];
+    SNIC_ASSERT(n->id - 1 < SNIC_CONTROL_SERVERS_MAX);
     return control_put(c, (uint64_t)CONTROL_R_SERVER << 56 | n->id, 0, p,
                        control_record_server(p, n), 0, &n->ts);
 }
@@ -264,6 +280,7 @@ int control_put_server(struct snic_control *c, struct control_server *n)
 int control_put_server_gone(struct snic_control *c, const struct control_server *n)
 {
     uint64_t ts;
+    SNIC_ASSERT(n->segments == 0);
     return control_put(c, (uint64_t)CONTROL_R_SERVER << 56 | n->id, 0, NULL, 0, SNIC_WAL_TOMBSTONE,
                        &ts);
 }

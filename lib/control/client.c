@@ -46,6 +46,7 @@ static uint32_t control_client_disk_of(const struct snic_control_client *c, uint
 
 static void control_client_lease_lost(struct snic_control_client *c, uint32_t disk, int reason)
 {
+    SNIC_ASSERT(c->disks[disk].state == CONTROL_CLIENT_HELD);
     c->disks[disk].state = CONTROL_CLIENT_LOST;
     control_lookups_drop(c, disk);
     if (c->v != NULL)
@@ -152,6 +153,7 @@ static void control_client_server(struct snic_control_client *c, const struct sn
 
 static void control_client_number_release(struct snic_control_client *c, uint32_t number)
 {
+    SNIC_ASSERT(number < c->numbers);
     for (uint32_t k = 0; k < SNIC_CONTROL_SERVERS_MAX; k++)
         if (c->server[k].number == number)
             c->server[k].number = SNIC_CONTROL__NIL;
@@ -164,6 +166,7 @@ static uint32_t control_client_number_lru(const struct snic_control_client *c,
 {
     uint32_t oldest = SNIC_CONTROL__NIL;
     uint64_t least = UINT64_MAX;
+    SNIC_ASSERT(c->numbers <= SNIC_CONTROL__NUMBERS_MAX);
     for (uint32_t n = 0; n < c->numbers; n++) {
         struct snic_ebs_busy is = {.used_ns = 0};
         if ((tried[n / 64] >> n % 64 & 1) != 0)
@@ -276,6 +279,7 @@ static void control_client_item(struct snic_control_client *c, uint32_t disk,
 
 static void control_client_welcome(struct snic_control_client *c)
 {
+    SNIC_ASSERT(!c->welcome);
     c->welcome = 1;
     for (uint32_t i = 0; i < c->stats.lookups_pending; i++)
         c->lookups[i].due_ns = c->lookups[i].attempts = c->lookups[i].first.tag = 0;
@@ -488,6 +492,7 @@ int snic_control_client_open(struct snic_control_client **out, void *mem, size_t
 
 void *snic_control_client_close(struct snic_control_client *c)
 {
+    SNIC_ASSERT(!c->closing);
     c->closing = 1;
     snic_loop_cancel(c->o.loop, &c->timer);
     control_stream_close(&c->s); /* sends queued messages first */

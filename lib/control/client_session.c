@@ -113,6 +113,7 @@ static void control_client_session_lookup(struct control_session *s,
     for (uint32_t i = 0; i < m->count && d->raised; i++) {
         uint64_t segment = m->item[i].segment;
         struct control_seg *g = control_seg_find(c, d->vd, segment);
+        SNIC_ASSERT(out.count < SNIC_CONTROL_ITEMS);
         struct snic_control_item *it = &out.item[out.count];
         int r = 0;
         if (segment >= control_disk_segments(d))

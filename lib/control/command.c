@@ -29,6 +29,8 @@ static struct control_agent_slot *control_agent_slot_take(struct snic_control_ag
 
 static void control_agent_slot_free(struct snic_control_agent *a, struct control_agent_slot *t)
 {
+    SNIC_ASSERT(t->used);
+    SNIC_ASSERT(a->slots_used > 0);
     t->used = 0;
     a->slots_used--;
 }
@@ -106,6 +108,8 @@ static int control_agent_command_one(struct snic_control_agent *a,
 
 static void control_agent_sweep_finish(struct snic_control_agent *a)
 {
+    SNIC_ASSERT(a->sweep_op != 0);
+    SNIC_ASSERT(a->slots_used == 0);
     uint32_t op = a->sweep_op;
     int error = a->sweep_error;
     a->sweep_op = 0;
@@ -180,6 +184,7 @@ static int control_agent_sweep(struct snic_control_agent *a)
 static int control_agent_sweep_begin(struct snic_control_agent *a, uint32_t op, uint32_t tag,
                                      uint32_t vd, uint32_t gen)
 {
+    SNIC_ASSERT(a->sweep_op == 0);
     if (a->slots_used != 0)
         return 0;
     a->sweep_op = op;
@@ -229,6 +234,7 @@ void control_agent_run(struct snic_control_agent *a)
         if (a->state < CONTROL_AGENT_CATCHING_UP || a->queue_count == 0 ||
             !control_agent_command_begin(a, &a->queue[a->queue_first]))
             return; /* A5 */
+        SNIC_ASSERT(a->queue_count > 0);
         a->queue_first = (a->queue_first + 1) % SNIC_CONTROL__QUEUE;
         a->queue_count--;
         a->stats.commands++;

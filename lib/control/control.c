@@ -205,6 +205,8 @@ static void control_session_gone(void *owner, int reason)
 {
     struct control_session *s = owner;
     struct snic_control *c = s->c;
+    SNIC_ASSERT(s->used);
+    SNIC_ASSERT(c->stats.sessions > 0);
     (void)reason;
     c->stats.malformed += s->s.bad && s->s.why != SNIC_EACCES;
     c->stats.unauthenticated += s->s.why == SNIC_EACCES;
@@ -214,6 +216,7 @@ static void control_session_gone(void *owner, int reason)
     else if (s->role == SNIC_CONTROL_CLIENT)
         control_client_session_gone(s);
     control_op_session_gone(c, s->index);
+    SNIC_ASSERT(s->ops == 0);
     s->used = 0;
     c->stats.sessions--;
 }
@@ -292,6 +295,8 @@ static void control_opened(struct snic_control *c, int result)
 static void control_serve(struct snic_control *c)
 {
     uint64_t now = control_now(c);
+    SNIC_ASSERT(c->opened);
+    SNIC_ASSERT(!c->serving);
     c->serving = 1;
     c->rights_due = 1; /* they may have changed while no process served */
     c->serving_ns = control_now(c);
@@ -309,6 +314,7 @@ static void control_serve(struct snic_control *c)
 /* This process's incarnation is durable before it is sent to any peer. */
 static void control_begin(struct snic_control *c)
 {
+    SNIC_ASSERT(!c->opened);
     if (c->head_ts == 0) {
         c->uuid[0] = c->o.uuid[0];
         c->uuid[1] = c->o.uuid[1];
@@ -452,6 +458,7 @@ static int control_idle(const struct snic_control *c)
 
 void *snic_control_close(struct snic_control *c)
 {
+    SNIC_ASSERT(!c->closing);
     c->closing = 1;
     snic_loop_cancel(c->o.loop, &c->timer);
     if (c->listener != NULL)

@@ -24,6 +24,7 @@ static void control_agent_sink_request(struct snic_control_agent *a);
 static void control_agent_sink_end(struct snic_control_agent *a, int status)
 {
     struct control_agent_sink *p = &a->sink;
+    SNIC_ASSERT(p->busy);
     if (!p->ended)
         control_agent_result(a, p->session, p->tag, status);
     p->ended = 1;
@@ -80,6 +81,8 @@ static void control_agent_sink_done(struct snic_segments_req *q)
 static void control_agent_sink_submit(struct snic_control_agent *a, uint16_t op)
 {
     struct control_agent_sink *p = &a->sink;
+    SNIC_ASSERT(!p->submitted);
+    SNIC_ASSERT(p->busy);
     memset(&p->req, 0, sizeof(p->req));
     p->req.done = control_agent_sink_done;
     p->req.op = op;
@@ -104,6 +107,7 @@ static void control_agent_sink_submit(struct snic_control_agent *a, uint16_t op)
 static void control_agent_sink_write(struct snic_control_agent *a)
 {
     struct control_agent_sink *p = &a->sink;
+    SNIC_ASSERT(p->at <= p->count);
     if (p->at < p->count) {
         control_agent_sink_submit(a, SNIC_SEGMENTS_WRITE);
         return;
@@ -133,6 +137,7 @@ static void control_agent_sink_request(struct snic_control_agent *a)
     struct control_agent_sink *p = &a->sink;
     unsigned char body[SNIC_CONTROL__LIST * 8];
     struct snic_control_msg m;
+    SNIC_ASSERT(p->first + SNIC_CONTROL__LIST <= SNIC_SEGMENTS_BLOCKS);
     for (uint32_t i = 0; i < SNIC_CONTROL__LIST; i++)
         snic_put_le64(body + 8 * i, p->version[p->first + i]);
     control_msg(&m, SNIC_CONTROL_PULL, 0);
@@ -153,11 +158,12 @@ static int control_agent_sink_parse(struct control_agent_sink *p, uint32_t size)
     uint32_t left = size, next = p->first;
     p->count = p->at = 0;
     while (left >= SNIC_CONTROL__BLOCK) {
-        struct snic_segments_block *x = &p->block[p->count];
         uint32_t number = snic_get_le16(b);
-        memset(x, 0, sizeof(*x));
         if (number < next || number >= p->first + SNIC_CONTROL__LIST || b[2] > SNIC_SEGMENTS_LOST)
             return SNIC_EPROTO;
+        SNIC_ASSERT(p->count < SNIC_CONTROL__LIST); /* as numbers rise in a range of so many */
+        struct snic_segments_block *x = &p->block[p->count];
+        memset(x, 0, sizeof(*x));
         next = number + 1;
         x->block = (uint16_t)number;
         x->kind = b[2];

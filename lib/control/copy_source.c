@@ -6,6 +6,9 @@
  */
 #include "control/agent_priv.h"
 
+SNIC_STATIC_ASSERT(SNIC_SEGMENTS_BLOCKS % SNIC_CONTROL__LIST == 0, "requests are whole lists");
+SNIC_STATIC_ASSERT(SNIC_CONTROL__BODY + SNIC_CONTROL_SMALL <= SNIC_CONTROL_LARGE, "BLOCKS fits");
+
 #define SNIC_CONTROL__SOURCE_IDLE_NS UINT64_C(10000000000)
 
 static void control_agent_source_reply(struct control_agent_source *p, int status, uint64_t fence,
@@ -43,6 +46,7 @@ static uint32_t control_agent_source_body(struct control_agent_source *p)
         }
         p->a->stats.copied_out++;
     }
+    SNIC_ASSERT(to - p->body <= (ptrdiff_t)SNIC_CONTROL__BODY);
     return (uint32_t)(to - p->body);
 }
 
@@ -68,6 +72,8 @@ static void control_agent_source_done(struct snic_segments_req *q)
 
 static void control_agent_source_read(struct control_agent_source *p)
 {
+    SNIC_ASSERT(p->used);
+    SNIC_ASSERT(!p->submitted);
     int r = snic_segments_submit(p->a->o.store, &p->req);
     p->submitted = r == 0;
     p->retry_due = r == SNIC_EAGAIN;

@@ -8,6 +8,8 @@ int control_disk_create(struct snic_control *c, const char *name, uint64_t bytes
                         const struct snic_control_qos *qos, const uint64_t key[2],
                         struct control_disk **out)
 {
+    SNIC_ASSERT(snic_control_name_ok(name));
+    SNIC_ASSERT(control_disk_named(c, name) == NULL);
     uint32_t vd = c->vd + 1;
     if (vd == UINT32_MAX)
         return SNIC_EOVERFLOW;
@@ -51,6 +53,7 @@ static void control_disk_cancel_ops(struct snic_control *c, struct control_disk 
             continue;
         }
         if (op->type == CONTROL_OP_PLACE) {
+            SNIC_ASSERT(c->servers[op->to].making > 0);
             c->servers[op->to].making--;
             control_seg_free(c, d, &c->segs[op->seg]);
         } else if (s != NULL && s->role == SNIC_CONTROL_CLIENT) {
@@ -64,6 +67,7 @@ static void control_disk_cancel_ops(struct snic_control *c, struct control_disk 
 
 int control_disk_delete(struct snic_control *c, struct control_disk *d)
 {
+    SNIC_ASSERT(!d->reissue);
     int r = control_put_disk_gone(c, d);
     if (r == 0) {
         control_disk_cancel_ops(c, d);

@@ -34,10 +34,12 @@ static void control_reissue_end(struct snic_control *c, struct control_op *op, i
 {
     struct control_disk *old = &c->disks[op->old_disk];
     struct control_disk *d = &c->disks[op->disk];
+    SNIC_ASSERT(d->reissue);
     if (op->seg != SNIC_CONTROL__NIL)
         control_seg_free(c, d, &c->segs[op->seg]);
     d->reissue = 0;
     if (status != 0) {
+        SNIC_ASSERT(old->reissue);
         old->reissue = 0;
         if (control_put_disk_gone(c, d) == 0)
             control_disk_drop(c, d);
@@ -113,6 +115,7 @@ static int control_reissue_copy(struct snic_control *c, struct control_op *op)
 
 static int control_reissue_record(struct snic_control *c, struct control_op *op)
 {
+    SNIC_ASSERT(op->seg != SNIC_CONTROL__NIL);
     struct control_disk *d = &c->disks[op->disk];
     struct control_seg *g = &c->segs[op->seg];
     g->server = op->to;
@@ -189,6 +192,10 @@ void control_reissue_step(struct snic_control *c, struct control_op *op)
 
 void control_reissue_answer(struct snic_control *c, struct control_op *op, int status)
 {
+    SNIC_ASSERT(op->state == CONTROL_REISSUE_SEAL || op->state == CONTROL_REISSUE_MAKE ||
+                op->state == CONTROL_REISSUE_COPY);
+    if (op->state == CONTROL_REISSUE_COPY)
+        SNIC_ASSERT(c->servers[op->to].copying > 0);
     c->servers[op->to].copying -= op->state == CONTROL_REISSUE_COPY;
     if (status < 0) {
         control_reissue_end(c, op, status);

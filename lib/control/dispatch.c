@@ -28,6 +28,8 @@ static void control_op_answer(struct snic_control *c, struct control_op *op, uin
 static void control_op_answered(struct snic_control *c, struct control_op *op, uint32_t server,
                                 int status)
 {
+    SNIC_ASSERT(control_op_awaits(op, server));
+    SNIC_ASSERT(op->awaited > 0);
     op->await[server / 64] &= ~(UINT64_C(1) << server % 64);
     op->awaited--;
     control_op_answer(c, op, server, status);

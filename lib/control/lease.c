@@ -75,6 +75,10 @@ void control_lease_grant(struct snic_control *c, struct control_session *s, uint
                          int status, struct control_disk *d)
 {
     struct snic_control_msg m;
+    if (status == 0)
+        SNIC_ASSERT(d != NULL);
+    if (status == 0)
+        SNIC_ASSERT(d->raised);
     control_msg(&m, SNIC_CONTROL_GRANT, tag);
     m.status = status;
     c->stats.refused += status < 0;
@@ -132,6 +136,8 @@ static void control_attach_raise(struct snic_control *c, struct control_op *op,
 static void control_attach_finish(struct snic_control *c, struct control_op *op)
 {
     struct control_disk *d = &c->disks[op->disk];
+    SNIC_ASSERT(op->awaited == 0);
+    SNIC_ASSERT(op->lease <= d->lease);
     struct control_session *s = control_session_at(c, op->session);
     int client = s != NULL && s->role == SNIC_CONTROL_CLIENT;
     int r = d->lease == op->lease ? 0 : SNIC_ESTALE; /* a later attach has begun */
@@ -189,6 +195,7 @@ int control_attach(struct snic_control *c, struct control_session *s, uint32_t t
     op->disk = (uint32_t)(d - c->disks);
     op->vd = d->vd;
     op->lease = d->lease;
+    SNIC_ASSERT(d->lease <= SNIC_CONTROL__LEASE_ENDED);
     control_attach_raise(c, op, d);
     if (op->awaited == 0)
         control_attach_finish(c, op);

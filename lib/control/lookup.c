@@ -22,6 +22,7 @@ static uint64_t control_lookup_backoff(const struct snic_control_client *c,
 static void control_lookup_item(struct snic_control_client *c, struct snic_control_msg *m,
                                 const struct control_client_lookup *lookup, int status)
 {
+    SNIC_ASSERT(m->count < SNIC_CONTROL_ITEMS);
     struct snic_control_item *it = &m->item[m->count++];
     it->segment = lookup->segment;
     it->gen = lookup->gen;
@@ -103,6 +104,8 @@ struct control_client_lookup *control_lookup_find(struct snic_control_client *c,
 
 void control_lookup_free(struct snic_control_client *c, struct control_client_lookup *lookup)
 {
+    SNIC_ASSERT(c->stats.lookups_pending > 0);
+    SNIC_ASSERT(lookup - c->lookups < (ptrdiff_t)c->stats.lookups_pending);
     *lookup = c->lookups[--c->stats.lookups_pending];
 }
 
@@ -141,6 +144,7 @@ void snic_control_client_map(struct snic_control_client *c, uint32_t disk, uint6
 void control_lookup_unplaced(struct snic_control_client *c, struct control_client_lookup *lookup,
                              uint32_t tag)
 {
+    SNIC_ASSERT(c->v != NULL);
     int last = tag == lookup->last.tag;
     uint32_t disk = lookup->disk;
     if (lookup->first.tag == 0 || (int32_t)(tag - lookup->first.tag) < 0)

@@ -24,6 +24,7 @@ struct control_op *control_op_new(struct snic_control *c, uint32_t type,
         (charged != NULL && charged->ops >= c->o.ops_max - c->stats.ops))
         return NULL;
     struct control_op *op = &c->ops[c->op_free];
+    SNIC_ASSERT(!op->used);
     uint32_t serial = op->serial + 1;
     c->op_free = op->next;
     memset(op, 0, sizeof(*op));
@@ -45,8 +46,11 @@ struct control_op *control_op_new(struct snic_control *c, uint32_t type,
 void control_op_free(struct snic_control *c, struct control_op *op)
 {
     SNIC_ASSERT(op->used);
-    if (op->charged != SNIC_CONTROL__NIL)
+    SNIC_ASSERT(c->stats.ops > 0);
+    if (op->charged != SNIC_CONTROL__NIL) {
+        SNIC_ASSERT(c->sessions[op->charged].ops > 0);
         c->sessions[op->charged].ops--;
+    }
     op->used = 0;
     op->next = c->op_free;
     c->op_free = (uint32_t)(op - c->ops);
@@ -89,6 +93,9 @@ int control_server_command(struct snic_control *c, uint32_t server, struct contr
                            uint32_t what, uint64_t id, uint32_t vd, uint64_t lba, uint32_t gen,
                            const struct snic_net_addr *from)
 {
+    SNIC_ASSERT(server < SNIC_CONTROL_SERVERS_MAX);
+    SNIC_ASSERT(what != 0);
+    SNIC_ASSERT(what < SNIC_CONTROL_OP_END);
     struct control_server *n = &c->servers[server];
     struct control_session *s = control_session_at(c, n->session);
     struct snic_control_msg m;

@@ -49,6 +49,7 @@ static void control_operator_up(void *owner)
 {
     struct snic_control_operator *k = owner;
     struct snic_control_msg m;
+    SNIC_ASSERT(!k->up);
     control_msg(&m, SNIC_CONTROL_HELLO, 0);
     m.role = SNIC_CONTROL_OPERATOR;
     (void)control_stream_send(&k->s, &m, 0);
@@ -157,6 +158,7 @@ int snic_control_operator_request(struct snic_control_operator *k,
 
 void *snic_control_operator_close(struct snic_control_operator *k)
 {
+    SNIC_ASSERT(!k->closing);
     k->closing = 1;
     snic_loop_cancel(k->loop, &k->timer);
     control_stream_abort(&k->s);

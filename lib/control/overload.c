@@ -21,6 +21,7 @@ static void control_overload_msg(void *owner, struct snic_control_msg *m)
 static void control_overload_gone(void *owner, int reason)
 {
     struct control_overload *x = owner;
+    SNIC_ASSERT(x->used);
     (void)reason;
     x->used = 0;
 }

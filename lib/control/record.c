@@ -12,6 +12,9 @@
  */
 #include "control/control_priv.h"
 
+SNIC_STATIC_ASSERT(56 + SNIC_CONTROL_NAME + 16 + 8 <= SNIC_CONTROL__RECORD, "a disk's record");
+SNIC_STATIC_ASSERT(8 + sizeof(((struct snic_net_addr *)0)->ip) == 24, "an address in a record");
+
 static void control_record_begin(unsigned char *p)
 {
     memset(p, 0, SNIC_CONTROL__RECORD);

@@ -36,6 +36,9 @@ static uint64_t control_move_id(const struct control_op *op)
 static void control_move_end(struct snic_control *c, struct control_op *op, int status)
 {
     struct control_seg *g = &c->segs[op->seg];
+    SNIC_ASSERT(g->moving);
+    SNIC_ASSERT(c->servers[op->to].copying > 0);
+    SNIC_ASSERT(c->servers[op->to].making > 0);
     c->servers[op->to].copying--;
     c->servers[op->to].making--;
     g->moving = 0;
@@ -92,6 +95,9 @@ static int control_move_record(struct snic_control *c, struct control_op *op)
     struct control_disk *d = &c->disks[op->disk];
     struct control_seg *g = &c->segs[op->seg];
     uint32_t gen = g->gen;
+    SNIC_ASSERT(g->sealed);
+    SNIC_ASSERT(g->server == op->from);
+    SNIC_ASSERT(op->gen > g->gen);
     g->gen =
         (uint32_t)snic_max_u64(op->gen, control_seg_gen(d, g)); /* a later lease may be higher */
     g->server = op->to;
@@ -117,6 +123,8 @@ static void control_move_enter(struct snic_control *c, struct control_op *op)
     struct control_disk *d = &c->disks[op->disk];
     struct control_seg *g = &c->segs[op->seg];
     int r = 0;
+    SNIC_ASSERT(op->awaited == 0);
+    SNIC_ASSERT(g->moving);
     switch (op->state) {
     case CONTROL_MOVE_MAKE:
         (void)control_server_command(c, op->to, NULL, SNIC_CONTROL_DROP, control_move_id(op),
@@ -163,6 +171,8 @@ void control_move_answer(struct snic_control *c, struct control_op *op, int stat
         control_move_enter(c, op);
         return;
     }
+    SNIC_ASSERT(op->state < CONTROL_MOVE_RECORD);
+    SNIC_ASSERT(op->awaited == 0);
     op->state++;
     if (op->state == CONTROL_MOVE_OPEN)
         op->gen = control_seg_gen(&c->disks[op->disk], &c->segs[op->seg]) + 1;

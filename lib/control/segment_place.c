@@ -20,6 +20,7 @@ int control_location_of(const struct snic_control *c, const struct control_disk 
                         const struct control_seg *g, uint32_t gen_min,
                         struct snic_control_item *out)
 {
+    SNIC_ASSERT(g->vd == d->vd);
     if (g->state != CONTROL_PLACED || g->sealed || !d->raised ||
         c->servers[g->server].state != CONTROL_READY)
         return 0;
@@ -94,6 +95,7 @@ static int control_place_no_space(const struct snic_control *c)
 
 static int control_place_try(struct snic_control *c, struct control_op *op)
 {
+    SNIC_ASSERT(op->awaited == 0);
     struct control_disk *d = &c->disks[op->disk];
     op->to = control_place_next(c);
     if (op->to == SNIC_CONTROL__NIL)
@@ -121,6 +123,7 @@ static void control_place_end(struct snic_control *c, struct control_op *op, int
 
 int control_place(struct snic_control *c, struct control_disk *d, uint64_t segment)
 {
+    SNIC_ASSERT(segment < control_disk_segments(d));
     struct control_op *op =
         control_op_new(c, CONTROL_OP_PLACE, NULL, 0, control_session_at(c, d->session));
     if (op == NULL)
@@ -150,6 +153,8 @@ static void control_place_record(struct snic_control *c, struct control_op *op)
 {
     struct control_disk *d = &c->disks[op->disk];
     struct control_seg *g = &c->segs[op->seg];
+    SNIC_ASSERT(op->state == CONTROL_PLACE_MADE);
+    SNIC_ASSERT(g->state == CONTROL_PLACING);
     g->server = op->to;
     g->gen = op->gen;
     int r = control_put_seg(c, g);
@@ -170,6 +175,8 @@ static void control_place_record(struct snic_control *c, struct control_op *op)
 
 void control_place_answer(struct snic_control *c, struct control_op *op, int status)
 {
+    SNIC_ASSERT(op->state == CONTROL_PLACE_MAKING || status < 0);
+    SNIC_ASSERT(c->servers[op->to].making > 0);
     if (status >= 0) {
         op->state = CONTROL_PLACE_MADE;
         control_place_record(c, op);

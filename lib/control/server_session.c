@@ -101,6 +101,7 @@ void control_server_session_hello(struct control_session *s, const struct snic_c
     struct snic_control *c = s->c;
     struct snic_control_msg w;
     int error;
+    SNIC_ASSERT(s->server == SNIC_CONTROL__NIL);
     struct control_server *n = control_server_find(c, m, &error);
     if (n != NULL && (m->addr.family == 0 || m->peer.family == 0))
         error = SNIC_EINVAL;
@@ -118,6 +119,7 @@ void control_server_session_hello(struct control_session *s, const struct snic_c
         if (before != NULL)
             control_session_end(before, 0);
     }
+    SNIC_ASSERT(n->state == CONTROL_DOWN);
     n->session = s->index;
     n->state = CONTROL_CLAIMING;
     n->claimed = 0;
@@ -193,6 +195,7 @@ static void control_server_ready(struct control_session *s, struct control_serve
                                  const struct snic_control_msg *m)
 {
     struct snic_control *c = s->c;
+    SNIC_ASSERT(n->state == CONTROL_CLAIMING);
     n->state = CONTROL_READY;
     n->free = m->bytes;
     n->places = m->value;

@@ -13,6 +13,7 @@ void control_session_send(struct control_session *s, const struct snic_control_m
 {
     if (s->ended)
         return;
+    SNIC_ASSERT(s->used);
     if (control_stream_send(&s->s, m, s->c->position) == SNIC_ENOSPC) { /* C1 */
         s->c->stats.overrun++;
         s->ended = 1;
@@ -67,6 +68,7 @@ void control_sessions_full(struct snic_control *c)
 
 void control_session_end(struct control_session *s, int orderly)
 {
+    SNIC_ASSERT(s->used);
     s->ended = 1;
     if (orderly)
         control_stream_close(&s->s);

@@ -18,6 +18,8 @@ static void control_agent_meta_done(struct snic_segments_req *q);
 
 static int control_agent_meta_submit(struct snic_control_agent *a, uint16_t op)
 {
+    SNIC_ASSERT(!a->meta_submitted);
+    SNIC_ASSERT(a->meta_at < SNIC_CONTROL__COPIES);
     struct snic_segments_req *q = &a->meta_req;
     memset(q, 0, sizeof(*q));
     q->done = control_agent_meta_done;
@@ -38,6 +40,7 @@ static int control_agent_meta_submit(struct snic_control_agent *a, uint16_t op)
 static int control_agent_meta_write(struct snic_control_agent *a)
 {
     unsigned char *p = a->meta_data;
+    SNIC_ASSERT(a->new_incarnation >= a->incarnation);
     a->version = snic_max_u64(a->version + 1, a->new_incarnation);
     memset(p, 0, SNIC_SEGMENTS_BLOCK);
     snic_put_le64(p, SNIC_CONTROL__AGENT_MAGIC);
@@ -133,6 +136,7 @@ int control_agent_load(struct snic_control_agent *a)
 {
     struct snic_segments_stat stat;
     uint64_t cursor = 0;
+    SNIC_ASSERT(a->state == CONTROL_AGENT_LOADING);
     if (snic_segments_find(a->o.store, SNIC_CONTROL_META, &stat) == 0)
         return control_agent_meta_read(a);
     while (snic_segments_next(a->o.store, &cursor, &stat) == 1)

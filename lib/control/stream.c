@@ -19,6 +19,8 @@ void control_stream_init(struct control_stream *s, struct snic_net *net,
                          const struct control_stream_events *e, void *owner, unsigned char *in,
                          uint32_t in_size, unsigned char *out, uint32_t out_size)
 {
+    SNIC_ASSERT(in_size >= SNIC_CONTROL_SMALL);
+    SNIC_ASSERT(out_size >= SNIC_CONTROL_SMALL);
     memset(s, 0, sizeof(*s));
     s->net = net;
     s->e = e;
@@ -32,6 +34,19 @@ void control_stream_init(struct control_stream *s, struct snic_net *net,
 
 /* ---- Out ---- */
 
+/* T1 */
+static void control_stream_assert(const struct control_stream *s)
+{
+    SNIC_ASSERT(s->sending <= s->released);
+    SNIC_ASSERT(s->released <= s->written);
+    SNIC_ASSERT(s->written <= s->out_size);
+    SNIC_ASSERT(s->marks <= SNIC_CONTROL__MARKS);
+    if (s->marks > 0)
+        SNIC_ASSERT(s->mark[s->marks - 1].end == s->written);
+    if (s->marks == 0)
+        SNIC_ASSERT(s->released == s->written);
+}
+
 static void control_stream_flush(struct control_stream *s);
 
 /* Free the space of the bytes that were sent. */
@@ -44,6 +59,7 @@ static void control_stream_shift(struct control_stream *s)
     s->written -= n;
     for (uint32_t i = 0; i < s->marks; i++)
         s->mark[i].end -= n;
+    control_stream_assert(s);
 }
 
 /* An orderly end waits until everything has left. */
@@ -58,6 +74,7 @@ static void control_stream_end(struct control_stream *s)
 static void control_stream_sent(struct snic_net_send_req *r)
 {
     struct control_stream *s = SNIC_CONTAINER(r, struct control_stream, req);
+    SNIC_ASSERT(s->sending > 0);
     control_stream_shift(s);
     control_stream_flush(s);
     control_stream_end(s);
@@ -82,6 +99,7 @@ static void control_stream_flush(struct control_stream *s)
 void control_stream_durable(struct control_stream *s, uint64_t position)
 {
     uint32_t n = 0;
+    SNIC_ASSERT(position >= s->durable);
     s->durable = position;
     while (n < s->marks && s->mark[n].position <= position)
         s->released = s->mark[n++].end;
@@ -89,6 +107,7 @@ void control_stream_durable(struct control_stream *s, uint64_t position)
         return;
     s->marks -= n;
     memmove(s->mark, s->mark + n, s->marks * sizeof(s->mark[0]));
+    control_stream_assert(s);
     control_stream_flush(s);
 }
 
@@ -124,6 +143,7 @@ static int control_stream_append(struct control_stream *s, const struct snic_con
     }
     last->position = snic_max_u64(last->position, position);
     last->end = s->written;
+    control_stream_assert(s);
     return 0;
 }
 
@@ -205,6 +225,7 @@ static void control_stream_take(struct control_stream *s)
             break;
         }
     }
+    SNIC_ASSERT(at <= s->in_used);
     s->in_used -= at;
     memmove(s->in, s->in + at, s->in_used);
 }
@@ -227,6 +248,8 @@ static void control_stream_deliver(struct snic_timer *t, uint64_t now_ns)
     while (s->budget > 0 && !s->closing && (n = s->bufs.first) != NULL) {
         struct snic_net_buf *b = SNIC_CONTAINER(n, struct snic_net_buf, node);
         uint32_t most = (uint32_t)snic_min_u64(b->size, s->in_size - s->in_used);
+        SNIC_ASSERT(s->in_used <
+                    s->in_size); /* a full `in` has a whole message, or its peer was refused */
         memcpy(s->in + s->in_used, b->data, most);
         s->in_used += most;
         b->data += most;
@@ -292,7 +315,7 @@ static void control_stream_connected(void *ctx, struct snic_net_conn *c, int err
 static void control_stream_closed(void *ctx, struct snic_net_conn *c, int reason)
 {
     struct control_stream *s = ctx;
-    (void)c;
+    SNIC_ASSERT(s->conn == c); /* T2 */
     s->conn = NULL;
     s->closing = 1;
     control_stream_drop(s);

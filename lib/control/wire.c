@@ -275,6 +275,8 @@ static void control_wire_fields(struct control_cursor *k, struct snic_control_ms
 
 void control_msg(struct snic_control_msg *m, uint32_t type, uint32_t tag)
 {
+    SNIC_ASSERT(type != 0);
+    SNIC_ASSERT(type < SNIC_CONTROL_TYPE_END);
     memset(m, 0, sizeof(*m));
     m->type = (uint8_t)type;
     m->tag = tag;
@@ -296,6 +298,7 @@ int snic_control_put(unsigned char *out, uint32_t size, const struct snic_contro
     control_wire_fields(&k, (struct snic_control_msg *)(uintptr_t)from); /* only read */
     if ((control_type_fields[from->type] & CONTROL_F_REST) != 0 && from->body_size != 0)
         control_wire_bytes(&k, (void *)(uintptr_t)from->body, from->body_size);
+    SNIC_ASSERT(k.at <= size);
     if (k.bad != 0)
         return k.bad == SNIC_ENOSPC ? SNIC_ENOSPC : SNIC_EINVAL;
     snic_put_le16(out, SNIC_CONTROL__MAGIC);
@@ -311,6 +314,7 @@ int snic_control_put(unsigned char *out, uint32_t size, const struct snic_contro
 int snic_control_get(struct snic_control_msg *m, const unsigned char *in, uint32_t size,
                      uint32_t most)
 {
+    SNIC_ASSERT(most >= SNIC_CONTROL_HEAD);
     if (size < SNIC_CONTROL_HEAD)
         return 0;
     uint32_t body = snic_get_le32(in + 4);
@@ -332,6 +336,7 @@ int snic_control_get(struct snic_control_msg *m, const unsigned char *in, uint32
     m->tag = snic_get_le32(in + 8);
     struct control_cursor k = {.in = in, .at = SNIC_CONTROL_HEAD, .size = all};
     control_wire_fields(&k, m);
+    SNIC_ASSERT(k.at <= all);
     if (k.bad == 0 && (control_type_fields[m->type] & CONTROL_F_REST) != 0) {
         m->body = in + k.at;
         m->body_size = all - k.at;

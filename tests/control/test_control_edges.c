@@ -686,6 +686,31 @@ static void test_control_verdict_before_the_claim_ends_the_session(void **state)
     assert_true(fix.server[0].ready && fix.server[0].readies > readies);
 }
 
+/* A source sends more blocks than were requested: the copy ends, and what the server knows of its
+   own blocks stays. */
+static void test_control_copy_of_too_many_blocks_ends(void **state)
+{
+    static unsigned char body[(SNIC_CONTROL__LIST + 1) * SNIC_CONTROL__BLOCK];
+    struct snic_control_agent *a = fix.server[0].agent;
+    struct snic_control_msg m;
+    (void)state;
+    message(&m, SNIC_CONTROL_BLOCKS, "");
+    m.body = body;
+    m.body_size = sizeof(body);
+    for (uint32_t i = 0; i <= SNIC_CONTROL__LIST; i++) {
+        snic_put_le16(body + i * SNIC_CONTROL__BLOCK, (uint16_t)i);
+        body[i * SNIC_CONTROL__BLOCK + 2] = SNIC_SEGMENTS_ZERO;
+        snic_put_le64(body + i * SNIC_CONTROL__BLOCK + 8, 5);
+    }
+    for (uint32_t i = 0; i < SNIC_SEGMENTS_BLOCKS; i++)
+        a->sink.version[i] = 7;
+    a->sink.busy = 1;
+    a->sink.s.e->msg(a, &m);
+    assert_int_equal(a->sink.busy, 0);
+    for (uint32_t i = 0; i < SNIC_SEGMENTS_BLOCKS; i++)
+        assert_int_equal(a->sink.version[i], 7);
+}
+
 /* Doors of different loops are joined: two threads would run one catalog, agent or client. */
 static void test_control_doors_of_other_loops_are_refused(void **state)
 {
@@ -755,6 +780,7 @@ int main(int argc, char **argv)
         T(test_control_reissue_server_comes_again_at_any_time),
         T(test_control_name_that_goes_on_is_refused),
         T(test_control_verdict_before_the_claim_ends_the_session),
+        T(test_control_copy_of_too_many_blocks_ends),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
