@@ -355,6 +355,20 @@ void ebs_queue_admit(struct ebs_queue *q)
     }
 }
 
+int ebs_queue_work(struct ebs_queue *q)
+{
+    struct snic_timer *t;
+    while ((t = snic_wheel_pop(&q->wheel, q->now_ns)) != NULL)
+        t->fn(t, q->now_ns);
+    ebs_queue_expire(q);
+    ebs_queue_lookups(q);
+    if (!q->dirty && q->now_ns < q->qos_ns)
+        return 0;
+    q->dirty = 0;
+    ebs_queue_admit(q);
+    return 1;
+}
+
 /* ---- Deadlines ---- */
 
 static void ebs_io_expire(struct ebs_queue *q, struct snic_ebs_io *io)

@@ -17,9 +17,7 @@
  * A transport embeds the queue and, in each of its RPCs, an ebs_rpc:
  *
  *     at a poll:  q->now_ns = the time, if it is later;
- *                 while ((t = snic_wheel_pop(&q->wheel, q->now_ns)) != NULL) t->fn(t, q->now_ns);
- *                 ebs_queue_expire(q); ebs_queue_lookups(q);
- *                 if (q->dirty || q->now_ns >= q->qos_ns) { q->dirty = 0; _admit(q); send; }
+ *                 if (ebs_queue_work(q)) send;
  *     then the notifications:     _done(q), _event(q, &ev), _slow(q); after _halt() only _done(q)
  *     sleep until:                ebs_queue_deadline_ns(q), or what the transport waits for
  *
@@ -28,10 +26,8 @@
  *   dirty         both: there is something to admit or to send
  *   wheel, rng    both; rng is seeded, and the order of its draws is part of what a seed replays
  *   loads         used, suspect, backlog and busy are the transport's. On a server's removal, when
- *                 its rpcs are 0: ebs_queue_mapped(q, server, 1), then all of its load is 0. After
- *                 setting suspect to 1 call ebs_lookups_expire_now(&q->lookups, now), or no lookup
- *                 is early. busy by ebs_busy_refused(), _failed(), _clear(). backlog may count
- *                 PARKED ones.
+ *                 its rpcs are 0: ebs_server_release(), then all of its load is 0. suspect by
+ *                 ebs_server_suspect(). backlog may count PARKED ones.
  *   an RPC        acked, sent, refs (up; down by ebs_rpc_unref()) and io->retries are the
  *                 transport's; its timer both's: ended, parked or elsewhere it is not armed
  *   s             blocks_written and busy are the transport's, tables and blocks_read both's
@@ -226,10 +222,11 @@ struct ebs_queue {
     uint64_t now_ns;
     uint64_t qos_ns; /* when a disk's QoS permits; SNIC_NEVER */
     uint32_t rpcs_free;
+    uint32_t servers_high; /* numbers from this one on were never assigned */
     uint32_t slot_bits;
     uint8_t halted;
     uint8_t dirty; /* something may have to be sent or admitted */
-    uint8_t pad[6];
+    uint8_t pad[2];
     unsigned char *maps;
     size_t map_bytes; /* at the end of the memory: need not be zeroed */
     struct snic_rng rng;
@@ -366,6 +363,8 @@ void ebs_queue_expire(struct ebs_queue *q);
 void ebs_queue_lookups(struct ebs_queue *q);
 /* Admit I/Os and make their RPCs. */
 void ebs_queue_admit(struct ebs_queue *q);
+/* All of these, and the timers. @return 1: there may be something to send */
+int ebs_queue_work(struct ebs_queue *q);
 /*
  * End all RPCs and I/Os, those that are FENCING, too, with SNIC_EUNKNOWN unless a part had failed
  * before. An I/O to whose blocks there are references is done at the last ebs_rpc_unref().
@@ -397,6 +396,93 @@ SNIC_NODISCARD int ebs_queue_get_busy(const struct ebs_queue *q, uint32_t server
                                       struct snic_ebs_busy *out);
 /* 0 or SNIC_ECORRUPT. O(everything). For tests. */
 int ebs_queue_check(const struct ebs_queue *q);
+
+/* ---- Servers ---- */
+
+/* A server has the number from now on. @return 0; SNIC_EINVAL number; SNIC_EEXIST */
+SNIC_NODISCARD int ebs_server_add(struct ebs_queue *q, uint32_t server, uint64_t now_ns);
+/* The number is to be free again: map entries that point to it are forgotten.
+ * @return 0; SNIC_ENOENT; SNIC_EBUSY it has RPCs, or, without @forget, a segment is there */
+SNIC_NODISCARD int ebs_server_release(struct ebs_queue *q, uint32_t server, int forget,
+                                      uint64_t now_ns);
+/* SUSPECT or RECOVERED is reported. */
+void ebs_server_suspect(struct ebs_queue *q, struct ebs_load *l, int suspect);
+
+/* What a server's answer means for blocks of an RPC. */
+enum ebs_verdict {
+    EBS_VERDICT_OVER = 0,   /* the RPC has ended                                        */
+    EBS_VERDICT_DONE,       /* acknowledge them                                         */
+    EBS_VERDICT_DAMAGED,    /* their data: send them again                              */
+    EBS_VERDICT_BUSY,       /* send them again after the retry time                     */
+    EBS_VERDICT_MOVED,      /* ebs_rpc_park()                                           */
+    EBS_VERDICT_CONNECTION, /* it is wrong, not the blocks: send them again             */
+    EBS_VERDICT_NO_TOKEN,   /* send the disk's token, or give up                        */
+    EBS_VERDICT_REFUSED     /* give up, with snic_ebs_status_error()                    */
+};
+/* Its server answers @status, an enum snic_ebs_status or any other number, and it is not over. */
+enum ebs_verdict ebs_rpc_verdict(struct ebs_queue *q, struct ebs_rpc *r, uint32_t status);
+/* Its server has acknowledged blocks. */
+void ebs_rpc_acknowledged(struct ebs_queue *q, struct ebs_rpc *r);
+/* 1: @h answers the fence of @r. */
+int ebs_rpc_fence_matches(const struct ebs_rpc *r, uint32_t server,
+                          const struct snic_ebs_header *h);
+/* Its fence is answered: it ends, or the fence is sent again. @return 1: send the token first */
+int ebs_rpc_fence_answered(struct ebs_queue *q, struct ebs_rpc *r, uint32_t status);
+
+/* ---- What is lent to the network: trains, sends ---- */
+
+enum ebs_lent_state {
+    EBS_LENT_FREE = 0,
+    EBS_LENT_BUILT,
+    EBS_LENT_QUEUED,
+    EBS_LENT_OUT,
+    EBS_LENT_STATES
+};
+
+/* The states are in the transport's entries. */
+struct ebs_pool {
+    struct snic_queue free;
+    struct snic_queue queue; /* to be reported to the owner, in order */
+    uint32_t max;
+    uint32_t free_count;
+    uint32_t queued;
+    uint32_t pad;
+};
+
+/* NULL: none is free. */
+struct snic_node *ebs_pool_take(struct ebs_pool *p);
+void ebs_pool_queue(struct ebs_pool *p, struct snic_node *n);
+/* The first of the queue, or NULL. */
+struct snic_node *ebs_pool_next(struct ebs_pool *p);
+void ebs_pool_free(struct ebs_pool *p, struct snic_node *n);
+/* How many the network has. */
+uint32_t ebs_pool_out(const struct ebs_pool *p);
+/* @states: the number of entries in each. */
+int ebs_pool_check(const struct ebs_pool *p, const uint32_t states[EBS_LENT_STATES]);
+
+/* ---- Sets of blocks ---- */
+
+static inline uint64_t ebs_bit(uint32_t i)
+{
+    return (uint64_t)1 << i;
+}
+static inline uint32_t ebs_ones(uint64_t v)
+{
+    if ((v & (v - 1)) == 0) /* most I/Os are a block, and counting is a call on some machines */
+        return v != 0;
+    return (uint32_t)__builtin_popcountll(v);
+}
+static inline uint32_t ebs_lowest(uint64_t v)
+{
+    return (uint32_t)__builtin_ctzll(v);
+}
+/* The lowest @n bits. */
+static inline uint64_t ebs_mask(uint32_t n)
+{
+    return n >= 64 ? UINT64_MAX : ebs_bit(n) - 1;
+}
+
+/* ---- RPCs ---- */
 
 /* 1: it was abandoned, or has ended: its blocks are not sent any more. */
 static inline int ebs_rpc_is_over(const struct ebs_rpc *r)

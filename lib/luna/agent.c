@@ -24,20 +24,6 @@ static void luna_stall(struct snic_luna *c, uint64_t now_ns)
     c->s.stalls++;
 }
 
-static void luna_work(struct snic_luna *c)
-{
-    struct snic_timer *t;
-    while ((t = snic_wheel_pop(&c->q.wheel, c->q.now_ns)) != NULL)
-        t->fn(t, c->q.now_ns);
-    ebs_queue_expire(&c->q);
-    ebs_queue_lookups(&c->q);
-    if (c->q.dirty || c->q.now_ns >= c->q.qos_ns) {
-        c->q.dirty = 0;
-        ebs_queue_admit(&c->q);
-        luna_send(c);
-    }
-}
-
 /* ---- Actions ---- */
 
 static int luna_say_conn(struct snic_luna *c, struct snic_luna_action *a)
@@ -141,7 +127,8 @@ uint32_t snic_luna_poll(struct snic_luna *c, struct snic_luna_action *out, uint3
             n++;
             worked = c->q.halted;
         } else if (!worked) {
-            luna_work(c);
+            if (ebs_queue_work(&c->q))
+                luna_send(c);
             worked = 1;
         } else {
             break;
@@ -155,7 +142,7 @@ uint32_t snic_luna_poll(struct snic_luna *c, struct snic_luna_action *out, uint3
 uint64_t snic_luna_deadline_ns(struct snic_luna *c)
 {
     int events = !snic_link_alone(&c->conn_events) || !snic_link_alone(&c->server_events);
-    if (!snic_queue_empty((&c->pool.queue)) || (events && !c->q.halted))
+    if (!snic_queue_empty((&c->pool.p.queue)) || (events && !c->q.halted))
         return c->q.now_ns;
     return ebs_queue_deadline_ns(&c->q);
 }
@@ -164,13 +151,13 @@ void snic_luna_sent(struct snic_luna *c, struct snic_luna_send *s, uint64_t now_
 {
     struct luna_out *o = SNIC_CONTAINER(s, struct luna_out, s);
     c->q.now_ns = snic_max_u64(c->q.now_ns, now_ns);
-    SNIC_ASSERT(s->index < c->pool.max && &c->pool.outs[s->index] == o);
-    SNIC_ASSERT(s->state == LUNA_OUT_LENT);
+    SNIC_ASSERT(s->index < c->pool.p.max && &c->pool.outs[s->index] == o);
+    SNIC_ASSERT(s->state == EBS_LENT_OUT);
     for (uint32_t i = 0; i < s->frames; i++)
         if (o->rpc[i] != NULL)
             ebs_rpc_unref(&c->q, &o->rpc[i]->q);
     /* While other sends are free, no block waits for this one. */
-    if (c->pool.free_count == 0)
+    if (c->pool.p.free_count == 0)
         c->q.dirty = 1;
     luna_out_free(&c->pool, o);
 }
@@ -191,5 +178,5 @@ void snic_luna_get_stats(const struct snic_luna *c, struct snic_luna_stats *out)
 {
     *out = c->s;
     SNIC_EBS__QUEUE_STATS(out, &c->q.s);
-    out->sends_out = c->pool.max - c->pool.free_count - c->pool.queued;
+    out->sends_out = ebs_pool_out(&c->pool.p);
 }

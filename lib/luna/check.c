@@ -17,8 +17,8 @@ static int luna_check_conn(const struct snic_luna *c, const struct luna_conn *n)
         if (++rpcs > c->o.rpcs_max || r->out == 0 || r->conn != n->index ||
             r->q.server != n->server)
             return SNIC_ECORRUPT; /* I2 */
-        outside += luna_ones(r->out);
-        writes += ebs_io_writes(r->q.op) ? luna_ones(r->out) : 0;
+        outside += ebs_ones(r->out);
+        writes += ebs_io_writes(r->q.op) ? ebs_ones(r->out) : 0;
     }
     if (outside != n->outside || writes != n->write_out)
         return SNIC_ECORRUPT; /* I3 */
@@ -45,7 +45,7 @@ static int luna_check_server(const struct snic_luna *c, const struct luna_server
         if (r->q.where == EBS_RPC_FREE || r->q.server != s->index)
             continue;
         rpcs++;
-        backlog += r->q.where == LUNA_READY ? luna_ones(r->need) : 0;
+        backlog += r->q.where == LUNA_READY ? ebs_ones(r->need) : 0;
     }
     return ups == s->ups && rpcs == s->load->rpcs && backlog == s->load->backlog &&
                    (ups == 0) == (s->dark_ns != SNIC_NEVER)
@@ -65,7 +65,7 @@ static int luna_check_rpc(const struct luna_rpc *r, struct luna_sums *sum)
     if (snic_link_alone(&r->q.link) || snic_link_alone(&r->q.of_disk) ||
         (r->out == 0) != snic_link_alone(&r->of_conn))
         return SNIC_ECORRUPT; /* I2 */
-    if (r->queued != (r->q.where == LUNA_READY ? luna_ones(r->need) : 0))
+    if (r->queued != (r->q.where == LUNA_READY ? ebs_ones(r->need) : 0))
         return SNIC_ECORRUPT;
     if (r->q.where == EBS_RPC_ENDED)
         return r->q.refs > 0 && r->q.acked == r->q.all ? 0 : SNIC_ECORRUPT; /* I5 */
@@ -101,8 +101,8 @@ int snic_luna_check(const struct snic_luna *c)
     for (uint32_t i = 0; i < c->o.rpcs_max; i++)
         if (luna_check_rpc(&c->rpcs[i], &sum) != 0)
             return SNIC_ECORRUPT;
-    for (uint32_t i = 0; i < c->pool.max; i++)
-        if (c->pool.outs[i].s.state != LUNA_OUT_FREE)
+    for (uint32_t i = 0; i < c->pool.p.max; i++)
+        if (c->pool.outs[i].s.state != EBS_LENT_FREE)
             for (uint32_t k = 0; k < c->pool.outs[i].s.frames; k++)
                 refs += c->pool.outs[i].rpc[k] != NULL;
     return sum.rpcs == c->q.s.rpcs && sum.refs == refs ? 0 : SNIC_ECORRUPT;

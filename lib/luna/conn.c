@@ -21,9 +21,7 @@ static void luna_conn_say(struct snic_luna *c, struct luna_conn *n, uint8_t what
 
 static void luna_server_say(struct snic_luna *c, struct luna_server *s, uint8_t what)
 {
-    s->load->suspect = what == SNIC_LUNA_SUSPECT;
-    if (s->load->suspect)
-        ebs_lookups_expire_now(&c->q.lookups, c->q.now_ns);
+    ebs_server_suspect(&c->q, s->load, what == SNIC_LUNA_SUSPECT);
     s->say = what;
     if (snic_link_alone(&s->event))
         snic_link_append(&c->server_events, &s->event);
@@ -54,14 +52,10 @@ void luna_server_fired(struct snic_timer *t, uint64_t now_ns)
 
 int snic_luna_server_add(struct snic_luna *c, uint32_t server, uint64_t now_ns)
 {
-    c->q.now_ns = snic_max_u64(c->q.now_ns, now_ns);
-    if (server >= c->o.servers_max)
-        return SNIC_EINVAL;
+    int r = ebs_server_add(&c->q, server, now_ns);
+    if (r != 0)
+        return r;
     struct luna_server *s = &c->servers[server];
-    if (s->load->used)
-        return SNIC_EEXIST;
-    s->load->used = 1;
-    c->servers_high = (uint32_t)snic_max_u64(c->servers_high, server + 1);
     s->c = c;
     s->index = server;
     s->dark_ns = SNIC_NEVER;
@@ -79,13 +73,10 @@ int snic_luna_server_add(struct snic_luna *c, uint32_t server, uint64_t now_ns)
 /* Gens continue: a late event of an old connection matches none of the next server's. */
 int snic_luna_server_remove(struct snic_luna *c, uint32_t server, int forget, uint64_t now_ns)
 {
-    c->q.now_ns = snic_max_u64(c->q.now_ns, now_ns);
-    if (server >= c->o.servers_max || !c->q.loads[server].used)
-        return SNIC_ENOENT;
+    int r = ebs_server_release(&c->q, server, forget, now_ns);
+    if (r != 0)
+        return r;
     struct luna_server *s = &c->servers[server];
-    if (s->load->rpcs > 0 || (!forget && ebs_queue_mapped(&c->q, server, 0) != 0))
-        return SNIC_EBUSY;
-    (void)ebs_queue_mapped(&c->q, server, 1);
     for (uint32_t i = 0; i < c->o.conns; i++) {
         struct luna_conn *n = &s->conns[i];
         if (n->state >= SNIC_LUNA_CONNECTING)

@@ -16,30 +16,28 @@ void luna_pool_init(struct luna_pool *p, struct luna_out *outs, unsigned char *c
 {
     memset(p, 0, sizeof(*p));
     p->outs = outs;
-    p->max = max;
-    p->free_count = max;
-    for (uint32_t i = 0; i < max; i++) {
+    p->p.max = max;
+    for (uint32_t i = max; i-- > 0;) {
         outs[i].s.index = i;
         outs[i].cipher =
             cipher == NULL ? NULL : cipher + (size_t)i * SNIC_LUNA__CIPHERS * SNIC_EBS_BLOCK_BYTES;
         snic_link_init(&outs[i].lent);
-        snic_queue_push(&p->free, &outs[i].s.node);
+        ebs_pool_free(&p->p, &outs[i].s.node);
     }
 }
 
 struct luna_out *luna_out_take(struct luna_pool *p)
 {
-    struct snic_node *n = snic_queue_pop(&p->free);
+    struct snic_node *n = ebs_pool_take(&p->p);
     if (n == NULL)
         return NULL;
     struct luna_out *o = SNIC_CONTAINER(n, struct luna_out, s.node);
-    p->free_count--;
     o->s.iov = o->iov;
     o->s.iov_count = 0;
     o->s.bytes = 0;
     o->s.frames = 0;
     o->s.cookie = 0;
-    o->s.state = LUNA_OUT_BUILT;
+    o->s.state = EBS_LENT_BUILT;
     o->head_used = 0;
     o->blocks = 0;
     o->ciphers = 0;
@@ -50,32 +48,25 @@ struct luna_out *luna_out_take(struct luna_pool *p)
 void luna_out_queue(struct luna_pool *p, struct luna_out *o)
 {
     SNIC_ASSERT(o->s.iov_count > 0);
-    o->s.state = LUNA_OUT_QUEUED;
-    snic_queue_push(&p->queue, &o->s.node);
-    p->queued++;
+    o->s.state = EBS_LENT_QUEUED;
+    ebs_pool_queue(&p->p, &o->s.node);
 }
 
 struct luna_out *luna_out_next(struct luna_pool *p)
 {
-    struct snic_node *n = snic_queue_pop(&p->queue);
+    struct snic_node *n = ebs_pool_next(&p->p);
     if (n == NULL)
         return NULL;
     struct luna_out *o = SNIC_CONTAINER(n, struct luna_out, s.node);
-    p->queued--;
-    o->s.state = LUNA_OUT_LENT;
+    o->s.state = EBS_LENT_OUT;
     return o;
 }
 
 void luna_out_free(struct luna_pool *p, struct luna_out *o)
 {
-    SNIC_ASSERT(o->s.state == LUNA_OUT_LENT || o->s.state == LUNA_OUT_BUILT);
-    o->s.state = LUNA_OUT_FREE;
-    /* The one that was used last is in the cache. */
-    o->s.node.next = p->free.first;
-    p->free.first = &o->s.node;
-    if (p->free.last == NULL)
-        p->free.last = &o->s.node;
-    p->free_count++;
+    SNIC_ASSERT(o->s.state == EBS_LENT_OUT || o->s.state == EBS_LENT_BUILT);
+    o->s.state = EBS_LENT_FREE;
+    ebs_pool_free(&p->p, &o->s.node);
 }
 
 void luna_out_bytes(struct luna_out *o, const void *data, size_t size)
@@ -115,29 +106,19 @@ void luna_out_frame(struct luna_out *o, unsigned direction, const struct snic_eb
 
 int luna_pool_check(const struct luna_pool *p)
 {
-    uint32_t free_count = 0, queued = 0, states[4] = {0, 0, 0, 0};
-    for (const struct snic_node *n = p->free.first; n != NULL; n = n->next)
-        if (++free_count > p->max)
-            return SNIC_ECORRUPT;
-    for (const struct snic_node *n = p->queue.first; n != NULL; n = n->next)
-        if (++queued > p->max)
-            return SNIC_ECORRUPT;
-    for (uint32_t i = 0; i < p->max; i++) {
+    uint32_t states[EBS_LENT_STATES] = {0, 0, 0, 0};
+    for (uint32_t i = 0; i < p->p.max; i++) {
         const struct luna_out *o = &p->outs[i];
         size_t bytes = 0;
-        if (o->s.state > LUNA_OUT_LENT || o->s.index != i)
+        if (o->s.state >= EBS_LENT_STATES || o->s.index != i)
             return SNIC_ECORRUPT;
         states[o->s.state]++;
-        for (uint32_t k = 0; o->s.state != LUNA_OUT_FREE && k < o->s.iov_count; k++)
+        for (uint32_t k = 0; o->s.state != EBS_LENT_FREE && k < o->s.iov_count; k++)
             bytes += o->iov[k].size;
-        if (o->s.state != LUNA_OUT_FREE && (bytes != o->s.bytes || o->s.frames == 0))
+        if (o->s.state != EBS_LENT_FREE && (bytes != o->s.bytes || o->s.frames == 0))
             return SNIC_ECORRUPT;
     }
-    return free_count == p->free_count && queued == p->queued &&
-                   states[LUNA_OUT_FREE] == free_count && states[LUNA_OUT_QUEUED] == queued &&
-                   states[LUNA_OUT_BUILT] == 0
-               ? 0
-               : SNIC_ECORRUPT;
+    return states[EBS_LENT_BUILT] == 0 ? ebs_pool_check(&p->p, states) : SNIC_ECORRUPT;
 }
 
 /* ---- In ---- */

@@ -169,7 +169,7 @@ int snic_luna_init(struct snic_luna **out, void *mem, size_t size, const struct 
 void *snic_luna_fini(struct snic_luna *c)
 {
     SNIC_ASSERT(c->q.s.inside == 0);
-    SNIC_ASSERT(c->pool.free_count + c->pool.queued == c->pool.max);
+    SNIC_ASSERT(c->pool.p.free_count + c->pool.p.queued == c->pool.p.max);
     return c->mem;
 }
 
@@ -198,7 +198,7 @@ int snic_luna_token(struct snic_luna *c, uint32_t disk,
 {
     int r = ebs_queue_token(&c->q, disk, token);
     c->q.now_ns = snic_max_u64(c->q.now_ns, now_ns);
-    for (uint32_t i = 0; r == 1 && i < c->servers_high; i++)
+    for (uint32_t i = 0; r == 1 && i < c->q.servers_high; i++)
         for (uint32_t k = 0; k < c->o.conns && c->q.loads[i].used; k++)
             if (c->servers[i].conns[k].state == SNIC_LUNA_UP)
                 luna_token_due(c, &c->servers[i].conns[k], disk);

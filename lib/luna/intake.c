@@ -63,7 +63,7 @@ static void luna_intake_request(struct snic_luna_target *t, struct luna_peer *n,
     q->seg_id = b->seg_id;
     q->lba = b->lba + first;
     q->wver = b->wver;
-    q->need = op == SNIC_EBS_DO_READ ? luna_mask(b->blk_cnt) : 0;
+    q->need = op == SNIC_EBS_DO_READ ? ebs_mask(b->blk_cnt) : 0;
     q->data = NULL;
     q->from.frame.serial = f->serial;
     q->conn_id = n->handle;

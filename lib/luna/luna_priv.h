@@ -31,8 +31,6 @@
 
 /* ---- Sends: both sides have a pool of them ---- */
 
-enum luna_out_state { LUNA_OUT_FREE = 0, LUNA_OUT_BUILT, LUNA_OUT_QUEUED, LUNA_OUT_LENT };
-
 struct luna_rpc;
 
 struct luna_out {
@@ -51,13 +49,8 @@ struct luna_out {
 };
 
 struct luna_pool {
+    struct ebs_pool p;
     struct luna_out *outs;
-    struct snic_queue free;
-    struct snic_queue queue;
-    uint32_t max;
-    uint32_t free_count;
-    uint32_t queued;
-    uint32_t pad;
 };
 
 /* ---- A received stream ---- */
@@ -183,8 +176,7 @@ struct snic_luna {
     uint64_t expected_ns; /* when the next poll is due */
     uint64_t lag_ns;      /* all stalls */
     uint64_t client_id;
-    uint32_t turn;         /* the server that may send first */
-    uint32_t servers_high; /* numbers from this one on were never assigned */
+    uint32_t turn; /* the server that may send first */
     uint32_t pad;
     struct luna_server *servers;
     struct luna_conn *conns;
@@ -228,8 +220,6 @@ void luna_rpc_again(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks);
 void luna_rpc_wrong(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks);
 void luna_rpc_status(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks, uint32_t status,
                      uint32_t retry_us);
-void luna_rpc_give_up(struct snic_luna *c, struct luna_rpc *r, int result);
-void luna_rpc_fenced(struct snic_luna *c, struct luna_rpc *r);
 void luna_rpc_fired(struct snic_timer *t, uint64_t now_ns);
 
 /* conn.c */
@@ -256,22 +246,4 @@ static inline uint64_t luna_alive(const struct snic_luna *c)
 {
     return c->q.now_ns - c->lag_ns;
 }
-static inline uint64_t luna_bit(uint32_t i)
-{
-    return (uint64_t)1 << i;
-}
-static inline uint32_t luna_ones(uint64_t v)
-{
-    return (uint32_t)__builtin_popcountll(v);
-}
-static inline uint32_t luna_lowest(uint64_t v)
-{
-    return (uint32_t)__builtin_ctzll(v);
-}
-/** The lowest @p n bits. */
-static inline uint64_t luna_mask(uint32_t n)
-{
-    return n >= 64 ? UINT64_MAX : luna_bit(n) - 1;
-}
-
 #endif /* SNIC_LUNA_PRIV_H */

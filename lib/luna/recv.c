@@ -21,7 +21,7 @@ static struct luna_rpc *luna_in_rpc(struct snic_luna *c, struct luna_conn *n, ui
         (r->q.op == SNIC_EBS_IO_READ) != (h->type == SNIC_EBS_READ_RESP) ||
         h->pkt_cnt != r->q.count || h->pkt_id + b->blk_cnt > r->q.count)
         return NULL;
-    *blocks = luna_mask(b->blk_cnt) << h->pkt_id;
+    *blocks = ebs_mask(b->blk_cnt) << h->pkt_id;
     if ((*blocks & ~r->out) != 0 || b->lba != r->q.lba + h->pkt_id || b->seg_id != r->q.seg_id ||
         b->seg_gen != r->q.seg_gen || b->vd_id != c->q.disks[r->q.disk].vd_id ||
         (r->q.op != SNIC_EBS_IO_READ && b->wver != r->q.wver))
@@ -70,43 +70,18 @@ static void luna_in_wack(struct snic_luna *c, struct luna_conn *n)
     luna_rpc_status(c, r, blocks, h->status, b->agg_crc);
 }
 
-/* @return 1: the server refuses all our requests, as with FORBIDDEN; 0: it needs the token. */
-static int luna_in_tokenless(struct snic_luna *c, struct luna_conn *n, const struct luna_rpc *r)
-{
-    struct ebs_disk *d = &c->q.disks[r->q.disk];
-    if (n->in.h.status != SNIC_EBS_NO_TOKEN)
-        return 0;
-    if (!ebs_disk_has_token(d)) {
-        ebs_disk_token_refused(&c->q, d);
-        return 1;
-    }
-    luna_token_due(c, n, r->q.disk);
-    return 0;
-}
-
 static void luna_in_fence(struct snic_luna *c, struct luna_conn *n)
 {
     const struct snic_ebs_header *h = &n->in.h;
     struct luna_rpc *r = luna_rpc_find(c, h->rpc_id);
     n->fence_out = 0;
-    if (r == NULL || r->q.where != EBS_RPC_FENCING || r->q.server != n->server ||
-        h->u.block.seg_id != r->q.seg_id || h->u.block.seg_gen != r->q.seg_gen ||
-        h->u.block.wver <= r->q.wver) {
+    if (r == NULL || !ebs_rpc_fence_matches(&r->q, n->server, h)) {
         c->s.late++;
         return;
     }
-    if (h->status == SNIC_EBS_OK)
-        ebs_busy_clear(&c->q.loads[r->q.server].busy);
-    else if (h->status == SNIC_EBS_IO)
-        ebs_busy_failed(&c->q.loads[r->q.server].busy, c->q.now_ns);
-    /* A newer generation or lease there refuses our writes as a fence does; with GEN_AHEAD the
-       server has an older one, and writes in flight may be applied when it is raised. */
-    if (h->status == SNIC_EBS_OK || h->status == SNIC_EBS_STALE_GEN ||
-        h->status == SNIC_EBS_NO_SEGMENT || h->status == SNIC_EBS_NO_LEASE ||
-        h->status == SNIC_EBS_FORBIDDEN || luna_in_tokenless(c, n, r))
-        luna_rpc_fenced(c, r);
-    else
-        ebs_rpc_fence_refused(&c->q, &r->q);
+    uint32_t disk = r->q.disk;
+    if (ebs_rpc_fence_answered(&c->q, &r->q, h->status))
+        luna_token_due(c, n, disk);
 }
 
 /* ---- Reads ---- */
@@ -114,7 +89,7 @@ static void luna_in_fence(struct snic_luna *c, struct luna_conn *n)
 static struct luna_rpc *luna_in_live(const struct luna_conn *n, uint32_t block)
 {
     struct luna_rpc *r = n->rpc;
-    uint64_t bit = luna_bit(n->in.h.pkt_id + block);
+    uint64_t bit = ebs_bit(n->in.h.pkt_id + block);
     return r != NULL && r->q.id == n->rpc_id && r->turn == n->turn && r->q.where != EBS_RPC_FREE &&
                    (r->out & bit) != 0 && r->conn == n->index
                ? r
@@ -195,7 +170,7 @@ static void luna_in_list(struct snic_luna *c, struct luna_conn *n)
     if (luna_in_list_good(in))
         return;
     struct luna_rpc *r = n->rpc;
-    uint64_t blocks = luna_mask(b->blk_cnt) << in->h.pkt_id;
+    uint64_t blocks = ebs_mask(b->blk_cnt) << in->h.pkt_id;
     in->phase = LUNA_SKIP;
     in->skip = b->blk_cnt * (uint32_t)SNIC_EBS_BLOCK_BYTES;
     if (luna_in_live(n, 0) != NULL && (blocks & ~r->out) == 0)
@@ -209,7 +184,7 @@ static void luna_in_block(struct snic_luna *c, struct luna_conn *n, struct luna_
     struct luna_in *in = &n->in;
     const struct snic_ebs_block *b = &in->h.u.block;
     void *key = ebs_rpc_is_states(&r->q) ? NULL : c->q.disks[r->q.disk].xts_key;
-    uint64_t bit = luna_bit(in->h.pkt_id + in->done);
+    uint64_t bit = ebs_bit(in->h.pkt_id + in->done);
     uint32_t crc = in->crc;
     if (c->o.crc != NULL)
         crc = c->o.crc(c->o.crc_ctx, guest, SNIC_EBS_BLOCK_BYTES);

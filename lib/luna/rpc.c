@@ -21,7 +21,7 @@ void luna_rpc_list(struct snic_luna *c, struct luna_rpc *r)
     int on_list =
         r->q.where == EBS_RPC_FREE || r->q.where == LUNA_READY || r->q.where == EBS_RPC_OUT;
     uint32_t where = on_list ? (r->need != 0 ? LUNA_READY : EBS_RPC_OUT) : r->q.where;
-    uint32_t queued = where == LUNA_READY ? luna_ones(r->need) : 0;
+    uint32_t queued = where == LUNA_READY ? ebs_ones(r->need) : 0;
     c->q.loads[r->q.server].backlog += queued - r->queued;
     r->queued = queued;
     if (queued > 0)
@@ -40,7 +40,7 @@ void luna_rpc_list(struct snic_luna *c, struct luna_rpc *r)
 /* Remove blocks from `out`; the caller adds them to another set. */
 static void luna_rpc_take_back(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks)
 {
-    uint32_t count = luna_ones(blocks);
+    uint32_t count = ebs_ones(blocks);
     SNIC_ASSERT((blocks & ~r->out) == 0);
     if (count == 0)
         return; /* an RPC without a server has no connection */
@@ -79,19 +79,21 @@ struct luna_rpc *luna_rpc_find(struct snic_luna *c, uint64_t id)
 
 /* ---- The end ---- */
 
-static void luna_rpc_end(struct snic_luna *c, struct luna_rpc *r, int result)
+static void luna_rpc_end(struct ebs_queue *q, struct ebs_rpc *rpc, int result)
 {
+    struct luna_rpc *r = SNIC_CONTAINER(rpc, struct luna_rpc, q);
+    struct snic_luna *c = r->c;
     luna_rpc_take_back(c, r, r->out);
     r->need = 0;
     r->busy = 0;
-    c->q.loads[r->q.server].backlog -= r->queued;
+    q->loads[rpc->server].backlog -= r->queued;
     r->queued = 0;
-    ebs_rpc_end(&c->q, &r->q, result);
+    ebs_rpc_end(q, rpc, result);
 }
 
 void luna_rpc_sent(struct snic_luna *c, struct luna_rpc *r, struct luna_conn *n, uint64_t blocks)
 {
-    uint32_t count = luna_ones(blocks);
+    uint32_t count = ebs_ones(blocks);
     SNIC_ASSERT((blocks & ~r->need) == 0 && count > 0);
     SNIC_ASSERT(r->out == 0 || r->conn == n->index);
     if (r->out == 0)
@@ -110,15 +112,13 @@ void luna_rpc_acked(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks)
 {
     luna_rpc_take_back(c, r, blocks);
     r->q.acked |= blocks;
-    ebs_busy_clear(&c->q.loads[r->q.server].busy);
-    ebs_disk_token_accepted(&c->q.disks[r->q.disk]);
-    ebs_rpc_answered(&c->q, &r->q);
+    ebs_rpc_acknowledged(&c->q, &r->q);
     if (r->q.op == SNIC_EBS_IO_READ)
-        c->q.s.blocks_read += luna_ones(blocks);
+        c->q.s.blocks_read += ebs_ones(blocks);
     else
-        c->q.s.blocks_written += luna_ones(blocks);
+        c->q.s.blocks_written += ebs_ones(blocks);
     if (r->q.acked == r->q.all)
-        luna_rpc_end(c, r, 0);
+        luna_rpc_end(&c->q, &r->q, 0);
 }
 
 /* ---- Once more ---- */
@@ -133,58 +133,29 @@ void luna_rpc_again(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks)
     if (r->tries < 255)
         r->tries++;
     r->twice = 1;
-    r->q.io->retries += luna_ones(blocks);
-    c->s.replays += luna_ones(blocks);
+    r->q.io->retries += ebs_ones(blocks);
+    c->s.replays += ebs_ones(blocks);
     r->need |= blocks;
     luna_rpc_list(c, r);
 }
 
-static void luna_rpc_later(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks,
-                           uint32_t retry_us);
-
-/* The data were damaged: send or read them again, up to WRONG times. */
-void luna_rpc_wrong(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks)
-{
-    uint64_t often = 0;
-    c->s.data_crc++;
-    r->summed &= ~blocks;
-    for (uint64_t left = blocks; left != 0; left &= left - 1) {
-        uint32_t i = luna_lowest(left);
-        if (r->wrong[i] < SNIC_LUNA__WRONG)
-            r->wrong[i]++;
-        if (r->wrong[i] == SNIC_LUNA__WRONG)
-            often |= luna_bit(i);
-    }
-    if (often != 0 && r->q.op == SNIC_EBS_IO_READ) {
-        luna_rpc_give_up(c, r, SNIC_ECORRUPT);
-        return;
-    }
-    luna_rpc_again(c, r, blocks & ~often);
-    if (often != 0)
-        luna_rpc_later(c, r, often, 10000); /* a write is retried until its deadline */
-}
-
 /* ---- Expiry and fences ---- */
 
-void luna_rpc_give_up(struct snic_luna *c, struct luna_rpc *r, int result)
+static void luna_rpc_give_up(struct ebs_queue *q, struct ebs_rpc *rpc, int result)
 {
-    if (ebs_rpc_is_over(&r->q))
+    struct luna_rpc *r = SNIC_CONTAINER(rpc, struct luna_rpc, q);
+    struct snic_luna *c = r->c;
+    if (ebs_rpc_is_over(rpc))
         return;
-    if (!r->q.sent || r->q.op == SNIC_EBS_IO_READ) {
-        luna_rpc_end(c, r, result);
+    if (!rpc->sent || rpc->op == SNIC_EBS_IO_READ) {
+        luna_rpc_end(q, rpc, result);
         return;
     }
     luna_rpc_take_back(c, r, r->out);
-    r->busy = r->q.all & ~r->q.acked; /* its blocks are not sent any more */
+    r->busy = rpc->all & ~rpc->acked; /* its blocks are not sent any more */
     r->need = 0;
-    ebs_rpc_fence(&c->q, &r->q, result);
+    ebs_rpc_fence(q, rpc, result);
     luna_rpc_list(c, r);
-}
-
-void luna_rpc_fenced(struct snic_luna *c, struct luna_rpc *r)
-{
-    if (r->q.where == EBS_RPC_FENCING)
-        luna_rpc_end(c, r, r->q.result);
 }
 
 void luna_rpc_fired(struct snic_timer *t, uint64_t now_ns)
@@ -209,12 +180,6 @@ static void luna_rpc_park(struct snic_luna *c, struct luna_rpc *r, uint64_t bloc
     luna_rpc_list(c, r);
 }
 
-static void luna_rpc_lease(struct snic_luna *c, struct luna_rpc *r)
-{
-    ebs_queue_lease_lost(&c->q, r->q.disk);
-    luna_rpc_end(c, r, SNIC_ESTALE);
-}
-
 static void luna_rpc_refused(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks,
                              uint32_t status)
 {
@@ -222,9 +187,9 @@ static void luna_rpc_refused(struct snic_luna *c, struct luna_rpc *r, uint64_t b
     /* A server that answers has finished the request; without another copy in flight no fence is
        needed. */
     if (!r->twice && r->out == blocks && r->q.where != EBS_RPC_PARKED)
-        luna_rpc_end(c, r, result);
+        luna_rpc_end(&c->q, &r->q, result);
     else
-        luna_rpc_give_up(c, r, result);
+        luna_rpc_give_up(&c->q, &r->q, result);
 }
 
 /* The blocks are sent again after @p retry_us. */
@@ -240,6 +205,28 @@ static void luna_rpc_later(struct snic_luna *c, struct luna_rpc *r, uint64_t blo
     ebs_rpc_answered(&c->q, &r->q);
     luna_rpc_list(c, r);
     ebs_rpc_back_off(&c->q, &r->q, retry_us);
+}
+
+/* The data were damaged: send or read them again, up to WRONG times. */
+void luna_rpc_wrong(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks)
+{
+    uint64_t often = 0;
+    c->s.data_crc++;
+    r->summed &= ~blocks;
+    for (uint64_t left = blocks; left != 0; left &= left - 1) {
+        uint32_t i = ebs_lowest(left);
+        if (r->wrong[i] < SNIC_LUNA__WRONG)
+            r->wrong[i]++;
+        if (r->wrong[i] == SNIC_LUNA__WRONG)
+            often |= ebs_bit(i);
+    }
+    if (often != 0 && r->q.op == SNIC_EBS_IO_READ) {
+        luna_rpc_give_up(&c->q, &r->q, SNIC_ECORRUPT);
+        return;
+    }
+    luna_rpc_again(c, r, blocks & ~often);
+    if (often != 0)
+        luna_rpc_later(c, r, often, 10000); /* a write is retried until its deadline */
 }
 
 /* The server needs the disk's token (again); then the blocks are sent again. */
@@ -263,56 +250,28 @@ void luna_rpc_status(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks, u
                      uint32_t retry_us)
 {
     SNIC_ASSERT(blocks != 0 && (blocks & ~r->out) == 0);
-    if (status >= SNIC_EBS_STATUS_END)
-        status = SNIC_EBS_INVALID; /* of a later version */
-    switch ((enum snic_ebs_status)status) {
-    case SNIC_EBS_SUPERSEDED:
-        if (r->q.wver ==
-            c->q.disks[r->q.disk].wver) { /* not by a later write of this lease: there is none */
-            luna_rpc_lease(c, r);
-            break;
-        }
+    switch (ebs_rpc_verdict(&c->q, &r->q, status)) {
+    case EBS_VERDICT_OVER:
+        break;
+    case EBS_VERDICT_DONE:
         luna_rpc_acked(c, r, blocks);
         break;
-    case SNIC_EBS_OK:
-        luna_rpc_acked(c, r, blocks);
-        break;
-    case SNIC_EBS_BAD_CRC:
+    case EBS_VERDICT_DAMAGED:
         luna_rpc_wrong(c, r, blocks);
         break;
-    case SNIC_EBS_BUSY:
-        c->q.s.busy++;
-        ebs_busy_refused(&c->q.loads[r->q.server].busy, c->q.now_ns);
+    case EBS_VERDICT_BUSY:
         luna_rpc_later(c, r, blocks, retry_us);
         break;
-    case SNIC_EBS_STALE_GEN:
-    case SNIC_EBS_NO_SEGMENT:
+    case EBS_VERDICT_MOVED:
         luna_rpc_park(c, r, blocks);
         break;
-    case SNIC_EBS_FENCED:
-    case SNIC_EBS_NO_LEASE:
-        luna_rpc_lease(c, r);
+    case EBS_VERDICT_CONNECTION:
+        luna_rpc_later(c, r, blocks, 1000);
         break;
-    case SNIC_EBS_NO_CONN:
-    case SNIC_EBS_BAD_VERSION:
-    case SNIC_EBS_BAD_FLAGS:
-    case SNIC_EBS_BAD_AUTH:
-    case SNIC_EBS_UNPROVEN:
-        luna_rpc_later(c, r, blocks, 1000); /* of the connection, not of the blocks */
-        break;
-    case SNIC_EBS_NO_TOKEN:
+    case EBS_VERDICT_NO_TOKEN:
         luna_rpc_no_token(c, r, blocks);
         break;
-    case SNIC_EBS_IO:
-        ebs_busy_failed(&c->q.loads[r->q.server].busy, c->q.now_ns);
-        luna_rpc_refused(c, r, blocks, status);
-        break;
-    case SNIC_EBS_INVALID:
-    case SNIC_EBS_DAMAGED:
-    case SNIC_EBS_NO_SPACE:
-    case SNIC_EBS_FORBIDDEN:
-    case SNIC_EBS_GEN_AHEAD: /* of fences */
-    case SNIC_EBS_STATUS_END:
+    case EBS_VERDICT_REFUSED:
     default:
         luna_rpc_refused(c, r, blocks, status);
         break;
@@ -336,8 +295,8 @@ static void luna_rpc_leave(struct ebs_queue *q, struct ebs_rpc *rpc)
     r->twice = 1;
     if (r->tries < 255)
         r->tries++;
-    rpc->io->retries += luna_ones(again);
-    r->c->s.replays += luna_ones(again);
+    rpc->io->retries += ebs_ones(again);
+    r->c->s.replays += ebs_ones(again);
 }
 
 /* Send everything again that is not acknowledged. */
@@ -350,22 +309,8 @@ static void luna_rpc_begin(struct ebs_queue *q, struct ebs_rpc *rpc)
     luna_rpc_list(r->c, r);
 }
 
-static void luna_rpc_give_up_any(struct ebs_queue *q, struct ebs_rpc *rpc, int result)
-{
-    struct luna_rpc *r = SNIC_CONTAINER(rpc, struct luna_rpc, q);
-    (void)q;
-    luna_rpc_give_up(r->c, r, result);
-}
-
-static void luna_rpc_end_any(struct ebs_queue *q, struct ebs_rpc *rpc, int result)
-{
-    struct luna_rpc *r = SNIC_CONTAINER(rpc, struct luna_rpc, q);
-    (void)q;
-    luna_rpc_end(r->c, r, result);
-}
-
 const struct ebs_queue_ops luna_rpc_ops = {.made = luna_rpc_made,
                                            .leave = luna_rpc_leave,
                                            .begin = luna_rpc_begin,
-                                           .give_up = luna_rpc_give_up_any,
-                                           .end = luna_rpc_end_any};
+                                           .give_up = luna_rpc_give_up,
+                                           .end = luna_rpc_end};

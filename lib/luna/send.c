@@ -141,7 +141,7 @@ static uint32_t luna_put_data(struct snic_luna *c, struct luna_conn *n, struct l
             r->crc[pkt + i] = luna_crc(c, data);
         agg = snic_ebs_agg_add(agg, r->crc[pkt + i]);
     }
-    r->summed |= luna_mask(count) << pkt;
+    r->summed |= ebs_mask(count) << pkt;
     luna_rpc_head(c, n, r, &h, pkt, count);
     b->agg_crc = agg;
     unsigned char list[SNIC_LUNA__LIST];
@@ -178,7 +178,7 @@ static uint32_t luna_put_cipher(struct snic_luna *c, struct luna_conn *n, struct
         r->guest_tag[pkt] = snic_ebs_tag(&c->q.disks[r->q.disk].tag, r->q.lba + pkt, plain);
         r->crc[pkt] = luna_crc(c, out);
     }
-    r->summed |= luna_bit(pkt);
+    r->summed |= ebs_bit(pkt);
     luna_rpc_head(c, n, r, &h, pkt, 1);
     b->guest_tag = r->guest_tag[pkt];
     b->agg_crc = r->crc[pkt];
@@ -215,9 +215,9 @@ static uint32_t luna_put_small(struct snic_luna *c, struct luna_conn *n, struct 
 static uint32_t luna_put(struct snic_luna *c, struct luna_conn *n, struct luna_out *o,
                          struct luna_rpc *r)
 {
-    uint32_t pkt = luna_lowest(r->need), done;
+    uint32_t pkt = ebs_lowest(r->need), done;
     uint64_t run = ~(r->need >> pkt);
-    uint32_t count = run == 0 ? 64 : luna_lowest(run);
+    uint32_t count = run == 0 ? 64 : ebs_lowest(run);
     uint32_t frame = o->s.frames;
     if (frame == SNIC_LUNA_FRAMES_MAX || o->head_used + SNIC_EBS_HEADER_BYTES > sizeof(o->head))
         return 0;
@@ -234,7 +234,7 @@ static uint32_t luna_put(struct snic_luna *c, struct luna_conn *n, struct luna_o
         o->rpc[frame] = r;
         r->q.refs++;
     }
-    luna_rpc_sent(c, r, n, luna_mask(done) << pkt);
+    luna_rpc_sent(c, r, n, ebs_mask(done) << pkt);
     return done;
 }
 
@@ -439,12 +439,12 @@ static int luna_server_send(struct snic_luna *c, struct luna_server *s)
 void luna_send(struct snic_luna *c)
 {
     uint32_t first = c->turn;
-    for (uint32_t i = 0; i < c->servers_high; i++) {
-        struct luna_server *s = &c->servers[(first + i) % c->servers_high];
+    for (uint32_t i = 0; i < c->q.servers_high; i++) {
+        struct luna_server *s = &c->servers[(first + i) % c->q.servers_high];
         if (s->load->used && luna_server_send(c, s) < 0) {
             c->turn = s->index; /* it goes first when a send is free again */
             return;
         }
     }
-    c->turn = c->servers_high != 0 ? (first + 1) % c->servers_high : 0;
+    c->turn = c->q.servers_high != 0 ? (first + 1) % c->q.servers_high : 0;
 }

@@ -101,7 +101,7 @@ int snic_luna_target_init(struct snic_luna_target **out, void *mem, size_t size,
 
 void *snic_luna_target_fini(struct snic_luna_target *t)
 {
-    SNIC_ASSERT(t->pool.free_count + t->pool.queued == t->pool.max);
+    SNIC_ASSERT(t->pool.p.free_count + t->pool.p.queued == t->pool.p.max);
     return t->mem;
 }
 
@@ -308,8 +308,8 @@ void snic_luna_target_sent(struct snic_luna_target *t, struct snic_luna_send *s,
 {
     struct luna_out *o = SNIC_CONTAINER(s, struct luna_out, s);
     t->now_ns = snic_max_u64(t->now_ns, now_ns);
-    SNIC_ASSERT(s->index < t->pool.max && &t->pool.outs[s->index] == o);
-    SNIC_ASSERT(s->state == LUNA_OUT_LENT);
+    SNIC_ASSERT(s->index < t->pool.p.max && &t->pool.outs[s->index] == o);
+    SNIC_ASSERT(s->state == EBS_LENT_OUT);
     struct luna_peer *n = luna_peer_of(t, s->handle);
     snic_link_remove(&o->lent);
     if (n != NULL) {
@@ -398,7 +398,7 @@ uint32_t snic_luna_target_poll(struct snic_luna_target *t, struct snic_luna_targ
 
 uint64_t snic_luna_target_deadline_ns(const struct snic_luna_target *t)
 {
-    if (t->dirty || !snic_queue_empty((&t->pool.queue)) || !snic_link_alone(&t->closing) ||
+    if (t->dirty || !snic_queue_empty((&t->pool.p.queue)) || !snic_link_alone(&t->closing) ||
         !snic_link_alone(&t->resume))
         return t->now_ns;
     if (snic_link_alone(&t->lent))
@@ -410,7 +410,7 @@ void snic_luna_target_get_stats(const struct snic_luna_target *t,
                                 struct snic_luna_target_stats *out)
 {
     *out = t->s;
-    out->sends_out = t->pool.max - t->pool.free_count - t->pool.queued;
+    out->sends_out = ebs_pool_out(&t->pool.p);
 }
 
 int snic_luna_target_get_client(const struct snic_luna_target *t, uint32_t handle,

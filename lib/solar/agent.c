@@ -29,21 +29,6 @@ void solar_stall(struct snic_solar *c, uint64_t now_ns)
     c->s.stalls++;
 }
 
-static void solar_work(struct snic_solar *c)
-{
-    struct snic_timer *t;
-    while ((t = snic_wheel_pop(&c->q.wheel, c->q.now_ns)) != NULL)
-        t->fn(t, c->q.now_ns);
-    ebs_queue_expire(&c->q);
-    ebs_queue_lookups(&c->q);
-    if (c->q.dirty || c->q.now_ns >= c->q.qos_ns) {
-        c->q.dirty = 0;
-        ebs_queue_admit(&c->q);
-        solar_read_credit(c);
-        solar_send(c);
-    }
-}
-
 /* ---- Actions ---- */
 
 static int solar_say_path(struct snic_solar *c, struct snic_solar_action *a)
@@ -102,12 +87,9 @@ static int solar_say_io(struct snic_solar_action *a, enum snic_solar_act type,
 
 static int solar_say_train(struct snic_solar *c, struct snic_solar_action *a)
 {
-    struct snic_node *n = snic_queue_pop(&c->pool.queue);
-    if (n == NULL)
+    struct solar_train *t = solar_train_next(&c->pool);
+    if (t == NULL)
         return 0;
-    struct solar_train *t = SNIC_CONTAINER(n, struct solar_train, t.node);
-    c->pool.queued--;
-    t->t.state = SOLAR_TRAIN_LENT;
     a->type = SNIC_SOLAR_TX;
     a->train = &t->t;
     return 1;
@@ -139,7 +121,10 @@ uint32_t snic_solar_poll(struct snic_solar *c, struct snic_solar_action *out, ui
             n++;
             worked = c->q.halted;
         } else if (!worked) {
-            solar_work(c);
+            if (ebs_queue_work(&c->q)) {
+                solar_read_credit(c);
+                solar_send(c);
+            }
             worked = 1;
         } else {
             break;
@@ -153,7 +138,7 @@ uint32_t snic_solar_poll(struct snic_solar *c, struct snic_solar_action *out, ui
 uint64_t snic_solar_deadline_ns(struct snic_solar *c)
 {
     int events = !snic_link_alone(&c->path_events) || !snic_link_alone(&c->server_events);
-    if (!snic_queue_empty((&c->pool.queue)) || (events && !c->q.halted))
+    if (!snic_queue_empty((&c->pool.p.queue)) || (events && !c->q.halted))
         return c->q.now_ns;
     return ebs_queue_deadline_ns(&c->q);
 }
@@ -162,12 +147,12 @@ void snic_solar_sent(struct snic_solar *c, struct snic_solar_train *t, uint64_t 
 {
     struct solar_train *train = SNIC_CONTAINER(t, struct solar_train, t);
     c->q.now_ns = snic_max_u64(c->q.now_ns, now_ns);
-    SNIC_ASSERT(t->index < c->pool.max && &c->pool.trains[t->index] == train);
+    SNIC_ASSERT(t->index < c->pool.p.max && &c->pool.trains[t->index] == train);
     for (uint32_t i = 0; i < t->packets; i++)
         if (train->rpc[i] != NULL)
             ebs_rpc_unref(&c->q, &train->rpc[i]->q);
     /* While other trains are free, no block waits for this one. */
-    if (c->pool.free_count == 0)
+    if (c->pool.p.free_count == 0)
         c->q.dirty = 1;
     solar_train_free(&c->pool, train);
 }
@@ -176,15 +161,11 @@ void snic_solar_sent(struct snic_solar *c, struct snic_solar_train *t, uint64_t 
 
 void snic_solar_halt(struct snic_solar *c, uint64_t now_ns)
 {
-    struct snic_node *n;
+    struct solar_train *t;
     c->q.now_ns = snic_max_u64(c->q.now_ns, now_ns);
     c->q.halted = 1;
-    while ((n = snic_queue_pop(&c->pool.queue)) != NULL) {
-        struct solar_train *t = SNIC_CONTAINER(n, struct solar_train, t.node);
-        c->pool.queued--;
-        t->t.state = SOLAR_TRAIN_LENT;
+    while ((t = solar_train_next(&c->pool)) != NULL)
         snic_solar_sent(c, &t->t, now_ns);
-    }
     ebs_queue_halt(&c->q);
 }
 
@@ -192,6 +173,6 @@ void snic_solar_get_stats(const struct snic_solar *c, struct snic_solar_stats *o
 {
     *out = c->s;
     SNIC_EBS__QUEUE_STATS(out, &c->q.s);
-    out->trains_out = c->pool.max - c->pool.free_count - c->pool.queued;
+    out->trains_out = ebs_pool_out(&c->pool.p);
     out->read_out = c->read_out;
 }

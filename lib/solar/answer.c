@@ -301,14 +301,14 @@ int snic_solar_target_read_done(struct snic_solar_target *t, const struct snic_e
                                 uint64_t now_ns)
 {
     struct solar_conn *n = solar_answer_conn(t, q, now_ns);
-    uint32_t count = solar_ones(q->need), trains = solar_resp_trains(blocks, count), slot = 0;
+    uint32_t count = ebs_ones(q->need), trains = solar_resp_trains(blocks, count), slot = 0;
     struct solar_train *r = NULL;
     int leave = 1;
     if (n == NULL) {
         solar_answer_count(t, q);
         return 0;
     }
-    if (trains > t->pool.free_count) /* temporary: the pool has at least READ_TRAINS */
+    if (trains > t->pool.p.free_count) /* temporary: the pool has at least READ_TRAINS */
         return SNIC_EAGAIN;
     solar_answer_count(t, q);
     solar_conn_answers(n, q);
@@ -327,7 +327,7 @@ int snic_solar_target_read_done(struct snic_solar_target *t, const struct snic_e
             r->ack_size = 0;
             r->t.cookie = cookie;
         }
-        (void)solar_resp_put(t, n, r, q, &blocks[slot], solar_lowest(left), slot);
+        (void)solar_resp_put(t, n, r, q, &blocks[slot], ebs_lowest(left), slot);
     }
     solar_target_leave(t, r, &q->from.packet.peer);
     SNIC_ASSERT((uint32_t)leave <= trains); /* fewer where blocks could not be sealed */
@@ -342,12 +342,9 @@ uint32_t snic_solar_target_poll(struct snic_solar_target *t, struct snic_solar_t
     uint32_t n = 0;
     t->now_ns = snic_max_u64(t->now_ns, now_ns);
     while (n < max) {
-        struct snic_node *node = snic_queue_pop(&t->pool.queue);
-        if (node == NULL)
+        struct solar_train *r = solar_train_next(&t->pool);
+        if (r == NULL)
             break;
-        struct solar_train *r = SNIC_CONTAINER(node, struct solar_train, t.node);
-        t->pool.queued--;
-        r->t.state = SOLAR_TRAIN_LENT;
         if (r->ack_size != 0)
             solar_answer_close(t, r);
         if (r->t.packets == 0 && r->t.cookie == 0) /* it could not be sealed */
@@ -361,6 +358,6 @@ uint32_t snic_solar_target_poll(struct snic_solar_target *t, struct snic_solar_t
 void snic_solar_target_sent(struct snic_solar_target *t, struct snic_solar_train *train)
 {
     struct solar_train *r = SNIC_CONTAINER(train, struct solar_train, t);
-    SNIC_ASSERT(train->index < t->pool.max && &t->pool.trains[train->index] == r);
+    SNIC_ASSERT(train->index < t->pool.p.max && &t->pool.trains[train->index] == r);
     solar_train_free(&t->pool, r);
 }

@@ -22,7 +22,7 @@ static int solar_check_path(const struct snic_solar *c, const struct solar_path 
             continue;
         if (x->seq != seq || x->sent_ns < last || x->sent_ns > c->q.now_ns)
             return SNIC_ECORRUPT; /* I1 */
-        if (x->kind == SOLAR_TX_ASK && solar_ones(x->need) != x->weight)
+        if (x->kind == SOLAR_TX_ASK && ebs_ones(x->need) != x->weight)
             return SNIC_ECORRUPT;
         last = x->sent_ns;
         inflight += x->weight;
@@ -66,7 +66,7 @@ static int solar_check_server(const struct snic_solar *c, const struct solar_ser
 static int solar_check_block(const struct snic_solar *c, const struct solar_rpc *r, uint32_t pkt)
 {
     const struct solar_blk *b = &r->b[pkt];
-    uint64_t bit = solar_bit(pkt);
+    uint64_t bit = ebs_bit(pkt);
     if ((r->q.acked & bit) != 0 || pkt >= r->next)
         return 0;
     if (((r->need | r->busy) & bit) != 0 || r->q.where == EBS_RPC_PARKED ||
@@ -87,9 +87,9 @@ static int solar_check_rpc(const struct snic_solar *c, const struct solar_rpc *r
     sum->rpcs++;
     sum->refs += r->q.refs;
     if (r->credited && r->q.where != EBS_RPC_ENDED)
-        sum->read_out += (uint64_t)solar_ones(r->q.all & ~r->q.acked) * SNIC_EBS_BLOCK_BYTES;
+        sum->read_out += (uint64_t)ebs_ones(r->q.all & ~r->q.acked) * SNIC_EBS_BLOCK_BYTES;
     if ((r->q.acked & (r->need | r->busy)) != 0 || (r->need & r->busy) != 0 ||
-        (r->need & ~solar_mask(r->next)) != 0 || r->next > r->q.count ||
+        (r->need & ~ebs_mask(r->next)) != 0 || r->next > r->q.count ||
         snic_link_alone(&r->q.link) || snic_link_alone(&r->q.of_disk))
         return SNIC_ECORRUPT; /* I3, I4 */
     if (r->q.where == EBS_RPC_ENDED)
@@ -131,8 +131,8 @@ int snic_solar_check(const struct snic_solar *c)
     for (uint32_t i = 0; i < c->o.rpcs_max; i++)
         if (solar_check_rpc(c, &c->rpcs[i], &sum) != 0)
             return SNIC_ECORRUPT;
-    for (uint32_t i = 0; i < c->pool.max; i++)
-        if (c->pool.trains[i].t.state != SOLAR_TRAIN_FREE)
+    for (uint32_t i = 0; i < c->pool.p.max; i++)
+        if (c->pool.trains[i].t.state != EBS_LENT_FREE)
             for (uint32_t k = 0; k < c->pool.trains[i].t.packets; k++)
                 refs += c->pool.trains[i].rpc[k] != NULL;
     return sum.rpcs == c->q.s.rpcs && sum.read_out == c->read_out && sum.refs == refs

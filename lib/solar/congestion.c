@@ -73,7 +73,7 @@ static void solar_cc_swift(const struct snic_solar *c, struct solar_path *p, uin
     else if (cc->over_ns[i] == 0)
         cc->over_ns[i] = c->q.now_ns;
     if (delay_ns < target_ns) {
-        uint32_t live = solar_ones(c->servers[p->server].alive_mask);
+        uint32_t live = ebs_ones(c->servers[p->server].alive_mask);
         uint64_t add = (uint64_t)blocks * SNIC_SOLAR__ONE / (live > 1 ? live : 1);
         if (w > SNIC_SOLAR__ONE)
             add = add * SNIC_SOLAR__ONE / w;
@@ -186,7 +186,7 @@ void solar_cc_int(const struct snic_solar *c, struct solar_path *p, const struct
     tau = snic_min_u64(tau, t);
     cc->u = (uint32_t)((cc->u * (t - tau) + max * tau) / t);
     uint64_t full = c->o.hop_rate * t / 1000000000 / SNIC_EBS_BLOCK_BYTES; /* blocks */
-    uint32_t live = solar_ones(c->servers[p->server].alive_mask);
+    uint32_t live = ebs_ones(c->servers[p->server].alive_mask);
     uint64_t wai = snic_max_u64(full, 1) * SNIC_SOLAR__ONE / 20 / (live > 1 ? live : 1);
     int over = cc->u >= SNIC_SOLAR__CC_ETA || cc->stage >= SNIC_SOLAR__CC_STAGES;
     uint64_t w = cc->wc + snic_max_u64(wai, 20);

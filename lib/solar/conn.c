@@ -105,7 +105,7 @@ int snic_solar_target_init(struct snic_solar_target **out, void *mem, size_t siz
 
 void *snic_solar_target_fini(struct snic_solar_target *t)
 {
-    SNIC_ASSERT(t->pool.free_count + t->pool.queued == t->pool.max);
+    SNIC_ASSERT(t->pool.p.free_count + t->pool.p.queued == t->pool.p.max);
     return t->mem;
 }
 
@@ -346,25 +346,25 @@ void solar_conn_holds(struct solar_conn *n, const struct snic_ebs_request *q)
     }
     int32_t ahead = (int32_t)(q->from.packet.path_seq - p->held_seq);
     for (uint32_t i = 1; ahead > 0 && i <= 256 && i <= (uint32_t)ahead; i++)
-        p->held[(p->held_seq + i) % 256 / 64] &= ~solar_bit((p->held_seq + i) % 64);
+        p->held[(p->held_seq + i) % 256 / 64] &= ~ebs_bit((p->held_seq + i) % 64);
     if (ahead > 0)
         p->held_seq = q->from.packet.path_seq;
     if (ahead > -256)
-        p->held[q->from.packet.path_seq % 256 / 64] |= solar_bit(q->from.packet.path_seq % 64);
+        p->held[q->from.packet.path_seq % 256 / 64] |= ebs_bit(q->from.packet.path_seq % 64);
 }
 
 void solar_conn_answers(struct solar_conn *n, const struct snic_ebs_request *q)
 {
     struct solar_conn_path *p = &n->path[q->from.packet.path];
     if (p->held_gen == (256u | q->from.packet.gen) && p->held_seq - q->from.packet.path_seq < 256)
-        p->held[q->from.packet.path_seq % 256 / 64] &= ~solar_bit(q->from.packet.path_seq % 64);
+        p->held[q->from.packet.path_seq % 256 / 64] &= ~ebs_bit(q->from.packet.path_seq % 64);
 }
 
 void snic_solar_target_get_stats(const struct snic_solar_target *t,
                                  struct snic_solar_target_stats *out)
 {
     *out = t->s;
-    out->trains_out = t->pool.max - t->pool.free_count - t->pool.queued;
+    out->trains_out = ebs_pool_out(&t->pool.p);
 }
 
 int snic_solar_target_check(const struct snic_solar_target *t)
@@ -381,7 +381,7 @@ int snic_solar_target_check(const struct snic_solar_target *t)
             uint32_t train = n->path[k].train;
             if (train == SNIC_SOLAR__NIL)
                 continue;
-            if (train >= t->pool.max || t->pool.trains[train].t.state != SOLAR_TRAIN_QUEUED ||
+            if (train >= t->pool.p.max || t->pool.trains[train].t.state != EBS_LENT_QUEUED ||
                 t->pool.trains[train].ack_size == 0 || t->pool.trains[train].conn != i)
                 return SNIC_ECORRUPT; /* J2 */
         }

@@ -11,52 +11,54 @@ void solar_pool_init(struct solar_pool *p, struct solar_train *t, unsigned char 
 {
     memset(p, 0, sizeof(*p));
     p->trains = t;
-    p->max = max;
-    for (uint32_t i = 0; i < max; i++) {
+    p->p.max = max;
+    for (uint32_t i = max; i-- > 0;) {
         t[i].t.index = i;
         t[i].cipher = cipher == NULL
                           ? NULL
                           : cipher + (size_t)i * SNIC_SOLAR_TRAIN_MAX * SNIC_EBS_BLOCK_BYTES;
-        snic_queue_push(&p->free, &t[i].t.node);
+        ebs_pool_free(&p->p, &t[i].t.node);
     }
-    p->free_count = max;
 }
 
 struct solar_train *solar_train_take(struct solar_pool *p)
 {
-    struct snic_node *n = snic_queue_pop(&p->free);
+    struct snic_node *n = ebs_pool_take(&p->p);
     if (n == NULL)
         return NULL;
     struct solar_train *t = SNIC_CONTAINER(n, struct solar_train, t.node);
-    p->free_count--;
     t->t.iov = t->iov;
     t->t.iov_count = 0;
     t->t.segment = 0;
     t->t.packets = 0;
     t->t.bytes = 0;
     t->t.cookie = 0;
-    t->t.state = SOLAR_TRAIN_BUILT;
+    t->t.state = EBS_LENT_BUILT;
     t->acks = 0;
     return t;
 }
 
 void solar_train_queue(struct solar_pool *p, struct solar_train *t)
 {
-    t->t.state = SOLAR_TRAIN_QUEUED;
-    snic_queue_push(&p->queue, &t->t.node);
-    p->queued++;
+    t->t.state = EBS_LENT_QUEUED;
+    ebs_pool_queue(&p->p, &t->t.node);
+}
+
+struct solar_train *solar_train_next(struct solar_pool *p)
+{
+    struct snic_node *n = ebs_pool_next(&p->p);
+    if (n == NULL)
+        return NULL;
+    struct solar_train *t = SNIC_CONTAINER(n, struct solar_train, t.node);
+    t->t.state = EBS_LENT_OUT;
+    return t;
 }
 
 void solar_train_free(struct solar_pool *p, struct solar_train *t)
 {
-    SNIC_ASSERT(t->t.state == SOLAR_TRAIN_LENT || t->t.state == SOLAR_TRAIN_BUILT);
-    t->t.state = SOLAR_TRAIN_FREE;
-    /* The one that was used last is in the cache. */
-    t->t.node.next = p->free.first;
-    p->free.first = &t->t.node;
-    if (p->free.last == NULL)
-        p->free.last = &t->t.node;
-    p->free_count++;
+    SNIC_ASSERT(t->t.state == EBS_LENT_OUT || t->t.state == EBS_LENT_BUILT);
+    t->t.state = EBS_LENT_FREE;
+    ebs_pool_free(&p->p, &t->t.node);
 }
 
 void solar_train_add(struct solar_train *t, void *head, uint32_t head_size, const void *data,
@@ -89,22 +91,13 @@ void solar_train_append(struct solar_train *t, void *bytes, uint32_t size)
 
 int solar_pool_check(const struct solar_pool *p)
 {
-    uint32_t free_count = 0, queued = 0, states[4] = {0, 0, 0, 0};
-    for (const struct snic_node *n = p->free.first; n != NULL; n = n->next)
-        if (++free_count > p->max)
-            return SNIC_ECORRUPT;
-    for (const struct snic_node *n = p->queue.first; n != NULL; n = n->next)
-        if (++queued > p->max)
-            return SNIC_ECORRUPT;
-    for (uint32_t i = 0; i < p->max; i++) {
-        if (p->trains[i].t.state > SOLAR_TRAIN_LENT || p->trains[i].t.index != i)
+    uint32_t states[EBS_LENT_STATES] = {0, 0, 0, 0};
+    for (uint32_t i = 0; i < p->p.max; i++) {
+        if (p->trains[i].t.state >= EBS_LENT_STATES || p->trains[i].t.index != i)
             return SNIC_ECORRUPT;
         states[p->trains[i].t.state]++;
     }
-    return free_count == p->free_count && queued == p->queued &&
-                   states[SOLAR_TRAIN_FREE] == free_count && states[SOLAR_TRAIN_QUEUED] == queued
-               ? 0
-               : SNIC_ECORRUPT;
+    return ebs_pool_check(&p->p, states);
 }
 
 /* ---- Options ---- */
@@ -307,7 +300,7 @@ int snic_solar_init(struct snic_solar **out, void *mem, size_t size,
 void *snic_solar_fini(struct snic_solar *c)
 {
     SNIC_ASSERT(c->q.s.inside == 0);
-    SNIC_ASSERT(c->pool.free_count + c->pool.queued == c->pool.max);
+    SNIC_ASSERT(c->pool.p.free_count + c->pool.p.queued == c->pool.p.max);
     return c->mem;
 }
 
@@ -336,7 +329,7 @@ int snic_solar_token(struct snic_solar *c, uint32_t disk,
 {
     int r = ebs_queue_token(&c->q, disk, token);
     c->q.now_ns = snic_max_u64(c->q.now_ns, now_ns);
-    for (uint32_t i = 0; r == 1 && i < c->servers_high; i++)
+    for (uint32_t i = 0; r == 1 && i < c->q.servers_high; i++)
         if (c->servers[i].load->used)
             (void)solar_send_token(c, &c->servers[i], disk);
     return r < 0 ? r : 0;

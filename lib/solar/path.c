@@ -87,13 +87,13 @@ static void solar_path_lose(struct snic_solar *c, struct solar_path *p, struct s
     if (r != NULL && r->q.server != p->server) /* moved: it was restarted there */
         r = NULL;
     if (r != NULL && x->kind == SOLAR_TX_WRITE)
-        blocks = solar_bit(x->pkt);
+        blocks = ebs_bit(x->pkt);
     else if (r != NULL)
         blocks = x->need;
     for (uint64_t left = blocks; left != 0; left &= left - 1) {
-        const struct solar_blk *b = &r->b[solar_lowest(left)];
+        const struct solar_blk *b = &r->b[ebs_lowest(left)];
         if (b->path != p->index || b->seq != x->seq)
-            blocks &= ~solar_bit(solar_lowest(left));
+            blocks &= ~ebs_bit(ebs_lowest(left));
     }
     solar_path_release(c, p, x);
     if (blocks != 0)
@@ -132,7 +132,7 @@ static int solar_path_overtaken(const struct solar_path *p, const struct solar_t
                                 const struct solar_tx *x)
 {
     if (old->kind == SOLAR_TX_ASK && old->any)
-        return (int32_t)(p->srv_seq - old->last_in) > (int32_t)(solar_ones(old->need) + p->reorder);
+        return (int32_t)(p->srv_seq - old->last_in) > (int32_t)(ebs_ones(old->need) + p->reorder);
     return x->seq - old->seq >= p->reorder ||
            old->sent_ns + p->srtt_ns / 4 * p->reorder / SNIC_SOLAR__REORDER < x->sent_ns;
 }

@@ -76,7 +76,7 @@ static void solar_in_status(struct snic_solar *c, struct solar_rpc *r, uint64_t 
 {
     uint64_t id = r->q.id;
     for (uint64_t left = blocks; left != 0; left &= left - 1) {
-        solar_rpc_status(c, r, solar_lowest(left), status, retry_us);
+        solar_rpc_status(c, r, ebs_lowest(left), status, retry_us);
         if (r->q.id != id || r->q.where == EBS_RPC_FREE)
             return;
     }
@@ -104,7 +104,7 @@ static void solar_in_block(struct snic_solar *c, struct solar_in *in, const stru
         solar_rpc_status(c, r, a->pkt_id, SNIC_EBS_BAD_CRC, 0);
         return;
     }
-    solar_in_status(c, r, asked != 0 ? asked : solar_bit(a->pkt_id), a->status, retry_us);
+    solar_in_status(c, r, asked != 0 ? asked : ebs_bit(a->pkt_id), a->status, retry_us);
 }
 
 /* All answers of one datagram for one path are one sample: of the latest transmission of them. */
@@ -254,7 +254,7 @@ static void solar_in_data(struct snic_solar *c, struct solar_in *in)
         return;
     }
     if (h->status == SNIC_EBS_SUPERSEDED) {
-        solar_rpc_again(c, r, solar_bit(h->pkt_id)); /* no valid status of a read */
+        solar_rpc_again(c, r, ebs_bit(h->pkt_id)); /* no valid status of a read */
         return;
     }
     if (h->status != SNIC_EBS_OK) {
@@ -264,7 +264,7 @@ static void solar_in_data(struct snic_solar *c, struct solar_in *in)
     int bad = snic_ebs_addr_match(c->addr, h, &e);
     if (bad == SNIC_ENOENT) { /* late, or it released its transmission and has no valid slot */
         c->s.late++;
-        solar_rpc_again(c, r, solar_bit(h->pkt_id));
+        solar_rpc_again(c, r, ebs_bit(h->pkt_id));
         return;
     }
     c->q.s.tables += bad == SNIC_ECORRUPT;
@@ -283,7 +283,7 @@ static void solar_in_data(struct snic_solar *c, struct solar_in *in)
     if (++b->wrong >= SNIC_SOLAR__WRONG)
         solar_rpc_status(c, r, h->pkt_id, SNIC_EBS_DAMAGED, 0);
     else
-        solar_rpc_again(c, r, solar_bit(h->pkt_id));
+        solar_rpc_again(c, r, ebs_bit(h->pkt_id));
 }
 
 static void solar_in_resp(struct snic_solar *c, struct solar_in *in)
@@ -298,7 +298,7 @@ static void solar_in_resp(struct snic_solar *c, struct solar_in *in)
     if (x != NULL && x->kind == SOLAR_TX_ASK && x->rpc_id == h->rpc_id &&
         (x->need >> h->pkt_id & 1) != 0) {
         solar_in_newest(c, in, &newest, q, x, h->hold_ns, h->flags);
-        x->need &= ~solar_bit(h->pkt_id);
+        x->need &= ~ebs_bit(h->pkt_id);
         x->weight--;
         q->inflight--;
         x->any = 1;
@@ -394,40 +394,14 @@ static int solar_in_probe(struct snic_solar *c, struct solar_in *in)
     return 0;
 }
 
-/* @return 1: the server refuses all our requests, as with FORBIDDEN; 0: it needs the token. */
-static int solar_in_tokenless(struct snic_solar *c, const struct solar_rpc *r, uint32_t status)
-{
-    struct ebs_disk *d = &c->q.disks[r->q.disk];
-    if (status != SNIC_EBS_NO_TOKEN)
-        return 0;
-    if (!ebs_disk_has_token(d)) {
-        ebs_disk_token_refused(&c->q, d);
-        return 1;
-    }
-    (void)solar_send_token(c, &c->servers[r->q.server], r->q.disk);
-    return 0;
-}
-
 static int solar_in_fence(struct snic_solar *c, struct solar_in *in)
 {
-    const struct snic_ebs_header *h = &in->h;
-    struct solar_rpc *r = solar_rpc_find(c, h->rpc_id);
-    if (r == NULL || r->q.where != EBS_RPC_FENCING || r->q.server != in->s->index ||
-        h->u.block.seg_id != r->q.seg_id || h->u.block.seg_gen != r->q.seg_gen ||
-        h->u.block.wver <= r->q.wver)
+    struct solar_rpc *r = solar_rpc_find(c, in->h.rpc_id);
+    if (r == NULL || !ebs_rpc_fence_matches(&r->q, in->s->index, &in->h))
         return SNIC_ESTALE;
-    if (h->status == SNIC_EBS_OK)
-        ebs_busy_clear(&c->q.loads[r->q.server].busy);
-    else if (h->status == SNIC_EBS_IO)
-        ebs_busy_failed(&c->q.loads[r->q.server].busy, c->q.now_ns);
-    /* A newer generation or lease there refuses our writes as a fence does; with GEN_AHEAD the
-       server has an older one, and writes in flight may be applied when it is raised. */
-    if (h->status == SNIC_EBS_OK || h->status == SNIC_EBS_STALE_GEN ||
-        h->status == SNIC_EBS_NO_SEGMENT || h->status == SNIC_EBS_NO_LEASE ||
-        h->status == SNIC_EBS_FORBIDDEN || solar_in_tokenless(c, r, h->status))
-        solar_rpc_fenced(c, r);
-    else
-        ebs_rpc_fence_refused(&c->q, &r->q);
+    uint32_t disk = r->q.disk;
+    if (ebs_rpc_fence_answered(&c->q, &r->q, in->h.status))
+        (void)solar_send_token(c, in->s, disk);
     return 0;
 }
 

@@ -116,37 +116,37 @@ static void solar_rpc_slots(struct snic_solar *c, struct solar_rpc *r, uint64_t 
     if (r->q.op != SNIC_EBS_IO_READ)
         return;
     for (uint64_t left = blocks; left != 0; left &= left - 1) {
-        struct solar_blk *b = &r->b[solar_lowest(left)];
+        struct solar_blk *b = &r->b[ebs_lowest(left)];
         if (b->slotted)
             (void)snic_ebs_addr_clear(c->addr, b->slot, b->gen);
         b->slotted = 0;
     }
 }
 
-static void solar_rpc_end(struct snic_solar *c, struct solar_rpc *r, int result)
+static void solar_rpc_end(struct ebs_queue *q, struct ebs_rpc *rpc, int result)
 {
-    uint64_t left = r->q.all & ~r->q.acked;
+    struct solar_rpc *r = SNIC_CONTAINER(rpc, struct solar_rpc, q);
+    struct snic_solar *c = r->c;
+    uint64_t left = rpc->all & ~rpc->acked;
     solar_rpc_slots(c, r, left);
     if (r->credited)
-        c->read_out -= (uint64_t)solar_ones(left) * SNIC_EBS_BLOCK_BYTES;
-    c->q.loads[r->q.server].backlog -= (uint32_t)(r->q.count - r->next);
-    r->next = r->q.count;
+        c->read_out -= (uint64_t)ebs_ones(left) * SNIC_EBS_BLOCK_BYTES;
+    q->loads[rpc->server].backlog -= (uint32_t)(rpc->count - r->next);
+    r->next = rpc->count;
     r->need = 0;
     r->busy = 0;
-    ebs_rpc_end(&c->q, &r->q, result);
+    ebs_rpc_end(q, rpc, result);
     solar_read_credit(c);
 }
 
 void solar_rpc_acked(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt)
 {
-    uint64_t bit = solar_bit(pkt);
+    uint64_t bit = ebs_bit(pkt);
     if ((r->q.acked & bit) != 0 || ebs_rpc_is_over(&r->q))
         return;
     r->q.acked |= bit;
     r->busy &= ~bit;
-    ebs_busy_clear(&c->q.loads[r->q.server].busy);
-    ebs_disk_token_accepted(&c->q.disks[r->q.disk]);
-    ebs_rpc_answered(&c->q, &r->q);
+    ebs_rpc_acknowledged(&c->q, &r->q);
     if (r->q.op == SNIC_EBS_IO_READ) {
         solar_rpc_slots(c, r, bit);
         c->read_out -= SNIC_EBS_BLOCK_BYTES;
@@ -157,7 +157,7 @@ void solar_rpc_acked(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt)
         c->q.s.blocks_written++;
     }
     if (r->q.acked == r->q.all) {
-        solar_rpc_end(c, r, 0);
+        solar_rpc_end(&c->q, &r->q, 0);
     } else if ((r->need & bit) != 0) {
         r->need &= ~bit;
         if (r->q.where != EBS_RPC_PARKED)
@@ -183,13 +183,13 @@ static uint64_t solar_rpc_missing(const struct solar_rpc *r, uint64_t blocks)
 static void solar_rpc_need(struct snic_solar *c, struct solar_rpc *r, uint64_t blocks)
 {
     for (uint64_t left = blocks; left != 0; left &= left - 1) {
-        struct solar_blk *b = &r->b[solar_lowest(left)];
+        struct solar_blk *b = &r->b[ebs_lowest(left)];
         if (b->tries < 255)
             b->tries++;
         b->copies = solar_rpc_copies(b);
         b->path = SNIC_SOLAR__NO_PATH;
     }
-    r->q.io->retries += solar_ones(blocks);
+    r->q.io->retries += ebs_ones(blocks);
     r->need |= blocks;
     if (r->q.where != EBS_RPC_PARKED)
         solar_rpc_list(c, r);
@@ -201,7 +201,7 @@ void solar_rpc_again(struct snic_solar *c, struct solar_rpc *r, uint64_t blocks)
     if (blocks == 0)
         return;
     for (uint64_t left = blocks; left != 0; left &= left - 1) {
-        uint64_t tries = r->b[solar_lowest(left)].tries + UINT64_C(1);
+        uint64_t tries = r->b[ebs_lowest(left)].tries + UINT64_C(1);
         r->tries = (uint8_t)snic_min_u64(snic_max_u64(tries, r->tries), 255);
     }
     /* An RPC whose blocks are never answered would keep all others out of the windows. */
@@ -215,25 +215,20 @@ void solar_rpc_again(struct snic_solar *c, struct solar_rpc *r, uint64_t blocks)
 
 /* ---- Expiry and fences ---- */
 
-void solar_rpc_give_up(struct snic_solar *c, struct solar_rpc *r, int result)
+static void solar_rpc_give_up(struct ebs_queue *q, struct ebs_rpc *rpc, int result)
 {
-    if (ebs_rpc_is_over(&r->q))
+    struct solar_rpc *r = SNIC_CONTAINER(rpc, struct solar_rpc, q);
+    if (ebs_rpc_is_over(rpc))
         return;
-    if (!r->q.sent || r->q.op == SNIC_EBS_IO_READ) {
-        solar_rpc_end(c, r, result);
+    if (!rpc->sent || rpc->op == SNIC_EBS_IO_READ) {
+        solar_rpc_end(q, rpc, result);
         return;
     }
-    c->q.loads[r->q.server].backlog -= (uint32_t)(r->q.count - r->next);
-    r->next = r->q.count;
+    q->loads[rpc->server].backlog -= (uint32_t)(rpc->count - r->next);
+    r->next = rpc->count;
     r->need = 0;
     r->busy = 0;
-    ebs_rpc_fence(&c->q, &r->q, result);
-}
-
-void solar_rpc_fenced(struct snic_solar *c, struct solar_rpc *r)
-{
-    if (r->q.where == EBS_RPC_FENCING)
-        solar_rpc_end(c, r, r->q.result);
+    ebs_rpc_fence(q, rpc, result);
 }
 
 void solar_rpc_fired(struct snic_timer *t, uint64_t now_ns)
@@ -264,15 +259,9 @@ static void solar_rpc_park(struct snic_solar *c, struct solar_rpc *r)
     r->busy = 0;
 }
 
-static void solar_rpc_lease(struct snic_solar *c, struct solar_rpc *r)
-{
-    ebs_queue_lease_lost(&c->q, r->q.disk);
-    solar_rpc_end(c, r, SNIC_ESTALE);
-}
-
 static void solar_rpc_refused(struct snic_solar *c, struct solar_rpc *r, uint32_t status)
 {
-    solar_rpc_give_up(c, r, snic_ebs_status_error(status));
+    solar_rpc_give_up(&c->q, &r->q, snic_ebs_status_error(status));
 }
 
 /* The server responds, and the block is sent again after @p us. */
@@ -307,66 +296,36 @@ static void solar_rpc_no_token(struct snic_solar *c, struct solar_rpc *r, uint64
 void solar_rpc_status(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt, uint32_t status,
                       uint32_t retry_us)
 {
-    uint64_t bit = solar_bit(pkt);
+    uint64_t bit = ebs_bit(pkt);
     SNIC_ASSERT(pkt < r->next); /* a block never sent has no answer */
     if ((r->q.acked & bit) != 0 || ebs_rpc_is_over(&r->q))
         return;
-    if (status >= SNIC_EBS_STATUS_END)
-        status = SNIC_EBS_INVALID; /* of a later version */
-    switch ((enum snic_ebs_status)status) {
-    case SNIC_EBS_SUPERSEDED:
-        if (r->q.wver ==
-            c->q.disks[r->q.disk].wver) { /* not by a later write of this lease: there is none */
-            solar_rpc_lease(c, r);
-            break;
-        }
+    switch (ebs_rpc_verdict(&c->q, &r->q, status)) {
+    case EBS_VERDICT_OVER:
+        break;
+    case EBS_VERDICT_DONE:
         solar_rpc_acked(c, r, pkt);
         break;
-    case SNIC_EBS_OK:
-        solar_rpc_acked(c, r, pkt);
-        break;
-    case SNIC_EBS_BAD_CRC:
+    case EBS_VERDICT_DAMAGED:
         r->b[pkt].summed = 0;
         r->b[pkt].soft = 1;
         solar_rpc_again(c, r, bit);
         break;
-    case SNIC_EBS_BUSY:
-        c->q.s.busy++;
-        ebs_busy_refused(&c->q.loads[r->q.server].busy, c->q.now_ns);
+    case EBS_VERDICT_BUSY:
         solar_rpc_later(c, r, bit, retry_us);
         break;
-    case SNIC_EBS_STALE_GEN:
-    case SNIC_EBS_NO_SEGMENT:
+    case EBS_VERDICT_MOVED:
         solar_rpc_park(c, r);
         break;
-    case SNIC_EBS_FENCED:
-    case SNIC_EBS_NO_LEASE:
-        solar_rpc_lease(c, r);
+    case EBS_VERDICT_CONNECTION:
+        solar_rpc_again(c, r, bit);
         break;
-    case SNIC_EBS_NO_CONN:
-    case SNIC_EBS_BAD_VERSION:
-    case SNIC_EBS_BAD_FLAGS:
-    case SNIC_EBS_BAD_AUTH:
-    case SNIC_EBS_UNPROVEN:
-        solar_rpc_again(c, r, bit); /* of the connection, not of the block */
-        break;
-    case SNIC_EBS_NO_TOKEN:
+    case EBS_VERDICT_NO_TOKEN:
         solar_rpc_no_token(c, r, bit);
         break;
-    case SNIC_EBS_FORBIDDEN:
-        c->s.forbidden++;
-        solar_rpc_refused(c, r, status);
-        break;
-    case SNIC_EBS_IO:
-        ebs_busy_failed(&c->q.loads[r->q.server].busy, c->q.now_ns);
-        solar_rpc_refused(c, r, status);
-        break;
-    case SNIC_EBS_INVALID:
-    case SNIC_EBS_DAMAGED:
-    case SNIC_EBS_NO_SPACE:
-    case SNIC_EBS_GEN_AHEAD: /* of fences */
-    case SNIC_EBS_STATUS_END:
+    case EBS_VERDICT_REFUSED:
     default:
+        c->s.forbidden += status == SNIC_EBS_FORBIDDEN;
         solar_rpc_refused(c, r, status);
         break;
     }
@@ -389,7 +348,7 @@ static void solar_rpc_begin(struct ebs_queue *q, struct ebs_rpc *rpc)
     r->busy = 0;
     r->tries = 0;
     r->turn_ns = rpc->made_ns;
-    r->need = solar_mask(r->next) & ~rpc->acked;
+    r->need = ebs_mask(r->next) & ~rpc->acked;
     for (uint32_t i = 0; i < rpc->count; i++) {
         r->b[i].path = SNIC_SOLAR__NO_PATH;
         r->b[i].summed = 0;
@@ -401,22 +360,8 @@ static void solar_rpc_begin(struct ebs_queue *q, struct ebs_rpc *rpc)
     solar_rpc_list(r->c, r);
 }
 
-static void solar_rpc_give_up_any(struct ebs_queue *q, struct ebs_rpc *rpc, int result)
-{
-    struct solar_rpc *r = SNIC_CONTAINER(rpc, struct solar_rpc, q);
-    (void)q;
-    solar_rpc_give_up(r->c, r, result);
-}
-
-static void solar_rpc_end_any(struct ebs_queue *q, struct ebs_rpc *rpc, int result)
-{
-    struct solar_rpc *r = SNIC_CONTAINER(rpc, struct solar_rpc, q);
-    (void)q;
-    solar_rpc_end(r->c, r, result);
-}
-
 const struct ebs_queue_ops solar_rpc_ops = {.made = solar_rpc_made,
                                             .leave = solar_rpc_leave,
                                             .begin = solar_rpc_begin,
-                                            .give_up = solar_rpc_give_up_any,
-                                            .end = solar_rpc_end_any};
+                                            .give_up = solar_rpc_give_up,
+                                            .end = solar_rpc_end};

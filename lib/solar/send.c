@@ -145,7 +145,7 @@ static int solar_put_ask(struct snic_solar *c, struct solar_path *p, struct sola
     struct snic_ebs_header h;
     uint32_t n = t->t.packets, count = 0;
     for (uint64_t left = blocks; left != 0; left &= left - 1, count++) {
-        uint32_t pkt = solar_lowest(left);
+        uint32_t pkt = ebs_lowest(left);
         struct solar_blk *b = &r->b[pkt];
         struct snic_ebs_expect e = {
             .rpc_id = r->q.id, .seg_id = r->q.seg_id, .lba = r->q.lba + pkt};
@@ -160,7 +160,7 @@ static int solar_put_ask(struct snic_solar *c, struct solar_path *p, struct sola
     solar_head(c, s, p, &h, SNIC_EBS_READ_REQ);
     h.flags = (uint16_t)(flags | ((c->o.flags & SNIC_SOLAR_INT) != 0 ? SNIC_EBS_INT_REQ : 0));
     h.rpc_id = r->q.id;
-    h.pkt_id = (uint16_t)solar_lowest(blocks);
+    h.pkt_id = (uint16_t)ebs_lowest(blocks);
     h.pkt_cnt = r->q.count;
     solar_block_part(c, r, 0, &h.u.block);
     h.u.block.blk_cnt = r->q.count;
@@ -174,7 +174,7 @@ static int solar_put_ask(struct snic_solar *c, struct solar_path *p, struct sola
     x->rpc_id = r->q.id;
     x->need = blocks;
     for (uint64_t left = blocks; left != 0; left &= left - 1) {
-        struct solar_blk *b = &r->b[solar_lowest(left)];
+        struct solar_blk *b = &r->b[ebs_lowest(left)];
         b->path = p->index;
         b->seq = x->seq;
         b->tried |= (uint16_t)(1u << p->index);
@@ -218,9 +218,9 @@ static uint64_t solar_fresh_here(struct snic_solar *c, const struct solar_path *
     const struct solar_server *s = &c->servers[p->server];
     uint16_t good = s->alive_mask != 0 ? s->alive_mask : s->usable_mask;
     for (uint64_t left = blocks; left != 0; left &= left - 1) {
-        const struct solar_blk *b = &r->b[solar_lowest(left)];
+        const struct solar_blk *b = &r->b[ebs_lowest(left)];
         if ((b->tried >> p->index & 1) != 0 && (good & ~b->tried) != 0)
-            blocks &= ~solar_bit(solar_lowest(left));
+            blocks &= ~ebs_bit(ebs_lowest(left));
     }
     return blocks;
 }
@@ -233,16 +233,16 @@ static void solar_copied(struct snic_solar *c, const struct solar_path *p, struc
     const struct solar_server *s = &c->servers[p->server];
     uint16_t good = s->alive_mask != 0 ? s->alive_mask : s->usable_mask;
     for (uint64_t left = blocks; left != 0; left &= left - 1) {
-        struct solar_blk *b = &r->b[solar_lowest(left)];
+        struct solar_blk *b = &r->b[ebs_lowest(left)];
         if (b->copies > 0)
             b->copies--;
         int more = b->copies > 0 && (good & ~b->tried) != 0;
         if ((good & ~b->tried) == 0)
             b->tried = 0;
         if (!more)
-            r->need &= ~solar_bit(solar_lowest(left));
+            r->need &= ~ebs_bit(ebs_lowest(left));
     }
-    c->s.retransmits += solar_ones(blocks);
+    c->s.retransmits += ebs_ones(blocks);
 }
 
 /* Put blocks of @p r into the train. @return their number */
@@ -255,23 +255,23 @@ static uint32_t solar_fill(struct snic_solar *c, struct solar_path *p, struct so
         uint64_t part = blocks & (0 - blocks);
         if (r->q.op == SNIC_EBS_IO_READ) {
             uint32_t most = (uint32_t)snic_min_u64(SNIC_EBS_READ_BLOCKS, room - done);
-            for (uint64_t left = blocks & ~part; left != 0 && solar_ones(part) < most;
+            for (uint64_t left = blocks & ~part; left != 0 && ebs_ones(part) < most;
                  left &= left - 1)
                 part |= left & (0 - left);
-            uint32_t size = around + solar_ones(part) * SNIC_EBS_SLOT_BYTES;
+            uint32_t size = around + ebs_ones(part) * SNIC_EBS_SLOT_BYTES;
             if (!solar_fits(t, size) || solar_put_ask(c, p, t, r, part, 0) != 0)
                 break;
         } else {
             uint32_t size = around + (r->q.op == SNIC_EBS_IO_WRITE ? SNIC_EBS_BLOCK_BYTES : 0);
             if (s->write_out >= s->credit || !solar_fits(t, size))
                 break;
-            if (solar_put_write(c, p, t, r, solar_lowest(part), 0) != 0)
+            if (solar_put_write(c, p, t, r, ebs_lowest(part), 0) != 0)
                 break;
         }
-        s->sent += solar_ones(part);
-        done += solar_ones(part);
+        s->sent += ebs_ones(part);
+        done += ebs_ones(part);
         blocks &= ~part;
-        if (solar_lowest(part) >= r->next) {
+        if (ebs_lowest(part) >= r->next) {
             uint8_t next = (uint8_t)(64 - (uint32_t)__builtin_clzll(part));
             s->load->backlog -= (uint32_t)(next - r->next);
             r->next = next;
@@ -349,7 +349,7 @@ static uint32_t solar_load(struct snic_solar *c, struct solar_server *s, struct 
         if (ready == NULL)
             break;
         /* New blocks go over ALIVE paths, as long as there are any; see solar_pick(). */
-        done += solar_fill(c, p, t, ready, ready->q.all & ~solar_mask(ready->next), room - done);
+        done += solar_fill(c, p, t, ready, ready->q.all & ~ebs_mask(ready->next), room - done);
         full = ready->next < ready->q.count;
         if (!full)
             solar_rpc_list(c, ready);
@@ -443,7 +443,7 @@ static void solar_send_server(struct snic_solar *c, struct solar_server *s)
 {
     struct solar_path *p = NULL;
     uint32_t tried = 0;
-    while (solar_has_work(s) && c->pool.free_count > 0) {
+    while (solar_has_work(s) && c->pool.p.free_count > 0) {
         uint32_t want =
             s->load->backlog < SNIC_SOLAR_TRAIN_MAX ? s->load->backlog : SNIC_SOLAR_TRAIN_MAX;
         if (p == NULL || solar_room(p) < want || !solar_pick_may(c, p, 1))
@@ -459,13 +459,13 @@ static void solar_send_server(struct snic_solar *c, struct solar_server *s)
 
 void solar_send(struct snic_solar *c)
 {
-    for (uint32_t i = 0; i < c->servers_high; i++) {
-        struct solar_server *s = &c->servers[(c->turn + i) % c->servers_high];
+    for (uint32_t i = 0; i < c->q.servers_high; i++) {
+        struct solar_server *s = &c->servers[(c->turn + i) % c->q.servers_high];
         if (s->load->used && s->up)
             solar_send_server(c, s);
     }
-    c->turn = c->servers_high != 0 ? (c->turn + 1) % c->servers_high : 0;
-    c->s.train_waits += c->pool.free_count == 0;
+    c->turn = c->q.servers_high != 0 ? (c->turn + 1) % c->q.servers_high : 0;
+    c->s.train_waits += c->pool.p.free_count == 0;
 }
 
 /* ---- Single packets ---- */
@@ -491,7 +491,7 @@ int solar_send_probe(struct snic_solar *c, struct solar_path *p, uint32_t paddin
 {
     struct solar_server *s = solar_server_of(c, p);
     struct snic_ebs_header h;
-    if (!s->up || c->pool.free_count == 0 || p->next_seq - p->una >= SNIC_SOLAR__RING - 1)
+    if (!s->up || c->pool.p.free_count == 0 || p->next_seq - p->una >= SNIC_SOLAR__RING - 1)
         return 0;
     solar_head(c, s, p, &h, SNIC_EBS_PROBE);
     h.u.probe.probe_bytes = SNIC_EBS_HEADER_BYTES + padding;
@@ -534,7 +534,7 @@ int solar_send_hello(struct snic_solar *c, struct solar_path *p)
 /* One of the paths in @p mask, at random. */
 static uint32_t solar_any_path(struct snic_solar *c, uint32_t mask)
 {
-    for (uint32_t skip = (uint32_t)snic_rng_below(&c->q.rng, solar_ones(mask)); skip > 0; skip--)
+    for (uint32_t skip = (uint32_t)snic_rng_below(&c->q.rng, ebs_ones(mask)); skip > 0; skip--)
         mask &= mask - 1;
     return (uint32_t)__builtin_ctz(mask);
 }
@@ -588,11 +588,11 @@ int solar_send_hedge(struct snic_solar *c, struct solar_path *from)
     struct solar_tx *x = solar_path_find(from, from->next_seq - 1);
     struct solar_rpc *r = x == NULL ? NULL : solar_rpc_find(c, x->rpc_id);
     /* Its segment may have moved: then all of the RPC was restarted there. */
-    if (r == NULL || r->q.server != from->server || !s->up || c->pool.free_count == 0 ||
+    if (r == NULL || r->q.server != from->server || !s->up || c->pool.p.free_count == 0 ||
         s->hedged >= s->sent / 10 + SNIC_SOLAR__SEND_SLACK)
         return 0;
     uint64_t blocks =
-        x->kind == SOLAR_TX_ASK ? x->need & ~r->q.acked : solar_bit(x->pkt) & ~r->q.acked;
+        x->kind == SOLAR_TX_ASK ? x->need & ~r->q.acked : ebs_bit(x->pkt) & ~r->q.acked;
     struct solar_path *p = solar_pick(c, s, 1, 1u << from->index);
     if (blocks == 0 || p == NULL || r->q.where == EBS_RPC_PARKED || ebs_rpc_is_over(&r->q) ||
         s->alive_mask == 0)
@@ -600,15 +600,15 @@ int solar_send_hedge(struct snic_solar *c, struct solar_path *from)
     struct solar_train *t = solar_train_take(&c->pool);
     int bad = x->kind == SOLAR_TX_ASK
                   ? solar_put_ask(c, p, t, r, blocks, SNIC_EBS_HEDGE)
-                  : solar_put_write(c, p, t, r, solar_lowest(blocks), SNIC_EBS_HEDGE);
+                  : solar_put_write(c, p, t, r, ebs_lowest(blocks), SNIC_EBS_HEDGE);
     if (bad) {
         solar_train_free(&c->pool, t);
         return 0;
     }
-    s->hedged += solar_ones(blocks);
+    s->hedged += ebs_ones(blocks);
     c->s.hedges++;
-    c->s.retransmits += solar_ones(blocks);
-    r->q.io->retries += solar_ones(blocks);
+    c->s.retransmits += ebs_ones(blocks);
+    r->q.io->retries += ebs_ones(blocks);
     if (s->sent > (1u << 20)) { /* the budget decays: it covers recent traffic only */
         s->sent /= 2;
         s->hedged /= 2;

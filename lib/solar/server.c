@@ -24,14 +24,10 @@ static void solar_server_fresh(struct snic_solar *c, struct solar_server *s)
 
 int snic_solar_server_add(struct snic_solar *c, uint32_t server, uint64_t now_ns)
 {
-    c->q.now_ns = snic_max_u64(c->q.now_ns, now_ns);
-    if (server >= c->o.servers_max)
-        return SNIC_EINVAL;
+    int r = ebs_server_add(&c->q, server, now_ns);
+    if (r != 0)
+        return r;
     struct solar_server *s = &c->servers[server];
-    if (s->load->used)
-        return SNIC_EEXIST;
-    s->load->used = 1;
-    c->servers_high = (uint32_t)snic_max_u64(c->servers_high, server + 1);
     s->c = c;
     s->index = server;
     s->credit = c->o.window_start * c->o.paths;
@@ -64,13 +60,8 @@ int snic_solar_server_add(struct snic_solar *c, uint32_t server, uint64_t now_ns
 /* Drop its queued trains: the next server with this number has another address. */
 static void solar_server_unsend(struct snic_solar *c, uint32_t server)
 {
-    struct snic_queue all = c->pool.queue;
-    struct snic_node *n;
-    memset(&c->pool.queue, 0, sizeof(c->pool.queue));
-    c->pool.queued = 0;
-    while ((n = snic_queue_pop(&all)) != NULL) {
-        struct solar_train *t = SNIC_CONTAINER(n, struct solar_train, t.node);
-        t->t.state = SOLAR_TRAIN_BUILT;
+    for (uint32_t n = c->pool.p.queued; n > 0; n--) {
+        struct solar_train *t = solar_train_next(&c->pool);
         if (t->t.server == server)
             snic_solar_sent(c, &t->t, c->q.now_ns);
         else
@@ -86,13 +77,10 @@ static void solar_server_unsend(struct snic_solar *c, uint32_t server)
  */
 int snic_solar_server_remove(struct snic_solar *c, uint32_t server, int forget, uint64_t now_ns)
 {
-    c->q.now_ns = snic_max_u64(c->q.now_ns, now_ns);
-    if (server >= c->o.servers_max || !c->q.loads[server].used)
-        return SNIC_ENOENT;
+    int r = ebs_server_release(&c->q, server, forget, now_ns);
+    if (r != 0)
+        return r;
     struct solar_server *s = &c->servers[server];
-    if (s->load->rpcs > 0 || (!forget && ebs_queue_mapped(&c->q, server, 0) != 0))
-        return SNIC_EBUSY;
-    (void)ebs_queue_mapped(&c->q, server, 1);
     solar_server_unsend(c, server);
     for (uint32_t i = 0; i < c->path_slots; i++) {
         struct solar_path *p = &s->paths[i];
@@ -221,9 +209,7 @@ static void solar_server_say_hello(struct snic_solar *c, struct solar_server *s)
 
 static void solar_server_say(struct snic_solar *c, struct solar_server *s, uint8_t what)
 {
-    s->load->suspect = what == SNIC_SOLAR_SUSPECT;
-    if (s->load->suspect)
-        ebs_lookups_expire_now(&c->q.lookups, c->q.now_ns);
+    ebs_server_suspect(&c->q, s->load, what == SNIC_SOLAR_SUSPECT);
     s->say = what;
     if (snic_link_alone(&s->event))
         snic_link_append(&c->server_events, &s->event);

@@ -214,13 +214,6 @@ struct solar_rpc {
     struct solar_blk b[SNIC_EBS_RPC_BLOCKS];
 };
 
-enum solar_train_state {
-    SOLAR_TRAIN_FREE = 0,
-    SOLAR_TRAIN_BUILT,
-    SOLAR_TRAIN_QUEUED,
-    SOLAR_TRAIN_LENT
-};
-
 struct solar_train {
     struct snic_solar_train t;
     struct snic_iov iov[SNIC_SOLAR_TRAIN_MAX * SNIC_SOLAR__PIECES];
@@ -238,12 +231,8 @@ struct solar_train {
 
 /* Trains: a pool and the queue of those to be sent; both objects have one. */
 struct solar_pool {
+    struct ebs_pool p;
     struct solar_train *trains;
-    struct snic_queue free;
-    struct snic_queue queue;
-    uint32_t max;
-    uint32_t free_count;
-    uint32_t queued;
 };
 
 struct snic_solar {
@@ -257,10 +246,9 @@ struct snic_solar {
     uint64_t client_id;
     uint64_t read_out;
     uint64_t read_max;
-    uint64_t pn_used;      /* on any path of servers whose numbers were released */
-    uint32_t path_slots;   /* per server */
-    uint32_t turn;         /* the server that may send first */
-    uint32_t servers_high; /* numbers from this one on were never assigned */
+    uint64_t pn_used;    /* on any path of servers whose numbers were released */
+    uint32_t path_slots; /* per server */
+    uint32_t turn;       /* the server that may send first */
     struct solar_server *servers;
     struct solar_path *paths;
     struct solar_rpc *rpcs;
@@ -282,6 +270,8 @@ void solar_pool_init(struct solar_pool *p, struct solar_train *t, unsigned char 
                      uint32_t max);
 struct solar_train *solar_train_take(struct solar_pool *p);
 void solar_train_queue(struct solar_pool *p, struct solar_train *t);
+/** The next of the queue, now the owner's, or NULL. */
+struct solar_train *solar_train_next(struct solar_pool *p);
 void solar_train_free(struct solar_pool *p, struct solar_train *t);
 int solar_pool_check(const struct solar_pool *p);
 /** Append a packet: @p head_size bytes of header and @p data_size of data. */
@@ -303,8 +293,6 @@ void solar_rpc_acked(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt);
 void solar_rpc_again(struct snic_solar *c, struct solar_rpc *r, uint64_t blocks);
 void solar_rpc_status(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt, uint32_t status,
                       uint32_t retry_us);
-void solar_rpc_give_up(struct snic_solar *c, struct solar_rpc *r, int result);
-void solar_rpc_fenced(struct snic_solar *c, struct solar_rpc *r);
 void solar_rpc_fired(struct snic_timer *t, uint64_t now_ns);
 void solar_read_credit(struct snic_solar *c);
 void *solar_rpc_guest(const struct solar_rpc *r, uint32_t pkt);
@@ -383,24 +371,4 @@ static inline struct solar_session *solar_session_of(struct solar_server *s)
 {
     return s->secret != NULL ? &s->session : NULL;
 }
-static inline uint64_t solar_bit(uint32_t i)
-{
-    return (uint64_t)1 << i;
-}
-static inline uint32_t solar_ones(uint64_t v)
-{
-    if ((v & (v - 1)) == 0) /* most I/Os are a block, and counting is a call on some machines */
-        return v != 0;
-    return (uint32_t)__builtin_popcountll(v);
-}
-static inline uint32_t solar_lowest(uint64_t v)
-{
-    return (uint32_t)__builtin_ctzll(v);
-}
-/** The lowest @p n bits. */
-static inline uint64_t solar_mask(uint32_t n)
-{
-    return n >= 64 ? UINT64_MAX : solar_bit(n) - 1;
-}
-
 #endif /* SNIC_SOLAR_PRIV_H */

@@ -170,7 +170,7 @@ static void solar_target_request(const struct solar_req_in *in, struct snic_ebs_
     if (op == SNIC_EBS_DO_WRITE)
         in->n->client_stats.blocks_written += q->count;
     if (op == SNIC_EBS_DO_READ)
-        in->n->client_stats.blocks_read += solar_ones(q->need);
+        in->n->client_stats.blocks_read += ebs_ones(q->need);
     solar_conn_holds(in->n, q);
     if ((q->from.packet.flags & SNIC_EBS_INT_REQ) != 0 && in->place.int_at != 0)
         memcpy(q->from.packet.telemetry, in->bytes + in->place.int_at, SNIC_EBS_INT_BYTES);
@@ -222,10 +222,10 @@ static int solar_target_read(struct snic_solar_target *t, struct solar_req_in *i
                              struct snic_ebs_request *q)
 {
     const struct snic_ebs_block *b = &in->h.u.block;
-    uint32_t count = solar_ones(b->need_mask);
+    uint32_t count = ebs_ones(b->need_mask);
     if (!solar_target_bound(b) || (b->op != SNIC_EBS_DATA && b->op != SNIC_EBS_STATES) ||
         count == 0 || count > SNIC_EBS_READ_BLOCKS || b->blk_cnt > SNIC_EBS_RPC_BLOCKS ||
-        (b->need_mask & ~solar_mask(b->blk_cnt)) != 0 || in->h.pkt_cnt != b->blk_cnt ||
+        (b->need_mask & ~ebs_mask(b->blk_cnt)) != 0 || in->h.pkt_cnt != b->blk_cnt ||
         (uint32_t)b->blk_off + b->blk_cnt > SNIC_EBS_SEGMENT_BLOCKS ||
         in->place.body_size != count * SNIC_EBS_SLOT_BYTES) {
         solar_target_nak(t, in, SNIC_EBS_INVALID, 0, 0);

@@ -25,8 +25,8 @@ BUGS = [
     ("who asks again asks as often", "lib/ebs/lookup.c",
      "(sent <= 3 ? 1u << (sent - 1) : SNIC_EBS__LOOKUP_DOUBLE)", "1u", ("away", "*seldom*")),
     ("what has moved is held for done", "lib/solar/rpc.c",
-     "r->need = solar_mask(r->next) & ~rpc->acked;",
+     "r->need = ebs_mask(r->next) & ~rpc->acked;",
      "if (rpc->count > 1 && r->next > 1) rpc->acked |= 1; r->need = "
-     "solar_mask(r->next) & ~rpc->acked;",
+     "ebs_mask(r->next) & ~rpc->acked;",
      ("away", "*many_solar*")),
 ]
