@@ -5,8 +5,6 @@
  */
 #include "kvfs/data_priv.h"
 
-enum { KVFS_ATTR_TRUNCATE = 1 }; /* op->phase from which kvfs_truncate() counts */
-
 int kvfs_run_getattr(struct kvfs_op *op)
 {
     struct snic_fsop_attr a;
@@ -151,7 +149,8 @@ int kvfs_run_setattr(struct kvfs_op *op)
     int rc = kvfs_lock(op, op->ino, KVFS_EXCLUSIVE);
     if (rc == 0)
         rc = kvfs_get_attr(op, op->ino, &a);
-    if (rc == 0 && op->phase == 0) { /* later the owner may have changed */
+    if (rc == 0 &&
+        !kvfs_data_commits(op, KVFS_DATA_ONLY_STEP)) { /* later the owner may have changed */
         rc = kvfs_attr_check_values(op->req, &a);
         if (rc == 0 && (op->req->flags & SNIC_FSOP_CHECKED) == 0)
             rc = kvfs_attr_check_caller(op, &a);
@@ -170,7 +169,7 @@ int kvfs_run_setattr(struct kvfs_op *op)
             rc = kvfs_put_attr(op, &a);
         return rc != 0 ? rc : kvfs_commit_reply(op, &a);
     }
-    rc = kvfs_truncate(op, &a, op->req->attr.size, KVFS_ATTR_TRUNCATE);
+    rc = kvfs_truncate(op, &a, op->req->attr.size, KVFS_DATA_ONLY_STEP);
     if (rc == 0)
         kvfs_reply_attr(op, &a);
     return rc;

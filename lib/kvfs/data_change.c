@@ -5,17 +5,15 @@
  */
 #include "kvfs/data_priv.h"
 
-/* op->s */
-enum { KVFS_CHANGE_ALLOCATED = KVFS_DATA_WORD, KVFS_CHANGE_TAIL };
-/* op->s[KVFS_CHANGE_TAIL] */
+/* op->s[KVFS_DATA_S_TAIL] */
 enum { KVFS_CHANGE_TAIL_CLEAN = 1, KVFS_CHANGE_TAIL_SENT = 2 };
 
 int kvfs_data_shared(struct kvfs_op *op)
 {
-    enum { KVFS_ALONE = 1, KVFS_AMONG = 2 };
-    if (op->s[KVFS_DATA_SHARED] == 0)
-        op->s[KVFS_DATA_SHARED] = kvfs_alone(op->k) ? KVFS_ALONE : KVFS_AMONG;
-    return op->s[KVFS_DATA_SHARED] == KVFS_AMONG;
+    enum { KVFS_DATA_UNKNOWN = 0, KVFS_DATA_IS_ALONE, KVFS_DATA_IS_SHARED };
+    if (op->s[KVFS_DATA_S_SHARED] == KVFS_DATA_UNKNOWN)
+        op->s[KVFS_DATA_S_SHARED] = kvfs_alone(op->k) ? KVFS_DATA_IS_ALONE : KVFS_DATA_IS_SHARED;
+    return op->s[KVFS_DATA_S_SHARED] == KVFS_DATA_IS_SHARED;
 }
 
 const struct kvfs_ahead *kvfs_data_ahead(struct kvfs_op *op, uint64_t ino)
@@ -24,47 +22,48 @@ const struct kvfs_ahead *kvfs_data_ahead(struct kvfs_op *op, uint64_t ino)
     if (ahead != NULL && !ahead->known) {
         ahead->known = 1;
         ahead->clean = kvfs_tail_is_clean(op, ino);
-        ahead->again = (op->s[KVFS_CHANGE_TAIL] & KVFS_CHANGE_TAIL_SENT) != 0;
+        ahead->again = (op->s[KVFS_DATA_S_TAIL] & KVFS_CHANGE_TAIL_SENT) != 0;
     }
     return ahead;
 }
 
 void kvfs_data_send_ahead(struct kvfs_op *op, uint64_t ino, int tail)
 {
-    kvfs_save_word(op, KVFS_CHANGE_TAIL, KVFS_CHANGE_TAIL_SENT);
+    kvfs_save_word(op, KVFS_DATA_S_TAIL, KVFS_CHANGE_TAIL_SENT);
     if (tail)
         kvfs_tail_set(op, ino, 0);
 }
 
 void kvfs_data_commit_note(struct kvfs_op *op, int64_t allocated, int clean)
 {
-    op->s[KVFS_CHANGE_ALLOCATED] = (uint64_t)allocated;
-    op->s[KVFS_CHANGE_TAIL] &= KVFS_CHANGE_TAIL_SENT;
-    op->s[KVFS_CHANGE_TAIL] |= clean ? KVFS_CHANGE_TAIL_CLEAN : 0;
+    op->s[KVFS_DATA_S_ALLOCATED] = (uint64_t)allocated;
+    op->s[KVFS_DATA_S_TAIL] &= KVFS_CHANGE_TAIL_SENT;
+    op->s[KVFS_DATA_S_TAIL] |= clean ? KVFS_CHANGE_TAIL_CLEAN : 0;
 }
 
-int kvfs_data_commit(struct kvfs_op *op, uint64_t ino, int durable, uint32_t done)
+int kvfs_data_commit(struct kvfs_op *op, uint64_t ino, int durable, uint32_t step)
 {
     int64_t counted, allocated;
     int rc;
-    if (op->phase == done + 1)
+    if (op->phase == (step | KVFS_DATA_COMMITTED))
         return 0;
-    op->phase = done;
     rc = kvfs_commit(op, durable);
+    if (op->commit_state != KVFS_COMMIT_NONE) /* else the next run notes the changes again */
+        op->phase = step | KVFS_DATA_COMMITTING;
     if (rc == KVFS_PENDING)
         return rc;
     if (rc != 0) {
         kvfs_tail_set(op, ino, 0);
         return rc;
     }
-    op->phase = done + 1;
-    counted = (int64_t)op->s[KVFS_CHANGE_ALLOCATED];
+    op->phase = step | KVFS_DATA_COMMITTED;
+    counted = (int64_t)op->s[KVFS_DATA_S_ALLOCATED];
     allocated = kvfs_commit_allocated(op);
     if (allocated == INT64_MIN) /* outcome read back: records committed, object's space unknown */
         kvfs_tail_set(op, ino, 0);
-    else if ((op->s[KVFS_CHANGE_TAIL] & KVFS_CHANGE_TAIL_CLEAN) != 0)
+    else if ((op->s[KVFS_DATA_S_TAIL] & KVFS_CHANGE_TAIL_CLEAN) != 0)
         kvfs_tail_set(op, ino, 1);
-    op->s[KVFS_CHANGE_TAIL] = 0;
+    op->s[KVFS_DATA_S_TAIL] = 0;
     if (counted == INT64_MIN || allocated == INT64_MIN || counted == allocated)
         return 0;
     return kvfs_defer_space(op, ino, allocated - counted);
@@ -82,7 +81,7 @@ int kvfs_data_defer_times(struct kvfs_op *op, uint64_t ino, int64_t allocated)
     if (rc == 0 && allocated != 0)
         rc = kvfs_defer_space(op, ino, allocated);
     if (rc == 0)
-        op->s[KVFS_CHANGE_TAIL] = 0;
+        op->s[KVFS_DATA_S_TAIL] = 0;
     return rc;
 }
 

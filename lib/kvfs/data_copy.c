@@ -12,12 +12,12 @@ enum { KVFS_COPY_CHUNK = 61440, KVFS_COPY_ENOUGH = SNIC_FSOP_IO_MAX };
 SNIC_STATIC_ASSERT(KVFS_COPY_CHUNK + SNIC_KVFS_SMALL_MAX <= SNIC_KVOP_VALUE_MAX,
                    "copies beside others");
 enum {
-    KVFS_COPY_READ = 0,    /* a round begins */
-    KVFS_COPY_WRITE = 1,   /* the bytes are in memory */
-    KVFS_COPY_HOLE = 2,    /* the source has a hole */
-    KVFS_COPY_DONE = 3,    /* and 4 */
-    KVFS_COPY_GROW = 5,    /* to 12: kvfs_truncate() */
-    KVFS_COPY_CONVERT = 13 /* and 14 */
+    KVFS_COPY_READ = 0, /* a round begins */
+    KVFS_COPY_WRITE,    /* the bytes are in memory */
+    KVFS_COPY_HOLE,     /* the source has a hole */
+    KVFS_COPY_BYTES,    /* commits: of bytes, of the size for a hole, of a conversion */
+    KVFS_COPY_GROW,
+    KVFS_COPY_CONVERT
 };
 /* op->s */
 enum { KVFS_COPY_SO_FAR = 0, KVFS_COPY_NOW = 1, KVFS_COPY_ALL = 2 };
@@ -125,7 +125,7 @@ static int kvfs_data_copy_write(struct kvfs_op *op, const struct kvfs_copy *c, u
                            .flags = op->req->flags & SNIC_FSOP_SYNC,
                            .offset = c->offset2,
                            .bytes = bytes,
-                           .done = KVFS_COPY_DONE};
+                           .step = KVFS_COPY_BYTES};
     int rc;
     if (iov == NULL)
         return SNIC_ENOMEM;
@@ -184,9 +184,9 @@ static int kvfs_data_copy_converts_first(struct kvfs_op *op, const struct kvfs_c
 static int kvfs_data_copy_round(struct kvfs_op *op, struct kvfs_copy *c)
 {
     int rc = 0;
-    if (op->phase == KVFS_COPY_DONE || op->phase == KVFS_COPY_DONE + 1)
-        return kvfs_data_commit(op, op->ino2, 0, KVFS_COPY_DONE);
-    if (op->phase == KVFS_COPY_CONVERT || op->phase == KVFS_COPY_CONVERT + 1)
+    if (kvfs_data_commits(op, KVFS_COPY_BYTES))
+        return kvfs_data_commit(op, op->ino2, 0, KVFS_COPY_BYTES);
+    if (kvfs_data_commits(op, KVFS_COPY_CONVERT))
         return kvfs_data_commit(op, op->ino2, 0, KVFS_COPY_CONVERT);
     c->ahead = kvfs_data_ahead(op, op->ino2);
     c->bytes = kvfs_alloc(op, KVFS_COPY_CHUNK);
@@ -259,6 +259,6 @@ int kvfs_run_copy(struct kvfs_op *op)
         return 0;
     }
     op->s[KVFS_COPY_SO_FAR] = copied + op->s[KVFS_COPY_NOW];
-    op->s[KVFS_DATA_SHARED] = 0;
+    op->s[KVFS_DATA_S_SHARED] = 0;
     return kvfs_next(op, KVFS_COPY_READ);
 }

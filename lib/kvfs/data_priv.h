@@ -53,8 +53,29 @@ static inline uint64_t kvfs_data_small_space(uint64_t bytes)
 
 /* ---- data_change.c ---- */
 
-/* Words of op->s from here on belong to changes of data; the one before to kvfs_data_shared(). */
-enum { KVFS_DATA_WORD = 4, KVFS_DATA_SHARED = 3 };
+/*
+ * A function with such changes counts its steps in op->phase, by an enum of its own that begins at
+ * 0. From when the commit of a step is sent, the phase is the step and one of these.
+ */
+enum { KVFS_DATA_COMMITTING = 1u << 8, KVFS_DATA_COMMITTED = 1u << 9 };
+enum { KVFS_DATA_ONLY_STEP = 0 }; /* of a function that has one */
+/* 1: the commit of the step is sent: later runs call kvfs_data_commit() alone. */
+static inline int kvfs_data_commits(const struct kvfs_op *op, uint32_t step)
+{
+    return op->phase == (step | KVFS_DATA_COMMITTING) || op->phase == (step | KVFS_DATA_COMMITTED);
+}
+/* Words of op->s that belong to changes of data; those before are the function's own. */
+enum {
+    KVFS_DATA_S_SHARED = 3,
+    KVFS_DATA_S_ALLOCATED,
+    KVFS_DATA_S_TAIL,
+    KVFS_DATA_S_SPACE, /* what a truncation has made of the attributes */
+    KVFS_DATA_S_FLAGS,
+    KVFS_DATA_S_END
+};
+SNIC_STATIC_ASSERT((int)KVFS_DATA_S_END == KVFS_WORDS, "the last words of op->s");
+/* Io places of kvfs_data_cut_tail(); the functions use the others. */
+enum { KVFS_DATA_IO_CUT = 0, KVFS_DATA_IO_CUT_STAT, KVFS_DATA_IO_OWN };
 /*
  * 1: other sessions use the store, as of the round's first call: a round that began while the
  * session was alone ends before others serve requests, but may start over among them (session.c).
@@ -92,12 +113,12 @@ int kvfs_data_strip(struct kvfs_op *op, struct snic_fsop_attr *a, int kill_mode)
 enum { KVFS_DATA_MORE = 2 };
 int kvfs_data_inside(struct kvfs_op *op, uint64_t end, const struct snic_fsop_attr *a);
 /*
- * Commit a change of data. The phase becomes `done`, in which later runs call this alone, and
- * `done` + 1 when it has happened. Noted before: by how much the attributes' space was raised for
- * object bytes of this commit, which the commit's result corrects (INT64_MIN: not to be
- * corrected); whether nothing is behind the new size.
+ * Commit the step's change of data; see kvfs_data_commits(). Once 0, it stays 0 in this round.
+ * Noted before: by how much the attributes' space was raised for object bytes of this commit, which
+ * the commit's result corrects (INT64_MIN: not to be corrected); whether nothing is behind the new
+ * size.
  */
-int kvfs_data_commit(struct kvfs_op *op, uint64_t ino, int durable, uint32_t done);
+int kvfs_data_commit(struct kvfs_op *op, uint64_t ino, int durable, uint32_t step);
 void kvfs_data_commit_note(struct kvfs_op *op, int64_t allocated, int clean);
 /* mtime and ctime of now, space changed by an object operation within the size: deferred. */
 int kvfs_data_defer_times(struct kvfs_op *op, uint64_t ino, int64_t allocated);
@@ -113,7 +134,7 @@ struct kvfs_write {
     uint32_t flags; /* SNIC_FSOP_DIRECT, _SYNC */
     uint64_t offset;
     uint64_t bytes;
-    uint32_t done; /* the phase from the commit on: then kvfs_data_commit() is to be called alone */
+    uint32_t step;
 };
 /* One object operation; times and space are deferred. Shared lock. 0; PENDING; SNIC_E*. Not when
  * w->ahead->again: then kvfs_data_write(). */
@@ -125,12 +146,12 @@ int kvfs_data_write(struct kvfs_op *op, const struct kvfs_write *w, struct snic_
 
 /*
  * Make the object empty behind the size (small file: empty), before the size is moved across it;
- * *a's space becomes exact. Io places `place` and `place` + 1. Exclusive lock.
+ * *a's space becomes exact. Exclusive lock.
  */
-int kvfs_data_cut_tail(struct kvfs_op *op, struct snic_fsop_attr *a, uint32_t place);
-/* A small file becomes a big one of `size` bytes; its bytes go with the commit, for which see
- * kvfs_data_commit(). Io places 0 and 1, op->s[KVFS_DATA_WORD] to the last. Exclusive lock. */
-int kvfs_data_convert(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t size, uint32_t done);
+int kvfs_data_cut_tail(struct kvfs_op *op, struct snic_fsop_attr *a);
+/* A small file becomes a big one of `size` bytes; its bytes go with the commit of the step. The
+ * tail is cut before. Exclusive lock. */
+int kvfs_data_convert(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t size, uint32_t step);
 /* Set *a's space to the object's. Io place `place`. 0; PENDING; SNIC_E*. */
 int kvfs_data_stat_space(struct kvfs_op *op, struct snic_fsop_attr *a, uint32_t place);
 

@@ -8,12 +8,10 @@
  */
 #include "kvfs/data_priv.h"
 
-/* kvfs_data_cut_tail() uses fixed io places; these are for what follows it. */
-enum { KVFS_SPACE_CLEAN = 0, KVFS_SPACE_CHANGE = 2, KVFS_SPACE_EXACT = 3 };
-/* op->s: what a truncation has made of the attributes. */
-enum { KVFS_SPACE_SPACE = KVFS_DATA_WORD + 2, KVFS_SPACE_FLAGS };
-/* FALLOCATE: phases. */
-enum { KVFS_FALLOC_DONE = 1, KVFS_FALLOC_CONVERT = 3, KVFS_FALLOC_BIG = 5 };
+/* Io places. */
+enum { KVFS_SPACE_CHANGE = KVFS_DATA_IO_OWN, KVFS_SPACE_STAT };
+/* Steps of FALLOCATE: a small file that becomes big does so before the rest. */
+enum { KVFS_FALLOC_ALL = 0, KVFS_FALLOC_CONVERT };
 
 /* ---- Sizes ---- */
 
@@ -27,8 +25,7 @@ struct kvfs_tail_cut {
  * The object's truncation, if the attributes are still as they were read: bytes behind the size may
  * be part of the file now, appended by another session.
  */
-static int kvfs_data_space_commit_cut(struct kvfs_op *op, uint64_t ino, uint64_t offset,
-                                      uint32_t place)
+static int kvfs_data_space_commit_cut(struct kvfs_op *op, uint64_t ino, uint64_t offset)
 {
     struct kvfs_tail_cut *c = kvfs_alloc(op, sizeof(*c));
     struct snic_kvop want = {.kind = SNIC_KVOP_COMMIT, .flags = SNIC_KVOP_RESERVE};
@@ -44,7 +41,8 @@ static int kvfs_data_space_commit_cut(struct kvfs_op *op, uint64_t ino, uint64_t
     want.guards = c->guards;
     want.changes = &c->change;
     want.change_count = 1;
-    if (op->place[place].state == KVFS_PLACE_FREE) { /* else the store has borrowed them */
+    if (op->place[KVFS_DATA_IO_CUT].state ==
+        KVFS_PLACE_FREE) { /* else the store has borrowed them */
         want.guard_count = (uint32_t)kvfs_fence_guard(op->k, c->guards);
         c->guards[want.guard_count++] =
             (struct snic_kvop_guard){.key = key,
@@ -53,7 +51,7 @@ static int kvfs_data_space_commit_cut(struct kvfs_op *op, uint64_t ino, uint64_t
         c->change = (struct snic_kvop_change){
             .kind = SNIC_KVOP_CHANGE_TRUNCATE, .object = ino, .offset = offset};
     }
-    rc = kvfs_io(op, place, &want, &got);
+    rc = kvfs_io(op, KVFS_DATA_IO_CUT, &want, &got);
     if (rc >= 0 || got->result != SNIC_ECANCELED || got->failed_guard == UINT32_MAX)
         return rc;
     if (kvfs_fence_failed(op->k, got))
@@ -73,14 +71,14 @@ int kvfs_data_stat_space(struct kvfs_op *op, struct snic_fsop_attr *a, uint32_t 
     return rc;
 }
 
-int kvfs_data_cut_tail(struct kvfs_op *op, struct snic_fsop_attr *a, uint32_t place)
+int kvfs_data_cut_tail(struct kvfs_op *op, struct snic_fsop_attr *a)
 {
     int big = (a->flags & SNIC_KVFS_ATTR_BIG) != 0;
-    int rc = kvfs_data_space_commit_cut(op, a->ino, big ? a->size : 0, place);
-    return rc != 0 || !big ? rc : kvfs_data_stat_space(op, a, place + 1);
+    int rc = kvfs_data_space_commit_cut(op, a->ino, big ? a->size : 0);
+    return rc != 0 || !big ? rc : kvfs_data_stat_space(op, a, KVFS_DATA_IO_CUT_STAT);
 }
 
-int kvfs_data_convert(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t size, uint32_t done)
+int kvfs_data_convert(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t size, uint32_t step)
 {
     struct snic_kvop_key key;
     const void *old = NULL;
@@ -89,7 +87,7 @@ int kvfs_data_convert(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t siz
     if (a->size > 0)
         rc = kvfs_data_get_small(op, a, 1, &old, &bytes);
     if (rc == 0 && !clean)
-        rc = kvfs_data_cut_tail(op, a, KVFS_SPACE_CLEAN);
+        rc = kvfs_data_cut_tail(op, a);
     if (rc != 0)
         return rc;
     a->flags |= SNIC_KVFS_ATTR_BIG;
@@ -104,9 +102,9 @@ int kvfs_data_convert(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t siz
     if (rc != 0)
         return rc;
     kvfs_data_commit_note(op, bytes > 0 ? (int64_t)SNIC_KVOP_BLOCK : 0, 1);
-    op->s[KVFS_SPACE_SPACE] = a->space;
-    op->s[KVFS_SPACE_FLAGS] = a->flags;
-    return kvfs_data_commit(op, a->ino, 0, done);
+    op->s[KVFS_DATA_S_SPACE] = a->space;
+    op->s[KVFS_DATA_S_FLAGS] = a->flags;
+    return kvfs_data_commit(op, a->ino, 0, step);
 }
 
 /* A 'D' record of `bytes` bytes, or none. */
@@ -120,7 +118,7 @@ static int kvfs_data_space_put(struct kvfs_op *op, struct snic_fsop_attr *a, con
 }
 
 static int kvfs_data_space_truncate_small(struct kvfs_op *op, struct snic_fsop_attr *a,
-                                          uint64_t size, uint32_t done)
+                                          uint64_t size, uint32_t step)
 {
     const void *old = NULL;
     uint32_t bytes = 0;
@@ -137,20 +135,20 @@ static int kvfs_data_space_truncate_small(struct kvfs_op *op, struct snic_fsop_a
     if (rc != 0)
         return rc;
     kvfs_data_commit_note(op, INT64_MIN, 0);
-    op->s[KVFS_SPACE_SPACE] = a->space;
-    op->s[KVFS_SPACE_FLAGS] = a->flags;
-    return kvfs_data_commit(op, a->ino, 0, done);
+    op->s[KVFS_DATA_S_SPACE] = a->space;
+    op->s[KVFS_DATA_S_FLAGS] = a->flags;
+    return kvfs_data_commit(op, a->ino, 0, step);
 }
 
 static int kvfs_data_space_truncate_big(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t size,
-                                        uint32_t done)
+                                        uint32_t step)
 {
     uint64_t space = snic_min_u64(a->space, snic_align_up(size, SNIC_KVOP_BLOCK));
     int64_t allocated = 0;
     int clean = 0, rc = 0;
     if (size > a->size) {
         if (!kvfs_tail_is_clean(op, a->ino)) {
-            rc = kvfs_data_cut_tail(op, a, KVFS_SPACE_CLEAN);
+            rc = kvfs_data_cut_tail(op, a);
             clean = 1;
         }
     } else if (size < a->size || space < a->space) {
@@ -167,20 +165,19 @@ static int kvfs_data_space_truncate_big(struct kvfs_op *op, struct snic_fsop_att
     if (rc != 0)
         return rc;
     kvfs_data_commit_note(op, allocated, clean);
-    op->s[KVFS_SPACE_SPACE] = a->space;
-    op->s[KVFS_SPACE_FLAGS] = a->flags;
-    return kvfs_data_commit(op, a->ino, 0, done);
+    op->s[KVFS_DATA_S_SPACE] = a->space;
+    op->s[KVFS_DATA_S_FLAGS] = a->flags;
+    return kvfs_data_commit(op, a->ino, 0, step);
 }
 
-int kvfs_truncate(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t size, uint32_t phase)
+int kvfs_truncate(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t size, uint32_t step)
 {
-    uint32_t done = phase + 1;
     int rc;
-    if (op->phase == done || op->phase == done + 1) {
+    if (kvfs_data_commits(op, step)) {
         a->size = size;
-        a->space = op->s[KVFS_SPACE_SPACE];
-        a->flags = (uint32_t)op->s[KVFS_SPACE_FLAGS];
-        return kvfs_data_commit(op, a->ino, 0, done);
+        a->space = op->s[KVFS_DATA_S_SPACE];
+        a->flags = (uint32_t)op->s[KVFS_DATA_S_FLAGS];
+        return kvfs_data_commit(op, a->ino, 0, step);
     }
     if (size > SNIC_KVFS_SIZE_MAX)
         return SNIC_EFBIG;
@@ -190,10 +187,10 @@ int kvfs_truncate(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t size, u
     if (size < a->size)
         op->reserve = 1; /* it frees space */
     if ((a->flags & SNIC_KVFS_ATTR_BIG) != 0)
-        return kvfs_data_space_truncate_big(op, a, size, done);
+        return kvfs_data_space_truncate_big(op, a, size, step);
     if (size <= SNIC_KVFS_SMALL_MAX)
-        return kvfs_data_space_truncate_small(op, a, size, done);
-    return kvfs_data_convert(op, a, size, done);
+        return kvfs_data_space_truncate_small(op, a, size, step);
+    return kvfs_data_convert(op, a, size, step);
 }
 
 /* ---- FALLOCATE ---- */
@@ -238,7 +235,7 @@ static int kvfs_data_space_fallocate_commit(struct kvfs_op *op, struct snic_fsop
     if (rc != 0)
         return rc;
     kvfs_data_commit_note(op, INT64_MIN, clean);
-    return kvfs_data_commit(op, a->ino, 0, KVFS_FALLOC_DONE);
+    return kvfs_data_commit(op, a->ino, 0, KVFS_FALLOC_ALL);
 }
 
 static int kvfs_data_space_fallocate_small(struct kvfs_op *op, struct snic_fsop_attr *a,
@@ -285,7 +282,7 @@ static int kvfs_data_space_fallocate_big(struct kvfs_op *op, struct snic_fsop_at
         op->reserve = 1;
     }
     if (rc == 0 && f->size > a->size && !ahead->clean) {
-        rc = kvfs_data_cut_tail(op, a, KVFS_SPACE_CLEAN);
+        rc = kvfs_data_cut_tail(op, a);
         clean = 1;
     }
     if (rc == 0 && (f->punch || f->zero || (op->k->o.caps & SNIC_KV_CAP_ALLOC) != 0)) {
@@ -301,7 +298,7 @@ static int kvfs_data_space_fallocate_big(struct kvfs_op *op, struct snic_fsop_at
     }
     a->space = kvfs_space_add(a->space, got->allocated);
     if (ahead->again) {
-        rc = kvfs_data_stat_space(op, a, KVFS_SPACE_EXACT);
+        rc = kvfs_data_stat_space(op, a, KVFS_SPACE_STAT);
         if (rc != 0)
             return rc;
     }
@@ -322,18 +319,17 @@ int kvfs_run_fallocate(struct kvfs_op *op)
     if (rc != 0)
         return rc;
     f.size = f.keep ? a.size : snic_max_u64(a.size, f.end);
-    if (op->phase == KVFS_FALLOC_DONE || op->phase == KVFS_FALLOC_DONE + 1)
-        return kvfs_data_commit(op, op->ino, 0, KVFS_FALLOC_DONE);
-    if ((a.flags & SNIC_KVFS_ATTR_BIG) != 0 && op->phase != KVFS_FALLOC_CONVERT)
+    if (kvfs_data_commits(op, KVFS_FALLOC_ALL))
+        return kvfs_data_commit(op, op->ino, 0, KVFS_FALLOC_ALL);
+    if (kvfs_data_commits(op, KVFS_FALLOC_CONVERT))
+        rc = kvfs_data_commit(op, op->ino, 0, KVFS_FALLOC_CONVERT);
+    else if ((a.flags & SNIC_KVFS_ATTR_BIG) != 0)
         return kvfs_data_space_fallocate_big(op, &a, &f);
-    if (op->phase == KVFS_FALLOC_CONVERT ||
-        (!f.punch && f.end > SNIC_KVFS_SMALL_MAX && !(f.zero && f.keep))) {
-        rc = op->phase == KVFS_FALLOC_CONVERT
-                 ? kvfs_data_commit(op, op->ino, 0, KVFS_FALLOC_CONVERT)
-                 : kvfs_data_convert(op, &a, a.size, KVFS_FALLOC_CONVERT);
-        return rc != 0 ? rc : kvfs_next(op, KVFS_FALLOC_BIG);
-    }
-    return kvfs_data_space_fallocate_small(op, &a, &f);
+    else if (!f.punch && f.end > SNIC_KVFS_SMALL_MAX && !(f.zero && f.keep))
+        rc = kvfs_data_convert(op, &a, a.size, KVFS_FALLOC_CONVERT);
+    else
+        return kvfs_data_space_fallocate_small(op, &a, &f);
+    return rc != 0 ? rc : kvfs_next(op, KVFS_FALLOC_ALL);
 }
 
 /* ---- SEEK ---- */

@@ -23,13 +23,13 @@
  */
 #include "kvfs/data_priv.h"
 
-enum { KVFS_WRITE_DONE = 1, /* and 2 */ KVFS_WRITE_GROW = 3 /* to 10: kvfs_truncate() */ };
+enum { KVFS_WRITE_ALL = 0, KVFS_WRITE_GROW /* invariant 4: the size alone */ };
 /* op->s: bytes of earlier rounds, and with this one. */
 enum { KVFS_WRITE_SO_FAR = 0, KVFS_WRITE_COUNT = 1 };
 /* Of a large append; each ends at a multiple of it. */
 enum { KVFS_WRITE_PIECE = 65536 };
 /* Io places. */
-enum { KVFS_WRITE_CLEAN = 0, /* and 1 */ KVFS_WRITE_HEAD = 2, KVFS_WRITE_BYTES = 3 };
+enum { KVFS_WRITE_HEAD = KVFS_DATA_IO_OWN, KVFS_WRITE_BYTES };
 
 /* ---- Object bytes ---- */
 
@@ -141,7 +141,7 @@ static int kvfs_data_write_small(struct kvfs_op *op, const struct kvfs_write *w,
     if (rc != 0)
         return rc;
     kvfs_data_commit_note(op, INT64_MIN, 0);
-    return kvfs_data_commit(op, w->ino, kvfs_data_write_sync(w), w->done);
+    return kvfs_data_commit(op, w->ino, kvfs_data_write_sync(w), w->step);
 }
 
 /* ---- From small to big ---- */
@@ -181,7 +181,7 @@ static int kvfs_data_write_convert_at_once(struct kvfs_op *op, const struct kvfs
     if (rc != 0)
         return rc;
     kvfs_data_commit_note(op, INT64_MIN, 0);
-    return kvfs_data_commit(op, w->ino, kvfs_data_write_sync(w), w->done);
+    return kvfs_data_commit(op, w->ino, kvfs_data_write_sync(w), w->step);
 }
 
 /* The old bytes, and zeros up to the new ones if those begin in the first block, to the object. */
@@ -230,7 +230,7 @@ static int kvfs_data_write_convert(struct kvfs_op *op, const struct kvfs_write *
     if (!gap && kvfs_data_write_fits_commit(op, end, end))
         return kvfs_data_write_convert_at_once(op, w, a, old, size);
     if (gap && !clean) {
-        rc = kvfs_data_cut_tail(op, a, KVFS_WRITE_CLEAN);
+        rc = kvfs_data_cut_tail(op, a);
         clean = 1;
     }
     if (rc == 0)
@@ -245,7 +245,7 @@ static int kvfs_data_write_convert(struct kvfs_op *op, const struct kvfs_write *
     if (rc != 0)
         return rc;
     kvfs_data_commit_note(op, INT64_MIN, clean);
-    return kvfs_data_commit(op, w->ino, kvfs_data_write_sync(w), w->done);
+    return kvfs_data_commit(op, w->ino, kvfs_data_write_sync(w), w->step);
 }
 
 /* ---- Big files ---- */
@@ -266,7 +266,7 @@ static int kvfs_data_write_big(struct kvfs_op *op, const struct kvfs_write *w,
     int64_t allocated = INT64_MIN;
     int clean = w->ahead->clean, rc = 0;
     if (w->offset > a->size && !clean) {
-        rc = kvfs_data_cut_tail(op, a, KVFS_WRITE_CLEAN);
+        rc = kvfs_data_cut_tail(op, a);
         clean = 1;
     }
     if (rc != 0)
@@ -292,7 +292,7 @@ static int kvfs_data_write_big(struct kvfs_op *op, const struct kvfs_write *w,
     if (rc != 0)
         return rc;
     kvfs_data_commit_note(op, allocated, clean);
-    return kvfs_data_commit(op, w->ino, kvfs_data_write_sync(w), w->done);
+    return kvfs_data_commit(op, w->ino, kvfs_data_write_sync(w), w->step);
 }
 
 int kvfs_data_write(struct kvfs_op *op, const struct kvfs_write *w, struct snic_fsop_attr *a)
@@ -397,15 +397,15 @@ static int kvfs_data_write_round(struct kvfs_op *op, uint64_t all)
                            .flags = req->flags,
                            .offset = req->offset + op->s[KVFS_WRITE_SO_FAR],
                            .bytes = all - op->s[KVFS_WRITE_SO_FAR],
-                           .done = KVFS_WRITE_DONE};
+                           .step = KVFS_WRITE_ALL};
     struct snic_fsop_attr a = {.ino = op->ino};
     int rc;
-    if (op->phase >= KVFS_WRITE_GROW) {
+    if (kvfs_data_commits(op, KVFS_WRITE_GROW)) {
         rc = kvfs_truncate(op, &a, 0, KVFS_WRITE_GROW);
         return rc != 0 ? rc : KVFS_DATA_MORE;
     }
-    if (op->phase >= KVFS_WRITE_DONE)
-        return kvfs_data_commit(op, w.ino, kvfs_data_write_sync(&w), KVFS_WRITE_DONE);
+    if (kvfs_data_commits(op, KVFS_WRITE_ALL))
+        return kvfs_data_commit(op, w.ino, kvfs_data_write_sync(&w), KVFS_WRITE_ALL);
     rc = kvfs_data_handle(op, op->ino, SNIC_FSOP_OPEN_WRITE);
     return rc != 0 ? rc : kvfs_data_write_run(op, &w);
 }
@@ -421,8 +421,8 @@ int kvfs_run_write(struct kvfs_op *op)
     if (rc == KVFS_DATA_MORE || (rc == 0 && op->s[KVFS_WRITE_COUNT] < all)) {
         if (rc == 0)
             op->s[KVFS_WRITE_SO_FAR] = op->s[KVFS_WRITE_COUNT];
-        op->s[KVFS_DATA_SHARED] = 0;
-        return kvfs_next(op, 0);
+        op->s[KVFS_DATA_S_SHARED] = 0;
+        return kvfs_next(op, KVFS_WRITE_ALL);
     }
     if (rc == 0)
         op->req->result = (int64_t)op->s[KVFS_WRITE_COUNT];

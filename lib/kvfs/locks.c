@@ -207,8 +207,8 @@ static int kvfs_locks_set_shared(struct kvfs_op *op, struct kvfs_locks *l,
                                  const struct kvfs_lock_range *want)
 {
     int rc = kvfs_lock(op, op->ino, KVFS_EXCLUSIVE);
-    op->reserve = want->type == SNIC_FSOP_UNLCK; /* unlocking works on a full store */
-    if (rc == 0 && op->phase == KVFS_LOCKS_FIRST)
+    op->reserve = want->type == SNIC_FSOP_UNLCK;         /* unlocking works on a full store */
+    if (rc == 0 && op->commit_state == KVFS_COMMIT_NONE) /* else it is in flight, or has happened */
         rc = kvfs_locks_prepare(op, l, want);
     if (rc == 0)
         rc = kvfs_commit(op, 0);

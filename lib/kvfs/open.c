@@ -7,7 +7,6 @@
  */
 #include "kvfs/data_priv.h"
 
-enum { KVFS_OPEN_TRUNC = 1 };
 enum { KVFS_SYNC_TIMES = 0, KVFS_SYNC_STORE = 1 };
 /* op->s: the position in the table of inodes; the inode's number + 1, 0: to be chosen. */
 enum { KVFS_SYNC_S_PLACE = 0, KVFS_SYNC_S_INO = 1 };
@@ -40,14 +39,14 @@ int kvfs_run_open(struct kvfs_op *op)
         rc = kvfs_get_attr(op, op->ino, &a);
     else if (rc == 0)
         rc = kvfs_peek_attr(op, op->ino, &a);
-    if (rc == 0 && op->phase == 0)
+    if (rc == 0 && !kvfs_data_commits(op, KVFS_DATA_ONLY_STEP))
         rc = kvfs_open_check(op, &a);
     if (rc == 0 && trunc && kvfs_is_reg(&a)) {
         a.mtime = kvfs_time(op);
         a.ctime = a.mtime;
         rc = kvfs_data_strip(op, &a, 1);
         if (rc == 0)
-            rc = kvfs_truncate(op, &a, 0, KVFS_OPEN_TRUNC);
+            rc = kvfs_truncate(op, &a, 0, KVFS_DATA_ONLY_STEP);
     }
     if (rc == 0)
         rc = kvfs_inode_open(op, op->ino);

@@ -138,11 +138,10 @@ int kvfs_run_copy(struct kvfs_op *op);
 int kvfs_run_statfs(struct kvfs_op *op);
 /*
  * Change the size as part of another operation, which has the exclusive lock and *a from
- * kvfs_get_attr(), with its times and mode as they are to be; puts *a and commits. Uses phases from
- * `phase` to phase + 7, io places 0 to 2, and op->s[4] to op->s[7]. Once 0, it stays 0, with the
- * new *a. File capabilities are removed.
+ * kvfs_get_attr(), with its times and mode as they are to be; puts *a and commits, as a step of its
+ * own (data_priv.h). Once 0, it stays 0, with the new *a. File capabilities are removed.
  */
-int kvfs_truncate(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t size, uint32_t phase);
+int kvfs_truncate(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t size, uint32_t step);
 /* locks.c */
 int kvfs_run_getlk(struct kvfs_op *op);
 int kvfs_run_setlk(struct kvfs_op *op);

@@ -338,6 +338,52 @@ static void test_kvfs_data_retry_half_shrink_no_old_bytes(void **state)
     }
 }
 
+/* ---- A commit that waits for a GET in flight ---- */
+
+/* A record 'D' of a big file: damage, of more bytes than any such record has; or its removal. */
+static void retry_stale_data(struct snic_kvmem *m, uint64_t ino, int there)
+{
+    struct snic_kvop_change c = {.kind = there ? SNIC_KVOP_PUT : SNIC_KVOP_DELETE,
+                                 .value = there ? retry_bytes : NULL,
+                                 .size = there ? RETRY_BIG : 0};
+    struct snic_kvop op = {.kind = SNIC_KVOP_COMMIT, .changes = &c, .change_count = 1};
+    snic_kvfs_key(&c.key, ino, SNIC_KVFS_REC_DATA);
+    snic_kvmem_apply(m, &op);
+    assert_int_equal(op.result, 0);
+}
+
+/* The write would be acknowledged without a commit: its run after the GET notes no change. */
+static void test_kvfs_data_retry_get_in_flight_commits(void **state)
+{
+    static struct many y;
+    const uint64_t size = 5U << 20; /* behind the first stripe: the bytes go ahead of the commit */
+    struct snic_iov iov = {retry_bytes, RETRY_BIG};
+    struct snic_fsop req;
+    (void)state;
+    many_open(&y, 2, MANY_CAPS, support_seed());
+    many_mount(&y);
+    uint64_t ino = many_file(&y, 0, "f");
+    kvt_req(&y.t[0], &req, SNIC_FSOP_SETATTR, ino, NULL);
+    req.set_mask = SNIC_FSOP_SET_SIZE;
+    req.attr.size = size;
+    assert_int_equal(many_call(&y, 0, &req), 0);
+    retry_stale_data(y.m, ino, 1);
+    kvt_req(&y.t[0], &req, SNIC_FSOP_WRITE, ino, NULL);
+    req.flags |= SNIC_FSOP_APPEND;
+    req.iov = &iov;
+    req.iov_count = 1;
+    many_start(&y, 0, &req);
+    many_give_back(&y, 0, many_hold(&y, 0, SNIC_KVOP_GET, ino));
+    struct snic_kvfs_io *again = many_hold(&y, 0, SNIC_KVOP_GET, ino); /* for its true size */
+    many_pass(&y, 1000);
+    many_give_back(&y, 0, again);
+    many_finish(&y, 1);
+    assert_int_equal(req.result, RETRY_BIG);
+    assert_int_equal(kvt_stored(&y.t[0], ino).size, size + RETRY_BIG);
+    retry_stale_data(y.m, ino, 0);
+    many_close(&y);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -346,6 +392,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_data_retry_half_shrink_no_old_bytes),
         cmocka_unit_test(test_kvfs_data_retry_slow_store_same),
         cmocka_unit_test(test_kvfs_data_retry_alone_again_no_bytes),
+        cmocka_unit_test(test_kvfs_data_retry_get_in_flight_commits),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -147,6 +147,8 @@ static int many_is_of(const struct snic_kvop *op, uint64_t group)
 {
     if (group == MANY_ANY)
         return 1;
+    if (op->kind == SNIC_KVOP_GET)
+        return op->gets[0].key.group == group;
     const struct snic_kvop_change *c = op->kind == SNIC_KVOP_COMMIT ? &op->changes[0] : NULL;
     uint64_t g = c == NULL ? op->object : c->key.size != 0 ? c->key.group : c->object;
     return group == MANY_NOT_SUPER ? g != SNIC_KVFS_GROUP_SUPER : g == group;

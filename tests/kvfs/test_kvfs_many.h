@@ -59,7 +59,7 @@ int64_t many_lock(struct many *y, uint32_t i, enum snic_fsop_kind kind, uint64_t
 #define MANY_ANY UINT64_MAX
 #define MANY_NOT_SUPER (UINT64_MAX - 1) /* any but the superblock's */
 #define MANY_CHANGE 0                   /* a commit, or bytes to an object */
-/* Take the engine's next operation of a kind on one inode (of a commit: its first change is) away
+/* Take the engine's next operation of a kind on one inode (of a commit, a GET: its first key) away
  * on its way to the store. */
 struct snic_kvfs_io *many_hold(struct many *y, uint32_t i, uint32_t kind, uint64_t group);
 void many_give_back(struct many *y, uint32_t i, struct snic_kvfs_io *held);
