@@ -10,7 +10,8 @@
  */
 #include "kvfs/data_priv.h"
 
-enum { KVFS_DATA_READ_FIRST = 0, KVFS_DATA_READ_RECHECK = 1 };
+enum { KVFS_DATA_READ_FIRST = 0, KVFS_DATA_READ_RECHECK };     /* op->phase */
+enum { KVFS_DATA_READ_S_VERSION = 0, KVFS_DATA_READ_S_BYTES }; /* op->s: of the first read */
 
 int kvfs_data_length(const struct snic_fsop *req, uint64_t *bytes)
 {
@@ -219,16 +220,16 @@ static int kvfs_data_read_big(struct kvfs_op *op, uint64_t bytes)
     return kvfs_data_io(op, 0, &want, &got);
 }
 
-/* Read the attributes again: op->s[0] is their first version, op->s[1] the bytes delivered. */
+/* Read the attributes again. */
 static int kvfs_data_read_recheck(struct kvfs_op *op)
 {
     struct snic_fsop_attr a;
     int rc = kvfs_peek_attr(op, op->ino, &a);
     if (rc != 0)
         return rc;
-    if (a.version != op->s[0])
+    if (a.version != op->s[KVFS_DATA_READ_S_VERSION])
         return kvfs_next(op, KVFS_DATA_READ_FIRST);
-    return kvfs_data_read_end(op, op->s[1]);
+    return kvfs_data_read_end(op, op->s[KVFS_DATA_READ_S_BYTES]);
 }
 
 int kvfs_run_read(struct kvfs_op *op)
@@ -261,8 +262,8 @@ int kvfs_run_read(struct kvfs_op *op)
     if (rc != 0)
         return rc;
     if (kvfs_data_read_is_doubtful(op, req->iov, req->iov_count, bytes)) {
-        op->s[0] = a.version;
-        op->s[1] = bytes;
+        op->s[KVFS_DATA_READ_S_VERSION] = a.version;
+        op->s[KVFS_DATA_READ_S_BYTES] = bytes;
         return kvfs_next(op, KVFS_DATA_READ_RECHECK);
     }
     return kvfs_data_read_end(op, bytes);

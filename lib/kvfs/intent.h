@@ -47,7 +47,7 @@ struct kvfs_intent {
     uint32_t step;            /* enum kvfs_intent_step */
     uint8_t durable;
     uint8_t begun;
-    uint8_t sub; /* intent_resolve.c */
+    uint8_t aborting; /* QUERY: the intent was read, and is being aborted */
     int32_t error;
     uint64_t session;
     uint64_t number;

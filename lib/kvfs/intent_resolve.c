@@ -81,7 +81,7 @@ static int kvfs_intent_resolve_query(struct kvfs_op *op, struct kvfs_intent *n,
 {
     const struct snic_kvop *got;
     int rc;
-    if (n->sub == 0) {
+    if (!n->aborting) {
         rc = kvfs_intent_resolve_get(op, s, &n->key, n->room, n->room_size);
         if (rc != 0)
             return rc;
@@ -103,13 +103,13 @@ static int kvfs_intent_resolve_query(struct kvfs_op *op, struct kvfs_intent *n,
             return 0;
         }
         kvfs_intent_resolve_abort(&n->key, n->room, n->record_size); /* J5: a late flip must fail */
-        n->sub = 1;
+        n->aborting = 1;
     }
     rc = kvfs_intent_resolve_put(op, s, &n->key, n->pending, n->record_size, n->room,
                                  n->record_size, &got);
     if (rc != 0)
         return rc;
-    n->sub = 0;
+    n->aborting = 0;
     s->place.state = KVFS_PLACE_FREE;
     if (got->result == 0)
         kvfs_intent_begin(n, KVFS_INTENT_RESTORE);
@@ -174,6 +174,8 @@ void *kvfs_intent_single(struct kvfs_op *op)
 
 /* ---- A reservation met by a read ---- */
 
+enum kvfs_resolve_step { KVFS_RESOLVE_READ = 0, KVFS_RESOLVE_ABORT, KVFS_RESOLVE_REPLACE };
+
 struct kvfs_resolve {
     struct snic_kvop_key key;
     struct snic_kvop_key intent;
@@ -182,7 +184,7 @@ struct kvfs_resolve {
     const void *new_record;
     const void *outcome;
     uint32_t outcome_size;
-    uint32_t step; /* 0 read the intent; 1 abort it; 2 replace the record */
+    enum kvfs_resolve_step step;
     struct kvfs_single single;
     uint32_t record_size;
     unsigned char record[SNIC_KVFS_INTENT_BYTES];
@@ -258,9 +260,9 @@ static int kvfs_intent_resolve_state(struct kvfs_op *op, struct kvfs_resolve *x)
         state = snic_get_le32(x->record + SNIC_KVFS_HEAD);
     }
     x->single.place.state = KVFS_PLACE_FREE;
-    x->step = 2;
+    x->step = KVFS_RESOLVE_REPLACE;
     if (state == SNIC_KVFS_INTENT_PENDING && !readonly) {
-        x->step = 1;
+        x->step = KVFS_RESOLVE_ABORT;
         x->record_size = g->size;
         memcpy(x->aborted, x->record, g->size);
         kvfs_intent_resolve_abort(&x->intent, x->aborted, g->size);
@@ -290,20 +292,20 @@ int kvfs_intent_resolve(struct kvfs_op *op, const struct snic_kvop_key *key, con
     }
     if (!kvfs_key_equal(&x->key, key))
         return KVFS_PENDING; /* one after the other */
-    if (x->step == 0) {
+    if (x->step == KVFS_RESOLVE_READ) {
         rc = kvfs_intent_resolve_get(op, &x->single, &x->intent, x->record, sizeof(x->record));
         if (rc == 0)
             rc = kvfs_intent_resolve_state(op, x);
         if (rc != 0)
             return rc;
     }
-    if (x->step == 2 && (op->k->o.caps & SNIC_KV_CAP_READONLY) != 0) {
+    if (x->step == KVFS_RESOLVE_REPLACE && (op->k->o.caps & SNIC_KV_CAP_READONLY) != 0) {
         *record = x->outcome;
         *size = x->outcome_size;
         op->resolve = NULL;
         return 0;
     }
-    if (x->step == 1)
+    if (x->step == KVFS_RESOLVE_ABORT)
         rc = kvfs_intent_resolve_put(op, &x->single, &x->intent, x->record, x->record_size,
                                      x->aborted, x->record_size, &got); /* J5 */
     else
@@ -311,7 +313,7 @@ int kvfs_intent_resolve(struct kvfs_op *op, const struct snic_kvop_key *key, con
                                      x->outcome_size, &got);
     if (rc != 0)
         return rc;
-    op->k->stats.resolved += x->step == 2 && got->result == 0;
+    op->k->stats.resolved += x->step == KVFS_RESOLVE_REPLACE && got->result == 0;
     if (got->result < 0 && got->result != SNIC_ECANCELED)
         return kvfs_txn_error(got->result);
     return kvfs_restart(op);
@@ -319,12 +321,15 @@ int kvfs_intent_resolve(struct kvfs_op *op, const struct snic_kvop_key *key, con
 
 /* ---- Intents of a dead session ---- */
 
+enum { KVFS_INTENT_S_AT = 5 }; /* op->s, beside those of the phases that finish them */
+
 struct kvfs_intent_left {
     struct snic_kvop_key key;
     struct snic_kvfs_intent n;
     const unsigned char *raw;
     uint32_t raw_size;
-    uint32_t parsed; /* 1: yes; 2: there is none */
+    uint8_t parsed;
+    uint8_t none; /* there is no more */
     struct kvfs_single single;
     unsigned char aborted[SNIC_KVFS_INTENT_BYTES];
     unsigned char scan[SNIC_KVFS_INTENT_BYTES + 256];
@@ -345,7 +350,8 @@ static int kvfs_intent_left_find(struct kvfs_op *op, uint64_t session, struct kv
     if (rc != 0 || x->parsed)
         return rc;
     r = snic_kvop_first(got);
-    x->parsed = r == NULL ? 2 : 1;
+    x->parsed = 1;
+    x->none = r == NULL;
     if (r == NULL)
         return 0;
     x->raw = snic_kvop_record_value(r);
@@ -359,14 +365,14 @@ static int kvfs_intent_left_find(struct kvfs_op *op, uint64_t session, struct kv
     return rc;
 }
 
-/* Process the s[5]-th of its keys, or, behind them, of its objects. 0: done. */
+/* Process the next of its keys, or, behind them, of its objects. 0: done. */
 static int kvfs_intent_left_item(struct kvfs_op *op, struct kvfs_intent_left *x)
 {
     struct snic_kvfs_reservation r;
     const void *old_record, *new_record;
     const struct snic_kvop *got;
     int committed = x->n.state == SNIC_KVFS_INTENT_COMMITTED;
-    uint64_t at = op->s[5];
+    uint64_t at = op->s[KVFS_INTENT_S_AT];
     int rc;
     if (at >= x->n.key_count) {
         struct snic_kvop want = {.kind = SNIC_KVOP_OBJECT_TRUNCATE,
@@ -420,7 +426,7 @@ int kvfs_intent_finish_next(struct kvfs_op *op, uint64_t session)
     int rc = x == NULL ? SNIC_ENOMEM : kvfs_intent_left_find(op, session, x);
     if (rc != 0)
         return rc;
-    if (x->parsed == 2)
+    if (x->none)
         return 0;
     if (x->n.state == SNIC_KVFS_INTENT_PENDING) {
         if (x->single.place.state == KVFS_PLACE_FREE) {
@@ -435,11 +441,11 @@ int kvfs_intent_finish_next(struct kvfs_op *op, uint64_t session)
             return kvfs_txn_error(got->result);
         return kvfs_next(op, op->phase);
     }
-    if (op->s[5] < (uint64_t)x->n.key_count + x->n.object_count) {
+    if (op->s[KVFS_INTENT_S_AT] < (uint64_t)x->n.key_count + x->n.object_count) {
         rc = kvfs_intent_left_item(op, x);
         if (rc != 0)
             return rc;
-        op->s[5]++;
+        op->s[KVFS_INTENT_S_AT]++;
         return kvfs_next(op, op->phase);
     }
     rc = kvfs_intent_resolve_put(op, &x->single, &x->key, NULL, 0, NULL, 0, &got); /* J7 */
@@ -447,7 +453,7 @@ int kvfs_intent_finish_next(struct kvfs_op *op, uint64_t session)
         return rc;
     if (got->result < 0)
         return kvfs_txn_error(got->result);
-    op->s[5] = 0;
+    op->s[KVFS_INTENT_S_AT] = 0;
     op->k->stats.resolved++;
     return kvfs_next(op, op->phase);
 }

@@ -54,7 +54,7 @@ int kvfs_locks_drop(struct kvfs_op *op, uint64_t ino, uint64_t owner, uint32_t k
 /* The engine's own: one file's locks to its record. */
 int kvfs_run_publish(struct kvfs_op *op)
 {
-    uint64_t ino = op->s[0];
+    uint64_t ino = op->s[KVFS_OWN_S_ARGUMENT];
     struct kvfs_locks *l = kvfs_locks_table(op->k);
     struct kvfs_lock_file *f;
     int rc;

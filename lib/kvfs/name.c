@@ -8,11 +8,11 @@
 #include "kvfs/ops.h"
 
 enum {
-    KVFS_NAME_RESOLVE_STEPS = 16,  /* names resolved before memory is released  */
-    KVFS_NAME_RESOLVE_MAX = 65536, /* bytes of a path */
-    KVFS_NAME_AT = 0, /* op->s: progress of RESOLVE: inode, offset in the path         */
-    KVFS_NAME_OFFSET = 1
+    KVFS_NAME_RESOLVE_STEPS = 16, /* names resolved before memory is released                 */
+    KVFS_NAME_RESOLVE_MAX = 65536 /* bytes of a path                                          */
 };
+enum { KVFS_NAME_RESOLVE_BEGIN = 0, KVFS_NAME_RESOLVE_MORE }; /* op->phase */
+enum { KVFS_NAME_AT = 0, KVFS_NAME_OFFSET };                  /* op->s: inode, offset in the path */
 
 /* ---- Lookup ---- */
 
@@ -84,7 +84,7 @@ int kvfs_run_resolve(struct kvfs_op *op)
         return SNIC_ENOENT;
     if (req->name_size > KVFS_NAME_RESOLVE_MAX)
         return SNIC_ENAMETOOLONG;
-    if (op->phase == 0 && req->name[0] != '/')
+    if (op->phase == KVFS_NAME_RESOLVE_BEGIN && req->name[0] != '/')
         op->s[KVFS_NAME_AT] = op->ino;
     ino = op->s[KVFS_NAME_AT];
     at = op->s[KVFS_NAME_OFFSET];
@@ -97,7 +97,7 @@ int kvfs_run_resolve(struct kvfs_op *op)
         if (steps == KVFS_NAME_RESOLVE_STEPS) {
             op->s[KVFS_NAME_AT] = ino;
             op->s[KVFS_NAME_OFFSET] = at;
-            return kvfs_next(op, 1);
+            return kvfs_next(op, KVFS_NAME_RESOLVE_MORE);
         }
         rc = kvfs_name_lookup(op, ino, req->name + at, size, &attr);
         if (rc != 0)

@@ -107,6 +107,8 @@ int kvfs_name_drop(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t dir,
 
 /* ---- unlink, rmdir ---- */
 
+enum { KVFS_NAME_REMOVE_S_GONE = 0 }; /* op->s: the inode that lost its last name, 0: none */
+
 /* The directory and the name's inode, locked, read and allowed. 0; KVFS_PENDING; SNIC_E*. */
 static int kvfs_name_remove_find(struct kvfs_op *op, struct snic_fsop_attr *dir,
                                  struct snic_fsop_attr *victim, struct kvfs_found *found)
@@ -133,11 +135,11 @@ static int kvfs_name_remove_find(struct kvfs_op *op, struct snic_fsop_attr *dir,
     return rc;
 }
 
-/* After the commit: op->s[0] is the inode whose last name it removed, 0 if none. */
+/* After the commit. */
 static int kvfs_name_remove_done(struct kvfs_op *op)
 {
-    if (op->s[0] != 0 && !kvfs_inode_hold(op, op->s[0]))
-        kvfs_name_remove_collect(op, op->s[0]);
+    if (op->s[KVFS_NAME_REMOVE_S_GONE] != 0 && !kvfs_inode_hold(op, op->s[KVFS_NAME_REMOVE_S_GONE]))
+        kvfs_name_remove_collect(op, op->s[KVFS_NAME_REMOVE_S_GONE]);
     return 0;
 }
 
@@ -157,7 +159,7 @@ static int kvfs_name_remove_commit(struct kvfs_op *op, struct snic_fsop_attr *di
     if (rc == 0)
         rc = victim->nlink == 0 ? kvfs_orphan(op, victim) : kvfs_put_attr(op, victim);
     op->reserve = 1;
-    op->s[0] = victim->nlink == 0 ? victim->ino : 0;
+    op->s[KVFS_NAME_REMOVE_S_GONE] = victim->nlink == 0 ? victim->ino : 0;
     if (rc == 0)
         rc = kvfs_commit(op, 0);
     return rc != 0 ? rc : kvfs_name_remove_done(op);

@@ -44,7 +44,8 @@ int kvfs_run_numbers(struct kvfs_op *op)
     if (rc == KVFS_PENDING || op->again)
         return KVFS_PENDING;
     k->ino_fetching = 0;
-    if (op->s[0] != k->session.id) { /* recorded for an earlier session: fetch another range */
+    if (op->s[KVFS_OWN_S_ARGUMENT] !=
+        k->session.id) { /* recorded for an earlier session: fetch another range */
         k->ino_error = 0;
     } else {
         k->ino_error = rc;

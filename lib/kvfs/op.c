@@ -195,8 +195,8 @@ struct kvfs_op *kvfs_spawn_run(struct snic_kvfs *k, kvfs_run_fn run, uint64_t s0
     op->ino2 = 0;
     k->own_in_flight++;
     kvfs_begin_op(op, run);
-    op->s[0] = s0;
-    op->s0[0] = s0;
+    op->s[KVFS_OWN_S_ARGUMENT] = s0;
+    op->s0[KVFS_OWN_S_ARGUMENT] = s0;
     return op;
 }
 

@@ -16,8 +16,21 @@
 #include "kvfs/session_priv.h"
 
 enum { KVFS_ORPHAN_PAGE = 48 };
-/* Phases of collecting: 0 decides. */
-enum { KVFS_ORPHAN_EMPTY = 1, KVFS_ORPHAN_ATTR = 2, KVFS_ORPHAN_LIST = 3, KVFS_ORPHAN_AT_ONCE = 4 };
+/* Phases of collecting: what is deleted. */
+enum {
+    KVFS_ORPHAN_DECIDE = 0,
+    KVFS_ORPHAN_EMPTY, /* all but the attributes, page by page */
+    KVFS_ORPHAN_ATTR,
+    KVFS_ORPHAN_LIST,   /* the list's record */
+    KVFS_ORPHAN_AT_ONCE /* all, in one commit */
+};
+enum {
+    KVFS_COLLECT_S_INO = KVFS_OWN_S_ARGUMENT,
+    KVFS_COLLECT_S_EMPTIED
+}; /* op->s: the object is truncated */
+/* Phases of the sweep. */
+enum { KVFS_SWEEP_PAGE = 0, KVFS_SWEEP_WAIT /* for the removals of the page before */ };
+enum { KVFS_SWEEP_S_LAST = 0, KVFS_SWEEP_S_MORE }; /* op->s: where the next page begins, if so */
 
 static void kvfs_orphan_key(struct snic_kvop_key *key, uint64_t ino)
 {
@@ -173,10 +186,9 @@ static int kvfs_orphan_all_closed(const struct snic_kvfs *k, struct snic_kvfs_or
 }
 
 /*
- * Decide: *out is 1 if no session has it open, KVFS_ORPHAN_AT_ONCE if, besides, one commit can
- * remove it.
+ * Decide: the next phase in *out, KVFS_ORPHAN_DECIDE: a session has it open.
  */
-static int kvfs_orphan_decide(struct kvfs_op *op, int *out)
+static int kvfs_orphan_decide(struct kvfs_op *op, uint32_t *out)
 {
     struct snic_kvfs *k = op->k;
     struct snic_kvfs_orphan o = {.count = 0};
@@ -184,16 +196,16 @@ static int kvfs_orphan_decide(struct kvfs_op *op, int *out)
     struct snic_kvop_key key;
     uint64_t open;
     int missing, rc;
-    *out = 0;
-    rc = kvfs_lock(op, op->s[0], KVFS_EXCLUSIVE);
+    *out = KVFS_ORPHAN_DECIDE;
+    rc = kvfs_lock(op, op->s[KVFS_COLLECT_S_INO], KVFS_EXCLUSIVE);
     if (rc != 0)
         return rc;
-    kvfs_orphan_key(&key, op->s[0]);
+    kvfs_orphan_key(&key, op->s[KVFS_COLLECT_S_INO]);
     kvfs_prefetch(op, &key);
-    missing = kvfs_get_attr(op, op->s[0], &a);
+    missing = kvfs_get_attr(op, op->s[KVFS_COLLECT_S_INO], &a);
     if (missing != 0 && missing != SNIC_ENOENT)
         return missing;
-    rc = kvfs_orphan_get(op, op->s[0], &o);
+    rc = kvfs_orphan_get(op, op->s[KVFS_COLLECT_S_INO], &o);
     if (rc != 0 && rc != SNIC_ENOENT)
         return rc;
     if (missing != 0 || a.nlink != 0) {
@@ -202,14 +214,15 @@ static int kvfs_orphan_decide(struct kvfs_op *op, int *out)
         rc = kvfs_delete(op, &key);
         return rc != 0 ? rc : kvfs_commit(op, 0);
     }
-    struct kvfs_inode *i = kvfs_inode_find(k, op->s[0]);
+    struct kvfs_inode *i = kvfs_inode_find(k, op->s[KVFS_COLLECT_S_INO]);
     open = i != NULL && (i->opens != 0 || i->pins != 0);
     if (open)
         i->orphan = 1;
     if (op->commit_state == KVFS_COMMIT_NONE) { /* else it is decided; sessions may have left */
         if (kvfs_alone(k)) {                    /* O3 */
             int multi = (k->o.caps & SNIC_KV_CAP_ATOMIC_MULTI) != 0;
-            *out = open ? 0 : multi && kvfs_orphan_is_plain(&a) ? KVFS_ORPHAN_AT_ONCE : 1;
+            if (!open)
+                *out = multi && kvfs_orphan_is_plain(&a) ? KVFS_ORPHAN_AT_ONCE : KVFS_ORPHAN_EMPTY;
             return 0;
         }
         rc = kvfs_session_reload(op, 0);
@@ -217,13 +230,13 @@ static int kvfs_orphan_decide(struct kvfs_op *op, int *out)
             return rc;
         kvfs_orphan_prune(k, &o);
         if (!open && kvfs_orphan_all_closed(k, &o)) {
-            *out = 1;
+            *out = KVFS_ORPHAN_EMPTY;
             return 0;
         }
         if (!kvfs_orphan_claim_set(k, &o, open))
             return 0;
     }
-    rc = kvfs_orphan_put(op, op->s[0], &o);
+    rc = kvfs_orphan_put(op, op->s[KVFS_COLLECT_S_INO], &o);
     return rc != 0 ? rc : kvfs_commit(op, 0);
 }
 
@@ -232,15 +245,16 @@ static int kvfs_orphan_delete_records(struct kvfs_op *op)
 {
     unsigned char *room = kvfs_alloc(op, KVFS_SCAN_BYTES);
     const struct snic_kvop *got;
-    struct snic_kvop truncate = {.kind = SNIC_KVOP_OBJECT_TRUNCATE, .object = op->s[0]};
+    struct snic_kvop truncate = {.kind = SNIC_KVOP_OBJECT_TRUNCATE,
+                                 .object = op->s[KVFS_COLLECT_S_INO]};
     struct snic_kvop scan = {.kind = SNIC_KVOP_SCAN,
                              .scan_max = KVFS_ORPHAN_PAGE,
-                             .key = {.group = op->s[0]},
+                             .key = {.group = op->s[KVFS_COLLECT_S_INO]},
                              .out = room,
                              .out_room = KVFS_SCAN_BYTES};
     uint32_t count = 0;
     int rc = room == NULL ? SNIC_ENOMEM : 0;
-    if (rc == 0 && op->s[1] == 0)
+    if (rc == 0 && op->s[KVFS_COLLECT_S_EMPTIED] == 0)
         rc = kvfs_io(op, 0, &truncate, &got);
     if (rc != 0)
         return rc;
@@ -251,7 +265,7 @@ static int kvfs_orphan_delete_records(struct kvfs_op *op)
         const unsigned char *bytes = snic_kvop_record_key(r);
         if (r->key_size == 1 && bytes[0] == SNIC_KVFS_REC_ATTR)
             continue;
-        snic_kvop_key_set(&key, op->s[0], bytes, r->key_size);
+        snic_kvop_key_set(&key, op->s[KVFS_COLLECT_S_INO], bytes, r->key_size);
         rc = kvfs_delete(op, &key);
         count++;
     }
@@ -259,7 +273,7 @@ static int kvfs_orphan_delete_records(struct kvfs_op *op)
         rc = kvfs_commit(op, 0);
     if (rc != 0 || count == 0)
         return rc;
-    op->s[1] = 1;
+    op->s[KVFS_COLLECT_S_EMPTIED] = 1;
     return kvfs_next(op, op->phase);
 }
 
@@ -268,12 +282,12 @@ static int kvfs_orphan_delete_at_once(struct kvfs_op *op)
 {
     struct snic_fsop_attr a;
     struct snic_kvop_key key;
-    int rc = kvfs_get_attr(op, op->s[0], &a);
+    int rc = kvfs_get_attr(op, op->s[KVFS_COLLECT_S_INO], &a);
     if (rc == 0)
         rc = kvfs_orphan_delete_all(op, &a);
     if (rc != 0 && rc != SNIC_ENOENT)
         return rc;
-    kvfs_orphan_key(&key, op->s[0]);
+    kvfs_orphan_key(&key, op->s[KVFS_COLLECT_S_INO]);
     rc = kvfs_delete(op, &key);
     return rc != 0 ? rc : kvfs_commit(op, 0);
 }
@@ -284,9 +298,9 @@ static int kvfs_orphan_delete_inode(struct kvfs_op *op)
     struct snic_kvop_key key;
     int multi = (op->k->o.caps & SNIC_KV_CAP_ATOMIC_MULTI) != 0;
     int rc = 0;
-    kvfs_orphan_key(&key, op->s[0]);
+    kvfs_orphan_key(&key, op->s[KVFS_COLLECT_S_INO]);
     if (op->phase == KVFS_ORPHAN_ATTR) {
-        rc = kvfs_orphan_delete_kind(op, op->s[0], SNIC_KVFS_REC_ATTR);
+        rc = kvfs_orphan_delete_kind(op, op->s[KVFS_COLLECT_S_INO], SNIC_KVFS_REC_ATTR);
         if (rc == 0 && multi)
             rc = kvfs_delete(op, &key);
         if (rc == 0)
@@ -301,12 +315,13 @@ static int kvfs_orphan_delete_inode(struct kvfs_op *op)
 
 static int kvfs_orphan_collect(struct kvfs_op *op)
 {
-    int remove, rc;
-    if (op->phase == 0) {
-        rc = kvfs_orphan_decide(op, &remove);
-        return rc != 0 || !remove ? rc : kvfs_next(op, (uint32_t)remove);
+    uint32_t next;
+    int rc;
+    if (op->phase == KVFS_ORPHAN_DECIDE) {
+        rc = kvfs_orphan_decide(op, &next);
+        return rc != 0 || next == KVFS_ORPHAN_DECIDE ? rc : kvfs_next(op, next);
     }
-    rc = kvfs_lock(op, op->s[0], KVFS_EXCLUSIVE);
+    rc = kvfs_lock(op, op->s[KVFS_COLLECT_S_INO], KVFS_EXCLUSIVE);
     if (rc != 0)
         return rc;
     if (op->phase == KVFS_ORPHAN_EMPTY) {
@@ -317,10 +332,10 @@ static int kvfs_orphan_collect(struct kvfs_op *op)
                                           : kvfs_orphan_delete_inode(op);
     if (rc != 0)
         return rc;
-    struct kvfs_inode *i = kvfs_inode_find(op->k, op->s[0]);
+    struct kvfs_inode *i = kvfs_inode_find(op->k, op->s[KVFS_COLLECT_S_INO]);
     if (i != NULL)
         i->orphan = 0;
-    kvfs_times_forget(op->k, op->s[0]);
+    kvfs_times_forget(op->k, op->s[KVFS_COLLECT_S_INO]);
     op->k->stats.orphans++;
     return 0;
 }
@@ -346,18 +361,18 @@ static int kvfs_orphan_sweep(struct kvfs_op *op)
     const unsigned char prefix = SNIC_KVFS_REC_ORPHAN;
     const struct snic_kvop *got;
     uint64_t last = 0;
-    if (op->phase == 1) { /* those of the page before */
+    if (op->phase == KVFS_SWEEP_WAIT) {
         if (k->session.collecting > 0 || !snic_link_alone(&k->collects))
             return kvfs_wait(op, &k->session.waiters, SNIC_NEVER, 1);
-        return kvfs_next(op, 0);
+        return kvfs_next(op, KVFS_SWEEP_PAGE);
     }
     scan.out = kvfs_alloc(op, KVFS_SCAN_BYTES);
     scan.out_room = KVFS_SCAN_BYTES;
     if (scan.out == NULL)
         return SNIC_ENOMEM;
     snic_kvop_key_set(&scan.key, SNIC_KVFS_GROUP_ORPHANS, &prefix, 1);
-    if (op->s[1] != 0)
-        kvfs_orphan_key(&scan.after, op->s[0]);
+    if (op->s[KVFS_SWEEP_S_MORE] != 0)
+        kvfs_orphan_key(&scan.after, op->s[KVFS_SWEEP_S_LAST]);
     int rc = kvfs_io(op, 0, &scan, &got);
     if (rc != 0 || got->out_count == 0)
         return rc;
@@ -373,9 +388,9 @@ static int kvfs_orphan_sweep(struct kvfs_op *op)
         i->orphan = 1;
         kvfs_collect(k, last);
     }
-    op->s[0] = last;
-    op->s[1] = 1;
-    return kvfs_next(op, 1);
+    op->s[KVFS_SWEEP_S_LAST] = last;
+    op->s[KVFS_SWEEP_S_MORE] = 1;
+    return kvfs_next(op, KVFS_SWEEP_WAIT);
 }
 
 int kvfs_run_sweep(struct kvfs_op *op)

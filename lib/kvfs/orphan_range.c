@@ -12,13 +12,6 @@
  */
 #include "kvfs/session_priv.h"
 
-/* op->s: 4 the number's place in the range, 5 the step, 6 and 7 the last entry scanned. */
-enum {
-    KVFS_ORPHAN_RANGE_AT = 4,
-    KVFS_ORPHAN_RANGE_STEP = 5,
-    KVFS_ORPHAN_RANGE_HIGH = 6,
-    KVFS_ORPHAN_RANGE_LOW = 7
-};
 enum {
     KVFS_ORPHAN_RANGE_FIND = 0,
     KVFS_ORPHAN_RANGE_NAMED,
@@ -31,10 +24,10 @@ enum { KVFS_ORPHAN_RANGE_BATCH = 32, KVFS_ORPHAN_RANGE_PAGE = 256 };
 
 static int kvfs_orphan_range_step(struct kvfs_op *op, uint64_t at, uint64_t step)
 {
-    op->s[KVFS_ORPHAN_RANGE_AT] = at;
-    op->s[KVFS_ORPHAN_RANGE_STEP] = step;
-    op->s[KVFS_ORPHAN_RANGE_HIGH] = 0;
-    op->s[KVFS_ORPHAN_RANGE_LOW] = 0;
+    op->s[KVFS_ORPHAN_RANGE_S_AT] = at;
+    op->s[KVFS_ORPHAN_RANGE_S_STEP] = step;
+    op->s[KVFS_ORPHAN_RANGE_S_HIGH] = 0;
+    op->s[KVFS_ORPHAN_RANGE_S_LOW] = 0;
     kvfs_unlock_all(op);
     return kvfs_next(op, op->phase);
 }
@@ -42,7 +35,7 @@ static int kvfs_orphan_range_step(struct kvfs_op *op, uint64_t at, uint64_t step
 /* Find the next number that is an inode. */
 static int kvfs_orphan_range_find(struct kvfs_op *op, uint64_t first, uint64_t count)
 {
-    uint64_t at = op->s[KVFS_ORPHAN_RANGE_AT];
+    uint64_t at = op->s[KVFS_ORPHAN_RANGE_S_AT];
     uint64_t end = snic_min_u64(at + KVFS_ORPHAN_RANGE_BATCH, count);
     struct snic_kvop_key key;
     const void *body;
@@ -85,20 +78,21 @@ static int kvfs_orphan_range_named(struct kvfs_op *op, uint64_t ino)
     if (rc == KVFS_PENDING)
         return rc;
     if (rc != 0 || (a.flags & SNIC_KVFS_ATTR_PARENTS) != 0)
-        return kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_AT] + 1,
+        return kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_S_AT] + 1,
                                       KVFS_ORPHAN_RANGE_FIND); /* it was linked: it had a name */
     if (a.nlink == 0)
-        return kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_AT], KVFS_ORPHAN_RANGE_LIST);
+        return kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_S_AT], KVFS_ORPHAN_RANGE_LIST);
     if ((a.flags & SNIC_KVFS_ATTR_PARENT) == 0 && !kvfs_is_dir(&a))
-        return kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_AT], KVFS_ORPHAN_RANGE_LIST);
+        return kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_S_AT], KVFS_ORPHAN_RANGE_LIST);
     snic_kvfs_key_hash(&key, a.parent, SNIC_KVFS_REC_ENTRY, a.name);
     rc = kvfs_peek(op, &key, &body, &size);
     if (rc != 0 && rc != SNIC_ENOENT)
         return rc;
     if (rc == 0 && kvfs_orphan_range_has((const unsigned char *)body - SNIC_KVFS_HEAD,
                                          size + SNIC_KVFS_HEAD, ino))
-        return kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_AT] + 1, KVFS_ORPHAN_RANGE_FIND);
-    return kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_AT], KVFS_ORPHAN_RANGE_FENCE);
+        return kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_S_AT] + 1,
+                                      KVFS_ORPHAN_RANGE_FIND);
+    return kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_S_AT], KVFS_ORPHAN_RANGE_FENCE);
 }
 
 static int kvfs_orphan_range_fence(struct kvfs_op *op, uint64_t ino)
@@ -106,13 +100,14 @@ static int kvfs_orphan_range_fence(struct kvfs_op *op, uint64_t ino)
     struct snic_fsop_attr a, dir;
     int rc = kvfs_peek_attr(op, ino, &a);
     if (rc == SNIC_ENOENT)
-        return kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_AT] + 1, KVFS_ORPHAN_RANGE_FIND);
+        return kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_S_AT] + 1,
+                                      KVFS_ORPHAN_RANGE_FIND);
     if (rc == 0)
         rc = kvfs_lock(op, a.parent, KVFS_EXCLUSIVE);
     if (rc == 0)
         rc = kvfs_get_attr(op, a.parent, &dir);
     if (rc == SNIC_ENOENT)
-        return kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_AT],
+        return kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_S_AT],
                                       KVFS_ORPHAN_RANGE_LIST); /* its directory was removed */
     if (rc == 0)
         rc = kvfs_put_attr(op, &dir); /* R1 */
@@ -120,20 +115,21 @@ static int kvfs_orphan_range_fence(struct kvfs_op *op, uint64_t ino)
         rc = kvfs_commit(op, 0);
     return rc != 0
                ? rc
-               : kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_AT], KVFS_ORPHAN_RANGE_SCAN);
+               : kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_S_AT], KVFS_ORPHAN_RANGE_SCAN);
 }
 
 /* Scan a page of the directory (R2). */
 static int kvfs_orphan_range_scan(struct kvfs_op *op, uint64_t ino)
 {
     const struct snic_kvop *page;
-    struct snic_fsop_hash last = {.high = op->s[KVFS_ORPHAN_RANGE_HIGH],
-                                  .low = op->s[KVFS_ORPHAN_RANGE_LOW]};
+    struct snic_fsop_hash last = {.high = op->s[KVFS_ORPHAN_RANGE_S_HIGH],
+                                  .low = op->s[KVFS_ORPHAN_RANGE_S_LOW]};
     struct snic_kvop_key key = {.size = 0};
     struct snic_fsop_attr a;
     int rc = kvfs_peek_attr(op, ino, &a);
     if (rc == SNIC_ENOENT)
-        return kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_AT] + 1, KVFS_ORPHAN_RANGE_FIND);
+        return kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_S_AT] + 1,
+                                      KVFS_ORPHAN_RANGE_FIND);
     if (last.high != 0 || last.low != 0)
         snic_kvfs_key_hash(&key, a.parent, SNIC_KVFS_REC_ENTRY, last);
     if (rc == 0)
@@ -147,7 +143,7 @@ static int kvfs_orphan_range_scan(struct kvfs_op *op, uint64_t ino)
         rc = kvfs_scan_record(op, page, r, &key, &body, &size);
         if (rc == 0 && kvfs_orphan_range_has((const unsigned char *)body - SNIC_KVFS_HEAD,
                                              size + SNIC_KVFS_HEAD, ino))
-            return kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_AT] + 1,
+            return kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_S_AT] + 1,
                                           KVFS_ORPHAN_RANGE_FIND);
         if (rc != 0 && rc != SNIC_ENOENT)
             return rc;
@@ -157,9 +153,9 @@ static int kvfs_orphan_range_scan(struct kvfs_op *op, uint64_t ino)
         }
     }
     if (page->end || page->out_count == 0)
-        return kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_AT], KVFS_ORPHAN_RANGE_LIST);
-    op->s[KVFS_ORPHAN_RANGE_HIGH] = last.high;
-    op->s[KVFS_ORPHAN_RANGE_LOW] = last.low;
+        return kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_S_AT], KVFS_ORPHAN_RANGE_LIST);
+    op->s[KVFS_ORPHAN_RANGE_S_HIGH] = last.high;
+    op->s[KVFS_ORPHAN_RANGE_S_LOW] = last.low;
     return kvfs_next(op, op->phase);
 }
 
@@ -178,9 +174,9 @@ static int kvfs_orphan_range_list(struct kvfs_op *op, uint64_t ino)
         rc = kvfs_put(op, &key, record + SNIC_KVFS_HEAD, size - SNIC_KVFS_HEAD);
     if (rc == 0)
         rc = kvfs_commit(op, 0);
-    return rc != 0
-               ? rc
-               : kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_AT], KVFS_ORPHAN_RANGE_UNLINK);
+    return rc != 0 ? rc
+                   : kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_S_AT],
+                                            KVFS_ORPHAN_RANGE_UNLINK);
 }
 
 static int kvfs_orphan_range_unlink(struct kvfs_op *op, uint64_t ino)
@@ -198,14 +194,14 @@ static int kvfs_orphan_range_unlink(struct kvfs_op *op, uint64_t ino)
     }
     return rc != 0 && rc != SNIC_ENOENT
                ? rc
-               : kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_AT] + 1,
+               : kvfs_orphan_range_step(op, op->s[KVFS_ORPHAN_RANGE_S_AT] + 1,
                                         KVFS_ORPHAN_RANGE_FIND);
 }
 
 int kvfs_orphan_range(struct kvfs_op *op, uint64_t first, uint64_t count)
 {
-    uint64_t ino = first + op->s[KVFS_ORPHAN_RANGE_AT];
-    switch (op->s[KVFS_ORPHAN_RANGE_STEP]) {
+    uint64_t ino = first + op->s[KVFS_ORPHAN_RANGE_S_AT];
+    switch (op->s[KVFS_ORPHAN_RANGE_S_STEP]) {
     case KVFS_ORPHAN_RANGE_NAMED:
         return kvfs_orphan_range_named(op, ino);
     case KVFS_ORPHAN_RANGE_FENCE:

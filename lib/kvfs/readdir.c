@@ -13,15 +13,24 @@
 #include "kvfs/ops.h"
 
 enum {
-    KVFS_READDIR_FIRST = 0, /* op->phase: the dots, and the first page                            */
-    KVFS_READDIR_MORE = 1,  /* further pages                                                      */
-    KVFS_READDIR_ATIME = 2, /* the answer is complete                                             */
-    KVFS_READDIR_BATCH = 64 /* records of a page whose attributes are wanted: one GET             */
+    KVFS_READDIR_FIRST = 0, /* op->phase: the dots, and the first page                       */
+    KVFS_READDIR_MORE,      /* further pages                                                 */
+    KVFS_READDIR_ATIME      /* the answer is complete                                        */
+};
+enum {
+    KVFS_READDIR_S_USED = 0, /* op->s: struct kvfs_readdir_fill                              */
+    KVFS_READDIR_S_WHOLE,
+    KVFS_READDIR_S_COOKIE,
+    KVFS_READDIR_S_HIGH,
+    KVFS_READDIR_S_LOW,
+    KVFS_READDIR_S_WIDE /* pages need the most memory                                        */
+};
+enum {
+    KVFS_READDIR_BATCH = 64, /* records of a page whose attributes are wanted: one GET       */
+    KVFS_READDIR_SCAN = 256
 };
 
-enum { KVFS_READDIR_SCAN = 256, KVFS_READDIR_S_WIDE = 5 /* op->s: pages need the most memory */ };
-
-/* The state of an answer: op->s[0..4]. */
+/* The state of an answer. */
 struct kvfs_readdir_fill {
     uint64_t used;   /* bytes                                                                */
     uint64_t whole;  /* bytes before the present group                                       */
@@ -41,21 +50,21 @@ static void kvfs_readdir_after(struct snic_kvop_key *after, uint64_t dir, uint64
 
 static void kvfs_readdir_load(const struct kvfs_op *op, struct kvfs_readdir_fill *f)
 {
-    f->used = op->s[0];
-    f->whole = op->s[1];
-    f->cookie = op->s[2];
-    f->last.high = op->s[3];
-    f->last.low = op->s[4];
+    f->used = op->s[KVFS_READDIR_S_USED];
+    f->whole = op->s[KVFS_READDIR_S_WHOLE];
+    f->cookie = op->s[KVFS_READDIR_S_COOKIE];
+    f->last.high = op->s[KVFS_READDIR_S_HIGH];
+    f->last.low = op->s[KVFS_READDIR_S_LOW];
     f->full = 0;
 }
 
 static int kvfs_readdir_next(struct kvfs_op *op, const struct kvfs_readdir_fill *f, uint32_t phase)
 {
-    op->s[0] = f->used;
-    op->s[1] = f->whole;
-    op->s[2] = f->cookie;
-    op->s[3] = f->last.high;
-    op->s[4] = f->last.low;
+    op->s[KVFS_READDIR_S_USED] = f->used;
+    op->s[KVFS_READDIR_S_WHOLE] = f->whole;
+    op->s[KVFS_READDIR_S_COOKIE] = f->cookie;
+    op->s[KVFS_READDIR_S_HIGH] = f->last.high;
+    op->s[KVFS_READDIR_S_LOW] = f->last.low;
     kvfs_io_forget(op, 0);
     return kvfs_next(op, phase);
 }
@@ -216,7 +225,7 @@ static int kvfs_readdir_atime(struct kvfs_op *op)
         return rc;
     if (rc == 0 && kvfs_relatime(op, &dir))
         rc = kvfs_defer_times(op, &dir);
-    op->req->result = (int64_t)op->s[0];
+    op->req->result = (int64_t)op->s[KVFS_READDIR_S_USED];
     return rc == KVFS_PENDING ? rc : 0; /* an error of the time is no reason to fail */
 }
 

@@ -14,17 +14,27 @@ enum {
 
 /* ---- MKFS ---- */
 
-/* Delete one group; then the next group. Phases 1 and 2, s[0] the group. */
+enum {
+    KVFS_MKFS_OLD = 0, /* the superblock of an earlier file system is deleted */
+    KVFS_MKFS_WIPE,    /* is there a group? */
+    KVFS_MKFS_GROUP,   /* one group is deleted, page by page */
+    KVFS_MKFS_ROOT,
+    KVFS_MKFS_SUPER
+};
+enum { KVFS_MKFS_S_GROUP = 0 }; /* op->s */
+
+/* Delete one group; then the next group. */
 static int kvfs_session_mount_wipe_group(struct kvfs_op *op)
 {
     unsigned char *room = kvfs_alloc(op, KVFS_SCAN_BYTES);
     const struct snic_kvop *got;
     struct snic_kvop want = {.kind = SNIC_KVOP_SCAN,
                              .scan_max = KVFS_SESSION_MOUNT_WIPE,
-                             .key = {.group = op->s[0]},
+                             .key = {.group = op->s[KVFS_MKFS_S_GROUP]},
                              .out = room,
                              .out_room = KVFS_SCAN_BYTES};
-    struct snic_kvop truncate = {.kind = SNIC_KVOP_OBJECT_TRUNCATE, .object = op->s[0]};
+    struct snic_kvop truncate = {.kind = SNIC_KVOP_OBJECT_TRUNCATE,
+                                 .object = op->s[KVFS_MKFS_S_GROUP]};
     if (room == NULL)
         return SNIC_ENOMEM;
     int rc = kvfs_io(op, 0, &want, &got);
@@ -33,18 +43,18 @@ static int kvfs_session_mount_wipe_group(struct kvfs_op *op)
     for (const struct snic_kvop_record *r = snic_kvop_first(got); r != NULL && rc == 0;
          r = snic_kvop_next(got, r)) {
         struct snic_kvop_key key;
-        snic_kvop_key_set(&key, op->s[0], snic_kvop_record_key(r), r->key_size);
+        snic_kvop_key_set(&key, op->s[KVFS_MKFS_S_GROUP], snic_kvop_record_key(r), r->key_size);
         rc = kvfs_delete(op, &key);
     }
     if (rc == 0 && got->out_count > 0)
         rc = kvfs_commit(op, 0);
     if (rc != 0 || got->out_count > 0)
-        return rc != 0 ? rc : kvfs_next(op, 2);
+        return rc != 0 ? rc : kvfs_next(op, KVFS_MKFS_GROUP);
     rc = kvfs_io(op, 1, &truncate, &got);
-    return rc != 0 ? rc : kvfs_next(op, 1);
+    return rc != 0 ? rc : kvfs_next(op, KVFS_MKFS_WIPE);
 }
 
-/* The next group that holds anything; none: phase 3. */
+/* The next group that holds anything. */
 static int kvfs_session_mount_wipe(struct kvfs_op *op)
 {
     uint64_t *name = kvfs_alloc(op, sizeof(*name));
@@ -57,9 +67,9 @@ static int kvfs_session_mount_wipe(struct kvfs_op *op)
     if (rc != 0)
         return rc;
     if (got->out_count == 0)
-        return kvfs_next(op, 3);
-    op->s[0] = *name;
-    return kvfs_next(op, 2);
+        return kvfs_next(op, KVFS_MKFS_ROOT);
+    op->s[KVFS_MKFS_S_GROUP] = *name;
+    return kvfs_next(op, KVFS_MKFS_GROUP);
 }
 
 static int kvfs_session_mount_options(const struct snic_fsop *req, struct snic_kvfs_mkfs *o)
@@ -129,31 +139,39 @@ int kvfs_run_mkfs(struct kvfs_op *op)
         return SNIC_EBUSY;
     snic_kvfs_key(&key, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_SUPER);
     switch (op->phase) {
-    case 0:
+    case KVFS_MKFS_OLD:
         rc = kvfs_peek(op, &key, &body, &size);
         if (rc == KVFS_PENDING)
             return rc;
         if (rc == SNIC_ENOENT)
-            return kvfs_next(op, 1);
+            return kvfs_next(op, KVFS_MKFS_WIPE);
         if (o.force == 0)
             return rc == 0 || rc == SNIC_EVERSION || rc == SNIC_ECORRUPT ? SNIC_EEXIST : rc;
         rc = kvfs_delete(op, &key);
         if (rc == 0)
             rc = kvfs_commit(op, 1);
-        return rc != 0 ? rc : kvfs_next(op, 1);
-    case 1:
+        return rc != 0 ? rc : kvfs_next(op, KVFS_MKFS_WIPE);
+    case KVFS_MKFS_WIPE:
         return kvfs_session_mount_wipe(op);
-    case 2:
+    case KVFS_MKFS_GROUP:
         return kvfs_session_mount_wipe_group(op);
-    case 3:
+    case KVFS_MKFS_ROOT:
         rc = kvfs_session_mount_make_root(op, &o);
-        return rc != 0 ? rc : kvfs_next(op, 4);
+        return rc != 0 ? rc : kvfs_next(op, KVFS_MKFS_SUPER);
     default:
         return kvfs_session_mount_make_super(op, &o);
     }
 }
 
 /* ---- MOUNT ---- */
+
+enum {
+    KVFS_MOUNT_SUPER = 0,
+    KVFS_MOUNT_ARRIVE,  /* our record in the table */
+    KVFS_MOUNT_SETTLE,  /* until no other session caches */
+    KVFS_MOUNT_WITHDRAW /* it has failed */
+};
+enum { KVFS_MOUNT_S_SINCE = 2, KVFS_MOUNT_S_ERROR }; /* op->s */
 
 static int kvfs_session_mount_super(struct kvfs_op *op)
 {
@@ -242,8 +260,8 @@ static int kvfs_session_mount_arrive(struct kvfs_op *op)
     s->alone = t->count == 0;
     s->proven_ns = op->now.mono_ns;
     s->next_ns = op->k->now.mono_ns;
-    op->s[2] = op->k->now.mono_ns;
-    return kvfs_next(op, 2);
+    op->s[KVFS_MOUNT_S_SINCE] = op->k->now.mono_ns;
+    return kvfs_next(op, KVFS_MOUNT_SETTLE);
 }
 
 /* 1: no other session caches, dead ones are removed, the orphans were scanned. */
@@ -288,12 +306,13 @@ static int kvfs_session_mount_settle(struct kvfs_op *op)
         s->mounted = 1;
         return 0;
     }
-    if (rc == 0 && k->now.mono_ns - op->s[2] > KVFS_SESSION_MOUNT_LEASES * k->o.lease_ns)
+    if (rc == 0 &&
+        k->now.mono_ns - op->s[KVFS_MOUNT_S_SINCE] > KVFS_SESSION_MOUNT_LEASES * k->o.lease_ns)
         rc = SNIC_EBUSY;
     if (rc == 0)
         return kvfs_wait(op, &s->waiters, SNIC_NEVER, 1);
-    op->s[3] = (uint64_t)(int64_t)rc;
-    return kvfs_next(op, 3);
+    op->s[KVFS_MOUNT_S_ERROR] = (uint64_t)(int64_t)rc;
+    return kvfs_next(op, KVFS_MOUNT_WITHDRAW);
 }
 
 int kvfs_run_mount(struct kvfs_op *op)
@@ -301,7 +320,7 @@ int kvfs_run_mount(struct kvfs_op *op)
     struct snic_kvfs *k = op->k;
     struct kvfs_session *s = &k->session;
     int rc;
-    if (op->phase == 0) {
+    if (op->phase == KVFS_MOUNT_SUPER) {
         if (s->id != 0 && !s->dead)
             return SNIC_EBUSY;
         rc = kvfs_session_mount_super(op);
@@ -315,30 +334,37 @@ int kvfs_run_mount(struct kvfs_op *op)
             s->mounted = 1;
             return 0;
         }
-        return kvfs_next(op, 1);
+        return kvfs_next(op, KVFS_MOUNT_ARRIVE);
     }
-    if (op->phase == 1) {
+    if (op->phase == KVFS_MOUNT_ARRIVE) {
         rc = kvfs_session_mount_arrive(op);
         if (!kvfs_runs_again(op, rc))
             kvfs_session_mount_clear(k);
         return rc;
     }
-    if (op->phase == 2)
+    if (op->phase == KVFS_MOUNT_SETTLE)
         return kvfs_session_mount_settle(op);
     rc = kvfs_session_mount_withdraw(op);
     if (kvfs_runs_again(op, rc))
         return KVFS_PENDING;
     kvfs_session_mount_clear(k);
-    return (int)(int64_t)op->s[3];
+    return (int)(int64_t)op->s[KVFS_MOUNT_S_ERROR];
 }
 
 /* ---- UNMOUNT ---- */
 
-/* Phases of the search at the end (intent.c, J10). */
-enum { KVFS_UNMOUNT_INTENTS = 3, KVFS_UNMOUNT_LOOK, KVFS_UNMOUNT_RANGE };
+enum {
+    KVFS_UNMOUNT_FLUSH = 0,
+    KVFS_UNMOUNT_INTENTS, /* the search at the end (intent.c, J10), and ... */
+    KVFS_UNMOUNT_LOOK,
+    KVFS_UNMOUNT_RANGE, /* ... range by range */
+    KVFS_UNMOUNT_WITHDRAW,
+    KVFS_UNMOUNT_SYNC
+};
+enum { KVFS_UNMOUNT_S_AT = 0, KVFS_UNMOUNT_S_FIRST, KVFS_UNMOUNT_S_COUNT, KVFS_UNMOUNT_S_ERROR };
 
-/* The next range of our own in which may be inodes without a name; s[0] counts them. The unassigned
- * numbers of the last one are none. */
+/* The next range of our own in which may be inodes without a name. The unassigned numbers of the
+ * last one are none. */
 static int kvfs_session_mount_next_range(struct kvfs_op *op)
 {
     struct snic_kvfs *k = op->k;
@@ -347,13 +373,14 @@ static int kvfs_session_mount_next_range(struct kvfs_op *op)
     if (rc != 0)
         return rc;
     const struct kvfs_session_row *own = kvfs_session_row(t, k->session.id);
-    if (own == NULL || op->s[0] == own->s.range_count)
-        return kvfs_next(op, 1);
-    uint64_t first = own->s.ranges[op->s[0]].first, count = own->s.ranges[op->s[0]].count;
+    if (own == NULL || op->s[KVFS_UNMOUNT_S_AT] == own->s.range_count)
+        return kvfs_next(op, KVFS_UNMOUNT_WITHDRAW);
+    uint64_t first = own->s.ranges[op->s[KVFS_UNMOUNT_S_AT]].first;
+    uint64_t count = own->s.ranges[op->s[KVFS_UNMOUNT_S_AT]].count;
     if (k->ino_next >= first && k->ino_next - first < count)
         count = k->ino_next - first;
-    op->s[1] = first;
-    op->s[2] = count;
+    op->s[KVFS_UNMOUNT_S_FIRST] = first;
+    op->s[KVFS_UNMOUNT_S_COUNT] = count;
     return kvfs_next(op, KVFS_UNMOUNT_RANGE);
 }
 
@@ -371,12 +398,12 @@ int kvfs_run_unmount(struct kvfs_op *op)
         kvfs_session_mount_clear(k);
         return rc;
     }
-    if (op->phase == 0) {
+    if (op->phase == KVFS_UNMOUNT_FLUSH) {
         kvfs_linger_end(k);
         rc = kvfs_times_flush_all(op);
         if (rc != 0)
             return rc;
-        return kvfs_next(op, s->unsure ? KVFS_UNMOUNT_INTENTS : 1);
+        return kvfs_next(op, s->unsure ? KVFS_UNMOUNT_INTENTS : KVFS_UNMOUNT_WITHDRAW);
     }
     if (op->phase == KVFS_UNMOUNT_INTENTS) {
         rc = kvfs_intent_finish_next(op, s->id);
@@ -385,14 +412,14 @@ int kvfs_run_unmount(struct kvfs_op *op)
     if (op->phase == KVFS_UNMOUNT_LOOK)
         return kvfs_session_mount_next_range(op);
     if (op->phase == KVFS_UNMOUNT_RANGE) {
-        rc = kvfs_orphan_range(op, op->s[1], op->s[2]);
+        rc = kvfs_orphan_range(op, op->s[KVFS_UNMOUNT_S_FIRST], op->s[KVFS_UNMOUNT_S_COUNT]);
         if (rc != 0)
             return rc;
-        op->s[0]++;
-        op->s[4] = 0;
+        op->s[KVFS_UNMOUNT_S_AT]++;
+        op->s[KVFS_ORPHAN_RANGE_S_AT] = 0;
         return kvfs_next(op, KVFS_UNMOUNT_LOOK);
     }
-    if (op->phase == 1) {
+    if (op->phase == KVFS_UNMOUNT_WITHDRAW) {
         rc = kvfs_session_mount_withdraw(op);
         if (kvfs_runs_again(op, rc))
             return KVFS_PENDING;
@@ -400,13 +427,13 @@ int kvfs_run_unmount(struct kvfs_op *op)
             s->next_ns = k->now.mono_ns; /* the session continues: its record may exist */
             return rc;
         }
-        op->s[3] = (uint64_t)(int64_t)rc;
-        return kvfs_next(op, 2);
+        op->s[KVFS_UNMOUNT_S_ERROR] = (uint64_t)(int64_t)rc;
+        return kvfs_next(op, KVFS_UNMOUNT_SYNC);
     }
     rc = kvfs_io(op, 0, &sync, &got);
     if (rc == KVFS_PENDING)
         return rc;
     kvfs_cache_drop(k);
     kvfs_session_mount_clear(k);
-    return op->s[3] != 0 ? (int)(int64_t)op->s[3] : rc;
+    return op->s[KVFS_UNMOUNT_S_ERROR] != 0 ? (int)(int64_t)op->s[KVFS_UNMOUNT_S_ERROR] : rc;
 }

@@ -74,16 +74,23 @@ void kvfs_session_wake(struct snic_kvfs *k);
 
 /* ---- times.c ---- */
 
-/* Write all deferred times, in rounds of the phase that the operation is in; uses s[7]. */
+/* Write all deferred times, in rounds of the phase that the operation is in. */
+enum { KVFS_TIMES_S_INO = 7 }; /* op->s: the inode's number and 1 */
 int kvfs_times_flush_all(struct kvfs_op *op);
 
 /* ---- orphan_range.c ---- */
 
 /*
  * Inodes of [first, first + count) that a dead session, or ours when it ends, made and never named
- * become orphans; rounds in the phase that the operation is in, op->s[4] and up. 0 when all have
- * been checked; SNIC_E*.
+ * become orphans; rounds in the phase that the operation is in. 0 when all have been checked;
+ * SNIC_E*.
  */
+enum {
+    KVFS_ORPHAN_RANGE_S_AT = 4, /* op->s: the number's place in the range; 0 to begin */
+    KVFS_ORPHAN_RANGE_S_STEP,
+    KVFS_ORPHAN_RANGE_S_HIGH, /* the last entry scanned */
+    KVFS_ORPHAN_RANGE_S_LOW
+};
 int kvfs_orphan_range(struct kvfs_op *op, uint64_t first, uint64_t count);
 
 /* ---- locks_publish.c ---- */

@@ -13,6 +13,13 @@ enum { KVFS_SESSION_RUN_WAIT_NS = 100000 }; /* between checks of operations that
 enum { KVFS_YIELD_WAIT = 0, KVFS_YIELD_TIMES, KVFS_YIELD_LOCKS, KVFS_YIELD_FLAG };
 /* Phases of the removal of a dead session: TABLE determines the next step. */
 enum { KVFS_RECOVER_MARK = 0, KVFS_RECOVER_INTENTS, KVFS_RECOVER_TABLE, KVFS_RECOVER_RANGE };
+/* op->s: the session, the range, its numbers; then those of orphan_range.c. */
+enum {
+    KVFS_RECOVER_S_ID = KVFS_OWN_S_ARGUMENT,
+    KVFS_RECOVER_S_AT,
+    KVFS_RECOVER_S_FIRST,
+    KVFS_RECOVER_S_COUNT
+};
 
 static int kvfs_session_run_is_dead(const struct snic_kvfs *k, const struct kvfs_other *o)
 {
@@ -220,28 +227,27 @@ static int kvfs_session_run_recover_mark(struct kvfs_op *op, const struct kvfs_s
     return kvfs_session_commit(op, 1, x, 0);
 }
 
-/* s[0] the session, s[1] the range, s[2] and s[3] its numbers; orphan_range.c has s[4] and up. */
 static int kvfs_session_run_recover(struct kvfs_op *op)
 {
     struct kvfs_session_table *t;
     const struct kvfs_session_row *row;
     int rc;
     if (op->phase == KVFS_RECOVER_INTENTS) {
-        rc = kvfs_intent_finish_next(op, op->s[0]);
+        rc = kvfs_intent_finish_next(op, op->s[KVFS_RECOVER_S_ID]);
         return rc != 0 ? rc : kvfs_next(op, KVFS_RECOVER_TABLE);
     }
     if (op->phase == KVFS_RECOVER_RANGE) {
-        rc = kvfs_orphan_range(op, op->s[2], op->s[3]);
+        rc = kvfs_orphan_range(op, op->s[KVFS_RECOVER_S_FIRST], op->s[KVFS_RECOVER_S_COUNT]);
         if (rc != 0)
             return rc;
-        op->s[1]++;
-        op->s[4] = 0;
+        op->s[KVFS_RECOVER_S_AT]++;
+        op->s[KVFS_ORPHAN_RANGE_S_AT] = 0;
         return kvfs_next(op, KVFS_RECOVER_TABLE);
     }
     rc = kvfs_session_scan(op, 0, &t);
     if (rc != 0)
         return rc;
-    row = kvfs_session_row(t, op->s[0]);
+    row = kvfs_session_row(t, op->s[KVFS_RECOVER_S_ID]);
     if (row == NULL)
         return 0; /* another session has */
     if (op->phase == KVFS_RECOVER_MARK) {
@@ -252,9 +258,10 @@ static int kvfs_session_run_recover(struct kvfs_op *op)
         }
         return kvfs_next(op, KVFS_RECOVER_INTENTS);
     }
-    if (op->s[1] < row->s.range_count && (op->k->o.caps & SNIC_KV_CAP_ATOMIC_MULTI) == 0) {
-        op->s[2] = row->s.ranges[op->s[1]].first;
-        op->s[3] = row->s.ranges[op->s[1]].count;
+    if (op->s[KVFS_RECOVER_S_AT] < row->s.range_count &&
+        (op->k->o.caps & SNIC_KV_CAP_ATOMIC_MULTI) == 0) {
+        op->s[KVFS_RECOVER_S_FIRST] = row->s.ranges[op->s[KVFS_RECOVER_S_AT]].first;
+        op->s[KVFS_RECOVER_S_COUNT] = row->s.ranges[op->s[KVFS_RECOVER_S_AT]].count;
         return kvfs_next(op, KVFS_RECOVER_RANGE);
     }
     return kvfs_session_remove(op, 1, row, 0);

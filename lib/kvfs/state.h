@@ -26,7 +26,8 @@ enum {
 struct kvfs_op;
 typedef int (*kvfs_run_fn)(struct kvfs_op *op);
 
-/* The engine's own operations; s[0] of each at its start. */
+enum { KVFS_OWN_S_ARGUMENT = 0 }; /* op->s */
+/* The engine's own operations, and their argument. */
 enum kvfs_own {
     KVFS_OWN_HEARTBEAT = 0,
     KVFS_OWN_YIELD,

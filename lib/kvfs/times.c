@@ -127,7 +127,7 @@ int kvfs_relatime(const struct kvfs_op *op, struct snic_fsop_attr *a)
 /* ---- The engine's own ---- */
 
 /*
- * The oldest, one commit each; s[7] is its number and 1. On most stores a commit of several groups
+ * The oldest, one commit each. On most stores a commit of several groups
  * costs more than several commits.
  */
 int kvfs_times_flush_all(struct kvfs_op *op)
@@ -145,17 +145,17 @@ int kvfs_times_flush_all(struct kvfs_op *op)
         }
     }
     op->reserve = 1; /* on a full store, too, a session must be able to end or to let others in */
-    if (op->s[7] == 0) {
+    if (op->s[KVFS_TIMES_S_INO] == 0) {
         ino = SNIC_CONTAINER(k->deferred.next, struct kvfs_inode, deferred.link)->ino;
-        op->s[7] = ino + 1;
+        op->s[KVFS_TIMES_S_INO] = ino + 1;
     }
-    rc = kvfs_flush_times(op, op->s[7] - 1);
+    rc = kvfs_flush_times(op, op->s[KVFS_TIMES_S_INO] - 1);
     if (rc == 0)
         rc = kvfs_commit(op, 0);
     if (rc != 0)
         return rc;
     kvfs_unlock_all(op);
-    op->s[7] = 0;
+    op->s[KVFS_TIMES_S_INO] = 0;
     return kvfs_next(op, op->phase);
 }
 
@@ -165,11 +165,11 @@ int kvfs_run_times(struct kvfs_op *op)
     struct snic_kvfs *k = op->k;
     const struct kvfs_inode *i;
     int rc = 0;
-    if (op->s[7] == 0 && !snic_link_alone(&k->deferred)) {
+    if (op->s[KVFS_TIMES_S_INO] == 0 && !snic_link_alone(&k->deferred)) {
         i = SNIC_CONTAINER(k->deferred.next, struct kvfs_inode, deferred.link);
         if (i->deferred.since_ns + k->o.times_ns / 2 <= k->now.mono_ns)
             rc = kvfs_times_flush_all(op);
-    } else if (op->s[7] != 0) {
+    } else if (op->s[KVFS_TIMES_S_INO] != 0) {
         rc = kvfs_times_flush_all(op);
     }
     if (kvfs_runs_again(op, rc))

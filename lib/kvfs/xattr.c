@@ -116,12 +116,9 @@ static int kvfs_xattr_answer(struct kvfs_op *op, const void *bytes, uint32_t siz
 
 /* ---- How many there may be ---- */
 
-enum {
-    KVFS_XATTR_USED = 0,
-    KVFS_XATTR_HIGH,
-    KVFS_XATTR_LOW,
-    KVFS_XATTR_VERSION
-}; /* words of op->s */
+enum { KVFS_XATTR_BEGIN = 0, KVFS_XATTR_MORE /* pages of records */ }; /* op->phase */
+/* op->s: bytes of names so far; the hash of the last record seen; of the attributes. */
+enum { KVFS_XATTR_USED = 0, KVFS_XATTR_HIGH, KVFS_XATTR_LOW, KVFS_XATTR_VERSION };
 
 /* Bytes of a page's names in a list. Damaged records are in no list. 0; KVFS_PENDING. */
 static int kvfs_xattr_count_page(struct kvfs_op *op, const struct snic_kvop *page, uint64_t *used)
@@ -156,7 +153,7 @@ static int kvfs_xattr_fits(struct kvfs_op *op, const struct snic_fsop_attr *a)
     if ((a->flags & SNIC_KVFS_ATTR_XATTR) == 0)
         return 0;
     memset(&after, 0, sizeof(after));
-    if (op->phase != 0 && op->s[KVFS_XATTR_VERSION] == a->version) {
+    if (op->phase == KVFS_XATTR_MORE && op->s[KVFS_XATTR_VERSION] == a->version) {
         last = (struct snic_fsop_hash){op->s[KVFS_XATTR_HIGH], op->s[KVFS_XATTR_LOW]};
         snic_kvfs_key_hash(&after, op->ino, SNIC_KVFS_REC_XATTR, last);
         used = op->s[KVFS_XATTR_USED];
@@ -176,7 +173,7 @@ static int kvfs_xattr_fits(struct kvfs_op *op, const struct snic_fsop_attr *a)
     op->s[KVFS_XATTR_LOW] = last.low;
     op->s[KVFS_XATTR_VERSION] = a->version;
     kvfs_io_forget(op, 0);
-    return kvfs_next(op, 1);
+    return kvfs_next(op, KVFS_XATTR_MORE);
 }
 
 static int kvfs_xattr_set_acl(struct kvfs_op *op, struct snic_fsop_attr *a, int which,
@@ -318,24 +315,21 @@ static int kvfs_xattr_list_page(struct kvfs_op *op, const struct snic_fsop_attr 
     return 0;
 }
 
-/*
- * One page of records in each round. s[0]: bytes of names so far; s[1], s[2]: the hash of the last
- * record seen.
- */
+/* One page of records in each round. */
 int kvfs_run_listxattr(struct kvfs_op *op)
 {
     const struct snic_fsop *req = op->req;
     size_t room = req->iov_count == 0 ? 0 : req->iov[0].size;
-    struct snic_fsop_hash last = {op->s[1], op->s[2]};
+    struct snic_fsop_hash last = {op->s[KVFS_XATTR_HIGH], op->s[KVFS_XATTR_LOW]};
     const struct snic_kvop *page;
     struct snic_kvop_key after;
     struct snic_fsop_attr a;
-    uint64_t used = op->s[0];
+    uint64_t used = op->s[KVFS_XATTR_USED];
     int rc = kvfs_peek_attr(op, op->ino, &a);
     if (rc != 0)
         return rc;
     memset(&after, 0, sizeof(after));
-    if (op->phase != 0)
+    if (op->phase == KVFS_XATTR_MORE)
         snic_kvfs_key_hash(&after, op->ino, SNIC_KVFS_REC_XATTR, last);
     if ((a.flags & SNIC_KVFS_ATTR_XATTR) != 0) {
         rc = kvfs_scan(op, op->ino, SNIC_KVFS_REC_XATTR, &after, UINT32_MAX, &page);
@@ -345,11 +339,11 @@ int kvfs_run_listxattr(struct kvfs_op *op)
             return rc;
         if (!page->end) {
             kvfs_scan_last(page, &last);
-            op->s[0] = used;
-            op->s[1] = last.high;
-            op->s[2] = last.low;
+            op->s[KVFS_XATTR_USED] = used;
+            op->s[KVFS_XATTR_HIGH] = last.high;
+            op->s[KVFS_XATTR_LOW] = last.low;
             kvfs_io_forget(op, 0);
-            return kvfs_next(op, 1);
+            return kvfs_next(op, KVFS_XATTR_MORE);
         }
     }
     if (room != 0 && used > room)
