@@ -74,6 +74,21 @@ LAYERS = {
         ["canon.c", "check.c"],
         ["ddpnic.c"],
     ],
+    "examples/server": [
+        # what all use; then the baseline's connections; the roles, and the baseline
+        ["memory.c", "config.c", "supervisor.c", "front_out.c", "front_limit.c"],
+        ["image.c", "front_conn.c"], ["front.c"],
+        ["dpu.c", "host.c", "monolith.c"],
+    ],
+    "examples/page_server": [
+        # formats and files; the log; requests, pages; the engine; the roles
+        ["page.c", "wire.c", "store.c"],
+        ["log.c", "shape.c", "request.c"],
+        ["damage.c"], ["replay.c"], ["engine.c"],
+        ["offload_user.c", "roles.c"],
+        ["dpu.c", "host.c", "monolith.c"],
+        ["main.c"],
+    ],
 }
 
 

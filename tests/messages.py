@@ -16,7 +16,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TOKEN = re.compile(r"//[^\n]*|/\*.*?\*/" r'|"(?:[^"\\\n]|\\.)*"' r"|'(?:[^'\\\n]|\\.)*'"
                    r"|[A-Za-z_]\w*|\d[\w.]*|[^\s\w]|\n", re.S)
 # Calls that end in stderr, in a log or in a program's last words.
-SINKS = re.compile(r"^(ex_(die|log|usage)|die|say|mistake|failed|km_wrong|tool_bad|kv_store_say|"
+SINKS = re.compile(r"^(ex_(die|log|usage)|die|say|mistake|failed|km_wrong|tool_bad|kv_store_log|"
                    r"fsck_(finding|note)|bytes_finding|parse_(fail|fail_line|ignored)|"
                    r"options_error|nbd_end|replay_failed|load_is_wrong|lost_overflow)$")
 # Words of replies that are Redis' own, byte for byte: they are not ours to choose.

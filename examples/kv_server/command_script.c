@@ -222,7 +222,7 @@ static enum kv_outcome script_on_equal(struct script_run *s)
         }
         return script_expire(s, n * 1000);
     }
-    o = script_delete(s, 0); /* SCRIPT_DELETE, SCRIPT_DELETE_TOLD */
+    o = script_delete(s, 0); /* SCRIPT_DELETE, SCRIPT_DELETE_OR_ABSENT */
     if (o == KV_DONE)
         kv_put_integer(c->engine, 1);
     return o;
@@ -244,9 +244,9 @@ static enum kv_outcome script_one(struct script_run *s)
         return o == KV_LATER ? KV_DONE : o;
     if (equal)
         return script_on_equal(s);
-    kv_put_integer(e, s->kind == SCRIPT_PTTL                    ? -3
-                      : s->kind == SCRIPT_DELETE_TOLD && !there ? -1
-                                                                : 0);
+    kv_put_integer(e, s->kind == SCRIPT_PTTL                         ? -3
+                      : s->kind == SCRIPT_DELETE_OR_ABSENT && !there ? -1
+                                                                     : 0);
     return KV_DONE;
 }
 

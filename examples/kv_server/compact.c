@@ -119,7 +119,7 @@ static void compact_read_done(struct kv_file_req *r)
     if (kv_store_parked(s, r))
         return;
     if (r->result < 0 || (uint64_t)r->result != r->size) {
-        kv_store_say(s, 0, "compaction cannot read log segment %" PRIu64 ": %s", c->victim->number,
+        kv_store_log(s, 0, "compaction cannot read log segment %" PRIu64 ": %s", c->victim->number,
                      snic_strerror(r->result < 0 ? (int)r->result : SNIC_EIO));
         s->stats.errors++;
         c->victim->state = KV_SEGMENT_SEALED;
@@ -247,7 +247,7 @@ static void compact_deleted(struct kv_file_req *r)
     if (kv_store_parked(s, r))
         return;
     if (r->result < 0 && r->result != SNIC_ENOENT)
-        kv_store_say(s, 0, "cannot delete log segment %" PRIu64 ": %s", g->number,
+        kv_store_log(s, 0, "cannot delete log segment %" PRIu64 ": %s", g->number,
                      snic_strerror((int)r->result));
     kv_log_segment_drop(s, g);
     s->create_full = 0;

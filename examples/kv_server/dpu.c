@@ -20,7 +20,7 @@
 #define KV_SEGMENTS_MIN 4u        /* one written, one sealed, two of compaction's reserve */
 #define KV_META_BYTES (16u << 20) /* for the tables and the journal, which have 4 at this size */
 #define KV_TICK_NS 500000000u
-#define KV_TENANTS_TOLD 64        /* per tick */
+#define KV_TENANTS_SENT 64        /* per tick */
 #define KV_LINGER_NS 10000000000u /* for a host that does not go after the drain */
 #define KV_FULL_MS 10000u         /* a client at the hard limit that takes nothing for so long */
 #define KV_SHARE_MS 60000u        /* one that holds its share of what is left for replies */
@@ -34,12 +34,12 @@ struct kv_dpu {
     struct snic_io *qos; /* the image's io handle, if a switch stands in front of it */
     void *qos_memory;
     struct kv_offload user;
-    uint64_t messages_told;
-    uint64_t hosts_told;
+    uint64_t messages_sent;
+    uint64_t hosts_seen;
     struct snic_director_stats reported; /* as of the last lines in the log */
     uint64_t reported_ns;
     uint64_t reply_bytes; /* most of replies that clients have not read yet */
-    uint32_t tenant_told; /* where the next dpu_control_tenants() resumes */
+    uint32_t tenant_next; /* where the next dpu_control_tenants() resumes */
     struct kv_out_limit limit;
 };
 
@@ -58,9 +58,9 @@ static void dpu_control_tenants(struct kv_dpu *d)
 
     kv_qos_device(d->qos, &device);
     ex_dpu_send(&d->base, &device, sizeof(device));
-    for (int n = 0; n < KV_TENANTS_TOLD; n++) {
-        if (kv_qos_tenant(d->qos, &d->tenant_told, &t) != 0) {
-            d->tenant_told = 0;
+    for (int n = 0; n < KV_TENANTS_SENT; n++) {
+        if (kv_qos_tenant(d->qos, &d->tenant_next, &t) != 0) {
+            d->tenant_next = 0;
             return;
         }
         ex_dpu_send(&d->base, &t, sizeof(t));
@@ -104,7 +104,7 @@ static void dpu_control(struct kv_dpu *d, enum kv_control_kind kind)
         .total_resets = f.director.total_resets,
         .query_resets = d->user.query_limit,
     };
-    d->messages_told = f.director.messages;
+    d->messages_sent = f.director.messages;
     ex_dpu_send(&d->base, &m, sizeof(m));
     if (d->qos != NULL && kind == KV_CONTROL_STATS)
         dpu_control_tenants(d);
@@ -193,14 +193,14 @@ static void dpu_tick(struct ex_dpu *base, uint64_t now)
     (void)snic_director_trim(director, KV_TRIM_KEEP, KV_TRIM_MOST, ex_memory_release, NULL);
     snic_director_get_stats(director, &ds);
     dpu_report(d, &ds, now);
-    if (ds.hosts != d->hosts_told && ds.message_max < d->config->message_max)
+    if (ds.hosts != d->hosts_seen && ds.message_max < d->config->message_max)
         ex_log(EX_WARNING,
                "the host takes messages up to %" PRIu64 " bytes, this role up to %" PRIu64
                " (--message-max): the smaller counts",
                ds.message_max, d->config->message_max);
-    d->hosts_told = ds.hosts;
+    d->hosts_seen = ds.hosts;
     d->user.limits.message_max = (uint32_t)ds.message_max;
-    if (ds.messages != d->messages_told) /* an idle host is not woken */
+    if (ds.messages != d->messages_sent) /* an idle host is not woken */
         dpu_control(d, KV_CONTROL_STATS);
     if (base->drained)
         dpu_control(d, KV_CONTROL_DRAINED);

@@ -260,7 +260,7 @@ static void host_resend(struct snic_timer *t, uint64_t now)
 }
 
 /* Send a client's change to the DPU. @return 1; 0 it is of a DPU before this one, or no room */
-static int host_tell(const struct kv_host *h, enum kv_control_kind kind, uint64_t client, int on)
+static int host_control(const struct kv_host *h, enum kv_control_kind kind, uint64_t client, int on)
 {
     struct kv_control m = {.magic = KV_CONTROL_MAGIC, .kind = kind};
 
@@ -272,12 +272,12 @@ static int host_tell(const struct kv_host *h, enum kv_control_kind kind, uint64_
 
 static int host_kill(void *ctx, uint64_t client)
 {
-    return host_tell(ctx, KV_CONTROL_KILL, client, 0);
+    return host_control(ctx, KV_CONTROL_KILL, client, 0);
 }
 
 static void host_no_evict(void *ctx, uint64_t client, int on)
 {
-    if (!host_tell(ctx, KV_CONTROL_KEEP, client, on))
+    if (!host_control(ctx, KV_CONTROL_KEEP, client, on))
         ex_log(EX_WARNING, "CLIENT NO-EVICT did not reach the DPU");
 }
 

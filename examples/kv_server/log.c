@@ -102,7 +102,7 @@ static void log_created(struct kv_file_req *r)
     s->progress++;
     if (r->result < 0) {
         if (r->result != SNIC_ENOSPC)
-            kv_store_say(s, 0, "cannot create log segment %s: %s", r->name,
+            kv_store_log(s, 0, "cannot create log segment %s: %s", r->name,
                          snic_strerror((int)r->result));
         s->create_full = 1;
         s->segments_count--; /* it is the last one: creations go one at a time */
@@ -116,7 +116,7 @@ static void log_created(struct kv_file_req *r)
     s->ahead++;
     if (s->stats.no_space && s->ahead > KV_RESERVE) {
         s->stats.no_space = 0;
-        kv_store_say(s, 2, "writes are accepted again");
+        kv_store_log(s, 2, "writes are accepted again");
     }
     kv_store_kick(s);
 }
@@ -232,7 +232,7 @@ static int log_no_segment(struct kv_store *s, int reserve)
     /* Until a whole segment is free again; a command of several may find too few of them. */
     if (reserve == KV_FOR_DATA && !s->stats.no_space && s->ahead <= KV_RESERVE) {
         s->stats.no_space = 1;
-        kv_store_say(s, 1, "no space left in '%s': writes are refused until keys are deleted",
+        kv_store_log(s, 1, "no space left in '%s': writes are refused until keys are deleted",
                      s->opts.name != NULL ? s->opts.name : "the store");
     }
     return SNIC_ENOSPC;
@@ -462,14 +462,14 @@ static void log_flush_failed(struct kv_store *s, int error)
     uint64_t now = snic_loop_now(s->opts.loop);
 
     if (s->flush_error == 0)
-        kv_store_say(s, 0, "cannot write the log: %s; retrying every second", snic_strerror(error));
+        kv_store_log(s, 0, "cannot write the log: %s; retrying every second", snic_strerror(error));
     s->flush_error = error;
     s->stats.errors++;
     s->stats.read_only = 1;
     if (s->failing_ns == 0)
         s->failing_ns = now;
-    if (now - s->failing_ns >= 5 * (uint64_t)KV_RETRY_NS && !s->failed_told) {
-        s->failed_told = 1;
+    if (now - s->failing_ns >= 5 * (uint64_t)KV_RETRY_NS && !s->failed_logged) {
+        s->failed_logged = 1;
         if (s->opts.failed != NULL)
             s->opts.failed(s->opts.ctx, error);
     }
@@ -478,10 +478,10 @@ static void log_flush_failed(struct kv_store *s, int error)
 static void log_recovered(struct kv_store *s)
 {
     if (s->flush_error != 0)
-        kv_store_say(s, 2, "log writes succeed again");
+        kv_store_log(s, 2, "log writes succeed again");
     s->flush_error = 0;
     s->failing_ns = 0;
-    s->failed_told = 0;
+    s->failed_logged = 0;
     s->stats.read_only = 0;
 }
 

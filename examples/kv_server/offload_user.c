@@ -57,12 +57,12 @@ static uint32_t kv_protocol_error(void *ctx, int error, const unsigned char *dat
 
 void kv_offload_report(struct kv_offload *k)
 {
-    if (k->query_limit > k->query_told)
+    if (k->query_limit > k->query_logged)
         ex_log(EX_WARNING,
                "%" PRIu64 " clients were closed: their unfinished command is longer than "
                "client-query-buffer-limit",
-               k->query_limit - k->query_told);
-    k->query_told = k->query_limit;
+               k->query_limit - k->query_logged);
+    k->query_logged = k->query_limit;
 }
 
 static uint32_t kv_host_gone(void *ctx, const unsigned char *msg, uint32_t size, char *out,

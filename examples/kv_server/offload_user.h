@@ -25,8 +25,8 @@ struct kv_offload {
     int password;         /**< there is one: only connections with KV_WORD_AUTH are answered      */
     uint64_t query_max;   /**< client-query-buffer-limit                                  */
     uint64_t query_limit; /**< clients ended for it                                       */
-    uint64_t query_told;  /**< of them, as of the last line in the log                      */
-    int query_over;       /**< the connection being framed is ended for it                */
+    uint64_t query_logged; /**< of them, as of the last line in the log                      */
+    int query_over;        /**< the connection being framed is ended for it                */
     const struct kv_tenants *tenants; /**< NULL: the device is not shared                  */
 };
 

@@ -66,7 +66,7 @@ static void recover_entry(struct kv_file_req *r, const char *name, uint64_t file
     uint64_t number = 0;
 
     if (strlen(name) != 20 || sscanf(name, "log-%16" SCNx64, &number) != 1 || number == 0) {
-        kv_store_say(v->store, 1, "file '%.100s' is not a log segment: ignored", name);
+        kv_store_log(v->store, 1, "file '%.100s' is not a log segment: ignored", name);
         (void)snprintf(v->foreign, sizeof(v->foreign), "%s", name);
         return;
     }
@@ -255,7 +255,7 @@ static int recover_segment(struct recover *v, struct kv_segment *g, uint64_t fil
         offset += piece;
     }
     if (v->skipped > 0)
-        kv_store_say(
+        kv_store_log(
             s, 1, "log segment %" PRIu64 ": about %" PRIu64 " bytes are not valid records: skipped",
             g->number, v->skipped);
     return 0;

@@ -36,7 +36,7 @@ struct kv_config {
     const char *seed; /**< 32 hex digits, set by the supervisor for its roles        */
     uint64_t hash_seed[2];
     struct kv_tenants tenants;   /**< on: --qos gimbal                                      */
-    int tenants_given;           /**< --tenant or --tenant-by                                */
+    int tenants_set;             /**< --tenant or --tenant-by                                */
     struct kv_settings settings; /**< at the start                                        */
 };
 
@@ -55,6 +55,8 @@ int kv_run_dpu(const struct kv_config *c);
 int kv_run_host(const struct kv_config *c);
 int kv_run_single(const struct kv_config *c);
 
+/** Does the server listen where only this machine reaches it? */
+int kv_local(const struct kv_config *c);
 /** The engine's options that all roles share. */
 void kv_engine_options(struct kv_engine_opts *o, const struct kv_config *c);
 /** The engine's figures as metrics. @return how many */

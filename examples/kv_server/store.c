@@ -13,7 +13,7 @@
 
 #define KV_CACHE_STEP 512u /* keys per step of the cache walk */
 
-void kv_store_say(struct kv_store *s, int level, const char *format, ...)
+void kv_store_log(struct kv_store *s, int level, const char *format, ...)
 {
     char text[256];
     va_list ap;
@@ -505,7 +505,7 @@ static void store_read_done(struct kv_file_req *f)
     }
     if (r->result != 0) {
         s->stats.errors++;
-        kv_store_say(s, 0, "read of %u bytes at log address %llu failed: %s", r->bytes,
+        kv_store_log(s, 0, "read of %u bytes at log address %llu failed: %s", r->bytes,
                      (unsigned long long)r->address, snic_strerror(r->result));
     }
     r->done(r);

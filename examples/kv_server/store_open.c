@@ -50,8 +50,8 @@ static void store_work(struct snic_loop_msg *m)
         kv_store_cache_walk(s);
         kv_compact_step(s);
     }
-    if (s->room_wanted && s->room_told != s->progress && s->opts.room != NULL) {
-        s->room_told = s->progress;
+    if (s->room_wanted && s->room_progress != s->progress && s->opts.room != NULL) {
+        s->room_progress = s->progress;
         s->room_wanted = 0;
         s->opts.room(s->opts.ctx); /* requests that still find no room set it again */
     }
@@ -150,7 +150,7 @@ static int store_first_segment(struct kv_store *s, char *error, size_t error_siz
     s->head = s->zeroed = s->synced = s->tail;
     if (s->ahead == 0) {
         /* Full: the log stands before a segment that is made when space comes back. */
-        kv_store_say(s, 1, "no space for a log segment: read-only until keys are deleted");
+        kv_store_log(s, 1, "no space for a log segment: read-only until keys are deleted");
         s->stats.no_space = 1;
         snprintf(error, error_size, "no space for one log segment of %llu bytes (--segment)",
                  (unsigned long long)s->opts.segment_bytes);

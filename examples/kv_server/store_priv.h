@@ -127,15 +127,15 @@ struct kv_store {
     int flushing;
     int flush_error;     /* of the last attempt, 0: fine       */
     uint64_t failing_ns; /* since when writes have failed      */
-    int failed_told;
+    int failed_logged;
     struct kv_file_req sync_req;
     int syncing;
     uint64_t sync_target;
     uint64_t sync_until; /* interval: the round under way is for what lies below */
     int room_wanted;
-    int space_short;    /* the newest append or check found the device full */
-    uint64_t progress;  /* grows when requests that wait may try again    */
-    uint64_t room_told; /* `progress` when they tried last                */
+    int space_short;        /* the newest append or check found the device full */
+    uint64_t progress;      /* grows when requests that wait may try again    */
+    uint64_t room_progress; /* `progress` when they tried last                */
 
     struct snic_loop_msg kick;
     int kicked;
@@ -169,7 +169,7 @@ struct kv_store {
 
 /* ---- store.c ---- */
 
-void kv_store_say(struct kv_store *s, int level, const char *format, ...) SNIC_PRINTF(3, 4);
+void kv_store_log(struct kv_store *s, int level, const char *format, ...) SNIC_PRINTF(3, 4);
 /* Submit to the files below, or park while there are none; done gets the final result. */
 void kv_store_submit(struct kv_store *s, struct kv_file_req *r, kv_file_done_fn done);
 /* True when the request was parked for the next attach: its done does nothing else. */

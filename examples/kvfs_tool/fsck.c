@@ -14,7 +14,7 @@ static int64_t tool_fsck_op(void *ctx, struct snic_kvop *op)
     return kt_op(ctx, op);
 }
 
-static void tool_fsck_say(void *ctx, const char *line)
+static void tool_fsck_print(void *ctx, const char *line)
 {
     kt_progress_end(ctx);
     printf("%s\n", line);
@@ -101,7 +101,7 @@ static void tool_fsck_counts(const struct fsck_report *r, uint64_t mounts)
 int kt_fsck(struct kt *t)
 {
     struct fsck_opts o = {.op = tool_fsck_op,
-                          .say = tool_fsck_say,
+                          .print = tool_fsck_print,
                           .progress = tool_fsck_progress,
                           .ctx = t,
                           .repair = t->repair,

@@ -16,7 +16,7 @@ enum fsck_code { FSCK_CLEAN = 0, FSCK_MENDED = 1, FSCK_LEFT = 4, FSCK_ERROR = 8,
 
 struct fsck_opts {
     int64_t (*op)(void *ctx, struct snic_kvop *op); /* carry out; its result               */
-    void (*say)(void *ctx, const char *line);       /* a finding, or a note; may be NULL    */
+    void (*print)(void *ctx, const char *line);     /* a finding, or a note; may be NULL    */
     void (*progress)(void *ctx, uint64_t records);  /* may be NULL                          */
     void *ctx;
     int repair;

@@ -21,8 +21,8 @@ void fsck_note(struct fsck *f, const struct snic_kvop_key *key, const char *what
     char text[256], line[1536];
     snic_kvfs_key_text(key, text, sizeof(text));
     snprintf(line, sizeof(line), "%s: %s", text, what);
-    if (f->o->say != NULL)
-        f->o->say(f->o->ctx, line);
+    if (f->o->print != NULL)
+        f->o->print(f->o->ctx, line);
 }
 
 int fsck_finding(struct fsck *f, const struct snic_kvop_key *key, int mendable, const char *what)

@@ -16,7 +16,8 @@ static const char summary[] =
     "page_load: the compute node in front of a page_server; checks every page that it gets.\n\n"
     "get, log and mixed draw pages uniformly; fill updates each page once, or writes the whole\n"
     "remote file; read and write are for a remote file; check only reads every page. A page must\n"
-    "be as its LSN and all its updates make it, at least as new as asked, and never older than\n"
+    "be as its LSN and all its updates make it, at least as new as requested, and never older "
+    "than\n"
     "what was acknowledged, or read, before the request was sent; what was\n"
     "acknowledged to an earlier page_load, this one does not know. Exits 1 if one is not.";
 
@@ -337,7 +338,7 @@ static void load_print(const struct load *l)
     const char *format =
         "%" PRIu64 " operations in %.2f s: %.0f op/s; latency p50 %.1f us, p99 %.1f us, p99.9 %.1f "
         "us, max %.1f us\n%" PRIu64 " gets, %" PRIu64 " updates, %" PRIu64 " by the DPU, %" PRIu64
-        " asked again, %" PRIu64 " connections lost, %" PRIu64 " wrong, %" PRIu64
+        " retried, %" PRIu64 " connections lost, %" PRIu64 " wrong, %" PRIu64
         " errors\nCPU per operation: host %.3f us, DPU %.3f us, client %.3f us\n";
 
     if (l->report)

@@ -12,54 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In each sector of the description but the first: magic 4, crc 4 (of all behind it), zeros 8,
- * marks of page 8 and lsn 8. No power cut tears a sector. Zeros: no mark. */
-#define DAMAGE_MAGIC 0x474d4450u /* "PDMG" */
-#define DAMAGE_SECTOR 512u
-#define DAMAGE_EACH 31u
-
-_Static_assert(DAMAGE_MAX == (STORE_ALIGN / DAMAGE_SECTOR - 1) * DAMAGE_EACH, "marks per block");
-
-/* ---- Format ---- */
-
-static int damage_is_zeros(const unsigned char *sector)
-{
-    return sector[0] == 0 && memcmp(sector, sector + 1, DAMAGE_SECTOR - 1) == 0;
-}
-
-void damage_encode(const struct engine *e, unsigned char *block)
-{
-    for (uint32_t i = 0; i < DAMAGE_MAX; i++) {
-        unsigned char *s = block + DAMAGE_SECTOR * (1 + i / DAMAGE_EACH);
-        unsigned char *at = s + 16 + i % DAMAGE_EACH * 16;
-
-        snic_put_le64(at, e->marks[i].page);
-        snic_put_le64(at + 8, e->marks[i].lsn);
-        if (i % DAMAGE_EACH == DAMAGE_EACH - 1 && !damage_is_zeros(s)) {
-            snic_put_le32(s, DAMAGE_MAGIC);
-            snic_put_le32(s + 4, snic_crc32c(0, s + 8, DAMAGE_SECTOR - 8));
-        }
-    }
-}
-
-int damage_decode(struct engine *e, const unsigned char *block)
-{
-    e->marks_count = 0;
-    for (uint32_t i = 0; i < DAMAGE_MAX; i++) {
-        const unsigned char *s = block + DAMAGE_SECTOR * (1 + i / DAMAGE_EACH);
-        const unsigned char *at = s + 16 + i % DAMAGE_EACH * 16;
-
-        if (!damage_is_zeros(s) &&
-            (snic_get_le32(s) != DAMAGE_MAGIC ||
-             snic_get_le32(s + 4) != snic_crc32c(0, s + 8, DAMAGE_SECTOR - 8)))
-            return SNIC_ECORRUPT;
-        e->marks[i].page = snic_get_le64(at);
-        e->marks[i].lsn = snic_get_le64(at + 8);
-        e->marks_count += e->marks[i].lsn != 0;
-    }
-    return 0;
-}
-
 /* ---- Which pages ---- */
 
 void damage_keep(struct engine *e, struct engine_page *p)

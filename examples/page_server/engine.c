@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Requests in, replies out; reads. What happens to updates is in replay.c. */
+/* Messages, reads, and the start and end. What happens to updates is in replay.c. */
 #include "engine_priv.h"
 
 #include "../common.h"
@@ -7,115 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Requests ---- */
-
-static struct engine_request *engine_request_new(struct engine *e)
-{
-    struct snic_node *n = snic_queue_pop(&e->spare);
-    struct engine_request *r;
-
-    r = n != NULL ? SNIC_CONTAINER(n, struct engine_request, node) : malloc(sizeof(*r));
-    if (r == NULL)
-        ex_die("out of memory for a request");
-    memset(r, 0, sizeof(*r));
-    r->engine = e;
-    e->active++;
-    return r;
-}
-
-/* @return 0 the client has it, or SNIC_EAGAIN */
-static int engine_send(struct engine_request *r)
-{
-    struct engine *e = r->engine;
-    unsigned char header[WIRE_REPLY];
-    struct snic_iov iov[2] = {{header, sizeof(header)},
-                              {(void *)(uintptr_t)r->data, r->reply.length}};
-
-    if (r->stage == STAGE_INVALIDATE) { /* P2 */
-        if (e->o.events.invalidate != NULL &&
-            e->o.events.invalidate(e->o.events.ctx, r->q.page, r->q.lsn) == SNIC_EAGAIN)
-            return SNIC_EAGAIN;
-        r->stage = STAGE_REPLY;
-    }
-    wire_reply_put(header, &r->reply);
-    return e->o.events.reply(e->o.events.ctx, r->conn, r->seq, iov, r->reply.length > 0 ? 2 : 1) ==
-                   SNIC_EAGAIN
-               ? SNIC_EAGAIN
-               : 0;
-}
-
-static void engine_request_end(struct engine_request *r)
-{
-    struct engine *e = r->engine;
-
-    if (r->buffer != NULL)
-        engine_buffer_put(r->buffer);
-    e->active--;
-    snic_queue_push(&e->spare, &r->node);
-}
-
-void engine_answer(struct engine_request *r, enum wire_status status)
-{
-    struct engine *e = r->engine;
-
-    r->reply.id = r->q.id;
-    r->reply.page = r->q.page;
-    r->reply.status = (uint16_t)status;
-    if (status != WIRE_OK)
-        r->reply.length = 0;
-    e->stats.errors += (uint64_t)(status != WIRE_OK && status != WIRE_BUSY);
-    e->stats.busy += (uint64_t)(status == WIRE_BUSY);
-    if (!e->stopped && (!snic_queue_empty(&e->answered) || engine_send(r) != 0))
-        snic_queue_push(&e->answered, &r->node);
-    else
-        engine_request_end(r);
-}
-
-static void engine_fill_step(struct engine *e);
-
-void engine_writable(struct engine *e)
-{
-    while (!snic_queue_empty(&e->answered)) {
-        struct engine_request *r = SNIC_CONTAINER(e->answered.first, struct engine_request, node);
-
-        if (engine_send(r) != 0)
-            return;
-        (void)snic_queue_pop(&e->answered);
-        engine_request_end(r);
-    }
-    engine_serve(e);
-    engine_fill_step(e);
-}
-
-/* ---- Buffers ---- */
-
-struct engine_buffer *engine_buffer_get(struct engine *e)
-{
-    struct snic_node *n = snic_queue_pop(&e->free_buffers);
-
-    return n != NULL ? SNIC_CONTAINER(n, struct engine_buffer, node) : NULL;
-}
-
-void engine_buffer_put(struct engine_buffer *b)
-{
-    b->request = NULL;
-    snic_queue_push(&b->engine->free_buffers, &b->node);
-}
-
-void engine_submit(struct engine_buffer *b, int write, uint64_t offset, uint32_t size,
-                   store_done_fn done)
-{
-    struct store_req *q = &b->io;
-
-    memset(q, 0, sizeof(*q));
-    q->write = (uint8_t)write;
-    q->file = STORE_PAGES;
-    q->offset = offset;
-    q->size = size;
-    q->data = b->data;
-    q->done = done;
-    b->engine->o.store->submit(b->engine->o.store, q);
-}
+static void engine_serve(struct engine *e);
 
 /* ---- GET ---- */
 
@@ -134,7 +26,7 @@ static void engine_get_done(struct store_req *q)
         r->data = b->data;
         r->reply.length = e->page_bytes;
         r->reply.lsn = lsn;
-        engine_answer(r, WIRE_OK);
+        request_answer(r, WIRE_OK);
     } else if (q->result >= 0 && p->applied != b->applied && !e->stopped) {
         e->stats.retries++; /* two replays later this place is being written again */
         engine_get_read(r);
@@ -142,7 +34,7 @@ static void engine_get_done(struct store_req *q)
     } else {
         ex_log(EX_ERROR, "cannot read page %llu: %s", (unsigned long long)r->q.page,
                q->result < 0 ? snic_strerror((int)q->result) : "checksum mismatch");
-        engine_answer(r, q->result < 0 ? WIRE_FAILED : WIRE_DAMAGED);
+        request_answer(r, q->result < 0 ? WIRE_FAILED : WIRE_DAMAGED);
     }
     engine_serve(e);
 }
@@ -163,7 +55,7 @@ static void engine_get_read(struct engine_request *r)
         engine_get_done(&b->io);
         return;
     }
-    engine_submit(b, 0, page_place(r->q.page, e->page_bytes, p->place), e->page_bytes,
+    buffer_submit(b, 0, page_place(r->q.page, e->page_bytes, p->place), e->page_bytes,
                   engine_get_done);
 }
 
@@ -175,9 +67,9 @@ static void engine_get(struct engine_request *r)
     e->stats.gets++;
     r->target = r->q.lsn > p->durable ? r->q.lsn : p->durable; /* P3 */
     if (p->damaged) { /* before the LSN: what it had may be unknown */
-        engine_answer(r, WIRE_DAMAGED);
+        request_answer(r, WIRE_DAMAGED);
     } else if (r->q.lsn > p->logged) {
-        engine_answer(r, WIRE_AHEAD);
+        request_answer(r, WIRE_AHEAD);
     } else if (p->applied < r->target) {
         e->stats.get_waits++;
         snic_queue_push(&p->waiters, &r->node);
@@ -206,7 +98,7 @@ static void engine_log(struct engine_request *r)
     struct log_record *n;
 
     if (p->damaged ? !engine_log_mends(e, p, &r->q) : !again && r->q.previous != p->logged) {
-        engine_answer(r, p->damaged ? WIRE_DAMAGED : WIRE_GAP);
+        request_answer(r, p->damaged ? WIRE_DAMAGED : WIRE_GAP);
         return;
     }
     n = log_record_new(again ? 0 : r->q.length);
@@ -218,7 +110,7 @@ static void engine_log(struct engine_request *r)
     memcpy(n->data, r->q.data, n->length);
     if (log_append(&e->log, n) != 0) {
         free(n);
-        engine_answer(r, WIRE_BUSY);
+        request_answer(r, WIRE_BUSY);
         return;
     }
     e->stats.logs++;
@@ -238,7 +130,7 @@ static void engine_remote_done(struct store_req *q)
         r->data = b->data;
         r->reply.length = r->q.length;
     }
-    engine_answer(r, q->result == (int64_t)r->q.length ? WIRE_OK : WIRE_FAILED);
+    request_answer(r, q->result == (int64_t)r->q.length ? WIRE_OK : WIRE_FAILED);
     engine_serve(e);
 }
 
@@ -248,17 +140,17 @@ static void engine_remote(struct engine_request *r)
     struct engine *e = r->engine;
 
     if (r->q.op == WIRE_WRITE) {
-        struct engine_buffer *b = engine_buffer_get(e);
+        struct engine_buffer *b = buffer_get(e);
 
         if (b == NULL) {
-            engine_answer(r, WIRE_BUSY);
+            request_answer(r, WIRE_BUSY);
             return;
         }
         r->buffer = b;
         b->request = r;
         memcpy(b->data, r->q.data, r->q.length);
         r->q.data = NULL;
-        engine_submit(b, 1, r->q.page, r->q.length, engine_remote_done);
+        buffer_submit(b, 1, r->q.page, r->q.length, engine_remote_done);
     } else {
         snic_queue_push(&e->starved, &r->node);
         engine_serve(e);
@@ -267,7 +159,7 @@ static void engine_remote(struct engine_request *r)
 
 /* ---- What waits for a buffer ---- */
 
-void engine_serve(struct engine *e)
+static void engine_serve(struct engine *e)
 {
     while (!e->stopped && !snic_queue_empty(&e->free_buffers)) {
         struct snic_node *n;
@@ -277,14 +169,14 @@ void engine_serve(struct engine *e)
         if (e->replaying < e->o.buffers / 2 && (n = snic_queue_pop(&e->ready)) != NULL) {
             struct engine_page *p = SNIC_CONTAINER(n, struct engine_page, node);
 
-            replay_start(e, p, engine_buffer_get(e));
+            replay_start(e, p, buffer_get(e));
         } else if ((n = snic_queue_pop(&e->starved)) != NULL) {
             struct engine_request *r = SNIC_CONTAINER(n, struct engine_request, node);
 
-            r->buffer = engine_buffer_get(e);
+            r->buffer = buffer_get(e);
             r->buffer->request = r;
             if (r->q.op == WIRE_READ)
-                engine_submit(r->buffer, 0, r->q.page, r->q.length, engine_remote_done);
+                buffer_submit(r->buffer, 0, r->q.page, r->q.length, engine_remote_done);
             else
                 engine_get_read(r);
         } else {
@@ -303,20 +195,20 @@ static void engine_stat(struct engine_request *r)
     r->reply.length = (uint32_t)e->o.events.stat(e->o.events.ctx, of_dpu, e->stat, sizeof(e->stat));
     r->reply.lsn = e->version;
     r->data = e->stat;
-    engine_answer(r, WIRE_OK);
+    request_answer(r, WIRE_OK);
 }
 
 void engine_message(struct engine *e, uint64_t conn, uint64_t seq, const unsigned char *msg,
                     size_t size)
 {
-    struct engine_request *r = engine_request_new(e);
+    struct engine_request *r = request_new(e);
     enum wire_status status = wire_request_get(&r->q, msg, size, &e->o.limits);
 
     r->conn = conn;
     r->seq = seq;
     r->stage = STAGE_REPLY;
     if (status != WIRE_OK) {
-        engine_answer(r, status);
+        request_answer(r, status);
         return;
     }
     switch (r->q.op) {
@@ -376,6 +268,15 @@ void engine_fill_cache(struct engine *e)
     engine_fill_step(e);
 }
 
+void engine_writable(struct engine *e)
+{
+    request_resume(e);
+    if (!snic_queue_empty(&e->answered))
+        return;
+    engine_serve(e);
+    engine_fill_step(e);
+}
+
 /* ---- Open, close ---- */
 
 void engine_sizes(const struct wire_limits *limits, uint64_t log_bytes, uint64_t sizes[STORE_FILES])
@@ -403,7 +304,7 @@ static void engine_allocate(struct engine *e)
     for (uint32_t i = 0; i < e->o.buffers; i++) {
         e->buffers[i].engine = e;
         e->buffers[i].data = e->memory + i * each;
-        engine_buffer_put(&e->buffers[i]);
+        buffer_put(&e->buffers[i]);
     }
 }
 
@@ -428,6 +329,7 @@ int engine_open(struct engine **out, const struct engine_opts *o)
     e->o = *o;
     e->loop = o->store->loop;
     e->page_bytes = o->limits.page_bytes;
+    e->serve = engine_serve;
     engine_allocate(e);
     r = shape_check(e, &fresh);
     if (r == 0 && !o->limits.remote)

@@ -98,6 +98,7 @@ struct engine {
     uint64_t floor;     /* the cache takes older versions only by events.cache */
     uint64_t fill_page; /* next page that is sent to the cache */
     int filling;
+    void (*serve)(struct engine *e);      /* begin what waits for a buffer */
     int recovering;                       /* nothing is replayed before all records are known */
     struct snic_queue hurt;               /* damaged pages whose records hold the log */
     struct snic_queue marking;            /* of these the mark is being written */
@@ -114,14 +115,16 @@ struct engine {
     struct engine_stats stats;
 };
 
-/* Start what buffers are there for. */
-void engine_serve(struct engine *e);
+/* request.c */
+struct engine_request *request_new(struct engine *e);
 /* Answer with r->reply and r->data, now or when there is room; r is gone then. */
-void engine_answer(struct engine_request *r, enum wire_status status);
-struct engine_buffer *engine_buffer_get(struct engine *e);
-void engine_buffer_put(struct engine_buffer *b);
+void request_answer(struct engine_request *r, enum wire_status status);
+/* There is room: send the answers that wait. */
+void request_resume(struct engine *e);
+struct engine_buffer *buffer_get(struct engine *e);
+void buffer_put(struct engine_buffer *b);
 /* Read or write buffer @p b. */
-void engine_submit(struct engine_buffer *b, int write, uint64_t offset, uint32_t size,
+void buffer_submit(struct engine_buffer *b, int write, uint64_t offset, uint32_t size,
                    store_done_fn done);
 
 /* shape.c: refuse files that were made with other options; note these ones in new files. Both run
@@ -142,9 +145,6 @@ void damage_keep(struct engine *e, struct engine_page *p);
 void damage_unmark(struct engine *e, struct engine_page *p);
 /* The log needs room: mark damaged pages durably, then drop their records. */
 void damage_release(void *ctx);
-/* Of the description: put marks in, take them out. @return 0 or SNIC_ECORRUPT */
-void damage_encode(const struct engine *e, unsigned char *block);
-int damage_decode(struct engine *e, const unsigned char *block);
 /* After the look at all pages: those that are marked. */
 void damage_recover(struct engine *e);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* page_server: the command line, and what the roles share. */
+/* page_server: the command line. */
 #include "roles.h"
 
 #include "../server/supervisor.h"
@@ -7,14 +7,13 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-#define PS_PLAIN_BUFFERS 32768u /* the depth of a plain file */
+#define PS_MONOLITH_BUFFERS 32768u /* the depth of a plain file */
 
 static const char summary[] =
     "page_server: the storage of a database's pages (DDS section 9.1). Updates arrive as log\n"
     "records, are acknowledged when durable and replayed into pages; GetPage@LSN is answered by\n"
-    "the DPU role alone when its cache says that the page on the device is new enough.\n\n"
+    "the DPU role alone when its cache shows that the page on the device is new enough.\n\n"
     "Without a role option a supervisor starts the DPU role and the host role as two\n"
     "processes on shared memory and restarts one that dies.";
 
@@ -56,44 +55,8 @@ static void ps_options(struct ps_config *c, int argc, char **argv)
     c->limits.remote = remote;
     if (!snic_is_pow2(c->page_bytes))
         ex_usage("--page-bytes: %" PRIu64 " is not a power of two", c->page_bytes);
-    if (c->server.monolith && c->buffers > PS_PLAIN_BUFFERS)
-        ex_usage("--buffers: at most %u with --monolith", PS_PLAIN_BUFFERS);
-}
-
-size_t ps_engine_stat(const struct ps_config *c, const char *role, char *out, size_t max)
-{
-    int n = snprintf(out, max,
-                     "role=%s\npid=%d\ncpu_us=%" PRIu64 "\npages=%" PRIu64
-                     "\npage_bytes=%u\nremote=%d\n",
-                     role, (int)getpid(), ex_cpu_process_ns() / 1000, c->limits.pages,
-                     c->limits.page_bytes, c->limits.remote);
-
-    return n < 0 ? 0 : snic_min_u64((uint64_t)n, max - 1);
-}
-
-size_t ps_engine_metrics(const struct engine *e, struct ex_metric *out)
-{
-    struct engine_stats s;
-
-    engine_get_stats(e, &s);
-    const struct ex_metric all[] = {
-        {"gets", s.gets, 1},
-        {"get_waits", s.get_waits, 1},
-        {"logs", s.logs, 1},
-        {"log_writes", s.log_writes, 1},
-        {"log_bytes", s.log_bytes, 1},
-        {"replays", s.replays, 1},
-        {"replayed", s.replayed, 1},
-        {"read_retries", s.retries, 1},
-        {"busy", s.busy, 1},
-        {"errors", s.errors, 1},
-        {"damaged_pages", s.damaged, 0},
-        {"mended_pages", s.mended, 1},
-        {"dropped_updates", s.dropped, 1},
-    };
-
-    memcpy(out, all, sizeof(all));
-    return SNIC_COUNTOF(all);
+    if (c->server.monolith && c->buffers > PS_MONOLITH_BUFFERS)
+        ex_usage("--buffers: at most %u with --monolith", PS_MONOLITH_BUFFERS);
 }
 
 int main(int argc, char **argv)
@@ -120,7 +83,7 @@ int main(int argc, char **argv)
     case EX_ROLE_HOST:
         return ps_run_host(&c);
     case EX_ROLE_MONOLITH:
-        return ps_run_plain(&c);
+        return ps_run_monolith(&c);
     case EX_ROLE_SINGLE: /* not one of its options */
     case EX_ROLE_SUPERVISOR:
         break;

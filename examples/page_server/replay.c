@@ -21,8 +21,8 @@ static void replay_end(struct engine_buffer *b)
     e->pages[b->page].replaying = 0;
     e->active--;
     e->replaying--;
-    engine_buffer_put(b);
-    engine_serve(e);
+    buffer_put(b);
+    e->serve(e);
 }
 
 /* GETs that this version satisfies; the others wait on. */
@@ -62,7 +62,7 @@ static void replay_failed(struct engine_buffer *b, const char *why)
         damage_set(e, p);
     }
     while ((n = snic_queue_pop(&p->waiters)) != NULL)
-        engine_answer(SNIC_CONTAINER(n, struct engine_request, node), WIRE_DAMAGED);
+        request_answer(SNIC_CONTAINER(n, struct engine_request, node), WIRE_DAMAGED);
     replay_end(b);
     if (!e->stopped)
         log_again(&e->log); /* it may wait for this page alone */
@@ -109,7 +109,7 @@ static void replay_written(struct store_req *q)
     replay_applied(b);
     if (!snic_queue_empty(&p->pending) && !e->stopped) {
         replay_write(b); /* the buffer is the page */
-        engine_serve(e);
+        e->serve(e);
     } else {
         replay_end(b);
     }
@@ -224,7 +224,7 @@ void replay_start(struct engine *e, struct engine_page *p, struct engine_buffer 
         memset(b->data, 0, e->page_bytes);
         replay_write(b);
     } else {
-        engine_submit(b, 0, page_place(b->page, e->page_bytes, p->place), e->page_bytes,
+        buffer_submit(b, 0, page_place(b->page, e->page_bytes, p->place), e->page_bytes,
                       replay_read);
     }
 }
@@ -262,7 +262,7 @@ static void replay_refuse(struct engine_page *p)
         struct engine_request *r = SNIC_CONTAINER(n, struct engine_request, node);
 
         if (r->target > p->durable)
-            engine_answer(r, WIRE_FAILED);
+            request_answer(r, WIRE_FAILED);
         else
             snic_queue_push(&p->waiters, n);
     }
@@ -277,16 +277,16 @@ void replay_durable(void *ctx, struct log_record *r, int64_t result)
         replay_refuse(&e->pages[r->page]);
     if (result != 0 || r->length == 0) {
         free(r);
-        engine_answer(request, result != 0 ? WIRE_FAILED : WIRE_OK);
+        request_answer(request, result != 0 ? WIRE_FAILED : WIRE_OK);
         return;
     }
     if (r->lsn > e->version)
         e->version = r->lsn;
     request->stage = STAGE_INVALIDATE;
     request->reply.lsn = r->lsn;
-    engine_answer(request, WIRE_OK); /* P2 */
+    request_answer(request, WIRE_OK); /* P2 */
     replay_pend(e, r);
-    engine_serve(e);
+    e->serve(e);
 }
 
 /* ---- Recovery ---- */

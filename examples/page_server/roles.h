@@ -27,7 +27,7 @@ struct ps_config {
 /** Each returns the exit status. */
 int ps_run_dpu(const struct ps_config *c);
 int ps_run_host(const struct ps_config *c);
-int ps_run_plain(const struct ps_config *c);
+int ps_run_monolith(const struct ps_config *c);
 
 /** The reply to STAT of the role that has the engine. @return bytes */
 size_t ps_engine_stat(const struct ps_config *c, const char *role, char *out, size_t max);

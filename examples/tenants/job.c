@@ -296,7 +296,7 @@ static void parse_defaults(struct job *j)
 }
 
 /* Does this section itself have the key? */
-static int parse_says(const struct parse *p, unsigned key)
+static int parse_mentions(const struct parse *p, unsigned key)
 {
     return (p->seen >> key & 1) != 0;
 }
@@ -308,29 +308,29 @@ static void parse_close(struct parse *p)
 
     if (j == NULL)
         return;
-    if (parse_says(p, KEY_BS) && parse_says(p, KEY_SPLIT))
+    if (parse_mentions(p, KEY_BS) && parse_mentions(p, KEY_SPLIT))
         parse_fail_line(p, p->seen_line[KEY_SPLIT], "bssplit and bs exclude each other");
-    if (parse_says(p, KEY_RUN) && parse_says(p, KEY_STOP))
+    if (parse_mentions(p, KEY_RUN) && parse_mentions(p, KEY_STOP))
         parse_fail_line(p, p->seen_line[KEY_STOP], "stop and runtime exclude each other");
-    else if (parse_says(p, KEY_STOP))
+    else if (parse_mentions(p, KEY_STOP))
         j->run_ns = 0; /* stronger than [global]'s */
-    else if (parse_says(p, KEY_RUN))
+    else if (parse_mentions(p, KEY_RUN))
         j->stop_ns = UINT64_MAX;
     if (j == &p->defaults)
         return;
     for (unsigned k = KEY_MIX; k <= KEY_MIX_WRITE; k++)
-        if (parse_says(p, k) && j->kind != JOB_MIXED)
+        if (parse_mentions(p, k) && j->kind != JOB_MIXED)
             parse_ignored(p, p->seen_line[k], "%s is ignored: rw is neither rw nor randrw",
                           parse_keys[k].name);
     if (j->bs[0] != 0 && j->kind == JOB_WRITE)
         j->size[0].bytes = j->bs[1];
     if (j->kind == JOB_MIXED && j->bs[0] != j->bs[1])
-        parse_fail_line(p, parse_says(p, KEY_BS) ? p->seen_line[KEY_BS] : j->line,
+        parse_fail_line(p, parse_mentions(p, KEY_BS) ? p->seen_line[KEY_BS] : j->line,
                         "bs: reads of %u and writes of %u bytes: a tenant that does both has one "
                         "size; make two sections of it, or use bssplit",
                         j->bs[0], j->bs[1]);
     if (j->run_ns == 0 && j->stop_ns <= j->start_ns)
-        parse_fail_line(p, parse_says(p, KEY_STOP) ? p->seen_line[KEY_STOP] : j->line,
+        parse_fail_line(p, parse_mentions(p, KEY_STOP) ? p->seen_line[KEY_STOP] : j->line,
                         "[%s] stops before it starts", j->name);
     else if (job_stop_ns(j, j->count - 1) <= job_start_ns(j, j->count - 1))
         parse_fail_line(p, j->line, "[%s]: its last tenant stops before it starts", j->name);

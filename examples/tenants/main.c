@@ -184,7 +184,7 @@ static int main_cost_parse(void *target, const char *text)
 }
 
 static const char main_summary[] =
-    "Tenants share a device, as a job file says. Its sections, [name], have lines of\n\n"
+    "Tenants share a device, as a job file describes. Its sections, [name], have lines of\n\n"
     "  rw=WHAT                   read, write, rw, randread, randwrite or randrw; default read\n"
     "  rwmixread=N               percent of reads; default 50\n"
     "  bs=N                      bytes of an I/O, or READS,WRITES; default 4K\n"
@@ -262,7 +262,7 @@ static void main_options(struct options *o, struct device *d, int argc, char **a
 
 static void main_check_options(const struct options *o, const struct device *d)
 {
-    int given = o->thresh_min_us != 0 || o->thresh_max_us != 0 || o->write_cost != 0;
+    int set = o->thresh_min_us != 0 || o->thresh_max_us != 0 || o->write_cost != 0;
 
     if (o->job == NULL)
         ex_usage("--job FILE is missing");
@@ -272,9 +272,9 @@ static void main_check_options(const struct options *o, const struct device *d)
         ex_usage("--direct and --overwrite need --device");
     if (o->warmup >= o->seconds)
         ex_usage("--warmup must be less than --seconds");
-    if (o->calibrate && given)
+    if (o->calibrate && set)
         ex_usage("--auto excludes --thresh-min, --thresh-max and --write-cost: it chooses them");
-    if (strcmp(o->scheduler, "gimbal") != 0 && (o->calibrate || given))
+    if (strcmp(o->scheduler, "gimbal") != 0 && (o->calibrate || set))
         ex_usage("--thresh-min, --thresh-max, --write-cost and --auto need --scheduler gimbal");
     if ((o->thresh_min_us != 0 ? o->thresh_min_us : 250) >=
         (o->thresh_max_us != 0 ? o->thresh_max_us : 1500))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 set(_ps ${PROJECT_SOURCE_DIR}/examples/page_server)
-snic_test(page_engine files SOURCES ${_ps}/engine.c ${_ps}/replay.c ${_ps}/shape.c
+snic_test(page_engine files SOURCES ${_ps}/engine.c ${_ps}/request.c ${_ps}/replay.c ${_ps}/shape.c
   ${_ps}/damage.c ${_ps}/log.c
   ${_ps}/page.c ${_ps}/wire.c LABELS page_server)
 if(TARGET test_page_engine)

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-struct ps_plain {
+struct ps_monolith {
     struct ex_monolith base;
     const struct ps_config *config;
     struct ps_offload user; /* for framing */
@@ -15,10 +15,10 @@ struct ps_plain {
     struct engine *engine;
 };
 
-static size_t plain_stat(void *ctx, int of_dpu, char *out, size_t max)
+static size_t monolith_stat(void *ctx, int of_dpu, char *out, size_t max)
 {
     static const char none[] = "role=none\ncpu_us=0\nmessages=0\noffloaded=0\n";
-    struct ps_plain *p = ctx;
+    struct ps_monolith *p = ctx;
 
     if (!of_dpu)
         return ps_engine_stat(p->config, "plain", out, max);
@@ -27,31 +27,31 @@ static size_t plain_stat(void *ctx, int of_dpu, char *out, size_t max)
     return sizeof(none) - 1;
 }
 
-static size_t plain_metrics(struct ex_monolith *base, struct ex_metric *out)
+static size_t monolith_metrics(struct ex_monolith *base, struct ex_metric *out)
 {
-    return ps_engine_metrics(SNIC_CONTAINER(base, struct ps_plain, base)->engine, out);
+    return ps_engine_metrics(SNIC_CONTAINER(base, struct ps_monolith, base)->engine, out);
 }
 
-static int plain_reply(void *ctx, uint64_t conn, uint64_t seq, const struct snic_iov *iov,
-                       uint32_t count)
+static int monolith_reply(void *ctx, uint64_t conn, uint64_t seq, const struct snic_iov *iov,
+                          uint32_t count)
 {
-    struct ps_plain *p = ctx;
+    struct ps_monolith *p = ctx;
 
     ex_front_reply(p->base.front, conn, seq, iov, count, 0);
     return 0;
 }
 
-static int plain_message(void *ctx, uint64_t conn, uint64_t seq, const unsigned char *msg,
-                         size_t size)
+static int monolith_message(void *ctx, uint64_t conn, uint64_t seq, const unsigned char *msg,
+                            size_t size)
 {
-    struct ps_plain *p = ctx;
+    struct ps_monolith *p = ctx;
 
     engine_message(p->engine, conn, seq, msg, size);
     return 0;
 }
 
 /* Recovery runs the loop, so the engine comes before the first client. */
-static void plain_open_engine(struct ps_plain *p)
+static void monolith_open_engine(struct ps_monolith *p)
 {
     const struct ps_config *c = p->config;
     struct store_opts s = {.directory = c->server.directory, .buffered = c->server.buffered};
@@ -66,15 +66,15 @@ static void plain_open_engine(struct ps_plain *p)
     s.ctx = &o;
     store_open_plain(&p->store, p->base.loop, &s);
     o.buffers = (uint32_t)c->buffers;
-    o.events.reply = plain_reply;
-    o.events.stat = plain_stat;
+    o.events.reply = monolith_reply;
+    o.events.stat = monolith_stat;
     o.events.ctx = p;
     if (engine_open(&p->engine, &o) != 0)
         ex_die("cannot serve the pages in directory '%s' (--dir): see the message above",
                c->server.directory);
 }
 
-static void plain_listen(struct ps_plain *p)
+static void monolith_listen(struct ps_monolith *p)
 {
     struct ex_front_opts o;
 
@@ -83,21 +83,21 @@ static void plain_listen(struct ps_plain *p)
     o.pending_max = PS_PENDING_MAX;
     o.limits.hard = PS_CONN_BYTES;
     o.user = ps_director_user(&p->user);
-    o.message = plain_message;
+    o.message = monolith_message;
     o.ctx = p;
     ex_monolith_listen(&p->base, &o);
 }
 
-int ps_run_plain(const struct ps_config *c)
+int ps_run_monolith(const struct ps_config *c)
 {
-    static struct ps_plain plain = {.base.metrics = plain_metrics};
-    struct ps_plain *p = &plain;
+    static struct ps_monolith monolith = {.base.metrics = monolith_metrics};
+    struct ps_monolith *p = &monolith;
     int r;
 
     p->config = c;
     ex_monolith_open(&p->base, &c->server);
-    plain_open_engine(p);
-    plain_listen(p);
+    monolith_open_engine(p);
+    monolith_listen(p);
     r = ex_monolith_run(&p->base);
     engine_drain(p->engine);
     engine_stop(p->engine);
