@@ -23,7 +23,7 @@ static void assert_disk_is(int value)
             fail_msg("byte %u is %d, not %d", i, buffer[i], value);
 }
 
-static void test_control_disk_is_placed_on_all_servers(void **state)
+static void test_control_disk_placed_round_robin(void **state)
 {
     uint32_t seen = 0;
     (void)state;
@@ -35,7 +35,7 @@ static void test_control_disk_is_placed_on_all_servers(void **state)
     assert_int_equal(fix.client[0].lookups_failed, 0);
 }
 
-static void test_control_move_keeps_what_was_written(void **state)
+static void test_control_move_keeps_written_data(void **state)
 {
     (void)state;
     attached();
@@ -58,7 +58,7 @@ static void test_control_move_keeps_what_was_written(void **state)
 
 /* At no moment of a move do two servers have the segment in one generation, or the destination in
    one that clients know of the source: a peer that misses its end refuses what comes after it. */
-static void test_control_move_one_generation_one_server(void **state)
+static void test_control_move_generation_names_one_server(void **state)
 {
     uint32_t both = 0;
     (void)state;
@@ -67,7 +67,7 @@ static void test_control_move_one_generation_one_server(void **state)
         struct snic_control_msg m;
         struct snic_control_item from = where(1, 0);
         ctlfix_move_msg(&m, 0, 0, ctlfix_id(&fix, from.server % 3));
-        ctlfix_ask_begin(&fix, &m);
+        ctlfix_request_begin(&fix, &m);
         while (!fix.call_done) {
             uint32_t gen[3] = {0, 0, 0};
             assert_int_equal(snic_world_step(fix.world), 1);
@@ -81,9 +81,9 @@ static void test_control_move_one_generation_one_server(void **state)
                     both += gen[k] != 0;
                     assert_true(gen[k] != gen[i]);
                 }
-                struct snic_control_item told = where(1, 0);
-                if (told.server != ctlfix_id(&fix, i))
-                    assert_true(gen[i] != told.gen);
+                struct snic_control_item location = where(1, 0);
+                if (location.server != ctlfix_id(&fix, i))
+                    assert_true(gen[i] != location.gen);
             }
         }
         assert_int_equal(fix.call_status, 0);
@@ -91,21 +91,21 @@ static void test_control_move_one_generation_one_server(void **state)
     assert_true(both > 20);
 }
 
-static void test_control_second_client_waits_or_takes(void **state)
+static void test_control_attach_held_disk_refused_or_taken(void **state)
 {
     (void)state;
     attached();
     ctlfix_client_start(&fix, 1);
     assert_int_equal(ctlfix_attach(&fix, 1, 0, 0), SNIC_EBUSY);
     assert_int_equal(ctlfix_attach(&fix, 1, 0, SNIC_CONTROL_TAKE), 0);
-    assert_int_equal(fix.client[1].guest[0].lease, 2);
+    assert_int_equal(fix.client[1].handle[0].lease, 2);
     ctlfix_run(&fix, 50 * CTLFIX_MS);
-    assert_int_equal(fix.client[0].guest[0].lost, SNIC_ESTALE);
+    assert_int_equal(fix.client[0].handle[0].lost, SNIC_ESTALE);
     assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_WRITE, 0, 4096, buffer), SNIC_EROFS);
     assert_disk_is(7);
 }
 
-static void test_control_lease_goes_on_after_the_catalog_died(void **state)
+static void test_control_lease_survives_catalog_restart(void **state)
 {
     (void)state;
     attached();
@@ -122,12 +122,12 @@ static void test_control_lease_goes_on_after_the_catalog_died(void **state)
     assert_disk_is(8);
 }
 
-static void test_control_detached_disk_is_free(void **state)
+static void test_control_detach_frees_disk(void **state)
 {
     (void)state;
     attached();
-    snic_io_close(fix.client[0].guest[0].io);
-    fix.client[0].guest[0].io = NULL;
+    snic_io_close(fix.client[0].handle[0].io);
+    fix.client[0].handle[0].io = NULL;
     snic_control_client_detach(fix.client[0].cc, 0);
     ctlfix_client_start(&fix, 1);
     ctlfix_run(&fix, 10 * CTLFIX_MS);
@@ -140,17 +140,17 @@ static void test_control_detached_disk_is_free(void **state)
     assert_disk_is(7);
 }
 
-static void test_control_qos_reaches_the_holder(void **state)
+static void test_control_qos_change_reaches_holder(void **state)
 {
     struct snic_control_msg m;
     (void)state;
     attached();
     message(&m, SNIC_CONTROL_SET_QOS, "root");
     m.qos.bytes_per_second = 1u << 20;
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(ctlfix_request(&fix, &m), 0);
     ctlfix_run(&fix, 10 * CTLFIX_MS);
-    assert_int_equal(fix.client[0].guest[0].qos, 1);
-    assert_int_equal(fix.client[0].guest[0].rate, 1u << 20);
+    assert_int_equal(fix.client[0].handle[0].qos, 1);
+    assert_int_equal(fix.client[0].handle[0].rate, 1u << 20);
     uint64_t before = snic_world_now(fix.world);
     assert_disk_is(7); /* 8 MiB at once, as debt, which the next one waits for */
     assert_disk_is(7);
@@ -159,7 +159,7 @@ static void test_control_qos_reaches_the_holder(void **state)
     ctlfix_ctl_kill(&fix, SNIC_FAULT_KEEP_NONE);
     assert_int_equal(ctlfix_ctl_start(&fix), 0);
     message(&m, SNIC_CONTROL_DISKS, "");
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(ctlfix_request(&fix, &m), 0);
     assert_int_equal(fix.items, 1);
     assert_int_equal(fix.last.qos.bytes_per_second, 1u << 20);
     assert_int_equal(fix.last.lease, 1);
@@ -171,12 +171,12 @@ static void create_named(const char *name, int expected)
     struct snic_control_msg m;
     message(&m, SNIC_CONTROL_CREATE, name);
     m.bytes = CTLFIX_BLOCKS * 4096;
-    int r = ctlfix_ask(&fix, &m);
+    int r = ctlfix_request(&fix, &m);
     if (r != expected)
         fail_msg("%s: %s", name, snic_errname(r));
 }
 
-static void test_control_refuses_what_cannot_be(void **state)
+static void test_control_invalid_requests_refused(void **state)
 {
     struct snic_control_msg m;
     (void)state;
@@ -184,34 +184,34 @@ static void test_control_refuses_what_cannot_be(void **state)
     assert_int_equal(ctlfix_create(&fix, 0), SNIC_EEXIST);
     message(&m, SNIC_CONTROL_CREATE, "other");
     m.bytes = 4097;
-    assert_int_equal(ctlfix_ask(&fix, &m), SNIC_EINVAL);
+    assert_int_equal(ctlfix_request(&fix, &m), SNIC_EINVAL);
     m.bytes = 0;
-    assert_int_equal(ctlfix_ask(&fix, &m), SNIC_EINVAL);
+    assert_int_equal(ctlfix_request(&fix, &m), SNIC_EINVAL);
     message(&m, SNIC_CONTROL_DELETE, "other");
-    assert_int_equal(ctlfix_ask(&fix, &m), SNIC_ENOENT);
+    assert_int_equal(ctlfix_request(&fix, &m), SNIC_ENOENT);
     message(&m, SNIC_CONTROL_REVOKE, "other");
-    assert_int_equal(ctlfix_ask(&fix, &m), SNIC_ENOENT);
+    assert_int_equal(ctlfix_request(&fix, &m), SNIC_ENOENT);
     ctlfix_move_msg(&m, 0, 0, 1);
-    assert_int_equal(ctlfix_ask(&fix, &m), SNIC_ENOENT); /* not placed */
+    assert_int_equal(ctlfix_request(&fix, &m), SNIC_ENOENT); /* not placed */
     ctlfix_client_start(&fix, 0);
     assert_int_equal(ctlfix_attach(&fix, 0, 1, 0), SNIC_ENOENT);
     assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0);
     assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_WRITE, 0, 4096, buffer), 4096);
     ctlfix_move_msg(&m, 0, 0, 77);
-    assert_int_equal(ctlfix_ask(&fix, &m), SNIC_ENOENT);
+    assert_int_equal(ctlfix_request(&fix, &m), SNIC_ENOENT);
     ctlfix_move_msg(&m, 0, 0, where(1, 0).server);
-    assert_int_equal(ctlfix_ask(&fix, &m), 0); /* it is there */
+    assert_int_equal(ctlfix_request(&fix, &m), 0); /* it is there */
     message(&m, SNIC_CONTROL_DELETE, "root");
-    assert_int_equal(ctlfix_ask(&fix, &m), SNIC_EBUSY);
+    assert_int_equal(ctlfix_request(&fix, &m), SNIC_EBUSY);
     uint32_t from = where(1, 0).server - 1, to = (from + 1) % 3;
     uint32_t id = ctlfix_id(&fix, to);
     ctlfix_server_kill(&fix, to, 1);
     ctlfix_run(&fix, 100 * CTLFIX_MS);
     ctlfix_move_msg(&m, 0, 0, id);
-    assert_int_equal(ctlfix_ask(&fix, &m), SNIC_EHOSTUNREACH);
+    assert_int_equal(ctlfix_request(&fix, &m), SNIC_EHOSTUNREACH);
 }
 
-static void test_control_deleted_disk_leaves_nothing(void **state)
+static void test_control_delete_removes_segments(void **state)
 {
     struct snic_control_msg m;
     struct snic_segments_info info;
@@ -221,7 +221,7 @@ static void test_control_deleted_disk_leaves_nothing(void **state)
     ctlfix_server_kill(&fix, 2, 1); /* this one hears of it later */
     ctlfix_run(&fix, 100 * CTLFIX_MS);
     message(&m, SNIC_CONTROL_DELETE, "root");
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(ctlfix_request(&fix, &m), 0);
     ctlfix_run(&fix, 100 * CTLFIX_MS);
     ctlfix_server_start(&fix, 2);
     ctlfix_ready(&fix);
@@ -233,25 +233,25 @@ static void test_control_deleted_disk_leaves_nothing(void **state)
     assert_int_equal(fix.call_value, 2);
 }
 
-static void test_control_revoked_holder_is_refused(void **state)
+static void test_control_revoke_ends_lease(void **state)
 {
     struct snic_control_msg m;
     (void)state;
     attached();
     message(&m, SNIC_CONTROL_REVOKE, "root");
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(ctlfix_request(&fix, &m), 0);
     assert_int_equal(fix.call_value, 2);
     ctlfix_run(&fix, 10 * CTLFIX_MS);
-    assert_int_equal(fix.client[0].guest[0].lost, SNIC_ESTALE);
+    assert_int_equal(fix.client[0].handle[0].lost, SNIC_ESTALE);
     ctlfix_client_kill(&fix, 0);
     ctlfix_client_start(&fix, 0);
     assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0);
-    assert_int_equal(fix.client[0].guest[0].lease, 3);
+    assert_int_equal(fix.client[0].handle[0].lease, 3);
     assert_disk_is(7);
 }
 
 /* The loser of a disk continues as if it had not been notified: none of its writes lands. */
-static void test_control_late_writes_of_a_loser_never_land(void **state)
+static void test_control_lost_lease_late_writes_refused(void **state)
 {
     struct snic_net_link slow = {.delay_min_ns = 5000, .delay_max_ns = 30000};
     (void)state;
@@ -272,15 +272,15 @@ static void test_control_late_writes_of_a_loser_never_land(void **state)
     ctlfix_client_start(&fix, 1);
     for (uint32_t i = 0; i < 6; i++) {
         ctlfix_run(&fix, 5 * CTLFIX_MS);
-        uint64_t before = fix.client[0].guest[0].begun;
+        uint64_t before = fix.client[0].handle[0].begun;
         if (i == 0)
             assert_int_equal(ctlfix_attach(&fix, 1, 0, SNIC_CONTROL_TAKE), 0);
         ctlfix_audit(&fix, 0); /* what is read once */
         ctlfix_run(&fix, 50 * CTLFIX_MS);
         ctlfix_audit(&fix, 0); /* is there again */
-        assert_true(i > 0 || fix.client[0].guest[0].begun >= before);
+        assert_true(i > 0 || fix.client[0].handle[0].begun >= before);
     }
-    fix.client[0].guest[0].wanted = 0;
+    fix.client[0].handle[0].wanted = 0;
     struct snic_volume_server_stats s;
     uint64_t refused = 0;
     for (uint32_t i = 0; i < 3; i++) {
@@ -291,7 +291,7 @@ static void test_control_late_writes_of_a_loser_never_land(void **state)
     ctlfix_client_kill(&fix, 0);
 }
 
-static void test_control_server_that_was_away_learns_of_leases(void **state)
+static void test_control_server_reconnects_leases_raised(void **state)
 {
     struct snic_control_item it;
     struct snic_segments_stat stat;
@@ -317,7 +317,7 @@ static void test_control_server_that_was_away_learns_of_leases(void **state)
 }
 
 /* A refusal that comes late makes a client look up what it knows: it must not wait for ever. */
-static void test_control_what_is_known_is_told_again(void **state)
+static void test_control_lookup_known_location_sent_again(void **state)
 {
     struct snic_control_client_stats s;
     (void)state;
@@ -328,7 +328,7 @@ static void test_control_what_is_known_is_told_again(void **state)
     assert_int_equal(s.lookups_pending, 0);
 }
 
-static void test_control_leases_are_used_up(void **state)
+static void test_control_leases_used_up_reissue(void **state)
 {
     struct snic_control_msg m;
     (void)state;
@@ -336,10 +336,10 @@ static void test_control_leases_are_used_up(void **state)
     ctlfix_client_kill(&fix, 0);
     message(&m, SNIC_CONTROL_REVOKE, "root");
     for (uint32_t i = 2; i <= SNIC_CONTROL_LEASE_MAX + 1; i++) {
-        assert_int_equal(ctlfix_ask(&fix, &m), 0);
+        assert_int_equal(ctlfix_request(&fix, &m), 0);
         assert_int_equal(fix.call_value, i);
     }
-    assert_int_equal(ctlfix_ask(&fix, &m), 0); /* it has no holder, and cannot get one */
+    assert_int_equal(ctlfix_request(&fix, &m), 0); /* it has no holder, and cannot get one */
     assert_int_equal(fix.call_value, SNIC_CONTROL_LEASE_MAX + 1);
     ctlfix_client_start(&fix, 0);
     assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), SNIC_EOVERFLOW);
@@ -353,10 +353,10 @@ static void test_control_leases_are_used_up(void **state)
     assert_int_equal(s.segments, CTLFIX_SEGMENTS);
     ctlfix_ready(&fix);
     message(&m, SNIC_CONTROL_REISSUE, "root");
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(ctlfix_request(&fix, &m), 0);
     assert_int_equal(fix.call_value, 2); /* it is another disk */
     assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0);
-    assert_int_equal(fix.client[0].guest[0].lease, 1);
+    assert_int_equal(fix.client[0].handle[0].lease, 1);
     assert_disk_is(7);
     memset(buffer, 9, 8u << 20);
     assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_WRITE, 0, 8u << 20, buffer), 8u << 20);
@@ -366,7 +366,7 @@ static void test_control_leases_are_used_up(void **state)
     assert_int_equal(s.segments, CTLFIX_SEGMENTS);
 }
 
-static void test_control_store_of_another_catalog_is_refused(void **state)
+static void test_control_store_of_another_catalog_refused(void **state)
 {
     struct snic_disk *old, *other;
     struct snic_disk_opts d = {.opts_size = sizeof(d), .size = 2u << 20};
@@ -431,7 +431,7 @@ static void put_back(struct snic_disk *old)
     snic_disk_close(old);
 }
 
-static void test_control_catalog_of_before_the_lease_deletes_nothing(void **state)
+static void test_control_restored_catalog_before_lease_refused(void **state)
 {
     struct snic_disk *old;
     (void)state;
@@ -451,7 +451,7 @@ static void test_control_catalog_of_before_the_lease_deletes_nothing(void **stat
         assert_true(buffer[i] == 7);
 }
 
-static void test_control_catalog_of_before_a_move_deletes_nothing(void **state)
+static void test_control_restored_catalog_before_move_refused(void **state)
 {
     struct snic_disk *old;
     (void)state;
@@ -556,7 +556,7 @@ static uint32_t disks_now(void)
     return s.disks;
 }
 
-static void test_control_disks_that_were_replaced_do_not_come_back(void **state)
+static void test_control_replaced_disks_stay_deleted(void **state)
 {
     struct snic_control_msg m;
     (void)state;
@@ -569,12 +569,12 @@ static void test_control_disks_that_were_replaced_do_not_come_back(void **state)
     assert_int_equal(ctlfix_ctl_start(&fix), 0);
     assert_int_equal(disks_now(), 2);
     message(&m, SNIC_CONTROL_DISKS, "");
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(ctlfix_request(&fix, &m), 0);
     assert_true(fix.last.vd == 2 || fix.last.vd == 4);
     message(&m, SNIC_CONTROL_DELETE, "root");
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(ctlfix_request(&fix, &m), 0);
     message(&m, SNIC_CONTROL_DELETE, "data");
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(ctlfix_request(&fix, &m), 0);
     for (int i = 0; i < 2; i++) {
         ctlfix_ctl_kill(&fix, SNIC_FAULT_KEEP_NONE);
         assert_int_equal(ctlfix_ctl_start(&fix), 0);
@@ -583,7 +583,7 @@ static void test_control_disks_that_were_replaced_do_not_come_back(void **state)
 }
 
 /* What cannot be encoded for a client is found when the catalog begins, not when one connects. */
-static void test_control_address_of_no_family_is_found_out(void **state)
+static void test_control_unknown_address_family_refused(void **state)
 {
     (void)state;
     assert_int_equal(ctlfix_create(&fix, 0), 0);
@@ -604,7 +604,7 @@ static void fill_done(struct snic_segments_req *q)
     filled = q->result == 0 ? 1 : q->result;
 }
 
-static int store_ask(uint32_t server, uint16_t op, uint64_t id)
+static int store_submit(uint32_t server, uint16_t op, uint64_t id)
 {
     struct snic_segments_req q = {.op = op, .seg_id = id, .vd_id = id >> 32, .gen = 1};
     q.done = fill_done;
@@ -618,12 +618,12 @@ static int store_ask(uint32_t server, uint16_t op, uint64_t id)
 
 /* No server has a free place: what needs one is refused at once, all else is as ever. What may have
    room and is away is waited for. When there is room, the next write has it. */
-static void test_control_without_room_enospc_at_once(void **state)
+static void test_control_no_space_enospc_at_once(void **state)
 {
     uint32_t n = 0;
     (void)state;
     for (uint32_t i = 0; i < 3; i++) /* of a disk that this catalog has never made */
-        while (store_ask(i, SNIC_SEGMENTS_CREATE, snic_control_seg_id(1000, n)) == 1)
+        while (store_submit(i, SNIC_SEGMENTS_CREATE, snic_control_seg_id(1000, n)) == 1)
             n++;
     assert_true(n > 20);
     ctlfix_run(&fix, 1000 * CTLFIX_MS);
@@ -653,7 +653,7 @@ static void test_control_without_room_enospc_at_once(void **state)
     r.buf.size = 4096;
     over = 0;
     ctlfix_run(&fix, 3000 * CTLFIX_MS); /* it is seen to be gone */
-    assert_int_equal(snic_io_submit(fix.client[0].guest[0].io, &p, 1), 1);
+    assert_int_equal(snic_io_submit(fix.client[0].handle[0].io, &p, 1), 1);
     ctlfix_run(&fix, 2000 * CTLFIX_MS);
     assert_int_equal(over, 0);
     /* What has nothing to wait for does not wait with it. */
@@ -665,7 +665,7 @@ static void test_control_without_room_enospc_at_once(void **state)
     ctlfix_run(&fix, 2000 * CTLFIX_MS);
     assert_int_equal(over, 1);
     assert_int_equal(r.result, SNIC_ENOSPC);
-    assert_int_equal(store_ask(0, SNIC_SEGMENTS_DELETE, snic_control_seg_id(1000, 0)), 1);
+    assert_int_equal(store_submit(0, SNIC_SEGMENTS_DELETE, snic_control_seg_id(1000, 0)), 1);
     ctlfix_run(&fix, 2000 * CTLFIX_MS);
     assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_WRITE, 0, 4096, buffer), 4096);
     /* One that is away is waited for ten seconds, and not for ever. */
@@ -673,7 +673,7 @@ static void test_control_without_room_enospc_at_once(void **state)
     ctlfix_run(&fix, 3000 * CTLFIX_MS);
     over = 0;
     r.offset = 4u << 20;
-    assert_int_equal(snic_io_submit(fix.client[0].guest[0].io, &p, 1), 1);
+    assert_int_equal(snic_io_submit(fix.client[0].handle[0].io, &p, 1), 1);
     ctlfix_run(&fix, 5500 * CTLFIX_MS);
     assert_int_equal(over, 0);
     ctlfix_run(&fix, 4000 * CTLFIX_MS);
@@ -685,26 +685,26 @@ int main(int argc, char **argv)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(test_control_disk_is_placed_on_all_servers),
-        T(test_control_move_keeps_what_was_written),
-        T(test_control_move_one_generation_one_server),
-        T(test_control_second_client_waits_or_takes),
-        T(test_control_lease_goes_on_after_the_catalog_died),
-        T(test_control_detached_disk_is_free),
-        T(test_control_qos_reaches_the_holder),
-        T(test_control_refuses_what_cannot_be),
-        T(test_control_deleted_disk_leaves_nothing),
-        T(test_control_revoked_holder_is_refused),
-        T(test_control_late_writes_of_a_loser_never_land),
-        T(test_control_server_that_was_away_learns_of_leases),
-        T(test_control_what_is_known_is_told_again),
-        T(test_control_leases_are_used_up),
-        T(test_control_store_of_another_catalog_is_refused),
-        T(test_control_catalog_of_before_the_lease_deletes_nothing),
-        T(test_control_catalog_of_before_a_move_deletes_nothing),
-        T(test_control_without_room_enospc_at_once),
-        T(test_control_address_of_no_family_is_found_out),
-        T(test_control_disks_that_were_replaced_do_not_come_back),
+        T(test_control_disk_placed_round_robin),
+        T(test_control_move_keeps_written_data),
+        T(test_control_move_generation_names_one_server),
+        T(test_control_attach_held_disk_refused_or_taken),
+        T(test_control_lease_survives_catalog_restart),
+        T(test_control_detach_frees_disk),
+        T(test_control_qos_change_reaches_holder),
+        T(test_control_invalid_requests_refused),
+        T(test_control_delete_removes_segments),
+        T(test_control_revoke_ends_lease),
+        T(test_control_lost_lease_late_writes_refused),
+        T(test_control_server_reconnects_leases_raised),
+        T(test_control_lookup_known_location_sent_again),
+        T(test_control_leases_used_up_reissue),
+        T(test_control_store_of_another_catalog_refused),
+        T(test_control_restored_catalog_before_lease_refused),
+        T(test_control_restored_catalog_before_move_refused),
+        T(test_control_no_space_enospc_at_once),
+        T(test_control_unknown_address_family_refused),
+        T(test_control_replaced_disks_stay_deleted),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -47,7 +47,7 @@ static void read_is(uint32_t client, int value)
 }
 
 /* Servers copy from each other, operators ask, a client works: all have proven their identity. */
-static void test_control_auth_all_is_as_without(void **state)
+static void test_control_auth_all_operations_work(void **state)
 {
     (void)state;
     attached();
@@ -64,7 +64,7 @@ static void test_control_auth_all_is_as_without(void **state)
 }
 
 /* Each client has its disk; of others it learns nothing, not whether they exist. */
-static void test_control_auth_client_has_its_disks_alone(void **state)
+static void test_control_auth_client_sees_only_its_disks(void **state)
 {
     (void)state;
     fix.only[1] = 1;
@@ -78,14 +78,14 @@ static void test_control_auth_client_has_its_disks_alone(void **state)
     assert_int_equal(ctlfix_attach(&fix, 0, 1, SNIC_CONTROL_TAKE), SNIC_EPERM);
     memset(buffer, 8, 1u << 20);
     assert_int_equal(ctlfix_io(&fix, 1, 1, SNIC_IO_WRITE, 0, 1u << 20, buffer), 1u << 20);
-    assert_int_equal(fix.client[0].guest[0].lost, 0);
+    assert_int_equal(fix.client[0].handle[0].lost, 0);
     read_is(0, 7);
     assert_true(catalog().forbidden >= 2);
 }
 
 /* With another's token, or with none, a client gets nothing from servers, though it knows where all
    is, and its packets have the right fields. */
-static void test_control_auth_servers_want_the_token(void **state)
+static void test_control_auth_server_requires_token(void **state)
 {
     unsigned char token[SNIC_EBS_TOKEN_BYTES];
     struct snic_volume_disk_opts d = {.opts_size = sizeof(d), .sa_epoch = 1, .vd_id = 1};
@@ -118,11 +118,11 @@ static void test_control_auth_servers_want_the_token(void **state)
             assert_int_equal(snic_ebs_token_sign(token, &t, &solar_toy_ops, ctlfix_sign_key(1)), 0);
             assert_int_equal(snic_volume_disk_token(v, 0, token), 0);
         }
-        fix.client[1].guest[0].io = io;
+        fix.client[1].handle[0].io = io;
         memset(buffer, 9, 4096);
         assert_int_equal(ctlfix_io(&fix, 1, 0, SNIC_IO_READ, 0, 4096, buffer), SNIC_EPERM);
         assert_int_equal(ctlfix_io(&fix, 1, 0, SNIC_IO_WRITE, 0, 4096, buffer), SNIC_EPERM);
-        fix.client[1].guest[0].io = NULL;
+        fix.client[1].handle[0].io = NULL;
     }
     assert_int_equal(done_by_servers(), was);
     snic_io_close(io);
@@ -130,7 +130,7 @@ static void test_control_auth_servers_want_the_token(void **state)
 }
 
 /* A reader takes a lease that no client has, and fences none. */
-static void test_control_auth_reader_fences_none(void **state)
+static void test_control_auth_reader_fences_no_client(void **state)
 {
     (void)state;
     fix.rights[2] = SNIC_EBS_MAY_READ;
@@ -144,8 +144,8 @@ static void test_control_auth_reader_fences_none(void **state)
     ctlfix_client_start(&fix, 0);
     assert_int_equal(ctlfix_attach(&fix, 0, 0, SNIC_CONTROL_TAKE), 0);
     read_is(0, 7);
-    snic_io_close(fix.client[0].guest[0].io);
-    fix.client[0].guest[0].io = NULL;
+    snic_io_close(fix.client[0].handle[0].io);
+    fix.client[0].handle[0].io = NULL;
     snic_control_client_detach(fix.client[0].cc, 0);
     ctlfix_run(&fix, 100 * CTLFIX_MS);
     assert_int_equal(ctlfix_attach(&fix, 1, 0, 0), 0);
@@ -155,14 +155,14 @@ static void test_control_auth_reader_fences_none(void **state)
 
 /* Tokens are good for two seconds, keys change, the catalog is away: no I/O fails by it, and none
    is done by a token that has expired. */
-static void test_control_auth_tokens_are_renewed(void **state)
+static void test_control_auth_tokens_renewed(void **state)
 {
     (void)state;
     fix.seconds = 3;
     assert_int_equal(ctlfix_create(&fix, 0), 0);
     ctlfix_client_start(&fix, 0);
     assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0);
-    struct ctlfix_guest *g = &fix.client[0].guest[0];
+    struct ctlfix_handle *g = &fix.client[0].handle[0];
     for (uint32_t i = 0; i < 12; i++) {
         ctlfix_load(&fix, 0, 0, 50);
         ctlfix_run(&fix, 1000 * CTLFIX_MS);
@@ -177,14 +177,14 @@ static void test_control_auth_tokens_are_renewed(void **state)
                 (void)snic_volume_server_tokens(fix.server[k].s);
         }
     }
-    assert_true(catalog().tokens >= 10 && g->failed == 0 && fix.token_asks == 0);
+    assert_true(catalog().tokens >= 10 && g->failed == 0 && fix.token_requests == 0);
     ctlfix_ctl_kill(&fix, 0);
     ctlfix_run(&fix, 5000 * CTLFIX_MS);
     uint64_t was = done_by_servers();
     ctlfix_load(&fix, 0, 0, 8);
     ctlfix_run(&fix, 3000 * CTLFIX_MS);
     assert_int_equal(done_by_servers(), was);
-    assert_true(g->inflight > 0 && g->failed == 0 && fix.token_asks > 0);
+    assert_true(g->inflight > 0 && g->failed == 0 && fix.token_requests > 0);
     assert_int_equal(ctlfix_ctl_start(&fix), 0);
     ctlfix_run(&fix, 4000 * CTLFIX_MS);
     assert_true(g->inflight == 0 && g->failed == 0 && done_by_servers() > was);
@@ -200,7 +200,7 @@ static void test_control_auth_tokens_are_renewed(void **state)
 }
 
 /* The operator revokes, or takes the right away: what is out is refused by servers that know. */
-static void test_control_auth_revoked_token_is_refused(void **state)
+static void test_control_auth_revoked_token_refused(void **state)
 {
     struct snic_control_msg m;
     (void)state;
@@ -213,7 +213,7 @@ static void test_control_auth_revoked_token_is_refused(void **state)
         snic_net_fabric_partition(fix.fabric, CTLFIX_CTL, CTLFIX_CLIENT, 1); /* not notified */
         if (round == 0) {
             message(&m, SNIC_CONTROL_REVOKE, "root");
-            assert_int_equal(ctlfix_ask(&fix, &m), 0);
+            assert_int_equal(ctlfix_request(&fix, &m), 0);
         } else {
             fix.rights[1] = 0;
             snic_control_accounts_changed(fix.ctl);
@@ -237,7 +237,7 @@ static void test_control_auth_revoked_token_is_refused(void **state)
 
 /* Another key, that of another account, an account that is gone, none at all, a catalog without
    keys: no client is answered, and each learns why. */
-static void test_control_auth_strangers_are_told_nothing(void **state)
+static void test_control_auth_unauthenticated_gets_no_data(void **state)
 {
     static struct solar_toy_key wrong = {{1, 1}};
     struct snic_control_msg m = {.type = SNIC_CONTROL_DISKS};
@@ -271,7 +271,7 @@ static void test_control_auth_strangers_are_told_nothing(void **state)
         fix.call = NULL;
         fix.keys = i != 1;
         fix.auth_operator = i == 0 ? right : operator;
-        assert_int_equal(ctlfix_ask(&fix, &m), i == 2 ? 0 : SNIC_EACCES);
+        assert_int_equal(ctlfix_request(&fix, &m), i == 2 ? 0 : SNIC_EACCES);
         assert_int_equal(fix.items, i == 2);
     }
     /* Nor of a server: it is not registered. */
@@ -294,7 +294,7 @@ static void test_control_auth_strangers_are_told_nothing(void **state)
     assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), SNIC_ENOTSUP);
     (void)snic_control_operator_close(fix.call);
     fix.call = NULL;
-    assert_int_equal(ctlfix_ask(&fix, &m), SNIC_ENOTSUP);
+    assert_int_equal(ctlfix_request(&fix, &m), SNIC_ENOTSUP);
     ctlfix_run(&fix, 3000 * CTLFIX_MS);
     assert_int_equal(fix.server[1].refused, SNIC_ENOTSUP);
 }
@@ -352,7 +352,7 @@ static void raw_end(void)
 }
 
 /* Of a message that was changed, repeated or left out nothing is done, and the connection ends. */
-static void test_control_auth_messages_are_sealed(void **state)
+static void test_control_auth_messages_sealed(void **state)
 {
     struct snic_control_msg m;
     (void)state;
@@ -378,15 +378,15 @@ static void test_control_auth_messages_are_sealed(void **state)
 
 /* The number of a lease is no secret: another client that resumes it gets nothing, and takes
  * nothing. */
-static void test_control_auth_lease_is_its_holders(void **state)
+static void test_control_auth_resume_only_by_holder(void **state)
 {
     struct snic_control_msg m;
     (void)state;
     attached();
     raw_begin(&fix.auth_client[1], SNIC_CONTROL_CLIENT);
     control_msg(&m, SNIC_CONTROL_RESUME, 9);
-    m.vd = fix.client[0].guest[0].vd;
-    m.lease = fix.client[0].guest[0].lease;
+    m.vd = fix.client[0].handle[0].vd;
+    m.lease = fix.client[0].handle[0].lease;
     assert_int_equal(control_stream_send(&raw, &m, 0), 0);
     ctlfix_run(&fix, 20 * CTLFIX_MS);
     assert_int_equal(raw_last.type, SNIC_CONTROL_GRANT);
@@ -394,12 +394,12 @@ static void test_control_auth_lease_is_its_holders(void **state)
     for (uint32_t i = 0; i < CTLFIX_SEGMENTS; i++) /* it learns of moves still */
         assert_int_equal(ctlfix_move(&fix, 0, i, where(1, i).server % 3), 0);
     read_is(0, 7);
-    assert_int_equal(fix.client[0].guest[0].lost, 0);
+    assert_int_equal(fix.client[0].handle[0].lost, 0);
     raw_end();
 }
 
 /* An account that is taken away loses its session, others do not notice. */
-static void test_control_auth_account_is_taken_away(void **state)
+static void test_control_auth_account_removed_session_ends(void **state)
 {
     (void)state;
     attached();
@@ -427,16 +427,16 @@ static void test_control_auth_account_is_taken_away(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        KEYS(test_control_auth_all_is_as_without),
-        KEYS(test_control_auth_client_has_its_disks_alone),
-        KEYS(test_control_auth_servers_want_the_token),
-        KEYS(test_control_auth_reader_fences_none),
-        KEYS(test_control_auth_tokens_are_renewed),
-        KEYS(test_control_auth_revoked_token_is_refused),
-        KEYS(test_control_auth_strangers_are_told_nothing),
-        KEYS(test_control_auth_messages_are_sealed),
-        KEYS(test_control_auth_lease_is_its_holders),
-        KEYS(test_control_auth_account_is_taken_away),
+        KEYS(test_control_auth_all_operations_work),
+        KEYS(test_control_auth_client_sees_only_its_disks),
+        KEYS(test_control_auth_server_requires_token),
+        KEYS(test_control_auth_reader_fences_no_client),
+        KEYS(test_control_auth_tokens_renewed),
+        KEYS(test_control_auth_revoked_token_refused),
+        KEYS(test_control_auth_unauthenticated_gets_no_data),
+        KEYS(test_control_auth_messages_sealed),
+        KEYS(test_control_auth_resume_only_by_holder),
+        KEYS(test_control_auth_account_removed_session_ends),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

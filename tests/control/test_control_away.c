@@ -52,7 +52,7 @@ static void weather(struct ctlfix *f)
 static struct snic_control_item where(uint64_t segment)
 {
     struct snic_control_item it;
-    assert_int_equal(snic_control_find(fix.ctl, fix.client[0].guest[0].vd, segment, &it), 0);
+    assert_int_equal(snic_control_find(fix.ctl, fix.client[0].handle[0].vd, segment, &it), 0);
     return it;
 }
 
@@ -84,11 +84,11 @@ static void empty(struct ctlfix *f, uint32_t from)
     }
 }
 
-static void life(uint32_t transport, uint64_t seed)
+static void run_one(uint32_t transport, uint64_t seed)
 {
     struct ctlfix *f = &fix;
     begin(f, transport, seed, LOOKUPS);
-    struct ctlfix_guest *g = &f->client[0].guest[0];
+    struct ctlfix_handle *g = &f->client[0].handle[0];
     uint32_t gone = (uint32_t)snic_rng_below(&f->rng, CTLFIX_SERVERS);
     uint32_t ways = 1 + (uint32_t)snic_rng_below(&f->rng, 3);
     int all = snic_rng_below(&f->rng, 2) != 0;
@@ -161,11 +161,11 @@ static void write_begin(struct ctlfix *f, struct snic_io_req *r, unsigned char *
     r->length = r->buf.size = 4096;
     r->buf.base = data;
     over = 0;
-    assert_int_equal(snic_io_submit(f->client[0].guest[0].io, &r, 1), 1);
+    assert_int_equal(snic_io_submit(f->client[0].handle[0].io, &r, 1), 1);
 }
 
 /* An abandoned write waits for a promise that no server is there to make: the move makes it. */
-static void given_up(uint32_t transport)
+static void abandoned(uint32_t transport)
 {
     static unsigned char data[4096], back[4096];
     struct ctlfix *f = &fix;
@@ -210,7 +210,7 @@ static void seldom(uint32_t transport, int dead)
         cut(f, gone, 3);
     ctlfix_load(f, 0, 0, UINT32_MAX);
     ctlfix_run(f, 2000 * CTLFIX_MS); /* soon all wait for it */
-    assert_true(fix.client[0].guest[0].inflight > 0);
+    assert_true(fix.client[0].handle[0].inflight > 0);
     snic_control_get_stats(f->ctl, &before);
     ctlfix_run(f, 50000 * CTLFIX_MS);
     snic_control_get_stats(f->ctl, &after);
@@ -219,7 +219,7 @@ static void seldom(uint32_t transport, int dead)
         ctlfix_server_start(f, gone);
     else
         cut(f, gone, 0);
-    fix.client[0].guest[0].wanted = 0;
+    fix.client[0].handle[0].wanted = 0;
     assert_int_equal(ctlfix_settle(f, 5000 * CTLFIX_MS), 0);
     ctlfix_audit(f, 0);
     ctlfix_check(f);
@@ -241,7 +241,7 @@ static void crowded(uint32_t transport)
     empty(f, gone);
     ctlfix_server_kill(f, gone, 1);
     alone(f, 0);
-    f->client[0].guest[0].wanted = 0;
+    f->client[0].handle[0].wanted = 0;
     assert_int_equal(ctlfix_settle(f, 40000 * CTLFIX_MS), 0);
     ctlfix_audit(f, 0);
     ctlfix_check(f);
@@ -253,7 +253,7 @@ static void many(uint32_t transport)
     uint64_t from = number("SNIC_SIM_FROM", 100 + support_seed());
     uint64_t count = number("SNIC_SIM_COUNT", support_rounds(15, 200));
     for (uint64_t i = 0; i < count; i++)
-        life(transport, from + i);
+        run_one(transport, from + i);
 }
 
 static void test_control_away_many_solar(void **state)
@@ -268,26 +268,26 @@ static void test_control_away_many_luna(void **state)
     many(SNIC_VOLUME_LUNA);
 }
 
-static void test_control_away_given_up_solar(void **state)
+static void test_control_away_abandoned_solar(void **state)
 {
     (void)state;
-    given_up(SNIC_VOLUME_SOLAR);
+    abandoned(SNIC_VOLUME_SOLAR);
 }
 
-static void test_control_away_given_up_luna(void **state)
+static void test_control_away_abandoned_luna(void **state)
 {
     (void)state;
-    given_up(SNIC_VOLUME_LUNA);
+    abandoned(SNIC_VOLUME_LUNA);
 }
 
-static void test_control_away_asks_seldom(void **state)
+static void test_control_away_lookups_back_off(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < 4; i++)
         seldom(i & 1 ? SNIC_VOLUME_LUNA : SNIC_VOLUME_SOLAR, i >= 2);
 }
 
-static void test_control_away_without_room_to_ask(void **state)
+static void test_control_away_lookup_table_full(void **state)
 {
     (void)state;
     crowded(SNIC_VOLUME_SOLAR);
@@ -298,9 +298,9 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_control_away_many_solar),
                                        cmocka_unit_test(test_control_away_many_luna),
-                                       cmocka_unit_test(test_control_away_given_up_solar),
-                                       cmocka_unit_test(test_control_away_given_up_luna),
-                                       cmocka_unit_test(test_control_away_asks_seldom),
-                                       cmocka_unit_test(test_control_away_without_room_to_ask)};
+                                       cmocka_unit_test(test_control_away_abandoned_solar),
+                                       cmocka_unit_test(test_control_away_abandoned_luna),
+                                       cmocka_unit_test(test_control_away_lookups_back_off),
+                                       cmocka_unit_test(test_control_away_lookup_table_full)};
     return SUPPORT_MAIN(argc, argv, tests);
 }

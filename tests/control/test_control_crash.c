@@ -50,7 +50,7 @@ static void place_begin(struct ctlfix *f)
     r->length = 4096;
     r->buf.base = buffer;
     r->buf.size = 4096;
-    assert_int_equal(snic_io_submit(f->client[0].guest[0].io, &r, 1), 1);
+    assert_int_equal(snic_io_submit(f->client[0].handle[0].io, &r, 1), 1);
     place_req.backend[0] = 0;
 }
 
@@ -88,13 +88,13 @@ static void begin(struct ctlfix *f, int what)
         snic_control_client_detach(f->client[0].cc, 0);
         return;
     }
-    ctlfix_ask_begin(f, &m);
+    ctlfix_request_begin(f, &m);
 }
 
 static int over(const struct ctlfix *f, int what)
 {
     if (what == ATTACH)
-        return !f->client[1].guest[0].attach;
+        return !f->client[1].handle[0].attach;
     if (what == PLACE)
         return place_req.backend[0] != 0;
     return what == DETACH ? 0 : f->call_done;
@@ -104,27 +104,27 @@ static int over(const struct ctlfix *f, int what)
 static void judge(struct ctlfix *f, int what)
 {
     struct snic_control_msg m;
-    int told = over(f, what);
-    if (told && what != ATTACH && what != PLACE)
-        told = f->call_status == 0;
-    if (!told)
+    int reported = over(f, what);
+    if (reported && what != ATTACH && what != PLACE)
+        reported = f->call_status == 0;
+    if (!reported)
         return;
     if (what == CREATE) {
         assert_int_equal(ctlfix_create(f, 1), SNIC_EEXIST);
-    } else if (what == ATTACH && f->client[1].guest[0].result == 0) {
-        assert_int_equal(f->client[1].guest[0].lost, 0);
-        assert_ptr_equal(f->holder[0], &f->client[1].guest[0]);
+    } else if (what == ATTACH && f->client[1].handle[0].result == 0) {
+        assert_int_equal(f->client[1].handle[0].lost, 0);
+        assert_ptr_equal(f->holder[0], &f->client[1].handle[0]);
     } else if (what == QOS) {
         message(&m, SNIC_CONTROL_DISKS, 0);
-        assert_int_equal(ctlfix_ask(f, &m), 0);
+        assert_int_equal(ctlfix_request(f, &m), 0);
         assert_true(f->items >= 1);
-        assert_true(f->client[0].guest[0].qos > 0 || f->last.qos.ios_per_second == 1000000 ||
+        assert_true(f->client[0].handle[0].qos > 0 || f->last.qos.ios_per_second == 1000000 ||
                     f->items > 1);
     } else if (what == REVOKE) {
         assert_null(f->holder[0]);
     } else if (what == DELETE) {
         message(&m, SNIC_CONTROL_DELETE, 2);
-        assert_int_equal(ctlfix_ask(f, &m), SNIC_ENOENT);
+        assert_int_equal(ctlfix_request(f, &m), SNIC_ENOENT);
     }
 }
 
@@ -174,7 +174,7 @@ static void judge_holder(struct ctlfix *f, int what)
         ctlfix_run(f, 20 * CTLFIX_MS);
         assert_int_equal(ctlfix_attach(f, 0, 0, SNIC_CONTROL_TAKE), 0);
     }
-    struct ctlfix_guest *g = f->holder[0];
+    struct ctlfix_handle *g = f->holder[0];
     g->wanted = 0;
     assert_int_equal(ctlfix_settle(f, 20000 * CTLFIX_MS), 0);
     if (f->why[0] != 0)

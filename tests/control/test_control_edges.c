@@ -21,7 +21,7 @@ static void create_named(const char *name, int expected)
     struct snic_control_msg m;
     message(&m, SNIC_CONTROL_CREATE, name);
     m.bytes = CTLFIX_BLOCKS * 4096;
-    int r = ctlfix_ask(&fix, &m);
+    int r = ctlfix_request(&fix, &m);
     if (r != expected)
         fail_msg("%s: %s", name, snic_errname(r));
 }
@@ -33,7 +33,7 @@ static void cut(uint32_t node, int is)
 }
 
 /* A change acknowledged to an operator reaches a holder that was away then. */
-static void test_control_qos_reaches_a_holder_that_was_away(void **state)
+static void test_control_qos_change_reaches_reconnected_holder(void **state)
 {
     struct snic_control_msg m;
     (void)state;
@@ -43,23 +43,23 @@ static void test_control_qos_reaches_a_holder_that_was_away(void **state)
     message(&m, SNIC_CONTROL_SET_QOS, "root");
     m.qos.ios_per_second = 77000;
     m.qos.bytes_per_second = 1u << 30;
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
-    assert_int_equal(fix.client[0].guest[0].qos, 0);
+    assert_int_equal(ctlfix_request(&fix, &m), 0);
+    assert_int_equal(fix.client[0].handle[0].qos, 0);
     cut(CTLFIX_CLIENT, 0);
     ctlfix_run(&fix, 2000 * CTLFIX_MS);
-    assert_int_equal(fix.client[0].guest[0].qos, 1);
-    assert_int_equal(fix.client[0].guest[0].rate, 1u << 30);
+    assert_int_equal(fix.client[0].handle[0].qos, 1);
+    assert_int_equal(fix.client[0].handle[0].rate, 1u << 30);
     ctlfix_ctl_kill(&fix, SNIC_FAULT_KEEP_NONE);
     assert_int_equal(ctlfix_ctl_start(&fix), 0);
     ctlfix_run(&fix, 2000 * CTLFIX_MS);
-    assert_int_equal(fix.client[0].guest[0].qos, 1); /* nothing is new */
-    assert_int_equal(fix.client[0].guest[0].lost, 0);
+    assert_int_equal(fix.client[0].handle[0].qos, 1); /* nothing is new */
+    assert_int_equal(fix.client[0].handle[0].lost, 0);
     assert_disk_is(7);
 }
 
 /* Limits that no engine accepts are refused where they are decided, and nothing changes: once they
    are recorded, no client could open the disk any more. */
-static void test_control_limits_out_of_range_are_refused(void **state)
+static void test_control_limits_out_of_range_refused(void **state)
 {
     uint64_t most = UINT64_C(1) << 40;
     const struct snic_control_qos bad[] = {{most + 1, 0, 0, 0},         {UINT64_MAX, 4096, 0, 0},
@@ -75,22 +75,22 @@ static void test_control_limits_out_of_range_are_refused(void **state)
         message(&m, SNIC_CONTROL_CREATE, "limits");
         m.bytes = CTLFIX_BLOCKS * 4096;
         m.qos = bad[i];
-        assert_int_equal(ctlfix_ask(&fix, &m), SNIC_EINVAL);
+        assert_int_equal(ctlfix_request(&fix, &m), SNIC_EINVAL);
         message(&m, SNIC_CONTROL_SET_QOS, "root");
         m.qos = bad[i];
-        assert_int_equal(ctlfix_ask(&fix, &m), SNIC_EINVAL);
+        assert_int_equal(ctlfix_request(&fix, &m), SNIC_EINVAL);
     }
     message(&m, SNIC_CONTROL_DISKS, "");
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(ctlfix_request(&fix, &m), 0);
     assert_int_equal(fix.items, 1);
     assert_memory_equal(&fix.last.qos, &good[0], sizeof(good[0]));
-    assert_int_equal(fix.client[0].guest[0].qos, 0);
+    assert_int_equal(fix.client[0].handle[0].qos, 0);
     for (uint32_t i = 0; i < SNIC_COUNTOF(good); i++) {
         message(&m, SNIC_CONTROL_SET_QOS, "root");
         m.qos = good[i];
-        assert_int_equal(ctlfix_ask(&fix, &m), 0);
+        assert_int_equal(ctlfix_request(&fix, &m), 0);
         ctlfix_run(&fix, 10 * CTLFIX_MS);
-        assert_int_equal(fix.client[0].guest[0].qos, i + 1);
+        assert_int_equal(fix.client[0].handle[0].qos, i + 1);
     }
     ctlfix_client_kill(&fix, 0);
     ctlfix_client_start(&fix, 0);
@@ -102,7 +102,7 @@ static void assert_limits(uint64_t bytes, uint64_t burst_bytes, uint64_t ios, ui
 {
     struct snic_control_msg m;
     message(&m, SNIC_CONTROL_DISKS, "");
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(ctlfix_request(&fix, &m), 0);
     assert_int_equal(fix.last.qos.bytes_per_second, bytes);
     assert_int_equal(fix.last.qos.burst_bytes, burst_bytes);
     assert_int_equal(fix.last.qos.ios_per_second, ios);
@@ -110,7 +110,7 @@ static void assert_limits(uint64_t bytes, uint64_t burst_bytes, uint64_t ios, ui
 }
 
 /* A change of one limit leaves the others as they are. */
-static void test_control_limit_that_is_kept_stays(void **state)
+static void test_control_qos_keep_leaves_limit(void **state)
 {
     const uint64_t keep = SNIC_CONTROL_KEEP;
     struct snic_control_msg m;
@@ -118,28 +118,28 @@ static void test_control_limit_that_is_kept_stays(void **state)
     attached();
     message(&m, SNIC_CONTROL_SET_QOS, "root");
     m.qos = (struct snic_control_qos){1u << 30, 1u << 20, 5000, 50};
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(ctlfix_request(&fix, &m), 0);
     m.qos = (struct snic_control_qos){keep, keep, 7000, keep};
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(ctlfix_request(&fix, &m), 0);
     assert_limits(1u << 30, 1u << 20, 7000, 50);
     ctlfix_run(&fix, 10 * CTLFIX_MS);
-    assert_int_equal(fix.client[0].guest[0].rate, 1u << 30);
+    assert_int_equal(fix.client[0].handle[0].rate, 1u << 30);
     m.qos = (struct snic_control_qos){0, keep, keep, keep};
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(ctlfix_request(&fix, &m), 0);
     assert_limits(0, 1u << 20, 7000, 50);
     /* What is refused changes nothing, and a new disk has nothing to keep. */
     m.qos = (struct snic_control_qos){keep, keep, (UINT64_C(1) << 40) + 1, keep};
-    assert_int_equal(ctlfix_ask(&fix, &m), SNIC_EINVAL);
+    assert_int_equal(ctlfix_request(&fix, &m), SNIC_EINVAL);
     assert_limits(0, 1u << 20, 7000, 50);
     message(&m, SNIC_CONTROL_CREATE, "other");
     m.bytes = 1u << 20;
     m.qos.ios_per_second = keep;
-    assert_int_equal(ctlfix_ask(&fix, &m), SNIC_EINVAL);
+    assert_int_equal(ctlfix_request(&fix, &m), SNIC_EINVAL);
 }
 
 /* A disk that no client can open is not made: of a larger one no client could learn where its
    segments are. The largest one is opened. */
-static void test_control_disk_too_large_for_clients_is_refused(void **state)
+static void test_control_disk_too_large_refused(void **state)
 {
     const uint64_t most = SNIC_VOLUME_DISK_BYTES_MAX;
     struct snic_volume_opts o = {.opts_size = sizeof(o), .client_epoch = 1, .disks_max = 1};
@@ -147,16 +147,16 @@ static void test_control_disk_too_large_for_clients_is_refused(void **state)
     (void)state;
     message(&m, SNIC_CONTROL_CREATE, "large");
     m.bytes = most + 4096;
-    assert_int_equal(ctlfix_ask(&fix, &m), SNIC_EFBIG);
+    assert_int_equal(ctlfix_request(&fix, &m), SNIC_EFBIG);
     m.bytes = UINT64_C(1) << 52;
-    assert_int_equal(ctlfix_ask(&fix, &m), SNIC_EFBIG);
+    assert_int_equal(ctlfix_request(&fix, &m), SNIC_EFBIG);
     message(&m, SNIC_CONTROL_DISKS, "");
     fix.items = 0;
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(ctlfix_request(&fix, &m), 0);
     assert_int_equal(fix.items, 0);
     message(&m, SNIC_CONTROL_CREATE, "large");
     m.bytes = most;
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(ctlfix_request(&fix, &m), 0);
     ctlfix_client_start(&fix, 0);
     o.loop = fix.client[0].loop;
     o.net = fix.client[0].net;
@@ -173,7 +173,7 @@ static void test_control_disk_too_large_for_clients_is_refused(void **state)
 
 /* Limits that the volume refuses, from a catalog that knows others: those before hold, and that is
    reported, but not that the volume has it. */
-static void test_control_limits_the_volume_refuses_are_not_told(void **state)
+static void test_control_limits_volume_refuses_not_reported(void **state)
 {
     struct snic_control_client_stats s;
     struct snic_control_msg m;
@@ -181,10 +181,10 @@ static void test_control_limits_the_volume_refuses_are_not_told(void **state)
     attached();
     message(&m, SNIC_CONTROL_SET_QOS, "root");
     m.qos.bytes_per_second = 1u << 30;
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(ctlfix_request(&fix, &m), 0);
     ctlfix_run(&fix, 10 * CTLFIX_MS);
-    assert_int_equal(fix.client[0].guest[0].qos, 1);
-    struct control_disk *d = control_disk_find(fix.ctl, fix.client[0].guest[0].vd);
+    assert_int_equal(fix.client[0].handle[0].qos, 1);
+    struct control_disk *d = control_disk_find(fix.ctl, fix.client[0].handle[0].vd);
     d->qos.bytes_per_second = (UINT64_C(1) << 40) + 1;
     cut(CTLFIX_CLIENT, 1);
     ctlfix_run(&fix, 5000 * CTLFIX_MS);
@@ -192,19 +192,19 @@ static void test_control_limits_the_volume_refuses_are_not_told(void **state)
     ctlfix_run(&fix, 2000 * CTLFIX_MS);
     snic_control_client_get_stats(fix.client[0].cc, &s);
     assert_int_equal(s.refused, 1);
-    assert_int_equal(fix.client[0].guest[0].qos, 1);
-    assert_int_equal(fix.client[0].guest[0].lost, 0);
+    assert_int_equal(fix.client[0].handle[0].qos, 1);
+    assert_int_equal(fix.client[0].handle[0].lost, 0);
     m.qos.bytes_per_second = 1u << 29;
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(ctlfix_request(&fix, &m), 0);
     ctlfix_run(&fix, 10 * CTLFIX_MS);
-    assert_int_equal(fix.client[0].guest[0].qos, 2);
-    assert_int_equal(fix.client[0].guest[0].rate, 1u << 29);
+    assert_int_equal(fix.client[0].handle[0].qos, 2);
+    assert_int_equal(fix.client[0].handle[0].rate, 1u << 29);
     assert_disk_is(7);
 }
 
 /* Callers' structs are theirs: what follows a name's end does not count, and an address that cannot
    be encoded for clients is refused by the options. */
-static void test_control_callers_are_judged_not_trusted(void **state)
+static void test_control_caller_structs_validated(void **state)
 {
     struct snic_control_agent_opts o = {.opts_size = sizeof(o), .loop = fix.server[0].loop};
     struct snic_control_msg m;
@@ -212,7 +212,7 @@ static void test_control_callers_are_judged_not_trusted(void **state)
     assert_int_equal(ctlfix_create(&fix, 0), 0);
     message(&m, SNIC_CONTROL_REVOKE, "root");
     memset(m.name + 5, 'x', sizeof(m.name) - 5);
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(ctlfix_request(&fix, &m), 0);
     o.net = fix.server[0].net;
     o.store = snic_volume_server_store(fix.server[0].s);
     o.control = o.addr = o.listen = (struct snic_net_addr){.family = SNIC_NET_SIM, .port = 9};
@@ -228,7 +228,7 @@ static void test_control_callers_are_judged_not_trusted(void **state)
 }
 
 /* Every disk can be issued anew, whatever its name, and no other one is deleted for that. */
-static void test_control_reissue_leaves_disks_of_other_names_alone(void **state)
+static void test_control_reissue_keeps_other_disks(void **state)
 {
     static const char longest[] = "abcdefghijklmnopqrstuvwxyz-ABCDEFGHIJKLMNOPQRSTUVWXYZ.012345678";
     struct snic_control_msg m;
@@ -240,15 +240,15 @@ static void test_control_reissue_leaves_disks_of_other_names_alone(void **state)
     create_named("root.reissued", 0);
     create_named(longest, 0);
     message(&m, SNIC_CONTROL_REISSUE, longest);
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(ctlfix_request(&fix, &m), 0);
     message(&m, SNIC_CONTROL_REISSUE, "root");
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(ctlfix_request(&fix, &m), 0);
     snic_control_get_stats(fix.ctl, &s);
     assert_int_equal(s.disks, 3);
     message(&m, SNIC_CONTROL_DELETE, longest);
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(ctlfix_request(&fix, &m), 0);
     message(&m, SNIC_CONTROL_DELETE, "root.reissued");
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(ctlfix_request(&fix, &m), 0);
     ctlfix_client_start(&fix, 0);
     assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0);
     assert_disk_is(7);
@@ -275,7 +275,7 @@ static void test_control_lease_ends_while_a_server_registers(void **state)
         ctlfix_server_start(&fix, 1);
         ctlfix_run(&fix, 49 * CTLFIX_MS + k / 2 * 10000); /* it asks its store first */
         uint64_t before = snic_world_now(fix.world);
-        assert_int_equal(ctlfix_ask(&fix, &m[k % 2]), 0);
+        assert_int_equal(ctlfix_request(&fix, &m[k % 2]), 0);
         lease += k % 2 == 0;
         uint64_t took = snic_world_now(fix.world) - before;
         if (took > 500 * CTLFIX_MS)
@@ -300,7 +300,7 @@ static void test_control_lease_ends_while_a_server_registers(void **state)
 /* A catalog whose device has no room for all that it may have to record could be neither changed
    nor begun again one day: it fails at once, and works with other options. So does one with
    fewer places than it has segments. */
-static void test_control_catalog_larger_than_its_device_does_not_begin(void **state)
+static void test_control_catalog_larger_than_device_refused(void **state)
 {
     static const uint32_t too_many[] = {1u << 20, 1u << 14, CTLFIX_SEGMENTS - 1};
     (void)state;
@@ -407,7 +407,7 @@ static void raw_send(void)
 }
 
 /* A client that is refused and then vanishes without a word does not keep a place for ever. */
-static void test_control_refused_and_vanished_leaves_its_place(void **state)
+static void test_control_refused_client_vanishes_session_freed(void **state)
 {
     struct snic_control_msg m;
     struct snic_control_stats s;
@@ -436,7 +436,7 @@ static void test_control_refused_and_vanished_leaves_its_place(void **state)
 
 /* All sessions are in use: a further client is turned away, counted and reported, and there is room
    when those that did not send HELLO are dropped. At 1 and at 10 times the 16 of the fixture. */
-static void test_control_sessions_used_up_turned_away(void **state)
+static void test_control_sessions_used_up_rejected(void **state)
 {
     static const struct snic_net_stream_events ev = {
         .connected = crowd_connected, .recv = raw_recv, .closed = crowd_closed};
@@ -476,14 +476,14 @@ static void test_control_disks_used_up_enospc(void **state)
         name[1] = (char)('0' + i % 10);
         message(&m, SNIC_CONTROL_CREATE, name);
         m.bytes = CTLFIX_BLOCKS * 4096;
-        assert_int_equal(ctlfix_ask(&fix, &m), i < 8 ? 0 : SNIC_ENOSPC);
+        assert_int_equal(ctlfix_request(&fix, &m), i < 8 ? 0 : SNIC_ENOSPC);
     }
     message(&m, SNIC_CONTROL_DELETE, "a3");
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(ctlfix_request(&fix, &m), 0);
     ctlfix_run(&fix, 2000 * CTLFIX_MS);
     message(&m, SNIC_CONTROL_CREATE, "more");
     m.bytes = CTLFIX_BLOCKS * 4096;
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(ctlfix_request(&fix, &m), 0);
 }
 
 /* Options beyond what the header names are refused when memory is asked for, each by its name. */
@@ -550,8 +550,8 @@ static void test_control_attach_to_a_busy_catalog_waits(void **state)
     ctlfix_run(&fix, 1500 * CTLFIX_MS);
     snic_disk_faults_clear(fix.disk);
     ctlfix_run(&fix, 500 * CTLFIX_MS);
-    assert_int_equal(fix.client[0].guest[0].attach, 0);
-    assert_int_equal(fix.client[0].guest[0].result, 0);
+    assert_int_equal(fix.client[0].handle[0].attach, 0);
+    assert_int_equal(fix.client[0].handle[0].result, 0);
     if (!raw.gone)
         snic_net_abort(raw.c);
     while (!raw.gone)
@@ -560,7 +560,7 @@ static void test_control_attach_to_a_busy_catalog_waits(void **state)
 
 /* A copy of a server's store is begun beside it: it is refused, and changes nothing. Were it taken
    for the server that has come again, both would have clients, and each half of what they write. */
-static void test_control_copy_of_a_server_is_refused(void **state)
+static void test_control_duplicate_server_refused(void **state)
 {
     struct snic_control_msg m;
     (void)state;
@@ -614,7 +614,7 @@ static void copied_until(uint64_t blocks)
 
 /* A disk is issued anew, and the server that fills its segments dies and comes again at every stage
    of that: it fails, or what was recorded is there. */
-static void test_control_reissue_server_comes_again_at_any_time(void **state)
+static void test_control_reissue_server_reconnects_any_time(void **state)
 {
     struct snic_control_msg m;
     (void)state;
@@ -624,7 +624,7 @@ static void test_control_reissue_server_comes_again_at_any_time(void **state)
     for (uint32_t k = 1; k <= 4; k++) {
         ctlfix_run(&fix, 10 * CTLFIX_MS); /* the holder is gone */
         uint64_t before[3] = {copied_by(0), copied_by(1), copied_by(2)};
-        ctlfix_ask_begin(&fix, &m);
+        ctlfix_request_begin(&fix, &m);
         copied_until(before[0] + before[1] + before[2] + k * SNIC_SEGMENTS_BLOCKS / 2);
         uint32_t to = copied_by(0) != before[0] ? 0 : copied_by(1) != before[1] ? 1 : 2;
         ctlfix_run(&fix, CTLFIX_MS / 2);
@@ -635,11 +635,11 @@ static void test_control_reissue_server_comes_again_at_any_time(void **state)
         while (!fix.call_done)
             assert_int_equal(snic_world_step(fix.world), 1);
         if (fix.call_status != 0)
-            assert_int_equal(ctlfix_ask(&fix, &m), 0);
+            assert_int_equal(ctlfix_request(&fix, &m), 0);
         ctlfix_client_start(&fix, 0);
         assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0);
         for (uint32_t i = 0; i < CTLFIX_SEGMENTS; i++) {
-            uint32_t vd = fix.client[0].guest[0].vd, s = 0;
+            uint32_t vd = fix.client[0].handle[0].vd, s = 0;
             struct snic_control_item it = where(vd, i);
             struct snic_segments_stat stat;
             while (ctlfix_id(&fix, s) != it.server)
@@ -654,7 +654,7 @@ static void test_control_reissue_server_comes_again_at_any_time(void **state)
 }
 
 /* A name in the log with something behind its end could be sent to no client. */
-static void test_control_name_that_goes_on_is_refused(void **state)
+static void test_control_recover_name_not_zero_padded_refused(void **state)
 {
     (void)state;
     assert_int_equal(ctlfix_create(&fix, 0), 0);
@@ -712,7 +712,7 @@ static void test_control_copy_of_too_many_blocks_ends(void **state)
 }
 
 /* Doors of different loops are joined: two threads would run one catalog, agent or client. */
-static void test_control_doors_of_other_loops_are_refused(void **state)
+static void test_control_doors_of_other_loops_refused(void **state)
 {
     const struct snic_net_addr at = {.family = SNIC_NET_SIM, .node = CTLFIX_CTL, .port = 7100};
     struct ctlfix_server *server = &fix.server[0];
@@ -761,24 +761,24 @@ int main(int argc, char **argv)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(test_control_qos_reaches_a_holder_that_was_away),
-        T(test_control_limits_out_of_range_are_refused),
-        T(test_control_doors_of_other_loops_are_refused),
-        T(test_control_limit_that_is_kept_stays),
-        T(test_control_disk_too_large_for_clients_is_refused),
-        T(test_control_limits_the_volume_refuses_are_not_told),
-        T(test_control_callers_are_judged_not_trusted),
-        T(test_control_reissue_leaves_disks_of_other_names_alone),
+        T(test_control_qos_change_reaches_reconnected_holder),
+        T(test_control_limits_out_of_range_refused),
+        T(test_control_doors_of_other_loops_refused),
+        T(test_control_qos_keep_leaves_limit),
+        T(test_control_disk_too_large_refused),
+        T(test_control_limits_volume_refuses_not_reported),
+        T(test_control_caller_structs_validated),
+        T(test_control_reissue_keeps_other_disks),
         T(test_control_lease_ends_while_a_server_registers),
-        T(test_control_catalog_larger_than_its_device_does_not_begin),
-        T(test_control_refused_and_vanished_leaves_its_place),
-        T(test_control_sessions_used_up_turned_away),
+        T(test_control_catalog_larger_than_device_refused),
+        T(test_control_refused_client_vanishes_session_freed),
+        T(test_control_sessions_used_up_rejected),
         T(test_control_disks_used_up_enospc),
         T(test_control_options_out_of_range_refused),
         T(test_control_attach_to_a_busy_catalog_waits),
-        T(test_control_copy_of_a_server_is_refused),
-        T(test_control_reissue_server_comes_again_at_any_time),
-        T(test_control_name_that_goes_on_is_refused),
+        T(test_control_duplicate_server_refused),
+        T(test_control_reissue_server_reconnects_any_time),
+        T(test_control_recover_name_not_zero_padded_refused),
         T(test_control_verdict_before_the_claim_ends_the_session),
         T(test_control_copy_of_too_many_blocks_ends),
     };

@@ -93,7 +93,7 @@ static uint64_t refused(void)
 
 /* However many messages are there, an iteration of the loop takes few of one connection, so that
    each other is served; none is lost, also when they were the last. */
-static void test_control_fair_messages_take_turns(void **state)
+static void test_control_fair_messages_interleaved(void **state)
 {
     uint64_t before, last, most = 0;
     (void)state;
@@ -120,7 +120,7 @@ static void test_control_fair_messages_take_turns(void **state)
 
 /* Ops are shared: a client that opens a disk again and again, without waiting for the answers, has
    half of them at most. */
-static void test_control_fair_ops_are_shared(void **state)
+static void test_control_fair_ops_shared(void **state)
 {
     struct snic_control_msg m;
     struct snic_control_stats s;
@@ -151,8 +151,8 @@ static void test_control_fair_ops_are_shared(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_control_fair_messages_take_turns, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_control_fair_ops_are_shared, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_control_fair_messages_interleaved, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_control_fair_ops_shared, setup, teardown),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

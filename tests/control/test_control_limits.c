@@ -29,7 +29,7 @@ static void operator_ends(void)
 
 /* All sessions are in use: one more client, operator or server is answered so, and served when
    there is room. A place that a server leaves is not given to a client. */
-static void test_control_sessions_used_up_says_so(void **state)
+static void test_control_sessions_used_up_reported(void **state)
 {
     struct snic_control_client_stats cs;
     struct snic_control_msg m;
@@ -42,30 +42,30 @@ static void test_control_sessions_used_up_says_so(void **state)
     assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0); /* three servers and a client */
     message(&m, SNIC_CONTROL_DISKS, "");
     for (int i = 0; i < 40; i++)
-        assert_int_equal(ctlfix_ask(&fix, &m), SNIC_ENFILE);
+        assert_int_equal(ctlfix_request(&fix, &m), SNIC_ENFILE);
     assert_int_equal(turned_away(), 40);
     ctlfix_client_start(&fix, 1);
     ctlfix_attach_begin(&fix, 1, 0, SNIC_CONTROL_TAKE);
     ctlfix_run(&fix, 3500 * CTLFIX_MS);
     assert_int_equal(fix.client[1].refused, SNIC_ENFILE);
-    assert_int_equal(fix.client[1].guest[0].attach, 1);
+    assert_int_equal(fix.client[1].handle[0].attach, 1);
     snic_control_client_get_stats(fix.client[1].cc, &cs);
     assert_in_range(cs.rejected, 3, 5); /* it asks every second */
     ctlfix_server_kill(&fix, 1, SNIC_FAULT_KEEP_ALL);
     ctlfix_run(&fix, 5000 * CTLFIX_MS);
-    assert_int_equal(fix.client[1].guest[0].attach, 1);
+    assert_int_equal(fix.client[1].handle[0].attach, 1);
     ctlfix_server_start(&fix, 1);
     ctlfix_ready(&fix);
     ctlfix_client_kill(&fix, 0);
     ctlfix_run(&fix, 4000 * CTLFIX_MS);
-    assert_int_equal(fix.client[1].guest[0].attach, 0);
-    assert_int_equal(fix.client[1].guest[0].result, 0);
+    assert_int_equal(fix.client[1].handle[0].attach, 0);
+    assert_int_equal(fix.client[1].handle[0].result, 0);
     assert_int_equal(ctlfix_io(&fix, 1, 0, SNIC_IO_WRITE, 0, 4096, buffer), 4096);
     assert_true(fix.events[SNIC_CONTROL_SESSIONS_FULL] == turned_away());
 }
 
 /* A server for which there is no session reports why, and has one when another leaves. */
-static void test_control_server_without_a_session_says_so(void **state)
+static void test_control_server_without_session_reported(void **state)
 {
     (void)state;
     assert_int_equal(ctlfix_create(&fix, 0), 0);
@@ -115,9 +115,9 @@ static void test_control_segments_used_up_enospc(void **state)
     assert_int_equal(fix.event_error[SNIC_CONTROL_NO_PLACE], SNIC_E2BIG);
     write_segment(0, 1, 4096); /* what has its place works on */
     message(&m, SNIC_CONTROL_REVOKE, ctlfix_name(0));
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(ctlfix_request(&fix, &m), 0);
     message(&m, SNIC_CONTROL_DELETE, ctlfix_name(0));
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(ctlfix_request(&fix, &m), 0);
     for (uint32_t i = 0; i < CTLFIX_SEGMENTS; i++)
         write_segment(1, i, 4096);
 }
@@ -137,8 +137,8 @@ static void test_control_ops_used_up_all_ends(void **state)
         ctlfix_attach_begin(&fix, 0, d, 0);
     ctlfix_run(&fix, 2000 * CTLFIX_MS);
     for (uint32_t d = 0; d < CTLFIX_DISKS; d++) {
-        assert_int_equal(fix.client[0].guest[d].attach, 0);
-        assert_int_equal(fix.client[0].guest[d].result, 0);
+        assert_int_equal(fix.client[0].handle[d].attach, 0);
+        assert_int_equal(fix.client[0].handle[d].result, 0);
         ctlfix_load(&fix, 0, d, 40);
     }
     assert_int_equal(ctlfix_settle(&fix, 20000 * CTLFIX_MS), 0); /* all 12 segments are placed */
@@ -168,7 +168,7 @@ static void stall(uint32_t server, uint64_t ms)
 
 /* A segment is to be made, and the server's device does not answer: after ten seconds its session
    ends, the segment is made elsewhere, and the server is there again when its device is. */
-static void test_control_server_that_does_nothing_is_left_for_another(void **state)
+static void test_control_stalled_server_replaced(void **state)
 {
     (void)state;
     assert_int_equal(ctlfix_create(&fix, 0), 0);
@@ -187,7 +187,7 @@ static void test_control_server_that_does_nothing_is_left_for_another(void **sta
     q.length = q.buf.size = 4096;
     q.buf.base = buffer;
     written = 0;
-    assert_int_equal(snic_io_submit(fix.client[0].guest[0].io, &p, 1), 1);
+    assert_int_equal(snic_io_submit(fix.client[0].handle[0].io, &p, 1), 1);
     ctlfix_run(&fix, 1000 * CTLFIX_MS);
     ctlfix_server_start(&fix, 0);
     ctlfix_run(&fix, 8900 * CTLFIX_MS);
@@ -206,7 +206,7 @@ static void test_control_server_that_does_nothing_is_left_for_another(void **sta
 
 /* A segment is to be copied, likewise: after a minute the move fails, and the segment stays where
    it was and is used. */
-static void test_control_copy_that_takes_a_minute_is_given_up(void **state)
+static void test_control_copy_timeout_move_fails(void **state)
 {
     struct snic_control_msg m;
     (void)state;
@@ -214,7 +214,7 @@ static void test_control_copy_that_takes_a_minute_is_given_up(void **state)
     uint32_t to = where(1, 0).server == ctlfix_id(&fix, 0) ? 1 : 0;
     ctlfix_move_msg(&m, 0, 0, ctlfix_id(&fix, to));
     uint64_t from = snic_world_now(fix.world);
-    ctlfix_ask_begin(&fix, &m);
+    ctlfix_request_begin(&fix, &m);
     ctlfix_run(&fix, 2 * CTLFIX_MS);
     stall(to, 100000);
     while (!fix.call_done)
@@ -226,7 +226,7 @@ static void test_control_copy_that_takes_a_minute_is_given_up(void **state)
     snic_disk_faults_clear(fix.server[to].disk);
     ctlfix_run(&fix, 110000 * CTLFIX_MS);
     ctlfix_ready(&fix);
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(ctlfix_request(&fix, &m), 0);
     assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_READ, 0, 4096, buffer), 4096);
 }
 
@@ -234,8 +234,8 @@ static void test_control_copy_that_takes_a_minute_is_given_up(void **state)
 
 static struct snic_net_conn *conn;
 static int conn_up, conn_gone, conn_status;
-static unsigned char said[4096];
-static uint32_t said_size;
+static unsigned char received[4096];
+static uint32_t received_size;
 
 static void conn_connected(void *ctx, struct snic_net_conn *c, int error)
 {
@@ -248,10 +248,10 @@ static void conn_recv(void *ctx, struct snic_net_conn *c, struct snic_net_buf *b
 {
     struct snic_control_msg m;
     (void)ctx;
-    assert_true(said_size + b->size <= sizeof(said));
-    memcpy(said + said_size, b->data, b->size);
-    said_size += b->size;
-    if (snic_control_get(&m, said, said_size, sizeof(said)) > 0)
+    assert_true(received_size + b->size <= sizeof(received));
+    memcpy(received + received_size, b->data, b->size);
+    received_size += b->size;
+    if (snic_control_get(&m, received, received_size, sizeof(received)) > 0)
         conn_status = m.type == SNIC_CONTROL_DONE ? m.status : 1;
     snic_net_put(c->net, b);
 }
@@ -284,7 +284,7 @@ static int new_server(void)
     m.addr = m.peer =
         (struct snic_net_addr){.family = SNIC_NET_SIM, .node = CTLFIX_OPERATOR, .port = 9};
     conn_up = conn_gone = conn_status = 0;
-    said_size = 0;
+    received_size = 0;
     assert_int_equal(snic_net_connect(fix.op_net, &at, &ev, NULL, &conn), 0);
     while (!conn_up)
         assert_int_equal(snic_world_step(fix.world), 1);
@@ -345,15 +345,15 @@ static void test_control_fifth_copy_from_a_server_waits(void **state)
     assert_int_equal(peers, 4);
     ctlfix_move_msg(&m, 0, 0, ctlfix_id(&fix, to));
     for (uint32_t i = 0; i < 20; i++) {
-        assert_int_equal(ctlfix_ask(&fix, &m), SNIC_EAGAIN);
+        assert_int_equal(ctlfix_request(&fix, &m), SNIC_EAGAIN);
         assert_int_equal(peers, 4);
         ctlfix_run(&fix, 50 * CTLFIX_MS);
     }
     assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_READ, 0, 4096, buffer), 4096);
     ctlfix_run(&fix, 10000 * CTLFIX_MS);
-    assert_int_equal(ctlfix_ask(&fix, &m), SNIC_EAGAIN); /* now they are closed */
+    assert_int_equal(ctlfix_request(&fix, &m), SNIC_EAGAIN); /* now they are closed */
     ctlfix_run(&fix, 50 * CTLFIX_MS);
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(ctlfix_request(&fix, &m), 0);
     assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_READ, 0, 4096, buffer), 4096);
 }
 
@@ -378,7 +378,7 @@ static void test_control_servers_used_up_enospc(void **state)
     assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_READ, 0, 8u << 20, buffer), 8u << 20);
     message(&m, SNIC_CONTROL_FORGET, "");
     m.server = 77;
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(ctlfix_request(&fix, &m), 0);
     assert_int_equal(new_server(), 1);
     assert_int_equal(new_server(), SNIC_ENOSPC);
     begin_again();
@@ -414,7 +414,7 @@ static void test_control_limits_of_options(void **state)
 
 /* A holder that is silent is replaced when lease_ns is over, not before; one that is heard keeps
    its lease however long it lasts. A server is gone after server_ns. */
-static void test_control_silent_ones_lose_their_places_in_time(void **state)
+static void test_control_silent_peers_time_out(void **state)
 {
     (void)state;
     attached();
@@ -441,16 +441,16 @@ int main(int argc, char **argv)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(test_control_sessions_used_up_says_so),
-        T(test_control_server_without_a_session_says_so),
+        T(test_control_sessions_used_up_reported),
+        T(test_control_server_without_session_reported),
         T(test_control_segments_used_up_enospc),
         T(test_control_ops_used_up_all_ends),
-        T(test_control_server_that_does_nothing_is_left_for_another),
-        T(test_control_copy_that_takes_a_minute_is_given_up),
+        T(test_control_stalled_server_replaced),
+        T(test_control_copy_timeout_move_fails),
         T(test_control_fifth_copy_from_a_server_waits),
         T(test_control_servers_used_up_enospc),
         T(test_control_limits_of_options),
-        T(test_control_silent_ones_lose_their_places_in_time),
+        T(test_control_silent_peers_time_out),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

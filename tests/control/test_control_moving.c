@@ -5,7 +5,7 @@
 
 #include "support.h"
 
-#define snic_control_operator_request moving_ask
+#define snic_control_operator_request moving_request
 #include "solar_volume/ctl_move.c"
 #undef snic_control_operator_request
 
@@ -14,11 +14,11 @@
 
 struct ctl_asked vb;
 static struct snic_world *world;
-static uint32_t asked, pending; /* MOVEs; what is to be answered */
+static uint32_t requested, pending; /* MOVEs; what is to be answered */
 static int ended;
 static int up; /* server 2, where the segments are */
 
-int moving_ask(struct snic_control_operator *k, const struct snic_control_msg *m)
+int moving_request(struct snic_control_operator *k, const struct snic_control_msg *m)
 {
     (void)k;
     pending = m->type;
@@ -85,7 +85,7 @@ static uint64_t moving(uint32_t segments, int (*answer)(uint64_t ns))
 {
     memset(&mv, 0, sizeof(mv));
     memset(&vb, 0, sizeof(vb));
-    asked = pending = 0;
+    requested = pending = 0;
     ended = 0;
     vb.call = (void *)&world; /* never looked at */
     vb.name = "root";
@@ -102,7 +102,7 @@ static uint64_t moving(uint32_t segments, int (*answer)(uint64_t ns))
         } else if (what == SNIC_CONTROL_SEGMENTS) {
             list_segments(segments);
         } else if (what == SNIC_CONTROL_MOVE) {
-            asked++;
+            requested++;
             ctl_move_done(answer(snic_loop_now(vb.loop) - from));
         } else {
             assert_int_equal(snic_world_step(world), 1);
@@ -157,7 +157,7 @@ static void test_control_moving_busy_for_half_a_minute(void **state)
     assert_int_equal(vb.code, 0);
     assert_int_equal(moving(1, busy), 30 * SECOND);
     assert_int_equal(vb.code, 1);
-    assert_in_range(asked, 590, 602); /* every 50 ms */
+    assert_in_range(requested, 590, 602); /* every 50 ms */
     assert_int_equal(moving(10, busy), 300 * SECOND);
     assert_int_equal(vb.code, 1);
 }
@@ -189,7 +189,7 @@ static void test_control_moving_to_a_full_server_ends(void **state)
 {
     (void)state;
     assert_int_equal(moving(10, full), 0);
-    assert_int_equal(asked, 1);
+    assert_int_equal(requested, 1);
     assert_int_equal(vb.code, 1);
 }
 

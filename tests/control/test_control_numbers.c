@@ -24,7 +24,7 @@ static uint64_t number(const char *name, uint64_t otherwise)
 static struct snic_control_item where(uint64_t segment)
 {
     struct snic_control_item it;
-    assert_int_equal(snic_control_find(fix.ctl, fix.client[0].guest[0].vd, segment, &it), 0);
+    assert_int_equal(snic_control_find(fix.ctl, fix.client[0].handle[0].vd, segment, &it), 0);
     return it;
 }
 
@@ -81,7 +81,7 @@ static void io(struct ctlfix *f, uint32_t op, uint64_t offset, void *data)
     r.length = r.buf.size = 4096;
     r.buf.base = data;
     over = 0;
-    assert_int_equal(snic_io_submit(f->client[0].guest[0].io, &p, 1), 1);
+    assert_int_equal(snic_io_submit(f->client[0].handle[0].io, &p, 1), 1);
     uint64_t end = snic_world_now(f->world) + 10000 * CTLFIX_MS;
     while (!over && snic_world_now(f->world) < end)
         assert_int_equal(snic_world_step(f->world), 1);
@@ -182,7 +182,7 @@ static void least_recent(uint32_t transport)
     ctlfix_end(f);
 }
 
-static void test_control_numbers_least_recently_used_makes_room(void **state)
+static void test_control_numbers_least_recently_used_freed(void **state)
 {
     (void)state;
     least_recent(SNIC_VOLUME_SOLAR);
@@ -210,11 +210,11 @@ static void weather(struct ctlfix *f)
 }
 
 /* Under load. Two numbers serve: the one before the last has no I/O any more. */
-static void life(uint32_t transport, uint64_t seed)
+static void run_one(uint32_t transport, uint64_t seed)
 {
     struct ctlfix *f = &fix;
     begin(f, transport, seed, 2);
-    struct ctlfix_guest *g = &f->client[0].guest[0];
+    struct ctlfix_handle *g = &f->client[0].handle[0];
     uint32_t at = 0;
     weather(f);
     for (uint32_t round = 0; round < 6; round++) {
@@ -248,7 +248,7 @@ static void many(uint32_t transport)
     uint64_t from = number("SNIC_SIM_FROM", 100 + support_seed());
     uint64_t count = number("SNIC_SIM_COUNT", support_rounds(5, 200));
     for (uint64_t i = 0; i < count; i++)
-        life(transport, from + i);
+        run_one(transport, from + i);
 }
 
 static void test_control_numbers_many_solar(void **state)
@@ -268,7 +268,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_control_numbers_rounds_solar),
         cmocka_unit_test(test_control_numbers_rounds_luna),
-        cmocka_unit_test(test_control_numbers_least_recently_used_makes_room),
+        cmocka_unit_test(test_control_numbers_least_recently_used_freed),
         cmocka_unit_test(test_control_numbers_more_servers_than_numbers),
         cmocka_unit_test(test_control_numbers_many_solar),
         cmocka_unit_test(test_control_numbers_many_luna),

@@ -184,11 +184,11 @@ static int revoke(void)
 {
     struct snic_control_msg m = {.type = SNIC_CONTROL_REVOKE};
     memcpy(m.name, ctlfix_name(0), strlen(ctlfix_name(0)));
-    return ctlfix_ask(&fix, &m);
+    return ctlfix_request(&fix, &m);
 }
 
 /* The holder of the last lease can be ended like others; then the disk gets new ones. */
-static void test_control_last_lease_of_a_living_holder_ends(void **state)
+static void test_control_last_lease_revoked_while_held(void **state)
 {
     struct snic_control_msg m = {.type = SNIC_CONTROL_REISSUE};
     (void)state;
@@ -198,18 +198,18 @@ static void test_control_last_lease_of_a_living_holder_ends(void **state)
         assert_int_equal(revoke(), 0);
     ctlfix_client_start(&fix, 0);
     assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0);
-    assert_int_equal(fix.client[0].guest[0].lease, SNIC_CONTROL_LEASE_MAX);
+    assert_int_equal(fix.client[0].handle[0].lease, SNIC_CONTROL_LEASE_MAX);
     /* No client takes it over. */
     ctlfix_client_start(&fix, 1);
     assert_int_equal(ctlfix_attach(&fix, 1, 0, SNIC_CONTROL_TAKE), SNIC_EOVERFLOW);
     memset(buffer, 8, 8192);
     assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_WRITE, 0, 8192, buffer), 8192);
     memcpy(m.name, ctlfix_name(0), strlen(ctlfix_name(0)));
-    assert_int_equal(ctlfix_ask(&fix, &m), SNIC_EBUSY);
+    assert_int_equal(ctlfix_request(&fix, &m), SNIC_EBUSY);
     /* But the operator does. */
     assert_int_equal(revoke(), 0);
     ctlfix_run(&fix, 50 * CTLFIX_MS);
-    assert_int_equal(fix.client[0].guest[0].lost, SNIC_ESTALE);
+    assert_int_equal(fix.client[0].handle[0].lost, SNIC_ESTALE);
     assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_WRITE, 0, 4096, buffer), SNIC_EROFS);
     assert_int_equal(revoke(), 0); /* it is so already */
     ctlfix_ctl_kill(&fix, SNIC_FAULT_KEEP_NONE);
@@ -218,9 +218,9 @@ static void test_control_last_lease_of_a_living_holder_ends(void **state)
     ctlfix_run(&fix, 500 * CTLFIX_MS);
     assert_int_equal(ctlfix_attach(&fix, 1, 0, SNIC_CONTROL_TAKE), SNIC_EOVERFLOW);
     ctlfix_ready(&fix);
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(ctlfix_request(&fix, &m), 0);
     assert_int_equal(ctlfix_attach(&fix, 1, 0, 0), 0);
-    assert_int_equal(fix.client[1].guest[0].lease, 1);
+    assert_int_equal(fix.client[1].handle[0].lease, 1);
     assert_int_equal(ctlfix_io(&fix, 1, 0, SNIC_IO_READ, 0, 8192, buffer), 8192);
     assert_int_equal(buffer[4096], 8);
 }
@@ -230,14 +230,14 @@ static void test_control_last_lease_of_a_living_holder_ends(void **state)
 static int forget(uint32_t id)
 {
     struct snic_control_msg m = {.type = SNIC_CONTROL_FORGET, .server = id};
-    return ctlfix_ask(&fix, &m);
+    return ctlfix_request(&fix, &m);
 }
 
 static uint32_t nodes(void)
 {
     struct snic_control_msg m = {.type = SNIC_CONTROL_NODES};
     fix.items = 0;
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(ctlfix_request(&fix, &m), 0);
     return fix.items;
 }
 
@@ -257,7 +257,7 @@ static void server_anew(uint32_t server)
     ctlfix_server_start(&fix, server);
 }
 
-static void test_control_forgotten_server_gives_its_number_back(void **state)
+static void test_control_forgotten_server_number_reused(void **state)
 {
     (void)state;
     attached_numbered();
@@ -335,24 +335,24 @@ static int attach_key(uint32_t client, uint64_t a, uint64_t b, uint32_t flags)
 }
 
 /* A disk is for those who have its key; the others are refused before any data is lost. */
-static void test_control_key_that_is_another_is_refused(void **state)
+static void test_control_wrong_key_refused(void **state)
 {
     struct snic_control_msg m = {.type = SNIC_CONTROL_DISKS};
     (void)state;
     fix.key[0] = 5;
     fix.key[1] = 6;
     attached_numbered();
-    assert_int_equal(ctlfix_ask(&fix, &m), 0);
+    assert_int_equal(ctlfix_request(&fix, &m), 0);
     assert_true(fix.last.key[0] == 5 && fix.last.key[1] == 6);
     ctlfix_client_start(&fix, 1);
     assert_int_equal(attach_key(1, 5, 7, SNIC_CONTROL_TAKE), SNIC_EACCES);
-    assert_true(fix.client[1].guest[0].key[0] == 5 && fix.client[1].guest[0].key[1] == 6);
+    assert_true(fix.client[1].handle[0].key[0] == 5 && fix.client[1].handle[0].key[1] == 6);
     assert_int_equal(attach_key(1, 0, 0, SNIC_CONTROL_TAKE), SNIC_EACCES);
     assert_int_equal(attach_key(1, 5, 6, 0), SNIC_EBUSY);
     memset(buffer, 8, 8192);
     assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_WRITE, 0, 8192, buffer), 8192);
     assert_int_equal(attach_key(1, 5, 6, SNIC_CONTROL_TAKE), 0);
-    assert_int_equal(fix.client[1].guest[0].lease, 2); /* none was used up */
+    assert_int_equal(fix.client[1].handle[0].lease, 2); /* none was used up */
     /* After a crash, and when it has been reissued. */
     ctlfix_client_kill(&fix, 0);
     ctlfix_client_kill(&fix, 1);
@@ -364,13 +364,13 @@ static void test_control_key_that_is_another_is_refused(void **state)
     assert_int_equal(attach_key(0, 6, 5, 0), SNIC_EACCES);
     struct snic_control_msg r = {.type = SNIC_CONTROL_REISSUE};
     memcpy(r.name, ctlfix_name(0), strlen(ctlfix_name(0)));
-    assert_int_equal(ctlfix_ask(&fix, &r), 0);
+    assert_int_equal(ctlfix_request(&fix, &r), 0);
     assert_int_equal(attach_key(0, 6, 5, 0), SNIC_EACCES);
     assert_int_equal(attach_key(0, 5, 6, 0), 0);
-    assert_int_equal(fix.client[0].guest[0].lease, 1);
+    assert_int_equal(fix.client[0].handle[0].lease, 1);
 }
 
-static void test_control_key_for_a_disk_without_is_refused(void **state)
+static void test_control_key_for_unencrypted_disk_refused(void **state)
 {
     (void)state;
     attached_numbered();
@@ -389,11 +389,11 @@ int main(int argc, char **argv)
         CASE(test_control_damaged_block_moves_as_damaged),
         CASE(test_control_lost_versions_move_as_damaged),
         CASE(test_control_damaged_own_block_is_no_loss),
-        CASE(test_control_last_lease_of_a_living_holder_ends),
-        CASE(test_control_forgotten_server_gives_its_number_back),
+        CASE(test_control_last_lease_revoked_while_held),
+        CASE(test_control_forgotten_server_number_reused),
         CASE(test_control_server_numbers_do_not_run_out),
-        CASE(test_control_key_that_is_another_is_refused),
-        CASE(test_control_key_for_a_disk_without_is_refused),
+        CASE(test_control_wrong_key_refused),
+        CASE(test_control_key_for_unencrypted_disk_refused),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -50,7 +50,7 @@ static void want(struct ctlfix *f, struct tally *t)
 {
     for (uint32_t i = 0; i < CTLFIX_CLIENTS * CTLFIX_DISKS; i++) {
         struct ctlfix_client *c = &f->client[i / CTLFIX_DISKS];
-        struct ctlfix_guest *g = &c->guest[i % CTLFIX_DISKS];
+        struct ctlfix_handle *g = &c->handle[i % CTLFIX_DISKS];
         if (c->v == NULL || g->io != NULL || g->attach)
             continue;
         int take = snic_rng_below(&f->rng, 40) == 0;
@@ -68,7 +68,7 @@ static void move(struct ctlfix *f)
     ctlfix_move_msg(&m, (uint32_t)snic_rng_below(&f->rng, CTLFIX_DISKS),
                     snic_rng_below(&f->rng, CTLFIX_SEGMENTS),
                     1 + (uint32_t)snic_rng_below(&f->rng, f->servers));
-    ctlfix_ask_begin(f, &m);
+    ctlfix_request_begin(f, &m);
 }
 
 /* The catalog cannot be reached by a server, or by a client, in one direction or both. */
@@ -114,7 +114,7 @@ static void accident(struct ctlfix *f, struct down *d, struct tally *t)
     for (uint32_t i = 0; i < CTLFIX_CLIENTS; i++) { /* clients that lost a disk begin anew */
         int lost = 0;
         for (uint32_t k = 0; k < CTLFIX_DISKS; k++)
-            lost |= f->client[i].v != NULL && f->client[i].guest[k].lost != 0;
+            lost |= f->client[i].v != NULL && f->client[i].handle[k].lost != 0;
         if (lost && snic_rng_below(&f->rng, 8) == 0) {
             ctlfix_client_kill(f, i);
             d->client[i] = now;
@@ -184,7 +184,7 @@ static void exchange(struct ctlfix *f)
             (void)snic_volume_server_tokens(f->server[i].s);
 }
 
-static void life(uint64_t seed, uint64_t ms, int tell, int keys)
+static void run_one(uint64_t seed, uint64_t ms, int verbose, int keys)
 {
     struct ctlfix *f = &fix;
     struct down down;
@@ -208,16 +208,16 @@ static void life(uint64_t seed, uint64_t ms, int tell, int keys)
         exchange(f);
         want(f, &t);
         for (uint32_t i = 0; i < CTLFIX_CLIENTS * CTLFIX_DISKS; i++)
-            if (f->client[i / CTLFIX_DISKS].guest[i % CTLFIX_DISKS].io != NULL)
+            if (f->client[i / CTLFIX_DISKS].handle[i % CTLFIX_DISKS].io != NULL)
                 ctlfix_load(f, i / CTLFIX_DISKS, i % CTLFIX_DISKS, 8);
         ctlfix_check(f);
     }
     uint64_t ios = 0;
     for (uint32_t i = 0; i < CTLFIX_CLIENTS * CTLFIX_DISKS; i++)
-        ios += f->client[i / CTLFIX_DISKS].guest[i % CTLFIX_DISKS].done;
+        ios += f->client[i / CTLFIX_DISKS].handle[i % CTLFIX_DISKS].done;
     if (f->why[0] == 0)
         finish(f);
-    if (tell || f->why[0] != 0)
+    if (verbose || f->why[0] != 0)
         printf("seed %llu: %llu I/Os, %u moves (%u ended early), %u grants, deaths: catalog %llu, "
                "servers %llu, clients %llu: %s\n",
                (unsigned long long)seed, (unsigned long long)ios, f->events[SNIC_CONTROL_MOVED],
@@ -231,7 +231,7 @@ static void life(uint64_t seed, uint64_t ms, int tell, int keys)
 static void test_control_sim_one(void **state)
 {
     (void)state;
-    life(support_seed(), support_scale(3000, 20000), 1, 0);
+    run_one(support_seed(), support_scale(3000, 20000), 1, 0);
 }
 
 static void test_control_sim_many(void **state)
@@ -240,7 +240,7 @@ static void test_control_sim_many(void **state)
     uint64_t count = number("SNIC_SIM_COUNT", support_rounds(12, 200));
     (void)state;
     for (uint64_t i = 0; i < count; i++)
-        life(from + i, 1500, number("SNIC_SIM_TELL", 0) != 0, 0);
+        run_one(from + i, 1500, number("SNIC_SIM_TELL", 0) != 0, 0);
 }
 
 static void test_control_sim_keys(void **state)
@@ -249,7 +249,7 @@ static void test_control_sim_keys(void **state)
     uint64_t count = number("SNIC_SIM_COUNT", support_rounds(6, 100));
     (void)state;
     for (uint64_t i = 0; i < count; i++)
-        life(from + i, 2500, number("SNIC_SIM_TELL", 0) != 0, 1);
+        run_one(from + i, 2500, number("SNIC_SIM_TELL", 0) != 0, 1);
 }
 
 int main(int argc, char **argv)

@@ -22,7 +22,7 @@ static void begin_io(uint32_t client, struct snic_io_req *r, uint32_t op, uint64
     r->offset = offset;
     r->length = 4096;
     r->done = io_over;
-    assert_int_equal(snic_io_submit(fix.client[client].guest[0].io, &r, 1), 1);
+    assert_int_equal(snic_io_submit(fix.client[client].handle[0].io, &r, 1), 1);
 }
 
 static struct snic_control_stats catalog(void)
@@ -33,7 +33,7 @@ static struct snic_control_stats catalog(void)
 }
 
 /* Until the catalog has had one more question; its answer is on its way. */
-static void asked(void)
+static void lookup_sent(void)
 {
     uint64_t was = catalog().lookups;
     while (catalog().lookups == was)
@@ -63,7 +63,7 @@ static void is_zeros(const unsigned char *at, size_t size)
             fail_msg("byte %zu is %d", i, at[i]);
 }
 
-static void test_control_thin_until_it_is_written(void **state)
+static void test_control_thin_read_places_nothing(void **state)
 {
     (void)state;
     thin_disk();
@@ -98,7 +98,7 @@ static void test_control_thin_write_beside_a_read(void **state)
     thin_disk();
     memset(buffer, 7, 8192);
     begin_io(0, &r[0], SNIC_IO_READ, 0, buffer);
-    asked();
+    lookup_sent();
     begin_io(0, &r[1], SNIC_IO_WRITE, 4096, buffer + 4096);
     assert_int_equal(over, 0);
     ctlfix_run(&fix, 20 * CTLFIX_MS);
@@ -128,7 +128,7 @@ static void test_control_thin_many_reads(void **state)
 }
 
 /* The catalog is away until the reads, and writes, are abandoned: none needs a place any more. */
-static void test_control_thin_given_up_places_nothing(void **state)
+static void test_control_thin_abandoned_write_places_nothing(void **state)
 {
     struct snic_io_req r[3];
     (void)state;
@@ -158,7 +158,7 @@ static void test_control_thin_late_answer(void **state)
     assert_int_equal(snic_net_fabric_link(fix.fabric, CTLFIX_CTL, CTLFIX_CLIENT, &slow), 0);
     memset(buffer, 1, 8192);
     begin_io(0, &r[0], SNIC_IO_READ, 0, buffer);
-    asked();
+    lookup_sent();
     ctlfix_run(&fix, CTLFIX_MS);
     ctlfix_client_start(&fix, 1);
     assert_int_equal(ctlfix_attach(&fix, 1, 0, SNIC_CONTROL_TAKE), 0);
@@ -194,7 +194,7 @@ static void test_control_thin_catalog_dies(void **state)
     thin_disk();
     memset(buffer, 1, 4096);
     begin_io(0, &r, SNIC_IO_READ, 0, buffer);
-    asked();
+    lookup_sent();
     ctlfix_ctl_kill(&fix, SNIC_FAULT_KEEP_NONE);
     assert_int_equal(ctlfix_ctl_start(&fix), 0);
     ctlfix_run(&fix, 10000 * CTLFIX_MS);
@@ -207,9 +207,12 @@ int main(int argc, char **argv)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(test_control_thin_until_it_is_written), T(test_control_thin_write_beside_a_read),
-        T(test_control_thin_many_reads),          T(test_control_thin_given_up_places_nothing),
-        T(test_control_thin_late_answer),         T(test_control_thin_answer_after_the_end),
+        T(test_control_thin_read_places_nothing),
+        T(test_control_thin_write_beside_a_read),
+        T(test_control_thin_many_reads),
+        T(test_control_thin_abandoned_write_places_nothing),
+        T(test_control_thin_late_answer),
+        T(test_control_thin_answer_after_the_end),
         T(test_control_thin_catalog_dies),
     };
     return SUPPORT_MAIN(argc, argv, tests);

@@ -50,7 +50,7 @@ static void cut(uint32_t node, int is)
 /* While the catalog cannot sign, an attach waits, uses no lease and takes none from its holder. */
 static void test_control_tokens_attach_waits_for_the_signature(void **state)
 {
-    struct ctlfix_guest *g = &fix.client[1].guest[0];
+    struct ctlfix_handle *g = &fix.client[1].handle[0];
     (void)state;
     attached();
     ctlfix_client_start(&fix, 1);
@@ -58,20 +58,20 @@ static void test_control_tokens_attach_waits_for_the_signature(void **state)
     ctlfix_attach_begin(&fix, 1, 0, SNIC_CONTROL_TAKE);
     ctlfix_run(&fix, 3000 * CTLFIX_MS);
     assert_int_equal(g->attach, 1);
-    assert_int_equal(fix.client[0].guest[0].lost, 0);
+    assert_int_equal(fix.client[0].handle[0].lost, 0);
     assert_int_equal(first_block(0, 0, SNIC_IO_WRITE), 4096);
     fix.sign = 1;
     ctlfix_run(&fix, 500 * CTLFIX_MS);
     assert_true(g->attach == 0 && g->result == 0);
     assert_int_equal(g->lease, 2);
-    assert_int_equal(fix.client[0].guest[0].lost, SNIC_ESTALE);
+    assert_int_equal(fix.client[0].handle[0].lost, SNIC_ESTALE);
     assert_int_equal(first_block(1, 0, SNIC_IO_WRITE), 4096);
 }
 
 /* The same where it cannot any more when the servers have answered: one lease more, not more. */
 static void test_control_tokens_signature_fails_in_the_end(void **state)
 {
-    struct ctlfix_guest *g = &fix.client[0].guest[0];
+    struct ctlfix_handle *g = &fix.client[0].handle[0];
     (void)state;
     assert_int_equal(ctlfix_create(&fix, 0), 0);
     ctlfix_client_start(&fix, 0);
@@ -89,9 +89,9 @@ static void test_control_tokens_signature_fails_in_the_end(void **state)
 }
 
 /* A client whose catalog granted no tokens gets one in the same session when its I/O needs it. */
-static void test_control_tokens_come_later(void **state)
+static void test_control_tokens_signed_later(void **state)
 {
-    struct ctlfix_guest *g = &fix.client[0].guest[0];
+    struct ctlfix_handle *g = &fix.client[0].handle[0];
     (void)state;
     for (uint32_t i = 0; i < 2; i++) {
         fix.transport = i == 0 ? SNIC_VOLUME_SOLAR : SNIC_VOLUME_LUNA;
@@ -175,8 +175,8 @@ static void test_control_tokens_none_before_servers_know(void **state)
     ctlfix_run(&fix, 50 * CTLFIX_MS);
     assert_int_equal(catalog().ops, 1);
     control_msg(&m, SNIC_CONTROL_RESUME, 9);
-    m.vd = fix.client[0].guest[0].vd;
-    m.lease = fix.client[0].guest[0].lease + 1;
+    m.vd = fix.client[0].handle[0].vd;
+    m.lease = fix.client[0].handle[0].lease + 1;
     assert_int_equal(control_stream_send(&raw, &m, 0), 0);
     ctlfix_run(&fix, 50 * CTLFIX_MS);
     assert_true(catalog().ops == 1 && raw_last.type == SNIC_CONTROL_GRANT);
@@ -184,7 +184,7 @@ static void test_control_tokens_none_before_servers_know(void **state)
     assert_int_equal(raw_last.value, 0);
     snic_net_fabric_partition(fix.fabric, CTLFIX_CTL, slow, 0);
     ctlfix_run(&fix, 3000 * CTLFIX_MS);
-    assert_true(fix.client[1].guest[0].attach == 0 && fix.client[1].guest[0].result == 0);
+    assert_true(fix.client[1].handle[0].attach == 0 && fix.client[1].handle[0].result == 0);
     assert_int_equal(first_block(1, 0, SNIC_IO_WRITE), 4096);
     control_stream_abort(&raw);
     while (raw.conn != NULL)
@@ -204,8 +204,8 @@ static void test_control_tokens_detach_before_the_grant_leaves_no_lease(void **s
         assert_int_equal(snic_world_step(fix.world), 1);
     snic_control_client_detach(fix.client[0].cc, 0);
     ctlfix_run(&fix, 100 * CTLFIX_MS);
-    assert_int_equal(fix.client[0].guest[0].attach, 1); /* nothing was reported */
-    fix.client[0].guest[0].attach = 0;
+    assert_int_equal(fix.client[0].handle[0].attach, 1); /* nothing was reported */
+    fix.client[0].handle[0].attach = 0;
     assert_int_equal(ctlfix_attach(&fix, 1, 0, 0), 0);
     assert_int_equal(fix.client[0].links, 1);
 }
@@ -223,7 +223,7 @@ static void refused_at_once(uint32_t disk)
 }
 
 /* A writer that may only read from now on writes nothing more, whatever its token permits. */
-static void test_control_tokens_of_a_right_less_are_over(void **state)
+static void test_control_tokens_right_removed_ends_lease(void **state)
 {
     (void)state;
     attached();
@@ -237,18 +237,18 @@ static void test_control_tokens_of_a_right_less_are_over(void **state)
     ctlfix_client_start(&fix, 0);
     assert_int_equal(ctlfix_attach(&fix, 0, 0, 0), 0);
     assert_int_equal(first_block(0, 0, SNIC_IO_READ), 4096);
-    uint32_t lease = fix.client[0].guest[0].lease;
+    uint32_t lease = fix.client[0].handle[0].lease;
     for (uint32_t i = 0; i < 3; i++) /* one right more, none, and nothing new: no lease ends */
         snic_control_accounts_changed(fix.ctl);
     fix.rights[1] = SNIC_EBS_MAY_ALL;
     snic_control_accounts_changed(fix.ctl);
     ctlfix_run(&fix, 300 * CTLFIX_MS);
     assert_int_equal(first_block(0, 0, SNIC_IO_READ), 4096);
-    assert_true(fix.client[0].guest[0].lost == 0 && fix.client[0].guest[0].lease == lease);
+    assert_true(fix.client[0].handle[0].lost == 0 && fix.client[0].handle[0].lease == lease);
 }
 
 /* What a client may write has grown while it had the lease: that is lost, too, and over. */
-static void test_control_tokens_of_a_right_more_are_over(void **state)
+static void test_control_tokens_right_added_recorded(void **state)
 {
     (void)state;
     assert_int_equal(ctlfix_create(&fix, 0), 0);
@@ -272,15 +272,15 @@ static void test_control_tokens_of_a_right_more_are_over(void **state)
 }
 
 /* The token of a lease that was returned is good until it expires: it ends with the right. */
-static void test_control_tokens_of_a_returned_lease_are_over(void **state)
+static void test_control_tokens_returned_lease_revoked(void **state)
 {
     struct snic_control_msg m;
     (void)state;
     attached();
     raw_begin(&fix.auth_client[0]);
     control_msg(&m, SNIC_CONTROL_RESUME, 9);
-    m.vd = fix.client[0].guest[0].vd;
-    m.lease = fix.client[0].guest[0].lease;
+    m.vd = fix.client[0].handle[0].vd;
+    m.lease = fix.client[0].handle[0].lease;
     assert_int_equal(control_stream_send(&raw, &m, 0), 0);
     m.type = SNIC_CONTROL_DETACH;
     assert_int_equal(control_stream_send(&raw, &m, 0), 0);
@@ -298,7 +298,7 @@ static void test_control_tokens_of_a_returned_lease_are_over(void **state)
 }
 
 /* More disks than the catalog has ops for: the leases of all are over, one after the other. */
-static void test_control_tokens_of_many_disks_are_over(void **state)
+static void test_control_tokens_many_disks_revoked(void **state)
 {
     (void)state;
     ctlfix_ctl_kill(&fix, 0);
@@ -320,7 +320,7 @@ static void test_control_tokens_of_many_disks_are_over(void **state)
 }
 
 /* The right is taken away while no catalog runs: the next one ends the lease by itself. */
-static void test_control_tokens_are_over_when_the_catalog_is_back(void **state)
+static void test_control_tokens_revoked_after_catalog_restart(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < 2; i++) {
@@ -349,14 +349,14 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         KEYS(test_control_tokens_attach_waits_for_the_signature),
         KEYS(test_control_tokens_signature_fails_in_the_end),
-        KEYS(test_control_tokens_come_later),
+        KEYS(test_control_tokens_signed_later),
         KEYS(test_control_tokens_none_before_servers_know),
         KEYS(test_control_tokens_detach_before_the_grant_leaves_no_lease),
-        KEYS(test_control_tokens_of_a_right_less_are_over),
-        KEYS(test_control_tokens_of_a_right_more_are_over),
-        KEYS(test_control_tokens_of_a_returned_lease_are_over),
-        KEYS(test_control_tokens_of_many_disks_are_over),
-        KEYS(test_control_tokens_are_over_when_the_catalog_is_back),
+        KEYS(test_control_tokens_right_removed_ends_lease),
+        KEYS(test_control_tokens_right_added_recorded),
+        KEYS(test_control_tokens_returned_lease_revoked),
+        KEYS(test_control_tokens_many_disks_revoked),
+        KEYS(test_control_tokens_revoked_after_catalog_restart),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-set(_control support/ctlfix.c support/ctlguest.c sim/solar_cipher.c)
+set(_control support/ctlfix.c support/ctlclient.c sim/solar_cipher.c)
 snic_test(control control SOURCES ${_control})
 snic_test(control_edges control SOURCES ${_control})
 snic_test(control_limits control SOURCES ${_control})

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "ctlguest.h"
+#include "ctlclient.h"
 #include "sim/solar_cipher.h"
 #include "support.h"
 
@@ -329,7 +329,7 @@ static void call_done(void *ctx, int status, uint64_t value)
     f->call_value = value;
 }
 
-void ctlfix_ask_begin(struct ctlfix *f, const struct snic_control_msg *m)
+void ctlfix_request_begin(struct ctlfix *f, const struct snic_control_msg *m)
 {
     static const struct snic_control_operator_events ev = {.item = call_item, .done = call_done};
     struct snic_net_addr a = at(CTLFIX_CTL, PORT_CTL);
@@ -349,9 +349,9 @@ void ctlfix_ask_begin(struct ctlfix *f, const struct snic_control_msg *m)
     assert_int_equal(snic_control_operator_request(f->call, m), 0);
 }
 
-int ctlfix_ask(struct ctlfix *f, const struct snic_control_msg *m)
+int ctlfix_request(struct ctlfix *f, const struct snic_control_msg *m)
 {
-    ctlfix_ask_begin(f, m);
+    ctlfix_request_begin(f, m);
     while (!f->call_done)
         assert_int_equal(snic_world_step(f->world), 1);
     return f->call_status;
@@ -368,7 +368,7 @@ int ctlfix_create(struct ctlfix *f, uint32_t disk)
     struct snic_control_msg m = {.type = SNIC_CONTROL_CREATE, .bytes = CTLFIX_BLOCKS * 4096};
     memcpy(m.name, ctlfix_name(disk), strlen(ctlfix_name(disk)));
     memcpy(m.key, f->key, sizeof(m.key));
-    return ctlfix_ask(f, &m);
+    return ctlfix_request(f, &m);
 }
 
 void ctlfix_move_msg(struct snic_control_msg *m, uint32_t disk, uint64_t segment, uint32_t server)
@@ -384,7 +384,7 @@ int ctlfix_move(struct ctlfix *f, uint32_t disk, uint64_t segment, uint32_t serv
 {
     struct snic_control_msg m;
     ctlfix_move_msg(&m, disk, segment, ctlfix_id(f, server));
-    return ctlfix_ask(f, &m);
+    return ctlfix_request(f, &m);
 }
 
 /* ---- Beginning and end ---- */
@@ -441,7 +441,7 @@ static void start(struct ctlfix *f, uint64_t seed, uint32_t servers, int keys)
     }
     ctlfix_ready(f);
     for (uint32_t i = 0; i < CTLFIX_CLIENTS; i++)
-        ctlguest_init(f, i);
+        ctlclient_init(f, i);
 }
 
 void ctlfix_start(struct ctlfix *f, uint64_t seed, uint32_t servers)
@@ -459,7 +459,7 @@ void ctlfix_end(struct ctlfix *f)
     for (uint32_t i = 0; i < CTLFIX_CLIENTS; i++) {
         if (f->client[i].v != NULL)
             ctlfix_client_kill(f, i);
-        ctlguest_fini(f, i);
+        ctlclient_fini(f, i);
     }
     if (f->call != NULL)
         (void)snic_control_operator_close(f->call);

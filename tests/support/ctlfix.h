@@ -53,7 +53,7 @@ struct ctlfix_server {
 
 struct ctlfix_io {
     struct snic_io_req req;
-    struct ctlfix_guest *g;
+    struct ctlfix_handle *g;
     unsigned char *data;
     uint64_t lba;
     uint32_t blocks;
@@ -72,7 +72,7 @@ struct ctlfix_block {
 };
 
 /* A client's use of a disk. */
-struct ctlfix_guest {
+struct ctlfix_handle {
     struct ctlfix *f;
     struct ctlfix_client *c;
     uint32_t disk;
@@ -98,7 +98,7 @@ struct ctlfix_client {
     struct snic_volume *v;          /* NULL: dead */
     struct snic_control_client *cc; /* */
     void *cc_mem;
-    struct ctlfix_guest guest[CTLFIX_DISKS];
+    struct ctlfix_handle handle[CTLFIX_DISKS];
     uint32_t lookups_failed;
     uint32_t links;
     int refused; /* by the catalog, last */
@@ -144,7 +144,7 @@ struct ctlfix {
     uint64_t unix_later;
     uint32_t rights[CTLFIX_CLIENTS + 1]; /* by account */
     uint32_t only[CTLFIX_CLIENTS + 1];   /* on this disk alone; 0: on all */
-    uint32_t token_asks;
+    uint32_t token_requests;
     struct snic_control_auth auth_ctl, auth_store, auth_operator, auth_client[CTLFIX_CLIENTS];
     /* the operator */
     struct snic_loop *op_loop;
@@ -157,7 +157,7 @@ struct ctlfix {
     uint32_t items;
     struct snic_control_msg last;
     /* the oracle */
-    struct ctlfix_guest *holder[CTLFIX_DISKS];
+    struct ctlfix_handle *holder[CTLFIX_DISKS];
     uint64_t stamps;
     struct ctlfix_block block[CTLFIX_DISKS][CTLFIX_BLOCKS];
     char why[256];
@@ -183,9 +183,9 @@ void ctlfix_client_kill(struct ctlfix *f, uint32_t client);
 
 const char *ctlfix_name(uint32_t disk);
 /* An operator's request, to its end: its status. */
-int ctlfix_ask(struct ctlfix *f, const struct snic_control_msg *m);
+int ctlfix_request(struct ctlfix *f, const struct snic_control_msg *m);
 /* Begun only; call_done shows the end. */
-void ctlfix_ask_begin(struct ctlfix *f, const struct snic_control_msg *m);
+void ctlfix_request_begin(struct ctlfix *f, const struct snic_control_msg *m);
 int ctlfix_create(struct ctlfix *f, uint32_t disk);
 void ctlfix_move_msg(struct snic_control_msg *m, uint32_t disk, uint64_t segment, uint32_t server);
 int ctlfix_move(struct ctlfix *f, uint32_t disk, uint64_t segment, uint32_t server);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-#include "ctlguest.h"
+#include "ctlclient.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,13 +30,13 @@ static void doubt(struct ctlfix *f, struct ctlfix_block *b, uint64_t stamp)
         b->maybe[b->doubts++] = stamp;
 }
 
-static int holds(const struct ctlfix_guest *g)
+static int holds(const struct ctlfix_handle *g)
 {
     return g->f->holder[g->disk] == g;
 }
 
 /* Its writes end nowhere, or may. */
-static void leave(struct ctlfix_guest *g)
+static void leave(struct ctlfix_handle *g)
 {
     struct ctlfix *f = g->f;
     if (!holds(g))
@@ -53,7 +53,7 @@ static void leave(struct ctlfix_guest *g)
 
 static void judge(struct ctlfix_io *x, uint32_t i)
 {
-    struct ctlfix_guest *g = x->g;
+    struct ctlfix_handle *g = x->g;
     struct ctlfix *f = g->f;
     struct ctlfix_block *b = &f->block[g->disk][x->lba + i];
     const unsigned char *p = x->data + (size_t)i * BLOCK;
@@ -90,7 +90,7 @@ static void fill(struct ctlfix_io *x)
     }
 }
 
-static int taken(const struct ctlfix_guest *g, uint64_t lba, uint32_t blocks)
+static int taken(const struct ctlfix_handle *g, uint64_t lba, uint32_t blocks)
 {
     for (uint32_t i = 0; i < CTLFIX_DEPTH; i++) {
         const struct ctlfix_io *x = &g->ios[i];
@@ -101,9 +101,9 @@ static int taken(const struct ctlfix_guest *g, uint64_t lba, uint32_t blocks)
     return 0;
 }
 
-static void guest_next(struct ctlfix_guest *g);
+static void handle_next(struct ctlfix_handle *g);
 
-static void guest_wrote(struct ctlfix_io *x)
+static void handle_wrote(struct ctlfix_io *x)
 {
     struct ctlfix *f = x->g->f;
     for (uint32_t i = 0; i < x->blocks; i++) {
@@ -117,7 +117,7 @@ static void guest_wrote(struct ctlfix_io *x)
 }
 
 /* Unknown outcome: it may be there, and may yet come while the lease is the same. */
-static void guest_doubts(struct ctlfix_io *x)
+static void handle_doubts(struct ctlfix_io *x)
 {
     struct ctlfix *f = x->g->f;
     for (uint32_t i = 0; i < x->blocks; i++) {
@@ -130,10 +130,10 @@ static void guest_doubts(struct ctlfix_io *x)
     }
 }
 
-static void guest_done(struct snic_io_req *r)
+static void handle_done(struct snic_io_req *r)
 {
     struct ctlfix_io *x = SNIC_CONTAINER(r, struct ctlfix_io, req);
-    struct ctlfix_guest *g = x->g;
+    struct ctlfix_handle *g = x->g;
     struct ctlfix *f = g->f;
     int ok = r->result == (int64_t)r->length;
     x->busy = 0;
@@ -148,15 +148,15 @@ static void guest_done(struct snic_io_req *r)
         for (uint32_t i = 0; i < x->blocks; i++)
             judge(x, i);
     else if (holds(g) && r->op != SNIC_IO_READ && ok)
-        guest_wrote(x);
+        handle_wrote(x);
     else if (holds(g) && r->op != SNIC_IO_READ)
-        guest_doubts(x);
-    guest_next(g);
+        handle_doubts(x);
+    handle_next(g);
 }
 
-static void guest_note(struct ctlfix_io *x)
+static void handle_note(struct ctlfix_io *x)
 {
-    struct ctlfix_guest *g = x->g;
+    struct ctlfix_handle *g = x->g;
     struct ctlfix *f = g->f;
     for (uint32_t i = 0; i < x->blocks; i++) {
         struct ctlfix_block *b = &f->block[g->disk][x->lba + i];
@@ -180,7 +180,7 @@ static void guest_note(struct ctlfix_io *x)
     }
 }
 
-static void guest_begin(struct ctlfix_guest *g, struct ctlfix_io *x)
+static void handle_begin(struct ctlfix_handle *g, struct ctlfix_io *x)
 {
     struct ctlfix *f = g->f;
     struct snic_io_req *r = &x->req;
@@ -191,7 +191,7 @@ static void guest_begin(struct ctlfix_guest *g, struct ctlfix_io *x)
     if (op != SNIC_IO_READ && taken(g, x->lba, x->blocks))
         op = SNIC_IO_READ;
     snic_io_req_init(r);
-    r->done = guest_done;
+    r->done = handle_done;
     r->op = op;
     r->offset = x->lba * BLOCK;
     r->length = (uint64_t)x->blocks * BLOCK;
@@ -202,27 +202,27 @@ static void guest_begin(struct ctlfix_guest *g, struct ctlfix_io *x)
         fill(x);
     else
         memset(x->data, 0xee, (size_t)x->blocks * BLOCK);
-    guest_note(x);
+    handle_note(x);
     x->busy = 1;
     g->inflight++;
     g->begun++;
     int n = snic_io_submit(g->io, &r, 1);
     if (n != 1)
-        wrong(f, "submit says %d", n);
+        wrong(f, "submit returned %d", n);
 }
 
-static void guest_next(struct ctlfix_guest *g)
+static void handle_next(struct ctlfix_handle *g)
 {
     for (uint32_t i = 0; i < CTLFIX_DEPTH && g->io != NULL && g->begun < g->wanted; i++)
         if (!g->ios[i].busy && (g->inflight == 0 || snic_rng_below(&g->f->rng, 4) != 0))
-            guest_begin(g, &g->ios[i]);
+            handle_begin(g, &g->ios[i]);
 }
 
 void ctlfix_load(struct ctlfix *f, uint32_t client, uint32_t disk, uint64_t ios)
 {
-    struct ctlfix_guest *g = &f->client[client].guest[disk];
+    struct ctlfix_handle *g = &f->client[client].handle[disk];
     g->wanted = g->begun + ios;
-    guest_next(g);
+    handle_next(g);
 }
 
 int ctlfix_settle(struct ctlfix *f, uint64_t ns)
@@ -231,7 +231,7 @@ int ctlfix_settle(struct ctlfix *f, uint64_t ns)
     for (;;) {
         uint32_t busy = 0;
         for (uint32_t i = 0; i < CTLFIX_CLIENTS * CTLFIX_DISKS; i++) {
-            const struct ctlfix_guest *g = &f->client[i / CTLFIX_DISKS].guest[i % CTLFIX_DISKS];
+            const struct ctlfix_handle *g = &f->client[i / CTLFIX_DISKS].handle[i % CTLFIX_DISKS];
             busy += g->inflight;
         }
         if (busy == 0 || f->why[0] != 0)
@@ -243,7 +243,7 @@ int ctlfix_settle(struct ctlfix *f, uint64_t ns)
 
 void ctlfix_audit(struct ctlfix *f, uint32_t disk)
 {
-    struct ctlfix_guest *g = f->holder[disk];
+    struct ctlfix_handle *g = f->holder[disk];
     assert_non_null(g);
     assert_string_equal(f->why, "");
     assert_int_equal(g->inflight, 0);
@@ -277,7 +277,7 @@ int64_t ctlfix_io(struct ctlfix *f, uint32_t client, uint32_t disk, uint32_t op,
     r.length = length;
     r.buf.base = data;
     r.buf.size = length;
-    int n = snic_io_submit(f->client[client].guest[disk].io, &p, 1);
+    int n = snic_io_submit(f->client[client].handle[disk].io, &p, 1);
     if (n != 1)
         return n == 0 ? SNIC_EAGAIN : n;
     r.backend[0] = 0;
@@ -301,7 +301,7 @@ static void vol_lease(void *ctx, uint32_t disk)
 static void cc_granted(void *ctx, uint32_t disk, int result, const struct snic_control_grant *r)
 {
     struct ctlfix_client *c = ctx;
-    struct ctlfix_guest *g = &c->guest[disk];
+    struct ctlfix_handle *g = &c->handle[disk];
     struct snic_volume_disk_opts d = {.opts_size = sizeof(d)};
     g->attach = 0;
     g->result = result;
@@ -329,15 +329,15 @@ static void cc_granted(void *ctx, uint32_t disk, int result, const struct snic_c
 static void cc_lost(void *ctx, uint32_t disk, int reason)
 {
     struct ctlfix_client *c = ctx;
-    c->guest[disk].lost = reason;
-    leave(&c->guest[disk]);
+    c->handle[disk].lost = reason;
+    leave(&c->handle[disk]);
 }
 
 static void cc_qos(void *ctx, uint32_t disk, const struct snic_control_qos *q)
 {
     struct ctlfix_client *c = ctx;
-    c->guest[disk].qos++;
-    c->guest[disk].rate = q->bytes_per_second;
+    c->handle[disk].qos++;
+    c->handle[disk].rate = q->bytes_per_second;
 }
 
 static void cc_refused(void *ctx, int error)
@@ -363,7 +363,7 @@ static void cc_link(void *ctx, int up)
 static void vol_token(void *ctx, uint32_t disk)
 {
     struct ctlfix_client *c = ctx;
-    c->f->token_asks++;
+    c->f->token_requests++;
     snic_control_client_token(c->cc, disk);
 }
 
@@ -414,8 +414,8 @@ void ctlfix_client_kill(struct ctlfix *f, uint32_t client)
 {
     struct ctlfix_client *c = &f->client[client];
     for (uint32_t i = 0; i < CTLFIX_DISKS; i++) {
-        c->guest[i].wanted = 0;
-        leave(&c->guest[i]);
+        c->handle[i].wanted = 0;
+        leave(&c->handle[i]);
     }
     snic_net_fabric_kill(f->fabric, CTLFIX_CLIENT + client);
     support_guard_free(snic_volume_close(c->v));
@@ -426,16 +426,16 @@ void ctlfix_client_kill(struct ctlfix *f, uint32_t client)
     snic_net_shut(c->net);
     snic_loop_close(c->loop);
     for (uint32_t i = 0; i < CTLFIX_DISKS; i++) {
-        assert_int_equal(c->guest[i].inflight, 0);
-        c->guest[i].io = NULL;
-        c->guest[i].attach = 0;
-        c->guest[i].lost = 0;
+        assert_int_equal(c->handle[i].inflight, 0);
+        c->handle[i].io = NULL;
+        c->handle[i].attach = 0;
+        c->handle[i].lost = 0;
     }
 }
 
 void ctlfix_attach_begin(struct ctlfix *f, uint32_t client, uint32_t disk, uint32_t flags)
 {
-    struct ctlfix_guest *g = &f->client[client].guest[disk];
+    struct ctlfix_handle *g = &f->client[client].handle[disk];
     g->attach = 1;
     assert_int_equal(
         snic_control_client_attach(f->client[client].cc, disk, ctlfix_name(disk), flags, f->key),
@@ -444,33 +444,33 @@ void ctlfix_attach_begin(struct ctlfix *f, uint32_t client, uint32_t disk, uint3
 
 int ctlfix_attach(struct ctlfix *f, uint32_t client, uint32_t disk, uint32_t flags)
 {
-    struct ctlfix_guest *g = &f->client[client].guest[disk];
+    struct ctlfix_handle *g = &f->client[client].handle[disk];
     ctlfix_attach_begin(f, client, disk, flags);
     while (g->attach)
         assert_int_equal(snic_world_step(f->world), 1);
     return g->result;
 }
 
-void ctlguest_init(struct ctlfix *f, uint32_t client)
+void ctlclient_init(struct ctlfix *f, uint32_t client)
 {
     struct ctlfix_client *c = &f->client[client];
     c->f = f;
     c->index = client;
     for (uint32_t i = 0; i < CTLFIX_DISKS; i++) {
-        c->guest[i].f = f;
-        c->guest[i].c = c;
-        c->guest[i].disk = i;
+        c->handle[i].f = f;
+        c->handle[i].c = c;
+        c->handle[i].disk = i;
         for (uint32_t k = 0; k < CTLFIX_DEPTH; k++) {
-            c->guest[i].ios[k].g = &c->guest[i];
-            c->guest[i].ios[k].data = aligned_alloc(BLOCK, (size_t)CTLFIX_IO_BLOCKS * BLOCK);
-            assert_non_null(c->guest[i].ios[k].data);
+            c->handle[i].ios[k].g = &c->handle[i];
+            c->handle[i].ios[k].data = aligned_alloc(BLOCK, (size_t)CTLFIX_IO_BLOCKS * BLOCK);
+            assert_non_null(c->handle[i].ios[k].data);
         }
     }
 }
 
-void ctlguest_fini(struct ctlfix *f, uint32_t client)
+void ctlclient_fini(struct ctlfix *f, uint32_t client)
 {
     for (uint32_t i = 0; i < CTLFIX_DISKS; i++)
         for (uint32_t k = 0; k < CTLFIX_DEPTH; k++)
-            free(f->client[client].guest[i].ios[k].data);
+            free(f->client[client].handle[i].ios[k].data);
 }
