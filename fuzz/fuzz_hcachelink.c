@@ -115,7 +115,7 @@ static void fuzz_scribble(struct fuzz_pair *p, struct fuzz_input *in)
 }
 
 /** Send a message: its fields are mostly small or were received before. */
-static void fuzz_say(struct fuzz_input *in, struct snic_dma *d, struct hca_message m)
+static void fuzz_say(struct fuzz_input *in, struct snic_dma *d, struct hcachelink_message m)
 {
     unsigned char msg[SNIC_DMA_MSG_MAX];
     uint64_t how = fuzz_take(in, 1);
@@ -123,7 +123,7 @@ static void fuzz_say(struct fuzz_input *in, struct snic_dma *d, struct hca_messa
     if (d == NULL)
         return;
     memset(msg, 0, sizeof(msg));
-    hca_encode(msg, &m);
+    hcachelink_encode(msg, &m);
     if ((how & 0xf0) == 0xf0)
         msg[fuzz_take(in, 1) % sizeof(msg)] ^= (unsigned char)fuzz_take(in, 1);
     if (how == 0xe0)
@@ -198,8 +198,8 @@ static void *fuzz_fs(struct fuzz_dpu *f)
 
 static void fuzz_offer(struct fuzz_dpu *f, struct fuzz_input *in, uint64_t lie)
 {
-    struct hca_message m = {
-        .type = HCA_REGION, .a = f->p.key, .b = f->p.region_size, .c = lie >> 4};
+    struct hcachelink_message m = {
+        .type = HCACHELINK_REGION, .a = f->p.key, .b = f->p.region_size, .c = lie >> 4};
     if ((lie & 1) != 0)
         m.a = fuzz_number(in);
     if ((lie & 2) != 0)
@@ -224,7 +224,7 @@ static void fuzz_register(struct fuzz_dpu *f, size_t size)
 static void fuzz_dpu_say(struct fuzz_dpu *f, struct fuzz_input *in)
 {
     uint64_t how = fuzz_take(in, 1);
-    struct hca_message m = {.type = (uint16_t)(how % 9), .id = how};
+    struct hcachelink_message m = {.type = (uint16_t)(how % 9), .id = how};
     m.ino = (how & 0x80) == 0 ? f->ino : fuzz_number(in);
     m.a = fuzz_number(in);
     m.b = fuzz_number(in);
@@ -370,10 +370,10 @@ struct fuzz_host {
 static void fuzz_hear(void *ctx, struct snic_dma *d, const void *msg, uint32_t size)
 {
     struct fuzz_host *f = ctx;
-    struct hca_message m;
+    struct hcachelink_message m;
     (void)d;
-    fuzz_must(hca_decode(&m, msg, size) == 0);
-    if (m.type != HCA_AHEAD)
+    fuzz_must(hcachelink_decode(&m, msg, size) == 0);
+    if (m.type != HCACHELINK_AHEAD)
         f->heard[f->heard_count++ % 16] = m.id;
 }
 
@@ -428,7 +428,7 @@ static void fuzz_host_answer(struct fuzz_host *f, struct fuzz_input *in)
 {
     static const int32_t results[4] = {0, 0, SNIC_EIO, SNIC_EPEERDEAD};
     uint64_t how = fuzz_take(in, 1);
-    struct hca_message m = {.type = HCA_DONE, .result = results[how & 3]};
+    struct hcachelink_message m = {.type = HCACHELINK_DONE, .result = results[how & 3]};
     uint32_t known = f->heard_count < 16 ? f->heard_count : 16;
     m.a = 2 + (how >> 4 & 3);
     if (known > 0)
@@ -515,7 +515,8 @@ static void fuzz_hostile_dpu(struct fuzz_input *in, uint64_t mode)
     fuzz_attach(&f);
     if ((mode & 4) == 0) { /* a beginning that is believed */
         fuzz_host_steps(&f, 40);
-        fuzz_say(in, f.p.d[1], (struct hca_message){.type = HCA_DONE, .a = 2 + (mode >> 4 & 7)});
+        fuzz_say(in, f.p.d[1],
+                 (struct hcachelink_message){.type = HCACHELINK_DONE, .a = 2 + (mode >> 4 & 7)});
         fuzz_host_steps(&f, 40);
     }
     while (in->left > 0)

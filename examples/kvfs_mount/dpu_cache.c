@@ -53,12 +53,13 @@ int dpu_cache_attach(struct kd *d, struct snic_dma *dma)
 static void cache_count(const struct kd_cache *c, struct km_cache_state *s)
 {
     const struct snic_hcache_control *engine = snic_hcachelink_dpu_engine(c->half);
-    const struct snic_hcachelink_dpu_stats *half = snic_hcachelink_dpu_counters(c->half);
+    struct snic_hcachelink_dpu_stats half;
 
+    snic_hcachelink_dpu_get_stats(c->half, &half);
     s->kind = KM_WIRE_KIND;
     s->dma_ops = c->dma->stats.reads + c->dma->stats.writes + c->dma->stats.atomics;
-    s->flushes = half->writes;
-    s->prefetched = half->fetches;
+    s->flushes = half.writes;
+    s->prefetched = half.fetches;
     if (engine == NULL)
         return;
     s->lag_ns = snic_hcache_control_counters(engine)->dirty_age_max_ns;
@@ -105,11 +106,13 @@ void dpu_cache_reap(struct kd *d)
 {
     struct kd_cache *c = &d->cache;
     uint64_t until = snic_loop_now(d->loop) + KD_CACHE_WAIT_NS;
+    struct snic_hcachelink_dpu_stats half;
     uint64_t written;
 
     if (c->half == NULL)
         return;
-    written = snic_hcachelink_dpu_counters(c->half)->salvaged;
+    snic_hcachelink_dpu_get_stats(c->half, &half);
+    written = half.salvaged;
     while (!c->gone && snic_loop_now(d->loop) < until)
         (void)snic_loop_once(d->loop, 10000000u);
     if (!c->gone) { /* it lives, and has left its other link only */
@@ -117,7 +120,8 @@ void dpu_cache_reap(struct kd *d)
         while (!snic_hcachelink_dpu_idle(c->half))
             (void)snic_loop_once(d->loop, 10000000u);
     }
-    written = snic_hcachelink_dpu_counters(c->half)->salvaged - written;
+    snic_hcachelink_dpu_get_stats(c->half, &half);
+    written = half.salvaged - written;
     if (written > 0)
         ex_log(EX_INFO, "%llu pages of the host process that died were written",
                (unsigned long long)written);

@@ -74,6 +74,8 @@ struct snic_fs_opts {
     void (*alone)(void *ctx, int alone);
 };
 
+/** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
+SNIC_API const char *snic_fs_opts_wrong(const struct snic_fs_opts *o) SNIC_NONNULL(1);
 /** Bytes snic_fs_init() needs, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_fs_memsize(const struct snic_fs_opts *o) SNIC_NONNULL(1);
 /**

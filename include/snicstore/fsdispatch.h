@@ -39,6 +39,9 @@ struct snic_fsdispatch_opts {
     uint32_t commands; /**< the link's queues_max * depth_max; at most 131072                 */
 };
 
+/** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
+SNIC_API const char *snic_fsdispatch_opts_wrong(const struct snic_fsdispatch_opts *o)
+    SNIC_NONNULL(1);
 /** Bytes snic_fsdispatch_init() needs, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_fsdispatch_memsize(const struct snic_fsdispatch_opts *o) SNIC_NONNULL(1);
 /** @p fs outlives it, mounted. @return 0; SNIC_EINVAL options, alignment (16); SNIC_ENOSPC [owner]

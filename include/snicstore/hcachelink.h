@@ -149,6 +149,9 @@ struct snic_hcachelink_host_stats {
     uint64_t refusals; /**< how often the file system began to take no pages                    */
 };
 
+/** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
+SNIC_API const char *snic_hcachelink_host_opts_wrong(const struct snic_hcachelink_host_opts *o)
+    SNIC_NONNULL(1);
 /** Bytes snic_hcachelink_host_init() needs, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_hcachelink_host_memsize(const struct snic_hcachelink_host_opts *o)
     SNIC_NONNULL(1);
@@ -207,9 +210,10 @@ SNIC_API void *snic_hcachelink_host_region(struct snic_hcachelink_host *h, size_
 /** The half's own handle (owner 1), for its statistics. [owner] */
 SNIC_API const struct snic_hcache_host *snic_hcachelink_host_engine(
     const struct snic_hcachelink_host *h) SNIC_NONNULL(1);
-/** Counters. [owner] */
-SNIC_API const struct snic_hcachelink_host_stats *snic_hcachelink_host_counters(
-    const struct snic_hcachelink_host *h) SNIC_NONNULL(1);
+/** Counters since init. [owner] */
+SNIC_API void snic_hcachelink_host_get_stats(const struct snic_hcachelink_host *h,
+                                             struct snic_hcachelink_host_stats *out)
+    SNIC_NONNULL(1, 2);
 /** Its own invariants: 0 or SNIC_ECORRUPT. For tests. [owner] */
 SNIC_API int snic_hcachelink_host_check(const struct snic_hcachelink_host *h) SNIC_NONNULL(1);
 /** SHARED: the link's events; @p ctx is the half. [owner] */
@@ -252,6 +256,9 @@ struct snic_hcachelink_dpu_stats {
     uint64_t refused;    /**< messages that were not the protocol's                             */
 };
 
+/** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
+SNIC_API const char *snic_hcachelink_dpu_opts_wrong(const struct snic_hcachelink_dpu_opts *o)
+    SNIC_NONNULL(1);
 /** Bytes snic_hcachelink_dpu_init() needs, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_hcachelink_dpu_memsize(const struct snic_hcachelink_dpu_opts *o)
     SNIC_NONNULL(1);
@@ -274,9 +281,10 @@ SNIC_API void *snic_hcachelink_dpu_fini(struct snic_hcachelink_dpu *d) SNIC_NONN
 /** The engine, for its statistics; NULL: no region. [owner] */
 SNIC_API const struct snic_hcache_control *snic_hcachelink_dpu_engine(
     const struct snic_hcachelink_dpu *d) SNIC_NONNULL(1);
-/** Counters. [owner] */
-SNIC_API const struct snic_hcachelink_dpu_stats *snic_hcachelink_dpu_counters(
-    const struct snic_hcachelink_dpu *d) SNIC_NONNULL(1);
+/** Counters since init. [owner] */
+SNIC_API void snic_hcachelink_dpu_get_stats(const struct snic_hcachelink_dpu *d,
+                                            struct snic_hcachelink_dpu_stats *out)
+    SNIC_NONNULL(1, 2);
 /** Its own invariants: 0 or SNIC_ECORRUPT. For tests. [owner] */
 SNIC_API int snic_hcachelink_dpu_check(const struct snic_hcachelink_dpu *d) SNIC_NONNULL(1);
 /** SHARED: the link's events; @p ctx is the half. [owner] */

@@ -162,6 +162,8 @@ struct snic_kvfs_opts {
 
 struct snic_kvfs;
 
+/** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
+SNIC_API const char *snic_kvfs_opts_wrong(const struct snic_kvfs_opts *o) SNIC_NONNULL(1);
 /** Bytes snic_kvfs_init() needs, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_kvfs_memsize(const struct snic_kvfs_opts *o) SNIC_NONNULL(1);
 /** @return 0; SNIC_EINVAL option or alignment; SNIC_ENOSPC @p size small [owner] */

@@ -55,6 +55,9 @@ struct snic_nvmefslink_host_opts {
     struct snic_nvmefslink_others others;
 };
 
+/** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
+SNIC_API const char *snic_nvmefslink_host_opts_wrong(const struct snic_nvmefslink_host_opts *o)
+    SNIC_NONNULL(1);
 /** Bytes snic_nvmefslink_host_init() needs, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_nvmefslink_host_memsize(const struct snic_nvmefslink_host_opts *o)
     SNIC_NONNULL(1);
@@ -177,6 +180,9 @@ struct snic_nvmefslink_dpu_opts {
 };
 #define SNIC_NVMEFSLINK_UNMAPPED (1U << 0) /**< never look at mapped memory                    */
 
+/** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
+SNIC_API const char *snic_nvmefslink_dpu_opts_wrong(const struct snic_nvmefslink_dpu_opts *o)
+    SNIC_NONNULL(1);
 /** Bytes snic_nvmefslink_dpu_init() needs, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_nvmefslink_dpu_memsize(const struct snic_nvmefslink_dpu_opts *o)
     SNIC_NONNULL(1);

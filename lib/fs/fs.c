@@ -353,35 +353,45 @@ static void fs_due(struct snic_timer *t, uint64_t now_ns)
 
 /* ---- Open and close ---- */
 
-/* The service's own, of this version's size, and the engine's. */
-static int fs_engine_opts(struct snic_kvfs_opts *e, struct snic_fs_opts *f,
-                          const struct snic_fs_opts *o)
+/* The service's own, of this version's size, and the engine's. Which one is wrong, and how; NULL:
+   none. */
+static const char *fs_opts_fill(struct snic_kvfs_opts *e, struct snic_fs_opts *f,
+                                const struct snic_fs_opts *o)
 {
-    memset(f, 0, sizeof(*f));
-    if (snic_opts_copy(f, sizeof(*f), o) != 0 || f->wall == NULL || f->session_id == 0 ||
-        f->reserved != 0)
-        return SNIC_EINVAL;
-    memset(e, 0, sizeof(*e));
-    e->opts_size = sizeof(*e);
-    e->requests_max = f->requests_max;
-    e->inodes_max = f->inodes_max;
-    e->locks_max = f->locks_max;
-    e->cache_bytes = f->cache_bytes;
-    e->times_ns = f->times_ns;
-    e->lease_ns = f->lease_ns;
-    e->heartbeat_ns = f->heartbeat_ns;
-    e->flags = f->flags;
-    e->session_id = f->session_id;
-    e->damage = f->damage;
-    e->ctx = f->ctx;
-    return 0;
+    *f = (struct snic_fs_opts){.opts_size = sizeof(*f)};
+    if (snic_opts_copy(f, sizeof(*f), o) != 0)
+        return "opts_size: not the struct's, or an unknown option is set";
+    if (f->wall == NULL)
+        return "wall: NULL";
+    if (f->reserved != 0)
+        return "reserved: not 0";
+    *e = (struct snic_kvfs_opts){.opts_size = sizeof(*e),
+                                 .requests_max = f->requests_max,
+                                 .inodes_max = f->inodes_max,
+                                 .locks_max = f->locks_max,
+                                 .cache_bytes = f->cache_bytes,
+                                 .times_ns = f->times_ns,
+                                 .lease_ns = f->lease_ns,
+                                 .heartbeat_ns = f->heartbeat_ns,
+                                 .flags = f->flags,
+                                 .session_id = f->session_id,
+                                 .damage = f->damage,
+                                 .ctx = f->ctx};
+    return snic_kvfs_opts_wrong(e); /* the same names */
+}
+
+const char *snic_fs_opts_wrong(const struct snic_fs_opts *o)
+{
+    struct snic_kvfs_opts e;
+    struct snic_fs_opts f;
+    return fs_opts_fill(&e, &f, o);
 }
 
 size_t snic_fs_memsize(const struct snic_fs_opts *o)
 {
     struct snic_kvfs_opts e;
     struct snic_fs_opts f;
-    size_t size = fs_engine_opts(&e, &f, o) == 0 ? snic_kvfs_memsize(&e) : 0;
+    size_t size = fs_opts_fill(&e, &f, o) == NULL ? snic_kvfs_memsize(&e) : 0;
     size_t own = (size_t)snic_align_up(sizeof(struct snic_fs), FS_ALIGN) + FS_ALIGN;
     return size == 0 || size > SIZE_MAX - own ? 0 : size + own;
 }
@@ -396,7 +406,7 @@ int snic_fs_init(struct snic_fs **out, void *mem, size_t size, struct snic_loop 
     struct snic_kvfs_opts e;
     struct snic_fs_opts f;
     int rc;
-    if (need == 0 || fs_engine_opts(&e, &f, o) != 0 || kv->loop != l)
+    if (need == 0 || fs_opts_fill(&e, &f, o) != NULL || kv->loop != l)
         return SNIC_EINVAL;
     if (size < need)
         return SNIC_ENOSPC;

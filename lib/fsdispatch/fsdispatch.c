@@ -102,31 +102,36 @@ void snic_fsdispatch_cancel(void *ctx, struct snic_nvmefslink_dpu *d, struct sni
 
 /* ---- Memory ---- */
 
-static int fsdispatch_opts(struct snic_fsdispatch_opts *o, const struct snic_fsdispatch_opts *in)
+/** All options. Which one is wrong, and how; NULL: none. */
+static const char *fsdispatch_opts_fill(struct snic_fsdispatch_opts *o,
+                                        const struct snic_fsdispatch_opts *in)
 {
     *o = (struct snic_fsdispatch_opts){.opts_size = sizeof(*o)};
-    int r = snic_opts_copy(o, sizeof(*o), in);
-    if (r != 0)
-        return r;
-    return o->commands == 0 || o->commands > SNIC_FSDISPATCH__MAX ? SNIC_EINVAL : 0;
+    if (snic_opts_copy(o, sizeof(*o), in) != 0)
+        return "opts_size: not the struct's, or an unknown option is set";
+    return o->commands == 0 || o->commands > SNIC_FSDISPATCH__MAX ? "commands: not 1..131072"
+                                                                  : NULL;
+}
+
+const char *snic_fsdispatch_opts_wrong(const struct snic_fsdispatch_opts *o)
+{
+    struct snic_fsdispatch_opts full;
+    return fsdispatch_opts_fill(&full, o);
 }
 
 size_t snic_fsdispatch_memsize(const struct snic_fsdispatch_opts *o)
 {
-    struct snic_fsdispatch_opts copy;
-    if (fsdispatch_opts(&copy, o) != 0)
+    struct snic_fsdispatch_opts full;
+    if (fsdispatch_opts_fill(&full, o) != NULL)
         return 0;
-    return sizeof(struct snic_fsdispatch) + copy.commands * sizeof(struct fsdispatch_call);
+    return sizeof(struct snic_fsdispatch) + full.commands * sizeof(struct fsdispatch_call);
 }
 
 int snic_fsdispatch_init(struct snic_fsdispatch **out, void *mem, size_t size, struct snic_fs *fs,
                          const struct snic_fsdispatch_opts *o)
 {
     struct snic_fsdispatch_opts copy;
-    int r = fsdispatch_opts(&copy, o);
-    if (r != 0)
-        return r;
-    if ((uintptr_t)mem % 16 != 0)
+    if (fsdispatch_opts_fill(&copy, o) != NULL || (uintptr_t)mem % 16 != 0)
         return SNIC_EINVAL;
     if (size < snic_fsdispatch_memsize(&copy))
         return SNIC_ENOSPC;

@@ -21,9 +21,17 @@
 
 #include "hcachelink/hcachelink_priv.h"
 
-enum { HCA_D_NONE, HCA_D_HEADER, HCA_D_RUN, HCA_D_DRAIN, HCA_D_SALVAGE, HCA_D_STOP, HCA_D_GONE };
+enum {
+    HCACHELINK_D_NONE,
+    HCACHELINK_D_HEADER,
+    HCACHELINK_D_RUN,
+    HCACHELINK_D_DRAIN,
+    HCACHELINK_D_SALVAGE,
+    HCACHELINK_D_STOP,
+    HCACHELINK_D_GONE
+};
 
-struct hca_task {
+struct hcachelink_task {
     struct snic_fs_req fs;
     struct snic_iov iov;
     struct snic_dma_batch batch;
@@ -38,7 +46,7 @@ struct hca_task {
     uint16_t under_way;
 };
 
-struct hca_run {
+struct hcachelink_run {
     struct snic_fs_req fs;
     struct snic_iov iov;
     struct snic_dma_batch batch;
@@ -62,7 +70,7 @@ struct snic_hcachelink_dpu {
     unsigned char *mapped;      /* the region, for SALVAGE; NULL: not to be had */
     struct snic_dma_batch fetch_header;
     struct snic_dma_op header_op;
-    struct hca_run *runs;
+    struct hcachelink_run *runs;
     uint32_t runs_max, runs_busy;
     uint32_t tasks_busy;
     uint32_t header_busy;
@@ -76,7 +84,8 @@ struct snic_hcachelink_dpu {
     int32_t refused;       /* RUN: the last flush failed so; 0: it did not, or nothing is dirty */
     int32_t refused_sent;  /* as last sent to the host */
     uint8_t state;
-    uint8_t msg_due;   /* 0, HCA_REGION, HCA_END: a DONE with id 0 is owed; HCA_FAILED */
+    uint8_t msg_due;   /* 0, HCACHELINK_REGION, HCACHELINK_END: a DONE with id 0 is owed;
+                          HCACHELINK_FAILED */
     uint8_t alive_due; /* the host's keep-alive is to be answered */
     uint8_t dead;      /* nothing is sent to the host any more */
     uint8_t detached;  /* but it may live */
@@ -90,12 +99,12 @@ struct snic_hcachelink_dpu {
     struct snic_queue local; /* runs that were carried out in a dead host's memory */
     struct snic_timer timer;
     struct snic_loop_poller poller;
-    struct hca_task tasks[SNIC_HCACHELINK__TASKS_MAX + 1]; /* the last: END's */
+    struct hcachelink_task tasks[SNIC_HCACHELINK__TASKS_MAX + 1]; /* the last: END's */
 };
 
 #define SNIC_HCACHELINK__END_TASK SNIC_HCACHELINK__TASKS_MAX
 
-static inline void hca_dpu_kick(const struct snic_hcachelink_dpu *d)
+static inline void hcachelink_dpu_kick(const struct snic_hcachelink_dpu *d)
 {
     if (d->sim)
         snic_loop_wake(d->dma->loop);
@@ -104,37 +113,37 @@ static inline void hca_dpu_kick(const struct snic_hcachelink_dpu *d)
 /* ---- dpu_run.c ---- */
 
 /* Header checked: make the engine. 0, or SNIC_E*. */
-int hca_engine_open(struct snic_hcachelink_dpu *d);
+int hcachelink_engine_open(struct snic_hcachelink_dpu *d);
 /* Give its memory back (D1). */
-void hca_engine_close(struct snic_hcachelink_dpu *d);
+void hcachelink_engine_close(struct snic_hcachelink_dpu *d);
 /* Tell the engine. */
-void hca_engine_step(struct snic_hcachelink_dpu *d, const struct snic_hcache_event *ev);
+void hcachelink_engine_step(struct snic_hcachelink_dpu *d, const struct snic_hcache_event *ev);
 /* Take its actions and start them. Did something. */
-int hca_engine_pump(struct snic_hcachelink_dpu *d);
+int hcachelink_engine_pump(struct snic_hcachelink_dpu *d);
 /* Nothing is dirty and nothing under way, as far as looked. */
-int hca_engine_rests(const struct snic_hcachelink_dpu *d);
+int hcachelink_engine_rests(const struct snic_hcachelink_dpu *d);
 
 /* ---- dpu_task.c ---- */
 
 /* The host asks. */
-void hca_task_begin(struct snic_hcachelink_dpu *d, const struct hca_message *m);
+void hcachelink_task_begin(struct snic_hcachelink_dpu *d, const struct hcachelink_message *m);
 /* The engine has flushed what fsync @p index waited for. */
-void hca_task_synced(struct snic_hcachelink_dpu *d, uint64_t index, int32_t result);
+void hcachelink_task_synced(struct snic_hcachelink_dpu *d, uint64_t index, int32_t result);
 /* SYNCFS, then the END is answered. */
-void hca_task_end(struct snic_hcachelink_dpu *d);
+void hcachelink_task_end(struct snic_hcachelink_dpu *d);
 /* Batches that waited for room in the door. Did something. */
-int hca_task_pump(struct snic_hcachelink_dpu *d);
+int hcachelink_task_pump(struct snic_hcachelink_dpu *d);
 /* Ended: it is to be answered. */
-void hca_task_finish(struct hca_task *t, int64_t result);
+void hcachelink_task_finish(struct hcachelink_task *t, int64_t result);
 
 /* ---- dpu.c ---- */
 
 /* STOP: nothing new. */
-void hca_dpu_stop(struct snic_hcachelink_dpu *d);
-int hca_dpu_poll(struct snic_loop_poller *p, int sleeping);
+void hcachelink_dpu_stop(struct snic_hcachelink_dpu *d);
+int hcachelink_dpu_poll(struct snic_loop_poller *p, int sleeping);
 
 /* A request to the file system in the name of the host's kernel, which has checked. */
-static inline void hca_fs_req(struct snic_fs_req *r, uint32_t kind, uint64_t ino)
+static inline void hcachelink_fs_req(struct snic_fs_req *r, uint32_t kind, uint64_t ino)
 {
     memset(r, 0, sizeof(*r));
     r->k.kind = kind;

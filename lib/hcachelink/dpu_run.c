@@ -14,15 +14,16 @@ SNIC_STATIC_ASSERT((int)SNIC_HCACHE_OP_READ == (int)SNIC_DMA_READ &&
 
 /* ---- The engine and its memory ---- */
 
-struct hca_layout {
+struct hcachelink_layout {
     void *engine;
     size_t engine_bytes;
-    struct hca_run *runs;
+    struct hcachelink_run *runs;
     unsigned char *pages;
 };
 
-static size_t hca_place(struct hca_layout *p, void *base, const struct snic_hcachelink_dpu *d,
-                        const struct snic_hcache_control_opts *co)
+static size_t hcachelink_place(struct hcachelink_layout *p, void *base,
+                               const struct snic_hcachelink_dpu *d,
+                               const struct snic_hcache_control_opts *co)
 {
     struct snic_arena a = {base, SIZE_MAX, 0};
     p->engine_bytes = snic_hcache_control_memsize(&d->info, co);
@@ -34,17 +35,17 @@ static size_t hca_place(struct hca_layout *p, void *base, const struct snic_hcac
     return a.used == SIZE_MAX ? 0 : a.used;
 }
 
-int hca_engine_open(struct snic_hcachelink_dpu *d)
+int hcachelink_engine_open(struct snic_hcachelink_dpu *d)
 {
     struct snic_hcache_control_opts co = d->opts.control;
-    struct hca_layout p;
+    struct hcachelink_layout p;
     void *map = NULL;
     size_t need;
     int r;
     co.epoch = d->epoch;
     co.unordered = (d->dma->caps & SNIC_DMA_CAP_ORDERED_READ) == 0;
     d->runs_max = co.jobs != 0 ? co.jobs : 64;
-    need = hca_place(&p, NULL, d, &co);
+    need = hcachelink_place(&p, NULL, d, &co);
     if (need == 0)
         return SNIC_EINVAL;
     if (need > d->opts.memory_max)
@@ -54,11 +55,11 @@ int hca_engine_open(struct snic_hcachelink_dpu *d)
         d->block = NULL;
         return r;
     }
-    (void)hca_place(&p, d->block, d, &co);
+    (void)hcachelink_place(&p, d->block, d, &co);
     r = snic_hcache_control_init(&d->engine, p.engine, p.engine_bytes, &d->info, &co,
                                  snic_loop_now(d->dma->loop));
     if (r != 0) {
-        hca_engine_close(d);
+        hcachelink_engine_close(d);
         return r;
     }
     d->refused = 0;
@@ -79,7 +80,7 @@ int hca_engine_open(struct snic_hcachelink_dpu *d)
     return 0;
 }
 
-void hca_engine_close(struct snic_hcachelink_dpu *d)
+void hcachelink_engine_close(struct snic_hcachelink_dpu *d)
 {
     if (d->mapped != NULL)
         snic_dma_unmap(d->dma, d->mapped);
@@ -92,15 +93,15 @@ void hca_engine_close(struct snic_hcachelink_dpu *d)
     d->block = NULL;
 }
 
-void hca_engine_step(struct snic_hcachelink_dpu *d, const struct snic_hcache_event *ev)
+void hcachelink_engine_step(struct snic_hcachelink_dpu *d, const struct snic_hcache_event *ev)
 {
     int r = snic_hcache_control_step(d->engine, ev, snic_loop_now(d->dma->loop));
     if (r == SNIC_EPEERDEAD && d->failed == 0)
         d->failed = r;
-    hca_dpu_kick(d);
+    hcachelink_dpu_kick(d);
 }
 
-int hca_engine_rests(const struct snic_hcachelink_dpu *d)
+int hcachelink_engine_rests(const struct snic_hcachelink_dpu *d)
 {
     return d->runs_busy == 0 && snic_hcache_control_idle(d->engine) &&
            snic_hcache_control_counters(d->engine)->looks >= d->look_due;
@@ -108,7 +109,7 @@ int hca_engine_rests(const struct snic_hcachelink_dpu *d)
 
 /* ---- Actions ---- */
 
-static void hca_run_end(struct hca_run *u, struct snic_hcache_event *ev)
+static void hcachelink_run_end(struct hcachelink_run *u, struct snic_hcache_event *ev)
 {
     struct snic_hcachelink_dpu *d = u->d;
     ev->id = u->a.id;
@@ -120,27 +121,27 @@ static void hca_run_end(struct hca_run *u, struct snic_hcache_event *ev)
     u->busy = 0;
     d->runs_busy--;
     snic_queue_push(&d->free_runs, &u->node);
-    hca_engine_step(d, ev);
+    hcachelink_engine_step(d, ev);
 }
 
-static void hca_run_dma_end(struct hca_run *u, int32_t result)
+static void hcachelink_run_dma_end(struct hcachelink_run *u, int32_t result)
 {
     struct snic_hcache_event ev = {.kind = SNIC_HCACHE_EV_DMA, .result = result};
     for (uint32_t i = 0; i < u->a.count; i++)
         u->a.ops[i].value = u->ops[i].value;
     if (result < 0 && u->d->failed == 0)
         u->d->failed = result;
-    hca_run_end(u, &ev);
+    hcachelink_run_end(u, &ev);
 }
 
-static void hca_run_dma_done(struct snic_dma_batch *b)
+static void hcachelink_run_dma_done(struct snic_dma_batch *b)
 {
-    hca_run_dma_end(SNIC_CONTAINER(b, struct hca_run, batch), b->result);
+    hcachelink_run_dma_end(SNIC_CONTAINER(b, struct hcachelink_run, batch), b->result);
 }
 
 /** The host is dead, so there is no other access: plain loads and stores. D3: the engine's places
  *  were computed from the checked geometry. */
-static void hca_run_local(struct hca_run *u)
+static void hcachelink_run_local(struct hcachelink_run *u)
 {
     unsigned char *base = u->d->mapped;
     for (uint32_t i = 0; i < u->a.count; i++) {
@@ -164,15 +165,15 @@ static void hca_run_local(struct hca_run *u)
 }
 
 /** 0: the door has no room. */
-static int hca_run_submit(struct hca_run *u)
+static int hcachelink_run_submit(struct hcachelink_run *u)
 {
     struct snic_dma_batch *b = &u->batch;
     int r;
     if (u->d->dead) {
         if (u->d->mapped != NULL && !u->d->detached)
-            hca_run_local(u);
+            hcachelink_run_local(u);
         else
-            hca_run_dma_end(u, SNIC_EPEERDEAD);
+            hcachelink_run_dma_end(u, SNIC_EPEERDEAD);
         return 1;
     }
     r = snic_dma_submit(u->d->dma, &b, 1);
@@ -183,7 +184,7 @@ static int hca_run_submit(struct hca_run *u)
     return r;
 }
 
-static void hca_run_dma(struct hca_run *u)
+static void hcachelink_run_dma(struct hcachelink_run *u)
 {
     for (uint32_t i = 0; i < u->a.count; i++) {
         const struct snic_hcache_op *o = &u->a.ops[i];
@@ -196,21 +197,21 @@ static void hca_run_dma(struct hca_run *u)
                                          .compare = o->compare,
                                          .operand = o->operand};
     }
-    u->batch =
-        (struct snic_dma_batch){.done = hca_run_dma_done, .ops = u->ops, .count = u->a.count};
-    if (!snic_queue_empty(&u->d->full) || !hca_run_submit(u))
+    u->batch = (struct snic_dma_batch){
+        .done = hcachelink_run_dma_done, .ops = u->ops, .count = u->a.count};
+    if (!snic_queue_empty(&u->d->full) || !hcachelink_run_submit(u))
         snic_queue_push(&u->d->full, &u->node);
 }
 
-static void hca_run_stored(struct hca_run *u)
+static void hcachelink_run_stored(struct hcachelink_run *u)
 {
     u->d->stats.writes++;
     u->d->progress_ns = snic_loop_now(u->d->dma->loop);
 }
 
-static void hca_run_flushed(struct snic_fs_req *r)
+static void hcachelink_run_flushed(struct snic_fs_req *r)
 {
-    struct hca_run *u = SNIC_CONTAINER(r, struct hca_run, fs);
+    struct hcachelink_run *u = SNIC_CONTAINER(r, struct hcachelink_run, fs);
     struct snic_hcache_event ev = {.kind = SNIC_HCACHE_EV_FLUSHED};
     if (r->k.result == SNIC_ENOENT || r->k.result == SNIC_ESTALE)
         u->d->stats.orphans++; /* the file is gone, and what was written to it with it */
@@ -219,24 +220,24 @@ static void hca_run_flushed(struct snic_fs_req *r)
     else if (r->k.result != (int64_t)u->iov.size)
         ev.result = SNIC_EIO;
     else
-        hca_run_stored(u);
-    hca_run_end(u, &ev);
+        hcachelink_run_stored(u);
+    hcachelink_run_end(u, &ev);
 }
 
 /** Where a page is in its file; 0: nowhere. */
-static int hca_run_offset(const struct hca_run *u, uint64_t *offset)
+static int hcachelink_run_offset(const struct hcachelink_run *u, uint64_t *offset)
 {
     *offset = u->a.lpn * u->d->info.page_bytes;
     return u->a.lpn <= SNIC_KVFS_SIZE_MAX / u->d->info.page_bytes - 1;
 }
 
-static void hca_run_flush(struct hca_run *u)
+static void hcachelink_run_flush(struct hcachelink_run *u)
 {
     const struct snic_hcache_seal *seal =
         u->d->opts.control.seal != NULL ? u->d->opts.control.seal : snic_hcache_seal_crc();
     struct snic_hcache_event ev = {.kind = SNIC_HCACHE_EV_FLUSHED};
     uint64_t offset;
-    if (!hca_run_offset(u, &offset)) {
+    if (!hcachelink_run_offset(u, &offset)) {
         ev.result = SNIC_EFBIG;
     } else if (seal->sum != NULL && seal->sum(u->d->opts.control.seal_ctx, u->a.ino, u->a.lpn,
                                               u->a.data, u->a.bytes) != u->a.sum) {
@@ -244,21 +245,21 @@ static void hca_run_flush(struct hca_run *u)
         ev.result = SNIC_ECORRUPT;
     }
     if (ev.result != 0) {
-        hca_run_end(u, &ev);
+        hcachelink_run_end(u, &ev);
         return;
     }
-    hca_fs_req(&u->fs, SNIC_FSOP_WRITE, u->a.ino);
+    hcachelink_fs_req(&u->fs, SNIC_FSOP_WRITE, u->a.ino);
     u->iov = (struct snic_iov){.base = u->a.data, .size = u->a.end};
     u->fs.k.offset = offset;
     u->fs.k.iov = &u->iov;
     u->fs.k.iov_count = 1;
-    u->fs.done = hca_run_flushed;
+    u->fs.done = hcachelink_run_flushed;
     snic_fs_submit(u->d->fs, &u->fs);
 }
 
-static void hca_run_fetched(struct snic_fs_req *r)
+static void hcachelink_run_fetched(struct snic_fs_req *r)
 {
-    struct hca_run *u = SNIC_CONTAINER(r, struct hca_run, fs);
+    struct hcachelink_run *u = SNIC_CONTAINER(r, struct hcachelink_run, fs);
     struct snic_hcache_event ev = {.kind = SNIC_HCACHE_EV_FETCHED, .bytes = u->a.bytes};
     if (r->k.result < 0)
         ev.result = (int32_t)r->k.result;
@@ -267,57 +268,57 @@ static void hca_run_fetched(struct snic_fs_req *r)
     else
         memset((unsigned char *)u->a.data + r->k.result, 0, u->a.bytes - (size_t)r->k.result);
     u->d->stats.fetches += r->k.result > 0;
-    hca_run_end(u, &ev);
+    hcachelink_run_end(u, &ev);
 }
 
-static void hca_run_fetch(struct hca_run *u)
+static void hcachelink_run_fetch(struct hcachelink_run *u)
 {
     struct snic_hcache_event ev = {.kind = SNIC_HCACHE_EV_FETCHED, .result = SNIC_ENOENT};
     uint64_t offset;
-    if (!hca_run_offset(u, &offset)) {
-        hca_run_end(u, &ev);
+    if (!hcachelink_run_offset(u, &offset)) {
+        hcachelink_run_end(u, &ev);
         return;
     }
-    hca_fs_req(&u->fs, SNIC_FSOP_READ, u->a.ino);
+    hcachelink_fs_req(&u->fs, SNIC_FSOP_READ, u->a.ino);
     u->fs.k.flags |= SNIC_FSOP_NOATIME;
     u->iov = (struct snic_iov){.base = u->a.data, .size = u->a.bytes};
     u->fs.k.offset = offset;
     u->fs.k.iov = &u->iov;
     u->fs.k.iov_count = 1;
-    u->fs.done = hca_run_fetched;
+    u->fs.done = hcachelink_run_fetched;
     snic_fs_submit(u->d->fs, &u->fs);
 }
 
-static void hca_run_start(struct snic_hcachelink_dpu *d, const struct snic_hcache_action *a)
+static void hcachelink_run_start(struct snic_hcachelink_dpu *d, const struct snic_hcache_action *a)
 {
     struct snic_node *n = snic_queue_pop(&d->free_runs);
-    struct hca_run *u;
+    struct hcachelink_run *u;
     SNIC_ASSERT(n != NULL); /* a job has one action under way at a time */
-    u = SNIC_CONTAINER(n, struct hca_run, node);
+    u = SNIC_CONTAINER(n, struct hcachelink_run, node);
     u->a = *a;
     u->busy = 1;
     d->runs_busy++;
     if (a->kind == SNIC_HCACHE_ACT_DMA)
-        hca_run_dma(u);
+        hcachelink_run_dma(u);
     else if (a->kind == SNIC_HCACHE_ACT_FLUSH)
-        hca_run_flush(u);
+        hcachelink_run_flush(u);
     else
-        hca_run_fetch(u);
+        hcachelink_run_fetch(u);
 }
 
-static int hca_waiting_pump(struct snic_hcachelink_dpu *d)
+static int hcachelink_waiting_pump(struct snic_hcachelink_dpu *d)
 {
     struct snic_node *n;
     int did = 0;
     while ((n = snic_queue_pop(&d->local)) != NULL) {
-        hca_run_dma_end(SNIC_CONTAINER(n, struct hca_run, node), 0);
+        hcachelink_run_dma_end(SNIC_CONTAINER(n, struct hcachelink_run, node), 0);
         did = 1;
     }
     while (!snic_queue_empty(&d->full) && (d->dead || !d->dma->dead)) {
         struct snic_queue rest = d->full;
         n = snic_queue_pop(&rest);
         d->full = (struct snic_queue){NULL, NULL};
-        if (!hca_run_submit(SNIC_CONTAINER(n, struct hca_run, node))) {
+        if (!hcachelink_run_submit(SNIC_CONTAINER(n, struct hcachelink_run, node))) {
             snic_queue_push(&d->full, n);
             while ((n = snic_queue_pop(&rest)) != NULL)
                 snic_queue_push(&d->full, n);
@@ -334,18 +335,18 @@ static int hca_waiting_pump(struct snic_hcachelink_dpu *d)
     return did;
 }
 
-int hca_engine_pump(struct snic_hcachelink_dpu *d)
+int hcachelink_engine_pump(struct snic_hcachelink_dpu *d)
 {
     struct snic_hcache_action a;
-    int did = hca_waiting_pump(d);
-    if (d->state == HCA_D_STOP || d->engine == NULL)
+    int did = hcachelink_waiting_pump(d);
+    if (d->state == HCACHELINK_D_STOP || d->engine == NULL)
         return did;
     while (snic_hcache_control_poll(d->engine, &a, 1) != 0) {
         did = 1;
         if (a.kind <= SNIC_HCACHE_ACT_FETCH)
-            hca_run_start(d, &a);
+            hcachelink_run_start(d, &a);
         else if (a.kind == SNIC_HCACHE_ACT_SYNC)
-            hca_task_synced(d, a.id, a.result);
+            hcachelink_task_synced(d, a.id, a.result);
         else if (a.kind == SNIC_HCACHE_ACT_WAKE && !d->dead)
             (void)snic_dma_ring(d->dma, d->opts.bell);
     }

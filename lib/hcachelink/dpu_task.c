@@ -4,57 +4,57 @@
 
 #include "hcachelink/dpu_priv.h"
 
-void hca_task_finish(struct hca_task *t, int64_t result)
+void hcachelink_task_finish(struct hcachelink_task *t, int64_t result)
 {
     struct snic_hcachelink_dpu *d = t->d;
     SNIC_ASSERT(t->type != 0 && !t->under_way);
     t->result = result < 0 ? (int32_t)result : 0;
     snic_queue_push(&d->answers, &t->node);
-    hca_dpu_kick(d);
+    hcachelink_dpu_kick(d);
 }
 
-static void hca_task_fs(struct hca_task *t, snic_fs_done_fn done)
+static void hcachelink_task_fs(struct hcachelink_task *t, snic_fs_done_fn done)
 {
     t->under_way = 1;
     t->fs.done = done;
     snic_fs_submit(t->d->fs, &t->fs);
 }
 
-static void hca_task_fs_done(struct snic_fs_req *r)
+static void hcachelink_task_fs_done(struct snic_fs_req *r)
 {
-    struct hca_task *t = SNIC_CONTAINER(r, struct hca_task, fs);
+    struct hcachelink_task *t = SNIC_CONTAINER(r, struct hcachelink_task, fs);
     t->under_way = 0;
-    hca_task_finish(t, r->k.result);
+    hcachelink_task_finish(t, r->k.result);
 }
 
 /* ---- READ ---- */
 
-static void hca_task_sent(struct snic_dma_batch *b)
+static void hcachelink_task_sent(struct snic_dma_batch *b)
 {
-    struct hca_task *t = SNIC_CONTAINER(b, struct hca_task, batch);
+    struct hcachelink_task *t = SNIC_CONTAINER(b, struct hcachelink_task, batch);
     t->under_way = 0;
-    hca_task_finish(t, b->result);
+    hcachelink_task_finish(t, b->result);
 }
 
 /** 0: the door has no room. */
-static int hca_task_submit(struct hca_task *t)
+static int hcachelink_task_submit(struct hcachelink_task *t)
 {
     struct snic_dma_batch *b = &t->batch;
     int r = t->d->dead ? SNIC_EPEERDEAD : snic_dma_submit(t->d->dma, &b, 1);
     if (r >= 0)
         return r;
     t->under_way = 0;
-    hca_task_finish(t, SNIC_EPEERDEAD);
+    hcachelink_task_finish(t, SNIC_EPEERDEAD);
     return 1;
 }
 
-static void hca_task_read_done(struct snic_fs_req *r)
+static void hcachelink_task_read_done(struct snic_fs_req *r)
 {
-    struct hca_task *t = SNIC_CONTAINER(r, struct hca_task, fs);
+    struct hcachelink_task *t = SNIC_CONTAINER(r, struct hcachelink_task, fs);
     struct snic_hcachelink_dpu *d = t->d;
-    if (r->k.result < 0 || d->state == HCA_D_STOP) {
+    if (r->k.result < 0 || d->state == HCACHELINK_D_STOP) {
         t->under_way = 0;
-        hca_task_finish(t, r->k.result < 0 ? r->k.result : SNIC_EPIPE);
+        hcachelink_task_finish(t, r->k.result < 0 ? r->k.result : SNIC_EPIPE);
         return;
     }
     memset(t->page + r->k.result, 0, d->info.page_bytes - (size_t)r->k.result);
@@ -63,101 +63,101 @@ static void hca_task_read_done(struct snic_fs_req *r)
                                  .key = d->key,
                                  .offset = d->info.data_offset + t->index * d->info.page_bytes,
                                  .local = t->page};
-    t->batch = (struct snic_dma_batch){.done = hca_task_sent, .ops = &t->op, .count = 1};
+    t->batch = (struct snic_dma_batch){.done = hcachelink_task_sent, .ops = &t->op, .count = 1};
     d->stats.reads++;
-    if (!snic_queue_empty(&d->full_tasks) || !hca_task_submit(t))
+    if (!snic_queue_empty(&d->full_tasks) || !hcachelink_task_submit(t))
         snic_queue_push(&d->full_tasks, &t->node);
 }
 
-static void hca_task_read(struct hca_task *t, const struct hca_message *m)
+static void hcachelink_task_read(struct hcachelink_task *t, const struct hcachelink_message *m)
 {
     struct snic_hcachelink_dpu *d = t->d;
     t->index = m->b;
     if (m->b >= d->info.pages || m->a > SNIC_KVFS_SIZE_MAX / d->info.page_bytes - 1) {
-        hca_task_finish(t, SNIC_EINVAL);
+        hcachelink_task_finish(t, SNIC_EINVAL);
         return;
     }
-    hca_fs_req(&t->fs, SNIC_FSOP_READ, m->ino);
+    hcachelink_fs_req(&t->fs, SNIC_FSOP_READ, m->ino);
     t->iov = (struct snic_iov){.base = t->page, .size = d->info.page_bytes};
     t->fs.k.offset = m->a * d->info.page_bytes;
     t->fs.k.iov = &t->iov;
     t->fs.k.iov_count = 1;
-    hca_task_fs(t, hca_task_read_done);
+    hcachelink_task_fs(t, hcachelink_task_read_done);
     if (m->c != 0) {
         struct snic_hcache_event ev = {
             .kind = SNIC_HCACHE_EV_MISS, .ino = m->ino, .lpn = m->a, .count = 1};
-        hca_engine_step(d, &ev);
+        hcachelink_engine_step(d, &ev);
     }
 }
 
 /* ---- The others ---- */
 
-static void hca_task_fsync(struct hca_task *t, const struct hca_message *m)
+static void hcachelink_task_fsync(struct hcachelink_task *t, const struct hcachelink_message *m)
 {
     struct snic_hcache_event ev = {
         .kind = SNIC_HCACHE_EV_FSYNC, .id = (uint64_t)(t - t->d->tasks), .ino = m->ino};
     int r = m->a > 1 ? SNIC_EINVAL
                      : snic_hcache_control_step(t->d->engine, &ev, snic_loop_now(t->d->dma->loop));
     t->index = m->a;
-    hca_fs_req(&t->fs, SNIC_FSOP_FSYNC, m->ino);
+    hcachelink_fs_req(&t->fs, SNIC_FSOP_FSYNC, m->ino);
     if (r != 0)
-        hca_task_finish(t, r);
+        hcachelink_task_finish(t, r);
     else
         t->under_way = 1;
 }
 
-void hca_task_synced(struct snic_hcachelink_dpu *d, uint64_t index, int32_t result)
+void hcachelink_task_synced(struct snic_hcachelink_dpu *d, uint64_t index, int32_t result)
 {
-    struct hca_task *t = &d->tasks[index];
-    SNIC_ASSERT(index < d->opts.tasks && t->type == HCA_FSYNC && t->under_way);
+    struct hcachelink_task *t = &d->tasks[index];
+    SNIC_ASSERT(index < d->opts.tasks && t->type == HCACHELINK_FSYNC && t->under_way);
     t->under_way = 0;
     if (result < 0 || t->index != 0)
-        hca_task_finish(t, result);
+        hcachelink_task_finish(t, result);
     else
-        hca_task_fs(t, hca_task_fs_done);
+        hcachelink_task_fs(t, hcachelink_task_fs_done);
 }
 
-static void hca_task_truncate(struct hca_task *t, const struct hca_message *m)
+static void hcachelink_task_truncate(struct hcachelink_task *t, const struct hcachelink_message *m)
 {
-    hca_fs_req(&t->fs, SNIC_FSOP_SETATTR, m->ino);
+    hcachelink_fs_req(&t->fs, SNIC_FSOP_SETATTR, m->ino);
     t->fs.k.set_mask = SNIC_FSOP_SET_SIZE;
     t->fs.k.attr.size = m->a;
-    hca_task_fs(t, hca_task_fs_done);
+    hcachelink_task_fs(t, hcachelink_task_fs_done);
 }
 
-static void hca_task_end_done(struct snic_fs_req *r)
+static void hcachelink_task_end_done(struct snic_fs_req *r)
 {
-    struct hca_task *t = SNIC_CONTAINER(r, struct hca_task, fs);
+    struct hcachelink_task *t = SNIC_CONTAINER(r, struct hcachelink_task, fs);
     struct snic_hcachelink_dpu *d = t->d;
     t->under_way = 0;
     t->type = 0;
     d->tasks_busy--;
     d->msg_result = r->k.result < 0 ? (int32_t)r->k.result : 0;
     d->ended = 1;
-    hca_dpu_stop(d);
+    hcachelink_dpu_stop(d);
 }
 
-void hca_task_end(struct snic_hcachelink_dpu *d)
+void hcachelink_task_end(struct snic_hcachelink_dpu *d)
 {
-    struct hca_task *t = &d->tasks[SNIC_HCACHELINK__END_TASK];
+    struct hcachelink_task *t = &d->tasks[SNIC_HCACHELINK__END_TASK];
     if (t->type != 0)
         return;
     t->d = d;
-    t->type = HCA_END;
+    t->type = HCACHELINK_END;
     d->tasks_busy++;
-    hca_fs_req(&t->fs, SNIC_FSOP_SYNCFS, SNIC_FSOP_ROOT);
-    hca_task_fs(t, hca_task_end_done);
+    hcachelink_fs_req(&t->fs, SNIC_FSOP_SYNCFS, SNIC_FSOP_ROOT);
+    hcachelink_task_fs(t, hcachelink_task_end_done);
 }
 
-void hca_task_begin(struct snic_hcachelink_dpu *d, const struct hca_message *m)
+void hcachelink_task_begin(struct snic_hcachelink_dpu *d, const struct hcachelink_message *m)
 {
-    struct hca_task *t = NULL;
+    struct hcachelink_task *t = NULL;
     for (uint32_t i = 0; i < d->opts.tasks && t == NULL; i++)
         t = d->tasks[i].type == 0 ? &d->tasks[i] : NULL;
-    if (t == NULL || d->state != HCA_D_RUN) { /* it violates the protocol */
+    if (t == NULL || d->state != HCACHELINK_D_RUN) { /* it violates the protocol */
         d->stats.refused++;
         /* After END: what is left might wait for a page that is held for this request, for ever. */
-        if (d->state == HCA_D_DRAIN)
+        if (d->state == HCACHELINK_D_DRAIN)
             d->failed = SNIC_EPROTO;
         return;
     }
@@ -166,23 +166,23 @@ void hca_task_begin(struct snic_hcachelink_dpu *d, const struct hca_message *m)
     t->type = m->type;
     t->under_way = 0;
     d->tasks_busy++;
-    if (m->type == HCA_READ)
-        hca_task_read(t, m);
-    else if (m->type == HCA_FSYNC)
-        hca_task_fsync(t, m);
+    if (m->type == HCACHELINK_READ)
+        hcachelink_task_read(t, m);
+    else if (m->type == HCACHELINK_FSYNC)
+        hcachelink_task_fsync(t, m);
     else
-        hca_task_truncate(t, m);
+        hcachelink_task_truncate(t, m);
 }
 
-int hca_task_pump(struct snic_hcachelink_dpu *d)
+int hcachelink_task_pump(struct snic_hcachelink_dpu *d)
 {
     struct snic_queue now = d->full_tasks;
     struct snic_node *n;
     int did = 0;
     d->full_tasks = (struct snic_queue){NULL, NULL};
     while ((n = snic_queue_pop(&now)) != NULL) {
-        struct hca_task *t = SNIC_CONTAINER(n, struct hca_task, node);
-        if (!snic_queue_empty(&d->full_tasks) || !hca_task_submit(t))
+        struct hcachelink_task *t = SNIC_CONTAINER(n, struct hcachelink_task, node);
+        if (!snic_queue_empty(&d->full_tasks) || !hcachelink_task_submit(t))
             snic_queue_push(&d->full_tasks, n);
         else
             did = 1;

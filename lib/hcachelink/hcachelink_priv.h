@@ -35,21 +35,21 @@
 SNIC_STATIC_ASSERT(SNIC_HCACHELINK__BYTES <= SNIC_DMA_MSG_MAX, "a message fits");
 SNIC_STATIC_ASSERT(SNIC_HCACHELINK__TASKS_MAX <= SNIC_HCACHE_FSYNCS, "each task may be an fsync");
 
-enum hca_type {
-    HCA_REGION = 1,
-    HCA_READ = 2,
-    HCA_FSYNC = 3,
-    HCA_TRUNCATE = 4,
-    HCA_END = 5,
-    HCA_AHEAD = 6,
-    HCA_DONE = 7,
-    HCA_FAILED = 8,
-    HCA_ALIVE = 9,
-    HCA_MISSED = 10,
-    HCA_REFUSED = 11
+enum hcachelink_type {
+    HCACHELINK_REGION = 1,
+    HCACHELINK_READ = 2,
+    HCACHELINK_FSYNC = 3,
+    HCACHELINK_TRUNCATE = 4,
+    HCACHELINK_END = 5,
+    HCACHELINK_AHEAD = 6,
+    HCACHELINK_DONE = 7,
+    HCACHELINK_FAILED = 8,
+    HCACHELINK_ALIVE = 9,
+    HCACHELINK_MISSED = 10,
+    HCACHELINK_REFUSED = 11
 };
 
-struct hca_message {
+struct hcachelink_message {
     uint16_t type;
     int32_t result;
     uint64_t id;
@@ -59,8 +59,9 @@ struct hca_message {
     uint64_t c;
 };
 
-void hca_encode(unsigned char out[SNIC_HCACHELINK__BYTES], const struct hca_message *m);
+void hcachelink_encode(unsigned char out[SNIC_HCACHELINK__BYTES],
+                       const struct hcachelink_message *m);
 /* 0; SNIC_ENOENT not ours; SNIC_EVERSION; SNIC_EPROTO. */
-int hca_decode(struct hca_message *m, const void *in, uint32_t size);
+int hcachelink_decode(struct hcachelink_message *m, const void *in, uint32_t size);
 
 #endif /* SNIC_HCACHELINK_PRIV_H */

@@ -4,15 +4,13 @@
 
 #include "hcachelink/host_priv.h"
 
-static int hca_host_opts(struct snic_hcachelink_host_opts *o,
-                         const struct snic_hcachelink_host_opts *in)
+/** All options, defaults filled in. Which one is wrong, and how; NULL: none. */
+static const char *hcachelink_host_opts_fill(struct snic_hcachelink_host_opts *o,
+                                             const struct snic_hcachelink_host_opts *in)
 {
-    int r;
-    memset(o, 0, sizeof(*o));
-    o->opts_size = sizeof(*o);
-    r = snic_opts_copy(o, sizeof(*o), in);
-    if (r != 0)
-        return r;
+    *o = (struct snic_hcachelink_host_opts){.opts_size = sizeof(*o)};
+    if (snic_opts_copy(o, sizeof(*o), in) != 0)
+        return "opts_size: not the struct's, or an unknown option is set";
     if (o->cache.page_bytes == 0)
         o->cache.page_bytes = 4096;
     o->requests_max = o->requests_max != 0 ? o->requests_max : SNIC_HCACHELINK__TASKS_MAX;
@@ -20,17 +18,24 @@ static int hca_host_opts(struct snic_hcachelink_host_opts *o,
     o->retry_ns = o->retry_ns != 0 ? o->retry_ns : 500000;
     o->timeout_ns = snic_min_u64(o->timeout_ns, SNIC_HCACHELINK__TIME_MAX);
     o->retry_ns = snic_min_u64(o->retry_ns, SNIC_HCACHELINK__TIME_MAX);
-    if ((o->flags & ~SNIC_HCACHELINK_SHARED) != 0 || o->bell >= SNIC_DMA_DOORBELLS ||
-        o->requests_max < 2 || o->requests_max > SNIC_HCACHELINK__TASKS_MAX ||
-        snic_hcache_memsize(&o->cache) == 0)
-        return SNIC_EINVAL;
-    return 0;
+    if ((o->flags & ~SNIC_HCACHELINK_SHARED) != 0)
+        return "flags: unknown bits";
+    if (o->bell >= SNIC_DMA_DOORBELLS)
+        return "bell: not below SNIC_DMA_DOORBELLS";
+    if (o->requests_max < 2 || o->requests_max > SNIC_HCACHELINK__TASKS_MAX)
+        return "requests_max: not 2..64";
+    return snic_hcache_opts_wrong(&o->cache);
+}
+
+const char *snic_hcachelink_host_opts_wrong(const struct snic_hcachelink_host_opts *o)
+{
+    struct snic_hcachelink_host_opts full;
+    return hcachelink_host_opts_fill(&full, o);
 }
 
 size_t snic_hcachelink_host_memsize(const struct snic_hcachelink_host_opts *o)
 {
-    struct snic_hcachelink_host_opts copy;
-    return hca_host_opts(&copy, o) != 0 ? 0 : sizeof(struct snic_hcachelink_host);
+    return snic_hcachelink_host_opts_wrong(o) != NULL ? 0 : sizeof(struct snic_hcachelink_host);
 }
 
 int snic_hcachelink_host_init(struct snic_hcachelink_host **out, void *mem, size_t size,
@@ -38,26 +43,23 @@ int snic_hcachelink_host_init(struct snic_hcachelink_host **out, void *mem, size
 {
     struct snic_hcachelink_host_opts copy;
     struct snic_hcachelink_host *h = mem;
-    int r = hca_host_opts(&copy, o);
-    if (r != 0)
-        return r;
-    if ((uintptr_t)mem % 16 != 0)
+    if (hcachelink_host_opts_fill(&copy, o) != NULL || (uintptr_t)mem % 16 != 0)
         return SNIC_EINVAL;
     if (size < sizeof(*h))
         return SNIC_ENOSPC;
     memset(h, 0, sizeof(*h));
     h->opts = copy;
     h->page_shift = (uint32_t)__builtin_ctz(copy.cache.page_bytes);
-    snic_timer_init(&h->retry, hca_host_retry);
-    snic_timer_init(&h->tick, hca_host_tick);
-    snic_loop_poller_init(&h->poller, hca_host_poll);
+    snic_timer_init(&h->retry, hcachelink_host_retry);
+    snic_timer_init(&h->tick, hcachelink_host_tick);
+    snic_loop_poller_init(&h->poller, hcachelink_host_poll);
     *out = h;
     return 0;
 }
 
 /* ---- The region ---- */
 
-static void hca_region_drop(struct snic_hcachelink_host *h)
+static void hcachelink_region_drop(struct snic_hcachelink_host *h)
 {
     if (h->region != NULL)
         snic_dma_release(h->dma, h->block);
@@ -65,7 +67,7 @@ static void hca_region_drop(struct snic_hcachelink_host *h)
 }
 
 /** Content for the new region @p mem: the dead link's, or none. */
-static int hca_region_fill(struct snic_hcachelink_host *h, void *mem, size_t size)
+static int hcachelink_region_fill(struct snic_hcachelink_host *h, void *mem, size_t size)
 {
     int r;
     if (h->region == NULL || (h->reason != SNIC_EPEERDEAD && !h->keep)) {
@@ -84,33 +86,33 @@ static int hca_region_fill(struct snic_hcachelink_host *h, void *mem, size_t siz
     return r < 0 ? snic_hcache_init(mem, size, &h->opts.cache) : 0;
 }
 
-static void hca_host_on_recv(void *ctx, struct snic_dma *d, const void *msg, uint32_t size)
+static void hcachelink_host_on_recv(void *ctx, struct snic_dma *d, const void *msg, uint32_t size)
 {
     (void)d;
     snic_hcachelink_host_recv(ctx, msg, size);
 }
 
-static void hca_host_on_bell(void *ctx, struct snic_dma *d, uint32_t id)
+static void hcachelink_host_on_bell(void *ctx, struct snic_dma *d, uint32_t id)
 {
     (void)d;
     snic_hcachelink_host_doorbell(ctx, id);
 }
 
-static void hca_host_on_death(void *ctx, struct snic_dma *d, enum snic_dma_death cause)
+static void hcachelink_host_on_death(void *ctx, struct snic_dma *d, enum snic_dma_death cause)
 {
     (void)d;
     snic_hcachelink_host_death(ctx, cause);
 }
 
 /** The new link is ours. */
-static void hca_host_take(struct snic_hcachelink_host *h)
+static void hcachelink_host_take(struct snic_hcachelink_host *h)
 {
     if ((h->opts.flags & SNIC_HCACHELINK_SHARED) == 0)
-        h->dma->events =
-            (struct snic_dma_events){hca_host_on_recv, hca_host_on_bell, hca_host_on_death, h};
+        h->dma->events = (struct snic_dma_events){hcachelink_host_on_recv, hcachelink_host_on_bell,
+                                                  hcachelink_host_on_death, h};
     snic_loop_poller_add(h->dma->loop, &h->poller);
-    hca_host_send_all(h);
-    hca_host_kick(h);
+    hcachelink_host_send_all(h);
+    hcachelink_host_kick(h);
 }
 
 int snic_hcachelink_host_attach(struct snic_hcachelink_host *h, struct snic_dma *d)
@@ -122,7 +124,7 @@ int snic_hcachelink_host_attach(struct snic_hcachelink_host *h, struct snic_dma 
     void *mem;
     uint64_t key = 0;
     int r;
-    if ((h->state != HCA_NONE && h->state != HCA_OVER) || h->closed_due)
+    if ((h->state != HCACHELINK_NONE && h->state != HCACHELINK_OVER) || h->closed_due)
         return SNIC_EBUSY;
     if (d->dead)
         return SNIC_EPEERDEAD;
@@ -130,7 +132,7 @@ int snic_hcachelink_host_attach(struct snic_hcachelink_host *h, struct snic_dma 
     if (r != 0)
         return r;
     mem = (unsigned char *)block + (align - (uintptr_t)block % align) % align;
-    r = hca_region_fill(h, mem, size);
+    r = hcachelink_region_fill(h, mem, size);
     if (r == 0)
         r = snic_hcache_host_attach(&host, mem, size, 1, 1);
     if (r == 0)
@@ -140,7 +142,7 @@ int snic_hcachelink_host_attach(struct snic_hcachelink_host *h, struct snic_dma 
         snic_dma_release(d, block);
         return r;
     }
-    hca_region_drop(h);
+    hcachelink_region_drop(h);
     if (h->dma != NULL) {
         snic_loop_poller_remove(h->dma->loop, &h->poller);
         if ((h->opts.flags & SNIC_HCACHELINK_SHARED) == 0)
@@ -159,37 +161,37 @@ int snic_hcachelink_host_attach(struct snic_hcachelink_host *h, struct snic_dma 
     h->refused = 0;
     h->keep = 0;
     h->opened_due = 0;
-    h->state = HCA_OPENING;
+    h->state = HCACHELINK_OPENING;
     h->since_ns = snic_loop_now(d->loop);
     h->sim = snic_loop_world(d->loop) != NULL;
-    h->msg_due = HCA_REGION;
-    hca_host_take(h);
+    h->msg_due = HCACHELINK_REGION;
+    hcachelink_host_take(h);
     return 0;
 }
 
 void snic_hcachelink_host_end(struct snic_hcachelink_host *h)
 {
-    if (h->state != HCA_OPENING && h->state != HCA_OPEN)
+    if (h->state != HCACHELINK_OPENING && h->state != HCACHELINK_OPEN)
         return;
-    SNIC_ASSERT(hca_host_quiet(h) && snic_queue_empty(&h->waiting));
-    if (h->state == HCA_OPENING) { /* what is dirty already is flushed, too */
+    SNIC_ASSERT(hcachelink_host_quiet(h) && snic_queue_empty(&h->waiting));
+    if (h->state == HCACHELINK_OPENING) { /* what is dirty already is flushed, too */
         h->ending = 1;
         return;
     }
-    h->state = HCA_ENDING;
+    h->state = HCACHELINK_ENDING;
     h->since_ns = snic_loop_now(h->dma->loop);
-    h->msg_due = HCA_END;
-    hca_host_send_all(h);
-    hca_host_kick(h);
+    h->msg_due = HCACHELINK_END;
+    hcachelink_host_send_all(h);
+    hcachelink_host_kick(h);
 }
 
 void *snic_hcachelink_host_fini(struct snic_hcachelink_host *h)
 {
-    SNIC_ASSERT((h->state == HCA_NONE || h->state == HCA_OVER) && !h->closed_due &&
+    SNIC_ASSERT((h->state == HCACHELINK_NONE || h->state == HCACHELINK_OVER) && !h->closed_due &&
                 snic_queue_empty(&h->finished));
     if (h->dma != NULL) {
         snic_loop_poller_remove(h->dma->loop, &h->poller);
-        hca_region_drop(h);
+        hcachelink_region_drop(h);
         if ((h->opts.flags & SNIC_HCACHELINK_SHARED) == 0)
             h->dma->events = (struct snic_dma_events){NULL, NULL, NULL, NULL};
     }
@@ -200,25 +202,25 @@ void *snic_hcachelink_host_fini(struct snic_hcachelink_host *h)
 
 int snic_hcachelink_submit(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req)
 {
-    int r = hca_req_check(h, req);
+    int r = hcachelink_req_check(h, req);
     if (r != 0)
         return r;
-    if ((h->state != HCA_OPENING && h->state != HCA_OPEN) || h->ending)
+    if ((h->state != HCACHELINK_OPENING && h->state != HCACHELINK_OPEN) || h->ending)
         return SNIC_EPIPE;
     memset(&req->page, 0, sizeof(req->page));
     req->at = 0;
     req->since_ns = 0;
-    req->step = HCA_GO;
+    req->step = HCACHELINK_GO;
     req->slot = SNIC_HCACHELINK__NO_SLOT;
-    r = hca_req_run(h, req);
+    r = hcachelink_req_run(h, req);
     if (r == 0 || !snic_queue_empty(&h->waiting)) {
-        hca_host_send_all(h);
-        hca_host_kick(h);
+        hcachelink_host_send_all(h);
+        hcachelink_host_kick(h);
     }
     return r;
 }
 
-static void hca_host_posted(struct snic_loop_msg *msg)
+static void hcachelink_host_posted(struct snic_loop_msg *msg)
 {
     struct snic_hcachelink_req *req = SNIC_CONTAINER(msg, struct snic_hcachelink_req, msg);
     int r = snic_hcachelink_submit(req->host, req);
@@ -232,7 +234,7 @@ void snic_hcachelink_post(struct snic_hcachelink_host *h, struct snic_loop *l,
                           struct snic_hcachelink_req *req)
 {
     req->host = h;
-    req->msg.fn = hca_host_posted;
+    req->msg.fn = hcachelink_host_posted;
     snic_loop_post(l, &req->msg);
 }
 
@@ -253,10 +255,10 @@ int snic_hcachelink_refused(const struct snic_hcachelink_host *h)
     return h->refused;
 }
 
-const struct snic_hcachelink_host_stats *snic_hcachelink_host_counters(
-    const struct snic_hcachelink_host *h)
+void snic_hcachelink_host_get_stats(const struct snic_hcachelink_host *h,
+                                    struct snic_hcachelink_host_stats *out)
 {
-    return &h->stats;
+    *out = h->stats;
 }
 
 int snic_hcachelink_host_check(const struct snic_hcachelink_host *h)
@@ -268,8 +270,8 @@ int snic_hcachelink_host_check(const struct snic_hcachelink_host *h)
         if (req == NULL)
             continue;
         taken++;
-        fsyncs += req->step == HCA_FSYNC;
-        if (req->slot != i || (req->step == HCA_READ && req->page.held == 0))
+        fsyncs += req->step == HCACHELINK_FSYNC;
+        if (req->slot != i || (req->step == HCACHELINK_READ && req->page.held == 0))
             return SNIC_ECORRUPT; /* L2 */
     }
     if (taken != h->taken || fsyncs != h->fsyncs || (fsyncs != 0 && fsyncs + 1 > h->credit))
@@ -280,7 +282,7 @@ int snic_hcachelink_host_check(const struct snic_hcachelink_host *h)
         if (req->page.held != 0 && req->op != SNIC_HCACHELINK_TRUNCATE)
             return SNIC_ECORRUPT; /* L1 */
     }
-    if (h->state == HCA_OVER && !(hca_host_quiet(h) && snic_queue_empty(&h->waiting)))
+    if (h->state == HCACHELINK_OVER && !(hcachelink_host_quiet(h) && snic_queue_empty(&h->waiting)))
         return SNIC_ECORRUPT; /* L4 */
     return 0;
 }

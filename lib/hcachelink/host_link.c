@@ -4,43 +4,43 @@
 
 #include "hcachelink/host_priv.h"
 
-void hca_host_kick(const struct snic_hcachelink_host *h)
+void hcachelink_host_kick(const struct snic_hcachelink_host *h)
 {
     if (h->sim)
         snic_loop_wake(h->dma->loop);
 }
 
-static void hca_finished(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req)
+static void hcachelink_finished(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req)
 {
     snic_queue_push(&h->finished, &req->node);
-    hca_host_kick(h);
+    hcachelink_host_kick(h);
 }
 
 /* ---- Sending ---- */
 
 /** 1, or 0 no room. To the dead: as good as sent. */
-static int hca_send(struct snic_hcachelink_host *h, const struct hca_message *m)
+static int hcachelink_send(struct snic_hcachelink_host *h, const struct hcachelink_message *m)
 {
     unsigned char msg[SNIC_HCACHELINK__BYTES];
-    hca_encode(msg, m);
+    hcachelink_encode(msg, m);
     return snic_dma_send(h->dma, msg, sizeof(msg)) != 0;
 }
 
-static int hca_send_link(struct snic_hcachelink_host *h)
+static int hcachelink_send_link(struct snic_hcachelink_host *h)
 {
-    struct hca_message m = {.type = h->msg_due};
-    if (h->msg_due == HCA_REGION) {
+    struct hcachelink_message m = {.type = h->msg_due};
+    if (h->msg_due == HCACHELINK_REGION) {
         m.a = h->key;
         m.b = h->region_bytes;
         m.c = h->epoch;
     }
-    if (!hca_send(h, &m))
+    if (!hcachelink_send(h, &m))
         return 0;
     h->msg_due = 0;
     return 1;
 }
 
-static uint32_t hca_slot_free(const struct snic_hcachelink_host *h)
+static uint32_t hcachelink_slot_free(const struct snic_hcachelink_host *h)
 {
     uint32_t i = 0;
     while (h->slots[i].req != NULL)
@@ -49,77 +49,77 @@ static uint32_t hca_slot_free(const struct snic_hcachelink_host *h)
 }
 
 /** The next request's message: 1, or 0 no room. */
-static int hca_send_next(struct snic_hcachelink_host *h, struct snic_queue *q)
+static int hcachelink_send_next(struct snic_hcachelink_host *h, struct snic_queue *q)
 {
-    struct snic_hcachelink_req *req = hca_req_of(q->first);
-    uint32_t i = hca_slot_free(h);
-    struct hca_message m;
-    hca_req_message(req, &m);
+    struct snic_hcachelink_req *req = hcachelink_req_of(q->first);
+    uint32_t i = hcachelink_slot_free(h);
+    struct hcachelink_message m;
+    hcachelink_req_message(req, &m);
     m.id = (uint64_t)(h->slots[i].generation + 1) << 16 | i;
-    if (!hca_send(h, &m))
+    if (!hcachelink_send(h, &m))
         return 0;
     (void)snic_queue_pop(q);
     h->slots[i].generation++;
     h->slots[i].req = req;
     h->taken++;
-    h->fsyncs += req->step == HCA_FSYNC;
+    h->fsyncs += req->step == HCACHELINK_FSYNC;
     req->slot = i;
     req->since_ns = snic_loop_now(h->dma->loop);
-    h->stats.fills += req->step == HCA_READ;
+    h->stats.fills += req->step == HCACHELINK_READ;
     return 1;
 }
 
-void hca_host_send_all(struct snic_hcachelink_host *h)
+void hcachelink_host_send_all(struct snic_hcachelink_host *h)
 {
     int room = 1;
-    if (h->msg_due != 0 && (h->msg_due == HCA_REGION || hca_host_quiet(h)))
-        room = hca_send_link(h);
+    if (h->msg_due != 0 && (h->msg_due == HCACHELINK_REGION || hcachelink_host_quiet(h)))
+        room = hcachelink_send_link(h);
     while (room && !snic_queue_empty(&h->sending) && h->taken < h->credit)
-        room = hca_send_next(h, &h->sending);
+        room = hcachelink_send_next(h, &h->sending);
     while (room && !snic_queue_empty(&h->syncing) && h->taken < h->credit &&
            h->fsyncs + 1 < h->credit) /* L3 */
-        room = hca_send_next(h, &h->syncing);
+        room = hcachelink_send_next(h, &h->syncing);
     if ((!room || !snic_queue_empty(&h->waiting)) && !h->retry.armed)
         snic_loop_arm(h->dma->loop, &h->retry, snic_loop_now(h->dma->loop) + h->opts.retry_ns);
-    if (!h->tick.armed && (h->state == HCA_OPENING || h->state == HCA_ENDING ||
-                           !hca_host_quiet(h) || !snic_queue_empty(&h->waiting)))
+    if (!h->tick.armed && (h->state == HCACHELINK_OPENING || h->state == HCACHELINK_ENDING ||
+                           !hcachelink_host_quiet(h) || !snic_queue_empty(&h->waiting)))
         snic_loop_arm(h->dma->loop, &h->tick,
                       snic_loop_now(h->dma->loop) + h->opts.timeout_ns / 8 + 1);
 }
 
-void hca_host_ahead(struct snic_hcachelink_host *h, uint64_t ino, uint64_t lpn)
+void hcachelink_host_ahead(struct snic_hcachelink_host *h, uint64_t ino, uint64_t lpn)
 {
-    struct hca_message m = {.type = HCA_AHEAD, .ino = ino, .a = lpn};
-    if (h->state == HCA_OPEN)
-        (void)hca_send(h, &m);
+    struct hcachelink_message m = {.type = HCACHELINK_AHEAD, .ino = ino, .a = lpn};
+    if (h->state == HCACHELINK_OPEN)
+        (void)hcachelink_send(h, &m);
 }
 
 void snic_hcachelink_hint(struct snic_hcachelink_host *h, uint64_t ino, uint64_t lpn,
                           uint32_t count)
 {
-    struct hca_message m = {.type = HCA_MISSED, .ino = ino, .a = lpn, .b = count};
+    struct hcachelink_message m = {.type = HCACHELINK_MISSED, .ino = ino, .a = lpn, .b = count};
     if (count == 0)
-        hca_host_ahead(h, ino, lpn);
-    else if (h->state == HCA_OPEN)
-        (void)hca_send(h, &m);
+        hcachelink_host_ahead(h, ino, lpn);
+    else if (h->state == HCACHELINK_OPEN)
+        (void)hcachelink_send(h, &m);
 }
 
 /* ---- The end ---- */
 
-static void hca_abort_all(struct snic_hcachelink_host *h, struct snic_queue *q, int reason)
+static void hcachelink_abort_all(struct snic_hcachelink_host *h, struct snic_queue *q, int reason)
 {
     struct snic_node *n;
     while ((n = snic_queue_pop(q)) != NULL) {
-        hca_req_abort(h, hca_req_of(n), reason);
-        hca_finished(h, hca_req_of(n));
+        hcachelink_req_abort(h, hcachelink_req_of(n), reason);
+        hcachelink_finished(h, hcachelink_req_of(n));
     }
 }
 
-void hca_host_over(struct snic_hcachelink_host *h, int reason)
+void hcachelink_host_over(struct snic_hcachelink_host *h, int reason)
 {
-    if (h->state == HCA_OVER || h->state == HCA_NONE)
+    if (h->state == HCACHELINK_OVER || h->state == HCACHELINK_NONE)
         return;
-    h->state = HCA_OVER; /* L4 */
+    h->state = HCACHELINK_OVER; /* L4 */
     h->reason = reason;
     h->msg_due = 0;
     h->ending = 0;
@@ -129,91 +129,95 @@ void hca_host_over(struct snic_hcachelink_host *h, int reason)
         if (req == NULL)
             continue;
         h->slots[i].req = NULL;
-        hca_req_abort(h, req, reason);
-        hca_finished(h, req);
+        hcachelink_req_abort(h, req, reason);
+        hcachelink_finished(h, req);
     }
     h->taken = 0;
     h->fsyncs = 0;
-    hca_abort_all(h, &h->sending, reason);
-    hca_abort_all(h, &h->syncing, reason);
-    hca_abort_all(h, &h->waiting, reason);
+    hcachelink_abort_all(h, &h->sending, reason);
+    hcachelink_abort_all(h, &h->syncing, reason);
+    hcachelink_abort_all(h, &h->waiting, reason);
     snic_loop_cancel(h->dma->loop, &h->retry);
     snic_loop_cancel(h->dma->loop, &h->tick);
     snic_dma_unregister(h->dma, h->key);
     h->closed_due = 1;
-    hca_host_kick(h);
+    hcachelink_host_kick(h);
 }
 
 /* ---- Time ---- */
 
-void hca_host_retry(struct snic_timer *t, uint64_t now_ns)
+void hcachelink_host_retry(struct snic_timer *t, uint64_t now_ns)
 {
     struct snic_hcachelink_host *h = SNIC_CONTAINER(t, struct snic_hcachelink_host, retry);
     (void)now_ns;
     h->retry_due = 1;
-    hca_host_kick(h);
+    hcachelink_host_kick(h);
 }
 
-static int hca_late(const struct snic_hcachelink_host *h, uint64_t since_ns, uint64_t now_ns)
+static int hcachelink_late(const struct snic_hcachelink_host *h, uint64_t since_ns, uint64_t now_ns)
 {
     return now_ns - snic_min_u64(since_ns, now_ns) > h->opts.timeout_ns;
 }
 
 /** Nothing has been heard since the oldest of @p q came there. */
-static int hca_queue_late(const struct snic_hcachelink_host *h, const struct snic_queue *q,
-                          uint64_t now_ns)
+static int hcachelink_queue_late(const struct snic_hcachelink_host *h, const struct snic_queue *q,
+                                 uint64_t now_ns)
 {
     return !snic_queue_empty(q) &&
-           hca_late(h, snic_max_u64(hca_req_of(q->first)->since_ns, h->heard_ns), now_ns);
+           hcachelink_late(h, snic_max_u64(hcachelink_req_of(q->first)->since_ns, h->heard_ns),
+                           now_ns);
 }
 
 /** The DPU is silent, though it owes an answer. */
-static int hca_silent(const struct snic_hcachelink_host *h, uint64_t now_ns)
+static int hcachelink_silent(const struct snic_hcachelink_host *h, uint64_t now_ns)
 {
-    int late = h->state == HCA_OPENING && hca_late(h, h->since_ns, now_ns);
-    late |= h->state == HCA_ENDING && hca_late(h, snic_max_u64(h->since_ns, h->heard_ns), now_ns);
+    int late = h->state == HCACHELINK_OPENING && hcachelink_late(h, h->since_ns, now_ns);
+    late |= h->state == HCACHELINK_ENDING &&
+            hcachelink_late(h, snic_max_u64(h->since_ns, h->heard_ns), now_ns);
     for (uint32_t i = 0; i < SNIC_HCACHELINK__TASKS_MAX; i++)
         late |= h->slots[i].req != NULL &&
-                hca_late(h, snic_max_u64(h->slots[i].req->since_ns, h->heard_ns), now_ns);
-    return late || hca_queue_late(h, &h->sending, now_ns) || hca_queue_late(h, &h->syncing, now_ns);
+                hcachelink_late(h, snic_max_u64(h->slots[i].req->since_ns, h->heard_ns), now_ns);
+    return late || hcachelink_queue_late(h, &h->sending, now_ns) ||
+           hcachelink_queue_late(h, &h->syncing, now_ns);
 }
 
-void hca_host_tick(struct snic_timer *t, uint64_t now_ns)
+void hcachelink_host_tick(struct snic_timer *t, uint64_t now_ns)
 {
     struct snic_hcachelink_host *h = SNIC_CONTAINER(t, struct snic_hcachelink_host, tick);
     struct snic_queue waiting = h->waiting;
     struct snic_node *n;
-    struct hca_message alive = {.type = HCA_ALIVE};
-    if (hca_silent(h, now_ns)) { /* L2: what it may still write is not ours any more */
-        hca_host_over(h, SNIC_ETIMEDOUT);
+    struct hcachelink_message alive = {.type = HCACHELINK_ALIVE};
+    if (hcachelink_silent(h, now_ns)) { /* L2: what it may still write is not ours any more */
+        hcachelink_host_over(h, SNIC_ETIMEDOUT);
         return;
     }
-    if (h->state == HCA_ENDING || h->taken != 0) /* what it does may take it longer than that */
-        (void)hca_send(h, &alive);
+    if (h->state == HCACHELINK_ENDING ||
+        h->taken != 0) /* what it does may take it longer than that */
+        (void)hcachelink_send(h, &alive);
     h->waiting = (struct snic_queue){NULL, NULL};
     while ((n = snic_queue_pop(&waiting)) != NULL) {
-        struct snic_hcachelink_req *req = hca_req_of(n);
-        if (!hca_late(h, req->since_ns, now_ns)) {
+        struct snic_hcachelink_req *req = hcachelink_req_of(n);
+        if (!hcachelink_late(h, req->since_ns, now_ns)) {
             snic_queue_push(&h->waiting, n);
             continue;
         }
-        hca_req_abort(h, req, SNIC_ETIMEDOUT);
-        hca_finished(h, req);
+        hcachelink_req_abort(h, req, SNIC_ETIMEDOUT);
+        hcachelink_finished(h, req);
     }
-    hca_host_send_all(h); /* the next tick */
+    hcachelink_host_send_all(h); /* the next tick */
 }
 
 /* ---- The poller ---- */
 
 /** Did something; -1: the closed event, after which the half may be gone. */
-static int hca_deliver(struct snic_hcachelink_host *h)
+static int hcachelink_deliver(struct snic_hcachelink_host *h)
 {
     struct snic_queue now = h->finished;
     struct snic_node *n;
     int did = 0;
     h->finished = (struct snic_queue){NULL, NULL};
     for (; (n = snic_queue_pop(&now)) != NULL; did++) {
-        struct snic_hcachelink_req *req = hca_req_of(n);
+        struct snic_hcachelink_req *req = hcachelink_req_of(n);
         req->done(req);
     }
     if (h->opened_due) {
@@ -231,18 +235,18 @@ static int hca_deliver(struct snic_hcachelink_host *h)
     return did;
 }
 
-static void hca_try_again(struct snic_hcachelink_host *h)
+static void hcachelink_try_again(struct snic_hcachelink_host *h)
 {
     struct snic_queue now = h->waiting;
     struct snic_node *n;
     h->retry_due = 0;
     h->waiting = (struct snic_queue){NULL, NULL};
     while ((n = snic_queue_pop(&now)) != NULL)
-        if (hca_req_run(h, hca_req_of(n)))
-            hca_finished(h, hca_req_of(n));
+        if (hcachelink_req_run(h, hcachelink_req_of(n)))
+            hcachelink_finished(h, hcachelink_req_of(n));
 }
 
-int hca_host_poll(struct snic_loop_poller *p, int sleeping)
+int hcachelink_host_poll(struct snic_loop_poller *p, int sleeping)
 {
     struct snic_hcachelink_host *h = SNIC_CONTAINER(p, struct snic_hcachelink_host, poller);
     int did = 0;
@@ -250,32 +254,32 @@ int hca_host_poll(struct snic_loop_poller *p, int sleeping)
     if (sleeping)
         return !snic_queue_empty(&h->finished) || h->closed_due || h->opened_due ||
                (h->retry_due && !snic_queue_empty(&h->waiting));
-    if (h->retry_due && h->state != HCA_OVER) {
+    if (h->retry_due && h->state != HCACHELINK_OVER) {
         did = !snic_queue_empty(&h->waiting);
-        hca_try_again(h);
-        hca_host_send_all(h);
+        hcachelink_try_again(h);
+        hcachelink_host_send_all(h);
     }
-    r = hca_deliver(h);
-    if (r >= 0 && h->state != HCA_OVER)
-        hca_host_send_all(h);
+    r = hcachelink_deliver(h);
+    if (r >= 0 && h->state != HCACHELINK_OVER)
+        hcachelink_host_send_all(h);
     return did || r != 0;
 }
 
 /* ---- What we hear ---- */
 
-static void hca_opened(struct snic_hcachelink_host *h, const struct hca_message *m)
+static void hcachelink_opened(struct snic_hcachelink_host *h, const struct hcachelink_message *m)
 {
     if (m->result < 0) {
         h->keep = 1;
-        hca_host_over(h, m->result);
+        hcachelink_host_over(h, m->result);
         return;
     }
     if (m->a < 2 || m->a > SNIC_HCACHELINK__TASKS_MAX) {
-        hca_host_over(h, SNIC_EPROTO);
+        hcachelink_host_over(h, SNIC_EPROTO);
         return;
     }
     h->credit = (uint32_t)snic_min_u64(m->a, h->opts.requests_max);
-    h->state = HCA_OPEN;
+    h->state = HCACHELINK_OPEN;
     h->opened_due = !h->ending;
     if (h->ending) {
         h->ending = 0;
@@ -283,34 +287,34 @@ static void hca_opened(struct snic_hcachelink_host *h, const struct hca_message 
     }
 }
 
-static void hca_done(struct snic_hcachelink_host *h, const struct hca_message *m)
+static void hcachelink_done(struct snic_hcachelink_host *h, const struct hcachelink_message *m)
 {
     uint64_t i = m->id & 0xffff;
     struct snic_hcachelink_req *req;
-    if (m->id == 0 && h->state == HCA_OPENING && h->msg_due == 0) {
-        hca_opened(h, m);
+    if (m->id == 0 && h->state == HCACHELINK_OPENING && h->msg_due == 0) {
+        hcachelink_opened(h, m);
         return;
     }
-    if (m->id == 0 && h->state == HCA_ENDING && h->msg_due == 0) {
+    if (m->id == 0 && h->state == HCACHELINK_ENDING && h->msg_due == 0) {
         h->keep = m->result < 0;
-        hca_host_over(h, m->result);
+        hcachelink_host_over(h, m->result);
         return;
     }
     if (i >= SNIC_HCACHELINK__TASKS_MAX || h->slots[i].req == NULL ||
         m->id >> 16 != h->slots[i].generation) {
-        hca_host_over(h, SNIC_EPROTO);
+        hcachelink_host_over(h, SNIC_EPROTO);
         return;
     }
     req = h->slots[i].req;
     h->slots[i].req = NULL;
     h->taken--;
-    h->fsyncs -= req->step == HCA_FSYNC;
+    h->fsyncs -= req->step == HCACHELINK_FSYNC;
     h->retry_due = 1;
-    if (hca_req_answered(h, req, m->result))
-        hca_finished(h, req);
+    if (hcachelink_req_answered(h, req, m->result))
+        hcachelink_finished(h, req);
 }
 
-static void hca_refused(struct snic_hcachelink_host *h, int32_t result)
+static void hcachelink_refused(struct snic_hcachelink_host *h, int32_t result)
 {
     h->refused = result;
     h->retry_due = 1; /* L7 */
@@ -320,28 +324,28 @@ static void hca_refused(struct snic_hcachelink_host *h, int32_t result)
 void snic_hcachelink_host_recv(void *ctx, const void *msg, uint32_t size)
 {
     struct snic_hcachelink_host *h = ctx;
-    struct hca_message m;
-    int r = hca_decode(&m, msg, size);
-    if (h->state == HCA_OVER || h->state == HCA_NONE)
+    struct hcachelink_message m;
+    int r = hcachelink_decode(&m, msg, size);
+    if (h->state == HCACHELINK_OVER || h->state == HCACHELINK_NONE)
         return;
     if (r == SNIC_ENOENT) {
         h->stats.strays++;
         return;
     }
     h->heard_ns = snic_loop_now(h->dma->loop);
-    if (r == 0 && m.type == HCA_DONE)
-        hca_done(h, &m);
-    else if (r == 0 && m.type == HCA_ALIVE)
+    if (r == 0 && m.type == HCACHELINK_DONE)
+        hcachelink_done(h, &m);
+    else if (r == 0 && m.type == HCACHELINK_ALIVE)
         return;
-    else if (r == 0 && m.type == HCA_REFUSED)
-        hca_refused(h, m.result);
-    else if (r == 0 && m.type == HCA_FAILED && m.result < 0)
-        hca_host_over(h, m.result);
+    else if (r == 0 && m.type == HCACHELINK_REFUSED)
+        hcachelink_refused(h, m.result);
+    else if (r == 0 && m.type == HCACHELINK_FAILED && m.result < 0)
+        hcachelink_host_over(h, m.result);
     else
-        hca_host_over(h, SNIC_EPROTO);
-    if (h->state != HCA_OVER)
-        hca_host_send_all(h);
-    hca_host_kick(h);
+        hcachelink_host_over(h, SNIC_EPROTO);
+    if (h->state != HCACHELINK_OVER)
+        hcachelink_host_send_all(h);
+    hcachelink_host_kick(h);
 }
 
 void snic_hcachelink_host_doorbell(void *ctx, uint32_t id)
@@ -351,11 +355,11 @@ void snic_hcachelink_host_doorbell(void *ctx, uint32_t id)
         return;
     h->stats.wakes++;
     h->retry_due = 1;
-    hca_host_kick(h);
+    hcachelink_host_kick(h);
 }
 
 void snic_hcachelink_host_death(void *ctx, enum snic_dma_death cause)
 {
     (void)cause;
-    hca_host_over(ctx, SNIC_EPEERDEAD);
+    hcachelink_host_over(ctx, SNIC_EPEERDEAD);
 }

@@ -30,16 +30,22 @@
 
 #include "hcachelink/hcachelink_priv.h"
 
-enum { HCA_NONE, HCA_OPENING, HCA_OPEN, HCA_ENDING, HCA_OVER };
+enum { HCACHELINK_NONE, HCACHELINK_OPENING, HCACHELINK_OPEN, HCACHELINK_ENDING, HCACHELINK_OVER };
 
 /* req.step besides the types of messages: where an answer or a wake-up continues. */
-enum { HCA_GO = 0, HCA_FILLED = 32, HCA_BEHIND = 33, HCA_BEHIND_AGAIN = 34, HCA_CUT = 35 };
+enum {
+    HCACHELINK_GO = 0,
+    HCACHELINK_FILLED = 32,
+    HCACHELINK_BEHIND = 33,
+    HCACHELINK_BEHIND_AGAIN = 34,
+    HCACHELINK_CUT = 35
+};
 
 /* req.slot when it has none. */
 #define SNIC_HCACHELINK__NO_SLOT UINT32_MAX
 #define SNIC_HCACHELINK__ARMED (UINT32_MAX - 1) /* the DPU has been notified that it waits */
 
-struct hca_slot {
+struct hcachelink_slot {
     struct snic_hcachelink_req *req; /* NULL: free */
     uint32_t generation;
 };
@@ -72,45 +78,47 @@ struct snic_hcachelink_host {
     uint8_t retry_due; /* waiting requests may try again */
     uint8_t sim;
     struct snic_queue sending, syncing, waiting, finished;
-    struct hca_slot slots[SNIC_HCACHELINK__TASKS_MAX];
+    struct hcachelink_slot slots[SNIC_HCACHELINK__TASKS_MAX];
     struct snic_timer retry, tick;
     struct snic_loop_poller poller;
 };
 
 /* ---- host_link.c ---- */
 
-void hca_host_kick(const struct snic_hcachelink_host *h);
+void hcachelink_host_kick(const struct snic_hcachelink_host *h);
 /* Send what is to be sent, as far as there is room. */
-void hca_host_send_all(struct snic_hcachelink_host *h);
+void hcachelink_host_send_all(struct snic_hcachelink_host *h);
 /* It is over; all requests end with @p reason. */
-void hca_host_over(struct snic_hcachelink_host *h, int reason);
-int hca_host_poll(struct snic_loop_poller *p, int sleeping);
-void hca_host_retry(struct snic_timer *t, uint64_t now_ns);
-void hca_host_tick(struct snic_timer *t, uint64_t now_ns);
+void hcachelink_host_over(struct snic_hcachelink_host *h, int reason);
+int hcachelink_host_poll(struct snic_loop_poller *p, int sleeping);
+void hcachelink_host_retry(struct snic_timer *t, uint64_t now_ns);
+void hcachelink_host_tick(struct snic_timer *t, uint64_t now_ns);
 /* The reader has reached a marked page. Best effort. */
-void hca_host_ahead(struct snic_hcachelink_host *h, uint64_t ino, uint64_t lpn);
+void hcachelink_host_ahead(struct snic_hcachelink_host *h, uint64_t ino, uint64_t lpn);
 
 /* ---- host_req.c ---- */
 
 /* 0, or SNIC_EINVAL. */
-int hca_req_check(const struct snic_hcachelink_host *h, const struct snic_hcachelink_req *req);
+int hcachelink_req_check(const struct snic_hcachelink_host *h,
+                         const struct snic_hcachelink_req *req);
 /* Continue: 1 finished, result is set; 0 it is in one of the queues. */
-int hca_req_run(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req);
+int hcachelink_req_run(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req);
 /* The DPU has answered; as run. */
-int hca_req_answered(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req,
-                     int32_t result);
+int hcachelink_req_answered(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req,
+                            int32_t result);
 /* Its message to the DPU. */
-void hca_req_message(const struct snic_hcachelink_req *req, struct hca_message *m);
+void hcachelink_req_message(const struct snic_hcachelink_req *req, struct hcachelink_message *m);
 /* Give back what it holds; its result is @p result. */
-void hca_req_abort(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req, int result);
+void hcachelink_req_abort(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req,
+                          int result);
 
 /* No request is at the DPU, or to be sent to it. */
-static inline int hca_host_quiet(const struct snic_hcachelink_host *h)
+static inline int hcachelink_host_quiet(const struct snic_hcachelink_host *h)
 {
     return h->taken == 0 && snic_queue_empty(&h->sending) && snic_queue_empty(&h->syncing);
 }
 
-static inline struct snic_hcachelink_req *hca_req_of(struct snic_node *n)
+static inline struct snic_hcachelink_req *hcachelink_req_of(struct snic_node *n)
 {
     return SNIC_CONTAINER(n, struct snic_hcachelink_req, node);
 }

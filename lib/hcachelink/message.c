@@ -4,7 +4,8 @@
 
 #include "hcachelink/hcachelink_priv.h"
 
-void hca_encode(unsigned char out[SNIC_HCACHELINK__BYTES], const struct hca_message *m)
+void hcachelink_encode(unsigned char out[SNIC_HCACHELINK__BYTES],
+                       const struct hcachelink_message *m)
 {
     memset(out, 0, SNIC_HCACHELINK__BYTES);
     snic_put_le32(out, SNIC_HCACHELINK__MAGIC);
@@ -18,7 +19,7 @@ void hca_encode(unsigned char out[SNIC_HCACHELINK__BYTES], const struct hca_mess
     snic_put_le32(out + 48, (uint32_t)m->result);
 }
 
-int hca_decode(struct hca_message *m, const void *in, uint32_t size)
+int hcachelink_decode(struct hcachelink_message *m, const void *in, uint32_t size)
 {
     const unsigned char *p = in;
     if (size < 8 || snic_get_le32(p) != SNIC_HCACHELINK__MAGIC)
@@ -27,12 +28,14 @@ int hca_decode(struct hca_message *m, const void *in, uint32_t size)
         return SNIC_EVERSION;
     if (size != SNIC_HCACHELINK__BYTES || snic_get_le32(p + 52) != 0 || snic_get_le64(p + 56) != 0)
         return SNIC_EPROTO;
-    *m = (struct hca_message){.type = snic_get_le16(p + 6),
-                              .result = (int32_t)snic_get_le32(p + 48),
-                              .id = snic_get_le64(p + 8),
-                              .ino = snic_get_le64(p + 16),
-                              .a = snic_get_le64(p + 24),
-                              .b = snic_get_le64(p + 32),
-                              .c = snic_get_le64(p + 40)};
-    return m->type < HCA_REGION || m->type > HCA_REFUSED || m->result > 0 ? SNIC_EPROTO : 0;
+    *m = (struct hcachelink_message){.type = snic_get_le16(p + 6),
+                                     .result = (int32_t)snic_get_le32(p + 48),
+                                     .id = snic_get_le64(p + 8),
+                                     .ino = snic_get_le64(p + 16),
+                                     .a = snic_get_le64(p + 24),
+                                     .b = snic_get_le64(p + 32),
+                                     .c = snic_get_le64(p + 40)};
+    return m->type < HCACHELINK_REGION || m->type > HCACHELINK_REFUSED || m->result > 0
+               ? SNIC_EPROTO
+               : 0;
 }

@@ -66,13 +66,19 @@ static const kvfs_run_fn kvfs_own_runs[KVFS_OWN_KINDS] = {
 
 /* ---- Options and memory ---- */
 
-static int kvfs_opts(struct snic_kvfs_opts *o, const struct snic_kvfs_opts *from)
+/* All options, defaults filled in. Which one is wrong, and how; NULL: none. */
+static const char *kvfs_opts_fill(struct snic_kvfs_opts *o, const struct snic_kvfs_opts *from)
 {
     *o = (struct snic_kvfs_opts){.opts_size = sizeof(*o)};
-    if (snic_opts_copy(o, sizeof(*o), from) != 0 || o->session_id == 0 || o->reserved != 0 ||
-        (o->flags & ~(SNIC_KVFS_READ_ONLY | SNIC_KVFS_NO_ATIME | SNIC_KVFS_NO_DIRATIME |
+    if (snic_opts_copy(o, sizeof(*o), from) != 0)
+        return "opts_size: not the struct's, or an unknown option is set";
+    if ((o->flags & ~(SNIC_KVFS_READ_ONLY | SNIC_KVFS_NO_ATIME | SNIC_KVFS_NO_DIRATIME |
                       SNIC_KVFS_STRICT_ATIME)) != 0)
-        return SNIC_EINVAL;
+        return "flags: unknown bits";
+    if (o->reserved != 0)
+        return "reserved: not 0";
+    if (o->session_id == 0)
+        return "session_id: 0";
     o->requests_max = o->requests_max == 0 ? 1024 : o->requests_max;
     o->inodes_max = o->inodes_max == 0 ? 65536 : o->inodes_max;
     o->locks_max = o->locks_max == 0 ? 16384 : o->locks_max;
@@ -80,14 +86,27 @@ static int kvfs_opts(struct snic_kvfs_opts *o, const struct snic_kvfs_opts *from
     o->times_ns = o->times_ns == 0 ? 1000000000U : o->times_ns;
     o->lease_ns = o->lease_ns == 0 ? 10000000000U : o->lease_ns;
     o->heartbeat_ns = o->heartbeat_ns == 0 ? 1000000000U : o->heartbeat_ns;
-    if (o->requests_max > KVFS_REQUESTS_MAX || o->inodes_max > 1U << 30 ||
-        o->locks_max > 1U << 30 || o->cache_bytes > 1ULL << 40 || o->heartbeat_ns >= o->lease_ns ||
-        o->lease_ns > SNIC_KVFS__TIME_MAX || o->times_ns > SNIC_KVFS__TIME_MAX)
-        return SNIC_EINVAL;
-    return 0;
+    if (o->requests_max > KVFS_REQUESTS_MAX)
+        return "requests_max: above 65536";
+    if (o->inodes_max > 1U << 30)
+        return "inodes_max: above 2^30";
+    if (o->locks_max > 1U << 30)
+        return "locks_max: above 2^30";
+    if (o->cache_bytes > 1ULL << 40)
+        return "cache_bytes: above 2^40";
+    if (o->times_ns > SNIC_KVFS__TIME_MAX)
+        return "times_ns: above 2^62";
+    if (o->lease_ns > SNIC_KVFS__TIME_MAX)
+        return "lease_ns: above 2^62";
+    return o->heartbeat_ns >= o->lease_ns ? "heartbeat_ns: not less than lease_ns" : NULL;
 }
 
-/* Measures (base NULL) or places. */
+const char *snic_kvfs_opts_wrong(const struct snic_kvfs_opts *o)
+{
+    struct snic_kvfs_opts full;
+    return kvfs_opts_fill(&full, o);
+}
+
 static void kvfs_place(struct snic_arena *a, const struct snic_kvfs_opts *o, struct snic_kvfs **out)
 {
     struct snic_kvfs measured = {0};
@@ -113,7 +132,7 @@ size_t snic_kvfs_memsize(const struct snic_kvfs_opts *opts)
     struct snic_arena a = {0};
     struct snic_kvfs_opts o;
     struct snic_kvfs *k;
-    if (kvfs_opts(&o, opts) != 0)
+    if (kvfs_opts_fill(&o, opts) != NULL)
         return 0;
     kvfs_place(&a, &o, &k);
     return a.used == SIZE_MAX ? 0 : a.used;
@@ -146,8 +165,7 @@ int snic_kvfs_init(struct snic_kvfs **out, void *mem, size_t size,
     struct snic_arena a = {.base = mem, .size = size};
     struct snic_kvfs_opts o;
     struct snic_kvfs *k;
-    int rc = kvfs_opts(&o, opts);
-    if (rc != 0 || (uintptr_t)mem % SNIC_KVFS_ALIGN != 0)
+    if (kvfs_opts_fill(&o, opts) != NULL || (uintptr_t)mem % SNIC_KVFS_ALIGN != 0)
         return SNIC_EINVAL;
     if (size < snic_kvfs_memsize(opts))
         return SNIC_ENOSPC;

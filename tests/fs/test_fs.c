@@ -274,19 +274,34 @@ static void test_fs_bad_options_refused(void **state)
     struct snic_fs *fs = NULL;
     assert_int_equal(snic_fs_init(&fs, mem, size - 1, g.loop, g.kv, &o), SNIC_ENOSPC);
     o.wall = NULL;
-    assert_int_equal(snic_fs_memsize(&o), 0);
     assert_int_equal(snic_fs_init(&fs, mem, size, g.loop, g.kv, &o), SNIC_EINVAL);
-    o = options(&g);
-    o.session_id = 0;
-    assert_int_equal(snic_fs_memsize(&o), 0);
-    o = options(&g);
-    o.reserved = 1;
-    assert_int_equal(snic_fs_memsize(&o), 0);
-    o = options(&g);
-    o.flags = 1u << 31;
-    assert_int_equal(snic_fs_memsize(&o), 0);
     assert_null(fs);
     support_guard_free(mem);
+    {
+        struct snic_fs_opts good = options(&g);
+        assert_null(snic_fs_opts_wrong(&good));
+#define WRONG(field, value, name)                                                                  \
+    do {                                                                                           \
+        struct snic_fs_opts bad = good;                                                            \
+        bad.field = value;                                                                         \
+        support_names(snic_fs_opts_wrong(&bad), name);                                             \
+        assert_int_equal(snic_fs_memsize(&bad), 0);                                                \
+    } while (0)
+        WRONG(opts_size, 3, "opts_size");
+        WRONG(wall, NULL, "wall");
+        WRONG(reserved, 1, "reserved");
+        WRONG(session_id, 0, "session_id");
+        WRONG(flags, 1u << 31, "flags");
+        WRONG(requests_max, 65537, "requests_max");
+        WRONG(inodes_max, (1u << 30) + 1, "inodes_max");
+        WRONG(locks_max, (1u << 30) + 1, "locks_max");
+        WRONG(cache_bytes, (1ull << 40) + 1, "cache_bytes");
+        WRONG(times_ns, (1ull << 62) + 1, "times_ns");
+        WRONG(lease_ns, (1ull << 62) + 1, "lease_ns");
+        WRONG(lease_ns, 1000000000, "heartbeat_ns");
+        WRONG(heartbeat_ns, 10000000000, "heartbeat_ns");
+#undef WRONG
+    }
     rig_close(&g);
 }
 

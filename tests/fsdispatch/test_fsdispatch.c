@@ -323,15 +323,23 @@ static void test_fsdispatch_waiting_locks_end(void **state)
 
 static void test_fsdispatch_bad_options_refused(void **state)
 {
-    struct snic_fsdispatch_opts o = {.opts_size = sizeof(o), .commands = 131072};
     (void)state;
-    assert_true(snic_fsdispatch_memsize(&o) > 0);
-    o.commands++;
-    assert_int_equal(snic_fsdispatch_memsize(&o), 0);
-    o.commands *= 10;
-    assert_int_equal(snic_fsdispatch_memsize(&o), 0);
-    o.commands = 0;
-    assert_int_equal(snic_fsdispatch_memsize(&o), 0);
+    {
+        struct snic_fsdispatch_opts good = {.opts_size = sizeof(good), .commands = 131072};
+        assert_null(snic_fsdispatch_opts_wrong(&good));
+#define WRONG(field, value, name)                                                                  \
+    do {                                                                                           \
+        struct snic_fsdispatch_opts bad = good;                                                    \
+        bad.field = value;                                                                         \
+        support_names(snic_fsdispatch_opts_wrong(&bad), name);                                     \
+        assert_int_equal(snic_fsdispatch_memsize(&bad), 0);                                        \
+    } while (0)
+        WRONG(opts_size, 3, "opts_size");
+        WRONG(commands, 131073, "commands");
+        WRONG(commands, 1310720, "commands");
+        WRONG(commands, 0, "commands");
+#undef WRONG
+    }
 }
 
 int main(int argc, char **argv)

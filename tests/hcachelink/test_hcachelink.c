@@ -63,7 +63,7 @@ static void test_hcachelink_flush_keeps_the_size(void **state)
     assert_int_equal(rig_op(&g, SNIC_HCACHELINK_DROP, ino, 0, 0, NULL), 0);
     assert_int_equal(rig_op(&g, SNIC_HCACHELINK_READ, ino, 0, RIG_PAGE, out), RIG_PAGE);
     rig_settle(&g, 5000000);
-    assert_true(snic_hcachelink_dpu_counters(g.dpu)->fetches > 0);
+    assert_true(rig_dpu_stats(g.dpu).fetches > 0);
     assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, ino, 3 * RIG_PAGE, 3, page), 3);
     assert_int_equal(rig_op(&g, SNIC_HCACHELINK_FSYNC, ino, 0, 0, NULL), 0);
     assert_int_equal(snic_fs_get(g.fs, "/a", file, sizeof(file)), 3 * RIG_PAGE + 7);
@@ -147,11 +147,9 @@ static void test_hcachelink_more_than_the_region(void **state)
                          RIG_PAGE);
         assert_memory_equal(out, page, RIG_PAGE);
     }
-    print_message("%u waits, %u fills, %u prefetched\n",
-                  (unsigned)snic_hcachelink_host_counters(g.host)->waits,
-                  (unsigned)snic_hcachelink_host_counters(g.host)->fills,
-                  (unsigned)snic_hcachelink_dpu_counters(g.dpu)->fetches);
-    assert_true(snic_hcachelink_host_counters(g.host)->fills < 256);
+    print_message("%u waits, %u fills, %u prefetched\n", (unsigned)rig_host_stats(g.host).waits,
+                  (unsigned)rig_host_stats(g.host).fills, (unsigned)rig_dpu_stats(g.dpu).fetches);
+    assert_true(rig_host_stats(g.host).fills < 256);
     rig_close(&g);
 }
 
@@ -242,7 +240,7 @@ static void test_hcachelink_dpu_dies_and_nothing_is_lost(void **state)
         assert_int_equal(rig_op(&g, SNIC_HCACHELINK_FSYNC, ino, 0, 0, NULL), 0);
         assert_int_equal(snic_fs_get(g.fs, "/a", file, sizeof(file)), 4 * RIG_PAGE);
         assert_memory_equal(file, page, 4 * RIG_PAGE);
-        assert_int_equal(snic_hcachelink_host_counters(g.host)->moved, 1);
+        assert_int_equal(rig_host_stats(g.host).moved, 1);
         rig_close(&g);
     }
 }
@@ -360,7 +358,7 @@ static void test_hcachelink_unlinked_file_comes_to_rest(void **state)
     assert_int_equal(snic_fs_call(g.fs, &release), 0);
     assert_int_equal(snic_fs_call(g.fs, &k), 0);
     rig_settle(&g, 200000000);
-    assert_int_equal(snic_hcachelink_dpu_counters(g.dpu)->orphans, 1);
+    assert_int_equal(rig_dpu_stats(g.dpu).orphans, 1);
     region = snic_hcachelink_host_region(g.host, &size, &epoch);
     assert_int_equal(snic_hcache_check(region, size, &c), 0);
     assert_int_equal(c.dirty + c.flights, 0);
@@ -456,7 +454,7 @@ static void test_hcachelink_checksum_is_verified_before_the_write(void **state)
     rig_fill(page, sizeof(page), 10);
     assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, ino, 0, RIG_PAGE, page), RIG_PAGE);
     assert_int_equal(rig_op(&g, SNIC_HCACHELINK_FSYNC, ino, 0, 0, NULL), SNIC_ECORRUPT);
-    assert_int_equal(snic_hcachelink_dpu_counters(g.dpu)->mismatches, 1);
+    assert_int_equal(rig_dpu_stats(g.dpu).mismatches, 1);
     assert_int_equal(rig_op(&g, SNIC_HCACHELINK_FSYNC, ino, 0, 0, NULL), 0);
     rig_close(&g);
 }
@@ -493,7 +491,7 @@ static void test_hcachelink_many_requests_few_tasks(void **state)
         assert_null(req[i].ctx);
         assert_int_equal(req[i].result, i % 3 == 0 ? 0 : 64);
     }
-    assert_int_equal(snic_hcachelink_dpu_counters(g.dpu)->refused, 0);
+    assert_int_equal(rig_dpu_stats(g.dpu).refused, 0);
     rig_close(&g);
 }
 

@@ -50,7 +50,7 @@ static void test_hcachelink_write_beyond_the_end(void **state)
     assert_int_equal(rig_op(&g, SNIC_HCACHELINK_WRITE, ino, 0, 100, page), 100);
     assert_int_equal(rig_op(&g, SNIC_HCACHELINK_FLUSH, ino, 0, 0, NULL), 0);
     assert_int_equal(rig_op(&g, SNIC_HCACHELINK_DROP, ino, 0, 0, NULL), 0);
-    fills = snic_hcachelink_host_counters(g.host)->fills;
+    fills = rig_host_stats(g.host).fills;
     for (uint64_t at = 2 * RIG_PAGE; at < 4 * RIG_PAGE; at += 1000) {
         struct snic_hcachelink_req w = {.op = SNIC_HCACHELINK_WRITE,
                                         .flags = SNIC_HCACHELINK_BEYOND,
@@ -60,7 +60,7 @@ static void test_hcachelink_write_beyond_the_end(void **state)
                                         .data = page};
         assert_int_equal(rig_call(&g, &w), 1000);
     }
-    assert_int_equal(snic_hcachelink_host_counters(g.host)->fills, fills);
+    assert_int_equal(rig_host_stats(g.host).fills, fills);
     { /* the page that the old end is in is read, though the write is behind the end */
         struct snic_hcachelink_req w = {.op = SNIC_HCACHELINK_WRITE,
                                         .flags = SNIC_HCACHELINK_BEYOND,
@@ -70,7 +70,7 @@ static void test_hcachelink_write_beyond_the_end(void **state)
                                         .data = page};
         assert_int_equal(rig_call(&g, &w), 10);
     }
-    assert_int_equal(snic_hcachelink_host_counters(g.host)->fills, fills + 1);
+    assert_int_equal(rig_host_stats(g.host).fills, fills + 1);
     assert_int_equal(rig_op(&g, SNIC_HCACHELINK_FSYNC, ino, 0, 0, NULL), 0);
     assert_int_equal(snic_fs_get(g.fs, "/a", file, sizeof(file)), 2 * RIG_PAGE + 17000);
     assert_memory_equal(file, page, 100);
@@ -101,7 +101,7 @@ static void test_hcachelink_hints_prefetch(void **state)
     rig_settle(&g, 5000000);
     snic_hcachelink_hint(g.host, ino, 0, 2);
     rig_settle(&g, 5000000);
-    fetched = snic_hcachelink_dpu_counters(g.dpu)->fetches;
+    fetched = rig_dpu_stats(g.dpu).fetches;
     assert_true(fetched > 0);
     region = snic_hcachelink_host_region(g.host, &size, &epoch);
     assert_int_equal(snic_hcache_host_attach(&other, region, size, 2, epoch), 0);
@@ -109,9 +109,64 @@ static void test_hcachelink_hints_prefetch(void **state)
     assert_memory_equal(out, file + 2 * RIG_PAGE, RIG_PAGE);
     snic_hcachelink_hint(g.host, ino, 2, 0);
     rig_settle(&g, 5000000);
-    assert_true(snic_hcachelink_dpu_counters(g.dpu)->fetches > fetched);
+    assert_true(rig_dpu_stats(g.dpu).fetches > fetched);
     assert_int_equal(other.stats.useful, 1);
     rig_close(&g);
+}
+
+static uint32_t no_pack(void *ctx, const void *from, uint32_t bytes, void *to)
+{
+    (void)ctx;
+    (void)from;
+    (void)bytes;
+    (void)to;
+    return 0;
+}
+
+/* What would break: a program can only report that one of a dozen options is wrong. */
+static void test_hcachelink_bad_options_named(void **state)
+{
+    const struct snic_hcache_seal packs = {.pack = no_pack};
+    (void)state;
+    {
+        struct snic_hcachelink_host_opts good = {
+            .opts_size = sizeof(good),
+            .cache = {
+                .opts_size = sizeof(good.cache), .page_bytes = RIG_PAGE, .ways = 8, .pages = 64}};
+        assert_null(snic_hcachelink_host_opts_wrong(&good));
+#define WRONG(field, value, name)                                                                  \
+    do {                                                                                           \
+        struct snic_hcachelink_host_opts bad = good;                                               \
+        bad.field = value;                                                                         \
+        support_names(snic_hcachelink_host_opts_wrong(&bad), name);                                \
+        assert_int_equal(snic_hcachelink_host_memsize(&bad), 0);                                   \
+    } while (0)
+        WRONG(opts_size, 3, "opts_size");
+        WRONG(flags, 2, "flags");
+        WRONG(bell, SNIC_DMA_DOORBELLS, "bell");
+        WRONG(requests_max, 1, "requests_max");
+        WRONG(requests_max, 65, "requests_max");
+        WRONG(cache.page_bytes, 3, "page_bytes");
+#undef WRONG
+    }
+    {
+        struct snic_hcachelink_dpu_opts good = {.opts_size = sizeof(good)};
+        assert_null(snic_hcachelink_dpu_opts_wrong(&good));
+#define WRONG(field, value, name)                                                                  \
+    do {                                                                                           \
+        struct snic_hcachelink_dpu_opts bad = good;                                                \
+        bad.field = value;                                                                         \
+        support_names(snic_hcachelink_dpu_opts_wrong(&bad), name);                                 \
+        assert_int_equal(snic_hcachelink_dpu_memsize(&bad), 0);                                    \
+    } while (0)
+        WRONG(opts_size, 3, "opts_size");
+        WRONG(flags, 4, "flags");
+        WRONG(bell, SNIC_DMA_DOORBELLS, "bell");
+        WRONG(tasks, 1, "tasks");
+        WRONG(tasks, 65, "tasks");
+        WRONG(control.seal, &packs, "control.seal");
+#undef WRONG
+    }
 }
 
 int main(int argc, char **argv)
@@ -120,6 +175,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_hcachelink_flush_is_in_the_file_system),
         cmocka_unit_test(test_hcachelink_write_beyond_the_end),
         cmocka_unit_test(test_hcachelink_hints_prefetch),
+        cmocka_unit_test(test_hcachelink_bad_options_named),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

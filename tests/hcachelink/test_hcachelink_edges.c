@@ -476,13 +476,13 @@ static void test_hcachelink_a_failed_fill_is_forgotten(void **state)
 }
 
 /* The test plays the host: the DPU's messages to it. */
-static struct hca_message heard;
+static struct hcachelink_message heard;
 
 static void hear(void *ctx, struct snic_dma *d, const void *msg, uint32_t size)
 {
     (void)ctx;
     (void)d;
-    assert_int_equal(hca_decode(&heard, msg, size), 0);
+    assert_int_equal(hcachelink_decode(&heard, msg, size), 0);
 }
 
 /* A page behind the region's last one is refused before anything is read for it. */
@@ -498,17 +498,17 @@ static void test_hcachelink_dpu_fills_pages_of_the_region_only(void **state)
     rig_settle(&g, 1000000);
     g.d[0]->events = (struct snic_dma_events){hear, NULL, NULL, NULL};
     for (uint64_t back = 0; back < 3; back++) {
-        struct hca_message m = {
-            .type = HCA_READ, .id = 7 + back, .ino = ino, .b = g.ho.cache.pages + 1 - back};
-        hca_encode(msg, &m);
+        struct hcachelink_message m = {
+            .type = HCACHELINK_READ, .id = 7 + back, .ino = ino, .b = g.ho.cache.pages + 1 - back};
+        hcachelink_encode(msg, &m);
         memset(&heard, 0, sizeof(heard));
-        reads = snic_hcachelink_dpu_counters(g.dpu)->reads;
+        reads = rig_dpu_stats(g.dpu).reads;
         assert_int_equal(snic_dma_send(g.d[0], msg, sizeof(msg)), 1);
         rig_settle(&g, 1000000);
-        assert_int_equal(heard.type, HCA_DONE);
+        assert_int_equal(heard.type, HCACHELINK_DONE);
         assert_int_equal(heard.id, m.id);
         assert_int_equal(heard.result, back < 2 ? SNIC_EINVAL : 0);
-        assert_int_equal(snic_hcachelink_dpu_counters(g.dpu)->reads - reads, back == 2);
+        assert_int_equal(rig_dpu_stats(g.dpu).reads - reads, back == 2);
     }
     snic_hcachelink_host_death(g.host, SNIC_DMA_DEATH_EXIT);
     snic_hcachelink_dpu_detach(g.dpu);
@@ -528,16 +528,16 @@ static void test_hcachelink_dpu_takes_no_more_than_it_said(void **state)
     ino = rig_file(&g, "a");
     rig_settle(&g, 1000000);
     g.d[0]->events = (struct snic_dma_events){hear, NULL, NULL, NULL};
-    reads = snic_hcachelink_dpu_counters(g.dpu)->reads;
-    refused = snic_hcachelink_dpu_counters(g.dpu)->refused;
+    reads = rig_dpu_stats(g.dpu).reads;
+    refused = rig_dpu_stats(g.dpu).refused;
     for (uint64_t i = 0; i < 5; i++) {
-        struct hca_message m = {.type = HCA_READ, .id = 7 + i, .ino = ino, .b = i};
-        hca_encode(msg, &m);
+        struct hcachelink_message m = {.type = HCACHELINK_READ, .id = 7 + i, .ino = ino, .b = i};
+        hcachelink_encode(msg, &m);
         assert_int_equal(snic_dma_send(g.d[0], msg, sizeof(msg)), 1);
     }
     rig_settle(&g, 1000000);
-    assert_int_equal(snic_hcachelink_dpu_counters(g.dpu)->reads - reads, 3);
-    assert_int_equal(snic_hcachelink_dpu_counters(g.dpu)->refused - refused, 2);
+    assert_int_equal(rig_dpu_stats(g.dpu).reads - reads, 3);
+    assert_int_equal(rig_dpu_stats(g.dpu).refused - refused, 2);
     snic_hcachelink_host_death(g.host, SNIC_DMA_DEATH_EXIT);
     snic_hcachelink_dpu_detach(g.dpu);
     rig_close(&g);
@@ -602,7 +602,7 @@ static void test_hcachelink_who_waits_is_woken(void **state)
     for (uint64_t i = 0; i < 100; i++)
         assert_int_equal(rig_op(&g, SNIC_HCACHELINK_READ, ino, i * RIG_PAGE, RIG_PAGE, out),
                          RIG_PAGE);
-    assert_true(snic_hcachelink_host_counters(g.host)->waits > 0);
+    assert_true(rig_host_stats(g.host).waits > 0);
     for (uint64_t i = 0; i < 20; i++) {
         a = (struct snic_hcachelink_req){.op = SNIC_HCACHELINK_READ,
                                          .ino = ino,
@@ -657,7 +657,7 @@ static void test_hcachelink_salvage_of_held_pages(void **state)
         (void)rig_step(&g);
     assert_int_equal(g.gone, 1);
     assert_true(snic_world_now(g.w) - began < UINT64_C(5000000000));
-    assert_int_equal(snic_hcachelink_dpu_counters(g.dpu)->salvaged, 2);
+    assert_int_equal(rig_dpu_stats(g.dpu).salvaged, 2);
     memset(page + RIG_PAGE, 0, RIG_PAGE);
     in_store(&g, 3 * RIG_PAGE);
     snic_hcachelink_host_death(g.host, SNIC_DMA_DEATH_EXIT);

@@ -18,7 +18,7 @@ struct lie {
     int scribbles; /* words at each step */
     uint64_t ids[64];
     uint32_t id_count;
-    struct hca_message last;
+    struct hcachelink_message last;
     int talks;
 };
 
@@ -116,17 +116,17 @@ static void lie_open(struct lie *t, uint64_t seed, int no_dpu, int local)
 static void say_to_dpu(struct lie *t)
 {
     unsigned char msg[SNIC_DMA_MSG_MAX];
-    struct hca_message m = {.type = (uint16_t)snic_rng_below(&t->rng, 13),
-                            .id = number(t),
-                            .ino = snic_rng_below(&t->rng, 2) ? t->ino : number(t),
-                            .a = number(t),
-                            .b = number(t),
-                            .c = number(t)};
+    struct hcachelink_message m = {.type = (uint16_t)snic_rng_below(&t->rng, 13),
+                                   .id = number(t),
+                                   .ino = snic_rng_below(&t->rng, 2) ? t->ino : number(t),
+                                   .a = number(t),
+                                   .b = number(t),
+                                   .c = number(t)};
     uint32_t size = SNIC_HCACHELINK__BYTES;
-    if (m.type == HCA_END && snic_rng_below(&t->rng, 50) != 0)
-        m.type = HCA_READ;
+    if (m.type == HCACHELINK_END && snic_rng_below(&t->rng, 50) != 0)
+        m.type = HCACHELINK_READ;
     memset(msg, 0, sizeof(msg));
-    hca_encode(msg, &m);
+    hcachelink_encode(msg, &m);
     if (snic_rng_below(&t->rng, 5) == 0)
         msg[snic_rng_below(&t->rng, 64)] ^= (unsigned char)(1u << snic_rng_below(&t->rng, 8));
     if (snic_rng_below(&t->rng, 10) == 0)
@@ -157,7 +157,7 @@ static void test_hcachelink_dpu_survives_a_lying_host(void **state)
             (void)rig_step(&t->g);
         }
         settle(t);
-        c = *snic_hcachelink_dpu_counters(t->g.dpu);
+        c = rig_dpu_stats(t->g.dpu);
         /* the file system is what it was: it serves others */
         assert_int_equal(snic_fs_put(t->g.fs, "/other", "x", 1, 0600), 0);
         assert_int_equal(snic_fs_get(t->g.fs, "/other", t->data[0], 10), 1);
@@ -175,7 +175,7 @@ static void test_hcachelink_dpu_survives_a_lying_host(void **state)
  * waits for that page. */
 static void test_hcachelink_request_behind_end_closes_the_link(void **state)
 {
-    struct hca_message end = {.type = HCA_END};
+    struct hcachelink_message end = {.type = HCACHELINK_END};
     unsigned char msg[SNIC_HCACHELINK__BYTES];
     struct lie *t = &lie;
     (void)state;
@@ -190,7 +190,7 @@ static void test_hcachelink_request_behind_end_closes_the_link(void **state)
                                                  .data = t->data[n],
                                                  .done = req_done};
         t->req[n].ctx = &t->req[n];
-        hca_encode(msg, &end);
+        hcachelink_encode(msg, &end);
         if (n == 1)
             assert_true(snic_dma_send(t->g.d[0], msg, sizeof(msg)) >= 0);
         int r = snic_hcachelink_submit(t->g.host, &t->req[n]);
@@ -235,7 +235,7 @@ static void test_hcachelink_salvage_of_a_liars_region(void **state)
             (void)rig_step(&t->g);
         assert_true(t->g.gone > 0);
         assert_true(snic_world_now(t->g.w) - began < 2 * t->g.po.salvage_ns);
-        salvaged += snic_hcachelink_dpu_counters(t->g.dpu)->salvaged;
+        salvaged += rig_dpu_stats(t->g.dpu).salvaged;
         snic_hcachelink_host_death(t->g.host, SNIC_DMA_DEATH_EXIT);
         rig_close(&t->g);
     }
@@ -248,11 +248,11 @@ static void test_hcachelink_salvage_of_a_liars_region(void **state)
 static void hear(void *ctx, struct snic_dma *d, const void *msg, uint32_t size)
 {
     struct lie *t = ctx;
-    struct hca_message m;
+    struct hcachelink_message m;
     (void)d;
-    if (hca_decode(&m, msg, size) != 0)
+    if (hcachelink_decode(&m, msg, size) != 0)
         return;
-    if (m.type == HCA_REGION)
+    if (m.type == HCACHELINK_REGION)
         t->last = m;
     else if (t->id_count < 64)
         t->ids[t->id_count++] = m.id;
@@ -261,9 +261,9 @@ static void hear(void *ctx, struct snic_dma *d, const void *msg, uint32_t size)
 static void say_to_host(struct lie *t, int honest)
 {
     unsigned char msg[SNIC_DMA_MSG_MAX];
-    struct hca_message m = {.type = HCA_DONE, .id = number(t), .a = number(t)};
+    struct hcachelink_message m = {.type = HCACHELINK_DONE, .id = number(t), .a = number(t)};
     uint32_t size = SNIC_HCACHELINK__BYTES;
-    if (t->last.type == HCA_REGION) { /* a beginning that is believed */
+    if (t->last.type == HCACHELINK_REGION) { /* a beginning that is believed */
         m.id = 0;
         m.a = 2 + snic_rng_below(&t->rng, 63);
         t->last.type = 0;
@@ -281,7 +281,7 @@ static void say_to_host(struct lie *t, int honest)
     if (!honest && snic_rng_below(&t->rng, 10) == 0)
         m.result = (int32_t)snic_rng_next(&t->rng);
     memset(msg, 0, sizeof(msg));
-    hca_encode(msg, &m);
+    hcachelink_encode(msg, &m);
     if (!honest && snic_rng_below(&t->rng, 20) == 0)
         msg[snic_rng_below(&t->rng, 64)] ^= (unsigned char)(1u << snic_rng_below(&t->rng, 8));
     if (!honest && snic_rng_below(&t->rng, 30) == 0)
@@ -340,7 +340,7 @@ static void test_hcachelink_old_answer_closes_the_link(void **state)
 {
     struct lie *t = &lie;
     unsigned char msg[SNIC_HCACHELINK__BYTES];
-    struct hca_message m = {.type = HCA_DONE, .a = 4};
+    struct hcachelink_message m = {.type = HCACHELINK_DONE, .a = 4};
     (void)state;
     lie_open(t, 1, 1, 0);
     t->g.d[1]->events = (struct snic_dma_events){hear, NULL, NULL, t};
@@ -353,7 +353,7 @@ static void test_hcachelink_old_answer_closes_the_link(void **state)
         for (int k = 0; k < 200 && t->id_count < (uint32_t)i; k++)
             (void)rig_step(&t->g);
         m.id = i == 0 ? 0 : t->ids[0];
-        hca_encode(msg, &m);
+        hcachelink_encode(msg, &m);
         assert_int_equal(snic_dma_send(t->g.d[1], msg, sizeof(msg)), 1);
         rig_settle(&t->g, 1000000);
         assert_int_equal(t->g.closed, i == 2);

@@ -192,7 +192,7 @@ static struct {
 static void dpu_gone(void *ctx, struct snic_hcachelink_dpu *d)
 {
     (void)ctx;
-    j->salvaged += snic_hcachelink_dpu_counters(d)->salvaged;
+    j->salvaged += rig_dpu_stats(d).salvaged;
     u.gone = 1;
 }
 
@@ -451,7 +451,7 @@ static void host_process(void *ctx)
     while (!h.closed)
         (void)snic_loop_once(h.loop, 10000000);
     MUST(h.reason == 0);
-    j->moved += snic_hcachelink_host_counters(h.host)->moved;
+    j->moved += rig_host_stats(h.host).moved;
     (void)snic_hcachelink_host_fini(h.host);
     snic_dma_close(h.d);
     snic_loop_close(h.loop);

@@ -285,11 +285,9 @@ static void run(uint64_t pages, uint32_t page_bytes)
     assert_int_equal(snic_hcache_check(region, size, &c), 0);
     assert_int_equal(c.dirty + c.invalid + c.write_locked + c.read_locked + c.flights + c.guards,
                      0);
-    print_message("%u hits, %u fills, %u waits, %u wakes\n",
-                  (unsigned)snic_hcachelink_host_counters(s.host)->hits,
-                  (unsigned)snic_hcachelink_host_counters(s.host)->fills,
-                  (unsigned)snic_hcachelink_host_counters(s.host)->waits,
-                  (unsigned)snic_hcachelink_host_counters(s.host)->wakes);
+    print_message("%u hits, %u fills, %u waits, %u wakes\n", (unsigned)rig_host_stats(s.host).hits,
+                  (unsigned)rig_host_stats(s.host).fills, (unsigned)rig_host_stats(s.host).waits,
+                  (unsigned)rig_host_stats(s.host).wakes);
     v.stop = 1;
     assert_int_equal(pthread_join(t, NULL), 0);
     assert_int_equal(v.wrong, 0);

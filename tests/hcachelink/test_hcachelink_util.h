@@ -37,6 +37,20 @@ struct rig {
     void *user;
 };
 
+static inline struct snic_hcachelink_host_stats rig_host_stats(const struct snic_hcachelink_host *h)
+{
+    struct snic_hcachelink_host_stats s;
+    snic_hcachelink_host_get_stats(h, &s);
+    return s;
+}
+
+static inline struct snic_hcachelink_dpu_stats rig_dpu_stats(const struct snic_hcachelink_dpu *d)
+{
+    struct snic_hcachelink_dpu_stats s;
+    snic_hcachelink_dpu_get_stats(d, &s);
+    return s;
+}
+
 static inline int64_t rig_wall(void *ctx)
 {
     struct rig *g = ctx;

@@ -477,6 +477,56 @@ static void test_nvmefslink_an_answer_waits_for_room(void **state)
     }
 }
 
+static void no_request(void *ctx, struct snic_nvmefslink_dpu *d, struct snic_nvmefs_cmd *c)
+{
+    (void)ctx;
+    (void)d;
+    (void)c;
+}
+
+/* What would break: a program can only report that one of a dozen options is wrong. */
+static void test_nvmefslink_bad_options_named(void **state)
+{
+    (void)state;
+    {
+        struct snic_nvmefslink_host_opts good = {.opts_size = sizeof(good)};
+        assert_null(snic_nvmefslink_host_opts_wrong(&good));
+#define WRONG(field, value, name)                                                                  \
+    do {                                                                                           \
+        struct snic_nvmefslink_host_opts bad = good;                                               \
+        bad.field = value;                                                                         \
+        support_names(snic_nvmefslink_host_opts_wrong(&bad), name);                                \
+        assert_int_equal(snic_nvmefslink_host_memsize(&bad), 0);                                   \
+    } while (0)
+        WRONG(opts_size, 3, "opts_size");
+        WRONG(reserved, 1, "reserved");
+        WRONG(queues_max, SNIC_NVMEFS_QUEUES_MAX + 1, "queues_max");
+        WRONG(bell_base, SNIC_DMA_DOORBELLS, "bell_base");
+        WRONG(bell_base, SNIC_DMA_DOORBELLS - 7, "bell_base");
+#undef WRONG
+    }
+    {
+        struct snic_nvmefslink_dpu_opts good = {.opts_size = sizeof(good), .request = no_request};
+        assert_null(snic_nvmefslink_dpu_opts_wrong(&good));
+#define WRONG(field, value, name)                                                                  \
+    do {                                                                                           \
+        struct snic_nvmefslink_dpu_opts bad = good;                                                \
+        bad.field = value;                                                                         \
+        support_names(snic_nvmefslink_dpu_opts_wrong(&bad), name);                                 \
+        assert_int_equal(snic_nvmefslink_dpu_memsize(&bad), 0);                                    \
+    } while (0)
+        WRONG(opts_size, 3, "opts_size");
+        WRONG(flags, 2, "flags");
+        WRONG(reserved, 1, "reserved");
+        WRONG(request, NULL, "request");
+        WRONG(bell_base, SNIC_DMA_DOORBELLS, "bell_base");
+        WRONG(bell_base, SNIC_DMA_DOORBELLS - 7, "bell_base");
+        WRONG(engine.chunks, 15, "chunks");
+        WRONG(engine.depth_max, 3, "depth_max");
+#undef WRONG
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -493,6 +543,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_nvmefslink_deleted_before_it_was_asked),
         cmocka_unit_test(test_nvmefslink_late_messages_are_of_the_past),
         cmocka_unit_test(test_nvmefslink_an_answer_waits_for_room),
+        cmocka_unit_test(test_nvmefslink_bad_options_named),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -28,15 +28,15 @@ static void test_arm(struct snic_loop *l, struct snic_timer *t, uint64_t when);
 #define snic_loop_arm test_arm
 #include "../../../examples/kvfs_mount/remote_link.c"
 static int test_once(struct snic_loop *l, uint64_t ns);
-static const struct snic_hcachelink_dpu_stats *test_half_stats(
-    const struct snic_hcachelink_dpu *half);
+static void test_half_stats(const struct snic_hcachelink_dpu *h,
+                            struct snic_hcachelink_dpu_stats *out);
 static const struct snic_hcache_control *test_half_engine(const struct snic_hcachelink_dpu *half);
 static void test_half_detach(struct snic_hcachelink_dpu *half);
 static int test_half_idle(const struct snic_hcachelink_dpu *half);
 static void *test_half_fini(struct snic_hcachelink_dpu *half);
 static void test_half_close(struct snic_dma *dma);
 #define snic_loop_once test_once
-#define snic_hcachelink_dpu_counters test_half_stats
+#define snic_hcachelink_dpu_get_stats test_half_stats
 #define snic_hcachelink_dpu_engine test_half_engine
 #define snic_hcachelink_dpu_detach test_half_detach
 #define snic_hcachelink_dpu_idle test_half_idle
@@ -555,10 +555,11 @@ static int test_once(struct snic_loop *l, uint64_t ns)
     return 0;
 }
 
-static const struct snic_hcachelink_dpu_stats *test_half_stats(const struct snic_hcachelink_dpu *h)
+static void test_half_stats(const struct snic_hcachelink_dpu *h,
+                            struct snic_hcachelink_dpu_stats *out)
 {
     (void)h;
-    return &half.stats;
+    *out = half.stats;
 }
 
 static const struct snic_hcache_control *test_half_engine(const struct snic_hcachelink_dpu *h)

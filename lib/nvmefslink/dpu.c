@@ -19,7 +19,7 @@ SNIC_STATIC_ASSERT(SNIC_DMA_READ == 1 && SNIC_DMA_WRITE == 2 && SNIC_DMA_ORDERED
                        SNIC_DMA_FENCE == 2,
                    "the engine's numbers are dma's");
 
-struct link_step {
+struct nvmefslink_step {
     struct snic_dma_batch batch;
     struct snic_nvmefslink_dpu *dpu;
     struct snic_nvmefs_step *step;
@@ -27,7 +27,7 @@ struct link_step {
 };
 
 /** A queue's entries, mapped. */
-struct link_view {
+struct nvmefslink_view {
     uint64_t key;
     uint64_t sq;
     uint32_t bytes;
@@ -41,16 +41,16 @@ struct snic_nvmefslink_dpu {
     struct snic_nvmefslink_dpu_opts opts;
     struct snic_loop_poller poller;
     struct snic_timer retry; /* a message that found no room                                    */
-    struct link_step *steps;
+    struct nvmefslink_step *steps;
     struct snic_queue waiting; /* steps that the door had no room for                          */
-    struct link_view views[SNIC_NVMEFS_QUEUES_MAX];
+    struct nvmefslink_view views[SNIC_NVMEFS_QUEUES_MAX];
     unsigned char message[SNIC_NVMEFS_CTL_BYTES];
     uint8_t message_waits;
     uint8_t mapped;
     uint8_t sim;
 };
 
-static void link_kick(const struct snic_nvmefslink_dpu *d)
+static void nvmefslink_kick(const struct snic_nvmefslink_dpu *d)
 {
     if (d->sim)
         snic_loop_wake(d->dma->loop);
@@ -58,14 +58,14 @@ static void link_kick(const struct snic_nvmefslink_dpu *d)
 
 /* ---- Steps ---- */
 
-static void link_step_done(struct snic_dma_batch *b)
+static void nvmefslink_step_done(struct snic_dma_batch *b)
 {
-    struct link_step *s = SNIC_CONTAINER(b, struct link_step, batch);
+    struct nvmefslink_step *s = SNIC_CONTAINER(b, struct nvmefslink_step, batch);
     snic_nvmefs_dpu_complete(s->dpu->engine, s->step, b->result);
 }
 
 /** Hand a step to the door. 0: it has no room. */
-static int link_step_submit(struct snic_nvmefslink_dpu *d, struct link_step *s)
+static int nvmefslink_step_submit(struct snic_nvmefslink_dpu *d, struct nvmefslink_step *s)
 {
     struct snic_dma_batch *list = &s->batch;
     int r = snic_dma_submit(d->dma, &list, 1);
@@ -74,9 +74,9 @@ static int link_step_submit(struct snic_nvmefslink_dpu *d, struct link_step *s)
     return r != 0;
 }
 
-static void link_step_begin(struct snic_nvmefslink_dpu *d, struct snic_nvmefs_step *step)
+static void nvmefslink_step_begin(struct snic_nvmefslink_dpu *d, struct snic_nvmefs_step *step)
 {
-    struct link_step *s = &d->steps[step->index];
+    struct nvmefslink_step *s = &d->steps[step->index];
     s->step = step;
     for (uint32_t i = 0; i < step->count; i++) {
         const struct snic_nvmefs_op *o = &step->ops[i];
@@ -87,19 +87,19 @@ static void link_step_begin(struct snic_nvmefslink_dpu *d, struct snic_nvmefs_st
                                          .offset = o->offset,
                                          .local = o->local};
     }
-    s->batch.done = link_step_done;
+    s->batch.done = nvmefslink_step_done;
     s->batch.ops = s->ops;
     s->batch.count = step->count;
-    if (!snic_queue_empty(&d->waiting) || !link_step_submit(d, s))
+    if (!snic_queue_empty(&d->waiting) || !nvmefslink_step_submit(d, s))
         snic_queue_push(&d->waiting, &s->batch.node);
 }
 
-static int link_steps(struct snic_nvmefslink_dpu *d)
+static int nvmefslink_steps(struct snic_nvmefslink_dpu *d)
 {
     int did = 0;
     while (!snic_queue_empty(&d->waiting)) {
         struct snic_node *n = snic_queue_pop(&d->waiting);
-        if (!link_step_submit(d, SNIC_CONTAINER(n, struct link_step, batch.node))) {
+        if (!nvmefslink_step_submit(d, SNIC_CONTAINER(n, struct nvmefslink_step, batch.node))) {
             n->next = d->waiting.first; /* it was the first, and stays that */
             d->waiting.first = n;
             if (n->next == NULL)
@@ -110,7 +110,7 @@ static int link_steps(struct snic_nvmefslink_dpu *d)
     }
     for (struct snic_nvmefs_step *s = snic_nvmefs_dpu_poll_step(d->engine); s != NULL;
          s = snic_queue_empty(&d->waiting) ? snic_nvmefs_dpu_poll_step(d->engine) : NULL) {
-        link_step_begin(d, s);
+        nvmefslink_step_begin(d, s);
         did = 1;
     }
     return did;
@@ -118,21 +118,21 @@ static int link_steps(struct snic_nvmefslink_dpu *d)
 
 /* ---- Mapped queues ---- */
 
-static void link_view_drop(struct snic_nvmefslink_dpu *d, struct link_view *v)
+static void nvmefslink_view_drop(struct snic_nvmefslink_dpu *d, struct nvmefslink_view *v)
 {
     if (v->mem != NULL)
         snic_dma_unmap(d->dma, v->mem);
-    *v = (struct link_view){0, 0, 0, NULL, 0};
+    *v = (struct nvmefslink_view){0, 0, 0, NULL, 0};
 }
 
 /** Look for a new entry of queue @p i. */
-static void link_peek(struct snic_nvmefslink_dpu *d, uint32_t i)
+static void nvmefslink_peek(struct snic_nvmefslink_dpu *d, uint32_t i)
 {
-    struct link_view *v = &d->views[i];
+    struct nvmefslink_view *v = &d->views[i];
     struct snic_nvmefs_peek p;
     int r = snic_nvmefs_dpu_peek(d->engine, i, &p);
     if (r < 0) {
-        link_view_drop(d, v);
+        nvmefslink_view_drop(d, v);
         return;
     }
     if (r == 0)
@@ -144,7 +144,7 @@ static void link_peek(struct snic_nvmefslink_dpu *d, uint32_t i)
             snic_nvmefs_dpu_tick(d->engine, i);
             return;
         }
-        link_view_drop(d, v);
+        nvmefslink_view_drop(d, v);
         v->key = p.key;
         v->sq = p.sq;
         v->bytes = p.sq_bytes;
@@ -162,13 +162,13 @@ static void link_peek(struct snic_nvmefslink_dpu *d, uint32_t i)
 
 /* ---- The poller ---- */
 
-static void link_again(struct snic_timer *t, uint64_t now_ns)
+static void nvmefslink_again(struct snic_timer *t, uint64_t now_ns)
 {
     (void)now_ns;
-    link_kick(SNIC_CONTAINER(t, struct snic_nvmefslink_dpu, retry)); /* the poller sends */
+    nvmefslink_kick(SNIC_CONTAINER(t, struct snic_nvmefslink_dpu, retry)); /* the poller sends */
 }
 
-static int link_send_due(struct snic_nvmefslink_dpu *d)
+static int nvmefslink_send_due(struct snic_nvmefslink_dpu *d)
 {
     int did = 0;
     for (;;) {
@@ -191,7 +191,7 @@ static int link_send_due(struct snic_nvmefslink_dpu *d)
     return did;
 }
 
-static int link_requests(struct snic_nvmefslink_dpu *d)
+static int nvmefslink_requests(struct snic_nvmefslink_dpu *d)
 {
     int n = 0;
     for (struct snic_nvmefs_cmd *c = snic_nvmefs_dpu_poll_cancel(d->engine); c != NULL;
@@ -207,28 +207,28 @@ static int link_requests(struct snic_nvmefslink_dpu *d)
     return n;
 }
 
-static int link_dpu_poll(struct snic_loop_poller *p, int sleeping)
+static int nvmefslink_dpu_poll(struct snic_loop_poller *p, int sleeping)
 {
     struct snic_nvmefslink_dpu *d = SNIC_CONTAINER(p, struct snic_nvmefslink_dpu, poller);
     if (sleeping) {
         if (d->mapped)
             for (uint32_t i = 0; i < d->opts.engine.queues_max; i++)
-                link_peek(d, i);
+                nvmefslink_peek(d, i);
         /* A full door has completions to deliver, and those bring us back. */
         return snic_nvmefs_dpu_sleep(d->engine) && snic_queue_empty(&d->waiting);
     }
     if (d->mapped)
         for (uint32_t i = 0; i < d->opts.engine.queues_max; i++)
-            link_peek(d, i);
-    int did = link_requests(d);
-    did |= link_steps(d);
-    did |= link_send_due(d);
+            nvmefslink_peek(d, i);
+    int did = nvmefslink_requests(d);
+    did |= nvmefslink_steps(d);
+    did |= nvmefslink_send_due(d);
     return did;
 }
 
 /* ---- Events ---- */
 
-static void link_dpu_recv(void *ctx, struct snic_dma *dma, const void *msg, uint32_t size)
+static void nvmefslink_dpu_recv(void *ctx, struct snic_dma *dma, const void *msg, uint32_t size)
 {
     struct snic_nvmefslink_dpu *d = ctx;
     (void)dma;
@@ -236,7 +236,7 @@ static void link_dpu_recv(void *ctx, struct snic_dma *dma, const void *msg, uint
         d->opts.others.recv(d->opts.others.ctx, msg, size);
 }
 
-static void link_dpu_doorbell(void *ctx, struct snic_dma *dma, uint32_t id)
+static void nvmefslink_dpu_doorbell(void *ctx, struct snic_dma *dma, uint32_t id)
 {
     struct snic_nvmefslink_dpu *d = ctx;
     (void)dma;
@@ -246,7 +246,7 @@ static void link_dpu_doorbell(void *ctx, struct snic_dma *dma, uint32_t id)
         d->opts.others.doorbell(d->opts.others.ctx, id);
 }
 
-static void link_dpu_death(void *ctx, struct snic_dma *dma, enum snic_dma_death cause)
+static void nvmefslink_dpu_death(void *ctx, struct snic_dma *dma, enum snic_dma_death cause)
 {
     struct snic_nvmefslink_dpu *d = ctx;
     (void)dma;
@@ -257,27 +257,39 @@ static void link_dpu_death(void *ctx, struct snic_dma *dma, enum snic_dma_death 
 
 /* ---- Public ---- */
 
-static int link_dpu_opts(struct snic_nvmefslink_dpu_opts *o,
-                         const struct snic_nvmefslink_dpu_opts *in)
+/** All options, defaults filled in. Which one is wrong, and how; NULL: none. */
+static const char *nvmefslink_dpu_opts_fill(struct snic_nvmefslink_dpu_opts *o,
+                                            const struct snic_nvmefslink_dpu_opts *in)
 {
     *o = (struct snic_nvmefslink_dpu_opts){.opts_size = sizeof(*o)};
-    int r = snic_opts_copy(o, sizeof(*o), in);
-    if (r != 0)
-        return r;
+    if (snic_opts_copy(o, sizeof(*o), in) != 0)
+        return "opts_size: not the struct's, or an unknown option is set";
     if (o->engine.opts_size == 0)
         o->engine.opts_size = sizeof(o->engine);
     o->engine.queues_max = o->engine.queues_max == 0 ? 8 : o->engine.queues_max;
     o->engine.steps = o->engine.steps == 0 ? 256 : o->engine.steps;
     o->engine.flags = 0;
-    if ((o->flags & ~SNIC_NVMEFSLINK_UNMAPPED) != 0 || o->reserved != 0 || o->request == NULL ||
-        o->bell_base >= SNIC_DMA_DOORBELLS ||
+    if ((o->flags & ~SNIC_NVMEFSLINK_UNMAPPED) != 0)
+        return "flags: unknown bits";
+    if (o->reserved != 0)
+        return "reserved: not 0";
+    if (o->request == NULL)
+        return "request: NULL";
+    if (o->bell_base >= SNIC_DMA_DOORBELLS ||
         o->engine.queues_max > SNIC_DMA_DOORBELLS - o->bell_base)
-        return SNIC_EINVAL;
-    return snic_nvmefs_dpu_memsize(&o->engine) == 0 ? SNIC_EINVAL : 0;
+        return "bell_base: fewer than engine.queues_max doorbells from there on";
+    return snic_nvmefs_dpu_opts_wrong(&o->engine);
 }
 
-static void link_dpu_place(struct snic_arena *a, const struct snic_nvmefslink_dpu_opts *o,
-                           struct snic_nvmefslink_dpu **d, struct link_step **steps, void **engine)
+const char *snic_nvmefslink_dpu_opts_wrong(const struct snic_nvmefslink_dpu_opts *o)
+{
+    struct snic_nvmefslink_dpu_opts full;
+    return nvmefslink_dpu_opts_fill(&full, o);
+}
+
+static void nvmefslink_dpu_place(struct snic_arena *a, const struct snic_nvmefslink_dpu_opts *o,
+                                 struct snic_nvmefslink_dpu **d, struct nvmefslink_step **steps,
+                                 void **engine)
 {
     *d = snic_arena_take(a, 1, sizeof(**d), SNIC_NVMEFS_ALIGN);
     *steps = snic_arena_take(a, o->engine.steps, sizeof(**steps), SNIC_NVMEFS_ALIGN);
@@ -289,11 +301,11 @@ size_t snic_nvmefslink_dpu_memsize(const struct snic_nvmefslink_dpu_opts *o)
     struct snic_nvmefslink_dpu_opts copy;
     struct snic_arena a = {NULL, SIZE_MAX, 0};
     struct snic_nvmefslink_dpu *d;
-    struct link_step *steps;
+    struct nvmefslink_step *steps;
     void *engine;
-    if (link_dpu_opts(&copy, o) != 0)
+    if (nvmefslink_dpu_opts_fill(&copy, o) != NULL)
         return 0;
-    link_dpu_place(&a, &copy, &d, &steps, &engine);
+    nvmefslink_dpu_place(&a, &copy, &d, &steps, &engine);
     return a.used;
 }
 
@@ -303,14 +315,11 @@ int snic_nvmefslink_dpu_init(struct snic_nvmefslink_dpu **out, void *mem, size_t
     struct snic_nvmefslink_dpu_opts copy;
     struct snic_arena a = {mem, size, 0};
     struct snic_nvmefslink_dpu *d;
-    struct link_step *steps;
+    struct nvmefslink_step *steps;
     void *engine;
-    int r = link_dpu_opts(&copy, o);
-    if (r != 0)
-        return r;
-    if ((uintptr_t)mem % SNIC_NVMEFS_ALIGN != 0)
+    if (nvmefslink_dpu_opts_fill(&copy, o) != NULL || (uintptr_t)mem % SNIC_NVMEFS_ALIGN != 0)
         return SNIC_EINVAL;
-    link_dpu_place(&a, &copy, &d, &steps, &engine);
+    nvmefslink_dpu_place(&a, &copy, &d, &steps, &engine);
     if (a.used == SIZE_MAX)
         return SNIC_ENOSPC;
     memset(d, 0, sizeof(*d));
@@ -319,8 +328,8 @@ int snic_nvmefslink_dpu_init(struct snic_nvmefslink_dpu **out, void *mem, size_t
     copy.engine.flags = d->mapped ? SNIC_NVMEFS_DPU_EAGER : 0;
     if ((dma->caps & SNIC_DMA_CAP_ORDERED_READ) != 0)
         copy.engine.flags |= SNIC_NVMEFS_DPU_ORDERED;
-    r = snic_nvmefs_dpu_init(&d->engine, engine, snic_nvmefs_dpu_memsize(&copy.engine),
-                             &copy.engine);
+    int r = snic_nvmefs_dpu_init(&d->engine, engine, snic_nvmefs_dpu_memsize(&copy.engine),
+                                 &copy.engine);
     if (r != 0)
         return r;
     d->dma = dma;
@@ -329,10 +338,12 @@ int snic_nvmefslink_dpu_init(struct snic_nvmefslink_dpu **out, void *mem, size_t
     d->sim = snic_loop_world(dma->loop) != NULL;
     for (uint32_t i = 0; i < copy.engine.steps; i++)
         steps[i].dpu = d;
-    dma->events = (struct snic_dma_events){
-        .recv = link_dpu_recv, .doorbell = link_dpu_doorbell, .death = link_dpu_death, .ctx = d};
-    snic_timer_init(&d->retry, link_again);
-    snic_loop_poller_init(&d->poller, link_dpu_poll);
+    dma->events = (struct snic_dma_events){.recv = nvmefslink_dpu_recv,
+                                           .doorbell = nvmefslink_dpu_doorbell,
+                                           .death = nvmefslink_dpu_death,
+                                           .ctx = d};
+    snic_timer_init(&d->retry, nvmefslink_again);
+    snic_loop_poller_init(&d->poller, nvmefslink_dpu_poll);
     snic_loop_poller_add(dma->loop, &d->poller);
     *out = d;
     return 0;
@@ -344,12 +355,12 @@ void snic_nvmefslink_dpu_detach(struct snic_nvmefslink_dpu *d)
     d->message_waits = 0;
     snic_loop_cancel(d->dma->loop, &d->retry);
     for (uint32_t i = 0; i < SNIC_NVMEFS_QUEUES_MAX; i++)
-        link_view_drop(d, &d->views[i]);
+        nvmefslink_view_drop(d, &d->views[i]);
     for (struct snic_node *n = snic_queue_pop(&d->waiting); n != NULL;
          n = snic_queue_pop(&d->waiting))
-        snic_nvmefs_dpu_complete(d->engine, SNIC_CONTAINER(n, struct link_step, batch.node)->step,
-                                 SNIC_EPEERDEAD);
-    link_kick(d);
+        snic_nvmefs_dpu_complete(
+            d->engine, SNIC_CONTAINER(n, struct nvmefslink_step, batch.node)->step, SNIC_EPEERDEAD);
+    nvmefslink_kick(d);
 }
 
 int snic_nvmefslink_dpu_idle(const struct snic_nvmefslink_dpu *d)
@@ -363,7 +374,7 @@ void *snic_nvmefslink_dpu_fini(struct snic_nvmefslink_dpu *d)
     snic_loop_cancel(d->dma->loop, &d->retry);
     snic_loop_poller_remove(d->dma->loop, &d->poller);
     for (uint32_t i = 0; i < SNIC_NVMEFS_QUEUES_MAX; i++)
-        link_view_drop(d, &d->views[i]);
+        nvmefslink_view_drop(d, &d->views[i]);
     d->dma->events = (struct snic_dma_events){NULL, NULL, NULL, NULL};
     (void)snic_nvmefs_dpu_fini(d->engine);
     return d;
@@ -373,7 +384,7 @@ void snic_nvmefslink_finish(struct snic_nvmefslink_dpu *d, struct snic_nvmefs_cm
                             uint32_t status, int64_t result)
 {
     snic_nvmefs_dpu_finish(d->engine, c, status, result);
-    link_kick(d);
+    nvmefslink_kick(d);
 }
 
 struct snic_nvmefs_dpu *snic_nvmefslink_dpu_engine(struct snic_nvmefslink_dpu *d)

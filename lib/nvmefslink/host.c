@@ -16,7 +16,13 @@
 #define SNIC_NVMEFSLINK__RETRY_NS 1000000
 #define SNIC_NVMEFSLINK__REAP 64
 
-enum link_state { LINK_OPENING = 1, LINK_OPEN, LINK_RESETTING, LINK_ENDING, LINK_OVER };
+enum nvmefslink_state {
+    NVMEFSLINK_OPENING = 1,
+    NVMEFSLINK_OPEN,
+    NVMEFSLINK_RESETTING,
+    NVMEFSLINK_ENDING,
+    NVMEFSLINK_OVER
+};
 
 struct snic_nvmefslink_queue {
     struct snic_nvmefslink_host *link;
@@ -35,7 +41,7 @@ struct snic_nvmefslink_queue {
     int reason;
 };
 
-struct link_window {
+struct nvmefslink_window {
     uint64_t key;
     uint64_t size;
     uint8_t used;
@@ -49,11 +55,11 @@ struct snic_nvmefslink_host {
     struct snic_timer retry;
     uint8_t sim;
     uint8_t dead;
-    struct link_window windows[SNIC_NVMEFS_WINDOWS_MAX];
+    struct nvmefslink_window windows[SNIC_NVMEFS_WINDOWS_MAX];
     struct snic_nvmefslink_queue *queues[SNIC_NVMEFS_QUEUES_MAX];
 };
 
-static void link_host_kick(const struct snic_nvmefslink_host *h)
+static void nvmefslink_host_kick(const struct snic_nvmefslink_host *h)
 {
     if (h->sim)
         snic_loop_wake(h->dma->loop);
@@ -61,7 +67,7 @@ static void link_host_kick(const struct snic_nvmefslink_host *h)
 
 /* ---- Messages ---- */
 
-static int link_host_send(struct snic_nvmefslink_host *h, const struct snic_nvmefs_ctl *m)
+static int nvmefslink_host_send(struct snic_nvmefslink_host *h, const struct snic_nvmefs_ctl *m)
 {
     unsigned char msg[SNIC_NVMEFS_CTL_BYTES];
     snic_nvmefs_ctl_encode(msg, m);
@@ -69,18 +75,18 @@ static int link_host_send(struct snic_nvmefslink_host *h, const struct snic_nvme
 }
 
 /** Windows before queues: a queue's addresses are of windows that have been announced. */
-static int link_host_send_due(struct snic_nvmefslink_host *h)
+static int nvmefslink_host_send_due(struct snic_nvmefslink_host *h)
 {
     struct snic_nvmefs_ctl m;
     for (uint32_t i = 0; i < SNIC_NVMEFS_WINDOWS_MAX; i++) {
-        struct link_window *w = &h->windows[i];
+        struct nvmefslink_window *w = &h->windows[i];
         if (!w->announce)
             continue;
         m = (struct snic_nvmefs_ctl){.type = SNIC_NVMEFS_CTL_WINDOW,
                                      .window = (uint16_t)i,
                                      .key = w->key,
                                      .size = w->used ? w->size : 0};
-        if (!link_host_send(h, &m))
+        if (!nvmefslink_host_send(h, &m))
             return 0;
         w->announce = 0;
     }
@@ -90,82 +96,82 @@ static int link_host_send_due(struct snic_nvmefslink_host *h)
             continue;
         snic_nvmefs_host_create(q->engine, &m);
         m.type = q->ctl_due;
-        if (!link_host_send(h, &m))
+        if (!nvmefslink_host_send(h, &m))
             return 0;
         q->ctl_due = 0;
     }
     return 1;
 }
 
-static void link_host_flush(struct snic_nvmefslink_host *h)
+static void nvmefslink_host_flush(struct snic_nvmefslink_host *h)
 {
-    if (!h->dead && !link_host_send_due(h))
+    if (!h->dead && !nvmefslink_host_send_due(h))
         snic_loop_arm(h->dma->loop, &h->retry,
                       snic_loop_now(h->dma->loop) + SNIC_NVMEFSLINK__RETRY_NS);
 }
 
-static void link_host_retry(struct snic_timer *t, uint64_t now_ns)
+static void nvmefslink_host_retry(struct snic_timer *t, uint64_t now_ns)
 {
     (void)now_ns;
-    link_host_flush(SNIC_CONTAINER(t, struct snic_nvmefslink_host, retry));
+    nvmefslink_host_flush(SNIC_CONTAINER(t, struct snic_nvmefslink_host, retry));
 }
 
 /* ---- Queues ---- */
 
 /** The DPU does not touch it any more. */
-static void link_queue_over(struct snic_nvmefslink_queue *q, int reason)
+static void nvmefslink_queue_over(struct snic_nvmefslink_queue *q, int reason)
 {
-    if (q->state == LINK_OVER)
+    if (q->state == NVMEFSLINK_OVER)
         return;
-    q->reason = q->state == LINK_ENDING && q->reason != 0 ? q->reason : reason;
-    q->state = LINK_OVER;
+    q->reason = q->state == NVMEFSLINK_ENDING && q->reason != 0 ? q->reason : reason;
+    q->state = NVMEFSLINK_OVER;
     q->ctl_due = 0;
     q->closed_due = 1;
     if ((q->flags & SNIC_NVMEFSLINK_DIRECT) == 0)
         snic_nvmefs_host_reset(q->engine);
-    link_host_kick(q->link);
+    nvmefslink_host_kick(q->link);
 }
 
-static void link_queue_ending(struct snic_nvmefslink_queue *q, int reason)
+static void nvmefslink_queue_ending(struct snic_nvmefslink_queue *q, int reason)
 {
-    if (q->state == LINK_OVER || q->state == LINK_ENDING)
+    if (q->state == NVMEFSLINK_OVER || q->state == NVMEFSLINK_ENDING)
         return;
-    int sent = q->state == LINK_RESETTING; /* DELETE is out, or waits */
-    q->state = LINK_ENDING;
+    int sent = q->state == NVMEFSLINK_RESETTING; /* DELETE is out, or waits */
+    q->state = NVMEFSLINK_ENDING;
     q->reason = reason;
     if (!sent)
         q->ctl_due = SNIC_NVMEFS_CTL_DELETE;
-    link_host_flush(q->link);
+    nvmefslink_host_flush(q->link);
 }
 
 /** Give finished requests to the user. Their number. */
-static int link_queue_reap(struct snic_nvmefslink_queue *q)
+static int nvmefslink_queue_reap(struct snic_nvmefslink_queue *q)
 {
     int n = 0;
     if ((q->flags & SNIC_NVMEFSLINK_DIRECT) != 0)
         return 0;
-    for (; n < SNIC_NVMEFSLINK__REAP || q->state == LINK_OVER; n++) {
+    for (; n < SNIC_NVMEFSLINK__REAP || q->state == NVMEFSLINK_OVER; n++) {
         struct snic_nvmefs_req *req = snic_nvmefs_host_reap(q->engine);
         if (req == NULL)
             break;
         q->events.done(q->events.ctx, q, req);
     }
-    if (snic_nvmefs_host_error(q->engine) != 0 && q->state != LINK_OVER)
-        link_queue_ending(q, SNIC_EPROTO);
+    if (snic_nvmefs_host_error(q->engine) != 0 && q->state != NVMEFSLINK_OVER)
+        nvmefslink_queue_ending(q, SNIC_EPROTO);
     return n;
 }
 
-static void link_queue_ring(struct snic_nvmefslink_queue *q)
+static void nvmefslink_queue_ring(struct snic_nvmefslink_queue *q)
 {
     (void)snic_dma_ring(q->link->dma, q->link->opts.bell_base + q->number);
 }
 
-static int link_queue_poll(struct snic_nvmefslink_queue *q, int sleeping)
+static int nvmefslink_queue_poll(struct snic_nvmefslink_queue *q, int sleeping)
 {
-    int n = link_queue_reap(q);
+    int n = nvmefslink_queue_reap(q);
     if (q->opened_due) {
         q->opened_due = 0;
-        if (q->events.opened != NULL && q->state == LINK_OPEN)
+        if (q->events.opened != NULL && q->state == NVMEFSLINK_OPEN)
             q->events.opened(q->events.ctx, q);
         n++;
     }
@@ -175,69 +181,69 @@ static int link_queue_poll(struct snic_nvmefslink_queue *q, int sleeping)
         q->events.closed(q->events.ctx, q, q->reason);
         return 1; /* it may be gone */
     }
-    if ((q->flags & SNIC_NVMEFSLINK_DIRECT) != 0 || q->state == LINK_OVER)
+    if ((q->flags & SNIC_NVMEFSLINK_DIRECT) != 0 || q->state == NVMEFSLINK_OVER)
         return n;
     if (snic_nvmefs_host_kick(q->engine))
-        link_queue_ring(q);
+        nvmefslink_queue_ring(q);
     if (sleeping && n == 0 && snic_nvmefs_host_sleep(q->engine)) {
-        link_queue_ring(q);
-        n += link_queue_reap(q);
+        nvmefslink_queue_ring(q);
+        n += nvmefslink_queue_reap(q);
     }
     return n;
 }
 
-static int link_host_poll(struct snic_loop_poller *p, int sleeping)
+static int nvmefslink_host_poll(struct snic_loop_poller *p, int sleeping)
 {
     struct snic_nvmefslink_host *h = SNIC_CONTAINER(p, struct snic_nvmefslink_host, poller);
     int did = 0;
     for (uint32_t i = 0; i < h->opts.queues_max; i++)
         if (h->queues[i] != NULL)
-            did |= link_queue_poll(h->queues[i], sleeping) > 0;
+            did |= nvmefslink_queue_poll(h->queues[i], sleeping) > 0;
     return did;
 }
 
 /* ---- Events ---- */
 
-static void link_host_answer(struct snic_nvmefslink_host *h, const struct snic_nvmefs_ctl *m)
+static void nvmefslink_host_answer(struct snic_nvmefslink_host *h, const struct snic_nvmefs_ctl *m)
 {
     struct snic_nvmefs_ctl mine;
     struct snic_nvmefslink_queue *q = m->queue < h->opts.queues_max ? h->queues[m->queue] : NULL;
-    if (q == NULL || q->state == LINK_OVER)
+    if (q == NULL || q->state == NVMEFSLINK_OVER)
         return;
     snic_nvmefs_host_create(q->engine, &mine);
     if (m->generation != mine.generation)
         return; /* a late one */
     switch (m->type) {
     case SNIC_NVMEFS_CTL_CREATED:
-        if (q->state == LINK_OPENING && m->error == 0) {
-            q->state = LINK_OPEN;
+        if (q->state == NVMEFSLINK_OPENING && m->error == 0) {
+            q->state = NVMEFSLINK_OPEN;
             q->opened_due = 1;
-        } else if (m->error != 0 && q->state == LINK_OPENING) {
-            link_queue_over(q, m->error < 0 ? m->error : SNIC_EPROTO);
+        } else if (m->error != 0 && q->state == NVMEFSLINK_OPENING) {
+            nvmefslink_queue_over(q, m->error < 0 ? m->error : SNIC_EPROTO);
         }
         break;
     case SNIC_NVMEFS_CTL_DELETED:
         if (q->ctl_due == SNIC_NVMEFS_CTL_DELETE)
             break; /* not requested: DELETE has not been sent */
-        if (q->state == LINK_RESETTING) {
+        if (q->state == NVMEFSLINK_RESETTING) {
             snic_nvmefs_host_reset(q->engine);
-            q->state = LINK_OPENING;
+            q->state = NVMEFSLINK_OPENING;
             q->ctl_due = SNIC_NVMEFS_CTL_CREATE;
-            link_host_flush(h);
-        } else if (q->state == LINK_ENDING) {
-            link_queue_over(q, 0);
+            nvmefslink_host_flush(h);
+        } else if (q->state == NVMEFSLINK_ENDING) {
+            nvmefslink_queue_over(q, 0);
         }
         break;
     case SNIC_NVMEFS_CTL_FAILED:
-        link_queue_ending(q, SNIC_EFAULT);
+        nvmefslink_queue_ending(q, SNIC_EFAULT);
         break;
     default:
         break;
     }
-    link_host_kick(h);
+    nvmefslink_host_kick(h);
 }
 
-static void link_host_recv(void *ctx, struct snic_dma *dma, const void *msg, uint32_t size)
+static void nvmefslink_host_recv(void *ctx, struct snic_dma *dma, const void *msg, uint32_t size)
 {
     struct snic_nvmefslink_host *h = ctx;
     struct snic_nvmefs_ctl m;
@@ -246,10 +252,10 @@ static void link_host_recv(void *ctx, struct snic_dma *dma, const void *msg, uin
     if (r == SNIC_ENOENT && h->opts.others.recv != NULL)
         h->opts.others.recv(h->opts.others.ctx, msg, size);
     if (r == 0)
-        link_host_answer(h, &m);
+        nvmefslink_host_answer(h, &m);
 }
 
-static void link_host_doorbell(void *ctx, struct snic_dma *dma, uint32_t id)
+static void nvmefslink_host_doorbell(void *ctx, struct snic_dma *dma, uint32_t id)
 {
     struct snic_nvmefslink_host *h = ctx;
     (void)dma;
@@ -267,7 +273,7 @@ static void link_host_doorbell(void *ctx, struct snic_dma *dma, uint32_t id)
         q->events.bell(q->events.ctx, q);
 }
 
-static void link_host_death(void *ctx, struct snic_dma *dma, enum snic_dma_death cause)
+static void nvmefslink_host_death(void *ctx, struct snic_dma *dma, enum snic_dma_death cause)
 {
     struct snic_nvmefslink_host *h = ctx;
     (void)dma;
@@ -275,41 +281,46 @@ static void link_host_death(void *ctx, struct snic_dma *dma, enum snic_dma_death
     snic_loop_cancel(h->dma->loop, &h->retry);
     for (uint32_t i = 0; i < h->opts.queues_max; i++)
         if (h->queues[i] != NULL)
-            link_queue_over(h->queues[i], SNIC_EPEERDEAD);
+            nvmefslink_queue_over(h->queues[i], SNIC_EPEERDEAD);
     if (h->opts.others.death != NULL)
         h->opts.others.death(h->opts.others.ctx, cause);
 }
 
 /* ---- Public ---- */
 
-static int link_host_opts(struct snic_nvmefslink_host_opts *o,
-                          const struct snic_nvmefslink_host_opts *in)
+/** All options, defaults filled in. Which one is wrong, and how; NULL: none. */
+static const char *nvmefslink_host_opts_fill(struct snic_nvmefslink_host_opts *o,
+                                             const struct snic_nvmefslink_host_opts *in)
 {
     *o = (struct snic_nvmefslink_host_opts){.opts_size = sizeof(*o)};
-    int r = snic_opts_copy(o, sizeof(*o), in);
-    if (r != 0)
-        return r;
+    if (snic_opts_copy(o, sizeof(*o), in) != 0)
+        return "opts_size: not the struct's, or an unknown option is set";
+    if (o->reserved != 0)
+        return "reserved: not 0";
     o->queues_max = o->queues_max == 0 ? 8 : o->queues_max;
-    if (o->queues_max > SNIC_NVMEFS_QUEUES_MAX || o->reserved != 0 ||
-        o->bell_base >= SNIC_DMA_DOORBELLS || o->queues_max > SNIC_DMA_DOORBELLS - o->bell_base)
-        return SNIC_EINVAL;
-    return 0;
+    if (o->queues_max > SNIC_NVMEFS_QUEUES_MAX)
+        return "queues_max: above SNIC_NVMEFS_QUEUES_MAX";
+    if (o->bell_base >= SNIC_DMA_DOORBELLS || o->queues_max > SNIC_DMA_DOORBELLS - o->bell_base)
+        return "bell_base: fewer than queues_max doorbells from there on";
+    return NULL;
+}
+
+const char *snic_nvmefslink_host_opts_wrong(const struct snic_nvmefslink_host_opts *o)
+{
+    struct snic_nvmefslink_host_opts full;
+    return nvmefslink_host_opts_fill(&full, o);
 }
 
 size_t snic_nvmefslink_host_memsize(const struct snic_nvmefslink_host_opts *o)
 {
-    struct snic_nvmefslink_host_opts copy;
-    return link_host_opts(&copy, o) != 0 ? 0 : sizeof(struct snic_nvmefslink_host);
+    return snic_nvmefslink_host_opts_wrong(o) != NULL ? 0 : sizeof(struct snic_nvmefslink_host);
 }
 
 int snic_nvmefslink_host_init(struct snic_nvmefslink_host **out, void *mem, size_t size,
                               struct snic_dma *d, const struct snic_nvmefslink_host_opts *o)
 {
     struct snic_nvmefslink_host_opts copy;
-    int r = link_host_opts(&copy, o);
-    if (r != 0)
-        return r;
-    if ((uintptr_t)mem % 16 != 0)
+    if (nvmefslink_host_opts_fill(&copy, o) != NULL || (uintptr_t)mem % 16 != 0)
         return SNIC_EINVAL;
     if (size < sizeof(struct snic_nvmefslink_host))
         return SNIC_ENOSPC;
@@ -318,10 +329,12 @@ int snic_nvmefslink_host_init(struct snic_nvmefslink_host **out, void *mem, size
     h->dma = d;
     h->opts = copy;
     h->sim = snic_loop_world(d->loop) != NULL;
-    snic_timer_init(&h->retry, link_host_retry);
-    d->events = (struct snic_dma_events){
-        .recv = link_host_recv, .doorbell = link_host_doorbell, .death = link_host_death, .ctx = h};
-    snic_loop_poller_init(&h->poller, link_host_poll);
+    snic_timer_init(&h->retry, nvmefslink_host_retry);
+    d->events = (struct snic_dma_events){.recv = nvmefslink_host_recv,
+                                         .doorbell = nvmefslink_host_doorbell,
+                                         .death = nvmefslink_host_death,
+                                         .ctx = h};
+    snic_loop_poller_init(&h->poller, nvmefslink_host_poll);
     snic_loop_poller_add(d->loop, &h->poller);
     *out = h;
     return 0;
@@ -335,9 +348,9 @@ void snic_nvmefslink_host_detach(struct snic_nvmefslink_host *h)
         struct snic_nvmefslink_queue *q = h->queues[i];
         if (q == NULL)
             continue;
-        link_queue_over(q, SNIC_EPEERDEAD);
+        nvmefslink_queue_over(q, SNIC_EPEERDEAD);
         while (h->queues[i] == q && q->closed_due) /* the closed event may close it */
-            (void)link_queue_poll(q, 0);
+            (void)nvmefslink_queue_poll(q, 0);
     }
 }
 
@@ -362,8 +375,8 @@ int snic_nvmefslink_window_add(struct snic_nvmefslink_host *h, void *mem, size_t
     int r = snic_dma_register(h->dma, mem, size, SNIC_DMA_RIGHT_READ | SNIC_DMA_RIGHT_WRITE, key);
     if (r != 0)
         return r;
-    h->windows[i] = (struct link_window){.key = *key, .size = size, .used = 1, .announce = 1};
-    link_host_flush(h);
+    h->windows[i] = (struct nvmefslink_window){.key = *key, .size = size, .used = 1, .announce = 1};
+    nvmefslink_host_flush(h);
     return (int)i;
 }
 
@@ -372,11 +385,11 @@ void snic_nvmefslink_window_remove(struct snic_nvmefslink_host *h, uint32_t wind
     SNIC_ASSERT(window < SNIC_NVMEFS_WINDOWS_MAX && h->windows[window].used);
     h->windows[window].used = 0;
     h->windows[window].announce = 1;
-    link_host_flush(h);
+    nvmefslink_host_flush(h);
 }
 
 /** The queue's memory: registered, and the engine's. 0 or SNIC_E*. */
-static int link_queue_make(struct snic_nvmefslink_queue *q, struct snic_nvmefs_host_opts *eo)
+static int nvmefslink_queue_make(struct snic_nvmefslink_queue *q, struct snic_nvmefs_host_opts *eo)
 {
     struct snic_dma *d = q->link->dma;
     size_t queue_size = snic_nvmefs_queue_bytes(eo);
@@ -396,7 +409,7 @@ static int link_queue_make(struct snic_nvmefslink_queue *q, struct snic_nvmefs_h
     return snic_nvmefs_host_init(&q->engine, q->engine_mem, engine_size, q->queue_mem, eo);
 }
 
-static void link_queue_free(struct snic_nvmefslink_queue *q)
+static void nvmefslink_queue_free(struct snic_nvmefslink_queue *q)
 {
     struct snic_dma *d = q->link->dma;
     if (q->key != 0) {
@@ -441,15 +454,15 @@ int snic_nvmefslink_open(struct snic_nvmefslink_queue **out, struct snic_nvmefsl
     q->number = number;
     q->flags = copy.flags;
     q->events = *e;
-    r = link_queue_make(q, &eo);
+    r = nvmefslink_queue_make(q, &eo);
     if (r != 0) {
-        link_queue_free(q);
+        nvmefslink_queue_free(q);
         return r;
     }
-    q->state = LINK_OPENING;
+    q->state = NVMEFSLINK_OPENING;
     q->ctl_due = SNIC_NVMEFS_CTL_CREATE;
     h->queues[number] = q;
-    link_host_flush(h);
+    nvmefslink_host_flush(h);
     *out = q;
     return 0;
 }
@@ -457,41 +470,41 @@ int snic_nvmefslink_open(struct snic_nvmefslink_queue **out, struct snic_nvmefsl
 void snic_nvmefslink_end(struct snic_nvmefslink_queue *q)
 {
     if (q->link->dead)
-        link_queue_over(q, SNIC_EPEERDEAD);
+        nvmefslink_queue_over(q, SNIC_EPEERDEAD);
     else
-        link_queue_ending(q, 0);
-    link_host_kick(q->link);
+        nvmefslink_queue_ending(q, 0);
+    nvmefslink_host_kick(q->link);
 }
 
 void snic_nvmefslink_close(struct snic_nvmefslink_queue *q)
 {
-    SNIC_ASSERT(q->state == LINK_OVER && !q->closed_due);
+    SNIC_ASSERT(q->state == NVMEFSLINK_OVER && !q->closed_due);
     q->link->queues[q->number] = NULL;
     (void)snic_nvmefs_host_fini(q->engine);
-    link_queue_free(q);
+    nvmefslink_queue_free(q);
 }
 
 int snic_nvmefslink_submit(struct snic_nvmefslink_queue *q, struct snic_nvmefs_req *req)
 {
     SNIC_ASSERT((q->flags & SNIC_NVMEFSLINK_DIRECT) == 0);
-    if (q->state != LINK_OPEN && q->state != LINK_OPENING)
+    if (q->state != NVMEFSLINK_OPEN && q->state != NVMEFSLINK_OPENING)
         return SNIC_EPIPE;
     int r = snic_nvmefs_host_submit(q->engine, req);
     if (r == 0)
-        link_host_kick(q->link);
+        nvmefslink_host_kick(q->link);
     return r;
 }
 
 void snic_nvmefslink_flush(struct snic_nvmefslink_queue *q)
 {
-    if (q->state != LINK_OVER && snic_nvmefs_host_kick(q->engine))
-        link_queue_ring(q);
+    if (q->state != NVMEFSLINK_OVER && snic_nvmefs_host_kick(q->engine))
+        nvmefslink_queue_ring(q);
 }
 
 int snic_nvmefslink_abort(struct snic_nvmefslink_queue *q, struct snic_nvmefs_req *req)
 {
     int r = snic_nvmefs_host_abort(q->engine, req);
-    link_host_kick(q->link);
+    nvmefslink_host_kick(q->link);
     return r;
 }
 
@@ -499,13 +512,13 @@ int snic_nvmefslink_reset(struct snic_nvmefslink_queue *q)
 {
     if ((q->flags & SNIC_NVMEFSLINK_DIRECT) != 0)
         return SNIC_ENOTSUP;
-    if (q->state == LINK_ENDING || q->state == LINK_OVER)
+    if (q->state == NVMEFSLINK_ENDING || q->state == NVMEFSLINK_OVER)
         return SNIC_EPIPE;
-    if (q->state != LINK_OPEN)
+    if (q->state != NVMEFSLINK_OPEN)
         return SNIC_EBUSY;
-    q->state = LINK_RESETTING;
+    q->state = NVMEFSLINK_RESETTING;
     q->ctl_due = SNIC_NVMEFS_CTL_DELETE;
-    link_host_flush(q->link);
+    nvmefslink_host_flush(q->link);
     return 0;
 }
 
@@ -516,5 +529,5 @@ struct snic_nvmefs_host *snic_nvmefslink_engine(struct snic_nvmefslink_queue *q)
 
 void snic_nvmefslink_ring(struct snic_nvmefslink_queue *q)
 {
-    link_queue_ring(q);
+    nvmefslink_queue_ring(q);
 }
