@@ -89,6 +89,29 @@ LAYERS = {
         ["dpu.c", "host.c", "monolith.c"],
         ["main.c"],
     ],
+    "examples/kvfs_mount": [
+        ["call.c", "options.c", "store_state.c", "writers.c", "open_count.c", "helper.c",
+         "notify.c"],
+        ["refresh.c", "request.c"],
+        # what the kernel knows, and answers to it
+        ["file.c", "known.c"],
+        ["reply.c"],
+        # where the file system is: here, or in another process
+        ["local.c", "remote_lost.c"],
+        ["remote.c"],
+        ["cache.c"],
+        ["remote_link.c"],
+        ["remote_ring.c", "remote_nvmefs.c"],
+        # the other process
+        ["dpu_ring.c", "dpu_nvmefs.c", "dpu_cache.c"],
+        ["dpu.c"],
+        # requests of the kernel
+        ["ops_data.c"],
+        ["ops.c"],
+        ["session.c"],
+        ["unmount.c"],
+        ["main.c"],
+    ],
 }
 
 

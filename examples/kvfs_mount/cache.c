@@ -50,21 +50,27 @@ static int cache_cancel(struct km *m, struct km_call *c)
     return remote_carrier.cancel(m, c); /* locks: the cache has only forwarded them */
 }
 
-static const struct km_carrier cache_carrier = {.submit = cache_submit, .cancel = cache_cancel};
-
-void km_cache_answer(struct km_call *c)
+static void cache_amend(const struct km *m, struct snic_fsop_attr *a)
 {
-    c->forwarded = 0;
-    snic_fscache_answer(c->m->cache->fc, &c->cached, c->data);
+    snic_fscache_amend(m->cache->fc, a);
 }
 
+static const struct km_carrier cache_carrier = {
+    .submit = cache_submit, .cancel = cache_cancel, .amend = cache_amend};
+
 /* ---- What the cache needs ---- */
+
+static void cache_home(struct km_call *c)
+{
+    c->home = NULL;
+    snic_fscache_answer(c->m->cache->fc, &c->cached, c->data);
+}
 
 static void cache_forward(void *ctx, struct snic_fscache_req *req)
 {
     struct km_call *c = cache_call(req);
 
-    c->forwarded = 1;
+    c->home = cache_home;
     remote_carrier.submit(ctx, c);
 }
 
@@ -74,7 +80,7 @@ static struct snic_fscache_req *cache_get(void *ctx)
 
     if (c == NULL)
         return NULL;
-    km_clear(c);
+    km_call_clear(c);
     c->fuse = NULL;
     cache_bind(c);
     c->cached.buffer = km_call_data(c);
@@ -122,7 +128,7 @@ static void cache_lost(void *ctx, uint64_t ino)
 
 static void cache_invalid(void *ctx, uint64_t ino)
 {
-    km_session_doubt(ctx, ino);
+    km_notify_invalid(ctx, ino);
 }
 
 static int cache_recv(void *ctx, const void *msg, uint32_t size)
@@ -287,12 +293,6 @@ void km_cache_give_up(struct km *m)
 int km_cache_waits(const struct km *m)
 {
     return m->cache != NULL && snic_fscache_busy(m->cache->fc);
-}
-
-void km_cache_amend(const struct km *m, struct snic_fsop_attr *a)
-{
-    if (m->cache != NULL)
-        snic_fscache_amend(m->cache->fc, a);
 }
 
 /* ---- Figures ---- */

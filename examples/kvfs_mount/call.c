@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Memory of requests in flight: blocks of one arena, the last one used first. */
+/*
+ * Memory of requests in flight: blocks of one arena, the last one used first. A thread that decodes
+ * a request has its block in call_decoding until an operation takes it.
+ */
 #include "mount.h"
 
 #include "../common.h"
@@ -9,6 +12,8 @@
 
 SNIC_STATIC_ASSERT(sizeof(struct km_call) <= KM_HEAD - KM_WRITE_HEADERS, "a call fits its block");
 SNIC_STATIC_ASSERT(KM_BLOCK % KM_PAGE == 0, "data begin a page");
+
+static __thread struct km_call *call_decoding;
 
 int km_calls_open(struct km *m)
 {
@@ -59,4 +64,31 @@ void km_call_put(struct km_call *c)
     c->next = m->free;
     m->free = c;
     pthread_mutex_unlock(&m->lock);
+}
+
+void km_call_clear(struct km_call *c)
+{
+    memset(&c->r, 0, sizeof(c->r));
+    c->waits = 0;
+    c->size = 0;
+    c->seek = 0;
+    c->opens = 0;
+    c->copied = 0;
+    c->file = NULL;
+    c->data = km_call_data(c);
+    c->home = NULL;
+    atomic_store_explicit(&c->cancelling, 0, memory_order_relaxed);
+}
+
+void km_call_decode(struct km_call *c)
+{
+    call_decoding = c;
+}
+
+struct km_call *km_call_take(void)
+{
+    struct km_call *c = call_decoding;
+
+    call_decoding = NULL;
+    return c;
 }

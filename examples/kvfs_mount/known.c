@@ -124,7 +124,7 @@ static int known_release(struct km *m, uint64_t ino, uint64_t handle, struct km_
 
     if (c == NULL)
         return -1;
-    km_clear(c);
+    km_call_clear(c);
     c->fuse = NULL;
     c->r.k.kind = SNIC_FSOP_RELEASE;
     c->r.k.flags = SNIC_FSOP_CHECKED;

@@ -46,7 +46,7 @@ static void local_alone(struct kvfs_store *s, int alone)
 
     atomic_store_explicit(&m->alone, alone, memory_order_relaxed);
     if (m->se != NULL)
-        km_session_expire(m);
+        km_notify_expire(m);
 }
 
 /* Is all well? */

@@ -4,7 +4,8 @@
  *
  *     kvfs_mount --store lmdb:/var/lib/kvfs --mkfs /mnt
  *
- * Exit code: 0 unmounted in order; 1 it could not be mounted, or ended in disorder; 2 wrong usage.
+ * Exit codes as of mount(8): 0 unmounted in order; 1 wrong usage; 32 it could not be mounted, or
+ * the store could not be unmounted in order.
  */
 #include "mount.h"
 
@@ -73,43 +74,6 @@ static void main_detach(const struct km_config *c)
         ex_log(EX_WARNING, "cannot leave the working directory: %s", strerror(errno));
 }
 
-size_t km_store_metrics(struct kvfs_store *store, struct ex_metric *out)
-{
-    struct snic_kvfs_stats s = {0};
-
-    if (store->fs == NULL)
-        return 0;
-    snic_kvfs_get_stats(snic_fs_engine(store->fs), &s);
-    const struct ex_metric all[] = {
-        {"damages", store->damages, 1},
-        {"requests", s.requests, 1},
-        {"cache_hits", s.cache_hits, 1},
-        {"cache_misses", s.cache_misses, 1},
-        {"store_gets", s.store_gets, 1},
-        {"store_commits", s.store_commits, 1},
-        {"store_objects", s.store_objects, 1},
-        {"retries", s.retries, 1},
-        {"orphans", s.orphans, 1},
-        {"sessions", s.sessions, 0},
-        {"alone", s.alone, 0},
-        {"inodes", s.inodes, 0},
-    };
-
-    memcpy(out, all, sizeof(all));
-    return SNIC_COUNTOF(all);
-}
-
-void km_store_judge(const struct kvfs_store *store, const struct snic_kvfs_stats *s, int *dead)
-{
-    if (s->sessions != 0 || *dead)
-        return;
-    *dead = 1;
-    ex_log(EX_ERROR,
-           "%s: this mount did not respond for so long that another one declared it dead: all its "
-           "requests fail until it is unmounted and mounted again",
-           store->spec);
-}
-
 static size_t main_metrics(void *ctx, struct ex_metric *out)
 {
     struct km *m = ctx;
@@ -136,7 +100,7 @@ static size_t main_metrics(void *ctx, struct ex_metric *out)
 
 static void main_stop(void *ctx)
 {
-    km_session_stop(ctx);
+    km_unmount_start(ctx);
 }
 
 static int main_stats(struct km *m, struct snic_net **net, struct ex_stats **stats)
@@ -182,6 +146,13 @@ static int main_serve(struct km *m)
     return mounted ? 0 : KM_FAILED;
 }
 
+static int main_carrier(struct km *m)
+{
+    if (m->config->role == NULL)
+        return km_local_open(m);
+    return km_remote_open(m, m->config->nvmefs ? &remote_nvmefs : &remote_ring);
+}
+
 static int main_run(struct km_config *c)
 {
     struct km *m = calloc(1, sizeof(*m));
@@ -200,7 +171,7 @@ static int main_run(struct km_config *c)
         ex_log(EX_ERROR, "out of memory: no address space for requests (ulimit -v)");
     else if (km_session_open(m) != 0)
         status = KM_USAGE; /* libfuse has printed which option */
-    else if ((c->role != NULL ? km_remote_open(m) : km_local_open(m)) == 0)
+    else if (main_carrier(m) == 0)
         status = main_serve(m);
     km_session_close(m);
     km_remote_close(m);
@@ -297,12 +268,6 @@ static int main_supervise(const struct km_config *c, int argc, char **argv)
     status = ex_supervise(NULL, n, args) == 0 ? 0 : KM_FAILED;
     free(args);
     return status;
-}
-
-uint64_t km_tag(const struct km_config *c)
-{
-    return 1 | (uint64_t)c->nvmefs << 1 | (uint64_t)c->write_back << 2 |
-           (uint64_t)c->prefetch << 3 | c->cache_bytes << 8;
 }
 
 /* What the supervisor left for the role. */
@@ -404,9 +369,9 @@ int main(int argc, char **argv)
     int n;
 
     if (argc == 3 && strcmp(argv[1], KM_UNMOUNT) == 0)
-        return km_session_unmount(argv[2]);
+        return km_unmount_helper(argv[2]);
     if (argc == 3 && strcmp(argv[1], KM_REFRESH) == 0)
-        return km_session_refresh(argv[2]);
+        return km_refresh_helper(argv[2]);
     ex_exit_usage = KM_USAGE;
     ex_exit_failure = KM_FAILED;
     n = km_arguments(&c, argc, argv, &args);

@@ -3,20 +3,26 @@
  * @file examples/kvfs_mount/mount.h
  * A file system of fs.h behind libfuse's low-level interface.
  *
+ * Layers, the lowest first (tests/layers.py refuses calls upwards):
+ *
+ *   call.c     memory of requests in flight
+ *   options.c  the command line
+ *   store_state.c   metrics and health of the store of this process
+ *   writers.c, open_count.c   inodes and files that are open
+ *   helper.c, notify.c, refresh.c   what the kernel has cached is invalid
+ *   request.c  a request of FUSE becomes a struct snic_fsop: what all have in common
+ *   file.c, known.c   open files; inodes that the kernel knows by number
+ *   reply.c    the result becomes FUSE's answer
+ *   local.c    the file system in this process
+ *   remote.c, remote_lost.c   in another one, seen from here: calls, changes that it may lose
+ *   cache.c    fscache.h before the link (--two-process --cache-size)
+ *   remote_link.c   the other process's deaths and successors
+ *   remote_ring.c, remote_nvmefs.c   the links to it
+ *   dpu_ring.c, dpu_nvmefs.c, dpu_cache.c, dpu.c   and that process
+ *   ops_data.c, ops.c   the operations of FUSE
  *   session.c  the kernel's requests come in: by the thread of the file system itself, or by
  *              readers of their own; mounting
- *   session_other.c     what a process of its own does: unmounting, refreshing attributes
- *   options.c  the command line
- *   ops.c, ops_data.c   a request of FUSE becomes a struct snic_fsop
- *   reply.c    and its outcome FUSE's answer
- *   call.c     memory of requests in flight
- *   known.c    inodes that the kernel knows by number
- *   local.c    the file system in this process
- *   remote.c, remote_link.c     in another, seen from here: calls; that process' deaths
- *   dpu.c      and that process
- *   remote_ring.c, dpu_ring.c; remote_nvmefs.c, dpu_nvmefs.c    the links between the two
- *   cache.c, dpu_cache.c   pages in the host's memory, before the link (--two-process
- *              --cache-size)
+ *   unmount.c, main.c
  *
  * A request in flight is one block of memory: struct km_call, what the kernel wrote (names and data
  * are used where they are, data on a page's beginning), then, where the answer has data, that, in
@@ -144,14 +150,14 @@ struct km_call {
     uint32_t waits; /* a lock request, counted in m->locks_waiting */
     int cancelled;  /* behind a link: so that the lock is not requested again after a death */
     struct fuse_file_info fi;
-    void *data;                     /* of the answer; km_call_data(), or memory of the ring */
-    uint64_t number;                /* behind a link: names the request, */
-    uint64_t reopen;                /* it opens the handle of this index again, */
-    uint64_t dirty;                 /* writes of the handle when FSYNC was sent, */
-    uint64_t changes;               /* and changes of all */
-    struct snic_nvmefs_req nvme;    /* it as a command */
-    struct snic_fscache_req cached; /* behind a cache, */
-    int forwarded;                  /* which has handed it to the link */
+    void *data;                      /* of the answer; km_call_data(), or memory of the ring */
+    uint64_t number;                 /* behind a link: names the request, */
+    uint64_t reopen;                 /* it opens the handle of this index again, */
+    uint64_t dirty;                  /* writes of the handle when FSYNC was sent, */
+    uint64_t changes;                /* and changes of all */
+    struct snic_nvmefs_req nvme;     /* it as a command */
+    void (*home)(struct km_call *c); /* it has an answer; NULL: km_call_done() */
+    struct snic_fscache_req cached;  /* behind a cache */
     uint32_t groups[KM_GROUPS];
 };
 
@@ -161,6 +167,8 @@ struct km_carrier {
     void (*submit)(struct km *m, struct km_call *c);
     /* On the loop's thread. 0: it has not arrived yet. */
     int (*cancel)(struct km *m, struct km_call *c);
+    /* Attributes as they are with what it has not sent. NULL: it sends all at once */
+    void (*amend)(const struct km *m, struct snic_fsop_attr *a);
 };
 
 /* Open files: open_count.c. */
@@ -203,9 +211,9 @@ struct km {
     atomic_uint in_flight;
     struct snic_loop_msg over_msg;
     atomic_int stopping;
-    pthread_t stopper; /* session_other.c: waits for the unmounting */
+    pthread_t stopper; /* unmount.c: waits for the unmounting */
     int stopper_runs;
-    pthread_t refresher; /* session_other.c */
+    pthread_t refresher; /* refresh.c */
     int refresh_fd;
     pthread_mutex_t refresh_lock; /* of refresh_pid, from fork to reaping */
     pid_t refresh_pid;
@@ -243,6 +251,13 @@ struct km {
 void km_wrong(const char *what) __attribute__((noreturn));
 /* @return how many *@p out are, as ex_options() has taken them */
 int km_arguments(struct km_config *c, int argc, char **argv, char ***out);
+/* How many inodes the engine may know: what is open, and what is held without a name. */
+static inline uint32_t km_inodes(const struct km_config *c)
+{
+    return (uint32_t)(c->open_files + c->open_files / 2);
+}
+/* What both roles' settings come to: they have to be the same. */
+uint64_t km_tag(const struct km_config *config);
 /* What libfuse is to know of -o. */
 void km_options_libfuse(const struct km_config *c, char *out, size_t room);
 
@@ -253,6 +268,12 @@ void km_calls_close(struct km *m);
 /* A block; NULL when all are in flight. From any thread. */
 struct km_call *km_call_get(struct km *m);
 void km_call_put(struct km_call *c);
+/* A call of nothing, in its block. */
+void km_call_clear(struct km_call *c);
+/* The block whose request this thread decodes now; NULL: none. */
+void km_call_decode(struct km_call *c);
+/* That block, the caller's from now on; NULL: it was taken. */
+struct km_call *km_call_take(void);
 /* Where the kernel's request is, so that a WRITE's data begin a page. */
 static inline unsigned char *km_call_buffer(struct km_call *c)
 {
@@ -266,8 +287,6 @@ static inline unsigned char *km_call_data(struct km_call *c)
 
 /* ---- session.c ---- */
 
-/* The block whose request this thread is decoding: the caller's from now on. */
-struct km_call *km_session_take(void);
 int km_session_open(struct km *m);
 int km_session_mount(struct km *m);
 /* Answer the kernel until the mount is gone. */
@@ -275,46 +294,67 @@ void km_session_run(struct km *m);
 /* No more requests: what is in flight ends. From any thread. */
 void km_session_over(struct km *m);
 void km_session_close(struct km *m);
+
+/* ---- notify.c ---- */
+
+/* Does the kernel know epochs? Then all names are invalid at once. */
+int km_notify_has_epochs(const struct km *m);
 /* Invalidate names in the kernel, and attributes that come with them. It does not wait. @return ns
    after which they are invalid in the kernel, too */
-uint64_t km_session_expire(struct km *m);
+uint64_t km_notify_expire(struct km *m);
 /* Invalidate the inode's attributes in the kernel, so that it detects that its pages are old. It
    does not wait if the caller answers its call on an open file of the inode only afterwards. */
-void km_session_doubt(const struct km *m, uint64_t ino);
+void km_notify_invalid(const struct km *m, uint64_t ino);
 
-/* ---- session_other.c ---- */
+/* ---- helper.c ---- */
 
-/* Unmount, from a process of its own. */
-void km_session_stop(struct km *m);
-/* What that does: its arguments are KM_UNMOUNT and the mount point. @return exit code */
-int km_session_unmount(const char *at);
-#define KM_UNMOUNT "--unmount"
+/* Start this program anew with arguments @p what and the mount point, @p input as its standard
+   input. It ends with the calling thread. @return as fork() */
+pid_t km_helper_start(const struct km *m, const char *what, int input);
+/* Wait for it. @return 0: it did what it should; -1 */
+int km_helper_reap(pid_t pid);
+
+/* ---- refresh.c ---- */
+
 /* Refresh attributes and pages of the inodes whose numbers are in file @p fd, which it closes; by a
-   process of its own. @return 0; -1: one runs already, and the file is still open */
-int km_session_refresh_start(struct km *m, int fd);
+   helper process. @return 0; -1: one runs already, and the file is still open */
+int km_refresh_start(struct km *m, int fd);
 /* What that does, with the file as standard input: KM_REFRESH and the mount point. */
-int km_session_refresh(const char *at);
+int km_refresh_helper(const char *at);
 /* End that process; it exits once its pending calls are answered. @return it, 0: none */
-pid_t km_session_refresh_end(struct km *m);
+pid_t km_refresh_end(struct km *m);
 #define KM_REFRESH "--refresh"
+
+/* ---- unmount.c ---- */
+
+/* Unmount, by a helper process. */
+void km_unmount_start(struct km *m);
+/* What that does: its arguments are KM_UNMOUNT and the mount point. @return exit code */
+int km_unmount_helper(const char *at);
+#define KM_UNMOUNT "--unmount"
+
+/* ---- request.c ---- */
+
+/* Begin a call for a request, in the block of this thread. */
+struct km_call *km_begin(fuse_req_t req, enum snic_fsop_kind kind, fuse_ino_t ino);
+void km_name(struct km_call *c, const char *name);
+void km_name2(struct km_call *c, const char *name);
+/* It may answer with @p size bytes. */
+void km_room(struct km_call *c, size_t size);
+/* The caller's groups, from /proc: the kernel does not send them. */
+void km_groups(struct km_call *c);
+/* The caller takes set-uid and set-gid with it: what decides over the latter. */
+void km_kill(struct km_call *c);
+/* It is about an open file, if @p fi has one. */
+void km_use_file(struct km_call *c, const struct fuse_file_info *fi);
+void km_go(struct km_call *c);
+/* The same for one that opens: unless too many are open. */
+void km_go_open(struct km_call *c);
 
 /* ---- ops.c, ops_data.c ---- */
 
 extern const struct fuse_lowlevel_ops km_ops;
 void km_init(void *userdata, struct fuse_conn_info *conn);
-/* Begin a call for a request, in the current block. */
-struct km_call *km_begin(fuse_req_t req, enum snic_fsop_kind kind, fuse_ino_t ino);
-/* A call of nothing, in its block. */
-void km_clear(struct km_call *c);
-void km_name(struct km_call *c, const char *name);
-/* The caller's groups, from /proc: the kernel does not send them. */
-void km_groups(struct km_call *c);
-/* The caller takes set-uid and set-gid with it: what decides over the latter. */
-void km_kill(struct km_call *c);
-void km_file(struct km_call *c, const struct fuse_file_info *fi);
-void km_go(struct km_call *c);
-/* The same for one that opens: unless too many are open. */
-void km_go_open(struct km_call *c);
 void km_op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void km_op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
                   struct fuse_file_info *fi);
@@ -390,12 +430,8 @@ void km_call_answer(struct km_call *c);
 /* ---- cache.c ---- */
 
 int km_cache_open(struct km *m);
-/* A call that the cache has forwarded has its answer. */
-void km_cache_answer(struct km_call *c);
 /* Requests have ended: what is dirty goes to the file system. While the link is there. */
 void km_cache_close(struct km *m);
-/* Attributes as they are with what has been written to the cache. */
-void km_cache_amend(const struct km *m, struct snic_fsop_attr *a);
 /* The file system's process may not be waited for any more: what it has not got is lost. */
 void km_cache_give_up(struct km *m);
 /* Time has passed, or others have come or gone, or the link is there again. */
@@ -406,30 +442,35 @@ size_t km_cache_metrics(const struct km *m, struct ex_metric *out);
 /* A request waits for the other process. */
 int km_cache_waits(const struct km *m);
 
-/* ---- local.c, remote.c, dpu.c, main.c ---- */
+/* ---- local.c ---- */
 
 int km_local_open(struct km *m);
 /** @return 0; <0 the store could not be unmounted in order: it is logged */
 int km_local_close(struct km *m);
-int km_remote_open(struct km *m);
+
+/* ---- remote_link.c, and the links ---- */
+
+struct kr_link;
+extern const struct kr_link remote_ring;
+extern const struct kr_link remote_nvmefs;
+int km_remote_open(struct km *m, const struct kr_link *link);
 void km_remote_close(struct km *m);
 struct ex_metric;
 /* The link's figures. @return how many; 0 where there is no other process */
 size_t km_remote_metrics(const struct km *m, struct ex_metric *out);
-int km_dpu_run(struct km_config *config);
-/* How many inodes the engine may know: what is open, and what is held without a name. */
-static inline uint32_t km_inodes(const struct km_config *c)
-{
-    return (uint32_t)(c->open_files + c->open_files / 2);
-}
-/* What both roles' settings come to: they have to be the same. */
-uint64_t km_tag(const struct km_config *config);
-/* The mount serves: report @p status to the process that waits for it (the shell). */
-void km_serving(int status);
+
+/* ---- store_state.c ---- */
+
 /* The figures of the process that has the store; none in the other. @return how many */
 size_t km_store_metrics(struct kvfs_store *store, struct ex_metric *out);
 /* Log, once (*dead), that the session is declared dead; of a store that is mounted. */
 struct snic_kvfs_stats;
 void km_store_judge(const struct kvfs_store *store, const struct snic_kvfs_stats *s, int *dead);
+
+/* ---- dpu.c, main.c ---- */
+
+int km_dpu_run(struct km_config *config);
+/* The mount serves: report @p status to the process that waits for it (the shell). */
+void km_serving(int status);
 
 #endif /* KVFS_MOUNT_H */

@@ -11,105 +11,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- A call ---- */
-
-void km_clear(struct km_call *c)
-{
-    memset(&c->r, 0, sizeof(c->r));
-    c->waits = 0;
-    c->size = 0;
-    c->seek = 0;
-    c->opens = 0;
-    c->copied = 0;
-    c->file = NULL;
-    c->data = km_call_data(c);
-    c->forwarded = 0;
-    atomic_store_explicit(&c->cancelling, 0, memory_order_relaxed);
-}
-
-struct km_call *km_begin(fuse_req_t req, enum snic_fsop_kind kind, fuse_ino_t ino)
-{
-    const struct fuse_ctx *ctx = fuse_req_ctx(req);
-    struct km_call *c = km_session_take();
-
-    km_clear(c);
-    c->fuse = req;
-    c->r.k.kind = kind;
-    c->r.k.flags = SNIC_FSOP_CHECKED; /* the kernel has, by default_permissions */
-    c->r.k.ino = ino;
-    c->r.k.cred.uid = ctx->uid;
-    c->r.k.cred.gid = ctx->gid;
-    c->r.k.cred.pid = (uint32_t)ctx->pid;
-    c->r.k.cred.umask = ctx->umask;
-    return c;
-}
-
-void km_groups(struct km_call *c)
-{
-    int n = fuse_req_getgroups(c->fuse, KM_GROUPS, (gid_t *)c->groups);
-
-    c->r.k.cred.groups = c->groups;
-    c->r.k.cred.group_count = n < 0 ? 0 : n > KM_GROUPS ? KM_GROUPS : (uint32_t)n;
-}
-
-/* Of an open file without a set-gid bit that depends on them, the groups are not asked for. One
-   that gets such a bit later may lose it by a write of a user who has the group as supplementary.
- */
-void km_kill(struct km_call *c)
-{
-    c->r.k.flags |= SNIC_FSOP_KILL_PRIV;
-    if (c->r.k.cred.uid != 0 && (c->file == NULL || c->file->sgid))
-        km_groups(c);
-}
-
-void km_go_open(struct km_call *c)
-{
-    int error = km_open_take(c);
-
-    if (error == 0) {
-        km_go(c);
-        return;
-    }
-    (void)fuse_reply_err(c->fuse, error);
-    km_call_put(c);
-}
-
-void km_name(struct km_call *c, const char *name)
-{
-    c->r.k.name = name;
-    c->r.k.name_size = (uint32_t)strlen(name);
-}
-
-void km_file(struct km_call *c, const struct fuse_file_info *fi)
-{
-    if (fi == NULL || fi->fh == 0)
-        return;
-    c->file = (struct km_file *)(uintptr_t)fi->fh;
-    c->r.k.handle = c->file->handle;
-}
-
-static void km_name2(struct km_call *c, const char *name)
-{
-    c->r.k.name2 = name;
-    c->r.k.name2_size = (uint32_t)strlen(name);
-}
-
-void km_go(struct km_call *c)
-{
-    atomic_fetch_add_explicit(&c->m->in_flight, 1, memory_order_relaxed);
-    c->m->carrier->submit(c->m, c);
-}
-
-/* Room for an answer's bytes. */
-static void km_room(struct km_call *c, size_t size)
-{
-    c->iov.base = km_call_data(c);
-    c->iov.size = size;
-    c->r.k.iov = &c->iov;
-    c->r.k.iov_count = 1;
-    c->r.k.length = size;
-}
-
 /* ---- Names ---- */
 
 static void km_op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
@@ -223,7 +124,7 @@ static void km_op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info 
 {
     struct km_call *c = km_begin(req, SNIC_FSOP_GETATTR, ino);
 
-    km_file(c, fi);
+    km_use_file(c, fi);
     km_go(c);
 }
 
@@ -263,7 +164,7 @@ static void km_op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int s
         c->r.k.set_mask &= ~SNIC_FSOP_SET_ATIME;
     if ((set & FUSE_SET_ATTR_MTIME_NOW) != 0)
         c->r.k.set_mask &= ~SNIC_FSOP_SET_MTIME;
-    km_file(c, fi);
+    km_use_file(c, fi);
     c->r.k.attr.mode = st->st_mode;
     c->r.k.attr.uid = st->st_uid;
     c->r.k.attr.gid = st->st_gid;
@@ -314,7 +215,7 @@ static void km_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
     km_room(c, (size_t)snic_min_u64(c->size * factor + 2 * KM_PAGE, KM_DATA / 2));
     c->r.k.flags |= flags;
     c->r.k.offset = (uint64_t)off;
-    km_file(c, fi);
+    km_use_file(c, fi);
     km_go(c);
 }
 
@@ -334,7 +235,7 @@ static void km_op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_in
 {
     struct km_call *c = km_begin(req, SNIC_FSOP_RELEASEDIR, ino);
 
-    km_file(c, fi);
+    km_use_file(c, fi);
     km_go(c);
 }
 

@@ -57,7 +57,7 @@ void km_op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
     struct km_call *c = km_begin(req, SNIC_FSOP_FLUSH, ino);
 
-    km_file(c, fi);
+    km_use_file(c, fi);
     c->r.k.lock.owner = fi->lock_owner;
     km_go(c);
 }
@@ -66,7 +66,7 @@ void km_op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
     struct km_call *c = km_begin(req, SNIC_FSOP_RELEASE, ino);
 
-    km_file(c, fi);
+    km_use_file(c, fi);
     c->r.k.lock.owner = fi->lock_owner; /* of flock() */
     if (c->r.k.lock.owner == 0 && c->file != NULL)
         c->r.k.lock.owner = km_file_owner(c->file);
@@ -79,7 +79,7 @@ void km_op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_
 
     if (datasync)
         c->r.k.flags |= SNIC_FSOP_FSYNC_DATA;
-    km_file(c, fi);
+    km_use_file(c, fi);
     km_go(c);
 }
 
@@ -95,7 +95,7 @@ void km_op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct f
     c->r.k.iov_count = 1;
     c->r.k.length = c->iov.size;
     c->r.k.offset = (uint64_t)off;
-    km_file(c, fi);
+    km_use_file(c, fi);
     if ((fi->flags & O_DIRECT) != 0)
         c->r.k.flags |= SNIC_FSOP_DIRECT;
     if ((fi->flags & O_NOATIME) != 0)
@@ -115,7 +115,7 @@ void km_op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, o
     c->r.k.iov_count = 1;
     c->r.k.length = size;
     c->r.k.offset = (uint64_t)off;
-    km_file(c, fi);
+    km_use_file(c, fi);
     if ((fi->flags & O_DIRECT) != 0 && !fi->writepage)
         c->r.k.flags |= SNIC_FSOP_DIRECT;
     if ((fi->flags & O_APPEND) != 0 && !fi->writepage && !writeback)
@@ -142,7 +142,7 @@ void km_op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off
     c->r.k.flags |= (mode & FALLOC_FL_ZERO_RANGE) != 0 ? SNIC_FSOP_FALLOC_ZERO : 0;
     c->r.k.offset = (uint64_t)offset;
     c->r.k.length = (uint64_t)length;
-    km_file(c, fi);
+    km_use_file(c, fi);
     if (c->r.k.cred.uid != 0) /* the protocol has no word of it here, nor for copies */
         km_kill(c);
     km_go(c);
@@ -166,7 +166,7 @@ static void data_seek_all(fuse_req_t req, fuse_ino_t ino, off_t off, int whence,
     c = km_begin(req, SNIC_FSOP_GETATTR, ino);
     c->seek = (uint32_t)whence;
     c->r.k.offset = (uint64_t)off;
-    km_file(c, fi);
+    km_use_file(c, fi);
     km_go(c);
 }
 
@@ -185,7 +185,7 @@ void km_op_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct f
     c = km_begin(req, SNIC_FSOP_SEEK, ino);
     c->r.k.flags |= whence == SEEK_DATA ? SNIC_FSOP_SEEK_DATA : SNIC_FSOP_SEEK_HOLE;
     c->r.k.offset = (uint64_t)off;
-    km_file(c, fi);
+    km_use_file(c, fi);
     km_go(c);
 }
 
@@ -197,10 +197,10 @@ void km_op_copy(fuse_req_t req, fuse_ino_t ino_in, off_t off_in, struct fuse_fil
 
     (void)flags; /* the kernel lets none through */
     c->r.k.offset = (uint64_t)off_in;
-    km_file(c, fi_out);
+    km_use_file(c, fi_out);
     if (c->r.k.cred.uid != 0)
         km_kill(c);
-    km_file(c, fi_in);
+    km_use_file(c, fi_in);
     c->r.k.ino2 = ino_out;
     c->r.k.offset2 = (uint64_t)off_out;
     c->r.k.length = snic_min_u64(len, UINT32_MAX & ~(uint64_t)(KM_PAGE - 1)); /* reply: 32 bits */
@@ -217,7 +217,7 @@ static uint32_t data_lock_type(short type)
 /* struct flock comes from libfuse with l_len 0 for "to the end". */
 static void data_lock(struct km_call *c, const struct fuse_file_info *fi, const struct flock *l)
 {
-    km_file(c, fi);
+    km_use_file(c, fi);
     c->r.k.lock.owner = fi->lock_owner;
     c->r.k.lock.start = (uint64_t)l->l_start;
     c->r.k.lock.end = l->l_len == 0 ? UINT64_MAX : (uint64_t)l->l_start + (uint64_t)l->l_len - 1;
@@ -307,7 +307,7 @@ void km_op_flock(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi, int 
 {
     struct km_call *c = km_begin(req, SNIC_FSOP_FLOCK, ino);
 
-    km_file(c, fi);
+    km_use_file(c, fi);
     c->r.k.lock.owner = fi->lock_owner;
     c->r.k.lock.end = UINT64_MAX;
     c->r.k.lock.pid = c->r.k.cred.pid;

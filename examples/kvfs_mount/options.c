@@ -370,3 +370,9 @@ int km_arguments(struct km_config *c, int argc, char **argv, char ***out)
     *out = l.out;
     return l.n;
 }
+
+uint64_t km_tag(const struct km_config *c)
+{
+    return 1 | (uint64_t)c->nvmefs << 1 | (uint64_t)c->write_back << 2 |
+           (uint64_t)c->prefetch << 3 | c->cache_bytes << 8;
+}

@@ -156,8 +156,8 @@ static void remote_released(struct km_remote *r, uint64_t handle)
 
 static void remote_home(struct km_call *c)
 {
-    if (c->forwarded)
-        km_cache_answer(c);
+    if (c->home != NULL)
+        c->home(c);
     else
         km_call_done(c);
 }
@@ -221,6 +221,12 @@ void remote_flush(struct km_remote *r)
 }
 
 /* ---- Ends of calls ---- */
+
+void remote_heard(struct km_remote *r)
+{
+    r->silent_ns = 0;
+    r->excused = 0;
+}
 
 /* Record changes that fsync() of a file or folder makes durable beside the descriptor's writes. */
 static void remote_note_change(struct km_remote *r, const struct snic_fsop *k)
@@ -399,6 +405,23 @@ void remote_answer(struct km_remote *r, const struct km_down *d, void *data, uin
     }
     remote_note(r, c);
     remote_home(c);
+}
+
+/*
+ * These use the inode number that a name had before the death, which may be another file's now: the
+ * kernel looks the path up again. Requests with a descriptor are not concerned.
+ */
+int remote_by_name(const struct snic_fsop *k)
+{
+    switch (k->kind) {
+    case SNIC_FSOP_OPEN:
+    case SNIC_FSOP_OPENDIR:
+        return 1;
+    case SNIC_FSOP_SETATTR:
+        return k->handle == 0 && (k->set_mask & SNIC_FSOP_SET_SIZE) != 0;
+    default:
+        return 0;
+    }
 }
 
 /* ---- Submit ---- */

@@ -36,19 +36,13 @@ void remote_more(struct km_remote *r)
     snic_loop_defer(r->m->loop, &r->flush);
 }
 
-void remote_heard(struct km_remote *r)
-{
-    r->silent_ns = 0;
-    r->excused = 0;
-}
-
 void remote_alone(struct km_remote *r, int alone)
 {
     if (alone == atomic_load_explicit(&r->m->alone, memory_order_relaxed))
         return;
     atomic_store_explicit(&r->m->alone, alone, memory_order_relaxed);
     if (r->m->mounted_here)
-        (void)km_session_expire(r->m);
+        (void)km_notify_expire(r->m);
     km_cache_look(r->m);
 }
 
@@ -162,7 +156,7 @@ static void remote_fresh(struct km_remote *r)
     if (r->state != KR_UP || r->fresh_fd < 0 || atomic_load(&r->m->stopping))
         return;
     end = lseek(r->fresh_fd, 0, SEEK_SET);
-    if (end == 0 && km_session_refresh_start(r->m, r->fresh_fd) == 0)
+    if (end == 0 && km_refresh_start(r->m, r->fresh_fd) == 0)
         r->fresh_fd = -1;
     else
         (void)lseek(r->fresh_fd, 0, SEEK_END);
@@ -172,7 +166,7 @@ static void remote_fresh(struct km_remote *r)
    system's process, with which another refresh begins. */
 static void remote_unask(struct km_remote *r)
 {
-    pid_t pid = km_session_refresh_end(r->m);
+    pid_t pid = km_refresh_end(r->m);
     struct km_call *c = r->first;
 
     if (pid <= 0)
@@ -201,25 +195,8 @@ static void remote_down(struct km_remote *r)
     remote_lose(r);
     remote_stale(r);
     remote_recall(r);
-    r->forgotten_ns = r->down_ns + (r->m->mounted_here ? km_session_expire(r->m) : 0);
+    r->forgotten_ns = r->down_ns + (r->m->mounted_here ? km_notify_expire(r->m) : 0);
     ex_log(EX_WARNING, "the file system's process is gone; requests wait for the next one");
-}
-
-/*
- * These use the inode number that a name had before the death, which may be another file's now: the
- * kernel looks the path up again. Requests with a descriptor are not concerned.
- */
-int remote_by_name(const struct snic_fsop *k)
-{
-    switch (k->kind) {
-    case SNIC_FSOP_OPEN:
-    case SNIC_FSOP_OPENDIR:
-        return 1;
-    case SNIC_FSOP_SETATTR:
-        return k->handle == 0 && (k->set_mask & SNIC_FSOP_SET_SIZE) != 0;
-    default:
-        return 0;
-    }
 }
 
 static void remote_unname(struct km_remote *r)
@@ -252,7 +229,7 @@ static void remote_reopen(struct km_remote *r)
             memset(&c->r, 0, sizeof(c->r));
             c->waits = 0;
             c->dirty = 0;
-            c->forwarded = 0;
+            c->home = NULL;
             c->reopen = r->reopen_next + 1;
             c->r.k.kind = h->kind;
             c->r.k.ino = h->ino;
@@ -410,9 +387,8 @@ static void remote_look(struct snic_timer *t, uint64_t now)
 
 /* ---- Open and close ---- */
 
-int km_remote_open(struct km *m)
+int km_remote_open(struct km *m, const struct kr_link *link)
 {
-    const struct kr_link *link = m->config->nvmefs ? &remote_nvmefs : &remote_ring;
     struct km_remote *r = calloc(1, sizeof(*r));
 
     if (r == NULL)

@@ -61,9 +61,6 @@ struct kr_link {
     size_t (*metrics)(const struct km_remote *r, struct ex_metric *out); /* may be NULL */
 };
 
-extern const struct kr_link remote_ring;
-extern const struct kr_link remote_nvmefs;
-
 struct km_remote {
     struct km *m;
     enum kr_state state;
@@ -122,6 +119,10 @@ struct snic_fscache_handle *remote_cached(struct km_remote *r, uint64_t handle);
 void remote_flush(struct km_remote *r);
 /* @p data are @p size bytes, or are where the call has room for them (NULL). */
 void remote_answer(struct km_remote *r, const struct km_down *d, void *data, uint32_t size);
+/* Does it use an inode number that a name had before a death? Then the kernel must look again. */
+int remote_by_name(const struct snic_fsop *k);
+/* The other process lives. */
+void remote_heard(struct km_remote *r);
 /* The file system's own number of the handle that the call is about; 0: none */
 uint64_t remote_theirs(struct km_remote *r, const struct km_call *c);
 
@@ -139,11 +140,6 @@ void remote_lost_close(struct km_remote *r);
 
 /* ---- remote_link.c: for the links ---- */
 
-/* Does it use an inode number that a name had before a death? Then the kernel must look again. */
-int remote_by_name(const struct snic_fsop *k);
-
-/* The other process lives. */
-void remote_heard(struct km_remote *r);
 void remote_alone(struct km_remote *r, int alone);
 /* There may be room again: send what waits, soon. */
 void remote_more(struct km_remote *r);

@@ -39,7 +39,8 @@ static void reply_stat(struct km *m, struct stat *st, const struct snic_fsop_att
     struct snic_fsop_attr amended = *from;
     const struct snic_fsop_attr *a = &amended;
 
-    km_cache_amend(m, &amended);
+    if (m->carrier->amend != NULL)
+        m->carrier->amend(m, &amended);
     memset(st, 0, sizeof(*st));
     st->st_ino = a->ino;
     st->st_mode = a->mode;
@@ -121,7 +122,7 @@ static void reply_unopen(struct km_call *c, enum snic_fsop_kind kind)
 static void reply_doubt(const struct km_call *c, const struct km_file *f)
 {
     if (f->writer != 0 && c->r.k.kind == SNIC_FSOP_OPEN && c->r.k.attr.space == 0)
-        km_session_doubt(c->m, f->writer);
+        km_notify_invalid(c->m, f->writer);
 }
 
 /* @return 1: the block is in use again */

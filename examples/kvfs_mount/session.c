@@ -5,11 +5,10 @@
  * while it looks busily, one. With readers of their own, those decode and post, and answers still
  * come from the file system's thread.
  *
- * libfuse decodes and encodes; three things that its version may not know are handled here, on the
- * kernel's own structs: flags for whether setuid and setgid bits are cleared, the answer to
+ * libfuse decodes and encodes; two things that its version may not know are handled here, on the
+ * kernel's own structs: flags for whether setuid and setgid bits are cleared, and the answer to
  * FUSE_INIT, which declares that we clear them (so that the kernel does not read
- * security.capability before every write), and a notification that makes the kernel forget all
- * names at once.
+ * security.capability before every write).
  */
 #include "mount.h"
 
@@ -28,23 +27,11 @@
 #define KM_FOREVER 1e9 /* seconds: longer than any mount lasts */
 
 enum {
-    KM_EPOCH_MINOR = 44, /* of the protocol: the kernel knows FUSE_NOTIFY_INC_EPOCH */
-    KM_EPOCH_CODE = 8,
     KM_ROUND = 64,              /* requests read before the loop has its turn, */
     KM_ROUND_BYTES = 128 << 10, /* and bytes: a store writes while the next are copied */
     KM_WAIT_PARTS = 8,          /* a wait's part in the average */
     KM_WAIT_MOST = 4            /* a wait counts as so many times --spin at most */
 };
-
-static __thread struct km_call *session_call;
-
-struct km_call *km_session_take(void)
-{
-    struct km_call *c = session_call;
-
-    session_call = NULL;
-    return c;
-}
 
 /* ---- What libfuse does not pass on ---- */
 
@@ -89,8 +76,7 @@ static void session_amend_init(struct km *m, struct fuse_init_out *out)
         out->flags |= FUSE_HANDLE_KILLPRIV_V2;
     }
     m->timeout = m->config->exclusive ? KM_FOREVER : (double)m->config->timeout;
-    if (m->init_minor < KM_EPOCH_MINOR && (!m->config->exclusive || m->remote != NULL) &&
-        m->timeout > 1)
+    if (!km_notify_has_epochs(m) && (!m->config->exclusive || m->remote != NULL) && m->timeout > 1)
         m->timeout = 1; /* no notification of others' changes, or of names that a death undoes */
 }
 
@@ -112,23 +98,6 @@ static ssize_t session_read(int fd, void *buf, size_t size, void *userdata)
     return read(fd, buf, size);
 }
 
-uint64_t km_session_expire(struct km *m)
-{
-    struct fuse_out_header h = {.len = sizeof(h), .error = KM_EPOCH_CODE};
-
-    if (m->init_minor < KM_EPOCH_MINOR)
-        return (uint64_t)(m->timeout * 1e9);
-    if (write(m->fd, &h, sizeof(h)) < 0 && errno != ENOTCONN && errno != ENODEV)
-        ex_log(EX_WARNING, "the kernel cannot invalidate names: %s", strerror(errno));
-    return 0;
-}
-
-void km_session_doubt(const struct km *m, uint64_t ino)
-{
-    if (m->se != NULL && m->mounted_here)
-        (void)fuse_lowlevel_notify_inval_inode(m->se, ino, -1, 0);
-}
-
 /* ---- Receiving requests ---- */
 
 /* Read one into *c and decode it; *c is NULL when the block is in use. Bytes; 0 none; -1 over. */
@@ -148,10 +117,9 @@ static ssize_t session_receive(struct km *m, struct km_call **c)
     }
     session_raw(m, *c, (size_t)n);
     b.size = (size_t)n;
-    session_call = *c;
+    km_call_decode(*c);
     fuse_session_process_buf(m->se, &b);
-    *c = session_call;
-    session_call = NULL;
+    *c = km_call_take();
     return n;
 }
 

@@ -137,7 +137,7 @@ void km_call_put(struct km_call *c)
     (void)c;
 }
 
-uint64_t km_session_expire(struct km *m)
+uint64_t km_notify_expire(struct km *m)
 {
     (void)m;
     return 0;
@@ -188,11 +188,6 @@ int km_cache_open(struct km *m)
     return 0;
 }
 
-void km_cache_answer(struct km_call *c)
-{
-    (void)c;
-}
-
 void km_cache_close(struct km *m)
 {
     (void)m;
@@ -221,14 +216,14 @@ size_t km_cache_metrics(const struct km *m, struct ex_metric *out)
     return 0;
 }
 
-int km_session_refresh_start(struct km *m, int fd)
+int km_refresh_start(struct km *m, int fd)
 {
     (void)m;
     (void)fd;
     return -1;
 }
 
-pid_t km_session_refresh_end(struct km *m)
+pid_t km_refresh_end(struct km *m)
 {
     (void)m;
     return 0;
