@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # programs.sh PREFIX BUILD SOURCE CMAKE: the programs that BUILD has installed to PREFIX run from
-# there, each has a man page that groff renders without a warning, and SNIC_INSTALL_PROGRAMS=OFF
-# leaves them out.
+# there, each has a man page that groff renders without a warning, and completion for bash;
+# SNIC_INSTALL_PROGRAMS=OFF leaves them out.
 set -eu
 prefix=$1 build=$2 source=$3 cmake=$4
 tmp=$(mktemp -d)
@@ -62,6 +62,33 @@ else
             wrong "$man/kv_server.1 has no $option"
     done
     echo "man pages: ok"
+fi
+
+# What bash offers for the last of some words.
+if ! command -v bash >/dev/null; then
+    echo "no bash: completion is not tried"
+else
+    for p in $programs; do
+        [ -s "$prefix/share/bash-completion/completions/$p" ] || wrong "no completion for $p"
+    done
+    while IFS=: read -r words want; do
+        got=$(PATH="$prefix/bin:$PATH" bash -c '. "$1"; shift
+            COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _snicstore "$1"; echo "${COMPREPLY[*]}"' \
+            _ "$prefix/share/bash-completion/completions/kv_server" $words 2>&1)
+        [ "$got" = "$want" ] || wrong "completion of '$words': '$got', not '$want'"
+    done <<END
+kv_server --offl:--offload
+kv_server --offload a:all
+kv_server --offload = o:on off
+kv_server --hash-:--hash-seed
+solar_volume c:client ctl
+solar_volume ctl serv:serve
+solar_volume ctl serve --catalog-:--catalog-size
+ddp_cluster --model sy:synch
+snic_fsck --li:--list
+snic_fsck $prefix/b:$prefix/bin
+END
+    echo "completion: ok"
 fi
 
 # Nothing of the programs is built or installed with the option.
