@@ -299,23 +299,34 @@ struct snic_member_status {
     struct snic_member_view view; /**< installed                                                  */
 };
 
-/** Bytes of memory, 0 for bad options. [any] */
+/** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
+SNIC_API const char *snic_member_opts_wrong(const struct snic_member_opts *opts) SNIC_NONNULL(1);
+/** Bytes of memory; 0 when an option is wrong (snic_member_opts_wrong). [any] */
 SNIC_API size_t snic_member_memsize(const struct snic_member_opts *opts) SNIC_NONNULL(1);
-/** A node before its BOOT. SNIC_EINVAL options, alignment; SNIC_ENOSPC mem. [owner] */
+/**
+ * Makes a node before its BOOT in @p mem, which is the node's until the caller uses it for
+ * something else. [owner]
+ * @return 0; SNIC_EINVAL an option is wrong, or @p mem is not aligned to SNIC_MEMBER_ALIGN;
+ *         SNIC_ENOSPC @p mem_size is less than snic_member_memsize()
+ */
 SNIC_API SNIC_NODISCARD int snic_member_init(struct snic_member **m, void *mem, size_t mem_size,
                                              const struct snic_member_opts *opts)
     SNIC_NONNULL(1, 2, 4);
 /**
- * Something happened. now_ns never goes back; all actions of the last step were polled (asserted).
- * SNIC_EINVAL    an event that makes no sense: before BOOT, a second BOOT, another id than STORE's
- * SNIC_ECORRUPT  BOOT: a record that no node wrote; BOOT again, without one
- * SNIC_EOVERFLOW BOOT: the incarnations are used up
- * SNIC_ESTALE    REPORT: of another epoch than now
- * SNIC_EPROTO    a MESSAGE that makes no sense; it is counted [owner]
+ * Handles an event. @p now_ns never goes back; all actions of the last step were polled (asserted).
+ * An event that is refused has no effect but on a counter; time passes all the same. [owner]
+ * @return 0
+ *         SNIC_EINVAL    an unknown event, kind or flag; any event before BOOT, a second BOOT;
+ *                        STORED with another id than the last STORE's; MESSAGE without msg;
+ *                        OVERRIDE of the own node or one that is not configured
+ *         SNIC_ECORRUPT  BOOT: a record that no node wrote; BOOT again, without one
+ *         SNIC_EOVERFLOW BOOT: the incarnations are used up
+ *         SNIC_ESTALE    REPORT: of another epoch than now
+ *         SNIC_EPROTO    MESSAGE: a field is out of range; counted in `refused`
  */
 SNIC_API SNIC_NODISCARD int snic_member_step(struct snic_member *m, uint64_t now_ns,
                                              const struct snic_member_event *ev) SNIC_NONNULL(1, 3);
-/** The next action; 0: none. [owner] */
+/** The next action. [owner] @return 1 and @p out; 0: none, @p out is zeroed */
 SNIC_API int snic_member_poll(struct snic_member *m, struct snic_member_action *out)
     SNIC_NONNULL(1, 2);
 /** When to step with TICK if nothing else happens; SNIC_NEVER. [owner] */

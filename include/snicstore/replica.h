@@ -201,11 +201,19 @@ struct snic_replica_op {
 
 /* ---- Calls ---- */
 
-/** Bytes of memory, 0 for bad options. [any] */
+/**
+ * Which option is wrong, and how: "NAME: what", static; NULL when all are right. Those of `member`
+ * are named without it. [any]
+ */
+SNIC_API const char *snic_replica_opts_wrong(const struct snic_replica_opts *opts) SNIC_NONNULL(1);
+/** Bytes of memory; 0 when an option is wrong (snic_replica_opts_wrong). [any] */
 SNIC_API size_t snic_replica_memsize(const struct snic_replica_opts *opts) SNIC_NONNULL(1);
 /**
- * A node that begins to read its log. Takes a datagram socket at its own address.
- * SNIC_EINVAL options, alignment; SNIC_ENOSPC mem; an error of the socket or the log. [owner]
+ * Makes a node that begins to read its log, in @p mem, which is the node's until it has stopped.
+ * Opens a datagram socket at its own address. [owner]
+ * @return 0; SNIC_EINVAL an option is wrong, or @p mem is not aligned to SNIC_REPLICA_ALIGN;
+ *         SNIC_ENOSPC @p mem_size is less than snic_replica_memsize(); an error of
+ *         snic_net_dgram_open() or snic_wal_open()
  */
 SNIC_API SNIC_NODISCARD int snic_replica_init(struct snic_replica **out, void *mem, size_t mem_size,
                                               const struct snic_replica_opts *opts)

@@ -58,6 +58,8 @@ static void member_give(struct snic_member *m, uint32_t node, uint32_t inc, uint
 {
     struct member_peer *p = &m->peers[node];
     uint64_t until = m->now_ns + member_grant_span(m, lease_ns);
+    SNIC_ASSERT(node != m->opts.node && inc != 0);
+    SNIC_ASSERT(until <= m->now_ns + m->grant_ns); /* M6, M8: no lease is longer */
     if (p->grant_incarnation != inc || p->grant_until_ns < until)
         p->grant_until_ns = until;
     p->grant_incarnation = inc;
@@ -92,6 +94,7 @@ uint64_t member_vote_time(struct snic_member *m, const struct snic_member_view *
 
 void member_fence_self(struct snic_member *m, uint32_t epoch)
 {
+    SNIC_ASSERT(epoch != 0 && epoch <= m->rec.decided.epoch);
     if (m->fenced < epoch)
         m->fenced = epoch;
     memset(m->lease_requests, 0, sizeof(m->lease_requests));
@@ -105,6 +108,8 @@ void member_fence_self(struct snic_member *m, uint32_t epoch)
 
 static void member_count_grant(struct snic_member *m, struct member_lease_request *a, uint32_t from)
 {
+    SNIC_ASSERT(a->seq != 0 && a->sent_ns <= m->now_ns);
+    SNIC_ASSERT(m->role == SNIC_MEMBER_ROLE_FULL && m->fenced < m->installed); /* M5 */
     a->granted |= member_bit(from);
     if (!member_is_majority(m, (uint32_t)a->granted))
         return;
@@ -144,6 +149,7 @@ void member_heartbeat(struct snic_member *m)
 static void member_renew_peer(struct snic_member *m, uint32_t n, uint32_t inc)
 {
     struct member_peer *p = &m->peers[n];
+    SNIC_ASSERT(n != m->opts.node && inc > p->incarnation);
     uint64_t left = p->left_ns;
     uint64_t slow = p->slow_ns;
     uint64_t until = p->grant_incarnation == inc ? p->grant_until_ns : 0;

@@ -10,23 +10,45 @@ SNIC_STATIC_ASSERT(sizeof(struct snic_member_record) == 192, "no padding in a re
 SNIC_STATIC_ASSERT(sizeof(struct snic_member_msg) == 136, "no padding in a message");
 SNIC_STATIC_ASSERT(SNIC_MEMBER_NODES_MAX == 16, "masks and ballots have room for 16");
 
-static int member_bad_ns(uint64_t ns)
-{
-    return ns == 0 || ns > SNIC_MEMBER_NS_MAX;
-}
-
 static void member_default(uint64_t *ns, uint64_t value)
 {
     if (*ns == 0)
         *ns = value;
 }
 
-static int member_options(struct snic_member_opts *o, const struct snic_member_opts *from)
+/* The first time that is out of range; NULL: none. All have their defaults. */
+static const char *member_time_wrong(const struct snic_member_opts *o)
+{
+    const struct {
+        uint64_t ns;
+        const char *wrong;
+    } times[] = {
+        {o->lease_ns, "lease_ns: more than 2^40"},
+        {o->lease_max_ns, "lease_max_ns: more than 2^40"},
+        {o->margin_ns, "margin_ns: more than 2^40"},
+        {o->heartbeat_ns, "heartbeat_ns: more than 2^40"},
+        {o->detect_ns, "detect_ns: more than 2^40"},
+        {o->slow_ns, "slow_ns: more than 2^40"},
+        {o->retry_ns, "retry_ns: more than 2^40"},
+        {o->backoff_ns, "backoff_ns: more than 2^40"},
+        {o->restart_wait_ns, "restart_wait_ns: more than 2^40"},
+        {o->rejoin_ns, "rejoin_ns: more than 2^40"},
+    };
+    for (uint32_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+        SNIC_ASSERT(times[i].ns != 0);
+        if (times[i].ns > SNIC_MEMBER_NS_MAX)
+            return times[i].wrong;
+    }
+    return NULL;
+}
+
+/* The options of @p from with their defaults, and what is wrong with them; NULL: nothing. */
+static const char *member_options(struct snic_member_opts *o, const struct snic_member_opts *from)
 {
     const uint64_t ms = 1000000;
     memset(o, 0, sizeof(*o));
     if (snic_opts_copy(o, sizeof(*o), from) != 0)
-        return SNIC_EINVAL;
+        return "opts_size: not the struct's, or an unknown option is set";
     if (o->drift_ppm == 0)
         o->drift_ppm = 500;
     member_default(&o->lease_ns, 400 * ms);
@@ -39,27 +61,40 @@ static int member_options(struct snic_member_opts *o, const struct snic_member_o
     member_default(&o->backoff_ns, 40 * ms);
     member_default(&o->restart_wait_ns, 5000 * ms);
     member_default(&o->rejoin_ns, 500 * ms);
-    uint16_t data = (uint16_t)(o->configured & ~o->witness);
-    if (o->flags != 0 || o->reserved != 0 || o->node >= SNIC_MEMBER_NODES_MAX ||
-        !member_has(o->configured, o->node) || data == 0 || (o->witness & ~o->configured) != 0 ||
-        __builtin_popcount(o->witness) > 1)
-        return SNIC_EINVAL;
-    if (member_bad_ns(o->lease_ns) || member_bad_ns(o->lease_max_ns) ||
-        member_bad_ns(o->margin_ns) || member_bad_ns(o->heartbeat_ns) ||
-        member_bad_ns(o->detect_ns) || member_bad_ns(o->slow_ns) || member_bad_ns(o->retry_ns) ||
-        member_bad_ns(o->backoff_ns) || member_bad_ns(o->restart_wait_ns) ||
-        member_bad_ns(o->rejoin_ns))
-        return SNIC_EINVAL;
-    if (o->drift_ppm > SNIC_MEMBER_DRIFT_MAX || o->lease_ns < 2 * o->heartbeat_ns ||
-        o->lease_ns > o->lease_max_ns || o->detect_ns < 2 * o->heartbeat_ns)
-        return SNIC_EINVAL;
-    return 0;
+    if (o->flags != 0)
+        return "flags: not 0";
+    if (o->reserved != 0)
+        return "reserved: not 0";
+    if (o->node >= SNIC_MEMBER_NODES_MAX || !member_has(o->configured, o->node))
+        return "node: not one of the configured nodes";
+    if ((o->witness & ~o->configured) != 0 || __builtin_popcount(o->witness) > 1)
+        return "witness: more than one node, or one that is not configured";
+    if (o->configured == o->witness)
+        return "configured: no node but the witness";
+    if (o->drift_ppm > SNIC_MEMBER_DRIFT_MAX)
+        return "drift_ppm: more than SNIC_MEMBER_DRIFT_MAX (100000)";
+    const char *wrong = member_time_wrong(o);
+    if (wrong != NULL)
+        return wrong;
+    if (o->lease_ns < 2 * o->heartbeat_ns)
+        return "lease_ns: less than 2 heartbeat_ns";
+    if (o->lease_max_ns < o->lease_ns)
+        return "lease_max_ns: less than lease_ns";
+    if (o->detect_ns < 2 * o->heartbeat_ns)
+        return "detect_ns: less than 2 heartbeat_ns";
+    return NULL;
+}
+
+const char *snic_member_opts_wrong(const struct snic_member_opts *opts)
+{
+    struct snic_member_opts o;
+    return member_options(&o, opts);
 }
 
 size_t snic_member_memsize(const struct snic_member_opts *opts)
 {
     struct snic_member_opts o;
-    if (member_options(&o, opts) != 0)
+    if (member_options(&o, opts) != NULL)
         return 0;
     return (size_t)snic_align_up(sizeof(struct snic_member), SNIC_MEMBER_ALIGN);
 }
@@ -68,7 +103,7 @@ int snic_member_init(struct snic_member **out, void *mem, size_t mem_size,
                      const struct snic_member_opts *opts)
 {
     struct snic_member_opts o;
-    if (member_options(&o, opts) != 0 || (uintptr_t)mem % SNIC_MEMBER_ALIGN != 0)
+    if (member_options(&o, opts) != NULL || (uintptr_t)mem % SNIC_MEMBER_ALIGN != 0)
         return SNIC_EINVAL;
     if (mem_size < snic_member_memsize(opts))
         return SNIC_ENOSPC;
@@ -76,6 +111,7 @@ int snic_member_init(struct snic_member **out, void *mem, size_t mem_size,
     memset(m, 0, snic_member_memsize(opts));
     m->opts = o;
     m->grant_ns = member_grant_span(m, o.lease_max_ns);
+    SNIC_ASSERT(m->grant_ns >= o.lease_max_ns); /* M6 */
     m->heartbeat_at_ns = SNIC_NEVER;
     m->want_at_ns = SNIC_NEVER;
     m->stuck_ns = SNIC_NEVER;
@@ -108,6 +144,7 @@ static int member_boot(struct snic_member *m, const struct snic_member_event *ev
         m->rec.flags = m->founder ? SNIC_MEMBER_REC_FIRST : SNIC_MEMBER_REC_MUTE; /* A9 */
         m->rec.since = ev->incarnation;
     }
+    SNIC_ASSERT(m->generation == 0 && m->role == SNIC_MEMBER_ROLE_FENCED);
     m->booted = 1;
     m->born = m->rec.incarnation;
     m->log_good = (ev->flags & SNIC_MEMBER_LOG_GOOD) != 0;
@@ -282,6 +319,7 @@ static void member_fill(const struct snic_member *m, uint32_t type, uint32_t to,
     msg->witness = m->opts.witness;
     msg->epoch = m->rec.decided.epoch;
     msg->src_incarnation = member_is_named(m) ? m->rec.incarnation : 0; /* of DECIDED, REJECT */
+    SNIC_ASSERT(to < SNIC_MEMBER_NODES_MAX && to != m->opts.node);
     switch (type) {
     case SNIC_MEMBER_HEARTBEAT:
         msg->seq = m->seq;
@@ -357,6 +395,7 @@ int snic_member_poll(struct snic_member *m, struct snic_member_action *out)
         return 1;
     }
     if (m->due.store) {
+        SNIC_ASSERT(m->storing == m->generation); /* M11: what is stored is the record of now */
         m->due.store = 0;
         out->type = SNIC_MEMBER_STORE;
         out->id = m->storing;
@@ -364,6 +403,7 @@ int snic_member_poll(struct snic_member *m, struct snic_member_action *out)
         return 1;
     }
     if (m->due.view) {
+        SNIC_ASSERT(m->installed == m->rec.decided.epoch); /* M4 */
         m->due.view = 0;
         out->type = SNIC_MEMBER_VIEW;
         out->role = m->role;

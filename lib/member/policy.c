@@ -226,6 +226,8 @@ int member_next_view(const struct snic_member *m, struct snic_member_view *out)
     }
     if (!member_has(v.full, v.donor) || cur->epoch == 0)
         v.donor = (uint32_t)__builtin_ctz(v.full);
+    SNIC_ASSERT(v.full != 0 && (v.full & v.learners) == 0);
+    SNIC_ASSERT(((v.full | v.learners) & ~member_data(m)) == 0);
     *out = v;
     return 1;
 }
@@ -276,6 +278,7 @@ static uint16_t member_voters(const struct snic_member *m)
 
 static void member_drive(struct snic_member *m)
 {
+    SNIC_ASSERT(m->phase != MEMBER_IDLE && m->ballot != 0);
     if (m->now_ns >= m->give_up_ns) {
         m->phase = MEMBER_IDLE;
         m->ballot = 0;

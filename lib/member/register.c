@@ -109,6 +109,7 @@ void member_learn(struct snic_member *m, const struct snic_member_view *v)
 {
     struct snic_member_view old = m->rec.decided;
     uint32_t self = m->opts.node;
+    SNIC_ASSERT(member_view_is_sane(m, v));
     if (v->epoch <= old.epoch)
         return;
     m->rec.decided = *v;
@@ -162,6 +163,8 @@ static void member_reject(struct snic_member *m, uint32_t from)
 
 static void member_take_prepare(struct snic_member *m, uint32_t from, uint64_t ballot)
 {
+    SNIC_ASSERT(ballot != 0 && member_ballot_node(ballot) == from); /* M10 */
+    SNIC_ASSERT(!member_is_mute(m) && member_is_named(m));          /* M9 */
     if (ballot < m->rec.promised) {
         member_reject(m, from);
         return;
@@ -196,12 +199,14 @@ void member_try_vote(struct snic_member *m)
         m->due.send[SNIC_MEMBER_FENCE] |= whom;
         return;
     }
+    SNIC_ASSERT(m->parked_view.epoch == m->rec.decided.epoch + 1); /* M2 */
     if (m->parked > m->rec.promised) {
         m->rec.promised = m->parked;
         m->promise_generation = 0;
     }
     m->rec.accepted = m->parked;
     m->rec.proposal = m->parked_view;
+    SNIC_ASSERT(m->rec.accepted <= m->rec.promised); /* M2 */
     member_changed(m);
     m->accept_generation = SNIC_MEMBER__BUG(7) ? 1 : m->generation;
     member_unpark(m);
@@ -215,6 +220,9 @@ void member_try_vote(struct snic_member *m)
 static void member_take_accept(struct snic_member *m, uint32_t from, uint64_t ballot,
                                const struct snic_member_view *v)
 {
+    SNIC_ASSERT(ballot != 0 && member_ballot_node(ballot) == from);
+    SNIC_ASSERT(member_view_is_sane(m, v) && v->epoch == m->rec.decided.epoch + 1);
+    SNIC_ASSERT(!member_is_mute(m) && member_is_named(m)); /* M9 */
     if (ballot < m->rec.promised && !SNIC_MEMBER__BUG(14)) {
         member_reject(m, from);
         return;
@@ -245,6 +253,7 @@ static void member_others(struct snic_member *m, uint32_t type)
 void member_propose(struct snic_member *m)
 {
     uint64_t round = snic_max_u64(m->round, m->rec.promised >> 36) + 1;
+    SNIC_ASSERT(m->phase == MEMBER_IDLE && !member_is_mute(m) && member_is_named(m)); /* M9 */
     m->want_at_ns = SNIC_NEVER; /* until the next step sets it anew: no deadline is in the past */
     if (round > SNIC_MEMBER__ROUND_MAX)
         return; /* not reachable by proposing */
@@ -254,6 +263,7 @@ void member_propose(struct snic_member *m)
     m->proposals++;
     uint64_t inc = SNIC_MEMBER__BUG(17) ? 0 : m->rec.incarnation;
     m->ballot = round << 36 | inc << 4 | m->opts.node; /* M10 */
+    SNIC_ASSERT(m->ballot > m->rec.promised);
     m->retry_at_ns = m->now_ns + m->opts.retry_ns;
     m->give_up_ns = m->now_ns + 4 * m->opts.detect_ns;
     member_others(m, SNIC_MEMBER_PREPARE);
@@ -263,6 +273,7 @@ void member_propose(struct snic_member *m)
 /* To all, those who answered too: they hold back while a proposer is at work. */
 void member_resend(struct snic_member *m)
 {
+    SNIC_ASSERT(m->phase != MEMBER_IDLE);
     m->retry_at_ns = m->now_ns + m->opts.retry_ns;
     member_others(m, m->phase == MEMBER_PREPARING ? SNIC_MEMBER_PREPARE : SNIC_MEMBER_ACCEPT);
 }
@@ -270,6 +281,7 @@ void member_resend(struct snic_member *m)
 static void member_take_promise(struct snic_member *m, uint32_t from, uint64_t accepted,
                                 const struct snic_member_view *v)
 {
+    SNIC_ASSERT(member_has(m->opts.configured, from));
     if (m->phase != MEMBER_PREPARING)
         return;
     m->promises |= member_bit(from);
@@ -285,6 +297,7 @@ static void member_take_promise(struct snic_member *m, uint32_t from, uint64_t a
             return;
         }
     }
+    SNIC_ASSERT(m->value.epoch == m->rec.decided.epoch + 1); /* M2 */
     m->phase = MEMBER_ACCEPTING;
     m->retry_at_ns = m->now_ns + m->opts.retry_ns;
     m->give_up_ns = m->now_ns + 2 * m->grant_ns + 4 * m->opts.detect_ns;
@@ -294,6 +307,7 @@ static void member_take_promise(struct snic_member *m, uint32_t from, uint64_t a
 
 static void member_take_vote(struct snic_member *m, uint32_t from)
 {
+    SNIC_ASSERT(member_has(m->opts.configured, from));
     if (m->phase != MEMBER_ACCEPTING)
         return;
     m->votes |= member_bit(from);
@@ -320,6 +334,7 @@ static void member_take_reject(struct snic_member *m, uint64_t ballot)
 void member_on_stored(struct snic_member *m)
 {
     uint32_t self = m->opts.node;
+    SNIC_ASSERT(m->stored <= m->generation && m->storing <= m->generation);
     if (m->promise_generation != 0 && m->stored + SNIC_MEMBER__BUG(6) >= m->promise_generation) {
         uint32_t to = member_ballot_node(m->rec.promised);
         m->promise_generation = 0;
@@ -340,6 +355,7 @@ void member_on_stored(struct snic_member *m)
     if (m->view_generation != 0 && m->stored >= m->view_generation) {
         const struct snic_member_view *v = &m->rec.decided;
         int own = v->incarnation[self] == m->rec.incarnation;
+        SNIC_ASSERT(v->epoch > m->installed || m->installed == 0); /* M1 */
         m->view_generation = 0;
         m->installed = v->epoch;
         m->due.view = 1;

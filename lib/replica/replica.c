@@ -41,13 +41,66 @@ static void replica_opts_engines(const struct snic_replica_opts *o, struct snic_
     m->witness = o->witness;
 }
 
-static int replica_options(struct snic_replica_opts *o, const struct snic_replica_opts *from)
+/* What is wrong with the options of the parts; NULL: nothing. */
+static const char *replica_parts_wrong(const struct snic_replica_opts *o)
 {
     struct snic_ddp_opts d;
     struct snic_member_opts m;
+    replica_opts_engines(o, &d, &m);
+    if ((d.flags & ~(uint32_t)(SNIC_DDP_PAPER | SNIC_DDP_VALC_AFTER_PERSIST)) != 0)
+        return "ddp_flags: an unknown one is set";
+    const char *wrong = snic_ddp_opts_wrong(&d);
+    if (wrong != NULL)
+        return wrong;
+    wrong = snic_member_opts_wrong(&m);
+    if (wrong != NULL)
+        return wrong;
+    return snic_wal_memsize(o->log, &o->wal) != 0
+               ? NULL
+               : "wal: its flags or sizes do not fit the log, see snic_wal_opts_wrong()";
+}
+
+/* Those that are the parts' are left to replica_parts_wrong. @p least: appends_max, at least. */
+static const char *replica_own_wrong(const struct snic_replica_opts *o, uint64_t least)
+{
+    if ((o->flags & ~(uint32_t)SNIC_REPLICA_FOUND) != 0)
+        return "flags: an unknown one is set";
+    if (o->pad != 0)
+        return "pad: not 0";
+    if (o->loop == NULL)
+        return "loop: NULL";
+    if (o->net == NULL || o->net->loop != o->loop)
+        return "net: NULL, or on another loop";
+    if (o->log == NULL || o->log->loop != o->loop)
+        return "log: NULL, or on another loop";
+    if (o->addrs == NULL)
+        return "addrs: NULL";
+    if (o->value_max > SNIC_REPLICA_VALUE_MAX)
+        return "value_max: more than SNIC_REPLICA_VALUE_MAX";
+    if (o->datagram_max < 256 || o->datagram_max > 65280)
+        return "datagram_max: not 256 to 65280";
+    if (o->sends_max > 65536 || replica_link_least(o) > o->sends_max)
+        return "sends_max: more than 65536, or fewer than the largest value or 64 messages to each "
+               "node take";
+    if (o->pieces_max > 1024)
+        return "pieces_max: more than 1024";
+    if (o->values_bytes > UINT64_C(1) << 36 || o->values_bytes < o->value_max)
+        return "values_bytes: more than 2^36, or less than value_max";
+    if (o->appends_max > 1u << 24 || !snic_is_pow2(o->appends_max) || o->appends_max < least)
+        return "appends_max: more than 2^24, no power of two, or too few for writes_max and "
+               "scopes_max";
+    if (o->background_ns > UINT64_C(1) << 40)
+        return "background_ns: more than 2^40";
+    return NULL;
+}
+
+/* The options of @p from with their defaults, and what is wrong with them; NULL: nothing. */
+static const char *replica_options(struct snic_replica_opts *o,
+                                   const struct snic_replica_opts *from)
+{
     memset(o, 0, sizeof(*o));
     if (snic_opts_copy(o, sizeof(*o), from) != 0)
-        return SNIC_EINVAL;
+        return "opts_size: not the struct's, or an unknown option is set";
     replica_default(&o->writes_max, 256);
     replica_default(&o->waits_max, 4096);
     replica_default(&o->reads_max, 1024);
@@ -61,23 +114,13 @@ static int replica_options(struct snic_replica_opts *o, const struct snic_replic
     replica_default(&o->appends_max, (uint32_t)snic_pow2_up(snic_max_u64(least, 4096)));
     if (o->background_ns == 0)
         o->background_ns = 100 * REPLICA_MS;
-    if ((o->flags & ~(uint32_t)SNIC_REPLICA_FOUND) != 0 || o->loop == NULL || o->net == NULL ||
-        o->log == NULL || o->addrs == NULL || o->net->loop != o->loop || o->log->loop != o->loop)
-        return SNIC_EINVAL;
-    if (o->value_max > SNIC_REPLICA_VALUE_MAX || o->datagram_max < 256 || o->datagram_max > 65280 ||
-        o->sends_max > 65536 || o->pieces_max > 1024 || o->values_bytes > UINT64_C(1) << 36 ||
-        o->values_bytes < o->value_max || o->appends_max > 1u << 24 ||
-        !snic_is_pow2(o->appends_max) || o->appends_max < least || o->pad != 0 ||
-        o->background_ns > UINT64_C(1) << 40 || replica_link_least(o) > o->sends_max)
-        return SNIC_EINVAL;
+    const char *wrong = replica_own_wrong(o, least);
+    if (wrong != NULL)
+        return wrong;
     o->wal.opts_size = sizeof(o->wal);
     o->wal.record_max = o->value_max;
     o->wal.window_ns = o->background_ns;
-    replica_opts_engines(o, &d, &m);
-    return snic_ddp_memsize(&d) == 0 || snic_member_memsize(&m) == 0 ||
-                   snic_wal_memsize(o->log, &o->wal) == 0
-               ? SNIC_EINVAL
-               : 0;
+    return replica_parts_wrong(o);
 }
 
 /* ---- Memory ---- */
@@ -124,12 +167,18 @@ static void replica_layout(struct snic_arena *a, struct snic_replica *r)
     }
 }
 
+const char *snic_replica_opts_wrong(const struct snic_replica_opts *opts)
+{
+    struct snic_replica_opts o;
+    return replica_options(&o, opts);
+}
+
 size_t snic_replica_memsize(const struct snic_replica_opts *opts)
 {
     struct snic_replica r;
     struct snic_arena a = {NULL, SIZE_MAX, 0};
     memset(&r, 0, sizeof(r));
-    if (replica_options(&r.o, opts) != 0)
+    if (replica_options(&r.o, opts) != NULL)
         return 0;
     (void)snic_arena_take(&a, 1, sizeof(r), SNIC_REPLICA_ALIGN);
     replica_layout(&a, &r);
@@ -159,7 +208,7 @@ int snic_replica_init(struct snic_replica **out, void *mem, size_t mem_size,
 {
     struct snic_replica_opts o;
     struct snic_arena a = {mem, mem_size, 0};
-    if (replica_options(&o, opts) != 0 || (uintptr_t)mem % SNIC_REPLICA_ALIGN != 0)
+    if (replica_options(&o, opts) != NULL || (uintptr_t)mem % SNIC_REPLICA_ALIGN != 0)
         return SNIC_EINVAL;
     if (mem_size < snic_replica_memsize(opts))
         return SNIC_ENOSPC;

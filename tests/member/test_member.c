@@ -33,12 +33,18 @@ static void test_member_options_out_of_range_refused(void **state)
     bad[11].reserved = 1;
     struct snic_member *m = NULL;
     struct one t;
+    static const char *const name[12] = {"opts_size",    "flags",     "node",      "node",
+                                         "witness",      "witness",   "drift_ppm", "lease_ns",
+                                         "lease_max_ns", "detect_ns", "margin_ns", "reserved"};
+    assert_null(snic_member_opts_wrong(&good));
     for (int i = 0; i < 12; i++) {
+        support_names(snic_member_opts_wrong(&bad[i]), name[i]);
         assert_int_equal(snic_member_memsize(&bad[i]), 0);
         assert_int_equal(snic_member_init(&m, t.mem, sizeof(t.mem), &bad[i]), SNIC_EINVAL);
         assert_null(m);
     }
     good.configured = good.witness = 1; /* no node holds data */
+    support_names(snic_member_opts_wrong(&good), "configured");
     assert_int_equal(snic_member_memsize(&good), 0);
 }
 

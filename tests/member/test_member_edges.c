@@ -28,6 +28,7 @@ static void test_member_edges_times_out_of_range_refused(void **state)
         o = good;                                                                                  \
         o.field = SNIC_MEMBER_NS_MAX + 1;                                                          \
         assert_int_equal(snic_member_memsize(&o), 0);                                              \
+        support_names(snic_member_opts_wrong(&o), #field);                                         \
     } while (0)
     BAD(lease_ns);
     BAD(lease_max_ns);

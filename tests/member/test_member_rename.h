@@ -7,6 +7,7 @@
 #define SNIC_TEST_MEMBER_RENAME_H
 
 #define snic_member_memsize teeth_memsize
+#define snic_member_opts_wrong teeth_opts_wrong
 #define snic_member_init teeth_init
 #define snic_member_step teeth_step
 #define snic_member_poll teeth_poll

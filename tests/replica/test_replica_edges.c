@@ -17,10 +17,13 @@ static void test_replica_edges_options_checked(void **state)
     doors(1);
     size_t size = snic_replica_memsize(&fix.o);
     unsigned char *mem = support_guard_alloc(size + 8, SNIC_REPLICA_ALIGN);
-#define BAD(field, value)                                                                          \
+    assert_null(snic_replica_opts_wrong(&fix.o));
+#define BAD(field, value) NAMED(field, value, #field)
+#define NAMED(field, value, name)                                                                  \
     do {                                                                                           \
         o = fix.o;                                                                                 \
         o.field = (value);                                                                         \
+        support_names(snic_replica_opts_wrong(&o), name);                                          \
         assert_int_equal(snic_replica_memsize(&o), 0);                                             \
         assert_int_equal(snic_replica_init(&r, mem, size, &o), SNIC_EINVAL);                       \
     } while (0)
@@ -31,7 +34,8 @@ static void test_replica_edges_options_checked(void **state)
     BAD(log, NULL);
     BAD(addrs, NULL);
     BAD(net, fix.net[1]); /* on another loop */
-    BAD(loop, fix.loop[1]);
+    NAMED(loop, fix.loop[1], "net");
+    BAD(ddp_flags, 4);
     BAD(value_max, SNIC_REPLICA_VALUE_MAX + 1);
     BAD(datagram_max, 255);
     BAD(datagram_max, 65281);
@@ -54,12 +58,13 @@ static void test_replica_edges_options_checked(void **state)
     BAD(background_ns, (UINT64_C(1) << 40) + 1);
     BAD(keys_max, 0);
     BAD(node, 1); /* none of the configured ones */
-    BAD(wal.flags, 64);
+    NAMED(wal.flags, 64, "wal");
     o = fix.o;
     struct snic_io other = *fix.io;
     other.loop = fix.loop[1];
     o.log = &other;
     assert_int_equal(snic_replica_memsize(&o), 0);
+#undef NAMED
 #undef BAD
     assert_int_equal(snic_replica_init(&r, mem, size - 1, &fix.o), SNIC_ENOSPC);
     assert_int_equal(snic_replica_init(&r, mem + 8, size, &fix.o), SNIC_EINVAL);
