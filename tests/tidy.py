@@ -62,7 +62,7 @@ DOORS = ["loop", "io", "dma", "net", "kv"]
 # Headers under lib/ made for another module: the loop's io_uring, which all backends share, and
 # the encoding that both sides of the file service speak, what all block transports have in common
 # (I/Os on their way to RPCs, lookups), and what both replication engines have in common.
-SHARED = {"loop/uring.h", "files/wire.h", "ebs/queue.h", "ebs/lookup.h", "ddp/core.h"}
+SHARED = {"loop/uring.h", "files/wire.h", "ebs/queue.h", "ebs/lookup.h", "ebs/opts.h", "ddp/core.h"}
 # The only foreign headers in the core; operating-system and vendor headers are for backends.
 FREE = {"stddef.h", "stdint.h", "string.h", "stdatomic.h", "limits.h", "stdbool.h", "stdarg.h"}
 INTRINSICS = {"immintrin.h", "nmmintrin.h", "emmintrin.h", "x86intrin.h", "arm_neon.h",

@@ -408,6 +408,8 @@ static void volume_open(void)
     o.chunks_max = (uint32_t)((co.size + (1u << 30) - 1) >> 30);
     o.disk_blocks_max = snic_max_u64(co.size / BLOCK_BYTES, SNIC_SEGMENTS_BLOCKS);
     size_t size = snic_volume_memsize(&o);
+    if (size == 0)
+        ex_die("cannot set up the client: %s", snic_volume_opts_wrong(&o));
     int r = snic_volume_open(&cl.v, sv_memory(size), size, &o, &ev, NULL);
     if (r == 0 && co.control != NULL)
         link_volume(cl.v);

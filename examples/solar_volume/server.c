@@ -741,8 +741,9 @@ int sv_server(int argc, char **argv)
     o.store.opts_size = sizeof(o.store);
     store_fits(sv.io, &o.store);
     size_t size = snic_volume_server_memsize(&o);
-    void *mem = sv_memory(size);
-    int r = snic_volume_server_open(&sv.server, mem, size, &o, &ev, NULL);
+    if (size == 0)
+        ex_die("cannot set up the server: %s", snic_volume_server_opts_wrong(&o));
+    int r = snic_volume_server_open(&sv.server, sv_memory(size), size, &o, &ev, NULL);
     if (r != 0)
         ex_die("cannot open the store on %s%s: %s", so.stores[0],
                so.store_count > 1 ? " and others" : "", snic_strerror(r));

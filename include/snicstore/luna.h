@@ -192,6 +192,8 @@ struct snic_luna_action {
     struct snic_ebs_io *io;
 };
 
+/** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
+SNIC_API const char *snic_luna_opts_wrong(const struct snic_luna_opts *o) SNIC_NONNULL(1);
 /** Bytes snic_luna_init() needs for @p o; 0: invalid. [any] */
 SNIC_API size_t snic_luna_memsize(const struct snic_luna_opts *o) SNIC_NONNULL(1);
 /**
@@ -447,6 +449,9 @@ struct snic_luna_target_action {
     struct snic_luna_send *send;
 };
 
+/** As snic_luna_opts_wrong(). [any] */
+SNIC_API const char *snic_luna_target_opts_wrong(const struct snic_luna_target_opts *o)
+    SNIC_NONNULL(1);
 /** Bytes snic_luna_target_init() needs for @p o; 0: invalid. [any] */
 SNIC_API size_t snic_luna_target_memsize(const struct snic_luna_target_opts *o) SNIC_NONNULL(1);
 /** As snic_luna_init(). [owner] */

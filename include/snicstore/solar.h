@@ -295,6 +295,8 @@ struct snic_solar_action {
     struct snic_ebs_io *io;
 };
 
+/** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
+SNIC_API const char *snic_solar_opts_wrong(const struct snic_solar_opts *o) SNIC_NONNULL(1);
 /** Bytes snic_solar_init() needs for @p o; 0: invalid. [any] */
 SNIC_API size_t snic_solar_memsize(const struct snic_solar_opts *o) SNIC_NONNULL(1);
 /**
@@ -554,6 +556,9 @@ struct snic_solar_target_opts {
     void *secret_ctx;
 };
 
+/** As snic_solar_opts_wrong(). [any] */
+SNIC_API const char *snic_solar_target_opts_wrong(const struct snic_solar_target_opts *o)
+    SNIC_NONNULL(1);
 /** Bytes snic_solar_target_init() needs for @p o; 0: invalid. [any] */
 SNIC_API size_t snic_solar_target_memsize(const struct snic_solar_target_opts *o) SNIC_NONNULL(1);
 /** As snic_solar_init(). [owner] */

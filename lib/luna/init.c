@@ -6,83 +6,47 @@
 
 /* ---- Options ---- */
 
-static void luna_default32(uint32_t *field, uint32_t value)
-{
-    if (*field == 0)
-        *field = value;
-}
+static const struct ebs_opt luna_opts_rows[] = {
+    SNIC_EBS__AGENT_OPTS(snic_luna_opts),
+    SNIC_EBS__OPT(snic_luna_opts, conns, 0, 1, SNIC_LUNA_CONNS_MAX, "1..16"),
+    SNIC_EBS__OPT(snic_luna_opts, sends_max, 64, 4, 4096, "4..4096"),
+    SNIC_EBS__OPT(snic_luna_opts, window_blocks, 512, 1, 65536, "1..65536"),
+    SNIC_EBS__OPT(snic_luna_opts, progress_ns, 800 * SNIC_LUNA__MS, SNIC_LUNA__MS,
+                  SNIC_EBS__HOUR_NS, "1 ms..1 h"),
+    SNIC_EBS__OPT(snic_luna_opts, retry_max_ns, 100 * SNIC_LUNA__MS, SNIC_LUNA__MS,
+                  SNIC_EBS__HOUR_NS, "1 ms..1 h"),
+};
 
-static void luna_default64(uint64_t *field, uint64_t value)
-{
-    if (*field == 0)
-        *field = value;
-}
-
-static int luna_within(uint64_t value, uint64_t min, uint64_t max)
-{
-    return value >= min && value <= max;
-}
-
-static int luna_opts_valid(const struct snic_luna_opts *o)
-{
-    uint64_t hour = UINT64_C(3600000000000);
-    return (o->flags & ~(SNIC_LUNA_PAPER | SNIC_LUNA_CRYPTO)) == 0 &&
-           luna_within(o->client_epoch, 1, 65535) && luna_within(o->disks_max, 1, 4096) &&
-           luna_within(o->servers_max, 1, 1024) && luna_within(o->conns, 1, SNIC_LUNA_CONNS_MAX) &&
-           ((o->flags & SNIC_LUNA_PAPER) == 0 || o->conns == 1) &&
-           luna_within(o->rpcs_max, 16, 65536) && snic_is_pow2(o->rpcs_max) &&
-           luna_within(o->sends_max, 4, 4096) && luna_within(o->chunks_max, 1, 1u << 20) &&
-           luna_within(o->window_blocks, 1, 65536) &&
-           luna_within(o->disk_blocks_max, 512, UINT64_C(1) << 40) &&
-           luna_within(o->deadline_ns, 1, 24 * hour) && luna_within(o->slow_ns, 1, 24 * hour) &&
-           o->error_ns <= 24 * hour && luna_within(o->suspect_ns, 1, hour) &&
-           luna_within(o->progress_ns, SNIC_LUNA__MS, hour) &&
-           luna_within(o->retry_max_ns, SNIC_LUNA__MS, hour) &&
-           luna_within(o->stall_ns, 1000, hour) &&
-           (o->sec == NULL || o->sec->ops_size >= offsetof(struct snic_ebs_sec_ops, gcm_seal));
-}
-
-static int luna_opts(struct snic_luna_opts *full, const struct snic_luna_opts *o)
+/* Options with their defaults. @return what is wrong with them, or NULL */
+static const char *luna_opts_fill(struct snic_luna_opts *full, const struct snic_luna_opts *o)
 {
     memset(full, 0, sizeof(*full));
     if (snic_opts_copy(full, (uint32_t)sizeof(*full), o) != 0)
-        return SNIC_EINVAL;
-    luna_default32(&full->disks_max, 16);
-    luna_default32(&full->servers_max, 8);
-    luna_default32(&full->conns, (full->flags & SNIC_LUNA_PAPER) != 0 ? 1 : 2);
-    luna_default32(&full->rpcs_max, 1024);
-    luna_default32(&full->sends_max, 64);
-    luna_default32(&full->window_blocks, 512);
-    luna_default64(&full->disk_blocks_max, (uint64_t)(full->chunks_max != 0 ? full->chunks_max : 8)
-                                               << 18);
-    luna_default32(
-        &full->chunks_max,
-        (uint32_t)snic_min_u64((full->disk_blocks_max + (1u << 18) - 1) >> 18, 1u << 20));
-    luna_default64(&full->deadline_ns, UINT64_C(60000000000));
-    luna_default64(&full->slow_ns, UINT64_C(1000000000));
-    luna_default64(&full->suspect_ns, 300 * SNIC_LUNA__MS);
-    luna_default64(&full->progress_ns, 800 * SNIC_LUNA__MS);
-    luna_default64(&full->retry_max_ns, 100 * SNIC_LUNA__MS);
-    luna_default64(&full->stall_ns, SNIC_LUNA__MS);
-    return luna_opts_valid(full) ? 0 : SNIC_EINVAL;
+        return SNIC_EBS__OPTS_SIZE_WRONG;
+    if (full->conns == 0)
+        full->conns = (full->flags & SNIC_LUNA_PAPER) != 0 ? 1 : 2;
+    ebs_opts_chunks(&full->chunks_max, &full->disk_blocks_max);
+    const char *wrong = ebs_opts_fill(full, luna_opts_rows, SNIC_COUNTOF(luna_opts_rows));
+    if (wrong != NULL)
+        return wrong;
+    if ((full->flags & ~(SNIC_LUNA_PAPER | SNIC_LUNA_CRYPTO)) != 0)
+        return "flags: unknown bits";
+    if ((full->flags & SNIC_LUNA_PAPER) != 0 && full->conns != 1)
+        return "conns: not 1 with PAPER";
+    if (!snic_is_pow2(full->rpcs_max))
+        return "rpcs_max: not a power of two";
+    if (full->sec != NULL && full->sec->ops_size < offsetof(struct snic_ebs_sec_ops, gcm_seal))
+        return "sec: ops_size is too small";
+    return NULL;
+}
+
+const char *snic_luna_opts_wrong(const struct snic_luna_opts *o)
+{
+    struct snic_luna_opts full;
+    return luna_opts_fill(&full, o);
 }
 
 /* ---- Memory ---- */
-
-static void luna_queue_opts(struct ebs_queue_opts *q, const struct snic_luna_opts *o)
-{
-    memset(q, 0, sizeof(*q));
-    q->client_epoch = o->client_epoch;
-    q->disks_max = o->disks_max;
-    q->servers_max = o->servers_max;
-    q->rpcs_max = o->rpcs_max;
-    q->chunks_max = o->chunks_max;
-    q->disk_blocks_max = o->disk_blocks_max;
-    q->deadline_ns = o->deadline_ns;
-    q->slow_ns = o->slow_ns;
-    q->error_ns = o->error_ns;
-    q->seed = o->seed;
-}
 
 static struct snic_luna *luna_layout(struct snic_arena *a, const struct snic_luna_opts *o,
                                      struct snic_luna *parts)
@@ -90,7 +54,7 @@ static struct snic_luna *luna_layout(struct snic_arena *a, const struct snic_lun
     struct ebs_queue_opts q;
     size_t align = SNIC_LUNA_ALIGN;
     struct snic_luna *c = snic_arena_take(a, 1, sizeof(*c), align);
-    luna_queue_opts(&q, o);
+    SNIC_EBS__QUEUE_OPTS(&q, o);
     parts->servers = snic_arena_take(a, o->servers_max, sizeof(struct luna_server), align);
     parts->conns =
         snic_arena_take(a, (size_t)o->servers_max * o->conns, sizeof(struct luna_conn), align);
@@ -114,7 +78,7 @@ size_t snic_luna_memsize(const struct snic_luna_opts *o)
     struct snic_luna_opts full;
     struct snic_luna parts;
     struct snic_arena a = {NULL, 0, 0};
-    if (luna_opts(&full, o) != 0)
+    if (luna_opts_fill(&full, o) != NULL)
         return 0;
     memset(&parts, 0, sizeof(parts));
     (void)luna_layout(&a, &full, &parts);
@@ -146,14 +110,14 @@ int snic_luna_init(struct snic_luna **out, void *mem, size_t size, const struct 
     struct snic_luna_opts full;
     struct snic_luna parts;
     struct snic_arena a = {mem, size, 0};
-    if (luna_opts(&full, o) != 0 || (uintptr_t)mem % SNIC_LUNA_ALIGN != 0)
+    if (luna_opts_fill(&full, o) != NULL || (uintptr_t)mem % SNIC_LUNA_ALIGN != 0)
         return SNIC_EINVAL;
     if (size < snic_luna_memsize(o))
         return SNIC_ENOSPC;
     memset(&parts, 0, sizeof(parts));
     struct snic_luna *c = luna_layout(&a, &full, &parts);
     struct ebs_queue_opts q;
-    luna_queue_opts(&q, &full);
+    SNIC_EBS__QUEUE_OPTS(&q, &full);
     *c = parts;
     c->o = full;
     c->mem = mem;

@@ -16,6 +16,7 @@
 #ifndef SNIC_LUNA_PRIV_H
 #define SNIC_LUNA_PRIV_H
 
+#include "ebs/opts.h"
 #include "ebs/queue.h"
 #include "snicstore/luna.h"
 

@@ -8,30 +8,33 @@
 
 /* ---- Options and memory ---- */
 
-static int luna_target_opts(struct snic_luna_target_opts *full,
-                            const struct snic_luna_target_opts *o)
+static const struct ebs_opt luna_target_rows[] = {
+    SNIC_EBS__OPT(snic_luna_target_opts, srv_epoch, 0, 1, UINT32_MAX, "1..2^32-1"),
+    SNIC_EBS__OPT(snic_luna_target_opts, conns_max, 64, 1, 4096, "1..4096"),
+    SNIC_EBS__OPT(snic_luna_target_opts, frames_max, 64, 2, 1024, "2..1024"),
+    SNIC_EBS__OPT(snic_luna_target_opts, sends_max, 64, 4, 4096, "4..4096"),
+    SNIC_EBS__OPT(snic_luna_target_opts, rx_blocks, 1024, 1, 65536, "1..65536"),
+    SNIC_EBS__OPT(snic_luna_target_opts, pad, 0, 0, 0, "0"),
+    SNIC_EBS__OPT(snic_luna_target_opts, idle_ns, 10000 * SNIC_LUNA__MS, 1, UINT64_MAX, "1.."),
+    SNIC_EBS__OPT(snic_luna_target_opts, stall_ns, 10000 * SNIC_LUNA__MS, 1, UINT64_C(1) << 60,
+                  "1..2^60"),
+};
+
+static const char *luna_target_opts_fill(struct snic_luna_target_opts *full,
+                                         const struct snic_luna_target_opts *o)
 {
     memset(full, 0, sizeof(*full));
     if (snic_opts_copy(full, (uint32_t)sizeof(*full), o) != 0)
-        return SNIC_EINVAL;
-    if (full->conns_max == 0)
-        full->conns_max = 64;
-    if (full->frames_max == 0)
-        full->frames_max = 64;
-    if (full->sends_max == 0)
-        full->sends_max = 64;
-    if (full->rx_blocks == 0)
-        full->rx_blocks = 1024;
-    if (full->idle_ns == 0)
-        full->idle_ns = 10000 * SNIC_LUNA__MS;
-    if (full->stall_ns == 0)
-        full->stall_ns = 10000 * SNIC_LUNA__MS;
-    return (full->flags & ~SNIC_LUNA_TARGET_TOKENS) == 0 && full->pad == 0 &&
-                   full->srv_epoch != 0 && full->conns_max <= 4096 && full->frames_max >= 2 &&
-                   full->frames_max <= 1024 && full->sends_max >= 4 && full->sends_max <= 4096 &&
-                   full->rx_blocks <= 65536 && full->stall_ns <= UINT64_C(1) << 60
-               ? 0
-               : SNIC_EINVAL;
+        return SNIC_EBS__OPTS_SIZE_WRONG;
+    if ((full->flags & ~SNIC_LUNA_TARGET_TOKENS) != 0)
+        return "flags: unknown bits";
+    return ebs_opts_fill(full, luna_target_rows, SNIC_COUNTOF(luna_target_rows));
+}
+
+const char *snic_luna_target_opts_wrong(const struct snic_luna_target_opts *o)
+{
+    struct snic_luna_target_opts full;
+    return luna_target_opts_fill(&full, o);
 }
 
 struct luna_target_parts {
@@ -57,7 +60,7 @@ size_t snic_luna_target_memsize(const struct snic_luna_target_opts *o)
     struct snic_luna_target_opts full;
     struct luna_target_parts parts;
     struct snic_arena a = {NULL, 0, 0};
-    if (luna_target_opts(&full, o) != 0)
+    if (luna_target_opts_fill(&full, o) != NULL)
         return 0;
     (void)luna_target_layout(&a, &full, &parts);
     return a.used == SIZE_MAX ? 0 : snic_align_up(a.used, SNIC_LUNA_ALIGN);
@@ -69,7 +72,7 @@ int snic_luna_target_init(struct snic_luna_target **out, void *mem, size_t size,
     struct snic_luna_target_opts full;
     struct luna_target_parts parts;
     struct snic_arena a = {mem, size, 0};
-    if (luna_target_opts(&full, o) != 0 || (uintptr_t)mem % SNIC_LUNA_ALIGN != 0)
+    if (luna_target_opts_fill(&full, o) != NULL || (uintptr_t)mem % SNIC_LUNA_ALIGN != 0)
         return SNIC_EINVAL;
     size_t need = snic_luna_target_memsize(o);
     if (size < need)

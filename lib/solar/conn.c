@@ -12,30 +12,40 @@
 
 /* ---- Options and memory ---- */
 
-static int solar_target_opts(struct snic_solar_target_opts *full,
-                             const struct snic_solar_target_opts *o)
+static const struct ebs_opt solar_target_rows[] = {
+    SNIC_EBS__OPT(snic_solar_target_opts, srv_epoch, 0, 1, UINT32_MAX, "1..2^32-1"),
+    SNIC_EBS__OPT(snic_solar_target_opts, conns_max, 256, 1, 65536, "1..65536"),
+    SNIC_EBS__OPT(snic_solar_target_opts, trains_max, 64, SNIC_SOLAR__READ_TRAINS, 4096, "9..4096"),
+    SNIC_EBS__OPT(snic_solar_target_opts, rx_blocks, 1024, 1, 65536, "1..65536"),
+    SNIC_EBS__OPT(snic_solar_target_opts, idle_ns, 10000 * SNIC_SOLAR__MS, 1, UINT64_MAX, "1.."),
+};
+
+static const char *solar_target_opts_fill(struct snic_solar_target_opts *full,
+                                          const struct snic_solar_target_opts *o)
 {
     memset(full, 0, sizeof(*full));
     if (snic_opts_copy(full, (uint32_t)sizeof(*full), o) != 0)
-        return SNIC_EINVAL;
-    if (full->conns_max == 0)
-        full->conns_max = 256;
-    if (full->trains_max == 0)
-        full->trains_max = 64;
-    if (full->rx_blocks == 0)
-        full->rx_blocks = 1024;
-    if (full->idle_ns == 0)
-        full->idle_ns = 10000 * SNIC_SOLAR__MS;
-    if ((full->flags & SNIC_SOLAR_AUTH) != 0 &&
-        (!solar_wire_able(full->sec, full->wire_keys) ||
-         (full->secret == NULL) == (full->secret_of == NULL)))
-        return SNIC_EINVAL;
-    return (full->flags & ~SNIC_SOLAR_AUTH) == 0 && full->srv_epoch != 0 &&
-                   snic_is_pow2(full->conns_max) && full->conns_max <= 65536 &&
-                   full->trains_max >= SNIC_SOLAR__READ_TRAINS && full->trains_max <= 4096 &&
-                   full->rx_blocks <= 65536
-               ? 0
-               : SNIC_EINVAL;
+        return SNIC_EBS__OPTS_SIZE_WRONG;
+    const char *wrong = ebs_opts_fill(full, solar_target_rows, SNIC_COUNTOF(solar_target_rows));
+    if (wrong != NULL)
+        return wrong;
+    if ((full->flags & ~SNIC_SOLAR_AUTH) != 0)
+        return "flags: unknown bits";
+    if (!snic_is_pow2(full->conns_max))
+        return "conns_max: not a power of two";
+    if ((full->flags & SNIC_SOLAR_AUTH) == 0)
+        return NULL;
+    if (!solar_wire_able(full->sec, full->wire_keys))
+        return "flags: AUTH needs sec with GCM and MAC, and two wire_keys";
+    if ((full->secret == NULL) == (full->secret_of == NULL))
+        return "secret: AUTH needs it or secret_of, not both";
+    return NULL;
+}
+
+const char *snic_solar_target_opts_wrong(const struct snic_solar_target_opts *o)
+{
+    struct snic_solar_target_opts full;
+    return solar_target_opts_fill(&full, o);
 }
 
 static struct snic_solar_target *solar_target_layout(struct snic_arena *a,
@@ -61,7 +71,7 @@ size_t snic_solar_target_memsize(const struct snic_solar_target_opts *o)
     struct solar_conn *conns;
     struct solar_train *trains;
     unsigned char *sealed;
-    if (solar_target_opts(&full, o) != 0)
+    if (solar_target_opts_fill(&full, o) != NULL)
         return 0;
     (void)solar_target_layout(&a, &full, &conns, &trains, &sealed);
     return a.used == SIZE_MAX ? 0 : snic_align_up(a.used, SNIC_SOLAR_ALIGN);
@@ -75,7 +85,7 @@ int snic_solar_target_init(struct snic_solar_target **out, void *mem, size_t siz
     struct solar_conn *conns;
     struct solar_train *trains;
     unsigned char *sealed;
-    if (solar_target_opts(&full, o) != 0 || (uintptr_t)mem % SNIC_SOLAR_ALIGN != 0)
+    if (solar_target_opts_fill(&full, o) != NULL || (uintptr_t)mem % SNIC_SOLAR_ALIGN != 0)
         return SNIC_EINVAL;
     size_t need = snic_solar_target_memsize(o);
     if (size < need)

@@ -102,91 +102,54 @@ int solar_pool_check(const struct solar_pool *p)
 
 /* ---- Options ---- */
 
-static void solar_default32(uint32_t *field, uint32_t value)
-{
-    if (*field == 0)
-        *field = value;
-}
+static const struct ebs_opt solar_opts_rows[] = {
+    SNIC_EBS__AGENT_OPTS(snic_solar_opts),
+    SNIC_EBS__OPT(snic_solar_opts, paths, 4, 1, 8, "1..8"),
+    SNIC_EBS__OPT(snic_solar_opts, trains_max, 64, 4, 4096, "4..4096"),
+    SNIC_EBS__OPT(snic_solar_opts, read_window_bytes, 262144, 65536, 1u << 27, "64 KiB..128 MiB"),
+    SNIC_EBS__OPT(snic_solar_opts, window_start, 4, 1, 64, "1..64"),
+    SNIC_EBS__OPT(snic_solar_opts, window_max, 256, 1, 256, "1..256"),
+    SNIC_EBS__OPT(snic_solar_opts, rto_max_ns, 8 * SNIC_SOLAR__MS, 10000, 8 * SNIC_SOLAR__MS,
+                  "10 us..8 ms"),
+    SNIC_EBS__OPT(snic_solar_opts, rto_min_ns, SNIC_SOLAR__MS, 10000, 8 * SNIC_SOLAR__MS,
+                  "10 us..rto_max_ns"),
+    SNIC_EBS__OPT(snic_solar_opts, hop_rate, 1250000000, 1000000, UINT64_C(1) << 40, "10^6..2^40"),
+    SNIC_EBS__OPT(snic_solar_opts, base_rtt_ns, 30 * SNIC_SOLAR__US, 1000, SNIC_SOLAR__MS,
+                  "1 us..1 ms"),
+};
 
-static void solar_default64(uint64_t *field, uint64_t value)
-{
-    if (*field == 0)
-        *field = value;
-}
-
-static int solar_within(uint64_t value, uint64_t min, uint64_t max)
-{
-    return value >= min && value <= max;
-}
-
-static int solar_opts_valid(const struct snic_solar_opts *o)
-{
-    uint64_t hour = UINT64_C(3600000000000);
-    return (o->flags & ~(SNIC_SOLAR_INT | SNIC_SOLAR_CRYPTO | SNIC_SOLAR_AUTH)) == 0 &&
-           solar_within(o->client_epoch, 1, 65535) && solar_within(o->disks_max, 1, 4096) &&
-           solar_within(o->servers_max, 1, 1024) && solar_within(o->paths, 1, 8) &&
-           solar_within(o->rpcs_max, 16, 65536) && snic_is_pow2(o->rpcs_max) &&
-           solar_within(o->trains_max, 4, 4096) && solar_within(o->chunks_max, 1, 1u << 20) &&
-           solar_within(o->disk_blocks_max, 512, UINT64_C(1) << 40) &&
-           solar_within(o->read_window_bytes, 65536, 1u << 27) &&
-           solar_within(o->window_start, 1, 64) && solar_within(o->window_max, 1, 256) &&
-           o->window_start <= o->window_max && solar_within(o->deadline_ns, 1, 24 * hour) &&
-           solar_within(o->slow_ns, 1, 24 * hour) && o->error_ns <= 24 * hour &&
-           solar_within(o->suspect_ns, 1, hour) &&
-           solar_within(o->rto_min_ns, 10000, o->rto_max_ns) &&
-           solar_within(o->rto_max_ns, 10000, 8 * SNIC_SOLAR__MS) &&
-           solar_within(o->stall_ns, 1000, hour) &&
-           solar_within(o->hop_rate, 1000000, UINT64_C(1) << 40) &&
-           solar_within(o->base_rtt_ns, 1000, SNIC_SOLAR__MS) &&
-           (o->sec == NULL || o->sec->ops_size >= sizeof(struct snic_ebs_sec_ops)) &&
-           ((o->flags & SNIC_SOLAR_AUTH) == 0 || solar_wire_able(o->sec, o->wire_keys));
-}
-
-static int solar_opts(struct snic_solar_opts *full, const struct snic_solar_opts *o)
+/* Options with their defaults. @return what is wrong with them, or NULL */
+static const char *solar_opts_fill(struct snic_solar_opts *full, const struct snic_solar_opts *o)
 {
     memset(full, 0, sizeof(*full));
     if (snic_opts_copy(full, (uint32_t)sizeof(*full), o) != 0)
-        return SNIC_EINVAL;
-    solar_default32(&full->disks_max, 16);
-    solar_default32(&full->servers_max, 8);
-    solar_default32(&full->paths, 4);
-    solar_default32(&full->rpcs_max, 1024);
-    solar_default32(&full->trains_max, 64);
-    solar_default64(&full->disk_blocks_max, (uint64_t)(full->chunks_max != 0 ? full->chunks_max : 8)
-                                                << 18);
-    solar_default32(
-        &full->chunks_max,
-        (uint32_t)snic_min_u64((full->disk_blocks_max + (1u << 18) - 1) >> 18, 1u << 20));
-    solar_default32(&full->read_window_bytes, 262144);
-    solar_default32(&full->window_start, 4);
-    solar_default32(&full->window_max, 256);
-    solar_default64(&full->deadline_ns, UINT64_C(60000000000));
-    solar_default64(&full->slow_ns, UINT64_C(1000000000));
-    solar_default64(&full->suspect_ns, 300 * SNIC_SOLAR__MS);
-    solar_default64(&full->rto_min_ns, SNIC_SOLAR__MS);
-    solar_default64(&full->rto_max_ns, 8 * SNIC_SOLAR__MS);
-    solar_default64(&full->stall_ns, SNIC_SOLAR__MS);
-    solar_default64(&full->hop_rate, 1250000000);
-    solar_default64(&full->base_rtt_ns, 30 * SNIC_SOLAR__US);
-    return solar_opts_valid(full) ? 0 : SNIC_EINVAL;
+        return SNIC_EBS__OPTS_SIZE_WRONG;
+    ebs_opts_chunks(&full->chunks_max, &full->disk_blocks_max);
+    const char *wrong = ebs_opts_fill(full, solar_opts_rows, SNIC_COUNTOF(solar_opts_rows));
+    if (wrong != NULL)
+        return wrong;
+    if ((full->flags & ~(SNIC_SOLAR_INT | SNIC_SOLAR_CRYPTO | SNIC_SOLAR_AUTH)) != 0)
+        return "flags: unknown bits";
+    if (!snic_is_pow2(full->rpcs_max))
+        return "rpcs_max: not a power of two";
+    if (full->window_start > full->window_max)
+        return "window_start: above window_max";
+    if (full->rto_min_ns > full->rto_max_ns)
+        return "rto_min_ns: not 10 us..rto_max_ns";
+    if (full->sec != NULL && full->sec->ops_size < sizeof(struct snic_ebs_sec_ops))
+        return "sec: ops_size is too small";
+    if ((full->flags & SNIC_SOLAR_AUTH) != 0 && !solar_wire_able(full->sec, full->wire_keys))
+        return "flags: AUTH needs sec with GCM and MAC, and two wire_keys";
+    return NULL;
+}
+
+const char *snic_solar_opts_wrong(const struct snic_solar_opts *o)
+{
+    struct snic_solar_opts full;
+    return solar_opts_fill(&full, o);
 }
 
 /* ---- Memory ---- */
-
-static void solar_queue_opts(struct ebs_queue_opts *q, const struct snic_solar_opts *o)
-{
-    memset(q, 0, sizeof(*q));
-    q->client_epoch = o->client_epoch;
-    q->disks_max = o->disks_max;
-    q->servers_max = o->servers_max;
-    q->rpcs_max = o->rpcs_max;
-    q->chunks_max = o->chunks_max;
-    q->disk_blocks_max = o->disk_blocks_max;
-    q->deadline_ns = o->deadline_ns;
-    q->slow_ns = o->slow_ns;
-    q->error_ns = o->error_ns;
-    q->seed = o->seed;
-}
 
 static void solar_addr_opts(struct snic_ebs_addr_opts *a, const struct snic_solar_opts *o)
 {
@@ -206,7 +169,7 @@ static struct snic_solar *solar_layout(struct snic_arena *a, const struct snic_s
     size_t align = SNIC_SOLAR_ALIGN;
     uint32_t paths = o->servers_max * 2 * o->paths;
     struct snic_solar *c = snic_arena_take(a, 1, sizeof(*c), align);
-    solar_queue_opts(&q, o);
+    SNIC_EBS__QUEUE_OPTS(&q, o);
     solar_addr_opts(&ad, o);
     parts->servers = snic_arena_take(a, o->servers_max, sizeof(struct solar_server), align);
     parts->paths = snic_arena_take(a, paths, sizeof(struct solar_path), align);
@@ -237,7 +200,7 @@ size_t snic_solar_memsize(const struct snic_solar_opts *o)
     struct snic_solar_opts full;
     struct snic_solar parts;
     struct snic_arena a = {NULL, 0, 0};
-    if (solar_opts(&full, o) != 0)
+    if (solar_opts_fill(&full, o) != NULL)
         return 0;
     memset(&parts, 0, sizeof(parts));
     (void)solar_layout(&a, &full, &parts);
@@ -267,7 +230,7 @@ int snic_solar_init(struct snic_solar **out, void *mem, size_t size,
     struct snic_solar_opts full;
     struct snic_solar parts;
     struct snic_arena a = {mem, size, 0};
-    if (solar_opts(&full, o) != 0 || (uintptr_t)mem % SNIC_SOLAR_ALIGN != 0)
+    if (solar_opts_fill(&full, o) != NULL || (uintptr_t)mem % SNIC_SOLAR_ALIGN != 0)
         return SNIC_EINVAL;
     if (size < snic_solar_memsize(o))
         return SNIC_ENOSPC;
@@ -276,7 +239,7 @@ int snic_solar_init(struct snic_solar **out, void *mem, size_t size,
     struct ebs_queue_opts q;
     struct snic_ebs_addr_opts ad;
     struct snic_ebs_addr *addr = NULL;
-    solar_queue_opts(&q, &full);
+    SNIC_EBS__QUEUE_OPTS(&q, &full);
     solar_addr_opts(&ad, &full);
     *c = parts;
     c->o = full;

@@ -18,6 +18,7 @@
 #ifndef SNIC_SOLAR_PRIV_H
 #define SNIC_SOLAR_PRIV_H
 
+#include "ebs/opts.h"
 #include "ebs/queue.h"
 #include "snicstore/solar.h"
 #include "solar/wire_priv.h"

@@ -35,11 +35,24 @@ static void agent_luna_opts(const struct snic_volume_opts *o, struct snic_luna_o
     a->sec = o->sec;
 }
 
+static const char *agent_luna_wrong(const struct snic_volume_opts *o)
+{
+    struct snic_luna_opts a;
+    if ((o->flags & ~SNIC_VOLUME_PAPER) != 0)
+        return "flags: unknown bits";
+    if (o->read_window_bytes != 0)
+        return "read_window_bytes: needs SOLAR";
+    if (o->secret != NULL)
+        return "secret: needs SOLAR";
+    if (o->paths > SNIC_LUNA_CONNS_MAX || ((o->flags & SNIC_VOLUME_PAPER) != 0 && o->paths > 1))
+        return "paths: not 1..16, or with PAPER not 1";
+    agent_luna_opts(o, &a);
+    return snic_luna_opts_wrong(&a); /* these have the same names */
+}
+
 static size_t agent_luna_memsize(const struct snic_volume_opts *o)
 {
     struct snic_luna_opts a;
-    if ((o->flags & ~SNIC_VOLUME_PAPER) != 0 || o->read_window_bytes != 0 || o->secret != NULL)
-        return 0;
     agent_luna_opts(o, &a);
     return snic_luna_memsize(&a);
 }
@@ -359,6 +372,7 @@ static int agent_luna_check(const struct snic_volume *v)
 }
 
 const struct volume_agent volume_agent_luna = {
+    .wrong = agent_luna_wrong,
     .memsize = agent_luna_memsize,
     .layout = agent_luna_layout,
     .init = agent_luna_init,

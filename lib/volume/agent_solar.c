@@ -31,11 +31,22 @@ static void agent_solar_opts(const struct snic_volume_opts *o, struct snic_solar
     a->wire_keys[1] = o->wire_keys[1];
 }
 
+static const char *agent_solar_wrong(const struct snic_volume_opts *o)
+{
+    struct snic_solar_opts a;
+    if (o->flags != 0)
+        return "flags: unknown bits, or PAPER without LUNA";
+    if (o->progress_ns != 0)
+        return "progress_ns: needs LUNA";
+    if (o->window_blocks != 0)
+        return "window_blocks: needs LUNA";
+    agent_solar_opts(o, &a);
+    return snic_solar_opts_wrong(&a); /* these have the same names */
+}
+
 static size_t agent_solar_memsize(const struct snic_volume_opts *o)
 {
     struct snic_solar_opts a;
-    if (o->flags != 0 || o->progress_ns != 0 || o->window_blocks != 0)
-        return 0;
     agent_solar_opts(o, &a);
     return snic_solar_memsize(&a);
 }
@@ -224,6 +235,7 @@ static int agent_solar_check(const struct snic_volume *v)
 }
 
 const struct volume_agent volume_agent_solar = {
+    .wrong = agent_solar_wrong,
     .memsize = agent_solar_memsize,
     .layout = agent_solar_layout,
     .init = agent_solar_init,

@@ -6,30 +6,39 @@
 
 /* ---- Options and memory ---- */
 
-static void client_default(uint32_t *v, uint32_t value)
-{
-    if (*v == 0)
-        *v = value;
-}
+static const struct ebs_opt client_opts_rows[] = {
+    SNIC_EBS__OPT(snic_volume_opts, disks_max, 4, 1, 4096, "1..4096"),
+    SNIC_EBS__OPT(snic_volume_opts, servers_max, 4, 1, 1024, "1..1024"),
+    SNIC_EBS__OPT(snic_volume_opts, depth, 128, 1, 4096, "1..4096"),
+    SNIC_EBS__OPT(snic_volume_opts, trains_max, 64, 4, 4096, "4..4096"),
+    SNIC_EBS__OPT(snic_volume_opts, transport, 0, 0, SNIC_VOLUME_LUNA, "SOLAR or LUNA"),
+};
 
 static const struct volume_agent *client_agent(const struct snic_volume_opts *o)
 {
     return o->transport == SNIC_VOLUME_LUNA ? &volume_agent_luna : &volume_agent_solar;
 }
 
-static int client_options(struct snic_volume_opts *o, const struct snic_volume_opts *from)
+/* Options with their defaults. @return what is wrong with them, or NULL */
+static const char *client_opts_fill(struct snic_volume_opts *o, const struct snic_volume_opts *from)
 {
     memset(o, 0, sizeof(*o));
     if (snic_opts_copy(o, sizeof(*o), from) != 0)
-        return SNIC_EINVAL;
-    client_default(&o->disks_max, 4);
-    client_default(&o->servers_max, 4);
-    client_default(&o->depth, 128);
-    client_default(&o->trains_max, 64);
-    if (o->transport > SNIC_VOLUME_LUNA || o->loop == NULL || o->net == NULL ||
-        o->net->loop != o->loop || o->depth > 4096 || o->disks_max > 4096)
-        return SNIC_EINVAL;
-    return client_agent(o)->memsize(o) == 0 ? SNIC_EINVAL : 0;
+        return SNIC_EBS__OPTS_SIZE_WRONG;
+    const char *wrong = ebs_opts_fill(o, client_opts_rows, SNIC_COUNTOF(client_opts_rows));
+    if (wrong != NULL)
+        return wrong;
+    if (o->loop == NULL)
+        return "loop: NULL";
+    if (o->net == NULL || o->net->loop != o->loop)
+        return "net: NULL, or of another loop";
+    return client_agent(o)->wrong(o);
+}
+
+const char *snic_volume_opts_wrong(const struct snic_volume_opts *o)
+{
+    struct snic_volume_opts full;
+    return client_opts_fill(&full, o);
 }
 
 /* Once to measure, once to place; @agent: the engine's memory. */
@@ -56,7 +65,7 @@ size_t snic_volume_memsize(const struct snic_volume_opts *o)
     struct snic_volume v;
     void *agent;
     memset(&v, 0, sizeof(v));
-    if (client_options(&v.o, o) != 0)
+    if (client_opts_fill(&v.o, o) != NULL)
         return 0;
     (void)snic_arena_take(&a, 1, sizeof(v), SNIC_VOLUME_ALIGN);
     (void)client_layout(&a, &v, &agent);
@@ -144,7 +153,8 @@ int snic_volume_open(struct snic_volume **out, void *mem, size_t size,
     struct snic_arena a = {.base = mem, .size = size};
     struct snic_volume_opts opts;
     void *agent_mem;
-    if (e->map == NULL || (uintptr_t)mem % SNIC_VOLUME_ALIGN != 0 || client_options(&opts, o) != 0)
+    if (e->map == NULL || (uintptr_t)mem % SNIC_VOLUME_ALIGN != 0 ||
+        client_opts_fill(&opts, o) != NULL)
         return SNIC_EINVAL;
     struct snic_volume *v = snic_arena_take(&a, 1, sizeof(*v), SNIC_VOLUME_ALIGN);
     if (v == NULL)

@@ -40,6 +40,16 @@ static void front_luna_timer(struct snic_timer *t, uint64_t now_ns)
     volume_server_soon(SNIC_CONTAINER(f, struct snic_volume_server, luna));
 }
 
+static const char *front_luna_wrong(struct snic_volume_server *s)
+{
+    struct snic_luna_target_opts t;
+    if (s->o.streams_max > 4096)
+        return "streams_max: not 1..4096";
+    front_luna_opts(s, &t);
+    t.srv_epoch = 1;                        /* not known yet */
+    return snic_luna_target_opts_wrong(&t); /* the others have the same names */
+}
+
 static size_t front_luna_layout(struct snic_arena *a, struct snic_volume_server *s)
 {
     struct volume_front_of_luna *f = &s->luna;
@@ -413,6 +423,7 @@ static int front_luna_check(const struct snic_volume_server *s)
 }
 
 const struct volume_front volume_front_luna = {
+    .wrong = front_luna_wrong,
     .layout = front_luna_layout,
     .init = front_luna_init,
     .listen = front_luna_listen,

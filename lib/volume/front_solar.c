@@ -36,6 +36,14 @@ static void front_solar_given(void *owner, void *what)
     volume_server_soon(s);
 }
 
+static const char *front_solar_wrong(struct snic_volume_server *s)
+{
+    struct snic_solar_target_opts t;
+    front_solar_opts(s, &t);
+    t.srv_epoch = 1;                         /* not known yet */
+    return snic_solar_target_opts_wrong(&t); /* these have the same names */
+}
+
 static size_t front_solar_layout(struct snic_arena *a, struct snic_volume_server *s)
 {
     struct volume_front_of_solar *f = &s->solar;
@@ -208,6 +216,7 @@ static int front_solar_check(const struct snic_volume_server *s)
 }
 
 const struct volume_front volume_front_solar = {
+    .wrong = front_solar_wrong,
     .layout = front_solar_layout,
     .init = front_solar_init,
     .listen = front_solar_listen,

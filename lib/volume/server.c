@@ -8,48 +8,95 @@
 
 /* ---- Options and memory ---- */
 
-static void server_default(uint32_t *v, uint32_t value)
-{
-    if (*v == 0)
-        *v = value;
-}
-
 #define SNIC_VOLUME__PORTS 16u /* tried for one that both transports can bind */
 
-static int server_options(struct snic_volume_server_opts *o,
-                          const struct snic_volume_server_opts *from)
+static const struct ebs_opt server_opts_rows[] = {
+    SNIC_EBS__OPT(snic_volume_server_opts, disks, 0, 1, SNIC_SEGMENTS_DISKS_MAX, "1..16"),
+    SNIC_EBS__OPT(snic_volume_server_opts, writes_max, 256, 4, 65536, "4..65536"),
+    SNIC_EBS__OPT(snic_volume_server_opts, reads_max, 64, 4, 65536, "4..65536"),
+    /* For the engines, which check them. */
+    SNIC_EBS__OPT(snic_volume_server_opts, conns_max, 256, 0, UINT32_MAX, "0.."),
+    SNIC_EBS__OPT(snic_volume_server_opts, trains_max, 64, 0, UINT32_MAX, "0.."),
+    SNIC_EBS__OPT(snic_volume_server_opts, streams_max, 64, 0, UINT32_MAX, "0.."),
+    SNIC_EBS__OPT(snic_volume_server_opts, sends_max, 64, 0, UINT32_MAX, "0.."),
+    SNIC_EBS__OPT(snic_volume_server_opts, frames_max, 64, 0, UINT32_MAX, "0.."),
+    SNIC_EBS__OPT(snic_volume_server_opts, tokens_max, 4096, 0, UINT32_MAX, "0.."),
+};
+
+/* What is wrong with keys, tokens and secrets, or NULL. */
+static const char *server_auth_wrong(const struct snic_volume_server_opts *o)
 {
+    int luna = (o->transports & SNIC_VOLUME_SERVES(SNIC_VOLUME_LUNA)) != 0;
+    if (o->token_key != NULL && o->unix_time == NULL)
+        return "unix_time: NULL with token_key";
+    if (o->token_key != NULL && o->sec == NULL)
+        return "sec: NULL with token_key";
+    if (o->token_key != NULL && (o->tokens_max < 8 || o->tokens_max > 1u << 20))
+        return "tokens_max: not 8..2^20";
+    if ((o->secret != NULL || o->secret_of != NULL) && o->token_key == NULL && luna)
+        return "transports: LUNA would serve without the secret";
+    return NULL;
+}
+
+static const char *server_io_wrong(const struct snic_volume_server_opts *o)
+{
+    if (o->loop == NULL)
+        return "loop: NULL";
+    if (o->net == NULL || o->net->loop != o->loop)
+        return "net: NULL, or of another loop";
+    if (o->io == NULL)
+        return "io: NULL";
+    for (uint32_t i = 0; i < o->disks; i++)
+        if (o->io[i] == NULL || o->io[i]->loop != o->loop)
+            return "io: a device is NULL, or of another loop";
+    return NULL;
+}
+
+/* Which transports serve, for each a front. */
+static void server_fronts(struct snic_volume_server *s)
+{
+    s->fronts = 0;
+    if ((s->o.transports & SNIC_VOLUME_SERVES(SNIC_VOLUME_SOLAR)) != 0)
+        s->front[s->fronts++] = &volume_front_solar;
+    if ((s->o.transports & SNIC_VOLUME_SERVES(SNIC_VOLUME_LUNA)) != 0)
+        s->front[s->fronts++] = &volume_front_luna;
+}
+
+/* Options with their defaults, and the fronts. @return what is wrong with them, or NULL */
+static const char *server_opts_fill(struct snic_volume_server *s,
+                                    const struct snic_volume_server_opts *from)
+{
+    struct snic_volume_server_opts *o = &s->o;
     const uint32_t luna = SNIC_VOLUME_SERVES(SNIC_VOLUME_LUNA);
     memset(o, 0, sizeof(*o));
     if (snic_opts_copy(o, sizeof(*o), from) != 0)
-        return SNIC_EINVAL;
-    server_default(&o->conns_max, 256);
-    server_default(&o->trains_max, 64);
-    server_default(&o->writes_max, 256);
-    server_default(&o->reads_max, 64);
-    server_default(&o->streams_max, 64);
-    server_default(&o->sends_max, 64);
-    server_default(&o->frames_max, 64);
-    server_default(&o->transports, SNIC_VOLUME_SERVES(SNIC_VOLUME_SOLAR) |
-                                       (o->secret == NULL && o->secret_of == NULL ? luna : 0));
-    server_default(&o->tokens_max, 4096);
+        return SNIC_EBS__OPTS_SIZE_WRONG;
+    if (o->transports == 0)
+        o->transports = SNIC_VOLUME_SERVES(SNIC_VOLUME_SOLAR) |
+                        (o->secret == NULL && o->secret_of == NULL ? luna : 0);
     o->store.opts_size = sizeof(o->store);
-    if (o->token_key != NULL &&
-        (o->unix_time == NULL || o->sec == NULL || o->tokens_max < 8 || o->tokens_max > 1u << 20))
-        return SNIC_EINVAL;
-    if ((o->secret != NULL || o->secret_of != NULL) && o->token_key == NULL &&
-        (o->transports & luna) != 0)
-        return SNIC_EINVAL; /* LUNA would serve without the secret */
-    if ((o->flags & ~SNIC_VOLUME_GOVERNED) != 0 || o->loop == NULL || o->net == NULL ||
-        o->io == NULL || o->disks == 0 || o->disks > SNIC_SEGMENTS_DISKS_MAX ||
-        o->net->loop != o->loop || o->transports >> (SNIC_VOLUME_LUNA + 1) != 0)
-        return SNIC_EINVAL;
-    for (uint32_t i = 0; i < o->disks; i++)
-        if (o->io[i] == NULL || o->io[i]->loop != o->loop)
-            return SNIC_EINVAL;
-    if (o->writes_max < 4 || o->writes_max > 65536 || o->reads_max < 4 || o->reads_max > 65536)
-        return SNIC_EINVAL;
-    return snic_segments_memsize(o->io, o->disks, &o->store) == 0 ? SNIC_EINVAL : 0;
+    if ((o->flags & ~SNIC_VOLUME_GOVERNED) != 0)
+        return "flags: unknown bits";
+    if (o->transports >> (SNIC_VOLUME_LUNA + 1) != 0)
+        return "transports: unknown bits";
+    const char *wrong = ebs_opts_fill(o, server_opts_rows, SNIC_COUNTOF(server_opts_rows));
+    if (wrong == NULL)
+        wrong = server_io_wrong(o);
+    if (wrong == NULL)
+        wrong = server_auth_wrong(o);
+    if (wrong == NULL)
+        wrong = snic_segments_opts_wrong(o->io, o->disks, &o->store);
+    server_fronts(s);
+    for (uint32_t i = 0; i < s->fronts && wrong == NULL; i++)
+        wrong = s->front[i]->wrong(s);
+    return wrong;
+}
+
+const char *snic_volume_server_opts_wrong(const struct snic_volume_server_opts *o)
+{
+    struct snic_volume_server s;
+    memset(&s, 0, sizeof(s));
+    return server_opts_fill(&s, o);
 }
 
 /* Once to measure, once to place; @store: the store's memory. 0: an engine's options are wrong. */
@@ -57,11 +104,6 @@ static int server_layout(struct snic_arena *a, struct snic_volume_server *s, voi
                          size_t *store_size)
 {
     const struct snic_volume_server_opts *o = &s->o;
-    s->fronts = 0;
-    if ((o->transports & SNIC_VOLUME_SERVES(SNIC_VOLUME_SOLAR)) != 0)
-        s->front[s->fronts++] = &volume_front_solar;
-    if ((o->transports & SNIC_VOLUME_SERVES(SNIC_VOLUME_LUNA)) != 0)
-        s->front[s->fronts++] = &volume_front_luna;
     for (uint32_t i = 0; i < s->fronts; i++)
         if (s->front[i]->layout(a, s) == 0)
             return 0;
@@ -90,7 +132,7 @@ size_t snic_volume_server_memsize(const struct snic_volume_server_opts *from)
     void *store;
     size_t store_size;
     memset(&s, 0, sizeof(s));
-    if (server_options(&s.o, from) != 0)
+    if (server_opts_fill(&s, from) != NULL)
         return 0;
     (void)snic_arena_take(&a, 1, sizeof(s), SNIC_VOLUME_ALIGN);
     if (server_layout(&a, &s, &store, &store_size) == 0 || a.used == SIZE_MAX)
@@ -194,11 +236,12 @@ int snic_volume_server_open(struct snic_volume_server **out, void *mem, size_t s
                                                    .damaged = server_damaged,
                                                    .misread = server_misread};
     struct snic_arena a = {.base = mem, .size = size};
-    struct snic_volume_server_opts opts;
+    struct snic_volume_server checked;
     void *store;
     size_t store_size;
+    memset(&checked, 0, sizeof(checked));
     if (e->opened == NULL || (uintptr_t)mem % SNIC_VOLUME_ALIGN != 0 ||
-        server_options(&opts, o) != 0)
+        server_opts_fill(&checked, o) != NULL)
         return SNIC_EINVAL;
     size_t skew = (4096 - (uintptr_t)mem % 4096) % 4096;
     struct snic_volume_server *s = snic_arena_take(&a, 1, sizeof(*s), SNIC_VOLUME_ALIGN);
@@ -209,7 +252,8 @@ int snic_volume_server_open(struct snic_volume_server **out, void *mem, size_t s
     struct snic_arena rest = {.base = (unsigned char *)mem + a.used,
                               .size = size > a.used ? size - a.used : 0};
     memset(s, 0, sizeof(*s));
-    s->o = opts;
+    s->o = checked.o;
+    server_fronts(s);
     s->e = *e;
     s->ctx = ctx;
     s->pump.fn = server_pump;

@@ -32,6 +32,7 @@
 #ifndef SNIC_VOLUME_PRIV_H
 #define SNIC_VOLUME_PRIV_H
 
+#include "ebs/opts.h"
 #include "snicstore/volume.h"
 
 #define SNIC_VOLUME__NIL UINT32_MAX
@@ -151,7 +152,9 @@ struct volume_ops {
 
 /* Receives requests, and sends their answers: one for each transport. */
 struct volume_front {
-    /* The engine's memory and its own; 0: invalid options. */
+    /* What is wrong with an option of the engine's, by the name that it has here; NULL. */
+    const char *(*wrong)(struct snic_volume_server *s);
+    /* The engine's memory and its own; 0: beyond what memory can be. */
     size_t (*layout)(struct snic_arena *a, struct snic_volume_server *s);
     /* The engine, then the network; a->port is filled in if it was 0. */
     int (*init)(struct snic_volume_server *s);
@@ -323,7 +326,9 @@ struct volume_server {
 
 /* The client's engine: one for each transport. */
 struct volume_agent {
-    size_t (*memsize)(const struct snic_volume_opts *o); /* 0: invalid */
+    /* What is wrong with an option, by the name that it has here; NULL. */
+    const char *(*wrong)(const struct snic_volume_opts *o);
+    size_t (*memsize)(const struct snic_volume_opts *o); /* 0: beyond what memory can be */
     /* Its sockets or connections, and the entries for what is lent to them. */
     void (*layout)(struct snic_arena *a, struct snic_volume *v);
     int (*init)(struct snic_volume *v, void *mem, size_t size);

@@ -288,12 +288,13 @@ static void test_luna_edges_new_one_is_asked_too(void **state)
 
 /* ---- Options at the ends of their ranges ---- */
 
-#define U32(field) offsetof(struct snic_luna_opts, field), 0
-#define U64(field) offsetof(struct snic_luna_opts, field), 1
-#define T32(field) offsetof(struct snic_luna_target_opts, field), 0
-#define T64(field) offsetof(struct snic_luna_target_opts, field), 1
+#define U32(field) #field, offsetof(struct snic_luna_opts, field), 0
+#define U64(field) #field, offsetof(struct snic_luna_opts, field), 1
+#define T32(field) #field, offsetof(struct snic_luna_target_opts, field), 0
+#define T64(field) #field, offsetof(struct snic_luna_target_opts, field), 1
 
 struct range {
+    const char *name;
     size_t at;
     int wide;
     uint64_t least, most; /* 0 asks for the default */
@@ -340,14 +341,17 @@ static void test_luna_edges_options_out_of_range_refused(void **state)
             struct snic_luna_opts o = {.opts_size = sizeof(o), .client_epoch = 1};
             o.chunks_max = 1; /* a map of 2^40 blocks is not asked for */
             put(&o, r, r->least);
+            assert_null(snic_luna_opts_wrong(&o));
             assert_true(snic_luna_memsize(&o) > 0);
             put(&o, r, r->most);
             assert_true(snic_luna_memsize(&o) > 0);
             put(&o, r, by == 1 ? r->most + 1 : 10 * r->most);
             assert_int_equal(snic_luna_memsize(&o), 0);
+            support_names(snic_luna_opts_wrong(&o), r->name);
             if (r->least > 1) {
                 put(&o, r, r->least - 1);
                 assert_int_equal(snic_luna_memsize(&o), 0);
+                assert_non_null(snic_luna_opts_wrong(&o));
             }
         }
     for (uint32_t i = 0; i < SNIC_COUNTOF(target); i++)
@@ -355,14 +359,17 @@ static void test_luna_edges_options_out_of_range_refused(void **state)
             const struct range *r = &target[i];
             struct snic_luna_target_opts o = {.opts_size = sizeof(o), .srv_epoch = 1};
             put(&o, r, r->least);
+            assert_null(snic_luna_target_opts_wrong(&o));
             assert_true(snic_luna_target_memsize(&o) > 0);
             put(&o, r, r->most);
             assert_true(snic_luna_target_memsize(&o) > 0);
             put(&o, r, by == 1 ? r->most + 1 : 10 * r->most);
             assert_int_equal(snic_luna_target_memsize(&o), 0);
+            support_names(snic_luna_target_opts_wrong(&o), r->name);
             if (r->least > 1) {
                 put(&o, r, r->least - 1);
                 assert_int_equal(snic_luna_target_memsize(&o), 0);
+                assert_non_null(snic_luna_target_opts_wrong(&o));
             }
         }
 }

@@ -625,11 +625,12 @@ static void test_solar_edges_new_address_is_proven_and_reads_go_on(void **state)
 
 /* ---- Options at the ends of their ranges ---- */
 
-#define U32(field) offsetof(struct snic_solar_opts, field), 0
-#define U64(field) offsetof(struct snic_solar_opts, field), 1
-#define T32(field) offsetof(struct snic_solar_target_opts, field), 0
+#define U32(field) #field, offsetof(struct snic_solar_opts, field), 0
+#define U64(field) #field, offsetof(struct snic_solar_opts, field), 1
+#define T32(field) #field, offsetof(struct snic_solar_target_opts, field), 0
 
 struct range {
+    const char *name;
     size_t at;
     int wide;
     uint64_t least, most; /* 0 asks for the default */
@@ -676,14 +677,17 @@ static void test_solar_edges_options_out_of_range_refused(void **state)
             struct snic_solar_opts o = {.opts_size = sizeof(o), .client_epoch = 1};
             o.chunks_max = 1; /* a map of 2^40 blocks is not asked for */
             put(&o, r, r->least);
+            assert_null(snic_solar_opts_wrong(&o));
             assert_true(snic_solar_memsize(&o) > 0);
             put(&o, r, r->most);
             assert_true(snic_solar_memsize(&o) > 0);
             put(&o, r, by == 1 ? r->most + 1 : 10 * r->most);
             assert_int_equal(snic_solar_memsize(&o), 0);
+            support_names(snic_solar_opts_wrong(&o), r->name);
             if (r->least > 1) {
                 put(&o, r, r->least - 1);
                 assert_int_equal(snic_solar_memsize(&o), 0);
+                assert_non_null(snic_solar_opts_wrong(&o));
             }
         }
     for (uint32_t i = 0; i < SNIC_COUNTOF(target); i++)
@@ -691,14 +695,17 @@ static void test_solar_edges_options_out_of_range_refused(void **state)
             const struct range *r = &target[i];
             struct snic_solar_target_opts o = {.opts_size = sizeof(o), .srv_epoch = 1};
             put(&o, r, r->least);
+            assert_null(snic_solar_target_opts_wrong(&o));
             assert_true(snic_solar_target_memsize(&o) > 0);
             put(&o, r, r->most);
             assert_true(snic_solar_target_memsize(&o) > 0);
             put(&o, r, by == 1 ? r->most + 1 : 10 * r->most);
             assert_int_equal(snic_solar_target_memsize(&o), 0);
+            support_names(snic_solar_target_opts_wrong(&o), r->name);
             if (r->least > 1) {
                 put(&o, r, r->least - 1);
                 assert_int_equal(snic_solar_target_memsize(&o), 0);
+                assert_non_null(snic_solar_target_opts_wrong(&o));
             }
         }
 }

@@ -360,6 +360,12 @@ static void test_volume_closing_ends_ios(void **state)
     assert_true(fix.failed > 0);
 }
 
+static void wrong(const struct snic_volume_opts *o, const char *option)
+{
+    assert_int_equal(snic_volume_memsize(o), 0);
+    support_names(snic_volume_opts_wrong(o), option);
+}
+
 static void test_volume_options_are_judged(void **state)
 {
     struct snic_volume_opts o = {.opts_size = sizeof(o)};
@@ -367,32 +373,33 @@ static void test_volume_options_are_judged(void **state)
     struct snic_volume_disk_opts d = {.opts_size = sizeof(d), .vd_id = 1, .bytes = 4096};
     struct snic_io *io;
     (void)state;
-    assert_int_equal(snic_volume_memsize(&o), 0);
+    wrong(&o, "loop");
     o.loop = fix.loop;
     o.net = fix.net;
-    assert_int_equal(snic_volume_memsize(&o), 0); /* no epoch */
+    wrong(&o, "client_epoch"); /* no epoch */
     o.client_epoch = 1;
     assert_true(snic_volume_memsize(&o) > 0);
     o.flags = SNIC_VOLUME_PAPER; /* LUNA's */
-    assert_int_equal(snic_volume_memsize(&o), 0);
+    wrong(&o, "flags");
     o.transport = SNIC_VOLUME_LUNA;
     assert_true(snic_volume_memsize(&o) > 0);
     o.paths = 2; /* PAPER has one */
-    assert_int_equal(snic_volume_memsize(&o), 0);
+    wrong(&o, "paths");
     o.flags = 0;
     assert_true(snic_volume_memsize(&o) > 0);
     o.paths = SNIC_LUNA_CONNS_MAX + 1;
-    assert_int_equal(snic_volume_memsize(&o), 0);
+    wrong(&o, "paths");
     o.paths = 0;
     o.read_window_bytes = 1u << 20; /* SOLAR's */
-    assert_int_equal(snic_volume_memsize(&o), 0);
+    wrong(&o, "read_window_bytes");
     o.read_window_bytes = 0;
     o.transport = SNIC_VOLUME_LUNA + 1;
-    assert_int_equal(snic_volume_memsize(&o), 0);
+    wrong(&o, "transport");
     o.transport = SNIC_VOLUME_SOLAR;
     o.flags = 2;
-    assert_int_equal(snic_volume_memsize(&o), 0);
+    wrong(&o, "flags");
     assert_int_equal(snic_volume_server_memsize(&s), 0);
+    support_names(snic_volume_server_opts_wrong(&s), "disks");
     assert_int_equal(snic_volume_disk_open(fix.v, 1, &d, &io), SNIC_EINVAL); /* no lease */
     d.sa_epoch = 1;
     assert_int_equal(snic_volume_disk_open(fix.v, 0, &d, &io), SNIC_EEXIST);

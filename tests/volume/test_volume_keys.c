@@ -302,31 +302,38 @@ static void test_volume_keys_options_are_judged(void **state)
     o.loop = fix.loop;
     o.net = fix.net;
     o.secret = &secret;
+    support_names(snic_volume_opts_wrong(&o), "flags");
     assert_int_equal(snic_volume_memsize(&o), 0); /* no ciphers */
     o.sec = &ops;
+    support_names(snic_volume_opts_wrong(&o), "flags");
     assert_int_equal(snic_volume_memsize(&o), 0);
     o.wire_keys[0] = &wire[0][0];
     o.wire_keys[1] = &wire[0][1];
     assert_true(snic_volume_memsize(&o) > 0);
     o.transport = SNIC_VOLUME_LUNA; /* has none */
+    support_names(snic_volume_opts_wrong(&o), "secret");
     assert_int_equal(snic_volume_memsize(&o), 0);
     s.loop = fix.server[0].loop;
     s.net = fix.server[0].net;
     s.io = &fix.server[0].io;
     assert_true(snic_volume_server_memsize(&s) > 0);
     s.secret = &secret;
+    support_names(snic_volume_server_opts_wrong(&s), "flags");
     assert_int_equal(snic_volume_server_memsize(&s), 0);
     s.sec = &ops;
     s.wire_keys[0] = &wire[0][0];
     s.wire_keys[1] = &wire[0][1];
     assert_true(snic_volume_server_memsize(&s) > 0);
     s.transports = SNIC_VOLUME_SERVES(SNIC_VOLUME_LUNA);
+    support_names(snic_volume_server_opts_wrong(&s), "transports");
     assert_int_equal(snic_volume_server_memsize(&s), 0);
     s.transports |= SNIC_VOLUME_SERVES(SNIC_VOLUME_SOLAR);
+    support_names(snic_volume_server_opts_wrong(&s), "transports");
     assert_int_equal(snic_volume_server_memsize(&s), 0);
     s.transports = SNIC_VOLUME_SERVES(SNIC_VOLUME_SOLAR);
     assert_true(snic_volume_server_memsize(&s) > 0);
     s.flags = 2;
+    support_names(snic_volume_server_opts_wrong(&s), "flags");
     assert_int_equal(snic_volume_server_memsize(&s), 0);
 }
 
