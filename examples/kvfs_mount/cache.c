@@ -176,7 +176,8 @@ static void cache_report(void *ctx, const struct snic_fscache_report *r)
         ex_log(EX_ERROR, "inode %llu: writes in the cache are lost; its next fsync fails", ino);
         break;
     case SNIC_FSCACHE_UNUSABLE:
-        ex_log(EX_WARNING, "running without the cache, which is tried again: %s",
+        ex_log(EX_WARNING,
+               "cannot open the cache: %s; requests go without it, and it is tried again",
                snic_strerror(r->error));
         break;
     case SNIC_FSCACHE_BROKEN:
@@ -240,7 +241,7 @@ int km_cache_open(struct km *m)
         return SNIC_ENOMEM;
     k->memory_bytes = snic_fscache_memsize(&o);
     if (k->memory_bytes == 0) {
-        ex_log(EX_ERROR, "the cache cannot be made: %s", snic_fscache_opts_wrong(&o));
+        ex_log(EX_ERROR, "cannot make the cache (--cache-size): %s", snic_fscache_opts_wrong(&o));
         free(k);
         return SNIC_EINVAL;
     }

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define KD_LOOK_NS 50000000u
-#define KD_TELL_NS 1000000000u /* a message to the host so often: a silent process is killed */
+#define KD_STATE_NS 1000000000u /* a message to the host so often: a silent process is killed */
 
 /* ---- The host comes and goes ---- */
 
@@ -34,10 +34,10 @@ static void dpu_accept(void *ctx, struct snic_dma *dma, uint32_t pid)
     rc = d->link->attach(d);
     if (rc != 0) {
         d->dma = NULL;
-        ex_log(EX_ERROR, "host process %u is refused: %s", pid, snic_strerror(rc));
+        ex_log(EX_ERROR, "refused host process %u: %s", pid, snic_strerror(rc));
         return;
     }
-    d->tell_alone = 1;
+    d->state_due = 1;
     ex_log(EX_INFO, "host process %u attached", pid);
 }
 
@@ -49,12 +49,12 @@ static void dpu_look_store(struct kd *d)
     km_store_judge(&d->store, &s, &d->dead);
 }
 
-static void dpu_tell(struct kd *d)
+static void dpu_send_state(struct kd *d)
 {
-    if (d->tell_alone)
-        dpu_cache_tell(d);
-    if (d->tell_alone && d->dma != NULL && !d->gone)
-        d->tell_alone = d->link->tell(d) == SNIC_EAGAIN;
+    if (d->state_due)
+        dpu_cache_send_state(d);
+    if (d->state_due && d->dma != NULL && !d->gone)
+        d->state_due = d->link->send_state(d) == SNIC_EAGAIN;
 }
 
 /* Other sessions have arrived, and wait until we acknowledge that, or have left. */
@@ -63,8 +63,8 @@ static void dpu_alone(struct kvfs_store *s, int alone)
     struct kd *d = SNIC_CONTAINER(s, struct kd, store);
 
     d->alone = (uint32_t)alone;
-    d->tell_alone = 1;
-    dpu_tell(d);
+    d->state_due = 1;
+    dpu_send_state(d);
 }
 
 static void dpu_look(struct snic_timer *t, uint64_t now)
@@ -73,11 +73,11 @@ static void dpu_look(struct snic_timer *t, uint64_t now)
 
     if (d->mounted)
         dpu_look_store(d);
-    if (now - d->told_ns >= KD_TELL_NS) {
-        d->told_ns = now;
-        d->tell_alone = 1;
+    if (now - d->state_ns >= KD_STATE_NS) {
+        d->state_ns = now;
+        d->state_due = 1;
     }
-    dpu_tell(d);
+    dpu_send_state(d);
     snic_loop_arm(d->loop, t, now + KD_LOOK_NS);
 }
 
@@ -166,7 +166,8 @@ static int dpu_serve(struct kd *d)
     if (rc == 0 && d->mounted)
         rc = snic_fs_unmount(d->store.fs);
     if (rc != 0)
-        ex_log(EX_ERROR, "%s: %s", d->store.spec, snic_strerror(rc));
+        ex_log(EX_ERROR, "store %s: cannot end its session, or begin the next one: %s",
+               d->store.spec, snic_strerror(rc));
     return rc;
 }
 

@@ -66,7 +66,7 @@ static void cache_count(const struct kd_cache *c, struct km_cache_state *s)
     s->flush_failures = snic_hcache_control_counters(engine)->flush_failures;
 }
 
-void dpu_cache_tell(struct kd *d)
+void dpu_cache_send_state(struct kd *d)
 {
     struct kd_cache *c = &d->cache;
 
@@ -123,7 +123,7 @@ void dpu_cache_reap(struct kd *d)
     snic_hcachelink_dpu_get_stats(c->half, &half);
     written = half.salvaged - written;
     if (written > 0)
-        ex_log(EX_INFO, "%llu pages of the host process that died were written",
+        ex_log(EX_INFO, "wrote %llu cached pages of the host process that died",
                (unsigned long long)written);
     cache_end(d);
 }

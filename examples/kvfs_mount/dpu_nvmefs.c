@@ -166,9 +166,12 @@ static void nvme_go(struct kd *d)
     struct kd_nvme *n = d->end;
     struct snic_nvmefs_cmd *c = n->first;
 
-    if (snic_fsdispatch_init(&n->dispatch, n->dispatch_memory, snic_fsdispatch_memsize(&o),
-                             d->store.fs, &o) != 0)
-        ex_die("fsdispatch"); /* options and memory are those of nvme_open() */
+    int rc = snic_fsdispatch_init(&n->dispatch, n->dispatch_memory, snic_fsdispatch_memsize(&o),
+                                  d->store.fs, &o);
+
+    if (rc != 0) /* options and memory are those of nvme_open() */
+        ex_die("cannot dispatch the host's nvme-fs commands to the file system: %s",
+               snic_strerror(rc));
     n->first = NULL;
     while (c != NULL) {
         struct snic_nvmefs_cmd *next = c->req.op.ctx;
@@ -178,7 +181,7 @@ static void nvme_go(struct kd *d)
     }
 }
 
-static int nvme_tell(struct kd *d)
+static int nvme_send_state(struct kd *d)
 {
     struct kd_nvme *n = d->end;
     struct snic_nvmefs_dpu_stats s;
@@ -239,5 +242,5 @@ const struct kd_link dpu_nvmefs = {.end_bytes = sizeof(struct kd_nvme),
                                    .attach = nvme_attach,
                                    .reap = nvme_reap,
                                    .go = nvme_go,
-                                   .tell = nvme_tell,
+                                   .send_state = nvme_send_state,
                                    .metrics = nvme_metrics};

@@ -29,7 +29,7 @@ struct kd_link {
     /* d->mounted has become 1: requests that waited are submitted */
     void (*go)(struct kd *d);
     /* Send d->alone to the host. SNIC_EAGAIN: later */
-    int (*tell)(struct kd *d);
+    int (*send_state)(struct kd *d);
     size_t (*metrics)(const struct kd *d, struct ex_metric *out); /* may be NULL */
 };
 
@@ -61,8 +61,8 @@ struct kd {
     int gone;    /* the host */
     int mounted; /* else the next host's requests wait */
     int ending;
-    int tell_alone;
-    uint64_t told_ns;
+    int state_due;
+    uint64_t state_ns;
     int dead; /* the session is, and that is logged */
 };
 
@@ -70,7 +70,7 @@ struct kd {
 
 /* 0: the link is the cache's; SNIC_E*: the host is refused */
 int dpu_cache_attach(struct kd *d, struct snic_dma *dma);
-void dpu_cache_tell(struct kd *d);
+void dpu_cache_send_state(struct kd *d);
 /* At the top level: make place for the next one. */
 void dpu_cache_look(struct kd *d);
 /* The host has gone: what it left is written. Runs the loop */

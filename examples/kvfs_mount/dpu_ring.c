@@ -312,7 +312,7 @@ static void ring_go(struct kd *d)
     ring_resume(d->end);
 }
 
-static int ring_tell(struct kd *d)
+static int ring_send_state(struct kd *d)
 {
     struct kd_ring *ring = d->end;
     struct km_down h = {.alone = d->alone};
@@ -352,4 +352,4 @@ const struct kd_link dpu_ring = {.end_bytes = sizeof(struct kd_ring),
                                  .attach = ring_attach,
                                  .reap = ring_reap,
                                  .go = ring_go,
-                                 .tell = ring_tell};
+                                 .send_state = ring_send_state};

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 enum { OPEN_ROOT_PART = 16 };
-#define OPEN_SAY_NS 1000000000u
+#define OPEN_LOG_NS 1000000000u
 
 struct km_user {
     struct km_user *next;
@@ -38,14 +38,14 @@ static uint64_t open_user_max(const struct km_config *c)
 }
 
 /* A line of each kind once a second at most; the lock is held. */
-static void open_say(struct km *m, uint32_t uid, int error)
+static void open_log(struct km *m, uint32_t uid, int error)
 {
     struct km_open_count *o = &m->open;
     int kind = error == EMFILE ? 0 : 1;
     uint64_t refused = kind == 0 ? o->refused_user : o->refused_all;
     uint64_t now = snic_loop_clock(m->loop);
 
-    if (o->logged_ns[kind] != 0 && now - o->logged_ns[kind] < OPEN_SAY_NS)
+    if (o->logged_ns[kind] != 0 && now - o->logged_ns[kind] < OPEN_LOG_NS)
         return;
     if (kind == 0)
         ex_log(EX_WARNING,
@@ -99,7 +99,7 @@ int km_open_take(struct km_call *c)
     pthread_mutex_lock(&m->open.lock);
     error = open_take(m, c->r.k.cred.uid);
     if (error == EMFILE || error == ENFILE)
-        open_say(m, c->r.k.cred.uid, error);
+        open_log(m, c->r.k.cred.uid, error);
     pthread_mutex_unlock(&m->open.lock);
     c->opens = error == 0;
     return error;

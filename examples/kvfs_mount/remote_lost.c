@@ -8,9 +8,8 @@
  * something, and the first fsync() of each reports that, once.
  *
  * Invariants
- *   RL1 `lost` has the inodes known to have lost changes that are not reported; `told` has those
- *       reported since the last overflow; neither has 0.
- *   RL2 No inode above most has been changed.
+ *   RL1 `lost` has the inodes known to have lost changes that are not reported; `reported` has
+ * those reported since the last overflow; neither has 0. RL2 No inode above most has been changed.
  */
 #include "remote_priv.h"
 
@@ -123,14 +122,14 @@ static void lost_overflow(struct km_remote *r, const char *why)
 
     r->lost_any = 1;
     r->lost_all = r->most;
-    set_clear(&r->told);
+    set_clear(&r->reported);
     r->overflows++;
-    if (r->overflow_said != 0 && now - r->overflow_said < 1000000000u)
+    if (r->overflow_logged_ns != 0 && now - r->overflow_logged_ns < 1000000000u)
         return;
-    r->overflow_said = now != 0 ? now : 1;
+    r->overflow_logged_ns = now != 0 ? now : 1;
     ex_log(EX_WARNING,
-           "%s: cannot tell which files lost changes when the file system's process died: the next "
-           "fsync of each file and directory fails once with EIO",
+           "%s: it is unknown which files lost changes when the file system's process died: the "
+           "next fsync of each file and directory fails once with EIO",
            why);
 }
 
@@ -172,16 +171,16 @@ int remote_lost_change(struct km_remote *r, uint64_t ino)
 {
     if (set_take(&r->lost, ino)) {
         if (r->lost_all != 0)
-            (void)set_add(&r->told, ino); /* else once more */
+            (void)set_add(&r->reported, ino); /* else once more */
         return 1;
     }
-    if (ino > r->lost_all || set_has(&r->told, ino))
+    if (ino > r->lost_all || set_has(&r->reported, ino))
         return 0;
-    return set_add(&r->told, ino) == 0; /* without memory it would be reported for ever */
+    return set_add(&r->reported, ino) == 0; /* without memory it would be reported for ever */
 }
 
 void remote_lost_close(struct km_remote *r)
 {
     set_clear(&r->lost);
-    set_clear(&r->told);
+    set_clear(&r->reported);
 }

@@ -97,10 +97,10 @@ struct km_remote {
     int left_any;             /* any has */
     uint64_t most;            /* RL2 */
     struct kr_set lost;       /* inodes with changes that may be lost, until it is reported */
-    struct kr_set told;       /* since the overflow */
+    struct kr_set reported;   /* since the overflow */
     uint64_t lost_all;        /* up to this one any may have lost changes; 0: there was none */
     uint64_t overflows;
-    uint64_t overflow_said;
+    uint64_t overflow_logged_ns;
     int fresh_fd; /* numbers of inodes that the kernel has to ask for anew; -1: none */
     int lost_any; /* something may be, and no SYNCFS has reported it */
 };

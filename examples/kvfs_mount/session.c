@@ -249,8 +249,10 @@ static int session_spins(const struct session_alone *s)
 
 static void session_sleep(struct session_alone *s)
 {
-    if (!s->watch.armed && snic_loop_watch_start(s->m->loop, &s->watch) != 0)
-        ex_log(EX_WARNING, "the kernel refuses more requests");
+    int rc = s->watch.armed ? 0 : snic_loop_watch_start(s->m->loop, &s->watch);
+
+    if (rc != 0)
+        ex_log(EX_WARNING, "cannot wait for requests on /dev/fuse: %s", snic_strerror(rc));
     (void)snic_loop_once(s->m->loop, SNIC_NEVER);
     session_waited(s, snic_loop_now(s->m->loop), 1);
     session_worked(s);
@@ -383,7 +385,7 @@ static int session_args(struct km *m, struct fuse_args *args)
 {
     char name[512];
     char options[1024];
-    char given[4096];
+    char extra[4096];
 
     snprintf(name, sizeof(name), "%s", m->config->store);
     for (char *p = name; *p != 0; p++)
@@ -394,8 +396,8 @@ static int session_args(struct km *m, struct fuse_args *args)
     if (fuse_opt_add_arg(args, "kvfs_mount") != 0 || fuse_opt_add_arg(args, "-o") != 0 ||
         fuse_opt_add_arg(args, options) != 0)
         return -1;
-    km_options_libfuse(m->config, given, sizeof(given));
-    if (given[0] != 0 && (fuse_opt_add_arg(args, "-o") != 0 || fuse_opt_add_arg(args, given) != 0))
+    km_options_libfuse(m->config, extra, sizeof(extra));
+    if (extra[0] != 0 && (fuse_opt_add_arg(args, "-o") != 0 || fuse_opt_add_arg(args, extra) != 0))
         return -1;
     return 0;
 }

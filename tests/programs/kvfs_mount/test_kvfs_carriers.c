@@ -295,7 +295,7 @@ static uint64_t written(uint64_t ino)
 }
 
 /* A close that no later call checks, and an fsync() through another descriptor. */
-static void test_kvfs_carriers_closed_then_death_is_told_at_fsync(void **state)
+static void test_kvfs_carriers_closed_then_death_is_reported_at_fsync(void **state)
 {
     (void)state;
     world_open(&remote_carrier);
@@ -332,7 +332,7 @@ static void test_kvfs_carriers_durable_then_death_is_no_loss(void **state)
 }
 
 /* The death comes between the last close(), which was well, and the kernel's word of it. */
-static void test_kvfs_carriers_released_after_death_is_told_at_fsync(void **state)
+static void test_kvfs_carriers_released_after_death_is_reported_at_fsync(void **state)
 {
     (void)state;
     world_open(&remote_carrier);
@@ -374,7 +374,7 @@ static void test_kvfs_carriers_two_deaths_tell_both(void **state)
 /* More changes than the ring has room for, none of them durable: the first of them may be lost as
    well as the last, and no fsync() of the earlier ones may report success. What comes later is
    not lost, and each inode's loss is reported once. */
-static void test_kvfs_carriers_more_changes_than_are_kept_are_told_all(void **state)
+static void test_kvfs_carriers_more_changes_than_recorded_all_reported(void **state)
 {
     (void)state;
     for (uint64_t more = 0; more < 3; more++) {
@@ -425,7 +425,7 @@ static void test_kvfs_carriers_what_left_the_ring_durable_is_no_loss(void **stat
     }
 }
 
-static void test_kvfs_carriers_syncfs_after_loss_is_told_once(void **state)
+static void test_kvfs_carriers_syncfs_after_loss_reported_once(void **state)
 {
     (void)state;
     world_open(&remote_carrier);
@@ -611,7 +611,7 @@ static void test_kvfs_carriers_host_that_stays_is_detached(void **state)
 /* ---- The local one ---- */
 
 /* Until the request has come to the loop's thread, that does not look at what is in it. */
-static void test_kvfs_carriers_cancelled_while_posted_is_asked_again(void **state)
+static void test_kvfs_carriers_cancelled_while_posted_retries(void **state)
 {
     (void)state;
     world_open(&local_carrier);
@@ -630,18 +630,18 @@ static void test_kvfs_carriers_cancelled_while_posted_is_asked_again(void **stat
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kvfs_carriers_closed_then_death_is_told_at_fsync),
+        cmocka_unit_test(test_kvfs_carriers_closed_then_death_is_reported_at_fsync),
         cmocka_unit_test(test_kvfs_carriers_durable_then_death_is_no_loss),
-        cmocka_unit_test(test_kvfs_carriers_released_after_death_is_told_at_fsync),
+        cmocka_unit_test(test_kvfs_carriers_released_after_death_is_reported_at_fsync),
         cmocka_unit_test(test_kvfs_carriers_two_deaths_tell_both),
-        cmocka_unit_test(test_kvfs_carriers_more_changes_than_are_kept_are_told_all),
+        cmocka_unit_test(test_kvfs_carriers_more_changes_than_recorded_all_reported),
         cmocka_unit_test(test_kvfs_carriers_what_left_the_ring_durable_is_no_loss),
-        cmocka_unit_test(test_kvfs_carriers_syncfs_after_loss_is_told_once),
+        cmocka_unit_test(test_kvfs_carriers_syncfs_after_loss_reported_once),
         cmocka_unit_test(test_kvfs_carriers_refused_by_the_link_ends),
         cmocka_unit_test(test_kvfs_carriers_more_calls_than_slots_wait),
         cmocka_unit_test(test_kvfs_carriers_no_next_process_ends_calls),
         cmocka_unit_test(test_kvfs_carriers_host_that_stays_is_detached),
-        cmocka_unit_test(test_kvfs_carriers_cancelled_while_posted_is_asked_again),
+        cmocka_unit_test(test_kvfs_carriers_cancelled_while_posted_retries),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
