@@ -379,9 +379,13 @@ int ctl_verb(const char *verb, int argc, char **argv, int *code)
         key_wire_open(vo.wire_key, &wire);
         key_auth(&wire, &auth, sv_seed());
     }
-    size_t size = snic_control_operator_memsize();
-    int r = snic_control_operator_open(&vb.call, sv_memory(size), size, vb.net, &a,
-                                       vo.wire_key != NULL ? &auth : NULL, &ev, NULL);
+    const struct snic_control_operator_opts o = {.opts_size = sizeof(o),
+                                                 .loop = vb.loop,
+                                                 .net = vb.net,
+                                                 .control = a,
+                                                 .auth = vo.wire_key != NULL ? &auth : NULL};
+    size_t size = snic_control_operator_memsize(&o);
+    int r = snic_control_operator_open(&vb.call, sv_memory(size), size, &o, &ev, NULL);
     if (r != 0)
         ex_die("cannot connect to the catalog at %s (--control): %s", vo.control, snic_strerror(r));
     v->begin();

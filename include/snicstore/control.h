@@ -652,6 +652,16 @@ SNIC_API void snic_control_client_get_stats(const struct snic_control_client *c,
 
 struct snic_control_operator;
 
+/** Zero it, set opts_size, loop, net, control. */
+struct snic_control_operator_opts {
+    uint32_t opts_size;
+    uint32_t flags; /**< 0                                                                     */
+    struct snic_loop *loop;
+    struct snic_net *net;
+    struct snic_net_addr control;         /**< the catalog's                                   */
+    const struct snic_control_auth *auth; /**< of account 0; NULL: none                        */
+};
+
 struct snic_control_operator_events {
     /** A message that is a part of the answer; borrowed. May be NULL. */
     void (*item)(void *ctx, const struct snic_control_msg *m);
@@ -667,23 +677,25 @@ struct snic_control_operator_events {
     void (*done)(void *ctx, int status, uint64_t value);
 };
 
-/** Bytes snic_control_operator_open() needs. [any] */
-SNIC_API size_t snic_control_operator_memsize(void);
+/** Which option is invalid, and how: "NAME: what", static; NULL: none. [any] */
+SNIC_API const char *snic_control_operator_opts_wrong(const struct snic_control_operator_opts *o)
+    SNIC_NONNULL(1);
+/** Bytes snic_control_operator_open() needs; 0: an option is invalid. [any] */
+SNIC_API size_t snic_control_operator_memsize(const struct snic_control_operator_opts *o)
+    SNIC_NONNULL(1);
 /**
  * Begin to connect to the catalog. [owner]
  * @param[out] out  untouched on failure
  * @param mem       owned until snic_control_operator_close(); aligned to SNIC_CONTROL_ALIGN
- * @param auth      of account 0, borrowed until close; NULL: none
  * @param e         copied
- * @return 0; SNIC_EINVAL the alignment, or no done(); SNIC_ENOSPC @p size small; errors of
- *         snic_net_connect()
+ * @return 0; SNIC_EINVAL an option, the alignment, or no done(); SNIC_ENOSPC @p size small; errors
+ *         of snic_net_connect()
  */
 SNIC_API SNIC_NODISCARD int snic_control_operator_open(struct snic_control_operator **out,
-                                                       void *mem, size_t size, struct snic_net *net,
-                                                       const struct snic_net_addr *control,
-                                                       const struct snic_control_auth *auth,
+                                                       void *mem, size_t size,
+                                                       const struct snic_control_operator_opts *o,
                                                        const struct snic_control_operator_events *e,
-                                                       void *ctx) SNIC_NONNULL(1, 2, 4, 5, 7);
+                                                       void *ctx) SNIC_NONNULL(1, 2, 4, 5);
 /**
  * Send a request, CREATE to SEGMENTS; item() and done() report the answer. [owner]
  * @return 0; SNIC_EINVAL not a request of an operator, or an invalid name; SNIC_EBUSY the previous

@@ -21,8 +21,6 @@ struct snic_control_operator {
     uint8_t up;
     uint8_t waits; /* `first` is to be sent when the catalog is authenticated */
     struct snic_control_msg first;
-    unsigned char *in;
-    unsigned char *out;
 };
 
 static void control_operator_done(struct snic_control_operator *k, int status, uint64_t value)
@@ -85,46 +83,72 @@ static void control_operator_ping(struct snic_timer *t, uint64_t now)
     snic_loop_arm(k->loop, &k->timer, now + SNIC_CONTROL__OPERATOR_PING_NS);
 }
 
-static void control_operator_layout(struct snic_arena *a, struct snic_control_operator **k,
-                                    unsigned char **in, unsigned char **out)
+/* @return which option is invalid, and how; NULL: none */
+static const char *control_operator_options(struct snic_control_operator_opts *o,
+                                            const struct snic_control_operator_opts *from)
 {
-    *k = snic_arena_take(a, 1, sizeof(**k), SNIC_CONTROL_ALIGN);
-    *in = snic_arena_take(a, 1, SNIC_CONTROL_SMALL, 64);
-    *out = snic_arena_take(a, 1, SNIC_CONTROL_SMALL, 64);
+    memset(o, 0, sizeof(*o));
+    if (snic_opts_copy(o, sizeof(*o), from) != 0)
+        return "opts_size: not the struct's, or an unknown option is set";
+    if (o->flags != 0)
+        return "flags: unknown bits";
+    if (o->loop == NULL)
+        return "loop: NULL";
+    if (o->net == NULL || o->net->loop != o->loop)
+        return "net: NULL, or of another loop";
+    return NULL;
 }
 
-size_t snic_control_operator_memsize(void)
+const char *snic_control_operator_opts_wrong(const struct snic_control_operator_opts *from)
+{
+    struct snic_control_operator_opts o;
+    return control_operator_options(&o, from);
+}
+
+static struct snic_control_operator *control_operator_layout(struct snic_arena *a,
+                                                             unsigned char **in,
+                                                             unsigned char **out)
+{
+    struct snic_control_operator *k = snic_arena_take(a, 1, sizeof(*k), SNIC_CONTROL_ALIGN);
+    *in = snic_arena_take(a, 1, SNIC_CONTROL_SMALL, 64);
+    *out = snic_arena_take(a, 1, SNIC_CONTROL_SMALL, 64);
+    return k;
+}
+
+size_t snic_control_operator_memsize(const struct snic_control_operator_opts *from)
 {
     struct snic_arena a = {.base = NULL, .size = SIZE_MAX};
-    struct snic_control_operator *k;
+    struct snic_control_operator_opts o;
     unsigned char *in, *out;
-    control_operator_layout(&a, &k, &in, &out);
+    if (control_operator_options(&o, from) != NULL)
+        return 0;
+    (void)control_operator_layout(&a, &in, &out);
     return a.used;
 }
 
 int snic_control_operator_open(struct snic_control_operator **to, void *mem, size_t size,
-                               struct snic_net *net, const struct snic_net_addr *control,
-                               const struct snic_control_auth *auth,
+                               const struct snic_control_operator_opts *from,
                                const struct snic_control_operator_events *e, void *ctx)
 {
     static const struct control_stream_events ev = {
         .up = control_operator_up, .msg = control_operator_msg, .gone = control_operator_gone};
     struct snic_arena a = {.base = mem, .size = size};
-    struct snic_control_operator *k;
+    struct snic_control_operator_opts o;
     unsigned char *in, *out;
-    if (e->done == NULL || (uintptr_t)mem % SNIC_CONTROL_ALIGN != 0)
+    if (e->done == NULL || (uintptr_t)mem % SNIC_CONTROL_ALIGN != 0 ||
+        control_operator_options(&o, from) != NULL)
         return SNIC_EINVAL;
-    control_operator_layout(&a, &k, &in, &out);
+    struct snic_control_operator *k = control_operator_layout(&a, &in, &out);
     if (a.used == SIZE_MAX)
         return SNIC_ENOSPC;
     memset(k, 0, sizeof(*k));
     k->e = *e;
     k->ctx = ctx;
-    k->loop = net->loop;
+    k->loop = o.loop;
     snic_timer_init(&k->timer, control_operator_ping);
-    control_stream_init(&k->s, net, &ev, k, in, SNIC_CONTROL_SMALL, out, SNIC_CONTROL_SMALL);
-    k->s.auth.opts = auth;
-    int r = control_stream_connect(&k->s, control);
+    control_stream_init(&k->s, o.net, &ev, k, in, SNIC_CONTROL_SMALL, out, SNIC_CONTROL_SMALL);
+    k->s.auth.opts = o.auth;
+    int r = control_stream_connect(&k->s, &o.control);
     if (r != 0)
         return r;
     snic_loop_arm(k->loop, &k->timer, snic_loop_now(k->loop) + SNIC_CONTROL__OPERATOR_PING_NS);

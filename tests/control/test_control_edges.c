@@ -755,6 +755,14 @@ static void test_control_doors_of_other_loops_refused(void **state)
     assert_true(snic_control_client_memsize(&k) > 0);
     k.net = fix.net;
     assert_int_equal(snic_control_client_memsize(&k), 0);
+
+    struct snic_control_operator_opts o = {
+        .opts_size = sizeof(o), .loop = fix.op_loop, .net = fix.op_net, .control = at};
+    assert_true(snic_control_operator_memsize(&o) > 0);
+    assert_null(snic_control_operator_opts_wrong(&o));
+    o.net = fix.net;
+    assert_int_equal(snic_control_operator_memsize(&o), 0);
+    assert_string_equal(snic_control_operator_opts_wrong(&o), "net: NULL, or of another loop");
 }
 
 int main(int argc, char **argv)

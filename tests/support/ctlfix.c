@@ -329,10 +329,20 @@ static void call_done(void *ctx, int status, uint64_t value)
     f->call_value = value;
 }
 
+static struct snic_control_operator_opts call_opts(const struct ctlfix *f)
+{
+    return (struct snic_control_operator_opts){.opts_size =
+                                                   sizeof(struct snic_control_operator_opts),
+                                               .loop = f->op_loop,
+                                               .net = f->op_net,
+                                               .control = at(CTLFIX_CTL, PORT_CTL),
+                                               .auth = f->keys ? &f->auth_operator : NULL};
+}
+
 void ctlfix_request_begin(struct ctlfix *f, const struct snic_control_msg *m)
 {
     static const struct snic_control_operator_events ev = {.item = call_item, .done = call_done};
-    struct snic_net_addr a = at(CTLFIX_CTL, PORT_CTL);
+    const struct snic_control_operator_opts o = call_opts(f);
     f->call_done = 0;
     f->items = 0;
     if (f->call != NULL) {
@@ -342,10 +352,8 @@ void ctlfix_request_begin(struct ctlfix *f, const struct snic_control_msg *m)
         (void)snic_control_operator_close(f->call);
         f->call = NULL;
     }
-    assert_int_equal(snic_control_operator_open(&f->call, f->call_mem,
-                                                snic_control_operator_memsize(), f->op_net, &a,
-                                                f->keys ? &f->auth_operator : NULL, &ev, f),
-                     0);
+    size_t size = snic_control_operator_memsize(&o);
+    assert_int_equal(snic_control_operator_open(&f->call, f->call_mem, size, &o, &ev, f), 0);
     assert_int_equal(snic_control_operator_request(f->call, m), 0);
 }
 
@@ -430,7 +438,8 @@ static void start(struct ctlfix *f, uint64_t seed, uint32_t servers, int keys)
     d.size = 48u << 20;
     assert_int_equal(snic_world_loop(f->world, CTLFIX_OPERATOR, &f->op_loop), 0);
     assert_int_equal(snic_net_sim_open(&f->op_net, f->fabric, f->op_loop, &ctlfix_net), 0);
-    f->call_mem = support_guard_alloc(snic_control_operator_memsize(), SNIC_CONTROL_ALIGN);
+    const struct snic_control_operator_opts call = call_opts(f);
+    f->call_mem = support_guard_alloc(snic_control_operator_memsize(&call), SNIC_CONTROL_ALIGN);
     assert_int_equal(ctlfix_ctl_start(f), 0);
     for (uint32_t i = 0; i < servers; i++) {
         d.seed = seed + i;
