@@ -118,6 +118,7 @@ static void kvfs_cache_unslot(struct kvfs_cache *c, uint32_t hole)
             hole = i;
         }
     }
+    SNIC_DASSERT(c->count > 0);
     c->slots[hole].at = 0;
     c->count--;
 }
@@ -199,6 +200,7 @@ static struct kvfs_cache_entry *kvfs_cache_reserve(struct kvfs_cache *c, uint32_
 {
     uint32_t chances = KVFS_CACHE_CHANCES;
     uint64_t at, gap;
+    SNIC_DASSERT(bytes <= c->ring_size / KVFS_CACHE_ENTRY_SHARE);
     while (c->count >= c->count_max)
         (void)kvfs_cache_shift(c, 0);
     for (;;) {
@@ -229,6 +231,7 @@ static void kvfs_cache_append(struct kvfs_cache *c, const struct snic_kvop_key *
             kvfs_cache_unmark(c, key->group);
         return;
     }
+    SNIC_DASSERT(key->size > 0 && key->size <= SNIC_KVOP_KEY_MAX);
     e = kvfs_cache_reserve(c, (uint32_t)bytes);
     *e = (struct kvfs_cache_entry){.bytes = (uint32_t)bytes,
                                    .tag = tag,

@@ -29,6 +29,7 @@ const struct kvfs_ahead *kvfs_data_ahead(struct kvfs_op *op, uint64_t ino)
 
 void kvfs_data_send_ahead(struct kvfs_op *op, uint64_t ino, int tail)
 {
+    SNIC_ASSERT(op->commit_state == KVFS_COMMIT_NONE);
     kvfs_save_word(op, KVFS_DATA_S_TAIL, KVFS_CHANGE_TAIL_SENT);
     if (tail)
         kvfs_tail_set(op, ino, 0);
@@ -45,6 +46,7 @@ int kvfs_data_commit(struct kvfs_op *op, uint64_t ino, int durable, uint32_t ste
 {
     int64_t counted, allocated;
     int rc;
+    SNIC_ASSERT(step < KVFS_DATA_COMMITTING);
     if (op->phase == (step | KVFS_DATA_COMMITTED))
         return 0;
     rc = kvfs_commit(op, durable);

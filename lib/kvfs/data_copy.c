@@ -107,6 +107,7 @@ static int kvfs_data_copy_read(struct kvfs_op *op, struct kvfs_copy *c)
         want.iov = iov;
         return kvfs_data_io(op, KVFS_COPY_IO_READ, &want, &got);
     }
+    SNIC_ASSERT(want.length <= KVFS_COPY_CHUNK);
     rc = kvfs_data_get_small(op, &c->from, 0, &body, &size);
     if (rc == 0 && c->offset < size)
         memcpy(c->bytes, (const unsigned char *)body + c->offset,

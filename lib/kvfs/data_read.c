@@ -62,6 +62,7 @@ const struct snic_iov *kvfs_data_cut(struct kvfs_op *op, const struct snic_iov *
         all += iov[n].size > 0;
         sum += iov[n++].size;
     }
+    SNIC_DASSERT(sum >= bytes); /* kvfs_data_length() counted them */
     *count = all;
     if (sum == bytes && all == n && at == 0)
         return iov;
@@ -72,6 +73,7 @@ const struct snic_iov *kvfs_data_cut(struct kvfs_op *op, const struct snic_iov *
         if (iov[i].size > 0)
             cut[kept++] = iov[i];
     }
+    SNIC_ASSERT(kept == all && kept > 0);
     cut[kept - 1].size -= (size_t)(sum - bytes);
     cut[0].base = (unsigned char *)cut[0].base + at;
     cut[0].size -= (size_t)at;

@@ -250,6 +250,7 @@ static int kvfs_data_space_fallocate_small(struct kvfs_op *op, struct snic_fsop_
     rc = kvfs_data_get_small(op, a, 1, &old, &bytes);
     if (rc != 0)
         return rc;
+    SNIC_ASSERT(bytes <= SNIC_KVFS_SMALL_MAX);
     memset(flat, 0, SNIC_KVFS_SMALL_MAX);
     if (bytes > 0)
         memcpy(flat, old, bytes);

@@ -95,6 +95,8 @@ static unsigned char *kvfs_data_write_compose(struct kvfs_op *op, const struct k
     unsigned char *flat = kvfs_alloc(op, room);
     if (flat == NULL)
         return NULL;
+    SNIC_ASSERT(size <= room);
+    SNIC_ASSERT(w->offset <= room && w->bytes <= room - w->offset);
     if (size > 0)
         memcpy(flat, old, size);
     if (w->offset > size)
@@ -201,6 +203,7 @@ static int kvfs_data_write_head(struct kvfs_op *op, const struct kvfs_write *w, 
     head = kvfs_alloc(op, SNIC_KVFS_SMALL_MAX);
     if (iov == NULL || head == NULL)
         return SNIC_ENOMEM;
+    SNIC_ASSERT(n <= SNIC_KVFS_SMALL_MAX);
     if (size > 0)
         memcpy(head, old, snic_min_u64(n, size));
     iov->base = head;

@@ -79,6 +79,7 @@ struct kvfs_deferred *kvfs_times_deferred(struct snic_kvfs *k, uint64_t ino)
     struct kvfs_inode *i = kvfs_inode_get(k, ino);
     if (i == NULL)
         return NULL;
+    SNIC_DASSERT((i->deferred.set == 0) == snic_link_alone(&i->deferred.link)); /* H2 */
     if (i->deferred.set == 0) {
         i->deferred.space = 0;
         i->deferred.doubtful = 0;

@@ -69,8 +69,11 @@ void kvfs_inode_put(struct snic_kvfs *k, struct kvfs_inode *inode)
     if (inode->writer != NULL || inode->readers != 0 || !snic_link_alone(&inode->waiters) ||
         inode->opens != 0 || inode->pins != 0 || inode->collect || inode->deferred.set != 0)
         return; /* N1 */
-    while (*at != inode)
+    while (*at != inode) {
+        SNIC_DASSERT(*at != NULL);
         at = &(*at)->next;
+    }
+    SNIC_ASSERT(k->inodes.count > 0);
     *at = inode->next;
     inode->next = k->inodes.free;
     k->inodes.free = inode;
@@ -168,6 +171,7 @@ void kvfs_inode_pump(struct snic_kvfs *k)
            k->session.collecting < KVFS_INODE_COLLECTS) {
         struct kvfs_inode *i = SNIC_CONTAINER(k->collects.next, struct kvfs_inode, collect_link);
         uint64_t ino = i->ino;
+        SNIC_ASSERT(i->collect);
         snic_link_remove(&i->collect_link);
         i->collect = 0;
         kvfs_inode_put(k, i);

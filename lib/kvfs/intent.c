@@ -128,6 +128,7 @@ static int kvfs_intent_gather(struct kvfs_op *op, struct kvfs_intent *n)
                 return SNIC_E2BIG;
             n->objects[n->object_count++] = c->object;
         }
+        SNIC_ASSERT(n->item_count < SNIC_COUNTOF(n->items));
         g->changes++;
         n->items[n->item_count++] = (struct kvfs_intent_item){
             .change = c, .read = c->key.size != 0 ? kvfs_intent_read(op, &c->key) : NULL};
@@ -156,6 +157,7 @@ static int kvfs_intent_reserve_fill(struct kvfs_op *op, struct kvfs_intent *n,
                                     struct kvfs_intent_item *it)
 {
     const struct kvfs_change *c = it->change;
+    SNIC_ASSERT(it->read != NULL && (it->read->flags & SNIC_KVFS_RESERVED) == 0); /* J3 */
     uint32_t old_size = it->read->state == KVFS_READ_PRESENT ? it->read->size : 0;
     uint32_t new_size = c->kind == SNIC_KVOP_PUT ? c->size : 0;
     uint32_t size = SNIC_KVFS_HEAD + (uint32_t)sizeof(struct snic_kvfs_reservation);
@@ -195,7 +197,9 @@ static int kvfs_intent_record_fill(struct kvfs_op *op, struct kvfs_intent *n)
     r->object_count = (uint16_t)n->object_count;
     memcpy(r->objects, n->objects, sizeof(n->objects));
     r->state = SNIC_KVFS_INTENT_PENDING;
+    SNIC_ASSERT(r->key_count <= n->item_count);
     n->record_size = snic_kvfs_intent_encode(n->pending, r);
+    SNIC_ASSERT(n->record_size <= room);
     snic_kvfs_seal(&n->key, n->pending, n->record_size, 0);
     r->state = SNIC_KVFS_INTENT_COMMITTED;
     (void)snic_kvfs_intent_encode(n->committed, r);
@@ -247,6 +251,7 @@ static int kvfs_intent_prepare(struct kvfs_op *op, struct kvfs_intent *n)
 static void kvfs_intent_guard(struct kvfs_intent *n, struct snic_kvop *op,
                               const struct snic_kvop_key *key, const void *value, uint32_t size)
 {
+    SNIC_ASSERT(n->guard_at <= n->item_count + n->read_count); /* of kvfs_intent_prepare() */
     struct snic_kvop_guard *g = &n->guards[n->guard_at++];
     memset(g, 0, sizeof(*g));
     g->key = *key;
@@ -257,6 +262,7 @@ static void kvfs_intent_guard(struct kvfs_intent *n, struct snic_kvop *op,
 
 static struct snic_kvop_change *kvfs_intent_change(struct kvfs_intent *n, struct snic_kvop *op)
 {
+    SNIC_ASSERT(n->change_at <= n->item_count);
     struct snic_kvop_change *c = &n->changes[n->change_at++];
     memset(c, 0, sizeof(*c));
     op->change_count++;
@@ -455,6 +461,7 @@ static int kvfs_intent_run(struct kvfs_op *op, struct kvfs_intent *n)
 /* It has failed: the operation starts over if it met another commit, or fails. */
 static int kvfs_intent_failed(struct kvfs_op *op, struct kvfs_intent *n)
 {
+    SNIC_ASSERT(n->error != 0);
     op->intent = NULL;
     op->commit_state = KVFS_COMMIT_NONE;
     if (n->error == SNIC_ECANCELED) {
@@ -518,6 +525,7 @@ static void kvfs_intent_after(struct kvfs_intent *n, int rc)
             kvfs_intent_begin(n, KVFS_INTENT_UNDO);
         break;
     case KVFS_INTENT_UNDO:
+        SNIC_ASSERT(n->pending != NULL); /* J2: there is an intent */
         kvfs_intent_begin(n, KVFS_INTENT_DELETE);
         break;
     default:
@@ -576,6 +584,7 @@ int kvfs_intent_commit(struct kvfs_op *op, int durable)
         else
             kvfs_intent_after(n, rc);
     }
+    SNIC_ASSERT(n->error == 0);
     op->intent = NULL;
     for (uint32_t i = 0; i < n->item_count; i++)
         n->items[i].change->run = op->run_count; /* they count for txn_commit.c afterwards */

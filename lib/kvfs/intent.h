@@ -76,6 +76,8 @@ struct kvfs_intent {
 
 static inline void kvfs_intent_begin(struct kvfs_intent *n, uint32_t step)
 {
+    SNIC_ASSERT(step >= KVFS_INTENT_PRIVATE && step <= KVFS_INTENT_FAILED);
+    SNIC_ASSERT(n->step != KVFS_INTENT_DONE && n->step != KVFS_INTENT_FAILED);
     n->step = step;
     n->begun = 0;
     n->guard_at = 0;

@@ -15,6 +15,7 @@ enum {
 static void kvfs_intent_resolve_abort(const struct snic_kvop_key *key, unsigned char *record,
                                       uint32_t size)
 {
+    SNIC_ASSERT(size >= SNIC_KVFS_HEAD + 8);
     snic_put_le32(record + SNIC_KVFS_HEAD, SNIC_KVFS_INTENT_ABORTED);
     snic_kvfs_seal(key, record, size, 0);
 }
@@ -122,6 +123,7 @@ static int kvfs_intent_resolve_query(struct kvfs_op *op, struct kvfs_intent *n,
 static int kvfs_intent_resolve_settle(struct kvfs_op *op, struct kvfs_intent *n,
                                       struct kvfs_single *s)
 {
+    SNIC_ASSERT(n->at < n->item_count);
     const struct kvfs_intent_item *it = &n->items[n->at];
     const struct kvfs_change *c = it->change;
     const struct snic_kvop *got;
@@ -253,7 +255,8 @@ static int kvfs_intent_resolve_state(struct kvfs_op *op, struct kvfs_resolve *x)
     if (g->result != 0 && g->result != SNIC_ENOENT)
         return g->result == SNIC_EMSGSIZE ? SNIC_ECORRUPT : g->result;
     if (g->result == 0) {
-        if (snic_kvfs_verify(&x->intent, x->record, g->size) != 0 || g->size < SNIC_KVFS_HEAD + 8) {
+        if (g->size > sizeof(x->record) || snic_kvfs_verify(&x->intent, x->record, g->size) != 0 ||
+            g->size < SNIC_KVFS_HEAD + 8) {
             kvfs_report_damage(op->k, &x->intent, "intent");
             return SNIC_ECORRUPT;
         }
@@ -263,6 +266,7 @@ static int kvfs_intent_resolve_state(struct kvfs_op *op, struct kvfs_resolve *x)
     x->step = KVFS_RESOLVE_REPLACE;
     if (state == SNIC_KVFS_INTENT_PENDING && !readonly) {
         x->step = KVFS_RESOLVE_ABORT;
+        SNIC_ASSERT(g->size <= sizeof(x->aborted));
         x->record_size = g->size;
         memcpy(x->aborted, x->record, g->size);
         kvfs_intent_resolve_abort(&x->intent, x->aborted, g->size);
@@ -430,6 +434,7 @@ int kvfs_intent_finish_next(struct kvfs_op *op, uint64_t session)
         return 0;
     if (x->n.state == SNIC_KVFS_INTENT_PENDING) {
         if (x->single.place.state == KVFS_PLACE_FREE) {
+            SNIC_ASSERT(x->raw_size <= sizeof(x->aborted)); /* it was decoded */
             memcpy(x->aborted, x->raw, x->raw_size);
             kvfs_intent_resolve_abort(&x->key, x->aborted, x->raw_size);
         }

@@ -193,8 +193,10 @@ int snic_kvfs_init(struct snic_kvfs **out, void *mem, size_t size,
 
 void *snic_kvfs_fini(struct snic_kvfs *k)
 {
+    SNIC_ASSERT(!k->pumping);
     SNIC_ASSERT(k->in_flight == 0 && k->own_in_flight == 0);
     SNIC_ASSERT(snic_queue_empty(&k->done) && snic_queue_empty(&k->io_queue));
+    SNIC_ASSERT(snic_queue_empty(&k->ready));
     return k;
 }
 
@@ -214,18 +216,21 @@ static void kvfs_finish(struct kvfs_op *op)
 {
     struct snic_kvfs *k = op->k;
     struct snic_fsop *req = op->req;
-    SNIC_ASSERT(op->in_flight == 0 && !op->asleep && snic_link_alone(&op->wait_link));
+    SNIC_ASSERT(op->in_flight == 0); /* K2 */
+    SNIC_ASSERT(!op->asleep && snic_link_alone(&op->wait_link));
     kvfs_unlock_all(op);
     kvfs_memory_drop(op);
     op->state = KVFS_OP_FREE;
     op->run = NULL;
     op->req = NULL;
     if (req == NULL) {
+        SNIC_ASSERT(k->own_in_flight > 0);
         k->own_in_flight--;
         kvfs_push_free(&k->free_own, op);
         kvfs_inode_pump(k);
         return;
     }
+    SNIC_ASSERT(k->in_flight > 0);
     k->in_flight--;
     kvfs_push_free(&k->free_ops, op);
     if (op->result < 0)
@@ -236,6 +241,7 @@ static void kvfs_finish(struct kvfs_op *op)
 
 static void kvfs_start_over(struct kvfs_op *op)
 {
+    SNIC_ASSERT(op->in_flight == 0); /* K2 */
     op->again = 0;
     if (op->drop)
         kvfs_unlock_for_retry(op);
@@ -266,6 +272,7 @@ static int kvfs_admit(struct kvfs_op *op)
 static void kvfs_step(struct kvfs_op *op)
 {
     int rc;
+    SNIC_DASSERT(op->state == KVFS_OP_READY); /* K1 */
     op->state = KVFS_OP_RUNNING;
     if (op->in_flight == 0 && op->again)
         kvfs_start_over(op);
@@ -333,6 +340,8 @@ int snic_kvfs_submit(struct snic_kvfs *k, struct snic_fsop *req, struct snic_kvf
     if (n == NULL)
         return SNIC_EAGAIN;
     kvfs_tick(k, now);
+    SNIC_DASSERT(req->name_size == 0 || req->name != NULL);
+    SNIC_DASSERT(req->iov_count == 0 || req->iov != NULL);
     op = SNIC_CONTAINER(n, struct kvfs_op, node);
     op->req = req;
     op->ino = req->ino == SNIC_FSOP_ROOT ? 0 : req->ino;
@@ -376,7 +385,8 @@ void snic_kvfs_complete(struct snic_kvfs *k, struct snic_kvfs_io *io, struct sni
 {
     struct kvfs_place *place = SNIC_CONTAINER(io, struct kvfs_place, io);
     struct kvfs_op *op = place->owner;
-    SNIC_ASSERT(place->state == KVFS_PLACE_SENT && op->in_flight > 0);
+    SNIC_ASSERT(place->state == KVFS_PLACE_SENT); /* completed once */
+    SNIC_ASSERT(op->in_flight > 0 && op->state != KVFS_OP_FREE);
     kvfs_tick(k, now);
     place->state = KVFS_PLACE_DONE;
     op->in_flight--;

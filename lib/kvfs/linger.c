@@ -20,6 +20,7 @@ static void kvfs_linger_stop(struct snic_kvfs *k, struct kvfs_inode *i)
 {
     uint64_t ino = i->ino;
     SNIC_ASSERT(i->lingers && i->pins > 0); /* G1 */
+    SNIC_ASSERT(k->linger_count > 0);
     snic_link_remove(&i->linger_link);
     k->linger_count--;
     i->lingers = 0;

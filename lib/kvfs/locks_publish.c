@@ -93,6 +93,7 @@ static int kvfs_locks_publish_start(struct snic_kvfs *k, struct kvfs_locks *l, i
             return KVFS_LOCKS_MANY;
         if (kvfs_spawn(k, KVFS_OWN_PUBLISH, f->ino) == NULL)
             return KVFS_LOCKS_NO_OPERATION;
+        SNIC_ASSERT(l->publishing < KVFS_LOCKS_PUBLISH_MAX);
         l->publishing++;
         f->stored = 1;
     }

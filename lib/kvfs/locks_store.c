@@ -98,6 +98,7 @@ static void kvfs_locks_store_add(struct kvfs_locks_store_list *list, uint64_t se
         list->full = 1;
         return;
     }
+    SNIC_ASSERT(list->count < KVFS_STORE_ENTRIES);
     kvfs_locks_store_encode(list->entries + (size_t)list->count++ * KVFS_STORE_ENTRY, session, r);
 }
 

@@ -115,8 +115,10 @@ void kvfs_locks_file_put(struct kvfs_locks *l, struct kvfs_lock_file *f)
     if (!snic_link_alone(&f->held) || !snic_link_alone(&f->waiting) ||
         !snic_link_alone(&f->sleepers) || f->stale)
         return;
-    while (*at != f)
+    while (*at != f) {
+        SNIC_ASSERT(*at != NULL);
         at = &(*at)->next;
+    }
     *at = f->next;
     snic_link_remove(&f->all);
     f->next = l->files_free;
@@ -147,6 +149,7 @@ void kvfs_locks_item_free(struct kvfs_locks *l, struct kvfs_lock_item *i)
 {
     snic_link_remove(&i->link);
     snic_link_remove(&i->all);
+    SNIC_ASSERT(l->count > 0);
     snic_link_append(&l->items_free, &i->link);
     l->count--;
 }
@@ -184,6 +187,7 @@ int kvfs_locks_pieces(const struct kvfs_lock_range *held, const struct kvfs_lock
                       struct kvfs_lock_range *sum, struct kvfs_lock_range pieces[2])
 {
     int n = 0;
+    SNIC_ASSERT(want->start <= want->end && held->start <= held->end);
     pieces[0] = *held;
     if (held->owner != want->owner || held->kind != want->kind || !kvfs_locks_touch(held, want))
         return 1;

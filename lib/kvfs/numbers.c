@@ -43,6 +43,7 @@ int kvfs_run_numbers(struct kvfs_op *op)
         rc = kvfs_commit(op, 0);
     if (rc == KVFS_PENDING || op->again)
         return KVFS_PENDING;
+    SNIC_ASSERT(k->ino_fetching);
     k->ino_fetching = 0;
     if (op->s[KVFS_OWN_S_ARGUMENT] !=
         k->session.id) { /* recorded for an earlier session: fetch another range */
@@ -67,6 +68,7 @@ int kvfs_new_ino(struct kvfs_op *op, uint64_t *ino)
     }
     SNIC_ASSERT(op->number_count < KVFS_NUMBERS_MAX);
     if (k->ino_next < k->ino_end) {
+        SNIC_ASSERT(k->ino_end <= SNIC_KVFS_INO_MAX);
         op->numbers[op->number_count++] = k->ino_next++;
         op->number_wait = 0;
         *ino = op->numbers[op->number_at++];

@@ -41,7 +41,9 @@ void kvfs_wake_all(struct snic_link *list)
 
 int kvfs_wait(struct kvfs_op *op, struct snic_link *list, uint64_t until_ns, int drop)
 {
-    SNIC_ASSERT(!op->asleep && snic_link_alone(&op->wait_link));
+    SNIC_ASSERT(op->state == KVFS_OP_RUNNING); /* K3 */
+    SNIC_ASSERT(!op->asleep);
+    SNIC_ASSERT(snic_link_alone(&op->wait_link)); /* K1 */
     op->asleep = 1;
     if (list != NULL)
         snic_link_append(list, &op->wait_link);
@@ -105,6 +107,7 @@ int kvfs_next(struct kvfs_op *op, uint32_t phase)
 
 void kvfs_save_word(struct kvfs_op *op, uint32_t word, uint64_t value)
 {
+    SNIC_ASSERT(word < KVFS_WORDS);
     op->s[word] = value;
     op->s0[word] = value;
 }
@@ -113,6 +116,7 @@ void kvfs_save_word(struct kvfs_op *op, uint32_t word, uint64_t value)
 void kvfs_txn_retry(struct kvfs_op *op)
 {
     struct snic_kvfs *k = op->k;
+    SNIC_ASSERT(op->commit_state == KVFS_COMMIT_NONE); /* T4: none has happened in this round */
     k->stats.retries++;
     if (op->retries++ >= KVFS_TXN_RETRIES_MAX) {
         op->commit_state = KVFS_COMMIT_FAILED;
@@ -157,6 +161,9 @@ struct snic_fsop_time kvfs_time(const struct kvfs_op *op)
 
 void kvfs_begin_op(struct kvfs_op *op, kvfs_run_fn run)
 {
+    SNIC_DASSERT(op->state == KVFS_OP_FREE && run != NULL);
+    SNIC_DASSERT(op->in_flight == 0);                          /* K2 */
+    SNIC_DASSERT(op->held_count == 0 && op->block_count == 0); /* as kvfs_finish() left it */
     op->run = run;
     op->phase = 0;
     op->phase0 = 0;
@@ -210,6 +217,8 @@ struct kvfs_op *kvfs_spawn(struct snic_kvfs *k, enum kvfs_own kind, uint64_t s0)
 
 void kvfs_send(struct kvfs_op *op, struct kvfs_place *place)
 {
+    SNIC_ASSERT(place->state != KVFS_PLACE_SENT);
+    SNIC_DASSERT(op->state != KVFS_OP_FREE);
     op->sent_any = 1;
     place->owner = op;
     place->state = KVFS_PLACE_SENT;
@@ -250,6 +259,7 @@ void kvfs_io_forget(struct kvfs_op *op, uint32_t n)
 
 void kvfs_reply_attr(struct kvfs_op *op, const struct snic_fsop_attr *a)
 {
+    SNIC_DASSERT(op->req != NULL);
     op->req->attr = *a;
     op->req->attr.ino = kvfs_ino_out(a->ino);
     op->req->attr.parent = kvfs_ino_out(a->parent);

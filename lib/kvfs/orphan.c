@@ -96,8 +96,8 @@ static int kvfs_orphan_add(struct kvfs_op *op, struct kvfs_inode *i, const struc
     struct snic_kvfs_orphan o = {.count = 0};
     struct snic_fsop_attr gone = *a;
     int rc;
+    SNIC_ASSERT(i != NULL && i->writer == op);
     i->orphan = 1;
-    gone.nlink = 0;
     rc = kvfs_put_attr(op, &gone);
     return rc != 0 ? rc : kvfs_orphan_put(op, a->ino, &o);
 }
@@ -114,6 +114,7 @@ int kvfs_orphan(struct kvfs_op *op, const struct snic_fsop_attr *a)
 {
     struct kvfs_inode *i;
     int multi = (op->k->o.caps & SNIC_KV_CAP_ATOMIC_MULTI) != 0;
+    SNIC_ASSERT(a->nlink == 0); /* O1 */
     int rc = kvfs_lock(op, a->ino, KVFS_EXCLUSIVE);
     if (rc != 0)
         return rc;
@@ -129,6 +130,7 @@ int kvfs_orphan(struct kvfs_op *op, const struct snic_fsop_attr *a)
 
 int kvfs_orphan_later(struct kvfs_op *op, const struct snic_fsop_attr *a)
 {
+    SNIC_ASSERT(a->nlink == 0); /* O1 */
     int rc = kvfs_lock(op, a->ino, KVFS_EXCLUSIVE);
     return rc != 0 ? rc : kvfs_orphan_add(op, kvfs_inode_find(op->k, a->ino), a);
 }
@@ -347,6 +349,7 @@ int kvfs_run_collect(struct kvfs_op *op)
     rc = kvfs_orphan_collect(op);
     if (kvfs_runs_again(op, rc))
         return KVFS_PENDING;
+    SNIC_ASSERT(op->k->session.collecting > 0);
     op->k->session.collecting--;
     kvfs_session_wake(op->k);
     return rc;
@@ -399,6 +402,7 @@ int kvfs_run_sweep(struct kvfs_op *op)
     int rc = kvfs_orphan_sweep(op);
     if (kvfs_runs_again(op, rc))
         return KVFS_PENDING;
+    SNIC_ASSERT(s->sweeping);
     s->sweeping = 0;
     s->swept = 1;
     if (rc != 0 && !s->mounted)

@@ -49,6 +49,7 @@ uint32_t kvfs_mode_killed(const struct kvfs_op *op, const struct snic_fsop_attr 
 int kvfs_make_attr(struct kvfs_op *op, const struct snic_fsop_attr *dir, uint64_t ino,
                    uint32_t mode, struct snic_fsop_attr *out)
 {
+    SNIC_ASSERT(op->req != NULL && kvfs_is_dir(dir));
     const struct snic_fsop_cred *c = &op->req->cred;
     struct snic_fsop_time now = kvfs_time(op);
     uint32_t type = mode & KVFS_IFMT;

@@ -81,6 +81,7 @@ static void kvfs_readdir_add(struct kvfs_op *op, struct kvfs_readdir_fill *f, ui
         f->cookie = cookie;
         f->whole = f->used;
     }
+    SNIC_DASSERT(f->used <= room && f->whole <= f->used);
     if (f->full || bytes > room - f->used) {
         f->full = 1;
         f->used = f->whole;

@@ -175,8 +175,8 @@ int kvfs_session_reload(struct kvfs_op *op, uint32_t n)
 void kvfs_session_guard(struct kvfs_session_tx *x, const struct snic_kvop_key *key,
                         const void *value, uint32_t size)
 {
+    SNIC_ASSERT(x->guard_count < SNIC_COUNTOF(x->guards));
     struct snic_kvop_guard *g = &x->guards[x->guard_count++];
-    SNIC_ASSERT(x->guard_count <= SNIC_COUNTOF(x->guards));
     g->key = *key;
     g->value = value;
     g->size = size;
@@ -185,8 +185,8 @@ void kvfs_session_guard(struct kvfs_session_tx *x, const struct snic_kvop_key *k
 static struct snic_kvop_change *kvfs_session_change(struct kvfs_session_tx *x,
                                                     const struct snic_kvop_key *key, uint32_t kind)
 {
+    SNIC_ASSERT(x->change_count < SNIC_COUNTOF(x->changes));
     struct snic_kvop_change *c = &x->changes[x->change_count++];
-    SNIC_ASSERT(x->change_count <= SNIC_COUNTOF(x->changes));
     c->key = *key;
     c->kind = kind;
     return c;
@@ -221,6 +221,7 @@ void kvfs_session_put(struct kvfs_session_tx *x, const struct snic_kvop_key *key
 int kvfs_session_commit(struct kvfs_op *op, uint32_t n, struct kvfs_session_tx *x, int durable)
 {
     const struct snic_kvop *got;
+    SNIC_ASSERT(x->guard_count > 0 && x->change_count > 0); /* S1: every change has a guard */
     struct snic_kvop want = {.kind = SNIC_KVOP_COMMIT,
                              .flags = SNIC_KVOP_RESERVE | (durable ? SNIC_KVOP_DURABLE : 0u),
                              .guards = x->guards,
@@ -261,6 +262,7 @@ void kvfs_session_key(struct snic_kvop_key *key, uint64_t id)
 void kvfs_session_set_fence(struct snic_kvfs *k)
 {
     struct kvfs_session *s = &k->session;
+    SNIC_ASSERT(s->id != 0);
     snic_kvfs_key_fence(&s->fence_key, s->id);
     snic_kvfs_number_encode(s->fence, 1);
     snic_kvfs_seal(&s->fence_key, s->fence, sizeof(s->fence), 0);
@@ -327,6 +329,7 @@ int kvfs_session_check_lease(struct kvfs_op *op)
     struct kvfs_session *s = &k->session;
     if (s->dead)
         return SNIC_EIO;
+    SNIC_DASSERT(s->proven_ns <= k->now.mono_ns);
     if (s->next_ns == SNIC_NEVER || k->now.mono_ns - s->proven_ns < k->o.lease_ns / 2) { /* S5 */
         op->gate = 0;
         return 0;
@@ -363,6 +366,7 @@ int kvfs_session_range(struct kvfs_op *op, uint64_t first, uint64_t count)
         own.range_count--;
         memmove(own.ranges, own.ranges + 1, own.range_count * sizeof(own.ranges[0]));
     }
+    SNIC_ASSERT(own.range_count < SNIC_KVFS_SESSION_RANGES_MAX);
     own.ranges[own.range_count].first = first;
     own.ranges[own.range_count++].count = count;
     size = snic_kvfs_session_encode(record, &own);

@@ -212,6 +212,7 @@ static void kvfs_session_mount_clear(struct snic_kvfs *k)
 static void kvfs_session_mount_begin(struct snic_kvfs *k)
 {
     struct kvfs_session *s = &k->session;
+    SNIC_ASSERT(!kvfs_session_mount_is_busy(s)); /* no operation of the session before */
     kvfs_session_mount_clear(k);
     s->id = k->o.session_id + s->mounts++ * 0x9e3779b97f4a7c15ULL;
     s->id += s->id == 0;
@@ -303,6 +304,7 @@ static int kvfs_session_mount_settle(struct kvfs_op *op)
     if (rc == 0 && s->dead)
         rc = SNIC_EIO;
     if (rc == 0 && kvfs_session_mount_is_settled(k)) {
+        SNIC_ASSERT(s->id != 0 && !s->dead && s->fence_key.size != 0); /* S7 */
         s->mounted = 1;
         return 0;
     }

@@ -124,6 +124,7 @@ int kvfs_run_heartbeat(struct kvfs_op *op)
     int rc = s->id == 0 ? 0 : kvfs_session_run_heartbeat(op);
     if (kvfs_runs_again(op, rc))
         return KVFS_PENDING;
+    SNIC_ASSERT(s->busy);
     s->busy = 0;
     if (rc < 0) { /* operations that wait for it get the error */
         s->failures++;
@@ -187,6 +188,7 @@ int kvfs_run_yield(struct kvfs_op *op)
     int rc = kvfs_session_run_yield(op);
     if (kvfs_runs_again(op, rc))
         return KVFS_PENDING;
+    SNIC_ASSERT(op->k->session.yielding);
     op->k->session.yielding = 0;
     kvfs_session_heartbeat_now(op->k);
     kvfs_session_wake(op->k);
@@ -273,6 +275,7 @@ int kvfs_run_recover(struct kvfs_op *op)
     int rc = kvfs_session_run_recover(op);
     if (kvfs_runs_again(op, rc))
         return KVFS_PENDING;
+    SNIC_ASSERT(s->recovering);
     s->recovering = 0;
     s->sweep = 1; /* its claims are void */
     s->error = rc;

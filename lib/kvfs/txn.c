@@ -80,6 +80,7 @@ static struct kvfs_read *kvfs_txn_read_new(struct kvfs_op *op, const struct snic
 
 static struct kvfs_read *kvfs_txn_read(struct kvfs_op *op, const struct snic_kvop_key *key)
 {
+    SNIC_DASSERT(key->size > 0 && key->size <= SNIC_KVOP_KEY_MAX);
     uint64_t hash = kvfs_key_hash(key);
     struct kvfs_read *r = kvfs_txn_read_find(op, key, hash);
     return r != NULL ? r : kvfs_txn_read_new(op, key, hash);
@@ -106,6 +107,7 @@ static int kvfs_txn_present(struct kvfs_op *op, struct kvfs_read *r, const void 
         if (bytes == 0)
             return SNIC_ENOENT;
     }
+    SNIC_DASSERT(bytes >= SNIC_KVFS_HEAD); /* verified, or of the cache */
     *body = (const unsigned char *)record + SNIC_KVFS_HEAD;
     *size = bytes - SNIC_KVFS_HEAD;
     return 0;
@@ -286,7 +288,7 @@ void kvfs_txn_get_done(struct kvfs_op *op, const struct snic_kvop *get)
             kvfs_txn_arrived(op, r, &get->gets[n]);
         n++;
     }
-    SNIC_ASSERT(n == get->get_count);
+    SNIC_ASSERT(n == get->get_count); /* as kvfs_txn_request_fill() counted */
 }
 
 /* ---- Changes ---- */
@@ -343,6 +345,7 @@ int kvfs_put(struct kvfs_op *op, const struct snic_kvop_key *key, const void *bo
         if (c->record == NULL)
             return SNIC_ENOMEM;
     }
+    SNIC_ASSERT(c->room >= bytes);
     c->kind = SNIC_KVOP_PUT;
     c->size = bytes;
     memset(c->record, 0, SNIC_KVFS_HEAD);
@@ -367,6 +370,8 @@ int kvfs_change_object(struct kvfs_op *op, uint32_t kind, uint64_t object, uint6
                        const void *bytes, uint32_t size)
 {
     struct kvfs_change *c = op->changes;
+    SNIC_ASSERT(kind == SNIC_KVOP_CHANGE_WRITE || kind == SNIC_KVOP_CHANGE_TRUNCATE);
+    SNIC_ASSERT(size <= SNIC_KVOP_VALUE_MAX);
     if (op->commit_state != KVFS_COMMIT_NONE)
         return 0;
     while (c != NULL && (c->key.size != 0 || c->object != object))

@@ -111,6 +111,7 @@ static int kvfs_txn_commit_send(struct kvfs_op *op, const struct kvfs_txn_commit
 {
     struct kvfs_place *place = &op->place[KVFS_MAIN];
     struct snic_kvop *commit = &place->io.op;
+    SNIC_ASSERT(op->commit_state == KVFS_COMMIT_NONE); /* T3: once in a round */
     if (place->state == KVFS_PLACE_SENT)
         return KVFS_PENDING; /* a GET of prefetched records is in flight */
     memset(commit, 0, sizeof(*commit));
@@ -124,6 +125,8 @@ static int kvfs_txn_commit_send(struct kvfs_op *op, const struct kvfs_txn_commit
     commit->guard_count = (uint32_t)kvfs_fence_guard(op->k, commit->guards);
     kvfs_txn_commit_fill_guards(op, commit);
     kvfs_txn_commit_fill_changes(op, commit);
+    SNIC_ASSERT(commit->guard_count == t->fence + t->guards);
+    SNIC_ASSERT(commit->change_count == t->changes);
     kvfs_txn_commit_cache_sent(op);
     op->commit_state = KVFS_COMMIT_SENT;
     op->k->stats.store_commits++;
@@ -134,6 +137,7 @@ static int kvfs_txn_commit_send(struct kvfs_op *op, const struct kvfs_txn_commit
 /* It has happened: update the state in memory. */
 static void kvfs_txn_committed(struct kvfs_op *op)
 {
+    SNIC_ASSERT(op->commit_state == KVFS_COMMIT_SENT || op->commit_state == KVFS_COMMIT_UNKNOWN);
     op->commit_state = KVFS_COMMIT_DONE;
     for (const struct kvfs_change *c = op->changes; c != NULL; c = c->next) {
         int put = c->kind == SNIC_KVOP_PUT;
@@ -283,6 +287,7 @@ static void kvfs_txn_commit_query_outcome(struct kvfs_op *op)
             g->room = 0;
         get->get_count++;
     }
+    SNIC_ASSERT(get->get_count == count);
     op->again = 0; /* set by a lack of memory: without space the key only shows less */
     op->drop = 0;
     op->commit_state = KVFS_COMMIT_UNKNOWN;

@@ -51,8 +51,11 @@ void kvfs_session_mark_dead(struct snic_kvfs *k)
 int kvfs_fence_failed(struct snic_kvfs *k, const struct snic_kvop *commit)
 {
     struct kvfs_session *s = &k->session;
-    const struct snic_kvop_key *key = &commit->guards[commit->failed_guard].key;
+    const struct snic_kvop_key *key;
     struct snic_kvop_key own;
+    if (commit->failed_guard >= commit->guard_count) /* a store's mistake */
+        return 0;
+    key = &commit->guards[commit->failed_guard].key;
     snic_kvfs_key_fence(&own, s->id);
     if (key->group != own.group || key->size != own.size || key->bytes[0] != own.bytes[0] ||
         key->bytes[own.size - 1] != own.bytes[own.size - 1])

@@ -23,6 +23,7 @@ static int kvfs_txn_lock_find(const struct kvfs_op *op, uint64_t ino)
 /* A new entry in its place (L1). */
 static struct kvfs_held *kvfs_txn_lock_insert(struct kvfs_op *op, uint64_t ino, uint8_t mode)
 {
+    SNIC_ASSERT(op->held_count < KVFS_LOCKS_MAX);
     int i = op->held_count++;
     for (; i > 0 && op->held[i - 1].ino > ino; i--)
         op->held[i] = op->held[i - 1];
@@ -50,7 +51,9 @@ static void kvfs_txn_lock_grant(struct snic_kvfs *k, struct kvfs_inode *inode)
 {
     while (!snic_link_alone(&inode->waiters)) {
         struct kvfs_op *op = SNIC_CONTAINER(inode->waiters.next, struct kvfs_op, wait_link);
+        SNIC_ASSERT(op->locking > 0 && op->locking <= op->held_count);
         struct kvfs_held *h = &op->held[op->locking - 1];
+        SNIC_ASSERT(h->inode == NULL && h->ino == inode->ino); /* L2 */
         if (!kvfs_txn_lock_is_free(inode, h->mode))
             return;
         snic_link_remove(&op->wait_link);
@@ -88,6 +91,7 @@ static int kvfs_txn_lock_refused(struct kvfs_op *op)
 /* More than is held: a reader that is the only one becomes the writer. */
 static int kvfs_txn_lock_raise(struct kvfs_op *op, struct kvfs_held *h)
 {
+    SNIC_ASSERT(h->inode != NULL && h->mode == KVFS_SHARED);
     if (h->inode->readers == 1) {
         h->inode->readers = 0;
         h->inode->writer = op;
@@ -100,6 +104,7 @@ static int kvfs_txn_lock_raise(struct kvfs_op *op, struct kvfs_held *h)
 
 int kvfs_lock(struct kvfs_op *op, uint64_t ino, enum kvfs_mode mode)
 {
+    SNIC_DASSERT(op->state == KVFS_OP_RUNNING && op->locking == 0); /* L2 */
     int at = kvfs_txn_lock_find(op, ino);
     struct kvfs_held *h;
     struct kvfs_inode *inode;
@@ -175,6 +180,7 @@ void kvfs_lock_stop_waiting(struct kvfs_op *op)
 
 void kvfs_unlock_all(struct kvfs_op *op)
 {
+    SNIC_ASSERT(op->locking == 0);
     for (uint8_t i = 0; i < op->held_count; i++)
         kvfs_txn_lock_release(op, &op->held[i]);
     op->held_count = 0;

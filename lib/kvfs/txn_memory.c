@@ -22,6 +22,7 @@ SNIC_STATIC_ASSERT(sizeof(struct kvfs_alloc) == KVFS_TXN_MEMORY_ALIGN,
 static unsigned char *kvfs_txn_memory_block(struct kvfs_op *op)
 {
     struct kvfs_blocks *b = &op->k->blocks;
+    SNIC_ASSERT(op->block_used <= op->block_count);
     if (op->block_used == op->block_count) {
         if (op->block_count == KVFS_BLOCKS_OP)
             return NULL;
@@ -39,6 +40,7 @@ static unsigned char *kvfs_txn_memory_block(struct kvfs_op *op)
 void *kvfs_memory(struct kvfs_op *op, size_t size)
 {
     unsigned char *p;
+    SNIC_DASSERT(op->inline_used <= KVFS_INLINE && op->block_left <= KVFS_BLOCK);
     size = (size_t)snic_align_up(size == 0 ? 1 : size, KVFS_TXN_MEMORY_ALIGN);
     if (size > KVFS_BLOCK)
         return NULL;
@@ -82,6 +84,7 @@ static void kvfs_txn_memory_grant(struct kvfs_blocks *b)
 {
     while (!snic_link_alone(&b->waiters)) {
         struct kvfs_op *op = SNIC_CONTAINER(b->waiters.next, struct kvfs_op, wait_link);
+        SNIC_ASSERT(op->block_need > op->block_count && op->block_need <= KVFS_BLOCKS_OP);
         if (b->free_count < op->block_need)
             return;
         snic_link_remove(&op->wait_link);
@@ -99,6 +102,7 @@ void kvfs_memory_drop(struct kvfs_op *op)
     op->block_used = 0;
     if (op->block_count == 0)
         return;
+    SNIC_ASSERT(b->free_count + op->block_count <= b->count);
     while (op->block_count > 0)
         b->free[b->free_count++] = op->blocks[--op->block_count];
     kvfs_txn_memory_grant(b);

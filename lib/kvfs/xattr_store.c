@@ -58,6 +58,7 @@ int kvfs_xattr_put(struct kvfs_op *op, uint64_t ino, const char *name, uint32_t 
                    const void *value, uint32_t size)
 {
     struct snic_kvop_key key;
+    SNIC_ASSERT(name_size <= SNIC_FSOP_XATTR_NAME_MAX && size <= SNIC_FSOP_XATTR_VALUE_MAX);
     unsigned char *body = kvfs_alloc(op, 2u + name_size + size);
     if (body == NULL)
         return SNIC_ENOMEM;
