@@ -94,16 +94,16 @@ struct vq_driver {
     struct snic_loop_poller poller;
     uint64_t key;
     uint16_t last_used;
-    uint16_t told;
+    uint16_t notified;
     uint16_t tail;
     uint32_t out;
 };
 
 static void vq_kick(struct vq_driver *v)
 {
-    if (v->told == v->tail)
+    if (v->notified == v->tail)
         return;
-    v->told = v->tail;
+    v->notified = v->tail;
     atomic_thread_fence(memory_order_seq_cst);
     if ((atomic_load_explicit(&v->m->used.flags, memory_order_relaxed) & 1) == 0)
         (void)snic_dma_ring(v->d, 0);

@@ -115,7 +115,7 @@ static void fuzz_scribble(struct fuzz_pair *p, struct fuzz_input *in)
 }
 
 /** Send a message: its fields are mostly small or were received before. */
-static void fuzz_say(struct fuzz_input *in, struct snic_dma *d, struct hcachelink_message m)
+static void fuzz_message(struct fuzz_input *in, struct snic_dma *d, struct hcachelink_message m)
 {
     unsigned char msg[SNIC_DMA_MSG_MAX];
     uint64_t how = fuzz_take(in, 1);
@@ -204,7 +204,7 @@ static void fuzz_offer(struct fuzz_dpu *f, struct fuzz_input *in, uint64_t lie)
         m.a = fuzz_number(in);
     if ((lie & 2) != 0)
         m.b = fuzz_number(in);
-    fuzz_say(in, f->p.d[0], m);
+    fuzz_message(in, f->p.d[0], m);
 }
 
 static void fuzz_register(struct fuzz_dpu *f, size_t size)
@@ -221,7 +221,7 @@ static void fuzz_register(struct fuzz_dpu *f, size_t size)
                               &f->p.key) == 0);
 }
 
-static void fuzz_dpu_say(struct fuzz_dpu *f, struct fuzz_input *in)
+static void fuzz_dpu_message(struct fuzz_dpu *f, struct fuzz_input *in)
 {
     uint64_t how = fuzz_take(in, 1);
     struct hcachelink_message m = {.type = (uint16_t)(how % 9), .id = how};
@@ -229,7 +229,7 @@ static void fuzz_dpu_say(struct fuzz_dpu *f, struct fuzz_input *in)
     m.a = fuzz_number(in);
     m.b = fuzz_number(in);
     m.c = how >> 4 & 1;
-    fuzz_say(in, f->p.d[0], m);
+    fuzz_message(in, f->p.d[0], m);
 }
 
 /** What an honest thread of the host does, so that there is something to flush. */
@@ -270,7 +270,7 @@ static void fuzz_dpu_op(struct fuzz_dpu *f, struct fuzz_input *in)
         fuzz_scribble(&f->p, in);
         break;
     case 1:
-        fuzz_dpu_say(f, in);
+        fuzz_dpu_message(f, in);
         break;
     case 2:
         if ((op & 0xf0) == 0xf0)
@@ -438,7 +438,7 @@ static void fuzz_host_answer(struct fuzz_host *f, struct fuzz_input *in)
         m.id = fuzz_number(in) << 16 | (how & 15);
         m.result = (int32_t)fuzz_take(in, 4);
     }
-    fuzz_say(in, f->p.d[1], m);
+    fuzz_message(in, f->p.d[1], m);
 }
 
 static void fuzz_host_steps(struct fuzz_host *f, uint64_t n)
@@ -515,8 +515,9 @@ static void fuzz_hostile_dpu(struct fuzz_input *in, uint64_t mode)
     fuzz_attach(&f);
     if ((mode & 4) == 0) { /* a beginning that is believed */
         fuzz_host_steps(&f, 40);
-        fuzz_say(in, f.p.d[1],
-                 (struct hcachelink_message){.type = HCACHELINK_DONE, .a = 2 + (mode >> 4 & 7)});
+        fuzz_message(
+            in, f.p.d[1],
+            (struct hcachelink_message){.type = HCACHELINK_DONE, .a = 2 + (mode >> 4 & 7)});
         fuzz_host_steps(&f, 40);
     }
     while (in->left > 0)

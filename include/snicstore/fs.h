@@ -24,8 +24,8 @@
  *     snic_fs_mount()                          snic_fs_unmount()
  *     snic_fs_put(), snic_fs_get(), snic_fs_call(), ...
  *
- * It links snicstore-kv. Before the mount, and after the unmount, all but MKFS, MOUNT and UNMOUNT
- * end with SNIC_EINVAL.
+ * It links snicstore-kv. Before the mount, and after the unmount, all requests but MKFS, MOUNT and
+ * UNMOUNT end with SNIC_EINVAL.
  */
 #ifndef SNIC_FS_H
 #define SNIC_FS_H
@@ -67,10 +67,10 @@ struct snic_fs_opts {
     uint32_t inodes_max;   /**< up to 2^30                                                     */
     uint32_t locks_max;    /**< up to 2^30                                                     */
     uint32_t reserved;
-    /** Others have come to the store, or this session is alone again: `alone` of
-     *  snic_kvfs_get_stats() has changed. Called before the store is notified, and so before others
-     *  proceed: an embedder that caches answers elsewhere (in the kernel) drops them here. No call
-     *  of this object in it but for statistics. May be NULL.                                     */
+    /** Other sessions have joined, or this one is alone again: `alone` of snic_kvfs_get_stats() has
+     *  changed. Called before the store is notified, and so before others proceed: an embedder that
+     *  caches replies elsewhere (in the kernel) drops them here. It must not call this object but
+     *  for statistics. May be NULL. */
     void (*alone)(void *ctx, int alone);
 };
 
@@ -79,56 +79,68 @@ SNIC_API const char *snic_fs_opts_wrong(const struct snic_fs_opts *o) SNIC_NONNU
 /** Bytes snic_fs_init() needs, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_fs_memsize(const struct snic_fs_opts *o) SNIC_NONNULL(1);
 /**
- * Store and loop stay the caller's and must outlive it. @p mem is of any alignment:
- * snic_fs_memsize() includes the bytes to align it.
- * @return 0; SNIC_EINVAL options, or a store of another loop; SNIC_ENOSPC [owner]
+ * Store and loop stay the caller's and must outlive it.
+ * @param mem  at least snic_fs_memsize() bytes of any alignment; owned until fini
+ * @return 0; SNIC_EINVAL an option (snic_fs_opts_wrong()), or @p kv is of another loop; SNIC_ENOSPC
+ *         @p size is too small [owner]
  */
 SNIC_API SNIC_NODISCARD int snic_fs_init(struct snic_fs **out, void *mem, size_t size,
                                          struct snic_loop *l, struct snic_kv *kv,
                                          const struct snic_fs_opts *o) SNIC_NONNULL(1, 2, 4, 5, 6);
-/** Unmounted, nothing in flight. Returns the caller's memory. [owner] */
+/** End, unmounted; asserts that no request is in flight. It runs the loop until the engine's own
+ *  operations have ended. @return mem of init [owner] */
 SNIC_API void *snic_fs_fini(struct snic_fs *fs) SNIC_NONNULL(1);
-/** Take a request; beyond requests_max they wait in a queue. [owner] */
+/** Submit; beyond requests_max requests wait in a queue. `done` is called once, with k.result:
+ *  SNIC_EINVAL no such kind, or not mounted; otherwise the operation's. [owner] */
 SNIC_API void snic_fs_submit(struct snic_fs *fs, struct snic_fs_req *req) SNIC_NONNULL(1, 2);
 /** The same from any thread. [any] */
 SNIC_API void snic_fs_post(struct snic_fs *fs, struct snic_fs_req *req) SNIC_NONNULL(1, 2);
-/** As snic_kvfs_cancel(); harmless when @p req is done. Of a posted request only when its
-    snic_fs_post() has returned. [owner] */
+/** End a waiting lock request (SNIC_FSOP_LOCK_WAIT) with SNIC_EINTR; no effect on others, and when
+    @p req is done. Of a posted request only after its snic_fs_post() has returned. [owner] */
 SNIC_API void snic_fs_cancel(struct snic_fs *fs, struct snic_fs_req *req) SNIC_NONNULL(1, 2);
-/** As given to init. [any] */
+/** The loop of init. [any] */
 SNIC_API struct snic_loop *snic_fs_loop(const struct snic_fs *fs) SNIC_NONNULL(1);
 /** The engine, for statistics. [owner] */
 SNIC_API struct snic_kvfs *snic_fs_engine(struct snic_fs *fs) SNIC_NONNULL(1);
 
 /* ---- Calls that run the loop until they are done. [owner], not from inside a done ---- */
 
-/** Submit and wait. @return req->result [owner] */
+/** Submit a request and run the loop until it is done. @return req->result [owner] */
 SNIC_API int64_t snic_fs_call(struct snic_fs *fs, struct snic_fsop *req) SNIC_NONNULL(1, 2);
 /**
- * Make a file system. @p o NULL: defaults.
- * @return 0; SNIC_EEXIST; SNIC_EBUSY it is mounted here; SNIC_E* of the store [owner]
+ * Make a file system. @p o NULL: defaults, with a random uuid.
+ * @return 0; SNIC_EEXIST the store has one, and o->force is 0; SNIC_EBUSY it is mounted here;
+ *         SNIC_E* of the store [owner]
  */
 SNIC_API SNIC_NODISCARD int snic_fs_mkfs(struct snic_fs *fs, const struct snic_kvfs_mkfs *o)
     SNIC_NONNULL(1);
 /**
+ * Mount the store's file system.
  * @return 0; SNIC_ENOENT no file system; SNIC_EVERSION; SNIC_ECORRUPT; SNIC_EBUSY it is mounted
- *         here, or in use; SNIC_E* [owner]
+ *         here, or in use; SNIC_EEXIST the store has a session of session_id; SNIC_E* of the store
+ *         [owner]
  */
 SNIC_API SNIC_NODISCARD int snic_fs_mount(struct snic_fs *fs) SNIC_NONNULL(1);
-/** Everything durable, the session ended. @return 0, also when it is not mounted; SNIC_E* [owner]
- */
+/** Make everything durable and end the session. @return 0, also when it is not mounted; SNIC_E* of
+ *  the store [owner] */
 SNIC_API SNIC_NODISCARD int snic_fs_unmount(struct snic_fs *fs) SNIC_NONNULL(1);
 /**
- * A whole file by path: made, or written anew. Its directory must be there. A path begins at the
- * root, with or without "/"; symbolic links in it are not followed: SNIC_ENOTDIR or SNIC_ELOOP. A
- * new file is root's (uid and gid 0) with @p mode as it is, no umask; one that is there keeps owner
- * and mode. It is durable after FSYNC, SYNCFS or unmount.
- * @return 0; SNIC_E* [owner]
+ * Create or replace a whole file by path; its directory must exist. A path begins at the root, with
+ * or without "/"; symbolic links in it are not followed. A new file is root's (uid and gid 0) with
+ * @p mode as it is, no umask; an existing one keeps owner and mode. It is durable after FSYNC,
+ * SYNCFS or unmount.
+ * @return 0; SNIC_EISDIR the path has no last name, or is a directory; SNIC_ENOENT, SNIC_ENOTDIR or
+ *         SNIC_ELOOP of its directory; SNIC_ENAMETOOLONG; SNIC_ENOSPC; SNIC_EROFS; SNIC_EIO a short
+ *         write; SNIC_EINVAL not mounted; SNIC_E* of the store [owner]
  */
 SNIC_API SNIC_NODISCARD int snic_fs_put(struct snic_fs *fs, const char *path, const void *data,
                                         size_t size, uint32_t mode) SNIC_NONNULL(1, 2);
-/** Its first @p room bytes; the path as of snic_fs_put(). @return the file's size, also when @p
- * room is less; SNIC_E* [owner] */
+/**
+ * Read the first @p room bytes of a file; the path as of snic_fs_put().
+ * @return the file's size, also when @p room is less; SNIC_ENOENT; SNIC_ENOTDIR; SNIC_ELOOP;
+ *         SNIC_EISDIR; SNIC_ENAMETOOLONG; SNIC_EINVAL not mounted; SNIC_ECORRUPT; SNIC_E* of the
+ *         store [owner]
+ */
 SNIC_API SNIC_NODISCARD int64_t snic_fs_get(struct snic_fs *fs, const char *path, void *out,
                                             size_t room) SNIC_NONNULL(1, 2);
 

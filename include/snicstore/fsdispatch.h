@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * @file snicstore/fsdispatch.h
- * What a host asks by nvme-fs, done by a file system: the IO dispatch of DPC's figure 3.
+ * Requests of nvme-fs, executed by a file system: the IO dispatch of DPC's figure 3.
  *
  * Depends on  snicstore/base.h, snicstore/nvmefslink.h, snicstore/fs.h.
  * Memory      snic_fsdispatch_memsize() bytes of the caller's, then nothing is allocated.
@@ -9,12 +9,12 @@
  * Progress    No call blocks.
  * Errors      0 or a positive count on success, a negative SNIC_E* otherwise.
  * Units       bytes.
- * Input       Requests have been checked by nvmefs.h; what they mean the file system judges.
+ * Input       nvmefs.h has checked the form of requests; the file system checks their meaning.
  *
- * Requests of type 0 (standalone) go to the file system. Requests of type 1 (distributed) are the
- * DFS client's; there is none here, and they end with SNIC_NVMEFS_STATUS_NO_SERVICE. nvme-fs has no
- * request to make, mount or end a file system. A host's open files and locks are those of the
- * mount: a server of one host after another unmounts and mounts in between.
+ * Requests of type 0 (standalone) go to the file system. Requests of type 1 (distributed) are for a
+ * DFS client, which does not exist here: they end with SNIC_NVMEFS_STATUS_NO_SERVICE. nvme-fs has
+ * no request to make, mount or unmount a file system. A host's open files and locks are those of
+ * the mount: a server of one host after another unmounts and mounts in between.
  *
  *     o.request = snic_fsdispatch_request;      of snic_nvmefslink_dpu_opts
  *     o.cancel = snic_fsdispatch_cancel;
@@ -44,13 +44,17 @@ SNIC_API const char *snic_fsdispatch_opts_wrong(const struct snic_fsdispatch_opt
     SNIC_NONNULL(1);
 /** Bytes snic_fsdispatch_init() needs, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_fsdispatch_memsize(const struct snic_fsdispatch_opts *o) SNIC_NONNULL(1);
-/** @p fs outlives it, mounted. @return 0; SNIC_EINVAL options, alignment (16); SNIC_ENOSPC [owner]
+/**
+ * @param mem  at least snic_fsdispatch_memsize() bytes, aligned to 16; owned until fini
+ * @param fs   mounted; it outlives the dispatch
+ * @return 0; SNIC_EINVAL an option (snic_fsdispatch_opts_wrong()) or the alignment; SNIC_ENOSPC
+ *         @p size is too small [owner]
  */
 SNIC_API SNIC_NODISCARD int snic_fsdispatch_init(struct snic_fsdispatch **out, void *mem,
                                                  size_t size, struct snic_fs *fs,
                                                  const struct snic_fsdispatch_opts *o)
     SNIC_NONNULL(1, 2, 4, 5);
-/** No request is under way. Returns the caller's memory. [owner] */
+/** End; asserts that no request is in flight. @return mem of init [owner] */
 SNIC_API void *snic_fsdispatch_fini(struct snic_fsdispatch *s) SNIC_NONNULL(1);
 /** Requests with the file system. [owner] */
 SNIC_API uint32_t snic_fsdispatch_in_flight(const struct snic_fsdispatch *s) SNIC_NONNULL(1);

@@ -14,37 +14,37 @@
  * Progress    No call blocks. A hit costs no DMA, no message and no system call.
  * Errors      0 or a positive count on success, a negative SNIC_E* otherwise.
  * Units       offsets, lengths and sizes are bytes, lpn pages, times nanoseconds.
- * Input       The other half is hostile. The DPU may write anything into the region and answer
- *             anything: requests end with an error, or the link is closed with SNIC_EPROTO, or with
- *             SNIC_ETIMEDOUT if it is silent for timeout_ns: it is sent keep-alives, so a slow
- *             store does not count as silence. A DPU that is alive and does not answer keeps its
- *             requests: snic_hcachelink_host_death(), then closing the dma handle, ends the wait.
- *             The host may write anything into the region and ask anything: the DPU does what a
- *             client of its file system may do.
+ * Input       The other half is hostile. The DPU may write any bytes to the region and send any
+ *             reply: requests end with an error, or the link is closed with SNIC_EPROTO, or with
+ *             SNIC_ETIMEDOUT if the DPU sends nothing for timeout_ns (it answers keep-alives, so a
+ *             slow store does not count). Requests stay outstanding while the DPU is alive and does
+ *             not respond: snic_hcachelink_host_death(), then closing the dma handle, ends the
+ *             wait. The host may write any bytes to the region and send any request: the DPU
+ *             executes what a client of its file system may do.
  *
- * What is whose. Pages and their locks are hcache.h's. A file's size is the caller's, as an inode's
- * is in a kernel: the store's, raised by its own writes. Reads behind the store's size return
- * zeroes, so the caller cuts a read at the size it knows. A flush writes a page as far as it was
- * written and no further, so the store's size is never more than what was written. A caller that
- * writes and truncates one file at the same time orders the two itself (the kernel's inode lock
- * does it under FUSE).
+ * Ownership. Pages and their locks are hcache.h's. The caller maintains a file's size, as a kernel
+ * does in its inode: the store's size, raised by the caller's writes. Reads behind the store's size
+ * return zeroes, so the caller truncates a read at the size it knows. A flush writes a page as far
+ * as it was written, so the store's size never exceeds what was written. A caller that writes and
+ * truncates one file at the same time orders the two itself (under FUSE the kernel's inode lock
+ * does).
  *
- * fsync answers 0 when all that was written to the file before it is in the store, and durable
- * there; a page that the store refuses stays dirty, is tried again (by one page at a time, after
- * pauses that double up to a second), and is what the next fsync (or flush) answers. Until then no
- * READ or WRITE waits for a page that only such a flush would free. Without one, pages are in the
- * store some flush_ns later. A synchronous or direct write is a WRITE and an FSYNC.
+ * An FSYNC ends with 0 when all that was written to the file before it is durable in the store. A
+ * page that the store refuses stays dirty and is retried, one page at a time with back-off up to a
+ * second; the next FSYNC or FLUSH reports its error. Until then no READ or WRITE waits for a page
+ * that only such a flush would free. Without an FSYNC, pages are in the store about flush_ns later.
+ * A synchronous or direct write is a WRITE and an FSYNC.
  *
- * Death. Of the host: the DPU takes its locks away, and if its memory can still be reached (dma's
- * MAPPED) flushes what was whole and dirty; then `gone`. Of the DPU: all requests end with
- * SNIC_EPEERDEAD (a TRUNCATE may have happened or not: ask again), the region stays, and
- * snic_hcachelink_host_attach() to the successor takes it along: nothing is lost. Before that, no
+ * Death. Of the host: the DPU releases its locks and, if its memory is still accessible (dma's
+ * MAPPED), flushes the pages that are dirty and complete; then `gone`. Of the DPU: all requests end
+ * with SNIC_EPEERDEAD (the outcome of a TRUNCATE is unknown: submit it again), the region remains,
+ * and snic_hcachelink_host_attach() to the successor moves it: nothing is lost. Before that, no
  * other thread may hold a page; its handles have to be attached anew.
  *
- * One DPU half serves one host at a time over one link, which it may share with nvmefslink:
- * with SNIC_HCACHELINK_SHARED the three _recv, _doorbell and _death functions are what goes into
- * nvmefslink's `others`. They do not identify the link of an event: before the host's half is
- * attached to another link, what hands on the old one's events stops to.
+ * One DPU half serves one host at a time over one link, which it may share with nvmefslink: with
+ * SNIC_HCACHELINK_SHARED the three functions _recv, _doorbell and _death are nvmefslink's `others`.
+ * They do not identify the link of an event: detach them from the old link before the host's half
+ * is attached to another one.
  */
 #ifndef SNIC_HCACHELINK_H
 #define SNIC_HCACHELINK_H
@@ -59,9 +59,9 @@
 extern "C" {
 #endif
 
-/** Somebody else has the dma handle's events and hands on what is not his. */
+/** Another module receives the dma handle's events and forwards those that are not its own. */
 #define SNIC_HCACHELINK_SHARED (1u << 0)
-/** DPU: never look at a dead host's memory. */
+/** DPU: do not flush from a dead host's memory. */
 #define SNIC_HCACHELINK_NO_SALVAGE (1u << 1)
 
 /* ---- Host ---- */
@@ -72,17 +72,17 @@ enum snic_hcachelink_op {
     SNIC_HCACHELINK_FSYNC = 3,    /**< ino                                                      */
     SNIC_HCACHELINK_TRUNCATE = 4, /**< ino, length: the new size, in cache and store            */
     SNIC_HCACHELINK_DROP = 5,     /**< ino, offset, length (0: to the end, by a walk through all
-                                       pages: pass the size if it is known): forget the pages that
-                                       this touches, written or not. For unlink; and before and
-                                       after others change the store, for what is read ahead
-                                       between comes from before                                */
+                                       pages: pass the size if it is known): drop the pages of this
+                                       range, dirty or not. For unlink; and both before and after
+                                       others change the store, since a page that is read ahead in
+                                       between is stale                                         */
     SNIC_HCACHELINK_FLUSH = 6     /**< ino: all that was written to it is in the file system, not
                                        necessarily durable. For close, and before a request that
-                                       does not go by the cache                                 */
+                                       bypasses the cache                                       */
 };
 
-/** WRITE: the file ends at offset or before it. A page that begins there or behind is not asked
- *  for: there is nothing of it in the store. */
+/** WRITE: the file ends at offset or before it. A page that begins there or behind is not read from
+ *  the store. */
 #define SNIC_HCACHELINK_BEYOND (1u << 0)
 
 struct snic_hcachelink_host;
@@ -99,13 +99,13 @@ struct snic_hcachelink_req {
     uint64_t offset;
     uint64_t length; /**< READ, WRITE: at most 2^30                                             */
     void *data;
-    int64_t result; /**< out; after an error some of it may have been done. READ, WRITE:
-                         SNIC_EAGAIN, none of the entries where the next page belongs can be had,
-                         because the file system takes no dirty pages (as without space): read or
-                         write the rest, from `at` on, without the cache                        */
+    int64_t result; /**< out; after an error a part may have been done. READ, WRITE: SNIC_EAGAIN no
+                         entry for the next page can be freed, since the file system takes no dirty
+                         pages (out of space): read or write the rest, from `at` on, without the
+                         cache                                                                  */
     snic_hcachelink_done_fn done;
     void *ctx;
-    uint64_t at; /**< out, with SNIC_EAGAIN: so many bytes are done                             */
+    uint64_t at; /**< out, with SNIC_EAGAIN: bytes that are done                                */
     struct snic_hcache_page page; /**< this and the rest: private                               */
     uint64_t since_ns;
     uint32_t step;
@@ -115,13 +115,14 @@ struct snic_hcachelink_req {
 
 /** On the loop's thread; each may be NULL. */
 struct snic_hcachelink_events {
-    /** The DPU works on the region: after each attach. */
+    /** The DPU serves the region: after each attach. */
     void (*opened)(void *ctx, struct snic_hcachelink_host *h);
     /**
-     * It is over: 0 by end; SNIC_EPEERDEAD; SNIC_EPROTO nonsense; SNIC_ETIMEDOUT silence; what the
-     * DPU answered to attach or end. All requests were finished before. After SNIC_EPEERDEAD, and
-     * after a DPU that did not take the region or could not flush it, the next attach takes the
-     * pages along, otherwise it begins with an empty region.
+     * The link has ended. Reason: 0 by end; SNIC_EPEERDEAD; SNIC_EPROTO the DPU violated the
+     * protocol; SNIC_ETIMEDOUT it sent nothing for timeout_ns; else its error of attach or end. All
+     * requests were finished before. After SNIC_EPEERDEAD, and when the DPU refused the region or
+     * could not flush it, the next attach moves the pages; otherwise it begins with an empty
+     * region.
      */
     void (*closed)(void *ctx, struct snic_hcachelink_host *h, int reason);
     void *ctx;
@@ -132,21 +133,21 @@ struct snic_hcachelink_host_opts {
     uint32_t opts_size;
     uint32_t flags;        /**< SNIC_HCACHELINK_SHARED                                          */
     uint32_t bell;         /**< doorbell id, both ways                                          */
-    uint32_t requests_max; /**< messages under way, 2..64; 64                                   */
+    uint32_t requests_max; /**< messages in flight, 2..64; 64                                   */
     struct snic_hcache_opts cache;
-    uint64_t timeout_ns; /**< how long the DPU may be silent, or a page busy; 30 s              */
-    uint64_t retry_ns;   /**< a busy page is tried again after that, without a wake-up; 500 us  */
+    uint64_t timeout_ns; /**< for a message of the DPU, and for a busy page; 30 s               */
+    uint64_t retry_ns;   /**< until a busy page is tried again, without a wake-up; 500 us       */
     struct snic_hcachelink_events events;
 };
 
 struct snic_hcachelink_host_stats {
     uint64_t hits;     /**< pages read from the region                                            */
-    uint64_t fills;    /**< pages asked for                                                       */
+    uint64_t fills;    /**< pages requested from the DPU                                          */
     uint64_t waits;    /**< requests that waited for a page or an entry                           */
     uint64_t wakes;    /**< doorbells of the DPU                                                  */
-    uint64_t moved;    /**< regions taken along to a successor                                    */
-    uint64_t strays;   /**< messages that were not the protocol's                                 */
-    uint64_t refusals; /**< how often the file system began to take no pages                    */
+    uint64_t moved;    /**< regions moved to a successor                                          */
+    uint64_t strays;   /**< messages that violate the protocol                                    */
+    uint64_t refusals; /**< times that the file system began to refuse pages                    */
 };
 
 /** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
@@ -155,56 +156,63 @@ SNIC_API const char *snic_hcachelink_host_opts_wrong(const struct snic_hcachelin
 /** Bytes snic_hcachelink_host_init() needs, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_hcachelink_host_memsize(const struct snic_hcachelink_host_opts *o)
     SNIC_NONNULL(1);
-/** A half without a link. @return 0; SNIC_EINVAL options, alignment (16); SNIC_ENOSPC [owner] */
+/**
+ * A half without a link.
+ * @param mem  at least snic_hcachelink_host_memsize() bytes, aligned to 16; owned until fini
+ * @return 0; SNIC_EINVAL an option (snic_hcachelink_host_opts_wrong()) or the alignment;
+ *         SNIC_ENOSPC @p size is too small [owner]
+ */
 SNIC_API SNIC_NODISCARD int snic_hcachelink_host_init(struct snic_hcachelink_host **out, void *mem,
                                                       size_t size,
                                                       const struct snic_hcachelink_host_opts *o)
     SNIC_NONNULL(1, 2, 4);
 /**
  * Make a region on @p d, or copy the one of the dead link to it, and offer it to the DPU. Requests
- * may be submitted at once. Takes over the events of @p d unless SHARED; before the loop runs again
- * after @p d was opened. The dead link's handle may be closed afterwards.
- * @return 0; SNIC_EBUSY attached; SNIC_EPEERDEAD it was reported dead; SNIC_E* of dma; then it may
- *         be called again, and the pages are still there [owner]
+ * may be submitted at once. Replaces the events of @p d unless SHARED. Call it before the loop runs
+ * again after @p d was opened. The dead link's handle may be closed afterwards.
+ * @return 0; SNIC_EBUSY attached; SNIC_EPEERDEAD @p d was reported dead; SNIC_E* of
+ * snic_dma_alloc() and _register(); on failure the pages remain, and it may be called again [owner]
  */
 SNIC_API SNIC_NODISCARD int snic_hcachelink_host_attach(struct snic_hcachelink_host *h,
                                                         struct snic_dma *d) SNIC_NONNULL(1, 2);
 /**
- * Begin the end: what is dirty is flushed, the DPU leaves the region, then the closed event comes.
- * No request is under way, and none is taken any more. If the DPU has yet to open the region, it
- * does so first. Harmless if it has come or will come. [owner]
+ * Begin to close: dirty pages are flushed, the DPU detaches from the region, then the closed event
+ * is called. No request may be in flight, and none is accepted any more. If the DPU has yet to open
+ * the region, it does so first. No effect if the event was called or is due. [owner]
  */
 SNIC_API void snic_hcachelink_host_end(struct snic_hcachelink_host *h) SNIC_NONNULL(1);
-/** Closed, or never attached: gives the region back (to a dma handle that is still open). Returns
- *  the caller's memory. [owner] */
+/** End; asserts that it is closed, or was never attached. Releases the region to its dma handle,
+ *  which has to be open still. @return mem of init [owner] */
 SNIC_API void *snic_hcachelink_host_fini(struct snic_hcachelink_host *h) SNIC_NONNULL(1);
 /**
- * Take a request. What the region alone can answer is finished at once, without done.
- * @return 1 finished, see result; 0 done comes; SNIC_EINVAL op, length or offset; SNIC_EPIPE not
- *         attached [owner]
+ * Submit a request. One that the region alone can serve is finished at once, without done.
+ * @return 1 finished, see result; 0 done will be called; SNIC_EINVAL op, flags, length, offset or
+ *         data; SNIC_EPIPE not attached, or closing [owner]
  */
 SNIC_API SNIC_NODISCARD int snic_hcachelink_submit(struct snic_hcachelink_host *h,
                                                    struct snic_hcachelink_req *req)
     SNIC_NONNULL(1, 2);
 /**
- * The same from any thread, by the half's loop @p l: done comes in every case, also with what
- * submit refuses. For threads that read and write cached pages by handles of their own. [any]
+ * The same from any thread, by the half's loop @p l: done is called in every case, also with an
+ * error of submit as result. For threads that read and write cached pages by their own handles.
+ * [any]
  */
 SNIC_API void snic_hcachelink_post(struct snic_hcachelink_host *h, struct snic_loop *l,
                                    struct snic_hcachelink_req *req) SNIC_NONNULL(1, 2, 3);
 /**
- * Threads that read by handles of their own report what the control plane cannot see: that they
- * have read @p count pages from @p lpn on from the store themselves, or, 0, that a read was
- * answered with SNIC_HCACHE_AHEAD. Best effort. [owner]
+ * For threads that read by their own handles, whose reads the control plane cannot see: they have
+ * read @p count pages from @p lpn on from the store, or, 0, a read returned SNIC_HCACHE_AHEAD. Best
+ * effort. [owner]
  */
 SNIC_API void snic_hcachelink_hint(struct snic_hcachelink_host *h, uint64_t ino, uint64_t lpn,
                                    uint32_t count) SNIC_NONNULL(1);
 /**
- * Why the file system takes no dirty pages, as last reported by the DPU: pages written to the
- * region now may not get out of it. 0: it takes them, or none is dirty. [owner]
+ * Does the file system refuse dirty pages? Pages written to the region now may not be flushed.
+ * @return 0 it accepts them, or none is dirty; SNIC_E* as last reported by the DPU [owner]
  */
 SNIC_API int snic_hcachelink_refused(const struct snic_hcachelink_host *h) SNIC_NONNULL(1);
-/** The region, and the epoch for handles of other threads (owners 2..254); NULL: none. [owner] */
+/** The region, its bytes, and the epoch for handles of other threads (owners 2..254); NULL: none.
+ *  [owner] */
 SNIC_API void *snic_hcachelink_host_region(struct snic_hcachelink_host *h, size_t *size,
                                            uint64_t *epoch) SNIC_NONNULL(1, 2, 3);
 /** The half's own handle (owner 1), for its statistics. [owner] */
@@ -214,15 +222,16 @@ SNIC_API const struct snic_hcache_host *snic_hcachelink_host_engine(
 SNIC_API void snic_hcachelink_host_get_stats(const struct snic_hcachelink_host *h,
                                              struct snic_hcachelink_host_stats *out)
     SNIC_NONNULL(1, 2);
-/** Its own invariants: 0 or SNIC_ECORRUPT. For tests. [owner] */
+/** Structural check. @return 0; SNIC_ECORRUPT [owner] */
 SNIC_API int snic_hcachelink_host_check(const struct snic_hcachelink_host *h) SNIC_NONNULL(1);
-/** SHARED: the link's events; @p ctx is the half. [owner] */
+/** SHARED: a message of the link; @p ctx is the half. One that is not hcachelink's is counted as a
+ *  stray. [owner] */
 SNIC_API void snic_hcachelink_host_recv(void *ctx, const void *msg, uint32_t size)
     SNIC_NONNULL(1, 2);
-/** As recv. [owner] */
+/** SHARED: a doorbell of the link; @p ctx is the half. [owner] */
 SNIC_API void snic_hcachelink_host_doorbell(void *ctx, uint32_t id) SNIC_NONNULL(1);
-/** As recv; also to give up a DPU that may live, which must not write to the store any more when
- *  the next one is attached. [owner] */
+/** SHARED: the peer's death; @p ctx is the half. Also to give up a DPU that may be alive; it must
+ * no longer write to the store when the next one is attached. [owner] */
 SNIC_API void snic_hcachelink_host_death(void *ctx, enum snic_dma_death cause) SNIC_NONNULL(1);
 
 /* ---- DPU ---- */
@@ -234,14 +243,14 @@ struct snic_hcachelink_dpu_opts {
     uint32_t opts_size;
     uint32_t flags; /**< SNIC_HCACHELINK_SHARED, _NO_SALVAGE                                    */
     uint32_t bell;
-    uint32_t tasks;      /**< of the host, under way at once, 2..64; 32                     */
+    uint32_t tasks;      /**< requests of the host in flight, 2..64; 32                     */
     uint64_t memory_max; /**< most bytes of an engine; a larger region is refused; 1 GiB    */
     uint64_t salvage_ns; /**< most time for a dead host's pages, and at END for a store
                                 that refuses all of them; 10 s                          */
     struct snic_hcache_control_opts control; /**< opts_size 0: defaults. seal->pack is refused:
                                                   a file has no place for packed pages          */
-    /** The host has left, or is dead and nothing of it is left; serve the next link. May be NULL.
-     */
+    /** The host has detached, or is dead and cleaned up after: the next link may be served. May be
+     *  NULL. */
     void (*gone)(void *ctx, struct snic_hcachelink_dpu *d);
     void *ctx;
 };
@@ -250,10 +259,10 @@ struct snic_hcachelink_dpu_stats {
     uint64_t reads;      /**< pages for the host's misses                                       */
     uint64_t writes;     /**< pages written to the file system                                  */
     uint64_t fetches;    /**< pages read ahead                                                  */
-    uint64_t orphans;    /**< dirty pages of files that there are not any more                  */
+    uint64_t orphans;    /**< dirty pages of files that no longer exist                         */
     uint64_t salvaged;   /**< pages of a dead host that were written                            */
-    uint64_t mismatches; /**< pages whose checksum did not fit when they were written           */
-    uint64_t refused;    /**< messages that were not the protocol's                             */
+    uint64_t mismatches; /**< pages with a checksum mismatch when they were written             */
+    uint64_t refused;    /**< messages that violate the protocol                                */
 };
 
 /** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
@@ -263,20 +272,24 @@ SNIC_API const char *snic_hcachelink_dpu_opts_wrong(const struct snic_hcachelink
 SNIC_API size_t snic_hcachelink_dpu_memsize(const struct snic_hcachelink_dpu_opts *o)
     SNIC_NONNULL(1);
 /**
- * Serve @p d, whose events it takes over unless SHARED, from @p fs, mounted, of the same loop; both
- * stay the caller's. Before the loop runs again after @p d was opened.
- * @return 0; SNIC_EINVAL options, alignment (SNIC_CACHELINE), another loop; SNIC_ENOSPC [owner]
+ * Serve @p d from @p fs, which is mounted and of the same loop; both stay the caller's. Replaces
+ * the events of @p d unless SHARED. Call it before the loop runs again after @p d was opened.
+ * @param mem  at least snic_hcachelink_dpu_memsize() bytes, aligned to SNIC_CACHELINE; owned until
+ *             fini
+ * @return 0; SNIC_EINVAL an option (snic_hcachelink_dpu_opts_wrong()), the alignment, or @p fs is
+ * of another loop; SNIC_ENOSPC @p size is too small [owner]
  */
 SNIC_API SNIC_NODISCARD int snic_hcachelink_dpu_init(struct snic_hcachelink_dpu **out, void *mem,
                                                      size_t size, struct snic_dma *d,
                                                      struct snic_fs *fs,
                                                      const struct snic_hcachelink_dpu_opts *o)
     SNIC_NONNULL(1, 2, 4, 5, 6);
-/** Take nothing more; then wait for idle. What is dirty stays so in the region. [owner] */
+/** Accept nothing more; then wait for idle. Dirty pages stay in the region. [owner] */
 SNIC_API void snic_hcachelink_dpu_detach(struct snic_hcachelink_dpu *d) SNIC_NONNULL(1);
-/** 1: nothing is under way, and no host is served. [owner] */
+/** @return 1: nothing is in flight, and no host is served; 0 [owner] */
 SNIC_API int snic_hcachelink_dpu_idle(const struct snic_hcachelink_dpu *d) SNIC_NONNULL(1);
-/** End: idle. Leaves the dma handle without events. Returns the caller's memory. [owner] */
+/** End; asserts that it is idle. Leaves the dma handle without events unless SHARED. @return mem of
+ *  init [owner] */
 SNIC_API void *snic_hcachelink_dpu_fini(struct snic_hcachelink_dpu *d) SNIC_NONNULL(1);
 /** The engine, for its statistics; NULL: no region. [owner] */
 SNIC_API const struct snic_hcache_control *snic_hcachelink_dpu_engine(
@@ -285,14 +298,14 @@ SNIC_API const struct snic_hcache_control *snic_hcachelink_dpu_engine(
 SNIC_API void snic_hcachelink_dpu_get_stats(const struct snic_hcachelink_dpu *d,
                                             struct snic_hcachelink_dpu_stats *out)
     SNIC_NONNULL(1, 2);
-/** Its own invariants: 0 or SNIC_ECORRUPT. For tests. [owner] */
+/** Structural check. @return 0; SNIC_ECORRUPT [owner] */
 SNIC_API int snic_hcachelink_dpu_check(const struct snic_hcachelink_dpu *d) SNIC_NONNULL(1);
-/** SHARED: the link's events; @p ctx is the half. [owner] */
+/** SHARED: a message of the link; @p ctx is the half. [owner] */
 SNIC_API void snic_hcachelink_dpu_recv(void *ctx, const void *msg, uint32_t size)
     SNIC_NONNULL(1, 2);
-/** As recv. [owner] */
+/** SHARED: a doorbell of the link; @p ctx is the half. [owner] */
 SNIC_API void snic_hcachelink_dpu_doorbell(void *ctx, uint32_t id) SNIC_NONNULL(1);
-/** As recv. [owner] */
+/** SHARED: the host's death; @p ctx is the half. [owner] */
 SNIC_API void snic_hcachelink_dpu_death(void *ctx, enum snic_dma_death cause) SNIC_NONNULL(1);
 
 #ifdef __cplusplus

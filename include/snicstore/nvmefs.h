@@ -13,10 +13,10 @@
  * Progress    No call blocks, loops over more than a queue, or reads a clock.
  * Errors      0 or a positive count on success, a negative SNIC_E* otherwise.
  * Units       bytes.
- * Input       Each half takes the other for hostile. What is read from shared memory is copied
- *             once, checked, then used. A host that lies gets a status, or loses its queue; a DPU
- *             that lies makes the host half broken (SNIC_EPROTO), and reset gives back what it
- * held.
+ * Input       Each half treats the other as hostile. What is read from shared memory is copied
+ *             once, checked, then used. A malformed command gets a status, or its queue fails; a
+ *             malformed completion breaks the host's half (SNIC_EPROTO) until reset, which returns
+ *             all requests.
  *
  * nvmefslink.h joins both halves to dma.h and a loop, fsdispatch.h the DPU's to a file system; that
  * is what most users want.
@@ -101,7 +101,7 @@ extern "C" {
 /* Status: type << 8 | code, as NVMe has them. */
 #define SNIC_NVMEFS_STATUS_OK 0x000U
 #define SNIC_NVMEFS_STATUS_OPCODE 0x001U /**< unknown opcode or operation              */
-#define SNIC_NVMEFS_STATUS_FIELD 0x002U  /**< a field that can not be                  */
+#define SNIC_NVMEFS_STATUS_FIELD 0x002U  /**< a field is invalid                       */
 #define SNIC_NVMEFS_STATUS_CID 0x003U    /**< command id in use                        */
 #define SNIC_NVMEFS_STATUS_TRANSFER                                                                \
     0x004U                                   /**< DMA refused: memory is not registered;           \
@@ -113,11 +113,11 @@ extern "C" {
 #define SNIC_NVMEFS_STATUS_SGL_TYPE 0x011U   /**< SGL descriptor type invalid              */
 #define SNIC_NVMEFS_STATUS_PRP 0x013U        /**< PRP offset invalid                       */
 #define SNIC_NVMEFS_STATUS_NO_SERVICE 0x701U /**< this request type is not served          */
-#define SNIC_NVMEFS_STATUS_HEADER 0x702U     /**< the request header does not hold         */
+#define SNIC_NVMEFS_STATUS_HEADER 0x702U     /**< the request header is malformed         */
 #define SNIC_NVMEFS_STATUS_VERSION 0x703U    /**< it is of another version                 */
 #define SNIC_NVMEFS_STATUS_ADDRESS 0x704U    /**< an address outside its window            */
 
-/** What a status means as an error: 0 for OK, SNIC_E* for all others. [any] */
+/** A status as an error. @return 0 for OK, SNIC_E* for all others [any] */
 SNIC_API int snic_nvmefs_status_error(uint32_t status);
 
 /* ---- Requests ---- */
@@ -200,7 +200,7 @@ SNIC_API SNIC_NODISCARD int snic_nvmefs_prp_encode(const struct snic_nvmefs_exte
 /* ---- Control messages between the two ends, by dma.h's send ---- */
 
 enum snic_nvmefs_ctl_type {
-    SNIC_NVMEFS_CTL_WINDOW = 1,  /**< host: window, key, size; size 0: it is no more           */
+    SNIC_NVMEFS_CTL_WINDOW = 1,  /**< host: window, key, size; size 0: it is removed          */
     SNIC_NVMEFS_CTL_CREATE = 2,  /**< host: the queue pair's header: queue, generation, depth,
                                       addresses                                                */
     SNIC_NVMEFS_CTL_CREATED = 3, /**< DPU: error 0, data_max; or SNIC_E*: it is not            */
@@ -228,7 +228,8 @@ struct snic_nvmefs_ctl {
 };
 /** To SNIC_NVMEFS_CTL_BYTES. [any] */
 SNIC_API void snic_nvmefs_ctl_encode(void *out, const struct snic_nvmefs_ctl *c) SNIC_NONNULL(1, 2);
-/** @return 0; SNIC_ENOENT not one of ours; SNIC_EVERSION; SNIC_EPROTO [any] */
+/** @return 0; SNIC_ENOENT not a message of nvme-fs (bad magic); SNIC_EVERSION; SNIC_EPROTO
+ * malformed [any] */
 SNIC_API SNIC_NODISCARD int snic_nvmefs_ctl_decode(struct snic_nvmefs_ctl *c, const void *in,
                                                    size_t size) SNIC_NONNULL(1, 2);
 
@@ -237,9 +238,10 @@ SNIC_API SNIC_NODISCARD int snic_nvmefs_ctl_decode(struct snic_nvmefs_ctl *c, co
  *     0         bells: sq_tail (4 bytes at 0, the host's: entries so far), sq_event (4 at 128, the
  *               DPU's)
  *     4096      SQ, (depth + 1) * 64: entry 0 is written behind the last one, too, so that a read
- * of two entries at any place sees the next two; CQ behind it, depth * 16, at a page pages     a
- * page per command: answer at 0, lists and the header at the end data      data_bytes per command,
- * at a page: where op.iov goes
+ *               of two entries at any place sees the next two
+ *     at a page CQ, depth * 16
+ *     pages     a page per command: answer at 0, lists and the header at the end
+ *     data      data_bytes per command, at a page: copies of op.iov
  */
 #define SNIC_NVMEFS_OFF_SQ_TAIL 0U
 #define SNIC_NVMEFS_OFF_SQ_EVENT 128U
@@ -268,57 +270,67 @@ SNIC_API size_t snic_nvmefs_host_memsize(const struct snic_nvmefs_host_opts *o) 
 /** Bytes of the queue's memory, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_nvmefs_queue_bytes(const struct snic_nvmefs_host_opts *o) SNIC_NONNULL(1);
 /**
- * @p queue_mem, at a page and of snic_nvmefs_queue_bytes(), is what opts.address names; owned until
- * fini. The queue is formatted; announce it to the DPU with snic_nvmefs_host_create().
- * @return 0; SNIC_EINVAL options or alignment; SNIC_ENOSPC [owner]
+ * Make the host's half of a queue and format its memory; announce it to the DPU with
+ * snic_nvmefs_host_create().
+ * @param mem        at least snic_nvmefs_host_memsize() bytes, aligned to SNIC_NVMEFS_ALIGN; owned
+ *                   until fini
+ * @param queue_mem  snic_nvmefs_queue_bytes() bytes, at a page, at opts.address for the DPU; owned
+ *                   until fini
+ * @return 0; SNIC_EINVAL an option (snic_nvmefs_host_opts_wrong()) or an alignment; SNIC_ENOSPC
+ *         @p size is too small [owner]
  */
 SNIC_API SNIC_NODISCARD int snic_nvmefs_host_init(struct snic_nvmefs_host **out, void *mem,
                                                   size_t size, void *queue_mem,
                                                   const struct snic_nvmefs_host_opts *o)
     SNIC_NONNULL(1, 2, 4, 5);
-/** No request is outstanding. Returns the caller's memory. [owner] */
+/** End; asserts that no request is outstanding. @return mem of init [owner] */
 SNIC_API void *snic_nvmefs_host_fini(struct snic_nvmefs_host *h) SNIC_NONNULL(1);
 /** The CREATE message of this queue. [owner] */
 SNIC_API void snic_nvmefs_host_create(const struct snic_nvmefs_host *h, struct snic_nvmefs_ctl *out)
     SNIC_NONNULL(1, 2);
 /**
- * Put a request into the queue. The DPU sees it at once if it looks; call snic_nvmefs_host_kick()
- * after one or several.
- * @return 0; SNIC_EAGAIN full; SNIC_EINVAL op, flags, names, or data the operation does not have;
- *         SNIC_ENAMETOOLONG; SNIC_E2BIG; SNIC_EMSGSIZE too long, or too many pieces; SNIC_EPROTO
- * the queue is broken [owner]
+ * Put a request into the queue. A polling DPU sees it at once; call snic_nvmefs_host_kick() after
+ * one or several. The request is borrowed until reap returns it, or not at all on failure.
+ * @return 0; SNIC_EAGAIN the queue is full; SNIC_EINVAL kind, or a flag, a name or data that the
+ *         operation does not have, or both iov and extents, or `distributed` above 1;
+ *         SNIC_ENAMETOOLONG; SNIC_E2BIG groups; SNIC_EMSGSIZE header or data too long, or too many
+ *         pieces; SNIC_EPROTO the queue is broken until reset [owner]
  */
 SNIC_API SNIC_NODISCARD int snic_nvmefs_host_submit(struct snic_nvmefs_host *h,
                                                     struct snic_nvmefs_req *req) SNIC_NONNULL(1, 2);
-/** @return 1: the DPU's bell of this queue must be rung now; 0 [owner] */
+/** Publish what was submitted. @return 1: ring the DPU's bell of this queue now; 0: no need [owner]
+ */
 SNIC_API int snic_nvmefs_host_kick(struct snic_nvmefs_host *h) SNIC_NONNULL(1);
 /**
- * The next finished request, or NULL. It may want a kick: when an Abort waited for room. [owner]
+ * The next finished request, its op.result, status and data_size set; NULL: none. Call kick
+ * afterwards: an Abort that waited for room may have been submitted. [owner]
  */
 SNIC_API struct snic_nvmefs_req *snic_nvmefs_host_reap(struct snic_nvmefs_host *h) SNIC_NONNULL(1);
 /**
- * Ask for the end of an outstanding request. One that waits for a lock ends with SNIC_EINTR, one
- * that has not begun with status ABORTED, others as they would. Then kick.
+ * Abort an outstanding request. One that waits for a lock ends with SNIC_EINTR, one that has not
+ * begun with status ABORTED, others as without it. Then kick.
  * @return 0; SNIC_ENOENT it is not outstanding [owner]
  */
 SNIC_API int snic_nvmefs_host_abort(struct snic_nvmefs_host *h, struct snic_nvmefs_req *req)
     SNIC_NONNULL(1, 2);
 /**
- * About to sleep: @return 1: ring the DPU's bell first (it rings back if a completion has come
- * since; reaping once more may save that wake-up); 0: sleep, the DPU will ring, or there is nothing
- * to wait for. [owner]
+ * Before a sleep.
+ * @return 1: ring the DPU's bell first (it rings back if it has completed anything since; reaping
+ *         once more may save that wake-up); 0: sleep, the DPU will ring, or nothing is outstanding
+ *         [owner]
  */
 SNIC_API int snic_nvmefs_host_sleep(struct snic_nvmefs_host *h) SNIC_NONNULL(1);
 /** The DPU rang the host's bell of this queue. [owner] */
 SNIC_API void snic_nvmefs_host_belled(struct snic_nvmefs_host *h) SNIC_NONNULL(1);
 /**
- * After the DPU's DELETED, or its death: format the queue anew. All outstanding requests come out
- * of reap with status DELETED and SNIC_EUNKNOWN: done or not done. Then CREATE again. [owner]
+ * After the DPU's DELETED, or its death: format the queue anew. Reap returns all outstanding
+ * requests with status DELETED and SNIC_EUNKNOWN: executed or not. Then CREATE again. [owner]
  */
 SNIC_API void snic_nvmefs_host_reset(struct snic_nvmefs_host *h) SNIC_NONNULL(1);
-/** 0; SNIC_EPROTO: the DPU wrote nonsense, nothing is reaped any more until reset. [owner] */
+/** @return 0; SNIC_EPROTO the DPU wrote a malformed completion: reap returns NULL until reset
+ *  [owner] */
 SNIC_API int snic_nvmefs_host_error(const struct snic_nvmefs_host *h) SNIC_NONNULL(1);
-/** Requests outstanding, those that reap has not returned. [owner] */
+/** Requests submitted and not yet returned by reap. [owner] */
 SNIC_API uint32_t snic_nvmefs_host_outstanding(const struct snic_nvmefs_host *h) SNIC_NONNULL(1);
 
 struct snic_nvmefs_host_stats {
@@ -391,17 +403,25 @@ SNIC_API const char *snic_nvmefs_dpu_opts_wrong(const struct snic_nvmefs_dpu_opt
     SNIC_NONNULL(1);
 /** Bytes snic_nvmefs_dpu_init() needs, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_nvmefs_dpu_memsize(const struct snic_nvmefs_dpu_opts *o) SNIC_NONNULL(1);
-/** @return 0; SNIC_EINVAL options or alignment (SNIC_NVMEFS_ALIGN); SNIC_ENOSPC [owner] */
+/**
+ * @param mem  at least snic_nvmefs_dpu_memsize() bytes, aligned to SNIC_NVMEFS_ALIGN; owned until
+ *             fini
+ * @return 0; SNIC_EINVAL an option (snic_nvmefs_dpu_opts_wrong()) or the alignment; SNIC_ENOSPC
+ *         @p size is too small [owner]
+ */
 SNIC_API SNIC_NODISCARD int snic_nvmefs_dpu_init(struct snic_nvmefs_dpu **out, void *mem,
                                                  size_t size, const struct snic_nvmefs_dpu_opts *o)
     SNIC_NONNULL(1, 2, 4);
-/** It is idle. Returns the caller's memory. [owner] */
+/** End; asserts that it is idle. @return mem of init [owner] */
 SNIC_API void *snic_nvmefs_dpu_fini(struct snic_nvmefs_dpu *d) SNIC_NONNULL(1);
-/** A message of the host's. @return 0; SNIC_ENOENT not ours; SNIC_EVERSION, SNIC_EPROTO: ignored
- *  [owner] */
+/**
+ * A message of the host.
+ * @return 0; SNIC_ENOENT it is not one of nvme-fs; SNIC_EVERSION, SNIC_EPROTO malformed, and
+ * ignored [owner]
+ */
 SNIC_API int snic_nvmefs_dpu_control(struct snic_nvmefs_dpu *d, const void *msg, size_t size)
     SNIC_NONNULL(1, 2);
-/** The next message to the host, SNIC_NVMEFS_CTL_BYTES. @return 1; 0 none [owner] */
+/** The next message to the host, SNIC_NVMEFS_CTL_BYTES to @p out. @return 1; 0 none [owner] */
 SNIC_API int snic_nvmefs_dpu_poll_control(struct snic_nvmefs_dpu *d, void *out) SNIC_NONNULL(1, 2);
 /** The host rang the DPU's bell of queue @p queue. [owner] */
 SNIC_API void snic_nvmefs_dpu_bell(struct snic_nvmefs_dpu *d, uint32_t queue) SNIC_NONNULL(1);
@@ -411,41 +431,46 @@ struct snic_nvmefs_peek {
     uint64_t sq;  /**< its offset                                                             */
     uint32_t sq_bytes;
     uint32_t at;  /**< of the next entry's Dword0, from sq on                                  */
-    uint32_t lap; /**< the entry is there when Dword0's bit 11 is this                        */
+    uint32_t lap; /**< Dword0's bit 11 once the entry is written                              */
 };
-/** @return 1: the host does not ring, look there and call tick; 0: no need; SNIC_ENOENT no such
- * queue is open [owner] */
+/**
+ * Where to poll for the queue's next entry.
+ * @return 1: the host does not ring: poll there, and call tick; 0: it rings; SNIC_ENOENT no such
+ *         queue is open [owner]
+ */
 SNIC_API int snic_nvmefs_dpu_peek(const struct snic_nvmefs_dpu *d, uint32_t queue,
                                   struct snic_nvmefs_peek *out) SNIC_NONNULL(1, 3);
-/** EAGER: there is an entry, or there may be. [owner] */
+/** EAGER: the queue has, or may have, a new entry. [owner] */
 SNIC_API void snic_nvmefs_dpu_tick(struct snic_nvmefs_dpu *d, uint32_t queue) SNIC_NONNULL(1);
-/** About to sleep: EAGER queues ask to be rung. @return 1: there are, or will be, steps; 0 [owner]
+/** Before a sleep: EAGER queues request a bell. @return 1: there are steps to start; 0: none
+ * [owner]
  */
 SNIC_API int snic_nvmefs_dpu_sleep(struct snic_nvmefs_dpu *d) SNIC_NONNULL(1);
 /** The next step, or NULL. Start it; then snic_nvmefs_dpu_complete(), in any order. [owner] */
 SNIC_API struct snic_nvmefs_step *snic_nvmefs_dpu_poll_step(struct snic_nvmefs_dpu *d)
     SNIC_NONNULL(1);
-/** @p result: 0, or the first error, and then nothing fenced behind it took effect. [owner] */
+/** A step has ended. @p result: 0, or the first error, and then nothing fenced behind it took
+ * effect. [owner] */
 SNIC_API void snic_nvmefs_dpu_complete(struct snic_nvmefs_dpu *d, struct snic_nvmefs_step *s,
                                        int result) SNIC_NONNULL(1, 2);
 /** The next request for the file system, or NULL. [owner] */
 SNIC_API struct snic_nvmefs_cmd *snic_nvmefs_dpu_poll_request(struct snic_nvmefs_dpu *d)
     SNIC_NONNULL(1);
-/** The next request that has been polled and is wanted no more, or NULL; once each. It still must
+/** The next request that has been polled and was aborted since, or NULL; once each. It still has to
  *  be finished. [owner] */
 SNIC_API struct snic_nvmefs_cmd *snic_nvmefs_dpu_poll_cancel(struct snic_nvmefs_dpu *d)
     SNIC_NONNULL(1);
 /**
- * A request is done. @p status other than OK: nothing but the status and @p result goes back.
- * Of data out the first @p result bytes go. [owner]
+ * A polled request is done. With @p status OK and @p result 0 or more its answer and the first
+ * @p result bytes of data out are sent; otherwise the status and @p result alone. [owner]
  */
 SNIC_API void snic_nvmefs_dpu_finish(struct snic_nvmefs_dpu *d, struct snic_nvmefs_cmd *c,
                                      uint32_t status, int64_t result) SNIC_NONNULL(1, 2);
 /** Bit n: ring the host's bell of queue n now. [owner] */
 SNIC_API uint32_t snic_nvmefs_dpu_poll_bells(struct snic_nvmefs_dpu *d) SNIC_NONNULL(1);
-/** The host is dead: poll returns no more steps; those polled are to be finished. [owner] */
+/** The host is dead: poll returns no more steps; complete those that were polled. [owner] */
 SNIC_API void snic_nvmefs_dpu_detach(struct snic_nvmefs_dpu *d) SNIC_NONNULL(1);
-/** 1: no step is out, no request is with the file system, no queue is being deleted. [owner] */
+/** @return 1: no step and no request is out, no queue is being deleted; 0 [owner] */
 SNIC_API int snic_nvmefs_dpu_idle(const struct snic_nvmefs_dpu *d) SNIC_NONNULL(1);
 
 struct snic_nvmefs_dpu_stats {

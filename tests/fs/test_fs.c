@@ -158,7 +158,7 @@ static void rig_close(struct rig *g)
 
 struct item {
     struct snic_fs_req r;
-    int told;
+    int done_count;
 };
 
 static int submitting; /* a done inside submit is an error */
@@ -166,7 +166,7 @@ static int submitting; /* a done inside submit is an error */
 static void item_done(struct snic_fs_req *r)
 {
     assert_int_equal(submitting, 0);
-    SNIC_CONTAINER(r, struct item, r)->told++;
+    SNIC_CONTAINER(r, struct item, r)->done_count++;
 }
 
 static void item_submit(struct rig *g, struct item *i, uint32_t kind, uint64_t ino,
@@ -185,7 +185,7 @@ static void item_submit(struct rig *g, struct item *i, uint32_t kind, uint64_t i
 
 static void item_wait(struct rig *g, struct item *i)
 {
-    while (!i->told)
+    while (!i->done_count)
         assert_true(snic_loop_once(g->loop, SNIC_NEVER) > 0);
 }
 
@@ -306,7 +306,7 @@ static void test_fs_bad_options_refused(void **state)
 }
 
 /* More requests than the engine takes, through a door that takes few: each completes once. */
-static void test_fs_many_requests_narrow_door_each_told_once(void **state)
+static void test_fs_many_requests_narrow_door_each_done_once(void **state)
 {
     enum { N = 300, LOOKS = 50 };
     static struct item items[N], looks[LOOKS];
@@ -326,12 +326,12 @@ static void test_fs_many_requests_narrow_door_each_told_once(void **state)
         item_wait(&g, &items[i]);
     for (int i = 0; i < LOOKS; i++) {
         item_wait(&g, &looks[i]);
-        assert_int_equal(looks[i].told, 1);
+        assert_int_equal(looks[i].done_count, 1);
     }
     for (int i = 0; i < N; i += 2) {
         int64_t a = items[i].r.k.result;
         int64_t b = items[i + 1].r.k.result;
-        assert_int_equal(items[i].told + items[i + 1].told, 2);
+        assert_int_equal(items[i].done_count + items[i + 1].done_count, 2);
         assert_true((a == 0 && b == SNIC_EEXIST) || (a == SNIC_EEXIST && b == 0));
     }
     assert_true(g.door.refused > 0);
@@ -344,7 +344,7 @@ static void again(struct snic_fs_req *r)
 {
     struct item *i = SNIC_CONTAINER(r, struct item, r);
     struct rig *g = r->k.ctx;
-    if (++i->told == 100)
+    if (++i->done_count == 100)
         return;
     submitting = 1;
     snic_fs_submit(g->fs, r); /* from inside done: completed later, not inside */
@@ -364,8 +364,8 @@ static void test_fs_submit_from_done(void **state)
     i.r.k.kind = SNIC_FSOP_GETATTR;
     i.r.k.ino = SNIC_FSOP_ROOT;
     snic_fs_submit(g.fs, &i.r);
-    assert_int_equal(i.told, 0);
-    while (i.told < 100)
+    assert_int_equal(i.done_count, 0);
+    while (i.done_count < 100)
         assert_true(snic_loop_once(g.loop, SNIC_NEVER) > 0);
     assert_int_equal(snic_fs_unmount(g.fs), 0);
     rig_close(&g);
@@ -440,12 +440,12 @@ static void test_fs_lock_waits_cancel_eintr(void **state)
     lock_item(&waits, ino, r.handle, 2);
     snic_fs_submit(g.fs, &waits.r);
     for (int i = 0; i < 100 && snic_loop_once(g.loop, 0) > 0; i++)
-        assert_int_equal(waits.told, 0);
+        assert_int_equal(waits.done_count, 0);
     lock_item(&posted, ino, r.handle, 3);
     snic_fs_post(g.fs, &posted.r);
     snic_fs_cancel(g.fs, &posted.r);
     snic_fs_cancel(g.fs, &waits.r);
-    assert_int_equal(waits.told + posted.told, 0);
+    assert_int_equal(waits.done_count + posted.done_count, 0);
     item_wait(&g, &waits);
     item_wait(&g, &posted);
     assert_int_equal(waits.r.k.result, SNIC_EINTR);
@@ -492,7 +492,7 @@ static void on_alone(void *ctx, int alone)
 }
 
 /* A client that caches answers hears of others before they proceed, and when they have gone. */
-static void test_fs_others_are_told_before_they_go_on(void **state)
+static void test_fs_others_notified_before_they_proceed(void **state)
 {
     struct rig g;
     (void)state;
@@ -535,10 +535,10 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fs_put_unmount_mount_is_there),
         cmocka_unit_test(test_fs_empty_store_mount_enoent_mkfs_twice_eexist),
-        cmocka_unit_test(test_fs_others_are_told_before_they_go_on),
+        cmocka_unit_test(test_fs_others_notified_before_they_proceed),
         cmocka_unit_test(test_fs_bad_options_refused),
         cmocka_unit_test(test_fs_store_of_other_loop_refused),
-        cmocka_unit_test(test_fs_many_requests_narrow_door_each_told_once),
+        cmocka_unit_test(test_fs_many_requests_narrow_door_each_done_once),
         cmocka_unit_test(test_fs_submit_from_done),
         cmocka_unit_test(test_fs_unknown_kind_einval),
         cmocka_unit_test(test_fs_dead_door_requests_end),

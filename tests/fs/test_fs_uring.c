@@ -68,7 +68,7 @@ enum { THREADS = 4, EACH = 500 };
 struct post {
     struct snic_fs_req r;
     char name[24];
-    int told;
+    int done_count;
 };
 
 struct crowd {
@@ -76,17 +76,17 @@ struct crowd {
     struct snic_loop *loop;
     struct post *posts;
     _Atomic(struct snic_fs *) fs; /* NULL: not mounted yet */
-    unsigned told;
+    unsigned done_count;
     int rc;
 };
 
 static struct crowd *crowd_now;
 
-static void crowd_told(struct snic_fs_req *r)
+static void crowd_done(struct snic_fs_req *r)
 {
     struct post *p = SNIC_CONTAINER(r, struct post, r);
-    p->told++;
-    crowd_now->told++;
+    p->done_count++;
+    crowd_now->done_count++;
 }
 
 /* The loop belongs to the thread that first runs it. */
@@ -102,7 +102,7 @@ static void crowd_own(struct crowd *c)
     if (c->rc == 0)
         c->rc = snic_fs_mount(fs);
     atomic_store(&c->fs, fs);
-    while (c->told < THREADS * EACH)
+    while (c->done_count < THREADS * EACH)
         (void)snic_loop_once(c->loop, SNIC_NEVER);
     if (c->rc == 0)
         c->rc = snic_fs_unmount(fs);
@@ -123,7 +123,7 @@ static void crowd_run(void *ctx, unsigned index)
     for (unsigned i = 0; i < EACH; i++) {
         struct post *p = &c->posts[(index - 1) * EACH + i];
         (void)snprintf(p->name, sizeof(p->name), "t%u.%u", index, i);
-        p->r.done = crowd_told;
+        p->r.done = crowd_done;
         p->r.k.kind = SNIC_FSOP_MKDIR;
         p->r.k.ino = SNIC_FSOP_ROOT;
         p->r.k.mode = 0700;
@@ -133,7 +133,7 @@ static void crowd_run(void *ctx, unsigned index)
     }
 }
 
-static void test_fs_uring_posted_by_threads_each_told_once(void **state)
+static void test_fs_uring_posted_by_threads_each_done_once(void **state)
 {
     struct snic_kvmem_opts m = {.opts_size = sizeof(m)};
     struct crowd c = {.posts = calloc(THREADS * EACH, sizeof(*c.posts))};
@@ -147,7 +147,7 @@ static void test_fs_uring_posted_by_threads_each_told_once(void **state)
     support_threads(THREADS + 1, crowd_run, &c);
     assert_int_equal(c.rc, 0);
     for (unsigned i = 0; i < THREADS * EACH; i++) {
-        assert_int_equal(c.posts[i].told, 1);
+        assert_int_equal(c.posts[i].done_count, 1);
         assert_int_equal(c.posts[i].r.k.result, 0);
     }
     snic_kvmem_close(medium);
@@ -159,7 +159,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fs_uring_header_program_runs),
-        cmocka_unit_test(test_fs_uring_posted_by_threads_each_told_once),
+        cmocka_unit_test(test_fs_uring_posted_by_threads_each_done_once),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

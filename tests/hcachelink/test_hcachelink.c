@@ -530,7 +530,7 @@ static void refuses_options(const struct rig *g)
     assert_int_equal(snic_hcachelink_dpu_memsize(&po), 0);
 }
 
-static void test_hcachelink_refuses_what_the_header_says(void **state)
+static void test_hcachelink_invalid_requests_refused(void **state)
 {
     struct rig g;
     const void *region;
@@ -594,7 +594,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_hcachelink_store_fails_and_recovers),
         cmocka_unit_test(test_hcachelink_checksum_is_verified_before_the_write),
         cmocka_unit_test(test_hcachelink_many_requests_few_tasks),
-        cmocka_unit_test(test_hcachelink_refuses_what_the_header_says),
+        cmocka_unit_test(test_hcachelink_invalid_requests_refused),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

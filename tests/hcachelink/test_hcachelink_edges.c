@@ -414,7 +414,8 @@ static void test_hcachelink_move_takes_false_locks_away(void **state)
 
 /* ---- Detach ---- */
 
-/* What waited for room when the DPU was detached is not done to the memory of a host that lives. */
+/* What waited for room when the DPU was detached is not done to the memory of a host that is alive.
+ */
 static void test_hcachelink_detach_leaves_a_living_hosts_memory(void **state)
 {
     (void)state;
@@ -516,7 +517,7 @@ static void test_hcachelink_dpu_fills_pages_of_the_region_only(void **state)
 }
 
 /* More at once than it has announced: those are refused, and the others are answered. */
-static void test_hcachelink_dpu_takes_no_more_than_it_said(void **state)
+static void test_hcachelink_dpu_limits_tasks_in_flight(void **state)
 {
     unsigned char msg[SNIC_HCACHELINK__BYTES];
     struct rig g;
@@ -760,8 +761,8 @@ static void pieces_in_any_order(uint64_t seed)
 static void test_hcachelink_pieces_of_a_bucket_in_any_order(void **state)
 {
     (void)state;
-    for (uint64_t life = 0; life < 6; life++)
-        pieces_in_any_order(support_seed() * 1000 + life);
+    for (uint64_t round = 0; round < 6; round++)
+        pieces_in_any_order(support_seed() * 1000 + round);
 }
 
 int main(int argc, char **argv)
@@ -779,7 +780,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_hcachelink_dpu_fills_pages_of_the_region_only),
         cmocka_unit_test(test_hcachelink_end_is_durable),
         cmocka_unit_test(test_hcachelink_end_with_a_store_that_fails),
-        cmocka_unit_test(test_hcachelink_dpu_takes_no_more_than_it_said),
+        cmocka_unit_test(test_hcachelink_dpu_limits_tasks_in_flight),
         cmocka_unit_test(test_hcachelink_drop_of_a_range),
         cmocka_unit_test(test_hcachelink_who_waits_is_woken),
         cmocka_unit_test(test_hcachelink_salvage_of_held_pages),

@@ -67,7 +67,7 @@ static void test_hcachelink_no_wait_for_what_a_failing_flush_would_free(void **s
 
 /* Requests that already wait when the store turns out to have no space end with EAGAIN, too; they
    write nothing when there is space again. */
-static void test_hcachelink_waiters_are_told_of_a_refusing_store(void **state)
+static void test_hcachelink_full_store_reported_to_waiters(void **state)
 {
     struct rig g;
     uint64_t ino;
@@ -116,7 +116,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hcachelink_no_wait_for_what_a_failing_flush_would_free),
-        cmocka_unit_test(test_hcachelink_waiters_are_told_of_a_refusing_store),
+        cmocka_unit_test(test_hcachelink_full_store_reported_to_waiters),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

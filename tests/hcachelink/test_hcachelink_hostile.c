@@ -62,7 +62,7 @@ static void req_done(struct snic_hcachelink_req *req)
     req->ctx = NULL;
 }
 
-static void ask(struct lie *t)
+static void lie_submit(struct lie *t)
 {
     struct snic_hcachelink_req *r = &t->req[snic_rng_below(&t->rng, REQS)];
     int e;
@@ -113,7 +113,7 @@ static void lie_open(struct lie *t, uint64_t seed, int no_dpu, int local)
 
 /* ---- A DPU's half whose host lies ---- */
 
-static void say_to_dpu(struct lie *t)
+static void lie_to_dpu(struct lie *t)
 {
     unsigned char msg[SNIC_DMA_MSG_MAX];
     struct hcachelink_message m = {.type = (uint16_t)snic_rng_below(&t->rng, 13),
@@ -136,22 +136,22 @@ static void say_to_dpu(struct lie *t)
 
 static void test_hcachelink_dpu_survives_a_lying_host(void **state)
 {
-    uint64_t lives = support_rounds(12, 400);
+    uint64_t rounds = support_rounds(12, 400);
     uint64_t ended = 0;
     uint64_t writes = 0;
     struct snic_hcachelink_dpu_stats c;
     (void)state;
-    for (uint64_t life = 0; life < lives; life++) {
+    for (uint64_t round = 0; round < rounds; round++) {
         struct lie *t = &lie;
-        lie_open(t, support_seed() * 1000 + life, 0, 0);
+        lie_open(t, support_seed() * 1000 + round, 0, 0);
         for (int i = 0; i < 10000; i++) {
             t->scribbles = snic_rng_below(&t->rng, 12) == 0;
-            if (t->g.opened != 0 || life % 4 == 0)
+            if (t->g.opened != 0 || round % 4 == 0)
                 scribble(t);
             if (snic_rng_below(&t->rng, 8) == 0)
-                ask(t);
+                lie_submit(t);
             if (i > 7000 && snic_rng_below(&t->rng, 8) == 0)
-                say_to_dpu(t);
+                lie_to_dpu(t);
             if (snic_rng_below(&t->rng, 30) == 0)
                 (void)snic_dma_ring(t->g.d[0], (uint32_t)snic_rng_below(&t->rng, 64));
             (void)rig_step(&t->g);
@@ -168,7 +168,7 @@ static void test_hcachelink_dpu_survives_a_lying_host(void **state)
         writes += c.writes + c.orphans;
     }
     print_message("%u requests, %u pages written\n", (unsigned)ended, (unsigned)writes);
-    assert_true(ended > 10 * lives && writes > lives);
+    assert_true(ended > 10 * rounds && writes > rounds);
 }
 
 /* A truncation behind END: the page that it cuts is dirty and held until it is answered, and END
@@ -213,18 +213,18 @@ static void test_hcachelink_request_behind_end_closes_the_link(void **state)
 /* It dies, and what it has left to be salvaged is nonsense. */
 static void test_hcachelink_salvage_of_a_liars_region(void **state)
 {
-    uint64_t lives = support_rounds(40, 2000);
+    uint64_t rounds = support_rounds(40, 2000);
     uint64_t salvaged = 0;
     (void)state;
-    for (uint64_t life = 0; life < lives; life++) {
+    for (uint64_t round = 0; round < rounds; round++) {
         struct lie *t = &lie;
         uint64_t began;
-        lie_open(t, support_seed() * 1000 + life, 0, 1);
+        lie_open(t, support_seed() * 1000 + round, 0, 1);
         for (int i = 0; i < 1500; i++) {
             t->scribbles = i > 300 && snic_rng_below(&t->rng, 40) == 0;
             scribble(t);
             if (snic_rng_below(&t->rng, 8) == 0)
-                ask(t);
+                lie_submit(t);
             (void)rig_step(&t->g);
         }
         t->scribbles = (int)snic_rng_below(&t->rng, 200);
@@ -258,7 +258,7 @@ static void hear(void *ctx, struct snic_dma *d, const void *msg, uint32_t size)
         t->ids[t->id_count++] = m.id;
 }
 
-static void say_to_host(struct lie *t, int honest)
+static void lie_to_host(struct lie *t, int honest)
 {
     unsigned char msg[SNIC_DMA_MSG_MAX];
     struct hcachelink_message m = {.type = HCACHELINK_DONE, .id = number(t), .a = number(t)};
@@ -301,9 +301,9 @@ static void lying_dpu(int honest, uint64_t seed, uint64_t *lived)
             scribble(t);
         }
         if (snic_rng_below(&t->rng, 4) == 0)
-            ask(t);
+            lie_submit(t);
         if (snic_rng_below(&t->rng, 4) == 0)
-            say_to_host(t, honest || i < 200);
+            lie_to_host(t, honest || i < 200);
         if (snic_rng_below(&t->rng, 30) == 0)
             (void)snic_dma_ring(t->g.d[1], (uint32_t)snic_rng_below(&t->rng, 64));
         (void)rig_step(&t->g);
@@ -318,21 +318,21 @@ static void lying_dpu(int honest, uint64_t seed, uint64_t *lived)
 
 static void test_hcachelink_host_survives_a_lying_dpu(void **state)
 {
-    uint64_t lives = support_rounds(40, 2000);
+    uint64_t rounds = support_rounds(40, 2000);
     uint64_t lived = 0;
     (void)state;
-    for (uint64_t life = 0; life < lives; life++)
-        lying_dpu(0, support_seed() * 1000 + life, &lived);
-    print_message("%u of %u links were not closed for it\n", (unsigned)lived, (unsigned)lives);
+    for (uint64_t round = 0; round < rounds; round++)
+        lying_dpu(0, support_seed() * 1000 + round, &lived);
+    print_message("%u of %u links were not closed for it\n", (unsigned)lived, (unsigned)rounds);
 }
 
 static void test_hcachelink_host_survives_a_scribbled_region(void **state)
 {
-    uint64_t lives = support_rounds(20, 1000);
+    uint64_t rounds = support_rounds(20, 1000);
     uint64_t lived = 0;
     (void)state;
-    for (uint64_t life = 0; life < lives; life++)
-        lying_dpu(1, support_seed() * 1000 + life, &lived);
+    for (uint64_t round = 0; round < rounds; round++)
+        lying_dpu(1, support_seed() * 1000 + round, &lived);
 }
 
 /* An answer that was sent before is none to the next request, though it has the same place. */

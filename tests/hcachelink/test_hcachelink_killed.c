@@ -5,7 +5,7 @@
  *
  * What was requested, what was answered and what was fsynced of each page stands in memory that all
  * processes share, so a successor and the parent can judge what they find:
- *   a page is whole, its own, and of a version that was asked for;
+ *   a page is whole, its own, and of a version that was submitted for;
  *   DPU killed              nothing is lost: the page is of the last version;
  *   host killed             the page is of the last version that was answered, from the dead one's
  *                           memory; if it died in the page, of no older one than was fsynced;
@@ -24,7 +24,7 @@
 enum { FILES = 3, PAGES = 40, FLIGHT = 8, BYTES = RIG_PAGE };
 
 struct place {
-    _Atomic(uint64_t) asked, answered, synced;
+    _Atomic(uint64_t) submitted, answered, synced;
 };
 
 /** Shared by all processes. */
@@ -168,9 +168,9 @@ static void store_judge(void *ctx)
             uint64_t v = page_version(bytes + n * BYTES, j->ino[i], n);
             struct place *p = &j->p[i][n];
             MUST(v != UINT64_MAX);
-            MUST(v >= p->synced && v <= p->asked);
+            MUST(v >= p->synced && v <= p->submitted);
             if (*exact)
-                MUST(v == p->asked && v == p->answered);
+                MUST(v == p->submitted && v == p->answered);
         }
     }
     store_close(&t);
@@ -361,7 +361,7 @@ static void flight_start(struct flight *x)
     if (x->req.op == SNIC_HCACHELINK_WRITE) {
         x->version = ++j->version;
         page_make(x->bytes, x->req.ino, x->lpn, x->version);
-        j->p[x->file][x->lpn].asked = x->version;
+        j->p[x->file][x->lpn].submitted = x->version;
     }
     x->busy = 1;
     h.busy++;
@@ -417,10 +417,10 @@ static void host_look(void)
             MUST(x->req.result == BYTES);
             v = page_version(x->bytes, j->ino[i], n);
             MUST(v != UINT64_MAX);
-            MUST(v >= p->synced && v <= p->asked);
-            if (!j->lossy && p->asked == p->answered)
+            MUST(v >= p->synced && v <= p->submitted);
+            if (!j->lossy && p->submitted == p->answered)
                 MUST(v == p->answered);
-            p->answered = p->asked = v;
+            p->answered = p->submitted = v;
             j->looked++;
         }
 }

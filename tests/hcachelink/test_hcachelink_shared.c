@@ -95,7 +95,7 @@ static void both_close(struct both *b)
     rig_close(&b->g);
 }
 
-static int64_t ask(struct both *b, struct snic_nvmefs_req *r)
+static int64_t both_call(struct both *b, struct snic_nvmefs_req *r)
 {
     r->op.ctx = r;
     r->op.flags |= SNIC_FSOP_CHECKED;
@@ -109,7 +109,7 @@ static int64_t ask(struct both *b, struct snic_nvmefs_req *r)
 static uint64_t size_of(struct both *b, uint64_t ino)
 {
     struct snic_nvmefs_req r = {.op.kind = SNIC_FSOP_GETATTR, .op.ino = ino};
-    assert_int_equal(ask(b, &r), 0);
+    assert_int_equal(both_call(b, &r), 0);
     return r.op.attr.size;
 }
 
@@ -132,7 +132,7 @@ static void test_hcachelink_shares_the_link_with_nvmefs(void **state)
     both_open(&b);
     for (uint32_t i = 0; i < sizeof(page); i++)
         page[i] = (unsigned char)(i * 7 + (i >> 8));
-    assert_int_equal(ask(&b, &f), 0);
+    assert_int_equal(both_call(&b, &f), 0);
     ino = f.op.attr.ino;
     assert_int_equal(rig_op(&b.g, SNIC_HCACHELINK_WRITE, ino, 0, 2 * RIG_PAGE + 9, page),
                      2 * RIG_PAGE + 9);
@@ -141,14 +141,14 @@ static void test_hcachelink_shares_the_link_with_nvmefs(void **state)
     r.op.ino = ino;
     r.op.handle = f.op.handle;
     r.op.offset = RIG_PAGE;
-    assert_int_equal(ask(&b, &r), RIG_PAGE);
+    assert_int_equal(both_call(&b, &r), RIG_PAGE);
     assert_memory_equal(out, page + RIG_PAGE, RIG_PAGE);
     /* a direct write behind a drop is what the cache then has */
     assert_int_equal(rig_op(&b.g, SNIC_HCACHELINK_DROP, ino, 0, RIG_PAGE, NULL), 0);
     w.op.ino = ino;
     w.op.handle = f.op.handle;
     w.op.iov->base = page + 5;
-    assert_int_equal(ask(&b, &w), RIG_PAGE);
+    assert_int_equal(both_call(&b, &w), RIG_PAGE);
     assert_int_equal(rig_op(&b.g, SNIC_HCACHELINK_READ, ino, 0, RIG_PAGE, out), RIG_PAGE);
     assert_memory_equal(out, page + 5, RIG_PAGE);
     assert_int_equal(rig_op(&b.g, SNIC_HCACHELINK_TRUNCATE, ino, 0, 11, NULL), 0);

@@ -33,7 +33,7 @@ static void liar_open(struct liar *l)
                                 .sq = 4096,
                                 .cq = 8192,
                                 .bells = 0};
-    duo_say(&l->x, &c);
+    duo_control(&l->x, &c);
     duo_settle(&l->x);
     assert_int_equal(l->x.created_error, 0);
 }
@@ -41,7 +41,7 @@ static void liar_open(struct liar *l)
 static void liar_close(struct liar *l)
 {
     struct snic_nvmefs_ctl c = {.type = SNIC_NVMEFS_CTL_DELETE, .generation = 1};
-    duo_say(&l->x, &c);
+    duo_control(&l->x, &c);
     duo_settle(&l->x);
     assert_int_equal(l->x.deleted, 1);
     duo_check(&l->x);
@@ -459,7 +459,7 @@ static void test_nvmefs_bad_completions_break_the_queue(void **state)
 
 /* A command that ended while its abort had to wait takes the abort with it: the command that has
    its id next is not aborted. */
-static void test_nvmefs_a_late_abort_hits_nobody_else(void **state)
+static void test_nvmefs_late_abort_hits_no_other_command(void **state)
 {
     struct snic_nvmefs_host_stats s;
     struct victim v;
@@ -573,7 +573,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_nvmefs_duplicate_ids_and_foreign_aborts),
         cmocka_unit_test(test_nvmefs_floods_of_nonsense),
         cmocka_unit_test(test_nvmefs_an_unreachable_queue_fails),
-        cmocka_unit_test(test_nvmefs_a_late_abort_hits_nobody_else),
+        cmocka_unit_test(test_nvmefs_late_abort_hits_no_other_command),
         cmocka_unit_test(test_nvmefs_bad_completions_break_the_queue),
         cmocka_unit_test(test_nvmefs_half_a_completion_waits_for_the_other),
         cmocka_unit_test(test_nvmefs_answers_that_can_not_be),

@@ -241,7 +241,7 @@ static void test_nvmefslink_death_of_either_end(void **state)
 
 /* A host that will not wait for a DPU that lives: everything is home at once, and when the handle
    is closed the DPU knows. */
-static void test_nvmefslink_detached_host_waits_for_nobody(void **state)
+static void test_nvmefslink_detached_host_waits_for_no_peer(void **state)
 {
     (void)state;
     for (int round = 0; round < 30; round++) {
@@ -398,7 +398,7 @@ static int narrow_send(struct snic_dma *d, const void *msg, uint32_t size)
 }
 
 /* A DPU that sends DELETED before the request: the queue is its to touch until it has heard. */
-static void test_nvmefslink_deleted_before_it_was_asked(void **state)
+static void test_nvmefslink_deleted_message_before_delete_ignored(void **state)
 {
     struct world x;
     unsigned char msg[SNIC_NVMEFS_CTL_BYTES];
@@ -535,12 +535,12 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_nvmefslink_reset_and_abort_in_traffic),
         cmocka_unit_test(test_nvmefslink_distributed_has_no_service),
         cmocka_unit_test(test_nvmefslink_death_of_either_end),
-        cmocka_unit_test(test_nvmefslink_detached_host_waits_for_nobody),
+        cmocka_unit_test(test_nvmefslink_detached_host_waits_for_no_peer),
         cmocka_unit_test(test_nvmefslink_unregistered_memory_is_a_status),
         cmocka_unit_test(test_nvmefslink_others_share_the_link),
         cmocka_unit_test(test_nvmefslink_windows_and_queues_full),
         cmocka_unit_test(test_nvmefslink_every_refusal_is_heard),
-        cmocka_unit_test(test_nvmefslink_deleted_before_it_was_asked),
+        cmocka_unit_test(test_nvmefslink_deleted_message_before_delete_ignored),
         cmocka_unit_test(test_nvmefslink_late_messages_are_of_the_past),
         cmocka_unit_test(test_nvmefslink_an_answer_waits_for_room),
         cmocka_unit_test(test_nvmefslink_bad_options_named),
