@@ -30,6 +30,29 @@ LAYERS = {
         # the engine, and its check
         ["kvfs.c", "check.c"],
     ],
+    "lib/kv/lmdb": [
+        # LMDB's values, files and snapshots
+        ["lmdb_table.h", "lmdb_table.c", "lmdb_session.c", "lmdb_priv.h"],
+        ["lmdb_read.c"],
+        ["lmdb_check.c", "lmdb_room.c"],
+        # changes gathered in the active batch; the stages of jobs that wait for it
+        ["lmdb_gather.c"],
+        ["lmdb_stage.c"],
+        # space and maps of objects, transactions, object bytes
+        ["lmdb_space.c", "lmdb_map.c", "lmdb_io.c"],
+        ["lmdb_txn.c"],
+        ["lmdb_writer.c"],
+        ["lmdb_share.c", "lmdb_batch.c"],
+        # jobs of objects, and the requests
+        ["lmdb_job.c"],
+        ["lmdb_data.c"],
+        ["lmdb_change.c"],
+        ["lmdb_object.c", "lmdb_commit.c"],
+        # the handle
+        ["lmdb_mode.c"],
+        ["lmdb_format.c"],
+        ["lmdb.c"],
+    ],
     "lib/control": [
         ["wire.c", "record.c"], ["auth.c"], ["stream.c", "catalog.c"], ["recover.c", "session.c"],
         ["overload.c", "operation.c"], ["lease.c"], ["segment_place.c"], ["segment_move.c"],

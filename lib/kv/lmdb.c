@@ -32,20 +32,6 @@ enum { LMDB_DEPTH = 4096, LMDB_DEPTH_MAX = 1 << 20 };
 
 /* ---- Requests ---- */
 
-void lmdb_turn_soon(struct lmdb_kv *s)
-{
-    if (s->turn_set)
-        return;
-    s->turn_set = 1;
-    snic_loop_defer(s->kv.loop, &s->turn);
-}
-
-void lmdb_done(struct lmdb_kv *s, struct snic_kv_req *req)
-{
-    snic_queue_push(&s->done, &req->node);
-    lmdb_turn_soon(s);
-}
-
 static void lmdb_run_sync(struct lmdb_kv *s, struct snic_kv_req *req)
 {
     lmdb_batch_wait(s, req, lmdb_ticket(s, 1));
@@ -65,7 +51,7 @@ static int lmdb_held_tight(struct lmdb_kv *s, struct snic_kv_req *req)
     if (req->backend[4] < unwritten)
         return 0;
     if (s->flight == NULL)
-        lmdb_batch_soon(s);
+        lmdb_turn_soon(s);
     return 1;
 }
 
@@ -77,7 +63,8 @@ static int lmdb_held(struct lmdb_kv *s, struct snic_kv_req *req)
     return s->quiescing || lmdb_batch_crowded(s) || lmdb_held_tight(s, req);
 }
 
-void lmdb_run(struct lmdb_kv *s, struct snic_kv_req *req)
+/** Begin or repeat a request. */
+static void lmdb_request(struct lmdb_kv *s, struct snic_kv_req *req)
 {
     struct snic_kvop *op = req->op;
     if (s->dead != 0) {
@@ -143,7 +130,7 @@ static int lmdb_submit(struct snic_kv *kv, struct snic_kv_req **reqs, uint32_t n
             req->op->result = r;
             lmdb_done(s, req);
         } else {
-            lmdb_run(s, req);
+            lmdb_request(s, req);
         }
     }
     return (int)i;
@@ -192,6 +179,13 @@ static void lmdb_turn_dead(struct lmdb_kv *s)
     }
 }
 
+/** Commits that a transaction has evaluated. */
+static void lmdb_turn_evaluated(struct lmdb_kv *s)
+{
+    for (struct snic_node *n; (n = snic_queue_pop(&s->evaluated)) != NULL;)
+        lmdb_commit_over(s, SNIC_CONTAINER(n, struct snic_kv_req, node));
+}
+
 static void lmdb_turn_jobs(struct lmdb_kv *s)
 {
     struct snic_queue yields = s->yields;
@@ -206,7 +200,7 @@ static void lmdb_turn_jobs(struct lmdb_kv *s)
     struct snic_queue blocked = s->blocked;
     s->blocked = (struct snic_queue){0};
     for (struct snic_node *n; (n = snic_queue_pop(&blocked)) != NULL;)
-        lmdb_run(s, SNIC_CONTAINER(n, struct snic_kv_req, node));
+        lmdb_request(s, SNIC_CONTAINER(n, struct snic_kv_req, node));
 }
 
 static int lmdb_turn_wants_batch(const struct lmdb_kv *s)
@@ -218,6 +212,7 @@ static int lmdb_turn_wants_batch(const struct lmdb_kv *s)
 static void lmdb_turn(struct snic_loop_msg *msg)
 {
     struct lmdb_kv *s = SNIC_CONTAINER(msg, struct lmdb_kv, turn);
+    lmdb_turn_evaluated(s); /* what they add is this turn's */
     s->turn_set = 0;
     if (s->dead != 0)
         lmdb_turn_dead(s);
@@ -263,7 +258,7 @@ static void lmdb_trim(struct lmdb_kv *s, uint64_t keep, uint32_t most)
         return;
     lmdb_space_trim(s, keep, most);
     if (s->active->trims.count > 0)
-        lmdb_batch_soon(s);
+        lmdb_turn_soon(s);
 }
 
 static void lmdb_tick(struct snic_timer *t, uint64_t now_ns)
@@ -291,6 +286,8 @@ static void lmdb_free(struct lmdb_kv *s)
     snic_loop_cancel(s->kv.loop, &s->tick_timer);
     snic_loop_cancel(s->kv.loop, &s->share_timer);
     lmdb_writer_close(s);
+    snic_io_unwait(&s->flush_room);
+    snic_io_unwait(&s->io_room);
     snic_io_close(s->buffered);
     snic_io_close(s->direct);
     lmdb_chunks_drop(s, LMDB_LOCKS);
@@ -394,7 +391,9 @@ static void lmdb_init(struct lmdb_kv *s, struct snic_loop *l)
     snic_timer_init(&s->tick_timer, lmdb_tick);
     snic_timer_init(&s->share_timer, lmdb_share_timer);
     snic_link_init(&s->chunk_ages);
-    lmdb_writer_init(s);
+    snic_io_waiter_init(&s->flush_room, lmdb_batch_writable);
+    snic_io_waiter_init(&s->io_room, lmdb_io_writable);
+    lmdb_writer_init(s, lmdb_batch_over);
     snic_link_init(&s->session.link);
     s->session.fd = -1;
     s->object_fd = -1;

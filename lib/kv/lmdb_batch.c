@@ -31,12 +31,6 @@
 static void lmdb_batch_finish(struct lmdb_kv *s, struct lmdb_batch *b);
 static void lmdb_batch_launch(struct lmdb_kv *s, struct lmdb_batch *b);
 
-int lmdb_batch_empty(const struct lmdb_batch *b)
-{
-    return b->table.count == 0 && b->commits.first == NULL && b->marks.count == 0 &&
-           b->frees.count == 0 && b->want == 0 && !b->catch_up;
-}
-
 static void lmdb_batch_clear(struct lmdb_batch *b)
 {
     lmdb_table_clear(&b->table);
@@ -50,52 +44,6 @@ static void lmdb_batch_clear(struct lmdb_batch *b)
     b->catch_up = 0;
     b->result = 0;
     b->os_error = 0;
-}
-
-void lmdb_die(struct lmdb_kv *s, int error, int os_error)
-{
-    if (s->dead != 0)
-        return;
-    s->dead = error == 0 ? SNIC_EIO : error;
-    s->dead_os = os_error;
-    lmdb_turn_soon(s);
-}
-
-/** The first change of a batch starts its time. */
-static void lmdb_batch_touch(struct lmdb_kv *s)
-{
-    if (s->batch_timer.armed)
-        return;
-    s->active->flush_mark = snic_loop_now(s->kv.loop);
-    snic_loop_arm(s->kv.loop, &s->batch_timer, snic_loop_now(s->kv.loop) + s->opts.batch_ns);
-}
-
-void lmdb_put(struct lmdb_kv *s, const struct lmdb_key *k, const void *value, uint32_t size)
-{
-    if (lmdb_table_put(&s->active->table, k, value, size) != 0)
-        lmdb_die(s, SNIC_EIO, 0);
-    lmdb_batch_touch(s);
-    if (s->active->table.bytes >= s->opts.batch_bytes / 2)
-        lmdb_batch_soon(s);
-}
-
-int lmdb_batch_crowded(const struct lmdb_kv *s)
-{
-    return s->flight != NULL && s->active->table.bytes >= s->opts.batch_bytes / 2;
-}
-
-uint64_t lmdb_ticket(struct lmdb_kv *s, int bytes)
-{
-    if (bytes && s->object_synced < s->object_writes)
-        s->active->flush = 1;
-    if (!lmdb_batch_empty(s->active) || s->active->flush)
-        return s->active->seq;
-    return s->flight != NULL ? s->flight->seq : s->durable_seq;
-}
-
-void lmdb_batch_soon(struct lmdb_kv *s)
-{
-    lmdb_turn_soon(s);
 }
 
 void lmdb_batch_timer(struct snic_timer *t, uint64_t now_ns)
@@ -149,18 +97,26 @@ void lmdb_batch_over(struct snic_loop_msg *msg)
     lmdb_batch_part(s, s->flight);
 }
 
-void lmdb_batch_flush(struct lmdb_kv *s)
+/** Start the flush of the batch in flight. */
+static void lmdb_batch_flush(struct lmdb_kv *s)
 {
     struct snic_io_req *req = &s->flush_req;
     snic_io_req_init(req);
     req->done = lmdb_batch_flushed;
     req->op = SNIC_IO_FLUSH;
     int n = snic_io_submit(s->buffered, &req, 1);
-    s->flush_waiting = n == 0; /* lmdb_io.c retries it when a request has completed */
+    if (n == 0)
+        snic_io_wait(s->buffered, &s->flush_room); /* lmdb_io.c sends nothing meanwhile */
     if (n < 0) {
         req->result = SNIC_EIO;
         lmdb_batch_flushed(req);
     }
+}
+
+void lmdb_batch_writable(struct snic_io_waiter *w)
+{
+    struct lmdb_kv *s = SNIC_CONTAINER(w, struct lmdb_kv, flush_room);
+    lmdb_batch_flush(s);
 }
 
 /** Send the parts of the batch in flight. */
@@ -229,7 +185,7 @@ static void lmdb_batch_wake(struct lmdb_kv *s, uint64_t seq, int error, int os_e
     }
 }
 
-/** The commits that were evaluated inside. */
+/** The commits that were evaluated inside: the turn continues them. */
 static void lmdb_batch_commits(struct lmdb_kv *s, struct lmdb_batch *b)
 {
     for (struct snic_node *n; (n = snic_queue_pop(&b->commits)) != NULL;) {
@@ -239,7 +195,7 @@ static void lmdb_batch_commits(struct lmdb_kv *s, struct lmdb_batch *b)
             req->op->os_error = b->os_error;
             req->op->failed_guard = UINT32_MAX;
         }
-        lmdb_commit_over(s, req);
+        snic_queue_push(&s->evaluated, n);
     }
 }
 
@@ -279,32 +235,6 @@ static void lmdb_batch_finish(struct lmdb_kv *s, struct lmdb_batch *b)
     lmdb_batch_commits(s, b);
     lmdb_batch_clear(b);
     lmdb_turn_soon(s);
-}
-
-/* ---- Waiting ---- */
-
-void lmdb_batch_wait(struct lmdb_kv *s, struct snic_kv_req *req, uint64_t ticket)
-{
-    if (ticket <= s->durable_seq) {
-        lmdb_done(s, req);
-        return;
-    }
-    req->backend[0] = ticket;
-    snic_queue_push(&s->waiters, &req->node);
-    lmdb_batch_soon(s);
-}
-
-void lmdb_batch_wait_job(struct lmdb_job *j, uint64_t ticket)
-{
-    struct lmdb_kv *s = j->s;
-    j->pending++;
-    if (ticket <= s->durable_seq) {
-        lmdb_job_step(j);
-        return;
-    }
-    j->ticket = ticket;
-    snic_queue_push(&s->job_waiters, &j->node);
-    lmdb_batch_soon(s);
 }
 
 int lmdb_batch_drain(struct lmdb_kv *s)

@@ -26,24 +26,6 @@
 
 #if defined(SNIC_WITH_LMDB)
 
-static int lmdb_guard_holds(const struct snic_kvop_guard *g, int there, const struct lmdb_value *v)
-{
-    if (g->value == NULL || !there)
-        return (g->value == NULL) == !there;
-    return g->size == v->size && memcmp(g->value, v->data, v->size) == 0;
-}
-
-static int lmdb_is_record(const struct snic_kvop_change *c)
-{
-    return c->kind == SNIC_KVOP_PUT || c->kind == SNIC_KVOP_DELETE;
-}
-
-static void lmdb_guard_failed(struct snic_kvop *op, uint32_t i)
-{
-    op->result = SNIC_ECANCELED;
-    op->failed_guard = i;
-}
-
 /** Check all guards. 1 they hold; 0 and the operation has its result. */
 static int lmdb_commit_guards(struct lmdb_kv *s, struct snic_kvop *op)
 {
@@ -97,43 +79,6 @@ static struct snic_kvop_change *lmdb_commit_part(struct snic_kvop *op, uint32_t 
         }
     }
     return NULL;
-}
-
-int lmdb_commit_inside(struct lmdb_kv *s, MDB_txn *txn, struct snic_kvop *op)
-{
-    op->result = 0; /* the transaction may be a retry */
-    op->failed_guard = UINT32_MAX;
-    for (uint32_t i = 0; i < op->guard_count; i++) {
-        struct lmdb_key k = lmdb_key_record(&op->guards[i].key);
-        MDB_val key = {.mv_size = k.size, .mv_data = k.bytes};
-        MDB_val value;
-        struct lmdb_value v = {0};
-        int e = mdb_get(txn, s->dbi, &key, &value);
-        if (e != 0 && e != MDB_NOTFOUND)
-            return e;
-        int r = e == 0 ? lmdb_unseal(&key, &value, &v) : 0;
-        if (r != 0) {
-            op->result = r;
-            return 0;
-        }
-        if (!lmdb_guard_holds(&op->guards[i], e == 0, &v)) {
-            lmdb_guard_failed(op, i);
-            return 0;
-        }
-    }
-    for (uint32_t i = 0; i < op->change_count; i++) {
-        const struct snic_kvop_change *c = &op->changes[i];
-        if (!lmdb_is_record(c))
-            continue;
-        struct lmdb_key k = lmdb_key_record(&c->key);
-        MDB_val key = {.mv_size = k.size, .mv_data = k.bytes};
-        int e = c->kind == SNIC_KVOP_PUT
-                    ? lmdb_txn_put(txn, s->dbi, k.bytes, k.size, c->value, c->size)
-                    : mdb_del(txn, s->dbi, &key, NULL);
-        if (e != 0 && e != MDB_NOTFOUND)
-            return e;
-    }
-    return 0;
 }
 
 /* ---- Object parts ---- */
@@ -237,7 +182,7 @@ void lmdb_commit_records(struct lmdb_kv *s, struct snic_kv_req *req)
     req->backend[1] = 0;
     if (s->mode == LMDB_SHARED) {
         snic_queue_push(&s->active->commits, &req->node);
-        lmdb_batch_soon(s);
+        lmdb_turn_soon(s);
         return;
     }
     if (lmdb_commit_guards(s, op)) {

@@ -181,13 +181,16 @@ static void lmdb_io_pump(struct lmdb_kv *s)
     if (s->pumping)
         return;
     s->pumping = 1;
-    while (!s->flush_waiting && (l = lmdb_io_turn(s)) != NULL) {
+    /* A flush that waits goes first: its batch holds up the others. */
+    while (!snic_io_waits(&s->flush_room) && (l = lmdb_io_turn(s)) != NULL) {
         struct lmdb_io *io = l->first;
         struct snic_io_req *req = &io->req;
         uint32_t counted = req->length > LMDB_LARGE ? (uint32_t)req->length : 0;
         int n = snic_io_submit(io->to, &req, 1);
-        if (n == 0)
-            break; /* retried when a request has completed */
+        if (n == 0) {
+            snic_io_wait(io->to, &s->io_room);
+            break;
+        }
         lmdb_io_leave(s, l);
         if (n > 0) {
             io->counted = counted;
@@ -202,14 +205,9 @@ static void lmdb_io_pump(struct lmdb_kv *s)
     s->pumping = 0;
 }
 
-/** Requests that the file did not accept are sent first. */
-static void lmdb_io_retry(struct lmdb_kv *s)
+void lmdb_io_writable(struct snic_io_waiter *w)
 {
-    if (s->flush_waiting) {
-        s->flush_waiting = 0;
-        lmdb_batch_flush(s);
-    }
-    lmdb_io_pump(s);
+    lmdb_io_pump(SNIC_CONTAINER(w, struct lmdb_kv, io_room));
 }
 
 static void lmdb_io_done(struct snic_io_req *req)
@@ -226,7 +224,7 @@ static void lmdb_io_done(struct snic_io_req *req)
     else if (io->bounce != NULL && req->op == SNIC_IO_READ)
         lmdb_pieces_set(j, io->at, io->bounce, req->length);
     lmdb_io_free(s, io);
-    lmdb_io_retry(s);
+    lmdb_io_pump(s);
     lmdb_job_step(j);
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Object operations as jobs: a chain of stages, each begun when nothing of the one before is
- * pending.
+ * Jobs of objects: when each may begin, and what ends with it. Its stages: lmdb_stage.c.
  *
  * Jobs of one object that touch the same blocks run one after the other, in the order of their
  * arrival, unless both only read. So a checksum is never compared with bytes that are being
@@ -49,50 +48,6 @@ static void lmdb_job_free(struct lmdb_job *j)
     }
     j->inner = *spare;
     *spare = j;
-}
-
-void lmdb_job_fail(struct lmdb_job *j, int64_t error, int32_t os_error)
-{
-    if (j->result < 0)
-        return;
-    j->result = error;
-    j->os_error = os_error;
-}
-
-/** A job that failed and has changed the map holds its lock until others can see the change. */
-static void lmdb_job_hold(struct lmdb_job *j)
-{
-    j->changed = 0;
-    lmdb_batch_wait_job(j, lmdb_ticket(j->s, 0));
-}
-
-void lmdb_job_step(struct lmdb_job *j)
-{
-    while (--j->pending == 0) {
-        lmdb_job_fn fn = j->next;
-        if (fn == NULL && j->result < 0 && j->changed && j->s->mode == LMDB_SHARED &&
-            j->s->dead == 0)
-            fn = lmdb_job_hold;
-        if (fn == NULL) {
-            lmdb_job_end(j);
-            return;
-        }
-        j->pending = 1;
-        j->next = NULL;
-        fn(j);
-    }
-}
-
-void lmdb_job_yield(struct lmdb_job *j)
-{
-    struct lmdb_kv *s = j->s;
-    if (lmdb_batch_crowded(s)) {
-        lmdb_batch_wait_job(j, s->active->seq);
-        return;
-    }
-    j->pending++;
-    snic_queue_push(&s->yields, &j->node);
-    lmdb_turn_soon(s);
 }
 
 /* ---- Objects with jobs ---- */
@@ -149,19 +104,6 @@ static int lmdb_job_free_to_go(const struct lmdb_job *j)
     return 1;
 }
 
-/** Its locks are held. */
-void lmdb_job_go(struct lmdb_job *j)
-{
-    j->pending = 1;
-    if (j->s->dead != 0) {
-        lmdb_job_fail(j, j->s->dead, j->s->dead_os);
-        j->next = NULL;
-    } else if (j->s->mode == LMDB_SHARED) {
-        lmdb_share_catch_up(j);
-    }
-    lmdb_job_step(j);
-}
-
 static void lmdb_job_try(struct lmdb_job *j)
 {
     if (j->started || j->s->quiescing || !lmdb_job_free_to_go(j))
@@ -172,25 +114,18 @@ static void lmdb_job_try(struct lmdb_job *j)
         lmdb_job_go(j);
 }
 
-void lmdb_job_queue(struct lmdb_job *j)
+/* Jobs are started from the loop's turn: one that ends at once would otherwise nest. */
+static void lmdb_object_wake(struct lmdb_kv *s, struct lmdb_object *o)
 {
-    struct lmdb_kv *s = j->s;
-    j->first = j->offset / LMDB_BLOCK;
-    j->last = j->length == 0 ? j->first : (j->offset + j->length - 1) / LMDB_BLOCK;
-    s->jobs++;
-    j->o = lmdb_object_get(s, j->object);
-    if (j->o == NULL) {
-        lmdb_job_fail(j, SNIC_ENOMEM, 0);
-        s->jobs--;
-        j->finish(j);
-        lmdb_job_free(j);
+    if (o->woken)
         return;
-    }
-    snic_link_append(&j->o->jobs, &j->link);
-    lmdb_job_try(j);
+    o->woken = 1;
+    o->next_woken = s->woken;
+    s->woken = o;
+    lmdb_turn_soon(s);
 }
 
-void lmdb_job_end(struct lmdb_job *j)
+static void lmdb_job_end(struct lmdb_job *j)
 {
     struct lmdb_kv *s = j->s;
     struct lmdb_object *o = j->o;
@@ -210,15 +145,23 @@ void lmdb_job_end(struct lmdb_job *j)
         lmdb_turn_soon(s);
 }
 
-/* Jobs are started from the loop's turn: one that ends at once would otherwise nest. */
-void lmdb_object_wake(struct lmdb_kv *s, struct lmdb_object *o)
+void lmdb_job_queue(struct lmdb_job *j)
 {
-    if (o->woken)
+    struct lmdb_kv *s = j->s;
+    j->first = j->offset / LMDB_BLOCK;
+    j->last = j->length == 0 ? j->first : (j->offset + j->length - 1) / LMDB_BLOCK;
+    j->end = lmdb_job_end;
+    s->jobs++;
+    j->o = lmdb_object_get(s, j->object);
+    if (j->o == NULL) {
+        lmdb_job_fail(j, SNIC_ENOMEM, 0);
+        s->jobs--;
+        j->finish(j);
+        lmdb_job_free(j);
         return;
-    o->woken = 1;
-    o->next_woken = s->woken;
-    s->woken = o;
-    lmdb_turn_soon(s);
+    }
+    snic_link_append(&j->o->jobs, &j->link);
+    lmdb_job_try(j);
 }
 
 void lmdb_jobs_wake(struct lmdb_kv *s)
@@ -259,66 +202,6 @@ void lmdb_jobs_close(struct lmdb_kv *s)
         s->object_spare = o->chain;
         free(o);
     }
-}
-
-/* ---- Requests ---- */
-
-static void lmdb_object_finish(struct lmdb_job *j)
-{
-    struct snic_kvop *op = j->req->op;
-    op->result = j->result;
-    op->allocated = j->allocated;
-    op->bad_offset = j->bad_offset;
-    op->os_error = j->os_error;
-    lmdb_done(j->s, j->req);
-}
-
-void lmdb_run_object(struct lmdb_kv *s, struct snic_kv_req *req)
-{
-    struct snic_kvop *op = req->op;
-    uint64_t blocks = 2;
-    if (op->kind == SNIC_KVOP_OBJECT_WRITE)
-        blocks = op->length / LMDB_BLOCK + 2;
-    struct lmdb_job *j = lmdb_job_new(s, (uint32_t)blocks);
-    if (j == NULL) {
-        op->result = SNIC_ENOMEM;
-        lmdb_done(s, req);
-        return;
-    }
-    j->req = req;
-    j->kind = op->kind;
-    j->flags = op->flags;
-    j->object = op->object;
-    j->offset = op->offset;
-    j->length = op->length;
-    j->iov = op->iov;
-    j->iov_count = op->iov_count;
-    j->finish = lmdb_object_finish;
-    switch (op->kind) {
-    case SNIC_KVOP_OBJECT_READ:
-        j->next = lmdb_read_start;
-        break;
-    case SNIC_KVOP_OBJECT_WRITE:
-        j->exclusive = 1;
-        j->next = lmdb_write_start;
-        break;
-    case SNIC_KVOP_OBJECT_STAT:
-        j->offset = 0;
-        j->length = SNIC_KVOP_OBJECT_MAX;
-        j->next = lmdb_look_start;
-        break;
-    case SNIC_KVOP_OBJECT_SEEK:
-        j->length = SNIC_KVOP_OBJECT_MAX - op->offset;
-        j->next = lmdb_look_start;
-        break;
-    default:
-        j->exclusive = 1;
-        if (op->kind == SNIC_KVOP_OBJECT_TRUNCATE)
-            j->length = SNIC_KVOP_OBJECT_MAX - op->offset;
-        j->next = lmdb_change_start;
-        break;
-    }
-    lmdb_job_queue(j);
 }
 
 #endif /* SNIC_WITH_LMDB */

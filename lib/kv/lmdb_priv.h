@@ -187,6 +187,7 @@ struct lmdb_job {
     lmdb_job_fn next;       /* called when pending becomes 0 */
     lmdb_job_fn then;       /* after the last stage: a commit's records, under the job's lock */
     lmdb_job_fn finish;
+    lmdb_job_fn end; /* after the last stage: releases its locks, starts other jobs */
     struct snic_node node; /* in the queue of jobs that wait for a batch */
     uint64_t ticket;
     uint64_t object;
@@ -315,7 +316,7 @@ struct lmdb_kv {
     struct snic_timer tick_timer;
     struct lmdb_writer writer;
     struct snic_io_req flush_req;
-    uint8_t flush_waiting;  /* the file did not accept it */
+    struct snic_io_waiter flush_room; /* the file did not accept it */
     uint64_t object_writes; /* completed */
     uint64_t object_synced; /* of those, known to be on the medium */
     /* requests */
@@ -323,6 +324,7 @@ struct lmdb_kv {
     struct snic_queue waiters;     /* requests by ticket */
     struct snic_queue job_waiters; /* jobs by ticket */
     struct snic_queue blocked;     /* requests that wait for space in memory */
+    struct snic_queue evaluated;   /* commits whose transaction has ended */
     struct snic_loop_msg turn;
     uint8_t turn_set;
     uint64_t in_flight;
@@ -344,6 +346,7 @@ struct lmdb_kv {
     struct lmdb_io *io_spare;
     struct snic_queue lanes[2]; /* objects, round robin: small, large */
     uint64_t large_bytes;       /* in flight */
+    struct snic_io_waiter io_room;
     uint8_t pumping;
     struct lmdb_spare *edge_spare;
     struct lmdb_spare *bounce_spare;
@@ -401,53 +404,74 @@ void lmdb_run_groups(struct lmdb_kv *s, struct snic_kvop *op);
 int lmdb_unseal(const MDB_val *k, const MDB_val *v, struct lmdb_value *out);
 int lmdb_error(int mdb);
 
-/* ---- lmdb_batch.c ---- */
+/* ---- lmdb_gather.c ---- */
 
+/** Run the handle's turn (lmdb.c) at the end of the loop's iteration. */
+void lmdb_turn_soon(struct lmdb_kv *s);
+/** The request's op has its result: deliver it. */
+void lmdb_done(struct lmdb_kv *s, struct snic_kv_req *req);
+/** The handle is dead: all requests fail with @p error. */
+void lmdb_die(struct lmdb_kv *s, int error, int os_error);
 /** Change a key of the active batch. Failure (no memory) kills the handle. */
 void lmdb_put(struct lmdb_kv *s, const struct lmdb_key *k, const void *value, uint32_t size);
 /** 1: it has no changes. */
 int lmdb_batch_empty(const struct lmdb_batch *b);
-/** Write the active batch, unless one is in flight. */
-void lmdb_batch_kick(struct lmdb_kv *s);
-/** As lmdb_batch_kick() at the end of the loop's iteration. */
-void lmdb_batch_soon(struct lmdb_kv *s);
 /** The batch after which all changes completed until now are durable, with @p bytes object bytes,
  * too. */
 uint64_t lmdb_ticket(struct lmdb_kv *s, int bytes);
 /** 1: commits have to wait. */
 int lmdb_batch_crowded(const struct lmdb_kv *s);
-void lmdb_batch_timer(struct snic_timer *t, uint64_t now_ns);
+/** Deliver the request when the batch is durable. */
 void lmdb_batch_wait(struct lmdb_kv *s, struct snic_kv_req *req, uint64_t ticket);
+
+/* ---- lmdb_stage.c ---- */
+
+void lmdb_job_fail(struct lmdb_job *j, int64_t error, int32_t os_error);
+/** One less pending; calls next at the last. */
+void lmdb_job_step(struct lmdb_job *j);
+/** One more pending until the batch is durable. */
 void lmdb_batch_wait_job(struct lmdb_job *j, uint64_t ticket);
-/** The handle is dead: all requests fail with @p error. */
-void lmdb_die(struct lmdb_kv *s, int error, int os_error);
-/** The writer has finished the batch (message). */
-void lmdb_batch_over(struct snic_loop_msg *msg);
-/** Start the flush of the batch in flight. */
-void lmdb_batch_flush(struct lmdb_kv *s);
-/** Write all batches; runs the loop. 0 or SNIC_E*. */
-int lmdb_batch_drain(struct lmdb_kv *s);
+/** Continue in the loop's next iteration, or when there is space for more changes. */
+void lmdb_job_yield(struct lmdb_job *j);
+
+/* ---- lmdb_txn.c: inside the writer's transaction; LMDB's codes ---- */
+
+/** Value and CRC under a key. */
+int lmdb_txn_put(MDB_txn *txn, MDB_dbi dbi, const void *key, uint32_t key_size, const void *value,
+                 uint32_t size);
+/** All of a batch; its commits have their results. */
+int lmdb_txn_batch(struct lmdb_kv *s, MDB_txn *txn, struct lmdb_batch *b);
+/** @p there: the guard's key exists, with the value @p v. */
+int lmdb_guard_holds(const struct snic_kvop_guard *g, int there, const struct lmdb_value *v);
+void lmdb_guard_failed(struct snic_kvop *op, uint32_t i);
+int lmdb_is_record(const struct snic_kvop_change *c);
 
 /* ---- lmdb_writer.c ---- */
 
-/** Once; writer_close() undoes it. */
-void lmdb_writer_init(struct lmdb_kv *s);
+/** Once; writer_close() undoes it. @p over: the message of a batch that was executed. */
+void lmdb_writer_init(struct lmdb_kv *s, snic_loop_msg_fn over);
 int lmdb_writer_open(struct lmdb_kv *s);
 void lmdb_writer_close(struct lmdb_kv *s);
 void lmdb_writer_post(struct lmdb_kv *s, struct lmdb_batch *b);
 /** Execute a batch in the calling thread. */
 void lmdb_writer_run(struct lmdb_kv *s, struct lmdb_batch *b);
-/** Value and CRC under a key, in a transaction. LMDB's code. */
-int lmdb_txn_put(MDB_txn *txn, MDB_dbi dbi, const void *key, uint32_t key_size, const void *value,
-                 uint32_t size);
+
+/* ---- lmdb_batch.c ---- */
+
+/** Write the active batch, unless one is in flight. */
+void lmdb_batch_kick(struct lmdb_kv *s);
+void lmdb_batch_timer(struct snic_timer *t, uint64_t now_ns);
+/** The writer has finished the batch (message). */
+void lmdb_batch_over(struct snic_loop_msg *msg);
+void lmdb_batch_writable(struct snic_io_waiter *w);
+/** Write all batches; runs the loop. 0 or SNIC_E*. */
+int lmdb_batch_drain(struct lmdb_kv *s);
 
 /* ---- lmdb_commit.c ---- */
 
 void lmdb_run_commit(struct lmdb_kv *s, struct snic_kv_req *req);
 /** The records are committed: the object changes that follow them, then the end. */
 void lmdb_commit_over(struct lmdb_kv *s, struct snic_kv_req *req);
-/** In a transaction of the writer's. LMDB's code; the request has its result. */
-int lmdb_commit_inside(struct lmdb_kv *s, MDB_txn *txn, struct snic_kvop *op);
 /** The records of a commit whose object bytes are written. */
 void lmdb_commit_records(struct lmdb_kv *s, struct snic_kv_req *req);
 
@@ -518,26 +542,19 @@ int lmdb_space_admit(struct lmdb_kv *s, uint64_t bytes, int reserve);
 
 /* ---- lmdb_job.c ---- */
 
-/** Execute an object operation; it completes through the handle's done queue. */
-void lmdb_run_object(struct lmdb_kv *s, struct snic_kv_req *req);
 struct lmdb_job *lmdb_job_new(struct lmdb_kv *s, uint32_t blocks);
 /** Put it into its object's list; it runs when earlier jobs on its blocks have ended. */
 void lmdb_job_queue(struct lmdb_job *j);
-/** One less pending; calls next at the last. */
-void lmdb_job_step(struct lmdb_job *j);
-/** End it: release its locks, start other jobs, call finish. */
-void lmdb_job_end(struct lmdb_job *j);
-void lmdb_job_fail(struct lmdb_job *j, int64_t error, int32_t os_error);
-/** Continue in the loop's next iteration, or when there is space for more changes. */
-void lmdb_job_yield(struct lmdb_job *j);
-/** Run the first stage. */
-void lmdb_job_go(struct lmdb_job *j);
-/** Start jobs of the object that may start. */
-void lmdb_object_wake(struct lmdb_kv *s, struct lmdb_object *o);
+/** Start jobs that may start. */
 void lmdb_jobs_wake(struct lmdb_kv *s);
 /** Likewise of all objects, after the mode has changed. */
 void lmdb_jobs_restart(struct lmdb_kv *s);
 void lmdb_jobs_close(struct lmdb_kv *s);
+
+/* ---- lmdb_object.c ---- */
+
+/** Execute an object operation; it completes through the handle's done queue. */
+void lmdb_run_object(struct lmdb_kv *s, struct snic_kv_req *req);
 
 /* ---- lmdb_io.c ---- */
 
@@ -551,6 +568,7 @@ void lmdb_io_block(struct lmdb_job *j, int write, uint32_t block, unsigned char 
 void lmdb_pieces_set(struct lmdb_job *j, uint64_t at, const unsigned char *from, uint64_t size);
 void lmdb_pieces_get(struct lmdb_job *j, uint64_t at, unsigned char *to, uint64_t size);
 uint32_t lmdb_pieces_crc(struct lmdb_job *j, uint64_t at, uint64_t size);
+void lmdb_io_writable(struct snic_io_waiter *w);
 void lmdb_io_close(struct lmdb_kv *s);
 
 /* ---- lmdb_data.c: READ and WRITE; lmdb_change.c: the others ---- */
@@ -579,8 +597,8 @@ int lmdb_format_open(struct lmdb_kv *s, int *os_error, char *text);
 
 /** Take the lock of the job's object. 1: held; 0: the job waits, and continues when it is held. */
 int lmdb_share_enter(struct lmdb_job *j);
-/** The job has the lock: it waits for the batch that makes all commits visible, if any (S6). */
-void lmdb_share_catch_up(struct lmdb_job *j);
+/** The job's locks are held: run its first stage. */
+void lmdb_job_go(struct lmdb_job *j);
 void lmdb_share_leave(struct lmdb_job *j);
 int lmdb_share_open(struct lmdb_kv *s);
 void lmdb_share_timer(struct snic_timer *t, uint64_t now_ns);
@@ -590,8 +608,6 @@ int lmdb_share_marked(struct lmdb_kv *s, uint32_t block);
 uint64_t lmdb_share_mark(struct lmdb_kv *s, uint32_t block);
 /** The job continues when so many blocks are reserved for this handle, or none is available. */
 void lmdb_share_reserve(struct lmdb_job *j, uint32_t blocks);
-/** Execute the parts of a shared batch other than commits and its table. LMDB's code. */
-int lmdb_shared_body(struct lmdb_kv *s, MDB_txn *txn, struct lmdb_batch *b);
 
 /* ---- lmdb_mode.c ---- */
 
@@ -627,14 +643,6 @@ static inline int lmdb_session_knocked(const struct lmdb_session *e)
 {
     return e->knocks != NULL && atomic_load_explicit(e->knocks, memory_order_relaxed) != e->seen;
 }
-
-/* ---- lmdb.c ---- */
-
-/** The request's op has its result: deliver it. */
-void lmdb_done(struct lmdb_kv *s, struct snic_kv_req *req);
-/** Begin or repeat a request. */
-void lmdb_run(struct lmdb_kv *s, struct snic_kv_req *req);
-void lmdb_turn_soon(struct lmdb_kv *s);
 
 #endif /* SNIC_WITH_LMDB */
 #endif /* SNIC_KV_LMDB_PRIV_H */

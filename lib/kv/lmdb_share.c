@@ -109,6 +109,33 @@ static void lmdb_lock_poll(struct lmdb_kv *s)
         snic_loop_arm(s->kv.loop, &s->share_timer, snic_loop_now(s->kv.loop) + SNIC_LMDB__POLL_NS);
 }
 
+/** The job has the lock: it waits for the batch that makes all commits visible, if any (S6). */
+static void lmdb_share_catch_up(struct lmdb_job *j)
+{
+    struct lmdb_kv *s = j->s;
+    struct lmdb_lock *l = lmdb_lock_of(s, j->object);
+    if (l->caught_up <= s->durable_seq)
+        return;
+    if (s->flight == NULL || l->caught_up != s->flight->seq) { /* not sent yet, or it has failed */
+        s->active->catch_up = 1;
+        l->caught_up = s->active->seq;
+    }
+    j->catching_up = 1;
+    lmdb_batch_wait_job(j, l->caught_up);
+}
+
+void lmdb_job_go(struct lmdb_job *j)
+{
+    j->pending = 1;
+    if (j->s->dead != 0) {
+        lmdb_job_fail(j, j->s->dead, j->s->dead_os);
+        j->next = NULL;
+    } else if (j->s->mode == LMDB_SHARED) {
+        lmdb_share_catch_up(j);
+    }
+    lmdb_job_step(j);
+}
+
 /** Start the jobs that wait for the lock, in their order, as far as they get it. */
 static void lmdb_lock_serve(struct lmdb_kv *s, struct lmdb_lock *l)
 {
@@ -145,20 +172,6 @@ int lmdb_share_enter(struct lmdb_job *j)
     s->lock_waiters++;
     lmdb_lock_poll(s);
     return 0;
-}
-
-void lmdb_share_catch_up(struct lmdb_job *j)
-{
-    struct lmdb_kv *s = j->s;
-    struct lmdb_lock *l = lmdb_lock_of(s, j->object);
-    if (l->caught_up <= s->durable_seq)
-        return;
-    if (s->flight == NULL || l->caught_up != s->flight->seq) { /* not sent yet, or it has failed */
-        s->active->catch_up = 1;
-        l->caught_up = s->active->seq;
-    }
-    j->catching_up = 1;
-    lmdb_batch_wait_job(j, l->caught_up);
 }
 
 void lmdb_share_leave(struct lmdb_job *j)
@@ -209,134 +222,6 @@ void lmdb_share_reserve(struct lmdb_job *j, uint32_t blocks)
         return;
     s->active->want += (uint32_t)snic_max_u64(s->promised - s->pool_blocks, LMDB_RESERVE_MIN);
     lmdb_batch_wait_job(j, s->active->seq);
-}
-
-/* ---- The transaction's side ---- */
-
-static int lmdb_segment_get(struct lmdb_kv *s, MDB_txn *txn, uint64_t n, unsigned char *record)
-{
-    struct lmdb_key k = lmdb_key_number('F', n);
-    MDB_val key = {.mv_size = k.size, .mv_data = k.bytes};
-    MDB_val value;
-    struct lmdb_value v;
-    int e = mdb_get(txn, s->dbi, &key, &value);
-    if (e == MDB_NOTFOUND) {
-        memset(record, 0, LMDB_SEGMENT_RECORD);
-        record[8] = n == 0; /* the file's head */
-    }
-    if (e != 0)
-        return e;
-    if (lmdb_unseal(&key, &value, &v) != 0 || v.size != LMDB_SEGMENT_RECORD)
-        return MDB_CORRUPTED;
-    memcpy(record, v.data, LMDB_SEGMENT_RECORD);
-    return 0;
-}
-
-static int lmdb_segment_set(struct lmdb_kv *s, MDB_txn *txn, uint64_t n,
-                            const unsigned char *record)
-{
-    struct lmdb_key k = lmdb_key_number('F', n);
-    return lmdb_txn_put(txn, s->dbi, k.bytes, k.size, record, LMDB_SEGMENT_RECORD);
-}
-
-static int lmdb_shared_frees(struct lmdb_kv *s, MDB_txn *txn, const struct lmdb_runs *frees)
-{
-    unsigned char record[LMDB_SEGMENT_RECORD];
-    for (uint32_t i = 0; i < frees->count; i++) {
-        uint32_t block = frees->at[i].block;
-        uint32_t left = frees->at[i].count;
-        while (left > 0) {
-            uint32_t n = block / LMDB_SEGMENT;
-            int e = lmdb_segment_get(s, txn, n, record);
-            if (e != 0)
-                return e;
-            for (; left > 0 && block / LMDB_SEGMENT == n; left--, block++) {
-                uint32_t bit = block % LMDB_SEGMENT;
-                record[8 + bit / 8] &= (unsigned char)~(1U << bit % 8);
-            }
-            e = lmdb_segment_set(s, txn, n, record);
-            if (e != 0)
-                return e;
-        }
-    }
-    return 0;
-}
-
-static int lmdb_shared_marks(struct lmdb_kv *s, MDB_txn *txn, const struct lmdb_runs *marks)
-{
-    unsigned char record[LMDB_SEGMENT_RECORD];
-    for (uint32_t i = 0; i < marks->count; i++) {
-        for (uint32_t n = marks->at[i].block; n < marks->at[i].block + marks->at[i].count; n++) {
-            int e = lmdb_segment_get(s, txn, n, record);
-            if (e == 0) {
-                snic_put_le32(record, 1);
-                e = lmdb_segment_set(s, txn, n, record);
-            }
-            if (e != 0)
-                return e;
-        }
-    }
-    return 0;
-}
-
-/** Reserve free blocks of a segment for the batch. @return their number */
-static uint32_t lmdb_shared_take(struct lmdb_batch *b, uint32_t n, unsigned char *record,
-                                 uint32_t want)
-{
-    uint32_t prepared = snic_get_le32(record + 4);
-    uint32_t got = 0;
-    for (uint32_t bit = 0; bit < prepared && got < want; bit++) {
-        if ((record[8 + bit / 8] >> bit % 8 & 1) != 0)
-            continue;
-        if (lmdb_runs_add(&b->got, n * LMDB_SEGMENT + bit, 1) != 0)
-            break;
-        record[8 + bit / 8] |= (unsigned char)(1U << bit % 8);
-        got++;
-    }
-    return got;
-}
-
-static int lmdb_shared_reserve(struct lmdb_kv *s, MDB_txn *txn, struct lmdb_batch *b)
-{
-    unsigned char record[LMDB_SEGMENT_RECORD];
-    uint32_t left = b->want;
-    b->got.count = 0;
-    uint32_t start = s->rotor < s->segment_count ? s->rotor : 0;
-    for (uint32_t i = 0; i < s->segment_count && left > 0; i++) {
-        uint32_t n = (start + i) % s->segment_count;
-        int e = lmdb_segment_get(s, txn, n, record);
-        if (e != 0 && e != MDB_NOTFOUND)
-            return e;
-        int grown = 0;
-        uint32_t from = snic_get_le32(record + 4);
-        if (from <= (n == 0 ? 1U : 0U)) { /* never used, or its space was returned */
-            uint32_t prepared = lmdb_segment_extend(s, n, from);
-            snic_put_le32(record + 4, prepared);
-            grown = prepared > from;
-            if (!grown && n > 0 && start == 0)
-                break; /* the disk is full */
-        }
-        uint32_t got = lmdb_shared_take(b, n, record, left);
-        if (got > 0 || grown) {
-            e = lmdb_segment_set(s, txn, n, record);
-            if (e != 0)
-                return e;
-        }
-        left -= got;
-        if (got > 0)
-            s->rotor = n;
-    }
-    return 0;
-}
-
-int lmdb_shared_body(struct lmdb_kv *s, MDB_txn *txn, struct lmdb_batch *b)
-{
-    if (s->mode == LMDB_SOLE)
-        return 0; /* all of it is in the table */
-    int e = lmdb_shared_frees(s, txn, &b->frees);
-    if (e == 0)
-        e = lmdb_shared_marks(s, txn, &b->marks);
-    return e != 0 ? e : lmdb_shared_reserve(s, txn, b);
 }
 
 #endif /* SNIC_WITH_LMDB */

@@ -17,61 +17,13 @@
 #include <errno.h>
 #include <signal.h>
 
-int lmdb_txn_put(MDB_txn *txn, MDB_dbi dbi, const void *key, uint32_t key_size, const void *value,
-                 uint32_t size)
-{
-    unsigned char head[LMDB_KEY_MAX];
-    SNIC_ASSERT(key_size <= sizeof(head));
-    memcpy(head, key, key_size);
-    MDB_val k = {.mv_size = key_size, .mv_data = head};
-    MDB_val v = {.mv_size = size + LMDB_RECORD_TAIL};
-    int e = mdb_put(txn, dbi, &k, &v, MDB_RESERVE);
-    if (e != 0)
-        return e;
-    unsigned char *to = v.mv_data;
-    memcpy(to, value, size);
-    snic_put_le32(to + size, snic_crc32c(snic_crc32c(0, head, key_size), value, size));
-    return 0;
-}
-
-static int lmdb_writer_table(struct lmdb_kv *s, MDB_txn *txn, const struct lmdb_table *t)
-{
-    SNIC_DASSERT(lmdb_table_check(t) == 0);
-    for (const struct lmdb_entry *e = t->head[0]; e != NULL; e = e->next[0]) {
-        int r;
-        if (e->size == SNIC_LMDB__DELETED) {
-            unsigned char head[LMDB_KEY_MAX];
-            memcpy(head, e->key, e->key_size);
-            MDB_val k = {.mv_size = e->key_size, .mv_data = head};
-            r = mdb_del(txn, s->dbi, &k, NULL);
-            r = r == MDB_NOTFOUND ? 0 : r;
-        } else {
-            r = lmdb_txn_put(txn, s->dbi, e->key, e->key_size, e->value, e->size);
-        }
-        if (r != 0)
-            return r;
-    }
-    return 0;
-}
-
-static int lmdb_writer_body(struct lmdb_kv *s, MDB_txn *txn, struct lmdb_batch *b)
-{
-    for (struct snic_node *n = b->commits.first; n != NULL; n = n->next) {
-        int e = lmdb_commit_inside(s, txn, SNIC_CONTAINER(n, struct snic_kv_req, node)->op);
-        if (e != 0)
-            return e;
-    }
-    int e = lmdb_writer_table(s, txn, &b->table);
-    return e != 0 ? e : lmdb_shared_body(s, txn, b);
-}
-
 void lmdb_writer_run(struct lmdb_kv *s, struct lmdb_batch *b)
 {
     MDB_txn *txn = NULL;
     (void)pthread_mutex_lock(&s->writer.txn);
     int e = mdb_txn_begin(s->env, NULL, 0, &txn);
     if (e == 0) {
-        e = lmdb_writer_body(s, txn, b);
+        e = lmdb_txn_batch(s, txn, b);
         if (e == 0)
             e = mdb_txn_commit(txn); /* aborts it on failure */
         else
@@ -113,10 +65,10 @@ void lmdb_writer_post(struct lmdb_kv *s, struct lmdb_batch *b)
     (void)pthread_mutex_unlock(&w->lock);
 }
 
-void lmdb_writer_init(struct lmdb_kv *s)
+void lmdb_writer_init(struct lmdb_kv *s, snic_loop_msg_fn over)
 {
     struct lmdb_writer *w = &s->writer;
-    w->msg.fn = lmdb_batch_over;
+    w->msg.fn = over;
     (void)pthread_mutex_init(&w->lock, NULL);
     (void)pthread_mutex_init(&w->txn, NULL);
     (void)pthread_cond_init(&w->wake, NULL);
