@@ -53,6 +53,14 @@ LAYERS = {
         ["lmdb_format.c"],
         ["lmdb.c"],
     ],
+    "lib/kv/mem": [
+        ["mem_slab.c"], ["mem_tree.c"], ["mem_undo.c"], ["mem_object.c"],
+        ["mem_crash.c"], ["mem_run.c"], ["mem_copy.c", "mem.c"],
+    ],
+    "lib/kv/rados": [
+        ["rados_name.c", "rados_table.c"], ["rados_call.c"], ["rados_thread.c", "rados_stripe.c"],
+        ["rados_tidy.c"], ["rados_object.c"], ["rados_record.c"], ["rados.c"],
+    ],
     "lib/control": [
         ["wire.c", "record.c"], ["auth.c"], ["stream.c", "catalog.c"], ["recover.c", "session.c"],
         ["overload.c", "operation.c"], ["lease.c"], ["segment_place.c"], ["segment_move.c"],

@@ -187,7 +187,7 @@ struct lmdb_job {
     lmdb_job_fn next;       /* called when pending becomes 0 */
     lmdb_job_fn then;       /* after the last stage: a commit's records, under the job's lock */
     lmdb_job_fn finish;
-    lmdb_job_fn end; /* after the last stage: releases its locks, starts other jobs */
+    lmdb_job_fn end;       /* after the last stage: releases its locks, starts other jobs */
     struct snic_node node; /* in the queue of jobs that wait for a batch */
     uint64_t ticket;
     uint64_t object;
@@ -317,8 +317,8 @@ struct lmdb_kv {
     struct lmdb_writer writer;
     struct snic_io_req flush_req;
     struct snic_io_waiter flush_room; /* the file did not accept it */
-    uint64_t object_writes; /* completed */
-    uint64_t object_synced; /* of those, known to be on the medium */
+    uint64_t object_writes;           /* completed */
+    uint64_t object_synced;           /* of those, known to be on the medium */
     /* requests */
     struct snic_queue done;        /* finished, to be delivered */
     struct snic_queue waiters;     /* requests by ticket */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
- * Internals of the store in memory, shared by mem.c, mem_tree.c, mem_slab.c, mem_object.c,
- * mem_run.c and mem_crash.c.
+ * Internals of the store in memory, shared by mem.c and mem_*.c.
  */
 #ifndef SNIC_KV_MEM_PRIV_H
 #define SNIC_KV_MEM_PRIV_H
@@ -162,6 +161,11 @@ void *kv_mem_slab_carve(struct snic_kvmem *m, size_t size);
 void *kv_mem_slab_take(struct snic_kvmem *m, size_t size);
 void kv_mem_slab_give(struct snic_kvmem *m, void *p, size_t size);
 void kv_mem_slab_close(struct snic_kvmem *m);
+/** A record with a copy of the value, in no table; NULL without memory. */
+struct kv_mem_record *kv_mem_record_make(struct snic_kvmem *m, const struct snic_kvop_key *key,
+                                         const void *value, uint32_t size);
+/** Free one that is in no table any more, or NULL. */
+void kv_mem_record_free(struct snic_kvmem *m, struct kv_mem_record *r);
 
 /* ---- mem_tree.c ---- */
 
@@ -178,12 +182,30 @@ void kv_mem_replace(struct snic_kvmem *m, struct kv_mem_record *old, struct kv_m
 void kv_mem_remove(struct snic_kvmem *m, struct kv_mem_record *r);
 /** The first record with a key of @p key or above. */
 struct kv_mem_pos kv_mem_lower(const struct snic_kvmem *m, const struct snic_kvop_key *key);
+/** The first record of all, for walks with kv_mem_at(). */
+struct kv_mem_pos kv_mem_begin(const struct snic_kvmem *m);
 /** The record at the position, or NULL at the end; moves to the next leaf at the end of one. */
 struct kv_mem_record *kv_mem_at(struct kv_mem_pos *p);
 /** 0 or SNIC_ECORRUPT. */
 int kv_mem_tree_check(const struct snic_kvmem *m);
 /** Free the table; kv_mem_slab_close() frees records and nodes. */
 void kv_mem_tree_close(struct snic_kvmem *m);
+
+/* ---- mem_undo.c ---- */
+
+/** Begin a change: all that follows is one step for crashes. */
+static inline void kv_mem_change(struct snic_kvmem *m)
+{
+    m->changes++;
+    m->unsynced++;
+}
+/** Reserve @p n more undo records. 0 or SNIC_ENOMEM. */
+int kv_mem_undo_reserve(struct snic_kvmem *m, uint64_t n);
+/** Log the old state of a record (NULL: none) or a block; takes over the memory. Needs track. */
+void kv_mem_undo_record(struct snic_kvmem *m, const struct snic_kvop_key *key,
+                        struct kv_mem_record *old);
+void kv_mem_undo_block(struct snic_kvmem *m, uint64_t object, uint64_t block, int taken,
+                       unsigned char *data, uint32_t crc);
 
 /* ---- mem_object.c ---- */
 
@@ -217,27 +239,8 @@ int kv_mem_object_check(const struct snic_kvmem *m, const struct kv_mem_object *
 
 /* ---- mem_crash.c ---- */
 
-/** Begin a change: all that follows is one step for crashes. */
-static inline void kv_mem_change(struct snic_kvmem *m)
-{
-    m->changes++;
-    m->unsynced++;
-}
-/** Reserve @p n more undo records. 0 or SNIC_ENOMEM. */
-int kv_mem_undo_reserve(struct snic_kvmem *m, uint64_t n);
-/** Log the old state of a record (NULL: none) or a block; takes over the memory. Needs track. */
-void kv_mem_undo_record(struct snic_kvmem *m, const struct snic_kvop_key *key,
-                        struct kv_mem_record *old);
-void kv_mem_undo_block(struct snic_kvmem *m, uint64_t object, uint64_t block, int taken,
-                       unsigned char *data, uint32_t crc);
 /** All changes are durable. */
 void kv_mem_sync(struct snic_kvmem *m);
-/** The first record of all, for walks with kv_mem_at(). */
-static inline struct kv_mem_pos kv_mem_begin(const struct snic_kvmem *m)
-{
-    struct snic_kvop_key key = {.group = 0};
-    return kv_mem_lower(m, &key);
-}
 
 /* ---- mem_run.c ---- */
 
@@ -251,10 +254,5 @@ struct kv_mem_verdict {
 struct kv_mem_verdict kv_mem_judge(struct snic_kvmem *m, const struct snic_kvop *op);
 /** Execute a valid operation whose results were cleared. */
 void kv_mem_execute(struct snic_kvmem *m, struct snic_kvop *op, const struct kv_mem_verdict *v);
-/** A record with a copy of the value, in no table; NULL without memory. */
-struct kv_mem_record *kv_mem_record_make(struct snic_kvmem *m, const struct snic_kvop_key *key,
-                                         const void *value, uint32_t size);
-/** Free one that is in no table any more, or NULL. */
-void kv_mem_record_free(struct snic_kvmem *m, struct kv_mem_record *r);
 
 #endif /* SNIC_KV_MEM_PRIV_H */

@@ -102,26 +102,6 @@ static void kv_mem_groups(struct snic_kvmem *m, struct snic_kvop *op)
 
 /* ---- Commit ---- */
 
-struct kv_mem_record *kv_mem_record_make(struct snic_kvmem *m, const struct snic_kvop_key *key,
-                                         const void *value, uint32_t size)
-{
-    struct kv_mem_record *r = kv_mem_slab_take(m, sizeof(*r) + size);
-    if (r == NULL)
-        return NULL;
-    r->chain = NULL;
-    r->size = size & INT32_MAX;
-    r->damaged = 0;
-    r->key = *key;
-    memcpy(kv_mem_value(r), value, size);
-    return r;
-}
-
-void kv_mem_record_free(struct snic_kvmem *m, struct kv_mem_record *r)
-{
-    if (r != NULL)
-        kv_mem_slab_give(m, r, sizeof(*r) + r->size);
-}
-
 /** The parts of a commit, determined before anything is changed. */
 struct kv_mem_commit {
     const struct snic_kvop_change *write;

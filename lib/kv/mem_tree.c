@@ -365,6 +365,12 @@ struct kv_mem_pos kv_mem_lower(const struct snic_kvmem *m, const struct snic_kvo
     return (struct kv_mem_pos){p.leaf, kv_mem_leaf_lower(p.leaf, key)};
 }
 
+struct kv_mem_pos kv_mem_begin(const struct snic_kvmem *m)
+{
+    struct snic_kvop_key key = {.group = 0};
+    return kv_mem_lower(m, &key);
+}
+
 struct kv_mem_record *kv_mem_at(struct kv_mem_pos *p)
 {
     if (p->at >= p->leaf->count) {

@@ -17,7 +17,70 @@
 enum { KV_RADOS_DEPTH = 1024, KV_RADOS_DEPTH_MAX = 65536, KV_RADOS_TRANSFER = 4 << 20 };
 enum { KV_RADOS_TEXT = 256 };
 
-/* ---- Submission ---- */
+/* ---- Requests ---- */
+
+/** Its operations end early, then it completes. */
+static void kv_rados_abort(struct kv_rados_call *c)
+{
+    if (c->error == 0)
+        c->error = c->late ? SNIC_ETIMEDOUT : SNIC_ECANCELED;
+    c->pending++; /* it must not end while its parts are scanned */
+    for (struct snic_link *l = c->subs.next; l != &c->subs; l = l->next) {
+        struct kv_rados_sub *s = SNIC_CONTAINER(l, struct kv_rados_sub, link);
+        s->aborted = 1;
+        if (s->completion != NULL && s->sent == 0)
+            (void)rados_aio_cancel(c->store->io, s->completion);
+    }
+    for (uint32_t i = 0; i < c->part_count; i++)
+        kv_rados_part_abort(c->parts[i]);
+    kv_rados_put(c);
+}
+
+static void kv_rados_timer(struct snic_timer *t, uint64_t now_ns)
+{
+    struct kv_rados_call *c = SNIC_CONTAINER(t, struct kv_rados_call, timer);
+    (void)now_ns;
+    c->late = 1;
+    kv_rados_abort(c);
+}
+
+static void kv_rados_begin(struct kv_rados_call *c)
+{
+    struct snic_kvop *op = c->req->op;
+    int r = snic_kvop_validate(op, c->store->kv.caps);
+    c->pending = 1;
+    c->next = kv_rados_finish;
+    if (c->cancelled)
+        r = SNIC_ECANCELED;
+    if (r != 0) {
+        c->error = r;
+        kv_rados_put(c);
+        return;
+    }
+    switch (op->kind) {
+    case SNIC_KVOP_GET:
+        kv_rados_get(c);
+        break;
+    case SNIC_KVOP_SCAN:
+        kv_rados_scan(c);
+        break;
+    case SNIC_KVOP_GROUPS:
+        kv_rados_groups(c);
+        break;
+    case SNIC_KVOP_COMMIT:
+        kv_rados_commit(c);
+        break;
+    case SNIC_KVOP_SPACE:
+        kv_rados_thread_call(c);
+        break;
+    case SNIC_KVOP_SYNC: /* all that has completed is durable */
+        break;
+    default:
+        kv_rados_object(c);
+        break;
+    }
+    kv_rados_put(c);
+}
 
 static void kv_rados_start(struct snic_loop_msg *msg)
 {

@@ -191,6 +191,29 @@ static inline int kv_rados_dead(const struct kv_rados_call *c)
     return c->late || c->cancelled || c->error != 0;
 }
 
+/* ---- rados_name.c ---- */
+
+void kv_rados_group_name(char *name, uint64_t group);
+void kv_rados_stripe_name(char *name, uint64_t object, uint64_t number);
+void kv_rados_stripe_list_key(char *key, uint64_t number);
+size_t kv_rados_key(char *out, const struct snic_kvop_key *key);
+/** Put guards of the request, then its records, into an operation. */
+void kv_rados_commit_guards(struct kv_rados_sub *s);
+void kv_rados_commit_changes(struct kv_rados_sub *s);
+/** After -ECANCELED. 1: a guard of the request failed, and the result is set. */
+int kv_rados_commit_failed(struct kv_rados_sub *s);
+
+/* ---- rados_table.c ---- */
+
+int kv_rados_map_bit(const uint64_t *map, uint32_t block);
+void kv_rados_map_set(uint64_t *map, uint32_t from, uint32_t to, int taken);
+int64_t kv_rados_map_count(const uint64_t *map);
+struct kv_rados_part *kv_rados_part(struct kv_rados_call *c, enum kv_rados_part_kind kind,
+                                    uint64_t object, uint64_t number, uint32_t from, uint32_t to);
+/** Free all parts of the request. */
+void kv_rados_parts_free(struct kv_rados_call *c);
+void kv_rados_stripes_close(struct kv_rados *k);
+
 /* ---- rados_call.c ---- */
 
 int kv_rados_error(int os_error);
@@ -202,38 +225,22 @@ void kv_rados_fail(struct kv_rados_call *c, int os_error);
 /** Decrement pending. */
 void kv_rados_put(struct kv_rados_call *c);
 void kv_rados_finish(struct kv_rados_call *c);
-void kv_rados_begin(struct kv_rados_call *c);
-void kv_rados_timer(struct snic_timer *t, uint64_t now_ns);
-void kv_rados_abort(struct kv_rados_call *c);
 
 /* ---- rados_record.c ---- */
 
-void kv_rados_group_name(char *name, uint64_t group);
-size_t kv_rados_key(char *out, const struct snic_kvop_key *key);
 void kv_rados_get(struct kv_rados_call *c);
 void kv_rados_scan(struct kv_rados_call *c);
 void kv_rados_commit(struct kv_rados_call *c);
-/** Put guards of the request, then its records, into an operation. */
-void kv_rados_commit_guards(struct kv_rados_sub *s);
-void kv_rados_commit_changes(struct kv_rados_sub *s);
-/** After -ECANCELED. 1: a guard of the request failed, and the result is set. */
-int kv_rados_commit_failed(struct kv_rados_sub *s);
-/** Remove the group's RADOS object if nothing is left in it, in the background. */
-void kv_rados_tidy(struct kv_rados *k, uint64_t group);
-
 /* ---- rados_stripe.c ---- */
 
-void kv_rados_stripe_name(char *name, uint64_t object, uint64_t number);
-struct kv_rados_part *kv_rados_part(struct kv_rados_call *c, enum kv_rados_part_kind kind,
-                                    uint64_t object, uint64_t number, uint32_t from, uint32_t to);
 void kv_rados_part_run(struct kv_rados_part *p);
-/** Free all parts of the request. */
-void kv_rados_parts_free(struct kv_rados_call *c);
-void kv_rados_stripe_list_key(char *key, uint64_t number);
-int kv_rados_map_bit(const uint64_t *map, uint32_t block);
 /** The part waits in a queue and its request is dead: let it end. */
 void kv_rados_part_abort(struct kv_rados_part *p);
-void kv_rados_stripes_close(struct kv_rados *k);
+
+/* ---- rados_tidy.c ---- */
+
+/** Remove the group's RADOS object if nothing is left in it, in the background. */
+void kv_rados_tidy(struct kv_rados *k, uint64_t group);
 
 /* ---- rados_object.c ---- */
 

@@ -12,33 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-void kv_rados_group_name(char *name, uint64_t group)
-{
-    (void)snprintf(name, KV_RADOS_NAME, "g.%016llx", (unsigned long long)group);
-}
-
-/** Key bytes behind the 'r', escaped; the size. */
-static size_t kv_rados_escape(char *out, const unsigned char *bytes, uint32_t size)
-{
-    size_t n = 0;
-    out[n++] = 'r';
-    for (uint32_t i = 0; i < size; i++) {
-        if (bytes[i] <= 1) {
-            out[n++] = 1;
-            out[n++] = bytes[i] == 0 ? 1 : 2;
-        } else {
-            out[n++] = (char)bytes[i];
-        }
-    }
-    out[n] = 0;
-    return n;
-}
-
-size_t kv_rados_key(char *out, const struct snic_kvop_key *key)
-{
-    return kv_rados_escape(out, key->bytes, key->size);
-}
-
 /** The key bytes of an omap key; their number, 0: it is none. */
 static uint32_t kv_rados_unescape(unsigned char *out, const char *key, size_t size)
 {
@@ -204,114 +177,7 @@ void kv_rados_scan(struct kv_rados_call *c)
     kv_rados_scan_page(c);
 }
 
-/* ---- Housekeeping ---- */
-
-static void kv_rados_tidy_end(struct kv_rados *k)
-{
-    if (--k->tidying != 0)
-        return;
-    for (struct snic_node *n = snic_queue_pop(&k->tidy_waiters); n != NULL;
-         n = snic_queue_pop(&k->tidy_waiters)) {
-        struct kv_rados_call *c = SNIC_CONTAINER(n, struct kv_rados_call, node);
-        if (!kv_rados_dead(c))
-            kv_rados_thread_call(c);
-        kv_rados_put(c);
-    }
-}
-
-static void kv_rados_tidied(struct kv_rados_sub *s, int result)
-{
-    (void)result; /* another handle was faster, or it stays: an empty group is harmless */
-    kv_rados_tidy_end(s->store);
-}
-
-/** The group was read: remove it if it was empty and still is. */
-static void kv_rados_tidy_look(struct kv_rados_sub *s, int result)
-{
-    char name[KV_RADOS_NAME];
-    if (result < 0 || s->iter_result < 0 || s->iter == NULL || rados_omap_iter_size(s->iter) != 0) {
-        kv_rados_tidy_end(s->store);
-        return;
-    }
-    struct kv_rados_sub *w = kv_rados_sub(s->store, NULL);
-    w->write = rados_create_write_op();
-    rados_write_op_assert_version(w->write, rados_aio_get_version(s->completion));
-    rados_write_op_remove(w->write);
-    kv_rados_group_name(name, s->group);
-    kv_rados_send(w, name, kv_rados_tidied);
-}
-
-void kv_rados_tidy(struct kv_rados *k, uint64_t group)
-{
-    char name[KV_RADOS_NAME];
-    struct kv_rados_sub *s = kv_rados_sub(k, NULL);
-    s->group = group;
-    s->read = rados_create_read_op();
-    rados_read_op_omap_get_vals2(s->read, "", "", 1, &s->iter, &s->more, &s->iter_result);
-    kv_rados_group_name(name, group);
-    k->tidying++;
-    kv_rados_send(s, name, kv_rados_tidy_look);
-}
-
 /* ---- COMMIT ---- */
-
-void kv_rados_commit_guards(struct kv_rados_sub *s)
-{
-    const struct snic_kvop *op = s->call->req->op;
-    for (uint32_t i = 0; i < op->guard_count; i++) {
-        const struct snic_kvop_guard *g = &op->guards[i];
-        char key[KV_RADOS_KEY];
-        size_t size = kv_rados_key(key, &g->key);
-        const char *value = g->value == NULL ? "" : g->value;
-        s->rvals[i] = 0;
-        if (s->write != NULL)
-            rados_write_op_omap_cmp2(s->write, key, LIBRADOS_CMPXATTR_OP_EQ, value, size, g->size,
-                                     &s->rvals[i]);
-        else
-            rados_read_op_omap_cmp2(s->read, key, LIBRADOS_CMPXATTR_OP_EQ, value, size, g->size,
-                                    &s->rvals[i]);
-    }
-}
-
-void kv_rados_commit_changes(struct kv_rados_sub *s)
-{
-    const struct snic_kvop *op = s->call->req->op;
-    char keys[SNIC_KVOP_CHANGES_MAX][KV_RADOS_KEY];
-    const char *list[SNIC_KVOP_CHANGES_MAX];
-    const char *values[SNIC_KVOP_CHANGES_MAX];
-    size_t sizes[SNIC_KVOP_CHANGES_MAX];
-    size_t value_sizes[SNIC_KVOP_CHANGES_MAX];
-    for (uint32_t kind = SNIC_KVOP_PUT; kind <= SNIC_KVOP_DELETE; kind++) {
-        size_t n = 0;
-        for (uint32_t i = 0; i < op->change_count; i++) {
-            const struct snic_kvop_change *ch = &op->changes[i];
-            if (ch->kind != kind)
-                continue;
-            sizes[n] = kv_rados_key(keys[n], &ch->key);
-            list[n] = keys[n];
-            values[n] = ch->value;
-            value_sizes[n] = ch->size;
-            n++;
-        }
-        if (n != 0 && kind == SNIC_KVOP_PUT)
-            rados_write_op_omap_set2(s->write, list, values, sizes, value_sizes, n);
-        else if (n != 0)
-            rados_write_op_omap_rm_keys2(s->write, list, sizes, n);
-    }
-}
-
-int kv_rados_commit_failed(struct kv_rados_sub *s)
-{
-    struct snic_kvop *op = s->call->req->op;
-    for (uint32_t i = 0; i < op->guard_count; i++) {
-        if (s->rvals[i] == 0)
-            continue;
-        op->failed_guard = i;
-        s->call->error = SNIC_ECANCELED;
-        return 1;
-    }
-    return 0;
-}
 
 /** The group does not exist: so none of its records does. */
 static void kv_rados_commit_absent(struct kv_rados_call *c)
