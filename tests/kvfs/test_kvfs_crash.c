@@ -334,7 +334,7 @@ static int64_t crash_fsck_op(void *ctx, struct snic_kvop *op)
     return op->result;
 }
 
-static void crash_fsck_say(void *ctx, const char *line)
+static void crash_fsck_print(void *ctx, const char *line)
 {
     (void)ctx;
     print_error("%s\n", line);
@@ -350,7 +350,7 @@ static void crash_fsck(struct snic_kvmem *m, int repair)
         assert_true(code == FSCK_CLEAN || code == FSCK_MENDED);
     }
     o.repair = 0;
-    o.say = repair ? NULL : crash_fsck_say;
+    o.print = repair ? NULL : crash_fsck_print;
     assert_int_equal(fsck_run(&o, &r), FSCK_CLEAN);
     assert_int_equal(r.intents, 0);
     if (!repair)

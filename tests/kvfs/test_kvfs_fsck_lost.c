@@ -24,7 +24,7 @@ static int64_t lost_op(void *ctx, struct snic_kvop *op)
     return op->result;
 }
 
-static void lost_say(void *ctx, const char *line)
+static void lost_print(void *ctx, const char *line)
 {
     struct lost *l = ctx;
     size_t n = strlen(l->said);
@@ -33,7 +33,8 @@ static void lost_say(void *ctx, const char *line)
 
 static enum fsck_code lost_fsck(struct lost *l, int repair, struct fsck_report *r)
 {
-    struct fsck_opts o = {.op = lost_op, .say = lost_say, .ctx = l, .repair = repair, .data = 1};
+    struct fsck_opts o = {
+        .op = lost_op, .print = lost_print, .ctx = l, .repair = repair, .data = 1};
     l->said[0] = 0;
     return fsck_run(&o, r);
 }
