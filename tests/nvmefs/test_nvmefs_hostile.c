@@ -33,7 +33,7 @@ static void liar_open(struct liar *l)
                                 .sq = 4096,
                                 .cq = 8192,
                                 .bells = 0};
-    duo_control(&l->x, &c);
+    duo_send(&l->x, &c);
     duo_settle(&l->x);
     assert_int_equal(l->x.created_error, 0);
 }
@@ -41,7 +41,7 @@ static void liar_open(struct liar *l)
 static void liar_close(struct liar *l)
 {
     struct snic_nvmefs_ctl c = {.type = SNIC_NVMEFS_CTL_DELETE, .generation = 1};
-    duo_control(&l->x, &c);
+    duo_send(&l->x, &c);
     duo_settle(&l->x);
     assert_int_equal(l->x.deleted, 1);
     duo_check(&l->x);

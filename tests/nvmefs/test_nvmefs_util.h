@@ -93,7 +93,7 @@ static inline void duo_queue(struct duo *x, uint16_t q, uint32_t depth, uint32_t
         snic_nvmefs_host_init(&x->h[q], x->host_mem[q], size, x->regions[key - 100].base, &o), 0);
 }
 
-static inline void duo_control(struct duo *x, const struct snic_nvmefs_ctl *m)
+static inline void duo_send(struct duo *x, const struct snic_nvmefs_ctl *m)
 {
     unsigned char msg[SNIC_NVMEFS_CTL_BYTES];
     snic_nvmefs_ctl_encode(msg, m);
@@ -104,7 +104,7 @@ static inline void duo_create(struct duo *x, uint16_t q)
 {
     struct snic_nvmefs_ctl m;
     snic_nvmefs_host_create(x->h[q], &m);
-    duo_control(x, &m);
+    duo_send(x, &m);
 }
 
 static inline void duo_delete(struct duo *x, uint16_t q)
@@ -112,7 +112,7 @@ static inline void duo_delete(struct duo *x, uint16_t q)
     struct snic_nvmefs_ctl m;
     snic_nvmefs_host_create(x->h[q], &m);
     m.type = SNIC_NVMEFS_CTL_DELETE;
-    duo_control(x, &m);
+    duo_send(x, &m);
 }
 
 /** Carry out operation @p i. 0 or SNIC_EFAULT. */
