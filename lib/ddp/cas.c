@@ -94,7 +94,7 @@ static int ddp_cas_give_up(struct snic_ddp *d, struct ddp_write *w, int result)
 int ddp_cas_settled(struct snic_ddp *d, struct ddp_write *w)
 {
     struct ddp_rec *r = ddp_rec_at(d, w->rec);
-    SNIC_ASSERT(w->ts == r->vts);
+    SNIC_ASSERT((w->flags & (DDP_W_SETTLE | DDP_W_ABORTED)) == DDP_W_SETTLE && w->ts == r->vts);
     w->tries = 0;
     w->ack_c = w->ack_p = 0;
     if (w->floor < d->gen_floor && d->others != 0) {
@@ -131,6 +131,7 @@ int ddp_cas_settled(struct snic_ddp *d, struct ddp_write *w)
 /* Refuse the CAS @p m: what the key holds is newer. */
 void ddp_cas_refuse(struct snic_ddp *d, const struct ddp_rec *r, const struct snic_ddp_msg *m)
 {
+    SNIC_ASSERT(r->vts > m->ts); /* C1 */
     struct snic_ddp_msg *a = ddp_send(d, SNIC_DDP_NACK, ddp_bit(m->src), &m->key, m->ts);
     a->flags = (uint8_t)(r->flags & SNIC_DDP_MSG_TOMBSTONE);
     if ((r->flags & DDP_R_CAS) != 0)

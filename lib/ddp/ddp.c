@@ -239,6 +239,7 @@ int snic_ddp_poll(struct snic_ddp *d, struct snic_ddp_action *out)
         if (ddp_work(d) == 0)
             return 0;
     }
+    SNIC_ASSERT(d->ring.count <= SNIC_DDP__RING);
     *out = d->actions[d->ring.first];
     d->ring.first = (d->ring.first + 1) % SNIC_DDP__RING;
     d->ring.count--;

@@ -94,6 +94,7 @@ int ddp_epoch(struct snic_ddp *d, const struct snic_ddp_view *v)
     d->learners = v->learners;
     d->donor = v->donor;
     d->others = (uint16_t)(members & ~ddp_bit(d->o.node));
+    SNIC_ASSERT((d->kept & ~members) == 0); /* I7 */
     if (d->role == SNIC_DDP_FENCED) {
         d->others = 0;
         d->restart = DDP_RESTART_NOT;

@@ -8,6 +8,8 @@
 /* There is room: the caller looked. */
 struct ddp_write *ddp_write_new(struct snic_ddp *d, struct ddp_rec *r, uint64_t ts, uint32_t flags)
 {
+    SNIC_ASSERT(ts <= r->vts); /* its value is the record's, or was */
+    SNIC_DASSERT((flags & DDP_W_ABORTED) != 0 || ddp_write_find(d, r, ts) == NULL);
     struct ddp_write *w = ddp_write_at(d, ddp_pool_take(&d->writes));
     w->ts = ts;
     w->rec = ddp_rec_number(d, r);
@@ -55,6 +57,7 @@ void ddp_write_free(struct snic_ddp *d, struct ddp_write *w)
     struct ddp_rec *r = ddp_rec_at(d, w->rec);
     uint32_t n = ddp_write_number(d, w);
     uint32_t *link = &r->writes;
+    SNIC_ASSERT((w->flags & DDP_W_USED) != 0);
     while (*link != n)
         link = &ddp_write_at(d, *link)->next;
     *link = w->next;
@@ -62,8 +65,10 @@ void ddp_write_free(struct snic_ddp *d, struct ddp_write *w)
     ddp_suspect(&d->suspects, &w->late, 0);
     if ((w->flags & DDP_W_OWNS) != 0)
         ddp_release(d, w->value);
-    if ((w->flags & DDP_W_RESTART) != 0)
+    if ((w->flags & DDP_W_RESTART) != 0) {
+        SNIC_ASSERT(d->restart_writes > 0);
         d->restart_writes--;
+    }
     ddp_pool_give(&d->writes, n);
     ddp_watch(d, r, 0);
     if (r->vts == 0)
@@ -74,6 +79,7 @@ void ddp_write_free(struct snic_ddp *d, struct ddp_write *w)
 void ddp_cas_abort(struct snic_ddp *d, struct ddp_write *w)
 {
     struct ddp_rec *r = ddp_rec_at(d, w->rec);
+    SNIC_ASSERT((w->flags & (SNIC_DDP_MSG_CAS | DDP_W_ABORTED)) == SNIC_DDP_MSG_CAS); /* C1 */
     ddp_timer_stop(d, ddp_timer_of_write(d, w));
     w->flags &= ~(uint32_t)(DDP_W_SETTLE | SNIC_DDP_MSG_CAS);
     w->flags |= DDP_W_ABORTED;

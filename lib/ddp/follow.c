@@ -60,6 +60,7 @@ static void ddp_follow_mark(struct ddp_wait *a, const struct snic_ddp_msg *m)
 static void ddp_follow_wait(struct snic_ddp *d, struct ddp_rec *r, const struct snic_ddp_msg *m,
                             uint64_t tau, uint8_t owes)
 {
+    SNIC_ASSERT(owes != 0 && (tau == 0 || tau > m->ts));
     uint32_t n = ddp_pool_take(&d->waits);
     struct ddp_wait *a = ddp_wait_at(d, n);
     a->ts = m->ts;
@@ -116,6 +117,7 @@ static int ddp_follow_full(const struct snic_ddp *d, const struct ddp_rec *r,
 /* An INV that is not newer than the record. */
 static int ddp_follow_old(struct snic_ddp *d, struct ddp_rec *r, const struct snic_ddp_msg *m)
 {
+    SNIC_ASSERT(m->ts <= r->vts); /* H3 */
     if ((m->flags & SNIC_DDP_MSG_TOMBSTONE) == 0)
         ddp_release(d, m->value);
     if ((m->flags & SNIC_DDP_MSG_CAS) != 0)

@@ -20,6 +20,7 @@ static const struct snic_ddp_key learn_no_key = {{0, 0}};
 
 static void ddp_learn_pull(struct snic_ddp *d)
 {
+    SNIC_ASSERT(d->role == SNIC_DDP_LEARNER && d->learn == DDP_LEARN_PULLS);
     struct snic_ddp_msg *m = ddp_send(d, SNIC_DDP_PULL, ddp_bit(d->donor), &learn_no_key, 0);
     m->scope = d->pull_cursor;
     m->seen[0] = d->pull_got;

@@ -13,6 +13,7 @@ struct ddp_rec *ddp_find(const struct snic_ddp *d, const struct snic_ddp_key *ke
 
 struct ddp_rec *ddp_add(struct snic_ddp *d, const struct snic_ddp_key *key)
 {
+    SNIC_DASSERT(ddp_find(d, key) == NULL);
     if (ddp_pool_full(&d->recs))
         return NULL;
     uint32_t n = ddp_pool_take(&d->recs);
@@ -40,6 +41,7 @@ void ddp_remove(struct snic_ddp *d, struct ddp_rec *r)
 
 void ddp_append(struct snic_ddp *d, const struct ddp_rec *r, uint64_t scope, uint32_t background)
 {
+    SNIC_ASSERT(r->vts > r->dts); /* I3 */
     struct snic_ddp_action *a = ddp_act(d, SNIC_DDP_APPEND);
     a->flags = (r->flags & SNIC_DDP_MSG_TOMBSTONE) | (background ? SNIC_DDP_BACKGROUND : 0);
     a->msg.key = r->key;

@@ -71,6 +71,7 @@ static void ddp_restart_compared(struct snic_ddp *d)
 /* Also when the membership changes before all is in order: it begins over. */
 void ddp_restart_begin(struct snic_ddp *d)
 {
+    SNIC_ASSERT(d->role == SNIC_DDP_FULL);
     d->restart = DDP_RESTART_COMPARES;
     d->restarted = 0;
     d->restart_tries = 0;
@@ -218,6 +219,7 @@ int ddp_restart_work(struct snic_ddp *d)
     }
     if (d->restart_writes != 0)
         return 0;
+    SNIC_ASSERT(d->restart == DDP_RESTART_REPLAYS);
     d->restart = DDP_RESTART_WAITS;
     d->restarted |= ddp_bit(d->o.node);
     if (ddp_restart_peers(d) != 0)

@@ -42,6 +42,7 @@ void ddp_scope_join(struct snic_ddp *d, struct ddp_write *w, uint64_t id)
 
 static void ddp_scope_free(struct snic_ddp *d, struct ddp_scope *s)
 {
+    SNIC_ASSERT((s->flags & DDP_S_USED) != 0);
     ddp_timer_stop(d, ddp_timer_of_scope(d, s));
     ddp_suspect(&d->suspects, &s->late, 0);
     /* Its number stays taken until FLUSHED, which names it. */

@@ -101,6 +101,7 @@ void ddp_write_send_inv(struct snic_ddp *d, const struct ddp_write *w, uint16_t 
 
 static void ddp_write_answer(struct snic_ddp *d, struct ddp_write *w)
 {
+    SNIC_ASSERT((w->flags & (DDP_W_CLIENT | DDP_W_SETTLE | DDP_W_ABORTED)) == DDP_W_CLIENT);
     struct snic_ddp_action *a = ddp_act(d, SNIC_DDP_DONE);
     a->token = w->token;
     a->msg.key = ddp_rec_at(d, w->rec)->key;
@@ -115,6 +116,7 @@ static void ddp_write_answer(struct snic_ddp *d, struct ddp_write *w)
 void ddp_write_eval_aborted(struct snic_ddp *d, struct ddp_write *w)
 {
     const struct ddp_rec *r = ddp_rec_at(d, w->rec);
+    SNIC_ASSERT((w->flags & DDP_W_ABORTED) != 0 && r->rd == 0); /* C3 */
     if (ddp_lease(d, d->now_ns))
         ddp_done(d, w->token, SNIC_ECANCELED, r);
     else
@@ -130,6 +132,7 @@ int ddp_write_eval(struct snic_ddp *d, struct ddp_write *w)
     const struct ddp_rules *u = &d->rules;
     struct ddp_rec *r = ddp_rec_at(d, w->rec);
     uint32_t have = 0;
+    SNIC_ASSERT((w->flags & (DDP_W_USED | DDP_W_ABORTED)) == DDP_W_USED && w->ts <= r->vts);
     have |= (d->others & ~w->ack_c) == 0 ? (uint32_t)DDP_C : 0;
     have |= (d->others & ~w->ack_p) == 0 ? (uint32_t)DDP_P : 0;
     have |= r->dts >= w->ts ? (uint32_t)DDP_L : 0;

@@ -24,6 +24,7 @@ struct ddpnic_write *ddpnic_write_new(struct snic_ddpnic *d, struct ddpnic_rec *
     w->item = SNIC_DDP__NIL;
     if (r != NULL && (flags & DDPNIC_W_SHORT) == 0) {
         w->item = ddpnic_newest(r);
+        SNIC_ASSERT(w->item != SNIC_DDP__NIL && ddpnic_item_at(d, w->item)->ts == ts);
         ddpnic_item_at(d, w->item)->refs++;
     }
     uint32_t *list = r != NULL ? &r->writes : &n->persists;
@@ -48,6 +49,7 @@ void ddpnic_write_free(struct snic_ddpnic *d, struct ddpnic_write *w)
 {
     struct ddpnic_rec *r = w->rec != SNIC_DDP__NIL ? ddpnic_rec_at(d, w->rec) : NULL;
     uint32_t n = ddpnic_write_number(d, w);
+    SNIC_ASSERT((w->flags & DDPNIC_W_USED) != 0);
     uint32_t *link = r != NULL ? &r->writes : &d->nic.persists;
     while (*link != n)
         link = &ddpnic_write_at(d, *link)->next;
@@ -164,6 +166,7 @@ void ddpnic_write_eval(struct snic_ddpnic *d, struct ddpnic_write *w)
     struct ddpnic_rec *r = ddpnic_rec_at(d, w->rec);
     const uint32_t foreign = DDP_C | DDP_P;
     uint32_t have = 0;
+    SNIC_ASSERT((w->flags & DDPNIC_W_USED) != 0 && w->ts <= r->enq);
     if ((w->flags & DDPNIC_W_SHORT) != 0) {
         ddpnic_write_overtaken(d, w);
         return;

@@ -99,6 +99,7 @@ void ddpnic_accept(struct snic_ddpnic *d, struct ddpnic_rec *r, const struct sni
 /* What was just accepted is written into the FIFOs. */
 void ddpnic_store(struct snic_ddpnic *d, const struct ddpnic_rec *r, uint64_t scope)
 {
+    SNIC_ASSERT(r->vlast != SNIC_DDP__NIL && ddpnic_item_at(d, r->vlast)->ts == r->enq); /* N3 */
     const struct ddpnic_item *t = ddpnic_item_at(d, r->vlast);
     (void)ddpnic_fifo_act(d, SNIC_DDPNIC_VSTORE, r, t);
     struct snic_ddp_action *a = ddpnic_fifo_act(d, SNIC_DDPNIC_DSTORE, r, t);
@@ -110,7 +111,9 @@ void ddpnic_store(struct snic_ddpnic *d, const struct ddpnic_rec *r, uint64_t sc
 static void ddpnic_fifo_leave(struct snic_ddpnic *d, struct ddpnic_rec *r, int drained)
 {
     uint32_t i = r->vfirst;
+    SNIC_ASSERT(i != SNIC_DDP__NIL && d->nic.vfifo > 0); /* N8 */
     struct ddpnic_item *t = ddpnic_item_at(d, i);
+    SNIC_ASSERT((t->flags & DDPNIC_I_VIN) != 0 && t->ts > r->out); /* N1 */
     r->vfirst = t->vnext;
     if (r->vfirst == SNIC_DDP__NIL)
         r->vlast = SNIC_DDP__NIL;
@@ -136,6 +139,7 @@ static int ddpnic_fifo_logged(struct snic_ddpnic *d, uint32_t *link)
     struct ddpnic_item *t = ddpnic_item_at(d, i);
     if ((t->flags & DDPNIC_I_DIN) == 0)
         return SNIC_EINVAL;
+    SNIC_ASSERT(d->nic.dfifo > 0); /* N8 */
     *link = t->dnext;
     t->dnext = SNIC_DDP__NIL;
     t->flags &= ~(uint32_t)(DDPNIC_I_DSLOT | DDPNIC_I_DIN);

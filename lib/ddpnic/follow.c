@@ -41,6 +41,7 @@ struct ddpnic_wait *ddpnic_wait_new(struct snic_ddpnic *d, uint8_t src, uint8_t 
 /* It is on no list any more. */
 void ddpnic_wait_free(struct snic_ddpnic *d, uint32_t i)
 {
+    SNIC_ASSERT((ddpnic_wait_at(d, i)->flags & DDPNIC_A_USED) != 0);
     d->nic.parked -= ddpnic_wait_at(d, i)->tau != 0;
     ddp_pool_give(&d->nic.waits, i);
 }
@@ -91,6 +92,7 @@ static void ddpnic_follow_old(struct snic_ddpnic *d, struct ddpnic_rec *r,
                               const struct snic_ddp_msg *m)
 {
     uint64_t tau = 0;
+    SNIC_ASSERT(m->ts <= r->enq); /* H3 */
     if ((m->flags & SNIC_DDP_MSG_TOMBSTONE) == 0)
         ddpnic_release(d, m->value);
     if (m->ts == r->enq) {

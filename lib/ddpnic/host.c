@@ -222,6 +222,7 @@ static int ddpnic_host_write_client(struct snic_ddpnic *d, const struct snic_ddp
 static void ddpnic_host_answer(struct snic_ddpnic *d, uint32_t n, int result)
 {
     struct ddpnic_host_write *w = ddpnic_host_write_at(d, n);
+    SNIC_ASSERT(w->rec != SNIC_DDP__NIL);
     struct ddpnic_rec *r = ddpnic_rec_at(d, w->rec);
     struct snic_ddp_action *a = ddpnic_host_act(d, SNIC_DDP_DONE);
     a->token = w->token;
@@ -238,6 +239,7 @@ static void ddpnic_host_answer(struct snic_ddpnic *d, uint32_t n, int result)
     w->rec = SNIC_DDP__NIL;
     if (s == NULL)
         return;
+    SNIC_ASSERT(s->writes > 0);
     s->writes--;
     if (result == 0)
         ddpnic_host_scope_eval(d, s);

@@ -21,6 +21,7 @@
 
 static void replica_send_free(struct snic_replica *r, struct replica_send *s)
 {
+    SNIC_ASSERT(s->used != 0 && r->sends_used > 0); /* L1 */
     s->used = 0;
     s->next = r->send_free;
     r->send_free = (uint32_t)(s - r->sends);
@@ -39,6 +40,7 @@ static void replica_link_seal(struct snic_replica *r, uint32_t to)
     if (p->open == SNIC_REPLICA__NIL)
         return;
     struct replica_send *s = &r->sends[p->open];
+    SNIC_ASSERT(s->used > SNIC_REPLICA__PACKET && s->used <= r->o.datagram_max); /* L1 */
     p->open = SNIC_REPLICA__NIL;
     replica_put_packet(s->data, s->used, r->o.node, r->o.cluster);
     memset(&s->train, 0, sizeof(s->train));
@@ -230,6 +232,7 @@ static void replica_link_take(struct snic_replica *r, uint32_t src, const unsign
     }
     if (replica_carries(&m)) {
         uint32_t n;
+        SNIC_ASSERT(m.length <= r->o.value_max);
         m.value = replica_value_new(&r->values, m.length);
         if (m.value == 0) {
             r->no_room++;
@@ -287,6 +290,7 @@ static void replica_link_piece(struct snic_replica *r, uint32_t src,
         return;
     }
     w->touched = r->touched;
+    SNIC_ASSERT(w->total <= max && c.offset + length <= w->total);
     memcpy(w->data + c.offset, part->data + SNIC_REPLICA__PIECE, length);
     uint32_t end = (c.offset + length + SNIC_REPLICA__GRAIN - 1) / SNIC_REPLICA__GRAIN;
     for (uint32_t g = c.offset / SNIC_REPLICA__GRAIN; g < end; g++) {
@@ -294,6 +298,7 @@ static void replica_link_piece(struct snic_replica *r, uint32_t src,
         w->missing -= (w->have[g / 64] & bit) == 0;
         w->have[g / 64] |= bit;
     }
+    SNIC_ASSERT(w->used && w->missing <= (max + SNIC_REPLICA__GRAIN - 1) / SNIC_REPLICA__GRAIN);
     if (w->missing != 0)
         return;
     w->used = 0;

@@ -120,6 +120,7 @@ void replica_value_drop(struct replica_values *v, uint64_t h)
     struct replica_unit *u = replica_unit_of(v, h);
     if (--u->refs != 0)
         return;
+    SNIC_ASSERT(v->live > 0 && v->used_bytes >= (uint64_t)SNIC_REPLICA__UNIT << u->order);
     uint32_t i = (uint32_t)(h - 1);
     uint32_t order = u->order;
     SNIC_ASSERT((u->state & REPLICA_U_ENGINE) == 0);

@@ -143,10 +143,8 @@ MUTATIONS = [
     ("what is superseded in flight loses its handle", "flight.c",
      "heir->flags |= DDP_W_OWNS;", "", SYNCH + " writes 2"),
     ("an obsolete INV keeps its handle", "follow.c",
-     "int ddp_follow_old(struct snic_ddp *d, struct ddp_rec *r, const struct snic_ddp_msg *m) {"
-     " if ((m->flags & SNIC_DDP_MSG_TOMBSTONE) == 0)",
-     "int ddp_follow_old(struct snic_ddp *d, struct ddp_rec *r, const struct snic_ddp_msg *m) {"
-     " if (m->flags == 255)", SYNCH + " writes 2"),
+     "SNIC_ASSERT(m->ts <= r->vts); /* H3 */ if ((m->flags & SNIC_DDP_MSG_TOMBSTONE) == 0)",
+     "if (m->flags == 255)", SYNCH + " writes 2"),
     ("a read that waits is answered at the next event", "ddp.c",
      "if (r->rd == 0) ddp_reads_ready(", "ddp_reads_ready(", SYNCH + " writes 2 reads 1"),
     ("a read that waits is answered by who was fenced", "ddp.c",
