@@ -161,10 +161,11 @@ static void docs_command(struct kv_command *c, const struct kv_doc *d)
 static int docs_wanted(const struct kv_command *c, const struct kv_doc *d)
 {
     if (c->argc == 2)
-        return strchr(d->name, '|') == NULL && kv_command_find(d->name, strlen(d->name)) != NULL;
+        return strchr(d->name, '|') == NULL &&
+               kv_command_find(c->engine, d->name, strlen(d->name)) != NULL;
     for (uint32_t i = 2; i < c->argc; i++)
         if (kv_arg_is(&c->argv[i], d->name))
-            return kv_command_find(d->name, strcspn(d->name, "|")) != NULL;
+            return kv_command_find(c->engine, d->name, strcspn(d->name, "|")) != NULL;
     return 0;
 }
 
@@ -183,25 +184,17 @@ static void command_docs(struct kv_command *c)
 
 /* ---- COMMAND INFO, LIST, GETKEYS ---- */
 
-static uint32_t command_count(void)
-{
-    uint32_t count = 0;
-
-    while (kv_command_at(count) != NULL)
-        count++;
-    return count;
-}
-
 static void command_info(struct kv_command *c)
 {
     struct kv_engine *e = c->engine;
-    uint32_t all = command_count();
+    uint32_t all = e->commands_count;
 
     kv_put_count(e, '*', c->argc <= 2 ? all : c->argc - 2);
     for (uint32_t i = 0; c->argc <= 2 && i < all; i++)
-        kv_command_describe(c, kv_command_at(i));
+        kv_command_describe(c, &e->commands[i]);
     for (uint32_t i = 2; i < c->argc; i++) {
-        const struct kv_command_spec *s = kv_command_find(c->argv[i].data, c->argv[i].size);
+        const struct kv_command_spec *s =
+            kv_command_find(c->engine, c->argv[i].data, c->argv[i].size);
 
         if (s != NULL)
             kv_command_describe(c, s);
@@ -225,8 +218,8 @@ static void command_list(struct kv_command *c)
         kv_put_error(e, "ERR syntax error");
         return;
     }
-    for (uint32_t i = 0; kv_command_at(i) != NULL; i++) {
-        const struct kv_command_spec *s = kv_command_at(i);
+    for (uint32_t i = 0; i < e->commands_count; i++) {
+        const struct kv_command_spec *s = &e->commands[i];
         const char *name = s->name;
 
         if (c->argc == 2 || (aclcat && kv_command_in_category(s, &c->argv[4])) ||
@@ -242,7 +235,7 @@ static void command_list(struct kv_command *c)
 /* Where the keys of argv[2..] are: the first, the last, the step. 0, or the error is written. */
 static int command_keys(struct kv_command *c, uint32_t *first, uint32_t *last, uint32_t *step)
 {
-    const struct kv_command_spec *s = kv_command_find(c->argv[2].data, c->argv[2].size);
+    const struct kv_command_spec *s = kv_command_find(c->engine, c->argv[2].data, c->argv[2].size);
     uint32_t argc = c->argc - 2;
     int64_t n = 0;
 
@@ -312,7 +305,7 @@ enum kv_outcome kv_cmd_command(struct kv_command *c)
     if (c->argc == 1) {
         command_info(c);
     } else if (kv_subcommand(c, "count")) {
-        kv_put_integer(c->engine, command_count());
+        kv_put_integer(c->engine, c->engine->commands_count);
     } else if (kv_subcommand(c, "docs")) {
         command_docs(c);
     } else if (kv_subcommand(c, "info")) {

@@ -55,31 +55,6 @@ static int expire_allowed(const struct kv_entry *e, uint32_t flags, int64_t when
     return 1;
 }
 
-enum kv_outcome kv_rewrite(struct kv_command *c, struct kv_entry *e, uint64_t expire_ms,
-                           int *written)
-{
-    struct kv_string_put p = {.database = e->database,
-                              .key = &c->argv[1],
-                              .expire_ms = expire_ms,
-                              .encoding = e->flags & KV_ENTRY_ENCODING};
-    const unsigned char *value;
-    unsigned char *copy;
-    enum kv_outcome o = kv_value_to_modify(c, e, &value, &p.size);
-
-    *written = 0;
-    if (o != KV_DONE)
-        return o == KV_LATER ? KV_DONE : o;
-    /* Making room for the new record may take the old one's place in memory. */
-    copy = malloc(p.size > 0 ? p.size : 1);
-    if (copy == NULL)
-        return kv_write_failed(c, SNIC_ENOMEM);
-    memcpy(copy, value, p.size);
-    p.value = copy;
-    o = kv_string_store(c, &p, written);
-    free(copy);
-    return o;
-}
-
 /* Another expiry; the reply is 1. */
 static enum kv_outcome expire_set(struct kv_command *c, struct kv_entry *e, uint64_t expire_ms)
 {

@@ -7,13 +7,6 @@
 #define OBJECT_EMBEDDED_MAX 44u /* Redis keeps such strings in one piece with their header */
 #define OBJECT_SHARED 10000     /* numbers below are shared in Redis                       */
 
-void kv_put_help(struct kv_engine *e, const char *const *lines, size_t count)
-{
-    kv_put_count(e, '*', (int64_t)count);
-    for (size_t i = 0; i < count; i++)
-        kv_put_format(e, "+%s\r\n", lines[i]);
-}
-
 /* Is the value a number in Redis' sense? It needs the value. */
 static enum kv_outcome object_number(struct kv_command *c, struct kv_entry *e, int64_t *n,
                                      int *is_number)

@@ -313,29 +313,6 @@ static int string_too_long(struct kv_command *c, uint32_t i)
     return 1;
 }
 
-enum kv_outcome kv_string_store(struct kv_command *c, const struct kv_string_put *p, int *stored)
-{
-    uint64_t end;
-    int r;
-
-    *stored = 0;
-    if (kv_command_held(c))
-        return KV_AGAIN;
-    r = kv_store_set(c->store, p->database, p->key->data, p->key->size, p->value, p->size,
-                     p->expire_ms, &end);
-    *stored = r == 0;
-    if (r != 0)
-        return kv_write_failed(c, r);
-    if (p->encoding != 0) {
-        struct kv_entry *e = kv_store_find(c->store, p->database, p->key->data, p->key->size);
-
-        if (e != NULL)
-            e->flags |= (uint16_t)p->encoding;
-    }
-    kv_depends(c, end);
-    return KV_DONE;
-}
-
 /* Store argv[value]; the entry may exist. KV_DONE after success, else what to return. */
 static enum kv_outcome string_store(struct kv_command *c, uint32_t value, uint64_t expire_ms,
                                     int *stored)

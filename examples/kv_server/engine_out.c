@@ -78,6 +78,13 @@ void kv_put_count(struct kv_engine *e, char type, int64_t n)
     kv_put(e, text, resp_put_number(text, type, n));
 }
 
+void kv_put_help(struct kv_engine *e, const char *const *lines, size_t count)
+{
+    kv_put_count(e, '*', (int64_t)count);
+    for (size_t i = 0; i < count; i++)
+        kv_put_format(e, "+%s\r\n", lines[i]);
+}
+
 void kv_put_integer(struct kv_engine *e, int64_t n)
 {
     kv_put_count(e, ':', n);

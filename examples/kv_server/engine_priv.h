@@ -169,6 +169,13 @@ struct kv_command {
     int in_exec; /* answer in the engine's buffer: no KV_LATER */
 };
 
+enum kv_rule {
+    KV_RULE_NO_AUTH = 1,  /* runs before a client has authenticated  */
+    KV_RULE_AT_ONCE = 2,  /* runs inside of a transaction at once    */
+    KV_RULE_NO_MULTI = 4, /* is refused there                        */
+    KV_RULE_EXEC = 8      /* ends a transaction also when it is wrong */
+};
+
 struct kv_command_spec {
     const char *name; /* lower case */
     enum kv_outcome (*run)(struct kv_command *c);
@@ -178,6 +185,7 @@ struct kv_command_spec {
     int8_t last_key;
     uint8_t step;
     const char *flags; /* for COMMAND: blank-separated */
+    uint8_t rules;     /* of enum kv_rule */
 };
 
 struct kv_engine {
@@ -206,9 +214,12 @@ struct kv_engine {
     unsigned char *scratch;
     size_t scratch_room;
     uint64_t started_ns;
-    struct kv_slow *slow;       /* command_slow.c's */
-    struct kv_scripts *scripts; /* command_script.c's */
-    uint64_t random;            /* RANDOMKEY's state */
+    const struct kv_command_spec *commands; /* the table */
+    uint32_t commands_count;
+    void (*fetched)(struct kv_read *r); /* a value that a command awaits has been read */
+    struct kv_slow *slow;               /* slow.c's */
+    struct kv_scripts *scripts;         /* command_script.c's */
+    uint64_t random;                    /* RANDOMKEY's state */
     uint64_t connections;
     struct kv_engine_stats stats;
 };
@@ -236,6 +247,8 @@ void kv_put_verbatim(struct kv_engine *e, const void *data, size_t size);
 void kv_put_error(struct kv_engine *e, const char *format, ...) SNIC_PRINTF(2, 3);
 /** The error of a store call: ENOSPC, EIO, ENOMEM. */
 void kv_put_store_error(struct kv_engine *e, int error);
+/** A text per line, as HELP answers. */
+void kv_put_help(struct kv_engine *e, const char *const *lines, size_t count);
 /** Answer now or when @p need is durable. Pieces are copied if they must wait. */
 void kv_answer(struct kv_engine *e, uint64_t client, uint64_t seq, uint64_t user, uint32_t flags,
                uint64_t need, const struct snic_iov *iov, uint32_t count);
@@ -246,69 +259,68 @@ int kv_out_send(struct kv_engine *e);
 /** Drop what waits: there is no receiver any more. */
 void kv_out_drop(struct kv_engine *e);
 
-/* ---- engine.c ---- */
+/* ---- message.c ---- */
 
 /** Arguments of a message into e->args; they point into it or into the scratch buffer. */
 int64_t kv_engine_args(struct kv_engine *e, const unsigned char *msg, size_t size);
-/** Run what waits of one client. @return 0 when it has to wait again. */
-int kv_client_drain(struct kv_engine *e, struct kv_client *c);
 /** Keep a message at the end of a list. @return 0; SNIC_ENOMEM */
 int kv_message_keep(struct kv_message **first, struct kv_message **last, uint64_t seq,
                     const unsigned char *msg, size_t size);
-/** Begin to read a value that the client's command needs. @return KV_FETCH; KV_LATER as below */
-enum kv_outcome kv_fetch(struct kv_command *c, const struct kv_entry *entry);
-/** The value if it is at hand: in memory or read before. 1; 0; SNIC_E* the read failed */
-int kv_value_at_hand(struct kv_command *c, const struct kv_entry *entry,
-                     const unsigned char **value, uint32_t *size);
+int kv_arg_is(const struct resp_arg *a, const char *word);
+
+/* ---- client.c ---- */
+
 /** Call @p visit for each client. */
 void kv_each_client(struct kv_engine *e, void (*visit)(void *ctx, struct kv_client *c), void *ctx);
 /** Of these, the messages that wait. */
 uint64_t kv_client_argv_bytes(const struct kv_client *c);
 /** What a client holds: messages that wait, a transaction, values. */
 uint64_t kv_client_bytes(const struct kv_client *c);
+/** @return NULL: there is none */
+struct kv_client *kv_client_find(struct kv_engine *e, uint64_t id);
+/** The client, new with the word @p user of its connection. @return NULL: out of memory */
+struct kv_client *kv_client_get(struct kv_engine *e, uint64_t id, uint64_t user);
+/** Drop its first message. */
+void kv_client_shift(struct kv_client *c);
+/** Drop the values that were read for its command. */
+void kv_client_forget_values(struct kv_engine *e, struct kv_client *c);
+void kv_client_free(struct kv_engine *e, struct kv_client *c);
+
+/* ---- engine_run.c ---- */
+
+/** Run what waits of one client. @return 0 when it has to wait again. */
+int kv_client_drain(struct kv_engine *e, struct kv_client *c);
+/** Run one message. KV_DONE or KV_LATER: it is over for the queue. */
+enum kv_outcome kv_engine_run(struct kv_engine *e, struct kv_client *client, uint64_t seq,
+                              const unsigned char *msg, size_t size);
+/** The reply to what cannot be run or kept. */
+void kv_engine_no_memory(struct kv_engine *e, uint64_t client, uint64_t seq, uint64_t user);
 
 /* ---- engine_room.c ---- */
 
 /** Run what waits and no longer has to. */
 void kv_engine_room(struct kv_engine *e);
-/** Does the command, which adds to the log, wait behind one that needs much room there (E5)? */
-int kv_command_held(struct kv_command *c);
-/** A write or check was answered with SNIC_EAGAIN. @return 0: it has waited for too long */
-int kv_command_waits(struct kv_command *c);
-/** After a failed store write: KV_AGAIN, or the error reply and KV_DONE. */
-enum kv_outcome kv_write_failed(struct kv_command *c, int error);
-/** kv_store_check_room() for the command. */
-int kv_command_room(struct kv_command *c, uint64_t bytes, uint64_t record, int deletes);
 
-/* ---- transaction.c ---- */
+/* ---- command_args.c ---- */
 
-/** Queue the command, whose arity is right. The reply is written. */
-void kv_transaction_queue(struct kv_command *c);
-/** A command was refused before it was queued. */
-void kv_transaction_fail(struct kv_client *c);
-/** The client, new to this engine, comes with the word of a connection that is older. 0, or the
-    error is written, and the connection has to end. */
-int kv_transaction_inherit(struct kv_command *c);
-/** Forget MULTI, the queue and what is watched. */
-void kv_transaction_forget(struct kv_client *c);
-void kv_transaction_free(struct kv_client *c);
-/** An absent key was set: an EXEC of those that watch it fails, also if it is deleted again. */
-void kv_watch_created(void *ctx, uint32_t database, const void *key, uint32_t key_size);
-/** After SWAPDB: the same for the absent keys that exist in the database now. */
-void kv_watch_swapped(struct kv_engine *e, uint32_t database);
-
-/* ---- commands.c ---- */
-
-const struct kv_command_spec *kv_command_find(const void *name, size_t size);
-const struct kv_command_spec *kv_command_at(uint32_t i); /* NULL past the end */
-enum kv_outcome kv_command_run(struct kv_command *c);
-int kv_arg_is(const struct resp_arg *a, const char *word);
+/** An argument as a number. 0, or the error is written. */
+int kv_number(struct kv_command *c, const struct resp_arg *a, int64_t *out);
+/** Is there a database @p n? 0, or the error is written. */
+int kv_database_check(struct kv_command *c, int64_t n);
+/** An argument as the number of a database. 0, or the error is written. */
+int kv_database_number(struct kv_command *c, const struct resp_arg *a, uint32_t *out);
 /**
- * The value of @p entry for a command that modifies it: KV_DONE and *value, or
- * KV_FETCH (return it), or KV_LATER after an error reply (return KV_DONE).
+ * Turn a time argument into an absolute wall clock in ms. @p unit_ms: 1000 or 1;
+ * @p absolute: EXAT and the like.
+ * @return 0; -1 not a number; -2 out of range
  */
-enum kv_outcome kv_value_to_modify(struct kv_command *c, const struct kv_entry *entry,
-                                   const unsigned char **value, uint32_t *size);
+int kv_expiry(struct kv_command *c, const struct resp_arg *a, uint64_t unit_ms, int absolute,
+              int64_t *out);
+
+/* ---- command_read.c ---- */
+
+/** This reply shows what is durable only from @p end on (R9). */
+void kv_depends(struct kv_command *c, uint64_t end);
 /** The entry of argv[i], or NULL; the reply then depends on what made it so (R9). */
 struct kv_entry *kv_command_entry(struct kv_command *c, uint32_t i);
 /** The same for commands that do not use the value: OBJECT IDLETIME does not change. */
@@ -316,16 +328,33 @@ struct kv_entry *kv_command_peek(struct kv_command *c, uint32_t i);
 /** The same for any key; @p touch: it counts as use. */
 struct kv_entry *kv_command_lookup(struct kv_command *c, uint32_t database,
                                    const struct resp_arg *key, int touch);
-/** An argument as a number. 0, or the error is written. */
-int kv_number(struct kv_command *c, const struct resp_arg *a, int64_t *out);
-/** Is there a database @p n? 0, or the error is written. */
-int kv_database_check(struct kv_command *c, int64_t n);
-/** An argument as the number of a database. 0, or the error is written. */
-int kv_database_number(struct kv_command *c, const struct resp_arg *a, uint32_t *out);
+/** The value if it is at hand: in memory or read before. 1; 0; SNIC_E* the read failed */
+int kv_value_at_hand(struct kv_command *c, const struct kv_entry *entry,
+                     const unsigned char **value, uint32_t *size);
+/** Begin to read a value that the client's command needs. @return KV_FETCH; KV_LATER as below */
+enum kv_outcome kv_fetch(struct kv_command *c, const struct kv_entry *entry);
+/**
+ * The value of @p entry for a command that modifies it: KV_DONE and *value, or
+ * KV_FETCH (return it), or KV_LATER after an error reply (return KV_DONE).
+ */
+enum kv_outcome kv_value_to_modify(struct kv_command *c, const struct kv_entry *entry,
+                                   const unsigned char **value, uint32_t *size);
+
+/* ---- command_write.c ---- */
+
+/** Does the command, which adds to the log, wait behind one that needs much room there (E5)? */
+int kv_command_held(struct kv_command *c);
+/** A write or check was answered with SNIC_EAGAIN. @return 0: it has waited for too long */
+int kv_command_waits(struct kv_command *c);
+/** kv_store_check_room() for the command. */
+int kv_command_room(struct kv_command *c, uint64_t bytes, uint64_t record, int deletes);
+/** After a failed store write: KV_AGAIN, or the error reply and KV_DONE. */
+enum kv_outcome kv_write_failed(struct kv_command *c, int error);
 /** Delete; the reply depends on it. @return as kv_store_delete() */
 int kv_delete(struct kv_command *c, struct kv_entry *e);
-/** This reply shows what is durable only from @p end on (R9). */
-void kv_depends(struct kv_command *c, uint64_t end);
+enum kv_wait kv_room_wait(const struct kv_engine *e);
+/** Has the client's command waited for space for too long? */
+int kv_room_late(const struct kv_engine *e, const struct kv_client *c);
 
 /** What kv_string_store() stores; the value is borrowed and not the store's own memory. */
 struct kv_string_put {
@@ -345,6 +374,8 @@ enum kv_outcome kv_string_store(struct kv_command *c, const struct kv_string_put
 enum kv_outcome kv_rewrite(struct kv_command *c, struct kv_entry *e, uint64_t expire_ms,
                            int *written);
 
+/* ---- command_sub.c ---- */
+
 /** Is argv[1] the subcommand @p word? */
 int kv_subcommand(const struct kv_command *c, const char *word);
 /**
@@ -352,17 +383,56 @@ int kv_subcommand(const struct kv_command *c, const char *word);
  * other commands; -1 no, and the error is written.
  */
 int kv_subcommand_check(struct kv_command *c);
-/** A text per line, as HELP answers. */
-void kv_put_help(struct kv_engine *e, const char *const *lines, size_t count);
-/** CONFIG RESETSTAT. */
-void kv_engine_reset_stats(struct kv_engine *e);
 
-/* ---- command_slow.c ---- */
+/* ---- transaction.c ---- */
+
+/** Queue the command, whose arity is right. The reply is written. */
+void kv_transaction_queue(struct kv_command *c);
+/** A command was refused before it was queued. */
+void kv_transaction_fail(struct kv_client *c);
+/** The client, new to this engine, comes with the word of a connection that is older. 0, or the
+    error is written, and the connection has to end. */
+int kv_transaction_inherit(struct kv_command *c);
+/** Forget MULTI, the queue and what is watched. */
+void kv_transaction_forget(struct kv_client *c);
+void kv_transaction_free(struct kv_client *c);
+/** An absent key was set: an EXEC of those that watch it fails, also if it is deleted again. */
+void kv_watch_created(void *ctx, uint32_t database, const void *key, uint32_t key_size);
+/** After SWAPDB: the same for the absent keys that exist in the database now. */
+void kv_watch_swapped(struct kv_engine *e, uint32_t database);
+/** The client's transaction, made if it has none. @return NULL: out of memory */
+struct kv_transaction *kv_transaction_get(struct kv_engine *e, struct kv_client *c);
+void kv_transaction_forget_watched(struct kv_transaction *t);
+/** The list of engine.absent that such a key is on. */
+struct snic_link *kv_watch_list(struct kv_engine *e, uint32_t database, const void *key,
+                                uint32_t key_size);
+
+/* ---- command.c, commands.c ---- */
+
+/** A command of the table by its name. @return NULL: there is none */
+const struct kv_command_spec *kv_command_find(const struct kv_engine *e, const void *name,
+                                              size_t size);
+enum kv_outcome kv_command_run(struct kv_command *c);
+/** The table of all. */
+const struct kv_command_spec *kv_command_table(uint32_t *count);
+
+/* ---- slow.c ---- */
 
 uint64_t kv_slow_clock(void);
 /** A command took @p ns of the engine's time; note it if that is long. */
 void kv_slow_note(struct kv_command *c, uint64_t ns);
 void kv_slow_free(struct kv_engine *e);
+
+/* ---- stats.c ---- */
+
+/** CONFIG RESETSTAT. */
+void kv_engine_reset_stats(struct kv_engine *e);
+
+/* ---- glob.c ---- */
+
+/** Redis' glob. Linear in pattern times text, whatever the pattern. */
+int kv_glob(const unsigned char *pattern, size_t pattern_size, const unsigned char *text,
+            size_t size);
 
 /* ---- command_*.c ---- */
 
@@ -424,16 +494,5 @@ enum kv_outcome kv_cmd_watch(struct kv_command *c);
 enum kv_outcome kv_cmd_unwatch(struct kv_command *c);
 enum kv_outcome kv_cmd_shutdown(struct kv_command *c);
 enum kv_outcome kv_cmd_quit(struct kv_command *c);
-
-/** Redis' glob. Linear in pattern times text, whatever the pattern. */
-int kv_glob(const unsigned char *pattern, size_t pattern_size, const unsigned char *text,
-            size_t size);
-/**
- * Turn a time argument into an absolute wall clock in ms. @p unit_ms: 1000 or 1;
- * @p absolute: EXAT and the like.
- * @return 0; -1 not a number; -2 out of range
- */
-int kv_expiry(struct kv_command *c, const struct resp_arg *a, uint64_t unit_ms, int absolute,
-              int64_t *out);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Rule E5 of kv_server/engine.c: a command that waits for room in the log, for space on the device
- * or for values from it does not hold the reads and deletions of other clients, and a write that
- * waits for space is answered in bounded time. The files below hold back writes or reads, or take
- * no more segments; time is simulated.
+ * Rule E5 of kv_server/command_write.c: a command that waits for room in the log, for space on the
+ * device or for values from it does not hold the reads and deletions of other clients, and a write
+ * that waits for space is answered in bounded time. The files below hold back writes or reads, or
+ * take no more segments; time is simulated.
  */
 #include "engine.h"
 #include "support.h"

@@ -7,8 +7,11 @@ snic_test(kv_resp base SOURCES ${_kv}/resp.c LABELS kv)
 snic_test(kv_rdb base SOURCES ${_kv}/rdb.c ${_kv}/resp.c LABELS kv)
 snic_test(kv_store loop SOURCES test_kv_store_files.c test_kv_store_model.c ${_kv_store}
   LABELS kv)
-set(_kv_power ${_kv_store} ${_kv}/engine.c ${_kv}/engine_out.c ${_kv}/engine_room.c
-  ${_kv}/commands.c ${_kv}/command_keys.c ${_kv}/command_server.c ${_kv}/command_strings.c
+set(_kv_power ${_kv_store} ${_kv}/engine.c ${_kv}/engine_run.c ${_kv}/engine_room.c
+  ${_kv}/engine_out.c ${_kv}/client.c ${_kv}/message.c ${_kv}/stats.c ${_kv}/slow.c ${_kv}/glob.c
+  ${_kv}/command.c ${_kv}/command_args.c ${_kv}/command_read.c ${_kv}/command_write.c
+  ${_kv}/command_transaction.c ${_kv}/commands.c ${_kv}/command_keys.c
+  ${_kv}/command_server.c ${_kv}/command_strings.c
   ${_kv}/command_numbers.c ${_kv}/command_ranges.c ${_kv}/command_expire.c ${_kv}/command_scan.c
   ${_kv}/command_move.c ${_kv}/command_dump.c ${_kv}/rdb.c ${_kv}/command_object.c
   ${_kv}/command_sub.c
