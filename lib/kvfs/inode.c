@@ -131,11 +131,14 @@ void kvfs_inode_close(struct snic_kvfs *k, uint64_t handle)
     struct kvfs_inode *i = kvfs_inode_find(k, ino);
     if (i == NULL || i->opens == 0)
         return;
-    if (kvfs_handle_flags(handle) == 0 && i->holds > 0) {
+    /* A handle is the client's number: with other bits than it got it may be the last of a hold. */
+    if (i->holds > 0 && (kvfs_handle_flags(handle) == 0 || i->holds == i->opens)) {
+        SNIC_ASSERT(k->inodes.held > 0);
         i->holds--;
         k->inodes.held--;
     }
     i->opens--;
+    SNIC_ASSERT(i->holds <= i->opens);
     if (i->opens == 0 && i->orphan) {
         kvfs_collect(k, ino);
         i = kvfs_inode_find(k, ino); /* that may have been its last holder */

@@ -174,7 +174,6 @@ int kvfs_run_times(struct kvfs_op *op)
     }
     if (kvfs_runs_again(op, rc))
         return rc;
-    SNIC_ASSERT(k->session.timing);
     k->session.timing = 0;
     if (rc != 0)
         k->session.times_retry_ns = k->now.mono_ns + k->o.heartbeat_ns;

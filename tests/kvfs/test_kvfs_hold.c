@@ -157,6 +157,25 @@ static void test_kvfs_hold_others(void **state)
     hold_with(hold_others);
 }
 
+/* A client may release with another handle's bits: what it took is free again all the same. */
+static void hold_forged(struct kvt *t)
+{
+    uint64_t ino, file = kvt_file(t, HOLD_ROOT, "f", 0644);
+    uint64_t handle = hold_take(t, SNIC_FSOP_UNLINK, HOLD_ROOT, "f", NULL, &ino);
+    struct snic_fsop_attr a;
+    assert_true(handle != 0 && ino == file);
+    assert_int_equal(hold_end(t, file, handle | 1), 0);
+    assert_int_equal(kvt_getattr(t, file, &a), SNIC_ENOENT);
+    assert_int_equal(hold_held(t), 0);
+    kvt_check(t);
+}
+
+static void test_kvfs_hold_forged_handle_frees(void **state)
+{
+    (void)state;
+    hold_with(hold_forged);
+}
+
 /* Beyond a quarter of the table an inode ends with its name, as without HOLD. */
 static void test_kvfs_hold_limit(void **state)
 {
@@ -285,9 +304,12 @@ static void test_kvfs_hold_whiteout(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kvfs_hold_file),     cmocka_unit_test(test_kvfs_hold_others),
-        cmocka_unit_test(test_kvfs_hold_limit),    cmocka_unit_test(test_kvfs_hold_crash),
+        cmocka_unit_test(test_kvfs_hold_file),
+        cmocka_unit_test(test_kvfs_hold_others),
+        cmocka_unit_test(test_kvfs_hold_limit),
+        cmocka_unit_test(test_kvfs_hold_crash),
         cmocka_unit_test(test_kvfs_hold_whiteout),
+        cmocka_unit_test(test_kvfs_hold_forged_handle_frees),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
