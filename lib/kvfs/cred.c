@@ -2,11 +2,6 @@
 /* The caller of a request: its rights without regard to mode bits. */
 #include "kvfs/ops.h"
 
-int kvfs_is_privileged(const struct kvfs_op *op)
-{
-    return op->req == NULL || (op->req->flags & SNIC_FSOP_CHECKED) != 0;
-}
-
 int kvfs_in_group(const struct kvfs_op *op, uint32_t gid)
 {
     const struct snic_fsop_cred *c;

@@ -230,7 +230,7 @@ static void kvfs_finish(struct kvfs_op *op)
         kvfs_inode_pump(k);
         return;
     }
-    SNIC_ASSERT(k->in_flight > 0);
+    SNIC_DASSERT(k->in_flight > 0);
     k->in_flight--;
     kvfs_push_free(&k->free_ops, op);
     if (op->result < 0)

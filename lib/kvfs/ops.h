@@ -46,7 +46,10 @@ int kvfs_get_named(struct kvfs_op *op, uint64_t ino, struct snic_fsop_attr *out)
 /* ---- cred.c, perm.c: permissions ---- */
 
 /* 1: no check of permissions: a CHECKED request, or the engine's own. */
-int kvfs_is_privileged(const struct kvfs_op *op);
+static inline int kvfs_is_privileged(const struct kvfs_op *op)
+{
+    return op->req == NULL || (op->req->flags & SNIC_FSOP_CHECKED) != 0;
+}
 enum { KVFS_MAY_EXEC = 1, KVFS_MAY_WRITE = 2, KVFS_MAY_READ = 4 };
 /* Mode bits and ACL; 0 at once for requests that were CHECKED. 0; KVFS_PENDING; SNIC_EACCES. */
 int kvfs_may(struct kvfs_op *op, const struct snic_fsop_attr *a, uint32_t want);

@@ -345,7 +345,7 @@ int kvfs_put(struct kvfs_op *op, const struct snic_kvop_key *key, const void *bo
         if (c->record == NULL)
             return SNIC_ENOMEM;
     }
-    SNIC_ASSERT(c->room >= bytes);
+    SNIC_DASSERT(c->room >= bytes);
     c->kind = SNIC_KVOP_PUT;
     c->size = bytes;
     memset(c->record, 0, SNIC_KVFS_HEAD);

@@ -180,7 +180,7 @@ void kvfs_lock_stop_waiting(struct kvfs_op *op)
 
 void kvfs_unlock_all(struct kvfs_op *op)
 {
-    SNIC_ASSERT(op->locking == 0);
+    SNIC_DASSERT(op->locking == 0);
     for (uint8_t i = 0; i < op->held_count; i++)
         kvfs_txn_lock_release(op, &op->held[i]);
     op->held_count = 0;
