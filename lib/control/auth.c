@@ -127,10 +127,10 @@ static int control_auth_answer(struct control_auth *a, const struct snic_control
 static int control_auth_prove(struct control_auth *a, const struct snic_control_msg *in,
                               struct snic_control_msg *out)
 {
-    unsigned char want[32];
+    unsigned char expected[32];
     memcpy(a->accepts, in->uuid, sizeof(a->accepts));
-    int r = control_auth_mac(a, "snic control 3 accept", want);
-    if (r == 0 && !control_auth_same(want, in->proof, sizeof(want)))
+    int r = control_auth_mac(a, "snic control 3 accept", expected);
+    if (r == 0 && !control_auth_same(expected, in->proof, sizeof(expected)))
         r = SNIC_EACCES;
     control_auth_msg(out, 3);
     if (r == 0)
@@ -141,9 +141,9 @@ static int control_auth_prove(struct control_auth *a, const struct snic_control_
 /* The accepting end, to AUTH 3. */
 static int control_auth_proven(struct control_auth *a, const struct snic_control_msg *in)
 {
-    unsigned char want[32];
-    int r = control_auth_mac(a, "snic control 3 connect", want);
-    if (r == 0 && !control_auth_same(want, in->proof, sizeof(want)))
+    unsigned char expected[32];
+    int r = control_auth_mac(a, "snic control 3 connect", expected);
+    if (r == 0 && !control_auth_same(expected, in->proof, sizeof(expected)))
         r = SNIC_EACCES;
     return r == 0 ? control_auth_session(a) : r;
 }

@@ -449,7 +449,7 @@ int control_location_of(const struct snic_control *c, const struct control_disk 
 /* Send the holder the location of a segment, if C4 permits it now. 1: sent. */
 int control_location_send(struct snic_control *c, struct control_disk *d, struct control_seg *g);
 /* The next server, by round robin, that has a free place; NIL. */
-uint32_t control_place_next(struct snic_control *c);
+uint32_t control_place_next_server(struct snic_control *c);
 int control_place(struct snic_control *c, struct control_disk *d, uint64_t segment);
 void control_place_answer(struct snic_control *c, struct control_op *op, int status);
 void control_place_tick(struct snic_control *c, struct control_op *op);

@@ -89,7 +89,8 @@ static int control_reissue_make(struct snic_control *c, struct control_op *op)
 {
     struct control_disk *d = &c->disks[op->disk];
     const struct control_server *n = &c->servers[op->from];
-    op->to = n->state == CONTROL_READY && n->free > n->making ? op->from : control_place_next(c);
+    op->to =
+        n->state == CONTROL_READY && n->free > n->making ? op->from : control_place_next_server(c);
     if (op->to == SNIC_CONTROL__NIL)
         return SNIC_ENOSPC;
     struct control_seg *g = control_seg_new(c, d->vd, (uint32_t)op->segment);

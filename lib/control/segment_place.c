@@ -62,7 +62,7 @@ static void control_location_fail(struct snic_control *c, struct control_disk *d
 
 /* ---- Placement ---- */
 
-uint32_t control_place_next(struct snic_control *c)
+uint32_t control_place_next_server(struct snic_control *c)
 {
     for (uint32_t i = 1; i <= SNIC_CONTROL_SERVERS_MAX; i++) {
         uint32_t n = (c->last_server + i) % SNIC_CONTROL_SERVERS_MAX;
@@ -97,7 +97,7 @@ static int control_place_try(struct snic_control *c, struct control_op *op)
 {
     SNIC_ASSERT(op->awaited == 0);
     struct control_disk *d = &c->disks[op->disk];
-    op->to = control_place_next(c);
+    op->to = control_place_next_server(c);
     if (op->to == SNIC_CONTROL__NIL)
         return control_place_no_space(c);
     op->state = CONTROL_PLACE_MAKING;

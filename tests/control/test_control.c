@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The control plane, each promise once: disks, leases, places, moves, QoS, what is refused, and
- * what survives.
+ * The guarantees of the control plane, each once: disks, leases, placement, moves, limits, refused
+ * requests, and what survives a restart.
  */
 #include "test_control_util.h"
 
@@ -56,8 +56,9 @@ static void test_control_move_keeps_written_data(void **state)
     assert_int_equal(fix.events[SNIC_CONTROL_MOVED], CTLFIX_SEGMENTS);
 }
 
-/* At no moment of a move do two servers have the segment in one generation, or the destination in
-   one that clients know of the source: a peer that misses its end refuses what comes after it. */
+/* During a move no two servers have the segment in the same generation, and the destination
+   never has one that clients have from the source: a server that misses the last command refuses
+   later requests. */
 static void test_control_move_generation_names_one_server(void **state)
 {
     uint32_t both = 0;
@@ -250,7 +251,7 @@ static void test_control_revoke_ends_lease(void **state)
     assert_disk_is(7);
 }
 
-/* The loser of a disk continues as if it had not been notified: none of its writes lands. */
+/* The client that lost a disk continues to write: no write is executed. */
 static void test_control_lost_lease_late_writes_refused(void **state)
 {
     struct snic_net_link slow = {.delay_min_ns = 5000, .delay_max_ns = 30000};
@@ -316,7 +317,8 @@ static void test_control_server_reconnects_leases_raised(void **state)
     assert_disk_is(7);
 }
 
-/* A refusal that comes late makes a client look up what it knows: it must not wait for ever. */
+/* A late refusal makes a client look up a location that it already has: the lookup must be
+   answered. */
 static void test_control_lookup_known_location_sent_again(void **state)
 {
     struct snic_control_client_stats s;
@@ -403,8 +405,8 @@ static void test_control_store_of_another_catalog_refused(void **state)
     snic_disk_close(mine);
 }
 
-/* An older copy of the catalog is put back, which never ran beside the later one: a server that has
-   what it cannot know rejects it, and nothing is deleted. Then its own is there again. */
+/* An older copy of the catalog is restored. A server with a later state refuses it, and deletes
+   nothing. Then the newest state is restored. */
 static void put_back(struct snic_disk *old)
 {
     struct snic_disk *mine = fix.disk;
@@ -463,7 +465,7 @@ static void test_control_restored_catalog_before_move_refused(void **state)
     assert_disk_is(7);
 }
 
-/* ---- The log behind its back ---- */
+/* ---- Records written without the catalog ---- */
 
 static struct forged {
     int opened;
@@ -507,8 +509,8 @@ static void forged_failed(void *ctx, int error)
     fail_msg("the log is dead: %d", error);
 }
 
-/* Disk 2 has been reissued from disk 1, disk 4 from disk 3, and the catalog died before these were
-   deleted; or @node: a server is where none can be. */
+/* Disk 2 has been reissued from disk 1, disk 4 from disk 3, and the catalog died before these
+   were deleted; or @node: a server has an address that cannot be. */
 static void forge(int node)
 {
     static const struct snic_wal_events ev = {.opened = forged_opened,
@@ -582,7 +584,8 @@ static void test_control_replaced_disks_stay_deleted(void **state)
     }
 }
 
-/* What cannot be encoded for a client is found when the catalog begins, not when one connects. */
+/* An address that cannot be encoded for clients is found when the catalog starts, not when a
+   client connects. */
 static void test_control_unknown_address_family_refused(void **state)
 {
     (void)state;
@@ -616,8 +619,9 @@ static int store_submit(uint32_t server, uint16_t op, uint64_t id)
     return filled;
 }
 
-/* No server has a free place: what needs one is refused at once, all else is as ever. What may have
-   room and is away is waited for. When there is room, the next write has it. */
+/* No server has a free place: a write that needs one is refused at once, other I/O succeeds.
+   While a server that may have space is down, the write waits. The next write after space was
+   freed succeeds. */
 static void test_control_no_space_enospc_at_once(void **state)
 {
     uint32_t n = 0;

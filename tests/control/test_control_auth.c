@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The peer's identity on a connection of the control plane, and what it learns: accounts that
- * prove themselves, their disks and no others, tokens by which servers know the same.
+ * Authentication of connections, and the data that accounts are sent: those of their own disks
+ * only, with tokens from which servers know the same rights.
  */
 #include "control/control_priv.h"
 #include "sim/solar_cipher.h"
@@ -46,7 +46,7 @@ static void read_is(uint32_t client, int value)
         assert_int_equal(buffer[i], value);
 }
 
-/* Servers copy from each other, operators ask, a client works: all have proven their identity. */
+/* Copies between servers, requests of operators and I/O of a client work with authentication. */
 static void test_control_auth_all_operations_work(void **state)
 {
     (void)state;
@@ -63,7 +63,7 @@ static void test_control_auth_all_operations_work(void **state)
     read_is(0, 7);
 }
 
-/* Each client has its disk; of others it learns nothing, not whether they exist. */
+/* Each client has its own disk, and cannot distinguish whether another one exists. */
 static void test_control_auth_client_sees_only_its_disks(void **state)
 {
     (void)state;
@@ -83,8 +83,8 @@ static void test_control_auth_client_sees_only_its_disks(void **state)
     assert_true(catalog().forbidden >= 2);
 }
 
-/* With another's token, or with none, a client gets nothing from servers, though it knows where all
-   is, and its packets have the right fields. */
+/* With another account's token, or without one, servers refuse a client that knows all locations
+   and whose packets have the right fields. */
 static void test_control_auth_server_requires_token(void **state)
 {
     unsigned char token[SNIC_EBS_TOKEN_BYTES];
@@ -129,7 +129,7 @@ static void test_control_auth_server_requires_token(void **state)
     read_is(0, 7);
 }
 
-/* A reader takes a lease that no client has, and fences none. */
+/* A read-only account is granted a lease that no client holds, and takes none from its holder. */
 static void test_control_auth_reader_fences_no_client(void **state)
 {
     (void)state;
@@ -153,8 +153,8 @@ static void test_control_auth_reader_fences_no_client(void **state)
     assert_int_equal(ctlfix_io(&fix, 1, 0, SNIC_IO_WRITE, 0, 4096, buffer), SNIC_EPERM);
 }
 
-/* Tokens are good for two seconds, keys change, the catalog is away: no I/O fails by it, and none
-   is done by a token that has expired. */
+/* Tokens expire after two seconds, keys change, the catalog is down for a while: no I/O fails,
+   and none succeeds with an expired token. */
 static void test_control_auth_tokens_renewed(void **state)
 {
     (void)state;
@@ -199,7 +199,8 @@ static void test_control_auth_tokens_renewed(void **state)
     assert_true(g->inflight == 0 && g->failed == 0);
 }
 
-/* The operator revokes, or takes the right away: what is out is refused by servers that know. */
+/* The lease is revoked, or the right is removed: servers in a session with the catalog refuse
+   the token. */
 static void test_control_auth_revoked_token_refused(void **state)
 {
     struct snic_control_msg m;
@@ -235,8 +236,8 @@ static void test_control_auth_revoked_token_refused(void **state)
     read_is(0, 7);
 }
 
-/* Another key, that of another account, an account that is gone, none at all, a catalog without
-   keys: no client is answered, and each learns why. */
+/* A wrong key, the key of another account, a removed account, no key, a catalog without keys: no
+   client is sent data, and each gets the reason. */
 static void test_control_auth_unauthenticated_gets_no_data(void **state)
 {
     static struct solar_toy_key wrong = {{1, 1}};
@@ -299,7 +300,7 @@ static void test_control_auth_unauthenticated_gets_no_data(void **state)
     assert_int_equal(fix.server[1].refused, SNIC_ENOTSUP);
 }
 
-/* ---- An end that does not behave ---- */
+/* ---- A peer that violates the protocol ---- */
 
 static struct control_stream raw;
 static struct snic_control_msg raw_last;
@@ -351,7 +352,7 @@ static void raw_end(void)
         assert_int_equal(snic_world_step(fix.world), 1);
 }
 
-/* Of a message that was changed, repeated or left out nothing is done, and the connection ends. */
+/* A message that was changed, repeated or left out has no effect, and the connection ends. */
 static void test_control_auth_messages_sealed(void **state)
 {
     struct snic_control_msg m;
@@ -376,8 +377,8 @@ static void test_control_auth_messages_sealed(void **state)
     }
 }
 
-/* The number of a lease is no secret: another client that resumes it gets nothing, and takes
- * nothing. */
+/* Lease numbers can be guessed: a client of another account that resumes a lease gets no grant,
+   and the holder loses nothing. */
 static void test_control_auth_resume_only_by_holder(void **state)
 {
     struct snic_control_msg m;
@@ -398,7 +399,7 @@ static void test_control_auth_resume_only_by_holder(void **state)
     raw_end();
 }
 
-/* An account that is taken away loses its session, others do not notice. */
+/* A removed account loses its session; other sessions continue. */
 static void test_control_auth_account_removed_session_ends(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A client that was away while its segments moved, and whose old server is gone for good: no server
- * refuses what it sends, and it has not heard of the moves. All of its I/O ends, soon after it is
- * back, and what it reads is what was written last.
+ * A client reconnects after its segments moved and their old server was lost: no server refuses its
+ * requests, and it did not receive the new locations. All of its I/O ends soon, and reads return
+ * what was written last.
  *
  *     test_control_away --seed 17 many_solar
  *     SNIC_SIM_FROM=1000 SNIC_SIM_COUNT=500 test_control_away many
@@ -29,7 +29,7 @@ static void cut(struct ctlfix *f, uint32_t node, uint32_t ways)
     snic_net_fabric_partition(f->fabric, CTLFIX_CLIENT, node, (ways & 2) != 0);
 }
 
-/* Late ones come after the move, and after their sender's death. */
+/* Late packets arrive after the move, and after the death of their sender. */
 static void weather(struct ctlfix *f)
 {
     struct snic_net_link l = {.delay_min_ns = 5000};
@@ -56,7 +56,7 @@ static struct snic_control_item where(uint64_t segment)
     return it;
 }
 
-/* Client 0 with disk 0, all of whose segments are somewhere. */
+/* Client 0 with disk 0, all segments placed. */
 static void begin(struct ctlfix *f, uint32_t transport, uint64_t seed, uint32_t lookups_max)
 {
     static unsigned char one[4096];
@@ -70,7 +70,7 @@ static void begin(struct ctlfix *f, uint32_t transport, uint64_t seed, uint32_t 
         assert_int_equal(ctlfix_io(f, 0, 0, SNIC_IO_WRITE, i << 21, 4096, one), 4096);
 }
 
-/* All that @p from has goes to others, by one move or two. */
+/* Move all segments of @p from to others, in one move or two. */
 static void empty(struct ctlfix *f, uint32_t from)
 {
     uint32_t id = ctlfix_id(f, from);
@@ -164,7 +164,7 @@ static void write_begin(struct ctlfix *f, struct snic_io_req *r, unsigned char *
     assert_int_equal(snic_io_submit(f->client[0].handle[0].io, &r, 1), 1);
 }
 
-/* An abandoned write waits for a promise that no server is there to make: the move makes it. */
+/* An abandoned write waits for the fence of a server that is lost; the move provides it. */
 static void abandoned(uint32_t transport)
 {
     static unsigned char data[4096], back[4096];
@@ -195,7 +195,7 @@ static void abandoned(uint32_t transport)
     ctlfix_end(f);
 }
 
-/* What no client can have is not asked for over and over, however many wait for it. */
+/* A segment that cannot be located is looked up with back-off, however many I/Os wait for it. */
 static void seldom(uint32_t transport, int dead)
 {
     struct snic_control_stats before, after;
@@ -226,7 +226,8 @@ static void seldom(uint32_t transport, int dead)
     ctlfix_end(f);
 }
 
-/* More is asked for than there is room, and by some that need it no more: all find their place. */
+/* More segments are looked up than the table holds, some of them not needed any more: all I/O
+   ends. */
 static void crowded(uint32_t transport)
 {
     struct snic_control_client_stats s;

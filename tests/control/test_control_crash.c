@@ -128,7 +128,7 @@ static void judge(struct ctlfix *f, int what)
     }
 }
 
-/* ---- What must be, whatever happened ---- */
+/* ---- Invariants after the restart ---- */
 
 static void judge_server(struct ctlfix *f, uint32_t server, uint32_t *seen)
 {
@@ -214,7 +214,7 @@ static void prepare(struct ctlfix *f, int what)
     target = (source + 1) % f->servers;
 }
 
-/* @return 1: the operation was over, and all that follows from it, before death came */
+/* @return 1: the operation had ended, with all its effects, before the process was killed */
 static int one(int what, int death, uint64_t step, uint64_t seed)
 {
     struct ctlfix *f = &fix;
@@ -257,7 +257,7 @@ static int one(int what, int death, uint64_t step, uint64_t seed)
     return survived;
 }
 
-/* @p every: the stride of a move, which has thousands of events; a place and a disk issued anew
+/* @p every: the stride over the events of a move, which are thousands; a placement and a reissue
    have hundreds, others six to twenty. */
 static void all(int death, uint64_t every, uint64_t seed)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The control plane at its edges: peers that are away, vanish, or come again in the middle of
- * something; names of the control plane's own; limits that no engine can keep.
+ * Unusual states of the control plane: peers that disconnect or reconnect in the middle of an
+ * operation, reserved names, limits out of range.
  */
 #include "control/agent_priv.h"
 #include "test_control_util.h"
@@ -32,7 +32,8 @@ static void cut(uint32_t node, int is)
     snic_net_fabric_partition(fix.fabric, node, CTLFIX_CTL, is);
 }
 
-/* A change acknowledged to an operator reaches a holder that was away then. */
+/* A change of limits that was acknowledged to an operator reaches a holder that was disconnected
+   then. */
 static void test_control_qos_change_reaches_reconnected_holder(void **state)
 {
     struct snic_control_msg m;
@@ -57,8 +58,8 @@ static void test_control_qos_change_reaches_reconnected_holder(void **state)
     assert_disk_is(7);
 }
 
-/* Limits that no engine accepts are refused where they are decided, and nothing changes: once they
-   are recorded, no client could open the disk any more. */
+/* Limits that no engine accepts are refused by the catalog, and nothing changes: were they
+   recorded, no client could open the disk. */
 static void test_control_limits_out_of_range_refused(void **state)
 {
     uint64_t most = UINT64_C(1) << 40;
@@ -137,8 +138,7 @@ static void test_control_qos_keep_leaves_limit(void **state)
     assert_int_equal(ctlfix_request(&fix, &m), SNIC_EINVAL);
 }
 
-/* A disk that no client can open is not made: of a larger one no client could learn where its
-   segments are. The largest one is opened. */
+/* A disk larger than clients can open is not created; the largest one is opened. */
 static void test_control_disk_too_large_refused(void **state)
 {
     const uint64_t most = SNIC_VOLUME_DISK_BYTES_MAX;
@@ -171,8 +171,8 @@ static void test_control_disk_too_large_refused(void **state)
     }
 }
 
-/* Limits that the volume refuses, from a catalog that knows others: those before hold, and that is
-   reported, but not that the volume has it. */
+/* The catalog sends limits that the volume refuses: the previous ones stay in effect, and the
+   qos event is not called. */
 static void test_control_limits_volume_refuses_not_reported(void **state)
 {
     struct snic_control_client_stats s;
@@ -202,8 +202,8 @@ static void test_control_limits_volume_refuses_not_reported(void **state)
     assert_disk_is(7);
 }
 
-/* Callers' structs are theirs: what follows a name's end does not count, and an address that cannot
-   be encoded for clients is refused by the options. */
+/* Structs of callers are validated: bytes behind a name's end are ignored, and an address that
+   cannot be encoded for clients is an invalid option. */
 static void test_control_caller_structs_validated(void **state)
 {
     struct snic_control_agent_opts o = {.opts_size = sizeof(o), .loop = fix.server[0].loop};
@@ -227,7 +227,7 @@ static void test_control_caller_structs_validated(void **state)
     assert_non_null(strstr(snic_control_agent_opts_wrong(&o), "listen: "));
 }
 
-/* Every disk can be issued anew, whatever its name, and no other one is deleted for that. */
+/* Every disk can be reissued, whatever its name, and no other disk is deleted for it. */
 static void test_control_reissue_keeps_other_disks(void **state)
 {
     static const char longest[] = "abcdefghijklmnopqrstuvwxyz-ABCDEFGHIJKLMNOPQRSTUVWXYZ.012345678";
@@ -254,8 +254,8 @@ static void test_control_reissue_keeps_other_disks(void **state)
     assert_disk_is(7);
 }
 
-/* A lease ends at any moment of a server's registration: no operation waits for that server, and it
-   does not begin anew. When it is READY it refuses the lease, too. */
+/* A lease is revoked at any moment of a server's registration: no operation waits for that
+   server, and registration is not restarted. When the server is READY it refuses the lease. */
 static void test_control_lease_ends_while_a_server_registers(void **state)
 {
     struct snic_control_msg m[2];
@@ -297,9 +297,8 @@ static void test_control_lease_ends_while_a_server_registers(void **state)
     }
 }
 
-/* A catalog whose device has no room for all that it may have to record could be neither changed
-   nor begun again one day: it fails at once, and works with other options. So does one with
-   fewer places than it has segments. */
+/* A device without space for all records that the options permit is refused at open, and opens
+   with other options. So is one with more segments than the options permit. */
 static void test_control_catalog_larger_than_device_refused(void **state)
 {
     static const uint32_t too_many[] = {1u << 20, 1u << 14, CTLFIX_SEGMENTS - 1};
@@ -406,7 +405,7 @@ static void raw_send(void)
     assert_int_equal(snic_net_send(raw.c, &raw.req), 1);
 }
 
-/* A client that is refused and then vanishes without a word does not keep a place for ever. */
+/* A client that is refused and does not close its connection does not keep its session. */
 static void test_control_refused_client_vanishes_session_freed(void **state)
 {
     struct snic_control_msg m;
@@ -434,8 +433,8 @@ static void test_control_refused_client_vanishes_session_freed(void **state)
         assert_int_equal(snic_world_step(fix.world), 1);
 }
 
-/* All sessions are in use: a further client is turned away, counted and reported, and there is room
-   when those that did not send HELLO are dropped. At 1 and at 10 times the 16 of the fixture. */
+/* All sessions are in use: one more client is refused, counted and reported; sessions without
+   HELLO time out and make space. At 1 and at 10 times the 16 sessions of the fixture. */
 static void test_control_sessions_used_up_rejected(void **state)
 {
     static const struct snic_net_stream_events ev = {
@@ -465,7 +464,7 @@ static void test_control_sessions_used_up_rejected(void **state)
     assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_WRITE, 0, 4096, buffer), 4096);
 }
 
-/* A catalog has disks_max disks: one more is refused, and there is room when one is deleted. */
+/* A catalog has disks_max disks: one more is refused, and created after another was deleted. */
 static void test_control_disks_used_up_enospc(void **state)
 {
     struct snic_control_msg m;
@@ -486,7 +485,7 @@ static void test_control_disks_used_up_enospc(void **state)
     assert_int_equal(ctlfix_request(&fix, &m), 0);
 }
 
-/* Options beyond what the header names are refused when memory is asked for, each by its name. */
+/* Options beyond the ranges in the header are refused by memsize and named by opts_wrong. */
 static void test_control_options_out_of_range_refused(void **state)
 {
     struct snic_control_opts o = {.opts_size = sizeof(o), .loop = fix.loop, .net = fix.net};
@@ -520,8 +519,7 @@ static void test_control_options_out_of_range_refused(void **state)
     }
 }
 
-/* The log has no room just now, or the catalog is busy with others: a client that wants a disk
-   waits for that, and is not refused. */
+/* The log has no space now, or the catalog is busy: an attach is retried, not refused. */
 static void test_control_attach_to_a_busy_catalog_waits(void **state)
 {
     struct snic_fault stall = {.kind = SNIC_FAULT_DELAY, .ops = 1u << SNIC_IO_WRITE};
@@ -558,8 +556,8 @@ static void test_control_attach_to_a_busy_catalog_waits(void **state)
         assert_int_equal(snic_world_step(fix.world), 1);
 }
 
-/* A copy of a server's store is begun beside it: it is refused, and changes nothing. Were it taken
-   for the server that has come again, both would have clients, and each half of what they write. */
+/* A copy of a server's store is started beside it: it is refused. Were it taken for the same
+   server after a reconnection, each of the two would have a part of what clients write. */
 static void test_control_duplicate_server_refused(void **state)
 {
     struct snic_control_msg m;
@@ -612,8 +610,8 @@ static void copied_until(uint64_t blocks)
     assert_int_equal(fix.call_done, 0);
 }
 
-/* A disk is issued anew, and the server that fills its segments dies and comes again at every stage
-   of that: it fails, or what was recorded is there. */
+/* A disk is reissued, and the server that fills its segments is killed and restarted at every
+   step: the reissue fails, or its result is complete. */
 static void test_control_reissue_server_reconnects_any_time(void **state)
 {
     struct snic_control_msg m;
@@ -653,7 +651,7 @@ static void test_control_reissue_server_reconnects_any_time(void **state)
     }
 }
 
-/* A name in the log with something behind its end could be sent to no client. */
+/* A recorded name with bytes behind its end is refused: it could not be sent to a client. */
 static void test_control_recover_name_not_zero_padded_refused(void **state)
 {
     (void)state;
@@ -667,8 +665,8 @@ static void test_control_recover_name_not_zero_padded_refused(void **state)
     assert_int_equal(ctlfix_ctl_start(&fix), SNIC_ECORRUPT);
 }
 
-/* A verdict before the claim, while the store still works for the session before: no catalog sends
-   that, and the server does not begin to carry it out. */
+/* A verdict arrives before the claim, while the store still executes requests of the previous
+   session: the server ends the session and does not execute it. */
 static void test_control_verdict_before_the_claim_ends_the_session(void **state)
 {
     struct snic_control_agent *a = fix.server[0].agent;
@@ -686,8 +684,8 @@ static void test_control_verdict_before_the_claim_ends_the_session(void **state)
     assert_true(fix.server[0].ready && fix.server[0].readies > readies);
 }
 
-/* A source sends more blocks than were requested: the copy ends, and what the server knows of its
-   own blocks stays. */
+/* A source sends more blocks than were requested: the copy ends, and the versions of other
+   blocks do not change. */
 static void test_control_copy_of_too_many_blocks_ends(void **state)
 {
     static unsigned char body[(SNIC_CONTROL__LIST + 1) * SNIC_CONTROL__BLOCK];
@@ -711,7 +709,7 @@ static void test_control_copy_of_too_many_blocks_ends(void **state)
         assert_int_equal(a->sink.version[i], 7);
 }
 
-/* Doors of different loops are joined: two threads would run one catalog, agent or client. */
+/* Doors of different loops are refused: two threads would run one catalog, agent or client. */
 static void test_control_doors_of_other_loops_refused(void **state)
 {
     const struct snic_net_addr at = {.family = SNIC_NET_SIM, .node = CTLFIX_CTL, .port = 7100};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* What one connection's messages cost the others, in messages and iterations of the loop. */
+/* How much the messages of one connection delay others, in messages and iterations of the loop. */
 #include "test_control_util.h"
 
 enum { MANY = 1500, TURN = 64, OPS = 32 };
@@ -91,8 +91,8 @@ static uint64_t refused(void)
     return s.refused;
 }
 
-/* However many messages are there, an iteration of the loop takes few of one connection, so that
-   each other is served; none is lost, also when they were the last. */
+/* One iteration of the loop takes a bounded number of messages of a connection, however many
+   have arrived; none is lost, the last ones included. */
 static void test_control_fair_messages_interleaved(void **state)
 {
     uint64_t before, last, most = 0;
@@ -118,8 +118,8 @@ static void test_control_fair_messages_interleaved(void **state)
     assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_READ, 0, 8u << 20, buffer), 8u << 20);
 }
 
-/* Ops are shared: a client that opens a disk again and again, without waiting for the answers, has
-   half of them at most. */
+/* A client that attaches again and again, without waiting for replies, has half of the
+   operations at most. */
 static void test_control_fair_ops_shared(void **state)
 {
     struct snic_control_msg m;

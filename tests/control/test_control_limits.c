@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The control plane's limits, lowered where the defaults are out of reach: what happens when they
- * are met, and that all is well afterwards.
+ * The limits of the control plane, lowered where the defaults are out of reach: what is reported
+ * when one is reached, and that the catalog works afterwards.
  */
 #include "test_control_util.h"
 
@@ -27,8 +27,8 @@ static void operator_ends(void)
     ctlfix_run(&fix, 10 * CTLFIX_MS);
 }
 
-/* All sessions are in use: one more client, operator or server is answered so, and served when
-   there is room. A place that a server leaves is not given to a client. */
+/* All sessions are in use: one more client, operator or server gets the reason, and is accepted
+   when a session is free. A session that a server leaves is reserved for servers. */
 static void test_control_sessions_used_up_reported(void **state)
 {
     struct snic_control_client_stats cs;
@@ -64,7 +64,7 @@ static void test_control_sessions_used_up_reported(void **state)
     assert_true(fix.events[SNIC_CONTROL_SESSIONS_FULL] == turned_away());
 }
 
-/* A server for which there is no session reports why, and has one when another leaves. */
+/* A server without a session reports the reason, and registers when another leaves. */
 static void test_control_server_without_session_reported(void **state)
 {
     (void)state;
@@ -93,8 +93,8 @@ static void write_segment(uint32_t disk, uint32_t segment, int64_t expected)
         fail_msg("disk %u segment %u: %lld", disk, segment, (long long)r);
 }
 
-/* The catalog has all the segments that it may have: a write that needs one more ends with ENOSPC
-   at once, and the event does not report full servers. A deletion makes room. */
+/* segments_max are placed: a write that needs one more ends with ENOSPC at once, and the event
+   does not blame the servers. A deletion makes space. */
 static void test_control_segments_used_up_enospc(void **state)
 {
     struct snic_control_msg m;
@@ -122,8 +122,7 @@ static void test_control_segments_used_up_enospc(void **state)
         write_segment(1, i, 4096);
 }
 
-/* One thing at a time is under way in the catalog: requests beside it are sent again, and end.
- */
+/* One operation at a time: other requests are retried, and all end. */
 static void test_control_ops_used_up_all_ends(void **state)
 {
     struct snic_control_stats s;
@@ -148,7 +147,7 @@ static void test_control_ops_used_up_all_ends(void **state)
         ctlfix_audit(&fix, d);
 }
 
-/* ---- A server that lives, and does not execute commands ---- */
+/* ---- A server that responds and does not execute commands ---- */
 
 static int64_t written;
 
@@ -166,8 +165,8 @@ static void stall(uint32_t server, uint64_t ms)
     assert_int_equal(snic_disk_fault(fix.server[server].disk, &f), 0);
 }
 
-/* A segment is to be made, and the server's device does not answer: after ten seconds its session
-   ends, the segment is made elsewhere, and the server is there again when its device is. */
+/* The device of the server that makes a segment stalls: after ten seconds its session ends and
+   another server makes the segment; the server registers when its device works. */
 static void test_control_stalled_server_replaced(void **state)
 {
     (void)state;
@@ -204,8 +203,8 @@ static void test_control_stalled_server_replaced(void **state)
     assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_READ, 0, 4096, buffer), 4096);
 }
 
-/* A segment is to be copied, likewise: after a minute the move fails, and the segment stays where
-   it was and is used. */
+/* The device stalls during a copy: after a minute the move fails; the segment stays at its
+   server and is usable. */
 static void test_control_copy_timeout_move_fails(void **state)
 {
     struct snic_control_msg m;
@@ -269,7 +268,7 @@ static void conn_sent(struct snic_net_send_req *r)
     (void)r;
 }
 
-/* A store that is new sends HELLO, and goes. @return 1 it has a number; SNIC_E* */
+/* A new store sends HELLO, and disconnects. @return 1 it has a number; SNIC_E* */
 static int new_server(void)
 {
     static const struct snic_net_stream_events ev = {
@@ -321,8 +320,8 @@ static void peer_closed(void *ctx, struct snic_net_conn *c, int reason)
     peers--;
 }
 
-/* Four servers copy from one: another copy finds no place and is to be tried again, and has one
-   when one of the four was silent for ten seconds. */
+/* Four servers copy from one: a fifth copy gets SNIC_EAGAIN, and succeeds when one of the four
+   was silent for ten seconds. */
 static void test_control_fifth_copy_from_a_server_waits(void **state)
 {
     static const struct snic_net_stream_events ev = {
@@ -357,8 +356,8 @@ static void test_control_fifth_copy_from_a_server_waits(void **state)
     assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_READ, 0, 4096, buffer), 4096);
 }
 
-/* All numbers are in use: one more server is refused and reported, those that have one are served,
-   and a number that is freed is the next one's. */
+/* All server numbers are in use: one more server is refused and reported, the others are served,
+   and a freed number is assigned to the next one. */
 static void test_control_servers_used_up_enospc(void **state)
 {
     struct snic_control_msg m;
@@ -385,8 +384,8 @@ static void test_control_servers_used_up_enospc(void **state)
     assert_int_equal(ctlfix_io(&fix, 0, 0, SNIC_IO_READ, 0, 8u << 20, buffer), 8u << 20);
 }
 
-/* Times beyond what the header names are refused when memory is asked for; so is a disk's number
-   that a client does not have. */
+/* Times beyond the ranges in the header are refused by memsize; so is a disk number beyond
+   disks_max. */
 static void test_control_limits_of_options(void **state)
 {
     const uint64_t least = 100 * CTLFIX_MS, most = UINT64_C(86400000000000);
@@ -412,8 +411,8 @@ static void test_control_limits_of_options(void **state)
                          SNIC_EINVAL);
 }
 
-/* A holder that is silent is replaced when lease_ns is over, not before; one that is heard keeps
-   its lease however long it lasts. A server is gone after server_ns. */
+/* A silent holder is replaced after lease_ns, not before; one that sends messages keeps its
+   lease. A silent server is disconnected after server_ns. */
 static void test_control_silent_peers_time_out(void **state)
 {
     (void)state;

@@ -137,7 +137,7 @@ static int absent_4(uint64_t ns)
     return ns < 4900 * MS ? SNIC_EHOSTUNREACH : 0;
 }
 
-/* Neither of them for as long as it is waited for. */
+/* The server is absent or busy, each for less than its limit. */
 static int in_turns(uint64_t ns)
 {
     return ns / (4 * SECOND) % 2 == 0 ? SNIC_EBUSY : SNIC_EHOSTUNREACH;
@@ -149,7 +149,7 @@ static int full(uint64_t ns)
     return SNIC_ENOSPC;
 }
 
-/* Another one moves it: 30 s, and the next segment is tried as long; ten are abandoned likewise. */
+/* The segment is busy: it is retried for 30 s, then the next segment; ten segments likewise. */
 static void test_control_moving_busy_for_half_a_minute(void **state)
 {
     (void)state;
@@ -162,7 +162,7 @@ static void test_control_moving_busy_for_half_a_minute(void **state)
     assert_int_equal(vb.code, 1);
 }
 
-/* A server does not answer: 5 s, and the other segments are not tried any more. */
+/* A server is absent: 5 s, and the other segments are not tried. */
 static void test_control_moving_absent_for_five_seconds(void **state)
 {
     (void)state;
@@ -174,7 +174,7 @@ static void test_control_moving_absent_for_five_seconds(void **state)
     assert_int_equal(vb.code, 1);
 }
 
-/* Either of the two in turns: a segment is abandoned after a minute all the same. */
+/* Absent and busy alternately: a segment is abandoned after a minute. */
 static void test_control_moving_a_minute_at_most(void **state)
 {
     (void)state;
@@ -184,7 +184,7 @@ static void test_control_moving_a_minute_at_most(void **state)
     assert_int_equal(vb.code, 1);
 }
 
-/* What no segment can get: nothing is waited for. */
+/* An error that holds for all segments: no retry. */
 static void test_control_moving_to_a_full_server_ends(void **state)
 {
     (void)state;

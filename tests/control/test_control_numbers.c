@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A client that lives long sees more servers than it has numbers for (servers_max): one that it
- * uses no more gives back its number. All of its I/O ends, and what it reads is what was written
- * last, whatever late packets of the servers before contain.
+ * Over time a client sees more servers than it has numbers for (servers_max): numbers of unused
+ * servers are reused. All of its I/O ends, and reads return what was written last, whatever late
+ * packets of earlier servers contain.
  *
  *     test_control_numbers --seed 17 many_solar
  *     SNIC_SIM_FROM=1000 SNIC_SIM_COUNT=500 test_control_numbers many
@@ -69,8 +69,8 @@ static void io_over(struct snic_io_req *r)
     over = 1;
 }
 
-/* One I/O of a block, which may last ten seconds: a write that is abandoned waits for a promise
-   that a server which is gone never makes. */
+/* One I/O of a block, which may last ten seconds: an abandoned write waits for the fence of a
+   server that is lost. */
 static void io(struct ctlfix *f, uint32_t op, uint64_t offset, void *data)
 {
     struct snic_io_req r, *p = &r;
@@ -89,7 +89,8 @@ static void io(struct ctlfix *f, uint32_t op, uint64_t offset, void *data)
     assert_int_equal(r.result, 4096);
 }
 
-/* From server to server, round and round, with two numbers; those left behind die. */
+/* Segments move from server to server in a circle, with two numbers; servers without segments
+   are killed. */
 static void rounds(uint32_t transport)
 {
     static unsigned char data[4096], back[4096];
@@ -129,7 +130,7 @@ static void test_control_numbers_rounds_luna(void **state)
     rounds(SNIC_VOLUME_LUNA);
 }
 
-/* A disk on more servers than there are numbers: it is slow, and nothing fails. */
+/* A disk on more servers than numbers: it is slow, and no I/O fails. */
 static void crowded(uint32_t transport)
 {
     static unsigned char data[4096], back[4096];
@@ -156,7 +157,8 @@ static void test_control_numbers_more_servers_than_numbers(void **state)
     crowded(SNIC_VOLUME_LUNA);
 }
 
-/* Two numbers, and a server that is used between any two uses of the others: it keeps its own. */
+/* Two numbers, and a server that is used between any two uses of the others: it keeps its
+   number. */
 static void least_recent(uint32_t transport)
 {
     static unsigned char back[4096];
@@ -189,7 +191,8 @@ static void test_control_numbers_least_recently_used_freed(void **state)
     least_recent(SNIC_VOLUME_LUNA);
 }
 
-/* Late ones come after the move, after their sender's death, and to the one with its number. */
+/* Late packets arrive after the move, after the death of their sender, and at the server that
+   has its number. */
 static void weather(struct ctlfix *f)
 {
     struct snic_net_link l = {.delay_min_ns = 5000};
@@ -209,7 +212,7 @@ static void weather(struct ctlfix *f)
     }
 }
 
-/* Under load. Two numbers serve: the one before the last has no I/O any more. */
+/* Under load with two numbers: the server before the last one has no I/O any more. */
 static void run_one(uint32_t transport, uint64_t seed)
 {
     struct ctlfix *f = &fix;

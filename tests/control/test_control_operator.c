@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What an operator meets once the system is old: blocks that are damaged, servers that never come
- * again, disks whose leases run out, keys.
+ * Operation of an aged system: damaged blocks, servers lost for good, leases used up, keys.
  */
 #include "test_control_util.h"
 
@@ -28,7 +27,7 @@ static uint32_t server_of(uint64_t segment)
 
 /* ---- Damage ---- */
 
-/* All that the server has is at home, and no memory of it is left. */
+/* All data of the server are on its device, and none in memory. */
 static void settle_home(uint32_t server)
 {
     struct snic_segments *s = snic_volume_server_store(fix.server[server].s);
@@ -148,7 +147,7 @@ static void test_control_lost_versions_move_as_damaged(void **state)
     assert_block(201, 0);
 }
 
-/* Whose the store is, is on it twice. */
+/* The owner of a store is recorded twice. */
 static void test_control_damaged_own_block_is_no_loss(void **state)
 {
     (void)state;
@@ -187,7 +186,7 @@ static int revoke(void)
     return ctlfix_request(&fix, &m);
 }
 
-/* The holder of the last lease can be ended like others; then the disk gets new ones. */
+/* The last lease can be revoked like others; then the disk is reissued. */
 static void test_control_last_lease_revoked_while_held(void **state)
 {
     struct snic_control_msg m = {.type = SNIC_CONTROL_REISSUE};
@@ -225,7 +224,7 @@ static void test_control_last_lease_revoked_while_held(void **state)
     assert_int_equal(buffer[4096], 8);
 }
 
-/* ---- Servers that never come again ---- */
+/* ---- Servers that are lost for good ---- */
 
 static int forget(uint32_t id)
 {
@@ -249,7 +248,7 @@ static void move_all_from(uint32_t server)
             assert_int_equal(ctlfix_move(&fix, 0, i, (server + 1) % 3), 0);
 }
 
-/* The disk of a server is exchanged for an empty one. */
+/* A server's device is replaced by an empty one. */
 static void server_anew(uint32_t server)
 {
     memset(snic_disk_bytes(fix.server[server].disk), 0, 48u << 20);
@@ -307,7 +306,7 @@ static void test_control_forgotten_server_number_reused(void **state)
     assert_int_equal(fix.server[1].refused, SNIC_ESTALE);
 }
 
-/* Numbers do not run out, however many servers come and go. */
+/* Server numbers are reused, however many servers register and are forgotten. */
 static void test_control_server_numbers_do_not_run_out(void **state)
 {
     (void)state;
@@ -334,7 +333,7 @@ static int attach_key(uint32_t client, uint64_t a, uint64_t b, uint32_t flags)
     return ctlfix_attach(&fix, client, 0, flags);
 }
 
-/* A disk is for those who have its key; the others are refused before any data is lost. */
+/* A client without the key of a disk is refused before any data is lost. */
 static void test_control_wrong_key_refused(void **state)
 {
     struct snic_control_msg m = {.type = SNIC_CONTROL_DISKS};

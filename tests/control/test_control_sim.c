@@ -45,7 +45,7 @@ static void weather(struct ctlfix *f)
         }
 }
 
-/* Unused disks get a client; sometimes one takes what another has. */
+/* Attach unused disks; sometimes take a disk from its holder. */
 static void want(struct ctlfix *f, struct tally *t)
 {
     for (uint32_t i = 0; i < CTLFIX_CLIENTS * CTLFIX_DISKS; i++) {
@@ -146,7 +146,7 @@ static void accident(struct ctlfix *f, struct down *d, struct tally *t)
     }
 }
 
-/* Everybody is alive, and every disk has a holder, whose reading is judged. */
+/* All processes run, and every disk has a holder, whose reads are checked. */
 static void finish(struct ctlfix *f)
 {
     struct down none;
@@ -167,7 +167,7 @@ static void finish(struct ctlfix *f)
     }
 }
 
-/* With keys: they are exchanged, and each time one is taken away. */
+/* With keys: they are rotated, and the previous ones sometimes removed. */
 static void exchange(struct ctlfix *f)
 {
     uint32_t next = f->sign % 7 + 1;

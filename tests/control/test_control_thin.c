@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What was never written has no place, and gets none by being read, zeroed or discarded.
+ * A segment that was never written is not placed, neither by reading it, nor by zeroing or
+ * discarding it.
  */
 #include "test_control_util.h"
 
@@ -32,7 +33,7 @@ static struct snic_control_stats catalog(void)
     return s;
 }
 
-/* Until the catalog has had one more question; its answer is on its way. */
+/* Run until the catalog has received one more lookup; its answer is in flight. */
 static void lookup_sent(void)
 {
     uint64_t was = catalog().lookups;
@@ -90,7 +91,7 @@ static void test_control_thin_read_places_nothing(void **state)
     assert_int_equal(where(1, 1).gen, snic_volume_gen(1, 0));
 }
 
-/* The read is asked for first; a write that comes before the answer has its place at once, too. */
+/* The read is looked up first; a write submitted before the answer is placed at once. */
 static void test_control_thin_write_beside_a_read(void **state)
 {
     struct snic_io_req r[2];
@@ -127,7 +128,7 @@ static void test_control_thin_many_reads(void **state)
     assert_true(catalog().segments == 0 && waiting() == 0);
 }
 
-/* The catalog is away until the reads, and writes, are abandoned: none needs a place any more. */
+/* The catalog is down until the reads and writes are abandoned: none needs a place any more. */
 static void test_control_thin_abandoned_write_places_nothing(void **state)
 {
     struct snic_io_req r[3];
@@ -146,8 +147,8 @@ static void test_control_thin_abandoned_write_places_nothing(void **state)
     assert_int_equal(waiting(), 0);
 }
 
-/* "Nowhere" was on its way while the disk became another's, which wrote: a later lookup must
-   not have it for an answer. */
+/* The answer "not placed" was in flight while another client took the disk and wrote: it must
+   not answer a later lookup. */
 static void test_control_thin_late_answer(void **state)
 {
     const struct snic_net_link slow = {.delay_min_ns = 1000 * CTLFIX_MS,
@@ -186,7 +187,7 @@ static void test_control_thin_answer_after_the_end(void **state)
     assert_int_equal(catalog().segments, 0);
 }
 
-/* The catalog dies with the question; the next one answers it. */
+/* The catalog is killed with the lookup pending; the next process answers it. */
 static void test_control_thin_catalog_dies(void **state)
 {
     struct snic_io_req r;

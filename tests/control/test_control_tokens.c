@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Tokens of the control plane where something is missing: the signing key, servers that know the
- * lease, rights that an account had before, the catalog while they were taken away.
+ * Tokens when something is missing: the signing key, servers with the new lease, rights that an
+ * account had before, the catalog while rights are removed.
  */
 #include "control/control_priv.h"
 #include "test_control_util.h"
@@ -47,7 +47,8 @@ static void cut(uint32_t node, int is)
 
 /* ---- Signing ---- */
 
-/* While the catalog cannot sign, an attach waits, uses no lease and takes none from its holder. */
+/* While the catalog cannot sign, an attach waits, uses up no lease and takes none from its
+   holder. */
 static void test_control_tokens_attach_waits_for_the_signature(void **state)
 {
     struct ctlfix_handle *g = &fix.client[1].handle[0];
@@ -68,7 +69,7 @@ static void test_control_tokens_attach_waits_for_the_signature(void **state)
     assert_int_equal(first_block(1, 0, SNIC_IO_WRITE), 4096);
 }
 
-/* The same where it cannot any more when the servers have answered: one lease more, not more. */
+/* Signing fails after the servers have answered: one lease is used up, not more. */
 static void test_control_tokens_signature_fails_in_the_end(void **state)
 {
     struct ctlfix_handle *g = &fix.client[0].handle[0];
@@ -154,9 +155,8 @@ static void raw_begin(const struct snic_control_auth *auth)
 }
 
 /*
- * A client resumes the lease that its account is about to be granted, while a server that is slow
- * has not answered: none is granted, with a token, before that server refuses the lease before
- * it.
+ * A client resumes the lease that its account is about to be granted, while a slow server has not
+ * answered: no grant with a token is sent before that server refuses the lease before it.
  */
 static void test_control_tokens_none_before_servers_know(void **state)
 {
@@ -191,8 +191,8 @@ static void test_control_tokens_none_before_servers_know(void **state)
         assert_int_equal(snic_world_step(fix.world), 1);
 }
 
-/* A client that gives up a disk before it is granted has no lease afterwards, though its session
-   lives on: another one attaches at once. */
+/* A client that detaches before the grant has no lease afterwards, though its session continues:
+   another client attaches at once. */
 static void test_control_tokens_detach_before_the_grant_leaves_no_lease(void **state)
 {
     (void)state;
@@ -210,10 +210,10 @@ static void test_control_tokens_detach_before_the_grant_leaves_no_lease(void **s
     assert_int_equal(fix.client[0].links, 1);
 }
 
-/* ---- Rights that are taken away ---- */
+/* ---- Removed rights ---- */
 
-/* The first block is refused by servers, though the client has a token that is not expired and
-   hears nothing of the catalog. */
+/* Servers refuse the first block, though the token has not expired and the catalog has not
+   notified the client. */
 static void refused_at_once(uint32_t disk)
 {
     ctlfix_run(&fix, 300 * CTLFIX_MS);
@@ -222,7 +222,7 @@ static void refused_at_once(uint32_t disk)
     assert_int_equal(done_by_servers(), was);
 }
 
-/* A writer that may only read from now on writes nothing more, whatever its token permits. */
+/* A writer whose right to write is removed writes nothing more, whatever its token permits. */
 static void test_control_tokens_right_removed_ends_lease(void **state)
 {
     (void)state;
@@ -247,7 +247,7 @@ static void test_control_tokens_right_removed_ends_lease(void **state)
     assert_true(fix.client[0].handle[0].lost == 0 && fix.client[0].handle[0].lease == lease);
 }
 
-/* What a client may write has grown while it had the lease: that is lost, too, and over. */
+/* The right to write was added while the client had the lease, and is removed: the lease ends. */
 static void test_control_tokens_right_added_recorded(void **state)
 {
     (void)state;
@@ -271,7 +271,7 @@ static void test_control_tokens_right_added_recorded(void **state)
     cut(CTLFIX_CLIENT, 0);
 }
 
-/* The token of a lease that was returned is good until it expires: it ends with the right. */
+/* The token of a returned lease is valid until it expires: it ends with the right. */
 static void test_control_tokens_returned_lease_revoked(void **state)
 {
     struct snic_control_msg m;
@@ -297,7 +297,7 @@ static void test_control_tokens_returned_lease_revoked(void **state)
         assert_int_equal(snic_world_step(fix.world), 1);
 }
 
-/* More disks than the catalog has ops for: the leases of all are over, one after the other. */
+/* More disks than operations: the leases of all end, one after the other. */
 static void test_control_tokens_many_disks_revoked(void **state)
 {
     (void)state;
@@ -319,7 +319,7 @@ static void test_control_tokens_many_disks_revoked(void **state)
     cut(CTLFIX_CLIENT, 0);
 }
 
-/* The right is taken away while no catalog runs: the next one ends the lease by itself. */
+/* The right is removed while no catalog runs: the next process ends the lease. */
 static void test_control_tokens_revoked_after_catalog_restart(void **state)
 {
     (void)state;

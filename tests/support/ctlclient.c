@@ -35,7 +35,7 @@ static int holds(const struct ctlfix_handle *g)
     return g->f->holder[g->disk] == g;
 }
 
-/* Its writes end nowhere, or may. */
+/* Its writes have no effect, or an unknown one. */
 static void leave(struct ctlfix_handle *g)
 {
     struct ctlfix *f = g->f;
@@ -116,7 +116,7 @@ static void handle_wrote(struct ctlfix_io *x)
     }
 }
 
-/* Unknown outcome: it may be there, and may yet come while the lease is the same. */
+/* Unknown outcome: it may have been executed, or be executed later in the same lease. */
 static void handle_doubts(struct ctlfix_io *x)
 {
     struct ctlfix *f = x->g->f;

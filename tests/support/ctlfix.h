@@ -27,7 +27,7 @@ enum {
 enum { CTLFIX_CTL = 40, CTLFIX_CLIENT = 10, CTLFIX_OPERATOR = 50 };
 #define CTLFIX_MS UINT64_C(1000000)
 
-/* With few buffers: the default's 16 MiB would be laid out anew at each start of a process. */
+/* Few buffers: the 16 MiB of the default would be initialized at each start of a process. */
 extern const struct snic_net_uring_opts ctlfix_net;
 
 struct ctlfix;
@@ -165,7 +165,7 @@ struct ctlfix {
 
 void ctlfix_start(struct ctlfix *f, uint64_t seed, uint32_t servers);
 void ctlfix_start_keys(struct ctlfix *f, uint64_t seed, uint32_t servers);
-/* The secret of an account, and of another one whose number it gives itself. */
+/* The secret of an account, and a signing key, by number. */
 void *ctlfix_secret(uint32_t account);
 void *ctlfix_sign_key(uint32_t number);
 uint64_t ctlfix_unix(const struct ctlfix *f);
@@ -182,9 +182,9 @@ void ctlfix_client_start(struct ctlfix *f, uint32_t client);
 void ctlfix_client_kill(struct ctlfix *f, uint32_t client);
 
 const char *ctlfix_name(uint32_t disk);
-/* An operator's request, to its end: its status. */
+/* Execute an operator's request. @return its status */
 int ctlfix_request(struct ctlfix *f, const struct snic_control_msg *m);
-/* Begun only; call_done shows the end. */
+/* Send it; call_done is set when it ends. */
 void ctlfix_request_begin(struct ctlfix *f, const struct snic_control_msg *m);
 int ctlfix_create(struct ctlfix *f, uint32_t disk);
 void ctlfix_move_msg(struct snic_control_msg *m, uint32_t disk, uint64_t segment, uint32_t server);
@@ -194,7 +194,7 @@ uint32_t ctlfix_id(const struct ctlfix *f, uint32_t server);
 
 void ctlfix_attach_begin(struct ctlfix *f, uint32_t client, uint32_t disk, uint32_t flags);
 int ctlfix_attach(struct ctlfix *f, uint32_t client, uint32_t disk, uint32_t flags);
-/* One I/O, to its end. */
+/* Execute one I/O. */
 int64_t ctlfix_io(struct ctlfix *f, uint32_t client, uint32_t disk, uint32_t op, uint64_t offset,
                   uint64_t length, void *data);
 void ctlfix_load(struct ctlfix *f, uint32_t client, uint32_t disk, uint64_t ios);
