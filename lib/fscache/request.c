@@ -345,7 +345,7 @@ void fscache_admit(struct snic_fscache *fc, struct snic_fscache_req *req)
 void fscache_divert(struct snic_fscache *fc, struct snic_fscache_req *req, uint64_t written)
 {
     struct snic_fscache__inode *i = req->inode;
-    struct snic_link *at = i->reqs.next;
+    struct snic_link *at;
     struct snic_fsop *r = req->k;
 
     SNIC_ASSERT(written < r->length);
@@ -355,8 +355,8 @@ void fscache_divert(struct snic_fscache *fc, struct snic_fscache_req *req, uint6
     r->offset += written;
     r->length -= written;
     snic_link_remove(&req->link);
-    while (at != &i->reqs && fscache_of(at)->active)
-        at = at->next;
+    for (at = i->reqs.next; at != &i->reqs && fscache_of(at)->active; at = at->next) {
+    }
     snic_link_append(at, &req->link);
     fscache_is(req, FSCACHE_CHANGE, SNIC_FSCACHE__WANTS_FLUSH, r->offset, r->length);
     i->changes++;

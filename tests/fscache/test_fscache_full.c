@@ -48,12 +48,12 @@ static uint64_t failures(void)
 
 /* File 0 is in the store, 1 to 3 are in pages only, as many as there are, and the store is full.
    @return the inode whose bytes fill it */
-static uint64_t full_begin(void)
+static uint64_t full_begin(uint64_t seed)
 {
     uint64_t filler;
 
     w.space = 6 << 20;
-    world_open(support_seed(), 1, 0);
+    world_open(seed, 1, 0);
     for (int n = 0; n < 20000000 && w.fc->state != FSCACHE_ON; n++)
         world_step();
     rig_fill(w.model[0], FILE_MAX, support_seed());
@@ -95,7 +95,7 @@ static void full_end(uint64_t filler)
    once. */
 static void test_fscache_full_store_blocks_no_other(void **state)
 {
-    uint64_t filler = full_begin();
+    uint64_t filler = full_begin(support_seed());
     uint64_t before;
     struct op *o;
 
@@ -152,7 +152,7 @@ static void test_fscache_full_store_blocks_no_other(void **state)
 /* Requests that wait for a page already when the store turns out to have no space. */
 static void test_fscache_full_store_ends_waits(void **state)
 {
-    uint64_t filler = full_begin();
+    uint64_t filler = full_begin(support_seed());
     struct op *append;
     struct op *o;
 
@@ -199,6 +199,75 @@ static void test_fscache_full_store_ends_waits(void **state)
     world_close();
 }
 
+/* @return how many of some overwrites found pages for their beginning only */
+static unsigned full_splits(uint64_t seed)
+{
+    uint64_t filler = full_begin(seed);
+    unsigned split = 0;
+
+    assert_int_equal(op_alone(op_bytes(SNIC_FSOP_READ, 0, 0, 1)), 1); /* the size */
+    w.fc->pages_max = 64 * 128; /* the budget denies them no pages: there are none */
+    for (uint64_t i = 0; i < OPS; i++)
+        (void)write_new(0, 6 * i * FSCACHE_PAGE + 7, 5 * FSCACHE_PAGE, 0);
+    for (unsigned i = 0; i < w.count; i++)
+        op_go(&w.ops[i]);
+    ops_end();
+    for (unsigned i = 0; i < w.count; i++) {
+        const struct op *o = &w.ops[i];
+
+        assert_int_equal(o->result, 5 * FSCACHE_PAGE);
+        split += o->call->r.k.offset > o->offset && o->call->r.k.length > 0;
+    }
+    ops_free();
+    keep(0);
+    check_all(0);
+    w.fc->pages_max = 128;
+    full_end(filler);
+    for (uint32_t f = 0; f < FILES; f++)
+        check_store(f);
+    world_close();
+    return split;
+}
+
+/* The rest of such a WRITE goes to the store, to its place, also if no other request is before it.
+ */
+static void test_fscache_full_store_takes_the_rest_of_a_write(void **state)
+{
+    unsigned split = 0;
+
+    (void)state;
+    for (uint64_t n = 0; n < 16 && split == 0; n++)
+        split = full_splits(support_seed() + n);
+    assert_true(split > 0);
+}
+
+/* A reader's close of the last handle does not report the error: dirty pages stay, and are flushed
+   when there is space. */
+static void test_fscache_full_store_reader_closes_bytes_stay(void **state)
+{
+    uint64_t filler = full_begin(support_seed());
+    struct op *o;
+
+    (void)state;
+    pass(UINT64_C(300000000));
+    w.handles[w.handle[3] % SNIC_COUNTOF(w.handles)].read_only = 1;
+    assert_int_equal(op_soon(op_new(SNIC_FSOP_RELEASE, 3)), 0);
+    assert_non_null(fscache_inode_find(w.fc, w.ino[3]));
+    assert_int_equal(w.lost, 0);
+    full_end(filler);
+    assert_int_equal(snic_fs_get(w.g.fs, "/d", w.now[3], FILE_MAX), w.size[3]);
+    assert_memory_equal(w.now[3], w.model[3], (size_t)w.size[3]);
+    o = op_new(SNIC_FSOP_OPEN, 3); /* the world closes it */
+    o->call->r.k.handle = 0;
+    o->call->r.k.flags |= SNIC_FSOP_OPEN_READ;
+    op_go(o);
+    ops_end();
+    assert_int_equal(o->result, 0);
+    w.handle[3] = o->call->r.k.handle;
+    ops_free();
+    world_close();
+}
+
 /* Any other refusal may pass: a truncation is refused likewise, and drops nothing. */
 static void test_fscache_full_truncation_drops_only_for_space(void **state)
 {
@@ -231,6 +300,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fscache_full_store_blocks_no_other),
         cmocka_unit_test(test_fscache_full_store_ends_waits),
+        cmocka_unit_test(test_fscache_full_store_takes_the_rest_of_a_write),
+        cmocka_unit_test(test_fscache_full_store_reader_closes_bytes_stay),
         cmocka_unit_test(test_fscache_full_truncation_drops_only_for_space),
     };
     return SUPPORT_MAIN(argc, argv, tests);

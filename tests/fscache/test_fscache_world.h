@@ -53,7 +53,10 @@ static struct {
     int deaths;
     struct snic_dma *dma; /* the other end's, with g.dpu on it */
     int dying;
-    int refuses; /* the next process does not take the cache */
+    int refuses;        /* the next process does not take the cache */
+    uint32_t slow_kind; /* answers of this kind need so long more, */
+    uint64_t slow_ns;
+    int slow_now; /* and one is on its way */
     struct snic_rng rng;
     uint64_t ino[FILES], handle[FILES], size[FILES];
     unsigned char model[FILES][FILE_MAX], now[FILES][FILE_MAX];
@@ -133,10 +136,13 @@ static inline void travel_home(struct snic_timer *t, uint64_t now)
 static inline void travel_done(struct snic_fs_req *r)
 {
     struct call *c = SNIC_CONTAINER(r, struct call, r);
+    int slow = w.slow_ns != 0 && r->k.kind == w.slow_kind;
 
+    w.slow_now |= slow;
     snic_timer_init(&c->timer, travel_home);
     snic_loop_arm(w.g.loop[0], &c->timer,
-                  snic_loop_now(w.g.loop[0]) + snic_rng_below(&w.rng, 30000));
+                  snic_loop_now(w.g.loop[0]) + snic_rng_below(&w.rng, 30000) +
+                      (slow ? w.slow_ns : 0));
 }
 
 static inline void travel_there(struct snic_timer *t, uint64_t now)
