@@ -148,7 +148,7 @@ static int kvfs_acl_find(struct kvfs_op *op, uint64_t ino, int is_default,
     *value = found;
     if (kvfs_acl_parse(found, *size, sum) != 0 || sum->count == 0) {
         kvfs_xattr_key(op, &key, ino, name, name_size);
-        kvfs_report_damage(op->k, &key, "access control list");
+        kvfs_report_damage(op->k, &key, "access control list malformed");
         return SNIC_ECORRUPT;
     }
     return 0;
@@ -162,7 +162,9 @@ int kvfs_acl_may(struct kvfs_op *op, const struct snic_fsop_attr *a, uint32_t wa
     int member = 0;
     int rc = kvfs_acl_find(op, a->ino, 0, &value, &size, &sum);
     if (rc != 0)
-        return rc == SNIC_ENODATA ? kvfs_retry_torn(op, a->ino, "no access control list") : rc;
+        return rc == SNIC_ENODATA
+                   ? kvfs_retry_torn(op, a->ino, "access control list missing, but flagged")
+                   : rc;
     for (uint32_t i = 0; i < sum.count; i++) {
         struct kvfs_acl_entry e = kvfs_acl_at(value, i);
         if (e.tag == KVFS_ACL_USER && e.id == op->req->cred.uid)
@@ -186,7 +188,9 @@ int kvfs_acl_inherit(struct kvfs_op *op, const struct snic_fsop_attr *dir,
     struct kvfs_acl_sum sum;
     int rc = kvfs_acl_find(op, dir->ino, 1, &value, &size, &sum);
     if (rc != 0)
-        return rc == SNIC_ENODATA ? kvfs_retry_torn(op, dir->ino, "no access control list") : rc;
+        return rc == SNIC_ENODATA
+                   ? kvfs_retry_torn(op, dir->ino, "access control list missing, but flagged")
+                   : rc;
     out->mode &= sum.mode | ~0777u;
     if (sum.extended) {
         copy = kvfs_alloc(op, size);

@@ -121,7 +121,7 @@ int kvfs_data_io(struct kvfs_op *op, uint32_t place, const struct snic_kvop *wan
     int rc = kvfs_io(op, place, want, got);
     if (rc == SNIC_ECORRUPT)
         kvfs_report_object_damage(op->k, want->object, (*got)->bad_offset,
-                                  "object bytes: wrong checksum");
+                                  "checksum of object bytes is wrong");
     return rc;
 }
 
@@ -138,7 +138,7 @@ int kvfs_data_get_small(struct kvfs_op *op, const struct snic_fsop_attr *a, int 
         return 0;
     }
     if (rc == 0 && *size > SNIC_KVFS_SMALL_MAX) {
-        kvfs_report_damage(op->k, &key, "data of a small file: too long");
+        kvfs_report_damage(op->k, &key, "data of a small file is too long");
         return SNIC_ECORRUPT;
     }
     if (rc == 0)

@@ -60,7 +60,7 @@ static int kvfs_entry_in(struct kvfs_op *op, const struct snic_kvop_key *key, co
     }
     if (rc == 0)
         return SNIC_ENOENT;
-    kvfs_report_damage(op->k, key, "directory entries that cannot be");
+    kvfs_report_damage(op->k, key, "directory entry malformed");
     return rc;
 }
 
@@ -126,7 +126,7 @@ static int kvfs_entry_rewrite(struct kvfs_op *op, const struct snic_kvop_key *ke
             return SNIC_EMSGSIZE;
     }
     if (rc < 0) {
-        kvfs_report_damage(op->k, key, "directory entries that cannot be");
+        kvfs_report_damage(op->k, key, "directory entry malformed");
         return rc;
     }
     if (put != NULL && snic_kvfs_entry_append(out, &size, room, put) != 0)
@@ -178,5 +178,5 @@ int kvfs_entry_delete(struct kvfs_op *op, uint64_t dir, const char *name, uint32
 int kvfs_get_named(struct kvfs_op *op, uint64_t ino, struct snic_fsop_attr *out)
 {
     int rc = kvfs_get_attr(op, ino, out);
-    return rc == SNIC_ENOENT ? kvfs_retry_torn(op, ino, "named, but missing") : rc;
+    return rc == SNIC_ENOENT ? kvfs_retry_torn(op, ino, "inode of a name is missing") : rc;
 }

@@ -224,7 +224,7 @@ static int kvfs_intent_resolve_new(struct kvfs_op *op, const struct snic_kvop_ke
     if (rc == 0 && x->new_record != NULL)
         rc = snic_kvfs_verify(key, x->new_record, x->r.new_size);
     if (rc != 0) {
-        kvfs_report_damage(op->k, key, "reserved record");
+        kvfs_report_damage(op->k, key, "reserved record malformed");
         return SNIC_ECORRUPT;
     }
     snic_kvfs_key_intent(&x->intent, x->r.session, x->r.number);
@@ -257,7 +257,7 @@ static int kvfs_intent_resolve_state(struct kvfs_op *op, struct kvfs_resolve *x)
     if (g->result == 0) {
         if (g->size > sizeof(x->record) || snic_kvfs_verify(&x->intent, x->record, g->size) != 0 ||
             g->size < SNIC_KVFS_HEAD + 8) {
-            kvfs_report_damage(op->k, &x->intent, "intent");
+            kvfs_report_damage(op->k, &x->intent, "intent malformed");
             return SNIC_ECORRUPT;
         }
         state = snic_get_le32(x->record + SNIC_KVFS_HEAD);
@@ -365,7 +365,7 @@ static int kvfs_intent_left_find(struct kvfs_op *op, uint64_t session, struct kv
     if (rc >= 0)
         rc = snic_kvfs_intent_decode(&x->n, x->raw, x->raw_size);
     if (rc < 0)
-        kvfs_report_damage(op->k, &x->key, "intent");
+        kvfs_report_damage(op->k, &x->key, "intent malformed");
     return rc;
 }
 
@@ -406,7 +406,7 @@ static int kvfs_intent_left_item(struct kvfs_op *op, struct kvfs_intent_left *x)
         return rc == SNIC_ENOENT ? 0 : rc;
     rc = snic_kvfs_verify(key, room, get->size);
     if (rc < 0)
-        kvfs_report_damage(op->k, key, "record of an intent");
+        kvfs_report_damage(op->k, key, "record named by an intent is damaged");
     if (rc < 0)
         return rc;
     if (((uint32_t)rc & SNIC_KVFS_RESERVED) == 0)

@@ -53,7 +53,7 @@ static int kvfs_locks_store_get(struct kvfs_op *op, uint64_t ino, int guard,
     if (rc != 0)
         return rc;
     if (size % KVFS_STORE_ENTRY != 0) {
-        kvfs_report_damage(op->k, &key, "locks: not whole entries");
+        kvfs_report_damage(op->k, &key, "locks malformed");
         return SNIC_ECORRUPT;
     }
     *count = size / KVFS_STORE_ENTRY;

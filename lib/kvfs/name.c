@@ -44,7 +44,7 @@ static int kvfs_name_lookup(struct kvfs_op *op, uint64_t dir, const char *name, 
         return found_rc;
     rc = kvfs_peek_attr_cached(op, found.ino, out);
     /* The entry exists, the inode does not: it was removed since, or the store is damaged. */
-    return rc == SNIC_ENOENT ? kvfs_retry_torn(op, found.ino, "a name's inode is missing") : rc;
+    return rc == SNIC_ENOENT ? kvfs_retry_torn(op, found.ino, "inode of a name is missing") : rc;
 }
 
 int kvfs_run_lookup(struct kvfs_op *op)
@@ -272,7 +272,8 @@ static int kvfs_name_run_open(struct kvfs_op *op)
     if (rc != SNIC_ENOENT && rc != SNIC_ESTALE)
         return rc;
     rc = kvfs_retry_torn(op, op->ino,
-                         rc == SNIC_ENOENT ? "named, but missing" : "named, but nlink is 0");
+                         rc == SNIC_ENOENT ? "inode of a name is missing"
+                                           : "inode has a name, but nlink 0");
     op->run = kvfs_run_make;
     op->ino = op->req->ino == SNIC_FSOP_ROOT ? 0 : op->req->ino;
     return rc;
@@ -340,7 +341,7 @@ int kvfs_run_readlink(struct kvfs_op *op)
         return SNIC_EINVAL;
     rc = kvfs_peek(op, &key, &body, &size);
     if (rc == SNIC_ENOENT) {
-        kvfs_report_damage(op->k, &key, "a symlink's target is missing");
+        kvfs_report_damage(op->k, &key, "target of a symbolic link is missing");
         return SNIC_ECORRUPT;
     }
     if (rc != 0)

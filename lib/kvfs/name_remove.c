@@ -40,7 +40,7 @@ static int kvfs_name_remove_count(struct kvfs_op *op, const struct snic_kvop_key
     *count = size == 4 ? snic_get_le32(body) : 0;
     if (*count != 0)
         return 0;
-    kvfs_report_damage(op->k, key, "name of an inode");
+    kvfs_report_damage(op->k, key, "name record malformed");
     return SNIC_ECORRUPT;
 }
 
@@ -85,7 +85,7 @@ int kvfs_name_drop(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t dir,
     uint32_t count = 0;
     int rc = 0;
     if (a->nlink == 0)
-        return kvfs_retry_torn(op, a->ino, "named, but nlink is 0");
+        return kvfs_retry_torn(op, a->ino, "inode has a name, but nlink 0");
     if ((a->flags & SNIC_KVFS_ATTR_PARENTS) != 0) {
         snic_kvfs_key_parent(&key, a->ino, dir, h);
         rc = kvfs_name_remove_count(op, &key, &count);
@@ -152,7 +152,7 @@ static int kvfs_name_remove_commit(struct kvfs_op *op, struct snic_fsop_attr *di
     if (rc != 0)
         return rc;
     if (dir->entries == 0)
-        return kvfs_retry_torn(op, dir->ino, "more names than it counts");
+        return kvfs_retry_torn(op, dir->ino, "directory has more names than it counts");
     dir->entries--;
     dir->mtime = dir->ctime = kvfs_time(op);
     rc = kvfs_put_attr(op, dir);
@@ -208,7 +208,7 @@ int kvfs_run_rmdir(struct kvfs_op *op)
     if (victim.entries != 0)
         return SNIC_ENOTEMPTY;
     if (dir.nlink < 3)
-        return kvfs_retry_torn(op, dir.ino, "fewer links than subdirectories");
+        return kvfs_retry_torn(op, dir.ino, "directory has fewer links than subdirectories");
     dir.nlink--;
     victim.nlink = 0;
     victim.ctime = kvfs_time(op);

@@ -151,7 +151,7 @@ static int kvfs_name_rename_moves(struct kvfs_op *op, int guard, uint64_t *moves
     if (rc != 0)
         return rc == SNIC_ENOENT ? 0 : rc;
     if (size != 8) {
-        kvfs_report_damage(op->k, &key, "record of moves");
+        kvfs_report_damage(op->k, &key, "record of directory moves malformed");
         return SNIC_ECORRUPT;
     }
     *moves = snic_get_le64(body);
@@ -219,7 +219,7 @@ static int kvfs_name_rename_walk(struct kvfs_op *op)
         rc = kvfs_peek_attr(op, at, &a);
         if (rc == SNIC_ENOENT) {
             op->phase0 = KVFS_RENAME_LOOK; /* removed: the request is examined anew */
-            return kvfs_retry_torn(op, at, "a directory's parent, but missing");
+            return kvfs_retry_torn(op, at, "parent of a directory is missing");
         }
         if (rc != 0)
             return rc;
@@ -249,7 +249,7 @@ static int kvfs_name_rename_verdict(struct kvfs_op *op)
     if (op->s[KVFS_RENAME_S_ERROR] != KVFS_RENAME_CIRCLE)
         return op->s[KVFS_RENAME_S_ERROR] == KVFS_RENAME_NOT_EMPTY ? SNIC_ENOTEMPTY : SNIC_EINVAL;
     snic_kvfs_key(&key, op->s[KVFS_RENAME_S_AT], SNIC_KVFS_REC_ATTR);
-    kvfs_report_damage(op->k, &key, "a directory that is below itself");
+    kvfs_report_damage(op->k, &key, "directory is below itself");
     return SNIC_ECORRUPT;
 }
 
@@ -296,12 +296,12 @@ static int kvfs_name_rename_attr(struct kvfs_op *op, const struct kvfs_name_rena
         if (rc == 0)
             s->keep = s->is_dir || (s->attr.flags & names) == SNIC_KVFS_ATTR_PARENT;
         else if (rc == SNIC_ENOENT)
-            return kvfs_retry_torn(op, s->entry.ino, "named, but missing");
+            return kvfs_retry_torn(op, s->entry.ino, "inode of a name is missing");
     }
     if (rc == 0 && !s->keep)
         rc = kvfs_get_named(op, s->entry.ino, &s->attr);
     if (rc == 0 && s->is_dir != kvfs_is_dir(&s->attr))
-        return kvfs_retry_torn(op, s->entry.ino, "of another type than its name");
+        return kvfs_retry_torn(op, s->entry.ino, "inode has another type than its name");
     return rc;
 }
 
@@ -333,7 +333,7 @@ static int kvfs_name_rename_inode(struct kvfs_op *op, struct kvfs_name_rename *r
 static int kvfs_name_rename_lose(struct kvfs_op *op, struct snic_fsop_attr *dir)
 {
     if (dir->nlink < 3)
-        return kvfs_retry_torn(op, dir->ino, "fewer links than subdirectories");
+        return kvfs_retry_torn(op, dir->ino, "directory has fewer links than subdirectories");
     dir->nlink--;
     return 0;
 }
@@ -363,7 +363,7 @@ static int kvfs_name_rename_dirs(struct kvfs_op *op, struct kvfs_name_rename *r)
     int rc = 0;
     if (!r->exchange) {
         if (from->entries == 0)
-            return kvfs_retry_torn(op, from->ino, "more names than it counts");
+            return kvfs_retry_torn(op, from->ino, "directory has more names than it counts");
         from->entries -= !r->whiteout;
         to->entries += !r->to.found;
     }

@@ -27,7 +27,7 @@ int kvfs_run_numbers(struct kvfs_op *op)
     if (rc == KVFS_PENDING)
         return rc;
     if (rc == SNIC_ENOENT || (rc == 0 && size != sizeof(next))) {
-        kvfs_report_damage(k, &key, "no next inode number");
+        kvfs_report_damage(k, &key, "next inode number missing or malformed");
         rc = SNIC_ECORRUPT;
     }
     first = rc == 0 ? snic_get_le64(body) : 0;

@@ -61,7 +61,7 @@ static int kvfs_orphan_get(struct kvfs_op *op, uint64_t ino, struct snic_kvfs_or
     rc = snic_kvfs_orphan_decode(o, (const unsigned char *)body - SNIC_KVFS_HEAD,
                                  size + SNIC_KVFS_HEAD);
     if (rc != 0)
-        kvfs_report_damage(op->k, &key, "orphan");
+        kvfs_report_damage(op->k, &key, "orphan record malformed");
     return rc;
 }
 

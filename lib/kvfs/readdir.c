@@ -168,7 +168,7 @@ static int kvfs_readdir_record(struct kvfs_op *op, struct kvfs_readdir_fill *f,
         kvfs_readdir_add(op, f, cookie, &e, known ? &attr : NULL);
     }
     if (!f->full && rc < 0)
-        kvfs_report_damage(op->k, key, "entries of a directory");
+        kvfs_report_damage(op->k, key, "directory entry malformed");
     return f->full || rc >= 0 ? 0 : rc;
 }
 

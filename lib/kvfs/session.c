@@ -85,7 +85,7 @@ static int kvfs_session_parse(struct snic_kvfs *k, struct kvfs_session_table *t,
         rc = SNIC_ECORRUPT;
     }
     if (rc < 0)
-        kvfs_report_damage(k, &key, "session");
+        kvfs_report_damage(k, &key, "session record malformed");
     return rc;
 }
 
@@ -155,7 +155,7 @@ int kvfs_session_scan(struct kvfs_op *op, uint32_t n, struct kvfs_session_table 
          r = snic_kvop_next(got, r))
         rc = kvfs_session_parse(op->k, t, r);
     if (rc == 0 && !got->end) { /* nor so many records */
-        kvfs_report_damage(op->k, &want.key, "more sessions than there can be");
+        kvfs_report_damage(op->k, &want.key, "more session records than sessions can exist");
         rc = SNIC_ECORRUPT;
     }
     if (rc != 0)

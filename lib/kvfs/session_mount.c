@@ -234,7 +234,7 @@ static int kvfs_session_mount_arrive(struct kvfs_op *op)
         return rc;
     if (t->table == NULL) {
         kvfs_session_key(&key, 0);
-        kvfs_report_damage(op->k, &key, "the table of sessions is missing");
+        kvfs_report_damage(op->k, &key, "table of sessions is missing");
         return SNIC_ECORRUPT;
     }
     if (kvfs_session_row(t, s->id) != NULL) /* a fence must not be created again (S7) */

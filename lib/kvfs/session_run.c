@@ -212,7 +212,7 @@ static int kvfs_session_run_recover_mark(struct kvfs_op *op, const struct kvfs_s
                 o = &k->session.others[i];
         if (row->beat == NULL) {
             snic_kvfs_key_beat(&key, row->id);
-            kvfs_report_damage(k, &key, "a session without a heartbeat");
+            kvfs_report_damage(k, &key, "session without a heartbeat record");
             return SNIC_ECORRUPT;
         }
         if (o == NULL || !kvfs_session_run_is_dead(k, o))

@@ -264,7 +264,8 @@ static void kvfs_txn_arrived(struct kvfs_op *op, struct kvfs_read *r, const stru
     rc = g->size > r->room ? SNIC_ECORRUPT : snic_kvfs_verify(&r->key, r->record, g->size);
     if (rc < 0) {
         kvfs_report_damage(op->k, &r->key,
-                           rc == SNIC_EVERSION ? "record of another version" : "checksum is wrong");
+                           rc == SNIC_EVERSION ? "record has another version"
+                                               : "checksum is wrong");
         kvfs_txn_fail(r, rc);
         return;
     }
@@ -414,7 +415,7 @@ static int kvfs_txn_get_attr(struct kvfs_op *op, uint64_t ino, kvfs_txn_read_fn 
     rc = snic_kvfs_attr_decode(&a, (const unsigned char *)body - SNIC_KVFS_HEAD,
                                size + SNIC_KVFS_HEAD);
     if (rc != 0 || a.ino != ino) {
-        kvfs_report_damage(op->k, &key, "attributes that cannot be");
+        kvfs_report_damage(op->k, &key, "attributes malformed");
         return SNIC_ECORRUPT;
     }
     kvfs_times_merge(op->k, &a);

@@ -48,7 +48,7 @@ int kvfs_scan_record(struct kvfs_op *op, const struct snic_kvop *page,
         rc = snic_kvfs_verify(key, record, record_size);
     }
     if (rc < 0) {
-        kvfs_report_damage(op->k, key, "record of a list");
+        kvfs_report_damage(op->k, key, "record malformed or damaged");
         return rc;
     }
     *body = (const unsigned char *)record + SNIC_KVFS_HEAD;

@@ -299,7 +299,7 @@ static int kvfs_xattr_list_page(struct kvfs_op *op, const struct snic_fsop_attr 
         if (rc == SNIC_ENOENT)
             continue;
         if (rc == 0 && kvfs_xattr_decode(body, size, &name, &name_size, &value, &value_size) != 0) {
-            kvfs_report_damage(op->k, &key, "extended attribute");
+            kvfs_report_damage(op->k, &key, "extended attribute malformed");
             rc = SNIC_ECORRUPT;
         }
         if (rc != 0)

@@ -41,7 +41,7 @@ int kvfs_xattr_lookup(struct kvfs_op *op, uint64_t ino, const char *name, uint32
     if (rc != 0)
         return rc == SNIC_ENOENT ? SNIC_ENODATA : rc;
     if (kvfs_xattr_decode(body, body_size, &found, &found_size, value, size) != 0) {
-        kvfs_report_damage(op->k, &key, "extended attribute");
+        kvfs_report_damage(op->k, &key, "extended attribute malformed");
         return SNIC_ECORRUPT;
     }
     return found_size == name_size && memcmp(found, name, name_size) == 0 ? 0 : SNIC_EEXIST;

@@ -252,7 +252,7 @@ static void test_kvfs_make_attributes_of_both(void **state)
 }
 
 /* CREATE opens an existing file, unless EXCL is set; TRUNC empties it. */
-static void test_kvfs_create_there_opened(void **state)
+static void test_kvfs_create_existing_opened(void **state)
 {
     struct snic_fsop req;
     struct snic_fsop_attr a;
@@ -501,7 +501,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_not_mounted_refused),
         cmocka_unit_test(test_kvfs_make_wrong_refused_nothing_changed),
         cmocka_unit_test(test_kvfs_make_attributes_of_both),
-        cmocka_unit_test(test_kvfs_create_there_opened),
+        cmocka_unit_test(test_kvfs_create_existing_opened),
         cmocka_unit_test(test_kvfs_make_not_allowed_refused),
         cmocka_unit_test(test_kvfs_resolve_deep_found),
         cmocka_unit_test(test_kvfs_warm_cache_costs),

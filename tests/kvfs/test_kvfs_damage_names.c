@@ -105,7 +105,7 @@ static void test_kvfs_damage_names_create_missing_inode_reported(void **state)
  * Between the entry and the attributes of an open file another session takes its name: the name is
  * free, and CREATE makes it.
  */
-static void test_kvfs_damage_names_create_beside_unlink_made(void **state)
+static void test_kvfs_damage_names_create_during_unlink_succeeds(void **state)
 {
     struct snic_fsop req, unlink;
     struct snic_kvfs_io *io, *held = NULL;
@@ -238,7 +238,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kvfs_damage_names_create_missing_inode_reported),
-        cmocka_unit_test(test_kvfs_damage_names_create_beside_unlink_made),
+        cmocka_unit_test(test_kvfs_damage_names_create_during_unlink_succeeds),
         cmocka_unit_test(test_kvfs_damage_names_rename_few_links_reported),
         cmocka_unit_test(test_kvfs_damage_names_crowded_hash_listed_or_refused),
     };

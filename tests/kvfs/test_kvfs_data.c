@@ -188,7 +188,7 @@ static int64_t pieces(struct kvt *t, enum snic_fsop_kind kind, uint64_t ino, uin
 }
 
 /* Without an option times are kept back: a write within a big file is one operation. */
-static void test_kvfs_data_options_unset_times_kept_back(void **state)
+static void test_kvfs_data_options_unset_times_deferred(void **state)
 {
     static unsigned char bytes[20000];
     struct snic_kvfs_opts o;
@@ -355,7 +355,7 @@ static void test_kvfs_data_times_follow(void **state)
 }
 
 /* Times that are kept back are in the store after FLUSH, FSYNC, SYNCFS, and after a second. */
-static void test_kvfs_data_kept_times_reach_the_store(void **state)
+static void test_kvfs_data_deferred_times_reach_the_store(void **state)
 {
     enum { N = 40 };
     static unsigned char bytes[20000];
@@ -410,7 +410,7 @@ static int64_t caps(struct kvt *t, enum snic_fsop_kind kind, uint64_t ino)
 }
 
 /* A user that may write to a program must not get its capabilities, or run as its owner. */
-static void test_kvfs_data_change_takes_privileges(void **state)
+static void test_kvfs_data_change_clears_privileges(void **state)
 {
     static unsigned char bytes[20000];
     struct snic_fsop req;
@@ -565,12 +565,12 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_data_all_sequences_as_array),
         cmocka_unit_test(test_kvfs_data_all_sequences_plain_store_as_array),
         cmocka_unit_test(test_kvfs_data_operations_counted),
-        cmocka_unit_test(test_kvfs_data_options_unset_times_kept_back),
+        cmocka_unit_test(test_kvfs_data_options_unset_times_deferred),
         cmocka_unit_test(test_kvfs_data_pieces_joined),
         cmocka_unit_test(test_kvfs_data_wrong_requests_refused),
         cmocka_unit_test(test_kvfs_data_times_follow),
-        cmocka_unit_test(test_kvfs_data_kept_times_reach_the_store),
-        cmocka_unit_test(test_kvfs_data_change_takes_privileges),
+        cmocka_unit_test(test_kvfs_data_deferred_times_reach_the_store),
+        cmocka_unit_test(test_kvfs_data_change_clears_privileges),
         cmocka_unit_test(test_kvfs_data_damage_reported_not_read),
         cmocka_unit_test(test_kvfs_data_appends_at_once_all_there),
     };

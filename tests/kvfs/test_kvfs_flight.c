@@ -290,7 +290,7 @@ static void test_kvfs_guards_fail_requests_start_over(void **state)
 }
 
 /* Commits of unknown outcome are looked up: the answer is what is in the store. */
-static void test_kvfs_commit_unknown_done_is_success(void **state)
+static void test_kvfs_commit_unknown_applied_succeeds(void **state)
 {
     (void)state;
     flight_both_caches(FLIGHT_UNKNOWN_DONE, 0, 40);
@@ -346,13 +346,13 @@ static void test_kvfs_commit_unknown_successor_of_equal_size_stays(void **state)
     kvt_close(&t);
 }
 
-static void test_kvfs_commit_unknown_not_done_is_tried_again(void **state)
+static void test_kvfs_commit_unknown_not_applied_retried(void **state)
 {
     (void)state;
     flight_both_caches(FLIGHT_UNKNOWN_NOT, 0, 40);
 }
 
-static void test_kvfs_commit_unknown_either_is_found_out(void **state)
+static void test_kvfs_commit_unknown_outcome_queried(void **state)
 {
     (void)state;
     flight_both_caches(FLIGHT_UNKNOWN_BOTH, 0, 60);
@@ -615,10 +615,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_one_name_many_creates_one_wins),
         cmocka_unit_test(test_kvfs_crossing_renames_many_none_stuck),
         cmocka_unit_test(test_kvfs_guards_fail_requests_start_over),
-        cmocka_unit_test(test_kvfs_commit_unknown_done_is_success),
+        cmocka_unit_test(test_kvfs_commit_unknown_applied_succeeds),
         cmocka_unit_test(test_kvfs_commit_unknown_successor_of_equal_size_stays),
-        cmocka_unit_test(test_kvfs_commit_unknown_not_done_is_tried_again),
-        cmocka_unit_test(test_kvfs_commit_unknown_either_is_found_out),
+        cmocka_unit_test(test_kvfs_commit_unknown_not_applied_retried),
+        cmocka_unit_test(test_kvfs_commit_unknown_outcome_queried),
         cmocka_unit_test(test_kvfs_store_fails_errors_surface_nothing_changed),
         cmocka_unit_test(test_kvfs_reads_complete_late_cache_true),
         cmocka_unit_test(test_kvfs_overtaken_each_time_ends),

@@ -548,7 +548,7 @@ static void test_kvfs_fsck_clean_found_clean(void **state)
     snic_kvmem_close(w.m);
 }
 
-static void test_kvfs_fsck_nothing_there_error(void **state)
+static void test_kvfs_fsck_empty_store_refused(void **state)
 {
     struct snic_kvmem *m;
     struct fsck_report r;
@@ -560,7 +560,7 @@ static void test_kvfs_fsck_nothing_there_error(void **state)
 }
 
 /* Looking changes nothing; mending makes it clean, mountable and whole, or reports what is left. */
-static void test_kvfs_fsck_each_damage_found_mended(void **state)
+static void test_kvfs_fsck_each_damage_found_repaired(void **state)
 {
     struct fsck_world w;
     (void)state;
@@ -600,8 +600,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kvfs_fsck_clean_found_clean),
-        cmocka_unit_test(test_kvfs_fsck_nothing_there_error),
-        cmocka_unit_test(test_kvfs_fsck_each_damage_found_mended),
+        cmocka_unit_test(test_kvfs_fsck_empty_store_refused),
+        cmocka_unit_test(test_kvfs_fsck_each_damage_found_repaired),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -11,7 +11,7 @@ struct lost {
     struct snic_kvmem *m;
     uint64_t dir, small, big, hole;
     uint64_t broken; /* an object whose map is damaged */
-    char said[8192];
+    char printed[8192];
 };
 
 static int64_t lost_op(void *ctx, struct snic_kvop *op)
@@ -27,15 +27,15 @@ static int64_t lost_op(void *ctx, struct snic_kvop *op)
 static void lost_print(void *ctx, const char *line)
 {
     struct lost *l = ctx;
-    size_t n = strlen(l->said);
-    snprintf(l->said + n, sizeof(l->said) - n, "%s\n", line);
+    size_t n = strlen(l->printed);
+    snprintf(l->printed + n, sizeof(l->printed) - n, "%s\n", line);
 }
 
 static enum fsck_code lost_fsck(struct lost *l, int repair, struct fsck_report *r)
 {
     struct fsck_opts o = {
         .op = lost_op, .print = lost_print, .ctx = l, .repair = repair, .data = 1};
-    l->said[0] = 0;
+    l->printed[0] = 0;
     return fsck_run(&o, r);
 }
 
@@ -80,7 +80,7 @@ static void lost_end(struct lost *l)
 {
     struct fsck_report r;
     assert_int_equal(lost_fsck(l, 0, &r), FSCK_CLEAN);
-    assert_string_equal(l->said, "");
+    assert_string_equal(l->printed, "");
     audit_store(l->m, 0, NULL);
     snic_kvmem_close(l->m);
 }
@@ -91,9 +91,9 @@ static void lost_found(struct lost *l, const char *path, const char *record, con
     struct fsck_report r;
     for (int repair = 0; repair < 2; repair++) {
         assert_int_equal(lost_fsck(l, repair, &r), repair ? FSCK_MENDED : FSCK_LEFT);
-        assert_non_null(strstr(l->said, path));
-        assert_non_null(strstr(l->said, record));
-        assert_non_null(strstr(l->said, what));
+        assert_non_null(strstr(l->printed, path));
+        assert_non_null(strstr(l->printed, record));
+        assert_non_null(strstr(l->printed, what));
     }
 }
 
@@ -138,7 +138,7 @@ static void test_kvfs_fsck_lost_map_damaged_found(void **state)
     for (int repair = 0; repair < 2; repair++) {
         assert_int_equal(lost_fsck(&l, repair, &r), FSCK_LEFT);
         assert_int_equal(r.findings, 1);
-        assert_non_null(strstr(l.said, "/dir/big: corrupt map of extents"));
+        assert_non_null(strstr(l.printed, "/dir/big: corrupt map of extents"));
     }
     l.broken = 0;
     lost_end(&l);
@@ -159,17 +159,17 @@ static void test_kvfs_fsck_lost_nothing_clean(void **state)
     (void)state;
     lost_begin(&l);
     assert_int_equal(lost_fsck(&l, 0, &r), FSCK_CLEAN);
-    assert_string_equal(l.said, "");
+    assert_string_equal(l.printed, "");
     op.object = l.big;
     assert_int_equal(lost_op(&l, &op), 1);
     assert_int_equal(lost_fsck(&l, 0, &r), FSCK_CLEAN);
-    assert_non_null(strstr(l.said, "--repair corrects it"));
+    assert_non_null(strstr(l.printed, "--repair corrects it"));
     assert_int_equal(lost_fsck(&l, 1, &r), FSCK_MENDED);
     lost_end(&l);
 }
 
 /* Space that one session keeps back is none of a file that another has made small meanwhile. */
-static void test_kvfs_fsck_lost_kept_back_not_counted(void **state)
+static void test_kvfs_fsck_lost_deferred_not_counted(void **state)
 {
     static struct many y;
     static char bytes[20000];
@@ -196,7 +196,7 @@ static void test_kvfs_fsck_lost_kept_back_not_counted(void **state)
     many_pass(&y, 200000000);
     l.m = y.m;
     assert_int_equal(lost_fsck(&l, 0, &r), FSCK_CLEAN);
-    assert_null(strstr(l.said, "space"));
+    assert_null(strstr(l.printed, "space"));
     many_close(&y);
 }
 
@@ -275,15 +275,15 @@ static void lost_look(struct lost *l, const struct snic_kvop_key *key, enum lost
     uint64_t before = snic_kvmem_digest(copy.m);
     int super = key->bytes[0] == SNIC_KVFS_REC_SUPER;
     enum fsck_code look = lost_fsck(&copy, 0, &r);
-    if (look != (super ? FSCK_ERROR : FSCK_LEFT) || strstr(copy.said, text) == NULL)
-        print_error("%s, way %d: %d\n%s", text, (int)way, (int)look, copy.said);
+    if (look != (super ? FSCK_ERROR : FSCK_LEFT) || strstr(copy.printed, text) == NULL)
+        print_error("%s, way %d: %d\n%s", text, (int)way, (int)look, copy.printed);
     assert_int_equal(look, super ? FSCK_ERROR : FSCK_LEFT);
     assert_int_equal(r.error, super ? SNIC_ECORRUPT : 0);
-    assert_non_null(strstr(copy.said, text));
+    assert_non_null(strstr(copy.printed, text));
     assert_true(snic_kvmem_digest(copy.m) == before);
     enum fsck_code mend = lost_fsck(&copy, 1, &r);
     if (mend != (super ? FSCK_ERROR : lost_soft(key) ? FSCK_MENDED : FSCK_LEFT))
-        print_error("%s, way %d, mended: %d\n%s", text, (int)way, (int)mend, copy.said);
+        print_error("%s, way %d, mended: %d\n%s", text, (int)way, (int)mend, copy.printed);
     assert_int_equal(mend, super ? FSCK_ERROR : lost_soft(key) ? FSCK_MENDED : FSCK_LEFT);
     if (lost_soft(key)) {
         struct kvt t;
@@ -340,7 +340,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_fsck_lost_object_found),
         cmocka_unit_test(test_kvfs_fsck_lost_map_damaged_found),
         cmocka_unit_test(test_kvfs_fsck_lost_nothing_clean),
-        cmocka_unit_test(test_kvfs_fsck_lost_kept_back_not_counted),
+        cmocka_unit_test(test_kvfs_fsck_lost_deferred_not_counted),
         cmocka_unit_test(test_kvfs_fsck_lost_each_record_damaged_named),
     };
     return SUPPORT_MAIN(argc, argv, tests);

@@ -175,14 +175,14 @@ static void intent_pairs(int dies, uint64_t stride)
     free(r.room);
 }
 
-static void test_kvfs_intent_holder_stops_other_gets_on(void **state)
+static void test_kvfs_intent_owner_stops_other_continues(void **state)
 {
     (void)state;
     intent_pairs(0, support_stride(23, 59));
 }
 
 /* A holder that is declared dead and wakes up late changes nothing. */
-static void test_kvfs_intent_holder_dies_nothing_late(void **state)
+static void test_kvfs_intent_owner_dies_no_late_change(void **state)
 {
     (void)state;
     intent_pairs(1, support_stride(17, 43));
@@ -394,8 +394,8 @@ static void test_kvfs_intent_unknown_outcomes_leave_nothing(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kvfs_intent_holder_stops_other_gets_on),
-        cmocka_unit_test(test_kvfs_intent_holder_dies_nothing_late),
+        cmocka_unit_test(test_kvfs_intent_owner_stops_other_continues),
+        cmocka_unit_test(test_kvfs_intent_owner_dies_no_late_change),
         cmocka_unit_test(test_kvfs_intent_reads_hold_at_commit),
         cmocka_unit_test(test_kvfs_intent_unread_records_change_together),
         cmocka_unit_test(test_kvfs_intent_unknown_outcomes_leave_nothing),

@@ -30,9 +30,9 @@ static int64_t flock_set(struct kvt *t, uint64_t ino, uint64_t owner, uint32_t t
     return kvt_call(t, &req);
 }
 
-/* Asks, with a wait; not done yet. */
-static void ask(struct kvt *t, struct snic_fsop *req, enum snic_fsop_kind kind, uint64_t ino,
-                uint64_t owner, uint32_t type, uint64_t start, uint64_t end)
+/* A request that waits for the lock, not done yet. */
+static void start_wait(struct kvt *t, struct snic_fsop *req, enum snic_fsop_kind kind, uint64_t ino,
+                       uint64_t owner, uint32_t type, uint64_t start, uint64_t end)
 {
     lock_req(t, req, kind, ino, owner, type, start, end);
     req->flags |= SNIC_FSOP_LOCK_WAIT;
@@ -168,7 +168,7 @@ static void test_kvfs_locks_waiters_in_order(void **state)
     uint64_t f = kvt_file(&t, SNIC_FSOP_ROOT, "f", 0644);
     assert_int_equal(set(&t, f, 1, W, 0, 99), 0);
     for (unsigned i = 0; i < 4; i++)
-        ask(&t, &w[i], SNIC_FSOP_SETLK, f, 10 + i, i == 1 || i == 2 ? R : W, 10 * i, 50);
+        start_wait(&t, &w[i], SNIC_FSOP_SETLK, f, 10 + i, i == 1 || i == 2 ? R : W, 10 * i, 50);
     assert_null(done(&t));
     assert_int_equal(set(&t, f, 1, U, 60, 99), 0); /* no waiter for that */
     assert_null(done(&t));
@@ -198,9 +198,9 @@ static void test_kvfs_locks_cancelled_waiter_leaves(void **state)
     uint64_t f = kvt_file(&t, SNIC_FSOP_ROOT, "f", 0644);
     for (unsigned kind = 0; kind < 2; kind++) {
         enum snic_fsop_kind k = kind == 0 ? SNIC_FSOP_SETLK : SNIC_FSOP_FLOCK;
-        ask(&t, &x, k, f, 1, W, 0, 9);
+        start_wait(&t, &x, k, f, 1, W, 0, 9);
         assert_ptr_equal(done(&t), &x);
-        ask(&t, &w, k, f, 2, W, 0, 9);
+        start_wait(&t, &w, k, f, 2, W, 0, 9);
         assert_null(done(&t));
         snic_kvfs_cancel(t.k, &w, t.now);
         assert_ptr_equal(done(&t), &w);
@@ -230,11 +230,11 @@ static void test_kvfs_locks_deadlock_refused(void **state)
         for (unsigned i = 0; i < n; i++)
             assert_int_equal(set(&t, f[i % 2], i + 1, W, i, i), 0);
         for (unsigned i = 0; i + 1 < n; i++) {
-            ask(&t, &w[i], SNIC_FSOP_SETLK, f[(i + 1) % 2], i + 1, i % 3 == 0 ? R : W, i + 1,
-                i + 1);
+            start_wait(&t, &w[i], SNIC_FSOP_SETLK, f[(i + 1) % 2], i + 1, i % 3 == 0 ? R : W, i + 1,
+                       i + 1);
             assert_null(done(&t));
         }
-        ask(&t, &w[n - 1], SNIC_FSOP_SETLK, f[0], n, W, 0, 0);
+        start_wait(&t, &w[n - 1], SNIC_FSOP_SETLK, f[0], n, W, 0, 0);
         assert_ptr_equal(done(&t), &w[n - 1]);
         assert_int_equal(w[n - 1].result, SNIC_EDEADLK);
         for (unsigned i = n; i-- > 0;) { /* the last gives way, then the others get on */
@@ -251,8 +251,8 @@ static void test_kvfs_locks_deadlock_refused(void **state)
     /* Two readers that both want to write. */
     assert_int_equal(set(&t, f[0], 1, R, 0, 9), 0);
     assert_int_equal(set(&t, f[0], 2, R, 0, 9), 0);
-    ask(&t, &w[0], SNIC_FSOP_SETLK, f[0], 1, W, 0, 9);
-    ask(&t, &w[1], SNIC_FSOP_SETLK, f[0], 2, W, 0, 9);
+    start_wait(&t, &w[0], SNIC_FSOP_SETLK, f[0], 1, W, 0, 9);
+    start_wait(&t, &w[1], SNIC_FSOP_SETLK, f[0], 2, W, 0, 9);
     assert_ptr_equal(done(&t), &w[1]);
     assert_int_equal(w[1].result, SNIC_EDEADLK);
     assert_int_equal(set(&t, f[0], 2, U, 0, 9), 0);
@@ -283,9 +283,9 @@ static void test_kvfs_locks_flock_converts_and_is_apart(void **state)
     /* Two that hold it shared and both convert: one waits, the other gets it. */
     assert_int_equal(flock_set(&t, f, 3, R), 0);
     assert_int_equal(flock_set(&t, f, 2, R), 0);
-    ask(&t, &w, SNIC_FSOP_FLOCK, f, 2, W, 0, 0);
+    start_wait(&t, &w, SNIC_FSOP_FLOCK, f, 2, W, 0, 0);
     assert_null(done(&t));
-    ask(&t, &x, SNIC_FSOP_FLOCK, f, 3, W, 0, 0);
+    start_wait(&t, &x, SNIC_FSOP_FLOCK, f, 3, W, 0, 0);
     assert_ptr_equal(done(&t), &x);
     assert_int_equal(flock_set(&t, f, 3, U), 0);
     assert_ptr_equal(done(&t), &w);
@@ -307,8 +307,8 @@ static void test_kvfs_locks_release_frees(void **state)
     assert_int_equal(set(&t, f, 7, W, 5, 6), 0);
     assert_int_equal(set(&t, f, 7, R, 8, 9), 0);
     assert_int_equal(flock_set(&t, f, 7, W), 0);
-    ask(&t, &w[0], SNIC_FSOP_SETLK, f, 8, W, 0, 20);
-    ask(&t, &w[1], SNIC_FSOP_FLOCK, f, 8, W, 0, 0);
+    start_wait(&t, &w[0], SNIC_FSOP_SETLK, f, 8, W, 0, 20);
+    start_wait(&t, &w[1], SNIC_FSOP_FLOCK, f, 8, W, 0, 0);
     assert_null(done(&t));
     kvt_req(&t, &req, SNIC_FSOP_FLUSH, f, NULL);
     req.handle = (1ULL << 63) | (f << 2) | 3;

@@ -403,7 +403,7 @@ static void test_kvfs_session_mkfs_mount_refused(void **state)
 }
 
 /* The store does not answer: requests late in the lease fail, and all is well afterwards. */
-static void test_kvfs_session_store_down_told(void **state)
+static void test_kvfs_session_store_down_reported(void **state)
 {
     static const struct snic_kv_fault down = {
         .kind = SNIC_KV_FAULT_ERROR, .after = 1, .repeat = UINT64_MAX, .error = SNIC_ETIMEDOUT};
@@ -431,7 +431,7 @@ static void test_kvfs_session_store_down_told(void **state)
 }
 
 /* An unmount that the store fails leaves a session that goes on to live, and may end later. */
-static void test_kvfs_session_unmount_failed_lives_on(void **state)
+static void test_kvfs_session_unmount_failed_stays_mounted(void **state)
 {
     static const struct snic_kv_fault fault = {.kind = SNIC_KV_FAULT_ERROR,
                                                .kinds = 1u << SNIC_KVOP_SCAN,
@@ -548,11 +548,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_session_numbers_never_twice),
         cmocka_unit_test(test_kvfs_session_locks_outlive_alone_not_death),
         cmocka_unit_test(test_kvfs_session_mkfs_mount_refused),
-        cmocka_unit_test(test_kvfs_session_unmount_failed_lives_on),
+        cmocka_unit_test(test_kvfs_session_unmount_failed_stays_mounted),
         cmocka_unit_test(test_kvfs_session_number_taken_refused),
         cmocka_unit_test(test_kvfs_session_table_full_mount_refused),
         cmocka_unit_test(test_kvfs_session_table_missing_named),
-        cmocka_unit_test(test_kvfs_session_store_down_told),
+        cmocka_unit_test(test_kvfs_session_store_down_reported),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -9,8 +9,8 @@ enum { U = SNIC_FSOP_UNLCK, R = SNIC_FSOP_RDLCK, W = SNIC_FSOP_WRLCK };
 enum { OWNERS = 4, BYTES = 24 };
 
 /* A request that waits. */
-static void ask(struct many *y, uint32_t i, struct snic_fsop *req, enum snic_fsop_kind kind,
-                uint64_t ino, uint64_t owner, uint32_t type, uint64_t start, uint64_t end)
+static void lock_req(struct many *y, uint32_t i, struct snic_fsop *req, enum snic_fsop_kind kind,
+                     uint64_t ino, uint64_t owner, uint32_t type, uint64_t start, uint64_t end)
 {
     many_lock_req(y, i, req, kind, ino, owner, type, start, end);
     req->flags |= SNIC_FSOP_LOCK_WAIT;
@@ -78,12 +78,12 @@ static void test_kvfs_shared_lock_waits_for_other_session(void **state)
     for (unsigned n = 0; n < 2; n++) {
         assert_int_equal(many_lock(&y, 0, kinds[n], ino, 1, W, 0, 9), 0);
         assert_int_equal(many_lock(&y, 1, kinds[n], ino, 1, R, 5, 6), SNIC_EAGAIN);
-        ask(&y, 1, &w, kinds[n], ino, 1, R, 5, 6);
+        lock_req(&y, 1, &w, kinds[n], ino, 1, R, 5, 6);
         assert_int_equal(many_lock(&y, 0, kinds[n], ino, 1, U, 0, UINT64_MAX), 0);
         many_finish(&y, 1);
         assert_int_equal(w.result, 0);
         assert_int_equal(many_lock(&y, 0, kinds[n], ino, 1, W, 0, 9), SNIC_EAGAIN);
-        ask(&y, 0, &w, kinds[n], ino, 1, W, 0, 9);
+        lock_req(&y, 0, &w, kinds[n], ino, 1, W, 0, 9);
         y.t[0].now = y.now;
         snic_kvfs_cancel(y.t[0].k, &w, y.now);
         many_finish(&y, 1);
@@ -143,7 +143,7 @@ static void test_kvfs_shared_locks_end_with_lease(void **state)
     assert_int_equal(many_lock(&y, 0, SNIC_FSOP_SETLK, ino, 1, W, 0, 9), 0);
     many_pass(&y, 2000000000);
     y.paused = 1;
-    ask(&y, 1, &w, SNIC_FSOP_SETLK, ino, 1, W, 0, 9);
+    lock_req(&y, 1, &w, SNIC_FSOP_SETLK, ino, 1, W, 0, 9);
     many_pass(&y, 5000000000);
     assert_null(snic_kvfs_poll_done(y.t[1].k));
     many_pass(&y, 20000000000);
@@ -170,7 +170,7 @@ static void test_kvfs_shared_waiting_for_lock_lets_newcomer_in(void **state)
         assert_int_equal(many_simple(&y, 0, SNIC_FSOP_MOUNT, 0, NULL), 0);
         uint64_t ino = many_file(&y, 0, "f");
         assert_int_equal(many_lock(&y, 0, kinds[n], ino, 1, W, 0, 9), 0);
-        ask(&y, 0, &w, kinds[n], ino, 2, W, 0, 9);
+        lock_req(&y, 0, &w, kinds[n], ino, 2, W, 0, 9);
         y.paused = 0;
         assert_int_equal(many_simple(&y, 1, SNIC_FSOP_MOUNT, 0, NULL), 0);
         assert_int_equal(many_lock(&y, 1, kinds[n], ino, 1, R, 5, 6), SNIC_EAGAIN);
@@ -223,7 +223,7 @@ static void test_kvfs_shared_waiter_refused_leaves_nothing(void **state)
     many_mount(&y);
     uint64_t ino = many_file(&y, 0, "f");
     assert_int_equal(many_lock(&y, 0, SNIC_FSOP_SETLK, ino, 1, W, 0, 9), 0);
-    ask(&y, 0, &w, SNIC_FSOP_SETLK, ino, 2, W, 0, 9);
+    lock_req(&y, 0, &w, SNIC_FSOP_SETLK, ino, 2, W, 0, 9);
     for (; count < FILES; count++) {
         snprintf(name, sizeof(name), "o%u", count);
         kvt_req(&y.t[0], &open, SNIC_FSOP_CREATE, SNIC_FSOP_ROOT, name);
@@ -270,7 +270,7 @@ static void test_kvfs_shared_waiter_of_silent_store_leaves_nothing(void **state)
     many_mount(&y);
     uint64_t ino = many_file(&y, 0, "f");
     assert_int_equal(many_lock(&y, 0, SNIC_FSOP_SETLK, ino, 1, W, 0, 9), 0);
-    ask(&y, 0, &w, SNIC_FSOP_SETLK, ino, 2, W, 0, 9);
+    lock_req(&y, 0, &w, SNIC_FSOP_SETLK, ino, 2, W, 0, 9);
     many_pass(&y, 1000000000);
     assert_int_equal(snic_kvmem_fault(y.m, &down), 0);
     many_pass(&y, 7000000000);

@@ -77,7 +77,7 @@ static void test_kvfs_shared_bytes_seen_by_all(void **state)
  * A reader beside a writer of the other session: what it gets is of one moment, for each block;
  * zeros only where zeros were.
  */
-static void test_kvfs_shared_reader_meets_no_zeros(void **state)
+static void test_kvfs_shared_reader_sees_no_zeros(void **state)
 {
     static struct many y;
     static unsigned char small[100], big[30000], out[40000];
@@ -535,7 +535,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kvfs_shared_bytes_seen_by_all),
-        cmocka_unit_test(test_kvfs_shared_reader_meets_no_zeros),
+        cmocka_unit_test(test_kvfs_shared_reader_sees_no_zeros),
         cmocka_unit_test(test_kvfs_shared_growth_spares_appends),
         cmocka_unit_test(test_kvfs_shared_appends_lose_nothing),
         cmocka_unit_test(test_kvfs_shared_large_write_failed_takes_nothing),

@@ -27,7 +27,7 @@ struct useful {
 
 static struct useful u;
 
-static uint64_t asked(void)
+static uint64_t store_gets(void)
 {
     struct snic_kvfs_stats s;
 
@@ -39,11 +39,11 @@ static uint64_t asked(void)
 static int read_key(uint32_t key)
 {
     struct snic_fsop_attr a;
-    uint64_t before = asked();
+    uint64_t before = store_gets();
 
     assert_int_equal(kvt_getattr(&u.t, u.ino[key], &a), 0);
     assert_int_equal(a.uid, u.version[key]);
-    return asked() == before;
+    return store_gets() == before;
 }
 
 static void write_key(uint32_t key)

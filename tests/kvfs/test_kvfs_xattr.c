@@ -248,7 +248,7 @@ static void test_kvfs_xattr_spaces_guarded(void **state)
 }
 
 /* Two names of one hash: written behind the engine's back, never taken for each other. */
-static void test_kvfs_xattr_equal_hashes_told_apart(void **state)
+static void test_kvfs_xattr_equal_hashes_distinguished(void **state)
 {
     struct kvt t;
     unsigned char record[64];
@@ -301,7 +301,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kvfs_xattr_limits_kept),
         cmocka_unit_test(test_kvfs_xattr_list_whole),
         cmocka_unit_test(test_kvfs_xattr_spaces_guarded),
-        cmocka_unit_test(test_kvfs_xattr_equal_hashes_told_apart),
+        cmocka_unit_test(test_kvfs_xattr_equal_hashes_distinguished),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -98,7 +98,7 @@ static void kept_end(struct kept_moved *m)
 }
 
 /* The times are due when the session wakes: a session that may be dead writes nothing of them. */
-static void test_kvfs_kept_dead_session_writes_nothing(void **state)
+static void test_kvfs_deferred_dead_session_writes_nothing(void **state)
 {
     struct kept_moved m;
     (void)state;
@@ -115,7 +115,7 @@ static void test_kvfs_kept_dead_session_writes_nothing(void **state)
  * The session's first heartbeat after its sleep fails, so that it does not know yet; the end of a
  * handle proceeds all the same. The name it kept back is that of a record which is no more.
  */
-static void test_kvfs_kept_name_of_older_record_void(void **state)
+static void test_kvfs_deferred_name_of_older_record_ignored(void **state)
 {
     static const struct snic_kv_fault fault = {.kind = SNIC_KV_FAULT_ERROR,
                                                .kinds = 1u << SNIC_KVOP_SCAN,
@@ -136,7 +136,7 @@ static void test_kvfs_kept_name_of_older_record_void(void **state)
 
 /* Space that a session kept back and died with is not added to what others have made of the file
  * since: not by it, and not by the next session of the same engine. */
-static void test_kvfs_kept_space_dies_with_session(void **state)
+static void test_kvfs_deferred_space_ends_with_session(void **state)
 {
     (void)state;
     for (uint32_t multi = 0; multi < 2; multi++) {
@@ -164,7 +164,7 @@ static void test_kvfs_kept_space_dies_with_session(void **state)
 }
 
 /* While sessions share a file, the space of one is added to what the others have written. */
-static void test_kvfs_kept_space_of_several_adds_up(void **state)
+static void test_kvfs_deferred_space_of_several_adds_up(void **state)
 {
     struct many y;
     (void)state;
@@ -185,7 +185,7 @@ static void test_kvfs_kept_space_of_several_adds_up(void **state)
 struct kept_unknown {
     uint64_t ino;
     int happens; /* the commit whose outcome is not reported */
-    int state;   /* 1: the next one of ino; 2: asking for what became of it fails */
+    int state;   /* 1: the next one of ino; 2: the query of its outcome fails */
 };
 
 static int kept_is_attr(const struct snic_kvop_key *key, uint64_t ino)
@@ -256,7 +256,7 @@ static void kept_space_unknown(uint32_t caps, int happens, int more, int twice)
 }
 
 /* Space whose flush may have happened is counted once, and so are later changes. */
-static void test_kvfs_kept_space_unknown_counted_once(void **state)
+static void test_kvfs_deferred_space_unknown_counted_once(void **state)
 {
     struct snic_kvfs_opts o;
     (void)state;
@@ -274,7 +274,7 @@ static void test_kvfs_kept_space_unknown_counted_once(void **state)
 struct kept_nth {
     uint32_t commits; /* until the one whose outcome is not reported */
     int happens;
-    int asking; /* fails */
+    int querying; /* fails */
 };
 
 static void kept_apply_nth(struct kvt *t, struct snic_kvop *op)
@@ -284,8 +284,8 @@ static void kept_apply_nth(struct kvt *t, struct snic_kvop *op)
         if (n->happens)
             snic_kvmem_apply(t->m, op);
         op->result = SNIC_EUNKNOWN;
-        n->asking = 1;
-    } else if (n->asking && op->kind == SNIC_KVOP_GET) {
+        n->querying = 1;
+    } else if (n->querying && op->kind == SNIC_KVOP_GET) {
         op->result = SNIC_ETIMEDOUT;
     } else {
         snic_kvmem_apply(t->m, op);
@@ -314,7 +314,7 @@ static int kept_move_unknown(uint32_t caps, uint32_t commits, int happens)
     t.apply = kept_apply_nth;
     t.ctx = &n;
     (void)kvt_rename(&t, SNIC_FSOP_ROOT, "f", dir, "f", 0);
-    int met = n.asking;
+    int met = n.querying;
     t.apply = NULL;
     kept_pass(&t, 15 * (uint64_t)KEPT_SECOND);
     assert_int_equal(kvt_attr(&t, ino).space, KEPT_PART);
@@ -323,7 +323,7 @@ static int kept_move_unknown(uint32_t caps, uint32_t commits, int happens)
     return met;
 }
 
-static void test_kvfs_kept_space_unknown_move_counted_once(void **state)
+static void test_kvfs_deferred_space_unknown_move_counted_once(void **state)
 {
     struct snic_kvfs_opts o;
     (void)state;
@@ -364,7 +364,7 @@ static uint64_t kept_fill(struct many *y, uint32_t caps)
 }
 
 /* Times kept back go to a full store, too: by themselves, for a newcomer, and at the end. */
-static void test_kvfs_kept_full_store_lets_go(void **state)
+static void test_kvfs_deferred_full_store_closes(void **state)
 {
     static const uint32_t caps[] = {MANY_CAPS, MANY_CAPS | SNIC_KV_CAP_ATOMIC_MULTI};
     (void)state;
@@ -387,13 +387,13 @@ static void test_kvfs_kept_full_store_lets_go(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kvfs_kept_dead_session_writes_nothing),
-        cmocka_unit_test(test_kvfs_kept_name_of_older_record_void),
-        cmocka_unit_test(test_kvfs_kept_space_dies_with_session),
-        cmocka_unit_test(test_kvfs_kept_space_of_several_adds_up),
-        cmocka_unit_test(test_kvfs_kept_space_unknown_counted_once),
-        cmocka_unit_test(test_kvfs_kept_space_unknown_move_counted_once),
-        cmocka_unit_test(test_kvfs_kept_full_store_lets_go),
+        cmocka_unit_test(test_kvfs_deferred_dead_session_writes_nothing),
+        cmocka_unit_test(test_kvfs_deferred_name_of_older_record_ignored),
+        cmocka_unit_test(test_kvfs_deferred_space_ends_with_session),
+        cmocka_unit_test(test_kvfs_deferred_space_of_several_adds_up),
+        cmocka_unit_test(test_kvfs_deferred_space_unknown_counted_once),
+        cmocka_unit_test(test_kvfs_deferred_space_unknown_move_counted_once),
+        cmocka_unit_test(test_kvfs_deferred_full_store_closes),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
