@@ -220,6 +220,7 @@ struct snic_nvmefs_ctl {
     uint32_t depth;
     uint32_t data_max; /**< CREATED: bytes of data that a command may have                     */
     uint16_t window;
+    uint16_t reserved; /**< 0                                                                  */
     uint64_t key;
     uint64_t size;
     uint64_t sq; /**< CREATE: addresses; 64-aligned, inside one window                         */

@@ -105,6 +105,7 @@ static int fs_offer(struct snic_fs *fs, struct snic_fs_req *req)
 
 static void fs_enter(struct snic_fs *fs, struct snic_fs_req *req)
 {
+    req->msg.fn = fs_run_inside; /* F1 */
     fs->requests++;
     if (!snic_queue_empty(&fs->waiting) || !fs_offer(fs, req))
         snic_queue_push(&fs->waiting, &req->k.node);
@@ -113,8 +114,8 @@ static void fs_enter(struct snic_fs *fs, struct snic_fs_req *req)
 
 void snic_fs_submit(struct snic_fs *fs, struct snic_fs_req *req)
 {
-    SNIC_DASSERT(req->done != NULL);
-    req->msg.fn = fs_run_inside; /* F1 */
+    SNIC_ASSERT(req->done != NULL);
+    SNIC_ASSERT(req->msg.fn == NULL); /* F1 */
     fs_enter(fs, req);
 }
 
@@ -124,7 +125,7 @@ static void fs_run_posted(struct snic_loop_msg *msg)
     struct snic_fs_req *req = SNIC_CONTAINER(msg, struct snic_fs_req, msg);
     struct snic_fs *fs = (struct snic_fs *)(uintptr_t)req->k.engine[0];
     req->k.engine[0] = 0;
-    snic_fs_submit(fs, req);
+    fs_enter(fs, req);
 }
 
 /* The request ends before it began. */
@@ -147,7 +148,8 @@ static void fs_run_cancelled(struct snic_loop_msg *msg)
 
 void snic_fs_post(struct snic_fs *fs, struct snic_fs_req *req)
 {
-    SNIC_DASSERT(req->done != NULL);
+    SNIC_ASSERT(req->done != NULL);
+    SNIC_ASSERT(req->msg.fn == NULL); /* F1 */
     req->k.engine[0] = (uintptr_t)fs;
     req->msg.fn = fs_run_posted;
     snic_loop_post(fs->loop, &req->msg);
@@ -242,6 +244,7 @@ static int fs_send(struct snic_fs *fs, struct snic_kv_req **batch, uint32_t n)
             fs_io_refused(fs, batch[i], taken);
         return 1;
     }
+    SNIC_ASSERT((uint32_t)taken <= n);
     fs->ios += (uint64_t)taken;
     if ((uint32_t)taken == n)
         return 1;
@@ -434,6 +437,7 @@ void *snic_fs_fini(struct snic_fs *fs)
 {
     void *mem = fs->memory;
     SNIC_ASSERT(fs->requests == 0 && !fs->pumping);
+    SNIC_ASSERT(snic_queue_empty(&fs->waiting) && snic_queue_empty(&fs->refused)); /* F1 */
     while (fs->ios > 0 || fs->pump_queued || !snic_queue_empty(&fs->held)) /* the engine's own */
         (void)snic_loop_once(fs->loop, SNIC_NEVER);
     snic_loop_cancel(fs->loop, &fs->timer);
@@ -552,6 +556,7 @@ static int64_t fs_transfer(struct snic_fs *fs, enum snic_fsop_kind kind, uint64_
         n = snic_fs_call(fs, &req);
         if (n < 0)
             return n;
+        SNIC_ASSERT((uint64_t)n <= iov.size);
         at += (size_t)n;
         if (n == 0)
             break;

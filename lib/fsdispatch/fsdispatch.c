@@ -28,10 +28,12 @@ static int fsdispatch_data(struct snic_fsop *op, uint32_t bytes)
 {
     if (op->iov_count == 0)
         return 0;
+    SNIC_ASSERT(op->iov != NULL);
     switch (op->kind) {
     case SNIC_FSOP_SYMLINK:
         if (bytes > SNIC_FSOP_SYMLINK_MAX)
-            return SNIC_ENAMETOOLONG; /* so the target is in the first chunk */
+            return SNIC_ENAMETOOLONG;
+        SNIC_ASSERT(op->iov[0].size >= bytes); /* a chunk is a page at least */
         op->name2 = op->iov[0].base;
         op->name2_size = bytes;
         op->iov_count = 0;
@@ -55,6 +57,7 @@ static void fsdispatch_done(struct snic_fs_req *r)
 {
     struct fsdispatch_call *call = SNIC_CONTAINER(r, struct fsdispatch_call, r);
     struct snic_nvmefs_cmd *c = call->cmd;
+    SNIC_ASSERT(c != NULL && call->s->in_flight > 0);
     call->cmd = NULL;
     call->s->in_flight--;
     if (r->k.result >= 0)
@@ -77,6 +80,7 @@ void snic_fsdispatch_request(void *ctx, struct snic_nvmefslink_dpu *d, struct sn
         return;
     }
     memset(&call->r, 0, sizeof(call->r));
+    SNIC_DASSERT(snic_fsop_validate(&c->req.op) == 0); /* as decoded */
     call->r.k = c->req.op;
     int r = fsdispatch_data(&call->r.k, c->data_size);
     if (r != 0) {

@@ -82,6 +82,7 @@ int hcachelink_engine_open(struct snic_hcachelink_dpu *d)
 
 void hcachelink_engine_close(struct snic_hcachelink_dpu *d)
 {
+    SNIC_ASSERT(d->runs_busy == 0 && d->tasks_busy == 0); /* D1 */
     if (d->mapped != NULL)
         snic_dma_unmap(d->dma, d->mapped);
     d->mapped = NULL;
@@ -112,6 +113,7 @@ int hcachelink_engine_rests(const struct snic_hcachelink_dpu *d)
 static void hcachelink_run_end(struct hcachelink_run *u, struct snic_hcache_event *ev)
 {
     struct snic_hcachelink_dpu *d = u->d;
+    SNIC_ASSERT(u->busy && d->runs_busy > 0);
     ev->id = u->a.id;
     if (ev->kind == SNIC_HCACHE_EV_FLUSHED) {
         d->refused = ev->result;
@@ -186,6 +188,7 @@ static int hcachelink_run_submit(struct hcachelink_run *u)
 
 static void hcachelink_run_dma(struct hcachelink_run *u)
 {
+    SNIC_ASSERT(u->a.count <= SNIC_HCACHE_OPS_MAX);
     for (uint32_t i = 0; i < u->a.count; i++) {
         const struct snic_hcache_op *o = &u->a.ops[i];
         u->ops[i] = (struct snic_dma_op){.kind = (uint8_t)o->kind,
@@ -261,6 +264,7 @@ static void hcachelink_run_fetched(struct snic_fs_req *r)
 {
     struct hcachelink_run *u = SNIC_CONTAINER(r, struct hcachelink_run, fs);
     struct snic_hcache_event ev = {.kind = SNIC_HCACHE_EV_FETCHED, .bytes = u->a.bytes};
+    SNIC_ASSERT(r->k.result <= (int64_t)u->a.bytes);
     if (r->k.result < 0)
         ev.result = (int32_t)r->k.result;
     else if (r->k.result == 0)

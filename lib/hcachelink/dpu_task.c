@@ -32,6 +32,7 @@ static void hcachelink_task_fs_done(struct snic_fs_req *r)
 static void hcachelink_task_sent(struct snic_dma_batch *b)
 {
     struct hcachelink_task *t = SNIC_CONTAINER(b, struct hcachelink_task, batch);
+    SNIC_ASSERT(t->type == HCACHELINK_READ && t->under_way);
     t->under_way = 0;
     hcachelink_task_finish(t, b->result);
 }
@@ -57,6 +58,7 @@ static void hcachelink_task_read_done(struct snic_fs_req *r)
         hcachelink_task_finish(t, r->k.result < 0 ? r->k.result : SNIC_EPIPE);
         return;
     }
+    SNIC_ASSERT(r->k.result <= (int64_t)d->info.page_bytes);
     memset(t->page + r->k.result, 0, d->info.page_bytes - (size_t)r->k.result);
     t->op = (struct snic_dma_op){.kind = SNIC_DMA_WRITE,
                                  .length = d->info.page_bytes,

@@ -142,6 +142,7 @@ int snic_hcachelink_host_attach(struct snic_hcachelink_host *h, struct snic_dma 
         snic_dma_release(d, block);
         return r;
     }
+    SNIC_ASSERT(hcachelink_host_quiet(h) && snic_queue_empty(&h->waiting)); /* L4 */
     hcachelink_region_drop(h);
     if (h->dma != NULL) {
         snic_loop_poller_remove(h->dma->loop, &h->poller);
@@ -202,6 +203,7 @@ void *snic_hcachelink_host_fini(struct snic_hcachelink_host *h)
 
 int snic_hcachelink_submit(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req)
 {
+    SNIC_ASSERT(req->done != NULL);
     int r = hcachelink_req_check(h, req);
     if (r != 0)
         return r;
@@ -233,6 +235,7 @@ static void hcachelink_host_posted(struct snic_loop_msg *msg)
 void snic_hcachelink_post(struct snic_hcachelink_host *h, struct snic_loop *l,
                           struct snic_hcachelink_req *req)
 {
+    SNIC_ASSERT(req->done != NULL);
     req->host = h;
     req->msg.fn = hcachelink_host_posted;
     snic_loop_post(l, &req->msg);

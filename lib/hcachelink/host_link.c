@@ -43,8 +43,9 @@ static int hcachelink_send_link(struct snic_hcachelink_host *h)
 static uint32_t hcachelink_slot_free(const struct snic_hcachelink_host *h)
 {
     uint32_t i = 0;
-    while (h->slots[i].req != NULL)
+    while (i < SNIC_HCACHELINK__TASKS_MAX && h->slots[i].req != NULL)
         i++;
+    SNIC_ASSERT(i < SNIC_HCACHELINK__TASKS_MAX); /* the credit is no more */
     return i;
 }
 
@@ -62,6 +63,9 @@ static int hcachelink_send_next(struct snic_hcachelink_host *h, struct snic_queu
     h->slots[i].generation++;
     h->slots[i].req = req;
     h->taken++;
+    SNIC_ASSERT(h->taken <= h->credit);
+    if (req->step == HCACHELINK_READ)
+        SNIC_ASSERT(req->page.held != 0); /* L2 */
     h->fsyncs += req->step == HCACHELINK_FSYNC;
     req->slot = i;
     req->since_ns = snic_loop_now(h->dma->loop);
@@ -119,6 +123,7 @@ void hcachelink_host_over(struct snic_hcachelink_host *h, int reason)
 {
     if (h->state == HCACHELINK_OVER || h->state == HCACHELINK_NONE)
         return;
+    SNIC_ASSERT(!h->closed_due);
     h->state = HCACHELINK_OVER; /* L4 */
     h->reason = reason;
     h->msg_due = 0;

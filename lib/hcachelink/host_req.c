@@ -102,6 +102,7 @@ static uint32_t hcachelink_piece(const struct snic_hcachelink_host *h,
 {
     uint64_t pos = req->offset + req->at;
     uint64_t page = UINT64_C(1) << h->page_shift;
+    SNIC_ASSERT(req->at < req->length);
     *lpn = pos >> h->page_shift;
     *from = (uint32_t)(pos & (page - 1));
     return (uint32_t)snic_min_u64(page - *from, req->length - req->at);
@@ -124,6 +125,7 @@ static int hcachelink_read(struct snic_hcachelink_host *h, struct snic_hcachelin
         unsigned char *out = (unsigned char *)req->data + req->at;
         int r;
         if (req->step == HCACHELINK_FILLED) {
+            SNIC_ASSERT(req->page.held != 0 && req->page.lpn == lpn);
             memcpy(out, (unsigned char *)req->page.data + from, n);
             req->step = HCACHELINK_GO;
             if (hcachelink_unlock(h, req, SNIC_HCACHE_UNLOCK_FILLED) != 0)
@@ -188,6 +190,7 @@ static int hcachelink_write(struct snic_hcachelink_host *h, struct snic_hcacheli
                 return hcachelink_request(h, req, HCACHELINK_READ);
         }
         req->step = HCACHELINK_GO;
+        SNIC_ASSERT(req->page.held != 0 && req->page.lpn == lpn);
         memcpy((unsigned char *)req->page.data + from, (unsigned char *)req->data + req->at, n);
         req->page.end = (uint32_t)snic_max_u64(req->page.end, from + n);
         if (hcachelink_unlock(h, req, SNIC_HCACHE_UNLOCK_DIRTY) != 0)
@@ -247,6 +250,8 @@ static int hcachelink_truncate(struct snic_hcachelink_host *h, struct snic_hcach
         if (r != 0 && !hcachelink_busy(h, req, r))
             return 0;
     }
+    if (cut != 0)
+        SNIC_ASSERT(req->page.held != 0);
     if (cut != 0 && (req->page.flags & SNIC_HCACHE_NEW) == 0) {
         memset((unsigned char *)req->page.data + cut, 0, (UINT64_C(1) << h->page_shift) - cut);
         req->page.end = (uint32_t)snic_min_u64(req->page.end, cut);

@@ -147,6 +147,7 @@ void *snic_nvmefs_dpu_fini(struct snic_nvmefs_dpu *d)
 struct nvmefs_step *nvmefs_step_take(struct snic_nvmefs_dpu *d, enum nvmefs_step_kind kind,
                                      uint32_t queue)
 {
+    SNIC_ASSERT(queue < d->opts.queues_max);
     struct snic_node *n = snic_queue_pop(&d->free_steps);
     if (n == NULL)
         return NULL;
@@ -280,6 +281,7 @@ static void nvmefs_create(struct snic_nvmefs_dpu *d, const struct snic_nvmefs_ct
     }
     struct nvmefs_queue *q = &d->queues[m->queue];
     struct nvmefs_cmd *cmds = q->cmds;
+    SNIC_ASSERT(q->busy == 0 && q->steps == 0); /* it was CLOSED */
     memset(q, 0, sizeof(*q));
     snic_link_init(&q->done);
     q->cmds = cmds;
@@ -468,6 +470,7 @@ void snic_nvmefs_dpu_complete(struct snic_nvmefs_dpu *d, struct snic_nvmefs_step
     struct nvmefs_step *s = SNIC_CONTAINER(user, struct nvmefs_step, user);
     struct nvmefs_queue *q = &d->queues[s->queue];
     SNIC_ASSERT(s->kind != 0 && q->steps > 0);
+    SNIC_ASSERT(d->steps_out > 0);
     d->stats.failures += result != 0;
     if (s->kind == NVMEFS_STEP_POST && result != 0 && !s->retried && !d->detached &&
         result != SNIC_EPEERDEAD && q->state == NVMEFS_QUEUE_OPEN && s->user.count > s->arms) {

@@ -60,6 +60,7 @@ void nvmefs_cmd_free(struct snic_nvmefs_dpu *d, struct nvmefs_cmd *c)
 {
     struct nvmefs_queue *q = nvmefs_queue_of(d, c);
     SNIC_ASSERT(c->state != NVMEFS_CMD_FREE && c->state != NVMEFS_CMD_USER);
+    SNIC_ASSERT(q->busy > 0);
     snic_link_remove(&c->link);
     snic_link_remove(&c->cancel_link);
     int fed = c->chunk_count > 0;
@@ -79,6 +80,7 @@ void nvmefs_cmd_end(struct snic_nvmefs_dpu *d, struct nvmefs_cmd *c, uint32_t st
 {
     struct nvmefs_queue *q = nvmefs_queue_of(d, c);
     struct snic_fsop *op = &c->user.req.op;
+    SNIC_ASSERT(c->state != NVMEFS_CMD_FREE && c->state != NVMEFS_CMD_DONE);
     snic_link_remove(&c->link);
     snic_link_remove(&c->cancel_link);
     if (q->state != NVMEFS_QUEUE_OPEN) {
@@ -150,6 +152,7 @@ struct nvmefs_step *nvmefs_cmd_step(struct snic_nvmefs_dpu *d, struct nvmefs_cmd
 static uint32_t nvmefs_cmd_header(struct nvmefs_cmd *c)
 {
     struct snic_fsop *op = &c->user.req.op;
+    SNIC_ASSERT(c->header_at + c->wh_len <= SNIC_NVMEFS__CTL_BYTES);
     int r = snic_nvmefs_head_decode(op, (unsigned char *)c->ctl + c->header_at, c->wh_len);
     if (r != 0)
         return r == SNIC_EVERSION  ? SNIC_NVMEFS_STATUS_VERSION
@@ -187,6 +190,7 @@ void nvmefs_cmd_done(struct snic_nvmefs_dpu *d, struct nvmefs_step *s, int resul
 {
     struct nvmefs_cmd *c = s->cmds[0];
     struct nvmefs_queue *q = nvmefs_queue_of(d, c);
+    SNIC_ASSERT(c->state == NVMEFS_CMD_STEP);
     if (q->state != NVMEFS_QUEUE_OPEN) {
         nvmefs_cmd_free(d, c);
         return;
@@ -358,6 +362,7 @@ struct snic_nvmefs_cmd *snic_nvmefs_dpu_poll_request(struct snic_nvmefs_dpu *d)
     if (snic_link_alone(&d->requests))
         return NULL;
     struct nvmefs_cmd *c = SNIC_CONTAINER(d->requests.next, struct nvmefs_cmd, link);
+    SNIC_ASSERT(c->state == NVMEFS_CMD_REQUEST);
     snic_link_remove(&c->link);
     c->state = NVMEFS_CMD_USER;
     d->with_user++;

@@ -149,6 +149,7 @@ int nvmefs_chunks_take(struct snic_nvmefs_dpu *d, struct nvmefs_cmd *c)
 {
     uint32_t bytes = c->in_bytes + c->out_bytes; /* one of them is 0 */
     uint32_t n = (bytes + d->opts.chunk_bytes - 1) / d->opts.chunk_bytes;
+    SNIC_ASSERT(n <= SNIC_NVMEFS_PIECES_MAX && c->chunk_count == 0);
     if (n > d->free_count)
         return 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -166,6 +167,7 @@ int nvmefs_chunks_take(struct snic_nvmefs_dpu *d, struct nvmefs_cmd *c)
 
 void nvmefs_chunks_give(struct snic_nvmefs_dpu *d, struct nvmefs_cmd *c)
 {
+    SNIC_ASSERT(d->free_count + c->chunk_count <= d->opts.chunks);
     for (uint32_t i = c->chunk_count; i-- > 0;)
         d->free_chunks[d->free_count++] = c->chunks[i];
     c->chunk_count = 0;

@@ -21,6 +21,7 @@ struct nvmefs_step *nvmefs_look_begin(struct snic_nvmefs_dpu *d, struct nvmefs_q
     if (!q->want_look || q->looking)
         return NULL;
     uint32_t at = q->head & (q->depth - 1);
+    SNIC_ASSERT(q->refused_tail - q->refused_head + q->nexts <= SNIC_NVMEFS__REFUSED);
     uint32_t room = SNIC_NVMEFS__REFUSED - (q->refused_tail - q->refused_head) - q->nexts;
     uint32_t n = (uint32_t)snic_min_u64(snic_max_u64(2, q->found * UINT64_C(2)), d->opts.look_max);
     n = (uint32_t)snic_min_u64(n, q->depth + 1 - at); /* the copy of entry 0 is behind the last */

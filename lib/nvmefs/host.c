@@ -196,6 +196,7 @@ void nvmefs_host_publish(struct snic_nvmefs_host *h, struct snic_nvmefs_sqe *s)
 {
     uint64_t words[SNIC_NVMEFS_SQE_BYTES / 8];
     uint32_t at = h->tail & (h->opts.depth - 1);
+    SNIC_ASSERT(h->tail - h->head < h->opts.depth); /* the entry is free */
     s->lap = (uint8_t)nvmefs_turn(h->tail, h->shift);
     snic_nvmefs_sqe_encode(words, s);
     if (at == 0) /* the copy behind the last entry: a read there needs no second one */
@@ -216,6 +217,8 @@ int snic_nvmefs_host_submit(struct snic_nvmefs_host *h, struct snic_nvmefs_req *
         return SNIC_EAGAIN;
     }
     uint16_t cid = h->free[h->free_count - 1];
+    SNIC_ASSERT(h->slots[cid].state == NVMEFS_SLOT_FREE);
+    SNIC_ASSERT(h->slots[cid].req == NULL);
     int r = nvmefs_host_lay(h, req, cid, &s);
     if (r != 0)
         return r;
@@ -308,6 +311,7 @@ static void nvmefs_host_answer(struct snic_nvmefs_host *h, uint16_t cid,
     if (c->result < 0)
         return;
     if (bytes > 0) {
+        SNIC_ASSERT(bytes <= sizeof(answer));
         memcpy(answer, h->pages + (size_t)cid * SNIC_NVMEFS_PAGE + SNIC_NVMEFS__ANSWER_AT, bytes);
         int r = snic_nvmefs_answer_decode(&req->op, answer, bytes);
         if (r != 0)
@@ -354,6 +358,7 @@ struct snic_nvmefs_req *snic_nvmefs_host_reap(struct snic_nvmefs_host *h)
     struct snic_nvmefs_cqe c;
     struct snic_node *n = snic_queue_pop(&h->lost);
     if (n != NULL) {
+        SNIC_ASSERT(h->outstanding > 0);
         h->outstanding--;
         return SNIC_CONTAINER(n, struct snic_nvmefs_req, op.node);
     }
@@ -371,6 +376,8 @@ struct snic_nvmefs_req *snic_nvmefs_host_reap(struct snic_nvmefs_host *h)
             continue;
         }
         struct snic_nvmefs_req *req = slot->req;
+        SNIC_ASSERT(req != NULL && req->cid == c.cid);
+        SNIC_ASSERT(h->outstanding > 0);
         slot->req = NULL;
         h->wanted -= slot->wanted;
         slot->wanted = 0;

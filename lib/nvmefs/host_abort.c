@@ -59,6 +59,7 @@ void snic_nvmefs_host_reset(struct snic_nvmefs_host *h)
         struct snic_nvmefs_req *req = h->slots[i].req;
         if (h->slots[i].state != NVMEFS_SLOT_SENT)
             continue;
+        SNIC_ASSERT(req != NULL);
         req->status = SNIC_NVMEFS_STATUS_DELETED;
         req->op.result = SNIC_EUNKNOWN;
         req->data_size = 0;

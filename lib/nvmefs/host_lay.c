@@ -145,7 +145,10 @@ int nvmefs_host_lay(struct snic_nvmefs_host *h, struct snic_nvmefs_req *req, uin
     r = nvmefs_lay_pointers(page, page_address, &at, pieces, n, s->read, &s->read_sgl);
     if (r != 0)
         return r;
+    /* The lists are below the header, and both above the answer. */
+    SNIC_ASSERT(at >= SNIC_NVMEFS__LISTS_AT && at <= SNIC_NVMEFS_PAGE - (uint32_t)size);
     memcpy(page + SNIC_NVMEFS_PAGE - size, header, (size_t)size);
+    SNIC_ASSERT(req->op.iov_count == 0 || in + out <= h->opts.data_bytes);
     if (req->op.iov_count > 0 && in > 0)
         nvmefs_host_copy(h, &req->op, data, (size_t)in, 1);
     s->write_len = (uint32_t)size + (uint32_t)in;

@@ -257,6 +257,7 @@ static int nvmefs_shape_decode(const struct nvmefs_shape *s, struct snic_fsop *o
     uint32_t known = 0;
     for (uint32_t i = 0; i < s->count; i++) {
         const struct nvmefs_field *f = &s->fields[i];
+        SNIC_DASSERT(f->wire == known); /* fields lie without gaps */
         known += f->bytes;
         if (f->bytes == 8) {
             uint64_t v = snic_get_le64(in + f->wire);
@@ -293,6 +294,9 @@ int snic_nvmefs_head_encode(const struct snic_fsop *op, void *out, uint32_t room
         return r;
     const struct snic_fsop_cred *cred = &op->cred;
     const struct nvmefs_shape *s = nvmefs_request_shape(op->kind);
+    SNIC_ASSERT(op->name_size == 0 || op->name != NULL);
+    SNIC_ASSERT(op->name2_size == 0 || op->name2 != NULL);
+    SNIC_ASSERT(cred->group_count == 0 || cred->groups != NULL);
     uint32_t groups_at = (uint32_t)sizeof(struct snic_nvmefs_head) + s->bytes;
     uint32_t names_at = groups_at + (uint32_t)snic_align_up(cred->group_count * UINT64_C(4), 8);
     uint32_t end = names_at + op->name_size + op->name2_size;
@@ -344,6 +348,7 @@ static int nvmefs_names_decode(struct snic_fsop *op, unsigned char *p, uint32_t 
     if (snic_align_up(end, 8) != size || !nvmefs_zero(p + end, size - end) ||
         !nvmefs_zero(p + at + groups * 4U, names_at - at - groups * 4U))
         return SNIC_EPROTO;
+    SNIC_ASSERT(at + groups * 4U <= names_at && names_at <= end && end <= size); /* O2 */
     for (uint32_t i = 0; i < groups; i++) { /* in place: to this machine's order */
         uint32_t v = snic_get_le32(p + at + i * 4U);
         memcpy(p + at + i * 4U, &v, 4);
@@ -392,6 +397,7 @@ uint32_t snic_nvmefs_answer_encode(const struct snic_fsop *op, void *out)
     unsigned char *p = out;
     if (size == 0)
         return 0;
+    SNIC_ASSERT(size <= SNIC_NVMEFS_ANSWER_MAX);
     memset(p, 0, sizeof(struct snic_nvmefs_answer));
     p[0] = SNIC_NVMEFS_OPS_VERSION;
     p[1] = (uint8_t)op->kind;

@@ -76,6 +76,7 @@ static int nvmefslink_step_submit(struct snic_nvmefslink_dpu *d, struct nvmefsli
 
 static void nvmefslink_step_begin(struct snic_nvmefslink_dpu *d, struct snic_nvmefs_step *step)
 {
+    SNIC_ASSERT(step->index < d->opts.engine.steps && step->count <= SNIC_NVMEFS_STEP_OPS);
     struct nvmefslink_step *s = &d->steps[step->index];
     s->step = step;
     for (uint32_t i = 0; i < step->count; i++) {

@@ -431,6 +431,7 @@ int snic_nvmefslink_open(struct snic_nvmefslink_queue **out, struct snic_nvmefsl
     int r = snic_opts_copy(&copy, sizeof(copy), o);
     uint32_t number = 0;
     void *mem = NULL;
+    SNIC_ASSERT(e->closed != NULL);
     if (r == 0 && (copy.flags & ~SNIC_NVMEFSLINK_DIRECT) != 0)
         r = SNIC_EINVAL;
     if (r == 0 && (h->dead || h->dma->dead))
@@ -454,6 +455,8 @@ int snic_nvmefslink_open(struct snic_nvmefslink_queue **out, struct snic_nvmefsl
     q->number = number;
     q->flags = copy.flags;
     q->events = *e;
+    if ((q->flags & SNIC_NVMEFSLINK_DIRECT) == 0)
+        SNIC_ASSERT(e->done != NULL);
     r = nvmefslink_queue_make(q, &eo);
     if (r != 0) {
         nvmefslink_queue_free(q);
@@ -461,6 +464,7 @@ int snic_nvmefslink_open(struct snic_nvmefslink_queue **out, struct snic_nvmefsl
     }
     q->state = NVMEFSLINK_OPENING;
     q->ctl_due = SNIC_NVMEFS_CTL_CREATE;
+    SNIC_ASSERT(h->queues[number] == NULL);
     h->queues[number] = q;
     nvmefslink_host_flush(h);
     *out = q;
