@@ -111,6 +111,32 @@ LAYERS = {
         ["image.c", "front_conn.c"], ["front.c"],
         ["dpu.c", "host.c", "monolith.c"],
     ],
+    "examples/kv_server": [
+        # formats and tables
+        ["resp.c", "record.c", "index.c", "settings.c", "sha1.c", "glob.c", "command_docs_data.c",
+         "tenant.h", "tenant.c", "rdb.c", "script.c", "files_lib.c", "files_plain.c"],
+        # the store: requests below, databases exchanged, segments, the log; keys, compaction
+        ["store_base.c"], ["swap.c"], ["segment.c"], ["store_cache.c", "compact_victim.c"],
+        ["log.c"],
+        ["store.c", "store_swap.c", "compact.c", "recover.c"],
+        ["store_open.c"],
+        # the engine: replies, clients and their transactions, what commands share
+        ["engine_out.c", "message.c", "slow.c", "stats.c"],
+        ["command_args.c", "command_read.c", "command_sub.c", "transaction.c"],
+        ["command_write.c", "client.c", "command.c"],
+        # the commands, and their table
+        ["command_session.c", "command_client.c", "command_config.c", "command_dump.c",
+         "command_expire.c", "command_keys.c", "command_move.c", "command_numbers.c",
+         "command_object.c", "command_ranges.c", "command_scan.c", "command_script.c",
+         "command_server.c", "command_slow.c", "command_strings.c"],
+        ["command_info.c", "command_docs.c", "command_transaction.c"],
+        ["commands.c"],
+        # running clients' messages
+        ["engine_run.c"], ["engine_room.c"], ["engine.c"],
+        # the roles
+        ["offload_user.c", "qos.c", "roles.c"],
+        ["dpu.c", "host.c", "monolith.c"], ["single.c"], ["main.c"],
+    ],
     "examples/page_server": [
         # formats and files; the log; requests, pages; the engine; the roles
         ["page.c", "wire.c", "store.c"],

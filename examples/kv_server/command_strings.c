@@ -93,7 +93,7 @@ static void string_get_read(struct kv_read *r)
 
         string_get_reply(g);
         if (full && e->reading <= KV_READING_MAX)
-            kv_engine_room(e);
+            e->freed(e);
     }
 }
 

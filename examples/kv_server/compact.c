@@ -19,96 +19,11 @@
 #include <string.h>
 
 #define KV_COMPACT_PIECE (1u << 20)
-#define KV_COMPACT_MIN 4u /* segments, below which nothing is compacted for tidiness */
-#define KV_FREED_NS 5000000000u
 #define KV_COMPACT_TURN 256 /* records copied per step */
 
 void kv_compact_fini(struct kv_store *s)
 {
     free(s->compact.buffer);
-}
-
-static struct kv_segment *compact_oldest(const struct kv_store *s)
-{
-    for (uint64_t i = 0; i < s->segments_count; i++)
-        if (s->segments[i] != NULL && s->segments[i]->state >= KV_SEGMENT_TAIL)
-            return s->segments[i];
-    return NULL;
-}
-
-/* The bytes of records that need not be copied; @p oldest: deletions neither (C1). */
-static uint64_t compact_gain(const struct kv_segment *g, int oldest)
-{
-    uint64_t keep = g->live + (oldest ? 0 : g->kept);
-
-    return g->used > keep ? g->used - keep : 0;
-}
-
-/*
- * The sealed, written segment with the most dead bytes, if that is worth the copying.
- * When space is short an eighth of a segment is; and if so much lies in deletions, the
- * oldest segment is moved on to come at them. Each turn takes that much out of the log, so
- * that without new writes there is an end.
- */
-static struct kv_segment *compact_victim(const struct kv_store *s)
-{
-    const struct kv_segment *oldest = compact_oldest(s);
-    uint64_t worth = s->opts.segment_bytes / 8;
-    uint64_t total = 0;
-    uint64_t sealed = 0;
-    uint64_t most = 0;
-    uint64_t kept = 0;
-    struct kv_segment *best = NULL;
-    struct kv_segment *first = NULL;
-    uint64_t limit = s->opts.device_bytes / s->opts.segment_bytes;
-    int tight = s->create_full || s->ahead <= KV_RESERVE ||
-                (limit != 0 && (uint64_t)s->live_segments * 4 >= limit * 3);
-
-    for (uint64_t i = 0; i < s->segments_count; i++) {
-        struct kv_segment *g = s->segments[i];
-        uint64_t gain;
-
-        if (g == NULL || g->state != KV_SEGMENT_SEALED ||
-            (g->number + 1) * s->opts.segment_bytes > s->written)
-            continue;
-        gain = compact_gain(g, g == oldest);
-        first = g == oldest ? g : first;
-        sealed++;
-        total += s->opts.segment_bytes;
-        kept += g->kept;
-        if (g->swaps > 0 && g != oldest) { /* C3: its bytes wait for the older segments */
-            kept += gain;
-            continue;
-        }
-        if (best == NULL || gain > most) {
-            best = g;
-            most = gain;
-        }
-    }
-    if (best == NULL)
-        return NULL;
-    if (tight && most >= worth)
-        return best;
-    if (tight)
-        return first != NULL && kept >= 2 * worth ? first : NULL;
-    if (sealed < KV_COMPACT_MIN || s->stats.live_bytes * 2 > total)
-        return NULL;
-    return most * 2 >= s->opts.segment_bytes ? best : NULL;
-}
-
-int kv_compact_promises(const struct kv_store *s)
-{
-    const struct kv_compact *c = &s->compact;
-
-    if (c->phase != KV_COMPACT_IDLE)
-        return !c->stuck;
-    for (uint64_t i = 0; i < s->segments_count; i++)
-        if (s->segments[i] != NULL && s->segments[i]->state == KV_SEGMENT_DELETING)
-            return 1;
-    /* A deletion's space is free a little later: the file service waits for its readers. */
-    if (c->freed_ns != 0 && snic_loop_now(s->opts.loop) - c->freed_ns < KV_FREED_NS)
-        return 1;
-    return s->attached && s->ahead > 0 && compact_victim(s) != NULL;
 }
 
 static void compact_read_done(struct kv_file_req *r)
@@ -169,7 +84,7 @@ static int compact_record(struct kv_store *s, struct kv_record *r, const unsigne
     if (r->database < s->index.databases)
         r->database = (uint16_t)kv_swap_database(s, r->database, address);
     if (r->type == KV_RECORD_FLUSH)
-        return compact_oldest(s) == s->compact.victim
+        return kv_compact_oldest(s) == s->compact.victim
                    ? 0
                    : kv_log_append(s, r, "", "", KV_FOR_SPACE, &to);
     kv_store_hash(s, r->database, key, r->key_size, hash, &low, &high);
@@ -177,7 +92,7 @@ static int compact_record(struct kv_store *s, struct kv_record *r, const unsigne
             ? kv_index_find(&s->index, low, r->database, key, r->key_size)
             : NULL;
     if (r->type == KV_RECORD_DEL) {
-        if (compact_oldest(s) == s->compact.victim || (e != NULL && e->version > r->version))
+        if (kv_compact_oldest(s) == s->compact.victim || (e != NULL && e->version > r->version))
             return 0; /* C1, or a newer record supersedes it */
         return kv_log_append(s, r, key, "", KV_FOR_SPACE, &to);
     }
@@ -277,7 +192,7 @@ static void compact_delete(struct kv_store *s)
 static void compact_start(struct kv_store *s)
 {
     struct kv_compact *c = &s->compact;
-    struct kv_segment *g = compact_victim(s);
+    struct kv_segment *g = kv_compact_victim(s);
 
     if (g == NULL)
         return;
@@ -291,8 +206,8 @@ static void compact_start(struct kv_store *s)
     c->filled = 0;
     c->at = 0;
     c->stuck = 0;
-    if (g->live == 0 && compact_oldest(s) == g) { /* nothing in it matters (C1) */
-        c->settle = s->tail;                      /* what made its records dead must survive it */
+    if (g->live == 0 && kv_compact_oldest(s) == g) { /* nothing in it matters (C1) */
+        c->settle = s->tail; /* what made its records dead must survive it */
         c->phase = KV_COMPACT_SETTLE;
         kv_store_kick(s);
     } else {

@@ -181,6 +181,7 @@ int kv_engine_open(struct kv_engine **out, const struct kv_engine_opts *o, char 
         e->opts.key_max = 64u << 10;
     e->settings = o->settings;
     e->fetched = engine_fetched;
+    e->freed = kv_engine_room;
     e->commands = kv_command_table(&e->commands_count);
     snic_link_init(&e->waiting);
     e->client_mask = 4095;

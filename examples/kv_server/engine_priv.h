@@ -217,6 +217,7 @@ struct kv_engine {
     const struct kv_command_spec *commands; /* the table */
     uint32_t commands_count;
     void (*fetched)(struct kv_read *r); /* a value that a command awaits has been read */
+    void (*freed)(struct kv_engine *e); /* fewer values are being collected */
     struct kv_slow *slow;               /* slow.c's */
     struct kv_scripts *scripts;         /* command_script.c's */
     uint64_t random;                    /* RANDOMKEY's state */

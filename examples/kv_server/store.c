@@ -11,60 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#define KV_CACHE_STEP 512u /* keys per step of the cache walk */
-
-void kv_store_log(struct kv_store *s, int level, const char *format, ...)
-{
-    char text[256];
-    va_list ap;
-
-    if (s->opts.log == NULL)
-        return;
-    va_start(ap, format);
-    vsnprintf(text, sizeof(text), format, ap);
-    va_end(ap);
-    s->opts.log(s->opts.ctx, level, text);
-}
-
-void kv_store_hash(const struct kv_store *s, uint32_t database, const void *key, uint32_t size,
-                   unsigned char out[16], uint64_t *low, uint64_t *high)
-{
-    kv_key_hash(out, s->opts.hash_seed, database, key, size);
-    *low = snic_get_le64(out);
-    *high = snic_get_le64(out + 8);
-}
-
-static void store_entry_hash(const struct kv_entry *e, unsigned char out[16])
-{
-    snic_put_le64(out, e->hash);
-    snic_put_le64(out + 8, e->hash_high);
-}
-
 /* ---- Requests to the files below ---- */
-
-void kv_store_submit(struct kv_store *s, struct kv_file_req *r, kv_file_done_fn done)
-{
-    r->done = done;
-    s->requests++;
-    if (!s->attached) {
-        s->requests--;
-        r->next = s->parked;
-        s->parked = r;
-        return;
-    }
-    s->opts.files->submit(s->opts.files_ctx, r);
-}
-
-int kv_store_parked(struct kv_store *s, struct kv_file_req *r)
-{
-    s->requests--;
-    if (r->result != SNIC_EPEERDEAD || s->closing)
-        return 0;
-    s->attached = 0; /* the files' owner calls detach, too, but maybe later */
-    r->next = s->parked;
-    s->parked = r;
-    return 1;
-}
 
 void kv_store_detach(struct kv_store *s)
 {
@@ -93,67 +40,6 @@ void kv_store_attach(struct kv_store *s, const struct kv_files_ops *files, void 
     kv_store_kick(s);
 }
 
-/* ---- Cache walk ---- */
-
-int kv_store_cache(struct kv_store *s, const struct kv_entry *e)
-{
-    unsigned char hash[16];
-    struct kv_item item;
-    const struct kv_segment *g = kv_log_segment(s, e->address / s->opts.segment_bytes);
-
-    if (s->opts.cache == NULL || g == NULL)
-        return 0;
-    if (e->address < kv_swap_end(s))
-        return 0; /* the record may bear another number than the DPU would look for */
-    store_entry_hash(e, hash);
-    item.file = g->file;
-    item.offset = (uint32_t)(e->address & (s->opts.segment_bytes - 1));
-    item.bytes = (uint32_t)kv_record_bytes(e->key_size, e->value_size);
-    item.expire_ms = e->expire_ms;
-    return s->opts.cache(s->opts.ctx, hash, &item, e->version);
-}
-
-void kv_store_missed(struct kv_store *s, const struct kv_entry *e)
-{
-    if (kv_store_end(e) <= s->written && (e->address < s->head || s->opts.cache_memory))
-        (void)kv_store_cache(s, e); /* without room: at its next read */
-}
-
-static void store_cache_visit(void *ctx, struct kv_entry *e)
-{
-    struct kv_store *s = ctx;
-
-    if (s->cache_blocked || kv_store_end(e) > s->written)
-        return;
-    if (kv_store_cache(s, e) != 0)
-        s->cache_blocked = 1;
-}
-
-void kv_store_cache_walk(struct kv_store *s)
-{
-    uint64_t before = s->cache_cursor;
-    uint64_t next;
-
-    if (!s->caching || s->cache_blocked || !s->attached)
-        return;
-    next = kv_index_scan(&s->index, before, KV_CACHE_STEP, store_cache_visit, s);
-    if (s->cache_blocked)
-        return; /* the same step again: caching a key twice is harmless */
-    s->cache_cursor = next;
-    if (next == 0)
-        s->caching = 0;
-    else
-        kv_store_kick(s);
-}
-
-void kv_store_resume_cache(struct kv_store *s)
-{
-    if (s->cache_blocked) {
-        s->cache_blocked = 0;
-        kv_store_kick(s);
-    }
-}
-
 /* ---- Keys ---- */
 
 uint64_t kv_store_wall_ms(struct kv_store *s)
@@ -170,11 +56,6 @@ void kv_store_wall_sync(struct kv_store *s)
     clock_gettime(CLOCK_REALTIME, &t);
     s->wall_offset_ms = (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000 -
                         snic_loop_now(s->opts.loop) / 1000000u;
-}
-
-uint64_t kv_store_end(const struct kv_entry *e)
-{
-    return e->address + kv_record_bytes(e->key_size, e->value_size);
 }
 
 uint64_t kv_store_durable(const struct kv_store *s)
@@ -311,7 +192,7 @@ int kv_store_delete(struct kv_store *s, struct kv_entry *e, uint64_t *end)
     s->version = r.version;
     *end = address + kv_record_bytes(e->key_size, 0);
     s->deletion = *end;
-    store_entry_hash(e, hash);
+    kv_store_entry_hash(e, hash);
     store_invalidate(s, hash, r.version); /* R1 */
     kv_log_dead(s, e->address, kv_record_bytes(e->key_size, e->value_size));
     kv_index_remove(&s->index, e);
@@ -540,7 +421,7 @@ int kv_store_read(struct kv_store *s, const struct kv_entry *e, int modify,
     r->req.data = r->buffer;
     r->req.tenant = s->tenant;
     if (modify)
-        store_entry_hash(e, r->req.tag);
+        kv_store_entry_hash(e, r->req.tag);
     s->stats.device_reads++;
     kv_store_submit(s, &r->req, store_read_done);
     return 0;

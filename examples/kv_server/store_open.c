@@ -57,14 +57,6 @@ static void store_work(struct snic_loop_msg *m)
     }
 }
 
-void kv_store_kick(struct kv_store *s)
-{
-    if (!s->kicked) {
-        s->kicked = 1;
-        snic_loop_defer(s->opts.loop, &s->kick);
-    }
-}
-
 static void store_tick(struct snic_timer *t, uint64_t now)
 {
     struct kv_store *s = SNIC_CONTAINER(t, struct kv_store, timer);

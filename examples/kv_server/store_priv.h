@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * @file kv_server/store_priv.h
- * What log.c, recover.c, compact.c, store.c and store_open.c share.
+ * What the parts of the store share.
  *
  * The log (log.c):
  *   L1 head <= written <= flush_to <= tail. [head, tail) is in the ring; everything
@@ -167,7 +167,7 @@ struct kv_store {
     struct kv_engine_stats stats;
 };
 
-/* ---- store.c ---- */
+/* ---- store_base.c ---- */
 
 void kv_store_log(struct kv_store *s, int level, const char *format, ...) SNIC_PRINTF(3, 4);
 /* Submit to the files below, or park while there are none; done gets the final result. */
@@ -176,17 +176,16 @@ void kv_store_submit(struct kv_store *s, struct kv_file_req *r, kv_file_done_fn 
 int kv_store_parked(struct kv_store *s, struct kv_file_req *r);
 void kv_store_hash(const struct kv_store *s, uint32_t database, const void *key, uint32_t size,
                    unsigned char out[16], uint64_t *low, uint64_t *high);
-/* Send the place of the newest version of @p e to the DPU. @return 0; SNIC_EAGAIN */
-int kv_store_cache(struct kv_store *s, const struct kv_entry *e);
-/* A step of the walk over all keys that fills the cache of a DPU that has just attached. */
-void kv_store_cache_walk(struct kv_store *s);
-/* Learn the wall clock anew. */
-void kv_store_wall_sync(struct kv_store *s);
+void kv_store_entry_hash(const struct kv_entry *e, unsigned char out[16]);
+/* Run the background work soon. */
+void kv_store_kick(struct kv_store *s);
 
 /* ---- swap.c ---- */
 
 int kv_swap_open(struct kv_store *s);
 void kv_swap_close(struct kv_store *s);
+/* Room for one more. @return 0; SNIC_ENOMEM */
+int kv_swap_reserve(struct kv_store *s);
 /* Note an exchange at @p address, which is above all noted ones. @return 0; SNIC_ENOMEM */
 int kv_swap_note(struct kv_store *s, uint64_t address, uint32_t a, uint32_t b);
 /* The present number of the database of a record at @p address. Cheap for ascending addresses. */
@@ -204,19 +203,36 @@ void kv_swap_index(struct kv_store *s, const uint16_t *number);
 /* The other database of a record of type KV_RECORD_SWAP. */
 uint32_t kv_swap_other(const struct kv_record *r, const unsigned char *value);
 
-/* ---- store_open.c ---- */
+/* ---- segment.c ---- */
 
-/* Run the background work soon. */
-void kv_store_kick(struct kv_store *s);
+struct kv_segment *kv_log_segment(const struct kv_store *s, uint64_t number);
+/* Adopt or make the bookkeeping of a segment. NULL: no memory. */
+struct kv_segment *kv_log_segment_add(struct kv_store *s, uint64_t number);
+void kv_log_segment_drop(struct kv_store *s, struct kv_segment *g);
+/* No key refers to the record at @p address any more. */
+void kv_log_dead(struct kv_store *s, uint64_t address, uint64_t bytes);
+void kv_log_live(struct kv_store *s, uint64_t address, uint64_t bytes);
+
+/* ---- store_cache.c ---- */
+
+/* Send the place of the newest version of @p e to the DPU. @return 0; SNIC_EAGAIN */
+int kv_store_cache(struct kv_store *s, const struct kv_entry *e);
+/* A step of the walk over all keys that fills the cache of a DPU that has just attached. */
+void kv_store_cache_walk(struct kv_store *s);
+
+/* ---- compact_victim.c ---- */
+
+/* Is compaction about to give space back? Then writers wait instead of failing. */
+int kv_compact_promises(const struct kv_store *s);
+/* The oldest segment with records. @return NULL: none */
+struct kv_segment *kv_compact_oldest(const struct kv_store *s);
+/* The segment that is worth compacting. @return NULL: none */
+struct kv_segment *kv_compact_victim(const struct kv_store *s);
 
 /* ---- log.c ---- */
 
 int kv_log_open(struct kv_store *s);
 void kv_log_close(struct kv_store *s);
-struct kv_segment *kv_log_segment(const struct kv_store *s, uint64_t number);
-/* Adopt or make the bookkeeping of a segment. NULL: no memory. */
-struct kv_segment *kv_log_segment_add(struct kv_store *s, uint64_t number);
-void kv_log_segment_drop(struct kv_store *s, struct kv_segment *g);
 /* Keep KV_AHEAD empty segments coming. */
 void kv_log_create_ahead(struct kv_store *s);
 /*
@@ -231,17 +247,17 @@ unsigned char *kv_log_at(const struct kv_store *s, uint64_t address);
 void kv_log_flush(struct kv_store *s);
 /* fsync what is written but not yet synced (interval, none, compaction). */
 void kv_log_sync(struct kv_store *s);
-/* No key refers to the record at @p address any more. */
-void kv_log_dead(struct kv_store *s, uint64_t address, uint64_t bytes);
-void kv_log_live(struct kv_store *s, uint64_t address, uint64_t bytes);
+
+/* ---- store.c ---- */
+
+/* Learn the wall clock anew. */
+void kv_store_wall_sync(struct kv_store *s);
 
 /* ---- recover.c, compact.c ---- */
 
 int kv_recover(struct kv_store *s, char *error, size_t error_size);
 /* Do one step of compaction if there is cause; called from the background work. */
 void kv_compact_step(struct kv_store *s);
-/* Is compaction about to give space back? Then writers wait instead of failing. */
-int kv_compact_promises(const struct kv_store *s);
 void kv_compact_fini(struct kv_store *s);
 
 #endif

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # The kv_server: its parts, and the whole from outside. Needs the program.
 set(_kv ${PROJECT_SOURCE_DIR}/examples/kv_server)
-set(_kv_store ${_kv}/store.c ${_kv}/store_open.c ${_kv}/log.c ${_kv}/recover.c
+set(_kv_store ${_kv}/store.c ${_kv}/store_open.c ${_kv}/store_base.c ${_kv}/store_cache.c
+  ${_kv}/store_swap.c ${_kv}/segment.c ${_kv}/compact_victim.c ${_kv}/log.c ${_kv}/recover.c
   ${_kv}/compact.c ${_kv}/swap.c ${_kv}/index.c ${_kv}/record.c)
 snic_test(kv_resp base SOURCES ${_kv}/resp.c LABELS kv)
 snic_test(kv_rdb base SOURCES ${_kv}/rdb.c ${_kv}/resp.c LABELS kv)
