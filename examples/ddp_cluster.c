@@ -138,9 +138,9 @@ static const char *mask_name(uint32_t mask)
 }
 
 static const char *const message_names[] = {
-    "?",      "INV",     "ACK",         "ACK_C",       "ACK_P",     "VAL",       "VAL_C",
-    "VAL_P",  "PERSIST", "PERSIST_ACK", "PERSIST_VAL", "QUERY",     "NACK",      "PULL",
-    "RECORD", "PULLED",  "DIGEST",      "RESTARTED",   "PURGE_ASK", "PURGE_ACK", "PURGE"};
+    "?",      "INV",     "ACK",         "ACK_C",       "ACK_P",         "VAL",       "VAL_C",
+    "VAL_P",  "PERSIST", "PERSIST_ACK", "PERSIST_VAL", "QUERY",         "NACK",      "PULL",
+    "RECORD", "PULLED",  "DIGEST",      "RESTARTED",   "PURGE_REQUEST", "PURGE_ACK", "PURGE"};
 
 /* ---- What is printed ---- */
 

@@ -213,7 +213,7 @@ enum snic_ddp_msg_type {
                                is at seen[0] */
     SNIC_DDP_DIGEST,      /**< restart: what the keys of range `index` add up to: `scope` */
     SNIC_DDP_RESTARTED,   /**< restart: mine is in order */
-    SNIC_DDP_PURGE_ASK,   /**< may this tombstone go? */
+    SNIC_DDP_PURGE_REQUEST, /**< may this tombstone go? */
     SNIC_DDP_PURGE_ACK,
     SNIC_DDP_PURGE
 };

@@ -167,7 +167,7 @@ enum snic_member_msg_type {
 
 /** Of a heartbeat. */
 enum {
-    SNIC_MEMBER_MSG_ASK = 1 << 0,       /**< for a lease                                       */
+    SNIC_MEMBER_MSG_LEASE_REQUEST = 1 << 0, /**< for a lease */
     SNIC_MEMBER_MSG_JOIN = 1 << 1,      /**< may be admitted as a learner                      */
     SNIC_MEMBER_MSG_CAUGHT_UP = 1 << 2, /**< a learner: may be FULL                            */
     SNIC_MEMBER_MSG_LOG_GOOD = 1 << 3,  /**< may be of a restart                               */

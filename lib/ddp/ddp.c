@@ -276,7 +276,7 @@ static int ddp_deliver(struct snic_ddp *d, const struct snic_ddp_msg *m)
     case SNIC_DDP_DIGEST:
     case SNIC_DDP_RESTARTED:
         return ddp_restart_message(d, m);
-    case SNIC_DDP_PURGE_ASK:
+    case SNIC_DDP_PURGE_REQUEST:
     case SNIC_DDP_PURGE_ACK:
     case SNIC_DDP_PURGE:
         return ddp_purge_message(d, m);

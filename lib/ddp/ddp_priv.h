@@ -207,7 +207,7 @@ struct snic_ddp {
     /* Purging (amendment A4); floors are of the present epoch or 0. */
     uint64_t gen_floor; /* new timestamps are above it */
     uint64_t floor;     /* absent keys have this one */
-    uint64_t purge_ts;  /* of the PURGE_ASK in flight; 0: none */
+    uint64_t purge_ts;  /* of the PURGE_REQUEST in flight; 0: none */
     struct snic_ddp_key purge_key;
     uint32_t purge_next; /* records to look at, from here on */
     uint16_t purge_ack;

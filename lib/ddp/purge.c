@@ -89,7 +89,7 @@ void ddp_purge_fire(struct snic_ddp *d)
             ddp_purge_end(d);
             return;
         }
-        (void)ddp_send(d, SNIC_DDP_PURGE_ASK, d->others, &r->key, r->vts);
+        (void)ddp_send(d, SNIC_DDP_PURGE_REQUEST, d->others, &r->key, r->vts);
         break;
     }
     ddp_purge_look(d);
@@ -103,7 +103,7 @@ int ddp_purge_message(struct snic_ddp *d, const struct snic_ddp_msg *m)
         return SNIC_EPROTO;
     if (m->type == SNIC_DDP_PURGE) {
         ddp_purge_remove(d, r, m->ts);
-    } else if (m->type == SNIC_DDP_PURGE_ASK) {
+    } else if (m->type == SNIC_DDP_PURGE_REQUEST) {
         if (!ddp_purge_may(d, r, m->ts))
             return 0;
         d->gen_floor = snic_max_u64(d->gen_floor, m->ts);

@@ -190,7 +190,8 @@ int member_on_heartbeat(struct snic_member *m, const struct snic_member_msg *msg
         p->mutual = 1;
         p->mutual_ns = m->now_ns;
     }
-    if ((msg->flags & SNIC_MEMBER_MSG_ASK) != 0 && msg->lease_ns <= m->opts.lease_max_ns &&
+    if ((msg->flags & SNIC_MEMBER_MSG_LEASE_REQUEST) != 0 &&
+        msg->lease_ns <= m->opts.lease_max_ns &&
         member_may_grant(m, n, msg->src_incarnation, msg->epoch)) {
         member_give(m, n, msg->src_incarnation, msg->lease_ns);
         m->due.send[SNIC_MEMBER_GRANT] |= member_bit(n);

@@ -327,7 +327,7 @@ static void member_fill(const struct snic_member *m, uint32_t type, uint32_t to,
         msg->dst_incarnation = m->peers[to].incarnation;
         msg->lease_ns = m->opts.lease_ns;
         if (m->lease_requests[m->seq % SNIC_MEMBER__LEASE_REQUESTS].seq == m->seq)
-            msg->flags |= SNIC_MEMBER_MSG_ASK;
+            msg->flags |= SNIC_MEMBER_MSG_LEASE_REQUEST;
         if (m->rec.decided.epoch != 0 && m->role == SNIC_MEMBER_ROLE_FENCED &&
             !member_has(m->opts.witness, m->opts.node))
             msg->flags |= SNIC_MEMBER_MSG_JOIN;

@@ -149,7 +149,7 @@ static void test_ddp_last_places_of_writes_one_each(void **state)
 }
 
 /* The last version of an epoch is not passed. */
-static void test_ddp_versions_used_up_asks_for_epoch(void **state)
+static void test_ddp_versions_used_up_requests_epoch(void **state)
 {
     (void)state;
     struct one x = one_new(SNIC_DDP_EVENT, 0);
@@ -323,10 +323,10 @@ static void test_ddp_purge_promises_then_floor(void **state)
     uint64_t cursor = 0;
     assert_int_equal(one_message(&x, SNIC_DDP_INV, 2, old, 0), 0);
     assert_int_equal(one_message(&x, SNIC_DDP_INV, 1, gone, SNIC_DDP_MSG_TOMBSTONE), 0);
-    assert_int_equal(one_message(&x, SNIC_DDP_PURGE_ASK, 1, gone, 0), 0);
+    assert_int_equal(one_message(&x, SNIC_DDP_PURGE_REQUEST, 1, gone, 0), 0);
     assert_int_equal(x.sent[SNIC_DDP_PURGE_ACK], 0); /* locked */
     assert_int_equal(one_message(&x, SNIC_DDP_VAL_C, 1, gone, 0), 0);
-    assert_int_equal(one_message(&x, SNIC_DDP_PURGE_ASK, 1, gone, 0), 0);
+    assert_int_equal(one_message(&x, SNIC_DDP_PURGE_REQUEST, 1, gone, 0), 0);
     assert_int_equal(x.sent[SNIC_DDP_PURGE_ACK], 0); /* not durable */
     assert_int_equal(one_appended(&x, gone), 0);
     /* A write of another key, numbered below, is in flight. */
@@ -334,7 +334,7 @@ static void test_ddp_purge_promises_then_floor(void **state)
     assert_int_equal(one_step(&x, &ev), 0);
     uint64_t low = x.last[SNIC_DDP_INV].ts;
     assert_true(low < gone);
-    assert_int_equal(one_message(&x, SNIC_DDP_PURGE_ASK, 1, gone, 0), 0);
+    assert_int_equal(one_message(&x, SNIC_DDP_PURGE_REQUEST, 1, gone, 0), 0);
     assert_int_equal(x.sent[SNIC_DDP_PURGE_ACK], 0);
     for (uint32_t n = 1; n < 3; n++) {
         struct snic_ddp_msg m = x.last[SNIC_DDP_INV];
@@ -344,7 +344,7 @@ static void test_ddp_purge_promises_then_floor(void **state)
         m.dst = 0;
         assert_int_equal(one_step(&x, &ack), 0);
     }
-    assert_int_equal(one_message(&x, SNIC_DDP_PURGE_ASK, 1, gone, 0), 0);
+    assert_int_equal(one_message(&x, SNIC_DDP_PURGE_REQUEST, 1, gone, 0), 0);
     assert_int_equal(x.sent[SNIC_DDP_PURGE_ACK], 1);
     /* It promised: no key is numbered below any more. */
     ev.key = world_key(3);
@@ -487,7 +487,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ddp_refused_event_changes_nothing),
         cmocka_unit_test(test_ddp_full_or_fenced_refused),
         cmocka_unit_test(test_ddp_last_places_of_writes_one_each),
-        cmocka_unit_test(test_ddp_versions_used_up_asks_for_epoch),
+        cmocka_unit_test(test_ddp_versions_used_up_requests_epoch),
         cmocka_unit_test(test_ddp_coordinator_each_model_table),
         cmocka_unit_test(test_ddp_follower_each_model_table),
         cmocka_unit_test(test_ddp_val_reordered_never_lowers),

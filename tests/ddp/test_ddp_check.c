@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-static void say(struct one *x, uint32_t type, uint32_t src, uint32_t key, uint64_t ts)
+static void deliver(struct one *x, uint32_t type, uint32_t src, uint32_t key, uint64_t ts)
 {
     struct snic_ddp_msg m;
     struct snic_ddp_event ev = {.type = SNIC_DDP_MESSAGE, .msg = &m};
@@ -25,7 +25,7 @@ static void say(struct one *x, uint32_t type, uint32_t src, uint32_t key, uint64
     assert_int_equal(one_step(x, &ev), 0);
 }
 
-static void ask(struct one *x, uint32_t type, uint32_t key, uint64_t scope)
+static void request(struct one *x, uint32_t type, uint32_t key, uint64_t scope)
 {
     struct snic_ddp_event ev = {.type = type, .key = world_key(key), .token = 1, .value = 9};
     ev.scope = scope;
@@ -62,7 +62,7 @@ static void broken_begin(struct broken *b, struct one *x)
     }
 }
 
-static void broken_said(struct broken *b, const char *how)
+static void broken_detected(struct broken *b, const char *how)
 {
     if (snic_ddp_check(b->d) != SNIC_ECORRUPT)
         fail_msg("not noticed: %s", how);
@@ -73,7 +73,7 @@ static void broken_said(struct broken *b, const char *how)
 #define BREAK(damage)                                                                              \
     do {                                                                                           \
         damage;                                                                                    \
-        broken_said(&b, #damage);                                                                  \
+        broken_detected(&b, #damage);                                                              \
     } while (0)
 
 /* Strict in PAPER mode: own writes, others', waits of both kinds, reads, a tombstone. */
@@ -93,17 +93,17 @@ static struct one busy(void)
     m.flags = SNIC_DDP_MSG_TOMBSTONE;
     assert_int_equal(one_step(&x, &ev), 0);
     assert_int_equal(one_step(&x, &appended), 0);
-    say(&x, SNIC_DDP_VAL_C, 1, 3, gone);
-    say(&x, SNIC_DDP_VAL_P, 1, 3, gone);
-    ask(&x, SNIC_DDP_WRITE, 1, 0);
-    ask(&x, SNIC_DDP_WRITE, 1, 0);
-    ask(&x, SNIC_DDP_READ, 1, 0);
-    say(&x, SNIC_DDP_INV, 1, 2, theirs);
-    say(&x, SNIC_DDP_INV, 2, 2, snic_ddp_ts(1, 4, 2));
+    deliver(&x, SNIC_DDP_VAL_C, 1, 3, gone);
+    deliver(&x, SNIC_DDP_VAL_P, 1, 3, gone);
+    request(&x, SNIC_DDP_WRITE, 1, 0);
+    request(&x, SNIC_DDP_WRITE, 1, 0);
+    request(&x, SNIC_DDP_READ, 1, 0);
+    deliver(&x, SNIC_DDP_INV, 1, 2, theirs);
+    deliver(&x, SNIC_DDP_INV, 2, 2, snic_ddp_ts(1, 4, 2));
     return x;
 }
 
-static void test_ddp_check_records_broken_said(void **state)
+static void test_ddp_check_records_broken_detected(void **state)
 {
     (void)state;
     struct one x = busy();
@@ -132,7 +132,7 @@ static void test_ddp_check_records_broken_said(void **state)
     support_guard_free(x.mem);
 }
 
-static void test_ddp_check_writes_broken_said(void **state)
+static void test_ddp_check_writes_broken_detected(void **state)
 {
     (void)state;
     struct one x = busy();
@@ -161,7 +161,7 @@ static void test_ddp_check_writes_broken_said(void **state)
     support_guard_free(x.mem);
 }
 
-static void test_ddp_check_waits_and_reads_broken_said(void **state)
+static void test_ddp_check_waits_and_reads_broken_detected(void **state)
 {
     (void)state;
     struct one x = busy();
@@ -189,7 +189,7 @@ static void test_ddp_check_waits_and_reads_broken_said(void **state)
     support_guard_free(x.mem);
 }
 
-static void test_ddp_check_engine_broken_said(void **state)
+static void test_ddp_check_engine_broken_detected(void **state)
 {
     (void)state;
     struct one x = busy();
@@ -214,16 +214,16 @@ static void test_ddp_check_engine_broken_said(void **state)
     support_guard_free(x.mem);
 }
 
-static void test_ddp_check_scopes_broken_said(void **state)
+static void test_ddp_check_scopes_broken_detected(void **state)
 {
     (void)state;
     struct one x = one_new(SNIC_DDP_SCOPE, 0);
     struct broken b;
-    ask(&x, SNIC_DDP_WRITE, 1, 5);
+    request(&x, SNIC_DDP_WRITE, 1, 5);
     uint64_t ts = x.last[SNIC_DDP_INV].ts;
-    ask(&x, SNIC_DDP_SYNC, 1, 5);
-    say(&x, SNIC_DDP_ACK_C, 1, 1, ts);
-    say(&x, SNIC_DDP_ACK_C, 2, 1, ts);
+    request(&x, SNIC_DDP_SYNC, 1, 5);
+    deliver(&x, SNIC_DDP_ACK_C, 1, 1, ts);
+    deliver(&x, SNIC_DDP_ACK_C, 2, 1, ts);
     assert_int_equal(x.sent[SNIC_DDP_PERSIST], 1);
     broken_begin(&b, &x);
     struct ddp_scope *s = ddp_scope_at(b.d, 0);
@@ -238,11 +238,11 @@ static void test_ddp_check_scopes_broken_said(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ddp_check_records_broken_said),
-        cmocka_unit_test(test_ddp_check_writes_broken_said),
-        cmocka_unit_test(test_ddp_check_waits_and_reads_broken_said),
-        cmocka_unit_test(test_ddp_check_engine_broken_said),
-        cmocka_unit_test(test_ddp_check_scopes_broken_said),
+        cmocka_unit_test(test_ddp_check_records_broken_detected),
+        cmocka_unit_test(test_ddp_check_writes_broken_detected),
+        cmocka_unit_test(test_ddp_check_waits_and_reads_broken_detected),
+        cmocka_unit_test(test_ddp_check_engine_broken_detected),
+        cmocka_unit_test(test_ddp_check_scopes_broken_detected),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -25,7 +25,7 @@ static void log_and_lose(struct world *w)
 {
     for (uint32_t n = 0; n < w->nodes; n++) {
         for (uint32_t i = 0; i < w->node[n].logged; i++) {
-            if (!w->node[n].log[i].told)
+            if (!w->node[n].log[i].reported)
                 world_complete(w, n, i);
         }
     }
@@ -79,7 +79,7 @@ static void test_ddp_replay_older_waits_for_nothing(void **state)
         world_crash(w, 2);
         world_crash(w, 3);
         world_view(w, 3, 0, 0, 0);
-        world_tell_all(w);
+        world_notify_all(w);
         world_settle(w);
         world_same(w);
         world_free(w);
@@ -106,7 +106,7 @@ static void test_ddp_restart_replays_older_first(void **state)
         }
         w->view.epoch = 1;
         world_view(w, 3, 0, 0, 1);
-        world_tell_all(w);
+        world_notify_all(w);
         world_settle(w);
         world_same(w);
         for (uint32_t k = 0; k < WORLD_KEYS; k++) {

@@ -255,7 +255,7 @@ static void test_ddp_restart_epoch_after_others_done(void **state)
     struct world *w = world_new(support_seed(), 3, SNIC_DDP_SYNCH, 0);
     struct snic_ddp_info info;
     world_view(w, 7, 0, 0, 1);
-    world_tell_all(w);
+    world_notify_all(w);
     for (uint32_t served = 0; served < 2;) { /* node 2 does not hear that others are done */
         assert_true(w->messages > 0);
         const struct snic_ddp_msg *m = &w->message[0].m;
@@ -272,7 +272,7 @@ static void test_ddp_restart_epoch_after_others_done(void **state)
     while (w->messages > 0)
         world_drop(w, 0);
     world_view(w, 7, 0, 0, 0);
-    world_tell_all(w);
+    world_notify_all(w);
     world_settle(w);
     snic_ddp_inspect(w->node[2].d, &info);
     assert_int_equal(info.serves, 1);

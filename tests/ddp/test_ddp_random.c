@@ -12,8 +12,8 @@ struct run {
     struct world *w;
     uint32_t cas; /* of 100 operations */
     uint32_t deletes;
-    uint32_t hurry;   /* doublings of the time that passes */
-    uint32_t crashes; /* of 10000 steps */
+    uint32_t time_shift; /* doublings of the time that passes */
+    uint32_t crashes;    /* of 10000 steps */
     uint64_t scope[WORLD_NODES];
     uint64_t last[WORLD_NODES][WORLD_KEYS]; /* what a read there gave */
 };
@@ -59,7 +59,7 @@ static void run_time(struct run *x)
 {
     struct world *w = x->w;
     struct snic_ddp_event tick = {.type = SNIC_DDP_TICK};
-    w->now += snic_rng_below(&w->rng, UINT64_C(200000) << x->hurry);
+    w->now += snic_rng_below(&w->rng, UINT64_C(200000) << x->time_shift);
     for (uint32_t n = 0; n < w->nodes; n++) {
         if (w->node[n].up && snic_ddp_deadline_ns(w->node[n].d) <= w->now)
             assert_int_equal(world_step(w, n, &tick), 0);
@@ -87,7 +87,7 @@ static void run_steps(struct run *x, uint32_t steps)
         else
             (void)world_random(w);
         if (snic_rng_below(&w->rng, 16) == 0)
-            world_tell(w, (uint32_t)snic_rng_below(&w->rng, w->nodes));
+            world_notify(w, (uint32_t)snic_rng_below(&w->rng, w->nodes));
     }
 }
 
@@ -95,7 +95,7 @@ static void run_steps(struct run *x, uint32_t steps)
 static void run_view(struct run *x, uint16_t full, uint16_t learners, uint32_t donor)
 {
     struct world *w = x->w;
-    world_tell_all(w);
+    world_notify_all(w);
     world_view(w, full, learners, donor, 0);
 }
 
@@ -107,7 +107,7 @@ static void run_one_node(struct run *x)
     uint16_t rest = (uint16_t)(w->view.full & ~(1u << gone));
     if (rest == 0)
         return;
-    world_tell_all(w);
+    world_notify_all(w);
     world_crash(w, gone);
     run_steps(x, 50);
     run_view(x, rest, 0, 0);
@@ -118,14 +118,14 @@ static void run_one_node(struct run *x)
     run_view(x, rest, (uint16_t)(1u << gone), donor);
     for (uint32_t i = 0; i < 400 && !w->node[gone].caught_up; i++) {
         run_steps(x, 20);
-        world_tell_all(w);
+        world_notify_all(w);
         w->now += 1000000;
     }
     if (snic_rng_below(&w->rng, 4) == 0) {
         run_view(x, rest, (uint16_t)(1u << gone), run_pick(w, rest));
         run_steps(x, 100);
     }
-    world_tell_all(w);
+    world_notify_all(w);
     for (uint32_t i = 0; i < 4000 && !w->node[gone].caught_up; i++) {
         run_steps(x, 20);
         w->now += 1000000;
@@ -133,7 +133,7 @@ static void run_one_node(struct run *x)
     assert_true(w->node[gone].caught_up);
     run_view(x, (uint16_t)(rest | 1u << gone), 0, 0);
     run_steps(x, 50);
-    world_tell_all(w);
+    world_notify_all(w);
 }
 
 static void run_promise(struct run *x, uint32_t node)
@@ -157,7 +157,7 @@ static void run_restart(struct run *x)
 {
     struct world *w = x->w;
     uint16_t full = 0;
-    world_tell_all(w);
+    world_notify_all(w);
     run_steps(x, 40);
     for (uint32_t n = 0; n < w->nodes; n++)
         world_crash(w, n);
@@ -190,14 +190,14 @@ static void run_restart(struct run *x)
     }
     world_view(w, full, 0, 0, 1);
     run_steps(x, 100);
-    world_tell_all(w);
+    world_notify_all(w);
 }
 
 static void run_end(struct run *x)
 {
     struct world *w = x->w;
     w->lose = w->twice = 0;
-    world_tell_all(w);
+    world_notify_all(w);
     world_settle(w);
     world_same(w);
     world_check_cas(w);
@@ -310,7 +310,7 @@ static void body_purge(struct run *x)
     x->w->twice = 300;
     x->deletes = 30;
     x->cas = 15;
-    x->hurry = 5;
+    x->time_shift = 5;
     for (uint32_t i = 0; i < 10; i++) {
         run_steps(x, 200);
         for (uint32_t k = 0; k < 150; k++) /* quiet, so that something can be purged */

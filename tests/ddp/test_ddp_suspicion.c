@@ -8,7 +8,7 @@
 #include "support.h"
 
 /* A lock that stays is queried, then the write is done over, with its timestamp (H4). */
-static void test_ddp_lock_stays_asks_then_replays(void **state)
+static void test_ddp_lock_stays_queries_then_replays(void **state)
 {
     (void)state;
     struct one x = one_new(SNIC_DDP_SYNCH, 0);
@@ -31,7 +31,7 @@ static void test_ddp_lock_stays_asks_then_replays(void **state)
 }
 
 /* Strict: a VAL_P that was lost is asked for though nothing is locked (H5). */
-static void test_ddp_strict_lost_val_p_asked_for(void **state)
+static void test_ddp_strict_lost_val_p_queried(void **state)
 {
     (void)state;
     struct one x = one_new(SNIC_DDP_STRICT, 0);
@@ -118,12 +118,12 @@ static void test_ddp_restart_suspects_silent_only(void **state)
     uint64_t at = snic_ddp_deadline_ns(x.d);
     struct snic_ddp_event ev = {.type = SNIC_DDP_TICK};
     struct snic_ddp_action a;
-    uint32_t told = 0;
+    uint32_t reported = 0;
     x.now = at;
     assert_int_equal(snic_ddp_step(x.d, x.now, &ev), 0);
     while (snic_ddp_poll(x.d, &a) != 0)
-        told |= a.type == SNIC_DDP_SEND && a.msg.type == SNIC_DDP_DIGEST ? a.to : 0u;
-    assert_int_equal(told, 6);
+        reported |= a.type == SNIC_DDP_SEND && a.msg.type == SNIC_DDP_DIGEST ? a.to : 0u;
+    assert_int_equal(reported, 6);
     support_guard_free(x.mem);
 }
 
@@ -199,9 +199,9 @@ static void test_ddp_logs_waited_for_patiently(void **state)
     }
 }
 
-static int ask_purge(struct one *x, uint64_t ts)
+static int request_purge(struct one *x, uint64_t ts)
 {
-    struct snic_ddp_msg m = {.type = SNIC_DDP_PURGE_ASK,
+    struct snic_ddp_msg m = {.type = SNIC_DDP_PURGE_REQUEST,
                              .src = 1,
                              .epoch = x->view.epoch,
                              .key = world_key(2),
@@ -220,23 +220,23 @@ static void test_ddp_patient_lock_holds_back_purge(void **state)
     uint64_t gone = snic_ddp_ts(1, 4, 2);
     assert_int_equal(one_message(&x, SNIC_DDP_INV, 1, ts, 0), 0);
     assert_int_equal(one_appended(&x, ts), 0);
-    assert_int_equal(ask_purge(&x, gone), 0);
+    assert_int_equal(request_purge(&x, gone), 0);
     for (uint64_t ms = 10; ms <= 80; ms *= 2) {
         assert_int_equal(one_tick(&x, ms * 1000000), 0);
         assert_int_equal(x.sent[SNIC_DDP_QUERY], 1);
         assert_int_equal(one_message(&x, SNIC_DDP_QUERY, 1, ts, SNIC_DDP_MSG_LOCKED), 0);
-        assert_int_equal(ask_purge(&x, gone), 0);
+        assert_int_equal(request_purge(&x, gone), 0);
     }
     assert_int_equal(one_message(&x, SNIC_DDP_VAL, 1, ts, 0), 0);
-    assert_int_equal(ask_purge(&x, gone), 1);
+    assert_int_equal(request_purge(&x, gone), 1);
     support_guard_free(x.mem);
 }
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ddp_lock_stays_asks_then_replays),
-        cmocka_unit_test(test_ddp_strict_lost_val_p_asked_for),
+        cmocka_unit_test(test_ddp_lock_stays_queries_then_replays),
+        cmocka_unit_test(test_ddp_strict_lost_val_p_queried),
         cmocka_unit_test(test_ddp_suspect_whole_mask_each_change),
         cmocka_unit_test(test_ddp_suspect_of_replay_withdrawn),
         cmocka_unit_test(test_ddp_restart_suspects_silent_only),

@@ -325,7 +325,7 @@ void world_crash(struct world *w, uint32_t node)
     support_guard_free(n->mem);
     n->up = 0;
     for (uint32_t i = 0; i < n->logged; i++) {
-        n->log[i].told = 1;
+        n->log[i].reported = 1;
         if (n->log[i].forgotten)
             continue;
         if (n->log[i].durable || snic_rng_below(&w->rng, 2) == 0) {
@@ -357,7 +357,7 @@ void world_view(struct world *w, uint16_t full, uint16_t learners, uint32_t dono
         w->view.incarnation[i] = w->node[i].incarnation;
 }
 
-void world_tell(struct world *w, uint32_t node)
+void world_notify(struct world *w, uint32_t node)
 {
     struct world_node *n = &w->node[node];
     struct snic_ddp_event ev = {.type = SNIC_DDP_EPOCH, .view = &w->view};
@@ -370,16 +370,16 @@ void world_tell(struct world *w, uint32_t node)
     assert_int_equal(world_step(w, node, &lease), 0);
 }
 
-void world_tell_all(struct world *w)
+void world_notify_all(struct world *w)
 {
     for (uint32_t i = 0; i < w->nodes; i++)
-        world_tell(w, i);
+        world_notify(w, i);
 }
 
 void world_start(struct world *w)
 {
     world_view(w, (uint16_t)((1u << w->nodes) - 1), 0, 0, 0);
-    world_tell_all(w);
+    world_notify_all(w);
 }
 
 int world_op(struct world *w, uint32_t type, uint32_t node, uint32_t key, uint64_t expect,
@@ -448,7 +448,7 @@ void world_complete(struct world *w, uint32_t node, uint32_t entry)
     struct world_record *r = &w->node[node].log[entry];
     struct snic_ddp_event ev = {.type = SNIC_DDP_APPENDED, .key = r->key, .ts = r->ts};
     r->durable = 1;
-    r->told = 1;
+    r->reported = 1;
     assert_int_equal(world_step(w, node, &ev), 0);
 }
 
@@ -468,12 +468,12 @@ static int world_random_log(struct world *w, uint32_t node)
     }
     uint32_t open = 0;
     for (uint32_t i = 0; i < n->logged; i++)
-        open += !n->log[i].told;
+        open += !n->log[i].reported;
     if (open == 0)
         return n->flushes > 0;
     uint64_t pick = snic_rng_below(&w->rng, open);
     for (uint32_t i = 0; i < n->logged; i++) {
-        if (!n->log[i].told && pick-- == 0) {
+        if (!n->log[i].reported && pick-- == 0) {
             world_complete(w, node, i);
             return 1;
         }

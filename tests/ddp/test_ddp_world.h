@@ -32,7 +32,7 @@ struct world_record {
     uint32_t length;
     uint8_t tombstone;
     uint8_t durable;
-    uint8_t told; /* APPENDED */
+    uint8_t reported; /* APPENDED */
     uint8_t forgotten;
 };
 
@@ -120,8 +120,8 @@ void world_load(struct world *w, uint32_t node, const struct snic_ddp_key *key, 
 void world_crash(struct world *w, uint32_t node);
 /* Decide a view; nodes get it separately. */
 void world_view(struct world *w, uint16_t full, uint16_t learners, uint32_t donor, int restart);
-void world_tell(struct world *w, uint32_t node);
-void world_tell_all(struct world *w);
+void world_notify(struct world *w, uint32_t node);
+void world_notify_all(struct world *w);
 /* The first epoch, all FULL. */
 void world_start(struct world *w);
 /* Begin an operation; its number, or -1 with *result if it was refused. */

@@ -332,7 +332,7 @@ static void test_ddpnic_scope_used_again_marks_again(void **state)
 }
 
 /* A client drives a key's version to the end: writes of it are refused, others continue. */
-static void test_ddpnic_versions_used_up_asks_for_epoch(void **state)
+static void test_ddpnic_versions_used_up_requests_epoch(void **state)
 {
     struct snic_ddpnic_opts o = options(SNIC_DDP_EVENT, 0);
     static _Alignas(SNIC_DDPNIC_ALIGN) unsigned char mem[65536];
@@ -497,7 +497,7 @@ static void test_ddpnic_coordinator_crashes_replayed_from_vfifo(void **state)
     nw_crash(w, 0);
     assert_true(nw_op(w, SNIC_DDP_READ, 1, 1, 0, NULL) >= 0);
     nw_leave(w, 1);
-    nw_tell_all(w);
+    nw_notify_all(w);
     struct snic_ddp_event tick = {.type = SNIC_DDP_TICK};
     w->now = snic_ddpnic_deadline_ns(w->node[1].d);
     assert_true(w->now != SNIC_NEVER);
@@ -549,7 +549,7 @@ static void test_ddpnic_left_out_answers_unknown(void **state)
     int late = nw_op(w, SNIC_DDP_WRITE, 0, 2, 6, NULL);
     assert_int_equal(nw_pcie_down(w, 0), 0);
     nw_leave(w, 1);
-    nw_tell_all(w);
+    nw_notify_all(w);
     assert_true(nw_op(w, SNIC_DDP_READ, 0, 1, 0, &result) < 0);
     assert_int_equal(result, SNIC_ESTALE);
     nw_calm(w); /* the write that was still on the PCIe, too */
@@ -588,7 +588,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ddpnic_options_bad_refused),
         cmocka_unit_test(test_ddpnic_host_refusals_change_nothing),
         cmocka_unit_test(test_ddpnic_nic_refusals_change_nothing),
-        cmocka_unit_test(test_ddpnic_versions_used_up_asks_for_epoch),
+        cmocka_unit_test(test_ddpnic_versions_used_up_requests_epoch),
         cmocka_unit_test(test_ddpnic_scope_used_again_marks_again),
         cmocka_unit_test(test_ddpnic_pcie_gap_overtaken_waits),
         cmocka_unit_test(test_ddpnic_vfifo_obsolete_entry_dropped),

@@ -91,7 +91,7 @@ static void finish(void)
     nw_free(fix.w);
 }
 
-static void said(const char *how)
+static void detected(const char *how)
 {
     if (snic_ddpnic_check(fix.d) != SNIC_ECORRUPT)
         fail_msg("not noticed: %s", how);
@@ -102,10 +102,10 @@ static void said(const char *how)
 #define BREAK(damage)                                                                              \
     do {                                                                                           \
         damage;                                                                                    \
-        said(#damage);                                                                             \
+        detected(#damage);                                                                         \
     } while (0)
 
-static void test_ddpnic_check_records_broken_said(void **state)
+static void test_ddpnic_check_records_broken_detected(void **state)
 {
     (void)state;
     busy();
@@ -140,7 +140,7 @@ static void test_ddpnic_check_records_broken_said(void **state)
     finish();
 }
 
-static void test_ddpnic_check_fifos_broken_said(void **state)
+static void test_ddpnic_check_fifos_broken_detected(void **state)
 {
     (void)state;
     busy();
@@ -172,7 +172,7 @@ static void test_ddpnic_check_fifos_broken_said(void **state)
     finish();
 }
 
-static void test_ddpnic_check_lists_broken_said(void **state)
+static void test_ddpnic_check_lists_broken_detected(void **state)
 {
     (void)state;
     busy();
@@ -226,7 +226,7 @@ static void test_ddpnic_check_lists_broken_said(void **state)
     finish();
 }
 
-static void test_ddpnic_check_rest_broken_said(void **state)
+static void test_ddpnic_check_rest_broken_detected(void **state)
 {
     (void)state;
     busy();
@@ -247,7 +247,7 @@ static void test_ddpnic_check_rest_broken_said(void **state)
     finish();
 }
 
-static void test_ddpnic_check_scopes_broken_said(void **state)
+static void test_ddpnic_check_scopes_broken_detected(void **state)
 {
     (void)state;
     begin(SNIC_DDP_SCOPE);
@@ -271,11 +271,11 @@ static void test_ddpnic_check_scopes_broken_said(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ddpnic_check_records_broken_said),
-        cmocka_unit_test(test_ddpnic_check_fifos_broken_said),
-        cmocka_unit_test(test_ddpnic_check_lists_broken_said),
-        cmocka_unit_test(test_ddpnic_check_rest_broken_said),
-        cmocka_unit_test(test_ddpnic_check_scopes_broken_said),
+        cmocka_unit_test(test_ddpnic_check_records_broken_detected),
+        cmocka_unit_test(test_ddpnic_check_fifos_broken_detected),
+        cmocka_unit_test(test_ddpnic_check_lists_broken_detected),
+        cmocka_unit_test(test_ddpnic_check_rest_broken_detected),
+        cmocka_unit_test(test_ddpnic_check_scopes_broken_detected),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

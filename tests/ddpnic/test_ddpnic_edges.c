@@ -100,7 +100,7 @@ static void test_ddpnic_edges_options_and_views_refused(void **state)
     refused(w, 0, ev, SNIC_EINVAL);
     /* Left out, and in again: only anew. Left out for longer it may hear of it. */
     nw_leave(w, 1);
-    nw_tell(w, 0);
+    nw_notify(w, 0);
     v = w->view;
     v.epoch++;
     assert_int_equal(nw_step_nic(w, 0, &ev), 0);

@@ -90,7 +90,7 @@ static void test_ddpnic_replay_older_waits_for_nothing(void **state)
         nw_crash(w, 2);
         nw_crash(w, 3);
         nw_leave(w, 1u << 2 | 1u << 3);
-        nw_tell_all(w);
+        nw_notify_all(w);
         nw_settle(w);
         nw_same(w);
         nw_promised(w);
@@ -180,12 +180,12 @@ static void test_ddpnic_suspect_whole_mask_each_change(void **state)
     let_pass(w, 0, 400000000);
     assert_int_equal(x->suspect, 6);
     nw_leave(w, 4);
-    nw_tell(w, 0);
+    nw_notify(w, 0);
     assert_int_equal(x->suspect, 0);
     let_pass(w, 0, 400000000);
     assert_int_equal(x->suspect, 2);
     nw_leave(w, 1); /* and a node that is left out waits for none */
-    nw_tell(w, 0);
+    nw_notify(w, 0);
     assert_int_equal(x->suspect, 0);
     nw_free(w);
 }
@@ -222,7 +222,7 @@ static void test_ddpnic_suspect_of_replay_and_sync_withdrawn(void **state)
 }
 
 /* REnf, Strict: what all have stored waits for dFIFOs, and is not sent again all the time. */
-static void test_ddpnic_stored_everywhere_asked_for_slowly(void **state)
+static void test_ddpnic_stored_everywhere_retried_slowly(void **state)
 {
     (void)state;
     for (uint32_t model = SNIC_DDP_STRICT; model <= SNIC_DDP_RENF; model++) {
@@ -302,7 +302,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ddpnic_replay_older_waits_for_nothing),
         cmocka_unit_test(test_ddpnic_suspect_whole_mask_each_change),
         cmocka_unit_test(test_ddpnic_suspect_of_replay_and_sync_withdrawn),
-        cmocka_unit_test(test_ddpnic_stored_everywhere_asked_for_slowly),
+        cmocka_unit_test(test_ddpnic_stored_everywhere_retried_slowly),
         cmocka_unit_test(test_ddpnic_last_record_taken_twice_ends),
         cmocka_unit_test(test_ddpnic_others_max_checked),
     };

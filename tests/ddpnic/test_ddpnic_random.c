@@ -58,7 +58,7 @@ static void run_steps(struct nw_world *w, uint32_t steps, uint64_t *scope)
         else
             (void)nw_random(w);
         if (snic_rng_below(&w->rng, 16) == 0)
-            nw_tell(w, (uint32_t)snic_rng_below(&w->rng, w->nodes));
+            nw_notify(w, (uint32_t)snic_rng_below(&w->rng, w->nodes));
         if (i % 16 == 0)
             nw_promised(w);
     }
@@ -73,7 +73,7 @@ static void run_lose_node(struct nw_world *w, uint64_t *scope)
     do
         gone = (uint32_t)snic_rng_below(&w->rng, w->nodes);
     while ((w->view.full >> gone & 1) == 0);
-    nw_tell_all(w); /* a view that all have heard of is the condition of the next one */
+    nw_notify_all(w); /* a view that all have heard of is the condition of the next one */
     if (snic_rng_below(&w->rng, 2) != 0) {
         nw_crash(w, gone);
         run_steps(w, 60, scope);
@@ -111,7 +111,7 @@ static uint64_t run(uint64_t seed, uint32_t *stalls)
         if (snic_rng_below(&rng, 2) != 0)
             run_lose_node(w, scope);
     }
-    nw_tell_all(w);
+    nw_notify_all(w);
     nw_settle(w);
     nw_same(w);
     nw_promised(w);

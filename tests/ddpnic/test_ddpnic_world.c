@@ -553,7 +553,7 @@ void nw_settle(struct nw_world *w)
                 assert_int_equal(nw_step_nic(w, n, &tick), 0);
         }
     }
-    fail_msg("timers go on for ever");
+    fail_msg("timers never end");
 }
 
 void nw_same(struct nw_world *w)
@@ -588,7 +588,7 @@ void nw_same(struct nw_world *w)
 
 /* ---- Membership ---- */
 
-void nw_tell(struct nw_world *w, uint32_t node)
+void nw_notify(struct nw_world *w, uint32_t node)
 {
     struct snic_ddp_event ev = {.type = SNIC_DDP_EPOCH, .view = &w->view};
     struct snic_ddp_event lease = {.type = SNIC_DDP_LEASE};
@@ -601,10 +601,10 @@ void nw_tell(struct nw_world *w, uint32_t node)
     assert_int_equal(nw_step_host(w, node, &lease), 0);
 }
 
-void nw_tell_all(struct nw_world *w)
+void nw_notify_all(struct nw_world *w)
 {
     for (uint32_t n = 0; n < w->nodes; n++)
-        nw_tell(w, n);
+        nw_notify(w, n);
 }
 
 /* A node that is left out serves no more before the others continue: its lease has ended. */
@@ -651,7 +651,7 @@ void nw_start(struct nw_world *w)
     w->view.full = (uint16_t)((1u << w->nodes) - 1);
     for (uint32_t n = 0; n < w->nodes; n++)
         w->view.incarnation[n] = 1;
-    nw_tell_all(w);
+    nw_notify_all(w);
 }
 
 struct nw_world *nw_new(uint64_t seed, uint32_t nodes, const struct snic_ddpnic_opts *opts)

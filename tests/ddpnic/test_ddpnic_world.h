@@ -103,8 +103,8 @@ void nw_free(struct nw_world *w);
 void nw_start(struct nw_world *w);
 /* Without these from now on; nodes get the view separately. */
 void nw_leave(struct nw_world *w, uint16_t gone);
-void nw_tell(struct nw_world *w, uint32_t node);
-void nw_tell_all(struct nw_world *w);
+void nw_notify(struct nw_world *w, uint32_t node);
+void nw_notify_all(struct nw_world *w);
 void nw_crash(struct nw_world *w, uint32_t node);
 /* Begin an operation; its number, or -1 with *result if it was refused. */
 int nw_op(struct nw_world *w, uint32_t type, uint32_t node, uint32_t key, uint64_t scope,

@@ -94,7 +94,7 @@ static void dw_may_write(const struct dw_world *w, const struct dw_state *s, uin
                 continue;
             /* A scope's number is its node's: n * 2 + 1 or + 2. */
             for (scope = 0; scope < (w->o.scopes != 0 ? w->o.scopes : 1); scope++)
-                if (w->o.scopes == 0 || (s->h.asked >> (n * 2 + scope) & 1) == 0)
+                if (w->o.scopes == 0 || (s->h.requested >> (n * 2 + scope) & 1) == 0)
                     dw_may(l, DW_ACTION(
                                   DW_NODE, n,
                                   DN_EVENT(kinds[kind],
@@ -107,7 +107,7 @@ static void dw_may_write(const struct dw_world *w, const struct dw_state *s, uin
 
         for (i = 0; i < s->h.count; i++)
             any |= s->h.scope[i] == n * 2 + scope + 1;
-        if (any && (s->h.asked >> (n * 2 + scope) & 1) == 0)
+        if (any && (s->h.requested >> (n * 2 + scope) & 1) == 0)
             dw_may(l, DW_ACTION(DW_NODE, n, DN_EVENT(DN_SYNC, n * 2 + scope + 1)));
     }
 }

@@ -311,7 +311,7 @@ static void dn_act(struct dn_work *w, const struct snic_ddp_action *a)
 }
 
 /* The handle that the engine takes over with this event, 0: none. */
-static uint64_t dn_given(const struct snic_ddp_event *ev)
+static uint64_t dn_value_of(const struct snic_ddp_event *ev)
 {
     const struct snic_ddp_msg *m = ev->msg;
 
@@ -334,7 +334,7 @@ static void dn_engine_step(struct dn_work *w, const struct snic_ddp_event *ev)
     dn_handles(dn_engine(w->n), owed);
     w->r->status = snic_ddp_step(dn_engine(w->n), 0, ev);
     if (w->r->status == 0)
-        owed[dn_given(ev) % DN_HANDLES]++;
+        owed[dn_value_of(ev) % DN_HANDLES]++;
     while (snic_ddp_poll(dn_engine(w->n), &a) != 0) {
         dn_act(w, &a);
         if (a.type == SNIC_DDP_RELEASE)

@@ -14,9 +14,9 @@ static void print_ts(char *text, size_t size, uint64_t ts)
 static void print_message(const struct snic_ddp_msg *m, char *text, size_t size)
 {
     static const char *const types[] = {
-        "?",      "INV",     "ACK",         "ACK_C",       "ACK_P",     "VAL",       "VAL_C",
-        "VAL_P",  "PERSIST", "PERSIST_ACK", "PERSIST_VAL", "QUERY",     "NACK",      "PULL",
-        "RECORD", "PULLED",  "DIGEST",      "RESTARTED",   "PURGE_ASK", "PURGE_ACK", "PURGE"};
+        "?",      "INV",     "ACK",         "ACK_C",       "ACK_P",         "VAL",       "VAL_C",
+        "VAL_P",  "PERSIST", "PERSIST_ACK", "PERSIST_VAL", "QUERY",         "NACK",      "PULL",
+        "RECORD", "PULLED",  "DIGEST",      "RESTARTED",   "PURGE_REQUEST", "PURGE_ACK", "PURGE"};
     char ts[48], seen[2][48];
 
     print_ts(ts, sizeof(ts), m->ts);

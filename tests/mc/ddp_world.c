@@ -173,7 +173,7 @@ static void dw_answers(struct dw_state *s, const struct dn_result *r)
         } else {
             uint8_t bit = (uint8_t)(1u << (d->token - 65));
 
-            if ((s->h.asked & bit) == 0 || (s->h.synced & bit) != 0)
+            if ((s->h.requested & bit) == 0 || (s->h.synced & bit) != 0)
                 s->h.bad = DW_B_ANSWER;
             else if (d->result == 0)
                 s->h.synced |= bit;
@@ -280,7 +280,7 @@ static void dw_use(struct dw_world *w, struct dw_state *s, uint32_t n, uint32_t 
     if (kind == DN_CAS)
         s->h.base[(event >> 4 & 255) - 1] = dw_sum(w, s, n)->key[event & 15].vts;
     if (kind == DN_SYNC)
-        s->h.asked |= (uint8_t)(1u << ((event & 255) - 1));
+        s->h.requested |= (uint8_t)(1u << ((event & 255) - 1));
     if (kind == DN_READ)
         s->h.reads++;
     if (kind == DN_CRASH)

@@ -42,7 +42,7 @@ struct dw_head {
     uint8_t fate[DW_WRITES]; /* enum dw_fate */
     uint8_t kind[DW_WRITES]; /* enum dn_event */
     uint8_t read;            /* writes that could be read somewhere, bits */
-    uint8_t asked;           /* scopes, bits: node * 2 + scope - 1 */
+    uint8_t requested;       /* scopes, bits: node * 2 + scope - 1 */
     uint8_t synced;          /* answered */
     uint8_t count;           /* writes of all kinds */
     uint8_t used[10];        /* budgets */

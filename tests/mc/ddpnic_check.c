@@ -7,7 +7,7 @@ static const char *const xw_bads[] = {
     "R2: a new timestamp is not above all that was answered or read",
     "R3: two writes have one timestamp",
     "an event failed that the model takes for possible",
-    "an answer to nothing that was asked",
+    "an answer to no request",
     "an answer with a result that cannot be",
     "the model has no room for so many messages",
     "an answer names another timestamp than the write has",
@@ -148,7 +148,7 @@ const char *xw_settled(void *ctx, const void *state, size_t len)
         }
     }
     if (w->o.node.model == SNIC_DDP_SCOPE && w->o.crashes + w->o.evictions == 0 &&
-        s.h.asked != s.h.synced)
+        s.h.requested != s.h.synced)
         return "1: a scope was never answered";
     return NULL;
 }

@@ -70,7 +70,7 @@ static void xw_may_write(const struct xw_world *w, const struct xw_state *s, uin
                 /* A scope's number is its node's: n * 2 + 1 or + 2. */
                 uint32_t id = w->o.scopes != 0 ? n * 2 + scope + 1 : 0;
 
-                if (id == 0 || (s->h.asked >> (id - 1) & 1) == 0)
+                if (id == 0 || (s->h.requested >> (id - 1) & 1) == 0)
                     xw_may(l, XW_ACTION(XW_NODE, n,
                                         XN_EVENT(kind == 0 ? XN_WRITE : XN_DELETE,
                                                  key | (s->h.count + 1u) << 4 | id << 12)));
@@ -81,7 +81,7 @@ static void xw_may_write(const struct xw_world *w, const struct xw_state *s, uin
 
         for (i = 0; i < s->h.count; i++)
             any |= s->h.scope[i] == id;
-        if (any && (s->h.asked >> (id - 1) & 1) == 0)
+        if (any && (s->h.requested >> (id - 1) & 1) == 0)
             xw_may(l, XW_ACTION(XW_NODE, n, XN_EVENT(XN_SYNC, id)));
     }
 }

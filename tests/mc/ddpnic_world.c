@@ -114,7 +114,7 @@ static void xw_answer(struct xw_state *s, const struct xn_done *d)
     if (d->token >= 64) {
         uint8_t bit = (uint8_t)(1u << (d->token - 65));
 
-        if ((s->h.asked & bit) == 0 || (s->h.synced & bit) != 0)
+        if ((s->h.requested & bit) == 0 || (s->h.synced & bit) != 0)
             s->h.bad = XW_B_ANSWER;
         else if (d->result == 0)
             s->h.synced |= bit;
@@ -182,7 +182,7 @@ static void xw_use(const struct xw_world *w, struct xw_state *s, uint32_t n, uin
     if (kind == XN_WRITE || kind == XN_DELETE)
         s->h.used[XW_PLAIN + (kind - XN_WRITE)]++;
     if (kind == XN_SYNC)
-        s->h.asked |= (uint8_t)(1u << (XN_ARG(event) - 1));
+        s->h.requested |= (uint8_t)(1u << (XN_ARG(event) - 1));
     if (kind == XN_CRASH)
         s->h.used[XW_CRASHES]++;
     if (kind == XN_LEASE_END) {

@@ -44,12 +44,12 @@ struct xw_head {
     uint8_t fate[XW_WRITES]; /* enum xw_fate */
     uint8_t gone[XW_WRITES]; /* it is a deletion */
     uint8_t used[XW_BUDGETS];
-    uint8_t asked;  /* scopes, bits: node * 2 + scope - 1 */
-    uint8_t synced; /* answered */
-    uint8_t count;  /* writes of all kinds */
-    uint8_t begun;  /* nodes whose lease was ended, bits */
-    uint8_t turn;   /* of timers, in a quiet time */
-    uint8_t bad;    /* what happened on the way, index of xw_bads */
+    uint8_t requested; /* scopes, bits: node * 2 + scope - 1 */
+    uint8_t synced;    /* answered */
+    uint8_t count;     /* writes of all kinds */
+    uint8_t begun;     /* nodes whose lease was ended, bits */
+    uint8_t turn;      /* of timers, in a quiet time */
+    uint8_t bad;       /* what happened on the way, index of xw_bads */
     uint16_t messages;
 };
 

@@ -128,7 +128,7 @@ void mn_look(const struct snic_member *m, struct mn_sum *d, struct snic_member_v
         d->hears |= (uint16_t)(m->peers[i].mutual << i);
     }
     for (i = 0; i < SNIC_MEMBER__LEASE_REQUESTS; i++)
-        d->asked |= m->lease_requests[i].seq != 0;
+        d->requested |= m->lease_requests[i].seq != 0;
 }
 
 uint64_t mn_storing(const struct snic_member *m)

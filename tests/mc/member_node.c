@@ -154,7 +154,7 @@ static void mn_fill_sum(struct mn_space *s, struct mn_node *n)
     struct mn_sum *d = &n->sum;
     struct snic_member_view v;
 
-    d->role = d->leased = d->asked = d->armed = d->phase = d->quiet = d->stuck = d->caught = 0;
+    d->role = d->leased = d->requested = d->armed = d->phase = d->quiet = d->stuck = d->caught = 0;
     d->granted = d->hears = 0;
     d->seq = d->incarnation = d->installed = d->view = d->epoch = 0;
     d->wake_ns = 0;

@@ -25,7 +25,7 @@ enum mn_event {
     MN_PROPOSE,
     MN_RESEND,
     MN_SILENT,    /* arg: peer */
-    MN_EXPIRE,    /* the own lease, and all asked for so far */
+    MN_EXPIRE,    /* the own lease, and all requested so far */
     MN_GRANT_END, /* arg: to whom */
     MN_QUIET_END,
     MN_WAITED, /* long enough for the rest of the FULL, for a restart */
@@ -49,13 +49,13 @@ struct mn_sum {
     uint8_t storing;
     uint8_t role;
     uint8_t leased;
-    uint8_t asked;    /* grants that come now could make a lease */
-    uint8_t armed;    /* it has a reason to propose */
-    uint8_t phase;    /* of its proposal, 0: none */
-    uint8_t quiet;    /* after a boot */
-    uint8_t stuck;    /* no FULL node runs, as far as it hears */
-    uint8_t caught;   /* up */
-    uint16_t granted; /* to whom, bits */
+    uint8_t requested; /* grants that come now could make a lease */
+    uint8_t armed;     /* it has a reason to propose */
+    uint8_t phase;     /* of its proposal, 0: none */
+    uint8_t quiet;     /* after a boot */
+    uint8_t stuck;     /* no FULL node runs, as far as it hears */
+    uint8_t caught;    /* up */
+    uint16_t granted;  /* to whom, bits */
     uint16_t hears;
     uint32_t seq;
     uint32_t incarnation;

@@ -177,8 +177,8 @@ static void mw_note_sent(struct mw_world *w, struct mw_state *s, uint32_t n,
         const struct mn_message *m = mn_message(w->space, r->out[i]);
         struct mw_grant *g = &s->h.grant[n][m->dst];
 
-        if (m->msg.src_incarnation > s->h.told[n])
-            s->h.told[n] = m->msg.src_incarnation;
+        if (m->msg.src_incarnation > s->h.sent_as[n])
+            s->h.sent_as[n] = m->msg.src_incarnation;
         if (m->msg.type != SNIC_MEMBER_GRANT)
             continue;
         if (g->incarnation != m->msg.dst_incarnation || g->seq < m->msg.seq)
@@ -232,7 +232,7 @@ int mw_node_event(struct mw_world *w, struct mw_state *s, uint32_t n, uint32_t e
     if (kind == MN_STORED || (kind == MN_CRASH && (event & 1) != 0))
         mw_on_disk(w, s, n);
     s->h.node[n] = r->node;
-    if (kind == MN_BOOT && s->h.told[n] != 0 && mw_sum(w, s, n)->incarnation <= s->h.told[n])
+    if (kind == MN_BOOT && s->h.sent_as[n] != 0 && mw_sum(w, s, n)->incarnation <= s->h.sent_as[n])
         s->h.bad = MW_B_TWICE;
     for (i = 0; i < r->outs; i++)
         if (mw_arrives(w, mn_message(w->space, r->out[i])))
@@ -330,7 +330,7 @@ static void mw_may_time(const struct mw_world *w, const struct mw_state *s, uint
         mw_may_node(w, l, n, MN_PROPOSE, 0);
     if (d->phase != 0 && s->h.used[MW_RESENDS] < w->o.resends)
         mw_may_node(w, l, n, MN_RESEND, 0);
-    if ((d->asked || d->leased) && s->h.used[MW_EXPIRIES] < w->o.expiries)
+    if ((d->requested || d->leased) && s->h.used[MW_EXPIRIES] < w->o.expiries)
         mw_may_node(w, l, n, MN_EXPIRE, 0);
     if (d->stuck && s->h.used[MW_WAITS] < w->o.waits)
         mw_may_node(w, l, n, MN_WAITED, 0);
@@ -521,7 +521,7 @@ static void mw_print(void *ctx, const void *state, size_t len, uint64_t action, 
 {
     static const char *const kinds[] = {
         "?",          "gets",           "has stored", "sends heartbeats",
-        "proposes",   "sends again",    "hears not",  "loses all leases asked for",
+        "proposes",   "sends again",    "hears not",  "loses all leases requested",
         "ends grant", "ends its quiet", "has waited", "has caught up",
         "crashes",    "boots"};
     struct mw_world *w = ctx;

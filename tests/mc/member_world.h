@@ -6,8 +6,8 @@
  * messages come in any order or not at all; files are written at any time; a node sends heartbeats,
  * proposes when it wants to, stops hearing another, crashes with or without what it was storing,
  * boots, catches up, each within a budget. No time passes (member_node.h), but leases end: a node's
- * own at any time, with all it asked for until then; a grant, and the quiet after a boot, when the
- * leases made of what this node granted have ended (A13). That they are counted so is what the
+ * own at any time, with all it requested until then; a grant, and the quiet after a boot, when
+ * the leases made of what this node granted have ended (A13). That they are counted so is what the
  * simulation checks (test_member_sim.c), with clocks that drift, and small scopes in which time
  * does pass (`ends`): all then happens at the engine's own deadlines, and what the budgets
  * count is messages that are late.

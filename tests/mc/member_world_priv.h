@@ -48,9 +48,9 @@ struct mw_head {
     struct mw_grant grant[MN_NODES][MN_NODES]; /* [who gave][to whom] */
     uint32_t node[MN_NODES];
     uint32_t chosen[MW_EPOCHS]; /* view + 1 */
-    uint32_t over[MN_NODES];    /* leases asked for up to this heartbeat have ended */
+    uint32_t over[MN_NODES];    /* leases requested up to this heartbeat have ended */
     uint32_t caught[MN_NODES];  /* incarnation that caught up */
-    uint32_t told[MN_NODES];    /* the last it sent messages under */
+    uint32_t sent_as[MN_NODES]; /* the last it sent messages under */
     uint32_t since[MN_NODES];   /* the first of its file and log */
     uint32_t suspect[MN_NODES]; /* the last whose log was not good */
     uint8_t used[MW_BUDGETS];

@@ -216,7 +216,7 @@ static void test_member_vote_waits_for_the_last_nanosecond(void **state)
     (void)state;
     one_boot(&t, 0);
     one_tick(&t, 1000 * (uint64_t)MS); /* past the quiet time */
-    assert_int_equal(one_heartbeat(&t, 2, 9, 5, SNIC_MEMBER_MSG_ASK), 0);
+    assert_int_equal(one_heartbeat(&t, 2, 9, 5, SNIC_MEMBER_MSG_LEASE_REQUEST), 0);
     const struct snic_member_msg *g = one_sent(&t, SNIC_MEMBER_GRANT);
     assert_non_null(g);
     assert_int_equal(g->seq, 1);
@@ -224,9 +224,9 @@ static void test_member_vote_waits_for_the_last_nanosecond(void **state)
     assert_int_equal(one_accept(&t, 1, 1, &v), 0);
     assert_non_null(one_sent(&t, SNIC_MEMBER_FENCE));
     /* And no more grants for it meanwhile (M7), but for the others. */
-    assert_int_equal(one_heartbeat(&t, 2, 9, 5, SNIC_MEMBER_MSG_ASK), 0);
+    assert_int_equal(one_heartbeat(&t, 2, 9, 5, SNIC_MEMBER_MSG_LEASE_REQUEST), 0);
     assert_null(one_sent(&t, SNIC_MEMBER_GRANT));
-    assert_int_equal(one_heartbeat(&t, 1, 9, 5, SNIC_MEMBER_MSG_ASK), 0);
+    assert_int_equal(one_heartbeat(&t, 1, 9, 5, SNIC_MEMBER_MSG_LEASE_REQUEST), 0);
     assert_non_null(one_sent(&t, SNIC_MEMBER_GRANT));
     one_tick(&t, end - 1 - t.now);
     assert_null(one_action(&t, SNIC_MEMBER_STORE));
@@ -243,7 +243,7 @@ static void test_member_fence_acknowledged_vote_at_once(void **state)
     for (int how = 0; how < 2; how++) {
         one_boot(&t, 0);
         one_tick(&t, 1000 * (uint64_t)MS);
-        assert_int_equal(one_heartbeat(&t, 2, 9, 5, SNIC_MEMBER_MSG_ASK), 0);
+        assert_int_equal(one_heartbeat(&t, 2, 9, 5, SNIC_MEMBER_MSG_LEASE_REQUEST), 0);
         assert_int_equal(one_accept(&t, 1, 1, &v), 0);
         assert_null(one_action(&t, SNIC_MEMBER_STORE));
         if (how == 0) {
@@ -278,7 +278,7 @@ static void test_member_booted_grants_and_excludes_late(void **state)
     one_boot(&t, 0);
     assert_int_equal(one_accept(&t, 1, 1, &v), 0);
     for (uint64_t at = 0; at < span; at += 50 * (uint64_t)MS) {
-        assert_int_equal(one_heartbeat(&t, 1, 9, 5, SNIC_MEMBER_MSG_ASK), 0);
+        assert_int_equal(one_heartbeat(&t, 1, 9, 5, SNIC_MEMBER_MSG_LEASE_REQUEST), 0);
         assert_null(one_sent(&t, SNIC_MEMBER_GRANT));
         assert_null(one_action(&t, SNIC_MEMBER_STORE));
         assert_int_equal(one_accept(&t, 1, 1, &v), 0); /* its proposer is at work */
@@ -293,11 +293,11 @@ static void test_member_booted_grants_and_excludes_late(void **state)
     }
     one_tick(&t, 0);
     assert_non_null(one_action(&t, SNIC_MEMBER_STORE));
-    assert_int_equal(one_heartbeat(&t, 1, 9, 5, SNIC_MEMBER_MSG_ASK), 0);
+    assert_int_equal(one_heartbeat(&t, 1, 9, 5, SNIC_MEMBER_MSG_LEASE_REQUEST), 0);
     assert_non_null(one_sent(&t, SNIC_MEMBER_GRANT));
 }
 
-static void test_member_fenced_serves_and_asks_no_more(void **state)
+static void test_member_fenced_stops_serving_and_requests(void **state)
 {
     struct one t;
     struct snic_member_msg m = one_from(1, SNIC_MEMBER_GRANT, 9);
@@ -306,7 +306,7 @@ static void test_member_fenced_serves_and_asks_no_more(void **state)
     one_boot(&t, 0);
     one_tick(&t, 60 * (uint64_t)MS);
     const struct snic_member_msg *hb = one_sent(&t, SNIC_MEMBER_HEARTBEAT);
-    assert_true((hb->flags & SNIC_MEMBER_MSG_ASK) != 0);
+    assert_true((hb->flags & SNIC_MEMBER_MSG_LEASE_REQUEST) != 0);
     uint64_t sent = t.now;
     m.seq = hb->seq;
     m.dst_incarnation = 5;
@@ -333,7 +333,7 @@ static void test_member_fenced_serves_and_asks_no_more(void **state)
     assert_int_equal(one_message(&t, &m), 0); /* a late grant */
     assert_null(one_action(&t, SNIC_MEMBER_LEASE));
     one_tick(&t, 60 * (uint64_t)MS);
-    assert_int_equal(one_sent(&t, SNIC_MEMBER_HEARTBEAT)->flags & SNIC_MEMBER_MSG_ASK, 0);
+    assert_int_equal(one_sent(&t, SNIC_MEMBER_HEARTBEAT)->flags & SNIC_MEMBER_MSG_LEASE_REQUEST, 0);
     snic_member_get_status(t.m, &st);
     assert_int_equal(st.fenced, 1);
 }
@@ -457,7 +457,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_member_vote_waits_for_the_last_nanosecond),
         cmocka_unit_test(test_member_fence_acknowledged_vote_at_once),
         cmocka_unit_test(test_member_booted_grants_and_excludes_late),
-        cmocka_unit_test(test_member_fenced_serves_and_asks_no_more),
+        cmocka_unit_test(test_member_fenced_stops_serving_and_requests),
         cmocka_unit_test(test_member_booted_is_fenced),
         cmocka_unit_test(test_member_without_file_never_votes),
         cmocka_unit_test(test_member_messages_without_sense_counted),

@@ -444,7 +444,7 @@ static void all_things(uint64_t seed)
     another = 0;
 }
 
-static int tell_seed(void **state)
+static int print_seed(void **state)
 {
     (void)state;
     if (another != 0)
@@ -476,8 +476,8 @@ int main(int argc, char **argv)
     struct CMUnitTest tests[THINGS + 2];
     memcpy(tests, things, sizeof(things));
     tests[THINGS] = (struct CMUnitTest)cmocka_unit_test_teardown(
-        test_member_cluster_seeds_of_old_defects, tell_seed);
+        test_member_cluster_seeds_of_old_defects, print_seed);
     tests[THINGS + 1] =
-        (struct CMUnitTest)cmocka_unit_test_teardown(test_member_cluster_many_seeds, tell_seed);
+        (struct CMUnitTest)cmocka_unit_test_teardown(test_member_cluster_many_seeds, print_seed);
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -127,7 +127,7 @@ static void test_member_edges_messages_without_sense_refused(void **state)
     m = one_from(1, SNIC_MEMBER_HEARTBEAT, 9);
     m.seq = 1;
     m.src_incarnation = 0;
-    m.flags = SNIC_MEMBER_MSG_ASK;
+    m.flags = SNIC_MEMBER_MSG_LEASE_REQUEST;
     m.hears = 7;
     assert_int_equal(one_message(&t, &m), 0);
     assert_int_equal(status(&t).hears & 2, 0);
@@ -318,14 +318,14 @@ static void test_member_edges_answers_out_of_turn_ignored(void **state)
         assert_int_equal(snic_member_check(m), 0);                                                 \
     } while (0)
 
-static void test_member_edges_check_broken_said(void **state)
+static void test_member_edges_check_broken_detected(void **state)
 {
     struct one t;
     (void)state;
     one_boot(&t, 0);
     (void)one_tick(&t, 2000 * (uint64_t)MS);
     for (uint32_t n = 1; n < 3; n++)
-        assert_int_equal(one_heartbeat(&t, n, 9, 5, SNIC_MEMBER_MSG_ASK), 0);
+        assert_int_equal(one_heartbeat(&t, n, 9, 5, SNIC_MEMBER_MSG_LEASE_REQUEST), 0);
     struct snic_member *m = t.m;
     struct snic_member right = *m;
     const uint64_t ballot = UINT64_C(1) << 36 | (uint64_t)right.rec.incarnation << 4;
@@ -373,7 +373,7 @@ static int hears_one(struct one *t, uint32_t as)
 }
 
 /* A node that reports hearing the process before this one may have ended since. */
-static void test_member_edges_words_to_an_earlier_life_do_not_count(void **state)
+static void test_member_edges_messages_to_an_earlier_run_do_not_count(void **state)
 {
     struct one t;
     (void)state;
@@ -397,7 +397,7 @@ static void test_member_edges_words_to_an_earlier_life_do_not_count(void **state
 static void test_member_edges_heartbeat_names_whom_it_hears(void **state)
 {
     struct one t;
-    uint32_t told = 0;
+    uint32_t reported = 0;
     (void)state;
     one_boot(&t, 0);
     assert_int_equal(one_heartbeat(&t, 1, 9, 6, 0), 0);
@@ -408,9 +408,9 @@ static void test_member_edges_heartbeat_names_whom_it_hears(void **state)
             continue;
         assert_int_equal(a->msg.hears, 3);
         assert_int_equal(a->msg.dst_incarnation, a->to == 2 ? 6 : 0);
-        told |= a->to;
+        reported |= a->to;
     }
-    assert_int_equal(told, 6);
+    assert_int_equal(reported, 6);
 }
 
 int main(int argc, char **argv)
@@ -425,8 +425,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_member_edges_incarnations_used_up_looks_on),
         cmocka_unit_test(test_member_edges_lower_ballot_leaves_parked_vote),
         cmocka_unit_test(test_member_edges_answers_out_of_turn_ignored),
-        cmocka_unit_test(test_member_edges_check_broken_said),
-        cmocka_unit_test(test_member_edges_words_to_an_earlier_life_do_not_count),
+        cmocka_unit_test(test_member_edges_check_broken_detected),
+        cmocka_unit_test(test_member_edges_messages_to_an_earlier_run_do_not_count),
         cmocka_unit_test(test_member_edges_heartbeat_names_whom_it_hears),
     };
     return SUPPORT_MAIN(argc, argv, tests);

@@ -47,7 +47,7 @@ struct sim_event {
     uint64_t order;
     uint32_t kind; /* 1 message, 2 stored */
     uint32_t node;
-    uint32_t life;
+    uint32_t run_number;
     uint64_t id;
     struct snic_member_msg msg;
     struct snic_member_record record;
@@ -60,8 +60,8 @@ struct sim_node {
     int up;
     int has_disk;
     int lost; /* its file, once */
-    uint32_t lost_life;
-    uint32_t life;
+    uint32_t lost_run;
+    uint32_t run_number;
     uint64_t paused_until; /* true time */
     uint64_t up_at;        /* of one that is down */
     uint64_t tick_at;

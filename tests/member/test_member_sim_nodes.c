@@ -30,7 +30,7 @@ struct sim_event *sim_push(struct sim *s, uint64_t at, uint32_t kind, uint32_t n
     e->order = s->order++;
     e->kind = kind;
     e->node = node;
-    e->life = s->nodes[node].life;
+    e->run_number = s->nodes[node].run_number;
     return e;
 }
 
@@ -134,7 +134,7 @@ void sim_up(struct sim *s, uint32_t i, int first)
     if (snic_member_init(&n->m, s->mem[i], sizeof(s->mem[i]), &o) != 0)
         sim_fail(s, "init");
     n->up = 1;
-    n->life++;
+    n->run_number++;
     n->lease = 0;
     memset(&n->view, 0, sizeof(n->view));
     n->role = 0;
@@ -143,7 +143,7 @@ void sim_up(struct sim *s, uint32_t i, int first)
     if (s->now >= s->end_faults)
         n->good = 1;
     ev.flags = (first ? SNIC_MEMBER_FIRST : 0u) | (n->good ? SNIC_MEMBER_LOG_GOOD : 0u);
-    ev.incarnation = 1000 * n->life + 1;
+    ev.incarnation = 1000 * n->run_number + 1;
     ev.record = n->has_disk ? &n->disk : NULL;
     if (s->o.trace)
         printf("%12llu UP %u%s log %llu\n", (unsigned long long)s->now, i,
@@ -180,7 +180,7 @@ void sim_down(struct sim *s, uint32_t i)
     if (!s->o.calm && !n->lost && voters * 2 > (int)s->count && s->count > 2 && s->newest > 0 &&
         sim_chance(s, 40)) {
         n->lost = 1;
-        n->lost_life = n->life;
+        n->lost_run = n->run_number;
         n->has_disk = 0;
         n->log = 0; /* the whole disk */
         if (s->o.trace)

@@ -8,7 +8,7 @@ static int sim_is_gone(const struct sim *s)
     const struct snic_member_view *v = &s->chosen[s->newest];
     for (uint32_t i = 0; i < s->count; i++) {
         const struct sim_node *n = &s->nodes[i];
-        if ((v->full >> i & 1) && (!n->lost || v->incarnation[i] > 1000 * n->lost_life + 1000))
+        if ((v->full >> i & 1) && (!n->lost || v->incarnation[i] > 1000 * n->lost_run + 1000))
             return 0;
     }
     return 1;
@@ -71,7 +71,7 @@ static void sim_deliver(struct sim *s, uint32_t k)
     if (!n->up)
         return;
     if (e.kind == 2) {
-        if (e.life != n->life)
+        if (e.run_number != n->run_number)
             return;
         sim_on_disk(s, e.node, &e.record);
         ev.type = SNIC_MEMBER_STORED;

@@ -36,14 +36,14 @@ static const struct teeth_case cases[] = {
     {2, 0, "a lease counts from when the grant came"},
     {3, 0, "a vote does not wait for leases"},
     {4, 0, "a booted node grants and votes at once"},
-    {5, 0, "a voter goes on granting to whom it voted out"},
+    {5, 0, "a voter still grants to the node that it voted out"},
     {7, 0, "a vote is sent before it is stored"},
     {8, 0, "a proposer ignores what was voted for"},
     {9, 0, "one who was voted out comes back under its old incarnation"},
     {10, 0, "a restart takes learners"},
-    {11, 0, "a booted node goes on as what it was"},
-    {12, 0, "a grant is given for another epoch"},
-    {13, 0, "a fence is acknowledged, not obeyed"},
+    {11, 0, "a booted node resumes its former role"},
+    {12, 0, "a grant for another epoch"},
+    {13, 0, "a fence is acknowledged, not applied"},
     {14, 0, "a vote breaks a promise"},
     {15, 0, "half is a majority"},
     {17, 0, "ballots come again after a boot"},
@@ -53,7 +53,7 @@ static const struct teeth_case cases[] = {
     {22, 0, "a learner becomes FULL before it has caught up"},
     {24, 0, "a node that lost its file votes"},
     {25, 0, "an empty log of a lost disk counts in a restart"},
-    {0, 8, "clocks eight times worse than the option says"},
+    {0, 8, "clocks eight times worse than the option allows"},
 };
 
 /* Seeds until the first safety failure, 0: none. */

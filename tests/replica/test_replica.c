@@ -90,13 +90,13 @@ static void test_replica_large_values_arrive_or_are_refused(void **state)
     cluster_free(c);
 }
 
-static int told, inside, told_inside;
+static int notified, inside, notified_inside;
 
-static void tell(void *ctx)
+static void notify_count(void *ctx)
 {
     (void)ctx;
-    told++;
-    told_inside += inside;
+    notified++;
+    notified_inside += inside;
 }
 
 static void no_done(struct snic_replica_op *op)
@@ -107,7 +107,7 @@ static void no_done(struct snic_replica_op *op)
 /* A lease that ends between calls is found by the next call; that is reported by the loop. */
 static void test_replica_notify_from_the_loop(void **state)
 {
-    struct cluster_opts o = {.seed = support_seed(), .checks = 16, .notify = tell};
+    struct cluster_opts o = {.seed = support_seed(), .checks = 16, .notify = notify_count};
     struct snic_replica_op op = {.kind = SNIC_REPLICA_GET, .done = no_done};
     (void)state;
     struct cluster *c = cluster_new(&o);
@@ -118,26 +118,26 @@ static void test_replica_notify_from_the_loop(void **state)
     for (uint32_t i = 0; i < 2; i++) {
         cluster_pause(c, 0, 1);
         cluster_run(c, SECOND);
-        told = told_inside = 0;
+        notified = notified_inside = 0;
         inside = 1;
         if (i == 0)
             assert_int_equal(snic_replica_submit(c->node[0].r, &op), SNIC_ESTALE);
         else
             assert_int_equal(snic_replica_override(c->node[0].r, 0, 0), 0);
         inside = 0;
-        assert_int_equal(told_inside, 0);
+        assert_int_equal(notified_inside, 0);
         cluster_pause(c, 0, 0);
         cluster_run(c, CLUSTER_MS);
-        assert_true(told > 0);
+        assert_true(notified > 0);
         must(c, cluster_settle(c, 10 * SECOND));
     }
-    told = 0;
+    notified = 0;
     inside = 1;
     snic_replica_stop(c->node[0].r);
     inside = 0;
-    assert_int_equal(told, 0);
+    assert_int_equal(notified, 0);
     cluster_run(c, CLUSTER_MS);
-    assert_int_equal(told, 1);
+    assert_int_equal(notified, 1);
     end(c);
 }
 

@@ -208,7 +208,7 @@ static void test_replica_edges_next_gives_keys(void **state)
 /* ---- Stopped anywhere ---- */
 
 /* After each thing that happens to a put: what was answered is there in the next run. */
-static void test_replica_edges_stopped_anywhere_next_life_right(void **state)
+static void test_replica_edges_stopped_anywhere_next_run_right(void **state)
 {
     uint32_t answered = 0, unknown = 0;
     (void)state;
@@ -316,7 +316,7 @@ static void test_replica_edges_full_out_of_nothing_stops(void **state)
         assert_int_equal(snic_replica_check(fix.r), 0);                                            \
     } while (0)
 
-static void test_replica_edges_check_broken_said(void **state)
+static void test_replica_edges_check_broken_detected(void **state)
 {
     struct op o;
     (void)state;
@@ -362,10 +362,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_edges_options_checked),
         cmocka_unit_test(test_replica_edges_operations_refused),
         cmocka_unit_test(test_replica_edges_next_gives_keys),
-        cmocka_unit_test(test_replica_edges_stopped_anywhere_next_life_right),
+        cmocka_unit_test(test_replica_edges_stopped_anywhere_next_run_right),
         cmocka_unit_test(test_replica_edges_refused_put_and_new_epoch),
         cmocka_unit_test(test_replica_edges_full_out_of_nothing_stops),
-        cmocka_unit_test(test_replica_edges_check_broken_said),
+        cmocka_unit_test(test_replica_edges_check_broken_detected),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -315,7 +315,7 @@ static void prepare(const struct snic_wal_record *recs, uint32_t count)
  * that holds more values than there is memory for is in doubt, and no failure; one that holds what
  * no engine wrote is a failure, and reported.
  */
-static void test_replica_foreign_strange_logs_said(void **state)
+static void test_replica_foreign_unknown_logs_reported(void **state)
 {
     static unsigned char bytes[4000];
     struct snic_wal_record recs[3];
@@ -401,7 +401,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_foreign_pieces_without_sense_refused),
         cmocka_unit_test(test_replica_foreign_pieces_of_too_many_lost),
         cmocka_unit_test(test_replica_foreign_membership_no_vote),
-        cmocka_unit_test(test_replica_foreign_strange_logs_said),
+        cmocka_unit_test(test_replica_foreign_unknown_logs_reported),
         cmocka_unit_test(test_replica_foreign_packets_by_address),
     };
     return SUPPORT_MAIN(argc, argv, tests);

@@ -342,7 +342,7 @@ static void test_replica_one_log_is_enough(void **state)
  * What a learner's log has of its former incarnation is retired (A2): a key that the others deleted
  * and purged while it was away does not come back when all begin from their logs.
  */
-static void test_replica_former_life_stays_away(void **state)
+static void test_replica_former_run_stays_away(void **state)
 {
     (void)state;
     for (uint32_t model = SNIC_DDP_SYNCH; model <= SNIC_DDP_STRICT; model++) {
@@ -438,7 +438,7 @@ static void rot_what_changed(struct cluster *c, uint32_t node, const unsigned ch
  * A8: the end of a log is damaged, of which nothing shows that it was announced. Such a log is no
  * beginning while another is missing, though a majority is there; it is when that is back.
  */
-static void test_replica_log_in_doubt_restarts_nobody(void **state)
+static void test_replica_log_in_doubt_restarts_no_node(void **state)
 {
     struct cluster_opts o = {.seed = support_seed(), .nodes = 3, .witness = 1, .checks = 16};
     (void)state;
@@ -477,10 +477,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_scope_synced_survives_open_lost),
         cmocka_unit_test(test_replica_scope_ends_with_its_node_part),
         cmocka_unit_test(test_replica_all_crash_again_and_again),
-        cmocka_unit_test(test_replica_former_life_stays_away),
+        cmocka_unit_test(test_replica_former_run_stays_away),
         cmocka_unit_test(test_replica_one_log_is_enough),
         cmocka_unit_test(test_replica_log_of_too_many_keys_is_not_the_end),
-        cmocka_unit_test(test_replica_log_in_doubt_restarts_nobody),
+        cmocka_unit_test(test_replica_log_in_doubt_restarts_no_node),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -84,12 +84,12 @@ static void test_replica_lin_timestamps_out_of_order_fail(void **state)
     const struct lin_op below[] = {op(LIN_WRITE, 1, 2, 7, 20), op(LIN_WRITE, 3, 4, 8, 10)};
     const struct lin_op same[] = {op(LIN_WRITE, 1, 4, 7, 10), op(LIN_WRITE, 2, 3, 8, 10)};
     const struct lin_op other[] = {op(LIN_WRITE, 1, 2, 7, 10), op(LIN_READ, 3, 4, 8, 10)};
-    const struct lin_op nobody[] = {op(LIN_READ, 3, 4, 8, 10)};
+    const struct lin_op unwritten[] = {op(LIN_READ, 3, 4, 8, 10)};
     (void)state;
     assert_non_null(lin_check_ts(below, 2, NULL, 0, ALL, NULL));
     assert_non_null(lin_check_ts(same, 2, NULL, 0, ALL, NULL));
     assert_non_null(lin_check_ts(other, 2, NULL, 0, ALL, NULL));
-    assert_non_null(lin_check_ts(nobody, 1, NULL, 0, ALL, NULL));
+    assert_non_null(lin_check_ts(unwritten, 1, NULL, 0, ALL, NULL));
 }
 
 /* A restart may lose what the model does not keep, and nothing else. */

@@ -203,7 +203,7 @@ static void slow_log(struct cluster *c, uint32_t node, uint64_t ns)
  * N3: a node is requested to flush its log, which takes so long that it is voted out and comes back
  * as a learner, with another engine. That one does not hear of it: it never requested it.
  */
-static void test_replica_log_answers_of_an_earlier_life(void **state)
+static void test_replica_log_answers_of_an_earlier_run(void **state)
 {
     struct cluster_opts o = {.seed = support_seed(), .model = SNIC_DDP_SCOPE, .checks = 16};
     struct snic_replica_info info;
@@ -236,7 +236,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_replica_log_compaction_after_the_end),
         cmocka_unit_test(test_replica_log_compaction_keeps_before_what_waits),
         cmocka_unit_test(test_replica_log_newer_ones_wait_older_ones_go),
-        cmocka_unit_test(test_replica_log_answers_of_an_earlier_life),
+        cmocka_unit_test(test_replica_log_answers_of_an_earlier_run),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

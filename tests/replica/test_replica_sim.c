@@ -3,7 +3,7 @@
  * Random runs of whole clusters (sim/swarm.h): a seed determines all, and --seed N repeats it.
  *
  *     test_replica_sim --seed 17 one            one run of those of `many`, printed
- *     test_replica_sim --seed 17 hard_printed   one run of those of `hard_lives`, printed
+ *     test_replica_sim --seed 17 hard_printed   one run of those of `hard_runs`, printed
  *     SNIC_SIM_FROM=1000 SNIC_SIM_COUNT=500 test_replica_sim many
  *                                               a part of a long run, to resume where it stopped;
  *                                               list/replica.cmake makes the night of such parts,
@@ -25,17 +25,18 @@ static uint64_t number(const char *name, uint64_t otherwise)
 }
 
 /*
- * A life went wrong: how it is seen again, and where its seed is to stay once that is mended. Of
- * the night a file in the build folder has the line, too: the next run's log takes this one's
+ * A run failed: how it is repeated, and where its seed is kept once that is mended.
+ * Of the night a file in the build folder has the line, too: the next run's log takes this one's
  * place.
  */
-static void failed(const struct swarm_opts *o, const char *told, const char *kept, const char *why)
+static void failed(const struct swarm_opts *o, const char *filter, const char *kept,
+                   const char *why)
 {
     char line[400];
     (void)snprintf(line, sizeof(line),
                    "again: test_replica_sim --seed %llu %s; then add %llu to the seeds of "
                    "test_replica_sim_%s (tests/replica/test_replica_sim.c)",
-                   (unsigned long long)o->seed, told, (unsigned long long)o->seed, kept);
+                   (unsigned long long)o->seed, filter, (unsigned long long)o->seed, kept);
     if (number("SNIC_SIM_NIGHT", 0) != 0) {
         FILE *f = fopen("replica_sim_seeds.txt", "a");
         if (f != NULL) {
@@ -43,7 +44,7 @@ static void failed(const struct swarm_opts *o, const char *told, const char *kep
             (void)fclose(f);
         }
     }
-    fail_msg("--seed %llu %s: %s\n%s", (unsigned long long)o->seed, told, why, line);
+    fail_msg("--seed %llu %s: %s\n%s", (unsigned long long)o->seed, filter, why, line);
 }
 
 static double cpu_seconds(void)
@@ -52,14 +53,14 @@ static double cpu_seconds(void)
 }
 
 /* The faults' time is short, 8, 4 or 2 s: what a run needs in the end is longer. */
-static struct swarm_opts life(uint64_t seed)
+static struct swarm_opts run_opts(uint64_t seed)
 {
     struct swarm_opts o = {.seed = seed, .search = seed % 4 == 0};
     o.faults_ns = (UINT64_C(8) >> (seed + 1) % 3) * SECOND;
     return o;
 }
 
-static void test_replica_sim_many_lives_nothing_broken(void **state)
+static void test_replica_sim_many_runs_nothing_broken(void **state)
 {
     uint64_t part = number("SNIC_SIM_NIGHT", 0);
     uint64_t from = number("SNIC_SIM_FROM", support_seed());
@@ -71,7 +72,7 @@ static void test_replica_sim_many_lives_nothing_broken(void **state)
         support_skip("a part of the night: SNIC_NIGHTLY=1");
     memset(&sum, 0, sizeof(sum));
     for (uint64_t i = 0; i < count; i++) {
-        struct swarm_opts o = life(from + i);
+        struct swarm_opts o = run_opts(from + i);
         struct swarm_result r;
         swarm_run(&o, &r);
         if (r.failure != NULL)
@@ -85,12 +86,12 @@ static void test_replica_sim_many_lives_nothing_broken(void **state)
         sum.epochs += r.epochs;
         sum.settle_ns = snic_max_u64(sum.settle_ns, r.settle_ns);
         if ((i + 1) % 1000 == 0)
-            printf("%llu lives done, the next is SNIC_SIM_FROM=%llu\n", (unsigned long long)i + 1,
+            printf("%llu runs done, the next is SNIC_SIM_FROM=%llu\n", (unsigned long long)i + 1,
                    (unsigned long long)(o.seed + 1));
     }
     double wall = cpu_seconds() - began;
     double simulated = (double)sum.simulated_ns / 1e9;
-    printf("%llu lives: %.0f simulated s in %.1f s (%.0f hours per hour), %.0f engine events/s, "
+    printf("%llu runs: %.0f simulated s in %.1f s (%.0f hours per hour), %.0f engine events/s, "
            "%.1f operations per simulated s\n",
            (unsigned long long)count, simulated, wall, simulated / wall, (double)sum.events / wall,
            (double)sum.operations / simulated);
@@ -102,7 +103,7 @@ static void test_replica_sim_many_lives_nothing_broken(void **state)
  * Runs that are harder (swarm.h): one in three has clocks, one full logs, one both.
  * They are not among those above, so that old seeds are still the same runs.
  */
-static struct swarm_opts hard_life(uint64_t seed)
+static struct swarm_opts hard_run_opts(uint64_t seed)
 {
     static const uint32_t kinds[] = {SWARM_CLOCKS, SWARM_FULL, SWARM_CLOCKS | SWARM_FULL};
     struct swarm_opts o = {.seed = seed, .search = seed % 4 == 0};
@@ -111,35 +112,36 @@ static struct swarm_opts hard_life(uint64_t seed)
     return o;
 }
 
-static void test_replica_sim_hard_lives_nothing_broken(void **state)
+static void test_replica_sim_hard_runs_nothing_broken(void **state)
 {
     uint64_t part = number("SNIC_SIM_NIGHT", 0);
     uint64_t from = number("SNIC_SIM_FROM", support_seed());
     uint64_t count = number("SNIC_SIM_COUNT", part != 0 ? part : support_rounds(90, 1500));
-    uint64_t full = 0, emptied = 0, reached = 0, lives = 0, settle_ns = 0, operations = 0;
+    uint64_t full = 0, emptied = 0, reached = 0, hit = 0, settle_ns = 0, operations = 0;
     (void)state;
     if (part != 0 && !support_nightly())
         support_skip("a part of the night: SNIC_NIGHTLY=1");
     for (uint64_t i = 0; i < count; i++) {
-        struct swarm_opts o = hard_life(from + i);
+        struct swarm_opts o = hard_run_opts(from + i);
         struct swarm_result r;
         swarm_run(&o, &r);
         if (r.failure != NULL)
             failed(&o, "hard_printed", "hard_seeds_of_old_faults", r.failure);
-        lives += (o.hard & SWARM_FULL) != 0;
+        hit += (o.hard & SWARM_FULL) != 0;
         reached += r.full > 0;
         full += r.full;
         emptied += r.emptied;
         operations += r.operations;
         settle_ns = snic_max_u64(settle_ns, r.settle_ns);
     }
-    printf("%llu lives with clocks or full logs, %llu operations; of %llu with full logs %llu were "
+    printf("%llu runs with clocks or full logs, %llu operations; of %llu with full logs %llu "
+           "were "
            "refused something, %llu times, and made room %llu times; longest rest %.1f s\n",
-           (unsigned long long)count, (unsigned long long)operations, (unsigned long long)lives,
+           (unsigned long long)count, (unsigned long long)operations, (unsigned long long)hit,
            (unsigned long long)reached, (unsigned long long)full, (unsigned long long)emptied,
            (double)settle_ns / 1e9);
     if (count >= 30)
-        assert_true(2 * reached >= lives && emptied > 0);
+        assert_true(2 * reached >= hit && emptied > 0);
 }
 
 /*
@@ -149,7 +151,7 @@ static void test_replica_sim_hard_lives_nothing_broken(void **state)
 static void test_replica_sim_worse_clocks_stale_reads_only(void **state)
 {
     uint64_t count = number("SNIC_SIM_COUNT", support_rounds(60, 1000));
-    uint64_t stale = 0, lives = 0;
+    uint64_t stale = 0, hit = 0;
     (void)state;
     for (uint64_t i = 0; i < count; i++) {
         struct swarm_opts o = {.seed = support_seed() + i, .hard = SWARM_WORSE_CLOCKS};
@@ -159,10 +161,10 @@ static void test_replica_sim_worse_clocks_stale_reads_only(void **state)
         if (r.failure != NULL)
             fail_msg("seed %llu: %s", (unsigned long long)o.seed, r.failure);
         stale += r.stale;
-        lives += r.stale > 0;
+        hit += r.stale > 0;
     }
-    printf("%llu lives with clocks that are worse than the option: %llu stale reads, in %llu\n",
-           (unsigned long long)count, (unsigned long long)stale, (unsigned long long)lives);
+    printf("%llu runs with clocks that are worse than the option: %llu stale reads, in %llu\n",
+           (unsigned long long)count, (unsigned long long)stale, (unsigned long long)hit);
     if (count >= 60)
         assert_true(stale > 0);
 }
@@ -191,7 +193,7 @@ static void test_replica_sim_disks_that_lie_are_found_out(void **state)
             (void)snprintf(first, sizeof(first), "seed %llu: %s", (unsigned long long)o.seed,
                            r.failure);
     }
-    printf("%llu lives with disks that lie, %llu found out; the first, %s\n",
+    printf("%llu runs with disks that lie, %llu found out; the first, %s\n",
            (unsigned long long)count, (unsigned long long)found, first);
     assert_true(2 * found >= count);
 }
@@ -208,7 +210,7 @@ static void test_replica_sim_seeds_of_old_faults(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
-        struct swarm_opts o = life(seeds[i]);
+        struct swarm_opts o = run_opts(seeds[i]);
         struct swarm_result r;
         swarm_run(&o, &r);
         if (r.failure != NULL)
@@ -234,7 +236,7 @@ static void test_replica_sim_hard_seeds_of_old_faults(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
-        struct swarm_opts o = hard_life(seeds[i]);
+        struct swarm_opts o = hard_run_opts(seeds[i]);
         struct swarm_result r;
         swarm_run(&o, &r);
         if (r.failure != NULL)
@@ -243,11 +245,11 @@ static void test_replica_sim_hard_seeds_of_old_faults(void **state)
 }
 
 /* The same seed is the same run, to the last action. */
-static void test_replica_sim_same_seed_same_life(void **state)
+static void test_replica_sim_same_seed_same_run(void **state)
 {
     (void)state;
     for (uint64_t i = 0; i < 3; i++) {
-        struct swarm_opts o = life(support_seed() + 100 + i);
+        struct swarm_opts o = run_opts(support_seed() + 100 + i);
         struct swarm_result a, b;
         swarm_run(&o, &a);
         swarm_run(&o, &b);
@@ -256,7 +258,7 @@ static void test_replica_sim_same_seed_same_life(void **state)
     }
 }
 
-static void tell(struct swarm_opts o)
+static void print_run(struct swarm_opts o)
 {
     struct swarm_result r;
     o.print = number("SNIC_SIM_QUIET", 0) == 0;
@@ -268,29 +270,29 @@ static void tell(struct swarm_opts o)
         fail_msg("%s", r.failure);
 }
 
-static void test_replica_sim_one_life_printed(void **state)
+static void test_replica_sim_one_run_printed(void **state)
 {
     (void)state;
-    tell(life(support_seed()));
+    print_run(run_opts(support_seed()));
 }
 
 static void test_replica_sim_hard_printed(void **state)
 {
     (void)state;
-    tell(hard_life(support_seed()));
+    print_run(hard_run_opts(support_seed()));
 }
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_replica_sim_many_lives_nothing_broken),
+        cmocka_unit_test(test_replica_sim_many_runs_nothing_broken),
         cmocka_unit_test(test_replica_sim_seeds_of_old_faults),
         cmocka_unit_test(test_replica_sim_hard_seeds_of_old_faults),
-        cmocka_unit_test(test_replica_sim_same_seed_same_life),
-        cmocka_unit_test(test_replica_sim_hard_lives_nothing_broken),
+        cmocka_unit_test(test_replica_sim_same_seed_same_run),
+        cmocka_unit_test(test_replica_sim_hard_runs_nothing_broken),
         cmocka_unit_test(test_replica_sim_worse_clocks_stale_reads_only),
         cmocka_unit_test(test_replica_sim_disks_that_lie_are_found_out),
-        cmocka_unit_test(test_replica_sim_one_life_printed),
+        cmocka_unit_test(test_replica_sim_one_run_printed),
         cmocka_unit_test(test_replica_sim_hard_printed),
     };
     return SUPPORT_MAIN(argc, argv, tests);

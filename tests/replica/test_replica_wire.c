@@ -195,18 +195,18 @@ static void test_replica_wire_record_round_trip(void **state)
 
 enum { VALUES = 64 };
 
-/* Allocated, held, given to the engine, dropped: bytes stay, and at the end all is one block. */
+/* Allocated, held, handed to the engine, dropped: bytes stay, and at the end all is one block. */
 static void test_replica_value_random_model(void **state)
 {
     static uint64_t handle[VALUES];
-    static uint32_t refs[VALUES], size[VALUES], given[VALUES];
+    static uint32_t refs[VALUES], size[VALUES], handed[VALUES];
     struct replica_values v;
     struct snic_rng rng;
     size_t bytes = 128 * 333; /* no power of two */
     void *mem = support_guard_alloc(replica_values_memsize(bytes), SNIC_REPLICA_ALIGN);
     (void)state;
     memset(refs, 0, sizeof(refs));
-    memset(given, 0, sizeof(given));
+    memset(handed, 0, sizeof(handed));
     replica_values_init(&v, mem, bytes);
     snic_rng_init(&rng, support_seed());
     for (uint64_t i = 0; i < support_scale(20000, 1000000); i++) {
@@ -220,19 +220,19 @@ static void test_replica_value_random_model(void **state)
             memset(replica_value_at(&v, handle[k], &n), (int)k, size[k]);
             assert_int_equal(n, size[k]);
             refs[k] = 1;
-            given[k] = 0;
+            handed[k] = 0;
         } else if (snic_rng_below(&rng, 3) == 0) {
             replica_value_hold(&v, handle[k]);
             refs[k]++;
-        } else if (!given[k] && snic_rng_below(&rng, 2) == 0) {
+        } else if (!handed[k] && snic_rng_below(&rng, 2) == 0) {
             replica_value_give(&v, handle[k]);
-            given[k] = 1;
+            handed[k] = 1;
         } else {
             const unsigned char *p = replica_value_at(&v, handle[k], &n);
             assert_true(n == 0 || (p[0] == k && p[n - 1] == k));
-            if (given[k] && refs[k] == 1) {
+            if (handed[k] && refs[k] == 1) {
                 replica_value_release(&v, handle[k]);
-                given[k] = 0;
+                handed[k] = 0;
             } else {
                 replica_value_drop(&v, handle[k]);
             }
@@ -242,7 +242,7 @@ static void test_replica_value_random_model(void **state)
     }
     replica_values_reclaim(&v);
     for (uint32_t k = 0; k < VALUES; k++) {
-        for (refs[k] -= given[k] && refs[k] > 0; refs[k] > 0; refs[k]--)
+        for (refs[k] -= handed[k] && refs[k] > 0; refs[k] > 0; refs[k]--)
             replica_value_drop(&v, handle[k]);
     }
     assert_int_equal(replica_values_check(&v), 0);

@@ -42,7 +42,7 @@ if(TARGET test_replica_sim AND NOT SNIC_SANITIZE AND NOT SNIC_NO_ASSERT AND NOT 
   foreach(part RANGE 1 8)
     math(EXPR from "1000000 + (${part} - 1) * 2500")
     add_test(NAME replica_sim_hard_night_${part} COMMAND ${CMAKE_COMMAND} -E env
-      SNIC_SIM_FROM=${from} SNIC_SIM_NIGHT=2500 $<TARGET_FILE:test_replica_sim> hard_lives)
+      SNIC_SIM_FROM=${from} SNIC_SIM_NIGHT=2500 $<TARGET_FILE:test_replica_sim> hard_runs)
     set_tests_properties(replica_sim_hard_night_${part} PROPERTIES LABELS "replica;slow;nightly"
       TIMEOUT 14400 SKIP_RETURN_CODE 77)
   endforeach()

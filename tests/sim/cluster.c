@@ -46,7 +46,7 @@ static uint64_t cluster_content(struct cluster *c, const void *data, uint32_t si
     uint64_t content = 0;
     const unsigned char *p = data;
     if (size < 8) {
-        cluster_fail(c, "a value that nobody wrote");
+        cluster_fail(c, "a value that no client wrote");
         return 0;
     }
     memcpy(&content, p, 8);
@@ -170,7 +170,7 @@ static void cluster_done(struct snic_replica_op *op)
     struct cluster *c = o->c;
     if (o->lost)
         return; /* sent by a dying process, without a receiver */
-    if (!o->open || o->life != c->node[o->node].life) {
+    if (!o->open || o->run_number != c->node[o->node].run_number) {
         cluster_fail(c, "an answer that is not due");
         return;
     }
@@ -204,7 +204,7 @@ struct cluster_op *cluster_submit(struct cluster *c, uint32_t node, uint32_t kin
     memset(o, 0, sizeof(*o));
     o->c = c;
     o->node = node;
-    o->life = n->life;
+    o->run_number = n->run_number;
     o->key = key;
     o->open = 1;
     o->end = o->synced = LIN_OPEN;
@@ -321,7 +321,7 @@ static void cluster_options(struct cluster *c, struct cluster_node *n, struct sn
     o->addrs = c->addrs;
     o->cluster = 0x51c1;
     o->node = n->number;
-    o->incarnation = 1000 * (n->life + 1);
+    o->incarnation = 1000 * (n->run_number + 1);
     o->configured = all;
     o->witness = (uint16_t)(c->o.witness ? 1u << (c->o.nodes - 1) : 0);
     o->model = c->o.model;
@@ -380,7 +380,7 @@ void cluster_up(struct cluster *c, uint32_t node, int found)
         n->mem = aligned_alloc(SNIC_REPLICA_ALIGN, snic_align_up(size, SNIC_REPLICA_ALIGN));
         n->size = size;
     }
-    n->life++;
+    n->run_number++;
     n->scope = 0;
     n->role = 0;
     if (c->o.clocks) { /* from its boot, whatever it showed before */
@@ -404,13 +404,14 @@ static void cluster_bury(struct cluster *c, struct cluster_node *n)
     snic_replica_inspect(n->r, &info);
     c->events += info.events;
     for (uint32_t i = 0; i < c->op_count; i++) {
-        if (c->ops[i].node == n->number && c->ops[i].life == n->life && c->ops[i].open) {
+        if (c->ops[i].node == n->number && c->ops[i].run_number == n->run_number &&
+            c->ops[i].open) {
             c->ops[i].open = 0;
             c->ops[i].lost = 1;
             c->ops[i].result = SNIC_EUNKNOWN;
         }
     }
-    n->life++; /* its clients do not hear what it still sends */
+    n->run_number++; /* its clients do not hear what it still sends */
     n->up = 0;
 }
 

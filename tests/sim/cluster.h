@@ -46,7 +46,7 @@ struct cluster_op {
     struct snic_replica_op op; /* the first: tokens are addresses */
     struct cluster *c;
     uint32_t node;
-    uint32_t life; /* of the node; another: it will not be answered */
+    uint32_t run_number; /* of the node; another: it will not be answered */
     uint32_t key;
     uint32_t open;
     uint64_t call;
@@ -78,7 +78,7 @@ struct cluster_node {
     void *mem;
     size_t size;
     uint32_t number;
-    uint32_t life;
+    uint32_t run_number;
     int up;
     int paused;
     uint32_t role;

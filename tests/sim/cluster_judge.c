@@ -94,7 +94,7 @@ static size_t cluster_history(const struct cluster *c, struct lin_op *out)
     return n;
 }
 
-static void cluster_tell_op(const struct lin_op *o, const char *mark)
+static void cluster_print_op(const struct lin_op *o, const char *mark)
 {
     static const char *const kinds[] = {"?", "read", "write", "cas"};
     printf("%s%-5s called %llu ended %lld value %llu ts %llx expect %llu ts %llx\n", mark,
@@ -104,7 +104,7 @@ static void cluster_tell_op(const struct lin_op *o, const char *mark)
 }
 
 /* The key's operations around the one that is wrong. */
-static void cluster_tell(const struct cluster *c, const struct lin_op *ops, size_t n, size_t which)
+static void cluster_print(const struct cluster *c, const struct lin_op *ops, size_t n, size_t which)
 {
     size_t from = which > 40 ? which - 40 : 0;
     if (c->quiet)
@@ -113,18 +113,18 @@ static void cluster_tell(const struct cluster *c, const struct lin_op *ops, size
         printf("restart at %llu\n", (unsigned long long)c->restarts[i]);
     for (size_t i = from; i < n && i < which + 20; i++) {
         if (ops[i].key == ops[which].key)
-            cluster_tell_op(&ops[i], i == which ? "> " : "  ");
+            cluster_print_op(&ops[i], i == which ? "> " : "  ");
     }
 }
 
-static void cluster_tell_key(const struct lin_op *ops, size_t n, uint64_t key, uint64_t from,
-                             uint64_t to)
+static void cluster_print_key(const struct lin_op *ops, size_t n, uint64_t key, uint64_t from,
+                              uint64_t to)
 {
     printf("key %llu from %llu to %llu\n", (unsigned long long)key, (unsigned long long)from,
            (unsigned long long)to);
     for (size_t i = 0; i < n; i++) {
         if (ops[i].key == key && ops[i].call >= from && ops[i].call < to)
-            cluster_tell_op(&ops[i], "  ");
+            cluster_print_op(&ops[i], "  ");
     }
 }
 
@@ -143,7 +143,7 @@ void cluster_judge(struct cluster *c, int search)
             why, (unsigned long long)o->key, o->kind, (unsigned long long)o->value,
             (unsigned long long)o->ts, (unsigned long long)o->call, (unsigned long long)o->end);
         cluster_fail(c, text);
-        cluster_tell(c, ops, n, which);
+        cluster_print(c, ops, n, which);
     }
     for (uint32_t i = 0; search && c->failure == NULL && i <= c->restart_count; i++) {
         uint64_t from = i == 0 ? 0 : c->restarts[i - 1];
@@ -151,7 +151,7 @@ void cluster_judge(struct cluster *c, int search)
         uint64_t key = 0;
         if (lin_check_search(ops, n, from, to, &key) == LIN_BAD) {
             cluster_fail(c, "no order of the operations explains what was read");
-            cluster_tell_key(ops, n, key, from, to);
+            cluster_print_key(ops, n, key, from, to);
         }
     }
     free(ops);
@@ -177,7 +177,7 @@ uint32_t cluster_judge_stale(struct cluster *c)
     }
     if (why != NULL) {
         cluster_fail(c, why);
-        cluster_tell(c, ops, n, which);
+        cluster_print(c, ops, n, which);
     }
     free(ops);
     return stale;

@@ -104,7 +104,7 @@ static const char *lin_read_ends(struct lin_key *k, const struct lin_op *op, uin
     } else {
         const struct lin_write *w = lin_write_of(k, op->ts);
         if (w == NULL)
-            return "a read of what nobody wrote";
+            return "a read of a value that no client wrote";
         if (w->value != op->value)
             return "a read of another value than that timestamp's";
         if (w->call > op->end)
@@ -125,7 +125,7 @@ static const char *lin_op_ends(struct lin_key *k, const struct lin_op *op, uint6
     if (op->ts == 0)
         return "an answered write without a timestamp";
     if (op->ts <= floor)
-        return "a write is numbered below what was there when it began";
+        return "a write is numbered below the value that the key had when it began";
     k->seen[lin_write_of(k, op->ts) - k->writes] = k->now;
     if (k->written < op->ts)
         k->written = op->ts;

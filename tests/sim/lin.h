@@ -18,7 +18,7 @@
 #define LIN_OPEN UINT64_MAX
 /* The verdict on a read that real time forbids. */
 #define LIN_STALE "a read of something older than what it had to show"
-#define LIN_STALE_ABSENT "a read finds nothing, though something was there and nobody deleted it"
+#define LIN_STALE_ABSENT "a read finds nothing, though the key had a value and no client deleted it"
 
 enum lin_kind {
     LIN_READ = 1, /* also a CAS that was refused: it returns what it found */

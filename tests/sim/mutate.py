@@ -106,12 +106,12 @@ def try_one(builder, table, bug, a_while):
                                check=False, timeout=a_while, env=env)
         except subprocess.TimeoutExpired:
             return "NO END" # it may be slow, and find nothing
-    said = re.search(r"(?:I/Os: |clients \d+: |run test: |ERROR +\] --- )(.*)$",
+    found = re.search(r"(?:I/Os: |clients \d+: |run test: |ERROR +\] --- )(.*)$",
                      r.stdout + r.stderr, re.M)
     if r.returncode in (0, 77):
         return "NOT FOUND"
     seed = re.search(r"--seed \d+ one", r.stdout + r.stderr)
-    return "found: " + (said.group(1).strip() if said else f"exit code {r.returncode}") + (
+    return "found: " + (found.group(1).strip() if found else f"exit code {r.returncode}") + (
         f" ({seed.group(0)})" if seed else "")
 
 

@@ -13,8 +13,8 @@ PROGRAMS = {
     "power": ["tests/wal/test_wal_power.c", "tests/support/power.c", *WAL],
     "full": ["tests/wal/test_wal_random.c", *WAL],
 }
-LIVES = ("lives", "*many_lives*")
-FORMER = ("lasting", "*former_life*")
+LIVES = ("lives", "*many_runs*")
+FORMER = ("lasting", "*former_run*")
 
 # name, file, text, what instead, (program, filter)
 BUGS = [

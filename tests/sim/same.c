@@ -7,10 +7,10 @@
 
 int main(int argc, char **argv)
 {
-    uint64_t lives = argc > 1 ? strtoull(argv[1], NULL, 10) : 10;
+    uint64_t runs = argc > 1 ? strtoull(argv[1], NULL, 10) : 10;
     uint64_t all = 0, events = 0;
 
-    for (uint64_t i = 1; i <= lives; i++) {
+    for (uint64_t i = 1; i <= runs; i++) {
         struct swarm_opts o = {.seed = i, .faults_ns = UINT64_C(2000) * CLUSTER_MS};
         struct swarm_result r;
 

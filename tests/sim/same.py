@@ -70,9 +70,9 @@ def main():
             return r.stdout.strip() if r.returncode == 0 else f"FAILED {r.stdout}{r.stderr}"
 
         with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
-            for (cc, flags), said in zip(ways, pool.map(live, range(len(ways)))):
-                print(f"{cc:8} {' '.join(flags[:2]):24} {said}", flush=True)
-                hashes.add(said)
+            for (cc, flags), line in zip(ways, pool.map(live, range(len(ways)))):
+                print(f"{cc:8} {' '.join(flags[:2]):24} {line}", flush=True)
+                hashes.add(line)
     if len(hashes) != 1 or any(h.startswith("FAILED") for h in hashes):
         print("not the same")
         return 1

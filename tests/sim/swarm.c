@@ -54,7 +54,7 @@ static void swarm_client_op(struct swarm *s, struct swarm_client *x)
     else
         o = cluster_submit(c, node, SNIC_REPLICA_PUT, key, NULL, &result);
     x->last = o;
-    swarm_hard_told(s, result);
+    swarm_hard_result(s, result);
 }
 
 /* ---- Blows ---- */

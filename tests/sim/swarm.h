@@ -9,7 +9,7 @@
 #include "cluster.h"
 
 /* What a run may have beyond the default ones. */
-enum swarm_hard_life {
+enum swarm_hard_kind {
     /** Each node has a clock of its own, off by the option's drift at most, of a
      * changing rate, with jumps that a lease's margin bears. */
     SWARM_CLOCKS = 1 << 0,
@@ -27,7 +27,7 @@ enum swarm_hard_life {
 
 struct swarm_opts {
     uint64_t seed;
-    uint32_t hard;   /* enum swarm_hard_life */
+    uint32_t hard;   /* enum swarm_hard_kind */
     uint32_t model;  /* 0: by the seed */
     uint32_t search; /* 1: the search judges, too */
     uint64_t faults_ns;

@@ -114,13 +114,13 @@ static void hard_mix(struct swarm *s, uint32_t emptying)
                emptying ? "delete" : "put");
 }
 
-void swarm_hard_told(struct swarm *s, int result)
+void swarm_hard_result(struct swarm *s, int result)
 {
     struct swarm_hard *h = &s->hard;
     if ((s->o.hard & SWARM_FULL) == 0)
         return;
     if (result != 0 && result != SNIC_ESTALE && result != SNIC_EAGAIN && result != SNIC_ENOSPC)
-        cluster_fail(s->c, "a full log is not what the client is told");
+        cluster_fail(s->c, "a full log is not what the client gets as the result");
     if (result != SNIC_ENOSPC)
         return;
     h->full++;

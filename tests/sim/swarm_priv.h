@@ -89,7 +89,7 @@ void swarm_hard_choose(struct swarm *s, struct cluster_opts *o);
 void swarm_hard_begin(struct swarm *s);
 void swarm_hard_due(struct swarm *s, uint64_t now);
 /* The immediate result of a client's operation. */
-void swarm_hard_told(struct swarm *s, int result);
+void swarm_hard_result(struct swarm *s, int result);
 /* All is mended, but clients continue. */
 void swarm_hard_heal(struct swarm *s);
 /* No request is sent any more, and something waits for room that only they can make. */

@@ -88,7 +88,7 @@ BUGS = [
      ("learner", "*ends_earlier*")),
     ("N3 answers go to the next engine", "lib/replica/log.c",
      "if (e.kind == REPLICA_E_RETIRE || e.engine != r->engine)", "if (e.kind == REPLICA_E_RETIRE)",
-     ("log", "*earlier_life*")),
+     ("log", "*earlier_run*")),
     ("a log of too many keys is loaded in part", "lib/replica/log.c",
      "report->verdict == SNIC_WAL_CLEAN && !r->log.too_much, ran);",
      "report->verdict == SNIC_WAL_CLEAN, ran);", ("lasting", "*too_many*")),
