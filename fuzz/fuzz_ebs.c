@@ -245,7 +245,7 @@ static void drive_addr(struct input *in)
         unsigned op = (unsigned)take(in, 1);
         uint16_t s = (uint16_t)(take(in, 1) % SLOTS);
         if (op % 4 < 2) {
-            struct snic_ebs_expect e = {.rpc_id = i, .lba = i * 2, .seg_id = i * 3, .guest = i * 4};
+            struct snic_ebs_expect e = {.rpc_id = i, .lba = i * 2, .seg_id = i * 3, .dest = i * 4};
             uint16_t gen;
             int r = snic_ebs_addr_put(a, &e, &s, &gen);
             if (r == 0) {
@@ -273,7 +273,7 @@ static void drive_addr(struct input *in)
             h.u.block.addr_gen = (uint16_t)(gens[s] + (op >> 7));
             int r = snic_ebs_addr_match(a, &h, &got);
             REQUIRE(r == (op >> 7 ? SNIC_ENOENT : 0));
-            REQUIRE(r != 0 || got.guest == model[s].guest);
+            REQUIRE(r != 0 || got.dest == model[s].dest);
         }
         REQUIRE(snic_ebs_addr_check(a) == 0);
     }

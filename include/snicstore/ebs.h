@@ -626,7 +626,7 @@ struct snic_ebs_expect {
     uint64_t rpc_id;
     uint64_t seg_id;
     uint64_t lba;
-    uint64_t guest; /**< the destination: an address or any value of the caller's */
+    uint64_t dest; /**< the destination: an address or any value of the caller's */
     uint16_t pkt_id;
     uint16_t pad;
     uint32_t length;

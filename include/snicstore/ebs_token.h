@@ -92,7 +92,7 @@ struct snic_ebs_token_use {
     uint64_t now;     /**< the server's clock, in seconds                                        */
     uint32_t account; /**< of the connection that it was received on                             */
     uint32_t rights;  /**< SNIC_EBS_MAY_*: all that it needs                                     */
-    uint32_t asked;   /**< the highest lease that it names, in its generation or its version     */
+    uint32_t lease;   /**< the highest lease that it names, in its generation or its version     */
     uint32_t stored;  /**< the segment's lease in the store; 0: not known                        */
 };
 /**

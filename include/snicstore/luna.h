@@ -254,15 +254,15 @@ SNIC_API SNIC_NODISCARD int snic_luna_map(struct snic_luna *c, uint32_t disk, ui
                                           uint64_t seg_id, uint32_t server, uint32_t gen,
                                           uint64_t now_ns) SNIC_NONNULL(1);
 /**
- * The reply to MAP for a segment without a placement: at some time from @p asked_ns on it had never
- * been written. I/Os that were submitted by @p asked_ns and wait, and never had a placement, are
- * done: reads with zeros, ZERO and TRIM without effect; writes continue to wait (and MAP is
+ * The reply to MAP for a segment without a placement: at some time from @p lookup_ns on it had
+ * never been written. I/Os that were submitted by @p lookup_ns and wait, and never had a placement,
+ * are done: reads with zeros, ZERO and TRIM without effect; writes continue to wait (and MAP is
  * repeated). Not remembered: the next read requests MAP again. An owner that calls this passes no
  * generation 0 to snic_luna_map(). [owner]
  * @return 0; SNIC_ENOENT disk
  */
 SNIC_API SNIC_NODISCARD int snic_luna_hole(struct snic_luna *c, uint32_t disk, uint64_t segment,
-                                           uint64_t asked_ns, uint64_t now_ns) SNIC_NONNULL(1);
+                                           uint64_t lookup_ns, uint64_t now_ns) SNIC_NONNULL(1);
 /**
  * The reply to MAP for a segment that cannot be placed now: I/Os that wait for a placement, and
  * never had one, end with @p result (e.g. SNIC_ENOSPC). Not remembered: the next write requests MAP

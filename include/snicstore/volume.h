@@ -451,14 +451,14 @@ SNIC_API SNIC_NODISCARD int snic_volume_map(struct snic_volume *v, uint32_t disk
                                             uint64_t seg_id, uint32_t server, uint32_t gen)
     SNIC_NONNULL(1);
 /**
- * A segment that map() requested did not exist at some time from @p asked_ns on, by the loop's
+ * A segment that map() requested did not exist at some time from @p lookup_ns on, by the loop's
  * clock: nothing had ever been written there. I/O submitted by then that still waits for its first
  * location is done: reads with zeros, ZERO and DISCARD without effect; writes wait on. Not
  * remembered: the next read looks the segment up again. [owner]
  * @return 0; SNIC_ENOENT disk
  */
 SNIC_API SNIC_NODISCARD int snic_volume_hole(struct snic_volume *v, uint32_t disk, uint64_t segment,
-                                             uint64_t asked_ns) SNIC_NONNULL(1);
+                                             uint64_t lookup_ns) SNIC_NONNULL(1);
 /**
  * A segment that map() requested can not be placed now: I/O that waits for its first location ends
  * with @p result, as SNIC_ENOSPC. Not remembered: the next write looks it up again. [owner]

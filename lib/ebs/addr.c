@@ -108,7 +108,7 @@ int snic_ebs_addr_put(struct snic_ebs_addr *a, const struct snic_ebs_expect *x, 
     e->rpc_id = x->rpc_id;
     e->seg_id = x->seg_id;
     e->lba = x->lba;
-    e->guest = x->guest;
+    e->dest = x->dest;
     e->length = x->length;
     e->pkt_id = x->pkt_id;
     e->taken = 1;
@@ -135,7 +135,7 @@ int snic_ebs_addr_match(const struct snic_ebs_addr *a, const struct snic_ebs_hea
     x->rpc_id = e->rpc_id;
     x->seg_id = e->seg_id;
     x->lba = e->lba;
-    x->guest = e->guest;
+    x->dest = e->dest;
     x->pkt_id = e->pkt_id;
     x->pad = 0;
     x->length = e->length;

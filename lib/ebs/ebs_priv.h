@@ -231,7 +231,7 @@ struct ebs_addr_entry {
     uint64_t rpc_id;
     uint64_t seg_id;
     uint64_t lba;
-    uint64_t guest;
+    uint64_t dest;
     uint32_t length;
     uint16_t pkt_id;
     uint16_t gen;

@@ -294,15 +294,15 @@ SNIC_NODISCARD int ebs_queue_limit(struct ebs_queue *q, uint32_t disk,
 SNIC_NODISCARD int ebs_queue_map(struct ebs_queue *q, uint32_t disk, uint64_t segment,
                                  const struct snic_ebs_where *w, uint64_t now_ns);
 /*
- * A segment did not exist at some time from @asked_ns on: nothing had ever been written there.
+ * A segment did not exist at some time from @lookup_ns on: nothing had ever been written there.
  * What was submitted by then, and waits for its first location, is done: reads with zeros, ZERO and
  * TRIM without effect. Writes wait on, and so does what was submitted later, which the answer does
  * not cover. It is not remembered. O(RPCs of the disk).
- * @param asked_ns  when the lookup began; the clock of now_ns
+ * @param lookup_ns  when the lookup began; the clock of now_ns
  * @return 0; SNIC_ENOENT disk
  */
 SNIC_NODISCARD int ebs_queue_hole(struct ebs_queue *q, uint32_t disk, uint64_t segment,
-                                  uint64_t asked_ns, uint64_t now_ns);
+                                  uint64_t lookup_ns, uint64_t now_ns);
 /*
  * A segment can not be placed: what waits for its first location ends with @result. Not
  * remembered: a later I/O looks it up again. O(RPCs of the disk).

@@ -67,14 +67,14 @@ void snic_ebs_key_init(struct snic_ebs_key *k, const struct snic_ebs_sec_ops *op
         k->pn_next[i] = pn_first;
 }
 
-static int sec_in_life(const struct snic_ebs_key *k, uint64_t pn)
+static int sec_in_range(const struct snic_ebs_key *k, uint64_t pn)
 {
     return pn >= k->pn_first && pn - k->pn_first < SNIC_EBS_KEY_PACKETS; /* I2 */
 }
 
 int snic_ebs_key_due(const struct snic_ebs_key *k, uint64_t pn)
 {
-    return !sec_in_life(k, pn) || pn - k->pn_first >= SNIC_EBS_KEY_PACKETS - SNIC_EBS_KEY_REKEY;
+    return !sec_in_range(k, pn) || pn - k->pn_first >= SNIC_EBS_KEY_PACKETS - SNIC_EBS_KEY_REKEY;
 }
 
 static void sec_nonce(unsigned char nonce[12], const struct snic_ebs_key *k, unsigned path,
@@ -93,7 +93,7 @@ int snic_ebs_seal(struct snic_ebs_key *k, const void *packet, const struct snic_
 
     if (place->tag_at == 0 || path >= SNIC_EBS_PATHS)
         return SNIC_EINVAL;
-    if (!sec_in_life(k, pn))
+    if (!sec_in_range(k, pn))
         return SNIC_ESTALE;
     if (pn < k->pn_next[path] || pn == UINT64_MAX)
         return SNIC_EINVAL;
@@ -112,7 +112,7 @@ int snic_ebs_open(const struct snic_ebs_key *k, const void *packet,
 
     if (place->tag_at == 0 || p[EBS_AT_PATH_ID] >= SNIC_EBS_PATHS)
         return SNIC_EINVAL;
-    if (!sec_in_life(k, pn))
+    if (!sec_in_range(k, pn))
         return SNIC_ESTALE;
     sec_nonce(nonce, k, p[EBS_AT_PATH_ID], pn);
     return k->ops->gcm_open(k->key, nonce, p, place->header_size, out, p + place->body_at,

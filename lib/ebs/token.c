@@ -98,7 +98,7 @@ int snic_ebs_token_permits(const struct snic_ebs_token *t, const struct snic_ebs
         return SNIC_EPERM;
     if (u->now > t->not_after)
         return SNIC_ETIMEDOUT;
-    if (t->gen >> 16 < u->asked)
+    if (t->gen >> 16 < u->lease)
         return SNIC_ERANGE;
     return t->gen >> 16 < u->stored ? SNIC_ESTALE : 0;
 }

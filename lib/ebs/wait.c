@@ -209,7 +209,7 @@ uint32_t ebs_queue_waits(const struct ebs_queue *q, uint32_t disk, uint64_t segm
     return waits;
 }
 
-int ebs_queue_hole(struct ebs_queue *q, uint32_t disk, uint64_t segment, uint64_t asked_ns,
+int ebs_queue_hole(struct ebs_queue *q, uint32_t disk, uint64_t segment, uint64_t lookup_ns,
                    uint64_t now_ns)
 {
     if (disk >= q->o.disks_max || !q->disks[disk].used)
@@ -220,14 +220,14 @@ int ebs_queue_hole(struct ebs_queue *q, uint32_t disk, uint64_t segment, uint64_
     for (struct snic_link *l = d->rpcs.next, *next; l != &d->rpcs; l = next) {
         struct ebs_rpc *r = SNIC_CONTAINER(l, struct ebs_rpc, of_disk);
         next = l->next;
-        if (ebs_segment_of(r) != segment || !ebs_rpc_in_hole(r) || r->io->submitted_ns > asked_ns)
+        if (ebs_segment_of(r) != segment || !ebs_rpc_in_hole(r) || r->io->submitted_ns > lookup_ns)
             continue;
         ebs_io_zero(r->io, r->piece, r->piece_block, r->count);
         q->s.blocks_read += r->op == SNIC_EBS_IO_READ ? r->count : 0;
         q->ops->end(q, r, 0);
     }
     const struct snic_ebs_io *io = ebs_waits_first(d, segment);
-    if (io != NULL && ebs_io_in_hole(d, io) && io->submitted_ns <= asked_ns)
+    if (io != NULL && ebs_io_in_hole(d, io) && io->submitted_ns <= lookup_ns)
         ebs_disk_hole(q, d);
     else if (q->loads[nowhere].rpcs < ebs_share(q, nowhere)) /* RPCs that ended are free */
         ebs_disk_resume(q, d, segment);

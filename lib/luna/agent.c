@@ -26,41 +26,41 @@ static void luna_stall(struct snic_luna *c, uint64_t now_ns)
 
 /* ---- Actions ---- */
 
-static int luna_say_conn(struct snic_luna *c, struct snic_luna_action *a)
+static int luna_report_conn(struct snic_luna *c, struct snic_luna_action *a)
 {
     if (snic_link_alone(&c->conn_events))
         return 0;
     struct luna_conn *n = SNIC_CONTAINER(c->conn_events.next, struct luna_conn, event);
     a->server = n->server;
     a->conn = n->index;
-    if ((n->say & LUNA_SAY_CLOSE) != 0) {
+    if ((n->pending & LUNA_PENDING_CLOSE) != 0) {
         a->type = SNIC_LUNA_CLOSE;
         a->gen = n->close_gen;
         a->reason = n->reason;
-        n->say &= (uint8_t)~LUNA_SAY_CLOSE;
-    } else if ((n->say & LUNA_SAY_CONNECT) != 0) {
+        n->pending &= (uint8_t)~LUNA_PENDING_CLOSE;
+    } else if ((n->pending & LUNA_PENDING_CONNECT) != 0) {
         a->type = SNIC_LUNA_CONNECT;
         a->gen = n->gen;
         c->s.connects++;
-        n->say &= (uint8_t)~LUNA_SAY_CONNECT;
+        n->pending &= (uint8_t)~LUNA_PENDING_CONNECT;
     }
-    if (n->say == 0)
+    if (n->pending == 0)
         snic_link_remove(&n->event);
     return a->type != 0;
 }
 
-static int luna_say_server(struct snic_luna *c, struct snic_luna_action *a)
+static int luna_report_server(struct snic_luna *c, struct snic_luna_action *a)
 {
     if (snic_link_alone(&c->server_events))
         return 0;
     struct luna_server *s = SNIC_CONTAINER(c->server_events.next, struct luna_server, event);
     snic_link_remove(&s->event);
-    a->type = s->say;
+    a->type = s->pending;
     a->server = s->index;
     return 1;
 }
 
-static int luna_say_queue(struct snic_luna *c, struct snic_luna_action *a)
+static int luna_report_queue(struct snic_luna *c, struct snic_luna_action *a)
 {
     struct ebs_event ev;
     if (!ebs_queue_event(&c->q, &ev))
@@ -72,7 +72,8 @@ static int luna_say_queue(struct snic_luna *c, struct snic_luna_action *a)
     return 1;
 }
 
-static int luna_say_io(struct snic_luna_action *a, enum snic_luna_act type, struct snic_ebs_io *io)
+static int luna_report_io(struct snic_luna_action *a, enum snic_luna_act type,
+                          struct snic_ebs_io *io)
 {
     if (io == NULL)
         return 0;
@@ -82,7 +83,7 @@ static int luna_say_io(struct snic_luna_action *a, enum snic_luna_act type, stru
 }
 
 /* A queued send of a connection that has ended is returned at once. */
-static int luna_say_send(struct snic_luna *c, struct snic_luna_action *a)
+static int luna_report_send(struct snic_luna *c, struct snic_luna_action *a)
 {
     struct luna_out *o;
     while ((o = luna_out_next(&c->pool)) != NULL) {
@@ -100,15 +101,15 @@ static int luna_say_send(struct snic_luna *c, struct snic_luna_action *a)
     return 0;
 }
 
-static int luna_say(struct snic_luna *c, struct snic_luna_action *a)
+static int luna_report(struct snic_luna *c, struct snic_luna_action *a)
 {
     memset(a, 0, sizeof(*a));
-    if (luna_say_send(c, a) || luna_say_io(a, SNIC_LUNA_DONE, ebs_queue_done(&c->q)))
+    if (luna_report_send(c, a) || luna_report_io(a, SNIC_LUNA_DONE, ebs_queue_done(&c->q)))
         return 1;
     if (c->q.halted)
         return 0;
-    return luna_say_conn(c, a) || luna_say_queue(c, a) || luna_say_server(c, a) ||
-           luna_say_io(a, SNIC_LUNA_SLOW, ebs_queue_slow(&c->q));
+    return luna_report_conn(c, a) || luna_report_queue(c, a) || luna_report_server(c, a) ||
+           luna_report_io(a, SNIC_LUNA_SLOW, ebs_queue_slow(&c->q));
 }
 
 uint32_t snic_luna_poll(struct snic_luna *c, struct snic_luna_action *out, uint32_t max,
@@ -123,7 +124,7 @@ uint32_t snic_luna_poll(struct snic_luna *c, struct snic_luna_action *out, uint3
     c->last_poll_ns = now_ns;
     c->expected_ns = now_ns;
     while (n < max) {
-        if (luna_say(c, &out[n])) {
+        if (luna_report(c, &out[n])) {
             n++;
             worked = c->q.halted;
         } else if (!worked) {

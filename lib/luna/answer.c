@@ -135,7 +135,7 @@ static void luna_answer_hello(struct snic_luna_target *t, struct luna_peer *n, s
     h.u.hello.payload_max = SNIC_EBS_RPC_BLOCKS * (4 + SNIC_EBS_BLOCK_BYTES);
     h.u.hello.client_id = n->client_id;
     luna_out_frame(o, SNIC_LUNA__DOWN, &h, NULL);
-    n->say_hello = 0;
+    n->hello_pending = 0;
     t->s.hellos++;
 }
 
@@ -146,7 +146,7 @@ static void luna_answer_probe(struct snic_luna_target *t, struct luna_peer *n, s
     h.u.probe.probe_bytes = SNIC_EBS_HEADER_BYTES;
     h.u.probe.nonce = n->probe;
     luna_out_frame(o, SNIC_LUNA__DOWN, &h, NULL);
-    n->say_probe = 0;
+    n->probe_pending = 0;
 }
 
 static void luna_answer_bye(struct snic_luna_target *t, struct luna_peer *n, struct luna_out *o)
@@ -163,9 +163,9 @@ static void luna_answer_bye(struct snic_luna_target *t, struct luna_peer *n, str
 
 static void luna_answer_fill(struct snic_luna_target *t, struct luna_peer *n, struct luna_out *o)
 {
-    if (n->say_hello)
+    if (n->hello_pending)
         luna_answer_hello(t, n, o);
-    if (n->say_probe)
+    if (n->probe_pending)
         luna_answer_probe(t, n, o);
     while (n->answers != SNIC_LUNA__NONE && o->s.frames < SNIC_LUNA_FRAMES_MAX) {
         struct luna_frame *f = &n->frames[n->answers];
@@ -188,14 +188,15 @@ void luna_answer_work(struct snic_luna_target *t)
     for (struct snic_link *l = t->work.next; l != &t->work; l = next) {
         struct luna_peer *n = SNIC_CONTAINER(l, struct luna_peer, work);
         next = l->next;
-        while (n->say_hello || n->say_probe || n->bye != 0 || n->answers != SNIC_LUNA__NONE) {
+        while (n->hello_pending || n->probe_pending || n->bye != 0 ||
+               n->answers != SNIC_LUNA__NONE) {
             struct luna_out *o = luna_answer_take(t, n);
             if (o == NULL)
                 break; /* continued when one is returned */
             luna_answer_fill(t, n, o);
             luna_answer_leave(t, n, o);
         }
-        if (!n->say_hello && !n->say_probe && n->bye == 0 && n->answers == SNIC_LUNA__NONE)
+        if (!n->hello_pending && !n->probe_pending && n->bye == 0 && n->answers == SNIC_LUNA__NONE)
             snic_link_remove(l);
     }
 }

@@ -12,17 +12,17 @@
 
 /* ---- Events ---- */
 
-static void luna_conn_say(struct snic_luna *c, struct luna_conn *n, uint8_t what)
+static void luna_conn_report(struct snic_luna *c, struct luna_conn *n, uint8_t what)
 {
-    n->say |= what;
+    n->pending |= what;
     if (snic_link_alone(&n->event))
         snic_link_append(&c->conn_events, &n->event);
 }
 
-static void luna_server_say(struct snic_luna *c, struct luna_server *s, uint8_t what)
+static void luna_server_report(struct snic_luna *c, struct luna_server *s, uint8_t what)
 {
     ebs_server_suspect(&c->q, s->load, what == SNIC_LUNA_SUSPECT);
-    s->say = what;
+    s->pending = what;
     if (snic_link_alone(&s->event))
         snic_link_append(&c->server_events, &s->event);
 }
@@ -38,7 +38,7 @@ static void luna_server_light(struct snic_luna *c, struct luna_server *s)
         s->dark_ns = SNIC_NEVER;
         snic_wheel_cancel(&c->q.wheel, &s->timer);
         if (s->load->suspect)
-            luna_server_say(c, s, SNIC_LUNA_RECOVERED);
+            luna_server_report(c, s, SNIC_LUNA_RECOVERED);
     }
 }
 
@@ -47,7 +47,7 @@ void luna_server_fired(struct snic_timer *t, uint64_t now_ns)
     struct luna_server *s = SNIC_CONTAINER(t, struct luna_server, timer);
     (void)now_ns;
     if (s->dark_ns != SNIC_NEVER && !s->load->suspect)
-        luna_server_say(s->c, s, SNIC_LUNA_SUSPECT);
+        luna_server_report(s->c, s, SNIC_LUNA_SUSPECT);
 }
 
 int snic_luna_server_add(struct snic_luna *c, uint32_t server, uint64_t now_ns)
@@ -103,7 +103,7 @@ static void luna_conn_begin(struct snic_luna *c, struct luna_conn *n)
     n->gen++;
     n->state = SNIC_LUNA_CONNECTING;
     n->heard = luna_alive(c);
-    luna_conn_say(c, n, LUNA_SAY_CONNECT);
+    luna_conn_report(c, n, LUNA_PENDING_CONNECT);
     luna_conn_watch(c, n);
 }
 
@@ -125,7 +125,8 @@ static struct luna_conn *luna_conn_of(struct snic_luna *c, uint32_t server, uint
     if (server >= c->o.servers_max || !c->q.loads[server].used || conn >= c->o.conns || c->q.halted)
         return NULL;
     struct luna_conn *n = &c->servers[server].conns[conn];
-    return n->gen == gen && n->state >= SNIC_LUNA_CONNECTING && (n->say & LUNA_SAY_CONNECT) == 0
+    return n->gen == gen && n->state >= SNIC_LUNA_CONNECTING &&
+                   (n->pending & LUNA_PENDING_CONNECT) == 0
                ? n
                : NULL;
 }
@@ -166,7 +167,7 @@ void luna_conn_up(struct snic_luna *c, struct luna_conn *n)
     luna_conn_watch(c, n);
 }
 
-void luna_conn_end(struct snic_luna *c, struct luna_conn *n, int reason, int tell)
+void luna_conn_end(struct snic_luna *c, struct luna_conn *n, int reason, int notify)
 {
     struct luna_server *s = &c->servers[n->server];
     SNIC_ASSERT(n->state >= SNIC_LUNA_CONNECTING);
@@ -180,13 +181,13 @@ void luna_conn_end(struct snic_luna *c, struct luna_conn *n, int reason, int tel
     n->probe_out = 0;
     n->fence_out = 0;
     n->token_next = n->token_end = 0;
-    if ((n->say & LUNA_SAY_CONNECT) != 0) {
-        n->say &= (uint8_t)~LUNA_SAY_CONNECT; /* not reported yet */
-        if (n->say == 0)
+    if ((n->pending & LUNA_PENDING_CONNECT) != 0) {
+        n->pending &= (uint8_t)~LUNA_PENDING_CONNECT; /* not reported yet */
+        if (n->pending == 0)
             snic_link_remove(&n->event);
-    } else if (tell) {
+    } else if (notify) {
         n->close_gen = n->gen;
-        luna_conn_say(c, n, LUNA_SAY_CLOSE);
+        luna_conn_report(c, n, LUNA_PENDING_CLOSE);
     }
     while (!snic_link_alone(&n->rpcs)) {
         struct luna_rpc *r = SNIC_CONTAINER(n->rpcs.next, struct luna_rpc, of_conn);
@@ -218,7 +219,7 @@ static int luna_conn_waits(const struct luna_conn *n)
            n->probe_out || n->fence_out;
 }
 
-void luna_conn_ask(struct snic_luna *c, struct luna_conn *n)
+void luna_conn_expect(struct snic_luna *c, struct luna_conn *n)
 {
     if (!luna_conn_waits(n))
         n->heard = luna_alive(c); /* nothing was in flight: its silence begins now */

@@ -176,10 +176,10 @@ int snic_luna_map(struct snic_luna *c, uint32_t disk, uint64_t segment, uint64_t
     return ebs_queue_map(&c->q, disk, segment, &w, now_ns);
 }
 
-int snic_luna_hole(struct snic_luna *c, uint32_t disk, uint64_t segment, uint64_t asked_ns,
+int snic_luna_hole(struct snic_luna *c, uint32_t disk, uint64_t segment, uint64_t lookup_ns,
                    uint64_t now_ns)
 {
-    return ebs_queue_hole(&c->q, disk, segment, asked_ns, now_ns);
+    return ebs_queue_hole(&c->q, disk, segment, lookup_ns, now_ns);
 }
 
 int snic_luna_refuse(struct snic_luna *c, uint32_t disk, uint64_t segment, int result,

@@ -266,7 +266,7 @@ static int luna_intake_hello(struct snic_luna_target *t, struct luna_peer *n)
         }
     }
     n->state = LUNA_PEER_UP;
-    n->say_hello = 1;
+    n->hello_pending = 1;
     n->probe = k->nonce;
     luna_peer_work(t, n);
     return 0;
@@ -284,8 +284,8 @@ static int luna_intake_frame(struct snic_luna_target *t, struct luna_peer *n)
     if (h->conn_id != n->conn_id || h->path_id != n->path_id || h->path_gen != n->path_gen ||
         h->srv_epoch != t->o.srv_epoch)
         return SNIC_EPERM;
-    if (h->type == SNIC_EBS_PROBE && !n->say_hello) {
-        n->say_probe = 1;
+    if (h->type == SNIC_EBS_PROBE && !n->hello_pending) {
+        n->probe_pending = 1;
         n->probe = h->u.probe.nonce;
         luna_peer_work(t, n);
         return 0;

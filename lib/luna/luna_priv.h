@@ -81,19 +81,19 @@ struct luna_in {
 
 /* ---- The agent ---- */
 
-enum { LUNA_SAY_CLOSE = 1, LUNA_SAY_CONNECT = 2 };
+enum { LUNA_PENDING_CLOSE = 1, LUNA_PENDING_CONNECT = 2 };
 
 struct luna_conn {
     struct snic_timer timer;
     struct snic_luna *c;
-    struct snic_link event; /* on c->conn_events unless say is 0 */
+    struct snic_link event; /* on c->conn_events unless pending is 0 */
     struct snic_link rpcs;  /* with blocks out here */
     uint32_t server;
     uint16_t gen;
     uint16_t close_gen;
     uint8_t index;
     uint8_t state; /* enum snic_luna_conn_state */
-    uint8_t say;
+    uint8_t pending;
     uint8_t hello_due;
     uint8_t probe_due;
     uint8_t probe_out;
@@ -134,7 +134,7 @@ struct luna_server {
     struct snic_timer timer;
     struct snic_luna *c;
     uint32_t index;
-    uint8_t say; /* SUSPECT or RECOVERED to be reported */
+    uint8_t pending; /* SUSPECT or RECOVERED to be reported */
     uint8_t flip;
     uint8_t pad[2];
     uint32_t ups;
@@ -226,11 +226,11 @@ void luna_rpc_fired(struct snic_timer *t, uint64_t now_ns);
 /* conn.c */
 void luna_conn_init(struct snic_luna *c, struct luna_server *s, uint32_t index);
 void luna_conn_up(struct snic_luna *c, struct luna_conn *n);
-/** End it; @p tell: the owner has to abort it. */
-void luna_conn_end(struct snic_luna *c, struct luna_conn *n, int reason, int tell);
+/** End it; @p notify: the owner has to abort it. */
+void luna_conn_end(struct snic_luna *c, struct luna_conn *n, int reason, int notify);
 void luna_conn_fired(struct snic_timer *t, uint64_t now_ns);
 /** A frame that requires an answer is about to be sent. */
-void luna_conn_ask(struct snic_luna *c, struct luna_conn *n);
+void luna_conn_expect(struct snic_luna *c, struct luna_conn *n);
 /** 1: it does not answer, and gets no new requests until it does. */
 int luna_conn_doubtful(const struct snic_luna *c, const struct luna_conn *n);
 /** A frame was sent or answered: arm the timer anew. */

@@ -179,7 +179,7 @@ static void luna_in_list(struct snic_luna *c, struct luna_conn *n)
 
 /* A block is complete in the I/O's buffer. */
 static void luna_in_block(struct snic_luna *c, struct luna_conn *n, struct luna_rpc *r,
-                          unsigned char *guest)
+                          unsigned char *buffer)
 {
     struct luna_in *in = &n->in;
     const struct snic_ebs_block *b = &in->h.u.block;
@@ -187,13 +187,13 @@ static void luna_in_block(struct snic_luna *c, struct luna_conn *n, struct luna_
     uint64_t bit = ebs_bit(in->h.pkt_id + in->done);
     uint32_t crc = in->crc;
     if (c->o.crc != NULL)
-        crc = c->o.crc(c->o.crc_ctx, guest, SNIC_EBS_BLOCK_BYTES);
+        crc = c->o.crc(c->o.crc_ctx, buffer, SNIC_EBS_BLOCK_BYTES);
     int good = crc == snic_get_be32(in->list + (size_t)4 * in->done);
     if (key == NULL)
         good = good && b->guest_tag == 0; /* else written with a key, and read without */
     if (good && key != NULL) {
-        good = snic_ebs_xts_decrypt(c->o.sec, key, b->lba, guest, guest) == 0;
-        good = good && snic_ebs_tag(&c->q.disks[r->q.disk].tag, b->lba, guest) == b->guest_tag;
+        good = snic_ebs_xts_decrypt(c->o.sec, key, b->lba, buffer, buffer) == 0;
+        good = good && snic_ebs_tag(&c->q.disks[r->q.disk].tag, b->lba, buffer) == b->guest_tag;
     }
     if (good)
         luna_rpc_acked(c, r, bit);
@@ -208,14 +208,14 @@ static void luna_in_data(struct snic_luna *c, struct luna_conn *n, const unsigne
     struct luna_in *in = &n->in;
     uint32_t take = (uint32_t)snic_min_u64(SNIC_EBS_BLOCK_BYTES - in->have, *size);
     struct luna_rpc *r = luna_in_live(n, in->done);
-    unsigned char *guest = NULL;
+    unsigned char *buffer = NULL;
     const struct snic_iov *iov = NULL;
     if (r != NULL) {
         iov = &r->q.io->iov[n->piece];
-        guest = (unsigned char *)iov->base + (size_t)n->piece_block * SNIC_EBS_BLOCK_BYTES;
-        memcpy(guest + in->have, *data, take);
+        buffer = (unsigned char *)iov->base + (size_t)n->piece_block * SNIC_EBS_BLOCK_BYTES;
+        memcpy(buffer + in->have, *data, take);
         if (c->o.crc == NULL)
-            in->crc = snic_crc32c(in->crc, guest + in->have, take);
+            in->crc = snic_crc32c(in->crc, buffer + in->have, take);
     }
     in->have += take;
     *data += take;
@@ -227,7 +227,7 @@ static void luna_in_data(struct snic_luna *c, struct luna_conn *n, const unsigne
             n->piece++;
             n->piece_block = 0;
         }
-        luna_in_block(c, n, r, guest);
+        luna_in_block(c, n, r, buffer);
     } else {
         n->rpc = NULL; /* skip the rest of the frame */
     }

@@ -221,7 +221,7 @@ static uint32_t luna_put(struct snic_luna *c, struct luna_conn *n, struct luna_o
     uint32_t frame = o->s.frames;
     if (frame == SNIC_LUNA_FRAMES_MAX || o->head_used + SNIC_EBS_HEADER_BYTES > sizeof(o->head))
         return 0;
-    luna_conn_ask(c, n);
+    luna_conn_expect(c, n);
     if (r->q.op != SNIC_EBS_IO_WRITE)
         done = luna_put_small(c, n, o, r, pkt, count);
     else if (c->q.disks[r->q.disk].xts_key != NULL)
@@ -313,7 +313,7 @@ static void luna_send_probe(struct snic_luna *c, struct luna_conn *n)
     struct luna_out *o = luna_out_take(&c->pool);
     if (o == NULL)
         return;
-    luna_conn_ask(c, n);
+    luna_conn_expect(c, n);
     n->probed = snic_rng_next(&c->q.rng);
     luna_head(c, n, &h, SNIC_EBS_PROBE);
     h.u.probe.probe_bytes = SNIC_EBS_HEADER_BYTES;
@@ -391,7 +391,7 @@ int luna_send_fence(struct snic_luna *c, struct luna_rpc *r)
     struct luna_out *o = n == NULL ? NULL : luna_out_take(&c->pool);
     if (o == NULL)
         return SNIC_EAGAIN;
-    luna_conn_ask(c, n);
+    luna_conn_expect(c, n);
     luna_head(c, n, &h, SNIC_EBS_FENCE);
     h.rpc_id = r->q.id;
     luna_block_part(c, r, 0, 0, &h.u.block);

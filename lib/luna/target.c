@@ -200,8 +200,8 @@ static void luna_peer_fresh(struct snic_luna_target *t, struct luna_peer *n)
     n->open = SNIC_LUNA__NONE;
     n->reason = 0;
     n->paused = LUNA_PAUSED_NO;
-    n->say_hello = 0;
-    n->say_probe = 0;
+    n->hello_pending = 0;
+    n->probe_pending = 0;
     n->bye = 0;
     n->permitted = 0;
     memset(&n->in, 0, sizeof(n->in));
@@ -219,7 +219,7 @@ static void luna_peer_fresh(struct snic_luna_target *t, struct luna_peer *n)
     }
 }
 
-void luna_peer_end(struct snic_luna_target *t, struct luna_peer *n, int reason, int tell)
+void luna_peer_end(struct snic_luna_target *t, struct luna_peer *n, int reason, int notify)
 {
     SNIC_ASSERT(n->state != LUNA_PEER_FREE && n->state != LUNA_PEER_CLOSING);
     snic_link_remove(&n->work);
@@ -232,8 +232,8 @@ void luna_peer_end(struct snic_luna_target *t, struct luna_peer *n, int reason, 
     t->s.conns--;
     for (uint32_t i = 0; i < t->o.frames_max; i++)
         n->frames[i].serial = 0; /* J3 */
-    n->state = tell ? LUNA_PEER_CLOSING : LUNA_PEER_FREE;
-    if (tell)
+    n->state = notify ? LUNA_PEER_CLOSING : LUNA_PEER_FREE;
+    if (notify)
         snic_link_append(&t->closing, &n->pause);
 }
 
@@ -346,7 +346,7 @@ static void luna_target_deaf(struct snic_luna_target *t)
 
 /* ---- Actions ---- */
 
-static int luna_target_say(struct snic_luna_target *t, struct snic_luna_target_action *a)
+static int luna_target_report(struct snic_luna_target *t, struct snic_luna_target_action *a)
 {
     struct luna_out *o;
     struct luna_peer *n;
@@ -394,7 +394,7 @@ uint32_t snic_luna_target_poll(struct snic_luna_target *t, struct snic_luna_targ
         t->dirty = 0;
         luna_answer_work(t);
     }
-    while (n < max && luna_target_say(t, &out[n]))
+    while (n < max && luna_target_report(t, &out[n]))
         n++;
     return n;
 }

@@ -76,8 +76,8 @@ struct luna_peer {
     uint8_t paused;
     uint8_t path_id;
     uint8_t path_gen;
-    uint8_t say_hello;
-    uint8_t say_probe;
+    uint8_t hello_pending;
+    uint8_t probe_pending;
     uint16_t bye;      /* status */
     uint8_t permitted; /* a token that it presented was accepted */
     uint8_t pad[3];
@@ -108,8 +108,8 @@ struct snic_luna_target {
 
 /* target.c */
 struct luna_peer *luna_peer_of(struct snic_luna_target *t, uint32_t handle);
-/** End it; @p tell: the owner has to abort it. */
-void luna_peer_end(struct snic_luna_target *t, struct luna_peer *n, int reason, int tell);
+/** End it; @p notify: the owner has to abort it. */
+void luna_peer_end(struct snic_luna_target *t, struct luna_peer *n, int reason, int notify);
 /** It has frames to send: put it on the work list. */
 void luna_peer_work(struct snic_luna_target *t, struct luna_peer *n);
 struct luna_frame *luna_frame_take(struct snic_luna_target *t, struct luna_peer *n);

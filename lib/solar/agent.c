@@ -31,39 +31,39 @@ void solar_stall(struct snic_solar *c, uint64_t now_ns)
 
 /* ---- Actions ---- */
 
-static int solar_say_path(struct snic_solar *c, struct snic_solar_action *a)
+static int solar_report_path(struct snic_solar *c, struct snic_solar_action *a)
 {
     if (snic_link_alone(&c->path_events))
         return 0;
     struct solar_path *p = SNIC_CONTAINER(c->path_events.next, struct solar_path, event);
     a->server = p->server;
     a->path = p->index;
-    if ((p->say & SOLAR_SAY_CLOSE) != 0) {
+    if ((p->pending & SOLAR_PENDING_CLOSE) != 0) {
         a->type = SNIC_SOLAR_PATH_CLOSE;
         a->gen = p->close_gen;
-        p->say &= (uint8_t)~SOLAR_SAY_CLOSE;
+        p->pending &= (uint8_t)~SOLAR_PENDING_CLOSE;
     } else {
         a->type = SNIC_SOLAR_PATH_OPEN;
         a->gen = p->gen;
-        p->say &= (uint8_t)~SOLAR_SAY_OPEN;
+        p->pending &= (uint8_t)~SOLAR_PENDING_OPEN;
     }
-    if (p->say == 0)
+    if (p->pending == 0)
         snic_link_remove(&p->event);
     return 1;
 }
 
-static int solar_say_server(struct snic_solar *c, struct snic_solar_action *a)
+static int solar_report_server(struct snic_solar *c, struct snic_solar_action *a)
 {
     if (snic_link_alone(&c->server_events))
         return 0;
     struct solar_server *s = SNIC_CONTAINER(c->server_events.next, struct solar_server, event);
     snic_link_remove(&s->event);
-    a->type = s->say;
+    a->type = s->pending;
     a->server = s->index;
     return 1;
 }
 
-static int solar_say_queue(struct snic_solar *c, struct snic_solar_action *a)
+static int solar_report_queue(struct snic_solar *c, struct snic_solar_action *a)
 {
     struct ebs_event ev;
     if (!ebs_queue_event(&c->q, &ev))
@@ -75,8 +75,8 @@ static int solar_say_queue(struct snic_solar *c, struct snic_solar_action *a)
     return 1;
 }
 
-static int solar_say_io(struct snic_solar_action *a, enum snic_solar_act type,
-                        struct snic_ebs_io *io)
+static int solar_report_io(struct snic_solar_action *a, enum snic_solar_act type,
+                           struct snic_ebs_io *io)
 {
     if (io == NULL)
         return 0;
@@ -85,7 +85,7 @@ static int solar_say_io(struct snic_solar_action *a, enum snic_solar_act type,
     return 1;
 }
 
-static int solar_say_train(struct snic_solar *c, struct snic_solar_action *a)
+static int solar_report_train(struct snic_solar *c, struct snic_solar_action *a)
 {
     struct solar_train *t = solar_train_next(&c->pool);
     if (t == NULL)
@@ -95,14 +95,14 @@ static int solar_say_train(struct snic_solar *c, struct snic_solar_action *a)
     return 1;
 }
 
-static int solar_say(struct snic_solar *c, struct snic_solar_action *a)
+static int solar_report(struct snic_solar *c, struct snic_solar_action *a)
 {
     memset(a, 0, sizeof(*a));
-    if (solar_say_train(c, a) || solar_say_io(a, SNIC_SOLAR_DONE, ebs_queue_done(&c->q)))
+    if (solar_report_train(c, a) || solar_report_io(a, SNIC_SOLAR_DONE, ebs_queue_done(&c->q)))
         return 1;
     return !c->q.halted &&
-           (solar_say_path(c, a) || solar_say_queue(c, a) || solar_say_server(c, a) ||
-            solar_say_io(a, SNIC_SOLAR_SLOW, ebs_queue_slow(&c->q)));
+           (solar_report_path(c, a) || solar_report_queue(c, a) || solar_report_server(c, a) ||
+            solar_report_io(a, SNIC_SOLAR_SLOW, ebs_queue_slow(&c->q)));
 }
 
 uint32_t snic_solar_poll(struct snic_solar *c, struct snic_solar_action *out, uint32_t max,
@@ -117,7 +117,7 @@ uint32_t snic_solar_poll(struct snic_solar *c, struct snic_solar_action *out, ui
     c->last_poll_ns = now_ns;
     c->expected_ns = now_ns;
     while (n < max) {
-        if (solar_say(c, &out[n])) {
+        if (solar_report(c, &out[n])) {
             n++;
             worked = c->q.halted;
         } else if (!worked) {

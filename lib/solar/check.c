@@ -22,7 +22,7 @@ static int solar_check_path(const struct snic_solar *c, const struct solar_path 
             continue;
         if (x->seq != seq || x->sent_ns < last || x->sent_ns > c->q.now_ns)
             return SNIC_ECORRUPT; /* I1 */
-        if (x->kind == SOLAR_TX_ASK && ebs_ones(x->need) != x->weight)
+        if (x->kind == SOLAR_TX_READ && ebs_ones(x->need) != x->weight)
             return SNIC_ECORRUPT;
         last = x->sent_ns;
         inflight += x->weight;

@@ -162,13 +162,13 @@ uint64_t solar_conn_proof(const struct snic_solar_target *t, const struct snic_e
     return solar_conn_proof_at(t, peer, t->now_ns >> SNIC_SOLAR__PROOF_BITS);
 }
 
-void solar_conn_says(const struct snic_solar_target *t, struct solar_conn *n, uint32_t path,
-                     const struct snic_ebs_peer *peer, uint64_t said)
+void solar_conn_prove(const struct snic_solar_target *t, struct solar_conn *n, uint32_t path,
+                      const struct snic_ebs_peer *peer, uint64_t proof)
 {
     struct solar_conn_path *p = &n->path[path];
     uint64_t slot = t->now_ns >> SNIC_SOLAR__PROOF_BITS;
-    if (said == 0 || (said != solar_conn_proof_at(t, peer, slot) &&
-                      (slot == 0 || said != solar_conn_proof_at(t, peer, slot - 1))))
+    if (proof == 0 || (proof != solar_conn_proof_at(t, peer, slot) &&
+                       (slot == 0 || proof != solar_conn_proof_at(t, peer, slot - 1))))
         return;
     p->peer = *peer;
     p->proven = 1;
@@ -316,20 +316,20 @@ void solar_conn_heard(struct snic_solar_target *t, struct solar_conn *n)
 }
 
 /* Numbers continue when a path's port changes; packets lost in the change are missing, too. */
-void solar_conn_came(struct solar_conn *n, const struct snic_ebs_header *h,
+void solar_conn_seen(struct solar_conn *n, const struct snic_ebs_header *h,
                      const struct snic_ebs_peer *peer)
 {
     struct snic_solar_target_client *s = &n->client_stats;
     struct solar_conn_path *p = &n->path[h->path_id];
-    int32_t ahead = (int32_t)(h->path_seq - p->came_seq);
+    int32_t ahead = (int32_t)(h->path_seq - p->seen_seq);
     s->packets++;
     s->peer = *peer;
-    s->paths += p->came_gen == 0;
-    if (p->came_gen == 0 || ahead > 0) {
-        s->missing += p->came_gen == 0 ? 0 : (uint32_t)ahead - 1;
-        s->rerolls += p->came_gen != 0 && p->came_gen != (256u | h->path_gen);
-        p->came_seq = h->path_seq;
-        p->came_gen = 256u | h->path_gen;
+    s->paths += p->seen_gen == 0;
+    if (p->seen_gen == 0 || ahead > 0) {
+        s->missing += p->seen_gen == 0 ? 0 : (uint32_t)ahead - 1;
+        s->rerolls += p->seen_gen != 0 && p->seen_gen != (256u | h->path_gen);
+        p->seen_seq = h->path_seq;
+        p->seen_gen = 256u | h->path_gen;
     } else if (ahead < 0 && s->missing > 0) {
         s->missing--;
     }

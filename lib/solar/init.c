@@ -305,10 +305,10 @@ int snic_solar_map(struct snic_solar *c, uint32_t disk, uint64_t segment, uint64
     return ebs_queue_map(&c->q, disk, segment, &w, now_ns);
 }
 
-int snic_solar_hole(struct snic_solar *c, uint32_t disk, uint64_t segment, uint64_t asked_ns,
+int snic_solar_hole(struct snic_solar *c, uint32_t disk, uint64_t segment, uint64_t lookup_ns,
                     uint64_t now_ns)
 {
-    return ebs_queue_hole(&c->q, disk, segment, asked_ns, now_ns);
+    return ebs_queue_hole(&c->q, disk, segment, lookup_ns, now_ns);
 }
 
 int snic_solar_refuse(struct snic_solar *c, uint32_t disk, uint64_t segment, int result,

@@ -56,7 +56,7 @@ struct solar_tx *solar_path_push(struct snic_solar *c, struct solar_path *p, uin
     p->inflight += weight;
     if (kind == SOLAR_TX_WRITE)
         c->servers[p->server].write_out += weight;
-    solar_server_asked(c, &c->servers[p->server]);
+    solar_server_expect(c, &c->servers[p->server]);
     if (kind != SOLAR_TX_PROBE) {
         p->last_sent_ns = c->q.now_ns;
         p->tail_done = 0;
@@ -114,13 +114,13 @@ static int solar_path_holds(const struct snic_solar *c, const struct solar_path 
 }
 
 void solar_path_held(struct snic_solar *c, struct solar_path *p, const struct solar_tx *x,
-                     const struct snic_ebs_probe *said)
+                     const struct snic_ebs_probe *held)
 {
     p->held = 0;
     for (uint32_t seq = p->una; seq != x->seq; seq++) {
         struct solar_tx *old = solar_path_at(p, seq);
         if (old->kind == SOLAR_TX_NONE || old->kind == SOLAR_TX_PROBE ||
-            said->held_seq - seq >= 256 || (said->held[seq % 256 / 64] >> seq % 64 & 1) == 0)
+            held->held_seq - seq >= 256 || (held->held[seq % 256 / 64] >> seq % 64 & 1) == 0)
             continue;
         old->held_ns = c->q.now_ns;
         p->held = 1;
@@ -131,7 +131,7 @@ void solar_path_held(struct snic_solar *c, struct solar_path *p, const struct so
 static int solar_path_overtaken(const struct solar_path *p, const struct solar_tx *old,
                                 const struct solar_tx *x)
 {
-    if (old->kind == SOLAR_TX_ASK && old->any)
+    if (old->kind == SOLAR_TX_READ && old->any)
         return (int32_t)(p->srv_seq - old->last_in) > (int32_t)(ebs_ones(old->need) + p->reorder);
     return x->seq - old->seq >= p->reorder ||
            old->sent_ns + p->srtt_ns / 4 * p->reorder / SNIC_SOLAR__REORDER < x->sent_ns;
@@ -191,7 +191,7 @@ static int solar_path_has_tail(struct solar_path *p)
 {
     const struct solar_tx *x = solar_path_at(p, p->next_seq - 1);
     return p->una != p->next_seq && !p->tail_done && p->srtt_ns != 0 &&
-           (x->kind == SOLAR_TX_WRITE || x->kind == SOLAR_TX_ASK);
+           (x->kind == SOLAR_TX_WRITE || x->kind == SOLAR_TX_READ);
 }
 
 /* When the first of them counts as lost. They are in the order of sending, except for those that
@@ -219,7 +219,7 @@ static uint64_t solar_path_curious(const struct snic_solar *c, struct solar_path
     if (x->kind == SOLAR_TX_PROBE || p->state < SNIC_SOLAR_ALIVE)
         return SNIC_NEVER;
     uint64_t since = snic_max_u64(x->sent_ns, x->held_ns);
-    if (p->asked == p->una && p->asked_ns >= since)
+    if (p->queried == p->una && p->queried_ns >= since)
         return SNIC_NEVER;
     return solar_path_due(c, since, p->rto_ns / 2);
 }
@@ -310,7 +310,7 @@ static void solar_path_timeout(struct snic_solar *c, struct solar_path *p)
 
 /* Send a HELLO while there is no connection, else a PROBE. A path without answers to its HELLOs is
    replaced, as is one without answers to its PROBEs. */
-static void solar_path_ask(struct snic_solar *c, struct solar_path *p)
+static void solar_path_query(struct snic_solar *c, struct solar_path *p)
 {
     uint64_t pause = solar_server_silence(c, solar_server_of(c, p)) / 8;
     pause = snic_max_u64(p->rto_ns, snic_min_u64(pause, 4 * c->o.rto_max_ns));
@@ -345,8 +345,8 @@ static void solar_path_tick(struct snic_solar *c, struct solar_path *p)
         /* Without a train, or a session, it counts as sent: else the timer would be due again at
            once, and forever, for only time and the owner can change that. */
         (void)solar_send_probe(c, p, 0);
-        p->asked = p->una;
-        p->asked_ns = c->q.now_ns;
+        p->queried = p->una;
+        p->queried_ns = c->q.now_ns;
     }
     if (p->state == SNIC_SOLAR_PROBING && p->misses >= SNIC_SOLAR__MISSES &&
         solar_path_awaited(c, p))
@@ -362,7 +362,7 @@ static void solar_path_tick(struct snic_solar *c, struct solar_path *p)
         (void)solar_send_hedge(c, p);
     }
     if (c->q.now_ns >= p->probe_ns)
-        solar_path_ask(c, p);
+        solar_path_query(c, p);
 }
 
 void solar_path_fired(struct snic_timer *t, uint64_t now_ns)
@@ -400,18 +400,18 @@ void solar_path_reset(struct snic_solar *c, struct solar_path *p)
     solar_cc_init(c, &p->cc, p->gen == 0 ? c->o.window_start : 1);
 }
 
-static void solar_path_say(struct snic_solar *c, struct solar_path *p, uint8_t what)
+static void solar_path_report(struct snic_solar *c, struct solar_path *p, uint8_t what)
 {
-    if (p->say == 0)
+    if (p->pending == 0)
         snic_link_append(&c->path_events, &p->event);
-    p->say |= what;
+    p->pending |= what;
 }
 
 /* Request a socket of this gen from the owner. */
 void solar_path_open(struct snic_solar *c, struct solar_path *p)
 {
     solar_path_state(c, p, SNIC_SOLAR_OPENING);
-    solar_path_say(c, p, SOLAR_SAY_OPEN);
+    solar_path_report(c, p, SOLAR_PENDING_OPEN);
 }
 
 static void solar_path_leave(struct snic_solar *c, struct solar_path *p)
@@ -421,11 +421,11 @@ static void solar_path_leave(struct snic_solar *c, struct solar_path *p)
     solar_path_drop_all(c, p);
     if (bound) {
         p->close_gen = p->gen;
-        solar_path_say(c, p, SOLAR_SAY_CLOSE);
+        solar_path_report(c, p, SOLAR_PENDING_CLOSE);
     }
-    if ((p->say & SOLAR_SAY_OPEN) != 0) { /* not reported yet: cancel it */
-        p->say &= (uint8_t)~SOLAR_SAY_OPEN;
-        if (p->say == 0)
+    if ((p->pending & SOLAR_PENDING_OPEN) != 0) { /* not reported yet: cancel it */
+        p->pending &= (uint8_t)~SOLAR_PENDING_OPEN;
+        if (p->pending == 0)
             snic_link_remove(&p->event);
     }
     p->gen++;
@@ -522,7 +522,7 @@ int snic_solar_path_opened(struct snic_solar *c, uint32_t server, uint32_t path,
 {
     struct solar_path *p = solar_path_of(c, server, path, gen);
     c->q.now_ns = snic_max_u64(c->q.now_ns, now_ns);
-    if (p == NULL || p->state != SNIC_SOLAR_OPENING || (p->say & SOLAR_SAY_OPEN) != 0)
+    if (p == NULL || p->state != SNIC_SOLAR_OPENING || (p->pending & SOLAR_PENDING_OPEN) != 0)
         return SNIC_ENOENT;
     if (port == 0) {
         p->reopen_ns = c->q.now_ns + 10 * SNIC_SOLAR__MS;

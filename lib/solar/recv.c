@@ -16,7 +16,7 @@ struct solar_in {
     const unsigned char *body; /* decrypted, with AUTH */
     struct snic_ebs_header h;
     struct snic_ebs_place place;
-    uint64_t came_ns; /* arrival at this host; recv may be called later */
+    uint64_t arrived_ns; /* arrival at this host; recv may be called later */
     int ce;
 };
 
@@ -42,7 +42,7 @@ static struct solar_path *solar_in_path(struct snic_solar *c, const struct solar
 static uint64_t solar_in_rtt(const struct snic_solar *c, const struct solar_in *in,
                              const struct solar_path *q, const struct solar_tx *x)
 {
-    uint64_t rtt = (in->came_ns > x->sent_ns ? in->came_ns : c->q.now_ns) - x->sent_ns;
+    uint64_t rtt = (in->arrived_ns > x->sent_ns ? in->arrived_ns : c->q.now_ns) - x->sent_ns;
     if (x->sent_ns < c->stall_to_ns && q->min_rtt_ns != 0)
         rtt = snic_min_u64(rtt, snic_max_u64(solar_waited(c, x->sent_ns), q->min_rtt_ns));
     return rtt;
@@ -83,17 +83,18 @@ static void solar_in_status(struct snic_solar *c, struct solar_rpc *r, uint64_t 
 }
 
 static void solar_in_block(struct snic_solar *c, struct solar_in *in, const struct snic_ebs_ack *a,
-                           uint64_t asked, uint32_t retry_us)
+                           uint64_t requested, uint32_t retry_us)
 {
     struct solar_rpc *r = solar_rpc_find(c, a->rpc_id);
     /* A block never sent has no answer. An answer to a READ_REQ is for all its blocks. */
-    if (r == NULL || r->q.server != in->s->index || (asked == 0 && a->pkt_id >= r->next)) {
+    if (r == NULL || r->q.server != in->s->index || (requested == 0 && a->pkt_id >= r->next)) {
         c->s.late++;
         return;
     }
     if (r->q.op == SNIC_EBS_IO_READ &&
         (a->status == SNIC_EBS_OK || a->status == SNIC_EBS_SUPERSEDED)) {
-        solar_rpc_again(c, r, asked & ~r->q.acked); /* no valid answer: only data complete a read */
+        solar_rpc_again(c, r,
+                        requested & ~r->q.acked); /* no valid answer: only data complete a read */
         return;
     }
     if (r->q.op != SNIC_EBS_IO_READ &&
@@ -104,7 +105,7 @@ static void solar_in_block(struct snic_solar *c, struct solar_in *in, const stru
         solar_rpc_status(c, r, a->pkt_id, SNIC_EBS_BAD_CRC, 0);
         return;
     }
-    solar_in_status(c, r, asked != 0 ? asked : ebs_bit(a->pkt_id), a->status, retry_us);
+    solar_in_status(c, r, requested != 0 ? requested : ebs_bit(a->pkt_id), a->status, retry_us);
 }
 
 /* All answers of one datagram for one path are one sample: of the latest transmission of them. */
@@ -148,18 +149,18 @@ static void solar_in_ack(struct snic_solar *c, struct solar_in *in, const struct
 {
     struct solar_path *q = solar_in_path(c, in, a->path_id, a->path_gen);
     struct solar_tx *x = q == NULL ? NULL : solar_path_find(q, a->path_seq);
-    uint64_t asked = 0;
+    uint64_t requested = 0;
     if (x != NULL && (x->rpc_id != a->rpc_id || x->kind == SOLAR_TX_PROBE ||
                       (x->kind == SOLAR_TX_WRITE && x->pkt != a->pkt_id)))
         return; /* its fields contradict each other */
     if (x != NULL) {
-        asked = x->kind == SOLAR_TX_ASK ? x->need : 0;
+        requested = x->kind == SOLAR_TX_READ ? x->need : 0;
         solar_in_newest(c, in, newest, q, x, a->hold_ns, a->flags);
         solar_path_release(c, q, x);
     } else if (q != NULL) {
         solar_in_spurious(c, q, a->path_seq, a->echo_ts);
     }
-    solar_in_block(c, in, a, asked, retry_us);
+    solar_in_block(c, in, a, requested, retry_us);
 }
 
 static void solar_in_telemetry(struct snic_solar *c, struct solar_in *in, uint32_t ack_seq)
@@ -218,7 +219,7 @@ static void solar_in_single(struct snic_solar *c, struct solar_in *in)
 
 /* Copy into the I/O's memory. @return 0; SNIC_ECORRUPT the data are not those that were written */
 static int solar_in_store(struct snic_solar *c, struct solar_in *in, const struct solar_rpc *r,
-                          void *guest)
+                          void *buffer)
 {
     const struct snic_ebs_block *b = &in->h.u.block;
     const unsigned char *data = in->body;
@@ -226,7 +227,7 @@ static int solar_in_store(struct snic_solar *c, struct solar_in *in, const struc
     if (snic_ebs_bind_crc(b) != b->bind_crc || b->vd_id != c->q.disks[r->q.disk].vd_id)
         return SNIC_ECORRUPT;
     if (b->op != SNIC_EBS_DATA) {
-        memset(guest, 0, SNIC_EBS_BLOCK_BYTES);
+        memset(buffer, 0, SNIC_EBS_BLOCK_BYTES);
         return 0;
     }
     if (solar_recv_damaged(c, data, b->data_crc))
@@ -234,11 +235,11 @@ static int solar_in_store(struct snic_solar *c, struct solar_in *in, const struc
     if (key == NULL) {
         if (b->guest_tag != 0)
             return SNIC_ECORRUPT; /* written with a key, and read without */
-        memcpy(guest, data, SNIC_EBS_BLOCK_BYTES);
+        memcpy(buffer, data, SNIC_EBS_BLOCK_BYTES);
         return 0;
     }
-    if (snic_ebs_xts_decrypt(c->o.sec, key, b->lba, guest, data) != 0 ||
-        snic_ebs_tag(&c->q.disks[r->q.disk].tag, b->lba, guest) != b->guest_tag)
+    if (snic_ebs_xts_decrypt(c->o.sec, key, b->lba, buffer, data) != 0 ||
+        snic_ebs_tag(&c->q.disks[r->q.disk].tag, b->lba, buffer) != b->guest_tag)
         return SNIC_ECORRUPT;
     return 0;
 }
@@ -269,7 +270,7 @@ static void solar_in_data(struct snic_solar *c, struct solar_in *in)
     }
     c->q.s.tables += bad == SNIC_ECORRUPT;
     if (bad == 0)
-        bad = solar_in_store(c, in, r, (void *)(uintptr_t)e.guest);
+        bad = solar_in_store(c, in, r, (void *)(uintptr_t)e.dest);
     if (bad == 0) {
         solar_rpc_acked(c, r, h->pkt_id);
         return;
@@ -295,7 +296,7 @@ static void solar_in_resp(struct snic_solar *c, struct solar_in *in)
     if (!in->p->have_srv_seq || (int32_t)(h->path_seq - in->p->srv_seq) > 0)
         in->p->srv_seq = h->path_seq;
     in->p->have_srv_seq = 1;
-    if (x != NULL && x->kind == SOLAR_TX_ASK && x->rpc_id == h->rpc_id &&
+    if (x != NULL && x->kind == SOLAR_TX_READ && x->rpc_id == h->rpc_id &&
         (x->need >> h->pkt_id & 1) != 0) {
         solar_in_newest(c, in, &newest, q, x, h->hold_ns, h->flags);
         x->need &= ~ebs_bit(h->pkt_id);
@@ -481,7 +482,7 @@ int snic_solar_recv(struct snic_solar *c, uint32_t server, uint32_t path, uint32
         return r;
     }
     in.bytes = data;
-    in.came_ns = now_ns;
+    in.arrived_ns = now_ns;
     in.ce = (flags & SNIC_SOLAR_CE) != 0;
     r = solar_in_open(c, &in);
     if (r == 0)

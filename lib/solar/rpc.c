@@ -18,7 +18,7 @@ static struct solar_rpc *solar_rpc_of(struct snic_link *l)
 int solar_rpc_kind(const struct solar_rpc *r)
 {
     if (r->q.op == SNIC_EBS_IO_READ)
-        return SOLAR_ASK;
+        return SOLAR_READ;
     return r->q.op == SNIC_EBS_IO_WRITE ? SOLAR_DATA : SOLAR_NO_DATA;
 }
 
@@ -98,7 +98,7 @@ struct solar_rpc *solar_rpc_find(struct snic_solar *c, uint64_t id)
 }
 
 /* The address of block @p pkt in the I/O's memory. */
-void *solar_rpc_guest(const struct solar_rpc *r, uint32_t pkt)
+void *solar_rpc_buffer(const struct solar_rpc *r, uint32_t pkt)
 {
     const struct snic_iov *iov = r->q.io->iov + r->q.piece;
     uint32_t block = r->q.piece_block + pkt;

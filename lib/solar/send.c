@@ -77,7 +77,7 @@ static const void *solar_write_data(struct snic_solar *c, struct solar_train *t,
 {
     struct solar_blk *b = &r->b[pkt];
     void *key = c->q.disks[r->q.disk].xts_key;
-    const void *plain = solar_rpc_guest(r, pkt), *data = plain;
+    const void *plain = solar_rpc_buffer(r, pkt), *data = plain;
     if (key != NULL) {
         unsigned char *out = t->cipher + (size_t)t->t.packets * SNIC_EBS_BLOCK_BYTES;
         if (snic_ebs_xts_encrypt(c->o.sec, key, r->q.lba + pkt, out, plain) != 0)
@@ -137,8 +137,8 @@ static int solar_put_write(struct snic_solar *c, struct solar_path *p, struct so
 }
 
 /* Request @p blocks, at most 16. @return 0; SNIC_EAGAIN the Addr table is full; SNIC_EIO */
-static int solar_put_ask(struct snic_solar *c, struct solar_path *p, struct solar_train *t,
-                         struct solar_rpc *r, uint64_t blocks, uint32_t flags)
+static int solar_put_read(struct snic_solar *c, struct solar_path *p, struct solar_train *t,
+                          struct solar_rpc *r, uint64_t blocks, uint32_t flags)
 {
     struct solar_server *s = solar_server_of(c, p);
     unsigned char slots[SNIC_EBS_READ_BLOCKS * SNIC_EBS_SLOT_BYTES];
@@ -149,7 +149,7 @@ static int solar_put_ask(struct snic_solar *c, struct solar_path *p, struct sola
         struct solar_blk *b = &r->b[pkt];
         struct snic_ebs_expect e = {
             .rpc_id = r->q.id, .seg_id = r->q.seg_id, .lba = r->q.lba + pkt};
-        e.guest = (uintptr_t)solar_rpc_guest(r, pkt);
+        e.dest = (uintptr_t)solar_rpc_buffer(r, pkt);
         e.pkt_id = (uint16_t)pkt;
         e.length = SNIC_EBS_BLOCK_BYTES;
         if (!b->slotted && snic_ebs_addr_put(c->addr, &e, &b->slot, &b->gen) != 0)
@@ -170,7 +170,7 @@ static int solar_put_ask(struct snic_solar *c, struct solar_path *p, struct sola
     if (solar_wire_add(&c->wire, solar_session_of(s), NULL, t, SNIC_EBS_TO_SERVER, &h, slots,
                        count * SNIC_EBS_SLOT_BYTES, 1) != 0)
         return SNIC_EIO;
-    struct solar_tx *x = solar_path_push(c, p, SOLAR_TX_ASK, count);
+    struct solar_tx *x = solar_path_push(c, p, SOLAR_TX_READ, count);
     x->rpc_id = r->q.id;
     x->need = blocks;
     for (uint64_t left = blocks; left != 0; left &= left - 1) {
@@ -259,7 +259,7 @@ static uint32_t solar_fill(struct snic_solar *c, struct solar_path *p, struct so
                  left &= left - 1)
                 part |= left & (0 - left);
             uint32_t size = around + ebs_ones(part) * SNIC_EBS_SLOT_BYTES;
-            if (!solar_fits(t, size) || solar_put_ask(c, p, t, r, part, 0) != 0)
+            if (!solar_fits(t, size) || solar_put_read(c, p, t, r, part, 0) != 0)
                 break;
         } else {
             uint32_t size = around + (r->q.op == SNIC_EBS_IO_WRITE ? SNIC_EBS_BLOCK_BYTES : 0);
@@ -311,7 +311,7 @@ static int solar_turn(struct snic_solar *c, const struct solar_server *s,
 {
     uint64_t first_ns = SNIC_NEVER;
     int turn = SOLAR_KINDS;
-    for (int kind = s->write_out < s->credit ? 0 : SOLAR_ASK; kind < SOLAR_KINDS; kind++) {
+    for (int kind = s->write_out < s->credit ? 0 : SOLAR_READ; kind < SOLAR_KINDS; kind++) {
         const struct snic_link *list = &s->again[kind];
         uint32_t looked = 0;
         if ((open >> kind & 1) == 0)
@@ -526,7 +526,7 @@ int solar_send_hello(struct snic_solar *c, struct solar_path *p)
     h.u.hello.proof = p->proof;
     if (!solar_send_one(c, p, &h, SNIC_SOLAR__PADDING))
         return 0;
-    solar_server_asked(c, s);
+    solar_server_expect(c, s);
     c->s.hellos++;
     return 1;
 }
@@ -592,14 +592,14 @@ int solar_send_hedge(struct snic_solar *c, struct solar_path *from)
         s->hedged >= s->sent / 10 + SNIC_SOLAR__SEND_SLACK)
         return 0;
     uint64_t blocks =
-        x->kind == SOLAR_TX_ASK ? x->need & ~r->q.acked : ebs_bit(x->pkt) & ~r->q.acked;
+        x->kind == SOLAR_TX_READ ? x->need & ~r->q.acked : ebs_bit(x->pkt) & ~r->q.acked;
     struct solar_path *p = solar_pick(c, s, 1, 1u << from->index);
     if (blocks == 0 || p == NULL || r->q.where == EBS_RPC_PARKED || ebs_rpc_is_over(&r->q) ||
         s->alive_mask == 0)
         return 0;
     struct solar_train *t = solar_train_take(&c->pool);
-    int bad = x->kind == SOLAR_TX_ASK
-                  ? solar_put_ask(c, p, t, r, blocks, SNIC_EBS_HEDGE)
+    int bad = x->kind == SOLAR_TX_READ
+                  ? solar_put_read(c, p, t, r, blocks, SNIC_EBS_HEDGE)
                   : solar_put_write(c, p, t, r, ebs_lowest(blocks), SNIC_EBS_HEDGE);
     if (bad) {
         solar_train_free(&c->pool, t);

@@ -141,7 +141,7 @@ uint64_t solar_server_silence(const struct snic_solar *c, const struct solar_ser
     return s->quiet_ns == 0 ? 0 : solar_waited(c, s->quiet_ns);
 }
 
-void solar_server_asked(struct snic_solar *c, struct solar_server *s)
+void solar_server_expect(struct snic_solar *c, struct solar_server *s)
 {
     if (s->quiet_ns == 0)
         s->quiet_ns = snic_max_u64(c->q.now_ns, 1);
@@ -152,7 +152,7 @@ uint64_t solar_server_late(const struct snic_solar *c, const struct solar_server
     uint64_t since = c->q.now_ns - s->late_at_ns;
     uint64_t halvings = since / SNIC_SOLAR__LATE_MAX;
     uint64_t late = halvings < 8 ? s->late_ns >> halvings : 0;
-    if (s->came * 16 < s->gave_up) /* most are really lost, however late the others are */
+    if (s->late_answers * 16 < s->gave_up) /* most are really lost, however late the others are */
         return 0;
     return late > c->o.rto_max_ns ? late : 0;
 }
@@ -162,13 +162,13 @@ void solar_server_gave_up(struct solar_server *s)
     if (s->gave_up++ < 256)
         return;
     s->gave_up /= 2;
-    s->came /= 2;
+    s->late_answers /= 2;
 }
 
 void solar_server_was_late(struct snic_solar *c, struct solar_server *s, uint64_t rtt_ns)
 {
     uint64_t old = solar_server_late(c, s);
-    s->came++;
+    s->late_answers++;
     if (rtt_ns <= c->o.rto_max_ns || rtt_ns + rtt_ns / 4 < old)
         return;
     s->late_ns = snic_min_u64(rtt_ns + rtt_ns / 4, SNIC_SOLAR__LATE_MAX);
@@ -192,7 +192,7 @@ int solar_server_port(struct snic_solar *c, struct solar_server *s, const struct
 /* ---- The handshake ---- */
 
 /* The connection is due: every bound path sends HELLO, and so will paths bound later. */
-static void solar_server_say_hello(struct snic_solar *c, struct solar_server *s)
+static void solar_server_hello(struct snic_solar *c, struct solar_server *s)
 {
     s->hello_ns = SNIC_NEVER;
     for (uint32_t i = 0; i < c->path_slots; i++) {
@@ -207,10 +207,10 @@ static void solar_server_say_hello(struct snic_solar *c, struct solar_server *s)
 
 /* ---- SUSPECT and RECOVERED ---- */
 
-static void solar_server_say(struct snic_solar *c, struct solar_server *s, uint8_t what)
+static void solar_server_report(struct snic_solar *c, struct solar_server *s, uint8_t what)
 {
     ebs_server_suspect(&c->q, s->load, what == SNIC_SOLAR_SUSPECT);
-    s->say = what;
+    s->pending = what;
     if (snic_link_alone(&s->event))
         snic_link_append(&c->server_events, &s->event);
 }
@@ -240,7 +240,7 @@ void solar_server_alive(struct snic_solar *c, struct solar_server *s)
     }
     s->dark_ns = SNIC_NEVER;
     if (s->load->suspect)
-        solar_server_say(c, s, SNIC_SOLAR_RECOVERED);
+        solar_server_report(c, s, SNIC_SOLAR_RECOVERED);
 }
 
 static uint64_t solar_server_renew_ns(const struct solar_server *s)
@@ -282,11 +282,11 @@ void solar_server_fired(struct snic_timer *t, uint64_t now_ns)
     }
     if (s->dark_ns != SNIC_NEVER && !s->load->suspect &&
         c->q.now_ns >= s->dark_ns + c->o.suspect_ns)
-        solar_server_say(c, s, SNIC_SOLAR_SUSPECT);
+        solar_server_report(c, s, SNIC_SOLAR_SUSPECT);
     if (s->dark_ns != SNIC_NEVER && s->up && c->q.now_ns >= solar_server_renew_ns(s))
         solar_server_reset(c, s, 0);
     if (!s->up && c->q.now_ns >= s->hello_ns)
-        solar_server_say_hello(c, s);
+        solar_server_hello(c, s);
     solar_server_arm(c, s);
 }
 

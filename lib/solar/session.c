@@ -158,7 +158,7 @@ int solar_vouch(const struct snic_ebs_sec_ops *ops, void *secret, unsigned direc
 int solar_vouched(const struct snic_ebs_sec_ops *ops, void *secret, unsigned direction,
                   const void *packet, const struct snic_ebs_place *place)
 {
-    const unsigned char *said = (const unsigned char *)packet + place->tag_at;
+    const unsigned char *received = (const unsigned char *)packet + place->tag_at;
     unsigned char tag[SNIC_EBS_TAG_BYTES];
     unsigned char differ = 0;
 
@@ -168,6 +168,6 @@ int solar_vouched(const struct snic_ebs_sec_ops *ops, void *secret, unsigned dir
     if (r != 0)
         return r;
     for (uint32_t i = 0; i < sizeof(tag); i++) /* constant time: no early exit */
-        differ |= tag[i] ^ said[i];
+        differ |= tag[i] ^ received[i];
     return differ == 0 ? 0 : SNIC_EACCES;
 }

@@ -43,7 +43,7 @@
 
 struct solar_rpc;
 
-enum solar_tx_kind { SOLAR_TX_NONE = 0, SOLAR_TX_WRITE, SOLAR_TX_ASK, SOLAR_TX_PROBE };
+enum solar_tx_kind { SOLAR_TX_NONE = 0, SOLAR_TX_WRITE, SOLAR_TX_READ, SOLAR_TX_PROBE };
 
 struct solar_tx {
     uint64_t sent_ns;
@@ -75,19 +75,19 @@ struct solar_cc {
     uint32_t telemetry; /* 1: the fabric's window is HPCC's */
 };
 
-enum { SOLAR_SAY_CLOSE = 1, SOLAR_SAY_OPEN = 2 };
+enum { SOLAR_PENDING_CLOSE = 1, SOLAR_PENDING_OPEN = 2 };
 
 struct solar_path {
     struct snic_timer timer;
     struct snic_solar *c;
-    struct snic_link event; /* on c->path_events unless say is 0 */
+    struct snic_link event; /* on c->path_events unless pending is 0 */
     uint32_t server;
     uint16_t gen;
     uint16_t close_gen;
     uint16_t port;
     uint8_t index;
     uint8_t state; /* enum snic_solar_path_state */
-    uint8_t say;
+    uint8_t pending;
     uint8_t timeouts;  /* in a row */
     uint8_t answers;   /* PROBING: probes answered */
     uint8_t misses;    /* PROBEs and HELLOs not answered, in a row */
@@ -101,10 +101,10 @@ struct solar_path {
     uint32_t una;
     uint32_t inflight;
     uint32_t reorder;
-    uint32_t asked;    /* una when the server was last queried */
-    uint32_t held;     /* the server has some: deadlines are not in the order of the ring */
-    uint64_t asked_ns; /* time of that query */
-    uint64_t srtt_ns;  /* 0: none yet */
+    uint32_t queried;    /* una when the server was last queried */
+    uint32_t held;       /* the server has some: deadlines are not in the order of the ring */
+    uint64_t queried_ns; /* time of that query */
+    uint64_t srtt_ns;    /* 0: none yet */
     uint64_t var_ns;
     uint64_t min_rtt_ns;
     uint64_t min_rtt_at_ns;
@@ -133,15 +133,15 @@ struct solar_bad_port {
 };
 
 /* Kinds of trains: writes of data; ZERO and TRIM; read requests. */
-enum { SOLAR_DATA = 0, SOLAR_NO_DATA, SOLAR_ASK, SOLAR_KINDS };
+enum { SOLAR_DATA = 0, SOLAR_NO_DATA, SOLAR_READ, SOLAR_KINDS };
 
 struct solar_server {
     struct snic_timer timer;
     struct snic_solar *c;
     uint32_t index;
-    uint8_t up;    /* HELLO_ACK received */
-    uint8_t say;   /* SUSPECT or RECOVERED to be reported */
-    uint8_t extra; /* twice the paths */
+    uint8_t up;      /* HELLO_ACK received */
+    uint8_t pending; /* SUSPECT or RECOVERED to be reported */
+    uint8_t extra;   /* twice the paths */
     uint8_t bad_next;
     uint16_t alive_mask;
     uint16_t usable_mask; /* bound: PROBING, ALIVE or SUSPECTED */
@@ -160,9 +160,9 @@ struct solar_server {
     uint64_t quiet_ns; /* the first packet sent since the last one received: when; 0: none */
     uint64_t late_ns;  /* how late answers were whose transmission was declared lost */
     uint64_t late_at_ns;
-    uint32_t gave_up; /* transmissions that timed out; decays */
-    uint32_t came;    /* of them: answered later */
-    uint64_t sent;    /* packets with blocks, for the hedge budget; halved from time to time */
+    uint32_t gave_up;      /* transmissions that timed out; decays */
+    uint32_t late_answers; /* of them: answered later */
+    uint64_t sent;         /* packets with blocks, for the hedge budget; halved from time to time */
     uint64_t hedged;
     struct snic_link ready[SOLAR_KINDS]; /* RPCs with blocks never sent */
     struct snic_link again[SOLAR_KINDS]; /* RPCs with blocks to be sent again */
@@ -296,7 +296,7 @@ void solar_rpc_status(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt, u
                       uint32_t retry_us);
 void solar_rpc_fired(struct snic_timer *t, uint64_t now_ns);
 void solar_read_credit(struct snic_solar *c);
-void *solar_rpc_guest(const struct solar_rpc *r, uint32_t pkt);
+void *solar_rpc_buffer(const struct solar_rpc *r, uint32_t pkt);
 
 /* path.c */
 void solar_path_reset(struct snic_solar *c, struct solar_path *p);
@@ -314,7 +314,7 @@ void solar_path_rtt(struct snic_solar *c, struct solar_path *p, uint64_t rtt_ns)
 void solar_path_lose_before(struct snic_solar *c, struct solar_path *p, const struct solar_tx *x);
 /** Apply the answer to the PROBE @p x: which earlier transmissions the server has in progress. */
 void solar_path_held(struct snic_solar *c, struct solar_path *p, const struct solar_tx *x,
-                     const struct snic_ebs_probe *said);
+                     const struct snic_ebs_probe *held);
 void solar_path_drop_all(struct snic_solar *c, struct solar_path *p);
 struct solar_tx *solar_path_find(struct solar_path *p, uint32_t seq);
 struct solar_tx *solar_path_push(struct snic_solar *c, struct solar_path *p, uint32_t kind,
@@ -332,7 +332,7 @@ int solar_server_port(struct snic_solar *c, struct solar_server *s, const struct
 uint64_t solar_server_rto(const struct snic_solar *c, const struct solar_server *s);
 /** How long it has been silent, while packets waited for an answer. */
 uint64_t solar_server_silence(const struct snic_solar *c, const struct solar_server *s);
-void solar_server_asked(struct snic_solar *c, struct solar_server *s);
+void solar_server_expect(struct snic_solar *c, struct solar_server *s);
 /** A transmission declared lost was answered: the server, or the route to it, takes @p rtt_ns. */
 void solar_server_was_late(struct snic_solar *c, struct solar_server *s, uint64_t rtt_ns);
 void solar_server_gave_up(struct solar_server *s);

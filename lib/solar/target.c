@@ -11,7 +11,7 @@ struct solar_req_in {
     const unsigned char *body; /* decrypted, with AUTH */
     struct snic_ebs_header h;
     struct snic_ebs_place place;
-    uint64_t came_ns; /* arrival at this host */
+    uint64_t arrived_ns; /* arrival at this host */
     uint32_t flags;
     struct solar_conn *n;
     void *secret; /* AUTH: of the sender of a HELLO, or of a packet without a connection */
@@ -85,7 +85,7 @@ static int solar_target_hello(struct snic_solar_target *t, struct solar_req_in *
     in->n = solar_conn_hello(t, k, in->h.pn, in->secret);
     if (in->n == NULL)
         return SNIC_ENOSPC;
-    solar_conn_says(t, in->n, in->h.path_id, in->peer, k->proof);
+    solar_conn_prove(t, in->n, in->h.path_id, in->peer, k->proof);
     solar_target_echo(t, in, &h, SNIC_EBS_HELLO_ACK);
     h.u.hello.proof = solar_conn_proof(t, in->peer);
     h.pkt_cnt = 1;
@@ -109,7 +109,7 @@ static int solar_target_hello(struct snic_solar_target *t, struct solar_req_in *
 static int solar_target_probe(struct snic_solar_target *t, struct solar_req_in *in)
 {
     struct snic_ebs_header h;
-    solar_conn_says(t, in->n, in->h.path_id, in->peer, in->h.u.probe.proof);
+    solar_conn_prove(t, in->n, in->h.path_id, in->peer, in->h.u.probe.proof);
     solar_target_echo(t, in, &h, SNIC_EBS_PROBE_ACK);
     if (!solar_conn_proven(in->n, in->h.path_id, in->peer))
         h.status = SNIC_EBS_UNPROVEN;
@@ -136,7 +136,7 @@ static void solar_target_from(const struct solar_req_in *in, struct snic_ebs_req
     q->account = in->n->account;
     q->from.packet.peer = *in->peer;
     q->from.packet.rpc_id = in->h.rpc_id;
-    q->from.packet.rx_ns = in->came_ns;
+    q->from.packet.rx_ns = in->arrived_ns;
     q->conn_id = in->n->conn_id;
     q->from.packet.path_seq = in->h.path_seq;
     q->from.packet.tx_ts = in->h.tx_ts;
@@ -346,7 +346,7 @@ int snic_solar_target_recv(struct snic_solar_target *t, const struct snic_ebs_pe
     in.peer = peer;
     in.bytes = data;
     in.flags = flags;
-    in.came_ns = now_ns;
+    in.arrived_ns = now_ns;
     in.n = NULL;
     in.secret = t->o.secret; /* NULL with a secret per account */
     int r = snic_ebs_decode(&in.h, &in.place, SNIC_EBS_TO_SERVER, data, size);
@@ -373,7 +373,7 @@ int snic_solar_target_recv(struct snic_solar_target *t, const struct snic_ebs_pe
     }
     in.n->proved = 1;
     solar_conn_heard(t, in.n);
-    solar_conn_came(in.n, &in.h, peer);
+    solar_conn_seen(in.n, &in.h, peer);
     if (in.h.type == SNIC_EBS_WRITE)
         return solar_target_write(t, &in, out);
     if (in.h.type == SNIC_EBS_READ_REQ)

@@ -27,8 +27,8 @@ struct solar_conn_path {
     uint64_t held[4];          /* J3 */
     uint32_t held_seq;         /* the highest of a request */
     uint32_t held_gen;         /* of the path, and 256; 0: none */
-    uint32_t came_seq;         /* the highest of all packets; statistics */
-    uint32_t came_gen;         /* likewise, of the path, and 256; 0: none */
+    uint32_t seen_seq;         /* the highest of all packets; statistics */
+    uint32_t seen_gen;         /* likewise, of the path, and 256; 0: none */
     uint64_t pn;               /* used last */
     struct snic_ebs_peer peer; /* if proven: the address that sent its proof */
     uint32_t proven;
@@ -76,14 +76,14 @@ struct solar_conn *solar_conn_hello(struct snic_solar_target *t, const struct sn
                                     uint64_t pn, void *secret);
 void solar_conn_heard(struct snic_solar_target *t, struct solar_conn *n);
 /** Statistics of a received packet. */
-void solar_conn_came(struct solar_conn *n, const struct snic_ebs_header *h,
+void solar_conn_seen(struct solar_conn *n, const struct snic_ebs_header *h,
                      const struct snic_ebs_peer *peer);
 uint64_t solar_conn_token(const struct snic_solar_target *t, uint32_t conn_id);
 /** The value sent to an address, whose return proves that it receives there. Never 0. */
 uint64_t solar_conn_proof(const struct snic_solar_target *t, const struct snic_ebs_peer *peer);
-/** @p said was received from @p peer on this path. */
-void solar_conn_says(const struct snic_solar_target *t, struct solar_conn *n, uint32_t path,
-                     const struct snic_ebs_peer *peer, uint64_t said);
+/** @p proof was received from @p peer on this path. */
+void solar_conn_prove(const struct snic_solar_target *t, struct solar_conn *n, uint32_t path,
+                      const struct snic_ebs_peer *peer, uint64_t proof);
 int solar_conn_proven(const struct solar_conn *n, uint32_t path, const struct snic_ebs_peer *peer);
 /** The number of the next packet on a path. */
 uint64_t solar_conn_number(struct solar_conn *n, uint32_t path);

@@ -65,7 +65,7 @@ static uint32_t agent_luna_conns(const struct snic_volume_opts *o)
     return (o->flags & SNIC_VOLUME_PAPER) != 0 ? 1 : 2;
 }
 
-static void agent_luna_given(void *owner, void *send)
+static void agent_luna_returned(void *owner, void *send)
 {
     struct snic_volume *v = owner;
     snic_luna_sent(v->luna, send, volume_now(v));
@@ -80,7 +80,7 @@ static void agent_luna_layout(struct snic_arena *a, struct snic_volume *v)
     v->links = snic_arena_take(a, v->sockets_max, sizeof(*v->links), 64);
     if (a->base == NULL || a->used == SIZE_MAX)
         return;
-    volume_txs_init(&v->txs, tx, o->trains_max, v, agent_luna_given);
+    volume_txs_init(&v->txs, tx, o->trains_max, v, agent_luna_returned);
     memset(v->links, 0, v->sockets_max * sizeof(*v->links));
 }
 
@@ -110,9 +110,9 @@ static int agent_luna_map(struct snic_volume *v, uint32_t disk, uint64_t segment
 }
 
 static int agent_luna_hole(struct snic_volume *v, uint32_t disk, uint64_t segment,
-                           uint64_t asked_ns)
+                           uint64_t lookup_ns)
 {
-    return snic_luna_hole(v->luna, disk, segment, asked_ns, volume_now(v));
+    return snic_luna_hole(v->luna, disk, segment, lookup_ns, volume_now(v));
 }
 
 static int agent_luna_refuse(struct snic_volume *v, uint32_t disk, uint64_t segment, int result)
@@ -306,20 +306,20 @@ static void agent_luna_act(struct snic_volume *v, const struct snic_luna_action 
             volume_stream_end(&l->k, 0);
         break;
     case SNIC_LUNA_MAP:
-        volume_say_map(v, a->disk, a->segment, a->gen32);
+        volume_report_map(v, a->disk, a->segment, a->gen32);
         break;
     case SNIC_LUNA_SUSPECT:
     case SNIC_LUNA_RECOVERED:
-        volume_say_suspect(v, a->server, a->type == SNIC_LUNA_SUSPECT);
+        volume_report_suspect(v, a->server, a->type == SNIC_LUNA_SUSPECT);
         break;
     case SNIC_LUNA_SLOW:
-        volume_say_slow(v, a->io->disk, a->io->lba, a->io->blocks);
+        volume_report_slow(v, a->io->disk, a->io->lba, a->io->blocks);
         break;
     case SNIC_LUNA_LEASE:
-        volume_say_lease(v, a->disk);
+        volume_report_lease(v, a->disk);
         break;
     case SNIC_LUNA_TOKEN:
-        volume_say_token(v, a->disk);
+        volume_report_token(v, a->disk);
         break;
     default:
         break;

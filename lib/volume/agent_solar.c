@@ -51,7 +51,7 @@ static size_t agent_solar_memsize(const struct snic_volume_opts *o)
     return snic_solar_memsize(&a);
 }
 
-static void agent_solar_given(void *owner, void *train)
+static void agent_solar_returned(void *owner, void *train)
 {
     struct snic_volume *v = owner;
     snic_solar_sent(v->solar, train, volume_now(v));
@@ -67,7 +67,7 @@ static void agent_solar_layout(struct snic_arena *a, struct snic_volume *v)
     v->sockets = snic_arena_take(a, v->sockets_max, sizeof(*v->sockets), 64);
     if (a->base == NULL || a->used == SIZE_MAX)
         return;
-    volume_txs_init(&v->txs, tx, o->trains_max, v, agent_solar_given);
+    volume_txs_init(&v->txs, tx, o->trains_max, v, agent_solar_returned);
     memset(v->sockets, 0, v->sockets_max * sizeof(*v->sockets));
 }
 
@@ -116,9 +116,9 @@ static int agent_solar_map(struct snic_volume *v, uint32_t disk, uint64_t segmen
 }
 
 static int agent_solar_hole(struct snic_volume *v, uint32_t disk, uint64_t segment,
-                            uint64_t asked_ns)
+                            uint64_t lookup_ns)
 {
-    return snic_solar_hole(v->solar, disk, segment, asked_ns, volume_now(v));
+    return snic_solar_hole(v->solar, disk, segment, lookup_ns, volume_now(v));
 }
 
 static int agent_solar_refuse(struct snic_volume *v, uint32_t disk, uint64_t segment, int result)
@@ -175,20 +175,20 @@ static void agent_solar_act(struct snic_volume *v, const struct snic_solar_actio
         volume_path_close(v, a->server, a->path, a->gen);
         break;
     case SNIC_SOLAR_MAP:
-        volume_say_map(v, a->disk, a->segment, a->gen32);
+        volume_report_map(v, a->disk, a->segment, a->gen32);
         break;
     case SNIC_SOLAR_SUSPECT:
     case SNIC_SOLAR_RECOVERED:
-        volume_say_suspect(v, a->server, a->type == SNIC_SOLAR_SUSPECT);
+        volume_report_suspect(v, a->server, a->type == SNIC_SOLAR_SUSPECT);
         break;
     case SNIC_SOLAR_SLOW:
-        volume_say_slow(v, a->io->disk, a->io->lba, a->io->blocks);
+        volume_report_slow(v, a->io->disk, a->io->lba, a->io->blocks);
         break;
     case SNIC_SOLAR_LEASE:
-        volume_say_lease(v, a->disk);
+        volume_report_lease(v, a->disk);
         break;
     case SNIC_SOLAR_TOKEN:
-        volume_say_token(v, a->disk);
+        volume_report_token(v, a->disk);
         break;
     default:
         break;

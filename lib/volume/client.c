@@ -87,33 +87,33 @@ void volume_soon(struct snic_volume *v)
     snic_loop_defer(v->o.loop, &v->pump);
 }
 
-void volume_say_map(struct snic_volume *v, uint32_t disk, uint64_t segment, uint32_t gen)
+void volume_report_map(struct snic_volume *v, uint32_t disk, uint64_t segment, uint32_t gen)
 {
     v->stats.maps++;
     if (!v->closing)
         v->e.map(v->ctx, disk, segment, gen);
 }
 
-void volume_say_suspect(struct snic_volume *v, uint32_t server, int suspect)
+void volume_report_suspect(struct snic_volume *v, uint32_t server, int suspect)
 {
     if (v->e.suspect != NULL && !v->closing)
         v->e.suspect(v->ctx, server, suspect);
 }
 
-void volume_say_slow(struct snic_volume *v, uint32_t disk, uint64_t lba, uint32_t blocks)
+void volume_report_slow(struct snic_volume *v, uint32_t disk, uint64_t lba, uint32_t blocks)
 {
     if (v->e.slow != NULL && !v->closing)
         v->e.slow(v->ctx, disk, lba, blocks);
 }
 
-void volume_say_lease(struct snic_volume *v, uint32_t disk)
+void volume_report_lease(struct snic_volume *v, uint32_t disk)
 {
     v->disks[disk].lost = 1;
     if (v->e.lease != NULL && !v->closing)
         v->e.lease(v->ctx, disk);
 }
 
-void volume_say_token(struct snic_volume *v, uint32_t disk)
+void volume_report_token(struct snic_volume *v, uint32_t disk)
 {
     if (v->e.token != NULL && !v->closing)
         v->e.token(v->ctx, disk);
@@ -218,9 +218,9 @@ int snic_volume_map(struct snic_volume *v, uint32_t disk, uint64_t segment, uint
     return r;
 }
 
-int snic_volume_hole(struct snic_volume *v, uint32_t disk, uint64_t segment, uint64_t asked_ns)
+int snic_volume_hole(struct snic_volume *v, uint32_t disk, uint64_t segment, uint64_t lookup_ns)
 {
-    int r = v->agent->hole(v, disk, segment, asked_ns);
+    int r = v->agent->hole(v, disk, segment, lookup_ns);
     volume_soon(v);
     return r;
 }

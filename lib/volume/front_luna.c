@@ -23,13 +23,13 @@ static void front_luna_opts(const struct snic_volume_server *s, struct snic_luna
     t->rx_blocks = s->o.writes_max;
 }
 
-static void front_luna_given(void *owner, void *what)
+static void front_luna_returned(void *owner, void *what)
 {
     struct snic_volume_server *s = owner;
     struct snic_luna_send *send = what;
     uint64_t cookie = send->cookie;
     snic_luna_target_sent(s->luna.target, send, volume_server_now(s));
-    volume_request_given(s, cookie);
+    volume_request_returned(s, cookie);
     volume_server_soon(s);
 }
 
@@ -69,7 +69,7 @@ static size_t front_luna_layout(struct snic_arena *a, struct snic_volume_server 
     f->buckets = snic_arena_take(a, buckets, sizeof(*f->buckets), 64);
     if (a->base == NULL || a->used == SIZE_MAX)
         return f->size;
-    volume_txs_init(&f->txs, tx, s->o.sends_max, s, front_luna_given);
+    volume_txs_init(&f->txs, tx, s->o.sends_max, s, front_luna_returned);
     memset(f->peers, 0, count * sizeof(*f->peers));
     f->mask = buckets - 1;
     f->free = SNIC_VOLUME__NIL;
@@ -174,7 +174,7 @@ static size_t front_luna_feed(struct snic_volume_server *s, struct volume_peer *
     return p->waits || r == 0 ? at : size; /* CLOSE follows a violation of the protocol */
 }
 
-static void front_luna_go_on(struct snic_volume_server *s, struct volume_peer *p)
+static void front_luna_resume(struct snic_volume_server *s, struct volume_peer *p)
 {
     static const unsigned char none = 0;
     if (snic_queue_empty(&p->held))
@@ -202,7 +202,7 @@ static void front_luna_recv(void *ctx, struct snic_net_conn *c, struct snic_net_
     }
     snic_queue_push(&p->held, &buf->node);
     if (!p->waits)
-        front_luna_go_on(s, p);
+        front_luna_resume(s, p);
     volume_server_soon(s);
 }
 
@@ -313,7 +313,7 @@ static void front_luna_act(struct snic_volume_server *s, const struct snic_luna_
         if (p == NULL)
             break;
         p->waits = 0;
-        front_luna_go_on(s, p);
+        front_luna_resume(s, p);
         break;
     default:
         break;
@@ -347,7 +347,7 @@ static void front_luna_stop(struct snic_volume_server *s)
     while (s->luna.target != NULL &&
            snic_luna_target_poll(s->luna.target, &a, 1, volume_server_now(s)) == 1)
         if (a.type == SNIC_LUNA_TARGET_SEND)
-            front_luna_given(s, a.send);
+            front_luna_returned(s, a.send);
 }
 
 static int front_luna_silent(const struct snic_volume_server *s)

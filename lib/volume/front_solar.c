@@ -26,13 +26,13 @@ static void front_solar_opts(const struct snic_volume_server *s, struct snic_sol
     t->secret_ctx = s->o.secret_ctx;
 }
 
-static void front_solar_given(void *owner, void *what)
+static void front_solar_returned(void *owner, void *what)
 {
     struct snic_volume_server *s = owner;
     struct snic_solar_train *train = what;
     uint64_t cookie = train->cookie;
     snic_solar_target_sent(s->solar.target, train);
-    volume_request_given(s, cookie);
+    volume_request_returned(s, cookie);
     volume_server_soon(s);
 }
 
@@ -55,7 +55,7 @@ static size_t front_solar_layout(struct snic_arena *a, struct snic_volume_server
     f->mem = snic_arena_take(a, 1, f->size, SNIC_VOLUME_ALIGN);
     struct volume_tx *tx = snic_arena_take(a, s->o.trains_max, sizeof(*tx), 64);
     if (a->base != NULL && a->used != SIZE_MAX)
-        volume_txs_init(&f->txs, tx, s->o.trains_max, s, front_solar_given);
+        volume_txs_init(&f->txs, tx, s->o.trains_max, s, front_solar_returned);
     return f->size;
 }
 
@@ -161,7 +161,7 @@ static void front_solar_stop(struct snic_volume_server *s)
     volume_socket_close(&s->solar.socket);
     while (s->solar.target != NULL &&
            snic_solar_target_poll(s->solar.target, &t, 1, volume_server_now(s)) == 1)
-        front_solar_given(s, t);
+        front_solar_returned(s, t);
 }
 
 static int front_solar_silent(const struct snic_volume_server *s)

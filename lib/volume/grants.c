@@ -114,7 +114,7 @@ uint32_t volume_grants_show(struct snic_volume_server *s, const struct volume_re
 }
 
 /* The latest lease that a request names. A fence is one above the version that it ends. */
-static uint32_t grants_asked(const struct volume_req *q)
+static uint32_t grants_lease(const struct volume_req *q)
 {
     uint64_t wver = q->r.wver - (q->r.op == SNIC_EBS_DO_FENCE && q->r.wver != 0);
     uint32_t lease = q->r.op == SNIC_EBS_DO_READ ? 0 : snic_ebs_id_epoch(wver);
@@ -130,7 +130,7 @@ uint32_t volume_grants_check(struct snic_volume_server *s, const struct volume_r
     struct snic_ebs_token_use u = {.vd_id = q->r.vd_id,
                                    .now = grants_now(s),
                                    .account = grants_account(q, &g->t),
-                                   .asked = grants_asked(q)};
+                                   .lease = grants_lease(q)};
     u.rights = q->r.op == SNIC_EBS_DO_READ    ? SNIC_EBS_MAY_READ
                : q->r.op == SNIC_EBS_DO_FENCE ? SNIC_EBS_MAY_FENCE
                                               : SNIC_EBS_MAY_WRITE;

@@ -82,22 +82,22 @@ static uint32_t request_error(struct snic_volume_server *s, int result)
 static uint32_t request_status(struct snic_volume_server *s, const struct volume_op *op,
                                const struct snic_segments_block *b)
 {
-    static const uint8_t said[] = {[SNIC_SEGMENTS_DONE] = SNIC_EBS_OK,
-                                   [SNIC_SEGMENTS_DUP] = SNIC_EBS_OK,
-                                   [SNIC_SEGMENTS_SUPERSEDED] = SNIC_EBS_SUPERSEDED,
-                                   [SNIC_SEGMENTS_FENCED] = SNIC_EBS_FENCED,
-                                   [SNIC_SEGMENTS_BAD_CRC] = SNIC_EBS_BAD_CRC,
-                                   [SNIC_SEGMENTS_DAMAGED] = SNIC_EBS_DAMAGED};
+    static const uint8_t statuses[] = {[SNIC_SEGMENTS_DONE] = SNIC_EBS_OK,
+                                       [SNIC_SEGMENTS_DUP] = SNIC_EBS_OK,
+                                       [SNIC_SEGMENTS_SUPERSEDED] = SNIC_EBS_SUPERSEDED,
+                                       [SNIC_SEGMENTS_FENCED] = SNIC_EBS_FENCED,
+                                       [SNIC_SEGMENTS_BAD_CRC] = SNIC_EBS_BAD_CRC,
+                                       [SNIC_SEGMENTS_DAMAGED] = SNIC_EBS_DAMAGED};
     int r = op->req.result;
     if (r != 0 && (op->req.refused == 0 || (r != SNIC_ESTALE && r != SNIC_ECORRUPT)))
         return request_error(s, r);
-    return b->status < SNIC_COUNTOF(said) ? said[b->status] : SNIC_EBS_IO;
+    return b->status < SNIC_COUNTOF(statuses) ? statuses[b->status] : SNIC_EBS_IO;
 }
 
 /* Governed: 1 if it is of a lease that no client can have yet. A fence is one above the version
  * that it ends, which may be the last of its lease. */
-static int request_nobodys(const struct snic_volume_server *s, const struct volume_req *q,
-                           const struct snic_segments_stat *g)
+static int request_unissued(const struct snic_volume_server *s, const struct volume_req *q,
+                            const struct snic_segments_stat *g)
 {
     uint64_t wver = q->r.wver;
     if ((s->o.flags & SNIC_VOLUME_GOVERNED) == 0)
@@ -170,7 +170,7 @@ static uint32_t request_refused(struct snic_volume_server *s, const struct volum
         s->stats.ahead++;
         return SNIC_EBS_GEN_AHEAD;
     }
-    if (request_nobodys(s, q, &g)) {
+    if (request_unissued(s, q, &g)) {
         s->stats.no_lease++;
         return SNIC_EBS_NO_LEASE;
     }
@@ -382,7 +382,7 @@ static void request_read_done(struct snic_segments_req *req)
     request_free(&s->reads, op);
 }
 
-void volume_request_given(struct snic_volume_server *s, uint64_t cookie)
+void volume_request_returned(struct snic_volume_server *s, uint64_t cookie)
 {
     if (cookie != 0) {
         struct volume_op *op = &s->reads.op[cookie - 1];

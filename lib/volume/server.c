@@ -280,7 +280,7 @@ void *snic_volume_server_close(struct snic_volume_server *s)
     s->closing = 1;
     for (uint32_t i = 0; i < s->fronts; i++)
         s->front[i]->stop(s);
-    volume_request_given(s, 0);
+    volume_request_returned(s, 0);
     while (!server_silent(s))
         (void)snic_loop_once(s->o.loop, SNIC_NEVER);
     (void)snic_segments_close(s->store);

@@ -6,13 +6,13 @@
 #include "volume/volume_priv.h"
 
 void volume_txs_init(struct volume_txs *x, struct volume_tx *tx, uint32_t count, void *owner,
-                     volume_given_fn given)
+                     volume_returned_fn returned)
 {
     memset(x, 0, sizeof(*x));
     x->tx = tx;
     x->count = count;
     x->owner = owner;
-    x->given = given;
+    x->returned = returned;
     x->free = SNIC_VOLUME__NIL;
     for (uint32_t i = count; i-- > 0;) {
         memset(&tx[i], 0, sizeof(tx[i]));
@@ -46,7 +46,7 @@ void volume_tx_back(struct volume_tx *t, int result)
     t->next = x->free;
     x->free = (uint32_t)(t - x->tx);
     x->out--;
-    x->given(x->owner, what);
+    x->returned(x->owner, what);
 }
 
 void volume_tx_drop(struct snic_queue *backlog)

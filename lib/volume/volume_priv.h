@@ -55,13 +55,13 @@ struct volume_req {
 
 struct volume_tx;
 /* @what: a train or a send */
-typedef void (*volume_given_fn)(void *owner, void *what);
+typedef void (*volume_returned_fn)(void *owner, void *what);
 
 /* Entries in flight; a free list through next. */
 struct volume_txs {
     struct volume_tx *tx;
     void *owner;
-    volume_given_fn given;
+    volume_returned_fn returned;
     uint64_t unsent;
     uint64_t too_large; /* of them, and those the network reports later */
     uint32_t count;
@@ -83,7 +83,7 @@ struct volume_tx {
 };
 
 void volume_txs_init(struct volume_txs *x, struct volume_tx *tx, uint32_t count, void *owner,
-                     volume_given_fn given);
+                     volume_returned_fn returned);
 /* There is a free entry: the engine lends no more than `count` at once. */
 struct volume_tx *volume_tx_take(struct volume_txs *x, void *what);
 /* V2; @result: negative, it was not sent */
@@ -290,7 +290,7 @@ void volume_ops_init(struct snic_volume_server *s, struct volume_ops *p, struct 
 void volume_request(struct snic_volume_server *s, const struct volume_req *q);
 /* V7: to be called before the bytes that requests point to are gone. */
 void volume_request_flush(struct snic_volume_server *s);
-void volume_request_given(struct snic_volume_server *s, uint64_t cookie);
+void volume_request_returned(struct snic_volume_server *s, uint64_t cookie);
 
 /* ---- The client ---- */
 
@@ -338,7 +338,7 @@ struct volume_agent {
     void (*server_moved)(struct snic_volume *v, uint32_t server);
     int (*map)(struct snic_volume *v, uint32_t disk, uint64_t segment, uint64_t seg_id,
                uint32_t server, uint32_t gen);
-    int (*hole)(struct snic_volume *v, uint32_t disk, uint64_t segment, uint64_t asked_ns);
+    int (*hole)(struct snic_volume *v, uint32_t disk, uint64_t segment, uint64_t lookup_ns);
     int (*refuse)(struct snic_volume *v, uint32_t disk, uint64_t segment, int result);
     uint32_t (*waits)(const struct snic_volume *v, uint32_t disk, uint64_t segment);
     int (*attach)(struct snic_volume *v, uint32_t disk, const struct snic_ebs_disk_opts *o);
@@ -393,11 +393,11 @@ struct snic_volume {
 void volume_soon(struct snic_volume *v);
 uint64_t volume_now(const struct snic_volume *v);
 /* An engine's notifications to the owner. */
-void volume_say_map(struct snic_volume *v, uint32_t disk, uint64_t segment, uint32_t gen);
-void volume_say_suspect(struct snic_volume *v, uint32_t server, int suspect);
-void volume_say_slow(struct snic_volume *v, uint32_t disk, uint64_t lba, uint32_t blocks);
-void volume_say_lease(struct snic_volume *v, uint32_t disk);
-void volume_say_token(struct snic_volume *v, uint32_t disk);
+void volume_report_map(struct snic_volume *v, uint32_t disk, uint64_t segment, uint32_t gen);
+void volume_report_suspect(struct snic_volume *v, uint32_t server, int suspect);
+void volume_report_slow(struct snic_volume *v, uint32_t disk, uint64_t lba, uint32_t blocks);
+void volume_report_lease(struct snic_volume *v, uint32_t disk);
+void volume_report_token(struct snic_volume *v, uint32_t disk);
 /* path.c */
 void volume_path_open(struct snic_volume *v, uint32_t server, uint16_t path, uint16_t gen);
 void volume_path_close(struct snic_volume *v, uint32_t server, uint16_t path, uint16_t gen);

@@ -16,7 +16,7 @@ static void test_ebs_permits_what_it_says(void **state)
                                             .now = sample.not_after,
                                             .account = sample.account,
                                             .rights = SNIC_EBS_MAY_READ,
-                                            .asked = 3,
+                                            .lease = 3,
                                             .stored = 3};
     struct snic_ebs_token_use u = fits;
     (void)state;
@@ -37,11 +37,11 @@ static void test_ebs_permits_what_it_says(void **state)
     u = fits;
     u.stored = 4; /* a later lease was granted, or this one revoked */
     assert_int_equal(snic_ebs_token_permits(&sample, &u), SNIC_ESTALE);
-    u.asked = 4; /* it does not help to claim that */
+    u.lease = 4; /* it does not help to claim that */
     assert_int_equal(snic_ebs_token_permits(&sample, &u), SNIC_ERANGE);
     u.stored = 3;
     assert_int_equal(snic_ebs_token_permits(&sample, &u), SNIC_ERANGE);
-    u.asked = 1;
+    u.lease = 1;
     u.stored = 0;
     assert_int_equal(snic_ebs_token_permits(&sample, &u), 0);
 }

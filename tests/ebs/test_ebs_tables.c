@@ -534,7 +534,7 @@ static void test_ebs_addr_any_flipped_bit_is_found(void **state)
             assert_int_equal(snic_ebs_addr_check(a), SNIC_ECORRUPT);
             p[bit / 8] ^= (unsigned char)(1u << bit % 8);
         }
-        a->entry[slot].guest ^= (uint64_t)1 << (bit % 64); /* its owner gives it up: whole again */
+        a->entry[slot].dest ^= (uint64_t)1 << (bit % 64); /* its owner gives it up: whole again */
         assert_int_equal(snic_ebs_addr_clear(a, slot, gen), SNIC_ECORRUPT);
         assert_int_equal(snic_ebs_addr_check(a), 0);
         assert_int_equal(snic_ebs_addr_clear(a, slot, gen), SNIC_ENOENT);

@@ -42,7 +42,7 @@ BUGS = [
     ("a token's rights are not looked at", "lib/ebs/token.c",
      "|| (u->rights & ~t->rights) != 0", "", ("volume_tokens", "*what_they_say*")),
     ("a token is good for later leases", "lib/ebs/token.c",
-     "if (t->gen >> 16 < u->asked) return SNIC_ERANGE;", "", ("volume_tokens", "*of_a_lease*")),
+     "if (t->gen >> 16 < u->lease) return SNIC_ERANGE;", "", ("volume_tokens", "*of_a_lease*")),
     ("a key that is taken away is good still", "lib/volume/grants.c", "g->used = 0; /* I1 */", "",
      ("volume_tokens", "*exchanged*")),
     ("who has no token needs none", "lib/volume/grants.c",
