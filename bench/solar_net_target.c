@@ -45,7 +45,7 @@ static void target_do(const struct snic_ebs_request *q, uint64_t now)
     }
     for (uint32_t i = 0; i < SNIC_EBS_READ_BLOCKS; i++)
         b[i] = (struct snic_ebs_read_block){
-            .data = k.block, .wver = 1, .data_crc = k.crc, .guest_tag = 0};
+            .data = k.block, .wver = 1, .data_crc = k.crc, .block_tag = 0};
     net_must(snic_solar_target_read_done(k.t, q, b, 1, now) > 0, "no train for an answer");
 }
 

@@ -30,8 +30,8 @@
  *     Block part (WRITE, WACK, READ_REQ, READ_RESP, FENCE, FENCE_ACK):
  *      64 vd_id 8  72 seg_id 8  80 blk_off 2  82 blk_cnt 2  84 block_log2  85 op  86 tenant 2
  *      88 lba 8    96 wver 8   104 seg_gen 4 108 data_crc 4 112 bind_crc 4 116 agg_crc 4
- *     120 by type: WRITE guest_tag 4, 0 4; WACK srv_crc 4, 0 4; READ_REQ need_mask 8;
- *         READ_RESP addr_slot 2, addr_gen 2, guest_tag 4; FENCE, FENCE_ACK 0
+ *     120 by type: WRITE block_tag 4, 0 4; WACK srv_crc 4, 0 4; READ_REQ need_mask 8;
+ *         READ_RESP addr_slot 2, addr_gen 2, block_tag 4; FENCE, FENCE_ACK 0
  *     HELLO part (HELLO, HELLO_ACK):
  *      64 ver_min  65 ver_max  66 0 2  68 conn_id 4  72 features 4  76 epoch 4  80 nonce 8
  *      88 reset_token 8  96 proof 8 104 client_id 8 112 key_id 4 116 payload_max 4
@@ -184,7 +184,7 @@ enum snic_ebs_op {
     SNIC_EBS_TRIM = 2,
     SNIC_EBS_STATES = 3, /**< of a READ_REQ for the first block of a segment: requests the states of
                               the segment's blocks instead of the block. The READ_RESP's data are
-                              a byte for each (enum snic_ebs_state), then zeros; guest_tag is 0   */
+                              a byte for each (enum snic_ebs_state), then zeros; block_tag is 0   */
     SNIC_EBS_OP_END = 4
 };
 /** A block's state, as STATES returns; fixed for ever. All but DATA read as zeros. */
@@ -229,7 +229,7 @@ struct snic_ebs_block {
     uint8_t op;         /**< enum snic_ebs_op */
     uint16_t tenant;
     uint64_t need_mask; /**< READ_REQ */
-    uint32_t guest_tag; /**< WRITE, READ_RESP: snic_ebs_tag(), stored unchecked; 0: no key */
+    uint32_t block_tag; /**< WRITE, READ_RESP: snic_ebs_tag(), stored unchecked; 0: no key */
     uint32_t srv_crc;   /**< WACK: bind_crc as the server computed it from what it stored */
     uint16_t addr_slot; /**< READ_RESP */
     uint16_t addr_gen;  /**< READ_RESP */

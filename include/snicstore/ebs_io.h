@@ -147,7 +147,7 @@ struct snic_ebs_request {
     uint16_t tenant;
     uint32_t seg_gen;
     uint32_t data_crc;  /**< WRITE: of data */
-    uint32_t guest_tag; /**< WRITE: to be stored with it */
+    uint32_t block_tag; /**< WRITE: to be stored with it */
     uint32_t bind_crc;  /**< WRITE, of SOLAR */
     uint64_t vd_id;
     uint64_t seg_id;
@@ -189,7 +189,7 @@ struct snic_ebs_read_block {
                             zeros */
     uint64_t wver;     /**< 0: never written */
     uint32_t data_crc; /**< as stored */
-    uint32_t guest_tag;
+    uint32_t block_tag;
     uint32_t status; /**< 0, or an enum snic_ebs_status: this block has no data */
     uint32_t pad;
 };

@@ -155,7 +155,7 @@ struct snic_segments_block {
     void *data;         /**< 4096 bytes. Write: borrowed for the call, NULL unless DATA. Read:
                              borrowed until done; not defined where DAMAGED                   */
     uint32_t data_crc;  /**< CRC32C of the data; 0 unless DATA. Read: out, of what is read   */
-    uint32_t guest_tag; /**< the writer's, stored and returned                               */
+    uint32_t block_tag; /**< the writer's, stored and returned                               */
     uint16_t block;     /**< 0 ... 511; not twice in the list of a write                     */
     uint8_t kind;       /**< enum snic_segments_kind; read: out                              */
     uint8_t status;     /**< out: enum snic_segments_status                                  */

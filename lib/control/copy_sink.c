@@ -7,7 +7,7 @@
  * A block that is damaged at the source is LOST here: reading it is an error as it was there,
  * writing it repairs it. A block that is here in the same version or a later one stays.
  *
- * A copied block: number 2, kind 1, zero 1, checksum 4, version 8, guest_tag 4, zero 4; then 4096
+ * A copied block: number 2, kind 1, zero 1, checksum 4, version 8, block_tag 4, zero 4; then 4096
  * bytes if it is of data.
  */
 #include "control/agent_priv.h"
@@ -171,7 +171,7 @@ static int control_agent_sink_parse(struct control_agent_sink *p, uint32_t size)
         x->wver = snic_get_le64(b + 8);
         if (p->fresh && x->wver != 0)
             x->wver = 1; /* older than a write of any lease */
-        x->guest_tag = snic_get_le32(b + 16);
+        x->block_tag = snic_get_le32(b + 16);
         b += SNIC_CONTROL__BLOCK;
         left -= SNIC_CONTROL__BLOCK;
         if (x->wver == 0 || (x->kind != SNIC_SEGMENTS_DATA && x->data_crc != 0))

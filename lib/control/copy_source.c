@@ -38,7 +38,7 @@ static uint32_t control_agent_source_body(struct control_agent_source *p)
         to[2] = kind;
         snic_put_le32(to + 4, kind == SNIC_SEGMENTS_DATA ? b->data_crc : 0);
         snic_put_le64(to + 8, wver);
-        snic_put_le32(to + 16, b->guest_tag);
+        snic_put_le32(to + 16, b->block_tag);
         to += SNIC_CONTROL__BLOCK;
         if (kind == SNIC_SEGMENTS_DATA) {
             memcpy(to, b->data, SNIC_SEGMENTS_BLOCK);

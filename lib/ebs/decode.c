@@ -34,13 +34,13 @@ static void decode_block(struct snic_ebs_block *b, const unsigned char *p, unsig
     b->op = p[EBS_AT_OP];
     b->tenant = snic_get_be16(p + EBS_AT_TENANT);
     b->need_mask = 0;
-    b->guest_tag = 0;
+    b->block_tag = 0;
     b->srv_crc = 0;
     b->addr_slot = 0;
     b->addr_gen = 0;
     b->pad = 0;
     if (type == SNIC_EBS_WRITE) {
-        b->guest_tag = snic_get_be32(p + EBS_AT_BY_TYPE);
+        b->block_tag = snic_get_be32(p + EBS_AT_BY_TYPE);
     } else if (type == SNIC_EBS_WACK) {
         b->srv_crc = snic_get_be32(p + EBS_AT_BY_TYPE);
     } else if (type == SNIC_EBS_READ_REQ) {
@@ -48,7 +48,7 @@ static void decode_block(struct snic_ebs_block *b, const unsigned char *p, unsig
     } else if (type == SNIC_EBS_READ_RESP) {
         b->addr_slot = snic_get_be16(p + EBS_AT_BY_TYPE);
         b->addr_gen = snic_get_be16(p + EBS_AT_BY_TYPE + 2);
-        b->guest_tag = snic_get_be32(p + EBS_AT_RESP_GUEST_TAG);
+        b->block_tag = snic_get_be32(p + EBS_AT_RESP_BLOCK_TAG);
     }
 }
 

@@ -55,7 +55,7 @@ enum ebs_at {
     EBS_AT_BIND_CRC = 112,
     EBS_AT_AGG_CRC = 116,
     EBS_AT_BY_TYPE = 120,
-    EBS_AT_RESP_GUEST_TAG = 124,
+    EBS_AT_RESP_BLOCK_TAG = 124,
     /* HELLO part. */
     EBS_AT_HELLO_VER_MIN = 64,
     EBS_AT_HELLO_VER_MAX = 65,

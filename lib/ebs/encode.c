@@ -39,13 +39,13 @@ static void encode_block(unsigned char *p, unsigned type, const struct snic_ebs_
     uint64_t last = 0;
 
     if (type == SNIC_EBS_WRITE)
-        last = encode_2x32(b->guest_tag, 0);
+        last = encode_2x32(b->block_tag, 0);
     else if (type == SNIC_EBS_WACK)
         last = encode_2x32(b->srv_crc, 0);
     else if (type == SNIC_EBS_READ_REQ)
         last = b->need_mask;
     else if (type == SNIC_EBS_READ_RESP)
-        last = encode_2x32(encode_2x16(b->addr_slot, b->addr_gen), b->guest_tag);
+        last = encode_2x32(encode_2x16(b->addr_slot, b->addr_gen), b->block_tag);
     ebs_put_bound(p + SNIC_EBS_RPC_BYTES, b);
     snic_put_be64(p + EBS_AT_BIND_CRC, encode_2x32(b->bind_crc, b->agg_crc));
     snic_put_be64(p + EBS_AT_BY_TYPE, last);

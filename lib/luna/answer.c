@@ -213,7 +213,7 @@ static int luna_run_kind(const struct snic_ebs_read_block *b)
 /* 1: it was written with a key, and its tag must be sent with it. */
 static int luna_run_keyed(const struct snic_ebs_read_block *b)
 {
-    return b->data != NULL && b->guest_tag != 0;
+    return b->data != NULL && b->block_tag != 0;
 }
 
 /* Blocks from @p i on that make one frame. */
@@ -250,7 +250,7 @@ static void luna_run_put(struct snic_luna_target *t, struct luna_peer *n, struct
     b->wver = 0;
     b->agg_crc = 0;
     b->srv_crc = 0;
-    b->guest_tag = count == 1 ? blocks[i].guest_tag : 0;
+    b->block_tag = count == 1 ? blocks[i].block_tag : 0;
     b->data_crc = SNIC_EBS_CRC_ZEROS;
     for (uint32_t k = 0; k < count; k++) {
         b->wver = snic_max_u64(b->wver, blocks[i + k].wver);

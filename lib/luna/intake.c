@@ -56,7 +56,7 @@ static void luna_intake_request(struct snic_luna_target *t, struct luna_peer *n,
     q->tenant = b->tenant;
     q->seg_gen = b->seg_gen;
     q->data_crc = SNIC_EBS_CRC_ZEROS;
-    q->guest_tag = b->guest_tag;
+    q->block_tag = b->block_tag;
     q->bind_crc = 0;
     q->account = 0;
     q->vd_id = b->vd_id;
@@ -133,7 +133,7 @@ static int luna_intake_emit(struct snic_luna_target *t, struct luna_peer *n,
         if (luna_target_full(t))
             return luna_intake_pause(t, n, LUNA_PAUSED_ROOM);
         luna_intake_request(t, n, f, q, SNIC_EBS_DO_WRITE, in->done++);
-        q->guest_tag = 0;
+        q->block_tag = 0;
         if (in->done == count)
             luna_intake_close(t, n);
         return 1;

@@ -165,7 +165,7 @@ struct luna_rpc {
     uint8_t tries;
     uint8_t pad[2];
     uint32_t crc[SNIC_EBS_RPC_BLOCKS];
-    uint32_t guest_tag[SNIC_EBS_RPC_BLOCKS];
+    uint32_t block_tag[SNIC_EBS_RPC_BLOCKS];
     uint8_t wrong[SNIC_EBS_RPC_BLOCKS]; /* damaged answers at this server, for each block */
 };
 

@@ -190,10 +190,10 @@ static void luna_in_block(struct snic_luna *c, struct luna_conn *n, struct luna_
         crc = c->o.crc(c->o.crc_ctx, buffer, SNIC_EBS_BLOCK_BYTES);
     int good = crc == snic_get_be32(in->list + (size_t)4 * in->done);
     if (key == NULL)
-        good = good && b->guest_tag == 0; /* else written with a key, and read without */
+        good = good && b->block_tag == 0; /* else written with a key, and read without */
     if (good && key != NULL) {
         good = snic_ebs_xts_decrypt(c->o.sec, key, b->lba, buffer, buffer) == 0;
-        good = good && snic_ebs_tag(&c->q.disks[r->q.disk].tag, b->lba, buffer) == b->guest_tag;
+        good = good && snic_ebs_tag(&c->q.disks[r->q.disk].tag, b->lba, buffer) == b->block_tag;
     }
     if (good)
         luna_rpc_acked(c, r, bit);

@@ -175,12 +175,12 @@ static uint32_t luna_put_cipher(struct snic_luna *c, struct luna_conn *n, struct
         return 0;
     o->ciphers++;
     if ((r->summed >> pkt & 1) == 0) {
-        r->guest_tag[pkt] = snic_ebs_tag(&c->q.disks[r->q.disk].tag, r->q.lba + pkt, plain);
+        r->block_tag[pkt] = snic_ebs_tag(&c->q.disks[r->q.disk].tag, r->q.lba + pkt, plain);
         r->crc[pkt] = luna_crc(c, out);
     }
     r->summed |= ebs_bit(pkt);
     luna_rpc_head(c, n, r, &h, pkt, 1);
-    b->guest_tag = r->guest_tag[pkt];
+    b->block_tag = r->block_tag[pkt];
     b->agg_crc = r->crc[pkt];
     snic_put_be32(list, r->crc[pkt]);
     b->data_crc = snic_crc32c(0, list, sizeof(list));

@@ -21,7 +21,7 @@ void segments_version_of(const struct segments_disk *d, const struct segments_en
     }
     v->wver = e->wver;
     v->data_crc = e->data_crc;
-    v->guest_tag = e->guest_tag;
+    v->block_tag = e->block_tag;
     v->kind = e->kind;
 }
 

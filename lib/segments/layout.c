@@ -176,7 +176,7 @@ void segments_page_encode(const struct segments_disk *d, uint32_t place, uint32_
         for (uint32_t i = 0; i < SNIC_SEGMENTS__TABLE; i++, e++, at += SNIC_SEGMENTS__ENTRY) {
             snic_put_le64(at, e->wver);
             snic_put_le32(at + 8, e->data_crc);
-            snic_put_le32(at + 12, e->guest_tag);
+            snic_put_le32(at + 12, e->block_tag);
             snic_put_le32(at + 16, e->kind);
         }
     }
@@ -217,7 +217,7 @@ int segments_table_read(struct segments_entry *out, const unsigned char *b)
     for (uint32_t i = 0; i < SNIC_SEGMENTS__TABLE; i++, at += SNIC_SEGMENTS__ENTRY) {
         out[i].wver = snic_get_le64(at);
         out[i].data_crc = snic_get_le32(at + 8);
-        out[i].guest_tag = snic_get_le32(at + 12);
+        out[i].block_tag = snic_get_le32(at + 12);
         out[i].kind = snic_get_le32(at + 16);
         good &= out[i].kind <= SNIC_SEGMENTS_LOST;
     }
@@ -232,7 +232,7 @@ void segments_record_encode(const struct segments_record *h, struct snic_wal_rec
     r->key.w[0] = h->place | (uint64_t)h->count << 32;
     r->key.w[1] = h->stamp;
     r->ts = h->wver;
-    r->scope = h->data_crc | (uint64_t)h->guest_tag << 32;
+    r->scope = h->data_crc | (uint64_t)h->block_tag << 32;
     r->flags = h->kind << 16 | h->op << 24;
     r->epoch = h->inc;
 }
@@ -245,7 +245,7 @@ int segments_record_decode(const struct segments_geo *g, struct segments_record 
     h->stamp = r->key.w[1];
     h->wver = r->ts;
     h->data_crc = (uint32_t)r->scope;
-    h->guest_tag = (uint32_t)(r->scope >> 32);
+    h->block_tag = (uint32_t)(r->scope >> 32);
     h->kind = r->flags >> 16 & 0xff;
     h->op = r->flags >> 24;
     h->inc = r->epoch;
@@ -269,7 +269,7 @@ void segments_item_encode(const struct segments_version *v, uint32_t block, unsi
 {
     snic_put_le64(b, v->wver);
     snic_put_le32(b + 8, v->data_crc);
-    snic_put_le32(b + 12, v->guest_tag);
+    snic_put_le32(b + 12, v->block_tag);
     snic_put_le32(b + 16, block);
     snic_put_le32(b + 20, v->kind);
 }
@@ -278,7 +278,7 @@ void segments_item_decode(struct segments_version *v, uint32_t *block, const uns
 {
     v->wver = snic_get_le64(b);
     v->data_crc = snic_get_le32(b + 8);
-    v->guest_tag = snic_get_le32(b + 12);
+    v->block_tag = snic_get_le32(b + 12);
     *block = snic_get_le32(b + 16);
     v->kind = snic_get_le32(b + 20);
 }

@@ -58,7 +58,7 @@ static int segments_read_memory(struct segments_disk *d, struct snic_segments_re
     b->status = SNIC_SEGMENTS_DONE;
     b->wver = v.wver;
     b->data_crc = v.data_crc;
-    b->guest_tag = v.guest_tag;
+    b->block_tag = v.block_tag;
     b->kind = (uint8_t)v.kind;
     if (segments_block_lost(&d->place[place], b->block)) {
         segments_read_damaged(d, q, b);
@@ -168,7 +168,7 @@ static uint32_t segments_read_run(const struct segments_disk *d, struct snic_seg
         b->status = SNIC_SEGMENTS_DONE;
         b->wver = e->wver;
         b->data_crc = e->data_crc;
-        b->guest_tag = e->guest_tag;
+        b->block_tag = e->block_tag;
         b->kind = (uint8_t)e->kind;
         run++;
     }

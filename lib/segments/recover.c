@@ -174,7 +174,7 @@ static void segments_wal_found(void *ctx, const struct snic_wal_record *r)
         segments_replay_attr(d, &h, r->bytes);
     } else if (segments_replay_place(d, &h)) {
         struct segments_version v = {.wver = h.wver, .data_crc = h.data_crc};
-        v.guest_tag = h.guest_tag;
+        v.block_tag = h.block_tag;
         v.kind = h.op;
         if (h.kind == SEGMENTS_RECORD_ONE)
             segments_replay_block(d, &h, h.count, &v, r->bytes);

@@ -112,7 +112,7 @@ static void segments_version_from(struct segments_version *v, const struct snic_
 {
     v->wver = b->wver;
     v->data_crc = b->kind == SNIC_SEGMENTS_DATA ? b->data_crc : 0;
-    v->guest_tag = b->guest_tag;
+    v->block_tag = b->block_tag;
     v->kind = b->kind;
 }
 
@@ -135,7 +135,7 @@ static int segments_write_append(struct segments_disk *d, const struct snic_segm
             h.op = b->kind;
             h.wver = v.wver;
             h.data_crc = v.data_crc;
-            h.guest_tag = v.guest_tag;
+            h.block_tag = v.block_tag;
             return segments_append(d, &h, b->data, b->data != NULL ? SNIC_SEGMENTS_BLOCK : 0,
                                    position);
         }

@@ -65,7 +65,7 @@ static void segments_into_entry(struct segments_disk *d, const struct segments_s
     struct segments_entry *e = segments_entry(d, s->place, s->block);
     e->wver = s->v.wver;
     e->data_crc = s->v.data_crc;
-    e->guest_tag = s->v.guest_tag;
+    e->block_tag = s->v.block_tag;
     e->kind = s->v.kind;
     d->place[s->place].dirty |= (uint8_t)(2u << s->block / SNIC_SEGMENTS__TABLE);
 }

@@ -117,14 +117,14 @@ struct segments_record {
     uint32_t count; /* LIST: of blocks; ONE: the block */
     uint32_t op;    /* ONE: enum snic_segments_kind */
     uint32_t data_crc;
-    uint32_t guest_tag;
+    uint32_t block_tag;
 };
 
 /** A block's version and all that goes with it. */
 struct segments_version {
     uint64_t wver;
     uint32_t data_crc;
-    uint32_t guest_tag;
+    uint32_t block_tag;
     uint32_t kind; /* enum snic_segments_kind */
 };
 
@@ -134,7 +134,7 @@ struct segments_version {
 struct segments_entry {
     uint64_t wver;
     uint32_t data_crc;
-    uint32_t guest_tag;
+    uint32_t block_tag;
     uint32_t slot;
     uint32_t kind;
 };

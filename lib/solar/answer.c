@@ -288,7 +288,7 @@ static int solar_resp_put(struct snic_solar_target *t, struct solar_conn *n, str
     b->wver = block->wver;
     b->op = body != 0 ? SNIC_EBS_DATA : SNIC_EBS_ZERO;
     b->data_crc = body != 0 ? block->data_crc : SNIC_EBS_CRC_ZEROS;
-    b->guest_tag = block->guest_tag;
+    b->block_tag = block->block_tag;
     b->addr_slot = q->from.packet.slots[2 * slot];
     b->addr_gen = q->from.packet.slots[2 * slot + 1];
     b->bind_crc = snic_ebs_bind_crc(b);

@@ -233,13 +233,13 @@ static int solar_in_store(struct snic_solar *c, struct solar_in *in, const struc
     if (solar_recv_damaged(c, data, b->data_crc))
         return SNIC_ECORRUPT;
     if (key == NULL) {
-        if (b->guest_tag != 0)
+        if (b->block_tag != 0)
             return SNIC_ECORRUPT; /* written with a key, and read without */
         memcpy(buffer, data, SNIC_EBS_BLOCK_BYTES);
         return 0;
     }
     if (snic_ebs_xts_decrypt(c->o.sec, key, b->lba, buffer, data) != 0 ||
-        snic_ebs_tag(&c->q.disks[r->q.disk].tag, b->lba, buffer) != b->guest_tag)
+        snic_ebs_tag(&c->q.disks[r->q.disk].tag, b->lba, buffer) != b->block_tag)
         return SNIC_ECORRUPT;
     return 0;
 }

@@ -85,7 +85,7 @@ static const void *solar_write_data(struct snic_solar *c, struct solar_train *t,
         data = out;
     }
     if (!b->summed) {
-        b->guest_tag =
+        b->block_tag =
             key == NULL ? 0 : snic_ebs_tag(&c->q.disks[r->q.disk].tag, r->q.lba + pkt, plain);
         b->data_crc = solar_crc(c, data, b->soft);
     }
@@ -116,7 +116,7 @@ static int solar_put_write(struct snic_solar *c, struct solar_path *p, struct so
     if (data == NULL)
         b->data_crc = SNIC_EBS_CRC_ZEROS;
     h.u.block.data_crc = b->data_crc;
-    h.u.block.guest_tag = b->guest_tag;
+    h.u.block.block_tag = b->block_tag;
     if (!b->summed)
         b->bind_crc = snic_ebs_bind_crc(&h.u.block);
     b->summed = 1;

@@ -188,7 +188,7 @@ enum solar_where {
 struct solar_blk {
     uint32_t data_crc;
     uint32_t bind_crc;
-    uint32_t guest_tag;
+    uint32_t block_tag;
     uint32_t seq;
     uint16_t tried; /* paths */
     uint8_t path;   /* of the last copy */

@@ -160,7 +160,7 @@ static void solar_target_request(const struct solar_req_in *in, struct snic_ebs_
     q->tenant = b->tenant;
     q->seg_gen = b->seg_gen;
     q->data_crc = b->data_crc;
-    q->guest_tag = b->guest_tag;
+    q->block_tag = b->block_tag;
     q->bind_crc = b->bind_crc;
     q->vd_id = b->vd_id;
     q->seg_id = b->seg_id;

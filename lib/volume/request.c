@@ -272,7 +272,7 @@ static void request_block(struct snic_volume_server *s, const struct volume_req 
                              SNIC_EBS_BLOCK_BYTES);
         b->data_crc = q->r.data_crc;
     }
-    b->guest_tag = q->r.guest_tag;
+    b->block_tag = q->r.block_tag;
     b->block = q->r.block;
     op->q[op->count++] = *q;
     s->stats.writes++;
@@ -327,7 +327,7 @@ static void request_read_show(struct volume_op *op)
         s->stats.damaged += to->status == SNIC_EBS_DAMAGED;
         to->wver = b->wver;
         to->data_crc = b->data_crc;
-        to->guest_tag = b->guest_tag;
+        to->block_tag = b->block_tag;
         if (b->wver != 0 && b->kind == SNIC_SEGMENTS_DATA)
             to->data = b->data;
     }
@@ -362,7 +362,7 @@ static void request_read_states(struct volume_op *op)
     b->status = SNIC_SEGMENTS_DONE;
     b->kind = SNIC_SEGMENTS_DATA;
     b->wver = snic_max_u64(b->wver, 1);
-    b->guest_tag = 0;
+    b->block_tag = 0;
     b->data = op->data;
     b->data_crc = snic_crc32c(0, op->data, SNIC_EBS_BLOCK_BYTES);
 }

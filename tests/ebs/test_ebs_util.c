@@ -43,7 +43,7 @@ static void sample_block(struct snic_ebs_header *h, unsigned type)
     b->need_mask = type == SNIC_EBS_READ_REQ ? 0x103 : 0;
     b->srv_crc = type == SNIC_EBS_WACK ? 0x0badf00d : 0;
     if (type == SNIC_EBS_WRITE || type == SNIC_EBS_READ_RESP)
-        b->guest_tag = 0xaabbccdd;
+        b->block_tag = 0xaabbccdd;
     if (type == SNIC_EBS_READ_RESP) {
         b->addr_slot = 0x1234;
         b->addr_gen = 0x5678;

@@ -470,11 +470,11 @@ static void test_luna_disk_with_key_ciphertext_at_rest(void **state)
     assert_memory_equal(in + 5 * BLOCK, out, 100 * BLOCK);
     for (uint32_t i = 0; i < 100; i++) {
         assert_true(memcmp(d->store[450 + i].data, out + i * BLOCK, BLOCK) != 0);
-        assert_int_equal(d->store[450 + i].guest_tag,
+        assert_int_equal(d->store[450 + i].block_tag,
                          snic_ebs_tag(&tags, 450 + i, out + i * BLOCK));
         assert_int_equal(d->store[450 + i].crc, snic_crc32c(0, d->store[450 + i].data, BLOCK));
     }
-    d->store[460].guest_tag ^= 1; /* the right ciphertext of the wrong data */
+    d->store[460].block_tag ^= 1; /* the right ciphertext of the wrong data */
     duo_io(d, &r, SNIC_EBS_IO_READ, 445, 110, &ri, 1);
     assert_true(duo_until(d, 3, 400));
     assert_int_equal(r.result, SNIC_ECORRUPT);

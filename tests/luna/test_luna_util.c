@@ -155,7 +155,7 @@ static uint32_t duo_write(struct duo *d, const struct snic_ebs_request *q)
         return q->wver == b->wver ? SNIC_EBS_OK : SNIC_EBS_SUPERSEDED;
     b->wver = q->wver;
     b->crc = q->data_crc;
-    b->guest_tag = q->guest_tag;
+    b->block_tag = q->block_tag;
     b->kind = q->kind;
     if (q->data != NULL)
         memcpy(b->data, q->data, SNIC_EBS_BLOCK_BYTES);
@@ -198,7 +198,7 @@ static void duo_read(struct duo *d, const struct snic_ebs_request *q)
         const struct duo_stored *b = &d->store[q->lba + i];
         blocks[i].wver = b->wver;
         blocks[i].data_crc = b->crc;
-        blocks[i].guest_tag = b->guest_tag;
+        blocks[i].block_tag = b->block_tag;
         blocks[i].data = b->wver != 0 && b->kind == 0 ? b->data : NULL;
     }
     int r;

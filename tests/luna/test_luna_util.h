@@ -28,7 +28,7 @@ struct duo_conn {
 
 struct duo_stored {
     uint64_t wver;
-    uint32_t crc, guest_tag, kind;
+    uint32_t crc, block_tag, kind;
     unsigned char data[SNIC_EBS_BLOCK_BYTES];
 };
 

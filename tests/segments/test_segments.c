@@ -414,7 +414,7 @@ static void test_segments_write_versions_decide(void **state)
     a.b[2].data = NULL;
     a.b[2].data_crc = 0;
     a.b[2].wver = 9;
-    a.b[2].guest_tag = 0xabc;
+    a.b[2].block_tag = 0xabc;
     assert_int_equal(one_run(&a), 0);
     one_make(&b, SNIC_SEGMENTS_READ, 3);
     b.q.gen = 5;
@@ -425,7 +425,7 @@ static void test_segments_write_versions_decide(void **state)
     assert_int_equal(b.data[0][4095], 1);
     assert_int_equal(b.b[1].wver, 9);
     assert_int_equal(b.b[1].kind, SNIC_SEGMENTS_TRIM);
-    assert_int_equal(b.b[1].guest_tag, 0xabc);
+    assert_int_equal(b.b[1].block_tag, 0xabc);
     assert_int_equal(b.data[1][0], 0);
     assert_int_equal(b.b[2].wver, 0);
     assert_int_equal(b.data[2][4095], 0);

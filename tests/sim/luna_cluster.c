@@ -109,7 +109,7 @@ static uint32_t store_write(struct segment *g, const struct snic_ebs_request *q,
     b->wver = q->wver;
     b->stamp = stamp;
     b->crc = q->data_crc;
-    b->guest_tag = q->guest_tag;
+    b->block_tag = q->block_tag;
     b->kind = q->kind;
     return SNIC_EBS_OK;
 }
@@ -120,7 +120,7 @@ static void store_block(const struct stored *b, uint64_t lba, unsigned char *p,
     memset(out, 0, sizeof(*out));
     out->wver = b->wver;
     out->data_crc = b->crc;
-    out->guest_tag = b->guest_tag;
+    out->block_tag = b->block_tag;
     if (b->wver == 0 || b->kind != 0)
         return;
     snic_put_le64(p, b->stamp);

@@ -60,7 +60,7 @@ struct stored {
     uint64_t wver;
     uint64_t stamp;
     uint32_t crc;
-    uint32_t guest_tag;
+    uint32_t block_tag;
     uint32_t kind;
 };
 

@@ -8,7 +8,7 @@
  *   client memory            not detectable; client's own    -
  *   block, before checksum   not detectable but by samples   checksum made when it was written
  *   checksum                 server; lies on: quarantine     agent, which sums in software then
- *   cipher                   when it is read (guest_tag)     guest_tag
+ *   cipher                   when it is read (block_tag)     block_tag
  *   block, after checksum    server                          agent
  *   headers                  their receiver                  their receiver
  *   Block entry              its check value                 the same
@@ -118,7 +118,7 @@ static void rig_serve(struct rig *r, const struct snic_ebs_request *q)
         if (q->wver > b->wver) {
             memcpy(r->store[q->block], q->data, SNIC_EBS_BLOCK_BYTES);
             *b = (struct snic_ebs_read_block){r->store[q->block], q->wver, q->data_crc,
-                                              q->guest_tag,       0,       0};
+                                              q->block_tag,       0,       0};
         }
         snic_solar_target_answer(r->t, q, SNIC_EBS_OK, q->data_crc, 0, r->now);
         return;

@@ -78,7 +78,7 @@ static void duo_serve(struct duo *d, const struct snic_ebs_request *q)
         if (q->wver > d->version[q->block]) {
             d->version[q->block] = q->wver;
             d->crc[q->block] = q->data_crc;
-            d->guest_tag[q->block] = q->guest_tag;
+            d->block_tag[q->block] = q->block_tag;
             if (q->data != NULL)
                 memcpy(d->store[q->block], q->data, SNIC_EBS_BLOCK_BYTES);
         }
@@ -90,7 +90,7 @@ static void duo_serve(struct duo *d, const struct snic_ebs_request *q)
         uint32_t b = q->block + (uint32_t)__builtin_ctzll(left);
         blocks[n].wver = d->version[b];
         blocks[n].data_crc = d->crc[b];
-        blocks[n].guest_tag = d->guest_tag[b];
+        blocks[n].block_tag = d->block_tag[b];
         blocks[n].data = d->version[b] != 0 ? d->store[b] : NULL;
     }
     assert_true(snic_solar_target_read_done(d->t, q, blocks, 1, d->now) > 0);

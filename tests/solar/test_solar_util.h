@@ -37,7 +37,7 @@ struct duo {
     uint64_t ready[BAG];
     uint64_t version[512];
     unsigned char store[512][SNIC_EBS_BLOCK_BYTES];
-    uint32_t crc[512], guest_tag[512];
+    uint32_t crc[512], block_tag[512];
     struct snic_ebs_request request[BAG];
     struct letter bag[BAG];
 };

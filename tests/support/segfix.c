@@ -229,7 +229,7 @@ static void answered_block(struct segfix_req *r, uint32_t i)
     }
     uint32_t kind = segfix_content(want, r->seg, r->life, r->which[i], b->wver);
     uint32_t guest = b->wver == 0 ? 0 : (uint32_t)b->wver * 77 + r->which[i];
-    if (b->kind != kind || b->guest_tag != guest || memcmp(want, b->data, PAGE) != 0 ||
+    if (b->kind != kind || b->block_tag != guest || memcmp(want, b->data, PAGE) != 0 ||
         b->data_crc != snic_crc32c(0, want, PAGE))
         segfix_wrong(f, "read %u/%u: not what version %" PRIu64 " is", r->seg, r->which[i],
                      b->wver);
@@ -367,7 +367,7 @@ int segfix_write(struct segfix *f, uint32_t seg, const uint32_t *which, const ui
         b->kind = (uint8_t)segfix_content(data, seg, s->life, which[i], wver[i]);
         b->data = b->kind == SNIC_SEGMENTS_DATA ? data : NULL;
         b->data_crc = b->data != NULL ? snic_crc32c(0, data, PAGE) : 0;
-        b->guest_tag = (uint32_t)wver[i] * 77 + which[i];
+        b->block_tag = (uint32_t)wver[i] * 77 + which[i];
         r->expect[i] = expected(s, which[i], wver[i]);
     }
     if (!submit(f, r))

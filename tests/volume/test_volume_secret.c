@@ -47,7 +47,7 @@ static void look(const unsigned char *p, size_t size, unsigned way)
             const unsigned char *data = p + at.body_at + ((way & SNIC_EBS_STREAM) != 0 ? 4 : 0);
             assert_true(writes_count < WRITES_MAX);
             assert_int_equal(h.u.block.blk_cnt, 1);
-            *s = (struct said){h.u.block.lba, h.u.block.wver, 0, h.u.block.guest_tag};
+            *s = (struct said){h.u.block.lba, h.u.block.wver, 0, h.u.block.block_tag};
             if (h.u.block.op == SNIC_EBS_DATA)
                 s->data_crc = snic_crc32c(0, data, BLOCK);
         }
@@ -255,7 +255,7 @@ static void test_secret_a_block_of_another_place_is_not_taken(void **state)
     q.flags = SNIC_SEGMENTS_ANY_GEN;
     q.blocks = &b;
     assert_int_equal(volfix_store(&fix, 0, &q), 0);
-    assert_int_equal(b.guest_tag, said_of(0).tag);
+    assert_int_equal(b.block_tag, said_of(0).tag);
     q.op = SNIC_SEGMENTS_WRITE; /* block 0 in the place of block 1 */
     b.block = 1;
     b.wver = said_of(1).wver + 1;
