@@ -202,6 +202,11 @@ void duo_until(struct duo *d, uint32_t done)
     assert_int_equal(d->told[SNIC_SOLAR_DONE], done);
 }
 
+uint32_t duo_done(const struct duo *d)
+{
+    return d->told[SNIC_SOLAR_DONE];
+}
+
 void duo_io(struct duo *d, struct snic_ebs_io *io, uint8_t op, uint64_t lba, uint32_t blocks,
             struct snic_iov *iov)
 {

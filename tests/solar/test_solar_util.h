@@ -54,6 +54,8 @@ void duo_turn_unchecked(struct duo *d);
 /** Turn until @p done I/Os are done; fails the test when nothing comes of it. */
 void duo_until(struct duo *d, uint32_t done);
 void duo_deliver(struct duo *d, const struct letter *l);
+/** How many I/Os are done. */
+uint32_t duo_done(const struct duo *d);
 void duo_io(struct duo *d, struct snic_ebs_io *io, uint8_t op, uint64_t lba, uint32_t blocks,
             struct snic_iov *iov);
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 snic_test(solar solar SOURCES test_solar_util.c LABELS each2_blocks@single each2_blocks@noassert)
+snic_test(solar_golden solar SOURCES test_solar_util.c)
 snic_test(solar_device solar SOURCES sim/solar_device.c)
 snic_test(solar_flips solar SOURCES test_solar_util.c)
 snic_test(solar_edges solar SOURCES test_solar_util.c sim/solar_cipher.c)
