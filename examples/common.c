@@ -88,6 +88,20 @@ void ex_die(const char *format, ...)
     exit(ex_exit_failure);
 }
 
+#define EX_REPORT_NS 1000000000u
+
+void ex_report_refused(struct ex_refused *last, uint64_t refused, uint64_t conns_max, uint64_t now)
+{
+    if (refused == last->count || now - last->logged_ns < EX_REPORT_NS)
+        return;
+    ex_log(EX_WARNING,
+           "%" PRIu64 " clients were refused: all %" PRIu64
+           " connections were in use; raise --connections, or close idle ones with --timeout",
+           refused - last->count, conns_max);
+    last->count = refused;
+    last->logged_ns = now;
+}
+
 /* ---- What is needed first ---- */
 
 #define EX_LOCK_TRIES 60   /* of 50 ms */

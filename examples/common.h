@@ -69,6 +69,13 @@ void ex_log(enum ex_level level, const char *format, ...) SNIC_PRINTF(2, 3);
 /** Log an error and exit 1. */
 void ex_die(const char *format, ...) SNIC_PRINTF(1, 2) __attribute__((noreturn));
 
+/** Clients beyond --connections, as of the last line about them. */
+struct ex_refused {
+    uint64_t count;
+    uint64_t logged_ns;
+};
+/** @p refused so far, of @p conns_max: a line for those that are new, at most once a second. */
+void ex_report_refused(struct ex_refused *last, uint64_t refused, uint64_t conns_max, uint64_t now);
 /** Room for @p count open files of option --@p name, and some; exits with a clear line if the limit
     of the process cannot be raised to it. */
 void ex_open_files(const char *name, uint64_t count);

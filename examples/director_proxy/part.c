@@ -7,8 +7,6 @@
 
 #include <stdlib.h>
 
-#define PROXY_REPORT_NS 1000000000u /* between lines about clients */
-
 static void proxy_drained(void *ctx)
 {
     ((struct proxy_part *)ctx)->done = 1;
@@ -24,20 +22,6 @@ void proxy_part_stop(struct proxy_part *p)
 {
     p->stop.fn = proxy_drain;
     snic_loop_post(p->loop, &p->stop);
-}
-
-/* Clients beyond --connections: a line at most once a second. */
-static void proxy_report(struct proxy_part *p, uint64_t refused)
-{
-    uint64_t now = snic_loop_now(p->loop);
-    if (refused == p->refused || (p->refused > 0 && now - p->refused_ns < PROXY_REPORT_NS))
-        return;
-    ex_log(EX_WARNING,
-           "%llu clients were refused: all %llu connections were in use; raise --connections, or "
-           "close idle ones with --timeout",
-           (unsigned long long)(refused - p->refused), (unsigned long long)p->proxy->conns);
-    p->refused = refused;
-    p->refused_ns = now;
 }
 
 /* Once per iteration: publish, and notice when the server fails clients. */
@@ -65,7 +49,7 @@ static int proxy_look(struct snic_loop_poller *poller, int sleeping)
     };
     for (int i = 0; i < PROXY_COUNTS; i++)
         atomic_store_explicit(&p->counts[i], now[i], memory_order_relaxed);
-    proxy_report(p, s.refused);
+    ex_report_refused(&p->refused, s.refused, p->proxy->conns, snic_loop_now(p->loop));
     if (p->failures != now[PROXY_SERVER_ENDED]) {
         p->failures = now[PROXY_SERVER_ENDED];
         proxy_server_missed(p);

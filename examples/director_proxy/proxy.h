@@ -44,9 +44,8 @@ struct proxy_part {
     struct snic_loop_poller poller;
     struct snic_loop_msg stop;
     struct snic_loop_msg missed;
-    uint64_t failures;   /* connections to the server that failed or that it ended, as last seen */
-    uint64_t refused;    /* clients beyond --connections, as last reported */
-    uint64_t refused_ns; /* when                                    */
+    uint64_t failures; /* connections to the server that failed or that it ended, as last seen */
+    struct ex_refused refused;
     uint32_t number;
     int done;
     pthread_t thread;

@@ -9,7 +9,6 @@
 #include <sys/un.h>
 
 #define EX_SERVER_FILES 64 /* descriptors beside those of clients */
-#define EX_SERVER_REPORT_NS 1000000000u
 #define EX_SERVER_MORE 16u /* connections beside those of clients */
 
 static int ex_role_parse(void *target, const char *text)
@@ -122,19 +121,6 @@ void ex_server_begin(struct ex_server *s)
         s->socket = s->socket_path;
     }
     ex_server_check(s);
-}
-
-void ex_server_report_refused(const struct ex_server *s, struct ex_refused *last, uint64_t refused,
-                              uint64_t now)
-{
-    if (refused == last->count || now - last->logged_ns < EX_SERVER_REPORT_NS)
-        return;
-    ex_log(EX_WARNING,
-           "%" PRIu64 " clients were refused: all %" PRIu64
-           " connections were in use; raise --connections, or close idle ones with --timeout",
-           refused - last->count, s->conns_max);
-    last->count = refused;
-    last->logged_ns = now;
 }
 
 uint64_t ex_server_cpu_ns(const struct ex_server *s)

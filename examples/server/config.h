@@ -46,14 +46,6 @@ size_t ex_server_options(struct ex_server *s, struct ex_option *out);
  * path. Finds the mistakes that can be found before anything is opened.
  */
 void ex_server_begin(struct ex_server *s);
-/** Clients beyond --connections, as of the last line about them. */
-struct ex_refused {
-    uint64_t count;
-    uint64_t logged_ns;
-};
-/** @p refused clients so far: a line in the log for those that are new, at most once a second. */
-void ex_server_report_refused(const struct ex_server *s, struct ex_refused *last, uint64_t refused,
-                              uint64_t now);
 /** CPU time of the role: of its thread in a single process, else of the process. */
 uint64_t ex_server_cpu_ns(const struct ex_server *s);
 /** The network for so many clients and the metrics page; exits with a clear line on failure. */

@@ -241,7 +241,7 @@ static void ex_dpu_tick(struct snic_timer *t, uint64_t now)
 
     ex_dpu_look(d);
     snic_director_get_stats(d->director, &s);
-    ex_server_report_refused(d->server, &d->refused, s.refused, now);
+    ex_report_refused(&d->refused, s.refused, d->server->conns_max, now);
     d->ops->tick(d, now);
     snic_loop_arm(d->loop, t, now + d->ops->tick_ns);
 }

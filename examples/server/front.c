@@ -163,7 +163,7 @@ static void front_watch(struct snic_timer *t, uint64_t now_ns)
         front_limit(&f->conns[i]);
         front_idle(&f->conns[i], now_ns);
     }
-    ex_server_report_refused(f->opts.server, &f->reported, f->stats.refused, now_ns);
+    ex_report_refused(&f->reported, f->stats.refused, f->opts.server->conns_max, now_ns);
     if (f->opts.second != NULL)
         f->opts.second(f->opts.ctx);
     front_out_trim(f->held, &f->held_most);
