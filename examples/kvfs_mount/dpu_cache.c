@@ -54,6 +54,7 @@ static void cache_count(const struct kd_cache *c, struct km_cache_state *s)
 {
     const struct snic_hcache_control *engine = snic_hcachelink_dpu_engine(c->half);
     struct snic_hcachelink_dpu_stats half;
+    struct snic_hcache_control_stats of;
 
     snic_hcachelink_dpu_get_stats(c->half, &half);
     s->kind = KM_WIRE_KIND;
@@ -62,8 +63,9 @@ static void cache_count(const struct kd_cache *c, struct km_cache_state *s)
     s->prefetched = half.fetches;
     if (engine == NULL)
         return;
-    s->lag_ns = snic_hcache_control_counters(engine)->dirty_age_max_ns;
-    s->flush_failures = snic_hcache_control_counters(engine)->flush_failures;
+    snic_hcache_control_get_stats(engine, &of);
+    s->lag_ns = of.dirty_age_max_ns;
+    s->flush_failures = of.flush_failures;
 }
 
 void dpu_cache_send_state(struct kd *d)

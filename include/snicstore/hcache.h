@@ -579,9 +579,10 @@ SNIC_API uint64_t snic_hcache_control_deadline_ns(const struct snic_hcache_contr
     SNIC_NONNULL(1);
 /** No job under way, nothing known to be dirty. [control] */
 SNIC_API int snic_hcache_control_idle(const struct snic_hcache_control *c) SNIC_NONNULL(1);
-/** Counters. [control] */
-SNIC_API const struct snic_hcache_control_stats *snic_hcache_control_counters(
-    const struct snic_hcache_control *c) SNIC_NONNULL(1);
+/** A copy of the counters. [control] */
+SNIC_API void snic_hcache_control_get_stats(const struct snic_hcache_control *c,
+                                            struct snic_hcache_control_stats *out)
+    SNIC_NONNULL(1, 2);
 /** Its own invariants: 0 or SNIC_ECORRUPT. For tests. [control] */
 SNIC_API int snic_hcache_control_check(const struct snic_hcache_control *c) SNIC_NONNULL(1);
 

@@ -543,10 +543,10 @@ int snic_hcache_control_idle(const struct snic_hcache_control *c)
            c->later.set == 0 && c->due.set == 0 && !c->look_wanted;
 }
 
-const struct snic_hcache_control_stats *snic_hcache_control_counters(
-    const struct snic_hcache_control *c)
+void snic_hcache_control_get_stats(const struct snic_hcache_control *c,
+                                   struct snic_hcache_control_stats *out)
 {
-    return &c->stats;
+    *out = c->stats;
 }
 
 int snic_hcache_control_check(const struct snic_hcache_control *c)

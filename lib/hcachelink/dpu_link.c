@@ -62,11 +62,13 @@ static void hcachelink_offer(struct snic_hcachelink_dpu *d, const struct hcachel
 static void hcachelink_drain(struct snic_hcachelink_dpu *d, uint8_t state)
 {
     struct snic_hcache_event ev = {.kind = SNIC_HCACHE_EV_KICK};
+    struct snic_hcache_control_stats s;
     d->state = state;
     d->drain_error = 0;
     d->progress_ns = snic_loop_now(d->dma->loop);
     /* one look may be half done */
-    d->look_due = snic_hcache_control_counters(d->engine)->looks + 2;
+    snic_hcache_control_get_stats(d->engine, &s);
+    d->look_due = s.looks + 2;
     hcachelink_engine_step(d, &ev);
 }
 

@@ -104,8 +104,11 @@ void hcachelink_engine_step(struct snic_hcachelink_dpu *d, const struct snic_hca
 
 int hcachelink_engine_rests(const struct snic_hcachelink_dpu *d)
 {
-    return d->runs_busy == 0 && snic_hcache_control_idle(d->engine) &&
-           snic_hcache_control_counters(d->engine)->looks >= d->look_due;
+    struct snic_hcache_control_stats s;
+    if (d->runs_busy != 0 || !snic_hcache_control_idle(d->engine))
+        return 0;
+    snic_hcache_control_get_stats(d->engine, &s);
+    return s.looks >= d->look_due;
 }
 
 /* ---- Actions ---- */

@@ -43,7 +43,7 @@ static void forget(uint32_t file)
 
 static uint64_t failures(void)
 {
-    return snic_hcache_control_counters(snic_hcachelink_dpu_engine(w.g.dpu))->flush_failures;
+    return rig_engine_stats(snic_hcachelink_dpu_engine(w.g.dpu)).flush_failures;
 }
 
 /* File 0 is in the store, 1 to 3 are in pages only, as many as there are, and the store is full.

@@ -326,7 +326,6 @@ static void test_hcache_fsync_waits_for_its_pages(void **state)
    not wait for that, and when the store takes pages again all are written within a pause. */
 static void test_hcache_refusing_store_is_tried_less_and_less(void **state)
 {
-    const struct snic_hcache_control_stats *s;
     struct hworld w;
     uint64_t before;
     uint64_t lpn;
@@ -336,13 +335,12 @@ static void test_hcache_refusing_store_is_tried_less_and_less(void **state)
     hw_settle(&w, 1000);
     for (lpn = 0; lpn < 6; lpn++)
         lock_write(&w, 0, 1, lpn, 5);
-    s = snic_hcache_control_counters(w.c);
     w.store_result = SNIC_ENOSPC;
     hw_settle(&w, UINT64_C(2000000000));
-    before = s->flush_failures;
+    before = hw_stats(w.c).flush_failures;
     assert_in_range(before, 2, 40);
     hw_settle(&w, UINT64_C(10000000000));
-    assert_in_range(s->flush_failures, before + 5, before + 15);
+    assert_in_range(hw_stats(w.c).flush_failures, before + 5, before + 15);
     assert_int_equal(snic_hcache_dirty(&w.host[0]), 6);
     before = w.now;
     hw_event(&w, SNIC_HCACHE_EV_FSYNC, 7, 1, 0);
@@ -386,7 +384,7 @@ static void test_hcache_rewritten_in_flight_stays_dirty(void **state)
     assert_int_equal(w.synced_id, 1);
     hw_settle(&w, 100000000);
     assert_int_equal(w.store[1][1].version, 6);
-    assert_true(snic_hcache_control_counters(w.c)->flush_again >= 1);
+    assert_true(hw_stats(w.c).flush_again >= 1);
     assert_int_equal(counts(&w).flights, 0);
     assert_null(w.failure);
     hw_close(&w);
@@ -455,7 +453,7 @@ static void test_hcache_seal_refused_sum_drops_page(void **state)
     }
     assert_int_equal(hw_step(&w, &ev), 0);
     hw_settle(&w, 1000000);
-    assert_int_equal(snic_hcache_control_counters(w.c)->bad_sums, 1);
+    assert_int_equal(hw_stats(w.c).bad_sums, 1);
     (void)counts(&w);
     hw_close(&w);
 }
@@ -544,7 +542,7 @@ static void test_hcache_seal_packs_and_unpacks(void **state)
     assert_true(snic_hcache_read(&w.host[0], 2, ev.lpn, 0, 512, out) >= 0);
     assert_memory_equal(out, want, 512);
     assert_int_equal(calls, 2);
-    assert_int_equal(snic_hcache_control_counters(w.c)->bad_sums, 0);
+    assert_int_equal(hw_stats(w.c).bad_sums, 0);
     hw_close(&w);
 }
 

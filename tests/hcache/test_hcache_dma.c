@@ -281,8 +281,8 @@ static void test_hcache_dma_random_shadow(void **state)
     assert_int_equal(c.dirty + c.invalid + c.flights + c.write_locked + c.read_locked, 0);
     assert_int_equal(c.free, c.header_free);
     print_message("%u hits, %u flushes, %u prefetched, %u DMA operations\n", (unsigned)hits,
-                  (unsigned)snic_hcache_control_counters(s.c)->flushes,
-                  (unsigned)snic_hcache_control_counters(s.c)->prefetched, (unsigned)dma_ops());
+                  (unsigned)hw_stats(s.c).flushes, (unsigned)hw_stats(s.c).prefetched,
+                  (unsigned)dma_ops());
     assert_true(hits > 100);
     close_all();
 }

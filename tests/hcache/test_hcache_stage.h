@@ -312,11 +312,13 @@ static inline int dpu_act(const struct snic_hcache_action *a)
  * flushes: then the engine holds nothing. */
 static inline void dpu_run(uint64_t flushes)
 {
+    struct snic_hcache_control_stats s;
     struct snic_hcache_action a;
 
     while (snic_hcache_control_poll(dpu.c, &a, 1) != 0) {
-        if (flushes != 0 && snic_hcache_control_counters(dpu.c)->flushes >= flushes &&
-            a.kind == SNIC_HCACHE_ACT_DMA && a.ops[0].kind == SNIC_HCACHE_OP_READ)
+        snic_hcache_control_get_stats(dpu.c, &s);
+        if (flushes != 0 && s.flushes >= flushes && a.kind == SNIC_HCACHE_ACT_DMA &&
+            a.ops[0].kind == SNIC_HCACHE_OP_READ)
             return;
         (void)dpu_act(&a);
     }

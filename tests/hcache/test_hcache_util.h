@@ -14,6 +14,14 @@
 
 #include "support.h"
 
+static inline struct snic_hcache_control_stats hw_stats(const struct snic_hcache_control *c)
+{
+    struct snic_hcache_control_stats s;
+
+    snic_hcache_control_get_stats(c, &s);
+    return s;
+}
+
 enum { HW_INOS = 4, HW_LPNS = 64, HW_PENDING = 256, HW_HOSTS = 4 };
 
 /* An action under way. */

@@ -74,7 +74,7 @@ static void test_hcachelink_flush_keeps_the_size(void **state)
 
 static uint64_t rig_looks(const struct rig *g)
 {
-    return snic_hcache_control_counters(snic_hcachelink_dpu_engine(g->dpu))->looks;
+    return rig_engine_stats(snic_hcachelink_dpu_engine(g->dpu)).looks;
 }
 
 static void test_hcachelink_dma_operations_are_counted(void **state)

@@ -30,7 +30,7 @@ static void test_hcachelink_flush_is_in_the_file_system(void **state)
         assert_int_equal(snic_fs_get(g.fs, "/a", file, sizeof(file)), offset + 4096);
         assert_memory_equal(file + offset, page + i, 4096);
     }
-    syncs = snic_hcache_control_counters(snic_hcachelink_dpu_engine(g.dpu))->fsyncs;
+    syncs = rig_engine_stats(snic_hcachelink_dpu_engine(g.dpu)).fsyncs;
     assert_true(syncs >= 32);
     assert_int_equal(rig_op(&g, SNIC_HCACHELINK_FLUSH, ino + 77, 0, 0, NULL), 0);
     rig_close(&g);

@@ -51,10 +51,10 @@ static void test_hcachelink_no_wait_for_what_a_failing_flush_would_free(void **s
         assert_int_equal(out[i], i < 100 ? page[12 * RIG_PAGE + i] : 0);
     assert_int_equal(rig_op(&g, SNIC_HCACHELINK_FSYNC, ino, 0, 0, NULL), SNIC_ENOSPC);
     assert_true(snic_world_now(g.w) - since < 100000000);
-    failures = snic_hcache_control_counters(snic_hcachelink_dpu_engine(g.dpu))->flush_failures;
+    failures = rig_engine_stats(snic_hcachelink_dpu_engine(g.dpu)).flush_failures;
     rig_settle(&g, UINT64_C(5000000000));
-    assert_in_range(snic_hcache_control_counters(snic_hcachelink_dpu_engine(g.dpu))->flush_failures,
-                    failures, failures + 12);
+    assert_in_range(rig_engine_stats(snic_hcachelink_dpu_engine(g.dpu)).flush_failures, failures,
+                    failures + 12);
     /* dropped: there is nothing left that it could refuse, and room */
     assert_int_equal(rig_op(&g, SNIC_HCACHELINK_DROP, ino, 0, 0, NULL), 0);
     rig_settle(&g, UINT64_C(200000000));

@@ -44,6 +44,14 @@ static inline struct snic_hcachelink_host_stats rig_host_stats(const struct snic
     return s;
 }
 
+static inline struct snic_hcache_control_stats rig_engine_stats(const struct snic_hcache_control *c)
+{
+    struct snic_hcache_control_stats s;
+
+    snic_hcache_control_get_stats(c, &s);
+    return s;
+}
+
 static inline struct snic_hcachelink_dpu_stats rig_dpu_stats(const struct snic_hcachelink_dpu *d)
 {
     struct snic_hcachelink_dpu_stats s;
