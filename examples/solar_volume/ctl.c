@@ -400,7 +400,7 @@ static void ended(const struct snic_control_event *e)
 static void event(void *ctx, const struct snic_control_event *e)
 {
     (void)ctx;
-    switch ((enum snic_control_event_type)e->what) {
+    switch ((enum snic_control_event_type)e->type) {
     case SNIC_CONTROL_SERVER_UP:
         ex_log(EX_INFO, "%s is connected, with %" PRIu64 " segments", server_of(e), e->value);
         break;

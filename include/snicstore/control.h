@@ -341,7 +341,7 @@ enum snic_control_event_type {
 };
 
 struct snic_control_event {
-    uint32_t what; /**< enum snic_control_event_type */
+    uint32_t type; /**< enum snic_control_event_type */
     uint32_t server;
     uint32_t vd;
     int32_t error;

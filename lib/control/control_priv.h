@@ -386,7 +386,7 @@ void control_session_send_server(struct control_session *s, const struct control
 void control_session_end(struct control_session *s, int orderly);
 /* The peer has sent what no peer of its role sends. */
 void control_session_malformed(struct control_session *s);
-void control_report(struct snic_control *c, uint32_t what, uint32_t server, uint32_t vd, int error,
+void control_report(struct snic_control *c, uint32_t type, uint32_t server, uint32_t vd, int error,
                     uint64_t value);
 void control_report_refused(struct snic_control *c, uint32_t server, int error,
                             const struct snic_net_addr *addr);

@@ -36,11 +36,11 @@ static void control_emit(struct snic_control *c, const struct snic_control_event
         c->e.event(c->ctx, e);
 }
 
-void control_report(struct snic_control *c, uint32_t what, uint32_t server, uint32_t vd, int error,
+void control_report(struct snic_control *c, uint32_t type, uint32_t server, uint32_t vd, int error,
                     uint64_t value)
 {
     struct snic_control_event e = {
-        .what = what, .server = server, .vd = vd, .error = error, .value = value};
+        .type = type, .server = server, .vd = vd, .error = error, .value = value};
     const struct control_disk *d = vd != 0 ? control_disk_find(c, vd) : NULL;
     if (d != NULL)
         e.name = d->name;
@@ -52,7 +52,7 @@ void control_report(struct snic_control *c, uint32_t what, uint32_t server, uint
 void control_report_refused(struct snic_control *c, uint32_t server, int error,
                             const struct snic_net_addr *addr)
 {
-    struct snic_control_event e = {.what = SNIC_CONTROL_SERVER_REFUSED,
+    struct snic_control_event e = {.type = SNIC_CONTROL_SERVER_REFUSED,
                                    .server = server,
                                    .error = error,
                                    .addr = addr->family != 0 ? addr : NULL};
@@ -61,7 +61,7 @@ void control_report_refused(struct snic_control *c, uint32_t server, int error,
 
 void control_sessions_full(struct snic_control *c)
 {
-    struct snic_control_event e = {.what = SNIC_CONTROL_SESSIONS_FULL};
+    struct snic_control_event e = {.type = SNIC_CONTROL_SESSIONS_FULL};
     e.value = ++c->stats.rejected;
     control_emit(c, &e);
 }

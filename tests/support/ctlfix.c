@@ -261,10 +261,10 @@ static void ctl_failed(void *ctx, int error)
 static void ctl_event(void *ctx, const struct snic_control_event *e)
 {
     struct ctlfix *f = ctx;
-    assert_in_range(e->what, 1, 15);
-    f->events[e->what]++;
-    f->event_value[e->what] = e->value;
-    f->event_error[e->what] = e->error;
+    assert_in_range(e->type, 1, 15);
+    f->events[e->type]++;
+    f->event_value[e->type] = e->value;
+    f->event_error[e->type] = e->error;
 }
 
 int ctlfix_ctl_start(struct ctlfix *f)
