@@ -12,6 +12,8 @@
 #define SNIC_FSCACHE__AGAIN_LONGEST_NS 60000000000ull
 /* How long a successor may refuse the region, and a close may last. */
 #define SNIC_FSCACHE__GIVE_UP_NS 30000000000ull
+/* How often a close looks at the state. */
+#define SNIC_FSCACHE__CLOSE_NS 10000000u
 
 /* ---- The link's events ---- */
 
@@ -302,12 +304,18 @@ static void fscache_region_forsake(struct snic_fscache *fc, struct snic_fscache_
 
 void fscache_region_close(struct snic_fscache *fc)
 {
-    uint64_t until = snic_loop_now(fc->loop) + SNIC_FSCACHE__GIVE_UP_NS;
+    uint64_t now = snic_loop_now(fc->loop);
+    uint64_t until = now + SNIC_FSCACHE__GIVE_UP_NS;
+    uint64_t update = now;
 
     fc->closing = 1;
-    while ((fc->state != FSCACHE_OFF || fc->own != 0) && snic_loop_now(fc->loop) < until) {
-        fscache_region_update(fc);
-        (void)snic_loop_once(fc->loop, 10000000u);
+    for (; (fc->state != FSCACHE_OFF || fc->own != 0) && now < until;
+         now = snic_loop_now(fc->loop)) {
+        if (now >= update) { /* each makes a message: more of them would keep others from running */
+            fscache_region_update(fc);
+            update = now + SNIC_FSCACHE__CLOSE_NS;
+        }
+        (void)snic_loop_once(fc->loop, SNIC_FSCACHE__CLOSE_NS);
     }
     if (fc->half != NULL && !fc->over)
         snic_hcachelink_host_death(fc->half, SNIC_DMA_DEATH_CLOSED); /* no request waits for it */

@@ -212,6 +212,75 @@ static void test_fscache_edges_abandoned_after_death(void **state)
     world_close();
 }
 
+/* Reads that the store refuses end with its error, for the size and for pages, and leave no lock.
+ */
+static void test_fscache_edges_store_fails_then_reads_fail(void **state)
+{
+    struct op *o;
+
+    (void)state;
+    edge_open(0);
+    edge_on();
+    o = op_bytes(SNIC_FSOP_WRITE, 0, 0, 20000);
+    o->call->r.k.flags |= SNIC_FSOP_DIRECT;
+    now_write(o);
+    assert_int_equal(op_alone(o), 20000);
+    memcpy(w.model[0], w.now[0], 20000);
+    assert_int_equal(op_alone(op_new(SNIC_FSOP_FSYNC, 0)), 0);
+    w.fails = SNIC_FSOP_READ;
+    assert_int_equal(op_alone(op_bytes(SNIC_FSOP_READ, 0, 0, 20000)), SNIC_EIO);
+    w.fails = SNIC_FSOP_GETATTR;
+    fscache_inode_find(w.fc, w.ino[0])->sized = 0;
+    assert_int_equal(op_alone(op_bytes(SNIC_FSOP_READ, 0, 0, 20000)), SNIC_EIO);
+    w.fails = 0;
+    assert_int_equal(w.fc->busy, 0);
+    check_all(0);
+    world_close();
+}
+
+/* A close flushes what is dirty, as the unmount of a mount in use does. */
+static void test_fscache_edges_close_flushes(void **state)
+{
+    static unsigned char all[FILE_MAX];
+    struct op *o;
+
+    (void)state;
+    edge_open(1);
+    edge_on();
+    assert_int_equal(op_alone(op_bytes(SNIC_FSOP_READ, 0, 0, 1)), 0); /* the size */
+    o = op_bytes(SNIC_FSOP_WRITE, 0, 0, 20000);
+    now_write(o);
+    assert_int_equal(op_alone(o), 20000);
+    assert_int_equal(w.fc->stats.dirty_inodes, 1);
+    snic_fscache_close(w.fc);
+    assert_int_equal(w.fc->state, FSCACHE_OFF);
+    assert_int_equal(w.lost, 0);
+    assert_int_equal(edge.reports[SNIC_FSCACHE_LOST], 0);
+    assert_int_equal(snic_fs_get(w.g.fs, "/a", all, sizeof(all)), 20000);
+    assert_memory_equal(all, w.now[0], 20000);
+    world_end();
+}
+
+/* The file system's process is dead, and none follows: a close ends, and what is lost is reported.
+ */
+static void test_fscache_edges_close_after_death_reports_losses(void **state)
+{
+    (void)state;
+    edge_open(1);
+    edge_on();
+    assert_int_equal(op_alone(op_bytes(SNIC_FSOP_READ, 0, 0, 1)), 0); /* the size */
+    assert_int_equal(op_alone(op_bytes(SNIC_FSOP_WRITE, 0, 0, 20000)), 20000);
+    w.refuses = 1;
+    world_kill();
+    for (int n = 0; n < 20000000 && w.fc->state != FSCACHE_DEAD; n++)
+        world_step();
+    snic_fscache_close(w.fc);
+    assert_null(w.fc->half);
+    assert_int_equal(w.lost, 1);
+    assert_int_equal(edge.reports[SNIC_FSCACHE_LOST], 1);
+    world_end();
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -220,6 +289,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_fscache_edges_inodes_run_out),
         cmocka_unit_test(test_fscache_edges_no_own_request),
         cmocka_unit_test(test_fscache_edges_abandoned_after_death),
+        cmocka_unit_test(test_fscache_edges_store_fails_then_reads_fail),
+        cmocka_unit_test(test_fscache_edges_close_flushes),
+        cmocka_unit_test(test_fscache_edges_close_after_death_reports_losses),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

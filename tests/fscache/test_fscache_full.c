@@ -268,6 +268,30 @@ static void test_fscache_full_store_reader_closes_bytes_stay(void **state)
     world_close();
 }
 
+/* Other sessions come while the store is full: the region cannot keep what is dirty. A loss that no
+   handle has reported is the file's, and its next FSYNC's, when the last handle is closed. */
+static void test_fscache_full_store_others_come_losses_reported(void **state)
+{
+    uint64_t filler = full_begin(support_seed());
+
+    (void)state;
+    w.alone = 0;
+    for (int n = 0; n < 20000000 && w.fc->state != FSCACHE_OFF; n++)
+        world_step();
+    assert_int_equal(w.fc->stats.lost_inodes, 3);
+    assert_int_equal(w.lost, 0);
+    assert_int_equal(op_alone(op_new(SNIC_FSOP_FSYNC, 1)), SNIC_ENOSPC);
+    assert_int_equal(op_alone(op_new(SNIC_FSOP_FSYNC, 1)), 0);
+    for (uint32_t f = 1; f < FILES; f++)
+        forget(f);
+    for (uint32_t f = 0; f < FILES; f++)
+        check_all(f);
+    w.alone = 1;
+    full_end(filler);
+    world_close();
+    assert_int_equal(w.lost, 2); /* of files 2 and 3 */
+}
+
 /* Any other refusal may pass: a truncation is refused likewise, and drops nothing. */
 static void test_fscache_full_truncation_drops_only_for_space(void **state)
 {
@@ -302,6 +326,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_fscache_full_store_ends_waits),
         cmocka_unit_test(test_fscache_full_store_takes_the_rest_of_a_write),
         cmocka_unit_test(test_fscache_full_store_reader_closes_bytes_stay),
+        cmocka_unit_test(test_fscache_full_store_others_come_losses_reported),
         cmocka_unit_test(test_fscache_full_truncation_drops_only_for_space),
     };
     return SUPPORT_MAIN(argc, argv, tests);

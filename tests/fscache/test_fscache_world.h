@@ -56,7 +56,8 @@ static struct {
     int refuses;        /* the next process does not take the cache */
     uint32_t slow_kind; /* answers of this kind need so long more, */
     uint64_t slow_ns;
-    int slow_now; /* and one is on its way */
+    int slow_now;   /* and one is on its way */
+    uint32_t fails; /* requests of this kind are answered SNIC_EIO */
     struct snic_rng rng;
     uint64_t ino[FILES], handle[FILES], size[FILES];
     unsigned char model[FILES][FILE_MAX], now[FILES][FILE_MAX];
@@ -138,6 +139,8 @@ static inline void travel_done(struct snic_fs_req *r)
     struct call *c = SNIC_CONTAINER(r, struct call, r);
     int slow = w.slow_ns != 0 && r->k.kind == w.slow_kind;
 
+    if (w.fails != 0 && r->k.kind == w.fails)
+        r->k.result = SNIC_EIO;
     w.slow_now |= slow;
     snic_timer_init(&c->timer, travel_home);
     snic_loop_arm(w.g.loop[0], &c->timer,
@@ -460,6 +463,29 @@ static inline void world_open(uint64_t seed, int write_back, int deaths)
     }
 }
 
+/* The cache is closed. */
+static inline void world_end(void)
+{
+    for (int n = 0; n < 1000000 && w.g.dpu != NULL; n++) {
+        (void)snic_world_step(w.g.w);
+        world_reap();
+    }
+    assert_null(w.g.dpu);
+    assert_int_equal(snic_fscache_check(w.fc), 0);
+    assert_int_equal(w.fc->marked, 0);
+    for (uint32_t s = 0; s < FSCACHE_HASH; s++)
+        assert_null(w.fc->inodes[s]);
+    support_guard_free(snic_fscache_fini(w.fc));
+    assert_int_equal(snic_fs_unmount(w.g.fs), 0);
+    support_guard_free(snic_fs_fini(w.g.fs));
+    snic_kv_close(w.g.kv);
+    snic_kvmem_close(w.g.medium);
+    for (int i = 0; i < 2; i++)
+        snic_loop_close(w.g.loop[i]);
+    snic_world_close(w.g.w);
+    calls_free();
+}
+
 static inline void world_close(void)
 {
     for (uint32_t f = 0; f < FILES; f++)
@@ -470,20 +496,8 @@ static inline void world_close(void)
     assert_int_equal(w.fc->marked, 0);
     for (uint32_t s = 0; s < FSCACHE_HASH; s++)
         assert_null(w.fc->inodes[s]);
-    for (int n = 0; n < 1000000 && w.g.dpu != NULL; n++)
-        world_step();
-    assert_null(w.g.dpu);
     snic_fscache_close(w.fc);
-    assert_int_equal(snic_fscache_check(w.fc), 0);
-    support_guard_free(snic_fscache_fini(w.fc));
-    assert_int_equal(snic_fs_unmount(w.g.fs), 0);
-    support_guard_free(snic_fs_fini(w.g.fs));
-    snic_kv_close(w.g.kv);
-    snic_kvmem_close(w.g.medium);
-    for (int i = 0; i < 2; i++)
-        snic_loop_close(w.g.loop[i]);
-    snic_world_close(w.g.w);
-    calls_free();
+    world_end();
 }
 
 #endif /* SNIC_TEST_FSCACHE_WORLD_H */

@@ -58,6 +58,8 @@ BUGS = [
     ("a lost file is not reported", "lib/fscache/inode.c",
      "i->sized = 0; fc->opts.ops.lost(fc->opts.ctx, i->ino);", "i->sized = 0;",
      ("edges", "*death*")),
+    ("a loss that no handle reported is forgotten", "lib/fscache/inode.c",
+     "if (i->losses != 0 && !i->reported)", "if (0)", ("full", "*others*")),
     ("an inode number of before a death is used", "lib/fscache/request.c",
      "if (fc->died && fc->opts.ops.by_name(fc->opts.ctx, req->k))", "if (0)",
      ("edges", "*death*")),
