@@ -46,6 +46,9 @@ struct duo {
     uint64_t bells_up;
     uint64_t bells_down;
     int reorder;
+    void (*observe)(void *ctx,
+                    const struct snic_nvmefs_op *op); /* each that is carried out; NULL */
+    void *observe_ctx;
 };
 
 static inline uint64_t duo_region_add(struct duo *x, size_t size, uint16_t window)
@@ -128,6 +131,8 @@ static inline int duo_op(struct duo *x, const struct snic_nvmefs_op *op)
         memcpy(op->local, at, op->length);
     else
         memcpy(at, op->local, op->length);
+    if (x->observe != NULL)
+        x->observe(x->observe_ctx, op);
     return 0;
 }
 
