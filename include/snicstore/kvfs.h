@@ -38,7 +38,7 @@
  * Deviations from section 3.4, and additions to it: for the records see kvfs_format.h.
  * Names are found by a 128-bit hash. Attributes, entries and small files carry checksums. Growing
  * past 8 KiB and all operations that touch several groups are atomic under crashes. Changes of
- * times alone (reads, writes within the size, renames) are kept back for up to times_ns, a second
+ * times alone (reads, writes within the size, renames) are deferred for up to times_ns, a second
  * by default, and reach the store with the next change of the inode, FLUSH, RELEASE or FSYNC (a
  * change of only the time of a read is not written by FLUSH and RELEASE). So is a change of a big
  * file's space that is known only after a write: after a crash or the session's death st_blocks may
@@ -64,8 +64,8 @@
  * declaration. On RADOS one in flight may take effect late, if the records that it read are
  * unchanged; so may, on every store, object bytes of a big file's WRITE, up to the store's time-out
  * after the session runs again. When half its lease has passed without a proof, the session begins
- * no request except the end of a handle, which writes the changes kept back of its inode, and
- * writes no other changes that it keeps back; when it detects its death it discards them.
+ * no request except the end of a handle, which writes the deferred changes of its inode, and
+ * writes no other changes that it defers; when it detects its death it discards them.
  * A file whose last name a rename replaces can be opened by its number for a quarter of a second
  * more: so a client that looks a name up and then opens it always finds a whole file.
  *
@@ -100,13 +100,16 @@ struct snic_kvfs_now {
  *   CHECKED    otherwise permissions are checked by POSIX's rules.
  *   IO         iov_count up to SNIC_KVOP_IOV_MAX; DIRECT is SNIC_KVOP_DIRECT.
  *   HOLD       0 as handle also when a quarter of inodes_max are held. An inode that another
- * session removes is SNIC_ENOENT, unless it is open here: a session knows which inodes others have
- * open, and no more. FSYNC      with FSYNC_DATA times may stay kept back. FALLOCATE  where the
- * store lacks SNIC_KV_CAP_ALLOC no space is reserved: only the size grows. SETXATTR   SNIC_ENOSPC:
- * a list of all names would be larger than SNIC_FSOP_XATTR_LIST_MAX. RENAME     WHITEOUT makes a
- * character device 0:0 of mode 0. MKFS       name is a struct snic_kvfs_mkfs, name_size its size
- * (SNIC_EINVAL: not that); NULL: zeros. MOUNT      SNIC_EEXIST: a session of session_id is in the
- * store. UNMOUNT    flushes, ends the session.
+ *              session removes is SNIC_ENOENT, unless it is open here: a session knows which inodes
+ *              others have open, and no more.
+ *   FSYNC      with FSYNC_DATA times may stay deferred.
+ *   FALLOCATE  where the store lacks SNIC_KV_CAP_ALLOC no space is reserved: only the size grows.
+ *   SETXATTR   SNIC_ENOSPC: a list of all names would be larger than SNIC_FSOP_XATTR_LIST_MAX.
+ *   RENAME     WHITEOUT makes a character device 0:0 of mode 0.
+ *   MKFS       name is a struct snic_kvfs_mkfs, name_size its size (SNIC_EINVAL: not that); NULL:
+ *              zeros.
+ *   MOUNT      SNIC_EEXIST: a session of session_id is in the store.
+ *   UNMOUNT    flushes, ends the session.
  */
 
 /** MKFS's options. Zero it for defaults. */
@@ -141,7 +144,7 @@ struct snic_kvfs_opts {
     uint32_t inodes_max;   /**< open, locked or changed at once; then SNIC_ENFILE; default 65536 */
     uint32_t locks_max;    /**< byte-range and flock locks held and waited for; default 16384   */
     uint64_t cache_bytes;  /**< records kept while the session is alone; default 16 MiB         */
-    uint64_t times_ns;     /**< times are kept back for so long; default 1 s; at most 2^62      */
+    uint64_t times_ns;     /**< times are deferred for so long; default 1 s; at most 2^62      */
     uint64_t lease_ns;     /**< a session silent for so long is dead; default 10 s; at most 2^62 */
     uint64_t heartbeat_ns; /**< default 1 s; less than lease_ns                                 */
     uint32_t stripe_bytes; /**< of the store (struct snic_kv); 0: no object bytes beside records */
@@ -152,7 +155,7 @@ struct snic_kvfs_opts {
     void (*damage)(void *ctx, const struct snic_kvfs_damage *d); /**< may be NULL              */
     void *ctx;
 };
-#define SNIC_KVFS_TIMES_AT_ONCE 1U      /**< times_ns: times are not kept back                    */
+#define SNIC_KVFS_TIMES_AT_ONCE 1U      /**< times_ns: times are not deferred                    */
 #define SNIC_KVFS_READ_ONLY (1u << 0)   /**< changes end with SNIC_EROFS                          */
 #define SNIC_KVFS_NO_ATIME (1u << 1)    /**< never change atime by reading                        */
 #define SNIC_KVFS_NO_DIRATIME (1u << 2) /**< nor of directories                                */

@@ -79,7 +79,7 @@ int kvfs_cancelled(const struct kvfs_op *op);
 /* This operation's wall time. */
 struct snic_fsop_time kvfs_time(const struct kvfs_op *op);
 
-/* Forget reads, changes and places, and begin the round (since the last kvfs_next) anew. Answers
+/* Forget reads, changes and places, and begin the round (since the last kvfs_next) anew. Returns
  * KVFS_PENDING. */
 int kvfs_restart(struct kvfs_op *op);
 /*
@@ -153,7 +153,7 @@ int kvfs_committed(const struct kvfs_op *op);
 int64_t kvfs_commit_allocated(const struct kvfs_op *op);
 /*
  * Forget reads and changes and begin another round after a commit: op->phase must have been moved
- * on first, so that the function continues from there. Locks stay. Answers KVFS_PENDING.
+ * on first, so that the function continues from there. Locks stay. Returns KVFS_PENDING.
  */
 int kvfs_next(struct kvfs_op *op, uint32_t phase);
 /*

@@ -147,7 +147,7 @@ static inline int kvfs_is_release(const struct kvfs_op *op)
 
 /*
  * Commit over several groups in steps, where the store has none: called by kvfs_commit() with the
- * operation's guards and changes. Answers as kvfs_commit().
+ * operation's guards and changes. Returns as kvfs_commit().
  */
 int kvfs_intent_commit(struct kvfs_op *op, int durable);
 /*

@@ -17,7 +17,7 @@ struct audit_counts {
 
 /* `first` 0: first names need not be up to date (sessions that were not alone). */
 void audit_store(struct snic_kvmem *m, int first, struct audit_counts *out);
-/* Sync what is kept back, then the same of a mounted engine without requests. */
+/* Sync what is deferred, then the same of a mounted engine without requests. */
 void audit_mounted(struct kvt *t);
 
 #endif /* SNIC_TESTS_TEST_KVFS_AUDIT_H */

@@ -8,7 +8,7 @@
 
 /* ---- SYNCFS ---- */
 
-/* What is kept back of an inode goes with its memory once it is written, when the file is not
+/* What is deferred of an inode goes with its memory once it is written, when the file is not
  * open: the next one is not to be skipped for it. */
 static void test_kvfs_close_syncfs_writes_all_closed(void **state)
 {
@@ -124,7 +124,7 @@ static void locks_end(uint32_t what, enum snic_fsop_kind how, enum snic_fsop_kin
     many_mount(&y);
     uint64_t ino = create(0, "f", &handle);
     assert_true(write_kept(ino) > 0);
-    assert_true(write_kept(ino) > 0); /* the time is kept back */
+    assert_true(write_kept(ino) > 0); /* the time is deferred */
     assert_int_equal(lock(0, kind, ino, 7, W), 0);
     assert_int_equal(lock(1, kind, ino, 8, W), SNIC_EAGAIN);
     fail.what = what;

@@ -89,7 +89,7 @@ static void test_kvfs_data_all_sequences_as_array(void **state)
     sequences(NULL, (unsigned)support_scale(3, 4));
 }
 
-/* The same where bytes never go with a commit, and where no times are kept back. */
+/* The same where bytes never go with a commit, and where no times are deferred. */
 static void test_kvfs_data_all_sequences_plain_store_as_array(void **state)
 {
     struct snic_kvfs_opts o;
@@ -187,7 +187,7 @@ static int64_t pieces(struct kvt *t, enum snic_fsop_kind kind, uint64_t ino, uin
     return kvt_call(t, &req);
 }
 
-/* Without an option times are kept back: a write within a big file is one operation. */
+/* Without an option times are deferred: a write within a big file is one operation. */
 static void test_kvfs_data_options_unset_times_deferred(void **state)
 {
     static unsigned char bytes[20000];
@@ -354,7 +354,7 @@ static void test_kvfs_data_times_follow(void **state)
     kvt_close(&t);
 }
 
-/* Times that are kept back are in the store after FLUSH, FSYNC, SYNCFS, and after a second. */
+/* Times that are deferred are in the store after FLUSH, FSYNC, SYNCFS, and after a second. */
 static void test_kvfs_data_deferred_times_reach_the_store(void **state)
 {
     enum { N = 40 };

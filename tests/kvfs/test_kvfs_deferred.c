@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Times, names and space that are kept back: after a pause that outlasted the lease, after a commit
+ * Times, names and space that are deferred: after a pause that outlasted the lease, after a commit
  * of unknown outcome, on a full store.
  */
 #include "test_kvfs_many.h"
@@ -53,7 +53,7 @@ struct kept_moved {
 };
 
 /*
- * The first session renames d within p, so that its name is kept back, and sleeps; the second one
+ * The first session renames d within p, so that its name is deferred, and sleeps; the second one
  * declares it dead and moves d to q.
  */
 static void kept_move(struct kept_moved *m, uint64_t times_ns, uint64_t seed)
@@ -113,7 +113,7 @@ static void test_kvfs_deferred_dead_session_writes_nothing(void **state)
 
 /*
  * The session's first heartbeat after its sleep fails, so that it does not know yet; the end of a
- * handle proceeds all the same. The name it kept back is that of a record which is no more.
+ * handle proceeds all the same. The name it deferred is that of a record which is no more.
  */
 static void test_kvfs_deferred_name_of_older_record_ignored(void **state)
 {
@@ -134,7 +134,7 @@ static void test_kvfs_deferred_name_of_older_record_ignored(void **state)
     kept_end(&m);
 }
 
-/* Space that a session kept back and died with is not added to what others have made of the file
+/* Space that a session deferred and died with is not added to what others have made of the file
  * since: not by it, and not by the next session of the same engine. */
 static void test_kvfs_deferred_space_ends_with_session(void **state)
 {
@@ -349,7 +349,7 @@ static void kept_full(struct kvt *t, struct snic_kvop *op)
     }
 }
 
-/* A file with a time kept back on a store that is full from now on. */
+/* A file with a deferred time on a store that is full from now on. */
 static uint64_t kept_fill(struct many *y, uint32_t caps)
 {
     many_open(y, 2, caps, 6);
@@ -363,7 +363,7 @@ static uint64_t kept_fill(struct many *y, uint32_t caps)
     return ino;
 }
 
-/* Times kept back go to a full store, too: by themselves, for a newcomer, and at the end. */
+/* Deferred times go to a full store, too: by themselves, for a newcomer, and at the end. */
 static void test_kvfs_deferred_full_store_closes(void **state)
 {
     static const uint32_t caps[] = {MANY_CAPS, MANY_CAPS | SNIC_KV_CAP_ATOMIC_MULTI};

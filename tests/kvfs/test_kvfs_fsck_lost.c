@@ -168,7 +168,7 @@ static void test_kvfs_fsck_lost_nothing_clean(void **state)
     lost_end(&l);
 }
 
-/* Space that one session keeps back is none of a file that another has made small meanwhile. */
+/* Space that one session defers is none of a file that another has made small meanwhile. */
 static void test_kvfs_fsck_lost_deferred_not_counted(void **state)
 {
     static struct many y;

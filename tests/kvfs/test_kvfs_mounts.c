@@ -101,7 +101,7 @@ static void batch_run(struct many *y, char *state, char *room)
     many_finish(y, n);
     for (uint32_t i = 0; i < n; i++)
         ops[i].result = req[i].result;
-    many_pass(y, 3000000000); /* times kept back, orphans */
+    many_pass(y, 3000000000); /* deferred times, orphans */
     batch_state(y, state);
     int same;
     do {

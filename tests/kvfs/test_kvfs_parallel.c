@@ -207,7 +207,7 @@ static void run(const struct snic_kvfs_opts *o, unsigned rounds)
         if (n % 500 == 0)
             drain(r);
         if (n % 100 == 0)
-            kvt_advance(&r->t, 300000000); /* times and space kept back leave now and then */
+            kvt_advance(&r->t, 300000000); /* deferred times and space leave now and then */
     }
     drain(r);
     for (unsigned i = 0; i < FILES; i++)

@@ -278,7 +278,7 @@ static uint64_t release_open(uint64_t *dir, uint64_t *handle)
     req.flags |= RW;
     assert_int_equal(many_call(&y, 0, &req), 0);
     *handle = req.handle;
-    many_pass(&y, 3000000000); /* what was kept back is written */
+    many_pass(&y, 3000000000); /* what was deferred is written */
     return ino;
 }
 

@@ -74,7 +74,7 @@ static void test_kvfs_session_newcomer_alone_ends(void **state)
         struct many y;
         char bytes[8] = "before", got[8] = "";
         struct snic_fsop_attr a;
-        /* What is kept back is kept for long: only the newcomer's arrival brings it out. */
+        /* Deferred for long: only the newcomer's arrival brings it out. */
         many_open_with(&y, 2, MANY_CAPS | (seed % 2 ? SNIC_KV_CAP_ATOMIC_MULTI : 0), seed,
                        1000 * (uint64_t)SESSION_SECOND);
         assert_int_equal(session_mount(&y, 0), 0);
@@ -83,7 +83,7 @@ static void test_kvfs_session_newcomer_alone_ends(void **state)
         char big[20000] = "before";
         assert_int_equal(session_data(&y, 0, SNIC_FSOP_WRITE, ino, big, sizeof(big)), sizeof(big));
         many_pass(&y, snic_rng_below(&y.rng, 3) * SESSION_SECOND / 4);
-        bytes[0] = 'B'; /* times of this are kept back */
+        bytes[0] = 'B'; /* times of this are deferred */
         assert_int_equal(session_data(&y, 0, SNIC_FSOP_WRITE, ino, bytes, 8), 8);
         struct snic_fsop_attr before;
         assert_int_equal(session_getattr(&y, 0, ino, &before), 0);

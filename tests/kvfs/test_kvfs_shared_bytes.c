@@ -285,7 +285,7 @@ static void across(uint32_t caps, uint64_t start_max, uint64_t step)
         many_finish(&y, ACROSS);
         across_check(&y, w, ino, start);
         assert_int_equal(many_simple(&y, 0, SNIC_FSOP_UNLINK, SNIC_FSOP_ROOT, "f"), 0);
-        many_pass(&y, 2000000000); /* times kept back take room in the table of inodes */
+        many_pass(&y, 2000000000); /* deferred times take room in the table of inodes */
     }
     many_close(&y);
 }
@@ -443,7 +443,7 @@ static void test_kvfs_shared_append_starts_over_among_others(void **state)
 }
 
 /*
- * The only times kept back are those of a file that an fsync has locked when the session writes
+ * The only deferred times are those of a file that an fsync has locked when the session writes
  * them out for a newcomer: the fsync writes them. The file has a lock, too, which is to be stored.
  */
 static void test_kvfs_shared_fsync_writes_what_newcomer_waits_for(void **state)
@@ -459,7 +459,7 @@ static void test_kvfs_shared_fsync_writes_what_newcomer_waits_for(void **state)
     uint64_t ino = many_file(&y, 0, "f"), other = many_file(&y, 0, "g");
     assert_int_equal(data(&y, 0, SNIC_FSOP_WRITE, other, 0, bytes, sizeof(bytes), 0), 20000);
     assert_int_equal(data(&y, 0, SNIC_FSOP_WRITE, ino, 0, bytes, sizeof(bytes), 0), 20000);
-    /* No time of the next read of it is kept back. */
+    /* No time of the next read of it is deferred. */
     assert_int_equal(data(&y, 0, SNIC_FSOP_READ, other, 0, bytes, sizeof(bytes), 0), 20000);
     assert_int_equal(many_simple(&y, 0, SNIC_FSOP_FSYNC, other, NULL), 0);
     assert_int_equal(many_lock(&y, 0, SNIC_FSOP_SETLK, ino, 1, SNIC_FSOP_WRLCK, 0, 9), 0);

@@ -73,7 +73,7 @@ static void make(uint32_t keys)
         snprintf(name, sizeof(name), "f%u", k);
         u.ino[k] = kvt_file(&u.t, dir, name, 0644);
     }
-    kvt_advance(&u.t, 2000000000); /* times that were kept back are written */
+    kvt_advance(&u.t, 2000000000); /* deferred times are written */
     kvt_settle(&u.t);
 }
 

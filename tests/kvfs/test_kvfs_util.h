@@ -99,7 +99,7 @@ int64_t kvt_link(struct kvt *t, uint64_t ino, uint64_t dir, const char *name);
 int64_t kvt_getattr(struct kvt *t, uint64_t ino, struct snic_fsop_attr *out);
 /* They are there to be had. */
 struct snic_fsop_attr kvt_attr(struct kvt *t, uint64_t ino);
-/* As the store has them, without what the engine keeps back. */
+/* As the store has them, without what the engine defers. */
 struct snic_fsop_attr kvt_stored(struct kvt *t, uint64_t ino);
 int kvt_time_later(struct snic_fsop_time a, struct snic_fsop_time b); /* a is after b */
 int kvt_time_equal(struct snic_fsop_time a, struct snic_fsop_time b);
