@@ -3,7 +3,6 @@
 #include "engine_priv.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static struct kv_client **client_slot(struct kv_engine *e, uint64_t id)
 {

@@ -4,7 +4,6 @@
 #include "rdb.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum kv_outcome kv_cmd_dump(struct kv_command *c)
 {

@@ -2,7 +2,6 @@
 /* EXPIRE, TTL and their relatives. */
 #include "engine_priv.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define KV_EXPIRE_NX 1u

@@ -2,10 +2,7 @@
 /* SLOWLOG and LATENCY. */
 #include "slow.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static void slow_put(struct kv_engine *e, const struct slow_entry *n)
 {

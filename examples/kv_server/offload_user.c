@@ -9,7 +9,6 @@
 #include "word.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 

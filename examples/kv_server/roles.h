@@ -40,7 +40,6 @@ struct kv_config {
     struct kv_settings settings; /**< at the start                                        */
 };
 
-#define KV_CONN_BYTES (1u << 20)
 #define KV_PENDING_MAX 1024u
 #define KV_KEY_MAX (64u << 10)
 #define KV_VALUE_MAX (8u << 20)

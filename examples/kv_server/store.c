@@ -5,8 +5,6 @@
  */
 #include "store_priv.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

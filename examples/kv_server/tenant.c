@@ -3,7 +3,6 @@
 #include "tenant.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define KV_TENANT_WEIGHT_MAX 256u

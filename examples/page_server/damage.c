@@ -9,7 +9,6 @@
 #include "../common.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- Which pages ---- */

@@ -7,7 +7,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #define PS_TICK_NS 100000000u /* between two updates of the reply to STAT */

@@ -5,7 +5,6 @@
 #include "../server/supervisor.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #define PS_MONOLITH_BUFFERS 32768u /* the depth of a plain file */
