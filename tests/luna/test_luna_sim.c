@@ -28,7 +28,7 @@ static double cpu_seconds(void)
 static struct world_opts life(uint64_t seed, uint64_t ios)
 {
     struct world_opts o = {.ios = ios};
-    world_life(&o, seed);
+    world_random(&o, seed);
     o.check = seed % 3 == 0 ? 64 : 1;
     if (o.check == 1)
         o.ios = ios / 4 + 1;

@@ -19,16 +19,16 @@ void world_server_soon(struct world *w, uint32_t s)
     if (w->servers[s].awake || !w->servers[s].up)
         return;
     w->servers[s].awake = 1;
-    world_at(w, w->now_ns + 2 * WORLD_US, EV_SERVER, s, 0, w->servers[s].life);
+    world_at(w, w->now_ns + 2 * WORLD_US, EV_SERVER, s, 0, w->servers[s].serial);
 }
 
 void world_server_start(struct world *w, uint32_t s)
 {
     struct server *v = &w->servers[s];
     struct snic_luna_target_opts o = {.opts_size = sizeof(o), .conns_max = 64, .sends_max = 32};
-    v->life++;
+    v->serial++;
     o.seed = w->o.seed * 31 + s;
-    o.srv_epoch = v->life * 4 + s + 1;
+    o.srv_epoch = v->serial * 4 + s + 1;
     o.rx_blocks = w->o.rx_blocks;
     o.frames_max = w->o.frames_max;
     o.idle_ns = 50 * WORLD_MS;
@@ -60,7 +60,7 @@ void world_server_die(struct world *w, uint32_t s)
     stream_server_died(w, s, snic_rng_below(&w->rng, 2) == 0);
     world_server_drop(w, s);
     v->up = 0;
-    v->life++;
+    v->serial++;
     world_at(w, back, EV_SERVER_UP, s, 0, 0);
     world_hurts(w, back);
 }
@@ -154,7 +154,7 @@ static void store_read(struct world *w, uint32_t s, uint32_t request, struct seg
     if (r != 1)
         free(data);
     if (r == SNIC_EAGAIN)
-        world_at(w, w->now_ns + 10 * WORLD_US, EV_STORED, s, request, v->life);
+        world_at(w, w->now_ns + 10 * WORLD_US, EV_STORED, s, request, v->serial);
     else
         store_release(w, request);
 }
@@ -202,13 +202,13 @@ static void server_request(struct world *w, uint32_t s, const struct snic_ebs_re
         r->stamp = snic_get_le64(p);
         if (snic_get_le64(p + 8) != q->lba ||
             snic_get_le64(p + SNIC_EBS_BLOCK_BYTES - 8) != r->stamp)
-            world_fail(w, "a server takes a block with other data than the guest's");
-        r->q.data = w->guest_data; /* it is not NULL; what was passed to recv goes */
+            world_fail(w, "a server takes a block with other data than the client's");
+        r->q.data = w->client_data; /* it is not NULL; what was passed to recv goes */
     }
     uint64_t takes = snic_rng_below(&w->rng, w->o.store_ns) + 1;
     if (w->now_ns < v->slow_until_ns)
         takes += snic_rng_below(&w->rng, v->slow_until_ns - w->now_ns);
-    world_at(w, w->now_ns + takes, EV_STORED, s, n, v->life);
+    world_at(w, w->now_ns + takes, EV_STORED, s, n, v->serial);
 }
 
 /* ---- The thread ---- */
@@ -220,7 +220,7 @@ static void server_read(struct world *w, uint32_t s, struct link *l)
     const unsigned char *p = NULL;
     size_t size, used;
     int over, r;
-    uint64_t life = l->life;
+    uint64_t serial = l->serial;
     while (!l->paused) {
         size = stream_peek(w, l, UP, &p, &over);
         if (size == 0 && !l->resumed)
@@ -238,7 +238,7 @@ static void server_read(struct world *w, uint32_t s, struct link *l)
         } while (r == 1);
         l->paused = r == SNIC_EAGAIN;
     }
-    if (!l->paused && over && l->life == life && l->target_open) {
+    if (!l->paused && over && l->serial == serial && l->target_open) {
         snic_luna_target_closed(v->t, l->handle, w->now_ns);
         stream_target_ends(w, l);
     }

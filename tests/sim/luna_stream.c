@@ -39,7 +39,7 @@ static void chunk_give_back(struct world *w, struct link *l, uint32_t dir, struc
         return;
     if (dir == UP && w->agent_up && l->incarnation == w->incarnation)
         snic_luna_sent(w->c, s, w->now_ns);
-    else if (dir == DOWN && w->servers[l->server].life == l->server_life)
+    else if (dir == DOWN && w->servers[l->server].serial == l->server_serial)
         world_server_sent(w, l->server, s);
     if (dir == UP)
         world_agent_soon(w, w->now_ns);
@@ -68,12 +68,12 @@ static void way_drop(struct world *w, struct link *l, uint32_t dir)
 
 static void way_forget(struct way *y)
 {
-    while (y->came != NULL) {
-        struct chunk *k = y->came;
-        y->came = k->next;
+    while (y->arrived != NULL) {
+        struct chunk *k = y->arrived;
+        y->arrived = k->next;
         chunk_free(k);
     }
-    y->came_last = NULL;
+    y->arrived_last = NULL;
 }
 
 /* What is under way is in the network: its bytes do not need the sender any more. */
@@ -105,7 +105,7 @@ static void way_schedule(struct world *w, struct link *l, uint32_t dir)
     struct way *y = &l->way[dir];
     if (y->first != NULL)
         world_at(w, snic_max_u64(y->first->at_ns, y->hole_ns), EV_STREAM, (uint32_t)(l - w->links),
-                 dir, l->life);
+                 dir, l->serial);
 }
 
 void stream_send(struct world *w, struct link *l, uint32_t dir, struct snic_luna_send *s)
@@ -159,11 +159,11 @@ void stream_due(struct world *w, uint32_t link, uint32_t dir)
         chunk_fill(w, k);
         chunk_give_back(w, l, dir, k);
     }
-    if (y->came_last == NULL)
-        y->came = k;
+    if (y->arrived_last == NULL)
+        y->arrived = k;
     else
-        y->came_last->next = k;
-    y->came_last = k;
+        y->arrived_last->next = k;
+    y->arrived_last = k;
     w->r.late_sends += dir == UP && l->agent_open == 0;
     way_schedule(w, l, dir);
     if (dir == UP)
@@ -178,27 +178,27 @@ size_t stream_peek(struct world *w, struct link *l, uint32_t dir, const unsigned
                    int *over)
 {
     struct way *y = &l->way[dir];
-    while (y->came != NULL && y->came->used == y->came->size) {
-        struct chunk *k = y->came;
-        y->came = k->next;
-        if (y->came == NULL)
-            y->came_last = NULL;
+    while (y->arrived != NULL && y->arrived->used == y->arrived->size) {
+        struct chunk *k = y->arrived;
+        y->arrived = k->next;
+        if (y->arrived == NULL)
+            y->arrived_last = NULL;
         chunk_free(k);
     }
-    *over = y->came == NULL && y->first == NULL && y->over;
-    if (y->came == NULL)
+    *over = y->arrived == NULL && y->first == NULL && y->over;
+    if (y->arrived == NULL)
         return 0;
-    size_t size = y->came->size - y->came->used;
+    size_t size = y->arrived->size - y->arrived->used;
     if (w->o.cut != 0)
         size = snic_min_u64(size, 1 + snic_rng_below(&w->rng, w->o.cut));
-    *p = y->came->bytes + y->came->used;
+    *p = y->arrived->bytes + y->arrived->used;
     return size;
 }
 
 void stream_read(struct world *w, struct link *l, uint32_t dir, size_t size)
 {
     w->r.pieces++;
-    l->way[dir].came->used += size;
+    l->way[dir].arrived->used += size;
 }
 
 /* ---- Connections ---- */
@@ -215,7 +215,7 @@ void stream_connect(struct world *w, uint32_t server, uint32_t conn, uint32_t ge
     }
     memset(l, 0, sizeof(*l));
     l->used = 1;
-    l->life = ++w->lives;
+    l->serial = ++w->serials;
     l->server = server;
     l->conn = conn;
     l->gen = gen;
@@ -223,7 +223,7 @@ void stream_connect(struct world *w, uint32_t server, uint32_t conn, uint32_t ge
     l->agent_open = 1;
     if (w->now_ns < w->servers[server].dark_until_ns)
         return; /* its SYN is lost: no answer, ever */
-    world_at(w, w->now_ns + 20 * WORLD_US, EV_CONNECT, (uint32_t)(l - w->links), 0, l->life);
+    world_at(w, w->now_ns + 20 * WORLD_US, EV_CONNECT, (uint32_t)(l - w->links), 0, l->serial);
 }
 
 void stream_connected(struct world *w, uint32_t link)
@@ -239,7 +239,7 @@ void stream_connected(struct world *w, uint32_t link)
         if (v->up)
             world_server_soon(w, l->server);
     } else {
-        l->server_life = v->life;
+        l->server_serial = v->serial;
         l->target_open = 1;
         l->agent_open = 2;
         if (snic_luna_connected(w->c, l->server, l->conn, l->gen, w->now_ns) != 0)
@@ -309,11 +309,11 @@ void stream_reset(struct world *w, struct link *l)
             k->next = NULL;
             way_drop(w, l, dir);
             k->size = snic_rng_below(&w->rng, k->size);
-            if (y->came_last == NULL)
-                y->came = k;
+            if (y->arrived_last == NULL)
+                y->arrived = k;
             else
-                y->came_last->next = k;
-            y->came_last = k;
+                y->arrived_last->next = k;
+            y->arrived_last = k;
         }
         y->over = 1;
     }

@@ -25,9 +25,9 @@ int world_chance(struct world *w, uint32_t ppm)
 /* ---- Events ---- */
 
 void world_at(struct world *w, uint64_t at_ns, uint32_t type, uint32_t who, uint32_t index,
-              uint64_t life)
+              uint64_t serial)
 {
-    struct event e = {at_ns, w->order++, type, who, index, life};
+    struct event e = {at_ns, w->order++, type, who, index, serial};
     if (w->heap_count == EVENTS)
         world_fail(w, "too many events");
     else
@@ -143,11 +143,11 @@ static void world_event(struct world *w, const struct event *e)
 {
     switch (e->type) {
     case EV_STREAM:
-        if (e->life == w->links[e->who].life && w->links[e->who].used)
+        if (e->serial == w->links[e->who].serial && w->links[e->who].used)
             stream_due(w, e->who, e->index);
         break;
     case EV_CONNECT:
-        if (e->life == w->links[e->who].life && w->links[e->who].used)
+        if (e->serial == w->links[e->who].serial && w->links[e->who].used)
             stream_connected(w, e->who);
         break;
     case EV_AGENT:
@@ -155,11 +155,11 @@ static void world_event(struct world *w, const struct event *e)
             world_agent_run(w);
         break;
     case EV_SERVER:
-        if (e->life == w->servers[e->who].life)
+        if (e->serial == w->servers[e->who].serial)
             world_server_wake(w, e->who);
         break;
     case EV_STORED:
-        if (e->life == w->servers[e->who].life)
+        if (e->serial == w->servers[e->who].serial)
             world_stored(w, e->who, e->index);
         else {
             w->requests[e->index].used = w->free_request;
@@ -255,7 +255,7 @@ void world_run(const struct world_opts *o, struct world_result *r)
 }
 
 /* Options that are 0, by the seed: each run is of another kind. */
-void world_life(struct world_opts *o, uint64_t seed)
+void world_random(struct world_opts *o, uint64_t seed)
 {
     static const uint32_t spans[] = {16, 64, 512, 700, 4096};
     static const uint32_t faults[] = {2, 10, 50, 500};

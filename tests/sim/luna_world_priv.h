@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* The world's inside: luna_world.c has time, faults and a run, luna_stream.c the streams,
-   luna_cluster.c the servers, luna_guest.c the agent's owner and the oracle. */
+   luna_cluster.c the servers, luna_client.c the agent's owner and the oracle. */
 #ifndef SNIC_TESTS_SIM_LUNA_WORLD_PRIV_H
 #define SNIC_TESTS_SIM_LUNA_WORLD_PRIV_H
 
@@ -34,9 +34,9 @@ struct event {
     uint64_t at_ns; /* eventheap.h: time and order come first */
     uint64_t order;
     uint32_t type;
-    uint32_t who;   /* link, server, or the agent's incarnation */
-    uint32_t index; /* direction, request */
-    uint64_t life;  /* of the link, the server */
+    uint32_t who;    /* link, server, or the agent's incarnation */
+    uint32_t index;  /* direction, request */
+    uint64_t serial; /* of the link, the server */
 };
 
 /* What one send is on its way; its bytes are read when it arrives, unless it had to be copied. */
@@ -50,8 +50,8 @@ struct chunk {
 };
 
 struct way {
-    struct chunk *first, *last;     /* under way */
-    struct chunk *came, *came_last; /* not read yet */
+    struct chunk *first, *last;           /* under way */
+    struct chunk *arrived, *arrived_last; /* not read yet */
     uint64_t last_ns;
     uint64_t hole_ns; /* nothing passes until then */
     int over;         /* no more comes: closed when all is read */
@@ -60,8 +60,8 @@ struct way {
 enum { UP = 0, DOWN = 1 };
 
 struct link {
-    uint64_t life;
-    uint32_t used, server, conn, gen, incarnation, server_life;
+    uint64_t serial;
+    uint32_t used, server, conn, gen, incarnation, server_serial;
     uint32_t handle;
     int agent_open; /* 1 requested, 2 stands, 0 over */
     int target_open;
@@ -89,7 +89,7 @@ struct segment {
 struct server {
     struct snic_luna_target *t;
     void *mem;
-    uint32_t life;
+    uint32_t serial;
     int up;
     int awake; /* a wake-up is scheduled */
     uint64_t slow_until_ns;
@@ -102,7 +102,7 @@ struct request {
     uint32_t used;
 };
 
-struct guest {
+struct client {
     struct snic_ebs_io io;
     struct snic_iov iov[2];
     int busy;
@@ -125,7 +125,7 @@ struct world {
     struct snic_rng rng;
     uint64_t now_ns;
     uint64_t order;
-    uint64_t lives;     /* of links */
+    uint64_t serials;   /* of links */
     uint64_t mended_ns; /* the last fault is over */
     uint32_t heap_count;
     struct event heap[EVENTS];
@@ -143,7 +143,7 @@ struct world {
     uint64_t done;
     uint32_t inflight;
     uint64_t auditing; /* next block to read in the end */
-    struct guest guests[DEPTH];
+    struct client clients[DEPTH];
     uint64_t *versions; /* by stamp */
     uint64_t stamps;
     struct link links[LINKS];
@@ -151,13 +151,13 @@ struct world {
     struct segment segments[DISKS][SEGMENTS];
     struct server servers[SERVERS];
     struct request requests[REQUESTS];
-    unsigned char guest_data[DEPTH][IO_BLOCKS * SNIC_EBS_BLOCK_BYTES];
+    unsigned char client_data[DEPTH][IO_BLOCKS * SNIC_EBS_BLOCK_BYTES];
 };
 
 /* luna_world.c */
 void world_fail(struct world *w, const char *why);
 void world_at(struct world *w, uint64_t at_ns, uint32_t type, uint32_t who, uint32_t index,
-              uint64_t life);
+              uint64_t serial);
 int world_chance(struct world *w, uint32_t ppm);
 static inline void world_hurts(struct world *w, uint64_t until_ns)
 {
@@ -197,7 +197,7 @@ void world_server_sent(struct world *w, uint32_t s, struct snic_luna_send *send)
 void world_move(struct world *w);
 uint32_t world_crc(void *ctx, const void *data, size_t size);
 
-/* luna_guest.c */
+/* luna_client.c */
 void world_agent_start(struct world *w);
 void world_agent_die(struct world *w);
 void world_agent_run(struct world *w);

@@ -23,7 +23,7 @@ static void server_soon(struct world *w, uint32_t s)
     if (w->servers[s].awake || !w->servers[s].up)
         return;
     w->servers[s].awake = 1;
-    world_at(w, w->now_ns + 2 * WORLD_US, EV_SERVER, s, 0, w->servers[s].life);
+    world_at(w, w->now_ns + 2 * WORLD_US, EV_SERVER, s, 0, w->servers[s].serial);
 }
 
 void world_server_start(struct world *w, uint32_t s)
@@ -34,9 +34,9 @@ void world_server_start(struct world *w, uint32_t s)
         o.conns_max = 64;
         o.idle_ns = WORLD_S;
     }
-    v->life++;
+    v->serial++;
     o.seed = w->o.seed * 31 + s;
-    o.srv_epoch = v->life * 4 + s + 1;
+    o.srv_epoch = v->serial * 4 + s + 1;
     o.rx_blocks = 256;
     memset(o.key, (int)(s + 1), sizeof(o.key));
     o.crc = w->o.corrupt_ppm == 0 ? world_crc : NULL;
@@ -64,7 +64,7 @@ void world_server_die(struct world *w, uint32_t s)
     if (!v->up)
         return;
     v->up = 0;
-    v->life++;
+    v->serial++;
     while (v->inbox != NONE) {
         uint32_t n = v->inbox;
         v->inbox = w->datagrams[n].next;
@@ -174,7 +174,7 @@ static void store_read(struct world *w, uint32_t s, uint32_t request, struct seg
         store_block(w, &g->b[q->block + i], q->lba + i, &blocks[n++]);
     }
     if (snic_solar_target_read_done(v->t, q, blocks, 1, w->now_ns) == SNIC_EAGAIN) {
-        world_at(w, w->now_ns + 10 * WORLD_US, EV_STORED, s, request, v->life);
+        world_at(w, w->now_ns + 10 * WORLD_US, EV_STORED, s, request, v->serial);
         return;
     }
     w->requests[request].used = w->free_request;
@@ -218,13 +218,13 @@ static void server_request(struct world *w, uint32_t s, const struct snic_ebs_re
         r->stamp = snic_get_le64(p);
         if (snic_get_le64(p + 8) != q->lba ||
             snic_get_le64(p + SNIC_EBS_BLOCK_BYTES - 8) != r->stamp)
-            world_fail(w, "a server takes a block with other data than the guest's");
+            world_fail(w, "a server takes a block with other data than the client's");
         r->q.data = w->buffers; /* it is not NULL; the datagram goes */
     }
     uint64_t takes = snic_rng_below(&w->rng, w->o.store_ns) + 1;
     if (w->now_ns < v->slow_until_ns)
         takes += snic_rng_below(&w->rng, 20 * WORLD_MS);
-    world_at(w, w->now_ns + takes, EV_STORED, s, n, v->life);
+    world_at(w, w->now_ns + takes, EV_STORED, s, n, v->serial);
 }
 
 void world_server_wake(struct world *w, uint32_t s)

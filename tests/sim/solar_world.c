@@ -27,9 +27,9 @@ int world_chance(struct world *w, uint32_t ppm)
 /* ---- Events ---- */
 
 void world_at(struct world *w, uint64_t at_ns, uint32_t type, uint32_t who, uint32_t index,
-              uint32_t life)
+              uint32_t serial)
 {
-    struct event e = {at_ns, w->order++, type, who, index, life};
+    struct event e = {at_ns, w->order++, type, who, index, serial};
     if (w->heap_count == EVENTS)
         world_fail(w, "too many events");
     else
@@ -279,11 +279,11 @@ static void world_event(struct world *w, const struct event *e)
             world_agent_run(w);
         break;
     case EV_SERVER:
-        if (e->life == w->servers[e->who].life)
+        if (e->serial == w->servers[e->who].serial)
             world_server_wake(w, e->who);
         break;
     case EV_STORED:
-        if (e->life == w->servers[e->who].life)
+        if (e->serial == w->servers[e->who].serial)
             world_stored(w, e->who, e->index);
         else {
             w->requests[e->index].used = w->free_request;
@@ -294,7 +294,7 @@ static void world_event(struct world *w, const struct event *e)
         if (e->who == w->incarnation && w->agent_up) {
             unsigned char *at = (unsigned char *)w->mem + (size_t)e->index * 8;
             struct snic_solar_train *t = (void *)at;
-            if (e->life == 0)
+            if (e->serial == 0)
                 world_transmit(w, t, 1, t->server);
             snic_solar_sent(w->c, t, w->now_ns);
             world_agent_soon(w, snic_max_u64(snic_solar_deadline_ns(w->c), w->now_ns));
@@ -405,7 +405,7 @@ void world_run(const struct world_opts *o, struct world_result *r)
 }
 
 /* Options that are 0, by the seed: each run is of another kind. */
-void world_life(struct world_opts *o, uint64_t seed)
+void world_random(struct world_opts *o, uint64_t seed)
 {
     static const uint32_t losses[] = {0, 0, 0, 1000, 10000, 50000, 200000, 500000, 750000, 900000};
     static const uint32_t spans[] = {16, 64, 512, 700, 4096};

@@ -103,6 +103,6 @@ struct world_result {
 /** One life. */
 void world_run(const struct world_opts *o, struct world_result *r);
 /** What a seed makes of the options that are 0. */
-void world_life(struct world_opts *o, uint64_t seed);
+void world_random(struct world_opts *o, uint64_t seed);
 
 #endif

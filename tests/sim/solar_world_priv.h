@@ -39,9 +39,9 @@ struct event {
     uint64_t at_ns; /* eventheap.h: time and order come first */
     uint64_t order;
     uint32_t type;
-    uint32_t who;   /* server, or the agent's incarnation */
-    uint32_t index; /* of a datagram, request, train */
-    uint32_t life;  /* of the server; of a train: 1 it has been sent, and comes back */
+    uint32_t who;    /* server, or the agent's incarnation */
+    uint32_t index;  /* of a datagram, request, train */
+    uint32_t serial; /* of the server; of a train: 1 it has been sent, and comes back */
 };
 
 struct datagram {
@@ -75,7 +75,7 @@ struct segment {
 struct server {
     struct snic_solar_target *t;
     void *mem;
-    uint32_t life;
+    uint32_t serial;
     int up;
     int awake; /* a wake-up is scheduled */
     uint32_t inbox, inbox_last;
@@ -91,7 +91,7 @@ struct request {
     uint32_t used;
 };
 
-struct guest {
+struct client {
     struct snic_ebs_io io;
     struct snic_iov iov[2];
     int busy;
@@ -144,7 +144,7 @@ struct world {
     uint64_t auditing; /* next block to read in the end, plus one */
     uint16_t ports[SERVERS][SNIC_SOLAR_PATHS_MAX];
     uint32_t gens[SERVERS][SNIC_SOLAR_PATHS_MAX];
-    struct guest guests[DEPTH];
+    struct client clients[DEPTH];
     uint64_t *versions; /* by stamp */
     uint64_t stamps;
     struct oracle oracle[DISKS][SPAN];
@@ -155,7 +155,7 @@ struct world {
     struct datagram datagrams[DATAGRAMS];
     unsigned char buffers[BUFFERS][SNIC_EBS_BLOCK_BYTES];
     uint32_t buffer;
-    unsigned char guest_data[DEPTH][IO_BLOCKS * SNIC_EBS_BLOCK_BYTES];
+    unsigned char client_data[DEPTH][IO_BLOCKS * SNIC_EBS_BLOCK_BYTES];
 };
 
 /* What all of them share. */
@@ -164,7 +164,7 @@ extern struct solar_toy_key world_secret;
 /* solar_world.c */
 void world_fail(struct world *w, const char *why);
 void world_at(struct world *w, uint64_t at_ns, uint32_t type, uint32_t who, uint32_t index,
-              uint32_t life);
+              uint32_t serial);
 int world_chance(struct world *w, uint32_t ppm);
 /* A train's datagrams into the fabric, from server @p s or (to_server) the agent. */
 void world_transmit(struct world *w, const struct snic_solar_train *t, int to_server, uint32_t s);
@@ -180,7 +180,7 @@ void world_move(struct world *w);
 /* The disk begins anew with epoch 1: what is stored is older than all that will be written. */
 void world_reissue(struct world *w, uint32_t disk);
 
-/* solar_guest.c */
+/* solar_client.c */
 void world_agent_start(struct world *w);
 void world_agent_die(struct world *w);
 void world_agent_deliver(struct world *w, uint32_t datagram);

@@ -25,7 +25,7 @@ FULL, ANYWHERE = ("replica", "*full_log*"), ("damage", "*damage_anywhere*")
 BUGS = [
     ("A8 rubble behind the end is a clean end", "lib/wal/recover.c",
      "if (r->torn || wal_recover_rubble(w))", "if (r->torn)", ("damage",)),
-    ("A8 a tail that was given up is not erased", "lib/wal/tail.c",
+    ("A8 an abandoned tail is not erased", "lib/wal/tail.c",
      "w->erase = WAL_JOB_WAITS; wal_kick(w);", "wal_erase_done(w);", ("damage",)),
     ("A9 the file is stored when one place has it", "lib/wal/meta.c",
      "m->place = 1; wal_meta_put_write(w); return;", "m->place = 1;", ("damage", "*head*")),
@@ -58,7 +58,7 @@ BUGS = [
     ("durable is what was appended last, not this batch", "lib/wal/batch.c",
      "w->durable_seq = b->last; if (!w->closing)", "w->durable_seq = w->last_seq; if (!w->closing)",
      ("power",)),
-    ("nobody flushes what may wait", "lib/wal/batch.c",
+    ("records that may wait are never flushed", "lib/wal/batch.c",
      "} else if (w->window_ns == SNIC_NEVER) {", "} else if (w->closing) {",
      ("wal", "*background*")),
     ("what is missing is not missed", "lib/wal/recover.c",

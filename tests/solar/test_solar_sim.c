@@ -42,7 +42,7 @@ static uint64_t most_datagrams(uint64_t ios)
 static struct world_opts life(uint64_t seed, uint64_t ios, uint32_t check)
 {
     struct world_opts o = {.ios = ios, .check = check, .datagrams = most_datagrams(ios)};
-    world_life(&o, seed);
+    world_random(&o, seed);
     return o;
 }
 

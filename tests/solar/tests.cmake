@@ -8,7 +8,7 @@ snic_test(solar_turns solar SOURCES test_solar_util.c)
 snic_test(solar_strangers solar)
 snic_test(solar_auth solar SOURCES test_solar_util.c sim/solar_cipher.c)
 snic_test(solar_openssl solar SOURCES test_solar_util.c CRYPTO)
-set(_solar_sim sim/solar_world.c sim/solar_cluster.c sim/solar_guest.c
+set(_solar_sim sim/solar_world.c sim/solar_cluster.c sim/solar_client.c
   sim/solar_cipher.c)
 snic_test(solar_sim solar SOURCES ${_solar_sim} TIMEOUT 3600 LABELS slow)
 snic_test(solar_scenes solar SOURCES ${_solar_sim}
