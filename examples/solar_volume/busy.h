@@ -14,11 +14,11 @@
 
 struct busy {
     uint64_t count;
-    uint64_t said_ns; /* when the present refusal was logged; 0: it was not */
+    uint64_t logged_ns; /* when the present refusal was logged; 0: it was not */
     uint64_t failed;
-    uint64_t failed_heard_ns; /* the server's last report of a failure */
-    uint64_t failed_said_ns;  /* when it was logged last, over or not; 0: never */
-    uint32_t failed_told;     /* it was logged, and the recovery was not */
+    uint64_t failed_heard_ns;  /* the server's last report of a failure */
+    uint64_t failed_logged_ns; /* when it was logged last, over or not; 0: never */
+    uint32_t failed_logged;    /* it was logged, and the recovery was not */
 };
 
 /* To be called every second, before the others. @p is: NULL: the number has no server.
@@ -37,12 +37,12 @@ static inline uint64_t busy_look(struct busy *b, const struct snic_ebs_busy *is,
 {
     int more = is->count != b->count;
     b->count = is->count;
-    if (is->since_ns == 0 || is->since_ns > b->said_ns)
-        b->said_ns = 0;
+    if (is->since_ns == 0 || is->since_ns > b->logged_ns)
+        b->logged_ns = 0;
     if (!more || is->since_ns == 0 || now_ns < is->since_ns + BUSY_PATIENCE_NS ||
-        (b->said_ns != 0 && now_ns < b->said_ns + BUSY_AGAIN_NS))
+        (b->logged_ns != 0 && now_ns < b->logged_ns + BUSY_AGAIN_NS))
         return 0;
-    b->said_ns = now_ns;
+    b->logged_ns = now_ns;
     return (now_ns - is->since_ns) / UINT64_C(1000000000);
 }
 
@@ -52,18 +52,18 @@ static inline uint64_t busy_look(struct busy *b, const struct snic_ebs_busy *is,
 static inline int busy_failed_look(struct busy *b, const struct snic_ebs_busy *is, uint64_t now_ns)
 {
     int more = is->failed != b->failed;
-    int fails = more || (!b->failed_told && is->failed_since_ns != 0);
+    int fails = more || (!b->failed_logged && is->failed_since_ns != 0);
     b->failed = is->failed;
     if (more)
         b->failed_heard_ns = now_ns;
-    if (fails && (b->failed_said_ns == 0 || now_ns >= b->failed_said_ns + BUSY_AGAIN_NS)) {
-        b->failed_said_ns = now_ns;
-        b->failed_told = 1;
+    if (fails && (b->failed_logged_ns == 0 || now_ns >= b->failed_logged_ns + BUSY_AGAIN_NS)) {
+        b->failed_logged_ns = now_ns;
+        b->failed_logged = 1;
         return 1;
     }
-    if (!b->failed_told || is->failed_since_ns != 0 || now_ns < b->failed_heard_ns + BUSY_WELL_NS)
+    if (!b->failed_logged || is->failed_since_ns != 0 || now_ns < b->failed_heard_ns + BUSY_WELL_NS)
         return 0;
-    b->failed_told = 0;
+    b->failed_logged = 0;
     return -1;
 }
 

@@ -3,7 +3,7 @@
 #include "keys.h"
 #include "link.h"
 #include "nbd.h"
-#include "tell.h"
+#include "report.h"
 #include "volume.h"
 
 #include <inttypes.h>
@@ -285,9 +285,9 @@ static size_t metrics(void *ctx, struct ex_metric *m)
     if (!is_luna())
         metric(m, &count, "too_large", s.too_large, 1);
     if (co.control != NULL) {
-        uint64_t given_back, crowded;
-        link_crowd(&given_back, &crowded);
-        metric(m, &count, "servers_given_back", given_back, 1);
+        uint64_t released, crowded;
+        link_crowd(&released, &crowded);
+        metric(m, &count, "servers_released", released, 1);
         metric(m, &count, "servers_crowded", crowded, 1);
     }
     metrics_busy(m, &count);
@@ -310,7 +310,7 @@ static void map(void *ctx, uint32_t disk, uint64_t segment, uint32_t gen)
         return;
     }
     if (gen >= now)
-        return; /* there is no other place: it waits, which is logged (tell.h) */
+        return; /* there is no other place: it waits, which is logged (report.h) */
     int r = snic_volume_map(cl.v, disk, segment, co.disk << 32 | segment, 0, now);
     if (r != 0)
         ex_log(EX_ERROR, "disk segment %" PRIu64 " cannot be used: %s", segment, snic_strerror(r));
@@ -363,13 +363,13 @@ static void stop(void *ctx)
     nbd_drain(cl.nbd, drained, NULL);
 }
 
-static void tell(void)
+static void report(void)
 {
-    struct tell t = {.loop = cl.loop, .v = cl.v, .server = co.server, .control = co.control};
+    struct report t = {.loop = cl.loop, .v = cl.v, .server = co.server, .control = co.control};
     t.disk = co.name;
     t.luna = (uint32_t)is_luna();
     t.sealed = co.wire_key != NULL && !is_luna();
-    tell_begin(&t);
+    report_begin(&t);
 }
 
 /* A write fails when its time is over; within this time its server must confirm the fence. */
@@ -378,7 +378,7 @@ static void tell(void)
 static void volume_open(void)
 {
     static const struct snic_volume_events ev = {
-        .map = map, .lease = lease, .suspect = tell_suspect, .slow = tell_slow, .token = token};
+        .map = map, .lease = lease, .suspect = report_suspect, .slow = report_slow, .token = token};
     struct snic_volume_opts o = {.opts_size = sizeof(o), .loop = cl.loop, .net = cl.net};
     struct snic_net_addr server;
     ex_address(co.control != NULL ? "control" : "server",
@@ -416,7 +416,7 @@ static void volume_open(void)
     else if (r == 0)
         r = snic_volume_server_add(cl.v, 0, &server);
     if (r == 0)
-        tell();
+        report();
     struct snic_volume_disk_opts d = {.opts_size = sizeof(d), .sa_epoch = (uint32_t)co.epoch};
     d.vd_id = co.disk;
     d.bytes = co.size;
@@ -500,7 +500,7 @@ static void key_probe(void)
 
 static void end(void)
 {
-    tell_end();
+    report_end();
     if (cl.v != NULL)
         free(snic_volume_close(cl.v));
     if (co.control != NULL)

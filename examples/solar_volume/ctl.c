@@ -67,9 +67,9 @@ static void options_keys(void)
                  "servers and operators prove who they are, and from which clients' keys are "
                  "derived");
     if (to.token_key != NULL && to.clients == NULL)
-        ex_usage("--token-key needs --clients FILE, the list of who is granted what");
+        ex_usage("--token-key needs --clients FILE, the list of clients and their rights");
     if (to.clients != NULL && to.any_client)
-        ex_usage("--any-client contradicts --clients, the list of who may do what");
+        ex_usage("--any-client contradicts --clients, the list of clients and their rights");
     if (to.clients == NULL && !to.any_client &&
         (to.wire_key != NULL || !sv_loopback("listen", to.listen)))
         ex_usage("%s every client could have every disk: use --wire-key FILE with --clients FILE, "
@@ -108,13 +108,13 @@ static void options(int argc, char **argv)
         {"wire-key-before", EX_TEXT, &to.wire_key_before, "FILE",
          "this wire key, and keys that were made of it, are good still", 0, 0, NULL},
         {"clients", EX_TEXT, &to.clients, "FILE",
-         "with --wire-key: who may do what, lines of `NUMBER DISK r|w|rw` (a disk's number is in "
+         "with --wire-key: the rights of clients, lines of `NUMBER DISK r|w|rw` (a disk's number "
+         "is in "
          "`ctl list`). Read again when it changes; a right that is taken away ends the lease",
          0, 0, NULL},
         {"token-key", EX_TEXT, &to.token_key, "FILE",
          "with --clients: grant tokens, by which servers that have these keys (`ctl key token`), "
-         "too, "
-         "know who may do what. Read again when it changes",
+         "too, know the rights of each. Read again when it changes",
          0, 0, NULL},
         {"token-time", EX_NUMBER, &to.token_time, "SECONDS",
          "a token is good for so long, by the servers' clocks (600); clients get another one when "

@@ -16,7 +16,7 @@ void ctl_verbs_help(FILE *to);
 /* ---- Between ctl_verbs.c and ctl_move.c ---- */
 
 /* A verb that is under way. */
-struct ctl_asked {
+struct ctl_query {
     struct snic_loop *loop;
     struct snic_net *net;
     struct snic_control_operator *call;
@@ -32,12 +32,12 @@ struct ctl_asked {
     int over;
     int code;
 };
-extern struct ctl_asked vb;
+extern struct ctl_query vb;
 
-void ctl_ask(uint32_t type);
+void ctl_request(uint32_t type);
 void ctl_end(void);
-void ctl_fail(void);           /* likewise, with exit code 1 */
-void ctl_say_gone(int status); /* the connection to the catalog ended so */
+void ctl_fail(void);              /* likewise, with exit code 1 */
+void ctl_report_gone(int status); /* the connection to the catalog ended so */
 /* Verb move: it begins; an item of a list (servers, segments); the status of a MOVE. */
 void ctl_move(void);
 void ctl_move_item(const struct snic_control_msg *m);

@@ -17,7 +17,7 @@ struct moving {
 };
 
 enum move_fate { MOVE_DONE, MOVE_BUSY, MOVE_ABSENT, MOVE_STAYS, MOVE_HOPELESS };
-enum { NODE_KNOWN = 1, NODE_UP = 2, NODE_GIVEN_UP = 4 };
+enum { NODE_KNOWN = 1, NODE_UP = 2, NODE_ABANDONED = 4 };
 
 static struct {
     int all;
@@ -49,7 +49,7 @@ void ctl_move_item(const struct snic_control_msg *m)
 {
     if (m->type == SNIC_CONTROL_NODE && m->server <= SNIC_CONTROL_SERVERS_MAX) {
         uint8_t *n = &mv.node[m->server];
-        *n = (uint8_t)((*n & NODE_GIVEN_UP) | NODE_KNOWN | (m->flags != 0 ? NODE_UP : 0));
+        *n = (uint8_t)((*n & NODE_ABANDONED) | NODE_KNOWN | (m->flags != 0 ? NODE_UP : 0));
     }
     for (uint32_t i = 0; m->type == SNIC_CONTROL_SEGMENT && i < m->count; i++)
         if (m->item[i].server != vb.server)
@@ -86,7 +86,7 @@ static enum move_fate move_fate(int status)
     }
 }
 
-static void move_say(const char *text)
+static void move_report(const char *text)
 {
     const struct moving *g = &mv.list[mv.at];
     char from[32] = "";
@@ -120,13 +120,13 @@ static void move_try(struct snic_timer *t, uint64_t now)
     int r = snic_control_operator_request(vb.call, &vb.m);
     if (r == 0)
         return;
-    ctl_say_gone(mv.fate == MOVE_ABSENT ? mv.status : r);
+    ctl_report_gone(mv.fate == MOVE_ABSENT ? mv.status : r);
     move_end();
 }
 
 static void move_next(void)
 {
-    while (mv.at < mv.count && (mv.node[mv.list[mv.at].server] & NODE_GIVEN_UP) != 0)
+    while (mv.at < mv.count && (mv.node[mv.list[mv.at].server] & NODE_ABANDONED) != 0)
         mv.at++;
     mv.begun_ns = 0;
     mv.status = 0;
@@ -162,7 +162,7 @@ static int move_judge_absent(void)
         snprintf(text, sizeof(text), "server %" PRIu64 " is not connected", vb.server);
     } else if (from != 0 ? (mv.node[from] & NODE_UP) == 0 : mv.status == SNIC_EHOSTUNREACH) {
         snprintf(text, sizeof(text), "the server that has it is not connected");
-        mv.node[from] |= NODE_GIVEN_UP;
+        mv.node[from] |= NODE_ABANDONED;
     } else if (from == 0) {
         snprintf(text, sizeof(text), "server %" PRIu64 " cannot copy it: %s", vb.server,
                  snic_strerror(mv.status));
@@ -171,7 +171,7 @@ static int move_judge_absent(void)
                  "server %" PRIu64 " cannot copy it from server %" PRIu32 ": %s", vb.server, from,
                  snic_strerror(mv.status));
     }
-    move_say(text);
+    move_report(text);
     return !up;
 }
 
@@ -182,7 +182,7 @@ static void move_judge(void)
     if (mv.fate == MOVE_ABSENT)
         all = move_judge_absent();
     else
-        move_say(move_why(mv.status));
+        move_report(move_why(mv.status));
     if (all) {
         move_end();
         return;
@@ -219,14 +219,14 @@ void ctl_move_done(int status)
     if (move_waits())
         return;
     for (uint32_t i = 0; i <= SNIC_CONTROL_SERVERS_MAX; i++)
-        mv.node[i] &= NODE_GIVEN_UP;
+        mv.node[i] &= NODE_ABANDONED;
     vb.next = move_judge;
     vb.m.value = 0;
     vb.m.type = SNIC_CONTROL_NODES;
     if (snic_control_operator_request(vb.call, &vb.m) == 0)
         return;
     vb.m.type = SNIC_CONTROL_MOVE; /* it was this that the catalog did not answer */
-    ctl_say_gone(status);
+    ctl_report_gone(status);
     move_end();
 }
 
@@ -243,7 +243,7 @@ static void move_begin(void)
     }
     vb.next = move_next;
     if (mv.all) {
-        ctl_ask(SNIC_CONTROL_SEGMENTS);
+        ctl_request(SNIC_CONTROL_SEGMENTS);
         return;
     }
     moving_add(strtoull(vb.segment, &rest, 10), 0);
@@ -259,7 +259,7 @@ void ctl_move(void)
     if (!mv.all && (vb.segment[0] < '0' || vb.segment[0] > '9' || *rest != 0))
         ex_usage("move: segment '%s' is neither a number nor all", vb.segment);
     vb.next = move_begin;
-    ctl_ask(SNIC_CONTROL_NODES);
+    ctl_request(SNIC_CONTROL_NODES);
 }
 
 void ctl_move_free(void)

@@ -23,7 +23,7 @@ static struct {
         .bandwidth = SNIC_CONTROL_KEEP,
         .level = EX_WARNING};
 
-struct ctl_asked vb;
+struct ctl_query vb;
 static uint64_t segments; /* that show has shown */
 
 /* ---- Asking ---- */
@@ -60,7 +60,7 @@ static const char *subject(void)
     return text;
 }
 
-void ctl_say_gone(int status)
+void ctl_report_gone(int status)
 {
     if (status == SNIC_EVERSION)
         fprintf(stderr,
@@ -92,13 +92,13 @@ void ctl_say_gone(int status)
                 vb.m.type >= SNIC_CONTROL_DISKS ? "" : ": the outcome is unknown");
 }
 
-void ctl_ask(uint32_t type)
+void ctl_request(uint32_t type)
 {
     vb.m.type = (uint8_t)type;
     int r = snic_control_operator_request(vb.call, &vb.m);
     if (r == 0)
         return;
-    ctl_say_gone(r);
+    ctl_report_gone(r);
     exit(1);
 }
 
@@ -180,7 +180,7 @@ static void done(void *ctx, int status, uint64_t value)
     }
     if (status != 0) {
         if (catalog_gone())
-            ctl_say_gone(status);
+            ctl_report_gone(status);
         else
             why(status);
         ctl_fail();
@@ -189,7 +189,7 @@ static void done(void *ctx, int status, uint64_t value)
     vb.answered = 1;
     if (pages && value != 0) {
         vb.m.value = value;
-        ctl_ask(vb.m.type);
+        ctl_request(vb.m.type);
     } else {
         vb.m.value = 0;
         vb.next();
@@ -204,28 +204,28 @@ static void create(void)
     vb.m.qos.ios_per_second = vo.iops == SNIC_CONTROL_KEEP ? 0 : vo.iops;
     vb.m.qos.bytes_per_second = vo.bandwidth == SNIC_CONTROL_KEEP ? 0 : vo.bandwidth;
     key_disk_check(vo.disk_key, vb.m.key);
-    ctl_ask(SNIC_CONTROL_CREATE);
+    ctl_request(SNIC_CONTROL_CREATE);
 }
 
 static void delete (void)
 {
-    ctl_ask(SNIC_CONTROL_DELETE);
+    ctl_request(SNIC_CONTROL_DELETE);
 }
 
 static void forget(void)
 {
     vb.m.server = (uint32_t)vo.server;
-    ctl_ask(SNIC_CONTROL_FORGET);
+    ctl_request(SNIC_CONTROL_FORGET);
 }
 
 static void revoke(void)
 {
-    ctl_ask(SNIC_CONTROL_REVOKE);
+    ctl_request(SNIC_CONTROL_REVOKE);
 }
 
 static void reissue(void)
 {
-    ctl_ask(SNIC_CONTROL_REISSUE);
+    ctl_request(SNIC_CONTROL_REISSUE);
 }
 
 /* Bursts have no options; a program may have set them. */
@@ -234,19 +234,19 @@ static void qos(void)
     vb.m.qos.ios_per_second = vo.iops;
     vb.m.qos.bytes_per_second = vo.bandwidth;
     vb.m.qos.burst_ios = vb.m.qos.burst_bytes = SNIC_CONTROL_KEEP;
-    ctl_ask(SNIC_CONTROL_SET_QOS);
+    ctl_request(SNIC_CONTROL_SET_QOS);
 }
 
 static void list_nodes(void)
 {
     vb.next = ctl_end;
-    ctl_ask(SNIC_CONTROL_NODES);
+    ctl_request(SNIC_CONTROL_NODES);
 }
 
 static void list(void)
 {
     vb.next = list_nodes;
-    ctl_ask(SNIC_CONTROL_DISKS);
+    ctl_request(SNIC_CONTROL_DISKS);
 }
 
 static void shown(void)
@@ -259,7 +259,7 @@ static void shown(void)
 static void show(void)
 {
     vb.next = shown;
-    ctl_ask(SNIC_CONTROL_SEGMENTS);
+    ctl_request(SNIC_CONTROL_SEGMENTS);
 }
 
 /* ---- The table ---- */

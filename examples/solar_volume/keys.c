@@ -455,7 +455,7 @@ int key_make(int argc, char **argv)
             "       solar_volume ctl key client FILE WIRE-KEY NUMBER\n"
             "       solar_volume ctl key token FILE [OLD]\n\n"
             "Make a new key, for --disk-key, --wire-key or --token-key, in a new file that its\n"
-            "owner alone can read. Who loses a disk's key loses the disk. A client's key is made "
+            "owner alone can read. Without a disk's key its data are lost. A client's key is made "
             "of\n"
             "a wire key, for the one client of that number in --clients. A token key is shared by\n"
             "the catalog and its servers; with OLD the new file has the keys of that one, too: "

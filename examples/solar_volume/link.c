@@ -261,7 +261,7 @@ void link_token(void)
            : li.up
                ? "disk %s: a server refuses its token (expired by the server's clock, or signed "
                  "with a "
-                 "key that the server does not have; its log says which): I/O waits for a new one "
+                 "key that the server does not have; its log names it): I/O waits for a new one "
                  "from the catalog at %s"
                : "disk %s: its token has expired: I/O waits until the catalog at %s is back",
            li.name, li.control);
@@ -272,11 +272,11 @@ void link_map(uint64_t segment, uint32_t gen)
     snic_control_client_map(li.c, 0, segment, gen);
 }
 
-void link_crowd(uint64_t *given_back, uint64_t *crowded)
+void link_crowd(uint64_t *released, uint64_t *crowded)
 {
     struct snic_control_client_stats s;
     snic_control_client_get_stats(li.c, &s);
-    *given_back = s.numbers_reused;
+    *released = s.numbers_reused;
     *crowded = s.numbers_exhausted;
 }
 

@@ -21,7 +21,7 @@ void link_token(void);
 void link_map(uint64_t segment, uint32_t gen);
 void link_lease(void);
 /* How often a server's number was released for another one, and could not be. */
-void link_crowd(uint64_t *given_back, uint64_t *crowded);
+void link_crowd(uint64_t *released, uint64_t *crowded);
 /* The catalog's number of the server that the volume knows as @number. */
 uint32_t link_server(uint32_t number);
 /* Is the catalog reachable? */

@@ -4,7 +4,7 @@
  * the bytes; nbd_reply.c sends.
  *
  * A connection's memory is freed when the net has closed it, none of its requests is in flight and
- * no send of the handshake (nbd_say) is.
+ * no send of the handshake (nbd_send_bytes) is.
  */
 #include "nbd_priv.h"
 
@@ -21,7 +21,7 @@
 void nbd_free(struct nbd_conn *c)
 {
     struct nbd *n = c->n;
-    if (!c->gone || c->inside != 0 || c->says != 0)
+    if (!c->gone || c->inside != 0 || c->handshakes != 0)
         return;
     snic_link_remove(&c->link);
     n->s.clients--;
@@ -63,7 +63,7 @@ static void nbd_forget_payload(struct nbd_conn *c)
 }
 
 /* One line in a second. */
-static void nbd_say_ended(struct nbd *n, const char *why)
+static void nbd_log_ended(struct nbd *n, const char *why)
 {
     uint64_t now = snic_loop_now(n->loop);
     char more[64] = "";
@@ -83,7 +83,7 @@ void nbd_end(struct nbd_conn *c, const char *why)
     if (c->state == NBD_ENDED)
         return;
     if (why != NULL)
-        nbd_say_ended(c->n, why);
+        nbd_log_ended(c->n, why);
     c->state = NBD_ENDED;
     c->want = 0;
     nbd_forget_payload(c);

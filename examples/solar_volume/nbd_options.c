@@ -50,7 +50,7 @@ void nbd_hello(struct nbd_conn *c)
     snic_put_be16(b + 16, 3); /* fixed newstyle, no zeroes */
     c->state = NBD_FLAGS;
     c->want = 4;
-    nbd_say(c, b, sizeof(b));
+    nbd_send_bytes(c, b, sizeof(b));
 }
 
 static void options_reply(struct nbd_conn *c, uint32_t type, const void *data, uint32_t size)
@@ -62,7 +62,7 @@ static void options_reply(struct nbd_conn *c, uint32_t type, const void *data, u
     snic_put_be32(b + 16, size);
     if (size != 0)
         memcpy(b + 20, data, size);
-    nbd_say(c, b, 20 + size);
+    nbd_send_bytes(c, b, 20 + size);
 }
 
 static void options_error(struct nbd_conn *c, uint32_t type, const char *why)
@@ -109,7 +109,7 @@ static void options_export_name(struct nbd_conn *c, uint32_t size)
     snic_put_be64(b, x->size);
     snic_put_be16(b + 8, options_flags(c, x));
     options_begin(c, x);
-    nbd_say(c, b, c->no_zeroes ? 10 : 134);
+    nbd_send_bytes(c, b, c->no_zeroes ? 10 : 134);
 }
 
 static void options_list(struct nbd_conn *c, uint32_t size)
@@ -150,16 +150,16 @@ static void options_info(struct nbd_conn *c, uint32_t size)
     snic_put_be64(b + 2, x->size);
     snic_put_be16(b + 10, options_flags(c, x));
     options_reply(c, REP_INFO, b, 12);
-    for (uint32_t i = 0, said = 0; i < infos; i++) {
+    for (uint32_t i = 0, replied = 0; i < infos; i++) {
         uint32_t what = snic_get_be16(c->in + 6 + name + 2 * i);
-        if (what == INFO_NAME && (said & 1) == 0) {
+        if (what == INFO_NAME && (replied & 1) == 0) {
             uint32_t n = (uint32_t)strlen(x->name);
-            said |= 1;
+            replied |= 1;
             snic_put_be16(b, INFO_NAME);
             memcpy(b + 2, x->name, n);
             options_reply(c, REP_INFO, b, 2 + n);
-        } else if (what == INFO_BLOCK_SIZE && (said & 2) == 0) {
-            said |= 2;
+        } else if (what == INFO_BLOCK_SIZE && (replied & 2) == 0) {
+            replied |= 2;
             snic_put_be16(b, INFO_BLOCK_SIZE);
             snic_put_be32(b + 2, 1);
             snic_put_be32(b + 6, BLOCK_BYTES);
@@ -267,7 +267,7 @@ static void options_option(struct nbd_conn *c, uint32_t size)
     }
 }
 
-static void options_flags_came(struct nbd_conn *c)
+static void options_flags_received(struct nbd_conn *c)
 {
     uint32_t flags = snic_get_be32(c->in);
     /* One that does not speak the fixed handshake asks by EXPORT_NAME, which is served. */
@@ -286,7 +286,7 @@ void nbd_handshake(struct nbd_conn *c)
     c->have = 0;
     switch (c->state) {
     case NBD_FLAGS:
-        options_flags_came(c);
+        options_flags_received(c);
         break;
     case NBD_OPTION:
         size = snic_get_be32(c->in + 12);

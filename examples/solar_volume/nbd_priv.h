@@ -63,7 +63,7 @@ struct nbd_lane {
 };
 
 /* A piece of the handshake that leaves. */
-struct nbd_say {
+struct nbd_handshake_send {
     struct snic_net_send_req send;
     struct snic_iov iov;
     struct nbd_conn *c;
@@ -80,7 +80,7 @@ struct nbd_conn {
     uint32_t have; /* bytes of what is being received */
     uint32_t want;
     uint32_t option;
-    uint32_t says;
+    uint32_t handshakes;
     uint32_t inside;
     uint32_t leaving;  /* sends in flight: handshake and replies */
     uint64_t moved_ns; /* when one of them had left, or began to while there was none */
@@ -141,7 +141,7 @@ void *nbd_status_list(struct nbd_req *q, uint64_t *size);
 void nbd_reply(struct nbd_req *q, int result);
 /* Bytes of the handshake; they are copied. It may end the connection: what state comes next is to
  * be set before. */
-void nbd_say(struct nbd_conn *c, const void *bytes, uint32_t size);
+void nbd_send_bytes(struct nbd_conn *c, const void *bytes, uint32_t size);
 /* nbd_options.c */
 void nbd_hello(struct nbd_conn *c);
 /* c->want bytes are in c->in: parse them, and set c->want for the next. */

@@ -31,19 +31,19 @@ static void reply_left(struct nbd_conn *c)
 
 /* ---- The handshake ---- */
 
-static void reply_said(struct snic_net_send_req *s)
+static void reply_handshake_sent(struct snic_net_send_req *s)
 {
-    struct nbd_say *y = SNIC_CONTAINER(s, struct nbd_say, send);
+    struct nbd_handshake_send *y = SNIC_CONTAINER(s, struct nbd_handshake_send, send);
     struct nbd_conn *c = y->c;
     free(y);
     reply_left(c);
-    c->says--;
+    c->handshakes--;
     nbd_free(c);
 }
 
-void nbd_say(struct nbd_conn *c, const void *bytes, uint32_t size)
+void nbd_send_bytes(struct nbd_conn *c, const void *bytes, uint32_t size)
 {
-    struct nbd_say *y = calloc(1, sizeof(*y));
+    struct nbd_handshake_send *y = calloc(1, sizeof(*y));
     if (y == NULL || size > sizeof(y->bytes)) {
         free(y);
         nbd_end(c, "cannot be served: out of memory");
@@ -53,12 +53,12 @@ void nbd_say(struct nbd_conn *c, const void *bytes, uint32_t size)
     y->c = c;
     y->iov.base = y->bytes;
     y->iov.size = size;
-    y->send.done = reply_said;
+    y->send.done = reply_handshake_sent;
     y->send.iov = &y->iov;
     y->send.iov_count = 1;
     y->send.region = SNIC_NO_REGION;
     if (reply_send(c, &y->send)) {
-        c->says++;
+        c->handshakes++;
         return;
     }
     free(y);

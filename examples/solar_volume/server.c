@@ -55,7 +55,7 @@ static struct {
     struct snic_timer timer;
     uint64_t unauthentic; /* that were logged */
     uint64_t versions;    /* likewise */
-    uint64_t told_ns;     /* nothing of these is logged before */
+    uint64_t logged_ns;   /* nothing of these is logged before */
     uint64_t refused_ns;  /* likewise, of the catalog's refusal */
     int refused;          /* why, last */
     uint64_t crowd;       /* clients' connections that were refused, as logged last */
@@ -140,7 +140,8 @@ static void options_keys(void)
     if (so.token_key != NULL && so.control == NULL)
         ex_usage("--token-key needs --control: the catalog there signs tokens with the same keys");
     if (so.clients != NULL && (so.token_key != NULL || so.any_client))
-        ex_usage("use one of --clients (a list of who may do what), --token-key (the catalog has "
+        ex_usage("use one of --clients (a list of clients and their rights), --token-key (the "
+                 "catalog has "
                  "that list) and --any-client (every client may use every disk)");
     if (so.token_key != NULL && so.any_client)
         ex_usage("--any-client contradicts --token-key: a client without a token may do nothing");
@@ -188,8 +189,7 @@ static void options(int argc, char **argv)
          "(at each start, until the log has gone round)",
          0, 0, NULL},
         {"disk", EX_PARSE, NULL, "N:BYTES",
-         "have all segments of disk N here, where no catalog says what is where", 0, 0,
-         option_disk},
+         "have all segments of disk N here, where no catalog has the locations", 0, 0, option_disk},
         {"control", EX_TEXT, &so.control, "ADDRESS:PORT",
          "the catalog, which places segments on this server; clients are given the address of "
          "--listen",
@@ -487,14 +487,14 @@ static void clients_again(void)
 }
 
 /* One line of each in five seconds. */
-static void strangers(struct snic_timer *t, uint64_t now)
+static void log_unauthenticated(struct snic_timer *t, uint64_t now)
 {
     struct snic_volume_server_stats s;
     clients_again();
     snic_loop_arm(sv.loop, t, now + UINT64_C(1000000000));
-    if (now < sv.told_ns)
+    if (now < sv.logged_ns)
         return;
-    sv.told_ns = now + UINT64_C(5000000000);
+    sv.logged_ns = now + UINT64_C(5000000000);
     snic_volume_server_get_stats(sv.server, &s);
     uint64_t versions = s.target.versions + s.luna.versions;
     if (s.target.unauthentic != sv.unauthentic)
@@ -530,7 +530,7 @@ static void ready(void)
     if (snic_volume_server_addr(sv.server, &a) == 0)
         (void)snic_net_addr_format(&a, text, sizeof(text));
     snic_volume_server_get_stats(sv.server, &s);
-    snic_timer_init(&sv.timer, strangers);
+    snic_timer_init(&sv.timer, log_unauthenticated);
     snic_loop_arm(sv.loop, &sv.timer, snic_loop_now(sv.loop) + UINT64_C(1000000000));
     if (so.control != NULL)
         agent_open(&a);

@@ -9,15 +9,15 @@
 #include <sys/statvfs.h>
 
 /* A disk that goes bad has many blocks that do, each of which is read again and again. */
-#define STORE_SAY_NS UINT64_C(5000000000)
+#define STORE_REPORT_NS UINT64_C(5000000000)
 /* While it opens; the count of all follows. */
-#define STORE_TABLES_SAID 16u
+#define STORE_TABLES_LOGGED 16u
 
 static struct {
     struct snic_loop *loop;
     const char *const *files;
     uint32_t count;
-    struct snic_timer timer; /* armed: a line was printed within STORE_SAY_NS */
+    struct snic_timer timer; /* armed: a line was printed within STORE_REPORT_NS */
     int armed;
     uint32_t tables;  /* damaged ones that were logged */
     uint64_t misread; /* since that line */
@@ -133,7 +133,7 @@ void store_damaged(void *ctx, uint32_t disk, uint64_t seg_id, uint32_t block, ui
 {
     char text[128];
     (void)ctx;
-    if (st.tables++ >= STORE_TABLES_SAID)
+    if (st.tables++ >= STORE_TABLES_LOGGED)
         return;
     if (blocks == 0)
         ex_log(EX_ERROR,
@@ -146,7 +146,7 @@ void store_damaged(void *ctx, uint32_t disk, uint64_t seg_id, uint32_t block, ui
                st.files[disk], blocks, store_block(seg_id, block, text, sizeof(text)));
 }
 
-static void store_say(uint64_t now)
+static void store_report(uint64_t now)
 {
     char text[128], more[64] = "";
     (void)store_block(st.seg_id, st.block, text, sizeof(text));
@@ -158,7 +158,7 @@ static void store_say(uint64_t now)
            st.error == SNIC_ECORRUPT ? "" : snic_strerror(st.error), more);
     st.misread = 0;
     st.armed = 1;
-    snic_loop_arm(st.loop, &st.timer, now + STORE_SAY_NS);
+    snic_loop_arm(st.loop, &st.timer, now + STORE_REPORT_NS);
 }
 
 static void store_again(struct snic_timer *t, uint64_t now)
@@ -166,7 +166,7 @@ static void store_again(struct snic_timer *t, uint64_t now)
     (void)t;
     st.armed = 0;
     if (st.misread != 0)
-        store_say(now);
+        store_report(now);
 }
 
 void store_misread(void *ctx, uint32_t disk, uint64_t seg_id, uint32_t block, int error)
@@ -178,7 +178,7 @@ void store_misread(void *ctx, uint32_t disk, uint64_t seg_id, uint32_t block, in
     st.block = block;
     st.error = error;
     if (!st.armed)
-        store_say(snic_loop_now(st.loop));
+        store_report(snic_loop_now(st.loop));
 }
 
 /* ---- Beginning and end ---- */
@@ -195,6 +195,6 @@ void store_begin(struct snic_loop *loop, const char *const *files, uint32_t coun
 void store_end(void)
 {
     if (st.misread != 0)
-        store_say(snic_loop_now(st.loop));
+        store_report(snic_loop_now(st.loop));
     snic_loop_cancel(st.loop, &st.timer);
 }

@@ -8,7 +8,7 @@
 #define SECOND UINT64_C(1000000000)
 
 /* After five seconds, and again every thirty; not of one without requests. */
-static void test_volume_busy_is_told_in_time(void **state)
+static void test_volume_busy_is_logged_in_time(void **state)
 {
     struct busy b = {.count = 0};
     struct snic_ebs_busy is = {.count = 0};
@@ -17,8 +17,8 @@ static void test_volume_busy_is_told_in_time(void **state)
     is.since_ns = 100 * SECOND;
     for (uint64_t s = 1; s <= 70; s++) {
         is.count += 10;
-        uint64_t told = busy_look(&b, &is, (100 + s) * SECOND);
-        assert_int_equal(told, s == 5 || s == 35 || s == 65 ? s : 0);
+        uint64_t seconds = busy_look(&b, &is, (100 + s) * SECOND);
+        assert_int_equal(seconds, s == 5 || s == 35 || s == 65 ? s : 0);
     }
     assert_int_equal(busy_look(&b, &is, 200 * SECOND), 0); /* nothing was requested of it */
     is.count++;
@@ -26,7 +26,7 @@ static void test_volume_busy_is_told_in_time(void **state)
 }
 
 /* It does something: the time begins anew, however short a while ago it was reported. */
-static void test_volume_busy_another_time_is_told_anew(void **state)
+static void test_volume_busy_another_time_is_logged_anew(void **state)
 {
     struct busy b = {.count = 0};
     struct snic_ebs_busy is = {.count = 1, .since_ns = 100 * SECOND};
@@ -49,7 +49,7 @@ static void test_volume_busy_another_time_is_told_anew(void **state)
 
 /* At once, again every thirty seconds while it lasts; that it is over once it was well for a
  * while: a store of several disks fails and works by turns. */
-static void test_volume_busy_failed_store_is_told(void **state)
+static void test_volume_busy_failed_store_is_logged(void **state)
 {
     struct busy b = {.count = 0};
     struct snic_ebs_busy is = {.count = 0};
@@ -83,10 +83,10 @@ static void test_volume_busy_store_that_fails_and_works_is_no_flood(void **state
     (void)state;
     for (uint64_t s = 0; s < 300; s++) {
         is.failed += s % 6 == 0;
-        int say = busy_failed_look(&b, &is, (100 + s) * SECOND);
-        assert_true(say <= 0 || s % 30 == 0);
-        fails += say > 0;
-        works += say < 0;
+        int event = busy_failed_look(&b, &is, (100 + s) * SECOND);
+        assert_true(event <= 0 || s % 30 == 0);
+        fails += event > 0;
+        works += event < 0;
     }
     assert_true(fails == 10 && works == 10);
 }
@@ -130,12 +130,12 @@ static void test_volume_busy_number_that_comes_back_is_another_one(void **state)
     assert_int_equal(busy_anew(&b, &is), 1);
     assert_int_equal(busy_anew(&b, &is), 0);
     assert_int_equal(busy_anew(&b, NULL), 1);
-    assert_true(b.count == 0 && b.said_ns == 0 && b.failed_told == 0);
+    assert_true(b.count == 0 && b.logged_ns == 0 && b.failed_logged == 0);
 }
 
 /* Once when it has lasted for two seconds, and once when it is over; another reason or server is
  * reported, too, and nothing twice in five seconds. */
-static void test_volume_wait_is_told_once(void **state)
+static void test_volume_wait_is_logged_once(void **state)
 {
     struct wait w = {.why = 0};
     struct snic_ebs_wait is = {3, 100 * SECOND, 1, 0};
@@ -164,13 +164,13 @@ static void test_volume_wait_is_told_once(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_volume_busy_is_told_in_time),
-        cmocka_unit_test(test_volume_busy_another_time_is_told_anew),
-        cmocka_unit_test(test_volume_busy_failed_store_is_told),
+        cmocka_unit_test(test_volume_busy_is_logged_in_time),
+        cmocka_unit_test(test_volume_busy_another_time_is_logged_anew),
+        cmocka_unit_test(test_volume_busy_failed_store_is_logged),
         cmocka_unit_test(test_volume_busy_store_that_fails_and_works_is_no_flood),
         cmocka_unit_test(test_volume_busy_store_works_a_while_after_it_failed),
         cmocka_unit_test(test_volume_busy_number_that_comes_back_is_another_one),
-        cmocka_unit_test(test_volume_wait_is_told_once),
+        cmocka_unit_test(test_volume_wait_is_logged_once),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

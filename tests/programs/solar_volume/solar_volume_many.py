@@ -72,7 +72,7 @@ def case_all_at_once(world):
     random_reads(disk, segments, 2000)
     after = figures(metrics)
     assert after["hellos"] == before["hellos"], (before["hellos"], after["hellos"])
-    assert after["servers_given_back"] == 0 and after["servers_crowded"] == 0, after
+    assert after["servers_released"] == 0 and after["servers_crowded"] == 0, after
     p.end()
 
 
@@ -86,21 +86,21 @@ def case_more_than_numbers(world):
         assert disk.write(i * SEGMENT, value(i)) == 0, i
     assert len(used(world)) == servers, used(world)
     random_reads(disk, segments, 600)
-    assert figures(metrics)["servers_given_back"] > servers, figures(metrics)
+    assert figures(metrics)["servers_released"] > servers, figures(metrics)
     # Those of one server, again and again: it keeps its connections beside others that come once.
     at = {}
     for i, s in re.findall(r"^segment (\d+) server=(\d+) ", world.ok("show", "root"), re.M):
         at.setdefault(int(s), []).append(int(i))
     hot, *others = sorted(at)
     assert disk.read(at[hot][0] * SEGMENT, 4096) == value(at[hot][0])
-    before = figures(metrics)["servers_given_back"]
+    before = figures(metrics)["servers_released"]
     for other in others:
         for i in at[hot]:
             assert disk.read(i * SEGMENT, 4096) == value(i)
         i = at[other][0]
         assert disk.read(i * SEGMENT, 4096) == value(i)
-    given = figures(metrics)["servers_given_back"] - before
-    assert given <= len(others), (given, len(others))
+    released = figures(metrics)["servers_released"] - before
+    assert released <= len(others), (released, len(others))
     p.end()
 
 
