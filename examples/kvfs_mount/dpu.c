@@ -2,7 +2,7 @@
 /*
  * The DPU's process: the file system, for one host behind a link (kd_link).
  *
- * When the host has gone, its open files and locks end with the session that had them, and a
+ * When the host has detached, its open files and locks end with the session that had them, and a
  * new session waits for the next host.
  */
 #include "dpu_priv.h"
@@ -16,7 +16,7 @@
 #define KD_LOOK_NS 50000000u
 #define KD_STATE_NS 1000000000u /* a message to the host so often: a silent process is killed */
 
-/* ---- The host comes and goes ---- */
+/* ---- Attach and detach ---- */
 
 static void dpu_accept(void *ctx, struct snic_dma *dma, uint32_t pid)
 {
@@ -137,7 +137,8 @@ static int dpu_again(struct kd *d)
     d->gone = 0;
     d->mounted = 0;
     rc = snic_fs_unmount(d->store.fs);
-    if (rc != 0 || (d->ending && d->dma == NULL)) /* else it is served until it has gone */
+    if (rc != 0 ||
+        (d->ending && d->dma == NULL)) /* otherwise that host is served until it detaches */
         return rc;
     rc = kvfs_store_again(&d->store);
     if (rc != 0)
@@ -203,7 +204,7 @@ int km_dpu_run(struct km_config *config)
     if (d->listener != NULL)
         snic_dma_shm_unlisten(d->listener);
     if (config->folder != NULL && getppid() != config->supervisor)
-        (void)rmdir(config->folder); /* the supervisor, which would, has died */
+        (void)rmdir(config->folder); /* the supervisor has died and cannot remove it */
     kvfs_store_close(&d->store);
     snic_loop_close(d->loop);
     if (d->end != NULL)

@@ -2,7 +2,7 @@
 /*
  * The DPU's process, the hybrid cache: the second link of a host is that of its region, for
  * hcachelink.h's half here. The region's pages are prefetched and written out by the same file
- * system, without a handle. A host that dies leaves what was whole; it is written before the
+ * system, without a handle. Of a host that dies the pages that are whole are written before the
  * session ends.
  */
 #include "dpu_priv.h"
@@ -117,7 +117,7 @@ void dpu_cache_reap(struct kd *d)
     written = half.salvaged;
     while (!c->gone && snic_loop_now(d->loop) < until)
         (void)snic_loop_once(d->loop, 10000000u);
-    if (!c->gone) { /* it lives, and has left its other link only */
+    if (!c->gone) { /* it lives, and has closed its other link only */
         snic_hcachelink_dpu_detach(c->half);
         while (!snic_hcachelink_dpu_idle(c->half))
             (void)snic_loop_once(d->loop, 10000000u);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The DPU's process, the link by nvme-fs: commands come as requests of fsdispatch.h, which asks the
- * file system. Those that come before the session is there wait in a list.
+ * The DPU's process, the link by nvme-fs: commands become requests of fsdispatch.h to the
+ * file system. Those that arrive before the session is mounted wait in a list.
  */
 #include "dpu_priv.h"
 
@@ -9,12 +9,12 @@
 #include <string.h>
 
 struct kd_nvme {
-    struct snic_nvmefslink_dpu *dpu;  /* of the host that is here */
+    struct snic_nvmefslink_dpu *dpu;  /* of the attached host */
     struct snic_fsdispatch *dispatch; /* while a session is mounted */
     void *dispatch_memory;
     struct snic_nvmefs_cmd *first; /* waiting, by req.op.ctx, in order */
     struct snic_nvmefs_cmd *last;
-    struct snic_nvmefs_dpu_stats before; /* of hosts that have gone */
+    struct snic_nvmefs_dpu_stats before; /* of earlier hosts */
 };
 
 enum { NVME_COMMANDS = KM_NVMEFS_QUEUES * KM_NVMEFS_LOCKS };
@@ -70,7 +70,7 @@ static void nvme_cancel(void *ctx, struct snic_nvmefslink_dpu *dpu, struct snic_
         snic_fsdispatch_cancel(n->dispatch, dpu, c);
 }
 
-/* ---- The host comes and goes ---- */
+/* ---- Attach and detach ---- */
 
 static void nvme_recv(void *ctx, const void *msg, uint32_t size)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The DPU's process: what dpu.c (the store, its sessions, hosts that come and go) and the links to
- * a host (dpu_ring.c, dpu_nvmefs.c) share.
+ * The DPU's process: what dpu.c (the store, its sessions, attach and detach of hosts) and the links
+ * to a host (dpu_ring.c, dpu_nvmefs.c) share.
  *
  * Invariants
- *   KD1 A host's link is there from attach to reap; d->dma is its handle then, and NULL else.
+ *   KD1 A host's link exists from attach to reap; d->dma is its handle then, and otherwise NULL.
  *   KD2 No request is submitted to the file system unless d->mounted; none for the cache's pages
  *       after its link was reaped.
  */
@@ -22,11 +22,11 @@ struct kd_link {
     size_t end_bytes; /* of d->end, zeroed */
     int (*open)(struct kd *d);
     void (*close)(struct kd *d);
-    /* A host has come: d->dma. Unless d->mounted its requests wait. 0; SNIC_E*: dma is closed */
+    /* A host attaches: d->dma. Unless d->mounted its requests wait. 0; SNIC_E*: dma is closed */
     int (*attach)(struct kd *d);
-    /* It has gone: what it has under way ends, then its link and dma. Runs the loop */
+    /* It has detached: its requests in flight end, then its link and dma. Runs the loop */
     void (*reap)(struct kd *d);
-    /* d->mounted has become 1: requests that waited are submitted */
+    /* d->mounted has become 1: submit the requests that waited */
     void (*go)(struct kd *d);
     /* Send d->alone to the host. SNIC_EAGAIN: later */
     int (*send_state)(struct kd *d);
@@ -41,9 +41,9 @@ struct kd_cache {
     struct snic_dma *dma;
     struct snic_hcachelink_dpu *half; /* NULL: there is none */
     void *memory;
-    int gone; /* the host has left it */
+    int gone; /* the host has detached */
     struct km_cache_state state;
-    struct km_cache_state before; /* of those that have gone */
+    struct km_cache_state before; /* of earlier ones */
 };
 
 struct kd {
@@ -58,7 +58,7 @@ struct kd {
     void *end; /* the link's own */
     struct snic_timer timer;
     uint32_t alone;
-    int gone;    /* the host */
+    int gone;    /* the host has detached */
     int mounted; /* else the next host's requests wait */
     int ending;
     int state_due;
@@ -71,9 +71,9 @@ struct kd {
 /* 0: the link is the cache's; SNIC_E*: the host is refused */
 int dpu_cache_attach(struct kd *d, struct snic_dma *dma);
 void dpu_cache_send_state(struct kd *d);
-/* At the top level: make place for the next one. */
+/* Not inside an event: release the one that has ended. */
 void dpu_cache_look(struct kd *d);
-/* The host has gone: what it left is written. Runs the loop */
+/* The host has detached: write the pages that it left. Runs the loop */
 void dpu_cache_reap(struct kd *d);
 size_t dpu_cache_metrics(struct kd *d, struct ex_metric *out);
 

@@ -15,7 +15,7 @@ struct kd_ring {
     struct kd_call *calls;
     struct kd_call *free;
     uint32_t in_flight;
-    struct snic_link locks;   /* wait for their turn */
+    struct snic_link locks;   /* wait for another lock's release */
     struct snic_link answers; /* wait for room in the ring */
     int stalled;              /* a message waits for a call or for room */
 };
@@ -222,7 +222,7 @@ static int ring_message(void *ctx, struct snic_channel *ch, const struct snic_ch
     return !c->has_token;
 }
 
-/* ---- The host comes and goes ---- */
+/* ---- Attach and detach ---- */
 
 static void ring_writable(void *ctx, struct snic_channel *ch)
 {
@@ -286,7 +286,7 @@ static int ring_attach(struct kd *d)
     return rc;
 }
 
-/* At the top level: closing runs the loop. */
+/* Not inside an event: closing runs the loop. */
 static void ring_reap(struct kd *d)
 {
     struct kd_ring *ring = d->end;

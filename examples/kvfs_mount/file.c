@@ -62,7 +62,7 @@ static void file_closed(struct km_file *f, uint64_t owner)
     free(gone);
 }
 
-/* A close that failed may have left locks: they end with the file, when the others' are gone. */
+/* A close that failed may have left locks: they end with the file, after the others'. */
 static void file_kept(struct km_file *f, uint64_t owner)
 {
     struct km_owner **at = file_find(f, owner);

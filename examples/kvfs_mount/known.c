@@ -8,7 +8,7 @@
  *   K1 An entry's count is above 0, or it waits for a free block to end its handle (`late`).
  *   K2 A count goes up before the kernel gets the answer: it may forget at once.
  *   K3 With no memory for an entry the inode is not known: it ends with its last name.
- *   K4 Nothing is begun with the lock held: other calls may end within, and their answers count.
+ *   K4 No call is submitted with the lock held: others may end inside, and their answers take it.
  *
  * A table with linear probing; readers' threads forget, the loop's thread does the rest.
  */
@@ -172,7 +172,7 @@ static void known_retry(struct km *m, struct km_call **list)
     for (uint64_t i = 0; i <= k->mask && k->late > 0; i++) {
         struct known_entry *e = &k->table[i];
 
-        while (e->ino != 0 && e->count == 0) { /* another one may come to its place */
+        while (e->ino != 0 && e->count == 0) { /* another entry may move to its slot */
             if (known_release(m, e->ino, e->handle, list) != 0)
                 return;
             known_remove(k, e);

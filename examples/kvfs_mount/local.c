@@ -9,8 +9,8 @@ static void local_done(struct snic_fs_req *r)
     km_call_done(SNIC_CONTAINER(r, struct km_call, r));
 }
 
-/* By this and not by snic_fs_post(): a cancellation looks at the request, which is the loop's
-   thread's alone only when it has come here. */
+/* By this and not by snic_fs_post(): a cancellation reads the request, which only the loop's thread
+   uses once it has arrived here. */
 static void local_posted(struct snic_loop_msg *msg)
 {
     struct km_call *c = SNIC_CONTAINER(msg, struct km_call, post);
@@ -49,7 +49,7 @@ static void local_alone(struct kvfs_store *s, int alone)
         km_notify_expire(m);
 }
 
-/* Is all well? */
+/* Is the session alive? */
 static void local_look(struct snic_timer *t, uint64_t now)
 {
     struct km *m = SNIC_CONTAINER(t, struct km, look);

@@ -84,7 +84,7 @@ static size_t main_metrics(void *ctx, struct ex_metric *out)
         {"read_bytes", m->read_bytes, 1},
         {"write_bytes", m->write_bytes, 1},
         {"in_flight", atomic_load(&m->in_flight), 0},
-        {"spins", m->spins, 1}, /* looks for more to do instead of sleeping */
+        {"spins", m->spins, 1}, /* polls instead of sleeping */
         {"locks_waiting", atomic_load(&m->locks_waiting), 0},
         {"held", km_known_held(m), 0},
         {"cpu_ns", ex_cpu_process_ns(), 1},
@@ -192,7 +192,7 @@ static char main_folder[] = "/tmp/kvfs_mount.XXXXXX";
 static char main_ring[sizeof(main_folder) + 8];
 static pid_t main_supervisor;
 
-/* However the supervisor exits; its roles start as forks of it. */
+/* At each exit of the supervisor; its roles are forks, and do nothing here. */
 static void main_clean(void)
 {
     if (getpid() != main_supervisor)
@@ -224,7 +224,7 @@ static char *main_store(const char *spec)
     return full;
 }
 
-static void main_give(const char *name, long number)
+static void main_setenv(const char *name, long number)
 {
     char text[24];
 
@@ -234,7 +234,7 @@ static void main_give(const char *name, long number)
 
 /*
  * Start this program again in both roles, with a socket that no other process can reach. In the
- * background all leave the caller's folder, so names of files are made whole.
+ * background all leave the caller's directory, so file names are made absolute.
  */
 static int main_supervise(const struct km_config *c, int argc, char **argv)
 {
@@ -261,8 +261,8 @@ static int main_supervise(const struct km_config *c, int argc, char **argv)
     args[n++] = option;
     args[n++] = main_ring;
     args[n++] = (char *)(uintptr_t)c->mountpoint;
-    main_give("KVFS_MOUNT_READY", main_pipe);
-    main_give("KVFS_MOUNT_SUPERVISOR", main_supervisor);
+    main_setenv("KVFS_MOUNT_READY", main_pipe);
+    main_setenv("KVFS_MOUNT_SUPERVISOR", main_supervisor);
     setenv("KVFS_MOUNT_FOLDER", main_folder, 1);
     ex_log_set(EX_INFO, "kvfs_mount");
     status = ex_supervise(NULL, n, args) == 0 ? 0 : KM_FAILED;
@@ -289,7 +289,7 @@ static void main_role(struct km_config *c)
     }
 }
 
-/* A second one would hide the first, and be in its way when that is unmounted. */
+/* A second one would hide the first, and prevent its unmounting. */
 static void main_check_free(const char *at)
 {
     FILE *f = fopen("/proc/self/mountinfo", "r");
@@ -342,7 +342,7 @@ static void main_check(struct km_config *c)
         ex_die("/dev/fuse: %s: %s", strerror(errno),
                errno == EACCES ? "need root, or access to /dev/fuse"
                                : "is the module 'fuse' loaded (modprobe fuse)?");
-    /* A role that died left its mount; what the kernel closes late ends our question. */
+    /* A role that died has left its mount. While the kernel closes that, the call fails. */
     if (c->role != NULL && statvfs(c->mountpoint, &v) != 0 &&
         (errno == ENOTCONN || errno == ECONNABORTED))
         (void)umount2(c->mountpoint, MNT_DETACH);

@@ -20,7 +20,7 @@
  *   remote_ring.c, remote_nvmefs.c   the links to it
  *   dpu_ring.c, dpu_nvmefs.c, dpu_cache.c, dpu.c   and that process
  *   ops_data.c, ops.c   the operations of FUSE
- *   session.c  the kernel's requests come in: by the thread of the file system itself, or by
+ *   session.c  receives the kernel's requests: by the thread of the file system itself, or by
  *              readers of their own; mounting
  *   unmount.c, main.c
  *
@@ -46,7 +46,7 @@ enum {
     KM_HEAD = 2 * KM_PAGE, /* struct km_call, then the headers before a WRITE's data  */
     KM_WRITE_HEADERS = 80, /* struct fuse_in_header, struct fuse_write_in             */
     KM_DATA = 1 << 20,     /* most of one READ or WRITE                               */
-    KM_LARGE = 64 << 10,   /* an answer of so many bytes may have to wait for its turn */
+    KM_LARGE = 64 << 10,   /* larger answers are sent one in each round */
     KM_RECEIVE = KM_DATA + KM_PAGE,
     KM_BLOCK = KM_HEAD + KM_DATA + KM_PAGE,
     KM_BLOCKS = 32768,       /* in flight; address space until they are used            */
@@ -204,7 +204,7 @@ struct km {
     pthread_t owner; /* the loop's thread */
     pthread_t *readers;
     unsigned reader_count;
-    atomic_int over;  /* the kernel has let go: no more requests */
+    atomic_int over;  /* unmounted: no more requests */
     atomic_int alone; /* no other session: the kernel may keep names and attributes */
     atomic_int writeback;
     atomic_uint locks_waiting;
@@ -256,7 +256,7 @@ static inline uint32_t km_inodes(const struct km_config *c)
 {
     return (uint32_t)(c->open_files + c->open_files / 2);
 }
-/* What both roles' settings come to: they have to be the same. */
+/* A digest of the settings that both roles must have in common. */
 uint64_t km_tag(const struct km_config *config);
 /* What libfuse is to know of -o. */
 void km_options_libfuse(const struct km_config *c, char *out, size_t room);
@@ -289,7 +289,7 @@ static inline unsigned char *km_call_data(struct km_call *c)
 
 int km_session_open(struct km *m);
 int km_session_mount(struct km *m);
-/* Answer the kernel until the mount is gone. */
+/* Answer the kernel until it is unmounted. */
 void km_session_run(struct km *m);
 /* No more requests: what is in flight ends. From any thread. */
 void km_session_over(struct km *m);
@@ -432,9 +432,9 @@ void km_call_answer(struct km_call *c);
 int km_cache_open(struct km *m);
 /* Requests have ended: what is dirty goes to the file system. While the link is there. */
 void km_cache_close(struct km *m);
-/* The file system's process may not be waited for any more: what it has not got is lost. */
+/* Do not wait for the file system's process any more: what it does not have is lost. */
 void km_cache_give_up(struct km *m);
-/* Time has passed, or others have come or gone, or the link is there again. */
+/* Periodically, and when other sessions come or leave, or the link is open again. */
 void km_cache_look(struct km *m);
 /* @return how many */
 struct ex_metric;

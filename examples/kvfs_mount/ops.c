@@ -203,7 +203,7 @@ static void km_op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info 
 
 /*
  * The engine's entries are larger than the kernel's: ask for as many bytes as fill the kernel's
- * buffer when names are short; those that do not fit are asked for again.
+ * buffer when names are short; those that do not fit are read again.
  */
 static void km_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
                        struct fuse_file_info *fi, uint32_t flags)
@@ -255,7 +255,7 @@ static void km_op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, con
 
     km_name(c, name);
     if (c->r.k.cred.uid != 0 && strcmp(name, "system.posix_acl_access") == 0)
-        km_kill(c); /* of a file of a group that he is not in it takes the setgid bit */
+        km_kill(c); /* it clears setgid if the file's group is not one of the caller's */
     c->iov.base = (void *)(uintptr_t)value;
     c->iov.size = size;
     c->r.k.iov = &c->iov;

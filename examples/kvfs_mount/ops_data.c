@@ -28,7 +28,7 @@ static void data_open_flags(struct km_call *c, const struct fuse_file_info *fi)
         c->r.k.flags |= SNIC_FSOP_TRUNC;
     if ((c->raw & FUSE_OPEN_KILL_SUIDGID) != 0 && c->r.k.kind == SNIC_FSOP_OPEN)
         km_kill(c);
-    else if ((c->raw & FUSE_OPEN_KILL_SUIDGID) != 0) /* the file is hardly ever there */
+    else if ((c->raw & FUSE_OPEN_KILL_SUIDGID) != 0) /* it rarely exists */
         c->r.k.flags |= SNIC_FSOP_KILL_PRIV;
 }
 
@@ -143,7 +143,7 @@ void km_op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off
     c->r.k.offset = (uint64_t)offset;
     c->r.k.length = (uint64_t)length;
     km_use_file(c, fi);
-    if (c->r.k.cred.uid != 0) /* the protocol has no word of it here, nor for copies */
+    if (c->r.k.cred.uid != 0) /* the protocol has no flag for it here, nor for copies */
         km_kill(c);
     km_go(c);
 }
@@ -195,7 +195,7 @@ void km_op_copy(fuse_req_t req, fuse_ino_t ino_in, off_t off_in, struct fuse_fil
 {
     struct km_call *c = km_begin(req, SNIC_FSOP_COPY, ino_in);
 
-    (void)flags; /* the kernel lets none through */
+    (void)flags; /* the kernel passes none on */
     c->r.k.offset = (uint64_t)off_in;
     km_use_file(c, fi_out);
     if (c->r.k.cred.uid != 0)
@@ -214,7 +214,7 @@ static uint32_t data_lock_type(short type)
     return type == F_RDLCK ? SNIC_FSOP_RDLCK : type == F_WRLCK ? SNIC_FSOP_WRLCK : SNIC_FSOP_UNLCK;
 }
 
-/* struct flock comes from libfuse with l_len 0 for "to the end". */
+/* In a struct flock of libfuse l_len 0 is "to the end". */
 static void data_lock(struct km_call *c, const struct fuse_file_info *fi, const struct flock *l)
 {
     km_use_file(c, fi);

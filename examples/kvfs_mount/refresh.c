@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What the kernel keeps by number, not by name, made new after a death of the file system's
- * process, by a helper process.
+ * After a death of the file system's process: refresh what the kernel has cached of inodes, not of
+ * names, by a helper process.
  */
 #include "mount.h"
 

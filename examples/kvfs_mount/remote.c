@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The file system in another process, behind a link (kr_link): requests go up, answers come down,
+ * The file system in another process, behind a link (kr_link): requests are sent, answers received,
  * all on the loop's thread.
  *
  * When that process dies the supervisor starts it again. Meanwhile requests wait, for 30 s at most.
  * Then open files are opened anew, and idempotent requests that were in flight are sent again; the
- * rest (a name made, moved or removed, an append) ends with EIO: their outcome is unknown. To the
- * files the death is what a power cut is to a disk: all that was fsynced is there. So that no loss
- * is silent, the next fsync() or close() of a descriptor with writes that were not fsynced answers
- * EIO, once, and so does the next fsync() of a file or folder that was changed recently in another
- * way, or written through a descriptor that is closed. Locks that were held are gone.
+ * rest (a name made, moved or removed, an append) ends with EIO: their outcome is unknown. For the
+ * files a death is a power cut: what was fsynced is durable. So that no loss is silent, the next
+ * fsync() or close() of a descriptor with writes that were not fsynced answers EIO, once, and so
+ * does the next fsync() of a file or directory that was changed recently in another way, or written
+ * through a descriptor that is closed. Locks are lost.
  *
- * The other process is not trusted: an answer that cannot be is EIO.
+ * The other process is not trusted: an invalid answer is EIO.
  */
 #include "remote_priv.h"
 
@@ -105,7 +105,7 @@ static int remote_unqueue(struct km_remote *r, struct km_call *c)
     return found;
 }
 
-/* ---- Up ---- */
+/* ---- Sending ---- */
 
 uint64_t remote_theirs(struct km_remote *r, const struct km_call *c)
 {
@@ -140,7 +140,7 @@ struct snic_fscache_handle *remote_cached(struct km_remote *r, uint64_t handle)
     return h != NULL ? &h->cached : NULL;
 }
 
-/* The kernel has closed it for good: what was written through it is the inode's from now on. */
+/* Its last descriptor is closed: what was written through it counts as changes of the inode. */
 static void remote_released(struct km_remote *r, uint64_t handle)
 {
     const struct kr_handle *h = remote_handle(r, handle);
@@ -283,7 +283,8 @@ static void remote_note(struct km_remote *r, struct km_call *c)
         break;
     case SNIC_FSOP_UNLINK:
     case SNIC_FSOP_RMDIR:
-    case SNIC_FSOP_RENAME: /* one that is held; without memory it is until this process ends */
+    case SNIC_FSOP_RENAME: /* a handle that holds an inode; without memory it is held until this
+                              process ends */
         if (k->result == 0 && k->handle != 0)
             k->handle = remote_handle_new(r, c);
         break;
@@ -343,13 +344,13 @@ static int64_t remote_most(const struct snic_fsop *k, uint32_t size)
     }
 }
 
-/* Can it be an answer to the request? */
+/* Is it a valid answer to the request? */
 static int remote_sane(const struct snic_fsop *k, const struct km_down *d, uint32_t size)
 {
     const struct snic_fsop_lock *l = &d->u.lock;
 
     if (d->result > remote_most(k, size) || (d->result <= -512 && d->result > -1000))
-        return 0; /* errors from 512 on are the kernel's own: it would not take the answer */
+        return 0; /* errors from 512 on are internal to the kernel: it refuses such an answer */
     if (k->kind != SNIC_FSOP_GETLK || d->result != 0 || l->type == SNIC_FSOP_UNLCK)
         return 1;
     return (l->type == SNIC_FSOP_RDLCK || l->type == SNIC_FSOP_WRLCK) && l->start <= INT64_MAX &&

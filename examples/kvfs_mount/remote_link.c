@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/*
- * The link to the file system's process: made, lost, made again.
- */
+/* The link to the file system's process: opened, lost at its death, opened to its successor. */
 #include "remote_priv.h"
 
 #include <signal.h>
@@ -46,7 +44,7 @@ void remote_alone(struct km_remote *r, int alone)
     km_cache_look(r->m);
 }
 
-/* ---- Its end, and the next one's beginning ---- */
+/* ---- Death and successor ---- */
 
 /* Is it idempotent, so that it may be sent again? */
 static int remote_again(const struct km_call *c)
@@ -102,7 +100,7 @@ static void remote_recall(struct km_remote *r)
         r->last = r->last->next;
 }
 
-/* Numbers on their way to a file. */
+/* Inode numbers that are written to a file. */
 struct stale {
     uint64_t inos[512];
     size_t count;
@@ -164,7 +162,7 @@ static void remote_fresh(struct km_remote *r)
 
 /* End the process that refreshes the kernel's attributes: it does not wait for the next file
    system's process, with which another refresh begins. */
-static void remote_unask(struct km_remote *r)
+static void remote_refresh_abort(struct km_remote *r)
 {
     pid_t pid = km_refresh_end(r->m);
     struct km_call *c = r->first;
@@ -183,7 +181,7 @@ static void remote_unask(struct km_remote *r)
     }
 }
 
-/* At the top level: closing runs the loop. */
+/* Not inside an event: closing runs the loop. */
 static void remote_down(struct km_remote *r)
 {
     r->state = KR_DOWN;
@@ -288,7 +286,7 @@ static pid_t remote_pid(const struct km_remote *r)
     return u.pid;
 }
 
-/* A letter of proc(5); 0: not known. */
+/* The process state, a letter of proc(5); 0: unknown. */
 static char remote_pid_state(pid_t pid)
 {
     char path[32];
@@ -308,7 +306,8 @@ static char remote_pid_state(pid_t pid)
     return (char)(p != NULL && p[1] == ' ' ? p[2] : 0);
 }
 
-/* Is the silence not its own fault? It waits for a disk, or a debugger has it. */
+/* It is silent for another reason than a fault: it waits for a disk, or is stopped by a debugger.
+ */
 static int remote_excused(struct km_remote *r, pid_t pid)
 {
     char state = remote_pid_state(pid);
@@ -325,8 +324,9 @@ static int remote_excused(struct km_remote *r, pid_t pid)
 
 /*
  * It sends a message every second when it has nothing to answer. One that does not is killed, so
- * that nothing it would do later meets requests that are sent again, and the rest is as for any
- * death. Each check adds a bounded time to the silence, so that a pause of our own does not count.
+ * that nothing that it does later conflicts with requests that are sent again, and the rest is as
+ * for any death. Each check adds a bounded time to the silence, so that a pause of our own does not
+ * count.
  */
 static void remote_listen(struct km_remote *r, uint64_t now)
 {
@@ -363,7 +363,7 @@ static void remote_look(struct snic_timer *t, uint64_t now)
     if (r->cut && r->state != KR_DOWN)
         remote_down(r);
     if (r->state == KR_DOWN)
-        remote_unask(r);
+        remote_refresh_abort(r);
     if (r->state == KR_DOWN && (now < r->forgotten_ns || remote_connect(r) != 0) &&
         now - r->down_ns > (atomic_load(&r->m->stopping) ? KR_STOPPING_NS : KR_GIVE_UP_NS)) {
         struct km_call *c;

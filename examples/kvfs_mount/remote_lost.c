@@ -9,7 +9,8 @@
  *
  * Invariants
  *   RL1 `lost` has the inodes known to have lost changes that are not reported; `reported` has
- * those reported since the last overflow; neither has 0. RL2 No inode above most has been changed.
+ *       those that were reported since the last overflow; neither has 0.
+ *   RL2 No inode above most has been changed.
  */
 #include "remote_priv.h"
 
@@ -53,7 +54,7 @@ static int set_grow(struct kr_set *s)
     return 0;
 }
 
-/* @return 0, also if it was there; -1: no memory */
+/* @return 0, also if it was present; -1: no memory */
 static int set_add(struct kr_set *s, uint64_t ino)
 {
     if (set_has(s, ino))
@@ -65,7 +66,7 @@ static int set_add(struct kr_set *s, uint64_t ino)
     return 0;
 }
 
-/* @return 1: it was there */
+/* @return 1: it was present */
 static int set_take(struct kr_set *s, uint64_t ino)
 {
     uint64_t at;
@@ -75,7 +76,7 @@ static int set_take(struct kr_set *s, uint64_t ino)
     at = (uint64_t)(set_find(s, ino) - s->slots);
     s->slots[at] = 0;
     s->count--;
-    for (;;) { /* those behind it, up to a gap, may have to move */
+    for (;;) { /* entries behind it, up to a free slot, may have to move */
         uint64_t other;
 
         at = (at + 1) & (s->room - 1);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The link by nvme-fs: a call is a command of a queue pair. Locks that wait have queues of their
- * own, so that others find room however many they are. Bytes are copied by the queue's engine, to
- * and from memory that the other process can reach; the call's own it cannot.
+ * own, so that they do not keep others out, however many they are. Bytes are copied by the queue's
+ * engine, to and from memory that the other process can reach; the call's own it cannot.
  *
- * A completion does not have whether the file system's session is alone: that comes as a message
- * (struct km_state), with the other side's counters.
+ * A completion does not state whether the file system's session is alone: a message does (struct
+ * km_state), with the other process's counters.
  */
 #include "remote_priv.h"
 
@@ -16,7 +16,7 @@ struct kr_nvme {
     struct snic_dma *dma;
     struct snic_nvmefslink_host *host;
     struct snic_nvmefslink_queue *queues[KM_NVMEFS_QUEUES]; /* 0: all but waiting locks */
-    struct snic_nvmefs_host_stats before;                   /* of links that are gone */
+    struct snic_nvmefs_host_stats before;                   /* of earlier links */
     struct km_state state;                                  /* the last one */
     uint64_t dma_before;
     uint64_t looks_before;
@@ -27,7 +27,7 @@ SNIC_STATIC_ASSERT((KM_NVMEFS_QUEUES - 1) * (KM_NVMEFS_LOCKS - 1) + KM_NVMEFS_DE
                        KM_LOCKS_WAITING,
                    "waiting locks leave room");
 
-/* ---- Up ---- */
+/* ---- Sending ---- */
 
 static void nvme_request(struct km_remote *r, struct km_call *c)
 {
@@ -36,7 +36,7 @@ static void nvme_request(struct km_remote *r, struct km_call *c)
     memset(q, 0, sizeof(*q));
     q->op = c->r.k;
     q->op.handle = remote_theirs(r, c);
-    if (q->op.kind == SNIC_FSOP_SYMLINK) { /* the target travels as data */
+    if (q->op.kind == SNIC_FSOP_SYMLINK) { /* the target is sent as data */
         c->iov = (struct snic_iov){(void *)(uintptr_t)q->op.name2, q->op.name2_size};
         q->op.iov = &c->iov;
         q->op.iov_count = 1;
@@ -51,7 +51,8 @@ static int nvme_submit(struct snic_nvmefslink_queue *queue, struct snic_nvmefs_r
     int rc = snic_nvmefslink_submit(queue, q);
 
     q->op.ctx = queue;
-    return rc == SNIC_EPIPE || rc == SNIC_EPROTO ? SNIC_EAGAIN : rc; /* it is going: cut follows */
+    return rc == SNIC_EPIPE || rc == SNIC_EPROTO ? SNIC_EAGAIN
+                                                 : rc; /* the link ends: its closed event follows */
 }
 
 static int nvme_send(struct km_remote *r, struct km_call *c)
@@ -69,13 +70,14 @@ static int nvme_send(struct km_remote *r, struct km_call *c)
 static int nvme_cancel(struct km_remote *r, struct km_call *c)
 {
     (void)r;
-    (void)snic_nvmefslink_abort(c->nvme.op.ctx, &c->nvme); /* or it is home, or its queue is over */
+    (void)snic_nvmefslink_abort(c->nvme.op.ctx,
+                                &c->nvme); /* unless it is answered, or its queue has ended */
     return 1;
 }
 
-/* ---- Down ---- */
+/* ---- Answers ---- */
 
-/* An answer that cannot be has been found by the queue's engine, most often: then it is EPROTO. */
+/* The queue's engine has detected most invalid answers: then it is EPROTO. */
 static int64_t nvme_result(const struct km_call *c)
 {
     const struct snic_nvmefs_req *q = &c->nvme;

@@ -16,9 +16,9 @@
 #include "../common.h"
 #include "wire.h"
 
-/* More slots than locks may wait: others get through. */
+/* More slots than locks may wait: other requests are not kept out. */
 enum { KR_SLOTS = 2 * KM_LOCKS_WAITING, KR_CHANGES = 65536 };
-#define KR_CHANGE_NS 30000000000u /* so late the store has a change for certain */
+#define KR_CHANGE_NS 30000000000u /* a change as old is in the store */
 
 enum kr_state { KR_DOWN, KR_REOPENING, KR_UP };
 
@@ -49,12 +49,12 @@ struct km_remote;
 /* How calls are sent. A link reports by remote_heard(), remote_answer(), remote_more(). */
 struct kr_link {
     size_t end_bytes; /* of r->end: zeroed, as long as r */
-    /* A process listens at the socket: attach to it. 0; SNIC_E*: nothing is left of it */
+    /* A process listens at the socket: attach to it. 0; SNIC_E*: no resources are held */
     int (*connect)(struct km_remote *r);
     /* No events any more. Calls that were sent stay in slots[]. @p orderly: the process lives, and
        is notified; may run the loop */
     void (*close)(struct km_remote *r, int orderly);
-    /* c->number is set. 0; SNIC_EAGAIN: later, or the link is going; others: never */
+    /* c->number is set. 0; SNIC_EAGAIN: later, or the link ends; others: never */
     int (*send)(struct km_remote *r, struct km_call *c);
     /* Of one that was sent: its result is not needed any more. 0: later */
     int (*cancel)(struct km_remote *r, struct km_call *c);
@@ -72,7 +72,7 @@ struct km_remote {
     uint64_t looked_ns;    /* the timer, last */
     uint64_t silent_ns;    /* it has sent nothing for so long, while requests waited */
     int excused;           /* the reason of its silence is logged */
-    uint64_t forgotten_ns; /* from then on the kernel believes nothing from before the death */
+    uint64_t forgotten_ns; /* then the kernel has invalidated all from before the death */
     int flush_queued;
     int cut;     /* the link is to be taken down */
     int refused; /* the refusal is logged */
@@ -101,7 +101,7 @@ struct km_remote {
     uint64_t lost_all;        /* up to this one any may have lost changes; 0: there was none */
     uint64_t overflows;
     uint64_t overflow_logged_ns;
-    int fresh_fd; /* numbers of inodes that the kernel has to ask for anew; -1: none */
+    int fresh_fd; /* numbers of inodes that the kernel has to look up again; -1: none */
     int lost_any; /* something may be, and no SYNCFS has reported it */
 };
 
@@ -119,7 +119,8 @@ struct snic_fscache_handle *remote_cached(struct km_remote *r, uint64_t handle);
 void remote_flush(struct km_remote *r);
 /* @p data are @p size bytes, or are where the call has room for them (NULL). */
 void remote_answer(struct km_remote *r, const struct km_down *d, void *data, uint32_t size);
-/* Does it use an inode number that a name had before a death? Then the kernel must look again. */
+/* Does it use an inode number that a name had before a death? Then the kernel must look it up
+ * again. */
 int remote_by_name(const struct snic_fsop *k);
 /* The other process lives. */
 void remote_heard(struct km_remote *r);

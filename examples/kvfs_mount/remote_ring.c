@@ -12,7 +12,7 @@ struct kr_ring {
     struct snic_channel_sender sender;
 };
 
-/* ---- Up ---- */
+/* ---- Sending ---- */
 
 static int ring_send(struct km_remote *r, struct km_call *c)
 {
@@ -41,7 +41,7 @@ static int ring_send(struct km_remote *r, struct km_call *c)
     u.data_bytes = (uint32_t)pieces[1].size;
     return snic_channel_up_push(&ring->sender, KM_WIRE_CALL, &u, sizeof(u), pieces, 2) == 0
                ? 0
-               : SNIC_EAGAIN; /* full, or the link is going */
+               : SNIC_EAGAIN; /* full, or the link ends */
 }
 
 static int ring_cancel(struct km_remote *r, struct km_call *c)
@@ -52,7 +52,7 @@ static int ring_cancel(struct km_remote *r, struct km_call *c)
     return snic_channel_up_push(&ring->sender, KM_WIRE_CANCEL, &u, sizeof(u), NULL, 0) == 0;
 }
 
-/* ---- Down ---- */
+/* ---- Answers ---- */
 
 static int ring_message(void *ctx, struct snic_channel *ch, const struct snic_channel_msg *msg)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* The engine's outcome becomes FUSE's answer, from the loop's thread. */
+/* The engine's result becomes FUSE's answer, on the loop's thread. */
 #include "mount.h"
 
 #include "../common.h"
@@ -56,7 +56,7 @@ static void reply_stat(struct km *m, struct stat *st, const struct snic_fsop_att
     st->st_ctim = (struct timespec){.tv_sec = a->ctime.sec, .tv_nsec = a->ctime.nsec};
 }
 
-/* How long the kernel may believe us. */
+/* How long the kernel may cache the answer. */
 static double reply_timeout(const struct km *m)
 {
     return atomic_load_explicit(&m->alone, memory_order_relaxed) ? m->timeout : 0;
@@ -90,7 +90,7 @@ static void reply_entry(struct km_call *c)
         km_known_drop(c->m, e.ino, 1);
 }
 
-/* A name that is not there: the kernel may remember that, too. */
+/* A name that does not exist: the kernel may cache that, too. */
 static void reply_absent(struct km_call *c)
 {
     struct fuse_entry_param e;
@@ -103,7 +103,7 @@ static void reply_absent(struct km_call *c)
         (void)fuse_reply_err(c->fuse, ENOENT);
 }
 
-/* The file was opened for a caller that is gone: it is closed again. */
+/* The file was opened for a caller that has given up: it is closed again. */
 static void reply_unopen(struct km_call *c, enum snic_fsop_kind kind)
 {
     uint64_t handle = c->r.k.handle;
@@ -118,7 +118,7 @@ static void reply_unopen(struct km_call *c, enum snic_fsop_kind kind)
     c->m->carrier->submit(c->m, c);
 }
 
-/* The kernel may remember that the file has no block. */
+/* The kernel may have cached that the file has no block. */
 static void reply_doubt(const struct km_call *c, const struct km_file *f)
 {
     if (f->writer != 0 && c->r.k.kind == SNIC_FSOP_OPEN && c->r.k.attr.space == 0)

@@ -3,7 +3,7 @@
  * The kernel's side. With --threads 0 the thread of the file system reads /dev/fuse itself, without
  * waiting, and sleeps on it and on its stores together: two switches of threads per request, or,
  * while it looks busily, one. With readers of their own, those decode and post, and answers still
- * come from the file system's thread.
+ * are sent by the file system's thread.
  *
  * libfuse decodes and encodes; two things that its version may not know are handled here, on the
  * kernel's own structs: flags for whether setuid and setgid bits are cleared, and the answer to
@@ -27,7 +27,7 @@
 #define KM_FOREVER 1e9 /* seconds: longer than any mount lasts */
 
 enum {
-    KM_ROUND = 64,              /* requests read before the loop has its turn, */
+    KM_ROUND = 64,              /* requests read before the loop runs, */
     KM_ROUND_BYTES = 128 << 10, /* and bytes: a store writes while the next are copied */
     KM_WAIT_PARTS = 8,          /* a wait's part in the average */
     KM_WAIT_MOST = 4            /* a wait counts as so many times --spin at most */
@@ -107,7 +107,7 @@ static ssize_t session_receive(struct km *m, struct km_call **c)
     ssize_t n = read(m->fd, b.mem, KM_RECEIVE);
 
     if (n <= 0) {
-        if (n < 0 && (errno == EINTR || errno == ENOENT)) /* ENOENT: the asker has gone */
+        if (n < 0 && (errno == EINTR || errno == ENOENT)) /* ENOENT: the caller has died */
             return atomic_load(&m->over) ? -1 : 1;
         if (n < 0 && errno == EAGAIN)
             return 0;
@@ -210,7 +210,7 @@ static int session_answer(struct km *m)
     return 1;
 }
 
-/* The look that follows finds it. */
+/* The next round reads the requests. */
 static void session_readable(struct snic_loop_watch *w, int result)
 {
     (void)w;
@@ -352,7 +352,7 @@ static void session_unlock(struct km *m)
 
 /*
  * No more requests: what is in flight ends. To cancel a lock may need another try: the ring is
- * full, or the file system's process has died and the next one is asked for the lock anew.
+ * full, or the file system's process has died and its successor gets the lock request again.
  */
 static void session_drain(struct km *m)
 {

@@ -6,8 +6,8 @@
  *
  * The kernel does not report mappings, but a mapping holds its open file (RELEASE comes after the
  * last one), can be written only where that was opened for reading and writing, and its pages are
- * written out when it goes. So a file is such a one as long as it is open that way or, where the
- * kernel or the hybrid cache gathers writes, in any way that writes.
+ * written when it ends. So a file counts as long as it is open that way or, where the kernel or the
+ * hybrid cache gathers writes, in any way that writes.
  *
  * A SETATTR of nothing is what the kernel sends for chown(-1, -1), and before it changes bytes of a
  * file with privileges. Where no process has the file open for writing it is the former.
@@ -57,7 +57,7 @@ int km_writers_add(struct km *m, uint64_t ino, uint32_t open_flags)
         if (*at != NULL)
             (*at)->ino = ino;
         else
-            m->writers_unknown = 1; /* for good */
+            m->writers_unknown = 1; /* until the mount ends */
     }
     added = *at != NULL;
     if (added) {
