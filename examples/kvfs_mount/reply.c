@@ -103,7 +103,7 @@ static void reply_absent(struct km_call *c)
         (void)fuse_reply_err(c->fuse, ENOENT);
 }
 
-/* The file was opened for a caller that has given up: it is closed again. */
+/* The caller of the open has died or was interrupted: close the file again. */
 static void reply_unopen(struct km_call *c, enum snic_fsop_kind kind)
 {
     uint64_t handle = c->r.k.handle;
