@@ -9,6 +9,7 @@
 
 struct segments_entry *segments_entry(const struct segments_disk *d, uint32_t place, uint32_t block)
 {
+    SNIC_DASSERT(place < d->geo.places && block < SNIC_SEGMENTS_BLOCKS);
     return &d->entry[(size_t)place * SNIC_SEGMENTS_BLOCKS + block];
 }
 
@@ -34,6 +35,7 @@ int segments_block_lost(const struct segments_place *p, uint32_t block)
 
 unsigned char *segments_slot_bytes(const struct segments_disk *d, uint32_t slot)
 {
+    SNIC_ASSERT(slot < d->geo.cache_blocks); /* before a copy */
     return d->bytes + (size_t)slot * SNIC_SEGMENTS_BLOCK;
 }
 
@@ -85,6 +87,8 @@ static void segments_slot_link(struct segments_disk *d, uint32_t slot)
 static void segments_slot_release(struct segments_disk *d, uint32_t slot)
 {
     struct segments_slot *s = &d->slot[slot];
+    SNIC_ASSERT(s->state != SEGMENTS_SLOT_FREE);
+    SNIC_ASSERT(d->slots_free < d->geo.cache_blocks);
     s->state = SEGMENTS_SLOT_FREE;
     s->orphan = 0;
     s->next = d->slot_free;
@@ -97,7 +101,10 @@ static void segments_slot_detach(struct segments_disk *d, uint32_t slot)
 {
     const struct segments_slot *s = &d->slot[slot];
     struct segments_place *p = &d->place[s->place];
-    segments_entry(d, s->place, s->block)->slot = SNIC_SEGMENTS__NONE;
+    struct segments_entry *e = segments_entry(d, s->place, s->block);
+    SNIC_ASSERT(!s->orphan && e->slot == slot);
+    SNIC_ASSERT(p->slots > 0);
+    e->slot = SNIC_SEGMENTS__NONE;
     p->bits[s->block / 64] &= ~((uint64_t)1 << s->block % 64);
     p->slots--;
     segments_slot_unlink(d, slot);
@@ -129,9 +136,9 @@ uint32_t segments_slot_take(struct segments_disk *d, uint32_t place, uint32_t bl
     if (e->slot != SNIC_SEGMENTS__NONE)
         segments_slot_drop(d, e->slot);
     uint32_t n = d->slot_free;
-    if (n == SNIC_SEGMENTS__NONE)
-        return n;
+    SNIC_ASSERT(n != SNIC_SEGMENTS__NONE); /* the caller has looked at slots_free */
     struct segments_slot *s = &d->slot[n];
+    SNIC_ASSERT(s->state == SEGMENTS_SLOT_FREE);
     d->slot_free = s->next;
     d->slots_free--;
     s->state = SEGMENTS_SLOT_LIVE;
@@ -158,7 +165,7 @@ void segments_place_clear(struct segments_disk *d, uint32_t place)
         memset(e, 0, sizeof(*e));
         e->slot = SNIC_SEGMENTS__NONE;
     }
-    SNIC_DASSERT(p->slots == 0);
+    SNIC_ASSERT(p->slots == 0);
     p->lost = 0;
 }
 
@@ -197,6 +204,7 @@ void segments_chain(struct segments_disk *d, uint32_t place)
 {
     struct segments_place *p = &d->place[place];
     uint32_t *head = &d->store->chain[segments_hash(d->store, p->attr.seg_id)];
+    SNIC_ASSERT(p->attr.used && !p->chained);
     p->next = *head;
     p->chained = 1;
     *head = SNIC_SEGMENTS__NAME(d->number, place);
@@ -207,8 +215,11 @@ void segments_unchain(struct segments_disk *d, uint32_t place)
     struct segments_place *p = &d->place[place];
     uint32_t *at = &d->store->chain[segments_hash(d->store, p->attr.seg_id)];
     uint32_t name = SNIC_SEGMENTS__NAME(d->number, place);
-    while (*at != name)
+    SNIC_ASSERT(p->chained);
+    while (*at != name) {
+        SNIC_ASSERT(*at != SNIC_SEGMENTS__NONE);
         at = &segments_named(d->store, *at)->next;
+    }
     *at = p->next;
     p->chained = 0;
 }

@@ -159,6 +159,7 @@ void segments_page_encode(const struct segments_disk *d, uint32_t place, uint32_
 {
     const struct segments_attr *a = &d->place[place].attr;
     unsigned char *at = b + 64;
+    SNIC_ASSERT(place < d->geo.places && page < SNIC_SEGMENTS__PAGES);
     memset(b, 0, SNIC_SEGMENTS__PAGE);
     memcpy(b, segments_page_magic, 8);
     snic_put_le64(b + 16, round);
@@ -228,6 +229,8 @@ int segments_table_read(struct segments_entry *out, const unsigned char *b)
 
 void segments_record_encode(const struct segments_record *h, struct snic_wal_record *r)
 {
+    SNIC_ASSERT(h->kind >= SEGMENTS_RECORD_ONE && h->kind <= SEGMENTS_RECORD_ATTR);
+    SNIC_ASSERT(h->op <= SNIC_SEGMENTS_LOST);
     memset(r, 0, sizeof(*r));
     r->key.w[0] = h->place | (uint64_t)h->count << 32;
     r->key.w[1] = h->stamp;

@@ -86,6 +86,7 @@ static void segments_bounce_put(struct segments_disk *d, struct snic_segments_re
 {
     if (q->bounce < 0)
         return;
+    SNIC_ASSERT(d->bounces_free < d->store->opts.bounces);
     d->bounce_free[d->bounces_free++] = (uint32_t)q->bounce;
     q->bounce = -1;
     while (d->bounces_free > 0 && !snic_link_alone(&d->bouncing)) {
@@ -117,6 +118,8 @@ static void segments_read_done(struct segments_io *io)
 {
     struct snic_segments_req *q = SNIC_CONTAINER((void *)io, struct snic_segments_req, io);
     struct segments_disk *d = io->disk;
+    SNIC_ASSERT(q->run >= 1 && q->run <= q->count - q->at);
+    SNIC_ASSERT(q->bounce < 0 || q->run == 1); /* a bounce is one block */
     int whole = io->req.result == (int64_t)q->run * SNIC_SEGMENTS_BLOCK;
     int gone = segments_read_gone(d, q);
     if (gone != 0) {

@@ -14,6 +14,8 @@ static int segments_append(struct segments_disk *d, struct segments_record *h, c
                            uint32_t length, uint64_t *position)
 {
     struct snic_wal_record r;
+    SNIC_ASSERT(d->state == SEGMENTS_OPEN);
+    SNIC_ASSERT(length <= d->geo.record_max);
     h->stamp = d->stamp + 1;
     segments_record_encode(h, &r);
     r.bytes = bytes;
@@ -27,6 +29,7 @@ static int segments_append(struct segments_disk *d, struct segments_record *h, c
     }
     if (e != 0)
         return e;
+    SNIC_ASSERT(*position > d->position); /* the order of stamps is that of the log */
     d->stamp = h->stamp;
     d->position = *position;
     d->unmarked_bytes += length + 128;
@@ -123,6 +126,7 @@ static int segments_write_append(struct segments_disk *d, const struct snic_segm
     struct segments_record h = {.place = place, .inc = d->place[place].attr.inc};
     unsigned char *item = d->staging;
     unsigned char *data = d->staging + (size_t)count * SNIC_SEGMENTS__ITEM;
+    SNIC_ASSERT(count >= 1 && count <= d->geo.list_max); /* staging holds record_max bytes */
     for (uint32_t i = 0; i < q->count; i++) {
         const struct snic_segments_block *b = &q->blocks[i];
         struct segments_version v;
@@ -146,6 +150,7 @@ static int segments_write_append(struct segments_disk *d, const struct snic_segm
             data += SNIC_SEGMENTS_BLOCK;
         }
     }
+    SNIC_ASSERT(item == d->staging + (size_t)count * SNIC_SEGMENTS__ITEM);
     h.kind = SEGMENTS_RECORD_LIST;
     h.count = count;
     return segments_append(d, &h, d->staging, (uint32_t)(data - d->staging), position);
@@ -227,6 +232,7 @@ static int segments_attr_put(struct segments_disk *d, uint32_t place, struct seg
     struct segments_record h = {.kind = SEGMENTS_RECORD_ATTR, .place = place, .inc = a->inc};
     unsigned char bytes[SNIC_SEGMENTS__ATTR];
     uint64_t position;
+    SNIC_ASSERT(a->inc != 0); /* as segments_record_decode() requires */
     segments_attr_encode(a, bytes);
     int e = segments_append(d, &h, bytes, sizeof(bytes), &position);
     if (e != 0)
@@ -294,6 +300,8 @@ static int segments_create(struct snic_segments *s, struct snic_segments_req *q)
     a.gen = q->gen;
     a.used = 1;
     a.inc = d->place[place].attr.inc + 1;
+    SNIC_ASSERT(d->place[place].writing == 0); /* S4 */
+    SNIC_ASSERT(d->used_places < d->geo.places);
     int e = segments_attr_put(d, place, &a);
     if (e == SNIC_SEGMENTS__REFUSED)
         return segments_later(s);
@@ -329,8 +337,10 @@ int segments_control(struct snic_segments *s, struct snic_segments_req *q)
     if (q->op == SNIC_SEGMENTS_CREATE)
         return segments_create(s, q);
     struct segments_place *p = segments_lookup(s, q->seg_id, &disk, &place);
+    SNIC_ASSERT(p != NULL); /* segments_refused() */
     struct segments_disk *d = &s->disk[disk];
     struct segments_attr a = p->attr;
+    SNIC_ASSERT(a.used);
     if (q->op == SNIC_SEGMENTS_SET_GEN)
         a.gen = q->gen;
     else if (q->op == SNIC_SEGMENTS_FENCE)
@@ -347,6 +357,7 @@ int segments_control(struct snic_segments *s, struct snic_segments_req *q)
     if (e != 0)
         return segments_ended(q, SNIC_EIO);
     if (!a.used) {
+        SNIC_ASSERT(d->used_places > 0);
         segments_unchain(d, place);
         segments_place_clear(d, place);
         d->used_places--;

@@ -40,6 +40,7 @@ static struct segments_op *segments_op_idle(const struct segments_disk *d)
 static void segments_op_begin(struct segments_disk *d, struct segments_op *op,
                               void (*then)(struct segments_io *io))
 {
+    SNIC_ASSERT(!op->busy);
     op->busy = 1;
     op->io.then = then;
     d->round.out++;
@@ -51,6 +52,7 @@ static int segments_op_end(struct segments_io *io)
 {
     struct segments_disk *d = io->disk;
     int64_t want = io->req.op == SNIC_IO_FLUSH ? 0 : (int64_t)io->req.length;
+    SNIC_ASSERT(d->round.out > 0);
     d->round.out--;
     if (io->req.result == want)
         return 1;
@@ -63,6 +65,7 @@ static int segments_op_end(struct segments_io *io)
 static void segments_into_entry(struct segments_disk *d, const struct segments_slot *s)
 {
     struct segments_entry *e = segments_entry(d, s->place, s->block);
+    SNIC_ASSERT(s->position <= snic_wal_durable(d->wal)); /* S1 */
     e->wver = s->v.wver;
     e->data_crc = s->v.data_crc;
     e->block_tag = s->v.block_tag;
@@ -75,11 +78,13 @@ static void segments_home_done(struct segments_io *io)
     struct segments_op *op = segments_op_of(io);
     struct segments_disk *d = io->disk;
     struct segments_place *p = &d->place[op->place];
+    SNIC_ASSERT(op->busy && p->writing > 0);
     int good = segments_op_end(io);
     p->writing--;
     op->busy = 0;
     for (uint32_t i = 0; i < op->count; i++) {
         struct segments_slot *s = &d->slot[op->slot[i]];
+        SNIC_ASSERT(s->state == SEGMENTS_SLOT_WRITING); /* S4 */
         s->state = SEGMENTS_SLOT_HOME;
         if (good && p->attr.inc == op->inc && p->attr.used)
             segments_into_entry(d, s);
@@ -121,6 +126,7 @@ static void segments_gather(struct segments_disk *d, struct segments_op *op, uin
     uint32_t first = r->block;
     if (most > SNIC_SEGMENTS__GATHER)
         most = SNIC_SEGMENTS__GATHER;
+    SNIC_ASSERT(most >= 1); /* segments_geo_make() */
     op->count = 0;
     op->place = r->place;
     op->inc = d->place[r->place].attr.inc;
@@ -138,6 +144,7 @@ static void segments_gather(struct segments_disk *d, struct segments_op *op, uin
             break;
         s = &d->slot[slot];
     }
+    SNIC_ASSERT(op->count >= 1);
     d->place[op->place].writing++;
     d->info.home_blocks += op->count;
     d->info.home_writes++;
@@ -212,6 +219,7 @@ static void segments_side_done(struct segments_io *io)
         segments_round_sweep(&d->round, SEGMENTS_SECOND);
         return;
     }
+    SNIC_ASSERT(d->round.phase == SEGMENTS_SECOND_FLUSH);
     d->round.phase = SEGMENTS_AFTER;
     d->round.position = d->position; /* deletions that made pages needless, too */
     (void)snic_wal_flush(d->wal);
@@ -231,6 +239,8 @@ static void segments_mark_flushed(struct segments_io *io)
     struct segments_disk *d = io->disk;
     if (!segments_op_end(io))
         return;
+    SNIC_ASSERT(d->round.phase == SEGMENTS_MARK);
+    SNIC_ASSERT(d->round.number > d->mark.round && d->round.stamp >= d->mark.stamp); /* S2 */
     d->mark.round = d->round.number;
     d->mark.stamp = d->round.stamp;
     d->round.phase = SEGMENTS_FREE;
@@ -247,6 +257,8 @@ static void segments_mark_write(struct segments_disk *d)
     struct segments_mark m = {.round = d->round.number, .stamp = d->round.stamp};
     struct segments_io *io = &d->round.side;
     unsigned char *page = d->round.op[0].page;
+    SNIC_ASSERT(d->round.out == 0);
+    SNIC_ASSERT(m.round % 2 != d->mark.round % 2); /* the mark that counts stays */
     segments_mark_encode(&d->geo, &m, page);
     segments_io_fill(io, SNIC_IO_WRITE, (2 + m.round % 2) * (uint64_t)SNIC_SEGMENTS__PAGE, page,
                      SNIC_SEGMENTS__PAGE);
@@ -262,7 +274,7 @@ static int segments_free_some(struct segments_disk *d)
     while (d->oldest != SNIC_SEGMENTS__NONE && d->slot[d->oldest].stamp <= d->mark.stamp) {
         if (n++ == SNIC_SEGMENTS__FREE_STEP)
             return 0;
-        SNIC_DASSERT(d->slot[d->oldest].state == SEGMENTS_SLOT_HOME);
+        SNIC_ASSERT(d->slot[d->oldest].state == SEGMENTS_SLOT_HOME); /* S5 */
         segments_slot_free(d, d->oldest);
     }
     return 1;
@@ -282,6 +294,7 @@ static int segments_round_due(const struct segments_disk *d)
 static void segments_round_begin(struct segments_disk *d)
 {
     struct segments_round *r = &d->round;
+    SNIC_ASSERT(r->phase == SEGMENTS_IDLE && r->out == 0);
     r->wanted = 0;
     r->phase = SEGMENTS_LOG;
     r->number = snic_max_u64(d->mark.round, r->page_max) + 1;
@@ -297,6 +310,7 @@ static void segments_round_begin(struct segments_disk *d)
 
 static void segments_round_take_pages(struct segments_disk *d)
 {
+    SNIC_ASSERT(d->round.out == 0);
     for (uint32_t i = 0; i < d->geo.places; i++) {
         d->place[i].round = d->place[i].dirty;
         d->place[i].dirty = 0;

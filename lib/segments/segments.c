@@ -68,6 +68,7 @@ static void segments_io_done(struct snic_io_req *req)
 {
     struct segments_io *io = SNIC_CONTAINER(req, struct segments_io, req);
     struct segments_disk *d = io->disk;
+    SNIC_ASSERT(d->out > 0);
     d->out--;
     io->then(io);
     segments_kick(d->store);
@@ -87,6 +88,7 @@ void segments_io_fill(struct segments_io *io, uint8_t op, uint64_t offset, void 
 
 void segments_io_queue(struct segments_disk *d, struct segments_io *io)
 {
+    SNIC_ASSERT(io->then != NULL);
     io->disk = d;
     snic_queue_push(&d->queue, &io->node);
     segments_kick(d->store);
@@ -129,6 +131,7 @@ void segments_io_pump(struct segments_disk *d)
 
 void segments_finish(struct snic_segments_req *q, int result)
 {
+    SNIC_ASSERT(snic_link_alone(&q->link));
     if (q->result == 0 || result == SNIC_EIO || result == SNIC_ENOENT)
         q->result = result;
     snic_link_append(&q->store->finished, &q->link);
@@ -146,6 +149,7 @@ void segments_await(struct segments_disk *d, struct snic_segments_req *q, uint64
         segments_finish(q, 0);
         return;
     }
+    SNIC_ASSERT(snic_link_alone(&q->link));
     q->wait = position;
     while (after != &d->waiting &&
            SNIC_CONTAINER(after, struct snic_segments_req, link)->wait > position)
@@ -159,6 +163,7 @@ static void segments_deliver(struct snic_segments *s)
         struct snic_segments_req *q =
             SNIC_CONTAINER(s->finished.next, struct snic_segments_req, link);
         snic_link_remove(&q->link);
+        SNIC_ASSERT(s->in_flight > 0);
         s->in_flight--;
         q->done(q);
     }
@@ -333,6 +338,7 @@ void segments_open_on(struct snic_segments *s)
 
 void segments_load_end(struct segments_disk *d, int result)
 {
+    SNIC_ASSERT(d->state == SEGMENTS_OPENING && !d->loaded);
     d->loaded = 1;
     d->result = result;
     d->state = result == 0 ? SEGMENTS_OPEN : SEGMENTS_DEAD;
