@@ -41,6 +41,7 @@ static void filelib_entry_put(struct snic_filelib *g, uint32_t i)
 
 static void filelib_complete(struct snic_filelib *g, struct snic_filelib_req *r)
 {
+    SNIC_ASSERT(r->group == g);
     g->stats.completed++;
     if (r->result < 0)
         g->stats.errors++;
@@ -71,6 +72,7 @@ static int filelib_ended(struct snic_filelib *g)
 /* A READ or WRITE, not the FSYNC behind a long one, needs credit. */
 static int filelib_credit_take(struct snic_filelib *g, struct snic_filelib_req *r)
 {
+    SNIC_ASSERT(r->tenant < g->opts.tenants);
     r->private_[FILELIB_CREDIT] = 0;
     if ((r->op != SNIC_FILES_READ && r->op != SNIC_FILES_WRITE) ||
         r->private_[FILELIB_PHASE] != FILELIB_PHASE_DATA)
@@ -86,6 +88,7 @@ static void filelib_credit_return(struct snic_filelib *g, struct snic_filelib_re
 {
     if (r->private_[FILELIB_CREDIT] == 0)
         return;
+    SNIC_ASSERT(r->tenant < g->opts.tenants); /* as submitted */
     r->private_[FILELIB_CREDIT] = 0;
     if (granted != 0)
         snic_credit_return(&g->lanes[r->tenant].credit, granted);
@@ -112,7 +115,9 @@ static int filelib_send(struct snic_filelib *g, struct snic_channel_sender *s,
         filelib_credit_return(g, r, 0);
         return SNIC_EAGAIN;
     }
+    SNIC_ASSERT(i < g->opts.depth);
     e = &g->entries[i];
+    SNIC_DASSERT(atomic_load_explicit(&e->req, memory_order_relaxed) == NULL); /* G1 */
     generation = atomic_load_explicit(&e->generation, memory_order_relaxed) + 1;
     r->request_id = (uint64_t)generation << 32 | i;
     rc = filelib_request_write(g, s, r, r->request_id);
@@ -149,11 +154,19 @@ static void filelib_post(struct snic_filelib *g, struct snic_filelib_req *r)
     snic_loop_post(g->loop, &r->msg);
 }
 
+/* G3: one fewer is posted or waiting. */
+static void filelib_unqueued(struct snic_filelib *g)
+{
+    uint32_t before = atomic_fetch_sub_explicit(&g->queued, 1, memory_order_relaxed);
+    (void)before;
+    SNIC_ASSERT(before > 0);
+}
+
 static void filelib_refused(struct snic_loop_msg *msg)
 {
     struct snic_filelib_req *r = SNIC_CONTAINER(msg, struct snic_filelib_req, msg);
     struct snic_filelib *g = r->group;
-    (void)atomic_fetch_sub_explicit(&g->queued, 1, memory_order_relaxed);
+    filelib_unqueued(g);
     filelib_complete(g, r);
 }
 
@@ -222,6 +235,7 @@ static void filelib_lane_ready(struct snic_filelib *g, struct filelib_lane *lane
 static void filelib_wait_in_lane(struct snic_filelib *g, struct snic_filelib_req *r)
 {
     struct filelib_lane *lane = &g->lanes[r->tenant];
+    SNIC_ASSERT(r->tenant < g->opts.tenants);
     snic_queue_push(r->priority > 0 ? &lane->urgent : &lane->waiting, &r->msg.node);
     filelib_lane_ready(g, lane);
 }
@@ -235,6 +249,7 @@ static void filelib_drain(struct snic_filelib *g)
     while (!snic_link_alone(&g->ready)) {
         struct filelib_lane *lane = SNIC_CONTAINER(g->ready.next, struct filelib_lane, ready);
         struct snic_queue *q = snic_queue_empty(&lane->urgent) ? &lane->waiting : &lane->urgent;
+        SNIC_ASSERT(!snic_queue_empty(q)); /* G5 */
         struct snic_filelib_req *r = SNIC_CONTAINER(q->first, struct snic_filelib_req, msg.node);
         int reason = filelib_ended(g);
         int rc = reason != 0 ? reason : filelib_send(g, &g->sender, r, 1);
@@ -247,7 +262,7 @@ static void filelib_drain(struct snic_filelib *g)
         }
         (void)snic_queue_pop(q);
         filelib_lane_ready(g, lane);
-        (void)atomic_fetch_sub_explicit(&g->queued, 1, memory_order_relaxed);
+        filelib_unqueued(g);
         if (rc != 0)
             filelib_fail(g, r, rc);
     }

@@ -16,6 +16,7 @@ static void message_copy(const struct snic_filelib_req *r, uint64_t pos, unsigne
                          const unsigned char *in, size_t n)
 {
     const struct snic_iov *v = r->iov != NULL ? r->iov : &r->buf;
+    SNIC_ASSERT(pos <= r->length && n <= r->length - pos); /* message_pieces_check() */
     while (n > 0) {
         size_t k;
         if (pos >= v->size) {
@@ -135,6 +136,7 @@ static void message_request(const struct snic_filelib *g, struct snic_filelib_re
         w->length = 0;
         return;
     }
+    SNIC_ASSERT(pos <= r->length);
     w->offset += pos;
     w->length = snic_min_u64(r->length - pos, g->part_max);
     r->private_[FILELIB_PART] = w->length;
@@ -204,6 +206,7 @@ int filelib_request_write(struct snic_filelib *g, struct snic_channel_sender *s,
         message_put(&p, r->name, w.name_size);
         message_put(&p, r->name2, w.name2_size);
     }
+    SNIC_ASSERT(w.op == SNIC_FILES_WRITE || p == (unsigned char *)slot.payload + payload);
     return 0;
 }
 
@@ -248,6 +251,8 @@ int filelib_response_take(struct snic_filelib *g, struct snic_filelib_req *r,
     r->allocated = w->allocated;
     r->cursor = w->cursor;
     r->kind = w->kind;
+    if (r->op == SNIC_FILES_LIST)
+        SNIC_ASSERT(m->payload_bytes <= r->buf.size); /* message_answers() */
     if (r->op == SNIC_FILES_LIST && m->payload_bytes != 0)
         memcpy(r->buf.base, m->payload, m->payload_bytes);
     if (r->op != SNIC_FILES_READ && r->op != SNIC_FILES_WRITE)

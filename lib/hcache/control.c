@@ -160,6 +160,7 @@ struct hcache_job *hcache_job_start(struct snic_hcache_control *c, enum hcache_j
 {
     struct hcache_job *j;
 
+    SNIC_ASSERT(bucket < c->g.buckets);
     if (c->jobs_busy == c->jobs_max)
         return NULL;
     j = &c->jobs[c->free_jobs[c->jobs_max - 1 - c->jobs_busy]];
@@ -177,8 +178,9 @@ struct hcache_job *hcache_job_start(struct snic_hcache_control *c, enum hcache_j
 
 void hcache_job_end(struct snic_hcache_control *c, struct hcache_job *j)
 {
+    SNIC_ASSERT(j->kind != SNIC_HCACHE__JOB_NONE && c->jobs_busy > 0);
+    SNIC_ASSERT(j->emit == 0 && j->waits == 0); /* else an event would come for the next job */
     j->kind = SNIC_HCACHE__JOB_NONE;
-    j->waits = 0;
     c->jobs_busy--;
     c->free_jobs[c->jobs_max - 1 - c->jobs_busy] = j->index;
 }
@@ -197,6 +199,9 @@ void hcache_job_emit(struct snic_hcache_control *c, struct hcache_job *j, uint32
     static const uint8_t event[] = {0, SNIC_HCACHE_EV_DMA, SNIC_HCACHE_EV_FLUSHED,
                                     SNIC_HCACHE_EV_FETCHED};
 
+    SNIC_ASSERT(action >= SNIC_HCACHE_ACT_DMA && action <= SNIC_HCACHE_ACT_FETCH);
+    SNIC_ASSERT(j->emit == 0 && j->waits == 0);
+    SNIC_ASSERT(action != SNIC_HCACHE_ACT_DMA || j->op_count > 0);
     j->emit = (uint8_t)action;
     j->waits = event[action];
     j->step = (uint8_t)step;
@@ -206,9 +211,10 @@ void hcache_job_emit(struct snic_hcache_control *c, struct hcache_job *j, uint32
 struct snic_hcache_op *hcache_job_op(struct hcache_job *j, uint32_t kind, uint32_t flags,
                                      uint64_t offset, void *local, uint64_t bytes)
 {
-    struct snic_hcache_op *op = &j->ops[j->op_count];
+    struct snic_hcache_op *op;
 
     SNIC_ASSERT(j->op_count < SNIC_HCACHE_OPS_MAX);
+    op = &j->ops[j->op_count];
     memset(op, 0, sizeof(*op));
     op->kind = kind;
     op->flags = j->op_count != 0 ? flags : 0;
@@ -466,7 +472,9 @@ static void control_fill(struct snic_hcache_control *c, uint32_t what, struct sn
         a->id = what == SNIC_HCACHE__OUT_RECOVERED ? SNIC_HCACHE_HOST : SNIC_HCACHE_DPU;
         return;
     }
+    SNIC_ASSERT(what < c->jobs_max);
     j = &c->jobs[what];
+    SNIC_ASSERT(j->kind != SNIC_HCACHE__JOB_NONE && j->emit != 0);
     a->kind = j->emit;
     a->id = (uint64_t)j->generation << 16 | j->index;
     j->emit = 0;
@@ -496,7 +504,7 @@ static int control_fsync(struct snic_hcache_control *c, struct snic_hcache_actio
     if (c->fsyncs_done == 0)
         return 0;
     for (i = 0; c->fsync[i].state != SNIC_HCACHE__FSYNC_DONE; i++)
-        ;
+        SNIC_ASSERT(i + 1 < SNIC_HCACHE_FSYNCS);
     a->kind = SNIC_HCACHE_ACT_SYNC;
     a->id = c->fsync[i].id;
     a->ino = c->fsync[i].ino;

@@ -36,6 +36,7 @@ int hcache_fetch_guards(const struct hcache_job *j)
 
 static void fetch_end(struct snic_hcache_control *c, struct hcache_job *j)
 {
+    SNIC_ASSERT(c->fetching > 0);
     c->fetching--;
     hcache_job_end(c, j);
 }
@@ -96,6 +97,7 @@ static void fetch_name(struct snic_hcache_control *c, struct hcache_job *j)
     unsigned shift = j->way % 4 * 16;
     int was_free = hcache_status_of(j->ops[0].compare) == SNIC_HCACHE_FREE;
 
+    SNIC_ASSERT(j->way < c->g.ways);
     j->state = j->ops[0].operand;
     j->key[0] = hcache_next(&c->g, j->bucket, j->way);
     j->key[1] = j->lpn;

@@ -63,8 +63,10 @@ static void flush_end(struct snic_hcache_control *c, struct hcache_job *j, int s
         hcache_bit_set(&c->fresh, j->bucket);
     else
         hcache_later(c, j->bucket);
-    if (j->probe)
+    if (j->probe) {
+        SNIC_ASSERT(c->probing); /* C6: one at a time */
         c->probing = 0;
+    }
     hcache_progress(c);
     hcache_job_end(c, j);
 }
@@ -102,6 +104,7 @@ static void flush_seal(struct snic_hcache_control *c, struct hcache_job *j)
     if (seal->pack != NULL) {
         uint32_t n = seal->pack(c->seal_ctx, j->page, c->g.page_bytes, j->other);
 
+        SNIC_ASSERT(n <= c->g.page_bytes); /* the room it was given */
         if (n != 0 && n < c->g.page_bytes) {
             j->bytes = n;
             j->packed = 1;
@@ -160,6 +163,7 @@ static void flush_end_for_round(struct snic_hcache_control *c, const struct hcac
 
     if (!c->round_running || j->round != c->round)
         return;
+    SNIC_ASSERT(j->way < c->g.ways);
     c->synced[j->bucket] |= (uint16_t)(1u << j->way);
     for (i = 0; i < SNIC_HCACHE_FSYNCS && result != 0; i++)
         if (c->fsync[i].state == SNIC_HCACHE__FSYNC_RUNNING && c->fsync[i].ino == j->ino &&
@@ -284,6 +288,7 @@ void hcache_fsync_judge(struct snic_hcache_control *c)
         if (c->fsync[i].state == SNIC_HCACHE__FSYNC_RUNNING) {
             c->fsync[i].state = SNIC_HCACHE__FSYNC_DONE;
             c->fsyncs_done++;
+            SNIC_ASSERT(c->fsyncs_done <= SNIC_HCACHE_FSYNCS);
         }
         queued += c->fsync[i].state == SNIC_HCACHE__FSYNC_QUEUED;
     }

@@ -113,6 +113,7 @@ static void hcache_describe(struct snic_hcache_host *h, struct snic_hcache_page 
 {
     uint64_t index = bucket * h->g.ways + way;
 
+    SNIC_DASSERT(way < h->g.ways && index < h->g.pages);
     page->data = h->g.base + hcache_data_offset(&h->g, index);
     page->index = (uint32_t)index;
     page->entry = hcache_entry_offset(&h->g, bucket, way);
@@ -295,6 +296,7 @@ static void hcache_name(struct snic_hcache_host *h, const struct hcache_place *p
     uint64_t word = atomic_load_explicit(tags, memory_order_relaxed);
     unsigned shift = way % 4 * 16;
 
+    SNIC_ASSERT(way < h->g.ways);
     hcache_end_set(&h->g, at, 0);
     atomic_store_explicit(hcache_at(&h->g, at + SNIC_HCACHE__LPN), lpn, memory_order_relaxed);
     atomic_store_explicit(hcache_at(&h->g, at + SNIC_HCACHE__INO), ino, memory_order_relaxed);
@@ -406,6 +408,7 @@ int snic_hcache_unlock(struct snic_hcache_host *h, struct snic_hcache_page *page
     uint32_t races;
 
     SNIC_ASSERT(page->held == SNIC_HCACHE__HELD_WRITE);
+    SNIC_ASSERT(page->index < h->g.pages);
     if ((uint32_t)how > SNIC_HCACHE_UNLOCK_DROP)
         return SNIC_EINVAL;
     if (how == SNIC_HCACHE_UNLOCK_DIRTY && h->g.mode == SNIC_HCACHE_MODE_READ)

@@ -25,6 +25,7 @@ int snic_hcache_read(struct snic_hcache_host *h, uint64_t ino, uint64_t lpn, uin
     r = snic_hcache_get(h, ino, lpn, &page);
     if (SNIC_UNLIKELY(r != 0))
         return r;
+    SNIC_DASSERT((uint64_t)offset + bytes <= h->g.page_bytes);
     memcpy(out, (const unsigned char *)page.data + offset, bytes);
     r = (int)page.flags;
     /* ESTALE: we were declared dead while copying; what we copied is worth nothing */

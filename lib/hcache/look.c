@@ -10,6 +10,7 @@ enum { LOOK_READ, LOOK_CLEAR };
 
 void hcache_look_start(struct snic_hcache_control *c, struct hcache_job *j)
 {
+    SNIC_ASSERT(!c->look_running);
     c->look_wanted = 0;
     c->look_running = 1;
     c->looks_started++;

@@ -56,6 +56,7 @@ void hcache_visit_start(struct snic_hcache_control *c, struct hcache_job *j)
 
 static void visit_end(struct snic_hcache_control *c, struct hcache_job *j)
 {
+    SNIC_ASSERT(hcache_bit(&c->visiting, j->bucket)); /* C3 */
     hcache_bit_clear(&c->visiting, j->bucket);
     hcache_job_end(c, j);
 }
@@ -188,6 +189,7 @@ static int visit_marked(struct snic_hcache_control *c, struct hcache_job *j)
         uint64_t from = op->offset - hcache_entry_offset(&c->g, j->bucket, 0);
         uint32_t way = (uint32_t)(from / SNIC_HCACHE_ENTRY_BYTES);
 
+        SNIC_ASSERT(way < c->g.ways); /* the batch of visit_choose() */
         if (op->value != op->compare) {
             c->stats.lost_races++;
             if (((op->value ^ op->compare) & SNIC_HCACHE__VERSIONS) != 0)
