@@ -113,6 +113,7 @@ int wal_waits_for_space(const struct snic_wal *w)
 
 static void wal_batch_block(const struct snic_wal *w, struct wal_batch *b)
 {
+    SNIC_ASSERT(b->blocks < w->buffer_bytes / w->geo.block);
     memset(b->bytes + (size_t)b->blocks * w->geo.block, 0, SNIC_WAL__BLOCK_HEAD);
     b->blocks++;
     b->at = SNIC_WAL__BLOCK_HEAD;
@@ -121,6 +122,8 @@ static void wal_batch_block(const struct snic_wal *w, struct wal_batch *b)
 static void wal_batch_close(struct snic_wal *w, struct wal_batch *b)
 {
     struct wal_block head = {.batch_first = b->first, .batch_end = b->first + b->blocks};
+    SNIC_ASSERT(!b->closed && b->blocks >= 1);
+    SNIC_ASSERT(b->at >= SNIC_WAL__BLOCK_HEAD && b->at <= w->geo.block);
     head.generation = b->gen;
     head.oldest = w->oldest;
     head.base = b->base;
@@ -156,6 +159,7 @@ static struct wal_batch *wal_batch_begin(struct snic_wal *w, uint32_t blocks)
         w->next.gen++;
         w->next.block = 0;
     }
+    SNIC_ASSERT(blocks >= 1 && blocks <= w->geo.segment_blocks - w->next.block);
     b = &w->batch[(w->batch_head + w->batch_count) % w->opts.batches];
     w->batch_count++;
     b->gen = w->next.gen;
@@ -191,6 +195,7 @@ void wal_place_record(struct snic_wal *w, struct wal_record *rec, uint32_t class
     unsigned char head[SNIC_WAL__RECORD_HEAD];
     uint32_t length = rec->r.length;
     uint32_t size = wal_record_size(length);
+    SNIC_ASSERT(length <= w->geo.record_max);
     struct wal_batch *b = wal_batch_open(w);
     if (b == NULL || !wal_batch_fits(w, b, size))
         b = wal_batch_begin(w, wal_blocks_of(w, size));
@@ -207,6 +212,7 @@ void wal_place_record(struct snic_wal *w, struct wal_record *rec, uint32_t class
     if (length > 0)
         wal_batch_put(w, b, rec->r.bytes, length);
     wal_batch_put(w, b, zero, size - SNIC_WAL__RECORD_HEAD - length);
+    SNIC_ASSERT(b->first + b->blocks <= w->geo.segment_blocks);
     if (class_ == WAL_CLASS_COPY)
         return;
     b->owned = 1;
@@ -231,6 +237,7 @@ static void wal_batch_durable(struct snic_wal *w)
 {
     struct wal_batch *b = &w->batch[w->batch_head];
     SNIC_ASSERT(b->closed && w->flushing && b->last >= w->durable_seq);
+    SNIC_ASSERT(b->gen >= w->durable_gen && b->oldest >= w->announced);
     w->flushing = 0;
     w->batch_head = (w->batch_head + 1) % w->opts.batches;
     w->batch_count--;
@@ -322,7 +329,9 @@ int snic_wal_append(struct snic_wal *w, const struct snic_wal_record *r, uint64_
     if (position != NULL)
         *position = rec.r.position;
     if ((r->flags & SNIC_WAL_BACKGROUND) == 0) {
-        wal_batch_open(w)->urgent = 1;
+        struct wal_batch *b = wal_batch_open(w);
+        SNIC_ASSERT(b != NULL);
+        b->urgent = 1;
         wal_kick(w);
     } else if (w->window_ns == SNIC_NEVER) {
         w->window_ns = snic_loop_now(w->loop) + w->opts.window_ns;

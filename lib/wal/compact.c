@@ -103,6 +103,7 @@ static int wal_compact_may(struct snic_wal *w)
 
 static void wal_compact_arrived(struct snic_wal *w)
 {
+    SNIC_ASSERT(w->compact.state == WAL_COMPACT_READ);
     w->compact.state = WAL_COMPACT_PARSE;
     w->compact.in = 0;
     w->compact.begun = 0;
@@ -235,7 +236,8 @@ static int wal_compact_parse(struct snic_wal *w)
 
 static void wal_compact_finish(struct snic_wal *w)
 {
-    SNIC_ASSERT(w->oldest < w->durable_gen); /* W2 */
+    SNIC_ASSERT(w->oldest < w->durable_gen);                               /* W2 */
+    SNIC_ASSERT(!w->compact.pending && w->durable_seq >= w->compact.mark); /* W3 */
     w->oldest++;
     w->growth -= snic_min_u64(w->growth, wal_growth(&w->geo, w->compact.bytes));
     w->compact.copied = 0;

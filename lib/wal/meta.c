@@ -23,6 +23,7 @@ static uint32_t wal_meta_crc(const struct snic_wal *w, const unsigned char *slot
 static void wal_meta_encode(struct snic_wal *w, const void *bytes, uint32_t length)
 {
     unsigned char *slot = w->meta.slot;
+    SNIC_ASSERT(length <= SNIC_WAL_META_MAX);
     memset(slot, 0, 2 * (size_t)w->geo.unit);
     memcpy(slot, wal_meta_magic, sizeof(wal_meta_magic));
     snic_put_le32(slot + 12, length);
@@ -123,6 +124,7 @@ static void wal_meta_put_flushed(struct snic_wal *w)
         wal_meta_put_write(w);
         return;
     }
+    SNIC_ASSERT(m->put == WAL_JOB_RUNS && m->put_length <= SNIC_WAL_META_MAX);
     m->put = WAL_JOB_NONE;
     m->state = 1;
     m->length = m->put_length;

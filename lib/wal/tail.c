@@ -114,6 +114,7 @@ static void wal_erase_next(struct snic_wal *w);
 
 void wal_erase_done(struct snic_wal *w)
 {
+    SNIC_ASSERT(w->erase == WAL_JOB_RUNS && !w->writable);
     w->erase = WAL_JOB_NONE;
     w->writable = 1;
     if (w->events.accepted != NULL)

@@ -15,6 +15,7 @@ void wal_op_begin(struct snic_wal *w, struct wal_op *op, uint8_t code, uint64_t 
                   unsigned char *bytes, uint64_t length, wal_then_fn then)
 {
     SNIC_ASSERT(op->state == WAL_OP_IDLE);
+    SNIC_ASSERT(then != NULL && (code == SNIC_IO_FLUSH || length > 0));
     op->w = w;
     op->then = then;
     op->bytes = bytes;
