@@ -61,7 +61,7 @@ void files_checkpoint_start(struct snic_files *f)
 static void checkpoint_done(struct snic_io_req *io)
 {
     struct snic_files *f = SNIC_CONTAINER(io, struct snic_files, ckpt_io);
-    f->io_active--;
+    files_io_ended(f);
     if (io->result < 0 || (uint64_t)io->result != io->length || f->broken != 0) {
         f->ckpt_state = FILES_CKPT_IDLE;
         files_break(f, io->result < 0 ? (int)io->result : SNIC_EIO);

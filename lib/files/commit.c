@@ -102,6 +102,8 @@ static void commit_write(struct snic_files *f)
     struct files_entry *e = &f->writing;
     uint32_t padded = (uint32_t)snic_align_up(e->used, f->info.block_bytes);
     uint64_t place = files_half_offset(&f->info, f->generation) + f->position;
+    SNIC_ASSERT(padded <= f->info.journal_bytes / 2 - f->position); /* commit_place() */
+    SNIC_ASSERT(e->records > 0 && e->used >= SNIC_FILES__JE_HEAD);
     memset(e->bytes, 0, SNIC_FILES__JE_HEAD);
     memset(e->bytes + e->used, 0, padded - e->used);
     snic_put_le64(e->bytes + SNIC_FILES__JE_GENERATION, f->generation);
@@ -147,7 +149,8 @@ static void commit_done(struct snic_io_req *io)
     struct snic_files *f = SNIC_CONTAINER(io, struct snic_files, commit_io);
     uint32_t state = f->commit_state;
     int failed = io->result < 0 || (uint64_t)io->result != io->length;
-    f->io_active--;
+    files_io_ended(f);
+    SNIC_ASSERT(state != FILES_COMMIT_IDLE);
     f->commit_state = FILES_COMMIT_IDLE;
     if (failed) {
         files_break(f, io->result < 0 ? (int)io->result : SNIC_EIO);

@@ -168,6 +168,7 @@ static void data_write_end(struct snic_files *f, struct snic_files_req *r, int64
 {
     uint32_t node = r->private_.node;
     if (!data_deleted(f, r)) {
+        SNIC_ASSERT(f->nodes[node].writers > 0);
         f->nodes[node].writers--;
         files_ordered_run(f, node);
     }
@@ -271,6 +272,7 @@ static void data_write_moved(struct snic_files *f, struct snic_files_req *r)
         data_write_end(f, r, (int64_t)r->length);
         return;
     }
+    SNIC_ASSERT(n->writers > 0);
     n->writers--;
     r->private_.dirty_ticket = n->dirty_ticket;
     files_wait_durable(f, r, r->private_.unflushed != 0);
@@ -280,6 +282,7 @@ static void data_write_moved(struct snic_files *f, struct snic_files_req *r)
 /* All pieces have ended. */
 void files_data_moved(struct snic_files *f, struct snic_files_req *r)
 {
+    SNIC_ASSERT(r->private_.inflight == 0);
     files_epoch_leave(f, r->private_.parity);
     if (f->draining) {
         files_epoch_turn(f);

@@ -23,6 +23,13 @@ static void files_io_fail(struct snic_files *f, struct snic_io_req *io, int erro
     }
 }
 
+/* A device request has ended. */
+void files_io_ended(struct snic_files *f)
+{
+    SNIC_ASSERT(f->io_active > 0);
+    f->io_active--;
+}
+
 /* Queue a device request; files_io_submit() hands the queue over. */
 void files_io_push(struct snic_files *f, struct snic_io_req *io)
 {
@@ -48,6 +55,7 @@ void files_io_submit(struct snic_files *f)
                 files_io_fail(f, batch[i], SNIC_EIO);
             continue;
         }
+        SNIC_ASSERT((uint32_t)taken <= n);
         if ((uint32_t)taken == n)
             continue;
         for (i = n; i > (uint32_t)taken; i--) { /* full: back to the front, in order */
@@ -70,6 +78,7 @@ static void files_io_writable(struct snic_io_waiter *w)
 void files_finish(struct snic_files *f, struct snic_files_req *r, int64_t result)
 {
     SNIC_ASSERT(r->private_.state != FILES_RQ_DONE);
+    SNIC_ASSERT(r->private_.inflight == 0);
     r->private_.state = FILES_RQ_DONE;
     r->result = result;
     r->done_ns = snic_loop_now(f->loop);
@@ -88,6 +97,7 @@ static void files_deliver(struct snic_files *f)
     struct snic_node *node;
     while ((node = snic_queue_pop(&f->finished)) != NULL) {
         struct snic_files_req *r = SNIC_CONTAINER(node, struct snic_files_req, node);
+        SNIC_ASSERT(f->active > 0);
         f->active--;
         r->done(r);
     }

@@ -364,6 +364,7 @@ uint32_t files_dirty_take(struct snic_files *f);
 /* files.c */
 void files_frame_init(struct snic_files *f);
 void files_io_push(struct snic_files *f, struct snic_io_req *io);
+void files_io_ended(struct snic_files *f);
 void files_io_submit(struct snic_files *f);
 void files_finish(struct snic_files *f, struct snic_files_req *r, int64_t result);
 void files_settle(struct snic_files *f);

@@ -24,6 +24,7 @@ static void piece_copy(const struct snic_files_req *r, uint64_t pos, unsigned ch
                        int in)
 {
     const struct snic_iov *v = r->iov != NULL ? r->iov : &r->buf;
+    SNIC_ASSERT(pos <= r->length && n <= r->length - pos); /* files_iov_check() */
     while (n > 0) {
         size_t k;
         unsigned char *p;
@@ -139,6 +140,7 @@ static unsigned char *piece_bounce(struct snic_files *f)
 static void piece_send(struct snic_files *f, struct files_piece *p, uint8_t op, uint64_t offset,
                        void *mem, uint64_t size)
 {
+    SNIC_ASSERT(size > 0);
     p->io.op = op;
     p->io.flags = op == SNIC_IO_WRITE && p->fua ? SNIC_IO_FUA : 0;
     p->io.offset = offset;
@@ -182,11 +184,13 @@ void files_piece_retire(struct snic_files *f, struct files_piece *p)
     snic_link_remove(&p->link);
     snic_link_append(&f->pieces_free, &p->link);
     f->pieces_free_count++;
+    SNIC_ASSERT(f->pieces_free_count <= f->pieces_count);
     if (p->error != 0 && r->private_.error == 0) {
         r->private_.error = p->error;
         r->os_error = p->io.os_error;
     }
     piece_credit(p);
+    SNIC_ASSERT(r->private_.inflight > 0);
     r->private_.inflight--;
     if (r->private_.inflight == 0 && r->private_.state == FILES_RQ_ISSUED)
         files_data_moved(f, r);
@@ -235,7 +239,7 @@ static void piece_read_done(struct snic_io_req *io)
 {
     struct files_piece *p = SNIC_CONTAINER(io, struct files_piece, io);
     struct snic_files *f = p->files;
-    f->io_active--;
+    files_io_ended(f);
     if (!piece_more(f, p)) {
         if (p->error == 0 && p->kind == FILES_PIECE_READ_BOUNCE)
             piece_copy(p->req, p->user_pos, p->bounce + p->user_at, p->user_bytes, 1);
@@ -299,6 +303,7 @@ int files_piece_read(struct snic_files *f, struct snic_files_req *r)
     p->user_at = (uint32_t)(in & (f->align - 1));
     p->user_bytes = (uint32_t)n;
     p->user_pos = r->private_.pos;
+    SNIC_ASSERT(p->user_at + n <= f->bounce_bytes);
     piece_send(f, p, SNIC_IO_READ, place - p->user_at, p->bounce,
                snic_align_up(p->user_at + n, f->align));
     f->stats.bounced++;
@@ -318,6 +323,7 @@ static void piece_send_block(struct snic_files *f, struct files_piece *p, uint32
 static void piece_send_bounce(struct snic_files *f, struct files_piece *p)
 {
     p->step = FILES_STEP_MOVE;
+    SNIC_ASSERT((uint64_t)p->user_at + p->user_bytes <= p->span);
     if (p->user_bytes != 0)
         piece_copy(p->req, p->user_pos, p->bounce + p->user_at, p->user_bytes, 0);
     piece_send(f, p, SNIC_IO_WRITE, p->block_first, p->bounce, p->span);
@@ -328,12 +334,13 @@ static void piece_write_done(struct snic_io_req *io)
     struct files_piece *p = SNIC_CONTAINER(io, struct files_piece, io);
     struct snic_files *f = p->files;
     int was = p->error != 0;
-    f->io_active--;
+    files_io_ended(f);
     if (!was && piece_more(f, p)) {
         files_settle(f);
         return;
     }
     if (p->error == 0 && p->step == FILES_STEP_HEAD) {
+        SNIC_ASSERT(p->keep <= f->align);
         memset(p->bounce + p->keep, 0, f->align - p->keep);
         if (p->tail_at != SNIC_FILES__NONE && p->tail_at != 0) {
             p->step = FILES_STEP_TAIL;
@@ -393,6 +400,7 @@ static int piece_write_bounce(struct snic_files *f, struct snic_files_req *r, ui
     p->user_at = (uint32_t)(in - first);
     p->user_bytes = user ? (uint32_t)n : 0;
     p->user_pos = r->private_.pos;
+    SNIC_ASSERT(p->span <= f->bounce_bytes);
     memset(p->bounce, 0, p->span);
     piece_enter(f, p, in, n, base + first, base + end);
     /* Of the block that is read first, what lies beyond the claim is not data. */

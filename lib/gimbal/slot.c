@@ -133,6 +133,7 @@ int gimbal_slot_open(struct snic_gimbal *g, struct gimbal_tenant *t)
 /* Free the slot; I/Os still out of it are lost (I3). */
 static void slot_free(struct snic_gimbal *g, struct gimbal_tenant *t, struct gimbal_slot *s)
 {
+    SNIC_DASSERT(s->used && t->used > 0);
     t->used--;
     slot_unwatch(g, s);
     s->use++;
@@ -143,6 +144,7 @@ static void slot_free(struct snic_gimbal *g, struct gimbal_tenant *t, struct gim
 
 static void slot_count_grain(struct snic_gimbal *g, unsigned grain, int more)
 {
+    SNIC_DASSERT(more || g->grains[grain] > 0);
     g->grains[grain] += more ? 1u : UINT32_MAX;
     if (g->grains[grain] != 0)
         g->grain_bits |= 1u << grain;
@@ -186,6 +188,7 @@ void gimbal_slot_send(struct snic_gimbal *g, struct gimbal_tenant *t, struct sni
     unsigned i = t->open;
     struct gimbal_slot *s = &t->slots[i];
 
+    SNIC_DASSERT(i != SNIC_GIMBAL__NO_SLOT && s->used && !s->full);
     io->state = (uint16_t)(GIMBAL_IO_OUT | i << 8);
     io->slot = s->use;
     s->sent_ns = g->now_ns;
@@ -227,10 +230,12 @@ void gimbal_slot_done(struct snic_gimbal *g, struct gimbal_tenant *t,
 {
     struct gimbal_slot *s = &t->slots[io->state >> 8];
     if (SNIC_UNLIKELY(io->slot != s->use)) {
+        SNIC_ASSERT(t->lost > 0 && g->lost > 0);
         t->lost--;
         g->lost--;
         return;
     }
+    SNIC_DASSERT(s->out > 0);
     s->out--;
     if (s->full && s->out == 0) {
         slot_held(g, t, s->ios);
@@ -266,6 +271,7 @@ static void slot_share(struct snic_gimbal *g)
 /* The tenant is active now, or not any more. */
 void gimbal_slot_active(struct snic_gimbal *g, const struct gimbal_tenant *t, int active)
 {
+    SNIC_ASSERT(active || g->active_weight >= t->weight);
     slot_count_grain(g, t->grain, active);
     g->active_weight = active ? g->active_weight + t->weight : g->active_weight - t->weight;
     slot_share(g);

@@ -17,6 +17,7 @@
 struct snic_gimbal_io *gimbal_tenant_head(const struct gimbal_tenant *t)
 {
     unsigned p = t->turn;
+    SNIC_DASSERT(t->ready != 0);
     if (t->left == 0 || (t->ready >> p & 1) == 0) {
         unsigned below = t->ready & ((1u << p) - 1);
         p = 31 - (unsigned)__builtin_clz(below != 0 ? below : t->ready);
@@ -58,6 +59,7 @@ void gimbal_tenant_push(struct gimbal_tenant *t, struct snic_gimbal_io *io)
 /* Any I/O of the tenant's queues out of them. */
 void gimbal_tenant_take(struct gimbal_tenant *t, struct snic_gimbal_io *io)
 {
+    SNIC_DASSERT(t->queued > 0);
     t->queued--;
     if (snic_link_alone(&io->link)) {
         t->last[io->priority] = NULL;
@@ -92,6 +94,7 @@ static void gimbal_tenant_uncount(struct snic_gimbal *g, struct gimbal_tenant *t
     gimbal_tenant_unlinger(g, t);
     if ((t->flags & GIMBAL_COUNTED) == 0)
         return;
+    SNIC_ASSERT(g->active > 0);
     t->flags &= (uint8_t)~GIMBAL_COUNTED;
     g->active--;
     gimbal_slot_active(g, t, 0);
@@ -110,6 +113,7 @@ void gimbal_tenant_active(struct snic_gimbal *g, struct gimbal_tenant *t)
 
 static void gimbal_tenant_free(struct snic_gimbal *g, struct gimbal_tenant *t)
 {
+    SNIC_ASSERT(t->queued == 0 && t->inflight == 0 && g->count > 0);
     if (t->where == GIMBAL_LISTED)
         gimbal_round_leave(g, t);
     else if (t->where == GIMBAL_DEFERRED)

@@ -231,6 +231,7 @@ static int io_mem_submit(struct snic_io *io, struct snic_io_req **reqs, uint32_t
     uint32_t i = 0;
     for (; i < n && m->free != NULL; i++) {
         struct io_mem_slot *slot = m->free;
+        SNIC_ASSERT(slot->state == IO_MEM_FREE); /* M1 */
         m->free = slot->next_free;
         m->in_flight++;
         slot->req = reqs[i];

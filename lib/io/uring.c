@@ -250,6 +250,7 @@ static int io_file_submit_reqs(struct snic_io *io, struct snic_io_req **reqs, ui
     for (; i < n && f->free != NULL; i++) {
         struct snic_io_req *req = reqs[i];
         struct io_file_slot *slot = f->free;
+        SNIC_ASSERT(slot->state == IO_FILE_FREE); /* F1 */
         f->free = slot->next_free;
         f->in_flight++;
         slot->req = req;

@@ -124,6 +124,7 @@ static int qos_send(struct qos *q)
             qos_lost(q, taken);
             return 0;
         }
+        SNIC_ASSERT((uint32_t)taken <= n);
         for (int i = 0; i < taken; i++) {
             struct qos_part *part =
                 SNIC_CONTAINER(snic_queue_pop(&q->ready), struct qos_part, node);

@@ -69,6 +69,7 @@ void ssd_event_add(struct snic_ssd *d, uint64_t at, uint32_t what)
         ssd_heap_down(d, e);
         return;
     }
+    SNIC_ASSERT(d->events < d->o.dies + 2 + d->o.window); /* ssd_layout() */
     uint32_t i = d->events++;
     while (i > 0 && ssd_before(e, h[(i - 1) / 4])) {
         h[i] = h[(i - 1) / 4];
@@ -146,6 +147,7 @@ static uint64_t ssd_cut(struct snic_ssd *d, struct ssd_split *s)
 static void ssd_split_event(struct snic_ssd *d, uint32_t i)
 {
     struct ssd_split *s = &d->splits[i];
+    SNIC_ASSERT(s->cmd != NULL && s->at < s->end);
     uint64_t ns = ssd_cut(d, s);
     if (s->at < s->end) {
         ssd_event_add(d, d->now + ns, d->o.dies + 2 + i);
@@ -163,6 +165,7 @@ static void ssd_read_fetched(struct snic_ssd *d, struct snic_ssd_cmd *cmd)
     cmd->state = SSD_READING;
     cmd->priv[SSD_LEFT] = pieces;
     d->reading += (uint32_t)pieces; /* S3 */
+    SNIC_ASSERT(d->reading <= d->pieces_max);
     uint32_t i = d->splits_free;
     SNIC_ASSERT(i != SNIC_SSD__NONE);
     d->splits_free = d->splits[i].next_free;
@@ -230,6 +233,7 @@ static void ssd_write_fetched(struct snic_ssd *d, struct snic_ssd_cmd *cmd)
 
 static void ssd_arrival(struct snic_ssd *d)
 {
+    SNIC_ASSERT(!snic_queue_empty(&d->arriving));
     snic_queue_push(&d->admission, snic_queue_pop(&d->arriving));
     ssd_arrival_next(d);
     ssd_admit(d);
@@ -240,6 +244,7 @@ static void ssd_arrival(struct snic_ssd *d)
 static void ssd_fetched(struct snic_ssd *d)
 {
     struct snic_ssd_cmd *cmd = d->fetching;
+    SNIC_ASSERT(cmd != NULL);
     d->fetching = NULL;
     if (cmd->op == SNIC_SSD_READ)
         ssd_read_fetched(d, cmd);
