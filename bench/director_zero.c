@@ -225,7 +225,7 @@ static int zero_connect(const struct zero_node *n)
     return fd;
 }
 
-static void zero_ask(int fd, uint64_t i, uint32_t size)
+static void zero_request(int fd, uint64_t i, uint32_t size)
 {
     unsigned char m[ZERO_MESSAGE];
     snic_put_le32(m, (uint32_t)(i * 7919 % (ZERO_FILE / size)) * size);
@@ -259,7 +259,7 @@ static void zero_latency(int fd, uint32_t size, double seconds, struct zero_resu
     uint64_t end = bench_now(CLOCK_MONOTONIC) + (uint64_t)(seconds * 1e9);
     for (uint64_t t = 0; t < end && count < ZERO_SAMPLES; count++) {
         uint64_t t0 = bench_now(CLOCK_MONOTONIC);
-        zero_ask(fd, count, size);
+        zero_request(fd, count, size);
         zero_get(fd, size);
         t = bench_now(CLOCK_MONOTONIC);
         ns[count] = (uint32_t)(t - t0);
@@ -273,22 +273,22 @@ static void zero_depth(const struct zero_node *n, int fd, uint32_t size, double 
                        struct zero_result *out)
 {
     clockid_t id;
-    uint64_t asked = 0;
+    uint64_t requested = 0;
     uint64_t got = 0;
     bench_check(pthread_getcpuclockid(n->thread, &id) == 0, "clock");
-    for (; asked < ZERO_DEPTH; asked++)
-        zero_ask(fd, asked, size);
+    for (; requested < ZERO_DEPTH; requested++)
+        zero_request(fd, requested, size);
     uint64_t c0 = bench_now(id);
     uint64_t t0 = bench_now(CLOCK_MONOTONIC);
     uint64_t end = t0 + (uint64_t)(seconds * 1e9);
     while (bench_now(CLOCK_MONOTONIC) < end) {
         zero_get(fd, size);
         got++;
-        zero_ask(fd, asked++, size);
+        zero_request(fd, requested++, size);
     }
     out->cpu = (double)(bench_now(id) - c0) / 1e3 / (double)got;
     out->rate = (double)got / (double)(bench_now(CLOCK_MONOTONIC) - t0) * 1e9;
-    for (; got < asked; got++)
+    for (; got < requested; got++)
         zero_get(fd, size);
 }
 

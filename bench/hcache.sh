@@ -38,9 +38,9 @@ module=hcache
 [ -x "$bin/kvfs_mount" ] || { echo "skip hcache mounts: kvfs_mount was not built"; exit 0; }
 mkdir "$work/ext4"
 all=
-for who in cached plain nvmefs one; do
-    mkdir "$work/store.$who"
-    case $who in
+for variant in cached plain nvmefs one; do
+    mkdir "$work/store.$variant"
+    case $variant in
     cached)
         how="--two-process --cache-size ${SNIC_BENCH_CACHE_MB:-384}M --cache-writeback --prefetch"
         ;;
@@ -49,18 +49,18 @@ for who in cached plain nvmefs one; do
     one) how= ;;
     esac
     # shellcheck disable=SC2086
-    mounted $who "$bin/kvfs_mount" --store "lmdb:$work/store.$who" --mkfs $how || exit 1
+    mounted $variant "$bin/kvfs_mount" --store "lmdb:$work/store.$variant" --mkfs $how || exit 1
 done
 
 where() { case $1 in direct) echo plain ;; *) echo "$1" ;; esac; }
 past() { case $1 in cached | plain) echo 0 ;; *) echo 1 ;; esac; }
-who_all="cached plain direct nvmefs one ext4"
-for who in cached plain nvmefs one ext4; do
+variants="cached plain direct nvmefs one ext4"
+for variant in cached plain nvmefs one ext4; do
     for f in file:256m large:768m; do
-        fio_ $who --rw=write --bs=1m --ioengine=psync --filename=${f%:*} --size=${f#*:} \
+        fio_ $variant --rw=write --bs=1m --ioengine=psync --filename=${f%:*} --size=${f#*:} \
             --refill_buffers --end_fsync=1 >/dev/null || exit 1
     done
-    limit $who # what fio has of the page cache; the mount's processes stay outside
+    limit $variant # what fio has of the page cache; the mount's processes stay outside
 done
 [ -n "$groups" ] || echo "skip hcache memory limit: no cgroup controller; caches are dropped only"
 
@@ -88,13 +88,13 @@ for round in $(seq "$rounds"); do
     calibrate
     for n in 1 32; do
         for rw in read randread write randwrite; do
-            for who in $who_all; do measure $rw $n $who; done
+            for variant in $variants; do measure $rw $n $variant; done
         done
     done
 done
 
 for f in $(ls "$work" | sed -n 's/^v\.\(.*\)\.[^.]*$/\1/p' | sort -uV); do
-    for who in $who_all; do print_row "$f" $who "${f##*.}"; done
+    for variant in $variants; do print_row "$f" $variant "${f##*.}"; done
     for peer in direct plain one ext4; do ratio_row "$f" cached $peer "${f##*.}"; done
     ratio_row "$f" nvmefs direct "${f##*.}"
     ratio_row "$f" direct one "${f##*.}"

@@ -345,7 +345,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct fuzz fuzz;
     struct fuzz *f = &fuzz;
-    static const unsigned char nobody[16];
+    static const unsigned char unknown_peer[16];
     memset(f, 0, sizeof(*f));
     f->in = data;
     f->left = size < 8192 ? size : 8192;
@@ -363,7 +363,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             host_open(f);
             break;
         case 3:
-            host_entry(f, 3, nobody);
+            host_entry(f, 3, unknown_peer);
             break;
         case 4:
             host_entry(f, (uint16_t)(op / 10 % 9), f->heads[take(f) % SEEN]);

@@ -109,7 +109,7 @@ static struct snic_channel_hub *hub_open(struct snic_dma *d, int dpu)
     return h;
 }
 
-static void ask(struct snic_filelib *g, struct snic_filelib_req *r, unsigned char *buf)
+static void send_request(struct snic_filelib *g, struct snic_filelib_req *r, unsigned char *buf)
 {
     static const uint8_t ops[] = {SNIC_FILES_READ, SNIC_FILES_LIST, SNIC_FILES_WRITE,
                                   SNIC_FILES_CREATE};
@@ -163,7 +163,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                         snic_align_up(snic_filelib_memsize(&o), SNIC_FILELIB_ALIGN));
     need(mem != NULL);
     need(snic_filelib_open(&g, mem, snic_filelib_memsize(&o), hub[0], &o) == 0);
-    ask(g, r, buf);
+    send_request(g, r, buf);
     (void)snic_world_run(world, snic_world_now(world) + 1000000000u, UINT64_MAX);
     free(snic_filelib_close(g));
     need(completed == REQUESTS);

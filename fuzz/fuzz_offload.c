@@ -32,7 +32,7 @@ struct fuzz {
     uint64_t floor;
     struct snic_offload_stream streams[STREAMS];
     uint64_t expect[STREAMS]; /* cookie that is delivered next */
-    uint64_t asked[STREAMS];
+    uint64_t requested[STREAMS];
     struct snic_offload_job *done[JOBS];
     uint32_t done_count;
     uint32_t flying;
@@ -188,7 +188,7 @@ static void fuzz_submit(struct fuzz *f, uint8_t op)
         bytes[i] = take(f);
     if (f->flying + f->done_count == JOBS)
         return;
-    uint64_t cookie = (uint64_t)stream << 32 | (stream < STREAMS ? f->asked[stream] : 0);
+    uint64_t cookie = (uint64_t)stream << 32 | (stream < STREAMS ? f->requested[stream] : 0);
     int r = snic_offload_submit(f->o, stream < STREAMS ? &f->streams[stream] : NULL, &m, cookie,
                                 fuzz_done, f);
     must(r == 0 || r == SNIC_EAGAIN || r == SNIC_EMSGSIZE || r == SNIC_ENOENT);
@@ -196,7 +196,7 @@ static void fuzz_submit(struct fuzz *f, uint8_t op)
         return;
     f->flying++;
     if (stream < STREAMS)
-        f->asked[stream]++;
+        f->requested[stream]++;
 }
 
 static void fuzz_release(struct fuzz *f, uint32_t which)

@@ -35,7 +35,7 @@ struct request {
     struct rig *g;
     uint32_t seg;
     uint32_t which;
-    uint32_t life;
+    uint32_t use;
     uint64_t low;
     int busy;
 };
@@ -54,18 +54,18 @@ struct rig {
     int forged;  /* the device was overwritten */
     int control; /* one is under way           */
     struct request req[REQS];
-    uint32_t life[SEGS];
+    uint32_t use[SEGS];
     uint64_t answered[SEGS][BLOCKS];
 };
 
 static struct rig rig;
 
 /* A version's block: the segment's incarnation and the version, all over. */
-static void content(unsigned char *out, uint32_t life, uint64_t wver)
+static void content(unsigned char *out, uint32_t use, uint64_t wver)
 {
-    memset(out, (int)(wver * 29 + life), 4096);
+    memset(out, (int)(wver * 29 + use), 4096);
     snic_put_le64(out, wver);
-    snic_put_le32(out + 2048, life);
+    snic_put_le32(out + 2048, use);
 }
 
 static void on_opened(void *ctx, int result, const struct snic_segments_report *r)
@@ -93,7 +93,7 @@ static void on_done(struct snic_segments_req *q)
     r->busy = 0;
     if (q->op > SNIC_SEGMENTS_WRITE)
         g->control = 0;
-    if (q->result != 0 || g->forged || r->life != g->life[r->seg])
+    if (q->result != 0 || g->forged || r->use != g->use[r->seg])
         return;
     if (q->op == SNIC_SEGMENTS_WRITE && r->b.status <= SNIC_SEGMENTS_SUPERSEDED)
         *answered = snic_max_u64(*answered, r->b.wver);
@@ -101,7 +101,7 @@ static void on_done(struct snic_segments_req *q)
         return;
     unsigned char want[4096] = {0};
     if (r->b.wver != 0 && r->b.kind == SNIC_SEGMENTS_DATA)
-        content(want, r->life, r->b.wver);
+        content(want, r->use, r->b.wver);
     REQUIRE(r->b.wver >= r->low && memcmp(want, r->data, 4096) == 0);
     *answered = snic_max_u64(*answered, r->b.wver);
 }
@@ -117,7 +117,7 @@ static void submit(struct rig *g, uint16_t op, const uint8_t *b)
         r->g = g;
         r->seg = b[1] % SEGS;
         r->which = b[2] % BLOCKS;
-        r->life = g->life[r->seg];
+        r->use = g->use[r->seg];
         r->low = g->answered[r->seg][r->which];
         r->q.done = on_done;
         r->q.op = op;
@@ -133,7 +133,7 @@ static void submit(struct rig *g, uint16_t op, const uint8_t *b)
         if (op == SNIC_SEGMENTS_WRITE) {
             r->b.wver = b[3] + 1u;
             r->b.kind = b[3] % 7 == 0 ? SNIC_SEGMENTS_ZERO : SNIC_SEGMENTS_DATA;
-            content(r->data, r->life, r->b.wver);
+            content(r->data, r->use, r->b.wver);
             r->b.data_crc = snic_crc32c(0, r->data, 4096);
             if (r->b.kind != SNIC_SEGMENTS_DATA) {
                 r->b.data = NULL;
@@ -191,7 +191,7 @@ static void control(struct rig *g, const uint8_t *b)
     if (g->control || there == (op == SNIC_SEGMENTS_CREATE))
         return;
     if (op == SNIC_SEGMENTS_CREATE) {
-        g->life[seg]++;
+        g->use[seg]++;
         memset(g->answered[seg], 0, sizeof(g->answered[seg]));
     }
     submit(g, op, b);
@@ -305,7 +305,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         blank = g->disk;
     }
     REQUIRE(snic_disk_clone(blank, &g->disk) == 0);
-    g->life[0] = 1;
+    g->use[0] = 1;
     g->forged = data[0] % 2;
     data++;
     size--;

@@ -74,7 +74,7 @@ static const char *build_node_wrong(const struct snic_files *f, uint32_t i, cons
     if ((id & SNIC_FILES__SLOT_MASK) != i)
         return "id of another place in the table, node";
     if (id >> SNIC_FILES__SLOT_BITS == 0 || id >> SNIC_FILES__SLOT_BITS >= f->next_id)
-        return "id that was never given out, node";
+        return "id that was never assigned, node";
     if (kind != SNIC_FILES_FILE && kind != SNIC_FILES_DIR)
         return "neither file nor directory, node";
     if (kind == SNIC_FILES_DIR && snic_get_le64(r + SNIC_FILES__NR_PARENT) != SNIC_FILES_ROOT)

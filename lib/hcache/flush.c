@@ -104,7 +104,7 @@ static void flush_seal(struct snic_hcache_control *c, struct hcache_job *j)
     if (seal->pack != NULL) {
         uint32_t n = seal->pack(c->seal_ctx, j->page, c->g.page_bytes, j->other);
 
-        SNIC_ASSERT(n <= c->g.page_bytes); /* the room it was given */
+        SNIC_ASSERT(n <= c->g.page_bytes); /* the size of j->other */
         if (n != 0 && n < c->g.page_bytes) {
             j->bytes = n;
             j->packed = 1;

@@ -59,7 +59,7 @@ static void on_reply(struct dirfix_client *c, const struct dirfix_msg *m, const 
     }
 }
 
-static void ask(struct dirfix *f, struct dirfix_client *c, uint64_t reads, int deletes)
+static void request_reads(struct dirfix *f, struct dirfix_client *c, uint64_t reads, int deletes)
 {
     struct recorder *r = c->user;
     uint16_t key = (uint16_t)snic_rng_below(&f->rng, f->o.collide ? KEYS * 2 : KEYS);
@@ -125,7 +125,7 @@ static void play(const struct dirfix_opts *o, uint32_t rounds, int deaths)
         uint64_t reads = n % 10 < 4 ? 6 : n % 10 < 7 ? 9 : 10; /* of ten */
         for (uint32_t i = 0; i < CLIENTS; i++) {
             for (uint64_t k = snic_rng_below(&f->rng, 4); k > 0; k--)
-                ask(f, &f->clients[i], reads, !o->sync);
+                request_reads(f, &f->clients[i], reads, !o->sync);
             dirfix_pump(&f->clients[i]);
         }
         if (!o->sync && f->host_alive)
@@ -207,7 +207,7 @@ static void test_director_history_sync_is_linearizable(void **state)
 }
 
 /** Keys that share their hashes: the whole key decides. */
-static void test_director_history_colliding_keys_are_told_apart(void **state)
+static void test_director_history_colliding_keys_distinguished(void **state)
 {
     (void)state;
     uint32_t refused = 0;
@@ -307,7 +307,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_director_history_is_linearizable),
         cmocka_unit_test(test_director_history_survives_hosts),
         cmocka_unit_test(test_director_history_sync_is_linearizable),
-        cmocka_unit_test(test_director_history_colliding_keys_are_told_apart),
+        cmocka_unit_test(test_director_history_colliding_keys_distinguished),
         cmocka_unit_test(test_director_history_without_invalidation_is_red),
         cmocka_unit_test(test_director_history_with_lost_invalidation_is_red),
         cmocka_unit_test(test_director_history_with_swapped_completions_is_red),

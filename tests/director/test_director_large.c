@@ -199,21 +199,21 @@ static void node_close(struct node *n)
 struct client {
     struct snic_rng rng;
     int fd;
-    uint32_t asked, answered, refused;
+    uint32_t sent, answered, refused;
     unsigned char want[WINDOW][MESSAGE];
     unsigned char in[MESSAGE + READ_MAX + TAIL];
     size_t in_size;
 };
 
-static void client_ask(struct client *c)
+static void client_request(struct client *c)
 {
     static const uint32_t sizes[] = {1, 100, 1000, 1013, 5000, 16000, 16384, 40000, 65536, 131072};
-    unsigned char *m = c->want[c->asked % WINDOW];
+    unsigned char *m = c->want[c->sent % WINDOW];
     uint32_t size = sizes[snic_rng_below(&c->rng, SNIC_COUNTOF(sizes))];
     snic_put_le32(m, (uint32_t)snic_rng_below(&c->rng, FILE_BYTES - size + 1));
     snic_put_le32(m + 4, size);
     assert_int_equal(send(c->fd, m, MESSAGE, MSG_NOSIGNAL), MESSAGE);
-    c->asked++;
+    c->sent++;
 }
 
 /* Bytes of the answer at hand, when its head is there. */
@@ -281,8 +281,8 @@ static void serve(uint32_t zc_bytes_min, int expect_zc)
         left = 0;
         for (uint32_t i = 0; i < SNIC_COUNTOF(clients); i++) {
             struct client *c = &clients[i];
-            while (c->asked < total && c->asked - c->answered < WINDOW)
-                client_ask(c);
+            while (c->sent < total && c->sent - c->answered < WINDOW)
+                client_request(c);
             client_read(c, 1 + snic_rng_below(&c->rng, i == 0 ? 3000 : 300000)); /* one is slow */
             left += c->answered < total;
         }
@@ -297,7 +297,7 @@ static void serve(uint32_t zc_bytes_min, int expect_zc)
         assert_int_equal(n.net->stats.zc_sends, 0);
     for (uint32_t i = 0; i < SNIC_COUNTOF(clients); i++) {
         if (i == 1)
-            client_ask(&clients[i]); /* and goes with its answer under way */
+            client_request(&clients[i]); /* and goes with its answer under way */
         (void)close(clients[i].fd);
     }
     node_close(&n);

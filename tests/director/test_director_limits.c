@@ -326,7 +326,7 @@ static void test_director_long_messages_hold_their_length(void **state)
 }
 
 /** A client beyond conns_max hears of it; idle ones make room after idle_ms. */
-static void test_director_full_says_so_and_idle_ends(void **state)
+static void test_director_full_reported_and_idle_closed(void **state)
 {
     struct dirfix_opts o = options(support_seed(), 6);
     (void)state;
@@ -448,7 +448,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_director_slow_readers_leave_pool_to_others),
         cmocka_unit_test(test_director_hogs_go_one_behind_the_other),
         cmocka_unit_test(test_director_long_messages_hold_their_length),
-        cmocka_unit_test(test_director_full_says_so_and_idle_ends),
+        cmocka_unit_test(test_director_full_reported_and_idle_closed),
         cmocka_unit_test(test_director_wrong_option_is_named),
         cmocka_unit_test(test_director_doors_of_other_loops_are_refused),
     };

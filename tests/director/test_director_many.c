@@ -401,7 +401,7 @@ static uint64_t flight_answered(void)
     return n;
 }
 
-static void flight_ask(uint32_t i, int way)
+static void flight_request(uint32_t i, int way)
 {
     if (way == FLIGHT_WAY_ENGINE)
         dirfix_send(&fix.clients[i], DIRFIX_GET, 0, 1, 0, 0);
@@ -431,14 +431,14 @@ static uint32_t flight_round(uint64_t seed, int way, uint32_t bytes)
     uint64_t from = flight_answered();
     for (uint32_t i = 0; i < FLIGHT_FLOODS; i++) {
         for (uint32_t k = 0; k < FLIGHT_DEPTH; k++)
-            flight_ask(i, way);
+            flight_request(i, way);
         dirfix_pump(&fix.clients[i]);
     }
     while (flight_answered() < from + 10 * FLIGHT_FLOODS) /* their replies are known */
         assert_int_equal(dirfix_step(&fix), 1);
     for (uint32_t round = 0; round < 20; round++) {
         uint32_t ok = seen[FLIGHT_FLOODS].ok;
-        flight_ask(FLIGHT_FLOODS, way);
+        flight_request(FLIGHT_FLOODS, way);
         dirfix_pump(&fix.clients[FLIGHT_FLOODS]);
         while (seen[FLIGHT_FLOODS].ok == ok) {
             most = (uint32_t)snic_max_u64(most, flight_count());

@@ -37,7 +37,7 @@ static void test_filelib_service_of_other_loop_refused(void **state)
 }
 
 /** The host hears which alignment the service's device wants, whatever its own is. */
-static void test_filelib_device_alignment_is_told(void **state)
+static void test_filelib_device_alignment_reported(void **state)
 {
     unsigned char buf[8192];
     (void)state;
@@ -666,7 +666,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_filelib_every_operation_carried_out),
         cmocka_unit_test(test_filelib_service_of_other_loop_refused),
-        cmocka_unit_test(test_filelib_device_alignment_is_told),
+        cmocka_unit_test(test_filelib_device_alignment_reported),
         cmocka_unit_test(test_filelib_wrong_option_is_named),
         cmocka_unit_test(test_filelib_long_request_in_parts_whole),
         cmocka_unit_test(test_filelib_file_read_and_written_by_handle),

@@ -71,9 +71,9 @@ static void raw_close(struct filelink *l, struct raw *raw)
 }
 
 /* One message of `op` with these fields; the answer. */
-static int64_t raw_ask(struct filelink *l, struct raw *raw, uint8_t op, uint64_t file,
-                       uint64_t length, uint32_t name_size, uint32_t key_size, uint32_t count,
-                       uint32_t payload)
+static int64_t raw_request(struct filelink *l, struct raw *raw, uint8_t op, uint64_t file,
+                           uint64_t length, uint32_t name_size, uint32_t key_size, uint32_t count,
+                           uint32_t payload)
 {
     static unsigned char bytes[16384];
     unsigned char h[128];
@@ -124,26 +124,26 @@ static void test_filelib_host_sizes_wrong_refused(void **state)
     snic_files_set_hooks(l.fx.files, &h);
     raw_hooks = 0;
     raw_open(&l, &raw);
-    assert_int_equal(raw_ask(&l, &raw, 41, 0, 0, 0, 8, 1000, 8), SNIC_EINVAL);
-    assert_int_equal(raw_ask(&l, &raw, 41, 0, 0, 0, 8, 0x20000001, 8), SNIC_EINVAL);
-    assert_int_equal(raw_ask(&l, &raw, 41, 0, 0, 0, 4097, 1, 4097), SNIC_EINVAL);
-    assert_int_equal(raw_ask(&l, &raw, 41, 0, 0, 0, 0, 5, 0), SNIC_EINVAL);
-    assert_int_equal(raw_ask(&l, &raw, 40, 0, 0, 0, 8, 3, 8), SNIC_EINVAL);
+    assert_int_equal(raw_request(&l, &raw, 41, 0, 0, 0, 8, 1000, 8), SNIC_EINVAL);
+    assert_int_equal(raw_request(&l, &raw, 41, 0, 0, 0, 8, 0x20000001, 8), SNIC_EINVAL);
+    assert_int_equal(raw_request(&l, &raw, 41, 0, 0, 0, 4097, 1, 4097), SNIC_EINVAL);
+    assert_int_equal(raw_request(&l, &raw, 41, 0, 0, 0, 0, 5, 0), SNIC_EINVAL);
+    assert_int_equal(raw_request(&l, &raw, 40, 0, 0, 0, 8, 3, 8), SNIC_EINVAL);
     assert_int_equal(raw_hooks, 0);
     snic_files_server_get_stats(l.server, &st);
     assert_int_equal(st.refused, 5);
-    assert_int_equal(raw_ask(&l, &raw, 41, 0, 0, 0, 8, 1500, 12000), 0);
+    assert_int_equal(raw_request(&l, &raw, 41, 0, 0, 0, 8, 1500, 12000), 0);
     assert_int_equal(raw_hooks, 1500);
-    assert_int_equal(raw_ask(&l, &raw, 41, 0, 0, 0, 4096, 1, 4096), 0);
+    assert_int_equal(raw_request(&l, &raw, 41, 0, 0, 0, 4096, 1, 4096), 0);
     assert_int_equal(raw_hooks, 1501);
     snic_files_server_get_stats(l.server, &before);
-    assert_int_equal(raw_ask(&l, &raw, 2, a, 100, 0, 0, 0, 50), SNIC_EPROTO);
-    assert_int_equal(raw_ask(&l, &raw, 2, a, 50, 0, 0, 0, 100), SNIC_EPROTO);
-    assert_int_equal(raw_ask(&l, &raw, 2, a, 50, 0, 0, 0, 50), 50);
-    assert_int_equal(raw_ask(&l, &raw, 1, a, 50, 0, 0, 0, 50), SNIC_EPROTO);
-    assert_int_equal(raw_ask(&l, &raw, 1, a, UINT64_MAX, 0, 0, 0, 0), SNIC_EMSGSIZE);
-    assert_int_equal(raw_ask(&l, &raw, 10, 0, 0, 9, 0, 0, 5), SNIC_EPROTO);
-    assert_int_equal(raw_ask(&l, &raw, 10, 0, 0, 256, 0, 0, 256), SNIC_ENAMETOOLONG);
+    assert_int_equal(raw_request(&l, &raw, 2, a, 100, 0, 0, 0, 50), SNIC_EPROTO);
+    assert_int_equal(raw_request(&l, &raw, 2, a, 50, 0, 0, 0, 100), SNIC_EPROTO);
+    assert_int_equal(raw_request(&l, &raw, 2, a, 50, 0, 0, 0, 50), 50);
+    assert_int_equal(raw_request(&l, &raw, 1, a, 50, 0, 0, 0, 50), SNIC_EPROTO);
+    assert_int_equal(raw_request(&l, &raw, 1, a, UINT64_MAX, 0, 0, 0, 0), SNIC_EMSGSIZE);
+    assert_int_equal(raw_request(&l, &raw, 10, 0, 0, 9, 0, 0, 5), SNIC_EPROTO);
+    assert_int_equal(raw_request(&l, &raw, 10, 0, 0, 256, 0, 0, 256), SNIC_ENAMETOOLONG);
     snic_files_server_get_stats(l.server, &st);
     assert_int_equal(st.requests - before.requests, 7);
     assert_int_equal(st.responses - before.responses, 7);
@@ -155,7 +155,7 @@ static void test_filelib_host_sizes_wrong_refused(void **state)
 }
 
 /* A host that sends anything at all is answered or ignored; the service and its files live. */
-static void test_filelib_hostile_host_service_lives(void **state)
+static void test_filelib_hostile_host_service_survives(void **state)
 {
     uint64_t rounds = support_scale(20000, 1000000);
     struct filelink l;
@@ -380,7 +380,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_filelib_host_sizes_wrong_refused),
-        cmocka_unit_test(test_filelib_hostile_host_service_lives),
+        cmocka_unit_test(test_filelib_hostile_host_service_survives),
         cmocka_unit_test(test_filelib_hostile_dpu_requests_end),
     };
     return SUPPORT_MAIN(argc, argv, tests);

@@ -530,11 +530,11 @@ static void test_filelib_dpu_killed_acknowledged_there(void **state)
         w.file = r.id;
         for (k = 0; round > 0 && k < 64; k++) { /* the results of the round before */
             struct job back;
-            int64_t told = jobs[k].req.result;
+            int64_t result = jobs[k].req.result;
             job_set(&back, &w, SNIC_FILES_READ, 0, k);
             back.req.done = NULL;
-            assert_true(told == 5000 || told == SNIC_EPEERDEAD);
-            if (told == 5000) {
+            assert_true(result == 5000 || result == SNIC_EPEERDEAD);
+            if (result == 5000) {
                 assert_int_equal(snic_filelib_run(h.group, &back.req), 5000);
                 assert_memory_equal(back.bytes, jobs[k].bytes, 5000);
             }

@@ -140,7 +140,7 @@ static void test_files_mount_memory_exact(void **state)
 }
 
 /* Names and directories: every error of the control operations. */
-static void test_files_names_errors_told_apart(void **state)
+static void test_files_names_errors_distinct(void **state)
 {
     struct filefix fx;
     char name[300];
@@ -585,7 +585,7 @@ static void test_files_more_controls_than_an_entry_all_durable(void **state)
 }
 
 /* Ids end one day: CREATE is refused then, what exists is used on, mounted again too. */
-static void test_files_last_id_given_create_refused(void **state)
+static void test_files_last_id_used_create_refused(void **state)
 {
     struct filefix fx;
     char byte = 0;
@@ -706,12 +706,12 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_files_device_full_waits_without_polling),
         cmocka_unit_test(test_files_more_requests_than_depth_all_completed),
         cmocka_unit_test(test_files_more_controls_than_an_entry_all_durable),
-        cmocka_unit_test(test_files_last_id_given_create_refused),
+        cmocka_unit_test(test_files_last_id_used_create_refused),
         cmocka_unit_test(test_files_unsynced_size_committed_after_delay),
         cmocka_unit_test(test_files_format_options_refused),
         cmocka_unit_test(test_files_mounted_info_as_probed),
         cmocka_unit_test(test_files_mount_memory_exact),
-        cmocka_unit_test(test_files_names_errors_told_apart),
+        cmocka_unit_test(test_files_names_errors_distinct),
         cmocka_unit_test(test_files_created_again_same_or_new_id),
         cmocka_unit_test(test_files_table_full_create_refused),
         cmocka_unit_test(test_files_renamed_found_under_new_name),

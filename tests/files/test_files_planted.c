@@ -138,7 +138,7 @@ struct damage {
     int sealed;
     int rc; /* of mounting */
     enum state state;
-    const char *says;
+    const char *expected;
     int remark; /* it is what power loss may leave: no error */
 };
 
@@ -215,7 +215,7 @@ static void damage_plant(const struct image *m, const struct damage *d)
 /* ---- What comes of it ---- */
 
 struct heard {
-    const char *says;
+    const char *expected;
     uint32_t errors;
     uint32_t found; /* the text, as an error 1, as a remark 2 */
     uint64_t number;
@@ -229,7 +229,7 @@ static void heard_finding(void *ctx, int error, const char *what, uint64_t numbe
     h->errors += error != 0;
     (void)snprintf(h->all + n, sizeof(h->all) - n, "%s%s %llu\n", error != 0 ? "error " : "", what,
                    (unsigned long long)number);
-    if (h->found != 0 || strstr(what, h->says) == NULL)
+    if (h->found != 0 || strstr(what, h->expected) == NULL)
         return;
     h->found = error != 0 ? 1 : 2;
     h->number = number;
@@ -280,17 +280,18 @@ static void judge_checker(struct image *m, const struct damage *d, uint32_t numb
     size_t size = probed == 0 ? snic_files_memsize(&info, NULL) : SNIC_FILES_ALIGN;
     void *mem = support_guard_alloc(size, SNIC_FILES_ALIGN);
     memset(&h, 0, sizeof(h));
-    h.says = d->says;
+    h.expected = d->expected;
     if (snic_files_examine(m->fx.io, mem, size, heard_finding, &h) != d->rc || h.found == 0 ||
         (h.found == 2) != (d->remark != 0) || (d->rc != 0 && h.errors == 0))
-        fail_msg("damage %u, to be called \"%s\", with %d: the checker says\n%s", number, d->says,
-                 d->rc, h.all);
+        fail_msg("damage %u, expected \"%s\", with %d: the checker reported\n%s", number,
+                 d->expected, d->rc, h.all);
     if (d->unit == NODE || d->unit == SEGMENT)
-        if (!d->remark && strstr(d->says, "orphan") == NULL && strcmp(d->says, "no directory") != 0)
+        if (!d->remark && strstr(d->expected, "orphan") == NULL &&
+            strcmp(d->expected, "no directory") != 0)
             assert_int_equal(h.number, d->index);
     assert_int_equal(snic_files_walk(m->fx.io, mem, size, count_item, &wrong), probed);
-    if (d->unit <= NODE && strstr(d->says, "differ") == NULL && d->state != SAME &&
-        d->rc != SNIC_ERANGE && strstr(d->says, "next id") == NULL)
+    if (d->unit <= NODE && strstr(d->expected, "differ") == NULL && d->state != SAME &&
+        d->rc != SNIC_ERANGE && strstr(d->expected, "next id") == NULL)
         assert_true(wrong != 0);
     support_guard_free(mem);
 }
@@ -302,7 +303,7 @@ static void damage_judge(struct image *m, const struct damage *d, uint32_t numbe
     judge_checker(m, d, number);
     rc = filefix_try_mount(&m->fx);
     if (rc != d->rc)
-        fail_msg("damage %u, \"%s\": mount gives %d, expected %d", number, d->says, rc, d->rc);
+        fail_msg("damage %u, \"%s\": mount gives %d, expected %d", number, d->expected, rc, d->rc);
     if (rc == 0) {
         judge_state(m, d->state);
         assert_int_equal(filefix_unmount(&m->fx), 0);
@@ -379,8 +380,8 @@ static const struct damage checkpoint_damages[] = {
 
 static const struct damage node_damages[] = {
     {NODE, 2, SNIC_FILES__NR_ID, 8, ADD, 1, 1, BAD, REFUSED, "id of another place", 0},
-    {NODE, 2, SNIC_FILES__NR_ID, 8, SET, ID(NEVER, 2), 1, BAD, REFUSED, "id that was never given",
-     0},
+    {NODE, 2, SNIC_FILES__NR_ID, 8, SET, ID(NEVER, 2), 1, BAD, REFUSED,
+     "id that was never assigned", 0},
     {NODE, 2, SNIC_FILES__NR_KIND, 1, SET, 7, 1, BAD, REFUSED, "neither file nor directory", 0},
     {NODE, 2, SNIC_FILES__NR_KIND, 1, SET, 2, 1, BAD, REFUSED, "directory with a size", 0},
     {NODE, 4, SNIC_FILES__NR_KIND, 1, SET, 0, 1, BAD, REFUSED, "neither file nor directory", 0},
@@ -593,19 +594,20 @@ static const struct {
     void (*plant)(const struct image *m);
     struct damage d;
 } special_damages[] = {
-    {plant_parent_file, {.rc = BAD, .says = "file in something that is no directory"}},
-    {plant_parent_itself, {.rc = BAD, .says = "file in something that is no directory"}},
-    {plant_segment_of_directory, {.rc = BAD, .says = "owner is a directory"}},
-    {plant_segment_twice, {.rc = BAD, .says = "that another segment has"}},
+    {plant_parent_file, {.rc = BAD, .expected = "file in something that is no directory"}},
+    {plant_parent_itself, {.rc = BAD, .expected = "file in something that is no directory"}},
+    {plant_segment_of_directory, {.rc = BAD, .expected = "owner is a directory"}},
+    {plant_segment_twice, {.rc = BAD, .expected = "that another segment has"}},
     {plant_segment_leaked,
-     {.state = SAME, .says = "segments beyond the end of their file", .remark = 1}},
-    {plant_crowd, {.rc = BAD, .says = "more files than the image takes"}},
-    {plant_entry_again, {.state = SAME, .says = "journal entry damaged or cut off", .remark = 1}},
+     {.state = SAME, .expected = "segments beyond the end of their file", .remark = 1}},
+    {plant_crowd, {.rc = BAD, .expected = "more files than the image takes"}},
+    {plant_entry_again,
+     {.state = SAME, .expected = "journal entry damaged or cut off", .remark = 1}},
     {plant_slot_in_the_other,
-     {.state = SAME, .says = "checkpoint header damaged or cut off", .remark = 1}},
-    {plant_superblock_in_copy, {.state = SAME, .says = super_wrong}},
-    {plant_entries_swapped, {.rc = BAD, .says = "journal entry lost before"}},
-    {plant_entry_of_the_future, {.rc = BAD, .says = "journal entry lost before"}},
+     {.state = SAME, .expected = "checkpoint header damaged or cut off", .remark = 1}},
+    {plant_superblock_in_copy, {.state = SAME, .expected = super_wrong}},
+    {plant_entries_swapped, {.rc = BAD, .expected = "journal entry lost before"}},
+    {plant_entry_of_the_future, {.rc = BAD, .expected = "journal entry lost before"}},
 };
 
 /* What only shows when structures are held against each other, or is right at another place. */

@@ -395,7 +395,7 @@ static void test_hcache_sequential_misses_prefetch(void **state)
     struct snic_hcache_opts o = {sizeof(o), 512, 8, SNIC_HCACHE_MODE_WRITE, 64, 7};
     struct snic_hcache_control_opts co = plain;
     struct hworld w;
-    uint64_t lpn, asked = 0;
+    uint64_t lpn, misses = 0;
 
     (void)state;
     co.prefetch_max = 16;
@@ -408,7 +408,7 @@ static void test_hcache_sequential_misses_prefetch(void **state)
         int r = snic_hcache_read(&w.host[0], 3, lpn, 0, 512, out);
 
         if (r == SNIC_ENOENT) {
-            asked++;
+            misses++;
             hw_event(&w, SNIC_HCACHE_EV_MISS, 0, 3, lpn);
         } else {
             assert_int_equal(hw_version(out, 512, 3, lpn), 1000 + lpn);
@@ -417,8 +417,8 @@ static void test_hcache_sequential_misses_prefetch(void **state)
         }
         hw_settle(&w, 300000);
     }
-    print_message("%u misses\n", (unsigned)asked);
-    assert_true(asked <= 3); /* the first ones: everything else came ahead */
+    print_message("%u misses\n", (unsigned)misses);
+    assert_true(misses <= 3); /* the first ones: everything else came ahead */
     assert_true(w.host[0].stats.useful >= HW_LPNS - 3);
     (void)counts(&w);
     hw_close(&w);

@@ -33,7 +33,7 @@ static uint64_t read_body(void *copy)
         return r == SNIC_EBUSY ? 0 : 1000;
     v = stage_read_and_put(copy, &page);
     if (v != 1 && v != 2)
-        explore_fail("a reader saw what nobody wrote");
+        explore_fail("a reader saw content that was never written");
     return v;
 }
 
@@ -239,7 +239,7 @@ static void test_hcache_explore_writer_reader_flusher_evictor(void **state)
 /* ---- fsync ---- */
 
 /* Writes 3 over the other writer's 2, and then wants it durable. */
-static uint64_t rewrite_and_ask_body(void *copy)
+static uint64_t rewrite_and_fsync_body(void *copy)
 {
     struct snic_hcache_page page;
     uint64_t v;
@@ -274,7 +274,7 @@ static uint64_t fsync_body(void *copy)
 }
 
 /* Writes 3, and then wants it durable. */
-static uint64_t write_and_ask_body(void *copy)
+static uint64_t write_and_fsync_body(void *copy)
 {
     struct snic_hcache_page page;
 
@@ -291,14 +291,14 @@ static uint64_t write_and_ask_body(void *copy)
 static uint64_t fsync_at_any_step_body(void *copy)
 {
     struct snic_hcache_action a;
-    int asked = 0;
+    int requested = 0;
 
     (void)copy;
     dpu_open(SNIC_HCACHE_NO_PREFETCH, 1000000000);
     dpu_event(SNIC_HCACHE_EV_NONE, 0);
     for (;;) {
-        if (!asked && explore_load(stage_request(), memory_order_seq_cst, __func__) != 0) {
-            asked = 1;
+        if (!requested && explore_load(stage_request(), memory_order_seq_cst, __func__) != 0) {
+            requested = 1;
             dpu_event(SNIC_HCACHE_EV_FSYNC, 0);
         }
         if (snic_hcache_control_poll(dpu.c, &a, 1) == 0)
@@ -307,7 +307,7 @@ static uint64_t fsync_at_any_step_body(void *copy)
     }
     if (dpu.syncs == 1 && dpu.synced != 3)
         explore_fail("fsync without what its caller had written");
-    return 1 + (uint64_t)asked;
+    return 1 + (uint64_t)requested;
 }
 
 static void synced_one(const uint64_t *outcome)
@@ -328,7 +328,7 @@ static void test_hcache_explore_fsync_of_a_page_that_becomes_dirty(void **state)
     stage_region(2);
     stage_put_page(0, 1, 0);
     stage.no_interest = 1;
-    stage_thread(write_and_ask_body, 0);
+    stage_thread(write_and_fsync_body, 0);
     stage_thread(fsync_body, 0);
     stage.s.final = synced_one;
     must_pass("writer, fsync");
@@ -344,7 +344,7 @@ static void test_hcache_explore_fsync_during_a_look(void **state)
     snic_put_le64(stage.memory + SNIC_HCACHE_OFF_MAP, 2); /* the other bucket's bit */
     stage.no_interest = 1;
     stage_sc = stage.s.sc = 1;
-    stage_thread(write_and_ask_body, 0);
+    stage_thread(write_and_fsync_body, 0);
     stage_thread(fsync_at_any_step_body, 0);
     stage.s.final = synced_one;
     must_pass("writer, fsync during a look");
@@ -371,7 +371,7 @@ static void test_hcache_explore_fsync_of_a_dirty_page(void **state)
     stage.no_interest = 1;
     stage_sc = stage.s.sc = 1;
     stage_thread(write_body, 0);
-    stage_thread(rewrite_and_ask_body, 1);
+    stage_thread(rewrite_and_fsync_body, 1);
     stage_thread(fsync_body, 0);
     stage.s.final = synced;
     must_pass("two writers, fsync");

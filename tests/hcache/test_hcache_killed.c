@@ -72,7 +72,7 @@ static struct {
     int dropped[LPNS];        /* dropped, or just being dropped        */
     uint64_t version;
     uint64_t dpu_at, dpu_steps; /* the DPU dies at this step; 0: never */
-    uint64_t asked[LPNS];
+    uint64_t at_fsync[LPNS];
     int dpu_died, fsync_lost;
 } k;
 
@@ -141,13 +141,13 @@ static void fsync_file(void)
     uint64_t before = k.w.syncs;
     uint32_t i;
 
-    memcpy(k.asked, k.committed, sizeof(k.asked));
+    memcpy(k.at_fsync, k.committed, sizeof(k.at_fsync));
     k.fsync_lost = 0;
     hw_event(&k.w, SNIC_HCACHE_EV_FSYNC, 1, 1, 0);
     while (k.w.syncs == before && !k.fsync_lost)
         dpu_work(1);
     for (i = 0; i < LPNS && !k.fsync_lost; i++) {
-        k.synced[i] = k.dropped[i] ? 0 : k.asked[i];
+        k.synced[i] = k.dropped[i] ? 0 : k.at_fsync[i];
         assert_true(k.w.store[1][i].version >= k.synced[i]);
     }
 }

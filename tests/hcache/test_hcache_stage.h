@@ -139,7 +139,7 @@ static inline void must_fail(const char *name, const char *func, enum explore_ki
     m.nth = nth;
     r = explore_run(&stage.s, &m);
     if (r.failure == NULL)
-        fail_msg("%s without the order in %s: nobody notices", name, func);
+        fail_msg("%s without the order in %s: not detected", name, func);
     print_message("%s without %s/%d: %s after %llu states\n", name, func, (int)kind, r.failure,
                   (unsigned long long)r.states);
 }

@@ -220,7 +220,7 @@ static void hw_dma(struct hworld *w, struct hw_pending *p)
         p->current = i;
         p->at = 0;
     }
-    must(i != 0, "a batch that cannot go on");
+    must(i != 0, "a batch that cannot continue");
     if (!hw_op(w, &p->a.ops[i - 1], &p->at))
         return;
     p->done_ops |= 1u << (i - 1);

@@ -12,7 +12,7 @@ static uint32_t node_flood(struct node *n, uint32_t tenant, uint32_t size)
 {
     uint32_t taken = 0;
     n->tenant = tenant;
-    while (node_ask(n, NULL, 0, size, taken) == 0)
+    while (node_request(n, NULL, 0, size, taken) == 0)
         taken++;
     return taken;
 }
@@ -109,30 +109,30 @@ static void test_offload_bad_options_are_refused(void **state)
 }
 
 /** Each way in which a message is sent to the host instead, and what is counted. */
-static void test_offload_refusals_say_host(void **state)
+static void test_offload_refusals_return_host(void **state)
 {
     struct snic_offload_opts o = node_opts();
     struct snic_offload_stats st;
     (void)state;
     o.contexts = 2;
-    o.message_max = sizeof(struct ask);
+    o.message_max = sizeof(struct query);
     node_open(&node, &o, 1);
     node.no = 1;
-    assert_int_equal(node_ask(&node, NULL, 0, 100, 1), SNIC_ENOENT);
+    assert_int_equal(node_request(&node, NULL, 0, 100, 1), SNIC_ENOENT);
     node.no = 0;
-    assert_int_equal(node_ask(&node, NULL, 0, 4097, 1), SNIC_EMSGSIZE);
-    assert_int_equal(node_ask(&node, NULL, 0, 40960, 1), SNIC_EMSGSIZE);
-    assert_int_equal(node_ask(&node, NULL, 0, 0, 1), SNIC_EMSGSIZE);
-    assert_int_equal(node_ask(&node, NULL, UINT64_MAX - 50, 100, 1), SNIC_EMSGSIZE);
-    unsigned char big[sizeof(struct ask) + 1] = {0};
+    assert_int_equal(node_request(&node, NULL, 0, 4097, 1), SNIC_EMSGSIZE);
+    assert_int_equal(node_request(&node, NULL, 0, 40960, 1), SNIC_EMSGSIZE);
+    assert_int_equal(node_request(&node, NULL, 0, 0, 1), SNIC_EMSGSIZE);
+    assert_int_equal(node_request(&node, NULL, UINT64_MAX - 50, 100, 1), SNIC_EMSGSIZE);
+    unsigned char big[sizeof(struct query) + 1] = {0};
     struct snic_offload_msg m = {big, sizeof(big), 0, 0};
     assert_int_equal(snic_offload_submit(node.o, NULL, &m, 0, node_done, &node), SNIC_EMSGSIZE);
-    assert_int_equal(node_ask(&node, NULL, 0, 4096, 1), 0);
-    assert_int_equal(node_ask(&node, NULL, 0, 100, 2), 0);
-    assert_int_equal(node_ask(&node, NULL, 0, 100, 3), SNIC_EAGAIN);
+    assert_int_equal(node_request(&node, NULL, 0, 4096, 1), 0);
+    assert_int_equal(node_request(&node, NULL, 0, 100, 2), 0);
+    assert_int_equal(node_request(&node, NULL, 0, 100, 3), SNIC_EAGAIN);
     node_run(&node);
     node.verdict = 1;
-    assert_int_equal(node_ask(&node, NULL, 0, 100, 4), 0);
+    assert_int_equal(node_request(&node, NULL, 0, 100, 4), 0);
     node_run(&node);
     snic_offload_get_stats(node.o, &st);
     assert_int_equal(st.refused_func, 1);
@@ -155,17 +155,17 @@ static void test_offload_short_and_failed_reads_are_judged(void **state)
     for (uint32_t align = 1; align <= 512; align *= 512) {
         o.read_align = align;
         node_open(&node, &o, align);
-        assert_int_equal(node_ask(&node, NULL, 99950, 100, 1), 0);
+        assert_int_equal(node_request(&node, NULL, 99950, 100, 1), 0);
         node_run(&node);
         assert_int_equal(node.result, 50);
-        assert_int_equal(node_ask(&node, NULL, 100000, 100, 1), 0);
+        assert_int_equal(node_request(&node, NULL, 100000, 100, 1), 0);
         node_run(&node);
         assert_int_equal(node.result, 0);
-        assert_int_equal(node_ask(&node, NULL, 300001, 100, 1), 0);
+        assert_int_equal(node_request(&node, NULL, 300001, 100, 1), 0);
         node_run(&node);
         assert_int_equal(node.result, 0);
         node.file += 1000;
-        assert_int_equal(node_ask(&node, NULL, 0, 100, 1), 0);
+        assert_int_equal(node_request(&node, NULL, 0, 100, 1), 0);
         node_run(&node);
         assert_int_equal(node.result, SNIC_ENOENT);
         assert_int_equal(node.to_host, 1);
@@ -181,8 +181,8 @@ static void test_offload_answer_without_read_comes_later(void **state)
     (void)state;
     node_open(&node, &o, 1);
     node.answer = 1;
-    assert_int_equal(node_ask(&node, &s, 0, 100, 1), 0);
-    assert_int_equal(node_ask(&node, NULL, 0, 100, 2), 0);
+    assert_int_equal(node_request(&node, &s, 0, 100, 1), 0);
+    assert_int_equal(node_request(&node, NULL, 0, 100, 2), 0);
     node_run(&node);
     assert_int_equal(node.delivered, 2);
     node_close(&node);
@@ -202,7 +202,7 @@ static void test_offload_streams_deliver_in_order(void **state)
         memset(s, 0, sizeof(s));
         node.delivered = 0;
         for (uint64_t i = 1; i <= 15; i++)
-            assert_int_equal(node_ask(&node, &s[i % 3], i * 300, 200, i), 0);
+            assert_int_equal(node_request(&node, &s[i % 3], i * 300, 200, i), 0);
         node_run(&node);
         assert_int_equal(node.delivered, 15);
         for (uint32_t i = 0; i < 15; i++) {
@@ -229,7 +229,7 @@ static void test_offload_strict_delivers_all_in_order(void **state)
     struct snic_offload_stream s = {0};
     for (uint64_t i = 0; i < 30; i++) {
         node.answer = i % 7 == 3;
-        assert_int_equal(node_ask(&node, i % 2 ? &s : NULL, i * 300, 200, i), 0);
+        assert_int_equal(node_request(&node, i % 2 ? &s : NULL, i * 300, 200, i), 0);
     }
     node_run(&node);
     for (uint64_t i = 0; i < 30; i++)
@@ -246,7 +246,7 @@ static void test_offload_parts_all_or_nothing(void **state)
     o.contexts = 16;
     node_open(&node, &o, 1);
     node.more = 4;
-    assert_int_equal(node_ask(&node, NULL, 10, 1000, 1), 0);
+    assert_int_equal(node_request(&node, NULL, 10, 1000, 1), 0);
     assert_int_equal(snic_offload_active(node.o), 5);
     node.hold = 1;
     node_run(&node);
@@ -257,18 +257,18 @@ static void test_offload_parts_all_or_nothing(void **state)
         assert_int_equal(((unsigned char *)node.held[0]->iov[i].base)[2],
                          node_byte_at(11 + (uint64_t)i * 5000));
     node.more = 14; /* 15 contexts, and 11 are left */
-    assert_int_equal(node_ask(&node, NULL, 10, 10, 2), SNIC_EAGAIN);
+    assert_int_equal(node_request(&node, NULL, 10, 10, 2), SNIC_EAGAIN);
     assert_int_equal(snic_offload_active(node.o), 5);
     node.more = 100;
     o.contexts = 32;
     node_close(&node);
     node_open(&node, &o, 1);
     node.more = 100;
-    assert_int_equal(node_ask(&node, NULL, 10, 10, 3), SNIC_EMSGSIZE);
+    assert_int_equal(node_request(&node, NULL, 10, 10, 3), SNIC_EMSGSIZE);
     assert_int_equal(snic_offload_active(node.o), 0);
     node.more = 3;
     node.verdict = 1;
-    assert_int_equal(node_ask(&node, NULL, 10, 10, 4), 0);
+    assert_int_equal(node_request(&node, NULL, 10, 10, 4), 0);
     node_run(&node);
     assert_int_equal(node.to_host, 1);
     snic_offload_get_stats(node.o, &st);
@@ -293,8 +293,8 @@ static void test_offload_pool_runs_out_and_recovers(void **state)
     uint64_t all = st.pool_free;
     for (int i = 0; i < 2000; i++) {
         if (snic_rng_below(&rng, 3) > 0) {
-            int r = node_ask(&node, NULL, snic_rng_below(&rng, 90000),
-                             1 + (uint32_t)snic_rng_below(&rng, 4096), 1);
+            int r = node_request(&node, NULL, snic_rng_below(&rng, 90000),
+                                 1 + (uint32_t)snic_rng_below(&rng, 4096), 1);
             assert_true(r == 0 || r == SNIC_EAGAIN);
             refused += r != 0;
         }
@@ -331,7 +331,7 @@ static void test_offload_pool_pieces_fit_the_reads(void **state)
             for (uint64_t at = 0; at < 3 * 777; at += 777) {
                 uint64_t all = snic_offload_pool_free(node.o);
                 uint64_t need = snic_align_up(at + sizes[k], align) - snic_align_down(at, align);
-                assert_int_equal(node_ask(&node, NULL, at, sizes[k], 0), 0);
+                assert_int_equal(node_request(&node, NULL, at, sizes[k], 0), 0);
                 uint64_t held = all - snic_offload_pool_free(node.o);
                 need += align <= 512 ? 2 * SNIC_OFFLOAD_HEADER_MAX : 0; /* else they are apart */
                 assert_true(held <= need + (need >= 2048 ? need / 4 : 512));
@@ -361,7 +361,7 @@ static void test_offload_widened_reads_need_no_bounce(void **state)
         node_open(&node, &o, align);
         snic_files_get_stats(node.fx.files, &before);
         for (uint64_t i = 0; i < 200; i++) {
-            assert_int_equal(node_ask(&node, NULL, i * 397 + 1, (uint32_t)(1 + i * 7), i), 0);
+            assert_int_equal(node_request(&node, NULL, i * 397 + 1, (uint32_t)(1 + i * 7), i), 0);
             node_run(&node);
             assert_int_equal(node.result, 1 + i * 7);
         }
@@ -383,7 +383,7 @@ static void test_offload_reads_in_flight_keep_their_space(void **state)
     for (int round = 0; round < 20; round++) {
         node_open(&node, &o, 1);
         for (uint64_t i = 0; i < 20; i++)
-            assert_int_equal(node_ask(&node, NULL, i * 4000, 3000, i), 0);
+            assert_int_equal(node_request(&node, NULL, i * 4000, 3000, i), 0);
         assert_int_equal(filefix_delete(node.fx.files, 0, "f"), 0);
         uint64_t id = 0;
         assert_int_equal(filefix_create(node.fx.files, 0, "g", &id), 0);
@@ -462,7 +462,7 @@ static void release_twice(void *ctx)
     struct snic_offload_opts o = node_opts();
     node_open(&node, &o, 1);
     node.hold = 1;
-    if (node_ask(&node, NULL, 0, 100, 1) == 0)
+    if (node_request(&node, NULL, 0, 100, 1) == 0)
         node_run(&node);
     snic_offload_release(node.o, node.held[0]);
     snic_offload_release(node.o, node.held[0]);
@@ -490,7 +490,7 @@ static void submit_inside(void *ctx)
     if (snic_offload_init(&e, mem, size, node.fx.loop, node.fx.files, &u, &o) != 0)
         return;
     node.o = e;
-    struct ask a = {0, 0, 1, 0};
+    struct query a = {0, 0, 1, 0};
     struct snic_offload_msg m = {(const unsigned char *)&a, sizeof(a), 0, 0};
     if (snic_offload_submit(e, NULL, &m, 0, node_done, &node) == 0)
         node_run(&node);
@@ -508,7 +508,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_offload_bad_options_are_refused),
-        cmocka_unit_test(test_offload_refusals_say_host),
+        cmocka_unit_test(test_offload_refusals_return_host),
         cmocka_unit_test(test_offload_tenant_leaves_room_for_others),
         cmocka_unit_test(test_offload_short_and_failed_reads_are_judged),
         cmocka_unit_test(test_offload_answer_without_read_comes_later),

@@ -13,7 +13,7 @@ int node_func(void *ctx, const struct snic_offload *o, const struct snic_offload
               struct snic_offload_read *out, struct snic_offload_reply *reply)
 {
     const struct node *n = ctx;
-    struct ask a;
+    struct query a;
     (void)o;
     memcpy(&a, msg->data, sizeof(a));
     assert_int_equal(out->tenant, 0);
@@ -63,7 +63,7 @@ void node_done(void *ctx, struct snic_offload_job *job)
     if (job->status == SNIC_OFFLOAD_TO_HOST) {
         n->to_host++;
         assert_int_equal(job->iov_count, 0);
-        assert_int_equal(job->message_size, sizeof(struct ask));
+        assert_int_equal(job->message_size, sizeof(struct query));
     } else {
         unsigned char all[SNIC_OFFLOAD_PARTS_MAX * (4096 + 8)];
         uint32_t bytes = 0;
@@ -130,10 +130,10 @@ void node_close(struct node *n)
     filefix_close(&n->fx);
 }
 
-int node_ask(struct node *n, struct snic_offload_stream *s, uint64_t offset, uint32_t size,
-             uint64_t cookie)
+int node_request(struct node *n, struct snic_offload_stream *s, uint64_t offset, uint32_t size,
+                 uint64_t cookie)
 {
-    struct ask a = {n->file, offset, size, 5000};
+    struct query a = {n->file, offset, size, 5000};
     struct snic_offload_msg m = {(const unsigned char *)&a, sizeof(a), 3, 4};
     uint32_t before = n->delivered;
     int r = snic_offload_submit(n->o, s, &m, cookie, node_done, n);

@@ -27,7 +27,7 @@ struct node {
 };
 
 /* A message has what to read: offset and size; the bytes are node_byte_at()'s. */
-struct ask {
+struct query {
     uint64_t file;
     uint64_t offset;
     uint32_t size;
@@ -53,8 +53,8 @@ void node_open(struct node *n, const struct snic_offload_opts *o, uint32_t align
 /** Everything is released, and nothing is left over. */
 void node_close(struct node *n);
 /** Ask for a range of the file; 0 or why not (SNIC_E*). `s` NULL: in no stream. */
-int node_ask(struct node *n, struct snic_offload_stream *s, uint64_t offset, uint32_t size,
-             uint64_t cookie);
+int node_request(struct node *n, struct snic_offload_stream *s, uint64_t offset, uint32_t size,
+                 uint64_t cookie);
 /** Until nothing is left to happen. */
 void node_run(struct node *n);
 

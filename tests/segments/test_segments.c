@@ -157,20 +157,20 @@ static void test_segments_memsize_largest_device_bounded(void **state)
     end();
 }
 
-static uint32_t told;
+static uint32_t opened_calls;
 
-static void tell(void *ctx, int result, const struct snic_segments_report *r)
+static void count_opened(void *ctx, int result, const struct snic_segments_report *r)
 {
     (void)ctx;
     (void)result;
     (void)r;
-    told++;
+    opened_calls++;
 }
 
 /* Devices of two loops are taken: two threads would run one store. */
 static void test_segments_device_of_other_loop_refused(void **state)
 {
-    const struct snic_segments_events e = {.opened = tell};
+    const struct snic_segments_events e = {.opened = count_opened};
     struct snic_segments *s = NULL;
     struct snic_loop *other;
     (void)state;
@@ -191,7 +191,7 @@ static void test_segments_device_of_other_loop_refused(void **state)
 /* A byte less memory is not seen; or closing while it opens leaves requests behind. */
 static void test_segments_open_memory_one_short_refused_close_at_any_time(void **state)
 {
-    const struct snic_segments_events e = {.opened = tell};
+    const struct snic_segments_events e = {.opened = count_opened};
     struct snic_segments *s = NULL;
     (void)state;
     begin(2, 1000);
@@ -205,19 +205,19 @@ static void test_segments_open_memory_one_short_refused_close_at_any_time(void *
         assert_int_equal(snic_segments_open(&s, mem, size, fix.io, 2, &fix.opts, &e, NULL), 0);
         one_make(&a, SNIC_SEGMENTS_CREATE, 0);
         assert_int_equal(snic_segments_submit(s, &a.q), SNIC_EBUSY);
-        told = 0;
-        for (uint32_t i = 0; i < steps && told == 0; i++)
+        opened_calls = 0;
+        for (uint32_t i = 0; i < steps && opened_calls == 0; i++)
             (void)snic_loop_once(fix.loop, SNIC_NEVER);
-        uint32_t before = told;
+        uint32_t before = opened_calls;
         assert_ptr_equal(snic_segments_close(s), mem);
-        assert_int_equal(told, before);
+        assert_int_equal(opened_calls, before);
     }
     support_guard_free(mem);
     end();
 }
 
 /* What is on the device is not distinguished. */
-static void test_segments_open_what_is_there_told(void **state)
+static void test_segments_open_found_store_reported(void **state)
 {
     (void)state;
     begin(2, 0);
@@ -781,7 +781,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_segments_device_of_other_loop_refused),
         cmocka_unit_test(test_segments_memsize_largest_device_bounded),
         cmocka_unit_test(test_segments_open_memory_one_short_refused_close_at_any_time),
-        cmocka_unit_test(test_segments_open_what_is_there_told),
+        cmocka_unit_test(test_segments_open_found_store_reported),
         cmocka_unit_test(test_segments_request_senseless_refused),
         cmocka_unit_test(test_segments_write_versions_decide),
         cmocka_unit_test(test_segments_write_of_another_writer_is_no_duplicate),

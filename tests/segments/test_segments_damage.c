@@ -81,7 +81,7 @@ static void read_all(uint32_t seg, uint64_t damaged)
 }
 
 /* The last read met one damaged block, and its place and error were reported. */
-static void assert_told(uint32_t seg, uint32_t which, int error, uint64_t times)
+static void assert_reported(uint32_t seg, uint32_t which, int error, uint64_t times)
 {
     struct snic_segments_info info;
     snic_segments_inspect(fix.store, &info);
@@ -119,11 +119,11 @@ static void test_segments_damage_block_named_neighbours_read(void **state)
     uint32_t y = some_data(0, x + 1);
     unsigned char *at = home(0, segfix_block_number(x));
     unsigned char *other = home(0, segfix_block_number(y));
-    assert_told(0, 0, 0, 0);
+    assert_reported(0, 0, 0, 0);
     for (uint32_t bit = 0; bit < 4096 * 8; bit += 509) {
         at[bit / 8] ^= (unsigned char)(1u << bit % 8);
         read_all(0, 1);
-        assert_told(0, x, SNIC_ECORRUPT, bit / 509 + 1);
+        assert_reported(0, x, SNIC_ECORRUPT, bit / 509 + 1);
         assert_int_equal(fix.last->block[x].status, SNIC_SEGMENTS_DAMAGED);
         at[bit / 8] ^= (unsigned char)(1u << bit % 8);
     }
@@ -142,9 +142,9 @@ static void test_segments_damage_block_named_neighbours_read(void **state)
     p.offset = (uint64_t)(at - snic_disk_bytes(fix.disk[0]));
     p.length = 4096;
     assert_int_equal(snic_disk_fault(fix.disk[0], &p), 0);
-    uint64_t told = fix.misreads;
+    uint64_t reported = fix.misreads;
     read_all(0, 1);
-    assert_told(0, x, SNIC_EIO, told + 1);
+    assert_reported(0, x, SNIC_EIO, reported + 1);
     snic_disk_faults_clear(fix.disk[0]);
     p.kind = SNIC_FAULT_SHORT;
     p.bytes = 512;
@@ -281,13 +281,13 @@ static void both_copies(int first_zeros, int second_zeros)
     end();
 }
 
-static void test_segments_damage_both_copies_told_and_refused(void **state)
+static void test_segments_damage_both_copies_reported_and_refused(void **state)
 {
     (void)state;
     both_copies(0, 0);
 }
 
-static void test_segments_damage_zeros_told_and_refused(void **state)
+static void test_segments_damage_zeros_reported_and_refused(void **state)
 {
     (void)state;
     both_copies(1, 1);
@@ -355,7 +355,7 @@ static void test_segments_damage_log_gone_refused(void **state)
 }
 
 /* What is missing in the log is not missed. */
-static void test_segments_damage_log_refused_or_told(void **state)
+static void test_segments_damage_log_refused_or_reported(void **state)
 {
     uint64_t gaps = 0;
     uint64_t tails = 0;
@@ -458,11 +458,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_segments_damage_block_named_neighbours_read),
         cmocka_unit_test(test_segments_damage_any_one_page_repaired),
         cmocka_unit_test(test_segments_damage_marks_replayed),
-        cmocka_unit_test(test_segments_damage_both_copies_told_and_refused),
-        cmocka_unit_test(test_segments_damage_zeros_told_and_refused),
+        cmocka_unit_test(test_segments_damage_both_copies_reported_and_refused),
+        cmocka_unit_test(test_segments_damage_zeros_reported_and_refused),
         cmocka_unit_test(test_segments_damage_first_page_lost_log_goes_on),
         cmocka_unit_test(test_segments_damage_log_gone_refused),
-        cmocka_unit_test(test_segments_damage_log_refused_or_told),
+        cmocka_unit_test(test_segments_damage_log_refused_or_reported),
         cmocka_unit_test(test_segments_damage_tail_strict_refused),
         cmocka_unit_test(test_segments_damage_write_fails_dead_reopened_whole),
     };

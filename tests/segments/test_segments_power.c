@@ -243,7 +243,7 @@ static void test_segments_power_lost_every_subset_answered_there(void **state)
 /* ---- A segment made in the middle of a round ---- */
 
 /* The power goes now; a start that ends a round; another start: nothing is damaged. */
-static void dies_and_lives_twice(struct segfix *f, struct snic_rng *rng)
+static void crash_and_recover_twice(struct segfix *f, struct snic_rng *rng)
 {
     struct snic_segments_info info = {0};
     assert_int_equal(snic_disk_clone(f->disk[0], &probe.disk[0]), 0);
@@ -251,7 +251,7 @@ static void dies_and_lives_twice(struct segfix *f, struct snic_rng *rng)
     probe.opts = f->opts;
     probe.m = f->m;
     segfix_plug(&probe);
-    for (uint32_t life = 0; life < 2; life++) {
+    for (uint32_t run_number = 0; run_number < 2; run_number++) {
         probe.damages = 0;
         assert_int_equal(segfix_open(&probe, 0), 0);
         segfix_judge(&probe);
@@ -319,7 +319,7 @@ static void test_segments_power_lost_beside_a_create_no_damage(void **state)
         (void)segfix_control(&fix, 3, SNIC_SEGMENTS_CREATE, 1);
         for (uint32_t k = 0; k < 16; k++, tried++) {
             (void)snic_world_step(fix.world);
-            dies_and_lives_twice(&fix, &rng);
+            crash_and_recover_twice(&fix, &rng);
         }
         assert_string_equal(fix.why, "");
         segfix_settle(&fix);
@@ -332,7 +332,7 @@ static void test_segments_power_lost_beside_a_create_no_damage(void **state)
 /* ---- Many runs ---- */
 
 /* What one run leaves behind hurts a later one. */
-static void test_segments_power_lost_often_every_life_goes_on(void **state)
+static void test_segments_power_lost_often_each_run_recovers(void **state)
 {
     uint64_t cuts = 0;
     uint64_t tails = 0;
@@ -343,7 +343,7 @@ static void test_segments_power_lost_often_every_life_goes_on(void **state)
         rig(&fix, &settings[i % SNIC_COUNTOF(settings)], support_seed() + 200 + i);
         snic_rng_init(&rng, support_seed() * 77 + i);
         fill(&fix, &rng);
-        for (uint32_t life = 0; life < support_rounds(60, 60); life++) {
+        for (uint32_t run_number = 0; run_number < support_rounds(60, 60); run_number++) {
             struct snic_fault p = {.kind = SNIC_FAULT_POWER};
             p.ops = 1u << SNIC_IO_WRITE | 1u << SNIC_IO_FLUSH;
             p.after = 1 + snic_rng_below(&rng, 200);
@@ -371,8 +371,8 @@ static void test_segments_power_lost_often_every_life_goes_on(void **state)
             tails += fix.report.tails;
             replayed += fix.report.replayed;
             if (r != 0 || fix.why[0] != 0)
-                fail_msg("seed %" PRIu64 " disk %" PRIu64 " life %u: %d %s", support_seed(), i,
-                         life, r, fix.why);
+                fail_msg("seed %" PRIu64 " disk %" PRIu64 " run_number %u: %d %s", support_seed(),
+                         i, run_number, r, fix.why);
         }
         segfix_end(&fix);
     }
@@ -388,7 +388,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_segments_power_lost_anywhere_answered_there),
         cmocka_unit_test(test_segments_power_lost_every_subset_answered_there),
         cmocka_unit_test(test_segments_power_lost_beside_a_create_no_damage),
-        cmocka_unit_test(test_segments_power_lost_often_every_life_goes_on),
+        cmocka_unit_test(test_segments_power_lost_often_each_run_recovers),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -62,11 +62,11 @@ static void test_segments_random_clients_as_the_model(void **state)
         snic_rng_init(&rng, support_seed() * 31 + i);
         assert_int_equal(segfix_open(&fix, SNIC_SEGMENTS_BLANK), 0);
         assert_int_equal(fix.report.formatted, fix.disks);
-        for (uint32_t life = 0; life < 6; life++) {
+        for (uint32_t run_number = 0; run_number < 6; run_number++) {
             struct snic_segments_info info;
             for (uint64_t k = 0; k < support_rounds(1500, 6000); k++)
                 segfix_step(&fix, &rng);
-            if (life % 2 == 0)
+            if (run_number % 2 == 0)
                 segfix_settle(&fix);
             snic_segments_inspect(fix.store, &info);
             rounds += info.rounds;
@@ -78,8 +78,8 @@ static void test_segments_random_clients_as_the_model(void **state)
             assert_int_equal(segfix_open(&fix, 0), 0);
             segfix_judge(&fix);
             if (fix.why[0] != 0)
-                fail_msg("seed %" PRIu64 " setting %" PRIu64 " life %u: %s", support_seed(), i,
-                         life, fix.why);
+                fail_msg("seed %" PRIu64 " setting %" PRIu64 " run_number %u: %s", support_seed(),
+                         i, run_number, fix.why);
         }
         answered += fix.answered;
         segfix_end(&fix);

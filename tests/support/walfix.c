@@ -380,7 +380,7 @@ void walfix_accept(struct walfix *f)
     }
 }
 
-void walfix_next_life(struct walfix *f, int probe)
+void walfix_next_run(struct walfix *f, int probe)
 {
     int e = walfix_open(f, 0);
     if (e != 0)

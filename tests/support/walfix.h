@@ -87,7 +87,7 @@ void walfix_run(struct walfix *f, uint64_t ns);
  * The next run on f->io: open, judge, accept a SUSPECT tail; with @p probe append one more record
  * of key 0 and see that it lasts. Fails the test when it does not open.
  */
-void walfix_next_life(struct walfix *f, int probe);
+void walfix_next_run(struct walfix *f, int probe);
 /** Take back the tail's doubt: the log is writable. */
 void walfix_accept(struct walfix *f);
 /** The check. */

@@ -113,7 +113,7 @@ static void examine(const char *what, uint64_t at, int lied)
     if (p->verdict == SNIC_WAL_CORRUPT &&
         ((p->first_missing != 0 && p->first_missing != missing) ||
          (run_end != 0 && p->last_missing > run_end) || p->last_missing < missing))
-        fail_msg("%s at %" PRIu64 ": %" PRIu64 " to %" PRIu64 " missing, said %" PRIu64
+        fail_msg("%s at %" PRIu64 ": %" PRIu64 " to %" PRIu64 " missing, reported %" PRIu64
                  " to %" PRIu64,
                  what, at, missing, run_end, p->first_missing, p->last_missing);
     if (p->verdict != SNIC_WAL_CLEAN) {
@@ -230,7 +230,7 @@ static void damage(uint64_t seed, uint64_t trials)
 }
 
 /* A record is lost without a report, or with a wrong one, or something else is returned. */
-static void test_wal_damage_anywhere_said_and_nothing_invented(void **state)
+static void test_wal_damage_anywhere_reported_and_nothing_invented(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < 4; i++) {
@@ -271,7 +271,7 @@ static void damage_thrice(uint64_t seed, uint64_t from, uint64_t to)
 }
 
 /* Damage in several places: the gaps are counted, what is whole is returned. */
-static void test_wal_damage_twice_both_said(void **state)
+static void test_wal_damage_twice_both_reported(void **state)
 {
     (void)state;
     damage_thrice(support_seed(), 0, support_rounds(300, 10000));
@@ -284,7 +284,7 @@ static void test_wal_damage_twice_both_said(void **state)
  * The last write is there in part, which is no damage, and something in front of it has
  * rotted, up to the whole write before: that had been durable, and is reported lost.
  */
-static void test_wal_damage_before_torn_end_said(void **state)
+static void test_wal_damage_before_torn_end_reported(void **state)
 {
     (void)state;
     block = 512;
@@ -341,7 +341,7 @@ static void test_wal_damage_before_torn_end_said(void **state)
  * A record with other bytes, or with another history, in blocks whose checksums are good: as memory
  * that goes wrong before the block's checksum is made would do it.
  */
-static void test_wal_damage_inside_good_block_record_not_given(void **state)
+static void test_wal_damage_inside_good_block_record_not_returned(void **state)
 {
     uint64_t gaps = 0;
     (void)state;
@@ -379,7 +379,7 @@ static void test_wal_damage_inside_good_block_record_not_given(void **state)
  * A whole record that follows from another one than stands before it: each checksum is good, but
  * the records are a chain.
  */
-static void test_wal_damage_record_of_another_history_not_given(void **state)
+static void test_wal_damage_record_of_another_history_not_returned(void **state)
 {
     uint32_t forged = 0;
     (void)state;
@@ -423,7 +423,7 @@ static void test_wal_damage_record_of_another_history_not_given(void **state)
 }
 
 /* One superblock or one place of the membership file is lost: repaired. Both: reported. */
-static void test_wal_damage_head_repaired_or_said(void **state)
+static void test_wal_damage_head_repaired_or_reported(void **state)
 {
     static const uint32_t super[2] = {0, 5 * 4096};
     static const uint32_t meta[2] = {4096, 3 * 4096};
@@ -517,12 +517,12 @@ static void test_wal_damage_before_compaction_dead_or_passed(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wal_damage_anywhere_said_and_nothing_invented),
-        cmocka_unit_test(test_wal_damage_twice_both_said),
-        cmocka_unit_test(test_wal_damage_before_torn_end_said),
-        cmocka_unit_test(test_wal_damage_inside_good_block_record_not_given),
-        cmocka_unit_test(test_wal_damage_record_of_another_history_not_given),
-        cmocka_unit_test(test_wal_damage_head_repaired_or_said),
+        cmocka_unit_test(test_wal_damage_anywhere_reported_and_nothing_invented),
+        cmocka_unit_test(test_wal_damage_twice_both_reported),
+        cmocka_unit_test(test_wal_damage_before_torn_end_reported),
+        cmocka_unit_test(test_wal_damage_inside_good_block_record_not_returned),
+        cmocka_unit_test(test_wal_damage_record_of_another_history_not_returned),
+        cmocka_unit_test(test_wal_damage_head_repaired_or_reported),
         cmocka_unit_test(test_wal_damage_before_compaction_dead_or_passed),
     };
     return SUPPORT_MAIN(argc, argv, tests);

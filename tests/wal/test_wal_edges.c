@@ -106,7 +106,7 @@ static void test_wal_edges_odd_batches_as_the_model(void **state)
         for (uint32_t i = 0; i < 3; i++) {
             fill(many ? 2500 : 600);
             walfix_close(&fix);
-            walfix_next_life(&fix, 0);
+            walfix_next_run(&fix, 0);
         }
         finish();
     }
@@ -435,7 +435,7 @@ static void test_wal_edges_tail_and_meta_at_once(void **state)
         assert_int_equal(walfix_append(&fix, 1, 0), 0);
         walfix_settle(&fix);
         walfix_close(&fix);
-        walfix_next_life(&fix, 1);
+        walfix_next_run(&fix, 1);
         finish();
     }
 }
@@ -469,7 +469,7 @@ static void test_wal_edges_opening_refused(void **state)
 
 /* ---- The check ---- */
 
-static void broken_said(const char *how, const unsigned char *copy)
+static void broken_reported(const char *how, const unsigned char *copy)
 {
     if (snic_wal_check(fix.wal) != SNIC_ECORRUPT)
         fail_msg("not noticed: %s", how);
@@ -480,11 +480,11 @@ static void broken_said(const char *how, const unsigned char *copy)
 #define BREAK(damage)                                                                              \
     do {                                                                                           \
         damage;                                                                                    \
-        broken_said(#damage, copy);                                                                \
+        broken_reported(#damage, copy);                                                            \
     } while (0)
 
 /* Each thing that snic_wal_check() promises to look at, broken alone. */
-static void test_wal_edges_check_broken_said(void **state)
+static void test_wal_edges_check_broken_reported(void **state)
 {
     (void)state;
     begin(512, 32, 16, 10);
@@ -565,7 +565,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_wal_edges_deaf_owner_keeps_all),
         cmocka_unit_test(test_wal_edges_tail_and_meta_at_once),
         cmocka_unit_test(test_wal_edges_opening_refused),
-        cmocka_unit_test(test_wal_edges_check_broken_said),
+        cmocka_unit_test(test_wal_edges_check_broken_reported),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -161,7 +161,7 @@ static void sequence_judge(void *ctx, struct snic_io *io, uint64_t cut, uint64_t
     struct walfix *f = s->f;
     f->io = io;
     if (f->why[0] == 0)
-        walfix_next_life(f, 1);
+        walfix_next_run(f, 1);
     if (f->wal != NULL)
         walfix_close(f);
     if (f->why[0] != 0)
@@ -229,7 +229,7 @@ static uint64_t subsets(struct walfix *f, struct snic_rng *rng)
         probe.opts = f->opts;
         walfix_model_copy(&probe.m, &f->m);
         walfix_plug(&probe);
-        walfix_next_life(&probe, 0);
+        walfix_next_run(&probe, 0);
         walfix_close(&probe);
         walfix_unplug(&probe);
         snic_disk_close(probe.disk);
@@ -272,7 +272,7 @@ static void test_wal_power_lost_every_subset_durable_there(void **state)
 
 /* ---- Many runs ---- */
 
-static void life_fault(struct walfix *f, struct snic_rng *rng, uint64_t operations)
+static void run_fault(struct walfix *f, struct snic_rng *rng, uint64_t operations)
 {
     struct snic_fault p = {.kind = SNIC_FAULT_POWER};
     p.ops = 1u << SNIC_IO_WRITE | 1u << SNIC_IO_FLUSH;
@@ -291,7 +291,7 @@ static void life_fault(struct walfix *f, struct snic_rng *rng, uint64_t operatio
  * The same disk through many power cuts, some of them in recovery or soon after it: what one run
  * leaves behind hurts a later one, or crashes fill the log.
  */
-static void test_wal_power_lost_often_every_life_goes_on(void **state)
+static void test_wal_power_lost_often_each_run_recovers(void **state)
 {
     uint64_t cuts = 0;
     uint64_t suspect = 0;
@@ -303,9 +303,9 @@ static void test_wal_power_lost_often_every_life_goes_on(void **state)
         rig(&fix, &settings[i % SNIC_COUNTOF(settings)], support_seed() + 200 + i);
         snic_rng_init(&rng, support_seed() * 77 + i);
         assert_int_equal(walfix_open(&fix, SNIC_WAL_CREATE), 0);
-        for (uint32_t life = 0; life < support_rounds(80, 80); life++) {
+        for (uint32_t run_number = 0; run_number < support_rounds(80, 80); run_number++) {
             struct snic_wal_info info;
-            life_fault(&fix, &rng, snic_rng_below(&rng, 3) == 0 ? 8 : 150);
+            run_fault(&fix, &rng, snic_rng_below(&rng, 3) == 0 ? 8 : 150);
             for (uint32_t k = 0; k < 600 && fix.failed == 0; k++)
                 step(&fix, &rng);
             if (fix.failed == 0)
@@ -318,7 +318,7 @@ static void test_wal_power_lost_often_every_life_goes_on(void **state)
             snic_disk_faults_clear(fix.disk);
             walfix_plug(&fix);
             if (snic_rng_below(&rng, 4) == 0) { /* and again while it recovers */
-                life_fault(&fix, &rng, 6);
+                run_fault(&fix, &rng, 6);
                 if (walfix_open(&fix, 0) == 0) {
                     if (fix.report.verdict == SNIC_WAL_SUSPECT)
                         walfix_accept(&fix);
@@ -330,11 +330,11 @@ static void test_wal_power_lost_often_every_life_goes_on(void **state)
                 walfix_plug(&fix);
             }
             cuts++;
-            walfix_next_life(&fix, 0);
+            walfix_next_run(&fix, 0);
             suspect += fix.report.verdict == SNIC_WAL_SUSPECT;
             if (fix.why[0] != 0)
-                fail_msg("seed %" PRIu64 " disk %" PRIu64 " life %u: %s", support_seed(), i, life,
-                         fix.why);
+                fail_msg("seed %" PRIu64 " disk %" PRIu64 " run_number %u: %s", support_seed(), i,
+                         run_number, fix.why);
         }
         walfix_end(&fix);
     }
@@ -364,7 +364,7 @@ static void test_wal_power_lost_while_copying_no_space_lost(void **state)
         walfix_settle(&fix);
     }
     lap_fill(&fix);
-    for (uint32_t life = 0; life < 150; life++) {
+    for (uint32_t run_number = 0; run_number < 150; run_number++) {
         uint64_t durable = 0;
         for (uint32_t k = 0; k < 4000; k++) {
             if (walfix_append(&fix, k % 8, 0) != 0)
@@ -379,10 +379,10 @@ static void test_wal_power_lost_while_copying_no_space_lost(void **state)
         crashes += info.copies > 0 && info.compacted == 0;
         assert_true(info.segments_free >= 2);
         walfix_close(&fix);
-        snic_disk_power_cut(fix.disk, life + 1);
+        snic_disk_power_cut(fix.disk, run_number + 1);
         walfix_unplug(&fix);
         walfix_plug(&fix);
-        walfix_next_life(&fix, 0);
+        walfix_next_run(&fix, 0);
         assert_string_equal(fix.why, "");
     }
     print_message("%u crashes while copying, %u lives came to the end of a segment\n", crashes,
@@ -396,7 +396,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_wal_power_lost_anywhere_durable_there),
         cmocka_unit_test(test_wal_power_lost_every_subset_durable_there),
-        cmocka_unit_test(test_wal_power_lost_often_every_life_goes_on),
+        cmocka_unit_test(test_wal_power_lost_often_each_run_recovers),
         cmocka_unit_test(test_wal_power_lost_while_copying_no_space_lost),
     };
     return SUPPORT_MAIN(argc, argv, tests);

@@ -36,7 +36,7 @@ static struct snic_wal_info info(void)
 static void reopen(void)
 {
     walfix_close(&fix);
-    walfix_next_life(&fix, 0);
+    walfix_next_run(&fix, 0);
     assert_int_equal(fix.report.verdict, SNIC_WAL_CLEAN);
     assert_string_equal(fix.why, "");
 }
@@ -69,7 +69,7 @@ static void test_wal_random_many_laps_as_the_model(void **state)
         uint64_t compacted = 0;
         rig(support_seed() + i, 12 + (uint32_t)i % 5, 512);
         snic_rng_init(&rng, support_seed() * 13 + i);
-        for (uint32_t life = 0; life < 4; life++) {
+        for (uint32_t run_number = 0; run_number < 4; run_number++) {
             for (uint32_t k = 0; k < 2500; k++) {
                 uint32_t key = (uint32_t)snic_rng_below(&rng, WALFIX_SOME);
                 uint64_t dice = snic_rng_below(&rng, 20);
@@ -225,14 +225,14 @@ static void test_wal_random_io_error_dead_then_recovered(void **state)
         snic_disk_power_cut(fix.disk, snic_rng_next(&rng) >> 1);
         walfix_unplug(&fix);
         walfix_plug(&fix);
-        walfix_next_life(&fix, 1);
+        walfix_next_run(&fix, 1);
         assert_string_equal(fix.why, "");
         walfix_end(&fix);
     }
 }
 
 /* An error at each operation of opening: opened() reports it. */
-static void test_wal_random_io_error_in_opening_said(void **state)
+static void test_wal_random_io_error_in_opening_reported(void **state)
 {
     uint64_t n = 1;
     (void)state;
@@ -311,7 +311,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_wal_random_full_refused_and_a_way_out),
         cmocka_unit_test(test_wal_random_full_of_tombstones_compaction_goes_on),
         cmocka_unit_test(test_wal_random_io_error_dead_then_recovered),
-        cmocka_unit_test(test_wal_random_io_error_in_opening_said),
+        cmocka_unit_test(test_wal_random_io_error_in_opening_reported),
         cmocka_unit_test(test_wal_random_short_and_slow_all_there),
     };
     return SUPPORT_MAIN(argc, argv, tests);

@@ -61,7 +61,7 @@ static void laps(uint32_t flags, uint32_t wal_flags)
     memset(&fix, 0, sizeof(fix));
     support_tmpname(path, sizeof(path), "log");
     (void)unlink(path);
-    for (uint32_t life = 0; life < 3; life++) {
+    for (uint32_t run_number = 0; run_number < 3; run_number++) {
         plug(path, flags);
         fix.opts.flags = wal_flags;
         assert_int_equal(walfix_open(&fix, SNIC_WAL_CREATE), 0);
@@ -73,7 +73,7 @@ static void laps(uint32_t flags, uint32_t wal_flags)
         while (fix.m.meta_floor != fix.m.meta_top)
             assert_true(snic_loop_once(fix.loop, SNIC_NEVER) >= 0);
         snic_wal_inspect(fix.wal, &i);
-        assert_true(life == 0 || i.compacted > 5);
+        assert_true(run_number == 0 || i.compacted > 5);
         walfix_close(&fix);
         unplug();
         assert_string_equal(fix.why, "");
@@ -102,7 +102,7 @@ static void test_wal_uring_killed_durable_there(void **state)
     memset(&fix, 0, sizeof(fix));
     support_tmpname(path, sizeof(path), "killed");
     (void)unlink(path);
-    for (uint32_t life = 0; life < 6; life++) {
+    for (uint32_t run_number = 0; run_number < 6; run_number++) {
         uint64_t last[2] = {0, 0};
         int pipes[2];
         assert_int_equal(pipe(pipes), 0);
@@ -122,7 +122,7 @@ static void test_wal_uring_killed_durable_there(void **state)
         }
         assert_true(child > 0);
         close(pipes[1]);
-        for (uint32_t k = 0; k < 100 + life * 150; k++) {
+        for (uint32_t k = 0; k < 100 + run_number * 150; k++) {
             uint64_t now[2];
             if (read(pipes[0], now, sizeof(now)) != sizeof(now))
                 break;
@@ -135,7 +135,8 @@ static void test_wal_uring_killed_durable_there(void **state)
         if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
             support_skip("no io_uring");
         if (!WIFSIGNALED(status))
-            fail_msg("life %u: the child ended by itself, status %d", life, WEXITSTATUS(status));
+            fail_msg("run_number %u: the child ended by itself, status %d", run_number,
+                     WEXITSTATUS(status));
         /* The parent's model: the same appends, as many as were reported, and what
            may have followed. */
         plug(path, 0);
