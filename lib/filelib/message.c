@@ -175,8 +175,9 @@ static uint32_t message_payload(const struct snic_filelib_req *r, struct files_w
 
 static void message_put(unsigned char **p, const void *from, size_t n)
 {
-    if (n != 0)
-        memcpy(*p, from, n);
+    if (n == 0)
+        return; /* perhaps without payload: *p may be NULL */
+    memcpy(*p, from, n);
     *p += n;
 }
 
@@ -206,7 +207,8 @@ int filelib_request_write(struct snic_filelib *g, struct snic_channel_sender *s,
         message_put(&p, r->name, w.name_size);
         message_put(&p, r->name2, w.name2_size);
     }
-    SNIC_ASSERT(w.op == SNIC_FILES_WRITE || p == (unsigned char *)slot.payload + payload);
+    if (w.op != SNIC_FILES_WRITE && payload != 0)
+        SNIC_ASSERT(p == (unsigned char *)slot.payload + payload);
     return 0;
 }
 
