@@ -334,14 +334,14 @@ static void show_node(const struct node *n)
 {
     static const char *const states[] = {"booting", "lost",   "no majority", "waits for a restart",
                                          "outside", "learns", "no lease",    "serves"};
-    struct snic_replica_info info;
+    struct snic_replica_stats info;
     struct snic_replica_entry e;
     uint64_t cursor = 0;
     if (n->r == NULL) {
         printf("  node %u is down\n", n->number);
         return;
     }
-    snic_replica_inspect(n->r, &info);
+    snic_replica_get_stats(n->r, &info);
     printf("  node %u %s, epoch %u, full %s, learners %s\n", n->number,
            info.state == SNIC_REPLICA_STOPPED ? "is stopped" : states[info.member.state],
            info.member.view.epoch, mask_name(info.member.view.full),

@@ -278,7 +278,7 @@ static void fuzz_step(struct fuzz *f)
 static void fuzz_end(struct fuzz *f)
 {
     struct snic_ddpnic_entry e;
-    struct snic_ddpnic_info info;
+    struct snic_ddpnic_stats info;
     uint64_t cursor = 0;
     struct snic_ddp_event ev = {.type = SNIC_DDP_EPOCH, .view = &f->view};
     f->view.epoch++;
@@ -294,7 +294,7 @@ static void fuzz_end(struct fuzz *f)
     }
     for (uint32_t i = 0; i < f->tokens; i++)
         must(!f->open[i]);
-    snic_ddpnic_inspect(f->d, &info);
+    snic_ddpnic_get_stats(f->d, &info);
     must(info.vfifo == 0 && info.dfifo == 0 && info.nic_writes == 0 && info.waits == 0);
     while (snic_ddpnic_next(f->d, &cursor, &e) == 0) {
         if (e.host.ts == 0 || (e.host.flags & SNIC_DDP_MSG_TOMBSTONE) != 0)

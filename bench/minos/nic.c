@@ -214,8 +214,8 @@ static void nic_step(struct world *w, uint32_t node, const struct snic_ddp_event
 /* Slots that are taken: the engine's count less what only is on its way in. */
 static uint32_t nic_slots(const struct world *w, uint32_t node, uint32_t which)
 {
-    struct snic_ddpnic_info info;
-    snic_ddpnic_inspect(w->nodes[node].pair, &info);
+    struct snic_ddpnic_stats info;
+    snic_ddpnic_get_stats(w->nodes[node].pair, &info);
     return (which == 0 ? info.vfifo : info.dfifo) - w->nodes[node].fifo[which].writing;
 }
 

@@ -159,14 +159,14 @@ static void run_books(struct world *w)
                   one / r->write_ns;
     for (uint32_t i = 0; i < w->s.nodes; i++) {
         if (w->nodes[i].ddp != NULL) {
-            struct snic_ddp_info info;
-            snic_ddp_inspect(w->nodes[i].ddp, &info);
+            struct snic_ddp_stats info;
+            snic_ddp_get_stats(w->nodes[i].ddp, &info);
             r->obsolete += info.counters.obsolete;
             if (info.writes + info.waits + info.reads + info.counters.retransmits != 0)
                 minos_die("an engine is not done");
         } else {
-            struct snic_ddpnic_info info;
-            snic_ddpnic_inspect(w->nodes[i].pair, &info);
+            struct snic_ddpnic_stats info;
+            snic_ddpnic_get_stats(w->nodes[i].pair, &info);
             r->obsolete += info.counters.obsolete;
             if (info.host_writes + info.nic_writes + info.waits + info.reads + info.vfifo +
                     info.dfifo + info.counters.retransmits !=

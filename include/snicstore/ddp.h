@@ -361,21 +361,28 @@ SNIC_API size_t snic_ddp_memsize(const struct snic_ddp_opts *opts);
 SNIC_API SNIC_NODISCARD int snic_ddp_init(struct snic_ddp **d, void *mem, size_t mem_size,
                                           const struct snic_ddp_opts *opts);
 /**
- * Something happened. now_ns never goes back.
- * SNIC_EAGAIN   READ, WRITE, DELETE, CAS, SYNC: no room for it now, or (NEED_EPOCH is polled) no
- *               version; CAS: the key is locked by another CAS; a MESSAGE: no room for what it
- *               needs (it counts as lost, and is sent again)
- * SNIC_ESTALE   those: not FULL, not READY, or no lease; a MESSAGE of another epoch or incarnation
- * SNIC_ENOSPC   WRITE, DELETE, CAS: a new key, and keys_max are there
- * SNIC_EINVAL   an event that makes no sense (a view that goes back, a scope without the model)
- * SNIC_EPROTO   a MESSAGE that makes no sense
+ * Handles an event. @p now_ns never goes back; all actions of the last step were polled (asserted).
  * After an error nothing has changed but a counter, and a handle stays the caller's. [owner]
+ * @return 0
+ *   SNIC_EAGAIN  READ: reads_max reads wait. WRITE, DELETE, CAS: no write or no scope is free, SYNC
+ *                of their scope is under way, or the key has no version left (NEED_EPOCH is
+ * polled); CAS: another CAS or write of the key's timestamp is in progress here. SYNC: it is under
+ * way, or this is the last scope of several (scopes_max). MESSAGE: no wait or record is free: it
+ * counts as lost, and is sent again SNIC_ESTALE  READ, WRITE, DELETE, CAS, SYNC: not FULL, not
+ * READY, or no lease. MESSAGE: of another epoch or incarnation, of no member, or for another node
+ *   SNIC_ENOSPC  WRITE, DELETE, CAS: a new key, and keys_max keys exist. LOADED: no record is free
+ *   SNIC_EINVAL  an unknown type. WRITE, DELETE, CAS: a scope without the model Scope, or none with
+ *                it; CAS: an unknown flag. SYNC: another model, or scope 0. MESSAGE, EPOCH: NULL.
+ *                EPOCH: a view that this node cannot enter from its last one (struct
+ *                snic_ddp_view). LOADED: after the first EPOCH, ts 0, an unknown flag. FLUSHED: an
+ *                id without a FLUSH. FIRE: a timer that is not armed
+ *   SNIC_EPROTO  MESSAGE: a field is out of range, or its type is none of this model or this role
  */
 SNIC_API SNIC_NODISCARD int snic_ddp_step(struct snic_ddp *d, uint64_t now_ns,
                                           const struct snic_ddp_event *ev);
-/** The next action; 0: none. [owner] */
+/** The next action. [owner] @return 1 and @p out; 0: none is left, the step is complete */
 SNIC_API int snic_ddp_poll(struct snic_ddp *d, struct snic_ddp_action *out);
-/** When to step with TICK if nothing else happens; SNIC_NEVER. [owner] */
+/** When to step with TICK if nothing else happens before; SNIC_NEVER: no timer is armed. [owner] */
 SNIC_API uint64_t snic_ddp_deadline_ns(const struct snic_ddp *d);
 
 /** A record, as get and next give it. */
@@ -390,20 +397,25 @@ struct snic_ddp_entry {
     uint64_t durable; /**< the highest timestamp that the own log holds durable */
 };
 /**
- * A read without an event: 0 and the record; SNIC_EAGAIN if the key is locked (then READ waits),
- * SNIC_ENOENT, SNIC_ESTALE. The value is borrowed until the next step. [owner]
+ * A read without an event. The value is borrowed until the next step. [owner]
+ * @return 0 and @p out; SNIC_EAGAIN the key is locked: READ waits for it; SNIC_ENOENT no such key,
+ *         or it is deleted; SNIC_ESTALE not FULL, not READY, or no lease at @p now_ns
  */
 SNIC_API SNIC_NODISCARD int snic_ddp_get(const struct snic_ddp *d, uint64_t now_ns,
                                          const struct snic_ddp_key *key,
                                          struct snic_ddp_entry *out);
 /**
- * The records in no order, tombstones and locked ones too (marked by their flags): *cursor starts
- * at 0; 0 and the next, SNIC_ENOENT at the end. Records present all the time come once. [owner]
+ * The next record, in no order, tombstones and locked ones too (marked by their flags). *@p cursor
+ * begins as 0. Records that are present all the time are returned once. [owner]
+ * @return 0 and @p out; SNIC_ENOENT there are no more
  */
 SNIC_API SNIC_NODISCARD int snic_ddp_next(const struct snic_ddp *d, uint64_t *cursor,
                                           struct snic_ddp_entry *out);
 
-/** The record of that key whatever its state, as next gives it: 0 or SNIC_ENOENT. [owner] */
+/**
+ * The record of that key in whatever state, as snic_ddp_next() returns it. [owner]
+ * @return 0 and @p out; SNIC_ENOENT no such record
+ */
 SNIC_API SNIC_NODISCARD int snic_ddp_find(const struct snic_ddp *d, const struct snic_ddp_key *key,
                                           struct snic_ddp_entry *out);
 
@@ -420,7 +432,7 @@ struct snic_ddp_counters {
     uint64_t refused;     /**< NACKs sent */
     uint64_t purged;
 };
-struct snic_ddp_info {
+struct snic_ddp_stats {
     uint32_t epoch;
     uint32_t role;    /**< enum snic_ddp_role */
     uint32_t serves;  /**< 1: FULL, and READY if it was a restart */
@@ -433,8 +445,8 @@ struct snic_ddp_info {
     uint32_t learned; /**< 1: CAUGHT_UP was emitted */
     struct snic_ddp_counters counters;
 };
-/** Fill @p out. [owner] */
-SNIC_API void snic_ddp_inspect(const struct snic_ddp *d, struct snic_ddp_info *out);
+/** Counters and occupancy as of the last step. [owner] */
+SNIC_API void snic_ddp_get_stats(const struct snic_ddp *d, struct snic_ddp_stats *out);
 
 /* ---- For checkers ---- */
 
@@ -461,7 +473,7 @@ SNIC_API uint32_t snic_ddp_timers(const struct snic_ddp *d, struct snic_ddp_time
  * were written if at most @p size. O(n^2) in the size of the state: for small ones. [owner]
  */
 SNIC_API size_t snic_ddp_canon(const struct snic_ddp *d, void *out, size_t size);
-/** Every structural invariant, between steps: 0 or SNIC_ECORRUPT. O(n). [owner] */
+/** Checks every structural invariant, between steps. O(n). [owner] @return 0; SNIC_ECORRUPT */
 SNIC_API int snic_ddp_check(const struct snic_ddp *d);
 
 #ifdef __cplusplus

@@ -213,30 +213,43 @@ SNIC_API size_t snic_ddpnic_memsize(const struct snic_ddpnic_opts *opts);
 SNIC_API SNIC_NODISCARD int snic_ddpnic_init(struct snic_ddpnic **d, void *mem, size_t mem_size,
                                              const struct snic_ddpnic_opts *opts);
 /**
- * Something happened at the host.
- * SNIC_EAGAIN   READ, WRITE, DELETE, SYNC: no room for it now, or (NEED_EPOCH is polled) no version
- * SNIC_ESTALE   those: no member, or no lease
- * SNIC_ENOSPC   WRITE, DELETE: a new key, and keys_max or more are there
- * SNIC_EINVAL   an event that makes no sense
- * After an error nothing has changed but a counter, and a handle stays the caller's. [owner]
+ * Handles an event of the host. @p now_ns never goes back; all actions of both halves were polled
+ * (asserted). After an error nothing has changed but a counter, and a handle stays the caller's.
+ * [owner]
+ * @return 0
+ *   SNIC_EAGAIN  READ: reads_max reads wait. WRITE, DELETE: no write or no scope is free, SYNC of
+ *                their scope is under way, or the key has no version left (NEED_EPOCH is polled).
+ *                SYNC: it is under way
+ *   SNIC_ESTALE  READ, WRITE, DELETE, SYNC: no member, or no lease
+ *   SNIC_ENOSPC  WRITE, DELETE: a new key, and keys_max or more exist
+ *   SNIC_EINVAL  a type that is none of the host's. WRITE, DELETE: a scope without the model Scope,
+ *                or none with it. SYNC: another model, or scope 0. PCIE: NULL, or a message type
+ *                that the NIC does not send. WAKE with SNIC_DDPNIC_ALL: this node is a member
  */
 SNIC_API SNIC_NODISCARD int snic_ddpnic_step_host(struct snic_ddpnic *d, uint64_t now_ns,
                                                   const struct snic_ddp_event *ev);
 /**
- * Something happened at the NIC.
- * SNIC_EAGAIN   PCIE: no room now, offer it again; MESSAGE: no room, counts as lost
- * SNIC_ESTALE   MESSAGE: of another epoch or incarnation
- * SNIC_EPROTO   MESSAGE: makes no sense
- * SNIC_EINVAL   an event that makes no sense (a view with a node more, a completion of nothing)
- * After an error nothing has changed but a counter, and a handle stays the caller's. [owner]
+ * Handles an event of the NIC. @p now_ns never goes back; all actions of both halves were polled
+ * (asserted). After an error nothing has changed but a counter, and a handle stays the caller's.
+ * [owner]
+ * @return 0
+ *   SNIC_EAGAIN  PCIE: no FIFO slot, write or wait is free: offer it again. MESSAGE: no FIFO slot,
+ *                wait or record is free: it counts as lost
+ *   SNIC_ESTALE  MESSAGE: of another epoch or incarnation, of no member, or for another node
+ *   SNIC_EPROTO  MESSAGE: a field is out of range, or its type is none of this model
+ *   SNIC_EINVAL  a type that is none of the NIC's. PCIE: a message that the host does not send.
+ *                EPOCH: NULL, or a view that is not the last one without some nodes. VSTORED,
+ *                DSTORED, DRAINED, LOGGED, MARKED: of nothing that is under way. FIRE: a timer that
+ *                is not armed
  */
 SNIC_API SNIC_NODISCARD int snic_ddpnic_step_nic(struct snic_ddpnic *d, uint64_t now_ns,
                                                  const struct snic_ddp_event *ev);
-/** The next action of the host; 0: none. [owner] */
+/** The next action of the host. [owner] @return 1 and @p out; 0: none is left */
 SNIC_API int snic_ddpnic_poll_host(struct snic_ddpnic *d, struct snic_ddp_action *out);
-/** The next action of the NIC; 0: none. [owner] */
+/** The next action of the NIC. [owner] @return 1 and @p out; 0: none is left */
 SNIC_API int snic_ddpnic_poll_nic(struct snic_ddpnic *d, struct snic_ddp_action *out);
-/** When to step the NIC with TICK if nothing else happens; SNIC_NEVER. [owner] */
+/** When to step the NIC with TICK if nothing else happens; SNIC_NEVER: no timer is armed. [owner]
+ */
 SNIC_API uint64_t snic_ddpnic_deadline_ns(const struct snic_ddpnic *d);
 
 /** A record. */
@@ -250,19 +263,25 @@ struct snic_ddpnic_entry {
     uint64_t value;    /**< handle of what was accepted, 0: deleted */
 };
 /**
- * A read without an event: 0 and the record (of `host` key, ts, value, length); SNIC_EAGAIN if the
- * key is locked (then READ waits), SNIC_ENOENT, SNIC_ESTALE. The value is borrowed. [owner]
+ * A read without an event. The value is borrowed until either half is stepped. [owner]
+ * @return 0 and @p out (of `host` key, ts, value, length); SNIC_EAGAIN the key is locked: READ
+ * waits for it; SNIC_ENOENT no such key, or it is deleted; SNIC_ESTALE no member, or no lease at
+ *         @p now_ns
  */
 SNIC_API SNIC_NODISCARD int snic_ddpnic_get(const struct snic_ddpnic *d, uint64_t now_ns,
                                             const struct snic_ddp_key *key,
                                             struct snic_ddpnic_entry *out);
-/** The records as snic_ddp_next gives them, what the table holds nothing of yet, too. [owner] */
+/**
+ * The next record, in no order, also one whose first write has not drained yet. *@p cursor begins
+ * as 0. [owner]
+ * @return 0 and @p out; SNIC_ENOENT there are no more
+ */
 SNIC_API SNIC_NODISCARD int snic_ddpnic_next(const struct snic_ddpnic *d, uint64_t *cursor,
                                              struct snic_ddpnic_entry *out);
 /**
- * The durable entries of the dFIFO for which no LOGGED has come, in no order: after a crash,
- * of the memory as it was then, they are to be appended to the node's log. *cursor starts at 0; 0
- * and key, ts, value, length, flags of @p out, SNIC_ENOENT at the end. [owner]
+ * The next durable entry of the dFIFO without a LOGGED, in no order: after a crash, those of the
+ * memory as it was then are to be appended to the node's log. *@p cursor begins as 0. [owner]
+ * @return 0 and key, ts, value, length, flags of @p out; SNIC_ENOENT there are no more
  */
 SNIC_API SNIC_NODISCARD int snic_ddpnic_dfifo(const struct snic_ddpnic *d, uint64_t *cursor,
                                               struct snic_ddp_entry *out);
@@ -279,7 +298,7 @@ struct snic_ddpnic_counters {
     uint64_t duplicate;   /**< INVs of what was accepted last */
     uint64_t dropped;     /**< vFIFO entries that were obsolete when their turn came */
 };
-struct snic_ddpnic_info {
+struct snic_ddpnic_stats {
     uint32_t epoch;
     uint32_t role;    /**< enum snic_ddp_role: FENCED or FULL */
     uint32_t records; /**< tombstones included */
@@ -292,8 +311,8 @@ struct snic_ddpnic_info {
     uint32_t dfifo;
     struct snic_ddpnic_counters counters;
 };
-/** Fill @p out. [owner] */
-SNIC_API void snic_ddpnic_inspect(const struct snic_ddpnic *d, struct snic_ddpnic_info *out);
+/** Counters and occupancy as of the last step. [owner] */
+SNIC_API void snic_ddpnic_get_stats(const struct snic_ddpnic *d, struct snic_ddpnic_stats *out);
 
 /* ---- For checkers: as in ddp.h. SNIC_DDP_TIMER_WRITE, _SCOPE, _LOCK ---- */
 
@@ -302,7 +321,7 @@ SNIC_API uint32_t snic_ddpnic_timers(const struct snic_ddpnic *d, struct snic_dd
                                      uint32_t max);
 /** Bytes that are equal for equal states, as snic_ddp_canon's. [owner] */
 SNIC_API size_t snic_ddpnic_canon(const struct snic_ddpnic *d, void *out, size_t size);
-/** Every structural invariant, between steps: 0 or SNIC_ECORRUPT. O(n). [owner] */
+/** Checks every structural invariant, between steps. O(n). [owner] @return 0; SNIC_ECORRUPT */
 SNIC_API int snic_ddpnic_check(const struct snic_ddpnic *d);
 
 #ifdef __cplusplus

@@ -231,9 +231,14 @@ SNIC_API void snic_replica_stop(struct snic_replica *r) SNIC_NONNULL(1);
 SNIC_API void *snic_replica_fini(struct snic_replica *r) SNIC_NONNULL(1);
 
 /**
- * 0 accepted; SNIC_EAGAIN no room now; SNIC_ESTALE does not serve, or a scope of another node or
- * time; SNIC_ENOSPC a new key and keys_max are there, or (PUT, CAS; others only when very many
- * wait) the log is full; SNIC_EMSGSIZE value; SNIC_EINVAL. [owner]
+ * Begins an operation, which is borrowed until its `done` is called; after an error it is not. The
+ * bytes of `data` are copied. [owner]
+ * @return 0; SNIC_EAGAIN no value, write, read or scope is free, or (ddp.h) another operation on
+ * the key or scope is in its way; SNIC_ESTALE the node does not serve, or the scope is another
+ *         node's or an earlier one's; SNIC_ENOSPC a new key, and keys_max exist, or (PUT, CAS;
+ *         others only when very many wait) the log is full; SNIC_EMSGSIZE larger than value_max;
+ *         SNIC_EINVAL an unknown kind, a size without data, a scope without the model Scope or none
+ *         with it
  */
 SNIC_API SNIC_NODISCARD int snic_replica_submit(struct snic_replica *r, struct snic_replica_op *op)
     SNIC_NONNULL(1, 2);
@@ -257,24 +262,32 @@ struct snic_replica_entry {
     uint64_t value;
 };
 /**
- * A read at once, when nothing is in its way: 0; SNIC_ENOENT; SNIC_EAGAIN the key is being written
- * (GET waits); SNIC_ESTALE. [owner]
+ * A read at once. [owner]
+ * @return 0 and @p out; SNIC_ENOENT no such key; SNIC_EAGAIN the key is being written: GET waits
+ * for it; SNIC_ESTALE the node does not serve
  */
 SNIC_API SNIC_NODISCARD int snic_replica_look(const struct snic_replica *r,
                                               const struct snic_ddp_key *key,
                                               struct snic_replica_entry *out) SNIC_NONNULL(1, 2, 3);
 /**
- * The keys, in no order: *cursor starts at 0; 0 and the next, SNIC_ENOENT at the end, SNIC_ESTALE
- * the node does not serve. Keys that are there all the time come once. Each value is read when its
- * turn comes: no snapshot. One that is being written comes with data NULL: GET it. [owner]
+ * The next key, in no order. *@p cursor begins as 0. Keys that are present all the time are
+ * returned once. This is no snapshot: each value is the one of its call. One that is being written
+ * has data NULL: GET it. [owner]
+ * @return 0 and @p out; SNIC_ENOENT there are no more; SNIC_ESTALE the node does not serve
  */
 SNIC_API SNIC_NODISCARD int snic_replica_next(const struct snic_replica *r, uint64_t *cursor,
                                               struct snic_replica_entry *out) SNIC_NONNULL(1, 2, 3);
-/** Keep a value's bytes where they are, and let them go. [owner] */
+/** One more reference to a value of an operation or entry, whose bytes stay until drop. [owner] */
 SNIC_API void snic_replica_hold(struct snic_replica *r, uint64_t value) SNIC_NONNULL(1);
+/** One reference less. Each hold has one drop (asserted). [owner] */
 SNIC_API void snic_replica_drop(struct snic_replica *r, uint64_t value) SNIC_NONNULL(1);
 
-/** The operator's word (member.h, OVERRIDE). SNIC_EINVAL; SNIC_EAGAIN before boot. [owner] */
+/**
+ * An operator's statement that the nodes of @p ended have ended for ever, and whether a restart may
+ * use logs that are not good (member.h, OVERRIDE). [owner]
+ * @return 0; SNIC_EAGAIN the node has not booted; SNIC_EINVAL @p ended has the own node, or one
+ * that is not configured
+ */
 SNIC_API SNIC_NODISCARD int snic_replica_override(struct snic_replica *r, uint16_t ended,
                                                   int any_log) SNIC_NONNULL(1);
 
@@ -284,7 +297,7 @@ enum snic_replica_state {
     SNIC_REPLICA_STOPPED /**< by stop, or by the error `failure`                                  */
 };
 
-struct snic_replica_info {
+struct snic_replica_stats {
     uint32_t state; /**< enum snic_replica_state                                                  */
     int32_t failure;
     uint32_t serves;   /**< 1: would take a read now                                              */
@@ -299,13 +312,16 @@ struct snic_replica_info {
     uint64_t lost_pieces; /**< pieces and collections dropped for others                          */
     uint64_t no_room; /**< messages dropped for want of memory or log                           */
     struct snic_wal_info wal;
-    struct snic_ddp_info ddp;
+    struct snic_ddp_stats ddp;
     struct snic_member_status member;
 };
-/** Fill @p out. [owner] */
-SNIC_API void snic_replica_inspect(const struct snic_replica *r, struct snic_replica_info *out)
+/** State and counters as of now. [owner] */
+SNIC_API void snic_replica_get_stats(const struct snic_replica *r, struct snic_replica_stats *out)
     SNIC_NONNULL(1, 2);
-/** Every invariant, the engines' too: 0 or SNIC_ECORRUPT. O(n). For tests. [owner] */
+/**
+ * Checks every invariant, the engines' too. O(n). For tests. [owner]
+ * @return 0; SNIC_ECORRUPT
+ */
 SNIC_API int snic_replica_check(const struct snic_replica *r) SNIC_NONNULL(1);
 
 #ifdef __cplusplus

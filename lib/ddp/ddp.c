@@ -423,7 +423,7 @@ int snic_ddp_find(const struct snic_ddp *d, const struct snic_ddp_key *key,
     return 0;
 }
 
-void snic_ddp_inspect(const struct snic_ddp *d, struct snic_ddp_info *out)
+void snic_ddp_get_stats(const struct snic_ddp *d, struct snic_ddp_stats *out)
 {
     memset(out, 0, sizeof(*out));
     out->epoch = d->epoch;

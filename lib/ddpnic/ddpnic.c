@@ -416,7 +416,7 @@ int snic_ddpnic_dfifo(const struct snic_ddpnic *d, uint64_t *cursor, struct snic
     return SNIC_ENOENT;
 }
 
-void snic_ddpnic_inspect(const struct snic_ddpnic *d, struct snic_ddpnic_info *out)
+void snic_ddpnic_get_stats(const struct snic_ddpnic *d, struct snic_ddpnic_stats *out)
 {
     memset(out, 0, sizeof(*out));
     out->epoch = d->common.epoch;

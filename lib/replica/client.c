@@ -209,10 +209,10 @@ int snic_replica_next(const struct snic_replica *r, uint64_t *cursor,
                       struct snic_replica_entry *out)
 {
     struct snic_ddp_entry e;
-    struct snic_ddp_info info;
+    struct snic_ddp_stats info;
     uint64_t at = *cursor;
     int result;
-    snic_ddp_inspect(r->ddp, &info);
+    snic_ddp_get_stats(r->ddp, &info);
     if (r->state != SNIC_REPLICA_RUNNING || !info.serves || replica_clock(r) >= r->lease_ns)
         return SNIC_ESTALE;
     /* A locked tombstone may be a deletion that is not yet complete: the key is there for GET. */

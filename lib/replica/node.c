@@ -286,10 +286,10 @@ static int replica_report(struct snic_replica *r)
 
 static int replica_serves(const struct snic_replica *r)
 {
-    struct snic_ddp_info info;
+    struct snic_ddp_stats info;
     if (r->state != SNIC_REPLICA_RUNNING || r->lease_ns <= r->now_ns)
         return 0;
-    snic_ddp_inspect(r->ddp, &info);
+    snic_ddp_get_stats(r->ddp, &info);
     return info.serves != 0;
 }
 

@@ -269,7 +269,7 @@ int snic_replica_override(struct snic_replica *r, uint16_t ended, int any_log)
     return result;
 }
 
-void snic_replica_inspect(const struct snic_replica *r, struct snic_replica_info *out)
+void snic_replica_get_stats(const struct snic_replica *r, struct snic_replica_stats *out)
 {
     memset(out, 0, sizeof(*out));
     out->state = r->state;
@@ -285,7 +285,7 @@ void snic_replica_inspect(const struct snic_replica *r, struct snic_replica_info
     out->lost_pieces = r->lost_pieces;
     out->no_room = r->no_room;
     snic_wal_inspect(r->log.wal, &out->wal);
-    snic_ddp_inspect(r->ddp, &out->ddp);
+    snic_ddp_get_stats(r->ddp, &out->ddp);
     snic_member_get_status(r->member, &out->member);
     out->serves =
         r->state == SNIC_REPLICA_RUNNING && out->ddp.serves && replica_clock(r) < r->lease_ns;

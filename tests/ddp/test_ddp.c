@@ -81,8 +81,8 @@ static void test_ddp_refused_event_changes_nothing(void **state)
     assert_int_equal(one_step(&x, &ev), SNIC_EINVAL);
     assert_int_equal(one_canon(&x, after, sizeof(after)), n);
     assert_memory_equal(before, after, n);
-    struct snic_ddp_info info;
-    snic_ddp_inspect(x.d, &info);
+    struct snic_ddp_stats info;
+    snic_ddp_get_stats(x.d, &info);
     assert_int_equal(info.counters.invalid, 12);
     assert_int_equal(info.counters.foreign, 2);
     support_guard_free(x.mem);
@@ -128,7 +128,7 @@ static void test_ddp_last_places_of_writes_one_each(void **state)
     (void)state;
     for (uint32_t first = 0; first < 2; first++) {
         struct one x = one_new(SNIC_DDP_SYNCH, 0);
-        struct snic_ddp_info info;
+        struct snic_ddp_stats info;
         for (uint32_t i = 0; i < 2; i++)
             assert_int_equal(one_client(&x, SNIC_DDP_WRITE, 0), 0);
         if (first != 0)
@@ -137,7 +137,7 @@ static void test_ddp_last_places_of_writes_one_each(void **state)
             uint64_t ts = snic_ddp_ts(1, 100 + 2 * i, 2);
             assert_int_equal(one_message(&x, SNIC_DDP_INV, 2, ts, 0), 0);
             (void)one_time(&x, 200000000, SNIC_DDP_INV);
-            snic_ddp_inspect(x.d, &info);
+            snic_ddp_get_stats(x.d, &info);
             assert_int_equal(info.counters.replays, 1);
             assert_int_equal(info.writes, 3 + first);
         }

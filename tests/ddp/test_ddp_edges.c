@@ -43,8 +43,8 @@ static int deliver(struct one *x, const struct snic_ddp_msg *m)
 
 static uint32_t holds(const struct one *x)
 {
-    struct snic_ddp_info info;
-    snic_ddp_inspect(x->d, &info);
+    struct snic_ddp_stats info;
+    snic_ddp_get_stats(x->d, &info);
     return info.records;
 }
 
@@ -437,7 +437,7 @@ static void test_ddp_donor_of_holes_gives_all(void **state)
     enum { KEYS = 200 };
     static const uint64_t stay[] = {0, 63, 170, 199};
     struct one x = roomy(SNIC_DDP_EVENT, 0, KEYS, 4);
-    struct snic_ddp_info info;
+    struct snic_ddp_stats info;
     assert_int_equal(one_view(&x, 1, 0, 0, 0), 0);
     lease(&x);
     for (uint64_t k = 0; k < KEYS; k++)
@@ -454,7 +454,7 @@ static void test_ddp_donor_of_holes_gives_all(void **state)
     (void)one_time(&x, UINT64_C(3600000000000), SNIC_DDP_PURGE);
     assert_int_equal(holds(&x), 4);
     assert_int_equal(one_view(&x, 1, 2, 0, 0), 0);
-    snic_ddp_inspect(x.d, &info);
+    snic_ddp_get_stats(x.d, &info);
     assert_int_equal(info.serves, 1);
     uint64_t at = 0, got[4];
     uint32_t count = 0, pieces = 0;
@@ -492,8 +492,8 @@ static void test_ddp_many_acks_due_all_sent(void **state)
     assert_int_equal(x.sent[SNIC_DDP_ACK_C], 28);
     assert_int_equal(one_message(&x, SNIC_DDP_VAL_P, 1, top, 0), 0);
     assert_int_equal(x.sent[SNIC_DDP_ACK_P], 28);
-    struct snic_ddp_info info;
-    snic_ddp_inspect(x.d, &info);
+    struct snic_ddp_stats info;
+    snic_ddp_get_stats(x.d, &info);
     assert_int_equal(info.waits, 0);
     support_guard_free(x.mem);
 }
@@ -524,9 +524,9 @@ static void test_ddp_many_scopes_all_sent_again(void **state)
     assert_int_equal(x.done.result, SNIC_EUNKNOWN);
     assert_int_equal(one_view(&x, 2, 0, 0, 0), 0);
     assert_int_equal(x.did[SNIC_DDP_DONE], 0);
-    struct snic_ddp_info info;
+    struct snic_ddp_stats info;
     for (uint32_t i = 0; i < SCOPES; i++) {
-        snic_ddp_inspect(x.d, &info);
+        snic_ddp_get_stats(x.d, &info);
         assert_int_equal(info.scopes, SCOPES - i);
         assert_int_equal(STEP(&x, .type = SNIC_DDP_FLUSHED, .id = SNIC_DDP__ID_SCOPE | i), 0);
         REFUSED(&x, STEP(&x, .type = SNIC_DDP_FLUSHED, .id = SNIC_DDP__ID_SCOPE | i), SNIC_EINVAL);

@@ -56,7 +56,7 @@ static void test_ddp_replay_older_waits_for_nothing(void **state)
     (void)state;
     for (uint32_t model = SNIC_DDP_SYNCH; model <= SNIC_DDP_SCOPE; model++) {
         struct world *w = world_new_room(support_seed(), 4, model, SNIC_DDP_PAPER, 2);
-        struct snic_ddp_info info;
+        struct snic_ddp_stats info;
         world_start(w);
         write_at(w, 1); /* a */
         arrive(w, 1, 0);
@@ -67,7 +67,7 @@ static void test_ddp_replay_older_waits_for_nothing(void **state)
         log_and_lose(w);
         let_pass(w, 1, 10000000); /* asks, and is not answered */
         let_pass(w, 1, 10000000);
-        snic_ddp_inspect(w->node[1].d, &info);
+        snic_ddp_get_stats(w->node[1].d, &info);
         assert_int_equal(info.counters.replays, 1);
         assert_int_equal(info.writes, 2);
         log_and_lose(w);

@@ -63,7 +63,7 @@ static void test_ddp_learner_catches_up_value_by_value(void **state)
     struct one donor = one_fresh(SNIC_DDP_EVENT, 0, KEYS);
     struct one x = one_fresh(SNIC_DDP_EVENT, 2, KEYS);
     struct snic_ddp_event lease = {.type = SNIC_DDP_LEASE, .ts = SNIC_NEVER};
-    struct snic_ddp_info info;
+    struct snic_ddp_stats info;
     assert_int_equal(one_view(&donor, 1, 0, 0, 0), 0);
     assert_int_equal(one_step(&donor, &lease), 0);
     for (uint32_t k = 0; k < KEYS; k++) {
@@ -96,7 +96,7 @@ static void test_ddp_learner_catches_up_value_by_value(void **state)
             assert_int_equal(one_tick(&x, 1000000), 0);
     }
     assert_int_equal(x.suspects, 0);
-    snic_ddp_inspect(x.d, &info);
+    snic_ddp_get_stats(x.d, &info);
     assert_int_equal(info.records, KEYS);
     support_guard_free(donor.mem);
     support_guard_free(x.mem);
@@ -110,7 +110,7 @@ static void test_ddp_donor_sends_what_is_missing(void **state)
     struct snic_ddp_event lease = {.type = SNIC_DDP_LEASE, .ts = SNIC_NEVER};
     struct snic_ddp_msg m;
     struct snic_ddp_event pull = {.type = SNIC_DDP_MESSAGE, .msg = &m};
-    struct snic_ddp_info info;
+    struct snic_ddp_stats info;
     assert_int_equal(one_view(&x, 1, 0, 0, 0), 0);
     assert_int_equal(one_step(&x, &lease), 0);
     for (uint32_t k = 0; k < 3; k++) {
@@ -141,7 +141,7 @@ static void test_ddp_donor_sends_what_is_missing(void **state)
     m.epoch = 1;
     assert_int_equal(one_step(&x, &pull), 0);
     assert_int_equal(x.did[SNIC_DDP_SEND], 0);
-    snic_ddp_inspect(x.d, &info);
+    snic_ddp_get_stats(x.d, &info);
     assert_int_equal(info.counters.invalid, 0);
     support_guard_free(x.mem);
 }
@@ -253,7 +253,7 @@ static void test_ddp_restart_epoch_after_others_done(void **state)
 {
     (void)state;
     struct world *w = world_new(support_seed(), 3, SNIC_DDP_SYNCH, 0);
-    struct snic_ddp_info info;
+    struct snic_ddp_stats info;
     world_view(w, 7, 0, 0, 1);
     world_notify_all(w);
     for (uint32_t served = 0; served < 2;) { /* node 2 does not hear that others are done */
@@ -265,7 +265,7 @@ static void test_ddp_restart_epoch_after_others_done(void **state)
             (void)world_deliver(w, 0, 0);
         served = 0;
         for (uint32_t n = 0; n < 2; n++) {
-            snic_ddp_inspect(w->node[n].d, &info);
+            snic_ddp_get_stats(w->node[n].d, &info);
             served += info.serves;
         }
     }
@@ -274,7 +274,7 @@ static void test_ddp_restart_epoch_after_others_done(void **state)
     world_view(w, 7, 0, 0, 0);
     world_notify_all(w);
     world_settle(w);
-    snic_ddp_inspect(w->node[2].d, &info);
+    snic_ddp_get_stats(w->node[2].d, &info);
     assert_int_equal(info.serves, 1);
     world_same(w);
     world_free(w);

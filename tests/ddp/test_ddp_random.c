@@ -317,8 +317,8 @@ static void body_purge(struct run *x)
             (void)(snic_rng_below(&w->rng, 8) == 0 ? (run_time(x), 0) : world_random(w));
     }
     for (uint32_t n = 0; n < w->nodes; n++) {
-        struct snic_ddp_info info;
-        snic_ddp_inspect(w->node[n].d, &info);
+        struct snic_ddp_stats info;
+        snic_ddp_get_stats(w->node[n].d, &info);
         run_purged += info.counters.purged;
     }
 }

@@ -543,10 +543,10 @@ void world_same(struct world *w)
                      w->op[i].node, w->op[i].key);
     }
     for (uint32_t n = 0; n < w->nodes; n++) {
-        struct snic_ddp_info info;
+        struct snic_ddp_stats info;
         if (!w->node[n].up)
             continue;
-        snic_ddp_inspect(w->node[n].d, &info);
+        snic_ddp_get_stats(w->node[n].d, &info);
         assert_int_equal(info.writes, 0);
         assert_int_equal(info.waits, 0);
         assert_int_equal(info.reads, 0);

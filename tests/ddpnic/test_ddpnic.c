@@ -232,7 +232,7 @@ static void test_ddpnic_nic_refusals_change_nothing(void **state)
     struct nw_world *w = world(3, SNIC_DDP_SYNCH, 0);
     struct snic_ddp_msg m = inv(1, snic_ddp_ts(1, 2, 1));
     struct snic_ddp_event ev = {.type = SNIC_DDP_MESSAGE, .msg = &m};
-    struct snic_ddpnic_info info;
+    struct snic_ddpnic_stats info;
     (void)state;
     struct snic_ddp_msg good = m;
     m.epoch = 2;
@@ -288,7 +288,7 @@ static void test_ddpnic_nic_refusals_change_nothing(void **state)
     v.full = w->view.full;
     v.incarnation[1]++;
     refused_nic(w, 0, ev, SNIC_EINVAL);
-    snic_ddpnic_inspect(w->node[0].d, &info);
+    snic_ddpnic_get_stats(w->node[0].d, &info);
     assert_int_equal(info.counters.foreign, 3);
     assert_int_equal(info.counters.invalid, 10);
     nw_free(w);
@@ -392,7 +392,7 @@ static void complete(struct nw_world *w, uint32_t n, uint32_t type)
 static void test_ddpnic_pcie_gap_overtaken_waits(void **state)
 {
     struct nw_world *w = world(2, SNIC_DDP_SYNCH, 0);
-    struct snic_ddpnic_info info;
+    struct snic_ddpnic_stats info;
     (void)state;
     int first = nw_op(w, SNIC_DDP_WRITE, 0, 1, 0, NULL);
     assert_true(nw_op(w, SNIC_DDP_WRITE, 1, 1, 0, NULL) >= 0); /* larger: node 1 */
@@ -400,7 +400,7 @@ static void test_ddpnic_pcie_gap_overtaken_waits(void **state)
     assert_int_equal(nw_deliver(w, 0, 0), 0);
     assert_int_equal(nw_pcie_down(w, 0), 0);
     assert_int_equal(w->messages, 0);
-    snic_ddpnic_inspect(w->node[0].d, &info);
+    snic_ddpnic_get_stats(w->node[0].d, &info);
     assert_int_equal(info.counters.overtaken, 1);
     assert_int_equal(info.nic_writes, 1);
     complete(w, 0, SNIC_DDPNIC_VSTORE);
@@ -416,7 +416,7 @@ static void test_ddpnic_pcie_gap_overtaken_waits(void **state)
 static void test_ddpnic_vfifo_obsolete_entry_dropped(void **state)
 {
     struct nw_world *w = world(2, SNIC_DDP_EVENT, 0);
-    struct snic_ddpnic_info info;
+    struct snic_ddpnic_stats info;
     struct snic_ddpnic_entry e;
     (void)state;
     for (uint32_t i = 0; i < 3; i++) {
@@ -429,7 +429,7 @@ static void test_ddpnic_vfifo_obsolete_entry_dropped(void **state)
     assert_int_equal(e.host.ts, 0);
     assert_int_equal(e.stored, snic_ddp_ts(1, 6, 0));
     complete(w, 0, SNIC_DDPNIC_DMA);
-    snic_ddpnic_inspect(w->node[0].d, &info);
+    snic_ddpnic_get_stats(w->node[0].d, &info);
     assert_int_equal(info.counters.dropped, 1);
     assert_int_equal(info.vfifo, 1);
     assert_int_equal(nw_look(w, 0, 1, &e), 1);
@@ -489,7 +489,7 @@ static void test_ddpnic_fifo_full_stalls(void **state)
 static void test_ddpnic_coordinator_crashes_replayed_from_vfifo(void **state)
 {
     struct nw_world *w = world(3, SNIC_DDP_SYNCH, 0);
-    struct snic_ddpnic_info info;
+    struct snic_ddpnic_stats info;
     (void)state;
     assert_true(nw_op(w, SNIC_DDP_WRITE, 0, 1, 0, NULL) >= 0);
     assert_int_equal(nw_pcie_down(w, 0), 0);
@@ -502,7 +502,7 @@ static void test_ddpnic_coordinator_crashes_replayed_from_vfifo(void **state)
     w->now = snic_ddpnic_deadline_ns(w->node[1].d);
     assert_true(w->now != SNIC_NEVER);
     assert_int_equal(nw_step_nic(w, 1, &tick), 0);
-    snic_ddpnic_inspect(w->node[1].d, &info);
+    snic_ddpnic_get_stats(w->node[1].d, &info);
     assert_int_equal(info.counters.replays, 1);
     assert_int_equal(info.vfifo, 1);
     assert_int_equal(w->message[w->messages - 1].flags, SNIC_DDP_MSG_REPLAY);

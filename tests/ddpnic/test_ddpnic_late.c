@@ -65,7 +65,7 @@ static void test_ddpnic_replay_older_waits_for_nothing(void **state)
     for (uint32_t model = SNIC_DDP_SYNCH; model <= SNIC_DDP_EVENT; model++) {
         struct snic_ddpnic_opts o = options(model, SNIC_DDP_PAPER);
         struct snic_ddp_event tick = {.type = SNIC_DDP_TICK};
-        struct snic_ddpnic_info info;
+        struct snic_ddpnic_stats info;
         o.writes_max = 2;
         struct nw_world *w = nw_new(support_seed(), 4, &o);
         nw_start(w);
@@ -78,7 +78,7 @@ static void test_ddpnic_replay_older_waits_for_nothing(void **state)
         drain_and_lose(w);
         w->now += UINT64_C(10000000);
         assert_int_equal(nw_step_nic(w, 1, &tick), 0);
-        snic_ddpnic_inspect(w->node[1].d, &info);
+        snic_ddpnic_get_stats(w->node[1].d, &info);
         assert_int_equal(info.counters.replays, 1);
         assert_int_equal(info.nic_writes, 2);
         drain_and_lose(w);
@@ -228,21 +228,21 @@ static void test_ddpnic_stored_everywhere_retried_slowly(void **state)
     for (uint32_t model = SNIC_DDP_STRICT; model <= SNIC_DDP_RENF; model++) {
         struct snic_ddpnic_opts o = options(model, 0);
         struct nw_world *w = nw_new(support_seed(), 3, &o);
-        struct snic_ddpnic_info info;
+        struct snic_ddpnic_stats info;
         struct slow s = {.count = 0};
         nw_start(w);
         write_slowly(w, &s);
         ack(w, &s, 1, SNIC_DDP_ACK_C, 2);
         let_pass(w, 0, 3500000);
-        snic_ddpnic_inspect(w->node[0].d, &info);
+        snic_ddpnic_get_stats(w->node[0].d, &info);
         assert_int_equal(info.counters.retransmits, 2); /* to node 2, after 1 and 3 ms */
         ack(w, &s, 2, SNIC_DDP_ACK_C, 2);
         let_pass(w, 0, 63000000);
-        snic_ddpnic_inspect(w->node[0].d, &info);
+        snic_ddpnic_get_stats(w->node[0].d, &info);
         assert_int_equal(info.counters.retransmits, 2);
         ack(w, &s, 1, SNIC_DDP_ACK_P, 2);
         let_pass(w, 0, 1000000); /* an ACK_P may have been lost */
-        snic_ddpnic_inspect(w->node[0].d, &info);
+        snic_ddpnic_get_stats(w->node[0].d, &info);
         assert_int_equal(info.counters.retransmits, 3);
         nw_settle(w);
         nw_same(w);

@@ -578,10 +578,10 @@ void nw_same(struct nw_world *w)
         }
     }
     for (uint32_t n = 0; n < w->nodes; n++) {
-        struct snic_ddpnic_info i;
+        struct snic_ddpnic_stats i;
         if (!world_member(w, n))
             continue;
-        snic_ddpnic_inspect(w->node[n].d, &i);
+        snic_ddpnic_get_stats(w->node[n].d, &i);
         assert_int_equal(i.host_writes + i.nic_writes + i.waits + i.reads + i.vfifo + i.dfifo, 0);
     }
 }

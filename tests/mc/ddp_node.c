@@ -90,7 +90,7 @@ static void dn_fill_sum(struct dn_node *n)
 {
     struct dn_sum *s = &n->sum;
     struct snic_ddp_entry e;
-    struct snic_ddp_info info;
+    struct snic_ddp_stats info;
     uint64_t cursor = 0;
     uint32_t k;
 
@@ -110,7 +110,7 @@ static void dn_fill_sum(struct dn_node *n)
         return;
     while (snic_ddp_next(dn_engine(n), &cursor, &e) == 0)
         dn_sum_key(n, &e);
-    snic_ddp_inspect(dn_engine(n), &info);
+    snic_ddp_get_stats(dn_engine(n), &info);
     s->role = (uint8_t)info.role;
     s->epoch = info.epoch;
     memset(&e, 0, sizeof(e));

@@ -160,7 +160,7 @@ static void xn_fill_sum(struct xn_node *n)
 {
     struct xn_sum *s = &n->sum;
     struct snic_ddpnic_entry e;
-    struct snic_ddpnic_info info;
+    struct snic_ddpnic_stats info;
     uint64_t cursor = 0;
 
     memset(s->key, 0, sizeof(s->key));
@@ -186,7 +186,7 @@ static void xn_fill_sum(struct xn_node *n)
         k->stored = e.stored;
         k->value = (e.host.flags & SNIC_DDP_MSG_TOMBSTONE) != 0 ? 0 : e.host.value;
     }
-    snic_ddpnic_inspect(xn_engine(n), &info);
+    snic_ddpnic_get_stats(xn_engine(n), &info);
     s->role = (uint8_t)info.role;
     s->epoch = info.epoch;
     memset(&e, 0, sizeof(e));

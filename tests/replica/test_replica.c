@@ -223,7 +223,7 @@ static void test_replica_full_log_deletion_of_what_waits(void **state)
 static void test_replica_slow_for_one_write_is_slow(void **state)
 {
     struct cluster_opts o = {.seed = support_seed(), .checks = 16, .value_max = 128, .tight = 16};
-    struct snic_replica_info info;
+    struct snic_replica_stats info;
     (void)state;
     struct cluster *c = cluster_new(&o);
     for (uint32_t i = 0; i < 3; i++)
@@ -237,7 +237,7 @@ static void test_replica_slow_for_one_write_is_slow(void **state)
         cluster_run(c, 10 * CLUSTER_MS);
     }
     must(c, w != NULL && !w->open && w->result == 0);
-    snic_replica_inspect(c->node[0].r, &info);
+    snic_replica_get_stats(c->node[0].r, &info);
     assert_int_equal(info.member.view.full, 3);
     end(c);
 }
@@ -246,7 +246,7 @@ static void test_replica_slow_for_one_write_is_slow(void **state)
 static void test_replica_slow_no_more_stays(void **state)
 {
     struct cluster_opts o = {.seed = support_seed(), .checks = 16};
-    struct snic_replica_info info;
+    struct snic_replica_stats info;
     (void)state;
     for (o.model = SNIC_DDP_SYNCH; o.model <= SNIC_DDP_SCOPE; o.model++) {
         struct cluster *c = cluster_new(&o);
@@ -261,7 +261,7 @@ static void test_replica_slow_no_more_stays(void **state)
         cluster_pause(c, 2, 0);
         cluster_run(c, 5 * SECOND); /* no other write comes */
         must(c, w != NULL && !w->open && w->result == 0);
-        snic_replica_inspect(c->node[0].r, &info);
+        snic_replica_get_stats(c->node[0].r, &info);
         assert_int_equal(info.member.view.epoch, 1);
         end(c);
     }
@@ -288,7 +288,7 @@ static void lose_file(struct cluster *c, uint32_t node)
  */
 static void test_replica_lost_file_found_again_no_vote(void **state)
 {
-    struct snic_replica_info info;
+    struct snic_replica_stats info;
     struct cluster_op *w, *g;
     (void)state;
     struct cluster *c = begin(SNIC_DDP_SYNCH, 3);
@@ -297,7 +297,7 @@ static void test_replica_lost_file_found_again_no_vote(void **state)
     lose_file(c, 2);
     cluster_up(c, 2, 1);
     must(c, cluster_settle(c, 20 * SECOND)); /* it comes back, as a learner first */
-    snic_replica_inspect(c->node[2].r, &info);
+    snic_replica_get_stats(c->node[2].r, &info);
     assert_int_equal(info.member.vote, 0);
     must(c, cluster_do(c, 2, SNIC_REPLICA_GET, 1, &g) == 0);
     assert_int_equal(g->content, w->content);
@@ -308,7 +308,7 @@ static void test_replica_lost_file_found_again_no_vote(void **state)
     }
     cluster_run(c, 20 * SECOND);
     for (uint32_t i = 0; i < 3; i++) {
-        snic_replica_inspect(c->node[i].r, &info);
+        snic_replica_get_stats(c->node[i].r, &info);
         assert_int_equal(info.member.vote, 0);
         assert_false(cluster_serves(c, i));
     }

@@ -63,10 +63,10 @@ void run(uint64_t ns)
         assert_int_equal(snic_replica_check(fix.r), 0);
 }
 
-struct snic_replica_info info(void)
+struct snic_replica_stats info(void)
 {
-    struct snic_replica_info i;
-    snic_replica_inspect(fix.r, &i);
+    struct snic_replica_stats i;
+    snic_replica_get_stats(fix.r, &i);
     return i;
 }
 

@@ -28,7 +28,7 @@ void doors(uint16_t configured);
 void start(void);
 /* Simulated time passes; the node is checked after everything that happens. */
 void run(uint64_t ns);
-struct snic_replica_info info(void);
+struct snic_replica_stats info(void);
 void stop(void);
 void finish(void);
 

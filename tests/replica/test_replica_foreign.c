@@ -32,7 +32,7 @@ static uint64_t throw_at(uint32_t from, const unsigned char *bytes, uint32_t siz
 {
     struct snic_iov iov = {.base = (unsigned char *)(uintptr_t)bytes, .size = size};
     struct snic_net_train t;
-    struct snic_replica_info before = info();
+    struct snic_replica_stats before = info();
     memset(&t, 0, sizeof(t));
     t.done = on_sent;
     t.peer = fix.addrs[0];

@@ -367,10 +367,10 @@ static void test_replica_former_run_stays_away(void **state)
     }
 }
 
-static struct snic_replica_info info(struct cluster *c, uint32_t node)
+static struct snic_replica_stats info(struct cluster *c, uint32_t node)
 {
-    struct snic_replica_info out;
-    snic_replica_inspect(c->node[node].r, &out);
+    struct snic_replica_stats out;
+    snic_replica_get_stats(c->node[node].r, &out);
     return out;
 }
 

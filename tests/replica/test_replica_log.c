@@ -206,7 +206,7 @@ static void slow_log(struct cluster *c, uint32_t node, uint64_t ns)
 static void test_replica_log_answers_of_an_earlier_run(void **state)
 {
     struct cluster_opts o = {.seed = support_seed(), .model = SNIC_DDP_SCOPE, .checks = 16};
-    struct snic_replica_info info;
+    struct snic_replica_stats info;
     struct cluster_op *w, *g;
     (void)state;
     struct cluster *c = cluster_new(&o);
@@ -220,7 +220,7 @@ static void test_replica_log_answers_of_an_earlier_run(void **state)
         cluster_run(c, 10 * CLUSTER_MS);
     assert_int_equal(c->node[2].role, SNIC_MEMBER_ROLE_LEARNER);
     cluster_run(c, 10 * SECOND);
-    snic_replica_inspect(c->node[2].r, &info);
+    snic_replica_get_stats(c->node[2].r, &info);
     assert_int_equal(info.failure, 0);
     must(c, cluster_settle(c, 10 * SECOND));
     must(c, cluster_do(c, 2, SNIC_REPLICA_GET, 1, &g) == 0);

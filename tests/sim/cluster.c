@@ -400,8 +400,8 @@ void cluster_up(struct cluster *c, uint32_t node, int found)
 /* The process is no more; the loop runs on until its disk has given everything back. */
 static void cluster_bury(struct cluster *c, struct cluster_node *n)
 {
-    struct snic_replica_info info;
-    snic_replica_inspect(n->r, &info);
+    struct snic_replica_stats info;
+    snic_replica_get_stats(n->r, &info);
     c->events += info.events;
     for (uint32_t i = 0; i < c->op_count; i++) {
         if (c->ops[i].node == n->number && c->ops[i].run_number == n->run_number &&
@@ -571,10 +571,10 @@ void cluster_run(struct cluster *c, uint64_t ns)
 
 int cluster_serves(const struct cluster *c, uint32_t node)
 {
-    struct snic_replica_info info;
+    struct snic_replica_stats info;
     if (!c->node[node].up || c->node[node].paused)
         return 0;
-    snic_replica_inspect(c->node[node].r, &info);
+    snic_replica_get_stats(c->node[node].r, &info);
     return info.serves != 0;
 }
 

@@ -241,10 +241,10 @@ static void swarm_end(struct swarm *s, const struct swarm_end *e)
 static void swarm_stopped(struct swarm *s)
 {
     for (uint32_t i = 0; i < s->c->o.nodes; i++) {
-        struct snic_replica_info info;
+        struct snic_replica_stats info;
         if (!s->c->node[i].up)
             continue;
-        snic_replica_inspect(s->c->node[i].r, &info);
+        snic_replica_get_stats(s->c->node[i].r, &info);
         if (info.state != SNIC_REPLICA_STOPPED)
             continue;
         if (info.failure != SNIC_EIO && info.failure != SNIC_ECORRUPT)
@@ -365,8 +365,8 @@ static void swarm_heal(struct swarm *s)
 static void swarm_operator(struct swarm *s)
 {
     for (uint32_t i = 0; i < s->c->o.nodes; i++) {
-        struct snic_replica_info info;
-        snic_replica_inspect(s->c->node[i].r, &info);
+        struct snic_replica_stats info;
+        snic_replica_get_stats(s->c->node[i].r, &info);
         if (info.state == SNIC_REPLICA_RUNNING && info.member.state == SNIC_MEMBER_RESTARTING &&
             snic_replica_override(s->c->node[i].r, 0, 1) == 0)
             s->overrides++;
@@ -376,8 +376,8 @@ static void swarm_operator(struct swarm *s)
 static void swarm_status(struct swarm *s)
 {
     for (uint32_t i = 0; i < s->c->o.nodes; i++) {
-        struct snic_replica_info f;
-        snic_replica_inspect(s->c->node[i].r, &f);
+        struct snic_replica_stats f;
+        snic_replica_get_stats(s->c->node[i].r, &f);
         printf("node %u state %u failure %d serves %u good %u member %u role %u vote %u inc %u "
                "hears %x missing %x epoch %u full %x learners %x | ddp epoch %u role %u serves %u "
                "writes %u learned %u records %u | wal opened %u dead %u writable %u full %u "

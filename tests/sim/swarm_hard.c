@@ -195,10 +195,10 @@ int swarm_hard_waits(const struct swarm *s)
     const struct cluster *c = s->c;
     uint32_t full = 0, open = 0;
     for (uint32_t i = 0; i < c->o.nodes && (s->o.hard & SWARM_FULL) != 0; i++) {
-        struct snic_replica_info info;
+        struct snic_replica_stats info;
         if (!c->node[i].up)
             continue;
-        snic_replica_inspect(c->node[i].r, &info);
+        snic_replica_get_stats(c->node[i].r, &info);
         full += info.wal.full;
     }
     for (uint32_t i = 0; i < c->op_count && full != 0; i++)
