@@ -72,6 +72,24 @@ LAYERS = {
         ["client_priv.h", "lookup.c"], ["client.c"],
         ["operator.c"],
     ],
+    "lib/director": [
+        # what all connections share: waiting lists, blocks, fairness, slots
+        ["memory.c"],
+        ["blocks.c", "backlog.c", "unread.c"],
+        ["slot.c"],
+        # one connection: its end, bytes out, the message at hand, replies in order
+        ["end.c"],
+        ["out.c"],
+        ["part.c", "reply.c"],
+        # to the host, and from it
+        ["upstream_net.c", "upstream_send.c"],
+        ["upstream.c"],
+        ["upstream_channel.c", "offloaded.c"],
+        # messages of clients, new clients; the engine, and the host's end of a channel
+        ["conn.c"],
+        ["accept.c"],
+        ["director.c", "host.c"],
+    ],
     "lib/fscache": [
         ["inode.c"], ["request.c"], ["data.c", "flush.c"], ["step.c"], ["region.c"],
         ["fscache.c"],

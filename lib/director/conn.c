@@ -1,34 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A client's connection: its messages are cut, classified and sent on by deficit round robin; and
- * its end.
+ * A client's connection: its messages are cut, classified and sent on by deficit round robin.
+ * When it ends is in end.c.
  *
  * I1  Messages are classified in the order of arrival, each once: `decided` holds the
  *     verdict of one that could not be sent on yet.
  * I2  A connection with wait_for != 0, closing or dead takes no message.
- * I3  A connection is idle again only when both ends are closed, the offload engine holds none of
- *     its slots, and the host has been notified.
  */
 #include "director/director_priv.h"
 
 /* ---- The message at hand ---- */
-
-void director_ready(struct snic_director_conn *c)
-{
-    snic_loop_ready(c->d->loop, &c->task);
-}
-
-/* The message at hand was sent on, or answered. */
-void director_conn_consume(struct snic_director_conn *c)
-{
-    if (c->part != NULL)
-        director_part_give(c);
-    else
-        director_in_take(&c->client, c->msg_size);
-    c->decided = 0;
-    c->msg = NULL;
-    c->frame_state = 0;
-}
 
 /* A slot and a block for a reply of the director's own, and the connection within its bounds? */
 static int director_conn_room(struct snic_director_conn *c)
@@ -211,49 +192,6 @@ static int director_frame_head(struct snic_director_conn *c)
 
 /* ---- Routing ---- */
 
-/* Is @held more than a share of @rest, without the quarter of @all for those that hold nothing? */
-static int director_unfair(uint64_t held, uint64_t rest, uint64_t all)
-{
-    rest = rest > all / 4 ? rest - all / 4 : 0;
-    return held > rest / SNIC_DIRECTOR__SHARE;
-}
-
-/*
- * Would @c have more than its share of the engine's pool, or of its contexts, in replies that its
- * client does not take and in reads under way? Then it waits for these: no other has to.
- */
-static int director_offload_unfair(const struct snic_director_conn *c)
-{
-    const struct snic_offload *o = c->d->offload;
-    uint32_t contexts = snic_offload_contexts(o);
-    return director_unfair(c->job_bytes + (uint64_t)c->offloading * c->reply,
-                           snic_offload_pool_free(o), snic_offload_pool_bytes(o)) ||
-           director_unfair((uint64_t)c->job_contexts + c->offloading,
-                           contexts - snic_offload_active(o), contexts);
-}
-
-/*
- * Pass the message at hand to the engine; 0 when it refuses. What it may hand back is sent to a net
- * host as a whole, so that must be short; a channel takes any in pieces.
- */
-static int director_offload(struct snic_director_conn *c)
-{
-    struct snic_director *d = c->d;
-    if (d->host_net && director_stage_need(c->msg_size) > SNIC_DIRECTOR__STAGE)
-        return 0;
-    struct snic_offload_msg m = {c->msg, c->msg_size, c->msg_flags, c->user};
-    struct director_slot *s = director_slot_take(c); /* keeps the word, too */
-    s->state = DIRECTOR_SLOT_OFFLOAD;
-    int r = snic_offload_submit(d->offload, NULL, &m, (uint64_t)(s - d->slots),
-                                director_reply_offloaded, d);
-    if (r != 0) {
-        director_slot_give(s);
-        return 0;
-    }
-    c->offloading++;
-    return 1;
-}
-
 /* Send the decided message on: 1, or 0 when it has to wait. */
 static int director_route(struct snic_director_conn *c)
 {
@@ -426,99 +364,6 @@ uint32_t director_turn(struct snic_loop_task *t, uint32_t budget)
 }
 
 /* ---- Ends ---- */
-
-/* The net's handle is gone, or was never there. */
-static int director_end_gone(const struct director_end *e)
-{
-    return e->net == NULL && !e->dead;
-}
-
-/* I3 */
-void director_conn_release(struct snic_director_conn *c)
-{
-    struct snic_director *d = c->d;
-    if (!c->used || !c->dead || !director_end_gone(&c->client) || !director_end_gone(&c->host) ||
-        c->offloading > 0 || c->notify)
-        return;
-    SNIC_ASSERT(c->pending == 0 && c->mem == 0 && c->flight == 0 && c->part == NULL);
-    c->used = 0;
-    snic_loop_unready(d->loop, &c->task);
-    snic_link_remove(&c->link);
-    snic_link_append(d->idle.next, &c->link); /* first: it is in the caches */
-    d->stats.conns--;
-    d->stats.closed++;
-    director_drain_check(d);
-}
-
-/* Is it the end of a drain? */
-void director_drain_check(struct snic_director *d)
-{
-    if (d->draining == 1 && snic_link_alone(&d->all) && d->refusals_used == 0) {
-        snic_loop_cancel(d->loop, &d->drain);
-        snic_loop_defer(d->loop, &d->drained_msg);
-        d->draining = 2;
-    }
-}
-
-static void director_end_close(struct director_end *e)
-{
-    if (e->net != NULL && !e->closing) {
-        e->closing = 1;
-        snic_net_close(e->net);
-    }
-}
-
-/* Has what the connection itself can do about its waiting been done? */
-static int director_conn_may_go_on(const struct snic_director_conn *c)
-{
-    if ((c->wait_for & SNIC_DIRECTOR__WAIT_POOL) && !director_offload_unfair(c))
-        return 1;
-    if (c->host.in_count > 0) /* what the host has sent may be what all wait for */
-        return c->mem <= c->d->opts.conn_bytes / 2;
-    return (c->wait_for & SNIC_DIRECTOR__WAIT_BOUND) && c->pending < c->window &&
-           c->mem <= director_share(c) / 2 && !director_flight_full(c);
-}
-
-/* Everything that should happen when there is nothing more to send, or nothing more at all. */
-void director_conn_check(struct snic_director_conn *c)
-{
-    if (c->dead) {
-        director_conn_release(c);
-        return;
-    }
-    if (c->raw) {
-        if (c->client.eof && c->client.in_count == 0 && director_out_empty(&c->host) &&
-            c->host.open && !c->host.shut && c->host.net != NULL) {
-            c->host.shut = 1;
-            snic_net_shutdown(c->host.net);
-        }
-        if (c->host.eof && c->host.in_count == 0 && director_out_empty(&c->client) &&
-            !c->client.shut && c->client.net != NULL) {
-            c->client.shut = 1;
-            snic_net_shutdown(c->client.net);
-        }
-        if (c->closing && c->host.in_count == 0 && director_out_empty(&c->client))
-            director_end_close(&c->client);
-    } else if (c->closing || (c->client.eof && c->client.in_count == 0 && c->msg == NULL &&
-                              snic_link_alone(&c->slots))) {
-        if (c->client.cursor == NULL)
-            director_end_close(&c->client);
-    }
-    if (c->wait_for & SNIC_DIRECTOR__WAIT_UNREAD)
-        director_unread_moved(c);
-    if (snic_link_alone(&c->wait) && director_conn_may_go_on(c))
-        director_ready(c);
-}
-
-/* Reset the client; closed follows. */
-void director_conn_abort(struct snic_director_conn *c)
-{
-    c->closing = 1;
-    if (c->client.net != NULL) {
-        c->client.closing = 1;
-        snic_net_abort(c->client.net);
-    }
-}
 
 /* The client's end is closed: let go of everything. */
 static void director_conn_end(struct snic_director_conn *c)

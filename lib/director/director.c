@@ -11,11 +11,12 @@
  * in the out queue and sent once per loop iteration by the poller.
  *
  * All fields are written by the loop's thread only. Invariants are in the files:
- *   accept.c  clients, signatures                conn.c              messages in, ends
- *   memory.c, blocks.c  blocks, slots, long messages, stalls
- *   out.c     queues and sends of one end        reply.c             replies and their order
- *   backlog.c, unread.c  who takes messages, when many do
- *   upstream.c, upstream_net.c, upstream_channel.c  the host         host.c  its end of a channel
+ *   accept.c  clients, signatures                conn.c              messages in
+ *   memory.c  waiting connections, stalls        blocks.c, slot.c, part.c  what they wait for
+ *   out.c     queues and sends of one end        end.c               the end of a connection
+ *   reply.c   replies and their order            offloaded.c         the offload engine
+ *   backlog.c, unread.c  fairness between clients                    host.c  the host's end
+ *   upstream.c  to the host: upstream_net.c, or upstream_send.c and upstream_channel.c
  */
 #include "director/director_priv.h"
 

@@ -167,9 +167,9 @@ struct snic_director_conn {
     uint64_t reply_state;
     uint64_t mem;       /* bytes of blocks and jobs it holds */
     uint64_t job_bytes; /* of these, of the engine's pool */
-    uint64_t flight;    /* bytes that host and engine work on: I6 in memory.c */
+    uint64_t flight;    /* bytes that host and engine work on: I3 in slot.c */
     uint64_t progress;  /* bytes received and sent */
-    uint64_t mark;      /* progress at mark_ns: I5 in memory.c */
+    uint64_t mark;      /* progress at mark_ns: I3 in memory.c */
     uint64_t mark_ns;
     uint64_t active_ns;      /* last received or sent */
     uint64_t heavy_until_ns; /* it has had many messages under way: backlog.c */
@@ -321,13 +321,8 @@ void director_block_give(struct snic_director_conn *c, struct director_block *b)
 uint64_t director_blocks_check(const struct snic_director *d);
 
 /* memory.c */
-struct director_slot *director_slot_take(struct snic_director_conn *c);
-void director_slot_give(struct director_slot *s);
-int director_slot_room(const struct snic_director_conn *c);
-void director_flight_end(struct director_slot *s);
-int director_flight_full(const struct snic_director_conn *c);
-int director_part_grow(struct snic_director_conn *c, uint32_t want);
-void director_part_give(struct snic_director_conn *c);
+void director_ready(struct snic_director_conn *c);
+void director_conn_abort(struct snic_director_conn *c);
 void director_wait(struct snic_director_conn *c, struct snic_link *list, uint32_t why);
 void director_wake(struct snic_director *d, struct snic_link *list, uint32_t why);
 uint64_t director_share(const struct snic_director_conn *c);
@@ -336,6 +331,30 @@ void director_moved(struct snic_director_conn *c, uint64_t bytes);
 void director_stall_check(struct snic_director *d);
 void director_total_check(struct snic_director *d);
 void director_stall_fire(struct snic_timer *t, uint64_t now_ns);
+
+/* slot.c */
+struct director_slot *director_slot_take(struct snic_director_conn *c);
+void director_slot_give(struct director_slot *s);
+int director_slot_room(const struct snic_director_conn *c);
+void director_flight_end(struct director_slot *s);
+int director_flight_full(const struct snic_director_conn *c);
+void director_job_release(struct director_slot *s);
+
+/* part.c */
+int director_part_grow(struct snic_director_conn *c, uint32_t want);
+void director_part_give(struct snic_director_conn *c);
+void director_conn_consume(struct snic_director_conn *c);
+
+static inline int director_out_empty(const struct director_end *e)
+{
+    return e->cursor == NULL && e->busy == 0;
+}
+
+/* end.c */
+int director_offload_unfair(const struct snic_director_conn *c);
+void director_conn_check(struct snic_director_conn *c);
+void director_conn_release(struct snic_director_conn *c);
+void director_drain_check(struct snic_director *d);
 
 /* out.c */
 uint32_t director_queue_append(struct snic_director_conn *c, struct snic_queue *q, const void *data,
@@ -348,7 +367,6 @@ void director_out_job(struct director_end *e, struct director_slot *s);
 void director_out_drop(struct director_end *e);
 void director_out_init(struct director_end *e, struct snic_director_conn *c);
 int director_out_flush(struct director_end *e);
-int director_out_empty(const struct director_end *e);
 void director_in_push(struct director_end *e, struct snic_net_buf *b);
 struct snic_net_buf *director_in_head(struct director_end *e);
 void director_in_take(struct director_end *e, uint32_t bytes);
@@ -359,15 +377,17 @@ int director_reply_text(struct director_slot *s, const void *text, uint32_t size
 uint32_t director_reply_bytes(struct director_slot *s, const void *data, uint32_t size);
 void director_reply_done(struct director_slot *s);
 void director_reply_gone(struct director_slot *s);
-void director_job_release(struct director_slot *s);
 void director_reply_unblock(struct director_slot *s);
 void director_reply_gone_all(struct snic_director_conn *c, uint32_t net);
 void director_reply_cut(struct snic_director_conn *c);
-void director_reply_offloaded(void *ctx, struct snic_offload_job *job);
+int director_reply_current(struct director_slot *s);
 void director_reply_advance(struct snic_director_conn *c);
 void director_reply_drop(struct snic_director_conn *c);
 uint64_t director_reply_token(const struct director_slot *s);
 struct director_slot *director_reply_slot(struct snic_director *d, uint64_t conn, uint64_t seq);
+
+/* offloaded.c */
+int director_offload(struct snic_director_conn *c);
 
 /* accept.c */
 void director_refusals_drop(struct snic_director *d);
@@ -377,12 +397,6 @@ void director_accept(void *ctx, struct snic_net_conn *n, const struct snic_net_a
 /* conn.c */
 void director_conn_bind(struct snic_director_conn *c, struct snic_net_conn *n);
 uint32_t director_turn(struct snic_loop_task *t, uint32_t budget);
-void director_ready(struct snic_director_conn *c);
-void director_conn_check(struct snic_director_conn *c);
-void director_conn_abort(struct snic_director_conn *c);
-void director_conn_consume(struct snic_director_conn *c);
-void director_conn_release(struct snic_director_conn *c);
-void director_drain_check(struct snic_director *d);
 
 /* backlog.c */
 void director_backlog_turn_begins(struct snic_director_conn *c);
@@ -404,16 +418,20 @@ void director_unread_resume(struct snic_director *d);
 int director_to_host(struct snic_director_conn *c, struct director_slot **slot,
                      const unsigned char *msg, uint32_t size, uint32_t flags);
 int director_retry_one(struct director_slot *s);
+void director_retry_all(struct snic_director *d);
 int director_net_send(struct snic_director_conn *c, struct director_slot *s,
                       const unsigned char *msg, uint32_t size);
 void director_net_pump(struct snic_director_conn *c);
 void director_net_over(struct snic_director_conn *c);
 int director_net_connect(struct snic_director_conn *c);
 
-/* upstream_channel.c */
+/* upstream_send.c and upstream_channel.c */
+int director_channel_push(struct snic_director *d);
+int director_channel_stage(struct snic_director *d, const struct director_wire *w,
+                           const void *bytes);
 int director_channel_send(struct snic_director_conn *c, struct director_slot *s,
                           const unsigned char *msg, uint32_t size);
-int director_channel_flush(struct snic_director *d);
 void director_channel_closed_conn(struct snic_director_conn *c);
+int director_channel_flush(struct snic_director *d);
 
 #endif /* SNIC_DIRECTOR_PRIV_H */

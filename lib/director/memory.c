@@ -1,26 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Memory that connections share: blocks (blocks.c), slots (messages under way), parts (long
- * messages); who waits for which, and what happens when none makes progress.
+ * Memory that connections share: blocks (blocks.c), slots (slot.c), parts of long messages
+ * (part.c). Here: the lists of connections that wait for one of these, and what happens when none
+ * makes progress.
  *
- * I1  A connection with fewer than slots_own slots always gets one; slots_common counts what is
- *     left of the others.
- * I2  A connection waits on at most one list, with the bit of that list in wait_for. It is woken
+ * I1  A connection waits on at most one list, with the bit of that list in wait_for. It is woken
  *     by looking again: nothing is handed over, so nothing is lost with a connection that ends.
- * I3  While a connection waits for memory, or the host is not heard for want of it, the stall timer
+ * I2  While a connection waits for memory, or the host is not heard for want of it, the stall timer
  *     is armed.
- * I4  A slot that was freed last is taken first, and only when there is none the next that was
- *     never used: slots cost as much memory as was ever needed at once.
- * I5  mark_ns is when the connection last completed SNIC_DIRECTOR__PROGRESS bytes, received or
+ * I3  mark_ns is when the connection last completed SNIC_DIRECTOR__PROGRESS bytes, received or
  *     sent, or began to hold memory. One that holds some and has not moved for stall_ms is a hog;
  *     where memory has been short for so long already, one that has not moved for an eighth of it.
- * I6  Host and engine work on `flight` bytes of messages and expected replies. A connection takes
- *     no message while it has as many of flight_bytes as are left, and a quantum: with N that want
- *     more, each has an (N + 1)th part. It is woken by its own replies, which it waits for.
  */
 #include "director/director_priv.h"
 
 /* ---- Waiting ---- */
+
+void director_ready(struct snic_director_conn *c)
+{
+    snic_loop_ready(c->d->loop, &c->task);
+}
+
+/* Reset the client; closed follows. */
+void director_conn_abort(struct snic_director_conn *c)
+{
+    c->closing = 1;
+    if (c->client.net != NULL) {
+        c->client.closing = 1;
+        snic_net_abort(c->client.net);
+    }
+}
 
 void director_wait(struct snic_director_conn *c, struct snic_link *list, uint32_t why)
 {
@@ -62,7 +71,7 @@ uint64_t director_share(const struct snic_director_conn *c)
     return snic_min_u64(c->d->opts.conn_bytes, snic_max_u64(rest, 2 * SNIC_DIRECTOR__BLOCK));
 }
 
-/* @c holds @bytes more. I5 */
+/* @c holds @bytes more. I3 */
 void director_hold(struct snic_director_conn *c, uint64_t bytes)
 {
     if (c->mem == 0) {
@@ -73,7 +82,7 @@ void director_hold(struct snic_director_conn *c, uint64_t bytes)
     c->d->held += c->kept ? 0 : bytes;
 }
 
-/* @c received or sent @bytes. I5 */
+/* @c received or sent @bytes. I3 */
 void director_moved(struct snic_director_conn *c, uint64_t bytes)
 {
     c->progress += bytes;
@@ -82,195 +91,6 @@ void director_moved(struct snic_director_conn *c, uint64_t bytes)
         c->mark = c->progress;
         c->mark_ns = snic_loop_now(c->d->loop);
     }
-}
-
-/* ---- Slots ---- */
-
-int director_slot_room(const struct snic_director_conn *c)
-{
-    return c->pending < c->d->slots_own || c->d->slots_common > 0; /* I1 */
-}
-
-/* I6 */
-int director_flight_full(const struct snic_director_conn *c)
-{
-    const struct snic_director *d = c->d;
-    uint64_t rest = d->opts.flight_bytes > d->flight ? d->opts.flight_bytes - d->flight : 0;
-    return c->flight >= snic_max_u64(rest, d->opts.quantum);
-}
-
-/* Host and engine have ended with the message of @s; a second call has no effect. */
-void director_flight_end(struct director_slot *s)
-{
-    SNIC_DASSERT(s->conn->flight >= s->cost && s->conn->d->flight >= s->cost);
-    s->conn->flight -= s->cost;
-    s->conn->d->flight -= s->cost;
-    if (s->unread)
-        s->conn->d->unread_flight -= s->cost;
-    s->unread = 0;
-    s->cost = 0;
-}
-
-/* The caller has checked director_slot_room(). */
-struct director_slot *director_slot_take(struct snic_director_conn *c)
-{
-    struct snic_director *d = c->d;
-    struct snic_node *n = snic_queue_pop(&d->slots_idle);
-    struct director_slot *s;
-    if (n != NULL) {
-        s = (struct director_slot *)SNIC_CONTAINER(n, struct director_piece, node);
-    } else { /* I4 */
-        SNIC_ASSERT(d->slots_made < d->slots_count);
-        s = &d->slots[d->slots_made++];
-        memset(s, 0, sizeof(*s));
-        snic_link_init(&s->link);
-    }
-    if (c->pending >= d->slots_own)
-        d->slots_common--;
-    c->pending++;
-    d->slots_free--;
-    s->conn = c;
-    s->flags = 0;
-    s->bytes = 0;
-    s->sent = 0;
-    s->cost = (uint64_t)c->msg_size + SNIC_DIRECTOR__MESSAGE_COST + c->reply;
-    c->flight += s->cost;
-    d->flight += s->cost;
-    s->unread = (uint8_t)director_unread(c);
-    d->unread_flight += s->unread ? s->cost : 0;
-    s->user = c->user;
-    s->job = NULL;
-    s->state = DIRECTOR_SLOT_HOST;
-    snic_link_append(&c->slots, &s->link);
-    return s;
-}
-
-void director_slot_give(struct director_slot *s)
-{
-    struct snic_director_conn *c = s->conn;
-    struct snic_director *d = c->d;
-    SNIC_DASSERT(s->state != DIRECTOR_SLOT_FREE && s->job == NULL);
-    SNIC_DASSERT(snic_queue_empty(&s->pieces));
-    director_flight_end(s);
-    snic_link_remove(&s->link);
-    s->state = DIRECTOR_SLOT_FREE;
-    s->gen++;
-    s->conn = NULL;
-    s->piece.node.next = d->slots_idle.first;
-    if (d->slots_idle.first == NULL)
-        d->slots_idle.last = &s->piece.node;
-    d->slots_idle.first = &s->piece.node;
-    d->slots_free++;
-    c->pending--;
-    if (c->pending >= d->slots_own) {
-        d->slots_common++;
-        if (!snic_link_alone(&d->wait_slot))
-            director_wake(d, &d->wait_slot, SNIC_DIRECTOR__WAIT_SLOT);
-    }
-}
-
-/* ---- Long messages ---- */
-
-/* May a message have @n blocks of the area? However long it is, it leaves most to others. */
-static int director_area_fair(const struct snic_director *d, uint32_t n)
-{
-    return (uint64_t)n * SNIC_DIRECTOR__BLOCK <= SNIC_DIRECTOR__AREA_OWN ||
-           n <= d->parts.runs.free_blocks / SNIC_DIRECTOR__SHARE;
-}
-
-/* The block of the area that @c's part begins with. */
-static uint32_t director_part_run(const struct snic_director_conn *c)
-{
-    return (uint32_t)((size_t)(c->part - c->d->parts.area) / SNIC_DIRECTOR__BLOCK);
-}
-
-/* Memory for a message of @want bytes or some more, in @cap and @kind; NULL: there is none. */
-static unsigned char *director_part_find(struct snic_director_conn *c, uint32_t want, uint32_t *cap,
-                                         uint8_t *kind)
-{
-    struct snic_director *d = c->d;
-    uint64_t bytes = snic_max_u64(want, (uint64_t)c->part_cap + c->part_cap / 4);
-    bytes = snic_min_u64(bytes, d->opts.message_max);
-    uint32_t n = (uint32_t)(snic_align_up(bytes, SNIC_DIRECTOR__BLOCK) / SNIC_DIRECTOR__BLOCK);
-    *cap = (uint32_t)snic_min_u64((uint64_t)n * SNIC_DIRECTOR__BLOCK, d->opts.message_max);
-    *kind = DIRECTOR_PART_RUN;
-    if (c->part != NULL && c->part_kind == DIRECTOR_PART_RUN && director_area_fair(d, n) &&
-        base_runs_extend(&d->parts.runs, director_part_run(c), n))
-        return c->part;
-    uint32_t i = director_area_fair(d, n) ? base_runs_take(&d->parts.runs, n) : SNIC_RUNS__NONE;
-    if (i != SNIC_RUNS__NONE)
-        return d->parts.area + (size_t)i * SNIC_DIRECTOR__BLOCK;
-    *cap = d->opts.message_max;
-    *kind = DIRECTOR_PART_BUFFER;
-    if (d->parts.idle_count == 0 || (d->parts.idle_count == 1 && want <= SNIC_DIRECTOR__AREA_OWN &&
-                                     d->opts.message_max > SNIC_DIRECTOR__AREA_OWN))
-        return NULL; /* the last one is for those that only fit there */
-    d->parts.idle_count--;
-    return (unsigned char *)snic_queue_pop(&d->parts.idle);
-}
-
-/*
- * Make room for @want bytes of the message being assembled, keeping its present bytes.
- * 1; 0 @c now waits; SNIC_EMSGSIZE no message may be so long.
- */
-int director_part_grow(struct snic_director_conn *c, uint32_t want)
-{
-    struct snic_director *d = c->d;
-    unsigned char *mem;
-    uint32_t cap = SNIC_DIRECTOR__DATA;
-    uint8_t kind = DIRECTOR_PART_BLOCK;
-    if (want > d->message_max)
-        return SNIC_EMSGSIZE;
-    if (want <= SNIC_DIRECTOR__DATA) {
-        struct director_block *b = director_block_take(c, SNIC_DIRECTOR__RESERVE);
-        if (b == NULL) {
-            director_wait(c, &d->wait_block, SNIC_DIRECTOR__WAIT_BLOCK);
-            return 0;
-        }
-        mem = b->data;
-    } else {
-        mem = director_part_find(c, want, &cap, &kind);
-        if (mem == NULL) {
-            director_wait(c, &d->parts.waiters, SNIC_DIRECTOR__WAIT_PART);
-            return 0;
-        }
-        c->mark = c->progress;
-        c->mark_ns = snic_loop_now(d->loop);
-    }
-    if (mem != c->part) {
-        uint32_t size = c->part_size;
-        if (size > 0)
-            memcpy(mem, c->part, size);
-        director_part_give(c);
-        c->part = mem;
-        c->part_size = size;
-    }
-    c->part_cap = cap;
-    c->part_kind = kind;
-    return 1;
-}
-
-void director_part_give(struct snic_director_conn *c)
-{
-    struct snic_director *d = c->d;
-    if (c->part == NULL)
-        return;
-    if (c->part_kind == DIRECTOR_PART_BLOCK) {
-        director_block_give(c, SNIC_CONTAINER(c->part, struct director_block, data));
-    } else {
-        if (c->part_kind == DIRECTOR_PART_RUN) {
-            base_runs_give(&d->parts.runs, director_part_run(c));
-        } else {
-            snic_queue_push(&d->parts.idle, (struct snic_node *)(void *)c->part);
-            d->parts.idle_count++;
-        }
-        if (!snic_link_alone(&d->parts.waiters))
-            director_wake(d, &d->parts.waiters, SNIC_DIRECTOR__WAIT_PART);
-    }
-    c->part = NULL;
-    c->part_kind = DIRECTOR_PART_BLOCK;
-    c->part_size = 0;
-    c->part_cap = 0;
 }
 
 /* ---- Stalls ---- */
@@ -317,7 +137,7 @@ static struct snic_director_conn *director_stall_hog(struct snic_director *d)
 }
 
 /*
- * I3. Memory ran out: the hog that holds most has to go, at once when there is one, and the next
+ * I2. Memory ran out: the hog that holds most has to go, at once when there is one, and the next
  * when its memory does not suffice.
  */
 void director_stall_check(struct snic_director *d)

@@ -175,11 +175,6 @@ void director_out_drop(struct director_end *e)
     e->cursor = NULL;
 }
 
-int director_out_empty(const struct director_end *e)
-{
-    return e->cursor == NULL && e->busy == 0;
-}
-
 /* ---- Out: sends ---- */
 
 /* Fill @s from the cursor on; what one send takes of the queue. @after is where the cursor goes. */

@@ -113,3 +113,17 @@ int director_retry_one(struct director_slot *s)
         director_ready(c);
     return 1;
 }
+
+/* What could not be sent on before. */
+void director_retry_all(struct snic_director *d)
+{
+    while (!snic_queue_empty(&d->retry)) {
+        struct director_slot *s = SNIC_CONTAINER(d->retry.first, struct director_slot, host);
+        struct snic_node *next = s->host.next;
+        if (!director_retry_one(s)) /* may use s->host */
+            break;
+        d->retry.first = next;
+        if (next == NULL)
+            d->retry.last = NULL;
+    }
+}
