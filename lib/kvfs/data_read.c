@@ -73,7 +73,7 @@ const struct snic_iov *kvfs_data_cut(struct kvfs_op *op, const struct snic_iov *
         if (iov[i].size > 0)
             cut[kept++] = iov[i];
     }
-    SNIC_ASSERT(kept == all && kept > 0);
+    SNIC_DASSERT(kept == all && kept > 0);
     cut[kept - 1].size -= (size_t)(sum - bytes);
     cut[0].base = (unsigned char *)cut[0].base + at;
     cut[0].size -= (size_t)at;

@@ -115,6 +115,7 @@ static int kvfs_entry_rewrite(struct kvfs_op *op, const struct snic_kvop_key *ke
     uint32_t room = SNIC_KVFS_HEAD + body_size + (put != NULL ? 32 + put->name_size : 0);
     uint32_t size = 0, at = 0;
     struct snic_kvfs_entry e;
+    SNIC_DASSERT(drop->name_size > 0 && drop->name_size <= SNIC_FSOP_NAME_MAX);
     unsigned char *out = kvfs_alloc(op, room);
     int rc = 0;
     if (out == NULL)

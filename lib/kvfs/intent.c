@@ -447,7 +447,7 @@ static int kvfs_intent_run(struct kvfs_op *op, struct kvfs_intent *n)
         if (n->places[i].state == KVFS_PLACE_SENT)
             return KVFS_PENDING;
         if (result < 0 && result != SNIC_ECANCELED)
-            op->k->session.unsure = 1; /* J10 */
+            op->k->session.commit_unknown = 1; /* J10 */
         if (n->step == KVFS_INTENT_RESERVE && i < n->group_count)
             n->groups[i].held = result != SNIC_ECANCELED;
         if (result < 0 && (rc == 0 || result == SNIC_ECANCELED))

@@ -146,7 +146,7 @@ static int kvfs_intent_resolve_settle(struct kvfs_op *op, struct kvfs_intent *n,
             return rc;
         if (got->result < 0 && got->result != SNIC_ECANCELED) {
             /* The intent stays, so that others can proceed. */
-            op->k->session.unsure = 1; /* J10 */
+            op->k->session.commit_unknown = 1; /* J10 */
             n->step = n->error == 0 ? KVFS_INTENT_DONE : KVFS_INTENT_FAILED;
             return 0;
         }
@@ -200,9 +200,9 @@ static uint64_t kvfs_intent_resolve_since(struct snic_kvfs *k,
     struct kvfs_session *s = &k->session;
     struct kvfs_blocker *m;
     for (uint32_t i = 0; i < KVFS_SESSION_LOOKUPS; i++)
-        if (s->met[i].session == r->session && s->met[i].number == r->number)
-            return s->met[i].since_ns;
-    m = &s->met[s->met_next++ % KVFS_SESSION_LOOKUPS];
+        if (s->blockers[i].session == r->session && s->blockers[i].number == r->number)
+            return s->blockers[i].since_ns;
+    m = &s->blockers[s->blocker_next++ % KVFS_SESSION_LOOKUPS];
     m->session = r->session;
     m->number = r->number;
     m->since_ns = k->now.mono_ns;

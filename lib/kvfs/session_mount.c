@@ -405,7 +405,7 @@ int kvfs_run_unmount(struct kvfs_op *op)
         rc = kvfs_times_flush_all(op);
         if (rc != 0)
             return rc;
-        return kvfs_next(op, s->unsure ? KVFS_UNMOUNT_INTENTS : KVFS_UNMOUNT_WITHDRAW);
+        return kvfs_next(op, s->commit_unknown ? KVFS_UNMOUNT_INTENTS : KVFS_UNMOUNT_WITHDRAW);
     }
     if (op->phase == KVFS_UNMOUNT_INTENTS) {
         rc = kvfs_intent_finish_next(op, s->id);

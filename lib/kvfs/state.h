@@ -264,9 +264,9 @@ struct kvfs_session {
     uint8_t swept;    /* they have been, since the mount */
     uint8_t sweep;    /* they should be */
     uint8_t was_sole;
-    uint8_t timing;      /* deferred times are being written */
-    uint8_t unsure;      /* the store failed in the course of an intent (intent.c, J10) */
-    uint16_t collecting; /* operations of kvfs_collect() */
+    uint8_t timing;         /* deferred times are being written */
+    uint8_t commit_unknown; /* the store failed in the course of an intent (intent.c, J10) */
+    uint16_t collecting;    /* operations of kvfs_collect() */
     uint32_t other_count;
     uint32_t round; /* scans done */
     uint64_t scans_begun;
@@ -289,8 +289,8 @@ struct kvfs_session {
     struct snic_link waiters; /* until kvfs_session_wake(): of a heartbeat or another operation */
     struct kvfs_session_lookup lookups[KVFS_SESSION_LOOKUPS];
     uint32_t lookup_next;
-    uint32_t met_next;
-    struct kvfs_blocker met[KVFS_SESSION_LOOKUPS];
+    uint32_t blocker_next;
+    struct kvfs_blocker blockers[KVFS_SESSION_LOOKUPS];
     struct kvfs_other others[KVFS_SESSIONS_MAX]; /* alive ones, without us */
 };
 

@@ -3,7 +3,7 @@ snic_test(kvfs_format kvfs)
 # The engine is driven against the store in memory, so most of it needs the door kv.
 if("kv" IN_LIST SNIC_WANTED_MODULES)
   snic_test(kvfs kvfs SOURCES test_kvfs_util.c)
-  snic_test(kvfs_useful kvfs SOURCES test_kvfs_util.c support/lru.c LIBS m)
+  snic_test(kvfs_cache_hits kvfs SOURCES test_kvfs_util.c support/lru.c LIBS m)
   snic_test(kvfs_damage kvfs SOURCES test_kvfs_util.c)
   snic_test(kvfs_flight kvfs SOURCES test_kvfs_util.c)
   snic_test(kvfs_names kvfs SOURCES test_kvfs_util.c test_kvfs_audit.c)
