@@ -73,6 +73,8 @@ EXTRA_INCLUDES = {
     "lib/base/xxh.h": {"xxhash.h"},  # its comment has the reason why no other file may
     "lib/kv/mem_slab.c": {"sys/mman.h"},  # asks for huge pages, of the store in memory alone
     "lib/kv/rados_priv.h": {"pthread.h", "rados/librados.h"},  # shared by the backend's files
+    "lib/kv/lmdb_priv.h": {"pthread.h", "lmdb.h"},
+    "lib/kv/lmdb_check.h": {"lmdb.h"},
 }
 TOP = {"include", "lib", "examples", "fuzz", "bench", "tests", "pkgconfig", "CMakeLists.txt",
        "README.md", "LICENSE"}

@@ -14,13 +14,6 @@
  * in memory. After any other failure the handle is dead: a second fdatasync does not recover what a
  * failed one lost.
  */
-#include "snicstore/kv.h"
-
-#if defined(SNIC_WITH_LMDB)
-#include <lmdb.h>
-#include <pthread.h>
-#endif
-
 #include "kv/lmdb_priv.h"
 
 #if defined(SNIC_WITH_LMDB)

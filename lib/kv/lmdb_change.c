@@ -9,13 +9,6 @@
  * operation on many chunks yields between them, so that a large truncation delays no other request;
  * after a crash in its middle a part of it has happened.
  */
-#include "snicstore/kv.h"
-
-#if defined(SNIC_WITH_LMDB)
-#include <lmdb.h>
-#include <pthread.h>
-#endif
-
 #include "kv/lmdb_priv.h"
 
 #if defined(SNIC_WITH_LMDB)

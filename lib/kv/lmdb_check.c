@@ -15,13 +15,6 @@
  * Format: of LMDB's data version 1, with the machine's own byte order and word size, as its mdb.c
  * defines MDB_page, MDB_meta, MDB_db and MDB_node.
  */
-#include "snicstore/kv.h"
-
-#if defined(SNIC_WITH_LMDB)
-#include <lmdb.h>
-#include <pthread.h>
-#endif
-
 #include "kv/lmdb_check.h"
 #include "kv/lmdb_priv.h"
 

@@ -6,7 +6,9 @@
 #ifndef SNIC_KV_LMDB_CHECK_H
 #define SNIC_KV_LMDB_CHECK_H
 
-#if defined(SNIC_WITH_LMDB) /* include <lmdb.h> first */
+#if defined(SNIC_WITH_LMDB)
+
+#include <lmdb.h>
 
 /**
  * Before the data base in the folder is opened: check the metas of its file. A file of another

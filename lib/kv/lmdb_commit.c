@@ -15,13 +15,6 @@
  * before: a job never waits for one lock while it holds another. A crash may leave the records
  * without the truncation: the space is then the object's until it is truncated or removed again.
  */
-#include "snicstore/kv.h"
-
-#if defined(SNIC_WITH_LMDB)
-#include <lmdb.h>
-#include <pthread.h>
-#endif
-
 #include "kv/lmdb_priv.h"
 
 #if defined(SNIC_WITH_LMDB)

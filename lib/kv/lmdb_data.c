@@ -9,13 +9,6 @@
  * marks on the segments of blocks that are in use and wait until they are durable (S5), write, then
  * change the map: so a map record never names bytes that are not in the file (S3).
  */
-#include "snicstore/kv.h"
-
-#if defined(SNIC_WITH_LMDB)
-#include <lmdb.h>
-#include <pthread.h>
-#endif
-
 #include "kv/lmdb_priv.h"
 
 #if defined(SNIC_WITH_LMDB)

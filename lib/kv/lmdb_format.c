@@ -8,11 +8,6 @@
  */
 #include "snicstore/kv.h"
 
-#if defined(SNIC_WITH_LMDB)
-#include <lmdb.h>
-#include <pthread.h>
-#endif
-
 #include "kv/lmdb_check.h"
 #include "kv/lmdb_priv.h"
 

@@ -4,13 +4,6 @@
  * the active batch, and wait until they are durable. A ticket is the number of the batch that holds
  * them.
  */
-#include "snicstore/kv.h"
-
-#if defined(SNIC_WITH_LMDB)
-#include <lmdb.h>
-#include <pthread.h>
-#endif
-
 #include "kv/lmdb_priv.h"
 
 #if defined(SNIC_WITH_LMDB)

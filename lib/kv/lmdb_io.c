@@ -11,13 +11,6 @@
  * writes in flight in a granule, which no folio crosses, use the handle (buffered or direct) of the
  * first of them. While other processes write, too, all use the buffered one.
  */
-#include "snicstore/kv.h"
-
-#if defined(SNIC_WITH_LMDB)
-#include <lmdb.h>
-#include <pthread.h>
-#endif
-
 #include "kv/lmdb_priv.h"
 
 #if defined(SNIC_WITH_LMDB)

@@ -6,13 +6,6 @@
  * arrival, unless both only read. So a checksum is never compared with bytes that are being
  * changed, and a part of a block can be read, changed and written.
  */
-#include "snicstore/kv.h"
-
-#if defined(SNIC_WITH_LMDB)
-#include <lmdb.h>
-#include <pthread.h>
-#endif
-
 #include "kv/lmdb_priv.h"
 
 #if defined(SNIC_WITH_LMDB)

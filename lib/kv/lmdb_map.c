@@ -9,13 +9,6 @@
  * In memory a chunk is equal to its record, except for checksums of blocks overwritten in place
  * (soft): those are put when the chunk leaves memory, and before marks are removed (S5).
  */
-#include "snicstore/kv.h"
-
-#if defined(SNIC_WITH_LMDB)
-#include <lmdb.h>
-#include <pthread.h>
-#endif
-
 #include "kv/lmdb_priv.h"
 
 #if defined(SNIC_WITH_LMDB)

@@ -7,13 +7,6 @@
  * store (record 'S' 1) before it begins: the next sole handle scans all maps, frees blocks that no
  * map names, and turns marked blocks into blocks without checksum, as after a crash.
  */
-#include "snicstore/kv.h"
-
-#if defined(SNIC_WITH_LMDB)
-#include <lmdb.h>
-#include <pthread.h>
-#endif
-
 #include "kv/lmdb_priv.h"
 
 #if defined(SNIC_WITH_LMDB)

@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* Requests of objects: each becomes a job. */
-#include "snicstore/kv.h"
-
-#if defined(SNIC_WITH_LMDB)
-#include <lmdb.h>
-#include <pthread.h>
-#endif
-
 #include "kv/lmdb_priv.h"
 
 #if defined(SNIC_WITH_LMDB)

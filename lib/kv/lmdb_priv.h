@@ -41,7 +41,10 @@
 #include "kv/kv_priv.h"
 #include "kv/lmdb_table.h"
 
-#if defined(SNIC_WITH_LMDB) /* include <lmdb.h> and <pthread.h> first */
+#if defined(SNIC_WITH_LMDB)
+
+#include <lmdb.h>
+#include <pthread.h>
 
 enum {
     LMDB_VERSION = 1,

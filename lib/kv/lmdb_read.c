@@ -2,13 +2,6 @@
 /*
  * Reading: the active table over the batch in flight over LMDB's snapshot (S1, S2).
  */
-#include "snicstore/kv.h"
-
-#if defined(SNIC_WITH_LMDB)
-#include <lmdb.h>
-#include <pthread.h>
-#endif
-
 #include "kv/lmdb_priv.h"
 
 #if defined(SNIC_WITH_LMDB)

@@ -2,13 +2,6 @@
 /*
  * Free space: of the object file for blocks, of the disk and of LMDB's map for records.
  */
-#include "snicstore/kv.h"
-
-#if defined(SNIC_WITH_LMDB)
-#include <lmdb.h>
-#include <pthread.h>
-#endif
-
 #include "kv/lmdb_priv.h"
 
 #if defined(SNIC_WITH_LMDB)

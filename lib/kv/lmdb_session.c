@@ -13,13 +13,6 @@
  * gets it. The sole handle sees the knock in its own calls and timers, makes all durable, and turns
  * its lock into a shared one. The kernel releases a dead process' locks.
  */
-#include "snicstore/kv.h"
-
-#if defined(SNIC_WITH_LMDB)
-#include <lmdb.h>
-#include <pthread.h>
-#endif
-
 #include "kv/lmdb_priv.h"
 
 #if defined(SNIC_WITH_LMDB)

@@ -22,13 +22,6 @@
  * that no two handles take the same. Blocks that a dead handle had reserved are freed when a handle
  * is sole again and counts.
  */
-#include "snicstore/kv.h"
-
-#if defined(SNIC_WITH_LMDB)
-#include <lmdb.h>
-#include <pthread.h>
-#endif
-
 #include "kv/lmdb_priv.h"
 
 #if defined(SNIC_WITH_LMDB)

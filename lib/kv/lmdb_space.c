@@ -16,13 +16,6 @@
  * free segments keep their space for later writes (SNIC_LMDB__SPARE) until the store is closed.
  * While it is shared no space is returned.
  */
-#include "snicstore/kv.h"
-
-#if defined(SNIC_WITH_LMDB)
-#include <lmdb.h>
-#include <pthread.h>
-#endif
-
 #include "kv/lmdb_priv.h"
 
 #if defined(SNIC_WITH_LMDB)

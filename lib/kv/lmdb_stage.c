@@ -3,13 +3,6 @@
  * The stages of a job: the next begins when nothing of the one before is pending, and the last ends
  * the job. A job may wait in between, for a batch or for the loop's next iteration.
  */
-#include "snicstore/kv.h"
-
-#if defined(SNIC_WITH_LMDB)
-#include <lmdb.h>
-#include <pthread.h>
-#endif
-
 #include "kv/lmdb_priv.h"
 
 #if defined(SNIC_WITH_LMDB)

@@ -4,13 +4,6 @@
  * it frees and reserves, and marks. The writer's thread runs it: it touches nothing of the handle
  * but the batch and what only transactions use.
  */
-#include "snicstore/kv.h"
-
-#if defined(SNIC_WITH_LMDB)
-#include <lmdb.h>
-#include <pthread.h>
-#endif
-
 #include "kv/lmdb_priv.h"
 
 #if defined(SNIC_WITH_LMDB)

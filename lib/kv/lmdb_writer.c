@@ -3,13 +3,6 @@
  * The writer: the thread that makes a batch one LMDB transaction. mdb_txn_commit() returns when
  * pages, their sync and the meta page are on the medium.
  */
-#include "snicstore/kv.h"
-
-#if defined(SNIC_WITH_LMDB)
-#include <lmdb.h>
-#include <pthread.h>
-#endif
-
 #include "kv/lmdb_priv.h"
 
 #if defined(SNIC_WITH_LMDB)
