@@ -12,7 +12,7 @@
 #define SECOND UINT64_C(1000000000)
 #define MS UINT64_C(1000000)
 
-struct ctl_asked vb;
+struct ctl_query vb;
 static struct snic_world *world;
 static uint32_t requested, pending; /* MOVEs; what is to be answered */
 static int ended;
@@ -25,7 +25,7 @@ int moving_request(struct snic_control_operator *k, const struct snic_control_ms
     return 0;
 }
 
-void ctl_ask(uint32_t type)
+void ctl_request(uint32_t type)
 {
     pending = type;
 }
@@ -41,7 +41,7 @@ void ctl_fail(void)
     ended = 1;
 }
 
-void ctl_say_gone(int status)
+void ctl_report_gone(int status)
 {
     fail_msg("the catalog is gone: %d", status);
 }
