@@ -124,17 +124,17 @@ static void bench_submit(struct bench *b, struct snic_ebs_io *io, uint8_t op)
     must(snic_solar_submit(b->c, io, b->now) == 0, "submit");
 }
 
-static void bench_act(struct bench *b, struct snic_solar_action *a, int again)
+static void bench_act(struct bench *b, struct snic_ebs_action *a, int again)
 {
-    if (a->type == SNIC_SOLAR_TX) {
+    if (a->type == SNIC_EBS_ACT_SEND) {
         bench_to_target(b, a->train);
         snic_solar_sent(b->c, a->train, b->now);
-    } else if (a->type == SNIC_SOLAR_DONE) {
+    } else if (a->type == SNIC_EBS_ACT_DONE) {
         must(a->io->result == 0, "an I/O failed");
         b->done++;
         if (again)
             bench_submit(b, a->io, a->io->op);
-    } else if (a->type == SNIC_SOLAR_PATH_OPEN) {
+    } else if (a->type == SNIC_EBS_ACT_OPEN) {
         uint16_t port = (uint16_t)(50000 + a->path);
         must(snic_solar_path_opened(b->c, 0, a->path, a->gen, port, b->now) == 0, "path_opened");
     }
@@ -142,7 +142,7 @@ static void bench_act(struct bench *b, struct snic_solar_action *a, int again)
 
 static void bench_turn(struct bench *b, int again)
 {
-    struct snic_solar_action a[16];
+    struct snic_ebs_action a[16];
     struct snic_solar_train *t[16];
     uint32_t n;
     b->now += 10000;

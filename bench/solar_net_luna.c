@@ -200,39 +200,39 @@ static void luna_client_closed(void *ctx, struct snic_net_conn *c, int reason)
     snic_luna_closed(l.c, 0, k->conn, k->gen, reason, snic_loop_now(l.e->loop));
 }
 
-static void luna_act(const struct snic_luna_action *act)
+static void luna_act(const struct snic_ebs_action *act)
 {
     static const struct snic_net_stream_events ev = {
         .connected = luna_client_connected, .recv = luna_client_recv, .closed = luna_client_closed};
-    struct luna_net_conn *k = &l.client[act->conn % LUNA_CONNS];
+    struct luna_net_conn *k = &l.client[act->path % LUNA_CONNS];
     switch (act->type) {
-    case SNIC_LUNA_SEND:
+    case SNIC_EBS_ACT_SEND:
         k = &l.client[act->send->conn % LUNA_CONNS];
         luna_send(k->c, act->send, 0);
         break;
-    case SNIC_LUNA_DONE:
+    case SNIC_EBS_ACT_DONE:
         net_must(act->io->result == 0, "an I/O failed");
         l.e->done((uint32_t)(act->io - l.io));
         break;
-    case SNIC_LUNA_CONNECT:
-        k->conn = act->conn;
+    case SNIC_EBS_ACT_OPEN:
+        k->conn = act->path;
         k->gen = act->gen;
         net_must(snic_net_connect(l.net, &l.server, &ev, k, &k->c) == 0, "connect");
         break;
     default:
-        net_must(act->type != SNIC_LUNA_CLOSE, "the agent closes a connection");
+        net_must(act->type != SNIC_EBS_ACT_CLOSE, "the agent closes a connection");
         break;
     }
 }
 
 static void luna_run(void)
 {
-    struct snic_luna_action act;
+    struct snic_ebs_action act;
     for (;;) {
         uint64_t now = snic_loop_now(l.e->loop), began = net_begin(l.e);
         uint32_t n = snic_luna_poll(l.c, &act, 1, now);
         net_end(l.e, NET_ENGINE, began);
-        if (n == 1 && l.closing && act.type != SNIC_LUNA_SEND)
+        if (n == 1 && l.closing && act.type != SNIC_EBS_ACT_SEND)
             continue;
         if (n == 1)
             luna_act(&act);

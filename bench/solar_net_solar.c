@@ -117,22 +117,22 @@ static void agent_send(struct snic_solar_train *train)
     net_must(snic_net_dgram_send(p->d, &x->t) == 1, "a path's socket takes no train");
 }
 
-static void agent_act(const struct snic_solar_action *act)
+static void agent_act(const struct snic_ebs_action *act)
 {
     struct solar_net_path *p;
     switch (act->type) {
-    case SNIC_SOLAR_TX:
+    case SNIC_EBS_ACT_SEND:
         agent_send(act->train);
         break;
-    case SNIC_SOLAR_DONE:
+    case SNIC_EBS_ACT_DONE:
         net_must(act->io->result == 0, "an I/O failed");
         a.inside--;
         a.e->done((uint32_t)(act->io - a.io));
         break;
-    case SNIC_SOLAR_PATH_OPEN:
+    case SNIC_EBS_ACT_OPEN:
         agent_open(act->path, act->gen);
         break;
-    case SNIC_SOLAR_PATH_CLOSE:
+    case SNIC_EBS_ACT_CLOSE:
         p = agent_path(act->path, act->gen);
         if (p != NULL) {
             snic_net_dgram_close(p->d);
@@ -146,7 +146,7 @@ static void agent_act(const struct snic_solar_action *act)
 
 static void agent_run(void)
 {
-    struct snic_solar_action act;
+    struct snic_ebs_action act;
     for (;;) {
         uint64_t now = snic_loop_now(a.e->loop), began = net_begin(a.e);
         uint32_t n = snic_solar_poll(a.c, &act, 1, now);

@@ -145,34 +145,34 @@ static void deliver(struct fuzz *f, uint32_t i, uint32_t dir, uint32_t most)
 
 /* ---- Actions ---- */
 
-static void act(struct fuzz *f, const struct snic_luna_action *a)
+static void act(struct fuzz *f, const struct snic_ebs_action *a)
 {
-    struct conn *n = &f->conn[a->conn % CONNS];
-    if (a->type == SNIC_LUNA_SEND) {
-        must(a->conn < CONNS && a->gen == n->gen && (n->open & 1) != 0);
-        post(f, a->conn, a->send, 0);
+    struct conn *n = &f->conn[a->path % CONNS];
+    if (a->type == SNIC_EBS_ACT_SEND) {
+        must(a->path < CONNS && a->gen == n->gen && (n->open & 1) != 0);
+        post(f, a->path, a->send, 0);
         if (f->lends && f->kept < LENT)
             f->keep[f->kept++] = a->send;
         else
             snic_luna_sent(f->c, a->send, f->now);
-    } else if (a->type == SNIC_LUNA_DONE) {
+    } else if (a->type == SNIC_EBS_ACT_DONE) {
         must(f->busy[a->io - f->ios]);
         f->busy[a->io - f->ios] = 0;
-    } else if (a->type == SNIC_LUNA_CONNECT) {
-        must(a->conn < CONNS);
-        broken(f, a->conn);
+    } else if (a->type == SNIC_EBS_ACT_OPEN) {
+        must(a->path < CONNS);
+        broken(f, a->path);
         n->gen = a->gen;
         n->way[0].head = n->way[0].tail = n->way[1].head = n->way[1].tail = 0;
         if (f->refuse || snic_luna_target_opened(f->t, &n->handle, f->now) != 0) {
-            snic_luna_closed(f->c, 0, a->conn, a->gen, SNIC_ECONNREFUSED, f->now);
+            snic_luna_closed(f->c, 0, a->path, a->gen, SNIC_ECONNREFUSED, f->now);
             return;
         }
         n->open = 3;
-        must(snic_luna_connected(f->c, 0, a->conn, a->gen, f->now) == 0);
-    } else if (a->type == SNIC_LUNA_CLOSE) {
-        must(a->conn < CONNS && a->gen == n->gen && a->reason != 0);
+        must(snic_luna_connected(f->c, 0, a->path, a->gen, f->now) == 0);
+    } else if (a->type == SNIC_EBS_ACT_CLOSE) {
+        must(a->path < CONNS && a->gen == n->gen && a->reason != 0);
         n->open &= ~1;
-    } else if (a->type == SNIC_LUNA_MAP) {
+    } else if (a->type == SNIC_EBS_ACT_MAP) {
         (void)!snic_luna_map(f->c, a->disk, a->segment, a->segment + 1, 0, a->gen32 + 1, f->now);
     }
 }
@@ -198,7 +198,7 @@ static void target_act(struct fuzz *f, const struct snic_luna_target_action *a)
 
 static void poll(struct fuzz *f)
 {
-    struct snic_luna_action a;
+    struct snic_ebs_action a;
     struct snic_luna_target_action b;
     for (int i = 0; i < 400 && snic_luna_poll(f->c, &a, 1, f->now) == 1; i++)
         act(f, &a);

@@ -70,25 +70,25 @@ static void post(struct fuzz *f, const struct snic_solar_train *t, uint32_t to_t
     must(piece == t->iov_count);
 }
 
-static void fuzz_act(struct fuzz *f, const struct snic_solar_action *a)
+static void fuzz_act(struct fuzz *f, const struct snic_ebs_action *a)
 {
-    if (a->type == SNIC_SOLAR_TX) {
+    if (a->type == SNIC_EBS_ACT_SEND) {
         post(f, a->train, 1);
         snic_solar_sent(f->c, a->train, f->now);
-    } else if (a->type == SNIC_SOLAR_DONE) {
+    } else if (a->type == SNIC_EBS_ACT_DONE) {
         must(f->busy[a->io - f->ios]);
         f->busy[a->io - f->ios] = 0;
-    } else if (a->type == SNIC_SOLAR_PATH_OPEN) {
+    } else if (a->type == SNIC_EBS_ACT_OPEN) {
         uint16_t port = (uint16_t)(50000 + a->path + 16 * (a->gen % 4));
         (void)!snic_solar_path_opened(f->c, a->server, a->path, a->gen, port, f->now);
-    } else if (a->type == SNIC_SOLAR_MAP) {
+    } else if (a->type == SNIC_EBS_ACT_MAP) {
         (void)!snic_solar_map(f->c, a->disk, a->segment, a->segment + 1, 0, a->gen32 + 1, f->now);
     }
 }
 
 static void fuzz_poll(struct fuzz *f)
 {
-    struct snic_solar_action a;
+    struct snic_ebs_action a;
     struct snic_solar_train *t;
     for (int i = 0; i < 200 && snic_solar_poll(f->c, &a, 1, f->now) == 1; i++)
         fuzz_act(f, &a);

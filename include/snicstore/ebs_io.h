@@ -112,6 +112,43 @@ struct snic_ebs_wait {
 /** For the location, if the segment exists: what _hole() of a transport ends. */
 #define SNIC_EBS_WAITS_HOLE (1u << 1)
 
+/* ---- What an agent requests of its owner, and reports ---- */
+
+struct snic_solar_train;
+struct snic_luna_send;
+
+/** A path is SOLAR's socket, or LUNA's connection. */
+enum snic_ebs_act {
+    SNIC_EBS_ACT_SEND = 1,  /**< SOLAR: train: send it. LUNA: send: write it to the path */
+    SNIC_EBS_ACT_DONE,      /**< io is the caller's again */
+    SNIC_EBS_ACT_OPEN,      /**< server, path, gen. SOLAR: bind a fresh port, then path_opened().
+                                 LUNA: connect, then connected() or closed() */
+    SNIC_EBS_ACT_CLOSE,     /**< server, path, gen: close the socket, or abort the connection */
+    SNIC_EBS_ACT_MAP,       /**< disk, segment: no entry, generation `gen32` is too old, or the
+                                 server is silent on it (Placement) */
+    SNIC_EBS_ACT_SUSPECT,   /**< server: no path works */
+    SNIC_EBS_ACT_RECOVERED, /**< server: after SUSPECT, one does */
+    SNIC_EBS_ACT_SLOW,      /**< io is older than slow_ns; it stays the engine's */
+    SNIC_EBS_ACT_LEASE,     /**< disk: the holder of a newer lease has written */
+    SNIC_EBS_ACT_TOKEN      /**< disk: a server does not accept its token: it has expired, or is not
+                                 valid; at most once a second */
+};
+
+struct snic_ebs_action {
+    uint32_t type; /**< enum snic_ebs_act */
+    uint32_t server;
+    uint32_t disk;
+    uint16_t path;
+    uint16_t gen;
+    uint64_t segment; /**< lba / 512 */
+    uint32_t gen32;
+    int32_t reason; /**< CLOSE of LUNA: SNIC_ETIMEDOUT silence, or the protocol error that was
+                         received */
+    struct snic_solar_train *train;
+    struct snic_luna_send *send;
+    struct snic_ebs_io *io;
+};
+
 /* ---- A block server's end ---- */
 
 /** The other end of a datagram, as the server packs it; equal bytes are the same end. The last two

@@ -29,10 +29,10 @@
  *             execute a;
  *         sleep until snic_luna_deadline_ns(c), or until bytes or an I/O arrive
  *
- * A connection is (server, conn, gen); gen counts the connections opened by CONNECT. The owner
- * answers CONNECT with connected() or closed(), and calls closed() when the peer or the network
+ * A connection is (server, conn, gen); gen counts the connections opened by OPEN. The owner
+ * answers OPEN with connected() or closed(), and calls closed() when the peer or the network
  * ends it. CLOSE requests to abort it: the engine expects and reports nothing more of this gen. A
- * send (SNIC_LUNA_SEND) is frames as a gather list that points into the engine's headers and the
+ * send (SNIC_EBS_ACT_SEND) is frames as a gather list that points into the engine's headers and the
  * I/Os' buffers; the sends of a connection are written whole, in their order, and each is returned
  * with snic_luna_sent() when the network no longer needs the bytes, written or not: also after
  * CLOSE. An I/O is not DONE before all sends that refer to its buffer are returned; it never ends
@@ -165,33 +165,6 @@ struct snic_luna_opts {
     uint64_t error_ns; /**< as in solar.h; default 0: never                                    */
 };
 
-enum snic_luna_act {
-    SNIC_LUNA_SEND = 1,  /**< send: write it to (server, conn, gen)                            */
-    SNIC_LUNA_DONE,      /**< io is the caller's again                                         */
-    SNIC_LUNA_CONNECT,   /**< server, conn, gen: connect, then call connected() or closed()    */
-    SNIC_LUNA_CLOSE,     /**< server, conn, gen: abort it; `reason` is why                     */
-    SNIC_LUNA_MAP,       /**< disk, segment: no entry, generation `gen32` is too old, or the
-                              server is silent on it                                           */
-    SNIC_LUNA_SUSPECT,   /**< server: no connection is established                             */
-    SNIC_LUNA_RECOVERED, /**< server: after SUSPECT, one does                                  */
-    SNIC_LUNA_SLOW,      /**< io is older than slow_ns; it stays the engine's                  */
-    SNIC_LUNA_LEASE,     /**< disk: the holder of a newer lease has written                    */
-    SNIC_LUNA_TOKEN      /**< as SNIC_SOLAR_TOKEN                                              */
-};
-
-struct snic_luna_action {
-    uint32_t type; /**< enum snic_luna_act */
-    uint32_t server;
-    uint32_t disk;
-    uint16_t conn;
-    uint16_t gen;
-    uint64_t segment; /**< lba / 512                                                           */
-    uint32_t gen32;
-    int32_t reason; /**< CLOSE: SNIC_ETIMEDOUT silence, or the protocol error that was received */
-    struct snic_luna_send *send;
-    struct snic_ebs_io *io;
-};
-
 /** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
 SNIC_API const char *snic_luna_opts_wrong(const struct snic_luna_opts *o) SNIC_NONNULL(1);
 /** Bytes snic_luna_init() needs for @p o; 0: invalid. [any] */
@@ -303,7 +276,7 @@ SNIC_API SNIC_NODISCARD int snic_luna_submit(struct snic_luna *c, struct snic_eb
 SNIC_API int snic_luna_recv(struct snic_luna *c, uint32_t server, uint32_t conn, uint32_t gen,
                             const void *data, size_t size, uint64_t now_ns) SNIC_NONNULL(1, 5);
 /** The next actions, up to @p max; fewer: there is no more now. [owner] */
-SNIC_API uint32_t snic_luna_poll(struct snic_luna *c, struct snic_luna_action *out, uint32_t max,
+SNIC_API uint32_t snic_luna_poll(struct snic_luna *c, struct snic_ebs_action *out, uint32_t max,
                                  uint64_t now_ns) SNIC_NONNULL(1, 2);
 /** When to poll if nothing else happens; SNIC_NEVER. [owner] */
 SNIC_API uint64_t snic_luna_deadline_ns(struct snic_luna *c) SNIC_NONNULL(1);
@@ -316,7 +289,7 @@ SNIC_API void snic_luna_halt(struct snic_luna *c, uint64_t now_ns) SNIC_NONNULL(
 enum snic_luna_conn_state {
     SNIC_LUNA_UNUSED = 0,
     SNIC_LUNA_WAITING,    /**< until the next attempt to connect                               */
-    SNIC_LUNA_CONNECTING, /**< CONNECT is or will be reported                                  */
+    SNIC_LUNA_CONNECTING, /**< OPEN is or will be reported                                  */
     SNIC_LUNA_GREETING,   /**< waits for HELLO_ACK                                             */
     SNIC_LUNA_UP
 };

@@ -30,15 +30,15 @@
  * poll and nowhere else. If poll is called more than stall_ns after its deadline, the gap does not
  * count as time without a response.
  *
- * A train (SNIC_SOLAR_TX) is up to SNIC_SOLAR_TRAIN_MAX datagrams of equal size on one path; its
- * pieces, in the order of the bytes, point into the engine's headers and the I/Os' buffers: a
+ * A train (SNIC_EBS_ACT_SEND) is up to SNIC_SOLAR_TRAIN_MAX datagrams of equal size on one path;
+ * its pieces, in the order of the bytes, point into the engine's headers and the I/Os' buffers: a
  * snic_net_train without copying. The owner returns it with snic_solar_sent() when the network no
  * longer needs the bytes, sent or not. An I/O is not DONE before all trains that refer to its
  * buffer are returned; it never ends if the owner does not return one.
  *
- * A path is a local UDP port of the owner's, because the fabric's ECMP hashes ports: PATH_OPEN
+ * A path is a local UDP port of the owner's, because the fabric's ECMP hashes ports: OPEN
  * requests a new socket to a server's address, snic_solar_path_opened() reports its port,
- * PATH_CLOSE releases it. (server, path, gen) identifies it; gen counts its sockets. All ports are
+ * CLOSE releases it. (server, path, gen) identifies it; gen counts its sockets. All ports are
  * checked to be distinct modulo 64, and not to be one that failed in the last minute.
  *
  * Course of an I/O. It waits in its disk's queue; disks are served by deficit round robin of
@@ -66,7 +66,7 @@
  * a write of that age ends with SNIC_EIO without a promise of its server. From then on its segment
  * is refused: I/Os that wait for it and new ones, reads, too, end with SNIC_EIO, until the fence,
  * which is still sent, is acknowledged. So a late copy changes nothing that was read after the
- * error; the copy may have taken effect, as with any write that failed. SNIC_SOLAR_SLOW reports
+ * error; the copy may have taken effect, as with any write that failed. SNIC_EBS_ACT_SLOW reports
  * once that an I/O is older than slow_ns.
  *
  * Paths. PROBING: new, two full-size probes must be answered, so that a path that loses only large
@@ -267,34 +267,6 @@ struct snic_solar_opts {
                              age, up to 24 h; default 0: never (Expiry)                        */
 };
 
-enum snic_solar_act {
-    SNIC_SOLAR_TX = 1,     /**< train: send it                                                 */
-    SNIC_SOLAR_DONE,       /**< io is the caller's again                                       */
-    SNIC_SOLAR_PATH_OPEN,  /**< server, path, gen: bind a fresh port, then path_opened         */
-    SNIC_SOLAR_PATH_CLOSE, /**< server, path, gen: this socket is not needed                   */
-    SNIC_SOLAR_MAP,        /**< disk, segment: no entry, generation `gen32` is too old, or the
-                                server is silent on it (Placement)                             */
-    SNIC_SOLAR_SUSPECT,    /**< server: no path works                                          */
-    SNIC_SOLAR_RECOVERED,  /**< server: after SUSPECT, one does                                */
-    SNIC_SOLAR_SLOW,       /**< io is older than slow_ns; it stays the engine's                */
-    SNIC_SOLAR_LEASE,      /**< disk: the holder of a newer lease has written                  */
-    SNIC_SOLAR_TOKEN       /**< disk: a server does not accept its token: it has expired, or is not
-                                valid; at most once a second                                   */
-};
-
-struct snic_solar_action {
-    uint32_t type; /**< enum snic_solar_act */
-    uint32_t server;
-    uint32_t disk;
-    uint16_t path;
-    uint16_t gen;
-    uint64_t segment; /**< lba / 512                                                           */
-    uint32_t gen32;
-    uint32_t pad;
-    struct snic_solar_train *train;
-    struct snic_ebs_io *io;
-};
-
 /** Which option is wrong, and how: "NAME: what", static; NULL when all are right. [any] */
 SNIC_API const char *snic_solar_opts_wrong(const struct snic_solar_opts *o) SNIC_NONNULL(1);
 /** Bytes snic_solar_init() needs for @p o; 0: invalid. [any] */
@@ -318,7 +290,7 @@ SNIC_API SNIC_NODISCARD int snic_solar_server_add(struct snic_solar *c, uint32_t
                                                   uint64_t now_ns) SNIC_NONNULL(1);
 /**
  * Release a server's number: it is free for another server at once. Its paths are closed
- * (PATH_CLOSE is reported; their trains are still to be returned), its late responses are dropped,
+ * (CLOSE is reported; their trains are still to be returned), its late responses are dropped,
  * SUSPECT and RECOVERED are not reported any more. @p forget: map entries that point to it are
  * forgotten, and requested (MAP) when they are needed; their generations are remembered. [owner]
  * @return 0; SNIC_ENOENT; SNIC_EBUSY an I/O waits for it, or, without @p forget, a segment of a
@@ -398,7 +370,7 @@ SNIC_API uint32_t snic_solar_waits(const struct snic_solar *c, uint32_t disk, ui
     SNIC_NONNULL(1);
 
 /**
- * The socket that PATH_OPEN requested has this local port; 0: none could be bound, PATH_OPEN is
+ * The socket that OPEN requested has this local port; 0: none could be bound, OPEN is
  * repeated in 10 ms. [owner]
  * @return 0; SNIC_EADDRINUSE equal to another path's modulo 64, or failed in the last minute: bind
  *         another and call again (after 16 of them any is accepted); SNIC_ENOENT not requested (any
@@ -432,7 +404,7 @@ SNIC_API int snic_solar_recv(struct snic_solar *c, uint32_t server, uint32_t pat
                              const void *data, size_t size, uint32_t flags, uint64_t now_ns)
     SNIC_NONNULL(1, 5);
 /** The next actions, up to @p max; fewer: there is no more now. [owner] */
-SNIC_API uint32_t snic_solar_poll(struct snic_solar *c, struct snic_solar_action *out, uint32_t max,
+SNIC_API uint32_t snic_solar_poll(struct snic_solar *c, struct snic_ebs_action *out, uint32_t max,
                                   uint64_t now_ns) SNIC_NONNULL(1, 2);
 /** When to poll if nothing else happens; SNIC_NEVER. [owner] */
 SNIC_API uint64_t snic_solar_deadline_ns(struct snic_solar *c) SNIC_NONNULL(1);

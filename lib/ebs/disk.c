@@ -36,8 +36,8 @@ void ebs_queue_init(struct ebs_queue *q, const struct ebs_queue_opts *o,
                     const struct ebs_queue_ops *ops, uint64_t now_ns)
 {
     struct snic_ebs_qos_opts l = {.opts_size = sizeof(l), .disks = o->disks_max};
-    struct snic_link *heads[] = {&q->free,    &q->outs, &q->parked, &q->turns,
-                                 &q->limited, &q->done, &q->ages,   &q->disk_events};
+    struct snic_link *heads[] = {&q->free, &q->outs, &q->parked,      &q->turns,        &q->limited,
+                                 &q->done, &q->ages, &q->disk_events, &q->server_events};
     struct snic_ebs_qos *qos = NULL;
     q->o = *o;
     q->ops = ops;
@@ -50,6 +50,8 @@ void ebs_queue_init(struct ebs_queue *q, const struct ebs_queue_opts *o,
     snic_wheel_init(&q->wheel, now_ns);
     for (size_t i = 0; i < SNIC_COUNTOF(heads); i++)
         snic_link_init(heads[i]);
+    for (uint32_t i = 0; i <= o->servers_max; i++)
+        snic_link_init(&q->loads[i].event);
     q->slow = &q->ages;
     q->orphan.rpcs = 1; /* it is never done */
     for (uint32_t i = 0; i < o->disks_max; i++) {

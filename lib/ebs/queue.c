@@ -458,7 +458,8 @@ uint64_t ebs_queue_deadline_ns(struct ebs_queue *q)
         return q->now_ns;
     if (q->halted)
         return SNIC_NEVER;
-    if (q->dirty || ebs_lookups_first(&q->lookups) != NULL || !snic_link_alone(&q->disk_events))
+    if (q->dirty || ebs_lookups_first(&q->lookups) != NULL || !snic_link_alone(&q->disk_events) ||
+        !snic_link_alone(&q->server_events))
         return q->now_ns;
     uint64_t due = snic_min_u64(ebs_age_deadline(q), q->qos_ns);
     due = snic_min_u64(due, snic_wheel_deadline_ns(&q->wheel));

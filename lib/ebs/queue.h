@@ -17,8 +17,7 @@
  * A transport embeds the queue and, in each of its RPCs, an ebs_rpc:
  *
  *     at a poll:  q->now_ns = the time, if it is later;
- *                 if (ebs_queue_work(q)) send;
- *     then the notifications:     _done(q), _event(q, &ev), _slow(q); after _halt() only _done(q)
+ *                 n = ebs_queue_poll(q, out, max);
  *     sleep until:                ebs_queue_deadline_ns(q), or what the transport waits for
  *
  * Writers of the fields of the structs below:
@@ -26,7 +25,7 @@
  *   dirty         both: there is something to admit or to send
  *   wheel, rng    both; rng is seeded, and the order of its draws is part of what a seed replays
  *   loads         used, suspect, backlog and busy are the transport's. On a server's removal, when
- *                 its rpcs are 0: ebs_server_release(), then all of its load is 0. suspect by
+ *                 its rpcs are 0: ebs_server_release(), then ebs_server_removed(). suspect by
  *                 ebs_server_suspect(). backlog may count PARKED ones.
  *   an RPC        acked, sent, refs (up; down by ebs_rpc_unref()) and io->retries are the
  *                 transport's; its timer both's: ended, parked or elsewhere it is not armed
@@ -100,7 +99,8 @@ struct ebs_load {
     uint8_t used;     /* the number is a server's */
     uint8_t suspect;  /* SUSPECT was reported */
     uint8_t pad[2];
-    uint32_t abandoned; /* of its RPCs */
+    uint32_t abandoned;     /* of its RPCs */
+    struct snic_link event; /* SUSPECT or RECOVERED is to be reported */
     struct snic_ebs_busy busy;
 };
 
@@ -163,6 +163,12 @@ struct ebs_queue_ops {
     void (*give_up)(struct ebs_queue *q, struct ebs_rpc *r, int result);
     /* It is not ENDED, and ends now, whatever is in flight: ebs_rpc_end(). */
     void (*end)(struct ebs_queue *q, struct ebs_rpc *r, int result);
+    /* The next train or send. @return 1; 0 there is none now */
+    int (*report_lent)(struct ebs_queue *q, struct snic_ebs_action *a);
+    /* The next path or connection to open or close. @return 1; 0 there is none now */
+    int (*report_path)(struct ebs_queue *q, struct snic_ebs_action *a);
+    /* Build trains or sends of what waits. */
+    void (*send)(struct ebs_queue *q);
 };
 
 /* The transport has checked all, and set the defaults. */
@@ -243,6 +249,7 @@ struct ebs_queue {
     struct snic_link ages;  /* I/Os by submission */
     struct snic_link *slow; /* the first in ages that was not reported slow */
     struct snic_link disk_events;
+    struct snic_link server_events;
     struct snic_ebs_io orphan;  /* the I/O of RPCs that are abandoned: never done */
     struct ebs_lookups lookups; /* when lookups of RPCs and disks are due */
     struct ebs_queue_stats s;
@@ -365,6 +372,8 @@ void ebs_queue_lookups(struct ebs_queue *q);
 void ebs_queue_admit(struct ebs_queue *q);
 /* All of these, and the timers. @return 1: there may be something to send */
 int ebs_queue_work(struct ebs_queue *q);
+/* The next actions, up to @max; fewer: there are no more now. */
+uint32_t ebs_queue_poll(struct ebs_queue *q, struct snic_ebs_action *out, uint32_t max);
 /*
  * End all RPCs and I/Os, those that are FENCING, too, with SNIC_EUNKNOWN unless a part had failed
  * before. An I/O to whose blocks there are references is done at the last ebs_rpc_unref().
@@ -405,7 +414,9 @@ SNIC_NODISCARD int ebs_server_add(struct ebs_queue *q, uint32_t server, uint64_t
  * @return 0; SNIC_ENOENT; SNIC_EBUSY it has RPCs, or, without @forget, a segment is there */
 SNIC_NODISCARD int ebs_server_release(struct ebs_queue *q, uint32_t server, int forget,
                                       uint64_t now_ns);
-/* SUSPECT or RECOVERED is reported. */
+/* The number is free, and all of its load 0. */
+void ebs_server_removed(struct ebs_queue *q, struct ebs_load *l);
+/* Report SUSPECT or RECOVERED. */
 void ebs_server_suspect(struct ebs_queue *q, struct ebs_load *l, int suspect);
 
 /* What a server's answer means for blocks of an RPC. */

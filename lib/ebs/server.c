@@ -29,11 +29,22 @@ int ebs_server_release(struct ebs_queue *q, uint32_t server, int forget, uint64_
     return 0;
 }
 
+void ebs_server_removed(struct ebs_queue *q, struct ebs_load *l)
+{
+    SNIC_ASSERT(l->rpcs == 0 && l->backlog == 0);
+    (void)q;
+    snic_link_remove(&l->event);
+    memset(l, 0, sizeof(*l));
+    snic_link_init(&l->event);
+}
+
 void ebs_server_suspect(struct ebs_queue *q, struct ebs_load *l, int suspect)
 {
     l->suspect = (uint8_t)suspect;
     if (suspect)
         ebs_lookups_expire_now(&q->lookups, q->now_ns);
+    if (snic_link_alone(&l->event))
+        snic_link_append(&q->server_events, &l->event);
 }
 
 /* ---- Answers ---- */

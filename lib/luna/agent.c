@@ -26,20 +26,21 @@ static void luna_stall(struct snic_luna *c, uint64_t now_ns)
 
 /* ---- Actions ---- */
 
-static int luna_report_conn(struct snic_luna *c, struct snic_luna_action *a)
+static int luna_report_conn(struct ebs_queue *q, struct snic_ebs_action *a)
 {
+    struct snic_luna *c = SNIC_CONTAINER(q, struct snic_luna, q);
     if (snic_link_alone(&c->conn_events))
         return 0;
     struct luna_conn *n = SNIC_CONTAINER(c->conn_events.next, struct luna_conn, event);
     a->server = n->server;
-    a->conn = n->index;
+    a->path = n->index;
     if ((n->pending & LUNA_PENDING_CLOSE) != 0) {
-        a->type = SNIC_LUNA_CLOSE;
+        a->type = SNIC_EBS_ACT_CLOSE;
         a->gen = n->close_gen;
         a->reason = n->reason;
         n->pending &= (uint8_t)~LUNA_PENDING_CLOSE;
     } else if ((n->pending & LUNA_PENDING_CONNECT) != 0) {
-        a->type = SNIC_LUNA_CONNECT;
+        a->type = SNIC_EBS_ACT_OPEN;
         a->gen = n->gen;
         c->s.connects++;
         n->pending &= (uint8_t)~LUNA_PENDING_CONNECT;
@@ -49,49 +50,17 @@ static int luna_report_conn(struct snic_luna *c, struct snic_luna_action *a)
     return a->type != 0;
 }
 
-static int luna_report_server(struct snic_luna *c, struct snic_luna_action *a)
-{
-    if (snic_link_alone(&c->server_events))
-        return 0;
-    struct luna_server *s = SNIC_CONTAINER(c->server_events.next, struct luna_server, event);
-    snic_link_remove(&s->event);
-    a->type = s->pending;
-    a->server = s->index;
-    return 1;
-}
-
-static int luna_report_queue(struct snic_luna *c, struct snic_luna_action *a)
-{
-    struct ebs_event ev;
-    if (!ebs_queue_event(&c->q, &ev))
-        return 0;
-    a->type = ev.lease ? SNIC_LUNA_LEASE : ev.token ? SNIC_LUNA_TOKEN : SNIC_LUNA_MAP;
-    a->disk = ev.disk;
-    a->segment = ev.segment;
-    a->gen32 = ev.gen32;
-    return 1;
-}
-
-static int luna_report_io(struct snic_luna_action *a, enum snic_luna_act type,
-                          struct snic_ebs_io *io)
-{
-    if (io == NULL)
-        return 0;
-    a->type = type;
-    a->io = io;
-    return 1;
-}
-
 /* A queued send of a connection that has ended is returned at once. */
-static int luna_report_send(struct snic_luna *c, struct snic_luna_action *a)
+static int luna_report_lent(struct ebs_queue *q, struct snic_ebs_action *a)
 {
+    struct snic_luna *c = SNIC_CONTAINER(q, struct snic_luna, q);
     struct luna_out *o;
     while ((o = luna_out_next(&c->pool)) != NULL) {
         const struct luna_conn *n = &c->servers[o->s.server].conns[o->s.conn];
         if (!c->q.halted && n->gen == o->s.gen && n->state >= SNIC_LUNA_GREETING) {
-            a->type = SNIC_LUNA_SEND;
+            a->type = SNIC_EBS_ACT_SEND;
             a->server = o->s.server;
-            a->conn = o->s.conn;
+            a->path = o->s.conn;
             a->gen = o->s.gen;
             a->send = &o->s;
             return 1;
@@ -101,40 +70,31 @@ static int luna_report_send(struct snic_luna *c, struct snic_luna_action *a)
     return 0;
 }
 
-static int luna_report(struct snic_luna *c, struct snic_luna_action *a)
+static void luna_send_waiting(struct ebs_queue *q)
 {
-    memset(a, 0, sizeof(*a));
-    if (luna_report_send(c, a) || luna_report_io(a, SNIC_LUNA_DONE, ebs_queue_done(&c->q)))
-        return 1;
-    if (c->q.halted)
-        return 0;
-    return luna_report_conn(c, a) || luna_report_queue(c, a) || luna_report_server(c, a) ||
-           luna_report_io(a, SNIC_LUNA_SLOW, ebs_queue_slow(&c->q));
+    struct snic_luna *c = SNIC_CONTAINER(q, struct snic_luna, q);
+    luna_send(c);
 }
 
-uint32_t snic_luna_poll(struct snic_luna *c, struct snic_luna_action *out, uint32_t max,
+const struct ebs_queue_ops luna_queue_ops = {.made = luna_rpc_made,
+                                             .leave = luna_rpc_leave,
+                                             .begin = luna_rpc_begin,
+                                             .give_up = luna_rpc_give_up,
+                                             .end = luna_rpc_end,
+                                             .report_lent = luna_report_lent,
+                                             .report_path = luna_report_conn,
+                                             .send = luna_send_waiting};
+
+uint32_t snic_luna_poll(struct snic_luna *c, struct snic_ebs_action *out, uint32_t max,
                         uint64_t now_ns)
 {
-    uint32_t n = 0;
-    int worked = c->q.halted;
     now_ns = snic_max_u64(c->q.now_ns, now_ns);
     c->q.now_ns = now_ns;
     if (!c->q.halted)
         luna_stall(c, now_ns);
     c->last_poll_ns = now_ns;
     c->expected_ns = now_ns;
-    while (n < max) {
-        if (luna_report(c, &out[n])) {
-            n++;
-            worked = c->q.halted;
-        } else if (!worked) {
-            if (ebs_queue_work(&c->q))
-                luna_send(c);
-            worked = 1;
-        } else {
-            break;
-        }
-    }
+    uint32_t n = ebs_queue_poll(&c->q, out, max);
     if (n < max) /* all actions are reported: the owner may sleep */
         c->expected_ns = snic_luna_deadline_ns(c);
     return n;
@@ -142,8 +102,8 @@ uint32_t snic_luna_poll(struct snic_luna *c, struct snic_luna_action *out, uint3
 
 uint64_t snic_luna_deadline_ns(struct snic_luna *c)
 {
-    int events = !snic_link_alone(&c->conn_events) || !snic_link_alone(&c->server_events);
-    if (!snic_queue_empty((&c->pool.p.queue)) || (events && !c->q.halted))
+    if (!snic_queue_empty((&c->pool.p.queue)) ||
+        (!snic_link_alone(&c->conn_events) && !c->q.halted))
         return c->q.now_ns;
     return ebs_queue_deadline_ns(&c->q);
 }

@@ -85,7 +85,8 @@ static int luna_check_free(const struct snic_luna *c, uint32_t server)
         if (n->state != SNIC_LUNA_UNUSED || n->timer.armed || n->outside != 0)
             return SNIC_ECORRUPT;
     }
-    return s->timer.armed || s->load->rpcs != 0 || !snic_link_alone(&s->event) ? SNIC_ECORRUPT : 0;
+    return s->timer.armed || s->load->rpcs != 0 || !snic_link_alone(&s->load->event) ? SNIC_ECORRUPT
+                                                                                     : 0;
 }
 
 int snic_luna_check(const struct snic_luna *c)

@@ -19,14 +19,6 @@ static void luna_conn_report(struct snic_luna *c, struct luna_conn *n, uint8_t w
         snic_link_append(&c->conn_events, &n->event);
 }
 
-static void luna_server_report(struct snic_luna *c, struct luna_server *s, uint8_t what)
-{
-    ebs_server_suspect(&c->q, s->load, what == SNIC_LUNA_SUSPECT);
-    s->pending = what;
-    if (snic_link_alone(&s->event))
-        snic_link_append(&c->server_events, &s->event);
-}
-
 /* ---- SUSPECT and RECOVERED ---- */
 
 static void luna_server_light(struct snic_luna *c, struct luna_server *s)
@@ -38,7 +30,7 @@ static void luna_server_light(struct snic_luna *c, struct luna_server *s)
         s->dark_ns = SNIC_NEVER;
         snic_wheel_cancel(&c->q.wheel, &s->timer);
         if (s->load->suspect)
-            luna_server_report(c, s, SNIC_LUNA_RECOVERED);
+            ebs_server_suspect(&c->q, s->load, 0);
     }
 }
 
@@ -47,7 +39,7 @@ void luna_server_fired(struct snic_timer *t, uint64_t now_ns)
     struct luna_server *s = SNIC_CONTAINER(t, struct luna_server, timer);
     (void)now_ns;
     if (s->dark_ns != SNIC_NEVER && !s->load->suspect)
-        luna_server_report(s->c, s, SNIC_LUNA_SUSPECT);
+        ebs_server_suspect(&s->c->q, s->load, 1);
 }
 
 int snic_luna_server_add(struct snic_luna *c, uint32_t server, uint64_t now_ns)
@@ -85,13 +77,11 @@ int snic_luna_server_remove(struct snic_luna *c, uint32_t server, int forget, ui
         n->state = SNIC_LUNA_UNUSED;
         n->srtt_ns = n->bytes_out = n->bytes_in = n->frames_out = n->frames_in = n->closes = 0;
     }
-    SNIC_ASSERT(s->ups == 0 && s->load->backlog == 0);
+    SNIC_ASSERT(s->ups == 0);
     snic_wheel_cancel(&c->q.wheel, &s->timer);
-    snic_link_remove(&s->event);
-    memset(s->load, 0, sizeof(*s->load));
+    ebs_server_removed(&c->q, s->load);
     memset(s, 0, sizeof(*s));
     s->load = &c->q.loads[server];
-    snic_link_init(&s->event);
     s->conns = c->conns + (size_t)server * c->o.conns; /* queued sends refer to it */
     return 0;
 }

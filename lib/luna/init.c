@@ -88,7 +88,6 @@ size_t snic_luna_memsize(const struct snic_luna_opts *o)
 static void luna_init_lists(struct snic_luna *c)
 {
     snic_link_init(&c->conn_events);
-    snic_link_init(&c->server_events);
     for (uint32_t i = 0; i < c->o.rpcs_max; i++) {
         c->rpcs[i].c = c;
         snic_link_init(&c->rpcs[i].of_conn);
@@ -100,7 +99,6 @@ static void luna_init_lists(struct snic_luna *c)
     }
     for (uint32_t i = 0; i < c->o.servers_max; i++) {
         c->servers[i].load = &c->q.loads[i];
-        snic_link_init(&c->servers[i].event);
     }
 }
 
@@ -123,7 +121,7 @@ int snic_luna_init(struct snic_luna **out, void *mem, size_t size, const struct 
     c->mem = mem;
     c->last_poll_ns = now_ns;
     c->expected_ns = now_ns;
-    ebs_queue_init(&c->q, &q, &luna_rpc_ops, now_ns);
+    ebs_queue_init(&c->q, &q, &luna_queue_ops, now_ns);
     c->client_id = snic_rng_next(&c->q.rng);
     luna_init_lists(c);
     *out = c;

@@ -134,15 +134,13 @@ struct luna_server {
     struct snic_timer timer;
     struct snic_luna *c;
     uint32_t index;
-    uint8_t pending; /* SUSPECT or RECOVERED to be reported */
     uint8_t flip;
-    uint8_t pad[2];
+    uint8_t pad[3];
     uint32_t ups;
     uint32_t pad2;
     uint64_t dark_ns; /* since when no connection is UP; SNIC_NEVER */
     struct snic_link again;
     struct snic_link ready[2]; /* writes of data; all else */
-    struct snic_link event;
     struct luna_conn *conns;
     struct ebs_load *load;
 };
@@ -184,7 +182,6 @@ struct snic_luna {
     struct luna_rpc *rpcs;
     struct luna_pool pool;
     struct snic_link conn_events;
-    struct snic_link server_events;
     struct snic_luna_stats s; /* except for those counted in q */
 };
 
@@ -209,8 +206,15 @@ int luna_in_head(struct luna_in *in, unsigned direction, const unsigned char **d
 /** @return 1: the list matches data_crc and agg_crc. */
 int luna_in_list_good(const struct luna_in *in);
 
+/* agent.c */
+extern const struct ebs_queue_ops luna_queue_ops;
+
 /* rpc.c */
-extern const struct ebs_queue_ops luna_rpc_ops;
+void luna_rpc_made(struct ebs_queue *q, struct ebs_rpc *rpc);
+void luna_rpc_leave(struct ebs_queue *q, struct ebs_rpc *rpc);
+void luna_rpc_begin(struct ebs_queue *q, struct ebs_rpc *rpc);
+void luna_rpc_give_up(struct ebs_queue *q, struct ebs_rpc *rpc, int result);
+void luna_rpc_end(struct ebs_queue *q, struct ebs_rpc *rpc, int result);
 struct luna_rpc *luna_rpc_find(struct snic_luna *c, uint64_t id);
 void luna_rpc_list(struct snic_luna *c, struct luna_rpc *r);
 /** @p blocks of need are sent on @p n. */

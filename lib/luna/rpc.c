@@ -54,7 +54,7 @@ static void luna_rpc_take_back(struct snic_luna *c, struct luna_rpc *r, uint64_t
     c->q.dirty = 1; /* the window has space */
 }
 
-static void luna_rpc_made(struct ebs_queue *q, struct ebs_rpc *rpc)
+void luna_rpc_made(struct ebs_queue *q, struct ebs_rpc *rpc)
 {
     struct luna_rpc *r = SNIC_CONTAINER(rpc, struct luna_rpc, q);
     r->need = rpc->all;
@@ -79,7 +79,7 @@ struct luna_rpc *luna_rpc_find(struct snic_luna *c, uint64_t id)
 
 /* ---- The end ---- */
 
-static void luna_rpc_end(struct ebs_queue *q, struct ebs_rpc *rpc, int result)
+void luna_rpc_end(struct ebs_queue *q, struct ebs_rpc *rpc, int result)
 {
     struct luna_rpc *r = SNIC_CONTAINER(rpc, struct luna_rpc, q);
     struct snic_luna *c = r->c;
@@ -141,7 +141,7 @@ void luna_rpc_again(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks)
 
 /* ---- Expiry and fences ---- */
 
-static void luna_rpc_give_up(struct ebs_queue *q, struct ebs_rpc *rpc, int result)
+void luna_rpc_give_up(struct ebs_queue *q, struct ebs_rpc *rpc, int result)
 {
     struct luna_rpc *r = SNIC_CONTAINER(rpc, struct luna_rpc, q);
     struct snic_luna *c = r->c;
@@ -280,7 +280,7 @@ void luna_rpc_status(struct snic_luna *c, struct luna_rpc *r, uint64_t blocks, u
 
 /* ---- Restart at another server ---- */
 
-static void luna_rpc_leave(struct ebs_queue *q, struct ebs_rpc *rpc)
+void luna_rpc_leave(struct ebs_queue *q, struct ebs_rpc *rpc)
 {
     struct luna_rpc *r = SNIC_CONTAINER(rpc, struct luna_rpc, q);
     uint64_t again = r->out | r->busy;
@@ -300,7 +300,7 @@ static void luna_rpc_leave(struct ebs_queue *q, struct ebs_rpc *rpc)
 }
 
 /* Send everything again that is not acknowledged. */
-static void luna_rpc_begin(struct ebs_queue *q, struct ebs_rpc *rpc)
+void luna_rpc_begin(struct ebs_queue *q, struct ebs_rpc *rpc)
 {
     struct luna_rpc *r = SNIC_CONTAINER(rpc, struct luna_rpc, q);
     (void)q;
@@ -308,9 +308,3 @@ static void luna_rpc_begin(struct ebs_queue *q, struct ebs_rpc *rpc)
     r->need = rpc->all & ~rpc->acked;
     luna_rpc_list(r->c, r);
 }
-
-const struct ebs_queue_ops luna_rpc_ops = {.made = luna_rpc_made,
-                                           .leave = luna_rpc_leave,
-                                           .begin = luna_rpc_begin,
-                                           .give_up = luna_rpc_give_up,
-                                           .end = luna_rpc_end};

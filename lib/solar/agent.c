@@ -31,19 +31,20 @@ void solar_stall(struct snic_solar *c, uint64_t now_ns)
 
 /* ---- Actions ---- */
 
-static int solar_report_path(struct snic_solar *c, struct snic_solar_action *a)
+static int solar_report_path(struct ebs_queue *q, struct snic_ebs_action *a)
 {
+    struct snic_solar *c = SNIC_CONTAINER(q, struct snic_solar, q);
     if (snic_link_alone(&c->path_events))
         return 0;
     struct solar_path *p = SNIC_CONTAINER(c->path_events.next, struct solar_path, event);
     a->server = p->server;
     a->path = p->index;
     if ((p->pending & SOLAR_PENDING_CLOSE) != 0) {
-        a->type = SNIC_SOLAR_PATH_CLOSE;
+        a->type = SNIC_EBS_ACT_CLOSE;
         a->gen = p->close_gen;
         p->pending &= (uint8_t)~SOLAR_PENDING_CLOSE;
     } else {
-        a->type = SNIC_SOLAR_PATH_OPEN;
+        a->type = SNIC_EBS_ACT_OPEN;
         a->gen = p->gen;
         p->pending &= (uint8_t)~SOLAR_PENDING_OPEN;
     }
@@ -52,84 +53,43 @@ static int solar_report_path(struct snic_solar *c, struct snic_solar_action *a)
     return 1;
 }
 
-static int solar_report_server(struct snic_solar *c, struct snic_solar_action *a)
+static int solar_report_lent(struct ebs_queue *q, struct snic_ebs_action *a)
 {
-    if (snic_link_alone(&c->server_events))
-        return 0;
-    struct solar_server *s = SNIC_CONTAINER(c->server_events.next, struct solar_server, event);
-    snic_link_remove(&s->event);
-    a->type = s->pending;
-    a->server = s->index;
-    return 1;
-}
-
-static int solar_report_queue(struct snic_solar *c, struct snic_solar_action *a)
-{
-    struct ebs_event ev;
-    if (!ebs_queue_event(&c->q, &ev))
-        return 0;
-    a->type = ev.lease ? SNIC_SOLAR_LEASE : ev.token ? SNIC_SOLAR_TOKEN : SNIC_SOLAR_MAP;
-    a->disk = ev.disk;
-    a->segment = ev.segment;
-    a->gen32 = ev.gen32;
-    return 1;
-}
-
-static int solar_report_io(struct snic_solar_action *a, enum snic_solar_act type,
-                           struct snic_ebs_io *io)
-{
-    if (io == NULL)
-        return 0;
-    a->type = type;
-    a->io = io;
-    return 1;
-}
-
-static int solar_report_train(struct snic_solar *c, struct snic_solar_action *a)
-{
+    struct snic_solar *c = SNIC_CONTAINER(q, struct snic_solar, q);
     struct solar_train *t = solar_train_next(&c->pool);
     if (t == NULL)
         return 0;
-    a->type = SNIC_SOLAR_TX;
+    a->type = SNIC_EBS_ACT_SEND;
     a->train = &t->t;
     return 1;
 }
 
-static int solar_report(struct snic_solar *c, struct snic_solar_action *a)
+static void solar_send_waiting(struct ebs_queue *q)
 {
-    memset(a, 0, sizeof(*a));
-    if (solar_report_train(c, a) || solar_report_io(a, SNIC_SOLAR_DONE, ebs_queue_done(&c->q)))
-        return 1;
-    return !c->q.halted &&
-           (solar_report_path(c, a) || solar_report_queue(c, a) || solar_report_server(c, a) ||
-            solar_report_io(a, SNIC_SOLAR_SLOW, ebs_queue_slow(&c->q)));
+    struct snic_solar *c = SNIC_CONTAINER(q, struct snic_solar, q);
+    solar_read_credit(c);
+    solar_send(c);
 }
 
-uint32_t snic_solar_poll(struct snic_solar *c, struct snic_solar_action *out, uint32_t max,
+const struct ebs_queue_ops solar_queue_ops = {.made = solar_rpc_made,
+                                              .leave = solar_rpc_leave,
+                                              .begin = solar_rpc_begin,
+                                              .give_up = solar_rpc_give_up,
+                                              .end = solar_rpc_end,
+                                              .report_lent = solar_report_lent,
+                                              .report_path = solar_report_path,
+                                              .send = solar_send_waiting};
+
+uint32_t snic_solar_poll(struct snic_solar *c, struct snic_ebs_action *out, uint32_t max,
                          uint64_t now_ns)
 {
-    uint32_t n = 0;
-    int worked = c->q.halted;
     now_ns = snic_max_u64(c->q.now_ns, now_ns);
     c->q.now_ns = now_ns;
     if (!c->q.halted)
         solar_stall(c, now_ns);
     c->last_poll_ns = now_ns;
     c->expected_ns = now_ns;
-    while (n < max) {
-        if (solar_report(c, &out[n])) {
-            n++;
-            worked = c->q.halted;
-        } else if (!worked) {
-            if (ebs_queue_work(&c->q)) {
-                solar_read_credit(c);
-                solar_send(c);
-            }
-            worked = 1;
-        } else {
-            break;
-        }
-    }
+    uint32_t n = ebs_queue_poll(&c->q, out, max);
     if (n < max) /* all actions are reported: the owner may sleep */
         c->expected_ns = snic_solar_deadline_ns(c);
     return n;
@@ -137,8 +97,8 @@ uint32_t snic_solar_poll(struct snic_solar *c, struct snic_solar_action *out, ui
 
 uint64_t snic_solar_deadline_ns(struct snic_solar *c)
 {
-    int events = !snic_link_alone(&c->path_events) || !snic_link_alone(&c->server_events);
-    if (!snic_queue_empty((&c->pool.p.queue)) || (events && !c->q.halted))
+    if (!snic_queue_empty((&c->pool.p.queue)) ||
+        (!snic_link_alone(&c->path_events) && !c->q.halted))
         return c->q.now_ns;
     return ebs_queue_deadline_ns(&c->q);
 }

@@ -114,7 +114,8 @@ static int solar_check_free(const struct snic_solar *c, uint32_t server)
         if (p->state != SNIC_SOLAR_CLOSED || p->timer.armed || p->una != p->next_seq)
             return SNIC_ECORRUPT;
     }
-    return s->timer.armed || s->load->rpcs != 0 || !snic_link_alone(&s->event) ? SNIC_ECORRUPT : 0;
+    return s->timer.armed || s->load->rpcs != 0 || !snic_link_alone(&s->load->event) ? SNIC_ECORRUPT
+                                                                                     : 0;
 }
 
 int snic_solar_check(const struct snic_solar *c)

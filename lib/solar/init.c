@@ -211,7 +211,6 @@ static void solar_init_lists(struct snic_solar *c)
 {
     snic_link_init(&c->read_wait);
     snic_link_init(&c->path_events);
-    snic_link_init(&c->server_events);
     for (uint32_t i = 0; i < c->o.rpcs_max; i++) {
         c->rpcs[i].c = c;
         ebs_queue_add(&c->q, &c->rpcs[i].q, i, solar_rpc_fired);
@@ -220,7 +219,6 @@ static void solar_init_lists(struct snic_solar *c)
         snic_link_init(&c->paths[i].event);
     for (uint32_t i = 0; i < c->o.servers_max; i++) {
         c->servers[i].load = &c->q.loads[i];
-        snic_link_init(&c->servers[i].event);
     }
 }
 
@@ -249,7 +247,7 @@ int snic_solar_init(struct snic_solar **out, void *mem, size_t size,
     c->last_poll_ns = now_ns;
     c->expected_ns = now_ns;
     c->read_max = full.read_window_bytes;
-    ebs_queue_init(&c->q, &q, &solar_rpc_ops, now_ns);
+    ebs_queue_init(&c->q, &q, &solar_queue_ops, now_ns);
     c->client_id = snic_rng_next(&c->q.rng);
     solar_init_lists(c);
     int bad = snic_ebs_addr_init(&addr, c->addr_mem, snic_ebs_addr_memsize(&ad), &ad);

@@ -71,7 +71,7 @@ void solar_read_credit(struct snic_solar *c)
     }
 }
 
-static void solar_rpc_made(struct ebs_queue *q, struct ebs_rpc *rpc)
+void solar_rpc_made(struct ebs_queue *q, struct ebs_rpc *rpc)
 {
     struct solar_rpc *r = SNIC_CONTAINER(rpc, struct solar_rpc, q);
     r->need = 0;
@@ -123,7 +123,7 @@ static void solar_rpc_slots(struct snic_solar *c, struct solar_rpc *r, uint64_t 
     }
 }
 
-static void solar_rpc_end(struct ebs_queue *q, struct ebs_rpc *rpc, int result)
+void solar_rpc_end(struct ebs_queue *q, struct ebs_rpc *rpc, int result)
 {
     struct solar_rpc *r = SNIC_CONTAINER(rpc, struct solar_rpc, q);
     struct snic_solar *c = r->c;
@@ -215,7 +215,7 @@ void solar_rpc_again(struct snic_solar *c, struct solar_rpc *r, uint64_t blocks)
 
 /* ---- Expiry and fences ---- */
 
-static void solar_rpc_give_up(struct ebs_queue *q, struct ebs_rpc *rpc, int result)
+void solar_rpc_give_up(struct ebs_queue *q, struct ebs_rpc *rpc, int result)
 {
     struct solar_rpc *r = SNIC_CONTAINER(rpc, struct solar_rpc, q);
     if (ebs_rpc_is_over(rpc))
@@ -333,14 +333,14 @@ void solar_rpc_status(struct snic_solar *c, struct solar_rpc *r, uint32_t pkt, u
 
 /* ---- Restart at another server ---- */
 
-static void solar_rpc_leave(struct ebs_queue *q, struct ebs_rpc *rpc)
+void solar_rpc_leave(struct ebs_queue *q, struct ebs_rpc *rpc)
 {
     struct solar_rpc *r = SNIC_CONTAINER(rpc, struct solar_rpc, q);
     q->loads[rpc->server].backlog -= (uint32_t)(rpc->count - r->next);
 }
 
 /* Send everything again that is not acknowledged. */
-static void solar_rpc_begin(struct ebs_queue *q, struct ebs_rpc *rpc)
+void solar_rpc_begin(struct ebs_queue *q, struct ebs_rpc *rpc)
 {
     struct solar_rpc *r = SNIC_CONTAINER(rpc, struct solar_rpc, q);
     q->loads[rpc->server].backlog += (uint32_t)(rpc->count - r->next);
@@ -359,9 +359,3 @@ static void solar_rpc_begin(struct ebs_queue *q, struct ebs_rpc *rpc)
     }
     solar_rpc_list(r->c, r);
 }
-
-const struct ebs_queue_ops solar_rpc_ops = {.made = solar_rpc_made,
-                                            .leave = solar_rpc_leave,
-                                            .begin = solar_rpc_begin,
-                                            .give_up = solar_rpc_give_up,
-                                            .end = solar_rpc_end};

@@ -88,13 +88,11 @@ int snic_solar_server_remove(struct snic_solar *c, uint32_t server, int forget, 
         c->pn_used = snic_max_u64(c->pn_used, p->pn);
         p->sent = p->acked = p->lost = p->timed_out = p->rerolls = 0;
     }
-    SNIC_ASSERT(s->write_out == 0 && s->load->backlog == 0);
+    SNIC_ASSERT(s->write_out == 0);
     snic_wheel_cancel(&c->q.wheel, &s->timer);
-    snic_link_remove(&s->event);
-    memset(s->load, 0, sizeof(*s->load));
+    ebs_server_removed(&c->q, s->load);
     memset(s, 0, sizeof(*s));
     s->load = &c->q.loads[server];
-    snic_link_init(&s->event);
     return 0;
 }
 
@@ -207,14 +205,6 @@ static void solar_server_hello(struct snic_solar *c, struct solar_server *s)
 
 /* ---- SUSPECT and RECOVERED ---- */
 
-static void solar_server_report(struct snic_solar *c, struct solar_server *s, uint8_t what)
-{
-    ebs_server_suspect(&c->q, s->load, what == SNIC_SOLAR_SUSPECT);
-    s->pending = what;
-    if (snic_link_alone(&s->event))
-        snic_link_append(&c->server_events, &s->event);
-}
-
 /* While there are more paths than `paths`, an ALIVE one replaces one that is not. */
 void solar_server_shed(struct snic_solar *c, struct solar_server *s)
 {
@@ -240,7 +230,7 @@ void solar_server_alive(struct snic_solar *c, struct solar_server *s)
     }
     s->dark_ns = SNIC_NEVER;
     if (s->load->suspect)
-        solar_server_report(c, s, SNIC_SOLAR_RECOVERED);
+        ebs_server_suspect(&c->q, s->load, 0);
 }
 
 static uint64_t solar_server_renew_ns(const struct solar_server *s)
@@ -282,7 +272,7 @@ void solar_server_fired(struct snic_timer *t, uint64_t now_ns)
     }
     if (s->dark_ns != SNIC_NEVER && !s->load->suspect &&
         c->q.now_ns >= s->dark_ns + c->o.suspect_ns)
-        solar_server_report(c, s, SNIC_SOLAR_SUSPECT);
+        ebs_server_suspect(&c->q, s->load, 1);
     if (s->dark_ns != SNIC_NEVER && s->up && c->q.now_ns >= solar_server_renew_ns(s))
         solar_server_reset(c, s, 0);
     if (!s->up && c->q.now_ns >= s->hello_ns)

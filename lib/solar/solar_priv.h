@@ -139,10 +139,10 @@ struct solar_server {
     struct snic_timer timer;
     struct snic_solar *c;
     uint32_t index;
-    uint8_t up;      /* HELLO_ACK received */
-    uint8_t pending; /* SUSPECT or RECOVERED to be reported */
-    uint8_t extra;   /* twice the paths */
+    uint8_t up;    /* HELLO_ACK received */
+    uint8_t extra; /* twice the paths */
     uint8_t bad_next;
+    uint8_t pad;
     uint16_t alive_mask;
     uint16_t usable_mask; /* bound: PROBING, ALIVE or SUSPECTED */
     uint16_t turn;
@@ -168,7 +168,6 @@ struct solar_server {
     struct snic_link again[SOLAR_KINDS]; /* RPCs with blocks to be sent again */
     uint64_t token_ns;                   /* a TOKEN with token_id is not sent again before */
     uint64_t token_id;
-    struct snic_link event;
     struct solar_bad_port bad[SNIC_SOLAR__BAD_PORTS];
     struct solar_path *paths; /* SNIC_SOLAR_PATHS_MAX */
     void *secret;             /* AUTH, or NULL */
@@ -258,7 +257,6 @@ struct snic_solar {
     struct solar_pool pool;
     struct snic_link read_wait;
     struct snic_link path_events;
-    struct snic_link server_events;
     struct solar_wire wire;
     struct snic_solar_stats s; /* except for those counted in q */
 };
@@ -283,10 +281,15 @@ void solar_train_add(struct solar_train *t, void *head, uint32_t head_size, cons
 void solar_train_append(struct solar_train *t, void *bytes, uint32_t size);
 
 /* agent.c */
+extern const struct ebs_queue_ops solar_queue_ops;
 void solar_stall(struct snic_solar *c, uint64_t now_ns);
 
 /* rpc.c */
-extern const struct ebs_queue_ops solar_rpc_ops;
+void solar_rpc_made(struct ebs_queue *q, struct ebs_rpc *rpc);
+void solar_rpc_leave(struct ebs_queue *q, struct ebs_rpc *rpc);
+void solar_rpc_begin(struct ebs_queue *q, struct ebs_rpc *rpc);
+void solar_rpc_give_up(struct ebs_queue *q, struct ebs_rpc *rpc, int result);
+void solar_rpc_end(struct ebs_queue *q, struct ebs_rpc *rpc, int result);
 struct solar_rpc *solar_rpc_find(struct snic_solar *c, uint64_t id);
 int solar_rpc_kind(const struct solar_rpc *r);
 void solar_rpc_list(struct snic_solar *c, struct solar_rpc *r);

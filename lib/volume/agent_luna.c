@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The client's agent for LUNA: sends on connections, which are opened on the engine's CONNECT.
+ * The client's agent for LUNA: sends on connections, which are opened on the engine's OPEN.
  *
  * Each connection of the engine has two places: one that was ended may still be closing when the
  * next is opened. If both are closing, the attempt has failed, and the engine retries later.
@@ -278,7 +278,7 @@ static void agent_luna_connect(struct snic_volume *v, uint32_t server, uint16_t 
     if (r != 0) {
         v->stats.binds++;
         snic_luna_closed(v->luna, server, conn, gen, r, volume_now(v));
-        return; /* it emits CONNECT again */
+        return; /* it emits OPEN again */
     }
     v->stats.sockets++;
     agent_luna_patience(v, l);
@@ -286,39 +286,39 @@ static void agent_luna_connect(struct snic_volume *v, uint32_t server, uint16_t 
 
 /* ---- Actions ---- */
 
-static void agent_luna_act(struct snic_volume *v, const struct snic_luna_action *a)
+static void agent_luna_act(struct snic_volume *v, const struct snic_ebs_action *a)
 {
     struct volume_link *l;
-    switch ((enum snic_luna_act)a->type) {
-    case SNIC_LUNA_SEND:
-        l = agent_luna_find(v, a->server, a->conn, a->gen);
+    switch ((enum snic_ebs_act)a->type) {
+    case SNIC_EBS_ACT_SEND:
+        l = agent_luna_find(v, a->server, a->path, a->gen);
         volume_stream_send(l != NULL ? &l->k : NULL, &v->txs, a->send);
         break;
-    case SNIC_LUNA_DONE:
+    case SNIC_EBS_ACT_DONE:
         volume_disk_done(v, a->io);
         break;
-    case SNIC_LUNA_CONNECT:
-        agent_luna_connect(v, a->server, a->conn, a->gen);
+    case SNIC_EBS_ACT_OPEN:
+        agent_luna_connect(v, a->server, a->path, a->gen);
         break;
-    case SNIC_LUNA_CLOSE:
-        l = agent_luna_find(v, a->server, a->conn, a->gen);
+    case SNIC_EBS_ACT_CLOSE:
+        l = agent_luna_find(v, a->server, a->path, a->gen);
         if (l != NULL)
             volume_stream_end(&l->k, 0);
         break;
-    case SNIC_LUNA_MAP:
+    case SNIC_EBS_ACT_MAP:
         volume_report_map(v, a->disk, a->segment, a->gen32);
         break;
-    case SNIC_LUNA_SUSPECT:
-    case SNIC_LUNA_RECOVERED:
-        volume_report_suspect(v, a->server, a->type == SNIC_LUNA_SUSPECT);
+    case SNIC_EBS_ACT_SUSPECT:
+    case SNIC_EBS_ACT_RECOVERED:
+        volume_report_suspect(v, a->server, a->type == SNIC_EBS_ACT_SUSPECT);
         break;
-    case SNIC_LUNA_SLOW:
+    case SNIC_EBS_ACT_SLOW:
         volume_report_slow(v, a->io->disk, a->io->lba, a->io->blocks);
         break;
-    case SNIC_LUNA_LEASE:
+    case SNIC_EBS_ACT_LEASE:
         volume_report_lease(v, a->disk);
         break;
-    case SNIC_LUNA_TOKEN:
+    case SNIC_EBS_ACT_TOKEN:
         volume_report_token(v, a->disk);
         break;
     default:
@@ -328,7 +328,7 @@ static void agent_luna_act(struct snic_volume *v, const struct snic_luna_action 
 
 static uint64_t agent_luna_pump(struct snic_volume *v)
 {
-    struct snic_luna_action a;
+    struct snic_ebs_action a;
     uint64_t now = volume_now(v);
     while (snic_luna_poll(v->luna, &a, 1, now) == 1)
         agent_luna_act(v, &a);

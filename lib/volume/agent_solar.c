@@ -93,7 +93,7 @@ static int agent_solar_server_add(struct snic_volume *v, uint32_t server)
     return r;
 }
 
-/* The sockets do not wait for PATH_CLOSE: the next server with the number has another address. */
+/* The sockets do not wait for CLOSE: the next server with the number has another address. */
 static int agent_solar_server_remove(struct snic_volume *v, uint32_t server, int forget)
 {
     int r = snic_solar_server_remove(v->solar, server, forget, volume_now(v));
@@ -159,35 +159,35 @@ static int agent_solar_submit(struct snic_volume *v, struct snic_ebs_io *io)
 
 /* ---- Actions ---- */
 
-static void agent_solar_act(struct snic_volume *v, const struct snic_solar_action *a)
+static void agent_solar_act(struct snic_volume *v, const struct snic_ebs_action *a)
 {
-    switch ((enum snic_solar_act)a->type) {
-    case SNIC_SOLAR_TX:
+    switch ((enum snic_ebs_act)a->type) {
+    case SNIC_EBS_ACT_SEND:
         volume_path_send(v, a->train);
         break;
-    case SNIC_SOLAR_DONE:
+    case SNIC_EBS_ACT_DONE:
         volume_disk_done(v, a->io);
         break;
-    case SNIC_SOLAR_PATH_OPEN:
+    case SNIC_EBS_ACT_OPEN:
         volume_path_open(v, a->server, a->path, a->gen);
         break;
-    case SNIC_SOLAR_PATH_CLOSE:
+    case SNIC_EBS_ACT_CLOSE:
         volume_path_close(v, a->server, a->path, a->gen);
         break;
-    case SNIC_SOLAR_MAP:
+    case SNIC_EBS_ACT_MAP:
         volume_report_map(v, a->disk, a->segment, a->gen32);
         break;
-    case SNIC_SOLAR_SUSPECT:
-    case SNIC_SOLAR_RECOVERED:
-        volume_report_suspect(v, a->server, a->type == SNIC_SOLAR_SUSPECT);
+    case SNIC_EBS_ACT_SUSPECT:
+    case SNIC_EBS_ACT_RECOVERED:
+        volume_report_suspect(v, a->server, a->type == SNIC_EBS_ACT_SUSPECT);
         break;
-    case SNIC_SOLAR_SLOW:
+    case SNIC_EBS_ACT_SLOW:
         volume_report_slow(v, a->io->disk, a->io->lba, a->io->blocks);
         break;
-    case SNIC_SOLAR_LEASE:
+    case SNIC_EBS_ACT_LEASE:
         volume_report_lease(v, a->disk);
         break;
-    case SNIC_SOLAR_TOKEN:
+    case SNIC_EBS_ACT_TOKEN:
         volume_report_token(v, a->disk);
         break;
     default:
@@ -199,7 +199,7 @@ static void agent_solar_act(struct snic_volume *v, const struct snic_solar_actio
  * would count as delay of the fabric, and narrow its window. */
 static uint64_t agent_solar_pump(struct snic_volume *v)
 {
-    struct snic_solar_action a;
+    struct snic_ebs_action a;
     uint64_t now = snic_loop_clock(v->o.loop);
     while (snic_solar_poll(v->solar, &a, 1, now) == 1)
         agent_solar_act(v, &a);

@@ -5,7 +5,7 @@
  */
 #include "volume/volume_priv.h"
 
-/* A path's place: PATH_CLOSE of one socket precedes PATH_OPEN of the next. */
+/* A path's place: CLOSE of one socket precedes OPEN of the next. */
 static struct volume_socket *path_place(struct snic_volume *v, uint32_t server, uint16_t path)
 {
     return &v->sockets[(size_t)server * SNIC_SOLAR_PATHS_MAX + path];
@@ -106,7 +106,7 @@ void volume_path_open(struct snic_volume *v, uint32_t server, uint16_t path, uin
             return;
     }
     int r = snic_solar_path_opened(v->solar, server, path, gen, 0, volume_now(v));
-    (void)r; /* the agent emits PATH_OPEN again, or does not want the path any more */
+    (void)r; /* the agent emits OPEN again, or does not want the path any more */
 }
 
 void volume_path_close(struct snic_volume *v, uint32_t server, uint16_t path, uint16_t gen)

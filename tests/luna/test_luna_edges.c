@@ -16,7 +16,7 @@ static void test_luna_edges_unknown_place_others_go_on(void **state)
     duo_io(d, &other, SNIC_EBS_IO_ZERO, 3, 1, NULL, 0);
     assert_true(duo_until(d, 1, 400));
     assert_true(other.done_ns != 0 && other.result == 0 && lost.done_ns == 0);
-    assert_true(d->told[SNIC_LUNA_MAP] > 0);
+    assert_true(d->told[SNIC_EBS_ACT_MAP] > 0);
     assert_int_equal(snic_luna_map(d->c, 0, 1, 71, 0, d->seg_gen, d->now), 0);
     assert_true(duo_until(d, 2, 400));
     assert_int_equal(lost.result, 0);
@@ -240,7 +240,7 @@ static void test_luna_edges_failed_store_is_known(void **state)
         duo_turn(d);
     assert_int_equal(snic_luna_get_busy(d->c, 0, &is), 0);
     assert_true(fences == 3 && is.failed >= 5 && is.failed_since_ns == from);
-    assert_int_equal(d->told[SNIC_LUNA_DONE], 1);
+    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], 1);
     d->hold = 0; /* it can promise */
     assert_true(duo_until(d, 2, 40000));
     assert_int_equal(b.result, SNIC_EIO);
@@ -269,7 +269,7 @@ static void test_luna_edges_new_one_is_asked_too(void **state)
     duo_io(d, &io, SNIC_EBS_IO_ZERO, 3, 1, NULL, 0);
     uint64_t began = d->now;
     uint32_t closes = d->closes;
-    while (d->now < began + 3000 * ms && d->told[SNIC_LUNA_DONE] == 0) {
+    while (d->now < began + 3000 * ms && d->told[SNIC_EBS_ACT_DONE] == 0) {
         d->conn[0].paused |= d->closes == closes; /* the server does not hear it any more */
         d->conn[1].paused |= d->now >= began + 390 * ms;
         d->refused = d->now < began + 250 * ms;
@@ -280,7 +280,7 @@ static void test_luna_edges_new_one_is_asked_too(void **state)
             assert_int_equal(s.state, SNIC_LUNA_UP);
         }
     }
-    assert_int_equal(d->told[SNIC_LUNA_DONE], 1);
+    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], 1);
     assert_in_range(io.done_ns - began, 790 * ms, 1000 * ms);
     d->conn[1].paused = d->still = 0;
     duo_close(d);

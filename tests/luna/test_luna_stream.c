@@ -224,7 +224,7 @@ static void test_luna_block_wrong_often_damaged_until_moved(void **state)
         stored_wrong(d, 1);
         duo_io(d, &r, SNIC_EBS_IO_READ, 0, 3, &ri, 1);
         for (uint32_t i = 0; moved && i < 2; i++) {
-            while (stats_of(d).data_crc < 7 * (i + 1) && d->told[SNIC_LUNA_DONE] == 1)
+            while (stats_of(d).data_crc < 7 * (i + 1) && d->told[SNIC_EBS_ACT_DONE] == 1)
                 duo_turn(d);
             assert_int_equal(stats_of(d).data_crc, 7 * (i + 1));
             d->seg_gen = i + 2;
@@ -260,7 +260,7 @@ static void test_luna_write_refused_busy_is_busy_only(void **state)
         duo_io(d, &w, SNIC_EBS_IO_WRITE, 0, 3, &wi, 1);
         for (uint32_t k = 0; k < 200; k++)
             duo_turn(d);
-        assert_int_equal(d->told[SNIC_LUNA_DONE], 0);
+        assert_int_equal(d->told[SNIC_EBS_ACT_DONE], 0);
         assert_true((stats_of(d).data_crc > 8) == (i == 0));
         assert_true((stats_of(d).busy > 0) == (i == 2));
         assert_int_equal(
@@ -428,10 +428,10 @@ static void test_luna_agent_not_a_stream_closed(void **state)
         assert_true(snic_luna_recv(d->c, 0, 0, gen, p, sizeof(p), d->now) < 0);
         duo_check(d);
         assert_int_equal(snic_luna_recv(d->c, 0, 0, gen, p, sizeof(p), d->now), SNIC_ENOENT);
-        for (int k = 0; k < 200 && d->told[SNIC_LUNA_CONNECT] < 2; k++)
+        for (int k = 0; k < 200 && d->told[SNIC_EBS_ACT_OPEN] < 2; k++)
             duo_turn(d);
         snic_luna_get_stats(d->c, &s);
-        assert_true(s.violations == 1 && d->closes == 1 && d->told[SNIC_LUNA_CONNECT] == 2);
+        assert_true(s.violations == 1 && d->closes == 1 && d->told[SNIC_EBS_ACT_OPEN] == 2);
         duo_close(d);
     }
 }

@@ -296,9 +296,9 @@ static void duo_down(struct duo *d, uint32_t i)
     }
 }
 
-static void duo_connect(struct duo *d, const struct snic_luna_action *a)
+static void duo_connect(struct duo *d, const struct snic_ebs_action *a)
 {
-    struct duo_conn *n = &d->conn[a->conn];
+    struct duo_conn *n = &d->conn[a->path];
     if ((n->open & 2) != 0) { /* the server has not noticed yet; it will not hear of this again */
         snic_luna_target_closed(d->t, n->handle, d->now);
         n->open &= ~2;
@@ -310,18 +310,18 @@ static void duo_connect(struct duo *d, const struct snic_luna_action *a)
     n->up.head = n->up.tail = n->down.head = n->down.tail = 0;
     n->up.put = n->up.got = n->down.put = n->down.got = 0;
     if (d->refused || snic_luna_target_opened(d->t, &n->handle, d->now) != 0) {
-        snic_luna_closed(d->c, 0, a->conn, a->gen, SNIC_ECONNREFUSED, d->now);
+        snic_luna_closed(d->c, 0, a->path, a->gen, SNIC_ECONNREFUSED, d->now);
         return;
     }
     n->open = 3;
-    assert_int_equal(snic_luna_connected(d->c, 0, a->conn, a->gen, d->now), 0);
+    assert_int_equal(snic_luna_connected(d->c, 0, a->path, a->gen, d->now), 0);
 }
 
-static void duo_act(struct duo *d, const struct snic_luna_action *a)
+static void duo_act(struct duo *d, const struct snic_ebs_action *a)
 {
-    struct duo_conn *n = &d->conn[a->conn];
+    struct duo_conn *n = &d->conn[a->path];
     d->told[a->type]++;
-    if (a->type == SNIC_LUNA_SEND) {
+    if (a->type == SNIC_EBS_ACT_SEND) {
         assert_int_equal(a->gen, n->gen);
         if (!d->lost_up)
             pipe_put(d, &n->up, a->send);
@@ -329,14 +329,14 @@ static void duo_act(struct duo *d, const struct snic_luna_action *a)
             d->keep[d->kept++] = a->send;
         else
             snic_luna_sent(d->c, a->send, d->now);
-    } else if (a->type == SNIC_LUNA_CONNECT) {
+    } else if (a->type == SNIC_EBS_ACT_OPEN) {
         duo_connect(d, a);
-    } else if (a->type == SNIC_LUNA_CLOSE) {
+    } else if (a->type == SNIC_EBS_ACT_CLOSE) {
         assert_int_equal(a->gen, n->gen);
         d->closes++;
         d->reason = a->reason;
         n->open &= ~1;
-    } else if (a->type == SNIC_LUNA_MAP && !d->mute) {
+    } else if (a->type == SNIC_EBS_ACT_MAP && !d->mute) {
         d->maps++;
         assert_int_equal(snic_luna_map(d->c, 0, a->segment, 70 + a->segment, 0, d->seg_gen, d->now),
                          0);
@@ -345,7 +345,7 @@ static void duo_act(struct duo *d, const struct snic_luna_action *a)
 
 uint64_t duo_agent(struct duo *d)
 {
-    struct snic_luna_action a;
+    struct snic_ebs_action a;
     uint64_t acts = 0;
     while (snic_luna_poll(d->c, &a, 1, d->now) == 1 && ++acts < 100000)
         duo_act(d, &a);
@@ -385,9 +385,9 @@ void duo_turn(struct duo *d)
 
 int duo_until(struct duo *d, uint32_t dones, uint32_t turns)
 {
-    while (d->told[SNIC_LUNA_DONE] < dones && turns-- > 0)
+    while (d->told[SNIC_EBS_ACT_DONE] < dones && turns-- > 0)
         duo_turn(d);
-    return d->told[SNIC_LUNA_DONE] == dones;
+    return d->told[SNIC_EBS_ACT_DONE] == dones;
 }
 
 void duo_io(struct duo *d, struct snic_ebs_io *io, uint8_t op, uint64_t lba, uint32_t blocks,

@@ -209,43 +209,43 @@ static void agent_map(struct world *w, uint32_t disk, uint64_t segment)
         world_fail(w, "map");
 }
 
-static void agent_action(struct world *w, struct snic_luna_action *a)
+static void agent_action(struct world *w, struct snic_ebs_action *a)
 {
     struct link *l = NULL;
     switch (a->type) {
-    case SNIC_LUNA_SEND:
-        l = stream_find(w, a->server, a->conn, a->gen);
+    case SNIC_EBS_ACT_SEND:
+        l = stream_find(w, a->server, a->path, a->gen);
         if (l == NULL || l->agent_open != 2) {
             world_fail(w, "a send for a connection that does not stand");
             break;
         }
         stream_send(w, l, UP, a->send);
         break;
-    case SNIC_LUNA_DONE:
+    case SNIC_EBS_ACT_DONE:
         client_done(w, SNIC_CONTAINER(a->io, struct client, io));
         break;
-    case SNIC_LUNA_CONNECT:
-        stream_connect(w, a->server, a->conn, a->gen);
+    case SNIC_EBS_ACT_OPEN:
+        stream_connect(w, a->server, a->path, a->gen);
         break;
-    case SNIC_LUNA_CLOSE:
+    case SNIC_EBS_ACT_CLOSE:
         if (w->o.corrupt_ppm == 0 && a->reason != SNIC_ETIMEDOUT && a->reason != SNIC_ECONNRESET)
             world_fail(w, "the agent finds fault with an honest stream");
-        l = stream_find(w, a->server, a->conn, a->gen);
+        l = stream_find(w, a->server, a->path, a->gen);
         if (l != NULL)
             stream_agent_ends(w, l);
         break;
-    case SNIC_LUNA_MAP:
+    case SNIC_EBS_ACT_MAP:
         agent_map(w, a->disk, a->segment);
         break;
-    case SNIC_LUNA_LEASE:
+    case SNIC_EBS_ACT_LEASE:
         world_fail(w, "the lease was lost");
         break;
     default:
         break;
     }
-    if (w->o.print && a->type != SNIC_LUNA_SEND && a->type != SNIC_LUNA_DONE)
+    if (w->o.print && a->type != SNIC_EBS_ACT_SEND && a->type != SNIC_EBS_ACT_DONE)
         printf("%.3f ms: action %u, server %u conn %u gen %u reason %d\n", (double)w->now_ns / 1e6,
-               a->type, a->server, a->conn, a->gen, a->reason);
+               a->type, a->server, a->path, a->gen, a->reason);
 }
 
 static void agent_read(struct world *w, struct link *l)
@@ -267,7 +267,7 @@ static void agent_read(struct world *w, struct link *l)
 
 void world_agent_run(struct world *w)
 {
-    struct snic_luna_action a;
+    struct snic_ebs_action a;
     uint64_t due;
     w->wake_ns = SNIC_NEVER;
     if (w->now_ns < w->asleep_ns) {

@@ -245,7 +245,7 @@ static void agent_map(struct world *w, uint32_t disk, uint64_t segment)
         world_fail(w, "map");
 }
 
-static void agent_open(struct world *w, const struct snic_solar_action *a)
+static void agent_open(struct world *w, const struct snic_ebs_action *a)
 {
     uint16_t port;
     int r;
@@ -276,22 +276,22 @@ static void agent_transmit(struct world *w, struct snic_solar_train *t)
     }
 }
 
-static void agent_action(struct world *w, struct snic_solar_action *a)
+static void agent_action(struct world *w, struct snic_ebs_action *a)
 {
     switch (a->type) {
-    case SNIC_SOLAR_TX:
+    case SNIC_EBS_ACT_SEND:
         agent_transmit(w, a->train);
         break;
-    case SNIC_SOLAR_DONE:
+    case SNIC_EBS_ACT_DONE:
         client_done(w, SNIC_CONTAINER(a->io, struct client, io));
         break;
-    case SNIC_SOLAR_PATH_OPEN:
+    case SNIC_EBS_ACT_OPEN:
         agent_open(w, a);
         break;
-    case SNIC_SOLAR_MAP:
+    case SNIC_EBS_ACT_MAP:
         agent_map(w, a->disk, a->segment);
         break;
-    case SNIC_SOLAR_LEASE:
+    case SNIC_EBS_ACT_LEASE:
         world_fail(w, "the lease was lost");
         break;
     default:
@@ -304,7 +304,7 @@ static void agent_action(struct world *w, struct snic_solar_action *a)
 
 void world_agent_run(struct world *w)
 {
-    struct snic_solar_action a;
+    struct snic_ebs_action a;
     uint64_t due;
     if (w->now_ns < w->asleep_ns) {
         w->wake_ns = SNIC_NEVER;

@@ -24,12 +24,12 @@ static void test_solar_write_then_read_same_bytes(void **state)
     memset(in, 0xff, size);
     duo_io(d, &w, SNIC_EBS_IO_WRITE, 10, 100, &wi);
     duo_io(d, &f, SNIC_EBS_IO_FLUSH, 0, 0, NULL);
-    for (int i = 0; i < 200 && d->told[SNIC_SOLAR_DONE] < 2; i++)
+    for (int i = 0; i < 200 && d->told[SNIC_EBS_ACT_DONE] < 2; i++)
         duo_turn(d, 0);
-    assert_int_equal(d->told[SNIC_SOLAR_DONE], 2);
+    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], 2);
     assert_true(w.result == 0 && f.result == 0 && w.done_ns <= f.done_ns);
     duo_io(d, &r, SNIC_EBS_IO_READ, 10, 100, &ri);
-    for (int i = 0; i < 200 && d->told[SNIC_SOLAR_DONE] < 3; i++)
+    for (int i = 0; i < 200 && d->told[SNIC_EBS_ACT_DONE] < 3; i++)
         duo_turn(d, 0);
     assert_int_equal(r.result, 0);
     assert_memory_equal(in, out, size);
@@ -55,11 +55,11 @@ static void test_solar_write_given_up_fenced_first(void **state)
     duo_io(d, &w, SNIC_EBS_IO_WRITE, 0, 1, &iov);
     while (d->now < w.submitted_ns + UINT64_C(60000000))
         duo_turn(d, 1);
-    assert_int_equal(d->told[SNIC_SOLAR_DONE], 0);
-    for (int i = 0; i < 300 && d->told[SNIC_SOLAR_DONE] < 1; i++)
+    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], 0);
+    for (int i = 0; i < 300 && d->told[SNIC_EBS_ACT_DONE] < 1; i++)
         duo_turn(d, 0);
     snic_solar_get_stats(d->c, &s);
-    assert_int_equal(d->told[SNIC_SOLAR_DONE], 1);
+    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], 1);
     assert_int_equal(w.result, SNIC_EIO);
     assert_true(s.fences == 1 && s.rerolls > 0);
     duo_close(d);
@@ -131,10 +131,10 @@ static void test_solar_server_restarted_write_arrives(void **state)
     size_t size = snic_solar_target_memsize(&k);
     assert_int_equal(snic_solar_target_init(&d->t, d->tmem, size, &k, d->now), 0);
     duo_io(d, &w, SNIC_EBS_IO_WRITE, 5, 1, &iov);
-    for (int i = 0; i < 100 && d->told[SNIC_SOLAR_DONE] < 1; i++)
+    for (int i = 0; i < 100 && d->told[SNIC_EBS_ACT_DONE] < 1; i++)
         duo_turn(d, 0);
     snic_solar_get_stats(d->c, &s);
-    assert_int_equal(d->told[SNIC_SOLAR_DONE], 1);
+    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], 1);
     assert_true(w.result == 0 && s.resets >= 1);
     assert_memory_equal(d->store[5], block, sizeof(block));
     duo_close(d);
@@ -163,12 +163,12 @@ static void test_solar_fence_waits_for_those_who_hope(void **state)
             duo_turn(d, 0);
         assert_true(d->now < before.submitted_ns + d->o.deadline_ns);
         assert_int_equal(d->requests > 0, 1);
-        assert_int_equal(d->told[SNIC_SOLAR_DONE], own);
+        assert_int_equal(d->told[SNIC_EBS_ACT_DONE], own);
         assert_int_equal(d->fences, 0);
         d->hold = 0;
         duo_until(d, 2);
         assert_true(d->fences > 0);
-        assert_int_equal(d->told[SNIC_SOLAR_LEASE], 0);
+        assert_int_equal(d->told[SNIC_EBS_ACT_LEASE], 0);
         assert_true(before.result == 0 && w.result == SNIC_EIO);
         duo_close(d);
     }
@@ -230,14 +230,14 @@ static struct snic_solar_path_stats round_path(const struct duo *d)
 static void round_trip(struct duo *d, uint64_t there_ns, uint64_t back_ns)
 {
     struct snic_ebs_io w;
-    uint32_t done = d->told[SNIC_SOLAR_DONE];
+    uint32_t done = d->told[SNIC_EBS_ACT_DONE];
     duo_io(d, &w, SNIC_EBS_IO_WRITE, 0, 1, &round_iov);
     duo_turn(d, 0);
     d->now += there_ns;
     duo_turn(d, 0);
     d->now += back_ns;
     duo_turn(d, 0);
-    assert_int_equal(d->told[SNIC_SOLAR_DONE], done + 1);
+    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], done + 1);
 }
 
 static void round_open(struct duo *d, uint32_t paths, uint32_t window)
@@ -310,7 +310,7 @@ static void test_solar_answers_that_wait_at_the_server_are_held(void **state)
     round_open(d, 1, 8);
     uint32_t before = round_path(d).window[0];
     for (int i = 0; i < 6; i++) {
-        uint32_t done = d->told[SNIC_SOLAR_DONE];
+        uint32_t done = d->told[SNIC_EBS_ACT_DONE];
         duo_io(d, &w, SNIC_EBS_IO_WRITE, 0, 1, &round_iov);
         duo_turn(d, 0);
         assert_int_equal(d->letters, 1);
@@ -319,7 +319,7 @@ static void test_solar_answers_that_wait_at_the_server_are_held(void **state)
         d->now += 900000;
         duo_turn(d, 0);
         duo_turn(d, 0);
-        assert_int_equal(d->told[SNIC_SOLAR_DONE], done + 1);
+        assert_int_equal(d->told[SNIC_EBS_ACT_DONE], done + 1);
     }
     assert_true(round_path(d).srtt_ns > 200000);
     assert_true(round_path(d).window[0] >= before);
@@ -334,10 +334,10 @@ static void test_solar_full_path_is_paced_with_a_bound(void **state)
     (void)state;
     round_open(d, 1, 8);
     for (int i = 0; i < 200; i++) {
-        uint32_t done = d->told[SNIC_SOLAR_DONE];
+        uint32_t done = d->told[SNIC_EBS_ACT_DONE];
         uint64_t asked = d->now;
         duo_io(d, &w, SNIC_EBS_IO_WRITE, 0, 1, &round_iov);
-        while (d->told[SNIC_SOLAR_DONE] == done) {
+        while (d->told[SNIC_EBS_ACT_DONE] == done) {
             d->now += d->letters != 0 ? 2000000 : 0; /* one way */
             duo_turn(d, 0);
         }
@@ -356,7 +356,7 @@ static void test_solar_waiting_together_one_path_one_answer(void **state)
     static struct snic_ebs_io w[16];
     (void)state;
     round_open(d, 4, 64);
-    uint32_t done = d->told[SNIC_SOLAR_DONE];
+    uint32_t done = d->told[SNIC_EBS_ACT_DONE];
     for (uint32_t i = 0; i < 16; i++)
         duo_io(d, &w[i], SNIC_EBS_IO_WRITE, i, 1, &round_iov);
     duo_turn(d, 0);
@@ -367,7 +367,7 @@ static void test_solar_waiting_together_one_path_one_answer(void **state)
     duo_turn(d, 0);
     assert_int_equal(d->letters, 1);
     duo_turn(d, 0);
-    assert_int_equal(d->told[SNIC_SOLAR_DONE], done + 16);
+    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], done + 16);
     duo_close(d);
 }
 
@@ -381,7 +381,7 @@ static void test_solar_bursts_are_two_trains(void **state)
     uint32_t burst[SNIC_SOLAR_PATHS_MAX] = {0}, full = 0;
     (void)state;
     round_open(d, 4, 64);
-    uint32_t done = d->told[SNIC_SOLAR_DONE];
+    uint32_t done = d->told[SNIC_EBS_ACT_DONE];
     for (uint32_t i = 0; i < 16; i++)
         duo_io(d, &w[i], SNIC_EBS_IO_WRITE, 6 * i, 6, &iov);
     duo_turn(d, 0);
@@ -407,11 +407,11 @@ static struct snic_ebs_io ask_io[4];
 static uint32_t asked(struct duo *d, int lost, uint64_t first_ns, uint64_t *at, uint32_t max)
 {
     uint64_t from = d->now;
-    uint32_t n = 0, before = d->told[SNIC_SOLAR_MAP];
+    uint32_t n = 0, before = d->told[SNIC_EBS_ACT_MAP];
     while (d->now < from + 40 * SECOND && n < max) {
         uint64_t now = d->now;
         duo_turn(d, lost);
-        uint32_t more = d->told[SNIC_SOLAR_MAP] - before - n;
+        uint32_t more = d->told[SNIC_EBS_ACT_MAP] - before - n;
         assert_true(more <= 1);
         if (more == 1)
             at[n++] = now - from;
@@ -452,16 +452,16 @@ static void test_solar_asks_again_where_nobody_answers(void **state)
     ask_write(d, 4);
     uint32_t n = asked(d, 1, 300000000, at, 16);
     assert_in_range(n, 6, 7);
-    assert_int_equal(d->told[SNIC_SOLAR_SUSPECT], 1);
+    assert_int_equal(d->told[SNIC_EBS_ACT_SUSPECT], 1);
     /* It is where it was: nothing changes. Somewhere else: all go there. */
     assert_int_equal(snic_solar_map(d->c, 0, 0, 77, 0, d->maps, d->now), 0);
-    assert_int_equal(d->told[SNIC_SOLAR_DONE], 1);
+    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], 1);
     assert_int_equal(snic_solar_map(d->c, 0, 0, 78, 0, d->maps + 1, d->now), 0);
     duo_until(d, 5);
-    uint32_t maps = d->told[SNIC_SOLAR_MAP];
+    uint32_t maps = d->told[SNIC_EBS_ACT_MAP];
     for (int i = 0; i < 100; i++)
         duo_turn(d, 0);
-    assert_int_equal(d->told[SNIC_SOLAR_MAP], maps);
+    assert_int_equal(d->told[SNIC_EBS_ACT_MAP], maps);
     assert_int_equal(snic_solar_deadline_ns(d->c), SNIC_NEVER);
     duo_close(d);
 }
@@ -475,10 +475,10 @@ static void test_solar_asks_again_where_the_store_is_slow(void **state)
     ask_open(d, 20 * SECOND);
     ask_write(d, 4);
     assert_int_equal(asked(d, 0, SECOND, at, 4), 4);
-    while (d->told[SNIC_SOLAR_DONE] < 5 && d->now < 60 * SECOND)
+    while (d->told[SNIC_EBS_ACT_DONE] < 5 && d->now < 60 * SECOND)
         duo_turn(d, 0);
-    assert_int_equal(d->told[SNIC_SOLAR_DONE], 5);
-    assert_int_equal(d->told[SNIC_SOLAR_SUSPECT], 0);
+    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], 5);
+    assert_int_equal(d->told[SNIC_EBS_ACT_SUSPECT], 0);
     duo_close(d);
 }
 
@@ -493,23 +493,23 @@ static void test_solar_asks_again_what_the_owner_forgot(void **state)
     d->mute = 1;
     ask_write(d, 2);
     duo_turn(d, 0);
-    assert_int_equal(d->told[SNIC_SOLAR_MAP], 1);
+    assert_int_equal(d->told[SNIC_EBS_ACT_MAP], 1);
     for (uint32_t want = 2; want < 5; want++) {
         uint64_t from = d->now;
-        while (d->told[SNIC_SOLAR_MAP] < want && d->now < from + 20 * SECOND)
+        while (d->told[SNIC_EBS_ACT_MAP] < want && d->now < from + 20 * SECOND)
             duo_turn(d, 0);
-        assert_int_equal(d->told[SNIC_SOLAR_MAP], want);
+        assert_int_equal(d->told[SNIC_EBS_ACT_MAP], want);
         assert_true(d->now - from >= SECOND << (want - 2));
     }
     d->status = SNIC_EBS_STALE_GEN;
     assert_int_equal(snic_solar_map(d->c, 0, 0, 77, 0, ++d->maps, d->now), 0);
-    uint32_t maps = d->told[SNIC_SOLAR_MAP];
-    while (d->told[SNIC_SOLAR_MAP] == maps)
+    uint32_t maps = d->told[SNIC_EBS_ACT_MAP];
+    while (d->told[SNIC_EBS_ACT_MAP] == maps)
         duo_turn(d, 0);
     uint64_t from = d->now;
-    while (d->told[SNIC_SOLAR_MAP] < maps + 2 && d->now < from + 20 * SECOND)
+    while (d->told[SNIC_EBS_ACT_MAP] < maps + 2 && d->now < from + 20 * SECOND)
         duo_turn(d, 0);
-    assert_int_equal(d->told[SNIC_SOLAR_MAP], maps + 2);
+    assert_int_equal(d->told[SNIC_EBS_ACT_MAP], maps + 2);
     assert_true(d->now - from >= SECOND - SECOND / 10);
     d->status = 0;
     assert_int_equal(snic_solar_map(d->c, 0, 0, 77, 0, ++d->maps, d->now), 0);
@@ -540,11 +540,11 @@ static void test_solar_server_removed_only_when_not_in_use(void **state)
     assert_int_equal(snic_solar_get_path(d->c, 0, 0, &p), SNIC_ENOENT);
     assert_int_equal(snic_solar_map(d->c, 0, 0, 77, 0, 9, d->now), SNIC_ENOENT);
     assert_int_equal(snic_solar_check(d->c), 0);
-    uint32_t sent = d->told[SNIC_SOLAR_TX];
+    uint32_t sent = d->told[SNIC_EBS_ACT_SEND];
     for (int i = 0; i < 20; i++)
         duo_turn(d, 0);
-    assert_int_equal(d->told[SNIC_SOLAR_PATH_CLOSE], 4);
-    assert_int_equal(d->told[SNIC_SOLAR_TX], sent);
+    assert_int_equal(d->told[SNIC_EBS_ACT_CLOSE], 4);
+    assert_int_equal(d->told[SNIC_EBS_ACT_SEND], sent);
     assert_int_equal(snic_solar_deadline_ns(d->c), SNIC_NEVER); /* it is silent */
     duo_close(d);
 }
@@ -555,17 +555,17 @@ static void test_solar_server_removed_segments_are_asked_for(void **state)
     struct duo *d = &duo;
     (void)state;
     ask_open(d, 0);
-    uint32_t maps = d->told[SNIC_SOLAR_MAP], gen = d->maps;
+    uint32_t maps = d->told[SNIC_EBS_ACT_MAP], gen = d->maps;
     assert_int_equal(snic_solar_server_remove(d->c, 0, 1, d->now), 0);
     assert_int_equal(snic_solar_server_add(d->c, 0, d->now), 0);
     for (int i = 0; i < 20; i++)
         duo_turn(d, 0);
-    assert_int_equal(d->told[SNIC_SOLAR_MAP], maps);
+    assert_int_equal(d->told[SNIC_EBS_ACT_MAP], maps);
     duo_io(d, &ask_io[0], SNIC_EBS_IO_WRITE, 1, 1, &round_iov);
     for (int i = 0; i < 8; i++)
         duo_turn(d, 0);
-    assert_int_equal(d->told[SNIC_SOLAR_DONE], 1); /* the number has another server now */
-    assert_true(d->told[SNIC_SOLAR_MAP] > maps);   /* no answer: again and again */
+    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], 1); /* the number has another server now */
+    assert_true(d->told[SNIC_EBS_ACT_MAP] > maps);   /* no answer: again and again */
     assert_int_equal(snic_solar_map(d->c, 0, 0, 77, 0, gen - 1, d->now), SNIC_ESTALE);
     assert_int_equal(snic_solar_map(d->c, 0, 0, 77, 0, gen, d->now), 0);
     duo_until(d, 2);
@@ -584,7 +584,7 @@ static void test_solar_server_removed_late_answers_are_refused(void **state)
     ask_open(d, 0);
     duo_io(d, &ask_io[0], SNIC_EBS_IO_WRITE, 0, 1, &round_iov);
     duo_io(d, &ask_io[1], SNIC_EBS_IO_READ, 0, 1, &round_iov);
-    while (d->told[SNIC_SOLAR_DONE] < 3) {
+    while (d->told[SNIC_EBS_ACT_DONE] < 3) {
         duo_turn(d, 0);
         for (uint32_t i = 0; i < d->letters && count < BAG; i++)
             if (!d->bag[i].to_target)
@@ -613,7 +613,7 @@ static void test_solar_server_removed_late_answers_are_refused(void **state)
     }
     snic_solar_get_stats(d->c, &after);
     assert_int_equal(after.refused - before.refused, count);
-    assert_int_equal(d->told[SNIC_SOLAR_DONE], 3);
+    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], 3);
     duo_until(d, 4);
     assert_int_equal(ask_io[2].result, 0);
     duo_close(d);
@@ -623,25 +623,25 @@ static void test_solar_server_removed_late_answers_are_refused(void **state)
 static void test_solar_server_removed_queued_trains_come_back(void **state)
 {
     struct duo *d = &duo;
-    struct snic_solar_action a;
+    struct snic_ebs_action a;
     (void)state;
     memset(d, 0, sizeof(*d));
     duo_open(d);
     for (uint32_t opened = 0; opened < 4;) {
         assert_int_equal(snic_solar_poll(d->c, &a, 1, d->now), 1);
-        assert_int_equal(a.type, SNIC_SOLAR_PATH_OPEN);
+        assert_int_equal(a.type, SNIC_EBS_ACT_OPEN);
         assert_int_equal(
             snic_solar_path_opened(d->c, 0, a.path, a.gen, (uint16_t)(5000 + opened++), d->now), 0);
     }
     assert_int_equal(snic_solar_poll(d->c, &a, 1, d->now), 1);
-    assert_int_equal(a.type, SNIC_SOLAR_TX); /* one is lent, others wait */
+    assert_int_equal(a.type, SNIC_EBS_ACT_SEND); /* one is lent, others wait */
     assert_int_equal(snic_solar_server_remove(d->c, 0, 0, d->now), 0);
     assert_int_equal(snic_solar_server_add(d->c, 0, d->now), 0);
     assert_int_equal(snic_solar_check(d->c), 0);
     snic_solar_sent(d->c, a.train, d->now);
     for (uint32_t i = 0; i < 8; i++) {
         assert_int_equal(snic_solar_poll(d->c, &a, 1, d->now), 1);
-        assert_int_equal(a.type, i % 2 ? SNIC_SOLAR_PATH_OPEN : SNIC_SOLAR_PATH_CLOSE);
+        assert_int_equal(a.type, i % 2 ? SNIC_EBS_ACT_OPEN : SNIC_EBS_ACT_CLOSE);
     }
     assert_int_equal(snic_solar_poll(d->c, &a, 1, d->now), 0);
     duo_close(d);
@@ -659,7 +659,7 @@ static void test_solar_busy_server_is_counted(void **state)
     assert_true(b.count == 0 && b.since_ns == 0);
     d->status = SNIC_EBS_BUSY;
     uint64_t from = d->now;
-    uint32_t maps = d->told[SNIC_SOLAR_MAP];
+    uint32_t maps = d->told[SNIC_EBS_ACT_MAP];
     duo_io(d, &ask_io[0], SNIC_EBS_IO_WRITE, 0, 1, &round_iov);
     for (int i = 0; i < 40; i++)
         duo_turn(d, 0);
@@ -670,7 +670,7 @@ static void test_solar_busy_server_is_counted(void **state)
         duo_turn(d, 0);
     assert_int_equal(snic_solar_get_busy(d->c, 0, &more), 0);
     assert_true(more.count > b.count && more.since_ns == b.since_ns);
-    assert_int_equal(d->told[SNIC_SOLAR_MAP], maps);
+    assert_int_equal(d->told[SNIC_EBS_ACT_MAP], maps);
     d->status = 0;
     duo_until(d, 2);
     assert_int_equal(snic_solar_get_busy(d->c, 0, &b), 0);

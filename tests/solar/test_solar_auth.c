@@ -35,7 +35,7 @@ static struct duo *auth_open(struct solar_toy_key *agents_secret)
 static void auth_round(struct duo *d, uint64_t lba)
 {
     struct snic_ebs_io w, r;
-    uint32_t done = d->told[SNIC_SOLAR_DONE];
+    uint32_t done = d->told[SNIC_EBS_ACT_DONE];
     memset(back, 0, sizeof(back));
     duo_io(d, &w, SNIC_EBS_IO_WRITE, lba, 1, &out);
     duo_until(d, done + 1);
@@ -68,7 +68,7 @@ static void test_solar_auth_data_arrive_and_are_not_seen(void **state)
     (void)state;
     auth_round(d, 3);
     duo_io(d, &w, SNIC_EBS_IO_WRITE, 4, 1, &out);
-    while (d->told[SNIC_SOLAR_DONE] < 3) {
+    while (d->told[SNIC_EBS_ACT_DONE] < 3) {
         duo_turn(d, 0);
         for (uint32_t i = 0; i < d->letters; i++) {
             const struct letter *l = &d->bag[i];
@@ -96,9 +96,9 @@ static void test_solar_auth_other_secret_nothing_is_done(void **state)
             duo_turn(d, 0);
         assert_int_equal(target_stats(d).writes + target_stats(d).hellos, 0);
         assert_true(target_stats(d).unauthentic > 3);
-        for (int i = 0; i < 4000 && d->told[SNIC_SOLAR_DONE] < 1; i++)
+        for (int i = 0; i < 4000 && d->told[SNIC_EBS_ACT_DONE] < 1; i++)
             duo_turn(d, 0);
-        assert_true(d->told[SNIC_SOLAR_DONE] == 1 && w.result == SNIC_EIO);
+        assert_true(d->told[SNIC_EBS_ACT_DONE] == 1 && w.result == SNIC_EIO);
         assert_true(w.done_ns >= w.submitted_ns + d->o.deadline_ns);
         duo_close(d);
     }
@@ -200,7 +200,7 @@ static void test_solar_auth_accounts_have_keys_of_their_own(void **state)
             duo_turn(d, 0);
         assert_true(target_stats(d).writes == 0 && target_stats(d).conns == 0);
         assert_true(target_stats(d).unauthentic > 3);
-        for (int k = 0; k < 4000 && d->told[SNIC_SOLAR_DONE] < 1; k++)
+        for (int k = 0; k < 4000 && d->told[SNIC_EBS_ACT_DONE] < 1; k++)
             duo_turn(d, 0);
         duo_close(d);
     }
@@ -335,7 +335,7 @@ static void test_solar_auth_any_bit_flipped_is_refused(void **state)
     duo_io(d, &w, SNIC_EBS_IO_WRITE, 3, 1, &out);
     while (done < 2) {
         duo_turn(d, 0);
-        if (d->told[SNIC_SOLAR_DONE] > done && ++done == 1)
+        if (d->told[SNIC_EBS_ACT_DONE] > done && ++done == 1)
             duo_io(d, &r, SNIC_EBS_IO_READ, 3, 1, &in);
         for (uint32_t i = 0; i < d->letters; i++) {
             uint32_t end = d->bag[i].size, step = end > 512 ? 13 : 1;

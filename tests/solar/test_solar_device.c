@@ -129,25 +129,25 @@ static void rig_serve(struct rig *r, const struct snic_ebs_request *q)
     assert_true(snic_solar_target_read_done(r->t, q, blocks, 1, r->now) > 0);
 }
 
-static void rig_act(struct rig *r, const struct snic_solar_action *a)
+static void rig_act(struct rig *r, const struct snic_ebs_action *a)
 {
-    if (a->type == SNIC_SOLAR_TX) {
+    if (a->type == SNIC_EBS_ACT_SEND) {
         rig_post(r, a->train, AGENT);
         snic_solar_sent(r->c, a->train, r->now);
-    } else if (a->type == SNIC_SOLAR_PATH_OPEN) {
+    } else if (a->type == SNIC_EBS_ACT_OPEN) {
         uint16_t port = (uint16_t)(50000 + r->ports++);
         assert_int_equal(snic_solar_path_opened(r->c, 0, a->path, a->gen, port, r->now), 0);
-    } else if (a->type == SNIC_SOLAR_MAP) {
+    } else if (a->type == SNIC_EBS_ACT_MAP) {
         r->maps++;
         assert_int_equal(snic_solar_map(r->c, 0, 0, SEG_ID, 0, r->maps, r->now), 0);
-    } else if (a->type == SNIC_SOLAR_DONE) {
+    } else if (a->type == SNIC_EBS_ACT_DONE) {
         r->done++;
     }
 }
 
 static void rig_poll(struct rig *r)
 {
-    struct snic_solar_action a;
+    struct snic_ebs_action a;
     struct snic_solar_train *t;
     while (snic_solar_target_poll(r->t, &t, 1, r->now) == 1) {
         rig_post(r, t, SERVER);

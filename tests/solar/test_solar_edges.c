@@ -32,9 +32,9 @@ static void test_solar_edges_limits_raised_who_waits_goes_on(void **state)
         assert_int_equal(snic_solar_qos(d->c, 0, &o, d->now), 0);
         for (uint32_t i = 0; i < 8; i++)
             duo_io(d, &io[i], SNIC_EBS_IO_ZERO, i, 1, NULL);
-        for (uint32_t i = 0; i < 100 && d->told[SNIC_SOLAR_DONE] == 0; i++)
+        for (uint32_t i = 0; i < 100 && d->told[SNIC_EBS_ACT_DONE] == 0; i++)
             duo_turn(d, 0);
-        assert_in_range(d->told[SNIC_SOLAR_DONE], 1, 4);
+        assert_in_range(d->told[SNIC_EBS_ACT_DONE], 1, 4);
         o.ios_per_second = o.burst_ios = away ? 0 : 1000000;
         uint64_t from = d->now;
         assert_int_equal(snic_solar_qos(d->c, 0, &o, d->now), 0);
@@ -80,10 +80,10 @@ static void test_solar_edges_unknown_place_others_go_on(void **state)
             assert_int_equal(snic_solar_submit(d->c, &io[i], d->now), 0);
         }
         uint64_t until = d->now + SECOND;
-        while (d->now < until && d->told[SNIC_SOLAR_DONE] == 0)
+        while (d->now < until && d->told[SNIC_EBS_ACT_DONE] == 0)
             duo_turn(d, 0);
-        assert_int_equal(d->told[SNIC_SOLAR_DONE], lost < 8);
-        assert_true(d->told[SNIC_SOLAR_MAP] > 0);
+        assert_int_equal(d->told[SNIC_EBS_ACT_DONE], lost < 8);
+        assert_true(d->told[SNIC_EBS_ACT_MAP] > 0);
         if (lost < 8)
             assert_true(io[lost].done_ns != 0 && io[lost].result == 0 && io[0].done_ns == 0);
         assert_int_equal(snic_solar_map(d->c, 1, 1, 78, 0, 1, d->now), 0);
@@ -100,7 +100,7 @@ static void test_solar_edges_unknown_place_of_a_disk_asked_again(void **state)
 {
     struct snic_ebs_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = 1, .blocks = 1536};
     struct duo *d = edge_open();
-    struct snic_solar_action a;
+    struct snic_ebs_action a;
     struct snic_ebs_io io[9];
     uint32_t asked[3] = {0, 0, 0};
     (void)state;
@@ -116,9 +116,9 @@ static void test_solar_edges_unknown_place_of_a_disk_asked_again(void **state)
     for (uint32_t i = 0; i < 200; i++) { /* 20 s: 0, 1, 3, 7, 15 and a quarter more of each */
         d->now += SECOND / 10;
         while (snic_solar_poll(d->c, &a, 1, d->now) == 1) {
-            if (a.type == SNIC_SOLAR_TX)
+            if (a.type == SNIC_EBS_ACT_SEND)
                 snic_solar_sent(d->c, a.train, d->now);
-            if (a.type == SNIC_SOLAR_MAP && a.disk == 1)
+            if (a.type == SNIC_EBS_ACT_MAP && a.disk == 1)
                 asked[a.segment]++;
         }
         assert_int_equal(snic_solar_check(d->c), 0);
@@ -195,7 +195,7 @@ static int edge_read(struct duo *d, uint32_t failing)
     assert_int_equal(snic_solar_target_check(d->t), 0);
     d->requests = 0;
     snic_solar_halt(d->c, d->now);
-    for (uint32_t done = d->told[SNIC_SOLAR_DONE]; d->told[SNIC_SOLAR_DONE] == done;)
+    for (uint32_t done = d->told[SNIC_EBS_ACT_DONE]; d->told[SNIC_EBS_ACT_DONE] == done;)
         duo_turn(d, 1);
     return said;
 }
@@ -290,14 +290,14 @@ static void test_solar_edges_seal_fails_as_many_trains_as_said(void **state)
 static void test_solar_edges_halted_nothing_is_asked_for(void **state)
 {
     struct duo *d = edge_open();
-    struct snic_solar_action a;
+    struct snic_ebs_action a;
     struct snic_ebs_io io;
     (void)state;
     duo_io(d, &io, SNIC_EBS_IO_ZERO, 0, 1, NULL);
     assert_true(snic_solar_deadline_ns(d->c) <= d->now);
     snic_solar_halt(d->c, d->now);
     assert_int_equal(snic_solar_poll(d->c, &a, 1, d->now), 1);
-    assert_int_equal(a.type, SNIC_SOLAR_DONE);
+    assert_int_equal(a.type, SNIC_EBS_ACT_DONE);
     assert_int_equal(io.result, SNIC_EUNKNOWN);
     assert_int_equal(snic_solar_poll(d->c, &a, 1, d->now), 0);
     assert_true(snic_solar_deadline_ns(d->c) == SNIC_NEVER);
@@ -333,7 +333,7 @@ static void test_solar_edges_superseded_by_nobody_ends_the_lease(void **state)
             duo_io(d, &io[1], SNIC_EBS_IO_ZERO, 6, 1, NULL);
         duo_until(d, 1 + later);
         assert_int_equal(io[0].result, later ? 0 : SNIC_ESTALE);
-        assert_int_equal(d->told[SNIC_SOLAR_LEASE], !later);
+        assert_int_equal(d->told[SNIC_EBS_ACT_LEASE], !later);
         io[0].blocks = 1;
         if (!later)
             assert_int_equal(snic_solar_submit(d->c, &io[0], d->now), SNIC_EROFS);
@@ -360,12 +360,12 @@ static void test_solar_edges_busy_and_gone_wait_for_the_map(void **state)
         assert_int_equal(snic_solar_get_busy(d->c, 0, &b), 0);
     }
     assert_true(b.count > 0);
-    uint32_t maps = d->told[SNIC_SOLAR_MAP];
+    uint32_t maps = d->told[SNIC_EBS_ACT_MAP];
     d->status = SNIC_EBS_STALE_GEN;
     d->refuse = d->hold = 0;
-    for (uint32_t i = 0; i < 20 && d->told[SNIC_SOLAR_MAP] == maps; i++)
+    for (uint32_t i = 0; i < 20 && d->told[SNIC_EBS_ACT_MAP] == maps; i++)
         duo_turn(d, 0);
-    assert_true(d->told[SNIC_SOLAR_MAP] > maps);
+    assert_true(d->told[SNIC_EBS_ACT_MAP] > maps);
     d->status = 0;
     d->mute = 0;
     duo_until(d, 2);
@@ -395,7 +395,7 @@ static void test_solar_edges_hints_are_no_flood(void **state)
     snic_solar_get_stats(d->c, &s);
     assert_in_range(s.hellos, 100, 3 * 8 * 100);
     assert_true(hints > s.hellos);
-    for (uint32_t i = 0; i < 100 && d->told[SNIC_SOLAR_DONE] == 0; i++)
+    for (uint32_t i = 0; i < 100 && d->told[SNIC_EBS_ACT_DONE] == 0; i++)
         duo_turn(d, 0);
     assert_int_equal(io.result, 0);
     duo_close(d);
@@ -417,7 +417,7 @@ static void test_solar_edges_fences_that_are_refused_are_no_flood(void **state)
     uint64_t from = d->now;
     while (d->now < 20 * SECOND)
         duo_turn(d, 0);
-    assert_int_equal(d->told[SNIC_SOLAR_DONE], 1);
+    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], 1);
     assert_in_range(d->fences, 15, 80);
     assert_int_equal(snic_solar_get_busy(d->c, 0, &b), 0);
     assert_in_range(b.failed, 15, 82); /* the write's answer, and those of the fences */
@@ -576,7 +576,7 @@ static void test_solar_edges_a_packet_speaks_for_itself(void **state)
     (void)state;
     duo_io(d, &io[0], SNIC_EBS_IO_WRITE, 0, 3, &iov);
     duo_io(d, &io[1], SNIC_EBS_IO_ZERO, 8, 2, NULL);
-    while (d->told[SNIC_SOLAR_DONE] < 2) {
+    while (d->told[SNIC_EBS_ACT_DONE] < 2) {
         duo_turn(d, 0);
         for (uint32_t i = 0; i < d->letters; i++) {
             const unsigned char *p = d->bag[i].bytes;

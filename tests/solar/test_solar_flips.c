@@ -71,7 +71,7 @@ static int flip_io(struct duo *d, uint8_t op, uint32_t type, uint32_t bit)
 {
     struct snic_ebs_io io;
     struct snic_iov one = {op == SNIC_EBS_IO_WRITE ? block[0] : back[0], SNIC_EBS_BLOCK_BYTES};
-    uint32_t done = d->told[SNIC_SOLAR_DONE];
+    uint32_t done = d->told[SNIC_EBS_ACT_DONE];
     memset(back[0], 0, SNIC_EBS_BLOCK_BYTES);
     duo_io(d, &io, op, 7, 1, &one);
     int how = flip_next(d, type, bit);
@@ -228,16 +228,16 @@ static void test_solar_flip_addr_table_entry_asked_again(void **state)
     duo_until(d, 1);
     for (uint32_t bit = 0; bit < EXPECT_BYTES * 8; bit++) {
         uint64_t was = tables_of(d);
-        uint32_t done = d->told[SNIC_SOLAR_DONE];
+        uint32_t done = d->told[SNIC_EBS_ACT_DONE];
         memset(back, 0, sizeof(back));
         duo_io(d, &r, SNIC_EBS_IO_READ, 20, 4, &in);
         duo_turn(d, 0); /* it is asked for */
         unsigned char *entry = entry_of(d, (uintptr_t)back[2], EXPECT_GUEST);
         assert_non_null(entry);
         flip_bit(entry, bit);
-        for (int i = 0; i < 1000 && d->told[SNIC_SOLAR_DONE] == done; i++)
+        for (int i = 0; i < 1000 && d->told[SNIC_EBS_ACT_DONE] == done; i++)
             duo_turn_unchecked(d);
-        assert_int_equal(d->told[SNIC_SOLAR_DONE], done + 1);
+        assert_int_equal(d->told[SNIC_EBS_ACT_DONE], done + 1);
         assert_int_equal(r.result, 0);
         assert_memory_equal(back, block, sizeof(block));
         tried++;

@@ -96,16 +96,16 @@ static void duo_serve(struct duo *d, const struct snic_ebs_request *q)
     assert_true(snic_solar_target_read_done(d->t, q, blocks, 1, d->now) > 0);
 }
 
-static void duo_act(struct duo *d, struct snic_solar_action *a)
+static void duo_act(struct duo *d, struct snic_ebs_action *a)
 {
     d->told[a->type]++;
-    if (a->type == SNIC_SOLAR_TX) {
+    if (a->type == SNIC_EBS_ACT_SEND) {
         duo_post(d, a->train, 1);
         snic_solar_sent(d->c, a->train, d->now);
-    } else if (a->type == SNIC_SOLAR_PATH_OPEN) {
+    } else if (a->type == SNIC_EBS_ACT_OPEN) {
         uint16_t port = (uint16_t)(50000 + d->opened++);
         assert_int_equal(snic_solar_path_opened(d->c, 0, a->path, a->gen, port, d->now), 0);
-    } else if (a->type == SNIC_SOLAR_MAP && !d->mute) {
+    } else if (a->type == SNIC_EBS_ACT_MAP && !d->mute) {
         d->maps++;
         assert_int_equal(snic_solar_map(d->c, 0, 0, 77, 0, d->maps, d->now), 0);
     }
@@ -160,7 +160,7 @@ static void duo_stored(struct duo *d)
 
 static void duo_step(struct duo *d, int lost, int check)
 {
-    struct snic_solar_action a;
+    struct snic_ebs_action a;
     struct snic_solar_train *t;
     uint32_t n = d->letters;
     d->now += 20000;
@@ -197,14 +197,14 @@ void duo_turn_unchecked(struct duo *d)
 
 void duo_until(struct duo *d, uint32_t done)
 {
-    for (int i = 0; i < 1000 && d->told[SNIC_SOLAR_DONE] < done; i++)
+    for (int i = 0; i < 1000 && d->told[SNIC_EBS_ACT_DONE] < done; i++)
         duo_turn(d, 0);
-    assert_int_equal(d->told[SNIC_SOLAR_DONE], done);
+    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], done);
 }
 
 uint32_t duo_done(const struct duo *d)
 {
-    return d->told[SNIC_SOLAR_DONE];
+    return d->told[SNIC_EBS_ACT_DONE];
 }
 
 void duo_io(struct duo *d, struct snic_ebs_io *io, uint8_t op, uint64_t lba, uint32_t blocks,

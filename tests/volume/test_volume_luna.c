@@ -77,7 +77,7 @@ static int teardown(void **state)
     snic_loop_close(raw_loop);
     for (uint32_t i = 0; i < RAW_MAX; i++)
         if (raws[i].agent != NULL) {
-            struct snic_luna_action a;
+            struct snic_ebs_action a;
             snic_luna_halt(raws[i].agent, snic_world_now(fix.world));
             while (snic_luna_poll(raws[i].agent, &a, 1, snic_world_now(fix.world)) == 1) {
             }
@@ -102,11 +102,11 @@ static void raw_sent(struct snic_net_send_req *s)
 
 static void raw_pump(struct raw *x)
 {
-    struct snic_luna_action a;
+    struct snic_ebs_action a;
     while (x->agent != NULL && snic_luna_poll(x->agent, &a, 1, snic_world_now(fix.world)) == 1) {
-        if (a.type == SNIC_LUNA_CONNECT)
+        if (a.type == SNIC_EBS_ACT_OPEN)
             x->gen = a.gen;
-        if (a.type != SNIC_LUNA_SEND)
+        if (a.type != SNIC_EBS_ACT_SEND)
             continue;
         struct raw_send *r = calloc(1, sizeof(*r));
         assert_non_null(r);
@@ -246,7 +246,7 @@ static size_t recorded(unsigned char *to, size_t max)
     struct raw *x = &raws[0];
     static struct snic_ebs_io io;
     static struct snic_iov iov;
-    struct snic_luna_action a;
+    struct snic_ebs_action a;
     size_t size = 0;
     uint64_t now = snic_world_now(fix.world);
     raw_agent(x, 999, 1);
@@ -260,7 +260,7 @@ static size_t recorded(unsigned char *to, size_t max)
     io.op = SNIC_EBS_IO_WRITE;
     assert_int_equal(snic_luna_submit(x->agent, &io, now), 0);
     while (size == 0 && snic_luna_poll(x->agent, &a, 1, now) == 1) {
-        if (a.type != SNIC_LUNA_SEND)
+        if (a.type != SNIC_EBS_ACT_SEND)
             continue;
         for (uint32_t i = 0; i < a.send->iov_count; i++) {
             assert_true(size + a.send->iov[i].size <= max);
