@@ -52,14 +52,12 @@ enum {
     KM_BLOCKS = 32768,       /* in flight; address space until they are used            */
     KM_REQUESTS = 8192,      /* the engine's                                            */
     KM_LOCKS_WAITING = 4096, /* more get ENOLCK: others must get through                */
-    KM_GROUPS = 256,
-    KM_WRITERS = 4096,      /* lists of the table */
-    KM_USERS = 64,          /* as those */
-    KM_OPEN_FILES = 262144, /* at most; default of an option */
+    KM_WRITERS = 4096,       /* lists of the table */
+    KM_USERS = 64,           /* as those */
+    KM_OPEN_FILES = 262144,  /* at most; default of an option */
     KM_OPEN_FILES_LEAST = 64,
     KM_SPIN_US = 50,
-    KM_OPEN_FILES_MOST = 1 << 24,
-    KM_NAME_MAX = 1024
+    KM_OPEN_FILES_MOST = 1 << 24
 };
 
 #define KM_SPIN_UNSET UINT64_MAX
@@ -158,7 +156,7 @@ struct km_call {
     struct snic_nvmefs_req nvme;     /* it as a command */
     void (*home)(struct km_call *c); /* it has an answer; NULL: km_call_done() */
     struct snic_fscache_req cached;  /* behind a cache */
-    uint32_t groups[KM_GROUPS];
+    uint32_t groups[SNIC_FSOP_GROUPS_MAX];
 };
 
 /* Carries calls out; one of local.c, remote.c. */

@@ -231,8 +231,8 @@ static size_t reply_dirent(struct km_call *c, char *at, size_t room,
 }
 
 /*
- * The entry at @p from, and its name of at most KM_NAME_MAX bytes, copied: behind the ring the
- * other process may have written anything, and can write at any time. @return 0; -1: it is none
+ * The entry at @p from, and its name of at most SNIC_FSOP_NAME_MAX bytes, copied: behind the ring
+ * the other process may have written anything, and can write at any time. @return 0; -1: it is none
  */
 static int reply_entry_take(const unsigned char *from, const unsigned char *end,
                             struct snic_fsop_dirent *d, char *name)
@@ -242,7 +242,7 @@ static int reply_entry_take(const unsigned char *from, const unsigned char *end,
     if (room < sizeof(*d))
         return -1;
     memcpy(d, from, sizeof(*d));
-    if (d->name_size > KM_NAME_MAX || d->bytes % 8 != 0 || d->bytes > room ||
+    if (d->name_size > SNIC_FSOP_NAME_MAX || d->bytes % 8 != 0 || d->bytes > room ||
         d->bytes < sizeof(*d) + d->name_size)
         return -1;
     memcpy(name, from + sizeof(*d), d->name_size);
@@ -254,7 +254,7 @@ static int reply_entry_take(const unsigned char *from, const unsigned char *end,
 static void reply_readdir_lost(struct km_call *c, const unsigned char *to)
 {
     const unsigned char *from = c->data;
-    char name[KM_NAME_MAX + 1];
+    char name[SNIC_FSOP_NAME_MAX + 1];
     struct snic_fsop_dirent d;
 
     for (; from < to && reply_entry_take(from, to, &d, name) == 0; from += d.bytes)
@@ -267,7 +267,7 @@ static void reply_readdir(struct km_call *c)
     const unsigned char *from = c->data;
     const unsigned char *end = from + c->r.k.result;
     char *out = (char *)km_call_data(c) + KM_DATA / 2;
-    char name[KM_NAME_MAX + 1];
+    char name[SNIC_FSOP_NAME_MAX + 1];
     size_t used = 0;
 
     while (from < end) {

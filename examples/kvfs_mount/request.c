@@ -23,10 +23,10 @@ struct km_call *km_begin(fuse_req_t req, enum snic_fsop_kind kind, fuse_ino_t in
 
 void km_groups(struct km_call *c)
 {
-    int n = fuse_req_getgroups(c->fuse, KM_GROUPS, (gid_t *)c->groups);
+    int n = fuse_req_getgroups(c->fuse, SNIC_FSOP_GROUPS_MAX, (gid_t *)c->groups);
 
     c->r.k.cred.groups = c->groups;
-    c->r.k.cred.group_count = n < 0 ? 0 : n > KM_GROUPS ? KM_GROUPS : (uint32_t)n;
+    c->r.k.cred.group_count = (uint32_t)snic_min_u64(n < 0 ? 0 : (uint32_t)n, SNIC_FSOP_GROUPS_MAX);
 }
 
 /* Of an open file without a set-gid bit that depends on them, the groups are not read. One that

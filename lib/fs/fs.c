@@ -4,7 +4,7 @@
  *
  * A request goes to the engine at once, or waits behind those that the engine has no room for. What
  * follows happens in the pump, a deferred message, once per iteration of the loop however much was
- * submitted and completed in it: operations that the engine asks for go to the door in batches,
+ * submitted and completed in it: operations that the engine requests go to the door in batches,
  * `done` of finished requests is called, and the timer is set.
  *
  * Invariants

@@ -102,9 +102,9 @@ void hcachelink_dpu_stop(struct snic_hcachelink_dpu *d)
     /* fsyncs that the engine will not answer any more */
     for (uint32_t i = 0; i < d->opts.tasks; i++) {
         struct hcachelink_task *t = &d->tasks[i];
-        if (t->type != HCACHELINK_FSYNC || !t->under_way || t->fs.done != NULL)
+        if (t->type != HCACHELINK_FSYNC || !t->in_flight || t->fs.done != NULL)
             continue;
-        t->under_way = 0;
+        t->in_flight = 0;
         hcachelink_task_finish(t, SNIC_EPIPE);
     }
     hcachelink_dpu_kick(d);

@@ -4,15 +4,15 @@
  *
  *   NONE ── REGION ──▶ HEADER ── it makes sense ──▶ RUN ── END ──▶ DRAIN ──▶ STOP ──▶ NONE
  *                                                    └── death ──▶ SALVAGE ──▶ STOP ──▶ GONE
- *   In STOP nothing new begins; it ends when nothing is under way any more.
+ *   In STOP nothing new begins; it ends when nothing is in flight any more.
  *
- * A task is something that the host asked for, a run an action of the engine's: each has one DMA
- * batch or one request to the file system under way at a time. Completions are only reported to the
+ * A task is a request of the host, a run an action of the engine: each has one DMA batch or one
+ * request to the file system in flight at a time. Completions are only reported to the
  * engine; its actions are polled in the poller.
  *
  * Invariants
- *   D1  The engine's memory goes when nothing that it lent is under way.
- *   D2  A task is answered once, when nothing of it is under way; its number is free afterwards.
+ *   D1  The engine's memory goes when nothing that it lent is in flight.
+ *   D2  A task is answered once, when nothing of it is in flight; its number is free afterwards.
  *   D3  Values from the host are numbers to be checked: its region is reached by keys, never by
  *       pointers, until it is dead and its bytes no longer change.
  */
@@ -43,7 +43,7 @@ struct hcachelink_task {
     uint64_t index; /* READ: the page; FSYNC: 1, flush only */
     int32_t result;
     uint16_t type; /* 0: free */
-    uint16_t under_way;
+    uint16_t in_flight;
 };
 
 struct hcachelink_run {
@@ -67,7 +67,7 @@ struct snic_hcachelink_dpu {
     struct snic_hcache_info info;
     unsigned char header[SNIC_HCACHE_HEADER_BYTES];
     uint64_t key, bytes, epoch; /* of the region */
-    unsigned char *mapped;      /* the region, for SALVAGE; NULL: not to be had */
+    unsigned char *mapped;      /* the region, for SALVAGE; NULL: inaccessible */
     struct snic_dma_batch fetch_header;
     struct snic_dma_op header_op;
     struct hcachelink_run *runs;
@@ -116,16 +116,16 @@ static inline void hcachelink_dpu_kick(const struct snic_hcachelink_dpu *d)
 int hcachelink_engine_open(struct snic_hcachelink_dpu *d);
 /* Give its memory back (D1). */
 void hcachelink_engine_close(struct snic_hcachelink_dpu *d);
-/* Tell the engine. */
+/* Pass an event to the engine. */
 void hcachelink_engine_step(struct snic_hcachelink_dpu *d, const struct snic_hcache_event *ev);
 /* Take its actions and start them. Did something. */
 int hcachelink_engine_pump(struct snic_hcachelink_dpu *d);
-/* Nothing is dirty and nothing under way, as far as looked. */
+/* Nothing is dirty and nothing in flight, as of the last look. */
 int hcachelink_engine_rests(const struct snic_hcachelink_dpu *d);
 
 /* ---- dpu_task.c ---- */
 
-/* The host asks. */
+/* A request of the host. */
 void hcachelink_task_begin(struct snic_hcachelink_dpu *d, const struct hcachelink_message *m);
 /* The engine has flushed what fsync @p index waited for. */
 void hcachelink_task_synced(struct snic_hcachelink_dpu *d, uint64_t index, int32_t result);
@@ -142,7 +142,7 @@ void hcachelink_task_finish(struct hcachelink_task *t, int64_t result);
 void hcachelink_dpu_stop(struct snic_hcachelink_dpu *d);
 int hcachelink_dpu_poll(struct snic_loop_poller *p, int sleeping);
 
-/* A request to the file system in the name of the host's kernel, which has checked. */
+/* A request to the file system for the host's kernel, which has checked permissions. */
 static inline void hcachelink_fs_req(struct snic_fs_req *r, uint32_t kind, uint64_t ino)
 {
     memset(r, 0, sizeof(*r));

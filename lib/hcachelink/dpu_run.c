@@ -300,7 +300,7 @@ static void hcachelink_run_start(struct snic_hcachelink_dpu *d, const struct sni
 {
     struct snic_node *n = snic_queue_pop(&d->free_runs);
     struct hcachelink_run *u;
-    SNIC_ASSERT(n != NULL); /* a job has one action under way at a time */
+    SNIC_ASSERT(n != NULL); /* a job has one action in flight at a time */
     u = SNIC_CONTAINER(n, struct hcachelink_run, node);
     u->a = *a;
     u->busy = 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* What the host asks for: pages for its misses, fsync, truncation, the end. */
+/* Requests of the host: pages for its misses, fsync, truncation, the end. */
 #include "snicstore/hcachelink.h"
 
 #include "hcachelink/dpu_priv.h"
@@ -7,7 +7,7 @@
 void hcachelink_task_finish(struct hcachelink_task *t, int64_t result)
 {
     struct snic_hcachelink_dpu *d = t->d;
-    SNIC_ASSERT(t->type != 0 && !t->under_way);
+    SNIC_ASSERT(t->type != 0 && !t->in_flight);
     t->result = result < 0 ? (int32_t)result : 0;
     snic_queue_push(&d->answers, &t->node);
     hcachelink_dpu_kick(d);
@@ -15,7 +15,7 @@ void hcachelink_task_finish(struct hcachelink_task *t, int64_t result)
 
 static void hcachelink_task_fs(struct hcachelink_task *t, snic_fs_done_fn done)
 {
-    t->under_way = 1;
+    t->in_flight = 1;
     t->fs.done = done;
     snic_fs_submit(t->d->fs, &t->fs);
 }
@@ -23,7 +23,7 @@ static void hcachelink_task_fs(struct hcachelink_task *t, snic_fs_done_fn done)
 static void hcachelink_task_fs_done(struct snic_fs_req *r)
 {
     struct hcachelink_task *t = SNIC_CONTAINER(r, struct hcachelink_task, fs);
-    t->under_way = 0;
+    t->in_flight = 0;
     hcachelink_task_finish(t, r->k.result);
 }
 
@@ -32,8 +32,8 @@ static void hcachelink_task_fs_done(struct snic_fs_req *r)
 static void hcachelink_task_sent(struct snic_dma_batch *b)
 {
     struct hcachelink_task *t = SNIC_CONTAINER(b, struct hcachelink_task, batch);
-    SNIC_ASSERT(t->type == HCACHELINK_READ && t->under_way);
-    t->under_way = 0;
+    SNIC_ASSERT(t->type == HCACHELINK_READ && t->in_flight);
+    t->in_flight = 0;
     hcachelink_task_finish(t, b->result);
 }
 
@@ -44,7 +44,7 @@ static int hcachelink_task_submit(struct hcachelink_task *t)
     int r = t->d->dead ? SNIC_EPEERDEAD : snic_dma_submit(t->d->dma, &b, 1);
     if (r >= 0)
         return r;
-    t->under_way = 0;
+    t->in_flight = 0;
     hcachelink_task_finish(t, SNIC_EPEERDEAD);
     return 1;
 }
@@ -54,7 +54,7 @@ static void hcachelink_task_read_done(struct snic_fs_req *r)
     struct hcachelink_task *t = SNIC_CONTAINER(r, struct hcachelink_task, fs);
     struct snic_hcachelink_dpu *d = t->d;
     if (r->k.result < 0 || d->state == HCACHELINK_D_STOP) {
-        t->under_way = 0;
+        t->in_flight = 0;
         hcachelink_task_finish(t, r->k.result < 0 ? r->k.result : SNIC_EPIPE);
         return;
     }
@@ -105,14 +105,14 @@ static void hcachelink_task_fsync(struct hcachelink_task *t, const struct hcache
     if (r != 0)
         hcachelink_task_finish(t, r);
     else
-        t->under_way = 1;
+        t->in_flight = 1;
 }
 
 void hcachelink_task_synced(struct snic_hcachelink_dpu *d, uint64_t index, int32_t result)
 {
     struct hcachelink_task *t = &d->tasks[index];
-    SNIC_ASSERT(index < d->opts.tasks && t->type == HCACHELINK_FSYNC && t->under_way);
-    t->under_way = 0;
+    SNIC_ASSERT(index < d->opts.tasks && t->type == HCACHELINK_FSYNC && t->in_flight);
+    t->in_flight = 0;
     if (result < 0 || t->index != 0)
         hcachelink_task_finish(t, result);
     else
@@ -131,7 +131,7 @@ static void hcachelink_task_end_done(struct snic_fs_req *r)
 {
     struct hcachelink_task *t = SNIC_CONTAINER(r, struct hcachelink_task, fs);
     struct snic_hcachelink_dpu *d = t->d;
-    t->under_way = 0;
+    t->in_flight = 0;
     t->type = 0;
     d->tasks_busy--;
     d->msg_result = r->k.result < 0 ? (int32_t)r->k.result : 0;
@@ -166,7 +166,7 @@ void hcachelink_task_begin(struct snic_hcachelink_dpu *d, const struct hcachelin
     t->d = d;
     t->id = m->id;
     t->type = m->type;
-    t->under_way = 0;
+    t->in_flight = 0;
     d->tasks_busy++;
     if (m->type == HCACHELINK_READ)
         hcachelink_task_read(t, m);

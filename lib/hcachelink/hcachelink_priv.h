@@ -6,7 +6,7 @@
  *   40 u64 c     48 i32 result   52 u32 0     56 u64 0
  *
  * REGION  host  a key, b bytes, c epoch of the DPU. Answered by DONE with id 0, a: the tasks that
- *               may be under way.
+ *               may be in flight.
  * READ    host  id, ino, a lpn, b index of the page to fill, c 1: a reader's miss
  * FSYNC   host  id, ino, a 1: flush    TRUNCATE  host  id, ino, a size
  *               only

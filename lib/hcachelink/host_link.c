@@ -164,12 +164,12 @@ static int hcachelink_late(const struct snic_hcachelink_host *h, uint64_t since_
     return now_ns - snic_min_u64(since_ns, now_ns) > h->opts.timeout_ns;
 }
 
-/** Nothing has been heard since the oldest of @p q came there. */
+/** Nothing has been received since the oldest of @p q was queued. */
 static int hcachelink_queue_late(const struct snic_hcachelink_host *h, const struct snic_queue *q,
                                  uint64_t now_ns)
 {
     return !snic_queue_empty(q) &&
-           hcachelink_late(h, snic_max_u64(hcachelink_req_of(q->first)->since_ns, h->heard_ns),
+           hcachelink_late(h, snic_max_u64(hcachelink_req_of(q->first)->since_ns, h->received_ns),
                            now_ns);
 }
 
@@ -178,10 +178,10 @@ static int hcachelink_silent(const struct snic_hcachelink_host *h, uint64_t now_
 {
     int late = h->state == HCACHELINK_OPENING && hcachelink_late(h, h->since_ns, now_ns);
     late |= h->state == HCACHELINK_ENDING &&
-            hcachelink_late(h, snic_max_u64(h->since_ns, h->heard_ns), now_ns);
+            hcachelink_late(h, snic_max_u64(h->since_ns, h->received_ns), now_ns);
     for (uint32_t i = 0; i < SNIC_HCACHELINK__TASKS_MAX; i++)
         late |= h->slots[i].req != NULL &&
-                hcachelink_late(h, snic_max_u64(h->slots[i].req->since_ns, h->heard_ns), now_ns);
+                hcachelink_late(h, snic_max_u64(h->slots[i].req->since_ns, h->received_ns), now_ns);
     return late || hcachelink_queue_late(h, &h->sending, now_ns) ||
            hcachelink_queue_late(h, &h->syncing, now_ns);
 }
@@ -337,7 +337,7 @@ void snic_hcachelink_host_recv(void *ctx, const void *msg, uint32_t size)
         h->stats.strays++;
         return;
     }
-    h->heard_ns = snic_loop_now(h->dma->loop);
+    h->received_ns = snic_loop_now(h->dma->loop);
     if (r == 0 && m.type == HCACHELINK_DONE)
         hcachelink_done(h, &m);
     else if (r == 0 && m.type == HCACHELINK_ALIVE)

@@ -19,8 +19,8 @@
  *   L5  The link times out for silence only: nothing received for timeout_ns while a request is
  *       out. The DPU answers keep-alives, so a slow store does not count as silence.
  *   L6  What is dirty is forgotten with the link only if the DPU may have written it to the store,
- *       or may do so yet; not by an end before the beginning, nor for a DPU that has let go of it.
- *   L7  While the file system takes no pages no request waits for an entry of a set that is full:
+ *       or may do so yet; not by an end before the beginning, nor for a DPU that has detached from
+ * it. L7  While the file system takes no pages no request waits for an entry of a set that is full:
  *       only a flush would free one.
  *
  * An end in OPENING waits for the DPU's DONE.
@@ -60,13 +60,13 @@ struct snic_hcachelink_host {
     size_t region_bytes;
     unsigned char header[SNIC_HCACHE_HEADER_BYTES]; /* of the region, as it was made */
     uint64_t key;
-    uint64_t epoch;      /* of the DPU: counts attaches */
-    uint64_t since_ns;   /* of OPENING and ENDING */
-    uint64_t heard_ns;   /* the last message of the DPU */
-    uint32_t page_shift; /* of cache.page_bytes */
-    uint32_t taken;      /* slots */
-    uint32_t fsyncs;     /* of them */
-    uint32_t credit;     /* that may be */
+    uint64_t epoch;       /* of the DPU: counts attaches */
+    uint64_t since_ns;    /* of OPENING and ENDING */
+    uint64_t received_ns; /* the last message of the DPU */
+    uint32_t page_shift;  /* of cache.page_bytes */
+    uint32_t taken;       /* slots */
+    uint32_t fsyncs;      /* of them */
+    uint32_t credit;      /* that may be */
     int reason;
     int32_t refused; /* the file system takes no pages; 0: it does */
     uint8_t state;

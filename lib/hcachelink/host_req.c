@@ -72,7 +72,7 @@ static int hcachelink_full(const struct snic_hcachelink_host *h, int why)
     return why == SNIC_EAGAIN && h->refused != 0;
 }
 
-/** Somebody holds what it needs. 1: try once more at once; 0: it waits. */
+/** A page or entry that it needs is locked. 1: retry at once; 0: it waits. */
 static int hcachelink_busy(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req, int why)
 {
     if (req->slot != SNIC_HCACHELINK__ARMED) {

@@ -12,7 +12,7 @@
 void nvmefs_refuse(struct nvmefs_queue *q, uint16_t cid, uint32_t status, int64_t result)
 {
     SNIC_ASSERT(q->refused_tail - q->refused_head <
-                SNIC_NVMEFS__REFUSED); /* a look asks for room */
+                SNIC_NVMEFS__REFUSED); /* a look reserves them */
     q->refused[q->refused_tail++ % SNIC_NVMEFS__REFUSED] =
         (struct nvmefs_refusal){.result = result, .cid = cid, .status = (uint16_t)status};
 }

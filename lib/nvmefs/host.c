@@ -325,7 +325,7 @@ static void nvmefs_host_answer(struct snic_nvmefs_host *h, uint16_t cid,
     }
 }
 
-/** Take the next completion. 1; 0 none; SNIC_EPROTO nonsense. */
+/** Take the next completion. 1; 0 none; SNIC_EPROTO malformed. */
 static int nvmefs_host_entry(struct snic_nvmefs_host *h, struct snic_nvmefs_cqe *c)
 {
     unsigned char *at = h->cq + (size_t)(h->cq_head & (h->opts.depth - 1)) * SNIC_NVMEFS_CQE_BYTES;

@@ -137,12 +137,12 @@ struct nvmefs_cmd {
     struct snic_link link;       /* of the one list that its state has                         */
     uint8_t state;
     uint8_t phase;
-    uint8_t aborted;   /* wanted no more                                                        */
+    uint8_t aborted;   /* by the host, while a step is out                                      */
     uint8_t cancelled; /* passed to the user's cancel, or on its list */
     uint8_t cancel;    /* on the list of those to be cancelled                                  */
     uint8_t header_here;
-    uint8_t has_next; /* POSTING: the host has seen the completion before we heard of it, and
-                         uses the command id again: next is that entry                      */
+    uint8_t has_next; /* POSTING: the host has read the completion before its step has ended, and
+                         reuses the command id: next is that entry                          */
     uint8_t sent;     /* the answer and data out are there                                        */
     uint16_t status;
     uint16_t wh_len;
@@ -225,7 +225,7 @@ struct nvmefs_queue {
     struct nvmefs_cmd *cmds; /* by command id                                                  */
 };
 
-/** The last answer about a queue that there is not. A host waits for one before it asks again. */
+/** The last answer for a queue that does not exist. A host sends no other request before it. */
 struct nvmefs_odd {
     uint32_t generation;
     int error;
@@ -316,7 +316,7 @@ void nvmefs_cmd_end(struct snic_nvmefs_dpu *d, struct nvmefs_cmd *c, uint32_t st
                     int64_t result);
 /** Nothing of it is left. */
 void nvmefs_cmd_free(struct snic_nvmefs_dpu *d, struct nvmefs_cmd *c);
-/** It is wanted no more. 1 if that makes a difference. */
+/** The host aborts it. 1; 0 too late, it is done. */
 int nvmefs_cmd_abort(struct snic_nvmefs_dpu *d, struct nvmefs_cmd *c);
 
 /* ---- dpu_data.c ---- */

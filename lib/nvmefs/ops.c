@@ -5,7 +5,7 @@
  *
  * Invariants
  *   O1 Every byte of a header belongs to a field, a name, a group, or is checked to be zero.
- *   O2 Decoding touches only [in, in + size) and believes no size it has not compared with that.
+ *   O2 Decoding accesses only [in, in + size) and uses no size that was not compared with that.
  *   O3 decode(encode(r)) returns every field that the operation has.
  */
 #include "nvmefs/nvmefs_priv.h"

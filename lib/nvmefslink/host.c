@@ -6,7 +6,7 @@
  * A queue goes
  *
  *   OPENING ── CREATED ──▶ OPEN ── reset ──▶ RESETTING ── DELETED ──▶ OPENING
- *      │                     └── end, nonsense, FAILED ──▶ ENDING ── DELETED ──▶ OVER
+ *      │                     └── end, EPROTO,   FAILED ──▶ ENDING ── DELETED ──▶ OVER
  *      └── refused ──▶ OVER                     (from everywhere) ── death ──▶ OVER
  *
  * Its memory, and what requests name, is the DPU's to touch until DELETED, or its certified death.

@@ -26,7 +26,7 @@ struct known {
     uint64_t ino;
     uint64_t size;
     unsigned char bytes[FILE_MAX];
-    uint32_t readers, writers; /* requests under way */
+    uint32_t readers, writers; /* requests in flight */
 };
 
 struct slot {
