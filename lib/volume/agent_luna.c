@@ -288,41 +288,16 @@ static void agent_luna_connect(struct snic_volume *v, uint32_t server, uint16_t 
 
 static void agent_luna_act(struct snic_volume *v, const struct snic_ebs_action *a)
 {
-    struct volume_link *l;
-    switch ((enum snic_ebs_act)a->type) {
-    case SNIC_EBS_ACT_SEND:
-        l = agent_luna_find(v, a->server, a->path, a->gen);
-        volume_stream_send(l != NULL ? &l->k : NULL, &v->txs, a->send);
-        break;
-    case SNIC_EBS_ACT_DONE:
-        volume_disk_done(v, a->io);
-        break;
-    case SNIC_EBS_ACT_OPEN:
+    if (a->type == SNIC_EBS_ACT_OPEN) {
         agent_luna_connect(v, a->server, a->path, a->gen);
-        break;
-    case SNIC_EBS_ACT_CLOSE:
-        l = agent_luna_find(v, a->server, a->path, a->gen);
-        if (l != NULL)
+    } else if (a->type == SNIC_EBS_ACT_SEND || a->type == SNIC_EBS_ACT_CLOSE) {
+        struct volume_link *l = agent_luna_find(v, a->server, a->path, a->gen);
+        if (a->type == SNIC_EBS_ACT_SEND)
+            volume_stream_send(l != NULL ? &l->k : NULL, &v->txs, a->send);
+        else if (l != NULL)
             volume_stream_end(&l->k, 0);
-        break;
-    case SNIC_EBS_ACT_MAP:
-        volume_report_map(v, a->disk, a->segment, a->gen32);
-        break;
-    case SNIC_EBS_ACT_SUSPECT:
-    case SNIC_EBS_ACT_RECOVERED:
-        volume_report_suspect(v, a->server, a->type == SNIC_EBS_ACT_SUSPECT);
-        break;
-    case SNIC_EBS_ACT_SLOW:
-        volume_report_slow(v, a->io->disk, a->io->lba, a->io->blocks);
-        break;
-    case SNIC_EBS_ACT_LEASE:
-        volume_report_lease(v, a->disk);
-        break;
-    case SNIC_EBS_ACT_TOKEN:
-        volume_report_token(v, a->disk);
-        break;
-    default:
-        break;
+    } else {
+        volume_report(v, a);
     }
 }
 

@@ -161,38 +161,14 @@ static int agent_solar_submit(struct snic_volume *v, struct snic_ebs_io *io)
 
 static void agent_solar_act(struct snic_volume *v, const struct snic_ebs_action *a)
 {
-    switch ((enum snic_ebs_act)a->type) {
-    case SNIC_EBS_ACT_SEND:
+    if (a->type == SNIC_EBS_ACT_SEND)
         volume_path_send(v, a->train);
-        break;
-    case SNIC_EBS_ACT_DONE:
-        volume_disk_done(v, a->io);
-        break;
-    case SNIC_EBS_ACT_OPEN:
+    else if (a->type == SNIC_EBS_ACT_OPEN)
         volume_path_open(v, a->server, a->path, a->gen);
-        break;
-    case SNIC_EBS_ACT_CLOSE:
+    else if (a->type == SNIC_EBS_ACT_CLOSE)
         volume_path_close(v, a->server, a->path, a->gen);
-        break;
-    case SNIC_EBS_ACT_MAP:
-        volume_report_map(v, a->disk, a->segment, a->gen32);
-        break;
-    case SNIC_EBS_ACT_SUSPECT:
-    case SNIC_EBS_ACT_RECOVERED:
-        volume_report_suspect(v, a->server, a->type == SNIC_EBS_ACT_SUSPECT);
-        break;
-    case SNIC_EBS_ACT_SLOW:
-        volume_report_slow(v, a->io->disk, a->io->lba, a->io->blocks);
-        break;
-    case SNIC_EBS_ACT_LEASE:
-        volume_report_lease(v, a->disk);
-        break;
-    case SNIC_EBS_ACT_TOKEN:
-        volume_report_token(v, a->disk);
-        break;
-    default:
-        break;
-    }
+    else
+        volume_report(v, a);
 }
 
 /* Packets are stamped when they leave, not when the loop's iteration began: the iteration's work

@@ -87,36 +87,26 @@ void volume_soon(struct snic_volume *v)
     snic_loop_defer(v->o.loop, &v->pump);
 }
 
-void volume_report_map(struct snic_volume *v, uint32_t disk, uint64_t segment, uint32_t gen)
+void volume_report(struct snic_volume *v, const struct snic_ebs_action *a)
 {
-    v->stats.maps++;
-    if (!v->closing)
-        v->e.map(v->ctx, disk, segment, gen);
-}
-
-void volume_report_suspect(struct snic_volume *v, uint32_t server, int suspect)
-{
-    if (v->e.suspect != NULL && !v->closing)
-        v->e.suspect(v->ctx, server, suspect);
-}
-
-void volume_report_slow(struct snic_volume *v, uint32_t disk, uint64_t lba, uint32_t blocks)
-{
-    if (v->e.slow != NULL && !v->closing)
-        v->e.slow(v->ctx, disk, lba, blocks);
-}
-
-void volume_report_lease(struct snic_volume *v, uint32_t disk)
-{
-    v->disks[disk].lost = 1;
-    if (v->e.lease != NULL && !v->closing)
-        v->e.lease(v->ctx, disk);
-}
-
-void volume_report_token(struct snic_volume *v, uint32_t disk)
-{
-    if (v->e.token != NULL && !v->closing)
-        v->e.token(v->ctx, disk);
+    v->stats.maps += a->type == SNIC_EBS_ACT_MAP;
+    if (a->type == SNIC_EBS_ACT_DONE)
+        volume_disk_done(v, a->io);
+    if (a->type == SNIC_EBS_ACT_LEASE)
+        v->disks[a->disk].lost = 1;
+    if (v->closing)
+        return;
+    if (a->type == SNIC_EBS_ACT_MAP)
+        v->e.map(v->ctx, a->disk, a->segment, a->gen32);
+    else if (a->type == SNIC_EBS_ACT_LEASE && v->e.lease != NULL)
+        v->e.lease(v->ctx, a->disk);
+    else if (a->type == SNIC_EBS_ACT_TOKEN && v->e.token != NULL)
+        v->e.token(v->ctx, a->disk);
+    else if (a->type == SNIC_EBS_ACT_SLOW && v->e.slow != NULL)
+        v->e.slow(v->ctx, a->io->disk, a->io->lba, a->io->blocks);
+    else if ((a->type == SNIC_EBS_ACT_SUSPECT || a->type == SNIC_EBS_ACT_RECOVERED) &&
+             v->e.suspect != NULL)
+        v->e.suspect(v->ctx, a->server, a->type == SNIC_EBS_ACT_SUSPECT);
 }
 
 static void client_run(struct snic_volume *v)

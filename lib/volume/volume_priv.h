@@ -392,12 +392,8 @@ struct snic_volume {
 /* client.c */
 void volume_soon(struct snic_volume *v);
 uint64_t volume_now(const struct snic_volume *v);
-/* An engine's notifications to the owner. */
-void volume_report_map(struct snic_volume *v, uint32_t disk, uint64_t segment, uint32_t gen);
-void volume_report_suspect(struct snic_volume *v, uint32_t server, int suspect);
-void volume_report_slow(struct snic_volume *v, uint32_t disk, uint64_t lba, uint32_t blocks);
-void volume_report_lease(struct snic_volume *v, uint32_t disk);
-void volume_report_token(struct snic_volume *v, uint32_t disk);
+/* An engine's report; SEND, OPEN and CLOSE are its agent's. */
+void volume_report(struct snic_volume *v, const struct snic_ebs_action *a);
 /* path.c */
 void volume_path_open(struct snic_volume *v, uint32_t server, uint16_t path, uint16_t gen);
 void volume_path_close(struct snic_volume *v, uint32_t server, uint16_t path, uint16_t gen);
