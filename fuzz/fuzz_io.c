@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The simulated disk driven by a string of operations, six bytes each: requests valid and not,
- * cancels, faults, power cuts, clones. Each accepted request completes exactly once, and the medium
- * agrees with the results; after a cut each un-synced sector has its old or its new contents.
+ * cancels, faults, power cuts, clones, users that wait for room. Each accepted request completes
+ * exactly once, each wait is reported once, and the medium agrees with the results; after a cut
+ * each un-synced sector has its old or its new contents.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #define SECTOR 512
 #define SECTORS 16
 #define DEPTH 8
+#define USERS 3
 
 #define REQUIRE(c)                                                                                 \
     do {                                                                                           \
@@ -21,7 +23,13 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+struct user {
+    struct snic_io_waiter waiter;
+    int waits;
+};
+
 struct rig {
+    struct user users[USERS];
     struct snic_world *world;
     struct snic_loop *loop;
     struct snic_disk *disk;
@@ -62,6 +70,13 @@ static void call_done(struct snic_io_req *req)
     }
 }
 
+static void user_writable(struct snic_io_waiter *w)
+{
+    struct user *u = SNIC_CONTAINER(w, struct user, waiter);
+    REQUIRE(u->waits && !snic_io_waits(w));
+    u->waits = 0;
+}
+
 static void submit(struct rig *g, struct call *calls, const uint8_t *b)
 {
     for (int i = 0; i < DEPTH; i++) {
@@ -81,7 +96,7 @@ static void submit(struct rig *g, struct call *calls, const uint8_t *b)
         c->req.region = b[1] == 253 ? 0 : SNIC_NO_REGION;
         memset(c->mem, b[4], sizeof(c->mem));
         int r = snic_io_submit(g->io, &one, 1);
-        REQUIRE(r == 1 || r == SNIC_EIO);
+        REQUIRE(r == 1 || r == 0 || r == SNIC_EIO);
         c->state = r == 1;
         return;
     }
@@ -93,6 +108,8 @@ static void drain(struct rig *g, const struct call *calls)
         ;
     for (int i = 0; i < DEPTH; i++)
         REQUIRE(calls[i].state == 0);
+    for (int i = 0; i < USERS; i++)
+        REQUIRE(!g->users[i].waits); /* there is room */
 }
 
 static void fault(struct rig *g, const uint8_t *b)
@@ -152,12 +169,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                .sector = SECTOR,
                                .size = SECTOR * SECTORS,
                                .delay_max_ns = size % 3 * 1000,
-                               .depth = DEPTH,
+                               .depth = size % 4 == 0 ? 2 : DEPTH,
                                .align = size % 5 == 0 ? 256 : 1};
     memset(calls, 0, sizeof(calls));
     REQUIRE(snic_world_open(&g.world, NULL) == 0 && snic_world_loop(g.world, 0, &g.loop) == 0);
     REQUIRE(snic_disk_open(&g.disk, &o) == 0 && snic_io_mem_open(&g.io, g.loop, g.disk) == 0);
+    for (int i = 0; i < USERS; i++)
+        snic_io_waiter_init(&g.users[i].waiter, user_writable);
     for (; size >= 6; data += 6, size -= 6) {
+        struct user *u = &g.users[data[1] % USERS];
         switch (data[0] / 8 % 16) {
         case 0:
             drain(&g, calls);
@@ -176,6 +196,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             break;
         case 5:
             (void)snic_world_step(g.world);
+            break;
+        case 7:
+            u->waits = 1;
+            snic_io_wait(g.io, &u->waiter);
+            break;
+        case 8:
+            u->waits = 0;
+            snic_io_unwait(&u->waiter);
             break;
         case 6: /* with requests in flight: they die, some land in part */
             snic_disk_power_cut(g.disk, data[5]);

@@ -34,7 +34,6 @@ struct rig {
     uint64_t store_ns; /* what a request of the store takes; 0: little */
     uint64_t space;    /* of the store; 0: enough */
     int reason;
-    void *user;
 };
 
 static inline struct snic_hcachelink_host_stats rig_host_stats(const struct snic_hcachelink_host *h)

@@ -49,6 +49,8 @@ BUGS = [
      "if (ddp_write_is(d, ddp_write_at(d, i), of)) return 0;", "", ("ddp", "*last_places*")),
     ("A10 a restart stops at full logs", "lib/replica/log.c",
      "if (r->restarts) rec.flags |= SNIC_WAL_LAST_SPACE;", "", HARD_OLD),
+    ("a full device is not waited for", "lib/wal/wal.c",
+     "snic_io_wait(w->io, &w->room);", "", ("wal", "*device_full*")),
     ("FUA is forgotten", "lib/wal/wal.c",
      "op == &w->write && w->fua ? SNIC_IO_FUA : 0;", "op == &w->write && w->fua ? 0 : 0;",
      ("power",)),
