@@ -210,6 +210,31 @@ static void test_nvmefs_copy_goes_through_the_queues_memory(void **state)
     duo_close(&x);
 }
 
+/* Private memory in several pieces, one of them empty: each byte is where its piece has it. */
+static void test_nvmefs_copy_of_pieces_is_joined(void **state)
+{
+    struct duo x;
+    static unsigned char mine[3 * 5000];
+    struct snic_iov iov[4] = {{mine, 1}, {NULL, 0}, {mine + 5000, 4095}, {mine + 10000, 4097}};
+    struct snic_nvmefs_req r = {.op = {.kind = SNIC_FSOP_READ, .ino = 3, .iov = iov}};
+    (void)state;
+    start(&x, 4, 8192);
+    r.op.iov_count = 4;
+    assert_int_equal(snic_nvmefs_host_submit(x.h[0], &r), SNIC_EMSGSIZE);
+    iov[3] = (struct snic_iov){NULL, 4096};
+    assert_int_equal(snic_nvmefs_host_submit(x.h[0], &r), SNIC_EINVAL);
+    iov[3].base = mine + 10000;
+    run(&x, 0, &r);
+    for (uint32_t p = 0, at = 0; p < 4; p++)
+        for (uint32_t i = 0; i < iov[p].size; i++, at++)
+            assert_int_equal(((unsigned char *)iov[p].base)[i], (unsigned char)(at * 7 + 3));
+    assert_true(mine[1] == 0 && mine[5000 + 4095] == 0 && mine[10000 + 4096] == 0);
+    r.op.kind = SNIC_FSOP_WRITE; /* the server verifies the bytes */
+    run(&x, 0, &r);
+    assert_int_equal(r.op.result, 8192);
+    duo_close(&x);
+}
+
 /* ---- Small queues, exhaustively ---- */
 
 enum { WORD_OPS = 6 };
@@ -760,6 +785,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_nvmefs_data_of_every_shape_arrives),
         cmocka_unit_test(test_nvmefs_largest_data_arrives_more_refused),
         cmocka_unit_test(test_nvmefs_copy_goes_through_the_queues_memory),
+        cmocka_unit_test(test_nvmefs_copy_of_pieces_is_joined),
         cmocka_unit_test(test_nvmefs_every_short_word_on_small_queues),
         cmocka_unit_test(test_nvmefs_random_runs_lose_and_double_nothing),
         cmocka_unit_test(test_nvmefs_abort_ends_a_waiting_lock),
