@@ -33,9 +33,6 @@ int kvfs_data_file(struct kvfs_op *op, const struct snic_fsop_attr *a, uint32_t 
  */
 const struct snic_iov *kvfs_data_cut(struct kvfs_op *op, const struct snic_iov *iov,
                                      uint32_t *count, uint64_t at, uint64_t bytes);
-/* Bytes into pieces, from their `at` on; NULL: zeros. */
-void kvfs_data_scatter(const struct snic_iov *iov, uint32_t count, uint64_t at, const void *from,
-                       uint64_t bytes);
 /* The first bytes of pieces. */
 void kvfs_data_gather(const struct snic_iov *iov, uint32_t count, void *to, uint64_t bytes);
 /* kvfs_io() of an object; damage is reported. */

@@ -80,8 +80,9 @@ const struct snic_iov *kvfs_data_cut(struct kvfs_op *op, const struct snic_iov *
     return cut;
 }
 
-void kvfs_data_scatter(const struct snic_iov *iov, uint32_t count, uint64_t at, const void *from,
-                       uint64_t bytes)
+/* Bytes into pieces, from their `at` on; NULL: zeros. */
+static void kvfs_data_scatter(const struct snic_iov *iov, uint32_t count, uint64_t at,
+                              const void *from, uint64_t bytes)
 {
     const unsigned char *p = from;
     for (uint32_t i = 0; i < count && bytes > 0; i++) {

@@ -253,7 +253,7 @@ static int kvfs_data_write_convert(struct kvfs_op *op, const struct kvfs_write *
 
 /* ---- Big files ---- */
 
-/* Blocks that a write behind the size allocs, if those were holes: exact except in rare cases. */
+/* Blocks that a write behind the size takes, if those were holes: exact except in rare cases. */
 static int64_t kvfs_data_write_guess(const struct kvfs_write *w, const struct snic_fsop_attr *a)
 {
     uint64_t end = snic_align_up(w->offset + w->bytes, SNIC_KVOP_BLOCK);

@@ -90,7 +90,6 @@ void kvfs_locks_file_put(struct kvfs_locks *l, struct kvfs_lock_file *f);
 struct kvfs_lock_item *kvfs_locks_item(struct kvfs_locks *l, struct kvfs_lock_file *f,
                                        const struct kvfs_lock_range *r, struct snic_link *list);
 void kvfs_locks_item_free(struct kvfs_locks *l, struct kvfs_lock_item *i);
-int kvfs_locks_overlap(const struct kvfs_lock_range *a, const struct kvfs_lock_range *b);
 int kvfs_locks_conflict(const struct kvfs_lock_range *a, const struct kvfs_lock_range *b);
 struct kvfs_lock_item *kvfs_locks_conflicting(struct kvfs_lock_file *f,
                                               const struct kvfs_lock_range *r);

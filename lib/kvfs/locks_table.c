@@ -156,7 +156,7 @@ void kvfs_locks_item_free(struct kvfs_locks *l, struct kvfs_lock_item *i)
 
 /* ---- Ranges ---- */
 
-int kvfs_locks_overlap(const struct kvfs_lock_range *a, const struct kvfs_lock_range *b)
+static int kvfs_locks_overlap(const struct kvfs_lock_range *a, const struct kvfs_lock_range *b)
 {
     return a->start <= b->end && b->start <= a->end;
 }

@@ -2,7 +2,7 @@
 /*
  * Names: lookup, and creation of inodes.
  *
- * A lookup allocs no lock: it reads an entry, then the attributes of its inode. Between the two the
+ * A lookup takes no lock: it reads an entry, then the attributes of its inode. Between the two the
  * name may be removed; then the attributes are missing, and it starts over.
  */
 #include "kvfs/ops.h"

@@ -12,7 +12,7 @@ enum { KVFS_NUMBERS_RANGE = 16384 };
 SNIC_STATIC_ASSERT(KVFS_NUMBERS_RANGE <= SNIC_KVFS_SESSION_RANGE_MAX,
                    "as a session's record has it");
 
-/* The engine's own: allocs a range (N2) for the session s[0]. */
+/* The engine's own: reserves a range (N2) for a session. */
 int kvfs_run_numbers(struct kvfs_op *op)
 {
     struct snic_kvfs *k = op->k;

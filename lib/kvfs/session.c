@@ -18,8 +18,8 @@
  *    by that very heartbeat; while the store reports no other handle, all are. The session itself
  *    stops serving when half of that has passed since it last proved that its record exists
  *    (kvfs_session_admit), counted from before the proof was requested.
- * S6 A dead session is removed in this order: flag DEAD (no commit of it allocs effect any more
- * that is guarded by records that recovery changes), its intents, its inodes without a name, its
+ * S6 A dead session is removed in this order: flag DEAD (no commit of it takes effect any more that
+ *    is guarded by records that recovery changes), its intents, its inodes without a name, its
  *    record. Everything may be repeated, and is, by any session that finds the flag.
  * S7 The fence: a record that never changes while the session exists, and is deleted by the very
  *    commit that sets DEAD (or with the session's record). Where a commit may name several groups

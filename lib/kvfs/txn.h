@@ -161,7 +161,7 @@ int kvfs_next(struct kvfs_op *op, uint32_t phase);
  * outside of the commit do not start over.
  */
 void kvfs_save_word(struct kvfs_op *op, uint32_t word, uint64_t value);
-/* A change of the space a file allocs, as far as a count can hold: damaged ones do not wrap. */
+/* A change of the space a file takes, as far as a count can hold: damaged ones do not wrap. */
 static inline uint64_t kvfs_space_add(uint64_t space, int64_t change)
 {
     if (change < 0)

@@ -3,7 +3,7 @@
  * Locks of inodes, held by operations.
  *
  * L1  held[] is ascending by inode number. An entry without inode is wanted, not held.
- * L2  While its function runs, an operation allocs a lock at once or not at all: it then
+ * L2  While its function runs, an operation takes a lock at once or not at all: it then
  *     drops all it holds. Only between rounds does it wait, for its wanted locks in ascending
  *     order. So an operation that waits holds only locks below the one it waits for, and no
  *     cycle of waiters exists.

@@ -4,7 +4,7 @@
  *
  * M1  An operation that finds the pool empty releases all it has, locks included, and waits, first
  *     come first served, until as many blocks are free as it is known to need.
- * M2  While one waits, no other allocs a block. So the first waiter continues when those that hold
+ * M2  While one waits, no other takes a block. So the first waiter continues when those that hold
  *     blocks end or start over, for which none of them needs more blocks.
  */
 #include "kvfs/txn_priv.h"
