@@ -184,6 +184,7 @@ static int fscache_data_fetch(struct snic_fscache *fc, struct snic_fscache_req *
 
     if (own == NULL)
         return SNIC_ENOMEM;
+    SNIC_ASSERT(own->buffer != NULL);
     rc = fscache_data_lock(fc, own, ino, lpn, last);
     if (rc != 0) {
         fscache_own_end(fc, own);
@@ -273,6 +274,8 @@ int fscache_read(struct snic_fscache *fc, struct snic_fscache_req *req)
     uint64_t length = fscache_data_length(req);
     int rc;
 
+    SNIC_DASSERT(req->active);
+    SNIC_DASSERT(req->inode->sized);
     if (req->paging && !fscache_data_paged(fc, req))
         return 0;
     while ((rc = fscache_data_hits(fc, req, length)) != 0) {
@@ -357,7 +360,9 @@ int fscache_write(struct snic_fscache *fc, struct snic_fscache_req *req)
     struct snic_fscache__inode *i = req->inode;
     struct snic_hcachelink_req *p = &req->pages;
 
+    SNIC_DASSERT(req->active);
     if (!req->paging) {
+        SNIC_DASSERT(i->sized);
         if ((req->k->flags & SNIC_FSOP_APPEND) != 0) /* there, also when retried */
             req->k->offset = i->size;
         req->k->flags &= ~SNIC_FSOP_APPEND;

@@ -44,6 +44,7 @@ static void fscache_flush_refused(struct snic_fscache *fc, struct snic_fscache__
 static void fscache_flush_accepted(struct snic_fscache *fc, const struct snic_fscache_req *req,
                                    struct snic_fscache__inode *i)
 {
+    SNIC_ASSERT(i->dirty);
     fscache_inode_flushed(fc, i, req->unflushed, req->unflushed_pages);
     i->refused_ns = 0;
     if (snic_loop_now(fc->loop) >= fc->full_ns)

@@ -132,6 +132,8 @@ static void fscache_region_begin(struct snic_fscache *fc, uint64_t now)
 {
     struct snic_fscache_report r = {.kind = SNIC_FSCACHE_UNUSABLE};
 
+    SNIC_ASSERT(fc->half == NULL);
+    SNIC_ASSERT(fc->busy == 0);
     fc->wait_ns = fc->wait_ns == 0 ? SNIC_FSCACHE__AGAIN_NS
                                    : snic_min_u64(fc->wait_ns * 2, SNIC_FSCACHE__AGAIN_LONGEST_NS);
     fc->again_ns = now + fc->wait_ns;
@@ -188,6 +190,7 @@ static void fscache_region_sweep(struct snic_fscache *fc, struct snic_fscache__i
 /* Flush each inode once, then end the half. */
 static void fscache_region_leave(struct snic_fscache *fc)
 {
+    SNIC_ASSERT(fc->state == FSCACHE_LEAVING);
     if (fc->busy != 0 || fc->sweeps != 0 || fc->over)
         return;
     if (!fc->ending) {
@@ -209,6 +212,8 @@ static void fscache_region_died(struct snic_fscache *fc)
 {
     const struct snic_fscache_report r = {.kind = SNIC_FSCACHE_BROKEN, .error = fc->reason};
 
+    SNIC_ASSERT(fc->over);
+    SNIC_ASSERT(fc->busy == 0);
     if (fc->reason != SNIC_EPEERDEAD || fc->stats.dirty_inodes == 0) {
         if (fc->reason != 0 && fc->reason != SNIC_EPEERDEAD)
             fscache_report(fc, &r);

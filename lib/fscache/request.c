@@ -118,6 +118,7 @@ int fscache_changing(const struct snic_fscache__inode *i)
 
 static void fscache_attach(struct snic_fscache_req *req, struct snic_fscache__inode *i)
 {
+    SNIC_ASSERT(req->inode == NULL);
     req->inode = i;
     fscache_inode_ref(i);
     req->changes = i->changes;

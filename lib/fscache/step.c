@@ -89,6 +89,7 @@ static void fscache_end(struct snic_fscache *fc, struct snic_fscache_req *req)
     struct snic_fscache__inode *i = req->inode;
     struct snic_fsop *r = req->k;
 
+    SNIC_ASSERT(req->home == NULL);
     if ((req->wants & SNIC_FSCACHE__WANTS_ERROR) != 0 && i != NULL && r->kind != SNIC_FSOP_RELEASE)
         fscache_report_loss(fc, req, i);
     if (req->written != 0) /* a WRITE whose rest was forwarded, or failed there */
