@@ -90,6 +90,14 @@ LAYERS = {
         ["accept.c"],
         ["director.c", "host.c"],
     ],
+    "lib/gimbal": [
+        ["bucket.c", "opts.c", "queue.c"], ["round.c", "congestion.c", "cost.c"],
+        ["cap.c", "slot.c"], ["tenant.c"], ["gimbal.c", "check.c"],
+    ],
+    "lib/wal": [
+        ["layout.c", "op.c"], ["batch.c", "meta.c", "recover.c"], ["compact.c", "tail.c"],
+        ["format.c"], ["wal.c", "check.c"],
+    ],
     "lib/fscache": [
         ["inode.c"], ["request.c"], ["data.c", "flush.c"], ["step.c"], ["region.c"],
         ["fscache.c"],

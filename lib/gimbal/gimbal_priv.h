@@ -240,11 +240,13 @@ void gimbal_round_leave(struct snic_gimbal *g, struct gimbal_tenant *t);
 struct gimbal_tenant *gimbal_round_next(struct snic_gimbal *g);
 int gimbal_round_check(const struct snic_gimbal *g);
 
-/* tenant.c */
+/* queue.c */
 struct snic_gimbal_io *gimbal_tenant_head(const struct gimbal_tenant *t);
 void gimbal_tenant_send(struct gimbal_tenant *t, struct snic_gimbal_io *io);
 void gimbal_tenant_push(struct gimbal_tenant *t, struct snic_gimbal_io *io);
 void gimbal_tenant_take(struct gimbal_tenant *t, struct snic_gimbal_io *io);
+
+/* tenant.c */
 void gimbal_tenant_active(struct snic_gimbal *g, struct gimbal_tenant *t);
 void gimbal_tenant_empty(struct snic_gimbal *g, struct gimbal_tenant *t);
 uint64_t gimbal_tenant_linger(struct snic_gimbal *g, uint64_t now);

@@ -1,76 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Tenants: their priority queues, who of them is active, adding and removing.
+ * Tenants: which of them are active, adding and removing.
  *
- * I1  last[p] is the last I/O of a circular list in order of submission, or NULL; bit p of ready
- *     is set if it is not NULL; queued counts them all.
- * I2  The queues take turns, the most urgent first, each for priority_weight[p] I/Os: turn is the
- *     queue that sent last and may send left more. Which I/O is next follows from that and from
- *     the queues as they are: an urgent arrival is next at once if its queue's turn is.
- * I3  A tenant is counted in active from its first I/O until idle_ns after its last: a client
+ * I1  A tenant is counted in active from its first I/O until idle_ns after its last: a client
  *     that sends one I/O after the other does not hand its slots to the others between two.
- * I4  The linger list holds the counted tenants without I/O, longest first.
+ * I2  The linger list holds the counted tenants without I/O, longest first.
  */
 #include "gimbal/gimbal_priv.h"
-
-/* The tenant's next I/O; it has one. */
-struct snic_gimbal_io *gimbal_tenant_head(const struct gimbal_tenant *t)
-{
-    unsigned p = t->turn;
-    SNIC_DASSERT(t->ready != 0);
-    if (t->left == 0 || (t->ready >> p & 1) == 0) {
-        unsigned below = t->ready & ((1u << p) - 1);
-        p = 31 - (unsigned)__builtin_clz(below != 0 ? below : t->ready);
-    }
-    return SNIC_CONTAINER(t->last[p]->link.next, struct snic_gimbal_io, link);
-}
-
-/* The I/O, which was next, leaves: I2. */
-void gimbal_tenant_send(struct gimbal_tenant *t, struct snic_gimbal_io *io)
-{
-    if (t->left == 0 || t->turn != io->priority) {
-        t->turn = io->priority;
-        t->left = t->priority_weight[io->priority];
-    }
-    t->left--;
-    gimbal_tenant_take(t, io);
-}
-
-void gimbal_tenant_push(struct gimbal_tenant *t, struct snic_gimbal_io *io)
-{
-    struct snic_gimbal_io *last = t->last[io->priority];
-    if (t->ready == 0) {
-        t->turn = 0; /* a new cycle, from the most urgent on */
-        t->left = 0;
-    }
-    if (last == NULL) {
-        snic_link_init(&io->link);
-        t->ready |= (uint8_t)(1u << io->priority);
-    } else {
-        io->link.next = last->link.next;
-        io->link.prev = &last->link;
-        last->link.next->prev = &io->link;
-        last->link.next = &io->link;
-    }
-    t->last[io->priority] = io;
-    t->queued++;
-}
-
-/* Any I/O of the tenant's queues out of them. */
-void gimbal_tenant_take(struct gimbal_tenant *t, struct snic_gimbal_io *io)
-{
-    SNIC_DASSERT(t->queued > 0);
-    t->queued--;
-    if (snic_link_alone(&io->link)) {
-        t->last[io->priority] = NULL;
-        t->ready &= (uint8_t) ~(1u << io->priority);
-        return;
-    }
-    if (t->last[io->priority] == io)
-        t->last[io->priority] = SNIC_CONTAINER(io->link.prev, struct snic_gimbal_io, link);
-    io->link.prev->next = io->link.next;
-    io->link.next->prev = io->link.prev;
-}
 
 /* ---- Active tenants ---- */
 
@@ -299,7 +235,7 @@ uint64_t snic_gimbal_wait_max_ns(const struct snic_gimbal *g, uint32_t tenant, u
     return wait;
 }
 
-/* I1 for one tenant. */
+/* I1 of queue.c for one tenant. */
 static int gimbal_tenant_queues_true(const struct snic_gimbal *g, const struct gimbal_tenant *t)
 {
     uint32_t queued = 0;
@@ -330,7 +266,7 @@ static int gimbal_tenant_lingers_true(const struct snic_gimbal *g)
         const struct gimbal_tenant *t = &g->tenants[i];
         if (++lingers > g->active || (t->flags & GIMBAL_LINGERS) == 0 || t->linger_prev != before ||
             t->queued + t->inflight != 0 || t->idle_ns > g->now_ns)
-            return 0; /* I4 */
+            return 0; /* I2 */
         before = i;
     }
     for (uint32_t i = 0; i < g->o.tenants_max; i++)
@@ -359,7 +295,7 @@ int gimbal_tenant_check(const struct snic_gimbal *g)
         if (!gimbal_tenant_queues_true(g, t) || t->queued + t->inflight > g->o.queue_max)
             return SNIC_ECORRUPT;
         if (busy && (t->flags & (GIMBAL_COUNTED | GIMBAL_LINGERS)) != GIMBAL_COUNTED)
-            return SNIC_ECORRUPT; /* I3 */
+            return SNIC_ECORRUPT; /* I1 */
         if (!busy && (t->flags & GIMBAL_REMOVED) != 0)
             return SNIC_ECORRUPT;
         if (t->where == GIMBAL_IDLE && t->queued != 0)

@@ -84,6 +84,12 @@ static uint64_t wal_limit(const struct snic_wal *w, uint32_t class_)
     return (uint64_t)segments * w->geo.segment_blocks;
 }
 
+/** Not while freed segments wait to be announced: they become usable with that block. */
+int wal_compact_hopeless(const struct snic_wal *w)
+{
+    return w->compact.full && !w->compact.hope && w->oldest == w->announced;
+}
+
 int wal_admit(const struct snic_wal *w, uint32_t length, uint32_t class_)
 {
     const struct wal_batch *b = wal_batch_last(w);
@@ -232,6 +238,15 @@ void wal_announce(struct snic_wal *w)
 }
 
 /* ---- Writing ---- */
+
+void wal_erase_done(struct snic_wal *w)
+{
+    SNIC_ASSERT(w->erase == WAL_JOB_RUNS && !w->writable);
+    w->erase = WAL_JOB_NONE;
+    w->writable = 1;
+    if (w->events.accepted != NULL)
+        w->events.accepted(w->ctx);
+}
 
 static void wal_batch_durable(struct snic_wal *w)
 {

@@ -17,12 +17,6 @@
  */
 #include "wal/wal_priv.h"
 
-/** Not while freed segments wait to be announced: they become usable with that block. */
-int wal_compact_hopeless(const struct snic_wal *w)
-{
-    return w->compact.full && !w->compact.hope && w->oldest == w->announced;
-}
-
 /** Below that many blocks of room there is compaction. */
 static uint64_t wal_compact_low(const struct snic_wal *w)
 {

@@ -56,18 +56,6 @@ int wal_format_geo(struct wal_geo *g, const struct snic_io *io, const struct sni
     return r;
 }
 
-void wal_opened(struct snic_wal *w, int result)
-{
-    if (result == 0) {
-        w->phase = WAL_OPEN;
-        w->info.opened = 1;
-        w->writable = w->report.verdict == SNIC_WAL_CLEAN;
-    } else {
-        w->phase = WAL_DEAD;
-    }
-    w->events.opened(w->ctx, result, &w->report);
-}
-
 /* ---- Making a log ---- */
 
 static void wal_format_super(struct snic_wal *w);

@@ -112,15 +112,6 @@ void wal_tail_begin(struct snic_wal *w)
 
 static void wal_erase_next(struct snic_wal *w);
 
-void wal_erase_done(struct snic_wal *w)
-{
-    SNIC_ASSERT(w->erase == WAL_JOB_RUNS && !w->writable);
-    w->erase = WAL_JOB_NONE;
-    w->writable = 1;
-    if (w->events.accepted != NULL)
-        w->events.accepted(w->ctx);
-}
-
 /**
  * The blocks left of a batch that was cut name a batch_end beyond the cut, until a batch follows.
  * So one without records follows, or the same end would be in doubt at the next opening.

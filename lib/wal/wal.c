@@ -11,22 +11,6 @@
 
 /* ---- Requests ---- */
 
-void wal_op_begin(struct snic_wal *w, struct wal_op *op, uint8_t code, uint64_t offset,
-                  unsigned char *bytes, uint64_t length, wal_then_fn then)
-{
-    SNIC_ASSERT(op->state == WAL_OP_IDLE);
-    SNIC_ASSERT(then != NULL && (code == SNIC_IO_FLUSH || length > 0));
-    op->w = w;
-    op->then = then;
-    op->bytes = bytes;
-    op->offset = offset;
-    op->length = length;
-    op->done = 0;
-    op->flags = code == SNIC_IO_WRITE && op == &w->write && w->fua ? SNIC_IO_FUA : 0;
-    op->req.op = code;
-    op->state = WAL_OP_READY;
-}
-
 static void wal_pump(struct snic_wal *w);
 
 static void wal_op_end(struct wal_op *op, int64_t result)
@@ -129,22 +113,6 @@ static void wal_message(struct snic_loop_msg *m)
     wal_pump(w);
 }
 
-void wal_kick(struct snic_wal *w)
-{
-    if (w->message_on)
-        return;
-    w->message_on = 1;
-    snic_loop_defer(w->loop, &w->message);
-}
-
-void wal_arm(struct snic_wal *w)
-{
-    if (w->window_ns == SNIC_NEVER)
-        snic_loop_cancel(w->loop, &w->timer);
-    else
-        snic_loop_arm(w->loop, &w->timer, w->window_ns);
-}
-
 static void wal_timer(struct snic_timer *t, uint64_t now_ns)
 {
     struct snic_wal *w = SNIC_CONTAINER(t, struct snic_wal, timer);
@@ -159,21 +127,6 @@ static void wal_timer(struct snic_timer *t, uint64_t now_ns)
 static void wal_writable(struct snic_io_waiter *waiter)
 {
     wal_pump(SNIC_CONTAINER(waiter, struct snic_wal, room));
-}
-
-void wal_die(struct snic_wal *w, int error)
-{
-    uint32_t phase = w->phase;
-    if (phase == WAL_DEAD || w->closing)
-        return;
-    w->phase = WAL_DEAD;
-    w->refusal = 0;
-    snic_loop_cancel(w->loop, &w->timer);
-    snic_io_unwait(&w->room);
-    if (phase == WAL_OPENING)
-        wal_opened(w, error);
-    else
-        w->events.failed(w->ctx, error);
 }
 
 /* ---- Options and memory ---- */

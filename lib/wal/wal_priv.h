@@ -299,13 +299,14 @@ void wal_reader_block(struct wal_reader *rd, const struct wal_block *b, const un
 /** 1: a record, its bytes in the reader's memory; 0: the block is at its end; -1: it is damaged. */
 int wal_reader_next(struct wal_reader *rd, const struct wal_geo *g, struct wal_record *rec);
 
-/* wal.c: requests, and who runs when */
+/* op.c: requests, the loop, the result of opening and the end */
 void wal_op_begin(struct snic_wal *w, struct wal_op *op, uint8_t code, uint64_t offset,
                   unsigned char *bytes, uint64_t length, wal_then_fn then);
 void wal_die(struct snic_wal *w, int error);
 /** Have wal_pump() run from the loop. */
 void wal_kick(struct snic_wal *w);
 void wal_arm(struct snic_wal *w);
+void wal_opened(struct snic_wal *w, int result);
 
 /* batch.c */
 /** 0, SNIC_EAGAIN, SNIC_ENOSPC: what an append of this length would get. */
@@ -325,11 +326,13 @@ void wal_announce(struct snic_wal *w);
 
 /** An append waits for segments to become free. */
 int wal_waits_for_space(const struct snic_wal *w);
+/** A whole compaction cycle gained nothing, and nothing has changed since. */
+int wal_compact_hopeless(const struct snic_wal *w);
+/** The first batch behind a tail that was cut off is durable. */
+void wal_erase_done(struct snic_wal *w);
 
 /* compact.c */
 void wal_compact_pump(struct snic_wal *w);
-/** A whole cycle gained nothing, and nothing has changed since. */
-int wal_compact_hopeless(const struct snic_wal *w);
 
 /* meta.c */
 void wal_meta_read(struct snic_wal *w, wal_then_fn then);
@@ -339,13 +342,10 @@ void wal_meta_pump(struct snic_wal *w);
 /** Sizes of a new log from options and device: 0 or SNIC_E*. */
 int wal_format_geo(struct wal_geo *g, const struct snic_io *io, const struct snic_wal_opts *o);
 void wal_open_begin(struct snic_wal *w);
-void wal_opened(struct snic_wal *w, int result);
 
 /* tail.c: where the log ends, and cutting that off */
 void wal_tail_begin(struct snic_wal *w);
 void wal_erase_pump(struct snic_wal *w);
-/** The first batch behind the cut is durable. */
-void wal_erase_done(struct snic_wal *w);
 
 /* recover.c: the records */
 void wal_recover_begin(struct snic_wal *w);

@@ -51,7 +51,7 @@ BUGS = [
      "if (r->restarts) rec.flags |= SNIC_WAL_LAST_SPACE;", "", HARD_OLD),
     ("a full device is not waited for", "lib/wal/wal.c",
      "snic_io_wait(w->io, &w->room);", "", ("wal", "*device_full*")),
-    ("FUA is forgotten", "lib/wal/wal.c",
+    ("FUA is forgotten", "lib/wal/op.c",
      "op == &w->write && w->fua ? SNIC_IO_FUA : 0;", "op == &w->write && w->fua ? 0 : 0;",
      ("power",)),
     ("a flush that failed is not heard", "lib/wal/wal.c",
