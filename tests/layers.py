@@ -94,6 +94,13 @@ LAYERS = {
         ["bucket.c", "opts.c", "queue.c"], ["round.c", "congestion.c", "cost.c"],
         ["cap.c", "slot.c"], ["tenant.c"], ["gimbal.c", "check.c"],
     ],
+    "lib/segments": [
+        ["cache.c"], ["layout.c"],
+        # requests to the device; the requests, writing home
+        ["view.c", "window.c", "device.c"], ["read.c", "round.c"], ["request.c"],
+        # opening: the log's records, one device, all of them
+        ["recover.c"], ["format.c"], ["segments.c"],
+    ],
     "lib/wal": [
         ["layout.c", "op.c"], ["batch.c", "meta.c", "recover.c"], ["compact.c", "tail.c"],
         ["format.c"], ["wal.c", "check.c"],

@@ -95,6 +95,19 @@ static void segments_load_read(struct segments_disk *d, uint64_t offset, unsigne
 
 static void segments_super_write(struct segments_disk *d);
 
+/** The log is open. A new one: superblocks make the device a store. */
+static void segments_log_loaded(struct segments_disk *d)
+{
+    if (!d->load.format) {
+        segments_loaded(d, 0);
+        return;
+    }
+    d->load.repair[0] = 1;
+    d->load.repair[1] = 1;
+    d->load.probe = 0;
+    segments_super_write(d);
+}
+
 static void segments_super_flushed(struct segments_io *io)
 {
     struct segments_load *l = &io->disk->load;
@@ -103,7 +116,7 @@ static void segments_super_flushed(struct segments_io *io)
     l->probe++;
     l->first = 1;
     segments_super_write(io->disk);
-    segments_open_on(io->disk->store);
+    io->disk->store->open_step(io->disk->store);
 }
 
 static void segments_super_written(struct segments_io *io)
@@ -129,7 +142,7 @@ static void segments_super_write(struct segments_disk *d)
         d->store->report.formatted++;
         segments_loaded(d, 0);
     } else {
-        segments_load_log(d);
+        segments_load_log(d, segments_log_loaded);
     }
 }
 
@@ -159,14 +172,6 @@ void segments_super_seconds(struct snic_segments *s)
     }
 }
 
-void segments_format_end(struct segments_disk *d)
-{
-    d->load.repair[0] = 1;
-    d->load.repair[1] = 1;
-    d->load.probe = 0;
-    segments_super_write(d);
-}
-
 /* ---- Making a store ---- */
 
 static void segments_format_zero(struct segments_disk *d);
@@ -178,7 +183,7 @@ static void segments_format_flushed(struct segments_io *io)
     if (!segments_load_good(io))
         return;
     if (l->at > d->geo.table_at) {
-        segments_load_log(d);
+        segments_load_log(d, segments_log_loaded);
         return;
     }
     l->at = d->geo.table_at;
@@ -399,7 +404,7 @@ static void segments_half_flushed(struct segments_io *io)
         return;
     io->disk->load.first = 1;
     segments_super_take(io->disk);
-    segments_open_on(io->disk->store);
+    io->disk->store->open_step(io->disk->store);
 }
 
 /** 1: devices of different stores, that is, not all are of the first one's. Nothing is written. */
@@ -472,7 +477,7 @@ static void segments_first_arrived(struct segments_disk *d)
     if (d->load.judgement == 0 && (s->opts.flags & SNIC_SEGMENTS_FORMAT) == 0)
         d->load.judgement = segments_super_fits(d, &d->load.found);
     d->load.judged = 1;
-    segments_open_on(s);
+    s->open_step(s);
 }
 
 void segments_load_begin(struct segments_disk *d)

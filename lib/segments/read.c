@@ -221,13 +221,3 @@ void segments_read(struct segments_disk *d, struct snic_segments_req *q, uint32_
     d->info.read_blocks += q->count;
     segments_read_on(d, q);
 }
-
-void segments_read_abandon(struct segments_disk *d)
-{
-    while (!snic_link_alone(&d->bouncing)) {
-        struct snic_segments_req *q =
-            SNIC_CONTAINER(d->bouncing.next, struct snic_segments_req, link);
-        snic_link_remove(&q->link);
-        segments_finish(q, SNIC_EIO);
-    }
-}

@@ -222,10 +222,7 @@ static void segments_recover_end(struct segments_disk *d)
         return;
     }
     d->store->report.replayed += d->geo.cache_blocks - d->slots_free;
-    if (d->load.format)
-        segments_format_end(d);
-    else
-        segments_loaded(d, 0);
+    d->load.then(d);
 }
 
 static void segments_wal_accepted(void *ctx)
@@ -271,7 +268,7 @@ static int segments_wal_keep(void *ctx, const struct snic_wal_record *r)
     return segments_record_needed(ctx, r);
 }
 
-void segments_load_log(struct segments_disk *d)
+void segments_load_log(struct segments_disk *d, void (*then)(struct segments_disk *d))
 {
     struct snic_wal_opts o = segments_wal_opts(&d->geo, d->store->opts.flags);
     struct snic_wal_events e = {.opened = segments_wal_opened, .found = segments_wal_found};
@@ -280,6 +277,7 @@ void segments_load_log(struct segments_disk *d)
     e.failed = segments_wal_failed;
     e.accepted = segments_wal_accepted;
     e.keep = segments_wal_keep;
+    d->load.then = then;
     if (d->load.format)
         o.flags |= SNIC_WAL_FORMAT;
     segments_window_make(&d->window, d->io, &d->geo);

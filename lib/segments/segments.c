@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
- * Memory, opening and closing; requests to the devices; and who runs when.
- *
- * What goes to a device waits in a queue until the device takes it. Whatever ends a request of a
- * caller's puts it on `finished` or on `waiting`; `done` is called from there.
+ * Memory, opening and closing; and who runs when.
  */
 #include "segments/segments_priv.h"
 
@@ -11,195 +8,7 @@ SNIC_STATIC_ASSERT(SNIC_SEGMENTS__ENTRIES(SNIC_SEGMENTS__PLACES_MAX) / SNIC_SEGM
                        SNIC_SEGMENTS__PLACES_MAX,
                    "the entries of the largest device can be counted");
 
-/* ---- The log's part of the device ---- */
-
-/**
- * The log sets a request's offset each time it submits, so it may be moved here; what it flushes is
- * the whole device.
- */
-static int segments_window_submit(struct snic_io *io, struct snic_io_req **reqs, uint32_t n)
-{
-    struct segments_window *w = SNIC_CONTAINER(io, struct segments_window, io);
-    for (uint32_t i = 0; i < n; i++)
-        if (reqs[i]->op != SNIC_IO_FLUSH)
-            reqs[i]->offset += SNIC_SEGMENTS__LOG_AT;
-    return snic_io_submit(w->device, reqs, n);
-}
-
-static void segments_window_cancel(struct snic_io *io, struct snic_io_req *req)
-{
-    struct segments_window *w = SNIC_CONTAINER(io, struct segments_window, io);
-    snic_io_cancel(w->device, req);
-}
-
-static void segments_window_close(struct snic_io *io)
-{
-    (void)io;
-}
-
-static void segments_window_wait(struct snic_io *io, struct snic_io_waiter *waiter)
-{
-    snic_io_wait(SNIC_CONTAINER(io, struct segments_window, io)->device, waiter);
-}
-
-static const struct snic_io_ops segments_window_ops = {.ops_size = sizeof(struct snic_io_ops),
-                                                       .name = "segments",
-                                                       .submit = segments_window_submit,
-                                                       .cancel = segments_window_cancel,
-                                                       .close = segments_window_close,
-                                                       .wait = segments_window_wait};
-
-void segments_window_make(struct segments_window *w, struct snic_io *device,
-                          const struct segments_geo *g)
-{
-    memset(w, 0, sizeof(*w));
-    w->device = device;
-    w->io.ops = &segments_window_ops;
-    w->io.loop = device->loop;
-    w->io.geometry = device->geometry;
-    w->io.geometry.size = SNIC_SEGMENTS__LOG_HEAD + g->log_bytes;
-    w->io.caps = device->caps & ~(SNIC_IO_CAP_ZERO | SNIC_IO_CAP_DISCARD);
-    w->io.depth_max = device->depth_max;
-}
-
-/* ---- Requests to the device ---- */
-
-static void segments_io_done(struct snic_io_req *req)
-{
-    struct segments_io *io = SNIC_CONTAINER(req, struct segments_io, req);
-    struct segments_disk *d = io->disk;
-    SNIC_ASSERT(d->out > 0);
-    d->out--;
-    io->then(io);
-    segments_kick(d->store);
-}
-
-void segments_io_fill(struct segments_io *io, uint8_t op, uint64_t offset, void *bytes,
-                      uint64_t length)
-{
-    snic_io_req_init(&io->req);
-    io->req.done = segments_io_done;
-    io->req.op = op;
-    io->req.offset = offset;
-    io->req.length = length;
-    io->req.buf.base = bytes;
-    io->req.buf.size = (size_t)length;
-}
-
-void segments_io_queue(struct segments_disk *d, struct segments_io *io)
-{
-    SNIC_ASSERT(io->then != NULL);
-    io->disk = d;
-    snic_queue_push(&d->queue, &io->node);
-    segments_kick(d->store);
-}
-
-static void segments_io_refuse(struct segments_io *io, int error)
-{
-    io->req.result = error;
-    io->then(io);
-}
-
-void segments_io_pump(struct segments_disk *d)
-{
-    while (!snic_queue_empty(&d->queue)) {
-        struct segments_io *io = SNIC_CONTAINER(d->queue.first, struct segments_io, node);
-        struct snic_io_req *req = &io->req;
-        if (d->state == SEGMENTS_DEAD) {
-            (void)snic_queue_pop(&d->queue);
-            segments_io_refuse(io, SNIC_EIO);
-            continue;
-        }
-        if (snic_io_waits(&d->room))
-            return;
-        int n = snic_io_submit(d->io, &req, 1);
-        if (n == 0) {
-            snic_io_wait(d->io, &d->room);
-            return;
-        }
-        (void)snic_queue_pop(&d->queue);
-        if (n < 0) { /* gone */
-            segments_die(d, n);
-            segments_io_refuse(io, n);
-        } else {
-            d->out++;
-        }
-    }
-}
-
-/* ---- Requests of the caller's ---- */
-
-void segments_finish(struct snic_segments_req *q, int result)
-{
-    SNIC_ASSERT(snic_link_alone(&q->link));
-    if (q->result == 0 || result == SNIC_EIO || result == SNIC_ENOENT)
-        q->result = result;
-    snic_link_append(&q->store->finished, &q->link);
-    segments_kick(q->store);
-}
-
-void segments_await(struct segments_disk *d, struct snic_segments_req *q, uint64_t position)
-{
-    struct snic_link *after = d->waiting.prev;
-    if (d->state == SEGMENTS_DEAD) {
-        segments_finish(q, SNIC_EIO);
-        return;
-    }
-    if (position <= snic_wal_durable(d->wal)) {
-        segments_finish(q, 0);
-        return;
-    }
-    SNIC_ASSERT(snic_link_alone(&q->link));
-    q->wait = position;
-    while (after != &d->waiting &&
-           SNIC_CONTAINER(after, struct snic_segments_req, link)->wait > position)
-        after = after->prev;
-    snic_link_append(after->next, &q->link);
-}
-
-static void segments_deliver(struct snic_segments *s)
-{
-    while (!snic_link_alone(&s->finished)) {
-        struct snic_segments_req *q =
-            SNIC_CONTAINER(s->finished.next, struct snic_segments_req, link);
-        snic_link_remove(&q->link);
-        SNIC_ASSERT(s->in_flight > 0);
-        s->in_flight--;
-        q->done(q);
-    }
-}
-
-/** Those whose position the log has announced. */
-static void segments_release(struct segments_disk *d, uint64_t up_to)
-{
-    while (!snic_link_alone(&d->waiting)) {
-        struct snic_segments_req *q =
-            SNIC_CONTAINER(d->waiting.next, struct snic_segments_req, link);
-        if (q->wait > up_to)
-            return;
-        snic_link_remove(&q->link);
-        segments_finish(q, d->state == SEGMENTS_DEAD ? SNIC_EIO : 0);
-    }
-}
-
 /* ---- Scheduling ---- */
-
-void segments_kick(struct snic_segments *s)
-{
-    if (s->message_on)
-        return;
-    s->message_on = 1;
-    snic_loop_defer(s->loop, &s->message);
-}
-
-void segments_report_room(struct snic_segments *s)
-{
-    if (!s->refused || s->closing)
-        return;
-    s->refused = 0;
-    if (s->events.room != NULL)
-        s->events.room(s->ctx);
-}
 
 static void segments_pump(struct snic_segments *s)
 {
@@ -222,45 +31,6 @@ static void segments_message(struct snic_loop_msg *m)
 static void segments_writable(struct snic_io_waiter *w)
 {
     segments_pump(SNIC_CONTAINER(w, struct segments_disk, room)->store);
-}
-
-void segments_die(struct segments_disk *d, int error)
-{
-    struct snic_segments *s = d->store;
-    if (d->state == SEGMENTS_DEAD)
-        return;
-    if (d->state == SEGMENTS_OPENING) {
-        segments_loaded(d, error);
-        return;
-    }
-    d->state = SEGMENTS_DEAD;
-    segments_release(d, UINT64_MAX);
-    segments_read_abandon(d);
-    segments_kick(s);
-    if (!s->closing && s->opened && s->events.failed != NULL)
-        s->events.failed(s->ctx, d->number, error);
-    segments_report_room(s); /* it has an answer now: SNIC_EIO */
-}
-
-/* ---- The log's events ---- */
-
-void segments_wal_durable(void *ctx, uint64_t up_to)
-{
-    struct segments_disk *d = ctx;
-    segments_release(d, up_to);
-    segments_deliver(d->store);
-    segments_kick(d->store);
-}
-
-void segments_wal_room(void *ctx)
-{
-    struct segments_disk *d = ctx;
-    segments_report_room(d->store);
-}
-
-void segments_wal_failed(void *ctx, int error)
-{
-    segments_die(ctx, error);
 }
 
 /* ---- Opening ---- */
@@ -315,7 +85,8 @@ static void segments_report(struct snic_segments *s)
     r->last_missing = d->load.last_missing;
 }
 
-void segments_open_on(struct snic_segments *s)
+/** Something has become known of a device: the next step of opening, for all of them. */
+static void segments_open_on(struct snic_segments *s)
 {
     if (s->closing || s->reported)
         return;
@@ -336,22 +107,6 @@ void segments_open_on(struct snic_segments *s)
     segments_kick(s);
 }
 
-void segments_load_end(struct segments_disk *d, int result)
-{
-    SNIC_ASSERT(d->state == SEGMENTS_OPENING && !d->loaded);
-    d->loaded = 1;
-    d->result = result;
-    d->state = result == 0 ? SEGMENTS_OPEN : SEGMENTS_DEAD;
-}
-
-void segments_loaded(struct segments_disk *d, int result)
-{
-    if (d->loaded)
-        return;
-    segments_load_end(d, result);
-    segments_open_on(d->store);
-}
-
 /* ---- Options and memory ---- */
 
 static int segments_options(struct snic_segments_opts *o, const struct snic_segments_opts *in)
@@ -366,19 +121,6 @@ static int segments_options(struct snic_segments_opts *o, const struct snic_segm
     if (o->cache_blocks < SNIC_SEGMENTS_LIST_MAX || o->cache_blocks > 1u << 22 || o->bounces > 1024)
         return SNIC_EINVAL;
     return 0;
-}
-
-struct snic_wal_opts segments_wal_opts(const struct segments_geo *g, uint32_t flags)
-{
-    struct snic_wal_opts w = {.opts_size = sizeof(w)};
-    w.flags = (flags & SNIC_SEGMENTS_NO_FUA) != 0 ? SNIC_WAL_NO_FUA : 0;
-    w.segment_bytes = g->wal_segment;
-    w.block_bytes = SNIC_SEGMENTS__WAL_BLOCK;
-    w.record_max = g->record_max;
-    w.batch_bytes = g->batch_bytes;
-    w.uuid[0] = g->uuid[0];
-    w.uuid[1] = g->uuid[1] + g->disk;
-    return w;
 }
 
 static int segments_check_devices(struct segments_geo *g, struct snic_io *const *io, uint32_t disks,
@@ -562,6 +304,7 @@ int snic_segments_open(struct snic_segments **out, void *mem, size_t mem_size,
     s->loop = io[0]->loop;
     s->disks = disks;
     s->message.fn = segments_message;
+    s->open_step = segments_open_on;
     snic_link_init(&s->finished);
     for (uint32_t i = 0; i < SNIC_SEGMENTS_BLOCK / sizeof(zeros); i++)
         s->zero_crc = snic_crc32c(s->zero_crc, zeros, sizeof(zeros));

@@ -313,6 +313,8 @@ struct snic_segments {
     void *mem;
     struct snic_loop *loop;
     struct snic_loop_msg message;
+    /** Something has become known of a device: the next step of opening, for all of them. */
+    void (*open_step)(struct snic_segments *s);
     uint32_t message_on;
     uint32_t opened;   /* opened() was called with 0 */
     uint32_t reported; /* opened() was called */
@@ -388,7 +390,7 @@ void segments_chain(struct segments_disk *d, uint32_t place);
 void segments_unchain(struct segments_disk *d, uint32_t place);
 int segments_block_lost(const struct segments_place *p, uint32_t block);
 
-/* segments.c: requests to the device, who runs when */
+/* device.c: requests to the device, ends of the caller's */
 void segments_io_queue(struct segments_disk *d, struct segments_io *io);
 void segments_io_fill(struct segments_io *io, uint8_t op, uint64_t offset, void *bytes,
                       uint64_t length);
@@ -397,21 +399,22 @@ void segments_kick(struct snic_segments *s);
 void segments_finish(struct snic_segments_req *q, int result);
 /** Finish when this position is durable. */
 void segments_await(struct segments_disk *d, struct snic_segments_req *q, uint64_t position);
+void segments_deliver(struct snic_segments *s);
 void segments_die(struct segments_disk *d, int error);
 /** Opening this device has ended; continue with the store's. */
 void segments_loaded(struct segments_disk *d, int result);
 /** The same, for a caller that continues with the others itself. */
 void segments_load_end(struct segments_disk *d, int result);
-/** Something has become known of a device: the next step of opening, for all of them. */
-void segments_open_on(struct snic_segments *s);
 void segments_report_room(struct snic_segments *s);
-struct snic_wal_opts segments_wal_opts(const struct segments_geo *g, uint32_t flags);
-void segments_window_make(struct segments_window *w, struct snic_io *device,
-                          const struct segments_geo *g);
 /* the log's events */
 void segments_wal_durable(void *ctx, uint64_t up_to);
 void segments_wal_room(void *ctx);
 void segments_wal_failed(void *ctx, int error);
+
+/* window.c: the log's part of the device */
+struct snic_wal_opts segments_wal_opts(const struct segments_geo *g, uint32_t flags);
+void segments_window_make(struct segments_window *w, struct snic_io *device,
+                          const struct segments_geo *g);
 
 /* request.c: what a caller asks, and the log's records */
 int segments_write(struct snic_segments *s, struct snic_segments_req *q, uint32_t disk,
@@ -422,8 +425,6 @@ int segments_record_needed(const struct segments_disk *d, const struct snic_wal_
 
 /* read.c */
 void segments_read(struct segments_disk *d, struct snic_segments_req *q, uint32_t place);
-/** The device is dead: what waits for memory ends. */
-void segments_read_abandon(struct segments_disk *d);
 
 /* round.c */
 void segments_round_pump(struct segments_disk *d);
@@ -434,13 +435,12 @@ void segments_load_begin(struct segments_disk *d);
 void segments_look(struct snic_segments *s);
 /** If all have their first superblock, those that wait for it write the second. */
 void segments_super_seconds(struct snic_segments *s);
-/** The log is open, and formatted: what makes it a store. */
-void segments_format_end(struct segments_disk *d);
 
 /* recover.c: reading the tables and the log */
 /** Two copies of a place's pages. */
 void segments_load_place(struct segments_disk *d, uint32_t place, const unsigned char *first,
                          const unsigned char *second);
-void segments_load_log(struct segments_disk *d);
+/** @p then follows when the log is open and its records are in the tables. */
+void segments_load_log(struct segments_disk *d, void (*then)(struct segments_disk *d));
 
 #endif /* SNIC_SEGMENTS_PRIV_H */
