@@ -94,6 +94,13 @@ LAYERS = {
         ["bucket.c", "opts.c", "queue.c"], ["round.c", "congestion.c", "cost.c"],
         ["cap.c", "slot.c"], ["tenant.c"], ["gimbal.c", "check.c"],
     ],
+    "lib/hcache": [
+        ["layout.c", "replace.c", "seal.c", "job.c"],
+        # the host's calls; what both sides use after a death
+        ["host.c", "recover.c", "check.c"], ["host_batch.c"],
+        # the engine: streams and flushes; the kinds of jobs; the frame
+        ["prefetch.c", "flush.c"], ["fetch.c", "look.c", "visit.c"], ["control.c"],
+    ],
     "lib/segments": [
         ["cache.c"], ["layout.c"],
         # requests to the device; the requests, writing home

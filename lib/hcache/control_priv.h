@@ -46,6 +46,12 @@ enum hcache_job_kind {
 /* Tries of one CAS before a job gives up: a hostile host must not keep it for ever. */
 #define SNIC_HCACHE__TRIES 4096u
 
+/* Actions that belong to no job, in the ring of those to be handed out. */
+#define SNIC_HCACHE__OUT_WAKE UINT32_MAX
+#define SNIC_HCACHE__OUT_RECOVERED (UINT32_MAX - 2) /* and the side: 0 host, 1 DPU */
+/* One of each, and slack: hosts may die faster than actions are polled. */
+#define SNIC_HCACHE__OUT_EXTRA 8u
+
 struct hcache_job {
     uint8_t kind;
     uint8_t step;
@@ -180,11 +186,13 @@ static inline uint32_t hcache_ms(uint64_t ns)
     return (uint32_t)(ns / 1000000);
 }
 
-/* ---- control.c ---- */
+/* ---- job.c ---- */
 
 struct hcache_job *hcache_job_start(struct snic_hcache_control *c, enum hcache_job_kind kind,
                                     uint64_t bucket);
 void hcache_job_end(struct snic_hcache_control *c, struct hcache_job *j);
+/* Append to the ring of actions: a job's index, or one of SNIC_HCACHE__OUT_*. */
+void hcache_job_out(struct snic_hcache_control *c, uint32_t what);
 /* Hand out an action for the job, which continues at @p step when the event has come. */
 void hcache_job_emit(struct snic_hcache_control *c, struct hcache_job *j, uint32_t action,
                      uint32_t step);
@@ -224,16 +232,13 @@ void hcache_prefetch_account(struct snic_hcache_control *c, uint32_t landed, uin
 void hcache_prefetch_miss(struct snic_hcache_control *c, uint64_t ino, uint64_t lpn,
                           uint32_t count);
 void hcache_prefetch_ahead(struct snic_hcache_control *c, uint64_t ino, uint64_t lpn);
-/* Start a fetch if a stream wants one: 1, or 0. */
-int hcache_prefetch_next(struct snic_hcache_control *c);
 /* The reader does not get there: the file ends before @p lpn, or the store has failed. */
 void hcache_prefetch_forget(struct snic_hcache_control *c, uint64_t ino, uint64_t lpn);
 
 /* ---- fetch.c ---- */
 
-void hcache_fetch_start(struct snic_hcache_control *c, struct hcache_job *j);
-/* Does the fetch hold or want its bucket's guard? */
-int hcache_fetch_guards(const struct hcache_job *j);
+/* Start a fetch if a stream wants one: 1, or 0. */
+int hcache_fetch_next(struct snic_hcache_control *c);
 void hcache_fetch_step(struct snic_hcache_control *c, struct hcache_job *j);
 
 #endif /* SNIC_HCACHE_CONTROL_PRIV_H */

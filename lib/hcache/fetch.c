@@ -20,18 +20,13 @@
 
 enum { FETCH_GUARD, FETCH_TAKE, FETCH_NAME, FETCH_GIVE_UP, FETCH_STORE, FETCH_FILL };
 
-void hcache_fetch_start(struct snic_hcache_control *c, struct hcache_job *j)
+static void fetch_start(struct snic_hcache_control *c, struct hcache_job *j)
 {
     j->op_count = 0;
     hcache_job_cas(j, 0, hcache_bucket_offset(&c->g, j->bucket), 0, c->holder);
     hcache_job_op(j, SNIC_HCACHE_OP_READ, SNIC_HCACHE_OP_FENCE,
                   hcache_bucket_offset(&c->g, j->bucket), j->copy, c->g.bucket_bytes);
     hcache_job_emit(c, j, SNIC_HCACHE_ACT_DMA, FETCH_GUARD);
-}
-
-int hcache_fetch_guards(const struct hcache_job *j)
-{
-    return j->step < FETCH_STORE;
 }
 
 static void fetch_end(struct snic_hcache_control *c, struct hcache_job *j)
@@ -171,7 +166,7 @@ void hcache_fetch_step(struct snic_hcache_control *c, struct hcache_job *j)
             return;
         }
         if (++j->tries < SNIC_HCACHE__GUARD_TRIES) {
-            hcache_fetch_start(c, j);
+            fetch_start(c, j);
             return;
         }
         c->stats.prefetch_dropped++;
@@ -201,4 +196,54 @@ void hcache_fetch_step(struct snic_hcache_control *c, struct hcache_job *j)
         fetch_end(c, j);
         return;
     }
+}
+
+/* Does the fetch hold or want its bucket's guard? */
+static int fetch_guards(const struct hcache_job *j)
+{
+    return j->step < FETCH_STORE;
+}
+
+/* Does a fetch of ours hold or want this bucket's guard? */
+static int fetch_guarding(const struct snic_hcache_control *c, uint64_t bucket)
+{
+    uint32_t i;
+
+    for (i = 0; i < c->jobs_max && c->fetching != 0; i++)
+        if (c->jobs[i].kind == SNIC_HCACHE__JOB_FETCH && c->jobs[i].bucket == bucket &&
+            fetch_guards(&c->jobs[i]))
+            return 1;
+    return 0;
+}
+
+int hcache_fetch_next(struct snic_hcache_control *c)
+{
+    while (c->streams_open != 0 && c->fetching < (c->jobs_max + 1) / 2) {
+        uint32_t i = (uint32_t)__builtin_ctzll(c->streams_open);
+        struct hcache_stream *s = &c->stream[i];
+        struct hcache_place p = hcache_place(c->g.seed, c->g.buckets, s->ino, s->from);
+        struct hcache_job *j;
+
+        if (fetch_guarding(c, p.bucket))
+            return 0; /* its next step asks again */
+        j = hcache_job_start(c, SNIC_HCACHE__JOB_FETCH, p.bucket);
+        if (j == NULL)
+            return 0;
+        j->ino = s->ino;
+        j->lpn = s->from++;
+        j->tag = p.tag;
+        j->ahead = s->mark;
+        s->mark = 0;
+        if (s->from >= s->to)
+            c->streams_open &= ~(UINT64_C(1) << i);
+        if (hcache_bit(&c->mend[0], p.bucket) || hcache_bit(&c->mend[1], p.bucket)) {
+            c->stats.prefetch_dropped++; /* C4 */
+            hcache_job_end(c, j);
+            continue;
+        }
+        c->fetching++;
+        fetch_start(c, j);
+        return 1;
+    }
+    return 0;
 }
