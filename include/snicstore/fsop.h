@@ -254,7 +254,7 @@ SNIC_API const char *snic_fsop_name(uint32_t kind);
 SNIC_API int snic_fsop_data(uint32_t kind);
 /**
  * Check the form of a request: what carries requests calls it at both ends. What names, numbers and
- * handles mean is the file system's to judge.
+ * handles mean the file system checks; it may ignore fields and flags that its operation lacks.
  * @return 0; SNIC_ENOTSUP no such kind; SNIC_EINVAL a flag or a name that the operation does not
  *         have; SNIC_ENAMETOOLONG name or name2; SNIC_E2BIG more than SNIC_FSOP_GROUPS_MAX groups
  *         [any]

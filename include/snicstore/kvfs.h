@@ -96,7 +96,8 @@ struct snic_kvfs_now {
 };
 
 /*
- * Of the operations of fsop.h (all but FORGET: SNIC_EINVAL):
+ * Of the operations of fsop.h (all but FORGET: SNIC_EINVAL). Fields and flags that an operation
+ * does not have are ignored here; what carries requests refuses them (snic_fsop_validate()).
  *   CHECKED    otherwise permissions are checked by POSIX's rules.
  *   IO         iov_count up to SNIC_KVOP_IOV_MAX; DIRECT is SNIC_KVOP_DIRECT.
  *   HOLD       0 as handle also when a quarter of inodes_max are held. An inode that another

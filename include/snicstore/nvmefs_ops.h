@@ -13,8 +13,8 @@
  *
  * The write buffer of a command (nvmefs.h) begins with a request header of WH_len bytes, what
  * follows is data (WRITE, SETXATTR, SYMLINK). The read buffer begins with an answer of RH_len
- * bytes, what follows is data (READ, READDIR, READLINK, GETXATTR, LISTXATTR). All integers are
- * little-endian.
+ * bytes, what follows is data (READ, READDIR, READLINK, GETXATTR, LISTXATTR). READDIR's are packed
+ * struct snic_fsop_dirent. All integers are little-endian.
  *
  *     request   struct snic_nvmefs_head   40 bytes, what every request carries
  *               struct snic_nvmefs_op_X   the operation's own, head.body_bytes of them
@@ -24,8 +24,8 @@
  *               struct snic_nvmefs_wire_attr, _statfs or _lock
  *
  * A header of another version, of another size than its parts, with a name or data where the
- * operation has none, with unknown flags or with reserved bytes that are not zero is refused. What
- * names and numbers mean is the file system's to judge.
+ * operation has none, with unknown flags or with reserved bytes that are not zero is refused
+ * (snic_fsop_validate()). The file system checks what names and numbers mean.
  */
 #ifndef SNIC_NVMEFS_OPS_H
 #define SNIC_NVMEFS_OPS_H
