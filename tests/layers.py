@@ -72,6 +72,10 @@ LAYERS = {
         ["client_priv.h", "lookup.c"], ["client.c"],
         ["operator.c"],
     ],
+    "lib/channel": [
+        ["slot.c"], ["common.c"], ["dpu_rings.c"], ["remote.c"], ["dpu.c", "host.c"],
+        ["channel.c"], ["hub.c"],
+    ],
     "lib/director": [
         # what all connections share: waiting lists, blocks, fairness, slots
         ["memory.c"],

@@ -206,7 +206,7 @@ struct snic_channel {
     };
 };
 
-/* ---- hub.c ---- */
+/* ---- slot.c ---- */
 
 /** A free place, or NULL. */
 struct channel_slot *channel_slot_take(struct snic_channel_hub *h);
@@ -215,18 +215,25 @@ void channel_slot_send(struct snic_channel_hub *h, struct channel_slot *s, uint8
 /** Make the place free if nothing holds it any more. */
 void channel_slot_settle(struct snic_channel_hub *h, struct channel_slot *s);
 struct channel_slot *channel_slot_of(const struct snic_channel *c);
+/** Send one control message. 1 sent or impossible; 0 later. */
+int channel_ctl_send(struct snic_channel_hub *h, const struct channel_ctl *m);
+/** The link had no room for one: try again. */
+void channel_hub_retry(struct snic_timer *t, uint64_t now_ns);
 /** Calls that may come from outside of an iteration make a simulated loop go round. */
 void channel_kick(const struct snic_channel *c);
 
-/* ---- channel.c ---- */
+/* ---- common.c ---- */
 
 /** A zeroed channel in memory of its own, with its poller added. NULL: no memory. */
 struct snic_channel *channel_new(struct snic_channel_hub *h, enum channel_role role,
-                                 const struct snic_channel_events *e, size_t extra);
+                                 const struct snic_channel_events *e, size_t extra,
+                                 int (*poll)(struct snic_loop_poller *p, int sleeping));
 /** It is over: @p reason will be reported by the next round. Only the first counts. */
 void channel_fail(struct snic_channel *c, int reason);
-/** The link is gone: deliver what an orderly peer left behind, where it is mapped. */
-void channel_drain(struct snic_channel *c);
+/** Of a round of the poller: the first event, if it is due. 1: it was. */
+int channel_report_opened(struct snic_channel *c);
+/** The last part of a round, which did something or not: `writable` and `closed`. Its result. */
+int channel_round_end(struct snic_channel *c, int sleeping, int did);
 /** Deliver the closed event now. */
 void channel_finish(struct snic_channel *c);
 /** Deliver what is stashed. Messages delivered; stops when the user stalls or it fails. */
@@ -245,15 +252,11 @@ int channel_head_moved(struct snic_channel *c, unsigned char *mem);
 /* ---- host.c ---- */
 
 int channel_host_poll(struct snic_channel *c, int sleeping);
-void channel_host_release(struct snic_channel *c, const struct snic_channel_token *t);
 /** The channel's memory, as its owner closes it; the rings stay until the peer is done. */
 void channel_host_drop(struct snic_channel *c);
 
-/* ---- dpu.c ---- */
+/* ---- dpu_rings.c ---- */
 
-int channel_dpu_poll(struct snic_channel *c, int sleeping);
-void channel_dpu_release(struct snic_channel *c, const struct snic_channel_token *t);
-void channel_dpu_drop(struct snic_channel *c);
 /** Check the geometry of one ring against the offer. 0 or SNIC_E*. */
 int channel_dpu_geometry(struct snic_channel *c, const void *header, int down,
                          struct snic_ring_info *out);
@@ -263,7 +266,17 @@ int channel_dpu_aux(struct snic_channel *c);
 /** Ring the peer's doorbell, as PRODWAIT or CONSLEEP requires. */
 void channel_ring_bell(struct snic_channel *c);
 /** Is it time to deliver? */
-int channel_flush_due(const struct snic_channel *c, int idle);
+static inline int channel_flush_due(const struct snic_channel *c, int idle)
+{
+    const struct channel_dpu *u = &c->dpu;
+    uint64_t ready = u->unflushed;
+    if (ready == 0)
+        return 0;
+    if ((c->flags & SNIC_CHANNEL_DOWN_ORDERED) != 0 &&
+        (ready = snic_ring_resp_ready(&u->responder)) == 0)
+        return 0; /* the oldest is still pending */
+    return u->batch_bytes == 0 || ready >= u->batch_bytes || idle || u->quiet;
+}
 
 /* ---- remote.c ---- */
 
@@ -273,5 +286,15 @@ int channel_remote_begin(struct snic_channel *c);
 int channel_remote_poll(struct snic_channel *c, int sleeping);
 /** 1 while what was committed is not delivered. */
 int channel_remote_lingers(const struct snic_channel *c);
+
+/* ---- dpu.c ---- */
+
+int channel_dpu_poll(struct snic_channel *c, int sleeping);
+void channel_dpu_drop(struct snic_channel *c);
+
+/* ---- channel.c ---- */
+
+/** The link is gone: deliver what an orderly peer left behind, where it is mapped. */
+void channel_drain(struct snic_channel *c);
 
 #endif /* SNIC_CHANNEL_PRIV_H */

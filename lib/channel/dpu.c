@@ -20,39 +20,6 @@
 
 /* ---- Accept ---- */
 
-int channel_dpu_geometry(struct snic_channel *c, const void *header, int down,
-                         struct snic_ring_info *out)
-{
-    const struct snic_channel_offer *o = &c->dpu.offer;
-    uint32_t flag = down ? SNIC_CHANNEL_DOWN_ORDERED : SNIC_CHANNEL_UP_QUIESCENT;
-    uint32_t discipline = (o->flags & flag) != 0 ? SNIC_RING_QUIESCENT : SNIC_RING_COMMIT;
-    int r = snic_ring_geometry(header, c->dpu.offered[down], out);
-    if (r != 0)
-        return r == SNIC_EVERSION ? r : SNIC_EPROTO;
-    if (out->kind != (down ? SNIC_RING_RESPONSE : SNIC_RING_REQUEST) ||
-        out->discipline != discipline || out->record_max != o->record_max ||
-        out->body_align != o->payload_align ||
-        out->capacity_bytes != (down ? o->down_bytes : o->up_bytes) ||
-        out->memory_bytes > c->dpu.offered[down])
-        return SNIC_EPROTO;
-    return 0;
-}
-
-int channel_dpu_aux(struct snic_channel *c)
-{
-    struct snic_dma *d = c->hub->dma;
-    struct channel_dpu *u = &c->dpu;
-    if (snic_dma_alloc(d, (size_t)c->up.aux_bytes, &u->up_aux) != 0 ||
-        snic_dma_alloc(d, (size_t)c->down.aux_bytes, &u->down_aux) != 0)
-        return SNIC_ENOMEM;
-    if (c->mapped)
-        return 0;
-    if (snic_dma_alloc(d, (size_t)c->up.mirror_bytes, &u->up_mirror) != 0 ||
-        snic_dma_alloc(d, (size_t)c->down.mirror_bytes, &u->down_mirror) != 0)
-        return SNIC_ENOMEM;
-    return 0;
-}
-
 static int channel_dpu_map(struct snic_channel *c)
 {
     struct snic_dma *d = c->hub->dma;
@@ -81,22 +48,6 @@ static int channel_dpu_map(struct snic_channel *c)
     return r == SNIC_ECORRUPT ? SNIC_EPROTO : r;
 }
 
-void channel_dpu_opened(struct snic_channel *c)
-{
-    struct channel_dpu *u = &c->dpu;
-    if ((c->flags & SNIC_CHANNEL_REGIONS) != 0) {
-        unsigned char *up = c->mapped ? c->up_mem + c->up.data_offset : u->up_mirror;
-        unsigned char *down = c->mapped ? c->down_mem + c->down.data_offset : u->down_mirror;
-        u->up_region = snic_loop_region_add(c->loop, up, (size_t)c->up.capacity_bytes);
-        u->down_region = snic_loop_region_add(c->loop, down, (size_t)c->down.capacity_bytes);
-        u->up_region = u->up_region < 0 ? SNIC_NO_REGION : u->up_region;
-        u->down_region = u->down_region < 0 ? SNIC_NO_REGION : u->down_region;
-    }
-    c->opened = c->opened_due = 1;
-    channel_slot_send(c->hub, channel_slot_of(c), SNIC_CHANNEL__SEND_ACCEPT);
-    channel_kick(c);
-}
-
 static int channel_accept_opts(struct snic_channel_accept_opts *o,
                                const struct snic_channel_accept_opts *in)
 {
@@ -123,6 +74,22 @@ static int channel_offer_check(const struct snic_channel_hub *h, const struct ch
     return 0;
 }
 
+static int channel_dpu_round(struct snic_loop_poller *p, int sleeping)
+{
+    struct snic_channel *c = SNIC_CONTAINER(p, struct snic_channel, poller);
+    if (c->lingering) {
+        if (sleeping || channel_remote_poll(c, 0) > 0)
+            return !sleeping;
+        if (!channel_remote_lingers(c))
+            channel_dpu_drop(c);
+        return 0;
+    }
+    int did = channel_report_opened(c);
+    if (!c->ending)
+        did |= channel_dpu_poll(c, sleeping);
+    return channel_round_end(c, sleeping, did);
+}
+
 int snic_channel_accept(struct snic_channel **out, struct snic_channel_hub *h,
                         const struct snic_channel_offer *offer,
                         const struct snic_channel_accept_opts *opts,
@@ -136,7 +103,7 @@ int snic_channel_accept(struct snic_channel **out, struct snic_channel_hub *h,
         r = channel_offer_check(h, m);
     if (r != 0)
         return r;
-    struct snic_channel *c = channel_new(h, CHANNEL_DPU, e, 0);
+    struct snic_channel *c = channel_new(h, CHANNEL_DPU, e, 0, channel_dpu_round);
     if (c == NULL)
         return SNIC_ENOMEM;
     struct channel_dpu *u = &c->dpu;
@@ -198,12 +165,6 @@ void channel_dpu_drop(struct snic_channel *c)
 
 /* ---- Receiving ---- */
 
-void channel_dpu_release(struct snic_channel *c, const struct snic_channel_token *t)
-{
-    int r = snic_ring_finish(&c->dpu.consumer, t->position);
-    SNIC_ASSERT(r == 0); /* a token of this channel, released once */
-}
-
 /** Take records into the empty stash. 1, 0; fails the channel on nonsense. */
 static int channel_dpu_peek(struct snic_channel *c)
 {
@@ -218,12 +179,6 @@ static int channel_dpu_peek(struct snic_channel *c)
     if (n < 0)
         channel_fail(c, SNIC_EPROTO);
     return 0;
-}
-
-void channel_ring_bell(struct snic_channel *c)
-{
-    c->stats.doorbells++;
-    (void)snic_dma_ring(c->hub->dma, c->slot); /* death is reported by its own event */
 }
 
 static void channel_dpu_space(struct snic_channel *c)
@@ -251,18 +206,6 @@ static uint32_t channel_dpu_receive(struct snic_channel *c)
 }
 
 /* ---- Sending ---- */
-
-int channel_flush_due(const struct snic_channel *c, int idle)
-{
-    const struct channel_dpu *u = &c->dpu;
-    uint64_t ready = u->unflushed;
-    if (ready == 0)
-        return 0;
-    if ((c->flags & SNIC_CHANNEL_DOWN_ORDERED) != 0 &&
-        (ready = snic_ring_resp_ready(&u->responder)) == 0)
-        return 0; /* the oldest is still pending */
-    return u->batch_bytes == 0 || ready >= u->batch_bytes || idle || u->quiet;
-}
 
 static void channel_dpu_flush(struct snic_channel *c)
 {

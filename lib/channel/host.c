@@ -161,6 +161,15 @@ static int channel_host_make_rings(struct snic_channel *c, struct channel_slot *
     return r;
 }
 
+static int channel_host_round(struct snic_loop_poller *p, int sleeping)
+{
+    struct snic_channel *c = SNIC_CONTAINER(p, struct snic_channel, poller);
+    int did = channel_report_opened(c);
+    if (!c->ending)
+        did |= channel_host_poll(c, sleeping);
+    return channel_round_end(c, sleeping, did);
+}
+
 int snic_channel_open(struct snic_channel **out, struct snic_channel_hub *h,
                       const struct snic_channel_opts *opts, const struct snic_channel_events *e)
 {
@@ -174,7 +183,7 @@ int snic_channel_open(struct snic_channel **out, struct snic_channel_hub *h,
     if (s == NULL)
         return SNIC_EAGAIN;
     size_t lent = o.senders_max * sizeof(struct channel_lent);
-    struct snic_channel *c = channel_new(h, CHANNEL_HOST, e, lent);
+    struct snic_channel *c = channel_new(h, CHANNEL_HOST, e, lent, channel_host_round);
     r = c == NULL ? SNIC_ENOMEM : channel_host_make_rings(c, s, &o);
     if (r != 0) {
         if (c != NULL) {
@@ -227,13 +236,6 @@ void channel_host_drop(struct snic_channel *c)
 }
 
 /* ---- Receiving ---- */
-
-void channel_host_release(struct snic_channel *c, const struct snic_channel_token *t)
-{
-    struct snic_ring_rec rec = {.position = t->position, .next = t->next};
-    if (snic_ring_claim_release(&c->host.collector, &rec) != 0)
-        channel_fail(c, SNIC_EPROTO);
-}
 
 /** Claim one message into the stash. 1, 0; fails the channel on nonsense. */
 static int channel_host_claim(struct snic_channel *c)
