@@ -27,7 +27,7 @@ struct ebs_opt {
             #field ": not " range                                                                  \
     }
 
-#define SNIC_EBS__HOUR_NS UINT64_C(3600000000000)
+#define SNIC_EBS__HOUR UINT64_C(3600000000000)
 
 /* The rows that the options of all agents have, under the same names. */
 #define SNIC_EBS__AGENT_OPTS(type)                                                                 \
@@ -37,13 +37,12 @@ struct ebs_opt {
         SNIC_EBS__OPT(type, rpcs_max, 1024, 16, 65536, "16..65536"),                               \
         SNIC_EBS__OPT(type, chunks_max, 0, 1, 1u << 20, "1..2^20"),                                \
         SNIC_EBS__OPT(type, disk_blocks_max, 0, 512, UINT64_C(1) << 40, "512..2^40"),              \
-        SNIC_EBS__OPT(type, deadline_ns, UINT64_C(60000000000), 1, 24 * SNIC_EBS__HOUR_NS,         \
+        SNIC_EBS__OPT(type, deadline_ns, UINT64_C(60000000000), 1, 24 * SNIC_EBS__HOUR,            \
                       "1 ns..24 h"),                                                               \
-        SNIC_EBS__OPT(type, slow_ns, UINT64_C(1000000000), 1, 24 * SNIC_EBS__HOUR_NS,              \
-                      "1 ns..24 h"),                                                               \
-        SNIC_EBS__OPT(type, error_ns, 0, 0, 24 * SNIC_EBS__HOUR_NS, "0..24 h"),                    \
-        SNIC_EBS__OPT(type, suspect_ns, UINT64_C(300000000), 1, SNIC_EBS__HOUR_NS, "1 ns..1 h"),   \
-        SNIC_EBS__OPT(type, stall_ns, 1000000, 1000, SNIC_EBS__HOUR_NS, "1 us..1 h")
+        SNIC_EBS__OPT(type, slow_ns, UINT64_C(1000000000), 1, 24 * SNIC_EBS__HOUR, "1 ns..24 h"),  \
+        SNIC_EBS__OPT(type, error_ns, 0, 0, 24 * SNIC_EBS__HOUR, "0..24 h"),                       \
+        SNIC_EBS__OPT(type, suspect_ns, UINT64_C(300000000), 1, SNIC_EBS__HOUR, "1 ns..1 h"),      \
+        SNIC_EBS__OPT(type, stall_ns, 1000000, 1000, SNIC_EBS__HOUR, "1 us..1 h")
 
 /* The queue's options of an agent's. */
 #define SNIC_EBS__QUEUE_OPTS(q, o)                                                                 \

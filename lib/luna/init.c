@@ -11,10 +11,10 @@ static const struct ebs_opt luna_opts_rows[] = {
     SNIC_EBS__OPT(snic_luna_opts, conns, 0, 1, SNIC_LUNA_CONNS_MAX, "1..16"),
     SNIC_EBS__OPT(snic_luna_opts, sends_max, 64, 4, 4096, "4..4096"),
     SNIC_EBS__OPT(snic_luna_opts, window_blocks, 512, 1, 65536, "1..65536"),
-    SNIC_EBS__OPT(snic_luna_opts, progress_ns, 800 * SNIC_LUNA__MS, SNIC_LUNA__MS,
-                  SNIC_EBS__HOUR_NS, "1 ms..1 h"),
-    SNIC_EBS__OPT(snic_luna_opts, retry_max_ns, 100 * SNIC_LUNA__MS, SNIC_LUNA__MS,
-                  SNIC_EBS__HOUR_NS, "1 ms..1 h"),
+    SNIC_EBS__OPT(snic_luna_opts, progress_ns, 800 * SNIC_LUNA__MS, SNIC_LUNA__MS, SNIC_EBS__HOUR,
+                  "1 ms..1 h"),
+    SNIC_EBS__OPT(snic_luna_opts, retry_max_ns, 100 * SNIC_LUNA__MS, SNIC_LUNA__MS, SNIC_EBS__HOUR,
+                  "1 ms..1 h"),
 };
 
 /* Options with their defaults. @return what is wrong with them, or NULL */

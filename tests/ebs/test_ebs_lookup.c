@@ -13,7 +13,7 @@
     memset(&(name), 0xa5, sizeof(name));                                                           \
     ebs_lookups_init(&(name), SLOW)
 
-static void test_ebs_ask_nobody_waits_nothing_is_due(void **state)
+static void test_ebs_lookup_none_waits_none_due(void **state)
 {
     (void)state;
     CLOCK(s);
@@ -24,7 +24,7 @@ static void test_ebs_ask_nobody_waits_nothing_is_due(void **state)
 }
 
 /* A look resets due_ns: each entry that is examined sets it again. */
-static void test_ebs_ask_begun_is_due_after_slow(void **state)
+static void test_ebs_lookup_due_after_slow_ns(void **state)
 {
     (void)state;
     struct ebs_lookup k;
@@ -42,7 +42,7 @@ static void test_ebs_ask_begun_is_due_after_slow(void **state)
     assert_null(ebs_lookups_first(&s)); /* the agent puts a due entry in */
 }
 
-static void test_ebs_ask_not_due_the_clock_knows_when(void **state)
+static void test_ebs_lookup_not_due_scheduled(void **state)
 {
     (void)state;
     struct ebs_lookup k[2];
@@ -60,7 +60,7 @@ static void test_ebs_ask_not_due_the_clock_knows_when(void **state)
 }
 
 /* A suspect server: soon, together, and once; then as others. */
-static void test_ebs_ask_suspect_server_asks_soon(void **state)
+static void test_ebs_lookup_suspect_server_due_soon(void **state)
 {
     (void)state;
     struct snic_rng rng;
@@ -79,7 +79,7 @@ static void test_ebs_ask_suspect_server_asks_soon(void **state)
     assert_int_equal(ebs_lookup_due(&s, &k, 1, k.due_ns), 1);
 }
 
-static void test_ebs_ask_hurry_looks_now(void **state)
+static void test_ebs_lookup_expired_scanned_now(void **state)
 {
     (void)state;
     struct ebs_lookup k;
@@ -94,7 +94,7 @@ static void test_ebs_ask_hurry_looks_now(void **state)
 }
 
 /* slow, 2, 4, 8, 8 ... slow, each with up to a quarter more; the number stays at 255. */
-static void test_ebs_ask_said_waits_twice_as_long(void **state)
+static void test_ebs_lookup_sent_backs_off(void **state)
 {
     (void)state;
     struct snic_rng rng;
@@ -125,7 +125,7 @@ static void test_ebs_ask_said_waits_twice_as_long(void **state)
 }
 
 /* One number of the generator each time, bounded by the pause: replays are the same. */
-static void test_ebs_ask_said_draws_one_number(void **state)
+static void test_ebs_lookup_sent_draws_one_number(void **state)
 {
     (void)state;
     struct snic_rng rng, copy;
@@ -145,7 +145,7 @@ static void test_ebs_ask_said_draws_one_number(void **state)
 }
 
 /* The most patient of a segment counts, and all of them wait alike afterwards. */
-static void test_ebs_ask_join_asks_as_one(void **state)
+static void test_ebs_lookup_join_shares_lookup(void **state)
 {
     (void)state;
     struct snic_rng rng;
@@ -174,7 +174,7 @@ static void test_ebs_ask_join_asks_as_one(void **state)
 }
 
 /* Entries that are answered or over are not looked up any more; the others stay in order. */
-static void test_ebs_ask_end_leaves_the_list(void **state)
+static void test_ebs_lookup_end_leaves_the_list(void **state)
 {
     (void)state;
     struct ebs_lookup k[3];
@@ -200,15 +200,15 @@ static void test_ebs_ask_end_leaves_the_list(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ebs_ask_nobody_waits_nothing_is_due),
-        cmocka_unit_test(test_ebs_ask_begun_is_due_after_slow),
-        cmocka_unit_test(test_ebs_ask_not_due_the_clock_knows_when),
-        cmocka_unit_test(test_ebs_ask_suspect_server_asks_soon),
-        cmocka_unit_test(test_ebs_ask_hurry_looks_now),
-        cmocka_unit_test(test_ebs_ask_said_waits_twice_as_long),
-        cmocka_unit_test(test_ebs_ask_said_draws_one_number),
-        cmocka_unit_test(test_ebs_ask_join_asks_as_one),
-        cmocka_unit_test(test_ebs_ask_end_leaves_the_list),
+        cmocka_unit_test(test_ebs_lookup_none_waits_none_due),
+        cmocka_unit_test(test_ebs_lookup_due_after_slow_ns),
+        cmocka_unit_test(test_ebs_lookup_not_due_scheduled),
+        cmocka_unit_test(test_ebs_lookup_suspect_server_due_soon),
+        cmocka_unit_test(test_ebs_lookup_expired_scanned_now),
+        cmocka_unit_test(test_ebs_lookup_sent_backs_off),
+        cmocka_unit_test(test_ebs_lookup_sent_draws_one_number),
+        cmocka_unit_test(test_ebs_lookup_join_shares_lookup),
+        cmocka_unit_test(test_ebs_lookup_end_leaves_the_list),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -10,7 +10,7 @@ static const struct snic_ebs_token sample = {.vd_id = UINT64_C(0x010203040506070
                                              .gen = 3u << 16,
                                              .rights = SNIC_EBS_MAY_READ | SNIC_EBS_MAY_FENCE};
 
-static void test_ebs_permits_what_it_says(void **state)
+static void test_ebs_permits_the_rights_granted(void **state)
 {
     const struct snic_ebs_token_use fits = {.vd_id = sample.vd_id,
                                             .now = sample.not_after,
@@ -48,6 +48,6 @@ static void test_ebs_permits_what_it_says(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_ebs_permits_what_it_says)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_ebs_permits_the_rights_granted)};
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -310,7 +310,7 @@ static void test_ebs_queue_refs_keep(void **state)
     assert_ptr_equal(ebs_queue_done(&p->q), &io);
 }
 
-/* What has no place is asked for as one, waits, and begins at the place of the answer. */
+/* What has no place is lookups for as one, waits, and begins at the place of the answer. */
 static void test_ebs_queue_place_unknown(void **state)
 {
     struct plain *p = open_queue();
@@ -329,7 +329,7 @@ static void test_ebs_queue_place_unknown(void **state)
     place(p, 0, 0, 1);
     assert_true(p->q.loads[0].rpcs == 1 && p->q.loads[1].rpcs == 1 &&
                 p->q.loads[SERVERS].rpcs == 0);
-    /* One is refused there: it is parked once, and again asked for. */
+    /* One is refused there: it is parked once, and again lookups for. */
     struct ebs_rpc *r = first_here(p);
     plain_leave(&p->q, r);
     assert_int_equal(ebs_rpc_park(&p->q, r), 1);
@@ -430,7 +430,7 @@ static void test_ebs_queue_hole_larger_than_the_pool(void **state)
     struct snic_iov iov = {all, sizeof(all)};
     struct snic_ebs_io io;
     struct ebs_event ev;
-    uint32_t asked = 0;
+    uint32_t lookups = 0;
     (void)state;
     memset(all, 1, sizeof(all));
     memset(&io, 0, sizeof(io));
@@ -441,7 +441,7 @@ static void test_ebs_queue_hole_larger_than_the_pool(void **state)
     for (uint64_t now = 1; now < 100 && p->q.s.inside != 0; now++) {
         look(p, now);
         while (ebs_queue_event(&p->q, &ev)) {
-            assert_true(++asked < 64);
+            assert_true(++lookups < 64);
             assert_int_equal(ebs_queue_hole(&p->q, 0, ev.segment, now, now), 0);
             assert_int_equal(ebs_queue_check(&p->q), 0);
         }
@@ -470,7 +470,7 @@ static void test_ebs_queue_waits_sees_the_first(void **state)
         ;
 }
 
-/* Where writes use the whole pool, a hole needs none, and is asked for once for each of its
+/* Where writes use the whole pool, a hole needs none, and is lookups for once for each of its
    segments; nothing of an encrypted or limited disk is different. */
 static void test_ebs_queue_hole_without_room(void **state)
 {
@@ -478,7 +478,7 @@ static void test_ebs_queue_hole_without_room(void **state)
     struct plain *p = open_queue();
     struct snic_ebs_io w[RPCS / 2], io;
     struct ebs_event ev;
-    uint32_t asked = 0;
+    uint32_t lookups = 0;
     (void)state;
     for (uint32_t i = 0; i < RPCS / 2; i++)
         submit(p, &w[i], SNIC_EBS_IO_WRITE, i, 1);
@@ -491,7 +491,7 @@ static void test_ebs_queue_hole_without_room(void **state)
             while (ebs_queue_event(&p->q, &ev)) {
                 if (ev.segment == 0)
                     continue; /* full servers */
-                asked++;
+                lookups++;
                 assert_int_equal(ebs_queue_waits(&p->q, 0, ev.segment), SNIC_EBS_WAITS_HOLE);
                 assert_int_equal(ebs_queue_hole(&p->q, 0, ev.segment, 1, 2), 0);
                 assert_int_equal(ebs_queue_check(&p->q), 0); /* too early an answer */
@@ -499,21 +499,21 @@ static void test_ebs_queue_hole_without_room(void **state)
             }
             look(p, 2);
         }
-        assert_int_equal(asked, 2 * (k + 1));
+        assert_int_equal(lookups, 2 * (k + 1));
         assert_ptr_equal(ebs_queue_done(&p->q), &io);
         assert_int_equal(io.result, 0);
         if (ops[k] == SNIC_EBS_IO_READ)
             assert_true(are(bytes, 16 * (size_t)SNIC_EBS_BLOCK_BYTES, 0));
     }
     assert_null(ebs_queue_done(&p->q));
-    /* A write there waits as it did, and is not asked for the faster for such an answer. */
+    /* A write there waits as it did, and is not lookups for the faster for such an answer. */
     submit(p, &io, SNIC_EBS_IO_WRITE, 2048, 1);
     look(p, 3);
-    for (asked = 0; ebs_queue_event(&p->q, &ev) && asked < 8; asked++) {
+    for (lookups = 0; ebs_queue_event(&p->q, &ev) && lookups < 8; lookups++) {
         assert_int_equal(ebs_queue_hole(&p->q, 0, ev.segment, 3, 3), 0);
         look(p, 3);
     }
-    assert_int_equal(asked, 1);
+    assert_int_equal(lookups, 1);
     ebs_queue_halt(&p->q);
     while (ebs_queue_done(&p->q) != NULL)
         ;

@@ -197,7 +197,7 @@ static void test_ebs_int_hop_has_the_written_bits(void **state)
 }
 
 /* A credit that grows on the way would let a server drown. */
-static void test_ebs_credit_never_more_than_given(void **state)
+static void test_ebs_credit_code_rounds_down(void **state)
 {
     (void)state;
     uint32_t last = 0;
@@ -300,7 +300,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ebs_bind_any_bit_of_place_and_version_counts),
         cmocka_unit_test(test_ebs_int_any_bytes_are_within_bounds),
         cmocka_unit_test(test_ebs_int_hop_has_the_written_bits),
-        cmocka_unit_test(test_ebs_credit_never_more_than_given),
+        cmocka_unit_test(test_ebs_credit_code_rounds_down),
         cmocka_unit_test(test_ebs_ids_hold_epoch_and_counter),
         cmocka_unit_test(test_ebs_status_errors_are_total),
         cmocka_unit_test(test_ebs_tag_is_of_key_place_and_all_bits),

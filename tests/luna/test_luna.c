@@ -114,7 +114,7 @@ static void test_luna_submit_wrong_refused(void **state)
 
 /* A write that no server acknowledged is fenced before the client hears of an error, and not before
    its deadline. */
-static void test_luna_write_given_up_fenced_first(void **state)
+static void test_luna_write_expired_fenced_first(void **state)
 {
     struct duo *d = &duo;
     struct snic_ebs_io w;
@@ -129,7 +129,7 @@ static void test_luna_write_given_up_fenced_first(void **state)
     duo_io(d, &w, SNIC_EBS_IO_WRITE, 0, 1, &iov, 1);
     while (d->now < w.submitted_ns + UINT64_C(60000000))
         duo_turn(d);
-    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], 0);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_DONE], 0);
     d->lost_up = 0;
     for (uint32_t i = 0; i < 2; i++) /* a gap in a stream is none that TCP makes */
         duo_break(d, i, SNIC_ECONNRESET);
@@ -161,12 +161,12 @@ static void test_luna_connection_silent_replayed_elsewhere(void **state)
         duo_turn(d);
         duo_turn(d);
         uint64_t began = d->now;
-        while (d->now < began + UINT64_C(1500000000) && d->told[SNIC_EBS_ACT_DONE] == 0) {
+        while (d->now < began + UINT64_C(1500000000) && d->acts[SNIC_EBS_ACT_DONE] == 0) {
             d->lost_up = d->closes == 0; /* mended when it has been noticed */
             d->now += 1000000;
             duo_turn(d);
         }
-        assert_int_equal(d->told[SNIC_EBS_ACT_DONE], !paper);
+        assert_int_equal(d->acts[SNIC_EBS_ACT_DONE], !paper);
         assert_int_equal(d->closes > 0, !paper);
         if (!paper) {
             assert_true(w.done_ns - began < UINT64_C(1000000000) && w.retries >= 9);
@@ -243,7 +243,7 @@ static void test_luna_statuses_each_meaning(void **state)
         assert_int_equal(io.result, rows[i].result);
         snic_luna_get_stats(d->c, &s);
         assert_int_equal(s.fences, 0); /* a server that answers has finished it */
-        assert_int_equal(d->told[SNIC_EBS_ACT_LEASE], rows[i].result == SNIC_ESTALE);
+        assert_int_equal(d->acts[SNIC_EBS_ACT_LEASE], rows[i].result == SNIC_ESTALE);
         if (rows[i].result == SNIC_ESTALE)
             assert_int_equal(snic_luna_submit(d->c, &io, d->now), SNIC_EROFS);
         duo_close(d);
@@ -263,7 +263,7 @@ static void test_luna_busy_and_stale_once_more(void **state)
     duo_io(d, &io, SNIC_EBS_IO_WRITE, 5, 20, &iov, 1);
     for (int i = 0; i < 40; i++)
         duo_turn(d);
-    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], 0);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_DONE], 0);
     d->status = 0;
     assert_true(duo_until(d, 1, 400));
     snic_luna_get_stats(d->c, &s);
@@ -295,13 +295,13 @@ static void test_luna_target_full_pauses_and_resumes(void **state)
         duo_io(d, &io[i], SNIC_EBS_IO_WRITE, 40 * i, 30, &iov, 1);
     duo_io(d, &z, SNIC_EBS_IO_ZERO, 900, 64, NULL, 0);
     uint32_t turns = 0;
-    while (d->told[SNIC_EBS_ACT_DONE] < 9 && turns++ < 4000) {
+    while (d->acts[SNIC_EBS_ACT_DONE] < 9 && turns++ < 4000) {
         duo_turn(d);
         assert_true(d->requests <= 4);
         if (turns % 3 == 0)
             duo_answer(d);
     }
-    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], 9);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_DONE], 9);
     snic_luna_target_get_stats(d->t, &s);
     assert_true(s.pauses > 0 && s.writes_out == 0 && s.requests == 0);
     for (uint32_t i = 0; i < 8; i++)
@@ -421,12 +421,12 @@ static void test_luna_fence_waits_for_smaller_versions(void **state)
     for (int i = 0; i < 2000; i++)
         duo_turn(d);
     assert_int_equal(d->requests, left); /* no fence */
-    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], 0);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_DONE], 0);
     d->hold = 0;
     duo_answer(d);
     assert_true(duo_until(d, 2, 20000));
     assert_true(a.result == 0 && b.result == SNIC_EIO && d->fence == b.wver + 1);
-    assert_int_equal(d->told[SNIC_EBS_ACT_LEASE], 0);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_LEASE], 0);
     duo_close(d);
 }
 
@@ -461,13 +461,13 @@ static void test_luna_fence_waits_for_its_own(void **state)
     for (int i = 0; i < 2000; i++)
         duo_turn(d);
     assert_int_equal(d->requests, left); /* no fence */
-    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], 0);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_DONE], 0);
     d->hold = 0;
     duo_answer(d);
     assert_true(duo_until(d, 1, 20000));
     assert_int_equal(w.result, SNIC_EIO);
     assert_true(d->fence == w.wver + 1);
-    assert_int_equal(d->told[SNIC_EBS_ACT_LEASE], 0);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_LEASE], 0);
     duo_close(d);
 }
 
@@ -561,7 +561,7 @@ static void test_luna_answer_of_the_older_place_is_late(void **state)
     d->still = 1;
     for (int i = 0; i < 10; i++)
         duo_turn(d);
-    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], 0);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_DONE], 0);
     snic_luna_get_stats(d->c, &s);
     assert_int_equal(s.late, 1);
     memmove(d->request, d->request + 3, 3 * sizeof(d->request[0]));
@@ -597,7 +597,7 @@ static void test_luna_not_done_before_sends_are_back(void **state)
     for (int i = 0; i < 50; i++)
         duo_turn(d);
     assert_int_equal(d->store[2].wver, w.wver);
-    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], 0);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_DONE], 0);
     duo_keep_back(d);
     assert_true(duo_until(d, 1, 10));
     assert_int_equal(w.result, 0);
@@ -621,20 +621,20 @@ static void test_luna_credit_bounds_writes(void **state)
         duo_turn(d);
     for (uint32_t i = 0; i < 20; i++)
         duo_io(d, &io[i], SNIC_EBS_IO_WRITE, i, 1, &iov, 1);
-    for (uint32_t i = 0; i < 400 && d->told[SNIC_EBS_ACT_DONE] < 20; i++) {
+    for (uint32_t i = 0; i < 400 && d->acts[SNIC_EBS_ACT_DONE] < 20; i++) {
         duo_turn(d);
         assert_int_equal(snic_luna_get_conn(d->c, 0, 0, &c), 0);
         assert_true(c.outside <= 4);
         if (i % 5 == 4)
             duo_answer(d);
     }
-    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], 20);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_DONE], 20);
     duo_close(d);
 }
 
 /* A server that is gone refuses no request: where the segment is now is asked for, with a pause
    that grows, and by all that wait for it at once. */
-static void test_luna_asks_again_where_nobody_answers(void **state)
+static void test_luna_lookup_repeated_server_silent(void **state)
 {
     struct duo *d = &duo;
     struct snic_ebs_io io[4];
@@ -653,26 +653,26 @@ static void test_luna_asks_again_where_nobody_answers(void **state)
     for (uint32_t i = 0; i < 4; i++)
         duo_io(d, &io[i], SNIC_EBS_IO_WRITE, i, 1, &iov, 1);
     for (uint32_t n = 0; n < 6; n++) {
-        uint32_t maps = d->told[SNIC_EBS_ACT_MAP];
-        while (d->told[SNIC_EBS_ACT_MAP] == maps && d->now < from + 40 * second)
+        uint32_t maps = d->acts[SNIC_EBS_ACT_MAP];
+        while (d->acts[SNIC_EBS_ACT_MAP] == maps && d->now < from + 40 * second)
             duo_turn(d);
         uint64_t at = d->now - from, pause = second << (n <= 3 ? n - (n > 0) : 3);
-        assert_int_equal(d->told[SNIC_EBS_ACT_MAP], maps + 1);
+        assert_int_equal(d->acts[SNIC_EBS_ACT_MAP], maps + 1);
         if (n == 0)
             assert_in_range(at, 300000000, 420000000);
         else /* seen up to an attempt to connect later */
             assert_in_range(at - before, pause - second / 5, pause + pause / 4 + second / 5);
         before = at;
     }
-    assert_int_equal(d->told[SNIC_EBS_ACT_SUSPECT], 1);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_SUSPECT], 1);
     d->refused = d->lost_up = 0;
     assert_int_equal(snic_luna_map(d->c, 0, 0, 70, 0, 1, d->now), 0);
     assert_int_equal(snic_luna_map(d->c, 0, 0, 70, 0, 2, d->now), 0);
     assert_true(duo_until(d, 5, 1000));
-    uint32_t maps = d->told[SNIC_EBS_ACT_MAP];
+    uint32_t maps = d->acts[SNIC_EBS_ACT_MAP];
     for (int i = 0; i < 100; i++)
         duo_turn(d);
-    assert_int_equal(d->told[SNIC_EBS_ACT_MAP], maps);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_MAP], maps);
     duo_close(d);
 }
 
@@ -709,7 +709,7 @@ static void test_luna_server_removed_number_is_free(void **state)
     assert_int_equal(snic_luna_server_remove(d->c, 0, 0, d->now), SNIC_EBUSY); /* a segment */
     assert_int_equal(snic_luna_get_conn(d->c, 0, 0, &n), 0);
     uint16_t gen = n.gen;
-    uint32_t maps = d->told[SNIC_EBS_ACT_MAP], connects = d->told[SNIC_EBS_ACT_OPEN];
+    uint32_t maps = d->acts[SNIC_EBS_ACT_MAP], connects = d->acts[SNIC_EBS_ACT_OPEN];
     assert_int_equal(snic_luna_server_remove(d->c, 0, 1, d->now), 0);
     assert_int_equal(snic_luna_server_remove(d->c, 0, 1, d->now), SNIC_ENOENT);
     assert_int_equal(snic_luna_get_conn(d->c, 0, 0, &n), SNIC_ENOENT);
@@ -718,7 +718,7 @@ static void test_luna_server_removed_number_is_free(void **state)
     for (int i = 0; i < 20; i++)
         duo_turn(d);
     assert_int_equal(d->closes, 2);
-    assert_int_equal(d->told[SNIC_EBS_ACT_OPEN], connects);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_OPEN], connects);
     assert_int_equal(snic_luna_deadline_ns(d->c), SNIC_NEVER); /* it is silent */
     assert_int_equal(snic_luna_server_add(d->c, 0, d->now), 0);
     assert_int_equal(snic_luna_recv(d->c, 0, 0, gen, in, 5, d->now), SNIC_ENOENT);
@@ -727,8 +727,8 @@ static void test_luna_server_removed_number_is_free(void **state)
     assert_true(duo_until(d, 2, 100));
     assert_int_equal(r.result, 0);
     assert_memory_equal(in, out, SNIC_EBS_BLOCK_BYTES);
-    assert_int_equal(d->told[SNIC_EBS_ACT_MAP], maps + 1); /* it was asked for */
-    assert_int_equal(d->told[SNIC_EBS_ACT_OPEN], connects + 2);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_MAP], maps + 1); /* it was asked for */
+    assert_int_equal(d->acts[SNIC_EBS_ACT_OPEN], connects + 2);
     assert_int_equal(snic_luna_get_conn(d->c, 0, 0, &n), 0);
     assert_int_not_equal(n.gen, gen);
     assert_int_equal(snic_luna_recv(d->c, 0, 0, gen, in, 5, d->now), SNIC_ENOENT);
@@ -768,7 +768,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(test_luna_write_then_read_same_bytes, fresh),
         cmocka_unit_test_setup(test_luna_options_wrong_refused, fresh),
         cmocka_unit_test_setup(test_luna_submit_wrong_refused, fresh),
-        cmocka_unit_test_setup(test_luna_write_given_up_fenced_first, fresh),
+        cmocka_unit_test_setup(test_luna_write_expired_fenced_first, fresh),
         cmocka_unit_test_setup(test_luna_connection_silent_replayed_elsewhere, fresh),
         cmocka_unit_test_setup(test_luna_server_restarted_write_arrives, fresh),
         cmocka_unit_test_setup(test_luna_statuses_each_meaning, fresh),
@@ -782,7 +782,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(test_luna_answer_of_the_older_place_is_late, fresh),
         cmocka_unit_test_setup(test_luna_not_done_before_sends_are_back, fresh),
         cmocka_unit_test_setup(test_luna_credit_bounds_writes, fresh),
-        cmocka_unit_test_setup(test_luna_asks_again_where_nobody_answers, fresh),
+        cmocka_unit_test_setup(test_luna_lookup_repeated_server_silent, fresh),
         cmocka_unit_test_setup(test_luna_busy_server_is_counted, fresh),
         cmocka_unit_test_setup(test_luna_server_removed_number_is_free, fresh),
         cmocka_unit_test_setup(test_luna_halt_all_comes_back, fresh),

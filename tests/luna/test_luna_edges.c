@@ -16,7 +16,7 @@ static void test_luna_edges_unknown_place_others_go_on(void **state)
     duo_io(d, &other, SNIC_EBS_IO_ZERO, 3, 1, NULL, 0);
     assert_true(duo_until(d, 1, 400));
     assert_true(other.done_ns != 0 && other.result == 0 && lost.done_ns == 0);
-    assert_true(d->told[SNIC_EBS_ACT_MAP] > 0);
+    assert_true(d->acts[SNIC_EBS_ACT_MAP] > 0);
     assert_int_equal(snic_luna_map(d->c, 0, 1, 71, 0, d->seg_gen, d->now), 0);
     assert_true(duo_until(d, 2, 400));
     assert_int_equal(lost.result, 0);
@@ -24,7 +24,7 @@ static void test_luna_edges_unknown_place_others_go_on(void **state)
 }
 
 /* An unidentified peer keeps its place for a second, whatever it sends: not for ten. */
-static void test_luna_edges_strangers_make_room(void **state)
+static void test_luna_edges_unauthenticated_evicted(void **state)
 {
     struct snic_luna_target_opts k = {.opts_size = sizeof(k), .srv_epoch = 1, .conns_max = 2};
     struct snic_luna_target *t;
@@ -240,7 +240,7 @@ static void test_luna_edges_failed_store_is_known(void **state)
         duo_turn(d);
     assert_int_equal(snic_luna_get_busy(d->c, 0, &is), 0);
     assert_true(fences == 3 && is.failed >= 5 && is.failed_since_ns == from);
-    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], 1);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_DONE], 1);
     d->hold = 0; /* it can promise */
     assert_true(duo_until(d, 2, 40000));
     assert_int_equal(b.result, SNIC_EIO);
@@ -251,7 +251,7 @@ static void test_luna_edges_failed_store_is_known(void **state)
 
 /* A connection that comes while another one is silent, and dies: it is probed before it is trusted
    with what the silent one has swallowed. */
-static void test_luna_edges_new_one_is_asked_too(void **state)
+static void test_luna_edges_new_connection_probed(void **state)
 {
     static struct duo duo;
     struct duo *d = &duo;
@@ -269,7 +269,7 @@ static void test_luna_edges_new_one_is_asked_too(void **state)
     duo_io(d, &io, SNIC_EBS_IO_ZERO, 3, 1, NULL, 0);
     uint64_t began = d->now;
     uint32_t closes = d->closes;
-    while (d->now < began + 3000 * ms && d->told[SNIC_EBS_ACT_DONE] == 0) {
+    while (d->now < began + 3000 * ms && d->acts[SNIC_EBS_ACT_DONE] == 0) {
         d->conn[0].paused |= d->closes == closes; /* the server does not hear it any more */
         d->conn[1].paused |= d->now >= began + 390 * ms;
         d->refused = d->now < began + 250 * ms;
@@ -280,7 +280,7 @@ static void test_luna_edges_new_one_is_asked_too(void **state)
             assert_int_equal(s.state, SNIC_LUNA_UP);
         }
     }
-    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], 1);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_DONE], 1);
     assert_in_range(io.done_ns - began, 790 * ms, 1000 * ms);
     d->conn[1].paused = d->still = 0;
     duo_close(d);
@@ -378,13 +378,13 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_luna_edges_options_out_of_range_refused),
-        cmocka_unit_test(test_luna_edges_strangers_make_room),
+        cmocka_unit_test(test_luna_edges_unauthenticated_evicted),
         cmocka_unit_test(test_luna_edges_without_token_makes_room),
         cmocka_unit_test(test_luna_edges_what_a_disk_waits_for),
         cmocka_unit_test(test_luna_edges_what_waits_is_as_old_as_its_rpc),
         cmocka_unit_test(test_luna_edges_failed_store_is_known),
         cmocka_unit_test(test_luna_edges_unknown_place_others_go_on),
-        cmocka_unit_test(test_luna_edges_new_one_is_asked_too),
+        cmocka_unit_test(test_luna_edges_new_connection_probed),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -25,7 +25,7 @@ static double cpu_seconds(void)
 }
 
 /* Two thirds of the runs are short and checked whole at every step. */
-static struct world_opts life(uint64_t seed, uint64_t ios)
+static struct world_opts run(uint64_t seed, uint64_t ios)
 {
     struct world_opts o = {.ios = ios};
     world_random(&o, seed);
@@ -35,7 +35,7 @@ static struct world_opts life(uint64_t seed, uint64_t ios)
     return o;
 }
 
-static void told(const struct world_opts *o, const struct world_result *r, double seconds)
+static void trace(const struct world_opts *o, const struct world_result *r, double seconds)
 {
     const struct snic_luna_stats *g = &r->agent;
     printf("seed %llu: %llu I/Os, %llu failed, %.1f simulated ms, oldest %.3f ms, %llu sends, "
@@ -50,7 +50,7 @@ static void told(const struct world_opts *o, const struct world_result *r, doubl
            (double)r->ios / (seconds > 0 ? seconds : 1), (unsigned long long)r->hash);
 }
 
-static void test_luna_sim_many_lives_nothing_broken(void **state)
+static void test_luna_sim_many_runs_nothing_broken(void **state)
 {
     uint64_t from = number("SNIC_SIM_FROM", support_seed());
     uint64_t count = number("SNIC_SIM_COUNT", support_rounds(40, 2000));
@@ -58,12 +58,12 @@ static void test_luna_sim_many_lives_nothing_broken(void **state)
     double began = cpu_seconds(), simulated = 0;
     (void)state;
     for (uint64_t i = 0; i < count; i++) {
-        struct world_opts o = life(from + i, ios);
+        struct world_opts o = run(from + i, ios);
         struct world_result r;
         double at = cpu_seconds();
         world_run(&o, &r);
-        if (number("SNIC_SIM_TOLD", 0))
-            told(&o, &r, cpu_seconds() - at);
+        if (number("SNIC_SIM_TRACE", 0))
+            trace(&o, &r, cpu_seconds() - at);
         if (r.failure != NULL)
             fail_msg("--seed %llu one: %s", (unsigned long long)o.seed, r.failure);
         sum += r.ios;
@@ -73,7 +73,7 @@ static void test_luna_sim_many_lives_nothing_broken(void **state)
             faults += r.faults[k];
     }
     double seconds = cpu_seconds() - began;
-    printf("%llu lives: %llu I/Os, %llu failed, %llu faults, %.1f simulated s in %.1f s: %.0f "
+    printf("%llu runs: %llu I/Os, %llu failed, %llu faults, %.1f simulated s in %.1f s: %.0f "
            "I/Os/s\n",
            (unsigned long long)count, (unsigned long long)sum, (unsigned long long)failed,
            (unsigned long long)faults, simulated, seconds, (double)sum / seconds);
@@ -95,7 +95,7 @@ static void test_luna_sim_seeds_of_old_faults(void **state)
     };
     (void)state;
     for (size_t i = 0; i < SNIC_COUNTOF(seeds); i++) {
-        struct world_opts o = life(seeds[i], 4000);
+        struct world_opts o = run(seeds[i], 4000);
         o.hang_ns = seeds[i] == 20001420 ? 2 * WORLD_S : WORLD_S; /* where it moves, too */
         if (seeds[i] == 532 || seeds[i] == 813)
             o.hang_ns = 700 * WORLD_MS;
@@ -107,15 +107,15 @@ static void test_luna_sim_seeds_of_old_faults(void **state)
     }
 }
 
-static void test_luna_sim_one_life_told(void **state)
+static void test_luna_sim_one_run_traced(void **state)
 {
-    struct world_opts o = life(support_seed(), number("SNIC_SIM_IOS", 4000));
+    struct world_opts o = run(support_seed(), number("SNIC_SIM_IOS", 4000));
     struct world_result r;
     (void)state;
-    o.print = number("SNIC_SIM_TOLD", 0) != 0;
+    o.print = number("SNIC_SIM_TRACE", 0) != 0;
     double at = cpu_seconds();
     world_run(&o, &r);
-    told(&o, &r, cpu_seconds() - at);
+    trace(&o, &r, cpu_seconds() - at);
     if (r.failure != NULL)
         fail_msg("%s", r.failure);
 }
@@ -123,9 +123,9 @@ static void test_luna_sim_one_life_told(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_luna_sim_many_lives_nothing_broken),
+        cmocka_unit_test(test_luna_sim_many_runs_nothing_broken),
         cmocka_unit_test(test_luna_sim_seeds_of_old_faults),
-        cmocka_unit_test(test_luna_sim_one_life_told),
+        cmocka_unit_test(test_luna_sim_one_run_traced),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

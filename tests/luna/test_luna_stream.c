@@ -151,7 +151,7 @@ static void test_luna_limits_entry_damaged_limit_kept(void **state)
 }
 
 /* The entry of a segment's place: it is not used, but asked for again, and counted. */
-static void test_luna_map_entry_damaged_asked_again(void **state)
+static void test_luna_map_entry_damaged_looked_up(void **state)
 {
     struct duo *d = &duo;
     struct snic_ebs_io w;
@@ -181,7 +181,7 @@ static void stored_wrong(struct duo *d, uint32_t blocks)
 }
 
 /* One bad answer about many blocks is one about each of them, and no reason to give up any. */
-static void test_luna_read_frame_wrong_once_asked_again(void **state)
+static void test_luna_read_frame_wrong_once_repeated(void **state)
 {
     struct duo *d = &duo;
     struct snic_ebs_io w, r;
@@ -224,7 +224,7 @@ static void test_luna_block_wrong_often_damaged_until_moved(void **state)
         stored_wrong(d, 1);
         duo_io(d, &r, SNIC_EBS_IO_READ, 0, 3, &ri, 1);
         for (uint32_t i = 0; moved && i < 2; i++) {
-            while (stats_of(d).data_crc < 7 * (i + 1) && d->told[SNIC_EBS_ACT_DONE] == 1)
+            while (stats_of(d).data_crc < 7 * (i + 1) && d->acts[SNIC_EBS_ACT_DONE] == 1)
                 duo_turn(d);
             assert_int_equal(stats_of(d).data_crc, 7 * (i + 1));
             d->seg_gen = i + 2;
@@ -260,7 +260,7 @@ static void test_luna_write_refused_busy_is_busy_only(void **state)
         duo_io(d, &w, SNIC_EBS_IO_WRITE, 0, 3, &wi, 1);
         for (uint32_t k = 0; k < 200; k++)
             duo_turn(d);
-        assert_int_equal(d->told[SNIC_EBS_ACT_DONE], 0);
+        assert_int_equal(d->acts[SNIC_EBS_ACT_DONE], 0);
         assert_true((stats_of(d).data_crc > 8) == (i == 0));
         assert_true((stats_of(d).busy > 0) == (i == 2));
         assert_int_equal(
@@ -428,10 +428,10 @@ static void test_luna_agent_not_a_stream_closed(void **state)
         assert_true(snic_luna_recv(d->c, 0, 0, gen, p, sizeof(p), d->now) < 0);
         duo_check(d);
         assert_int_equal(snic_luna_recv(d->c, 0, 0, gen, p, sizeof(p), d->now), SNIC_ENOENT);
-        for (int k = 0; k < 200 && d->told[SNIC_EBS_ACT_OPEN] < 2; k++)
+        for (int k = 0; k < 200 && d->acts[SNIC_EBS_ACT_OPEN] < 2; k++)
             duo_turn(d);
         snic_luna_get_stats(d->c, &s);
-        assert_true(s.violations == 1 && d->closes == 1 && d->told[SNIC_EBS_ACT_OPEN] == 2);
+        assert_true(s.violations == 1 && d->closes == 1 && d->acts[SNIC_EBS_ACT_OPEN] == 2);
         duo_close(d);
     }
 }
@@ -574,7 +574,7 @@ static void random_done(struct io *io)
     io->busy = 0;
 }
 
-static void random_lives(uint64_t seed, uint64_t lives)
+static void random_runs(uint64_t seed, uint64_t runs)
 {
     struct duo *d = &duo;
     struct snic_rng g;
@@ -584,7 +584,7 @@ static void random_lives(uint64_t seed, uint64_t lives)
         ios[i].data = malloc((size_t)MANY * BLOCK);
         ios[i].busy = 0;
     }
-    for (uint64_t life = 0; life < lives; life++) {
+    for (uint64_t run = 0; run < runs; run++) {
         memset(model, 0, sizeof(model));
         d->o.conns = 1 + (uint32_t)snic_rng_below(&g, DUO_CONNS);
         d->o.window_blocks = 1u << snic_rng_below(&g, 9);
@@ -629,14 +629,14 @@ static void random_lives(uint64_t seed, uint64_t lives)
 static void test_luna_random_ios_as_model(void **state)
 {
     (void)state;
-    random_lives(support_seed(), support_rounds(6, 60));
+    random_runs(support_seed(), support_rounds(6, 60));
 }
 
 /* A read that waits for a send while another connection may proceed. */
 static void test_luna_random_ios_seed_of_a_night(void **state)
 {
     (void)state;
-    random_lives(UINT64_C(1795702460901118), 60);
+    random_runs(UINT64_C(1795702460901118), 60);
 }
 
 /* What a test that failed left behind is not the next one's. */
@@ -655,8 +655,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(test_luna_stream_cut_often_same, fresh),
         cmocka_unit_test_setup(test_luna_stream_bit_flipped_noticed, fresh),
         cmocka_unit_test_setup(test_luna_limits_entry_damaged_limit_kept, fresh),
-        cmocka_unit_test_setup(test_luna_map_entry_damaged_asked_again, fresh),
-        cmocka_unit_test_setup(test_luna_read_frame_wrong_once_asked_again, fresh),
+        cmocka_unit_test_setup(test_luna_map_entry_damaged_looked_up, fresh),
+        cmocka_unit_test_setup(test_luna_read_frame_wrong_once_repeated, fresh),
         cmocka_unit_test_setup(test_luna_block_wrong_often_damaged_until_moved, fresh),
         cmocka_unit_test_setup(test_luna_write_refused_busy_is_busy_only, fresh),
         cmocka_unit_test_setup(test_luna_target_not_a_stream_closed, fresh),

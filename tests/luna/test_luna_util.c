@@ -320,7 +320,7 @@ static void duo_connect(struct duo *d, const struct snic_ebs_action *a)
 static void duo_act(struct duo *d, const struct snic_ebs_action *a)
 {
     struct duo_conn *n = &d->conn[a->path];
-    d->told[a->type]++;
+    d->acts[a->type]++;
     if (a->type == SNIC_EBS_ACT_SEND) {
         assert_int_equal(a->gen, n->gen);
         if (!d->lost_up)
@@ -385,9 +385,9 @@ void duo_turn(struct duo *d)
 
 int duo_until(struct duo *d, uint32_t dones, uint32_t turns)
 {
-    while (d->told[SNIC_EBS_ACT_DONE] < dones && turns-- > 0)
+    while (d->acts[SNIC_EBS_ACT_DONE] < dones && turns-- > 0)
         duo_turn(d);
-    return d->told[SNIC_EBS_ACT_DONE] == dones;
+    return d->acts[SNIC_EBS_ACT_DONE] == dones;
 }
 
 void duo_io(struct duo *d, struct snic_ebs_io *io, uint8_t op, uint64_t lba, uint32_t blocks,

@@ -50,7 +50,7 @@ struct duo {
     int mute;                        /* MAP has no answer */
     int still;                       /* no leaps to the next deadline */
     uint32_t status, maps, seg_gen, sa_epoch;
-    uint32_t told[16], closes, target_closes;
+    uint32_t acts[16], closes, target_closes;
     int32_t reason, target_reason;
     uint64_t fence;
     void *xts_key;

@@ -24,12 +24,12 @@ static void test_solar_write_then_read_same_bytes(void **state)
     memset(in, 0xff, size);
     duo_io(d, &w, SNIC_EBS_IO_WRITE, 10, 100, &wi);
     duo_io(d, &f, SNIC_EBS_IO_FLUSH, 0, 0, NULL);
-    for (int i = 0; i < 200 && d->told[SNIC_EBS_ACT_DONE] < 2; i++)
+    for (int i = 0; i < 200 && d->acts[SNIC_EBS_ACT_DONE] < 2; i++)
         duo_turn(d, 0);
-    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], 2);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_DONE], 2);
     assert_true(w.result == 0 && f.result == 0 && w.done_ns <= f.done_ns);
     duo_io(d, &r, SNIC_EBS_IO_READ, 10, 100, &ri);
-    for (int i = 0; i < 200 && d->told[SNIC_EBS_ACT_DONE] < 3; i++)
+    for (int i = 0; i < 200 && d->acts[SNIC_EBS_ACT_DONE] < 3; i++)
         duo_turn(d, 0);
     assert_int_equal(r.result, 0);
     assert_memory_equal(in, out, size);
@@ -40,7 +40,7 @@ static void test_solar_write_then_read_same_bytes(void **state)
 }
 
 /* A write that no server acknowledged is fenced before the client hears of an error. */
-static void test_solar_write_given_up_fenced_first(void **state)
+static void test_solar_write_expired_fenced_first(void **state)
 {
     struct duo *d = &duo;
     struct snic_solar_stats s;
@@ -55,11 +55,11 @@ static void test_solar_write_given_up_fenced_first(void **state)
     duo_io(d, &w, SNIC_EBS_IO_WRITE, 0, 1, &iov);
     while (d->now < w.submitted_ns + UINT64_C(60000000))
         duo_turn(d, 1);
-    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], 0);
-    for (int i = 0; i < 300 && d->told[SNIC_EBS_ACT_DONE] < 1; i++)
+    assert_int_equal(d->acts[SNIC_EBS_ACT_DONE], 0);
+    for (int i = 0; i < 300 && d->acts[SNIC_EBS_ACT_DONE] < 1; i++)
         duo_turn(d, 0);
     snic_solar_get_stats(d->c, &s);
-    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], 1);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_DONE], 1);
     assert_int_equal(w.result, SNIC_EIO);
     assert_true(s.fences == 1 && s.rerolls > 0);
     duo_close(d);
@@ -131,10 +131,10 @@ static void test_solar_server_restarted_write_arrives(void **state)
     size_t size = snic_solar_target_memsize(&k);
     assert_int_equal(snic_solar_target_init(&d->t, d->tmem, size, &k, d->now), 0);
     duo_io(d, &w, SNIC_EBS_IO_WRITE, 5, 1, &iov);
-    for (int i = 0; i < 100 && d->told[SNIC_EBS_ACT_DONE] < 1; i++)
+    for (int i = 0; i < 100 && d->acts[SNIC_EBS_ACT_DONE] < 1; i++)
         duo_turn(d, 0);
     snic_solar_get_stats(d->c, &s);
-    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], 1);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_DONE], 1);
     assert_true(w.result == 0 && s.resets >= 1);
     assert_memory_equal(d->store[5], block, sizeof(block));
     duo_close(d);
@@ -142,7 +142,7 @@ static void test_solar_server_restarted_write_arrives(void **state)
 
 /* A fence refuses all smaller versions of its segment, and a writer refused so takes the lease to
    be another's: it waits for those that are still under way, of an earlier write and of its own. */
-static void test_solar_fence_waits_for_those_who_hope(void **state)
+static void test_solar_fence_waits_for_smaller_versions(void **state)
 {
     struct duo *d = &duo;
     size_t size = 100 * SNIC_EBS_BLOCK_BYTES;
@@ -163,12 +163,12 @@ static void test_solar_fence_waits_for_those_who_hope(void **state)
             duo_turn(d, 0);
         assert_true(d->now < before.submitted_ns + d->o.deadline_ns);
         assert_int_equal(d->requests > 0, 1);
-        assert_int_equal(d->told[SNIC_EBS_ACT_DONE], own);
+        assert_int_equal(d->acts[SNIC_EBS_ACT_DONE], own);
         assert_int_equal(d->fences, 0);
         d->hold = 0;
         duo_until(d, 2);
         assert_true(d->fences > 0);
-        assert_int_equal(d->told[SNIC_EBS_ACT_LEASE], 0);
+        assert_int_equal(d->acts[SNIC_EBS_ACT_LEASE], 0);
         assert_true(before.result == 0 && w.result == SNIC_EIO);
         duo_close(d);
     }
@@ -230,14 +230,14 @@ static struct snic_solar_path_stats round_path(const struct duo *d)
 static void round_trip(struct duo *d, uint64_t there_ns, uint64_t back_ns)
 {
     struct snic_ebs_io w;
-    uint32_t done = d->told[SNIC_EBS_ACT_DONE];
+    uint32_t done = d->acts[SNIC_EBS_ACT_DONE];
     duo_io(d, &w, SNIC_EBS_IO_WRITE, 0, 1, &round_iov);
     duo_turn(d, 0);
     d->now += there_ns;
     duo_turn(d, 0);
     d->now += back_ns;
     duo_turn(d, 0);
-    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], done + 1);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_DONE], done + 1);
 }
 
 static void round_open(struct duo *d, uint32_t paths, uint32_t window)
@@ -288,14 +288,14 @@ static void test_solar_answers_that_lay_there_are_no_late_ones(void **state)
     /* The caller knows when it arrived. */
     duo_io(d, &w, SNIC_EBS_IO_WRITE, 0, 1, &round_iov);
     duo_turn(d, 0);
-    uint64_t came = d->now + 20000;
+    uint64_t arrived = d->now + 20000;
     duo_turn(d, 0);
     struct letter ack = d->bag[0];
     assert_int_equal(d->letters, 1);
     d->letters = 0;
     d->now += 900000;
     duo_turn(d, 0);
-    (void)snic_solar_recv(d->c, 0, ack.path, ack.gen, ack.bytes, ack.size, 0, came);
+    (void)snic_solar_recv(d->c, 0, ack.path, ack.gen, ack.bytes, ack.size, 0, arrived);
     duo_turn(d, 0);
     assert_true(round_path(d).srtt_ns < 100000);
     duo_close(d);
@@ -310,7 +310,7 @@ static void test_solar_answers_that_wait_at_the_server_are_held(void **state)
     round_open(d, 1, 8);
     uint32_t before = round_path(d).window[0];
     for (int i = 0; i < 6; i++) {
-        uint32_t done = d->told[SNIC_EBS_ACT_DONE];
+        uint32_t done = d->acts[SNIC_EBS_ACT_DONE];
         duo_io(d, &w, SNIC_EBS_IO_WRITE, 0, 1, &round_iov);
         duo_turn(d, 0);
         assert_int_equal(d->letters, 1);
@@ -319,7 +319,7 @@ static void test_solar_answers_that_wait_at_the_server_are_held(void **state)
         d->now += 900000;
         duo_turn(d, 0);
         duo_turn(d, 0);
-        assert_int_equal(d->told[SNIC_EBS_ACT_DONE], done + 1);
+        assert_int_equal(d->acts[SNIC_EBS_ACT_DONE], done + 1);
     }
     assert_true(round_path(d).srtt_ns > 200000);
     assert_true(round_path(d).window[0] >= before);
@@ -334,15 +334,15 @@ static void test_solar_full_path_is_paced_with_a_bound(void **state)
     (void)state;
     round_open(d, 1, 8);
     for (int i = 0; i < 200; i++) {
-        uint32_t done = d->told[SNIC_EBS_ACT_DONE];
-        uint64_t asked = d->now;
+        uint32_t done = d->acts[SNIC_EBS_ACT_DONE];
+        uint64_t began = d->now;
         duo_io(d, &w, SNIC_EBS_IO_WRITE, 0, 1, &round_iov);
-        while (d->told[SNIC_EBS_ACT_DONE] == done) {
+        while (d->acts[SNIC_EBS_ACT_DONE] == done) {
             d->now += d->letters != 0 ? 2000000 : 0; /* one way */
             duo_turn(d, 0);
         }
         /* One for whom another one left just before; the way there and back, and its time-outs. */
-        assert_true(d->now - asked <= 2 * 8000000 + 3 * 4100000);
+        assert_true(d->now - began <= 2 * 8000000 + 3 * 4100000);
     }
     assert_true(round_path(d).window[0] < 200);   /* a fifth of a block */
     assert_true(round_path(d).srtt_ns > 2000000); /* by which one would leave in 160 ms */
@@ -356,7 +356,7 @@ static void test_solar_waiting_together_one_path_one_answer(void **state)
     static struct snic_ebs_io w[16];
     (void)state;
     round_open(d, 4, 64);
-    uint32_t done = d->told[SNIC_EBS_ACT_DONE];
+    uint32_t done = d->acts[SNIC_EBS_ACT_DONE];
     for (uint32_t i = 0; i < 16; i++)
         duo_io(d, &w[i], SNIC_EBS_IO_WRITE, i, 1, &round_iov);
     duo_turn(d, 0);
@@ -367,7 +367,7 @@ static void test_solar_waiting_together_one_path_one_answer(void **state)
     duo_turn(d, 0);
     assert_int_equal(d->letters, 1);
     duo_turn(d, 0);
-    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], done + 16);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_DONE], done + 16);
     duo_close(d);
 }
 
@@ -381,7 +381,7 @@ static void test_solar_bursts_are_two_trains(void **state)
     uint32_t burst[SNIC_SOLAR_PATHS_MAX] = {0}, full = 0;
     (void)state;
     round_open(d, 4, 64);
-    uint32_t done = d->told[SNIC_EBS_ACT_DONE];
+    uint32_t done = d->acts[SNIC_EBS_ACT_DONE];
     for (uint32_t i = 0; i < 16; i++)
         duo_io(d, &w[i], SNIC_EBS_IO_WRITE, 6 * i, 6, &iov);
     duo_turn(d, 0);
@@ -400,18 +400,18 @@ static void test_solar_bursts_are_two_trains(void **state)
 
 #define SECOND UINT64_C(1000000000)
 
-static struct snic_ebs_io ask_io[4];
+static struct snic_ebs_io lookup_io[4];
 
 /* No place is known; the lookup is sent, with a pause that grows, and by all at once.
    @return how often */
-static uint32_t asked(struct duo *d, int lost, uint64_t first_ns, uint64_t *at, uint32_t max)
+static uint32_t began(struct duo *d, int lost, uint64_t first_ns, uint64_t *at, uint32_t max)
 {
     uint64_t from = d->now;
-    uint32_t n = 0, before = d->told[SNIC_EBS_ACT_MAP];
+    uint32_t n = 0, before = d->acts[SNIC_EBS_ACT_MAP];
     while (d->now < from + 40 * SECOND && n < max) {
         uint64_t now = d->now;
         duo_turn(d, lost);
-        uint32_t more = d->told[SNIC_EBS_ACT_MAP] - before - n;
+        uint32_t more = d->acts[SNIC_EBS_ACT_MAP] - before - n;
         assert_true(more <= 1);
         if (more == 1)
             at[n++] = now - from;
@@ -425,65 +425,65 @@ static uint32_t asked(struct duo *d, int lost, uint64_t first_ns, uint64_t *at, 
     return n;
 }
 
-static void ask_open(struct duo *d, uint64_t store_ns)
+static void lookup_open(struct duo *d, uint64_t store_ns)
 {
     memset(d, 0, sizeof(*d));
     d->o.deadline_ns = 300 * SECOND;
     duo_open(d);
-    duo_io(d, &ask_io[0], SNIC_EBS_IO_WRITE, 0, 1, &round_iov);
+    duo_io(d, &lookup_io[0], SNIC_EBS_IO_WRITE, 0, 1, &round_iov);
     duo_until(d, 1);
     d->store_ns = store_ns;
     d->mute = 1;
 }
 
-static void ask_write(struct duo *d, uint32_t count)
+static void lookup_write(struct duo *d, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        duo_io(d, &ask_io[i], SNIC_EBS_IO_WRITE, i, 1, &round_iov);
+        duo_io(d, &lookup_io[i], SNIC_EBS_IO_WRITE, i, 1, &round_iov);
 }
 
 /* A server that is gone refuses no request. */
-static void test_solar_asks_again_where_nobody_answers(void **state)
+static void test_solar_lookup_repeated_server_silent(void **state)
 {
     struct duo *d = &duo;
     uint64_t at[16];
     (void)state;
-    ask_open(d, 0);
-    ask_write(d, 4);
-    uint32_t n = asked(d, 1, 300000000, at, 16);
+    lookup_open(d, 0);
+    lookup_write(d, 4);
+    uint32_t n = began(d, 1, 300000000, at, 16);
     assert_in_range(n, 6, 7);
-    assert_int_equal(d->told[SNIC_EBS_ACT_SUSPECT], 1);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_SUSPECT], 1);
     /* It is where it was: nothing changes. Somewhere else: all go there. */
     assert_int_equal(snic_solar_map(d->c, 0, 0, 77, 0, d->maps, d->now), 0);
-    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], 1);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_DONE], 1);
     assert_int_equal(snic_solar_map(d->c, 0, 0, 78, 0, d->maps + 1, d->now), 0);
     duo_until(d, 5);
-    uint32_t maps = d->told[SNIC_EBS_ACT_MAP];
+    uint32_t maps = d->acts[SNIC_EBS_ACT_MAP];
     for (int i = 0; i < 100; i++)
         duo_turn(d, 0);
-    assert_int_equal(d->told[SNIC_EBS_ACT_MAP], maps);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_MAP], maps);
     assert_int_equal(snic_solar_deadline_ns(d->c), SNIC_NEVER);
     duo_close(d);
 }
 
 /* Where a server reports an RPC in hand, and nothing more, its place is looked up after slow_ns. */
-static void test_solar_asks_again_where_the_store_is_slow(void **state)
+static void test_solar_lookup_repeated_store_slow(void **state)
 {
     struct duo *d = &duo;
     uint64_t at[16];
     (void)state;
-    ask_open(d, 20 * SECOND);
-    ask_write(d, 4);
-    assert_int_equal(asked(d, 0, SECOND, at, 4), 4);
-    while (d->told[SNIC_EBS_ACT_DONE] < 5 && d->now < 60 * SECOND)
+    lookup_open(d, 20 * SECOND);
+    lookup_write(d, 4);
+    assert_int_equal(began(d, 0, SECOND, at, 4), 4);
+    while (d->acts[SNIC_EBS_ACT_DONE] < 5 && d->now < 60 * SECOND)
         duo_turn(d, 0);
-    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], 5);
-    assert_int_equal(d->told[SNIC_EBS_ACT_SUSPECT], 0);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_DONE], 5);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_SUSPECT], 0);
     duo_close(d);
 }
 
 /* What is refused, and a segment of which nothing is known: an owner may forget the question. */
-static void test_solar_asks_again_what_the_owner_forgot(void **state)
+static void test_solar_lookup_repeated_owner_forgot(void **state)
 {
     struct duo *d = &duo;
     (void)state;
@@ -491,25 +491,25 @@ static void test_solar_asks_again_what_the_owner_forgot(void **state)
     d->o.deadline_ns = 300 * SECOND;
     duo_open(d);
     d->mute = 1;
-    ask_write(d, 2);
+    lookup_write(d, 2);
     duo_turn(d, 0);
-    assert_int_equal(d->told[SNIC_EBS_ACT_MAP], 1);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_MAP], 1);
     for (uint32_t want = 2; want < 5; want++) {
         uint64_t from = d->now;
-        while (d->told[SNIC_EBS_ACT_MAP] < want && d->now < from + 20 * SECOND)
+        while (d->acts[SNIC_EBS_ACT_MAP] < want && d->now < from + 20 * SECOND)
             duo_turn(d, 0);
-        assert_int_equal(d->told[SNIC_EBS_ACT_MAP], want);
+        assert_int_equal(d->acts[SNIC_EBS_ACT_MAP], want);
         assert_true(d->now - from >= SECOND << (want - 2));
     }
     d->status = SNIC_EBS_STALE_GEN;
     assert_int_equal(snic_solar_map(d->c, 0, 0, 77, 0, ++d->maps, d->now), 0);
-    uint32_t maps = d->told[SNIC_EBS_ACT_MAP];
-    while (d->told[SNIC_EBS_ACT_MAP] == maps)
+    uint32_t maps = d->acts[SNIC_EBS_ACT_MAP];
+    while (d->acts[SNIC_EBS_ACT_MAP] == maps)
         duo_turn(d, 0);
     uint64_t from = d->now;
-    while (d->told[SNIC_EBS_ACT_MAP] < maps + 2 && d->now < from + 20 * SECOND)
+    while (d->acts[SNIC_EBS_ACT_MAP] < maps + 2 && d->now < from + 20 * SECOND)
         duo_turn(d, 0);
-    assert_int_equal(d->told[SNIC_EBS_ACT_MAP], maps + 2);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_MAP], maps + 2);
     assert_true(d->now - from >= SECOND - SECOND / 10);
     d->status = 0;
     assert_int_equal(snic_solar_map(d->c, 0, 0, 77, 0, ++d->maps, d->now), 0);
@@ -525,14 +525,14 @@ static void test_solar_server_removed_only_when_not_in_use(void **state)
     struct duo *d = &duo;
     struct snic_solar_path_stats p;
     (void)state;
-    ask_open(d, 0);
+    lookup_open(d, 0);
     assert_int_equal(snic_solar_server_remove(d->c, 1, 1, d->now), SNIC_ENOENT);
-    duo_io(d, &ask_io[0], SNIC_EBS_IO_WRITE, 0, 1, &round_iov);
+    duo_io(d, &lookup_io[0], SNIC_EBS_IO_WRITE, 0, 1, &round_iov);
     duo_turn(d, 0);
     assert_int_equal(snic_solar_server_remove(d->c, 0, 0, d->now), SNIC_EBUSY);
     assert_int_equal(snic_solar_server_remove(d->c, 0, 1, d->now), SNIC_EBUSY);
     duo_until(d, 2); /* nothing has changed */
-    assert_int_equal(ask_io[0].result, 0);
+    assert_int_equal(lookup_io[0].result, 0);
     assert_int_equal(snic_solar_server_remove(d->c, 0, 0, d->now), SNIC_EBUSY);
     assert_int_equal(snic_solar_get_path(d->c, 0, 0, &p), 0);
     assert_int_equal(snic_solar_server_remove(d->c, 0, 1, d->now), 0);
@@ -540,36 +540,36 @@ static void test_solar_server_removed_only_when_not_in_use(void **state)
     assert_int_equal(snic_solar_get_path(d->c, 0, 0, &p), SNIC_ENOENT);
     assert_int_equal(snic_solar_map(d->c, 0, 0, 77, 0, 9, d->now), SNIC_ENOENT);
     assert_int_equal(snic_solar_check(d->c), 0);
-    uint32_t sent = d->told[SNIC_EBS_ACT_SEND];
+    uint32_t sent = d->acts[SNIC_EBS_ACT_SEND];
     for (int i = 0; i < 20; i++)
         duo_turn(d, 0);
-    assert_int_equal(d->told[SNIC_EBS_ACT_CLOSE], 4);
-    assert_int_equal(d->told[SNIC_EBS_ACT_SEND], sent);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_CLOSE], 4);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_SEND], sent);
     assert_int_equal(snic_solar_deadline_ns(d->c), SNIC_NEVER); /* it is silent */
     duo_close(d);
 }
 
-/* Its segments are asked for, and the generation that is too old is remembered. */
-static void test_solar_server_removed_segments_are_asked_for(void **state)
+/* Its segments are began for, and the generation that is too old is remembered. */
+static void test_solar_server_removed_segments_looked_up(void **state)
 {
     struct duo *d = &duo;
     (void)state;
-    ask_open(d, 0);
-    uint32_t maps = d->told[SNIC_EBS_ACT_MAP], gen = d->maps;
+    lookup_open(d, 0);
+    uint32_t maps = d->acts[SNIC_EBS_ACT_MAP], gen = d->maps;
     assert_int_equal(snic_solar_server_remove(d->c, 0, 1, d->now), 0);
     assert_int_equal(snic_solar_server_add(d->c, 0, d->now), 0);
     for (int i = 0; i < 20; i++)
         duo_turn(d, 0);
-    assert_int_equal(d->told[SNIC_EBS_ACT_MAP], maps);
-    duo_io(d, &ask_io[0], SNIC_EBS_IO_WRITE, 1, 1, &round_iov);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_MAP], maps);
+    duo_io(d, &lookup_io[0], SNIC_EBS_IO_WRITE, 1, 1, &round_iov);
     for (int i = 0; i < 8; i++)
         duo_turn(d, 0);
-    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], 1); /* the number has another server now */
-    assert_true(d->told[SNIC_EBS_ACT_MAP] > maps);   /* no answer: again and again */
+    assert_int_equal(d->acts[SNIC_EBS_ACT_DONE], 1); /* the number has another server now */
+    assert_true(d->acts[SNIC_EBS_ACT_MAP] > maps);   /* no answer: again and again */
     assert_int_equal(snic_solar_map(d->c, 0, 0, 77, 0, gen - 1, d->now), SNIC_ESTALE);
     assert_int_equal(snic_solar_map(d->c, 0, 0, 77, 0, gen, d->now), 0);
     duo_until(d, 2);
-    assert_int_equal(ask_io[0].result, 0);
+    assert_int_equal(lookup_io[0].result, 0);
     duo_close(d);
 }
 
@@ -581,10 +581,10 @@ static void test_solar_server_removed_late_answers_are_refused(void **state)
     struct snic_solar_stats before, after;
     uint32_t count = 0;
     (void)state;
-    ask_open(d, 0);
-    duo_io(d, &ask_io[0], SNIC_EBS_IO_WRITE, 0, 1, &round_iov);
-    duo_io(d, &ask_io[1], SNIC_EBS_IO_READ, 0, 1, &round_iov);
-    while (d->told[SNIC_EBS_ACT_DONE] < 3) {
+    lookup_open(d, 0);
+    duo_io(d, &lookup_io[0], SNIC_EBS_IO_WRITE, 0, 1, &round_iov);
+    duo_io(d, &lookup_io[1], SNIC_EBS_IO_READ, 0, 1, &round_iov);
+    while (d->acts[SNIC_EBS_ACT_DONE] < 3) {
         duo_turn(d, 0);
         for (uint32_t i = 0; i < d->letters && count < BAG; i++)
             if (!d->bag[i].to_target)
@@ -596,7 +596,7 @@ static void test_solar_server_removed_late_answers_are_refused(void **state)
     d->mute = 0;
     for (int i = 0; i < 20; i++)
         duo_turn(d, 0); /* the next one is greeted */
-    duo_io(d, &ask_io[2], SNIC_EBS_IO_READ, 0, 1, &round_iov);
+    duo_io(d, &lookup_io[2], SNIC_EBS_IO_READ, 0, 1, &round_iov);
     for (int i = 0; i < 3; i++)
         duo_turn(d, 1);
     snic_solar_get_stats(d->c, &before);
@@ -613,9 +613,9 @@ static void test_solar_server_removed_late_answers_are_refused(void **state)
     }
     snic_solar_get_stats(d->c, &after);
     assert_int_equal(after.refused - before.refused, count);
-    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], 3);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_DONE], 3);
     duo_until(d, 4);
-    assert_int_equal(ask_io[2].result, 0);
+    assert_int_equal(lookup_io[2].result, 0);
     duo_close(d);
 }
 
@@ -653,14 +653,14 @@ static void test_solar_busy_server_is_counted(void **state)
     struct duo *d = &duo;
     struct snic_ebs_busy b, more;
     (void)state;
-    ask_open(d, 0);
+    lookup_open(d, 0);
     assert_int_equal(snic_solar_get_busy(d->c, 1, &b), SNIC_ENOENT);
     assert_int_equal(snic_solar_get_busy(d->c, 0, &b), 0);
     assert_true(b.count == 0 && b.since_ns == 0);
     d->status = SNIC_EBS_BUSY;
     uint64_t from = d->now;
-    uint32_t maps = d->told[SNIC_EBS_ACT_MAP];
-    duo_io(d, &ask_io[0], SNIC_EBS_IO_WRITE, 0, 1, &round_iov);
+    uint32_t maps = d->acts[SNIC_EBS_ACT_MAP];
+    duo_io(d, &lookup_io[0], SNIC_EBS_IO_WRITE, 0, 1, &round_iov);
     for (int i = 0; i < 40; i++)
         duo_turn(d, 0);
     assert_int_equal(snic_solar_get_busy(d->c, 0, &b), 0);
@@ -670,7 +670,7 @@ static void test_solar_busy_server_is_counted(void **state)
         duo_turn(d, 0);
     assert_int_equal(snic_solar_get_busy(d->c, 0, &more), 0);
     assert_true(more.count > b.count && more.since_ns == b.since_ns);
-    assert_int_equal(d->told[SNIC_EBS_ACT_MAP], maps);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_MAP], maps);
     d->status = 0;
     duo_until(d, 2);
     assert_int_equal(snic_solar_get_busy(d->c, 0, &b), 0);
@@ -682,11 +682,11 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_solar_write_then_read_same_bytes),
-        cmocka_unit_test(test_solar_write_given_up_fenced_first),
+        cmocka_unit_test(test_solar_write_expired_fenced_first),
         cmocka_unit_test(test_solar_attach_epochs_used_up_refused),
         cmocka_unit_test(test_solar_recv_forged_reset_and_ack_refused),
         cmocka_unit_test(test_solar_server_restarted_write_arrives),
-        cmocka_unit_test(test_solar_fence_waits_for_those_who_hope),
+        cmocka_unit_test(test_solar_fence_waits_for_smaller_versions),
         cmocka_unit_test(test_solar_status_of_a_later_version),
         cmocka_unit_test(test_solar_large_io_goes_on_by_itself),
         cmocka_unit_test(test_solar_one_late_round_is_no_queue),
@@ -695,12 +695,12 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_solar_full_path_is_paced_with_a_bound),
         cmocka_unit_test(test_solar_waiting_together_one_path_one_answer),
         cmocka_unit_test(test_solar_bursts_are_two_trains),
-        cmocka_unit_test(test_solar_asks_again_where_nobody_answers),
-        cmocka_unit_test(test_solar_asks_again_where_the_store_is_slow),
-        cmocka_unit_test(test_solar_asks_again_what_the_owner_forgot),
+        cmocka_unit_test(test_solar_lookup_repeated_server_silent),
+        cmocka_unit_test(test_solar_lookup_repeated_store_slow),
+        cmocka_unit_test(test_solar_lookup_repeated_owner_forgot),
         cmocka_unit_test(test_solar_busy_server_is_counted),
         cmocka_unit_test(test_solar_server_removed_only_when_not_in_use),
-        cmocka_unit_test(test_solar_server_removed_segments_are_asked_for),
+        cmocka_unit_test(test_solar_server_removed_segments_looked_up),
         cmocka_unit_test(test_solar_server_removed_late_answers_are_refused),
         cmocka_unit_test(test_solar_server_removed_queued_trains_come_back),
     };

@@ -35,7 +35,7 @@ static struct duo *auth_open(struct solar_toy_key *agents_secret)
 static void auth_round(struct duo *d, uint64_t lba)
 {
     struct snic_ebs_io w, r;
-    uint32_t done = d->told[SNIC_EBS_ACT_DONE];
+    uint32_t done = d->acts[SNIC_EBS_ACT_DONE];
     memset(back, 0, sizeof(back));
     duo_io(d, &w, SNIC_EBS_IO_WRITE, lba, 1, &out);
     duo_until(d, done + 1);
@@ -68,7 +68,7 @@ static void test_solar_auth_data_arrive_and_are_not_seen(void **state)
     (void)state;
     auth_round(d, 3);
     duo_io(d, &w, SNIC_EBS_IO_WRITE, 4, 1, &out);
-    while (d->told[SNIC_EBS_ACT_DONE] < 3) {
+    while (d->acts[SNIC_EBS_ACT_DONE] < 3) {
         duo_turn(d, 0);
         for (uint32_t i = 0; i < d->letters; i++) {
             const struct letter *l = &d->bag[i];
@@ -96,9 +96,9 @@ static void test_solar_auth_other_secret_nothing_is_done(void **state)
             duo_turn(d, 0);
         assert_int_equal(target_stats(d).writes + target_stats(d).hellos, 0);
         assert_true(target_stats(d).unauthentic > 3);
-        for (int i = 0; i < 4000 && d->told[SNIC_EBS_ACT_DONE] < 1; i++)
+        for (int i = 0; i < 4000 && d->acts[SNIC_EBS_ACT_DONE] < 1; i++)
             duo_turn(d, 0);
-        assert_true(d->told[SNIC_EBS_ACT_DONE] == 1 && w.result == SNIC_EIO);
+        assert_true(d->acts[SNIC_EBS_ACT_DONE] == 1 && w.result == SNIC_EIO);
         assert_true(w.done_ns >= w.submitted_ns + d->o.deadline_ns);
         duo_close(d);
     }
@@ -200,7 +200,7 @@ static void test_solar_auth_accounts_have_keys_of_their_own(void **state)
             duo_turn(d, 0);
         assert_true(target_stats(d).writes == 0 && target_stats(d).conns == 0);
         assert_true(target_stats(d).unauthentic > 3);
-        for (int k = 0; k < 4000 && d->told[SNIC_EBS_ACT_DONE] < 1; k++)
+        for (int k = 0; k < 4000 && d->acts[SNIC_EBS_ACT_DONE] < 1; k++)
             duo_turn(d, 0);
         duo_close(d);
     }
@@ -265,7 +265,7 @@ static void test_solar_auth_slow_path_is_no_replay(void **state)
             d->c->servers[0].paths[i].pn += 4 * SNIC_SOLAR__WINDOW;
     duo_until(d, 3);
     assert_int_equal(w.result, 0);
-    uint32_t used = 0; /* of another path, later numbers came */
+    uint32_t used = 0; /* of another path, later numbers received */
     for (uint32_t i = 0; i < d->t->o.conns_max; i++)
         for (uint32_t k = 0; d->t->conns[i].used && k < SNIC_EBS_PATHS; k++)
             used += k != late.path && d->t->conns[i].session.seen[k].top >
@@ -335,7 +335,7 @@ static void test_solar_auth_any_bit_flipped_is_refused(void **state)
     duo_io(d, &w, SNIC_EBS_IO_WRITE, 3, 1, &out);
     while (done < 2) {
         duo_turn(d, 0);
-        if (d->told[SNIC_EBS_ACT_DONE] > done && ++done == 1)
+        if (d->acts[SNIC_EBS_ACT_DONE] > done && ++done == 1)
             duo_io(d, &r, SNIC_EBS_IO_READ, 3, 1, &in);
         for (uint32_t i = 0; i < d->letters; i++) {
             uint32_t end = d->bag[i].size, step = end > 512 ? 13 : 1;
@@ -453,7 +453,7 @@ static void test_solar_auth_server_removed_comes_back(void **state)
 static void test_solar_auth_window_each_number_once(void **state)
 {
     static struct solar_window w;
-    static unsigned char came[20000];
+    static unsigned char received[20000];
     struct snic_rng r;
     uint64_t top = 0;
     (void)state;
@@ -461,14 +461,14 @@ static void test_solar_auth_window_each_number_once(void **state)
     memset(&w, 0, sizeof(w));
     for (uint32_t i = 0; i < 200000; i++) {
         uint64_t low = top > 3000 ? top - 3000 : 1, pn = low + snic_rng_below(&r, top - low + 20);
-        if (pn >= sizeof(came))
+        if (pn >= sizeof(received))
             break;
-        int fresh = pn > top || (top - pn < SNIC_SOLAR__WINDOW && !came[pn]);
+        int fresh = pn > top || (top - pn < SNIC_SOLAR__WINDOW && !received[pn]);
         assert_int_equal(solar_window_fresh(&w, pn), fresh);
         if (!fresh)
             continue;
         solar_window_mark(&w, pn);
-        came[pn] = 1;
+        received[pn] = 1;
         top = snic_max_u64(top, pn);
     }
     solar_window_mark(&w, UINT64_C(1) << 40);

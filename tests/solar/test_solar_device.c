@@ -259,7 +259,7 @@ static void round_trip(struct rig *r, uint32_t lba, uint32_t count, uint32_t see
 }
 
 /* Damage of the client's memory before anything is computed: only the client can know. */
-static void test_device_guest_memory_only_guest_knows(void **state)
+static void test_device_host_memory_only_host_detects(void **state)
 {
     struct rig *r = &rig;
     (void)state;
@@ -468,7 +468,7 @@ static unsigned char *entry_of(struct rig *r, uint64_t word, size_t at, uint64_t
 }
 
 /* A damaged Block entry would send a block to another server, or to another segment there. */
-static void test_device_block_entry_every_bit_map_asked_again(void **state)
+static void test_device_block_entry_every_bit_looked_up_again(void **state)
 {
     struct rig *r = &rig;
     (void)state;
@@ -486,7 +486,7 @@ static void test_device_block_entry_every_bit_map_asked_again(void **state)
 }
 
 /* A damaged Addr entry would put a block anywhere into the client's memory. */
-static void test_device_addr_entry_every_bit_asked_again(void **state)
+static void test_device_addr_entry_every_bit_requested_again(void **state)
 {
     struct rig *r = &rig;
     (void)state;
@@ -616,7 +616,7 @@ static void test_device_aggregate_sees_what_xor_does_not(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_device_guest_memory_only_guest_knows),
+        cmocka_unit_test(test_device_host_memory_only_host_detects),
         cmocka_unit_test(test_device_data_after_checksum_found_and_sent_again),
         cmocka_unit_test(test_device_headers_every_bit_found),
         cmocka_unit_test(test_device_checksum_wrong_once_healed_always_quarantined),
@@ -624,8 +624,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_device_data_before_checksum_written_only_samples_see),
         cmocka_unit_test(test_device_data_before_checksum_read_right),
         cmocka_unit_test(test_device_cipher_wrong_found_by_plaintext_sum),
-        cmocka_unit_test(test_device_block_entry_every_bit_map_asked_again),
-        cmocka_unit_test(test_device_addr_entry_every_bit_asked_again),
+        cmocka_unit_test(test_device_block_entry_every_bit_looked_up_again),
+        cmocka_unit_test(test_device_addr_entry_every_bit_requested_again),
         cmocka_unit_test(test_device_dma_address_compared_window_prevents),
         cmocka_unit_test(test_device_qos_entry_every_bit_set_again),
         cmocka_unit_test(test_device_aggregate_sees_what_xor_does_not),

@@ -21,7 +21,7 @@ static struct duo *edge_open(void)
 }
 
 /* An I/O that waits for limits that are raised, or taken away, waits no more. */
-static void test_solar_edges_limits_raised_who_waits_goes_on(void **state)
+static void test_solar_edges_limits_raised_waiting_resumes(void **state)
 {
     (void)state;
     for (uint32_t away = 0; away < 2; away++) {
@@ -32,9 +32,9 @@ static void test_solar_edges_limits_raised_who_waits_goes_on(void **state)
         assert_int_equal(snic_solar_qos(d->c, 0, &o, d->now), 0);
         for (uint32_t i = 0; i < 8; i++)
             duo_io(d, &io[i], SNIC_EBS_IO_ZERO, i, 1, NULL);
-        for (uint32_t i = 0; i < 100 && d->told[SNIC_EBS_ACT_DONE] == 0; i++)
+        for (uint32_t i = 0; i < 100 && d->acts[SNIC_EBS_ACT_DONE] == 0; i++)
             duo_turn(d, 0);
-        assert_in_range(d->told[SNIC_EBS_ACT_DONE], 1, 4);
+        assert_in_range(d->acts[SNIC_EBS_ACT_DONE], 1, 4);
         o.ios_per_second = o.burst_ios = away ? 0 : 1000000;
         uint64_t from = d->now;
         assert_int_equal(snic_solar_qos(d->c, 0, &o, d->now), 0);
@@ -80,10 +80,10 @@ static void test_solar_edges_unknown_place_others_go_on(void **state)
             assert_int_equal(snic_solar_submit(d->c, &io[i], d->now), 0);
         }
         uint64_t until = d->now + SECOND;
-        while (d->now < until && d->told[SNIC_EBS_ACT_DONE] == 0)
+        while (d->now < until && d->acts[SNIC_EBS_ACT_DONE] == 0)
             duo_turn(d, 0);
-        assert_int_equal(d->told[SNIC_EBS_ACT_DONE], lost < 8);
-        assert_true(d->told[SNIC_EBS_ACT_MAP] > 0);
+        assert_int_equal(d->acts[SNIC_EBS_ACT_DONE], lost < 8);
+        assert_true(d->acts[SNIC_EBS_ACT_MAP] > 0);
         if (lost < 8)
             assert_true(io[lost].done_ns != 0 && io[lost].result == 0 && io[0].done_ns == 0);
         assert_int_equal(snic_solar_map(d->c, 1, 1, 78, 0, 1, d->now), 0);
@@ -94,15 +94,15 @@ static void test_solar_edges_unknown_place_others_go_on(void **state)
     }
 }
 
-/* Where half of all RPCs wait for places already, the next place is asked for by the disk itself,
+/* Where half of all RPCs wait for places already, the next place is lookups for by the disk itself,
    and again, until it is known. */
-static void test_solar_edges_unknown_place_of_a_disk_asked_again(void **state)
+static void test_solar_edges_unknown_place_of_a_disk_looked_up_again(void **state)
 {
     struct snic_ebs_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = 1, .blocks = 1536};
     struct duo *d = edge_open();
     struct snic_ebs_action a;
     struct snic_ebs_io io[9];
-    uint32_t asked[3] = {0, 0, 0};
+    uint32_t lookups[3] = {0, 0, 0};
     (void)state;
     assert_int_equal(snic_solar_attach(d->c, 1, &o, d->now), 0);
     for (uint32_t i = 0; i < 9; i++) {
@@ -119,13 +119,13 @@ static void test_solar_edges_unknown_place_of_a_disk_asked_again(void **state)
             if (a.type == SNIC_EBS_ACT_SEND)
                 snic_solar_sent(d->c, a.train, d->now);
             if (a.type == SNIC_EBS_ACT_MAP && a.disk == 1)
-                asked[a.segment]++;
+                lookups[a.segment]++;
         }
         assert_int_equal(snic_solar_check(d->c), 0);
     }
-    assert_int_equal(asked[0], 0);
-    assert_in_range(asked[1], 4, 6);
-    assert_in_range(asked[2], 4, 6);
+    assert_int_equal(lookups[0], 0);
+    assert_in_range(lookups[1], 4, 6);
+    assert_in_range(lookups[2], 4, 6);
     snic_solar_halt(d->c, d->now);
     while (snic_solar_poll(d->c, &a, 1, d->now) == 1)
         ;
@@ -133,7 +133,7 @@ static void test_solar_edges_unknown_place_of_a_disk_asked_again(void **state)
 }
 
 /* What has no place is abandoned after its time, as all is; nothing of it was ever sent. */
-static void test_solar_edges_unknown_place_given_up(void **state)
+static void test_solar_edges_unknown_place_expires(void **state)
 {
     struct snic_ebs_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = 1, .blocks = 1024};
     struct snic_ebs_io io;
@@ -165,7 +165,7 @@ static void edge_trains_back(struct duo *d, int *with_cookie)
 static uint32_t fails; /* of the seals from here on those with a bit here fail */
 static uint32_t seals;
 
-/* All blocks are asked for at once, and nothing else has a train; with @p failing as `fails`.
+/* All blocks are lookups for at once, and nothing else has a train; with @p failing as `fails`.
    @return the trains of read_done(), which all came back */
 static int edge_read(struct duo *d, uint32_t failing)
 {
@@ -189,15 +189,15 @@ static int edge_read(struct duo *d, uint32_t failing)
     edge_trains_back(d, &none);
     seals = 0;
     fails = failing;
-    int said = snic_solar_target_read_done(d->t, &d->request[0], blocks, 7, d->now);
+    int trains = snic_solar_target_read_done(d->t, &d->request[0], blocks, 7, d->now);
     edge_trains_back(d, &left);
-    assert_int_equal(left, said);
+    assert_int_equal(left, trains);
     assert_int_equal(snic_solar_target_check(d->t), 0);
     d->requests = 0;
     snic_solar_halt(d->c, d->now);
-    for (uint32_t done = d->told[SNIC_EBS_ACT_DONE]; d->told[SNIC_EBS_ACT_DONE] == done;)
+    for (uint32_t done = d->acts[SNIC_EBS_ACT_DONE]; d->acts[SNIC_EBS_ACT_DONE] == done;)
         duo_turn(d, 1);
-    return said;
+    return trains;
 }
 
 static void test_solar_edges_least_of_trains_any_read_is_answered(void **state)
@@ -215,7 +215,7 @@ static void test_solar_edges_least_of_trains_any_read_is_answered(void **state)
 }
 
 /* A disk is as large as its map, unless an option sets less: 8 GiB without any option. */
-static void test_solar_edges_disks_as_large_as_said(void **state)
+static void test_solar_edges_disks_size_limited(void **state)
 {
     struct snic_ebs_disk_opts o = {.opts_size = sizeof(o), .sa_epoch = 1};
     (void)state;
@@ -274,7 +274,7 @@ static struct duo *edge_sealed(struct snic_ebs_sec_ops *ops)
 }
 
 /* Blocks of a read cannot be sealed: as many trains leave as returned, and they come back. */
-static void test_solar_edges_seal_fails_as_many_trains_as_said(void **state)
+static void test_solar_edges_seal_fails_trains_counted(void **state)
 {
     static const uint32_t sets[] = {0, 1, 2, 3, 0x8000, 0xffff, 0x5555, 0xaaaa, 0xff, 0x7ffe};
     struct snic_ebs_sec_ops ops;
@@ -287,7 +287,7 @@ static void test_solar_edges_seal_fails_as_many_trains_as_said(void **state)
 }
 
 /* After halt() the only actions are DONE of what is in flight. */
-static void test_solar_edges_halted_nothing_is_asked_for(void **state)
+static void test_solar_edges_halted_nothing_requested(void **state)
 {
     struct duo *d = edge_open();
     struct snic_ebs_action a;
@@ -305,7 +305,7 @@ static void test_solar_edges_halted_nothing_is_asked_for(void **state)
 }
 
 /* A server whose store is full is not a broken one: the client's error shows which it is. */
-static void test_solar_edges_full_store_said(void **state)
+static void test_solar_edges_full_store_reported(void **state)
 {
     struct duo *d = edge_open();
     struct snic_ebs_io io;
@@ -320,7 +320,7 @@ static void test_solar_edges_full_store_said(void **state)
 
 /* A write is older than the stored block, and no later one of this agent is: there is another
    writer, and none of it is acknowledged. What a later write has passed is as good as done. */
-static void test_solar_edges_superseded_by_nobody_ends_the_lease(void **state)
+static void test_solar_edges_superseded_unwritten_ends_the_lease(void **state)
 {
     (void)state;
     for (uint32_t later = 0; later < 2; later++) {
@@ -333,7 +333,7 @@ static void test_solar_edges_superseded_by_nobody_ends_the_lease(void **state)
             duo_io(d, &io[1], SNIC_EBS_IO_ZERO, 6, 1, NULL);
         duo_until(d, 1 + later);
         assert_int_equal(io[0].result, later ? 0 : SNIC_ESTALE);
-        assert_int_equal(d->told[SNIC_EBS_ACT_LEASE], !later);
+        assert_int_equal(d->acts[SNIC_EBS_ACT_LEASE], !later);
         io[0].blocks = 1;
         if (!later)
             assert_int_equal(snic_solar_submit(d->c, &io[0], d->now), SNIC_EROFS);
@@ -360,12 +360,12 @@ static void test_solar_edges_busy_and_gone_wait_for_the_map(void **state)
         assert_int_equal(snic_solar_get_busy(d->c, 0, &b), 0);
     }
     assert_true(b.count > 0);
-    uint32_t maps = d->told[SNIC_EBS_ACT_MAP];
+    uint32_t maps = d->acts[SNIC_EBS_ACT_MAP];
     d->status = SNIC_EBS_STALE_GEN;
     d->refuse = d->hold = 0;
-    for (uint32_t i = 0; i < 20 && d->told[SNIC_EBS_ACT_MAP] == maps; i++)
+    for (uint32_t i = 0; i < 20 && d->acts[SNIC_EBS_ACT_MAP] == maps; i++)
         duo_turn(d, 0);
-    assert_true(d->told[SNIC_EBS_ACT_MAP] > maps);
+    assert_true(d->acts[SNIC_EBS_ACT_MAP] > maps);
     d->status = 0;
     d->mute = 0;
     duo_until(d, 2);
@@ -395,13 +395,13 @@ static void test_solar_edges_hints_are_no_flood(void **state)
     snic_solar_get_stats(d->c, &s);
     assert_in_range(s.hellos, 100, 3 * 8 * 100);
     assert_true(hints > s.hellos);
-    for (uint32_t i = 0; i < 100 && d->told[SNIC_EBS_ACT_DONE] == 0; i++)
+    for (uint32_t i = 0; i < 100 && d->acts[SNIC_EBS_ACT_DONE] == 0; i++)
         duo_turn(d, 0);
     assert_int_equal(io.result, 0);
     duo_close(d);
 }
 
-/* A server whose store is dead is not asked for its promise the faster for that, and is known. */
+/* A server whose store is dead is not lookups for its promise the faster for that, and is known. */
 static void test_solar_edges_fences_that_are_refused_are_no_flood(void **state)
 {
     struct duo *d = edge_open();
@@ -417,7 +417,7 @@ static void test_solar_edges_fences_that_are_refused_are_no_flood(void **state)
     uint64_t from = d->now;
     while (d->now < 20 * SECOND)
         duo_turn(d, 0);
-    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], 1);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_DONE], 1);
     assert_in_range(d->fences, 15, 80);
     assert_int_equal(snic_solar_get_busy(d->c, 0, &b), 0);
     assert_in_range(b.failed, 15, 82); /* the write's answer, and those of the fences */
@@ -576,7 +576,7 @@ static void test_solar_edges_a_packet_speaks_for_itself(void **state)
     (void)state;
     duo_io(d, &io[0], SNIC_EBS_IO_WRITE, 0, 3, &iov);
     duo_io(d, &io[1], SNIC_EBS_IO_ZERO, 8, 2, NULL);
-    while (d->told[SNIC_EBS_ACT_DONE] < 2) {
+    while (d->acts[SNIC_EBS_ACT_DONE] < 2) {
         duo_turn(d, 0);
         for (uint32_t i = 0; i < d->letters; i++) {
             const unsigned char *p = d->bag[i].bytes;
@@ -675,7 +675,7 @@ static void test_solar_edges_options_out_of_range_refused(void **state)
         for (uint64_t by = 1; by <= 10; by += 9) {
             const struct range *r = &agent[i];
             struct snic_solar_opts o = {.opts_size = sizeof(o), .client_epoch = 1};
-            o.chunks_max = 1; /* a map of 2^40 blocks is not asked for */
+            o.chunks_max = 1; /* a map of 2^40 blocks is not lookups for */
             put(&o, r, r->least);
             assert_null(snic_solar_opts_wrong(&o));
             assert_true(snic_solar_memsize(&o) > 0);
@@ -714,15 +714,15 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_solar_edges_options_out_of_range_refused),
-        cmocka_unit_test(test_solar_edges_limits_raised_who_waits_goes_on),
+        cmocka_unit_test(test_solar_edges_limits_raised_waiting_resumes),
         cmocka_unit_test(test_solar_edges_least_of_trains_any_read_is_answered),
         cmocka_unit_test(test_solar_edges_unknown_place_others_go_on),
-        cmocka_unit_test(test_solar_edges_unknown_place_of_a_disk_asked_again),
-        cmocka_unit_test(test_solar_edges_unknown_place_given_up),
-        cmocka_unit_test(test_solar_edges_disks_as_large_as_said),
-        cmocka_unit_test(test_solar_edges_seal_fails_as_many_trains_as_said),
-        cmocka_unit_test(test_solar_edges_halted_nothing_is_asked_for),
-        cmocka_unit_test(test_solar_edges_full_store_said),
+        cmocka_unit_test(test_solar_edges_unknown_place_of_a_disk_looked_up_again),
+        cmocka_unit_test(test_solar_edges_unknown_place_expires),
+        cmocka_unit_test(test_solar_edges_disks_size_limited),
+        cmocka_unit_test(test_solar_edges_seal_fails_trains_counted),
+        cmocka_unit_test(test_solar_edges_halted_nothing_requested),
+        cmocka_unit_test(test_solar_edges_full_store_reported),
         cmocka_unit_test(test_solar_edges_hints_are_no_flood),
         cmocka_unit_test(test_solar_edges_fences_that_are_refused_are_no_flood),
         cmocka_unit_test(test_solar_edges_a_packet_speaks_for_itself),
@@ -730,7 +730,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_solar_edges_what_waits_is_as_old_as_its_rpc),
         cmocka_unit_test(test_solar_edges_what_waits_without_an_rpc),
         cmocka_unit_test(test_solar_edges_busy_and_gone_wait_for_the_map),
-        cmocka_unit_test(test_solar_edges_superseded_by_nobody_ends_the_lease),
+        cmocka_unit_test(test_solar_edges_superseded_unwritten_ends_the_lease),
         cmocka_unit_test(test_solar_edges_new_address_is_proven_and_reads_go_on),
     };
     return SUPPORT_MAIN(argc, argv, tests);

@@ -71,7 +71,7 @@ static int flip_io(struct duo *d, uint8_t op, uint32_t type, uint32_t bit)
 {
     struct snic_ebs_io io;
     struct snic_iov one = {op == SNIC_EBS_IO_WRITE ? block[0] : back[0], SNIC_EBS_BLOCK_BYTES};
-    uint32_t done = d->told[SNIC_EBS_ACT_DONE];
+    uint32_t done = d->acts[SNIC_EBS_ACT_DONE];
     memset(back[0], 0, SNIC_EBS_BLOCK_BYTES);
     duo_io(d, &io, op, 7, 1, &one);
     int how = flip_next(d, type, bit);
@@ -174,7 +174,7 @@ static uint64_t tables_of(struct duo *d)
 
 /* Tables are private to their module, so entries are found by what is in them: the last place in
    the agent's memory that has this word, at an entry's offset. */
-enum { WHERE_BYTES = 24, WHERE_SEG_ID = 0, EXPECT_BYTES = 48, EXPECT_GUEST = 24 };
+enum { WHERE_BYTES = 24, WHERE_SEG_ID = 0, EXPECT_BYTES = 48, EXPECT_DEST = 24 };
 enum { LIMITS_BYTES = 80, LIMITS_RATE = 8 };
 
 static unsigned char *entry_of(struct duo *d, uint64_t word, uint32_t offset)
@@ -217,7 +217,7 @@ static void test_solar_flip_block_table_entry_fetched_again(void **state)
 }
 
 /* The entry of the memory into which a read block goes: not believed, requested again. */
-static void test_solar_flip_addr_table_entry_asked_again(void **state)
+static void test_solar_flip_addr_table_entry_requested_again(void **state)
 {
     uint32_t seen = 0, tried = 0;
     (void)state;
@@ -228,16 +228,16 @@ static void test_solar_flip_addr_table_entry_asked_again(void **state)
     duo_until(d, 1);
     for (uint32_t bit = 0; bit < EXPECT_BYTES * 8; bit++) {
         uint64_t was = tables_of(d);
-        uint32_t done = d->told[SNIC_EBS_ACT_DONE];
+        uint32_t done = d->acts[SNIC_EBS_ACT_DONE];
         memset(back, 0, sizeof(back));
         duo_io(d, &r, SNIC_EBS_IO_READ, 20, 4, &in);
         duo_turn(d, 0); /* it is asked for */
-        unsigned char *entry = entry_of(d, (uintptr_t)back[2], EXPECT_GUEST);
+        unsigned char *entry = entry_of(d, (uintptr_t)back[2], EXPECT_DEST);
         assert_non_null(entry);
         flip_bit(entry, bit);
-        for (int i = 0; i < 1000 && d->told[SNIC_EBS_ACT_DONE] == done; i++)
+        for (int i = 0; i < 1000 && d->acts[SNIC_EBS_ACT_DONE] == done; i++)
             duo_turn_unchecked(d);
-        assert_int_equal(d->told[SNIC_EBS_ACT_DONE], done + 1);
+        assert_int_equal(d->acts[SNIC_EBS_ACT_DONE], done + 1);
         assert_int_equal(r.result, 0);
         assert_memory_equal(back, block, sizeof(block));
         tried++;
@@ -280,7 +280,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_solar_flip_any_bit_of_a_packet_seen_and_mended),
         cmocka_unit_test(test_solar_flip_checksum_engine_lies_found_out),
         cmocka_unit_test(test_solar_flip_block_table_entry_fetched_again),
-        cmocka_unit_test(test_solar_flip_addr_table_entry_asked_again),
+        cmocka_unit_test(test_solar_flip_addr_table_entry_requested_again),
         cmocka_unit_test(test_solar_flip_qos_table_entry_set_anew),
     };
     return SUPPORT_MAIN(argc, argv, tests);

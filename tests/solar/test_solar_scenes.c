@@ -49,7 +49,7 @@ static void test_solar_scene_size_dependent_holes_carry_no_data(void **state)
 
 /* What is sent arrives long after it was abandoned. A client that has seen SNIC_EIO, and then the
    older contents, never sees the write that failed. */
-static void test_solar_scene_given_up_late_copies_never_land(void **state)
+static void test_solar_scene_expired_late_copies_never_land(void **state)
 {
     (void)state;
     uint64_t failed = 0;
@@ -206,8 +206,8 @@ static void test_solar_scene_starved_server_answers_are_waited_for(void **state)
 
 static void scene_has_no_end(int signal)
 {
-    static const char said[] = "ERROR   ] --- a timer fires for ever\n";
-    ssize_t n = write(STDERR_FILENO, said, sizeof(said) - 1);
+    static const char text[] = "ERROR   ] --- a timer fires for ever\n";
+    ssize_t n = write(STDERR_FILENO, text, sizeof(text) - 1);
     (void)n;
     (void)signal;
     _exit(1);
@@ -225,7 +225,7 @@ static void scene_limit(time_t seconds)
 /* The agent's network gives trains back late, so there is none to ask the server with what it has
    when that is due, with and without a server that has just come back. Time advances all the same:
    a timer that is due until the probe is sent would fire for ever. */
-static void test_solar_scene_no_train_to_ask_with_time_goes_on(void **state)
+static void test_solar_scene_no_train_for_query_time_advances(void **state)
 {
     uint64_t waits = 0;
     (void)state;
@@ -320,7 +320,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_solar_scene_size_dependent_holes_carry_no_data),
-        cmocka_unit_test(test_solar_scene_given_up_late_copies_never_land),
+        cmocka_unit_test(test_solar_scene_expired_late_copies_never_land),
         cmocka_unit_test(test_solar_scene_dead_agents_late_copies_never_land),
         cmocka_unit_test(test_solar_scene_epochs_end_disk_issued_anew),
         cmocka_unit_test(test_solar_scene_no_place_silent_ones_make_room),
@@ -328,7 +328,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_solar_scene_slow_store_nothing_sent_again),
         cmocka_unit_test(test_solar_scene_late_duplicates_overwrite_nothing),
         cmocka_unit_test(test_solar_scene_starved_server_answers_are_waited_for),
-        cmocka_unit_test(test_solar_scene_no_train_to_ask_with_time_goes_on),
+        cmocka_unit_test(test_solar_scene_no_train_for_query_time_advances),
         cmocka_unit_test(test_solar_scene_telemetry_keeps_queues_short),
         cmocka_unit_test(test_solar_scene_half_of_the_fabric_dies_ports_are_exchanged),
         cmocka_unit_test(test_solar_scene_limits_are_kept),

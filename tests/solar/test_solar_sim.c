@@ -39,14 +39,14 @@ static uint64_t most_datagrams(uint64_t ios)
     return number("SNIC_SIM_DATAGRAMS", ios < bounded ? 0 : ios * of_io);
 }
 
-static struct world_opts life(uint64_t seed, uint64_t ios, uint32_t check)
+static struct world_opts run(uint64_t seed, uint64_t ios, uint32_t check)
 {
     struct world_opts o = {.ios = ios, .check = check, .datagrams = most_datagrams(ios)};
     world_random(&o, seed);
     return o;
 }
 
-static void told(const struct world_opts *o, const struct world_result *r, double seconds)
+static void trace(const struct world_opts *o, const struct world_result *r, double seconds)
 {
     printf("seed %llu: %llu I/Os, %llu failed, %.1f simulated ms, oldest %.3f ms (%.3f in the "
            "end), %llu datagrams, %llu sent again, %llu hedges, %llu spurious, %llu re-rolls, %llu "
@@ -61,17 +61,17 @@ static void told(const struct world_opts *o, const struct world_result *r, doubl
            (unsigned long long)r->hash);
 }
 
-static void lives(uint64_t from, uint64_t count, uint64_t ios, uint32_t check)
+static void runs(uint64_t from, uint64_t count, uint64_t ios, uint32_t check)
 {
     uint64_t sum = 0, failed[3] = {0, 0, 0}, faults = 0, datagrams = 0;
     double began = cpu_seconds(), simulated = 0;
     for (uint64_t i = 0; i < count; i++) {
-        struct world_opts o = life(from + i, ios, check);
+        struct world_opts o = run(from + i, ios, check);
         struct world_result r;
         double at = cpu_seconds();
         world_run(&o, &r);
-        if (number("SNIC_SIM_TOLD", 0))
-            told(&o, &r, cpu_seconds() - at);
+        if (number("SNIC_SIM_TRACE", 0))
+            trace(&o, &r, cpu_seconds() - at);
         if (r.failure != NULL)
             fail_msg("SNIC_SIM_IOS=%llu SNIC_SIM_CHECK=%u SNIC_SIM_DATAGRAMS=%llu --seed %llu one: "
                      "%s",
@@ -86,7 +86,7 @@ static void lives(uint64_t from, uint64_t count, uint64_t ios, uint32_t check)
             faults += r.faults[k];
     }
     double seconds = cpu_seconds() - began;
-    printf("%llu lives: %llu I/Os, given up after their deadline %llu reads, %llu writes never "
+    printf("%llu runs: %llu I/Os, expired: %llu reads, %llu writes never "
            "sent, %llu fenced; %llu faults, %.1f simulated s in %.1f s: %.0f I/Os/s, %.0f "
            "datagrams/s\n",
            (unsigned long long)count, (unsigned long long)sum, (unsigned long long)failed[0],
@@ -95,25 +95,25 @@ static void lives(uint64_t from, uint64_t count, uint64_t ios, uint32_t check)
 }
 
 /* By day 6 runs of 100,000 I/Os, at night 200 of a million, in parts: list/solar.cmake. */
-static void test_solar_sim_long_lives_nothing_broken(void **state)
+static void test_solar_sim_long_runs_nothing_broken(void **state)
 {
     (void)state;
-    lives(number("SNIC_SIM_FROM", support_seed()), number("SNIC_SIM_COUNT", support_rounds(6, 20)),
-          number("SNIC_SIM_IOS", 100000), 256);
+    runs(number("SNIC_SIM_FROM", support_seed()), number("SNIC_SIM_COUNT", support_rounds(6, 20)),
+         number("SNIC_SIM_IOS", 100000), 256);
 }
 
 /* Short ones, where all invariants are looked at after each step. */
-static void test_solar_sim_short_lives_checked_whole_nothing_broken(void **state)
+static void test_solar_sim_short_runs_checked_whole_nothing_broken(void **state)
 {
     (void)state;
-    lives(1000 + support_seed(), support_rounds(24, 400), 4000, 1);
+    runs(1000 + support_seed(), support_rounds(24, 400), 4000, 1);
 }
 
 /* A seed determines all, with any compiler: a change of the engine or of the world changes this
    number, and nothing else does. */
 static void test_solar_sim_one_seed_replays_bit_for_bit(void **state)
 {
-    struct world_opts o = life(REPLAY_SEED, 10000, 0);
+    struct world_opts o = run(REPLAY_SEED, 10000, 0);
     struct world_result r;
     (void)state;
     for (int i = 0; i < 2; i++) {
@@ -135,7 +135,7 @@ static void test_solar_sim_seeds_of_old_faults(void **state)
                  {UINT64_C(1795713989311091), 3 * WORLD_S}};
     (void)state;
     for (size_t i = 0; i < SNIC_COUNTOF(lived); i++) {
-        struct world_opts o = life(lived[i].seed, 4000, 1);
+        struct world_opts o = run(lived[i].seed, 4000, 1);
         struct world_result r;
         world_run(&o, &r);
         assert_null(r.failure);
@@ -143,16 +143,16 @@ static void test_solar_sim_seeds_of_old_faults(void **state)
     }
 }
 
-static void test_solar_sim_one_life_told(void **state)
+static void test_solar_sim_one_run_traced(void **state)
 {
     struct world_opts o =
-        life(support_seed(), number("SNIC_SIM_IOS", 20000), (uint32_t)number("SNIC_SIM_CHECK", 64));
+        run(support_seed(), number("SNIC_SIM_IOS", 20000), (uint32_t)number("SNIC_SIM_CHECK", 64));
     struct world_result r;
     (void)state;
-    o.print = number("SNIC_SIM_TOLD", 0) != 0;
+    o.print = number("SNIC_SIM_TRACE", 0) != 0;
     double at = cpu_seconds();
     world_run(&o, &r);
-    told(&o, &r, cpu_seconds() - at);
+    trace(&o, &r, cpu_seconds() - at);
     if (r.failure != NULL)
         fail_msg("%s", r.failure);
 }
@@ -161,10 +161,10 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_solar_sim_one_seed_replays_bit_for_bit),
-        cmocka_unit_test(test_solar_sim_short_lives_checked_whole_nothing_broken),
-        cmocka_unit_test(test_solar_sim_long_lives_nothing_broken),
+        cmocka_unit_test(test_solar_sim_short_runs_checked_whole_nothing_broken),
+        cmocka_unit_test(test_solar_sim_long_runs_nothing_broken),
         cmocka_unit_test(test_solar_sim_seeds_of_old_faults),
-        cmocka_unit_test(test_solar_sim_one_life_told),
+        cmocka_unit_test(test_solar_sim_one_run_traced),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -71,7 +71,7 @@ static void test_solar_turns_writes_without_end_a_read_goes_on(void **state)
     }
     assert_true(turns_done(&read) && read.result == 0);
     assert_in_range(writes, 1, 2 * WRITES);
-    duo_until(d, d->told[SNIC_EBS_ACT_DONE] + WRITES);
+    duo_until(d, d->acts[SNIC_EBS_ACT_DONE] + WRITES);
     duo_close(d);
 }
 
@@ -109,7 +109,7 @@ static void test_solar_turns_an_older_write_elsewhere_a_read_goes_on(void **stat
     assert_true(turns_done(&read) && !turns_done(&held) && !turns_done(&lost));
     assert_in_range(writes, 1, 2 * WRITES);
     d->hold = 0;
-    duo_until(d, d->told[SNIC_EBS_ACT_DONE] + WRITES - 1 + 2);
+    duo_until(d, d->acts[SNIC_EBS_ACT_DONE] + WRITES - 1 + 2);
     duo_close(d);
 }
 
@@ -163,7 +163,7 @@ static void test_solar_turns_sent_again_the_oldest_first(void **state)
 /* Something on the way swallows packets of one RPC, and one packet of all others first. */
 static void turns_swallow(struct duo *d, uint32_t done)
 {
-    for (uint32_t n = 0; n < 10000 && d->told[SNIC_EBS_ACT_DONE] < done; n++) {
+    for (uint32_t n = 0; n < 10000 && d->acts[SNIC_EBS_ACT_DONE] < done; n++) {
         duo_turn(d, 0);
         for (uint32_t i = 0; i < d->letters; i++) {
             struct letter *l = &d->bag[i];
@@ -172,7 +172,7 @@ static void turns_swallow(struct duo *d, uint32_t done)
                 l->size = 0;
         }
     }
-    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], done);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_DONE], done);
 }
 
 /* It is more than all windows: the others have their turn. */

@@ -98,7 +98,7 @@ static void duo_serve(struct duo *d, const struct snic_ebs_request *q)
 
 static void duo_act(struct duo *d, struct snic_ebs_action *a)
 {
-    d->told[a->type]++;
+    d->acts[a->type]++;
     if (a->type == SNIC_EBS_ACT_SEND) {
         duo_post(d, a->train, 1);
         snic_solar_sent(d->c, a->train, d->now);
@@ -197,14 +197,14 @@ void duo_turn_unchecked(struct duo *d)
 
 void duo_until(struct duo *d, uint32_t done)
 {
-    for (int i = 0; i < 1000 && d->told[SNIC_EBS_ACT_DONE] < done; i++)
+    for (int i = 0; i < 1000 && d->acts[SNIC_EBS_ACT_DONE] < done; i++)
         duo_turn(d, 0);
-    assert_int_equal(d->told[SNIC_EBS_ACT_DONE], done);
+    assert_int_equal(d->acts[SNIC_EBS_ACT_DONE], done);
 }
 
 uint32_t duo_done(const struct duo *d)
 {
-    return d->told[SNIC_EBS_ACT_DONE];
+    return d->acts[SNIC_EBS_ACT_DONE];
 }
 
 void duo_io(struct duo *d, struct snic_ebs_io *io, uint8_t op, uint64_t lba, uint32_t blocks,

@@ -20,7 +20,7 @@ struct duo {
     void *cmem, *tmem;
     uint64_t now;
     uint32_t letters, requests, done;
-    uint32_t maps, opened, told[16];
+    uint32_t maps, opened, acts[16];
     uint32_t status;          /* the store's answer */
     struct snic_solar_opts o; /* duo_open adds to what is set here */
     struct snic_solar_target_opts k;

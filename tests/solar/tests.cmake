@@ -5,7 +5,7 @@ snic_test(solar_device solar SOURCES sim/solar_device.c)
 snic_test(solar_flips solar SOURCES test_solar_util.c)
 snic_test(solar_edges solar SOURCES test_solar_util.c sim/solar_cipher.c)
 snic_test(solar_turns solar SOURCES test_solar_util.c)
-snic_test(solar_strangers solar)
+snic_test(solar_unknown solar)
 snic_test(solar_auth solar SOURCES test_solar_util.c sim/solar_cipher.c)
 snic_test(solar_openssl solar SOURCES test_solar_util.c CRYPTO)
 set(_solar_sim sim/solar_world.c sim/solar_cluster.c sim/solar_client.c

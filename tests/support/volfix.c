@@ -246,7 +246,7 @@ static void token(void *ctx, uint32_t disk)
 {
     struct volfix *f = ctx;
     assert_int_equal(disk, 0);
-    f->token_asks++;
+    f->token_requests++;
     if (!f->token_mute)
         volfix_token(f);
 }

@@ -82,9 +82,9 @@ struct volfix {
     uint32_t token_key_id; /* that they are signed with; 0: the client has none */
     uint32_t token_rights;
     uint64_t token_seconds;
-    uint64_t unix_later; /* seconds that have passed beside those of the world */
-    uint32_t token_asks; /* times that another one was wanted */
-    int token_mute;      /* then it is not given */
+    uint64_t unix_later;     /* seconds that have passed beside those of the world */
+    uint32_t token_requests; /* times that another one was wanted */
+    int token_mute;          /* then it is not given */
     void *xts_key;
     uint64_t deadline_ns;                      /* of clients that start; 0: the default */
     uint64_t slow_ns, suspect_ns, progress_ns; /* likewise */

@@ -54,7 +54,7 @@ static void test_volume_zeros_over_segments(void **state)
 }
 
 /* What was written, and how, at each place: in memory, at home, and after a power cut. */
-static void test_volume_states_tell_what_blocks_are(void **state)
+static void test_volume_states_of_blocks_returned(void **state)
 {
     struct snic_io_req r;
     (void)state;
@@ -180,7 +180,7 @@ static void test_volume_lost_lease_ends_writes(void **state)
 }
 
 /* A generation that is too old: the client asks, and goes to the place of the answer. */
-static void test_volume_stale_generation_asks_the_map(void **state)
+static void test_volume_stale_generation_looked_up(void **state)
 {
     (void)state;
     memset(buffer, 1, 4096);
@@ -244,7 +244,7 @@ static void read_over(struct snic_io_req *r)
 
 /* A server reports of each of its clients what it asks for, what of that it does not get, and, with
    SOLAR, what is lost on the way and how often ports change. */
-static void test_volume_server_tells_clients_apart(void **state)
+static void test_volume_server_clients_distinguished(void **state)
 {
     struct snic_volume_server_client sum, first, second;
     struct snic_net_link lossy = {.loss_ppm = 200000}, none = {0};
@@ -366,7 +366,7 @@ static void wrong(const struct snic_volume_opts *o, const char *option)
     support_names(snic_volume_opts_wrong(o), option);
 }
 
-static void test_volume_options_are_judged(void **state)
+static void test_volume_options_checked(void **state)
 {
     struct snic_volume_opts o = {.opts_size = sizeof(o)};
     struct snic_volume_server_opts s = {.opts_size = sizeof(s)};
@@ -432,18 +432,18 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {CASE(test_volume_written_is_read),
                                        CASE(test_volume_never_written_is_zeros),
                                        CASE(test_volume_zeros_over_segments),
-                                       CASE(test_volume_states_tell_what_blocks_are),
+                                       CASE(test_volume_states_of_blocks_returned),
                                        CASE(test_volume_refuses_what_the_geometry_excludes),
                                        CASE(test_volume_epoch_rises_at_each_start),
                                        CASE(test_volume_epoch_not_durable_is_not_used),
                                        CASE(test_volume_acknowledged_survives_power),
                                        CASE(test_volume_lost_lease_ends_writes),
-                                       CASE(test_volume_stale_generation_asks_the_map),
+                                       CASE(test_volume_stale_generation_looked_up),
                                        CASE(test_volume_own_segment_is_not_served),
-                                       CASE(test_volume_server_tells_clients_apart),
+                                       CASE(test_volume_server_clients_distinguished),
                                        CASE(test_volume_server_that_lost_all_is_met_again),
                                        CASE(test_volume_server_elsewhere_is_met_at_once),
                                        CASE(test_volume_closing_ends_ios),
-                                       CASE(test_volume_options_are_judged)};
+                                       CASE(test_volume_options_checked)};
     return SUPPORT_MAIN(argc, argv, tests);
 }

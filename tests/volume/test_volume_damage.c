@@ -99,7 +99,7 @@ static void test_volume_damage_of_own_versions_wants_salvage(void **state)
     assert_serves();
 }
 
-static void test_volume_damage_of_all_is_another_life(void **state)
+static void test_volume_damage_of_all_starts_anew(void **state)
 {
     (void)state;
     uint32_t before = epoch();
@@ -111,7 +111,7 @@ static void test_volume_damage_of_all_is_another_life(void **state)
 }
 
 /* What the log had is lost, and with it, perhaps, that an epoch was used. */
-static void test_volume_damage_of_log_is_another_life(void **state)
+static void test_volume_damage_of_log_starts_anew(void **state)
 {
     (void)state;
     const uint32_t log = 65536, head = 32768;
@@ -137,7 +137,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {CASE(test_volume_damage_of_own_block_is_mended),
                                        CASE(test_volume_damage_of_own_versions_wants_salvage),
-                                       CASE(test_volume_damage_of_all_is_another_life),
-                                       CASE(test_volume_damage_of_log_is_another_life)};
+                                       CASE(test_volume_damage_of_all_starts_anew),
+                                       CASE(test_volume_damage_of_log_starts_anew)};
     return SUPPORT_MAIN(argc, argv, tests);
 }

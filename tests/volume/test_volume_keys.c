@@ -251,14 +251,14 @@ static void test_volume_keys_rights_are_each_accounts(void **state)
         accounts(7, &secret, may);
         assert_int_equal(snic_segments_find(snic_volume_server_store(fix.server[0].s), 100, &stat),
                          0);
-        uint32_t was = stat.gen, told = fix.place[0].gen;
+        uint32_t was = stat.gen, known = fix.place[0].gen;
         fix.place[0].gen = was + (1u << 16);
         assert_int_equal(snic_volume_map(fix.v, 0, 0, 100, 0, fix.place[0].gen), 0);
         assert_int_equal(volfix_io(&fix, SNIC_IO_READ, 0, 4096, buffer), 4096);
         assert_int_equal(snic_segments_find(snic_volume_server_store(fix.server[0].s), 100, &stat),
                          0);
         assert_int_equal(stat.gen > was, may == all);
-        fix.place[0].gen = may == all ? stat.gen : told;
+        fix.place[0].gen = may == all ? stat.gen : known;
         fix.epoch += may == all;
     }
     accounts(8, &other, 0);
@@ -294,7 +294,7 @@ static void test_volume_keys_rights_are_each_accounts(void **state)
     sealed(NULL, NULL);
 }
 
-static void test_volume_keys_options_are_judged(void **state)
+static void test_volume_keys_options_checked(void **state)
 {
     struct snic_volume_opts o = {.opts_size = sizeof(o), .client_epoch = 1};
     struct snic_volume_server_opts s = {.opts_size = sizeof(s), .disks = 1};
@@ -355,6 +355,6 @@ int main(int argc, char **argv)
                                        SOLAR(test_volume_keys_sealed_is_written_and_read),
                                        SOLAR(test_volume_keys_another_secret_does_nothing),
                                        SOLAR(test_volume_keys_rights_are_each_accounts),
-                                       SOLAR(test_volume_keys_options_are_judged)};
+                                       SOLAR(test_volume_keys_options_checked)};
     return SUPPORT_MAIN(argc, argv, tests);
 }

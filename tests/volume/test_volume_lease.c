@@ -138,7 +138,7 @@ static void test_volume_lease_later_one_fences_nothing(void **state)
 
 /* A generation that the segment does not have yet: the client asks, until it gets one that the
    segment has. */
-static void test_volume_lease_later_generation_asks(void **state)
+static void test_volume_lease_later_generation_looked_up(void **state)
 {
     struct snic_io_req r, *p = &r;
     (void)state;
@@ -169,7 +169,7 @@ static void test_volume_lease_later_generation_asks(void **state)
 }
 
 /* Without a control plane the later lease is the newer one. */
-static void test_volume_lease_later_one_counts_where_nobody_governs(void **state)
+static void test_volume_lease_later_one_counts_ungoverned(void **state)
 {
     (void)state;
     restart(0);
@@ -387,8 +387,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         CASE(test_volume_lease_later_one_writes_nothing),
         CASE(test_volume_lease_later_one_fences_nothing),
-        CASE(test_volume_lease_later_generation_asks),
-        CASE(test_volume_lease_later_one_counts_where_nobody_governs),
+        CASE(test_volume_lease_later_generation_looked_up),
+        CASE(test_volume_lease_later_one_counts_ungoverned),
         CASE(test_volume_lease_later_write_fences_earlier),
         CASE(test_volume_lease_later_read_fences_earlier),
         CASE(test_volume_lease_fence_survives_power_cut),

@@ -165,7 +165,7 @@ static void raw_open(struct raw *x)
     assert_int_equal(snic_net_connect(raw_net, &a, &ev, x, &x->c), 0);
 }
 
-static void raw_say(struct raw *x, const unsigned char *bytes, size_t size)
+static void raw_send(struct raw *x, const unsigned char *bytes, size_t size)
 {
     struct raw_send *r = calloc(1, sizeof(*r));
     assert_non_null(r);
@@ -284,7 +284,7 @@ static void test_volume_luna_noise_is_closed(void **state)
         size_t size = 1 + snic_rng_below(&fix.rng, sizeof(noise));
         snic_rng_fill(&fix.rng, noise, size);
         raw_open(x);
-        raw_say(x, noise, size);
+        raw_send(x, noise, size);
         volfix_run(&fix, snic_rng_below(&fix.rng, 5 * VOLFIX_MS));
         if (!x->ended)
             snic_net_abort(x->c);
@@ -301,11 +301,11 @@ static void test_volume_luna_noise_is_closed(void **state)
 /* On a connection that has greeted: a write, whole, cut off, or with damage anywhere. */
 static void test_volume_luna_damaged_frames_change_nothing(void **state)
 {
-    static unsigned char bytes[65536], said[65536];
+    static unsigned char bytes[65536], sent[65536];
     (void)state;
     write_ones();
     size_t size = recorded(bytes, sizeof(bytes));
-    raw_say(&raws[0], bytes, size); /* as it was meant */
+    raw_send(&raws[0], bytes, size); /* as it was meant */
     volfix_run(&fix, 50 * VOLFIX_MS);
     assert_false(raws[0].ended);
     struct snic_volume_server_stats s;
@@ -322,9 +322,9 @@ static void test_volume_luna_damaged_frames_change_nothing(void **state)
         raw_agent(x, 999, 1);
         while (!x->up || x->got == 0)
             assert_int_equal(snic_world_step(fix.world), 1);
-        memcpy(said, bytes, size);
-        said[snic_rng_below(&fix.rng, 200)] ^= (unsigned char)(1 + snic_rng_below(&fix.rng, 255));
-        raw_say(x, said, 1 + snic_rng_below(&fix.rng, size));
+        memcpy(sent, bytes, size);
+        sent[snic_rng_below(&fix.rng, 200)] ^= (unsigned char)(1 + snic_rng_below(&fix.rng, 255));
+        raw_send(x, sent, 1 + snic_rng_below(&fix.rng, size));
         volfix_run(&fix, snic_rng_below(&fix.rng, 3 * VOLFIX_MS));
         if (!x->ended)
             snic_net_abort(x->c); /* in the middle of it */
@@ -382,7 +382,7 @@ static void test_volume_luna_own_segment_is_not_written(void **state)
 }
 
 /* A client of another version is refused, and gets the reason. */
-static void test_volume_luna_other_version_is_told(void **state)
+static void test_volume_luna_other_version_reported(void **state)
 {
     unsigned char hello[SNIC_EBS_HEADER_BYTES];
     struct snic_ebs_header h = {.type = SNIC_EBS_HELLO, .pkt_cnt = 1, .path_seq = 1, .pn = 1};
@@ -395,7 +395,7 @@ static void test_volume_luna_other_version_is_told(void **state)
     assert_true(snic_ebs_encode(hello, sizeof(hello), NULL, SNIC_EBS_STREAM | SNIC_EBS_TO_SERVER,
                                 &h, NULL, 0) > 0);
     raw_open(x);
-    raw_say(x, hello, sizeof(hello));
+    raw_send(x, hello, sizeof(hello));
     volfix_run(&fix, 20 * VOLFIX_MS);
     assert_int_equal(x->got, SNIC_EBS_HEADER_BYTES); /* RESET */
     snic_net_close(x->c);
@@ -630,7 +630,7 @@ static void liar_sent(struct snic_net_send_req *r)
     SNIC_CONTAINER(r, struct liar, req)->busy = 0;
 }
 
-static void liar_say(struct liar *x, size_t size)
+static void liar_send(struct liar *x, size_t size)
 {
     memset(&x->req, 0, sizeof(x->req));
     x->iov = (struct snic_iov){x->bytes, size};
@@ -647,7 +647,7 @@ static void liar_recv(void *ctx, struct snic_net_conn *c, struct snic_net_buf *b
     if (liar_mode == LIAR_ECHO && !x->busy) { /* what it has sent itself */
         size_t size = b->size < LIAR_BYTES ? b->size : LIAR_BYTES;
         memcpy(x->bytes, b->data, size);
-        liar_say(x, size);
+        liar_send(x, size);
     }
     snic_net_put(c->net, b);
 }
@@ -678,7 +678,7 @@ static void liar_accept(void *ctx, struct snic_net_conn *c, const struct snic_ne
     if (liar_mode == LIAR_NOISE || liar_mode == LIAR_NOISE_ENDS) {
         size_t size = 1 + snic_rng_below(&fix.rng, LIAR_BYTES);
         snic_rng_fill(&fix.rng, x->bytes, size);
-        liar_say(x, size);
+        liar_send(x, size);
     }
     if (liar_mode == LIAR_CLOSES || liar_mode == LIAR_NOISE_ENDS)
         snic_net_close(c);
@@ -780,7 +780,7 @@ int main(int argc, char **argv)
                                        CASE(test_volume_luna_damaged_frames_change_nothing),
                                        CASE(test_volume_luna_another_disk_is_refused),
                                        CASE(test_volume_luna_own_segment_is_not_written),
-                                       CASE(test_volume_luna_other_version_is_told),
+                                       CASE(test_volume_luna_other_version_reported),
                                        CASE(test_volume_luna_deaf_client_is_closed),
                                        CASE(test_volume_luna_server_full_pauses),
                                        CASE(test_volume_luna_silent_connection_is_replayed),

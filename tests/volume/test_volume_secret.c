@@ -26,13 +26,13 @@ static void keep(const struct snic_iov *iov, uint32_t count)
 }
 
 /* The fields of a client's WRITE of a block. */
-struct said {
+struct stored {
     uint64_t lba;
     uint64_t wver;
     uint32_t data_crc; /* of its bytes as they are sent */
     uint32_t tag;
 };
-static struct said writes[WRITES_MAX];
+static struct stored writes[WRITES_MAX];
 static uint32_t writes_count;
 
 static void look(const unsigned char *p, size_t size, unsigned way)
@@ -43,11 +43,11 @@ static void look(const unsigned char *p, size_t size, unsigned way)
         if (snic_ebs_decode(&h, &at, way, p, size) != 0)
             return; /* the servers' */
         if (h.type == SNIC_EBS_WRITE) {
-            struct said *s = &writes[writes_count++];
+            struct stored *s = &writes[writes_count++];
             const unsigned char *data = p + at.body_at + ((way & SNIC_EBS_STREAM) != 0 ? 4 : 0);
             assert_true(writes_count < WRITES_MAX);
             assert_int_equal(h.u.block.blk_cnt, 1);
-            *s = (struct said){h.u.block.lba, h.u.block.wver, 0, h.u.block.block_tag};
+            *s = (struct stored){h.u.block.lba, h.u.block.wver, 0, h.u.block.block_tag};
             if (h.u.block.op == SNIC_EBS_DATA)
                 s->data_crc = snic_crc32c(0, data, BLOCK);
         }
@@ -139,7 +139,7 @@ static void put(uint64_t lba, const unsigned char *block)
 }
 
 /* The last write of @p lba. */
-static struct said said_of(uint64_t lba)
+static struct stored stored_of(uint64_t lba)
 {
     for (uint32_t i = writes_count; i-- > 0;)
         if (writes[i].lba == lba)
@@ -207,14 +207,14 @@ static void test_secret_equal_blocks_are_equal_at_one_place_only(void **state)
         put(i < 4 ? i : 1000 + i, buffer);
     for (uint64_t i = 0; i < 8; i++)
         for (uint64_t k = 0; k < i; k++) {
-            struct said a = said_of(i < 4 ? i : 1000 + i), b = said_of(k < 4 ? k : 1000 + k);
+            struct stored a = stored_of(i < 4 ? i : 1000 + i), b = stored_of(k < 4 ? k : 1000 + k);
             assert_true(a.tag != b.tag && a.data_crc != b.data_crc);
         }
-    struct said before = said_of(2);
+    struct stored before = stored_of(2);
     put(2, buffer + BLOCK);
-    assert_true(said_of(2).tag != before.tag);
+    assert_true(stored_of(2).tag != before.tag);
     put(2, buffer);
-    struct said again = said_of(2);
+    struct stored again = stored_of(2);
     assert_true(again.wver > before.wver);
     assert_int_equal(again.tag, before.tag);
     assert_int_equal(again.data_crc, before.data_crc);
@@ -234,9 +234,9 @@ static void test_secret_what_goes_with_a_block_is_not_linear(void **state)
         buffer[3 * BLOCK + i] = buffer[i] ^ buffer[BLOCK + i] ^ buffer[2 * BLOCK + i];
     for (uint32_t i = 0; i < 4; i++) {
         put(5, buffer + i * BLOCK);
-        tags ^= said_of(5).tag;
+        tags ^= stored_of(5).tag;
         put(20 + i, buffer + i * BLOCK);
-        places ^= said_of(20 + i).tag;
+        places ^= stored_of(20 + i).tag;
     }
     assert_int_not_equal(tags, 0);
     assert_int_not_equal(places, 0);
@@ -255,10 +255,10 @@ static void test_secret_a_block_of_another_place_is_not_taken(void **state)
     q.flags = SNIC_SEGMENTS_ANY_GEN;
     q.blocks = &b;
     assert_int_equal(volfix_store(&fix, 0, &q), 0);
-    assert_int_equal(b.block_tag, said_of(0).tag);
+    assert_int_equal(b.block_tag, stored_of(0).tag);
     q.op = SNIC_SEGMENTS_WRITE; /* block 0 in the place of block 1 */
     b.block = 1;
-    b.wver = said_of(1).wver + 1;
+    b.wver = stored_of(1).wver + 1;
     assert_int_equal(volfix_store(&fix, 0, &q), 0);
     assert_int_equal(volfix_io(&fix, SNIC_IO_READ, BLOCK, BLOCK, buffer), SNIC_ECORRUPT);
     assert_int_equal(volfix_io(&fix, SNIC_IO_READ, 0, BLOCK, buffer), BLOCK);

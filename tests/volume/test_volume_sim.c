@@ -184,7 +184,7 @@ static void seal(struct volfix *f)
     volfix_client_start(f);
 }
 
-static void life(uint32_t transport, uint64_t seed, uint64_t ios, int tell)
+static void run(uint32_t transport, uint64_t seed, uint64_t ios, int traced)
 {
     struct volfix *f = &fix;
     uint64_t down[VOLFIX_SERVERS] = {0};
@@ -209,7 +209,7 @@ static void life(uint32_t transport, uint64_t seed, uint64_t ios, int tell)
             assert_int_equal(volfix_server_start(f, i), 0);
     }
     volfix_audit(f);
-    if (tell || f->why[0] != 0)
+    if (traced || f->why[0] != 0)
         printf(
             "seed %llu %s: %llu I/Os, %llu unknown, epoch %u, sent again %llu, %llu resets, %llu "
             "cuts, at %llu ms: %s\n",
@@ -224,7 +224,7 @@ static void life(uint32_t transport, uint64_t seed, uint64_t ios, int tell)
 
 static void one(uint32_t transport)
 {
-    life(transport, support_seed(), support_scale(1500, 10000), 1);
+    run(transport, support_seed(), support_scale(1500, 10000), 1);
 }
 
 static void many(uint32_t transport)
@@ -232,7 +232,7 @@ static void many(uint32_t transport)
     uint64_t from = number("SNIC_SIM_FROM", 100 + support_seed());
     uint64_t count = number("SNIC_SIM_COUNT", support_rounds(20, 300));
     for (uint64_t i = 0; i < count; i++)
-        life(transport, from + i, 600, number("SNIC_SIM_TELL", 0) != 0);
+        run(transport, from + i, 600, number("SNIC_SIM_TRACE", 0) != 0);
 }
 
 static void test_volume_sim_one_solar(void **state)

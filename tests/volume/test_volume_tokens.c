@@ -137,7 +137,7 @@ static void test_volume_tokens_open_a_disk(void **state)
     writes_and_reads();
 }
 
-static void test_volume_tokens_permit_what_they_say(void **state)
+static void test_volume_tokens_permit_their_rights(void **state)
 {
     (void)state;
     writes_and_reads();
@@ -234,27 +234,27 @@ static void test_volume_tokens_expire_and_are_renewed(void **state)
     fix.token_mute = 1;
     fix.unix_later = 4;
     struct snic_volume_server_stats was = stats(0);
-    fix.token_asks = 0;
+    fix.token_requests = 0;
     volfix_load(&fix, 8);
     volfix_run(&fix, 3500 * VOLFIX_MS);
     assert_true(fix.inflight > 0 && fix.failed == 0);
     assert_int_equal(stats(0).writes, was.writes);
     assert_int_equal(stats(0).reads, was.reads);
-    assert_true(fix.token_asks >= 3 && fix.token_asks <= 5); /* once a second */
+    assert_true(fix.token_requests >= 3 && fix.token_requests <= 5); /* once a second */
     assert_true(stats(0).tokens_refused > 0 && stats(0).tokens_no_key == 0);
     assert_int_equal(stats(0).tokens_expired, stats(0).tokens_refused);
     fix.token_mute = 0;
     volfix_run(&fix, 2000 * VOLFIX_MS);
     assert_true(fix.inflight == 0 && fix.failed == 0);
     /* Renewed in time nothing waits at all. */
-    fix.token_asks = 0;
+    fix.token_requests = 0;
     for (uint32_t i = 0; i < 8; i++) {
         volfix_token(&fix);
         volfix_load(&fix, 200);
         volfix_run(&fix, 1000 * VOLFIX_MS);
     }
     volfix_run(&fix, 100 * VOLFIX_MS);
-    assert_true(fix.inflight == 0 && fix.failed == 0 && fix.token_asks == 0);
+    assert_true(fix.inflight == 0 && fix.failed == 0 && fix.token_requests == 0);
     volfix_check(&fix);
 }
 
@@ -269,7 +269,7 @@ static void test_volume_tokens_keys_are_exchanged(void **state)
     for (uint32_t i = 0; i < 2; i++)
         assert_int_equal(snic_volume_server_tokens(fix.server[i].s), 0);
     fix.token_key_id = NEW;
-    fix.token_asks = 0;
+    fix.token_requests = 0;
     volfix_load(&fix, 400);
     volfix_run(&fix, 5 * VOLFIX_MS);
     known = 2; /* the client has not heard of it */
@@ -278,7 +278,7 @@ static void test_volume_tokens_keys_are_exchanged(void **state)
         ended += snic_volume_server_tokens(fix.server[i].s);
     assert_true(ended > 0);
     volfix_run(&fix, 5000 * VOLFIX_MS);
-    assert_true(fix.inflight == 0 && fix.failed == 0 && fix.token_asks >= 1);
+    assert_true(fix.inflight == 0 && fix.failed == 0 && fix.token_requests >= 1);
     volfix_check(&fix);
     /* One that is signed with it still opens nothing. */
     volfix_client_kill(&fix);
@@ -306,7 +306,7 @@ static void test_volume_tokens_are_of_a_lease(void **state)
     struct snic_segments *store = snic_volume_server_store(fix.server[0].s);
     assert_int_equal(snic_segments_find(store, 100, &stat), 0);
     fix.token_mute = 1;
-    uint32_t told = fix.place[0].gen;
+    uint32_t gen_before = fix.place[0].gen;
     fix.place[0].gen += 1u << 16; /* its own claim */
     assert_int_equal(snic_volume_map(fix.v, 0, 0, 100, 0, fix.place[0].gen), 0);
     struct snic_volume_server_stats was = stats(0);
@@ -318,7 +318,7 @@ static void test_volume_tokens_are_of_a_lease(void **state)
     assert_true(stats(0).no_token > was.no_token);
     volfix_client_kill(&fix);
     fix.why[0] = 0;
-    fix.place[0].gen = told;
+    fix.place[0].gen = gen_before;
     fix.token_mute = 0;
     volfix_client_start(&fix);
     writes_and_reads();
@@ -393,7 +393,7 @@ int main(int argc, char **argv)
                                         test_volume_tokens_are_shown_first, setup_luna, teardown,
                                         NULL},
                                        BOTH(test_volume_tokens_open_a_disk),
-                                       BOTH(test_volume_tokens_permit_what_they_say),
+                                       BOTH(test_volume_tokens_permit_their_rights),
                                        BOTH(test_volume_tokens_of_others_open_nothing),
                                        BOTH(test_volume_tokens_expire_and_are_renewed),
                                        BOTH(test_volume_tokens_of_a_key_that_is_missing),

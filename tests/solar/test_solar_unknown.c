@@ -71,7 +71,7 @@ static int arrive(const void *packet, size_t bytes)
     return answers;
 }
 
-static int say_with(const struct snic_ebs_header *h, const void *body, size_t size)
+static int send_with(const struct snic_ebs_header *h, const void *body, size_t size)
 {
     int n = snic_ebs_encode(stand.packet, sizeof(stand.packet), NULL, SNIC_EBS_TO_SERVER, h, body,
                             size);
@@ -81,9 +81,9 @@ static int say_with(const struct snic_ebs_header *h, const void *body, size_t si
     return arrive(stand.packet, (size_t)n + size);
 }
 
-static int say(const struct snic_ebs_header *h)
+static int send_one(const struct snic_ebs_header *h)
 {
-    return say_with(h, NULL, 0);
+    return send_with(h, NULL, 0);
 }
 
 /* @return the number that the server gives; 0: it has no place */
@@ -100,8 +100,9 @@ static uint32_t greet(uint64_t client_id)
     h.u.hello.client_id = client_id;
     h.u.hello.payload_max = SNIC_EBS_PACKET_BYTES;
     h.u.hello.epoch = 1;
-    return say(&h) == 1 && stand.answer.type == SNIC_EBS_HELLO_ACK ? stand.answer.u.hello.conn_id
-                                                                   : 0;
+    return send_one(&h) == 1 && stand.answer.type == SNIC_EBS_HELLO_ACK
+               ? stand.answer.u.hello.conn_id
+               : 0;
 }
 
 static int probe_with(uint32_t conn_id, uint32_t srv_epoch, uint64_t proof)
@@ -115,7 +116,7 @@ static int probe_with(uint32_t conn_id, uint32_t srv_epoch, uint64_t proof)
     h.srv_epoch = srv_epoch;
     h.u.probe.nonce = 77;
     h.u.probe.proof = proof;
-    return say(&h);
+    return send_one(&h);
 }
 
 static int probe(uint32_t conn_id, uint32_t srv_epoch)
@@ -124,7 +125,7 @@ static int probe(uint32_t conn_id, uint32_t srv_epoch)
 }
 
 /* What has most answers: a small packet that asks for 16 blocks. */
-static int ask(uint32_t conn_id)
+static int request_from(uint32_t conn_id)
 {
     unsigned char slots[SNIC_EBS_READ_BLOCKS * SNIC_EBS_SLOT_BYTES] = {0};
     struct snic_ebs_header h;
@@ -137,11 +138,11 @@ static int ask(uint32_t conn_id)
     h.u.block.blk_cnt = SNIC_EBS_READ_BLOCKS;
     h.u.block.need_mask = 0xffff;
     h.u.block.bind_crc = snic_ebs_bind_crc(&h.u.block);
-    return say_with(&h, slots, sizeof(slots));
+    return send_with(&h, slots, sizeof(slots));
 }
 
 /* Packets of every kind, with a header and without, of a connection and of none. */
-static void say_everything(uint32_t conn_id)
+static void send_everything(uint32_t conn_id)
 {
     struct snic_ebs_header h;
     for (uint32_t type = 1; type < SNIC_EBS_TYPE_END; type++) {
@@ -158,7 +159,7 @@ static void say_everything(uint32_t conn_id)
         h.u.block.bind_crc = snic_ebs_bind_crc(&h.u.block);
         if (snic_ebs_encode(stand.packet, sizeof(stand.packet), NULL, SNIC_EBS_TO_SERVER, &h, NULL,
                             0) > 0)
-            (void)say(&h);
+            (void)send_one(&h);
     }
     for (uint32_t size = 1; size < 300; size += 21) { /* of another version; cut off */
         memset(stand.packet, 0x5a, size);
@@ -167,22 +168,22 @@ static void say_everything(uint32_t conn_id)
     }
 }
 
-static void test_solar_strangers_keep_no_place(void **state)
+static void test_solar_unknown_keep_no_place(void **state)
 {
     uint32_t friends[FRIENDS];
-    uint64_t stranger = 100, end = stand.now;
+    uint64_t unknown = 100, end = stand.now;
     (void)state;
     stand_open();
     for (uint64_t i = 0; i < FRIENDS; i++) {
         friends[i] = greet(1 + i);
         assert_true(friends[i] != 0 && probe(friends[i], SRV_EPOCH) == 1);
     }
-    while (greet(stranger) != 0)
-        stranger++;
-    assert_int_equal(stranger - 100, CONNS - FRIENDS); /* all have one place in common */
+    while (greet(unknown) != 0)
+        unknown++;
+    assert_int_equal(unknown - 100, CONNS - FRIENDS); /* all have one place in common */
     for (end = stand.now + 900 * MS; stand.now < end; stand.now += 100 * MS) {
         assert_int_equal(greet(50), 0);
-        for (uint64_t i = 100; i < stranger; i++) /* again and again: without effect */
+        for (uint64_t i = 100; i < unknown; i++) /* again and again: without effect */
             assert_true(greet(i) != 0);
     }
     stand.now += 200 * MS;
@@ -190,14 +191,14 @@ static void test_solar_strangers_keep_no_place(void **state)
     assert_true(late != 0 && probe(late, SRV_EPOCH) == 1);
     /* A peer that has shown that it receives answers stays, whatever peers greet meanwhile. */
     for (end = stand.now + 8000 * MS; stand.now < end; stand.now += 50 * MS)
-        (void)greet(stranger++);
+        (void)greet(unknown++);
     for (uint32_t i = 0; i < FRIENDS; i++)
         assert_true(probe(friends[i], SRV_EPOCH) == 1 && stand.answer.type == SNIC_EBS_PROBE_ACK);
     assert_true(probe(late, 0) == 1 && stand.answer.type == SNIC_EBS_PROBE_ACK);
     stand_close();
 }
 
-static void test_solar_strangers_learn_no_token(void **state)
+static void test_solar_unknown_learn_no_token(void **state)
 {
     (void)state;
     stand_open();
@@ -212,7 +213,7 @@ static void test_solar_strangers_learn_no_token(void **state)
 }
 
 /* A client of an earlier release gets RESET, and the statistics show it. */
-static void test_solar_strangers_other_version_is_told(void **state)
+static void test_solar_unknown_other_version_reported(void **state)
 {
     struct snic_solar_target_stats s;
     (void)state;
@@ -231,7 +232,7 @@ static void test_solar_strangers_other_version_is_told(void **state)
 
 /* A peer that forges its sender address makes the server send little there: at most
    three times what comes from it, until it has shown that it hears. A proof is of one address. */
-static void test_solar_strangers_nothing_is_reflected(void **state)
+static void test_solar_unknown_nothing_is_reflected(void **state)
 {
     const struct snic_ebs_peer victim = {{99, 98, 97}};
     (void)state;
@@ -240,7 +241,7 @@ static void test_solar_strangers_nothing_is_reflected(void **state)
     uint32_t mine = greet(1);
     uint64_t proof = stand.answer.u.hello.proof;
     assert_true(mine != 0 && proof != 0);
-    assert_int_equal(ask(mine), 1);
+    assert_int_equal(request_from(mine), 1);
     assert_true(stand.answer.type == SNIC_EBS_NAK && stand.answer.status == SNIC_EBS_UNPROVEN);
     assert_true(stand.answer.u.nak.proof == proof && stand.requests == 0);
     assert_int_equal(probe(mine, SRV_EPOCH), 1);
@@ -249,32 +250,32 @@ static void test_solar_strangers_nothing_is_reflected(void **state)
     assert_int_equal(stand.answer.status, SNIC_EBS_UNPROVEN);
     assert_int_equal(probe_with(mine, SRV_EPOCH, proof), 1);
     assert_int_equal(stand.answer.status, SNIC_EBS_OK);
-    (void)ask(mine);
+    (void)request_from(mine);
     assert_int_equal(stand.requests, 1);
     stand.peer = victim;
     for (uint32_t i = 0; i < 50; i++) {
         stand.bytes_in = stand.bytes_out = 0;
-        (void)ask(mine);
+        (void)request_from(mine);
         assert_true(stand.bytes_out <= 3 * stand.bytes_in && stand.requests == 1);
         (void)probe_with(mine, SRV_EPOCH, proof); /* it is another's */
         (void)greet(2 + i % 2);
         assert_true(stand.bytes_out <= 3 * stand.bytes_in);
-        say_everything(i % 3 == 0 ? mine : i);
+        send_everything(i % 3 == 0 ? mine : i);
         assert_true(stand.bytes_out <= 3 * stand.bytes_in);
         uint32_t before = stand.requests;
-        (void)ask(mine);
+        (void)request_from(mine);
         assert_int_equal(stand.requests, before);
         stand.requests = 1;
         stand.now += 100 * MS;
     }
     stand.peer = self; /* its proof holds, whatever was sent in its name */
-    (void)ask(mine);
+    (void)request_from(mine);
     assert_int_equal(stand.requests, 2);
     stand.peer.word[0]++; /* another port of the same host */
-    (void)ask(mine);
+    (void)request_from(mine);
     assert_int_equal(stand.requests, 3);
     stand.peer.word[1]++; /* another host: it proves itself anew, and not with what is old */
-    (void)ask(mine);
+    (void)request_from(mine);
     assert_int_equal(stand.requests, 3);
     proof = stand.answer.u.nak.proof;
     stand.now += 20000 * MS;
@@ -282,7 +283,7 @@ static void test_solar_strangers_nothing_is_reflected(void **state)
     assert_int_equal(stand.answer.status, SNIC_EBS_UNPROVEN);
     assert_int_equal(probe_with(mine, SRV_EPOCH, stand.answer.u.probe.proof), 1);
     assert_int_equal(stand.answer.status, SNIC_EBS_OK);
-    (void)ask(mine);
+    (void)request_from(mine);
     assert_int_equal(stand.requests, 4);
     stand_close();
 }
@@ -290,10 +291,10 @@ static void test_solar_strangers_nothing_is_reflected(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_solar_strangers_keep_no_place),
-        cmocka_unit_test(test_solar_strangers_learn_no_token),
-        cmocka_unit_test(test_solar_strangers_nothing_is_reflected),
-        cmocka_unit_test(test_solar_strangers_other_version_is_told),
+        cmocka_unit_test(test_solar_unknown_keep_no_place),
+        cmocka_unit_test(test_solar_unknown_learn_no_token),
+        cmocka_unit_test(test_solar_unknown_nothing_is_reflected),
+        cmocka_unit_test(test_solar_unknown_other_version_reported),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
