@@ -105,6 +105,19 @@ LAYERS = {
         # the engine: streams and flushes; the kinds of jobs; the frame
         ["prefetch.c", "flush.c"], ["fetch.c", "look.c", "visit.c"], ["control.c"],
     ],
+    "lib/net": [
+        ["addr.c"],
+        # the simulated network: paths, datagrams under way, switches; sockets; handles
+        ["sim_path.c"], ["sim_packet.c"], ["sim_fabric.c", "sim_stream.c"], ["sim_hop.c"],
+        ["sim_dgram.c"], ["sim.c"],
+        # io_uring
+        ["uring_sock.c", "uring_buf.c"], ["uring_stream.c", "uring_dgram_recv.c"],
+        ["uring_dgram.c"], ["uring.c"],
+    ],
+    "lib/nvmefs": [
+        ["sqe.c", "ops.c", "check.c"], ["host_lay.c"], ["host.c"], ["host_abort.c"],
+        ["dpu_step.c"], ["dpu_data.c"], ["dpu_cmd.c"], ["dpu_look.c", "dpu_post.c"], ["dpu.c"],
+    ],
     "lib/segments": [
         ["cache.c"], ["layout.c"],
         # requests to the device; the requests, writing home

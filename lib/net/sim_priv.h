@@ -232,15 +232,17 @@ struct net_sim {
     struct net_sim_dgram *dgrams; /* opts.dgrams_max */
 };
 
-/* sim.c */
+/* sim_path.c */
 struct net_sim_path *net_sim_path_find(struct snic_net_fabric *f, uint32_t from, uint32_t to);
+struct net_sim_path *net_sim_path_make(struct snic_net_fabric *f, uint32_t from, uint32_t to);
 uint64_t net_sim_path_delay(struct snic_net_fabric *f, const struct net_sim_path *p);
 uint64_t net_sim_path_queued(const struct snic_net_fabric *f, const struct net_sim_path *p);
 uint64_t net_sim_path_arrival(struct snic_net_fabric *f, struct net_sim_path *p, uint64_t bytes);
 int net_sim_cut(const struct net_sim_conn *c);
+struct net_sim_listener *net_sim_listener_of(struct net_sim *n, uint32_t port);
+uint64_t net_sim_listeners(struct snic_net_fabric *f, uint32_t node, uint32_t port,
+                           uint64_t before);
 uint16_t net_sim_port(struct snic_net_fabric *f, uint32_t node);
-void net_sim_conn_give(struct net_sim_conn *c);
-
 int net_sim_link_read(struct snic_net_link *out, const struct snic_net_link *in);
 
 /* sim_fabric.c */
@@ -267,14 +269,13 @@ void net_sim_depart(struct snic_net_fabric *f, struct net_sim_packet *p,
                     const struct net_sim_place *at);
 
 /* sim_stream.c */
+struct net_sim_conn *net_sim_conn_take(struct net_sim *n);
+void net_sim_conn_give(struct net_sim_conn *c);
 void net_sim_arm_rx(struct net_sim_conn *c);
 void net_sim_pump(struct net_sim_conn *c);
 void net_sim_finish(struct net_sim_conn *c, int reason);
 void net_sim_mended(struct net_sim_conn *c);
 void net_sim_drain(struct net_sim_conn *c);
-void net_sim_rx_fire(struct snic_timer *t, uint64_t now_ns);
-void net_sim_kick_fire(struct snic_timer *t, uint64_t now_ns);
-void net_sim_stall_fire(struct snic_timer *t, uint64_t now_ns);
 void net_sim_linger_fire(struct snic_timer *t, uint64_t now_ns);
 int net_sim_send(struct snic_net_conn *c, struct snic_net_send_req *s);
 void net_sim_put(struct snic_net_buf *b);
@@ -284,12 +285,14 @@ void net_sim_close(struct snic_net_conn *c);
 void net_sim_abort(struct snic_net_conn *c);
 int net_sim_patience(struct snic_net_conn *c, uint32_t ms);
 
-/* sim_dgram.c */
+/* sim_packet.c */
 struct net_sim *net_sim_dgram_route(struct snic_net_fabric *f, uint32_t node, uint32_t port);
 struct net_sim_packet *net_sim_packet_copy(struct snic_net_fabric *f,
                                            const struct net_sim_packet *p);
 void net_sim_packet_free(struct net_sim_packet *p);
 void net_sim_packet_fire(struct snic_timer *t, uint64_t now_ns);
+
+/* sim_dgram.c */
 int net_sim_dgram_open(struct snic_net *n, const struct snic_net_addr *local,
                        const struct snic_net_dgram_events *ev, void *ctx,
                        struct snic_net_dgram **out);

@@ -8,6 +8,10 @@
  */
 #include "net/sim_priv.h"
 
+static void net_sim_rx_fire(struct snic_timer *t, uint64_t now_ns);
+static void net_sim_kick_fire(struct snic_timer *t, uint64_t now_ns);
+static void net_sim_stall_fire(struct snic_timer *t, uint64_t now_ns);
+
 static struct snic_net_fabric *net_sim_fabric(const struct net_sim_conn *c)
 {
     return ((struct net_sim *)c->c.net)->fabric;
@@ -23,6 +27,49 @@ static void net_sim_kick(struct net_sim_conn *c)
 {
     if (!c->kick.armed)
         snic_loop_arm(c->c.net->loop, &c->kick, snic_world_now(net_sim_fabric(c)->world));
+}
+
+/* ---- A handle's connections ---- */
+
+struct net_sim_conn *net_sim_conn_take(struct net_sim *n)
+{
+    if (n->free_count == 0)
+        return NULL;
+    struct net_sim_conn *c = n->free_conns[--n->free_count];
+    uint32_t gen = c->gen;
+    memset(c, 0, sizeof(*c));
+    c->gen = gen;
+    c->c.net = &n->n;
+    snic_link_init(&c->wait);
+    snic_link_append(&n->conns, &c->link);
+    snic_timer_init(&c->rx_timer, net_sim_rx_fire);
+    snic_timer_init(&c->kick, net_sim_kick_fire);
+    snic_timer_init(&c->stall, net_sim_stall_fire);
+    snic_timer_init(&c->aux, net_sim_linger_fire);
+    c->aux_loop = n->n.loop;
+    c->fin_ns = SNIC_NEVER;
+    c->rst_ns = SNIC_NEVER;
+    c->open_ns = SNIC_NEVER;
+    c->patience_ns = SNIC_NET__SIM_TIMEOUT_NS;
+    n->live++;
+    n->n.stats.conns_high = snic_max_u64(n->n.stats.conns_high, n->live);
+    return c;
+}
+
+void net_sim_conn_give(struct net_sim_conn *c)
+{
+    struct net_sim *n = (struct net_sim *)c->c.net;
+    SNIC_ASSERT(c->peer == NULL && snic_queue_empty(&c->rx) && snic_queue_empty(&c->sends));
+    snic_loop_cancel(c->aux_loop, &c->aux);
+    snic_loop_cancel(n->n.loop, &c->rx_timer);
+    snic_loop_cancel(n->n.loop, &c->kick);
+    snic_loop_cancel(n->n.loop, &c->stall);
+    snic_link_remove(&c->link);
+    snic_link_remove(&c->wait);
+    c->state = NET_SIM_FREE;
+    c->gen++;
+    n->live--;
+    n->free_conns[n->free_count++] = c;
 }
 
 /* ---- Buffers ---- */
@@ -126,7 +173,7 @@ void net_sim_linger_fire(struct snic_timer *t, uint64_t now_ns)
     net_sim_check_end(SNIC_CONTAINER(t, struct net_sim_conn, aux));
 }
 
-void net_sim_stall_fire(struct snic_timer *t, uint64_t now_ns)
+static void net_sim_stall_fire(struct snic_timer *t, uint64_t now_ns)
 {
     struct net_sim_conn *c = SNIC_CONTAINER(t, struct net_sim_conn, stall);
     (void)now_ns;
@@ -370,7 +417,7 @@ static void net_sim_report(struct net_sim_conn *c)
     }
 }
 
-void net_sim_kick_fire(struct snic_timer *t, uint64_t now_ns)
+static void net_sim_kick_fire(struct snic_timer *t, uint64_t now_ns)
 {
     (void)now_ns;
     net_sim_report(SNIC_CONTAINER(t, struct net_sim_conn, kick));
@@ -455,7 +502,7 @@ static int net_sim_deliver(struct net_sim_conn *c, uint64_t now_ns)
     return 1;
 }
 
-void net_sim_rx_fire(struct snic_timer *t, uint64_t now_ns)
+static void net_sim_rx_fire(struct snic_timer *t, uint64_t now_ns)
 {
     struct net_sim_conn *c = SNIC_CONTAINER(t, struct net_sim_conn, rx_timer);
     if (c->state == NET_SIM_CONNECTING && c->open_ns <= now_ns)

@@ -46,14 +46,6 @@ uint32_t net_uring_dgram_caps(void)
     return caps;
 }
 
-void net_uring_dgram_kick(struct net_uring_dgram *d)
-{
-    if (!d->kick_queued) {
-        d->kick_queued = 1;
-        snic_loop_defer(d->d.net->loop, &d->kick);
-    }
-}
-
 /* ---- Sending ---- */
 
 /* What was sent is that of the first trains. */

@@ -80,10 +80,8 @@ struct net_uring_dgram {
     struct net_uring_train trains[SNIC_NET__URING_TRAINS];
 };
 
-/* uring_dgram.c */
-void net_uring_dgram_kick(struct net_uring_dgram *d);
-
 /* uring_dgram_recv.c */
+void net_uring_dgram_kick(struct net_uring_dgram *d);
 struct net_uring_pool *net_uring_pool_open(struct net_uring *n);
 void net_uring_dgram_listen(int fd, const struct snic_net_addr *a, const struct net_uring *n,
                             const struct snic_net_dgram_events *ev);

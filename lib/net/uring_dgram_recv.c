@@ -22,6 +22,14 @@
 
 /* ---- The pool ---- */
 
+void net_uring_dgram_kick(struct net_uring_dgram *d)
+{
+    if (!d->kick_queued) {
+        d->kick_queued = 1;
+        snic_loop_defer(d->d.net->loop, &d->kick);
+    }
+}
+
 static void net_uring_dgram_offer(struct net_uring_pool *p, uint32_t i)
 {
     io_uring_buf_ring_add(p->ring, p->data + (size_t)i * SNIC_NET__URING_DGRAM_BYTES,

@@ -175,7 +175,8 @@ uint64_t net_uring_sock_unsent(int fd);
 int net_uring_sock_error(int fd);
 int net_uring_path_id(const char *path, uint64_t *dev, uint64_t *ino);
 
-/* uring.c */
+/* uring_buf.c */
+int net_uring_buffers(struct net_uring *n);
 void net_uring_conn_give(struct net_uring_conn *c);
 void net_uring_work(struct net_uring_conn *c);
 struct net_uring_buf *net_uring_buf_take(struct net_uring *n, uint32_t flags);

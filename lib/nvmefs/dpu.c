@@ -11,8 +11,6 @@
  */
 #include "nvmefs/nvmefs_priv.h"
 
-#define SNIC_NVMEFS__OFFSET_MASK ((UINT64_C(1) << 48) - 1)
-
 /* ---- Memory ---- */
 
 static const char *nvmefs_dpu_wrong(const struct snic_nvmefs_dpu_opts *o)
@@ -142,91 +140,7 @@ void *snic_nvmefs_dpu_fini(struct snic_nvmefs_dpu *d)
     return d;
 }
 
-/* ---- Steps ---- */
-
-struct nvmefs_step *nvmefs_step_take(struct snic_nvmefs_dpu *d, enum nvmefs_step_kind kind,
-                                     uint32_t queue)
-{
-    SNIC_ASSERT(queue < d->opts.queues_max);
-    struct snic_node *n = snic_queue_pop(&d->free_steps);
-    if (n == NULL)
-        return NULL;
-    struct nvmefs_step *s = SNIC_CONTAINER(n, struct nvmefs_step, user.node);
-    s->user.count = 0;
-    s->kind = (uint8_t)kind;
-    s->queue = (uint16_t)queue;
-    s->retried = 0;
-    s->n = 0;
-    s->arms = 0;
-    d->steps_out++;
-    d->queues[queue].steps++;
-    return s;
-}
-
-int nvmefs_window_holds(const struct snic_nvmefs_dpu *d, uint64_t address, uint64_t size)
-{
-    uint64_t w = address >> 48;
-    uint64_t offset = address & SNIC_NVMEFS__OFFSET_MASK;
-    if (w >= SNIC_NVMEFS_WINDOWS_MAX)
-        return 0;
-    return size <= d->windows[w].size && offset <= d->windows[w].size - size;
-}
-
-void nvmefs_step_add(struct snic_nvmefs_dpu *d, struct nvmefs_step *s, uint8_t kind, uint8_t flags,
-                     uint64_t address, void *local, uint32_t length)
-{
-    SNIC_ASSERT(s->user.count < SNIC_NVMEFS_STEP_OPS);
-    s->user.ops[s->user.count++] =
-        (struct snic_nvmefs_op){.kind = kind,
-                                .flags = flags,
-                                .length = length,
-                                .key = d->windows[address >> 48].key,
-                                .offset = address & SNIC_NVMEFS__OFFSET_MASK,
-                                .local = local};
-}
-
 /* ---- Queues ---- */
-
-void nvmefs_queue_settle(struct snic_nvmefs_dpu *d, struct nvmefs_queue *q)
-{
-    if (q->state != NVMEFS_QUEUE_DELETING || q->busy != 0 || q->steps != 0)
-        return;
-    q->state = NVMEFS_QUEUE_CLOSED;
-    q->ctl_due = d->detached ? 0 : SNIC_NVMEFS_CTL_DELETED;
-    q->error = 0;
-}
-
-void nvmefs_queue_drain(struct snic_nvmefs_dpu *d, struct nvmefs_queue *q)
-{
-    q->want_look = 0;
-    q->refused_head = q->refused_tail;
-    for (uint32_t i = 0; i < q->depth; i++) {
-        struct nvmefs_cmd *c = &q->cmds[i];
-        switch (c->state) {
-        case NVMEFS_CMD_READY:
-        case NVMEFS_CMD_STARVED:
-        case NVMEFS_CMD_REQUEST:
-        case NVMEFS_CMD_DONE:
-            nvmefs_cmd_free(d, c);
-            break;
-        case NVMEFS_CMD_USER:
-            (void)nvmefs_cmd_abort(d, c);
-            break;
-        default:
-            break; /* its step is out, and frees it */
-        }
-    }
-}
-
-void nvmefs_queue_fail(struct snic_nvmefs_dpu *d, struct nvmefs_queue *q, int error)
-{
-    if (q->state != NVMEFS_QUEUE_OPEN)
-        return;
-    q->state = NVMEFS_QUEUE_FAILED;
-    q->ctl_due = d->detached ? 0 : SNIC_NVMEFS_CTL_FAILED;
-    q->error = error;
-    nvmefs_queue_drain(d, q);
-}
 
 void snic_nvmefs_dpu_detach(struct snic_nvmefs_dpu *d)
 {

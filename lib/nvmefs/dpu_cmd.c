@@ -263,6 +263,38 @@ int nvmefs_cmd_abort(struct snic_nvmefs_dpu *d, struct nvmefs_cmd *c)
     }
 }
 
+void nvmefs_queue_drain(struct snic_nvmefs_dpu *d, struct nvmefs_queue *q)
+{
+    q->want_look = 0;
+    q->refused_head = q->refused_tail;
+    for (uint32_t i = 0; i < q->depth; i++) {
+        struct nvmefs_cmd *c = &q->cmds[i];
+        switch (c->state) {
+        case NVMEFS_CMD_READY:
+        case NVMEFS_CMD_STARVED:
+        case NVMEFS_CMD_REQUEST:
+        case NVMEFS_CMD_DONE:
+            nvmefs_cmd_free(d, c);
+            break;
+        case NVMEFS_CMD_USER:
+            (void)nvmefs_cmd_abort(d, c);
+            break;
+        default:
+            break; /* its step is out, and frees it */
+        }
+    }
+}
+
+void nvmefs_queue_fail(struct snic_nvmefs_dpu *d, struct nvmefs_queue *q, int error)
+{
+    if (q->state != NVMEFS_QUEUE_OPEN)
+        return;
+    q->state = NVMEFS_QUEUE_FAILED;
+    q->ctl_due = d->detached ? 0 : SNIC_NVMEFS_CTL_FAILED;
+    q->error = error;
+    nvmefs_queue_drain(d, q);
+}
+
 /* ---- The beginning ---- */
 
 /** Check the entry's sizes and addresses. A status. */

@@ -9,14 +9,6 @@
  */
 #include "nvmefs/nvmefs_priv.h"
 
-void nvmefs_refuse(struct nvmefs_queue *q, uint16_t cid, uint32_t status, int64_t result)
-{
-    SNIC_ASSERT(q->refused_tail - q->refused_head <
-                SNIC_NVMEFS__REFUSED); /* a look reserves them */
-    q->refused[q->refused_tail++ % SNIC_NVMEFS__REFUSED] =
-        (struct nvmefs_refusal){.result = result, .cid = cid, .status = (uint16_t)status};
-}
-
 static void nvmefs_post_entry(struct snic_nvmefs_dpu *d, struct nvmefs_queue *q,
                               struct nvmefs_step *s, struct nvmefs_cmd *c, uint16_t cid,
                               uint16_t status, int64_t result)

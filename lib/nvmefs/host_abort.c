@@ -3,28 +3,6 @@
    requests that wait for locks can still be stopped. */
 #include "nvmefs/nvmefs_priv.h"
 
-void nvmefs_host_abort_next(struct snic_nvmefs_host *h)
-{
-    if (h->wanted == 0 || h->aborting || h->error != 0 || h->tail - h->head == h->opts.depth)
-        return;
-    for (uint32_t i = 0; i + 1 < h->opts.depth; i++) {
-        struct nvmefs_slot *slot = &h->slots[i];
-        if (!slot->wanted)
-            continue;
-        struct snic_nvmefs_sqe s = {.opcode = SNIC_NVMEFS_OPCODE_ABORT,
-                                    .cid = (uint16_t)(h->opts.depth - 1),
-                                    .write_len = (uint32_t)h->opts.queue | i << 16};
-        slot->wanted = 0;
-        h->wanted--;
-        h->aborting = 1;
-        h->abort_cid = s.cid;
-        h->slots[s.cid].state = NVMEFS_SLOT_SENT;
-        nvmefs_host_publish(h, &s);
-        h->stats.aborts++;
-        return;
-    }
-}
-
 int snic_nvmefs_host_abort(struct snic_nvmefs_host *h, struct snic_nvmefs_req *req)
 {
     if (req->cid + 1U >= h->opts.depth)

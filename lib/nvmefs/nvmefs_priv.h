@@ -99,6 +99,9 @@ int nvmefs_host_lay(struct snic_nvmefs_host *h, struct snic_nvmefs_req *req, uin
 
 /* ---- DPU ---- */
 
+/** Of an address: the window is above. */
+#define SNIC_NVMEFS__OFFSET_MASK ((UINT64_C(1) << 48) - 1)
+
 enum nvmefs_cmd_state {
     NVMEFS_CMD_FREE,
     NVMEFS_CMD_READY,   /* on the ready list: wants a step                                    */
