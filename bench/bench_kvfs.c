@@ -76,7 +76,7 @@ static void bench_ended(struct bench *b, struct snic_fsop *r)
 
 static void bench_done(struct snic_fs_req *req)
 {
-    bench_ended(req->k.ctx, &req->k);
+    bench_ended(req->op.ctx, &req->op);
 }
 
 static void bench_poll(struct bench *b)
@@ -124,7 +124,7 @@ static void bench_submit(struct bench *b, struct snic_fsop *r)
 {
     int rc = 0;
     if (b->fs != NULL)
-        snic_fs_submit(b->fs, SNIC_CONTAINER(r, struct snic_fs_req, k));
+        snic_fs_submit(b->fs, SNIC_CONTAINER(r, struct snic_fs_req, op));
     else
         rc = snic_kvfs_submit(b->k, r, b->now);
     if (rc != 0)
@@ -143,7 +143,7 @@ static struct snic_fsop *bench_req(struct bench *b, enum snic_fsop_kind kind, ui
 
 static void bench_name(struct bench *b, struct snic_fsop *r, const char *prefix, uint32_t i)
 {
-    char *name = b->name[SNIC_CONTAINER(r, struct snic_fs_req, k) - b->req];
+    char *name = b->name[SNIC_CONTAINER(r, struct snic_fs_req, op) - b->req];
     size_t at = strlen(prefix);
     memcpy(name, prefix, at);
     for (uint32_t digits = 0; digits < 8; digits++, i /= 10)
@@ -214,7 +214,7 @@ static void bench_open(struct bench *b, int service, uint64_t cache_bytes)
         bench_open_engine(b, cache_bytes);
     for (uint32_t i = 0; i < QUEUE; i++) {
         b->req[i].done = bench_done;
-        b->idle[b->idle_count++] = &b->req[i].k;
+        b->idle[b->idle_count++] = &b->req[i].op;
     }
     bench_simple(b, SNIC_FSOP_MKFS);
     bench_simple(b, SNIC_FSOP_MOUNT);

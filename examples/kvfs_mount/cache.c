@@ -34,7 +34,7 @@ static void cache_done(struct snic_fscache_req *req)
 
 static void cache_bind(struct km_call *c)
 {
-    c->cached.k = &c->r.k;
+    c->cached.k = &c->r.op;
     c->cached.data = c->data;
     c->cached.done = cache_done;
 }

@@ -59,7 +59,7 @@ static void ring_put(struct kd_call *c)
 
 static void ring_fill(const struct kd_call *c, struct km_down *h)
 {
-    const struct snic_fsop *k = &c->r.k;
+    const struct snic_fsop *k = &c->r.op;
 
     memset(h, 0, sizeof(*h));
     h->number = c->number;
@@ -95,13 +95,13 @@ static void ring_done(struct snic_fs_req *r)
     struct kd *d = c->d;
     struct kd_ring *ring = d->end;
 
-    if ((r->k.flags & SNIC_FSOP_LOCK_WAIT) != 0)
+    if ((r->op.flags & SNIC_FSOP_LOCK_WAIT) != 0)
         snic_link_remove(&c->link);
     if (c->has_token)
         snic_channel_release(ring->channel, &c->token);
     if (c->has_slot) {
         /* No more than there is room: a result need not be a count of bytes that were read. */
-        uint64_t bytes = r->k.result > 0 ? (uint64_t)r->k.result : 0;
+        uint64_t bytes = r->op.result > 0 ? (uint64_t)r->op.result : 0;
 
         ring_fill(c, c->slot.header);
         snic_channel_down_commit(ring->channel, &c->slot,
@@ -131,8 +131,8 @@ static int ring_request(struct kd_call *c, const struct km_up *u, const void *pa
         return SNIC_EPROTO;
     memset(&c->r, 0, sizeof(c->r));
     memcpy(c->head, payload, u->head_bytes);
-    rc = snic_nvmefs_head_decode(&c->r.k, c->head, u->head_bytes);
-    if (rc == 0 && c->r.k.kind == SNIC_FSOP_SYMLINK && u->data_bytes > sizeof(c->target))
+    rc = snic_nvmefs_head_decode(&c->r.op, c->head, u->head_bytes);
+    if (rc == 0 && c->r.op.kind == SNIC_FSOP_SYMLINK && u->data_bytes > sizeof(c->target))
         return SNIC_ENAMETOOLONG;
     return rc;
 }
@@ -140,7 +140,7 @@ static int ring_request(struct kd_call *c, const struct km_up *u, const void *pa
 /* Its data, which stay in the rings. @return 1: some are in the message */
 static int ring_data(struct kd_call *c, const struct km_up *u, unsigned char *payload)
 {
-    struct snic_fsop *k = &c->r.k;
+    struct snic_fsop *k = &c->r.op;
     unsigned char *data = payload + u->head_bytes;
 
     if (k->kind == SNIC_FSOP_SYMLINK) {
@@ -216,7 +216,7 @@ static int ring_message(void *ctx, struct snic_channel *ch, const struct snic_ch
     c->token = m->token;
     c->has_token = ring_data(c, u, m->payload);
     c->r.done = ring_done;
-    if ((c->r.k.flags & SNIC_FSOP_LOCK_WAIT) != 0)
+    if ((c->r.op.flags & SNIC_FSOP_LOCK_WAIT) != 0)
         snic_link_append(&ring->locks, &c->link);
     snic_fs_submit(d->store.fs, &c->r);
     return !c->has_token;

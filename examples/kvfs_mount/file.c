@@ -15,18 +15,18 @@ struct km_file *km_file_new(struct km_call *c)
     struct km_file *f = malloc(sizeof(*f));
 
     if (f != NULL) {
-        f->handle = c->r.k.handle;
+        f->handle = c->r.op.handle;
         f->owners = NULL;
         f->writer = 0;
-        f->uid = c->r.k.cred.uid;
+        f->uid = c->r.op.cred.uid;
         c->opens = 0;
-        if (c->r.k.kind != SNIC_FSOP_OPENDIR) {
-            uint64_t ino = c->r.k.kind == SNIC_FSOP_CREATE ? c->r.k.attr.ino : c->r.k.ino;
+        if (c->r.op.kind != SNIC_FSOP_OPENDIR) {
+            uint64_t ino = c->r.op.kind == SNIC_FSOP_CREATE ? c->r.op.attr.ino : c->r.op.ino;
 
             f->open_flags = c->open_flags;
             f->writer = km_writers_add(c->m, ino, c->open_flags) ? ino : 0;
         }
-        f->sgid = (c->r.k.attr.mode & (S_ISGID | S_IXGRP)) == S_ISGID;
+        f->sgid = (c->r.op.attr.mode & (S_ISGID | S_IXGRP)) == S_ISGID;
         snic_link_append(&c->m->files, &f->link);
     }
     return f;
@@ -95,7 +95,7 @@ void km_file_free(struct km *m, struct km_file *f)
 
 void km_file_note(struct km_call *c)
 {
-    const struct snic_fsop *k = &c->r.k;
+    const struct snic_fsop *k = &c->r.op;
 
     if (c->file == NULL)
         return;

@@ -126,10 +126,10 @@ static int known_release(struct km *m, uint64_t ino, uint64_t handle, struct km_
         return -1;
     km_call_clear(c);
     c->fuse = NULL;
-    c->r.k.kind = SNIC_FSOP_RELEASE;
-    c->r.k.flags = SNIC_FSOP_CHECKED;
-    c->r.k.ino = ino;
-    c->r.k.handle = handle;
+    c->r.op.kind = SNIC_FSOP_RELEASE;
+    c->r.op.flags = SNIC_FSOP_CHECKED;
+    c->r.op.ino = ino;
+    c->r.op.handle = handle;
     c->next = *list;
     *list = c;
     return 0;

@@ -97,9 +97,9 @@ int km_open_take(struct km_call *c)
     int error;
 
     pthread_mutex_lock(&m->open.lock);
-    error = open_take(m, c->r.k.cred.uid);
+    error = open_take(m, c->r.op.cred.uid);
     if (error == EMFILE || error == ENFILE)
-        open_log(m, c->r.k.cred.uid, error);
+        open_log(m, c->r.op.cred.uid, error);
     pthread_mutex_unlock(&m->open.lock);
     c->opens = error == 0;
     return error;

@@ -40,8 +40,8 @@ static void km_op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mod
     struct km_call *c = km_begin(req, SNIC_FSOP_MKNOD, parent);
 
     km_name(c, name);
-    c->r.k.mode = mode;
-    c->r.k.rdev = rdev;
+    c->r.op.mode = mode;
+    c->r.op.rdev = rdev;
     km_go(c);
 }
 
@@ -50,7 +50,7 @@ static void km_op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mod
     struct km_call *c = km_begin(req, SNIC_FSOP_MKDIR, parent);
 
     km_name(c, name);
-    c->r.k.mode = mode;
+    c->r.op.mode = mode;
     km_go(c);
 }
 
@@ -59,7 +59,7 @@ static void km_op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
     struct km_call *c = km_begin(req, SNIC_FSOP_UNLINK, parent);
 
     km_name(c, name);
-    c->r.k.flags |= SNIC_FSOP_HOLD;
+    c->r.op.flags |= SNIC_FSOP_HOLD;
     km_go(c);
 }
 
@@ -68,7 +68,7 @@ static void km_op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
     struct km_call *c = km_begin(req, SNIC_FSOP_RMDIR, parent);
 
     km_name(c, name);
-    c->r.k.flags |= SNIC_FSOP_HOLD;
+    c->r.op.flags |= SNIC_FSOP_HOLD;
     km_go(c);
 }
 
@@ -100,12 +100,12 @@ static void km_op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fu
     }
     c = km_begin(req, SNIC_FSOP_RENAME, parent);
     km_name(c, name);
-    c->r.k.ino2 = parent2;
+    c->r.op.ino2 = parent2;
     km_name2(c, name2);
-    c->r.k.flags |= SNIC_FSOP_HOLD;
-    c->r.k.flags |= (flags & RENAME_NOREPLACE) != 0 ? SNIC_FSOP_RENAME_NOREPLACE : 0;
-    c->r.k.flags |= (flags & RENAME_EXCHANGE) != 0 ? SNIC_FSOP_RENAME_EXCHANGE : 0;
-    c->r.k.flags |= (flags & RENAME_WHITEOUT) != 0 ? SNIC_FSOP_RENAME_WHITEOUT : 0;
+    c->r.op.flags |= SNIC_FSOP_HOLD;
+    c->r.op.flags |= (flags & RENAME_NOREPLACE) != 0 ? SNIC_FSOP_RENAME_NOREPLACE : 0;
+    c->r.op.flags |= (flags & RENAME_EXCHANGE) != 0 ? SNIC_FSOP_RENAME_EXCHANGE : 0;
+    c->r.op.flags |= (flags & RENAME_WHITEOUT) != 0 ? SNIC_FSOP_RENAME_WHITEOUT : 0;
     km_go(c);
 }
 
@@ -113,7 +113,7 @@ static void km_op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t parent, const 
 {
     struct km_call *c = km_begin(req, SNIC_FSOP_LINK, ino);
 
-    c->r.k.ino2 = parent;
+    c->r.op.ino2 = parent;
     km_name2(c, name);
     km_go(c);
 }
@@ -159,19 +159,19 @@ static void km_op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int s
 
     for (size_t i = 0; i < SNIC_COUNTOF(bits); i++)
         if ((set & bits[i].fuse) != 0)
-            c->r.k.set_mask |= bits[i].kvfs;
+            c->r.op.set_mask |= bits[i].kvfs;
     if ((set & FUSE_SET_ATTR_ATIME_NOW) != 0)
-        c->r.k.set_mask &= ~SNIC_FSOP_SET_ATIME;
+        c->r.op.set_mask &= ~SNIC_FSOP_SET_ATIME;
     if ((set & FUSE_SET_ATTR_MTIME_NOW) != 0)
-        c->r.k.set_mask &= ~SNIC_FSOP_SET_MTIME;
+        c->r.op.set_mask &= ~SNIC_FSOP_SET_MTIME;
     km_use_file(c, fi);
-    c->r.k.attr.mode = st->st_mode;
-    c->r.k.attr.uid = st->st_uid;
-    c->r.k.attr.gid = st->st_gid;
-    c->r.k.attr.size = (uint64_t)st->st_size;
-    c->r.k.attr.atime = km_time(&st->st_atim);
-    c->r.k.attr.mtime = km_time(&st->st_mtim);
-    c->r.k.attr.ctime = km_time(&st->st_ctim);
+    c->r.op.attr.mode = st->st_mode;
+    c->r.op.attr.uid = st->st_uid;
+    c->r.op.attr.gid = st->st_gid;
+    c->r.op.attr.size = (uint64_t)st->st_size;
+    c->r.op.attr.atime = km_time(&st->st_atim);
+    c->r.op.attr.mtime = km_time(&st->st_mtim);
+    c->r.op.attr.ctime = km_time(&st->st_ctim);
     /* A change of owner clears setuid and setgid for any caller, as the kernel leaves it to us; so
        does chown(-1, -1), which comes as a request that sets nothing, and of which the kernel has
        not checked who may do it. */
@@ -179,9 +179,9 @@ static void km_op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *st, int s
         (set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)) != 0 || (c->raw & OPS_FATTR_ANY) == 0)
         km_kill(c);
     if ((c->raw & OPS_FATTR_ANY) == 0) {
-        c->r.k.set_mask = 0;
+        c->r.op.set_mask = 0;
         if (!km_writers_open(c->m, ino)) /* else it may be a write by one that has it open */
-            c->r.k.flags &= ~SNIC_FSOP_CHECKED;
+            c->r.op.flags &= ~SNIC_FSOP_CHECKED;
     }
     km_go(c);
 }
@@ -213,8 +213,8 @@ static void km_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
 
     c->size = (uint32_t)snic_min_u64(size, KM_DATA / 4);
     km_room(c, (size_t)snic_min_u64(c->size * factor + 2 * KM_PAGE, KM_DATA / 2));
-    c->r.k.flags |= flags;
-    c->r.k.offset = (uint64_t)off;
+    c->r.op.flags |= flags;
+    c->r.op.offset = (uint64_t)off;
     km_use_file(c, fi);
     km_go(c);
 }
@@ -254,15 +254,15 @@ static void km_op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, con
     struct km_call *c = km_begin(req, SNIC_FSOP_SETXATTR, ino);
 
     km_name(c, name);
-    if (c->r.k.cred.uid != 0 && strcmp(name, "system.posix_acl_access") == 0)
+    if (c->r.op.cred.uid != 0 && strcmp(name, "system.posix_acl_access") == 0)
         km_kill(c); /* it clears setgid if the file's group is not one of the caller's */
     c->iov.base = (void *)(uintptr_t)value;
     c->iov.size = size;
-    c->r.k.iov = &c->iov;
-    c->r.k.iov_count = 1;
-    c->r.k.length = size;
-    c->r.k.flags |= (flags & 1) != 0 ? SNIC_FSOP_XATTR_CREATE : 0;
-    c->r.k.flags |= (flags & 2) != 0 ? SNIC_FSOP_XATTR_REPLACE : 0;
+    c->r.op.iov = &c->iov;
+    c->r.op.iov_count = 1;
+    c->r.op.length = size;
+    c->r.op.flags |= (flags & 1) != 0 ? SNIC_FSOP_XATTR_CREATE : 0;
+    c->r.op.flags |= (flags & 2) != 0 ? SNIC_FSOP_XATTR_REPLACE : 0;
     km_go(c);
 }
 
@@ -304,10 +304,10 @@ static int ops_kernel_takes(const struct km_call *c, uint64_t ino, const char *n
     unsigned long long caps = ~0ull;
     FILE *f;
 
-    if (strcmp(name, "security.capability") != 0 || c->r.k.cred.uid == 0 ||
+    if (strcmp(name, "security.capability") != 0 || c->r.op.cred.uid == 0 ||
         km_writers_open(c->m, ino))
         return 0;
-    snprintf(path, sizeof(path), "/proc/%u/status", c->r.k.cred.pid);
+    snprintf(path, sizeof(path), "/proc/%u/status", c->r.op.cred.pid);
     f = fopen(path, "re");
     if (f == NULL)
         return 0;

@@ -19,17 +19,17 @@ static void data_open_flags(struct km_call *c, const struct fuse_file_info *fi)
     c->fi = *fi;
     c->open_flags = (uint32_t)fi->flags;
     if (mode != O_WRONLY)
-        c->r.k.flags |= SNIC_FSOP_OPEN_READ;
+        c->r.op.flags |= SNIC_FSOP_OPEN_READ;
     if (mode != O_RDONLY)
-        c->r.k.flags |= SNIC_FSOP_OPEN_WRITE;
+        c->r.op.flags |= SNIC_FSOP_OPEN_WRITE;
     if (atomic_load_explicit(&c->m->writeback, memory_order_relaxed) && mode == O_WRONLY)
-        c->r.k.flags |= SNIC_FSOP_OPEN_READ; /* the kernel fills pages */
+        c->r.op.flags |= SNIC_FSOP_OPEN_READ; /* the kernel fills pages */
     if ((fi->flags & O_TRUNC) != 0)
-        c->r.k.flags |= SNIC_FSOP_TRUNC;
-    if ((c->raw & FUSE_OPEN_KILL_SUIDGID) != 0 && c->r.k.kind == SNIC_FSOP_OPEN)
+        c->r.op.flags |= SNIC_FSOP_TRUNC;
+    if ((c->raw & FUSE_OPEN_KILL_SUIDGID) != 0 && c->r.op.kind == SNIC_FSOP_OPEN)
         km_kill(c);
     else if ((c->raw & FUSE_OPEN_KILL_SUIDGID) != 0) /* it rarely exists */
-        c->r.k.flags |= SNIC_FSOP_KILL_PRIV;
+        c->r.op.flags |= SNIC_FSOP_KILL_PRIV;
 }
 
 void km_op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -47,9 +47,9 @@ void km_op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mo
 
     data_open_flags(c, fi);
     km_name(c, name);
-    c->r.k.mode = mode;
+    c->r.op.mode = mode;
     if ((fi->flags & O_EXCL) != 0)
-        c->r.k.flags |= SNIC_FSOP_EXCL;
+        c->r.op.flags |= SNIC_FSOP_EXCL;
     km_go_open(c);
 }
 
@@ -58,7 +58,7 @@ void km_op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
     struct km_call *c = km_begin(req, SNIC_FSOP_FLUSH, ino);
 
     km_use_file(c, fi);
-    c->r.k.lock.owner = fi->lock_owner;
+    c->r.op.lock.owner = fi->lock_owner;
     km_go(c);
 }
 
@@ -67,9 +67,9 @@ void km_op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
     struct km_call *c = km_begin(req, SNIC_FSOP_RELEASE, ino);
 
     km_use_file(c, fi);
-    c->r.k.lock.owner = fi->lock_owner; /* of flock() */
-    if (c->r.k.lock.owner == 0 && c->file != NULL)
-        c->r.k.lock.owner = km_file_owner(c->file);
+    c->r.op.lock.owner = fi->lock_owner; /* of flock() */
+    if (c->r.op.lock.owner == 0 && c->file != NULL)
+        c->r.op.lock.owner = km_file_owner(c->file);
     km_go(c);
 }
 
@@ -78,7 +78,7 @@ void km_op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_
     struct km_call *c = km_begin(req, SNIC_FSOP_FSYNC, ino);
 
     if (datasync)
-        c->r.k.flags |= SNIC_FSOP_FSYNC_DATA;
+        c->r.op.flags |= SNIC_FSOP_FSYNC_DATA;
     km_use_file(c, fi);
     km_go(c);
 }
@@ -91,15 +91,15 @@ void km_op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct f
 
     c->iov.base = km_call_data(c);
     c->iov.size = (size_t)snic_min_u64(size, KM_DATA);
-    c->r.k.iov = &c->iov;
-    c->r.k.iov_count = 1;
-    c->r.k.length = c->iov.size;
-    c->r.k.offset = (uint64_t)off;
+    c->r.op.iov = &c->iov;
+    c->r.op.iov_count = 1;
+    c->r.op.length = c->iov.size;
+    c->r.op.offset = (uint64_t)off;
     km_use_file(c, fi);
     if ((fi->flags & O_DIRECT) != 0)
-        c->r.k.flags |= SNIC_FSOP_DIRECT;
+        c->r.op.flags |= SNIC_FSOP_DIRECT;
     if ((fi->flags & O_NOATIME) != 0)
-        c->r.k.flags |= SNIC_FSOP_NOATIME;
+        c->r.op.flags |= SNIC_FSOP_NOATIME;
     km_go(c);
 }
 
@@ -111,17 +111,17 @@ void km_op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, o
 
     c->iov.base = (void *)(uintptr_t)buf;
     c->iov.size = size;
-    c->r.k.iov = &c->iov;
-    c->r.k.iov_count = 1;
-    c->r.k.length = size;
-    c->r.k.offset = (uint64_t)off;
+    c->r.op.iov = &c->iov;
+    c->r.op.iov_count = 1;
+    c->r.op.length = size;
+    c->r.op.offset = (uint64_t)off;
     km_use_file(c, fi);
     if ((fi->flags & O_DIRECT) != 0 && !fi->writepage)
-        c->r.k.flags |= SNIC_FSOP_DIRECT;
+        c->r.op.flags |= SNIC_FSOP_DIRECT;
     if ((fi->flags & O_APPEND) != 0 && !fi->writepage && !writeback)
-        c->r.k.flags |= SNIC_FSOP_APPEND;
+        c->r.op.flags |= SNIC_FSOP_APPEND;
     if ((fi->flags & O_DSYNC) != 0 && !fi->writepage)
-        c->r.k.flags |= SNIC_FSOP_SYNC;
+        c->r.op.flags |= SNIC_FSOP_SYNC;
     if ((c->raw & FUSE_WRITE_KILL_SUIDGID) != 0)
         km_kill(c);
     km_go(c);
@@ -137,13 +137,13 @@ void km_op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off
         return;
     }
     c = km_begin(req, SNIC_FSOP_FALLOCATE, ino);
-    c->r.k.flags |= (mode & FALLOC_FL_KEEP_SIZE) != 0 ? SNIC_FSOP_FALLOC_KEEP_SIZE : 0;
-    c->r.k.flags |= (mode & FALLOC_FL_PUNCH_HOLE) != 0 ? SNIC_FSOP_FALLOC_PUNCH : 0;
-    c->r.k.flags |= (mode & FALLOC_FL_ZERO_RANGE) != 0 ? SNIC_FSOP_FALLOC_ZERO : 0;
-    c->r.k.offset = (uint64_t)offset;
-    c->r.k.length = (uint64_t)length;
+    c->r.op.flags |= (mode & FALLOC_FL_KEEP_SIZE) != 0 ? SNIC_FSOP_FALLOC_KEEP_SIZE : 0;
+    c->r.op.flags |= (mode & FALLOC_FL_PUNCH_HOLE) != 0 ? SNIC_FSOP_FALLOC_PUNCH : 0;
+    c->r.op.flags |= (mode & FALLOC_FL_ZERO_RANGE) != 0 ? SNIC_FSOP_FALLOC_ZERO : 0;
+    c->r.op.offset = (uint64_t)offset;
+    c->r.op.length = (uint64_t)length;
     km_use_file(c, fi);
-    if (c->r.k.cred.uid != 0) /* the protocol has no flag for it here, nor for copies */
+    if (c->r.op.cred.uid != 0) /* the protocol has no flag for it here, nor for copies */
         km_kill(c);
     km_go(c);
 }
@@ -165,7 +165,7 @@ static void data_seek_all(fuse_req_t req, fuse_ino_t ino, off_t off, int whence,
     }
     c = km_begin(req, SNIC_FSOP_GETATTR, ino);
     c->seek = (uint32_t)whence;
-    c->r.k.offset = (uint64_t)off;
+    c->r.op.offset = (uint64_t)off;
     km_use_file(c, fi);
     km_go(c);
 }
@@ -183,8 +183,8 @@ void km_op_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct f
         return;
     }
     c = km_begin(req, SNIC_FSOP_SEEK, ino);
-    c->r.k.flags |= whence == SEEK_DATA ? SNIC_FSOP_SEEK_DATA : SNIC_FSOP_SEEK_HOLE;
-    c->r.k.offset = (uint64_t)off;
+    c->r.op.flags |= whence == SEEK_DATA ? SNIC_FSOP_SEEK_DATA : SNIC_FSOP_SEEK_HOLE;
+    c->r.op.offset = (uint64_t)off;
     km_use_file(c, fi);
     km_go(c);
 }
@@ -196,14 +196,14 @@ void km_op_copy(fuse_req_t req, fuse_ino_t ino_in, off_t off_in, struct fuse_fil
     struct km_call *c = km_begin(req, SNIC_FSOP_COPY, ino_in);
 
     (void)flags; /* the kernel passes none on */
-    c->r.k.offset = (uint64_t)off_in;
+    c->r.op.offset = (uint64_t)off_in;
     km_use_file(c, fi_out);
-    if (c->r.k.cred.uid != 0)
+    if (c->r.op.cred.uid != 0)
         km_kill(c);
     km_use_file(c, fi_in);
-    c->r.k.ino2 = ino_out;
-    c->r.k.offset2 = (uint64_t)off_out;
-    c->r.k.length = snic_min_u64(len, UINT32_MAX & ~(uint64_t)(KM_PAGE - 1)); /* reply: 32 bits */
+    c->r.op.ino2 = ino_out;
+    c->r.op.offset2 = (uint64_t)off_out;
+    c->r.op.length = snic_min_u64(len, UINT32_MAX & ~(uint64_t)(KM_PAGE - 1)); /* reply: 32 bits */
     km_go(c);
 }
 
@@ -218,11 +218,11 @@ static uint32_t data_lock_type(short type)
 static void data_lock(struct km_call *c, const struct fuse_file_info *fi, const struct flock *l)
 {
     km_use_file(c, fi);
-    c->r.k.lock.owner = fi->lock_owner;
-    c->r.k.lock.start = (uint64_t)l->l_start;
-    c->r.k.lock.end = l->l_len == 0 ? UINT64_MAX : (uint64_t)l->l_start + (uint64_t)l->l_len - 1;
-    c->r.k.lock.type = data_lock_type(l->l_type);
-    c->r.k.lock.pid = (uint32_t)l->l_pid;
+    c->r.op.lock.owner = fi->lock_owner;
+    c->r.op.lock.start = (uint64_t)l->l_start;
+    c->r.op.lock.end = l->l_len == 0 ? UINT64_MAX : (uint64_t)l->l_start + (uint64_t)l->l_len - 1;
+    c->r.op.lock.type = data_lock_type(l->l_type);
+    c->r.op.lock.pid = (uint32_t)l->l_pid;
 }
 
 /* On the loop's thread. */
@@ -262,7 +262,7 @@ static int data_wait(struct km_call *c)
         return -1;
     }
     c->waits = 1;
-    c->r.k.flags |= SNIC_FSOP_LOCK_WAIT;
+    c->r.op.flags |= SNIC_FSOP_LOCK_WAIT;
     return 0;
 }
 
@@ -308,13 +308,13 @@ void km_op_flock(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi, int 
     struct km_call *c = km_begin(req, SNIC_FSOP_FLOCK, ino);
 
     km_use_file(c, fi);
-    c->r.k.lock.owner = fi->lock_owner;
-    c->r.k.lock.end = UINT64_MAX;
-    c->r.k.lock.pid = c->r.k.cred.pid;
-    c->r.k.lock.type = (op & LOCK_EX) != 0   ? SNIC_FSOP_WRLCK
-                       : (op & LOCK_SH) != 0 ? SNIC_FSOP_RDLCK
-                                             : SNIC_FSOP_UNLCK;
-    if ((op & LOCK_NB) == 0 && c->r.k.lock.type != SNIC_FSOP_UNLCK && data_wait(c) != 0)
+    c->r.op.lock.owner = fi->lock_owner;
+    c->r.op.lock.end = UINT64_MAX;
+    c->r.op.lock.pid = c->r.op.cred.pid;
+    c->r.op.lock.type = (op & LOCK_EX) != 0   ? SNIC_FSOP_WRLCK
+                        : (op & LOCK_SH) != 0 ? SNIC_FSOP_RDLCK
+                                              : SNIC_FSOP_UNLCK;
+    if ((op & LOCK_NB) == 0 && c->r.op.lock.type != SNIC_FSOP_UNLCK && data_wait(c) != 0)
         return;
     data_go_waiting(c);
 }

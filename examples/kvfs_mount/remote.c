@@ -46,12 +46,13 @@ static uint64_t remote_handle_new(struct km_remote *r, const struct km_call *c)
     }
     r->handle_free = r->handles[h - 1].remote;
     r->handles[h - 1] = (struct kr_handle){
-        .ino = c->r.k.kind == SNIC_FSOP_OPEN || c->r.k.kind == SNIC_FSOP_OPENDIR ? c->r.k.ino
-                                                                                 : c->r.k.attr.ino,
-        .remote = c->r.k.handle,
-        .flags = c->r.k.flags & (SNIC_FSOP_CHECKED | SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE),
-        .kind = c->r.k.kind == SNIC_FSOP_OPENDIR ? SNIC_FSOP_OPENDIR : SNIC_FSOP_OPEN,
-        .cached = {.read_only = (c->r.k.flags & SNIC_FSOP_OPEN_WRITE) == 0}};
+        .ino = c->r.op.kind == SNIC_FSOP_OPEN || c->r.op.kind == SNIC_FSOP_OPENDIR
+                   ? c->r.op.ino
+                   : c->r.op.attr.ino,
+        .remote = c->r.op.handle,
+        .flags = c->r.op.flags & (SNIC_FSOP_CHECKED | SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE),
+        .kind = c->r.op.kind == SNIC_FSOP_OPENDIR ? SNIC_FSOP_OPENDIR : SNIC_FSOP_OPEN,
+        .cached = {.read_only = (c->r.op.flags & SNIC_FSOP_OPEN_WRITE) == 0}};
     return h;
 }
 
@@ -109,7 +110,7 @@ static int remote_unqueue(struct km_remote *r, struct km_call *c)
 
 uint64_t remote_theirs(struct km_remote *r, const struct km_call *c)
 {
-    const struct kr_handle *h = c->reopen != 0 ? NULL : remote_handle(r, c->r.k.handle);
+    const struct kr_handle *h = c->reopen != 0 ? NULL : remote_handle(r, c->r.op.handle);
 
     return h != NULL ? h->remote : 0;
 }
@@ -164,9 +165,9 @@ static void remote_home(struct km_call *c)
 
 void remote_end(struct km_call *c, int64_t result)
 {
-    c->r.k.result = result;
-    if (c->r.k.kind == SNIC_FSOP_RELEASE || c->r.k.kind == SNIC_FSOP_RELEASEDIR)
-        remote_released(c->m->remote, c->r.k.handle);
+    c->r.op.result = result;
+    if (c->r.op.kind == SNIC_FSOP_RELEASE || c->r.op.kind == SNIC_FSOP_RELEASEDIR)
+        remote_released(c->m->remote, c->r.op.handle);
     remote_home(c);
 }
 
@@ -174,7 +175,7 @@ void remote_end(struct km_call *c, int64_t result)
    that was in flight when the process died is checked again. */
 static int remote_lost(struct km_remote *r, struct km_call *c)
 {
-    const struct snic_fsop *k = &c->r.k;
+    const struct snic_fsop *k = &c->r.op;
     struct kr_handle *h = remote_handle(r, k->handle);
     int lost = 0;
 
@@ -206,7 +207,7 @@ void remote_flush(struct km_remote *r)
             (void)remote_pop(r);
             ex_log(EX_WARNING,
                    "inode %llu: changes made before the file system's process died may be lost",
-                   (unsigned long long)c->r.k.ino);
+                   (unsigned long long)c->r.op.ino);
             remote_end(c, SNIC_EIO);
             continue;
         }
@@ -267,7 +268,7 @@ static void remote_note_change(struct km_remote *r, const struct snic_fsop *k)
 /* What the answer means for the handle. */
 static void remote_note(struct km_remote *r, struct km_call *c)
 {
-    struct snic_fsop *k = &c->r.k;
+    struct snic_fsop *k = &c->r.op;
     struct kr_handle *h;
 
     remote_note_change(r, k);
@@ -317,7 +318,7 @@ static void remote_reopened(struct km_remote *r, struct km_call *c)
 {
     struct kr_handle *h = &r->handles[c->reopen - 1];
 
-    h->remote = c->r.k.result == 0 ? c->r.k.handle : 0;
+    h->remote = c->r.op.result == 0 ? c->r.op.handle : 0;
     r->reopening--;
     km_call_put(c);
 }
@@ -383,7 +384,7 @@ void remote_answer(struct km_remote *r, const struct km_down *d, void *data, uin
         return;
     r->slots[slot] = NULL;
     r->free_slots[r->free_count++] = (uint16_t)slot;
-    k = &c->r.k;
+    k = &c->r.op;
     k->result = d->result;
     if (!remote_sane(k, d, size)) {
         ex_log(EX_ERROR,

@@ -49,7 +49,7 @@ void remote_alone(struct km_remote *r, int alone)
 /* Is it idempotent, so that it may be sent again? */
 static int remote_again(const struct km_call *c)
 {
-    switch (c->r.k.kind) {
+    switch (c->r.op.kind) {
     case SNIC_FSOP_MKNOD:
     case SNIC_FSOP_MKDIR:
     case SNIC_FSOP_SYMLINK:
@@ -60,11 +60,11 @@ static int remote_again(const struct km_call *c)
     case SNIC_FSOP_REMOVEXATTR:
         return 0;
     case SNIC_FSOP_CREATE:
-        return (c->r.k.flags & SNIC_FSOP_EXCL) == 0;
+        return (c->r.op.flags & SNIC_FSOP_EXCL) == 0;
     case SNIC_FSOP_WRITE:
-        return (c->r.k.flags & SNIC_FSOP_APPEND) == 0;
+        return (c->r.op.flags & SNIC_FSOP_APPEND) == 0;
     case SNIC_FSOP_SETXATTR:
-        return (c->r.k.flags & (SNIC_FSOP_XATTR_CREATE | SNIC_FSOP_XATTR_REPLACE)) == 0;
+        return (c->r.op.flags & (SNIC_FSOP_XATTR_CREATE | SNIC_FSOP_XATTR_REPLACE)) == 0;
     default:
         return 1;
     }
@@ -173,7 +173,7 @@ static void remote_refresh_abort(struct km_remote *r)
     while (c != NULL) {
         struct km_call *next = c->next;
 
-        if (c->r.k.cred.pid == (uint32_t)pid)
+        if (c->r.op.cred.pid == (uint32_t)pid)
             remote_end(c, SNIC_EINTR);
         else
             remote_push(r, c);
@@ -205,7 +205,7 @@ static void remote_unname(struct km_remote *r)
     while (c != NULL) {
         struct km_call *next = c->next;
 
-        if (remote_by_name(&c->r.k))
+        if (remote_by_name(&c->r.op))
             remote_end(c, SNIC_ESTALE);
         else
             remote_push(r, c);
@@ -229,9 +229,9 @@ static void remote_reopen(struct km_remote *r)
             c->dirty = 0;
             c->home = NULL;
             c->reopen = r->reopen_next + 1;
-            c->r.k.kind = h->kind;
-            c->r.k.ino = h->ino;
-            c->r.k.flags = h->flags;
+            c->r.op.kind = h->kind;
+            c->r.op.ino = h->ino;
+            c->r.op.flags = h->flags;
             if (remote_send(r, c) != 0) {
                 km_call_put(c);
                 return;

@@ -34,7 +34,7 @@ static void nvme_request(struct km_remote *r, struct km_call *c)
     struct snic_nvmefs_req *q = &c->nvme;
 
     memset(q, 0, sizeof(*q));
-    q->op = c->r.k;
+    q->op = c->r.op;
     q->op.handle = remote_theirs(r, c);
     if (q->op.kind == SNIC_FSOP_SYMLINK) { /* the target is sent as data */
         c->iov = (struct snic_iov){(void *)(uintptr_t)q->op.name2, q->op.name2_size};
@@ -61,7 +61,7 @@ static int nvme_send(struct km_remote *r, struct km_call *c)
     int rc = SNIC_EAGAIN;
 
     nvme_request(r, c);
-    if ((c->r.k.flags & SNIC_FSOP_LOCK_WAIT) != 0)
+    if ((c->r.op.flags & SNIC_FSOP_LOCK_WAIT) != 0)
         for (uint32_t i = 1; i < KM_NVMEFS_QUEUES && rc == SNIC_EAGAIN; i++)
             rc = nvme_submit(n->queues[i], &c->nvme);
     return rc == SNIC_EAGAIN ? nvme_submit(n->queues[0], &c->nvme) : rc;

@@ -18,7 +18,7 @@ static int ring_send(struct km_remote *r, struct km_call *c)
 {
     uint64_t head[SNIC_NVMEFS_HEADER_MAX / 8];
     struct kr_ring *ring = r->end;
-    struct snic_fsop op = c->r.k;
+    struct snic_fsop op = c->r.op;
     struct snic_iov pieces[2] = {{head, 0}, {NULL, 0}};
     struct km_up u = {.number = c->number};
     int data = snic_nvmefs_op_data(op.kind);

@@ -84,7 +84,7 @@ static void reply_entry(struct km_call *c)
 {
     struct fuse_entry_param e;
 
-    reply_entry_fill(c->m, &c->r.k.attr, &e);
+    reply_entry_fill(c->m, &c->r.op.attr, &e);
     km_known_add(c->m, e.ino);
     if (fuse_reply_entry(c->fuse, &e) != 0)
         km_known_drop(c->m, e.ino, 1);
@@ -106,13 +106,13 @@ static void reply_absent(struct km_call *c)
 /* The caller of the open has died or was interrupted: close the file again. */
 static void reply_unopen(struct km_call *c, enum snic_fsop_kind kind)
 {
-    uint64_t handle = c->r.k.handle;
-    uint64_t ino = c->r.k.attr.ino != 0 ? c->r.k.attr.ino : c->r.k.ino;
+    uint64_t handle = c->r.op.handle;
+    uint64_t ino = c->r.op.attr.ino != 0 ? c->r.op.attr.ino : c->r.op.ino;
 
-    memset(&c->r.k, 0, sizeof(c->r.k));
-    c->r.k.kind = kind;
-    c->r.k.ino = ino;
-    c->r.k.handle = handle;
+    memset(&c->r.op, 0, sizeof(c->r.op));
+    c->r.op.kind = kind;
+    c->r.op.ino = ino;
+    c->r.op.handle = handle;
     c->fuse = NULL;
     c->file = NULL;
     c->m->carrier->submit(c->m, c);
@@ -121,7 +121,7 @@ static void reply_unopen(struct km_call *c, enum snic_fsop_kind kind)
 /* The kernel may have cached that the file has no block. */
 static void reply_doubt(const struct km_call *c, const struct km_file *f)
 {
-    if (f->writer != 0 && c->r.k.kind == SNIC_FSOP_OPEN && c->r.k.attr.space == 0)
+    if (f->writer != 0 && c->r.op.kind == SNIC_FSOP_OPEN && c->r.op.attr.space == 0)
         km_notify_invalid(c->m, f->writer);
 }
 
@@ -136,14 +136,14 @@ static int reply_open(struct km_call *c)
     c->fi.fh = (uintptr_t)f;
     if (f == NULL) {
         (void)fuse_reply_err(c->fuse, ENOMEM);
-    } else if (c->r.k.kind == SNIC_FSOP_OPENDIR) {
+    } else if (c->r.op.kind == SNIC_FSOP_OPENDIR) {
         rc = fuse_reply_open(c->fuse, &c->fi);
     } else {
         c->fi.keep_cache = alone && atomic_load(&c->m->refreshing) != KM_REFRESH_RUNS ? 1 : 0;
         /* Appends of several mounts: no page here may be where the bytes did not go. */
         c->fi.direct_io = !alone && (c->open_flags & O_APPEND) != 0 ? 1 : 0;
-        if (c->r.k.kind == SNIC_FSOP_CREATE) {
-            reply_entry_fill(c->m, &c->r.k.attr, &e);
+        if (c->r.op.kind == SNIC_FSOP_CREATE) {
+            reply_entry_fill(c->m, &c->r.op.attr, &e);
             km_known_add(c->m, e.ino);
             rc = fuse_reply_create(c->fuse, &e, &c->fi);
             if (rc != 0)
@@ -156,7 +156,7 @@ static int reply_open(struct km_call *c)
     if (rc != -ENOENT) /* the request was not abandoned */
         return 0;
     km_file_free(c->m, f);
-    reply_unopen(c, c->r.k.kind == SNIC_FSOP_OPENDIR ? SNIC_FSOP_RELEASEDIR : SNIC_FSOP_RELEASE);
+    reply_unopen(c, c->r.op.kind == SNIC_FSOP_OPENDIR ? SNIC_FSOP_RELEASEDIR : SNIC_FSOP_RELEASE);
     return 1;
 }
 
@@ -185,19 +185,19 @@ static int reply_stale(uint32_t kind)
 
 static void reply_bad(struct km_call *c)
 {
-    int error = reply_error(c->r.k.result);
+    int error = reply_error(c->r.op.result);
 
-    if (error == ENOENT && reply_stale(c->r.k.kind))
+    if (error == ENOENT && reply_stale(c->r.op.kind))
         error = ESTALE;
     c->m->errors++;
     if (error == EIO) {
         c->m->io_errors++;
-        ex_log(EX_ERROR, "%s of inode %llu: %s", snic_fsop_name(c->r.k.kind),
-               (unsigned long long)c->r.k.ino,
-               c->r.k.result == SNIC_EPEERDEAD ? "the file system's process died: outcome unknown"
-                                               : snic_strerror((int)c->r.k.result));
+        ex_log(EX_ERROR, "%s of inode %llu: %s", snic_fsop_name(c->r.op.kind),
+               (unsigned long long)c->r.op.ino,
+               c->r.op.result == SNIC_EPEERDEAD ? "the file system's process died: outcome unknown"
+                                                : snic_strerror((int)c->r.op.result));
     }
-    if (error == ENOENT && c->r.k.kind == SNIC_FSOP_LOOKUP)
+    if (error == ENOENT && c->r.op.kind == SNIC_FSOP_LOOKUP)
         reply_absent(c);
     else
         (void)fuse_reply_err(c->fuse, error);
@@ -206,7 +206,7 @@ static void reply_bad(struct km_call *c)
 /* Does the kernel count the entry as a look-up? */
 static int reply_dirent_known(const struct km_call *c, const struct snic_fsop_dirent *d)
 {
-    return (c->r.k.flags & SNIC_FSOP_READDIR_PLUS) != 0 && d->has_attr && d->cookie > 2;
+    return (c->r.op.flags & SNIC_FSOP_READDIR_PLUS) != 0 && d->has_attr && d->cookie > 2;
 }
 
 /* One entry into [at, room) of the answer. @return bytes; more than there are: no room */
@@ -216,7 +216,7 @@ static size_t reply_dirent(struct km_call *c, char *at, size_t room,
     struct fuse_entry_param e;
     struct stat st;
 
-    if ((c->r.k.flags & SNIC_FSOP_READDIR_PLUS) == 0) {
+    if ((c->r.op.flags & SNIC_FSOP_READDIR_PLUS) == 0) {
         memset(&st, 0, sizeof(st));
         st.st_ino = d->ino;
         st.st_mode = d->type;
@@ -265,7 +265,7 @@ static void reply_readdir_lost(struct km_call *c, const unsigned char *to)
 static void reply_readdir(struct km_call *c)
 {
     const unsigned char *from = c->data;
-    const unsigned char *end = from + c->r.k.result;
+    const unsigned char *end = from + c->r.op.result;
     char *out = (char *)km_call_data(c) + KM_DATA / 2;
     char name[SNIC_FSOP_NAME_MAX + 1];
     size_t used = 0;
@@ -276,9 +276,9 @@ static void reply_readdir(struct km_call *c)
 
         if (reply_entry_take(from, end, &d, name) != 0) {
             ex_log(EX_ERROR, "directory %llu has a malformed entry: skipped",
-                   (unsigned long long)c->r.k.ino);
+                   (unsigned long long)c->r.op.ino);
             reply_readdir_lost(c, from);
-            c->r.k.result = SNIC_EIO;
+            c->r.op.result = SNIC_EIO;
             reply_bad(c);
             return;
         }
@@ -296,7 +296,7 @@ static void reply_readdir(struct km_call *c)
 
 static void reply_statfs(struct km_call *c)
 {
-    const struct snic_fsop_statfs *s = &c->r.k.statfs;
+    const struct snic_fsop_statfs *s = &c->r.op.statfs;
     struct statvfs v;
 
     memset(&v, 0, sizeof(v));
@@ -314,7 +314,7 @@ static void reply_statfs(struct km_call *c)
 
 static void reply_lock(struct km_call *c)
 {
-    const struct snic_fsop_lock *k = &c->r.k.lock;
+    const struct snic_fsop_lock *k = &c->r.op.lock;
     struct flock l;
 
     memset(&l, 0, sizeof(l));
@@ -331,7 +331,7 @@ static void reply_lock(struct km_call *c)
 /* All of the file is data. */
 static void reply_seek(struct km_call *c, const struct stat *st)
 {
-    off_t offset = (off_t)c->r.k.offset;
+    off_t offset = (off_t)c->r.op.offset;
 
     if (offset < 0 || offset >= st->st_size)
         (void)fuse_reply_err(c->fuse, ENXIO);
@@ -343,12 +343,12 @@ static void reply_attr(struct km_call *c)
 {
     struct stat st;
 
-    reply_stat(c->m, &st, &c->r.k.attr);
+    reply_stat(c->m, &st, &c->r.op.attr);
     if (c->seek != 0) {
         reply_seek(c, &st);
         return;
     }
-    (void)fuse_reply_attr(c->fuse, &st, reply_attr_timeout(c->m, &c->r.k.attr));
+    (void)fuse_reply_attr(c->fuse, &st, reply_attr_timeout(c->m, &c->r.op.attr));
 }
 
 /*
@@ -357,8 +357,8 @@ static void reply_attr(struct km_call *c)
  */
 static int reply_copy(struct km_call *c)
 {
-    const struct snic_fsop had = c->r.k;
-    struct snic_fsop *k = &c->r.k;
+    const struct snic_fsop had = c->r.op;
+    struct snic_fsop *k = &c->r.op;
     uint64_t more = (uint64_t)had.result;
 
     c->copied += more;
@@ -383,7 +383,7 @@ static int reply_copy(struct km_call *c)
 /* @return 1: the block is in use again */
 static int reply_good(struct km_call *c)
 {
-    const struct snic_fsop *k = &c->r.k;
+    const struct snic_fsop *k = &c->r.op;
 
     switch (k->kind) {
     case SNIC_FSOP_LOOKUP:
@@ -456,16 +456,16 @@ void km_call_answer(struct km_call *c)
         fuse_req_interrupt_func(c->fuse, NULL, NULL);
         atomic_fetch_sub(&m->locks_waiting, 1);
     }
-    if (c->copied > 0 && c->r.k.result < 0)
-        c->r.k.result = 0; /* what was copied before counts */
+    if (c->copied > 0 && c->r.op.result < 0)
+        c->r.op.result = 0; /* what was copied before counts */
     if (c->fuse != NULL) {
-        if (c->r.k.result < 0)
+        if (c->r.op.result < 0)
             reply_bad(c);
         else if (reply_good(c))
             return;
     }
     if (c->opens) /* nothing is open */
-        km_open_give(m, c->r.k.cred.uid);
+        km_open_give(m, c->r.op.cred.uid);
     atomic_fetch_sub_explicit(&m->in_flight, 1, memory_order_relaxed);
     if (waited && atomic_exchange(&c->cancelling, KM_CANCEL_OVER) == KM_CANCEL_POSTED)
         return; /* the message frees it */
@@ -479,7 +479,7 @@ void km_call_done(struct km_call *c)
     m->calls++;
     km_file_note(c);
     /* Data in the ring's memory has to be released at once. */
-    if (m->defer_large && c->r.k.kind == SNIC_FSOP_READ && c->r.k.result >= KM_LARGE &&
+    if (m->defer_large && c->r.op.kind == SNIC_FSOP_READ && c->r.op.result >= KM_LARGE &&
         c->data == km_call_data(c))
         snic_queue_push(&m->large, &c->large);
     else

@@ -11,13 +11,13 @@ struct km_call *km_begin(fuse_req_t req, enum snic_fsop_kind kind, fuse_ino_t in
 
     km_call_clear(c);
     c->fuse = req;
-    c->r.k.kind = kind;
-    c->r.k.flags = SNIC_FSOP_CHECKED; /* the kernel has, by default_permissions */
-    c->r.k.ino = ino;
-    c->r.k.cred.uid = ctx->uid;
-    c->r.k.cred.gid = ctx->gid;
-    c->r.k.cred.pid = (uint32_t)ctx->pid;
-    c->r.k.cred.umask = ctx->umask;
+    c->r.op.kind = kind;
+    c->r.op.flags = SNIC_FSOP_CHECKED; /* the kernel has, by default_permissions */
+    c->r.op.ino = ino;
+    c->r.op.cred.uid = ctx->uid;
+    c->r.op.cred.gid = ctx->gid;
+    c->r.op.cred.pid = (uint32_t)ctx->pid;
+    c->r.op.cred.umask = ctx->umask;
     return c;
 }
 
@@ -25,16 +25,17 @@ void km_groups(struct km_call *c)
 {
     int n = fuse_req_getgroups(c->fuse, SNIC_FSOP_GROUPS_MAX, (gid_t *)c->groups);
 
-    c->r.k.cred.groups = c->groups;
-    c->r.k.cred.group_count = (uint32_t)snic_min_u64(n < 0 ? 0 : (uint32_t)n, SNIC_FSOP_GROUPS_MAX);
+    c->r.op.cred.groups = c->groups;
+    c->r.op.cred.group_count =
+        (uint32_t)snic_min_u64(n < 0 ? 0 : (uint32_t)n, SNIC_FSOP_GROUPS_MAX);
 }
 
 /* Of an open file without a set-gid bit that depends on them, the groups are not read. One that
    gets such a bit later may lose it by a write of a user with the group as a supplementary one. */
 void km_kill(struct km_call *c)
 {
-    c->r.k.flags |= SNIC_FSOP_KILL_PRIV;
-    if (c->r.k.cred.uid != 0 && (c->file == NULL || c->file->sgid))
+    c->r.op.flags |= SNIC_FSOP_KILL_PRIV;
+    if (c->r.op.cred.uid != 0 && (c->file == NULL || c->file->sgid))
         km_groups(c);
 }
 
@@ -52,8 +53,8 @@ void km_go_open(struct km_call *c)
 
 void km_name(struct km_call *c, const char *name)
 {
-    c->r.k.name = name;
-    c->r.k.name_size = (uint32_t)strlen(name);
+    c->r.op.name = name;
+    c->r.op.name_size = (uint32_t)strlen(name);
 }
 
 void km_use_file(struct km_call *c, const struct fuse_file_info *fi)
@@ -61,13 +62,13 @@ void km_use_file(struct km_call *c, const struct fuse_file_info *fi)
     if (fi == NULL || fi->fh == 0)
         return;
     c->file = (struct km_file *)(uintptr_t)fi->fh;
-    c->r.k.handle = c->file->handle;
+    c->r.op.handle = c->file->handle;
 }
 
 void km_name2(struct km_call *c, const char *name)
 {
-    c->r.k.name2 = name;
-    c->r.k.name2_size = (uint32_t)strlen(name);
+    c->r.op.name2 = name;
+    c->r.op.name2_size = (uint32_t)strlen(name);
 }
 
 void km_go(struct km_call *c)
@@ -80,7 +81,7 @@ void km_room(struct km_call *c, size_t size)
 {
     c->iov.base = km_call_data(c);
     c->iov.size = size;
-    c->r.k.iov = &c->iov;
-    c->r.k.iov_count = 1;
-    c->r.k.length = size;
+    c->r.op.iov = &c->iov;
+    c->r.op.iov_count = 1;
+    c->r.op.length = size;
 }

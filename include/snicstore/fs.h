@@ -45,7 +45,7 @@ typedef void (*snic_fs_done_fn)(struct snic_fs_req *req);
 
 /** A request to the service: the engine's, and the callback. Zero it, fill, submit or post. */
 struct snic_fs_req {
-    struct snic_fsop k;       /**< the operation, and its result                              */
+    struct snic_fsop op;      /**< the operation, and its result                              */
     snic_fs_done_fn done;     /**< on the loop's thread; never inside submit                   */
     struct snic_loop_msg msg; /**< the service's while borrowed                               */
 };
@@ -90,7 +90,7 @@ SNIC_API SNIC_NODISCARD int snic_fs_init(struct snic_fs **out, void *mem, size_t
 /** End, unmounted; asserts that no request is in flight. It runs the loop until the engine's own
  *  operations have ended. @return mem of init [owner] */
 SNIC_API void *snic_fs_fini(struct snic_fs *fs) SNIC_NONNULL(1);
-/** Submit; beyond requests_max requests wait in a queue. `done` is called once, with k.result:
+/** Submit; beyond requests_max requests wait in a queue. `done` is called once, with op.result:
  *  SNIC_EINVAL no such kind, or not mounted; otherwise the operation's. [owner] */
 SNIC_API void snic_fs_submit(struct snic_fs *fs, struct snic_fs_req *req) SNIC_NONNULL(1, 2);
 /** The same from any thread. [any] */

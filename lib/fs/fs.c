@@ -34,8 +34,8 @@ struct snic_fs {
     int64_t (*wall)(void *ctx);
     void *ctx;
     void (*report_alone)(void *ctx, int alone);
-    struct snic_queue waiting; /* k.node: the engine had no room */
-    struct snic_queue refused; /* k.node: over before they began */
+    struct snic_queue waiting; /* op.node: the engine had no room */
+    struct snic_queue refused; /* op.node: over before they began */
     struct snic_queue held;    /* carriers: the door was full    */
     struct snic_loop_msg pump;
     struct snic_timer timer;
@@ -77,7 +77,7 @@ static void fs_kick(struct snic_fs *fs)
 
 static struct snic_fs_req *fs_of(struct snic_node *node)
 {
-    return SNIC_CONTAINER(node, struct snic_fs_req, k.node);
+    return SNIC_CONTAINER(node, struct snic_fs_req, op.node);
 }
 
 /* ---- Requests in ---- */
@@ -93,12 +93,12 @@ static int fs_offer(struct snic_fs *fs, struct snic_fs_req *req)
 {
     int rc;
     fs_sole(fs);
-    rc = snic_kvfs_submit(fs->engine, &req->k, fs_now(fs));
+    rc = snic_kvfs_submit(fs->engine, &req->op, fs_now(fs));
     if (rc == SNIC_EAGAIN)
         return 0;
     if (rc != 0) {
-        req->k.result = rc;
-        snic_queue_push(&fs->refused, &req->k.node);
+        req->op.result = rc;
+        snic_queue_push(&fs->refused, &req->op.node);
     }
     return 1;
 }
@@ -108,7 +108,7 @@ static void fs_enter(struct snic_fs *fs, struct snic_fs_req *req)
     req->msg.fn = fs_run_inside; /* F1 */
     fs->requests++;
     if (!snic_queue_empty(&fs->waiting) || !fs_offer(fs, req))
-        snic_queue_push(&fs->waiting, &req->k.node);
+        snic_queue_push(&fs->waiting, &req->op.node);
     fs_kick(fs);
 }
 
@@ -123,16 +123,16 @@ void snic_fs_submit(struct snic_fs *fs, struct snic_fs_req *req)
 static void fs_run_posted(struct snic_loop_msg *msg)
 {
     struct snic_fs_req *req = SNIC_CONTAINER(msg, struct snic_fs_req, msg);
-    struct snic_fs *fs = (struct snic_fs *)(uintptr_t)req->k.engine[0];
-    req->k.engine[0] = 0;
+    struct snic_fs *fs = (struct snic_fs *)(uintptr_t)req->op.engine[0];
+    req->op.engine[0] = 0;
     fs_enter(fs, req);
 }
 
 /* The request ends before it began. */
 static void fs_refuse(struct snic_fs *fs, struct snic_fs_req *req, int error)
 {
-    req->k.result = error;
-    snic_queue_push(&fs->refused, &req->k.node);
+    req->op.result = error;
+    snic_queue_push(&fs->refused, &req->op.node);
     fs_kick(fs);
 }
 
@@ -140,7 +140,7 @@ static void fs_refuse(struct snic_fs *fs, struct snic_fs_req *req, int error)
 static void fs_run_cancelled(struct snic_loop_msg *msg)
 {
     struct snic_fs_req *req = SNIC_CONTAINER(msg, struct snic_fs_req, msg);
-    struct snic_fs *fs = (struct snic_fs *)(uintptr_t)req->k.engine[0];
+    struct snic_fs *fs = (struct snic_fs *)(uintptr_t)req->op.engine[0];
     msg->fn = fs_run_inside;
     fs->requests++;
     fs_refuse(fs, req, SNIC_EINTR);
@@ -150,7 +150,7 @@ void snic_fs_post(struct snic_fs *fs, struct snic_fs_req *req)
 {
     SNIC_ASSERT(req->done != NULL);
     SNIC_ASSERT(req->msg.fn == NULL); /* F1 */
-    req->k.engine[0] = (uintptr_t)fs;
+    req->op.engine[0] = (uintptr_t)fs;
     req->msg.fn = fs_run_posted;
     snic_loop_post(fs->loop, &req->msg);
 }
@@ -162,7 +162,7 @@ static int fs_unqueue(struct snic_fs *fs, struct snic_fs_req *req)
     struct snic_node *n;
     int found = 0;
     while ((n = snic_queue_pop(&fs->waiting)) != NULL) {
-        if (n == &req->k.node)
+        if (n == &req->op.node)
             found = 1;
         else
             snic_queue_push(&rest, n);
@@ -173,14 +173,14 @@ static int fs_unqueue(struct snic_fs *fs, struct snic_fs_req *req)
 
 void snic_fs_cancel(struct snic_fs *fs, struct snic_fs_req *req)
 {
-    if (req->msg.fn == NULL || (req->k.flags & SNIC_FSOP_LOCK_WAIT) == 0)
+    if (req->msg.fn == NULL || (req->op.flags & SNIC_FSOP_LOCK_WAIT) == 0)
         return;
     if (req->msg.fn == fs_run_posted || req->msg.fn == fs_run_cancelled) {
         req->msg.fn = fs_run_cancelled;
     } else if (fs_unqueue(fs, req)) {
         fs_refuse(fs, req, SNIC_EINTR);
     } else {
-        snic_kvfs_cancel(fs->engine, &req->k, fs_now(fs));
+        snic_kvfs_cancel(fs->engine, &req->op, fs_now(fs));
         fs_kick(fs);
     }
 }
@@ -312,7 +312,7 @@ static int fs_deliver(struct snic_fs *fs)
     struct snic_node *n;
     int ended = 0;
     while ((k = snic_kvfs_poll_done(fs->engine)) != NULL) {
-        fs_done(fs, SNIC_CONTAINER(k, struct snic_fs_req, k));
+        fs_done(fs, SNIC_CONTAINER(k, struct snic_fs_req, op));
         ended = 1;
     }
     while ((n = snic_queue_pop(&fs->refused)) != NULL) {
@@ -465,7 +465,7 @@ static void fs_called(struct snic_fs_req *req)
 int64_t snic_fs_call(struct snic_fs *fs, struct snic_fsop *req)
 {
     SNIC_ASSERT(!fs->pumping && !fs->calling);
-    fs->call.k = *req;
+    fs->call.op = *req;
     fs->call.done = fs_called;
     fs->calling = 1;
     snic_fs_submit(fs, &fs->call);
@@ -473,7 +473,7 @@ int64_t snic_fs_call(struct snic_fs *fs, struct snic_fsop *req)
         int rc = snic_loop_once(fs->loop, SNIC_NEVER);
         SNIC_ASSERT(rc != 0 || !fs->calling || snic_loop_world(fs->loop) == NULL); /* no answer */
     }
-    *req = fs->call.k;
+    *req = fs->call.op;
     return req->result;
 }
 

@@ -60,9 +60,9 @@ static void fsdispatch_done(struct snic_fs_req *r)
     SNIC_ASSERT(c != NULL && call->s->in_flight > 0);
     call->cmd = NULL;
     call->s->in_flight--;
-    if (r->k.result >= 0)
-        c->req.op = r->k;
-    snic_nvmefslink_finish(call->link, c, SNIC_NVMEFS_STATUS_OK, r->k.result);
+    if (r->op.result >= 0)
+        c->req.op = r->op;
+    snic_nvmefslink_finish(call->link, c, SNIC_NVMEFS_STATUS_OK, r->op.result);
 }
 
 void snic_fsdispatch_request(void *ctx, struct snic_nvmefslink_dpu *d, struct snic_nvmefs_cmd *c)
@@ -81,8 +81,8 @@ void snic_fsdispatch_request(void *ctx, struct snic_nvmefslink_dpu *d, struct sn
     }
     memset(&call->r, 0, sizeof(call->r));
     SNIC_DASSERT(snic_fsop_validate(&c->req.op) == 0); /* as decoded */
-    call->r.k = c->req.op;
-    int r = fsdispatch_data(&call->r.k, c->data_size);
+    call->r.op = c->req.op;
+    int r = fsdispatch_data(&call->r.op, c->data_size);
     if (r != 0) {
         snic_nvmefslink_finish(d, c, SNIC_NVMEFS_STATUS_OK, r);
         return;

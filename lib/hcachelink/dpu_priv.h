@@ -146,9 +146,9 @@ int hcachelink_dpu_poll(struct snic_loop_poller *p, int sleeping);
 static inline void hcachelink_fs_req(struct snic_fs_req *r, uint32_t kind, uint64_t ino)
 {
     memset(r, 0, sizeof(*r));
-    r->k.kind = kind;
-    r->k.flags = SNIC_FSOP_CHECKED;
-    r->k.ino = ino;
+    r->op.kind = kind;
+    r->op.flags = SNIC_FSOP_CHECKED;
+    r->op.ino = ino;
 }
 
 #endif /* SNIC_HCACHELINK_DPU_PRIV_H */

@@ -219,11 +219,11 @@ static void hcachelink_run_flushed(struct snic_fs_req *r)
 {
     struct hcachelink_run *u = SNIC_CONTAINER(r, struct hcachelink_run, fs);
     struct snic_hcache_event ev = {.kind = SNIC_HCACHE_EV_FLUSHED};
-    if (r->k.result == SNIC_ENOENT || r->k.result == SNIC_ESTALE)
+    if (r->op.result == SNIC_ENOENT || r->op.result == SNIC_ESTALE)
         u->d->stats.orphans++; /* the file is gone, and what was written to it with it */
-    else if (r->k.result < 0)
-        ev.result = (int32_t)r->k.result;
-    else if (r->k.result != (int64_t)u->iov.size)
+    else if (r->op.result < 0)
+        ev.result = (int32_t)r->op.result;
+    else if (r->op.result != (int64_t)u->iov.size)
         ev.result = SNIC_EIO;
     else
         hcachelink_run_stored(u);
@@ -256,9 +256,9 @@ static void hcachelink_run_flush(struct hcachelink_run *u)
     }
     hcachelink_fs_req(&u->fs, SNIC_FSOP_WRITE, u->a.ino);
     u->iov = (struct snic_iov){.base = u->a.data, .size = u->a.end};
-    u->fs.k.offset = offset;
-    u->fs.k.iov = &u->iov;
-    u->fs.k.iov_count = 1;
+    u->fs.op.offset = offset;
+    u->fs.op.iov = &u->iov;
+    u->fs.op.iov_count = 1;
     u->fs.done = hcachelink_run_flushed;
     snic_fs_submit(u->d->fs, &u->fs);
 }
@@ -267,14 +267,14 @@ static void hcachelink_run_fetched(struct snic_fs_req *r)
 {
     struct hcachelink_run *u = SNIC_CONTAINER(r, struct hcachelink_run, fs);
     struct snic_hcache_event ev = {.kind = SNIC_HCACHE_EV_FETCHED, .bytes = u->a.bytes};
-    SNIC_ASSERT(r->k.result <= (int64_t)u->a.bytes);
-    if (r->k.result < 0)
-        ev.result = (int32_t)r->k.result;
-    else if (r->k.result == 0)
+    SNIC_ASSERT(r->op.result <= (int64_t)u->a.bytes);
+    if (r->op.result < 0)
+        ev.result = (int32_t)r->op.result;
+    else if (r->op.result == 0)
         ev.result = SNIC_ENOENT;
     else
-        memset((unsigned char *)u->a.data + r->k.result, 0, u->a.bytes - (size_t)r->k.result);
-    u->d->stats.fetches += r->k.result > 0;
+        memset((unsigned char *)u->a.data + r->op.result, 0, u->a.bytes - (size_t)r->op.result);
+    u->d->stats.fetches += r->op.result > 0;
     hcachelink_run_end(u, &ev);
 }
 
@@ -287,11 +287,11 @@ static void hcachelink_run_fetch(struct hcachelink_run *u)
         return;
     }
     hcachelink_fs_req(&u->fs, SNIC_FSOP_READ, u->a.ino);
-    u->fs.k.flags |= SNIC_FSOP_NOATIME;
+    u->fs.op.flags |= SNIC_FSOP_NOATIME;
     u->iov = (struct snic_iov){.base = u->a.data, .size = u->a.bytes};
-    u->fs.k.offset = offset;
-    u->fs.k.iov = &u->iov;
-    u->fs.k.iov_count = 1;
+    u->fs.op.offset = offset;
+    u->fs.op.iov = &u->iov;
+    u->fs.op.iov_count = 1;
     u->fs.done = hcachelink_run_fetched;
     snic_fs_submit(u->d->fs, &u->fs);
 }

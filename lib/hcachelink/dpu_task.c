@@ -24,7 +24,7 @@ static void hcachelink_task_fs_done(struct snic_fs_req *r)
 {
     struct hcachelink_task *t = SNIC_CONTAINER(r, struct hcachelink_task, fs);
     t->in_flight = 0;
-    hcachelink_task_finish(t, r->k.result);
+    hcachelink_task_finish(t, r->op.result);
 }
 
 /* ---- READ ---- */
@@ -53,13 +53,13 @@ static void hcachelink_task_read_done(struct snic_fs_req *r)
 {
     struct hcachelink_task *t = SNIC_CONTAINER(r, struct hcachelink_task, fs);
     struct snic_hcachelink_dpu *d = t->d;
-    if (r->k.result < 0 || d->state == HCACHELINK_D_STOP) {
+    if (r->op.result < 0 || d->state == HCACHELINK_D_STOP) {
         t->in_flight = 0;
-        hcachelink_task_finish(t, r->k.result < 0 ? r->k.result : SNIC_EPIPE);
+        hcachelink_task_finish(t, r->op.result < 0 ? r->op.result : SNIC_EPIPE);
         return;
     }
-    SNIC_ASSERT(r->k.result <= (int64_t)d->info.page_bytes);
-    memset(t->page + r->k.result, 0, d->info.page_bytes - (size_t)r->k.result);
+    SNIC_ASSERT(r->op.result <= (int64_t)d->info.page_bytes);
+    memset(t->page + r->op.result, 0, d->info.page_bytes - (size_t)r->op.result);
     t->op = (struct snic_dma_op){.kind = SNIC_DMA_WRITE,
                                  .length = d->info.page_bytes,
                                  .key = d->key,
@@ -81,9 +81,9 @@ static void hcachelink_task_read(struct hcachelink_task *t, const struct hcachel
     }
     hcachelink_fs_req(&t->fs, SNIC_FSOP_READ, m->ino);
     t->iov = (struct snic_iov){.base = t->page, .size = d->info.page_bytes};
-    t->fs.k.offset = m->a * d->info.page_bytes;
-    t->fs.k.iov = &t->iov;
-    t->fs.k.iov_count = 1;
+    t->fs.op.offset = m->a * d->info.page_bytes;
+    t->fs.op.iov = &t->iov;
+    t->fs.op.iov_count = 1;
     hcachelink_task_fs(t, hcachelink_task_read_done);
     if (m->c != 0) {
         struct snic_hcache_event ev = {
@@ -122,8 +122,8 @@ void hcachelink_task_synced(struct snic_hcachelink_dpu *d, uint64_t index, int32
 static void hcachelink_task_truncate(struct hcachelink_task *t, const struct hcachelink_message *m)
 {
     hcachelink_fs_req(&t->fs, SNIC_FSOP_SETATTR, m->ino);
-    t->fs.k.set_mask = SNIC_FSOP_SET_SIZE;
-    t->fs.k.attr.size = m->a;
+    t->fs.op.set_mask = SNIC_FSOP_SET_SIZE;
+    t->fs.op.attr.size = m->a;
     hcachelink_task_fs(t, hcachelink_task_fs_done);
 }
 
@@ -134,7 +134,7 @@ static void hcachelink_task_end_done(struct snic_fs_req *r)
     t->in_flight = 0;
     t->type = 0;
     d->tasks_busy--;
-    d->msg_result = r->k.result < 0 ? (int32_t)r->k.result : 0;
+    d->msg_result = r->op.result < 0 ? (int32_t)r->op.result : 0;
     d->ended = 1;
     hcachelink_dpu_stop(d);
 }

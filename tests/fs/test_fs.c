@@ -174,10 +174,10 @@ static void item_submit(struct rig *g, struct item *i, uint32_t kind, uint64_t i
 {
     memset(i, 0, sizeof(*i));
     i->r.done = item_done;
-    i->r.k.kind = kind;
-    i->r.k.ino = ino;
-    i->r.k.name = name;
-    i->r.k.name_size = name != NULL ? (uint32_t)strlen(name) : 0;
+    i->r.op.kind = kind;
+    i->r.op.ino = ino;
+    i->r.op.name = name;
+    i->r.op.name_size = name != NULL ? (uint32_t)strlen(name) : 0;
     submitting = 1;
     snic_fs_submit(g->fs, &i->r);
     submitting = 0;
@@ -318,7 +318,7 @@ static void test_fs_many_requests_narrow_door_each_done_once(void **state)
     for (int i = 0; i < N; i++) {
         (void)snprintf(names[i], sizeof(names[i]), "d%d", i / 2); /* half of them exist already */
         item_submit(&g, &items[i], SNIC_FSOP_MKDIR, SNIC_FSOP_ROOT, names[i]);
-        items[i].r.k.mode = 0755;
+        items[i].r.op.mode = 0755;
     }
     for (int i = 0; i < LOOKS; i++) /* these proceed side by side */
         item_submit(&g, &looks[i], SNIC_FSOP_STATFS, SNIC_FSOP_ROOT, NULL);
@@ -329,8 +329,8 @@ static void test_fs_many_requests_narrow_door_each_done_once(void **state)
         assert_int_equal(looks[i].done_count, 1);
     }
     for (int i = 0; i < N; i += 2) {
-        int64_t a = items[i].r.k.result;
-        int64_t b = items[i + 1].r.k.result;
+        int64_t a = items[i].r.op.result;
+        int64_t b = items[i + 1].r.op.result;
         assert_int_equal(items[i].done_count + items[i + 1].done_count, 2);
         assert_true((a == 0 && b == SNIC_EEXIST) || (a == SNIC_EEXIST && b == 0));
     }
@@ -343,7 +343,7 @@ static void test_fs_many_requests_narrow_door_each_done_once(void **state)
 static void again(struct snic_fs_req *r)
 {
     struct item *i = SNIC_CONTAINER(r, struct item, r);
-    struct rig *g = r->k.ctx;
+    struct rig *g = r->op.ctx;
     if (++i->done_count == 100)
         return;
     submitting = 1;
@@ -360,9 +360,9 @@ static void test_fs_submit_from_done(void **state)
     rig_made(&g, 0);
     memset(&i, 0, sizeof(i));
     i.r.done = again;
-    i.r.k.ctx = &g;
-    i.r.k.kind = SNIC_FSOP_GETATTR;
-    i.r.k.ino = SNIC_FSOP_ROOT;
+    i.r.op.ctx = &g;
+    i.r.op.kind = SNIC_FSOP_GETATTR;
+    i.r.op.ino = SNIC_FSOP_ROOT;
     snic_fs_submit(g.fs, &i.r);
     assert_int_equal(i.done_count, 0);
     while (i.done_count < 100)
@@ -413,13 +413,13 @@ static void lock_item(struct item *i, uint64_t ino, uint64_t handle, uint64_t ow
 {
     memset(i, 0, sizeof(*i));
     i->r.done = item_done;
-    i->r.k.kind = SNIC_FSOP_SETLK;
-    i->r.k.flags = SNIC_FSOP_LOCK_WAIT;
-    i->r.k.ino = ino;
-    i->r.k.handle = handle;
-    i->r.k.lock.owner = owner;
-    i->r.k.lock.end = UINT64_MAX;
-    i->r.k.lock.type = SNIC_FSOP_WRLCK;
+    i->r.op.kind = SNIC_FSOP_SETLK;
+    i->r.op.flags = SNIC_FSOP_LOCK_WAIT;
+    i->r.op.ino = ino;
+    i->r.op.handle = handle;
+    i->r.op.lock.owner = owner;
+    i->r.op.lock.end = UINT64_MAX;
+    i->r.op.lock.type = SNIC_FSOP_WRLCK;
 }
 
 /* A lock that waits ends with EINTR when cancelled: in the engine, posted, or queued for room. */
@@ -436,7 +436,7 @@ static void test_fs_lock_waits_cancel_eintr(void **state)
     lock_item(&held, ino, r.handle, 1);
     snic_fs_submit(g.fs, &held.r);
     item_wait(&g, &held);
-    assert_int_equal(held.r.k.result, 0);
+    assert_int_equal(held.r.op.result, 0);
     lock_item(&waits, ino, r.handle, 2);
     snic_fs_submit(g.fs, &waits.r);
     for (int i = 0; i < 100 && snic_loop_once(g.loop, 0) > 0; i++)
@@ -448,8 +448,8 @@ static void test_fs_lock_waits_cancel_eintr(void **state)
     assert_int_equal(waits.done_count + posted.done_count, 0);
     item_wait(&g, &waits);
     item_wait(&g, &posted);
-    assert_int_equal(waits.r.k.result, SNIC_EINTR);
-    assert_int_equal(posted.r.k.result, SNIC_EINTR);
+    assert_int_equal(waits.r.op.result, SNIC_EINTR);
+    assert_int_equal(posted.r.op.result, SNIC_EINTR);
     snic_fs_cancel(g.fs, &waits.r); /* harmless */
     r.lock.owner = 1;
     assert_int_equal(snic_fs_call(g.fs, &r), 0);

@@ -124,11 +124,11 @@ static void crowd_run(void *ctx, unsigned index)
         struct post *p = &c->posts[(index - 1) * EACH + i];
         (void)snprintf(p->name, sizeof(p->name), "t%u.%u", index, i);
         p->r.done = crowd_done;
-        p->r.k.kind = SNIC_FSOP_MKDIR;
-        p->r.k.ino = SNIC_FSOP_ROOT;
-        p->r.k.mode = 0700;
-        p->r.k.name = p->name;
-        p->r.k.name_size = (uint32_t)strlen(p->name);
+        p->r.op.kind = SNIC_FSOP_MKDIR;
+        p->r.op.ino = SNIC_FSOP_ROOT;
+        p->r.op.mode = 0700;
+        p->r.op.name = p->name;
+        p->r.op.name_size = (uint32_t)strlen(p->name);
         snic_fs_post(fs, &p->r);
     }
 }
@@ -148,7 +148,7 @@ static void test_fs_uring_posted_by_threads_each_done_once(void **state)
     assert_int_equal(c.rc, 0);
     for (unsigned i = 0; i < THREADS * EACH; i++) {
         assert_int_equal(c.posts[i].done_count, 1);
-        assert_int_equal(c.posts[i].r.k.result, 0);
+        assert_int_equal(c.posts[i].r.op.result, 0);
     }
     snic_kvmem_close(medium);
     snic_loop_close(c.loop);

@@ -25,9 +25,9 @@ static void round_writes(uint32_t file)
         length = snic_min_u64(length, (i + 1) * part - offset);
         o = op_bytes(SNIC_FSOP_WRITE, file, offset, length);
         if (snic_rng_below(&w.rng, 3) == 0)
-            o->call->r.k.flags |= SNIC_FSOP_DIRECT;
+            o->call->r.op.flags |= SNIC_FSOP_DIRECT;
         else if (snic_rng_below(&w.rng, 8) == 0)
-            o->call->r.k.flags |= SNIC_FSOP_SYNC;
+            o->call->r.op.flags |= SNIC_FSOP_SYNC;
         now_write(o);
     }
 }
@@ -41,8 +41,8 @@ static void round_append(uint32_t file)
         return;
     o = op_bytes(SNIC_FSOP_WRITE, file, w.size[file],
                  1 + snic_rng_below(&w.rng, snic_min_u64(room, 9000)));
-    o->call->r.k.flags |= SNIC_FSOP_APPEND;
-    o->call->r.k.offset = 0;
+    o->call->r.op.flags |= SNIC_FSOP_APPEND;
+    o->call->r.op.offset = 0;
     now_write(o);
 }
 
@@ -51,8 +51,8 @@ static void round_truncate(uint32_t file)
     struct op *o = op_new(SNIC_FSOP_SETATTR, file);
     uint64_t size = snic_rng_below(&w.rng, 4) == 0 ? 0 : snic_rng_below(&w.rng, FILE_MAX);
 
-    o->call->r.k.set_mask = SNIC_FSOP_SET_SIZE;
-    o->call->r.k.attr.size = size;
+    o->call->r.op.set_mask = SNIC_FSOP_SET_SIZE;
+    o->call->r.op.attr.size = size;
     memset(w.now[file] + size, 0, FILE_MAX - size);
     w.size[file] = size;
 }
@@ -63,9 +63,9 @@ static void round_punch(uint32_t file)
     uint64_t offset = snic_rng_below(&w.rng, FILE_MAX);
     uint64_t length = 1 + snic_rng_below(&w.rng, FILE_MAX - offset);
 
-    o->call->r.k.flags |= SNIC_FSOP_FALLOC_KEEP_SIZE | SNIC_FSOP_FALLOC_PUNCH;
-    o->call->r.k.offset = offset;
-    o->call->r.k.length = length;
+    o->call->r.op.flags |= SNIC_FSOP_FALLOC_KEEP_SIZE | SNIC_FSOP_FALLOC_PUNCH;
+    o->call->r.op.offset = offset;
+    o->call->r.op.length = length;
     memset(w.now[file] + offset, 0, length);
 }
 
@@ -81,10 +81,10 @@ static void round_copy(uint32_t file)
     if (length == 0)
         return;
     o = op_new(SNIC_FSOP_COPY, from);
-    o->call->r.k.offset = at;
-    o->call->r.k.ino2 = w.ino[file];
-    o->call->r.k.offset2 = to;
-    o->call->r.k.length = length;
+    o->call->r.op.offset = at;
+    o->call->r.op.ino2 = w.ino[file];
+    o->call->r.op.offset2 = to;
+    o->call->r.op.length = length;
     o->length = length;
     memcpy(w.now[file] + to, w.model[from] + at, length);
     w.size[file] = snic_max_u64(w.size[file], to + length);
@@ -121,7 +121,7 @@ static void round_run(uint32_t file)
         struct op *o =
             op_bytes(SNIC_FSOP_READ, file, at, 1 + snic_rng_below(&w.rng, FILE_MAX - at));
         if (snic_rng_below(&w.rng, 4) == 0)
-            o->call->r.k.flags |= SNIC_FSOP_DIRECT;
+            o->call->r.op.flags |= SNIC_FSOP_DIRECT;
     }
     if (snic_rng_below(&w.rng, 6) == 0)
         (void)op_new(snic_rng_below(&w.rng, 2) ? SNIC_FSOP_FSYNC : SNIC_FSOP_FLUSH, file);
@@ -138,7 +138,7 @@ static void round_run(uint32_t file)
     for (unsigned i = 0; i < w.count; i++) {
         const struct op *o = &w.ops[i];
 
-        if (o->call->r.k.kind == SNIC_FSOP_READ)
+        if (o->call->r.op.kind == SNIC_FSOP_READ)
             check_read(o, old, w.size[file]);
         else
             assert_int_equal(o->result, o->length);
@@ -162,12 +162,12 @@ static void round_overlap(uint32_t file)
     for (uint64_t i = 2 + snic_rng_below(&w.rng, 3); i > 0; i--) {
         if (snic_rng_below(&w.rng, 5) == 0) {
             o = op_new(SNIC_FSOP_SETATTR, file);
-            o->call->r.k.set_mask = SNIC_FSOP_SET_SIZE;
-            o->call->r.k.attr.size = at + snic_rng_below(&w.rng, 9000);
+            o->call->r.op.set_mask = SNIC_FSOP_SET_SIZE;
+            o->call->r.op.attr.size = at + snic_rng_below(&w.rng, 9000);
         } else {
             o = op_bytes(SNIC_FSOP_WRITE, file, at + snic_rng_below(&w.rng, 9000),
                          1 + snic_rng_below(&w.rng, 20000));
-            o->call->r.k.flags |= snic_rng_below(&w.rng, 2) ? SNIC_FSOP_DIRECT : 0;
+            o->call->r.op.flags |= snic_rng_below(&w.rng, 2) ? SNIC_FSOP_DIRECT : 0;
         }
     }
     for (unsigned i = 0; i < w.count; i++) {
@@ -268,7 +268,7 @@ static void test_fscache_read_at_the_end(void **state)
     for (int n = 0; n < 20000000 && w.fc->state != FSCACHE_ON; n++)
         world_step();
     write = op_bytes(SNIC_FSOP_WRITE, 0, 0, 20000);
-    write->call->r.k.flags |= SNIC_FSOP_DIRECT; /* no page has it */
+    write->call->r.op.flags |= SNIC_FSOP_DIRECT; /* no page has it */
     now_write(write);
     assert_int_equal(op_alone(write), 20000);
     memcpy(w.model[0], w.now[0], 20000);

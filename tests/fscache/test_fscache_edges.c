@@ -115,13 +115,13 @@ static void test_fscache_edges_inodes_run_out(void **state)
         int64_t result;
 
         o = op_new(SNIC_FSOP_OPEN, 0);
-        o->call->r.k.ino = inos[i];
-        o->call->r.k.handle = 0;
-        o->call->r.k.flags |= SNIC_FSOP_OPEN_READ;
+        o->call->r.op.ino = inos[i];
+        o->call->r.op.handle = 0;
+        o->call->r.op.flags |= SNIC_FSOP_OPEN_READ;
         op_go(o);
         ops_end();
         result = o->result;
-        handles[i] = o->call->r.k.handle;
+        handles[i] = o->call->r.op.handle;
         ops_free();
         assert_int_equal(result, i < 16 - FILES ? 0 : SNIC_ENOMEM);
         opened += result == 0;
@@ -130,13 +130,13 @@ static void test_fscache_edges_inodes_run_out(void **state)
     assert_int_equal(snic_fscache_check(w.fc), 0);
     for (unsigned i = 0; i < opened; i++) {
         o = op_new(SNIC_FSOP_RELEASE, 0);
-        o->call->r.k.ino = inos[i];
-        o->call->r.k.handle = handles[i];
+        o->call->r.op.ino = inos[i];
+        o->call->r.op.handle = handles[i];
         assert_int_equal(op_alone(o), 0);
     }
     o = op_bytes(SNIC_FSOP_READ, 0, 0, 1);
-    o->call->r.k.ino = inos[39];
-    o->call->r.k.handle = 0;
+    o->call->r.op.ino = inos[39];
+    o->call->r.op.handle = 0;
     assert_true(op_alone(o) != SNIC_ENOMEM);
     world_close();
 }
@@ -150,7 +150,7 @@ static void test_fscache_edges_no_own_request(void **state)
     edge_open(1);
     edge_on();
     o = op_bytes(SNIC_FSOP_WRITE, 0, 0, 20000);
-    o->call->r.k.flags |= SNIC_FSOP_DIRECT;
+    o->call->r.op.flags |= SNIC_FSOP_DIRECT;
     now_write(o);
     assert_int_equal(op_alone(o), 20000);
     memcpy(w.model[0], w.now[0], 20000);
@@ -193,7 +193,7 @@ static void test_fscache_edges_abandoned_after_death(void **state)
         world_step();
     edge.by_name = 1;
     open = op_new(SNIC_FSOP_OPEN, 0);
-    open->call->r.k.flags |= SNIC_FSOP_TRUNC | SNIC_FSOP_OPEN_WRITE; /* it waits for a flush */
+    open->call->r.op.flags |= SNIC_FSOP_TRUNC | SNIC_FSOP_OPEN_WRITE; /* it waits for a flush */
     op_go(open);
     for (int n = 0; n < 50; n++)
         world_step();
@@ -222,7 +222,7 @@ static void test_fscache_edges_store_fails_then_reads_fail(void **state)
     edge_open(0);
     edge_on();
     o = op_bytes(SNIC_FSOP_WRITE, 0, 0, 20000);
-    o->call->r.k.flags |= SNIC_FSOP_DIRECT;
+    o->call->r.op.flags |= SNIC_FSOP_DIRECT;
     now_write(o);
     assert_int_equal(op_alone(o), 20000);
     memcpy(w.model[0], w.now[0], 20000);

@@ -24,7 +24,7 @@ static struct op *write_new(uint32_t file, uint64_t offset, uint64_t length, uin
 {
     struct op *o = op_bytes(SNIC_FSOP_WRITE, file, offset, length);
 
-    o->call->r.k.flags |= flags;
+    o->call->r.op.flags |= flags;
     now_write(o);
     return o;
 }
@@ -103,7 +103,7 @@ static void test_fscache_full_store_blocks_no_other(void **state)
     for (int round = 0; round < 3; round++) {
         check_all(0);
         o = op_bytes(SNIC_FSOP_READ, 0, snic_rng_below(&w.rng, FILE_MAX / 2), 100000);
-        o->call->r.k.flags |= round == 1 ? SNIC_FSOP_DIRECT : 0;
+        o->call->r.op.flags |= round == 1 ? SNIC_FSOP_DIRECT : 0;
         assert_int_equal(op_soon(o), 100000);
         assert_int_equal(op_soon(write_new(0, 3 * FSCACHE_PAGE + 100, 50000, 0)), 50000);
         keep(0);
@@ -126,10 +126,10 @@ static void test_fscache_full_store_blocks_no_other(void **state)
     assert_int_equal(op_soon(op_new(SNIC_FSOP_FLUSH, 2)), SNIC_ENOSPC);
     forget(2);
     o = op_new(SNIC_FSOP_FSYNC, 2);
-    o->call->r.k.handle = w.handle[2] + 40; /* another client's, open all the time */
+    o->call->r.op.handle = w.handle[2] + 40; /* another client's, open all the time */
     assert_int_equal(op_soon(o), SNIC_ENOSPC);
     o = op_new(SNIC_FSOP_FSYNC, 2);
-    o->call->r.k.handle = w.handle[2] + 40;
+    o->call->r.op.handle = w.handle[2] + 40;
     assert_int_equal(op_soon(o), 0);
     assert_int_equal(op_soon(op_new(SNIC_FSOP_FLUSH, 2)), SNIC_ENOSPC);
     assert_int_equal(op_soon(op_new(SNIC_FSOP_FSYNC, 2)), SNIC_ENOSPC);
@@ -161,7 +161,7 @@ static void test_fscache_full_store_ends_waits(void **state)
     for (uint64_t i = 0; i < 2; i++) /* overwrites: the second one waits behind the first */
         (void)write_new(0, (5 + i) * FSCACHE_PAGE + 7, 12 * FSCACHE_PAGE, 0);
     append = op_bytes(SNIC_FSOP_WRITE, 3, 0, 2 * FSCACHE_PAGE);
-    append->call->r.k.flags |= SNIC_FSOP_APPEND;
+    append->call->r.op.flags |= SNIC_FSOP_APPEND;
     o = op_bytes(SNIC_FSOP_READ, 0, 20 * FSCACHE_PAGE, 20 * FSCACHE_PAGE);
     for (unsigned i = 0; i < w.count; i++)
         op_go(&w.ops[i]);
@@ -184,8 +184,8 @@ static void test_fscache_full_store_ends_waits(void **state)
         check_all(f);
     o = op_new(SNIC_FSOP_SETATTR,
                2); /* makes room; what could not be written out goes, and is reported */
-    o->call->r.k.set_mask = SNIC_FSOP_SET_SIZE;
-    o->call->r.k.attr.size = 3 * FSCACHE_PAGE + 5;
+    o->call->r.op.set_mask = SNIC_FSOP_SET_SIZE;
+    o->call->r.op.attr.size = 3 * FSCACHE_PAGE + 5;
     assert_int_equal(op_soon(o), 0);
     forget(2);
     w.size[2] = 3 * FSCACHE_PAGE + 5;
@@ -216,7 +216,7 @@ static unsigned full_splits(uint64_t seed)
         const struct op *o = &w.ops[i];
 
         assert_int_equal(o->result, 5 * FSCACHE_PAGE);
-        split += o->call->r.k.offset > o->offset && o->call->r.k.length > 0;
+        split += o->call->r.op.offset > o->offset && o->call->r.op.length > 0;
     }
     ops_free();
     keep(0);
@@ -258,12 +258,12 @@ static void test_fscache_full_store_reader_closes_bytes_stay(void **state)
     assert_int_equal(snic_fs_get(w.g.fs, "/d", w.now[3], FILE_MAX), w.size[3]);
     assert_memory_equal(w.now[3], w.model[3], (size_t)w.size[3]);
     o = op_new(SNIC_FSOP_OPEN, 3); /* the world closes it */
-    o->call->r.k.handle = 0;
-    o->call->r.k.flags |= SNIC_FSOP_OPEN_READ;
+    o->call->r.op.handle = 0;
+    o->call->r.op.flags |= SNIC_FSOP_OPEN_READ;
     op_go(o);
     ops_end();
     assert_int_equal(o->result, 0);
-    w.handle[3] = o->call->r.k.handle;
+    w.handle[3] = o->call->r.op.handle;
     ops_free();
     world_close();
 }
@@ -308,8 +308,8 @@ static void test_fscache_full_truncation_drops_only_for_space(void **state)
     keep(1);
     assert_int_equal(snic_kvmem_fault(w.g.medium, &f), 0);
     o = op_new(SNIC_FSOP_SETATTR, 1);
-    o->call->r.k.set_mask = SNIC_FSOP_SET_SIZE;
-    o->call->r.k.attr.size = 9 * FSCACHE_PAGE;
+    o->call->r.op.set_mask = SNIC_FSOP_SET_SIZE;
+    o->call->r.op.attr.size = 9 * FSCACHE_PAGE;
     assert_true(op_alone(o) < 0);
     snic_kvmem_faults_clear(w.g.medium);
     pass(UINT64_C(2000000000));

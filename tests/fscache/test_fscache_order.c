@@ -15,11 +15,11 @@ static struct op *order_write(uint64_t offset, uint64_t length, uint32_t flags)
 {
     struct op *o = op_bytes(SNIC_FSOP_WRITE, 0, offset, length);
 
-    o->call->r.k.flags |= flags;
+    o->call->r.op.flags |= flags;
     now_write(o);
     memcpy(w.model[0] + offset, o->data, length);
     if ((flags & SNIC_FSOP_APPEND) != 0)
-        o->call->r.k.offset = 0;
+        o->call->r.op.offset = 0;
     return o;
 }
 
@@ -106,7 +106,7 @@ static void test_fscache_order_release_then_older_attributes_are_read_again(void
     assert_false(o->done);
     ops_end();
     assert_int_equal(o->result, 0);
-    a = o->call->r.k.attr;
+    a = o->call->r.op.attr;
     snic_fscache_amend(w.fc, &a);
     assert_int_equal(a.size, 20000);
     ops_free();

@@ -21,7 +21,7 @@ static int64_t write_pages(uint32_t key, uint32_t pages, uint32_t flags)
     struct op *o = op_bytes(SNIC_FSOP_WRITE, key % FILES, (uint64_t)key / FILES * FSCACHE_PAGE,
                             (uint64_t)pages * FSCACHE_PAGE);
 
-    o->call->r.k.flags |= flags;
+    o->call->r.op.flags |= flags;
     now_write(o);
     memcpy(w.model[o->file] + o->offset, o->data, o->length);
     return op_alone(o);
@@ -127,8 +127,8 @@ static void test_fscache_recovers(void **state)
         for (uint32_t i = 0; i < 500; i++) {
             struct op *o = op_new(SNIC_FSOP_SETATTR, i % FILES);
 
-            o->call->r.k.set_mask = SNIC_FSOP_SET_SIZE;
-            o->call->r.k.attr.size = w.size[i % FILES];
+            o->call->r.op.set_mask = SNIC_FSOP_SET_SIZE;
+            o->call->r.op.attr.size = w.size[i % FILES];
             assert_int_equal(op_alone(o), 0);
             assert_int_equal(write_pages(2 * PLACES + i % 500, 1, SNIC_FSOP_DIRECT), FSCACHE_PAGE);
         }

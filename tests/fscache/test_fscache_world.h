@@ -83,7 +83,7 @@ static inline struct call *call_get(void)
     memset(&c->r, 0, sizeof(c->r));
     memset(&c->cached, 0, sizeof(c->cached));
     c->data = c->buffer;
-    c->cached.k = &c->r.k;
+    c->cached.k = &c->r.op;
     c->cached.data = c->buffer;
     c->cached.buffer = c->buffer;
     return c;
@@ -120,7 +120,7 @@ static inline void call_done(struct snic_fscache_req *req)
     for (unsigned i = 0; i < w.count; i++)
         if (w.ops[i].call == c) {
             w.ops[i].done = 1;
-            w.ops[i].result = c->r.k.result;
+            w.ops[i].result = c->r.op.result;
             return;
         }
     fail_msg("an answer to nothing");
@@ -137,10 +137,10 @@ static inline void travel_home(struct snic_timer *t, uint64_t now)
 static inline void travel_done(struct snic_fs_req *r)
 {
     struct call *c = SNIC_CONTAINER(r, struct call, r);
-    int slow = w.slow_ns != 0 && r->k.kind == w.slow_kind;
+    int slow = w.slow_ns != 0 && r->op.kind == w.slow_kind;
 
-    if (w.fails != 0 && r->k.kind == w.fails)
-        r->k.result = SNIC_EIO;
+    if (w.fails != 0 && r->op.kind == w.fails)
+        r->op.result = SNIC_EIO;
     w.slow_now |= slow;
     snic_timer_init(&c->timer, travel_home);
     snic_loop_arm(w.g.loop[0], &c->timer,
@@ -281,10 +281,10 @@ static inline struct op *op_new(uint32_t kind, uint32_t file)
 
     *o = (struct op){.call = c, .file = file};
     c->cached.done = call_done;
-    c->r.k.kind = kind;
-    c->r.k.flags = SNIC_FSOP_CHECKED;
-    c->r.k.ino = w.ino[file];
-    c->r.k.handle = w.handle[file];
+    c->r.op.kind = kind;
+    c->r.op.flags = SNIC_FSOP_CHECKED;
+    c->r.op.ino = w.ino[file];
+    c->r.op.handle = w.handle[file];
     return o;
 }
 
@@ -302,10 +302,10 @@ static inline struct op *op_bytes(uint32_t kind, uint32_t file, uint64_t offset,
     o->length = length;
     o->data = c->buffer;
     c->iov = (struct snic_iov){.base = o->data, .size = length};
-    c->r.k.iov = &c->iov;
-    c->r.k.iov_count = 1;
-    c->r.k.offset = offset;
-    c->r.k.length = length;
+    c->r.op.iov = &c->iov;
+    c->r.op.iov_count = 1;
+    c->r.op.offset = offset;
+    c->r.op.length = length;
     for (uint64_t i = 0; kind == SNIC_FSOP_WRITE && i < length; i++)
         o->data[i] = (unsigned char)(1 + snic_rng_below(&w.rng, 255));
     return o;
@@ -368,13 +368,13 @@ static inline void check_all(uint32_t file)
     op_go(o);
     ops_end();
     assert_int_equal(o->result, 0);
-    a = o->call->r.k.attr;
+    a = o->call->r.op.attr;
     snic_fscache_amend(w.fc, &a);
     assert_int_equal(a.size, w.size[file]);
     ops_free();
     o = op_bytes(SNIC_FSOP_READ, file, 0, FILE_MAX);
     if (snic_rng_below(&w.rng, 2))
-        o->call->r.k.flags |= SNIC_FSOP_DIRECT;
+        o->call->r.op.flags |= SNIC_FSOP_DIRECT;
     op_go(o);
     ops_end();
     check_read(o, w.size[file], w.size[file]);
@@ -448,17 +448,17 @@ static inline void world_open(uint64_t seed, int write_back, int deaths)
         struct op *o = op_new(SNIC_FSOP_CREATE, f);
         char name[2] = {(char)('a' + f), 0};
 
-        o->call->r.k.ino = SNIC_FSOP_ROOT;
-        o->call->r.k.handle = 0;
-        o->call->r.k.flags |= SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE;
-        o->call->r.k.mode = S_IFREG | 0644;
-        o->call->r.k.name = name;
-        o->call->r.k.name_size = 1;
+        o->call->r.op.ino = SNIC_FSOP_ROOT;
+        o->call->r.op.handle = 0;
+        o->call->r.op.flags |= SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE;
+        o->call->r.op.mode = S_IFREG | 0644;
+        o->call->r.op.name = name;
+        o->call->r.op.name_size = 1;
         op_go(o);
         ops_end();
         assert_int_equal(o->result, 0);
-        w.ino[f] = o->call->r.k.attr.ino;
-        w.handle[f] = o->call->r.k.handle;
+        w.ino[f] = o->call->r.op.attr.ino;
+        w.handle[f] = o->call->r.op.handle;
         ops_free();
     }
 }

@@ -129,7 +129,7 @@ static void test_cancel(struct snic_fs *fs, struct snic_fs_req *req)
 void km_call_done(struct km_call *c)
 {
     world.done++;
-    world.result = c->r.k.result;
+    world.result = c->r.op.result;
 }
 
 void km_call_put(struct km_call *c)
@@ -260,14 +260,14 @@ static int64_t ask(enum snic_fsop_kind kind, uint64_t ino, uint64_t *handle)
     struct km_call *c = world.call;
     unsigned sent = world.sent, done = world.done;
     memset(&c->r, 0, sizeof(c->r));
-    c->r.k.kind = kind;
-    c->r.k.ino = ino;
-    c->r.k.handle = handle != NULL ? *handle : 0;
-    c->r.k.length = 10;
+    c->r.op.kind = kind;
+    c->r.op.ino = ino;
+    c->r.op.handle = handle != NULL ? *handle : 0;
+    c->r.op.length = 10;
     c->iov.size = 10;
     if (kind == SNIC_FSOP_WRITE) {
-        c->r.k.iov = &c->iov;
-        c->r.k.iov_count = 1;
+        c->r.op.iov = &c->iov;
+        c->r.op.iov_count = 1;
     }
     world.m.carrier->submit(&world.m, c);
     if (world.sent > sent) {
@@ -277,7 +277,7 @@ static int64_t ask(enum snic_fsop_kind kind, uint64_t ino, uint64_t *handle)
     }
     assert_int_equal(world.done, done + 1);
     if (kind == SNIC_FSOP_OPEN)
-        *handle = c->r.k.handle;
+        *handle = c->r.op.handle;
     return world.result;
 }
 
@@ -342,8 +342,8 @@ static void test_kvfs_carriers_released_after_death_is_reported_at_fsync(void **
     assert_int_equal(ask(SNIC_FSOP_RELEASE, 20, &h), 0);
     assert_int_equal(ask(SNIC_FSOP_FSYNC, 20, NULL), SNIC_EIO);
     world.m.remote->state = KR_DOWN; /* no answer for long */
-    world.call->r.k.kind = SNIC_FSOP_RELEASE;
-    world.call->r.k.handle = given_up;
+    world.call->r.op.kind = SNIC_FSOP_RELEASE;
+    world.call->r.op.handle = given_up;
     remote_end(world.call, SNIC_ETIMEDOUT);
     world.m.remote->state = KR_UP;
     assert_int_equal(ask(SNIC_FSOP_FSYNC, 21, NULL), SNIC_EIO);
@@ -449,7 +449,7 @@ static void test_kvfs_carriers_refused_by_the_link_ends(void **state)
     assert_int_equal(world.sent, 0);
     assert_true(world.m.remote->first == NULL && world.m.remote->free_count == 1);
     world.refuse = SNIC_EAGAIN;
-    world.call->r.k.kind = SNIC_FSOP_GETATTR;
+    world.call->r.op.kind = SNIC_FSOP_GETATTR;
     world.m.carrier->submit(&world.m, world.call);
     assert_true(world.m.remote->first == world.call && world.done == 1);
     remote_flush(world.m.remote);
@@ -469,8 +469,8 @@ static void test_kvfs_carriers_more_calls_than_slots_wait(void **state)
             calls[i] = calloc(1, KM_BLOCK);
             assert_non_null(calls[i]);
             calls[i]->m = &world.m;
-            calls[i]->r.k.kind = SNIC_FSOP_GETATTR;
-            calls[i]->r.k.ino = 20 + i;
+            calls[i]->r.op.kind = SNIC_FSOP_GETATTR;
+            calls[i]->r.op.ino = 20 + i;
             world.m.carrier->submit(&world.m, calls[i]);
             assert_int_equal(world.sent, 1);
         }
@@ -504,7 +504,7 @@ static void test_kvfs_carriers_no_next_process_ends_calls(void **state)
         world.now = 1;
         world.absent = 1;
         world.m.remote->fresh_fd = -1;
-        world.call->r.k.kind = SNIC_FSOP_GETATTR;
+        world.call->r.op.kind = SNIC_FSOP_GETATTR;
         world.m.carrier->submit(&world.m, world.call);
         assert_int_equal(world.sent, 1);
         world.m.remote->cut = 1;
