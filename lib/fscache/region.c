@@ -290,10 +290,11 @@ void fscache_region_update(struct snic_fscache *fc)
             fscache_review(fc);
         }
         break;
-    case FSCACHE_LEAVING:
-        break;
     case FSCACHE_DEAD:
         fscache_region_again(fc, now);
+        break;
+    case FSCACHE_LEAVING:
+    default:
         break;
     }
     fscache_pump(fc);
