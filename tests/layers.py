@@ -105,6 +105,10 @@ LAYERS = {
         # the engine: streams and flushes; the kinds of jobs; the frame
         ["prefetch.c", "flush.c"], ["fetch.c", "look.c", "visit.c"], ["control.c"],
     ],
+    "lib/hcachelink": [
+        ["message.c"], ["host_send.c"], ["host_req.c"], ["host_link.c"], ["host.c"],
+        ["dpu_engine.c"], ["dpu_task.c"], ["dpu_run.c"], ["dpu_link.c"], ["dpu.c"],
+    ],
     "lib/net": [
         ["addr.c"],
         # the simulated network: paths, datagrams under way, switches; sockets; handles

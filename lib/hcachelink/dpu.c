@@ -94,22 +94,6 @@ int snic_hcachelink_dpu_init(struct snic_hcachelink_dpu **out, void *mem, size_t
     return 0;
 }
 
-void hcachelink_dpu_stop(struct snic_hcachelink_dpu *d)
-{
-    if (d->state == HCACHELINK_D_GONE || d->state == HCACHELINK_D_STOP)
-        return;
-    d->state = HCACHELINK_D_STOP;
-    /* fsyncs that the engine will not answer any more */
-    for (uint32_t i = 0; i < d->opts.tasks; i++) {
-        struct hcachelink_task *t = &d->tasks[i];
-        if (t->type != HCACHELINK_FSYNC || !t->in_flight || t->fs.done != NULL)
-            continue;
-        t->in_flight = 0;
-        hcachelink_task_finish(t, SNIC_EPIPE);
-    }
-    hcachelink_dpu_kick(d);
-}
-
 void snic_hcachelink_dpu_detach(struct snic_hcachelink_dpu *d)
 {
     d->msg_due = 0;

@@ -110,7 +110,7 @@ static inline void hcachelink_dpu_kick(const struct snic_hcachelink_dpu *d)
         snic_loop_wake(d->dma->loop);
 }
 
-/* ---- dpu_run.c ---- */
+/* ---- dpu_engine.c ---- */
 
 /* Header checked: make the engine. 0, or SNIC_E*. */
 int hcachelink_engine_open(struct snic_hcachelink_dpu *d);
@@ -118,8 +118,6 @@ int hcachelink_engine_open(struct snic_hcachelink_dpu *d);
 void hcachelink_engine_close(struct snic_hcachelink_dpu *d);
 /* Pass an event to the engine. */
 void hcachelink_engine_step(struct snic_hcachelink_dpu *d, const struct snic_hcache_event *ev);
-/* Take its actions and start them. Did something. */
-int hcachelink_engine_pump(struct snic_hcachelink_dpu *d);
 /* Nothing is dirty and nothing in flight, as of the last look. */
 int hcachelink_engine_rests(const struct snic_hcachelink_dpu *d);
 
@@ -136,10 +134,16 @@ int hcachelink_task_pump(struct snic_hcachelink_dpu *d);
 /* Ended: it is to be answered. */
 void hcachelink_task_finish(struct hcachelink_task *t, int64_t result);
 
-/* ---- dpu.c ---- */
-
 /* STOP: nothing new. */
 void hcachelink_dpu_stop(struct snic_hcachelink_dpu *d);
+
+/* ---- dpu_run.c ---- */
+
+/* Take the engine's actions and start them. Did something. */
+int hcachelink_engine_pump(struct snic_hcachelink_dpu *d);
+
+/* ---- dpu_link.c ---- */
+
 int hcachelink_dpu_poll(struct snic_loop_poller *p, int sleeping);
 
 /* A request to the file system for the host's kernel, which has checked permissions. */

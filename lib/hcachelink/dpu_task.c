@@ -27,6 +27,22 @@ static void hcachelink_task_fs_done(struct snic_fs_req *r)
     hcachelink_task_finish(t, r->op.result);
 }
 
+void hcachelink_dpu_stop(struct snic_hcachelink_dpu *d)
+{
+    if (d->state == HCACHELINK_D_GONE || d->state == HCACHELINK_D_STOP)
+        return;
+    d->state = HCACHELINK_D_STOP;
+    /* fsyncs that the engine will not answer any more */
+    for (uint32_t i = 0; i < d->opts.tasks; i++) {
+        struct hcachelink_task *t = &d->tasks[i];
+        if (t->type != HCACHELINK_FSYNC || !t->in_flight || t->fs.done != NULL)
+            continue;
+        t->in_flight = 0;
+        hcachelink_task_finish(t, SNIC_EPIPE);
+    }
+    hcachelink_dpu_kick(d);
+}
+
 /* ---- READ ---- */
 
 static void hcachelink_task_sent(struct snic_dma_batch *b)

@@ -170,22 +170,6 @@ int snic_hcachelink_host_attach(struct snic_hcachelink_host *h, struct snic_dma 
     return 0;
 }
 
-void snic_hcachelink_host_end(struct snic_hcachelink_host *h)
-{
-    if (h->state != HCACHELINK_OPENING && h->state != HCACHELINK_OPEN)
-        return;
-    SNIC_ASSERT(hcachelink_host_quiet(h) && snic_queue_empty(&h->waiting));
-    if (h->state == HCACHELINK_OPENING) { /* what is dirty already is flushed, too */
-        h->ending = 1;
-        return;
-    }
-    h->state = HCACHELINK_ENDING;
-    h->since_ns = snic_loop_now(h->dma->loop);
-    h->msg_due = HCACHELINK_END;
-    hcachelink_host_send_all(h);
-    hcachelink_host_kick(h);
-}
-
 void *snic_hcachelink_host_fini(struct snic_hcachelink_host *h)
 {
     SNIC_ASSERT((h->state == HCACHELINK_NONE || h->state == HCACHELINK_OVER) && !h->closed_due &&

@@ -4,12 +4,6 @@
 
 #include "hcachelink/host_priv.h"
 
-void hcachelink_host_kick(const struct snic_hcachelink_host *h)
-{
-    if (h->sim)
-        snic_loop_wake(h->dma->loop);
-}
-
 static void hcachelink_finished(struct snic_hcachelink_host *h, struct snic_hcachelink_req *req)
 {
     snic_queue_push(&h->finished, &req->node);
@@ -17,14 +11,6 @@ static void hcachelink_finished(struct snic_hcachelink_host *h, struct snic_hcac
 }
 
 /* ---- Sending ---- */
-
-/** 1, or 0 no room. To the dead: as good as sent. */
-static int hcachelink_send(struct snic_hcachelink_host *h, const struct hcachelink_message *m)
-{
-    unsigned char msg[SNIC_HCACHELINK__BYTES];
-    hcachelink_encode(msg, m);
-    return snic_dma_send(h->dma, msg, sizeof(msg)) != 0;
-}
 
 static int hcachelink_send_link(struct snic_hcachelink_host *h)
 {
@@ -34,7 +20,7 @@ static int hcachelink_send_link(struct snic_hcachelink_host *h)
         m.b = h->region_bytes;
         m.c = h->epoch;
     }
-    if (!hcachelink_send(h, &m))
+    if (!hcachelink_host_send(h, &m))
         return 0;
     h->msg_due = 0;
     return 1;
@@ -57,7 +43,7 @@ static int hcachelink_send_next(struct snic_hcachelink_host *h, struct snic_queu
     struct hcachelink_message m;
     hcachelink_req_message(req, &m);
     m.id = (uint64_t)(h->slots[i].generation + 1) << 16 | i;
-    if (!hcachelink_send(h, &m))
+    if (!hcachelink_host_send(h, &m))
         return 0;
     (void)snic_queue_pop(q);
     h->slots[i].generation++;
@@ -91,24 +77,23 @@ void hcachelink_host_send_all(struct snic_hcachelink_host *h)
                       snic_loop_now(h->dma->loop) + h->opts.timeout_ns / 8 + 1);
 }
 
-void hcachelink_host_ahead(struct snic_hcachelink_host *h, uint64_t ino, uint64_t lpn)
-{
-    struct hcachelink_message m = {.type = HCACHELINK_AHEAD, .ino = ino, .a = lpn};
-    if (h->state == HCACHELINK_OPEN)
-        (void)hcachelink_send(h, &m);
-}
-
-void snic_hcachelink_hint(struct snic_hcachelink_host *h, uint64_t ino, uint64_t lpn,
-                          uint32_t count)
-{
-    struct hcachelink_message m = {.type = HCACHELINK_MISSED, .ino = ino, .a = lpn, .b = count};
-    if (count == 0)
-        hcachelink_host_ahead(h, ino, lpn);
-    else if (h->state == HCACHELINK_OPEN)
-        (void)hcachelink_send(h, &m);
-}
-
 /* ---- The end ---- */
+
+void snic_hcachelink_host_end(struct snic_hcachelink_host *h)
+{
+    if (h->state != HCACHELINK_OPENING && h->state != HCACHELINK_OPEN)
+        return;
+    SNIC_ASSERT(hcachelink_host_quiet(h) && snic_queue_empty(&h->waiting));
+    if (h->state == HCACHELINK_OPENING) { /* what is dirty already is flushed, too */
+        h->ending = 1;
+        return;
+    }
+    h->state = HCACHELINK_ENDING;
+    h->since_ns = snic_loop_now(h->dma->loop);
+    h->msg_due = HCACHELINK_END;
+    hcachelink_host_send_all(h);
+    hcachelink_host_kick(h);
+}
 
 static void hcachelink_abort_all(struct snic_hcachelink_host *h, struct snic_queue *q, int reason)
 {
@@ -198,7 +183,7 @@ void hcachelink_host_tick(struct snic_timer *t, uint64_t now_ns)
     }
     if (h->state == HCACHELINK_ENDING ||
         h->taken != 0) /* what it does may take it longer than that */
-        (void)hcachelink_send(h, &alive);
+        (void)hcachelink_host_send(h, &alive);
     h->waiting = (struct snic_queue){NULL, NULL};
     while ((n = snic_queue_pop(&waiting)) != NULL) {
         struct snic_hcachelink_req *req = hcachelink_req_of(n);

@@ -83,9 +83,16 @@ struct snic_hcachelink_host {
     struct snic_loop_poller poller;
 };
 
-/* ---- host_link.c ---- */
+/* ---- host_send.c ---- */
 
 void hcachelink_host_kick(const struct snic_hcachelink_host *h);
+/* 1, or 0 no room. To the dead: as good as sent. */
+int hcachelink_host_send(struct snic_hcachelink_host *h, const struct hcachelink_message *m);
+/* The reader has reached a marked page. Best effort. */
+void hcachelink_host_ahead(struct snic_hcachelink_host *h, uint64_t ino, uint64_t lpn);
+
+/* ---- host_link.c ---- */
+
 /* Send what is to be sent, as far as there is room. */
 void hcachelink_host_send_all(struct snic_hcachelink_host *h);
 /* It is over; all requests end with @p reason. */
@@ -93,8 +100,6 @@ void hcachelink_host_over(struct snic_hcachelink_host *h, int reason);
 int hcachelink_host_poll(struct snic_loop_poller *p, int sleeping);
 void hcachelink_host_retry(struct snic_timer *t, uint64_t now_ns);
 void hcachelink_host_tick(struct snic_timer *t, uint64_t now_ns);
-/* The reader has reached a marked page. Best effort. */
-void hcachelink_host_ahead(struct snic_hcachelink_host *h, uint64_t ino, uint64_t lpn);
 
 /* ---- host_req.c ---- */
 
