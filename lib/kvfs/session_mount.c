@@ -393,7 +393,7 @@ int kvfs_run_unmount(struct kvfs_op *op)
     const struct snic_kvop *got;
     struct snic_kvop sync = {.kind = SNIC_KVOP_SYNC};
     int rc;
-    if (s->id == 0 || s->dead) {
+    if ((s->id == 0 || s->dead) && op->phase != KVFS_UNMOUNT_SYNC) {
         if (k->own_in_flight > 0) /* the engine may be ended after this */
             return kvfs_wait(op, NULL, k->now.mono_ns + KVFS_SESSION_MOUNT_LOOK_NS, 1);
         rc = s->dead ? SNIC_EIO : 0;
@@ -435,6 +435,9 @@ int kvfs_run_unmount(struct kvfs_op *op)
     rc = kvfs_io(op, 0, &sync, &got);
     if (rc == KVFS_PENDING)
         return rc;
+    if (k->own_in_flight > 0) /* begun for requests during the unmount */
+        return kvfs_wait(op, NULL, k->now.mono_ns + KVFS_SESSION_MOUNT_LOOK_NS, 0);
+    kvfs_times_forget_all(k); /* deferred for such requests: H5 */
     kvfs_cache_drop(k);
     kvfs_session_mount_clear(k);
     return op->s[KVFS_UNMOUNT_S_ERROR] != 0 ? (int)(int64_t)op->s[KVFS_UNMOUNT_S_ERROR] : rc;

@@ -207,9 +207,55 @@ static void test_kvfs_remount_dead_unmount_waits_for_own(void **state)
     kvt_close(&t);
 }
 
+/* A read beside the last operation of UNMOUNT defers a time: the engine's own operation that writes
+ * it has ended, too, when UNMOUNT has, so that the engine may be ended. */
+static void test_kvfs_remount_read_during_unmount_leaves_nothing(void **state)
+{
+    struct snic_kvfs_io *io, *sync = NULL;
+    struct snic_fsop unmount, read;
+    struct kvt t;
+    char bytes[10];
+    struct snic_iov iov = {bytes, sizeof(bytes)};
+    (void)state;
+    kvt_open(&t, NULL);
+    uint64_t f = kvt_create(&t, SNIC_FSOP_ROOT, "f", 0644);
+    assert_int_equal(kvt_write(&t, f, 0, "0123456789", sizeof(bytes)), sizeof(bytes));
+    kvt_req(&t, &unmount, SNIC_FSOP_UNMOUNT, 0, NULL);
+    kvt_submit(&t, &unmount);
+    while (sync == NULL) {
+        io = snic_kvfs_poll_io(t.k);
+        assert_non_null(io);
+        if (io->op.kind == SNIC_KVOP_SYNC) {
+            sync = io;
+            break;
+        }
+        snic_kvmem_apply(t.m, &io->op);
+        snic_kvfs_complete(t.k, io, t.now);
+    }
+    kvt_advance(&t, 2000000000);
+    kvt_req(&t, &read, SNIC_FSOP_READ, f, NULL);
+    read.iov = &iov;
+    read.iov_count = 1;
+    kvt_submit(&t, &read);
+    assert_ptr_equal(kvt_wait(&t), &read);
+    kvt_advance(&t, 2000000000);
+    io = snic_kvfs_poll_io(t.k);
+    assert_non_null(io); /* the time's commit */
+    snic_kvmem_apply(t.m, &sync->op);
+    snic_kvfs_complete(t.k, sync, t.now);
+    assert_null(snic_kvfs_poll_done(t.k)); /* snic_kvfs_fini() would find it in flight */
+    snic_kvmem_apply(t.m, &io->op);
+    snic_kvfs_complete(t.k, io, t.now);
+    assert_ptr_equal(kvt_wait(&t), &unmount);
+    assert_int_equal(unmount.result, 0);
+    t.quiet = 1;
+    kvt_close(&t);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_kvfs_remount_read_during_unmount_leaves_nothing),
         cmocka_unit_test(test_kvfs_remount_numbers_of_its_own),
         cmocka_unit_test(test_kvfs_remount_late_numbers_unused),
         cmocka_unit_test(test_kvfs_remount_bytes_behind_end_unknown),
