@@ -386,7 +386,7 @@ def check_rooms(table):
 
 
 def check_documents(table):
-    """README.md files: the lengths that make them readable, and links that lead somewhere."""
+    """README.md and FORMAT.md: lengths that make them readable, and links that lead somewhere."""
     for name in table:
         path = f"{ROOT}/lib/{name}/README.md"
         if not os.path.isfile(path):
@@ -395,7 +395,7 @@ def check_documents(table):
             offend(path, 0, "more than 40 lines: the header is the manual")
     if read(f"{ROOT}/README.md").count("\n") > 250:
         offend("README.md", 0, "more than 250 lines: examples/, bench/ and tests/ have their own")
-    for path in [f"{ROOT}/README.md", *files("README.md")]:
+    for path in [f"{ROOT}/README.md", *files("README.md"), *files("FORMAT.md")]:
         for i, line in enumerate(read(path).split("\n"), 1):
             if len(line) > 100:
                 offend(path, i, f"{len(line)} columns, at most 100")

@@ -108,14 +108,73 @@ static void golden_compare(const struct golden *g)
     free(wanted);
 }
 
-void golden_end(struct golden *g)
+static int golden_updates(void)
 {
     const char *update = getenv("SNIC_GOLDEN_UPDATE");
+    return update != NULL && strcmp(update, "") != 0 && strcmp(update, "0") != 0;
+}
+
+void golden_end(struct golden *g)
+{
     assert_int_equal(fclose(g->out), 0);
-    if (update != NULL && strcmp(update, "") != 0 && strcmp(update, "0") != 0)
+    if (golden_updates())
         golden_write(g);
     else
         golden_compare(g);
     free(g->text);
     free(g);
+}
+
+/* ---- Vectors of FORMAT.md ---- */
+
+static char *golden_hex(const unsigned char *b, size_t size)
+{
+    char *text = NULL;
+    size_t room;
+    FILE *f = open_memstream(&text, &room);
+    assert_non_null(f);
+    for (size_t at = 0; at < size; at += 16) {
+        size_t n = size - at < 16 ? size - at : 16;
+        unsigned any = 0;
+        for (size_t i = 0; i < n; i++)
+            any |= b[at + i];
+        if (any == 0)
+            continue;
+        (void)fprintf(f, "%04zx ", at);
+        for (size_t i = 0; i < n; i++)
+            (void)fprintf(f, " %02x", b[at + i]);
+        (void)fputc('\n', f);
+    }
+    assert_int_equal(fclose(f), 0);
+    return text;
+}
+
+void golden_bytes(const char *module, const char *title, const void *bytes, size_t size)
+{
+    struct golden g = {.size = 0};
+    char head[128];
+    (void)snprintf(g.path, sizeof(g.path), "%s/../../lib/%s/FORMAT.md", SUPPORT_GOLDEN_FOLDER,
+                   module);
+    (void)snprintf(head, sizeof(head), "```hex %s, %zu bytes\n", title, size);
+    char *file = golden_read(g.path);
+    char *hex = golden_hex(bytes, size);
+    char *at = strstr(file, head);
+    if (at == NULL)
+        fail_msg("%s: no block %s", g.path, head);
+    at += strlen(head);
+    char *end = strstr(at, "```\n");
+    assert_non_null(end);
+    int same = (size_t)(end - at) == strlen(hex) && memcmp(at, hex, strlen(hex)) == 0;
+    if (!same && golden_updates()) {
+        g.out = open_memstream(&g.text, &g.size);
+        assert_non_null(g.out);
+        (void)fprintf(g.out, "%.*s%s%s", (int)(at - file), file, hex, end);
+        assert_int_equal(fclose(g.out), 0);
+        golden_write(&g);
+        free(g.text);
+    } else if (!same) {
+        fail_msg("%s: %s differs from the code's bytes:\n%s", g.path, title, hex);
+    }
+    free(file);
+    free(hex);
 }

@@ -14,6 +14,8 @@
 #ifndef SNIC_TESTS_GOLDEN_H
 #define SNIC_TESTS_GOLDEN_H
 
+#include <stddef.h>
+
 struct golden;
 
 /** A trace that is compared with tests/golden/@p name.txt. Never NULL. */
@@ -24,5 +26,12 @@ void golden_line(struct golden *g, const char *format, ...) __attribute__((forma
 void golden_note(struct golden *g, const char *text);
 /** Compares (fails the running test if it differs) or writes the file, and frees the trace. */
 void golden_end(struct golden *g);
+
+/**
+ * Compare the bytes with the block of lib/@p module/FORMAT.md that begins with a line
+ * "```hex TITLE, SIZE bytes": 16 bytes a line behind their offset, without the lines that are all
+ * zeros. A difference fails the test. SNIC_GOLDEN_UPDATE=1 fills the block, which has to exist.
+ */
+void golden_bytes(const char *module, const char *title, const void *bytes, size_t size);
 
 #endif /* SNIC_TESTS_GOLDEN_H */
