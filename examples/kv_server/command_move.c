@@ -67,6 +67,23 @@ static enum kv_outcome move_run(struct kv_command *c, const struct move *m, int 
     return o;
 }
 
+/* Move or copy argv[1]. The reply is 1, or 0 where nothing is moved. */
+static enum kv_outcome move_answer(struct kv_command *c, struct move *m, int replace)
+{
+    enum kv_outcome o = KV_DONE;
+    int moved = 0;
+
+    m->from = kv_command_entry(c, 1);
+    if (m->from == NULL || (kv_command_lookup(c, m->database, m->key, 1) != NULL && !replace)) {
+        kv_put_integer(c->engine, 0);
+        return KV_DONE;
+    }
+    o = move_run(c, m, &moved);
+    if (o == KV_DONE && moved)
+        kv_put_integer(c->engine, 1);
+    return o;
+}
+
 enum kv_outcome kv_cmd_rename(struct kv_command *c)
 {
     int nx = strcmp(c->spec->name, "renamenx") == 0;
@@ -94,9 +111,7 @@ enum kv_outcome kv_cmd_rename(struct kv_command *c)
 enum kv_outcome kv_cmd_copy(struct kv_command *c)
 {
     struct move m = {NULL, c->database, &c->argv[2], 1};
-    enum kv_outcome o;
     int replace = 0;
-    int moved;
 
     for (uint32_t i = 3; i < c->argc; i++) {
         if (kv_arg_is(&c->argv[i], "replace")) {
@@ -114,22 +129,12 @@ enum kv_outcome kv_cmd_copy(struct kv_command *c)
         kv_put_error(c->engine, "ERR source and destination objects are the same");
         return KV_DONE;
     }
-    m.from = kv_command_entry(c, 1);
-    if (m.from == NULL || (kv_command_lookup(c, m.database, &c->argv[2], 1) != NULL && !replace)) {
-        kv_put_integer(c->engine, 0);
-        return KV_DONE;
-    }
-    o = move_run(c, &m, &moved);
-    if (o == KV_DONE && moved)
-        kv_put_integer(c->engine, 1);
-    return o;
+    return move_answer(c, &m, replace);
 }
 
 enum kv_outcome kv_cmd_move(struct kv_command *c)
 {
     struct move m = {NULL, 0, &c->argv[1], 0};
-    enum kv_outcome o;
-    int moved;
 
     if (kv_database_number(c, &c->argv[2], &m.database) != 0)
         return KV_DONE;
@@ -137,15 +142,7 @@ enum kv_outcome kv_cmd_move(struct kv_command *c)
         kv_put_error(c->engine, "ERR source and destination objects are the same");
         return KV_DONE;
     }
-    m.from = kv_command_entry(c, 1);
-    if (m.from == NULL || kv_command_lookup(c, m.database, &c->argv[1], 1) != NULL) {
-        kv_put_integer(c->engine, 0);
-        return KV_DONE;
-    }
-    o = move_run(c, &m, &moved);
-    if (o == KV_DONE && moved)
-        kv_put_integer(c->engine, 1);
-    return o;
+    return move_answer(c, &m, 0);
 }
 
 enum kv_outcome kv_cmd_swapdb(struct kv_command *c)

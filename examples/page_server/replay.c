@@ -341,7 +341,8 @@ static void replay_judge(struct engine *e, struct engine_page *p)
     }
     if (p->damaged)
         return;
-    p->heal |= p->bad >> p->place & 1;
+    if ((p->bad >> p->place & 1) != 0)
+        p->heal = 1;
     if (!snic_queue_empty(&p->pending) || (p->bad != 0 && p->applied != 0))
         replay_ready(e, p);
 }

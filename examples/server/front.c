@@ -7,13 +7,6 @@
 
 #define FRONT_WATCH_NS 1000000000u
 
-static struct front_conn *front_find(struct ex_front *f, uint64_t id)
-{
-    struct front_conn *c = &f->conns[id & 0xffff];
-
-    return (id & 0xffff) < f->opts.server->conns_max && c->net != NULL && c->id == id ? c : NULL;
-}
-
 static void front_drain_check(struct ex_front *f)
 {
     void (*done)(void *ctx) = f->done;

@@ -7,6 +7,14 @@
 #define FRONT_TEXT 512u                   /* of protocol_error() */
 #define FRONT_IN_KEPT ((size_t)256 << 10) /* memory that an empty input keeps */
 
+struct front_conn *front_find(struct ex_front *f, uint64_t id)
+{
+    uint64_t i = id & 0xffff;
+    struct front_conn *c = i < f->opts.server->conns_max ? &f->conns[i] : NULL;
+
+    return c != NULL && c->net != NULL && c->id == id ? c : NULL; /* F5 */
+}
+
 /* ---- Output ---- */
 
 void front_mark(struct front_conn *c)
@@ -87,9 +95,9 @@ static void front_reply(struct front_conn *c, uint64_t seq, const struct snic_io
 void ex_front_reply(struct ex_front *f, uint64_t client, uint64_t seq, const struct snic_iov *iov,
                     uint32_t count, uint32_t flags)
 {
-    struct front_conn *c = &f->conns[client & 0xffff];
+    struct front_conn *c = front_find(f, client);
 
-    if ((client & 0xffff) < f->opts.server->conns_max && c->net != NULL && c->id == client) /* F5 */
+    if (c != NULL)
         front_reply(c, seq, iov, count, (flags & EX_FRONT_CLOSE) != 0);
 }
 

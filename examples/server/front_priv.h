@@ -106,6 +106,8 @@ void front_limit(struct front_conn *c);
 
 /* front_conn.c: input and output of a connection. */
 
+/** @return NULL: it has gone */
+struct front_conn *front_find(struct ex_front *f, uint64_t id);
 void front_recv(void *ctx, struct snic_net_conn *net, struct snic_net_buf *buf);
 void front_half_closed(void *ctx, struct snic_net_conn *net);
 void front_flush(struct snic_loop_msg *m);
