@@ -121,16 +121,15 @@ static inline int ddp_same_key(const struct snic_ddp_key *a, const struct snic_d
     return a->w[0] == b->w[0] && a->w[1] == b->w[1];
 }
 
-/* The number of the key's record, or SNIC_DDP__NIL. */
-static inline uint32_t ddp_index_find(const struct ddp_index *x, const struct ddp_pool *recs,
+/* The number of the key's record, of those of @p size bytes from @p recs on, or SNIC_DDP__NIL. */
+static inline uint32_t ddp_index_find(const struct ddp_index *x, const void *recs, size_t size,
                                       const struct snic_ddp_key *key)
 {
     const struct ddp_slot *slots = ddp_index_slots(x);
     uint32_t hash = ddp_hash(key);
     for (uint32_t i = hash & x->mask; slots[i].rec != 0; i = (i + 1) & x->mask) {
         uint32_t n = slots[i].rec - 1;
-        if (slots[i].hash == hash &&
-            ddp_same_key(ddp_part(ddp_pool_first(recs), (uint64_t)n * recs->size), key))
+        if (slots[i].hash == hash && ddp_same_key(ddp_part(recs, (uint64_t)n * size), key))
             return n;
     }
     return SNIC_DDP__NIL;

@@ -7,7 +7,7 @@
 
 struct ddp_rec *ddp_find(const struct snic_ddp *d, const struct snic_ddp_key *key)
 {
-    uint32_t n = ddp_index_find(&d->index, &d->recs, key);
+    uint32_t n = ddp_index_find(&d->index, ddp_rec_at(d, 0), sizeof(struct ddp_rec), key);
     return n != SNIC_DDP__NIL ? ddp_rec_at(d, n) : NULL;
 }
 

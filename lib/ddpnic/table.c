@@ -7,7 +7,7 @@
 
 struct ddpnic_rec *ddpnic_find(const struct snic_ddpnic *d, const struct snic_ddp_key *key)
 {
-    uint32_t n = ddp_index_find(&d->index, &d->recs, key);
+    uint32_t n = ddp_index_find(&d->index, ddpnic_rec_at(d, 0), sizeof(struct ddpnic_rec), key);
     return n != SNIC_DDP__NIL ? ddpnic_rec_at(d, n) : NULL;
 }
 
