@@ -2,7 +2,7 @@
 /**
  * @file snicstore/kvfs_format.h
  * The records KVFS keeps in its store: keys, layouts, checksums. For the engine, and for tools that
- * check a store or repair it.
+ * check a store or repair it. Offsets of fields, and examples: lib/kvfs/FORMAT.md.
  *
  * Depends on  snicstore/base.h, snicstore/fsop.h, snicstore/kvop.h.
  * Memory      Plain data.

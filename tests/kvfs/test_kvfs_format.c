@@ -2,6 +2,7 @@
 /* Records: what is encoded is decoded, what cannot be is refused, bytes on disk stay as they are.
  */
 #include "snicstore/kvfs_format.h"
+#include "golden.h"
 #include "support.h"
 
 #include <stdio.h>
@@ -63,6 +64,54 @@ static void test_kvfs_format_bytes_stay(void **state)
     assert_int_equal(k.size, 17);
     assert_int_equal(k.bytes[0], 'E');
     assert_true(snic_get_be64(k.bytes + 1) == h.high && snic_get_be64(k.bytes + 9) == h.low);
+}
+
+static void vector(const struct snic_kvop_key *k, const char *title, void *record, uint32_t size)
+{
+    snic_kvfs_seal(k, record, size, 0);
+    golden_bytes("kvfs", title, record, size);
+}
+
+/* lib/kvfs/FORMAT.md. */
+static void test_kvfs_format_vectors(void **state)
+{
+    static unsigned char r[SNIC_KVFS_INTENT_BYTES];
+    struct snic_fsop_hash h = snic_kvfs_hash_name(7, "name", 4);
+    struct snic_kvfs_super super = {
+        .version = 1, .seed = 2, .uuid = {3}, .created = {1700000000, 5, 0}};
+    struct snic_kvfs_entry e = {.ino = 0x0102, .type = 0100000, .name_size = 4, .name = "name"};
+    struct snic_kvfs_session session = {.flags = SNIC_KVFS_SESSION_CACHES, .range_count = 2};
+    struct snic_kvfs_orphan orphan = {.count = 1, .claims = {{9, 1}}};
+    static struct snic_kvfs_intent intent = {
+        .state = SNIC_KVFS_INTENT_COMMITTED, .key_count = 1, .object_count = 1, .objects = {6}};
+    struct snic_fsop_attr a;
+    struct snic_kvop_key k;
+    uint32_t size = 0;
+    (void)state;
+    sample_attr(&a);
+    snic_kvfs_attr_encode(r, &a);
+    snic_kvfs_key(&k, a.ino, SNIC_KVFS_REC_ATTR);
+    vector(&k, "attributes", r, SNIC_KVFS_ATTR_BYTES);
+    snic_kvfs_super_encode(r, &super);
+    snic_kvfs_key(&k, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_SUPER);
+    vector(&k, "superblock", r, SNIC_KVFS_SUPER_BYTES);
+    assert_int_equal(snic_kvfs_entry_append(r, &size, sizeof(r), &e), 0);
+    e = (struct snic_kvfs_entry){.ino = 3, .type = 0040000, .name_size = 3, .name = "dir"};
+    assert_int_equal(snic_kvfs_entry_append(r, &size, sizeof(r), &e), 0);
+    snic_kvfs_key_hash(&k, 1, SNIC_KVFS_REC_ENTRY, h);
+    vector(&k, "entries", r, size);
+    session.ranges[0] = (struct snic_kvfs_range){2, 0x1000};
+    session.ranges[1] = (struct snic_kvfs_range){0x5000, 0x10};
+    snic_kvfs_key_number(&k, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_SESSION, 9);
+    vector(&k, "session", r, snic_kvfs_session_encode(r, &session));
+    snic_kvfs_key_number(&k, SNIC_KVFS_GROUP_ORPHANS, SNIC_KVFS_REC_ORPHAN, 10);
+    vector(&k, "orphan", r, snic_kvfs_orphan_encode(r, &orphan));
+    snic_kvfs_key(&intent.keys[0], 5, SNIC_KVFS_REC_ATTR);
+    snic_kvfs_key_intent(&k, 9, 3);
+    vector(&k, "intent", r, snic_kvfs_intent_encode(r, &intent));
+    snic_kvfs_number_encode(r, 0x1234);
+    snic_kvfs_key(&k, SNIC_KVFS_GROUP_SUPER, SNIC_KVFS_REC_NEXT_INO);
+    vector(&k, "number", r, SNIC_KVFS_NUMBER_BYTES);
 }
 
 static void test_kvfs_format_attr_wrong_refused(void **state)
@@ -255,6 +304,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kvfs_format_attr_round_trip),
         cmocka_unit_test(test_kvfs_format_bytes_stay),
+        cmocka_unit_test(test_kvfs_format_vectors),
         cmocka_unit_test(test_kvfs_format_attr_wrong_refused),
         cmocka_unit_test(test_kvfs_format_seal_flips_noticed),
         cmocka_unit_test(test_kvfs_format_version_other_refused),
