@@ -137,6 +137,14 @@ LAYERS = {
         ["inode.c"], ["request.c"], ["data.c", "flush.c"], ["step.c"], ["region.c"],
         ["fscache.c"],
     ],
+    "lib/member": [
+        ["member_priv.h", "view.c"],
+        # leases and the next view, the register, when to propose
+        ["lease.c", "policy.c"],
+        ["register.c"],
+        ["proposer.c"],
+        ["check.c", "member.c"],
+    ],
     "lib/ddp": [
         # what ddpnic shares; the models, actions, timers; the table and writes in flight
         ["core.h", "core.c", "ddp_priv.h"],

@@ -5,7 +5,9 @@
  *   member.c    boot, events, actions, time
  *   register.c  the Paxos register of the next epoch: promises, votes, the record on disk
  *   lease.c     heartbeats, grants, fences: when a vote for an exclusion is allowed
- *   policy.c    who is alive, what the next view should be, who proposes it and when
+ *   policy.c    who is alive, what the next view should be
+ *   proposer.c  who proposes it and when
+ *   view.c      majorities, views and records that make sense
  *   check.c     the invariants below
  *
  * Invariants of one node
@@ -193,11 +195,13 @@ static inline int member_is_full(const struct snic_member_view *v, uint32_t node
     return member_has(v->full, node) && v->incarnation[node] == inc;
 }
 
-/* register.c */
+/* view.c */
 int member_is_majority(const struct snic_member *m, uint32_t mask);
 int member_view_is_sane(const struct snic_member *m, const struct snic_member_view *v);
 int member_record_is_sane(const struct snic_member *m, const struct snic_member_record *r);
 void member_changed(struct snic_member *m);
+
+/* register.c */
 void member_learn(struct snic_member *m, const struct snic_member_view *v);
 void member_on_stored(struct snic_member *m);
 int member_on_register(struct snic_member *m, const struct snic_member_msg *msg);
@@ -220,6 +224,9 @@ uint64_t member_vote_time(struct snic_member *m, const struct snic_member_view *
 uint16_t member_alive(const struct snic_member *m);
 int member_next_view(const struct snic_member *m, struct snic_member_view *out);
 uint16_t member_restart_missing(const struct snic_member *m);
+uint16_t member_running(const struct snic_member *m);
+
+/* proposer.c */
 void member_consider(struct snic_member *m);
 
 #endif /* SNIC_MEMBER_PRIV_H */

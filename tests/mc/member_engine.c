@@ -11,7 +11,9 @@ unsigned mn_bug;
 #include "member/check.c"
 #include "member/lease.c"
 #include "member/policy.c"
+#include "member/proposer.c"
 #include "member/register.c"
+#include "member/view.c"
 #include "member/member.c"
 
 #define MN_LATER (MN_NOW << 1) /* armed, and not due */

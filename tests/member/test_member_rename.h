@@ -18,6 +18,7 @@
 #define member_view_is_sane teeth_view_is_sane
 #define member_record_is_sane teeth_record_is_sane
 #define member_changed teeth_changed
+#define member_running teeth_running
 #define member_learn teeth_learn
 #define member_on_stored teeth_on_stored
 #define member_on_register teeth_on_register

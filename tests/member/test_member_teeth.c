@@ -14,7 +14,9 @@ static unsigned teeth_bug;
 #include "member/check.c"
 #include "member/lease.c"
 #include "member/policy.c"
+#include "member/proposer.c"
 #include "member/register.c"
+#include "member/view.c"
 #include "member/member.c"
 
 #include "test_member_sim.h"
