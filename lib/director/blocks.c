@@ -107,6 +107,7 @@ void director_block_give(struct snic_director_conn *c, struct director_block *b)
     c->mem -= SNIC_DIRECTOR__BLOCK;
     d->held -= c->kept ? 0 : SNIC_DIRECTOR__BLOCK;
     director_chunk_give(d, b);
+    SNIC_ASSERT(d->blocks_free < d->blocks_count);
     d->blocks_free++;
     if (SNIC_UNLIKELY(d->blocks_free > 4 * SNIC_DIRECTOR__RESERVE)) {
         if (d->stalled && d->channel != NULL) {

@@ -12,6 +12,7 @@ static void director_reply_orphan(struct director_slot *s, struct snic_offload_j
     snic_offload_release(c->d->offload, job);
     s->job = NULL;
     director_slot_give(s);
+    SNIC_ASSERT(c->offloading > 0);
     c->offloading--;
     director_conn_check(c);
 }
@@ -42,6 +43,7 @@ static void director_reply_sent(struct director_slot *s, struct snic_offload_job
     struct snic_director_conn *c = s->conn;
     struct snic_director *d = c->d;
     d->stats.offloaded++;
+    SNIC_ASSERT(c->offloading > 0);
     c->offloading--;
     if (director_reply_copies(c, job)) {
         for (uint32_t i = 0; i < job->iov_count; i++)

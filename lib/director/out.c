@@ -246,6 +246,7 @@ static void director_out_sent(struct snic_net_send_req *r)
     struct director_end *e = s->end;
     struct snic_director_conn *c = e->conn;
     uint32_t left = s->bytes;
+    SNIC_ASSERT(s->busy && e->busy > 0);
     s->busy = 0;
     e->busy--;
     if (r->result != 0)

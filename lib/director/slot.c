@@ -51,8 +51,11 @@ struct director_slot *director_slot_take(struct snic_director_conn *c)
         memset(s, 0, sizeof(*s));
         snic_link_init(&s->link);
     }
-    if (c->pending >= d->slots_own)
+    SNIC_ASSERT(d->slots_free > 0);
+    if (c->pending >= d->slots_own) {
+        SNIC_ASSERT(d->slots_common > 0); /* I1 */
         d->slots_common--;
+    }
     c->pending++;
     d->slots_free--;
     s->conn = c;
@@ -86,6 +89,7 @@ void director_slot_give(struct director_slot *s)
     if (d->slots_idle.first == NULL)
         d->slots_idle.last = &s->piece.node;
     d->slots_idle.first = &s->piece.node;
+    SNIC_ASSERT(c->pending > 0 && d->slots_free < d->slots_count);
     d->slots_free++;
     c->pending--;
     if (c->pending >= d->slots_own) {
@@ -99,6 +103,7 @@ void director_slot_give(struct director_slot *s)
 void director_job_release(struct director_slot *s)
 {
     struct snic_director_conn *c = s->conn;
+    SNIC_ASSERT(c->mem >= s->job->pool_bytes);
     c->mem -= s->job->pool_bytes;
     c->d->held -= c->kept ? 0 : s->job->pool_bytes;
     c->job_bytes -= s->job->pool_bytes;

@@ -88,6 +88,7 @@ int director_retry_one(struct director_slot *s)
         s->job = NULL;
         snic_offload_release(d->offload, job);
         director_slot_give(s);
+        SNIC_ASSERT(c->offloading > 0);
         c->offloading--;
         director_conn_check(c);
         return 1;
@@ -100,6 +101,7 @@ int director_retry_one(struct director_slot *s)
     r = r == SNIC_EMSGSIZE ? 0 : r;
     if (r < 0)
         return 0;
+    SNIC_ASSERT(c->offloading > 0);
     c->offloading--;
     s->job = NULL;
     if (r == 0) {
