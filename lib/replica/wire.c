@@ -1,14 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Bytes on the wire, version 1; integers are little-endian, what is not named is zero.
- *
- *   packet  0 CRC32C of the rest   4 magic 0x5244   6 version   7 source node   8 cluster
- *           16 frames, one after another, to the end
- *   frame   0 kind   1 zero   2 bytes that follow (16 bits)
- *   DDP     the fields of snic_ddp_msg in their order but for the handle; then the value's bytes
- *   MEMBER  the fields of snic_member_msg in their order
- *   PIECE   0 CRC32C of a whole DDP frame's content   4 its bytes   8 offset; then bytes of it. The
- *           offset, and the length of all pieces but the last, are multiples of 64.
+ * Bytes on the wire and of the membership file: FORMAT.md.
  *
  * A packet that is wrong anywhere in its framing is dropped whole; a message that is wrong is left
  * to the engines, which check its fields, if it can be represented at all.
