@@ -1,18 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
- * What is on the device, as bytes: superblock, block, record. All numbers little-endian. Everything
- * read here may be any bytes.
- *
- * Every checksum is CRC32C and begins with one of the log's uuid, so that what another log left on
- * the device is not valid here. A record's checksum covers its generation, its head without the
- * checksum and its bytes; the head has the checksum of the record before, which makes the chain.
- *
- *   superblock  0 magic[8]  8 crc  12 version  16 block  20 segment  24 segments  28 record_max
- *               32 batch_blocks  36 zero  40 uuid[2]  56 zero ... 4096
- *   block       0 crc  4 used  8 generation  16 index  20 batch_first  24 batch_end  28 first
- *               32 oldest  40 base
- *   record      0 crc  4 prev  8 length  12 epoch  16 position  24 origin  32 key[2]  48 ts
- *               56 scope  64 flags  68 zero; the bytes; zero to a multiple of 8
+ * Superblock, block and record as bytes; FORMAT.md has the layout. Bytes read here are not trusted.
+ * The checksum of the record before makes the chain.
  */
 #include "wal/wal_priv.h"
 

@@ -2,9 +2,7 @@
 /**
  * The membership file: two places, each with a version and a checksum. A put writes the first
  * place, flushes, writes the second, flushes. So while one is torn the other is whole, and what was
- * announced is in both.
- *
- *   place   0 magic[8]  8 crc  12 length  16 version  24 zero ... 64; the bytes; zero to the unit
+ * announced is in both. Bytes: FORMAT.md.
  */
 #include "wal/wal_priv.h"
 

@@ -2,9 +2,7 @@
 /**
  * The log's inside: what is on the device, and the state that its files share.
  *
- * The device, in units of max(4096, block):
- *     0 superblock   1-2 membership file   3-4 its second place   5 superblock   6-7 nothing
- *     8 ...          segments of segment_bytes, a circle
+ * FORMAT.md has the device: superblocks, the membership file twice, segments that form a circle.
  * A segment's use is its generation: 1, 2, 3, ...; generation g is in segment g % segments. A block
  * begins with a head that names its place and use, and has a checksum of its own. Records lie in
  * the blocks' payloads one after the other, across blocks, not across batches. A batch is what one

@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "golden.h"
 #include "support.h"
 #include "wal/wal_priv.h"
 #include "walfix.h"
@@ -553,6 +554,50 @@ static void test_wal_edges_check_broken_reported(void **state)
     finish();
 }
 
+/* lib/wal/FORMAT.md. */
+static void test_wal_edges_format_vectors(void **state)
+{
+    unsigned char super[SNIC_WAL__SUPER_BYTES];
+    unsigned char block[512] = {0};
+    struct wal_geo g;
+    (void)state;
+    struct wal_record rec = {.prev = 0x01020304,
+                             .origin = 6,
+                             .r = {.key = {{0x1112131415161718, 0x2122232425262728}},
+                                   .ts = 0x3132333435363738,
+                                   .scope = 0x4142434445464748,
+                                   .position = 7,
+                                   .length = 3,
+                                   .flags = SNIC_WAL_TOMBSTONE,
+                                   .epoch = 0x51525354,
+                                   .bytes = "abc"}};
+    struct wal_block head = {.used = wal_record_size(3),
+                             .index = 0,
+                             .batch_first = 0,
+                             .batch_end = 1,
+                             .first = SNIC_WAL__BLOCK_HEAD,
+                             .generation = 1,
+                             .oldest = 1,
+                             .base = 6};
+    begin(512, 32, 16, 10);
+    fix.opts.uuid[0] = 1;
+    fix.opts.uuid[1] = 2;
+    assert_int_equal(walfix_open(&fix, SNIC_WAL_CREATE), 0);
+    assert_int_equal(snic_wal_meta_put(fix.wal, "member", 6), 0);
+    walfix_run(&fix, 1000000);
+    walfix_close(&fix);
+    memcpy(super, snic_disk_bytes(fix.disk), sizeof(super));
+    golden_bytes("wal", "superblock", super, sizeof(super));
+    golden_bytes("wal", "membership", (unsigned char *)snic_disk_bytes(fix.disk) + 4096, 128);
+    assert_int_equal(wal_super_decode(&g, super), 0);
+    wal_geo_derive(&g);
+    (void)wal_record_encode(&g, 1, &rec, block + SNIC_WAL__BLOCK_HEAD);
+    memcpy(block + SNIC_WAL__BLOCK_HEAD + SNIC_WAL__RECORD_HEAD, "abc", 3);
+    wal_block_encode(&g, &head, block);
+    golden_bytes("wal", "block", block, sizeof(block));
+    finish();
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -566,6 +611,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_wal_edges_tail_and_meta_at_once),
         cmocka_unit_test(test_wal_edges_opening_refused),
         cmocka_unit_test(test_wal_edges_check_broken_reported),
+        cmocka_unit_test(test_wal_edges_format_vectors),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
