@@ -20,7 +20,7 @@
 static int fd;
 static struct ifreq request;
 
-static int ask(void *what)
+static int exchange(void *what)
 {
     request.ifr_data = what;
     return ioctl(fd, SIOCETHTOOL, &request);
@@ -29,7 +29,7 @@ static int ask(void *what)
 static int off(uint32_t command)
 {
     struct ethtool_value v = {.cmd = command, .data = 0};
-    return ask(&v);
+    return exchange(&v);
 }
 
 /* Which bit the kernel calls @p name; -1: none. */
@@ -41,12 +41,12 @@ static int feature(const char *name)
     struct ethtool_sset_info *info = (void *)set;
     info->cmd = ETHTOOL_GSSET_INFO;
     info->sset_mask = UINT64_C(1) << ETH_SS_FEATURES;
-    if (ask(info) < 0 || info->data[0] > FEATURES)
+    if (exchange(info) < 0 || info->data[0] > FEATURES)
         return -1;
     all->cmd = ETHTOOL_GSTRINGS;
     all->string_set = ETH_SS_FEATURES;
     all->len = info->data[0];
-    if (ask(all) < 0)
+    if (exchange(all) < 0)
         return -1;
     for (uint32_t i = 0; i < all->len; i++) {
         if (strncmp((const char *)all->data + i * ETH_GSTRING_LEN, name, ETH_GSTRING_LEN) == 0)
@@ -65,7 +65,7 @@ static int feature_off(const char *name)
     set->cmd = ETHTOOL_SFEATURES;
     set->size = (uint32_t)bit / 32 + 1;
     set->features[bit / 32].valid = UINT32_C(1) << bit % 32;
-    return ask(set) < 0 ? -1 : 0;
+    return exchange(set) < 0 ? -1 : 0;
 }
 
 int main(int argc, char **argv)

@@ -58,20 +58,20 @@ there "$work/nbdkit"
 
 # try WHO OP RW PID...
 try() {
-    who=$1 op=$2 rw=$3
+    server=$1 op=$2 rw=$3
     shift 3
     before=$(ticks "$@")
     # terse fields: reads, writes: 6 47 KiB, 8 49 IOPS; 14... and 55...: percentiles
-    fio --name=nbd --ioengine=nbd --uri="nbd+unix:///?socket=$work/$who" --bs=4k --iodepth=32 \
+    fio --name=nbd --ioengine=nbd --uri="nbd+unix:///?socket=$work/$server" --bs=4k --iodepth=32 \
         --rw="$rw" --size=256M --time_based --runtime="$seconds" --randrepeat=0 --norandommap \
         --percentile_list=99 --output-format=terse --terse-version=3 >"$work/fio" \
         2>"$work/fio.err" ||
         die "fio: $(cat "$work/fio.err")"
     after=$(ticks "$@")
     kib=$(awk -F';' '/^3;/ { print $6 + $47 }' "$work/fio")
-    keep "nbd_$op" "$who" "$(awk -F';' '/^3;/ { print $8 + $49 }' "$work/fio")"
-    keep "nbd_${op}_cpu" "$who" "$(per_op $((after - before)) $((kib / 4)))"
-    keep "nbd_${op}_p99" "$who" "$(awk -F';' '/^3;/ { print }' "$work/fio" | tr ';' '\n' |
+    keep "nbd_$op" "$server" "$(awk -F';' '/^3;/ { print $8 + $49 }' "$work/fio")"
+    keep "nbd_${op}_cpu" "$server" "$(per_op $((after - before)) $((kib / 4)))"
+    keep "nbd_${op}_p99" "$server" "$(awk -F';' '/^3;/ { print }' "$work/fio" | tr ';' '\n' |
         sed -n 's/^99.000000%=//p' | sort -g | tail -n 1)"
 }
 r=0
@@ -83,10 +83,10 @@ while [ $((r += 1)) -le "$rounds" ]; do
     done
 done
 for op in write read; do
-    for who in ours nbdkit; do
-        echo "row solar nbd_$op $who 1 $(middle nbd_$op $who) io/s"
-        echo "row solar nbd_${op}_cpu $who 1 $(middle nbd_${op}_cpu $who) us_cpu/io"
-        echo "row solar nbd_${op}_p99 $who 1 $(middle nbd_${op}_p99 $who) us"
+    for server in ours nbdkit; do
+        echo "row solar nbd_$op $server 1 $(middle nbd_$op $server) io/s"
+        echo "row solar nbd_${op}_cpu $server 1 $(middle nbd_${op}_cpu $server) us_cpu/io"
+        echo "row solar nbd_${op}_p99 $server 1 $(middle nbd_${op}_p99 $server) us"
     done
     awk "BEGIN { printf \"ratio solar nbd_$op ours/nbdkit 1 %.2f\\n\", \
         $(middle nbd_$op ours) / $(middle nbd_$op nbdkit) }"

@@ -480,7 +480,7 @@ static void options(int argc, char **argv)
         } else if (strcmp(name, "--depth") == 0) {
             opt.depth = (unsigned)strtoul(next(argc, argv, &i), NULL, 10);
         } else {
-            fprintf(stderr, "solar_net: %s? The head of solar_net.c says what there is\n", name);
+            fprintf(stderr, "solar_net: %s? The head of solar_net.c lists the arguments\n", name);
             exit(2);
         }
     }

@@ -51,7 +51,7 @@ static void luna_soon(void)
     }
 }
 
-static void luna_given(struct luna_net_tx *x)
+static void luna_returned(struct luna_net_tx *x)
 {
     uint64_t now = snic_loop_now(l.e->loop);
     if (x->server)
@@ -66,7 +66,7 @@ static void luna_given(struct luna_net_tx *x)
 
 static void luna_sent(struct snic_net_send_req *r)
 {
-    luna_given(SNIC_CONTAINER(r, struct luna_net_tx, r));
+    luna_returned(SNIC_CONTAINER(r, struct luna_net_tx, r));
 }
 
 static void luna_send(struct snic_net_conn *c, struct snic_luna_send *send, int server)
@@ -83,7 +83,7 @@ static void luna_send(struct snic_net_conn *c, struct snic_luna_send *send, int 
     x->r.region = SNIC_NO_REGION;
     if (c == NULL || snic_net_send(c, &x->r) != 1) {
         net_must(l.closing, "a connection takes no more");
-        luna_given(x);
+        luna_returned(x);
     }
 }
 

@@ -143,7 +143,7 @@ int main(int argc, char **argv)
         } else if (strcmp(name, "--threads") == 0) {
             opt.threads = (unsigned)strtoul(next(argc, argv, &i), NULL, 10);
         } else {
-            fprintf(stderr, "solar_raw: %s? The head of solar_raw.c says what there is\n", name);
+            fprintf(stderr, "solar_raw: %s? The head of solar_raw.c lists the arguments\n", name);
             return 2;
         }
     }

@@ -40,7 +40,7 @@ struct fuzz {
     int busy[IOS];
     struct snic_ebs_io ios[IOS];
     struct snic_iov iov[2];
-    unsigned char guest[(BLOCKS + 1) * SNIC_EBS_BLOCK_BYTES];
+    unsigned char memory[(BLOCKS + 1) * SNIC_EBS_BLOCK_BYTES];
 };
 
 static void must(int ok)
@@ -243,7 +243,7 @@ static void answer(struct fuzz *f, uint8_t op)
     memset(blocks, 0, sizeof(blocks));
     if (q.op == SNIC_EBS_DO_READ && status == 0) {
         for (uint32_t i = op % 3; i < SNIC_EBS_READ_BLOCKS; i += 1 + op % 2) {
-            blocks[i].data = f->guest + i * SNIC_EBS_BLOCK_BYTES;
+            blocks[i].data = f->memory + i * SNIC_EBS_BLOCK_BYTES;
             blocks[i].data_crc = snic_crc32c(0, blocks[i].data, SNIC_EBS_BLOCK_BYTES);
             blocks[i].status = i == 9 ? op % 5 : 0;
         }
@@ -360,9 +360,9 @@ static void start(struct fuzz *f)
     must(snic_luna_target_init(&f->t, kmem, ksize, &k, f->now) == 0);
     must(snic_luna_server_add(f->c, 0, f->now) == 0);
     must(snic_luna_attach(f->c, 0, &d, f->now) == 0);
-    f->iov[0].base = f->guest;
+    f->iov[0].base = f->memory;
     f->iov[0].size = 7 * SNIC_EBS_BLOCK_BYTES;
-    f->iov[1].base = f->guest + 8 * SNIC_EBS_BLOCK_BYTES;
+    f->iov[1].base = f->memory + 8 * SNIC_EBS_BLOCK_BYTES;
     f->iov[1].size = 13 * SNIC_EBS_BLOCK_BYTES;
 }
 
@@ -371,7 +371,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static struct fuzz fuzz;
     static unsigned char pipes[CONNS][2][PIPE];
     struct fuzz *f = &fuzz;
-    memset(f, 0, offsetof(struct fuzz, guest));
+    memset(f, 0, offsetof(struct fuzz, memory));
     for (uint32_t i = 0; i < CONNS; i++)
         for (uint32_t k = 0; k < 2; k++)
             f->conn[i].way[k].bytes = pipes[i][k];

@@ -34,7 +34,7 @@ struct fuzz {
     int busy[IOS];
     struct snic_ebs_io ios[IOS];
     struct snic_iov iov;
-    unsigned char guest[BLOCKS * SNIC_EBS_BLOCK_BYTES];
+    unsigned char memory[BLOCKS * SNIC_EBS_BLOCK_BYTES];
 };
 
 static void must(int ok)
@@ -144,7 +144,7 @@ static void fuzz_submit(struct fuzz *f)
     io->op = a / IOS % 6;
     io->blocks = 1 + b % BLOCKS;
     io->lba = take(f) * 8u;
-    f->iov.base = f->guest;
+    f->iov.base = f->memory;
     f->iov.size = (size_t)BLOCKS * SNIC_EBS_BLOCK_BYTES;
     io->blocks = io->op <= SNIC_EBS_IO_WRITE ? BLOCKS : io->blocks;
     io->iov = &f->iov;
@@ -163,8 +163,8 @@ static void fuzz_answer(struct fuzz *f, uint8_t op)
     uint32_t status = op < 20 ? 0 : op % 18;
     memset(blocks, 0, sizeof(blocks));
     if (q.op == SNIC_EBS_DO_READ && status == 0) {
-        blocks[op % 16].data = f->guest;
-        blocks[op % 16].data_crc = snic_crc32c(0, f->guest, SNIC_EBS_BLOCK_BYTES);
+        blocks[op % 16].data = f->memory;
+        blocks[op % 16].data_crc = snic_crc32c(0, f->memory, SNIC_EBS_BLOCK_BYTES);
         if (snic_solar_target_read_done(f->t, &q, blocks, 1, f->now) == SNIC_EAGAIN)
             f->request[f->requests++] = q;
         return;

@@ -108,8 +108,7 @@ static void options(int argc, char **argv)
         {"wire-key-before", EX_TEXT, &to.wire_key_before, "FILE",
          "this wire key, and keys that were made of it, are good still", 0, 0, NULL},
         {"clients", EX_TEXT, &to.clients, "FILE",
-         "with --wire-key: the rights of clients, lines of `NUMBER DISK r|w|rw` (a disk's number "
-         "is in "
+         "with --wire-key: the rights of clients, lines of `NUMBER DISK r|w|rw` (a disk's number: "
          "`ctl list`). Read again when it changes; a right that is taken away ends the lease",
          0, 0, NULL},
         {"token-key", EX_TEXT, &to.token_key, "FILE",

@@ -16,9 +16,8 @@
  *
  * A transport embeds the queue and, in each of its RPCs, an ebs_rpc:
  *
- *     at a poll:  q->now_ns = the time, if it is later;
- *                 n = ebs_queue_poll(q, out, max);
- *     sleep until:                ebs_queue_deadline_ns(q), or what the transport waits for
+ *     at a poll:    q->now_ns = the time, if it is later; n = ebs_queue_poll(q, out, max);
+ *     sleep until:  ebs_queue_deadline_ns(q), or what the transport waits for
  *
  * Writers of the fields of the structs below:
  *   now_ns        the transport, with every time that it is passed; it never goes back

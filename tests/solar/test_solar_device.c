@@ -47,7 +47,7 @@ struct rig {
     uint64_t version[BLOCKS];
     struct snic_ebs_read_block meta[BLOCKS];
     unsigned char store[BLOCKS][SNIC_EBS_BLOCK_BYTES];
-    unsigned char guest[BLOCKS][SNIC_EBS_BLOCK_BYTES];
+    unsigned char host[BLOCKS][SNIC_EBS_BLOCK_BYTES];
     struct letter bag[BAG];
 };
 
@@ -195,7 +195,7 @@ static void io_begin(struct rig *r, struct snic_ebs_io *io, struct snic_iov *v, 
                      uint32_t lba, uint32_t count)
 {
     memset(io, 0, sizeof(*io));
-    v->base = r->guest[lba];
+    v->base = r->host[lba];
     v->size = (size_t)count * SNIC_EBS_BLOCK_BYTES;
     io->op = op;
     io->lba = lba;
@@ -225,7 +225,7 @@ static void fill(struct rig *r, uint32_t lba, uint32_t count, uint32_t seed)
 {
     struct snic_rng g;
     snic_rng_init(&g, support_seed() * 1000003 + seed);
-    snic_rng_fill(&g, r->guest[lba], (size_t)count * SNIC_EBS_BLOCK_BYTES);
+    snic_rng_fill(&g, r->host[lba], (size_t)count * SNIC_EBS_BLOCK_BYTES);
 }
 
 static void lie(struct rig *r, uint32_t who, enum device_point point, uint32_t type, uint32_t bit,
@@ -251,11 +251,11 @@ static void round_trip(struct rig *r, uint32_t lba, uint32_t count, uint32_t see
     static unsigned char wanted[BLOCKS][SNIC_EBS_BLOCK_BYTES];
     size_t size = (size_t)count * SNIC_EBS_BLOCK_BYTES;
     fill(r, lba, count, seed);
-    memcpy(wanted, r->guest[lba], size);
+    memcpy(wanted, r->host[lba], size);
     assert_int_equal(io_do(r, SNIC_EBS_IO_WRITE, lba, count), 0);
-    memset(r->guest[lba], 0xee, size);
+    memset(r->host[lba], 0xee, size);
     assert_int_equal(io_do(r, SNIC_EBS_IO_READ, lba, count), 0);
-    assert_memory_equal(r->guest[lba], wanted, size);
+    assert_memory_equal(r->host[lba], wanted, size);
 }
 
 /* Damage of the client's memory before anything is computed: only the client can know. */
@@ -265,12 +265,12 @@ static void test_device_host_memory_only_host_detects(void **state)
     (void)state;
     rig_open(r, 0);
     fill(r, 3, 1, 1);
-    uint32_t own = snic_crc32c(0, r->guest[3], SNIC_EBS_BLOCK_BYTES); /* the client's DIF */
-    r->guest[3][100] ^= 4;
+    uint32_t own = snic_crc32c(0, r->host[3], SNIC_EBS_BLOCK_BYTES); /* the client's DIF */
+    r->host[3][100] ^= 4;
     assert_int_equal(io_do(r, SNIC_EBS_IO_WRITE, 3, 1), 0);
     assert_int_equal(io_do(r, SNIC_EBS_IO_READ, 3, 1), 0);
     assert_int_equal(found(r), 0);
-    assert_int_not_equal(snic_crc32c(0, r->guest[3], SNIC_EBS_BLOCK_BYTES), own);
+    assert_int_not_equal(snic_crc32c(0, r->host[3], SNIC_EBS_BLOCK_BYTES), own);
     rig_close(r);
 }
 
@@ -363,12 +363,12 @@ static void test_device_checksum_wrong_in_reads_right_all_the_same(void **state)
     r->dev[AGENT].distrust = 3;
     round_trip(r, 0, 8, 1);
     lie(r, AGENT, DEVICE_CRC, 0, 9, 0);
-    memset(r->guest[0], 0xee, 8 * SNIC_EBS_BLOCK_BYTES);
+    memset(r->host[0], 0xee, 8 * SNIC_EBS_BLOCK_BYTES);
     uint64_t before = found(r);
     assert_int_equal(io_do(r, SNIC_EBS_IO_READ, 0, 8), 0);
     assert_int_equal(r->dev[AGENT].hits, 8);
     assert_int_equal(found(r), before);
-    assert_memory_equal(r->guest[0], r->store[0], 8 * SNIC_EBS_BLOCK_BYTES);
+    assert_memory_equal(r->host[0], r->store[0], 8 * SNIC_EBS_BLOCK_BYTES);
     rig_close(r);
 }
 
@@ -387,11 +387,11 @@ static void test_device_data_before_checksum_written_only_samples_see(void **sta
         fill(r, 9, 1, writes);
         r->dev[AGENT].crc_number |= writes == 0; /* the first is spared */
         assert_int_equal(io_do(r, SNIC_EBS_IO_WRITE, 9, 1), 0);
-        wrong += memcmp(r->store[9], r->guest[9], SNIC_EBS_BLOCK_BYTES) != 0;
+        wrong += memcmp(r->store[9], r->host[9], SNIC_EBS_BLOCK_BYTES) != 0;
     }
     assert_int_equal(r->dev[AGENT].caught, 1);
     assert_int_equal(wrong, writes - 1); /* stored, acknowledged, wrong */
-    assert_memory_equal(r->store[9], r->guest[9], SNIC_EBS_BLOCK_BYTES);
+    assert_memory_equal(r->store[9], r->host[9], SNIC_EBS_BLOCK_BYTES);
     for (uint32_t i = 0; i < 256; i++) { /* single flips */
         r->dev[AGENT].quarantined = 0;
         r->dev[AGENT].wrong = 0;
@@ -399,7 +399,7 @@ static void test_device_data_before_checksum_written_only_samples_see(void **sta
         lie(r, AGENT, DEVICE_FETCH, 0, i * 97, 1);
         fill(r, 9, 1, i);
         assert_int_equal(io_do(r, SNIC_EBS_IO_WRITE, 9, 1), 0);
-        int same = memcmp(r->store[9], r->guest[9], SNIC_EBS_BLOCK_BYTES) == 0;
+        int same = memcmp(r->store[9], r->host[9], SNIC_EBS_BLOCK_BYTES) == 0;
         assert_int_equal(same, r->dev[AGENT].caught > before);
         caught += (uint32_t)same;
     }
@@ -417,9 +417,9 @@ static void test_device_data_before_checksum_read_right(void **state)
     for (uint32_t bit = 0; bit < 32768; bit += 513) {
         uint64_t before = found(r);
         lie(r, AGENT, DEVICE_FETCH, 0, bit, 1);
-        memset(r->guest[0], 0xee, 8 * SNIC_EBS_BLOCK_BYTES);
+        memset(r->host[0], 0xee, 8 * SNIC_EBS_BLOCK_BYTES);
         assert_int_equal(io_do(r, SNIC_EBS_IO_READ, 0, 8), 0);
-        assert_memory_equal(r->guest[0], r->store[0], 8 * SNIC_EBS_BLOCK_BYTES);
+        assert_memory_equal(r->host[0], r->store[0], 8 * SNIC_EBS_BLOCK_BYTES);
         assert_int_equal(r->dev[AGENT].hits, 1);
         assert_int_equal(found(r), before);
     }
@@ -434,7 +434,7 @@ static void test_device_cipher_wrong_found_by_plaintext_sum(void **state)
     (void)state;
     rig_open(r, 1);
     round_trip(r, 0, 8, 1);
-    assert_memory_not_equal(r->store[0], r->guest[0], SNIC_EBS_BLOCK_BYTES);
+    assert_memory_not_equal(r->store[0], r->host[0], SNIC_EBS_BLOCK_BYTES);
     for (uint32_t bit = 0; bit < 32768; bit += 1023) {
         uint64_t before = found(r);
         lie(r, AGENT, DEVICE_DECRYPT, 0, bit, 1);
@@ -496,18 +496,18 @@ static void test_device_addr_entry_every_bit_requested_again(void **state)
         struct snic_ebs_io io;
         struct snic_iov v;
         uint32_t done = r->done;
-        memset(r->guest[0], 0xee, 3 * SNIC_EBS_BLOCK_BYTES);
+        memset(r->host[0], 0xee, 3 * SNIC_EBS_BLOCK_BYTES);
         io_begin(r, &io, &v, SNIC_EBS_IO_READ, 1, 1);
         rig_poll(r); /* it is asked for */
-        unsigned char *e = entry_of(r, SEG_ID, 8, (uint64_t)(uintptr_t)r->guest[1], 24, 48);
+        unsigned char *e = entry_of(r, SEG_ID, 8, (uint64_t)(uintptr_t)r->host[1], 24, 48);
         e[bit / 8] ^= (unsigned char)(1u << bit % 8);
         for (uint32_t i = 0; i < 3000 && r->done == done; i++)
             rig_turn(r);
         assert_int_equal(r->done, done + 1);
         assert_int_equal(io.result, 0);
-        assert_memory_equal(r->guest[1], r->store[1], SNIC_EBS_BLOCK_BYTES);
+        assert_memory_equal(r->host[1], r->store[1], SNIC_EBS_BLOCK_BYTES);
         for (uint32_t k = 0; k < SNIC_EBS_BLOCK_BYTES; k++)
-            assert_true(r->guest[0][k] == 0xee && r->guest[2][k] == 0xee);
+            assert_true(r->host[0][k] == 0xee && r->host[2][k] == 0xee);
     }
     rig_close(r);
 }
@@ -587,7 +587,7 @@ static void test_device_aggregate_sees_what_xor_does_not(void **state)
     memset(r, 0, sizeof(*r));
     fill(r, 0, BLOCKS, 1);
     for (uint32_t i = 0; i < BLOCKS; i++) {
-        crc[i] = snic_crc32c(0, r->guest[i], SNIC_EBS_BLOCK_BYTES);
+        crc[i] = snic_crc32c(0, r->host[i], SNIC_EBS_BLOCK_BYTES);
         agg = snic_ebs_agg_add(agg, crc[i]);
         xor ^= crc[i];
     }
@@ -600,7 +600,7 @@ static void test_device_aggregate_sees_what_xor_does_not(void **state)
             seen[3] = crc[4];
             seen[4] = crc[3];
         } else if (fault == 2) { /* the same error in two blocks */
-            uint32_t error = snic_crc32c(0, r->guest[0], 9) ^ snic_crc32c(0, r->guest[1], 9);
+            uint32_t error = snic_crc32c(0, r->host[0], 9) ^ snic_crc32c(0, r->host[1], 9);
             seen[20] ^= error;
             seen[40] ^= error;
         }
