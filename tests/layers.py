@@ -206,6 +206,18 @@ LAYERS = {
         ["offload_user.c", "qos.c", "roles.c"],
         ["dpu.c", "host.c", "monolith.c"], ["single.c"], ["main.c"],
     ],
+    "examples/tenants": [
+        ["device.c", "job_fio.c", "job_text.c", "svg.c"], ["job.c"], ["report.c"], ["run.c"],
+        ["calibrate.c"], ["main.c"],
+    ],
+    "examples/kvfs_tool": [
+        ["store.c", "fsck_scan.c"], ["tool.c", "fsck_bytes.c"], ["fsck_judge.c"],
+        # the commands
+        ["fsck.c", "dump.c", "load.c", "stats.c"], ["main.c"],
+    ],
+    "examples/page_load": [
+        ["model.c"], ["request.c"], ["conn.c"], ["main.c"],
+    ],
     "examples/page_server": [
         # formats and files; the log; requests, pages; the engine; the roles
         ["page.c", "wire.c", "store.c"],

@@ -92,8 +92,9 @@ typedef void (*fsck_record_fn)(struct fsck *f, const struct snic_kvop_key *key,
 void fsck_group(struct fsck *f, uint64_t group, fsck_record_fn fn);
 void fsck_groups(struct fsck *f, void (*fn)(struct fsck *f, uint64_t group));
 int fsck_load(struct fsck *f);
+/* fsck_bytes.c */
 void fsck_put_attr(struct fsck *f, struct fsck_inode *i);
-/* fsck_bytes.c: a file's bytes are where its flags place them, and all there. */
+/* A file's bytes are where its flags place them, and all there. */
 void fsck_file(struct fsck *f, struct fsck_inode *i, const struct snic_kvop_key *key);
 /* Print the path of the inode that the damaged records belong to. */
 void fsck_note_path(struct fsck *f, const struct fsck_inode *i, const struct snic_kvop_key *key);

@@ -20,6 +20,16 @@ enum {
 
 /* ---- Paths ---- */
 
+void fsck_put_attr(struct fsck *f, struct fsck_inode *i)
+{
+    unsigned char record[SNIC_KVFS_ATTR_BYTES];
+    struct snic_kvop_key key;
+    i->a.version++;
+    snic_kvfs_attr_encode(record, &i->a);
+    snic_kvfs_key(&key, i->a.ino, SNIC_KVFS_REC_ATTR);
+    fsck_put(f, &key, record, sizeof(record));
+}
+
 /* The name of @p i in front of what is in out[at..]. @return where it begins; at: it is not known
  */
 static uint32_t bytes_name(struct fsck *f, const struct fsck_inode *i, char *out, uint32_t at)

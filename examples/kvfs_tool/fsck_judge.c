@@ -21,16 +21,6 @@ static void judge_key(struct snic_kvop_key *key, uint64_t ino)
     snic_kvfs_key(key, ino, SNIC_KVFS_REC_ATTR);
 }
 
-void fsck_put_attr(struct fsck *f, struct fsck_inode *i)
-{
-    unsigned char record[SNIC_KVFS_ATTR_BYTES];
-    struct snic_kvop_key key;
-    i->a.version++;
-    snic_kvfs_attr_encode(record, &i->a);
-    judge_key(&key, i->a.ino);
-    fsck_put(f, &key, record, sizeof(record));
-}
-
 /* ---- Names ---- */
 
 static int judge_has(const unsigned char *record, uint32_t size, const struct snic_kvfs_entry *e)

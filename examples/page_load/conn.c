@@ -96,7 +96,7 @@ void load_issue(struct load *l)
     for (uint64_t i = 0; i < l->clients; i++)
         load_issue_conn(&l->conns[i]);
     if (l->over && l->active == 0)
-        load_phase_over(l);
+        l->phase_over(l);
 }
 
 /* Operations that were refused for now. */
@@ -195,7 +195,7 @@ static void load_recv(void *ctx, struct snic_net_conn *conn, struct snic_net_buf
     snic_net_put(l->net, b);
     load_issue_conn(c);
     if (l->over && l->active == 0)
-        load_phase_over(l);
+        l->phase_over(l);
 }
 
 /* ---- Connections ---- */

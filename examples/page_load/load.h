@@ -91,7 +91,8 @@ struct load {
     uint64_t start_ns;
     uint64_t end_ns;
     uint64_t until_ns;
-    int over; /* of the phase: nothing new */
+    int over;                           /* of the phase: nothing new */
+    void (*phase_over)(struct load *l); /* it has nothing under way and nothing more to send */
     struct load_stat host[2];
     struct load_stat dpu[2];
     uint64_t cpu_us[2]; /* ours */
@@ -112,12 +113,12 @@ void load_open(struct load *l);
 void load_close(struct load *l);
 /* Send what the phase wants on all connections. */
 void load_issue(struct load *l);
-/* 1 and *op filled: the next operation of the phase; 0 nothing more now (main.c). */
+
+/* request.c */
+/* 1 and *op filled: the next operation of the phase; 0 nothing more now. */
 int load_next(struct load *l, struct load_op *op);
-/* A reply; 1: done; 0: send it again (main.c). */
+/* A reply; 1: done; 0: send it again. */
 int load_reply(struct load *l, struct load_op *op, const struct wire_reply *r,
                const unsigned char *data);
-/* All connections stand, or the phase has nothing under way and nothing more to send (main.c). */
-void load_phase_over(struct load *l);
 
 #endif

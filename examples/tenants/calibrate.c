@@ -56,7 +56,7 @@ static int calibrate_run(struct calibrate_step *out, struct device *d, uint64_t 
         out->p90_ns = (double)snic_hist_quantile(h, 900000);
         out->p99_ns = (double)snic_hist_quantile(h, 990000);
         out->p999_ns = (double)snic_hist_quantile(h, 999000);
-        out->bytes_per_s = run_rate(&r.tenants[0]);
+        out->bytes_per_s = report_rate(&r.tenants[0]);
     }
     run_free(&r);
     return interrupted;

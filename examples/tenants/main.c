@@ -366,7 +366,7 @@ static int main_solo(const struct options *o, struct device *d, const struct job
 
         run.only = (int)i;
         interrupted = run_tenants(&r, d, jobs, &run);
-        solo[i] = run_section_rate(&r, i);
+        solo[i] = report_section_rate(&r, i);
         run_free(&r);
         if (interrupted)
             return 1;

@@ -30,6 +30,23 @@ static double report_iops(const struct tenant *t)
     return s > 0 ? (double)report_ios(t) / s : 0;
 }
 
+double report_rate(const struct tenant *t)
+{
+    double ns = t->to_ns > t->from_ns ? (double)(t->to_ns - t->from_ns) : 0;
+
+    return ns > 0 ? (double)(t->bytes[0] + t->bytes[1]) * 1e9 / ns : 0;
+}
+
+double report_section_rate(const struct run *r, uint32_t section)
+{
+    double sum = 0;
+
+    for (uint32_t i = 0; i < r->count; i++)
+        if (r->tenants[i].section == section)
+            sum += report_rate(&r->tenants[i]);
+    return sum;
+}
+
 static double report_average_us(const struct tenant *t)
 {
     return t->latency.count > 0 ? (double)t->latency.sum / (double)t->latency.count / 1000 : 0;
@@ -72,7 +89,7 @@ static double report_util(const struct report *p, const struct tenant *t)
 {
     double fair = report_fair(p, t);
 
-    return fair > 0 ? run_rate(t) / fair : 0;
+    return fair > 0 ? report_rate(t) / fair : 0;
 }
 
 /* "randread 4K x32" */
@@ -97,7 +114,7 @@ static void report_row(const struct report *p, const struct tenant *t, FILE *f)
     char what[64];
 
     fprintf(f, "%-20s %-20s %9.0f %9.2f %9.1f %9.1f %9.1f %9.1f %7.2f", t->name,
-            report_what(t->job, what, sizeof(what)), report_iops(t), run_rate(t) / 1e6,
+            report_what(t->job, what, sizeof(what)), report_iops(t), report_rate(t) / 1e6,
             report_average_us(t), report_quantile_us(t, 500000), report_quantile_us(t, 990000),
             report_quantile_us(t, 999000), report_share(p->run, t));
     if (p->solo != NULL)
@@ -119,12 +136,12 @@ static void report_sums(const struct report *p, FILE *f)
         for (uint32_t i = 0; i < r->count; i++)
             if (r->tenants[i].section == s)
                 section_ios += report_iops(&r->tenants[i]);
-        all += run_section_rate(r, s);
+        all += report_section_rate(r, s);
         ios += section_ios;
         snprintf(name, sizeof(name), "%s.all", r->jobs->jobs[s].name);
         if (r->jobs->jobs[s].count > 1)
             fprintf(f, "%-20s %-20s %9.0f %9.2f\n", name, "", section_ios,
-                    run_section_rate(r, s) / 1e6);
+                    report_section_rate(r, s) / 1e6);
     }
     fprintf(f, "%-20s %-20s %9.0f %9.2f\n", "all", "", ios, all / 1e6);
 }
@@ -239,7 +256,7 @@ static void report_json_tenant(const struct report *p, const struct tenant *t, F
     fprintf(f, "    {\"name\": \"%s\", \"section\": \"%s\", \"what\": \"%s\", \"weight\": %u,\n",
             t->name, t->job->name, report_what(t->job, what, sizeof(what)), t->job->weight);
     fprintf(f, "     \"seconds\": %.6f, \"ios_per_second\": %.3f, \"bytes_per_second\": %.1f,\n",
-            report_seconds(t), report_iops(t), run_rate(t));
+            report_seconds(t), report_iops(t), report_rate(t));
     fprintf(f,
             "     \"reads\": %" PRIu64 ", \"writes\": %" PRIu64 ", \"read_bytes\": %" PRIu64
             ", \"write_bytes\": %" PRIu64 ", \"errors\": %" PRIu64 ",\n",

@@ -508,22 +508,3 @@ void run_free(struct run *r)
     free(r->bin_latency);
     memset(r, 0, sizeof(*r));
 }
-
-/* ---- Results ---- */
-
-double run_rate(const struct tenant *t)
-{
-    double ns = t->to_ns > t->from_ns ? (double)(t->to_ns - t->from_ns) : 0;
-
-    return ns > 0 ? (double)(t->bytes[0] + t->bytes[1]) * 1e9 / ns : 0;
-}
-
-double run_section_rate(const struct run *r, uint32_t section)
-{
-    double sum = 0;
-
-    for (uint32_t i = 0; i < r->count; i++)
-        if (r->tenants[i].section == section)
-            sum += run_rate(&r->tenants[i]);
-    return sum;
-}

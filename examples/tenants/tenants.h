@@ -143,10 +143,6 @@ int run_tenants(struct run *r, struct device *d, const struct job_list *jobs,
                 const struct run_opts *o);
 void run_free(struct run *r);
 
-/** Bytes per second that a tenant, a section (all its tenants) had. */
-double run_rate(const struct tenant *t);
-double run_section_rate(const struct run *r, uint32_t section);
-
 /* ---- Calibration ---- */
 
 struct calibration {
@@ -171,6 +167,9 @@ struct report {
     const char *device;
 };
 
+/** Bytes per second that a tenant, a section (all its tenants) had. */
+double report_rate(const struct tenant *t);
+double report_section_rate(const struct run *r, uint32_t section);
 void report_table(const struct report *p, FILE *f);
 void report_json(const struct report *p, FILE *f);
 void report_svg(const struct report *p, FILE *f);
