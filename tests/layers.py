@@ -109,6 +109,11 @@ LAYERS = {
         ["message.c"], ["host_send.c"], ["host_req.c"], ["host_link.c"], ["host.c"],
         ["dpu_engine.c"], ["dpu_task.c"], ["dpu_run.c"], ["dpu_link.c"], ["dpu.c"],
     ],
+    "lib/replica": [
+        ["wire.c", "value.c"], ["answer.c", "link.c", "log.c"],
+        # the engines; what comes from the network, the log and the embedder
+        ["node.c"], ["link_in.c", "log_events.c", "client.c"], ["replica.c"],
+    ],
     "lib/net": [
         ["addr.c"],
         # the simulated network: paths, datagrams under way, switches; sockets; handles

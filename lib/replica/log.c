@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Between the data path and the log. What is to be appended, flushed or retired waits in a ring, in
+ * From the data path to the log. What is to be appended, flushed or retired waits in a ring, in
  * order, until the log takes it, and then until it is durable; then the data path is notified.
  * While more than a few wait, or the ring is nearly full, nothing is taken in that would append;
  * what is left of the ring is for what the writes in flight may still do.
@@ -20,8 +20,7 @@
  */
 #include "replica_priv.h"
 
-#define REPLICA_RETIRE (1u << 16) /* of a record's flags: an owner's flag */
-#define REPLICA_WAITING 32        /* entries that may wait while more are taken in */
+#define REPLICA_WAITING 32 /* entries that may wait while more are taken in */
 
 static struct replica_entry *replica_entry_at(struct replica_log *l, uint32_t i)
 {
@@ -94,7 +93,7 @@ void replica_log_retire(struct snic_replica *r)
 {
     replica_log_drop(r);
     struct replica_entry *e = replica_entry_new(r, REPLICA_E_RETIRE);
-    e->flags = SNIC_WAL_TOMBSTONE | REPLICA_RETIRE;
+    e->flags = SNIC_WAL_TOMBSTONE | SNIC_REPLICA__RETIRE;
     snic_wal_compact(r->log.wal);
 }
 
@@ -129,12 +128,12 @@ static uint64_t replica_log_newest(struct snic_replica *r, const struct snic_ddp
  * keys wait for room, keeping all older ones would never make any. Compaction may continue after
  * the stop, when the appended records are not known any more: then all from the durable one on.
  */
-static int replica_log_keep(void *ctx, const struct snic_wal_record *rec)
+int replica_log_keep(void *ctx, const struct snic_wal_record *rec)
 {
     struct snic_replica *r = ctx;
     struct snic_ddp_entry e;
     struct snic_ddp_key key = {{rec->key.w[0], rec->key.w[1]}};
-    if ((rec->flags & REPLICA_RETIRE) != 0 || rec->position < r->log.retired)
+    if ((rec->flags & SNIC_REPLICA__RETIRE) != 0 || rec->position < r->log.retired)
         return 0;
     if (snic_ddp_find(r->ddp, &key, &e) != 0)
         return 0;
@@ -238,8 +237,8 @@ static void replica_log_submit(struct snic_replica *r)
         replica_fail(r, result);
 }
 
-/* Report one durable entry to the engine that appended it (N3). 0: there is none. */
-int replica_log_pump(struct snic_replica *r)
+/* The next durable entry; 0: there is none. */
+int replica_log_next(struct snic_replica *r, struct replica_entry *out)
 {
     struct replica_log *l = &r->log;
     replica_log_submit(r);
@@ -249,13 +248,7 @@ int replica_log_pump(struct snic_replica *r)
     if (e.position > l->durable)
         return 0;
     l->head++;
-    struct snic_ddp_event ev = {.type = SNIC_DDP_APPENDED, .key = e.key, .ts = e.ts, .id = e.id};
-    if (e.kind == REPLICA_E_RETIRE || e.engine != r->engine)
-        return 1;
-    if (e.kind == REPLICA_E_FLUSH)
-        ev.type = SNIC_DDP_FLUSHED;
-    if (replica_step_ddp(r, &ev) != 0)
-        replica_fail(r, SNIC_EPROTO);
+    *out = e;
     return 1;
 }
 
@@ -281,131 +274,6 @@ void replica_log_store(struct snic_replica *r, uint64_t id, const struct snic_me
         replica_fail(r, result);
 }
 
-/* ---- From the log ---- */
-
-static void replica_on_durable(void *ctx, uint64_t up_to)
-{
-    struct snic_replica *r = ctx;
-    if (r->state != SNIC_REPLICA_RUNNING)
-        return;
-    r->log.durable = snic_max_u64(r->log.durable, up_to);
-    replica_settle(r);
-}
-
-static void replica_on_room(void *ctx)
-{
-    struct snic_replica *r = ctx;
-    if (r->state == SNIC_REPLICA_RUNNING)
-        replica_settle(r);
-}
-
-static void replica_on_failed(void *ctx, int error)
-{
-    struct snic_replica *r = ctx;
-    if (r->state == SNIC_REPLICA_STOPPED)
-        return;
-    replica_fail(r, error);
-    replica_settle(r);
-}
-
-static void replica_on_meta(void *ctx)
-{
-    struct snic_replica *r = ctx;
-    struct snic_member_event ev = {.type = SNIC_MEMBER_STORED, .id = r->log.store_id};
-    if (r->state != SNIC_REPLICA_RUNNING)
-        return;
-    r->log.store_id = 0;
-    if (replica_step_member(r, &ev) != 0)
-        replica_fail(r, SNIC_EPROTO);
-    replica_settle(r);
-}
-
-static void replica_on_accepted(void *ctx)
-{
-    struct snic_replica *r = ctx;
-    r->log.accepting = 0;
-    r->log.writable = 1;
-    if (r->state == SNIC_REPLICA_RUNNING)
-        replica_settle(r);
-}
-
-/*
- * A log holds what was deleted and purged until compaction passes it, so there may be more keys in
- * it than the table ever had at once. This node begins with nothing, then, as if the log were in
- * doubt, and is no one to begin from (replica_view); nothing is written to the log before it learns
- * from others, so with more room the next start may read it.
- */
-static void replica_log_too_much(struct snic_replica *r)
-{
-    r->log.too_much = 1;
-    replica_forget_all(r);
-}
-
-/* A record of the log. Loading it into the engine matters only if this node begins as FULL. */
-static void replica_on_found(void *ctx, const struct snic_wal_record *rec)
-{
-    struct snic_replica *r = ctx;
-    struct snic_ddp_event ev = {.type = SNIC_DDP_LOADED, .ts = rec->ts, .length = rec->length};
-    if (r->state != SNIC_REPLICA_READING || r->failure != 0)
-        return;
-    if ((rec->flags & REPLICA_RETIRE) != 0) {
-        r->log.retired = rec->position;
-        r->log.too_much = 0;
-        replica_forget_all(r);
-        return;
-    }
-    if (r->log.too_much)
-        return;
-    ev.key.w[0] = rec->key.w[0];
-    ev.key.w[1] = rec->key.w[1];
-    if ((rec->flags & SNIC_WAL_TOMBSTONE) != 0) {
-        ev.flags = SNIC_DDP_MSG_TOMBSTONE;
-        ev.length = 0;
-    } else {
-        uint32_t n;
-        ev.value = replica_value_new(&r->values, rec->length);
-        if (ev.value == 0) {
-            replica_log_too_much(r);
-            return;
-        }
-        memcpy(replica_value_at(&r->values, ev.value, &n), rec->bytes, rec->length);
-        replica_value_give(&r->values, ev.value);
-    }
-    int result = replica_step_ddp(r, &ev);
-    if (result == 0)
-        return;
-    if (ev.value != 0)
-        replica_value_release(&r->values, ev.value);
-    if (result == SNIC_ENOSPC)
-        replica_log_too_much(r);
-    else
-        replica_fail(r, result);
-}
-
-static void replica_on_opened(void *ctx, int result, const struct snic_wal_report *report)
-{
-    struct snic_replica *r = ctx;
-    struct snic_member_record record, *found = NULL;
-    const void *bytes;
-    uint32_t length;
-    if (r->state != SNIC_REPLICA_READING)
-        return;
-    if (result != 0)
-        replica_fail(r, result);
-    if (r->failure != 0) {
-        replica_settle(r);
-        return;
-    }
-    r->log.writable = report->verdict == SNIC_WAL_CLEAN;
-    r->log.durable = snic_wal_durable(r->log.wal);
-    if (snic_wal_meta_get(r->log.wal, &bytes, &length) == 0 &&
-        replica_get_record(bytes, length, &record) == 0)
-        found = &record;
-    int ran = report->meta != 0 || report->records != 0; /* whatever is left of it (A9) */
-    replica_boot(r, found, report->verdict == SNIC_WAL_CLEAN && !r->log.too_much, ran);
-    replica_settle(r);
-}
-
 /* ---- Memory, the end ---- */
 
 void replica_log_layout(struct snic_arena *a, struct snic_replica *r)
@@ -416,22 +284,6 @@ void replica_log_layout(struct snic_arena *a, struct snic_replica *r)
     l->size = snic_wal_memsize(r->o.log, &l->opts);
     l->mem = snic_arena_take(a, 1, l->size, SNIC_REPLICA_ALIGN);
     l->entry = snic_arena_take(a, l->entries, sizeof(*l->entry), 64);
-}
-
-int replica_log_open(struct snic_replica *r)
-{
-    static const struct snic_wal_events events = {
-        .opened = replica_on_opened,
-        .found = replica_on_found,
-        .durable = replica_on_durable,
-        .room = replica_on_room,
-        .failed = replica_on_failed,
-        .meta_stored = replica_on_meta,
-        .accepted = replica_on_accepted,
-        .keep = replica_log_keep,
-    };
-    struct replica_log *l = &r->log;
-    return snic_wal_open(&l->wal, l->mem, l->size, r->o.log, &l->opts, &events, r);
 }
 
 /* N6: what is in the log's buffers may still be written. */
@@ -446,5 +298,4 @@ void replica_log_fini(struct snic_replica *r)
     (void)snic_wal_close(r->log.wal);
 }
 
-#undef REPLICA_RETIRE
 #undef REPLICA_WAITING

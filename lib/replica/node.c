@@ -41,12 +41,6 @@ static uint64_t replica_wake_ns(const struct snic_replica *r, uint64_t at)
     return snic_loop_clock(r->o.loop) + (at > now ? at - now : 0);
 }
 
-void replica_fail(struct snic_replica *r, int error)
-{
-    if (r->failure == 0)
-        r->failure = error;
-}
-
 /* Is there a value? Of an event before the engine took it, of an action before it is carried out.
  */
 static uint64_t replica_trace_value(const struct snic_replica_trace *t)
@@ -293,11 +287,45 @@ static int replica_serves(const struct snic_replica *r)
     return info.serves != 0;
 }
 
+/* Report one durable entry to the engine that appended it (N3). 0: there is none. */
+static int replica_pump(struct snic_replica *r)
+{
+    struct replica_entry e;
+    if (!replica_log_next(r, &e))
+        return 0;
+    struct snic_ddp_event ev = {.type = SNIC_DDP_APPENDED, .key = e.key, .ts = e.ts, .id = e.id};
+    if (e.kind == REPLICA_E_RETIRE || e.engine != r->engine)
+        return 1;
+    if (e.kind == REPLICA_E_FLUSH)
+        ev.type = SNIC_DDP_FLUSHED;
+    if (replica_step_ddp(r, &ev) != 0)
+        replica_fail(r, SNIC_EPROTO);
+    return 1;
+}
+
+void snic_replica_stop(struct snic_replica *r)
+{
+    SNIC_ASSERT(r->depth == 0);
+    if (r->state == SNIC_REPLICA_STOPPED)
+        return;
+    r->state = SNIC_REPLICA_STOPPED;
+    r->notify = 1;
+    r->lease_ns = 0;
+    snic_loop_cancel(r->o.loop, &r->timer);
+    for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++)
+        replica_link_forget(r, n);
+    r->to_flush = 0;
+    replica_client_end(r);
+    replica_log_stop(r);
+    snic_net_dgram_close(r->dgram);
+    replica_deliver(r);
+}
+
 /* What is left to do when something has happened: every way in ends here. */
 void replica_settle(struct snic_replica *r)
 {
     while (r->state == SNIC_REPLICA_RUNNING && r->failure == 0 &&
-           (replica_log_pump(r) || replica_report(r)))
+           (replica_pump(r) || replica_report(r)))
         ;
     if (r->state == SNIC_REPLICA_RUNNING && r->failure == 0) {
         uint64_t at =

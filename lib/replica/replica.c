@@ -229,24 +229,6 @@ int snic_replica_init(struct snic_replica **out, void *mem, size_t mem_size,
 
 /* ---- The end ---- */
 
-void snic_replica_stop(struct snic_replica *r)
-{
-    SNIC_ASSERT(r->depth == 0);
-    if (r->state == SNIC_REPLICA_STOPPED)
-        return;
-    r->state = SNIC_REPLICA_STOPPED;
-    r->notify = 1;
-    r->lease_ns = 0;
-    snic_loop_cancel(r->o.loop, &r->timer);
-    for (uint32_t n = 0; n < SNIC_DDP_NODES_MAX; n++)
-        replica_link_forget(r, n);
-    r->to_flush = 0;
-    replica_client_end(r);
-    replica_log_stop(r);
-    snic_net_dgram_close(r->dgram);
-    replica_deliver(r);
-}
-
 void *snic_replica_fini(struct snic_replica *r)
 {
     SNIC_ASSERT(r->state == SNIC_REPLICA_STOPPED);

@@ -28,9 +28,10 @@
 
 /* ---- wire.c ---- */
 
-#define SNIC_REPLICA__PACKET 16 /* a packet's header */
-#define SNIC_REPLICA__FRAME 4   /* a frame's */
-#define SNIC_REPLICA__DDP 72    /* a data-path message without its value */
+#define SNIC_REPLICA__RETIRE (1u << 16) /* of a log record's flags: an owner's flag */
+#define SNIC_REPLICA__PACKET 16         /* a packet's header */
+#define SNIC_REPLICA__FRAME 4           /* a frame's */
+#define SNIC_REPLICA__DDP 72            /* a data-path message without its value */
 #define SNIC_REPLICA__MEMBER 136
 #define SNIC_REPLICA__PIECE 12 /* a piece's header */
 #define SNIC_REPLICA__GRAIN 64 /* pieces are cut at multiples of it */
@@ -237,12 +238,22 @@ struct snic_replica {
     uint64_t no_room;
 };
 
+/* The node stops when the step is over. */
+static inline void replica_fail(struct snic_replica *r, int error)
+{
+    if (r->failure == 0)
+        r->failure = error;
+}
+
 /* link.c */
 uint32_t replica_link_least(const struct snic_replica_opts *o);
 void replica_link_flush(struct snic_replica *r);
 void replica_link_forget(struct snic_replica *r, uint32_t to);
 void replica_link_ddp(struct snic_replica *r, uint16_t to, const struct snic_ddp_msg *msg);
 void replica_link_member(struct snic_replica *r, uint16_t to, const struct snic_member_msg *m);
+uint32_t replica_link_count(uint32_t datagram_max, uint32_t value_size);
+
+/* link_in.c */
 void replica_link_recv(void *ctx, struct snic_net_dgram *d, const struct snic_net_msg *msgs,
                        uint32_t count);
 
@@ -252,13 +263,12 @@ uint64_t replica_now(struct snic_replica *r);
 int replica_step_ddp(struct snic_replica *r, const struct snic_ddp_event *ev);
 int replica_step_member(struct snic_replica *r, const struct snic_member_event *ev);
 void replica_forget_all(struct snic_replica *r);
-void replica_fail(struct snic_replica *r, int error);
 void replica_settle(struct snic_replica *r);
 void replica_boot(struct snic_replica *r, const struct snic_member_record *record, int good,
                   int ran);
 void replica_timer_fire(struct snic_timer *t, uint64_t now_ns);
 
-/* client.c */
+/* answer.c */
 void replica_client_done(struct snic_replica *r, const struct snic_ddp_action *a);
 void replica_client_end(struct snic_replica *r);
 void replica_deliver(struct snic_replica *r);
@@ -266,9 +276,9 @@ void replica_deliver_fire(struct snic_timer *t, uint64_t now_ns);
 
 /* log.c */
 void replica_log_layout(struct snic_arena *a, struct snic_replica *r);
-int replica_log_open(struct snic_replica *r);
 void replica_log_accept(struct snic_replica *r);
-int replica_log_pump(struct snic_replica *r);
+int replica_log_next(struct snic_replica *r, struct replica_entry *out);
+int replica_log_keep(void *ctx, const struct snic_wal_record *rec);
 void replica_log_stop(struct snic_replica *r);
 void replica_log_fini(struct snic_replica *r);
 enum replica_room { REPLICA_ROOM_RECORD = 0, REPLICA_ROOM_TOMBSTONE };
@@ -278,5 +288,8 @@ void replica_log_flush(struct snic_replica *r, uint32_t id);
 void replica_log_store(struct snic_replica *r, uint64_t id, const struct snic_member_record *rec);
 void replica_log_forget(struct snic_replica *r, const struct snic_ddp_action *a);
 void replica_log_retire(struct snic_replica *r);
+
+/* log_events.c */
+int replica_log_open(struct snic_replica *r);
 
 #endif /* SNIC_REPLICA_PRIV_H */

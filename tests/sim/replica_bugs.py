@@ -20,7 +20,7 @@ FORMER = ("lasting", "*former_run*")
 BUGS = [
     ("A2 a learner's old log is not retired", "lib/replica/node.c",
      "replica_log_retire(r); /* N4 */", "", FORMER),
-    ("A2 what was retired is loaded all the same", "lib/replica/log.c",
+    ("A2 what was retired is loaded all the same", "lib/replica/log_events.c",
      "r->log.too_much = 0; replica_forget_all(r); return; } if (r->log.too_much)",
      "r->log.too_much = 0; return; } if (r->log.too_much)", FORMER),
     ("A8 a torn end is no doubt", "lib/wal/recover.c",
@@ -28,7 +28,7 @@ BUGS = [
      ("damage", "*anywhere*")),
     ("A8 a log in doubt takes appends", "lib/wal/batch.c",
      "return w->writable ? 0 : SNIC_ECORRUPT;", "return 0;", ("damage", "*anywhere*")),
-    ("A8 a node with a log in doubt may restart the others", "lib/replica/log.c",
+    ("A8 a node with a log in doubt may restart the others", "lib/replica/log_events.c",
      "report->verdict == SNIC_WAL_CLEAN && !r->log.too_much", "!r->log.too_much",
      ("lasting", "*in_doubt*")),
     ("A9 who lost its file founds again", "lib/replica/node.c",
@@ -46,8 +46,8 @@ BUGS = [
      ("node", "*full_log*")),
     ("A10 nothing is kept for tombstones", "lib/replica/log.c",
      "e->flags |= SNIC_WAL_TOMBSTONE; return;", "return;", ("node", "*full_log*")),
-    ("H28 compaction keeps nothing", "lib/replica/log.c", "static int replica_log_keep("
-     "void *ctx, const struct snic_wal_record *rec) {", "static int replica_log_keep("
+    ("H28 compaction keeps nothing", "lib/replica/log.c", "int replica_log_keep("
+     "void *ctx, const struct snic_wal_record *rec) {", "int replica_log_keep("
      "void *ctx, const struct snic_wal_record *rec) { if (ctx != NULL && rec != NULL) return 0;",
      ("lasting", "*compaction*")),
     ("durable before the flush", "lib/wal/batch.c", "if (w->fua) wal_batch_durable(w);",

@@ -88,10 +88,10 @@ BUGS = [
     ("a learner's piece never ends earlier", "lib/ddp/learn.c",
      "if (d->pull_next == 0 || m->seen[0] < d->pull_next) {", "if (d->pull_next == 0) {",
      ("learner", "*ends_earlier*")),
-    ("N3 answers go to the next engine", "lib/replica/log.c",
+    ("N3 answers go to the next engine", "lib/replica/node.c",
      "if (e.kind == REPLICA_E_RETIRE || e.engine != r->engine)", "if (e.kind == REPLICA_E_RETIRE)",
      ("log", "*earlier_run*")),
-    ("a log of too many keys is loaded in part", "lib/replica/log.c",
+    ("a log of too many keys is loaded in part", "lib/replica/log_events.c",
      "report->verdict == SNIC_WAL_CLEAN && !r->log.too_much, ran);",
      "report->verdict == SNIC_WAL_CLEAN, ran);", ("lasting", "*too_many*")),
 ]
