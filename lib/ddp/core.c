@@ -4,6 +4,16 @@
 
 /* ---- Options ---- */
 
+void ddp_sizes_default(uint32_t *others_max, uint64_t *retransmit_ns, uint64_t *replay_ns)
+{
+    if (*others_max == 0)
+        *others_max = SNIC_DDP_NODES_MAX - 1;
+    if (*retransmit_ns == 0)
+        *retransmit_ns = UINT64_C(1000000);
+    if (*replay_ns == 0)
+        *replay_ns = UINT64_C(10000000);
+}
+
 const char *ddp_sizes_wrong(const struct ddp_sizes *s)
 {
     if (s->model < SNIC_DDP_SYNCH || s->model > SNIC_DDP_SCOPE)

@@ -36,6 +36,16 @@ struct ddp_sizes {
     uint64_t replay_ns;
 };
 
+/* Of @p o, a pointer to the options of either engine. */
+#define SNIC_DDP__SIZES(o)                                                                         \
+    ((struct ddp_sizes){(o)->model, (o)->node, (o)->keys_max, (o)->writes_max, (o)->waits_max,     \
+                        (o)->reads_max, (o)->scopes_max, (o)->others_max, (o)->retransmit_ns,      \
+                        (o)->replay_ns})
+/* The same for what is 0 and has a default. */
+#define SNIC_DDP__DEFAULTS(o)                                                                      \
+    ddp_sizes_default(&(o)->others_max, &(o)->retransmit_ns, &(o)->replay_ns)
+
+void ddp_sizes_default(uint32_t *others_max, uint64_t *retransmit_ns, uint64_t *replay_ns);
 const char *ddp_sizes_wrong(const struct ddp_sizes *s);
 
 /*

@@ -12,45 +12,17 @@
 
 /* ---- Options and memory ---- */
 
-static int ddp_options(struct snic_ddp_opts *o, const struct snic_ddp_opts *from)
-{
-    memset(o, 0, sizeof(*o));
-    if (snic_opts_copy(o, sizeof(*o), from) != 0)
-        return SNIC_EINVAL;
-    if (o->retransmit_ns == 0)
-        o->retransmit_ns = UINT64_C(1000000);
-    if (o->replay_ns == 0)
-        o->replay_ns = UINT64_C(10000000);
-    if (o->others_max == 0)
-        o->others_max = SNIC_DDP_NODES_MAX - 1;
-    return 0;
-}
-
-static struct ddp_sizes ddp_sizes_of(const struct snic_ddp_opts *o)
-{
-    struct ddp_sizes s = {.model = o->model,
-                          .node = o->node,
-                          .keys_max = o->keys_max,
-                          .writes_max = o->writes_max,
-                          .waits_max = o->waits_max,
-                          .reads_max = o->reads_max,
-                          .scopes_max = o->scopes_max,
-                          .others_max = o->others_max,
-                          .retransmit_ns = o->retransmit_ns,
-                          .replay_ns = o->replay_ns};
-    return s;
-}
-
 /* The options of @p from with their defaults, and what is wrong with them; NULL: nothing. */
 static const char *ddp_options_wrong(struct snic_ddp_opts *o, const struct snic_ddp_opts *from)
 {
     const uint32_t flags = (uint32_t)SNIC_DDP_PAPER | SNIC_DDP_VALC_AFTER_PERSIST;
-    if (ddp_options(o, from) != 0)
+    memset(o, 0, sizeof(*o));
+    if (snic_opts_copy(o, sizeof(*o), from) != 0)
         return "opts_size: not the struct's, or an unknown option is set";
     if ((o->flags & ~flags) != 0)
         return "flags: an unknown one is set";
-    struct ddp_sizes s = ddp_sizes_of(o);
-    return ddp_sizes_wrong(&s);
+    SNIC_DDP__DEFAULTS(o);
+    return ddp_sizes_wrong(&SNIC_DDP__SIZES(o));
 }
 
 const char *snic_ddp_opts_wrong(const struct snic_ddp_opts *opts)
@@ -62,7 +34,7 @@ const char *snic_ddp_opts_wrong(const struct snic_ddp_opts *opts)
 /* Where everything goes in the block @p d: its size, 0 when that is more than can be. */
 static size_t ddp_layout(const struct snic_ddp_opts *o, struct snic_ddp *d)
 {
-    const struct ddp_sizes s = ddp_sizes_of(o);
+    const struct ddp_sizes s = SNIC_DDP__SIZES(o);
     uint64_t end = snic_align_up(sizeof(struct snic_ddp), SNIC_DDP_ALIGN);
     ddp_pool_place(&d->recs, d, &end, ddp_sizes_recs(&s), sizeof(struct ddp_rec),
                    offsetof(struct ddp_rec, dirty));
