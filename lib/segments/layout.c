@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
- * Bytes on the device and in the log's records, little-endian, and the structs made of them.
- *
- * Every page has a checksum that begins with the store's name and device number; a table names its
- * place and number, too. So what is left of another store, or went to the wrong place, is damage.
+ * Bytes on the device and in the log's records (FORMAT.md), and the structs made of them.
  */
 #include "segments/segments_priv.h"
 

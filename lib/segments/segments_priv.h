@@ -2,10 +2,7 @@
 /**
  * The store's inside: what is on a device, and the state that its files share.
  *
- * A device, in pages of 4096 bytes:
- *     0, 1 superblock, twice   2, 3 the mark: the newer one counts   16 ... the log
- *     then for each place 5 pages (attributes; 4 tables of 128 blocks), the same again, and the
- *     places' data.
+ * FORMAT.md has the device: superblocks, marks, the log, the places' tables twice, their data.
  * A place is used again and again, each time under the next number, its incarnation. A stamp counts
  * the records of a device's log; copies that the log makes of a record keep it. The mark is the
  * stamp up to which everything is home.

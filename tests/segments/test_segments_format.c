@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "golden.h"
 #include "segfix.h"
 #include "segments/segments_priv.h"
 #include "support.h"
@@ -409,6 +410,40 @@ static void test_segments_numbers_at_their_end_are_not_taken(void **state)
     }
 }
 
+/* lib/segments/FORMAT.md. */
+static void test_segments_format_vectors(void **state)
+{
+    static struct segments_entry entries[4 * SNIC_SEGMENTS_BLOCKS];
+    struct segments_geo geo = {.log_bytes = 2u << 20,
+                               .wal_segment = 256u << 10,
+                               .places = 4,
+                               .disk = 1,
+                               .disks = 3,
+                               .uuid = {1, 2}};
+    struct segments_place places[4] = {
+        [3] = {.attr = {0x1112131415161718, 0x2122232425262728, 0x3132333435363738,
+                        0x4142434445464748, 0x51, 0x61626364, 7, 1, 0}}};
+    struct segments_disk disk = {.place = places, .entry = entries};
+    struct segments_version v = {0x0102030405060708, 0x71727374, 0x81828384, SNIC_SEGMENTS_LOST};
+    struct segments_mark mark = {5, 0x51};
+    unsigned char page[SNIC_SEGMENTS__PAGE];
+    (void)state;
+    segments_geo_derive(&geo);
+    disk.geo = geo;
+    segments_super_encode(&geo, page);
+    golden_bytes("segments", "superblock", page, sizeof(page));
+    segments_mark_encode(&geo, &mark, page);
+    golden_bytes("segments", "mark", page, sizeof(page));
+    segments_page_encode(&disk, 3, 0, 5, page);
+    golden_bytes("segments", "attributes", page, sizeof(page));
+    entries[3 * SNIC_SEGMENTS_BLOCKS + 128] = (struct segments_entry){
+        .wver = v.wver, .data_crc = v.data_crc, .block_tag = v.block_tag, .kind = v.kind};
+    segments_page_encode(&disk, 3, 2, 5, page);
+    golden_bytes("segments", "table", page, sizeof(page));
+    segments_item_encode(&v, 128, page);
+    golden_bytes("segments", "item", page, SNIC_SEGMENTS__ITEM);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -423,6 +458,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_segments_blank_beside_something_else_stays),
         cmocka_unit_test(test_segments_devices_that_do_not_belong_are_named),
         cmocka_unit_test(test_segments_numbers_at_their_end_are_not_taken),
+        cmocka_unit_test(test_segments_format_vectors),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
