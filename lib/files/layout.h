@@ -1,32 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
- * The image. Everything is little-endian; every unit begins with
- *
- *     0 magic u32   4 format version u32   8 XXH3-64 of bytes [16, unit)
- *
- * seeded with the image id and the unit's place, so that a unit of another image or of
- * another place does not pass.
- *
- *     0        superblock, 4 KiB, written once, last thing of format
- *     16 KiB   its copy
- *     32 KiB   checkpoint slot 0: header (one chunk's room), then chunks of 16 KiB
- *              checkpoint slot 1
- *              journal half 0, journal half 1
- *              segments
- *
- * The tables are an array of node records (files and directories; index 0 is the root's and
- * stays empty) and an array of segment records. A checkpoint of generation g lies in slot
- * g & 1: chunks, flush, header. What is committed after it lies in journal half g & 1 as
- * entries of generation g; when that half is full, entries of generation g + 1 follow in the
- * other half while checkpoint g + 1 is written in the background. Mount takes the newest
- * valid header, its chunks, and replays the entries of its generation and then of the next.
- *
- * Records are physical: a whole node, a segment's owner, a size. So replaying entries over
- * chunks that hold some of their effects already gives the same tables (the last record of an
- * index wins), and chunks may be written one by one while commits continue.
- *
- * A segment's record names its owner: node id, index in the file, initialised bytes.
- * A record whose id is no living file's means free: deleting a file is one record.
+ * The image's numbers; FORMAT.md explains them.
  */
 #ifndef SNIC_FILES_LAYOUT_H
 #define SNIC_FILES_LAYOUT_H

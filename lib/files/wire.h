@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
- * The messages of host and DPU over a channel, version 2, little-endian. A request and
- * a response are a header of fixed size and a payload:
- *
- *     WRITE                 the bytes
- *     names                 name, then name2
- *     CACHE, INVALIDATE     keys, then items, packed
- *     response of READ      the bytes read; of LIST the entries; else none
+ * The messages of host and DPU over a channel, version 2: FORMAT.md.
  *
  * Nothing is trusted on either side; the decoders check what does not depend on state.
  */

@@ -4,7 +4,9 @@
  * one statement of the header at a time.
  */
 #include "files/files_priv.h"
+#include "files/wire.h"
 #include "filefix.h"
+#include "golden.h"
 #include "iohog.h"
 #include "filepattern.h"
 #include "support.h"
@@ -698,9 +700,66 @@ static void test_files_wrong_option_is_named(void **state)
     }
 }
 
+/* lib/files/FORMAT.md. */
+static void test_files_format_vectors(void **state)
+{
+    struct filefix fx;
+    struct snic_files_info info;
+    unsigned char wire[SNIC_FILES__REQUEST_BYTES];
+    uint64_t id;
+    struct files_wire_request q = {.op = SNIC_FILES_READ,
+                                   .priority = 1,
+                                   .flags = SNIC_FILES__MORE,
+                                   .id = 0x0102030405060708,
+                                   .file = 2,
+                                   .dir = 3,
+                                   .dir2 = 4,
+                                   .offset = 5,
+                                   .length = 6,
+                                   .version = 7,
+                                   .name_size = 8,
+                                   .name2_size = 9,
+                                   .key_size = 10,
+                                   .item_size = 11,
+                                   .count = 12,
+                                   .tenant = 13,
+                                   .whole_offset = 14,
+                                   .whole_length = 15,
+                                   .tag = "tag"};
+    struct files_wire_response a = {.op = SNIC_FILES_STAT,
+                                    .kind = 2,
+                                    .credit = 3,
+                                    .id = 0x0102030405060708,
+                                    .result = -4,
+                                    .file = 5,
+                                    .size = 6,
+                                    .allocated = 7,
+                                    .cursor = 8};
+    (void)state;
+    memset(&fx, 0, sizeof(fx));
+    filefix_fresh(&fx);
+    assert_int_equal(snic_files_probe(fx.io, &info), 0);
+    const unsigned char *p = snic_disk_bytes(fx.disk);
+    golden_bytes("files", "superblock", p, SNIC_FILES__SUPER_BYTES);
+    p += files_slot_offset(&info, 1);
+    golden_bytes("files", "header", p, 4096);
+    golden_bytes("files", "chunk", p + (size_t)2 * SNIC_FILES__CHUNK, SNIC_FILES__CHUNK);
+    assert_int_equal(filefix_mkdir(fx.files, "d", &id), 0);
+    p = (const unsigned char *)snic_disk_bytes(fx.disk) + files_half_offset(&info, 0);
+    if (snic_get_le32(p) != SNIC_FILES__JOURNAL_MAGIC)
+        p = (const unsigned char *)snic_disk_bytes(fx.disk) + files_half_offset(&info, 1);
+    golden_bytes("files", "entry", p, 4096);
+    filefix_close(&fx);
+    files_wire_put_request(wire, &q);
+    golden_bytes("files", "request", wire, SNIC_FILES__REQUEST_BYTES);
+    files_wire_put_response(wire, &a);
+    golden_bytes("files", "response", wire, SNIC_FILES__RESPONSE_BYTES);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_files_format_vectors),
         cmocka_unit_test(test_files_list_goes_by_steps),
         cmocka_unit_test(test_files_wrong_option_is_named),
         cmocka_unit_test(test_files_device_full_waits_without_polling),
