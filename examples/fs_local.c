@@ -113,7 +113,7 @@ int main(int argc, char **argv)
         return 1;
     o.path = argv[1];
     if (argc == 2)
-        rc = snic_kv_lmdb_open(&kv, loop, &o, &error, why);
+        rc = snic_kv_lmdb_open(&kv, loop, &o, &error, why, sizeof(why));
     else if ((rc = snic_kvmem_open(&medium, &mo)) == 0)
         rc = snic_kv_mem_open(&kv, loop, medium);
     if (rc != 0)

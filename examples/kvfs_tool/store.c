@@ -96,7 +96,7 @@ static int store_open_lmdb(struct kvfs_store *s, const char *path, int *error, c
 
     o.flags = (s->create ? SNIC_KV_OPEN_CREATE : 0) | (s->read_only ? SNIC_KV_OPEN_READONLY : 0) |
               (s->sole ? SNIC_KV_OPEN_SOLE : 0) | (s->verify ? SNIC_KV_OPEN_VERIFY : 0);
-    return snic_kv_lmdb_open(&s->kv, s->loop, &o, error, text);
+    return snic_kv_lmdb_open(&s->kv, s->loop, &o, error, text, 256);
 }
 
 static int store_open_rados(struct kvfs_store *s, const char *spec, int *error, char *text)
@@ -110,7 +110,7 @@ static int store_open_rados(struct kvfs_store *s, const char *spec, int *error, 
     o.conf = r.conf[0] != 0 ? r.conf : NULL;
     o.pool = r.pool;
     o.space = r.space;
-    return snic_kv_rados_open(&s->kv, s->loop, &o, error, text);
+    return snic_kv_rados_open(&s->kv, s->loop, &o, error, text, 256);
 }
 
 static int store_open_kv(struct kvfs_store *s)

@@ -284,15 +284,16 @@ struct snic_kv_lmdb_opts {
 };
 
 /**
- * @p error (may be NULL) gets the raw code; @p text (may be NULL, else 256 bytes) an error message.
- * Needs an io_uring loop. [owner]
+ * @p error (may be NULL) gets the raw code; @p text (may be NULL) an error message of at most
+ * @p text_size bytes with its end, cut if longer: 256 hold all. Needs an io_uring loop. [owner]
  * @return 0; SNIC_EINVAL; SNIC_ENOENT; SNIC_EACCES; SNIC_EBUSY; SNIC_EVERSION another version;
  *         SNIC_ECORRUPT not such a store, or damaged; SNIC_ENOSPC; SNIC_ENOTSUP built without LMDB,
  *         or a network file system; SNIC_ENOMEM; SNIC_EIO
  */
 SNIC_API SNIC_NODISCARD int snic_kv_lmdb_open(struct snic_kv **out, struct snic_loop *l,
                                               const struct snic_kv_lmdb_opts *o, int *error,
-                                              char *text) SNIC_NONNULL(1, 2, 3);
+                                              char *text, size_t text_size)
+    SNIC_NONNULL(1, 2, 3);
 
 /* ---- rados: Ceph ---- */
 
@@ -333,7 +334,8 @@ struct snic_kv_rados_opts {
  */
 SNIC_API SNIC_NODISCARD int snic_kv_rados_open(struct snic_kv **out, struct snic_loop *l,
                                                const struct snic_kv_rados_opts *o, int *error,
-                                               char *text) SNIC_NONNULL(1, 2, 3);
+                                               char *text, size_t text_size)
+    SNIC_NONNULL(1, 2, 3);
 
 #ifdef __cplusplus
 }

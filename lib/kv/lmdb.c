@@ -341,25 +341,44 @@ static const struct snic_kv_ops lmdb_ops = {
 
 /* ---- Open ---- */
 
-static int lmdb_opts(struct lmdb_kv *s, const struct snic_kv_lmdb_opts *in)
+/** The defaults are set. 0, or SNIC_EINVAL and @p text names the option. */
+static int lmdb_opts_check(const struct lmdb_kv *s, const struct snic_kv_lmdb_opts *o, char *text)
 {
-    struct snic_kv_lmdb_opts *o = &s->opts;
     const uint32_t known =
         SNIC_KV_OPEN_CREATE | SNIC_KV_OPEN_READONLY | SNIC_KV_OPEN_SOLE | SNIC_KV_OPEN_VERIFY;
+    const char *wrong = NULL;
+    if (o->path == NULL || o->path[0] == '\0' || strlen(o->path) >= sizeof(s->path))
+        wrong = "path: missing, or longer than 3071 bytes";
+    else if ((o->flags & ~known) != 0 || o->reserved != 0)
+        wrong = "flags, reserved: unknown bits are set";
+    else if ((o->flags & SNIC_KV_OPEN_READONLY) != 0 && (o->flags & SNIC_KV_OPEN_CREATE) != 0)
+        wrong = "flags: a store that is only read cannot be created";
+    else if (o->depth > LMDB_DEPTH_MAX)
+        wrong = "depth: more than 1048576";
+    else if (o->map_bytes < 1U << 20 || o->map_bytes > 1ULL << 46)
+        wrong = "map_bytes: not between 1 MiB and 64 TiB";
+    if (wrong == NULL)
+        return 0;
+    (void)snprintf(text, LMDB_TEXT, "%s", wrong);
+    return SNIC_EINVAL;
+}
+
+static int lmdb_opts(struct lmdb_kv *s, const struct snic_kv_lmdb_opts *in, char *text)
+{
+    struct snic_kv_lmdb_opts *o = &s->opts;
     int r = snic_opts_copy(o, sizeof(*o), in);
-    if (r != 0)
+    if (r != 0) {
+        (void)snprintf(text, LMDB_TEXT, "opts_size: not that of a version known here");
         return r;
+    }
     o->map_bytes = o->map_bytes == 0 ? SNIC_LMDB__MAP_BYTES : o->map_bytes;
     o->batch_ns = o->batch_ns == 0 ? SNIC_LMDB__BATCH_NS : o->batch_ns;
     o->batch_bytes = o->batch_bytes == 0 ? SNIC_LMDB__BATCH_BYTES : o->batch_bytes;
     o->timeout_ns = o->timeout_ns == 0 ? SNIC_KV__TIMEOUT_NS : o->timeout_ns;
     o->depth = o->depth == 0 ? LMDB_DEPTH : o->depth;
-    if (o->path == NULL || o->path[0] == '\0' || (o->flags & ~known) != 0 || o->reserved != 0 ||
-        o->depth > LMDB_DEPTH_MAX || o->map_bytes < 1U << 20 || o->map_bytes > 1ULL << 46 ||
-        strlen(o->path) >= sizeof(s->path))
-        return SNIC_EINVAL;
-    if ((o->flags & SNIC_KV_OPEN_READONLY) != 0 && (o->flags & SNIC_KV_OPEN_CREATE) != 0)
-        return SNIC_EINVAL;
+    r = lmdb_opts_check(s, o, text);
+    if (r != 0)
+        return r;
     memcpy(s->path, o->path, strlen(o->path) + 1);
     o->path = s->path;
     o->map_bytes = snic_align_up(o->map_bytes, 1U << 16);
@@ -400,7 +419,7 @@ static int lmdb_folder(struct lmdb_kv *s, int *os_error, char *text)
     if ((s->opts.flags & SNIC_KV_OPEN_CREATE) != 0 && mkdir(s->path, 0700) != 0 &&
         errno != EEXIST) {
         *os_error = errno;
-        (void)snprintf(text, 256, "cannot make the folder: %s", strerror(errno));
+        (void)snprintf(text, LMDB_TEXT, "cannot make the folder: %s", strerror(errno));
         return snic_error_from_os(errno);
     }
     int r = stat(s->path, &st) != 0 ? errno : S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
@@ -411,7 +430,7 @@ static int lmdb_folder(struct lmdb_kv *s, int *os_error, char *text)
     }
     if (r != 0) {
         *os_error = r;
-        (void)snprintf(text, 256,
+        (void)snprintf(text, LMDB_TEXT,
                        r == ENOENT ? "there is no store in the folder"
                                    : "cannot use the folder: %s",
                        strerror(r));
@@ -420,26 +439,10 @@ static int lmdb_folder(struct lmdb_kv *s, int *os_error, char *text)
     return 0;
 }
 
-int snic_kv_lmdb_open(struct snic_kv **out, struct snic_loop *l, const struct snic_kv_lmdb_opts *o,
-                      int *error, char *text)
+/** On failure the caller frees it; @p text has LMDB_TEXT bytes. */
+static int lmdb_open(struct lmdb_kv *s, struct snic_loop *l, int *error, char *text)
 {
-    char own_text[256];
-    int own_error = 0;
-    text = text == NULL ? own_text : text;
-    error = error == NULL ? &own_error : error;
-    *error = 0;
-    text[0] = '\0';
-    struct lmdb_kv *s = calloc(1, sizeof(*s));
-    if (s == NULL)
-        return SNIC_ENOMEM;
-    int r = lmdb_opts(s, o);
-    if (r != 0) {
-        (void)snprintf(text, 256, "an option is not valid");
-        free(s);
-        return r;
-    }
-    lmdb_init(s, l);
-    r = lmdb_folder(s, error, text);
+    int r = lmdb_folder(s, error, text);
     for (uint32_t i = 0; r == 0 && i < 2; i++)
         r = lmdb_table_open(&s->batches[i].table, i + 1);
     if (r == 0)
@@ -452,21 +455,43 @@ int snic_kv_lmdb_open(struct snic_kv **out, struct snic_loop *l, const struct sn
         r = lmdb_share_open(s);
     if (r == 0)
         r = lmdb_writer_open(s);
+    if (r == 0)
+        snic_loop_arm(l, &s->tick_timer, snic_loop_now(l) + SNIC_LMDB__TICK_NS);
+    else if (text[0] == '\0')
+        (void)snprintf(text, LMDB_TEXT, "%s", snic_strerror(r));
+    return r;
+}
+
+int snic_kv_lmdb_open(struct snic_kv **out, struct snic_loop *l, const struct snic_kv_lmdb_opts *o,
+                      int *error, char *text, size_t text_size)
+{
+    char own_text[LMDB_TEXT] = "";
+    int own_error = 0;
+    struct lmdb_kv *s = calloc(1, sizeof(*s));
+    if (s == NULL)
+        return SNIC_ENOMEM;
+    int r = lmdb_opts(s, o, own_text);
     if (r != 0) {
-        if (text[0] == '\0')
-            (void)snprintf(text, 256, "%s", snic_strerror(r));
-        lmdb_free(s);
-        return r;
+        free(s);
+    } else {
+        lmdb_init(s, l);
+        r = lmdb_open(s, l, &own_error, own_text);
+        if (r != 0)
+            lmdb_free(s);
+        else
+            *out = &s->kv;
     }
-    snic_loop_arm(l, &s->tick_timer, snic_loop_now(l) + SNIC_LMDB__TICK_NS);
-    *out = &s->kv;
-    return 0;
+    if (error != NULL)
+        *error = own_error;
+    if (text != NULL)
+        (void)snprintf(text, text_size, "%s", own_text);
+    return r;
 }
 
 #else /* SNIC_WITH_LMDB */
 
 int snic_kv_lmdb_open(struct snic_kv **out, struct snic_loop *l, const struct snic_kv_lmdb_opts *o,
-                      int *error, char *text)
+                      int *error, char *text, size_t text_size)
 {
     (void)out;
     (void)l;
@@ -474,7 +499,7 @@ int snic_kv_lmdb_open(struct snic_kv **out, struct snic_loop *l, const struct sn
     if (error != NULL)
         *error = 0;
     if (text != NULL)
-        (void)snprintf(text, 256, "built without LMDB");
+        (void)snprintf(text, text_size, "built without LMDB");
     return SNIC_ENOTSUP;
 }
 

@@ -133,7 +133,8 @@ static int lmdb_metas_look(int fd, char *text)
     if (lmdb_meta_read(fd, (off_t)page_bytes, &m))
         return lmdb_meta_valid(&m, page_bytes) ? -1 : 1;
     if (fstat(fd, &st) == 0 && st.st_size < (off_t)LMDB_METAS * page_bytes)
-        (void)snprintf(text, 256, "the file data.mdb was cut short: it has %lld bytes of %llu",
+        (void)snprintf(text, LMDB_TEXT,
+                       "the file data.mdb was cut short: it has %lld bytes of %llu",
                        (long long)st.st_size, ((unsigned long long)m.last + 1) * page_bytes);
     return 1;
 }
@@ -149,7 +150,8 @@ int lmdb_check_meta(const char *folder, int create, char *text)
         return 0;
     if (!create && fstat(fd, &st) == 0 && st.st_size == 0) {
         (void)close(fd);
-        (void)snprintf(text, 256, "the file data.mdb is empty: there is no store in the folder");
+        (void)snprintf(text, LMDB_TEXT,
+                       "the file data.mdb is empty: there is no store in the folder");
         return SNIC_ENOENT;
     }
     int bad = 0;
@@ -164,8 +166,8 @@ int lmdb_check_meta(const char *folder, int create, char *text)
         return 0;
     }
     if (text[0] == '\0')
-        (void)snprintf(text, 256, "the file data.mdb is damaged: what its page %d says cannot be",
-                       bad);
+        (void)snprintf(text, LMDB_TEXT,
+                       "the file data.mdb is damaged: what its page %d says cannot be", bad);
     return SNIC_ECORRUPT;
 }
 
@@ -415,7 +417,7 @@ static int lmdb_check_catch(int fd, MDB_txn *snap, uint32_t page_bytes, struct l
     for (uint32_t tries = 0; !lmdb_check_find(fd, snap, page_bytes, m); tries++) {
         if (tries == LMDB_CHECK_TRIES) {
             int moves = mdb_txn_id(snap) != first;
-            (void)snprintf(text, 256,
+            (void)snprintf(text, LMDB_TEXT,
                            moves ? "the file data.mdb changes faster than it can be checked: try "
                                    "again when fewer processes write"
                                  : "the file data.mdb does not have the state that LMDB reads");
@@ -424,7 +426,8 @@ static int lmdb_check_catch(int fd, MDB_txn *snap, uint32_t page_bytes, struct l
         mdb_txn_reset(snap);
         int e = mdb_txn_renew(snap);
         if (e != 0) {
-            (void)snprintf(text, 256, "the file data.mdb cannot be read: %s", mdb_strerror(e));
+            (void)snprintf(text, LMDB_TEXT, "the file data.mdb cannot be read: %s",
+                           mdb_strerror(e));
             return lmdb_error(e);
         }
     }

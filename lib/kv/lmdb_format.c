@@ -43,11 +43,11 @@ static void lmdb_head_encode(const struct lmdb_kv *s, unsigned char *out)
 static int lmdb_head_decode(struct lmdb_kv *s, const unsigned char *in, uint32_t size, char *text)
 {
     if (size < 12 || memcmp(in, SNIC_LMDB__MAGIC, 8) != 0) {
-        (void)snprintf(text, 256, "the data base is not a snicstore store");
+        (void)snprintf(text, LMDB_TEXT, "the data base is not a snicstore store");
         return SNIC_ECORRUPT;
     }
     if (snic_get_le32(in + 8) != LMDB_VERSION) {
-        (void)snprintf(text, 256, "the store has version %u, this library reads %d",
+        (void)snprintf(text, LMDB_TEXT, "the store has version %u, this library reads %d",
                        snic_get_le32(in + 8), LMDB_VERSION);
         return SNIC_EVERSION;
     }
@@ -56,7 +56,7 @@ static int lmdb_head_decode(struct lmdb_kv *s, const unsigned char *in, uint32_t
     unsigned char want[LMDB_HEAD];
     lmdb_head_encode(s, want);
     if (size != LMDB_HEAD || memcmp(in, want, LMDB_HEAD) != 0) {
-        (void)snprintf(text, 256, "the store's head record is damaged");
+        (void)snprintf(text, LMDB_TEXT, "the store's head record is damaged");
         return SNIC_ECORRUPT;
     }
     return 0;
@@ -110,7 +110,7 @@ static int lmdb_objects_check(struct lmdb_kv *s, char *text)
     ssize_t got = pread(s->object_fd, head, sizeof(head), 0);
     if (got != (ssize_t)sizeof(head) || memcmp(head, want, LMDB_HEAD) != 0 ||
         snic_get_le32(head + LMDB_HEAD) != snic_crc32c(0, head, LMDB_HEAD)) {
-        (void)snprintf(text, 256, "the file `objects` does not belong to this store");
+        (void)snprintf(text, LMDB_TEXT, "the file `objects` does not belong to this store");
         return SNIC_ECORRUPT;
     }
     return 0;
@@ -136,7 +136,7 @@ static int lmdb_objects_open(struct lmdb_kv *s, int create, int *os_error, char 
     if (r == 0 && !S_ISREG(st.st_mode))
         r = -EINVAL; /* opening a pipe would block */
     if (r == 0 && create && lmdb_objects_foreign(s, (uint64_t)st.st_size)) {
-        (void)snprintf(text, 256, "the file `objects` in the folder is not a store's");
+        (void)snprintf(text, LMDB_TEXT, "the file `objects` in the folder is not a store's");
         return SNIC_ECORRUPT;
     }
     if (r == 0 && create) /* first: a crash leaves an empty file, or one that is known again */
@@ -145,7 +145,7 @@ static int lmdb_objects_open(struct lmdb_kv *s, int create, int *os_error, char 
         r = lmdb_objects_size(s, (uint64_t)st.st_size);
     if (r != 0) {
         *os_error = -r;
-        (void)snprintf(text, 256, "cannot use the file `objects`: %s", strerror(-r));
+        (void)snprintf(text, LMDB_TEXT, "cannot use the file `objects`: %s", strerror(-r));
         return r == -ENOENT ? SNIC_ECORRUPT : snic_error_from_os(-r);
     }
     return create ? 0 : lmdb_objects_check(s, text);
@@ -161,7 +161,7 @@ static int lmdb_objects_attach(struct lmdb_kv *s, int *os_error, char *text)
     o.flags = flags;
     int r = snic_io_uring_open(&s->buffered, s->kv.loop, &o, os_error);
     if (r != 0) {
-        (void)snprintf(text, 256, "the file `objects` cannot be used: %s", snic_strerror(r));
+        (void)snprintf(text, LMDB_TEXT, "the file `objects` cannot be used: %s", snic_strerror(r));
         return r;
     }
     o.flags = flags | SNIC_IO_OPEN_DIRECT;
@@ -208,7 +208,7 @@ static int lmdb_folder_sync(struct lmdb_kv *s)
 static int lmdb_create(struct lmdb_kv *s, int *os_error, char *text)
 {
     if ((s->opts.flags & SNIC_KV_OPEN_CREATE) == 0) {
-        (void)snprintf(text, 256, "there is no store in the folder");
+        (void)snprintf(text, LMDB_TEXT, "there is no store in the folder");
         return SNIC_ENOENT;
     }
     if (getrandom(s->store_name, sizeof(s->store_name), 0) != (ssize_t)sizeof(s->store_name)) {
@@ -222,7 +222,7 @@ static int lmdb_create(struct lmdb_kv *s, int *os_error, char *text)
     e = e != 0 ? -e : lmdb_head_make(s);
     if (e != 0) {
         *os_error = e;
-        (void)snprintf(text, 256, "the store cannot be created: %s", mdb_strerror(e));
+        (void)snprintf(text, LMDB_TEXT, "the store cannot be created: %s", mdb_strerror(e));
         return lmdb_error(e);
     }
     return 0;
@@ -237,7 +237,7 @@ static int lmdb_head_open(struct lmdb_kv *s, int *os_error, char *text)
     int r = lmdb_get(s, &k, &v);
     if (r == SNIC_ENOENT && mdb_stat(s->snap, s->dbi, &stat) == 0 && stat.ms_entries == 0) {
         if (s->mode == LMDB_SHARED || s->readonly) {
-            (void)snprintf(text, 256, "there is no store in the folder");
+            (void)snprintf(text, LMDB_TEXT, "there is no store in the folder");
             return SNIC_ENOENT;
         }
         r = lmdb_create(s, os_error, text);
@@ -246,11 +246,11 @@ static int lmdb_head_open(struct lmdb_kv *s, int *os_error, char *text)
         return r;
     }
     if (r == SNIC_ENOENT || r == SNIC_ECORRUPT) {
-        (void)snprintf(text, 256, "the data base is not a snicstore store, or is damaged");
+        (void)snprintf(text, LMDB_TEXT, "the data base is not a snicstore store, or is damaged");
         return SNIC_ECORRUPT;
     }
     if (r != 0) {
-        (void)snprintf(text, 256, "the data base cannot be read: %s", snic_strerror(r));
+        (void)snprintf(text, LMDB_TEXT, "the data base cannot be read: %s", snic_strerror(r));
         return r;
     }
     r = lmdb_head_decode(s, v.data, v.size, text);
@@ -300,7 +300,7 @@ int lmdb_format_open(struct lmdb_kv *s, int *os_error, char *text)
         e = lmdb_env_read(s);
     if (e != 0) {
         *os_error = e;
-        (void)snprintf(text, 256, "the file data.mdb cannot be opened: %s", mdb_strerror(e));
+        (void)snprintf(text, LMDB_TEXT, "the file data.mdb cannot be opened: %s", mdb_strerror(e));
         return lmdb_error(e);
     }
     r = lmdb_head_open(s, os_error, text);
@@ -309,13 +309,13 @@ int lmdb_format_open(struct lmdb_kv *s, int *os_error, char *text)
     if (r == 0 && s->mode == LMDB_SOLE) {
         r = lmdb_mode_catch_up(s);
         if (r != 0) {
-            (void)snprintf(text, 256, "what a dead process committed cannot be seen: %s",
+            (void)snprintf(text, LMDB_TEXT, "what a dead process committed cannot be seen: %s",
                            snic_strerror(r));
             return r;
         }
         r = lmdb_space_load(s);
         if (r != 0)
-            (void)snprintf(text, 256, "a record of the space in use is damaged");
+            (void)snprintf(text, LMDB_TEXT, "a record of the space in use is damaged");
     }
     return r;
 }

@@ -104,7 +104,7 @@ static int lmdb_recover_maps(struct lmdb_kv *s, int count, char *text)
         if (r == 0)
             r = lmdb_recover_chunk(s, &c, count);
         if (r != 0) {
-            (void)snprintf(text, 256, "the map of object %llu is damaged at chunk %llu",
+            (void)snprintf(text, LMDB_TEXT, "the map of object %llu is damaged at chunk %llu",
                            (unsigned long long)c.object, (unsigned long long)c.number);
             return r;
         }
@@ -112,7 +112,8 @@ static int lmdb_recover_maps(struct lmdb_kv *s, int count, char *text)
         if (s->active->table.bytes > SNIC_LMDB__RECOVER_BYTES)
             r = lmdb_recover_write(s);
         if (r != 0) {
-            (void)snprintf(text, 256, "what a crash left cannot be repaired: %s", snic_strerror(r));
+            (void)snprintf(text, LMDB_TEXT, "what a crash left cannot be repaired: %s",
+                           snic_strerror(r));
             return r;
         }
     }
@@ -140,7 +141,8 @@ int lmdb_recover(struct lmdb_kv *s, char *text)
     lmdb_space_unmark(s);
     r = lmdb_recover_write(s);
     if (r != 0)
-        (void)snprintf(text, 256, "what a crash left cannot be repaired: %s", snic_strerror(r));
+        (void)snprintf(text, LMDB_TEXT, "what a crash left cannot be repaired: %s",
+                       snic_strerror(r));
     return r;
 }
 

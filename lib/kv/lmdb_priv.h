@@ -48,6 +48,7 @@
 
 enum {
     LMDB_VERSION = 1,
+    LMDB_TEXT = 256, /* bytes of an error message at open */
     LMDB_BLOCK = SNIC_KVOP_BLOCK,
     LMDB_CHUNK = 128,    /* blocks of a map record: 1 MiB of an object */
     LMDB_SEGMENT = 2048, /* blocks: 16 MiB of the file */

@@ -99,16 +99,16 @@ static int lmdb_session_wait(struct lmdb_kv *s, char *text)
             s->mode = s->readonly ? LMDB_SHARED : LMDB_SOLE;
             return 0;
         } else if (r == SNIC_EAGAIN && waited > SNIC_LMDB__GRACE_NS) {
-            (void)snprintf(text, 256, "another handle has the store open%s",
+            (void)snprintf(text, LMDB_TEXT, "another handle has the store open%s",
                            e->forced ? "" : " exclusively");
             return SNIC_EBUSY;
         }
         if (r != SNIC_EAGAIN) {
-            (void)snprintf(text, 256, "cannot lock session.lock: %s", strerror(-r));
+            (void)snprintf(text, LMDB_TEXT, "cannot lock session.lock: %s", strerror(-r));
             return SNIC_ENOTSUP;
         }
         if (waited > s->kv.timeout_ns) {
-            (void)snprintf(text, 256, "the handle that has the store open does not answer");
+            (void)snprintf(text, LMDB_TEXT, "the handle that has the store open does not answer");
             return SNIC_EBUSY;
         }
         (void)usleep(LMDB_POLL_US);
@@ -179,7 +179,7 @@ int lmdb_session_reserve_env(const struct lmdb_kv *s, int *os_error, char *text)
     }
     if (*os_error == 0)
         return 0;
-    (void)snprintf(text, 256, "the file %s cannot be made: %s", name, strerror(*os_error));
+    (void)snprintf(text, LMDB_TEXT, "the file %s cannot be made: %s", name, strerror(*os_error));
     return snic_error_from_os(*os_error);
 }
 
@@ -213,22 +213,22 @@ int lmdb_session_open(struct lmdb_kv *s, int *os_error, char *text)
     e->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (e->fd < 0) {
         *os_error = errno;
-        (void)snprintf(text, 256, "cannot open session.lock: %s", strerror(errno));
+        (void)snprintf(text, LMDB_TEXT, "cannot open session.lock: %s", strerror(errno));
         return errno == EACCES || errno == EROFS || errno == EPERM ? SNIC_EACCES
                                                                    : snic_error_from_os(errno);
     }
     if (!lmdb_session_local(e->fd)) {
-        (void)snprintf(text, 256, "the folder is on a network file system");
+        (void)snprintf(text, LMDB_TEXT, "the folder is on a network file system");
         return SNIC_ENOTSUP;
     }
     int r = lmdb_session_map(e, os_error);
     if (r != 0) {
-        (void)snprintf(text, 256, "cannot map session.lock: %s", strerror(*os_error));
+        (void)snprintf(text, LMDB_TEXT, "cannot map session.lock: %s", strerror(*os_error));
         return r;
     }
     r = lmdb_session_register(e);
     if (r != 0) {
-        (void)snprintf(text, 256, "this process has the store open already");
+        (void)snprintf(text, LMDB_TEXT, "this process has the store open already");
         return r;
     }
     r = lmdb_session_wait(s, text);

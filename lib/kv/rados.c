@@ -15,7 +15,6 @@
 #include <stdlib.h>
 
 enum { KV_RADOS_DEPTH = 1024, KV_RADOS_DEPTH_MAX = 65536, KV_RADOS_TRANSFER = 4 << 20 };
-enum { KV_RADOS_TEXT = 256 };
 
 /* ---- Requests ---- */
 
@@ -196,33 +195,40 @@ static const struct snic_kv_ops kv_rados_ops = {
 
 /* ---- Open ---- */
 
+/** Where the caller of open wants the error. */
+struct kv_rados_report {
+    int *error; /* may be NULL */
+    char *text; /* may be NULL */
+    size_t text_size;
+};
+
 /** Set the error message; returns the error. */
-static int kv_rados_refuse(int os_error, int *error, char *text, const char *format, ...)
-    SNIC_PRINTF(4, 5);
-static int kv_rados_refuse(int os_error, int *error, char *text, const char *format, ...)
+static int kv_rados_refuse(const struct kv_rados_report *w, int os_error, const char *format, ...)
+    SNIC_PRINTF(3, 4);
+static int kv_rados_refuse(const struct kv_rados_report *w, int os_error, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    if (text != NULL)
-        (void)vsnprintf(text, KV_RADOS_TEXT, format, args);
+    if (w->text != NULL)
+        (void)vsnprintf(w->text, w->text_size, format, args);
     va_end(args);
-    if (error != NULL)
-        *error = os_error;
+    if (w->error != NULL)
+        *w->error = os_error;
     return kv_rados_error(os_error);
 }
 
-static int kv_rados_connect(struct kv_rados *k, const struct snic_kv_rados_opts *o, int *error,
-                            char *text)
+static int kv_rados_connect(struct kv_rados *k, const struct snic_kv_rados_opts *o,
+                            const struct kv_rados_report *w)
 {
     char seconds[32];
     uint64_t limit = (k->kv.timeout_ns + 999999999) / 1000000000;
     const char *user = o->user != NULL ? o->user : "admin";
     int r = rados_create(&k->cluster, user);
     if (r < 0)
-        return kv_rados_refuse(r, error, text, "librados: no handle for user %s", user);
+        return kv_rados_refuse(w, r, "librados: no handle for user %s", user);
     r = rados_conf_read_file(k->cluster, o->conf);
     if (r < 0)
-        return kv_rados_refuse(r, error, text, "cannot read %s",
+        return kv_rados_refuse(w, r, "cannot read %s",
                                o->conf != NULL ? o->conf : "ceph.conf (CEPH_CONF)");
     (void)snprintf(seconds, sizeof(seconds), "%llu", (unsigned long long)limit);
     (void)rados_conf_set(k->cluster, "client_mount_timeout", seconds);
@@ -231,10 +237,10 @@ static int kv_rados_connect(struct kv_rados *k, const struct snic_kv_rados_opts 
     (void)rados_conf_set(k->cluster, "rados_osd_op_timeout", seconds);
     r = rados_connect(k->cluster);
     if (r < 0)
-        return kv_rados_refuse(r, error, text, "no connection to the cluster as %s (%d)", user, r);
+        return kv_rados_refuse(w, r, "no connection to the cluster as %s (%d)", user, r);
     r = rados_ioctx_create(k->cluster, o->pool, &k->io);
     if (r < 0)
-        return kv_rados_refuse(r, error, text, "no pool %s", o->pool);
+        return kv_rados_refuse(w, r, "no pool %s", o->pool);
     rados_ioctx_set_namespace(k->io, o->space != NULL ? o->space : "");
     k->client = rados_get_instance_id(k->cluster);
     return 0;
@@ -270,20 +276,36 @@ static struct kv_rados *kv_rados_make(struct snic_loop *l, const struct snic_kv_
     return k;
 }
 
-int snic_kv_rados_open(struct snic_kv **out, struct snic_loop *l,
-                       const struct snic_kv_rados_opts *o, int *error, char *text)
+/** The defaults are set. NULL, or what is wrong with which option. */
+static const char *kv_rados_opts_wrong(const struct snic_kv_rados_opts *o,
+                                       const struct snic_loop *l)
 {
+    if (o->pool == NULL)
+        return "pool: missing";
+    if ((o->flags & ~SNIC_KV_OPEN_READONLY) != 0)
+        return "flags: unknown bits are set";
+    if (o->depth > KV_RADOS_DEPTH_MAX)
+        return "depth: more than 65536";
+    return snic_loop_world(l) != NULL ? "a cluster cannot be used from a simulated loop" : NULL;
+}
+
+int snic_kv_rados_open(struct snic_kv **out, struct snic_loop *l,
+                       const struct snic_kv_rados_opts *o, int *error, char *text, size_t text_size)
+{
+    const struct kv_rados_report report = {error, text, text_size};
+    const struct kv_rados_report *w = &report;
     struct snic_kv_rados_opts opts = {.opts_size = 0};
-    int r = snic_opts_copy(&opts, sizeof(opts), o);
+    if (snic_opts_copy(&opts, sizeof(opts), o) != 0)
+        return kv_rados_refuse(w, -22, "opts_size: not that of a version known here");
     opts.timeout_ns = opts.timeout_ns == 0 ? SNIC_KV__TIMEOUT_NS : opts.timeout_ns;
     opts.depth = opts.depth == 0 ? KV_RADOS_DEPTH : opts.depth;
-    if (r != 0 || opts.pool == NULL || (opts.flags & ~SNIC_KV_OPEN_READONLY) != 0 ||
-        opts.depth > KV_RADOS_DEPTH_MAX || snic_loop_world(l) != NULL)
-        return kv_rados_refuse(-22, error, text, "options, or a simulated loop");
+    const char *wrong = kv_rados_opts_wrong(&opts, l);
+    if (wrong != NULL)
+        return kv_rados_refuse(w, -22, "%s", wrong);
     struct kv_rados *k = kv_rados_make(l, &opts);
     if (k == NULL)
-        return kv_rados_refuse(-12, error, text, "no memory");
-    r = kv_rados_connect(k, &opts, error, text);
+        return kv_rados_refuse(w, -12, "no memory");
+    int r = kv_rados_connect(k, &opts, w);
     if (r != 0) {
         kv_rados_free(k);
         return r;
@@ -297,7 +319,7 @@ int snic_kv_rados_open(struct snic_kv **out, struct snic_loop *l,
 #else
 
 int snic_kv_rados_open(struct snic_kv **out, struct snic_loop *l,
-                       const struct snic_kv_rados_opts *o, int *error, char *text)
+                       const struct snic_kv_rados_opts *o, int *error, char *text, size_t text_size)
 {
     (void)out;
     (void)l;
@@ -305,7 +327,7 @@ int snic_kv_rados_open(struct snic_kv **out, struct snic_loop *l,
     if (error != NULL)
         *error = 0;
     if (text != NULL)
-        (void)snprintf(text, 256, "built without librados");
+        (void)snprintf(text, text_size, "built without librados");
     return SNIC_ENOTSUP;
 }
 

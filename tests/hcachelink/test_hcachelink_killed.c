@@ -110,7 +110,7 @@ static void store_open(struct store *t, int make)
     char text[256] = "";
     int error = 0;
     MUST(snic_loop_uring_open(&t->loop, NULL) == 0);
-    MUST(snic_kv_lmdb_open(&t->kv, t->loop, &lo, &error, text) == 0);
+    MUST(snic_kv_lmdb_open(&t->kv, t->loop, &lo, &error, text, sizeof(text)) == 0);
     MUST(snic_fs_init(&t->fs, malloc(snic_fs_memsize(&o)), snic_fs_memsize(&o), t->loop, t->kv,
                       &o) == 0);
     if (make)

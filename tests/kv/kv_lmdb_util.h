@@ -63,7 +63,7 @@ static inline int kvl_try(struct kvl *k, const struct snic_kv_lmdb_opts *o, char
     if (snic_loop_uring_open(&k->loop, NULL) != 0)
         support_skip_program("no io_uring");
     int error = 0;
-    int r = snic_kv_lmdb_open(&k->kv, k->loop, o, &error, text);
+    int r = snic_kv_lmdb_open(&k->kv, k->loop, o, &error, text, 256);
     if (r == SNIC_ENOTSUP && strstr(text, "built") != NULL)
         support_skip_program(text);
     if (r != 0)

@@ -17,7 +17,7 @@ static int kv_lmdb_handle(struct conformance_kv *c, struct snic_kv **out)
         .opts_size = sizeof(o), .path = own->path, .flags = SNIC_KV_OPEN_CREATE | own->forced};
     char text[256];
     int error;
-    int r = snic_kv_lmdb_open(out, c->loop, &o, &error, text);
+    int r = snic_kv_lmdb_open(out, c->loop, &o, &error, text, sizeof(text));
     if (r == SNIC_ENOTSUP)
         support_skip(text);
     return r;

@@ -319,6 +319,36 @@ static void test_kv_lmdb_faults_what_is_no_store_is_refused(void **state)
     assert_int_equal(kvl_try(&k, &o, NULL), SNIC_EINVAL);
 }
 
+/* A wrong option is named; a message is cut to the size of the buffer. */
+static void test_kv_lmdb_faults_wrong_option_einval(void **state)
+{
+    static const struct {
+        struct snic_kv_lmdb_opts o;
+        const char *name;
+    } cases[] = {
+        {{.opts_size = sizeof(cases[0].o)}, "path"},
+        {{.opts_size = sizeof(cases[0].o), .path = "x", .flags = 1U << 20}, "flags"},
+        {{.opts_size = sizeof(cases[0].o), .path = "x", .depth = 1U << 21}, "depth"},
+        {{.opts_size = sizeof(cases[0].o), .path = "x", .map_bytes = 1}, "map_bytes"},
+        {{.opts_size = 0, .path = "x"}, "opts_size"},
+    };
+    struct kvl k;
+    (void)state;
+    for (size_t i = 0; i < SNIC_COUNTOF(cases); i++) {
+        char text[256] = "";
+        assert_int_equal(kvl_try(&k, &cases[i].o, text), SNIC_EINVAL);
+        assert_int_equal(strncmp(text, cases[i].name, strlen(cases[i].name)), 0);
+    }
+    struct snic_loop *l;
+    struct snic_kv *kv = NULL;
+    char small[8] = "1234567";
+    assert_int_equal(snic_loop_uring_open(&l, NULL), 0);
+    assert_int_equal(snic_kv_lmdb_open(&kv, l, &cases[3].o, NULL, small, 5), SNIC_EINVAL);
+    assert_string_equal(small, "map_");
+    assert_int_equal(small[5], '6');
+    snic_loop_close(l);
+}
+
 /* A foreign file that happens to have that name. */
 static void test_kv_lmdb_faults_foreign_objects_is_left_alone(void **state)
 {
@@ -614,6 +644,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_kv_lmdb_faults_object_errors_are_of_their_operation),
         cmocka_unit_test(test_kv_lmdb_faults_damaged_bytes_are_told),
         cmocka_unit_test(test_kv_lmdb_faults_what_is_no_store_is_refused),
+        cmocka_unit_test(test_kv_lmdb_faults_wrong_option_einval),
         cmocka_unit_test(test_kv_lmdb_faults_foreign_objects_is_left_alone),
         cmocka_unit_test(test_kv_lmdb_faults_full_of_objects_and_back),
         cmocka_unit_test(test_kv_lmdb_faults_full_of_records_and_back),

@@ -32,7 +32,7 @@ static int rados_again(struct conformance_kv *c, struct snic_kv **out)
                                    .space = own->space,
                                    .timeout_ns = rados_timeout_ns,
                                    .depth = 256};
-    int r = snic_kv_rados_open(out, c->loop, &o, &error, text);
+    int r = snic_kv_rados_open(out, c->loop, &o, &error, text, sizeof(text));
     if (r != 0)
         print_message("open: %d (%d) %s\n", r, error, text);
     return r;
@@ -314,17 +314,17 @@ static void test_kv_rados_bad_options_refused(void **state)
     (void)state;
     if (snic_loop_uring_open(&l, NULL) != 0)
         support_skip("no io_uring");
-    assert_int_equal(snic_kv_rados_open(&kv, l, &o, &error, text), SNIC_ENOENT);
+    assert_int_equal(snic_kv_rados_open(&kv, l, &o, &error, text, sizeof(text)), SNIC_ENOENT);
     assert_non_null(strstr(text, "nothing-of-this-name"));
     assert_int_equal(error, -2);
     o.conf = "/nonexistent/ceph.conf";
-    assert_int_equal(snic_kv_rados_open(&kv, l, &o, &error, text), SNIC_ENOENT);
+    assert_int_equal(snic_kv_rados_open(&kv, l, &o, &error, text, sizeof(text)), SNIC_ENOENT);
     assert_non_null(strstr(text, "/nonexistent/ceph.conf"));
     o.depth = 65537;
-    assert_int_equal(snic_kv_rados_open(&kv, l, &o, NULL, NULL), SNIC_EINVAL);
+    assert_int_equal(snic_kv_rados_open(&kv, l, &o, NULL, NULL, 0), SNIC_EINVAL);
     o.depth = 0;
     o.flags = 1U << 30;
-    assert_int_equal(snic_kv_rados_open(&kv, l, &o, NULL, NULL), SNIC_EINVAL);
+    assert_int_equal(snic_kv_rados_open(&kv, l, &o, NULL, NULL, 0), SNIC_EINVAL);
     assert_null(kv);
     snic_loop_close(l);
 }
@@ -535,7 +535,7 @@ static void test_kv_rados_without_a_cluster_gives_up(void **state)
     (void)fprintf(f, "[global]\nmon_host = v2:127.0.0.1:%u\nauth_client_required = none\n",
                   (unsigned)support_free_port());
     (void)fclose(f);
-    assert_int_equal(snic_kv_rados_open(&kv, l, &o, NULL, text), SNIC_ETIMEDOUT);
+    assert_int_equal(snic_kv_rados_open(&kv, l, &o, NULL, text, sizeof(text)), SNIC_ETIMEDOUT);
     assert_null(kv);
     assert_true(strlen(text) > 10);
     snic_loop_close(l);
@@ -551,7 +551,7 @@ static int rados_is_built_in(void)
     struct snic_kv_rados_opts nothing = {.opts_size = sizeof(nothing)};
     if (snic_loop_uring_open(&l, NULL) != 0)
         support_skip_program("no io_uring");
-    int r = snic_kv_rados_open(&kv, l, &nothing, NULL, NULL);
+    int r = snic_kv_rados_open(&kv, l, &nothing, NULL, NULL, 0);
     snic_loop_close(l);
     return r != SNIC_ENOTSUP;
 }
