@@ -194,8 +194,9 @@ static inline int snic_io_submit(struct snic_io *io, struct snic_io_req **reqs, 
 /**
  * After a submit that accepted fewer requests than offered: call w->writable once, when submit
  * accepts a request again or reports that the device is gone. From the loop, never inside a call to
- * the door; at the latest in the loop iteration after the completion that made room, and also when
- * there is room already. A handle that closes calls all that still wait.
+ * the door: for the first user that waits at the latest in the loop iteration after the completion
+ * that made room, for the others in an iteration each. Also when there is room already. A handle
+ * that closes calls all that still wait.
  *
  * Users of one handle are served in the order in which they began to wait, each once before any is
  * served again. While one waits, submit accepts requests inside a `writable` only, so a user that
@@ -226,7 +227,7 @@ static inline void snic_io_cancel(struct snic_io *io, struct snic_io_req *req)
 }
 /**
  * Refuse new requests, run the loop until all accepted ones have completed
- * (their done is called), free the handle. Not from inside a done. [owner]
+ * (their done is called), free the handle. Not from inside a done or a `writable`. [owner]
  */
 static inline void snic_io_close(struct snic_io *io)
 {
