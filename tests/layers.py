@@ -109,6 +109,15 @@ LAYERS = {
         ["message.c"], ["host_send.c"], ["host_req.c"], ["host_link.c"], ["host.c"],
         ["dpu_engine.c"], ["dpu_task.c"], ["dpu_run.c"], ["dpu_link.c"], ["dpu.c"],
     ],
+    "lib/io": [
+        ["io.c", "room.c", "disk.c"], ["mem.c", "uring.c"], ["sim_ssd.c"],
+    ],
+    "lib/qos": [
+        ["tenant.c", "part.c"], ["qos.c"], ["tenant_calls.c"],
+    ],
+    "lib/ssd": [
+        ["event.c", "opts.c"], ["die.c"], ["ssd.c"],
+    ],
     "lib/replica": [
         ["wire.c", "value.c"], ["answer.c", "link.c", "log.c"],
         # the engines; what comes from the network, the log and the embedder

@@ -179,12 +179,21 @@ static int disk_toss(struct snic_rng *rng, uint64_t seed)
     return snic_rng_below(rng, 8) < odds[seed % 3];
 }
 
-/** The un-synced sectors survive or not; none is un-synced afterwards. */
-static void disk_cut(struct snic_disk *d, struct snic_rng *rng, uint64_t seed)
+void disk_cut(struct snic_disk *d, struct snic_rng *rng, uint64_t seed)
 {
     for (uint64_t s = disk_dirty_next(d, 0); s < d->dirty_end; s = disk_dirty_next(d, s + 1))
         disk_resolve(d, s, disk_toss(rng, seed));
     SNIC_ASSERT(d->unsynced == 0); /* D1 */
+}
+
+void disk_cut_keep(struct snic_disk *d, const uint64_t *keep, uint64_t n)
+{
+    for (uint64_t s = disk_dirty_next(d, 0); s < d->dirty_end; s = disk_dirty_next(d, s + 1)) {
+        int kept = 0;
+        for (uint64_t i = 0; i < n && !kept; i++)
+            kept = keep[i] == s;
+        disk_resolve(d, s, kept);
+    }
 }
 
 void disk_cut_write(struct snic_disk *d, const struct snic_io_req *req, struct snic_rng *rng,
@@ -200,25 +209,6 @@ void disk_cut_write(struct snic_disk *d, const struct snic_io_req *req, struct s
         }
         at = stop;
     }
-}
-
-void snic_disk_power_cut(struct snic_disk *d, uint64_t seed)
-{
-    struct snic_rng rng;
-    snic_rng_init(&rng, seed);
-    disk_cut(d, &rng, seed);
-    io_mem_power_lost(d, seed, &rng);
-}
-
-void snic_disk_power_cut_keep(struct snic_disk *d, const uint64_t *keep, uint64_t n)
-{
-    for (uint64_t s = disk_dirty_next(d, 0); s < d->dirty_end; s = disk_dirty_next(d, s + 1)) {
-        int kept = 0;
-        for (uint64_t i = 0; i < n && !kept; i++)
-            kept = keep[i] == s;
-        disk_resolve(d, s, kept);
-    }
-    io_mem_power_lost(d, SNIC_FAULT_KEEP_NONE, NULL);
 }
 
 uint64_t snic_disk_unsynced(const struct snic_disk *d, uint64_t *out, uint64_t max)

@@ -69,11 +69,12 @@ uint64_t disk_flush_begin(struct snic_disk *d);
 void disk_flush_end(struct snic_disk *d, uint64_t covers, uint64_t offset, uint64_t size, int done);
 /** Make the sectors that the range touches durable. */
 void disk_settle(struct snic_disk *d, uint64_t offset, uint64_t size);
+/** The power cut: un-synced sectors survive or not, by @p seed; none is un-synced afterwards. */
+void disk_cut(struct snic_disk *d, struct snic_rng *rng, uint64_t seed);
+/** The same; those of the list survive. */
+void disk_cut_keep(struct snic_disk *d, const uint64_t *keep, uint64_t n);
 /** A write in flight at the power cut: each sector reaches the medium by the toss of a coin. */
 void disk_cut_write(struct snic_disk *d, const struct snic_io_req *req, struct snic_rng *rng,
                     uint64_t seed);
-
-/** The handles die: all their requests complete with SNIC_EIO. Defined in mem.c. */
-void io_mem_power_lost(struct snic_disk *d, uint64_t seed, struct snic_rng *rng);
 
 #endif /* SNIC_IO_DISK_PRIV_H */

@@ -162,7 +162,8 @@ static void io_mem_hasten(struct io_mem_slot *slot)
     snic_loop_defer(l, &slot->msg);
 }
 
-void io_mem_power_lost(struct snic_disk *d, uint64_t seed, struct snic_rng *rng)
+/** The handles die: all their requests complete with SNIC_EIO. */
+static void io_mem_power_lost(struct snic_disk *d, uint64_t seed, struct snic_rng *rng)
 {
     for (struct snic_link *h = d->handles.next; h != &d->handles; h = h->next) {
         struct io_mem *m = SNIC_CONTAINER(h, struct io_mem, link);
@@ -176,6 +177,20 @@ void io_mem_power_lost(struct snic_disk *d, uint64_t seed, struct snic_rng *rng)
         }
         m->dead = 1;
     }
+}
+
+void snic_disk_power_cut(struct snic_disk *d, uint64_t seed)
+{
+    struct snic_rng rng;
+    snic_rng_init(&rng, seed);
+    disk_cut(d, &rng, seed);
+    io_mem_power_lost(d, seed, &rng);
+}
+
+void snic_disk_power_cut_keep(struct snic_disk *d, const uint64_t *keep, uint64_t n)
+{
+    disk_cut_keep(d, keep, n);
+    io_mem_power_lost(d, SNIC_FAULT_KEEP_NONE, NULL);
 }
 
 /* ---- Ops ---- */

@@ -54,8 +54,9 @@ static void part_fill(const struct qos *q, struct qos_slot *slot, struct qos_par
 {
     const struct snic_io_req *req = slot->req;
     struct snic_io_req *out = &part->req;
+    snic_io_done_fn done = out->done; /* as set at open */
     snic_io_req_init(out);
-    out->done = qos_part_done;
+    out->done = done;
     out->op = req->op;
     out->priority = req->priority;
     out->flags = req->flags;

@@ -193,7 +193,7 @@ static void qos_inner_writable(struct snic_io_waiter *w)
     qos_pump(q);
 }
 
-void qos_part_done(struct snic_io_req *req)
+static void qos_part_done(struct snic_io_req *req)
 {
     struct qos_part *part = SNIC_CONTAINER(req, struct qos_part, req);
     struct qos_slot *slot = part->slot;
@@ -469,12 +469,14 @@ static void qos_init(struct qos *q, struct snic_io *inner)
         snic_link_init(&slot->link);
         snic_link_init(&slot->parts);
         slot->first.slot = slot;
+        slot->first.req.done = qos_part_done;
         snic_link_init(&slot->first.link);
         slot->next_free = q->free;
         q->free = slot;
     }
     for (uint32_t i = 0; i < q->opts.parts; i++) {
         snic_link_init(&q->parts[i].link);
+        q->parts[i].req.done = qos_part_done;
         snic_queue_push(&q->pool, &q->parts[i].node);
     }
     q->pool_free = q->opts.parts;

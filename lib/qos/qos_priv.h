@@ -129,6 +129,14 @@ struct qos {
 /* ---- tenant.c ---- */
 
 void qos_tenants_init(struct qos *q);
+/** Index, or NONE. */
+uint32_t qos_tenant_find(const struct qos *q, uint32_t id);
+/** The same, also of SNIC_QOS_DEFAULT. */
+uint32_t qos_tenant_find_any(const struct qos *q, uint32_t id);
+/** Automatic ones that were idle for @p idle_ns may make room. 0; SNIC_EINVAL; SNIC_ENOSPC */
+int qos_tenant_add(struct qos *q, uint32_t id, const struct snic_gimbal_tenant_opts *o,
+                   uint64_t idle_ns, uint32_t *out);
+void qos_tenant_drop(struct qos *q, uint32_t index);
 /** The tenant that @p id's requests belong to; never fails. */
 uint32_t qos_tenant_of(struct qos *q, uint32_t id);
 void qos_tenant_enter(struct qos *q, uint32_t index);
@@ -164,7 +172,6 @@ static inline uint64_t qos_time(struct qos *q, uint64_t now_ns)
 /* ---- qos.c ---- */
 
 /** The inner handle's done. */
-void qos_part_done(struct snic_io_req *req);
 /** Move what may go to the device; after everything that changes the engine. */
 void qos_pump(struct qos *q);
 

@@ -5,12 +5,6 @@
  */
 #include "qos/qos_priv.h"
 
-static struct qos *qos_of(const struct snic_io *io)
-{
-    SNIC_ASSERT(strcmp(io->ops->name, "qos") == 0);
-    return SNIC_CONTAINER(io, struct qos, io);
-}
-
 /* ---- The table ---- */
 
 static uint32_t *qos_tenant_bucket(const struct qos *q, uint32_t id)
@@ -19,7 +13,7 @@ static uint32_t *qos_tenant_bucket(const struct qos *q, uint32_t id)
 }
 
 /** Index, or NONE. */
-static uint32_t qos_tenant_find(const struct qos *q, uint32_t id)
+uint32_t qos_tenant_find(const struct qos *q, uint32_t id)
 {
     uint32_t i = *qos_tenant_bucket(q, id);
     while (i != SNIC_QOS__NONE && q->tenants[i].id != id)
@@ -27,7 +21,7 @@ static uint32_t qos_tenant_find(const struct qos *q, uint32_t id)
     return i;
 }
 
-static uint32_t qos_tenant_find_any(const struct qos *q, uint32_t id)
+uint32_t qos_tenant_find_any(const struct qos *q, uint32_t id)
 {
     return id == SNIC_QOS_DEFAULT ? 0 : qos_tenant_find(q, id);
 }
@@ -48,7 +42,7 @@ static void qos_tenant_free(struct qos *q, uint32_t index)
     q->tenant_free = index;
 }
 
-static void qos_tenant_drop(struct qos *q, uint32_t index)
+void qos_tenant_drop(struct qos *q, uint32_t index)
 {
     struct qos_tenant *t = &q->tenants[index];
     int r = snic_gimbal_tenant_remove(q->gimbal, index);
@@ -89,8 +83,8 @@ static int qos_tenant_evict(struct qos *q, const struct snic_gimbal_tenant_opts 
 }
 
 /** @return 0; SNIC_EINVAL; SNIC_ENOSPC */
-static int qos_tenant_add(struct qos *q, uint32_t id, const struct snic_gimbal_tenant_opts *o,
-                          uint64_t idle_ns, uint32_t *out)
+int qos_tenant_add(struct qos *q, uint32_t id, const struct snic_gimbal_tenant_opts *o,
+                   uint64_t idle_ns, uint32_t *out)
 {
     uint32_t *bucket = qos_tenant_bucket(q, id);
     uint32_t index;
@@ -186,117 +180,6 @@ void qos_tenants_uncap(struct qos *q)
         SNIC_ASSERT(r == 0);
         (void)r;
     }
-}
-
-/* ---- The public part ---- */
-
-int snic_qos_tenant_add(struct snic_io *io, uint32_t id, const struct snic_gimbal_tenant_opts *o)
-{
-    struct qos *q = qos_of(io);
-    struct qos_tenant *t;
-    uint32_t index;
-    int r;
-    if (id == SNIC_QOS_DEFAULT)
-        return SNIC_EINVAL;
-    (void)qos_time(q, snic_loop_clock(io->loop));
-    index = qos_tenant_find(q, id);
-    if (index == SNIC_QOS__NONE)
-        return qos_tenant_add(q, id, o, 0, &index);
-    t = &q->tenants[index];
-    if (!t->automatic)
-        return SNIC_EEXIST;
-    r = o != NULL ? snic_gimbal_tenant_set(q->gimbal, index, o) : 0;
-    if (r != 0)
-        return r;
-    t->automatic = 0;
-    q->automatic--;
-    snic_link_remove(&t->idle);
-    qos_pump(q);
-    return 0;
-}
-
-int snic_qos_tenant_set(struct snic_io *io, uint32_t id, const struct snic_gimbal_tenant_opts *o)
-{
-    struct qos *q = qos_of(io);
-    uint32_t index = qos_tenant_find_any(q, id);
-    int r;
-    if (index == SNIC_QOS__NONE)
-        return SNIC_ENOENT;
-    (void)qos_time(q, snic_loop_clock(io->loop));
-    r = snic_gimbal_tenant_set(q->gimbal, index, o);
-    qos_pump(q); /* a cap may be gone */
-    return r;
-}
-
-int snic_qos_tenant_remove(struct snic_io *io, uint32_t id)
-{
-    struct qos *q = qos_of(io);
-    uint32_t index = qos_tenant_find_any(q, id);
-    if (index == 0)
-        return SNIC_EINVAL;
-    if (index == SNIC_QOS__NONE)
-        return SNIC_ENOENT;
-    (void)qos_time(q, snic_loop_clock(io->loop));
-    qos_tenant_drop(q, index);
-    qos_pump(q);
-    return 0;
-}
-
-void snic_qos_get_view(const struct snic_io *io, struct snic_qos_view *out)
-{
-    const struct qos *q = qos_of(io);
-    snic_gimbal_get_view(q->gimbal, &out->device);
-    out->requests = q->requests;
-    out->automatic = q->automatic;
-    out->evicted = q->evicted;
-    out->unknown = q->unknown;
-    out->busy = q->busy;
-    out->parts = q->parts_sent;
-    out->inner_full = q->inner_full;
-}
-
-static void qos_tenant_view(const struct qos *q, uint32_t index, struct snic_qos_tenant_view *out)
-{
-    const struct qos_tenant *t = &q->tenants[index];
-    int r;
-    memset(out, 0, sizeof(*out));
-    out->id = t->id;
-    out->requests = t->requests;
-    out->completed = t->completed;
-    out->errors = t->errors;
-    out->busy = t->busy;
-    if (q->waits != NULL) {
-        out->wait_p50_ns = snic_hist_quantile(&q->waits[index], 500000);
-        out->wait_p99_ns = snic_hist_quantile(&q->waits[index], 990000);
-    }
-    r = snic_gimbal_get_tenant_view(q->gimbal, index, &out->engine);
-    SNIC_ASSERT(r == 0); /* Q6 */
-    (void)r;
-}
-
-int snic_qos_get_tenant_view(const struct snic_io *io, uint32_t id,
-                             struct snic_qos_tenant_view *out)
-{
-    const struct qos *q = qos_of(io);
-    uint32_t index = qos_tenant_find_any(q, id);
-    if (index == SNIC_QOS__NONE)
-        return SNIC_ENOENT;
-    qos_tenant_view(q, index, out);
-    return 0;
-}
-
-int snic_qos_tenant_next(const struct snic_io *io, uint32_t *cursor,
-                         struct snic_qos_tenant_view *out)
-{
-    const struct qos *q = qos_of(io);
-    for (uint32_t i = *cursor; i <= q->opts.tenants_max; i++) {
-        if (q->tenants[i].state == QOS_TENANT_ADDED) {
-            qos_tenant_view(q, i, out);
-            *cursor = i + 1;
-            return 0;
-        }
-    }
-    return SNIC_ENOENT;
 }
 
 /* ---- Check ---- */

@@ -170,15 +170,14 @@ static int ssd_die_programmed(struct snic_ssd *d, uint32_t i)
     return ssd_pool_take(d);
 }
 
-void ssd_die_event(struct snic_ssd *d, uint32_t i)
+int ssd_die_event(struct snic_ssd *d, uint32_t i, struct ssd_piece *read)
 {
     struct ssd_die *die = &d->dies[i];
     int stalls = 0, programmed = die->work == SSD_PROGRAM;
-    struct ssd_piece piece = {0};
     if (die->work == SSD_READ) {
         uint32_t p = die->first;
-        piece = d->pieces[p];
-        die->first = piece.next;
+        *read = d->pieces[p];
+        die->first = read->next;
         d->pieces[p].next = d->pieces_free;
         d->pieces_free = p;
         d->stats.pieces++;
@@ -196,8 +195,5 @@ void ssd_die_event(struct snic_ssd *d, uint32_t i)
     } else {
         ssd_die_start(d, i);
     }
-    if (programmed)
-        ssd_unit_programmed(d);
-    else if (piece.cmd != NULL)
-        ssd_piece_read(d, piece.cmd, piece.bytes);
+    return programmed;
 }

@@ -35,49 +35,6 @@ static struct snic_ssd_cmd *ssd_cmd(struct snic_node *n)
 
 /* ---- Events ---- */
 
-static int ssd_before(struct ssd_event a, struct ssd_event b)
-{
-    return a.at < b.at || (a.at == b.at && a.what < b.what);
-}
-
-/** Put @p e where it belongs at or below the top. */
-static void ssd_heap_down(struct snic_ssd *d, struct ssd_event e)
-{
-    struct ssd_event *h = d->heap;
-    uint32_t i = 0, n = d->events;
-    for (;;) {
-        uint32_t c = 4 * i + 1;
-        if (c >= n)
-            break;
-        uint32_t best = c, end = c + 4 < n ? c + 4 : n;
-        for (uint32_t k = c + 1; k < end; k++)
-            best = ssd_before(h[k], h[best]) ? k : best;
-        if (!ssd_before(h[best], e))
-            break;
-        h[i] = h[best];
-        i = best;
-    }
-    h[i] = e;
-}
-
-void ssd_event_add(struct snic_ssd *d, uint64_t at, uint32_t what)
-{
-    struct ssd_event e = {.at = at, .what = what};
-    struct ssd_event *h = d->heap;
-    if (d->hole) { /* most events replace the one that is being handled */
-        d->hole = 0;
-        ssd_heap_down(d, e);
-        return;
-    }
-    SNIC_ASSERT(d->events < d->o.dies + 2 + d->o.window); /* ssd_layout() */
-    uint32_t i = d->events++;
-    while (i > 0 && ssd_before(e, h[(i - 1) / 4])) {
-        h[i] = h[(i - 1) / 4];
-        i = (i - 1) / 4;
-    }
-    h[i] = e;
-}
-
 static uint32_t ssd_fetch_event(const struct snic_ssd *d)
 {
     return d->o.dies;
@@ -173,7 +130,8 @@ static void ssd_read_fetched(struct snic_ssd *d, struct snic_ssd_cmd *cmd)
     ssd_split_event(d, i);
 }
 
-void ssd_piece_read(struct snic_ssd *d, struct snic_ssd_cmd *cmd, uint32_t bytes)
+/** A piece has left its die. */
+static void ssd_piece_read(struct snic_ssd *d, struct snic_ssd_cmd *cmd, uint32_t bytes)
 {
     SNIC_DASSERT(cmd->state == SSD_READING && d->reading > 0);
     uint64_t start = snic_max_u64(d->link_read_free, d->now);
@@ -206,7 +164,8 @@ static void ssd_admit(struct snic_ssd *d)
     ssd_die_drain(d);
 }
 
-void ssd_unit_programmed(struct snic_ssd *d)
+/** A program unit has left the buffer. */
+static void ssd_unit_programmed(struct snic_ssd *d)
 {
     SNIC_DASSERT(d->buffered >= d->o.program_unit);
     d->buffered -= d->o.program_unit;
@@ -253,6 +212,16 @@ static void ssd_fetched(struct snic_ssd *d)
     ssd_fetch(d);
 }
 
+/** An operation of a die is over. */
+static void ssd_die_over(struct snic_ssd *d, uint32_t i)
+{
+    struct ssd_piece piece = {0};
+    if (ssd_die_event(d, i, &piece))
+        ssd_unit_programmed(d);
+    else if (piece.cmd != NULL)
+        ssd_piece_read(d, piece.cmd, piece.bytes);
+}
+
 /** Let everything happen that happens until @p now_ns. */
 static void ssd_advance(struct snic_ssd *d, uint64_t now_ns)
 {
@@ -264,7 +233,7 @@ static void ssd_advance(struct snic_ssd *d, uint64_t now_ns)
         d->hole = 1;
         d->stats.events++;
         if (what < d->o.dies)
-            ssd_die_event(d, what);
+            ssd_die_over(d, what);
         else if (what == ssd_fetch_event(d))
             ssd_fetched(d);
         else if (what == ssd_arrival_event(d))
@@ -274,7 +243,7 @@ static void ssd_advance(struct snic_ssd *d, uint64_t now_ns)
         if (d->hole) {
             d->hole = 0;
             if (--d->events > 0)
-                ssd_heap_down(d, d->heap[d->events]);
+                ssd_event_down(d, d->heap[d->events]);
         }
     }
     d->now = now_ns;

@@ -104,19 +104,22 @@ struct snic_ssd {
 /* What priv[] of a command holds. */
 enum { SSD_LEFT = 0, SSD_ARRIVES = 1 };
 
+static inline int ssd_before(struct ssd_event a, struct ssd_event b)
+{
+    return a.at < b.at || (a.at == b.at && a.what < b.what);
+}
+
 /** An inner event at @p at; at most one of each @p what. */
 void ssd_event_add(struct snic_ssd *d, uint64_t at, uint32_t what);
+/** Put @p e where it belongs at or below the top. */
+void ssd_event_down(struct snic_ssd *d, struct ssd_event e);
 
 /** A piece joins the queue of its die. */
 void ssd_die_read(struct snic_ssd *d, uint32_t die, struct snic_ssd_cmd *cmd, uint32_t bytes);
 /** Hand full program units of the buffer to dies that have room. */
 void ssd_die_drain(struct snic_ssd *d);
-/** The operation of @p die is over. */
-void ssd_die_event(struct snic_ssd *d, uint32_t die);
-
-/** A piece has left its die. */
-void ssd_piece_read(struct snic_ssd *d, struct snic_ssd_cmd *cmd, uint32_t bytes);
-/** A program unit has left the buffer. */
-void ssd_unit_programmed(struct snic_ssd *d);
+/** The operation of @p die is over, and the next begins. 1: a program unit has left the buffer;
+ *  0, with a piece in @p read (zeroed before) if one has left the die. */
+int ssd_die_event(struct snic_ssd *d, uint32_t die, struct ssd_piece *read);
 
 #endif /* SNIC_SSD_PRIV_H */
