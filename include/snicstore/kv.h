@@ -292,8 +292,7 @@ struct snic_kv_lmdb_opts {
  */
 SNIC_API SNIC_NODISCARD int snic_kv_lmdb_open(struct snic_kv **out, struct snic_loop *l,
                                               const struct snic_kv_lmdb_opts *o, int *error,
-                                              char *text, size_t text_size)
-    SNIC_NONNULL(1, 2, 3);
+                                              char *text, size_t text_size) SNIC_NONNULL(1, 2, 3);
 
 /* ---- rados: Ceph ---- */
 
@@ -334,8 +333,7 @@ struct snic_kv_rados_opts {
  */
 SNIC_API SNIC_NODISCARD int snic_kv_rados_open(struct snic_kv **out, struct snic_loop *l,
                                                const struct snic_kv_rados_opts *o, int *error,
-                                               char *text, size_t text_size)
-    SNIC_NONNULL(1, 2, 3);
+                                               char *text, size_t text_size) SNIC_NONNULL(1, 2, 3);
 
 #ifdef __cplusplus
 }
