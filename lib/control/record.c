@@ -1,14 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Records of the catalog as bytes; integers are little-endian. Fields behind a record's end are
- * zero: a server without a serial, a disk without a key or account.
- *
- *   all       0 format 4   4 zero 4
- *   head      8 incarnation 8   16 uuid 16   32 the last disk's number 4
- *   server    8 address 24   32 address for servers 24   56 serial 8
- *   disk      8 bytes 8   16 qos 32   48 lease 4   52 held 4   56 name 64   120 check value 16
- *             136 the holder's account 4   140 the rights of its tokens 4
- *   segment   8 server 4   12 generation 4
+ * Records of the catalog as bytes: FORMAT.md.
  */
 #include "control/control_priv.h"
 

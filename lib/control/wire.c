@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Bytes of the control plane, version 3; integers are little-endian.
- *
- *   head   0 magic 0x4353   2 version   3 type   4 bytes of the body   8 tag
- *          12 CRC32C of bytes 0 ... 11 and of the body
- *   body   the fields that the type has, in the order of enum control_field; then its items, of 20
- *          bytes each; then, of PULL and BLOCKS, the rest
- *   seal   16 bytes, after authentication (auth.c)
+ * Bytes of the control plane's messages: FORMAT.md.
  *
  * A type's fields are a mask, so a message has one encoding: decoding it and encoding it again
  * gives the same bytes.

@@ -2,6 +2,7 @@
 set(_control support/ctlfix.c support/ctlclient.c sim/solar_cipher.c)
 snic_test(control control SOURCES ${_control})
 snic_test(control_edges control SOURCES ${_control})
+snic_test(control_format control)
 snic_test(control_limits control SOURCES ${_control})
 snic_test(control_moving control)
 if(TARGET test_control_moving)
