@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* nvme-fs: entries, pointers, headers, messages, bit by bit; options. */
+#include "golden.h"
 #include "test_nvmefs_util.h"
 
 /* ---- Golden vectors: written by hand from the header's table ---- */
@@ -33,6 +34,7 @@ static void test_nvmefs_sqe_bits_are_as_the_paper_has_them(void **state)
     (void)state;
     snic_nvmefs_sqe_encode(out, &s);
     assert_memory_equal(out, want, 64);
+    golden_bytes("nvmefs", "submission", out, 64);
     assert_int_equal(snic_nvmefs_sqe_decode(&back, want), SNIC_NVMEFS_STATUS_OK);
     snic_nvmefs_sqe_encode(out, &back);
     assert_memory_equal(out, want, 64);
@@ -87,6 +89,7 @@ static void test_nvmefs_cqe_bits(void **state)
     (void)state;
     snic_nvmefs_cqe_encode(out, &c);
     assert_memory_equal(out, want, 16);
+    golden_bytes("nvmefs", "completion", out, 16);
     snic_nvmefs_cqe_decode(&back, want);
     assert_true(back.result == c.result && back.sq_head == c.sq_head && back.queue == c.queue &&
                 back.cid == c.cid && back.status == c.status && back.phase == c.phase);
@@ -180,6 +183,27 @@ static void test_nvmefs_head_golden(void **state)
     (void)state;
     assert_int_equal(snic_nvmefs_head_encode(&r, out, sizeof(out)), 72);
     assert_memory_equal(out, want, 72);
+    golden_bytes("nvmefs", "request", out, 72);
+}
+
+static void test_nvmefs_ctl_vector(void **state)
+{
+    const struct snic_nvmefs_ctl c = {.type = SNIC_NVMEFS_CTL_CREATE,
+                                      .queue = 3,
+                                      .generation = 0x01020304,
+                                      .error = SNIC_ENOENT,
+                                      .depth = 64,
+                                      .data_max = 0x100000,
+                                      .window = 5,
+                                      .key = 0x1112131415161718,
+                                      .size = 0x10000,
+                                      .sq = SNIC_NVMEFS_ADDRESS(5, 0x1000),
+                                      .cq = SNIC_NVMEFS_ADDRESS(5, 0x3000),
+                                      .bells = SNIC_NVMEFS_ADDRESS(5, 0)};
+    unsigned char out[SNIC_NVMEFS_CTL_BYTES];
+    (void)state;
+    snic_nvmefs_ctl_encode(out, &c);
+    golden_bytes("nvmefs", "control", out, sizeof(out));
 }
 
 /** A request with everything that @p op may have. */
@@ -518,6 +542,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_nvmefs_prp_pages),
         cmocka_unit_test(test_nvmefs_status_is_an_error),
         cmocka_unit_test(test_nvmefs_head_golden),
+        cmocka_unit_test(test_nvmefs_ctl_vector),
         cmocka_unit_test(test_nvmefs_head_round_trips_for_every_op),
         cmocka_unit_test(test_nvmefs_head_fields_reach_the_other_end),
         cmocka_unit_test(test_nvmefs_head_changed_bytes_are_refused_or_meant),
