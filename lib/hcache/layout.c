@@ -2,9 +2,7 @@
 /*
  * The region: sizes, formatting, what a header must look like.
  *
- * Header, little-endian: 0 magic, 8 version, 12 pagesize, 16 mode, 20 ways, 24 total (pages),
- * 32 buckets, 40 seed, 48 meta offset, 56 data offset, 64 region bytes, 72 CRC32C of what is
- * before. `free` changes, so it has a line of its own behind the header.
+ * FORMAT.md has the header. `free` changes, so it has a line of its own behind the header.
  */
 #include "snicstore/hcache.h"
 

@@ -1,22 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The messages between the two halves: 64 bytes, little-endian, over dma's send.
- *
- *   0 u32 magic   4 u16 version   6 u16 type   8 u64 id   16 u64 ino   24 u64 a   32 u64 b
- *   40 u64 c     48 i32 result   52 u32 0     56 u64 0
- *
- * REGION  host  a key, b bytes, c epoch of the DPU. Answered by DONE with id 0, a: the tasks that
- *               may be in flight.
- * READ    host  id, ino, a lpn, b index of the page to fill, c 1: a reader's miss
- * FSYNC   host  id, ino, a 1: flush    TRUNCATE  host  id, ino, a size
- *               only
- * END     host  id 0: flush, leave, answer
- * AHEAD   host  ino, a lpn; no answer
- * MISSED  host  ino, a lpn, b pages that it has read from the store itself; no answer
- * DONE    DPU   id, result             FAILED    DPU   result: the region cannot be reached
- * ALIVE   host  are you there?         ALIVE     DPU   while it works on the region
- * REFUSED DPU   result: the file system takes no pages; 0: it does again, which is how a link
- * begins
+ * The messages between the two halves: FORMAT.md.
  */
 #ifndef SNIC_HCACHELINK_PRIV_H
 #define SNIC_HCACHELINK_PRIV_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* The contract of the hybrid cache: every result reached, state unchanged after errors. */
+#include "golden.h"
 #include "test_hcache_util.h"
 
 #include <stdlib.h>
@@ -727,6 +728,31 @@ static void test_hcache_wrong_option_is_named(void **state)
 #undef WRONG
 }
 
+/* lib/hcache/FORMAT.md. */
+static void test_hcache_format_vector(void **state)
+{
+    struct snic_hcache_opts o = {.opts_size = sizeof(o),
+                                 .page_bytes = 512,
+                                 .ways = 4,
+                                 .mode = SNIC_HCACHE_MODE_WRITE,
+                                 .pages = 8,
+                                 .seed = 9};
+    size_t size = snic_hcache_memsize(&o);
+    unsigned char *mem = support_guard_alloc(size, SNIC_HCACHE_ALIGN);
+    struct snic_hcache_host h;
+    struct snic_hcache_page page;
+
+    (void)state;
+    assert_int_equal(snic_hcache_init(mem, size, &o), 0);
+    assert_int_equal(snic_hcache_host_attach(&h, mem, size, 1, 3), 0);
+    assert_int_equal(snic_hcache_lock(&h, 5, 7, 0, &page), 0);
+    page.end = 100;
+    memset(page.data, 0, 512);
+    assert_int_equal(snic_hcache_unlock(&h, &page, SNIC_HCACHE_UNLOCK_DIRTY), 0);
+    golden_bytes("hcache", "region", mem, 896);
+    support_guard_free(mem);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -750,6 +776,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_hcache_recover_host_and_dpu),
         cmocka_unit_test(test_hcache_unlock_twice_aborts),
         cmocka_unit_test(test_hcache_dma_failure_ends_engine),
+        cmocka_unit_test(test_hcache_format_vector),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

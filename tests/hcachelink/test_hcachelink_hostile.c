@@ -3,6 +3,7 @@
  * Each half against another one that lies: it writes anything into the region at any time and sends
  * anything. The result is an error, never a crash, a hang or an access out of bounds.
  */
+#include "golden.h"
 #include "test_hcachelink_util.h"
 
 #include "hcachelink/hcachelink_priv.h"
@@ -404,6 +405,22 @@ static void test_hcachelink_move_keeps_the_geometry(void **state)
     rig_close(&g);
 }
 
+/* lib/hcachelink/FORMAT.md. */
+static void test_hcachelink_format_vector(void **state)
+{
+    const struct hcachelink_message m = {.type = HCACHELINK_READ,
+                                         .result = -2,
+                                         .id = 0x0102030405060708,
+                                         .ino = 0x1112131415161718,
+                                         .a = 3,
+                                         .b = 4,
+                                         .c = 1};
+    unsigned char out[SNIC_HCACHELINK__BYTES];
+    (void)state;
+    hcachelink_encode(out, &m);
+    golden_bytes("hcachelink", "message", out, sizeof(out));
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -414,6 +431,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_hcachelink_host_survives_a_scribbled_region),
         cmocka_unit_test(test_hcachelink_old_answer_closes_the_link),
         cmocka_unit_test(test_hcachelink_move_keeps_the_geometry),
+        cmocka_unit_test(test_hcachelink_format_vector),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }
