@@ -109,6 +109,15 @@ LAYERS = {
         ["message.c"], ["host_send.c"], ["host_req.c"], ["host_link.c"], ["host.c"],
         ["dpu_engine.c"], ["dpu_task.c"], ["dpu_run.c"], ["dpu_link.c"], ["dpu.c"],
     ],
+    "lib/files": [
+        # the image, the tables, the queue in front of the device
+        ["layout.c", "table.c", "busy.c", "device.c"],
+        ["record.c", "format.c", "build.c", "check.c", "extend.c"],
+        # the journal; transfers; requests
+        ["load.c", "checkpoint.c", "piece.c"], ["commit.c"], ["data.c", "meta.c"], ["files.c"],
+        # images mounted, served, checked
+        ["mount.c", "serve.c"], ["examine.c", "walk.c"],
+    ],
     "lib/io": [
         ["io.c", "room.c", "disk.c"], ["mem.c", "uring.c"], ["sim_ssd.c"],
     ],

@@ -10,12 +10,9 @@
  */
 #include "files/files_priv.h"
 
-static void checkpoint_done(struct snic_io_req *io);
-
 static void checkpoint_io(struct snic_files *f, uint8_t op, uint64_t place, uint32_t size)
 {
     struct snic_io_req *io = &f->ckpt_io;
-    io->done = checkpoint_done;
     io->region = SNIC_NO_REGION;
     io->op = op;
     io->flags = 0;
@@ -58,15 +55,14 @@ void files_checkpoint_start(struct snic_files *f)
     checkpoint_chunk(f);
 }
 
-static void checkpoint_done(struct snic_io_req *io)
+/* The device has ended the step: 0, or the error. */
+int files_checkpoint_ended(struct snic_files *f)
 {
-    struct snic_files *f = SNIC_CONTAINER(io, struct snic_files, ckpt_io);
+    const struct snic_io_req *io = &f->ckpt_io;
     files_io_ended(f);
     if (io->result < 0 || (uint64_t)io->result != io->length || f->broken != 0) {
         f->ckpt_state = FILES_CKPT_IDLE;
-        files_break(f, io->result < 0 ? (int)io->result : SNIC_EIO);
-        files_settle(f);
-        return;
+        return io->result < 0 ? (int)io->result : SNIC_EIO;
     }
     switch ((enum files_ckpt_state)f->ckpt_state) {
     case FILES_CKPT_CHUNKS:
@@ -93,5 +89,5 @@ static void checkpoint_done(struct snic_io_req *io)
         f->stats.checkpoints++;
         break;
     }
-    files_settle(f);
+    return 0;
 }

@@ -16,16 +16,6 @@
  */
 #include "files/files_priv.h"
 
-static void commit_done(struct snic_io_req *io);
-
-static void commit_timer(struct snic_timer *t, uint64_t now_ns)
-{
-    struct snic_files *f = SNIC_CONTAINER(t, struct snic_files, commit_timer);
-    (void)now_ns;
-    f->commit_wanted = 1;
-    files_settle(f);
-}
-
 static void commit_entry_reset(struct files_entry *e)
 {
     e->used = SNIC_FILES__JE_HEAD;
@@ -34,8 +24,6 @@ static void commit_entry_reset(struct files_entry *e)
 
 void files_commit_init(struct snic_files *f)
 {
-    snic_timer_init(&f->commit_timer, commit_timer);
-    f->commit_io.done = commit_done;
     f->commit_io.region = SNIC_NO_REGION;
     commit_entry_reset(&f->pending);
     commit_entry_reset(&f->writing);
@@ -50,6 +38,13 @@ static int commit_satisfied(const struct snic_files *f, const struct snic_files_
            p->flush_ticket <= f->flush_done;
 }
 
+/* The request is durable, or never will be: files_advance() continues it. */
+static void commit_durable(struct snic_files *f, struct snic_files_req *r, int error)
+{
+    r->private_.error = error;
+    snic_queue_push(&f->durable, &r->node);
+}
+
 /* Its tickets for control and dirty items are set. Ends in files_data_durable(). */
 void files_wait_durable(struct snic_files *f, struct snic_files_req *r, int flush)
 {
@@ -57,7 +52,7 @@ void files_wait_durable(struct snic_files *f, struct snic_files_req *r, int flus
     p->state = FILES_RQ_WAITING;
     p->flush_ticket = flush ? f->flush_started + 1 : 0;
     if (f->broken != 0 || commit_satisfied(f, r)) {
-        files_data_durable(f, r, f->broken != 0 ? SNIC_EIO : 0);
+        commit_durable(f, r, f->broken != 0 ? SNIC_EIO : 0);
         return;
     }
     f->want_dirty = snic_max_u64(f->want_dirty, p->dirty_ticket);
@@ -73,7 +68,7 @@ static void commit_wake(struct snic_files *f)
     while ((node = snic_queue_pop(&all)) != NULL) {
         struct snic_files_req *r = SNIC_CONTAINER(node, struct snic_files_req, node);
         if (commit_satisfied(f, r))
-            files_data_durable(f, r, 0);
+            commit_durable(f, r, 0);
         else
             snic_queue_push(&f->waiters, node);
     }
@@ -141,34 +136,32 @@ static void commit_apply(struct snic_files *f)
     commit_entry_reset(e);
     files_limbo_splice(f, &f->limbo_durable, &f->limbo_writing);
     files_epoch_turn(f);
-    files_space_run(f);
 }
 
-static void commit_done(struct snic_io_req *io)
+/* The device has ended the step: 1 an entry is applied; 0; or the error. */
+int files_commit_ended(struct snic_files *f)
 {
-    struct snic_files *f = SNIC_CONTAINER(io, struct snic_files, commit_io);
+    const struct snic_io_req *io = &f->commit_io;
     uint32_t state = f->commit_state;
-    int failed = io->result < 0 || (uint64_t)io->result != io->length;
+    int applied = 0;
     files_io_ended(f);
-    SNIC_ASSERT(state != FILES_COMMIT_IDLE);
     f->commit_state = FILES_COMMIT_IDLE;
-    if (failed) {
-        files_break(f, io->result < 0 ? (int)io->result : SNIC_EIO);
-        files_settle(f);
-        return;
-    }
+    if (io->result < 0 || (uint64_t)io->result != io->length)
+        return io->result < 0 ? (int)io->result : SNIC_EIO;
     if (state == FILES_COMMIT_FLUSH_DATA || state == FILES_COMMIT_FLUSH_ENTRY)
         f->flush_done = f->flush_started;
-    if (f->broken == 0) {
-        if (state == FILES_COMMIT_FLUSH_DATA && f->writing.records > 0)
-            commit_write(f);
-        else if (state == FILES_COMMIT_WRITE && !f->fua)
-            commit_flush(f, FILES_COMMIT_FLUSH_ENTRY);
-        else if (state != FILES_COMMIT_FLUSH_DATA)
-            commit_apply(f);
-        commit_wake(f);
+    if (f->broken != 0)
+        return 0;
+    if (state == FILES_COMMIT_FLUSH_DATA && f->writing.records > 0) {
+        commit_write(f);
+    } else if (state == FILES_COMMIT_WRITE && !f->fua) {
+        commit_flush(f, FILES_COMMIT_FLUSH_ENTRY);
+    } else if (state != FILES_COMMIT_FLUSH_DATA) {
+        commit_apply(f);
+        applied = 1;
     }
-    files_settle(f);
+    commit_wake(f);
+    return applied;
 }
 
 /* ---- Starting ---- */
@@ -250,7 +243,6 @@ void files_commit_kick(struct snic_files *f)
     flush = f->want_flush > f->flush_done;
     if (commit_entry_wanted(f) && commit_place(f)) {
         flush |= commit_serialise(f); /* C1 */
-        files_control_run(f);
         if (f->writing.records > 0 && !flush) {
             commit_write(f);
             return;
@@ -267,21 +259,4 @@ void files_commit_kick(struct snic_files *f)
         commit_flush(f, FILES_COMMIT_FLUSH_DATA);
     else
         commit_arm(f);
-}
-
-/* Run the loop until nothing is left that power loss could take. For unmount. */
-void files_commit_all(struct snic_files *f)
-{
-    f->want_flush = f->flush_started + 1;
-    for (;;) {
-        f->commit_wanted = 1;
-        files_commit_kick(f);
-        files_io_submit(f);
-        if (f->io_active == 0 &&
-            (f->broken != 0 ||
-             (f->commit_state == FILES_COMMIT_IDLE && f->dirty_first == SNIC_FILES__QUEUE_END &&
-              f->pending.records == 0 && f->want_flush <= f->flush_done)))
-            return;
-        (void)snic_loop_once(f->loop, SNIC_NEVER);
-    }
 }

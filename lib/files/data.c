@@ -222,23 +222,12 @@ void files_ordered_run(struct snic_files *f, uint32_t node)
                 return;
             (void)snic_queue_pop(&n->ordered);
             n->barrier = 1;
-            files_truncate_run(f, r);
+            snic_queue_push(&f->control, &r->node); /* files_advance() runs it */
         } else {
             (void)snic_queue_pop(&n->ordered);
             data_admit(f, r);
         }
     }
-}
-
-/* The file is gone: its waiting requests would not be run otherwise. */
-void files_ordered_drop(struct snic_files *f, uint32_t node)
-{
-    struct files_node *n = &f->nodes[node];
-    struct snic_node *p;
-    while ((p = snic_queue_pop(&n->ordered)) != NULL)
-        files_finish(f, SNIC_CONTAINER(p, struct snic_files_req, node), SNIC_ENOENT);
-    n->barrier = 0;
-    n->writers = 0;
 }
 
 /* ---- Ends ---- */
@@ -305,11 +294,31 @@ void files_data_moved(struct snic_files *f, struct snic_files_req *r)
 
 /* ---- Starts ---- */
 
+/* The pieces of a READ or WRITE add up to its length. */
+static int data_iov_check(const struct snic_files_req *r)
+{
+    uint64_t sum = 0;
+    uint32_t i;
+    if (r->iov == NULL)
+        return r->iov_count == 0 && r->buf.size >= r->length &&
+                       (r->buf.base != NULL || r->length == 0)
+                   ? 0
+                   : SNIC_EINVAL;
+    if (r->iov_count == 0 || r->iov_count > SNIC_IO_IOV_MAX)
+        return SNIC_EINVAL;
+    for (i = 0; i < r->iov_count; i++) {
+        if (r->iov[i].size > r->length - sum || (r->iov[i].base == NULL && r->iov[i].size != 0))
+            return SNIC_EINVAL;
+        sum += r->iov[i].size;
+    }
+    return sum == r->length ? 0 : SNIC_EINVAL;
+}
+
 static void data_start_read(struct snic_files *f, struct snic_files_req *r)
 {
     const struct files_node *n = &f->nodes[r->private_.node];
     f->stats.reads++;
-    if (files_iov_check(r) != 0 || r->offset + r->length < r->offset) {
+    if (data_iov_check(r) != 0 || r->offset + r->length < r->offset) {
         files_finish(f, r, SNIC_EINVAL);
         return;
     }
@@ -326,7 +335,7 @@ static int data_range_check(const struct snic_files *f, const struct snic_files_
     uint64_t max = (uint64_t)(UINT32_MAX - 1) << f->seg_shift;
     if (r->op == SNIC_FILES_TRUNCATE)
         return r->length > max ? SNIC_EFBIG : 0;
-    if (r->op == SNIC_FILES_WRITE && files_iov_check(r) != 0)
+    if (r->op == SNIC_FILES_WRITE && data_iov_check(r) != 0)
         return SNIC_EINVAL;
     if (r->op == SNIC_FILES_PREALLOC && r->length == 0)
         return SNIC_EINVAL;

@@ -15,6 +15,40 @@
  */
 #include "files/files_priv.h"
 
+/* ---- A piece ends ---- */
+
+/* The device counts its own requests; ours may be several of them. */
+static void extend_credit(const struct files_piece *p)
+{
+    struct snic_files_req *r = p->req;
+    if (p->io.credit != 0)
+        r->credit = (uint32_t)snic_max_u64(1, p->io.credit / r->private_.pieces);
+}
+
+void files_piece_retire(struct snic_files *f, struct files_piece *p)
+{
+    struct snic_files_req *r = p->req;
+    if (p->bounce != NULL)
+        f->bounce_free[f->bounce_free_count++] = p->bounce;
+    if (p->kind >= FILES_PIECE_WRITE) {
+        files_busy_remove(f, p);
+        f->poisoned -= p->error != 0 && p->extender != FILES_EXTEND_NOT;
+    }
+    snic_link_remove(&p->link);
+    snic_link_append(&f->pieces_free, &p->link);
+    f->pieces_free_count++;
+    SNIC_ASSERT(f->pieces_free_count <= f->pieces_count);
+    if (p->error != 0 && r->private_.error == 0) {
+        r->private_.error = p->error;
+        r->os_error = p->io.os_error;
+    }
+    extend_credit(p);
+    SNIC_ASSERT(r->private_.inflight > 0);
+    r->private_.inflight--;
+    if (r->private_.inflight == 0 && r->private_.state == FILES_RQ_ISSUED)
+        snic_queue_push(&f->moved, &r->node);
+}
+
 /* ---- The extenders of a segment, in the order in which they entered: E3 ---- */
 
 static void extend_list(struct snic_files *f, struct files_piece *p)

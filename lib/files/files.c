@@ -1,95 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The service's frame: options, memory, submission, completion, the queue in front of the
- * device.
+ * The service's frame: submission, what follows when the device has ended something, completion.
  *
  * A request goes straight to its family on submit: looking (meta.c), control (meta.c,
- * commit.c), data (data.c, piece.c). The code that completes it calls files_finish(); the user's
- * `done` is called by files_deliver(), which runs at the end of device completions and in a
- * deferred message, never inside submit.
+ * commit.c), data (data.c, piece.c). Requests whose pieces have ended, and those that are durable,
+ * are queued by these files and continued by files_advance(). The code that completes a request
+ * calls files_finish(); the user's `done` is called by files_deliver(), which runs at the end of
+ * device completions and in a deferred message, never inside submit.
  */
 #include "files/files_priv.h"
 
-/* ---- Device ---- */
-
-static void files_io_fail(struct snic_files *f, struct snic_io_req *io, int error)
-{
-    io->result = error;
-    io->os_error = 0;
-    snic_queue_push(&f->io_failed, &io->node);
-    if (!f->finish_armed) {
-        f->finish_armed = 1;
-        snic_loop_defer(f->loop, &f->finish_msg);
-    }
-}
-
-/* A device request has ended. */
-void files_io_ended(struct snic_files *f)
-{
-    SNIC_ASSERT(f->io_active > 0);
-    f->io_active--;
-}
-
-/* Queue a device request; files_io_submit() hands the queue over. */
-void files_io_push(struct snic_files *f, struct snic_io_req *io)
-{
-    f->io_active++;
-    snic_queue_push(&f->io_queue, &io->node);
-}
-
-void files_io_submit(struct snic_files *f)
-{
-    struct snic_io_req *batch[SNIC_FILES__IO_BATCH];
-    while (!snic_queue_empty(&f->io_queue) && !snic_io_waits(&f->io_room)) {
-        struct snic_node *node = f->io_queue.first;
-        uint32_t n = 0;
-        uint32_t i;
-        int taken;
-        for (; node != NULL && n < SNIC_FILES__IO_BATCH; node = node->next)
-            batch[n++] = SNIC_CONTAINER(node, struct snic_io_req, node);
-        for (i = 0; i < n; i++)
-            (void)snic_queue_pop(&f->io_queue);
-        taken = snic_io_submit(f->io, batch, n);
-        if (taken < 0) {
-            for (i = 0; i < n; i++)
-                files_io_fail(f, batch[i], SNIC_EIO);
-            continue;
-        }
-        SNIC_ASSERT((uint32_t)taken <= n);
-        if ((uint32_t)taken == n)
-            continue;
-        for (i = n; i > (uint32_t)taken; i--) { /* full: back to the front, in order */
-            batch[i - 1]->node.next = f->io_queue.first;
-            f->io_queue.first = &batch[i - 1]->node;
-            if (f->io_queue.last == NULL)
-                f->io_queue.last = &batch[i - 1]->node;
-        }
-        snic_io_wait(f->io, &f->io_room);
-    }
-}
-
-static void files_io_writable(struct snic_io_waiter *w)
-{
-    files_io_submit(SNIC_CONTAINER(w, struct snic_files, io_room));
-}
-
 /* ---- Completion ---- */
-
-void files_finish(struct snic_files *f, struct snic_files_req *r, int64_t result)
-{
-    SNIC_ASSERT(r->private_.state != FILES_RQ_DONE);
-    SNIC_ASSERT(r->private_.inflight == 0);
-    r->private_.state = FILES_RQ_DONE;
-    r->result = result;
-    r->done_ns = snic_loop_now(f->loop);
-    if (result < 0)
-        f->stats.errors++;
-    snic_queue_push(&f->finished, &r->node);
-    if (!f->finish_armed) {
-        f->finish_armed = 1;
-        snic_loop_defer(f->loop, &f->finish_msg);
-    }
-}
 
 /* Call what is due. `done` may submit, which may finish more. */
 static void files_deliver(struct snic_files *f)
@@ -103,6 +24,61 @@ static void files_deliver(struct snic_files *f)
     }
 }
 
+/*
+ * What follows from ends, in order: requests whose pieces have all ended, or that are durable, and
+ * control requests that find room.
+ */
+static void files_advance(struct snic_files *f)
+{
+    struct snic_node *node;
+    for (;;) {
+        files_control_run(f);
+        if ((node = snic_queue_pop(&f->durable)) != NULL) {
+            struct snic_files_req *r = SNIC_CONTAINER(node, struct snic_files_req, node);
+            files_data_durable(f, r, r->private_.error);
+        } else if ((node = snic_queue_pop(&f->moved)) != NULL) {
+            files_data_moved(f, SNIC_CONTAINER(node, struct snic_files_req, node));
+        } else {
+            return;
+        }
+    }
+}
+
+/* Issue what can be issued, and commit what waits. */
+static void files_issue(struct snic_files *f)
+{
+    files_pump(f);
+    files_advance(f);
+    files_commit_kick(f);
+    files_advance(f);
+    files_pump(f); /* a commit that found nothing to write may have let writes go */
+    files_advance(f);
+    files_io_submit(f);
+}
+
+/* The end of every callback of the device and the loop; calls the users' `done` last. */
+static void files_settle(struct snic_files *f)
+{
+    files_advance(f);
+    files_issue(f);
+    files_deliver(f);
+}
+
+/* Metadata cannot be made durable any more: everything that would need it ends with EIO. */
+static void files_break(struct snic_files *f, int error)
+{
+    struct snic_node *node;
+    if (f->broken == 0)
+        f->broken = error;
+    while ((node = snic_queue_pop(&f->control)) != NULL)
+        files_data_durable(f, SNIC_CONTAINER(node, struct snic_files_req, node), SNIC_EIO);
+    while ((node = snic_queue_pop(&f->waiters)) != NULL)
+        files_data_durable(f, SNIC_CONTAINER(node, struct snic_files_req, node), SNIC_EIO);
+    files_space_run(f);
+}
+
+/* ---- Ends, of the device and the loop ---- */
+
 static void files_finish_run(struct snic_loop_msg *msg)
 {
     struct snic_files *f = SNIC_CONTAINER(msg, struct snic_files, finish_msg);
@@ -115,17 +91,40 @@ static void files_finish_run(struct snic_loop_msg *msg)
     files_settle(f);
 }
 
-/*
- * The end of every callback of the device and the loop: issue what can be issued, commit what
- * waits, then call the users' `done`.
- */
-void files_settle(struct snic_files *f)
+static void files_piece_done(struct snic_io_req *io)
 {
-    files_pump(f);
-    files_commit_kick(f);
-    files_pump(f); /* a commit that found nothing to write may have let writes go */
-    files_io_submit(f);
-    files_deliver(f);
+    struct files_piece *p = SNIC_CONTAINER(io, struct files_piece, io);
+    struct snic_files *f = p->files;
+    files_piece_ended(f, p);
+    files_settle(f);
+}
+
+static void files_checkpoint_done(struct snic_io_req *io)
+{
+    struct snic_files *f = SNIC_CONTAINER(io, struct snic_files, ckpt_io);
+    int r = files_checkpoint_ended(f);
+    if (r < 0)
+        files_break(f, r);
+    files_settle(f);
+}
+
+static void files_commit_done(struct snic_io_req *io)
+{
+    struct snic_files *f = SNIC_CONTAINER(io, struct snic_files, commit_io);
+    int r = files_commit_ended(f);
+    if (r < 0)
+        files_break(f, r);
+    else if (r == 1)
+        files_space_run(f);
+    files_settle(f);
+}
+
+static void files_commit_timer(struct snic_timer *t, uint64_t now_ns)
+{
+    struct snic_files *f = SNIC_CONTAINER(t, struct snic_files, commit_timer);
+    (void)now_ns;
+    f->commit_wanted = 1;
+    files_settle(f);
 }
 
 void files_frame_init(struct snic_files *f)
@@ -133,42 +132,32 @@ void files_frame_init(struct snic_files *f)
     f->finish_msg.fn = files_finish_run;
     f->list_msg.fn = files_list_run;
     snic_io_waiter_init(&f->io_room, files_io_writable);
+    snic_timer_init(&f->commit_timer, files_commit_timer);
+    f->commit_io.done = files_commit_done;
+    f->ckpt_io.done = files_checkpoint_done;
+    for (uint32_t i = 0; i < f->pieces_count; i++)
+        f->pieces[i].io.done = files_piece_done;
 }
 
-/* Metadata cannot be made durable any more: everything that would need it ends with EIO. */
-void files_break(struct snic_files *f, int error)
+/* Run the loop until nothing is left that power loss could take. For unmount. */
+void files_commit_all(struct snic_files *f)
 {
-    struct snic_node *node;
-    if (f->broken == 0)
-        f->broken = error;
-    while ((node = snic_queue_pop(&f->control)) != NULL)
-        files_data_durable(f, SNIC_CONTAINER(node, struct snic_files_req, node), SNIC_EIO);
-    while ((node = snic_queue_pop(&f->waiters)) != NULL)
-        files_data_durable(f, SNIC_CONTAINER(node, struct snic_files_req, node), SNIC_EIO);
-    files_space_run(f);
+    f->want_flush = f->flush_started + 1;
+    for (;;) {
+        f->commit_wanted = 1;
+        files_commit_kick(f);
+        files_advance(f);
+        files_io_submit(f);
+        if (f->io_active == 0 &&
+            (f->broken != 0 ||
+             (f->commit_state == FILES_COMMIT_IDLE && f->dirty_first == SNIC_FILES__QUEUE_END &&
+              f->pending.records == 0 && f->want_flush <= f->flush_done)))
+            return;
+        (void)snic_loop_once(f->loop, SNIC_NEVER);
+    }
 }
 
 /* ---- Submission ---- */
-
-/* The pieces of a READ or WRITE add up to its length. */
-int files_iov_check(const struct snic_files_req *r)
-{
-    uint64_t sum = 0;
-    uint32_t i;
-    if (r->iov == NULL)
-        return r->iov_count == 0 && r->buf.size >= r->length &&
-                       (r->buf.base != NULL || r->length == 0)
-                   ? 0
-                   : SNIC_EINVAL;
-    if (r->iov_count == 0 || r->iov_count > SNIC_IO_IOV_MAX)
-        return SNIC_EINVAL;
-    for (i = 0; i < r->iov_count; i++) {
-        if (r->iov[i].size > r->length - sum || (r->iov[i].base == NULL && r->iov[i].size != 0))
-            return SNIC_EINVAL;
-        sum += r->iov[i].size;
-    }
-    return sum == r->length ? 0 : SNIC_EINVAL;
-}
 
 static int files_flags_valid(const struct snic_files_req *r)
 {
@@ -223,12 +212,11 @@ void snic_files_submit(struct snic_files *f, struct snic_files_req **reqs, uint3
 {
     uint32_t i;
     SNIC_ASSERT(!f->closing);
-    for (i = 0; i < n; i++)
+    for (i = 0; i < n; i++) {
         files_start(f, reqs[i]);
-    files_pump(f);
-    files_commit_kick(f);
-    files_pump(f); /* a commit that found nothing to write may have let writes go */
-    files_io_submit(f);
+        files_advance(f);
+    }
+    files_issue(f);
 }
 
 /* A copy of the caller's request with a flag behind it. */

@@ -239,6 +239,8 @@ struct snic_files {
     uint32_t list_armed;
 
     /* commit: I6 */
+    struct snic_queue moved;   /* requests whose last piece has ended */
+    struct snic_queue durable; /* those that waited for it; private_.error: the result */
     struct snic_queue control; /* control requests that wait for room */
     struct snic_queue waiters; /* requests that wait for durability   */
     struct files_entry pending;
@@ -363,20 +365,20 @@ uint32_t files_dirty_take(struct snic_files *f);
 
 /* files.c */
 void files_frame_init(struct snic_files *f);
+void files_commit_all(struct snic_files *f);
+
+/* device.c */
 void files_io_push(struct snic_files *f, struct snic_io_req *io);
 void files_io_ended(struct snic_files *f);
 void files_io_submit(struct snic_files *f);
 void files_finish(struct snic_files *f, struct snic_files_req *r, int64_t result);
-void files_settle(struct snic_files *f);
-void files_break(struct snic_files *f, int error);
-int files_iov_check(const struct snic_files_req *r);
+void files_io_writable(struct snic_io_waiter *w);
 
 /* data.c */
 void files_data_start(struct snic_files *f, struct snic_files_req *r);
 void files_data_moved(struct snic_files *f, struct snic_files_req *r);
 void files_data_durable(struct snic_files *f, struct snic_files_req *r, int error);
 void files_ordered_run(struct snic_files *f, uint32_t node);
-void files_ordered_drop(struct snic_files *f, uint32_t node);
 void files_space_run(struct snic_files *f);
 void files_pump(struct snic_files *f);
 
@@ -384,6 +386,7 @@ void files_pump(struct snic_files *f);
 int files_piece_read(struct snic_files *f, struct snic_files_req *r);
 int files_piece_write(struct snic_files *f, struct snic_files_req *r);
 int files_piece_fill(struct snic_files *f, struct snic_files_req *r);
+void files_piece_ended(struct snic_files *f, struct files_piece *p);
 
 /* busy.c */
 void files_busy_add(struct snic_files *f, struct files_piece *p);
@@ -400,7 +403,6 @@ void files_piece_retire(struct snic_files *f, struct files_piece *p);
 /* meta.c */
 void files_control_start(struct snic_files *f, struct snic_files_req *r);
 void files_control_run(struct snic_files *f);
-void files_truncate_run(struct snic_files *f, struct snic_files_req *r);
 void files_list_run(struct snic_loop_msg *msg);
 void files_look(struct snic_files *f, struct snic_files_req *r);
 
@@ -408,10 +410,11 @@ void files_look(struct snic_files *f, struct snic_files_req *r);
 void files_commit_init(struct snic_files *f);
 void files_wait_durable(struct snic_files *f, struct snic_files_req *r, int flush);
 void files_commit_kick(struct snic_files *f);
-void files_commit_all(struct snic_files *f);
+int files_commit_ended(struct snic_files *f);
 
 /* checkpoint.c */
 void files_checkpoint_start(struct snic_files *f);
+int files_checkpoint_ended(struct snic_files *f);
 
 static inline struct files_raw files_raw_of(const struct snic_files *f)
 {

@@ -29,6 +29,17 @@ static void meta_record_node(struct snic_files *f, uint32_t index)
     files_record_node(&f->pending, f->info.block_bytes, index, &f->nodes[index]);
 }
 
+/* The file is gone: its waiting requests would not be run otherwise. */
+static void meta_ordered_drop(struct snic_files *f, uint32_t node)
+{
+    struct files_node *n = &f->nodes[node];
+    struct snic_node *p;
+    while ((p = snic_queue_pop(&n->ordered)) != NULL)
+        files_finish(f, SNIC_CONTAINER(p, struct snic_files_req, node), SNIC_ENOENT);
+    n->barrier = 0;
+    n->writers = 0;
+}
+
 /* Take the node out of everything and free it, its segments to limbo; one record. */
 static void meta_remove(struct snic_files *f, uint32_t index)
 {
@@ -47,7 +58,7 @@ static void meta_remove(struct snic_files *f, uint32_t index)
         files_limbo_push(f, &f->limbo_pending, seg);
     }
     n->id = 0;
-    files_ordered_drop(f, index);
+    meta_ordered_drop(f, index);
     memset(n, 0, sizeof(*n));
     n->first = SNIC_FILES__NONE;
     n->dirty_next = queued;
@@ -292,12 +303,6 @@ void files_control_run(struct snic_files *f)
         struct snic_node *node = snic_queue_pop(&f->control);
         meta_run(f, SNIC_CONTAINER(node, struct snic_files_req, node));
     }
-}
-
-void files_truncate_run(struct snic_files *f, struct snic_files_req *r)
-{
-    snic_queue_push(&f->control, &r->node);
-    files_control_run(f);
 }
 
 void files_control_start(struct snic_files *f, struct snic_files_req *r)

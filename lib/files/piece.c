@@ -13,9 +13,6 @@
 
 #define SNIC_FILES__FUA_MAX (1u << 20)
 
-static void piece_read_done(struct snic_io_req *io);
-static void piece_write_done(struct snic_io_req *io);
-
 /* ---- The caller's memory ---- */
 
 /* Copy between the request's pieces at `pos` and `buf`; with `in` into the pieces. buf NULL: zeros.
@@ -164,38 +161,6 @@ static void piece_send_direct(struct snic_files *f, struct files_piece *p, uint8
     piece_send(f, p, op, offset, NULL, size);
 }
 
-/* The device counts its own requests; ours may be several of them. */
-static void piece_credit(const struct files_piece *p)
-{
-    struct snic_files_req *r = p->req;
-    if (p->io.credit != 0)
-        r->credit = (uint32_t)snic_max_u64(1, p->io.credit / r->private_.pieces);
-}
-
-void files_piece_retire(struct snic_files *f, struct files_piece *p)
-{
-    struct snic_files_req *r = p->req;
-    if (p->bounce != NULL)
-        f->bounce_free[f->bounce_free_count++] = p->bounce;
-    if (p->kind >= FILES_PIECE_WRITE) {
-        files_busy_remove(f, p);
-        f->poisoned -= p->error != 0 && p->extender != FILES_EXTEND_NOT;
-    }
-    snic_link_remove(&p->link);
-    snic_link_append(&f->pieces_free, &p->link);
-    f->pieces_free_count++;
-    SNIC_ASSERT(f->pieces_free_count <= f->pieces_count);
-    if (p->error != 0 && r->private_.error == 0) {
-        r->private_.error = p->error;
-        r->os_error = p->io.os_error;
-    }
-    piece_credit(p);
-    SNIC_ASSERT(r->private_.inflight > 0);
-    r->private_.inflight--;
-    if (r->private_.inflight == 0 && r->private_.state == FILES_RQ_ISSUED)
-        files_data_moved(f, r);
-}
-
 /* A part of a transfer is missing: 1 when the rest was sent, 0 when all is there or lost. */
 static int piece_more(struct snic_files *f, struct files_piece *p)
 {
@@ -235,17 +200,13 @@ static int piece_more(struct snic_files *f, struct files_piece *p)
 
 /* ---- Reading ---- */
 
-static void piece_read_done(struct snic_io_req *io)
+static void piece_read_ended(struct snic_files *f, struct files_piece *p)
 {
-    struct files_piece *p = SNIC_CONTAINER(io, struct files_piece, io);
-    struct snic_files *f = p->files;
-    files_io_ended(f);
     if (!piece_more(f, p)) {
         if (p->error == 0 && p->kind == FILES_PIECE_READ_BOUNCE)
             piece_copy(p->req, p->user_pos, p->bounce + p->user_at, p->user_bytes, 1);
         files_piece_retire(f, p);
     }
-    files_settle(f);
 }
 
 /* Bytes of [at, at + n) that one bounce buffer takes, leaving aligned rests to direct pieces. */
@@ -288,7 +249,6 @@ int files_piece_read(struct snic_files *f, struct snic_files_req *r)
         direct = piece_direct(f, r, 0, n, p->iov, &count);
     if (direct != 0) {
         p = piece_new(f, r, FILES_PIECE_READ, seg);
-        p->io.done = piece_read_done;
         piece_send_direct(f, p, SNIC_IO_READ, place, direct, count);
         f->stats.direct++;
         piece_advance(r, direct);
@@ -298,7 +258,6 @@ int files_piece_read(struct snic_files *f, struct snic_files_req *r)
         return 1;
     n = piece_bounce_take(f, r, in, n);
     p = piece_new(f, r, FILES_PIECE_READ_BOUNCE, seg);
-    p->io.done = piece_read_done;
     p->bounce = piece_bounce(f);
     p->user_at = (uint32_t)(in & (f->align - 1));
     p->user_bytes = (uint32_t)n;
@@ -329,16 +288,11 @@ static void piece_send_bounce(struct snic_files *f, struct files_piece *p)
     piece_send(f, p, SNIC_IO_WRITE, p->block_first, p->bounce, p->span);
 }
 
-static void piece_write_done(struct snic_io_req *io)
+static void piece_write_ended(struct snic_files *f, struct files_piece *p)
 {
-    struct files_piece *p = SNIC_CONTAINER(io, struct files_piece, io);
-    struct snic_files *f = p->files;
     int was = p->error != 0;
-    files_io_ended(f);
-    if (!was && piece_more(f, p)) {
-        files_settle(f);
+    if (!was && piece_more(f, p))
         return;
-    }
     if (p->error == 0 && p->step == FILES_STEP_HEAD) {
         SNIC_ASSERT(p->keep <= f->align);
         memset(p->bounce + p->keep, 0, f->align - p->keep);
@@ -354,7 +308,16 @@ static void piece_write_done(struct snic_io_req *io)
         f->poisoned += p->error != 0 && !was && p->extender != FILES_EXTEND_NOT;
         files_extend_settle(f, p);
     }
-    files_settle(f);
+}
+
+/* The device has ended a transfer of @p. */
+void files_piece_ended(struct snic_files *f, struct files_piece *p)
+{
+    files_io_ended(f);
+    if (p->kind >= FILES_PIECE_WRITE)
+        piece_write_ended(f, p);
+    else
+        piece_read_ended(f, p);
 }
 
 /* Enter a new write piece among the active ones and let it claim what it extends: E1, P1. */
@@ -365,7 +328,6 @@ static void piece_enter(struct snic_files *f, struct files_piece *p, uint64_t in
     p->block_end = end;
     p->to = (uint32_t)(in + n);
     files_extend_enter(f, p);
-    p->io.done = piece_write_done;
     files_busy_add(f, p);
     snic_link_append(&f->writes, &p->link);
     if (p->extender == FILES_EXTEND_NOT && f->fua && p->req->op == SNIC_FILES_WRITE &&
