@@ -72,7 +72,8 @@ class Builder:
         module = re.match(r"lib/(\w+)/", file)
         for i, s in enumerate(sources):
             if s == file:
-                parts.append(self.compile(f"{folder}/{s}", f"{folder}/own.o", [folder, ROOT]))
+                parts.append(self.compile(f"{folder}/{s}", f"{folder}/own.o", [folder, ROOT],
+                                          f"-I{ROOT}/{os.path.dirname(s)}")) # headers beside it
             elif header: # each source that may include it is built with it
                 parts.append(self.compile(f"{ROOT}/{s}", f"{folder}/{i}.o", [folder, ROOT]))
             else:
