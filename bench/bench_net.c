@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Echo over loopback TCP: our server beside a plain epoll server under the same client; where
- * zero-copy sending begins to pay; trains of datagrams (net_dgram.c). Prints the rows of the
- * benchmark contract: medians of interleaved repeats, and the server's CPU time per operation
- * beside each rate.
+ * The net door over loopback TCP: an echo server on io_uring against a plain epoll server, both
+ * under the same client; zero-copy sends against copying ones, to find the size from which they
+ * pay; trains of datagrams (net_dgram.c). Prints the rows of the benchmark contract: medians of
+ * interleaved repeats, each rate with the server's CPU time per operation.
  *
- *   bench_net [--seconds N] [CASE]
+ *   bench_net [--seconds N] [CASE]    N: measured time of one case; CASE: a part of case names
  */
 #include "net_dgram.h"
 
@@ -59,26 +59,26 @@ static void die(const char *what)
     exit(1);
 }
 
-/* What the two processes share. */
+/* Memory that the server (a child process) and the client share. */
 struct shared {
-    volatile int port; /* 0: not listening yet */
-    volatile int stop;
-    volatile uint64_t cpu_ns; /* the server's, since `mark` */
-    volatile int mark;        /* the client is connected: CPU counts from here */
+    volatile int port;        /* 0: not listening yet */
+    volatile int stop;        /* set by the client when it has measured */
+    volatile uint64_t cpu_ns; /* CPU time of the server since `mark` */
+    volatile int mark;        /* set by the client after its warm-up: CPU time counts from here */
 };
 
 static struct shared *shared;
 
 struct test {
     const char *name;
-    int who; /* 0: ours, 1: epoll; for push: 1 without, 0 with zero copy */
-    int push;
+    int baseline; /* 0: the library, zero-copy if push; 1: the epoll server, or a copying push */
+    int push;     /* 1: the server sends without requests, the client discards */
     uint32_t size;
     uint32_t conns;
     uint32_t depth;
 };
 
-/* ---- Our server ---- */
+/* ---- The library's server ---- */
 
 struct echo {
     struct snic_net_send_req s;
@@ -110,7 +110,7 @@ static void ours_recv(void *ctx, struct snic_net_conn *c, struct snic_net_buf *b
     struct echo *e = ours.free;
     (void)ctx;
     if (e == NULL)
-        die("no requests left");
+        die("the server has no free send request");
     ours.free = e->next;
     e->buf = b;
     e->iov.base = b->data;
@@ -159,7 +159,7 @@ static void ours_accept(void *ctx, struct snic_net_conn *c, const struct snic_ne
         e->s.done = ours_push;
         e->s.iov = &e->iov;
         e->s.iov_count = 1;
-        e->s.flags = ours.test->who == 0 ? SNIC_NET_SEND_ZC : 0;
+        e->s.flags = ours.test->baseline == 0 ? SNIC_NET_SEND_ZC : 0;
         e->s.region = SNIC_NO_REGION;
         (void)snic_net_send(c, &e->s);
     }
@@ -177,7 +177,7 @@ static void ours_serve(const struct test *t)
     o.zc_bytes_min = 1;
     o.recv_size = 65536;
     if (snic_loop_uring_open(&l, NULL) != 0 || snic_net_uring_open(&ours.net, l, &o) != 0)
-        die("no io_uring");
+        die("cannot open the loop or the net on io_uring");
     ours.test = t;
     ours.bytes = calloc(1, t->size);
     for (size_t i = 0; i < SNIC_COUNTOF(ours.echoes); i++) {
@@ -214,11 +214,11 @@ static void plain_watch(int ep, struct plain *p, int op, uint32_t events)
 {
     struct epoll_event ev = {.events = events, .data.ptr = p};
     if (epoll_ctl(ep, op, p->fd, &ev) != 0)
-        die("epoll_ctl");
+        die("epoll_ctl failed");
 }
 
-/* Receive what there is and send it back; wait for room when the socket is full. */
-static void plain_turn(int ep, struct plain *p)
+/* Echo all received bytes; when the send buffer is full, continue at EPOLLOUT. */
+static void plain_echo(int ep, struct plain *p)
 {
     int waiting = p->from < p->to;
     for (;;) {
@@ -274,7 +274,7 @@ static void plain_serve(void)
         for (int i = 0; i < n; i++) {
             struct plain *p = ev[i].data.ptr;
             if (p != &listener) {
-                plain_turn(ep, p);
+                plain_echo(ep, p);
                 continue;
             }
             int fd = accept4(listener.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -315,10 +315,10 @@ static void client_connect(int ep, uint32_t i)
     (void)setsockopt(clients[i].fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     (void)fcntl(clients[i].fd, F_SETFL, O_NONBLOCK);
     if (epoll_ctl(ep, EPOLL_CTL_ADD, clients[i].fd, &ev) != 0)
-        die("epoll_ctl");
+        die("epoll_ctl failed");
 }
 
-/* Keep @depth messages under way. */
+/* Keep `depth` messages in flight. */
 static void client_send(const struct test *t, struct client *c)
 {
     while (!t->push) {
@@ -328,14 +328,14 @@ static void client_send(const struct test *t, struct client *c)
         ssize_t n =
             send(c->fd, client_bytes, room < sizeof(client_bytes) ? room : BUFFER, MSG_NOSIGNAL);
         if (n <= 0)
-            return; /* full: what comes back makes room */
+            return; /* send buffer full: retried after the next echo */
         c->sent += (uint64_t)n;
     }
 }
 
 static void client_recv(const struct test *t, struct client *c)
 {
-    /* A push is thrown away in the kernel: its sender is measured. */
+    /* The kernel discards a push (MSG_TRUNC), so that the client does not limit the sender. */
     ssize_t n = recv(c->fd, client_bytes, sizeof(client_bytes), t->push ? MSG_TRUNC : 0);
     if (n > 0)
         c->received += (uint64_t)n;
@@ -343,7 +343,7 @@ static void client_recv(const struct test *t, struct client *c)
 
 struct result {
     double rate;   /* operations per second */
-    double cpu_us; /* the server's per operation */
+    double cpu_us; /* CPU time of the server per operation */
 };
 
 static struct result client_run(const struct test *t, double seconds)
@@ -382,6 +382,7 @@ static struct result client_run(const struct test *t, double seconds)
     for (uint32_t i = 0; i < t->conns; i++)
         (void)close(clients[i].fd);
     (void)close(ep);
+    /* cpu_us is the number of operations until run() divides by it. */
     struct result r = {(double)(bytes - base) / t->size / took, (double)(bytes - base) / t->size};
     return r;
 }
@@ -392,10 +393,10 @@ static struct result run(const struct test *t, double seconds)
     memset(shared, 0, sizeof(*shared));
     pid_t pid = fork();
     if (pid < 0)
-        die("fork");
+        die("fork failed");
     if (pid == 0) {
         pin(0);
-        if (t->who == 0 || t->push)
+        if (t->baseline == 0 || t->push)
             ours_serve(t);
         else
             plain_serve();
@@ -404,7 +405,7 @@ static struct result run(const struct test *t, double seconds)
     pin(1);
     struct result r = client_run(t, seconds);
     if (waitpid(pid, &status, 0) != pid || status != 0)
-        die("the server failed");
+        die("the server process failed");
     r.cpu_us = r.cpu_us > 0 ? (double)shared->cpu_ns / 1000.0 / r.cpu_us : 0;
     return r;
 }
@@ -424,6 +425,7 @@ static double median(double *v)
     return v[REPEATS / 2];
 }
 
+/* The spread of a fixed computation: how much the machine itself varies between repeats. */
 static void noise(void)
 {
     double v[REPEATS];
@@ -438,16 +440,16 @@ static void noise(void)
     printf("row net noise - - %.1f %%\n", (v[REPEATS - 1] - v[0]) / m * 100);
 }
 
-static void compare(struct test t, const char *who, const char *unit, double seconds)
+static void compare(struct test t, const char *peer, const char *unit, double seconds)
 {
     double rate[2][REPEATS];
     double cpu[2][REPEATS];
-    const char *names[2] = {"ours", who};
+    const char *names[2] = {"ours", peer};
     for (int i = 0; i < REPEATS; i++) {
-        for (t.who = 0; t.who < 2; t.who++) {
+        for (t.baseline = 0; t.baseline < 2; t.baseline++) {
             struct result r = run(&t, seconds);
-            rate[t.who][i] = r.rate;
-            cpu[t.who][i] = r.cpu_us;
+            rate[t.baseline][i] = r.rate;
+            cpu[t.baseline][i] = r.cpu_us;
         }
     }
     double r[2] = {median(rate[0]), median(rate[1])};
@@ -456,8 +458,8 @@ static void compare(struct test t, const char *who, const char *unit, double sec
         printf("row net %s %s 1 %.0f %s\n", t.name, names[k], r[k], unit);
         printf("row net %s_cpu %s 1 %.3f us/op\n", t.name, names[k], c[k]);
     }
-    printf("ratio net %s ours/%s 1 %.2f\n", t.name, who, r[0] / r[1]);
-    printf("ratio net %s_cpu ours/%s 1 %.2f\n", t.name, who, c[1] / c[0]);
+    printf("ratio net %s ours/%s 1 %.2f\n", t.name, peer, r[0] / r[1]);
+    printf("ratio net %s_cpu ours/%s 1 %.2f\n", t.name, peer, c[1] / c[0]);
     (void)fflush(stdout);
 }
 
@@ -479,11 +481,11 @@ int main(int argc, char **argv)
             only = argv[i];
     }
     if (seconds <= 0)
-        die("--seconds N");
+        die("--seconds needs a number above 0");
     (void)signal(SIGPIPE, SIG_IGN);
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
-        die("mmap");
+        die("mmap failed");
     noise();
     for (size_t i = 0; i < SNIC_COUNTOF(tests); i++) {
         if (strstr(tests[i].name, only) != NULL)

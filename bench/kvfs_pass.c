@@ -2,23 +2,23 @@
 /*
  * kvfs_pass [OPTION...] DIRECTORY MOUNTPOINT
  *
- * A FUSE file system that shows DIRECTORY as it is: KVFS's peer. libfuse's low-level interface,
- * several threads, splice, 1 MiB writes, the time-outs of kvfs_mount; no copy but the bounce buffer
- * that O_DIRECT on the directory's file system asks for.
+ * A FUSE file system that passes all requests through to DIRECTORY: the baseline for KVFS. It uses
+ * libfuse's low-level interface, several threads, splice, 1 MiB writes and the time-outs of
+ * kvfs_mount; it copies data only into the bounce buffer that O_DIRECT needs.
  *
- * 1. An inode that the kernel knows has a descriptor opened with O_PATH; (dev, ino) finds it while
- *    that is open, so that a number cannot be used again meanwhile. Beyond three quarters of the
- *    limit of descriptors an inode has a handle instead (name_to_handle_at).
- * 2. The kernel has checked permissions (default_permissions); here everything is done as root,
- *    but for what makes a new file: that takes the caller's uid and gid by setfsuid and setfsgid,
- *    and keeps CAP_DAC_OVERRIDE and CAP_FSETID, since groups were the kernel's to check.
- * 3. Locks are the kernel's own: they are of this mount alone.
+ * 1. Each inode that the kernel references has an O_PATH descriptor and is found by (dev, ino). An
+ *    open descriptor keeps the file system below from reusing the inode number. When three quarters
+ *    of the descriptor limit are used, an inode has a file handle instead (name_to_handle_at).
+ * 2. The kernel checks permissions (default_permissions), so requests run as root. Only those that
+ *    create a file run with the caller's uid and gid (setfsuid, setfsgid). They keep
+ *    CAP_DAC_OVERRIDE and CAP_FSETID, because the caller's supplementary groups are not set here.
+ * 3. The kernel keeps the locks, for this mount only.
  */
 #include "kvfs_pass.h"
 
 struct pass_mount pass;
 
-static __thread int pass_own_umask;
+static __thread int pass_own_umask; /* this thread has a umask of its own */
 
 struct pass_path {
     char text[40];
@@ -31,7 +31,7 @@ static struct pass_path pass_path(int fd)
     return p;
 }
 
-/* Open again what an O_PATH descriptor names. */
+/* Open the file of an O_PATH descriptor with @flags. */
 int pass_reopen(int fd, int flags)
 {
     char name[16];
@@ -53,7 +53,8 @@ static struct pass_shard *pass_shard(uint64_t ino, uint64_t dev)
 
 int pass_open_handle(struct pass_inode *i)
 {
-    static __thread int turns[PASS_TURNS], turn; /* descriptors and 1 */
+    /* The last PASS_TURNS descriptors + 1, 0: none. The caller does not close its descriptor. */
+    static __thread int recent[PASS_TURNS], at;
     struct pass_shard *s = pass_shard(i->ino, i->dev);
     struct pass_handle h = {.file = {.handle_bytes = 0}};
     pthread_mutex_lock(&s->mutex);
@@ -61,16 +62,16 @@ int pass_open_handle(struct pass_inode *i)
         h = *i->handle;
     }
     pthread_mutex_unlock(&s->mutex);
-    turn = (turn + 1) % PASS_TURNS;
-    if (turns[turn]) {
-        close(turns[turn] - 1);
+    at = (at + 1) % PASS_TURNS;
+    if (recent[at]) {
+        close(recent[at] - 1);
     }
     int fd = open_by_handle_at(pass.below, &h.file, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    turns[turn] = fd + 1;
+    recent[at] = fd + 1;
     return fd;
 }
 
-/* Give an inode the descriptor, or what opens it again when there are too many. Takes fd. */
+/* Store the descriptor in the inode, or a file handle when fds_max is reached. Consumes fd. */
 static void pass_adopt(struct pass_inode *i, int fd)
 {
     int id;
@@ -91,8 +92,8 @@ static void pass_adopt(struct pass_inode *i, int fd)
     close(fd);
 }
 
-/* The inode of *st with a lookup more; fd, when it is not -1, is taken or closed. NULL: unknown, or
- * not open and so perhaps another by now. */
+/* The inode of *st, with one lookup more. Consumes fd unless it is -1. NULL: out of memory, or with
+ * fd -1 no such inode, or one without a descriptor, whose number another file may have by now. */
 static struct pass_inode *pass_get(const struct stat *st, int fd)
 {
     struct pass_shard *s = pass_shard(st->st_ino, st->st_dev);
@@ -198,7 +199,7 @@ static void pass_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
     struct fuse_entry_param e;
     int rc = pass_find(pass_fd(parent), name, &e);
-    if (rc == ENOENT && pass.timeout > 0) { /* the kernel may keep that, too */
+    if (rc == ENOENT && pass.timeout > 0) { /* a negative entry, which the kernel caches */
         memset(&e, 0, sizeof(e));
         e.entry_timeout = pass.timeout;
         rc = 0;
@@ -345,12 +346,12 @@ static void pass_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *
     }
 }
 
-static struct timespec pass_time(int set, int valid, int now, struct timespec given)
+static struct timespec pass_time(int set, int valid, int now, struct timespec value)
 {
     if (set & now) {
         return (struct timespec){.tv_nsec = UTIME_NOW};
     }
-    return set & valid ? given : (struct timespec){.tv_nsec = UTIME_OMIT};
+    return set & valid ? value : (struct timespec){.tv_nsec = UTIME_OMIT};
 }
 
 /* @return 0 or -1 */
@@ -370,7 +371,8 @@ static int pass_set(int fd, const struct stat *attr, int set, const struct fuse_
             return -1;
         }
     }
-    if (set & FUSE_SET_ATTR_MODE && chmod(p.text, attr->st_mode) == -1) { /* after chown */
+    /* After chown, which clears set-id bits. */
+    if (set & FUSE_SET_ATTR_MODE && chmod(p.text, attr->st_mode) == -1) {
         return -1;
     }
     if (set & (FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME)) {
@@ -566,7 +568,7 @@ static int pass_serve(struct fuse_session *se, const struct pass_opts *o)
     if (fuse_set_signal_handlers(se) == -1 || fuse_session_mount(se, o->mountpoint) == -1) {
         return -1;
     }
-    if (fuse_daemonize(o->foreground) == 0 && /* which ends the process that /proc/self was */
+    if (fuse_daemonize(o->foreground) == 0 && /* forks: /proc/self is opened by the child */
         (pass.proc = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC)) != -1) {
         struct fuse_loop_config *c = fuse_loop_cfg_create();
         fuse_loop_cfg_set_clone_fd(c, (unsigned)o->clone_fd);

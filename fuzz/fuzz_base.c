@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The first byte chooses what the rest drives: the timer wheel against a searched
- * list, CRC32C against its twin, options with a hostile size, or a rate against
- * arithmetic in 128 bits.
+ * The first byte selects the target: the timer wheel against a linear search, CRC32C against its
+ * portable implementation, snic_opts_copy() with any size, or the rate limiter against 128-bit
+ * arithmetic.
  */
 #include "snicstore/base.h"
 #include "base/simd.h"
@@ -17,7 +17,7 @@ struct input {
     size_t left;
 };
 
-/* The next bytes as a little-endian number; zeros behind the end. */
+/* The next bytes as a little-endian number; zeros past the end. */
 static uint64_t take(struct input *in, size_t bytes)
 {
     uint64_t v = 0;

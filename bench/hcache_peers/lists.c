@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * LRU and ARC (Megiddo and Modha, FAST 2003, figure 4), fully associative, as they are written.
- * One node per page known: for LRU those cached, for ARC also those of its two ghost lists.
+ * LRU and ARC (Megiddo and Modha, FAST 2003, figure 4), both fully associative and as published.
+ * A node describes one page: a cached one, or for ARC also one on its two ghost lists.
  */
 #include "peer.h"
 
@@ -13,16 +13,16 @@ struct node {
     uint32_t list;
 };
 
-/* Lists 0..3 have their heads in nodes 0..3: T1, T2, B1, B2; LRU uses T1. Node 4 on are pages. */
+/* Nodes 0..3 are the heads of the lists T1, T2, B1, B2 (LRU has only T1); pages begin at node 4. */
 enum { T1, T2, B1, B2, LISTS };
 
 struct lists {
-    struct hcache_index x;
+    struct hcache_index x; /* page -> node */
     struct node *n;
     uint64_t size[LISTS];
-    uint32_t *spare;
+    uint32_t *spare; /* free nodes */
     uint64_t spares;
-    uint64_t c, p;
+    uint64_t c, p; /* as in the paper: capacity in pages, target size of T1 */
 };
 
 static void lists_close(void *cache)
@@ -64,7 +64,7 @@ static void lists_remove(struct lists *l, uint32_t i)
     l->size[l->n[i].list]--;
 }
 
-/* To the front: most recently used. */
+/* Insert at the front, the most recently used end. */
 static void lists_push(struct lists *l, uint32_t i, uint32_t list)
 {
     l->n[i].list = list;
@@ -81,6 +81,7 @@ static void lists_move(struct lists *l, uint32_t i, uint32_t list)
     lists_push(l, i, list);
 }
 
+/* Drop the page from the cache and from the ghost lists. */
 static void lists_forget(struct lists *l, uint32_t i)
 {
     lists_remove(l, i);
@@ -98,6 +99,7 @@ static void lists_new(struct lists *l, uint64_t ino, uint64_t lpn, uint32_t list
     lists_push(l, i, list);
 }
 
+/* @return the page's node; 0: unknown */
 static uint32_t lists_find(struct lists *l, uint64_t ino, uint64_t lpn)
 {
     uint32_t v = *hcache_index_at(&l->x, ino, lpn);
@@ -128,31 +130,32 @@ static void arc_replace(struct lists *l, int in_b2)
         lists_move(l, l->n[T2].prev, B2);
 }
 
-static uint64_t arc_share(uint64_t of, uint64_t by)
+/* The paper's delta: by how much a hit in the ghost list of @p hit pages moves the target p. */
+static uint64_t arc_delta(uint64_t other, uint64_t hit)
 {
-    return of >= by && by != 0 ? of / by : 1;
+    return other >= hit && hit != 0 ? other / hit : 1;
 }
 
 static int arc_access(void *cache, uint64_t ino, uint64_t lpn)
 {
     struct lists *l = cache;
     uint32_t i = lists_find(l, ino, lpn);
-    uint64_t by;
+    uint64_t delta;
 
     if (i != 0 && l->n[i].list <= T2) {
         lists_move(l, i, T2);
         return 1;
     }
     if (i != 0 && l->n[i].list == B1) {
-        by = arc_share(l->size[B2], l->size[B1]);
-        l->p = l->p + by < l->c ? l->p + by : l->c;
+        delta = arc_delta(l->size[B2], l->size[B1]);
+        l->p = l->p + delta < l->c ? l->p + delta : l->c;
         arc_replace(l, 0);
         lists_move(l, i, T2);
         return 0;
     }
     if (i != 0) {
-        by = arc_share(l->size[B1], l->size[B2]);
-        l->p = l->p > by ? l->p - by : 0;
+        delta = arc_delta(l->size[B1], l->size[B2]);
+        l->p = l->p > delta ? l->p - delta : 0;
         arc_replace(l, 1);
         lists_move(l, i, T2);
         return 0;

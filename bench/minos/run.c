@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* One scenario from its beginning to its books. */
+/* Runs one scenario: set-up, the event loop, results. */
 #include "world.h"
 
 #include <stdlib.h>
@@ -9,11 +9,11 @@ static void *run_zeroed(size_t count, size_t size)
 {
     void *p = calloc(count, size);
     if (p == NULL)
-        minos_die("memory");
+        minos_die("out of memory");
     return p;
 }
 
-/* An engine's memory is kept for the next run. */
+/* Memory for a node's engine, which the next run reuses. */
 static void *run_memory(uint32_t node, size_t size)
 {
     static struct {
@@ -26,7 +26,7 @@ static void *run_memory(uint32_t node, size_t size)
         kept[node].at = aligned_alloc(4096, size);
         kept[node].size = size;
         if (kept[node].at == NULL)
-            minos_die("memory");
+            minos_die("out of memory");
     }
     return kept[node].at;
 }
@@ -35,7 +35,7 @@ static void run_spec(struct world *w, const struct minos_spec *s)
 {
     w->s = *s;
     if (w->s.nodes < 2 || w->s.nodes > SNIC_DDP_NODES_MAX || w->s.design >= MINOS_DESIGNS)
-        minos_die("a scenario that makes no sense");
+        minos_die("scenario refused: too few or too many nodes, or an unknown design");
     if (w->s.keys == 0)
         w->s.keys = (uint32_t)w->p->v[MINOS_KEYS];
     if (w->s.fifo == 0)
@@ -46,7 +46,7 @@ static void run_spec(struct world *w, const struct minos_spec *s)
         w->s.net_ns = w->p->v[MINOS_NET];
     w->cores = (uint32_t)w->p->v[MINOS_CORES];
     if (w->cores > WORLD_CORES_MAX || w->p->v[MINOS_SNIC_CORES] > WORLD_CORES_MAX)
-        minos_die("too many cores");
+        minos_die("too many host or SmartNIC cores: raise WORLD_CORES_MAX");
     w->clients = w->s.nodes * w->cores * (uint32_t)w->p->v[MINOS_CLIENTS];
 }
 
@@ -86,8 +86,8 @@ static void run_raise(double *use, const struct world *w, uint64_t busy)
         *use = u;
 }
 
-/* The busiest of each kind; of SmartNIC cores the busiest pool. */
-static void run_uses(struct world *w)
+/* The utilisation of the busiest server of each kind; a node's SmartNIC cores count as one. */
+static void run_utilisation(struct world *w)
 {
     double *use = w->out->use;
     for (uint32_t i = 0; i < w->s.nodes; i++) {
@@ -110,8 +110,9 @@ static void run_uses(struct world *w)
     }
 }
 
-/* Keys whose timestamp is not the same on all nodes, or that are locked. */
-static uint64_t run_differ(const struct world *w)
+/* Count entries whose timestamp differs from node 0's or that are locked, keys that only some nodes
+ * have, and engines that fail their check. */
+static uint64_t run_differences(const struct world *w)
 {
     uint64_t *ts = run_zeroed(w->s.keys, sizeof(*ts));
     uint32_t *seen = run_zeroed(w->s.keys, sizeof(*seen));
@@ -140,30 +141,30 @@ static uint64_t run_differ(const struct world *w)
     return differ;
 }
 
-static void run_books(struct world *w)
+static void run_results(struct world *w)
 {
     struct minos_result *r = w->out;
     double us = (double)(w->until - w->from) / 1e6;
-    const double one = 1e-3; /* of picoseconds */
+    const double ns_per_ps = 1e-3;
     r->reads = w->count[WORLD_READ];
     r->writes = w->count[WORLD_WRITE];
-    r->read_ns = r->reads == 0 ? 0 : (double)w->sum[WORLD_READ] / (double)r->reads * one;
-    r->write_ns = r->writes == 0 ? 0 : (double)w->sum[WORLD_WRITE] / (double)r->writes * one;
-    r->login_ns = w->count[2] == 0 ? 0 : (double)w->sum[2] / (double)w->count[2] * one;
+    r->read_ns = r->reads == 0 ? 0 : (double)w->sum[WORLD_READ] / (double)r->reads * ns_per_ps;
+    r->write_ns = r->writes == 0 ? 0 : (double)w->sum[WORLD_WRITE] / (double)r->writes * ns_per_ps;
+    r->login_ns = w->count[2] == 0 ? 0 : (double)w->sum[2] / (double)w->count[2] * ns_per_ps;
     r->reads_per_us = (double)r->reads / us;
     r->writes_per_us = (double)r->writes / us;
     r->clients = w->s.alone ? 1 : w->clients;
     r->events = w->order;
     if (w->handlers != 0 && r->writes != 0)
         r->comm = ((double)w->comm / (double)r->writes - (double)w->handler / (double)w->handlers) *
-                  one / r->write_ns;
+                  ns_per_ps / r->write_ns;
     for (uint32_t i = 0; i < w->s.nodes; i++) {
         if (w->nodes[i].ddp != NULL) {
             struct snic_ddp_stats info;
             snic_ddp_get_stats(w->nodes[i].ddp, &info);
             r->obsolete += info.counters.obsolete;
             if (info.writes + info.waits + info.reads + info.counters.retransmits != 0)
-                minos_die("an engine is not done");
+                minos_die("an engine has operations pending after the last event");
         } else {
             struct snic_ddpnic_stats info;
             snic_ddpnic_get_stats(w->nodes[i].pair, &info);
@@ -171,12 +172,12 @@ static void run_books(struct world *w)
             if (info.host_writes + info.nic_writes + info.waits + info.reads + info.vfifo +
                     info.dfifo + info.counters.retransmits !=
                 0)
-                minos_die("an engine is not done");
+                minos_die("an engine has operations pending after the last event");
         }
     }
-    run_uses(w);
+    run_utilisation(w);
     if (w->s.audit)
-        r->differ = run_differ(w);
+        r->differ = run_differences(w);
 }
 
 static void run_end(struct world *w)
@@ -214,10 +215,10 @@ void minos_run(const struct minos_param *p, const struct minos_spec *s, struct m
     }
     for (uint32_t i = 0; i < w.clients; i++) {
         if (w.client[i].active)
-            minos_die("a request was never answered"); /* W3 */
+            minos_die("a client still waits for a reply and no event is left"); /* W3 */
     }
     if (w.measuring != 2)
-        minos_die("the clients stopped");
-    run_books(&w);
+        minos_die("no event is left, but the measured time is not over");
+    run_results(&w);
     run_end(&w);
 }

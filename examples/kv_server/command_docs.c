@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* COMMAND: what commands there are, what they are for, where their keys are. */
+/* COMMAND: lists and documents the commands, and finds the keys of a command line. */
 #include "command_docs.h"
 #include "engine_priv.h"
 
@@ -7,7 +7,7 @@
 
 /* ---- COMMAND DOCS ---- */
 
-/* Elements of a list that starts at @p p, and whether it ends with its ')' or with the text. */
+/* Count the elements of the list at @p p; it ends at its ')' or with the text. */
 static int64_t docs_count(const char *p)
 {
     int64_t count = *p != 0;
@@ -20,7 +20,7 @@ static int64_t docs_count(const char *p)
     return count;
 }
 
-/* The next word of an argument, ended by a blank, a comma or the end. */
+/* Length of the word at @p p. */
 static size_t docs_word(const char *p)
 {
     return strcspn(p, " ,");
@@ -32,7 +32,7 @@ static void docs_pair(struct kv_engine *e, const char *name, const char *value, 
     kv_put_bulk(e, value, size);
 }
 
-/* How many of "?+&" an argument has. */
+/* Count the marks "?+&" of an argument. */
 static int64_t docs_flags(const char *p)
 {
     int64_t flags = 0;
@@ -62,7 +62,7 @@ static void docs_put_flags(struct kv_engine *e, const char *p, int64_t flags)
         kv_put_text(e, "+multiple_token\r\n");
 }
 
-/* One argument without those that it consists of. @return what follows: ',', '(', ')' or the end */
+/* Write one argument, not those that it consists of. @return the ',', '(', ')' or end behind it */
 static const char *docs_argument(struct kv_command *c, const char *p)
 {
     static const struct {
@@ -118,8 +118,8 @@ static void docs_arguments(struct kv_command *c, const char *p)
     }
 }
 
-/* "x|y" belongs to "x". */
-static int docs_belongs(const struct kv_doc *d, const char *name)
+/* 1 if @p d is a subcommand of @p name: "x|y" is one of "x". */
+static int docs_is_subcommand(const struct kv_doc *d, const char *name)
 {
     size_t n = strlen(name);
 
@@ -146,18 +146,18 @@ static void docs_command(struct kv_command *c, const struct kv_doc *d)
     int64_t count = 0;
 
     for (uint32_t i = 0; (s = kv_doc_at(i)) != NULL; i++)
-        count += docs_belongs(s, d->name);
+        count += docs_is_subcommand(s, d->name);
     docs_put(c, d, count);
     if (count == 0)
         return;
     kv_put_bulk_text(c->engine, "subcommands");
     kv_put_map(c, count);
     for (uint32_t i = 0; (s = kv_doc_at(i)) != NULL; i++)
-        if (docs_belongs(s, d->name))
+        if (docs_is_subcommand(s, d->name))
             docs_put(c, s, 0);
 }
 
-/* Requested by name, or all are; the server has the command. */
+/* 1 if the server has the command and it is requested: by name, or all are without a name. */
 static int docs_wanted(const struct kv_command *c, const struct kv_doc *d)
 {
     if (c->argc == 2)
@@ -232,7 +232,7 @@ static void command_list(struct kv_command *c)
     kv_put_before(e, at, head, resp_put_number(head, '*', count));
 }
 
-/* Where the keys of argv[2..] are: the first, the last, the step. 0, or the error is written. */
+/* Positions of the keys in the command line argv[2..]. @return 0; -1 the error is replied */
 static int command_keys(struct kv_command *c, uint32_t *first, uint32_t *last, uint32_t *step)
 {
     const struct kv_command_spec *s = kv_command_find(c->engine, c->argv[2].data, c->argv[2].size);

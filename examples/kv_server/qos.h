@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /**
  * @file kv_server/qos.h
- * The storage switch under the DPU role's image, and both roles' figures and messages about it.
+ * The storage switch (snic_qos) under the DPU role's image, its statistics, and the messages by
+ * which the host role receives them.
  */
 #ifndef KV_QOS_H
 #define KV_QOS_H
@@ -12,13 +13,13 @@
 
 /** The switch in front of @p io, with the tenants of @p c; exits on failure. For ex_image_opts. */
 struct snic_io *kv_qos_open(const struct kv_config *c, struct snic_io *io, void **memory);
-/** What is inside need not wait for caps any more: the end waits for it. */
+/** Lift the caps of all tenants: the shutdown waits for I/Os that a cap would delay. */
 void kv_qos_uncap(struct snic_io *io);
-/** The device's figures. */
+/** Statistics of the device. */
 void kv_qos_device(const struct snic_io *io, struct kv_control_device *out);
-/** The next tenant that has had work. @return 0; -1 that was all */
+/** The next tenant with any I/O so far. @return 0; -1 no further one */
 int kv_qos_tenant(const struct snic_io *io, uint32_t *cursor, struct kv_control_tenant *out);
-/** Metrics of both, at most @p max of them. @return how many */
+/** Metrics of the device and its tenants, at most @p max. @return how many */
 size_t kv_qos_metrics(const struct kv_config *c, const struct snic_io *io, struct ex_metric *out,
                       size_t max);
 
@@ -29,7 +30,7 @@ struct kv_qos_heard {
     uint32_t count;
 };
 void kv_qos_hear_init(struct kv_qos_heard *h, const struct kv_config *c);
-/** Take a message in. @return 1 it was one of these */
+/** Store @p msg if it is a report of a device or tenant. @return 1 if it is, else 0 */
 int kv_qos_hear(struct kv_qos_heard *h, const void *msg, uint32_t size);
 void kv_qos_hear_fini(struct kv_qos_heard *h);
 /** The section "# Tenants" or "# Device" of INFO, as @p section names it. @return bytes */

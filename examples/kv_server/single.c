@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Both roles as threads of one process, over dma/local. */
+/* Both roles as threads of one process, linked by dma/local. */
 #include "dpu.h"
 #include "host.h"
 

@@ -2,7 +2,8 @@
 /**
  * @file server/monolith.h
  * The baseline of a server: one role with its own sockets and plain files, no DPU. A program embeds
- * struct ex_monolith, opens its files and its engine (which run the loop), then the front.
+ * struct ex_monolith and calls ex_monolith_open(), opens its files and its engine on the loop, then
+ * calls ex_monolith_listen() and ex_monolith_run().
  */
 #ifndef EX_SERVER_MONOLITH_H
 #define EX_SERVER_MONOLITH_H
@@ -16,14 +17,14 @@ struct ex_monolith {
     struct snic_loop *loop;
     struct snic_net *net;
     struct ex_front *front;
-    /** May be NULL: metrics beside the EX_MONOLITH_METRICS of all servers. */
+    /** Writes the program's metrics behind the EX_MONOLITH_METRICS common ones; may be NULL. */
     size_t (*metrics)(struct ex_monolith *m, struct ex_metric *out);
     int draining;
 };
 
-/* Each exits with a clear line on failure. */
+/* Functions that return nothing print the error and exit on failure. */
 
-/** @p m is all zero but for metrics. */
+/** Open the loop; @p m is all zero but for metrics. */
 void ex_monolith_open(struct ex_monolith *m, const struct ex_server *s);
 /** Listen for clients; server and net of @p o are set here. */
 void ex_monolith_listen(struct ex_monolith *m, struct ex_front_opts *o);
@@ -31,7 +32,7 @@ void ex_monolith_listen(struct ex_monolith *m, struct ex_front_opts *o);
 void ex_monolith_drain(void *ctx);
 /** Serve until drained. @return 0, or SNIC_E* with the error logged */
 int ex_monolith_run(struct ex_monolith *m);
-/** When the engine and its files are closed. */
+/** Close the rest; the engine and its files are closed already. */
 void ex_monolith_close(struct ex_monolith *m);
 
 #endif

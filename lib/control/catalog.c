@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The catalog in memory. Disks and segments are found by hashes, a disk's segments by a list.
+ * The catalog in memory: hash tables of disks and segments, and a list of each disk's segments.
  *
- * A record has the whole state of its key, so the newest one counts. Keys are {type, number} and,
- * of segments, {type | number, segment}. `ts` counts records over all keys. A deleted disk has a
- * TOMBSTONE; its segments have none: their records are obsolete with the disk's, and the log drops
- * records before a tombstone earlier than the tombstone.
+ * A record holds the whole state of its key, so only the newest one is valid. Keys are
+ * {type, number} and, of segments, {type | number, segment}. `ts` counts records over all keys. A
+ * deleted disk has a TOMBSTONE; its segments have none: their records are obsolete with the disk's,
+ * and the log drops records before a tombstone earlier than the tombstone.
  */
 #include "control/control_priv.h"
 
@@ -81,7 +81,7 @@ struct control_disk *control_disk_new(struct snic_control *c, uint32_t vd)
     return d;
 }
 
-/* With its segments. */
+/* Free the disk and its segments. */
 void control_disk_free(struct snic_control *c, struct control_disk *d)
 {
     uint32_t i = (uint32_t)(d - c->disks);
@@ -107,7 +107,7 @@ struct control_seg *control_seg_find(const struct snic_control *c, uint32_t vd, 
     return i == SNIC_CONTROL__NIL ? NULL : &c->segs[i];
 }
 
-/* On no disk's list yet. */
+/* A segment in PLACING; control_seg_link() puts it on its disk's list. */
 struct control_seg *control_seg_new(struct snic_control *c, uint32_t vd, uint32_t segment)
 {
     uint32_t i = c->seg_free, slot = control_seg_slot(c, vd, segment);
@@ -285,7 +285,7 @@ int control_put_server_gone(struct snic_control *c, const struct control_server 
                        &ts);
 }
 
-/* 1: it is the newest of its key. */
+/* 1 if @r is the newest record of its key. */
 int control_record_current(void *ctx, const struct snic_wal_record *r)
 {
     struct snic_control *c = ctx;
@@ -331,7 +331,7 @@ static int control_check_disk(const struct snic_control *c, const struct control
 
 int control_catalog_check(const struct snic_control *c)
 {
-    uint32_t there[SNIC_CONTROL_SERVERS_MAX] = {0};
+    uint32_t placed_on[SNIC_CONTROL_SERVERS_MAX] = {0};
     uint32_t disks = 0, segs = 0;
     for (uint32_t i = 0; i < c->o.disks_max; i++) {
         if (!c->disks[i].used)
@@ -346,10 +346,10 @@ int control_catalog_check(const struct snic_control *c)
         segs++;
         if (c->segs[i].server >= SNIC_CONTROL_SERVERS_MAX)
             return SNIC_ECORRUPT;
-        there[c->segs[i].server]++;
+        placed_on[c->segs[i].server]++;
     }
     for (uint32_t i = 0; i < SNIC_CONTROL_SERVERS_MAX; i++)
-        if (there[i] != c->servers[i].segments || (there[i] != 0 && c->servers[i].ts == 0))
+        if (placed_on[i] != c->servers[i].segments || (placed_on[i] != 0 && c->servers[i].ts == 0))
             return SNIC_ECORRUPT;
     return disks == c->stats.disks && segs == c->stats.segments ? 0 : SNIC_ECORRUPT;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Clients come: which are of interest, and what a connection begins with.
+ * Accepting clients: which ones the director serves (signatures), the initial state of a
+ * connection, refusals, and the time-out of idle connections.
  */
 #include "director/director_priv.h"
 
@@ -49,7 +50,7 @@ static int director_of_interest(const struct snic_director *d, const struct snic
 
 /* ---- Connections ---- */
 
-/* One that was used before, or the next that was not: its memory is touched only now. */
+/* A connection that was used before, else the next unused one: its memory is not touched before. */
 static struct snic_director_conn *director_conn_take(struct snic_director *d)
 {
     struct snic_director_conn *c;
@@ -139,7 +140,7 @@ void director_refusals_drop(struct snic_director *d)
             snic_net_abort(d->refusals[i].net);
 }
 
-/* There is no place for @n: send a refusal, or reset it. */
+/* Refuse @n: send the program's text (user.full); without one, or a free refusal, reset it. */
 static void director_refuse(struct snic_director *d, struct snic_net_conn *n)
 {
     static const struct snic_net_stream_events events = {
@@ -175,12 +176,6 @@ static void director_refuse(struct snic_director *d, struct snic_net_conn *n)
 
 /* ---- Idle connections ---- */
 
-/* Nothing is on its way out of @e. */
-static int director_idle_end(const struct director_end *e)
-{
-    return e->cursor == NULL && e->busy == 0;
-}
-
 void director_idle_fire(struct snic_timer *t, uint64_t now_ns)
 {
     struct snic_director *d = SNIC_CONTAINER(t, struct snic_director, idle_timer);
@@ -189,7 +184,7 @@ void director_idle_fire(struct snic_timer *t, uint64_t now_ns)
         struct snic_director_conn *c = SNIC_CONTAINER(l, struct snic_director_conn, link);
         l = l->next;
         if (c->dead || c->closing || c->pending > 0 || now_ns - c->active_ns < idle_ns ||
-            !director_idle_end(&c->client) || (c->raw && !director_idle_end(&c->host)))
+            !director_out_empty(&c->client) || (c->raw && !director_out_empty(&c->host)))
             continue;
         d->stats.idle_closed++;
         c->closing = 1;

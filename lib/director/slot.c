@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Slots: messages under way.
+ * Slots: one per message in flight.
  *
- * I1  A connection with fewer than slots_own slots always gets one; slots_common counts what is
- *     left of the others.
- * I2  A slot that was freed last is taken first, and only when there is none the next that was
- *     never used: slots cost as much memory as was ever needed at once.
- * I3  Host and engine work on `flight` bytes of messages and expected replies. A connection takes
- *     no message while it has as many of flight_bytes as are left, and a quantum: with N that want
- *     more, each has an (N + 1)th part. It is woken by its own replies, which it waits for.
+ * I1  A connection with fewer than slots_own slots always gets one; slots_common counts the free
+ *     slots beyond these reservations.
+ * I2  The slot freed last is taken first; a slot that was never used is taken only when no freed
+ *     one is left. So the memory touched follows the largest number of slots in use at once.
+ * I3  `flight` is the cost in bytes of the messages, expected replies included, that host and
+ *     engine work on. A connection takes no message while its own flight is at least a quantum and
+ *     at least what is left of flight_bytes: with N connections that want more, each gets an
+ *     (N + 1)th part. Such a connection has messages in flight, and their replies wake it.
  */
 #include "director/director_priv.h"
 
@@ -25,7 +26,7 @@ int director_flight_full(const struct snic_director_conn *c)
     return c->flight >= snic_max_u64(rest, d->opts.quantum);
 }
 
-/* Host and engine have ended with the message of @s; a second call has no effect. */
+/* The message of @s is no longer in flight; a second call has no effect. */
 void director_flight_end(struct director_slot *s)
 {
     SNIC_DASSERT(s->conn->flight >= s->cost && s->conn->d->flight >= s->cost);
@@ -99,7 +100,7 @@ void director_slot_give(struct director_slot *s)
     }
 }
 
-/* Return the job of @s, whose bytes were counted as its connection's. */
+/* Release the job of @s and the bytes counted for its connection. */
 void director_job_release(struct director_slot *s)
 {
     struct snic_director_conn *c = s->conn;

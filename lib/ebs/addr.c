@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The expected answers, and the destinations of their blocks.
+ * Table of the expected read responses and the destinations of their blocks.
  *
  * I1  ring[head ... head + free - 1], modulo slots, are the free slots, each once, in the order
- *     they became free; a free entry's length is its place in ring.
- * I2  `taken` of an entry whose check value is right, and its bit in `taken` of the table, are
- *     equal; the bit is used only if the entry is damaged.
- * I3  A slot's generation rises each time it is freed, so an answer to an earlier use does not
+ *     they became free; a free entry's length is its index in ring.
+ * I2  The `taken` field of an undamaged entry (its check value matches) equals its bit in the
+ *     table's `taken`; the bit is read only if the entry is damaged.
+ * I3  A slot's generation rises each time it is freed, so a response to an earlier use does not
  *     match; after 65536 uses the generation repeats, but rpc_id and pkt_id differ.
  */
 #include "ebs/ebs_priv.h"
@@ -37,7 +37,7 @@ static int addr_opts(struct snic_ebs_addr_opts *o, const struct snic_ebs_addr_op
     return 0;
 }
 
-/* Offsets of entry, taken and ring, and the end. */
+/* at: the offsets of entry, taken and ring. @return the size of all */
 static size_t addr_layout(const struct snic_ebs_addr_opts *o, size_t at[3])
 {
     at[0] = (size_t)snic_align_up(sizeof(struct snic_ebs_addr), SNIC_EBS_ALIGN);
@@ -53,7 +53,7 @@ size_t snic_ebs_addr_memsize(const struct snic_ebs_addr_opts *opts)
     return addr_opts(&o, opts) != 0 ? 0 : addr_layout(&o, at);
 }
 
-/* Make a slot free, with this generation. */
+/* Free the slot; its next use has this generation. */
 static void addr_free_slot(struct snic_ebs_addr *a, uint32_t slot, uint16_t gen)
 {
     struct ebs_addr_entry *e = &a->entry[slot];
@@ -100,11 +100,11 @@ int snic_ebs_addr_put(struct snic_ebs_addr *a, const struct snic_ebs_expect *x, 
 {
     if (a->free == 0)
         return SNIC_EAGAIN;
-    uint32_t s = a->ring[a->head] & (a->slots - 1); /* a damaged ring must not lead outside */
+    uint32_t s = a->ring[a->head] & (a->slots - 1); /* a damaged ring must not index past the end */
     struct ebs_addr_entry *e = &a->entry[s];
     a->head = (a->head + 1) & (a->slots - 1);
     a->free--;
-    /* All of the entry but its generation is written; that may be damaged: any number will do. */
+    /* The generation is kept. It may be damaged, but any value works: the caller receives it. */
     e->rpc_id = x->rpc_id;
     e->seg_id = x->seg_id;
     e->lba = x->lba;
@@ -151,7 +151,7 @@ int snic_ebs_addr_clear(struct snic_ebs_addr *a, uint16_t slot, uint16_t gen)
     if (damaged ? !addr_bit(a, slot) : !e->taken || e->gen != gen)
         return SNIC_ENOENT; /* I2 */
     if (a->free == a->slots)
-        return SNIC_ECORRUPT;                      /* all are free already by the ring */
+        return SNIC_ECORRUPT;                      /* the ring is full: all slots are free */
     addr_free_slot(a, slot, (uint16_t)(gen + 1u)); /* I3 */
     return damaged ? SNIC_ECORRUPT : 0;
 }
@@ -174,7 +174,7 @@ int snic_ebs_addr_check(const struct snic_ebs_addr *a)
     }
     if (taken + a->free != a->slots)
         return SNIC_ECORRUPT;
-    for (uint32_t i = 0; i < a->free; i++) { /* I1: each entry has one place, so none is twice */
+    for (uint32_t i = 0; i < a->free; i++) { /* I1: one index for each entry, so none is twice */
         uint32_t place = (a->head + i) & (a->slots - 1);
         uint32_t slot = a->ring[place];
         if (slot >= a->slots || a->entry[slot].taken || a->entry[slot].length != place)

@@ -5,21 +5,22 @@
  *
  * I1  thresh_min <= thresh <= thresh_max; a monitor is in state "congested" only below thresh_max.
  * I2  rate_min <= target_rate <= rate_max.
- * I3  completion_rate is that of the last full window with completions in it; time in which the
- *     device had nothing to do is in no window, and no gap between completions counts for more
- *     than one window. So neither an idle second nor a stall of ten makes it nothing.
- * I4  usual_rate follows completion_rate by an eighth a window: a tenth of a second, or so. An
- *     overload sets the target to no less than half of it: one stall costs a factor of two, and a
- *     lasting change is followed within a tenth of a second per factor of three. While all
- *     active tenants read alike (gimbal_alike()) it is all of it, and a stall costs an eighth: the
- *     dips of a window would only leave the device idle. Where reads and writes mix, they are what
- *     lets it drain: without them its writes stay slow, their cost at the worst, and their share a
- *     tenth below that of reads. Any part up to three quarters does; a half is a guard against
- *     stalls.
+ * I3  completion_rate is the rate of the last full window that had completions. Time in which the
+ *     device is idle is in no window, and a gap between two completions counts as one window at
+ *     most. So neither an idle second nor a stall of ten seconds makes it zero.
+ * I4  usual_rate is the moving average of completion_rate, with weight 1/8 per window; it adapts
+ *     in about 0.1 s. On overload the target falls to completion_rate, but not below half of
+ *     usual_rate: one stall costs a factor of two, and the target follows a lasting change in
+ *     about 0.1 s per factor of three. While all active tenants only read, with alike slots
+ *     (gimbal_alike()), the bound is all of usual_rate and a stall costs an eighth: a lower target
+ *     would only leave the device idle. When reads and writes mix, the lower target is needed to
+ *     drain the device: without it writes stay slow, their cost stays at its maximum, and their
+ *     share is a tenth below that of reads. Any bound up to three quarters works for that; a half
+ *     limits what a stall costs.
  */
 #include "gimbal/gimbal_priv.h"
 
-/* The usual rate's weight of a window, 2^-n. */
+/* Weight of one window in usual_rate: 2^-n. */
 #define SNIC_GIMBAL__USUAL 3
 
 void gimbal_congestion_init(struct snic_gimbal *g)
@@ -34,7 +35,7 @@ static uint64_t congestion_toward(uint64_t from, uint64_t to, uint32_t shift)
     return to >= from ? from + ((to - from) >> shift) : from - ((from - to) >> shift);
 }
 
-/* Algorithm 1, update_latency; the comparisons are section 3.3's (at a threshold is above it). */
+/* Algorithm 1, update_latency. As in section 3.3, a latency equal to a threshold is above it. */
 static uint32_t congestion_latency(struct snic_gimbal *g, struct gimbal_monitor *m,
                                    uint64_t latency_ns)
 {
@@ -44,7 +45,7 @@ static uint32_t congestion_latency(struct snic_gimbal *g, struct gimbal_monitor 
         m->thresh_ns = g->o.thresh_max_ns;
         state = SNIC_GIMBAL_OVERLOADED;
     } else if (m->ewma_ns >= m->thresh_ns) {
-        /* Rounded up, or it would never reach the maximum. */
+        /* Rounded up, or thresh would never reach the maximum. */
         m->thresh_ns = (m->thresh_ns + g->o.thresh_max_ns + 1) / 2;
         state = SNIC_GIMBAL_CONGESTED;
     } else {
@@ -78,7 +79,7 @@ static void congestion_window(struct snic_gimbal *g, uint32_t size, uint64_t now
     g->window_ns = 0;
 }
 
-/* A completion that measures: Algorithm 1, completion. */
+/* Algorithm 1, completion, for an I/O whose latency counts. */
 void gimbal_congestion_done(struct snic_gimbal *g, const struct snic_gimbal_io *io, uint64_t now)
 {
     uint32_t state = congestion_latency(g, &g->monitor[io->op], now - io->sent_ns);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Removal of names, and further names: unlink, rmdir, link.
+ * Requests unlink, rmdir and link, and the names recorded in an inode.
  *
- * I1. An inode's nlink counts its names (a directory's: 2 and its subdirectories; 0 when removed).
- *     A directory's `entries` counts the names in it.
- * I2. Each name of a file is known to its inode: the first in the attributes
- *     (SNIC_KVFS_ATTR_PARENT), the others as 'P' records. There are nlink - (1 if the first
- *     is known) others, and SNIC_KVFS_ATTR_PARENTS is set iff there are any.
- * I3. The first may be out of date after a crash, in its hash, since a rename within a directory
- *     defers the new one. So a name that has no 'P' record is the first.
+ * I1. nlink is the number of names of a file; of a directory it is 2 plus the number of its
+ *     subdirectories, and 0 once it is removed. A directory's `entries` counts the names in it.
+ * I2. A file's inode records each of its names: one, the first, in the attributes
+ *     (SNIC_KVFS_ATTR_PARENT), the others as 'P' records. There are nlink - 1 others, or nlink
+ *     when the attributes have none, and SNIC_KVFS_ATTR_PARENTS is set iff there are any.
+ * I3. After a crash the hash of the first name may be out of date, since a rename within a
+ *     directory defers its update. So a name without a 'P' record is taken to be the first.
  * I4. No name is added to a directory whose nlink is 0.
  */
 #include "kvfs/ops.h"
@@ -20,14 +20,15 @@ static void kvfs_name_remove_collect(struct kvfs_op *op, uint64_t ino)
         kvfs_collect(op->k, ino);
 }
 
-/* ---- The names an inode knows (I2) ---- */
+/* ---- Names recorded in an inode (I2) ---- */
 
+/* The number of 'P' names. */
 static uint64_t kvfs_name_remove_others(const struct snic_fsop_attr *a)
 {
     return a->nlink - ((a->flags & SNIC_KVFS_ATTR_PARENT) != 0 ? 1u : 0u);
 }
 
-/* The number of names of a 'P' record; 0: there is none. */
+/* *count is the number of names that a 'P' record stands for; 0: no record. */
 static int kvfs_name_remove_count(struct kvfs_op *op, const struct snic_kvop_key *key,
                                   uint32_t *count)
 {
@@ -109,7 +110,8 @@ int kvfs_name_drop(struct kvfs_op *op, struct snic_fsop_attr *a, uint64_t dir,
 
 enum { KVFS_NAME_REMOVE_S_GONE = 0 }; /* op->s: the inode that lost its last name, 0: none */
 
-/* The directory and the name's inode, locked, read and allowed. 0; KVFS_PENDING; SNIC_E*. */
+/* Lock and read the directory and the name's inode, and check that the caller may remove it.
+ * @return 0; KVFS_PENDING; SNIC_E* */
 static int kvfs_name_remove_find(struct kvfs_op *op, struct snic_fsop_attr *dir,
                                  struct snic_fsop_attr *victim, struct kvfs_found *found)
 {
@@ -135,7 +137,7 @@ static int kvfs_name_remove_find(struct kvfs_op *op, struct snic_fsop_attr *dir,
     return rc;
 }
 
-/* After the commit. */
+/* After the commit: collect the removed inode, unless it is still open. */
 static int kvfs_name_remove_done(struct kvfs_op *op)
 {
     if (op->s[KVFS_NAME_REMOVE_S_GONE] != 0 && !kvfs_inode_hold(op, op->s[KVFS_NAME_REMOVE_S_GONE]))
@@ -143,7 +145,7 @@ static int kvfs_name_remove_done(struct kvfs_op *op)
     return 0;
 }
 
-/* Remove the name from the directory; the inode, which has *victim now, may be removed, too. */
+/* Remove the name and store the inode's new attributes *victim, or orphan it when nlink is 0. */
 static int kvfs_name_remove_commit(struct kvfs_op *op, struct snic_fsop_attr *dir,
                                    const struct snic_fsop_attr *victim)
 {

@@ -2,16 +2,15 @@
 /*
  * Switches and wires of the simulated network, and the routes over them.
  *
- * A place is a switch or a node with a wire. `far` has for each place the number of wires to each
- * node; a datagram takes a wire that leads nearer, chosen among these by its hash, so no ECMP
- * groups are kept. Routes are made anew at once when a wire is laid, and converge_ns after a
- * change of carrier.
+ * A place is a switch, or a node that has a wire. `far` holds the distance in wires from each place
+ * to each node. A datagram takes one of the wires that lead nearer to its destination, chosen by
+ * its flow hash, so no ECMP groups are kept. Routes are computed at once when a wire is added, and
+ * converge_ns after a wire or switch goes down or comes up.
  *
- * F1  A wire that routes know to be down is never taken; one that is dead is, until it is set DOWN.
- *     The wire taken leads one wire nearer to the destination: without changes under way there are
- *     no loops.
- * F2  A packet is in `transit` while it is among switches, and then in its handle's list.
- * F3  Memory is taken when places and wires are made, never when something is sent.
+ * F1  A wire known to be down is never taken; a dead one is, until it is set DOWN. Each wire taken
+ *     reduces the distance by one, so there are no loops unless a change is not yet in the routes.
+ * F2  A packet is on the list `transit` while it is among switches, then on its handle's list.
+ * F3  Memory is allocated when places and wires are made, never when a packet is sent.
  */
 #include "net/sim_priv.h"
 
@@ -45,8 +44,8 @@ struct net_sim_place *net_sim_place_find(const struct net_sim_graph *g, uint32_t
     return NULL;
 }
 
-/* Room for one more of @size bytes behind *@max of them. */
-static int net_sim_room(void **mem, uint32_t count, uint32_t *max, size_t size)
+/* Grow *mem, which holds *max elements of @size bytes, when @count of them are used. */
+static int net_sim_grow(void **mem, uint32_t count, uint32_t *max, size_t size)
 {
     if (count < *max)
         return 0;
@@ -59,7 +58,7 @@ static int net_sim_room(void **mem, uint32_t count, uint32_t *max, size_t size)
     return 0;
 }
 
-/* The tables of routes fit @places and @targets. */
+/* Grow the routing tables to @places and @targets, and one target more. */
 static int net_sim_tables(struct net_sim_graph *g, uint32_t places, uint32_t targets)
 {
     unsigned char *far = realloc(g->far, (size_t)places * (targets + 1));
@@ -77,7 +76,7 @@ static int net_sim_place_make(struct net_sim_graph *g, uint32_t id)
 {
     uint32_t node = id < SNIC_NET_SWITCH;
     void *mem = g->places;
-    if (net_sim_room(&mem, g->place_count, &g->place_max, sizeof(*g->places)) < 0)
+    if (net_sim_grow(&mem, g->place_count, &g->place_max, sizeof(*g->places)) < 0)
         return SNIC_ENOMEM;
     g->places = mem;
     if (net_sim_tables(g, g->place_count + 1, g->targets + node) < 0)
@@ -96,7 +95,7 @@ static int net_sim_place_make(struct net_sim_graph *g, uint32_t id)
 
 /* ---- Routes ---- */
 
-/* Distances to one node, from near to far; nodes pass nothing on. */
+/* Distances to one node, by breadth-first search; nodes do not forward. */
 static void net_sim_route_to(struct net_sim_graph *g, uint32_t node)
 {
     uint32_t column = g->places[node].target;
@@ -142,13 +141,14 @@ static void net_sim_converge_fire(struct snic_timer *t, uint64_t now_ns)
     net_sim_routes(SNIC_CONTAINER(t, struct net_sim_graph, converge));
 }
 
+/* 1 if the wire leads one nearer from a place at distance @far. */
 static int net_sim_leads(const struct net_sim_graph *g, const struct net_sim_wire *w,
                          uint32_t column, uint32_t far)
 {
     return !w->known_down && g->far[(size_t)w->to * g->targets + column] + 1u == far;
 }
 
-/* The wire that a datagram takes from @at; SNIC_NET__SIM_NONE: there is no way. */
+/* The wire that a datagram takes from @at; SNIC_NET__SIM_NONE: no route. */
 uint32_t net_sim_route(const struct net_sim_graph *g, const struct net_sim_place *at,
                        const struct net_sim_flow *w)
 {
@@ -171,7 +171,7 @@ uint32_t net_sim_route(const struct net_sim_graph *g, const struct net_sim_place
     return SNIC_NET__SIM_NONE;
 }
 
-/* ---- The surface ---- */
+/* ---- Public functions ---- */
 
 static int net_sim_graph_open(struct snic_net_fabric *f)
 {
@@ -214,7 +214,7 @@ int snic_net_fabric_switch(struct snic_net_fabric *f, uint32_t *out)
     if (r < 0)
         return r;
     *out = SNIC_NET_SWITCH + g->switches++;
-    net_sim_routes(g); /* the table has another shape now */
+    net_sim_routes(g); /* the table of distances has another layout now */
     return 0;
 }
 
@@ -227,8 +227,8 @@ int snic_net_fabric_hash(struct snic_net_fabric *f, uint32_t place, uint64_t see
     return 0;
 }
 
-/* The number of a wire's end among the places; a node's place is made. */
-static int net_sim_end(struct net_sim_graph *g, uint32_t id, uint32_t *out)
+/* The index of the place @id; a node's place is made if missing. */
+static int net_sim_place_get(struct net_sim_graph *g, uint32_t id, uint32_t *out)
 {
     struct net_sim_place *p = net_sim_place_find(g, id);
     if (p == NULL && id >= SNIC_NET_SWITCH)
@@ -254,14 +254,14 @@ int snic_net_fabric_wire(struct snic_net_fabric *f, uint32_t from, uint32_t to,
         (to >= SNIC_NET_SWITCH && net_sim_place_find(g, to) == NULL))
         return SNIC_ENOENT;
     void *mem = g->wires;
-    if (net_sim_room(&mem, g->wire_count, &g->wire_max, sizeof(*g->wires)) < 0)
+    if (net_sim_grow(&mem, g->wire_count, &g->wire_max, sizeof(*g->wires)) < 0)
         return SNIC_ENOMEM;
     g->wires = mem;
-    int r = net_sim_end(g, from, &w.from);
+    int r = net_sim_place_get(g, from, &w.from);
     if (r == 0)
-        r = net_sim_end(g, to, &w.to);
+        r = net_sim_place_get(g, to, &w.to);
     if (r < 0) {
-        net_sim_routes(g); /* the table may have another shape now */
+        net_sim_routes(g); /* a place may have been made, and with it another layout */
         return r;
     }
     w.next = SNIC_NET__SIM_NONE;
@@ -298,9 +298,9 @@ int snic_net_fabric_state(struct snic_net_fabric *f, uint32_t what, enum snic_ne
     if (what >= SNIC_NET_SWITCH ? p == NULL : what >= g->wire_count)
         return SNIC_ENOENT;
     enum snic_net_state *now = p != NULL ? &p->state : &g->wires[what].state;
-    int seen = (*now == SNIC_NET_DOWN) != (state == SNIC_NET_DOWN);
+    int carrier_changed = (*now == SNIC_NET_DOWN) != (state == SNIC_NET_DOWN);
     *now = state;
-    if (seen && !g->converge.armed)
+    if (carrier_changed && !g->converge.armed)
         snic_loop_arm(g->loop, &g->converge, snic_world_now(f->world) + g->converge_ns);
     return 0;
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Memory for values: a buddy allocator of units of 128 bytes. Values lie in one piece, so that they
- * are sent, logged and read without gathering; each takes a power of two of units. A handle is the
- * number of the first unit, plus one.
+ * Memory for values: a buddy allocator of units of 128 bytes. A value is contiguous, so that it is
+ * sent, logged and read without gathering, and takes a power of two of units. A handle is the index
+ * of the first unit plus one; 0 is no value.
  *
- * V1  Each unit is the first of a free or used block, or inside of one. Blocks are aligned to their
- *     size; two free buddies are one block.
- * V2  A used block has references; at 0 it is free. The engine's one is marked, so that all of an
- *     engine that ends can be taken back.
+ * V1  Each unit is the first of a free or used block, or inside one. Blocks are aligned to their
+ *     size; free buddies are merged.
+ * V2  A used block has at least one reference and is freed with the last. The engine's reference is
+ *     marked (REPLICA_U_ENGINE), so that those of an engine that has ended can be dropped.
  */
 #include "replica_priv.h"
 
-#define REPLICA_U_ENGINE 4 /* of state */
+#define REPLICA_U_ENGINE 4 /* flag in `state` */
 
 static int replica_unit_is(const struct replica_unit *u, enum replica_unit_state s)
 {
@@ -81,7 +81,7 @@ static struct replica_unit *replica_unit_of(const struct replica_values *v, uint
     return u;
 }
 
-/* A handle with one reference, the caller's; 0: no room. */
+/* A handle with one reference, the caller's; 0: out of space. */
 uint64_t replica_value_new(struct replica_values *v, uint32_t size)
 {
     uint64_t units =
@@ -146,7 +146,7 @@ void replica_value_give(struct replica_values *v, uint64_t h)
     u->state |= REPLICA_U_ENGINE;
 }
 
-/* The engine gives it back. */
+/* Drop the engine's reference. */
 void replica_value_release(struct replica_values *v, uint64_t h)
 {
     struct replica_unit *u = replica_unit_of(v, h);
@@ -155,7 +155,7 @@ void replica_value_release(struct replica_values *v, uint64_t h)
     replica_value_drop(v, h);
 }
 
-/* An engine ends. */
+/* Drop all references of an engine that has ended. */
 void replica_values_reclaim(struct replica_values *v)
 {
     for (uint32_t i = 0; i < v->units; i++) {

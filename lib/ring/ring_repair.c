@@ -1,30 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Repair after certified death, and the structural check.
+ * Repair after the certified death of a handle, and the structural check. H is the head, T the
+ * tail, P the progress word, M progress_max (ring_priv.h).
  *
  * A handle stores its intent (position, length) before the compare-and-swap that may make it
- * true, and clears the length when the step is over. When a handle is dead, its slot stands
- * still, and the question is only whether its compare-and-swap succeeded.
+ * true, and clears the length when the step is over. The slot of a dead handle does not change any
+ * more; what has to be found out is whether its compare-and-swap succeeded.
  *
  * Request ring. Let the dead slot hold (t, n).
- *   T <= t: it did not. H > t: whatever began at t is over. Otherwise some reservation
- *   begins at t, because t was read from T. Its owner is the dead handle, or another whose slot
- *   shows t until its commit word is there: if no other slot shows t and the word of t is
- *   not committed, it is the dead handle's. If two dead slots show t with different
- *   lengths, the shorter is right exactly if another reservation, or T, stands at its end.
+ *   If T <= t, it did not. If H > t, any reservation at t is consumed. Otherwise some reservation
+ *   begins at t, because t was read from T. Its owner is the dead handle, or another one whose slot
+ *   holds t until the commit word is stored. So if no other slot holds t and the word of t is not
+ *   committed, it is the dead handle's. If two dead slots hold t with different lengths, the
+ *   shorter is right exactly if another reservation begins at its end, or T is there.
  *   Repair: the reservation becomes padding and is committed.
- *   QUIESCENT: P may lack n or not. When no living handle is inside a step and T stands
- *   still, P must equal T; the difference is added. This comes: P != T stops the consumer,
- *   so producers run into M and no one is inside a step any more.
- * Request ring for one producer. There is no intent and nothing to guess: what its commit had
- * begun to publish was written before, and is published to the end (S3 of ring_producer.c).
- *   COMMIT: if the word of T is committed, T moves behind that reservation. QUIESCENT: P must
- *   equal T.
- * Response ring. The dead slot holds t. If the word of t is t | 2 and no other slot shows t,
- *   the claim was the dead handle's: the record is released.
+ *   QUIESCENT: P may include n or not. When no live handle is inside a step and T does not change,
+ *   P must equal T, so the difference is added. That state is reached: while P != T the consumer
+ *   does not advance, so producers reach the limit M and leave their steps.
+ * Request ring with one producer. There is no intent, and none is needed: all that its commit had
+ * begun to publish was written before, and the repair publishes the rest (S3 of ring_producer.c).
+ *   COMMIT: if the word of T is committed, T moves behind that reservation. QUIESCENT: P is set
+ *   to T.
+ * Response ring. The dead slot holds t. If the word of t is CLAIMED and no slot of a live handle
+ *   holds t, the claim was a dead handle's: the record is released.
  *
  * Owner slots are written by their owners and read here (acquire pairs with the releases of
- * ring_intend). DEAD: 1 certified, 2 decided; written only by the supervisor.
+ * ring_intend). The field DEAD is written only by the supervisor: SNIC_RING__DEAD certified,
+ * SNIC_RING__DECIDED the reservation is repaired, but P perhaps not yet.
  */
 #include "snicstore/ring.h"
 
@@ -40,7 +42,7 @@ static uint64_t ring_slot(const struct snic_ring__geo *g, uint32_t i, uint32_t f
     return atomic_load_explicit(ring_owner(g, i, field), memory_order_acquire);
 }
 
-/* Does any slot but @p but show a step at @p position? 1 a living one, 2 only dead ones, 0. */
+/* Slots other than @p but with an intent at @p position: 0 none, 1 a live one, 2 only dead ones. */
 static int ring_shown(const struct snic_ring__geo *g, uint32_t but, uint64_t position)
 {
     int found = 0;
@@ -71,7 +73,7 @@ static int ring_is_boundary(const struct snic_ring__geo *g, uint64_t position, u
            ring_shown(g, UINT32_MAX, position) != 0;
 }
 
-/* Several dead slots show @p position: the length of the reservation that is really there. */
+/* Several dead slots hold @p position: the length of the actual reservation. */
 static uint64_t ring_true_length(const struct snic_ring__geo *g, uint64_t position, uint64_t tail)
 {
     uint64_t least = 0;
@@ -88,14 +90,14 @@ static uint64_t ring_true_length(const struct snic_ring__geo *g, uint64_t positi
                 next = length;
         }
         if (next == UINT64_MAX)
-            return least; /* the longest is left */
+            return least; /* only the longest is left */
         least = next;
         if (ring_is_boundary(g, position + least, tail))
             return least;
     }
 }
 
-/* QUIESCENT: give P what the dead took along. */
+/* QUIESCENT: add to P what dead producers have reserved and not added. */
 static int ring_repair_progress(struct snic_ring__geo *g)
 {
     ring_word *progress = ring_at(g, SNIC_RING_OFF_PROGRESS);
@@ -114,7 +116,7 @@ static int ring_repair_progress(struct snic_ring__geo *g)
         return SNIC_EAGAIN;
     if (lacks > g->progress_max)
         return SNIC_ECORRUPT;
-    /* release: the padding comes before it */
+    /* release: the padding is visible before P */
     if (lacks != 0)
         (void)atomic_fetch_add_explicit(progress, lacks, memory_order_acq_rel);
     for (i = 0; i < g->owners_max; i++)
@@ -137,7 +139,7 @@ static int ring_repair_reservation(struct snic_ring__geo *g, uint32_t slot, uint
     shown = ring_shown(g, slot, position);
     if (ring_word_is_committed(g, position))
         return 0;
-    /* H is read behind the word: if it is not beyond, the word is not of a later lap */
+    /* H is read after the word: if it is not beyond position, the word is not of a later lap */
     if (ring_distance(position, ring_load_head(g)) < 0)
         return 0;
     if (shown == 1)
@@ -154,7 +156,7 @@ static int ring_repair_reservation(struct snic_ring__geo *g, uint32_t slot, uint
 }
 
 /* One producer: finish its commit. */
-static int ring_repair_alone(struct snic_ring__geo *g)
+static int ring_repair_one_producer(struct snic_ring__geo *g)
 {
     ring_word *tail_word = ring_at(g, SNIC_RING_OFF_TAIL);
     uint64_t tail = atomic_load_explicit(tail_word, memory_order_acquire);
@@ -189,7 +191,7 @@ static int ring_repair_request(struct snic_ring__geo *g, uint32_t slot)
     int r;
 
     if ((g->flags & SNIC_RING_ONE_PRODUCER) != 0)
-        return ring_repair_alone(g);
+        return ring_repair_one_producer(g);
     if (length == 0)
         return 0;
     if (ring_slot(g, slot, SNIC_RING__OWN_DEAD) != SNIC_RING__DECIDED) {
@@ -213,7 +215,7 @@ static int ring_repair_claim(struct snic_ring__geo *g, uint32_t slot)
         return SNIC_ECORRUPT;
     if (atomic_load_explicit(ring_commit_word(g, position), memory_order_acquire) != claimed)
         return 0;
-    /* Two dead slots that show one claimed record: either may release it. */
+    /* If two dead slots hold one claimed record, either repair may release it. */
     if (ring_shown(g, slot, position) == 1)
         return SNIC_EAGAIN;
     (void)atomic_compare_exchange_strong_explicit(ring_commit_word(g, position), &claimed,
@@ -247,7 +249,7 @@ int snic_ring_abandon(void *mem, size_t mem_size, uint64_t token)
 
 /* ---- Check ---- */
 
-/* Every record in [head, tail) well formed, and each reservation committed. */
+/* Each record in [head, tail) must be well formed and each reservation committed. */
 static int ring_check_records(const struct snic_ring__geo *g, uint64_t head, uint64_t tail)
 {
     uint64_t at;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* Drives one DDP engine by hand; test_ddp_one.h describes the functions. */
 #include "test_ddp_one.h"
 
 #include "support.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* READ and WRITE: all short sequences around the border of small and big, long random runs. */
+/*
+ * READ and WRITE: all short sequences of writes, truncations and fallocates around the limit
+ * between small and big files; store operations, refusals, times, privileges, damage, appends.
+ */
 #include "test_kvfs_bytes.h"
 
 #include <stdlib.h>
@@ -9,7 +12,7 @@
 
 enum { STEPS = 17 };
 
-/* The n-th kind of step, in the engine and in the model; `tag` makes its bytes. */
+/* Apply a step of this kind to the engine and to the model; `tag` determines the bytes. */
 static void step(struct kvt *t, struct kvb *f, unsigned kind, uint64_t tag)
 {
     unsigned char bytes[9000];
@@ -82,15 +85,15 @@ static void sequences(const struct snic_kvfs_opts *o, unsigned length)
     kvt_close(&t);
 }
 
-/* Any sequence that leaves other bytes than the array, or a wrong st_blocks, is silent damage. */
-static void test_kvfs_data_all_sequences_as_array(void **state)
+/* A sequence that leaves other bytes than the model's, or a wrong st_blocks, corrupts silently. */
+static void test_kvfs_data_all_sequences_match_model(void **state)
 {
     (void)state;
     sequences(NULL, (unsigned)support_scale(3, 4));
 }
 
-/* The same where bytes never go with a commit, and where no times are deferred. */
-static void test_kvfs_data_all_sequences_plain_store_as_array(void **state)
+/* The same where data are never part of a commit, and where times are not deferred. */
+static void test_kvfs_data_all_sequences_plain_store_match_model(void **state)
 {
     struct snic_kvfs_opts o;
     unsigned length = (unsigned)support_scale(2, 3);
@@ -106,7 +109,7 @@ static void test_kvfs_data_all_sequences_plain_store_as_array(void **state)
     sequences(&o, length);
 }
 
-/* ---- What an operation costs ---- */
+/* ---- Store operations per request ---- */
 
 struct cost {
     unsigned commits;
@@ -122,7 +125,7 @@ static void count(struct kvt *t, struct snic_kvop *op)
     c->objects += op->kind >= SNIC_KVOP_OBJECT_READ && op->kind <= SNIC_KVOP_OBJECT_STAT;
 }
 
-static void costs(struct kvt *t, unsigned commits, unsigned objects)
+static void expect_cost(struct kvt *t, unsigned commits, unsigned objects)
 {
     struct cost *c = t->ctx;
     assert_int_equal(c->commits, commits);
@@ -132,7 +135,7 @@ static void costs(struct kvt *t, unsigned commits, unsigned objects)
 }
 
 /* On a distributed store each operation is a round trip. */
-static void test_kvfs_data_operations_counted(void **state)
+static void test_kvfs_data_store_operations_counted(void **state)
 {
     static unsigned char bytes[1 << 20];
     struct cost c = {0};
@@ -144,30 +147,30 @@ static void test_kvfs_data_operations_counted(void **state)
     kvb_fill(bytes, sizeof(bytes), 1);
     t.ctx = &c;
     t.before = count;
-    assert_int_equal(kvt_write(&t, ino, 0, bytes, 100), 100); /* small */
-    costs(&t, 1, 0);
+    assert_int_equal(kvt_write(&t, ino, 0, bytes, 100), 100); /* a small file */
+    expect_cost(&t, 1, 0);
     assert_int_equal(kvt_write(&t, ino, 4000, bytes, 100), 100);
-    costs(&t, 1, 0);
+    expect_cost(&t, 1, 0);
     assert_int_equal(kvt_read(&t, ino, 0, bytes, 5000), 4100);
-    costs(&t, 0, 0);
-    assert_int_equal(kvt_write(&t, ino, 0, bytes, 60000), 60000); /* to big */
-    costs(&t, 1, 0);
-    assert_int_equal(kvt_write(&t, ino, 60000, bytes, 65536), 65536); /* grows */
-    costs(&t, 1, 0);
-    assert_int_equal(kvt_write(&t, ino, 8192, bytes, 8192), 8192); /* within */
-    costs(&t, 0, 1);
+    expect_cost(&t, 0, 0);
+    assert_int_equal(kvt_write(&t, ino, 0, bytes, 60000), 60000); /* becomes big */
+    expect_cost(&t, 1, 0);
+    assert_int_equal(kvt_write(&t, ino, 60000, bytes, 65536), 65536); /* extends the file */
+    expect_cost(&t, 1, 0);
+    assert_int_equal(kvt_write(&t, ino, 8192, bytes, 8192), 8192); /* within the size */
+    expect_cost(&t, 0, 1);
     assert_int_equal(kvt_read(&t, ino, 8192, bytes, 65536), 65536);
-    costs(&t, 0, 1);
-    assert_int_equal(kvt_write(&t, ino, 125536, bytes, 1 << 20), 1 << 20); /* much */
-    costs(&t, 1, 1);
-    assert_int_equal(kvt_truncate(&t, ino, 4U << 20), 0); /* nothing is behind the size */
-    costs(&t, 1, 0);
-    assert_int_equal(kvt_write(&t, ino, 4U << 20, bytes, 8192), 8192); /* behind the stripe */
-    costs(&t, 1, 1);
-    assert_int_equal(kvt_write(&t, ino, 5U << 20, bytes, 8192), 8192); /* with a gap */
-    costs(&t, 1, 1);
+    expect_cost(&t, 0, 1);
+    assert_int_equal(kvt_write(&t, ino, 125536, bytes, 1 << 20), 1 << 20); /* 1 MiB */
+    expect_cost(&t, 1, 1);
+    assert_int_equal(kvt_truncate(&t, ino, 4U << 20), 0); /* no data to delete past the size */
+    expect_cost(&t, 1, 0);
+    assert_int_equal(kvt_write(&t, ino, 4U << 20, bytes, 8192), 8192); /* in the next stripe */
+    expect_cost(&t, 1, 1);
+    assert_int_equal(kvt_write(&t, ino, 5U << 20, bytes, 8192), 8192); /* leaves a hole */
+    expect_cost(&t, 1, 1);
     assert_int_equal(kvt_truncate(&t, ino, 100000), 0);
-    costs(&t, 1, 0);
+    expect_cost(&t, 1, 0);
     assert_int_equal(kvb_simple(&t, SNIC_FSOP_FSYNC, ino), 0);
     t.before = NULL;
     assert_int_equal(kvt_release(&t, ino, SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE), 0);
@@ -176,8 +179,8 @@ static void test_kvfs_data_operations_counted(void **state)
 
 /* ---- Contract ---- */
 
-static int64_t pieces(struct kvt *t, enum snic_fsop_kind kind, uint64_t ino, uint64_t offset,
-                      struct snic_iov *iov, uint32_t iov_count)
+static int64_t call_iov(struct kvt *t, enum snic_fsop_kind kind, uint64_t ino, uint64_t offset,
+                        struct snic_iov *iov, uint32_t iov_count)
 {
     struct snic_fsop req;
     kvt_req(t, &req, kind, ino, NULL);
@@ -204,14 +207,14 @@ static void test_kvfs_data_options_unset_times_deferred(void **state)
         t.ctx = &c;
         t.before = count;
         assert_int_equal(kvt_write(&t, ino, 0, bytes, 100), 100);
-        costs(&t, at_once ? 1 : 0, 1);
+        expect_cost(&t, at_once ? 1 : 0, 1);
         t.before = NULL;
         assert_int_equal(kvt_release(&t, ino, SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE), 0);
         kvt_close(&t);
     }
 }
 
-/* The mount hands over pages: 257 pieces, some of them empty. */
+/* A mount passes pages as pieces: up to SNIC_KVOP_IOV_MAX, some of them empty. */
 static void test_kvfs_data_pieces_joined(void **state)
 {
     static unsigned char in[257 * 300], out[257 * 300];
@@ -230,7 +233,7 @@ static void test_kvfs_data_pieces_joined(void **state)
                 iov[i].size = i % 5 == 3 ? 0 : part;
                 sum += iov[i].size;
             }
-            assert_int_equal(pieces(&t, SNIC_FSOP_WRITE, ino, offsets[n], iov, SNIC_KVOP_IOV_MAX),
+            assert_int_equal(call_iov(&t, SNIC_FSOP_WRITE, ino, offsets[n], iov, SNIC_KVOP_IOV_MAX),
                              sum);
             memset(out, 0, sizeof(out));
             assert_int_equal(kvt_read(&t, ino, offsets[n], out, sizeof(out)), sum);
@@ -239,15 +242,15 @@ static void test_kvfs_data_pieces_joined(void **state)
             for (unsigned i = 0; i < SNIC_KVOP_IOV_MAX; i++)
                 iov[i].base = out + ((unsigned char *)iov[i].base - in);
             assert_int_equal(
-                pieces(&t, SNIC_FSOP_READ, ino, offsets[n] + 7, iov, SNIC_KVOP_IOV_MAX), sum - 7);
+                call_iov(&t, SNIC_FSOP_READ, ino, offsets[n] + 7, iov, SNIC_KVOP_IOV_MAX), sum - 7);
             assert_memory_equal(in + 7, out, sum - 7);
             assert_int_equal(kvt_unlink(&t, SNIC_FSOP_ROOT, "f"), 0);
         }
     }
     uint64_t ino = kvt_file(&t, SNIC_FSOP_ROOT, "f", 0644);
     iov[0] = (struct snic_iov){.base = in, .size = SNIC_FSOP_IO_MAX + 1};
-    assert_int_equal(pieces(&t, SNIC_FSOP_WRITE, ino, 0, iov, 1), SNIC_EINVAL);
-    assert_int_equal(pieces(&t, SNIC_FSOP_READ, ino, 0, iov, SNIC_KVOP_IOV_MAX + 1), SNIC_EINVAL);
+    assert_int_equal(call_iov(&t, SNIC_FSOP_WRITE, ino, 0, iov, 1), SNIC_EINVAL);
+    assert_int_equal(call_iov(&t, SNIC_FSOP_READ, ino, 0, iov, SNIC_KVOP_IOV_MAX + 1), SNIC_EINVAL);
     kvt_close(&t);
 }
 
@@ -269,7 +272,7 @@ static void test_kvfs_data_wrong_requests_refused(void **state)
     assert_int_equal(kvt_read(&t, 99999, 0, b, 1), SNIC_ENOENT);
     assert_int_equal(kvt_write(&t, file, 0, b, 0), 0);
     assert_int_equal(kvt_read(&t, file, 0, b, 1), 0);
-    /* The largest file there is: 2^62 bytes. */
+    /* A file has at most 2^62 bytes. */
     assert_int_equal(kvt_write(&t, file, SNIC_KVFS_SIZE_MAX, b, 1), SNIC_EFBIG);
     assert_int_equal(kvt_write(&t, file, UINT64_MAX, b, 1), SNIC_EFBIG);
     assert_int_equal(kvt_write(&t, file, SNIC_KVFS_SIZE_MAX - 10, b, sizeof(b)), 10);
@@ -278,7 +281,7 @@ static void test_kvfs_data_wrong_requests_refused(void **state)
     assert_int_equal(kvt_truncate(&t, file, SNIC_KVFS_SIZE_MAX + 1), SNIC_EFBIG);
     assert_int_equal(kvt_read(&t, file, SNIC_KVFS_SIZE_MAX - 20, b, sizeof(b)), 20);
     assert_int_equal(kvt_read(&t, file, UINT64_MAX, b, 1), 0);
-    /* Handles: another inode's, one that is not open for it, one that was never given. */
+    /* Handles: not open for writing, never issued, of another inode; the last one is valid. */
     kvt_req(&t, &req, SNIC_FSOP_OPEN, file, NULL);
     req.flags |= SNIC_FSOP_OPEN_READ;
     assert_int_equal(kvt_call(&t, &req), 0);
@@ -306,7 +309,7 @@ static int later(struct snic_fsop_time a, struct snic_fsop_time b)
     return a.sec > b.sec || (a.sec == b.sec && a.nsec > b.nsec);
 }
 
-static void test_kvfs_data_times_follow(void **state)
+static void test_kvfs_data_read_write_set_times(void **state)
 {
     static unsigned char bytes[20000];
     struct snic_fsop_attr a, b;
@@ -314,14 +317,14 @@ static void test_kvfs_data_times_follow(void **state)
     (void)state;
     kvt_open(&t, NULL);
     uint64_t ino = kvt_create(&t, SNIC_FSOP_ROOT, "f", 06755);
-    for (unsigned i = 0; i < 3; i++) { /* small, to big, within */
+    for (unsigned i = 0; i < 3; i++) { /* small, becomes big, within the size */
         assert_int_equal(kvt_getattr(&t, ino, &a), 0);
         kvt_advance(&t, 1000000);
         assert_int_equal(kvt_write(&t, ino, 0, bytes, i == 0 ? 10 : 20000), i == 0 ? 10 : 20000);
         assert_int_equal(kvt_getattr(&t, ino, &b), 0);
         assert_true(later(b.mtime, a.mtime) && later(b.ctime, a.ctime));
         assert_false(later(b.atime, a.atime));
-        /* relatime: older than mtime, so it moves, once */
+        /* relatime: atime is older than mtime, so the first read sets it, and only the first */
         kvt_advance(&t, 1000000);
         t.flags = SNIC_FSOP_NOATIME;
         assert_int_equal(kvt_read(&t, ino, 0, bytes, 10), 10);
@@ -342,7 +345,7 @@ static void test_kvfs_data_times_follow(void **state)
     t.flags = 0;
     assert_int_equal(kvt_getattr(&t, ino, &b), 0);
     assert_int_equal(b.mode & 07777, 0755);
-    /* Within the size nothing but times changed: they are in the store after a second. */
+    /* A write within the size changes only times. They are deferred; the unmount stores them. */
     assert_int_equal(kvt_write(&t, ino, 5, bytes, 10), 10);
     assert_int_equal(kvt_getattr(&t, ino, &a), 0);
     assert_int_equal(kvt_release(&t, ino, SNIC_FSOP_OPEN_READ | SNIC_FSOP_OPEN_WRITE), 0);
@@ -354,7 +357,7 @@ static void test_kvfs_data_times_follow(void **state)
     kvt_close(&t);
 }
 
-/* Times that are deferred are in the store after FLUSH, FSYNC, SYNCFS, and after a second. */
+/* Deferred times must reach the store by FLUSH, FSYNC and SYNCFS, and after a second. */
 static void test_kvfs_data_deferred_times_reach_the_store(void **state)
 {
     enum { N = 40 };
@@ -398,7 +401,7 @@ static void test_kvfs_data_deferred_times_reach_the_store(void **state)
     kvt_close(&t);
 }
 
-static int64_t caps(struct kvt *t, enum snic_fsop_kind kind, uint64_t ino)
+static int64_t capability_call(struct kvt *t, enum snic_fsop_kind kind, uint64_t ino)
 {
     struct snic_fsop req;
     char value[20] = "capable";
@@ -418,15 +421,15 @@ static void test_kvfs_data_change_clears_privileges(void **state)
     struct kvt t;
     (void)state;
     kvt_open(&t, NULL);
-    for (unsigned i = 0; i < 8; i++) { /* half of them small */
+    for (unsigned i = 0; i < 8; i++) { /* small and big files in turn */
         uint64_t size = i % 2 == 0 ? 100 : 20000;
         uint64_t ino = kvt_create(&t, SNIC_FSOP_ROOT, "f", 06777);
         uint64_t other = kvt_create(&t, SNIC_FSOP_ROOT, "g", 0777);
         assert_int_equal(kvt_write(&t, ino, 0, bytes, size), size);
         assert_int_equal(kvt_write(&t, other, 0, bytes, size), size);
-        assert_int_equal(caps(&t, SNIC_FSOP_SETXATTR, ino), 0);
+        assert_int_equal(capability_call(&t, SNIC_FSOP_SETXATTR, ino), 0);
         assert_int_equal(kvt_read(&t, ino, 0, bytes, 10), 10);
-        assert_int_equal(caps(&t, SNIC_FSOP_GETXATTR, ino), 7);
+        assert_int_equal(capability_call(&t, SNIC_FSOP_GETXATTR, ino), 7);
         t.cred.uid = 1000;
         t.cred.gid = 1000;
         if (i < 2) {
@@ -443,7 +446,7 @@ static void test_kvfs_data_change_clears_privileges(void **state)
             assert_int_equal(kvt_release(&t, ino, 0), 0);
         }
         memset(&t.cred, 0, sizeof(t.cred));
-        assert_int_equal(caps(&t, SNIC_FSOP_GETXATTR, ino), SNIC_ENODATA);
+        assert_int_equal(capability_call(&t, SNIC_FSOP_GETXATTR, ino), SNIC_ENODATA);
         assert_int_equal(kvt_getattr(&t, ino, &a), 0);
         assert_int_equal(a.mode & 07777, 0777);
         assert_int_equal(kvt_unlink(&t, SNIC_FSOP_ROOT, "f"), 0);
@@ -456,7 +459,7 @@ static void test_kvfs_data_change_clears_privileges(void **state)
 
 /* ---- Damage ---- */
 
-static void test_kvfs_data_damage_reported_not_read(void **state)
+static void test_kvfs_data_damage_reported_not_returned(void **state)
 {
     static unsigned char bytes[30000];
     struct snic_kvop_change ch = {.kind = SNIC_KVOP_PUT, .value = bytes, .size = 20};
@@ -489,17 +492,17 @@ static void test_kvfs_data_damage_reported_not_read(void **state)
     assert_int_equal(t.damages, 2);
     assert_int_equal(t.damage[1].key.group, small);
     assert_int_equal(t.damage[1].key.bytes[0], SNIC_KVFS_REC_DATA);
-    /* Nothing is hidden by overwriting a part; all of it heals. */
+    /* Overwriting a part does not hide the damage; overwriting all of it repairs the file. */
     assert_int_equal(kvt_write(&t, small, 10, bytes, 10), SNIC_ECORRUPT);
     assert_int_equal(kvt_write(&t, small, 0, bytes, 100), 100);
     assert_int_equal(kvt_read(&t, small, 0, bytes, 100), 100);
     kvt_close(&t);
 }
 
-/* ---- Many at once ---- */
+/* ---- Concurrent requests ---- */
 
-/* Each append is at an end of its own, whatever is in flight. */
-static void test_kvfs_data_appends_at_once_all_there(void **state)
+/* Concurrent appends must not overlap. */
+static void test_kvfs_data_concurrent_appends_all_stored(void **state)
 {
     enum { N = 40 };
     static unsigned char bytes[N][3000], out[N * 3000];
@@ -527,16 +530,16 @@ static void test_kvfs_data_appends_at_once_all_there(void **state)
     }
     assert_int_equal(kvt_read(&t, ino, 0, out, sizeof(out)), sizeof(out));
     for (unsigned i = 0; i < N; i++) {
-        unsigned who = out[i * 3000];
-        assert_true(who >= 1 && who <= N && !seen[who]);
-        seen[who] = 1;
-        assert_memory_equal(out + i * 3000, bytes[who - 1], 3000);
+        unsigned writer = out[i * 3000];
+        assert_true(writer >= 1 && writer <= N && !seen[writer]);
+        seen[writer] = 1;
+        assert_memory_equal(out + i * 3000, bytes[writer - 1], 3000);
     }
     kvt_close(&t);
 }
 
-/* fdatasync() of a write within the size commits nothing; fsync() the times. */
-static void test_kvfs_data_fdatasync_leaves_times(void **state)
+/* After a write within the size fdatasync() commits nothing; fsync() commits the times. */
+static void test_kvfs_data_fdatasync_skips_times(void **state)
 {
     static unsigned char bytes[100000];
     struct snic_kvfs_stats before, after;
@@ -561,18 +564,18 @@ static void test_kvfs_data_fdatasync_leaves_times(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kvfs_data_fdatasync_leaves_times),
-        cmocka_unit_test(test_kvfs_data_all_sequences_as_array),
-        cmocka_unit_test(test_kvfs_data_all_sequences_plain_store_as_array),
-        cmocka_unit_test(test_kvfs_data_operations_counted),
+        cmocka_unit_test(test_kvfs_data_fdatasync_skips_times),
+        cmocka_unit_test(test_kvfs_data_all_sequences_match_model),
+        cmocka_unit_test(test_kvfs_data_all_sequences_plain_store_match_model),
+        cmocka_unit_test(test_kvfs_data_store_operations_counted),
         cmocka_unit_test(test_kvfs_data_options_unset_times_deferred),
         cmocka_unit_test(test_kvfs_data_pieces_joined),
         cmocka_unit_test(test_kvfs_data_wrong_requests_refused),
-        cmocka_unit_test(test_kvfs_data_times_follow),
+        cmocka_unit_test(test_kvfs_data_read_write_set_times),
         cmocka_unit_test(test_kvfs_data_deferred_times_reach_the_store),
         cmocka_unit_test(test_kvfs_data_change_clears_privileges),
-        cmocka_unit_test(test_kvfs_data_damage_reported_not_read),
-        cmocka_unit_test(test_kvfs_data_appends_at_once_all_there),
+        cmocka_unit_test(test_kvfs_data_damage_reported_not_returned),
+        cmocka_unit_test(test_kvfs_data_concurrent_appends_all_stored),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

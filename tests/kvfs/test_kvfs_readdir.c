@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Listing directories: order, cookies, places that stay, attributes, atime. */
+/* READDIR: order, cookies, stable positions, attributes, atime. */
 #include "test_kvfs_audit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIST_ROOT = SNIC_FSOP_ROOT, LIST_DIR = 0040000, LIST_FILE = 0100000, LIST_ROOM = 1 << 16 };
+enum { LIST_ROOT = SNIC_FSOP_ROOT, LIST_DIR = 0040000, LIST_FILE = 0100000 };
 
 static uint64_t list_open(struct kvt *t, uint64_t dir)
 {
@@ -25,11 +25,11 @@ static void list_close(struct kvt *t, uint64_t dir, uint64_t handle)
     assert_int_equal(kvt_call(t, &req), 0);
 }
 
-static int64_t list_page(struct kvt *t, uint64_t dir, uint64_t cookie, uint32_t flags, void *room,
+static int64_t list_page(struct kvt *t, uint64_t dir, uint64_t cookie, uint32_t flags, void *buffer,
                          size_t size)
 {
     struct snic_fsop req;
-    struct snic_iov iov = {room, size};
+    struct snic_iov iov = {buffer, size};
     kvt_req(t, &req, SNIC_FSOP_READDIR, dir, NULL);
     req.offset = cookie;
     req.flags |= flags;
@@ -49,17 +49,17 @@ static const char *list_name(const struct snic_fsop_dirent *d)
 static uint64_t list_all(struct kvt *t, uint64_t dir, size_t size, uint32_t flags, list_fn fn,
                          void *ctx)
 {
-    unsigned char *room = support_guard_alloc(size, 8);
+    unsigned char *buffer = support_guard_alloc(size, 8);
     uint64_t cookie = 0, count = 0;
     for (;;) {
-        int64_t got = list_page(t, dir, cookie, flags, room, size);
+        int64_t got = list_page(t, dir, cookie, flags, buffer, size);
         if (got < 0)
             print_error("%s\n", snic_errname((int)got));
         assert_true(got >= 0 && got <= (int64_t)size);
         if (got == 0)
             break;
         for (int64_t at = 0; at < got;) {
-            const struct snic_fsop_dirent *d = (const void *)(room + at);
+            const struct snic_fsop_dirent *d = (const void *)(buffer + at);
             assert_true(d->cookie >= cookie);
             assert_int_equal(d->bytes % 8, 0);
             assert_int_equal(strlen(list_name(d)), d->name_size);
@@ -71,11 +71,11 @@ static uint64_t list_all(struct kvt *t, uint64_t dir, size_t size, uint32_t flag
         }
         support_guard_check();
     }
-    support_guard_free(room);
+    support_guard_free(buffer);
     return count;
 }
 
-/* ---- What is listed ---- */
+/* ---- Contents ---- */
 
 struct list_seen {
     uint64_t dot, dotdot;
@@ -84,7 +84,7 @@ struct list_seen {
     struct kvt *t;
 };
 
-static void list_see(void *ctx, const struct snic_fsop_dirent *d)
+static void list_check_entry(void *ctx, const struct snic_fsop_dirent *d)
 {
     struct list_seen *s = ctx;
     int n;
@@ -108,7 +108,7 @@ static void list_see(void *ctx, const struct snic_fsop_dirent *d)
     }
 }
 
-static void test_kvfs_readdir_each_once(void **state)
+static void test_kvfs_readdir_each_entry_listed_once(void **state)
 {
     static const size_t sizes[] = {208, 216, 400, 1000, 4096, 65536};
     struct kvt t;
@@ -130,7 +130,7 @@ static void test_kvfs_readdir_each_once(void **state)
         for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
             struct list_seen s = {.t = &t};
             uint32_t flags = plus ? SNIC_FSOP_READDIR_PLUS : 0;
-            assert_int_equal(list_all(&t, dir, sizes[i], flags, list_see, &s), 66);
+            assert_int_equal(list_all(&t, dir, sizes[i], flags, list_check_entry, &s), 66);
             assert_int_equal(s.dot, dir);
             assert_int_equal(s.dotdot, top);
             assert_int_equal(s.attrs, plus ? 64 : 0);
@@ -139,34 +139,35 @@ static void test_kvfs_readdir_each_once(void **state)
         }
     }
     struct list_seen root = {.t = &t};
-    unsigned char room[1024];
-    int64_t got = list_page(&t, LIST_ROOT, 0, 0, room, sizeof(room));
+    unsigned char buffer[1024];
+    int64_t got = list_page(&t, LIST_ROOT, 0, 0, buffer, sizeof(buffer));
     assert_true(got > 0);
-    list_see(&root, (const void *)room);
-    list_see(&root, (const void *)(room + ((const struct snic_fsop_dirent *)(void *)room)->bytes));
+    list_check_entry(&root, (const void *)buffer);
+    list_check_entry(
+        &root, (const void *)(buffer + ((const struct snic_fsop_dirent *)(void *)buffer)->bytes));
     assert_int_equal(root.dot, LIST_ROOT);
     assert_int_equal(root.dotdot, LIST_ROOT);
     kvt_close(&t);
 }
 
-static void test_kvfs_readdir_wrong_refused(void **state)
+static void test_kvfs_readdir_bad_requests_refused(void **state)
 {
     struct kvt t;
     struct snic_fsop req;
-    unsigned char room[512];
+    unsigned char buffer[512];
     (void)state;
     kvt_open(&t, NULL);
     uint64_t dir = kvt_mkdir(&t, LIST_ROOT, "dir", 0700);
     uint64_t file = kvt_file(&t, dir, "a rather long name, so that it does not fit", 0644);
-    assert_int_equal(list_page(&t, file, 0, 0, room, sizeof(room)), SNIC_ENOTDIR);
-    assert_int_equal(list_page(&t, 98765, 0, 0, room, sizeof(room)), SNIC_ENOENT);
-    assert_int_equal(list_page(&t, dir, 0, 0, room, 64), SNIC_EINVAL);
-    assert_int_equal(list_page(&t, dir, 2, 0, room, 208), SNIC_EINVAL);
-    assert_int_equal(list_page(&t, dir, 0, 0, room, 208), 200); /* "." fits, and its name */
+    assert_int_equal(list_page(&t, file, 0, 0, buffer, sizeof(buffer)), SNIC_ENOTDIR);
+    assert_int_equal(list_page(&t, 98765, 0, 0, buffer, sizeof(buffer)), SNIC_ENOENT);
+    assert_int_equal(list_page(&t, dir, 0, 0, buffer, 64), SNIC_EINVAL);
+    assert_int_equal(list_page(&t, dir, 2, 0, buffer, 208), SNIC_EINVAL);
+    assert_int_equal(list_page(&t, dir, 0, 0, buffer, 208), 200); /* only "." fits */
     kvt_req(&t, &req, SNIC_FSOP_OPENDIR, file, NULL);
     assert_int_equal(kvt_call(&t, &req), SNIC_ENOTDIR);
     t.cred.uid = t.cred.gid = 100;
-    assert_int_equal(list_page(&t, dir, 0, 0, room, sizeof(room)), SNIC_EACCES);
+    assert_int_equal(list_page(&t, dir, 0, 0, buffer, sizeof(buffer)), SNIC_EACCES);
     kvt_req(&t, &req, SNIC_FSOP_OPENDIR, dir, NULL);
     assert_int_equal(kvt_call(&t, &req), SNIC_EACCES);
     t.cred.uid = t.cred.gid = 0;
@@ -174,14 +175,14 @@ static void test_kvfs_readdir_wrong_refused(void **state)
     uint64_t handle = list_open(&t, gone);
     assert_int_equal(kvt_rmdir(&t, LIST_ROOT, "gone"), 0);
     kvt_settle(&t);
-    assert_int_equal(list_page(&t, gone, 0, 0, room, sizeof(room)), SNIC_ENOENT);
+    assert_int_equal(list_page(&t, gone, 0, 0, buffer, sizeof(buffer)), SNIC_ENOENT);
     list_close(&t, gone, handle);
     kvt_close(&t);
 }
 
 /* ---- Equal cookies ---- */
 
-/* An entry record under any hash, written behind the engine's back. */
+/* Put an entry record with any hash directly into the store. */
 static void list_forge(struct kvt *t, uint64_t dir, uint64_t high, uint64_t low, int first,
                        int count, uint64_t ino)
 {
@@ -226,27 +227,27 @@ static void list_group(void *ctx, const struct snic_fsop_dirent *d)
     g->names++;
 }
 
-static void test_kvfs_readdir_equal_cookies_together(void **state)
+static void test_kvfs_readdir_equal_cookies_in_one_page(void **state)
 {
     struct kvt t;
-    unsigned char room[8192];
+    unsigned char buffer[8192];
     (void)state;
     kvt_open(&t, NULL);
     uint64_t dir = kvt_mkdir(&t, LIST_ROOT, "dir", 0755);
     uint64_t file = kvt_file(&t, LIST_ROOT, "file", 0644);
-    list_forge(&t, dir, 0, 7, 0, 1, file); /* cookie 3, whatever the low hashes */
+    list_forge(&t, dir, 0, 7, 0, 1, file); /* cookie 3 for any low hash */
     list_forge(&t, dir, 3, 7, 1, 1, file);
     list_forge(&t, dir, 6, 7, 2, 1, file);
     list_forge(&t, dir, 7, UINT64_MAX, 3, 2, file);
-    list_forge(&t, dir, 0x8000, 0, 5, 1, file); /* 0x4000: four records, six names */
+    list_forge(&t, dir, 0x8000, 0, 5, 1, file); /* cookie 0x4000: four records, six names */
     list_forge(&t, dir, 0x8000, 1, 6, 3, file);
     list_forge(&t, dir, 0x8001, 0, 9, 1, file);
     list_forge(&t, dir, 0x8001, UINT64_MAX, 10, 1, file);
-    list_forge(&t, dir, 0x8002, 0, 11, 1, file); /* 0x4001 */
+    list_forge(&t, dir, 0x8002, 0, 11, 1, file); /* cookie 0x4001 */
     list_forge(&t, dir, UINT64_MAX, UINT64_MAX, 12, 2, file);
     for (uint32_t plus = 0; plus < 2; plus++) {
         uint32_t flags = plus ? SNIC_FSOP_READDIR_PLUS : 0;
-        for (size_t size = 6 * 200; size < sizeof(room); size += 8) {
+        for (size_t size = 6 * 200; size < sizeof(buffer); size += 8) {
             struct list_groups g = {.names = 0};
             list_all(&t, dir, size, flags, list_group, &g);
             assert_int_equal(g.names, 14);
@@ -256,10 +257,10 @@ static void test_kvfs_readdir_equal_cookies_together(void **state)
         }
     }
     /* A group that does not fit into an empty buffer is refused; the one before it is not. */
-    assert_int_equal(list_page(&t, dir, 2, 0, room, 5 * 200), 5 * 200);
-    assert_int_equal(list_page(&t, dir, 3, 0, room, 5 * 200), SNIC_EINVAL);
-    assert_int_equal(list_page(&t, dir, 0, 0, room, 6 * 200), 2 * 200);
-    assert_int_equal(list_page(&t, dir, 0x4000, 0, room, 600), 600);
+    assert_int_equal(list_page(&t, dir, 2, 0, buffer, 5 * 200), 5 * 200);
+    assert_int_equal(list_page(&t, dir, 3, 0, buffer, 5 * 200), SNIC_EINVAL);
+    assert_int_equal(list_page(&t, dir, 0, 0, buffer, 6 * 200), 2 * 200);
+    assert_int_equal(list_page(&t, dir, 0x4000, 0, buffer, 600), 600);
     t.quiet = 1;
     assert_int_equal(kvt_unmount(&t), 0);
     kvt_close(&t);
@@ -274,8 +275,8 @@ static void list_attrs(void *ctx, const struct snic_fsop_dirent *d)
         have[d->has_attr]++;
 }
 
-/* An inode that went between its entry and its attributes is listed without them. */
-static void test_kvfs_readdir_plus_missing_inode(void **state)
+/* An entry whose inode was deleted meanwhile is listed without attributes. */
+static void test_kvfs_readdir_plus_deleted_inode_without_attr(void **state)
 {
     struct kvt t;
     int have[2] = {0, 0};
@@ -293,29 +294,29 @@ static void test_kvfs_readdir_plus_missing_inode(void **state)
     kvt_close(&t);
 }
 
-static void test_kvfs_readdir_atime_relative(void **state)
+static void test_kvfs_readdir_atime_as_relatime(void **state)
 {
     struct kvt t;
     struct snic_fsop_attr a, b;
-    unsigned char room[1024];
+    unsigned char buffer[1024];
     (void)state;
     kvt_open(&t, NULL);
     uint64_t dir = kvt_mkdir(&t, LIST_ROOT, "dir", 0755);
     kvt_advance(&t, 1000000);
-    (void)list_page(&t, dir, 0, SNIC_FSOP_NOATIME, room, sizeof(room));
+    (void)list_page(&t, dir, 0, SNIC_FSOP_NOATIME, buffer, sizeof(buffer));
     assert_int_equal(kvt_getattr(&t, dir, &a), 0);
     assert_int_equal(a.atime.nsec, a.mtime.nsec);
-    (void)list_page(&t, dir, 0, 0, room, sizeof(room));
+    (void)list_page(&t, dir, 0, 0, buffer, sizeof(buffer));
     assert_int_equal(kvt_getattr(&t, dir, &b), 0);
     assert_true(b.atime.nsec > a.atime.nsec);
     assert_memory_equal(&a.mtime, &b.mtime, sizeof(a.mtime));
     assert_memory_equal(&a.ctime, &b.ctime, sizeof(a.ctime));
     kvt_advance(&t, 1000000);
-    (void)list_page(&t, dir, 0, 0, room, sizeof(room));
+    (void)list_page(&t, dir, 0, 0, buffer, sizeof(buffer));
     assert_int_equal(kvt_getattr(&t, dir, &a), 0);
-    assert_memory_equal(&a.atime, &b.atime, sizeof(a.atime)); /* later than mtime, and young */
+    assert_memory_equal(&a.atime, &b.atime, sizeof(a.atime)); /* after mtime, and not a day old */
     kvt_advance(&t, 86400ULL * 1000000000);
-    (void)list_page(&t, dir, 0, 0, room, sizeof(room));
+    (void)list_page(&t, dir, 0, 0, buffer, sizeof(buffer));
     assert_int_equal(kvt_getattr(&t, dir, &a), 0);
     assert_true(a.atime.sec >= b.atime.sec + 86400);
     kvt_close(&t);
@@ -344,22 +345,22 @@ struct list_call {
 };
 
 /*
- * Pages of a directory of which half the names come and go between the pages and during them: each
- * name that stays is listed exactly once.
+ * Names are created and removed between and during the pages of a listing: each name that stays is
+ * listed exactly once.
  */
-static void test_kvfs_readdir_changing_stable_once(void **state)
+static void test_kvfs_readdir_changing_directory_stable_names_once(void **state)
 {
     const int stable = (int)support_scale(100000, 1000000);
     enum { FLIGHT = 16, PAGE = 32768 };
     struct list_large l = {.seen = calloc((size_t)stable, 1)};
     struct list_call call[FLIGHT];
     struct kvt t;
-    unsigned char *room = malloc(PAGE);
+    unsigned char *buffer = malloc(PAGE);
     char name[16];
     uint64_t cookie = 0, next = 0, pages = 0;
     (void)state;
     assert_non_null(l.seen);
-    assert_non_null(room);
+    assert_non_null(buffer);
     kvt_open(&t, NULL);
     uint64_t dir = kvt_mkdir(&t, LIST_ROOT, "dir", 0755);
     for (int i = 0; i < stable; i++) {
@@ -368,7 +369,7 @@ static void test_kvfs_readdir_changing_stable_once(void **state)
     }
     t.random = 1;
     for (int more = 1; more;) {
-        struct snic_iov iov = {room, PAGE};
+        struct snic_iov iov = {buffer, PAGE};
         struct snic_fsop list;
         kvt_req(&t, &list, SNIC_FSOP_READDIR, dir, NULL);
         list.offset = cookie;
@@ -391,7 +392,7 @@ static void test_kvfs_readdir_changing_stable_once(void **state)
         more = list.result != 0;
         pages++;
         for (int64_t at = 0; at < list.result;) {
-            const struct snic_fsop_dirent *d = (const void *)(room + at);
+            const struct snic_fsop_dirent *d = (const void *)(buffer + at);
             cookie = d->cookie;
             list_count(&l, d);
             at += d->bytes;
@@ -402,18 +403,18 @@ static void test_kvfs_readdir_changing_stable_once(void **state)
     assert_true(pages > 100);
     kvt_close(&t);
     free(l.seen);
-    free(room);
+    free(buffer);
 }
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kvfs_readdir_each_once),
-        cmocka_unit_test(test_kvfs_readdir_wrong_refused),
-        cmocka_unit_test(test_kvfs_readdir_equal_cookies_together),
-        cmocka_unit_test(test_kvfs_readdir_plus_missing_inode),
-        cmocka_unit_test(test_kvfs_readdir_atime_relative),
-        cmocka_unit_test(test_kvfs_readdir_changing_stable_once),
+        cmocka_unit_test(test_kvfs_readdir_each_entry_listed_once),
+        cmocka_unit_test(test_kvfs_readdir_bad_requests_refused),
+        cmocka_unit_test(test_kvfs_readdir_equal_cookies_in_one_page),
+        cmocka_unit_test(test_kvfs_readdir_plus_deleted_inode_without_attr),
+        cmocka_unit_test(test_kvfs_readdir_atime_as_relatime),
+        cmocka_unit_test(test_kvfs_readdir_changing_directory_stable_names_once),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A store that fails at each of its operations in turn: what was asked for fails, nothing has
- * changed, and it can be asked for again.
+ * The store fails one operation: the request fails with SNIC_EIO, nothing has changed, and a second
+ * attempt succeeds. For each request, and for each store operation that it needs.
  */
 #include "test_kvfs_audit.h"
 
 static uint64_t tree_fail_at, tree_fail_count;
 
-/* The n-th operation fails, and does nothing. */
+/* Operation number tree_fail_at fails and has no effect. */
 static void tree_fail(struct kvt *t, struct snic_kvop *op)
 {
     if (++tree_fail_count != tree_fail_at) {
@@ -31,13 +31,13 @@ static int64_t tree_fault_xattr(struct kvt *t, enum snic_fsop_kind kind, uint64_
 
 enum { TREE_FAULTS = 15 };
 
-/* One operation of each kind, on what tree_fault_fill() has made. */
+/* One request of each kind, on the files of tree_fault_fill(). */
 static int64_t tree_fault_call(struct kvt *t, int which, const uint64_t *ino)
 {
-    static const unsigned char list[] = {2,   0,   0,   0,   1,   0,   7,  0,   255, 255, 255,
-                                         255, 2,   0,   6,   0,   9,   0,  0,   0,   4,   0,
-                                         5,   0,   255, 255, 255, 255, 16, 0,   7,   0,   255,
-                                         255, 255, 255, 32,  0,   0,   0,  255, 255, 255, 255};
+    static const unsigned char acl[] = {2,   0,   0,   0,   1,   0,   7,  0,   255, 255, 255,
+                                        255, 2,   0,   6,   0,   9,   0,  0,   0,   4,   0,
+                                        5,   0,   255, 255, 255, 255, 16, 0,   7,   0,   255,
+                                        255, 255, 255, 32,  0,   0,   0,  255, 255, 255, 255};
     struct snic_fsop_attr a = {.mode = 0600, .uid = 7, .gid = 8};
     switch (which) {
     case 0:
@@ -67,8 +67,8 @@ static int64_t tree_fault_call(struct kvt *t, int which, const uint64_t *ino)
     case 12:
         return tree_fault_xattr(t, SNIC_FSOP_REMOVEXATTR, ino[2], "user.old", NULL, 0);
     case 13:
-        return tree_fault_xattr(t, SNIC_FSOP_SETXATTR, ino[2], "system.posix_acl_access", list,
-                                sizeof(list));
+        return tree_fault_xattr(t, SNIC_FSOP_SETXATTR, ino[2], "system.posix_acl_access", acl,
+                                sizeof(acl));
     default:
         return kvt_rename(t, ino[0], "s", ino[1], "empty", 0);
     }
@@ -86,12 +86,10 @@ static void tree_fault_fill(struct kvt *t, uint64_t *ino)
     assert_int_equal(kvt_link(t, g, ino[1], "g2"), 0);
     assert_int_equal(tree_fault_xattr(t, SNIC_FSOP_SETXATTR, ino[2], "user.old", "x", 1), 0);
     assert_int_equal(kvt_unmount(t), 0);
-    assert_int_equal(kvt_mount(t), 0); /* nothing is in memory */
+    assert_int_equal(kvt_mount(t), 0); /* nothing is cached */
     kvt_settle(t);
 }
 
-/* Whichever operation of the store fails: the request fails, nothing has changed, and it can be
- * done again. */
 static void tree_faults(uint32_t caps)
 {
     struct snic_kvfs_opts o;
@@ -101,11 +99,11 @@ static void tree_faults(uint32_t caps)
         int64_t rc = SNIC_EIO;
         for (uint64_t at = 1; rc != 0; at++) {
             struct kvt t;
-            uint64_t ino[4], before, moves;
+            uint64_t ino[4], before, changes;
             kvt_open(&t, &o);
             tree_fault_fill(&t, ino);
             before = snic_kvmem_digest(t.m);
-            moves = snic_kvmem_changes(t.m);
+            changes = snic_kvmem_changes(t.m);
             tree_fail_at = at;
             tree_fail_count = 0;
             t.apply = tree_fail;
@@ -116,7 +114,7 @@ static void tree_faults(uint32_t caps)
                 assert_int_equal(rc, SNIC_EIO);
                 if ((caps & SNIC_KV_CAP_ATOMIC_MULTI) != 0) {
                     assert_true(before == snic_kvmem_digest(t.m));
-                    assert_int_equal(moves, snic_kvmem_changes(t.m));
+                    assert_int_equal(changes, snic_kvmem_changes(t.m));
                 }
                 assert_int_equal(tree_fault_call(&t, which, ino), 0);
             }

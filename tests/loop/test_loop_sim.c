@@ -39,7 +39,7 @@ static struct snic_loop *node(struct snic_world *w, uint32_t n)
 
 /* ---- Contract ---- */
 
-/* Every refusal, and that nothing changed after it. */
+/* Each error code, and that the state is unchanged after it. */
 static void test_loop_sim_bad_arguments_refused(void **state)
 {
     struct snic_world *w = NULL;
@@ -170,8 +170,8 @@ static void test_loop_sim_equal_times_ordered_by_class_node_sequence(void **stat
     snic_world_close(w);
 }
 
-/* Time moves to deadlines exactly; run() stops at its limit, with the clock there. */
-static void test_loop_sim_run_until_stops_clock_there(void **state)
+/* The clock advances exactly to deadlines; run() stops at its limit, with the clock at it. */
+static void test_loop_sim_run_stops_with_clock_at_limit(void **state)
 {
     struct snic_world *w = world(1);
     struct snic_loop *l = node(w, 0);
@@ -189,20 +189,20 @@ static void test_loop_sim_run_until_stops_clock_there(void **state)
     assert_int_equal(snic_world_run(w, t0 + 300, UINT64_MAX), 1);
     assert_int_equal(snic_loop_now(l), t0 + 300);
     assert_int_equal(snic_world_run(w, SNIC_NEVER, 0), 0);
-    assert_int_equal(snic_world_run(w, t0, UINT64_MAX), 0); /* the past: nothing, no going back */
+    assert_int_equal(snic_world_run(w, t0, UINT64_MAX), 0); /* in the past: no effect */
     assert_int_equal(snic_world_now(w), t0 + 300);
-    assert_int_equal(snic_loop_once(l, 0), 1); /* one event of the world, whatever the wait */
+    assert_int_equal(snic_loop_once(l, 0), 1); /* one event of the world for any timeout */
     assert_int_equal(snic_world_now(w), t0 + 500);
     assert_string_equal(log_text, "tAtB");
     assert_int_equal(snic_world_run(w, t0 + 900, UINT64_MAX),
-                     0); /* quiescent: no one to wait for */
+                     0); /* quiescent: nothing to wait for */
     snic_loop_close(l);
     snic_world_close(w);
 }
 
 /* ---- Pollers ---- */
 
-/* A node looks after each event, looks once more before it sleeps, and then not again. */
+/* A node polls after each event and once more before it sleeps, then not until the next event. */
 static void test_loop_sim_poller_sleeps_until_next_event(void **state)
 {
     struct snic_world *w = world(1);
@@ -217,7 +217,7 @@ static void test_loop_sim_poller_sleeps_until_next_event(void **state)
     (void)snic_world_run(w, SNIC_NEVER, UINT64_MAX);
     assert_string_equal(log_text, "pApApASA");
     log_reset();
-    snic_loop_post(other, &b.msg); /* another node's event is not mine */
+    snic_loop_post(other, &b.msg); /* another node's event does not wake this one */
     (void)snic_world_run(w, SNIC_NEVER, UINT64_MAX);
     assert_string_equal(log_text, "mB");
     log_reset();
@@ -231,7 +231,7 @@ static void test_loop_sim_poller_sleeps_until_next_event(void **state)
     assert_string_equal(log_text, "pASA");
     log_reset();
     snic_world_pause(w, 0, 1);
-    snic_world_pause(w, 0, 0); /* a thawed process looks around */
+    snic_world_pause(w, 0, 0); /* a resumed process polls */
     (void)snic_world_run(w, SNIC_NEVER, UINT64_MAX);
     assert_string_equal(log_text, "pASA");
     snic_loop_poller_remove(l, &a.poller);
@@ -245,8 +245,8 @@ static void test_loop_sim_poller_sleeps_until_next_event(void **state)
 
 /* ---- Pauses ---- */
 
-/* A paused process does nothing; thawed, its timers are late and its messages still there. */
-static void test_loop_sim_paused_node_frozen_then_late(void **state)
+/* A paused node runs nothing. Resumed, it gets its messages, and its timers fire late. */
+static void test_loop_sim_resumed_node_timers_late_messages_kept(void **state)
 {
     struct snic_world *w = world(1);
     struct snic_loop *l = node(w, 0), *other = node(w, 1);
@@ -260,14 +260,14 @@ static void test_loop_sim_paused_node_frozen_then_late(void **state)
     snic_loop_arm(other, &b.timer, t0 + 1000);
     snic_loop_post(l, &a.msg);
     snic_world_pause(w, 0, 1);
-    snic_world_pause(w, 77, 1); /* no such node: nothing */
+    snic_world_pause(w, 77, 1); /* no such node: no effect */
     (void)snic_world_run(w, SNIC_NEVER, UINT64_MAX);
     assert_string_equal(log_text, "tB");
     assert_int_equal(snic_world_now(w), t0 + 1000);
     snic_world_pause(w, 0, 0);
     (void)snic_world_run(w, SNIC_NEVER, UINT64_MAX);
     assert_string_equal(log_text, "tBmAtA");
-    assert_int_equal(snic_world_now(w), t0 + 1000); /* late, not early, not moved */
+    assert_int_equal(snic_world_now(w), t0 + 1000); /* fired late, and time has not advanced */
     snic_loop_close(l);
     snic_loop_close(other);
     snic_world_close(w);
@@ -284,7 +284,7 @@ static void stop_timer(struct snic_timer *t, uint64_t now_ns)
 }
 
 /* snic_loop_run() on a simulated loop runs the world until this loop stops. */
-static void test_loop_sim_run_stops_when_told(void **state)
+static void test_loop_sim_run_ends_after_loop_stop(void **state)
 {
     struct snic_world *w = world(1);
     struct snic_loop *l = node(w, 0);
@@ -318,7 +318,7 @@ struct chaos {
     uint32_t last_class, last_node;
     uint64_t sequences[NODES][4];
     int paused[NODES];
-    int wrong;
+    int wrong; /* 1: order of time, or a paused node ran; 2: sequence; 3: a timer fired early */
 };
 
 struct chaos_actor {
@@ -347,7 +347,7 @@ static void chaos_trace(void *ctx, uint64_t now_ns, uint32_t n, uint32_t class_i
     c->events++;
 }
 
-/** Something random, drawn from the world's own numbers. */
+/* Random actions, drawn from the world's generator, so that the seed determines them. */
 static void chaos_act(struct chaos *c)
 {
     struct snic_rng *rng = snic_world_rng(c->world);
@@ -435,7 +435,7 @@ static uint64_t chaos_run(uint64_t seed, uint64_t events)
         a->base.poller.fn = chaos_poll;
     }
     while (c.events < events && c.wrong == 0) {
-        if (snic_world_step(c.world) == 0) { /* quiescent: stir */
+        if (snic_world_step(c.world) == 0) { /* quiescent: resume all nodes and act */
             for (uint32_t n = 0; n < NODES; n++) {
                 c.paused[n] = 0;
                 snic_world_pause(c.world, n, 0);
@@ -471,10 +471,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_loop_sim_bad_arguments_refused),
         cmocka_unit_test(test_loop_sim_world_closed_before_loops_aborts),
         cmocka_unit_test(test_loop_sim_equal_times_ordered_by_class_node_sequence),
-        cmocka_unit_test(test_loop_sim_run_until_stops_clock_there),
+        cmocka_unit_test(test_loop_sim_run_stops_with_clock_at_limit),
         cmocka_unit_test(test_loop_sim_poller_sleeps_until_next_event),
-        cmocka_unit_test(test_loop_sim_paused_node_frozen_then_late),
-        cmocka_unit_test(test_loop_sim_run_stops_when_told),
+        cmocka_unit_test(test_loop_sim_resumed_node_timers_late_messages_kept),
+        cmocka_unit_test(test_loop_sim_run_ends_after_loop_stop),
         cmocka_unit_test(test_loop_sim_same_seed_replays_bit_for_bit),
     };
     return SUPPORT_MAIN(argc, argv, tests);

@@ -27,7 +27,7 @@ static uint32_t cluster_key_of(const struct snic_ddp_key *k)
     return (uint32_t)(k->w[0] - 0x1000);
 }
 
-/* ---- Values: a number, then bytes that follow from it ---- */
+/* ---- Values: 8 bytes of a unique number, then bytes computed from it ---- */
 
 static uint32_t cluster_size(const struct cluster *c, uint64_t content)
 {
@@ -58,7 +58,7 @@ static uint64_t cluster_content(struct cluster *c, const void *data, uint32_t si
     return content;
 }
 
-/* ---- What was written (R4) ---- */
+/* ---- All written values (R4) ---- */
 
 static uint64_t cluster_mix(uint64_t h, uint64_t v)
 {
@@ -66,7 +66,7 @@ static uint64_t cluster_mix(uint64_t h, uint64_t v)
     return h ^ h >> 29;
 }
 
-static struct cluster_written *cluster_slot(struct cluster *c, uint64_t key, uint64_t ts)
+static struct cluster_written *cluster_written_slot(struct cluster *c, uint64_t key, uint64_t ts)
 {
     uint32_t i = (uint32_t)cluster_mix(key, ts) & (c->written_room - 1);
     while (c->written[i].ts != 0 && (c->written[i].ts != ts || c->written[i].key != key))
@@ -74,12 +74,12 @@ static struct cluster_written *cluster_slot(struct cluster *c, uint64_t key, uin
     return &c->written[i];
 }
 
-static void cluster_wrote(struct cluster *c, uint64_t key, uint64_t ts, uint64_t content)
+static void cluster_record_write(struct cluster *c, uint64_t key, uint64_t ts, uint64_t content)
 {
-    struct cluster_written *w = cluster_slot(c, key, ts);
+    struct cluster_written *w = cluster_written_slot(c, key, ts);
     if (w->ts != 0) {
         if (w->content != content)
-            cluster_fail(c, "one timestamp, two values");
+            cluster_fail(c, "two values with one timestamp");
         return;
     }
     w->ts = ts;
@@ -93,12 +93,12 @@ static void cluster_wrote(struct cluster *c, uint64_t key, uint64_t ts, uint64_t
     c->written = calloc(c->written_room, sizeof(*c->written));
     for (uint32_t i = 0; i < n; i++) {
         if (old[i].ts != 0)
-            *cluster_slot(c, old[i].key, old[i].ts) = old[i];
+            *cluster_written_slot(c, old[i].key, old[i].ts) = old[i];
     }
     free(old);
 }
 
-/* ---- What the nodes do ---- */
+/* ---- Trace of the nodes ---- */
 
 static void cluster_hash(struct cluster *c, uint32_t node, uint64_t a, uint64_t b, uint64_t d)
 {
@@ -127,8 +127,8 @@ static void cluster_action(struct cluster *c, const struct snic_replica_trace *t
     if (!writes || a->msg.ts == 0)
         return;
     uint64_t content = t->data != NULL ? cluster_content(c, t->data, t->size) : 0;
-    cluster_wrote(c, cluster_key_of(&a->msg.key), a->msg.ts, content);
-    if (a->type == SNIC_DDP_APPEND && c->submitting != NULL) /* H2: its own, at once */
+    cluster_record_write(c, cluster_key_of(&a->msg.key), a->msg.ts, content);
+    if (a->type == SNIC_DDP_APPEND && c->submitting != NULL) /* H2: appended within the call */
         c->submitting->ts = a->msg.ts;
 }
 
@@ -152,7 +152,7 @@ static void cluster_trace(void *ctx, const struct snic_replica_trace *t)
 
 /* ---- Clients ---- */
 
-/* All of the scope survives from now on, but for what may not have happened at all. */
+/* The SYNC has made earlier operations of its scope durable, except those of unknown outcome. */
 static void cluster_synced(struct cluster *c, const struct cluster_op *s)
 {
     for (uint32_t i = 0; i < c->op_count; i++) {
@@ -169,9 +169,9 @@ static void cluster_done(struct snic_replica_op *op)
     struct cluster_op *o = SNIC_CONTAINER(op, struct cluster_op, op);
     struct cluster *c = o->c;
     if (o->lost)
-        return; /* sent by a dying process, without a receiver */
+        return; /* sent by a crashing process: its clients are lost */
     if (!o->open || o->run_number != c->node[o->node].run_number) {
-        cluster_fail(c, "an answer that is not due");
+        cluster_fail(c, "a reply to an operation that is not pending");
         return;
     }
     o->open = 0;
@@ -263,9 +263,9 @@ int cluster_do(struct cluster *c, uint32_t node, uint32_t kind, uint32_t key,
 static uint64_t cluster_local(const struct cluster_node *n)
 {
     const struct cluster_time *t = &n->time;
-    uint64_t gone = snic_world_now(n->c->world) - t->from;
-    return t->shows + gone / 1000000 * (uint64_t)(1000000 + t->ppm) +
-           gone % 1000000 * (uint64_t)(1000000 + t->ppm) / 1000000;
+    uint64_t elapsed = snic_world_now(n->c->world) - t->from;
+    return t->shows + elapsed / 1000000 * (uint64_t)(1000000 + t->ppm) +
+           elapsed % 1000000 * (uint64_t)(1000000 + t->ppm) / 1000000;
 }
 
 static uint64_t cluster_now(void *ctx)
@@ -281,9 +281,9 @@ void cluster_clock(struct cluster *c, uint32_t node, int32_t ppm, int64_t jump_n
     n->time.ppm = ppm;
 }
 
-/* ---- Disks that lie ---- */
+/* ---- Disks that report flushes they have not done ---- */
 
-enum { CLUSTER_LOG_AT = 8 * 4096 }; /* where a log's segments begin, and the membership file not */
+enum { CLUSTER_LOG_AT = 8 * 4096 }; /* the log's segments begin here, behind the membership file */
 
 void cluster_lie(struct cluster *c, uint32_t node, enum cluster_lie lie)
 {
@@ -295,8 +295,8 @@ void cluster_lie(struct cluster *c, uint32_t node, enum cluster_lie lie)
     memcpy(n->flushed, snic_disk_bytes(n->disk), size);
 }
 
-/* The power went: what it had reported as durable was not. */
-static void cluster_lie_shows(struct cluster *c, struct cluster_node *n)
+/* A power cut: sectors that were reported as durable are as at the last real flush. */
+static void cluster_lose_flushed(struct cluster *c, struct cluster_node *n)
 {
     unsigned char *p = snic_disk_bytes(n->disk);
     size_t size = (size_t)c->o.segment_bytes * c->o.segments;
@@ -368,7 +368,7 @@ void cluster_up(struct cluster *c, uint32_t node, int found)
     if (snic_world_loop(c->world, node, &n->loop) != 0 ||
         snic_net_sim_open(&n->net, c->fabric, n->loop, &net) != 0 ||
         snic_io_mem_open(&n->io, n->loop, n->disk) != 0) {
-        cluster_fail(c, "a node's doors do not open");
+        cluster_fail(c, "cannot open the loop, net or disk of a node");
         return;
     }
     cluster_options(c, n, &o);
@@ -383,12 +383,12 @@ void cluster_up(struct cluster *c, uint32_t node, int found)
     n->run_number++;
     n->scope = 0;
     n->role = 0;
-    if (c->o.clocks) { /* from its boot, whatever it showed before */
+    if (c->o.clocks) { /* each boot starts the clock at another origin */
         n->time.from = snic_world_now(c->world);
         n->time.shows = (UINT64_C(1) << 34) + snic_rng_below(&c->rng, UINT64_C(1) << 36);
     }
     if (size == 0 || snic_replica_init(&n->r, n->mem, n->size, &o) != 0) {
-        cluster_fail(c, "a node does not begin");
+        cluster_fail(c, "snic_replica_init");
         snic_net_shut(n->net);
         snic_io_close(n->io);
         snic_loop_close(n->loop);
@@ -397,8 +397,9 @@ void cluster_up(struct cluster *c, uint32_t node, int found)
     n->up = 1;
 }
 
-/* The process is no more; the loop runs on until its disk has given everything back. */
-static void cluster_bury(struct cluster *c, struct cluster_node *n)
+/* Mark the process as dead and its pending operations as lost. The loop stays open until the disk
+ * has completed all requests. */
+static void cluster_mark_dead(struct cluster *c, struct cluster_node *n)
 {
     struct snic_replica_stats info;
     snic_replica_get_stats(n->r, &info);
@@ -411,18 +412,18 @@ static void cluster_bury(struct cluster *c, struct cluster_node *n)
             c->ops[i].result = SNIC_EUNKNOWN;
         }
     }
-    n->run_number++; /* its clients do not hear what it still sends */
+    n->run_number++; /* replies that it still sends are ignored */
     n->up = 0;
 }
 
-static void cluster_lights_out(struct cluster *c, struct cluster_node *n, enum cluster_death how)
+static void cluster_power_cut(struct cluster *c, struct cluster_node *n, enum cluster_death how)
 {
     if (how == CLUSTER_POWER)
         snic_disk_power_cut(n->disk, snic_rng_next(&c->rng));
     if (how == CLUSTER_DARK)
         snic_disk_power_cut(n->disk, SNIC_FAULT_KEEP_NONE);
     if (how != CLUSTER_CRASH && n->flushed != NULL)
-        cluster_lie_shows(c, n);
+        cluster_lose_flushed(c, n);
 }
 
 void cluster_down(struct cluster *c, uint32_t node, enum cluster_death how)
@@ -432,9 +433,9 @@ void cluster_down(struct cluster *c, uint32_t node, enum cluster_death how)
         return;
     if (n->paused)
         cluster_pause(c, node, 0);
-    cluster_bury(c, n);
+    cluster_mark_dead(c, n);
     snic_replica_stop(n->r);
-    cluster_lights_out(c, n, how);
+    cluster_power_cut(c, n, how);
     snic_net_shut(n->net);
     (void)snic_replica_fini(n->r);
     snic_io_close(n->io);
@@ -451,9 +452,9 @@ void cluster_down_all(struct cluster *c, enum cluster_death how)
             continue;
         if (n->paused)
             cluster_pause(c, i, 0);
-        cluster_bury(c, n);
+        cluster_mark_dead(c, n);
         snic_replica_stop(n->r);
-        cluster_lights_out(c, n, how);
+        cluster_power_cut(c, n, how);
         up |= 1u << i;
     }
     for (uint32_t i = 0; i < c->o.nodes; i++) {
@@ -476,7 +477,7 @@ void cluster_pause(struct cluster *c, uint32_t node, int paused)
     snic_world_pause(c->world, node, paused);
 }
 
-/* Time passes without any node, too. */
+/* The timer lets time advance when no node has an event. */
 static void cluster_tick(struct snic_timer *t, uint64_t now_ns)
 {
     (void)t;
@@ -558,13 +559,13 @@ void cluster_run(struct cluster *c, uint64_t ns)
 {
     uint64_t until = snic_world_now(c->world) + ns;
     snic_loop_arm(c->clock, &c->tick, until);
-    uint64_t most = c->o.checks != 0 ? c->o.checks : UINT64_MAX;
+    uint64_t steps_max = c->o.checks != 0 ? c->o.checks : UINT64_MAX;
     while (c->failure == NULL) {
-        uint64_t n = snic_world_run(c->world, until, most);
+        uint64_t n = snic_world_run(c->world, until, steps_max);
         c->steps += n;
         if (c->o.checks != 0)
             cluster_check(c);
-        if (n < most)
+        if (n < steps_max)
             return;
     }
 }

@@ -148,7 +148,7 @@ BUGS = [
      REMOVED),
     ("sealed numbers begin anew with a number", "lib/solar/server.c",
      "p->pn = snic_max_u64((uint64_t)c->o.client_epoch << 32, c->pn_used);",
-     "p->pn = (uint64_t)c->o.client_epoch << 32;", ("auth", "*comes_back*")),
+     "p->pn = (uint64_t)c->o.client_epoch << 32;", ("auth", "*readded*")),
     ("a damaged first level hides segments", "lib/ebs/map.c",
      "for (uint32_t i = 0; i < m->chunks; i++) count += map_of_server(m, i, m->owner[i], server, "
      "forget);", "for (uint64_t i = 0; i < firsts; i++) if (m->first[i] != 0 && "
@@ -245,10 +245,10 @@ BUGS = [
      ("auth", "*slow_path*")),
     ("who knows a client's id ends its connection", "lib/solar/conn.c",
      "k->client_id == client_id && k->secret == secret", "k->client_id == client_id",
-     ("auth", "*end_nothing*")),
+     ("auth", "*keeps_others*")),
     ("a server that forgot cannot send an account a RESET", "lib/solar/target.c",
      "solar_target_secret(t, in->h.u.probe.key_id, in->h.u.probe.account);", "NULL;",
-     ("auth", "*end_nothing*")),
+     ("auth", "*keeps_others*")),
     ("paths share nonces", "lib/ebs/sec.c", "k->salt ^ path", "k->salt",
      ("auth", "*nonce*")),
     ("a checksum of plaintext leaves", "lib/ebs/sec.c",

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* Uses the ring's single header: one record through the ring, printed for check.py. */
 #include <stdio.h>
 #define SNIC_IMPLEMENTATION
 #include "snic_ring.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Sealed packets between both sides, with a cipher for tests: which are accepted, which not.
+ * SNIC_SOLAR_AUTH between an agent and a target, with a toy cipher: which packets are accepted and
+ * which are rejected.
  */
 #include "solar/target_priv.h"
 #include "solar_cipher.h"
@@ -32,7 +33,7 @@ static struct duo *auth_open(struct solar_toy_key *agents_secret)
     return d;
 }
 
-static void auth_round(struct duo *d, uint64_t lba)
+static void auth_write_and_read(struct duo *d, uint64_t lba)
 {
     struct snic_ebs_io w, r;
     uint32_t done = d->acts[SNIC_EBS_ACT_DONE];
@@ -59,14 +60,14 @@ static struct snic_solar_target_stats target_stats(struct duo *d)
     return s;
 }
 
-/* What is written and read is right, nothing of it is seen on the way, nothing is refused. */
-static void test_solar_auth_data_arrive_and_are_not_seen(void **state)
+/* Data arrive intact, no packet contains them in plaintext, and none is rejected. */
+static void test_solar_auth_data_arrive_encrypted(void **state)
 {
     struct duo *d = auth_open(&secret);
     struct snic_ebs_io w;
     uint32_t seen = 0;
     (void)state;
-    auth_round(d, 3);
+    auth_write_and_read(d, 3);
     duo_io(d, &w, SNIC_EBS_IO_WRITE, 4, 1, &out);
     while (d->acts[SNIC_EBS_ACT_DONE] < 3) {
         duo_turn(d, 0);
@@ -84,8 +85,8 @@ static void test_solar_auth_data_arrive_and_are_not_seen(void **state)
     duo_close(d);
 }
 
-/* With another secret there is no connection; with none on one side neither. */
-static void test_solar_auth_other_secret_nothing_is_done(void **state)
+/* A client with a wrong secret, or without one, gets no connection. */
+static void test_solar_auth_wrong_secret_no_connection(void **state)
 {
     (void)state;
     for (int none = 0; none < 2; none++) {
@@ -104,11 +105,11 @@ static void test_solar_auth_other_secret_nothing_is_done(void **state)
     }
 }
 
-/* Every packet comes twice, and the I/Os of a connection once: the second of a number is refused
-   and counted, a HELLO that is sent again ends nothing. */
+/* Each packet is delivered twice, and each I/O is done once: the second packet with the same number
+   is rejected and counted. A replayed HELLO does not end the connection. */
 static void test_solar_auth_replayed_packets_are_refused(void **state)
 {
-    static struct letter past[BAG];
+    static struct letter recorded[BAG];
     struct duo *d = auth_open(&secret);
     struct snic_ebs_io w;
     uint32_t kept = 0, hellos = 0;
@@ -117,7 +118,7 @@ static void test_solar_auth_replayed_packets_are_refused(void **state)
         if (i == 8)
             duo_io(d, &w, SNIC_EBS_IO_WRITE, 9, 1, &out);
         for (uint32_t k = 0; k < d->letters && kept < BAG; k++)
-            past[kept++] = d->bag[k];
+            recorded[kept++] = d->bag[k];
         duo_turn(d, 0);
     }
     duo_until(d, 1);
@@ -128,34 +129,34 @@ static void test_solar_auth_replayed_packets_are_refused(void **state)
     assert_non_null(n);
     uint32_t conn_id = n->conn_id;
     for (uint32_t i = 0; i < kept; i++) {
-        hellos += past[i].bytes[1] == SNIC_EBS_HELLO;
-        duo_deliver(d, &past[i]);
+        hellos += recorded[i].bytes[1] == SNIC_EBS_HELLO;
+        duo_deliver(d, &recorded[i]);
     }
     assert_true(kept > 8 && hellos > 0 && target_stats(d).writes == writes);
     assert_true(target_stats(d).replayed > 0 && agent_stats(d).replayed > 0);
     assert_true(n->used && n->conn_id == conn_id);
-    /* A HELLO of long ago, of another handshake of this client: the same. */
+    /* The same for a HELLO of an earlier handshake of this client. */
     n->nonce++;
     for (uint32_t i = 0; i < kept; i++)
-        if (past[i].bytes[1] == SNIC_EBS_HELLO)
-            duo_deliver(d, &past[i]);
+        if (recorded[i].bytes[1] == SNIC_EBS_HELLO)
+            duo_deliver(d, &recorded[i]);
     assert_int_equal(n->conn_id, conn_id);
     n->nonce--;
-    auth_round(d, 10);
+    auth_write_and_read(d, 10);
     duo_close(d);
 }
 
-/* ---- A secret for each client ---- */
+/* ---- A secret for each account ---- */
 
-static struct solar_toy_key theirs[3] = {{{31, 1}}, {{31, 2}}, {{31, 3}}};
+static struct solar_toy_key account_secrets[3] = {{{31, 1}}, {{31, 2}}, {{31, 3}}};
 
 static void *auth_secret_of(void *ctx, uint32_t key_id, uint32_t account)
 {
-    assert_ptr_equal(ctx, theirs);
-    return key_id == 5 && account >= 1 && account <= 3 ? &theirs[account - 1] : NULL;
+    assert_ptr_equal(ctx, account_secrets);
+    return key_id == 5 && account >= 1 && account <= 3 ? &account_secrets[account - 1] : NULL;
 }
 
-static struct duo *accounts_open(uint32_t account, struct solar_toy_key *has)
+static struct duo *accounts_open(uint32_t account, struct solar_toy_key *key)
 {
     struct duo *d = &duo;
     memset(d, 0, sizeof(*d));
@@ -168,31 +169,31 @@ static struct duo *accounts_open(uint32_t account, struct solar_toy_key *has)
     d->k.wire_keys[0] = &keys[2];
     d->k.wire_keys[1] = &keys[3];
     d->k.secret_of = auth_secret_of;
-    d->k.secret_ctx = theirs;
-    d->secret = has;
+    d->k.secret_ctx = account_secrets;
+    d->secret = key;
     d->key_id = 5;
     d->account = account;
     duo_open(d);
     return d;
 }
 
-/* A request has its connection's account. A client that claims another one has its key, or
-   nothing is done; so has one that claims none. */
-static void test_solar_auth_accounts_have_keys_of_their_own(void **state)
+/* A request carries its connection's account. A client that claims an account without its key, or
+   claims none, is rejected. */
+static void test_solar_auth_account_without_its_key_rejected(void **state)
 {
     static const struct {
         uint32_t account, has, key_id;
     } wrong[] = {{1, 1, 5}, {2, 0, 5}, {0, 0, 5}, {4, 0, 5}, {1, 0, 6}};
     (void)state;
     for (uint32_t i = 1; i <= 3; i++) {
-        struct duo *d = accounts_open(i, &theirs[i - 1]);
-        auth_round(d, 3);
+        struct duo *d = accounts_open(i, &account_secrets[i - 1]);
+        auth_write_and_read(d, 3);
         assert_int_equal(d->account_seen, i);
         assert_int_equal(target_stats(d).unauthentic, 0);
         duo_close(d);
     }
     for (uint32_t i = 0; i < SNIC_COUNTOF(wrong); i++) {
-        struct duo *d = accounts_open(wrong[i].account, &theirs[wrong[i].has]);
+        struct duo *d = accounts_open(wrong[i].account, &account_secrets[wrong[i].has]);
         struct snic_ebs_io w;
         d->c->servers[0].key_id = wrong[i].key_id;
         duo_io(d, &w, SNIC_EBS_IO_WRITE, 3, 1, &out);
@@ -206,16 +207,16 @@ static void test_solar_auth_accounts_have_keys_of_their_own(void **state)
     }
 }
 
-/* A client's id is no secret: with a key of its own no client ends another's connection by it. And
-   a server that was restarted can report it to each under its key: a PROBE has the account. */
-static void test_solar_auth_accounts_end_nothing_of_others(void **state)
+/* Client ids are not secret: a client with a key of its own must not end another's connection by
+   its id. After a restart the server must find each client's key: a PROBE carries the account. */
+static void test_solar_auth_account_keeps_others_connected(void **state)
 {
-    struct duo *d = accounts_open(1, &theirs[0]);
+    struct duo *d = accounts_open(1, &account_secrets[0]);
     struct snic_ebs_hello h;
     struct snic_ebs_io w;
     struct solar_conn *n = NULL;
     (void)state;
-    auth_round(d, 3);
+    auth_write_and_read(d, 3);
     for (uint32_t i = 0; i < d->t->o.conns_max; i++)
         n = d->t->conns[i].used ? &d->t->conns[i] : n;
     assert_non_null(n);
@@ -226,10 +227,10 @@ static void test_solar_auth_accounts_end_nothing_of_others(void **state)
     h.nonce = 78;
     uint32_t conn_id = n->conn_id;
     struct solar_conn *other_conn =
-        solar_conn_hello(d->t, &h, UINT64_C(1) << 60, auth_secret_of(theirs, 5, 2));
+        solar_conn_hello(d->t, &h, UINT64_C(1) << 60, auth_secret_of(account_secrets, 5, 2));
     assert_true(other_conn != NULL && other_conn != n && other_conn->account == 2);
     assert_true(n->used && n->conn_id == conn_id && n->account == 1);
-    auth_round(d, 4);
+    auth_write_and_read(d, 4);
     d->k.srv_epoch = 10;
     assert_int_equal(
         snic_solar_target_init(&d->t, d->tmem, snic_solar_target_memsize(&d->k), &d->k, d->now), 0);
@@ -237,19 +238,19 @@ static void test_solar_auth_accounts_end_nothing_of_others(void **state)
     duo_io(d, &w, SNIC_EBS_IO_WRITE, 5, 1, &out);
     duo_until(d, 5);
     assert_true(w.result == 0 && agent_stats(d).resets == 1);
-    assert_true(d->now - before < 100000000); /* not only when it is abandoned, after 5 s */
+    assert_true(d->now - before < 100000000); /* by the RESET, not by the 5 s time-out */
     duo_close(d);
 }
 
-/* Each path has numbers of its own: what a slow one brings after thousands of packets of the others
-   is no replay. */
-static void test_solar_auth_slow_path_is_no_replay(void **state)
+/* Each path numbers its packets separately: a packet of a slow path that is overtaken by thousands
+   of packets on others is not a replay. */
+static void test_solar_auth_late_packet_of_slow_path_accepted(void **state)
 {
     struct duo *d = auth_open(&secret);
     static struct letter late;
     struct snic_ebs_io w;
     (void)state;
-    auth_round(d, 1);
+    auth_write_and_read(d, 1);
     duo_io(d, &w, SNIC_EBS_IO_WRITE, 9, 1, &out);
     for (int i = 0; i < 50 && late.size == 0; i++) {
         duo_turn(d, 0);
@@ -257,7 +258,7 @@ static void test_solar_auth_slow_path_is_no_replay(void **state)
             if (d->bag[k].to_target && d->bag[k].bytes[1] == SNIC_EBS_WRITE)
                 late = d->bag[k];
         if (late.size != 0)
-            duo_turn(d, 1); /* it is not lost, but late */
+            duo_turn(d, 1); /* removed here, delivered late below */
     }
     assert_true(late.size != 0);
     for (uint32_t i = 0; i < d->c->path_slots; i++)
@@ -265,7 +266,7 @@ static void test_solar_auth_slow_path_is_no_replay(void **state)
             d->c->servers[0].paths[i].pn += 4 * SNIC_SOLAR__WINDOW;
     duo_until(d, 3);
     assert_int_equal(w.result, 0);
-    uint32_t used = 0; /* of another path, later numbers received */
+    uint32_t used = 0; /* other paths on which much later numbers arrived */
     for (uint32_t i = 0; i < d->t->o.conns_max; i++)
         for (uint32_t k = 0; d->t->conns[i].used && k < SNIC_EBS_PATHS; k++)
             used += k != late.path && d->t->conns[i].session.seen[k].top >
@@ -281,7 +282,7 @@ static void test_solar_auth_slow_path_is_no_replay(void **state)
     duo_close(d);
 }
 
-/* The same number on two paths is two nonces: what is sealed differs, and opens on its own path. */
+/* The nonce has path and number: one number on two paths gives two ciphertexts, and both open. */
 static void test_solar_auth_nonce_is_of_path_and_number(void **state)
 {
     static struct solar_session s, to;
@@ -313,7 +314,7 @@ static void test_solar_auth_nonce_is_of_path_and_number(void **state)
         for (uint32_t k = 0; k < i; k++)
             assert_memory_not_equal(sealed[i], sealed[k], 32);
         assert_int_equal(solar_session_seal(&s, &scratch, 0, head[i], &at, sealed[i], block, tag),
-                         SNIC_EINVAL); /* twice */
+                         SNIC_EINVAL); /* a number is sealed once */
     }
     for (uint32_t i = SNIC_EBS_PATHS; i-- > 0;) {
         assert_int_equal(solar_session_open(&to, &opens, 0, head[i], &at, back), 0);
@@ -324,8 +325,8 @@ static void test_solar_auth_nonce_is_of_path_and_number(void **state)
     assert_int_equal(solar_session_open(&to, &opens, 0, head[0], &at, back), SNIC_EACCES);
 }
 
-/* Any bit of a sealed packet counts: header, body and tag. (The INT block is not covered.) */
-static void test_solar_auth_any_bit_flipped_is_refused(void **state)
+/* A flipped bit of header, body or tag is rejected. (The INT block is not authenticated.) */
+static void test_solar_auth_any_bit_flipped_rejected(void **state)
 {
     struct duo *d = auth_open(&secret);
     struct snic_ebs_io w, r;
@@ -340,7 +341,7 @@ static void test_solar_auth_any_bit_flipped_is_refused(void **state)
         for (uint32_t i = 0; i < d->letters; i++) {
             uint32_t end = d->bag[i].size, step = end > 512 ? 13 : 1;
             if (d->bag[i].bytes[1] == SNIC_EBS_HELLO || d->bag[i].bytes[1] == SNIC_EBS_HELLO_ACK)
-                end = 128; /* the padding is not covered */
+                end = 128; /* the padding is not authenticated */
             for (uint32_t bit = 0; bit < end * 8; bit += step) {
                 struct snic_solar_target_stats t = target_stats(d);
                 struct snic_solar_stats a = agent_stats(d);
@@ -365,14 +366,14 @@ static void test_solar_auth_any_bit_flipped_is_refused(void **state)
     duo_close(d);
 }
 
-/* At 2^32 packets a key is used up: the next one is derived on both sides, unasked, and a late
-   packet of the one before is still read. */
-static void test_solar_auth_numbers_pass_2_to_32_next_key(void **state)
+/* After 2^32 packets both sides derive the next key, without a message, and still accept late
+   packets under the previous one. */
+static void test_solar_auth_numbers_pass_2_to_32_key_replaced(void **state)
 {
     struct duo *d = auth_open(&secret);
     unsigned char first[16];
     (void)state;
-    auth_round(d, 1);
+    auth_write_and_read(d, 1);
     struct solar_conn *n = NULL;
     for (uint32_t i = 0; i < d->t->o.conns_max; i++)
         n = d->t->conns[i].used ? &d->t->conns[i] : n;
@@ -383,7 +384,7 @@ static void test_solar_auth_numbers_pass_2_to_32_next_key(void **state)
         n->path[i].pn |= i == 0 ? 0xfffffffbu : 0xffff0000u;
     }
     for (uint64_t lba = 2; lba < 12; lba++)
-        auth_round(d, lba);
+        auth_write_and_read(d, lba);
     assert_memory_not_equal(d->c->servers[0].session.way[0].bytes, first, sizeof(first));
     assert_memory_equal(d->c->servers[0].session.way[0].bytes, n->session.way[0].bytes, 16);
     assert_memory_equal(d->c->servers[0].session.way[1].bytes, n->session.way[1].bytes, 16);
@@ -396,21 +397,21 @@ static void test_solar_auth_numbers_pass_2_to_32_next_key(void **state)
     duo_close(d);
 }
 
-/* A server that forgot everything proves that it is the one, and only then is it greeted again. */
-static void test_solar_auth_server_restarted_reset_is_vouched_for(void **state)
+/* A restarted server has no state. The client sends a HELLO only after an authentic RESET. */
+static void test_solar_auth_server_restarted_reset_authenticated(void **state)
 {
     struct duo *d = auth_open(&secret);
     struct snic_ebs_io w;
     struct snic_ebs_header h;
     unsigned char forged[256];
     (void)state;
-    auth_round(d, 1);
+    auth_write_and_read(d, 1);
     memset(&h, 0, sizeof(h));
     h.type = SNIC_EBS_RESET;
     h.conn_id = d->c->servers[0].conn_id;
     h.pkt_cnt = 1;
     h.srv_epoch = 9;
-    h.u.reset.token = d->c->servers[0].token; /* a peer that saw it */
+    h.u.reset.token = d->c->servers[0].token; /* as by a peer that has read it on the wire */
     h.u.reset.ver_min = h.u.reset.ver_max = SNIC_EBS_VERSION;
     int size = snic_ebs_encode(forged, sizeof(forged), NULL, SNIC_EBS_TO_CLIENT, &h, NULL, 0);
     assert_true(size > 0);
@@ -425,13 +426,13 @@ static void test_solar_auth_server_restarted_reset_is_vouched_for(void **state)
     duo_close(d);
 }
 
-/* A server that comes back, under this number or another, takes no HELLO of a number that is not
-   above its last one, for any peer could replay it: numbers continue. */
-static void test_solar_auth_server_removed_comes_back(void **state)
+/* Packet numbers continue when a server is removed and added again: the target takes a HELLO for a
+   replay unless its number is above the last one. */
+static void test_solar_auth_server_readded_numbers_continue(void **state)
 {
     struct duo *d = auth_open(&secret);
     (void)state;
-    auth_round(d, 1);
+    auth_write_and_read(d, 1);
     for (uint64_t i = 2; i < 5; i++) {
         uint64_t pn = 0;
         for (uint32_t k = 0; k < d->c->path_slots; k++)
@@ -441,15 +442,16 @@ static void test_solar_auth_server_removed_comes_back(void **state)
         assert_int_equal(snic_solar_server_auth(d->c, 0, &secret, 0, 0), 0);
         for (uint32_t k = 0; k < d->c->path_slots; k++)
             assert_true(d->c->servers[0].paths[k].pn >= pn);
-        assert_int_equal(d->c->servers[0].session.way[0].known, 0); /* keys are of one connection */
-        auth_round(d, i);
+        assert_int_equal(d->c->servers[0].session.way[0].known,
+                         0); /* keys end with the connection */
+        auth_write_and_read(d, i);
     }
     assert_true(agent_stats(d).unauthentic == 0 && target_stats(d).unauthentic == 0);
     assert_true(agent_stats(d).replayed == 0 && target_stats(d).replayed == 0);
     duo_close(d);
 }
 
-/* The window remembers 2048 numbers, whatever their order. */
+/* The replay window accepts each of the last 2048 numbers once, in any order. */
 static void test_solar_auth_window_each_number_once(void **state)
 {
     static struct solar_window w;
@@ -476,7 +478,7 @@ static void test_solar_auth_window_each_number_once(void **state)
     assert_int_equal(solar_window_fresh(&w, (UINT64_C(1) << 40) - 5), 1);
 }
 
-/* What AUTH needs has to be there, and in time. */
+/* AUTH without cipher or wire keys is refused, and so is a secret that is set after the HELLO. */
 static void test_solar_auth_options_incomplete_refused(void **state)
 {
     struct snic_solar_opts o = {.opts_size = sizeof(o), .client_epoch = 1};
@@ -500,17 +502,17 @@ static void test_solar_auth_options_incomplete_refused(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_solar_auth_data_arrive_and_are_not_seen),
-        cmocka_unit_test(test_solar_auth_other_secret_nothing_is_done),
+        cmocka_unit_test(test_solar_auth_data_arrive_encrypted),
+        cmocka_unit_test(test_solar_auth_wrong_secret_no_connection),
         cmocka_unit_test(test_solar_auth_replayed_packets_are_refused),
-        cmocka_unit_test(test_solar_auth_accounts_have_keys_of_their_own),
-        cmocka_unit_test(test_solar_auth_accounts_end_nothing_of_others),
-        cmocka_unit_test(test_solar_auth_slow_path_is_no_replay),
+        cmocka_unit_test(test_solar_auth_account_without_its_key_rejected),
+        cmocka_unit_test(test_solar_auth_account_keeps_others_connected),
+        cmocka_unit_test(test_solar_auth_late_packet_of_slow_path_accepted),
         cmocka_unit_test(test_solar_auth_nonce_is_of_path_and_number),
-        cmocka_unit_test(test_solar_auth_any_bit_flipped_is_refused),
-        cmocka_unit_test(test_solar_auth_numbers_pass_2_to_32_next_key),
-        cmocka_unit_test(test_solar_auth_server_restarted_reset_is_vouched_for),
-        cmocka_unit_test(test_solar_auth_server_removed_comes_back),
+        cmocka_unit_test(test_solar_auth_any_bit_flipped_rejected),
+        cmocka_unit_test(test_solar_auth_numbers_pass_2_to_32_key_replaced),
+        cmocka_unit_test(test_solar_auth_server_restarted_reset_authenticated),
+        cmocka_unit_test(test_solar_auth_server_readded_numbers_continue),
         cmocka_unit_test(test_solar_auth_window_each_number_once),
         cmocka_unit_test(test_solar_auth_options_incomplete_refused),
     };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Bytes: fallocate, holes, mmap, copy_file_range, large offsets, O_DIRECT, vectors. */
+/* File contents: fallocate, holes, mmap, copy_file_range, large offsets, O_DIRECT, vectors. */
 #include "kvfs_posix.h"
 #include <linux/falloc.h>
 #include <sys/uio.h>
 
 enum { KEEP = FALLOC_FL_KEEP_SIZE, PUNCH = FALLOC_FL_PUNCH_HOLE, ZERO = FALLOC_FL_ZERO_RANGE };
 
-static volatile uintptr_t data_nowhere = 8;
+static volatile uintptr_t data_bad_address = 8;
 static char data_a[1 << 20], data_b[1 << 20];
 
 static void data_pattern(char *at, size_t n, unsigned seed)
@@ -23,7 +23,7 @@ static int data_open(const char *path)
     return fd;
 }
 
-/* A file of n pattern bytes, which are in data_a, too. */
+/* A new file x of n pattern bytes; data_a holds the same bytes. */
 static int data_file(size_t n)
 {
     int fd = data_open("x");
@@ -33,7 +33,7 @@ static int data_file(size_t n)
     return fd;
 }
 
-/* The file's bytes are data_a's. */
+/* Check that the file has n bytes and that they equal data_a. */
 static void data_same(int fd, size_t n)
 {
     EQ(n, fst_of(fd).st_size);
@@ -86,7 +86,7 @@ static void data_fallocate_errors(void)
     EQ(EFBIG, posix_fallocate(fd, INT64_MAX - 10, 100));
     EQ(0, posix_fallocate(fd, 1 << 20, 1 << 20));
     EQ(2 << 20, st_of("x").st_size);
-    const char *store = getenv("KVFS_STORE"); /* Ceph sets no space aside (kvfs.h, FALLOCATE) */
+    const char *store = getenv("KVFS_STORE"); /* Ceph reserves no space (kvfs.h, FALLOCATE) */
     if (store == NULL || strcmp(store, "rados") != 0)
         TRUE(st_of("x").st_blocks >= (1 << 20) / 512);
     posix_about("fallocate refused");
@@ -124,7 +124,7 @@ static void data_sparse(void)
     EQ(sizeof(data_b), pread(fd, data_b, sizeof(data_b), 50 << 20));
     memset(data_a, 0, sizeof(data_a));
     TRUE(memcmp(data_a, data_b, sizeof(data_a)) == 0);
-    off_t at = lseek(fd, 0, SEEK_DATA); /* it may be mapped: all of it may be data */
+    off_t at = lseek(fd, 0, SEEK_DATA); /* it may be mapped, and then all of it be data */
     TRUE(at >= 0 && at <= 100 << 20);
     EQ((100 << 20) + 5, lseek(fd, 100 << 20, SEEK_HOLE));
     close(fd);
@@ -138,7 +138,7 @@ static void data_sparse(void)
     IS(ENXIO, lseek(fd, 1LL << 40, SEEK_DATA));
     close(fd);
     fd = open("x", O_RDWR | O_CLOEXEC);
-    posix_about("its blocks");
+    posix_about("st_blocks of a sparse file");
     blkcnt_t before = st_of("x").st_blocks;
     EQ(sizeof(data_a), pwrite(fd, data_a, sizeof(data_a), 1 << 20));
     IS(0, fsync(fd));
@@ -149,7 +149,7 @@ static void data_sparse(void)
     TRUE(st_of("x").st_blocks <= before - (1 << 20) / 512);
     IS(0, ftruncate(fd, 0));
     EQ(0, st_of("x").st_blocks);
-    posix_about("a file full of data");
+    posix_about("a file without holes");
     fd = data_file(100000);
     IS(0, fsync(fd));
     EQ(0, lseek(fd, 0, SEEK_DATA));
@@ -167,7 +167,7 @@ static void data_sparse(void)
 
 static void data_seek_pattern(void)
 {
-    posix_about("data and holes in turn");
+    posix_about("alternating data and holes");
     int fd = data_open("x");
     data_pattern(data_a, 65536, 1);
     for (off_t i = 0; i < 8; i++) {
@@ -254,7 +254,7 @@ static void data_mmap(void)
     memset(m, 'P', 300000);
     munmap(m, 300000);
     data_same(fd, 300000);
-    posix_about("mmap behind the end of a page is zero and is not written");
+    posix_about("mmap: bytes past the end of the file are zero and are not written");
     IS(0, ftruncate(fd, 5000));
     m = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     EQ(0, m[5000]);
@@ -264,7 +264,7 @@ static void data_mmap(void)
     IS(0, ftruncate(fd, 8000));
     EQ(1, pread(fd, data_b, 1, 5001));
     close(fd);
-    posix_about("mmap of a file without a name");
+    posix_about("mmap of an unlinked file");
     fd = data_file(10000);
     unlink("x");
     m = mmap(NULL, 10000, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -273,7 +273,7 @@ static void data_mmap(void)
     m[9999] = 'E';
     IS(0, msync(m, 10000, MS_SYNC));
     munmap(m, 10000);
-    posix_about("mmap needs the file open as it is mapped");
+    posix_about("mmap for writing of a file opened for reading");
     fill("x", "1");
     fd = open("x", O_RDONLY | O_CLOEXEC);
     TRUE(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED);
@@ -307,7 +307,7 @@ static void data_copy(void)
         close(fd);
         close(to);
     }
-    posix_about("copy inside a file");
+    posix_about("copy_file_range within a file");
     int fd = data_file(100000);
     off_t from = 0, at = 200000;
     EQ(100000, copy_file_range(fd, &from, fd, &at, 100000, 0));
@@ -356,7 +356,7 @@ static void data_direct(void)
         EQ('D', data_b[0]);
         close(cached);
     }
-    posix_about("O_DIRECT at the end");
+    posix_about("O_DIRECT at the end of the file");
     IS(0, ftruncate(fd, 5000));
     EQ(5000 - 4096, pread(fd, b, 4096, 4096));
     EQ(0, pread(fd, b, 4096, 8192));
@@ -382,13 +382,13 @@ static void data_vectors(void)
     memset(b, 0, sizeof(b));
     EQ(5101, preadv(fd, v, 3, 0));
     TRUE(memcmp(data_b + 100, b, sizeof(b)) == 0);
-    posix_about("reads and writes of nothing");
+    posix_about("reads and writes of 0 bytes, and refused ones");
     EQ(0, write(fd, a, 0));
     EQ(0, pread(fd, a, 0, 0));
     EQ(0, pread(fd, a, 10, 1 << 20));
     IS(EINVAL, pread(fd, a, 1, -1));
     IS(EINVAL, pwrite(fd, a, 1, -1));
-    IS(EFAULT, write(fd, (void *)(uintptr_t)data_nowhere, 100));
+    IS(EFAULT, write(fd, (void *)(uintptr_t)data_bad_address, 100));
     EQ(13101, fst_of(fd).st_size);
     posix_about("times of read and write");
     CHANGES(0, pwrite(fd, "x", 1, 0) == 1 ? 0 : -1, {.path = "x", .change = "mc"});
@@ -400,10 +400,10 @@ static void data_vectors(void)
     unlink("x");
 }
 
-/* Small files become large ones and small again, byte for byte. */
+/* Small files become big and small again with the right bytes. */
 static void data_growth(void)
 {
-    posix_about("growth byte by byte over 8 KiB");
+    posix_about("growth byte by byte across 8 KiB");
     int fd = data_open("x");
     data_pattern(data_a, sizeof(data_a), 9);
     for (size_t i = 8180; i < 8210; i++) {
@@ -413,7 +413,7 @@ static void data_growth(void)
     }
     memset(data_a, 0, sizeof(data_a));
     for (off_t at = 8000; at < 600000; at = at * 5 / 3) {
-        posix_about("a byte %lld behind an empty file", (long long)at);
+        posix_about("a byte at %lld of an empty file", (long long)at);
         IS(0, ftruncate(fd, 0));
         EQ(1, pwrite(fd, "y", 1, at));
         data_a[at] = 'y';

@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# kvfs_tool.sh PROGRAM: the tool's messages for wrong arguments, what it loads, and what it answers.
+# kvfs_tool.sh PROGRAM: messages and exit codes for wrong arguments, load, cat, dump and fsck.
 set -u
 tool=$1
 work=$(mktemp -d /var/tmp/kvfs.XXXXXX) || exit 1
 trap 'rm -rf "$work"' EXIT
 spec=lmdb:$work/store
 
-# says CODE TEXT ARGUMENT...: it ends with this code and prints the text.
-says() {
+# expect CODE TEXT ARGUMENT...: run the tool, which must exit with CODE and print TEXT.
+expect() {
     want=$1 text=$2
     shift 2
     timeout 120 "$tool" "$@" >"$work/out" 2>&1
@@ -19,42 +19,42 @@ says() {
     exit 1
 }
 
-says 0 'made a file system, uuid [0-9a-f-]\{36\}$' mkfs --store "$spec"
-says 16 "exists only while kvfs_mount" fsck --store mem
+expect 0 'made a file system, uuid [0-9a-f-]\{36\}$' mkfs --store "$spec"
+expect 16 "exists only while kvfs_mount" fsck --store mem
 for command in mkfs dump stats ls; do
-    says 2 "exists only while kvfs_mount" $command --store mem
+    expect 2 "exists only while kvfs_mount" $command --store mem
 done
-says 2 "cat: argument PATH is missing" cat --store "$spec"
-says 2 "load: argument FOLDER is missing" load --store "$spec"
-says 2 "ls: one argument too many: 'extra'" ls --store "$spec" / extra
-says 2 "ls: 2 arguments too many, from 'a' on" ls --store "$spec" / a b
-says 2 "stats: unknown option '--what'" stats --store "$spec" --what
-says 2 "dump: --repair is not an option of this command" dump --repair --store "$spec"
-says 16 "fsck: --group is not an option of this command" fsck --group 1 --store "$spec"
-says 2 "'99x' is not a number" dump --store "$spec" --group 99x
-says 2 "'20T' is not a size between 0 and 1T" ls --store "$spec" --cache-size=20T
-says 2 "'1099511627777' is not a size" ls --store "$spec" --cache-size=1099511627777
-says 2 "'-1' is not a size between 0 and 1T" ls --store "$spec" --cache-size=-1
-says 2 "renamed: use --cache-size" ls --store "$spec" --cache-mb=16
+expect 2 "cat: argument PATH is missing" cat --store "$spec"
+expect 2 "load: argument FOLDER is missing" load --store "$spec"
+expect 2 "ls: one argument too many: 'extra'" ls --store "$spec" / extra
+expect 2 "ls: 2 arguments too many, from 'a' on" ls --store "$spec" / a b
+expect 2 "stats: unknown option '--what'" stats --store "$spec" --what
+expect 2 "dump: --repair is not an option of this command" dump --repair --store "$spec"
+expect 16 "fsck: --group is not an option of this command" fsck --group 1 --store "$spec"
+expect 2 "'99x' is not a number" dump --store "$spec" --group 99x
+expect 2 "'20T' is not a size between 0 and 1T" ls --store "$spec" --cache-size=20T
+expect 2 "'1099511627777' is not a size" ls --store "$spec" --cache-size=1099511627777
+expect 2 "'-1' is not a size between 0 and 1T" ls --store "$spec" --cache-size=-1
+expect 2 "renamed: use --cache-size" ls --store "$spec" --cache-mb=16
 timeout 60 "$tool" ls --store "$spec" --cache-size=1G || exit 1
-says 1 "no group 18446744073709551614" dump --store "$spec" --group 18446744073709551614
-says 2 "'18446744073709551616' is not a number" dump --store "$spec" --group 18446744073709551616
-says 16 "takes no value, but has 'yes'" fsck --store "$spec" --repair=yes
-says 2 "'what' is not one of" ls --store what
-says 1 "no group 99999" dump --store "$spec" --group 99999
-says 0 "group 0 'A'" dump --store "$spec" --group 0
-says 0 "must exist.*an existing file is an error" --help
+expect 1 "no group 18446744073709551614" dump --store "$spec" --group 18446744073709551614
+expect 2 "'18446744073709551616' is not a number" dump --store "$spec" --group 18446744073709551616
+expect 16 "takes no value, but has 'yes'" fsck --store "$spec" --repair=yes
+expect 2 "'what' is not one of" ls --store what
+expect 1 "no group 99999" dump --store "$spec" --group 99999
+expect 0 "group 0 'A'" dump --store "$spec" --group 0
+expect 0 "must exist.*an existing file is an error" --help
 
 mkdir -p "$work/tree/d"
 echo one >"$work/tree/d/one"
 echo two >"$work/tree/two"
 ln -s two "$work/tree/soft"
-says 0 "^4 files, 8 bytes" load --store "$spec" "$work/tree"
-says 1 "/d/one: exists already in the store\|/two: exists already in the store\|/soft: exists" \
+expect 0 "^4 files, 8 bytes" load --store "$spec" "$work/tree"
+expect 1 "/d/one: exists already in the store\|/two: exists already in the store\|/soft: exists" \
     load --store "$spec" "$work/tree"
-says 1 "/none in the store: no such" load --store "$spec" "$work/tree" /none
-says 0 "one" cat --store "$spec" /d/one
-says 0 "clean: 0 findings left, 0 mended" fsck --data --store "$spec"
+expect 1 "/none in the store: no such" load --store "$spec" "$work/tree" /none
+expect 0 "one" cat --store "$spec" /d/one
+expect 0 "clean: 0 findings left, 0 mended" fsck --data --store "$spec"
 
 # A path of 4095 bytes is loaded; a longer one is refused, with its length and what to do.
 for bytes in 4095 4096 40960; do
@@ -73,12 +73,12 @@ os.mkdir("d" * (left // 2 - 1))
 os.chdir("d" * (left // 2 - 1))
 open("f" * (left - left // 2 - 1), "w").close()
 EOF
-    says 0 'made' mkfs --store "$spec"
+    expect 0 'made' mkfs --store "$spec"
     if [ $bytes = 4095 ]; then
-        says 0 "^21 files, 0 bytes" load --store "$spec" "$work/deep"
-        says 0 "clean" fsck --store "$spec"
+        expect 0 "^21 files, 0 bytes" load --store "$spec" "$work/deep"
+        expect 0 "clean" fsck --store "$spec"
     else
-        says 1 "the path has 4[0-9]* bytes, the maximum is 4095: load a folder" \
+        expect 1 "the path has 4[0-9]* bytes, the maximum is 4095: load a folder" \
             load --store "$spec" "$work/deep"
     fi
 done

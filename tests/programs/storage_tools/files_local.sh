@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# files_local.sh PROGRAM: the example on a new image, on the same again, and on a file that is none.
+# files_local.sh PROGRAM: run the example on a new image, on the same image again, and on a file
+# that is not an image, which it must refuse and leave unchanged.
 set -u
 image=$(mktemp) || exit 1
 trap 'rm -f "$image" "$image.out"' EXIT
@@ -19,4 +20,4 @@ done
 cp "$0" "$image" || exit 1
 ! timeout 120 "$1" "$image" >"$image.out" 2>&1 || { echo "ran on a file that is no image"; exit 1; }
 grep -q ': not an image' "$image.out" || { cat "$image.out"; exit 1; }
-cmp "$0" "$image"
+cmp "$0" "$image" || { echo "the file that is not an image was changed"; exit 1; }
