@@ -2,9 +2,7 @@
 /**
  * dma between two processes: what the link (shm.c) and its making (shm_open.c) share.
  *
- * Wire: packets of a UNIX seqpacket socket, each a struct dma_shm_wire, followed by up to
- * SNIC_DMA_MSG_MAX bytes in a MSG packet. BLOCK carries the memfd as SCM_RIGHTS; WELCOME
- * carries the bell page and two eventfds, all made by the listener.
+ * Packets on the socket and the page that both map: FORMAT.md.
  */
 #ifndef SNIC_DMA_SHM_PRIV_H
 #define SNIC_DMA_SHM_PRIV_H

@@ -1,18 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Layout of a ring's shared memory and the helpers that all of its roles use.
- *
- *   0     header, SNIC_RING_HEADER_BYTES, constant after init, checksummed
- *   128   P progress     256  T tail      384  PRODWAIT
- *   512   H head         640  CONSLEEP    768  owner table, 128 bytes per owner
- *   ...   commit words, one u64 per granule of the data area
- *   ...   data area, capacity bytes
- *
- * A record starts with one word:
- *   bits 0..27 length (PAD: span in granules, else data bytes), 28 PAD, 29 MORE (the
- *   reservation continues behind this record), 30 EXT, 31 CONT (it began before it),
- *   32..47 type, 48..63 low bits of the lap + 1. EXT records have a second word: low half
- *   body bytes, high half span in granules.
+ * A ring's shared memory, which FORMAT.md describes, and the helpers that all of its roles use.
  *
  * H of a request ring is a position plus 1 if it stands inside a committed reservation: a consumer
  * that attaches there finds no commit word and needs none.

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "golden.h"
 #include "channel/channel_priv.h"
 #include "test_channel_util.h"
 
@@ -430,6 +431,30 @@ static void test_channel_wrong_option_is_named(void **state)
     }
 }
 
+/* lib/channel/FORMAT.md. */
+static void test_channel_format_vector(void **state)
+{
+    const struct channel_ctl m = {.magic = SNIC_CHANNEL_MAGIC,
+                                  .version = SNIC_CHANNEL__VERSION,
+                                  .type = CHANNEL_CTL_OPEN,
+                                  .slot = 1,
+                                  .generation = 2,
+                                  .reason = 3,
+                                  .kind = 4,
+                                  .flags = 5,
+                                  .record_max = 6,
+                                  .payload_align = 7,
+                                  .id = 8,
+                                  .up_key = 9,
+                                  .up_size = 10,
+                                  .up_bytes = 11,
+                                  .down_key = 12,
+                                  .down_size = 13,
+                                  .down_bytes = 14};
+    (void)state;
+    golden_bytes("channel", "open", &m, sizeof(m));
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -442,6 +467,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_channel_offer_unlike_rings_refused),
         cmocka_unit_test(test_channel_offer_of_other_version_refused),
         cmocka_unit_test(test_channel_random_control_messages_survived),
+        cmocka_unit_test(test_channel_format_vector),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

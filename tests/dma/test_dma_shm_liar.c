@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "golden.h"
 #include "dma/shm_priv.h"
 #include "test_dma_shm_util.h"
 
@@ -484,6 +485,26 @@ static void test_dma_shm_many_peers_served(void **state)
     liar_close(&x);
 }
 
+/* lib/dma/FORMAT.md. */
+static void test_dma_shm_format_vector(void **state)
+{
+    struct dma_shm_wire w = dma_shm_wire_make(DMA_SHM_REGION);
+    struct dma_shm_wire in;
+    int fds[2];
+    (void)state;
+    w.rights = 3;
+    w.a = 0x10002;
+    w.b = 4;
+    w.c = 0x5000;
+    w.d = 0x6000;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fds), 0);
+    assert_int_equal(dma_shm_transmit(fds[0], &w, NULL, NULL, 0), 1);
+    assert_int_equal(recv(fds[1], &in, sizeof(in), 0), sizeof(in));
+    golden_bytes("dma", "region", &in, sizeof(in));
+    (void)close(fds[0]);
+    (void)close(fds[1]);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -494,6 +515,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_dma_shm_saturated_bell_does_not_block),
         cmocka_unit_test(test_dma_shm_silent_peer_turned_away),
         cmocka_unit_test(test_dma_shm_many_peers_served),
+        cmocka_unit_test(test_dma_shm_format_vector),
     };
     return SUPPORT_MAIN(argc, argv, tests);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* The request ring in one thread: contracts. (Sequences: test_ring_model.c.) */
+#include "golden.h"
 #include "test_ring_util.h"
 
 #include <stdlib.h>
@@ -548,6 +549,25 @@ static void test_ring_wrong_option_is_named(void **state)
     }
 }
 
+/* lib/ring/FORMAT.md. */
+static void test_ring_format_vector(void **state)
+{
+    struct snic_ring_opts o = request_opts(SNIC_RING_COMMIT, 1024);
+    struct snic_ring_producer p;
+    size_t size;
+    unsigned char *mem;
+
+    (void)state;
+    o.epoch = 7;
+    size = snic_ring_memsize(&o);
+    mem = support_guard_alloc(size, SNIC_RING_ALIGN);
+    assert_int_equal(snic_ring_init(mem, size, &o), 0);
+    assert_int_equal(snic_ring_producer_attach(&p, mem, size, 0), 0);
+    assert_int_equal(snic_ring_push(&p, 5, "abc", 3), 0);
+    golden_bytes("ring", "ring", mem, size);
+    support_guard_free(mem);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -567,6 +587,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_ring_one_producer_open_reservation_hides),
         cmocka_unit_test(test_ring_one_producer_damaged_cursors_refused),
         cmocka_unit_test(test_ring_run_ends_where_records_differ),
+        cmocka_unit_test(test_ring_format_vector),
     };
 
     return SUPPORT_MAIN(argc, argv, tests);
