@@ -118,8 +118,17 @@ LAYERS = {
         # images mounted, served, checked
         ["mount.c", "serve.c"], ["examine.c", "walk.c"],
     ],
+    "lib/dma": [
+        ["blocks.c", "shm_packet.c"], ["local.c", "sim.c", "shm_memory.c"], ["shm.c"],
+        ["shm_open.c"],
+    ],
     "lib/io": [
         ["io.c", "room.c", "disk.c"], ["mem.c", "uring.c"], ["sim_ssd.c"],
+    ],
+    "lib/ring": [
+        ["ring_priv.h", "ring_backoff.c"], ["ring.c"],
+        ["ring_producer.c", "ring_consumer.c", "ring_remote.c", "ring_response.c",
+         "ring_collector.c", "ring_repair.c"],
     ],
     "lib/qos": [
         ["tenant.c", "part.c"], ["qos.c"], ["tenant_calls.c"],

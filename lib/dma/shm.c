@@ -295,7 +295,7 @@ static void dma_shm_fired(struct snic_uring_op *op, int32_t res, uint32_t flags)
     if (!w->pending && !over)
         (void)dma_shm_watch_arm(s, w);
     if (s->listener != NULL)
-        dma_shm_greet(s);
+        s->greet(s);
 }
 
 int dma_shm_watch_start(struct dma_shm *s, struct dma_shm_watch *w, int fd)

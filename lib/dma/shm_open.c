@@ -164,7 +164,8 @@ static void dma_shm_listener_free(struct snic_dma_listener *n)
         free(n);
 }
 
-void dma_shm_greet(struct dma_shm *s)
+/** The socket of a link that awaits its HELLO is readable. */
+static void dma_shm_greet(struct dma_shm *s)
 {
     struct snic_dma_listener *n = s->listener;
     struct dma_shm_in in;
@@ -205,6 +206,7 @@ static int dma_shm_accept_all(struct snic_dma_listener *n)
             continue;
         }
         s->listener = n;
+        s->greet = dma_shm_greet;
         s->deadline_ns = snic_loop_now(n->loop) + SNIC_DMA_SHM__WAIT_NS;
         snic_link_append(&n->waiting, &s->waiting);
         n->waiting_count++;

@@ -146,6 +146,7 @@ struct dma_shm {
     _Atomic(int) peer_gone;  /* for snic_dma_ring() on any thread                   */
     /* While a listener waits for the HELLO. */
     struct snic_dma_listener *listener;
+    void (*greet)(struct dma_shm *s); /* its socket is readable */
     struct snic_link waiting;
     uint64_t deadline_ns;
     struct snic_timer retry; /* the socket was full                                 */
@@ -217,10 +218,5 @@ int dma_shm_attach(struct dma_shm *s, int page_fd, int bell_fd, int peer_bell_fd
 int dma_shm_watch_start(struct dma_shm *s, struct dma_shm_watch *w, int fd);
 /** Everything gone once the ring holds none of our operations. */
 void dma_shm_discard(struct dma_shm *s);
-
-/* ---- shm_open.c ---- */
-
-/** Something came on the socket of a link that awaits its HELLO. */
-void dma_shm_greet(struct dma_shm *s);
 
 #endif /* SNIC_DMA_SHM_PRIV_H */

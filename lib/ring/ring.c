@@ -205,3 +205,41 @@ int snic_ring_geometry(const void *header, uint64_t mem_size, struct snic_ring_i
     out->flags = h.flags;
     return 0;
 }
+
+int ring_attach(struct snic_ring__geo *g, void *mem, size_t mem_size, uint32_t kind,
+                struct snic_ring_info *info)
+{
+    int r;
+
+    if (!ring_is_aligned(mem, SNIC_RING_ALIGN))
+        return SNIC_EINVAL;
+    if (mem_size < SNIC_RING_HEADER_BYTES)
+        return SNIC_ENOSPC;
+    r = snic_ring_geometry(mem, mem_size, info);
+    if (r != 0)
+        return r;
+    if (!ring_is_aligned(mem, info->body_align) || (kind != 0 && info->kind != kind))
+        return SNIC_EINVAL;
+    ring_geo_from(g, info);
+    g->base = mem;
+    g->data = g->base + info->data_offset;
+    return 0;
+}
+
+int ring_attach_remote(struct snic_ring__geo *g, const void *header, uint64_t mem_size,
+                       uint32_t kind, void *mirror, size_t mirror_bytes,
+                       struct snic_ring_info *info)
+{
+    int r = snic_ring_geometry(header, mem_size, info);
+
+    if (r != 0)
+        return r;
+    if (info->kind != kind ||
+        !ring_is_aligned(mirror, snic_max_u64(info->body_align, SNIC_RING_ALIGN)))
+        return SNIC_EINVAL;
+    if (mirror_bytes < info->mirror_bytes)
+        return SNIC_ENOSPC;
+    ring_geo_from(g, info);
+    g->data = mirror;
+    return 0;
+}

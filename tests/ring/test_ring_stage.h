@@ -75,6 +75,8 @@
 #define snic_ring_collect_arm second_ring_collect_arm
 #define snic_ring_abandon second_ring_abandon
 #define snic_ring_check second_ring_check
+#define ring_attach second_ring_attach_geo
+#define ring_attach_remote second_ring_attach_remote_geo
 #define SNIC_RING__FENCES
 #include "ring/ring.c"
 
