@@ -255,7 +255,8 @@ struct snic_ring_producer {
  * needs a token of every handle, one without takes none: repair must know of all. [any]
  * @return 0; SNIC_EINVAL alignment, token, or not a request ring; SNIC_ENOSPC @p mem_size small
  *         or owner table full; SNIC_EBUSY the ring's one producer is another; SNIC_EEXIST token
- *         in use; SNIC_EVERSION, SNIC_ECORRUPT header or (one producer) cursors
+ *         in use; SNIC_EVERSION magic or version; SNIC_ECORRUPT geometry that does not add up, or
+ *         (one producer) cursors
  */
 SNIC_API SNIC_NODISCARD int snic_ring_producer_attach(struct snic_ring_producer *p, void *mem,
                                                       size_t mem_size, uint64_t token)
@@ -267,9 +268,9 @@ SNIC_API void snic_ring_producer_detach(struct snic_ring_producer *p) SNIC_NONNU
  * Reserve one record and describe in @p rec where to write it in place. One reservation may
  * be open per handle; finish it with commit or cancel soon, the consumer waits
  * (unless ONE_PRODUCER). [producer]
- * @return 0; SNIC_EAGAIN less than the record's room below M (or 65536 races lost); SNIC_EMSGSIZE
- * larger than record_max; SNIC_EINVAL type > 65535; SNIC_EBUSY a reservation is open; SNIC_ECORRUPT
- * the other side broke the cursors
+ * @return 0; SNIC_EAGAIN less than the record's room below M (or 65536 races lost);
+ *         SNIC_EMSGSIZE larger than record_max; SNIC_EINVAL type > 65535; SNIC_EBUSY a
+ *         reservation is open; SNIC_ECORRUPT the other side broke the cursors
  */
 SNIC_API SNIC_NODISCARD int snic_ring_reserve(struct snic_ring_producer *p, uint32_t type,
                                               uint32_t data_bytes, uint32_t body_bytes,
@@ -277,8 +278,10 @@ SNIC_API SNIC_NODISCARD int snic_ring_reserve(struct snic_ring_producer *p, uint
 /**
  * Reserve @p n records without body in one step: @p data_bytes[i] each, described in
  * @p recs[i]; all get @p type. One commit publishes all. [producer]
- * @return as snic_ring_reserve(); SNIC_EMSGSIZE also when they do not fit M together;
- *         SNIC_EINVAL also n == 0
+ * @return 0; SNIC_EAGAIN less than their room below M (or 65536 races lost); SNIC_EMSGSIZE one
+ *         is larger than record_max, or they do not fit M together; SNIC_EINVAL n == 0 or type
+ *         > 65535; SNIC_EBUSY a reservation is open; SNIC_ECORRUPT the other side broke the
+ *         cursors. None is reserved after an error
  */
 SNIC_API SNIC_NODISCARD int snic_ring_reserve_n(struct snic_ring_producer *p, uint32_t type,
                                                 const uint32_t *data_bytes, uint32_t n,
@@ -288,25 +291,33 @@ SNIC_API void snic_ring_commit(struct snic_ring_producer *p) SNIC_NONNULL(1);
 /** Turn the open reservation into padding: the consumer skips it. [producer] */
 SNIC_API void snic_ring_cancel(struct snic_ring_producer *p) SNIC_NONNULL(1);
 
-/** Reserve, copy @p bytes, commit. Copy. @return as snic_ring_reserve() [producer] */
+/**
+ * Reserve, copy @p bytes, commit. Copy. [producer]
+ * @return results as snic_ring_reserve()
+ */
 SNIC_API SNIC_NODISCARD int snic_ring_push(struct snic_ring_producer *p, uint32_t type,
                                            const void *data, uint32_t bytes) SNIC_NONNULL(1);
-/** Push one record gathered from @p n pieces. Copy. @return as snic_ring_reserve() [producer] */
+/**
+ * Push one record gathered from @p n pieces. Copy. [producer]
+ * @return results as snic_ring_reserve()
+ */
 SNIC_API SNIC_NODISCARD int snic_ring_push_iov(struct snic_ring_producer *p, uint32_t type,
                                                const struct snic_ring_iov *iov, uint32_t n)
     SNIC_NONNULL(1, 3);
 /**
  * Push @p n records of @p bytes each, packed one behind the other at @p data, in one
- * reservation. Copy. All or nothing. @return as snic_ring_reserve_n() [producer]
+ * reservation. Copy. All or nothing. [producer]
+ * @return results as snic_ring_reserve_n()
  */
 SNIC_API SNIC_NODISCARD int snic_ring_push_n(struct snic_ring_producer *p, uint32_t type,
                                              const void *data, uint32_t bytes, uint32_t n)
     SNIC_NONNULL(1, 3);
 
 /**
- * After the last commit of a burst: must the caller ring the consumer's doorbell? Answers 1
- * at most once per time the consumer armed itself. Without this call a sleeping consumer
- * sleeps on; a consumer that never sleeps needs none of it. [producer]
+ * After the last commit of a burst: must the caller ring the consumer's doorbell? Without this
+ * call a sleeping consumer sleeps on; a consumer that never sleeps needs none of it. [producer]
+ * @return 1 ring it, at most once per time the consumer armed itself; 0 it is not armed, or this
+ *         handle found corruption
  */
 SNIC_API SNIC_NODISCARD int snic_ring_notify(struct snic_ring_producer *p) SNIC_NONNULL(1);
 /**
@@ -369,8 +380,9 @@ struct snic_ring_consumer {
  * Attach the consumer to mapped memory; it continues at the shared head. @p aux (aux_bytes of
  * snic_ring_info, 8-aligned, owned until the handle is dropped) is needed for
  * snic_ring_finish(); NULL if only snic_ring_release() is used. [any]
- * @return 0; SNIC_EINVAL alignment, or not a request ring; SNIC_ENOSPC memory small;
- *         SNIC_EVERSION, SNIC_ECORRUPT header or cursors
+ * @return 0; SNIC_EINVAL alignment, or not a request ring; SNIC_ENOSPC @p mem_size or
+ *         @p aux_bytes small; SNIC_EVERSION magic or version; SNIC_ECORRUPT geometry that does
+ *         not add up, or the head
  */
 SNIC_API SNIC_NODISCARD int snic_ring_consumer_attach(struct snic_ring_consumer *c, void *mem,
                                                       size_t mem_size, void *aux, size_t aux_bytes)
@@ -381,7 +393,9 @@ SNIC_API SNIC_NODISCARD int snic_ring_consumer_attach(struct snic_ring_consumer 
  * @p mirror: mirror_bytes aligned to body_align and SNIC_RING_ALIGN, where records arrive at
  * the offset they have in the data area; @p aux: aux_bytes, required. All but the header
  * are owned until the handle is dropped. [any]
- * @return as snic_ring_consumer_attach(); SNIC_EINVAL also for unknown @p flags
+ * @return 0; SNIC_EINVAL unknown @p flags, alignment of @p mirror or @p aux, or not a request
+ *         ring; SNIC_ENOSPC @p mem_size, @p mirror_bytes or @p aux_bytes small; SNIC_EVERSION
+ *         magic or version; SNIC_ECORRUPT geometry that does not add up, or the head
  */
 SNIC_API SNIC_NODISCARD int snic_ring_consumer_attach_remote(struct snic_ring_consumer *c,
                                                              const void *header, uint64_t mem_size,
@@ -413,15 +427,15 @@ SNIC_API void snic_ring_fetch_reset(struct snic_ring_consumer *c) SNIC_NONNULL(1
 /**
  * Take up to @p max committed records in ring order, in place. They stay valid, also over
  * later peeks, until released. [consumer]
- * @return number of records, 0..max; SNIC_ECORRUPT
+ * @return number of records, 0..max; SNIC_ECORRUPT a cursor or a record is nonsense
  */
 SNIC_API SNIC_NODISCARD int snic_ring_peek(struct snic_ring_consumer *c, struct snic_ring_rec *recs,
                                            uint32_t max) SNIC_NONNULL(1, 2);
 /**
  * Take up to @p max committed records that are alike, as one run: for a consumer that walks many
- * small messages and needs no description of each (half the cost of snic_ring_peek()). All else
- * is as there; both may be used in turn. [consumer]
- * @return number of records, 0..max; SNIC_ECORRUPT
+ * small messages and needs no description of each (half the cost of snic_ring_peek()). They stay
+ * valid until released. Calls of both may alternate. [consumer]
+ * @return number of records, 0..max; SNIC_ECORRUPT a cursor or a record is nonsense
  */
 SNIC_API SNIC_NODISCARD int snic_ring_peek_run(struct snic_ring_consumer *c,
                                                struct snic_ring_run *run, uint32_t max)
@@ -453,13 +467,14 @@ SNIC_API SNIC_NODISCARD int snic_ring_head_op(struct snic_ring_consumer *c, stru
 /**
  * After a release (mapped: publishes the head), or after the first look that follows a head
  * write (remote: the cursor read brings the word along): must the producers' doorbell be
- * rung? Answers 1 at most once per arming. [consumer]
+ * rung? [consumer]
+ * @return 1 ring it, at most once per arming; 0 no producer has armed since, or this handle found
+ *         corruption
  */
 SNIC_API SNIC_NODISCARD int snic_ring_space_notify(struct snic_ring_consumer *c) SNIC_NONNULL(1);
 /**
  * Before sleeping: ask for the doorbell. Then look once more (fetch, peek) and sleep only if
- * that finds nothing. Mapped: done at once, returns 0 and does not write @p op, which must be
- * there all the same. Remote: returns 1 and the write to be completed before that look.
+ * that finds nothing. Mapped: done at once, and @p op, which must be there, is not written.
  *
  * A consumer that sleeps (remote: fetch goes before each peek):
  *
@@ -473,10 +488,15 @@ SNIC_API SNIC_NODISCARD int snic_ring_space_notify(struct snic_ring_consumer *c)
  *
  * Without space_notify both sides may sleep: a producer that waits for space that was released
  * would not learn of it. [consumer]
+ * @return 1 remote: *op is the write to be completed before that look; 0 mapped, or this handle
+ *         found corruption
  */
 SNIC_API SNIC_NODISCARD int snic_ring_sleep_arm(struct snic_ring_consumer *c,
                                                 struct snic_ring_op *op) SNIC_NONNULL(1, 2);
-/** Take the request for a doorbell back (records came). As snic_ring_sleep_arm(). [consumer] */
+/**
+ * Take the request for a doorbell back (records came). [consumer]
+ * @return 1 remote: *op is the write to carry out; 0 mapped, or this handle found corruption
+ */
 SNIC_API SNIC_NODISCARD int snic_ring_sleep_disarm(struct snic_ring_consumer *c,
                                                    struct snic_ring_op *op) SNIC_NONNULL(1, 2);
 /** Bytes reserved by producers and not yet released, as last seen. [consumer] */
@@ -512,16 +532,26 @@ struct snic_ring_responder {
     } cursors;
 };
 
-/** Attach the responder to mapped memory. @p aux: aux_bytes, 8-aligned. As consumer_attach. [any]
+/**
+ * Attach the responder to mapped memory; it continues at the shared tail. @p aux: aux_bytes of
+ * snic_ring_info, 8-aligned, owned until the handle is dropped. [any]
+ * @return 0; SNIC_EINVAL alignment, or not a response ring; SNIC_ENOSPC @p mem_size or
+ *         @p aux_bytes small; SNIC_EVERSION magic or version; SNIC_ECORRUPT geometry that does
+ *         not add up, or cursors
  */
 SNIC_API SNIC_NODISCARD int snic_ring_responder_attach(struct snic_ring_responder *r, void *mem,
                                                        size_t mem_size, void *aux, size_t aux_bytes)
     SNIC_NONNULL(1, 2, 4);
 /**
- * Attach the responder to memory that it reaches by DMA only; records are built in @p mirror.
- * @p cursors: what lies from SNIC_RING_OFF_TAIL on, fetched while the ring is idle. Two words of
- * it are read: T, at 0, and H, at SNIC_RING_OFF_HEAD - SNIC_RING_OFF_TAIL.
- * As snic_ring_consumer_attach_remote(). [any]
+ * Attach the responder to memory that it reaches by DMA only. @p header: the first
+ * SNIC_RING_HEADER_BYTES of it, fetched. @p cursors: what lies from SNIC_RING_OFF_TAIL on, fetched
+ * while the ring is idle; two words of it are read: T, at 0, and H, at SNIC_RING_OFF_HEAD -
+ * SNIC_RING_OFF_TAIL. Both are borrowed for the call. @p mirror: mirror_bytes aligned to body_align
+ * and SNIC_RING_ALIGN, zeroed here, in which records are built; @p aux: aux_bytes, 8-aligned. These
+ * two are owned until the handle is dropped. [any]
+ * @return 0; SNIC_EINVAL alignment of @p mirror or @p aux, or not a response ring; SNIC_ENOSPC
+ *         @p mem_size, @p mirror_bytes or @p aux_bytes small; SNIC_EVERSION magic or version;
+ *         SNIC_ECORRUPT geometry that does not add up, or cursors
  */
 SNIC_API SNIC_NODISCARD int snic_ring_responder_attach_remote(
     struct snic_ring_responder *r, const void *header, uint64_t mem_size, const void *cursors,
@@ -531,7 +561,8 @@ SNIC_API SNIC_NODISCARD int snic_ring_responder_attach_remote(
  * Reserve space for a response before its bytes are there; I/O may run into rec->body. Any
  * number may be open. Collectors see nothing of it before it is finished. [responder]
  * @return 0; SNIC_EAGAIN no room below M (remote: also refresh the head, snic_ring_resp_sync());
- *         SNIC_EMSGSIZE; SNIC_EINVAL type; SNIC_ECORRUPT
+ *         SNIC_EMSGSIZE larger than record_max; SNIC_EINVAL type > 65535; SNIC_ECORRUPT a
+ *         collector broke the head
  */
 SNIC_API SNIC_NODISCARD int snic_ring_resp_reserve(struct snic_ring_responder *r, uint32_t type,
                                                    uint32_t data_bytes, uint32_t body_bytes,
@@ -541,11 +572,15 @@ SNIC_API SNIC_NODISCARD int snic_ring_resp_reserve(struct snic_ring_responder *r
 /**
  * The response at @p position is complete, in any order; @p body_bytes may be less than
  * reserved (a short read), or SNIC_RING_WHOLE_BODY. [responder]
- * @return 0; SNIC_EINVAL no such open record, or more bytes than reserved; SNIC_ECORRUPT
+ * @return 0; SNIC_EINVAL no such open record, or more bytes than reserved; SNIC_ECORRUPT an
+ *         earlier call found corruption
  */
 SNIC_API SNIC_NODISCARD int snic_ring_resp_finish(struct snic_ring_responder *r, uint64_t position,
                                                   uint32_t body_bytes) SNIC_NONNULL(1);
-/** As finish, but the record becomes padding that no collector sees. [responder] */
+/**
+ * The response at @p position becomes padding that no collector sees. [responder]
+ * @return 0; SNIC_EINVAL no such open record; SNIC_ECORRUPT an earlier call found corruption
+ */
 SNIC_API SNIC_NODISCARD int snic_ring_resp_cancel(struct snic_ring_responder *r, uint64_t position)
     SNIC_NONNULL(1);
 /** Finished bytes (COMMIT: records; mapped COMMIT: 0) that await snic_ring_resp_flush(): TailB -
@@ -563,7 +598,8 @@ SNIC_API void snic_ring_resp_tails(const struct snic_ring_responder *r, uint64_t
  * header write, at the end one tail write (a mapped COMMIT ring delivers in finish and has
  * nothing to flush). [responder]
  * @param max  at least 4
- * @return number of operations, 0: everything finished is delivered; SNIC_EINVAL max too small
+ * @return number of operations, 0: everything finished is delivered; SNIC_EINVAL @p max < 4;
+ *         SNIC_ECORRUPT an earlier call found corruption
  */
 SNIC_API SNIC_NODISCARD int snic_ring_resp_flush(struct snic_ring_responder *r,
                                                  struct snic_ring_op *ops, uint32_t max)
@@ -574,18 +610,22 @@ SNIC_API SNIC_NODISCARD int snic_ring_resp_flush(struct snic_ring_responder *r,
  */
 SNIC_API void snic_ring_resp_sync(struct snic_ring_responder *r, struct snic_ring_op *op)
     SNIC_NONNULL(1, 2);
-/** Remote: use what snic_ring_resp_sync() fetched. @return 0; SNIC_ECORRUPT [responder] */
+/**
+ * Remote: use what snic_ring_resp_sync() fetched. [responder]
+ * @return 0; SNIC_ECORRUPT a head that cannot be, or an earlier call found corruption
+ */
 SNIC_API SNIC_NODISCARD int snic_ring_resp_synced(struct snic_ring_responder *r) SNIC_NONNULL(1);
 /**
- * After a flush (remote: and a sync): must the collectors' doorbell be rung? Answers 1 at most
- * once per arming. [responder]
+ * After a flush (remote: and a sync): must the collectors' doorbell be rung? [responder]
+ * @return 1 ring it, at most once per arming; 0 no collector has armed since, or this handle found
+ *         corruption
  */
 SNIC_API SNIC_NODISCARD int snic_ring_resp_notify(struct snic_ring_responder *r) SNIC_NONNULL(1);
 
 /**
  * After SNIC_EAGAIN of a reserve: ask the collectors for the doorbell when they free space,
- * then try once more (remote: after the write and a sync). @return 0 done (mapped); 1 and the
- * write to carry out (remote) [responder]
+ * then try once more (remote: after the write and a sync). [responder]
+ * @return 1 remote: *op is the write to carry out; 0 mapped: done, or this handle found corruption
  */
 SNIC_API SNIC_NODISCARD int snic_ring_resp_wait_arm(struct snic_ring_responder *r,
                                                     struct snic_ring_op *op) SNIC_NONNULL(1, 2);
@@ -601,7 +641,12 @@ struct snic_ring_collector {
     struct snic_ring_stats stats;
 };
 
-/** Attach a collector. @p token as in snic_ring_producer_attach(). Errors too. [any] */
+/**
+ * Attach a collector; @p token has the meaning that it has for a producer. [any]
+ * @return 0; SNIC_EINVAL alignment, token, or not a response ring; SNIC_ENOSPC @p mem_size small
+ *         or owner table full; SNIC_EEXIST token in use; SNIC_EVERSION magic or version;
+ *         SNIC_ECORRUPT geometry that does not add up
+ */
 SNIC_API SNIC_NODISCARD int snic_ring_collector_attach(struct snic_ring_collector *k, void *mem,
                                                        size_t mem_size, uint64_t token)
     SNIC_NONNULL(1, 2);
@@ -611,24 +656,31 @@ SNIC_API void snic_ring_collector_detach(struct snic_ring_collector *k) SNIC_NON
  * Claim the oldest complete record that no one else claimed; it is this handle's alone, in
  * place, until released. With a token one record may be held at a time. A record that stays
  * claimed keeps its space and that of younger ones; other collectors continue. [collector]
- * @return 1 and *rec; 0 none complete; SNIC_EBUSY one is held; SNIC_ECORRUPT
+ * @return 1 and *rec; 0 none complete; SNIC_EBUSY with a token: one is held; SNIC_ECORRUPT
+ *         cursors or records are nonsense
  */
 SNIC_API SNIC_NODISCARD int snic_ring_claim(struct snic_ring_collector *k,
                                             struct snic_ring_rec *rec) SNIC_NONNULL(1, 2);
-/** Give a claimed record back. @return 0; SNIC_ECORRUPT [collector] */
+/**
+ * Give a claimed record back. [collector]
+ * @return 0; SNIC_ECORRUPT cursors or records are nonsense, or an earlier call found corruption
+ */
 SNIC_API SNIC_NODISCARD int snic_ring_claim_release(struct snic_ring_collector *k,
                                                     const struct snic_ring_rec *rec)
     SNIC_NONNULL(1, 2);
 /**
- * Claim, copy out, release. Copy. @p out gets data and then body, without the gap.
+ * Claim, copy out, release. Copy. @p out gets data and then body, without the gap. @p type may be
+ * NULL. [collector]
  * @return bytes copied, at most @p size; SNIC_EAGAIN none complete; SNIC_EMSGSIZE the record is
- *         larger than @p size (and lost); SNIC_EBUSY; SNIC_ECORRUPT [collector]
+ *         larger than @p size (and lost); SNIC_EBUSY with a token: a record is held;
+ *         SNIC_ECORRUPT cursors or records are nonsense
  */
 SNIC_API SNIC_NODISCARD int64_t snic_ring_collect(struct snic_ring_collector *k, void *out,
                                                   size_t size, uint32_t *type) SNIC_NONNULL(1, 2);
 /**
- * After releases: must the responder's doorbell be rung, because it waits for space? Answers 1
- * at most once per time the responder armed itself. [collector]
+ * After releases: must the responder's doorbell be rung, because it waits for space? [collector]
+ * @return 1 ring it, at most once per time the responder armed itself; 0 it is not armed, or this
+ *         handle found corruption
  */
 SNIC_API SNIC_NODISCARD int snic_ring_collect_notify(struct snic_ring_collector *k) SNIC_NONNULL(1);
 /** Before sleeping: ask for the doorbell, then claim once more; sleep if none. One bell wakes
@@ -670,6 +722,8 @@ struct snic_ring_backoff {
  *
  * A producer likewise: on SNIC_EAGAIN, when sleep is due, snic_ring_wait_arm(), push once more,
  * and sleep if that is refused, too. [any]
+ * @return SNIC_RING_LOOK; SNIC_RING_YIELD after spins_max of these; SNIC_RING_SLEEP after
+ *         yields_max of those; never an error
  */
 SNIC_API int snic_ring_backoff_next(struct snic_ring_backoff *b) SNIC_NONNULL(1);
 
@@ -678,14 +732,18 @@ SNIC_API int snic_ring_backoff_next(struct snic_ring_backoff *b) SNIC_NONNULL(1)
 /**
  * The handle with @p token is *certified* dead (process exit, peer-death event; never a mere
  * time-out): skip what it had reserved, or free what it had claimed, and give its owner slot
- * back. Call again while it answers SNIC_EAGAIN. [any, one supervisor at a time]
+ * back. Call again while it answers SNIC_EAGAIN. [any] One supervisor at a time.
  * @return 0 repaired, or nothing to repair; SNIC_EAGAIN not decidable before a living handle
- *         has finished a step; SNIC_ENOENT no such token; SNIC_EVERSION, SNIC_ECORRUPT,
- *         SNIC_ENOSPC, SNIC_EINVAL as attach
+ *         has finished a step; SNIC_ENOENT no such token; SNIC_EINVAL alignment; SNIC_ENOSPC
+ *         @p mem_size small; SNIC_EVERSION magic or version; SNIC_ECORRUPT geometry, cursors or
+ *         records are nonsense
  */
 SNIC_API SNIC_NODISCARD int snic_ring_abandon(void *mem, size_t mem_size, uint64_t token)
     SNIC_NONNULL(1);
-/** Every structural invariant of an idle ring: 0 or SNIC_ECORRUPT. For tests. [owner] */
+/**
+ * Every structural invariant of an idle ring. For tests. [owner]
+ * @return 0; SNIC_ECORRUPT one does not hold, or @p mem is no ring of that size
+ */
 SNIC_API int snic_ring_check(const void *mem, size_t mem_size) SNIC_NONNULL(1);
 
 #ifdef __cplusplus
