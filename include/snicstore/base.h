@@ -156,8 +156,8 @@ SNIC_API const char *snic_errname(int error);
 /** The version of the linked library, laid out as SNIC_VERSION. [any] */
 SNIC_API uint32_t snic_version(void);
 /**
- * Translate a Linux errno value (positive or negative) to SNIC_E*; what has no
- * counterpart becomes SNIC_EIO. Backends call it once, at the edge. [any]
+ * Translate a Linux errno value (positive or negative). Backends call it once, at the edge. [any]
+ * @return the SNIC_E* of that meaning; SNIC_EIO there is none
  */
 SNIC_API int snic_error_from_os(int os_error);
 
@@ -168,7 +168,7 @@ SNIC_API int snic_error_from_os(int os_error);
 
 /**
  * Copy a caller's options into @p dst (@p dst_size bytes, pre-filled with
- * defaults). The first 4 bytes of @p src are its size. A smaller size is an
+ * defaults). The first 4 bytes of @p src are its size. Both are borrowed. A smaller size is an
  * older caller; a larger one is accepted only if the extra bytes are zero. On
  * success @p dst begins with @p dst_size; on failure it is untouched. [any]
  * @return 0; SNIC_EINVAL size < 4, size > SNIC_OPTS_BYTES_MAX or non-zero bytes
@@ -179,29 +179,33 @@ SNIC_API SNIC_NODISCARD int snic_opts_copy(void *dst, uint32_t dst_size, const v
 
 /* ---- Integers and byte order ---- */
 
+/** 1 if exactly one bit of @p v is set, else 0. [any] */
 static inline int snic_is_pow2(uint64_t v)
 {
     return v != 0 && (v & (v - 1)) == 0;
 }
 
-/** Round up to a power-of-two @p align. The caller rules out overflow. */
+/** Round up to a power-of-two @p align. The caller rules out overflow. [any] */
 static inline uint64_t snic_align_up(uint64_t v, uint64_t align)
 {
     return (v + align - 1) & ~(align - 1);
 }
+/** Round down to a power-of-two @p align. [any] */
 static inline uint64_t snic_align_down(uint64_t v, uint64_t align)
 {
     return v & ~(align - 1);
 }
+/** The smaller one. [any] */
 static inline uint64_t snic_min_u64(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
+/** The larger one. [any] */
 static inline uint64_t snic_max_u64(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
 }
-/** The smallest power of two >= @p v, for 1 <= v <= 2^63. */
+/** The smallest power of two >= @p v, for 1 <= v <= 2^63; 1 for 0. [any] */
 static inline uint64_t snic_pow2_up(uint64_t v)
 {
     return v <= 1 ? 1 : (uint64_t)1 << (64 - __builtin_clzll(v - 1));
@@ -215,7 +219,8 @@ static inline uint64_t snic_pow2_up(uint64_t v)
 #define SNIC__BE(bits, v) __builtin_bswap##bits(v)
 #endif
 
-/* Unaligned loads and stores in a fixed byte order. */
+/* snic_get_le16(p) ... snic_put_be64(p, v): unaligned loads and stores of 16, 32 and 64 bits in a
+ * fixed byte order. The memory is borrowed for the call. [any] */
 #define SNIC__CODEC(bits)                                                                          \
     static inline uint##bits##_t snic_get_le##bits(const void *p)                                  \
     {                                                                                              \
@@ -252,7 +257,7 @@ SNIC__CODEC(64)
 SNIC_API uint32_t snic_crc32c(uint32_t crc, const void *data, size_t size);
 /** The same function in portable C; identical results. [any] */
 SNIC_API uint32_t snic_crc32c_portable(uint32_t crc, const void *data, size_t size);
-/** 1 if snic_crc32c() uses the CPU's instruction. [any] */
+/** 1 if snic_crc32c() uses the CPU's instruction, else 0. [any] */
 SNIC_API int snic_crc32c_is_hardware(void);
 
 /**
@@ -316,10 +321,12 @@ struct snic_queue {
     struct snic_node *last;
 };
 
+/** 1 if no node is queued, else 0. [owner] */
 static inline int snic_queue_empty(const struct snic_queue *q)
 {
     return q->first == NULL;
 }
+/** Append @p n, borrowed until popped; on no other queue. [owner] */
 static inline void snic_queue_push(struct snic_queue *q, struct snic_node *n)
 {
     n->next = NULL;
@@ -329,6 +336,7 @@ static inline void snic_queue_push(struct snic_queue *q, struct snic_node *n)
         q->last->next = n;
     q->last = n;
 }
+/** Take out the oldest node; NULL when empty. [owner] */
 static inline struct snic_node *snic_queue_pop(struct snic_queue *q)
 {
     struct snic_node *n = q->first;
@@ -347,16 +355,18 @@ struct snic_link {
     struct snic_link *prev;
 };
 
+/** Make @p l a head without members, or a member that is on no list. [owner] */
 static inline void snic_link_init(struct snic_link *l)
 {
     l->next = l;
     l->prev = l;
 }
-/** A head without members, or a member that is on no list. */
+/** 1 for a head without members or a member that is on no list, else 0. [owner] */
 static inline int snic_link_alone(const struct snic_link *l)
 {
     return l->next == l;
 }
+/** Make @p l the last member; borrowed until removed, on no other list. [owner] */
 static inline void snic_link_append(struct snic_link *head, struct snic_link *l)
 {
     l->prev = head->prev;
@@ -364,7 +374,7 @@ static inline void snic_link_append(struct snic_link *head, struct snic_link *l)
     head->prev->next = l;
     head->prev = l;
 }
-/** Take @p l off its list and leave it alone; harmless if it was alone. */
+/** Take @p l off its list and leave it alone; harmless if it was alone. [owner] */
 static inline void snic_link_remove(struct snic_link *l)
 {
     l->prev->next = l->next;
@@ -407,6 +417,7 @@ struct snic_wheel {
     struct snic_link slots[SNIC_WHEEL_LEVELS][SNIC_WHEEL_SLOTS];
 };
 
+/** Disarmed, with @p fn for good. Not while it is armed. [owner] */
 static inline void snic_timer_init(struct snic_timer *t, snic_timer_fn fn)
 {
     snic_link_init(&t->link);
@@ -439,7 +450,10 @@ SNIC_API struct snic_timer *snic_wheel_pop(struct snic_wheel *w, uint64_t now_ns
  * gone and those of its slot were armed out of order: then they are sorted once. [owner]
  */
 SNIC_API uint64_t snic_wheel_deadline_ns(struct snic_wheel *w) SNIC_NONNULL(1);
-/** Every timer in its slot and the bits true? 0 or SNIC_ECORRUPT. For tests. [owner] */
+/**
+ * Check that every timer is in its slot and the bits are true. For tests. [owner]
+ * @return 0; SNIC_ECORRUPT one is not
+ */
 SNIC_API int snic_wheel_check(const struct snic_wheel *w) SNIC_NONNULL(1);
 
 /* ---- Histogram: log-linear, 1/32 relative error, any u64 ---- */
@@ -493,13 +507,13 @@ SNIC_API SNIC_NODISCARD int snic_rate_init(struct snic_rate *r, uint64_t per_sec
 SNIC_API SNIC_NODISCARD int snic_rate_set(struct snic_rate *r, uint64_t per_second, uint64_t now_ns)
     SNIC_NONNULL(1);
 /**
- * Take @p tokens (<= burst). A @p now_ns that goes back earns nothing. [owner]
+ * Take @p tokens. A @p now_ns that goes back earns nothing. [owner]
  * @return 0 when taken; SNIC_EAGAIN too few and nothing taken; SNIC_EINVAL tokens > burst
  */
 SNIC_API SNIC_NODISCARD int snic_rate_take(struct snic_rate *r, uint64_t tokens, uint64_t now_ns)
     SNIC_NONNULL(1);
 /**
- * The earliest time, not before that of the last call, at which take(@p tokens)
+ * The earliest time, not before that of the last call, at which snic_rate_take() of @p tokens
  * succeeds; SNIC_NEVER if none. [owner]
  */
 SNIC_API uint64_t snic_rate_ready_ns(const struct snic_rate *r, uint64_t tokens) SNIC_NONNULL(1);

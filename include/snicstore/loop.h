@@ -53,7 +53,10 @@ struct snic_loop_msg {
  * programmer error. [any]
  */
 SNIC_API void snic_loop_post(struct snic_loop *l, struct snic_loop_msg *msg) SNIC_NONNULL(1, 2);
-/** Run @p msg soon, never from inside this call; doors deliver `done`s this way. [owner] */
+/**
+ * Run @p msg soon, never from inside this call; doors deliver `done`s this way. Borrowed until fn
+ * is called. [owner]
+ */
 SNIC_API void snic_loop_defer(struct snic_loop *l, struct snic_loop_msg *msg) SNIC_NONNULL(1, 2);
 /** Make a sleeping loop go round once. Safe in a signal handler. [any] */
 SNIC_API void snic_loop_wake(struct snic_loop *l) SNIC_NONNULL(1);
@@ -64,7 +67,10 @@ SNIC_API void snic_loop_wake(struct snic_loop *l) SNIC_NONNULL(1);
 SNIC_API uint64_t snic_loop_now(const struct snic_loop *l) SNIC_NONNULL(1);
 /** The clock itself, for measurements; equals snic_loop_now() in a world. [owner] */
 SNIC_API uint64_t snic_loop_clock(const struct snic_loop *l) SNIC_NONNULL(1);
-/** Call t->fn at or after @p deadline_ns, never early; re-arms an armed timer. [owner] */
+/**
+ * Call t->fn at or after @p deadline_ns, never early; re-arms an armed timer. Borrowed until then
+ * or until cancelled. [owner]
+ */
 SNIC_API void snic_loop_arm(struct snic_loop *l, struct snic_timer *t, uint64_t deadline_ns)
     SNIC_NONNULL(1, 2);
 /** Disarm; t->fn is not called any more. Harmless if not armed. [owner] */
@@ -89,6 +95,7 @@ struct snic_loop_task {
     int32_t deficit;
 };
 
+/** Not on a ready list, with @p fn and @p quantum >= 1. Not while it is on one. [owner] */
 static inline void snic_loop_task_init(struct snic_loop_task *t, snic_loop_task_fn fn,
                                        uint32_t quantum)
 {
@@ -97,7 +104,10 @@ static inline void snic_loop_task_init(struct snic_loop_task *t, snic_loop_task_
     t->quantum = quantum;
     t->deficit = 0;
 }
-/** Queue @p task for the next round; harmless when queued already. [owner] */
+/**
+ * Queue @p task for the next round; harmless when queued already. Borrowed while on the ready
+ * list. [owner]
+ */
 SNIC_API void snic_loop_ready(struct snic_loop *l, struct snic_loop_task *task) SNIC_NONNULL(1, 2);
 /** Take @p task off the ready list; harmless when it is not on it. [owner] */
 SNIC_API void snic_loop_unready(struct snic_loop *l, struct snic_loop_task *task)
@@ -119,12 +129,13 @@ struct snic_loop_poller {
     snic_loop_poll_fn fn;
 };
 
+/** Not added, with @p fn. Not while it is added. [owner] */
 static inline void snic_loop_poller_init(struct snic_loop_poller *p, snic_loop_poll_fn fn)
 {
     snic_link_init(&p->link);
     p->fn = fn;
 }
-/** Call @p p in every iteration until removed. [owner] */
+/** Call @p p in every iteration; borrowed until removed. [owner] */
 SNIC_API void snic_loop_poller_add(struct snic_loop *l, struct snic_loop_poller *p)
     SNIC_NONNULL(1, 2);
 /** Stop calling @p p; allowed from inside its fn. Harmless if not added. [owner] */
@@ -141,16 +152,20 @@ SNIC_API void snic_loop_poller_remove(struct snic_loop *l, struct snic_loop_poll
  *         ever happen again); SNIC_EIO the kernel refused (raw code in the stats)
  */
 SNIC_API int snic_loop_once(struct snic_loop *l, uint64_t max_wait_ns) SNIC_NONNULL(1);
-/** Iterate until snic_loop_stop(). [owner] @return 0; SNIC_EIO as snic_loop_once() */
+/**
+ * Iterate until snic_loop_stop(). [owner]
+ * @return 0 stopped; SNIC_EIO the kernel refused (raw code in the stats)
+ */
 SNIC_API int snic_loop_run(struct snic_loop *l) SNIC_NONNULL(1);
-/** Make snic_loop_run() return after this iteration. [owner]; others post a message. */
+/** Make snic_loop_run() return after this iteration. Other threads post a message. [owner] */
 SNIC_API void snic_loop_stop(struct snic_loop *l) SNIC_NONNULL(1);
 /**
  * A file descriptor that polls readable when snic_loop_once(l, 0) has work, for
  * callers with an event loop of their own: iterate until snic_loop_once(l, 0)
  * returns 0, then sleep on the descriptor, at most until snic_loop_deadline().
  * Only poll it; the loop reads it. [owner]
- * @return the fd, the loop's; SNIC_ENOTSUP in a world; SNIC_ENOMEM; SNIC_EIO
+ * @return the fd, the loop's; SNIC_ENOTSUP in a world; SNIC_ENOMEM, SNIC_EIO the kernel refused to
+ *         make it (raw code in the stats)
  */
 SNIC_API int snic_loop_fd(const struct snic_loop *l) SNIC_NONNULL(1);
 /** When the next timer is due, or SNIC_NEVER; now if work is ready. [owner] */
@@ -189,7 +204,7 @@ struct snic_loop_watch {
 /**
  * Call w->fn once, when a read would not wait; at once if that is so now. Borrowed until then.
  * It costs no system call of its own. fn may watch again. [owner]
- * @return 0; SNIC_ENOTSUP in a world; SNIC_EAGAIN no entry to be had
+ * @return 0; SNIC_ENOTSUP in a world; SNIC_EAGAIN the submission queue is full: try again later
  */
 SNIC_API SNIC_NODISCARD int snic_loop_watch_start(struct snic_loop *l, struct snic_loop_watch *w)
     SNIC_NONNULL(1, 2);
@@ -248,7 +263,7 @@ struct snic_loop_uring_opts {
  * handed to another thread; the thread of the first snic_loop_once() (or of a
  * door's call that fills the submission queue) is the owner for good: the doors
  * are closed there, too. The loop must outlive every snic_loop_post(). [owner]
- * @param o  may be NULL: defaults
+ * @param o  borrowed for the call; may be NULL: defaults. o->ctx is passed to o->on_stall
  * @return 0; SNIC_EINVAL options; SNIC_ENOTSUP no io_uring in this kernel (errno
  *         ENOSYS, also from a seccomp filter), or one older than 5.11;
  *         SNIC_EACCES io_uring is refused: by the sysctl kernel.io_uring_disabled
@@ -260,7 +275,7 @@ struct snic_loop_uring_opts {
 SNIC_API SNIC_NODISCARD int snic_loop_uring_open(struct snic_loop **out,
                                                  const struct snic_loop_uring_opts *o)
     SNIC_NONNULL(1);
-/** Close any loop. Every door attached to it must be closed before. [owner] */
+/** Close any loop and free it. Every door attached to it must be closed before. [owner] */
 SNIC_API void snic_loop_close(struct snic_loop *l);
 
 /* ---- The simulated world ---- */
@@ -278,7 +293,10 @@ struct snic_world_opts {
     void *ctx;
 };
 
-/** @return 0; SNIC_EINVAL; SNIC_ENOMEM [owner] */
+/**
+ * Make a world without loops. @p o is copied; NULL: defaults. [owner]
+ * @return 0; SNIC_EINVAL an option; SNIC_ENOMEM
+ */
 SNIC_API SNIC_NODISCARD int snic_world_open(struct snic_world **out,
                                             const struct snic_world_opts *o) SNIC_NONNULL(1);
 /** All loops must be closed before. NULL is ignored. [owner] */
@@ -286,11 +304,11 @@ SNIC_API void snic_world_close(struct snic_world *w);
 /**
  * A loop that is node @p node of the world, until snic_loop_close(); after that
  * the number may be used again. [owner]
- * @return 0; SNIC_EEXIST; SNIC_ENOSPC nodes_max are open; SNIC_ENOMEM
+ * @return 0; SNIC_EEXIST there is a loop of that node; SNIC_ENOSPC nodes_max are open; SNIC_ENOMEM
  */
 SNIC_API SNIC_NODISCARD int snic_world_loop(struct snic_world *w, uint32_t node,
                                             struct snic_loop **out) SNIC_NONNULL(1, 3);
-/** The world's random numbers; simulated doors draw from here. [owner] */
+/** The world's random numbers, the world's own; simulated doors draw from here. [owner] */
 SNIC_API struct snic_rng *snic_world_rng(struct snic_world *w) SNIC_NONNULL(1);
 /** The world's clock; snic_loop_now() of each of its loops. [owner] */
 SNIC_API uint64_t snic_world_now(const struct snic_world *w) SNIC_NONNULL(1);
@@ -311,14 +329,14 @@ SNIC_API uint32_t snic_loop_node(const struct snic_loop *l) SNIC_NONNULL(1);
  * machine, and a lost wake-up shows as quiescence.
  *
  * A world and all its loops belong to one thread; so does snic_loop_post() to
- * them, which is an event at the receiving node, now.
- * @return 1; 0 quiescent (no event can ever happen) [owner]
+ * them, which is an event at the receiving node, now. [owner]
+ * @return 1 one event ran; 0 quiescent (no event can ever happen)
  */
 SNIC_API int snic_world_step(struct snic_world *w) SNIC_NONNULL(1);
 /**
  * Step until quiescence, until the next event lies after @p until_ns (the clock
- * then stands at until_ns) or @p max_events are done.
- * @return events done [owner]
+ * then stands at until_ns) or @p max_events are done. [owner]
+ * @return events done
  */
 SNIC_API uint64_t snic_world_run(struct snic_world *w, uint64_t until_ns, uint64_t max_events)
     SNIC_NONNULL(1);
