@@ -147,7 +147,8 @@ struct snic_dma {
 };
 
 /**
- * Page-aligned, zeroed memory that can be exported to the peer. [owner]
+ * Page-aligned, zeroed memory that can be exported to the peer; the handle's, lent until
+ * snic_dma_release() or until the handle closes. [owner]
  * @return 0; SNIC_EINVAL size 0; SNIC_ENOMEM
  */
 static inline int snic_dma_alloc(struct snic_dma *d, size_t size, void **out)
@@ -162,7 +163,8 @@ static inline void snic_dma_release(struct snic_dma *d, void *mem)
 /**
  * Let the peer use [mem, mem + size), which lies in memory from
  * snic_dma_alloc(). The key is valid on this link only. [owner]
- * @return 0; SNIC_EINVAL rights or range; SNIC_EFAULT not from alloc; SNIC_ENOMEM
+ * @return 0; SNIC_EINVAL size 0, no right or an unknown one; SNIC_EFAULT not all of it from one
+ *         snic_dma_alloc(); SNIC_ENOMEM no key left, or (shm) too many messages wait for the peer
  */
 static inline int snic_dma_register(struct snic_dma *d, void *mem, size_t size, uint32_t rights,
                                     uint64_t *key)
@@ -178,7 +180,8 @@ static inline void snic_dma_unregister(struct snic_dma *d, uint64_t key)
  * A pointer to the peer's memory; valid until unmapped or until this handle
  * closes, also after the peer's death (the bytes then rest). The region must
  * grant both READ and WRITE. Its content is hostile. [owner]
- * @return 0; SNIC_ENOTSUP not MAPPED; SNIC_EFAULT key, range or rights
+ * @return 0; SNIC_ENOTSUP no SNIC_DMA_CAP_MAPPED; SNIC_EFAULT no such key, outside its region, or
+ *         its rights do not suffice
  */
 static inline int snic_dma_map(struct snic_dma *d, uint64_t key, uint64_t offset, size_t size,
                                void **out)
@@ -192,17 +195,19 @@ static inline void snic_dma_unmap(struct snic_dma *d, void *mem)
         d->ops->unmap(d, mem);
 }
 /**
- * Hand over up to @p n batches. A bad key, range or right completes the batch
- * with SNIC_EFAULT; atomics without the capability with SNIC_ENOTSUP.
- * @return batches accepted; 0 full; SNIC_EPEERDEAD [owner]
+ * Hand over up to @p n batches. An operation's errors complete its batch: SNIC_EFAULT key, range or
+ * right; SNIC_ENOTSUP an atomic without the capability; SNIC_EINVAL kind or flags, or an atomic
+ * that is not 8 aligned bytes; SNIC_EPEERDEAD the peer died before it was done. [owner]
+ * @return batches accepted; 0 full: come back after a completion; SNIC_EPEERDEAD the link has ended
  */
 static inline int snic_dma_submit(struct snic_dma *d, struct snic_dma_batch **b, uint32_t n)
 {
     return d->ops->submit(d, b, n);
 }
 /**
- * Send a control message (copied); never lost while the peer lives.
- * @return 1; 0 full, come back later; SNIC_EMSGSIZE; SNIC_EPEERDEAD [owner]
+ * Send a control message (copied); never lost while the peer lives. [owner]
+ * @return 1; 0 full, come back later; SNIC_EMSGSIZE @p size is 0 or above SNIC_DMA_MSG_MAX;
+ *         SNIC_EPEERDEAD the link has ended
  */
 static inline int snic_dma_send(struct snic_dma *d, const void *msg, uint32_t size)
 {
@@ -211,7 +216,7 @@ static inline int snic_dma_send(struct snic_dma *d, const void *msg, uint32_t si
 /**
  * Ring the peer's doorbell @p id: coalesced, never lost. What this thread
  * wrote to shared memory before is visible to the peer's handler. [any]
- * @return 0; SNIC_EINVAL id; SNIC_EPEERDEAD
+ * @return 0; SNIC_EINVAL @p id not below SNIC_DMA_DOORBELLS; SNIC_EPEERDEAD the link has ended
  */
 static inline int snic_dma_ring(struct snic_dma *d, uint32_t id)
 {
@@ -229,7 +234,8 @@ static inline void snic_dma_close(struct snic_dma *d)
 /**
  * Both ends at once, each for its own loop; @p host and @p dpu may live on two
  * threads, and either may close first. Call before the loops run, or with both
- * stopped. @return 0; SNIC_EINVAL; SNIC_ENOMEM [owner of both]
+ * stopped. The events are copied. [owner] of both loops.
+ * @return 0; SNIC_ENOMEM
  */
 SNIC_API SNIC_NODISCARD int snic_dma_local_open(struct snic_dma **host, struct snic_loop *host_loop,
                                                 const struct snic_dma_events *host_events,
@@ -264,8 +270,10 @@ struct snic_dma_shm_opts {
 /**
  * Wait for peers on a UNIX socket (a stale socket file is replaced, also that of
  * a process that has ended though the kernel still accepts for it; a live one is
- * not). In @p accept, which runs on the loop, set d->events. [owner]
- * @return 0; SNIC_EINVAL; SNIC_EADDRINUSE; SNIC_EACCES; SNIC_ENOTSUP; SNIC_ENOMEM
+ * not). In @p accept, which runs on the loop, set d->events. @p o is copied. [owner]
+ * @return 0; SNIC_EINVAL an option, or the path's directory is not there; SNIC_EADDRINUSE a live
+ *         listener or another file at the path; SNIC_EACCES no permission, or a read-only file
+ *         system; SNIC_ENOTSUP not an io_uring loop; SNIC_ENOMEM memory or a file descriptor
  */
 SNIC_API SNIC_NODISCARD int snic_dma_shm_listen(struct snic_dma_listener **out, struct snic_loop *l,
                                                 const struct snic_dma_shm_opts *o,
@@ -274,10 +282,14 @@ SNIC_API SNIC_NODISCARD int snic_dma_shm_listen(struct snic_dma_listener **out, 
 /** Stop listening and remove the socket file; links live on. [owner] */
 SNIC_API void snic_dma_shm_unlisten(struct snic_dma_listener *s);
 /**
- * Connect to a listener. [owner]
- * @return 0; SNIC_EINVAL; SNIC_ECONNREFUSED no listener (yet); SNIC_ETIMEDOUT;
- *         SNIC_EPERM the listener has another tag; SNIC_EVERSION; SNIC_EPROTO; SNIC_EACCES;
- *         SNIC_ENOTSUP; SNIC_ENOMEM
+ * Connect to a listener. Blocks, at most timeout_ms. @p o is borrowed for the call, @p events is
+ * copied. [owner]
+ * @return 0; SNIC_EINVAL an option, or a path that cannot be connected to; SNIC_ECONNREFUSED no
+ *         listener (yet), or it refused or ended; SNIC_ETIMEDOUT no answer within timeout_ms;
+ *         SNIC_EPERM the listener has another tag; SNIC_EVERSION it speaks another version;
+ *         SNIC_EPROTO another kind of socket, or a malformed answer; SNIC_EACCES no permission for
+ *         the path; SNIC_ENOTSUP not an io_uring loop, or a kernel without pidfds; SNIC_ENOMEM
+ *         memory or a file descriptor; SNIC_EIO the socket failed
  */
 SNIC_API SNIC_NODISCARD int snic_dma_shm_connect(struct snic_dma **out, struct snic_loop *l,
                                                  const struct snic_dma_shm_opts *o,
@@ -298,7 +310,10 @@ struct snic_dma_sim_opts {
                                 bytes take no time beside the delays                       */
 };
 
-/** @return 0; SNIC_EINVAL not two loops of one world, caps; SNIC_ENOMEM [owner] */
+/**
+ * Both ends at once, for two nodes of one world. The events are copied. [owner]
+ * @return 0; SNIC_EINVAL an option, or not two loops of one world; SNIC_ENOMEM
+ */
 SNIC_API SNIC_NODISCARD int snic_dma_sim_open(struct snic_dma **host, struct snic_loop *host_loop,
                                               const struct snic_dma_events *host_events,
                                               struct snic_dma **dpu, struct snic_loop *dpu_loop,

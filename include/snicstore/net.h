@@ -54,12 +54,15 @@ struct snic_net_addr {
 };
 
 /**
- * Parse "1.2.3.4:80", "[::1]:80", "unix:/path", "sim:NODE:PORT"; also "localhost:80".
- * @return 0; SNIC_EINVAL with *out untouched [any]
+ * Parse "1.2.3.4:80", "[::1]:80", "unix:/path", "sim:NODE:PORT"; also "localhost:80". [any]
+ * @return 0; SNIC_EINVAL another form, or a number out of range, with *out untouched
  */
 SNIC_API SNIC_NODISCARD int snic_net_addr_parse(struct snic_net_addr *out, const char *text)
     SNIC_NONNULL(1, 2);
-/** The same text back, always NUL-terminated; @return its length. [any] */
+/**
+ * The same text back, cut to @p size and always NUL-terminated. [any]
+ * @return its whole length, without the NUL
+ */
 SNIC_API int snic_net_addr_format(const struct snic_net_addr *a, char *out, size_t size)
     SNIC_NONNULL(1, 2);
 
@@ -263,9 +266,11 @@ struct snic_net_dgram {
 
 /**
  * Accept connections at @p a (port 0: any, see snic_net_listen_addr()). A stale
- * UNIX socket file, without a listener, is replaced. [owner]
- * @return 0; SNIC_EADDRINUSE; SNIC_EACCES; SNIC_EINVAL flags, or not an address of
- *         this machine; SNIC_ENOTSUP family; SNIC_ENOSPC no listener or descriptor left
+ * UNIX socket file, without a listener, is replaced. @p ctx is passed to @p accept. The
+ * listener is the handle's, lent until snic_net_unlisten() or snic_net_shut(). [owner]
+ * @return 0; SNIC_EADDRINUSE another listener has it; SNIC_EACCES no permission for the port or
+ *         the path; SNIC_EINVAL flags, no @p accept, or not an address of this machine;
+ *         SNIC_ENOTSUP family; SNIC_ENOSPC no listener or descriptor left
  */
 static inline int snic_net_listen(struct snic_net *n, const struct snic_net_addr *a, uint32_t flags,
                                   snic_net_accept_fn accept, void *ctx,
@@ -278,7 +283,7 @@ static inline void snic_net_unlisten(struct snic_net_listener *l)
 {
     l->net->ops->unlisten(l);
 }
-/** The address with the port that was chosen. @return 0 [owner] */
+/** The address with the port that was chosen. [owner] @return 0 */
 static inline int snic_net_listen_addr(const struct snic_net_listener *l, struct snic_net_addr *out)
 {
     return l->net->ops->listen_addr(l, out);
@@ -286,8 +291,10 @@ static inline int snic_net_listen_addr(const struct snic_net_listener *l, struct
 /**
  * Start to connect; `connected` follows, with SNIC_ECONNREFUSED, SNIC_ETIMEDOUT,
  * SNIC_EHOSTUNREACH, SNIC_ECONNRESET, SNIC_EACCES or SNIC_EIO when it fails. @p ev is
- * copied. Sends are accepted at once and leave when it stands. [owner]
- * @return 0; SNIC_EINVAL; SNIC_ENOSPC no free connection or descriptor; SNIC_ENOTSUP
+ * copied. Sends are accepted at once and leave when it stands. The connection is the handle's,
+ * lent until `closed`. [owner]
+ * @return 0; SNIC_EINVAL port 0, a path that is empty or too long, or no recv or closed event;
+ *         SNIC_ENOSPC no free connection or descriptor; SNIC_ENOTSUP family
  */
 static inline int snic_net_connect(struct snic_net *n, const struct snic_net_addr *a,
                                    const struct snic_net_stream_events *ev, void *ctx,
@@ -295,7 +302,7 @@ static inline int snic_net_connect(struct snic_net *n, const struct snic_net_add
 {
     return n->ops->connect(n, a, ev, ctx, out);
 }
-/** Give an accepted connection its events (copied) and context. [owner] */
+/** Give an accepted connection its events (copied) and context (passed to these). [owner] */
 static inline void snic_net_bind(struct snic_net_conn *c, const struct snic_net_stream_events *ev,
                                  void *ctx)
 {
@@ -303,8 +310,8 @@ static inline void snic_net_bind(struct snic_net_conn *c, const struct snic_net_
 }
 /**
  * Queue a gather send; sends of one connection leave in order. [owner]
- * @return 1 accepted; 0 full (`writable` follows); SNIC_EPIPE after shutdown, close
- *         or reset; SNIC_EINVAL pieces
+ * @return 1 accepted: borrowed until done; 0 full (`writable` follows); SNIC_EPIPE after
+ *         shutdown, close or reset; SNIC_EINVAL number or sum of the pieces
  */
 static inline int snic_net_send(struct snic_net_conn *c, struct snic_net_send_req *s)
 {
@@ -354,8 +361,11 @@ static inline int snic_net_patience(struct snic_net_conn *c, uint32_t ms)
 /**
  * A datagram socket at @p local (port 0: any, see snic_net_dgram_addr()). All sockets of a handle
  * receive into one pool of 64 buffers of a whole train; what finds none waits in the kernel. A
- * socket has 32 trains under way there, 60 KiB of memory. [owner]
- * @return 0; SNIC_EADDRINUSE; SNIC_EACCES; SNIC_ENOTSUP family; SNIC_EINVAL; SNIC_ENOSPC
+ * socket has 32 trains under way there, 60 KiB of memory. @p ev is copied. The socket is the
+ * handle's, lent until snic_net_dgram_close() or snic_net_shut(). [owner]
+ * @return 0; SNIC_EADDRINUSE another socket has it; SNIC_EACCES no permission for the port;
+ *         SNIC_ENOTSUP family; SNIC_EINVAL no recv event, or not an address of this machine;
+ *         SNIC_ENOSPC dgrams_max are open, or no memory or descriptor left
  */
 static inline int snic_net_dgram_open(struct snic_net *n, const struct snic_net_addr *local,
                                       const struct snic_net_dgram_events *ev, void *ctx,
@@ -365,8 +375,9 @@ static inline int snic_net_dgram_open(struct snic_net *n, const struct snic_net_
 }
 /**
  * Queue a train; send_queue trains may be under way. [owner]
- * @return 1 accepted; 0 full (`writable` follows); SNIC_EMSGSIZE segment too large for a
- *         datagram or more than SNIC_NET_TRAIN_MAX of them; SNIC_EINVAL
+ * @return 1 accepted: borrowed with its pieces until done; 0 full (`writable` follows);
+ *         SNIC_EMSGSIZE segment too large for a datagram or more than SNIC_NET_TRAIN_MAX of them;
+ *         SNIC_EINVAL nothing to send, or a peer of another family or with port 0
  */
 static inline int snic_net_dgram_send(struct snic_net_dgram *d, struct snic_net_train *t)
 {
@@ -377,7 +388,7 @@ static inline void snic_net_dgram_close(struct snic_net_dgram *d)
 {
     d->net->ops->dgram_close(d);
 }
-/** The local address, with the port that was chosen. @return 0 [owner] */
+/** The local address, with the port that was chosen. [owner] @return 0 */
 static inline int snic_net_dgram_addr(const struct snic_net_dgram *d, struct snic_net_addr *out)
 {
     return d->net->ops->dgram_addr(d, out);
@@ -438,8 +449,9 @@ struct snic_net_uring_opts {
 #define SNIC_NET_DGRAM_TIME (1u << 2)
 
 /**
- * Fields that are 0 and @p o == NULL mean the defaults. [owner]
- * @return 0; SNIC_EINVAL; SNIC_ENOTSUP not an io_uring loop; SNIC_ENOMEM
+ * Fields that are 0 and @p o == NULL mean the defaults. @p o is copied. Freed by
+ * snic_net_shut(). [owner]
+ * @return 0; SNIC_EINVAL an option out of range; SNIC_ENOTSUP not an io_uring loop; SNIC_ENOMEM
  */
 SNIC_API SNIC_NODISCARD int snic_net_uring_open(struct snic_net **out, struct snic_loop *l,
                                                 const struct snic_net_uring_opts *o)
@@ -476,8 +488,11 @@ struct snic_net_fabric_opts {
                                     are handed in together, as after GRO; default: one by one */
 };
 
-/** Fields that are 0 and @p o == NULL mean the defaults. @return 0; SNIC_EINVAL; SNIC_ENOMEM
- * [owner] */
+/**
+ * Fields that are 0 and @p o == NULL mean the defaults. @p o is copied, @p w borrowed until close.
+ * [owner]
+ * @return 0; SNIC_EINVAL an option out of range; SNIC_ENOMEM
+ */
 SNIC_API SNIC_NODISCARD int snic_net_fabric_open(struct snic_net_fabric **out, struct snic_world *w,
                                                  const struct snic_net_fabric_opts *o)
     SNIC_NONNULL(1, 2);
@@ -521,23 +536,29 @@ SNIC_API void snic_net_fabric_kill(struct snic_net_fabric *f, uint32_t node) SNI
 
 /**
  * Add a switch. Its seed, that of its hash, is its number until snic_net_fabric_hash(). [owner]
- * @return 0; SNIC_ENOMEM; SNIC_ENOSPC 1024 are there, or the world has no loop left
+ * @return 0; SNIC_ENOMEM; SNIC_ENOSPC 1024 switches exist, or the world has no loop left
  */
 SNIC_API SNIC_NODISCARD int snic_net_fabric_switch(struct snic_net_fabric *f, uint32_t *out)
     SNIC_NONNULL(1, 2);
-/** The seed of the hash at a switch or a node that has a wire. @return 0; SNIC_ENOENT [owner] */
+/**
+ * Set the seed of the hash at a switch or a node that has a wire. [owner]
+ * @return 0; SNIC_ENOENT no such switch, or a node without wires
+ */
 SNIC_API SNIC_NODISCARD int snic_net_fabric_hash(struct snic_net_fabric *f, uint32_t place,
                                                  uint64_t seed) SNIC_NONNULL(1);
 /**
  * Lay a wire from one switch or node to another; routes follow at once. Its number counts from 0.
  * All zero: the defaults of a link. [owner]
- * @return 0; SNIC_EINVAL link, ends that are one, or two nodes; SNIC_ENOENT no such switch;
- *         SNIC_ENOMEM; SNIC_ENOSPC 16384 are there
+ * @return 0; SNIC_EINVAL a number of @p l out of range, or both ends are one or are nodes;
+ *         SNIC_ENOENT no such switch; SNIC_ENOMEM; SNIC_ENOSPC 16384 wires exist
  */
 SNIC_API SNIC_NODISCARD int snic_net_fabric_wire(struct snic_net_fabric *f, uint32_t from,
                                                  uint32_t to, const struct snic_net_link *l,
                                                  uint32_t *out) SNIC_NONNULL(1, 4, 5);
-/** Change it for what enters it from now on. @return 0; SNIC_EINVAL; SNIC_ENOENT [owner] */
+/**
+ * Change it for what enters it from now on. [owner]
+ * @return 0; SNIC_EINVAL max below min, or a number out of range; SNIC_ENOENT no such wire
+ */
 SNIC_API SNIC_NODISCARD int snic_net_fabric_wire_set(struct snic_net_fabric *f, uint32_t wire,
                                                      const struct snic_net_link *l)
     SNIC_NONNULL(1, 3);
@@ -547,13 +568,17 @@ enum snic_net_state {
     SNIC_NET_DOWN, /**< what is in it and what enters is lost; routes avoid it after converge_ns */
     SNIC_NET_DEAD  /**< the same, but undetected: routes keep using it                       */
 };
-/** @p what: a switch, or a wire. @return 0; SNIC_EINVAL state; SNIC_ENOENT [owner] */
+/**
+ * Set the state of @p what: a switch, or a wire. [owner]
+ * @return 0; SNIC_EINVAL no such state; SNIC_ENOENT no such switch or wire
+ */
 SNIC_API SNIC_NODISCARD int snic_net_fabric_state(struct snic_net_fabric *f, uint32_t what,
                                                   enum snic_net_state state) SNIC_NONNULL(1);
 
 /**
  * The wires that a datagram takes now, by what routes know, not by what is dead. [owner]
- * @return how many, of which @p max are in @p wires; SNIC_EHOSTUNREACH no way
+ * @return how many, of which the first @p max are in @p wires; SNIC_EHOSTUNREACH no way, or none
+ *         of 32 wires or fewer
  */
 SNIC_API int snic_net_fabric_way(struct snic_net_fabric *f, uint32_t from, uint16_t from_port,
                                  uint32_t to, uint16_t to_port, uint32_t *wires, uint32_t max)
@@ -574,7 +599,7 @@ struct snic_net_wire_stats {
     uint64_t queue_bytes; /**< now                                                        */
     uint64_t queue_high;  /**< most bytes queued                                          */
 };
-/** @return 0; SNIC_ENOENT [owner] */
+/** Copy the counters of a wire. [owner] @return 0; SNIC_ENOENT no such wire */
 SNIC_API SNIC_NODISCARD int snic_net_fabric_wire_stats(const struct snic_net_fabric *f,
                                                        uint32_t wire,
                                                        struct snic_net_wire_stats *out)
@@ -619,12 +644,13 @@ static inline void snic_net_fault_init(struct snic_net_fault *x)
 /**
  * Add a fault, copied; also for datagrams between nodes without wires, which leave their node and
  * enter no wire. Its number counts from 0. [owner]
- * @return 0; SNIC_EINVAL; SNIC_ENOSPC 256 were made
+ * @return 0; SNIC_EINVAL action, chance_ppm, delay_ns, sizes, buckets or port out of range;
+ *         SNIC_ENOSPC 256 were made
  */
 SNIC_API SNIC_NODISCARD int snic_net_fabric_fault(struct snic_net_fabric *f,
                                                   const struct snic_net_fault *x, uint32_t *out)
     SNIC_NONNULL(1, 2, 3);
-/** Off, or on again. @return 0; SNIC_ENOENT [owner] */
+/** Off, or on again. [owner] @return 0; SNIC_ENOENT no such fault */
 SNIC_API SNIC_NODISCARD int snic_net_fabric_fault_set(struct snic_net_fabric *f, uint32_t fault,
                                                       int on) SNIC_NONNULL(1);
 /** How many datagrams it happened to: a test asserts that it did. 0 for no such. [owner] */
@@ -639,7 +665,7 @@ struct snic_net_fabric_stats {
     uint64_t lost_pool;  /**< 4096 were under way                                             */
     uint64_t routed;     /**< times that routes were made anew                                */
 };
-/** [owner] */
+/** Copy the counters of the whole fabric. [owner] */
 SNIC_API void snic_net_fabric_get_stats(const struct snic_net_fabric *f,
                                         struct snic_net_fabric_stats *out) SNIC_NONNULL(1, 2);
 
@@ -658,7 +684,7 @@ struct snic_net_hop {
  */
 typedef void (*snic_net_hop_fn)(void *ctx, const struct snic_net_hop *hop, unsigned char *data,
                                 uint32_t size);
-/** NULL: none. [owner] */
+/** Call @p fn with @p ctx for each hop from now on; NULL: none. [owner] */
 SNIC_API void snic_net_fabric_on_hop(struct snic_net_fabric *f, snic_net_hop_fn fn, void *ctx)
     SNIC_NONNULL(1);
 
@@ -666,7 +692,8 @@ SNIC_API void snic_net_fabric_on_hop(struct snic_net_fabric *f, snic_net_hop_fn 
  * A handle for the node that @p l is. Options as for uring, but recv_size is at
  * most the fabric's, datagrams have at most 16384 bytes, and zero copy is not
  * there. [owner]
- * @return 0; SNIC_EINVAL; SNIC_ENOTSUP a loop of another world; SNIC_ENOMEM
+ * @return 0; SNIC_EINVAL an option out of range; SNIC_ENOTSUP a loop of another world;
+ *         SNIC_ENOMEM
  */
 SNIC_API SNIC_NODISCARD int snic_net_sim_open(struct snic_net **out, struct snic_net_fabric *f,
                                               struct snic_loop *l,
