@@ -156,10 +156,11 @@ SNIC_API const char *snic_channel_hub_opts_wrong(const struct snic_channel_hub_o
 /** Bytes snic_channel_hub_init() needs, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_channel_hub_memsize(const struct snic_channel_hub_opts *o) SNIC_NONNULL(1);
 /**
- * Take over the dma handle @p d (owned until fini): sets d->events. Call it before the loop runs
- * again after @p d was opened (shm: inside the accept callback), so that no event is lost.
- * Both ends need one. [owner]
- * @return 0; SNIC_EINVAL bad option or alignment (16); SNIC_ENOSPC @p mem_size small
+ * Take over the dma handle @p d (owned until fini, which closes it): sets d->events. Call it before
+ * the loop runs again after @p d was opened (shm: inside the accept callback), so that no event is
+ * lost. Both ends need one. [owner]
+ * @param mem  at least memsize bytes aligned to 16, owned until fini
+ * @return 0; SNIC_EINVAL bad option or alignment; SNIC_ENOSPC @p mem_size small
  */
 SNIC_API SNIC_NODISCARD int snic_channel_hub_init(struct snic_channel_hub **out, void *mem,
                                                   size_t mem_size, struct snic_dma *d,
@@ -209,8 +210,9 @@ SNIC_API const char *snic_channel_opts_wrong(const struct snic_channel_opts *o) 
  * Host: allocate and format the rings and offer them to the peer. Sending may start at once;
  * the opened or the closed event reports whether the peer accepted. [owner]
  * @param e  copied
- * @return 0; SNIC_EINVAL options; SNIC_EAGAIN channels_max are in use; SNIC_ENOMEM;
- *         SNIC_EPEERDEAD; SNIC_EPROTO the peer wrote into the rings before they were offered
+ * @return 0; SNIC_EINVAL options; SNIC_EPEERDEAD the link is dead; SNIC_EAGAIN channels_max are in
+ *         use; SNIC_ENOMEM memory or a key for the rings; SNIC_EPROTO the peer wrote into the rings
+ *         before they were offered
  */
 SNIC_API SNIC_NODISCARD int snic_channel_open(struct snic_channel **out, struct snic_channel_hub *h,
                                               const struct snic_channel_opts *o,
@@ -232,8 +234,11 @@ struct snic_channel_accept_opts {
  * DPU: take the channel offered; only inside the hub's accept event. Messages come after the
  * opened event; until then nothing can be sent (SNIC_EAGAIN). [owner]
  * @param o  may be NULL: defaults
- * @return 0; SNIC_EINVAL; SNIC_ENOMEM; SNIC_EFAULT, SNIC_EPROTO, SNIC_EVERSION the host's offer
- *         does not hold (return it from accept)
+ * @param e  copied
+ * @return 0; SNIC_EINVAL options; SNIC_ENOMEM; SNIC_EPEERDEAD the link has ended (unmapped). The
+ *         host's offer does not hold (return it from accept): SNIC_EPROTO its flags, the rings'
+ *         sizes or what lies there; SNIC_EFAULT its keys, their ranges or rights; SNIC_EVERSION
+ *         rings of another version
  */
 SNIC_API SNIC_NODISCARD int snic_channel_accept(struct snic_channel **out,
                                                 struct snic_channel_hub *h,
@@ -267,7 +272,10 @@ struct snic_channel_sender {
     struct snic_ring_producer ring;
 };
 
-/** Make a sender for one thread. No counterpart is needed. [any] @return 0; SNIC_EPIPE closed */
+/**
+ * Make a sender for one thread. No counterpart is needed. [any]
+ * @return 0; SNIC_EPIPE the channel is closed, or the peer damaged the ring
+ */
 SNIC_API SNIC_NODISCARD int snic_channel_sender_init(struct snic_channel_sender *s,
                                                      struct snic_channel *c) SNIC_NONNULL(1, 2);
 /**
@@ -283,8 +291,10 @@ SNIC_API void snic_channel_give_back(struct snic_channel_sender *s) SNIC_NONNULL
  * Reserve room for one message, to be written in place and committed or cancelled soon (the
  * DPU waits for it). One reservation per sender. [producer]
  * @param[out] slot  region is SNIC_NO_REGION
- * @return 0; SNIC_EAGAIN full: the writable event comes when there may be space; SNIC_EMSGSIZE;
- *         SNIC_EINVAL type > 65535; SNIC_EBUSY a reservation is open; SNIC_EPIPE closed
+ * @return 0; SNIC_EAGAIN full: the writable event comes when there may be space; SNIC_EMSGSIZE
+ *         @p header_bytes above SNIC_CHANNEL_HEADER_MAX, or both together above record_max;
+ *         SNIC_EINVAL type > 65535; SNIC_EBUSY a reservation is open; SNIC_EPIPE closed, or the DPU
+ *         damaged the ring (the closed event follows)
  */
 SNIC_API SNIC_NODISCARD int snic_channel_up_reserve(struct snic_channel_sender *s, uint32_t type,
                                                     uint32_t header_bytes, uint32_t payload_bytes,
@@ -299,7 +309,10 @@ SNIC_API void snic_channel_up_commit(struct snic_channel_sender *s, int more) SN
 SNIC_API void snic_channel_up_cancel(struct snic_channel_sender *s) SNIC_NONNULL(1);
 /** Ring the doorbell if the DPU sleeps. [producer] */
 SNIC_API void snic_channel_up_flush(struct snic_channel_sender *s) SNIC_NONNULL(1);
-/** Reserve, copy, commit. Copy. @p payload gathers @p n pieces. @return as up_reserve [producer] */
+/**
+ * Reserve, copy, commit. Copy. @p payload gathers @p n pieces. [producer]
+ * @return results as snic_channel_up_reserve()
+ */
 SNIC_API SNIC_NODISCARD int snic_channel_up_push(struct snic_channel_sender *s, uint32_t type,
                                                  const void *header, uint32_t header_bytes,
                                                  const struct snic_iov *payload, uint32_t n)
@@ -310,8 +323,10 @@ SNIC_API SNIC_NODISCARD int snic_channel_up_push(struct snic_channel_sender *s, 
 /**
  * Reserve room for a message before its bytes are there; I/O may run straight into the payload. Any
  * number may be open, for as long as it takes. [owner]
- * @return 0; SNIC_EAGAIN full (the writable event comes), or not opened yet; SNIC_EMSGSIZE;
- *         SNIC_EINVAL type > 65535; SNIC_EPIPE closed
+ * @return 0; SNIC_EAGAIN full (the writable event comes), or not opened yet; SNIC_EMSGSIZE
+ *         @p header_bytes above SNIC_CHANNEL_HEADER_MAX, or both together above record_max;
+ *         SNIC_EINVAL type > 65535; SNIC_EPIPE closed, or the host damaged the ring (the closed
+ *         event follows)
  */
 SNIC_API SNIC_NODISCARD int snic_channel_down_reserve(struct snic_channel *c, uint32_t type,
                                                       uint32_t header_bytes, uint32_t payload_bytes,
@@ -326,7 +341,10 @@ SNIC_API void snic_channel_down_commit(struct snic_channel *c, const struct snic
 /** Give the slot back unsent; the host sees nothing of it. [owner] */
 SNIC_API void snic_channel_down_cancel(struct snic_channel *c, const struct snic_channel_slot *slot)
     SNIC_NONNULL(1, 2);
-/** Reserve, copy, commit. Copy. @return as snic_channel_down_reserve() [owner] */
+/**
+ * Reserve, copy, commit. Copy. @p payload gathers @p n pieces. [owner]
+ * @return results as snic_channel_down_reserve()
+ */
 SNIC_API SNIC_NODISCARD int snic_channel_down_push(struct snic_channel *c, uint32_t type,
                                                    const void *header, uint32_t header_bytes,
                                                    const struct snic_iov *payload, uint32_t n)

@@ -225,7 +225,8 @@ SNIC_API const char *snic_director_opts_wrong(const struct snic_director_opts *o
 /** Bytes for init, or 0 when @p o is invalid. [any] */
 SNIC_API size_t snic_director_memsize(const struct snic_director_opts *o) SNIC_NONNULL(1);
 /**
- * @p offload may be NULL: everything goes to the host. [owner]
+ * @p offload may be NULL: everything goes to the host. @p net and @p offload are borrowed, and
+ * @p mem is owned, until fini; @p user and @p o are copied. [owner]
  * @return 0; SNIC_EINVAL options, alignment, functions missing, @p offload of another loop than
  *         @p net; SNIC_ENOSPC @p mem_size small
  */
@@ -235,9 +236,15 @@ SNIC_API SNIC_NODISCARD int snic_director_init(struct snic_director **out, void 
                                                const struct snic_director_user *user,
                                                const struct snic_director_opts *o)
     SNIC_NONNULL(1, 2, 4, 6, 7);
-/** All connections must be closed: drain first. @return the memory [owner] */
+/** All connections must be closed: drain first. [owner] @return the memory */
 SNIC_API void *snic_director_fini(struct snic_director *d) SNIC_NONNULL(1);
-/** Accept clients at @p a. @return as snic_net_listen() [owner] */
+/**
+ * Accept clients at @p a, with the flags of snic_net_listen(). @p bound, which may be NULL, gets
+ * the address with the port that was chosen. [owner]
+ * @return 0; SNIC_EADDRINUSE another listener has it; SNIC_EACCES no permission for the port or
+ *         the path; SNIC_EINVAL flags, or not an address of this machine; SNIC_ENOTSUP family;
+ *         SNIC_ENOSPC no listener or descriptor left, here or in the net handle
+ */
 SNIC_API SNIC_NODISCARD int snic_director_listen(struct snic_director *d,
                                                  const struct snic_net_addr *a, uint32_t flags,
                                                  struct snic_net_addr *bound) SNIC_NONNULL(1, 2);
@@ -262,7 +269,9 @@ SNIC_API void snic_director_upstream_net(struct snic_director *d, const struct s
  * only inside the hub's accept event, whose return value is this one's. The one
  * before must have ended. Connections of clients survive. [owner]
  * @return 0; SNIC_EBUSY there is a live one; SNIC_ECONNREFUSED another kind of channel;
- *         SNIC_EINVAL the hub is of another loop; the errors of snic_channel_accept()
+ *         SNIC_EINVAL the hub is of another loop; SNIC_ENOMEM; SNIC_EPEERDEAD the link has ended;
+ *         SNIC_EPROTO rings too small for the director, or an offer that does not hold;
+ *         SNIC_EFAULT its keys, their ranges or rights; SNIC_EVERSION rings of another version
  */
 SNIC_API SNIC_NODISCARD int snic_director_upstream_channel(struct snic_director *d,
                                                            struct snic_channel_hub *hub,
@@ -277,18 +286,22 @@ struct snic_director_mismatch {
 /** 1, and @p out, when the last host that offered a channel was refused so; else 0. [owner] */
 SNIC_API int snic_director_get_mismatch(const struct snic_director *d,
                                         struct snic_director_mismatch *out) SNIC_NONNULL(1, 2);
-/** 1 when a host is attached by a channel and has sent its HELLO. [owner] */
+/** 1 when a host is attached by a channel and has sent its HELLO, else 0. [owner] */
 SNIC_API int snic_director_host_attached(const struct snic_director *d) SNIC_NONNULL(1);
 /** End the channel upstream, as when the host dies; harmless without one. [owner] */
 SNIC_API void snic_director_upstream_close(struct snic_director *d) SNIC_NONNULL(1);
 
-/** Change opts.conn_bytes, for connections that there are, too. @return 0; SNIC_EINVAL [owner] */
+/**
+ * Change opts.conn_bytes, for present connections, too. [owner]
+ * @return 0; SNIC_EINVAL less than a block of the pool, or above 1 GiB
+ */
 SNIC_API SNIC_NODISCARD int snic_director_set_conn_bytes(struct snic_director *d, uint32_t bytes)
     SNIC_NONNULL(1);
 /**
  * Reset the clients that hold @p bytes of replies and more and that have sent and taken less than
  * 64 KiB for @p ms. 0: those that are not read from because of the replies they hold; one that
- * writes all its requests before it reads would wait for ever. [owner] @return how many
+ * writes all its requests before it reads would wait for ever. [owner]
+ * @return how many
  */
 SNIC_API uint32_t snic_director_reset_full(struct snic_director *d, uint64_t bytes, uint64_t ms)
     SNIC_NONNULL(1);
@@ -303,7 +316,8 @@ SNIC_API void snic_director_set_total_bytes(struct snic_director *d, uint64_t by
  * Return memory for replies that was not needed since the last call: @p release gets 2 MiB at a
  * time, at most @p most_bytes, and @p keep_bytes of free memory are kept. The contents are not
  * needed any more, the addresses are: the director writes there again. To be called now and then,
- * for example twice a second with madvise(MADV_DONTNEED). @return bytes [owner]
+ * for example twice a second with madvise(MADV_DONTNEED). [owner]
+ * @return bytes
  */
 SNIC_API uint64_t snic_director_trim(struct snic_director *d, uint64_t keep_bytes,
                                      uint64_t most_bytes,
@@ -311,11 +325,15 @@ SNIC_API uint64_t snic_director_trim(struct snic_director *d, uint64_t keep_byte
     SNIC_NONNULL(1, 4);
 /**
  * Spare @p conn, as the host knows it: total_bytes does not count and not reset it, want of memory
- * resets it only when there is no other. @return 0; SNIC_ENOENT [owner]
+ * resets it only when there is no other. [owner]
+ * @return 0; SNIC_ENOENT the connection is gone, or passed through
  */
 SNIC_API int snic_director_conn_keep(struct snic_director *d, uint64_t conn, int on)
     SNIC_NONNULL(1);
-/** Reset the client of @p conn, as the host knows it. @return 0; SNIC_ENOENT [owner] */
+/**
+ * Reset the client of @p conn, as the host knows it. [owner]
+ * @return 0; SNIC_ENOENT the connection is gone, or passed through
+ */
 SNIC_API int snic_director_conn_reset(struct snic_director *d, uint64_t conn) SNIC_NONNULL(1);
 
 struct snic_director_stats {
@@ -358,7 +376,7 @@ struct snic_director_stats {
 /** Copy the counters out. [owner] */
 SNIC_API void snic_director_get_stats(const struct snic_director *d,
                                       struct snic_director_stats *out) SNIC_NONNULL(1, 2);
-/** Structure check for tests: 0 or SNIC_ECORRUPT. [owner] */
+/** Structure check for tests. [owner] @return 0; SNIC_ECORRUPT an invariant does not hold */
 SNIC_API int snic_director_check(const struct snic_director *d) SNIC_NONNULL(1);
 
 /* ---- The host's end of the channel ---- */
@@ -397,8 +415,11 @@ struct snic_director_host_opts {
 };
 
 /**
- * Open on a channel hub of the host (channel.h). Calls may follow at once. [owner]
- * @return 0; SNIC_EINVAL; SNIC_ENOMEM; SNIC_EAGAIN, SNIC_EPEERDEAD as snic_channel_open()
+ * Open on a channel hub of the host (channel.h), borrowed until close. Calls may follow at once.
+ * @p ev and @p o are copied. [owner]
+ * @return 0; SNIC_EINVAL an option, or no message event; SNIC_ENOMEM; SNIC_EAGAIN all channels of
+ *         @p hub are in use; SNIC_EPEERDEAD the link is dead, or the peer damaged the rings;
+ *         SNIC_EPROTO the peer wrote into the rings before they were offered
  */
 SNIC_API SNIC_NODISCARD int snic_director_host_open(struct snic_director_host **out,
                                                     struct snic_channel_hub *hub,
@@ -419,8 +440,8 @@ SNIC_API void snic_director_host_close(struct snic_director_host *h);
  * in the order of these calls, or earlier: an invalidate before a reply is carried
  * out before the client can see the reply (a long reply may be overtaken by later
  * calls, never overtake). Leaves with the loop's iteration at the latest. [owner]
- * @return 0; SNIC_EAGAIN no room, nothing was sent (`writable` follows); SNIC_EPEERDEAD;
- *         SNIC_EMSGSIZE above message_max: use MORE
+ * @return 0; SNIC_EAGAIN no room, nothing was sent (`writable` follows); SNIC_EPEERDEAD the DPU is
+ *         gone; SNIC_EMSGSIZE above message_max: use MORE
  */
 SNIC_API SNIC_NODISCARD int snic_director_host_reply(struct snic_director_host *h, uint64_t conn,
                                                      uint64_t seq, const struct snic_iov *iov,
@@ -433,14 +454,18 @@ struct snic_director_entry {
     uint64_t version;
 };
 /**
- * snic_offload_invalidate() or snic_offload_cache() for each, on the DPU, in order. [owner]
- * @return 0 all sent; SNIC_EAGAIN nothing was sent (`writable` follows); SNIC_EPEERDEAD;
- *         SNIC_EMSGSIZE more than fit into 16 KiB together
+ * snic_offload_invalidate() or snic_offload_cache() for each, on the DPU, in order. Keys and items
+ * are copied. [owner]
+ * @return 0 all sent; SNIC_EAGAIN nothing was sent (`writable` follows); SNIC_EPEERDEAD the DPU is
+ *         gone; SNIC_EMSGSIZE more than fit into 16 KiB together
  */
 SNIC_API SNIC_NODISCARD int snic_director_host_entries(struct snic_director_host *h,
                                                        const struct snic_director_entry *e,
                                                        uint32_t count) SNIC_NONNULL(1, 2);
-/** snic_offload_invalidate_all() on the DPU, in order. @return as the one before [owner] */
+/**
+ * snic_offload_invalidate_all() on the DPU, in order. [owner]
+ * @return 0 sent; SNIC_EAGAIN nothing was sent (`writable` follows); SNIC_EPEERDEAD the DPU is gone
+ */
 SNIC_API SNIC_NODISCARD int snic_director_host_invalidate_all(struct snic_director_host *h,
                                                               uint64_t version) SNIC_NONNULL(1);
 

@@ -196,7 +196,8 @@ SNIC_API const char *snic_offload_opts_wrong(const struct snic_offload_opts *o) 
 SNIC_API size_t snic_offload_memsize(const struct snic_offload_opts *o) SNIC_NONNULL(1);
 /**
  * @p files may be NULL when only the cache is wanted. Does not install hooks:
- * see snic_offload_hooks(). [owner]
+ * snic_offload_hooks() returns them. @p loop and @p files are borrowed, and @p mem is owned, until
+ * fini; @p user and @p o are copied. [owner]
  * @return 0; SNIC_EINVAL options, alignment, functions missing, @p files of another loop;
  *         SNIC_ENOSPC @p mem_size small
  */
@@ -205,7 +206,7 @@ SNIC_API SNIC_NODISCARD int snic_offload_init(struct snic_offload **out, void *m
                                               const struct snic_offload_user *user,
                                               const struct snic_offload_opts *o)
     SNIC_NONNULL(1, 2, 4, 6, 7);
-/** No read may be in flight. @return the memory. [owner] */
+/** No read may be in flight. [owner] @return the memory */
 SNIC_API void *snic_offload_fini(struct snic_offload *o) SNIC_NONNULL(1);
 /**
  * The hooks to give to the file service: host writes and reads call cache() and
@@ -217,7 +218,7 @@ SNIC_API struct snic_files_hooks snic_offload_hooks(struct snic_offload *o) SNIC
 
 /**
  * Store @p item for @p key unless a newer version is known; evicts another entry where the
- * table is full. [owner]
+ * table is full. Both are copied. [owner]
  * @return 1 stored; 0 refused: a newer version of the key is known, or its partition's or
  *         invalidate_all()'s floor is higher (the key is then simply not offloaded);
  *         SNIC_ERANGE version too large
@@ -225,9 +226,10 @@ SNIC_API struct snic_files_hooks snic_offload_hooks(struct snic_offload *o) SNIC
 SNIC_API int snic_offload_put(struct snic_offload *o, const void *key, const void *item,
                               uint64_t version) SNIC_NONNULL(1, 2);
 /**
- * As put(), but not bound by floors: for an authority that knows @p item to be
- * the newest, and whose calls are ordered with its invalidations of the key. [owner]
- * @return as snic_offload_put(), where 0 means a newer version of the key
+ * Store @p item for @p key, not bound by floors: for an authority that knows @p item to be
+ * the newest, and whose calls are ordered with its invalidations of the key. Evicts another entry
+ * where the table is full. Key and item are copied. [owner]
+ * @return 1 stored; 0 a newer version of the key is known; SNIC_ERANGE version too large
  */
 SNIC_API int snic_offload_cache(struct snic_offload *o, const void *key, const void *item,
                                 uint64_t version) SNIC_NONNULL(1, 2);
@@ -256,10 +258,11 @@ SNIC_API void snic_offload_forget(struct snic_offload *o, const void *key, uint6
 SNIC_API SNIC_NODISCARD int snic_offload_get(const struct snic_offload *o, const void *key,
                                              void *item, uint64_t *version) SNIC_NONNULL(1, 2);
 
-/** As given to init. [any] */
+/** The loop that init got. [any] */
 SNIC_API struct snic_loop *snic_offload_loop(const struct snic_offload *o) SNIC_NONNULL(1);
-/** Bytes of a key, and of an item. [any] */
+/** Bytes of a key. [any] */
 SNIC_API uint32_t snic_offload_key_size(const struct snic_offload *o) SNIC_NONNULL(1);
+/** Bytes of an item. [any] */
 SNIC_API uint32_t snic_offload_item_size(const struct snic_offload *o) SNIC_NONNULL(1);
 
 /* ---- Execution ---- */
@@ -304,8 +307,9 @@ struct snic_offload_job {
  * loop, never inside this call, in stream order; with stream NULL as soon as it
  * can. [owner]
  * @return 0; SNIC_EAGAIN no context or buffer: send the message to the host (the
- *         paper's rule); SNIC_EMSGSIZE message or read too large: to the host;
- *         SNIC_ENOENT func() decided: to the host
+ *         paper's rule); SNIC_EMSGSIZE to the host: message or read too large, more than
+ *         SNIC_OFFLOAD_PARTS_MAX reads, or no file service; SNIC_ENOENT func() decided: to the
+ *         host
  */
 SNIC_API SNIC_NODISCARD int snic_offload_submit(struct snic_offload *o,
                                                 struct snic_offload_stream *stream,
@@ -320,8 +324,9 @@ SNIC_API uint32_t snic_offload_active(const struct snic_offload *o) SNIC_NONNULL
 /** How many there are: opts.contexts. [owner] */
 SNIC_API uint32_t snic_offload_contexts(const struct snic_offload *o) SNIC_NONNULL(1);
 
-/** Bytes of the pool, and those that are free now. [owner] */
+/** Bytes of the pool. [owner] */
 SNIC_API uint64_t snic_offload_pool_bytes(const struct snic_offload *o) SNIC_NONNULL(1);
+/** Bytes of the pool that are free now. [owner] */
 SNIC_API uint64_t snic_offload_pool_free(const struct snic_offload *o) SNIC_NONNULL(1);
 
 struct snic_offload_stats {
@@ -348,7 +353,7 @@ struct snic_offload_stats {
 /** Copy the counters out. [owner] */
 SNIC_API void snic_offload_get_stats(const struct snic_offload *o, struct snic_offload_stats *out)
     SNIC_NONNULL(1, 2);
-/** Structure check for tests: 0 or SNIC_ECORRUPT. [owner] */
+/** Structure check for tests. [owner] @return 0; SNIC_ECORRUPT an invariant does not hold */
 SNIC_API int snic_offload_check(const struct snic_offload *o) SNIC_NONNULL(1);
 
 #ifdef __cplusplus
