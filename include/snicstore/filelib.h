@@ -99,8 +99,11 @@ SNIC_API size_t snic_filelib_memsize(const struct snic_filelib_opts *o) SNIC_NON
 /**
  * Create a group: opens a channel on @p hub. [owner]
  * @param mem  at least memsize bytes aligned to SNIC_FILELIB_ALIGN, owned until close
- * @return 0; SNIC_EINVAL options or alignment; SNIC_ENOSPC @p mem_size small; the
- *         errors of snic_channel_open()
+ * @param hub  borrowed until close
+ * @param o    copied
+ * @return 0; SNIC_EINVAL options or alignment; SNIC_ENOSPC @p mem_size small; SNIC_EAGAIN all
+ *         channels of @p hub are in use; SNIC_ENOMEM for the rings; SNIC_EPEERDEAD the link is
+ *         dead; SNIC_EPROTO, SNIC_EPIPE the peer wrote into the rings before they were offered
  */
 SNIC_API SNIC_NODISCARD int snic_filelib_open(struct snic_filelib **out, void *mem, size_t mem_size,
                                               struct snic_channel_hub *hub,
@@ -109,7 +112,8 @@ SNIC_API SNIC_NODISCARD int snic_filelib_open(struct snic_filelib **out, void *m
 /**
  * Close the group: no thread may be submitting. What is outstanding completes
  * with SNIC_ECANCELED (outcome unknown) before this returns; `done` must not submit
- * these again for ever. Not from inside a completion. @return the memory [owner]
+ * these again for ever. Not from inside a completion. [owner]
+ * @return the memory
  */
 SNIC_API void *snic_filelib_close(struct snic_filelib *g) SNIC_NONNULL(1);
 
@@ -173,11 +177,18 @@ struct snic_filelib_req {
 };
 
 /**
- * Hand over requests, in order; all are accepted. `done` is called from the
- * loop, never from here; it may submit again. What is wrong with a request
- * arrives in its result: the errors of snic_files_submit(), and SNIC_EMSGSIZE
- * names, keys and items or a lent read over one message; SNIC_ENOTSUP the service
- * has no hook for it; SNIC_EPEERDEAD; SNIC_EPROTO; SNIC_ECANCELED. [any]
+ * Hand over requests, in order; all are accepted, and borrowed with what they name until
+ * completed. `done` is called from the loop, never from here; it may submit again. What is wrong
+ * with a request arrives in its result. SNIC_EINVAL op, flags, tenant, pieces, name, keys or items;
+ * SNIC_EMSGSIZE names, keys and items or a lent read over one message, or LIST: buffer too small
+ * for one entry; SNIC_ENOTSUP the service has no hook for it; SNIC_EPERM a tenant that the service
+ * does not let this host choose; SNIC_EPEERDEAD the DPU is dead; SNIC_EPROTO it sent nonsense;
+ * SNIC_ECANCELED the group was closed (these three: outcome unknown); the reason for which the
+ * channel ended; what a hook returned. Of the files: SNIC_ENOENT no such file, directory or name;
+ * SNIC_EEXIST the name exists; SNIC_EISDIR, SNIC_ENOTDIR a directory or a file where the other is
+ * needed; SNIC_ENOTEMPTY RMDIR: it has files; SNIC_ENAMETOOLONG above SNIC_FILES_NAME_MAX;
+ * SNIC_EFBIG end beyond 2^32 - 2 segments; SNIC_ENOSPC no segment, or the image's files_max or
+ * dirs_max reached; SNIC_EIO the device failed (or its other error). [any]
  */
 SNIC_API void snic_filelib_submit(struct snic_filelib *g, struct snic_filelib_req **reqs,
                                   uint32_t n) SNIC_NONNULL(1, 2);
@@ -195,13 +206,15 @@ SNIC_API uint32_t snic_filelib_poll(struct snic_filelib *g, struct snic_filelib_
  * has completed or @p timeout_ns have passed. 0: one loop iteration without sleeping;
  * SNIC_NEVER: as long as it takes (returns 0 all the same when nothing is
  * outstanding). It sleeps in the loop and burns no CPU. Not from a callback. [owner]
- * @return how many; 0 time-out; SNIC_EIO as snic_loop_once()
+ * @return how many; 0 time-out, or @p max is 0, or nothing is outstanding; SNIC_EIO the loop's
+ *         kernel call failed
  */
 SNIC_API int snic_filelib_wait(struct snic_filelib *g, struct snic_filelib_req **out, uint32_t max,
                                uint64_t timeout_ns) SNIC_NONNULL(1, 2);
 /**
  * Submit one request without `done` and run the loop until it is completed.
- * For tools and start-up; not from a callback. @return req->result [owner]
+ * For tools and start-up; not from a callback. [owner]
+ * @return req->result, results as snic_filelib_submit()
  */
 SNIC_API int64_t snic_filelib_run(struct snic_filelib *g, struct snic_filelib_req *req)
     SNIC_NONNULL(1, 2);
@@ -289,7 +302,7 @@ struct snic_filelib_stats {
 /** Copy the counters. [owner] */
 SNIC_API void snic_filelib_get_stats(const struct snic_filelib *g, struct snic_filelib_stats *out)
     SNIC_NONNULL(1, 2);
-/** 0 while the group lives, else the reason why it ended. [owner] */
+/** 0 while the group lives, else the SNIC_E* that opts.closed got as its reason. [owner] */
 SNIC_API int snic_filelib_state(const struct snic_filelib *g) SNIC_NONNULL(1);
 
 #ifdef __cplusplus

@@ -121,9 +121,11 @@ struct snic_files_info {
 };
 
 /**
- * Write an empty image. Power loss during it leaves no image at all. Blocks. [owner]
+ * Write an empty image. Power loss during it leaves no image at all. Blocks. @p o is borrowed
+ * for the call. [owner]
  * @return 0; SNIC_EINVAL an option, or the device's alignment is above the block;
- *         SNIC_ENOSPC device too small; SNIC_EIO
+ *         SNIC_ENOSPC device too small; SNIC_EIO, or the device's other error, a write or flush
+ *         failed
  */
 SNIC_API SNIC_NODISCARD int snic_files_format(struct snic_io *io,
                                               const struct snic_files_format_opts *o)
@@ -132,8 +134,10 @@ SNIC_API SNIC_NODISCARD int snic_files_format(struct snic_io *io,
  * Read and validate the superblock. Blocks. [owner]
  * One good copy of it is enough; two that differ are not believed.
  * @return 0; SNIC_ENOENT no image here; SNIC_EVERSION of another version;
- *         SNIC_ECORRUPT; SNIC_EINVAL the device's alignment is above the block;
- *         SNIC_ERANGE the device is smaller than the image; SNIC_EIO
+ *         SNIC_ECORRUPT neither copy is good, or two good ones differ; SNIC_EINVAL the
+ *         device's alignment is above the block; SNIC_ERANGE the device is smaller than the
+ *         image; SNIC_EIO, or the device's other error, a read failed and the other copy is
+ *         not good
  */
 SNIC_API SNIC_NODISCARD int snic_files_probe(struct snic_io *io, struct snic_files_info *out)
     SNIC_NONNULL(1, 2);
@@ -171,10 +175,10 @@ struct snic_files_hooks {
      */
     int (*cache)(void *ctx, const void *keys, uint32_t key_size, const void *items,
                  uint32_t item_size, uint32_t count, uint64_t version);
-    /** A host's `invalidate` message; its completion follows. @return as cache */
+    /** A host's `invalidate` message; its completion follows. @return 0 or SNIC_E* for the host */
     int (*invalidate)(void *ctx, const void *keys, uint32_t key_size, uint32_t count,
                       uint64_t version);
-    /** A host's `invalidate all` message. @return as cache */
+    /** A host's `invalidate all` message. @return 0 or SNIC_E* for the host */
     int (*invalidate_all)(void *ctx, uint64_t version);
     void *ctx;
 };
@@ -202,10 +206,13 @@ SNIC_API size_t snic_files_memsize(const struct snic_files_info *info,
 /**
  * Mount: read the newest checkpoint, replay the journal, check everything. Blocks. [owner]
  * @param mem  at least memsize bytes aligned to SNIC_FILES_ALIGN, owned until unmount
- * @param o    may be NULL: defaults
- * @return 0; SNIC_EINVAL options or alignment; SNIC_ENOSPC @p mem_size small;
- *         SNIC_ECORRUPT an invalid structure (snic_files_examine() names it); the
- *         errors of snic_files_probe()
+ * @param io   borrowed until unmount; no other user writes to it
+ * @param o    copied; may be NULL: defaults
+ * @return 0; SNIC_EINVAL options or alignment, or the device's alignment is above the block;
+ *         SNIC_ENOSPC @p mem_size small; SNIC_ECORRUPT an invalid structure, superblock
+ *         included (snic_files_examine() names it); SNIC_ENOENT no image here; SNIC_EVERSION an
+ *         image of another version; SNIC_ERANGE the device is smaller than the image;
+ *         SNIC_EIO, or the device's other error, a read failed
  */
 SNIC_API SNIC_NODISCARD int snic_files_mount(struct snic_files **out, void *mem, size_t mem_size,
                                              struct snic_io *io,
@@ -218,7 +225,7 @@ SNIC_API SNIC_NODISCARD int snic_files_mount(struct snic_files **out, void *mem,
  *         writes may be lost (the image is intact)
  */
 SNIC_API int snic_files_unmount(struct snic_files *f) SNIC_NONNULL(1);
-/** Replace the hooks (copied). Not from inside a hook. [owner] */
+/** Replace the hooks (copied; their ctx is passed to them). Not from inside a hook. [owner] */
 SNIC_API void snic_files_set_hooks(struct snic_files *f, const struct snic_files_hooks *hooks)
     SNIC_NONNULL(1, 2);
 
@@ -325,12 +332,16 @@ static inline void snic_files_req_init(struct snic_files_req *req)
  * Hand over requests; all are accepted. Alignment is free: what the device
  * cannot take directly goes through bounce buffers. `done` is called from the
  * loop, never from here; it may submit again. Errors arrive in result: [owner]
- * SNIC_EINVAL op, flags, pieces, name; SNIC_ENOENT; SNIC_EEXIST; SNIC_EISDIR;
- * SNIC_ENOTDIR; SNIC_ENOTEMPTY; SNIC_ENAMETOOLONG; SNIC_EFBIG end beyond 2^32 - 2
- * segments; SNIC_ENOSPC no segment, or files_max or dirs_max reached;
- * SNIC_EMSGSIZE LIST: buffer too small for one entry; SNIC_EIO: after a failed
- * metadata write every operation but READ, OPEN, STAT and LIST ends so, until
- * the image is mounted anew.
+ * SNIC_EINVAL op, flags, pieces, name, or RENAME of a directory below another;
+ * SNIC_ENOENT no such file, directory or name, or the file was deleted meanwhile;
+ * SNIC_EEXIST the name exists (CREATE, RENAME: without REPLACE; RENAME of a directory);
+ * SNIC_EISDIR a directory where a file is needed; SNIC_ENOTDIR a file where a directory is;
+ * SNIC_ENOTEMPTY RMDIR: it has files; SNIC_ENAMETOOLONG above SNIC_FILES_NAME_MAX;
+ * SNIC_EFBIG end beyond 2^32 - 2 segments; SNIC_ENOSPC no segment, or files_max or
+ * dirs_max reached; SNIC_EMSGSIZE LIST: buffer too small for one entry; SNIC_EFAULT the
+ * memory is not in the request's region; SNIC_EIO the device failed (or its other error):
+ * after a failed metadata write every operation but READ, OPEN, STAT and LIST ends so,
+ * until the image is mounted anew.
  */
 SNIC_API void snic_files_submit(struct snic_files *f, struct snic_files_req **reqs, uint32_t n)
     SNIC_NONNULL(1, 2);
@@ -391,12 +402,15 @@ struct snic_files_stats {
 /** Copy the counters and the present numbers. [owner] */
 SNIC_API void snic_files_get_stats(const struct snic_files *f, struct snic_files_stats *out)
     SNIC_NONNULL(1, 2);
-/** The mounted image's info, as by probe. [owner] */
+/** Copy the mounted image's info. [owner] */
 SNIC_API void snic_files_get_info(const struct snic_files *f, struct snic_files_info *out)
     SNIC_NONNULL(1, 2);
 /** The loop of the device. [any] */
 SNIC_API struct snic_loop *snic_files_loop(const struct snic_files *f) SNIC_NONNULL(1);
-/** Every table, list, index and count consistent? 0 or SNIC_ECORRUPT. O(image). [owner] */
+/**
+ * Check that every table, list, index and count is consistent. O(image). [owner]
+ * @return 0; SNIC_ECORRUPT one is not
+ */
 SNIC_API int snic_files_check(const struct snic_files *f) SNIC_NONNULL(1);
 
 /* ---- Looking into images: for tools ---- */
@@ -411,8 +425,8 @@ typedef void (*snic_files_finding_fn)(void *ctx, int error, const char *what, ui
  * checkpoint slots, journal, tables. @p mem as for mounting with default options
  * (snic_files_memsize(info, NULL)); any will do when snic_files_probe() refuses the
  * image. Blocks. [owner]
- * @return 0 it can be mounted, errors found (a bad copy of the superblock) or not;
- *         SNIC_ECORRUPT and the errors of snic_files_probe()
+ * @return 0 it can be mounted, errors found (a bad copy of the superblock) or not; else
+ *         results as snic_files_mount() with default options
  */
 SNIC_API SNIC_NODISCARD int snic_files_examine(struct snic_io *io, void *mem, size_t mem_size,
                                                snic_files_finding_fn finding, void *ctx)
@@ -456,7 +470,9 @@ typedef void (*snic_files_item_fn)(void *ctx, const struct snic_files_item *item
 /**
  * Show everything that lies in an image, whole or damaged, in the order of enum
  * snic_files_part; changes nothing. @p mem as for snic_files_examine(). Blocks. [owner]
- * @return 0, whatever the parts are; the errors of snic_files_probe(), after the superblocks
+ * @return 0, whatever the parts are; SNIC_EINVAL alignment of @p mem; SNIC_ENOSPC @p mem_size
+ *         small; SNIC_EIO, or the device's other error, a read failed; results as
+ *         snic_files_probe() when that fails, after the superblocks
  */
 SNIC_API SNIC_NODISCARD int snic_files_walk(struct snic_io *io, void *mem, size_t mem_size,
                                             snic_files_item_fn item, void *ctx)
@@ -503,9 +519,11 @@ SNIC_API size_t snic_files_server_memsize(const struct snic_files_server_opts *o
  * the hub's accept event, whose return value is this one's. Several servers
  * share one service, also over several hubs on the service's loop. [owner]
  * @param mem  at least memsize bytes aligned to SNIC_CACHELINE, owned until close
+ * @param o    copied
  * @return 0; SNIC_EINVAL options, alignment, another loop; SNIC_ENOSPC @p mem_size
- *         small; SNIC_ECONNREFUSED not SNIC_FILES_CHANNEL_KIND; the errors of
- *         snic_channel_accept()
+ *         small; SNIC_ECONNREFUSED not SNIC_FILES_CHANNEL_KIND; SNIC_ENOMEM; SNIC_EPEERDEAD
+ *         the link has ended; SNIC_EPROTO, SNIC_EFAULT, SNIC_EVERSION the host's offer does
+ *         not hold
  */
 SNIC_API SNIC_NODISCARD int snic_files_serve(struct snic_files_server **out, void *mem,
                                              size_t mem_size, struct snic_files *f,

@@ -220,9 +220,10 @@ SNIC_API size_t snic_wal_memsize(const struct snic_io *io, const struct snic_wal
  * @param[out] out  the log on success, untouched on failure
  * @param mem       owned until snic_wal_close(); aligned to SNIC_WAL_ALIGN
  * @param io        the caller's; nothing else writes to it; closed after the log
- * @param e         copied
- * @return 0; SNIC_EINVAL options, device or alignment; SNIC_EPERM a READONLY handle; SNIC_ENOSPC
- * @p mem_size small
+ * @param o         copied
+ * @param e         copied; @p ctx is passed to its functions
+ * @return 0; SNIC_EINVAL options, device or alignment, or opened, durable or failed missing;
+ *         SNIC_EPERM a READONLY handle; SNIC_ENOSPC @p mem_size small
  */
 SNIC_API SNIC_NODISCARD int snic_wal_open(struct snic_wal **out, void *mem, size_t mem_size,
                                           struct snic_io *io, const struct snic_wal_opts *o,
@@ -244,8 +245,8 @@ SNIC_API void *snic_wal_close(struct snic_wal *w) SNIC_NONNULL(1);
  * @return 0; SNIC_EAGAIN the buffer is full, or compaction is making room: room() comes;
  *         SNIC_ENOSPC the log is full of records that are needed; room() comes only if that
  *         changes (as after TOMBSTONEs or snic_wal_compact()); SNIC_EMSGSIZE over record_max;
- *         SNIC_EINVAL flags; SNIC_ECORRUPT not CLEAN, and not accepted; SNIC_EBUSY not yet opened;
- *         SNIC_EIO dead
+ *         SNIC_EINVAL flags, pad, or no bytes although length > 0; SNIC_ECORRUPT not CLEAN, and not
+ *         accepted; SNIC_EBUSY not yet opened; SNIC_EIO dead
  */
 SNIC_API SNIC_NODISCARD int snic_wal_append(struct snic_wal *w, const struct snic_wal_record *r,
                                             uint64_t *position) SNIC_NONNULL(1, 2);
@@ -262,15 +263,16 @@ SNIC_API uint64_t snic_wal_durable(const struct snic_wal *w) SNIC_NONNULL(1);
  */
 SNIC_API void snic_wal_compact(struct snic_wal *w) SNIC_NONNULL(1);
 /**
- * Take a log that is not CLEAN as it is: see above. accepted() follows. [owner]
+ * Of a log that is not CLEAN cut off the end that is in doubt, and take appends from then on.
+ * Records that are missing stay so. accepted() follows. [owner]
  * @return 0; SNIC_EINVAL it is CLEAN, or accepted already; SNIC_EBUSY not yet opened; SNIC_EIO dead
  */
 SNIC_API SNIC_NODISCARD int snic_wal_accept_tail(struct snic_wal *w) SNIC_NONNULL(1);
 
 /**
  * Replace the membership file; the bytes are copied. meta_stored() follows. [owner]
- * @return 0; SNIC_EAGAIN the one before is not stored yet; SNIC_EMSGSIZE; SNIC_EBUSY not yet
- *         opened; SNIC_EIO dead
+ * @return 0; SNIC_EAGAIN the one before is not stored yet; SNIC_EMSGSIZE above
+ *         SNIC_WAL_META_MAX; SNIC_EBUSY not yet opened; SNIC_EIO dead
  */
 SNIC_API SNIC_NODISCARD int snic_wal_meta_put(struct snic_wal *w, const void *bytes,
                                               uint32_t length) SNIC_NONNULL(1);
@@ -312,7 +314,7 @@ struct snic_wal_info {
 /** Counters and sizes; those of the log are 0 until it is opened. [owner] */
 SNIC_API void snic_wal_inspect(const struct snic_wal *w, struct snic_wal_info *out)
     SNIC_NONNULL(1, 2);
-/** Every invariant, between calls: 0 or SNIC_ECORRUPT. For tests. [owner] */
+/** Every invariant, between calls. For tests. [owner] @return 0; SNIC_ECORRUPT one does not hold */
 SNIC_API int snic_wal_check(const struct snic_wal *w) SNIC_NONNULL(1);
 
 #ifdef __cplusplus
