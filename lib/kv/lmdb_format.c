@@ -2,8 +2,7 @@
 /*
  * The identity of a store: the head record, the file `objects`, and their agreement.
  *
- * Head record 'S' 0: "snickvl\n", u32 version, u32 block, u32 blocks of a chunk, u32 blocks of a
- * segment, u64[2] random name, u64 flags. Block 0 of `objects` holds the same bytes and a CRC32C:
+ * Head record 'S' 0, see FORMAT.md. Block 0 of `objects` holds the same bytes and a CRC32C:
  * the two belong together. The record is the last thing that is made: without it there is no store.
  */
 #include "snicstore/kv.h"

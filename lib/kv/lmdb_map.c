@@ -2,9 +2,8 @@
 /*
  * The map of objects: where their blocks are, in chunks of 128.
  *
- * Record 'M' object chunk: u16 count of runs; runs of {u8 first, u8 count - 1, u8 flags, u8 0,
- * u32 block}, ascending; then a u32 CRC32C for each block of the runs that are written. At most
- * 1538 bytes: LMDB keeps it inside a page. A chunk without blocks has no record.
+ * Record 'M' object chunk, see FORMAT.md: at most 1538 bytes, so LMDB keeps it inside a page. A
+ * chunk without blocks has no record.
  *
  * In memory a chunk is equal to its record, except for checksums of blocks overwritten in place
  * (soft): those are put when the chunk leaves memory, and before marks are removed (S5).

@@ -2,9 +2,8 @@
 /*
  * The blocks of the object file, in segments of 16 MiB.
  *
- * Record 'F' segment: u32 flags (1: marked), u32 blocks prepared, u64 words with a bit for each
- * block in use. Segments behind the last record were never used. Block 0 is the file's head and
- * always in use.
+ * Record 'F' segment, see FORMAT.md. Segments behind the last record were never used. Block 0 is
+ * the file's head and always in use.
  *
  * `used` is the state of the active batch; `busy` adds blocks taken for data that is still being
  * written, and those freed by a batch that is not yet durable (S4).
