@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Table 1's experiment: 4 KiB reads over a device that completes at once, real time. A turn is
+ * Table 1's experiment: 4 KiB reads over a device that completes at once, real time. Measured is
  * submit, poll and complete of one I/O; the clock that the switch sees is a counter, since a
  * target reads its clock once per round of its loop and not for us. The baseline is the same loop
  * with one FIFO list for all, which costs a target nothing worth naming: what the switch adds is

@@ -25,7 +25,8 @@ TABLE = f"{ROOT}/tests/words.txt"
 
 # Expression -> what to write. A space stands for white space and a comment's new line. Words with
 # a use in the field (a lock kept, a turn of a weighted round robin, room for a record, a lookup
-# asked for, an option given) are listed only in the phrases in which they are private.
+# asked for, an option given) are listed only in the phrases in which they are private. Case does
+# not matter, but words in capitals (the WHO of a usage text) do not count.
 PROSE = {
     r"(un)?said|say|(?<!\.h\s)(?<!\.md\s)says|saying":
         "report, respond, state, request; or the fact itself",
@@ -56,7 +57,8 @@ PROSE = {
         "iteration, round, service slot",
     r"in vain": "without effect, failed",
     r"(of|for|by|from|with|to|at|than) who": "the peer that, whichever client",
-    r"Whom?(?= (?!are\b|may\b|is (it|this)\b)\w)(?![^.;*\"]*\?)": "the client that; a question",
+    r"(?-i:Whom?)(?= (?!are\b|may\b|is (it|this)\b)\w)(?![^.;*\"]*\?)":
+        "the client that; a question",
 }
 # Parts of names, between underscores; in code each such name counts once per file.
 NAMES = ("said|say|says|told|tell|tells|asked|ask|asks|asking|whoever|nobody|somebody|came|given|"
@@ -64,7 +66,7 @@ NAMES = ("said|say|says|told|tell|tells|asked|ask|asks|asking|whoever|nobody|som
 
 PROSE_RE = re.compile("|".join(
     rf"(?<![\w'/-])(?P<p{i}>{p})(?![\w'-])" for i, p in enumerate(PROSE)).replace(
-    " ", r"(?:[ \t]|\n[ \t]*(?:\*|//|#)?[ \t]*)+"))
+    " ", r"(?:[ \t]|\n[ \t]*(?:\*|//|#)?[ \t]*)+"), re.I)
 NAME_RE = re.compile(rf"(?:^|_)(?:{NAMES})(?=_|\d|$)", re.I)
 TOKEN = re.compile(r"//[^\n]*|/\*.*?\*/" r'|"(?:[^"\\\n]|\\.)*"' r"|'(?:[^'\\\n]|\\.)*'"
                    r"|[A-Za-z_]\w*", re.S)
@@ -105,7 +107,8 @@ def room(rel, modules):
 
 def prose(text, start, end):
     for m in PROSE_RE.finditer(text, start, end):
-        yield m.start(), m.group(), list(PROSE)[int(m.lastgroup[1:])]
+        if not any(w.isupper() and len(w) > 1 for w in m.group().split()):  # WHO of a usage text
+            yield m.start(), m.group(), list(PROSE)[int(m.lastgroup[1:])]
 
 
 def find(path, text):

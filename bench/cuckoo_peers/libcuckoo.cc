@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* libcuckoo's cuckoohash_map: many writers, readers take spin locks. Kept from growing. */
+/* libcuckoo's cuckoohash_map: many writers, readers take spin locks. Its size is fixed. */
 #include "peer.h"
 
 #include <libcuckoo/cuckoohash_map.hh>

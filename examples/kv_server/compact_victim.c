@@ -23,9 +23,9 @@ static uint64_t compact_gain(const struct kv_segment *g, int oldest)
 
 /*
  * The sealed, written segment with the most dead bytes, if that is worth the copying.
- * When space is short an eighth of a segment is; and if so much lies in deletions, the
- * oldest segment is moved on to come at them. Each turn takes that much out of the log, so
- * that without new writes there is an end.
+ * When space is short an eighth of a segment is; and if deletions take so much, the oldest
+ * segment is copied to get at them. Each compaction frees that much of the log, so it ends
+ * when nothing is written.
  */
 struct kv_segment *kv_compact_victim(const struct kv_store *s)
 {

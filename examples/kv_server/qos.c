@@ -14,7 +14,7 @@
 /* Where probing begins: the recovery at the start shall not wait for it. */
 #define KV_QOS_RATE_START ((uint64_t)400 << 20)
 /*
- * A turn of a tenant: one small read. At the default of 128 KiB a flood would have 32 of them in a
+ * The quantum of a tenant: one small read. At the default of 128 KiB a flood would have 32 in a
  * row, and a single read of another tenant waits for all of them.
  */
 #define KV_QOS_QUANTUM (4u << 10)

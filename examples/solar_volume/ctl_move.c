@@ -175,7 +175,7 @@ static int move_judge_absent(void)
     return !up;
 }
 
-/* In vain; it is known by now that the catalog is here, and which servers are. */
+/* The move has failed; by now it is known that the catalog responds, and which servers do. */
 static void move_judge(void)
 {
     int all = mv.fate == MOVE_HOPELESS;

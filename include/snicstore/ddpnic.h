@@ -50,8 +50,8 @@
  * behind it is dropped without DMA, which counts as drained.
  *
  * dFIFO: an entry takes a slot when DSTORE is polled and is durable at DSTORED. LOG follows, to the
- * host's log in any order; LOGGED frees the slot. Whoever applies the log skips what is older than
- * what it has of the key.
+ * host's log in any order; LOGGED frees the slot. The reader that applies the log skips entries
+ * older than what it has of the key.
  *
  * Stores may complete in any order. Storing the two in parallel or one after the other, and what
  * each costs, is the caller's.

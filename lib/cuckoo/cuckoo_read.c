@@ -9,8 +9,8 @@
  *  4  anything changed: start over
  *
  * Why header 1 suffices in 3 for a key that stays in the table (a slot's key words never change
- * while it is there, whatever scratch holds). Say header 1 showed it, but its
- * slot held another key: then it had been displaced and the slot filled again, and by I3 the second
+ * while it is there, whatever scratch holds). If header 1 showed it, but its
+ * slot held another key, then it had been displaced and the slot filled again, and by I3 the second
  * look shows a change. Else it was in bucket 2 when header 1 was loaded, and by I2 the reader's
  * header 2 is at least that new. If header 2 does not show it, or its slot there held another key,
  * it has been displaced to bucket 1 before, so by I2 or I3 the second look shows a change.

@@ -49,7 +49,7 @@ static int ddp_epoch_valid(const struct snic_ddp *d, const struct snic_ddp_view 
     return 0;
 }
 
-/* Nobody is owed anything any more; of what FLUSHED will name the number stays. */
+/* No node waits for a reply any more. A wait with a flush under way stays until its FLUSHED. */
 static void ddp_epoch_drop_waits(struct snic_ddp *d)
 {
     for (uint32_t i = 0; i < d->waits.high; i++) {

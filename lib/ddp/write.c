@@ -217,7 +217,7 @@ int ddp_write_client(struct snic_ddp *d, const struct snic_ddp_event *ev)
     return 0;
 }
 
-/* Tell @p to that @p ts is complete, as far as this node knows it (amendment A5). */
+/* Send VAL of @p ts to @p to, for what this node knows to be complete (amendment A5). */
 void ddp_validate(struct snic_ddp *d, const struct ddp_rec *r, uint64_t ts, uint16_t to)
 {
     const struct ddp_rules *u = &d->rules;

@@ -242,7 +242,7 @@ int ddpnic_coord_inv(struct snic_ddpnic *d, const struct snic_ddp_msg *m)
     return 0;
 }
 
-/* Tell @p to that @p ts is complete, as far as this node knows it (A5). */
+/* Send VAL of @p ts to @p to, for what this node knows to be complete (A5). */
 static void ddpnic_coord_validate(struct snic_ddpnic *d, const struct ddpnic_rec *r, uint64_t ts,
                                   uint16_t to)
 {
@@ -275,7 +275,7 @@ int ddpnic_coord_ack(struct snic_ddpnic *d, const struct snic_ddp_msg *m)
     return 0;
 }
 
-/* Somebody has acknowledged: who is still waited for? */
+/* After an acknowledgement: update the suspects, and stop the timer when none is missing. */
 void ddpnic_write_acked(struct snic_ddpnic *d, struct ddpnic_write *w)
 {
     uint16_t missing = (uint16_t)(ddpnic_write_missing(d, w) & w->sent);

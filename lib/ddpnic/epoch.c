@@ -34,7 +34,7 @@ static int ddpnic_epoch_valid(const struct snic_ddpnic *d, const struct snic_ddp
     return 0;
 }
 
-/* Nobody else is owed anything any more; of what MARKED will name the number stays. */
+/* No other node waits for a reply any more. A wait with a mark under way stays until its MARKED. */
 static void ddpnic_epoch_drop_waits(struct snic_ddpnic *d)
 {
     for (uint32_t i = 0; i < d->nic.waits.high; i++) {

@@ -10,7 +10,7 @@
  *     counts for SNIC_DIRECTOR__BACKLOG_NS.
  * I2  While the backlog is SNIC_DIRECTOR__BACKLOG or more, a connection that has
  *     SNIC_DIRECTOR__BACKLOG_OWN messages under way sends no more, so that a light client finds a
- *     short queue. A turn that began before that runs to its end: a client's batch stays in one
+ *     short queue. A batch that began before that is sent to its end, so that it stays in one
  *     piece. The limit holds only for SNIC_DIRECTOR__LIGHT_NS after a message of a light client:
  *     without such clients, smaller batches would only cost CPU time.
  * I3  Waiting connections resume in order, after the iteration in which replies arrived. One that

@@ -63,7 +63,7 @@ static int director_host_piece(struct snic_director_host *h, const struct direct
     return snic_channel_up_push(&h->sender, SNIC_DIRECTOR__PIECE, head, sizeof(head), v, n) == 0;
 }
 
-/* Go on with the long reply; 0 when the ring is full. */
+/* Continue the long reply; 0 when the ring is full. */
 static int director_host_big(struct snic_director_host *h)
 {
     if (h->big_size == 0)

@@ -14,7 +14,7 @@
 
 /* ---- Down ---- */
 
-/* Tell the host of the ends it has not heard of. */
+/* Report closed connections to the host that are not reported yet. */
 static void director_channel_notify(struct snic_director *d)
 {
     struct snic_link *l = d->all.next;

@@ -470,7 +470,7 @@ static void dma_sim_arrive(struct snic_timer *t, uint64_t now_ns)
     dma_sim_leave(e);
 }
 
-/** Tell the peer of @p e that it is gone; what it sent arrives before. */
+/** Notify the peer of @p e that it is gone, after all that it sent has arrived. */
 static void dma_sim_announce(struct dma_sim_end *e, enum snic_dma_death cause)
 {
     struct dma_sim_end *p = e->peer;

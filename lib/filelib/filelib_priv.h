@@ -9,8 +9,8 @@
  *
  * Invariants
  *  G1  A request is in exactly one place: an entry's `req`, the loop's messages, the waiting
- *      queue, the queue of the completed, or the caller's hands. Whoever takes it out of an
- *      entry (atomic exchange) completes it.
+ *      queue, the queue of the completed, or the caller's hands. The thread that takes it out of
+ *      an entry (atomic exchange) completes it.
  *  G2  An entry gets its request after the message was written and before it is committed; the
  *      submitter does not touch the request after that: a hostile DPU may answer at once.
  *  G3  `queued` counts requests posted or waiting. While a thread's own one is among them,

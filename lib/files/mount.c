@@ -139,7 +139,7 @@ static void mount_init(struct snic_files *f, struct snic_io *io,
     files_commit_init(f);
 }
 
-/* Go on where the journal ends: a checkpoint that was under way is begun anew. */
+/* Continue where the journal ends: a checkpoint that was under way is restarted. */
 static void mount_continue(struct snic_files *f, const struct files_loaded *l)
 {
     f->seq = l->seq;

@@ -13,7 +13,7 @@ static int gimbal_check_deferred(const struct snic_gimbal *g)
         if (i >= g->o.tenants_max || ++listed > g->count || t->where != GIMBAL_DEFERRED ||
             t->prev != before || t->deficit > t->quantum || t->open != SNIC_GIMBAL__NO_SLOT)
             return SNIC_ECORRUPT;
-        /* Whoever could have a slot is not left waiting for one. */
+        /* A tenant does not wait for a slot that it could have. */
         if (t->used < g->slots * t->lanes && t->free_slots != 0)
             return SNIC_ECORRUPT;
         before = i;

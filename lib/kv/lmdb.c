@@ -2,7 +2,7 @@
 /*
  * The store on LMDB: the handle, its requests, its turns. For the design see lmdb_priv.h.
  *
- * A turn is the message that ends a loop's iteration: batches are sent, jobs started, and results
+ * Its turn is the message that ends a loop's iteration: batches are sent, jobs started, and results
  * delivered from there, so that no done is called inside submit and changes submitted together are
  * in one batch.
  */

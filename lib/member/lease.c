@@ -213,7 +213,7 @@ int member_on_grant(struct snic_member *m, const struct snic_member_msg *msg)
     return 0;
 }
 
-/* Somebody wants to vote for a view without us in the place we have. */
+/* A peer is about to vote for a view without this node, which has to fence itself first. */
 int member_on_fence(struct snic_member *m, const struct snic_member_msg *msg)
 {
     if (msg->epoch < m->rec.decided.epoch)

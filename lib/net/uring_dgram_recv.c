@@ -145,7 +145,7 @@ static int net_uring_news_of(struct msghdr *m)
     return 0;
 }
 
-/* Tell all of it; the queue is as long as the kernel keeps it. @return how many there were */
+/* Report all errors in the socket's queue, which the kernel bounds. @return how many there were */
 int net_uring_dgram_news(struct net_uring_dgram *d)
 {
     int count = 0;

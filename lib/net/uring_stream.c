@@ -98,7 +98,7 @@ static void net_uring_sent(struct net_uring_conn *c)
     }
 }
 
-/* One turn of a dying connection, from the work list; after the last it is gone. */
+/* One step of closing a connection, from the work list; the last one frees it. */
 void net_uring_die(struct net_uring_conn *c)
 {
     if (c->recv_busy || c->send_busy || c->watch_busy || c->connect_busy) {

@@ -126,7 +126,7 @@ static void test_gimbal_peers_reflex_empty_bucket_paces(void **state)
     f.ops->close(f.s);
 }
 
-/* A turn is 8 tokens: eight small reads or one of 32 KiB. */
+/* The quantum is 8 tokens: eight small reads or one of 32 KiB. */
 static void test_gimbal_peers_reflex_sizes_take_turns_by_tokens(void **state)
 {
     struct fix f;

@@ -37,7 +37,7 @@ static uint64_t read_body(void *copy)
     return v;
 }
 
-/* One life of the engine, flushing at once. */
+/* One run of the engine, which flushes at once. */
 static uint64_t flush_body(void *copy)
 {
     (void)copy;

@@ -273,7 +273,7 @@ static void test_net_fabric_node_paused_switches_go_on(void **state)
     clos_close();
 }
 
-/* A life with everything in it; a hash of what arrived and when. */
+/* A run with all kinds of traffic and faults; a hash of what arrived and when. */
 static uint64_t life(uint64_t seed)
 {
     const struct snic_net_link l = {.delay_min_ns = US,

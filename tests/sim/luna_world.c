@@ -137,7 +137,7 @@ static void world_heal(struct world *w)
     stream_heal(w);
 }
 
-/* ---- A life ---- */
+/* ---- A run ---- */
 
 static void world_event(struct world *w, const struct event *e)
 {

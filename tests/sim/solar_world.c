@@ -262,7 +262,7 @@ static void world_heal(struct world *w)
     }
 }
 
-/* ---- A life ---- */
+/* ---- A run ---- */
 
 static void world_event(struct world *w, const struct event *e)
 {

@@ -100,7 +100,7 @@ struct world_result {
     uint64_t wrong_lost;                      /* spurious / packets, in ppm */
 };
 
-/** One life. */
+/** One run of the world. */
 void world_run(const struct world_opts *o, struct world_result *r);
 /** What a seed makes of the options that are 0. */
 void world_random(struct world_opts *o, uint64_t seed);

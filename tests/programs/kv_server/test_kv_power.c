@@ -138,7 +138,7 @@ static void power_fault(struct power *p, uint64_t operations)
     assert_int_equal(snic_disk_fault(p->disk, &f), 0);
 }
 
-/* ---- A life: from mounting to the power cut ---- */
+/* ---- A run: from mounting to the power cut ---- */
 
 static int power_mount(struct power *p)
 {
@@ -352,7 +352,7 @@ static void test_kv_power_lost_sync_none_nothing_mixed_up(void **state)
 /* ---- What must be noticed ---- */
 
 /*
- * Go on with a promise forgotten until that was noticed @p enough times; how often it was. The
+ * Cut power with one guarantee broken until that was noticed @p enough times; how often it was. The
  * rarest needs some 250 cuts a time, so the bound is far above what any seed needs.
  */
 static uint64_t power_noticed(enum kv_sync sync, enum kv_forget forget, uint32_t setting,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * solar_faults: the load of the paper's Table 2. Guests with a disk each keep a few I/Os of 4 to
+ * solar_faults: the load of the paper's Table 2. Clients with a disk each keep a few I/Os of 4 to
  * 32 KiB in flight, a read for four writes, and everything that they read is compared with what
  * they know was acknowledged; counted is how many I/Os have no answer for a second.
  *

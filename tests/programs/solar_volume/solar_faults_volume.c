@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Guests with virtual disks: each is a client of its own, with its own paths, as on a machine of
+ * Clients with virtual disks, each with a library instance and paths of its own, as on a machine of
  * its own. One loop and one network for all.
  */
 #include "solar_faults.h"
