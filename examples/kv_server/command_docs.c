@@ -139,7 +139,7 @@ static void docs_put(struct kv_command *c, const struct kv_doc *d, int64_t subco
         docs_arguments(c, d->arguments);
 }
 
-/* A command with its subcommands. */
+/* Write the documentation of a command and of its subcommands. */
 static void docs_command(struct kv_command *c, const struct kv_doc *d)
 {
     const struct kv_doc *s;
@@ -157,7 +157,7 @@ static void docs_command(struct kv_command *c, const struct kv_doc *d)
             docs_put(c, s, 0);
 }
 
-/* 1 if the server has the command and it is requested: by name, or all are without a name. */
+/* 1 if the server has the command and it is requested; without names all commands are. */
 static int docs_wanted(const struct kv_command *c, const struct kv_doc *d)
 {
     if (c->argc == 2)

@@ -13,7 +13,7 @@
 
 /** The switch in front of @p io, with the tenants of @p c; exits on failure. For ex_image_opts. */
 struct snic_io *kv_qos_open(const struct kv_config *c, struct snic_io *io, void **memory);
-/** Lift the caps of all tenants: the shutdown waits for I/Os that a cap would delay. */
+/** Lift the caps of all tenants, so that the shutdown does not wait for I/Os delayed by them. */
 void kv_qos_uncap(struct snic_io *io);
 /** Statistics of the device. */
 void kv_qos_device(const struct snic_io *io, struct kv_control_device *out);

@@ -4,8 +4,8 @@
  *
  * A record holds the whole state of its key, so only the newest one is valid. Keys are
  * {type, number} and, of segments, {type | number, segment}. `ts` counts records over all keys. A
- * deleted disk has a TOMBSTONE; its segments have none: their records are obsolete with the disk's,
- * and the log drops records before a tombstone earlier than the tombstone.
+ * deleted disk gets a TOMBSTONE, which makes the records of its segments obsolete, too: the log
+ * drops a tombstone only after all older records.
  */
 #include "control/control_priv.h"
 

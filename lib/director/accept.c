@@ -50,7 +50,7 @@ static int director_of_interest(const struct snic_director *d, const struct snic
 
 /* ---- Connections ---- */
 
-/* A connection that was used before, else the next unused one: its memory is not touched before. */
+/* A connection used before, else the next never used one, whose memory is first touched here. */
 static struct snic_director_conn *director_conn_take(struct snic_director *d)
 {
     struct snic_director_conn *c;

@@ -295,7 +295,7 @@ void cluster_lie(struct cluster *c, uint32_t node, enum cluster_lie lie)
     memcpy(n->flushed, snic_disk_bytes(n->disk), size);
 }
 
-/* A power cut: sectors that were reported as durable are as at the last real flush. */
+/* A power cut: of the sectors written since the last real flush all are lost, or a random half. */
 static void cluster_lose_flushed(struct cluster *c, struct cluster_node *n)
 {
     unsigned char *p = snic_disk_bytes(n->disk);

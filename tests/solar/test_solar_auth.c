@@ -282,7 +282,7 @@ static void test_solar_auth_late_packet_of_slow_path_accepted(void **state)
     duo_close(d);
 }
 
-/* The nonce has path and number: one number on two paths gives two ciphertexts, and both open. */
+/* The nonce includes the path: one number on two paths gives two ciphertexts, and both open. */
 static void test_solar_auth_nonce_is_of_path_and_number(void **state)
 {
     static struct solar_session s, to;
