@@ -243,7 +243,7 @@ struct snic_control_msg {
     uint32_t pad;
 };
 
-/** Bytes of a message's header; most bytes of one without and with blocks. */
+/** Bytes of a message's header (lib/control/FORMAT.md); most of one without and with blocks. */
 #define SNIC_CONTROL_HEAD 16u
 #define SNIC_CONTROL_SMALL 4096u
 #define SNIC_CONTROL_LARGE (SNIC_CONTROL_SMALL + 64u * (32u + 4096u))

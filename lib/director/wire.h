@@ -1,20 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What travels on the director's channel. Small things are collected into BATCH records: entries
- * one after another, each a 32-byte head and its bytes, padded to 8. What is longer than a batch
- * goes in PIECE records of its own: the head is the channel message's header, the bytes its
- * payload. All integers are little-endian.
- *
- *   down  MESSAGE  conn, seq, user, bytes: a client's message. PIECE: word is the connection's user
- *                  word, `offset` and `total` are the position of this part in the message.
- *         CLOSED   conn
- *         REFUSED  to a host that cannot be attached, before the end: word: enum director_field,
- *                  8 bytes: the host's number, the director's
- *   up    HELLO    word: the host's version of the data; 16 bytes: key size, item size, longest
- *                  message, SNIC_DIRECTOR__VERSION. The first, 1, had 12 bytes.
- *         REPLY    conn, seq, word: user, flags: SNIC_DIRECTOR_REPLY_*
- *         INVALIDATE, CACHE  word: version; the key, the key and the item
- *         CLEAR    word: version
+ * What travels on the director's channel: FORMAT.md. Small things are collected into BATCH records;
+ * what is longer than a batch goes in PIECE records of its own.
  *
  * seq is the director's token: the index of its slot, with the slot's generation above it.
  */
