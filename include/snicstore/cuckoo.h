@@ -181,9 +181,10 @@ struct snic_cuckoo_evict {
 };
 
 /**
- * As snic_cuckoo_update(); where the verdict is STORE, the key is absent and there is no room,
- * an entry is dropped. Once the table is 15/16 full, displacements are not tried before that:
- * an insert into a full table costs a look at eight entries. @p ctx is for all functions. [writer]
+ * Read, decide, write, as snic_cuckoo_update() does; where the verdict is STORE, the key is absent
+ * and there is no room, an entry is dropped. Once the table is 15/16 full, displacements are not
+ * tried before that: an insert into a full table costs a look at eight entries. @p ctx is for all
+ * functions. [writer]
  * @return 0 the verdict was carried out; SNIC_ENOSPC STORE of an absent key found no room and
  *         all ranks were negative (nothing changed)
  */
@@ -235,7 +236,7 @@ SNIC_API void snic_cuckoo_get_stats(const struct snic_cuckoo *t, struct snic_cuc
 /**
  * Check every structural invariant: each entry in one of its two buckets under its
  * own tag, no key twice, counters right. O(capacity). For tests. [writer]
- * @return 0; SNIC_ECORRUPT
+ * @return 0; SNIC_ECORRUPT one does not hold
  */
 SNIC_API SNIC_NODISCARD int snic_cuckoo_check(const struct snic_cuckoo *t) SNIC_NONNULL(1);
 

@@ -86,13 +86,14 @@ SNIC_API uint32_t snic_ebs_tag(const struct snic_ebs_tag_key *k, uint64_t lba, c
     SNIC_NONNULL(1, 3);
 
 /**
- * Encrypt or decrypt a block at rest; the tweak is the number of its first 512 bytes on the disk,
+ * Encrypt a block at rest; the tweak is the number of its first 512 bytes on the disk,
  * little-endian as IEEE 1619 has it, and the data unit is the block. @p out may be @p in. [any]
- * @return 0; SNIC_ERANGE @p lba; or the backend's error
+ * @return 0; SNIC_ERANGE @p lba is not below 2^48; or the backend's error
  */
 SNIC_API SNIC_NODISCARD int snic_ebs_xts_encrypt(const struct snic_ebs_sec_ops *ops, void *key,
                                                  uint64_t lba, void *out, const void *in)
     SNIC_NONNULL(1, 4, 5);
+/** Decrypt such a block. [any] @return results as snic_ebs_xts_encrypt() */
 SNIC_API SNIC_NODISCARD int snic_ebs_xts_decrypt(const struct snic_ebs_sec_ops *ops, void *key,
                                                  uint64_t lba, void *out, const void *in)
     SNIC_NONNULL(1, 4, 5);
@@ -104,15 +105,24 @@ SNIC_API SNIC_NODISCARD int snic_ebs_xts_decrypt(const struct snic_ebs_sec_ops *
 /** The table, or NULL. [any] */
 SNIC_API const struct snic_ebs_sec_ops *snic_ebs_openssl(void);
 /**
- * A key of AES-128-XTS (32 bytes) or AES-256-XTS (64), of AES-128-GCM (16) or AES-256-GCM (32).
- * Allocates, in libcrypto. The bytes are borrowed for the call. [any]
- * @return 0; SNIC_EINVAL its length, or XTS with two equal halves; SNIC_ENOMEM; SNIC_ENOTSUP
+ * A key of AES-128-XTS (32 bytes) or AES-256-XTS (64). Allocates, in libcrypto. The bytes are
+ * borrowed for the call. [any]
+ * @return 0; SNIC_EINVAL its length, or two equal halves; SNIC_ENOMEM; SNIC_ENOTSUP built without
+ *         libcrypto
  */
 SNIC_API SNIC_NODISCARD int snic_ebs_openssl_xts_open(void **key, const unsigned char *bytes,
                                                       size_t size) SNIC_NONNULL(1, 2);
+/**
+ * A key of AES-128-GCM (16 bytes) or AES-256-GCM (32). Allocates, in libcrypto. The bytes are
+ * borrowed for the call. [any]
+ * @return 0; SNIC_EINVAL its length; SNIC_ENOMEM; SNIC_ENOTSUP built without libcrypto
+ */
 SNIC_API SNIC_NODISCARD int snic_ebs_openssl_gcm_open(void **key, const unsigned char *bytes,
                                                       size_t size) SNIC_NONNULL(1, 2);
-/** A shared secret, 16 ... 64 bytes. [any] @return 0; SNIC_EINVAL; SNIC_ENOMEM; SNIC_ENOTSUP */
+/**
+ * A shared secret, 16 ... 64 bytes, borrowed for the call. Allocates, in libcrypto. [any]
+ * @return 0; SNIC_EINVAL its length; SNIC_ENOMEM; SNIC_ENOTSUP built without libcrypto
+ */
 SNIC_API SNIC_NODISCARD int snic_ebs_openssl_secret_open(void **key, const unsigned char *bytes,
                                                          size_t size) SNIC_NONNULL(1, 2);
 /** Forget a key; NULL is fine. [owner] */
@@ -139,7 +149,7 @@ struct snic_ebs_key {
 /** A key of the backend for pn_first ... pn_first + 2^32 - 1; nothing is sealed yet. [owner] */
 SNIC_API void snic_ebs_key_init(struct snic_ebs_key *k, const struct snic_ebs_sec_ops *ops,
                                 void *key, uint32_t salt, uint64_t pn_first) SNIC_NONNULL(1, 2);
-/** 1 when the key should be replaced before the packet @p pn. [any] */
+/** 1 when the key should be replaced before the packet @p pn, else 0. [any] */
 SNIC_API int snic_ebs_key_due(const struct snic_ebs_key *k, uint64_t pn) SNIC_NONNULL(1);
 /**
  * Encrypt the body of an encoded packet that has AUTH: from @p in to @p out (may be the same), and

@@ -326,8 +326,8 @@ SNIC_API struct snic_gimbal_io *snic_gimbal_poll(struct snic_gimbal *g, uint64_t
  */
 SNIC_API uint64_t snic_gimbal_deadline_ns(const struct snic_gimbal *g) SNIC_NONNULL(1);
 /**
- * The device finished an I/O that poll gave (asserted): it is the caller's again.
- * @param outcome  enum snic_gimbal_outcome (asserted). [owner]
+ * The device finished an I/O that poll gave (asserted): it is the caller's again. [owner]
+ * @param outcome  enum snic_gimbal_outcome (asserted)
  */
 SNIC_API void snic_gimbal_complete(struct snic_gimbal *g, struct snic_gimbal_io *io, int outcome,
                                    uint64_t now_ns) SNIC_NONNULL(1, 2);
@@ -341,7 +341,7 @@ SNIC_API SNIC_NODISCARD int snic_gimbal_cancel(struct snic_gimbal *g, struct sni
 /** The whole device as of the last call. [owner] */
 SNIC_API void snic_gimbal_get_view(const struct snic_gimbal *g, struct snic_gimbal_view *out)
     SNIC_NONNULL(1, 2);
-/** One tenant, also one that is draining. [owner] @return 0; SNIC_ENOENT */
+/** One tenant, also one that is draining. [owner] @return 0; SNIC_ENOENT no such tenant */
 SNIC_API SNIC_NODISCARD int snic_gimbal_get_tenant_view(const struct snic_gimbal *g,
                                                         uint32_t tenant,
                                                         struct snic_gimbal_tenant_view *out)
@@ -353,7 +353,10 @@ SNIC_API SNIC_NODISCARD int snic_gimbal_get_tenant_view(const struct snic_gimbal
  */
 SNIC_API uint64_t snic_gimbal_wait_max_ns(const struct snic_gimbal *g, uint32_t tenant,
                                           uint64_t device_ns) SNIC_NONNULL(1);
-/** Every structural invariant; 0 or SNIC_ECORRUPT. O(tenants_max + I/Os queued). [owner] */
+/**
+ * Every structural invariant. O(tenants_max + I/Os queued). [owner]
+ * @return 0; SNIC_ECORRUPT one does not hold
+ */
 SNIC_API int snic_gimbal_check(const struct snic_gimbal *g) SNIC_NONNULL(1);
 
 #ifdef __cplusplus

@@ -205,15 +205,15 @@ static inline void snic_kvop_key_set(struct snic_kvop_key *k, uint64_t group, co
     k->size = (uint8_t)size;
     memcpy(k->bytes, bytes, size);
 }
-/** Order of groups, then of bytes; < 0, 0, > 0. [any] */
+/** Order of groups, then of bytes: < 0, 0 or > 0 as @p a is below, equal or above. [any] */
 SNIC_API int snic_kvop_key_compare(const struct snic_kvop_key *a, const struct snic_kvop_key *b)
     SNIC_NONNULL(1, 2);
 /**
- * Check that it is well-formed. Stores call it first.
+ * Check that it is well-formed. Stores call it first. [any]
  * @param caps  SNIC_KV_CAP_*, below
  * @return 0; SNIC_EINVAL kind, flags, counts, keys, pieces, a key or an object changed twice;
  *         SNIC_EMSGSIZE too large; SNIC_ERANGE beyond SNIC_KVOP_OBJECT_MAX; SNIC_ENOTSUP several
- *         groups without ATOMIC_MULTI, ALLOC without ALLOC; SNIC_EPERM a change with READONLY [any]
+ *         groups without ATOMIC_MULTI, ALLOC without ALLOC; SNIC_EPERM a change with READONLY
  */
 SNIC_API SNIC_NODISCARD int snic_kvop_validate(const struct snic_kvop *op, uint32_t caps)
     SNIC_NONNULL(1);
@@ -233,14 +233,14 @@ static inline const unsigned char *snic_kvop_record_value(const struct snic_kvop
 {
     return (const unsigned char *)(r + 1) + r->key_size;
 }
-/** 1: it is damaged. Its key is the one in the store. [any] */
+/** 1: it is damaged, its key is the one in the store; else 0. [any] */
 static inline int snic_kvop_record_damaged(const struct snic_kvop_record *r)
 {
     return r->value_size == 0;
 }
 /**
- * Stores append to SCAN's output with it; @p value_size 0: a damaged record.
- * @return 0; SNIC_EMSGSIZE no room (the output is as it was) [any]
+ * Stores append to SCAN's output with it; @p value_size 0: a damaged record. Copy. [owner]
+ * @return 0; SNIC_EMSGSIZE no room (the output is as it was)
  */
 SNIC_API SNIC_NODISCARD int snic_kvop_append(struct snic_kvop *op, const void *key,
                                              uint32_t key_size, const void *value,

@@ -135,8 +135,8 @@ SNIC_API SNIC_NODISCARD int snic_qos_open(struct snic_io **out, void *mem, size_
 /**
  * Add the tenant @p id; @p o may be NULL: defaults. One that was added automatically stays and
  * takes @p o. [owner]
- * @return 0; SNIC_EINVAL options or SNIC_QOS_DEFAULT; SNIC_EEXIST; SNIC_ENOSPC tenants_max, and
- * none of the automatic ones is idle
+ * @return 0; SNIC_EINVAL options or SNIC_QOS_DEFAULT; SNIC_EEXIST it was added before; SNIC_ENOSPC
+ *         tenants_max, and none of the automatic ones is idle
  */
 SNIC_API SNIC_NODISCARD int snic_qos_tenant_add(struct snic_io *io, uint32_t id,
                                                 const struct snic_gimbal_tenant_opts *o)
@@ -151,7 +151,7 @@ SNIC_API SNIC_NODISCARD int snic_qos_tenant_set(struct snic_io *io, uint32_t id,
 /**
  * Remove it. What it has queued still goes its way; parts of large requests that are not queued
  * yet become the default tenant's. [owner]
- * @return 0; SNIC_ENOENT; SNIC_EINVAL SNIC_QOS_DEFAULT
+ * @return 0; SNIC_ENOENT no such tenant; SNIC_EINVAL SNIC_QOS_DEFAULT
  */
 SNIC_API SNIC_NODISCARD int snic_qos_tenant_remove(struct snic_io *io, uint32_t id) SNIC_NONNULL(1);
 
@@ -181,7 +181,7 @@ struct snic_qos_tenant_view {
     uint64_t wait_p99_ns;                  /**< likewise                                   */
     struct snic_gimbal_tenant_view engine; /**< in parts                                   */
 };
-/** One tenant. @return 0; SNIC_ENOENT no such tenant [owner] */
+/** One tenant. [owner] @return 0; SNIC_ENOENT no such tenant */
 SNIC_API SNIC_NODISCARD int snic_qos_get_tenant_view(const struct snic_io *io, uint32_t id,
                                                      struct snic_qos_tenant_view *out)
     SNIC_NONNULL(1, 3);
@@ -192,7 +192,10 @@ SNIC_API SNIC_NODISCARD int snic_qos_get_tenant_view(const struct snic_io *io, u
 SNIC_API SNIC_NODISCARD int snic_qos_tenant_next(const struct snic_io *io, uint32_t *cursor,
                                                  struct snic_qos_tenant_view *out)
     SNIC_NONNULL(1, 2, 3);
-/** Check every invariant, the switch's included; 0 or SNIC_ECORRUPT. For tests. [owner] */
+/**
+ * Check every invariant, the switch's included. For tests. [owner]
+ * @return 0; SNIC_ECORRUPT one does not hold
+ */
 SNIC_API int snic_qos_check(const struct snic_io *io) SNIC_NONNULL(1);
 
 #ifdef __cplusplus
